@@ -1,0 +1,161 @@
+// Package broker is the contract between the framework and a store of jobs:
+// the interface [Broker], its requests and answers, the stored form of a job,
+// and the rules below. Application code does not need it; who writes a backend
+// implements Broker and proves it with package conformance.
+//
+// The numbered sections are the contract. Rules of the conformance suite cite
+// them. MUST is left out: every sentence is one.
+//
+// # States
+//
+// [Transitions] is the table of legal steps; nothing else moves a job. A job is
+// in exactly one state and in exactly one place of the store, at every instant
+// that another client can observe. Every write of a call checks all its
+// preconditions before it changes anything, and changes everything or nothing
+// per job.
+//
+// # Identity and record
+//
+// §1 Scope. A job is addressed by queue and ID. IDs and unique keys are scoped
+// to the queue. An ID is refused with ErrDuplicate while any record of it
+// exists; an ID with Body.GivenID also for Policy.DuplicateSpan after the
+// record is gone, however it went. Enqueue registers a queue the first time it
+// is named: from then on Queues lists it, until OpRemoveQueue, which refuses a
+// queue that has jobs (in any state) or live workers.
+//
+// §2 Body and head. Body is written once and returned unchanged: payload,
+// header and result bytes, empty or not valid UTF-8 ones too (an empty payload
+// may come back nil); durations and times to the microsecond, rounded up. Head
+// is written only by transitions. Enqueueing again with the ID of a stored job
+// answers ErrDuplicate with Holder = that ID and changes nothing.
+//
+// §3 Epochs. Every transition raises the job's epoch by one, but claim (the
+// lease belongs to the epoch it found) and due (which moves the same entry from
+// one structure to another). Whatever names another epoch is void: a lease,
+// identified by worker and epoch; an entry of a ready structure, which a claim
+// discards (a bounded number a call, then it says More); a Ref, which answers
+// ErrWrongState.
+//
+// §4 Bytes. Headers, results and errors are stored in this package's encoding
+// ([AppendBody], [AppendHead]), never in a store's text or JSON type. A body of
+// a newer version, or malformed, harms no other job: it is claimed and found
+// like any job, with Job.Broken set, and can be settled.
+//
+// §5 Layout. A queue's record holds the version of its layout. Every call that
+// concerns the queue checks it first and answers ErrNewerForm, changing
+// nothing, when it is newer than the backend knows.
+//
+// # Leases
+//
+// §6 Workers. A worker exists from its Renew with Register until it retires or
+// a Reclaim finds that it ran out; then its ID is dead for good: Renew answers
+// Lost (with or without Register), Claim and Reclaim answer ErrWorkerGone and
+// lease nothing, also when they execute late. Claim checks this, queue by queue,
+// in its own atomic step. Registering an ID that is alive renews it.
+//
+// §7 Held. Renew answers how many leases the store counts for the worker in
+// each queue, so that a worker can tell that the reply of a claim was lost; it
+// then lists what it holds (Query.Worker) and releases what it does not know.
+// A claim that waits holds nothing for a caller that went away.
+//
+// §8 Running out. A worker's leases hold until its last Renew plus its Lease.
+// After that they may still be renewed and settled until a Reclaim has found
+// the worker. Reclaim ends the ID of each worker that ran out in the named
+// queues, then hands out its jobs (possibly over several calls) under leases of
+// the caller: a transition, so the old lease is void from that instant, and the
+// job not before. A reclaimed job is not in the queue: it is active under its
+// new lease until it is settled, and reclaimed again if that worker runs out.
+// A Reclaim by a worker that itself ran out does nothing but answer
+// ErrWorkerGone. The head is unchanged but for the epoch: the crash is charged
+// by the outcome.
+//
+// §9 Charges. Deliveries counts leases that ended; Failures, Crashes and Snoozes
+// what the outcomes charged: exactly what [Outcome.Apply] says. No backend
+// invents a retry, a delay or a verdict.
+//
+// §10 Settle. An item applies if the job is active under that worker and epoch,
+// and answers ErrLeaseLost otherwise; neither affects other items. The state it
+// leads to is Outcome.State; but a job that was asked to cancel gets
+// Outcome.IfCancelRequested. A request whose Number is the worker's last is
+// answered with the verdicts of the first time, without looking at its items;
+// one with a lower number changes nothing and answers ErrLeaseLost throughout.
+// The memory of numbers ends with the worker. Numbers are compared queue by
+// queue. A settle by an ended worker applies to leases not yet reclaimed.
+//
+// §11 Final states. Completed and cancelled jobs keep a record for Body.Retention
+// or else Policy.RetainCompleted.Age; for neither, the record is gone in the
+// same step. Dead jobs are kept (§23 prunes them by Policy.RetainDead only).
+//
+// §12 Retire. Retire releases every lease of the worker as Outcome Release does
+// (as Cancel does where that was asked for), lists them, and ends the ID.
+//
+// # Time, order, waiting
+//
+// §15 Time. Times are microseconds. Due times round up: nothing is claimed
+// before its RunAt, and everything due is claimable from that instant, without
+// any sweep. Deadlines (leases, windows, retention) are stored and compared with
+// the request's Now, or the store's clock; never a store's own expiry.
+// CreatedAt is the store's (or the request's Now). A request with Now never
+// waits. Clocks of callers are never used.
+//
+// §16 Order. Within a queue, lower Priority numbers go first. Within a priority,
+// jobs go out in the order in which they became pending; a batch keeps its
+// order. Released jobs, and crashed ones without a delay, go to the front; due,
+// retried, rescheduled and redriven ones to the back. A job that is due counts
+// as pending from the first claim (or other call) that sees it due; several
+// that become due in one call go by due time.
+//
+// §18 Waking. A claim that waits returns soon after a job becomes claimable in
+// one of its queues, by enqueue, settle, retire, resume, redrive or reschedule.
+// For jobs that become due it may rely on its caller, who knows NextDue. A
+// wake-up is a hint: a claim may wait in vain for at most its Wait, and a claim
+// made later finds everything. Paused queues wake nobody until they resume.
+//
+// §19 Several queues. Shares are served in order, each up to its Max, until
+// ClaimRequest.Max. A backend that cannot serve all in one step may give less,
+// and then says More when asking again can help. The sum never exceeds Max. A
+// failing queue withholds nothing that another gave: jobs come beside the error.
+//
+// # Calls
+//
+// §20 Enqueue. Each item is refused or accepted on its own, in order: an item
+// sees the effect of those before it in the same request. Check order:
+// validity, ErrDuplicate by ID, ErrQueueFull, ErrDuplicate by unique key.
+//
+// §21 Uniqueness. Unique.Mode says how long the key is held; TTL bounds it from
+// the enqueue, by comparison with now. The step that ends the job (or starts
+// it, for UniqueUntilStarted) frees the key, and only if that job holds it.
+// Redrive takes a key of mode UniqueUntilSettled again, for its TTL, or is
+// refused with ErrDuplicate and the holder's ID. A refused enqueue leaves no
+// key behind.
+//
+// §22 Depth. Policy.MaxDepth counts pending, scheduled and waiting jobs; retries
+// do not count and are never refused. Batches in flight may overshoot it.
+//
+// §23 Looking and operating. A page examines at most Query.Limit records and may
+// return fewer, or none, beside a Cursor. A job that matches during the whole
+// listing is shown at least once. States are listed: pending and active in any
+// order, scheduled and retry by due time, final ones by end, earliest first.
+// Operations decide each Ref on its own: ErrNotFound, ErrWrongState (the table
+// forbids it, or the Ref's epoch passed) or done. Cancel of an active job sets
+// CancelRequested, wakes watchers of EventCancel, and shows in Renewed.Cancel
+// until the lease ends; repeating it is harmless. A job deleted or cancelled
+// while pending is never claimed. Counts are exact, or true as of AsOf; they
+// are never scans. Prune removes completed and cancelled records past their
+// time and over the count (earliest end first), dead ones by RetainDead, and
+// whatever else has lapsed.
+//
+// §24 Mark. At most one owner holds a name at a time; a mark lapses at Until.
+// Take by the same owner renews it and keeps its fence and value. Every other
+// new holder gets a higher fence than any before, even after the mark lapsed or
+// was dropped. Keep, Set and Drop need owner and fence; otherwise they change
+// nothing and answer Held false with the holder.
+//
+// §25 Watch. Watch returns once events of later calls will be seen. Events are
+// sent at most once; a watcher that is slow loses some and is told how many
+// (EventMissed). Who waits for a job watches, looks, waits, and looks again at
+// intervals.
+//
+// §26 Several clients. All of this holds for any number of brokers on one store
+// at once, and for one broker used from any number of goroutines.
+package broker

@@ -1,0 +1,129 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// The errors of the contract. Test with errors.Is; an *Error around one says
+// which operation, queue, job and field it is about.
+//
+// Each of these means that
+// the call, or the item of a batch that carries it, changed nothing. Any other
+// error leaves it unknown whether the call took effect.
+var (
+	// ErrUnavailable: the store could not be reached, and the call was
+	// certainly not applied.
+	ErrUnavailable = errors.New("store unavailable, nothing was applied")
+	// ErrDuplicate: the ID exists, or the unique key is held.
+	ErrDuplicate = errors.New("duplicate")
+	// ErrLeaseLost: the lease was settled, released or reclaimed before.
+	ErrLeaseLost = errors.New("lease lost")
+	// ErrWorkerGone: the worker was never registered in this queue, has
+	// retired, or ran out and was found by a reclaim.
+	ErrWorkerGone = errors.New("worker not registered or ended")
+	// ErrNotFound: no such job, queue or mark.
+	ErrNotFound = errors.New("not found")
+	// ErrWrongState: the job's state does not allow the operation, or the job
+	// changed since it was looked at.
+	ErrWrongState = errors.New("job state does not allow this")
+	// ErrQueueFull: the queue's policy has a depth limit, which is reached.
+	ErrQueueFull = errors.New("queue full")
+	// ErrTooLarge: a payload, result or header set over its limit.
+	ErrTooLarge = errors.New("too large")
+	// ErrInvalid: a field of the request is outside its limits.
+	ErrInvalid = errors.New("invalid")
+	// ErrUnsupported: the backend's Limits exclude this.
+	ErrUnsupported = errors.New("not supported by this backend")
+	// ErrNewerForm: a stored job, or a queue's layout, written by a newer
+	// version of this module than the caller's.
+	ErrNewerForm = errors.New("written by a newer version")
+	// ErrMalformed: stored bytes that no version wrote.
+	ErrMalformed = errors.New("malformed stored form")
+	// ErrClosed: the broker was closed.
+	ErrClosed = errors.New("broker closed")
+)
+
+// Error says what an error is about. Fields that do not apply are empty.
+type Error struct {
+	Op    string // the broker's method, in lower case
+	Queue string
+	ID    string
+	Field string // the field of the request that is to blame
+	Hint  string // limit and remedy, for people
+	Err   error  // one of this package's errors, or the store's own
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString("jobs: ")
+	if e.Op != "" {
+		b.WriteString(e.Op + ": ")
+	}
+	if e.Queue != "" {
+		fmt.Fprintf(&b, "queue %q: ", short(e.Queue))
+	}
+	if e.ID != "" {
+		fmt.Fprintf(&b, "job %q: ", short(e.ID))
+	}
+	if e.Field != "" {
+		b.WriteString(e.Field + ": ")
+	}
+	b.WriteString(e.Err.Error())
+	if e.Hint != "" {
+		b.WriteString(": " + e.Hint)
+	}
+	return b.String()
+}
+
+// short keeps a refused name from flooding a log.
+func short(s string) string {
+	if len(s) > 64 {
+		return s[:64] + "…"
+	}
+	return s
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Invalid makes the error for a field outside its limits; hint names the
+// limit and the remedy.
+func Invalid(field, hint string, args ...any) error {
+	return &Error{Field: field, Hint: fmt.Sprintf(hint, args...), Err: ErrInvalid}
+}
+
+// About fills the empty Op, Queue and ID of err, wrapping it when it is no
+// *Error yet. A nil err stays nil.
+func About(err error, op, queue, id string) error {
+	if err == nil {
+		return nil
+	}
+	e, ok := err.(*Error)
+	if !ok {
+		return &Error{Op: op, Queue: queue, ID: id, Err: err}
+	}
+	c := *e
+	if c.Op == "" {
+		c.Op = op
+	}
+	if c.Queue == "" {
+		c.Queue = queue
+	}
+	if c.ID == "" {
+		c.ID = id
+	}
+	return &c
+}
+
+// MayHaveApplied reports what err says of the call's effect: false when certainly
+// nothing was applied, true when that is unknown.
+func MayHaveApplied(err error) bool {
+	for _, e := range []error{ErrUnavailable, ErrDuplicate, ErrLeaseLost, ErrWorkerGone, ErrNotFound, ErrWrongState,
+		ErrQueueFull, ErrTooLarge, ErrInvalid, ErrUnsupported, ErrNewerForm, ErrMalformed, ErrClosed} {
+		if errors.Is(err, e) {
+			return false
+		}
+	}
+	return err != nil
+}

@@ -1,0 +1,147 @@
+package broker
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+)
+
+// The stored form of a head has a part in decimal digits, which scripts of a
+// store can read and write, and a tail of fields, which they only carry:
+//
+//	epoch,state,finished µs,deliveries,failures,crashes,snoozes;tail
+//
+// A fresh job has no stored head.
+const headNumbers = 7
+
+// Field numbers of the tail, and of one failure in it.
+const (
+	tailVersion = iota + 1 // only when it is not 1
+	tailReason
+	tailSuppressed
+	tailResult
+	tailDropped
+	tailFailure
+)
+
+const (
+	failureAt = iota + 1
+	failureAttempt
+	failureCode
+	failureClass
+	failureMessage
+	failureStack
+	failureWorker
+	failureVersion
+)
+
+// AppendHead appends the stored form of a head, with the state that the job's
+// place in the store does not tell.
+func AppendHead(dst []byte, state State, h *Head) []byte {
+	for i, v := range [headNumbers]int64{h.Epoch, int64(state), Micros(h.FinishedAt),
+		int64(h.Deliveries), int64(h.Failures), int64(h.Crashes), int64(h.Snoozes)} {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendInt(dst, v, 10)
+	}
+	return AppendTail(append(dst, ';'), h)
+}
+
+// ParseHead reads a stored head.
+func ParseHead(p []byte) (State, Head, error) {
+	numbers, tail, ok := bytes.Cut(p, []byte{';'})
+	parts := bytes.Split(numbers, []byte{','})
+	if !ok || len(parts) != headNumbers {
+		return StateNone, Head{}, malformed("head")
+	}
+	var v [headNumbers]int64
+	for i, part := range parts {
+		n, err := strconv.ParseInt(string(part), 10, 64)
+		if err != nil {
+			return StateNone, Head{}, malformed("head")
+		}
+		v[i] = n
+	}
+	h := Head{Epoch: v[0], FinishedAt: FromMicros(v[2]),
+		Deliveries: int(v[3]), Failures: int(v[4]), Crashes: int(v[5]), Snoozes: int(v[6])}
+	err := ParseTail(tail, &h)
+	return State(v[1]), h, err
+}
+
+// AppendTail appends the part of a head that a store only carries: reason,
+// suppressed mark, result and error history. It is empty for most heads.
+func AppendTail(dst []byte, h *Head) []byte {
+	w := writer{b: dst}
+	w.int(tailReason, int64(h.Reason))
+	if h.Suppressed {
+		w.int(tailSuppressed, 1)
+	}
+	w.bytes(tailResult, h.Result)
+	w.int(tailDropped, int64(h.Errors.Dropped))
+	for i := range h.Errors.Entries {
+		f := &h.Errors.Entries[i]
+		var e writer
+		e.time(failureAt, f.At)
+		e.int(failureAttempt, int64(f.Attempt))
+		e.str(failureCode, f.Code)
+		e.str(failureClass, f.Class)
+		e.str(failureMessage, f.Message)
+		e.str(failureStack, f.Stack)
+		e.str(failureWorker, f.Worker)
+		e.str(failureVersion, f.Version)
+		if len(e.b) == 0 {
+			e.int(failureAttempt+100, 1) // an entry without content is still an entry
+		}
+		w.bytes(tailFailure, e.b)
+	}
+	return w.b
+}
+
+// ParseTail is the inverse of AppendTail: it sets those fields of h.
+func ParseTail(p []byte, h *Head) error {
+	return fields(p, func(field int, v int64, p []byte) error {
+		switch field {
+		case tailVersion:
+			return fmt.Errorf("%w: head version %d, this program reads up to 1", ErrNewerForm, v)
+		case tailReason:
+			h.Reason = DeadReason(v)
+		case tailSuppressed:
+			h.Suppressed = v != 0
+		case tailResult:
+			h.Result = p
+		case tailDropped:
+			h.Errors.Dropped = int(v)
+		case tailFailure:
+			f, err := parseFailure(p)
+			h.Errors.Entries = append(h.Errors.Entries, f)
+			return err
+		}
+		return nil
+	})
+}
+
+func parseFailure(p []byte) (f Failure, err error) {
+	err = fields(p, func(field int, v int64, p []byte) error {
+		switch field {
+		case failureAt:
+			f.At = FromMicros(v)
+		case failureAttempt:
+			f.Attempt = int(v)
+		case failureCode:
+			f.Code = string(p)
+		case failureClass:
+			f.Class = string(p)
+		case failureMessage:
+			f.Message = string(p)
+		case failureStack:
+			f.Stack = string(p)
+		case failureWorker:
+			f.Worker = string(p)
+		case failureVersion:
+			f.Version = string(p)
+		}
+		return nil
+	})
+	return f, err
+}

@@ -1,0 +1,260 @@
+package broker
+
+import (
+	"strconv"
+	"time"
+)
+
+// State is where a job stands. The numbers are part of the stored form.
+type State uint8
+
+// The states of a job. A job is in exactly one.
+const (
+	StateNone      State = iota // no job: the state before enqueue and after deletion
+	StatePending                // waiting for a claim
+	StateScheduled              // waiting for its time
+	StateActive                 // leased to a worker
+	StateRetry                  // failed or snoozed, waiting for its next time
+	StateCompleted              // done; kept for its retention
+	StateDead                   // in the dead-letter queue
+	StateCancelled              // ended by a decision; kept for its retention
+	StateWaiting                // held by other jobs of a workflow
+)
+
+var stateNames = [...]string{"none", "pending", "scheduled", "active", "retry", "completed", "dead", "cancelled", "waiting"}
+
+// States lists the states a stored job can be in, in the order of a job's life.
+func States() []State {
+	return []State{StateWaiting, StateScheduled, StatePending, StateActive, StateRetry, StateCompleted, StateCancelled, StateDead}
+}
+
+func (s State) String() string {
+	if int(s) < len(stateNames) {
+		return stateNames[s]
+	}
+	return "state(" + strconv.Itoa(int(s)) + ")"
+}
+
+// ParseState is the inverse of State.String.
+func ParseState(name string) (State, error) {
+	for i, n := range stateNames {
+		if n == name && i != int(StateNone) {
+			return State(i), nil
+		}
+	}
+	return StateNone, Invalid("state", "%q is none of waiting, scheduled, pending, active, retry, completed, cancelled, dead", name)
+}
+
+// Final reports whether no transition but an operator's leads out of s.
+func (s State) Final() bool { return s == StateCompleted || s == StateDead || s == StateCancelled }
+
+// MarshalText writes the state's name.
+func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads a state's name.
+func (s *State) UnmarshalText(text []byte) (err error) {
+	*s, err = ParseState(string(text))
+	return err
+}
+
+// Priority orders jobs within a queue: 1 goes out first, 4 last, strictly.
+type Priority uint8
+
+// The priorities of a job within its queue. Zero means PriorityNormal.
+const (
+	PriorityUrgent Priority = 1
+	PriorityNormal Priority = 2
+	PriorityLow    Priority = 3
+	PriorityBulk   Priority = 4
+
+	Priorities = 4 // how many there are
+)
+
+// UniqueMode says what frees a unique key.
+type UniqueMode uint8
+
+// How long a job holds its unique key.
+const (
+	// UniqueUntilSettled: until the job is completed, dead, cancelled or
+	// deleted, at most Unique.TTL when that is set.
+	UniqueUntilSettled UniqueMode = iota
+	// UniqueUntilStarted: until its first claim, or its end, at most Unique.TTL
+	// when that is set.
+	UniqueUntilStarted
+	// UniqueWindow: for Unique.TTL from its enqueueing, whatever becomes of the job.
+	UniqueWindow
+)
+
+// Unique is a job's claim on a key: while it holds, another job with the same
+// key is refused with ErrDuplicate. An empty Key asks for nothing.
+type Unique struct {
+	Key  string
+	Mode UniqueMode
+	TTL  time.Duration // required for UniqueWindow; otherwise 0 means unbounded
+}
+
+// Backoff is a job's own retry policy; the zero value leaves it to the server.
+type Backoff struct {
+	Kind BackoffKind
+	Base time.Duration
+	Max  time.Duration
+}
+
+// BackoffKind names the shape of a Backoff.
+type BackoffKind uint8
+
+// The shapes of a job's own retry policy.
+const (
+	BackoffDefault     BackoffKind = iota // the server's policy
+	BackoffExponential                    // full jitter over Base·2ⁿ, at most Max
+	BackoffLinear                         // Base·(n+1), at most Max
+	BackoffConstant                       // Base
+)
+
+// Body is what the producer decided. It is written once, with the job, and
+// never rewritten.
+type Body struct {
+	Type        string
+	TypeVersion int // of the payload's form; 0 when unused
+	Payload     []byte
+	Headers     map[string]string // values may be any bytes
+
+	Priority    Priority
+	MaxRetries  int           // retries after the first run; 0 runs once
+	CrashBudget int           // crashes survived; 0 means the server's default
+	Timeout     time.Duration // of one run; 0 means the server's default, NoTimeout none
+	Deadline    time.Time     // no run starts at or after this time
+	Retention   time.Duration // of the completed or cancelled record; 0 means the queue's policy
+	Backoff     Backoff
+
+	Unique  Unique
+	Key     string // tenant or partition: the unit of fairness and of per-key limits
+	GivenID bool   // the caller chose the ID: it is remembered for the queue's duplicate window
+
+	CorrelationID  string
+	IdempotencyKey string // of the business effect, for the handler and the dedup middleware
+	PayloadRef     string // where the payload is, when it is stored elsewhere
+	Source         string // what enqueued the job: a schedule, a workflow, an application's name
+}
+
+// Head is what the store's transitions write. A fresh job has the zero Head.
+type Head struct {
+	Epoch      int64 // raised by every transition but claim and due
+	Deliveries int   // leases that ended
+	Failures   int   // errors of its handler that were charged
+	Crashes    int   // workers that died holding it
+	Snoozes    int
+	Reason     DeadReason // why it is dead
+	Suppressed bool       // an operator took it out of alerts and default lists
+	FinishedAt time.Time  // when it reached a final state
+	Result     []byte
+	Errors     ErrorLog
+}
+
+// DeadReason says why a job is dead.
+type DeadReason uint8
+
+// Why a job is dead.
+const (
+	ReasonNone        DeadReason = iota
+	ReasonRetries                // retries spent
+	ReasonSkipRetry              // the handler said that retrying is useless
+	ReasonCrashes                // crash budget spent
+	ReasonExpired                // its deadline passed before it was done
+	ReasonUnknownType            // no worker knew its type for too long
+	ReasonUndecodable            // its stored form could not be read
+)
+
+var reasonNames = [...]string{"", "retries_spent", "skip_retry", "crashes_spent", "expired", "unknown_type", "undecodable"}
+
+func (r DeadReason) String() string {
+	if int(r) < len(reasonNames) {
+		return reasonNames[r]
+	}
+	return "reason(" + strconv.Itoa(int(r)) + ")"
+}
+
+// MarshalText writes the reason's name.
+func (r DeadReason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// Job is a task that a broker has accepted.
+type Job struct {
+	Queue string
+	ID    string
+	Body
+	Head
+	State     State
+	CreatedAt time.Time // by the store's clock
+	RunAt     time.Time // scheduled and retry: when it is due; otherwise zero
+	Worker    string    // active: who holds the lease
+
+	// CancelRequested: an operator cancelled the job while it was active.
+	CancelRequested bool
+	// Broken is set when the body could not be read (ErrNewerForm or
+	// ErrMalformed); Body then holds only what Index could tell.
+	Broken error
+}
+
+// Ref names the job with the epoch that this copy of it was read at.
+func (j *Job) Ref() Ref { return Ref{Queue: j.Queue, ID: j.ID, Epoch: j.Epoch} }
+
+// AnyEpoch in a Ref matches a job at whatever epoch it is.
+const AnyEpoch int64 = -1
+
+// Ref names a job. An operation with an epoch applies only if no transition
+// has happened to the job since.
+type Ref struct {
+	Queue string
+	ID    string
+	Epoch int64
+}
+
+// Failure is one entry of a job's error history.
+type Failure struct {
+	At      time.Time
+	Attempt int    // failures before this one
+	Code    string // short and machine-readable, as the classifier gave it
+	Class   string // retryable, permanent, rate_limited, crash, …
+	Message string // cut to MaxErrorBytes
+	Stack   string // of a panic, cut to MaxErrorBytes
+	Worker  string
+	Version string // of the handler's program
+}
+
+// ErrorLog is a job's error history, oldest first. Entries beyond the cap are
+// dropped from the front and counted.
+type ErrorLog struct {
+	Dropped int
+	Entries []Failure
+}
+
+// Last returns the newest entry, or the zero Failure.
+func (l ErrorLog) Last() Failure {
+	if n := len(l.Entries); n > 0 {
+		return l.Entries[n-1]
+	}
+	return Failure{}
+}
+
+// With returns the log with f added and cut to the newest max entries
+// (DefaultErrorHistory when max is not positive). It leaves l unchanged.
+func (l ErrorLog) With(f Failure, max int) ErrorLog {
+	if max <= 0 {
+		max = DefaultErrorHistory
+	}
+	f.Message, f.Stack = cut(f.Message), cut(f.Stack)
+	keep := l.Entries
+	if over := len(keep) + 1 - max; over > 0 {
+		keep, l.Dropped = keep[over:], l.Dropped+over
+	}
+	entries := make([]Failure, 0, len(keep)+1)
+	l.Entries = append(append(entries, keep...), f)
+	return l
+}
+
+func cut(s string) string {
+	if len(s) > MaxErrorBytes {
+		return s[:MaxErrorBytes-len("…")] + "…"
+	}
+	return s
+}

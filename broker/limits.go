@@ -1,0 +1,53 @@
+package broker
+
+import "time"
+
+// Limits says what a backend cannot do. The zero value claims everything: a
+// declared limit is a promise to refuse cleanly, with ErrUnsupported and
+// nothing changed. Being a plain value it survives any wrapping of a broker.
+type Limits struct {
+	NoPriority bool // one priority only; other priorities are refused
+	NoUnique   bool // unique keys are refused
+	NoWait     bool // Claim does not wait; it answers at once
+	NoWatch    bool // Watch is refused
+	NoMark     bool // Mark is refused
+	// MaxPayload is the largest payload in bytes; 0 means DefaultMaxPayload.
+	MaxPayload int
+	// TimeStep is the resolution of stored times, when coarser than 1 µs.
+	TimeStep time.Duration
+}
+
+// PayloadLimit is MaxPayload with its default applied, in bytes.
+func (l Limits) PayloadLimit() int {
+	if l.MaxPayload > 0 {
+		return l.MaxPayload
+	}
+	return DefaultMaxPayload
+}
+
+// The framework's defaults and bounds, in one place.
+const (
+	DefaultMaxPayload    = 1 << 20          // bytes of one payload
+	DefaultMaxRetries    = 25               // retries of a job after its first run
+	DefaultCrashBudget   = 3                // crashes of its workers a job survives
+	DefaultTimeout       = 30 * time.Minute // of one run
+	DefaultLease         = 15 * time.Second // a worker's leases last after a renewal
+	DefaultErrorHistory  = 10               // error entries kept on a job
+	DefaultDuplicateSpan = time.Hour        // a caller's own ID is remembered after its job left
+
+	MaxNameLen     = 255              // bytes of a queue name, a type, an ID, a key
+	MaxHeaders     = 64               // headers of one job
+	MaxHeaderBytes = 64 << 10         // keys and values of all headers of one job
+	MaxErrorBytes  = 4 << 10          // bytes kept of one error message
+	MaxResult      = 1 << 20          // bytes of one result
+	MaxBatch       = 10_000           // items in one request
+	MaxClaim       = 1_000            // jobs in one claim
+	MaxWait        = 10 * time.Minute // of one Claim
+	MaxDelay       = 100 * 365 * 24 * time.Hour
+	MaxRetriesCap  = 1_000_000
+	NoTimeout      = MaxDelay // as a Timeout: a run ends by itself
+)
+
+// MaxTime is the end of representable due times: scores in every store hold
+// its microseconds exactly.
+var MaxTime = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)

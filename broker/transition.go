@@ -1,0 +1,91 @@
+package broker
+
+// TransitionEvent is what moves a job from one state to another.
+type TransitionEvent string
+
+// The events of the transition table.
+const (
+	OnEnqueue    TransitionEvent = "enqueue"
+	OnDue        TransitionEvent = "due"
+	OnClaim      TransitionEvent = "claim"
+	OnSettle     TransitionEvent = "settle"
+	OnReclaim    TransitionEvent = "reclaim"
+	OnRetire     TransitionEvent = "retire"
+	OnCancel     TransitionEvent = "cancel"
+	OnReschedule TransitionEvent = "reschedule"
+	OnRedrive    TransitionEvent = "redrive"
+	OnArrival    TransitionEvent = "arrival" // of the last job that a waiting job waits for
+	OnDelete     TransitionEvent = "delete"
+	OnPrune      TransitionEvent = "prune"
+)
+
+// Transition is one legal step of a job.
+type Transition struct {
+	From  State
+	Event TransitionEvent
+	To    State
+}
+
+var transitions = []Transition{
+	{StateNone, OnEnqueue, StatePending},
+	{StateNone, OnEnqueue, StateScheduled},
+	{StateNone, OnEnqueue, StateWaiting},
+	{StateScheduled, OnDue, StatePending},
+	{StateScheduled, OnCancel, StateCancelled},
+	{StateScheduled, OnReschedule, StateScheduled},
+	{StateScheduled, OnReschedule, StatePending},
+	{StateScheduled, OnDelete, StateNone},
+	{StateRetry, OnDue, StatePending},
+	{StateRetry, OnCancel, StateCancelled},
+	{StateRetry, OnReschedule, StateRetry},
+	{StateRetry, OnReschedule, StatePending},
+	{StateRetry, OnDelete, StateNone},
+	{StatePending, OnClaim, StateActive},
+	{StatePending, OnCancel, StateCancelled},
+	{StatePending, OnReschedule, StateScheduled},
+	{StatePending, OnReschedule, StatePending},
+	{StatePending, OnDelete, StateNone},
+	{StateWaiting, OnArrival, StatePending},
+	{StateWaiting, OnArrival, StateScheduled},
+	{StateWaiting, OnArrival, StateCancelled},
+	{StateWaiting, OnCancel, StateCancelled},
+	{StateWaiting, OnDelete, StateNone},
+	{StateActive, OnSettle, StateCompleted},
+	{StateActive, OnSettle, StateRetry},
+	{StateActive, OnSettle, StatePending},
+	{StateActive, OnSettle, StateDead},
+	{StateActive, OnSettle, StateCancelled},
+	{StateActive, OnReclaim, StateActive}, // of another worker, under a fresh lease
+	{StateActive, OnRetire, StatePending},
+	{StateActive, OnRetire, StateCancelled}, // when its cancelling was asked for
+	{StateDead, OnRedrive, StatePending},
+	{StateDead, OnDelete, StateNone},
+	{StateDead, OnPrune, StateNone},
+	{StateCompleted, OnDelete, StateNone},
+	{StateCompleted, OnPrune, StateNone},
+	{StateCancelled, OnDelete, StateNone},
+	{StateCancelled, OnPrune, StateNone},
+}
+
+// Transitions returns the whole table of legal steps.
+func Transitions() []Transition { return append([]Transition(nil), transitions...) }
+
+// Legal reports whether event may lead from one state to the other.
+func Legal(from State, event TransitionEvent, to State) bool {
+	for _, t := range transitions {
+		if t.From == from && t.Event == event && t.To == to {
+			return true
+		}
+	}
+	return false
+}
+
+// Allows reports whether event is possible at all in state from.
+func Allows(from State, event TransitionEvent) bool {
+	for _, t := range transitions {
+		if t.From == from && t.Event == event {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,207 @@
+package broker
+
+import (
+	"errors"
+	"time"
+)
+
+// The Check methods are a backend's first step: what they refuse, no store
+// sees. Each error names the field, the limit and the remedy.
+
+// Check refuses a claim outside the limits.
+func (r *ClaimRequest) Check() error {
+	if err := CheckName("worker", r.Worker); err != nil {
+		return About(err, "claim", "", "")
+	}
+	if r.Max < 0 || r.Max > MaxClaim {
+		return About(Invalid("max", "is %d; use 0 to %d", r.Max, MaxClaim), "claim", "", "")
+	}
+	if r.Wait < 0 || r.Wait > MaxWait {
+		return About(Invalid("wait", "is %v; use 0 to %v", r.Wait, MaxWait), "claim", "", "")
+	}
+	if r.Wait > 0 && len(r.Settle.Items) > 0 {
+		return About(Invalid("wait", "goes without outcomes to settle; send them first"), "claim", "", "")
+	}
+	for _, s := range r.Queues {
+		if err := CheckQueue(s.Queue); err != nil {
+			return About(err, "claim", "", "")
+		}
+		if s.Max < 0 || s.Max > MaxClaim {
+			return About(Invalid("share", "is %d; use 0 to %d", s.Max, MaxClaim), "claim", s.Queue, "")
+		}
+	}
+	if len(r.Settle.Items) > 0 {
+		if r.Settle.Worker != r.Worker {
+			return About(Invalid("settle worker", "differs from the claim's; settle another worker's jobs apart"), "claim", "", "")
+		}
+		return r.Settle.Check()
+	}
+	return nil
+}
+
+// Check refuses a renewal outside the limits.
+func (r *RenewRequest) Check() error {
+	err := firstError(
+		func() error { return CheckName("worker", r.Worker) },
+		func() error { return checkQueues(r.Queues) },
+		func() error { return CheckDuration("lease", r.Lease) },
+	)
+	if err == nil && r.Lease < time.Millisecond {
+		err = Invalid("lease", "is %v; use at least 1ms", r.Lease)
+	}
+	return About(err, "renew", "", "")
+}
+
+// Check refuses a retirement outside the limits.
+func (r *RetireRequest) Check() error {
+	return About(firstError(
+		func() error { return CheckName("worker", r.Worker) },
+		func() error { return checkQueues(r.Queues) },
+	), "retire", "", "")
+}
+
+// Check refuses a settle outside the limits.
+func (r *SettleRequest) Check() error {
+	if err := CheckName("worker", r.Worker); err != nil {
+		return About(err, "settle", "", "")
+	}
+	if r.Number < 1 {
+		return About(Invalid("number", "is %d; number a worker's settles from 1", r.Number), "settle", "", "")
+	}
+	if len(r.Items) > MaxBatch {
+		return About(Invalid("items", "has %d, the limit is %d; split the batch", len(r.Items), MaxBatch), "settle", "", "")
+	}
+	for i := range r.Items {
+		s := &r.Items[i]
+		switch {
+		case s.Job == nil:
+			return About(Invalid("items", "item %d has no job", i), "settle", "", "")
+		case s.Outcome.kind == OutcomeNone:
+			return About(Invalid("items", "item %d has no outcome; use a constructor", i), "settle", s.Job.Queue, s.Job.ID)
+		case s.Outcome.delay > MaxDelay:
+			return About(Invalid("delay", "is %v, the limit is %v (100 years)", s.Outcome.delay, MaxDelay), "settle", s.Job.Queue, s.Job.ID)
+		case len(s.Outcome.result) > MaxResult:
+			return About(tooLarge("result", len(s.Outcome.result), MaxResult, "store it elsewhere"), "settle", s.Job.Queue, s.Job.ID)
+		}
+	}
+	return nil
+}
+
+// Check refuses a reclaim outside the limits.
+func (r *ReclaimRequest) Check() error {
+	err := firstError(
+		func() error { return CheckName("worker", r.Worker) },
+		func() error { return checkQueues(r.Queues) },
+	)
+	if err == nil && (r.Max < 1 || r.Max > MaxClaim) {
+		err = Invalid("max", "is %d; use 1 to %d", r.Max, MaxClaim)
+	}
+	return About(err, "reclaim", "", "")
+}
+
+// Check refuses a prune outside the limits.
+func (r *PruneRequest) Check() error {
+	err := checkQueues(r.Queues)
+	if err == nil && (r.Max < 1 || r.Max > MaxBatch) {
+		err = Invalid("max", "is %d; use 1 to %d", r.Max, MaxBatch)
+	}
+	return About(err, "prune", "", "")
+}
+
+// Check refuses a query outside the limits and sets the default Limit.
+func (q *Query) Check() error {
+	err := firstError(
+		func() error { return CheckQueue(q.Queue) },
+		func() error { return checkOptional("key", q.Key) },
+		func() error { return checkOptional("worker", q.Worker) },
+	)
+	switch {
+	case err != nil:
+	case q.Limit < 0 || q.Limit > 1000:
+		err = Invalid("limit", "is %d; use 1 to 1000", q.Limit)
+	case len(q.IDs) > 1000:
+		err = Invalid("ids", "has %d, the limit is 1000; ask in parts", len(q.IDs))
+	case len(q.IDs) == 0 && q.State == StateNone && q.Worker == "" && q.Key == "":
+		err = Invalid("state", "is not set; select by ids, state, worker or key")
+	}
+	if q.Limit == 0 {
+		q.Limit = 100
+	}
+	return About(err, "find", q.Queue, "")
+}
+
+// Check refuses an operation outside the limits.
+func (o *Operation) Check() error {
+	err := firstError(
+		func() error { return CheckDuration("delay", o.Delay) },
+		func() error { return CheckTime("run at", o.RunAt) },
+	)
+	switch {
+	case err != nil:
+	case o.Kind < OpCancel || o.Kind > OpRemoveQueue:
+		err = Invalid("kind", "%d is unknown", o.Kind)
+	case len(o.Refs) > 1000:
+		err = Invalid("refs", "has %d, the limit is 1000; operate in parts", len(o.Refs))
+	case o.Delay > 0 && !o.RunAt.IsZero():
+		err = Invalid("delay", "is set together with run at; set one of them")
+	}
+	for i := 0; err == nil && i < len(o.Refs); i++ {
+		err = CheckQueue(o.Refs[i].Queue)
+	}
+	return About(err, o.Kind.String(), "", "")
+}
+
+// Check refuses a policy outside the limits.
+func (r *PolicyRequest) Check() error {
+	err := CheckQueue(r.Queue)
+	if err == nil && r.MaxDepth != nil && *r.MaxDepth < 0 {
+		err = Invalid("max depth", "is %d; use 0 (unbounded) or more", *r.MaxDepth)
+	}
+	for _, p := range []*Retention{r.RetainCompleted, r.RetainDead} {
+		if err == nil && p != nil {
+			if err = CheckDuration("retention age", p.Age); err == nil && p.Count < 0 {
+				err = Invalid("retention count", "is %d; use 0 (unbounded) or more", p.Count)
+			}
+		}
+	}
+	if err == nil && r.DuplicateSpan != nil {
+		err = CheckDuration("duplicate span", *r.DuplicateSpan)
+	}
+	return About(err, "policy", r.Queue, "")
+}
+
+// Check refuses a mark outside the limits.
+func (r *MarkRequest) Check() error {
+	err := CheckName("name", r.Name)
+	switch {
+	case err != nil:
+	case r.Action > MarkDrop:
+		err = Invalid("action", "%d is unknown", r.Action)
+	case r.Action != MarkRead && r.Owner == "":
+		err = Invalid("owner", "is empty; name who holds the mark")
+	case r.Action != MarkRead && r.Action != MarkDrop && r.TTL <= 0:
+		err = Invalid("ttl", "is %v; use more than zero", r.TTL)
+	case len(r.Value) > MaxResult:
+		err = tooLarge("value", len(r.Value), MaxResult, "store it elsewhere")
+	default:
+		err = errors.Join(CheckDuration("ttl", r.TTL), checkOptional("owner", r.Owner))
+	}
+	return About(err, "mark", "", "")
+}
+
+// Check refuses a watch outside the limits.
+func (r *WatchRequest) Check() error {
+	return About(checkQueues(r.Queues), "watch", "", "")
+}
+
+func checkQueues(names []string) error {
+	if len(names) == 0 {
+		return Invalid("queues", "is empty; name at least one")
+	}
+	for _, q := range names {
+		if err := CheckQueue(q); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// CheckName refuses names that some store could not hold or show: empty, over
+// MaxNameLen bytes, not UTF-8, or with control characters.
+func CheckName(field, s string) error {
+	switch {
+	case s == "":
+		return Invalid(field, "is empty; give it 1 to %d bytes", MaxNameLen)
+	case len(s) > MaxNameLen:
+		return Invalid(field, "has %d bytes, the limit is %d; shorten or hash it", len(s), MaxNameLen)
+	case !utf8.ValidString(s):
+		return Invalid(field, "is not valid UTF-8; encode it, in hexadecimal for example")
+	case strings.IndexFunc(s, unicode.IsControl) >= 0:
+		return Invalid(field, "contains a control character; remove it")
+	}
+	return nil
+}
+
+// CheckQueue refuses what CheckName refuses, and braces.
+func CheckQueue(name string) error {
+	if err := CheckName("queue", name); err != nil {
+		return err
+	}
+	if strings.ContainsAny(name, "{}") {
+		return Invalid("queue", "%q contains a brace, which routes keys in Redis Cluster; choose another character", name)
+	}
+	return nil
+}
+
+// CheckDuration refuses negative durations and those over MaxDelay.
+func CheckDuration(field string, d time.Duration) error {
+	if d < 0 {
+		return Invalid(field, "is negative (%v); use zero or more", d)
+	}
+	if d > MaxDelay {
+		return Invalid(field, "is %v, the limit is %v (100 years)", d, MaxDelay)
+	}
+	return nil
+}
+
+// CheckTime refuses times before 1970 and from 2200 on. The zero time means
+// that none is set, and passes.
+func CheckTime(field string, t time.Time) error {
+	if t.IsZero() {
+		return nil
+	}
+	if t.Before(time.Unix(0, 0)) || !t.Before(MaxTime) {
+		return Invalid(field, "is in the year %d; use a time from 1970 to 2199", t.UTC().Year())
+	}
+	return nil
+}
+
+// Check refuses a request no item of which can be looked at; the items are
+// checked one by one with NewJob.Check.
+func (r *EnqueueRequest) Check() error {
+	if len(r.Jobs) > MaxBatch {
+		return Invalid("jobs", "has %d items, the limit is %d; split the batch", len(r.Jobs), MaxBatch)
+	}
+	return nil
+}
+
+// Check refuses a job that is outside the limits.
+func (j *NewJob) Check(l Limits) error {
+	b := &j.Body
+	err := firstError(
+		func() error { return CheckQueue(j.Queue) },
+		func() error { return CheckName("id", j.ID) },
+		func() error { return CheckName("type", b.Type) },
+		func() error { return b.checkSizes(l) },
+		func() error { return b.checkUnique(l) },
+		func() error { return checkOptional("key", b.Key) },
+		func() error { return checkOptional("correlation id", b.CorrelationID) },
+		func() error { return checkOptional("idempotency key", b.IdempotencyKey) },
+		func() error { return checkOptional("source", b.Source) },
+		func() error { return CheckDuration("delay", j.Delay) },
+		func() error { return CheckTime("run at", j.RunAt) },
+		func() error { return CheckTime("deadline", b.Deadline) },
+		func() error { return CheckDuration("timeout", b.Timeout) },
+		func() error { return CheckDuration("retention", b.Retention) },
+		func() error { return b.Backoff.check() },
+		func() error { return b.checkCounts(l) },
+	)
+	if err == nil && j.Delay > 0 && !j.RunAt.IsZero() {
+		err = Invalid("delay", "is set together with run at; set one of them")
+	}
+	return About(err, "enqueue", j.Queue, j.ID)
+}
+
+// firstError runs checks until one fails; a refusal of a long name must not
+// print it, so About leaves invalid names to the checks' own words.
+func firstError(checks ...func() error) error {
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkOptional(field, s string) error {
+	if s == "" {
+		return nil
+	}
+	return CheckName(field, s)
+}
+
+func (b *Body) checkSizes(l Limits) error {
+	if limit := l.PayloadLimit(); len(b.Payload) > limit {
+		return tooLarge("payload", len(b.Payload), limit, "store it elsewhere and pass a reference")
+	}
+	if len(b.PayloadRef) > MaxHeaderBytes {
+		return tooLarge("payload ref", len(b.PayloadRef), MaxHeaderBytes, "shorten it")
+	}
+	if len(b.Headers) > MaxHeaders {
+		return &Error{Field: "headers", Err: ErrTooLarge, Hint: fmt.Sprintf("%d headers, the limit is %d; drop some", len(b.Headers), MaxHeaders)}
+	}
+	size := 0
+	for k, v := range b.Headers {
+		if k == "" {
+			return Invalid("headers", "has an empty key; name it")
+		}
+		size += len(k) + len(v)
+	}
+	if size > MaxHeaderBytes {
+		return tooLarge("headers", size, MaxHeaderBytes, "drop or shorten some")
+	}
+	return nil
+}
+
+func tooLarge(field string, size, limit int, remedy string) error {
+	return &Error{Field: field, Err: ErrTooLarge, Hint: fmt.Sprintf("%d bytes, the limit is %d; %s", size, limit, remedy)}
+}
+
+func (b *Body) checkUnique(l Limits) error {
+	u := b.Unique
+	if u.Key == "" {
+		if u.TTL != 0 || u.Mode != UniqueUntilSettled {
+			return Invalid("unique key", "is empty although uniqueness is asked for; give a key")
+		}
+		return nil
+	}
+	if l.NoUnique {
+		return &Error{Field: "unique key", Err: ErrUnsupported}
+	}
+	if err := CheckName("unique key", u.Key); err != nil {
+		return err
+	}
+	if err := CheckDuration("unique ttl", u.TTL); err != nil {
+		return err
+	}
+	switch u.Mode {
+	case UniqueUntilSettled, UniqueUntilStarted:
+	case UniqueWindow:
+		if u.TTL == 0 {
+			return Invalid("unique ttl", "is zero; a unique window needs a length")
+		}
+	default:
+		return Invalid("unique mode", "%d is unknown", u.Mode)
+	}
+	return nil
+}
+
+func (b *Body) checkCounts(l Limits) error {
+	if b.Priority < 1 || b.Priority > Priorities {
+		return Invalid("priority", "is %d; use 1 (first) to %d (last)", b.Priority, Priorities)
+	}
+	if l.NoPriority && b.Priority != PriorityNormal {
+		return &Error{Field: "priority", Err: ErrUnsupported}
+	}
+	if b.MaxRetries < 0 || b.MaxRetries > MaxRetriesCap {
+		return Invalid("max retries", "is %d; use 0 to %d", b.MaxRetries, MaxRetriesCap)
+	}
+	if b.CrashBudget < 0 || b.CrashBudget > MaxRetriesCap {
+		return Invalid("crash budget", "is %d; use 0 (the server's default) to %d", b.CrashBudget, MaxRetriesCap)
+	}
+	if b.TypeVersion < 0 {
+		return Invalid("type version", "is %d; use zero or more", b.TypeVersion)
+	}
+	return nil
+}
+
+func (b Backoff) check() error {
+	if b.Kind > BackoffConstant {
+		return Invalid("backoff kind", "%d is unknown", b.Kind)
+	}
+	if b.Kind != BackoffDefault && b.Base <= 0 {
+		return Invalid("backoff base", "is %v; use more than zero", b.Base)
+	}
+	return errors.Join(CheckDuration("backoff base", b.Base), CheckDuration("backoff max", b.Max))
+}

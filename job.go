@@ -1,0 +1,99 @@
+package jobs
+
+import (
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// State is where a job stands; see the constants.
+type State = broker.State
+
+// The states of a job.
+const (
+	StatePending   = broker.StatePending
+	StateScheduled = broker.StateScheduled
+	StateActive    = broker.StateActive
+	StateRetry     = broker.StateRetry
+	StateCompleted = broker.StateCompleted
+	StateDead      = broker.StateDead
+	StateCancelled = broker.StateCancelled
+	StateWaiting   = broker.StateWaiting
+)
+
+// Job is the view that a handler has of the job it runs. Its methods may be
+// called from several goroutines, except SetResult.
+type Job struct {
+	record *broker.Job
+	result []byte
+}
+
+// NewJob makes the view of a stored job: for tests of handlers, and for tools
+// that read jobs through a broker. It keeps record.
+func NewJob(record *broker.Job) *Job { return &Job{record: record} }
+
+// Record is the stored job behind the view, as it was when it was claimed. It
+// must not be changed.
+func (j *Job) Record() *broker.Job { return j.record }
+
+// ID is the job's ID, unique in its queue.
+func (j *Job) ID() string { return j.record.ID }
+
+// Queue is the queue that the job is in.
+func (j *Job) Queue() string { return j.record.Queue }
+
+// Type is the task's type.
+func (j *Job) Type() string { return j.record.Type }
+
+// TypeVersion is the version of the payload's form, as the producer gave it.
+func (j *Job) TypeVersion() int { return j.record.TypeVersion }
+
+// Payload is the task's payload: untrusted bytes.
+func (j *Job) Payload() []byte { return j.record.Payload }
+
+// Attempt counts the failures charged to the job so far: 0 in its first run.
+// Crashes of workers, snoozes and releases do not count.
+func (j *Job) Attempt() int { return j.record.Failures }
+
+// MaxRetries is how many failures the job survives.
+func (j *Job) MaxRetries() int { return j.record.MaxRetries }
+
+// Delivery counts the times that the job was handed out before this one.
+func (j *Job) Delivery() int { return j.record.Deliveries }
+
+// Crashes counts the workers that died while they held the job.
+func (j *Job) Crashes() int { return j.record.Crashes }
+
+// Fence is a number that is higher in each lease of this job than in all
+// before: hand it to stores that can refuse a write with a lower one.
+func (j *Job) Fence() int64 { return j.record.Epoch }
+
+// Header returns the header named key, or "".
+func (j *Job) Header(key string) string { return j.record.Headers[key] }
+
+// Headers returns all headers. The map must not be changed.
+func (j *Job) Headers() map[string]string { return j.record.Headers }
+
+// Key is the tenant or partition key, or "".
+func (j *Job) Key() string { return j.record.Key }
+
+// IdempotencyKey names the business effect of the job, or is "". Unlike the
+// ID it stays the same when the same work is enqueued again.
+func (j *Job) IdempotencyKey() string { return j.record.IdempotencyKey }
+
+// CorrelationID is the producer's correlation ID, or "".
+func (j *Job) CorrelationID() string { return j.record.CorrelationID }
+
+// CreatedAt is when the store accepted the job, by the store's clock.
+func (j *Job) CreatedAt() time.Time { return j.record.CreatedAt }
+
+// Deadline is when the job expires, or the zero time.
+func (j *Job) Deadline() time.Time { return j.record.Deadline }
+
+// LastError is the message of the job's newest error, or "".
+func (j *Job) LastError() string { return j.record.Errors.Last().Message }
+
+// SetResult keeps p as the job's result, stored with its completed record when
+// the handler returns nil and the record is retained. At most 1 MiB; a longer
+// result makes the run fail with ErrTooLarge.
+func (j *Job) SetResult(p []byte) { j.result = p }

@@ -84,3 +84,10 @@ type Broker interface {
 	// answers ErrClosed. Closing again does nothing.
 	Close() error
 }
+
+// Enqueuer is the part of a Broker that a producer needs. A backend whose
+// store has transactions offers one that enqueues inside the caller's.
+type Enqueuer interface {
+	Enqueue(ctx context.Context, req EnqueueRequest) ([]Receipt, error)
+	Limits() Limits
+}

@@ -1,0 +1,217 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// supervise is the shell that stands between this process and a server. It
+// reads from a pipe that only this process writes to: when that ends, however
+// it ends, the server is killed and its directory removed. File 3, which the
+// server inherits and the shell gives up, closes when the server has ended.
+const supervise = `
+dir=$1 signal=$2; shift 2
+"$@" </dev/null >>"$dir/log" 2>&1 & pid=$!
+exec 3>&-
+read -r order
+kill -s "$signal" $pid
+wait $pid
+[ "$order" = keep ] || rm -rf "$dir"
+`
+
+// Process is a server program that ends with this process at the latest.
+type Process struct {
+	Dir string // its own, removed when it stops
+
+	args   []string
+	signal string // ends it at once
+	cred   *syscall.Credential
+
+	shell  *exec.Cmd
+	orders *os.File // closing it ends the server
+	alive  *os.File // reading it gives EOF once the server has ended
+}
+
+// newProcess makes the directory of a server. It belongs to the user that the
+// server will run as: an unprivileged one when this process is root's, since
+// PostgreSQL and pgbouncer refuse to run as root.
+func newProcess(name, signal string) (*Process, error) {
+	dir, err := os.MkdirTemp("", "jobs-"+name+"-")
+	if err != nil {
+		return nil, err
+	}
+	p := &Process{Dir: dir, signal: signal}
+	if os.Getuid() != 0 {
+		return p, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, _ := strconv.ParseUint(u.Uid, 10, 32)
+		gid, _ := strconv.ParseUint(u.Gid, 10, 32)
+		p.cred = &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		return p, os.Chown(dir, int(uid), int(gid))
+	}
+	return nil, errors.New("running as root, and there is no user postgres or nobody to run a server as")
+}
+
+// run runs a program of the server's user to its end.
+func (p *Process) run(args ...string) error {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = p.Dir
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.cred}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", filepath.Base(args[0]), err, tail(out))
+	}
+	return nil
+}
+
+// start starts the server with the given command line.
+func (p *Process) start(args ...string) error {
+	p.args = args
+	orders, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer orders.Close()
+	r, alive, err := os.Pipe()
+	if err != nil {
+		w.Close()
+		return err
+	}
+	defer alive.Close()
+	shell := exec.Command("/bin/sh", append([]string{"-c", supervise, "supervise", p.Dir, p.signal}, args...)...)
+	shell.Dir = p.Dir
+	shell.Stdin = orders
+	shell.ExtraFiles = []*os.File{alive}
+	// A group of its own: a terminal's interrupt must not end the shell before it has cleaned up.
+	shell.SysProcAttr = &syscall.SysProcAttr{Credential: p.cred, Setpgid: true}
+	if err := shell.Start(); err != nil {
+		w.Close()
+		r.Close()
+		return err
+	}
+	p.shell, p.orders, p.alive = shell, w, r
+	return nil
+}
+
+// diedWithin waits for the end of the server, but no longer than d.
+func (p *Process) diedWithin(d time.Duration) bool {
+	if p == nil {
+		time.Sleep(d)
+		return false
+	}
+	if err := p.alive.SetReadDeadline(time.Now().Add(d)); err != nil {
+		return true
+	}
+	_, err := p.alive.Read(make([]byte, 1))
+	return !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// end ends the server, waits for that, and removes its directory unless keep.
+func (p *Process) end(keep bool) {
+	if p.orders == nil {
+		return
+	}
+	if keep {
+		fmt.Fprintln(p.orders, "keep")
+	}
+	p.orders.Close()
+	_ = p.shell.Wait() // its status is that of a killed server
+	p.alive.Close()
+	p.orders = nil
+}
+
+// stop ends the server and removes its directory.
+func (p *Process) stop() {
+	p.end(false)
+	os.RemoveAll(p.Dir)
+}
+
+// failed stops a server that did not come up; its error quotes the end of the log.
+func (p *Process) failed(err error) error {
+	log, _ := os.ReadFile(filepath.Join(p.Dir, "log"))
+	p.stop()
+	if len(log) == 0 {
+		return err
+	}
+	return fmt.Errorf("%w; its log ends: %s", err, tail(log))
+}
+
+func tail(log []byte) []byte {
+	const most = 800
+	return log[max(0, len(log)-most):]
+}
+
+// freePort returns a loopback port that nobody listens on now. Somebody else
+// may take it before the server does; starting is tried again then.
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	return port, err
+}
+
+// program finds a server program in PATH or in the given directories, which
+// may be patterns; of several the last in order, the highest version, is taken.
+func program(name string, dirs ...string) (string, error) {
+	for _, dir := range dirs {
+		if found, _ := filepath.Glob(filepath.Join(dir, name)); len(found) > 0 {
+			return found[len(found)-1], nil
+		}
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("%s is not installed", name)
+	}
+	return path, nil
+}
+
+// onFreePort starts a server that listens on a free loopback port, and waits
+// until it is ready; Stop stops it. The port may be taken by somebody else in
+// between, so a server that does not come up is tried again on another.
+func onFreePort(ctx context.Context, name, signal string, args func(p *Process, port string) ([]string, error),
+	ready func(ctx context.Context, addr string) error) (*Process, string, error) {
+	var last error
+	for range 3 {
+		port, err := freePort()
+		if err != nil {
+			return nil, "", err
+		}
+		p, err := newProcess(name, signal)
+		if err != nil {
+			return nil, "", err
+		}
+		line, err := args(p, port)
+		if err == nil {
+			err = p.start(line...)
+		}
+		addr := net.JoinHostPort("127.0.0.1", port)
+		if err == nil {
+			err = poll(ctx, p, func(ctx context.Context) error { return ready(ctx, addr) })
+		}
+		if err == nil {
+			atStop(p.stop)
+			return p, addr, nil
+		}
+		last = p.failed(fmt.Errorf("%s: %w", name, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, "", last
+}

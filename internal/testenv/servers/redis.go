@@ -1,0 +1,91 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func localRedis(ctx context.Context) (string, error) {
+	_, addr, err := startRedis(ctx, "--save", "", "--appendonly", "no")
+	return "redis://" + addr + "/0", err
+}
+
+// startRedis starts a server with its own directory on a free loopback port.
+func startRedis(ctx context.Context, settings ...string) (*Process, string, error) {
+	binary, err := program("redis-server")
+	if err != nil {
+		return nil, "", err
+	}
+	return onFreePort(ctx, "redis", "KILL", func(p *Process, port string) ([]string, error) {
+		return append([]string{binary, "--bind", "127.0.0.1", "--port", port, "--dir", p.Dir}, settings...), nil
+	}, redisReady)
+}
+
+func redisReady(ctx context.Context, addr string) error {
+	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	defer c.Close()
+	return c.Ping(ctx).Err()
+}
+
+// localRedisCluster makes three masters, each with a third of the slots and
+// no replica.
+func localRedisCluster(ctx context.Context) (string, error) {
+	const masters, slots = 3, 16384
+	addrs := make([]string, masters)
+	nodes := make([]*redis.Client, masters)
+	bus := make([]string, masters)
+	for i := range addrs {
+		var err error
+		// Left alone, the bus takes the port 10000 above, which may be no port at all.
+		if bus[i], err = freePort(); err != nil {
+			return "", err
+		}
+		_, addrs[i], err = startRedis(ctx, "--save", "", "--appendonly", "no", "--cluster-enabled", "yes", "--cluster-port", bus[i],
+			"--cluster-node-timeout", "15000")
+		if err != nil {
+			return "", err
+		}
+		nodes[i] = redis.NewClient(&redis.Options{Addr: addrs[i], MaxRetries: -1})
+		defer nodes[i].Close()
+	}
+	host, port, _ := net.SplitHostPort(addrs[0])
+	for i, node := range nodes {
+		first, last := i*slots/masters, (i+1)*slots/masters-1
+		if err := node.ClusterAddSlotsRange(ctx, first, last).Err(); err != nil {
+			return "", err
+		}
+		// Distinct from the start, so that the nodes have no collision to settle.
+		if err := node.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
+			return "", err
+		}
+		if i == 0 {
+			continue
+		}
+		if err := node.Do(ctx, "CLUSTER", "MEET", host, port, bus[0]).Err(); err != nil {
+			return "", err
+		}
+	}
+	for _, node := range nodes {
+		err := poll(ctx, nil, func(ctx context.Context) error { return clusterReady(ctx, node, masters) })
+		if err != nil {
+			return "", fmt.Errorf("Redis Cluster: %w", err)
+		}
+	}
+	return strings.Join(addrs, ","), nil
+}
+
+// clusterReady asks one node whether it sees the whole cluster.
+func clusterReady(ctx context.Context, node *redis.Client, masters int) error {
+	info, err := node.ClusterInfo(ctx).Result()
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", masters)) {
+		return fmt.Errorf("cluster is not whole: %s", strings.ReplaceAll(info, "\r\n", " "))
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+// Package servers provides the Redis and PostgreSQL servers that tests need,
+// in the first of three ways that works: URLs from the environment, Docker
+// containers, server programs of this machine. JOBS_TEST_SERVERS=env, docker
+// or local forces one. Each server is started at its first use and shared by
+// the whole process; Stop ends them all, and so does the end of the process.
+//
+// Tests use package testenv, which wraps this one.
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// startTimeout bounds the start of one server, an image's download included.
+const startTimeout = 2 * time.Minute
+
+// Variables of the environment that name servers which run already.
+const (
+	EnvRedis        = "JOBS_TEST_REDIS"         // redis:// URL
+	EnvRedisCluster = "JOBS_TEST_REDIS_CLUSTER" // host:port of every node, separated by commas
+	EnvPostgres     = "JOBS_TEST_POSTGRES"      // postgres:// URL of a user that may create databases and schemas
+	EnvPgBouncer    = "JOBS_TEST_PGBOUNCER"     // postgres:// URL of a pgbouncer that pools transactions
+	EnvWay          = "JOBS_TEST_SERVERS"       // env, docker or local: use this way alone
+)
+
+// Redis returns the URL of a Redis server of its own for this process, or
+// of the one that the environment names.
+func Redis() (string, error) { return redisServer() }
+
+// RedisCluster returns the addresses of a Redis Cluster of three masters.
+func RedisCluster() ([]string, error) { return redisCluster() }
+
+// Postgres returns the URL of a database on a PostgreSQL server, with a user
+// that may create databases and schemas.
+func Postgres() (string, error) { return postgresServer() }
+
+// PgBouncer returns a URL for the database of Postgres through a pgbouncer in
+// transaction pooling.
+func PgBouncer() (string, error) { return pgbouncer() }
+
+var (
+	redisServer = sync.OnceValues(func() (string, error) {
+		return provide("Redis", EnvRedis, dockerRedis, localRedis)
+	})
+	postgresServer = sync.OnceValues(func() (string, error) {
+		return provide("PostgreSQL", EnvPostgres, dockerPostgres, localPostgres)
+	})
+	// Nobody publishes an image of these two that is ready to use.
+	redisCluster = sync.OnceValues(func() ([]string, error) {
+		nodes, err := provide("Redis Cluster", EnvRedisCluster, nil, localRedisCluster)
+		return strings.Split(nodes, ","), err
+	})
+	pgbouncer = sync.OnceValues(func() (string, error) {
+		return provide("pgbouncer", EnvPgBouncer, nil, localPgBouncer)
+	})
+)
+
+type start func(context.Context) (string, error)
+
+// provide tries the ways in their order; docker may be nil. Its error names
+// all of them, for a reader who has none.
+func provide(what, env string, docker, local start) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	way := os.Getenv(EnvWay)
+	url := os.Getenv(env)
+	var failed []error
+	switch {
+	case way != "" && way != "env" && way != "docker" && way != "local":
+		return "", fmt.Errorf("%s is %q; use env, docker or local, or leave it unset", EnvWay, way)
+	case url != "" && (way == "" || way == "env"):
+		return url, nil
+	}
+	if docker != nil && (way == "" || way == "docker") {
+		url, err := docker(ctx)
+		if err == nil {
+			return url, nil
+		}
+		failed = append(failed, fmt.Errorf("docker: %w", err))
+	}
+	// What has no image is local in the docker way too.
+	if way == "" || way == "local" || way == "docker" && docker == nil {
+		url, err := local(ctx)
+		if err == nil {
+			return url, nil
+		}
+		failed = append(failed, fmt.Errorf("local: %w", err))
+	}
+	return "", fmt.Errorf("no %s server for tests: set %s to the URL of one, or start Docker, or install the Debian packages "+
+		"redis-server, postgresql and pgbouncer (`make servers`): %w", what, env, errors.Join(failed...))
+}
+
+var stops struct {
+	sync.Mutex
+	list []func()
+}
+
+// atStop has f called by Stop.
+func atStop(f func()) {
+	stops.Lock()
+	defer stops.Unlock()
+	stops.list = append(stops.list, f)
+}
+
+// Stop ends every server that this process started, newest first. Nothing of
+// this package may be called afterwards.
+func Stop() {
+	stops.Lock()
+	defer stops.Unlock()
+	for len(stops.list) > 0 {
+		last := len(stops.list) - 1
+		stops.list[last]()
+		stops.list = stops.list[:last]
+	}
+}
+
+// poll calls ready until it returns nil, and gives its last error when ctx
+// ends or the process behind dead is no more. A nil process never dies.
+func poll(ctx context.Context, p *Process, ready func(context.Context) error) error {
+	for {
+		try, cancel := context.WithTimeout(ctx, 5*time.Second)
+		err := ready(try)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("not ready in time: %w", err)
+		}
+		if p.diedWithin(pollEvery) {
+			return fmt.Errorf("ended at once: %w", err)
+		}
+	}
+}
+
+const pollEvery = 20 * time.Millisecond

@@ -1,0 +1,92 @@
+// Package testenv gives tests their servers and their names. A server is
+// started at its first use, shared by all tests of the test binary, and gone
+// when the binary ends; package servers says where servers come from. A test
+// that cannot have its server fails: nothing is skipped.
+//
+// Tests share servers, so each uses a prefix or a schema of its own, from Name.
+package testenv
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/seed81422ce9/jobs/internal/testenv/servers"
+)
+
+// Main runs a package's tests, stops the servers, and fails when goroutines
+// are left over:
+//
+//	func TestMain(m *testing.M) { testenv.Main(m) }
+//
+// It does not return.
+func Main(m *testing.M, ignore ...goleak.Option) {
+	code := m.Run()
+	servers.Stop()
+	if code == 0 {
+		if err := goleak.Find(ignore...); err != nil {
+			fmt.Fprintf(os.Stderr, "goroutines left over after all tests: %v\n", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// Redis returns the redis:// URL of a Redis server.
+func Redis(tb testing.TB) string {
+	tb.Helper()
+	return must(tb, servers.Redis)
+}
+
+// RedisCluster returns the host:port addresses of a Redis Cluster of three
+// masters.
+func RedisCluster(tb testing.TB) []string {
+	tb.Helper()
+	return must(tb, servers.RedisCluster)
+}
+
+// Postgres returns the postgres:// URL of a database on a PostgreSQL server.
+// Its user may create schemas and databases.
+func Postgres(tb testing.TB) string {
+	tb.Helper()
+	return must(tb, servers.Postgres)
+}
+
+// PgBouncer returns a postgres:// URL for the database of Postgres that leads
+// through a pgbouncer in transaction pooling.
+func PgBouncer(tb testing.TB) string {
+	tb.Helper()
+	return must(tb, servers.PgBouncer)
+}
+
+func must[T any](tb testing.TB, get func() (T, error)) T {
+	tb.Helper()
+	v, err := get()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return v
+}
+
+// Name returns a name that no other call returns, in this process or another:
+// lower-case letters, digits and underscores, 41 bytes at most, the start of
+// the test's own name first. It fits as key prefix, schema, queue or database.
+func Name(tb testing.TB) string {
+	var random [6]byte
+	rand.Read(random[:])
+	readable := strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
+			return r
+		case 'A' <= r && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return '_'
+	}, strings.TrimPrefix(tb.Name(), "Test"))
+	return fmt.Sprintf("t_%.26s_%s", readable, hex.EncodeToString(random[:]))
+}

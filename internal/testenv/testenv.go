@@ -64,6 +64,24 @@ func PgBouncer(tb testing.TB) string {
 	return must(tb, servers.PgBouncer)
 }
 
+// PrivateRedis returns a Redis server for this test alone, which can be killed
+// and started again without losing its data.
+func PrivateRedis(tb testing.TB) *servers.Private {
+	tb.Helper()
+	s := must(tb, servers.PrivateRedis)
+	tb.Cleanup(s.Stop)
+	return s
+}
+
+// PrivatePostgres returns a PostgreSQL server for this test alone, which can
+// be killed and started again without losing its data.
+func PrivatePostgres(tb testing.TB) *servers.Private {
+	tb.Helper()
+	s := must(tb, servers.PrivatePostgres)
+	tb.Cleanup(s.Stop)
+	return s
+}
+
 func must[T any](tb testing.TB, get func() (T, error)) T {
 	tb.Helper()
 	v, err := get()

@@ -16,16 +16,19 @@ import (
 
 // supervise is the shell that stands between this process and a server. It
 // reads from a pipe that only this process writes to: when that ends, however
-// it ends, the server is killed and its directory removed. File 3, which the
-// server inherits and the shell gives up, closes when the server has ended.
+// it ends, the server is ended and its directory removed. The word "crash"
+// before the end has it killed and the directory kept. File 3, which the
+// server and its children inherit and the shell gives up, closes when the
+// last of them has ended.
 const supervise = `
 dir=$1 signal=$2; shift 2
 "$@" </dev/null >>"$dir/log" 2>&1 & pid=$!
 exec 3>&-
 read -r order
+[ "$order" = crash ] && signal=KILL
 kill -s "$signal" $pid
 wait $pid
-[ "$order" = keep ] || rm -rf "$dir"
+[ "$order" = crash ] || rm -rf "$dir"
 `
 
 // Process is a server program that ends with this process at the latest.
@@ -33,7 +36,7 @@ type Process struct {
 	Dir string // its own, removed when it stops
 
 	args   []string
-	signal string // ends it at once
+	signal string // ends it at once, leaving nothing behind in the system
 	cred   *syscall.Credential
 
 	shell  *exec.Cmd
@@ -119,24 +122,28 @@ func (p *Process) diedWithin(d time.Duration) bool {
 	return !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// end ends the server, waits for that, and removes its directory unless keep.
-func (p *Process) end(keep bool) {
+// stop ends the server and removes its directory.
+func (p *Process) stop() {
+	p.end("")
+	os.RemoveAll(p.Dir)
+}
+
+// crash kills the server; its directory stays.
+func (p *Process) crash() { p.end("crash\n") }
+
+// end gives the shell its last order and returns when nothing of the server
+// is left.
+func (p *Process) end(order string) {
 	if p.orders == nil {
 		return
 	}
-	if keep {
-		fmt.Fprintln(p.orders, "keep")
-	}
-	p.orders.Close()
-	_ = p.shell.Wait() // its status is that of a killed server
-	p.alive.Close()
+	// Both fail only when the shell has ended before, and the server with it.
+	_, _ = p.orders.WriteString(order)
+	_ = p.orders.Close()
+	_ = p.shell.Wait()
+	p.diedWithin(startTimeout)
+	_ = p.alive.Close()
 	p.orders = nil
-}
-
-// stop ends the server and removes its directory.
-func (p *Process) stop() {
-	p.end(false)
-	os.RemoveAll(p.Dir)
 }
 
 // failed stops a server that did not come up; its error quotes the end of the log.

@@ -1,6 +1,7 @@
 package servers
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"net"
@@ -25,10 +26,27 @@ func startRedis(ctx context.Context, settings ...string) (*Process, string, erro
 	}, redisReady)
 }
 
+// redisReady speaks to the server itself, since a client library would log
+// every attempt that came too early.
 func redisReady(ctx context.Context, addr string) error {
-	c := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: -1})
+	c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return err
+	}
 	defer c.Close()
-	return c.Ping(ctx).Err()
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := c.SetDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	if _, err := c.Write([]byte("PING\r\n")); err != nil {
+		return err
+	}
+	answer, err := bufio.NewReader(c).ReadString('\n')
+	if err == nil && answer != "+PONG\r\n" {
+		err = fmt.Errorf("the answer to PING is %q", answer)
+	}
+	return err
 }
 
 // localRedisCluster makes three masters, each with a third of the slots and

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/testcontainers/testcontainers-go"
+	"github.com/testcontainers/testcontainers-go/log"
 	"github.com/testcontainers/testcontainers-go/modules/postgres"
 	"github.com/testcontainers/testcontainers-go/modules/redis"
 )
@@ -14,7 +15,7 @@ func dockerRedis(ctx context.Context) (string, error) {
 	if err := dockerAnswers(ctx); err != nil {
 		return "", err
 	}
-	c, err := redis.Run(ctx, "redis:7", testcontainers.WithLogger(quiet{}))
+	c, err := redis.Run(ctx, "redis:7")
 	keepUntilStop(c)
 	if err != nil {
 		return "", err
@@ -35,7 +36,7 @@ func dockerPostgres(ctx context.Context) (string, error) {
 	for _, s := range forTests {
 		args = append(args, "-c", s)
 	}
-	c, err := postgres.Run(ctx, "postgres:15", testcontainers.WithLogger(quiet{}), testcontainers.WithCmd(args...))
+	c, err := postgres.Run(ctx, "postgres:15", testcontainers.WithCmd(args...))
 	keepUntilStop(c)
 	if err != nil {
 		return "", err
@@ -55,6 +56,7 @@ func dockerAnswers(ctx context.Context) (err error) {
 			err = fmt.Errorf("%v", p)
 		}
 	}()
+	log.SetDefault(quiet{})
 	provider, err := testcontainers.NewDockerProvider()
 	if err != nil {
 		return err

@@ -163,11 +163,14 @@ func answers(addr string) error {
 
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	end := time.Now().Add(20 * time.Second)
+	again := time.NewTicker(pollEvery)
+	defer again.Stop()
+	end := time.After(20 * time.Second)
 	for !done() {
-		if time.Now().After(end) {
+		select {
+		case <-again.C:
+		case <-end:
 			t.Fatalf("waited 20s for %s", what)
 		}
-		time.Sleep(pollEvery)
 	}
 }

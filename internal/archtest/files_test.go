@@ -1,0 +1,44 @@
+package archtest
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// maxLines is the length from which a file holds more than one idea.
+const maxLines = 400
+
+func TestNoSourceFileIsLong(t *testing.T) {
+	t.Parallel()
+	checked := 0
+	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && strings.HasPrefix(d.Name(), ".") && strings.Trim(d.Name(), ".") != "" {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		checked++
+		if lines := bytes.Count(text, []byte("\n")); lines > maxLines {
+			t.Errorf("%s has %d lines, the limit is %d: split it by idea", path, lines, maxLines)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if checked < 10 {
+		t.Errorf("only %d files were found: the walk does not see the source", checked)
+	}
+}

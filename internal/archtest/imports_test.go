@@ -1,0 +1,141 @@
+package archtest
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/seed81422ce9/jobs"
+
+// pkg is what `go list` tells about a package, tests left out.
+type pkg struct {
+	ImportPath string
+	Imports    []string // direct
+	Deps       []string // all
+}
+
+// rule limits what a package may import directly and contain in all.
+type rule struct {
+	of    string   // the package below the module; "x/..." is x and all below it
+	may   []string // the imports beside std that it may have; nil means any. "x/..." as above
+	never []string // what must not be compiled into it
+}
+
+// The drivers of the stores: who does not use a store does not compile its driver.
+var drivers = []string{"github.com/redis/...", "github.com/jackc/..."}
+
+var rules = []rule{
+	{of: "broker", may: []string{}},
+	{of: "backends/membroker/...", may: []string{"broker", "backends/membroker/..."}},
+	{of: "backends/redisbroker/...", may: []string{"broker", "backends/redisbroker/...", "github.com/redis/..."}},
+	{of: "backends/pgbroker/...", may: []string{"broker", "backends/pgbroker/...", "github.com/jackc/...", "github.com/pressly/goose/..."}},
+	{of: "conformance/...", may: []string{"broker", "conformance/..."}},
+	{of: "", may: []string{"broker", "internal/...", "github.com/oklog/ulid/..."}, never: append([]string{"backends/..."}, drivers...)},
+	{of: "middleware/...", never: append([]string{"backends/..."}, drivers...)},
+	{of: "dashboard/...", never: append([]string{"backends/..."}, drivers...)},
+	{of: "jobstest/...", never: drivers},
+	{of: "examples/quickstart", never: drivers},
+
+	// What helps tests is not linked into programs.
+	{of: "broker", never: []string{"testing", "internal/testenv/..."}},
+	{of: "", never: []string{"testing", "internal/testenv/..."}},
+	{of: "backends/...", never: []string{"testing", "internal/testenv/...", "conformance/..."}},
+	{of: "middleware/...", never: []string{"testing", "internal/testenv/..."}},
+	{of: "dashboard/...", never: []string{"testing", "internal/testenv/..."}},
+	{of: "cmd/...", never: []string{"testing", "internal/testenv/..."}},
+}
+
+func TestImportsFollowTheArrows(t *testing.T) {
+	t.Parallel()
+	for _, p := range packages(t) {
+		for _, r := range rules {
+			if !matches(r.of, p.ImportPath) {
+				continue
+			}
+			for _, imported := range p.Imports {
+				if r.may != nil && !standard(imported) && !matchesAny(r.may, imported) {
+					t.Errorf("%s imports %s; it may import the standard library and %v", p.ImportPath, imported, r.may)
+				}
+			}
+			for _, dep := range p.Deps {
+				if matchesAny(r.never, dep) {
+					t.Errorf("%s compiles %s in, which it must not (go list -deps shows the way)", p.ImportPath, dep)
+				}
+			}
+		}
+	}
+}
+
+func TestPatternsStandForWhatTheySay(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		pattern, path string
+		want          bool
+	}{
+		{"", module, true},
+		{"", module + "/broker", false},
+		{"broker", module + "/broker", true},
+		{"broker", module + "/broker/sub", false},
+		{"backends/...", module + "/backends", true},
+		{"backends/...", module + "/backends/x/y", true},
+		{"backends/...", module + "/backendsx", false},
+		{"testing", "testing", true},
+		{"testing", module + "/testing", true},
+		{"internal/...", "internal/abi", true},
+		{"github.com/redis/...", "github.com/redis/go-redis/v9", true},
+		{"github.com/redis/...", module + "/github.com/redis", false},
+	} {
+		if got := matches(c.pattern, c.path); got != c.want {
+			t.Errorf("matches(%q, %q) = %v, want %v", c.pattern, c.path, got, c.want)
+		}
+	}
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"/...").Output()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		t.Fatalf("go list: %s", exit.Stderr)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	var list []pkg
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); err == io.EOF {
+			return list
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+}
+
+// matches reports whether a rule's pattern, below the module where that has
+// such a package, stands for path.
+func matches(pattern, path string) bool {
+	if first, _, _ := strings.Cut(pattern, "/"); !strings.Contains(first, ".") && !standard(path) {
+		pattern = strings.TrimSuffix(module+"/"+pattern, "/")
+	}
+	if tree, ok := strings.CutSuffix(pattern, "/..."); ok {
+		return path == tree || strings.HasPrefix(path, tree+"/")
+	}
+	return path == pattern
+}
+
+func matchesAny(patterns []string, path string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, path) })
+}
+
+// standard reports whether path is in the standard library, whose first
+// element alone has no dot.
+func standard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
+}

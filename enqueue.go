@@ -1,0 +1,174 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// ErrOutcomeUnknown says that a job may or may not have been stored: the call
+// was sent and its answer never came, or the caller's context ended first. An
+// error of Enqueue that is not ErrOutcomeUnknown means that nothing was stored.
+//
+// Who repeats such an Enqueue may make a second job. WithID makes the repeat
+// safe: it is refused with ErrDuplicate if the first one succeeded.
+var ErrOutcomeUnknown = errors.New("outcome unknown, the job may have been stored")
+
+// JobInfo says what became of a task.
+type JobInfo struct {
+	ID    string
+	Queue string
+	State State // pending or scheduled
+	// RunAt is when a scheduled job is due; otherwise zero. When the store's
+	// answer was lost and a repeat found the job stored, State and RunAt are
+	// what this process reckons them to be.
+	RunAt time.Time
+}
+
+// Receipt answers one task of EnqueueMany as Enqueue would.
+type Receipt struct {
+	JobInfo
+	Err error
+}
+
+// Outgoing is a job on its way to the store, as the enqueue chain sees it.
+// Before it calls next, a middleware may change any field of NewJob, which is
+// a private copy; the payload's bytes it replaces and never edits. One that
+// changes the ID must also set Body.GivenID. After next has returned, Info and
+// Err are the answer, and nothing may be changed.
+type Outgoing struct {
+	broker.NewJob
+	Info JobInfo
+	Err  error // set before next, it refuses the job: nothing of it is stored
+
+	client  *Client
+	unclear error // of an attempt that may have stored the job
+}
+
+// SetHeader sets a header of the job.
+func (o *Outgoing) SetHeader(key, value string) { setHeader(&o.NewJob, key, value) }
+
+// EnqueueFunc takes jobs to the store and sets Info and Err of each.
+type EnqueueFunc func(ctx context.Context, batch []*Outgoing)
+
+// EnqueueMiddleware wraps the way of jobs to the store: to add headers, to
+// encode payloads, to validate, to trace. It is called once per client; what
+// it returns is called for every Enqueue, with one job, and for every
+// EnqueueMany, with all its jobs, from any number of goroutines at once. It
+// calls next at most once, with the batch or a part of it, and settles the
+// rest itself by their Err. Retries after a failure of the store happen below
+// the chain.
+type EnqueueMiddleware func(next EnqueueFunc) EnqueueFunc
+
+func chainEnqueue(chain []EnqueueMiddleware, last EnqueueFunc) EnqueueFunc {
+	for i := len(chain) - 1; i >= 0; i-- {
+		if chain[i] != nil {
+			last = chain[i](last)
+		}
+	}
+	return last
+}
+
+// fill makes o the job that task and the options describe.
+func (o *Outgoing) fill(c *Client, task *Task, call []Option) error {
+	o.client = c
+	if task == nil {
+		return broker.Invalid("task", "is nil; make one with NewTask")
+	}
+	o.Queue = DefaultQueue
+	b := &o.Body
+	b.Type, b.Payload = task.typ, task.payload
+	b.MaxRetries, b.Priority = broker.DefaultMaxRetries, PriorityNormal
+	cfg := enqueueConfig{job: &o.NewJob}
+	for _, options := range [...][]Option{c.cfg.Defaults, task.options, call} {
+		for _, option := range options {
+			if option != nil {
+				option.apply(&cfg)
+			}
+		}
+	}
+	if b.Priority == 0 {
+		b.Priority = PriorityNormal
+	}
+	if !b.GivenID {
+		o.ID = c.ids.next()
+	}
+	return cfg.finishUnique()
+}
+
+// answer records what the store said of the job.
+func (o *Outgoing) answer(r *broker.Receipt) {
+	switch {
+	case r.Err == nil:
+		o.Err, o.Info = nil, JobInfo{ID: o.ID, Queue: o.Queue, State: r.State, RunAt: r.RunAt}
+	case broker.MayHaveApplied(r.Err):
+		o.Err, o.unclear = r.Err, r.Err
+	case errors.Is(r.Err, broker.ErrDuplicate) && r.Holder == o.ID && o.unclear != nil:
+		// An attempt whose answer was lost had stored the job. A given ID may
+		// also have been stored by somebody else: the caller must know.
+		o.unclear, o.Info = nil, o.reckoned()
+		if o.Err = nil; o.Body.GivenID {
+			o.Err = r.Err
+		}
+	case errors.Is(r.Err, broker.ErrDuplicate):
+		o.Err, o.Info = r.Err, JobInfo{ID: r.Holder, Queue: o.Queue}
+		if r.Holder != "" && r.Holder != o.ID {
+			o.Err = &broker.Error{Op: "enqueue", Queue: o.Queue, ID: o.ID, Err: broker.ErrDuplicate,
+				Hint: fmt.Sprintf("job %q holds its unique key", r.Holder)}
+		}
+	default:
+		o.Err = r.Err
+	}
+}
+
+// reckoned is the answer that was lost, as far as it can be told from here.
+func (o *Outgoing) reckoned() JobInfo {
+	info := JobInfo{ID: o.ID, Queue: o.Queue, State: StatePending}
+	now := time.Now()
+	runAt := o.RunAt
+	if o.Delay > 0 {
+		runAt = now.Add(o.Delay)
+	}
+	if runAt.After(now) {
+		info.State, info.RunAt = StateScheduled, runAt
+	}
+	return info
+}
+
+// conclude gives the job's error its final words: a job that any attempt may
+// have stored stays unclear, whatever a later attempt met.
+func (o *Outgoing) conclude() {
+	if o.Err != nil && o.unclear != nil {
+		o.Info = JobInfo{ID: o.ID, Queue: o.Queue}
+		o.Err = &unknownOutcome{cause: o.unclear}
+	}
+	o.Err = broker.About(o.Err, "enqueue", o.Queue, o.ID)
+}
+
+// check looks at what the whole chain made of the job.
+func (o *Outgoing) check() {
+	if o.Err == nil && o.Info.ID == "" {
+		o.Err = errUnanswered
+	}
+	o.Err = broker.About(o.Err, "enqueue", o.Queue, o.ID)
+}
+
+// errUnanswered is a middleware's fault.
+var errUnanswered = errors.New("an enqueue middleware neither passed the job on nor refused it; nothing was stored")
+
+// storeEach is the end of the enqueue chain: all jobs of a batch are of one
+// client.
+func storeEach(ctx context.Context, batch []*Outgoing) {
+	if len(batch) > 0 && batch[0].client != nil {
+		batch[0].client.store(ctx, batch)
+	}
+}
+
+// unknownOutcome is ErrOutcomeUnknown with its cause.
+type unknownOutcome struct{ cause error }
+
+func (e *unknownOutcome) Error() string   { return ErrOutcomeUnknown.Error() + ": " + e.cause.Error() }
+func (e *unknownOutcome) Unwrap() []error { return []error{ErrOutcomeUnknown, e.cause} }

@@ -1,0 +1,155 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// group joins concurrent Enqueue calls into batches. A caller who finds no
+// call in flight makes one of his own, at once and in his own goroutine. Those
+// who come meanwhile gather; when that call returns, one goroutine sends what
+// has gathered, as one batch after another, until nobody waits, and ends. So
+// nothing lingers, one call is in flight, and an idle client has no goroutine.
+type group struct {
+	client *Client
+
+	mu       sync.Mutex
+	inFlight bool
+	jobs     []broker.NewJob // gathered; their payloads are copies
+	waiters  []*waiter       // one for each of jobs
+}
+
+// waiter is a caller who waits for a batch. taken and gone are guarded by
+// group.mu.
+type waiter struct {
+	since   time.Time
+	taken   bool // the job is in a batch under way
+	gone    bool // the caller left before that
+	receipt broker.Receipt
+	done    chan struct{} // closed when receipt is set
+}
+
+// send makes one attempt at a job. It returns as soon as ctx ends.
+func (g *group) send(ctx context.Context, o *Outgoing) {
+	g.mu.Lock()
+	if !g.inFlight {
+		g.inFlight = true
+		g.mu.Unlock()
+		defer g.release()
+		receipts := g.client.call(ctx, []broker.NewJob{o.NewJob})
+		o.answer(&receipts[0])
+		return
+	}
+	w := &waiter{since: time.Now(), done: make(chan struct{})}
+	job := o.NewJob
+	// The caller may leave, and change his payload, while the batch is under way.
+	job.Body.Payload = bytes.Clone(job.Body.Payload)
+	g.jobs, g.waiters = append(g.jobs, job), append(g.waiters, w)
+	g.mu.Unlock()
+
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+		g.mu.Lock()
+		w.gone = true
+		taken := w.taken
+		g.mu.Unlock()
+		if !taken {
+			notSent([]*Outgoing{o}, ctx.Err())
+			return
+		}
+		select {
+		case <-w.done: // in time after all
+		default:
+			o.answer(&broker.Receipt{Err: ctx.Err()})
+			return
+		}
+	}
+	o.answer(&w.receipt)
+}
+
+// release ends a call in flight: whoever gathered meanwhile goes next.
+func (g *group) release() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.jobs) == 0 {
+		g.inFlight = false
+		return
+	}
+	g.client.gate.add()
+	go g.drain()
+}
+
+// drain sends what has gathered until there is nothing more.
+func (g *group) drain() {
+	defer g.client.gate.leave()
+	var batch batch
+	for g.take(&batch) {
+		batch.send(g.client)
+	}
+}
+
+// batch is one group's jobs under way.
+type batch struct {
+	jobs    []broker.NewJob
+	waiters []*waiter
+}
+
+// take moves what has gathered into b, up to the bounds of one call. Callers
+// who left are left out; those who have waited for longer than a call may take
+// are turned away, so that a store that hangs cannot hold up a long line of
+// them. With nothing to send it ends the flight and reports false.
+func (g *group) take(b *batch) bool {
+	clear(b.jobs)
+	clear(b.waiters)
+	b.jobs, b.waiters = b.jobs[:0], b.waiters[:0]
+	now := time.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n, size := 0, 0
+	for ; n < len(g.jobs) && len(b.jobs) < maxSendJobs; n++ {
+		w := g.waiters[n]
+		if w.gone {
+			continue
+		}
+		if now.Sub(w.since) > g.client.timeout {
+			w.receipt.Err = errLine
+			close(w.done)
+			continue
+		}
+		if size += sizeOf(&g.jobs[n]); len(b.jobs) > 0 && size > maxSendBytes {
+			break
+		}
+		w.taken = true
+		b.jobs, b.waiters = append(b.jobs, g.jobs[n]), append(b.waiters, w)
+	}
+	g.jobs, g.waiters = remove(g.jobs, n), remove(g.waiters, n)
+	if len(b.jobs) == 0 {
+		g.inFlight = false
+		g.jobs, g.waiters = nil, nil
+	}
+	return len(b.jobs) > 0
+}
+
+var errLine = fmt.Errorf("%w: calls before this one took too long", broker.ErrUnavailable)
+
+// remove drops the first n of s and keeps no references to them.
+func remove[T any](s []T, n int) []T {
+	kept := copy(s, s[n:])
+	clear(s[kept:])
+	return s[:kept]
+}
+
+// send sends the batch under a deadline of its own and answers its waiters.
+func (b *batch) send(c *Client) {
+	receipts := c.call(context.Background(), b.jobs)
+	for i, w := range b.waiters {
+		w.receipt = receipts[i]
+		close(w.done)
+	}
+}

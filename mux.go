@@ -1,0 +1,169 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// ErrUnknownType is the error of a job whose type no pattern of a ServeMux
+// matches. A server does not charge it as a failure: the job is put off, for a
+// worker that knows the type, and dead after a bound; see Config.
+var ErrUnknownType = errors.New("no handler is registered for the job's type")
+
+// ServeMux is a Handler that routes jobs by their type. A pattern is a type,
+// or the beginning of types followed by *: "email:welcome" matches that type
+// alone, "email:*" every type that begins with "email:", and "*" all. A type
+// goes to its own pattern if there is one, otherwise to the longest that
+// matches.
+//
+// The zero value is an empty mux. Its methods may be called from any number of
+// goroutines, also while it processes jobs.
+type ServeMux struct {
+	mu    sync.Mutex
+	chain []Middleware
+	route map[string]muxRoute // by pattern
+
+	compiled atomic.Pointer[routeTable] // nil after a change
+}
+
+type muxRoute struct {
+	handler Handler
+	chain   []Middleware
+}
+
+// routeTable is what a lookup needs, each handler inside its whole chain.
+type routeTable struct {
+	exact   map[string]Handler
+	prefix  map[string]Handler // without the *
+	lengths []int              // of the prefixes, longest first, each once
+}
+
+// NewServeMux makes an empty mux.
+func NewServeMux() *ServeMux { return new(ServeMux) }
+
+// Use adds middleware around every handler of the mux, whether it was
+// registered before or is later. What is added first is outermost, and all of
+// it is outside the middleware given to Handle. Nil entries are skipped. A
+// middleware is applied once to each handler, and anew after the mux was
+// changed. Jobs of unknown type do not pass through it.
+func (m *ServeMux) Use(chain ...Middleware) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.chain = append(m.chain, chain...)
+	m.compiled.Store(nil)
+}
+
+// Handle registers the handler of pattern, inside chain, whose first entry is
+// outermost. It panics when h is nil, when the pattern is registered already,
+// and when it is empty, longer than 255 bytes, not UTF-8 or contains control
+// characters.
+func (m *ServeMux) Handle(pattern string, h Handler, chain ...Middleware) {
+	if err := broker.CheckName("pattern", pattern); err != nil {
+		panic(fmt.Sprintf("jobs: ServeMux.Handle(%q): %v", pattern, err))
+	}
+	if f, ok := h.(HandlerFunc); h == nil || ok && f == nil {
+		panic(fmt.Sprintf("jobs: ServeMux.Handle(%q): the handler is nil", pattern))
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.route[pattern]; ok {
+		panic(fmt.Sprintf("jobs: ServeMux.Handle(%q): the pattern is registered already", pattern))
+	}
+	if m.route == nil {
+		m.route = make(map[string]muxRoute)
+	}
+	m.route[pattern] = muxRoute{handler: h, chain: slices.Clone(chain)}
+	m.compiled.Store(nil)
+}
+
+// HandleFunc registers a function as Handle does a Handler.
+func (m *ServeMux) HandleFunc(pattern string, f func(ctx context.Context, job *Job) error, chain ...Middleware) {
+	m.Handle(pattern, HandlerFunc(f), chain...)
+}
+
+// ProcessJob gives the job to the handler of its type. Without one it returns
+// an error that is ErrUnknownType.
+func (m *ServeMux) ProcessJob(ctx context.Context, job *Job) error {
+	if h, _ := m.table().find(job.Type()); h != nil {
+		return h.ProcessJob(ctx, job)
+	}
+	return unknownType(ctx, job)
+}
+
+// Handler returns the handler that a job of type typ goes to, inside its
+// middleware, and the pattern that it is registered for. For an unknown type
+// the pattern is empty, and the handler answers ErrUnknownType.
+func (m *ServeMux) Handler(typ string) (h Handler, pattern string) {
+	h, pattern = m.table().find(typ)
+	if h == nil {
+		h = HandlerFunc(unknownType)
+	}
+	return h, pattern
+}
+
+// Patterns lists the registered patterns in order. A worker shows them to
+// operators as the types that it knows.
+func (m *ServeMux) Patterns() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	patterns := make([]string, 0, len(m.route))
+	for p := range m.route {
+		patterns = append(patterns, p)
+	}
+	slices.Sort(patterns)
+	return patterns
+}
+
+func unknownType(_ context.Context, job *Job) error {
+	return fmt.Errorf("%w: %q; register one with ServeMux.Handle", ErrUnknownType, job.Type())
+}
+
+// table returns the current routes, compiling them after a change.
+func (m *ServeMux) table() *routeTable {
+	if t := m.compiled.Load(); t != nil {
+		return t
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if t := m.compiled.Load(); t != nil {
+		return t
+	}
+	t := &routeTable{exact: make(map[string]Handler), prefix: make(map[string]Handler)}
+	outer := Chain(m.chain...)
+	for pattern, r := range m.route {
+		h := outer(Chain(r.chain...)(r.handler))
+		if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
+			t.prefix[prefix] = h
+			t.lengths = append(t.lengths, len(prefix))
+		} else {
+			t.exact[pattern] = h
+		}
+	}
+	slices.Sort(t.lengths)
+	t.lengths = slices.Compact(t.lengths)
+	slices.Reverse(t.lengths)
+	m.compiled.Store(t)
+	return t
+}
+
+// find returns the handler of typ and its pattern, or nil.
+func (t *routeTable) find(typ string) (Handler, string) {
+	if h := t.exact[typ]; h != nil {
+		return h, typ
+	}
+	for _, n := range t.lengths {
+		if n <= len(typ) {
+			if h := t.prefix[typ[:n]]; h != nil {
+				return h, typ[:n] + "*"
+			}
+		}
+	}
+	return nil, ""
+}

@@ -1,0 +1,178 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// The bounds of one call to the store, however many jobs are to be sent.
+const (
+	maxSendJobs  = 1000
+	maxSendBytes = 4 << 20
+)
+
+// Pauses before the repeats of a failed call: half to the whole of it, then
+// four times as long.
+const firstPause = 100 * time.Millisecond
+
+// store is the end of the enqueue chain: it refuses what is outside the
+// limits and delivers the rest, in order, in as many calls as it takes. Once
+// the store has failed for good it is asked for no more.
+func (c *Client) store(ctx context.Context, batch []*Outgoing) {
+	limits := c.to.Limits()
+	todo := keep(batch, func(o *Outgoing) bool {
+		if o.Err == nil {
+			o.Err = o.NewJob.Check(limits)
+		}
+		return o.Err == nil
+	})
+	for len(todo) > 0 {
+		n := portion(todo)
+		ok := c.deliver(ctx, todo[:n])
+		if todo = todo[n:]; !ok {
+			for _, o := range todo {
+				o.Err = fmt.Errorf("%w: the store failed before this job's turn came", broker.ErrUnavailable)
+			}
+			break
+		}
+	}
+	for _, o := range batch {
+		o.conclude()
+	}
+}
+
+// portion is how many of the jobs go into one call: at least one.
+func portion(batch []*Outgoing) int {
+	n, size := 0, 0
+	for n < len(batch) && n < maxSendJobs {
+		if size += sizeOf(&batch[n].NewJob); n > 0 && size > maxSendBytes {
+			break
+		}
+		n++
+	}
+	return n
+}
+
+// deliver sends jobs that fit one call, and repeats what failed for reasons of
+// the store. It reports false when some of them failed so to the end.
+func (c *Client) deliver(ctx context.Context, batch []*Outgoing) bool {
+	start := time.Now()
+	for attempt := 0; ; attempt++ {
+		if err := ctx.Err(); err != nil {
+			notSent(batch, err)
+			return false
+		}
+		c.send(ctx, batch, attempt > 0 && attempt == c.retries)
+		if batch = keep(batch, (*Outgoing).repeatable); len(batch) == 0 {
+			return true
+		}
+		if attempt >= c.retries || time.Since(start) >= c.timeout || !pause(ctx, firstPause<<(2*attempt)) {
+			return false
+		}
+	}
+}
+
+// keep returns the jobs for which ok holds: batch itself when that is all.
+func keep(batch []*Outgoing, ok func(*Outgoing) bool) []*Outgoing {
+	for i, o := range batch {
+		if ok(o) {
+			continue
+		}
+		kept := append([]*Outgoing(nil), batch[:i]...)
+		for _, o := range batch[i+1:] {
+			if ok(o) {
+				kept = append(kept, o)
+			}
+		}
+		return kept
+	}
+	return batch
+}
+
+// repeatable reports whether sending the job again can help.
+func (o *Outgoing) repeatable() bool {
+	return o.Err != nil && (errors.Is(o.Err, broker.ErrUnavailable) || broker.MayHaveApplied(o.Err))
+}
+
+// notSent records that the caller's context ended before the jobs were sent
+// (again).
+func notSent(batch []*Outgoing, err error) {
+	for _, o := range batch {
+		o.Err = fmt.Errorf("not stored, the context ended before the job was sent: %w", err)
+	}
+}
+
+// send makes one attempt at jobs that fit one call. The last attempt at a
+// single job is made apart from other callers' jobs, in case one of those is
+// what makes the calls fail.
+func (c *Client) send(ctx context.Context, batch []*Outgoing, last bool) {
+	if len(batch) == 1 && c.group != nil && !last {
+		c.group.send(ctx, batch[0])
+		return
+	}
+	jobs := make([]broker.NewJob, len(batch))
+	for i, o := range batch {
+		jobs[i] = o.NewJob
+	}
+	receipts := c.call(ctx, jobs)
+	for i, o := range batch {
+		o.answer(&receipts[i])
+	}
+}
+
+// sizeOf is about what a job takes on the wire.
+func sizeOf(job *broker.NewJob) int {
+	size := len(job.Body.Payload) + 256
+	for k, v := range job.Body.Headers {
+		size += len(k) + len(v)
+	}
+	return size
+}
+
+// call makes one call to the store, bounded in time, and returns a receipt for
+// each job.
+func (c *Client) call(ctx context.Context, jobs []broker.NewJob) []broker.Receipt {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	receipts, err := enqueue(ctx, c.to, jobs)
+	if err == nil && len(receipts) == len(jobs) {
+		return receipts
+	}
+	if err == nil {
+		err = fmt.Errorf("the broker gave %d receipts for %d jobs", len(receipts), len(jobs))
+	}
+	receipts = make([]broker.Receipt, len(jobs))
+	for i := range receipts {
+		receipts[i].Err = err
+	}
+	return receipts
+}
+
+// enqueue calls the broker and turns a panic of its into an error, since it
+// may run on behalf of several callers.
+func enqueue(ctx context.Context, to broker.Enqueuer, jobs []broker.NewJob) (receipts []broker.Receipt, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("the broker failed: %w", &PanicError{Value: v, Stack: string(debug.Stack())})
+		}
+	}()
+	return to.Enqueue(ctx, broker.EnqueueRequest{Jobs: jobs})
+}
+
+// pause waits for half of d to d; it reports false when ctx ends first.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d/2 + rand.N(d/2+1))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

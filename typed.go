@@ -1,0 +1,155 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+)
+
+// Definition ties a task's type to the Go type of its arguments, for producers
+// and handlers alike. Make it once, with Define, and use it from any number of
+// goroutines.
+type Definition[T any] struct {
+	typ      string
+	codec    Codec
+	defaults []Option
+	uniqueBy func(T) string
+}
+
+// Define makes the definition of tasks of type typ whose payload is a T in
+// JSON. The options are the defaults of each such task; those of a call win.
+func Define[T any](typ string, defaults ...Option) Definition[T] {
+	return Definition[T]{typ: typ, defaults: defaults}
+}
+
+// WithCodec returns the definition with another way of writing arguments as a
+// payload. Nil means JSON.
+func (d Definition[T]) WithCodec(codec Codec) Definition[T] {
+	d.codec = codec
+	return d
+}
+
+// UniqueBy returns the definition with a function that gives each job its
+// unique key; see WithUniqueKey, and WithUniqueFor and WithUniqueMode for how
+// long it is held. A job for which key returns "" is not unique.
+func (d Definition[T]) UniqueBy(key func(args T) string) Definition[T] {
+	d.uniqueBy = key
+	return d
+}
+
+// Type is the task's type.
+func (d Definition[T]) Type() string { return d.typ }
+
+// Task makes a task with args as its payload, for Enqueue and EnqueueMany. It
+// fails, with ErrInvalid, when args cannot be encoded.
+func (d Definition[T]) Task(args T, opts ...Option) (task *Task, err error) {
+	defer recoverInto(&err, func(err error) error {
+		return fmt.Errorf("jobs: %w: the arguments of task %q cannot be encoded: %w", ErrInvalid, d.typ, err)
+	})
+	payload, err := d.encoding().Encode(args)
+	if err != nil {
+		return nil, err
+	}
+	options := append(make([]Option, 0, len(d.defaults)+len(opts)+1), d.defaults...)
+	if d.uniqueBy != nil {
+		if key := d.uniqueBy(args); key != "" {
+			options = append(options, WithUniqueKey(key))
+		} else {
+			options = append(options, WithoutUnique())
+		}
+	}
+	return NewTask(d.typ, payload, append(options, opts...)...), nil
+}
+
+// Enqueue enqueues a task with args as its payload; see Client.Enqueue.
+func (d Definition[T]) Enqueue(ctx context.Context, c *Client, args T, opts ...Option) (*JobInfo, error) {
+	task, err := d.Task(args)
+	if err != nil {
+		return nil, err
+	}
+	return c.Enqueue(ctx, task, opts...)
+}
+
+// Decode reads a payload. An error means that no retry can help: it is
+// SkipRetry.
+func (d Definition[T]) Decode(payload []byte) (args T, err error) {
+	defer recoverInto(&err, func(err error) error {
+		return fmt.Errorf("%w: the payload of %q is no %T: %w", SkipRetry, d.typ, args, err)
+	})
+	err = d.encoding().Decode(payload, &args)
+	return args, err
+}
+
+// Handler makes f a Handler. A job whose payload cannot be decoded does not
+// reach f: it is dead at once, with the reason in its history.
+func (d Definition[T]) Handler(f func(ctx context.Context, args T, job *Job) error) Handler {
+	return HandlerFunc(func(ctx context.Context, job *Job) error {
+		args, err := d.Decode(job.Payload())
+		if err != nil {
+			return err
+		}
+		return f(ctx, args, job)
+	})
+}
+
+// Handle registers f on m for the jobs of a definition; see
+// Definition.Handler and ServeMux.Handle, which says when it panics.
+func Handle[T any](m *ServeMux, d Definition[T], f func(ctx context.Context, args T, job *Job) error, chain ...Middleware) {
+	if f == nil {
+		m.Handle(d.typ, nil, chain...) // panics with the pattern's name
+	}
+	m.Handle(d.typ, d.Handler(f), chain...)
+}
+
+func (d Definition[T]) encoding() Codec {
+	if d.codec == nil {
+		return JSON
+	}
+	return d.codec
+}
+
+// recoverInto turns a panic into an error and lets explain word any error.
+func recoverInto(err *error, explain func(error) error) {
+	if v := recover(); v != nil {
+		*err = &PanicError{Value: v, Stack: string(debug.Stack())}
+	}
+	if *err != nil {
+		*err = explain(*err)
+	}
+}
+
+// Codec writes arguments as payloads and reads them back. It may be called
+// from several goroutines at once. Its errors must not quote the payload,
+// since they are logged.
+type Codec interface {
+	Encode(args any) ([]byte, error)
+	Decode(payload []byte, args any) error // args is a pointer
+}
+
+// JSON is the codec of definitions that name none: encoding/json.
+var JSON Codec = jsonCodec{}
+
+type jsonCodec struct{}
+
+func (jsonCodec) Encode(args any) ([]byte, error) { return json.Marshal(args) }
+
+func (jsonCodec) Decode(payload []byte, args any) error {
+	err := json.Unmarshal(payload, args)
+	if err == nil {
+		return nil
+	}
+	// The package's own errors can quote the payload; these words do not.
+	var syntax *json.SyntaxError
+	var typ *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &typ):
+		kind, _, _ := strings.Cut(typ.Value, " ")
+		return fmt.Errorf("JSON %s in field %q, byte %d, does not fit %v", kind, typ.Field, typ.Offset, typ.Type)
+	case errors.As(err, &syntax):
+		return fmt.Errorf("malformed JSON at byte %d", syntax.Offset)
+	}
+	return fmt.Errorf("JSON refused by a field's own type (%T)", err)
+}

@@ -1,0 +1,101 @@
+package readmetest
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite the blocks in the documentation")
+
+// block is a fenced block of Go with the line before it. The groups: the line
+// with its source, if it has one; the source; the code.
+var block = regexp.MustCompile("(?m)^(<!-- from (\\S+) -->\n)?```go\n((?:.*\n)*?)```$")
+
+func TestCodeInTheDocumentationIsTheCodeThatIsTested(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..")
+	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	readme := filepath.Join(root, "README.md")
+	for _, file := range append(files, readme) {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wanted := block.ReplaceAllStringFunc(string(text), func(old string) string {
+			parts := block.FindStringSubmatch(old)
+			marker, source, code := parts[1], parts[2], parts[3]
+			if source == "" {
+				if file == readme {
+					t.Errorf("%s: a block of Go does not say where it is from; put <!-- from FILE#REGION --> before it:\n%s", file, code)
+				}
+				return old
+			}
+			region, err := cut(root, source)
+			if err != nil {
+				t.Errorf("%s: %v", file, err)
+				return old
+			}
+			if region != code && !*update {
+				t.Errorf("%s: the block from %s differs from it; run go test ./internal/readmetest -update\nit has:\n%s\nthe source has:\n%s", file, source, code, region)
+			}
+			return marker + "```go\n" + region + "```"
+		})
+		if *update && wanted != string(text) {
+			if err := os.WriteFile(file, []byte(wanted), 0o644); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+func TestRegionsAreCutWithoutTheirMarkersAndIndentation(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	const source = "package p\n\nfunc f() {\n\t// begin a\n\tif x {\n\n\t\ty()\n\t}\n\t// end a\n\t// begin open\n}\n"
+	if err := os.WriteFile(filepath.Join(root, "p.go"), []byte(source), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ source, want string }{
+		{"p.go#a", "if x {\n\n\ty()\n}\n"},
+		{"p.go", source},
+		{"p.go#open", ""},
+		{"p.go#none", ""},
+		{"absent.go", ""},
+	} {
+		got, err := cut(root, c.source)
+		if got != c.want || (err != nil) != (c.want == "") {
+			t.Errorf("cut(%q) = %q, %v; want %q", c.source, got, err, c.want)
+		}
+	}
+}
+
+// cut returns a file, or the region of it named behind #, without the
+// indentation that all its lines share.
+func cut(root, source string) (string, error) {
+	file, region, ok := strings.Cut(source, "#")
+	data, err := os.ReadFile(filepath.Join(root, file))
+	if err != nil || !ok {
+		return string(data), err
+	}
+	_, rest, begins := strings.Cut(string(data), "// begin "+region+"\n")
+	text, _, ends := strings.Cut(rest, "// end "+region+"\n")
+	if !begins || !ends {
+		return "", fmt.Errorf("%s has no region between // begin %s and // end %s", file, region, region)
+	}
+	// What is left of the end marker's line is the indentation.
+	last := strings.LastIndexByte(text, '\n') + 1
+	text, indent := text[:last], text[last:]
+	lines := strings.SplitAfter(text, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimPrefix(lines[i], indent)
+	}
+	return strings.Join(lines, ""), nil
+}

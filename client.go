@@ -49,7 +49,7 @@ type Client struct {
 
 // NewClient makes a client of b. Closing the client does not close b.
 func NewClient(b broker.Broker, cfg ClientConfig) *Client {
-	c := &Client{cfg: cfg, broker: b, to: b, gate: new(gate), ids: newIDSource()}
+	c := &Client{cfg: cfg, broker: b, to: b, gate: newGate(), ids: newIDSource()}
 	if c.timeout = cfg.CallTimeout; c.timeout <= 0 {
 		c.timeout = defaultCallTimeout
 	}
@@ -156,8 +156,8 @@ func (c *Client) EnqueueMany(ctx context.Context, tasks []*Task, opts ...Option)
 	return receipts, refused.orNil()
 }
 
-// Close refuses further calls with ErrClosed and waits for those under way,
-// each of which is bounded in time. It does not close the broker, which the
+// Close refuses further calls with ErrClosed, ends those of Wait, and waits for
+// the others under way, which are bounded in time. It does not close the broker, which the
 // caller opened. Closing again does nothing.
 func (c *Client) Close() error {
 	if c != nil && c.gate != nil && !c.bound {
@@ -170,14 +170,19 @@ func (c *Client) Close() error {
 func (c *Client) enter(ctx context.Context) error {
 	switch {
 	case c == nil || c.gate == nil || c.to == nil:
-		return broker.Invalid("client", "has no broker; make it with NewClient and give it one")
+		return errNoBroker
 	case ctx == nil:
 		return broker.Invalid("context", "is nil; use context.Background()")
 	case !c.gate.enter():
-		return &broker.Error{Err: ErrClosed, Hint: "the client was closed"}
+		return errClientClosed
 	}
 	return nil
 }
+
+var (
+	errNoBroker     = broker.Invalid("client", "has no broker; make it with NewClient and give it one")
+	errClientClosed = &broker.Error{Err: ErrClosed, Hint: "the client was closed"}
+)
 
 // manyError is the error of an EnqueueMany that not every task survived.
 type manyError struct {
@@ -208,10 +213,15 @@ func (e *manyError) Unwrap() []error { return e.errs }
 
 // gate counts calls under way and lets none in once it is closed.
 type gate struct {
-	mu     sync.Mutex
-	inside int
-	closed bool
-	empty  chan struct{} // made by close, closed when nobody is inside
+	mu      sync.Mutex
+	inside  int
+	closed  bool
+	closing chan struct{} // closed when the gate is
+	empty   chan struct{} // closed when, after that, nobody is inside
+}
+
+func newGate() *gate {
+	return &gate{closing: make(chan struct{}), empty: make(chan struct{})}
 }
 
 func (g *gate) enter() bool {
@@ -242,7 +252,8 @@ func (g *gate) leave() {
 func (g *gate) close() {
 	g.mu.Lock()
 	if !g.closed {
-		g.closed, g.empty = true, make(chan struct{})
+		g.closed = true
+		close(g.closing)
 		if g.inside == 0 {
 			close(g.empty)
 		}

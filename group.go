@@ -88,31 +88,31 @@ func (g *group) release() {
 // drain sends what has gathered until there is nothing more.
 func (g *group) drain() {
 	defer g.client.gate.leave()
-	var batch batch
-	for g.take(&batch) {
-		batch.send(g.client)
+	var f flight
+	for g.take(&f) {
+		f.send(g.client)
 	}
 }
 
-// batch is one group's jobs under way.
-type batch struct {
+// flight is a batch under way.
+type flight struct {
 	jobs    []broker.NewJob
 	waiters []*waiter
 }
 
-// take moves what has gathered into b, up to the bounds of one call. Callers
+// take moves what has gathered into f, up to the bounds of one call. Callers
 // who left are left out; those who have waited for longer than a call may take
 // are turned away, so that a store that hangs cannot hold up a long line of
 // them. With nothing to send it ends the flight and reports false.
-func (g *group) take(b *batch) bool {
-	clear(b.jobs)
-	clear(b.waiters)
-	b.jobs, b.waiters = b.jobs[:0], b.waiters[:0]
+func (g *group) take(f *flight) bool {
+	clear(f.jobs)
+	clear(f.waiters)
+	f.jobs, f.waiters = f.jobs[:0], f.waiters[:0]
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n, size := 0, 0
-	for ; n < len(g.jobs) && len(b.jobs) < maxSendJobs; n++ {
+	for ; n < len(g.jobs) && len(f.jobs) < maxSendJobs; n++ {
 		w := g.waiters[n]
 		if w.gone {
 			continue
@@ -122,18 +122,18 @@ func (g *group) take(b *batch) bool {
 			close(w.done)
 			continue
 		}
-		if size += sizeOf(&g.jobs[n]); len(b.jobs) > 0 && size > maxSendBytes {
+		if size += sizeOf(&g.jobs[n]); len(f.jobs) > 0 && size > maxSendBytes {
 			break
 		}
 		w.taken = true
-		b.jobs, b.waiters = append(b.jobs, g.jobs[n]), append(b.waiters, w)
+		f.jobs, f.waiters = append(f.jobs, g.jobs[n]), append(f.waiters, w)
 	}
 	g.jobs, g.waiters = remove(g.jobs, n), remove(g.waiters, n)
-	if len(b.jobs) == 0 {
+	if len(f.jobs) == 0 {
 		g.inFlight = false
 		g.jobs, g.waiters = nil, nil
 	}
-	return len(b.jobs) > 0
+	return len(f.jobs) > 0
 }
 
 var errLine = fmt.Errorf("%w: calls before this one took too long", broker.ErrUnavailable)
@@ -146,9 +146,9 @@ func remove[T any](s []T, n int) []T {
 }
 
 // send sends the batch under a deadline of its own and answers its waiters.
-func (b *batch) send(c *Client) {
-	receipts := c.call(context.Background(), b.jobs)
-	for i, w := range b.waiters {
+func (f *flight) send(c *Client) {
+	receipts := c.call(context.Background(), f.jobs)
+	for i, w := range f.waiters {
 		w.receipt = receipts[i]
 		close(w.done)
 	}

@@ -72,7 +72,11 @@ func (c *Client) deliver(ctx context.Context, batch []*Outgoing) bool {
 		if batch = keep(batch, (*Outgoing).repeatable); len(batch) == 0 {
 			return true
 		}
-		if attempt >= c.retries || time.Since(start) >= c.timeout || !pause(ctx, firstPause<<(2*attempt)) {
+		if attempt >= c.retries || time.Since(start) >= c.timeout {
+			return false
+		}
+		pause := firstPause << (2 * attempt)
+		if pauseFor(ctx, pause/2+rand.N(pause/2)) != nil {
 			return false
 		}
 	}
@@ -165,14 +169,14 @@ func enqueue(ctx context.Context, to broker.Enqueuer, jobs []broker.NewJob) (rec
 	return to.Enqueue(ctx, broker.EnqueueRequest{Jobs: jobs})
 }
 
-// pause waits for half of d to d; it reports false when ctx ends first.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d/2 + rand.N(d/2+1))
+// pauseFor waits for d, or fails when ctx ends first.
+func pauseFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
+		return nil
 	case <-ctx.Done():
-		return false
+		return ctx.Err()
 	}
 }

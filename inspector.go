@@ -1,0 +1,188 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Types that an Inspector takes and gives; their fields are documented in
+// package broker.
+type (
+	Query         = broker.Query         // selects jobs of one queue
+	Page          = broker.Page          // a part of a query's answer
+	Policy        = broker.Policy        // a queue's rules
+	PolicyRequest = broker.PolicyRequest // changes the fields that are set
+	Retention     = broker.Retention     // bounds kept records by age and count
+	WorkerInfo    = broker.WorkerInfo    // describes a live worker
+	DeadReason    = broker.DeadReason    // says why a job is dead
+)
+
+// Inspector is the operator's side: it looks at queues, jobs and workers, and
+// carries out decisions about them. It may be used from any number of
+// goroutines. Each of its calls to the broker is bounded by 5 seconds; what
+// takes many calls is bounded by its context.
+//
+// An error that is ErrUnavailable, ErrNotFound, ErrWrongState, ErrInvalid or
+// ErrClosed means that the call changed nothing; after another error it may
+// have taken effect. Every decision can be repeated without harm.
+type Inspector struct{ broker broker.Broker }
+
+// NewInspector makes an inspector of b, which the caller closes.
+func NewInspector(b broker.Broker) *Inspector { return &Inspector{broker: b} }
+
+// call makes one call to the broker, bounded in time.
+func (i *Inspector) call(ctx context.Context, f func(context.Context, broker.Broker) error) error {
+	switch {
+	case i == nil || i.broker == nil:
+		return broker.Invalid("inspector", "has no broker; make it with NewInspector and give it one")
+	case ctx == nil:
+		return broker.Invalid("context", "is nil; use context.Background()")
+	}
+	ctx, cancel := context.WithTimeout(ctx, defaultCallTimeout)
+	defer cancel()
+	return f(ctx, i.broker)
+}
+
+// QueueInfo describes a queue at the time Now of the store's clock.
+type QueueInfo struct {
+	broker.QueueInfo
+	Now time.Time
+}
+
+// Age is how long the oldest job of a state has been there: since the creation
+// of the pending job that is next in turn, since the earliest due time of
+// scheduled and retried ones (zero while none is due), since the earliest end
+// of dead, completed and cancelled ones. It is zero where there is no job.
+func (q QueueInfo) Age(state State) time.Duration {
+	oldest := q.Oldest[state]
+	if oldest.IsZero() {
+		return 0
+	}
+	return max(q.Now.Sub(oldest), 0)
+}
+
+// Queues describes the queues of those names, or all, sorted by name. A queue
+// that does not exist is left out.
+func (i *Inspector) Queues(ctx context.Context, names ...string) ([]QueueInfo, error) {
+	return i.queues(ctx, broker.QueuesRequest{Names: names})
+}
+
+// Queue describes one queue, with the workers that serve it. The error is
+// ErrNotFound when nothing was ever enqueued there.
+func (i *Inspector) Queue(ctx context.Context, name string) (QueueInfo, error) {
+	err := broker.CheckQueue(name)
+	if err == nil {
+		var queues []QueueInfo
+		queues, err = i.queues(ctx, broker.QueuesRequest{Names: []string{name}, Workers: true})
+		if len(queues) > 0 {
+			return queues[0], nil
+		}
+	}
+	if err == nil {
+		err = ErrNotFound
+	}
+	return QueueInfo{}, broker.About(err, "queues", name, "")
+}
+
+func (i *Inspector) queues(ctx context.Context, req broker.QueuesRequest) (queues []QueueInfo, err error) {
+	err = i.call(ctx, func(ctx context.Context, b broker.Broker) error {
+		reply, err := b.Queues(ctx, req)
+		for _, q := range reply.Queues {
+			queues = append(queues, QueueInfo{QueueInfo: q, Now: reply.Now})
+		}
+		return err
+	})
+	return queues, err
+}
+
+// Workers lists the live workers of those queues, or of all, sorted by ID.
+// Held counts the jobs that a worker holds over these queues; which they are
+// tells Select with Query.Worker, queue by queue.
+func (i *Inspector) Workers(ctx context.Context, queues ...string) ([]WorkerInfo, error) {
+	infos, err := i.queues(ctx, broker.QueuesRequest{Names: queues, Workers: true})
+	workers := make(map[string]WorkerInfo)
+	for _, q := range infos {
+		for _, w := range q.Workers {
+			if known, ok := workers[w.ID]; ok {
+				w.Held += known.Held
+			}
+			workers[w.ID] = w
+		}
+	}
+	return slices.SortedFunc(maps.Values(workers), func(a, b WorkerInfo) int { return cmp.Compare(a.ID, b.ID) }), err
+}
+
+// Job returns one job with everything that is known of it, or ErrNotFound.
+func (i *Inspector) Job(ctx context.Context, queue, id string) (*JobRecord, error) {
+	page, err := i.List(ctx, Query{Queue: queue, IDs: []string{id}, Suppressed: true})
+	if err == nil && len(page.Jobs) == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return nil, broker.About(err, "find", queue, id)
+	}
+	return &page.Jobs[0], nil
+}
+
+// List returns one page of the jobs that q selects. The next page has the
+// Cursor of this one as its Query.Cursor; an empty Cursor ends the listing.
+// Select lists them all.
+func (i *Inspector) List(ctx context.Context, q Query) (page Page, err error) {
+	err = i.call(ctx, func(ctx context.Context, b broker.Broker) error {
+		page, err = b.Find(ctx, q)
+		return err
+	})
+	return page, err
+}
+
+// Pause stops claims from a queue at once; jobs that run go on running, and
+// enqueueing goes on. Pausing a paused queue does nothing.
+func (i *Inspector) Pause(ctx context.Context, queue string) error {
+	_, err := i.SetPolicy(ctx, PolicyRequest{Queue: queue, Paused: new(true)})
+	return err
+}
+
+// Resume lets claims from a queue go on.
+func (i *Inspector) Resume(ctx context.Context, queue string) error {
+	_, err := i.SetPolicy(ctx, PolicyRequest{Queue: queue, Paused: new(false)})
+	return err
+}
+
+// Policy returns a queue's rules.
+func (i *Inspector) Policy(ctx context.Context, queue string) (Policy, error) {
+	return i.SetPolicy(ctx, PolicyRequest{Queue: queue})
+}
+
+// SetPolicy changes the fields of a queue's policy that change sets, in one
+// step, for every worker and client from then on. It returns the whole policy.
+func (i *Inspector) SetPolicy(ctx context.Context, change PolicyRequest) (policy Policy, err error) {
+	err = i.call(ctx, func(ctx context.Context, b broker.Broker) error {
+		policy, err = b.Policy(ctx, change)
+		return err
+	})
+	return policy, err
+}
+
+// RemoveQueue forgets an empty queue and its policy. It is refused with
+// ErrWrongState while there is a job in it, in any state, or a live worker
+// serves it.
+func (i *Inspector) RemoveQueue(ctx context.Context, queue string) error {
+	results, err := i.operate(ctx, broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: queue, Epoch: broker.AnyEpoch}}})
+	if err == nil && len(results) > 0 {
+		err = results[0].Err
+	}
+	return broker.About(err, broker.OpRemoveQueue.String(), queue, "")
+}
+
+func (i *Inspector) operate(ctx context.Context, op broker.Operation) (results []broker.OperationResult, err error) {
+	err = i.call(ctx, func(ctx context.Context, b broker.Broker) error {
+		results, err = b.Operate(ctx, op)
+		return err
+	})
+	return results, err
+}

@@ -1,0 +1,140 @@
+package jobs
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// decision is what is to be done with every job of a selection.
+type decision struct {
+	op    broker.Operation
+	delay time.Duration // of a reschedule, from the beginning
+	begun time.Time     // by the store's clock
+}
+
+// decide carries out a decision in steps of one page, each found and then
+// operated on. It takes only what was selected before it began, so it ends
+// although jobs keep coming, and it holds one page in memory, however many
+// there are. Each job is named with the epoch at which it was found: one that
+// moved on meanwhile is left alone. The report is valid beside an error.
+func (s Selection) decide(ctx context.Context, d decision) (report Report, err error) {
+	s.query.NoPayload = true
+	size := barePage
+	if s.perSecond > 0 {
+		size = min(size, s.perSecond)
+	}
+	missing := newNames(s.query.IDs)
+	for page, err := range s.pages(ctx, size) {
+		if err != nil {
+			return report, err
+		}
+		d.begin(page.Now)
+		refs := d.choose(&page, &report, s.limit)
+		missing.seen(page.Jobs)
+		if len(refs) > 0 {
+			op := d.op
+			op.Refs = refs
+			results, err := s.inspector.operate(ctx, op)
+			report.add(d.op.Kind, results)
+			if err != nil {
+				return report, err
+			}
+		}
+		if s.progress != nil {
+			s.progress(report)
+		}
+		if s.limit > 0 && report.Done+report.Refused >= s.limit {
+			break
+		}
+		if s.perSecond > 0 && len(refs) > 0 && (page.Cursor != "" || len(s.query.IDs) > 0) {
+			if err := pauseFor(ctx, time.Duration(len(refs))*time.Second/time.Duration(s.perSecond)); err != nil {
+				return report, err
+			}
+		}
+	}
+	if len(s.query.IDs) == 0 {
+		return report, nil
+	}
+	for _, id := range s.query.IDs {
+		if missing[id] {
+			report.refuse(Refusal{Queue: s.query.Queue, ID: id, Err: ErrNotFound})
+		}
+	}
+	return report, report.namedError(d.op.Kind)
+}
+
+// begin fixes the beginning at the first page.
+func (d *decision) begin(now time.Time) {
+	if !d.begun.IsZero() {
+		return
+	}
+	d.begun = now
+	if d.delay > 0 {
+		d.op.RunAt = now.Add(d.delay)
+	}
+}
+
+// choose returns the jobs of a page that the decision is about.
+func (d *decision) choose(page *Page, report *Report, limit int) []broker.Ref {
+	refs := make([]broker.Ref, 0, len(page.Jobs))
+	for i := range page.Jobs {
+		job := &page.Jobs[i]
+		if limit > 0 && report.Done+report.Refused+len(refs) >= limit {
+			break
+		}
+		report.Matched++
+		switch {
+		case d.newer(job):
+			report.Newer++
+		case d.op.Kind == broker.OpUnsuppress && !job.Suppressed:
+			report.Matched--
+		case d.op.Kind == broker.OpReschedule && job.State == StatePending && !d.op.RunAt.After(d.begun):
+			report.Done++ // due already; moved to the back of its queue it would be found again and again
+		default:
+			refs = append(refs, job.Ref())
+		}
+	}
+	return refs
+}
+
+// newer reports whether the job came to where it was found after the
+// beginning; a job that this decision itself put there is among them.
+func (d *decision) newer(job *broker.Job) bool {
+	return job.CreatedAt.After(d.begun) ||
+		job.State.Final() && job.FinishedAt.After(d.begun) ||
+		job.State == StateRetry && job.Errors.Last().At.After(d.begun) ||
+		d.op.Kind == broker.OpReschedule && !d.op.RunAt.IsZero() && broker.Micros(job.RunAt) == broker.Micros(d.op.RunAt)
+}
+
+// add counts the results of one step.
+func (r *Report) add(kind broker.OperationKind, results []broker.OperationResult) {
+	for _, result := range results {
+		if result.Err != nil {
+			r.refuse(Refusal{Queue: result.Ref.Queue, ID: result.Ref.ID, Holder: result.Holder, Err: result.Err})
+			continue
+		}
+		r.Done++
+		if kind == broker.OpCancel && result.State == StateActive {
+			r.Requested++
+		}
+	}
+}
+
+// names is a set of IDs.
+type names map[string]bool
+
+func newNames(ids []string) names {
+	n := make(names, len(ids))
+	for _, id := range ids {
+		n[id] = true
+	}
+	return n
+}
+
+func (n names) seen(found []broker.Job) {
+	for i := range found {
+		delete(n, found[i].ID)
+	}
+}

@@ -1,0 +1,217 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Selection is what a query selects, to be listed or decided about as a whole.
+// It is a value: methods that refine it return another.
+type Selection struct {
+	inspector *Inspector
+	query     Query
+	limit     int
+	perSecond int
+	progress  func(Report)
+}
+
+// Select selects jobs of one queue: those of q.IDs, or else by q.State,
+// q.Worker or q.Key and what other filters q sets. Limit and Cursor of q are
+// not used.
+func (i *Inspector) Select(q Query) Selection { return Selection{inspector: i, query: q} }
+
+// Limit returns the selection cut off after n jobs. Zero or less means all.
+func (s Selection) Limit(n int) Selection {
+	s.limit = n
+	return s
+}
+
+// PerSecond returns the selection to be worked on at no more than n jobs per
+// second, to send dead jobs back to a service that has just recovered, for
+// example. Zero or less means as fast as it goes.
+func (s Selection) PerSecond(n int) Selection {
+	s.perSecond = n
+	return s
+}
+
+// OnProgress returns the selection with a function that a decision calls after
+// each step of some hundred jobs with what it has done so far.
+func (s Selection) OnProgress(f func(Report)) Selection {
+	s.progress = f
+	return s
+}
+
+// Jobs lists the selected jobs, page by page. A job that is selected
+// throughout is shown at least once, and can be shown twice when it moves
+// meanwhile. An error comes with a nil job and ends the listing.
+func (s Selection) Jobs(ctx context.Context) iter.Seq2[*JobRecord, error] {
+	return func(yield func(*JobRecord, error) bool) {
+		shown := 0
+		for page, err := range s.pages(ctx, defaultPage) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for j := range page.Jobs {
+				if !yield(&page.Jobs[j], nil) {
+					return
+				}
+				if shown++; shown == s.limit {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Count counts the selected jobs by listing them without their payloads.
+// Queues answers at once, where a whole state is asked for.
+func (s Selection) Count(ctx context.Context) (int, error) {
+	s.query.NoPayload = true
+	n := 0
+	for _, err := range s.Jobs(ctx) {
+		if err != nil {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// Redrive sends dead jobs back to their queue with fresh counts. One whose
+// unique key is held by another job meanwhile is refused with ErrDuplicate.
+func (s Selection) Redrive(ctx context.Context) (Report, error) {
+	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpRedrive}})
+}
+
+// Cancel cancels jobs that have not ended. Those that run are asked to: their
+// contexts end with cause ErrCancelled, and the handler's return decides.
+func (s Selection) Cancel(ctx context.Context) (Report, error) {
+	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpCancel}})
+}
+
+// Delete removes jobs and their records, whatever their state; those that run
+// are refused with ErrWrongState: cancel them first.
+func (s Selection) Delete(ctx context.Context) (Report, error) {
+	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpDelete}})
+}
+
+// Reschedule makes scheduled, retry and pending jobs due at t; the zero time,
+// or one that has passed, means at once.
+func (s Selection) Reschedule(ctx context.Context, t time.Time) (Report, error) {
+	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpReschedule, RunAt: t}})
+}
+
+// RescheduleIn makes scheduled, retry and pending jobs due after delay, by the
+// store's clock at the beginning, at most 100 years.
+func (s Selection) RescheduleIn(ctx context.Context, delay time.Duration) (Report, error) {
+	if err := broker.CheckDuration("delay", delay); err != nil {
+		return Report{}, broker.About(err, broker.OpReschedule.String(), s.query.Queue, "")
+	}
+	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpReschedule}, delay: delay})
+}
+
+// Suppress takes dead jobs out of alerts and default lists. They stay.
+func (s Selection) Suppress(ctx context.Context) (Report, error) {
+	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpSuppress}})
+}
+
+// Unsuppress undoes Suppress.
+func (s Selection) Unsuppress(ctx context.Context) (Report, error) {
+	s.query.Suppressed = true
+	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpUnsuppress}})
+}
+
+// Purge deletes every job of a queue that is in state when it begins. It is
+// Select and Delete, suppressed jobs included.
+func (i *Inspector) Purge(ctx context.Context, queue string, state State) (Report, error) {
+	return i.Select(Query{Queue: queue, State: state, Suppressed: true}).Delete(ctx)
+}
+
+// Sizes of a page: of records with payloads, and of bare ones.
+const (
+	defaultPage = 100
+	barePage    = 500
+)
+
+// pages lists the selection in pages of at most size records. IDs that do not
+// exist are in no page.
+func (s Selection) pages(ctx context.Context, size int) iter.Seq2[Page, error] {
+	return func(yield func(Page, error) bool) {
+		q := s.query
+		q.Limit, q.Cursor = size, ""
+		ids := q.IDs
+		for {
+			if len(s.query.IDs) > 0 {
+				q.IDs = ids[:min(size, len(ids))]
+				ids = ids[len(q.IDs):]
+			}
+			for {
+				page, err := s.inspector.List(ctx, q)
+				if !yield(page, err) || err != nil {
+					return
+				}
+				if q.Cursor = page.Cursor; q.Cursor == "" {
+					break
+				}
+			}
+			if len(ids) == 0 {
+				return
+			}
+		}
+	}
+}
+
+// Report says what a decision did.
+type Report struct {
+	Matched   int // jobs that the selection showed
+	Done      int // for which the decision was carried out
+	Requested int // of Done: running jobs that were asked to cancel
+	Newer     int // of Matched: left alone, because they came after the beginning
+	Refused   int // for which it was not possible, or which changed meanwhile
+	// Refusals are the first 100 refusals.
+	Refusals []Refusal
+}
+
+// Refusal says why a decision was not carried out for a job: ErrWrongState,
+// ErrNotFound, or ErrDuplicate with the ID of the Holder of its unique key.
+type Refusal struct {
+	Queue  string
+	ID     string
+	Holder string
+	Err    error
+}
+
+const keptRefusals = 100
+
+func (r *Report) refuse(f Refusal) {
+	r.Refused++
+	if len(r.Refusals) < keptRefusals {
+		r.Refusals = append(r.Refusals, f)
+	}
+}
+
+// namedError is the error of a decision about jobs that were named: who names
+// a job expects it to be done.
+func (r *Report) namedError(kind broker.OperationKind) error {
+	if r.Refused == 0 {
+		return nil
+	}
+	errs := make([]error, 0, len(r.Refusals)+1)
+	for _, f := range r.Refusals {
+		err := broker.About(f.Err, kind.String(), f.Queue, f.ID)
+		if f.Holder != "" {
+			err = fmt.Errorf("%w: job %q holds its unique key", err, f.Holder)
+		}
+		errs = append(errs, err)
+	}
+	if more := r.Refused - len(r.Refusals); more > 0 {
+		errs = append(errs, fmt.Errorf("jobs: %d more jobs were refused", more))
+	}
+	return errors.Join(errs...)
+}

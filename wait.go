@@ -1,0 +1,143 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// JobRecord is a stored job with everything that is known of it.
+type JobRecord = broker.Job
+
+// Errors of waiting for a job; test with errors.Is.
+var (
+	// ErrDead: the job is in the dead-letter queue.
+	ErrDead = errors.New("the job is dead")
+	// ErrGone: there is no record of the job. It is ErrNotFound, too.
+	ErrGone = fmt.Errorf("%w: the job left no record", broker.ErrNotFound)
+)
+
+// How often Wait looks, at most, at a job that it hears of and at one that it
+// does not.
+const (
+	lookSeldom = 2 * time.Second
+	lookOften  = 250 * time.Millisecond
+)
+
+// Wait waits until a job has ended and returns its record, with the result
+// that its handler set. The error is nil when the job completed, ErrDead (with
+// the reason and the last error in its message) or ErrCancelled when it ended
+// so; the record comes in all three cases.
+//
+// A job that completes leaves a record only if it is retained: enqueue it with
+// WithRetention. Without a record Wait answers ErrGone: the job ended, was
+// deleted, or never was in this queue, and nobody can tell which. A job
+// enqueued in a transaction is there once that has committed.
+//
+// While the store cannot be reached Wait goes on trying. It waits as long as
+// ctx lasts, so give that a deadline; then the error is the context's. Closing
+// the client ends it with ErrClosed.
+func (c *Client) Wait(ctx context.Context, queue, id string) (*JobRecord, error) {
+	record, err := c.wait(ctx, queue, id)
+	return record, broker.About(err, "wait", queue, id)
+}
+
+func (c *Client) wait(ctx context.Context, queue, id string) (*JobRecord, error) {
+	if err := c.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer c.gate.leave()
+	if c.broker == nil {
+		return nil, errNoBroker
+	}
+	if err := broker.CheckName("id", id); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	// Listening comes before the first look, so that no end falls between the
+	// two. Without events (the backend has none, or they broke off) the looks
+	// come more often.
+	var events <-chan broker.Event
+	if !c.broker.Limits().NoWatch {
+		events, _ = c.broker.Watch(ctx, broker.WatchRequest{Queues: []string{queue}, Kinds: []broker.EventKind{broker.EventSettled}})
+	}
+	var trouble error
+	for {
+		record, err := c.look(ctx, queue, id)
+		switch {
+		case err == nil && record.State.Final():
+			return record, verdict(record)
+		case err == nil:
+			trouble = nil
+		case ctx.Err() != nil:
+		case errors.Is(err, broker.ErrUnavailable) || broker.MayHaveApplied(err):
+			trouble = err
+		default:
+			return nil, err
+		}
+		if events, err = listen(ctx, events, id, c.gate.closing); err != nil {
+			if trouble != nil {
+				err = fmt.Errorf("%w; the last look failed: %w", err, trouble)
+			}
+			return nil, err
+		}
+	}
+}
+
+// look finds the job, in a call bounded in time.
+func (c *Client) look(ctx context.Context, queue, id string) (*JobRecord, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	page, err := c.broker.Find(ctx, broker.Query{Queue: queue, IDs: []string{id}, Suppressed: true})
+	if err != nil {
+		return nil, err
+	}
+	if len(page.Jobs) == 0 {
+		return nil, &broker.Error{Err: ErrGone, Hint: "it ended and was not retained (see WithRetention), was deleted, or never was in this queue"}
+	}
+	return &page.Jobs[0], nil
+}
+
+// listen waits for news of the job, or until it is time to look anyway. It
+// returns nil for events that have broken off.
+func listen(ctx context.Context, events <-chan broker.Event, id string, closing <-chan struct{}) (<-chan broker.Event, error) {
+	interval := lookOften
+	if events != nil {
+		interval = lookSeldom
+	}
+	timer := time.NewTimer(interval/2 + rand.N(interval/2))
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-closing:
+			return nil, errClientClosed
+		case <-timer.C:
+			return events, nil
+		case e, ok := <-events:
+			switch {
+			case !ok:
+				return nil, nil
+			case e.Kind == broker.EventMissed || e.ID == id:
+				return events, nil
+			}
+		}
+	}
+}
+
+// verdict is the error of a job that ended.
+func verdict(record *JobRecord) error {
+	switch record.State {
+	case StateDead:
+		return &broker.Error{Err: ErrDead, Hint: fmt.Sprintf("%v: %s", record.Reason, record.Errors.Last().Message)}
+	case StateCancelled:
+		return ErrCancelled
+	}
+	return nil
+}

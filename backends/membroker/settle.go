@@ -1,0 +1,120 @@
+package membroker
+
+import (
+	"context"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Settle ends leases, each on its own; the whole request is one step. §3, §10.
+func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
+	now, err := b.begin(ctx, "settle", req.Now, req.Check())
+	if err != nil {
+		return nil, err
+	}
+	defer b.end()
+	return b.store.settle(&req, now), nil
+}
+
+// settle groups the items by queue, since numbers are compared queue by queue.
+func (s *Store) settle(req *broker.SettleRequest, now instant) []broker.Verdict {
+	verdicts := make([]broker.Verdict, len(req.Items))
+	turns := make(map[string]*turn, 1)
+	for i := range req.Items {
+		item := &req.Items[i]
+		t := turns[item.Job.Queue]
+		if t == nil {
+			t = s.turn(item.Job.Queue, req)
+			turns[item.Job.Queue] = t
+		}
+		verdicts[i] = t.settle(item, req, now)
+	}
+	for _, t := range turns {
+		if t.queue != nil {
+			t.queue.toFront(t.released)
+		}
+	}
+	return verdicts
+}
+
+// turn is a settle request's part for one queue.
+type turn struct {
+	queue    *queue  // nil when there is none of that name
+	worker   *worker // nil when the queue does not know it
+	stale    bool    // the request's number is lower than the worker's last
+	repeat   bool    // or the same: known holds the verdicts not given yet
+	known    []broker.Verdict
+	released []*job
+}
+
+func (s *Store) turn(name string, req *broker.SettleRequest) *turn {
+	t := &turn{queue: s.queues[name]}
+	if t.queue != nil {
+		t.worker = t.queue.holderOf(req.Worker)
+	}
+	if w := t.worker; w != nil && !w.ended { // the memory of numbers ends with the worker
+		t.stale = req.Number < w.number
+		t.repeat = req.Number == w.number
+		if t.repeat {
+			t.known = w.verdicts
+		} else if !t.stale {
+			w.number, w.verdicts = req.Number, make([]broker.Verdict, 0, len(req.Items))
+		}
+	}
+	return t
+}
+
+func (t *turn) settle(item *broker.Settlement, req *broker.SettleRequest, now instant) broker.Verdict {
+	if t.repeat && len(t.known) > 0 {
+		v := t.known[0]
+		t.known = t.known[1:]
+		return v
+	}
+	v := broker.Verdict{Queue: item.Job.Queue, ID: item.Job.ID}
+	if j := t.leased(item.Job); j != nil {
+		o := item.Outcome
+		v.State = t.queue.end(j, broker.OnSettle, o, item.Job.Head, req.History, now)
+		if v.State == broker.StatePending && o.Front() {
+			t.released = append(t.released, j)
+		}
+	} else {
+		v.Err = broker.About(broker.ErrLeaseLost, "settle", v.Queue, v.ID)
+	}
+	if t.worker != nil && !t.stale && !t.repeat && !t.worker.ended {
+		t.worker.verdicts = append(t.worker.verdicts, v)
+	}
+	return v
+}
+
+// leased is the job of a lease that still holds, or nil.
+func (t *turn) leased(lease *broker.Job) *job {
+	if t.worker == nil || t.stale || t.repeat {
+		return nil
+	}
+	j := t.queue.jobs[lease.ID]
+	if j == nil || j.holder != t.worker || j.Epoch != lease.Epoch {
+		return nil
+	}
+	return j
+}
+
+// end applies an outcome to an active job, whose head its holder knows, and
+// returns the state it leads to.
+func (q *queue) end(j *job, event broker.TransitionEvent, o broker.Outcome, head broker.Head, history int, now instant) broker.State {
+	if j.CancelRequested {
+		o = o.IfCancelRequested()
+	}
+	j.Head = ownHead(o.Apply(head, now.stamp(), history))
+	to := o.State()
+	switch {
+	case to.Final():
+		q.finish(j, event, to, now)
+	case to == broker.StateRetry:
+		q.move(j, event, to, now.plus(o.Delay()))
+	default:
+		q.move(j, event, to, 0)
+	}
+	j.CancelRequested = false
+	q.store.emit(broker.Event{Kind: broker.EventSettled, Queue: q.name, ID: j.ID, State: to})
+	return to
+}

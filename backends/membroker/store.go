@@ -1,0 +1,128 @@
+package membroker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Store holds jobs in memory. It is used through the brokers that Open
+// returns, any number of them at once. Make it with NewStore.
+type Store struct {
+	mu       sync.Mutex
+	queues   map[string]*queue
+	touched  []*queue // where something may have become claimable in this step
+	marks    map[string]*mark
+	fence    int64           // the highest given to a holder of any mark
+	lapses   timeline[*mark] // when marks lapse
+	watchers map[string][]*watcher
+}
+
+// NewStore makes an empty store.
+func NewStore() *Store {
+	return &Store{
+		queues:   make(map[string]*queue),
+		marks:    make(map[string]*mark),
+		lapses:   newTimeline[*mark](),
+		watchers: make(map[string][]*watcher),
+	}
+}
+
+// Open returns a new handle on the store. Closing it ends its own calls that
+// wait and leaves the store and its other handles as they are.
+func (s *Store) Open() *Broker {
+	return &Broker{store: s, waiting: make(map[*waiter]struct{}), watching: make(map[*watcher]struct{})}
+}
+
+// New returns a handle on a store of its own.
+func New() *Broker { return NewStore().Open() }
+
+// Broker is a handle on a Store; it implements [broker.Broker]. All methods
+// may be called concurrently.
+type Broker struct {
+	store *Store
+
+	// Under the store's mutex.
+	closed   bool
+	waiting  map[*waiter]struct{}
+	watching map[*watcher]struct{}
+}
+
+var _ broker.Broker = (*Broker)(nil)
+
+// begin starts an atomic step: it locks the store and reads its clock. With an
+// error the store is not locked, and nothing was done: the handle is closed,
+// the context has ended, or the request was refused.
+func (b *Broker) begin(ctx context.Context, op string, now time.Time, refused error) (instant, error) {
+	b.store.mu.Lock()
+	err := b.usable(ctx, op)
+	if err == nil {
+		err = refused
+	}
+	if err != nil {
+		b.store.mu.Unlock()
+		return instant{}, err
+	}
+	if now.IsZero() {
+		now = time.Now()
+	}
+	return instantOf(now), nil
+}
+
+// usable says whether a call of this handle may still do something.
+func (b *Broker) usable(ctx context.Context, op string) error {
+	if b.closed {
+		return &broker.Error{Op: op, Err: broker.ErrClosed}
+	}
+	if err := ctx.Err(); err != nil {
+		return &broker.Error{Op: op, Err: fmt.Errorf("%w: %w", broker.ErrUnavailable, err)}
+	}
+	return nil
+}
+
+// end ends an atomic step, waking who can claim what it left.
+func (b *Broker) end() {
+	b.store.wake()
+	b.store.mu.Unlock()
+}
+
+// queue returns a queue's record, which it makes if there is none (§1).
+func (s *Store) queue(name string) *queue {
+	q := s.queues[name]
+	if q == nil {
+		q = newQueue(s, name)
+		s.queues[name] = q
+	}
+	return q
+}
+
+// Limits is the zero value: this backend refuses nothing.
+func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
+
+// Ping reports ErrClosed once the handle is closed.
+func (b *Broker) Ping(ctx context.Context) error {
+	_, err := b.begin(ctx, "ping", time.Time{}, nil)
+	if err == nil {
+		b.end()
+	}
+	return err
+}
+
+// Close ends this handle's calls that wait and closes the channels of its
+// watches; later calls answer ErrClosed. It does nothing to the store and
+// always returns nil.
+func (b *Broker) Close() error {
+	b.store.mu.Lock()
+	defer b.end()
+	b.closed = true
+	for w := range b.waiting {
+		w.signal()
+	}
+	for w := range b.watching {
+		w.leave()
+	}
+	return nil
+}

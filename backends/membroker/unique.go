@@ -1,0 +1,62 @@
+package membroker
+
+import "github.com/seed81422ce9/jobs/broker"
+
+// hold is a unique key's holder (§21).
+type hold struct {
+	id    string
+	until int64 // never: as long as the job has it
+}
+
+// heldBy says which job holds a unique key.
+func (q *queue) heldBy(key string, now instant) (id string, held bool) {
+	h, ok := q.unique[key]
+	return h.id, ok && !now.reached(h.until)
+}
+
+// takeKey gives a job its unique key, which nobody else holds.
+func (q *queue) takeKey(j *job, now instant) {
+	u := j.Unique
+	if u.Key == "" {
+		return
+	}
+	h := hold{id: j.ID, until: never}
+	if u.TTL > 0 {
+		h.until = now.plus(u.TTL)
+	}
+	q.unique[u.Key] = h
+	if u.Mode == broker.UniqueWindow { // which outlives the job
+		q.seq++
+		q.lapses.add(h.until, q.seq, window(u.Key))
+	}
+}
+
+// freeKey frees the key of a job that ends or, by its mode, starts. A window
+// lasts for its time.
+func (q *queue) freeKey(j *job) {
+	u := j.Unique
+	if u.Key != "" && u.Mode != broker.UniqueWindow && q.unique[u.Key].id == j.ID {
+		delete(q.unique, u.Key)
+	}
+}
+
+// remember refuses an ID for the queue's duplicate span from now on (§1).
+func (q *queue) remember(id string, now instant) {
+	span := q.policy.DuplicateSpan
+	if span == 0 {
+		span = broker.DefaultDuplicateSpan
+	}
+	until := now.plus(span)
+	q.remembered[id] = until
+	q.seq++
+	q.lapses.add(until, q.seq, givenID(id))
+}
+
+// exists reports whether an ID is refused.
+func (q *queue) exists(id string, now instant) bool {
+	if q.jobs[id] != nil {
+		return true
+	}
+	until, ok := q.remembered[id]
+	return ok && !now.reached(until)
+}

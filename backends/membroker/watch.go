@@ -1,0 +1,98 @@
+package membroker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// watchBuffer is how many events a watcher may lag behind.
+const watchBuffer = 256
+
+// watcher is a call of Watch that goes on. Its channel is sent to and closed
+// under the store's mutex only.
+type watcher struct {
+	handle *Broker
+	queues []string
+	kinds  []broker.EventKind
+	events chan broker.Event
+	stop   func() bool
+}
+
+// Watch delivers events of later calls until ctx ends or the handle is closed,
+// and closes the channel then. §25.
+func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan broker.Event, error) {
+	if _, err := b.begin(ctx, "watch", time.Time{}, req.Check()); err != nil {
+		return nil, err
+	}
+	defer b.end()
+	w := &watcher{
+		handle: b,
+		queues: slices.Compact(slices.Sorted(slices.Values(req.Queues))),
+		kinds:  slices.Clone(req.Kinds),
+		events: make(chan broker.Event, watchBuffer),
+	}
+	for _, name := range w.queues {
+		b.store.watchers[name] = append(b.store.watchers[name], w)
+	}
+	b.watching[w] = struct{}{}
+	w.stop = context.AfterFunc(ctx, func() {
+		b.store.mu.Lock()
+		defer b.store.mu.Unlock()
+		w.leave()
+	})
+	return w.events, nil
+}
+
+// leave ends a watch; ending it again does nothing.
+func (w *watcher) leave() {
+	if _, on := w.handle.watching[w]; !on {
+		return
+	}
+	delete(w.handle.watching, w)
+	s := w.handle.store
+	for _, name := range w.queues {
+		others := slices.DeleteFunc(s.watchers[name], func(o *watcher) bool { return o == w })
+		if s.watchers[name] = others; len(others) == 0 {
+			delete(s.watchers, name)
+		}
+	}
+	w.stop()
+	close(w.events)
+}
+
+// emit tells the watchers of a queue.
+func (s *Store) emit(e broker.Event) {
+	for _, w := range s.watchers[e.Queue] {
+		if len(w.kinds) == 0 || slices.Contains(w.kinds, e.Kind) {
+			w.send(e)
+		}
+	}
+}
+
+// send never waits. When the buffer is full it takes back what is in it, and
+// says how much that was: what a watcher missed it learns at once, and the
+// events after that are the newest.
+func (w *watcher) send(e broker.Event) {
+	select {
+	case w.events <- e:
+		return
+	default:
+	}
+	missed := broker.Event{Kind: broker.EventMissed}
+	for {
+		select {
+		case lost := <-w.events:
+			missed.Missed += max(lost.Missed, 1)
+			continue
+		default:
+		}
+		break
+	}
+	if missed.Missed > 0 {
+		w.events <- missed
+	}
+	w.events <- e
+}

@@ -1,0 +1,94 @@
+package conformance
+
+import (
+	"fmt"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// audit looks at the whole store through the public interface when a rule is
+// over: every job is in one state, counts say what the listings say, and every
+// active job belongs to its worker.
+func (c *check) audit() {
+	c.tb.Helper()
+	if !c.audited {
+		return
+	}
+	queues, err := c.b.Queues(c.ctx, broker.QueuesRequest{Now: c.now})
+	c.ok("Queues", err)
+	for _, info := range queues.Queues {
+		c.auditQueue(info.Name)
+	}
+}
+
+func (c *check) auditQueue(name string) {
+	c.tb.Helper()
+	where := make(map[string]broker.State)
+	counts := make(map[broker.State]int64)
+	held := make(map[string]int)
+	due, now := false, c.now
+	if now.IsZero() {
+		now = broker.MaxTime // by the store's clock a job may fall due at any moment
+	}
+	for _, state := range broker.States() {
+		for _, j := range c.list(broker.Query{Queue: name, State: state, Suppressed: true, NoPayload: true, Limit: 1000}) {
+			if j.State != state {
+				c.failf("audit: listing of %v jobs of %s\ngot  %s, which is %v\nwant jobs of that state alone", state, name, j.ID, j.State)
+			}
+			if other, twice := where[j.ID]; twice {
+				c.failf("audit: job %s of %s\ngot  listed as %v and as %v\nwant one state", j.ID, name, other, state)
+			}
+			if (state == broker.StateActive) != (j.Worker != "") {
+				c.failf("audit: job %s of %s\ngot  state %v of worker %q\nwant a worker when active, and only then", j.ID, name, state, j.Worker)
+			}
+			if (state == broker.StateScheduled || state == broker.StateRetry) && !j.RunAt.After(now) {
+				due = true // it may count as pending by the next call
+			}
+			where[j.ID] = state
+			counts[state]++
+			if state == broker.StateActive {
+				held[j.Worker]++
+			}
+		}
+	}
+	info := c.counted(name)
+	if !due {
+		for _, state := range broker.States() {
+			if info.Counts[state] != counts[state] {
+				c.failf("audit: count of %v jobs of %s\ngot  %d\nwant %d, as many as are listed", state, name, info.Counts[state], counts[state])
+			}
+		}
+	}
+	for _, w := range info.Workers {
+		if w.Held != held[w.ID] {
+			c.failf("audit: leases of worker %s in %s\ngot  %d\nwant %d, as many as are listed", w.ID, name, w.Held, held[w.ID])
+		}
+	}
+}
+
+// counted describes a queue once its counts are true of now. A backend that
+// folds its counts from deltas does so in Prune.
+func (c *check) counted(name string) broker.QueueInfo {
+	c.tb.Helper()
+	for range 10 {
+		info := c.queue(name)
+		if c.now.IsZero() || !info.AsOf.Before(c.now) {
+			return info
+		}
+		_, err := c.b.Prune(c.ctx, broker.PruneRequest{Now: c.now, Queues: []string{name}, Max: 1})
+		c.ok("Prune", err)
+	}
+	c.failf("counts of %s\ngot  counts of an earlier time after 10 calls of Prune\nwant counts that catch up", name)
+	return broker.QueueInfo{}
+}
+
+// summary prints counts for people, in the order of a job's life.
+func summary(counts map[broker.State]int64) string {
+	var parts list
+	for _, s := range broker.States() {
+		if n := counts[s]; n != 0 {
+			parts.add(fmt.Sprintf("%d %v", n, s))
+		}
+	}
+	return parts.String()
+}

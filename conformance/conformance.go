@@ -1,0 +1,151 @@
+package conformance
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// TB is the part of testing.TB that the suite uses. *testing.T and *testing.B
+// have it; Judge brings its own, so that rules can be judged without a test.
+type TB interface {
+	Helper()
+	Name() string
+	Context() context.Context
+	Cleanup(func())
+	Failed() bool
+	FailNow()
+	Logf(format string, args ...any)
+	Errorf(format string, args ...any)
+	Fatalf(format string, args ...any)
+	Skipf(format string, args ...any)
+}
+
+// Store is one isolated, empty place for jobs: a key prefix, a schema, a map.
+// What it holds on to is given back through TB.Cleanup. Its functions are
+// called from one goroutine at a time, unless said otherwise.
+type Store struct {
+	// Open returns a new handle on the store, as another process would have
+	// one. The suite closes it at the end, and in some rules before. Required.
+	Open func(TB) broker.Broker
+
+	// Bounce severs every connection to the store, or restarts its server
+	// without losing data. It may be called while calls are in flight. Nil for
+	// a store that cannot be away.
+	Bounce func(TB)
+
+	// Dump describes what is stored, for people: it is printed when a rule
+	// fails. May be nil.
+	Dump func() string
+
+	// PlantLayout makes the record of an existing queue look as if a newer
+	// release had raised its layout. Nil for a store whose layout is not stored.
+	PlantLayout func(tb TB, queue string)
+
+	// PlantBody replaces the stored body of an existing job by these bytes.
+	// Nil for a store that keeps no encoded bodies.
+	PlantBody func(tb TB, queue, id string, body []byte)
+}
+
+// Rule is one sentence of the contract that the suite checks.
+type Rule struct {
+	ID      string // Group/Name; stable, so that reports can be compared
+	Section string // of package broker's comment
+	Text    string
+
+	limit *limit
+	check func(*check)
+}
+
+// Group is the part of the ID before the slash.
+func (r Rule) Group() string {
+	group, _, _ := strings.Cut(r.ID, "/")
+	return group
+}
+
+// limit ties a rule to a field of broker.Limits. A backend that declares it is
+// held to its refusal instead of the rule.
+type limit struct {
+	name     string
+	declared func(broker.Limits) bool
+	refused  func(*check)
+}
+
+// lacks reports whether r is about a part of the store that it does not have.
+func (s *Store) lacks(r Rule) bool {
+	switch r.Group() {
+	case "Layout":
+		return s.PlantLayout == nil
+	case "Broken":
+		return s.PlantBody == nil
+	case "Bounce":
+		return s.Bounce == nil
+	}
+	return false
+}
+
+// groups is the suite, in the order of the contract.
+var groups = [][]Rule{
+	enqueueRules,
+	claimRules,
+	orderRules,
+	leaseRules,
+	settleRules,
+	outcomeRules,
+	reclaimRules,
+	scheduleRules,
+	uniqueRules,
+	policyRules,
+	findRules,
+	countRules,
+	operateRules,
+	retentionRules,
+	markRules,
+	watchRules,
+	dataRules,
+	layoutRules,
+	faultRules,
+	wakeRules,
+	raceRules,
+	modelRules,
+}
+
+// Rules lists every rule of the suite in order.
+func Rules() []Rule {
+	var all []Rule
+	for _, g := range groups {
+		all = append(all, g...)
+	}
+	return all
+}
+
+// Run checks every rule, each in a parallel subtest named for it on a store of
+// its own. A backend's whole conformance test is a call of Run.
+func Run(t *testing.T, newStore func(TB) *Store) {
+	report := newReport(t)
+	t.Cleanup(func() { report.write(t) })
+	var names []string
+	byGroup := make(map[string][]Rule)
+	for _, r := range Rules() {
+		if byGroup[r.Group()] == nil {
+			names = append(names, r.Group())
+		}
+		byGroup[r.Group()] = append(byGroup[r.Group()], r)
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, r := range byGroup[name] {
+				_, short, _ := strings.Cut(r.ID, "/")
+				t.Run(short, func(t *testing.T) {
+					t.Parallel()
+					v := new(Verdict)
+					defer report.add(v)
+					v.run(t, r, newStore)
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,41 @@
+// Package conformance is the suite that defines what a backend is: rules, each
+// one sentence of package broker's contract, checked through the interface
+// broker.Broker alone.
+//
+// # Adopting it
+//
+// A backend's whole test is a function that makes an empty store and opens
+// handles on it:
+//
+//	func TestConformance(t *testing.T) {
+//		conformance.Run(t, func(conformance.TB) *conformance.Store {
+//			s := membroker.NewStore()
+//			return &conformance.Store{Open: func(conformance.TB) broker.Broker { return s.Open() }}
+//		})
+//	}
+//
+// Each rule runs on a store of its own, in parallel, so that the function must
+// isolate them: by a key prefix, by a schema. Networked stores also set Bounce,
+// and those that keep encoded records PlantLayout and PlantBody.
+//
+// What a backend cannot do it says in broker.Limits. A declared limit turns the
+// rules about it into one about the refusal: ErrUnsupported, with nothing
+// changed. Nothing is skipped.
+//
+// # Reading a failure
+//
+// A failure shows the rule and the section of package broker's comment that it
+// is from, what came and what should have come, the last calls with the virtual
+// time of each (h1, h2 are handles), what Store.Dump prints, and the command
+// that runs that rule alone. Rules run in virtual time, sent as Now, but for
+// the groups Wake and Bounce, which wait for events. A rule that passes ends
+// with an audit of the whole store: each job in one state, counts as listed.
+//
+// # Environment
+//
+//   - JOBS_SEED makes the random sequences those of an earlier run.
+//   - JOBS_STRESS (30s) makes the random and the concurrent rules go on so long.
+//   - JOBS_PATIENCE (2.5) multiplies every wait for something that must happen.
+//   - JOBS_CONFORMANCE_REPORT names a directory for the verdicts, from which
+//     docs/backends.md is made.
+package conformance

@@ -1,0 +1,166 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+)
+
+// Result is how a rule ended.
+type Result string
+
+// How a rule can end.
+const (
+	Passed  Result = "pass"
+	Refused Result = "refused" // a declared limit, refused as cleanly as it must be
+	Absent  Result = "absent"  // the store has nothing that the rule is about
+	Skipped Result = "skipped" // the store could not be made
+	Failed  Result = "FAIL"
+)
+
+// Verdict is what one rule found.
+type Verdict struct {
+	Rule    string `json:"rule"`
+	Section string `json:"section"`
+	Result  Result `json:"result"`
+	Limit   string `json:"limit,omitempty"`   // the declared limit, when Refused
+	Failure string `json:"failure,omitempty"` // the failure's text
+}
+
+// Judge checks the rules with these IDs, or those of a group ("Lease/"), or
+// all when none are named, without a test around them. It is how the suite is
+// tested itself. The verdicts stand in the order of Rules; a name that means
+// no rule gets a failed one.
+func Judge(newStore func(TB) *Store, rules ...string) []Verdict {
+	var chosen []Rule
+	var verdicts []Verdict
+	all := Rules()
+	for _, name := range rules {
+		found := false
+		for _, r := range all {
+			if r.ID == name || strings.HasSuffix(name, "/") && strings.HasPrefix(r.ID, name) {
+				chosen, found = append(chosen, r), true
+			}
+		}
+		if !found {
+			verdicts = append(verdicts, Verdict{Rule: name, Result: Failed, Failure: "no rule has this name"})
+		}
+	}
+	if len(rules) == 0 {
+		chosen = all
+	}
+	judged := make([]Verdict, len(chosen))
+	slots := make(chan struct{}, 4*runtime.GOMAXPROCS(0)) // rules that wait need no processor
+	var wg sync.WaitGroup
+	for i, r := range chosen {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			judged[i] = judge(r, newStore)
+		})
+	}
+	wg.Wait()
+	return append(verdicts, judged...)
+}
+
+func judge(r Rule, newStore func(TB) *Store) (v Verdict) {
+	ctx, cancel := context.WithCancel(context.Background())
+	tb := &judgeTB{name: r.ID, ctx: ctx}
+	tb.run(func() { v.run(tb, r, newStore) })
+	cancel()
+	for len(tb.cleanups) > 0 {
+		last := len(tb.cleanups) - 1
+		f := tb.cleanups[last]
+		tb.cleanups = tb.cleanups[:last]
+		tb.run(f)
+	}
+	if tb.Failed() {
+		v.Result, v.Failure = Failed, tb.text.String()
+	}
+	return v
+}
+
+// run checks one rule and tells v how it ended. It does not return when the
+// rule fails.
+func (v *Verdict) run(tb TB, r Rule, newStore func(TB) *Store) {
+	tb.Helper()
+	v.Rule, v.Section, v.Result = r.ID, r.Section, Skipped
+	store := newStore(tb)
+	if store.lacks(r) {
+		v.Result = Absent
+		return
+	}
+	v.Result = Failed
+	c := newCheck(tb, r, store, v)
+	check, result := r.check, Passed
+	if r.limit != nil && r.limit.declared(c.limits) {
+		v.Limit, check, result = r.limit.name, r.limit.refused, Refused
+	}
+	check(c)
+	c.audit()
+	if !tb.Failed() {
+		v.Result = result
+	}
+}
+
+// judgeTB is the TB of a rule that no test runs.
+type judgeTB struct {
+	name     string
+	ctx      context.Context
+	cleanups []func()
+
+	mu     sync.Mutex
+	text   strings.Builder
+	failed bool
+}
+
+// run calls f on a goroutine of its own, which FailNow can end.
+func (t *judgeTB) run(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				t.Errorf("panic: %v\n%s", p, debug.Stack())
+			}
+		}()
+		f()
+	}()
+	<-done
+}
+
+func (t *judgeTB) Helper()                  {}
+func (t *judgeTB) Name() string             { return t.name }
+func (t *judgeTB) Context() context.Context { return t.ctx }
+func (t *judgeTB) Cleanup(f func())         { t.cleanups = append(t.cleanups, f) }
+func (t *judgeTB) Logf(string, ...any)      {}
+
+func (t *judgeTB) Failed() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.failed
+}
+
+func (t *judgeTB) FailNow() {
+	t.mu.Lock()
+	t.failed = true
+	t.mu.Unlock()
+	runtime.Goexit()
+}
+
+func (t *judgeTB) Errorf(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.failed = true
+	fmt.Fprintf(&t.text, format+"\n", args...)
+}
+
+func (t *judgeTB) Fatalf(format string, args ...any) {
+	t.Errorf(format, args...)
+	t.FailNow()
+}
+
+func (t *judgeTB) Skipf(string, ...any) { runtime.Goexit() }

@@ -1,0 +1,112 @@
+package conformance
+
+import (
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+var countRules = []Rule{
+	{"Count/CountsAreOfStates", "§23", "Counts say how many jobs are in each state, through every transition, on every handle.", nil, func(c *check) {
+		w := c.everyState()
+		c.b = c.open()
+		one := map[broker.State]int64{}
+		for state := range stateIDs {
+			one[state] = 1
+		}
+		c.countsAre(one)
+		c.decide(broker.OpDelete, "completed", "scheduled", "cancelled")
+		c.decide(broker.OpRedrive, "dead")
+		w.settle(broker.Retry(time.Hour, failure("x")), c.must("active", broker.StateActive))
+		c.countsAre(map[broker.State]int64{broker.StatePending: 2, broker.StateRetry: 2})
+		c.pass(time.Hour)
+		v := c.worker("v")
+		held := v.claim(3)
+		c.same("claimed", len(held), 3)
+		v.settle(broker.Complete(nil), &held[0])
+		c.countsAre(map[broker.State]int64{broker.StatePending: 1, broker.StateActive: 2, broker.StateCompleted: 1})
+		v.retire()
+		c.countsAre(map[broker.State]int64{broker.StatePending: 3, broker.StateCompleted: 1})
+		c.pass(25 * time.Hour)
+		c.prune()
+		c.countsAre(map[broker.State]int64{broker.StatePending: 3})
+		u, r := c.worker("u"), c.worker("r")
+		u.claim(2)
+		c.runOut(r)
+		c.same("reclaimed", len(r.reclaim(1)), 1)
+		c.countsAre(map[broker.State]int64{broker.StatePending: 1, broker.StateActive: 2})
+	}},
+	{"Count/OldestSaysSinceWhen", "§23", "Oldest tells the creation of the pending job next in turn, the earliest due time, and the earliest end.", nil, func(c *check) {
+		c.keep(24 * time.Hour)
+		w := c.worker("w")
+		at := map[broker.State]time.Time{}
+		for i, o := range []broker.Outcome{broker.Complete(nil), broker.Cancel(failure("x")), broker.Die(broker.ReasonRetries, failure("x"))} {
+			for _, id := range []string{"first", "second"} {
+				id += o.State().String()
+				c.add(id)
+				w.settle(o, w.one(id))
+				if at[o.State()].IsZero() {
+					at[o.State()] = c.up(c.now)
+				}
+				c.pass(time.Duration(i+1) * time.Second)
+			}
+		}
+		c.add("r1", "r2")
+		held := w.take("r1", "r2")
+		w.settle(broker.Retry(3*time.Hour, failure("x")), &held[0])
+		w.settle(broker.Retry(2*time.Hour, failure("x")), &held[1])
+		at[broker.StateRetry] = c.up(c.now.Add(2 * time.Hour))
+		s1, s2 := c.job("s1"), c.job("s2")
+		s1.Delay, s2.Delay = 5*time.Hour, 4*time.Hour
+		at[broker.StatePending] = c.up(c.now)
+		at[broker.StateScheduled] = c.up(c.now.Add(4 * time.Hour))
+		c.accept(s1, s2, c.job("p1"))
+		c.pass(time.Second)
+		c.add("p2")
+		oldest := c.counted(c.q).Oldest
+		for state, want := range at {
+			c.same("oldest "+state.String(), oldest[state], want)
+		}
+		c.that(oldest[broker.StateActive].IsZero(), "oldest active\ngot  %v\nwant none", oldest[broker.StateActive])
+		c.same("claimed", idsOf(w.claim(1)), []string{"p1"})
+		c.same("oldest pending", c.counted(c.q).Oldest[broker.StatePending], c.up(c.now))
+	}},
+	{"Count/QueuesAreSorted", "§23", "Queues are sorted by name; those asked for by name that do not exist are left out.", nil, func(c *check) {
+		for _, q := range []string{"b", "c", "a", "B"} {
+			j := c.job("x")
+			j.Queue = q
+			c.accept(j)
+		}
+		names := func(asked ...string) []string {
+			reply, err := c.b.Queues(c.ctx, broker.QueuesRequest{Now: c.now, Names: asked})
+			c.ok("Queues", err)
+			var names []string
+			for _, q := range reply.Queues {
+				names = append(names, q.Name)
+			}
+			return names
+		}
+		c.same("queues", names(), []string{"B", "a", "b", "c"})
+		c.same("queues by name", names("c", "unknown", "a"), []string{"a", "c"})
+	}},
+	{"Count/AreOfOneQueue", "§23", "Counts are of their own queue.", nil, func(c *check) {
+		other := c.job("a")
+		other.Queue = "other"
+		c.accept(c.job("a"), c.job("b"), other)
+		c.worker("w", "other").claim(1)
+		c.same("pending here", c.counted(c.q).Counts[broker.StatePending], int64(2))
+		c.same("active here", c.counted(c.q).Counts[broker.StateActive], int64(0))
+		c.same("pending there", c.counted("other").Counts[broker.StatePending], int64(0))
+		c.same("active there", c.counted("other").Counts[broker.StateActive], int64(1))
+	}},
+}
+
+func (c *check) countsAre(want map[broker.State]int64) {
+	c.tb.Helper()
+	got := c.counted(c.q).Counts
+	for _, state := range broker.States() {
+		if got[state] != want[state] {
+			c.failf("counts\ngot  %s\nwant %s", summary(got), summary(want))
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+var watchRules = []Rule{
+	{"Watch/SettledIsSeen", "§25", "A watcher sees a job reach its state, once Watch has returned, also when another handle settles it.", watch, func(c *check) {
+		events := c.watch(broker.WatchRequest{Queues: []string{c.q}})
+		c.b = c.open()
+		c.add("completed", "dead", "retried")
+		w := c.worker("w")
+		held := w.take("completed", "dead", "retried")
+		w.settle(broker.Complete(nil), &held[0])
+		w.settle(broker.Die(broker.ReasonRetries, failure("x")), &held[1])
+		w.settle(broker.Retry(time.Hour, failure("x")), &held[2])
+		for id, state := range map[string]broker.State{"completed": broker.StateCompleted, "dead": broker.StateDead, "retried": broker.StateRetry} {
+			events = c.seen(events, broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: id, State: state})
+		}
+	}},
+	{"Watch/CancelIsSeen", "§23", "A watcher sees that an active job was asked to cancel.", watch, func(c *check) {
+		events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventCancel}})
+		c.add("a")
+		c.worker("w").take("a")
+		c.b = c.open()
+		c.decide(broker.OpCancel, "a")
+		c.event("request to cancel", events, func(e broker.Event) bool {
+			return e.Kind == broker.EventCancel && e.Queue == c.q && e.ID == "a"
+		})
+	}},
+	{"Watch/ShowsWhatWasAskedFor", "§25", "A watcher sees events of its queues and its kinds alone.", watch, func(c *check) {
+		events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventSettled}})
+		w := c.worker("w", c.q, "other")
+		other := c.job("x")
+		other.Queue = "other"
+		c.accept(other, c.job("a"))
+		held := w.claim(2)
+		c.decide(broker.OpCancel, "a")
+		w.settle(broker.Complete(nil), &held[1])
+		w.settle(broker.Complete(nil), &held[0])
+		e := c.event("first event", events, func(e broker.Event) bool { return e.Kind != broker.EventMissed })
+		c.same("first event", e, broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: "a", State: broker.StateCompleted})
+	}},
+	{"Watch/EndsWithItsContext", "§25", "The channel is closed when the watcher's context ends, and nobody else's is.", watch, func(c *check) {
+		ctx, cancel := context.WithCancel(c.ctx)
+		ended, err := c.b.Watch(ctx, broker.WatchRequest{Queues: []string{c.q}})
+		c.ok("Watch", err)
+		events := c.watch(broker.WatchRequest{Queues: []string{c.q}})
+		cancel()
+		c.closed("channel of the watcher whose context ended", ended)
+		c.add("a")
+		w := c.worker("w")
+		w.settle(broker.Complete(nil), w.one("a"))
+		c.seen(events, broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: "a", State: broker.StateCompleted})
+	}},
+	{"Watch/EndsWithItsBroker", "§25", "The channel is closed when the broker is closed.", watch, func(c *check) {
+		b := c.open()
+		events, err := b.Watch(c.ctx, broker.WatchRequest{Queues: []string{c.q}})
+		c.ok("Watch", err)
+		c.ok("Close", b.Close())
+		c.closed("channel of a closed broker", events)
+	}},
+	{"Watch/CountsWhatASlowOneMissed", "§25", "A watcher that does not keep up gets its events or is told how many it missed.", watch, func(c *check) {
+		const batches, size = 6, 500
+		events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventSettled}})
+		w := c.worker("w")
+		for b := range batches {
+			ids := make([]string, size)
+			for i := range ids {
+				ids[i] = fmt.Sprintf("%d-%d", b, i)
+			}
+			c.add(ids...)
+			w.settle(broker.Complete(nil), refs(w.claim(size))...)
+		}
+		seen, missed := int64(0), int64(0)
+		for seen+missed < batches*size {
+			e := c.event(fmt.Sprintf("event after %d seen and %d missed of %d", seen, missed, batches*size), events, func(broker.Event) bool { return true })
+			if e.Kind == broker.EventMissed {
+				missed += e.Missed
+			} else {
+				seen++
+			}
+		}
+		c.same("seen and missed", seen+missed, int64(batches*size))
+	}},
+}
+
+func (c *check) watch(req broker.WatchRequest) <-chan broker.Event {
+	c.tb.Helper()
+	events, err := c.b.Watch(c.ctx, req)
+	c.ok("Watch", err)
+	return events
+}
+
+// seen waits for an event, and returns a channel on which those that came
+// before it come again.
+func (c *check) seen(events <-chan broker.Event, want broker.Event) <-chan broker.Event {
+	c.tb.Helper()
+	var before []broker.Event
+	c.event(fmt.Sprintf("event %+v", want), events, func(e broker.Event) bool {
+		if e != want {
+			before = append(before, e)
+		}
+		return e == want
+	})
+	again := make(chan broker.Event, len(before)+16)
+	for _, e := range before {
+		again <- e
+	}
+	if len(before) == 0 {
+		return events
+	}
+	go func() {
+		defer close(again)
+		for e := range events {
+			select {
+			case again <- e:
+			case <-c.ctx.Done():
+				return
+			}
+		}
+	}()
+	return again
+}
+
+// closed waits until a channel is closed, whatever still comes.
+func (c *check) closed(what string, events <-chan broker.Event) {
+	c.tb.Helper()
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	for {
+		select {
+		case _, open := <-events:
+			if !open {
+				return
+			}
+		case <-timeout.C:
+			c.failf("%s\ngot  open after %v\nwant closed", what, patience)
+		}
+	}
+}

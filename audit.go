@@ -1,0 +1,101 @@
+package jobs
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// auditsAfterLoss is how many renewals in a row are followed by an audit when
+// the answer to a claim was lost: the claim may have been applied, or may yet
+// be.
+const auditsAfterLoss = 2
+
+// leaseKey names a lease of one worker.
+type leaseKey struct {
+	queue, id string
+	epoch     int64
+}
+
+// audit lists what the store holds for w, releases what we do not know of,
+// since the answer that told us was lost, and ends the handlers of what is not
+// held for us any more.
+func (s *Server) audit(ctx context.Context, w *worker) {
+	began := time.Now()
+	listed := make(map[leaseKey]*broker.Job)
+	for _, queue := range s.names {
+		if !s.listHeld(ctx, w, queue, listed) {
+			return
+		}
+	}
+	// Answers that were under way when we looked may tell of these jobs yet.
+	s.mu.Lock()
+	calls := s.calls
+	s.calls = new(sync.WaitGroup)
+	s.mu.Unlock()
+	calls.Wait()
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if w.lost || s.isDrain {
+		return
+	}
+	known := make(map[leaseKey]bool)
+	add := func(j *broker.Job) { known[leaseKey{j.Queue, j.ID, j.Epoch}] = true }
+	for _, items := range [][]broker.Settlement{w.items, w.done} {
+		for i := range items {
+			add(items[i].Job)
+		}
+	}
+	gone := 0
+	each := func(r *run) {
+		j := r.view.record
+		add(j)
+		if r.worker == w && r.claimed.Before(began) && listed[leaseKey{j.Queue, j.ID, j.Epoch}] == nil {
+			gone++
+			r.finish(ErrLeaseLost, time.Now())
+		}
+	}
+	s.eachActive(each)
+	s.slots.ready.each(each)
+	unknown := 0
+	for key, j := range listed {
+		if !known[key] {
+			unknown++
+			w.lease(s, j)
+			s.settle(w, j, broker.Release())
+		}
+	}
+	if gone+unknown > 0 {
+		s.log.Warn("jobs: the store's leases differed from ours", "worker", w.id, "released", unknown, "lost", gone)
+	}
+}
+
+// listHeld adds what the store holds for w in a queue.
+func (s *Server) listHeld(ctx context.Context, w *worker, queue string, listed map[leaseKey]*broker.Job) bool {
+	q := broker.Query{Queue: queue, Worker: w.id, NoPayload: true, Limit: 1000}
+	for {
+		callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
+		page, err := s.broker.Find(callCtx, q)
+		cancel()
+		if err != nil {
+			if ctx.Err() == nil {
+				s.log.Warn("jobs: cannot list the leases, trying again after the next renewal", "worker", w.id, "error", err)
+				s.mu.Lock()
+				w.suspect = max(w.suspect, 1)
+				s.mu.Unlock()
+			}
+			return false
+		}
+		for i := range page.Jobs {
+			j := &page.Jobs[i]
+			listed[leaseKey{j.Queue, j.ID, j.Epoch}] = j
+		}
+		if page.Cursor == "" {
+			return true
+		}
+		q.Cursor = page.Cursor
+	}
+}

@@ -1,0 +1,193 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Classes of errors that the server itself gives; see Classification.
+const (
+	ClassRetryable   = "retryable"    // any error that says nothing else
+	ClassPermanent   = "permanent"    // it wraps SkipRetry
+	ClassTimeout     = "timeout"      // the run's time was up
+	ClassPanic       = "panic"        // the handler panicked
+	ClassCrash       = "crash"        // the server died, or was cut off, during the run
+	ClassCancelled   = "cancelled"    // the job was cancelled while it ran, or by the handler
+	ClassExpired     = "expired"      // the job's deadline passed
+	ClassUnknownType = "unknown_type" // the handler does not know the job's type
+	ClassUnreadable  = "unreadable"   // the job's stored form cannot be read
+)
+
+// Classification is what an error of a handler means. Code and Class are kept
+// in the job's error history and label metrics, so they should be few.
+type Classification struct {
+	// Code is short and machine-readable, such as an HTTP status; at most 255
+	// bytes. The server gives none.
+	Code string
+	// Class is a kind of error: one of the Class constants or the
+	// application's own. Empty means the server's own view.
+	Class string
+	// As, when not nil, decides what becomes of the job in place of the error:
+	// an error that wraps SkipRetry, or one made by RetryAfter, Snooze or
+	// Cancel; any other is retried by policy.
+	As error
+}
+
+// classOf is the server's own view of an error.
+func classOf(err, cause error) string {
+	var panicked *PanicError
+	var cancel *cancelled
+	switch {
+	case errors.As(err, &panicked):
+		return ClassPanic
+	case cause == ErrCancelled || errors.As(err, &cancel):
+		return ClassCancelled
+	case errors.Is(err, SkipRetry):
+		return ClassPermanent
+	case errors.Is(err, ErrUnknownType):
+		return ClassUnknownType
+	case cause == ErrDeadline:
+		return ClassExpired
+	case cause == ErrTimeout:
+		return ClassTimeout
+	}
+	return ClassRetryable
+}
+
+// decide says what becomes of a job whose handler returned err. A policy or a
+// classifier that panics is the application's mistake, not the job's: the job
+// is retried by the default policy.
+func (s *Server) decide(r *run, err error) (outcome broker.Outcome) {
+	now := time.Now()
+	cause, _ := r.over(now)
+	r.finish(context.Canceled, now)
+	class := Classification{Class: classOf(err, cause)}
+	decided := false
+	defer func() {
+		if decided {
+			return
+		}
+		value := recover()
+		s.log.Error("jobs: Classify or a retry policy panicked, the job is retried by the default policy",
+			"queue", r.view.Queue(), "id", r.view.ID(), "type", r.view.Type(), "panic", value)
+		delay := Exponential(defaultRetryBase, defaultRetryMax)(r.view.Attempt(), err, &r.view)
+		outcome = s.retry(r, s.failure(r, err, class), delay)
+	}()
+	verdict := err
+	if s.cfg.Classify != nil {
+		c := s.cfg.Classify(err, &r.view)
+		if c.Class == "" {
+			c.Class = class.Class
+		}
+		if class = c; c.As != nil {
+			verdict = c.As
+		}
+	}
+	outcome = s.outcome(r, verdict, cause, s.failure(r, err, class))
+	decided = true
+	return outcome
+}
+
+// outcome turns a handler's error into the end of the lease.
+func (s *Server) outcome(r *run, err, cause error, f broker.Failure) broker.Outcome {
+	var cancel *cancelled
+	var again *retryAfter
+	var put *snooze
+	switch {
+	case cause == ErrCancelled || errors.As(err, &cancel):
+		return broker.Cancel(f)
+	case errors.Is(err, SkipRetry):
+		return s.dead(r, broker.ReasonSkipRetry, f)
+	case errors.As(err, &put):
+		return broker.Snooze(min(put.delay, broker.MaxDelay), broker.Failure{})
+	case errors.Is(err, ErrUnknownType):
+		return s.putOff(r, broker.ReasonUnknownType, f)
+	case cause == ErrDeadline:
+		return s.dead(r, broker.ReasonExpired, f)
+	case errors.As(err, &again):
+		return s.retry(r, f, min(again.delay, broker.MaxDelay))
+	case cause == ErrShutdown || cause == ErrLeaseLost:
+		return broker.Release() // the server's doing: it is not charged
+	}
+	return s.retry(r, f, s.cfg.retryDelay(&r.view, err))
+}
+
+// retry charges a failure: the job runs again after delay, or is dead when it
+// has spent its retries.
+func (s *Server) retry(r *run, f broker.Failure, delay time.Duration) broker.Outcome {
+	if j := r.view.record; j.Failures >= j.MaxRetries {
+		return s.dead(r, broker.ReasonRetries, f)
+	}
+	return broker.Retry(delay, f)
+}
+
+func (s *Server) dead(r *run, reason broker.DeadReason, f broker.Failure) broker.Outcome {
+	j := r.view.record
+	s.log.Warn("jobs: a job is dead", "reason", reason.String(), "queue", j.Queue, "id", j.ID, "type", j.Type,
+		"attempt", j.Failures, "class", f.Class, "error", f.Message)
+	return broker.Die(reason, f)
+}
+
+// Delays of a job that cannot run here: half the time that has passed since
+// the first try, so that each is half as long again as the one before.
+const (
+	putOffMin = 5 * time.Second
+	putOffMax = 10 * time.Minute
+)
+
+// putOff snoozes a job that this program cannot run but another may, until the
+// limit has passed. The first time leaves an entry in the history, which tells
+// later ones when it was.
+func (s *Server) putOff(r *run, reason broker.DeadReason, f broker.Failure) broker.Outcome {
+	j := r.view.record
+	since := f.At
+	if j.Snoozes > 0 {
+		for _, e := range j.Errors.Entries {
+			if e.Class == f.Class {
+				since = e.At
+			}
+		}
+	}
+	waited := f.At.Sub(since)
+	if limit := s.cfg.UnknownTypeLimit; limit < 0 || waited >= limit {
+		return s.dead(r, reason, f)
+	}
+	if !since.Equal(f.At) {
+		f = broker.Failure{}
+	}
+	return broker.Snooze(jitter(min(max(waited/2, putOffMin), putOffMax), 0.1), f)
+}
+
+// unreadable says what becomes of a job whose body cannot be read.
+func (s *Server) unreadable(r *run) broker.Outcome {
+	err := r.view.record.Broken
+	f := s.failure(r, err, Classification{Class: ClassUnreadable})
+	if errors.Is(err, broker.ErrNewerForm) {
+		return s.putOff(r, broker.ReasonUndecodable, f)
+	}
+	return s.dead(r, broker.ReasonUndecodable, f)
+}
+
+// failure is the entry of the job's history for err.
+func (s *Server) failure(r *run, err error, c Classification) broker.Failure {
+	f := broker.Failure{
+		At: s.storeNow(), Attempt: r.view.Attempt(), Message: err.Error(),
+		Code: clip(c.Code), Class: clip(c.Class), Worker: r.worker.id, Version: s.cfg.Program,
+	}
+	var panicked *PanicError
+	if errors.As(err, &panicked) {
+		f.Stack = panicked.Stack
+	}
+	return f
+}
+
+// clip keeps a label within the length of a name.
+func clip(s string) string {
+	if len(s) > broker.MaxNameLen {
+		return s[:broker.MaxNameLen]
+	}
+	return s
+}

@@ -1,0 +1,217 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+const (
+	shutdownGrace = 2 * time.Second // for handlers, after their contexts ended
+	lastCalls     = 3 * time.Second // to settle and to retire
+	maxLogged     = 100             // jobs named in one line of the log
+)
+
+// supervise runs the server's loops until the drain, and then the drain.
+func (s *Server) supervise() {
+	defer close(s.done)
+	claiming, stopClaiming := context.WithCancel(context.Background())
+	beating, stopBeating := context.WithCancel(context.Background())
+	working, stopWorking := context.WithCancel(context.Background())
+	defer stopWorking()
+	var beat, work sync.WaitGroup
+	s.claimers.Go(func() { s.fetch(claiming) })
+	s.claimers.Go(func() { s.upkeep(claiming) })
+	beat.Go(func() { s.heartbeat(beating) })
+	work.Go(func() { s.settleLoop(working) })
+	if !s.limits.NoWatch {
+		work.Go(func() { s.watch(working) })
+	}
+
+	<-s.draining
+	stopClaiming()
+	began := time.Now()
+	s.releaseUnstarted(began)
+	s.awaitHandlers()
+	left := s.unreturned()
+
+	// What came out of it has to be told to the store, which may be away: that
+	// may take what is left of the time for handlers, and a little more.
+	last, cancel := context.WithDeadline(working, s.lastDeadline(began))
+	defer cancel()
+	await(last, &s.claimers)
+	unsettled := s.flush(last)
+	stopBeating()
+	await(last, &beat)
+	s.retire(last, left)
+	stopWorking()
+	await(last, &work)
+	s.stopSlots(len(left))
+	s.err = s.drainError(len(left), unsettled)
+	s.log.Info("jobs: drained", "took", time.Since(began).Round(time.Millisecond), "handlers_left", len(left), "unsettled", unsettled)
+}
+
+// await waits for goroutines whose contexts have ended, or until ctx ends.
+func await(ctx context.Context, group *sync.WaitGroup) {
+	ended := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+	}
+}
+
+// releaseUnstarted gives back the jobs that no handler has begun.
+func (s *Server) releaseUnstarted(now time.Time) {
+	s.mu.Lock()
+	unstarted := s.unready(nil, now.Add(1))
+	handlers := s.slots.active
+	s.checkEmpty()
+	s.mu.Unlock()
+	s.log.Info("jobs: draining, no more jobs are taken", "handlers", handlers, "timeout", s.cfg.ShutdownTimeout,
+		"released", len(unstarted), "jobs", describe(unstarted, nil))
+}
+
+// awaitHandlers waits until every handler has returned: for ShutdownTimeout,
+// and, once their contexts have ended, for the grace.
+func (s *Server) awaitHandlers() {
+	timer := time.NewTimer(s.cfg.ShutdownTimeout)
+	defer timer.Stop()
+	select {
+	case <-s.slots.empty:
+		return
+	case <-timer.C:
+	case <-s.forced:
+	}
+	s.mu.Lock()
+	now := time.Now()
+	s.eachActive(func(r *run) { r.finish(ErrShutdown, now) })
+	s.mu.Unlock()
+	timer.Reset(shutdownGrace)
+	select {
+	case <-s.slots.empty:
+	case <-timer.C:
+	}
+}
+
+// unreturned lists the jobs whose handlers go on, with their types.
+func (s *Server) unreturned() map[broker.Ref]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := make(map[broker.Ref]string)
+	s.eachActive(func(r *run) { left[r.view.record.Ref()] = r.view.Type() })
+	return left
+}
+
+// lastDeadline is when the last calls to the store have to be over.
+func (s *Server) lastDeadline(began time.Time) time.Time {
+	end, now := began.Add(s.cfg.ShutdownTimeout), time.Now()
+	select {
+	case <-s.forced:
+		end = now
+	default:
+	}
+	if end.Before(now) {
+		end = now
+	}
+	return end.Add(lastCalls)
+}
+
+// flush waits until every outcome was settled, or ctx ends; it returns how many
+// were not.
+func (s *Server) flush(ctx context.Context) int {
+	s.mu.Lock()
+	flushed := make(chan struct{})
+	if s.settler.unsettled == 0 {
+		close(flushed)
+	} else {
+		s.settler.flushed = flushed
+	}
+	s.mu.Unlock()
+	select {
+	case <-flushed:
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.settler.unsettled
+}
+
+// retire ends the server's workers, which gives back what they still hold.
+func (s *Server) retire(ctx context.Context, left map[broker.Ref]string) {
+	s.mu.Lock()
+	workers := append([]*worker(nil), s.workers...)
+	s.mu.Unlock()
+	for _, w := range workers {
+		var reply broker.Retired
+		var err error
+		for failures := 1; ; failures++ {
+			callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
+			reply, err = s.broker.Retire(callCtx, broker.RetireRequest{Worker: w.id, Queues: s.names})
+			cancel()
+			if err == nil || !w.registered || !unclear(err) || !after(ctx, backoff(failures)) {
+				break
+			}
+		}
+		if err != nil {
+			s.log.Warn("jobs: cannot retire, what is still held runs again a lease later", "worker", w.id, "held", len(left), "error", err)
+		}
+		if n := len(reply.Released); n > 0 {
+			s.log.Warn("jobs: released what did not return", "worker", w.id, "released", n, "jobs", describe(reply.Released, left))
+		}
+	}
+}
+
+// unclear reports whether trying again can help.
+func unclear(err error) bool { return errors.Is(err, ErrUnavailable) || broker.MayHaveApplied(err) }
+
+// describe names jobs for the log: queue, ID and, where it is known, type.
+func describe(refs []broker.Ref, types map[broker.Ref]string) []string {
+	text := make([]string, 0, min(len(refs), maxLogged+1))
+	for i, ref := range refs {
+		if i == maxLogged {
+			return append(text, fmt.Sprintf("and %d more", len(refs)-i))
+		}
+		name := ref.Queue + "/" + ref.ID
+		if typ := types[ref]; typ != "" {
+			name += " (" + typ + ")"
+		}
+		text = append(text, name)
+	}
+	return text
+}
+
+// stopSlots ends the slots' goroutines. It waits for them, except when there
+// are handlers that do not return.
+func (s *Server) stopSlots(left int) {
+	s.mu.Lock()
+	s.stopped = true
+	s.slots.waiting.Broadcast()
+	alive := s.slots.alive
+	s.mu.Unlock()
+	if left == 0 && alive > 0 {
+		<-s.slots.gone
+	}
+}
+
+// drainError is what Run returns.
+func (s *Server) drainError(left, unsettled int) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.fatal != nil:
+		return fmt.Errorf("jobs: the server cannot go on: %w", s.fatal)
+	case left > 0:
+		return fmt.Errorf("jobs: drain: %d handlers did not return within ShutdownTimeout (%v) and a grace of %v; their jobs were released and run again", left, s.cfg.ShutdownTimeout, shutdownGrace)
+	case unsettled > 0:
+		return fmt.Errorf("jobs: drain: %d outcomes could not be settled, the store did not answer; their jobs run again", unsettled)
+	}
+	return nil
+}

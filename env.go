@@ -1,0 +1,130 @@
+package jobs
+
+import (
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// ConfigFromEnv reads a server's configuration from the environment. Variables
+// that are unset or empty leave their field to its default:
+//
+//	JOBS_BROKER             the broker's URL, returned as it is: see backends.Open
+//	JOBS_CONCURRENCY        Concurrency: 20
+//	JOBS_QUEUES             Queues: critical:6,default:3,low (the weight defaults to 1)
+//	JOBS_STRICT_PRIORITY    StrictPriority: true or false
+//	JOBS_QUEUE_CONCURRENCY  QueueConcurrency: reports:2
+//	JOBS_SHUTDOWN_TIMEOUT   ShutdownTimeout: 25s
+//	JOBS_LEASE              Lease: 15s
+//	JOBS_TIMEOUT            Timeout: 30m
+//	JOBS_PREFETCH           Prefetch: 1000; 0 switches it off
+//	JOBS_CRASH_BUDGET       CrashBudget: 3
+//
+// An error names the variable; it never contains the broker's URL.
+func ConfigFromEnv() (cfg Config, brokerURL string, err error) {
+	cfg, err = configFrom(os.Getenv)
+	return cfg, os.Getenv("JOBS_BROKER"), err
+}
+
+func configFrom(getenv func(string) string) (Config, error) {
+	var cfg Config
+	for _, v := range []struct {
+		name  string
+		parse func(string) error
+	}{
+		{"JOBS_CONCURRENCY", number(&cfg.Concurrency)},
+		{"JOBS_QUEUES", func(text string) (err error) {
+			cfg.Queues, err = numbersByQueue(text, 1)
+			return err
+		}},
+		{"JOBS_STRICT_PRIORITY", func(text string) (err error) {
+			if cfg.StrictPriority, err = strconv.ParseBool(text); err != nil {
+				return broker.Invalid("", "%q is neither true nor false", text)
+			}
+			return nil
+		}},
+		{"JOBS_QUEUE_CONCURRENCY", func(text string) (err error) {
+			cfg.QueueConcurrency, err = numbersByQueue(text, 0)
+			return err
+		}},
+		{"JOBS_SHUTDOWN_TIMEOUT", duration(&cfg.ShutdownTimeout)},
+		{"JOBS_LEASE", duration(&cfg.Lease)},
+		{"JOBS_TIMEOUT", duration(&cfg.Timeout)},
+		{"JOBS_PREFETCH", func(text string) error {
+			err := number(&cfg.Prefetch)(text)
+			if err == nil && cfg.Prefetch == 0 {
+				cfg.Prefetch = NoPrefetch
+			}
+			return err
+		}},
+		{"JOBS_CRASH_BUDGET", number(&cfg.CrashBudget)},
+	} {
+		text := strings.TrimSpace(getenv(v.name))
+		if text == "" {
+			continue
+		}
+		if err := v.parse(text); err != nil {
+			return Config{}, forVariable(v.name, err)
+		}
+		if err := cfg.check(); err != nil {
+			return Config{}, forVariable(v.name, err)
+		}
+	}
+	return cfg, nil
+}
+
+// forVariable gives an error the variable's name in place of the field's.
+func forVariable(variable string, err error) error {
+	if e, ok := err.(*broker.Error); ok {
+		return broker.Invalid(variable, "%s", e.Hint)
+	}
+	return broker.Invalid(variable, "%v", err)
+}
+
+func number(field *int) func(string) error {
+	return func(text string) error {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return broker.Invalid("", "%q is not a whole number", text)
+		}
+		*field = n
+		return nil
+	}
+}
+
+func duration(field *time.Duration) func(string) error {
+	return func(text string) error {
+		d, err := time.ParseDuration(text)
+		if err != nil {
+			return broker.Invalid("", "%q is not a duration; write 30s or 5m", text)
+		}
+		*field = d
+		return nil
+	}
+}
+
+// numbersByQueue reads name:number,name:number. A name without a number gets
+// the default, if there is one.
+func numbersByQueue(text string, def int) (map[string]int, error) {
+	m := make(map[string]int)
+	for item := range strings.SplitSeq(text, ",") {
+		name, value, n := strings.TrimSpace(item), "", def
+		if at := strings.LastIndexByte(name, ':'); at >= 0 {
+			name, value = name[:at], name[at+1:]
+			var err error
+			if n, err = strconv.Atoi(value); err != nil {
+				return nil, broker.Invalid("", "%q gives no whole number after the colon; write name:number,name:number", item)
+			}
+		} else if def == 0 {
+			return nil, broker.Invalid("", "%q has no number; write name:number,name:number", item)
+		}
+		if _, twice := m[name]; twice {
+			return nil, broker.Invalid("", "names the queue %q twice", name)
+		}
+		m[name] = n
+	}
+	return m, nil
+}

@@ -1,0 +1,296 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+const (
+	serverCallTimeout = 5 * time.Second // of one call to the broker, beyond the wait of a claim
+	youngCall         = 10 * time.Millisecond
+)
+
+// fetcher claims jobs for free slots. Busy, it goes round in claims that do
+// not wait and carry what there is to settle: one round trip a turn. Once
+// everything claimable was claimed, one claim waits for more in the background,
+// and outcomes go out on their own. Guarded by Server.mu, but for poke.
+type fetcher struct {
+	poke  chan struct{} // wakes the loop
+	state fetchState
+	mix   *mix
+
+	exhausted bool      // the last claim took everything
+	gave      bool      // and that was something
+	due       time.Time // when a scheduled job is due; zero when none is known
+	failures  int       // claims that failed in a row
+	notBefore time.Time // pause after a failure
+	succeeded time.Time // last answer of the store
+	began     time.Time // of the claim that does not wait
+	trip      time.Duration
+	took      time.Duration // of handlers, see measure
+	measured  bool
+
+	waiting  bool               // a claim waits
+	giveUp   context.CancelFunc // ends its wait
+	pollAt   time.Time          // no claim waits before that, where the store cannot
+	excluded []bool             // queues without room in the last claim
+	unwaited []bool             // and in the one that waits
+
+	room   []int
+	got    []int
+	shares []broker.Share
+}
+
+type fetchState uint8
+
+const (
+	fetchOff   fetchState = iota // no worker is registered, or a failed claim is not over
+	fetchAbout                   // awake: what there is to settle, it will see
+	fetchCalling
+	fetchFull // no slot is free: the next one that frees wakes it
+	fetchIdle // waits for jobs
+)
+
+func (f *fetcher) init(s *Server) {
+	n := len(s.names)
+	f.poke = make(chan struct{}, 1)
+	f.mix = newMix(s.names, s.cfg.Queues, s.cfg.StrictPriority)
+	f.excluded, f.unwaited = make([]bool, n), make([]bool, n)
+	f.room, f.got = make([]int, n), make([]int, n)
+}
+
+// wake wakes the loop from any state.
+func (f *fetcher) wake() { poke(f.poke) }
+
+// poke wakes the loop that waits on c.
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// claimCall is one claim.
+type claimCall struct {
+	worker *worker
+	req    broker.ClaimRequest
+	first  int       // shares by weight
+	until  time.Time // no claim: sleep until then, zero means until woken
+}
+
+// fetch is the loop.
+func (s *Server) fetch(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		s.mu.Lock()
+		call := s.nextClaim(ctx, time.Now())
+		s.mu.Unlock()
+		if call.worker != nil {
+			s.claim(ctx, &call)
+			continue
+		}
+		timer.Stop()
+		if !call.until.IsZero() {
+			timer.Reset(time.Until(call.until))
+		}
+		select {
+		case <-s.fetcher.poke:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// nextClaim decides what the loop does now: a claim that does not wait, or
+// sleep, with or without a claim that waits meanwhile.
+func (s *Server) nextClaim(ctx context.Context, now time.Time) claimCall {
+	f, w := &s.fetcher, s.worker
+	s.releaseStale(now)
+	if f.state == fetchFull {
+		f.succeeded = now // full slots are no silence
+	}
+	var sleep claimCall
+	switch {
+	case s.isDrain || w == nil || !w.registered || w.lost:
+		f.state = fetchOff
+	case now.Before(f.notBefore):
+		f.state, sleep.until = fetchOff, f.notBefore
+	default:
+		if !f.due.IsZero() && !now.Before(f.due) {
+			f.due, f.exhausted = time.Time{}, false
+		}
+		call, ok := s.planClaim(now)
+		if ok && (!f.exhausted || f.gave && !f.waiting && w.sendable()) {
+			f.state, f.began = fetchCalling, now
+			call.req.Settle = s.carry(w)
+			return call
+		}
+		f.state = fetchFull
+		if ok {
+			f.state = fetchIdle
+			if !f.waiting && !now.Before(f.pollAt) {
+				s.claimWaiting(ctx, call)
+			}
+		}
+		sleep.until = earliest(f.due, f.pollAt)
+	}
+	if p := &s.slots; p.ready.len() > 0 {
+		sleep.until = earliest(sleep.until, p.ready.peek().claimed.Add(prefetchStale))
+	}
+	s.settler.wakeFor(s)
+	return sleep
+}
+
+// earliest is the sooner of two times, of which zero is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// planClaim divides what may be claimed among the queues; ok is false when
+// that is nothing.
+func (s *Server) planClaim(now time.Time) (call claimCall, ok bool) {
+	f := &s.fetcher
+	want, free := s.want()
+	for i, name := range s.names {
+		f.room[i] = want
+		if limit, limited := s.cfg.QueueConcurrency[name]; limited {
+			f.room[i] = max(0, min(want, free, limit-s.slots.held[i]))
+		}
+		f.excluded[i] = f.room[i] == 0
+		if f.waiting && f.unwaited[i] && !f.excluded[i] && f.exhausted {
+			f.giveUp() // the claim that waits would not see this queue's jobs
+		}
+	}
+	f.shares, call.first = f.mix.plan(f.shares[:0], want, f.room)
+	call.worker = s.worker
+	call.req = broker.ClaimRequest{Worker: s.worker.id, Queues: f.shares, Max: want}
+	return call, len(f.shares) > 0
+}
+
+// freed takes note that a queue has a slot more.
+func (f *fetcher) freed(s *Server, queue int) {
+	if f.excluded[queue] && f.state != fetchCalling {
+		f.exhausted = false
+		f.state = fetchAbout
+		f.wake()
+	}
+}
+
+// claimWaiting has a claim wait in the background.
+func (s *Server) claimWaiting(ctx context.Context, call claimCall) {
+	f := &s.fetcher
+	ctx, f.giveUp = context.WithCancel(ctx)
+	f.waiting = true
+	copy(f.unwaited, f.excluded)
+	call.req.Queues = append([]broker.Share(nil), call.req.Queues...)
+	call.req.Wait = jitter(s.cfg.PollInterval, 0.25)
+	giveUp := f.giveUp
+	s.claimers.Go(func() {
+		defer giveUp()
+		s.claim(ctx, &call)
+	})
+}
+
+// claim makes the call and takes in its answer.
+func (s *Server) claim(ctx context.Context, call *claimCall) {
+	s.mu.Lock()
+	calls := s.calls
+	calls.Add(1)
+	s.mu.Unlock()
+	defer calls.Done()
+
+	sent := time.Now()
+	callCtx, cancel := context.WithTimeout(ctx, call.req.Wait+serverCallTimeout)
+	reply, err := s.broker.Claim(callCtx, call.req)
+	cancel()
+	now := time.Now()
+	if hook := s.cfg.Hooks.Claim; hook != nil && ctx.Err() == nil {
+		hook(ClaimEvent{Now: reply.Now, Jobs: reply.Jobs, Asked: call.req.Max, Waited: call.req.Wait > 0, Took: now.Sub(sent), Err: err})
+	}
+	if len(call.req.Settle.Items) > 0 {
+		settleErr := reply.SettleErr
+		if settleErr == nil && err != nil {
+			// Of what the claim carried this says nothing, whatever it is.
+			settleErr = fmt.Errorf("sent with a claim that failed: %v", err)
+		}
+		s.answered(call.worker, reply.Verdicts, settleErr, now.Sub(sent))
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f := &s.fetcher
+	waited := call.req.Wait > 0
+	if waited {
+		f.waiting = false
+		f.wake()
+	} else {
+		f.state = fetchAbout
+	}
+	s.accept(call.worker, reply.Jobs, now)
+	if broker.MayHaveApplied(err) {
+		call.worker.suspect = auditsAfterLoss
+	}
+	if ctx.Err() != nil {
+		return // given up: it says nothing of the store
+	}
+	if err != nil {
+		s.claimFailed(call.worker, err, now)
+		return
+	}
+	if f.failures > 0 {
+		f.failures = 0
+		s.log.Info("jobs: claiming works again", "worker", call.worker.id)
+	}
+	f.succeeded = now
+	s.clock.set(reply.Now, now)
+	f.gave = len(reply.Jobs) > 0
+	full := len(reply.Jobs) >= call.req.Max || reply.More
+	f.exhausted = !full
+	if reply.NextDue.After(reply.Now) { // what is due and not given is held back, by a pause for example
+		f.dueAt(now.Add(reply.NextDue.Sub(reply.Now)))
+	}
+	if !waited {
+		f.trip += (now.Sub(sent) - f.trip) / 8
+	} else if s.limits.NoWait && !f.gave {
+		f.pollAt = now.Add(call.req.Wait)
+	}
+	clear(f.got)
+	for i := range reply.Jobs {
+		f.got[s.queueOf(reply.Jobs[i].Queue)]++
+	}
+	f.mix.served(call.req.Queues, call.first, f.got, full)
+}
+
+// claimFailed lets the loop pause, and has the heartbeat look when the store
+// does not know the worker.
+func (s *Server) claimFailed(w *worker, err error, now time.Time) {
+	f := &s.fetcher
+	if f.failures++; f.failures == 1 {
+		s.log.Warn("jobs: a claim failed, trying again until it works", "worker", w.id, "error", err)
+	}
+	f.notBefore = now.Add(backoff(f.failures))
+	switch {
+	case errors.Is(err, ErrClosed):
+		s.drainLocked(err)
+	case errors.Is(err, broker.ErrWorkerGone):
+		poke(s.renewNow)
+	}
+}
+
+// dueAt takes note that a job will be due.
+func (f *fetcher) dueAt(t time.Time) {
+	if f.due.IsZero() || t.Before(f.due) {
+		f.due = t
+		if f.state == fetchIdle || f.state == fetchFull {
+			f.wake()
+		}
+	}
+}

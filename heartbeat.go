@@ -1,0 +1,266 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// worker is one ID under which the server claims, from its registration until
+// it is lost or retired. Guarded by Server.mu.
+type worker struct {
+	id         string
+	registered bool
+	lost       bool
+	renewed    time.Time // when the last successful renewal was sent
+	steady     time.Time // since when renewals have had no gap
+	stored     time.Time // the store's clock at the last renewal
+
+	held   []int // leases not known to have ended, by queue
+	leases int   // and in all
+
+	number     int64 // of the settle in items
+	items      []broker.Settlement
+	done       []broker.Settlement // to be settled after that
+	calling    bool                // items are under way
+	batchLimit int
+	refused    *broker.Job
+
+	suspect  int // audits to make because an answer was lost
+	differed int // renewals in a row that counted other leases than held
+	traffic  int // changes of held
+	audit    bool
+}
+
+func (s *Server) newWorker() *worker {
+	return &worker{id: s.ids.next(), held: make([]int, len(s.names)), batchLimit: maxSettleItems}
+}
+
+// lease counts a lease that w got.
+func (w *worker) lease(s *Server, j *broker.Job) (queue int) {
+	queue = s.queueOf(j.Queue)
+	w.held[queue]++
+	w.leases++
+	w.traffic++
+	return queue
+}
+
+// heartbeat is the loop that registers a worker and renews it, and starts anew
+// with another one when that is lost. Nothing else runs in it, so that nothing
+// else can make it late.
+func (s *Server) heartbeat(ctx context.Context) {
+	for ctx.Err() == nil {
+		w := s.newWorker()
+		s.mu.Lock()
+		last := s.worker
+		s.worker = w
+		s.workers = append(s.workers, w)
+		if last != nil {
+			s.forgetEnded(last)
+		}
+		s.mu.Unlock()
+		if !s.register(ctx, w) {
+			return
+		}
+		s.keep(ctx, w)
+		s.mu.Lock()
+		over := s.isDrain
+		s.mu.Unlock()
+		if over {
+			return
+		}
+	}
+}
+
+// register makes w known to the store; it tries until that works or ctx ends.
+func (s *Server) register(ctx context.Context, w *worker) bool {
+	host, _ := os.Hostname()
+	info := broker.WorkerInfo{ID: w.id, Host: host, PID: os.Getpid(), Program: s.cfg.Program,
+		Concurrency: s.cfg.Concurrency, Queues: s.names, StartedAt: s.storeNow()}
+	if h, ok := s.handler.(interface{ Types() []string }); ok {
+		info.Types = h.Types()
+	}
+	for failures := 1; ; failures++ {
+		reply, sent, err := s.renew(ctx, w, &info)
+		if err == nil && !reply.Lost {
+			s.mu.Lock()
+			w.registered = true
+			w.steady = sent
+			s.fetcher.succeeded = time.Now()
+			s.fetcher.wake()
+			s.mu.Unlock()
+			s.log.Info("jobs: the server takes jobs", "worker", w.id, "queues", s.names, "concurrency", s.cfg.Concurrency)
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		if refused(err) || errors.Is(err, ErrNewerForm) || errors.Is(err, ErrClosed) {
+			s.drain(err)
+			return false
+		}
+		if failures == 1 {
+			s.log.Warn("jobs: cannot register with the store, trying again until it works", "worker", w.id, "error", err)
+		}
+		if !after(ctx, backoff(failures)) {
+			return false
+		}
+	}
+}
+
+// keep renews w until it is lost or ctx ends.
+func (s *Server) keep(ctx context.Context, w *worker) {
+	interval := s.cfg.Lease / 3
+	timer := time.NewTimer(jitter(interval, 0.1))
+	defer timer.Stop()
+	failures := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-s.renewNow:
+		}
+		reply, sent, err := s.renew(ctx, w, nil)
+		if ctx.Err() != nil {
+			return
+		}
+		now := time.Now()
+		left := s.cfg.Lease - now.Sub(w.renewed)
+		switch {
+		case reply.Lost:
+			s.lose(w, "the store has given its jobs to others")
+			return
+		case err != nil && left <= 0:
+			s.lose(w, "it could not be renewed for a whole lease")
+			return
+		case err != nil:
+			if failures++; failures == 1 {
+				s.log.Warn("jobs: a renewal failed, trying again", "worker", w.id, "left", left.Round(time.Millisecond), "error", err)
+			}
+			timer.Reset(min(backoff(failures), interval, left))
+		default:
+			if failures > 0 {
+				s.log.Info("jobs: renewing works again", "worker", w.id)
+			}
+			failures = 0
+			timer.Reset(jitter(interval, 0.1) - now.Sub(sent))
+		}
+	}
+}
+
+// renew makes one call, within the time that the lease leaves for it, and
+// takes in its answer.
+func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerInfo) (broker.Renewed, time.Time, error) {
+	req := broker.RenewRequest{Worker: w.id, Queues: s.names, Lease: s.cfg.Lease}
+	timeout := min(s.cfg.Lease/3, serverCallTimeout)
+	if register != nil {
+		req.Register, req.Info = true, *register
+	} else {
+		timeout = min(timeout, max(s.cfg.Lease-time.Since(w.renewed), time.Millisecond))
+	}
+	s.mu.Lock()
+	before := w.traffic
+	s.mu.Unlock()
+	sent := time.Now()
+	callCtx, cancel := context.WithTimeout(ctx, timeout)
+	reply, err := s.broker.Renew(callCtx, req)
+	cancel()
+	now := time.Now()
+
+	s.mu.Lock()
+	if err == nil && !reply.Lost {
+		s.clock.set(reply.Now, now)
+		s.steadied(w, sent, reply.Now)
+		if w.traffic == before {
+			w.compare(s.names, reply.Held)
+		}
+		if w.suspect > 0 || w.differed > 1 {
+			w.suspect, w.differed = max(w.suspect-1, 0), 0
+			w.audit = true
+			poke(s.upkeepNow)
+		}
+		for _, ref := range reply.Cancel {
+			s.cancelRun(ref.Queue, ref.ID)
+		}
+	}
+	margin := s.cfg.Lease - now.Sub(w.renewed)
+	s.mu.Unlock()
+	if hook := s.cfg.Hooks.Renew; hook != nil && ctx.Err() == nil {
+		hook(RenewEvent{Worker: w.id, Margin: margin, Took: now.Sub(sent), Lost: reply.Lost, Err: err})
+	}
+	return reply, sent, err
+}
+
+// steadied notes a successful renewal. A gap between two, by either clock,
+// means that the store was away or that its clock jumped.
+func (s *Server) steadied(w *worker, sent, store time.Time) {
+	gap := sent.Sub(w.renewed)
+	if !w.stored.IsZero() {
+		gap = max(gap, store.Sub(w.stored), w.stored.Sub(store))
+	}
+	if gap > s.cfg.Lease*3/4 {
+		w.steady = sent
+	}
+	w.renewed, w.stored = sent, store
+}
+
+// compare notes whether the store counts other leases than we hold.
+func (w *worker) compare(names []string, held map[string]int) {
+	for i, name := range names {
+		if held[name] != w.held[i] {
+			w.differed++
+			return
+		}
+	}
+	w.differed = 0
+}
+
+// lose ends w: its handlers' contexts end, and what no handler has begun is
+// dropped. The handlers keep their slots until they return, and what they
+// return is settled all the same, for as long as nobody has taken the job.
+func (s *Server) lose(w *worker, why string) {
+	s.mu.Lock()
+	w.lost = true
+	now := time.Now()
+	s.unready(w, now.Add(1))
+	handlers := 0
+	s.eachActive(func(r *run) {
+		if r.worker == w {
+			handlers++
+			r.finish(ErrLeaseLost, now)
+		}
+	})
+	s.forgetEnded(w)
+	s.mu.Unlock()
+	s.log.Error("jobs: the worker was lost, starting anew under another ID", "worker", w.id, "reason", why, "handlers", handlers)
+}
+
+// forgetEnded drops a lost worker that holds nothing any more.
+func (s *Server) forgetEnded(w *worker) {
+	if !w.lost || w.leases > 0 || w == s.worker {
+		return
+	}
+	for i, other := range s.workers {
+		if other == w {
+			s.workers = append(s.workers[:i], s.workers[i+1:]...)
+			return
+		}
+	}
+}
+
+// cancelRun ends the contexts of a job's runs because it was cancelled. One
+// that has not begun never will.
+func (s *Server) cancelRun(queue, id string) {
+	now := time.Now()
+	cancel := func(r *run) {
+		if j := r.view.record; j.ID == id && j.Queue == queue {
+			r.finish(ErrCancelled, now)
+		}
+	}
+	s.eachActive(cancel)
+	s.slots.ready.each(cancel)
+}

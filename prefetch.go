@@ -1,0 +1,61 @@
+package jobs
+
+import (
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// A slot that waits for the next claim's reply does nothing. While handlers
+// are about as quick as a claim, some jobs are therefore fetched before there
+// is a slot for them; they wait behind running ones, so only as many as start
+// within prefetchWork.
+const (
+	prefetchWork  = 20 * time.Millisecond
+	prefetchFloor = time.Millisecond // handlers this quick count as quicker than a round trip
+	prefetchStale = time.Second      // those that did not start by then are given back
+)
+
+// measure takes in how long a handler took. Slow ones count more, so that a
+// change to slow jobs ends the prefetch at once and a few quick ones do not
+// bring it back.
+func (f *fetcher) measure(took time.Duration) {
+	switch {
+	case !f.measured:
+		f.measured, f.took = true, took
+	case took > f.took:
+		f.took += (took - f.took) / 8
+	default:
+		f.took -= (f.took - took) / 32
+	}
+}
+
+// allowance is how many jobs may be held beyond the slots.
+func (s *Server) allowance() int {
+	f := &s.fetcher
+	if s.cfg.Prefetch == 0 || !f.measured || f.took > max(2*f.trip, prefetchFloor) {
+		return 0
+	}
+	n := time.Duration(s.cfg.Concurrency) * prefetchWork / max(f.took, time.Microsecond)
+	return int(min(n, time.Duration(s.cfg.Prefetch)))
+}
+
+// want is how many jobs a claim may bring now, and free how many of these find
+// a slot.
+func (s *Server) want() (want, free int) {
+	free = s.cfg.Concurrency - s.slots.holding
+	want = min(free+s.allowance(), broker.MaxClaim)
+	if s.settler.unsettled > maxUnsettled {
+		want = 0 // what is done cannot be recorded: do not do more
+	}
+	return max(want, 0), max(free, 0)
+}
+
+// releaseStale gives prefetched jobs back that did not start in time.
+func (s *Server) releaseStale(now time.Time) {
+	p := &s.slots
+	if p.ready.len() > 0 && !now.Before(p.ready.peek().claimed.Add(prefetchStale)) {
+		s.unready(nil, now.Add(-prefetchStale).Add(1))
+		s.fetcher.took = max(s.fetcher.took, prefetchStale)
+	}
+}

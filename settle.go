@@ -1,0 +1,254 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Bounds of one settle.
+const (
+	maxSettleItems = broker.MaxClaim
+	maxSettleBytes = 4 << 20
+	maxUnsettled   = 4 * broker.MaxClaim // beyond it nothing more is claimed
+)
+
+// settler sends outcomes. Whatever ended since its last call returned goes out
+// at once, so that waiting adds no delay and load makes the batches. A claim
+// that does not wait carries them instead when one is about to be made.
+// Guarded by Server.mu, but for poke.
+type settler struct {
+	poke      chan struct{}
+	parked    bool
+	unsettled int
+	failures  int
+	flushed   chan struct{} // closed when nothing is left to settle; made by who waits for it
+}
+
+func (t *settler) init() { t.poke = make(chan struct{}, 1) }
+
+// settle notes how a lease of w ended.
+func (s *Server) settle(w *worker, j *broker.Job, o broker.Outcome) { s.settleAt(w, j, o, time.Now()) }
+
+func (s *Server) settleAt(w *worker, j *broker.Job, o broker.Outcome, now time.Time) {
+	w.done = append(w.done, broker.Settlement{Job: j, Outcome: o})
+	s.settler.unsettled++
+	f := &s.fetcher
+	if f.state == fetchFull {
+		if want, _ := s.want(); want > 0 {
+			f.state = fetchAbout
+			f.wake()
+		}
+	}
+	if w == s.worker && s.fetcher.carries(now) {
+		return
+	}
+	s.settler.wakeFor(s)
+}
+
+// carries reports whether the loop that claims will soon look at what there is
+// to settle.
+func (f *fetcher) carries(now time.Time) bool {
+	return f.state == fetchAbout || f.state == fetchCalling && now.Sub(f.began) < youngCall
+}
+
+// wakeFor wakes the settler if there is something that it can send.
+func (t *settler) wakeFor(s *Server) {
+	if !t.parked {
+		return
+	}
+	for _, w := range s.workers {
+		if w.sendable() {
+			t.parked = false
+			poke(t.poke)
+			return
+		}
+	}
+}
+
+// sendable reports whether a settle of w could be sent now.
+func (w *worker) sendable() bool { return !w.calling && (len(w.items) > 0 || len(w.done) > 0) }
+
+// batch makes the next settle of w, or repeats the one that was not answered.
+func (s *Server) batch(w *worker) broker.SettleRequest {
+	w.calling = true
+	if len(w.items) == 0 {
+		n, size := 0, 0
+		for n < len(w.done) && n < w.batchLimit && size < maxSettleBytes {
+			size += outcomeSize(w.done[n].Outcome)
+			n++
+		}
+		w.number++
+		if n == len(w.done) {
+			w.items, w.done = w.done, w.items
+		} else {
+			w.items = append(w.items, w.done[:n]...)
+			rest := copy(w.done, w.done[n:])
+			clear(w.done[rest:])
+			w.done = w.done[:rest]
+		}
+	}
+	return broker.SettleRequest{Worker: w.id, Number: w.number, Items: w.items, History: s.cfg.ErrorHistory}
+}
+
+func outcomeSize(o broker.Outcome) int {
+	size := len(o.Result())
+	if f := o.Failure(); f != nil {
+		size += min(len(f.Message), broker.MaxErrorBytes) + min(len(f.Stack), broker.MaxErrorBytes)
+	}
+	return size
+}
+
+// carry is what a claim of w takes along.
+func (s *Server) carry(w *worker) broker.SettleRequest {
+	if !w.sendable() || len(w.items) > 0 {
+		return broker.SettleRequest{}
+	}
+	return s.batch(w)
+}
+
+// settleLoop sends what no claim carries.
+func (s *Server) settleLoop(ctx context.Context) {
+	for ctx.Err() == nil {
+		w, req := s.nextSettle()
+		if w == nil {
+			select {
+			case <-s.settler.poke:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		sent := time.Now()
+		callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
+		verdicts, err := s.broker.Settle(callCtx, req)
+		cancel()
+		if failures := s.answered(w, verdicts, err, time.Since(sent)); failures > 0 {
+			after(ctx, backoff(failures))
+		}
+	}
+}
+
+// nextSettle chooses a worker that has something to settle, oldest first.
+func (s *Server) nextSettle() (*worker, broker.SettleRequest) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	for _, w := range s.workers {
+		if !w.sendable() || w == s.worker && len(w.items) == 0 && s.fetcher.carries(now) {
+			continue
+		}
+		return w, s.batch(w)
+	}
+	s.settler.parked = true
+	return nil, broker.SettleRequest{}
+}
+
+// answered takes in the answer to the settle of w that was under way. It
+// returns how many attempts have failed in a row.
+func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took time.Duration) int {
+	items := w.items // changed by nobody while w is calling
+	ended := err != nil && (errors.Is(err, ErrLeaseLost) || errors.Is(err, broker.ErrWorkerGone))
+	answered := len(verdicts) == len(items) || ended
+	if hook := s.cfg.Hooks.Settle; hook != nil {
+		e := SettleEvent{Items: items, Took: took, Err: err}
+		if answered && !ended {
+			e.Verdicts, e.Err = verdicts, nil
+		}
+		hook(e)
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w.calling = false
+	t := &s.settler
+	if !answered {
+		if refused(err) {
+			s.splitRefused(w, err)
+			return 0
+		}
+		if t.failures++; t.failures == 1 {
+			s.log.Warn("jobs: a settle failed, repeating it until it is answered", "worker", w.id, "items", len(items), "error", err)
+		}
+		t.parked = false
+		poke(t.poke)
+		return t.failures
+	}
+	if t.failures > 0 {
+		t.failures = 0
+		s.log.Info("jobs: settling works again", "worker", w.id)
+	}
+	s.ended(w, items, verdicts, time.Now())
+	w.items = items[:0]
+	w.batchLimit = min(2*w.batchLimit, maxSettleItems)
+	s.forgetEnded(w)
+	return 0
+}
+
+// ended takes in what became of leases.
+func (s *Server) ended(w *worker, items []broker.Settlement, verdicts []broker.Verdict, now time.Time) {
+	lost, why := 0, ErrLeaseLost
+	for i := range items {
+		w.held[s.queueOf(items[i].Job.Queue)]--
+		switch {
+		case len(verdicts) == 0:
+			lost++
+		case verdicts[i].Err != nil:
+			lost++
+			why = verdicts[i].Err
+		case verdicts[i].State == StateRetry:
+			s.fetcher.dueAt(now.Add(items[i].Outcome.Delay()))
+		}
+	}
+	clear(items)
+	w.leases -= len(items)
+	w.traffic++
+	full := s.settler.unsettled > maxUnsettled
+	s.settler.unsettled -= len(items)
+	if full {
+		s.fetcher.wake()
+	}
+	if lost > 0 {
+		s.log.Warn("jobs: outcomes were refused, the jobs run again elsewhere", "worker", w.id, "jobs", lost, "error", why)
+	}
+	if s.settler.unsettled == 0 && s.settler.flushed != nil {
+		close(s.settler.flushed)
+		s.settler.flushed = nil
+	}
+}
+
+// refused reports whether err says that the request as it is will never do.
+func refused(err error) bool {
+	return errors.Is(err, ErrInvalid) || errors.Is(err, ErrTooLarge) || errors.Is(err, ErrUnsupported) ||
+		errors.Is(err, broker.ErrMalformed)
+}
+
+// splitRefused finds the outcome for which a whole batch was refused, by
+// sending smaller ones: one bad outcome harms no other. On its own, it becomes
+// a plain failure, and if that is refused too, the job is left to its lease.
+func (s *Server) splitRefused(w *worker, err error) {
+	n := len(w.items)
+	if n > 1 {
+		w.batchLimit = max(1, n/2)
+		w.done = append(append(make([]broker.Settlement, 0, n+len(w.done)), w.items...), w.done...)
+		clear(w.items)
+		w.items = w.items[:0]
+		return
+	}
+	item := w.items[0]
+	s.log.Error("jobs: an outcome was refused", "queue", item.Job.Queue, "id", item.Job.ID, "outcome", item.Outcome.Kind().String(), "error", err)
+	if w.refused == item.Job {
+		s.ended(w, w.items, nil, time.Now())
+		w.items = w.items[:0]
+		return
+	}
+	w.refused = item.Job
+	f := broker.Failure{At: s.clock.at(time.Now()), Attempt: item.Job.Failures, Class: ClassRetryable, Worker: w.id, Version: s.cfg.Program,
+		Message: "the store refused the outcome: " + err.Error()}
+	w.items[0].Outcome = broker.Retry(min(s.cfg.Lease, broker.MaxDelay), f)
+	if item.Job.Failures >= item.Job.MaxRetries {
+		w.items[0].Outcome = broker.Die(broker.ReasonRetries, f)
+	}
+	w.number++
+}

@@ -1,0 +1,239 @@
+package jobs
+
+import (
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// slots are where handlers run. A slot is a goroutine, made when there is a
+// job for it and kept; jobs wait in ready until a slot takes them. All of it
+// is guarded by Server.mu.
+type slots struct {
+	ready   jobQueue
+	running []*run   // by slot
+	headers []string // of the slots' goroutines in a trace
+	waiting sync.Cond
+	idle    int   // goroutines that wait
+	waking  bool  // one of them was woken, or a new one made, and has not looked yet
+	active  int   // handlers that have not returned
+	holding int   // ready and active
+	held    []int // the same, by queue
+	stuck   int   // handlers reported as stuck
+
+	emptied bool
+	empty   chan struct{} // closed when, after the drain began, no handler is left
+	alive   int           // goroutines
+	gone    chan struct{} // closed when, after the stop, no goroutine is left
+}
+
+func (p *slots) init(s *Server) {
+	p.waiting.L = &s.mu
+	p.held = make([]int, len(s.names))
+	p.empty, p.gone = make(chan struct{}), make(chan struct{})
+}
+
+// run is one job under a lease, from its claim until its handler returns.
+type run struct {
+	runContext
+	view    Job
+	worker  *worker // whose lease it is
+	queue   int
+	claimed time.Time
+	started time.Time
+	stuck   bool
+}
+
+// accept takes over the jobs that a claim of w gave.
+func (s *Server) accept(w *worker, jobs []broker.Job, now time.Time) {
+	runs := make([]run, len(jobs))
+	room := s.cfg.Concurrency + s.allowance() - s.slots.holding
+	for i := range jobs {
+		j := &jobs[i]
+		queue := w.lease(s, j)
+		// More than there is room for can come when two claims cross.
+		if s.isDrain || w.lost || i >= room {
+			s.settle(w, j, broker.Release())
+			continue
+		}
+		r := &runs[i]
+		r.view.record, r.job, r.values = j, &r.view, s.values
+		r.worker, r.queue, r.claimed = w, queue, now
+		s.slots.ready.push(r)
+		s.slots.held[queue]++
+		s.slots.holding++
+	}
+	s.occupy()
+}
+
+// queueOf is the index of a queue by its name.
+func (s *Server) queueOf(name string) int {
+	if len(s.names) == 1 {
+		return 0
+	}
+	return s.index[name]
+}
+
+// occupy has a slot look at ready, if one is free. It wakes one at a time,
+// which wakes the next before it runs its job: jobs that block all start, and
+// those that do not block run in few goroutines.
+func (s *Server) occupy() {
+	p := &s.slots
+	switch {
+	case p.waking || p.ready.len() == 0:
+	case p.idle > 0:
+		p.waking = true
+		p.waiting.Signal()
+	case len(p.running) < s.cfg.Concurrency:
+		p.waking = true
+		p.running, p.headers = append(p.running, nil), append(p.headers, "")
+		p.alive++
+		go s.slot(len(p.running) - 1)
+	}
+}
+
+// slot runs jobs until the server stops.
+func (s *Server) slot(i int) {
+	var r *run
+	inHandler := false
+	defer func() {
+		if inHandler { // it called runtime.Goexit: another goroutine takes this slot
+			outcome := s.decide(r, errGoexit)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.leave(i, r, outcome)
+			go s.slot(i)
+		}
+	}()
+	header := goroutineHeader()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slots.headers[i] = header
+	s.slots.waking = false
+	for {
+		if r = s.next(i); r == nil {
+			return
+		}
+		s.mu.Unlock()
+		inHandler = true
+		outcome := s.perform(r)
+		inHandler = false
+		s.mu.Lock()
+		s.leave(i, r, outcome)
+	}
+}
+
+// next waits for a job and begins its run; it returns nil when the server has
+// stopped.
+func (s *Server) next(i int) *run {
+	p := &s.slots
+	for p.ready.len() == 0 {
+		if s.stopped {
+			if p.alive--; p.alive == 0 {
+				close(p.gone)
+			}
+			return nil
+		}
+		p.idle++
+		p.waiting.Wait()
+		p.idle--
+		p.waking = false
+	}
+	r := p.ready.pop()
+	p.running[i] = r
+	p.active++
+	r.started = time.Now()
+	r.limit(s.cfg.Timeout, s.clock.at(r.started))
+	s.occupy()
+	return r
+}
+
+// leave ends a run: its slot is free, its outcome is to be settled.
+func (s *Server) leave(i int, r *run, outcome broker.Outcome) {
+	p := &s.slots
+	p.running[i] = nil
+	p.active--
+	p.holding--
+	p.held[r.queue]--
+	if r.stuck {
+		p.stuck--
+	}
+	now := time.Now()
+	s.fetcher.measure(now.Sub(r.started))
+	s.fetcher.freed(s, r.queue)
+	s.settleAt(r.worker, r.view.record, outcome, now)
+	s.checkEmpty()
+}
+
+// checkEmpty tells the drain when no handler is left.
+func (s *Server) checkEmpty() {
+	if s.isDrain && s.slots.active == 0 && !s.slots.emptied {
+		s.slots.emptied = true
+		close(s.slots.empty)
+	}
+}
+
+// unready takes jobs that no handler has begun out of ready, as long as they
+// are of w (of any worker when it is nil) and were claimed before the time
+// given, and releases them.
+func (s *Server) unready(w *worker, before time.Time) []broker.Ref {
+	var released []broker.Ref
+	p := &s.slots
+	for n := p.ready.len(); n > 0; n-- {
+		r := p.ready.pop()
+		if w != nil && r.worker != w || !r.claimed.Before(before) {
+			p.ready.push(r)
+			continue
+		}
+		p.holding--
+		p.held[r.queue]--
+		s.settle(r.worker, r.view.record, broker.Release())
+		released = append(released, r.view.record.Ref())
+	}
+	return released
+}
+
+// eachActive calls f for each run whose handler has not returned.
+func (s *Server) eachActive(f func(*run)) {
+	for _, r := range s.slots.running {
+		if r != nil {
+			f(r)
+		}
+	}
+}
+
+// jobQueue is a first-in, first-out queue in a ring.
+type jobQueue struct {
+	ring  []*run
+	head  int
+	count int
+}
+
+func (q *jobQueue) len() int   { return q.count }
+func (q *jobQueue) peek() *run { return q.ring[q.head] }
+
+func (q *jobQueue) push(r *run) {
+	if q.count == len(q.ring) {
+		ring := make([]*run, max(64, 2*len(q.ring)))
+		n := copy(ring, q.ring[q.head:])
+		copy(ring[n:], q.ring[:q.head])
+		q.ring, q.head = ring, 0
+	}
+	q.ring[(q.head+q.count)&(len(q.ring)-1)] = r
+	q.count++
+}
+
+func (q *jobQueue) pop() *run {
+	r := q.ring[q.head]
+	q.ring[q.head] = nil
+	q.head = (q.head + 1) & (len(q.ring) - 1)
+	q.count--
+	return r
+}
+
+func (q *jobQueue) each(f func(*run)) {
+	for i := range q.count {
+		f(q.ring[(q.head+i)&(len(q.ring)-1)])
+	}
+}

@@ -1,0 +1,136 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+const (
+	upkeepInterval = 800 * time.Millisecond // so that a dead server's job runs again within a second of its lease's end
+	pruneInterval  = 15 * time.Second
+	reclaimMax     = 100
+	pruneMax       = 1000
+	pruneRounds    = 100 // of one turn
+	crashDelayMax  = 10 * time.Minute
+)
+
+// upkeep is the loop that takes over the jobs of dead servers, removes what is
+// past its retention, settles doubts about our own leases, and looks for stuck
+// handlers.
+func (s *Server) upkeep(ctx context.Context) {
+	timer := time.NewTimer(jitter(upkeepInterval, 0.25))
+	defer timer.Stop()
+	nextPrune := time.Now().Add(jitter(pruneInterval, 0.5))
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+			timer.Reset(jitter(upkeepInterval, 0.25))
+		case <-s.upkeepNow:
+		}
+		s.reportStuck()
+		w, audit, reclaim := s.upkeepDue(time.Now())
+		if audit {
+			s.audit(ctx, w)
+		}
+		if reclaim {
+			s.reclaim(ctx, w)
+		}
+		if now := time.Now(); w != nil && now.After(nextPrune) {
+			nextPrune = now.Add(jitter(pruneInterval, 0.5))
+			s.prune(ctx)
+		}
+	}
+}
+
+// upkeepDue says what to do for which worker. Others' leases are judged only
+// after our own were renewed without a gap for a whole lease: a store that was
+// away, or whose clock jumped, made everybody late.
+func (s *Server) upkeepDue(now time.Time) (w *worker, audit, reclaim bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	w = s.worker
+	if w == nil || !w.registered || w.lost {
+		return nil, false, false
+	}
+	audit, w.audit = w.audit, false
+	return w, audit, now.Sub(w.steady) >= s.cfg.Lease
+}
+
+// reclaim takes over jobs of workers that ran out. They are not run here but
+// settled at once: each goes back to its queue with a crash charged, or is
+// dead.
+func (s *Server) reclaim(ctx context.Context, w *worker) {
+	for more := true; more && ctx.Err() == nil; {
+		s.mu.Lock()
+		calls := s.calls
+		calls.Add(1)
+		s.mu.Unlock()
+		sent := time.Now()
+		callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
+		reply, err := s.broker.Reclaim(callCtx, broker.ReclaimRequest{Worker: w.id, Queues: s.names, Max: reclaimMax})
+		cancel()
+		if hook := s.cfg.Hooks.Reclaim; hook != nil && ctx.Err() == nil {
+			hook(ReclaimEvent{Jobs: reply.Jobs, Took: time.Since(sent), Err: err})
+		}
+		s.mu.Lock()
+		for i := range reply.Jobs {
+			j := &reply.Jobs[i]
+			w.lease(s, j)
+			s.settle(w, j, s.crashed(w, j))
+		}
+		switch {
+		case broker.MayHaveApplied(err):
+			w.suspect = auditsAfterLoss
+		case errors.Is(err, broker.ErrWorkerGone):
+			poke(s.renewNow)
+		}
+		s.mu.Unlock()
+		calls.Done()
+		if len(reply.Jobs) > 0 {
+			s.log.Warn("jobs: took over jobs of servers that died", "worker", w.id, "jobs", len(reply.Jobs))
+		}
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("jobs: the search for jobs of dead servers failed, trying again", "worker", w.id, "error", err)
+		}
+		more = err == nil && reply.More
+	}
+}
+
+// crashed says what becomes of a job whose worker died. From the second time
+// on it waits, for a random while: of several jobs that one server held, the
+// one that kills servers so meets the others less and less.
+func (s *Server) crashed(w *worker, j *broker.Job) broker.Outcome {
+	f := broker.Failure{At: s.clock.at(time.Now()), Attempt: j.Failures, Class: ClassCrash, Worker: w.id, Version: s.cfg.Program,
+		Message: "the server that ran the job died or lost its lease"}
+	budget := s.cfg.CrashBudget
+	if j.CrashBudget > 0 {
+		budget = j.CrashBudget
+	}
+	if j.Crashes >= budget {
+		return broker.Die(broker.ReasonCrashes, f)
+	}
+	if j.Crashes == 0 {
+		return broker.Crash(0, f)
+	}
+	return broker.Crash(jitter(doubled(s.cfg.Lease, j.Crashes-1, crashDelayMax), 0.9), f)
+}
+
+// prune removes what is past its retention, a bounded amount a turn.
+func (s *Server) prune(ctx context.Context) {
+	for range pruneRounds {
+		callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
+		reply, err := s.broker.Prune(callCtx, broker.PruneRequest{Queues: s.names, Max: pruneMax})
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("jobs: pruning failed, trying again later", "error", err)
+		}
+		if err != nil || !reply.More {
+			return
+		}
+	}
+}

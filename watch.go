@@ -1,0 +1,31 @@
+package jobs
+
+import (
+	"context"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// watch ends the contexts of jobs that an operator cancels, at once: the next
+// renewal would tell as well, but later.
+func (s *Server) watch(ctx context.Context) {
+	for failures := 0; ctx.Err() == nil; {
+		began, stop := context.WithCancel(ctx)
+		events, err := s.broker.Watch(began, broker.WatchRequest{Queues: s.names, Kinds: []broker.EventKind{broker.EventCancel}})
+		if err == nil {
+			failures = 0
+			for e := range events {
+				if e.Kind == broker.EventCancel {
+					s.mu.Lock()
+					s.cancelRun(e.Queue, e.ID)
+					s.mu.Unlock()
+				}
+			}
+		}
+		stop()
+		failures++
+		if !after(ctx, backoff(failures)) {
+			return
+		}
+	}
+}

@@ -45,6 +45,7 @@ type Outgoing struct {
 	Err  error // set before next, it refuses the job: nothing of it is stored
 
 	client  *Client
+	config  enqueueConfig
 	unclear error // of an attempt that may have stored the job
 }
 
@@ -82,11 +83,11 @@ func (o *Outgoing) fill(c *Client, task *Task, call []Option) error {
 	b := &o.Body
 	b.Type, b.Payload = task.typ, task.payload
 	b.MaxRetries, b.Priority = broker.DefaultMaxRetries, PriorityNormal
-	cfg := enqueueConfig{job: &o.NewJob}
+	o.config.job = &o.NewJob
 	for _, options := range [...][]Option{c.cfg.Defaults, task.options, call} {
 		for _, option := range options {
 			if option != nil {
-				option.apply(&cfg)
+				option.apply(&o.config)
 			}
 		}
 	}
@@ -96,7 +97,7 @@ func (o *Outgoing) fill(c *Client, task *Task, call []Option) error {
 	if !b.GivenID {
 		o.ID = c.ids.next()
 	}
-	return cfg.finishUnique()
+	return o.config.finishUnique()
 }
 
 // answer records what the store said of the job.

@@ -14,7 +14,7 @@ import (
 // from crypto/rand, so that two processes started at the same instant differ.
 type idSource struct {
 	mu      sync.Mutex
-	last    uint64 // milliseconds of the newest ID
+	last    ulid.ULID // in the source, so that making one allocates its text only
 	entropy *ulid.MonotonicEntropy
 }
 
@@ -26,11 +26,10 @@ func newIDSource() *idSource {
 func (s *idSource) next() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = max(s.last, ulid.Timestamp(time.Now()))
-	id, err := ulid.New(s.last, s.entropy)
-	if err != nil { // the increments of one millisecond ran over 80 bits: the next one starts anew
-		s.last++
-		id = ulid.MustNew(s.last, s.entropy)
+	ms := max(s.last.Time(), ulid.Timestamp(time.Now()))
+	for s.entropy.MonotonicRead(ms, s.last[6:]) != nil {
+		ms++ // the increments of one millisecond ran over 80 bits: the next one starts anew
 	}
-	return id.String()
+	_ = s.last.SetTime(ms) // fails in the year 10889
+	return s.last.String()
 }

@@ -1,0 +1,76 @@
+package jobs
+
+import (
+	"context"
+	"testing"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// instantStore accepts everything at once and allocates nothing but receipts.
+type instantStore struct{ broker.Broker }
+
+func (instantStore) Limits() broker.Limits { return broker.Limits{} }
+
+func (instantStore) Enqueue(_ context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
+	receipts := make([]broker.Receipt, len(req.Jobs))
+	for i := range receipts {
+		receipts[i].State = StatePending
+	}
+	return receipts, nil
+}
+
+// maxEnqueueAllocs is the ceiling for a lone Enqueue without options, above
+// the one allocation of the store.
+const maxEnqueueAllocs = 8
+
+func TestEnqueueAllocatesLittle(t *testing.T) {
+	c := NewClient(instantStore{}, ClientConfig{})
+	task := NewTask("mail", make([]byte, 200))
+	ctx := t.Context()
+	got := testing.AllocsPerRun(1000, func() {
+		if _, err := c.Enqueue(ctx, task); err != nil {
+			t.Error(err)
+		}
+	}) - 1
+	if got > maxEnqueueAllocs {
+		t.Errorf("Enqueue makes %v allocations, the ceiling is %d", got, maxEnqueueAllocs)
+	}
+}
+
+func BenchmarkEnqueue(b *testing.B) {
+	c := NewClient(instantStore{}, ClientConfig{})
+	task := NewTask("mail", make([]byte, 200))
+	ctx := b.Context()
+	b.Run("one caller", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := c.Enqueue(ctx, task); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("many callers", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetParallelism(32)
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				if _, err := c.Enqueue(ctx, task); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	})
+	b.Run("batches of 1000", func(b *testing.B) {
+		b.ReportAllocs()
+		tasks := make([]*Task, 1000)
+		for i := range tasks {
+			tasks[i] = task
+		}
+		for b.Loop() {
+			if _, err := c.EnqueueMany(ctx, tasks); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,301 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// slowStore is a spyStore each call of which takes a second.
+func slowStore(t *testing.T) *spyStore {
+	store := newSpyStore(t)
+	store.before = func(_ int, ctx context.Context, _ broker.EnqueueRequest) error {
+		return pauseFor(ctx, time.Second)
+	}
+	return store
+}
+
+// outcome is what one caller got.
+type outcome struct {
+	typ   string
+	info  *JobInfo
+	err   error
+	after time.Duration
+}
+
+// callers runs Enqueue in goroutines of their own.
+type callers struct {
+	c       *Client
+	start   time.Time
+	wg      sync.WaitGroup
+	mu      sync.Mutex
+	results map[string]outcome
+}
+
+func newCallers(c *Client) *callers {
+	return &callers{c: c, start: time.Now(), results: make(map[string]outcome)}
+}
+
+func (c *callers) enqueue(ctx context.Context, task *Task, opts ...Option) {
+	c.wg.Go(func() {
+		info, err := c.c.Enqueue(ctx, task, opts...)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.results[task.Type()] = outcome{task.Type(), info, err, time.Since(c.start)}
+	})
+}
+
+func (c *callers) wait() map[string]outcome {
+	c.wg.Wait()
+	return c.results
+}
+
+func TestConcurrentCallsShareTheNextCallToTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := slowStore(t)
+		cs := newCallers(newTestClient(t, store, ClientConfig{}))
+		cs.enqueue(t.Context(), NewTask("first", nil))
+		synctest.Wait()
+		for i := range 2500 {
+			cs.enqueue(t.Context(), NewTask(fmt.Sprint(i), nil))
+		}
+		results := cs.wait()
+		ids := make(map[string]bool)
+		for _, r := range results {
+			if r.err != nil {
+				t.Fatalf("%s: %v", r.typ, r.err)
+			}
+			ids[r.info.ID] = true
+		}
+		if len(ids) != 2501 {
+			t.Errorf("2501 callers got %d different IDs", len(ids))
+		}
+		if got, want := store.sizes(), []int{1, 1000, 1000, 500}; !slices.Equal(got, want) {
+			t.Errorf("the calls had %v jobs, want %v: the first alone, then batches one after another", got, want)
+		}
+		for _, job := range store.stored(t, "default") {
+			if r := results[job.Type]; r.info.ID != job.ID {
+				t.Fatalf("the caller of %s got the receipt of another", job.Type)
+			}
+		}
+		if d := results["first"].after; d != time.Second {
+			t.Errorf("the first caller was kept for %v by those who came later", d)
+		}
+	})
+}
+
+func TestCallersAloneAreNotHeldUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := slowStore(t)
+		c := newTestClient(t, store, ClientConfig{})
+		start := time.Now()
+		for range 3 {
+			mustEnqueue(t, c, NewTask("mail", nil))
+		}
+		if d := time.Since(start); d != 3*time.Second {
+			t.Errorf("three calls of a second each, one after another, took %v", d)
+		}
+	})
+}
+
+func TestGroupedBatchesStayBelowFourMiB(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := slowStore(t)
+		cs := newCallers(newTestClient(t, store, ClientConfig{}))
+		cs.enqueue(t.Context(), NewTask("first", nil))
+		synctest.Wait()
+		for i := range 7 {
+			cs.enqueue(t.Context(), NewTask(fmt.Sprint(i), make([]byte, 1<<20)))
+		}
+		for _, r := range cs.wait() {
+			if r.err != nil {
+				t.Errorf("%s: %v", r.typ, r.err)
+			}
+		}
+		if got, want := store.sizes(), []int{1, 3, 3, 1}; !slices.Equal(got, want) {
+			t.Errorf("the calls had %v jobs, want %v", got, want)
+		}
+	})
+}
+
+// TestCallerWhoLeavesHarmsNobody ends the context of a caller in each place he
+// can be in: making the call in flight, in a batch under way, in the line.
+func TestCallerWhoLeavesHarmsNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := slowStore(t)
+		cs := newCallers(newTestClient(t, store, ClientConfig{}))
+		leave := func(after time.Duration) context.Context {
+			ctx, cancel := context.WithTimeout(t.Context(), after)
+			t.Cleanup(cancel)
+			return ctx
+		}
+		cs.enqueue(leave(500*time.Millisecond), NewTask("calling", nil))
+		synctest.Wait()
+		cs.enqueue(leave(300*time.Millisecond), NewTask("in line", nil))
+		cs.enqueue(leave(700*time.Millisecond), NewTask("in a batch", nil))
+		cs.enqueue(t.Context(), NewTask("staying", nil))
+		results := cs.wait()
+		for typ, want := range map[string]struct {
+			after   time.Duration
+			unknown bool
+		}{
+			"calling":    {500 * time.Millisecond, true},
+			"in line":    {300 * time.Millisecond, false},
+			"in a batch": {700 * time.Millisecond, true},
+		} {
+			r := results[typ]
+			if !errors.Is(r.err, context.DeadlineExceeded) || errors.Is(r.err, ErrOutcomeUnknown) != want.unknown || r.after != want.after {
+				t.Errorf("%s: got %v after %v; want the context's error, outcome unknown: %v, after %v", typ, r.err, r.after, want.unknown, want.after)
+			}
+		}
+		if r := results["staying"]; r.err != nil || r.after != 1500*time.Millisecond {
+			t.Errorf("who stayed got %v after %v, want his receipt after 1.5s", r.err, r.after)
+		}
+		var stored []string
+		for _, job := range store.stored(t, "default") {
+			stored = append(stored, job.Type)
+		}
+		slices.Sort(stored)
+		if want := []string{"in a batch", "staying"}; !slices.Equal(stored, want) {
+			t.Errorf("stored are %v, want %v", stored, want)
+		}
+	})
+}
+
+func TestGroupedCallHasADeadlineOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		store.before = func(call int, ctx context.Context, _ broker.EnqueueRequest) error {
+			if call == 0 {
+				return pauseFor(ctx, time.Second)
+			}
+			return pauseFor(ctx, time.Hour)
+		}
+		c := newTestClient(t, store, ClientConfig{CallTimeout: 2 * time.Second, Retries: -1})
+		cs := newCallers(c)
+		cs.enqueue(t.Context(), NewTask("first", nil))
+		synctest.Wait()
+		cs.enqueue(t.Context(), NewTask("second", nil))
+		if r := cs.wait()["second"]; !errors.Is(r.err, ErrOutcomeUnknown) || r.after != 3*time.Second {
+			t.Errorf("got %v after %v, want an unknown outcome 2s after the batch was sent", r.err, r.after)
+		}
+	})
+}
+
+func TestBadJobInABatchHarmsNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := slowStore(t)
+		c := newTestClient(t, store, ClientConfig{})
+		mustEnqueue(t, c, NewTask("held", nil), WithUniqueKey("k"))
+		cs := newCallers(c)
+		cs.enqueue(t.Context(), NewTask("first", nil))
+		synctest.Wait()
+		cs.enqueue(t.Context(), NewTask("good", nil))
+		cs.enqueue(t.Context(), NewTask("invalid", nil), WithQueue("{}"))
+		cs.enqueue(t.Context(), NewTask("duplicate", nil), WithUniqueKey("k"))
+		cs.enqueue(t.Context(), NewTask("good too", nil))
+		results := cs.wait()
+		for typ, want := range map[string]error{"first": nil, "good": nil, "good too": nil, "invalid": ErrInvalid, "duplicate": ErrDuplicate} {
+			if !errors.Is(results[typ].err, want) {
+				t.Errorf("%s got %v, want %v", typ, results[typ].err, want)
+			}
+		}
+	})
+}
+
+// TestPoisonedBatchIsTakenApart has a job that makes every call that carries
+// it fail in a way the broker cannot explain.
+func TestPoisonedBatchIsTakenApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		store.before = func(_ int, ctx context.Context, req broker.EnqueueRequest) error {
+			_ = pauseFor(ctx, time.Second)
+			for _, job := range req.Jobs {
+				if job.Body.Type == "poison" {
+					return errReset
+				}
+			}
+			return nil
+		}
+		cs := newCallers(newTestClient(t, store, ClientConfig{}))
+		cs.enqueue(t.Context(), NewTask("first", nil))
+		synctest.Wait()
+		for _, typ := range []string{"poison", "a", "b", "c"} {
+			cs.enqueue(t.Context(), NewTask(typ, nil))
+		}
+		for typ, r := range cs.wait() {
+			if poison := typ == "poison"; (r.err != nil) != poison {
+				t.Errorf("%s got %v", typ, r.err)
+			}
+		}
+	})
+}
+
+func TestPanicOfTheBrokerReachesEveryCallerAsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		store.before = func(call int, ctx context.Context, _ broker.EnqueueRequest) error {
+			_ = pauseFor(ctx, time.Second)
+			if call == 1 {
+				panic("boom")
+			}
+			return nil
+		}
+		c := newTestClient(t, store, ClientConfig{Retries: -1})
+		cs := newCallers(c)
+		cs.enqueue(t.Context(), NewTask("first", nil))
+		synctest.Wait()
+		cs.enqueue(t.Context(), NewTask("a", nil))
+		cs.enqueue(t.Context(), NewTask("b", nil))
+		results := cs.wait()
+		if !errors.Is(results["a"].err, ErrOutcomeUnknown) || !errors.Is(results["b"].err, ErrOutcomeUnknown) {
+			t.Errorf("the callers got %v and %v", results["a"].err, results["b"].err)
+		}
+		mustEnqueue(t, c, NewTask("after", nil))
+	})
+}
+
+func TestPayloadMayChangeOnceEnqueueHasReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := slowStore(t)
+		cs := newCallers(newTestClient(t, store, ClientConfig{}))
+		cs.enqueue(t.Context(), NewTask("first", nil))
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		payload := bytes.Repeat([]byte("a"), 100)
+		cs.enqueue(ctx, NewTask("left", payload))
+		cs.wait() // the caller has left his batch under way
+		clear(payload)
+		_ = pauseFor(t.Context(), time.Minute)
+		for _, job := range store.stored(t, "default") {
+			if job.Type == "left" && !bytes.Equal(job.Payload, bytes.Repeat([]byte("a"), 100)) {
+				t.Errorf("the stored payload is %q", job.Payload)
+			}
+		}
+	})
+}
+
+func TestIdleClientHasNoGoroutineAndKeepsNoJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := slowStore(t)
+		c := newTestClient(t, store, ClientConfig{})
+		cs := newCallers(c)
+		for i := range 10 {
+			cs.enqueue(t.Context(), NewTask(fmt.Sprint(i), nil))
+		}
+		cs.wait()
+		synctest.Wait()
+		if c.group.inFlight || c.group.jobs != nil || c.group.waiters != nil || c.gate.inside != 0 {
+			t.Errorf("after the last call the group is %+v, %d calls inside", c.group, c.gate.inside)
+		}
+	})
+}

@@ -1,0 +1,62 @@
+package jobs
+
+import (
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+)
+
+func TestIDsOfOneSourceAscend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, last := newIDSource(), ""
+		for i := range 10_000 {
+			if i%1000 == 0 {
+				_ = pauseFor(t.Context(), time.Millisecond)
+			}
+			id := s.next()
+			if id <= last {
+				t.Fatalf("%s came after %s", id, last)
+			}
+			last = id
+		}
+		if made, err := ulid.ParseStrict(last); err != nil || made.Time() != ulid.Timestamp(time.Now()) {
+			t.Errorf("%s says it was made at %d, it is %d (%v)", last, made.Time(), ulid.Timestamp(time.Now()), err)
+		}
+	})
+}
+
+func TestClockSetBackDoesNotBreakTheOrderOfIDs(t *testing.T) {
+	t.Parallel()
+	s := newIDSource()
+	_ = s.last.SetTime(ulid.Timestamp(time.Now().Add(time.Hour)))
+	first := s.next()
+	if second := s.next(); second <= first || first <= ulid.Make().String() {
+		t.Errorf("%s came after %s", second, first)
+	}
+}
+
+func TestIDsOfConcurrentCallersDiffer(t *testing.T) {
+	t.Parallel()
+	const callers, each = 8, 1000
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	seen := make(map[string]bool)
+	s := newIDSource()
+	for range callers {
+		wg.Go(func() {
+			for range each {
+				id := s.next()
+				mu.Lock()
+				seen[id] = true
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if len(seen) != callers*each {
+		t.Errorf("%d IDs were made, %d differ", callers*each, len(seen))
+	}
+}

@@ -1,0 +1,214 @@
+package jobs
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// described is the job that options make of a task, without its ID.
+func described(t *testing.T, c *Client, task *Task, call ...Option) broker.NewJob {
+	t.Helper()
+	var o Outgoing
+	if err := o.fill(c, task, call); err != nil {
+		t.Fatalf("fill: %v", err)
+	}
+	if !o.Body.GivenID {
+		o.ID = ""
+	}
+	return o.NewJob
+}
+
+func TestEachOptionSetsItsFieldAndNothingElse(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2040, 5, 1, 12, 0, 0, 0, time.UTC)
+	backoff := Backoff{Kind: BackoffLinear, Base: time.Second, Max: time.Minute}
+	for name, test := range map[string]struct {
+		option Option
+		change func(*broker.NewJob)
+	}{
+		"none":                {nil, func(*broker.NewJob) {}},
+		"WithQueue":           {WithQueue("q"), func(j *broker.NewJob) { j.Queue = "q" }},
+		"WithPriority":        {WithPriority(PriorityUrgent), func(j *broker.NewJob) { j.Body.Priority = 1 }},
+		"WithPriority zero":   {WithPriority(0), func(j *broker.NewJob) {}},
+		"WithDelay":           {WithDelay(time.Hour), func(j *broker.NewJob) { j.Delay = time.Hour }},
+		"WithRunAt":           {WithRunAt(at), func(j *broker.NewJob) { j.RunAt = at }},
+		"WithDeadline":        {WithDeadline(at), func(j *broker.NewJob) { j.Body.Deadline = at }},
+		"WithTimeout":         {WithTimeout(time.Second), func(j *broker.NewJob) { j.Body.Timeout = time.Second }},
+		"WithMaxRetries":      {WithMaxRetries(0), func(j *broker.NewJob) { j.Body.MaxRetries = 0 }},
+		"WithBackoff":         {WithBackoff(backoff), func(j *broker.NewJob) { j.Body.Backoff = backoff }},
+		"WithCrashBudget":     {WithCrashBudget(7), func(j *broker.NewJob) { j.Body.CrashBudget = 7 }},
+		"WithRetention":       {WithRetention(time.Hour), func(j *broker.NewJob) { j.Body.Retention = time.Hour }},
+		"WithID":              {WithID("id"), func(j *broker.NewJob) { j.ID, j.Body.GivenID = "id", true }},
+		"WithKey":             {WithKey("tenant"), func(j *broker.NewJob) { j.Body.Key = "tenant" }},
+		"WithHeader":          {WithHeader("a", "\x00"), func(j *broker.NewJob) { j.Body.Headers = map[string]string{"a": "\x00"} }},
+		"WithHeaders":         {WithHeaders(map[string]string{"a": "1"}), func(j *broker.NewJob) { j.Body.Headers = map[string]string{"a": "1"} }},
+		"WithCorrelationID":   {WithCorrelationID("c"), func(j *broker.NewJob) { j.Body.CorrelationID = "c" }},
+		"WithIdempotencyKey":  {WithIdempotencyKey("i"), func(j *broker.NewJob) { j.Body.IdempotencyKey = "i" }},
+		"WithTypeVersion":     {WithTypeVersion(3), func(j *broker.NewJob) { j.Body.TypeVersion = 3 }},
+		"WithSource":          {WithSource("s"), func(j *broker.NewJob) { j.Body.Source = "s" }},
+		"WithPayloadRef":      {WithPayloadRef("s3://x"), func(j *broker.NewJob) { j.Body.PayloadRef = "s3://x" }},
+		"WithUniqueKey":       {WithUniqueKey("k"), func(j *broker.NewJob) { j.Body.Unique.Key = "k" }},
+		"WithoutUnique alone": {WithoutUnique(), func(*broker.NewJob) {}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := broker.NewJob{Queue: "default", Body: broker.Body{
+				Type: "mail", Payload: []byte("p"), MaxRetries: 25, Priority: PriorityNormal}}
+			test.change(&want)
+			got := described(t, NewClient(nil, ClientConfig{}), NewTask("mail", []byte("p")), test.option)
+			if !reflect.DeepEqual(got, want) {
+				t.Errorf("got  %+v\nwant %+v", got, want)
+			}
+		})
+	}
+}
+
+func TestOptionsOfTheCallWinOverTheTasksAndThoseOverTheClients(t *testing.T) {
+	t.Parallel()
+	c := NewClient(nil, ClientConfig{Defaults: []Option{WithQueue("client"), WithSource("client"), WithKey("client"), WithHeader("h", "client")}})
+	task := NewTask("mail", nil, WithQueue("task"), WithSource("task"), WithHeader("h", "task"))
+	got := described(t, c, task, WithQueue("call"), nil, WithHeader("g", "call"))
+	if got.Queue != "call" || got.Body.Source != "task" || got.Body.Key != "client" {
+		t.Errorf("queue, source, key are %q, %q, %q; want call, task, client", got.Queue, got.Body.Source, got.Body.Key)
+	}
+	if want := map[string]string{"h": "task", "g": "call"}; !reflect.DeepEqual(got.Body.Headers, want) {
+		t.Errorf("headers are %v, want %v", got.Body.Headers, want)
+	}
+}
+
+func TestDelayAndRunAtReplaceEachOther(t *testing.T) {
+	t.Parallel()
+	c, at := NewClient(nil, ClientConfig{}), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
+	if got := described(t, c, NewTask("mail", nil), WithDelay(time.Hour), WithRunAt(at)); got.Delay != 0 || !got.RunAt.Equal(at) {
+		t.Errorf("RunAt last: delay %v, run at %v", got.Delay, got.RunAt)
+	}
+	if got := described(t, c, NewTask("mail", nil), WithRunAt(at), WithDelay(time.Hour)); got.Delay != time.Hour || !got.RunAt.IsZero() {
+		t.Errorf("Delay last: delay %v, run at %v", got.Delay, got.RunAt)
+	}
+}
+
+func TestHeadersOfOneJobAreNotThoseOfAnother(t *testing.T) {
+	t.Parallel()
+	shared := map[string]string{"a": "1"}
+	c := NewClient(nil, ClientConfig{Defaults: []Option{WithHeaders(shared), WithHeader("b", "2")}})
+	first := described(t, c, NewTask("mail", nil), WithHeader("a", "changed"))
+	second := described(t, c, NewTask("mail", nil))
+	if len(shared) != 1 || shared["a"] != "1" {
+		t.Errorf("the caller's map became %v", shared)
+	}
+	if first.Body.Headers["a"] != "changed" || second.Body.Headers["a"] != "1" {
+		t.Errorf("headers are %v and %v, want them apart", first.Body.Headers, second.Body.Headers)
+	}
+}
+
+func TestUniqueOptionsCombine(t *testing.T) {
+	t.Parallel()
+	c := NewClient(nil, ClientConfig{})
+	content := contentKey("mail", []byte("p"))
+	if len(content) != 64 || strings.ToLower(content) != content {
+		t.Fatalf("the derived key is %q, want 64 hexadecimal digits", content)
+	}
+	for name, test := range map[string]struct {
+		options []Option
+		want    broker.Unique
+	}{
+		"for alone derives the key":     {[]Option{WithUniqueFor(time.Hour)}, broker.Unique{Key: content, TTL: time.Hour}},
+		"key alone is unbounded":        {[]Option{WithUniqueKey("k")}, broker.Unique{Key: "k"}},
+		"key and for":                   {[]Option{WithUniqueFor(time.Hour), WithUniqueKey("k")}, broker.Unique{Key: "k", TTL: time.Hour}},
+		"mode alone derives the key":    {[]Option{WithUniqueMode(UniqueUntilStarted)}, broker.Unique{Key: content, Mode: UniqueUntilStarted}},
+		"window":                        {[]Option{WithUniqueMode(UniqueWindow), WithUniqueFor(time.Hour)}, broker.Unique{Key: content, Mode: UniqueWindow, TTL: time.Hour}},
+		"without drops what was before": {[]Option{WithUniqueMode(UniqueWindow), WithUniqueFor(time.Hour), WithUniqueKey("k"), WithoutUnique()}, broker.Unique{}},
+		"what comes after without":      {[]Option{WithUniqueKey("k"), WithoutUnique(), WithUniqueFor(time.Hour)}, broker.Unique{Key: content, TTL: time.Hour}},
+		"the last time wins":            {[]Option{WithUniqueFor(0), WithUniqueFor(time.Hour)}, broker.Unique{Key: content, TTL: time.Hour}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := described(t, c, NewTask("mail", []byte("p")), test.options...).Body.Unique; got != test.want {
+				t.Errorf("got  %+v\nwant %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestDerivedKeysTellTypeAndPayloadApart(t *testing.T) {
+	t.Parallel()
+	if contentKey("ab", []byte("c")) == contentKey("a", []byte("bc")) {
+		t.Error("the type ab with payload c and the type a with payload bc have the same key")
+	}
+	if contentKey("a", nil) != contentKey("a", []byte{}) {
+		t.Error("a nil payload and an empty one have different keys")
+	}
+}
+
+// TestBadInputIsRefusedByName enqueues one thing wrong at a time.
+func TestBadInputIsRefusedByName(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 256)
+	task := NewTask("mail", nil)
+	manyHeaders := make(map[string]string)
+	for i := range 65 {
+		manyHeaders[strings.Repeat("h", i+1)] = ""
+	}
+	for name, test := range map[string]struct {
+		task   *Task
+		option Option
+		is     error
+		words  string // field, limit and remedy
+	}{
+		"nil task":                 {nil, nil, ErrInvalid, "task: invalid: is nil; make one with NewTask"},
+		"zero task":                {new(Task), nil, ErrInvalid, "type: invalid: is empty; give it 1 to 255 bytes"},
+		"long type":                {NewTask(long, nil), nil, ErrInvalid, "type: invalid: has 256 bytes, the limit is 255; shorten"},
+		"type not UTF-8":           {NewTask("\xff", nil), nil, ErrInvalid, "type: invalid: is not valid UTF-8; encode it"},
+		"type with control":        {NewTask("a\nb", nil), nil, ErrInvalid, "type: invalid: contains a control character; remove it"},
+		"payload over 1 MiB":       {NewTask("mail", make([]byte, 1<<20+1)), nil, ErrTooLarge, "payload: too large: 1048577 bytes, the limit is 1048576; store it elsewhere"},
+		"empty queue":              {task, WithQueue(""), ErrInvalid, "queue: invalid: is empty; give it"},
+		"queue with brace":         {task, WithQueue("a{b"), ErrInvalid, "choose another character"},
+		"empty ID":                 {task, WithID(""), ErrInvalid, "id: invalid: is empty; give it"},
+		"long ID":                  {task, WithID(long), ErrInvalid, "id: invalid: has 256 bytes"},
+		"negative delay":           {task, WithDelay(-1), ErrInvalid, "delay: invalid: is negative (-1ns); use zero or more"},
+		"endless delay":            {task, WithDelay(200 * 365 * 24 * time.Hour), ErrInvalid, "delay: invalid: is 1752000h0m0s, the limit is"},
+		"run at in 1969":           {task, WithRunAt(time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC)), ErrInvalid, "run at: invalid: is in the year 1969; use a time from 1970 to 2199"},
+		"run at in 2200":           {task, WithRunAt(time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)), ErrInvalid, "run at: invalid: is in the year 2200"},
+		"deadline in 2200":         {task, WithDeadline(time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)), ErrInvalid, "deadline: invalid: is in the year 2200"},
+		"negative timeout":         {task, WithTimeout(-time.Second), ErrInvalid, "timeout: invalid: is negative (-1s); use zero or more"},
+		"negative retention":       {task, WithRetention(-time.Second), ErrInvalid, "retention: invalid: is negative"},
+		"negative retries":         {task, WithMaxRetries(-1), ErrInvalid, "max retries: invalid: is -1; use 0 to 1000000"},
+		"negative crash budget":    {task, WithCrashBudget(-1), ErrInvalid, "crash budget: invalid: is -1; use 0"},
+		"priority 5":               {task, WithPriority(5), ErrInvalid, "priority: invalid: is 5; use 1 (first) to 4 (last)"},
+		"negative version":         {task, WithTypeVersion(-1), ErrInvalid, "type version: invalid: is -1; use zero or more"},
+		"long key":                 {task, WithKey(long), ErrInvalid, "key: invalid: has 256 bytes"},
+		"long correlation ID":      {task, WithCorrelationID(long), ErrInvalid, "correlation id: invalid: has 256 bytes"},
+		"long idempotency key":     {task, WithIdempotencyKey(long), ErrInvalid, "idempotency key: invalid: has 256 bytes"},
+		"long source":              {task, WithSource(long), ErrInvalid, "source: invalid: has 256 bytes"},
+		"payload ref over 64 KiB":  {task, WithPayloadRef(strings.Repeat("x", 64<<10+1)), ErrTooLarge, "payload ref: too large: 65537 bytes, the limit is 65536; shorten it"},
+		"65 headers":               {task, WithHeaders(manyHeaders), ErrTooLarge, "headers: too large: 65 headers, the limit is 64; drop some"},
+		"header over 64 KiB":       {task, WithHeader("a", strings.Repeat("x", 64<<10)), ErrTooLarge, "headers: too large: 65537 bytes, the limit is 65536"},
+		"header without key":       {task, WithHeader("", "x"), ErrInvalid, "headers: invalid: has an empty key; name it"},
+		"backoff without base":     {task, WithBackoff(Backoff{Kind: BackoffLinear}), ErrInvalid, "backoff base: invalid: is 0s; use more than zero"},
+		"unknown backoff":          {task, WithBackoff(Backoff{Kind: 9, Base: 1}), ErrInvalid, "backoff kind: invalid: 9 is unknown"},
+		"unique for zero":          {task, WithUniqueFor(0), ErrInvalid, "unique ttl: invalid: is zero; use more than zero, or WithUniqueKey alone"},
+		"unique for less":          {task, WithUniqueFor(-time.Second), ErrInvalid, "unique ttl: invalid: is negative"},
+		"empty unique key":         {task, WithUniqueKey(""), ErrInvalid, "unique key: invalid: is empty; give it 1 to 255 bytes"},
+		"long unique key":          {task, WithUniqueKey(long), ErrInvalid, "unique key: invalid: has 256 bytes"},
+		"unique window, no length": {task, WithUniqueMode(UniqueWindow), ErrInvalid, "unique ttl: invalid: is zero; a unique window needs a length"},
+		"unknown unique mode":      {task, WithUniqueMode(9), ErrInvalid, "unique mode: invalid: 9 is unknown"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			store := newSpyStore(t)
+			info, err := newTestClient(t, store, ClientConfig{}).Enqueue(t.Context(), test.task, test.option)
+			if info != nil || !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.words) {
+				t.Errorf("Enqueue answered %v and %v;\nwant no info and %v with the words %q", info, err, test.is, test.words)
+			}
+			if broker.MayHaveApplied(err) || errors.Is(err, ErrOutcomeUnknown) {
+				t.Errorf("the refusal does not say that nothing was stored: %v", err)
+			}
+			if calls := store.sizes(); calls != nil {
+				t.Errorf("the store was asked, with %v jobs", calls)
+			}
+		})
+	}
+}

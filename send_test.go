@@ -1,0 +1,267 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+func TestUnavailableStoreIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		store.before = func(call int, _ context.Context, _ broker.EnqueueRequest) error {
+			if call < 2 {
+				return fmt.Errorf("dial: %w", broker.ErrUnavailable)
+			}
+			return nil
+		}
+		start := time.Now()
+		mustEnqueue(t, newTestClient(t, store, ClientConfig{}), NewTask("mail", nil))
+		if n := len(store.sizes()); n != 3 {
+			t.Errorf("%d calls, want 3", n)
+		}
+		if d := time.Since(start); d < 250*time.Millisecond || d > 500*time.Millisecond {
+			t.Errorf("the repeats came within %v, want pauses of about 0.1 s and 0.4 s", d)
+		}
+		store.only(t, "default")
+	})
+}
+
+func TestStoreThatStaysAwayIsGivenUpAsUnavailable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		store.before = func(int, context.Context, broker.EnqueueRequest) error { return broker.ErrUnavailable }
+		for retries, calls := range map[int]int{0: 3, 1: 2, -1: 1} {
+			store.calls = nil
+			start := time.Now()
+			info, err := newTestClient(t, store, ClientConfig{Retries: retries}).Enqueue(t.Context(), NewTask("mail", nil))
+			if info != nil || !errors.Is(err, ErrUnavailable) || errors.Is(err, ErrOutcomeUnknown) {
+				t.Errorf("Retries %d: got %v, %v", retries, info, err)
+			}
+			if n := len(store.sizes()); n != calls || time.Since(start) > time.Second {
+				t.Errorf("Retries %d: %d calls in %v, want %d within a second", retries, n, time.Since(start), calls)
+			}
+		}
+	})
+}
+
+func TestLostAnswerIsFoundOutByTheRepeat(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		store.after = func(call int) error {
+			if call%2 == 0 {
+				return errReset
+			}
+			return nil
+		}
+		c := newTestClient(t, store, ClientConfig{})
+		info := mustEnqueue(t, c, NewTask("mail", nil), WithUniqueKey("k"), WithQueue("now"))
+		if job := store.only(t, "now"); info.ID != job.ID || info.State != StatePending {
+			t.Errorf("info is %+v, the job is %s", info, job.ID)
+		}
+		info = mustEnqueue(t, c, NewTask("mail", nil), WithDelay(time.Hour), WithQueue("later"))
+		job := store.only(t, "later")
+		if d := info.RunAt.Sub(job.RunAt); info.State != StateScheduled || d < 0 || d > time.Second {
+			t.Errorf("info is %+v, the job is due at %v", info, job.RunAt)
+		}
+	})
+}
+
+func TestLostAnswerForAGivenIDIsADuplicate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		store.after = func(int) error { return errReset }
+		info, err := newTestClient(t, store, ClientConfig{}).Enqueue(t.Context(), NewTask("mail", nil), WithID("mine"))
+		if !errors.Is(err, ErrOutcomeUnknown) {
+			t.Errorf("while answers are lost: %v, %v", info, err)
+		}
+		store.after = func(call int) error {
+			if call == 0 {
+				return errReset
+			}
+			return nil
+		}
+		store.calls = nil
+		info, err = newTestClient(t, store, ClientConfig{}).Enqueue(t.Context(), NewTask("mail", nil), WithID("mine"))
+		if !errors.Is(err, ErrDuplicate) || errors.Is(err, ErrOutcomeUnknown) || info == nil || info.ID != "mine" {
+			t.Errorf("got %v, %v; want ErrDuplicate with the ID, since another caller may have taken it", info, err)
+		}
+	})
+}
+
+func TestOutcomeStaysUnknownWhateverTheRepeatsMeet(t *testing.T) {
+	for name, later := range map[string]error{
+		"unavailable": broker.ErrUnavailable,
+		"refused":     broker.ErrQueueFull,
+		"reset again": errReset,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newSpyStore(t)
+				store.before = func(call int, _ context.Context, _ broker.EnqueueRequest) error {
+					if call == 0 {
+						return errReset
+					}
+					return later
+				}
+				info, err := newTestClient(t, store, ClientConfig{}).Enqueue(t.Context(), NewTask("mail", nil))
+				if !errors.Is(err, ErrOutcomeUnknown) || !errors.Is(err, errReset) || !broker.MayHaveApplied(err) {
+					t.Errorf("the error is %v", err)
+				}
+				if info == nil || info.ID == "" || info.Queue != "default" || !strings.Contains(fmt.Sprint(err), info.ID) {
+					t.Errorf("the info is %+v, want the ID to look for", info)
+				}
+			})
+		})
+	}
+}
+
+func TestHangingStoreIsGivenUpInBoundedTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		store.before = func(_ int, ctx context.Context, _ broker.EnqueueRequest) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		c := newTestClient(t, store, ClientConfig{})
+		start := time.Now()
+		results := make(chan error)
+		for range 5000 {
+			go func() {
+				_, err := c.Enqueue(context.Background(), NewTask("mail", nil))
+				results <- err
+			}()
+		}
+		for range 5000 {
+			if err := <-results; !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrUnavailable) {
+				t.Fatalf("got %v", err)
+			}
+		}
+		if d := time.Since(start); d > 15*time.Second {
+			t.Errorf("5000 callers were held up for %v by a store that hangs, want at most three times 5 s", d)
+		}
+	})
+}
+
+func TestCallersContextBoundsTheRepeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		store.before = func(int, context.Context, broker.EnqueueRequest) error { return broker.ErrUnavailable }
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		if _, err := newTestClient(t, store, ClientConfig{}).Enqueue(ctx, NewTask("mail", nil)); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("got %v", err)
+		}
+		if d := time.Since(start); d != 10*time.Millisecond {
+			t.Errorf("Enqueue returned after %v, its context had 10ms", d)
+		}
+	})
+}
+
+func TestEndedContextSendsNothing(t *testing.T) {
+	t.Parallel()
+	store := newSpyStore(t)
+	c := newTestClient(t, store, ClientConfig{})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	info, err := c.Enqueue(ctx, NewTask("mail", nil))
+	if info != nil || !errors.Is(err, context.Canceled) || errors.Is(err, ErrOutcomeUnknown) {
+		t.Errorf("Enqueue answered %v, %v", info, err)
+	}
+	receipts, err := c.EnqueueMany(ctx, []*Task{NewTask("mail", nil)})
+	if !errors.Is(err, context.Canceled) || !errors.Is(receipts[0].Err, context.Canceled) {
+		t.Errorf("EnqueueMany answered %v, %v", receipts, err)
+	}
+	if n := store.sizes(); n != nil {
+		t.Errorf("the store was asked, with %v jobs", n)
+	}
+}
+
+func TestBatchIsRepeatedOnlyWhereItFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		store.after = func(call int) error {
+			if call == 1 {
+				return errReset
+			}
+			return nil
+		}
+		tasks := make([]*Task, 2500)
+		for i := range tasks {
+			tasks[i] = NewTask("mail", nil)
+		}
+		receipts, err := newTestClient(t, store, ClientConfig{}).EnqueueMany(t.Context(), tasks)
+		if err != nil || len(receipts) != 2500 {
+			t.Fatalf("EnqueueMany: %v", err)
+		}
+		if got := fmt.Sprint(store.sizes()); got != "[1000 1000 1000 500]" {
+			t.Errorf("the calls had %s jobs, want the second thousand twice", got)
+		}
+		if n := len(store.stored(t, "default")); n != 2500 {
+			t.Errorf("%d jobs are stored, want 2500", n)
+		}
+	})
+}
+
+func TestBatchStopsWhereTheStoreFailsForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		store.before = func(call int, _ context.Context, _ broker.EnqueueRequest) error {
+			if call > 0 {
+				return errReset
+			}
+			return nil
+		}
+		tasks := make([]*Task, 2500)
+		for i := range tasks {
+			tasks[i] = NewTask("mail", nil)
+		}
+		receipts, _ := newTestClient(t, store, ClientConfig{}).EnqueueMany(t.Context(), tasks)
+		for i, want := range []error{nil, ErrOutcomeUnknown, ErrUnavailable} {
+			if got := receipts[i*1000].Err; !errors.Is(got, want) {
+				t.Errorf("receipt %d has %v, want %v", i*1000, got, want)
+			}
+		}
+		if n := len(store.sizes()); n != 4 {
+			t.Errorf("%d calls, want one that succeeded and three attempts at the second thousand", n)
+		}
+	})
+}
+
+// shortBroker gives fewer receipts than it was given jobs.
+type shortBroker struct{ *spyStore }
+
+func (s shortBroker) Enqueue(context.Context, broker.EnqueueRequest) ([]broker.Receipt, error) {
+	return nil, nil
+}
+
+func TestBrokerThatAnswersTooFewIsNotBelieved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newTestClient(t, shortBroker{newSpyStore(t)}, ClientConfig{})
+		if _, err := c.Enqueue(t.Context(), NewTask("mail", nil)); !errors.Is(err, ErrOutcomeUnknown) {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestPanicOfTheBrokerIsAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		store.before = func(int, context.Context, broker.EnqueueRequest) error { panic("boom") }
+		c := newTestClient(t, store, ClientConfig{})
+		_, err := c.Enqueue(t.Context(), NewTask("mail", nil))
+		var p *PanicError
+		if !errors.Is(err, ErrOutcomeUnknown) || !errors.As(err, &p) || p.Value != "boom" || !strings.Contains(p.Stack, "send_test.go") {
+			t.Errorf("got %v", err)
+		}
+		store.before = nil
+		mustEnqueue(t, c, NewTask("mail", nil))
+	})
+}

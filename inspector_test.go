@@ -1,0 +1,431 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// bench is a store with a client, an inspector and a worker of one queue.
+type bench struct {
+	*spyStore
+	client    *Client
+	inspector *Inspector
+	worker    *handWorker
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	store := newSpyStore(t)
+	b := &bench{spyStore: store, client: newTestClient(t, store, ClientConfig{}), inspector: NewInspector(store)}
+	mustEnqueue(t, b.client, NewTask("first", nil), WithID("first"))
+	b.worker = newHandWorker(t, store, "w", "default")
+	b.worker.settle(b.worker.claim(), broker.Complete(nil))
+	return b
+}
+
+// enqueue stores n jobs of a type, with IDs made of it.
+func (b *bench) enqueue(t *testing.T, typ string, n int, opts ...Option) {
+	t.Helper()
+	tasks := make([]*Task, n)
+	for i := range tasks {
+		tasks[i] = NewTask(typ, nil, append([]Option{WithID(fmt.Sprintf("%s-%04d", typ, i))}, opts...)...)
+	}
+	if _, err := b.client.EnqueueMany(t.Context(), tasks); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// die makes the next n jobs dead.
+func (b *bench) die(t *testing.T, n int, message string) {
+	t.Helper()
+	for range n {
+		b.worker.kill(message)
+	}
+}
+
+func (b *bench) count(t *testing.T, state State) int {
+	t.Helper()
+	n, err := b.inspector.Select(Query{Queue: "default", State: state, Suppressed: true}).Count(t.Context())
+	if err != nil {
+		t.Fatalf("counting %s jobs: %v", state, err)
+	}
+	return n
+}
+
+func TestInspectorShowsQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.enqueue(t, "mail", 2)
+		b.enqueue(t, "later", 3, WithDelay(time.Hour))
+		mustEnqueue(t, b.client, NewTask("other", nil), WithQueue("other"))
+		_ = pauseFor(t.Context(), time.Minute)
+
+		q, err := b.inspector.Queue(t.Context(), "default")
+		if err != nil || q.Counts[StatePending] != 2 || q.Counts[StateScheduled] != 3 {
+			t.Errorf("Queue: %+v, %v", q, err)
+		}
+		if pending, scheduled, dead := q.Age(StatePending), q.Age(StateScheduled), q.Age(StateDead); pending != time.Minute || scheduled != 0 || dead != 0 {
+			t.Errorf("ages are %v, %v, %v; want 1m, and 0 for what is not due and what is not there", pending, scheduled, dead)
+		}
+		if len(q.Workers) != 1 || q.Workers[0].ID != "w" {
+			t.Errorf("the workers are %+v", q.Workers)
+		}
+		queues, err := b.inspector.Queues(t.Context())
+		if err != nil || len(queues) != 2 || queues[0].Name != "default" || queues[1].Name != "other" {
+			t.Errorf("Queues: %+v, %v", queues, err)
+		}
+		if _, err := b.inspector.Queue(t.Context(), "nowhere"); !errors.Is(err, ErrNotFound) {
+			t.Errorf("a queue that does not exist: %v", err)
+		}
+		if _, err := b.inspector.Queue(t.Context(), ""); !errors.Is(err, ErrInvalid) {
+			t.Errorf("a queue without a name: %v", err)
+		}
+	})
+}
+
+func TestInspectorShowsWorkersAndWhatTheyHold(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.enqueue(t, "mail", 1)
+	mustEnqueue(t, b.client, NewTask("other", nil), WithQueue("other"))
+	if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "both", Queues: []string{"default", "other"}, Lease: time.Hour, Register: true}); err != nil {
+		t.Fatal(err)
+	}
+	both := &handWorker{t: t, b: b, id: "both", queue: "default"}
+	job := both.claim()
+	both.queue = "other"
+	both.claim()
+
+	workers, err := b.inspector.Workers(t.Context())
+	if err != nil || len(workers) != 2 || workers[0].ID != "both" || workers[0].Held != 2 || workers[1].Held != 0 {
+		t.Errorf("Workers: %+v, %v; want both with 2 jobs, w with none", workers, err)
+	}
+	for held, err := range b.inspector.Select(Query{Queue: "default", Worker: "both"}).Jobs(t.Context()) {
+		if err != nil || held.ID != job.ID {
+			t.Errorf("held is %+v, %v", held, err)
+		}
+	}
+}
+
+func TestInspectorFindsOneJob(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.enqueue(t, "mail", 1)
+	job, err := b.inspector.Job(t.Context(), "default", "mail-0000")
+	if err != nil || job.Type != "mail" || job.State != StatePending {
+		t.Errorf("Job: %+v, %v", job, err)
+	}
+	if _, err := b.inspector.Job(t.Context(), "default", "nobody"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a job that does not exist: %v", err)
+	}
+}
+
+func TestListingGoesThroughEveryPage(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.enqueue(t, "mail", 350)
+	if n := b.count(t, StatePending); n != 350 {
+		t.Errorf("Count is %d, want 350", n)
+	}
+	n := 0
+	for _, err := range b.inspector.Select(Query{Queue: "default", State: StatePending}).Limit(120).Jobs(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	if n != 120 {
+		t.Errorf("a selection of at most 120 shows %d", n)
+	}
+	for job, err := range b.inspector.Select(Query{Queue: "default"}).Jobs(t.Context()) {
+		if job != nil || !errors.Is(err, ErrInvalid) {
+			t.Errorf("a query that selects nothing shows %v, %v", job, err)
+		}
+	}
+	ids := make([]string, 250)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("mail-%04d", i)
+	}
+	if n, err := b.inspector.Select(Query{Queue: "default", IDs: ids}).Count(t.Context()); n != 250 || err != nil {
+		t.Errorf("250 IDs select %d jobs, %v", n, err)
+	}
+}
+
+func TestDeadJobsAreRedrivenBySelection(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.enqueue(t, "mail", 1200)
+	b.enqueue(t, "sms", 3)
+	b.die(t, 1203, "no route")
+	var steps []int
+	report, err := b.inspector.Select(Query{Queue: "default", State: StateDead, Type: "mail"}).
+		OnProgress(func(r Report) { steps = append(steps, r.Done) }).Redrive(t.Context())
+	if err != nil || report.Done != 1200 || report.Matched != 1200 || report.Refused != 0 {
+		t.Errorf("Redrive: %+v, %v", report, err)
+	}
+	if len(steps) < 3 || !slices.IsSorted(steps) || steps[len(steps)-1] != 1200 {
+		t.Errorf("progress was reported as %v", steps)
+	}
+	if pending, dead := b.count(t, StatePending), b.count(t, StateDead); pending != 1200 || dead != 3 {
+		t.Errorf("%d jobs are pending and %d dead, want 1200 and 3", pending, dead)
+	}
+}
+
+func TestDecisionStopsAtItsLimit(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.enqueue(t, "mail", 600)
+	report, err := b.inspector.Select(Query{Queue: "default", State: StatePending}).Limit(510).Delete(t.Context())
+	if err != nil || report.Done != 510 || report.Matched != 510 || b.count(t, StatePending) != 90 {
+		t.Errorf("Delete of at most 510: %+v, %v, %d are left", report, err, b.count(t, StatePending))
+	}
+}
+
+func TestDecisionKeepsItsRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.enqueue(t, "mail", 100)
+		b.die(t, 100, "no route")
+		start := time.Now()
+		report, err := b.inspector.Select(Query{Queue: "default", State: StateDead}).PerSecond(10).Redrive(t.Context())
+		if err != nil || report.Done != 100 {
+			t.Errorf("Redrive: %+v, %v", report, err)
+		}
+		if d := time.Since(start); d < 9*time.Second || d > 10*time.Second {
+			t.Errorf("100 jobs at 10 per second took %v", d)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		report, err = b.inspector.Select(Query{Queue: "default", State: StatePending}).PerSecond(10).Cancel(ctx)
+		if !errors.Is(err, context.DeadlineExceeded) || report.Done == 0 || report.Done > 20 {
+			t.Errorf("cut off after a second: %+v, %v", report, err)
+		}
+	})
+}
+
+// busyStore lets a test act between the steps of a decision.
+type busyStore struct {
+	*bench
+	between func()
+}
+
+func (b *busyStore) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
+	results, err := b.bench.Operate(ctx, op)
+	b.between()
+	return results, err
+}
+
+// TestDecisionTakesOnlyWhatWasThereBefore has every job that a step moves come
+// back at once, and new ones besides: a decision that took them would never end.
+func TestDecisionTakesOnlyWhatWasThereBefore(t *testing.T) {
+	const n = 700
+	for name, test := range map[string]struct {
+		state   State
+		prepare func(*testing.T, *bench)
+		decide  func(Selection, context.Context) (Report, error)
+		between func(*testing.T, *bench)
+	}{
+		"redrive of what dies again": {
+			StateDead,
+			func(t *testing.T, b *bench) { b.enqueue(t, "mail", n); b.die(t, n, "no route") },
+			Selection.Redrive,
+			func(t *testing.T, b *bench) { b.die(t, b.count(t, StatePending), "again") },
+		},
+		"delete while others enqueue": {
+			StatePending,
+			func(t *testing.T, b *bench) { b.enqueue(t, "mail", n) },
+			Selection.Delete,
+			func(t *testing.T, b *bench) { mustEnqueueMany(t, b.client, 500) },
+		},
+		"reschedule by a delay": {
+			StateScheduled,
+			func(t *testing.T, b *bench) { b.enqueue(t, "mail", n, WithDelay(time.Hour)) },
+			func(s Selection, ctx context.Context) (Report, error) { return s.RescheduleIn(ctx, 2*time.Hour) },
+			func(*testing.T, *bench) {},
+		},
+		"reschedule of pending jobs to now": {
+			StatePending,
+			func(t *testing.T, b *bench) { b.enqueue(t, "mail", n) },
+			func(s Selection, ctx context.Context) (Report, error) { return s.Reschedule(ctx, time.Time{}) },
+			func(*testing.T, *bench) {},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				b := newBench(t)
+				test.prepare(t, b)
+				_ = pauseFor(t.Context(), time.Second)
+				steps := 0
+				store := &busyStore{bench: b, between: func() {
+					_ = pauseFor(t.Context(), time.Second)
+					if steps++; steps > 10 {
+						t.Fatal("the decision does not end")
+					}
+					test.between(t, b)
+				}}
+				report, err := test.decide(NewInspector(store).Select(Query{Queue: "default", State: test.state}), t.Context())
+				if err != nil || report.Done != n {
+					t.Errorf("got %+v, %v; want %d done", report, err, n)
+				}
+			})
+		})
+	}
+}
+
+func mustEnqueueMany(t *testing.T, c *Client, n int) {
+	t.Helper()
+	tasks := make([]*Task, n)
+	for i := range tasks {
+		tasks[i] = NewTask("new", nil)
+	}
+	if _, err := c.EnqueueMany(t.Context(), tasks); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestJobsThatMovedOnMeanwhileAreLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.enqueue(t, "mail", 3)
+		b.die(t, 3, "no route")
+		raced := false
+		store := &racingStore{bench: b, before: func() {
+			if !raced {
+				raced = true
+				if _, err := b.inspector.Select(Query{Queue: "default", IDs: []string{"mail-0001"}}).Redrive(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+		}}
+		report, err := NewInspector(store).Select(Query{Queue: "default", State: StateDead}).Delete(t.Context())
+		if err != nil || report.Done != 2 || report.Refused != 1 || len(report.Refusals) != 1 || report.Refusals[0].ID != "mail-0001" {
+			t.Errorf("got %+v, %v; want the job that was redriven meanwhile refused", report, err)
+		}
+		if n := b.count(t, StatePending); n != 1 {
+			t.Errorf("%d jobs are pending, want the one that was redriven", n)
+		}
+	})
+}
+
+// racingStore lets another operator act first.
+type racingStore struct {
+	*bench
+	before func()
+}
+
+func (b *racingStore) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
+	b.before()
+	return b.bench.Operate(ctx, op)
+}
+
+func TestNamedJobsThatCannotBeDecidedAreErrors(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.enqueue(t, "mail", 1)
+	b.enqueue(t, "held", 1, WithUniqueKey("k"))
+	b.die(t, 2, "no route")
+	holder := mustEnqueue(t, b.client, NewTask("mail", nil), WithUniqueKey("k"))
+	named := func(ids ...string) Selection { return b.inspector.Select(Query{Queue: "default", IDs: ids}) }
+
+	if _, err := named("nobody").Delete(t.Context()); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a job that does not exist: %v", err)
+	}
+	if _, err := named(holder.ID).Redrive(t.Context()); !errors.Is(err, ErrWrongState) {
+		t.Errorf("redrive of a pending job: %v", err)
+	}
+	report, err := named("mail-0000", "held-0000").Redrive(t.Context())
+	if !errors.Is(err, ErrDuplicate) || report.Done != 1 || report.Refusals[0].Holder != holder.ID {
+		t.Errorf("redrive of a job whose unique key is held: %+v, %v", report, err)
+	}
+}
+
+func TestRunningJobsAreAskedToCancelAndNotDeleted(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.enqueue(t, "mail", 2)
+	job := b.worker.claim()
+	active := b.inspector.Select(Query{Queue: "default", State: StateActive})
+	if report, err := active.Delete(t.Context()); err != nil || report.Refused != 1 || !errors.Is(report.Refusals[0].Err, ErrWrongState) {
+		t.Errorf("Delete of a running job: %+v, %v", report, err)
+	}
+	if report, err := active.Cancel(t.Context()); err != nil || report.Done != 1 || report.Requested != 1 {
+		t.Errorf("Cancel of a running job: %+v, %v", report, err)
+	}
+	if found, err := b.inspector.Job(t.Context(), "default", job.ID); err != nil || !found.CancelRequested {
+		t.Errorf("the job is %+v, %v", found, err)
+	}
+}
+
+func TestSuppressedJobsLeaveTheListsAndComeBack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.enqueue(t, "mail", 3)
+	b.die(t, 3, "no route")
+	dead := Query{Queue: "default", State: StateDead}
+	if report, err := b.inspector.Select(dead).Limit(2).Suppress(t.Context()); err != nil || report.Done != 2 {
+		t.Errorf("Suppress: %+v, %v", report, err)
+	}
+	if n, _ := b.inspector.Select(dead).Count(t.Context()); n != 1 {
+		t.Errorf("%d dead jobs are listed, want 1", n)
+	}
+	if report, err := b.inspector.Select(dead).Unsuppress(t.Context()); err != nil || report.Done != 2 || report.Matched != 2 {
+		t.Errorf("Unsuppress: %+v, %v", report, err)
+	}
+	if _, err := b.inspector.Select(dead).Limit(1).Suppress(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if report, err := b.inspector.Purge(t.Context(), "default", StateDead); err != nil || report.Done != 3 || b.count(t, StateDead) != 0 {
+		t.Errorf("Purge: %+v, %v; want suppressed jobs included", report, err)
+	}
+}
+
+func TestQueuesArePausedChangedAndRemoved(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	if err := b.inspector.Pause(t.Context(), "default"); err != nil {
+		t.Error(err)
+	}
+	if p, err := b.inspector.Policy(t.Context(), "default"); err != nil || !p.Paused {
+		t.Errorf("after Pause: %+v, %v", p, err)
+	}
+	p, err := b.inspector.SetPolicy(t.Context(), PolicyRequest{Queue: "default", MaxDepth: new(int64(7))})
+	if err != nil || !p.Paused || p.MaxDepth != 7 {
+		t.Errorf("SetPolicy: %+v, %v", p, err)
+	}
+	if err := b.inspector.Resume(t.Context(), "default"); err != nil {
+		t.Error(err)
+	}
+	if p, err := b.inspector.Policy(t.Context(), "default"); err != nil || p.Paused || p.MaxDepth != 7 {
+		t.Errorf("after Resume: %+v, %v", p, err)
+	}
+	if err := b.inspector.RemoveQueue(t.Context(), "default"); !errors.Is(err, ErrWrongState) {
+		t.Errorf("removing a queue with a live worker: %v", err)
+	}
+	if _, err := b.Retire(t.Context(), broker.RetireRequest{Worker: "w", Queues: []string{"default"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.inspector.RemoveQueue(t.Context(), "default"); err != nil {
+		t.Errorf("removing an empty queue: %v", err)
+	}
+	if _, err := b.inspector.Queue(t.Context(), "default"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("after its removal: %v", err)
+	}
+}
+
+func TestInspectorThatCannotWorkSaysSo(t *testing.T) {
+	t.Parallel()
+	for name, i := range map[string]*Inspector{"nil": nil, "zero": {}, "nil broker": NewInspector(nil)} {
+		_, err := i.Queues(t.Context())
+		_, errSelect := i.Select(Query{Queue: "q", State: StateDead}).Redrive(t.Context())
+		if !errors.Is(err, ErrInvalid) || !errors.Is(errSelect, ErrInvalid) {
+			t.Errorf("%s: Queues answered %v, Redrive %v", name, err, errSelect)
+		}
+	}
+}

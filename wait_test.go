@@ -1,0 +1,206 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// handWorker is a registered worker that a test settles by hand.
+type handWorker struct {
+	t      *testing.T
+	b      broker.Broker
+	id     string
+	queue  string
+	number int64
+}
+
+func newHandWorker(t *testing.T, b broker.Broker, id, queue string) *handWorker {
+	t.Helper()
+	if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: id, Queues: []string{queue}, Lease: time.Hour, Register: true}); err != nil {
+		t.Fatalf("registering a worker: %v", err)
+	}
+	return &handWorker{t: t, b: b, id: id, queue: queue}
+}
+
+// claim leases one job.
+func (w *handWorker) claim() broker.Job {
+	w.t.Helper()
+	claimed, err := w.b.Claim(w.t.Context(), broker.ClaimRequest{Worker: w.id, Queues: []broker.Share{{Queue: w.queue, Max: 1}}, Max: 1})
+	if err != nil || len(claimed.Jobs) != 1 {
+		w.t.Fatalf("claiming a job of %q: %d jobs, %v", w.queue, len(claimed.Jobs), err)
+	}
+	return claimed.Jobs[0]
+}
+
+func (w *handWorker) settle(job broker.Job, o broker.Outcome) {
+	w.t.Helper()
+	w.number++
+	verdicts, err := w.b.Settle(w.t.Context(), broker.SettleRequest{Worker: w.id, Number: w.number, Items: []broker.Settlement{{Job: &job, Outcome: o}}})
+	if err == nil {
+		err = verdicts[0].Err
+	}
+	if err != nil {
+		w.t.Fatalf("settling: %v", err)
+	}
+}
+
+// kill makes a job of the queue dead with that error.
+func (w *handWorker) kill(message string) broker.Job {
+	w.t.Helper()
+	job := w.claim()
+	w.settle(job, broker.Die(broker.ReasonRetries, broker.Failure{At: time.Now(), Message: message}))
+	return job
+}
+
+func TestWaitReturnsHowTheJobEnded(t *testing.T) {
+	for name, test := range map[string]struct {
+		outcome broker.Outcome
+		err     error
+		words   string
+		state   State
+	}{
+		"completed": {broker.Complete([]byte("result")), nil, "", StateCompleted},
+		"dead":      {broker.Die(broker.ReasonSkipRetry, broker.Failure{Message: "no such user"}), ErrDead, "skip_retry: no such user", StateDead},
+		"cancelled": {broker.Cancel(broker.Failure{}), ErrCancelled, "", StateCancelled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := newSpyStore(t)
+				c := newTestClient(t, store, ClientConfig{})
+				info := mustEnqueue(t, c, NewTask("mail", nil), WithRetention(time.Hour))
+				w := newHandWorker(t, store, "w", "default")
+				go func() {
+					_ = pauseFor(t.Context(), time.Minute)
+					w.settle(w.claim(), test.outcome)
+				}()
+				start := time.Now()
+				record, err := c.Wait(t.Context(), info.Queue, info.ID)
+				if !errors.Is(err, test.err) || record == nil || record.State != test.state {
+					t.Fatalf("Wait answered %+v, %v; want a %s job and %v", record, err, test.state, test.err)
+				}
+				if err != nil && !strings.Contains(err.Error(), test.words) {
+					t.Errorf("the error is %q, want %q in it", err, test.words)
+				}
+				if test.state == StateCompleted && string(record.Result) != "result" {
+					t.Errorf("the result is %q", record.Result)
+				}
+				if d := time.Since(start); d != time.Minute {
+					t.Errorf("Wait returned after %v, the job ended after a minute", d)
+				}
+				if again, _ := c.Wait(t.Context(), info.Queue, info.ID); again == nil || again.State != test.state {
+					t.Errorf("waiting for a job that has ended gave %+v", again)
+				}
+			})
+		})
+	}
+}
+
+func TestWaitSaysWhenThereIsNoRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		c := newTestClient(t, store, ClientConfig{})
+		_, err := c.Wait(t.Context(), "default", "nobody")
+		if !errors.Is(err, ErrGone) || !errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "WithRetention") {
+			t.Errorf("a job that never was: %v", err)
+		}
+		info := mustEnqueue(t, c, NewTask("mail", nil))
+		w := newHandWorker(t, store, "w", "default")
+		go func() {
+			_ = pauseFor(t.Context(), time.Minute)
+			w.settle(w.claim(), broker.Complete(nil))
+		}()
+		if record, err := c.Wait(t.Context(), info.Queue, info.ID); record != nil || !errors.Is(err, ErrGone) {
+			t.Errorf("a job that was not retained: %v, %v", record, err)
+		}
+	})
+}
+
+// deafBroker never hears of anything.
+type deafBroker struct {
+	*spyStore
+	looks int
+	fail  func(look int) error
+}
+
+func (b *deafBroker) Watch(context.Context, broker.WatchRequest) (<-chan broker.Event, error) {
+	return nil, broker.ErrUnsupported
+}
+
+func (b *deafBroker) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
+	b.looks++
+	if b.fail != nil {
+		if err := b.fail(b.looks); err != nil {
+			return broker.Page{}, err
+		}
+	}
+	return b.spyStore.Find(ctx, q)
+}
+
+func TestWaitLooksAgainWhenItHearsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &deafBroker{spyStore: newSpyStore(t)}
+		store.fail = func(look int) error {
+			if look == 2 {
+				return errReset
+			}
+			return nil
+		}
+		c := newTestClient(t, store, ClientConfig{})
+		info := mustEnqueue(t, c, NewTask("mail", nil), WithRetention(time.Hour))
+		w := newHandWorker(t, store, "w", "default")
+		go func() {
+			_ = pauseFor(t.Context(), time.Second)
+			w.settle(w.claim(), broker.Complete(nil))
+		}()
+		start := time.Now()
+		if _, err := c.Wait(t.Context(), info.Queue, info.ID); err != nil {
+			t.Fatal(err)
+		}
+		if d := time.Since(start); d < time.Second || d > time.Second+lookOften {
+			t.Errorf("Wait returned after %v, the job ended after 1s", d)
+		}
+	})
+}
+
+func TestWaitEndsWithItsContextOrItsClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &deafBroker{spyStore: newSpyStore(t)}
+		c := newTestClient(t, store, ClientConfig{})
+		info := mustEnqueue(t, c, NewTask("mail", nil))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := c.Wait(ctx, info.Queue, info.ID); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("when its context ended: %v", err)
+		}
+		store.fail = func(int) error { return broker.ErrUnavailable }
+		ctx, cancel = context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := c.Wait(ctx, info.Queue, info.ID); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, ErrUnavailable) {
+			t.Errorf("when the store was away all the time: %v", err)
+		}
+		store.fail = nil
+		go func() {
+			_ = pauseFor(t.Context(), time.Minute)
+			_ = c.Close()
+		}()
+		if _, err := c.Wait(t.Context(), info.Queue, info.ID); !errors.Is(err, ErrClosed) {
+			t.Errorf("when the client was closed: %v", err)
+		}
+	})
+}
+
+func TestWaitRefusesNamesThatCannotBe(t *testing.T) {
+	t.Parallel()
+	c := newTestClient(t, newSpyStore(t), ClientConfig{})
+	for _, name := range [][2]string{{"", "id"}, {"q", ""}, {"{", "id"}} {
+		if _, err := c.Wait(t.Context(), name[0], name[1]); !errors.Is(err, ErrInvalid) {
+			t.Errorf("queue %q, ID %q: %v, want ErrInvalid", name[0], name[1], err)
+		}
+	}
+}

@@ -228,8 +228,9 @@ func TestPoisonedBatchIsTakenApart(t *testing.T) {
 		cs := newCallers(newTestClient(t, store, ClientConfig{}))
 		cs.enqueue(t.Context(), NewTask("first", nil))
 		synctest.Wait()
-		for _, typ := range []string{"poison", "a", "b", "c"} {
-			cs.enqueue(t.Context(), NewTask(typ, nil))
+		cs.enqueue(t.Context(), NewTask("poison", nil))
+		for i := range 50 {
+			cs.enqueue(t.Context(), NewTask(fmt.Sprint(i), nil))
 		}
 		for typ, r := range cs.wait() {
 			if poison := typ == "poison"; (r.err != nil) != poison {

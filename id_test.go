@@ -33,8 +33,10 @@ func TestClockSetBackDoesNotBreakTheOrderOfIDs(t *testing.T) {
 	s := newIDSource()
 	_ = s.last.SetTime(ulid.Timestamp(time.Now().Add(time.Hour)))
 	first := s.next()
-	if second := s.next(); second <= first || first <= ulid.Make().String() {
-		t.Errorf("%s came after %s", second, first)
+	var before ulid.ULID
+	_ = before.SetTime(ulid.Timestamp(time.Now().Add(30 * time.Minute)))
+	if second := s.next(); second <= first || first <= before.String() {
+		t.Errorf("%s and %s were made after an ID whose time is an hour ahead", first, second)
 	}
 }
 

@@ -124,11 +124,17 @@ func TestWaitSaysWhenThereIsNoRecord(t *testing.T) {
 // deafBroker never hears of anything.
 type deafBroker struct {
 	*spyStore
-	looks int
-	fail  func(look int) error
+	breaksOff bool
+	looks     int
+	fail      func(look int) error
 }
 
 func (b *deafBroker) Watch(context.Context, broker.WatchRequest) (<-chan broker.Event, error) {
+	if b.breaksOff {
+		events := make(chan broker.Event)
+		close(events)
+		return events, nil
+	}
 	return nil, broker.ErrUnsupported
 }
 
@@ -143,8 +149,13 @@ func (b *deafBroker) Find(ctx context.Context, q broker.Query) (broker.Page, err
 }
 
 func TestWaitLooksAgainWhenItHearsNothing(t *testing.T) {
+	t.Run("because the backend has no events", func(t *testing.T) { testDeafWait(t, false) })
+	t.Run("because the events broke off", func(t *testing.T) { testDeafWait(t, true) })
+}
+
+func testDeafWait(t *testing.T, breaksOff bool) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &deafBroker{spyStore: newSpyStore(t)}
+		store := &deafBroker{spyStore: newSpyStore(t), breaksOff: breaksOff}
 		store.fail = func(look int) error {
 			if look == 2 {
 				return errReset

@@ -93,7 +93,7 @@ func provide(what, env string, docker, local start) (string, error) {
 		failed = append(failed, fmt.Errorf("local: %w", err))
 	}
 	return "", fmt.Errorf("no %s server for tests: set %s to the URL of one, or start Docker, or install the Debian packages "+
-		"redis-server, postgresql and pgbouncer (`make servers`): %w", what, env, errors.Join(failed...))
+		"redis-server, postgresql and pgbouncer (`make setup`): %w", what, env, errors.Join(failed...))
 }
 
 var stops struct {

@@ -1,0 +1,72 @@
+package testenv
+
+import (
+	"context"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+)
+
+// RedisPlace returns a URL for package backends: the server of Redis with a
+// key prefix of the test's own, whose keys are removed after it.
+func RedisPlace(tb testing.TB) string {
+	tb.Helper()
+	prefix := Name(tb)
+	server := Redis(tb)
+	tb.Cleanup(func() {
+		options, err := redis.ParseURL(server)
+		if err != nil {
+			tb.Error(err)
+			return
+		}
+		c := redis.NewClient(options)
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		keys := c.Scan(ctx, 0, prefix+"*", 1000).Iterator()
+		for keys.Next(ctx) {
+			c.Unlink(ctx, keys.Val())
+		}
+		if err := keys.Err(); err != nil {
+			tb.Errorf("removing the keys of the test: %v", err)
+		}
+	})
+	return WithParam(tb, server, "prefix", prefix)
+}
+
+// PostgresPlace returns a URL for package backends: the database of Postgres
+// with a schema of the test's own, which is dropped after it.
+func PostgresPlace(tb testing.TB) string {
+	tb.Helper()
+	schema := Name(tb)
+	server := Postgres(tb)
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		c, err := pgx.Connect(ctx, server)
+		if err == nil {
+			_, err = c.Exec(ctx, "drop schema if exists "+schema+" cascade")
+			_ = c.Close(ctx)
+		}
+		if err != nil {
+			tb.Errorf("dropping the schema of the test: %v", err)
+		}
+	})
+	return WithParam(tb, server, "schema", schema)
+}
+
+// WithParam returns a URL with one more parameter.
+func WithParam(tb testing.TB, server, name, value string) string {
+	tb.Helper()
+	u, err := url.Parse(server)
+	if err != nil {
+		tb.Fatalf("the URL of a test server cannot be parsed")
+	}
+	q := u.Query()
+	q.Set(name, value)
+	u.RawQuery = q.Encode()
+	return u.String()
+}

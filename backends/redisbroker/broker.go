@@ -1,0 +1,148 @@
+package redisbroker
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Broker keeps jobs in Redis; it implements [broker.Broker]. All methods may
+// be called concurrently.
+type Broker struct {
+	config Config
+	log    *slog.Logger
+	store  store
+
+	queues     sync.Map // name → *queue, as this process knows them
+	registered sync.Map // name → struct{}: this process saw to its place in the list of queues
+	waiters    waiters
+
+	ending context.Context // ends with Close
+	end    context.CancelFunc
+	mu     sync.Mutex // guards closed against enter
+	closed bool
+	active sync.WaitGroup
+}
+
+var _ broker.Broker = (*Broker)(nil)
+
+// New makes a broker on the server, the Sentinel group or the Cluster that
+// client is for. It copies the client's options into clients of its own, with
+// retries off, since a repeated claim would lease jobs that nobody knows of;
+// hooks of the given client do not follow. The given client stays its owner's,
+// who closes it after the broker.
+//
+// New asks the server for its version and settings: it refuses a server older
+// than Redis 6.2 (ErrUnsupported), a client that cannot be copied or does not
+// fit the server (ErrUnsupported), and answers ErrUnavailable when no server
+// does. It logs a warning when the server may evict keys, or does not say.
+func New(ctx context.Context, client redis.UniversalClient, config Config) (*Broker, error) {
+	_, onCluster := client.(*redis.ClusterClient)
+	config, err := config.withDefaults(onCluster)
+	if err != nil {
+		return nil, broker.About(err, "new", "", "")
+	}
+	b := &Broker{config: config, log: config.Logger}
+	if b.store, err = connect(client); err != nil {
+		return nil, broker.About(err, "new", "", "")
+	}
+	if err = b.inspect(ctx); err != nil {
+		_ = b.store.close() // the reason is told already
+		return nil, broker.About(err, "new", "", "")
+	}
+	b.ending, b.end = context.WithCancel(context.Background())
+	return b, nil
+}
+
+// inspect looks at every server and gives it the scripts.
+func (b *Broker) inspect(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := b.store.each(ctx, func(ctx context.Context, node *redis.Client) error {
+		if err := b.inspectServer(ctx, node); err != nil {
+			return err
+		}
+		return loadScripts(ctx, node)
+	})
+	if err != nil && broker.MayHaveApplied(err) {
+		return notSent(err) // looking changes nothing
+	}
+	return err
+}
+
+// Limits is the zero value: this backend refuses nothing.
+func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
+
+// Ping asks every server for a sign of life.
+func (b *Broker) Ping(ctx context.Context) error {
+	if err := b.enter(ctx); err != nil {
+		return broker.About(err, "ping", "", "")
+	}
+	answered := make(chan error, 1)
+	go func() {
+		defer b.leave()
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		answered <- b.store.each(ctx, func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() })
+	}()
+	select {
+	case err := <-answered:
+		if err != nil {
+			err = notSent(err)
+		}
+		return broker.About(err, "ping", "", "")
+	case <-ctx.Done():
+		return broker.About(notSent(ctx.Err()), "ping", "", "")
+	}
+}
+
+// Close ends calls that wait, puts back jobs that they were just given, and
+// closes the broker's connections, not the client that New was given.
+func (b *Broker) Close() error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return nil
+	}
+	b.closed = true
+	b.mu.Unlock()
+	b.end()
+	finished := make(chan struct{})
+	go func() {
+		b.active.Wait()
+		close(finished)
+	}()
+	select {
+	case <-finished:
+	case <-time.After(closeGrace): // a store that does not answer
+	}
+	b.waiters.close()
+	err := b.store.close()
+	<-finished
+	return err
+}
+
+// closeGrace is how long Close lets calls in flight finish.
+const closeGrace = 5 * time.Second
+
+// enter begins a call that leave ends. The errors say that nothing was sent.
+func (b *Broker) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return broker.ErrClosed
+	}
+	b.active.Add(1)
+	return nil
+}
+
+func (b *Broker) leave() { b.active.Done() }

@@ -1,0 +1,302 @@
+package redisbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// step is one script call and its answer.
+type step struct {
+	script *script
+	queues []string // whose keys it is given, a block each
+	create bool     // makes its queue if there is none
+	now    string
+	args   []any // behind those that every script has
+	shares []int // claim: which shares it serves …
+	places []int // … and of which of its queues
+
+	reply []any // what follows the status and the time
+	at    int64 // the store's time, in microseconds
+	code  int64 // why it did nothing; codeDone when it did
+	err   error // of the call itself; nil when the script answered
+}
+
+// Why a script did nothing: lib/open.lua.
+const (
+	codeDone    = 0
+	codeAbsent  = 1 // no such queue
+	codeBuckets = 2 // other number of buckets than the caller thought
+	codeNewer   = 3 // a newer layout
+	codeGone    = 4 // the worker is over, or was never registered
+	codeGap     = 5 // an earlier part of the same settle is missing
+	codeBusy    = 6 // keys of something else are in the way
+)
+
+const (
+	layoutVersion = 1
+	maxRounds     = 4 // of calling again what was certainly not applied
+)
+
+// nowArg is the time of a request as scripts read it: µs, with a half for any
+// part of one, or 0 for the store's clock.
+func nowArg(now time.Time) string {
+	if now.IsZero() {
+		return "0"
+	}
+	s := strconv.FormatInt(now.UnixMicro(), 10)
+	if now.Nanosecond()%1000 != 0 {
+		s += ".5"
+	}
+	return s
+}
+
+// run makes the calls, in one round trip for each node of the store, and
+// repeats those that were refused for something that can be put right: a queue
+// to be made first, a number of buckets learned from the answer. It returns an
+// error when ctx ended or the broker is closed; then the steps may not be
+// looked at. Otherwise each step holds its answer or its own error.
+//
+// When ctx ends first, late, if given, is called with the steps once they are
+// answered after all.
+func (b *Broker) run(ctx context.Context, late func(), steps ...*step) error {
+	if err := b.enter(ctx); err != nil {
+		return err
+	}
+	if ctx.Done() == nil {
+		defer b.leave()
+		b.rounds(ctx, steps)
+		return nil
+	}
+	var mu sync.Mutex
+	done, abandoned := make(chan struct{}), false
+	go func() {
+		defer b.leave()
+		inner := ctx
+		if late != nil {
+			inner = context.WithoutCancel(ctx)
+		}
+		b.rounds(inner, steps)
+		mu.Lock()
+		defer mu.Unlock()
+		if abandoned && late != nil {
+			late()
+		}
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	select {
+	case <-done:
+		return nil
+	default:
+		abandoned = true
+		return ctx.Err()
+	}
+}
+
+// rounds is run without the caller's context.
+func (b *Broker) rounds(ctx context.Context, steps []*step) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	pending := steps
+	for round := range maxRounds {
+		if err := b.register(ctx, pending); err != nil {
+			for _, s := range pending {
+				s.err = err
+			}
+			return
+		}
+		calls := make([]*call, len(pending))
+		for i, s := range pending {
+			calls[i] = b.newCall(s)
+		}
+		b.exec(ctx, calls)
+		var again []*step
+		for i, s := range pending {
+			if s.read(calls[i]); b.recover(ctx, s) && round+1 < maxRounds {
+				again = append(again, s)
+			}
+		}
+		if pending = again; len(pending) == 0 {
+			return
+		}
+	}
+}
+
+// newCall writes out a step for the queues as this process knows them.
+func (b *Broker) newCall(s *step) *call {
+	queues := make([]*queue, len(s.queues))
+	n := 0
+	for i, name := range s.queues {
+		queues[i] = b.queue(name)
+		n += len(keyNames) + priorities + queues[i].buckets
+	}
+	c := &call{key: queues[0].key("m"), args: make([]any, 3, 3+n+2+len(queues)+len(s.args))}
+	for _, q := range queues {
+		for _, at := range s.script.keys {
+			c.args = append(c.args, q.keys[at]...)
+		}
+	}
+	c.args[0], c.args[1], c.args[2] = "evalsha", s.script.sha, len(c.args)-3
+	c.args = append(c.args, s.now, len(queues))
+	for _, q := range queues {
+		c.args = append(c.args, q.buckets)
+	}
+	c.args = append(c.args, s.args...)
+	return c
+}
+
+// read takes a call's answer apart.
+func (s *step) read(c *call) {
+	s.code, s.reply, s.err = codeDone, nil, c.err
+	if s.err != nil {
+		return
+	}
+	reply, err := c.cmd.Slice()
+	if err != nil || len(reply) == 0 {
+		s.err = fmt.Errorf("script %s: unexpected reply: %w", s.script.name, errors.Join(err, broker.ErrMalformed))
+		return
+	}
+	s.code, _ = reply[0].(int64)
+	if s.code != codeDone {
+		s.reply = reply[1:]
+		return
+	}
+	if len(reply) > 1 {
+		s.at, _ = reply[1].(int64)
+		s.reply = reply[2:]
+	}
+}
+
+// recover reports whether a step that did nothing can do something now.
+func (b *Broker) recover(ctx context.Context, s *step) bool {
+	if s.err != nil {
+		return false
+	}
+	switch s.code {
+	case codeBuckets:
+		if n, ok := first(s.reply).(int64); ok && n > 0 {
+			b.learn(s.queues[0], int(n))
+			return true
+		}
+	case codeAbsent:
+		if s.create {
+			s.err = b.create(ctx, s.queues[0])
+			return s.err == nil
+		}
+	case codeNewer:
+		version, _ := first(s.reply).(int64)
+		s.err = newerLayout(version)
+	case codeGap:
+		s.err = fmt.Errorf("%w: an earlier part of the same request failed", broker.ErrUnavailable)
+	}
+	return false
+}
+
+func newerLayout(version int64) error {
+	return &broker.Error{Err: broker.ErrNewerForm, Field: "layout",
+		Hint: fmt.Sprintf("version %d, this program knows up to %d; update it", version, layoutVersion)}
+}
+
+func first(reply []any) any {
+	if len(reply) == 0 {
+		return nil
+	}
+	return reply[0]
+}
+
+// call is a command on its way to the node that has its keys.
+type call struct {
+	key  string // one of its keys
+	args []any
+	cmd  *redis.Cmd
+	err  error // classified
+}
+
+// exec sends calls, one pipeline for each node, all at once. Calls to the same
+// node keep their order. What a node has certainly not applied, since it lacks
+// the script or is not the queue's any more, is sent once more.
+func (b *Broker) exec(ctx context.Context, calls []*call) {
+	for round := range maxRounds {
+		nodes := make(map[*redis.Client][]*call, 1)
+		for _, c := range calls {
+			node, err := b.store.node(ctx, c.key)
+			if err != nil {
+				c.err = notSent(err)
+				continue
+			}
+			nodes[node] = append(nodes[node], c)
+		}
+		var wait sync.WaitGroup
+		for node, group := range nodes {
+			if len(nodes) == 1 {
+				send(ctx, node, group)
+				break
+			}
+			wait.Go(func() { send(ctx, node, group) })
+		}
+		wait.Wait()
+		var again []*call
+		for node, group := range nodes {
+			lacking := false
+			for _, c := range group {
+				err := c.cmd.Err()
+				c.err = classify(err)
+				switch {
+				case redis.HasErrorPrefix(err, "NOSCRIPT"):
+					lacking = true
+					again = append(again, c)
+				case redis.HasErrorPrefix(err, "MOVED"):
+					b.store.moved(ctx)
+					again = append(again, c)
+				}
+			}
+			if lacking {
+				if err := loadScripts(ctx, node); err != nil {
+					return
+				}
+			}
+		}
+		if calls = again; len(calls) == 0 || round+1 == maxRounds {
+			return
+		}
+	}
+}
+
+func send(ctx context.Context, node *redis.Client, calls []*call) {
+	for _, c := range calls {
+		c.cmd = redis.NewCmd(ctx, c.args...)
+	}
+	if len(calls) == 1 {
+		_ = node.Process(ctx, calls[0].cmd) // the command holds the error
+		return
+	}
+	pipe := node.Pipeline()
+	for _, c := range calls {
+		_ = pipe.Process(ctx, c.cmd)
+	}
+	_, _ = pipe.Exec(ctx) // each command holds its own error
+}
+
+// loadScripts gives a node all scripts.
+func loadScripts(ctx context.Context, node *redis.Client) error {
+	pipe := node.Pipeline()
+	for _, s := range scripts {
+		pipe.ScriptLoad(ctx, s.source)
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}

@@ -1,0 +1,278 @@
+package redisbroker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Claim settles what comes with it and leases jobs. §6, §16, §18, §19.
+//
+// On one server all queues are served by one script call, in one round trip
+// with the settle. In a Cluster each queue is asked for its part of Max at the
+// same time, and what that leaves is asked for again where more is known to be.
+func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+	if err := req.Check(); err != nil {
+		return broker.Claimed{}, err
+	}
+	var got broker.Claimed
+	batches := b.settleBatches(&req.Settle)
+	c := newClaim(&req, b.store.cluster == nil)
+	if len(c.queues) == 0 && len(batches) == 0 {
+		return got, broker.About(b.usable(ctx), "claim", "", "")
+	}
+	var ended error
+	for again := true; again; {
+		steps := c.steps()
+		settles := settleSteps(batches, nil)
+		late := func() { b.giveBack(&c.request, steps) }
+		if ended = b.run(ctx, late, append(settles, steps...)...); ended != nil {
+			break
+		}
+		if len(batches) > 0 {
+			got.Verdicts, got.SettleErr = verdicts(batches, &req.Settle)
+			batches = nil
+		}
+		again = c.read(b)
+	}
+	err := errors.Join(c.answer(&got), broker.About(ended, "claim", "", ""))
+	if err == nil && len(got.Jobs) == 0 && req.Max > 0 && req.Wait > 0 && req.Now.IsZero() {
+		return b.wait(ctx, &req, got)
+	}
+	return got, err
+}
+
+// claim is a claim under way: what has been asked of which queue.
+type claim struct {
+	request  claimant
+	together bool     // one call serves all queues
+	queues   []string // each once, in the order of the shares
+	left     int      // of Max
+	want     []int    // by share: what is left of its Max
+	asked    []int    // by share, in this round
+	shares   [][]any  // by share: what claim.lua gave, three elements for a job
+
+	// By place in queues:
+	ask     []*step // this round's call
+	dry     []bool  // nothing more to be had
+	more    []bool
+	due     []int64
+	errs    []error
+	queueOf []int // by share
+
+	at int64
+}
+
+// claimant is for whom jobs are leased.
+type claimant struct {
+	worker string
+	now    time.Time
+}
+
+func newClaim(req *broker.ClaimRequest, together bool) *claim {
+	n := len(req.Queues)
+	c := &claim{request: claimant{req.Worker, req.Now}, together: together, left: req.Max, want: make([]int, n), asked: make([]int, n), shares: make([][]any, n), queueOf: make([]int, n)}
+	places := make(map[string]int, n)
+	for i, share := range req.Queues {
+		at, ok := places[share.Queue]
+		if !ok {
+			at = len(c.queues)
+			places[share.Queue] = at
+			c.queues = append(c.queues, share.Queue)
+		}
+		c.queueOf[i], c.want[i] = at, share.Max
+	}
+	q := len(c.queues)
+	c.ask, c.dry, c.more, c.due, c.errs = make([]*step, q), make([]bool, q), make([]bool, q), make([]int64, q), make([]error, q)
+	return c
+}
+
+// steps are the calls of the next round: one for all queues, or one for each.
+// Those are given Max greedily, in the order of the shares: a share is asked
+// for what those before it leave if they get all they want. So the sum never
+// exceeds Max, and no share is served out of turn.
+func (c *claim) steps() []*step {
+	if c.together && len(c.queues) > 0 {
+		copy(c.asked, c.want)
+		c.ask[0] = c.step(c.left, c.queues...)
+		for i, asked := range c.asked {
+			c.ask[0].addShare(i, c.queueOf[i], asked)
+		}
+		return c.ask[:1]
+	}
+	left := c.left
+	for i := range c.want {
+		c.asked[i] = 0
+		if !c.dry[c.queueOf[i]] {
+			c.asked[i] = min(c.want[i], left)
+			left -= c.asked[i]
+		}
+	}
+	var steps []*step
+	for at, name := range c.queues {
+		s := c.step(0, name)
+		sum := 0
+		for i, asked := range c.asked {
+			if c.queueOf[i] == at && asked > 0 {
+				s.addShare(i, 0, asked)
+				sum += asked
+			}
+		}
+		s.args[1] = sum
+		c.ask[at] = nil
+		if sum > 0 || c.at == 0 { // the first round asks every queue, if only when its next job is due
+			c.ask[at] = s
+			steps = append(steps, s)
+		}
+	}
+	return steps
+}
+
+func (c *claim) step(most int, queues ...string) *step {
+	return &step{script: claimScript, queues: queues, now: nowArg(c.request.now), args: []any{c.request.worker, most}}
+}
+
+// addShare asks for jobs of the queue at a place of the step's.
+func (s *step) addShare(share, place, most int) {
+	s.args = append(s.args, place+1, most)
+	s.shares = append(s.shares, share)
+	s.places = append(s.places, place)
+}
+
+// read takes the answers of a round in. It reports whether another round can
+// bring more.
+func (c *claim) read(b *Broker) bool {
+	if c.together {
+		if len(c.queues) > 0 {
+			c.readStep(b, c.ask[0], 0)
+		}
+		return false
+	}
+	for at, s := range c.ask {
+		if s != nil {
+			c.readStep(b, s, at)
+		}
+	}
+	for i, want := range c.want {
+		if want > 0 && c.left > 0 && !c.dry[c.queueOf[i]] {
+			return true
+		}
+	}
+	return false
+}
+
+// readStep takes an answer in; the step's first queue is the claim's at that
+// place.
+func (c *claim) readStep(b *Broker, s *step, at int) {
+	c.at = max(c.at, s.at)
+	for n := range s.queues {
+		c.errs[at+n] = s.err
+		if s.err == nil && n < len(s.reply) {
+			status, _ := s.reply[n].([]any)
+			c.status(b, at+n, status)
+		}
+		c.dry[at+n] = c.errs[at+n] != nil || !c.more[at+n]
+	}
+	for n, share := range s.shares {
+		list := s.list(n)
+		c.shares[share] = append(c.shares[share], list...)
+		c.want[share] -= len(list) / 3
+		c.left -= len(list) / 3
+	}
+}
+
+// list is what the n-th share of a step was given.
+func (s *step) list(n int) []any {
+	if s.err != nil || len(s.queues)+n >= len(s.reply) {
+		return nil
+	}
+	list, _ := s.reply[len(s.queues)+n].([]any)
+	return list
+}
+
+// status reads how a queue answered.
+func (c *claim) status(b *Broker, at int, status []any) {
+	switch code := number(first(status)); {
+	case code == codeDone && len(status) == 3:
+		c.more[at], c.due[at] = number(status[1]) == 1, number(status[2])
+	case code == codeBuckets && len(status) == 2:
+		b.learn(c.queues[at], int(number(status[1])))
+		c.more[at], c.due[at] = true, -1
+	case code == codeNewer && len(status) == 2:
+		c.errs[at] = newerLayout(number(status[1]))
+	default: // no such queue, so nobody is registered in it
+		c.errs[at] = broker.ErrWorkerGone
+	}
+}
+
+// answer puts together what the rounds gave.
+func (c *claim) answer(got *broker.Claimed) error {
+	got.Now = moment(c.at)
+	n := 0
+	for _, list := range c.shares {
+		n += len(list) / 3
+	}
+	if n > 0 {
+		got.Jobs = make([]broker.Job, 0, n)
+	}
+	for i, list := range c.shares {
+		got.Jobs = c.request.records(got.Jobs, c.queues[c.queueOf[i]], list)
+	}
+	var errs []error
+	for at, name := range c.queues {
+		if err := c.errs[at]; err != nil {
+			errs = append(errs, broker.About(err, "claim", name, ""))
+			continue
+		}
+		got.More = got.More || c.more[at]
+		if due := moment(c.due[at]); !due.IsZero() && (got.NextDue.IsZero() || due.Before(got.NextDue)) {
+			got.NextDue = due
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// records adds the jobs of a list to jobs.
+func (c *claimant) records(jobs []broker.Job, queue string, list []any) []broker.Job {
+	for ; len(list) >= 3; list = list[3:] {
+		j := record(queue, text(list[0]), text(list[1]), text(list[2]), broker.StateActive)
+		j.Worker = c.worker
+		jobs = append(jobs, j)
+	}
+	return jobs
+}
+
+// giveBack releases jobs that came after their caller had gone.
+func (b *Broker) giveBack(to *claimant, steps []*step) {
+	var jobs []broker.Job
+	for _, s := range steps {
+		for n, place := range s.places {
+			jobs = to.records(jobs, s.queues[place], s.list(n))
+		}
+	}
+	b.release(to.worker, to.now, jobs)
+}
+
+// release puts jobs back to the front. When that fails they stay leased until
+// the worker notices that it holds jobs it does not know, or runs out. §7.
+func (b *Broker) release(worker string, now time.Time, jobs []broker.Job) {
+	if len(jobs) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	req := broker.SettleRequest{Now: now, Worker: worker, Items: make([]broker.Settlement, len(jobs))}
+	for i := range jobs {
+		req.Items[i] = broker.Settlement{Job: &jobs[i], Outcome: broker.Release()}
+	}
+	steps := settleSteps(b.settleBatches(&req), nil)
+	b.rounds(ctx, steps)
+	for _, s := range steps {
+		if s.err != nil {
+			b.log.Warn("jobs given to a claim that had ended could not be put back; their worker releases them with its next heartbeats",
+				"worker", worker, "queue", s.queues[0], "error", s.err)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package redisbroker
+
+import (
+	"log/slog"
+	"strings"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Config is how a Broker uses its store. The zero value is good.
+type Config struct {
+	// Prefix begins every key, so that several applications, or several
+	// environments of one, can share a server. Brokers that are to share
+	// queues use the same. It contains no braces. Defaults to "jobs".
+	Prefix string
+
+	// Buckets is the number of hashes over which the bodies of a queue's jobs
+	// are spread, from 1 to 64. It is fixed for a queue when the queue is made.
+	// More buckets cost some throughput and make a queue of millions of jobs
+	// easier to move between the nodes of a Cluster, a key at a time. Defaults
+	// to 16 on a Cluster, and otherwise to 1.
+	Buckets int
+
+	// Logger is told of what an operator should know: settings of the server
+	// that can lose jobs, leases that a lost reply left behind. Payloads,
+	// names of jobs and passwords are never logged. Defaults to slog.Default.
+	Logger *slog.Logger
+}
+
+const (
+	defaultPrefix  = "jobs"
+	clusterBuckets = 16
+	maxBuckets     = 64
+	maxPrefix      = 128
+	priorities     = broker.Priorities
+)
+
+// withDefaults checks a configuration and fills in what it leaves out.
+func (c Config) withDefaults(cluster bool) (Config, error) {
+	if c.Prefix == "" {
+		c.Prefix = defaultPrefix
+	}
+	if len(c.Prefix) > maxPrefix || strings.ContainsAny(c.Prefix, "{}") {
+		return c, broker.Invalid("prefix", "%.40q has a brace or over %d bytes; braces route keys in Redis Cluster", c.Prefix, maxPrefix)
+	}
+	if c.Buckets == 0 {
+		c.Buckets = 1
+		if cluster {
+			c.Buckets = clusterBuckets
+		}
+	}
+	if c.Buckets < 1 || c.Buckets > maxBuckets {
+		return c, broker.Invalid("buckets", "is %d; use 1 to %d", c.Buckets, maxBuckets)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c, nil
+}

@@ -1,0 +1,158 @@
+package redisbroker
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Bounds of one script call, which blocks the server while it runs. Longer
+// requests are sent as several calls in one round trip.
+const (
+	callJobs  = 1000
+	callBytes = 4 << 20
+)
+
+// Enqueue accepts or refuses each job on its own. §20. One round trip; in a
+// Cluster one for each node, at the same time.
+func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
+	if err := req.Check(); err != nil {
+		return nil, broker.About(err, "enqueue", "", "")
+	}
+	receipts := make([]broker.Receipt, len(req.Jobs))
+	batches := make(map[string]*enqueueBatch, 1)
+	var calls []*enqueueBatch
+	for i := range req.Jobs {
+		j := &req.Jobs[i]
+		receipts[i] = broker.Receipt{Queue: j.Queue, ID: j.ID}
+		if err := j.Check(broker.Limits{}); err != nil {
+			receipts[i].Err = err
+			continue
+		}
+		batch := batches[j.Queue]
+		if batch == nil || batch.full() {
+			batch = newEnqueueBatch(j.Queue, min(len(req.Jobs)-i, callJobs))
+			batches[j.Queue] = batch
+			calls = append(calls, batch)
+		}
+		batch.add(i, j)
+	}
+	if len(calls) == 0 {
+		return receipts, broker.About(b.usable(ctx), "enqueue", "", "")
+	}
+	steps := make([]*step, len(calls))
+	for i, batch := range calls {
+		steps[i] = batch.step(nowArg(req.Now))
+	}
+	if err := b.run(ctx, nil, steps...); err != nil {
+		return nil, broker.About(err, "enqueue", "", "")
+	}
+	var failed error
+	known := len(calls) < len(receipts)
+	for i, batch := range calls {
+		if err := steps[i].err; err != nil {
+			failed = err
+			batch.fail(receipts, err)
+		} else {
+			known = true
+			batch.receive(receipts, req, steps[i])
+		}
+	}
+	if failed != nil && !known {
+		return nil, broker.About(failed, "enqueue", "", "")
+	}
+	return receipts, nil
+}
+
+// enqueueBatch is the part of a request that goes into one script call.
+type enqueueBatch struct {
+	queue string
+	items []int // places in the request
+	texts *arena
+}
+
+func newEnqueueBatch(queue string, jobs int) *enqueueBatch {
+	return &enqueueBatch{queue: queue, items: make([]int, 0, jobs), texts: newArena(3*jobs, 320*jobs)}
+}
+
+func (e *enqueueBatch) full() bool {
+	return len(e.items) >= callJobs || len(e.texts.buf) >= callBytes
+}
+
+// add writes a job's ID, options and body: enqueue.lua says in which form.
+func (e *enqueueBatch) add(i int, j *broker.NewJob) {
+	e.items = append(e.items, i)
+	t := e.texts
+	t.add(j.ID)
+	u := &j.Body.Unique
+	if j.Delay == 0 && j.RunAt.IsZero() && j.Body.Priority == broker.PriorityNormal && u.Key == "" && j.Body.Key == "" {
+		t.add("")
+	} else {
+		t.buf = append(t.buf, '0'+byte(j.Body.Priority))
+		switch {
+		case j.Delay > 0:
+			t.buf = strconv.AppendInt(append(t.buf, 'd'), broker.DurationMicros(j.Delay), 10)
+		case !j.RunAt.IsZero():
+			t.buf = strconv.AppendInt(append(t.buf, 'a'), broker.Micros(j.RunAt), 10)
+		default:
+			t.buf = append(t.buf, 'n')
+		}
+		t.buf = append(t.buf, '\n', '0'+byte(u.Mode))
+		t.buf = strconv.AppendInt(t.buf, broker.DurationMicros(u.TTL), 10)
+		t.buf = append(append(t.buf, '\n'), u.Key...)
+		t.buf = append(append(t.buf, '\n'), j.Body.Key...)
+		t.cut()
+	}
+	t.buf = broker.AppendBody(t.buf, &j.Body)
+	t.cut()
+}
+
+func (e *enqueueBatch) step(now string) *step {
+	return &step{script: enqueueScript, queues: []string{e.queue}, create: true, now: now,
+		args: e.texts.appendTo(make([]any, 0, 3*len(e.items)))}
+}
+
+func (e *enqueueBatch) fail(receipts []broker.Receipt, err error) {
+	for _, i := range e.items {
+		receipts[i].Err = broker.About(err, "enqueue", e.queue, receipts[i].ID)
+	}
+}
+
+// receive reads the refusals; every other job was accepted.
+func (e *enqueueBatch) receive(receipts []broker.Receipt, req broker.EnqueueRequest, s *step) {
+	now, up := s.at, s.at
+	if !req.Now.IsZero() {
+		up = broker.Micros(req.Now)
+	}
+	for _, i := range e.items {
+		r, j := &receipts[i], &req.Jobs[i]
+		r.State = broker.StatePending
+		due := broker.Micros(j.RunAt)
+		if j.Delay > 0 {
+			due = up + broker.DurationMicros(j.Delay)
+		}
+		if due > now {
+			r.State, r.RunAt = broker.StateScheduled, broker.FromMicros(due)
+		}
+	}
+	for refusal := s.reply; len(refusal) >= 3; refusal = refusal[3:] {
+		n := number(refusal[0]) - 1
+		if n < 0 || n >= int64(len(e.items)) {
+			continue
+		}
+		r := &receipts[e.items[n]]
+		r.State, r.RunAt = broker.StateNone, time.Time{}
+		err := broker.ErrDuplicate
+		switch number(refusal[1]) {
+		case 1:
+			r.Holder = r.ID
+		case 2:
+			err = broker.ErrQueueFull
+		case 3:
+			r.Holder = text(refusal[2])
+		}
+		r.Err = broker.About(err, "enqueue", r.Queue, r.ID)
+	}
+}

@@ -1,0 +1,64 @@
+package redisbroker
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// notApplied lists the server's refusals that come before a command, or a
+// script's first write, has done anything. OOM, READONLY, MISCONF and
+// NOREPLICAS can also come from inside a script, but the server allows itself
+// that only before the script's first write.
+var notApplied = []string{
+	"NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CROSSSLOT", "CLUSTERDOWN", "MASTERDOWN", "LOADING", "READONLY", "OOM",
+	"MISCONF", "NOREPLICAS", "BUSY", "NOAUTH", "WRONGPASS", "NOPERM", "DENIED", "ERR max number of clients",
+}
+
+// classify says of a client's error whether the call was certainly not
+// applied, by wrapping it in broker.ErrUnavailable. Whatever else comes of the
+// network leaves that open.
+func classify(err error) error {
+	if err == nil || errors.Is(err, redis.Nil) {
+		return nil
+	}
+	if refused(err) {
+		return notSent(err)
+	}
+	return err
+}
+
+func notSent(err error) error {
+	if errors.Is(err, broker.ErrUnavailable) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
+}
+
+func refused(err error) bool {
+	var dial *net.OpError
+	if errors.As(err, &dial) && dial.Op == "dial" {
+		return true
+	}
+	if errors.Is(err, redis.ErrPoolTimeout) || errors.Is(err, redis.ErrPoolExhausted) || errors.Is(err, redis.ErrClosed) {
+		return true
+	}
+	var reply redis.Error
+	if !errors.As(err, &reply) {
+		return false
+	}
+	text := reply.Error()
+	for _, code := range notApplied {
+		// Before version 7 the error of a command inside a script stands at the
+		// end of the script's own: "ERR Error running script …: -OOM command …".
+		if strings.HasPrefix(text, code) || strings.HasPrefix(text, "ERR Error running script") && strings.Contains(text, ": -"+code+" ") {
+			return true
+		}
+	}
+	return false
+}

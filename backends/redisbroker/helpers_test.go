@@ -1,0 +1,94 @@
+package redisbroker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// client is a client of the shared test server.
+func client(tb testing.TB) *redis.Client {
+	tb.Helper()
+	o, err := redis.ParseURL(testenv.Redis(tb))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c := redis.NewClient(o)
+	tb.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// clusterClient is a client of the shared test Cluster.
+func clusterClient(tb testing.TB) *redis.ClusterClient {
+	tb.Helper()
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: testenv.RedisCluster(tb)})
+	tb.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// open makes a broker with a prefix of its own.
+func open(tb testing.TB, client redis.UniversalClient) *Broker {
+	tb.Helper()
+	return openAs(tb, client, Config{Prefix: testenv.Name(tb)})
+}
+
+func openAs(tb testing.TB, client redis.UniversalClient, config Config) *Broker {
+	tb.Helper()
+	b, err := New(tb.Context(), client, config)
+	if err != nil {
+		tb.Fatalf("New: %v", err)
+	}
+	tb.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			tb.Errorf("Close: %v", err)
+		}
+	})
+	return b
+}
+
+// at is a virtual time, n seconds into the tests'.
+func at(n int) time.Time { return time.Unix(1_800_000_000+int64(n), 0).UTC() }
+
+func job(queue, id string) broker.NewJob {
+	return broker.NewJob{Queue: queue, ID: id, Body: broker.Body{Type: "work", Payload: []byte("payload of " + id), Priority: broker.PriorityNormal, MaxRetries: 3}}
+}
+
+func enqueue(tb testing.TB, b *Broker, jobs ...broker.NewJob) {
+	tb.Helper()
+	receipts, err := b.Enqueue(tb.Context(), broker.EnqueueRequest{Now: at(0), Jobs: jobs})
+	if err != nil {
+		tb.Fatalf("Enqueue: %v", err)
+	}
+	for _, r := range receipts {
+		if r.Err != nil {
+			tb.Fatalf("Enqueue of %s: %v", r.ID, r.Err)
+		}
+	}
+}
+
+func register(tb testing.TB, b *Broker, worker string, queues ...string) {
+	tb.Helper()
+	got, err := b.Renew(tb.Context(), broker.RenewRequest{Now: at(0), Worker: worker, Queues: queues, Lease: time.Minute, Register: true})
+	if err != nil || got.Lost {
+		tb.Fatalf("Renew of %s: lost %v, %v", worker, got.Lost, err)
+	}
+}
+
+func claimAt(tb testing.TB, b *Broker, now time.Time, worker string, max int, queues ...string) broker.Claimed {
+	tb.Helper()
+	req := broker.ClaimRequest{Now: now, Worker: worker, Max: max}
+	for _, q := range queues {
+		req.Queues = append(req.Queues, broker.Share{Queue: q, Max: max})
+	}
+	got, err := b.Claim(tb.Context(), req)
+	if err != nil {
+		tb.Fatalf("Claim: %v", err)
+	}
+	return got
+}

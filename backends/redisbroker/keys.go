@@ -1,0 +1,66 @@
+package redisbroker
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The keys of a queue, by the names that scripts give them in their headers.
+// The package comment says what each holds. r* stands for the four ready
+// lists, b* for the body buckets, which come last.
+var keyNames = []string{"m", "h", "a", "w", "wi", "k", "s", "x", "n", "c", "u", "i", "ids",
+	"z", "y", "d", "f", "g", "l", "v", "t", "r*", "b*"}
+
+// queue is what this process knows of a queue: its keys, which depend on the
+// number of body buckets. It is immutable; a queue that turns out to be laid
+// out differently gets another one.
+type queue struct {
+	name    string
+	buckets int
+	keys    [][]any // by place in keyNames, as arguments of a command
+	channel string  // for events
+}
+
+func newQueue(prefix, name string, buckets int) *queue {
+	base := prefix + ":{" + name + "}:"
+	q := &queue{name: name, buckets: buckets, keys: make([][]any, len(keyNames)), channel: base + "e"}
+	for i, key := range keyNames {
+		switch key {
+		case "r*":
+			for p := 1; p <= priorities; p++ {
+				q.keys[i] = append(q.keys[i], base+"r"+strconv.Itoa(p))
+			}
+		case "b*":
+			for n := range buckets {
+				q.keys[i] = append(q.keys[i], base+"b"+strconv.Itoa(n))
+			}
+		default:
+			q.keys[i] = []any{base + key}
+		}
+	}
+	return q
+}
+
+// key is the one key of this name.
+func (q *queue) key(name string) string {
+	return q.keys[slices.Index(keyNames, name)][0].(string)
+}
+
+// bucketOf is the place of the bucket that holds a job's body, as
+// lib/bodies.lua computes it: claims learn IDs only inside the script.
+func (q *queue) bucketOf(id string) int {
+	if q.buckets == 1 {
+		return 0
+	}
+	h := 0
+	for i := max(0, len(id)-8); i < len(id); i++ {
+		h = (h*31 + int(id[i])) % 65536
+	}
+	return h % q.buckets
+}
+
+// queueOfChannel is the queue whose events a channel carries.
+func queueOfChannel(prefix, channel string) string {
+	return strings.TrimSuffix(strings.TrimPrefix(channel, prefix+":{"), "}:e")
+}

@@ -1,0 +1,54 @@
+package redisbroker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Reclaim ends workers that ran out and leases their jobs to the caller. The
+// queues are asked in turn, so that the sum keeps to Max. §8.
+func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker.Claimed, error) {
+	if err := req.Check(); err != nil {
+		return broker.Claimed{}, err
+	}
+	var got broker.Claimed
+	var errs []error
+	for _, name := range distinct(req.Queues) {
+		if len(got.Jobs) >= req.Max {
+			got.More = true // nothing is known of the rest
+			break
+		}
+		s := &step{script: reclaimScript, queues: []string{name}, now: nowArg(req.Now), args: []any{req.Worker, req.Max - len(got.Jobs)}}
+		late := func() { b.release(req.Worker, req.Now, reclaimed(s, &req)) }
+		if err := b.run(ctx, late, s); err != nil {
+			return got, broker.About(errors.Join(append(errs, err)...), "reclaim", "", "")
+		}
+		switch {
+		case s.err != nil:
+			errs = append(errs, broker.About(s.err, "reclaim", name, ""))
+		case s.code != codeDone:
+			errs = append(errs, broker.About(broker.ErrWorkerGone, "reclaim", name, ""))
+		default:
+			got.Now = later(got.Now, moment(s.at))
+			got.More = got.More || number(first(s.reply)) == 1
+			got.Jobs = append(got.Jobs, reclaimed(s, &req)...)
+		}
+	}
+	return got, errors.Join(errs...)
+}
+
+// reclaimed reads the jobs of an answer.
+func reclaimed(s *step, req *broker.ReclaimRequest) []broker.Job {
+	if s.err != nil || s.code != codeDone || len(s.reply) == 0 {
+		return nil
+	}
+	var jobs []broker.Job
+	for list := s.reply[1:]; len(list) >= 4; list = list[4:] {
+		j := record(s.queues[0], text(list[0]), text(list[1]), text(list[2]), broker.StateActive)
+		j.Worker, j.CancelRequested = req.Worker, number(list[3]) == 1
+		jobs = append(jobs, j)
+	}
+	return jobs
+}

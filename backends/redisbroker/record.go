@@ -1,0 +1,59 @@
+package redisbroker
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// createdSize is how many bytes of a stored body are the time at which the job
+// was created: µs, most significant byte first.
+const createdSize = 8
+
+// record makes a job of its stored body and head. A body or head that cannot
+// be read breaks this job and no other.
+func record(queue, id, body, head string, state broker.State) broker.Job {
+	j := broker.Job{Queue: queue, ID: id, State: state}
+	if len(body) < createdSize {
+		j.Broken = fmt.Errorf("%w: stored body", broker.ErrMalformed)
+		return j
+	}
+	p := []byte(body) // the caller's own
+	j.CreatedAt = broker.FromMicros(int64(binary.BigEndian.Uint64(p)))
+	var err error
+	if j.Body, err = broker.ParseBody(p[createdSize:]); err != nil {
+		j.Broken = err
+	}
+	if head != "" {
+		var stored broker.State
+		if stored, j.Head, err = broker.ParseHead([]byte(head)); err != nil && j.Broken == nil {
+			j.Broken = err
+		}
+		if state == broker.StateNone {
+			j.State = stored
+		}
+	}
+	return j
+}
+
+// text is a bulk string of an answer; what is none reads as "".
+func text(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+// number is an integer of an answer; what is none reads as 0.
+func number(v any) int64 {
+	n, _ := v.(int64)
+	return n
+}
+
+// moment is a time in an answer; -1 stands for none.
+func moment(us int64) time.Time {
+	if us < 0 {
+		return time.Time{}
+	}
+	return broker.FromMicros(us)
+}

@@ -1,0 +1,176 @@
+-- claim: lease jobs to a worker, from the shares of a claim in their order.
+--
+-- KEYS   m s v h a k u z y r* t b*   (a block for each queue)
+-- ARGV   now; queues; buckets of each; worker; most jobs; then per share: the
+--        number of its queue, its most jobs
+-- Reply  {0, now, then per queue: a refusal, or {0, 1 when more is left, next
+--        due time or -1}; then per share, per job: id, body, head}
+-- @include clock
+-- @include open
+-- @include read
+-- @include unhold
+-- @include wake
+
+local BYTES = 8388608 -- of bodies and heads in one answer, but always one job
+local PROMOTED = 1000 -- due jobs moved in one call, per queue
+local VOIDS = 1000    -- void entries dropped in one call, per queue
+
+local worker, most = ARGV[first], tonumber(ARGV[first + 1])
+local queues = {}
+for i = 1, tonumber(ARGV[2]) do
+  local q, m = open('paused', 'void', 'big')
+  if not q.refused and redis.call('HEXISTS', q.s, worker) == 0 then q.refused = {GONE} end
+  q.paused = m[3] == '1'
+  q.void, q.dropped = tonumber(m[4] or 0), 0
+  q.big = math.max(1, tonumber(m[5] or 1))
+  q.leased, q.drained = 0, {}
+  queues[i] = q
+end
+
+-- promote moves due jobs to the back of the ready lists, earliest first.
+local function promote(q)
+  q.due = next_due(q)
+  if not q.due or q.due > now then return end
+  local limit = int(now)
+  local z = redis.call('ZRANGEBYSCORE', q.z, '-inf', limit, 'WITHSCORES', 'LIMIT', 0, PROMOTED)
+  local y = redis.call('ZRANGEBYSCORE', q.y, '-inf', limit, 'WITHSCORES', 'LIMIT', 0, PROMOTED)
+  local lists, out, i, j = {{}, {}, {}, {}}, {z = {}, y = {}}, 1, 1
+  for _ = 1, PROMOTED do
+    local entry, from
+    if z[i] and (not y[j] or tonumber(z[i + 1]) <= tonumber(y[j + 1])) then
+      entry, from, i = z[i], 'z', i + 2
+    elseif y[j] then
+      entry, from, j = y[j], 'y', j + 2
+    else
+      break
+    end
+    local list = lists[string.byte(entry) - 48]
+    list[#list + 1] = entry
+    out[from][#out[from] + 1] = entry
+  end
+  if #out.z > 0 then redis.call('ZREM', q.z, unpack(out.z)) end
+  if #out.y > 0 then redis.call('ZREM', q.y, unpack(out.y)) end
+  for p = 1, 4 do
+    if #lists[p] > 0 then redis.call('LPUSH', q.r[p], unpack(lists[p])) end
+  end
+  q.due = next_due(q)
+end
+
+-- valid drops the entries that operators made void.
+local function valid(q, entries)
+  local counts = redis.call('HMGET', q.v, unpack(entries))
+  local kept, left = {}, {}
+  for i = 1, #entries do
+    local e = entries[i]
+    local n = left[e] or tonumber(counts[i] or 0)
+    if n == 0 then
+      kept[#kept + 1] = e
+    else
+      left[e] = n - 1
+      q.dropped = q.dropped + 1
+      if n == 1 then redis.call('HDEL', q.v, e) else redis.call('HINCRBY', q.v, e, -1) end
+    end
+  end
+  return kept
+end
+
+local room, total = BYTES, 0
+local leases = {}
+
+-- lease records the worker as the holder of popped jobs and adds them to the
+-- answer. The lease is priority .. epoch .. ":" .. worker .. "\n" .. index,
+-- where the index is what the job's end has to free, mostly nothing.
+local function lease(q, entries, jobs)
+  local ids, marks = {}, {}
+  for i = 1, #entries do
+    local e = entries[i]
+    local colon = string.find(e, ':', 3, true)
+    ids[i], marks[i] = string.sub(e, colon + 1), string.sub(e, 1, colon)
+  end
+  local found, heads = bodies(q, ids), {}
+  if q.heads == nil then q.heads = redis.call('HLEN', q.h) > 1 end
+  if q.heads then heads = redis.call('HMGET', q.h, unpack(ids)) end
+  local set, s, n = {}, 0, #jobs
+  for i = 1, #ids do
+    local id, body, head = ids[i], found[i], heads[i] or ''
+    if body then
+      local mark = marks[i]
+      local value = leases[mark]
+      if not value then
+        value = mark .. worker .. '\n'
+        leases[mark] = value
+      end
+      if string.byte(body, 10) ~= 0 then
+        local index = index_of(body)
+        if #index ~= 2 or string.byte(index) ~= 2 * PRIORITY then
+          value = value .. index
+          if string.byte(index) == 2 * UNIQUE_KEY + 1 then
+            local f = parse_index(index)
+            if f[UNIQUE_MODE] == UNTIL_STARTED then unhold(q, f, id) end
+          end
+        end
+      end
+      set[s + 1], set[s + 2], s = id, value, s + 2
+      jobs[n + 1], jobs[n + 2], jobs[n + 3], n = id, body, head, n + 3
+      room = room - #body - #head
+    end
+  end
+  if s > 0 then redis.call('HSET', q.a, unpack(set)) end
+  q.leased, total = q.leased + s / 2, total + s / 2
+  return s / 2
+end
+
+-- take serves one share. It ends early at a bound of the call.
+local function take(q, want, jobs)
+  for p = 1, 4 do
+    while want > 0 and not q.drained[p] do
+      local n = math.min(want, math.floor(room / q.big))
+      if n < 1 then
+        if total > 0 then return end
+        n = 1
+      end
+      local entries = redis.call('RPOP', q.r[p], n) or {}
+      if #entries < n then q.drained[p] = true end
+      if #entries > 0 and q.void > q.dropped then entries = valid(q, entries) end
+      if #entries > 0 then want = want - lease(q, entries, jobs) end
+      if q.dropped >= VOIDS then return end
+    end
+  end
+end
+
+for _, q in ipairs(queues) do
+  if not q.refused and not q.paused then promote(q) end
+end
+local shares = {}
+for at = first + 2, #ARGV, 2 do
+  local q, jobs = queues[tonumber(ARGV[at])], {}
+  if not q.refused and not q.paused then
+    take(q, math.min(most - total, tonumber(ARGV[at + 1])), jobs)
+  end
+  shares[#shares + 1] = jobs
+end
+
+local reply = {0, now}
+for i, q in ipairs(queues) do
+  if q.refused then
+    reply[i + 2] = q.refused
+  else
+    if q.leased > 0 then redis.call('HINCRBY', q.k, worker, q.leased) end
+    if q.dropped > 0 then redis.call('HINCRBY', q.m, 'void', -q.dropped) end
+    local more = 0
+    if not q.paused then
+      local ready = q.dropped - q.void
+      for p = 1, 4 do
+        if not q.drained[p] then ready = ready + redis.call('LLEN', q.r[p]) end
+      end
+      if ready > 0 or (q.due and q.due <= now) then more = 1 end
+    end
+    -- The token says that something is claimable now: it goes when the last
+    -- job does, so that no wait ends in vain.
+    redis.call('DEL', q.t)
+    if more == 1 then redis.call('LPUSH', q.t, '1') end
+    reply[i + 2] = {0, more, q.due or -1}
+  end
+end
+for _, jobs in ipairs(shares) do reply[#reply + 1] = jobs end
+return reply

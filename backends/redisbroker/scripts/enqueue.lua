@@ -1,0 +1,151 @@
+-- enqueue: accept new jobs of one queue, each on its own, in order.
+--
+-- KEYS   m ids u i z y l r* t b*
+-- ARGV   now; 1; buckets; then per job: id, options, body. Options are empty
+--        for a pending job of normal priority with no names, otherwise
+--        priority .. when .. "\n" .. mode .. ttl .. "\n" .. unique key ..
+--        "\n" .. key, where when is "n", "d" .. delay or "a" .. time
+-- Reply  {0, now, then per job refused: its number, why, holder}
+--        why: 1 ID exists, 2 queue full, 3 unique key held
+-- @include clock
+-- @include open
+-- @include read
+-- @include wake
+
+local q, m = open('paused', 'depth', 'void', 'big')
+if q.refused then return q.refused end
+q.paused = m[3] == '1'
+local depth, big = tonumber(m[4] or 0), tonumber(m[6] or 0)
+
+local ids, total = {}, 0
+for at = first, #ARGV, 3 do
+  total = total + 1
+  ids[total] = ARGV[at]
+end
+local exists = bodies(q, ids)
+local remembered = {}
+if redis.call('HLEN', q.ids) > 0 then remembered = redis.call('HMGET', q.ids, unpack(ids)) end
+local room
+if depth > 0 then
+  local void = tonumber(m[5] or 0)
+  room = depth + void - (redis.call('ZCARD', q.z) - 1)
+  for p = 1, 4 do room = room - redis.call('LLEN', q.r[p]) end
+end
+
+-- checks: every job, before the first write
+local created = {}
+do
+  local rest = up
+  for i = 8, 1, -1 do
+    created[i] = rest % 256
+    rest = math.floor(rest / 256)
+  end
+  created = string.char(unpack(created))
+end
+local reply, seen, keys = {0, now}, {}, {}
+local store, ready, later, index = {}, {{}, {}, {}, {}}, {}, {}
+local held, windows = {}, {}
+local longest, earliest = big, nil
+
+local function refuse(i, why, holder)
+  local n = #reply
+  reply[n + 1], reply[n + 2], reply[n + 3] = i, why, holder
+end
+
+-- accept_named takes a job with options: a time, a priority, names.
+local function accept_named(i, id, options)
+  local priority, when, at, mode, ttl, unique, key =
+    string.match(options, '^(%d)(%a)(%d*)\n(%d)(%d*)\n([^\n]*)\n(.*)$')
+  local time
+  if when == 'd' then time = up + tonumber(at) elseif when == 'a' then time = tonumber(at) end
+  if unique ~= '' then
+    local holder = keys[unique] or redis.call('HGET', q.u, unique)
+    if holder then
+      local colon = string.find(holder, ':', 1, true)
+      local till = tonumber(string.sub(holder, 2, colon - 1))
+      if till == 0 or till > now then
+        refuse(i, 3, string.sub(holder, colon + 1))
+        return false
+      end
+    end
+    local till = '0'
+    if tonumber(ttl) > 0 then till = int(up + tonumber(ttl)) end
+    keys[unique] = mode .. till .. ':' .. id
+    held[#held + 1] = unique
+    held[#held + 1] = keys[unique]
+    if mode == '2' then
+      windows[#windows + 1] = till
+      windows[#windows + 1] = 'u' .. unique
+    end
+  end
+  if key ~= '' then
+    index[#index + 1] = '0'
+    index[#index + 1] = key .. '\0' .. id
+  end
+  local entry = priority .. '0:' .. id
+  if time and time > now then
+    later[#later + 1] = int(time)
+    later[#later + 1] = entry
+    if not earliest or time < earliest then earliest = time end
+  else
+    local list = ready[tonumber(priority)]
+    list[#list + 1] = entry
+  end
+  return true
+end
+
+local normal = ready[2]
+for i = 1, total do
+  local id = ids[i]
+  if exists[i] or seen[id] or (remembered[i] and tonumber(remembered[i]) > now) then
+    refuse(i, 1, '')
+  elseif room and room < 1 then
+    refuse(i, 2, '')
+  else
+    local at = first + 3 * i - 3
+    local options, ok = ARGV[at + 1], true
+    if options == '' then normal[#normal + 1] = '20:' .. id else ok = accept_named(i, id, options) end
+    if ok then
+      seen[id] = true
+      local body = ARGV[at + 2]
+      local n = #store
+      store[n + 1], store[n + 2] = id, created .. body
+      if #body > longest then longest = #body end
+      if room then room = room - 1 end
+    end
+  end
+end
+if #store == 0 then return reply end
+
+-- effects
+if q.buckets == 1 then
+  redis.call('HSET', q.b[1], unpack(store))
+else
+  local lists = {}
+  for i = 1, #store, 2 do
+    local b = bucket(store[i], q.buckets)
+    local list = lists[b] or {}
+    lists[b] = list
+    list[#list + 1] = store[i]
+    list[#list + 1] = store[i + 1]
+  end
+  for b, list in pairs(lists) do redis.call('HSET', q.b[b], unpack(list)) end
+end
+if longest > big then redis.call('HSET', q.m, 'big', longest) end
+if #held > 0 then redis.call('HSET', q.u, unpack(held)) end
+if #windows > 0 then redis.call('ZADD', q.l, unpack(windows)) end
+if #index > 0 then redis.call('ZADD', q.i, unpack(index)) end
+local woken = false
+if #later > 0 then
+  local before = next_due(q)
+  woken = not before or earliest < before
+  redis.call('ZADD', q.z, unpack(later))
+end
+for p = 1, 4 do
+  if #ready[p] > 0 then
+    redis.call('LPUSH', q.r[p], unpack(ready[p]))
+    woken = true
+  end
+end
+if woken then wake(q) end
+return reply

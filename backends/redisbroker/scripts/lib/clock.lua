@@ -1,0 +1,14 @@
+-- now is the time rounded down, to compare with; up is it rounded up, to store.
+local now, up
+if ARGV[1] == '0' then
+  local t = redis.call('TIME')
+  now = t[1] * 1000000 + t[2]
+  up = now
+else
+  local t = tonumber(ARGV[1])
+  now, up = math.floor(t), math.ceil(t)
+end
+
+-- int writes a number for a command or a stored form: Lua's own conversion
+-- turns sixteen digits into an exponent.
+local function int(n) return string.format('%.0f', n) end

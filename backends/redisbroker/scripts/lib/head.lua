@@ -1,0 +1,12 @@
+-- States, as package broker numbers them.
+local PENDING, SCHEDULED, ACTIVE, RETRY, COMPLETED, DEAD, CANCELLED = 1, 2, 3, 4, 5, 6, 7
+
+-- moved is a stored head (false for a fresh job) with another epoch, state and
+-- end, and with some more deliveries.
+local function moved(head, epoch, state, finished, delivered)
+  local from = int(epoch) .. ',' .. state .. ',' .. finished .. ','
+  local n, rest
+  if head then n, rest = string.match(head, '^%d+,%d+,%d+,(%d+)(,.*)$') end
+  if not n then return from .. delivered .. ',0,0,0;' end
+  return from .. int(tonumber(n) + delivered) .. rest
+end

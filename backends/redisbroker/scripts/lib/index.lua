@@ -1,0 +1,50 @@
+-- uvarint reads the number at byte i of s; it returns the number and the place
+-- behind it, or nothing when s ends before.
+local function uvarint(s, i)
+  local n, unit = 0, 1
+  while true do
+    local c = string.byte(s, i)
+    if not c then return nil end
+    i = i + 1
+    if c < 128 then return n + c * unit, i end
+    n = n + (c - 128) * unit
+    unit = unit * 128
+  end
+end
+
+-- Fields of a body's index (package broker, body.go). Numbers are stored
+-- doubled (zigzag).
+local UNIQUE_KEY, UNIQUE_MODE, UNIQUE_TTL, KEY, GIVEN, PRIORITY = 1, 2, 3, 4, 5, 6
+local UNTIL_STARTED, WINDOW = 2, 4 -- values of UNIQUE_MODE, doubled
+
+-- fields reads the fields of s from byte i to byte j, up to field number last.
+local function fields(s, i, j, last)
+  local f = {}
+  while i <= j do
+    local tag, v
+    tag, i = uvarint(s, i)
+    if not tag then break end
+    v, i = uvarint(s, i)
+    if not v then break end
+    local number = math.floor(tag / 2)
+    if number > last then break end
+    if tag % 2 == 1 then
+      f[number] = string.sub(s, i, i + v - 1)
+      i = i + v
+    else
+      f[number] = v
+    end
+  end
+  return f
+end
+
+-- index_of cuts the index out of a stored body: eight bytes of creation time,
+-- a version, the length of the index, the index. It returns the index and the
+-- place behind it.
+local function index_of(body)
+  local size, at = uvarint(body, 10)
+  if not size or at + size - 1 > #body then return '', #body + 1 end
+  return string.sub(body, at, at + size - 1), at + size
+end
+
+local function parse_index(index) return fields(index, 1, #index, PRIORITY) end

@@ -1,0 +1,27 @@
+-- Why a script does nothing to a queue: the first element of its answer.
+local LAYOUT = 1
+local ABSENT, BUCKETS, NEWER, GONE, GAP, BUSY = 1, 2, 3, 4, 5, 6
+
+-- open names the keys of the call's next queue and reads its record: the
+-- fields named, behind the layout version and the number of buckets. With
+-- q.refused set, the queue may not be touched.
+local opened, offset = 0, 0
+local function open(...)
+  opened = opened + 1
+  local n = tonumber(ARGV[2 + opened])
+  local q
+  q, offset = names(offset, n)
+  q.buckets = n
+  local m = redis.call('HMGET', q.m, 'v', 'B', ...)
+  if not m[1] then
+    q.refused = {ABSENT}
+  elseif tonumber(m[1]) > LAYOUT then
+    q.refused = {NEWER, tonumber(m[1])}
+  elseif tonumber(m[2]) ~= n then
+    q.refused = {BUCKETS, tonumber(m[2])}
+  end
+  return q, m
+end
+
+-- first is the place of the first argument behind those every script has.
+local first = 3 + tonumber(ARGV[2])

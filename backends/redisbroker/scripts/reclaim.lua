@@ -1,0 +1,127 @@
+-- reclaim: end workers that ran out, and lease what they held to the caller.
+-- n holds ended workers with leases left; m's field scan is how far the search
+-- of the active jobs for them has come. A worker that joins n starts the search
+-- anew, so that at its end nothing of anybody in n is left.
+--
+-- KEYS   m w wi k s x n a h c l b*
+-- ARGV   now; 1; buckets; worker; most jobs
+-- Reply  {0, now, 1 when more is left, then per job: id, body, head, 1 if asked
+--        to cancel}; a refusal; {GONE} when the caller itself is over
+-- @include clock
+-- @include open
+-- @include worker
+-- @include head
+-- @include read
+
+local BYTES = 8388608 -- of bodies and heads in one answer, but always one job
+local ENDED = 100     -- workers ended in one call
+local STEPS = 10      -- of the search in one call
+
+local q, m = open('scan', 'big')
+if q.refused then return q.refused end
+local worker, most = ARGV[first], tonumber(ARGV[first + 1])
+local alive = redis.call('ZSCORE', q.w, worker)
+if redis.call('HEXISTS', q.s, worker) == 0 or not alive or tonumber(alive) <= now then return {GONE} end
+
+local cursor = m[3] or '0'
+local late = redis.call('ZRANGEBYSCORE', q.w, '-inf', int(now), 'LIMIT', 0, ENDED)
+for _, id in ipairs(late) do
+  redis.call('ZREM', q.w, id)
+  redis.call('HDEL', q.s, id)
+  redis.call('HDEL', q.wi, id)
+  bury(q, id)
+  if tonumber(redis.call('HGET', q.k, id) or 0) > 0 then
+    redis.call('HSET', q.n, id, int(up))
+    cursor = '0'
+  else
+    redis.call('HDEL', q.k, id)
+  end
+end
+
+local ended, left = {}, 0
+for _, id in ipairs(redis.call('HKEYS', q.n)) do
+  local held = tonumber(redis.call('HGET', q.k, id) or 0)
+  if held > 0 then
+    ended[id] = held
+    left = left + 1
+  else
+    redis.call('HDEL', q.n, id)
+  end
+end
+
+local reply, taken, room = {0, now, 0}, 0, BYTES
+local big = math.max(1, tonumber(m[4] or 1))
+
+-- take leases the jobs with these leases of ended workers to the caller.
+local function take(ids, leases)
+  local stored, heads = bodies(q, ids), redis.call('HMGET', q.h, unpack(ids))
+  local asked, set, moves = {}, {}, {}
+  if redis.call('HLEN', q.c) > 0 then asked = redis.call('HMGET', q.c, unpack(ids)) end
+  redis.call('HDEL', q.a, unpack(ids))
+  for i, id in ipairs(ids) do
+    local priority, epoch, by, index = holder(leases[i])
+    ended[by] = ended[by] - 1
+    if ended[by] == 0 then left = left - 1 end
+    local head = moved(heads[i], epoch + 1, ACTIVE, '0', 0)
+    moves[#moves + 1] = id
+    moves[#moves + 1] = head
+    set[#set + 1] = id
+    set[#set + 1] = priority .. int(epoch + 1) .. ':' .. worker .. '\n' .. index
+    if asked[i] then redis.call('HSET', q.c, id, worker) end
+    local n, body = #reply, stored[i] or ''
+    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, body, head, asked[i] and 1 or 0
+    room = room - #body - #head
+  end
+  redis.call('HSET', q.a, unpack(set))
+  redis.call('HSET', q.h, unpack(moves))
+  taken = taken + #ids
+end
+
+local full = false
+for _ = 1, STEPS do
+  if left == 0 or full then break end
+  local scan = redis.call('HSCAN', q.a, cursor, 'COUNT', 1000)
+  local ids, leases = {}, {}
+  for i = 1, #scan[2], 2 do
+    local id = scan[2][i]
+    if id ~= '' then
+      local _, _, by = holder(scan[2][i + 1])
+      if ended[by] then
+        local fits = math.min(most - taken, math.floor(room / big))
+        if taken == 0 then fits = math.max(fits, 1) end
+        if #ids >= fits then
+          full = true
+          break
+        end
+        ids[#ids + 1] = id
+        leases[#leases + 1] = scan[2][i + 1]
+      end
+    end
+  end
+  if #ids > 0 then take(ids, leases) end
+  if not full then
+    cursor = scan[1]
+    if cursor == '0' then
+      for id in pairs(ended) do ended[id] = 0 end
+      left = 0
+    end
+  end
+end
+
+if taken > 0 then redis.call('HINCRBY', q.k, worker, taken) end
+for id, held in pairs(ended) do
+  if held > 0 then
+    redis.call('HSET', q.k, id, held)
+  else
+    redis.call('HDEL', q.k, id)
+    redis.call('HDEL', q.n, id)
+  end
+end
+if redis.call('HLEN', q.n) > 0 then
+  redis.call('HSET', q.m, 'scan', cursor)
+  reply[3] = 1
+elseif m[3] then
+  redis.call('HDEL', q.m, 'scan')
+end
+if #late == ENDED then reply[3] = 1 end
+return reply

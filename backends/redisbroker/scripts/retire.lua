@@ -1,0 +1,86 @@
+-- retire: end a worker's ID and put what it holds back to the front. A call
+-- looks at a part of the active jobs; the caller repeats it with the cursor of
+-- the answer until that is 0. The worker's own time still runs meanwhile, so
+-- that a reclaim takes over where a retire stopped.
+--
+-- KEYS   m w wi k s x a h c u i ids f g l r* t b*
+-- ARGV   now; 1; buckets; worker; cursor; channel for events
+-- Reply  {0, now, cursor, then per released job: id, new epoch}; a refusal
+-- @include clock
+-- @include open
+-- @include worker
+-- @include finish
+-- @include read
+-- @include event
+-- @include wake
+
+local q, m = open('paused', 'watch', 'retain', 'span')
+if q.refused then return q.refused end
+q.paused = m[3] == '1'
+q.retain, q.span = tonumber(m[5] or 0), tonumber(m[6] or 3600000000)
+local worker = ARGV[first]
+
+redis.call('HDEL', q.s, worker)
+bury(q, worker)
+local held = tonumber(redis.call('HGET', q.k, worker) or 0)
+local cursor, mine = '0', {}
+if held > 0 then
+  local scan = redis.call('HSCAN', q.a, ARGV[first + 1], 'COUNT', 1000)
+  cursor = scan[1]
+  for i = 1, #scan[2], 2 do
+    if scan[2][i] ~= '' then
+      local priority, epoch, by, index = holder(scan[2][i + 1])
+      if by == worker then mine[#mine + 1] = {scan[2][i], priority, epoch + 1, index} end
+    end
+  end
+end
+
+local reply, events = {0, now, cursor}, {}
+if #mine > 0 then
+  -- IDs rise with time: the last one pushed is the first one out.
+  table.sort(mine, function(a, b) return a[1] > b[1] end)
+  local ids = {}
+  for i, job in ipairs(mine) do ids[i] = job[1] end
+  local known, asked, stored = redis.call('HMGET', q.h, unpack(ids)), {}, {}
+  if redis.call('HLEN', q.c) > 0 then
+    asked = redis.call('HMGET', q.c, unpack(ids))
+    stored = bodies(q, ids)
+    redis.call('HDEL', q.c, unpack(ids))
+  end
+  redis.call('HDEL', q.a, unpack(ids))
+  held = redis.call('HINCRBY', q.k, worker, -#ids)
+  local heads, gone, lists = {}, {}, {{}, {}, {}, {}}
+  for i, job in ipairs(mine) do
+    local id, priority, epoch, index = unpack(job)
+    local state = PENDING
+    if asked[i] then
+      state = CANCELLED
+      finish(q, id, parse_index(index), moved(known[i], epoch, state, int(up), 1),
+        stored[i] and retention(stored[i]) or 0, q.g, heads, gone)
+    else
+      heads[#heads + 1] = id
+      heads[#heads + 1] = moved(known[i], epoch, state, '0', 1)
+      local list = lists[tonumber(priority)]
+      list[#list + 1] = priority .. int(epoch) .. ':' .. id
+      reply[#reply + 1] = id
+      reply[#reply + 1] = epoch
+    end
+    events[i] = state .. id
+  end
+  remove(q, gone)
+  if #heads > 0 then redis.call('HSET', q.h, unpack(heads)) end
+  for p = 1, 4 do
+    if #lists[p] > 0 then
+      redis.call('RPUSH', q.r[p], unpack(lists[p]))
+      wake(q)
+    end
+  end
+  publish(m[4], ARGV[first + 2], events)
+end
+if held <= 0 or cursor == '0' then
+  redis.call('ZREM', q.w, worker)
+  redis.call('HDEL', q.wi, worker)
+  redis.call('HDEL', q.k, worker)
+  reply[3] = '0'
+end
+return reply

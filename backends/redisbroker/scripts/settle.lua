@@ -1,0 +1,157 @@
+-- settle: end leases of one worker, each with its outcome.
+--
+-- KEYS   m s n a h k c u i ids z y d f g l r* t b*
+-- ARGV   now; 1; buckets; worker; number of the request, 0 for none; how many
+--        items of it went before in other calls; channel for events; then per
+--        item: id, epoch, outcome: kind .. retention "," delay ";" deliveries
+--        ";" counts ";" counts if cancelled ";" tail, where kind is c complete,
+--        x cancel, d dead, y retry, p pending at the back, f pending at the front
+-- Reply  {0, now, verdicts}: per item a digit, its new state, or 0 for a lease
+--        that was over; a refusal; {GAP} when earlier items are missing
+-- @include clock
+-- @include open
+-- @include finish
+-- @include event
+-- @include wake
+
+local q, m = open('paused', 'watch', 'retain', 'span', 'big')
+if q.refused then return q.refused end
+q.paused = m[3] == '1'
+q.retain, q.span = tonumber(m[5] or 0), tonumber(m[6] or 3600000000)
+local worker, number, offset = ARGV[first], tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
+local ids, total = {}, 0
+for at = first + 4, #ARGV, 3 do
+  total = total + 1
+  ids[total] = ARGV[at]
+end
+
+-- What was answered before: s holds the worker's last number and its verdicts.
+local known, before = redis.call('HGET', q.s, worker), ''
+local numbered = known and number > 0
+if numbered then
+  local colon = string.find(known, ':', 1, true)
+  local last = tonumber(string.sub(known, 1, colon - 1))
+  if number < last then return {0, now, string.rep('0', total)} end
+  if number == last then before = string.sub(known, colon + 1) end
+  if #before < offset then return {GAP} end
+end
+local skip = math.min(#before - offset, total)
+if not numbered then skip = 0 end
+
+-- checks
+local leases = redis.call('HMGET', q.a, unpack(ids))
+local asked = {}
+if redis.call('HLEN', q.c) > 0 then asked = redis.call('HMGET', q.c, unpack(ids)) end
+local fences, verdicts, ended, seen = {}, {}, {}, {}
+local quick, others = {}, {}
+for i = skip + 1, total do
+  local at = first + 1 + 3 * i
+  local id, epoch, lease = ids[i], ARGV[at + 1], leases[i]
+  local fence = fences[epoch]
+  if not fence then
+    fence = epoch .. ':' .. worker .. '\n'
+    fences[epoch] = fence
+  end
+  verdicts[i - skip] = '0'
+  if lease and not seen[id] and string.sub(lease, 2, #fence + 1) == fence then
+    seen[id] = true
+    ended[#ended + 1] = id
+    local outcome = ARGV[at + 2]
+    -- Complete, kept by nobody, with nothing to free: no work but to remove it.
+    if q.retain == 0 and #lease == #fence + 1 and string.sub(outcome, 1, 3) == 'c0,' then
+      quick[#quick + 1] = id
+      verdicts[i - skip] = '5'
+    else
+      others[#others + 1] = {i - skip, id, tonumber(epoch), lease, outcome, #fence, asked[i]}
+    end
+  end
+end
+
+-- effects
+if #ended > 0 then
+  redis.call('HDEL', q.a, unpack(ended))
+  if next(asked) then redis.call('HDEL', q.c, unpack(ended)) end
+  local left = redis.call('HINCRBY', q.k, worker, -#ended)
+  if not known and left <= 0 then
+    redis.call('HDEL', q.k, worker)
+    redis.call('HDEL', q.n, worker)
+  end
+end
+local heads, gone, back, front, dues = {}, quick, {{}, {}, {}, {}}, {{}, {}, {}, {}}, {}
+local longest, earliest = tonumber(m[7] or 0), nil
+local none = {}
+for _, o in ipairs(others) do
+  local at, id, epoch, lease, outcome = o[1], o[2], o[3] + 1, o[4], o[5]
+  local kind = string.sub(outcome, 1, 1)
+  local keep, delay, deliveries, counts, cancelled, tail =
+    string.match(outcome, '^%a(%d+),(%d+);(%d+);([%d,]+);([%d,]+);(.*)$')
+  keep = tonumber(keep)
+  if o[7] and (kind == 'y' or kind == 'p' or kind == 'f') then kind, counts = 'x', cancelled end
+  local index, priority = none, string.sub(lease, 1, 1)
+  if #lease > o[6] + 1 then index = parse_index(string.sub(lease, o[6] + 2)) end
+  local rest = deliveries .. ',' .. counts .. ';' .. tail
+  if kind == 'c' or kind == 'x' then
+    local state, set = COMPLETED, q.f
+    if kind == 'x' then state, set = CANCELLED, q.g end
+    finish(q, id, index, int(epoch) .. ',' .. state .. ',' .. int(up) .. ',' .. rest, keep, set, heads, gone)
+    verdicts[at] = tostring(state)
+  elseif kind == 'd' then
+    unhold(q, index, id)
+    heads[#heads + 1] = id
+    heads[#heads + 1] = int(epoch) .. ',' .. DEAD .. ',' .. int(up) .. ',' .. rest
+    redis.call('ZADD', q.d, int(up), id)
+    verdicts[at] = tostring(DEAD)
+  else
+    local state = PENDING
+    local entry = priority .. int(epoch) .. ':' .. id
+    if kind == 'y' then
+      state = RETRY
+      local time = up + tonumber(delay)
+      if not earliest or time < earliest then earliest = time end
+      dues[#dues + 1] = int(time)
+      dues[#dues + 1] = entry
+    else
+      local list = kind == 'p' and back[tonumber(priority)] or front[tonumber(priority)]
+      list[#list + 1] = entry
+    end
+    local head = int(epoch) .. ',' .. state .. ',0,' .. rest
+    if #head > longest then longest = #head end
+    heads[#heads + 1] = id
+    heads[#heads + 1] = head
+    verdicts[at] = tostring(state)
+  end
+end
+remove(q, gone)
+if #heads > 0 then redis.call('HSET', q.h, unpack(heads)) end
+if longest > tonumber(m[7] or 0) then redis.call('HSET', q.m, 'big', longest) end
+local woken = false
+if #dues > 0 then
+  local due = next_due(q)
+  woken = not due or earliest < due
+  redis.call('ZADD', q.y, unpack(dues))
+end
+for p = 1, 4 do
+  if #back[p] > 0 then
+    redis.call('LPUSH', q.r[p], unpack(back[p]))
+    woken = true
+  end
+  if #front[p] > 0 then
+    local reversed, n = {}, #front[p]
+    for i = 1, n do reversed[i] = front[p][n + 1 - i] end
+    redis.call('RPUSH', q.r[p], unpack(reversed))
+    woken = true
+  end
+end
+if woken then wake(q) end
+local answer = string.sub(before, offset + 1, offset + skip) .. table.concat(verdicts)
+if numbered and skip < total then
+  redis.call('HSET', q.s, worker, int(number) .. ':' .. before .. table.concat(verdicts))
+end
+if m[4] then
+  local events = {}
+  for i = skip + 1, total do
+    if verdicts[i - skip] ~= '0' then events[#events + 1] = verdicts[i - skip] .. ids[i] end
+  end
+  publish(m[4], ARGV[first + 3], events)
+end
+return {0, now, answer}

@@ -1,0 +1,102 @@
+package redisbroker
+
+import (
+	"context"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Settle ends leases, each with its outcome. §10. One round trip.
+func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
+	if err := req.Check(); err != nil {
+		return nil, err
+	}
+	batches := b.settleBatches(&req)
+	if len(batches) == 0 {
+		return nil, broker.About(b.usable(ctx), "settle", "", "")
+	}
+	if err := b.run(ctx, nil, settleSteps(batches, nil)...); err != nil {
+		return nil, broker.About(err, "settle", "", "")
+	}
+	return verdicts(batches, &req)
+}
+
+// settleBatch is the part of a request that goes into one script call: items
+// of one queue.
+type settleBatch struct {
+	queue  string
+	offset int   // items of the queue in batches before
+	items  []int // places in the request
+	texts  *arena
+	step   *step
+}
+
+// settleBatches divides a request, in the same way each time it is sent.
+func (b *Broker) settleBatches(req *broker.SettleRequest) []*settleBatch {
+	var all []*settleBatch
+	last := make(map[string]*settleBatch, 1)
+	for i := range req.Items {
+		item := &req.Items[i]
+		batch := last[item.Job.Queue]
+		if batch == nil || len(batch.items) >= callJobs || len(batch.texts.buf) >= callBytes {
+			offset := 0
+			if batch != nil {
+				offset = batch.offset + len(batch.items)
+			}
+			n := min(len(req.Items)-i, callJobs)
+			batch = &settleBatch{queue: item.Job.Queue, offset: offset, items: make([]int, 0, n), texts: newArena(3*n, 0)}
+			last[item.Job.Queue] = batch
+			all = append(all, batch)
+		}
+		batch.items = append(batch.items, i)
+		batch.texts.add(item.Job.ID)
+		batch.texts.addInt(item.Job.Epoch)
+		batch.texts.addOutcome(item, req.History)
+	}
+	for _, batch := range all {
+		args := append(make([]any, 0, 4+3*len(batch.items)), req.Worker, req.Number, batch.offset, b.queue(batch.queue).channel)
+		batch.step = &step{script: settleScript, queues: []string{batch.queue}, now: nowArg(req.Now), args: batch.texts.appendTo(args)}
+	}
+	return all
+}
+
+// settleSteps adds the batches' calls to steps.
+func settleSteps(batches []*settleBatch, steps []*step) []*step {
+	for _, batch := range batches {
+		steps = append(steps, batch.step)
+	}
+	return steps
+}
+
+// verdicts reads the answers. It fails as a whole only when nothing is known of
+// any item.
+func verdicts(batches []*settleBatch, req *broker.SettleRequest) ([]broker.Verdict, error) {
+	all := make([]broker.Verdict, len(req.Items))
+	var failed error
+	known := false
+	for _, batch := range batches {
+		var digits string
+		if err := batch.step.err; err != nil {
+			failed = err
+		} else {
+			known = true
+			digits = text(first(batch.step.reply)) // none when there is no such queue
+		}
+		for n, i := range batch.items {
+			v := &all[i]
+			v.Queue, v.ID = batch.queue, req.Items[i].Job.ID
+			switch {
+			case batch.step.err != nil:
+				v.Err = broker.About(batch.step.err, "settle", v.Queue, v.ID)
+			case n < len(digits) && digits[n] != '0':
+				v.State = broker.State(digits[n] - '0')
+			default:
+				v.Err = broker.About(broker.ErrLeaseLost, "settle", v.Queue, v.ID)
+			}
+		}
+	}
+	if failed != nil && !known {
+		return nil, broker.About(failed, "settle", "", "")
+	}
+	return all, nil
+}

@@ -1,0 +1,87 @@
+package redisbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// callTimeout bounds one round trip, whatever the caller's context allows.
+const callTimeout = 30 * time.Second
+
+// store is where commands go: one server, the master that Sentinels name, or
+// the masters of a Cluster. It routes by itself instead of through
+// redis.ClusterClient, which repeats commands after network errors.
+type store struct {
+	single  *redis.Client
+	cluster *redis.ClusterClient
+}
+
+// connect makes a client with the options of the one given, but with retries
+// off and in the broker's own hands.
+func connect(client redis.UniversalClient) (store, error) {
+	switch c := client.(type) {
+	case *redis.Client:
+		o := *c.Options()
+		o.MaxRetries, o.DialerRetries = -1, 1
+		o.ContextTimeoutEnabled = true
+		o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = callTimeout, callTimeout, callTimeout
+		o.Protocol = 2          // cheaper to read, and nothing here needs 3
+		o.PipelinePoolSize = -1 // one pool for all
+		o.MinIdleConns = 0      // connections are made as they are needed
+		o.MaintNotificationsConfig, o.ClientSideCacheConfig, o.ClientSideCache = nil, nil, nil
+		return store{single: redis.NewClient(&o)}, nil
+	case *redis.ClusterClient:
+		o := *c.Options()
+		o.MaxRetries, o.DialerRetries, o.MaxRedirects = -1, 1, -1
+		o.ReadOnly, o.RouteByLatency, o.RouteRandomly = false, false, false
+		o.ContextTimeoutEnabled = true
+		o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = callTimeout, callTimeout, callTimeout
+		o.Protocol = 2
+		o.PipelinePoolSize = -1
+		o.MinIdleConns = 0
+		o.MaintNotificationsConfig = nil
+		return store{cluster: redis.NewClusterClient(&o)}, nil
+	}
+	return store{}, &broker.Error{Field: "client", Err: broker.ErrUnsupported,
+		Hint: fmt.Sprintf("a %T cannot be copied with retries off; use redis.NewClient, NewFailoverClient or NewClusterClient", client)}
+}
+
+// node is the server that has a key.
+func (s *store) node(ctx context.Context, key string) (*redis.Client, error) {
+	if s.single != nil {
+		return s.single, nil
+	}
+	return s.cluster.MasterForKey(ctx, key)
+}
+
+// each calls f for every master.
+func (s *store) each(ctx context.Context, f func(context.Context, *redis.Client) error) error {
+	if s.single != nil {
+		return f(ctx, s.single)
+	}
+	return s.cluster.ForEachMaster(ctx, f)
+}
+
+// moved asks the Cluster again who has which keys.
+func (s *store) moved(ctx context.Context) {
+	if s.cluster != nil {
+		s.cluster.ReloadState(ctx)
+	}
+}
+
+func (s *store) close() error {
+	var errs []error
+	if s.single != nil {
+		errs = append(errs, s.single.Close())
+	}
+	if s.cluster != nil {
+		errs = append(errs, s.cluster.Close())
+	}
+	return errors.Join(errs...)
+}

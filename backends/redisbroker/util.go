@@ -1,0 +1,35 @@
+package redisbroker
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// distinct is names, each once, in their order.
+func distinct(names []string) []string {
+	out := make([]string, 0, len(names))
+	for _, name := range names {
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// usable says whether a call may still do something, when it has nothing to
+// send that would tell.
+func (b *Broker) usable(ctx context.Context) error {
+	err := b.enter(ctx)
+	if err == nil {
+		b.leave()
+	}
+	return err
+}

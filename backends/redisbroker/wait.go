@@ -1,0 +1,151 @@
+package redisbroker
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+const (
+	blockGrace  = 5 * time.Second       // by which the end of a wait may be late
+	unblockStep = 20 * time.Millisecond // between attempts to end a wait that is still on its way
+)
+
+// wait waits once for a wake token of the request's queues, after a claim that
+// found nothing. Where one call serves all queues, that call is sent in the
+// same write, behind the wait: the server runs it at the moment the token
+// comes, or when the time is over, and waking and claiming are one round trip.
+// Elsewhere each queue is waited for on a connection of its own, and the first
+// token ends all of them. It does not wait past the next due time.
+//
+// When the caller goes away, its waits are ended by CLIENT UNBLOCK from another
+// connection, which works on a wait that has not ended and does nothing to one
+// that has; the claim behind it runs in either case, its answer is read, and
+// what it leased, which is mostly nothing, is put back at once. Where the
+// server does not allow that, the connection is closed: then the server drops
+// the claim unread, unless a token comes at the same moment. Jobs leased to a
+// closed connection show in the worker's heartbeats (§7).
+func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.Claimed) (broker.Claimed, error) {
+	block := req.Wait
+	if !got.NextDue.IsZero() {
+		block = min(block, got.NextDue.Sub(got.Now))
+	}
+	block = max(block, time.Millisecond) // 0 would be for ever
+	c := newClaim(req, b.store.cluster == nil)
+	var waits []*blocked
+	if c.together || len(c.queues) == 1 {
+		waits = append(waits, &blocked{queues: c.queues, then: c.steps()[0]})
+	} else {
+		for _, name := range c.queues {
+			waits = append(waits, &blocked{queues: []string{name}})
+		}
+	}
+	if err := b.enter(ctx); err != nil {
+		return got, broker.About(err, "claim", "", "")
+	}
+	ended := make(chan *blocked, len(waits))
+	for _, w := range waits {
+		w.unblock = make(chan struct{})
+		b.active.Add(1)
+		go func() {
+			defer b.leave()
+			b.block(w, block)
+			ended <- w
+		}()
+	}
+	var err error
+	left := len(waits)
+	select {
+	case <-ended:
+		left--
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-b.ending.Done():
+		err = broker.ErrClosed
+	}
+	for _, w := range waits {
+		close(w.unblock)
+	}
+	if err != nil {
+		go func() {
+			defer b.leave()
+			for range left {
+				if w := <-ended; w.then != nil {
+					b.giveBack(&c.request, []*step{w.then})
+				}
+			}
+		}()
+		return got, broker.About(err, "claim", "", "")
+	}
+	defer b.leave()
+	for range left {
+		<-ended
+	}
+	if w := waits[0]; w.then != nil && !errors.Is(w.then.err, broker.ErrUnavailable) {
+		c.read(b)
+		return got, c.answer(&got)
+	}
+	again := *req
+	again.Wait, again.Settle = 0, broker.SettleRequest{}
+	return b.Claim(ctx, again)
+}
+
+// blocked is one wait on one connection.
+type blocked struct {
+	queues  []string
+	then    *step         // sent behind it, if any
+	unblock chan struct{} // closed to end it early
+}
+
+// block waits until a token of the queues was taken, the time is over, or
+// unblock is closed. When the wait itself fails, its step, if any, says so.
+func (b *Broker) block(w *blocked, block time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), block+blockGrace)
+	defer cancel()
+	conn, err := b.waiters.get(ctx, &b.store, b.queue(w.queues[0]).key("t"))
+	if err != nil {
+		if w.then != nil {
+			w.then.err = notSent(err)
+		}
+		return
+	}
+	args := []any{"blpop"}
+	for _, name := range w.queues {
+		args = append(args, b.queue(name).key("t"))
+	}
+	args = append(args, strconv.FormatFloat(block.Seconds(), 'f', 3, 64))
+	pipe := conn.client.Pipeline()
+	pop := redis.NewCmd(ctx, args...)
+	_ = pipe.Process(ctx, pop)
+	var claim *call
+	if w.then != nil {
+		claim = b.newCall(w.then)
+		claim.cmd = redis.NewCmd(ctx, claim.args...)
+		_ = pipe.Process(ctx, claim.cmd)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = pipe.Exec(ctx) // the commands hold their errors
+	}()
+	select {
+	case <-done:
+	case <-w.unblock:
+		conn.unblock(done)
+	}
+	if claim != nil {
+		claim.err = classify(claim.cmd.Err())
+		w.then.read(claim)
+	}
+	var reply redis.Error
+	if err := pop.Err(); err == nil || errors.As(err, &reply) {
+		b.waiters.put(conn)
+	} else {
+		conn.close()
+	}
+}

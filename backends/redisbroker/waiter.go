@@ -1,0 +1,107 @@
+package redisbroker
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// waiter is a connection of its own, for waits, one at a time. It is a client
+// and not a connection taken from one, because closing it must close the
+// connection at once.
+type waiter struct {
+	client *redis.Client
+	server *redis.Client // the same server, for a command while this one waits
+	id     atomic.Int64  // of the connection, for CLIENT UNBLOCK; 0 where the server does not tell
+}
+
+func newWaiter(server *redis.Client) *waiter {
+	w := &waiter{server: server}
+	o := *server.Options()
+	o.MaxRetries = -1
+	o.ReadTimeout, o.WriteTimeout = -1, callTimeout // each wait has a deadline of its own
+	o.PoolSize, o.MaxActiveConns, o.MaxConcurrentDials = 1, 1, 1
+	o.PipelinePoolSize = -1
+	connected := o.OnConnect
+	o.OnConnect = func(ctx context.Context, conn *redis.Conn) error {
+		id, _ := conn.ClientID(ctx).Result() // 0 with an error
+		w.id.Store(id)
+		if connected != nil {
+			return connected(ctx, conn)
+		}
+		return nil
+	}
+	w.client = redis.NewClient(&o)
+	return w
+}
+
+// unblock ends a wait and returns when done is closed. An attempt comes too
+// early while the wait is on its way to the server, and is repeated.
+func (w *waiter) unblock(done <-chan struct{}) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	for ctx.Err() == nil && w.id.Load() != 0 {
+		if err := w.server.ClientUnblock(ctx, w.id.Load()).Err(); err != nil {
+			break
+		}
+		select {
+		case <-done:
+			return
+		case <-time.After(unblockStep):
+		}
+	}
+	w.close()
+	<-done
+}
+
+func (w *waiter) close() { _ = w.client.Close() } // nothing is left to be told
+
+// maxIdleWaiters are kept for the next waits.
+const maxIdleWaiters = 16
+
+// waiters are connections that wait for a wait.
+type waiters struct {
+	mu     sync.Mutex
+	idle   []*waiter
+	closed bool
+}
+
+// get is a connection to the server that has a key.
+func (ws *waiters) get(ctx context.Context, s *store, key string) (*waiter, error) {
+	server, err := s.node(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for i := len(ws.idle) - 1; i >= 0; i-- {
+		if w := ws.idle[i]; w.server == server {
+			ws.idle = append(ws.idle[:i], ws.idle[i+1:]...)
+			return w, nil
+		}
+	}
+	return newWaiter(server), nil
+}
+
+// put takes a connection back.
+func (ws *waiters) put(w *waiter) {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	if ws.closed || len(ws.idle) >= maxIdleWaiters {
+		w.close()
+		return
+	}
+	ws.idle = append(ws.idle, w)
+}
+
+func (ws *waiters) close() {
+	ws.mu.Lock()
+	defer ws.mu.Unlock()
+	for _, w := range ws.idle {
+		w.close()
+	}
+	ws.idle, ws.closed = nil, true
+}

@@ -14,7 +14,7 @@ import (
 
 // ErrUnknownType is the error of a job whose type no pattern of a ServeMux
 // matches. A server does not charge it as a failure: the job is put off, for a
-// worker that knows the type, and dead after a bound; see Config.
+// worker that knows the type, and dead after Config.UnknownTypeLimit.
 var ErrUnknownType = errors.New("no handler is registered for the job's type")
 
 // ServeMux is a Handler that routes jobs by their type. A pattern is a type,

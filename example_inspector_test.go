@@ -1,0 +1,65 @@
+package jobs_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
+)
+
+func ExampleInspector() {
+	b := membroker.New()
+	defer b.Close()
+	ctx := context.Background()
+	client := jobs.NewClient(b, jobs.ClientConfig{})
+	defer client.Close()
+	for _, typ := range []string{"email:welcome", "email:invoice", "report"} {
+		if _, err := client.Enqueue(ctx, jobs.NewTask(typ, nil)); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	inspector := jobs.NewInspector(b)
+	if err := inspector.Pause(ctx, "default"); err != nil {
+		log.Fatal(err)
+	}
+	queue, err := inspector.Queue(ctx, "default")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(queue.Name, "has", queue.Counts[jobs.StatePending], "pending jobs; paused:", queue.Policy.Paused)
+	for job, err := range inspector.Select(jobs.Query{Queue: "default", State: jobs.StatePending, Type: "report"}).Jobs(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(job.Type, job.State)
+	}
+	// Output:
+	// default has 3 pending jobs; paused: true
+	// report pending
+}
+
+func ExampleInspector_Select() {
+	b := membroker.New()
+	defer b.Close()
+	ctx := context.Background()
+	client := jobs.NewClient(b, jobs.ClientConfig{})
+	defer client.Close()
+	for i := range 3 {
+		if _, err := client.Enqueue(ctx, jobs.NewTask("report", nil), jobs.WithDelay(time.Duration(i+1)*time.Hour)); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	scheduled := jobs.NewInspector(b).Select(jobs.Query{Queue: "default", State: jobs.StateScheduled})
+	report, err := scheduled.Limit(2).Cancel(ctx)
+	fmt.Println(report.Done, "cancelled", err)
+	report, err = scheduled.Reschedule(ctx, time.Time{}) // at once
+	fmt.Println(report.Done, "rescheduled", err)
+	// Output:
+	// 2 cancelled <nil>
+	// 1 rescheduled <nil>
+}

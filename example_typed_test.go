@@ -1,0 +1,58 @@
+package jobs_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// WelcomeEmail is what a job of type email:welcome is about.
+type WelcomeEmail struct {
+	UserID int    `json:"user_id"`
+	To     string `json:"to"`
+}
+
+var welcome = jobs.Define[WelcomeEmail]("email:welcome", jobs.WithQueue("critical"), jobs.WithUniqueFor(10*time.Minute)).
+	UniqueBy(func(e WelcomeEmail) string { return fmt.Sprint(e.UserID) })
+
+func ExampleDefine() {
+	b := membroker.New()
+	defer b.Close()
+	client := jobs.NewClient(b, jobs.ClientConfig{})
+	defer client.Close()
+	ctx := context.Background()
+
+	info, err := welcome.Enqueue(ctx, client, WelcomeEmail{UserID: 42, To: "ada@example.com"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = welcome.Enqueue(ctx, client, WelcomeEmail{UserID: 42, To: "ada@example.org"})
+	fmt.Println(info.Queue, errors.Is(err, jobs.ErrDuplicate))
+	// Output: critical true
+}
+
+func ExampleHandle() {
+	mux := jobs.NewServeMux()
+	jobs.Handle(mux, welcome, func(ctx context.Context, e WelcomeEmail, job *jobs.Job) error {
+		fmt.Printf("to %s, attempt %d\n", e.To, job.Attempt())
+		return nil
+	})
+
+	run := func(payload string) {
+		job := jobs.NewJob(&broker.Job{Body: broker.Body{Type: "email:welcome", Payload: []byte(payload)}})
+		err := mux.ProcessJob(context.Background(), job)
+		fmt.Println(err, errors.Is(err, jobs.SkipRetry))
+	}
+	run(`{"user_id":42,"to":"ada@example.com"}`)
+	run(`not JSON`)
+	// Output:
+	// to ada@example.com, attempt 0
+	// <nil> false
+	// skip retry for this job: the payload of "email:welcome" is no jobs_test.WelcomeEmail: malformed JSON at byte 2 true
+}

@@ -28,7 +28,7 @@ type ClientConfig struct {
 const (
 	defaultCallTimeout = 5 * time.Second
 	defaultRetries     = 2
-	maxRetries         = 10 // beyond it a pause is longer than anybody waits
+	maxRetries         = 10 // the pause before another one would be a day
 )
 
 // Client enqueues tasks. It may be used from any number of goroutines, and one
@@ -109,7 +109,7 @@ func (c *Client) Enqueue(ctx context.Context, task *Task, opts ...Option) (*JobI
 	one.batch[0] = o
 	c.chain(ctx, one.batch[:])
 	o.check()
-	if o.Info.ID == "" {
+	if o.Info.Queue == "" {
 		return nil, o.Err
 	}
 	info := o.Info

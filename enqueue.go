@@ -151,7 +151,7 @@ func (o *Outgoing) conclude() {
 
 // check looks at what the whole chain made of the job.
 func (o *Outgoing) check() {
-	if o.Err == nil && o.Info.ID == "" {
+	if o.Err == nil && o.Info.Queue == "" {
 		o.Err = errUnanswered
 	}
 	o.Err = broker.About(o.Err, "enqueue", o.Queue, o.ID)

@@ -22,15 +22,25 @@ const (
 )
 
 // Job is the view that a handler has of the job it runs. Its methods may be
-// called from several goroutines, except SetResult.
+// called from several goroutines, except SetResult. The zero Job is not usable.
 type Job struct {
 	record *broker.Job
 	result []byte
+	origin *Job // of a view made by WithPayload: the one that it was made from
 }
 
 // NewJob makes the view of a stored job: for tests of handlers, and for tools
-// that read jobs through a broker. It keeps record.
+// that read jobs through a broker. It keeps record, which must not be nil.
 func NewJob(record *broker.Job) *Job { return &Job{record: record} }
+
+// WithPayload returns a view of the same job with another payload, for a
+// middleware that decodes payloads to pass on. The result set on either view is
+// the job's.
+func (j *Job) WithPayload(payload []byte) *Job {
+	record := *j.record
+	record.Payload = payload
+	return &Job{record: &record, origin: j}
+}
 
 // Record is the stored job behind the view, as it was when it was claimed. It
 // must not be changed.
@@ -96,4 +106,9 @@ func (j *Job) LastError() string { return j.record.Errors.Last().Message }
 // SetResult keeps p as the job's result, stored with its completed record when
 // the handler returns nil and the record is retained. At most 1 MiB; a longer
 // result makes the run fail with ErrTooLarge.
-func (j *Job) SetResult(p []byte) { j.result = p }
+func (j *Job) SetResult(p []byte) {
+	for j.origin != nil {
+		j = j.origin
+	}
+	j.result = p
+}

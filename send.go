@@ -72,11 +72,9 @@ func (c *Client) deliver(ctx context.Context, batch []*Outgoing) bool {
 		if batch = keep(batch, (*Outgoing).repeatable); len(batch) == 0 {
 			return true
 		}
-		if attempt >= c.retries || time.Since(start) >= c.timeout {
-			return false
-		}
 		pause := firstPause << (2 * attempt)
-		if pauseFor(ctx, pause/2+rand.N(pause/2)) != nil {
+		pause = pause/2 + rand.N(pause/2)
+		if attempt >= c.retries || time.Since(start)+pause >= c.timeout || pauseFor(ctx, pause) != nil {
 			return false
 		}
 	}

@@ -57,14 +57,16 @@ func (c *Client) wait(ctx context.Context, queue, id string) (*JobRecord, error)
 	if err := broker.CheckName("id", id); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	// Listening comes before the first look, so that no end falls between the
 	// two. Without events (the backend has none, or they broke off) the looks
 	// come more often.
 	var events <-chan broker.Event
 	if !c.broker.Limits().NoWatch {
-		events, _ = c.broker.Watch(ctx, broker.WatchRequest{Queues: []string{queue}, Kinds: []broker.EventKind{broker.EventSettled}})
+		watching, giveUp := context.WithCancel(ctx)
+		defer giveUp()
+		late := time.AfterFunc(c.timeout, giveUp)
+		events, _ = c.broker.Watch(watching, broker.WatchRequest{Queues: []string{queue}, Kinds: []broker.EventKind{broker.EventSettled}})
+		late.Stop()
 	}
 	var trouble error
 	for {

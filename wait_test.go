@@ -125,11 +125,16 @@ func TestWaitSaysWhenThereIsNoRecord(t *testing.T) {
 type deafBroker struct {
 	*spyStore
 	breaksOff bool
+	hangs     bool
 	looks     int
 	fail      func(look int) error
 }
 
-func (b *deafBroker) Watch(context.Context, broker.WatchRequest) (<-chan broker.Event, error) {
+func (b *deafBroker) Watch(ctx context.Context, _ broker.WatchRequest) (<-chan broker.Event, error) {
+	if b.hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
 	if b.breaksOff {
 		events := make(chan broker.Event)
 		close(events)
@@ -202,6 +207,20 @@ func TestWaitEndsWithItsContextOrItsClient(t *testing.T) {
 		}()
 		if _, err := c.Wait(t.Context(), info.Queue, info.ID); !errors.Is(err, ErrClosed) {
 			t.Errorf("when the client was closed: %v", err)
+		}
+	})
+}
+
+func TestWaitDoesNotHangWhereTheStoreCannotBeHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &deafBroker{spyStore: newSpyStore(t), hangs: true}
+		c := newTestClient(t, store, ClientConfig{})
+		info := mustEnqueue(t, c, NewTask("mail", nil), WithRetention(time.Hour))
+		w := newHandWorker(t, store, "w", "default")
+		w.settle(w.claim(), broker.Complete(nil))
+		start := time.Now()
+		if _, err := c.Wait(t.Context(), info.Queue, info.ID); err != nil || time.Since(start) > 5*time.Second {
+			t.Errorf("Wait answered %v after %v", err, time.Since(start))
 		}
 	})
 }

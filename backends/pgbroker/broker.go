@@ -1,0 +1,95 @@
+package pgbroker
+
+import (
+	"context"
+	"sync"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Config says where jobs are and how to reach them. The zero value serves a
+// schema named "jobs" over connections that keep their sessions.
+type Config struct {
+	// Schema is the schema that Migrate made. Defaults to DefaultSchema.
+	Schema string
+
+	// PollOnly makes the broker depend on nothing that a connection keeps from
+	// one transaction to the next: no LISTEN, no prepared statements. It is for
+	// PgBouncer in transaction pooling. Claims that wait, and watchers, poll:
+	// every 10 ms while there is work, backing off to 250 ms.
+	PollOnly bool
+}
+
+// Broker keeps jobs in a PostgreSQL schema. Make one with New.
+type Broker struct {
+	pool   *pgxpool.Pool
+	config Config
+	sql    queries
+
+	channel string   // of notifications
+	limited sync.Map // queues that had a depth limit when last looked at: saves a round trip
+	floors  floors
+	waker   *waker
+	tasks   *tasks
+
+	closing sync.Once
+	closed  chan struct{}
+}
+
+var _ broker.Broker = (*Broker)(nil)
+
+// New returns a broker on a schema that Migrate made. It uses pool until Close,
+// which leaves the pool open. It fails when the server cannot be reached, when
+// the schema is not migrated or is of a newer release, and when the database
+// does not default to READ COMMITTED, which every statement here relies on.
+func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error) {
+	if config.Schema == "" {
+		config.Schema = DefaultSchema
+	}
+	if err := checkSchema(config.Schema); err != nil {
+		return nil, broker.About(err, "open", "", "")
+	}
+	b := &Broker{
+		pool:    pool,
+		config:  config,
+		sql:     loadQueries(config.Schema),
+		channel: "jobs_" + config.Schema,
+		tasks:   newTasks(),
+		closed:  make(chan struct{}),
+	}
+	b.waker = newWaker(b.channel, b.tasks, b.notify)
+	if err := b.checkStore(ctx); err != nil {
+		return nil, broker.About(err, "open", "", "")
+	}
+	return b, nil
+}
+
+// Limits is the zero value: everything is supported.
+func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
+
+// Ping asks the server for a row.
+func (b *Broker) Ping(ctx context.Context) error {
+	return broker.About(b.call(ctx, step{sql: "select 1"}), "ping", "", "")
+}
+
+// Close ends calls that wait and the connection that listens. It leaves the
+// pool open. Calls that are under way may finish.
+func (b *Broker) Close() error {
+	b.closing.Do(func() {
+		close(b.closed)
+		b.tasks.stop()
+	})
+	return nil
+}
+
+// usable refuses calls of a closed broker.
+func (b *Broker) usable() error {
+	select {
+	case <-b.closed:
+		return broker.ErrClosed
+	default:
+		return nil
+	}
+}

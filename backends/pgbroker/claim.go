@@ -1,0 +1,230 @@
+package pgbroker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// promoteLimit bounds how many due jobs of one queue and state become pending
+// in one claim.
+const promoteLimit = 1000
+
+// Claim settles and leases in one round trip, which is one transaction, or two
+// when a queue stands several times and earlier shares left something of Max.
+// The commit of a claim that carries no outcomes does not wait for the disk: a
+// server that crashes before it is written has forgotten the lease as well. §6.
+func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+	if err := errors.Join(b.usable(), req.Check()); err != nil {
+		return broker.Claimed{}, broker.About(err, "claim", "", "")
+	}
+	if req.Wait > 0 && req.Now.IsZero() && req.Max > 0 {
+		return b.claimWaiting(ctx, &req)
+	}
+	return b.claim(ctx, &req)
+}
+
+func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest) (got broker.Claimed, err error) {
+	s := newSettling(b, &req.Settle)
+	state := make(map[string]queueState, 1)
+	shares := req.Queues
+	if req.Max == 0 {
+		shares = nil
+	}
+	for first := true; first || len(shares) > 0 && len(got.Jobs) < req.Max && err == nil; first = false {
+		c := &claiming{b: b, worker: req.Worker, now: clockOf(req.Now), limit: req.Max - len(got.Jobs), state: state}
+		c.shares, shares = cutRound(shares)
+		var before []step
+		if first {
+			before = s.steps()
+		}
+		if err = c.run(ctx, before); first {
+			got.Verdicts, got.SettleErr = s.verdicts(ctx, err)
+		}
+		got.Jobs = append(got.Jobs, c.jobs...)
+		got.More = got.More || c.more
+		if c.at != 0 {
+			got.Now = broker.FromMicros(c.at)
+		}
+	}
+	if got.Now.IsZero() {
+		got.Now = req.Now
+	}
+	if err != nil {
+		return got, broker.About(err, "claim", "", "")
+	}
+	var errs []error
+	asked := make(map[string]bool, len(state))
+	for _, share := range req.Queues {
+		q, ok := state[share.Queue]
+		if !ok || asked[share.Queue] {
+			continue
+		}
+		asked[share.Queue] = true
+		errs = append(errs, broker.About(q.err, "claim", share.Queue, ""))
+		got.NextDue = earlier(got.NextDue, q.nextDue)
+	}
+	return got, errors.Join(errs...)
+}
+
+// cutRound takes the first shares without a queue that stands twice.
+func cutRound(shares []broker.Share) (round, rest []broker.Share) {
+	for i, s := range shares {
+		if slices.ContainsFunc(shares[:i], func(o broker.Share) bool { return o.Queue == s.Queue }) {
+			return shares[:i], shares[i:]
+		}
+	}
+	return shares, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// queueState is how a queue stands after a claim.
+type queueState struct {
+	err     error
+	nextDue time.Time
+}
+
+// claiming is one round trip of a claim. No queue stands twice in it.
+type claiming struct {
+	b      *Broker
+	worker string
+	now    clock
+	shares []broker.Share
+	limit  int
+
+	at     int64
+	jobs   []broker.Job
+	more   bool
+	state  map[string]queueState
+	places []place
+}
+
+// place is where a job stood in the order of a claim.
+type place struct {
+	job       int
+	share     int64
+	lane, seq int64
+}
+
+func (c *claiming) run(ctx context.Context, settle []step) error {
+	if len(c.shares) == 0 {
+		if len(settle) == 0 {
+			return nil
+		}
+		return c.b.call(ctx, append([]step{c.b.byIndex(false)}, settle...)...)
+	}
+	queues := make([]string, len(c.shares))
+	limits := make([]int32, len(c.shares))
+	for i, s := range c.shares {
+		queues[i], limits[i] = s.Queue, int32(s.Max)
+	}
+	begun := time.Now()
+	from, sweep := c.b.floors.start(queues, begun)
+	promoted := 0
+	steps := append([]step{c.b.byIndex(len(settle) == 0)}, settle...)
+	steps = append(steps,
+		c.b.step("claim_promote", one(&promoted), c.now.micros, queues, promoteLimit),
+		c.b.step("claim", c.read, c.worker, c.limit, queues, limits, from),
+		c.after(queues))
+	var seen *snapshot
+	if c.b.floors.look(begun) {
+		seen = new(snapshot)
+		steps = append(steps, c.b.step("floor", one(&seen.xmin, &seen.xmax, &seen.drawn, &seen.first), queues, c.b.floors.exact(queues)))
+	}
+	if err := c.b.call(ctx, steps...); err != nil {
+		return err
+	}
+	ended := time.Now()
+	c.b.floors.claimed(queues, len(c.jobs), sweep, ended.Sub(begun))
+	if seen != nil {
+		c.b.floors.raise(queues, seen, ended)
+	}
+	c.sort()
+	c.more = c.more || promoted >= promoteLimit
+	return nil
+}
+
+// read reads what claim.sql gave.
+func (c *claiming) read(r rows) error {
+	var row jobRow
+	var p place
+	columns := append([]any{&p.share, &p.lane, &p.seq}, row.columns()...)
+	left := make([]int, len(c.shares))
+	for i, s := range c.shares {
+		left[i] = s.Max
+	}
+	for r.Next() {
+		row.body, row.tail = nil, nil
+		if err := r.Scan(columns...); err != nil {
+			return err
+		}
+		j := row.job(c.shares[p.share-1].Queue, broker.StateActive)
+		j.Worker = c.worker
+		p.job = len(c.jobs)
+		c.jobs, c.places = append(c.jobs, j), append(c.places, p)
+		left[p.share-1]--
+		c.more = c.more || left[p.share-1] == 0 || len(c.jobs) == c.limit
+	}
+	return nil
+}
+
+// sort puts the jobs into the order of their turns; an update returns them in
+// any order.
+func (c *claiming) sort() {
+	less := func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.share, b.share), cmp.Compare(a.lane, b.lane), cmp.Compare(a.seq, b.seq))
+	}
+	if slices.IsSortedFunc(c.places, less) {
+		return
+	}
+	slices.SortFunc(c.places, less)
+	sorted := make([]broker.Job, len(c.jobs))
+	for i, p := range c.places {
+		sorted[i] = c.jobs[p.job]
+	}
+	c.jobs = sorted
+}
+
+// after reads how the claim's queues stand.
+func (c *claiming) after(queues []string) step {
+	i := 0
+	return c.b.step("claim_after", each(func(r rows) error {
+		var layout *int
+		var alive bool
+		var due *int64
+		if err := r.Scan(&c.at, &layout, &alive, &due); err != nil {
+			return err
+		}
+		var q queueState
+		switch {
+		case layout != nil && *layout > knownLayout:
+			q.err = newerLayout(*layout)
+		case layout == nil || !alive:
+			q.err = broker.ErrWorkerGone
+		}
+		if due != nil {
+			q.nextDue = broker.FromMicros(*due)
+		}
+		c.state[queues[i]] = q
+		i++
+		return nil
+	}), c.now.micros, c.worker, queues)
+}
+
+// knownLayout is the newest layout of a queue's rows that this program serves.
+const knownLayout = 1
+
+func newerLayout(layout int) error {
+	return fmt.Errorf("%w: queue layout %d, this program serves up to %d; update it", broker.ErrNewerForm, layout, knownLayout)
+}

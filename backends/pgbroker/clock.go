@@ -1,0 +1,25 @@
+package pgbroker
+
+import (
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// clock is a request's Now as statements take it: rounded down, so that nothing
+// is early, or nil for the store's own clock.
+type clock struct {
+	micros *int64
+	frac   int64 // 1 where Now was rounded down; what is counted from it adds this
+}
+
+func clockOf(now time.Time) clock {
+	if now.IsZero() {
+		return clock{}
+	}
+	us := now.UnixMicro()
+	return clock{micros: &us, frac: broker.Micros(now) - us}
+}
+
+// after is d as it is added to the clock, rounded up.
+func (c clock) after(d time.Duration) int64 { return broker.DurationMicros(d) + c.frac }

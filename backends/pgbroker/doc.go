@@ -1,0 +1,32 @@
+// Package pgbroker keeps jobs in PostgreSQL 14 or later, in a schema of their
+// own. It implements broker.Broker, whose package comment is the contract, and
+// enqueues inside a caller's transaction: see Broker.Tx and Broker.SQLTx.
+//
+// # Layout
+//
+// Table job holds the jobs that are not final, one small row each: a claim is
+// an update by ctid of what an index scan found, a settle deletes or updates by
+// primary key. Final jobs move to table dead, or to table history, which is
+// partitioned by the day on which records expire; a job without a retention
+// leaves nothing. Rows that many calls would update are avoided throughout:
+// counts are deltas that Prune folds, a worker is one row that its heartbeat
+// renews, the verdicts of a settle are a row of their own.
+//
+// A snapshot that stays open for long keeps dead entries at the front of every
+// index whose rows come and go. Claims step over them by a scan floor: see
+// floor.go.
+//
+// # Time
+//
+// A request without Now is judged by statement_timestamp(), the moment at which
+// the server received the statement: unlike now() it does not stand still in a
+// long transaction of the caller's, and unlike clock_timestamp() it is one
+// value for the whole statement, which indexes can be searched by.
+//
+// # Connections
+//
+// Calls borrow a connection of the pool for one or two round trips; a claim
+// that waits holds none. One connection of its own listens for wake-ups, from
+// the first claim that waits or Watch until Close. Through a PgBouncer in
+// transaction pooling set Config.PollOnly: nothing then depends on a session.
+package pgbroker

@@ -1,0 +1,232 @@
+package pgbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Enqueue stores the jobs of each queue in one round trip, unless one of them
+// must see the effect of another: then in as many as that takes. Each round
+// trip is a transaction of its own. §20.
+func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
+	return b.enqueue(ctx, &ownPort{b}, req)
+}
+
+// port is where an enqueue happens: in transactions of its own, or in one of
+// the caller's.
+type port interface {
+	// flush runs f and fills in its answer.
+	flush(ctx context.Context, f *flush) error
+	session
+}
+
+// ownPort stores every flush in a transaction of its own.
+type ownPort struct{ b *Broker }
+
+func (p *ownPort) run(ctx context.Context, steps ...step) error { return p.b.call(ctx, steps...) }
+
+func (p *ownPort) flush(ctx context.Context, f *flush) error {
+	steps := []step{p.b.step("settings", nil, nil, f.lockTimeout(), on)}
+	if f.token != nil {
+		steps = append(steps, f.takeKeys())
+	}
+	lead := p.b.waker.announce(f.queue)
+	steps = append(steps, f.store(), f.seal(nil, lead))
+	err := p.run(ctx, steps...)
+	p.b.waker.announced(f.queue, lead)
+	return err
+}
+
+// refused is why a request can go no further for some of its jobs.
+type refused struct {
+	receipts []*broker.Receipt
+	err      error
+}
+
+func (b *Broker) enqueue(ctx context.Context, to port, req broker.EnqueueRequest) ([]broker.Receipt, error) {
+	if err := errors.Join(b.usable(), req.Check()); err != nil {
+		return nil, broker.About(err, "enqueue", "", "")
+	}
+	receipts := make([]broker.Receipt, len(req.Jobs))
+	var order []string
+	byQueue := make(map[string]*flush, 1)
+	for i := range req.Jobs {
+		job := &req.Jobs[i]
+		receipts[i] = broker.Receipt{Queue: job.Queue, ID: job.ID}
+		if receipts[i].Err = job.Check(b.Limits()); receipts[i].Err != nil {
+			continue
+		}
+		f := byQueue[job.Queue]
+		if f == nil {
+			f = &flush{b: b, now: clockOf(req.Now), queue: job.Queue}
+			byQueue[job.Queue] = f
+			order = append(order, job.Queue)
+		}
+		f.jobs, f.receipts = append(f.jobs, job), append(f.receipts, &receipts[i])
+	}
+	var failed error
+	failures := 0
+	for _, queue := range order {
+		f := byQueue[queue]
+		if r := b.enqueueAll(ctx, to, f); r.err != nil {
+			failed, failures = r.err, failures+len(r.receipts)
+			for _, receipt := range r.receipts {
+				receipt.Err = broker.About(r.err, "enqueue", queue, receipt.ID)
+			}
+		}
+	}
+	if failed != nil && failures == len(receipts) {
+		return nil, broker.About(failed, "enqueue", "", "")
+	}
+	return receipts, nil
+}
+
+// enqueueAll stores the jobs of one queue, run by run. Those it could not
+// decide are returned with the reason.
+func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
+	for contested := 0; len(rest.jobs) > 0; {
+		room := len(rest.jobs)
+		if _, limited := b.limited.Load(rest.queue); limited {
+			n, err := b.room(ctx, to, rest)
+			if err != nil {
+				return refused{rest.receipts, err}
+			}
+			if room = n; room == 0 {
+				return b.turnAway(ctx, to, rest)
+			}
+		}
+		run := rest.cut(room)
+		err := to.flush(ctx, run)
+		switch {
+		case sqlState(err) == lockTimeout:
+			err = b.oneByOne(ctx, to, run)
+		case err == nil && !run.served:
+			err = b.serve(ctx, to, run)
+			if err == nil {
+				rest.jobs, rest.receipts = append(run.jobs, rest.jobs...), append(run.receipts, rest.receipts...)
+				continue
+			}
+		case err == nil:
+			undecided := run.answer()
+			if len(undecided.jobs) > 0 {
+				contested++
+			}
+			if contested > maxContested {
+				undecided.fail(errContested)
+			} else {
+				rest.again(undecided)
+			}
+			continue
+		}
+		if err != nil {
+			return refused{append(run.receipts, rest.receipts...), err}
+		}
+	}
+	return refused{}
+}
+
+// serve makes a queue serve that did not: it registers one that is not known.
+func (b *Broker) serve(ctx context.Context, to port, f *flush) error {
+	layout, depth := 0, int64(0)
+	var used int64
+	if err := to.run(ctx, b.step("queue_room", one(&layout, &depth, &used), f.queue)); err != nil {
+		return err
+	}
+	switch {
+	case layout == 0:
+		return to.run(ctx, b.step("register_queue", nil, []string{f.queue}))
+	case layout > knownLayout:
+		return newerLayout(layout)
+	case depth > 0:
+		b.limited.Store(f.queue, struct{}{})
+	}
+	return nil
+}
+
+// room is how many jobs a queue with a depth limit still accepts.
+func (b *Broker) room(ctx context.Context, to port, f *flush) (int, error) {
+	var layout int
+	var limit, used int64
+	if err := to.run(ctx, b.step("queue_room", one(&layout, &limit, &used), f.queue)); err != nil {
+		return 0, err
+	}
+	if limit == 0 {
+		b.limited.Delete(f.queue)
+		f.pastLimit = false
+		return len(f.jobs), nil
+	}
+	f.pastLimit = true
+	return int(max(0, min(limit-used, int64(len(f.jobs))))), nil
+}
+
+// turnAway refuses jobs of a full queue: those whose ID exists as duplicates,
+// the others because it is full.
+func (b *Broker) turnAway(ctx context.Context, to port, f *flush) refused {
+	known := make(map[string]bool)
+	var id string
+	err := to.run(ctx, b.byIndex(false), b.step("enqueue_known", each(func(r rows) error {
+		err := r.Scan(&id)
+		known[id] = true
+		return err
+	}), f.now.micros, f.queue, f.column(jobID)))
+	if err != nil {
+		return refused{f.receipts, err}
+	}
+	for _, r := range f.receipts {
+		r.Err = broker.ErrQueueFull
+		if known[r.ID] {
+			r.Err, r.Holder = broker.ErrDuplicate, r.ID
+		}
+		r.Err = broker.About(r.Err, "enqueue", r.Queue, r.ID)
+	}
+	return refused{}
+}
+
+// oneByOne repeats a run that waited too long for a lock, so that only the
+// jobs to blame fail: those with an ID or a key that another transaction has
+// taken and not committed.
+func (b *Broker) oneByOne(ctx context.Context, to port, run *flush) error {
+	for i := 0; i < len(run.jobs); {
+		n := 1
+		for !careful(run.jobs[i]) && i+n < len(run.jobs) && !careful(run.jobs[i+n]) {
+			n++
+		}
+		part := run.part(i, i+n)
+		part.impatient = true
+		i += n
+		err := to.flush(ctx, part)
+		if err == nil && part.served {
+			part.answer().fail(errContested)
+			continue
+		}
+		if err == nil {
+			err = errContested
+		}
+		part.fail(err)
+		if sqlState(err) != lockTimeout && ctx.Err() != nil {
+			run.part(i, len(run.jobs)).fail(err)
+			break
+		}
+	}
+	return nil
+}
+
+var errContested = fmt.Errorf("%w: another transaction is deciding about this ID or unique key; try again", broker.ErrUnavailable)
+
+// maxContested is how often jobs are tried again whose unique key was freed
+// while they were refused for it.
+const maxContested = 5
+
+// How long a flush waits for another transaction's ID or unique key; the
+// second try waits less, because it may have many to wait for.
+const (
+	lockWait      = 500 * time.Millisecond
+	lockWaitAgain = 20 * time.Millisecond
+)
+
+// careful jobs can collide with those of other producers.
+func careful(j *broker.NewJob) bool { return j.Body.GivenID || j.Body.Unique.Key != "" }

@@ -1,0 +1,261 @@
+package pgbroker
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// flush is a run of new jobs of one queue that are stored together: no ID and
+// no unique key stands twice in it.
+type flush struct {
+	b         *Broker
+	now       clock
+	queue     string
+	pastLimit bool // the depth limit has been seen to
+	impatient bool
+	token     *int64 // names this flush as taker of unique keys, if there are any
+	jobs      []*broker.NewJob
+	receipts  []*broker.Receipt // of the jobs
+
+	// The answer.
+	at      int64 // the store's time, or the request's
+	served  bool
+	stored  []string          // nil: all of them
+	heldOut []string          // whose unique keys others hold
+	known   map[string]bool   // IDs that have a record elsewhere
+	holders map[string]string // of the unique keys of those held out
+}
+
+// cut takes the first run, of at most limit jobs, off f.
+func (f *flush) cut(limit int) *flush {
+	seen := make(map[string]bool, min(limit, len(f.jobs)))
+	keys := make(map[string]bool)
+	n := 0
+	for n < limit && !seen[f.jobs[n].ID] {
+		if key := f.jobs[n].Body.Unique.Key; key != "" {
+			if keys[key] {
+				break
+			}
+			keys[key] = true
+		}
+		seen[f.jobs[n].ID] = true
+		n++
+	}
+	run := f.part(0, n)
+	f.jobs, f.receipts = f.jobs[n:], f.receipts[n:]
+	return run
+}
+
+func (f *flush) part(from, to int) *flush {
+	p := &flush{b: f.b, now: f.now, queue: f.queue, pastLimit: f.pastLimit,
+		jobs: slices.Clip(f.jobs[from:to]), receipts: slices.Clip(f.receipts[from:to])}
+	for _, j := range p.jobs {
+		if j.Body.Unique.Key != "" {
+			token := rand.Int64()
+			p.token = &token
+			break
+		}
+	}
+	return p
+}
+
+// again puts jobs that are still undecided back in front.
+func (f *flush) again(undecided *flush) {
+	if len(undecided.jobs) > 0 {
+		f.jobs, f.receipts = append(undecided.jobs, f.jobs...), append(undecided.receipts, f.receipts...)
+	}
+}
+
+func (f *flush) fail(err error) {
+	for _, r := range f.receipts {
+		r.Err = broker.About(err, "enqueue", r.Queue, r.ID)
+	}
+}
+
+// lockTimeout is how long to wait for others' IDs and keys, nil for as long as
+// the call may take.
+func (f *flush) lockTimeout() *string {
+	wait := lockWait
+	if f.impatient {
+		wait = lockWaitAgain
+	}
+	if slices.ContainsFunc(f.jobs, careful) {
+		s := fmt.Sprint(wait.Milliseconds())
+		return &s
+	}
+	return nil
+}
+
+// takeKeys is the statement that takes the flush's unique keys.
+func (f *flush) takeKeys() step {
+	var keys, ids []string
+	var modes []int16
+	var ttls []int64
+	for _, j := range f.jobs {
+		if u := j.Body.Unique; u.Key != "" {
+			keys, ids, modes = append(keys, u.Key), append(ids, j.ID), append(modes, int16(u.Mode))
+			ttl := int64(0)
+			if u.TTL > 0 {
+				ttl = f.now.after(u.TTL)
+			}
+			ttls = append(ttls, ttl)
+		}
+	}
+	return f.b.step("enqueue_keys", nil, f.now.micros, f.queue, f.pastLimit, keys, ids, modes, ttls, f.token)
+}
+
+// store is the statement that stores the flush's jobs.
+func (f *flush) store() step {
+	lanes := make([]int16, len(f.jobs))
+	bodies := make([][]byte, len(f.jobs))
+	var given []bool
+	size := 0
+	for _, j := range f.jobs {
+		size += len(j.Body.Payload) + 64
+	}
+	buf := make([]byte, 0, size)
+	for i, j := range f.jobs {
+		lanes[i] = backLane(j.Body.Priority)
+		from := len(buf)
+		buf = broker.AppendBody(buf, &j.Body)
+		bodies[i] = buf[from:len(buf):len(buf)]
+		if j.Body.GivenID && given == nil {
+			given = make([]bool, len(f.jobs))
+		}
+		if given != nil {
+			given[i] = j.Body.GivenID
+		}
+	}
+	return f.b.step("enqueue", one(&f.at, &f.served, &f.stored, &f.heldOut),
+		f.now.micros, f.queue, f.pastLimit, f.column(jobID), lanes, bodies,
+		f.numbers(func(j *broker.NewJob) int64 { return broker.Micros(j.RunAt) }),
+		f.numbers(f.delay), f.numbers(func(j *broker.NewJob) int64 { return broker.DurationMicros(j.Body.Retention) }),
+		given, f.column(func(j *broker.NewJob) string { return j.Body.Key }), f.column(uniqueKey), f.token)
+}
+
+// delay is a job's delay as it is added to the clock.
+func (f *flush) delay(j *broker.NewJob) int64 {
+	if j.Delay > 0 {
+		return f.now.after(j.Delay)
+	}
+	return 0
+}
+
+// seal is the statement that takes back those of the jobs that exist elsewhere,
+// and says why jobs were refused.
+// Without stored, those whose rows the transaction wrote count as stored.
+func (f *flush) seal(stored []string, wake *wakeUp) step {
+	f.known, f.holders = nil, nil
+	var id, holder *string
+	var known *bool
+	var keys []string
+	if f.token != nil {
+		keys = f.column(uniqueKey)
+	}
+	channel, payload := wake.args()
+	return f.b.step("enqueue_seal", each(func(r rows) error {
+		if err := r.Scan(&id, &known, &holder); err != nil || id == nil {
+			return err
+		}
+		if *known {
+			if f.known == nil {
+				f.known = make(map[string]bool)
+			}
+			f.known[*id] = true
+		} else if holder != nil {
+			if f.holders == nil {
+				f.holders = make(map[string]string)
+			}
+			f.holders[*id] = *holder
+		}
+		return nil
+	}), f.now.micros, f.queue, f.column(jobID), stored, keys, f.token, channel, payload)
+}
+
+// answer fills in the receipts. It returns the jobs whose unique key was freed
+// while they were refused for it: they can be tried again.
+func (f *flush) answer() *flush {
+	undecided := &flush{b: f.b, now: f.now, queue: f.queue, pastLimit: f.pastLimit}
+	stored, heldOut := set(f.stored), set(f.heldOut)
+	for i, j := range f.jobs {
+		r := f.receipts[i]
+		holder, held := f.holders[j.ID]
+		switch {
+		case !f.known[j.ID] && (f.stored == nil || stored[j.ID]):
+			f.accept(j, r)
+		case !f.known[j.ID] && heldOut[j.ID] && !held:
+			undecided.jobs, undecided.receipts = append(undecided.jobs, j), append(undecided.receipts, r)
+		default:
+			if r.Holder = j.ID; held && !f.known[j.ID] {
+				r.Holder = holder
+			}
+			r.Err = broker.About(broker.ErrDuplicate, "enqueue", j.Queue, j.ID)
+		}
+	}
+	return undecided
+}
+
+func (f *flush) accept(j *broker.NewJob, r *broker.Receipt) {
+	due := broker.Micros(j.RunAt)
+	if j.Delay > 0 {
+		due = f.at + f.delay(j)
+	}
+	r.State, r.RunAt = broker.StatePending, time.Time{}
+	if due > f.at {
+		r.State, r.RunAt = broker.StateScheduled, broker.FromMicros(due)
+	}
+}
+
+// column is one field of every job, or nil when it is empty in all of them.
+func (f *flush) column(field func(*broker.NewJob) string) []string {
+	var c []string
+	for i, j := range f.jobs {
+		if s := field(j); s != "" && c == nil {
+			c = make([]string, len(f.jobs))
+			c[i] = s
+		} else if c != nil {
+			c[i] = s
+		}
+	}
+	return c
+}
+
+func (f *flush) numbers(field func(*broker.NewJob) int64) []int64 {
+	var c []int64
+	for i, j := range f.jobs {
+		if n := field(j); n != 0 && c == nil {
+			c = make([]int64, len(f.jobs))
+			c[i] = n
+		} else if c != nil {
+			c[i] = n
+		}
+	}
+	return c
+}
+
+func jobID(j *broker.NewJob) string     { return j.ID }
+func uniqueKey(j *broker.NewJob) string { return j.Body.Unique.Key }
+
+func set(names []string) map[string]bool {
+	if len(names) == 0 {
+		return nil
+	}
+	m := make(map[string]bool, len(names))
+	for _, n := range names {
+		m[n] = true
+	}
+	return m
+}
+
+// A lane is a place in the order of a queue: each priority has one for the
+// jobs that go to its front, and behind it one for the rest.
+func backLane(p broker.Priority) int16 { return int16(p)*2 + 1 }
+
+const (
+	firstLane = 2
+	lanes     = 2 * broker.Priorities
+)

@@ -1,0 +1,186 @@
+-- Times are microseconds since 1970; states are the numbers of broker.State;
+-- names compare by their bytes. There are no foreign keys: what would check
+-- them on every job is checked where a queue is removed.
+
+create table jobs.queue (
+  id             int generated always as identity primary key,
+  name           text collate "C" not null unique,
+  layout         int     not null default 1,
+  paused         boolean not null default false,
+  max_depth      bigint  not null default 0,
+  retain_age     bigint  not null default 0, -- of completed and cancelled records
+  retain_count   bigint  not null default 0,
+  dead_age       bigint  not null default 0,
+  dead_count     bigint  not null default 0,
+  duplicate_span bigint  not null default 3600000000,
+  watched_until  bigint  not null default 0, -- settles are announced until then
+  polled_until   bigint  not null default 0  -- and written to event, for who cannot listen
+);
+
+-- The order in which jobs become pending. The scan floor relies on numbers
+-- being handed out in order, hence no cache, and on 1 having been handed out.
+create sequence jobs.job_seq cache 1;
+select setval('jobs.job_seq', 1, true);
+
+-- Jobs that are not final: the only hot table. Columns that most jobs do not
+-- need are null, which costs nothing; null numbers mean 0, null flags false.
+create table jobs.job (
+  seq        bigint   not null, -- turn within the lane; negative in a front lane
+  created_at bigint   not null,
+  run_at     bigint,            -- scheduled and retry only
+  worker     bigint,            -- active only: worker.num
+  epoch      bigint,
+  retention  bigint,
+  queue      int      not null,
+  deliveries int,
+  failures   int,
+  crashes    int,
+  snoozes    int,
+  state      smallint not null,
+  lane       smallint not null, -- 2 * priority for the front, 2 * priority + 1 for the rest
+  given      boolean,           -- the ID is the caller's
+  cancel     boolean,           -- an operator asked for it
+  id         text collate "C" not null,
+  key        text collate "C",
+  unique_key text collate "C",
+  tail       bytea,             -- broker.AppendTail
+  body       bytea    not null, -- broker.AppendBody
+  primary key (queue, id)
+) with (
+  autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
+  autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000
+);
+create index job_ready on jobs.job (queue, lane, seq) where state = 1;
+create index job_due   on jobs.job (queue, state, run_at, seq) where run_at is not null;
+create index job_lease on jobs.job (worker) where worker is not null;
+create index job_key   on jobs.job (queue, key, id) where key is not null;
+
+create table jobs.dead (
+  died_at    bigint not null,
+  created_at bigint not null,
+  epoch      bigint not null,
+  retention  bigint,
+  queue      int    not null,
+  deliveries int,
+  failures   int,
+  crashes    int,
+  snoozes    int,
+  lane       smallint not null,
+  given      boolean,
+  id         text collate "C" not null,
+  key        text collate "C",
+  unique_key text collate "C",
+  tail       bytea,
+  body       bytea  not null,
+  primary key (queue, id)
+);
+create index dead_end on jobs.dead (queue, died_at, id);
+create index dead_key on jobs.dead (queue, key, id) where key is not null;
+
+-- Completed and cancelled records, by the day on which they expire. A record
+-- past expires_at is gone for every reader; partitions are dropped whole. The
+-- default partition serves what no day partition holds.
+create table jobs.history (
+  expires_at  bigint not null,
+  finished_at bigint not null,
+  created_at  bigint not null,
+  epoch       bigint not null,
+  queue       int    not null,
+  deliveries  int,
+  failures    int,
+  crashes     int,
+  snoozes     int,
+  state       smallint not null,
+  given       boolean,
+  id          text collate "C" not null,
+  key         text collate "C",
+  tail        bytea,
+  body        bytea  not null
+) partition by range (expires_at);
+create index history_id  on jobs.history (queue, id);
+create index history_end on jobs.history (queue, state, finished_at, id);
+create index history_key on jobs.history (queue, key, id) where key is not null;
+create table jobs.history_other partition of jobs.history default;
+create index history_other_expiry on jobs.history_other (queue, expires_at);
+
+create table jobs.unique_key (
+  queue int      not null,
+  key   text collate "C" not null,
+  job   text collate "C" not null,
+  mode  smallint not null, -- broker.UniqueMode
+  token bigint   not null, -- of the enqueue that took it
+  until bigint,            -- null: as long as the job has it
+  primary key (queue, key)
+);
+create index unique_key_window on jobs.unique_key (queue, until) where mode = 2;
+
+-- IDs that callers gave, after their records are gone.
+create table jobs.remembered (
+  queue int    not null,
+  id    text collate "C" not null,
+  until bigint not null,
+  primary key (queue, id)
+);
+create index remembered_until on jobs.remembered (queue, until);
+
+-- A worker's standing in a queue. Rows of ended workers stay for a day.
+create table jobs.worker (
+  num      bigint generated always as identity unique,
+  until    bigint  not null,
+  ended_at bigint,
+  queue    int     not null,
+  drained  boolean not null default false, -- ended, and holds no lease any more
+  id       text collate "C" not null,
+  info     bytea   not null,
+  primary key (queue, id)
+) with (fillfactor = 50);
+create index worker_open on jobs.worker (queue) where not drained;
+
+-- The verdicts of each worker's last settle: ordinal * 16 + state of the
+-- items that applied. A row of its own per number, so that nobody ever scans
+-- over dead versions.
+create table jobs.settled (
+  worker   bigint not null,
+  number   bigint not null,
+  verdicts int[]  not null,
+  primary key (worker, number)
+);
+
+-- Counts by state: the total plus all deltas. Statements only insert deltas.
+create table jobs.count_total (
+  queue     int primary key,
+  pending   bigint not null default 0,
+  scheduled bigint not null default 0,
+  active    bigint not null default 0,
+  retry     bigint not null default 0,
+  completed bigint not null default 0,
+  dead      bigint not null default 0,
+  cancelled bigint not null default 0
+);
+create table jobs.count_delta (
+  queue     int not null,
+  pending   int not null default 0,
+  scheduled int not null default 0,
+  active    int not null default 0,
+  retry     int not null default 0,
+  completed int not null default 0,
+  dead      int not null default 0,
+  cancelled int not null default 0
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_insert_threshold = -1);
+
+create sequence jobs.mark_fence;
+create table jobs.mark (
+  fence bigint not null,
+  until bigint not null,
+  name  text collate "C" primary key,
+  owner text   not null,
+  value bytea  not null
+);
+create index mark_until on jobs.mark (until);
+
+-- Events for watchers that cannot listen.
+create table jobs.event (
+  id      bigint generated always as identity primary key,
+  at      bigint not null,
+  payload text   not null
+);

@@ -1,0 +1,24 @@
+-- claim_promote.sql: make due jobs pending, by due time, behind those that are pending already.
+-- Params: $1 now µs|null, $2 queues, $3 limit for each queue and state
+-- Returns: one row: how many
+-- Called by: (*Broker).Claim, in one transaction before claim.sql
+with clock as materialized (
+  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+), due as materialized (
+  select d.place, d.run_at, d.seq, d.queue, d.state
+  from clock cross join jobs.queue q cross join (values (2::smallint), (4::smallint)) as s(state)
+  cross join lateral (
+    select ctid as place, run_at, seq, queue, state from jobs.job j
+    where j.queue = q.id and j.state = s.state and j.run_at <= clock.now
+    order by j.run_at, j.seq limit $3 for update skip locked) d
+  where q.name = any ($2::text[]) and q.layout <= 1
+), turn as materialized (
+  -- Row locks gave the transaction its ID before the first seq, as the scan floor asks.
+  select o.place, nextval('jobs.job_seq') as seq from (select place from due order by run_at, seq) o
+), counted as (
+  insert into jobs.count_delta (queue, pending, scheduled, retry)
+  select queue, count(*), -count(*) filter (where state = 2), -count(*) filter (where state = 4) from due group by queue
+), promoted as (
+  update jobs.job j set state = 1, seq = t.seq, run_at = null from turn t where j.ctid = t.place returning 1
+)
+select count(*) from promoted

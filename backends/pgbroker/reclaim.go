@@ -1,0 +1,50 @@
+package pgbroker
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Reclaim ends workers and takes over their jobs in one round trip, which is
+// one transaction. §8.
+func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker.Claimed, error) {
+	if err := errors.Join(b.usable(), req.Check()); err != nil {
+		return broker.Claimed{}, broker.About(err, "reclaim", "", "")
+	}
+	now, queues := clockOf(req.Now), distinct(req.Queues)
+	c := &claiming{b: b, worker: req.Worker, now: now, limit: req.Max, state: make(map[string]queueState)}
+	for _, q := range queues {
+		c.shares = append(c.shares, broker.Share{Queue: q, Max: req.Max})
+	}
+	var callers []string
+	var got broker.Claimed
+	err := b.call(ctx, b.byIndex(false),
+		b.step("reclaim_end", each(func(r rows) error {
+			var queue string
+			err := r.Scan(&queue)
+			callers = append(callers, queue)
+			return err
+		}), now.micros, req.Worker, queues),
+		b.step("reclaim", c.read, req.Worker, queues, req.Max, now.micros),
+		b.step("reclaim_drained", one(&got.More), queues),
+		c.after(queues))
+	if err != nil {
+		return broker.Claimed{}, broker.About(err, "reclaim", "", "")
+	}
+	var errs []error
+	for _, q := range queues {
+		state := c.state[q]
+		if state.err == nil && !slices.Contains(callers, q) {
+			state.err = broker.ErrWorkerGone // alive, but it ran out
+		}
+		if state.err == nil {
+			got.NextDue = earlier(got.NextDue, state.nextDue)
+		}
+		errs = append(errs, broker.About(state.err, "reclaim", q, ""))
+	}
+	got.Jobs, got.Now = c.jobs, broker.FromMicros(c.at)
+	return got, errors.Join(errs...)
+}

@@ -1,0 +1,68 @@
+package pgbroker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Retire ends the worker's ID first and then releases what it holds as a settle
+// does, a batch at a time. What a call that fails in between leaves behind is
+// reclaimed. §12.
+func (b *Broker) Retire(ctx context.Context, req broker.RetireRequest) (broker.Retired, error) {
+	if err := errors.Join(b.usable(), req.Check()); err != nil {
+		return broker.Retired{}, broker.About(err, "retire", "", "")
+	}
+	got, err := b.retire(ctx, &req)
+	return got, broker.About(err, "retire", "", "")
+}
+
+const retireBatch = 1000
+
+func (b *Broker) retire(ctx context.Context, req *broker.RetireRequest) (got broker.Retired, err error) {
+	now, queues := clockOf(req.Now), distinct(req.Queues)
+	for {
+		var held []broker.Job
+		err := b.call(ctx, b.byIndex(false),
+			b.step("retire_end", nil, now.micros, req.Worker, queues),
+			b.step("retire_held", each(func(r rows) error {
+				j, err := scanLease(r)
+				held = append(held, j)
+				return err
+			}), req.Worker, queues, retireBatch))
+		if err != nil {
+			return got, err
+		}
+		settle := broker.SettleRequest{Now: req.Now, Worker: req.Worker}
+		for i := range held {
+			settle.Items = append(settle.Items, broker.Settlement{Job: &held[i], Outcome: broker.Release()})
+		}
+		s := newSettling(b, &settle)
+		if steps := s.steps(); len(steps) > 0 {
+			err = b.call(ctx, append([]step{b.byIndex(false)}, steps...)...)
+		}
+		verdicts, err := s.verdicts(ctx, err)
+		if err != nil {
+			return got, err
+		}
+		for i, v := range verdicts {
+			if v.Err == nil && v.State == broker.StatePending {
+				got.Released = append(got.Released, broker.Ref{Queue: v.Queue, ID: v.ID, Epoch: held[i].Epoch + 1})
+			}
+		}
+		if len(held) < retireBatch {
+			return got, nil
+		}
+	}
+}
+
+// scanLease reads a row of retire_held.sql. A tail that cannot be read is
+// dropped with its lease, as the settle of a broken job drops it.
+func scanLease(r rows) (j broker.Job, err error) {
+	var head headRow
+	if err = r.Scan(append([]any{&j.Queue, &j.ID}, head.columns()...)...); err == nil {
+		j.Head, _ = head.head()
+	}
+	return j, err
+}

@@ -1,0 +1,146 @@
+package pgbroker
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// step is one statement of a pipeline and the reader of its answer.
+type step struct {
+	sql  string
+	args []any
+	read func(rows) error // nil: the answer is of no use
+}
+
+// rows is what pgx and database/sql rows have in common.
+type rows interface {
+	Next() bool
+	Scan(dest ...any) error
+	Err() error
+}
+
+// session is where statements run: a connection of the pool, or the
+// transaction of a caller.
+type session interface {
+	// run executes steps in order. On a connection of its own that is one round
+	// trip and one transaction.
+	run(ctx context.Context, steps ...step) error
+}
+
+// connSession runs pipelines on a pgx connection. A plain one uses no prepared
+// statements, whatever the connection's configuration says, because those of a
+// PgBouncer in transaction pooling are some other client's.
+type connSession struct {
+	conn  *pgx.Conn
+	plain bool
+}
+
+func (s connSession) run(ctx context.Context, steps ...step) error {
+	if s.plain {
+		return s.runPlain(ctx, steps)
+	}
+	var batch pgx.Batch
+	for _, st := range steps {
+		batch.Queue(st.sql, st.args...)
+	}
+	results := s.conn.SendBatch(ctx, &batch)
+	for _, st := range steps {
+		r, err := results.Query()
+		if err == nil {
+			err = drain(r, st.read)
+		}
+		if err != nil {
+			results.Close()
+			return err
+		}
+	}
+	return results.Close()
+}
+
+func (s connSession) runPlain(ctx context.Context, steps []step) error {
+	var batch pgconn.Batch
+	for _, st := range steps {
+		var b pgx.ExtendedQueryBuilder
+		if err := b.Build(s.conn.TypeMap(), nil, st.args); err != nil {
+			return err
+		}
+		batch.ExecParams(st.sql, b.ParamValues, nil, b.ParamFormats, b.ResultFormats)
+	}
+	results := s.conn.PgConn().ExecBatch(ctx, &batch)
+	for _, st := range steps {
+		if !results.NextResult() {
+			break
+		}
+		if err := drain(pgx.RowsFromResultReader(s.conn.TypeMap(), results.ResultReader()), st.read); err != nil {
+			results.Close()
+			return err
+		}
+	}
+	return results.Close()
+}
+
+// drain reads an answer to its end.
+func drain(r pgx.Rows, read func(rows) error) error {
+	defer r.Close()
+	if read != nil {
+		if err := read(r); err != nil {
+			return err
+		}
+	}
+	r.Close()
+	return r.Err()
+}
+
+// one reads an answer of at most one row into dest.
+func one(dest ...any) func(rows) error {
+	return func(r rows) error {
+		if r.Next() {
+			return r.Scan(dest...)
+		}
+		return nil
+	}
+}
+
+// each reads an answer row by row.
+func each(f func(rows) error) func(rows) error {
+	return func(r rows) error {
+		for r.Next() {
+			if err := f(r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// call runs a pipeline on a connection of the pool.
+func (b *Broker) call(ctx context.Context, steps ...step) error {
+	if err := b.usable(); err != nil {
+		return err
+	}
+	conn, err := b.pool.Acquire(ctx)
+	if err != nil {
+		return notSent(err)
+	}
+	defer conn.Release()
+	return classify(connSession{conn.Conn(), b.config.PollOnly}.run(ctx, steps...))
+}
+
+// step makes a step of the named statement.
+func (b *Broker) step(name string, read func(rows) error, args ...any) step {
+	return step{sql: b.sql.get(name), args: args, read: read}
+}
+
+// byIndex is the first step of a pipeline whose plans must go by index. With
+// async the commit may be lost with the server's memory.
+func (b *Broker) byIndex(async bool) step {
+	var commit *string
+	if async {
+		commit = &off
+	}
+	return b.step("settings", nil, commit, nil, off)
+}
+
+var off, on = "off", "on"

@@ -1,0 +1,189 @@
+package pgbroker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Settle ends leases with one statement per queue, all in one round trip and
+// transaction. §10.
+func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
+	if err := errors.Join(b.usable(), req.Check()); err != nil {
+		return nil, broker.About(err, "settle", "", "")
+	}
+	s := newSettling(b, &req)
+	var err error
+	if steps := s.steps(); len(steps) > 0 {
+		err = b.call(ctx, append([]step{b.byIndex(false)}, steps...)...)
+	}
+	return s.verdicts(ctx, err)
+}
+
+// settling is a settle request on its way. Numbers are compared queue by
+// queue, so each queue has a turn of its own.
+type settling struct {
+	b     *Broker
+	req   *broker.SettleRequest
+	now   clock
+	turns []*settleTurn
+}
+
+// settleTurn is a request's part for one queue.
+type settleTurn struct {
+	queue string
+	items []int // of the request, in its order
+	wakes bool
+	wake  *wakeUp
+
+	// The answer.
+	served   bool
+	last     *int64 // the worker's last number before this request
+	known    []int32
+	verdicts []int32
+	repeat   bool // another sending of this request came first
+}
+
+func newSettling(b *Broker, req *broker.SettleRequest) *settling {
+	s := &settling{b: b, req: req, now: clockOf(req.Now)}
+	byQueue := make(map[string]*settleTurn, 1)
+	for i := range req.Items {
+		queue := req.Items[i].Job.Queue
+		t := byQueue[queue]
+		if t == nil {
+			t = &settleTurn{queue: queue}
+			byQueue[queue] = t
+			s.turns = append(s.turns, t)
+		}
+		t.items = append(t.items, i)
+	}
+	return s
+}
+
+func (s *settling) steps() []step {
+	var steps []step
+	for _, t := range s.turns {
+		steps = append(steps, s.turn(t))
+	}
+	return steps
+}
+
+// turn is the statement for one queue. The stored head is what Outcome.Apply
+// says. For a job that was asked to cancel the statement leaves out the charge:
+// the outcome that takes the place of one that keeps the job alive differs in
+// nothing else, see TestCancelledOutcomeDiffersInItsChargeOnly.
+func (s *settling) turn(t *settleTurn) step {
+	n := len(t.items)
+	var (
+		ids                                    = make([]string, 0, n)
+		epochs, delays                         = make([]int64, 0, n), make([]int64, 0, n)
+		states                                 = make([]int16, 0, n)
+		fronts                                 = make([]bool, 0, n)
+		deliveries, failures, crashes, snoozes = make([]int32, 0, n), make([]int32, 0, n), make([]int32, 0, n), make([]int32, 0, n)
+		tails                                  = make([][]byte, 0, n)
+		buf                                    []byte
+		seen                                   = make(map[broker.Ref]bool, n)
+	)
+	for _, i := range t.items {
+		item := &s.req.Items[i]
+		ref := item.Job.Ref()
+		if seen[ref] {
+			ref.Epoch = noEpoch // a lease ends once
+		}
+		seen[ref] = true
+		o := item.Outcome
+		head := o.Apply(item.Job.Head, time.Time{}, s.req.History)
+		t.wakes = t.wakes || !o.State().Final()
+		ids, epochs, states = append(ids, ref.ID), append(epochs, ref.Epoch), append(states, int16(o.State()))
+		delays, fronts = append(delays, s.now.after(o.Delay())), append(fronts, o.Front())
+		deliveries, failures = append(deliveries, int32(head.Deliveries)), append(failures, int32(head.Failures))
+		crashes, snoozes = append(crashes, int32(head.Crashes)), append(snoozes, int32(head.Snoozes))
+		from := len(buf)
+		buf = broker.AppendTail(buf, &head)
+		tails = append(tails, buf[from:len(buf):len(buf)])
+	}
+	if t.wakes {
+		t.wake = s.b.waker.announce(t.queue)
+	}
+	channel, payload := t.wake.args()
+	var number *int64
+	if s.req.Number > 0 {
+		number = &s.req.Number
+	}
+	t.served, t.last, t.known, t.verdicts, t.repeat = false, nil, nil, nil, false
+	var ignored any
+	return s.b.step("settle", one(&t.served, &t.last, &t.known, &t.verdicts, &t.repeat, &ignored, &ignored),
+		s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, delays, fronts, deliveries, failures, crashes, snoozes, tails,
+		channel, payload, s.b.channel)
+}
+
+// verdicts reads the answers, after the round trip that err is the error of.
+func (s *settling) verdicts(ctx context.Context, err error) ([]broker.Verdict, error) {
+	for _, t := range s.turns {
+		if t.wakes {
+			s.b.waker.announced(t.queue, t.wake)
+		}
+	}
+	if len(s.turns) == 0 {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, broker.About(err, "settle", "", "")
+	}
+	verdicts := make([]broker.Verdict, len(s.req.Items))
+	for _, t := range s.turns {
+		if err := s.judge(ctx, t, verdicts); err != nil {
+			return nil, broker.About(err, "settle", t.queue, "")
+		}
+	}
+	return verdicts, nil
+}
+
+func (s *settling) judge(ctx context.Context, t *settleTurn, verdicts []broker.Verdict) error {
+	fault := error(broker.ErrLeaseLost)
+	applied := t.verdicts
+	switch {
+	case !t.served:
+		layout, err := s.b.layout(ctx, t.queue)
+		if err != nil {
+			return err
+		}
+		if layout > knownLayout {
+			fault = newerLayout(layout)
+		}
+	case t.last != nil && s.req.Number == *t.last:
+		applied = t.known
+	case t.last != nil && s.req.Number < *t.last:
+		applied = nil
+	case t.repeat: // it committed while this one waited for its rows
+		if err := s.b.call(ctx, s.b.step("settle_verdicts", one(&applied), t.queue, s.req.Worker, s.req.Number)); err != nil {
+			return err
+		}
+	}
+	states := make([]broker.State, len(t.items))
+	for _, v := range applied {
+		if ord := int(v / 16); ord <= len(states) {
+			states[ord-1] = broker.State(v % 16)
+		}
+	}
+	for n, i := range t.items {
+		job := s.req.Items[i].Job
+		verdicts[i] = broker.Verdict{Queue: job.Queue, ID: job.ID, State: states[n]}
+		if states[n] == broker.StateNone {
+			verdicts[i].Err = broker.About(fault, "settle", job.Queue, job.ID)
+		}
+	}
+	return nil
+}
+
+// noEpoch is an epoch that no job has.
+const noEpoch = -1
+
+// layout is the layout of a queue's rows, 0 when there is no such queue.
+func (b *Broker) layout(ctx context.Context, queue string) (layout int, err error) {
+	var limit, used int64
+	err = b.call(ctx, b.step("queue_room", one(&layout, &limit, &used), queue))
+	return layout, err
+}

@@ -1,0 +1,57 @@
+package pgbroker
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// tasks are the goroutines of a broker; stop ends them and waits for them.
+type tasks struct {
+	mu      sync.Mutex
+	stopped bool
+	group   sync.WaitGroup
+	ctx     context.Context
+	cancel  context.CancelFunc
+}
+
+func newTasks() *tasks {
+	t := new(tasks)
+	t.ctx, t.cancel = context.WithCancel(context.Background())
+	return t
+}
+
+// start runs f until it returns; its context ends with the broker.
+func (t *tasks) start(f func(ctx context.Context)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.stopped {
+		return
+	}
+	t.group.Add(1)
+	go func() {
+		defer t.group.Done()
+		f(t.ctx)
+	}()
+}
+
+// after runs f in a while, unless the broker is closed before.
+func (t *tasks) after(d time.Duration, f func(ctx context.Context)) {
+	t.start(func(ctx context.Context) {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			f(ctx)
+		case <-ctx.Done():
+		}
+	})
+}
+
+func (t *tasks) stop() {
+	t.mu.Lock()
+	t.stopped = true
+	t.mu.Unlock()
+	t.cancel()
+	t.group.Wait()
+}

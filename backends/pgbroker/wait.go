@@ -1,0 +1,61 @@
+package pgbroker
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// How often a claim that waits looks by itself. Without notifications the
+// pauses grow from the first to the last as long as nothing comes.
+const (
+	pollFirst     = 10 * time.Millisecond
+	pollLast      = 250 * time.Millisecond
+	pollListening = 3 * time.Second
+)
+
+// claimWaiting claims until something came, the time is up, or ctx ends. It
+// looks again when it is woken, when the next job is due, and now and then.
+// Between the looks it holds nothing of the store's. §18.
+func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (broker.Claimed, error) {
+	queues := make([]string, 0, len(req.Queues))
+	for _, s := range req.Queues {
+		queues = append(queues, s.Queue)
+	}
+	p := b.waker.wait(distinct(queues))
+	defer b.waker.leave(p)
+	end := time.Now().Add(req.Wait)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for pause := pollFirst; ; {
+		listening := b.listen()
+		got, err := b.claim(ctx, req)
+		if err != nil || len(got.Jobs) > 0 || got.More || !time.Now().Before(end) {
+			return got, err
+		}
+		wait := jitter(pause)
+		if pause = min(pause*3/2, pollLast); listening {
+			wait = jitter(pollListening)
+		}
+		if !got.NextDue.IsZero() {
+			wait = min(wait, max(got.NextDue.Sub(got.Now), 0)) // both by the store's clock
+		}
+		timer.Reset(min(wait, time.Until(end)))
+		select {
+		case <-p.woken:
+			pause = pollFirst
+		case <-timer.C:
+		case <-ctx.Done():
+			return got, broker.About(ctx.Err(), "claim", "", "")
+		case <-b.closed:
+			return got, broker.About(broker.ErrClosed, "claim", "", "")
+		}
+	}
+}
+
+// jitter spreads pauses, so that processes that began together part company.
+func jitter(d time.Duration) time.Duration {
+	return d*3/4 + rand.N(d/2)
+}

@@ -1,0 +1,145 @@
+package pgbroker
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// waker tells claims that wait of jobs: those of this process at once, those of
+// others by NOTIFY. Notifying transactions commit one after the other, in the
+// whole cluster, so each process sends at most one notification per queue and
+// window: at once when the window before was quiet, else when it ends.
+type waker struct {
+	mu      sync.Mutex
+	waiters map[string][]*waiter
+	windows map[string]*window
+	send    func(ctx context.Context, wake *wakeUp) // in a transaction of its own
+	tasks   *tasks
+	channel string
+}
+
+// notifyWindow bounds both the load that notifications make and the time that
+// one can be late.
+const notifyWindow = 5 * time.Millisecond
+
+// window is what a queue's last notification holds back.
+type window struct {
+	until time.Time
+	late  bool // one more goes out at the end
+}
+
+// wakeUp is a notification for a statement to send; nil for none.
+type wakeUp struct{ channel, payload string }
+
+func (w *wakeUp) args() (channel, payload *string) {
+	if w == nil {
+		return nil, nil
+	}
+	return &w.channel, &w.payload
+}
+
+// waiter is a claim that waits.
+type waiter struct {
+	queues []string
+	woken  chan struct{}
+}
+
+func newWaker(channel string, t *tasks, send func(context.Context, *wakeUp)) *waker {
+	return &waker{waiters: make(map[string][]*waiter), windows: make(map[string]*window), send: send, tasks: t, channel: channel}
+}
+
+// message is the notification that wakes a queue.
+func (w *waker) message(queue string) *wakeUp {
+	return &wakeUp{w.channel, wakePrefix + queue}
+}
+
+// announce returns the notification to send with a transaction that makes jobs
+// of a queue claimable, or nil when an earlier one speaks for it: then another
+// follows at the end of the window.
+func (w *waker) announce(queue string) *wakeUp {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	last := w.windows[queue]
+	if last == nil {
+		last = new(window)
+		w.windows[queue] = last
+	}
+	if !now.Before(last.until) {
+		last.until = now.Add(notifyWindow)
+		return w.message(queue)
+	}
+	return nil
+}
+
+// announced is called when that transaction has ended, well or in doubt.
+func (w *waker) announced(queue string, sent *wakeUp) {
+	w.wake(queue)
+	if sent != nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	last := w.windows[queue]
+	if last.late {
+		return
+	}
+	last.late = true
+	w.tasks.after(time.Until(last.until), func(ctx context.Context) {
+		w.mu.Lock()
+		last.late, last.until = false, time.Now().Add(notifyWindow)
+		w.mu.Unlock()
+		w.send(ctx, w.message(queue))
+	})
+}
+
+// wait registers a waiter for queues; leave must follow.
+func (w *waker) wait(queues []string) *waiter {
+	p := &waiter{queues: queues, woken: make(chan struct{}, 1)}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, q := range queues {
+		w.waiters[q] = append(w.waiters[q], p)
+	}
+	return p
+}
+
+func (w *waker) leave(p *waiter) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, q := range p.queues {
+		left := slices.DeleteFunc(w.waiters[q], func(other *waiter) bool { return other == p })
+		if w.waiters[q] = left; len(left) == 0 {
+			delete(w.waiters, q)
+		}
+	}
+}
+
+// wake wakes the waiters of a queue in this process.
+func (w *waker) wake(queue string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.waiters[queue] {
+		p.signal()
+	}
+}
+
+// wakeAll wakes every waiter: notifications may have been missed.
+func (w *waker) wakeAll() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, waiters := range w.waiters {
+		for _, p := range waiters {
+			p.signal()
+		}
+	}
+}
+
+func (p *waiter) signal() {
+	select {
+	case p.woken <- struct{}{}:
+	default:
+	}
+}

@@ -10,11 +10,13 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// group joins concurrent Enqueue calls into batches. A caller who finds no
-// call in flight makes one of his own, at once and in his own goroutine. Those
-// who come meanwhile gather; when that call returns, one goroutine sends what
-// has gathered, as one batch after another, until nobody waits, and ends. So
+// group joins concurrent Enqueue calls into batches. A caller that finds no
+// call in flight makes its own, at once and in its own goroutine. Those that
+// come meanwhile gather; when that call returns, one goroutine sends what has
+// gathered, as one batch after another, until nobody waits, and ends. So
 // nothing lingers, one call is in flight, and an idle client has no goroutine.
+// Yielding before each batch, so that callers just answered could join it, was
+// measured on Redis: larger batches, and no more jobs per second.
 type group struct {
 	client *Client
 
@@ -24,7 +26,7 @@ type group struct {
 	waiters  []*waiter       // one for each of jobs
 }
 
-// waiter is a caller who waits for a batch. taken and gone are guarded by
+// waiter is a caller that waits for a batch. taken and gone are guarded by
 // group.mu.
 type waiter struct {
 	since   time.Time
@@ -47,7 +49,7 @@ func (g *group) send(ctx context.Context, o *Outgoing) {
 	}
 	w := &waiter{since: time.Now(), done: make(chan struct{})}
 	job := o.NewJob
-	// The caller may leave, and change his payload, while the batch is under way.
+	// The caller may leave, and change its payload, while the batch is under way.
 	job.Body.Payload = bytes.Clone(job.Body.Payload)
 	g.jobs, g.waiters = append(g.jobs, job), append(g.waiters, w)
 	g.mu.Unlock()
@@ -101,7 +103,7 @@ type flight struct {
 }
 
 // take moves what has gathered into f, up to the bounds of one call. Callers
-// who left are left out; those who have waited for longer than a call may take
+// that left are left out; those that have waited for longer than a call may take
 // are turned away, so that a store that hangs cannot hold up a long line of
 // them. With nothing to send it ends the flight and reports false.
 func (g *group) take(f *flight) bool {

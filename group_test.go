@@ -126,9 +126,9 @@ func TestGroupedBatchesStayBelowFourMiB(t *testing.T) {
 	})
 }
 
-// TestCallerWhoLeavesHarmsNobody ends the context of a caller in each place he
+// TestCallerThatLeavesHarmsNobody ends the context of a caller in each place it
 // can be in: making the call in flight, in a batch under way, in the line.
-func TestCallerWhoLeavesHarmsNobody(t *testing.T) {
+func TestCallerThatLeavesHarmsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := slowStore(t)
 		cs := newCallers(newTestClient(t, store, ClientConfig{}))
@@ -157,7 +157,7 @@ func TestCallerWhoLeavesHarmsNobody(t *testing.T) {
 			}
 		}
 		if r := results["staying"]; r.err != nil || r.after != 1500*time.Millisecond {
-			t.Errorf("who stayed got %v after %v, want his receipt after 1.5s", r.err, r.after)
+			t.Errorf("who stayed got %v after %v, want the receipt after 1.5s", r.err, r.after)
 		}
 		var stored []string
 		for _, job := range store.stored(t, "default") {
@@ -274,7 +274,7 @@ func TestPayloadMayChangeOnceEnqueueHasReturned(t *testing.T) {
 		defer cancel()
 		payload := bytes.Repeat([]byte("a"), 100)
 		cs.enqueue(ctx, NewTask("left", payload))
-		cs.wait() // the caller has left his batch under way
+		cs.wait() // the caller has left, its batch is under way
 		clear(payload)
 		_ = pauseFor(t.Context(), time.Minute)
 		for _, job := range store.stored(t, "default") {

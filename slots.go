@@ -20,6 +20,7 @@ type slots struct {
 	active  int   // handlers that have not returned
 	holding int   // ready and active
 	held    []int // the same, by queue
+	limit   []int // of held, by queue; zero means none
 	stuck   int   // handlers reported as stuck
 
 	emptied bool
@@ -30,7 +31,10 @@ type slots struct {
 
 func (p *slots) init(s *Server) {
 	p.waiting.L = &s.mu
-	p.held = make([]int, len(s.names))
+	p.held, p.limit = make([]int, len(s.names)), make([]int, len(s.names))
+	for i, name := range s.names {
+		p.limit[i] = s.cfg.QueueConcurrency[name]
+	}
 	p.empty, p.gone = make(chan struct{}), make(chan struct{})
 }
 
@@ -48,12 +52,10 @@ type run struct {
 // accept takes over the jobs that a claim of w gave.
 func (s *Server) accept(w *worker, jobs []broker.Job, now time.Time) {
 	runs := make([]run, len(jobs))
-	room := s.cfg.Concurrency + s.allowance() - s.slots.holding
 	for i := range jobs {
 		j := &jobs[i]
 		queue := w.lease(s, j)
-		// More than there is room for can come when two claims cross.
-		if s.isDrain || w.lost || i >= room {
+		if s.isDrain || w.lost || s.crowded(queue) {
 			s.settle(w, j, broker.Release())
 			continue
 		}
@@ -65,6 +67,13 @@ func (s *Server) accept(w *worker, jobs []broker.Job, now time.Time) {
 		s.slots.holding++
 	}
 	s.occupy()
+}
+
+// crowded reports whether a job of a queue is one too many, which can come
+// when two claims crossed.
+func (s *Server) crowded(queue int) bool {
+	p := &s.slots
+	return p.limit[queue] > 0 && p.held[queue] >= p.limit[queue] || p.holding >= s.cfg.Concurrency+s.cfg.Prefetch
 }
 
 // queueOf is the index of a queue by its name.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -297,6 +298,82 @@ func TestIdleClientHasNoGoroutineAndKeepsNoJob(t *testing.T) {
 		synctest.Wait()
 		if c.group.inFlight || c.group.jobs != nil || c.group.waiters != nil || c.gate.inside != 0 {
 			t.Errorf("after the last call the group is %+v, %d calls inside", c.group, c.gate.inside)
+		}
+	})
+}
+
+// TestEveryAnswerIsTrue has many callers, some of which leave, and a store that
+// is slow, away, or loses its answers, and compares what each was told with
+// what is stored.
+func TestEveryAnswerIsTrue(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		random := rand.New(rand.NewPCG(seed, 0))
+		roll := func(n int) int {
+			mu.Lock()
+			defer mu.Unlock()
+			return random.IntN(n)
+		}
+		store := newSpyStore(t)
+		store.before = func(_ int, ctx context.Context, _ broker.EnqueueRequest) error {
+			if err := pauseFor(ctx, time.Duration(roll(20))*time.Millisecond); err != nil || roll(10) > 0 {
+				return err
+			}
+			return broker.ErrUnavailable
+		}
+		store.after = func(int) error {
+			if roll(10) == 0 {
+				return errReset
+			}
+			return nil
+		}
+		cs := newCallers(newTestClient(t, store, ClientConfig{}))
+		for i := range 2000 {
+			ctx := t.Context()
+			if roll(4) == 0 {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, time.Duration(roll(60))*time.Millisecond)
+				defer cancel()
+			}
+			cs.enqueue(ctx, NewTask(fmt.Sprint(i), nil))
+			if roll(5) == 0 {
+				_ = pauseFor(t.Context(), time.Millisecond)
+			}
+		}
+		results := cs.wait()
+		synctest.Wait()
+		stored := make(map[string]string)
+		for _, job := range store.stored(t, "default") {
+			if id, twice := stored[job.Type]; twice {
+				t.Errorf("task %s is stored as %s and as %s", job.Type, id, job.ID)
+			}
+			stored[job.Type] = job.ID
+		}
+		told := make(map[string]int)
+		for typ, r := range results {
+			id, there := stored[typ]
+			switch {
+			case r.err == nil:
+				told["stored"]++
+				if !there || r.info.ID != id {
+					t.Errorf("task %s was accepted as %s, stored is %q", typ, r.info.ID, id)
+				}
+			case errors.Is(r.err, ErrOutcomeUnknown):
+				told["unknown"]++
+				if there && r.info.ID != id {
+					t.Errorf("task %s may be stored as %s, stored is %q", typ, r.info.ID, id)
+				}
+			default:
+				told["not stored"]++
+				if there {
+					t.Errorf("task %s is stored although its caller was told otherwise: %v", typ, r.err)
+				}
+			}
+		}
+		if len(told) != 3 {
+			t.Errorf("the callers were told %v: the test does not reach every answer", told)
 		}
 	})
 }

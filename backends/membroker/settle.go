@@ -58,7 +58,7 @@ func (s *Store) turn(name string, req *broker.SettleRequest) *turn {
 		if t.repeat {
 			t.known = w.verdicts
 		} else if !t.stale {
-			w.number, w.verdicts = req.Number, make([]broker.Verdict, 0, len(req.Items))
+			w.number, w.verdicts = req.Number, w.verdicts[:0]
 		}
 	}
 	return t
@@ -104,7 +104,7 @@ func (q *queue) end(j *job, event broker.TransitionEvent, o broker.Outcome, head
 	if j.CancelRequested {
 		o = o.IfCancelRequested()
 	}
-	j.Head = ownHead(o.Apply(head, now.stamp(), history))
+	j.Head = o.Apply(head, now.stamp(), history)
 	to := o.State()
 	switch {
 	case to.Final():
@@ -115,6 +115,9 @@ func (q *queue) end(j *job, event broker.TransitionEvent, o broker.Outcome, head
 		q.move(j, event, to, 0)
 	}
 	j.CancelRequested = false
+	if j.State != broker.StateNone {
+		j.Head = ownHead(j.Head)
+	}
 	q.store.emit(broker.Event{Kind: broker.EventSettled, Queue: q.name, ID: j.ID, State: to})
 	return to
 }

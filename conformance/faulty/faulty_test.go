@@ -1,0 +1,86 @@
+package faulty_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance/faulty"
+)
+
+func enqueue(b broker.Broker, id string) error {
+	_, err := b.Enqueue(context.Background(), broker.EnqueueRequest{Jobs: []broker.NewJob{
+		{Queue: "q", ID: id, Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}}}})
+	return err
+}
+
+func stored(t *testing.T, b broker.Broker) []string {
+	t.Helper()
+	page, err := b.Find(context.Background(), broker.Query{Queue: "q", State: broker.StatePending})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []string
+	for _, j := range page.Jobs {
+		ids = append(ids, j.ID)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+func TestFaultsBefallTheCallsThePlanNames(t *testing.T) {
+	t.Parallel()
+	inner := membroker.New()
+	defer inner.Close()
+	b := faulty.Wrap(inner, faulty.Plan{
+		{Method: "Enqueue", Call: 2, Fault: faulty.Unavailable},
+		{Method: "Enqueue", Call: 3, Fault: faulty.ReplyLost},
+		{Method: "Ping", Fault: faulty.Unavailable},
+	})
+	for i, want := range []error{nil, broker.ErrUnavailable, faulty.ErrReplyLost, nil} {
+		if err := enqueue(b, string(rune('a'+i))); !errors.Is(err, want) {
+			t.Errorf("Enqueue %d: error %v, want %v", i+1, err, want)
+		}
+	}
+	if got, want := stored(t, inner), []string{"a", "c", "d"}; !slices.Equal(got, want) {
+		t.Errorf("stored %v, want %v: the second call must not arrive, the third must", got, want)
+	}
+	for range 2 {
+		if err := b.Ping(t.Context()); !errors.Is(err, broker.ErrUnavailable) {
+			t.Errorf("Ping: error %v, want %v each time", err, broker.ErrUnavailable)
+		}
+	}
+	if broker.MayHaveApplied(broker.ErrUnavailable) || !broker.MayHaveApplied(faulty.ErrReplyLost) {
+		t.Error("a call that was not made must be known as such, one whose reply is lost must not")
+	}
+	if got := b.Calls("Enqueue"); got != 4 {
+		t.Errorf("Calls counts %d enqueues, want 4", got)
+	}
+	b.Set(nil)
+	if err := b.Ping(t.Context()); err != nil || b.Calls("Enqueue") != 0 {
+		t.Errorf("after the plan was taken back: Ping error %v, %d calls counted; want none", err, b.Calls("Enqueue"))
+	}
+}
+
+func TestASlowCallEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inner := membroker.New()
+		defer inner.Close()
+		b := faulty.Wrap(inner, faulty.Plan{{Fault: faulty.Slow(time.Minute)}})
+		start := time.Now()
+		if err := b.Ping(t.Context()); err != nil || time.Since(start) != time.Minute {
+			t.Errorf("Ping took %v and answered %v, want a minute and nil", time.Since(start), err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := b.Enqueue(ctx, broker.EnqueueRequest{}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Enqueue past its deadline: error %v, want %v", err, context.DeadlineExceeded)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -22,6 +23,8 @@ type Broker struct {
 	queues     sync.Map // name → *queue, as this process knows them
 	registered sync.Map // name → struct{}: this process saw to its place in the list of queues
 	waiters    waiters
+	marks      []*queue      // the keys of marks, by slot
+	pruned     atomic.Uint32 // slots of marks pruned
 
 	ending context.Context // ends with Close
 	end    context.CancelFunc
@@ -48,7 +51,7 @@ func New(ctx context.Context, client redis.UniversalClient, config Config) (*Bro
 	if err != nil {
 		return nil, broker.About(err, "new", "", "")
 	}
-	b := &Broker{config: config, log: config.Logger}
+	b := &Broker{config: config, log: config.Logger, marks: newMarkSlots(config.Prefix)}
 	if b.store, err = connect(client); err != nil {
 		return nil, broker.About(err, "new", "", "")
 	}

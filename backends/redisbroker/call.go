@@ -17,6 +17,7 @@ import (
 type step struct {
 	script *script
 	queues []string // whose keys it is given, a block each
+	keys   *queue   // instead: the keys it is given
 	create bool     // makes its queue if there is none
 	now    string
 	args   []any // behind those that every script has
@@ -138,11 +139,16 @@ func (b *Broker) rounds(ctx context.Context, steps []*step) {
 
 // newCall writes out a step for the queues as this process knows them.
 func (b *Broker) newCall(s *step) *call {
-	queues := make([]*queue, len(s.queues))
+	var queues []*queue
+	if s.keys != nil {
+		queues = append(queues, s.keys)
+	}
+	for _, name := range s.queues {
+		queues = append(queues, b.queue(name))
+	}
 	n := 0
-	for i, name := range s.queues {
-		queues[i] = b.queue(name)
-		n += len(keyNames) + priorities + queues[i].buckets
+	for _, q := range queues {
+		n += len(keyNames) + priorities + q.buckets
 	}
 	c := &call{key: queues[0].key("m"), args: make([]any, 3, 3+n+2+len(queues)+len(s.args))}
 	for _, q := range queues {
@@ -289,6 +295,31 @@ func send(ctx context.Context, node *redis.Client, calls []*call) {
 		_ = pipe.Process(ctx, c.cmd)
 	}
 	_, _ = pipe.Exec(ctx) // each command holds its own error
+}
+
+// do sends one command about a key and reads its answer, if read is given.
+func (b *Broker) do(ctx context.Context, command, key string, read func(*call) error, args ...any) error {
+	if err := b.enter(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := &call{key: key, args: append([]any{command, key}, args...)}
+	done := make(chan struct{})
+	go func() {
+		defer b.leave()
+		defer close(done)
+		b.exec(ctx, []*call{c})
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if c.err != nil || read == nil {
+		return c.err
+	}
+	return read(c)
 }
 
 // loadScripts gives a node all scripts.

@@ -22,8 +22,8 @@ type queue struct {
 	channel string  // for events
 }
 
-func newQueue(prefix, name string, buckets int) *queue {
-	base := prefix + ":{" + name + "}:"
+// newQueue names the keys that begin with base.
+func newQueue(base, name string, buckets int) *queue {
 	q := &queue{name: name, buckets: buckets, keys: make([][]any, len(keyNames)), channel: base + "e"}
 	for i, key := range keyNames {
 		switch key {
@@ -41,6 +41,10 @@ func newQueue(prefix, name string, buckets int) *queue {
 	}
 	return q
 }
+
+// baseOf begins the keys of a queue. The braces make its name alone decide which
+// node of a Cluster they are on.
+func baseOf(prefix, queue string) string { return prefix + ":{" + queue + "}:" }
 
 // key is the one key of this name.
 func (q *queue) key(name string) string {

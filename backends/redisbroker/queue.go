@@ -13,13 +13,13 @@ func (b *Broker) queue(name string) *queue {
 	if q, ok := b.queues.Load(name); ok {
 		return q.(*queue)
 	}
-	q, _ := b.queues.LoadOrStore(name, newQueue(b.config.Prefix, name, b.config.Buckets))
+	q, _ := b.queues.LoadOrStore(name, newQueue(baseOf(b.config.Prefix, name), name, b.config.Buckets))
 	return q.(*queue)
 }
 
 // learn notes how a queue is laid out.
 func (b *Broker) learn(name string, buckets int) {
-	b.queues.Store(name, newQueue(b.config.Prefix, name, buckets))
+	b.queues.Store(name, newQueue(baseOf(b.config.Prefix, name), name, buckets))
 }
 
 // listKey is the set of the names of all queues.
@@ -42,7 +42,7 @@ func (b *Broker) register(ctx context.Context, steps []*step) error {
 	if len(names) == 0 {
 		return nil
 	}
-	if err := b.list(ctx, names...); err != nil {
+	if err := b.enlist(ctx, names...); err != nil {
 		return err
 	}
 	for _, name := range names {
@@ -51,9 +51,9 @@ func (b *Broker) register(ctx context.Context, steps []*step) error {
 	return nil
 }
 
-// list adds names to the list of queues. Its errors say that nothing was
+// enlist adds names to the list of queues. Its errors say that nothing was
 // applied: a name too many in the list is as good as nothing.
-func (b *Broker) list(ctx context.Context, names ...any) error {
+func (b *Broker) enlist(ctx context.Context, names ...any) error {
 	c := &call{key: b.listKey(), args: append([]any{"sadd", b.listKey()}, names...)}
 	if b.exec(ctx, []*call{c}); c.err != nil {
 		return notSent(c.err)
@@ -64,7 +64,7 @@ func (b *Broker) list(ctx context.Context, names ...any) error {
 // create makes a queue that is not there. It is listed again first, since
 // another process may just have removed it.
 func (b *Broker) create(ctx context.Context, name string) error {
-	if err := b.list(ctx, name); err != nil {
+	if err := b.enlist(ctx, name); err != nil {
 		return err
 	}
 	s := &step{script: createScript, queues: []string{name}, now: "0"}

@@ -31,8 +31,16 @@ var (
 	renewScript   = mustScript("renew")
 	retireScript  = mustScript("retire")
 	reclaimScript = mustScript("reclaim")
+	findScript    = mustScript("find")
+	operateScript = mustScript("operate")
+	dropScript    = mustScript("drop")
+	policyScript  = mustScript("policy")
+	queuesScript  = mustScript("queues")
+	pruneScript   = mustScript("prune")
+	markScript    = mustScript("mark")
+	watchScript   = mustScript("watch")
 
-	scripts = []*script{createScript, enqueueScript, claimScript, settleScript, renewScript, retireScript, reclaimScript}
+	scripts = []*script{createScript, enqueueScript, claimScript, settleScript, renewScript, retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, pruneScript, markScript, watchScript}
 )
 
 func mustScript(name string) *script {

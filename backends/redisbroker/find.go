@@ -1,0 +1,154 @@
+package redisbroker
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Find returns a page of jobs, in one round trip. The index it pages through is
+// that of the worker, the key or the state, in this order of preference; the
+// other fields filter what it examines. A page whose records would exceed 8 MB
+// ends early. A queue that does not exist has no jobs. §23.
+func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
+	err := q.Check()
+	var page broker.Page
+	if err == nil {
+		if len(q.IDs) > 0 {
+			page, err = b.byID(ctx, &q)
+		} else {
+			page, err = b.list(ctx, &q)
+		}
+	}
+	return page, broker.About(err, "find", q.Queue, "")
+}
+
+// byID looks at named jobs, all of them, however many round trips their size
+// makes of it.
+func (b *Broker) byID(ctx context.Context, q *broker.Query) (broker.Page, error) {
+	var page broker.Page
+	for from := "0"; from != ""; {
+		s := findStep(q, len(q.IDs), "ids", from)
+		for _, id := range q.IDs {
+			s.args = append(s.args, id)
+		}
+		if err := b.runOne(ctx, s); err != nil || s.code != codeDone {
+			return page, err
+		}
+		page.Now = moment(s.at)
+		page.Jobs = found(page.Jobs, q, s)
+		from = text(first(s.reply))
+	}
+	return page, nil
+}
+
+// list looks at a page of an index.
+func (b *Broker) list(ctx context.Context, q *broker.Query) (broker.Page, error) {
+	how, cursors := "", timedCursor
+	var args []any
+	switch {
+	case q.Worker != "":
+		how, cursors, args = "active", scanCursor, []any{q.Worker}
+	case q.Key != "":
+		how, cursors, args = "key", anyCursor, []any{q.Key}
+	case q.State == broker.StatePending:
+		how, cursors = "ready", readyCursor
+	case q.State == broker.StateActive:
+		how, cursors, args = "active", scanCursor, []any{""}
+	default:
+		if how = timedIndex[q.State]; how == "" {
+			return broker.Page{Now: q.Now}, b.usable(ctx) // no job is in this state
+		}
+		args = []any{bound(q.After), bound(q.Before)}
+	}
+	if q.Cursor != "" && !cursors.MatchString(q.Cursor) {
+		return broker.Page{}, broker.Invalid("cursor", "%.64q is of no page of this query; start with an empty one", q.Cursor)
+	}
+	s := findStep(q, q.Limit, how, q.Cursor)
+	s.args = append(s.args, args...)
+	if err := b.runOne(ctx, s); err != nil || s.code != codeDone {
+		return broker.Page{}, err
+	}
+	page := broker.Page{Now: moment(s.at), Cursor: text(first(s.reply))}
+	for _, j := range found(nil, q, s) {
+		if matches(&j, q) {
+			page.Jobs = append(page.Jobs, j)
+		}
+	}
+	return page, nil
+}
+
+// timedIndex names the sorted sets in which time orders the jobs of a state.
+var timedIndex = map[broker.State]string{
+	broker.StateScheduled: "z", broker.StateRetry: "y",
+	broker.StateCompleted: "f", broker.StateCancelled: "g", broker.StateDead: "d",
+}
+
+// The forms of cursors: scripts/lib/pages.lua.
+var (
+	readyCursor = regexp.MustCompile(`^[1-4]\d{1,15}$`)
+	scanCursor  = regexp.MustCompile(`^\d{1,20}:`)
+	timedCursor = regexp.MustCompile(`^\d{1,16}:.`)
+	anyCursor   = regexp.MustCompile(`^.`)
+)
+
+// bound writes a time of a query, empty for none.
+func bound(t time.Time) any {
+	if t.IsZero() {
+		return ""
+	}
+	return broker.Micros(t)
+}
+
+func findStep(q *broker.Query, limit int, how, cursor string) *step {
+	trimmed := 0
+	if q.NoPayload {
+		trimmed = 1
+	}
+	return &step{script: findScript, queues: []string{q.Queue}, now: nowArg(q.Now), args: []any{limit, trimmed, how, cursor}}
+}
+
+// found adds the jobs of an answer to jobs.
+func found(jobs []broker.Job, q *broker.Query, s *step) []broker.Job {
+	for list := s.reply[1:]; len(list) >= 7; list = list[7:] {
+		state := broker.State(number(list[1]))
+		j := record(q.Queue, text(list[0]), text(list[5]), text(list[6]), state)
+		j.RunAt, j.Worker, j.CancelRequested = moment(number(list[2])), text(list[3]), number(list[4]) == 1
+		if q.NoPayload {
+			j.Payload, j.Result = nil, nil
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs
+}
+
+// matches reports whether a job that an index gave is one that the query wants.
+func matches(j *broker.Job, q *broker.Query) bool {
+	at := j.CreatedAt
+	switch {
+	case j.State.Final():
+		at = j.FinishedAt
+	case !j.RunAt.IsZero():
+		at = j.RunAt
+	}
+	return (q.State == broker.StateNone || j.State == q.State) &&
+		(q.Worker == "" || j.Worker == q.Worker) &&
+		(q.Key == "" || j.Key == q.Key) &&
+		(q.Type == "" || j.Type == q.Type) &&
+		(q.Reason == broker.ReasonNone || j.Reason == q.Reason) &&
+		(q.ErrorText == "" || strings.Contains(j.Errors.Last().Message, q.ErrorText)) &&
+		(q.After.IsZero() || !at.Before(broker.FromMicros(broker.Micros(q.After)))) &&
+		(q.Before.IsZero() || at.Before(broker.FromMicros(broker.Micros(q.Before)))) &&
+		(q.Suppressed || !j.Suppressed)
+}
+
+// runOne makes one call and returns its error, if any.
+func (b *Broker) runOne(ctx context.Context, s *step) error {
+	if err := b.run(ctx, nil, s); err != nil {
+		return err
+	}
+	return s.err
+}

@@ -1,0 +1,247 @@
+package redisbroker
+
+import (
+	"context"
+	"encoding/binary"
+	"strconv"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// operateRounds is how often an operation looks again at a job that changed
+// between looking and deciding.
+const operateRounds = 5
+
+// Operate decides each Ref on its own. It looks at the jobs, then decides in a
+// second round trip, where a job that has changed meanwhile is left alone and
+// looked at again. §23.
+func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
+	if err := op.Check(); err != nil {
+		return nil, err
+	}
+	name := op.Kind.String()
+	if err := b.usable(ctx); err != nil {
+		return nil, broker.About(err, name, "", "")
+	}
+	results := make([]broker.OperationResult, len(op.Refs))
+	queues := make(map[string][]int)
+	var order []string
+	for i, ref := range op.Refs {
+		results[i].Ref = ref
+		if op.Kind == broker.OpRemoveQueue {
+			results[i].Err = b.removeQueue(ctx, ref, op.Now)
+		} else if ref.ID == "" {
+			results[i].Err = broker.Invalid("id", "is empty; name the job")
+		} else {
+			if queues[ref.Queue] == nil {
+				order = append(order, ref.Queue)
+			}
+			queues[ref.Queue] = append(queues[ref.Queue], i)
+		}
+	}
+	var failed error
+	known := len(order) == 0
+	for _, queue := range order {
+		if err := b.operate(ctx, &op, queue, queues[queue], results); err != nil {
+			failed = err
+			continue
+		}
+		known = true
+	}
+	if failed != nil && !known {
+		return nil, broker.About(failed, name, "", "")
+	}
+	for i := range results {
+		results[i].Err = broker.About(results[i].Err, name, op.Refs[i].Queue, op.Refs[i].ID)
+	}
+	return results, nil
+}
+
+// operate decides the refs at these places, all of one queue. An error stands
+// in the results too of refs it leaves undecided.
+func (b *Broker) operate(ctx context.Context, op *broker.Operation, queue string, places []int, results []broker.OperationResult) error {
+	for round := 0; len(places) > 0; round++ {
+		ids := make([]string, len(places))
+		for i, at := range places {
+			ids[i] = op.Refs[at].ID
+		}
+		jobs, err := b.look(ctx, op, queue, ids)
+		if err != nil {
+			return undecided(results, places, err)
+		}
+		s := &step{script: operateScript, queues: []string{queue}, now: nowArg(op.Now), args: []any{b.queue(queue).channel}}
+		var sent []int
+		for _, at := range places {
+			r, j := &results[at], jobs[op.Refs[at].ID]
+			d, err := decide(op, j, op.Refs[at])
+			if r.Err = err; j != nil {
+				r.State = j.State
+			} else {
+				r.State = broker.StateNone
+			}
+			if d.what != "" && err == nil {
+				s.args = append(s.args, j.ID, int(j.State), j.Epoch, j.index, d.what, d.rest, d.argument)
+				sent = append(sent, at)
+			}
+		}
+		if len(sent) == 0 {
+			return nil
+		}
+		if err := b.runOne(ctx, s); err != nil {
+			return undecided(results, sent, err)
+		}
+		places = places[:0]
+		for n, at := range sent {
+			if s.code != codeDone || len(s.reply) < 2*n+2 {
+				results[at].State, results[at].Err = broker.StateNone, broker.ErrNotFound // the queue is gone
+				continue
+			}
+			switch state := number(s.reply[2*n]); {
+			case state == -2:
+				results[at].Holder, results[at].Err = text(s.reply[2*n+1]), broker.ErrDuplicate
+			case state >= 0:
+				results[at].State = broker.State(state)
+			case round+1 == operateRounds:
+				results[at].Err = broker.ErrWrongState
+			default:
+				places = append(places, at)
+			}
+		}
+	}
+	return nil
+}
+
+func undecided(results []broker.OperationResult, places []int, err error) error {
+	for _, at := range places {
+		results[at].Err = err
+	}
+	return err
+}
+
+// looked is a job as an operation found it.
+type looked struct {
+	broker.Job
+	index string // of its body, for the script that frees what it names
+}
+
+// look reads jobs without their payloads.
+func (b *Broker) look(ctx context.Context, op *broker.Operation, queue string, ids []string) (map[string]*looked, error) {
+	q := &broker.Query{Now: op.Now, Queue: queue, IDs: ids, NoPayload: true}
+	jobs := make(map[string]*looked, len(ids))
+	for from := "0"; from != ""; {
+		s := findStep(q, len(ids), "ids", from)
+		for _, id := range ids {
+			s.args = append(s.args, id)
+		}
+		if err := b.runOne(ctx, s); err != nil || s.code != codeDone {
+			return jobs, err
+		}
+		list := s.reply[1:]
+		for i, j := range found(nil, q, s) {
+			jobs[j.ID] = &looked{Job: j, index: indexOf(text(list[7*i+5]))}
+		}
+		from = text(first(s.reply))
+	}
+	return jobs, nil
+}
+
+// indexOf cuts the index out of a stored body: see index_of in
+// scripts/lib/index.lua.
+func indexOf(body string) string {
+	if len(body) < createdSize+2 {
+		return ""
+	}
+	rest := []byte(body[createdSize+1:])
+	size, n := binary.Uvarint(rest)
+	if n <= 0 || size > uint64(len(rest)-n) {
+		return ""
+	}
+	return string(rest[n : n+int(size)])
+}
+
+// decision is what operate.lua is to do with a job; with no what, nothing.
+type decision struct {
+	what     string
+	rest     string // counts and tail of the new head
+	argument string
+}
+
+// decide applies the table of transitions.
+func decide(op *broker.Operation, j *looked, ref broker.Ref) (decision, error) {
+	if j == nil {
+		return decision{}, broker.ErrNotFound
+	}
+	if ref.Epoch != broker.AnyEpoch && ref.Epoch != j.Epoch {
+		return decision{}, broker.ErrWrongState
+	}
+	switch kind := op.Kind; {
+	case kind == broker.OpCancel && j.State == broker.StateActive:
+		return decision{what: "ask"}, nil
+	case kind == broker.OpCancel && broker.Allows(j.State, broker.OnCancel):
+		return decision{what: "cancel", rest: restOf(j.Moved()), argument: strconv.FormatInt(broker.DurationMicros(j.Retention), 10)}, nil
+	case kind == broker.OpDelete && broker.Allows(j.State, broker.OnDelete):
+		return decision{what: "delete"}, nil
+	case kind == broker.OpRedrive && broker.Allows(j.State, broker.OnRedrive):
+		return decision{what: "redrive", rest: restOf(j.Redriven())}, nil
+	case kind == broker.OpReschedule && broker.Allows(j.State, broker.OnReschedule):
+		return decision{what: "reschedule", rest: restOf(j.Moved()), argument: when(op.Delay, op.RunAt)}, nil
+	case (kind == broker.OpSuppress || kind == broker.OpUnsuppress) && j.State == broker.StateDead:
+		h := j.Head
+		h.Suppressed = kind == broker.OpSuppress
+		return decision{what: "note", rest: restOf(h)}, nil
+	}
+	return decision{}, broker.ErrWrongState
+}
+
+// restOf is a stored head behind the time of its end.
+func restOf(h broker.Head) string {
+	a := arena{buf: make([]byte, 0, 64)}
+	a.buf = append(a.buf, strconv.Itoa(h.Deliveries)...)
+	a.buf = append(a.buf, ',')
+	a.numbers(int64(h.Failures), int64(h.Crashes), int64(h.Snoozes))
+	return string(broker.AppendTail(a.buf, &h))
+}
+
+// when writes a time to run at: "n" for at once.
+func when(delay time.Duration, runAt time.Time) string {
+	switch {
+	case delay > 0:
+		return "d" + strconv.FormatInt(broker.DurationMicros(delay), 10)
+	case !runAt.IsZero():
+		return "a" + strconv.FormatInt(broker.Micros(runAt), 10)
+	}
+	return "n"
+}
+
+// removeQueue removes a queue, then takes its name from the list of queues,
+// and puts it back when somebody has made the queue again in between.
+func (b *Broker) removeQueue(ctx context.Context, ref broker.Ref, now time.Time) error {
+	if ref.ID != "" {
+		return broker.Invalid("id", "is set; remove a queue by its name alone")
+	}
+	s := &step{script: dropScript, queues: []string{ref.Queue}, now: nowArg(now)}
+	if err := b.runOne(ctx, s); err != nil {
+		return err
+	}
+	if s.code == codeDone && number(first(s.reply)) == 0 {
+		return broker.ErrWrongState
+	}
+	var remade bool
+	ctx = context.WithoutCancel(ctx) // a queue half removed is worse than a late answer
+	err := b.do(ctx, "srem", b.listKey(), nil, ref.Queue)
+	if err == nil {
+		err = b.do(ctx, "exists", b.queue(ref.Queue).key("m"), func(c *call) error {
+			n, err := c.cmd.Int()
+			remade = n == 1
+			return err
+		})
+	}
+	if err == nil && remade {
+		err = b.do(ctx, "sadd", b.listKey(), nil, ref.Queue)
+	}
+	if err == nil && s.code == codeAbsent {
+		return broker.ErrNotFound
+	}
+	return err
+}

@@ -1,0 +1,100 @@
+package redisbroker
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// queuesCall is how many queues are described in one round trip.
+const queuesCall = 500
+
+// Queues describes queues: one small script call for each, many of them in one
+// round trip. §23.
+func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.QueuesReply, error) {
+	names := slices.Clone(req.Names)
+	if len(names) == 0 {
+		var err error
+		if names, err = b.names(ctx); err != nil {
+			return broker.QueuesReply{}, broker.About(err, "queues", "", "")
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	workers := 0
+	if req.Workers {
+		workers = 1
+	}
+	reply := broker.QueuesReply{Now: req.Now}
+	var errs []error
+	for part := range slices.Chunk(names, queuesCall) {
+		steps := make([]*step, 0, len(part))
+		for _, name := range part {
+			steps = append(steps, &step{script: queuesScript, queues: []string{name}, now: nowArg(req.Now), args: []any{workers}})
+		}
+		if err := b.run(ctx, nil, steps...); err != nil {
+			return broker.QueuesReply{}, broker.About(err, "queues", "", "")
+		}
+		for i, s := range steps {
+			if s.err != nil {
+				errs = append(errs, broker.About(s.err, "queues", part[i], ""))
+			} else if s.code == codeDone && len(s.reply) >= 20 {
+				reply.Now = later(reply.Now, moment(s.at))
+				reply.Queues = append(reply.Queues, described(part[i], s))
+			}
+		}
+	}
+	if len(names) == 0 {
+		return reply, broker.About(b.usable(ctx), "queues", "", "")
+	}
+	return reply, errors.Join(errs...)
+}
+
+// names lists every queue.
+func (b *Broker) names(ctx context.Context) ([]string, error) {
+	var names []string
+	err := b.do(ctx, "smembers", b.listKey(), func(c *call) error {
+		var err error
+		names, err = c.cmd.StringSlice()
+		return err
+	})
+	return names, err
+}
+
+// described reads what queues.lua says of a queue.
+func described(name string, s *step) broker.QueueInfo {
+	info := broker.QueueInfo{Name: name, Counts: make(map[broker.State]int64), Oldest: make(map[broker.State]time.Time), AsOf: moment(s.at)}
+	counted := []broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry,
+		broker.StateCompleted, broker.StateDead, broker.StateCancelled}
+	for i, state := range counted {
+		info.Counts[state] = number(s.reply[i])
+	}
+	info.Counts[broker.StateWaiting] = 0
+	rest := s.reply[len(counted):]
+	if created := text(rest[0]); len(created) == createdSize {
+		info.Oldest[broker.StatePending] = broker.FromMicros(int64(binary.BigEndian.Uint64([]byte(created))))
+	}
+	timed := []broker.State{broker.StateScheduled, broker.StateRetry, broker.StateCompleted, broker.StateDead, broker.StateCancelled}
+	for i, state := range timed {
+		if at := moment(number(rest[1+i])); !at.IsZero() {
+			info.Oldest[state] = at
+		}
+	}
+	rest = rest[1+len(timed):]
+	info.Policy = policyOf(rest)
+	for list := rest[policyFields:]; len(list) >= 4; list = list[4:] {
+		id, until, held := text(list[0]), moment(number(list[1])), int(number(list[3]))
+		w, err := broker.ParseWorkerInfo([]byte(text(list[2])), id, until, held)
+		if err != nil { // of a newer version: what the store knows is told all the same
+			w = broker.WorkerInfo{ID: id, Until: until, Held: held}
+		}
+		info.Workers = append(info.Workers, w)
+	}
+	slices.SortFunc(info.Workers, func(a, b broker.WorkerInfo) int { return strings.Compare(a.ID, b.ID) })
+	return info
+}

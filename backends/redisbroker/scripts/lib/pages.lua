@@ -1,0 +1,81 @@
+-- A function of pages takes a cursor and a bound; it returns up to that many
+-- entries and the cursor behind them, empty at the end.
+
+-- ready pages through the ready lists from the side of the newest. What is
+-- pushed there meanwhile moves the rest back, so that a page may repeat jobs
+-- and never misses one; what is taken is taken from the other side. The cursor
+-- is priority .. offset.
+local function ready(q, cursor, n)
+  local p, offset = 1, 0
+  if cursor ~= '' then p, offset = tonumber(string.sub(cursor, 1, 1)), tonumber(string.sub(cursor, 2)) end
+  local ids = {}
+  for list = p, 4 do
+    local entries = redis.call('LRANGE', q.r[list], int(offset), int(offset + n - #ids - 1))
+    for _, e in ipairs(entries) do ids[#ids + 1] = string.sub(e, string.find(e, ':', 3, true) + 1) end
+    if #ids == n then return ids, list .. int(offset + #entries) end
+    offset = 0
+  end
+  return ids, ''
+end
+
+-- active pages through the leases: the cursor is a scan's, and the last ID that
+-- was taken of what the scan gave for it, since that may be more than n.
+local function active(q, cursor, n, worker)
+  local scanned, last = '0', ''
+  if cursor ~= '' then scanned, last = string.match(cursor, '^(%d+):(.*)$') end
+  local scan = redis.call('HSCAN', q.a, scanned, 'COUNT', n)
+  local ids, held = {}, {}
+  for i = 1, #scan[2], 2 do
+    local id = scan[2][i]
+    if id > last then
+      ids[#ids + 1] = id
+      held[id] = scan[2][i + 1]
+    end
+  end
+  table.sort(ids)
+  local out = {}
+  for i = 1, math.min(n, #ids) do
+    local _, _, by = holder(held[ids[i]])
+    if worker == '' or by == worker then out[#out + 1] = ids[i] end
+  end
+  if #ids > n then return out, scanned .. ':' .. ids[n] end
+  if scan[1] == '0' then return out, '' end
+  return out, scan[1] .. ':'
+end
+
+-- timed pages through a sorted set, from score after up to score before. The
+-- cursor is the last score and member; if that member is gone, its score is
+-- begun anew.
+local function timed(key, cursor, n, after, before)
+  local rank = 0
+  if cursor ~= '' then
+    local score, member = string.match(cursor, '^(%d+):(.*)$')
+    if tonumber(redis.call('ZSCORE', key, member) or -1) == tonumber(score) then
+      rank = redis.call('ZRANK', key, member) + 1
+    else
+      rank = redis.call('ZCOUNT', key, '-inf', '(' .. score)
+    end
+  elseif after ~= '' then
+    rank = redis.call('ZCOUNT', key, '-inf', '(' .. after)
+  end
+  local found = redis.call('ZRANGE', key, int(rank), int(rank + n - 1), 'WITHSCORES')
+  local out = {}
+  for i = 1, #found, 2 do
+    local member = found[i]
+    if string.byte(member) == 0 or before ~= '' and tonumber(found[i + 1]) >= tonumber(before) then return out, '' end
+    out[#out + 1] = member
+    cursor = int(tonumber(found[i + 1])) .. ':' .. member
+  end
+  if #found < 2 * n then cursor = '' end
+  return out, cursor
+end
+
+-- keyed pages through the jobs with a key; the cursor is the last ID.
+local function keyed(q, cursor, n, key)
+  local from = '[' .. key .. '\0'
+  if cursor ~= '' then from = '(' .. key .. '\0' .. cursor end
+  local ids = redis.call('ZRANGEBYLEX', q.i, from, '(' .. key .. '\1', 'LIMIT', 0, n)
+  for i, member in ipairs(ids) do ids[i] = string.sub(member, #key + 2) end
+  if #ids < n then return ids, '' end
+  return ids, ids[n]
+end

@@ -1,0 +1,67 @@
+-- mark: read, take, keep, set or drop a mark, or remove marks that lapsed. A
+-- mark is stored as fence .. "," .. until .. "," .. owner .. "\n" .. value. The
+-- counter n of fences outlives every mark.
+--
+-- KEYS   h l n
+-- ARGV   now; 1; 0; action; name; owner; fence; ttl in µs; value. The actions
+--        are read, take, keep, set, drop; and prune, whose name is how many
+-- Reply  {0, now, 1 if held, owner, fence, value, until}; for prune
+--        {0, now, marks removed, 1 when more are left}
+-- @include clock
+
+local LAPSED = 10 -- removed beside any other change
+
+local q = names(0, 0)
+local first = 4
+local action, name, owner, fence = ARGV[first], ARGV[first + 1], ARGV[first + 2], tonumber(ARGV[first + 3])
+
+local function prune(n)
+  local lapsed = redis.call('ZRANGEBYSCORE', q.l, '-inf', int(now), 'LIMIT', 0, n)
+  if #lapsed > 0 then
+    redis.call('ZREM', q.l, unpack(lapsed))
+    redis.call('HDEL', q.h, unpack(lapsed))
+  end
+  return #lapsed
+end
+
+if action == 'prune' then
+  local n = tonumber(name)
+  local removed = prune(n)
+  return {0, now, removed, removed == n and 1 or 0}
+end
+
+local mark
+local stored = redis.call('HGET', q.h, name)
+if stored then
+  local number, till, by, value = string.match(stored, '^(%d+),(%d+),([^\n]*)\n(.*)$')
+  if tonumber(till) > now then
+    mark = {fence = tonumber(number), till = tonumber(till), owner = by, value = value}
+  end
+end
+local held = mark ~= nil
+if action ~= 'read' then
+  held = held and mark.owner == owner and (action == 'take' or mark.fence == fence)
+  if not held and (mark or action ~= 'take') then action = 'read' end
+end
+
+if action ~= 'read' then
+  -- A removal comes first: a full store refuses a script that begins with
+  -- anything else, and a holder must not lose its mark for that.
+  redis.call('ZREM', q.l, name)
+  prune(LAPSED)
+  if action == 'drop' then
+    redis.call('HDEL', q.h, name)
+    mark = nil
+  else
+    if not mark then
+      mark = {fence = redis.call('INCR', q.n), owner = owner, value = ARGV[first + 5]}
+      held = true
+    end
+    if action == 'set' then mark.value = ARGV[first + 5] end
+    mark.till = up + tonumber(ARGV[first + 4])
+    redis.call('HSET', q.h, name, int(mark.fence) .. ',' .. int(mark.till) .. ',' .. mark.owner .. '\n' .. mark.value)
+    redis.call('ZADD', q.l, int(mark.till), name)
+  end
+end
+if not mark then return {0, now, held and 1 or 0, '', 0, '', -1} end
+return {0, now, held and 1 or 0, mark.owner, mark.fence, mark.value, mark.till}

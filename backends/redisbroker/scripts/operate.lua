@@ -1,0 +1,130 @@
+-- operate: apply operators' decisions, each to the job as it was looked at.
+--
+-- KEYS   m h a c u i ids z y d f g l v r* t b*
+-- ARGV   now; 1; buckets; channel for events; then per job: id, its state, its
+--        epoch, its index, what to do, its new counts and tail, an argument.
+--        What to do is: ask an active job to cancel; cancel (argument: its
+--        retention); delete; redrive; reschedule (argument: "n", "d" .. delay
+--        or "a" .. time); note (a new tail in the same epoch)
+-- Reply  {0, now, then per job: its new state, or -1 when it has changed since,
+--        or -2 when its unique key is held; the holder}
+-- @include clock
+-- @include open
+-- @include bodies
+-- @include holder
+-- @include place
+-- @include finish
+-- @include event
+-- @include wake
+
+local q, m = open('paused', 'watch', 'retain', 'span')
+if q.refused then return q.refused end
+q.paused = m[3] == '1'
+q.retain, q.span = tonumber(m[5] or 0), tonumber(m[6] or 3600000000)
+local channel, reply, events = ARGV[first], {0, now}, {}
+local sets = {[SCHEDULED] = q.z, [RETRY] = q.y, [COMPLETED] = q.f, [DEAD] = q.d, [CANCELLED] = q.g}
+
+-- leave takes a job out of the structure of its state. An entry of a ready
+-- list stays, and is noted to be void.
+local function leave(id, state, entry)
+  if state == PENDING then
+    redis.call('HINCRBY', q.v, entry, 1)
+    redis.call('HINCRBY', q.m, 'void', 1)
+  else
+    redis.call('ZREM', sets[state], entry or id)
+    redis.call('ZREM', q.l, 'r' .. id)
+  end
+end
+
+-- enter makes a job pending, or due at a time in a set.
+local function enter(id, priority, epoch, set, at)
+  local entry = priority .. int(epoch) .. ':' .. id
+  if set then
+    local due = next_due(q)
+    redis.call('ZADD', set, int(at), entry)
+    if not due or at < due then wake(q) end
+  else
+    redis.call('LPUSH', q.r[tonumber(priority)], entry)
+    wake(q)
+  end
+end
+
+-- key_taken takes a dead job's unique key again; it returns who else holds it.
+local function key_taken(id, index)
+  local key = index[UNIQUE_KEY]
+  if not key or index[UNIQUE_MODE] then return nil end
+  local held = redis.call('HGET', q.u, key)
+  if held then
+    local colon = string.find(held, ':', 1, true)
+    local till = tonumber(string.sub(held, 2, colon - 1))
+    if till == 0 or till > now then return string.sub(held, colon + 1) end
+  end
+  local ttl = (index[UNIQUE_TTL] or 0) / 2
+  local till = '0'
+  if ttl > 0 then till = int(up + ttl) end
+  redis.call('HSET', q.u, key, '0' .. till .. ':' .. id)
+end
+
+local function apply(id, state, epoch, entry, index, what, rest, argument)
+  -- A removal comes first, so that a full store lets operators make room.
+  redis.call('HDEL', q.c, what == 'ask' and '' or id)
+  if what == 'ask' then
+    local _, _, worker = holder(redis.call('HGET', q.a, id))
+    redis.call('HSET', q.c, id, worker)
+    redis.pcall('PUBLISH', channel, 'C' .. id)
+    return state
+  elseif what == 'delete' then
+    unhold(q, index, id)
+    leave(id, state, entry)
+    forget(q, index, id)
+    remove(q, {id})
+    return 0
+  elseif what == 'cancel' then
+    local heads, gone = {}, {}
+    leave(id, state, entry)
+    local head = int(epoch + 1) .. ',' .. CANCELLED .. ',' .. int(up) .. ',' .. rest
+    finish(q, id, index, head, tonumber(argument), q.g, heads, gone)
+    remove(q, gone)
+    if #heads > 0 then redis.call('HSET', q.h, unpack(heads)) end
+    events[#events + 1] = CANCELLED .. id
+    return CANCELLED
+  elseif what == 'note' then
+    local before = string.match(redis.call('HGET', q.h, id), '^%d+,%d+,%d+,')
+    redis.call('HSET', q.h, id, before .. rest)
+    return state
+  end
+  local priority = int((index[PRIORITY] or 4) / 2)
+  local to, at, set = PENDING, nil, nil
+  if what == 'redrive' then
+    local other = key_taken(id, index)
+    if other then return -2, other end
+  else
+    local kind = string.sub(argument, 1, 1)
+    if kind == 'd' then at = up + tonumber(string.sub(argument, 2)) end
+    if kind == 'a' then at = tonumber(string.sub(argument, 2)) end
+    if at and at > now then
+      to = state == RETRY and RETRY or SCHEDULED
+      set = sets[to]
+    end
+  end
+  leave(id, state, entry)
+  redis.call('HSET', q.h, id, int(epoch + 1) .. ',' .. to .. ',0,' .. rest)
+  enter(id, priority, epoch + 1, set, at)
+  return to
+end
+
+for at = first + 1, #ARGV, 7 do
+  local id, state, epoch, index = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), ARGV[at + 3]
+  local head, result, other = redis.call('HGET', q.h, id), -1, nil
+  if redis.call('HEXISTS', q.b[bucket(id, q.buckets)], id) == 1 and
+    tonumber(head and string.match(head, '^%d+') or 0) == epoch then
+    local now_in, entry = place(q, id, index, head, redis.call('HGET', q.a, id))
+    if now_in == state then
+      result, other = apply(id, state, epoch, entry, parse_index(index), ARGV[at + 4], ARGV[at + 5], ARGV[at + 6])
+    end
+  end
+  reply[#reply + 1] = result
+  reply[#reply + 1] = other or ''
+end
+publish(m[4], channel, events)
+return reply

@@ -1,0 +1,28 @@
+-- policy: change fields of a queue's policy, and read all of it.
+--
+-- KEYS   m v r* t
+-- ARGV   now; 1; buckets; then per change: field, value
+-- Reply  {0, now, paused, depth, retain, count, deadage, deadcount, span}
+-- @include clock
+-- @include open
+-- @include wake
+
+local q = open()
+if q.refused then return q.refused end
+if #ARGV >= first then
+  local changes = {}
+  for i = first, #ARGV do changes[#changes + 1] = ARGV[i] end
+  redis.call('HSET', q.m, unpack(changes))
+end
+local m = redis.call('HMGET', q.m, 'paused', 'depth', 'retain', 'count', 'deadage', 'deadcount', 'span', 'void')
+q.paused = m[1] == '1'
+if q.paused then
+  redis.call('DEL', q.t)
+elseif #ARGV >= first then
+  local ready = -tonumber(m[8] or 0)
+  for p = 1, 4 do ready = ready + redis.call('LLEN', q.r[p]) end
+  if ready > 0 then wake(q) end
+end
+local reply = {0, now}
+for i = 1, 7 do reply[i + 2] = tonumber(m[i] or 0) end
+return reply

@@ -117,13 +117,9 @@ func (s *Server) slot(i int) {
 	}()
 	header := goroutineHeader()
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.slots.headers[i] = header
 	s.slots.waking = false
-	for {
-		if r = s.next(i); r == nil {
-			return
-		}
+	for r = s.next(i); r != nil; r = s.next(i) {
 		s.mu.Unlock()
 		inHandler = true
 		outcome := s.perform(r)
@@ -131,6 +127,7 @@ func (s *Server) slot(i int) {
 		s.mu.Lock()
 		s.leave(i, r, outcome)
 	}
+	s.mu.Unlock()
 }
 
 // next waits for a job and begins its run; it returns nil when the server has

@@ -84,8 +84,8 @@ func (m *mix) by(pass []float64) []int {
 
 // served accounts for the jobs that a claim by a plan gave, by queue; full
 // says that it gave all it was asked for. A queue that had less than its first
-// share, or no room, starts level with the others when it comes back: it
-// cannot save up turns.
+// share starts level with the others when it has jobs again: it cannot save up
+// turns.
 func (m *mix) served(shares []broker.Share, first int, got []int, full bool) {
 	if m.strict || len(m.names) == 1 {
 		return
@@ -97,12 +97,12 @@ func (m *mix) served(shares []broker.Share, first int, got []int, full bool) {
 	level, lowest := math.Inf(1), math.Inf(1)
 	for i, name := range m.names {
 		m.pass[i] += float64(got[i]) / m.weights[i]
-		if !fellShort(shares, first, name, got[i]) {
+		if at := indexShare(shares, name); at >= first || at >= 0 && got[i] >= shares[at].Max {
 			level = min(level, m.pass[i])
 		}
 	}
 	for i, name := range m.names {
-		if fellShort(shares, first, name, got[i]) && !math.IsInf(level, 1) {
+		if at := indexShare(shares[:first], name); at >= 0 && got[i] < shares[at].Max && !math.IsInf(level, 1) {
 			m.pass[i] = max(m.pass[i], level)
 		}
 		lowest = min(lowest, m.pass[i])
@@ -112,13 +112,7 @@ func (m *mix) served(shares []broker.Share, first int, got []int, full bool) {
 	}
 }
 
-// fellShort reports whether the queue gave less than its first share, or has none
-// at all.
-func fellShort(shares []broker.Share, first int, name string, got int) bool {
-	for i, s := range shares {
-		if s.Queue == name {
-			return i < first && got < s.Max
-		}
-	}
-	return true
+// indexShare is where a queue stands first, or -1.
+func indexShare(shares []broker.Share, name string) int {
+	return slices.IndexFunc(shares, func(s broker.Share) bool { return s.Queue == name })
 }

@@ -1,0 +1,220 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// takeFrom claims by a plan from queues that hold so many jobs each.
+func takeFrom(m *mix, left []int, want int, room []int) []int {
+	shares, first := m.plan(nil, want, room)
+	got := make([]int, len(left))
+	total := 0
+	for _, s := range shares {
+		i := slices.Index(m.names, s.Queue)
+		n := min(s.Max, left[i], want-total)
+		got[i] += n
+		left[i] -= n
+		total += n
+	}
+	m.served(shares, first, got, total == want)
+	return got
+}
+
+func unbounded(n int) []int {
+	room := make([]int, n)
+	for i := range room {
+		room[i] = math.MaxInt32
+	}
+	return room
+}
+
+func TestWeightsDivideSlotsHoweverFewAreFree(t *testing.T) {
+	t.Parallel()
+	weights := map[string]int{"critical": 6, "default": 3, "low": 1}
+	names := []string{"critical", "default", "low"}
+	for _, want := range []int{1, 2, 3, 10, 97} {
+		t.Run(fmt.Sprint(want), func(t *testing.T) {
+			t.Parallel()
+			m := newMix(names, weights, false)
+			left, sum := []int{1e6, 1e6, 1e6}, []int{0, 0, 0}
+			for range 1000 {
+				for i, n := range takeFrom(m, left, want, unbounded(3)) {
+					sum[i] += n
+				}
+			}
+			for i, name := range names {
+				share, ideal := float64(sum[i])/float64(1000*want), float64(weights[name])/10
+				if math.Abs(share-ideal) > 0.01 {
+					t.Errorf("%s got %.3f of the slots, want %.1f", name, share, ideal)
+				}
+			}
+		})
+	}
+}
+
+func TestAnEmptyQueuesShareGoesToTheOthersByTheirWeights(t *testing.T) {
+	t.Parallel()
+	for _, want := range []int{1, 10} {
+		m := newMix([]string{"a", "b", "c"}, map[string]int{"a": 6, "b": 3, "c": 1}, false)
+		left, sum := []int{0, 1e6, 1e6}, []int{0, 0, 0}
+		for range 1000 {
+			for i, n := range takeFrom(m, left, want, unbounded(3)) {
+				sum[i] += n
+			}
+		}
+		if share := float64(sum[1]) / float64(1000*want); sum[1]+sum[2] != 1000*want || math.Abs(share-0.75) > 0.01 {
+			t.Errorf("%d slots: b and c got %v, want all of them, 3 to 1", want, sum[1:])
+		}
+	}
+}
+
+func TestAQueueThatWasEmptyCannotSaveUpTurns(t *testing.T) {
+	t.Parallel()
+	m := newMix([]string{"a", "b"}, map[string]int{"a": 1, "b": 1}, false)
+	left := []int{0, 1e6}
+	for range 1000 {
+		takeFrom(m, left, 1, unbounded(2))
+	}
+	left[0] = 1e6
+	sum := 0
+	for range 10 {
+		sum += takeFrom(m, left, 1, unbounded(2))[0]
+	}
+	if sum < 4 || sum > 6 {
+		t.Errorf("of the first ten slots after its return it got %d, want five", sum)
+	}
+}
+
+func TestAQueueWithoutRoomIsNotAsked(t *testing.T) {
+	t.Parallel()
+	m := newMix([]string{"a", "b"}, map[string]int{"a": 6, "b": 1}, false)
+	shares, _ := m.plan(nil, 10, []int{2, 10})
+	asked := map[string]int{}
+	for _, s := range shares {
+		asked[s.Queue] += s.Max
+	}
+	if asked["a"] != 2 || asked["b"] != 10 {
+		t.Errorf("asked %v; want 2 of a, and b for all", asked)
+	}
+	if shares, _ := m.plan(nil, 10, []int{0, 0}); len(shares) != 0 {
+		t.Errorf("without any room it plans %v", shares)
+	}
+}
+
+func TestServersHandleQueuesInProportionToTheirWeights(t *testing.T) {
+	t.Parallel()
+	weights := map[string]int{"critical": 6, "default": 3, "low": 1}
+	for _, concurrency := range []int{1, 10, 100} {
+		t.Run(fmt.Sprint(concurrency), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newStore()
+				for queue := range weights {
+					add(t, b, queue, "a", 4000)
+				}
+				var handled tally
+				serve(t, b, Config{Concurrency: concurrency, Queues: weights}, func(_ context.Context, j *Job) error {
+					time.Sleep(100 * time.Millisecond)
+					handled.add(j.Queue(), 1)
+					handled.add("all", 1)
+					return nil
+				})
+				time.Sleep(time.Duration(2000/concurrency)*100*time.Millisecond + time.Millisecond)
+				for queue, weight := range weights {
+					share, ideal := float64(handled.get(queue))/float64(handled.get("all")), float64(weight)/10
+					if math.Abs(share-ideal) > 0.05*ideal+0.005 {
+						t.Errorf("%s got %.3f of %d runs, want %.2f", queue, share, handled.get("all"), ideal)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestStrictPriorityTakesALowerQueueOnlyWhenTheHigherAreEmpty(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		for _, queue := range []string{"low", "default", "critical", "also-critical"} {
+			add(t, b, queue, "a", 50)
+		}
+		var order []string
+		cfg := Config{Concurrency: 1, Prefetch: NoPrefetch, StrictPriority: true,
+			Queues: map[string]int{"critical": 6, "also-critical": 6, "default": 3, "low": 1}}
+		serve(t, b, cfg, func(_ context.Context, j *Job) error {
+			if len(order) == 120 { // a job that comes late goes first all the same
+				add(t, b, "critical", "late", 1)
+			}
+			order = append(order, j.Queue())
+			return nil
+		})
+		synctest.Wait()
+		want := slices.Concat(slices.Repeat([]string{"also-critical"}, 50), slices.Repeat([]string{"critical"}, 50),
+			slices.Repeat([]string{"default"}, 21), []string{"critical"}, slices.Repeat([]string{"default"}, 29), slices.Repeat([]string{"low"}, 50))
+		if !slices.Equal(order, want) {
+			t.Errorf("the order is %v", order)
+		}
+	})
+}
+
+func TestAQueuesLocalConcurrencyIsKept(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		add(t, b, "reports", "a", 20)
+		add(t, b, "mail", "a", 20)
+		var running tally
+		cfg := Config{Concurrency: 10, Queues: map[string]int{"reports": 5, "mail": 1}, QueueConcurrency: map[string]int{"reports": 2}}
+		serve(t, b, cfg, func(_ context.Context, j *Job) error {
+			running.add(j.Queue(), 1)
+			time.Sleep(time.Second)
+			running.add(j.Queue(), -1)
+			return nil
+		})
+		time.Sleep(9*time.Second + time.Millisecond)
+		if r, m := running.peak("reports"), running.peak("mail"); r != 2 || m != 8 {
+			t.Errorf("at most %d reports and %d mails ran at once, want 2 and 8", r, m)
+		}
+		if n := count(t, b, "reports", StateCompleted); n != 18 {
+			t.Errorf("%d reports were done in 9 s by 2 at a time, want 18", n)
+		}
+		time.Sleep(time.Minute)
+		// Idle, with both queues empty, a new report starts at once.
+		began := time.Now()
+		add(t, b, "reports", "new", 3)
+		time.Sleep(time.Second + time.Millisecond)
+		for i, want := range []State{StateCompleted, StateCompleted, StateActive} {
+			j := expect(t, b, "reports", fmt.Sprintf("new-%d", i), want)
+			if want == StateCompleted && !j.FinishedAt.Equal(began.Add(time.Second)) {
+				t.Errorf("report %d was done %v after it came, want 1s", i, j.FinishedAt.Sub(began))
+			}
+		}
+	})
+}
+
+func TestAQueueThatWasFullLocallyIsWaitedForAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		cfg := Config{Concurrency: 10, Queues: map[string]int{"reports": 1, "mail": 1}, QueueConcurrency: map[string]int{"reports": 1}, PollInterval: time.Minute}
+		serve(t, b, cfg, func(_ context.Context, j *Job) error {
+			time.Sleep(time.Second)
+			return nil
+		})
+		synctest.Wait()
+		add(t, b, "reports", "first", 1)
+		time.Sleep(1500 * time.Millisecond) // the claim that waits was made while the queue was full
+		began := time.Now()
+		add(t, b, "reports", "second", 1)
+		time.Sleep(2 * time.Second)
+		if j := expect(t, b, "reports", "second-0", StateCompleted); j.FinishedAt.Sub(began) != time.Second {
+			t.Errorf("it was done after %v, want 1s", j.FinishedAt.Sub(began))
+		}
+	})
+}
+
+var _ broker.Broker = (*tap)(nil)

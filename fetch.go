@@ -184,9 +184,10 @@ func (s *Server) planClaim(now time.Time) (call claimCall, ok bool) {
 	return call, len(f.shares) > 0
 }
 
-// freed takes note that a queue has a slot more.
+// freed takes note that a queue has a slot more. Once the drain has begun, the
+// loop that would look at what there is to settle may have ended.
 func (f *fetcher) freed(s *Server, queue int) {
-	if f.excluded[queue] && f.state != fetchCalling {
+	if f.excluded[queue] && f.state != fetchCalling && !s.isDrain {
 		f.exhausted = false
 		f.state = fetchAbout
 		f.wake()

@@ -1,0 +1,320 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// deaf is a store whose claims that wait sleep through everything that becomes
+// due: its caller must know on its own.
+func deaf(b broker.Broker) *tap {
+	return &tap{Broker: b, claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+		if req.Wait == 0 {
+			return b.Claim(ctx, req)
+		}
+		after(ctx, req.Wait)
+		req.Wait = 0
+		return b.Claim(ctx, req)
+	}}
+}
+
+func TestAnIdleServerStartsANewJobAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		var at time.Time
+		serve(t, b, Config{Concurrency: 1}, func(context.Context, *Job) error { at = time.Now(); return nil })
+		for range 3 {
+			time.Sleep(12345 * time.Millisecond)
+			now := time.Now()
+			add(t, b, DefaultQueue, now.Format(time.TimeOnly), 1)
+			synctest.Wait()
+			if !at.Equal(now) {
+				t.Errorf("it ran %v after it was enqueued", at.Sub(now))
+			}
+		}
+	})
+}
+
+func TestADueJobIsClaimedOnTimeByTheServersOwnTimer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := deaf(newStore())
+		began := time.Now()
+		add(t, b, DefaultQueue, "a", 1, func(j *broker.NewJob) { j.Delay = 12345678 * time.Microsecond })
+		var at time.Time
+		serve(t, b, Config{PollInterval: time.Minute}, func(context.Context, *Job) error { at = time.Now(); return nil })
+		time.Sleep(time.Hour)
+		if took := at.Sub(began); took != 12345678*time.Microsecond {
+			t.Errorf("it ran after %v", took)
+		}
+	})
+}
+
+func TestARetryIsClaimedOnTimeByTheServerThatAskedForIt(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := deaf(newStore())
+		add(t, b, DefaultQueue, "a", 1)
+		var runs []time.Time
+		serve(t, b, Config{PollInterval: time.Minute, RetryPolicy: Constant(7 * time.Second)}, func(context.Context, *Job) error {
+			runs = append(runs, time.Now())
+			return errors.New("no")
+		})
+		time.Sleep(time.Hour)
+		for i := 1; i < len(runs); i++ {
+			if d := runs[i].Sub(runs[i-1]); d != 7*time.Second {
+				t.Errorf("run %d came %v after the one before, want 7s", i, d)
+			}
+		}
+		if len(runs) != 4 {
+			t.Errorf("it ran %d times", len(runs))
+		}
+	})
+}
+
+func TestAPausedQueueWithDueJobsIsNotAskedInCircles(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		var calls atomic.Int64
+		tapped := &tap{Broker: b, claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			calls.Add(1)
+			return b.Claim(ctx, req)
+		}}
+		paused := true
+		if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: DefaultQueue, Paused: &paused}); err != nil {
+			t.Fatal(err)
+		}
+		add(t, b, DefaultQueue, "a", 1, func(j *broker.NewJob) { j.Delay = time.Second })
+		serve(t, tapped, Config{}, func(context.Context, *Job) error { return nil })
+		time.Sleep(time.Minute)
+		if n := calls.Load(); n > 100 {
+			t.Errorf("%d claims in a minute", n)
+		}
+	})
+}
+
+func TestNoMoreIsLeasedThanThereAreSlots(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]Config{
+		"without prefetch": {Concurrency: 5, Prefetch: NoPrefetch},
+		"slow handlers":    {Concurrency: 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newStore()
+				add(t, b, DefaultQueue, "a", 200)
+				most := 0
+				serve(t, b, cfg, func(context.Context, *Job) error {
+					time.Sleep(50 * time.Millisecond)
+					return nil
+				})
+				for range 300 {
+					time.Sleep(7 * time.Millisecond)
+					most = max(most, count(t, b, DefaultQueue, StateActive))
+				}
+				if most != 5 {
+					t.Errorf("%d jobs were leased at once, want 5", most)
+				}
+				if n := count(t, b, DefaultQueue, StateCompleted); n != 200 {
+					t.Errorf("%d jobs of 200 are done after 2.1 s", n)
+				}
+			})
+		})
+	}
+}
+
+func TestQuickHandlersHaveJobsFetchedAheadWhichAreReleasedWhenTheyDoNotStart(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		var block atomic.Bool
+		gate := make(chan struct{})
+		var ran tally
+		serve(t, b, Config{Concurrency: 4, Prefetch: 50}, func(_ context.Context, j *Job) error {
+			ran.add("all", 1)
+			if block.Load() {
+				<-gate
+			}
+			return nil
+		})
+		add(t, b, DefaultQueue, "quick", 10)
+		synctest.Wait()
+		block.Store(true)
+		add(t, b, DefaultQueue, "blocked", 100)
+		synctest.Wait()
+		if n := count(t, b, DefaultQueue, StateActive); n != 54 {
+			t.Errorf("%d jobs are leased, want 4 running and 50 ahead", n)
+		}
+		time.Sleep(prefetchStale - 1)
+		synctest.Wait()
+		if n := count(t, b, DefaultQueue, StateActive); n != 54 {
+			t.Errorf("%d jobs are leased just before a second has passed, want 54", n)
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if n := count(t, b, DefaultQueue, StateActive); n != 4 {
+			t.Errorf("%d jobs are leased after a second, want the 4 that run", n)
+		}
+		time.Sleep(time.Minute)
+		if n := count(t, b, DefaultQueue, StateActive); n != 4 {
+			t.Errorf("%d jobs are leased after a minute: the slow handlers were not noticed", n)
+		}
+		close(gate)
+		synctest.Wait()
+		if n := ran.get("all"); n != 110 {
+			t.Errorf("%d runs, want 110", n)
+		}
+	})
+}
+
+func TestAQueueWithLocalConcurrencyIsNeverFetchedAhead(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		var block atomic.Bool
+		gate := make(chan struct{})
+		cfg := Config{Concurrency: 4, Queues: map[string]int{DefaultQueue: 1}, QueueConcurrency: map[string]int{DefaultQueue: 3}}
+		serve(t, b, cfg, func(context.Context, *Job) error {
+			if block.Load() {
+				<-gate
+			}
+			return nil
+		})
+		add(t, b, DefaultQueue, "quick", 10)
+		synctest.Wait()
+		block.Store(true)
+		add(t, b, DefaultQueue, "blocked", 100)
+		synctest.Wait()
+		if n := count(t, b, DefaultQueue, StateActive); n != 3 {
+			t.Errorf("%d jobs are leased, want 3", n)
+		}
+		close(gate)
+	})
+}
+
+func TestAServerOutlivesAStoreThatIsAway(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCable(newStore())
+		var log testLog
+		var claims atomic.Int64
+		cfg := Config{Logger: log.logger(), Hooks: Hooks{Claim: func(ClaimEvent) { claims.Add(1) }}}
+		c.setCut(true)
+		s := serve(t, c, cfg, func(context.Context, *Job) error { return nil })
+		time.Sleep(time.Minute)
+		if err := s.Ready(); err == nil {
+			t.Error("it is ready without a store")
+		}
+		c.setCut(false)
+		add(t, c.Broker, DefaultQueue, "early", 1)
+		time.Sleep(6 * time.Second)
+		expect(t, c.Broker, DefaultQueue, "early-0", StateCompleted)
+		if err := s.Ready(); err != nil {
+			t.Error(err)
+		}
+		c.setCut(true)
+		before := claims.Load()
+		time.Sleep(10 * time.Minute)
+		if err := s.Ready(); err == nil {
+			t.Error("it is ready although the store has been away for minutes")
+		}
+		if n := claims.Load() - before; n > 600 {
+			t.Errorf("%d claims in ten minutes of a dead store", n)
+		}
+		c.setCut(false)
+		add(t, c.Broker, DefaultQueue, "late", 1)
+		time.Sleep(7 * time.Second)
+		expect(t, c.Broker, DefaultQueue, "late-0", StateCompleted)
+		if err := s.Ready(); err != nil {
+			t.Error(err)
+		}
+		if n := len(log.lines("claim failed")); n > 2 {
+			t.Errorf("%d warnings of failed claims, want one an outage", n)
+		}
+	})
+}
+
+func TestJobsThatComeBesideAnErrorAreHandled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		half := &tap{Broker: b, claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			got, err := b.Claim(ctx, req)
+			return got, errors.Join(err, broker.ErrNewerForm) // of another queue
+		}}
+		serve(t, half, Config{}, func(context.Context, *Job) error { return nil })
+		add(t, b, DefaultQueue, "a", 100)
+		time.Sleep(10 * time.Second)
+		if n := count(t, b, DefaultQueue, StateCompleted); n != 100 {
+			t.Errorf("%d of 100 jobs were handled", n)
+		}
+	})
+}
+
+func TestALostReplyOfAClaimStrandsNothing(t *testing.T) {
+	t.Parallel()
+	for _, unknown := range []string{"with an error that says so", "silently"} {
+		t.Run(unknown, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newStore()
+				var once sync.Once
+				lossy := &tap{Broker: b, claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+					got, err := b.Claim(ctx, req)
+					if len(got.Jobs) > 0 {
+						once.Do(func() {
+							got = broker.Claimed{Now: got.Now}
+							if unknown == "with an error that says so" {
+								err = errCut
+							}
+						})
+					}
+					return got, err
+				}}
+				var at time.Time
+				serve(t, lossy, Config{}, func(context.Context, *Job) error { at = time.Now(); return nil })
+				time.Sleep(time.Minute)
+				began := time.Now()
+				add(t, b, DefaultQueue, "a", 1)
+				time.Sleep(time.Hour)
+				j := expect(t, b, DefaultQueue, "a-0", StateCompleted)
+				if took := at.Sub(began); took > broker.DefaultLease || j.Crashes != 0 || j.Failures != 0 {
+					t.Errorf("it ran after %v, with %d crashes and %d failures; want a lease at most and no charge", took, j.Crashes, j.Failures)
+				}
+			})
+		})
+	}
+}
+
+func TestAClaimThatExecutesAfterItWasGivenUpStrandsNothing(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		executed := make(chan struct{})
+		var once sync.Once
+		late := &tap{Broker: b, claim: func(ctx context.Context, req broker.ClaimRequest) (got broker.Claimed, err error) {
+			once.Do(func() {
+				err = errCut
+				req.Wait = 0
+				time.AfterFunc(4*time.Second, func() {
+					defer close(executed)
+					if got, err := b.Claim(context.Background(), req); err != nil || len(got.Jobs) != 1 {
+						t.Error("the late claim got", len(got.Jobs), err)
+					}
+				})
+			})
+			if err != nil {
+				return got, err
+			}
+			<-executed
+			return b.Claim(ctx, req)
+		}}
+		add(t, b, DefaultQueue, "a", 1)
+		began := time.Now()
+		var at time.Time
+		serve(t, late, Config{}, func(context.Context, *Job) error { at = time.Now(); return nil })
+		time.Sleep(time.Hour)
+		if took := at.Sub(began); at.IsZero() || took > 4*time.Second+broker.DefaultLease {
+			t.Errorf("it ran after %v, want within a lease of the claim's execution", took)
+		}
+	})
+}

@@ -1,0 +1,213 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+func TestAFinishedJobIsSettledAtOnceWhileAClaimWaits(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		add(t, b, DefaultQueue, "a", 2)
+		serve(t, b, Config{Concurrency: 10, PollInterval: time.Minute}, func(_ context.Context, j *Job) error {
+			time.Sleep(time.Second)
+			if j.ID() == "a-1" {
+				time.Sleep(time.Hour)
+			}
+			return nil
+		})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		expect(t, b, DefaultQueue, "a-0", StateCompleted)
+		time.Sleep(time.Hour)
+	})
+}
+
+func TestABusyServerSettlesAndClaimsInOneRoundTrip(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		var calls tally
+		counted := &tap{Broker: b,
+			claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+				calls.add("claim", 1)
+				time.Sleep(time.Millisecond) // a round trip
+				return b.Claim(ctx, req)
+			},
+			settle: func(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
+				calls.add("settle", 1)
+				time.Sleep(time.Millisecond)
+				return b.Settle(ctx, req)
+			}}
+		add(t, b, DefaultQueue, "a", 1000)
+		serve(t, counted, Config{Concurrency: 10, Prefetch: NoPrefetch}, func(context.Context, *Job) error {
+			time.Sleep(100 * time.Millisecond)
+			return nil
+		})
+		time.Sleep(11 * time.Second)
+		if n := count(t, b, DefaultQueue, StateCompleted); n != 1000 {
+			t.Fatalf("%d jobs are done", n)
+		}
+		if claims, settles := calls.get("claim"), calls.get("settle"); claims > 1010 || settles > 50 {
+			t.Errorf("1000 jobs took %d claims and %d settles of their own; want at most one claim a job, and hardly any settle", claims, settles)
+		}
+	})
+}
+
+func TestASettleWhoseReplyWasLostIsRepeatedUnderItsNumber(t *testing.T) {
+	t.Parallel()
+	for _, way := range []string{"settle", "claim"} {
+		t.Run(way, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newStore()
+				var mu sync.Mutex
+				lost := 0
+				var numbers []int64
+				var verdicts []broker.Verdict
+				lose := func(req broker.SettleRequest) bool {
+					mu.Lock()
+					defer mu.Unlock()
+					if len(req.Items) > 0 {
+						numbers = append(numbers, req.Number)
+						lost++
+					}
+					return len(req.Items) > 0 && lost <= 3
+				}
+				concurrency := 3
+				lossy := &tap{Broker: b}
+				lossy.settle = func(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
+					v, err := b.Settle(ctx, req)
+					if lose(req) {
+						return nil, errCut
+					}
+					return v, err
+				}
+				if way == "claim" {
+					concurrency = 1 // no claim waits while a job runs
+					lossy.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+						got, err := b.Claim(ctx, req)
+						if len(req.Settle.Items) > 0 && lose(req.Settle) {
+							got.Verdicts, got.SettleErr = nil, errCut
+						}
+						return got, err
+					}
+				}
+				cfg := Config{Concurrency: concurrency, Prefetch: NoPrefetch, RetryPolicy: Constant(time.Hour), Hooks: Hooks{Settle: func(e SettleEvent) {
+					verdicts = append(verdicts, e.Verdicts...)
+				}}}
+				add(t, b, DefaultQueue, "a", 2)
+				serve(t, lossy, cfg, func(_ context.Context, j *Job) error {
+					time.Sleep(time.Duration(j.ID()[2]-'0') * 10 * time.Second)
+					return errors.New("no")
+				})
+				time.Sleep(time.Minute)
+				for _, id := range []string{"a-0", "a-1"} {
+					if j := expect(t, b, DefaultQueue, id, StateRetry); j.Failures != 1 {
+						t.Errorf("%s was charged %d failures, want 1", id, j.Failures)
+					}
+				}
+				if want := []int64{1, 1, 1, 1, 2}; !slices.Equal(numbers, want) {
+					t.Errorf("the settles had the numbers %v, want %v", numbers, want)
+				}
+				for _, v := range verdicts {
+					if v.Err != nil || v.State != StateRetry {
+						t.Errorf("a repeat was answered with %+v", v)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestOutcomesAreKeptUntilTheStoreIsBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCable(newStore())
+		add(t, c.Broker, DefaultQueue, "a", 10)
+		runs := 0
+		serve(t, c, Config{Concurrency: 1, Lease: time.Hour}, func(context.Context, *Job) error {
+			runs++
+			if runs == 1 {
+				c.setCut(true)
+			}
+			return nil
+		})
+		time.Sleep(10 * time.Minute)
+		c.setCut(false)
+		time.Sleep(10 * time.Second)
+		if n := count(t, c.Broker, DefaultQueue, StateCompleted); n != 10 || runs != 10 {
+			t.Errorf("%d jobs are done after %d runs, want 10 and 10", n, runs)
+		}
+	})
+}
+
+func TestOneOutcomeThatTheStoreRefusesHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	for _, always := range []bool{false, true} {
+		t.Run(map[bool]string{false: "as it is", true: "whatever it is"}[always], func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newStore()
+				refuse := func(items []broker.Settlement) error {
+					for _, item := range items {
+						if item.Job.ID == "a-3" && (always || item.Outcome.Kind() == broker.OutcomeComplete) {
+							return broker.Invalid("items", "a-3 is bad")
+						}
+					}
+					return nil
+				}
+				picky := &tap{Broker: b}
+				picky.settle = func(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
+					if err := refuse(req.Items); err != nil {
+						return nil, err
+					}
+					return b.Settle(ctx, req)
+				}
+				picky.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+					if err := refuse(req.Settle.Items); err != nil {
+						return broker.Claimed{}, err
+					}
+					return b.Claim(ctx, req)
+				}
+				add(t, b, DefaultQueue, "a", 20)
+				serve(t, picky, Config{Concurrency: 20}, func(context.Context, *Job) error {
+					time.Sleep(time.Second)
+					return nil
+				})
+				time.Sleep(10 * time.Second)
+				if n := count(t, b, DefaultQueue, StateCompleted); n != 19 {
+					t.Errorf("%d jobs are done, want all but the one", n)
+				}
+				if !always {
+					if j := expect(t, b, DefaultQueue, "a-3", StateRetry); !strings.Contains(j.Errors.Last().Message, "a-3 is bad") {
+						t.Errorf("its error does not say why: %q", j.Errors.Last().Message)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestResultsAndErrorHistoryAreKeptAsConfigured(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		add(t, b, DefaultQueue, "a", 1, func(j *broker.NewJob) { j.Body.MaxRetries = 10 })
+		serve(t, b, Config{ErrorHistory: 2, RetryPolicy: Constant(time.Second)}, func(_ context.Context, j *Job) error {
+			if j.Attempt() < 5 {
+				return errors.New("no")
+			}
+			j.SetResult([]byte("done"))
+			return nil
+		})
+		time.Sleep(time.Minute)
+		j := expect(t, b, DefaultQueue, "a-0", StateCompleted)
+		if string(j.Result) != "done" || len(j.Errors.Entries) != 2 || j.Errors.Dropped != 3 {
+			t.Errorf("result %q, %d errors kept and %d dropped; want \"done\", 2 and 3", j.Result, len(j.Errors.Entries), j.Errors.Dropped)
+		}
+	})
+}

@@ -1,0 +1,273 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// crash starts a server that takes one job and dies: it is never heard of
+// again. The job's handler does not return before the test ends.
+func crash(t *testing.T, store broker.Broker) {
+	t.Helper()
+	c := newCable(store)
+	gate := make(chan struct{})
+	before := count(t, store, DefaultQueue, StateActive)
+	cfg := Config{Concurrency: 1, Prefetch: NoPrefetch, ShutdownTimeout: -1}
+	serve(t, c, cfg, func(context.Context, *Job) error { <-gate; return nil })
+	t.Cleanup(func() { close(gate) })
+	for count(t, store, DefaultQueue, StateActive) == before {
+		time.Sleep(time.Millisecond)
+	}
+	c.setCut(true)
+}
+
+func TestAJobOfADeadServerRunsAgainWithinALeaseAndASecond(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := newStore()
+		var at time.Time
+		var seen Job
+		serve(t, store, Config{Concurrency: 1}, func(_ context.Context, j *Job) error {
+			if j.Type() == "busy" {
+				time.Sleep(10 * time.Second)
+				return nil
+			}
+			at, seen = time.Now(), *j
+			return nil
+		})
+		time.Sleep(time.Minute)
+		add(t, store, DefaultQueue, "busy", 1) // keeps the healthy server from taking the other
+		synctest.Wait()
+		add(t, store, DefaultQueue, "a", 1)
+		crash(t, store)
+		began := time.Now()
+		time.Sleep(2 * time.Minute)
+		if took := at.Sub(began); at.IsZero() || took > broker.DefaultLease+time.Second {
+			t.Errorf("it ran again after %v, want a lease and a second at most", took)
+		}
+		if seen.record == nil || seen.Crashes() != 1 || seen.Attempt() != 0 || seen.Delivery() != 1 {
+			t.Errorf("it ran with %+v; want one crash and no failure charged", seen.record)
+		}
+		expect(t, store, DefaultQueue, "a-0", StateCompleted)
+	})
+}
+
+func TestAJobThatKillsItsServersStopsWhenItsCrashBudgetIsSpent(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name           string
+		server, own    int
+		deaths, charge int
+	}{
+		{"the default of 3", 0, 0, 4, 4},
+		{"the server's of 1", 1, 0, 2, 2},
+		{"none", -1, 0, 1, 1},
+		{"its own of 2", 0, 2, 3, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				store := newStore()
+				add(t, store, DefaultQueue, "poison", 1, func(j *broker.NewJob) { j.Body.CrashBudget = c.own })
+				paused := func(p bool) {
+					if _, err := store.Policy(t.Context(), broker.PolicyRequest{Queue: DefaultQueue, Paused: &p}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				deaths := 0
+				var delays []time.Duration
+				for expect := StatePending; expect != StateDead && deaths < 10; deaths++ {
+					paused(false)
+					crash(t, store)
+					died := time.Now()
+					paused(true) // the reclaimer must not take it
+					healthy := serve(t, store, Config{CrashBudget: c.server}, func(context.Context, *Job) error { t.Error("it ran"); return nil })
+					time.Sleep(broker.DefaultLease + 2*time.Second)
+					j := stored(t, store, DefaultQueue, "poison-0")
+					if j.State == StateRetry {
+						delays = append(delays, j.RunAt.Sub(died))
+					}
+					if err := healthy.Shutdown(t.Context()); err != nil {
+						t.Error(err)
+					}
+					for j.State == StateRetry && time.Now().Before(j.RunAt) {
+						time.Sleep(time.Second)
+					}
+					expect = j.State
+				}
+				j := expect(t, store, DefaultQueue, "poison-0", StateDead)
+				if deaths != c.deaths || j.Crashes != c.charge || j.Failures != 0 || j.Reason != broker.ReasonCrashes {
+					t.Errorf("dead after %d deaths with %d crashes and %d failures, reason %q; want %d, %d, none", deaths, j.Crashes, j.Failures, j.Reason, c.deaths, c.charge)
+				}
+				if len(delays) != max(0, c.deaths-2) {
+					t.Errorf("it came back with a delay %d times, want from its second crash on", len(delays))
+				}
+				if last := j.Errors.Last(); last.Class != ClassCrash || !strings.Contains(last.Message, "died") {
+					t.Errorf("the last error is %+v", last)
+				}
+			})
+		})
+	}
+}
+
+func TestAServerJudgesOthersOnlyAfterALeaseWithoutAGapOfItsOwn(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCable(newStore())
+		var calls []time.Time
+		began := time.Now()
+		serve(t, c, Config{Hooks: Hooks{Reclaim: func(ReclaimEvent) { calls = append(calls, time.Now()) }}}, func(context.Context, *Job) error { return nil })
+		time.Sleep(time.Minute)
+		if d := calls[0].Sub(began); d < broker.DefaultLease || d > broker.DefaultLease+time.Second {
+			t.Errorf("it first looked for dead servers after %v, want a lease", d)
+		}
+		c.setCut(true)
+		time.Sleep(12 * time.Second)
+		c.setCut(false)
+		back := time.Now()
+		time.Sleep(time.Minute)
+		for _, at := range calls {
+			if since := at.Sub(back); since > 6*time.Second && since < broker.DefaultLease {
+				t.Errorf("it looked for dead servers %v after the store was back from 12 s away", since)
+			}
+		}
+		if calls[len(calls)-1].Before(back.Add(30 * time.Second)) {
+			t.Error("it never looked again")
+		}
+	})
+}
+
+// shifted is a store whose clock is off from that of its callers; jump moves
+// it further.
+type shifted struct {
+	*tap
+	by time.Duration
+}
+
+func newShifted(by time.Duration) *shifted {
+	store := membroker.New()
+	s := &shifted{tap: &tap{Broker: store}, by: by}
+	s.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+		if req.Wait > 0 { // a request with Now does not wait
+			now := req
+			now.Wait, now.Now = 0, s.now()
+			if got, err := store.Claim(ctx, now); err != nil || len(got.Jobs) > 0 || !after(ctx, req.Wait) {
+				return got, err
+			}
+		}
+		req.Wait, req.Now, req.Settle.Now = 0, s.now(), s.now()
+		return store.Claim(ctx, req)
+	}
+	s.settle = func(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
+		req.Now = s.now()
+		return store.Settle(ctx, req)
+	}
+	s.renew = func(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
+		req.Now = s.now()
+		return store.Renew(ctx, req)
+	}
+	s.reclaim = func(ctx context.Context, req broker.ReclaimRequest) (broker.Claimed, error) {
+		req.Now = s.now()
+		return store.Reclaim(ctx, req)
+	}
+	return s
+}
+
+func (s *shifted) now() time.Time { return time.Now().Add(s.by) }
+
+func TestSkewedClocksDoNoHarm(t *testing.T) {
+	t.Parallel()
+	for _, by := range []time.Duration{-time.Hour, time.Hour} {
+		t.Run(by.String(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				s := newShifted(by)
+				req := broker.EnqueueRequest{Now: s.now()}
+				for _, j := range []broker.NewJob{
+					{ID: "delayed", Delay: 90 * time.Second},
+					{ID: "expiring", Body: broker.Body{Deadline: s.now().Add(30 * time.Second)}},
+					{ID: "failing", Body: broker.Body{Retention: time.Hour}},
+				} {
+					j.Queue, j.Body.Type, j.Body.Priority, j.Body.MaxRetries = DefaultQueue, j.ID, broker.PriorityNormal, 3
+					req.Jobs = append(req.Jobs, j)
+				}
+				if _, err := s.Broker.Enqueue(t.Context(), req); err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				var took tally
+				var failedAt time.Time
+				serve(t, s, Config{Concurrency: 3, RetryPolicy: Constant(20 * time.Second)}, func(ctx context.Context, j *Job) error {
+					switch {
+					case j.ID() == "expiring":
+						<-ctx.Done()
+						took.add("expiring", int(time.Since(began)))
+						return ctx.Err()
+					case j.ID() == "failing" && j.Attempt() == 0:
+						failedAt = s.now()
+						return errors.New("no")
+					}
+					took.add(j.ID(), int(time.Since(began)))
+					if last := j.record.Errors.Last().At; j.ID() == "failing" && !last.Equal(failedAt) {
+						t.Errorf("the failure is dated %v, %v by the store", last, failedAt)
+					}
+					return nil
+				})
+				time.Sleep(10 * time.Minute)
+				for id, want := range map[string]time.Duration{"delayed": 90 * time.Second, "expiring": 30 * time.Second, "failing": 20 * time.Second} {
+					if d := time.Duration(took.get(id)); d != want {
+						t.Errorf("%s: %v, want %v", id, d, want)
+					}
+				}
+				if j := expect(t, s, DefaultQueue, "expiring", StateDead); j.Crashes != 0 {
+					t.Errorf("a skewed clock cost %d crashes", j.Crashes)
+				}
+			})
+		})
+	}
+}
+
+func TestAJumpOfTheStoresClockCostsNobodyAJob(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := newShifted(0)
+		runs := 0
+		handler := func(ctx context.Context, j *Job) error {
+			runs++
+			select {
+			case <-ctx.Done():
+			case <-time.After(10 * time.Minute):
+			}
+			return nil
+		}
+		serve(t, s, Config{}, handler)
+		serve(t, s, Config{}, handler)
+		time.Sleep(time.Minute)
+		add(t, s, DefaultQueue, "a", 1)
+		time.Sleep(2 * time.Second)
+		s.by = time.Hour
+		time.Sleep(20 * time.Minute)
+		j := stored(t, s, DefaultQueue, "a-0")
+		if runs != 1 || j.Crashes != 0 {
+			t.Errorf("it ran %d times, %d crashes were charged", runs, j.Crashes)
+		}
+	})
+}
+
+func TestFinishedJobsArePrunedWhenTheirRetentionIsOver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		add(t, b, DefaultQueue, "a", 5000, func(j *broker.NewJob) { j.Body.Retention = time.Minute })
+		serve(t, b, Config{}, func(context.Context, *Job) error { return nil })
+		synctest.Wait()
+		if n := count(t, b, DefaultQueue, StateCompleted); n != 5000 {
+			t.Fatalf("%d are done", n)
+		}
+		time.Sleep(time.Minute + pruneInterval + time.Second)
+		if n := count(t, b, DefaultQueue, StateCompleted); n != 0 {
+			t.Errorf("%d records are left past their retention", n)
+		}
+	})
+}

@@ -102,13 +102,15 @@ func (s *Server) awaitHandlers() {
 }
 
 // unreturned lists the jobs whose handlers go on, with their types.
-func (s *Server) unreturned() map[broker.Ref]string {
+func (s *Server) unreturned() map[jobName]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	left := make(map[broker.Ref]string)
-	s.eachActive(func(r *run) { left[r.view.record.Ref()] = r.view.Type() })
+	left := make(map[jobName]string)
+	s.eachActive(func(r *run) { left[jobName{r.view.Queue(), r.view.ID()}] = r.view.Type() })
 	return left
 }
+
+type jobName struct{ queue, id string }
 
 // lastDeadline is when the last calls to the store have to be over.
 func (s *Server) lastDeadline(began time.Time) time.Time {
@@ -145,7 +147,7 @@ func (s *Server) flush(ctx context.Context) int {
 }
 
 // retire ends the server's workers, which gives back what they still hold.
-func (s *Server) retire(ctx context.Context, left map[broker.Ref]string) {
+func (s *Server) retire(ctx context.Context, left map[jobName]string) {
 	s.mu.Lock()
 	workers := append([]*worker(nil), s.workers...)
 	s.mu.Unlock()
@@ -173,14 +175,14 @@ func (s *Server) retire(ctx context.Context, left map[broker.Ref]string) {
 func unclear(err error) bool { return errors.Is(err, ErrUnavailable) || broker.MayHaveApplied(err) }
 
 // describe names jobs for the log: queue, ID and, where it is known, type.
-func describe(refs []broker.Ref, types map[broker.Ref]string) []string {
+func describe(refs []broker.Ref, types map[jobName]string) []string {
 	text := make([]string, 0, min(len(refs), maxLogged+1))
 	for i, ref := range refs {
 		if i == maxLogged {
 			return append(text, fmt.Sprintf("and %d more", len(refs)-i))
 		}
 		name := ref.Queue + "/" + ref.ID
-		if typ := types[ref]; typ != "" {
+		if typ := types[jobName{ref.Queue, ref.ID}]; typ != "" {
 			name += " (" + typ + ")"
 		}
 		text = append(text, name)

@@ -1,0 +1,292 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+func TestADrainLetsHandlersFinish(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		add(t, b, DefaultQueue, "a", 100)
+		s := serve(t, b, Config{Concurrency: 100}, func(ctx context.Context, j *Job) error {
+			select {
+			case <-time.After(10 * time.Second):
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+		time.Sleep(time.Second)
+		began := time.Now()
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if took := time.Since(began); took != 9*time.Second {
+			t.Errorf("the drain took %v, want the 9s that the handlers still had to run", took)
+		}
+		if n := count(t, b, DefaultQueue, StateCompleted); n != 100 {
+			t.Errorf("%d of 100 jobs are done", n)
+		}
+		if s.Ready() == nil {
+			t.Error("it is ready after its shutdown")
+		}
+	})
+}
+
+func TestNoJobIsClaimedAfterTheDrainBegan(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		var draining atomic.Bool
+		late := make(chan struct{})
+		tapped := &tap{Broker: b, claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			if draining.Load() {
+				t.Error("a claim was made after the drain began")
+			}
+			if req.Wait > 0 { // this one executes when the drain has begun, and its reply comes
+				<-late
+				req.Wait = 0
+				return b.Claim(context.Background(), req)
+			}
+			return b.Claim(ctx, req)
+		}}
+		var ran atomic.Bool
+		s := serve(t, tapped, Config{}, func(context.Context, *Job) error { ran.Store(true); return nil })
+		synctest.Wait()
+		add(t, b, DefaultQueue, "a", 10)
+		draining.Store(true)
+		done := make(chan error)
+		go func() { done <- s.Shutdown(context.Background()) }()
+		synctest.Wait()
+		close(late)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if n := count(t, b, DefaultQueue, StatePending); n != 10 || ran.Load() {
+			t.Errorf("%d of 10 jobs are pending; a handler ran: %v", n, ran.Load())
+		}
+		if j := stored(t, b, DefaultQueue, "a-0"); j.Crashes+j.Failures != 0 {
+			t.Errorf("being released was charged: %+v", j.Head)
+		}
+	})
+}
+
+func TestJobsFetchedAheadAreGivenBackWhenTheDrainBegins(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		gate := make(chan struct{})
+		var block atomic.Bool
+		var log testLog
+		s := serve(t, b, Config{Concurrency: 2, Logger: log.logger()}, func(context.Context, *Job) error {
+			if block.Load() {
+				<-gate
+			}
+			return nil
+		})
+		add(t, b, DefaultQueue, "quick", 10)
+		synctest.Wait()
+		block.Store(true)
+		add(t, b, DefaultQueue, "blocked", 20)
+		synctest.Wait()
+		if n := count(t, b, DefaultQueue, StateActive); n != 20 {
+			t.Fatalf("%d jobs are leased, want 2 running and 18 ahead", n)
+		}
+		done := make(chan error)
+		go func() { done <- s.Shutdown(context.Background()) }()
+		synctest.Wait()
+		if n := count(t, b, DefaultQueue, StatePending); n != 18 {
+			t.Errorf("%d jobs are pending while the handlers go on, want the 18 that had not begun", n)
+		}
+		if line := strings.Join(log.lines("draining"), ""); !strings.Contains(line, "released=18") || !strings.Contains(line, "default/blocked-19") {
+			t.Errorf("the log does not name them: %s", line)
+		}
+		close(gate)
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestADrainLongerThanALeaseKeepsItsLeasesAndLogsWhatItReleased(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		var log testLog
+		add(t, b, DefaultQueue, "secret", 2, func(j *broker.NewJob) { j.Body.Payload = []byte("payload-text") })
+		gate := make(chan struct{})
+		s := serve(t, b, Config{Logger: log.logger(), ShutdownTimeout: 10 * broker.DefaultLease}, func(_ context.Context, j *Job) error {
+			if j.ID() == "secret-1" {
+				<-gate // deaf to its context
+				return nil
+			}
+			time.Sleep(9 * broker.DefaultLease)
+			return nil
+		})
+		synctest.Wait()
+		other := serve(t, b, Config{}, func(_ context.Context, j *Job) error {
+			if j.ID() == "secret-0" || j.Crashes() > 0 {
+				t.Errorf("%s was taken away, crashes %d", j.ID(), j.Crashes())
+			}
+			return nil
+		})
+		began := time.Now()
+		err := s.Shutdown(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "1 handlers") {
+			t.Errorf("the error is %v, want one that counts the handler", err)
+		}
+		if took := time.Since(began); took != 10*broker.DefaultLease+shutdownGrace {
+			t.Errorf("the drain took %v", took)
+		}
+		synctest.Wait()
+		expect(t, b, DefaultQueue, "secret-0", StateCompleted)
+		expect(t, b, DefaultQueue, "secret-1", StateCompleted) // at once, by the other server
+		released := strings.Join(log.lines("released what did not return"), "")
+		if !strings.Contains(released, "default/secret-1 (secret)") || strings.Contains(log.String(), "payload-text") {
+			t.Errorf("the log does not name what was released, or shows a payload:\n%s", log.String())
+		}
+		close(gate)
+		synctest.Wait()
+		if j := expect(t, b, DefaultQueue, "secret-1", StateCompleted); j.Deliveries != 2 {
+			t.Errorf("it was delivered %d times", j.Deliveries)
+		}
+		if err := other.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestHandlersThatOutliveShutdownTimeoutAreCutOffWithoutACharge(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name  string
+		err   error
+		state State
+	}{
+		{"an error releases", errors.New("interrupted"), StatePending},
+		{"nil completes", nil, StateCompleted},
+		{"SkipRetry stands", SkipRetry, StateDead},
+		{"Snooze stands", Snooze(time.Hour), StateRetry},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newStore()
+				add(t, b, DefaultQueue, "a", 1)
+				s := serve(t, b, Config{ShutdownTimeout: 5 * time.Second}, func(ctx context.Context, j *Job) error {
+					<-ctx.Done()
+					if cause := context.Cause(ctx); cause != ErrShutdown {
+						t.Errorf("the cause is %v, want ErrShutdown", cause)
+					}
+					time.Sleep(time.Second)
+					return c.err
+				})
+				synctest.Wait()
+				began := time.Now()
+				if err := s.Shutdown(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if took := time.Since(began); took != 6*time.Second {
+					t.Errorf("the drain took %v, want 6s", took)
+				}
+				j := expect(t, b, DefaultQueue, "a-0", c.state)
+				if c.state == StatePending && (j.Failures != 0 || j.Crashes != 0 || len(j.Errors.Entries) != 0) {
+					t.Errorf("it was charged: %+v", j.Head)
+				}
+			})
+		})
+	}
+}
+
+func TestShutdownReturnsWhenItsContextEndsAndHurriesTheDrain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		add(t, b, DefaultQueue, "a", 1)
+		s := serve(t, b, Config{ShutdownTimeout: time.Hour}, func(ctx context.Context, j *Job) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := s.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the error is %v", err)
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		expect(t, b, DefaultQueue, "a-0", StatePending)
+	})
+}
+
+func TestAStoreThatIsDownDoesNotHangTheDrain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCable(newStore())
+		add(t, c.Broker, DefaultQueue, "a", 3)
+		s := serve(t, c, Config{Concurrency: 3, Lease: time.Hour}, func(_ context.Context, j *Job) error {
+			time.Sleep(2 * time.Second)
+			return nil
+		})
+		synctest.Wait()
+		c.setCut(true)
+		began := time.Now()
+		err := s.Shutdown(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "3 outcomes") {
+			t.Errorf("the error is %v, want one that counts what could not be settled", err)
+		}
+		if took := time.Since(began); took > defaultShutdownTimeout+shutdownGrace+lastCalls {
+			t.Errorf("the drain took %v", took)
+		}
+	})
+}
+
+func TestOutcomesAreSettledWhenTheStoreComesBackDuringTheDrain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		c := newCable(newStore())
+		add(t, c.Broker, DefaultQueue, "a", 3)
+		s := serve(t, c, Config{Concurrency: 3}, func(_ context.Context, j *Job) error {
+			time.Sleep(2 * time.Second)
+			return nil
+		})
+		synctest.Wait()
+		c.setCut(true)
+		time.AfterFunc(12*time.Second, func() { c.setCut(false) })
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if n := count(t, c.Broker, DefaultQueue, StateCompleted); n != 3 {
+			t.Errorf("%d of 3 jobs are done", n)
+		}
+	})
+}
+
+func TestCancellationsArriveDuringADrain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		add(t, b, DefaultQueue, "a", 1)
+		s := serve(t, b, Config{}, func(ctx context.Context, j *Job) error {
+			<-ctx.Done()
+			return context.Cause(ctx)
+		})
+		synctest.Wait()
+		var wg sync.WaitGroup
+		began := time.Now()
+		wg.Go(func() {
+			if err := s.Shutdown(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(time.Second)
+		cancelJob(t, b, "a-0")
+		wg.Wait()
+		expect(t, b, DefaultQueue, "a-0", StateCancelled)
+		if took := time.Since(began); took != time.Second {
+			t.Errorf("the drain took %v, want 1s", took)
+		}
+	})
+}

@@ -133,7 +133,9 @@ func (s *Server) Run(ctx context.Context, h Handler) error {
 func (s *Server) Start(h Handler) error { return s.start(context.Background(), h) }
 
 func (s *Server) start(ctx context.Context, h Handler) error {
-	if f, ok := h.(HandlerFunc); h == nil || ok && f == nil {
+	mux, isMux := h.(*ServeMux)
+	f, isFunc := h.(HandlerFunc)
+	if h == nil || isMux && mux == nil || isFunc && f == nil {
 		return broker.Invalid("handler", "is nil; pass a ServeMux or a HandlerFunc")
 	}
 	s.mu.Lock()

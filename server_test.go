@@ -2,39 +2,239 @@ package jobs
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestServerHandlesWhatAClientEnqueues(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
+func TestAServerHandlesWhatAClientEnqueues(t *testing.T) {
+	bubble(t, func(t *testing.T) {
 		b := membroker.New()
-		s, err := NewServer(b, Config{})
+		ran := make(chan string, 1)
+		serve(t, b, Config{}, func(_ context.Context, j *Job) error {
+			ran <- string(j.Payload())
+			return nil
+		})
+		if _, err := NewClient(b, ClientConfig{}).Enqueue(t.Context(), NewTask("a", []byte("payload"))); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-ran; got != "payload" {
+			t.Errorf("the handler got %q", got)
+		}
+	})
+}
+
+func TestAServerCanBeStartedOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		h := HandlerFunc(func(context.Context, *Job) error { return nil })
+		s := serve(t, newStore(), Config{}, h)
+		if err := s.Start(h); !errors.Is(err, ErrStarted) {
+			t.Errorf("the second Start says %v", err)
+		}
+		if err := s.Run(t.Context(), h); !errors.Is(err, ErrStarted) {
+			t.Errorf("a Run after Start says %v", err)
+		}
+		for range 2 {
+			if err := s.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := s.Start(h); !errors.Is(err, ErrStarted) {
+			t.Errorf("a Start after the Shutdown says %v", err)
+		}
+		never, err := NewServer(newStore(), Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		ran := make(chan string, 1)
-		if err := s.Start(HandlerFunc(func(ctx context.Context, j *Job) error {
-			ran <- j.Type()
+		if err := never.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := never.Start(h); !errors.Is(err, ErrStarted) {
+			t.Errorf("a Start after a Shutdown alone says %v", err)
+		}
+	})
+}
+
+func TestAServerNeedsABrokerAHandlerAndAContext(t *testing.T) {
+	t.Parallel()
+	if _, err := NewServer(nil, Config{}); !errors.Is(err, ErrInvalid) {
+		t.Errorf("without a broker: %v", err)
+	}
+	s, err := NewServer(newStore(), Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(nil); !errors.Is(err, ErrInvalid) {
+		t.Errorf("without a handler: %v", err)
+	}
+	if err := s.Start(HandlerFunc(nil)); !errors.Is(err, ErrInvalid) {
+		t.Errorf("with a nil HandlerFunc: %v", err)
+	}
+	if err := s.Start((*ServeMux)(nil)); !errors.Is(err, ErrInvalid) {
+		t.Errorf("with a nil ServeMux: %v", err)
+	}
+	var none context.Context
+	if err := s.Run(none, HandlerFunc(func(context.Context, *Job) error { return nil })); !errors.Is(err, ErrInvalid) {
+		t.Errorf("without a context: %v", err)
+	}
+	if err := s.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReadyTellsWhyNot(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		s, err := NewServer(b, Config{Concurrency: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wants := func(text string) {
+			t.Helper()
+			if err := s.Ready(); err == nil || !strings.Contains(err.Error(), text) {
+				t.Errorf("Ready says %v, want %q", err, text)
+			}
+		}
+		wants("not started")
+		gate := make(chan struct{})
+		if err := s.Start(HandlerFunc(func(context.Context, *Job) error { <-gate; return nil })); err != nil {
+			t.Fatal(err)
+		}
+		wants("registered")
+		synctest.Wait()
+		if err := s.Ready(); err != nil {
+			t.Error(err)
+		}
+		add(t, b, DefaultQueue, "a", 1)
+		time.Sleep(20 * time.Minute)
+		if err := s.Ready(); err != nil {
+			t.Error("with every slot taken for long:", err)
+		}
+		close(gate)
+		go s.Shutdown(context.Background())
+		synctest.Wait()
+		wants("draining")
+	})
+}
+
+func TestAServerWhoseBrokerIsClosedEnds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := membroker.New()
+		s := serve(t, b, Config{}, func(context.Context, *Job) error { return nil })
+		synctest.Wait()
+		b.Close()
+		<-s.done
+		if !errors.Is(s.err, ErrClosed) {
+			t.Errorf("it ended with %v, want ErrClosed", s.err)
+		}
+	})
+}
+
+func TestAServerThatTheStoreRefusesEnds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := &tap{Broker: newStore(), renew: func(context.Context, broker.RenewRequest) (broker.Renewed, error) {
+			return broker.Renewed{}, broker.About(broker.ErrNewerForm, "renew", DefaultQueue, "")
+		}}
+		s := serve(t, b, Config{}, func(context.Context, *Job) error { return nil })
+		<-s.done
+		if !errors.Is(s.err, ErrNewerForm) {
+			t.Errorf("it ended with %v, want ErrNewerForm", s.err)
+		}
+	})
+}
+
+func TestHooksSeeWhatHappens(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		add(t, b, DefaultQueue, "a", 3)
+		var seen tally
+		cfg := Config{Hooks: Hooks{
+			Claim: func(e ClaimEvent) {
+				seen.add("claimed", len(e.Jobs))
+				if len(e.Jobs) > 0 && !e.Now.Equal(time.Now()) {
+					t.Errorf("the store's clock is %v", e.Now)
+				}
+			},
+			Settle: func(e SettleEvent) {
+				for i := range e.Verdicts {
+					seen.add(e.Items[i].Outcome.Kind().String(), 1)
+				}
+			},
+			Renew:   func(e RenewEvent) { seen.add("renewed", 1) },
+			Reclaim: func(e ReclaimEvent) { seen.add("reclaimed", 1+len(e.Jobs)) },
+		}}
+		s := serve(t, b, cfg, func(_ context.Context, j *Job) error {
+			if j.ID() == "a-0" {
+				return SkipRetry
+			}
 			return nil
-		})); err != nil {
-			t.Fatal(err)
-		}
-		c := NewClient(b, ClientConfig{})
-		if _, err := c.Enqueue(t.Context(), NewTask("a", nil)); err != nil {
-			t.Fatal(err)
-		}
-		if got := <-ran; got != "a" {
-			t.Errorf("ran %q", got)
-		}
-		start := time.Now()
+		})
+		time.Sleep(time.Minute)
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
-		t.Log(time.Since(start))
+		for name, want := range map[string]int{"claimed": 3, "complete": 2, "dead": 1, "renewed": 12, "reclaimed": 40} {
+			if n := seen.get(name); n < want || want < 10 && n != want {
+				t.Errorf("%s: %d, want %d", name, n, want)
+			}
+		}
 	})
+}
+
+// The tests of Run have real signals, so they run apart from the others.
+
+func TestRunDrainsWhenItsContextEnds(t *testing.T) {
+	b := newStore()
+	add(t, b, DefaultQueue, "a", 1)
+	s, err := NewServer(b, Config{Logger: discard})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := s.Run(ctx, HandlerFunc(func(handlers context.Context, _ *Job) error {
+		cancel()
+		return handlers.Err()
+	})); err != nil {
+		t.Error(err)
+	}
+	expect(t, b, DefaultQueue, "a-0", StateCompleted)
+}
+
+func TestRunDrainsOnSignalsAndHurriesOnTheSecond(t *testing.T) {
+	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(fmt.Sprint(sig), func(t *testing.T) {
+			b := newStore()
+			add(t, b, DefaultQueue, "a", 1)
+			s, err := NewServer(b, Config{Logger: discard, ShutdownTimeout: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			self, err := os.FindProcess(os.Getpid())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Run(t.Context(), HandlerFunc(func(ctx context.Context, _ *Job) error {
+				if err := self.Signal(sig); err != nil {
+					t.Error(err)
+				}
+				<-s.draining
+				if err := self.Signal(sig); err != nil {
+					t.Error(err)
+				}
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})); err != nil {
+				t.Error(err)
+			}
+			expect(t, b, DefaultQueue, "a-0", StatePending)
+		})
+	}
 }

@@ -1,0 +1,106 @@
+// Package backends opens any of the backends by URL, for programs that leave
+// the choice to whoever runs them. It compiles all drivers in; a program that
+// has made its choice imports that backend alone.
+//
+// # URLs
+//
+//	memory://
+//
+// keeps the jobs in this process. Each Open gives a store of its own.
+//
+//	redis://user:password@host:port/database?prefix=jobs
+//	rediss://…                                       the same over TLS
+//	redis+unix:///path/to/socket?db=0                a Unix socket
+//	redis+cluster://host:port?addr=host:port&addr=…  Redis Cluster, by some of its nodes
+//	redis+sentinel://host:port/database?addr=host:port&master_name=name
+//	                                                 a master, by its sentinels
+//
+// also rediss+cluster and rediss+sentinel. User and password in a sentinel URL
+// are those of the sentinels; the master's are the parameters username and
+// password. Everything but the scheme has a default: localhost, 6379, 0, jobs.
+// Further parameters are those of go-redis: client_name, protocol, pool_size,
+// min_idle_conns, pool_timeout, conn_max_idle_time, conn_max_lifetime,
+// dial_timeout, read_timeout, write_timeout (durations, as 3s), and
+// skip_verify for TLS without a check of the server's name.
+//
+//	postgres://user:password@host:port/database?schema=jobs&poll_only=false
+//
+// also postgresql. Several hosts stand separated by commas. With poll_only no
+// connection listens for wake-ups, as behind a PgBouncer that pools
+// transactions. Further parameters are those of pgx (sslmode, connect_timeout,
+// pool_max_conns, default_query_exec_mode, …) and, beyond those, settings of
+// the session; what the URL leaves open pgx takes from PGHOST and its like.
+//
+// Special characters in any part are percent-encoded. Errors quote no part of
+// a URL.
+package backends
+
+import (
+	"context"
+
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Open opens the broker that url asks for; see the package comment for the
+// forms. Closing the broker closes the connections that Open made. An error
+// that is ErrInvalid names the part of the URL that is to blame, others are
+// those of the backend's New, which asks the store whether it is there. Open
+// creates no schema; see Migrate.
+func Open(ctx context.Context, url string) (broker.Broker, error) {
+	l, err := parse(url)
+	if err != nil {
+		return nil, err
+	}
+	switch l.backend() {
+	case redisBackend:
+		return openRedis(ctx, l)
+	case postgresBackend:
+		return openPostgres(ctx, l)
+	}
+	if l.authority+l.path != "" || len(l.params) > 0 {
+		return nil, refuse("memory", "names something behind memory://; a store in memory has no name and no parameters")
+	}
+	return membroker.New(), nil
+}
+
+// Migrate prepares the store that url asks for: in PostgreSQL it creates the
+// schema and its tables, or brings them up to date; other stores need nothing.
+// Running it again, or in several processes at once, does no harm.
+func Migrate(ctx context.Context, url string) error {
+	l, err := parse(url)
+	if err != nil || l.backend() != postgresBackend {
+		return err
+	}
+	return migratePostgres(ctx, l)
+}
+
+type backend int
+
+const (
+	memoryBackend backend = iota
+	redisBackend
+	postgresBackend
+)
+
+// schemes are the accepted schemes.
+var schemes = map[string]backend{
+	"memory": memoryBackend,
+	"redis":  redisBackend, "rediss": redisBackend, "redis+unix": redisBackend,
+	"redis+cluster": redisBackend, "rediss+cluster": redisBackend, "redis+sentinel": redisBackend, "rediss+sentinel": redisBackend,
+	"postgres": postgresBackend, "postgresql": postgresBackend,
+}
+
+func (l *location) backend() backend { return schemes[l.scheme] }
+
+// owned is a broker together with the connections that Open made for it.
+type owned struct {
+	broker.Broker
+	close func()
+}
+
+func (o *owned) Close() error {
+	err := o.Broker.Close()
+	o.close()
+	return err
+}

@@ -1,0 +1,89 @@
+package backends
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/seed81422ce9/jobs/backends/pgbroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// postgresParams are those that the driver itself reads; a bad value of one
+// can be named. All others are settings of the session, for the server to judge.
+var postgresParams = []string{
+	"channel_binding", "connect_timeout", "default_query_exec_mode", "description_cache_capacity", "host", "krbspn", "krbsrvname",
+	"max_protocol_version", "min_protocol_version", "passfile", "password", "pool_health_check_period", "pool_max_conn_idle_time",
+	"pool_max_conn_lifetime", "pool_max_conn_lifetime_jitter", "pool_max_conns", "pool_min_conns", "pool_min_idle_conns",
+	"pool_ping_timeout", "port", "require_auth", "service", "servicefile", "sslcert", "sslcertmode", "sslkey", "sslmode",
+	"sslnegotiation", "sslpassword", "sslrootcert", "sslsni", "statement_cache_capacity", "target_session_attrs", "user",
+}
+
+func openPostgres(ctx context.Context, l location) (broker.Broker, error) {
+	config := pgbroker.Config{Schema: l.take("schema")}
+	var err error
+	if config.PollOnly, err = l.takeBool("poll_only"); err != nil {
+		return nil, err
+	}
+	pool, err := newPool(ctx, l)
+	if err != nil {
+		return nil, err
+	}
+	b, err := pgbroker.New(ctx, pool, config)
+	if err != nil {
+		pool.Close()
+		return nil, err
+	}
+	return &owned{b, pool.Close}, nil
+}
+
+func migratePostgres(ctx context.Context, l location) error {
+	schema := l.take("schema")
+	if _, err := l.takeBool("poll_only"); err != nil {
+		return err
+	}
+	pool, err := newPool(ctx, l)
+	if err != nil {
+		return err
+	}
+	defer pool.Close()
+	return pgbroker.Migrate(ctx, pool, schema)
+}
+
+func newPool(ctx context.Context, l location) (*pgxpool.Pool, error) {
+	config, err := poolConfig(l)
+	if err != nil {
+		return nil, err
+	}
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// poolConfig has pgx read a PostgreSQL URL, and answers a refusal in words
+// that quote nothing of it.
+func poolConfig(l location) (*pgxpool.Config, error) {
+	c, err := pgxpool.ParseConfig(l.url("postgres", l.params))
+	if err == nil {
+		return c, nil
+	}
+	part := l.blame(postgresParams, func(q url.Values) bool {
+		_, err := pgxpool.ParseConfig(l.url("postgres", q))
+		return err == nil
+	})
+	return nil, refuse(part, "is not understood; write postgres://user:password@host:port/database?sslmode=require&schema=jobs, "+
+		"special characters percent-encoded")
+}
+
+// takeBool removes a parameter that is true or false; without it, it is false.
+func (l *location) takeBool(name string) (bool, error) {
+	v := l.take(name)
+	if v == "" {
+		return false, nil
+	}
+	b, err := strconv.ParseBool(v)
+	if err != nil {
+		return false, refuse("parameter "+name, "is neither true nor false")
+	}
+	return b, nil
+}

@@ -1,0 +1,93 @@
+package backends
+
+import (
+	"context"
+	"net/url"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/backends/redisbroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// The parameters of Redis URLs beside prefix. They are go-redis's own; what it
+// has beyond them would break the contract (retries of commands, reads from
+// replicas) or has no use here.
+var (
+	redisParams    = []string{"client_name", "conn_max_idle_time", "conn_max_lifetime", "dial_timeout", "min_idle_conns", "pool_size", "pool_timeout", "protocol", "read_timeout", "write_timeout"}
+	oneParams      = append([]string{"db", "skip_verify"}, redisParams...)
+	clusterParams  = append([]string{"addr"}, redisParams...)
+	sentinelParams = append([]string{"addr", "db", "master_name", "password", "skip_verify", "username"}, redisParams...)
+)
+
+func openRedis(ctx context.Context, l location) (broker.Broker, error) {
+	config := redisbroker.Config{Prefix: l.take("prefix")}
+	client, err := redisClient(l)
+	if err != nil {
+		return nil, err
+	}
+	b, err := redisbroker.New(ctx, client, config)
+	if err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	return &owned{b, func() { _ = client.Close() }}, nil
+}
+
+// redisClient makes the client that a Redis URL asks for, without connecting.
+func redisClient(l location) (redis.UniversalClient, error) {
+	scheme, kind, _ := strings.Cut(l.scheme, "+")
+	switch kind {
+	case "cluster":
+		if l.path != "" {
+			return nil, refuse("path", "names a database; a cluster has only one")
+		}
+		o, err := redisOptions(l, scheme, clusterParams, redis.ParseClusterURL)
+		if err != nil {
+			return nil, err
+		}
+		// A command whose reply was lost may have been done: whether to send it again is not the client's to say.
+		o.MaxRetries = -1
+		return redis.NewClusterClient(o), nil
+	case "sentinel":
+		if l.params.Get("master_name") == "" {
+			return nil, refuse("parameter master_name", "is missing; give the name under which the sentinels know the master")
+		}
+		o, err := redisOptions(l, scheme, sentinelParams, redis.ParseFailoverURL)
+		if err != nil {
+			return nil, err
+		}
+		o.MaxRetries = -1
+		return redis.NewFailoverClient(o), nil
+	case "unix":
+		scheme = "unix"
+		if l.path == "" || l.authority != "" && !strings.HasSuffix(l.authority, "@") {
+			return nil, refuse("path", "is missing, or a host is given; write redis+unix:///path/to/socket?db=0")
+		}
+	}
+	o, err := redisOptions(l, scheme, oneParams, redis.ParseURL)
+	if err != nil {
+		return nil, err
+	}
+	o.MaxRetries = -1
+	return redis.NewClient(o), nil
+}
+
+// redisOptions has go-redis read the URL, and answers a refusal in words that
+// quote nothing of it.
+func redisOptions[T any](l location, scheme string, known []string, parse func(string) (*T, error)) (*T, error) {
+	if err := l.only(known); err != nil {
+		return nil, err
+	}
+	o, err := parse(l.url(scheme, l.params))
+	if err == nil {
+		return o, nil
+	}
+	part := l.blame(known, func(q url.Values) bool {
+		_, err := parse(l.url(scheme, q))
+		return err == nil
+	})
+	return nil, refuse(part, "is not understood; write %s://user:password@host:port/database?prefix=jobs, "+
+		"special characters percent-encoded", l.scheme)
+}

@@ -1,0 +1,124 @@
+package backends
+
+import (
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// forms are the accepted URLs, for errors.
+const forms = "redis://, rediss://, redis+unix://, redis+cluster://, rediss+cluster://, redis+sentinel://, rediss+sentinel://, " +
+	"postgres://, postgresql:// or memory://"
+
+// An error about a URL quotes no part of it. A password with a special
+// character that is not percent-encoded may stand anywhere: behind the host's
+// colon, in the path, as the name of a parameter.
+func refuse(part, hint string, args ...any) error {
+	return broker.About(broker.Invalid("broker URL "+part, hint, args...), "open", "", "")
+}
+
+// location is a URL in the parts that all schemes share.
+type location struct {
+	scheme    string
+	authority string // user, password, hosts
+	path      string // without its slash
+	params    url.Values
+}
+
+func parse(raw string) (location, error) {
+	scheme, rest, ok := strings.Cut(raw, "://")
+	scheme = strings.ToLower(scheme)
+	if _, known := schemes[scheme]; !ok || !known {
+		return location{}, refuse("scheme", "is missing or unknown; begin with %s", forms)
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	authority, path, _ := strings.Cut(rest, "/")
+	if strings.Count(authority, "@") > 1 || strings.ContainsAny(path+query, "@#") || strings.Contains(authority, "#") {
+		return location{}, refuse("user or password", "has one of / ? # @ in it; percent-encode them (%%2F %%3F %%23 %%40)")
+	}
+	params, err := url.ParseQuery(query)
+	if err != nil {
+		return location{}, refuse("parameters", "cannot be read; write them as name=value&name=value, special characters percent-encoded")
+	}
+	for name, values := range params {
+		if len(values) > 1 && name != "addr" {
+			return location{}, refuse("parameters", "give one of them twice")
+		}
+	}
+	if !validPorts(authority) {
+		return location{}, refuse("port", "is no number from 1 to 65535; write user:password@host:port")
+	}
+	return location{scheme: scheme, authority: authority, path: path, params: params}, nil
+}
+
+// validPorts reports whether every host's port, if it has one, is a number.
+// Drivers quote what they find there.
+func validPorts(authority string) bool {
+	_, hosts, ok := strings.Cut(authority, "@")
+	if !ok {
+		hosts = authority
+	}
+	for host := range strings.SplitSeq(hosts, ",") {
+		if i := strings.LastIndexByte(host, ']'); i >= 0 { // an IPv6 address
+			host = host[i:]
+		}
+		_, port, ok := strings.Cut(host, ":")
+		n, err := strconv.ParseUint(port, 10, 16)
+		if ok && (err != nil || n == 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// take removes a parameter and returns its value.
+func (l *location) take(name string) string {
+	v := l.params.Get(name)
+	l.params.Del(name)
+	return v
+}
+
+// only refuses parameters beside the known ones.
+func (l *location) only(known []string) error {
+	for name := range l.params {
+		if !slices.Contains(known, name) {
+			return refuse("parameters", "hold one that is not known; known here: %s", strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// url writes the location down again, under the scheme that a driver knows.
+func (l *location) url(scheme string, params url.Values) string {
+	s := scheme + "://" + l.authority + "/" + l.path
+	if len(params) > 0 {
+		s += "?" + params.Encode()
+	}
+	return s
+}
+
+// blame names the part of a URL that a driver refused: the known parameter
+// without which it is accepted, or else what stands before the parameters.
+func (l *location) blame(known []string, accepted func(url.Values) bool) string {
+	if !accepted(nil) {
+		return "user, password, host or path"
+	}
+	for _, name := range known {
+		if !l.params.Has(name) {
+			continue
+		}
+		without := url.Values{}
+		for k, v := range l.params {
+			if k != name {
+				without[k] = v
+			}
+		}
+		if accepted(without) {
+			return "parameter " + name
+		}
+	}
+	return "parameters"
+}

@@ -1,0 +1,218 @@
+package backends
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+func TestABadURLIsRefusedWithThePartThatIsToBlame(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ url, part string }{
+		{"", "scheme"},
+		{"redis", "scheme"},
+		{"localhost:6379", "scheme"},
+		{"mysql://localhost/db", "scheme"},
+		{"redis+tls://localhost", "scheme"},
+		{"postgres+unix://localhost", "scheme"},
+		{"memory+cluster://", "scheme"},
+		{"memory://shared", "memory"},
+		{"memory:///x", "memory"},
+		{"memory://?prefix=x", "memory"},
+
+		{"redis://localhost:port", "port"},
+		{"redis://localhost:0", "port"},
+		{"redis://localhost:65536", "port"},
+		{"redis://localhost:6379:6380", "port"},
+		{"redis://[::1]:port", "port"},
+		{"redis://localhost/jobs", "path"},
+		{"redis://localhost/1/2", "path"},
+		{"redis://local host", "host"},
+		{"redis://localhost?db=one", "parameter db"},
+		{"redis://localhost?pool_size=many", "parameter pool_size"},
+		{"redis://localhost?dial_timeout=soon", "parameter dial_timeout"},
+		{"redis://localhost?max_retries=3", "parameters"}, // a choice that is not the user's
+		{"redis://localhost?color=red", "parameters"},
+		{"redis://localhost?prefix=a&prefix=b", "parameters"},
+		{"redis://localhost?pre%zzfix=a", "parameters"},
+		{"redis://localhost?prefix=a#fragment", "percent-encode"},
+		{"redis+unix://", "path"},
+		{"redis+unix://localhost/tmp/socket", "path"},
+		{"redis+cluster://localhost:7000/3", "path"},
+		{"redis+cluster://localhost:7000?addr=localhost", "parameter addr"},
+		{"redis+sentinel://localhost:26379", "master_name"},
+		{"redis+sentinel://localhost:26379?master_name=m&addr=x", "parameter addr"},
+
+		{"postgres://localhost:port/db", "port"},
+		{"postgres://localhost,other:port/db", "port"},
+		{"postgres://localhost/db?sslmode=sometimes", "parameter sslmode"},
+		{"postgres://localhost/db?pool_max_conns=none", "parameter pool_max_conns"},
+		{"postgres://localhost/db?connect_timeout=soon", "parameter connect_timeout"},
+		{"postgres://localhost/db?poll_only=perhaps", "parameter poll_only"},
+		{"postgres://%zz@localhost/db", "user"},
+	} {
+		b, err := Open(t.Context(), c.url)
+		if err == nil {
+			b.Close()
+			t.Errorf("%s was accepted", c.url)
+			continue
+		}
+		if !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), c.part) {
+			t.Errorf("%s: the error %q is not ErrInvalid or does not name %q", c.url, err, c.part)
+		}
+	}
+}
+
+func TestAnErrorNeverTellsAPassword(t *testing.T) {
+	t.Parallel()
+	const left, right = "hunter", "twosecret"
+	urls := []string{left + right, left + ":" + right + "@localhost", left + right + "://localhost", "redis:" + left + right,
+		"user:" + left + "@tcp(" + right + ")/db"}
+	for _, scheme := range []string{"redis", "rediss", "redis+unix", "redis+cluster", "redis+sentinel", "postgres", "postgresql", "memory", "mysql"} {
+		for _, special := range []string{"", "/", "?", "#", "@", ":", "%", "%zz", " ", "\n", "\x00", "\xff", "&", "=", "[", "]", ";", `\`} {
+			password := left + special + right
+			for _, form := range []string{
+				"%s://user:%s@localhost:port/0?master_name=m",
+				"%s://user:%s@localhost/0?pool_size=x&pool_max_conns=x&master_name=m",
+				"%s://%s@local host:1/x",
+				"%s://localhost:%s",
+				"%s://localhost:%s@1/db",
+				"%s://localhost/%s/x?nosuch=1&sslmode=x",
+				"%s://localhost:1/0?%s",
+				"%s://localhost/0?password=%s&pool_size=x&pool_max_conns=x&master_name=m",
+				"%s://localhost/0?pool_size=%[2]s&pool_max_conns=%[2]s&master_name=m",
+				"%s://localhost/0?addr=%s&master_name=m&sslmode=x",
+				"%s://[%s]/0?sslmode=x&nosuch=1",
+				"%s://user:%s",
+			} {
+				urls = append(urls, fmt.Sprintf(form, scheme, password))
+			}
+		}
+	}
+	refused := 0
+	for _, url := range urls {
+		if err := understand(url); err != nil {
+			refused++
+			checkSecret(t, url, err, left, right)
+		}
+	}
+	if refused < len(urls)/2 {
+		t.Errorf("only %d of %d URLs were refused; the test does not test what it should", refused, len(urls))
+	}
+	// What is accepted fails later: nothing answers at port 1 of this machine.
+	for _, url := range []string{"redis://user:" + left + "@127.0.0.1:1", "postgres://user:" + left + "@127.0.0.1:1/db?sslpassword=" + right} {
+		_, err := Open(t.Context(), url)
+		checkSecret(t, url, err, left, right)
+		if err := Migrate(t.Context(), url); err != nil {
+			checkSecret(t, url, err, left, right)
+		}
+	}
+}
+
+// understand does what Open does before it connects.
+func understand(url string) error {
+	l, err := parse(url)
+	if err != nil {
+		return err
+	}
+	switch l.backend() {
+	case redisBackend:
+		var c redis.UniversalClient
+		if c, err = redisClient(l); err == nil {
+			c.Close()
+		}
+	case postgresBackend:
+		_, err = poolConfig(l)
+	}
+	return err
+}
+
+// checkSecret looks for parts of a password in an error and all it wraps.
+func checkSecret(t *testing.T, url string, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Errorf("%q was accepted", url)
+	}
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		for _, text := range []string{e.Error(), fmt.Sprintf("%+v", e), fmt.Sprintf("%#v", e)} {
+			for _, part := range parts {
+				if strings.Contains(text, part) {
+					t.Errorf("for %q the error tells the secret: %s", url, text)
+				}
+			}
+		}
+	}
+}
+
+func TestRedisURLsSayWhatToConnectTo(t *testing.T) {
+	t.Parallel()
+	client := func(url string) redis.UniversalClient {
+		t.Helper()
+		l, err := parse(url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := redisClient(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+
+	one := client("rediss://me:p%40ss@[::1]:7777/5?pool_size=7&dial_timeout=3s&skip_verify=true").(*redis.Client).Options()
+	if one.Addr != "[::1]:7777" || one.Username != "me" || one.Password != "p@ss" || one.DB != 5 || one.PoolSize != 7 ||
+		one.DialTimeout != 3*time.Second || one.TLSConfig == nil || !one.TLSConfig.InsecureSkipVerify {
+		t.Errorf("a single server: %+v", one)
+	}
+	unix := client("redis+unix://me:secret@/run/redis.sock?db=2").(*redis.Client).Options()
+	if unix.Network != "unix" || unix.Addr != "/run/redis.sock" || unix.Password != "secret" || unix.DB != 2 {
+		t.Errorf("a Unix socket: %+v", unix)
+	}
+	cluster := client("redis+cluster://me:secret@a:1?addr=b:2&addr=c:3").(*redis.ClusterClient).Options()
+	if fmt.Sprint(cluster.Addrs) != "[a:1 b:2 c:3]" || cluster.Password != "secret" || cluster.TLSConfig != nil {
+		t.Errorf("a cluster: %+v", cluster)
+	}
+	sentinel := client("redis+sentinel://sentinel:one@a:1/4?addr=b:2&master_name=m&username=me&password=two").(*redis.Client).Options()
+	if sentinel.Username != "me" || sentinel.Password != "two" || sentinel.DB != 4 {
+		t.Errorf("a master behind sentinels: %+v", sentinel)
+	}
+	// A command whose reply was lost must not be sent again by the client.
+	for _, retries := range []int{one.MaxRetries, unix.MaxRetries, cluster.MaxRetries, sentinel.MaxRetries} {
+		if retries > 0 {
+			t.Errorf("a client sends commands up to %d times again; that must be off", retries)
+		}
+	}
+}
+
+func TestPostgresURLsSayWhatToConnectTo(t *testing.T) {
+	t.Parallel()
+	l, err := parse("postgresql://me:p%40ss@a:1,b:2/jobs?schema=s&poll_only=true&sslmode=disable&pool_max_conns=9&application_name=x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if schema := l.take("schema"); schema != "s" {
+		t.Errorf("schema %q, want s", schema)
+	}
+	if poll, err := l.takeBool("poll_only"); !poll || err != nil {
+		t.Errorf("poll_only %v, %v; want true", poll, err)
+	}
+	c, err := poolConfig(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := c.ConnConfig
+	if at.Host != "a" || at.Port != 1 || len(at.Fallbacks) != 1 || at.Fallbacks[0].Host != "b" || at.Fallbacks[0].Port != 2 ||
+		at.User != "me" || at.Password != "p@ss" || at.Database != "jobs" || c.MaxConns != 9 {
+		t.Errorf("two servers: %s", c.ConnString())
+	}
+	if len(at.RuntimeParams) != 1 || at.RuntimeParams["application_name"] != "x" {
+		t.Errorf("settings of the session: %v, want application_name alone", at.RuntimeParams)
+	}
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// produceAndCollect enqueues the files, waits for the jobs' ends, and prints.
+func (s settings) produceAndCollect(ctx context.Context, b broker.Broker, stdout, stderr io.Writer) error {
+	begin := time.Now()
+	if s.workers == 0 {
+		fmt.Fprintf(stderr, "run %s: start workers with checksum -broker URL -run %s -work\n", s.name, s.name)
+	}
+	bar := newBar(stderr)
+	p, err := s.produce(ctx, b, bar.files)
+	inspector := jobs.NewInspector(b)
+	if err == nil {
+		err = s.wait(ctx, inspector, p.files, bar)
+	}
+	bar.close()
+	var sums map[string]result
+	var failed map[string]string
+	if err == nil {
+		sums, failed, err = s.results(ctx, inspector)
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("interrupted; a run whose jobs are in a store is taken up again with -run %s", s.name)
+		}
+		return err
+	}
+	if err := printSums(stdout, sums); err != nil {
+		return err
+	}
+	failures := report(stderr, p, failed)
+	var bytes int64
+	for _, r := range sums {
+		bytes += r.Bytes
+	}
+	fmt.Fprintf(stderr, "%d files, %d bytes, %d failed, %d skipped in %v\n",
+		len(sums), bytes, failures, p.skipped, time.Since(begin).Round(time.Millisecond))
+	if lost := p.files - len(sums) - len(failed); lost > 0 {
+		return fmt.Errorf("%d files have no result: somebody deleted jobs of the run", lost)
+	}
+	if failures > 0 {
+		return fmt.Errorf("%d files or directories %w", failures, errUnreadable)
+	}
+	return nil
+}
+
+// errUnreadable: everything was printed, but not everything could be read.
+var errUnreadable = errors.New("could not be read")
+
+// wait returns when no job of the run is left to do.
+func (s settings) wait(ctx context.Context, i *jobs.Inspector, files int, bar *bar) error {
+	var since time.Time
+	for {
+		q, err := i.Queue(ctx, s.queue())
+		if err != nil {
+			return err
+		}
+		if since.IsZero() {
+			since = q.Now
+		}
+		ended := q.Counts[jobs.StateCompleted] + q.Counts[jobs.StateDead] + q.Counts[jobs.StateCancelled]
+		var left int64
+		for _, n := range q.Counts {
+			left += n
+		}
+		left -= ended
+		bar.done(int(ended))
+		// Counts may be older than the last enqueue.
+		if left == 0 && (int(ended) >= files || !q.AsOf.Before(since)) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// results reads what the jobs left behind: sums and errors by path. A job may
+// be listed twice, and may have run twice; either way it is one entry.
+func (s settings) results(ctx context.Context, i *jobs.Inspector) (sums map[string]result, failed map[string]string, err error) {
+	sums, failed = make(map[string]result), make(map[string]string)
+	for job, err := range i.Select(jobs.Query{Queue: s.queue(), State: jobs.StateCompleted}).Jobs(ctx) {
+		if err != nil {
+			return nil, nil, err
+		}
+		var r result
+		if err := json.Unmarshal(job.Result, &r); err != nil {
+			return nil, nil, fmt.Errorf("the result of job %s: %w", job.ID, err)
+		}
+		sums[string(job.Payload)] = r
+	}
+	for job, err := range i.Select(jobs.Query{Queue: s.queue(), State: jobs.StateDead}).Jobs(ctx) {
+		if err != nil {
+			return nil, nil, err
+		}
+		failed[string(job.Payload)] = strings.TrimPrefix(job.Errors.Last().Message, jobs.SkipRetry.Error()+": ")
+	}
+	return sums, failed, nil
+}
+
+func printSums(w io.Writer, sums map[string]result) error {
+	out := bufio.NewWriter(w)
+	for _, path := range slices.Sorted(maps.Keys(sums)) {
+		// The writer keeps its first error for Flush.
+		_, _ = out.WriteString(line(path, sums[path].SHA256))
+	}
+	return out.Flush()
+}
+
+// report lists what was not hashed and counts what should have been. Names
+// are quoted: they may hold anything, a terminal's control sequences too.
+func report(w io.Writer, p produced, failed map[string]string) (failures int) {
+	for _, f := range p.other {
+		if f.err != nil {
+			failures++
+			fmt.Fprintf(w, "checksum: %q: %v\n", f.path, f.err)
+		} else {
+			fmt.Fprintf(w, "checksum: %q: skipped, a %s\n", f.path, f.kind)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(failed)) {
+		failures++
+		fmt.Fprintf(w, "checksum: %q: %s\n", path, failed[path])
+	}
+	return failures
+}
+
+// forget removes the run's records from the store. Nobody serves its queue any
+// more, so they would stay for good.
+func (s settings) forget(ctx context.Context, b broker.Broker) error {
+	i := jobs.NewInspector(b)
+	for _, state := range []jobs.State{jobs.StateCompleted, jobs.StateDead, jobs.StateCancelled} {
+		if _, err := i.Purge(ctx, s.queue(), state); err != nil {
+			return err
+		}
+	}
+	// While workers serve the queue, its name stays.
+	if err := i.RemoveQueue(ctx, s.queue()); err != nil && !errors.Is(err, jobs.ErrWrongState) {
+		return err
+	}
+	return nil
+}
+
+// bar shows a person how far the run is.
+type bar struct{ *progressbar.ProgressBar }
+
+func newBar(w io.Writer) *bar {
+	if !isTerminal(w) {
+		w = io.Discard
+	}
+	return &bar{progressbar.NewOptions(1, progressbar.OptionSetWriter(w), progressbar.OptionShowCount(),
+		progressbar.OptionSetDescription("hashing"), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))}
+}
+
+// files says how many there are, as far as is known. The bar is never full
+// before close, so that it does not end early.
+func (b *bar) files(n int) { b.ChangeMax(n + 1) }
+
+func (b *bar) done(n int) { _ = b.Set(n) }
+
+func (b *bar) close() { _ = b.Finish() }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+// onStores runs a test with the stores that processes can share.
+func onStores(t *testing.T, test func(t *testing.T, url string)) {
+	for name, place := range map[string]func(testing.TB) string{"redis": testenv.RedisPlace, "postgres": testenv.PostgresPlace} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, place(t))
+		})
+	}
+}
+
+// program starts the program in a process of its own.
+func program(t *testing.T, args ...string) (cmd *exec.Cmd, out, log *bytes.Buffer) {
+	t.Helper()
+	cmd = exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	out, log = new(bytes.Buffer), new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = out, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd, out, log
+}
+
+func TestAKilledWorkerProcessCostsNoFile(t *testing.T) {
+	t.Parallel()
+	dir := many(t, 5000)
+	want := sha256sum(t, dir)
+	onStores(t, func(t *testing.T, url string) {
+		main, out, log := program(t, "-broker", url, "-run", "r", "-workers", "0", dir)
+		args := []string{"-broker", url, "-run", "r", "-work", "-workers", "2", "-lease", "1s"}
+		victim, _, _ := program(t, args...)
+		awaitCompleted(t, url, 100)
+		if err := victim.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		program(t, args...)
+		if err := main.Wait(); err != nil {
+			t.Errorf("the run ended with %v; standard error:\n%s", err, log)
+		}
+		compare(t, out.String(), want)
+	})
+}
+
+func TestAKilledRunIsTakenUpAgain(t *testing.T) {
+	t.Parallel()
+	dir := many(t, 3000)
+	want := sha256sum(t, dir)
+	onStores(t, func(t *testing.T, url string) {
+		args := []string{"-broker", url, "-run", "r", "-workers", "2", "-lease", "1s", dir}
+		first, _, _ := program(t, args...)
+		awaitCompleted(t, url, 100)
+		if err := first.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		second, out, log := program(t, args...)
+		if err := second.Wait(); err != nil {
+			t.Errorf("the run taken up again ended with %v; standard error:\n%s", err, log)
+		}
+		compare(t, out.String(), want)
+	})
+}
+
+// awaitCompleted waits until so many jobs of the run r are done.
+func awaitCompleted(t *testing.T, url string, n int64) {
+	t.Helper()
+	if err := backends.Migrate(t.Context(), url); err != nil {
+		t.Fatal(err)
+	}
+	b, err := backends.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	late := time.After(30 * time.Second)
+	for {
+		q, err := jobs.NewInspector(b).Queue(t.Context(), settings{name: "r"}.queue())
+		if err == nil && q.Counts[jobs.StateCompleted] >= n {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-late:
+			t.Fatalf("waited 30s for %d files to be hashed (last error: %v)", n, err)
+		}
+	}
+}

@@ -3,6 +3,7 @@ package pgbroker
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -28,11 +29,15 @@ type Broker struct {
 	config Config
 	sql    queries
 
-	channel string   // of notifications
-	limited sync.Map // queues that had a depth limit when last looked at: saves a round trip
-	floors  floors
-	waker   *waker
-	tasks   *tasks
+	channel  string   // of notifications
+	limited  sync.Map // queues that had a depth limit when last looked at: saves a round trip
+	floors   floors
+	tasks    *tasks
+	waker    *waker
+	listener *listener
+	watchers watchers
+
+	daysTurned atomic.Int64 // when this process last saw to the partitions
 
 	closing sync.Once
 	closed  chan struct{}
@@ -60,6 +65,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 		closed:  make(chan struct{}),
 	}
 	b.waker = newWaker(b.channel, b.tasks, b.notify)
+	b.listener = newListener(b)
 	if err := b.checkStore(ctx); err != nil {
 		return nil, broker.About(err, "open", "", "")
 	}

@@ -29,7 +29,12 @@ var unavailable = []string{
 	"57P01", "57P02", "57P03", // shutting down, crashed, starting up
 }
 
-const lockTimeout = "55P03"
+// SQLSTATEs that mean something to a caller here.
+const (
+	lockTimeout     = "55P03"
+	uniqueViolation = "23505"
+	undefinedTable  = "42P01"
+)
 
 // classify turns an error of the driver into one of the contract's where it is
 // certain that nothing was applied. What was lost on the way after a statement

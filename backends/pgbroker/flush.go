@@ -1,7 +1,6 @@
 package pgbroker
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -84,8 +83,7 @@ func (f *flush) lockTimeout() *string {
 		wait = lockWaitAgain
 	}
 	if slices.ContainsFunc(f.jobs, careful) {
-		s := fmt.Sprint(wait.Milliseconds())
-		return &s
+		return milliseconds(wait)
 	}
 	return nil
 }

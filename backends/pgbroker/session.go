@@ -2,6 +2,8 @@ package pgbroker
 
 import (
 	"context"
+	"strconv"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -144,3 +146,11 @@ func (b *Broker) byIndex(async bool) step {
 }
 
 var off, on = "off", "on"
+
+// rollbackTime bounds what a failed transaction costs its caller.
+const rollbackTime = time.Second
+
+func milliseconds(d time.Duration) *string {
+	s := strconv.FormatInt(d.Milliseconds(), 10)
+	return &s
+}

@@ -35,16 +35,16 @@ func (t *tasks) start(f func(ctx context.Context)) {
 	}()
 }
 
-// after runs f in a while, unless the broker is closed before.
+// after runs f in a while, or when the broker is closed before.
 func (t *tasks) after(d time.Duration, f func(ctx context.Context)) {
 	t.start(func(ctx context.Context) {
 		timer := time.NewTimer(d)
 		defer timer.Stop()
 		select {
 		case <-timer.C:
-			f(ctx)
 		case <-ctx.Done():
 		}
+		f(ctx)
 	})
 }
 

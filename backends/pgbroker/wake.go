@@ -2,6 +2,7 @@ package pgbroker
 
 import (
 	"context"
+	"crypto/rand"
 	"slices"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ type waker struct {
 	send    func(ctx context.Context, wake *wakeUp) // in a transaction of its own
 	tasks   *tasks
 	channel string
+	token   string // of this process in the notifications it sends
 }
 
 // notifyWindow bounds both the load that notifications make and the time that
@@ -47,12 +49,18 @@ type waiter struct {
 }
 
 func newWaker(channel string, t *tasks, send func(context.Context, *wakeUp)) *waker {
-	return &waker{waiters: make(map[string][]*waiter), windows: make(map[string]*window), send: send, tasks: t, channel: channel}
+	return &waker{waiters: make(map[string][]*waiter), windows: make(map[string]*window), send: send, tasks: t, channel: channel, token: rand.Text()}
 }
 
-// message is the notification that wakes a queue.
+// message is the notification that wakes a queue in all other processes; this
+// one wakes its own waiters when the transaction has ended.
 func (w *waker) message(queue string) *wakeUp {
-	return &wakeUp{w.channel, wakePrefix + queue}
+	return &wakeUp{w.channel, wakeKind + "\n" + queue + "\n" + w.token}
+}
+
+// messageToAll is for a transaction whose end nobody here will learn of.
+func (w *waker) messageToAll(queue string) *wakeUp {
+	return &wakeUp{w.channel, wakeKind + "\n" + queue}
 }
 
 // announce returns the notification to send with a transaction that makes jobs

@@ -12,7 +12,7 @@ create table jobs.queue (
   retain_count   bigint  not null default 0,
   dead_age       bigint  not null default 0,
   dead_count     bigint  not null default 0,
-  duplicate_span bigint  not null default 3600000000,
+  duplicate_span bigint  not null default 0, -- 0: an hour
   watched_until  bigint  not null default 0, -- settles are announced until then
   polled_until   bigint  not null default 0  -- and written to event, for who cannot listen
 );
@@ -77,15 +77,16 @@ create table jobs.dead (
 create index dead_end on jobs.dead (queue, died_at, id);
 create index dead_key on jobs.dead (queue, key, id) where key is not null;
 
--- Completed and cancelled records, by the day on which they expire. A record
--- past expires_at is gone for every reader; partitions are dropped whole. The
--- default partition serves what no day partition holds.
+-- Completed and cancelled records. Those that a queue keeps for a day or
+-- longer go to the partition of the day on which they expire, which is dropped
+-- whole; all others have day 0 and are pruned one by one.
 create table jobs.history (
   expires_at  bigint not null,
   finished_at bigint not null,
   created_at  bigint not null,
   epoch       bigint not null,
   queue       int    not null,
+  day         int    not null, -- since 1970
   deliveries  int,
   failures    int,
   crashes     int,
@@ -96,12 +97,14 @@ create table jobs.history (
   key         text collate "C",
   tail        bytea,
   body        bytea  not null
-) partition by range (expires_at);
+) partition by list (day);
 create index history_id  on jobs.history (queue, id);
 create index history_end on jobs.history (queue, state, finished_at, id);
 create index history_key on jobs.history (queue, key, id) where key is not null;
-create table jobs.history_other partition of jobs.history default;
+-- The check spares a scan when a partition is attached.
+create table jobs.history_other partition of jobs.history (check (day = 0)) default;
 create index history_other_expiry on jobs.history_other (queue, expires_at);
+create table jobs.history_day (day int primary key);
 
 create table jobs.unique_key (
   queue int      not null,

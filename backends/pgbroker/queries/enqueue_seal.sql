@@ -7,14 +7,11 @@
 with clock as materialized (
   select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (
-  select id, duplicate_span from jobs.queue where name = $2
+  select id from jobs.queue where name = $2
 ), known as materialized (
   select id from jobs.dead where queue = (select id from place) and id = any ($3::text[])
   union all
-  select id from jobs.history
-  where queue = (select id from place) and id = any ($3::text[])
-    and expires_at > (select now from clock) - (select duplicate_span from place)
-    and (given or expires_at > (select now from clock))
+  select id from jobs.history where queue = (select id from place) and id = any ($3::text[])
   union all
   select id from jobs.remembered
   where queue = (select id from place) and id = any ($3::text[]) and until > (select now from clock)

@@ -11,7 +11,7 @@ with clock as materialized (
   select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid,
          (extract(epoch from statement_timestamp()) * 1000000)::bigint as real
 ), place as materialized (
-  select id, retain_age, duplicate_span, watched_until, polled_until from jobs.queue where name = $2 and layout <= 1
+  select id, retain_age, retain_count, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span, watched_until, polled_until from jobs.queue where name = $2 and layout <= 1
 ), holder as materialized (
   select num, ended_at is null and $4::bigint is not null as numbered
   from jobs.worker where queue = (select id from place) and id = $3
@@ -49,10 +49,16 @@ with clock as materialized (
     and j.worker is not distinct from (select num from holder) and j.cancel is not true
   returning n.ord, n.id, n.state
 ), kept as (
-  insert into jobs.history (expires_at, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given, id, key, tail, body)
-  select clock.now + e.keep, clock.now, e.created_at, e.epoch, place.id, e.deliveries, nullif(e.failures, 0), nullif(e.crashes, 0),
+  insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given, id, key, tail, body)
+  select clock.now + e.keep, case when d.day = any (array(select day from jobs.history_day)) then d.day else 0 end,
+         clock.now, e.created_at, e.epoch, place.id, e.deliveries, nullif(e.failures, 0), nullif(e.crashes, 0),
          nullif(e.snoozes, 0), e.state, e.given, e.id, e.key, nullif(e.tail, ''), e.body
-  from clock, place, ended e where e.state <> 6 and e.keep > 0
+  from clock, place, ended e
+  -- Whole days, in real time, of queues that need not count what they keep.
+  cross join lateral (
+    select case when e.keep >= 86400000000 and $1::bigint is null and place.retain_count = 0
+      then ((clock.now + e.keep) / 86400000000)::int end as day) d
+  where e.state <> 6 and e.keep > 0
 ), died as (
   insert into jobs.dead (died_at, created_at, epoch, retention, queue, deliveries, failures, crashes, snoozes, lane, given, id, key, unique_key, tail, body)
   select clock.now, e.created_at, e.epoch, e.retention, place.id, e.deliveries, nullif(e.failures, 0), nullif(e.crashes, 0),
@@ -84,11 +90,14 @@ with clock as materialized (
   on conflict do nothing
   returning 1
 ), news as (
-  select string_agg(done.id || ' ' || done.state, e'\n') as lines from done cross join clock cross join place
+  select e's\n' || $2 || e'\n' || string_agg(done.state || ' ' || done.id, e'\n') as payload
+  from clock, place, done
   where place.watched_until > clock.real or place.polled_until > clock.real group by (done.ord - 1) / 20
+), posted as (
+  insert into jobs.event (at, payload) select clock.real, payload from clock, place, news where place.polled_until > clock.real
 )
 select exists (select from place), (select number from last), (select verdicts from last),
        (select array_agg((ord * 16 + state)::int) from done),
        exists (select from holder where numbered) and not exists (select from last where number >= $4) and not exists (select from noted),
        case when $15::text is not null then pg_notify($15, $16) end,
-       (select count(pg_notify($17, e's\n' || $2 || e'\n' || lines)) from news)
+       (select count(pg_notify($17, news.payload)) from clock, place, news where place.watched_until > clock.real)

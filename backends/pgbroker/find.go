@@ -1,0 +1,190 @@
+package pgbroker
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Find reads one page of the index of the worker, the key or the state, in
+// this order of preference; the other fields filter what it read. §23.
+func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
+	if err := errors.Join(b.usable(), q.Check()); err != nil {
+		return broker.Page{}, broker.About(err, "find", "", "")
+	}
+	page, err := b.find(ctx, &q)
+	return page, broker.About(err, "find", q.Queue, "")
+}
+
+func (b *Broker) find(ctx context.Context, q *broker.Query) (page broker.Page, err error) {
+	f := &finding{query: q}
+	if f.from, err = parseCursor(q.Cursor); err != nil {
+		return page, err
+	}
+	var at int64
+	layout := 0
+	err = b.call(ctx, b.byIndex(true), b.step("clock", one(&at), clockOf(q.Now).micros),
+		b.step("queue_layout", one(&layout), []string{q.Queue}), f.step(b))
+	if err != nil {
+		return page, err
+	}
+	if layout > knownLayout {
+		return page, newerLayout(layout)
+	}
+	page.Now, page.Jobs = broker.FromMicros(at), f.jobs
+	if len(q.IDs) > 0 {
+		page.Jobs = inOrder(q.IDs, f.jobs)
+	} else if f.examined == q.Limit {
+		page.Cursor = f.last.String()
+	}
+	return page, nil
+}
+
+// finding is one page being read.
+type finding struct {
+	query    *broker.Query
+	from     cursor
+	jobs     []broker.Job
+	examined int
+	last     cursor
+}
+
+// step is the statement for the index that the query selects.
+func (f *finding) step(b *Broker) step {
+	q, from := f.query, f.from
+	first, before := int64(math.MinInt64), int64(math.MaxInt64)
+	if !q.After.IsZero() {
+		first = broker.Micros(q.After) - 1 // after which, with any ID, the page begins
+	}
+	if !q.Before.IsZero() {
+		before = broker.Micros(q.Before)
+	}
+	switch {
+	case len(q.IDs) > 0:
+		return b.step("find_ids", f.read, q.Queue, q.IDs)
+	case q.Worker != "":
+		return b.step("find_active", f.read, q.Queue, &q.Worker, from.a, from.id, q.Limit)
+	case q.Key != "":
+		return b.step("find_key", f.read, q.Queue, q.Key, from.id, q.Limit)
+	}
+	if f.query.Cursor == "" {
+		from = cursor{a: first, b: math.MaxInt64, id: lastID}
+	}
+	switch q.State {
+	case broker.StatePending:
+		if f.query.Cursor == "" {
+			from = cursor{}
+		}
+		return b.step("find_pending", f.read, q.Queue, from.a, from.b, q.Limit)
+	case broker.StateScheduled, broker.StateRetry:
+		return b.step("find_due", f.read, q.Queue, int16(q.State), from.a, from.b, before, q.Limit)
+	case broker.StateActive:
+		if f.query.Cursor == "" {
+			from = cursor{}
+		}
+		return b.step("find_active", f.read, q.Queue, nil, from.a, from.id, q.Limit)
+	case broker.StateDead:
+		return b.step("find_dead", f.read, q.Queue, from.a, from.id, before, q.Limit)
+	case broker.StateCompleted, broker.StateCancelled:
+		return b.step("find_history", f.read, q.Queue, int16(q.State), from.a, from.id, before, q.Limit)
+	}
+	return b.step("find_ids", f.read, q.Queue, []string{}) // no job is in such a state
+}
+
+// lastID is greater than every ID: no UTF-8 has this byte.
+const lastID = "\U0010ffff\U0010ffff"
+
+// foundRow receives a job that a statement of Find shows.
+type foundRow struct {
+	a, b       int64 // its place in the listing, with its ID
+	state      int16
+	runAt      zeronull.Int8
+	finishedAt zeronull.Int8
+	cancel     *bool
+	worker     zeronull.Text
+	jobRow
+}
+
+// read reads the rows of a page and keeps those that match.
+func (f *finding) read(r rows) error {
+	for r.Next() {
+		var row foundRow
+		if err := r.Scan(append([]any{&row.a, &row.b, &row.state, &row.runAt, &row.finishedAt, &row.cancel, &row.worker}, row.columns()...)...); err != nil {
+			return err
+		}
+		f.examined++
+		f.last = cursor{row.a, row.b, row.id}
+		j := row.job(f.query.Queue, broker.State(row.state))
+		j.FinishedAt, j.Worker = broker.FromMicros(int64(row.finishedAt)), string(row.worker)
+		j.RunAt = broker.FromMicros(int64(row.runAt))
+		j.CancelRequested = row.cancel != nil && *row.cancel
+		if len(f.query.IDs) == 0 && !matches(&j, f.query) {
+			continue
+		}
+		if f.query.NoPayload {
+			j.Payload, j.Result = nil, nil
+		}
+		f.jobs = append(f.jobs, j)
+	}
+	return nil
+}
+
+func matches(j *broker.Job, q *broker.Query) bool {
+	at := j.CreatedAt
+	if j.State.Final() {
+		at = j.FinishedAt
+	} else if !j.RunAt.IsZero() {
+		at = j.RunAt
+	}
+	return (q.State == broker.StateNone || j.State == q.State) &&
+		(q.Worker == "" || j.Worker == q.Worker) &&
+		(q.Key == "" || j.Key == q.Key) &&
+		(q.Type == "" || j.Type == q.Type) &&
+		(q.Reason == broker.ReasonNone || j.Reason == q.Reason) &&
+		(q.ErrorText == "" || strings.Contains(j.Errors.Last().Message, q.ErrorText)) &&
+		(q.After.IsZero() || !at.Before(ceil(q.After))) &&
+		(q.Before.IsZero() || at.Before(ceil(q.Before))) &&
+		(q.Suppressed || !j.Suppressed)
+}
+
+// ceil is t as it is compared with stored times.
+func ceil(t time.Time) time.Time { return broker.FromMicros(broker.Micros(t)) }
+
+func inOrder(ids []string, jobs []broker.Job) []broker.Job {
+	slices.SortStableFunc(jobs, func(a, b broker.Job) int { return slices.Index(ids, a.ID) - slices.Index(ids, b.ID) })
+	return jobs
+}
+
+// cursor is the place in a listing after which a page begins.
+type cursor struct {
+	a, b int64
+	id   string
+}
+
+func (c cursor) String() string {
+	return strconv.FormatInt(c.a, 10) + "," + strconv.FormatInt(c.b, 10) + "," + c.id
+}
+
+func parseCursor(s string) (c cursor, err error) {
+	if s == "" {
+		return c, nil
+	}
+	parts := strings.SplitN(s, ",", 3)
+	if len(parts) == 3 {
+		var err1, err2 error
+		c.a, err1 = strconv.ParseInt(parts[0], 10, 64)
+		c.b, err2 = strconv.ParseInt(parts[1], 10, 64)
+		if c.id = parts[2]; err1 == nil && err2 == nil && (c.id == lastID || broker.CheckName("cursor", c.id) == nil) {
+			return c, nil
+		}
+	}
+	return c, broker.Invalid("cursor", "is none that Find gave; begin without one")
+}

@@ -1,0 +1,243 @@
+package pgbroker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Operate looks at the jobs of one queue at a time and locks them, decides, and
+// writes, all in one transaction; a job that is named twice is decided twice.
+// §23.
+func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
+	verb := op.Kind.String()
+	if err := errors.Join(b.usable(), op.Check()); err != nil {
+		return nil, broker.About(err, verb, "", "")
+	}
+	results := make([]broker.OperationResult, len(op.Refs))
+	var order []string
+	byQueue := make(map[string][]*broker.OperationResult)
+	for i, ref := range op.Refs {
+		results[i].Ref = ref
+		if byQueue[ref.Queue] == nil {
+			order = append(order, ref.Queue)
+		}
+		byQueue[ref.Queue] = append(byQueue[ref.Queue], &results[i])
+	}
+	failures := 0
+	var failed error
+	for _, queue := range order {
+		rest := byQueue[queue]
+		for len(rest) > 0 {
+			o := &operating{b: b, op: &op, now: clockOf(op.Now), queue: queue}
+			o.results, rest = cutRefs(rest)
+			if err := o.run(ctx); err != nil {
+				failed, failures = err, failures+len(o.results)
+				for _, r := range o.results {
+					r.Err = err
+				}
+			}
+		}
+	}
+	if failed != nil && failures == len(results) {
+		return nil, broker.About(failed, verb, "", "")
+	}
+	for i := range results {
+		r := &results[i]
+		r.Err = broker.About(r.Err, verb, r.Ref.Queue, r.Ref.ID)
+	}
+	return results, nil
+}
+
+// cutRefs takes the first results no two of which are of the same job.
+func cutRefs(all []*broker.OperationResult) (run, rest []*broker.OperationResult) {
+	seen := make(map[string]bool, len(all))
+	for i, r := range all {
+		if seen[r.Ref.ID] {
+			return all[:i], all[i:]
+		}
+		seen[r.Ref.ID] = true
+	}
+	return all, nil
+}
+
+// operating is one decision about jobs of one queue, none of them named twice.
+type operating struct {
+	b       *Broker
+	op      *broker.Operation
+	now     clock
+	queue   string
+	results []*broker.OperationResult
+	seen    map[string]*seenJob
+}
+
+// seenJob is a job as a decision finds it.
+type seenJob struct {
+	state broker.State
+	epoch int64
+	dead  broker.Job // when it is
+}
+
+func (o *operating) run(ctx context.Context) error {
+	if o.op.Kind == broker.OpRemoveQueue {
+		return o.removeQueue(ctx)
+	}
+	wakes := o.op.Kind == broker.OpRedrive || o.op.Kind == broker.OpReschedule
+	err := o.b.transact(ctx, func(s session) error {
+		if err := o.look(ctx, s); err != nil {
+			return err
+		}
+		chosen := o.choose()
+		if len(chosen) == 0 {
+			return nil
+		}
+		return o.write(ctx, s, chosen)
+	})
+	if wakes {
+		o.b.waker.wake(o.queue)
+	}
+	return err
+}
+
+// look finds and locks the jobs. Each statement has a snapshot of its own, and
+// jobs move from table to table in the order of the looks, but for redriven
+// ones, which the last look finds.
+func (o *operating) look(ctx context.Context, s session) error {
+	o.seen = make(map[string]*seenJob, len(o.results))
+	ids := make([]string, len(o.results))
+	for i, r := range o.results {
+		ids[i] = r.Ref.ID
+	}
+	layout := 0
+	place := each(func(r rows) error {
+		var id string
+		var state int16
+		j := new(seenJob)
+		err := r.Scan(&id, &state, &j.epoch)
+		j.state = broker.State(state)
+		o.seen[id] = j
+		return err
+	})
+	hot := o.b.step("operate_look_job", place, o.queue, ids)
+	err := s.run(ctx, o.b.byIndex(false), o.b.step("queue_layout", one(&layout), []string{o.queue}), hot,
+		o.b.step("operate_look_dead", each(func(r rows) error {
+			var row jobRow
+			if err := r.Scan(row.columns()...); err != nil {
+				return err
+			}
+			o.seen[row.id] = &seenJob{state: broker.StateDead, epoch: int64(row.epoch), dead: row.job(o.queue, broker.StateDead)}
+			return nil
+		}), o.queue, ids),
+		o.b.step("operate_look_history", place, o.queue, ids), hot)
+	if err == nil && layout > knownLayout {
+		err = newerLayout(layout)
+	}
+	return err
+}
+
+// choose answers what needs no write, and returns the rest.
+func (o *operating) choose() []*broker.OperationResult {
+	var chosen []*broker.OperationResult
+	for _, r := range o.results {
+		j := o.seen[r.Ref.ID]
+		if j == nil {
+			r.Err = broker.ErrNotFound
+			continue
+		}
+		r.State = j.state
+		if r.Ref.Epoch != broker.AnyEpoch && r.Ref.Epoch != j.epoch || !o.allowed(j.state) {
+			r.Err = broker.ErrWrongState
+			continue
+		}
+		chosen = append(chosen, r)
+	}
+	return chosen
+}
+
+func (o *operating) allowed(s broker.State) bool {
+	switch o.op.Kind {
+	case broker.OpCancel:
+		return s == broker.StateActive || broker.Allows(s, broker.OnCancel)
+	case broker.OpDelete:
+		return broker.Allows(s, broker.OnDelete)
+	case broker.OpRedrive:
+		return broker.Allows(s, broker.OnRedrive)
+	case broker.OpReschedule:
+		return broker.Allows(s, broker.OnReschedule)
+	}
+	return s == broker.StateDead // suppress and unsuppress
+}
+
+func (o *operating) write(ctx context.Context, s session, chosen []*broker.OperationResult) error {
+	ids := make([]string, len(chosen))
+	for i, r := range chosen {
+		ids[i] = r.Ref.ID
+	}
+	switch o.op.Kind {
+	case broker.OpCancel:
+		return o.cancel(ctx, s, chosen)
+	case broker.OpDelete:
+		for _, r := range chosen {
+			r.State = broker.StateNone
+		}
+		return s.run(ctx, o.b.step("operate_delete", nil, o.now.micros, o.queue, ids))
+	case broker.OpReschedule:
+		return o.reschedule(ctx, s, chosen, ids)
+	case broker.OpRedrive:
+		return o.redrive(ctx, s, chosen)
+	}
+	tails := make([][]byte, len(chosen))
+	for i, r := range chosen {
+		head := o.seen[r.Ref.ID].dead.Head
+		head.Suppressed = o.op.Kind == broker.OpSuppress
+		tails[i] = broker.AppendTail([]byte{}, &head)
+	}
+	return s.run(ctx, o.b.step("operate_suppress", nil, o.queue, ids, tails))
+}
+
+// cancel ends what waits, and asks the holders of what is active.
+func (o *operating) cancel(ctx context.Context, s session, chosen []*broker.OperationResult) error {
+	var active, waiting []string
+	for _, r := range chosen {
+		if r.State == broker.StateActive {
+			active = append(active, r.Ref.ID)
+		} else {
+			waiting = append(waiting, r.Ref.ID)
+			r.State = broker.StateCancelled
+		}
+	}
+	var steps []step
+	if len(active) > 0 {
+		steps = append(steps, o.b.step("operate_ask", nil, o.queue, active, o.b.channel))
+	}
+	if len(waiting) > 0 {
+		steps = append(steps, o.b.step("operate_cancel", nil, o.now.micros, o.queue, waiting, o.b.channel))
+	}
+	return s.run(ctx, steps...)
+}
+
+func (o *operating) reschedule(ctx context.Context, s session, chosen []*broker.OperationResult, ids []string) error {
+	var runAt *int64
+	delay := int64(0)
+	if o.op.Delay > 0 {
+		delay = o.now.after(o.op.Delay)
+	} else if !o.op.RunAt.IsZero() {
+		us := broker.Micros(o.op.RunAt)
+		runAt = &us
+	}
+	var moved []string
+	var states []int16
+	var ignored any
+	wake := o.b.waker.message(o.queue)
+	err := s.run(ctx, o.b.step("operate_reschedule", one(&moved, &states, &ignored),
+		o.now.micros, o.queue, ids, runAt, delay, wake.channel, wake.payload))
+	to := make(map[string]broker.State, len(moved))
+	for i, id := range moved {
+		to[id] = broker.State(states[i])
+	}
+	for _, r := range chosen {
+		r.State = to[r.Ref.ID]
+	}
+	return err
+}

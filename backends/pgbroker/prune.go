@@ -1,0 +1,67 @@
+package pgbroker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Prune removes what retention no longer keeps, a transaction per queue, and
+// folds the deltas of counts. In real time it also makes the partitions of the
+// days to come and drops those of days that are over, with whatever is in them:
+// a record that its queue keeps for a day or longer may so stay for up to a day
+// more. §23.
+func (b *Broker) Prune(ctx context.Context, req broker.PruneRequest) (broker.Pruned, error) {
+	if err := errors.Join(b.usable(), req.Check()); err != nil {
+		return broker.Pruned{}, broker.About(err, "prune", "", "")
+	}
+	var got broker.Pruned
+	now := clockOf(req.Now)
+	var errs []error
+	for _, queue := range distinct(req.Queues) {
+		errs = append(errs, broker.About(b.pruneQueue(ctx, queue, now, req.Max, &got), "prune", queue, ""))
+	}
+	marks := 0
+	err := b.call(ctx, b.byIndex(false), b.step("prune_marks", one(&marks), now.micros, req.Max))
+	got.Other += marks
+	got.More = got.More || marks == req.Max
+	if req.Now.IsZero() {
+		err = errors.Join(err, b.turnDays(ctx, &got))
+	}
+	err = errors.Join(err, b.fold(ctx))
+	return got, errors.Join(append(errs, broker.About(err, "prune", "", ""))...)
+}
+
+func (b *Broker) pruneQueue(ctx context.Context, queue string, now clock, limit int, got *broker.Pruned) error {
+	var layout int
+	var n [6]int
+	err := b.call(ctx, b.byIndex(false),
+		b.step("queue_layout", one(&layout), []string{queue}),
+		b.step("prune_records", one(&n[0], &n[1]), now.micros, queue, limit),
+		b.step("prune_surplus", one(&n[2], &n[3]), now.micros, queue, limit),
+		b.step("prune_dead", one(&n[4]), now.micros, queue, limit),
+		b.step("prune_rest", one(&n[5]), now.micros, queue, limit))
+	if err != nil {
+		return err
+	}
+	if layout > knownLayout {
+		return newerLayout(layout)
+	}
+	got.Completed, got.Cancelled = got.Completed+n[0]+n[2], got.Cancelled+n[1]+n[3]
+	got.Dead, got.Other = got.Dead+n[4], got.Other+n[5]
+	got.More = got.More || n[0]+n[1] == limit || n[2]+n[3] == limit || n[4] == limit || n[5] >= limit
+	return nil
+}
+
+const foldBatch = 10_000
+
+// fold folds the deltas of counts that wait.
+func (b *Broker) fold(ctx context.Context) error {
+	for n := foldBatch; n == foldBatch; {
+		if err := b.call(ctx, b.step("count_fold", one(&n), foldBatch)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,18 @@
+-- count_fold.sql: fold deltas of counts into the totals. Several at once take different ones.
+-- Params: $1 limit
+-- Returns: one row: how many were folded
+-- Called by: (*Broker).Prune, (*Broker).Queues
+with taken as (
+  delete from jobs.count_delta
+  where ctid = any (array(select ctid from jobs.count_delta limit $1 for update skip locked))
+  returning queue, pending, scheduled, active, retry, completed, dead, cancelled
+), folded as (
+  insert into jobs.count_total as t (queue, pending, scheduled, active, retry, completed, dead, cancelled)
+  select queue, sum(pending), sum(scheduled), sum(active), sum(retry), sum(completed), sum(dead), sum(cancelled)
+  from taken group by queue order by queue
+  on conflict (queue) do update set
+    pending = t.pending + excluded.pending, scheduled = t.scheduled + excluded.scheduled, active = t.active + excluded.active,
+    retry = t.retry + excluded.retry, completed = t.completed + excluded.completed, dead = t.dead + excluded.dead,
+    cancelled = t.cancelled + excluded.cancelled
+)
+select count(*) from taken

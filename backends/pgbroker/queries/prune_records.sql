@@ -1,0 +1,23 @@
+-- prune_records.sql: remove completed and cancelled records past their time, those that a partition's end does not remove.
+-- Params: $1 now µs|null, $2 queue, $3 limit
+-- Returns: one row: completed, cancelled
+-- Called by: (*Broker).Prune
+with clock as materialized (
+  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+), place as materialized (
+  select id, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span from jobs.queue where name = $2 and layout <= 1
+), gone as (
+  delete from jobs.history_other where ctid = any (array(
+    select ctid from jobs.history_other
+    where queue = (select id from place) and expires_at <= (select now from clock)
+    order by expires_at limit $3 for update skip locked))
+  returning id, state, given
+), remembered as (
+  insert into jobs.remembered (queue, id, until)
+  select place.id, gone.id, clock.now + place.duplicate_span from clock, place, gone where gone.given
+  on conflict (queue, id) do update set until = excluded.until
+), counted as (
+  insert into jobs.count_delta (queue, completed, cancelled)
+  select place.id, -count(*) filter (where state = 5), -count(*) filter (where state = 7) from place, gone group by place.id
+)
+select count(*) filter (where state = 5), count(*) filter (where state = 7) from gone

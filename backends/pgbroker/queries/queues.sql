@@ -1,0 +1,24 @@
+-- queues.sql: describe queues, by name.
+-- Params: $1 names|null for all
+-- Returns: one row per queue: columns of queueRow
+-- Called by: (*Broker).Queues
+with delta as materialized (
+  select queue, sum(pending) as pending, sum(scheduled) as scheduled, sum(active) as active, sum(retry) as retry,
+         sum(completed) as completed, sum(dead) as dead, sum(cancelled) as cancelled
+  from jobs.count_delta group by queue
+)
+select q.name, q.layout, q.paused, q.max_depth, q.retain_age, q.retain_count, q.dead_age, q.dead_count, q.duplicate_span,
+       (coalesce(t.pending, 0) + coalesce(d.pending, 0))::bigint, (coalesce(t.scheduled, 0) + coalesce(d.scheduled, 0))::bigint,
+       (coalesce(t.active, 0) + coalesce(d.active, 0))::bigint, (coalesce(t.retry, 0) + coalesce(d.retry, 0))::bigint,
+       (coalesce(t.completed, 0) + coalesce(d.completed, 0))::bigint, (coalesce(t.dead, 0) + coalesce(d.dead, 0))::bigint,
+       (coalesce(t.cancelled, 0) + coalesce(d.cancelled, 0))::bigint,
+       (select j.created_at from generate_series(2, 9) as l(lane) cross join lateral (
+          select created_at from jobs.job where state = 1 and queue = q.id and lane = l.lane::smallint order by seq limit 1) j limit 1),
+       (select run_at from jobs.job where queue = q.id and state = 2 and run_at is not null order by run_at limit 1),
+       (select run_at from jobs.job where queue = q.id and state = 4 and run_at is not null order by run_at limit 1),
+       (select finished_at from jobs.history where queue = q.id and state = 5 order by finished_at limit 1),
+       (select died_at from jobs.dead where queue = q.id order by died_at limit 1),
+       (select finished_at from jobs.history where queue = q.id and state = 7 order by finished_at limit 1)
+from jobs.queue q left join jobs.count_total t on t.queue = q.id left join delta d on d.queue = q.id
+where $1::text[] is null or q.name = any ($1)
+order by q.name

@@ -1,0 +1,5 @@
+-- watch_last.sql: the last event so far.
+-- Params: none
+-- Returns: one row: its number, 0 when there is none
+-- Called by: (*Broker).Watch
+select coalesce(max(id), 0) from jobs.event

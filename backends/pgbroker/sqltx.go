@@ -1,0 +1,97 @@
+package pgbroker
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// SQLTx is Tx for a transaction of database/sql, of any driver that numbers
+// its parameters $1, $2, …: arrays travel as text. Each enqueue takes about six
+// round trips; Tx takes two.
+func (b *Broker) SQLTx(tx *sql.Tx) broker.Enqueuer {
+	return &txEnqueuer{b: b, port: &txPort{b: b, session: sqlSession{tx, pgtype.NewMap()}}}
+}
+
+// sqlSession runs statements one by one in a transaction of database/sql.
+type sqlSession struct {
+	tx    *sql.Tx
+	types *pgtype.Map
+}
+
+func (s sqlSession) run(ctx context.Context, steps ...step) error {
+	for _, st := range steps {
+		if err := s.runStep(ctx, st); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s sqlSession) runStep(ctx context.Context, st step) error {
+	args := make([]any, len(st.args))
+	for i, a := range st.args {
+		text, err := s.text(a)
+		if err != nil {
+			return err
+		}
+		args[i] = text
+	}
+	r, err := s.tx.QueryContext(ctx, st.sql, args...)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if st.read != nil {
+		if err := st.read(sqlRows{r, s.types}); err != nil {
+			return err
+		}
+	}
+	for r.Next() { // so that an error behind the rows is seen
+	}
+	return r.Err()
+}
+
+// text is an array as PostgreSQL writes it; other arguments stay as they are.
+func (s sqlSession) text(arg any) (any, error) {
+	var oid uint32
+	switch arg.(type) {
+	case []string:
+		oid = pgtype.TextArrayOID
+	case []int16:
+		oid = pgtype.Int2ArrayOID
+	case []int64:
+		oid = pgtype.Int8ArrayOID
+	case []bool:
+		oid = pgtype.BoolArrayOID
+	case [][]byte:
+		oid = pgtype.ByteaArrayOID
+	default:
+		return arg, nil
+	}
+	text, err := s.types.Encode(oid, pgtype.TextFormatCode, arg, nil)
+	if err != nil || text == nil {
+		return nil, err
+	}
+	return string(text), nil
+}
+
+// sqlRows reads arrays, which database/sql does not know.
+type sqlRows struct {
+	*sql.Rows
+	types *pgtype.Map
+}
+
+func (r sqlRows) Scan(dest ...any) error {
+	scanned := make([]any, len(dest))
+	for i, d := range dest {
+		if array, ok := d.(*[]string); ok {
+			d = r.types.SQLScanner(array)
+		}
+		scanned[i] = d
+	}
+	return r.Rows.Scan(scanned...)
+}

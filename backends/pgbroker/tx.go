@@ -1,0 +1,63 @@
+package pgbroker
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Tx returns an Enqueuer that stores jobs in the caller's transaction: they
+// exist when it commits, and never did when it rolls back. A job that is
+// refused, or a call that fails, leaves the transaction as it was before. Other
+// processes are woken by the commit. IDs and unique keys are locked until the
+// transaction ends: other producers of the same ones wait for it, for half a
+// second at most. The transaction must be READ COMMITTED for every duplicate to
+// be seen. The Enqueuer is the transaction's: not for use after it, nor by two
+// goroutines at once.
+func (b *Broker) Tx(tx pgx.Tx) broker.Enqueuer {
+	return &txEnqueuer{b: b, port: &txPort{b: b, session: connSession{tx.Conn(), b.config.PollOnly}}}
+}
+
+type txEnqueuer struct {
+	b    *Broker
+	port port
+}
+
+func (e *txEnqueuer) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
+	return e.b.enqueue(ctx, e.port, req)
+}
+
+func (e *txEnqueuer) Limits() broker.Limits { return e.b.Limits() }
+
+// txPort stores every flush behind a savepoint of the caller's transaction. The
+// rows that a flush stored cannot be told by their transaction there, so that
+// they are sealed by their IDs, in a second round trip.
+type txPort struct {
+	b *Broker
+	session
+}
+
+func (p *txPort) flush(ctx context.Context, f *flush) error {
+	var kept [6]string // the caller's settings
+	keep := p.b.step("settings_read", one(&kept[0], &kept[1], &kept[2], &kept[3], &kept[4], &kept[5]))
+	steps := []step{{sql: "savepoint jobs_enqueue"}, keep, p.b.step("settings", nil, nil, f.lockTimeout(), on)}
+	if f.token != nil {
+		steps = append(steps, f.takeKeys())
+	}
+	err := p.run(ctx, append(steps, f.store())...)
+	if err == nil {
+		stored := f.stored
+		if stored == nil {
+			stored = f.column(jobID)
+		}
+		err = p.run(ctx, f.seal(stored, p.b.waker.messageToAll(f.queue)),
+			p.b.step("settings_restore", nil, kept[0], kept[1], kept[2], kept[3], kept[4], kept[5]),
+			step{sql: "release savepoint jobs_enqueue"})
+	}
+	if err != nil {
+		p.run(context.WithoutCancel(ctx), step{sql: "rollback to savepoint jobs_enqueue"}, step{sql: "release savepoint jobs_enqueue"})
+	}
+	return classify(err)
+}

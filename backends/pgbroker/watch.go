@@ -1,0 +1,243 @@
+package pgbroker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+const (
+	// watchBuffer is how many events a watcher may lag behind.
+	watchBuffer = 256
+
+	// Settles tell of themselves while a queue is marked as watched. The mark
+	// outlives its renewal by far, and a watcher that died only a little.
+	watchMark  = time.Minute
+	watchRenew = 20 * time.Second
+
+	// A watcher that cannot listen looks for events after the last one it saw.
+	// Events are numbered before they are committed, so that it looks back.
+	watchLookBack = 1000
+	watchPage     = 1000
+)
+
+// Watch delivers events until ctx ends or the broker is closed. It returns when
+// the broker listens and the queues are marked as watched: what is settled
+// afterwards is seen. §25.
+func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan broker.Event, error) {
+	if err := errors.Join(b.usable(), req.Check()); err != nil {
+		return nil, broker.About(err, "watch", "", "")
+	}
+	w := &watcher{queues: distinct(req.Queues), kinds: slices.Clone(req.Kinds), events: make(chan broker.Event, watchBuffer)}
+	if err := b.watch(ctx, w); err != nil {
+		return nil, broker.About(err, "watch", "", "")
+	}
+	return w.events, nil
+}
+
+func (b *Broker) watch(ctx context.Context, w *watcher) error {
+	if !b.config.PollOnly {
+		if err := b.listener.await(ctx); err != nil {
+			return err
+		}
+	}
+	var last int64
+	if err := b.call(ctx, b.watchMark(w), b.step("watch_last", one(&last))); err != nil {
+		return err
+	}
+	b.watchers.add(w)
+	b.tasks.start(func(closing context.Context) {
+		defer b.watchers.remove(w)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(closing, cancel)()
+		if b.config.PollOnly {
+			b.pollEvents(ctx, w, last)
+		} else {
+			b.keepWatching(ctx, w)
+		}
+	})
+	if err := b.usable(); err != nil {
+		b.watchers.remove(w) // closed in between: the task did not start
+		return err
+	}
+	return nil
+}
+
+func (b *Broker) watchMark(w *watcher) step {
+	return b.step("watch_mark", nil, w.queues, watchMark.Microseconds(), b.config.PollOnly)
+}
+
+// keepWatching renews the mark of the queues. A renewal that fails is repeated
+// by the next; settles in between are missed, which events may be.
+func (b *Broker) keepWatching(ctx context.Context, w *watcher) {
+	tick := time.NewTicker(watchRenew)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			b.call(ctx, b.watchMark(w))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// pollEvents looks for events where notifications do not reach.
+func (b *Broker) pollEvents(ctx context.Context, w *watcher, last int64) {
+	seen := make(map[int64]bool)
+	first := last
+	renewed := time.Now()
+	timer := time.NewTimer(pollFirst)
+	defer timer.Stop()
+	for pause := pollFirst; ; {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		var steps []step
+		if time.Since(renewed) > watchRenew {
+			renewed = time.Now()
+			steps = append(steps, b.watchMark(w))
+		}
+		found := 0
+		err := b.call(ctx, append(steps, b.step("watch_events", each(func(r rows) error {
+			var id int64
+			var payload string
+			err := r.Scan(&id, &payload)
+			if err == nil && !seen[id] {
+				found++
+				seen[id], last = true, max(last, id)
+				kind, rest, _ := strings.Cut(payload, "\n")
+				queue, rest, _ := strings.Cut(rest, "\n")
+				w.tell(kind, queue, rest)
+			}
+			return err
+		}), max(first, last-watchLookBack), watchLookBack+watchPage))...)
+		for id := range seen {
+			if id <= last-watchLookBack {
+				delete(seen, id)
+			}
+		}
+		if pause = min(pause*3/2, pollLast); found > 0 || err != nil && pause < pollLast {
+			pause = pollFirst
+		}
+		timer.Reset(jitter(pause))
+	}
+}
+
+// watchers are those of one broker.
+type watchers struct {
+	mu  sync.Mutex
+	all map[*watcher]struct{}
+}
+
+func (s *watchers) add(w *watcher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil {
+		s.all = make(map[*watcher]struct{})
+	}
+	s.all[w] = struct{}{}
+}
+
+// remove ends a watcher; removing it again does nothing.
+func (s *watchers) remove(w *watcher) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, w)
+	w.close()
+}
+
+func (s *watchers) tell(kind, queue, lines string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.all {
+		w.tell(kind, queue, lines)
+	}
+}
+
+// missed tells everybody that the connection was lost, and what was sent
+// meanwhile with it: at least one event, as far as anybody knows.
+func (s *watchers) missed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for w := range s.all {
+		w.send(broker.Event{Kind: broker.EventMissed, Missed: 1})
+	}
+}
+
+// watcher is one call of Watch that goes on.
+type watcher struct {
+	queues []string
+	kinds  []broker.EventKind
+
+	mu     sync.Mutex
+	closed bool
+	events chan broker.Event
+}
+
+// tell reads a notification of events.
+func (w *watcher) tell(kind, queue, lines string) {
+	e := broker.Event{Kind: broker.EventSettled, Queue: queue}
+	if kind == cancelKind {
+		e.Kind = broker.EventCancel
+	}
+	if !slices.Contains(w.queues, queue) || len(w.kinds) > 0 && !slices.Contains(w.kinds, e.Kind) {
+		return
+	}
+	for line := range strings.SplitSeq(lines, "\n") {
+		state, id, _ := strings.Cut(line, " ")
+		n, err := strconv.ParseUint(state, 10, 8)
+		if err != nil {
+			continue // of a newer release
+		}
+		e.State, e.ID = broker.State(n), id
+		w.send(e)
+	}
+}
+
+// send never waits. When the buffer is full it takes back what is in it and
+// says how much that was: a watcher learns what it missed before the events
+// that came after.
+func (w *watcher) send(e broker.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return
+	}
+	select {
+	case w.events <- e:
+		return
+	default:
+	}
+	missed := broker.Event{Kind: broker.EventMissed}
+	for taken := true; taken; {
+		select {
+		case lost := <-w.events:
+			missed.Missed += max(lost.Missed, 1)
+		default:
+			taken = false
+		}
+	}
+	if missed.Missed > 0 {
+		w.events <- missed
+	}
+	w.events <- e
+}
+
+func (w *watcher) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.closed = true
+		close(w.events)
+	}
+}

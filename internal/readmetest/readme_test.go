@@ -59,7 +59,7 @@ func TestCodeInTheDocumentationIsTheCodeThatIsTested(t *testing.T) {
 func TestRegionsAreCutWithoutTheirMarkersAndIndentation(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
-	const source = "package p\n\nfunc f() {\n\t// begin a\n\tif x {\n\n\t\ty()\n\t}\n\t// end a\n\t// begin open\n}\n"
+	const source = "package p\n\nfunc f() {\n\t// begin a\n\n\tif x {\n\n\t\ty()\n\t}\n\t// end a\n\t// begin open\n}\n"
 	if err := os.WriteFile(filepath.Join(root, "p.go"), []byte(source), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestRegionsAreCutWithoutTheirMarkersAndIndentation(t *testing.T) {
 }
 
 // cut returns a file, or the region of it named behind #, without the
-// indentation that all its lines share.
+// indentation that all its lines share and without blank lines around it.
 func cut(root, source string) (string, error) {
 	file, region, ok := strings.Cut(source, "#")
 	data, err := os.ReadFile(filepath.Join(root, file))
@@ -97,5 +97,5 @@ func cut(root, source string) (string, error) {
 	for i := range lines {
 		lines[i] = strings.TrimPrefix(lines[i], indent)
 	}
-	return strings.Join(lines, ""), nil
+	return strings.Trim(strings.Join(lines, ""), "\n") + "\n", nil
 }

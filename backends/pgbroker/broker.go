@@ -90,12 +90,23 @@ func (b *Broker) Close() error {
 	return nil
 }
 
-// usable refuses calls of a closed broker.
-func (b *Broker) usable() error {
+// usable refuses calls of a closed broker, and those whose context has ended.
+func (b *Broker) usable(ctx context.Context) error {
 	select {
 	case <-b.closed:
 		return broker.ErrClosed
 	default:
-		return nil
 	}
+	if ctx.Err() != nil {
+		return notSent(ctx.Err())
+	}
+	return nil
+}
+
+// firstOf is the first error that is one.
+func firstOf(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
 }

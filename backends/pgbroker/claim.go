@@ -20,7 +20,7 @@ const promoteLimit = 1000
 // The commit of a claim that carries no outcomes does not wait for the disk: a
 // server that crashes before it is written has forgotten the lease as well. §6.
 func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
-	if err := errors.Join(b.usable(), req.Check()); err != nil {
+	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Claimed{}, broker.About(err, "claim", "", "")
 	}
 	if req.Wait > 0 && req.Now.IsZero() && req.Max > 0 {
@@ -159,7 +159,8 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 func (c *claiming) read(r rows) error {
 	var row jobRow
 	var p place
-	columns := append([]any{&p.share, &p.lane, &p.seq}, row.columns()...)
+	var cancel *bool
+	columns := append([]any{&p.share, &p.lane, &p.seq, &cancel}, row.columns()...)
 	left := make([]int, len(c.shares))
 	for i, s := range c.shares {
 		left[i] = s.Max
@@ -170,7 +171,7 @@ func (c *claiming) read(r rows) error {
 			return err
 		}
 		j := row.job(c.shares[p.share-1].Queue, broker.StateActive)
-		j.Worker = c.worker
+		j.Worker, j.CancelRequested = c.worker, cancel != nil && *cancel
 		p.job = len(c.jobs)
 		c.jobs, c.places = append(c.jobs, j), append(c.places, p)
 		left[p.share-1]--

@@ -2,7 +2,6 @@ package pgbroker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -48,7 +47,7 @@ type refused struct {
 }
 
 func (b *Broker) enqueue(ctx context.Context, to port, req broker.EnqueueRequest) ([]broker.Receipt, error) {
-	if err := errors.Join(b.usable(), req.Check()); err != nil {
+	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return nil, broker.About(err, "enqueue", "", "")
 	}
 	receipts := make([]broker.Receipt, len(req.Jobs))

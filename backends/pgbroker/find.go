@@ -2,7 +2,6 @@ package pgbroker
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"strconv"
@@ -17,7 +16,7 @@ import (
 // Find reads one page of the index of the worker, the key or the state, in
 // this order of preference; the other fields filter what it read. §23.
 func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
-	if err := errors.Join(b.usable(), q.Check()); err != nil {
+	if err := firstOf(b.usable(ctx), q.Check()); err != nil {
 		return broker.Page{}, broker.About(err, "find", "", "")
 	}
 	page, err := b.find(ctx, &q)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/seed81422ce9/jobs/broker"
 )
 
 // Notifications are lines: a kind, a queue, and for a wake-up the token of the
@@ -63,7 +65,7 @@ func (l *listener) await(ctx context.Context) error {
 		case <-ctx.Done():
 			return notSent(ctx.Err())
 		case <-l.b.closed:
-			return l.b.usable()
+			return broker.ErrClosed
 		}
 	}
 }

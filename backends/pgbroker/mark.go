@@ -2,14 +2,13 @@ package pgbroker
 
 import (
 	"context"
-	"errors"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
 // Mark reads, takes, keeps, sets or drops a mark. §24.
 func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
-	if err := errors.Join(b.usable(), req.Check()); err != nil {
+	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Marked{}, broker.About(err, "mark", "", "")
 	}
 	m, err := b.mark(ctx, &req)

@@ -42,7 +42,7 @@ func (o *operating) removeQueue(ctx context.Context) error {
 // transact runs f in a transaction of its own. Whatever fails before the
 // commit is sent was not applied.
 func (b *Broker) transact(ctx context.Context, f func(session) error) error {
-	if err := b.usable(); err != nil {
+	if err := b.usable(ctx); err != nil {
 		return err
 	}
 	tx, err := b.pool.Begin(ctx)

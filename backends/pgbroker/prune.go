@@ -13,7 +13,7 @@ import (
 // a record that its queue keeps for a day or longer may so stay for up to a day
 // more. §23.
 func (b *Broker) Prune(ctx context.Context, req broker.PruneRequest) (broker.Pruned, error) {
-	if err := errors.Join(b.usable(), req.Check()); err != nil {
+	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Pruned{}, broker.About(err, "prune", "", "")
 	}
 	var got broker.Pruned

@@ -11,7 +11,7 @@ import (
 // Reclaim ends workers and takes over their jobs in one round trip, which is
 // one transaction. §8.
 func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker.Claimed, error) {
-	if err := errors.Join(b.usable(), req.Check()); err != nil {
+	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Claimed{}, broker.About(err, "reclaim", "", "")
 	}
 	now, queues := clockOf(req.Now), distinct(req.Queues)

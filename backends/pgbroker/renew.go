@@ -13,7 +13,7 @@ import (
 // holds: however long the count takes, the leases are extended. An error of the
 // count leaves them so. §6, §7, §8.
 func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
-	if err := errors.Join(b.usable(), req.Check()); err != nil {
+	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Renewed{}, broker.About(err, "renew", "", "")
 	}
 	got, err := b.renew(ctx, &req)

@@ -2,7 +2,6 @@ package pgbroker
 
 import (
 	"context"
-	"errors"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -11,7 +10,7 @@ import (
 // does, a batch at a time. What a call that fails in between leaves behind is
 // reclaimed. §12.
 func (b *Broker) Retire(ctx context.Context, req broker.RetireRequest) (broker.Retired, error) {
-	if err := errors.Join(b.usable(), req.Check()); err != nil {
+	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Retired{}, broker.About(err, "retire", "", "")
 	}
 	got, err := b.retire(ctx, &req)
@@ -25,6 +24,7 @@ func (b *Broker) retire(ctx context.Context, req *broker.RetireRequest) (got bro
 	for {
 		var held []broker.Job
 		err := b.call(ctx, b.byIndex(false),
+			b.step("retire_meet", nil, now.micros, req.Worker, queues),
 			b.step("retire_end", nil, now.micros, req.Worker, queues),
 			b.step("retire_held", each(func(r rows) error {
 				j, err := scanLease(r)

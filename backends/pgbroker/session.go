@@ -119,7 +119,7 @@ func each(f func(rows) error) func(rows) error {
 
 // call runs a pipeline on a connection of the pool.
 func (b *Broker) call(ctx context.Context, steps ...step) error {
-	if err := b.usable(); err != nil {
+	if err := b.usable(ctx); err != nil {
 		return err
 	}
 	conn, err := b.pool.Acquire(ctx)

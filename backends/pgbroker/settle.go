@@ -2,7 +2,6 @@ package pgbroker
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -11,7 +10,7 @@ import (
 // Settle ends leases with one statement per queue, all in one round trip and
 // transaction. §10.
 func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
-	if err := errors.Join(b.usable(), req.Check()); err != nil {
+	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return nil, broker.About(err, "settle", "", "")
 	}
 	s := newSettling(b, &req)

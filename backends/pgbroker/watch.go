@@ -2,7 +2,6 @@ package pgbroker
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,7 +30,7 @@ const (
 // the broker listens and the queues are marked as watched: what is settled
 // afterwards is seen. §25.
 func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan broker.Event, error) {
-	if err := errors.Join(b.usable(), req.Check()); err != nil {
+	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return nil, broker.About(err, "watch", "", "")
 	}
 	w := &watcher{queues: distinct(req.Queues), kinds: slices.Clone(req.Kinds), events: make(chan broker.Event, watchBuffer)}
@@ -63,7 +62,7 @@ func (b *Broker) watch(ctx context.Context, w *watcher) error {
 			b.keepWatching(ctx, w)
 		}
 	})
-	if err := b.usable(); err != nil {
+	if err := b.usable(ctx); err != nil {
 		b.watchers.remove(w) // closed in between: the task did not start
 		return err
 	}

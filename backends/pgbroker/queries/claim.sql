@@ -2,7 +2,7 @@
 -- The nested loops are lazy under their limits: what is not needed is neither read nor locked.
 -- Params: $1 worker, $2 limit over all shares, $3 queues, each once, $4 limit of each, $5 scan floors: for each queue
 --   those of the lanes 2 to 9
--- Returns: one row per job: ordinal of its share, lane, seq, and the columns of readJob
+-- Returns: one row per job: ordinal of its share, lane, seq, cancel, and the columns of jobRow
 -- Called by: (*Broker).Claim
 with share as materialized (
   select s.ord, s.most, q.id as queue, w.num as worker
@@ -29,4 +29,4 @@ with share as materialized (
 )
 update jobs.job j set state = 3, worker = p.worker
 from picked p where j.ctid = p.place
-returning p.ord, j.lane, j.seq, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body
+returning p.ord, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body

@@ -1,6 +1,6 @@
 -- reclaim.sql: hand leases of ended workers to another worker, as new leases.
 -- Params: $1 worker, $2 queues, $3 limit, $4 now µs|null
--- Returns: one row per job: ordinal of its queue, lane, seq, and the columns of readJob
+-- Returns: one row per job: ordinal of its queue, lane, seq, cancel, and the columns of jobRow
 -- Called by: (*Broker).Reclaim, in one transaction after reclaim_end.sql, whose locks it needs
 with share as materialized (
   select s.ord, q.id as queue, w.num as worker
@@ -17,4 +17,4 @@ with share as materialized (
 )
 update jobs.job j set worker = p.worker, epoch = coalesce(j.epoch, 0) + 1
 from picked p where j.ctid = p.place
-returning p.ord, j.lane, j.seq, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body
+returning p.ord, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body

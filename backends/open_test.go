@@ -12,6 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/testenv"
+	"github.com/seed81422ce9/jobs/internal/testenv/servers"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -25,6 +26,10 @@ func TestEveryKindOfURLOpensAStore(t *testing.T) {
 			nodes := testenv.RedisCluster(t)
 			q := url.Values{"prefix": {testenv.Name(t)}, "addr": nodes[1:]}
 			return "redis+cluster://" + nodes[0] + "?" + q.Encode()
+		},
+		"redis+sentinel": func(t *testing.T) string {
+			q := url.Values{"prefix": {testenv.Name(t)}, "master_name": {servers.SentinelMaster}}
+			return "redis+sentinel://" + testenv.RedisSentinel(t) + "?" + q.Encode()
 		},
 		"postgres": func(t *testing.T) string { return testenv.PostgresPlace(t) },
 		"postgresql": func(t *testing.T) string {

@@ -50,6 +50,13 @@ func RedisCluster(tb testing.TB) []string {
 	return must(tb, servers.RedisCluster)
 }
 
+// RedisSentinel returns the host:port address of a sentinel; its master
+// servers.SentinelMaster is the server of Redis.
+func RedisSentinel(tb testing.TB) string {
+	tb.Helper()
+	return must(tb, servers.RedisSentinel)
+}
+
 // Postgres returns the postgres:// URL of a database on a PostgreSQL server.
 // Its user may create schemas and databases.
 func Postgres(tb testing.TB) string {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -37,7 +36,7 @@ func startPostgres(ctx context.Context, settings ...string) (*Process, string, e
 	password := rand.Text()
 	args := func(p *Process, port string) ([]string, error) {
 		data, secret := filepath.Join(p.Dir, "data"), filepath.Join(p.Dir, "secret")
-		if err := os.WriteFile(secret, []byte(password), 0o644); err != nil {
+		if err := p.write(secret, password); err != nil {
 			return nil, err
 		}
 		err := p.run(initdb, "-D", data, "-U", "postgres", "-A", "password", "--pwfile", secret,
@@ -90,11 +89,11 @@ func localPgBouncer(ctx context.Context) (string, error) {
 			"pool_mode = transaction", "max_client_conn = 1000", "default_pool_size = 40",
 			"",
 		}, "\n")
-		if err := os.WriteFile(config, []byte(ini), 0o644); err != nil {
+		if err := p.write(config, ini); err != nil {
 			return nil, err
 		}
 		entry := fmt.Sprintf("\"%s\" \"%s\"\n", quoted(to.User), quoted(to.Password))
-		return []string{binary, config}, os.WriteFile(users, []byte(entry), 0o644)
+		return []string{binary, config}, p.write(users, entry)
 	}
 	dsn := func(addr string) string {
 		u := url.URL{Scheme: "postgres", User: url.UserPassword(to.User, to.Password), Host: addr, Path: "/" + to.Database, RawQuery: "sslmode=disable"}

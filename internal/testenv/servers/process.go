@@ -69,6 +69,14 @@ func newProcess(name, signal string) (*Process, error) {
 	return nil, errors.New("running as root, and there is no user postgres or nobody to run a server as")
 }
 
+// write makes a file that the server's user owns, and nobody else can read.
+func (p *Process) write(file, text string) error {
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil || p.cred == nil {
+		return err
+	}
+	return os.Chown(file, int(p.cred.Uid), int(p.cred.Gid))
+}
+
 // run runs a program of the server's user to its end.
 func (p *Process) run(args ...string) error {
 	cmd := exec.Command(args[0], args[1:]...)

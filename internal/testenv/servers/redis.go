@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"path/filepath"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -47,6 +48,40 @@ func redisReady(ctx context.Context, addr string) error {
 		err = fmt.Errorf("the answer to PING is %q", answer)
 	}
 	return err
+}
+
+// SentinelMaster is the name under which the sentinel of RedisSentinel knows
+// its master.
+const SentinelMaster = "main"
+
+// localSentinel starts a sentinel that watches the server of Redis.
+func localSentinel(ctx context.Context) (string, error) {
+	binary, err := program("redis-server")
+	if err != nil {
+		return "", err
+	}
+	watched, err := Redis()
+	if err != nil {
+		return "", err
+	}
+	options, err := redis.ParseURL(watched)
+	if err != nil {
+		return "", err
+	}
+	host, port, err := net.SplitHostPort(options.Addr)
+	if err != nil {
+		return "", err
+	}
+	_, addr, err := onFreePort(ctx, "sentinel", "KILL", func(p *Process, own string) ([]string, error) {
+		file := filepath.Join(p.Dir, "sentinel.conf") // which the sentinel rewrites
+		conf := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsentinel resolve-hostnames yes\nsentinel monitor %s %s %s 1\n",
+			own, p.Dir, SentinelMaster, host, port)
+		if options.Password != "" {
+			conf += fmt.Sprintf("sentinel auth-pass %s %s\n", SentinelMaster, options.Password)
+		}
+		return []string{binary, file, "--sentinel"}, p.write(file, conf)
+	}, redisReady)
+	return addr, err
 }
 
 // localRedisCluster makes three masters, each with a third of the slots and

@@ -22,11 +22,12 @@ const startTimeout = 2 * time.Minute
 
 // Variables of the environment that name servers which run already.
 const (
-	EnvRedis        = "JOBS_TEST_REDIS"         // redis:// URL
-	EnvRedisCluster = "JOBS_TEST_REDIS_CLUSTER" // host:port of every node, separated by commas
-	EnvPostgres     = "JOBS_TEST_POSTGRES"      // postgres:// URL of a user that may create databases and schemas
-	EnvPgBouncer    = "JOBS_TEST_PGBOUNCER"     // postgres:// URL of a pgbouncer that pools transactions
-	EnvWay          = "JOBS_TEST_SERVERS"       // env, docker or local: use this way alone
+	EnvRedis         = "JOBS_TEST_REDIS"          // redis:// URL
+	EnvRedisCluster  = "JOBS_TEST_REDIS_CLUSTER"  // host:port of every node, separated by commas
+	EnvRedisSentinel = "JOBS_TEST_REDIS_SENTINEL" // host:port of a sentinel whose master "main" is the server of JOBS_TEST_REDIS
+	EnvPostgres      = "JOBS_TEST_POSTGRES"       // postgres:// URL of a user that may create databases and schemas
+	EnvPgBouncer     = "JOBS_TEST_PGBOUNCER"      // postgres:// URL of a pgbouncer that pools transactions
+	EnvWay           = "JOBS_TEST_SERVERS"        // env, docker or local: use this way alone
 )
 
 // Redis returns the URL of a Redis server of its own for this process, or
@@ -35,6 +36,10 @@ func Redis() (string, error) { return redisServer() }
 
 // RedisCluster returns the addresses of a Redis Cluster of three masters.
 func RedisCluster() ([]string, error) { return redisCluster() }
+
+// RedisSentinel returns the address of a sentinel whose master SentinelMaster
+// is the server of Redis.
+func RedisSentinel() (string, error) { return redisSentinel() }
 
 // Postgres returns the URL of a database on a PostgreSQL server, with a user
 // that may create databases and schemas.
@@ -51,7 +56,10 @@ var (
 	postgresServer = sync.OnceValues(func() (string, error) {
 		return provide("PostgreSQL", EnvPostgres, dockerPostgres, localPostgres)
 	})
-	// Nobody publishes an image of these two that is ready to use.
+	// Nobody publishes an image of these that is ready to use.
+	redisSentinel = sync.OnceValues(func() (string, error) {
+		return provide("Redis Sentinel", EnvRedisSentinel, nil, localSentinel)
+	})
 	redisCluster = sync.OnceValues(func() ([]string, error) {
 		nodes, err := provide("Redis Cluster", EnvRedisCluster, nil, localRedisCluster)
 		return strings.Split(nodes, ","), err

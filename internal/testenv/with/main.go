@@ -39,9 +39,10 @@ func main() {
 }
 
 func run(name string, args ...string) error {
-	urls := make([]string, 4)
+	gets := []func() (string, error){servers.Redis, servers.RedisSentinel, cluster, servers.Postgres, servers.PgBouncer}
+	urls := make([]string, len(gets))
 	var g errgroup.Group
-	for i, get := range []func() (string, error){servers.Redis, cluster, servers.Postgres, servers.PgBouncer} {
+	for i, get := range gets {
 		g.Go(func() (err error) {
 			urls[i], err = get()
 			return err
@@ -50,7 +51,7 @@ func run(name string, args ...string) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	for i, key := range []string{servers.EnvRedis, servers.EnvRedisCluster, servers.EnvPostgres, servers.EnvPgBouncer} {
+	for i, key := range []string{servers.EnvRedis, servers.EnvRedisSentinel, servers.EnvRedisCluster, servers.EnvPostgres, servers.EnvPgBouncer} {
 		if err := os.Setenv(key, urls[i]); err != nil {
 			return err
 		}

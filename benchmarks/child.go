@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+)
+
+// childVariable, in the environment, makes this program a child, which is told
+// what to do on its standard input and answers in lines of JSON.
+const childVariable = "JOBS_BENCHMARK_CHILD"
+
+// answer is what a child says: that it is ready, or how it went.
+type answer struct {
+	Ready   bool               `json:",omitempty"`
+	Metrics map[string]float64 `json:",omitempty"`
+	Error   string             `json:",omitempty"`
+}
+
+// child is a process that plays one role.
+type child struct {
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	answers chan answer
+}
+
+// spawn starts a child and returns once it is ready to begin.
+func spawn(ctx context.Context, t task) (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{cmd: exec.Command(self), answers: make(chan answer)}
+	c.cmd.Env = append(os.Environ(), childVariable+"=1")
+	c.cmd.Stderr = os.Stderr
+	// An interrupt from a terminal is for the parent, who ends the children.
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(c.answers)
+		for d := json.NewDecoder(out); ; {
+			var a answer
+			if d.Decode(&a) != nil {
+				return
+			}
+			c.answers <- a
+		}
+	}()
+	if err := json.NewEncoder(c.in).Encode(t); err != nil {
+		c.kill()
+		return nil, err
+	}
+	if _, err := c.answer(ctx); err != nil {
+		c.kill()
+		return nil, fmt.Errorf("%s of %s: %w", t.Role, t.System, err)
+	}
+	return c, nil
+}
+
+func (c *child) answer(ctx context.Context) (answer, error) {
+	select {
+	case a, ok := <-c.answers:
+		if !ok {
+			return a, errors.New("the process ended without an answer")
+		}
+		if a.Error != "" {
+			return a, errors.New(a.Error)
+		}
+		return a, nil
+	case <-ctx.Done():
+		return answer{}, context.Cause(ctx)
+	}
+}
+
+// tell gives the child an order: begin or stop.
+func (c *child) tell(order string) error {
+	_, err := io.WriteString(c.in, order+"\n")
+	return err
+}
+
+// kill ends the child, if it has not ended.
+func (c *child) kill() {
+	_ = c.cmd.Process.Kill() // it may have ended
+	for range c.answers {
+	}
+	_ = c.cmd.Wait() // killed is no failure
+}
+
+// childMain is the whole life of a child. It ends with its parent, when the
+// standard input does.
+func childMain() {
+	in := bufio.NewReader(os.Stdin)
+	out := json.NewEncoder(os.Stdout)
+	var t task
+	line, err := in.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, &t)
+	}
+	if err != nil {
+		os.Exit(2)
+	}
+	begin, stop := make(chan struct{}), make(chan struct{})
+	go func() {
+		for _, c := range []chan struct{}{begin, stop} {
+			if _, err := in.ReadString('\n'); err != nil {
+				os.Exit(3)
+			}
+			close(c)
+		}
+		in.ReadString('\n') // until the parent is gone
+		os.Exit(3)
+	}()
+	metrics, err := play(context.Background(), t, func() {
+		_ = out.Encode(answer{Ready: true}) // a parent that is gone ends this process
+		<-begin
+	}, stop)
+	a := answer{Metrics: metrics}
+	if err != nil {
+		a.Error = err.Error()
+	}
+	if out.Encode(a) != nil {
+		os.Exit(3)
+	}
+	select {} // the parent kills it: nothing that a process does at its end is measured
+}
+
+// counter is a number that processes share.
+type counter struct{ *atomic.Int64 }
+
+func openCounter(path string) (counter, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return counter{}, err
+	}
+	defer f.Close()
+	if err := f.Truncate(8); err != nil {
+		return counter{}, err
+	}
+	page, err := syscall.Mmap(int(f.Fd()), 0, 8, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_SHARED)
+	if err != nil {
+		return counter{}, err
+	}
+	return counter{(*atomic.Int64)(unsafe.Pointer(&page[0]))}, nil
+}

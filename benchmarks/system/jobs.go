@@ -1,0 +1,98 @@
+package system
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+type jobsSystem struct {
+	setup  Setup
+	broker broker.Broker
+	client *jobs.Client
+}
+
+func openJobs(ctx context.Context, s Setup) (System, error) {
+	b, err := backends.Open(ctx, s.URL)
+	if err != nil {
+		return nil, err
+	}
+	return &jobsSystem{setup: s, broker: b, client: jobs.NewClient(b, jobs.ClientConfig{})}, nil
+}
+
+func (s *jobsSystem) Prepare(ctx context.Context) error { return backends.Migrate(ctx, s.setup.URL) }
+
+func jobsTask(j *Job) *jobs.Task {
+	var options []jobs.Option
+	if j.Queue != "" {
+		options = append(options, jobs.WithQueue(j.Queue))
+	}
+	if j.Priority > 0 {
+		options = append(options, jobs.WithPriority(jobs.Priority(j.Priority)))
+	}
+	if !j.RunAt.IsZero() {
+		options = append(options, jobs.WithRunAt(j.RunAt))
+	}
+	if j.Unique {
+		options = append(options, jobs.WithUniqueFor(time.Hour))
+	}
+	if j.Keep > 0 {
+		options = append(options, jobs.WithRetention(j.Keep))
+	}
+	return jobs.NewTask(jobType, j.Payload, options...)
+}
+
+func (s *jobsSystem) Enqueue(ctx context.Context, j *Job) error {
+	_, err := s.client.Enqueue(ctx, jobsTask(j))
+	return err
+}
+
+func (s *jobsSystem) EnqueueMany(ctx context.Context, batch []Job) error {
+	tasks := make([]*jobs.Task, len(batch))
+	for i := range batch {
+		tasks[i] = jobsTask(&batch[i])
+	}
+	_, err := s.client.EnqueueMany(ctx, tasks)
+	return err
+}
+
+func (s *jobsSystem) Work(_ context.Context, handle Handle) (func() error, error) {
+	cfg := jobs.Config{Concurrency: s.setup.Handlers, Queues: s.setup.Queues, Logger: slog.New(slog.DiscardHandler)}
+	if s.setup.Workload == "W8" {
+		cfg.RetryPolicy = jobs.Constant(0)
+	}
+	server, err := jobs.NewServer(s.broker, cfg)
+	if err != nil {
+		return nil, err
+	}
+	err = server.Start(jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
+		result, err := handle(ctx, job.Payload(), job.Attempt())
+		if result != nil {
+			job.SetResult(result)
+		}
+		return err
+	}))
+	return func() error { return server.Shutdown(context.Background()) }, err
+}
+
+func (s *jobsSystem) Left(ctx context.Context) (int, error) {
+	queues, err := jobs.NewInspector(s.broker).Queues(ctx)
+	left := 0
+	for _, q := range queues {
+		for state, n := range q.Counts {
+			if state != jobs.StateCompleted {
+				left += int(n)
+			}
+		}
+	}
+	return left, err
+}
+
+func (s *jobsSystem) Close() error {
+	s.client.Close()
+	return s.broker.Close()
+}

@@ -1,0 +1,99 @@
+// Package system puts what is compared behind one interface.
+package system
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Job is what every system is asked to keep and run. Zero fields ask for
+// nothing.
+type Job struct {
+	Queue    string
+	Payload  []byte
+	Priority int // 1 to 4, 1 first
+	RunAt    time.Time
+	Unique   bool          // by type and payload, until it is done
+	Keep     time.Duration // how long its record stays, with a result
+}
+
+// Setup says how a system is to be opened.
+type Setup struct {
+	URL      string
+	Workload string
+	Handlers int            // jobs handled at once
+	Queues   map[string]int // with their weights
+}
+
+// Handle runs one job. Failures counts those before; the result is kept if the
+// job asks for it.
+type Handle func(ctx context.Context, payload []byte, failures int) (result []byte, err error)
+
+// System is a job system under test, opened by one process.
+type System interface {
+	// Prepare makes tables and the like.
+	Prepare(ctx context.Context) error
+	Enqueue(ctx context.Context, job *Job) error
+	// EnqueueMany is the system's call for batches, or ErrNoBatch.
+	EnqueueMany(ctx context.Context, batch []Job) error
+	// Work handles jobs until stop is called, which lets handlers finish.
+	Work(ctx context.Context, handle Handle) (stop func() error, err error)
+	// Left counts the jobs that are not done.
+	Left(ctx context.Context) (int, error)
+	Close() error
+}
+
+// ErrNoBatch: the system has no call that enqueues several jobs.
+var ErrNoBatch = errors.New("has no batch call")
+
+// ErrFail is what a handler returns that is meant to fail.
+var ErrFail = errors.New("meant to fail")
+
+const jobType = "bench"
+
+// Kind describes a system.
+type Kind struct {
+	Name  string
+	Store string // redis, postgres or memory
+	Ours  bool
+	Bare  bool // a prototype without a framework
+	Best  bool // a peer with its best settings; its name without the suffix has the defaults
+	About string
+	open  func(ctx context.Context, s Setup) (System, error)
+}
+
+// Kinds are the systems.
+var Kinds = []Kind{
+	{Name: "jobs-redis", Store: "redis", Ours: true, open: openJobs, About: "jobs, defaults"},
+	{Name: "asynq", Store: "redis", open: openAsynq(false), About: "asynq, defaults"},
+	{Name: "asynq-best", Store: "redis", Best: true, open: openAsynq(true),
+		About: "asynq with 128 connections, 5 ms check intervals and, in the worker process, four servers of a quarter of the handlers each"},
+	{Name: "bare-redis", Store: "redis", Bare: true, open: openBareRedis, About: "raw go-redis: hash, list, set per worker, two scripts; no recovery, no policies"},
+	{Name: "jobs-postgres", Store: "postgres", Ours: true, open: openJobs, About: "jobs, defaults"},
+	{Name: "river", Store: "postgres", open: openRiver(false), About: "River, defaults, 16 connections"},
+	{Name: "river-best", Store: "postgres", Best: true, open: openRiver(true),
+		About: "River as `river bench` sets it: 2000 workers, fetch every 2 ms, poll every 20 ms; for W4 1 ms in producer and worker; InsertManyFast"},
+	{Name: "bare-postgres", Store: "postgres", Bare: true, open: openBarePostgres, About: "raw pgx: one hot table, a history table, one pipeline a turn; no recovery, no policies"},
+	{Name: "jobs-memory", Store: "memory", Ours: true, open: openJobs, About: "jobs, defaults, producer and worker in one process"},
+}
+
+// Find returns the system called name.
+func Find(name string) (Kind, error) {
+	i := slices.IndexFunc(Kinds, func(k Kind) bool { return k.Name == name })
+	if i < 0 {
+		return Kind{}, fmt.Errorf("there is no system %q", name)
+	}
+	return Kinds[i], nil
+}
+
+// Open opens the system called name.
+func Open(ctx context.Context, name string, s Setup) (System, error) {
+	k, err := Find(name)
+	if err != nil {
+		return nil, err
+	}
+	return k.open(ctx, s)
+}

@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs/benchmarks/system"
+)
+
+// workload is a measurement.
+type workload struct {
+	name, about string
+	store       string
+	jobs        int
+	queues      map[string]int
+	peerless    bool // for our systems only
+	settled     bool // defaults of peers are left out: they would take hours
+	long        bool // takes minutes: fewer rounds
+	deep        bool // only on request
+	skip        []string
+	once        func(*run) // prepares all rounds; otherwise each begins empty
+	measure     func(*run) metrics
+}
+
+const (
+	handlers = 100
+	callers  = 64
+	// slowJobs bounds the jobs for the one system that handles at most 1000 a
+	// second, whatever the machine.
+	slowJobs   = 10_000
+	slowSystem = "river"
+)
+
+func (w *workload) size(k system.Kind, scale float64) int {
+	n := w.jobs
+	if k.Name == slowSystem && w.name != "W1batch" && w.name != "W5" {
+		n = min(n, slowJobs)
+	}
+	return scaled(n, scale)
+}
+
+// systems are the names of those that take part.
+func (w *workload) systems(only func(string) bool) (names []string) {
+	for _, k := range system.Kinds {
+		switch {
+		case k.Store != w.store || !only(k.Name):
+		case w.peerless && !k.Ours:
+		case w.settled && !k.Ours && !k.Best && !k.Bare:
+		case slices.Contains(w.skip, k.Name):
+		default:
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
+var weights = map[string]int{"heavy": 6, "light": 1, "middle": 3}
+
+// inTurn are the queues by weight, in which producers fill them.
+var inTurn = []string{"heavy", "middle", "light"}
+
+// workloads are all, in the order in which they run.
+func workloads() []*workload {
+	list := []*workload{
+		{name: "W1seq", store: "redis", jobs: 10_000, about: "enqueue, one caller", measure: enqueue(task{Callers: 1})},
+		{name: "W1par", store: "redis", jobs: 100_000, about: "enqueue, 64 callers", measure: enqueue(task{Callers: callers})},
+		{name: "W1unique", store: "redis", jobs: 100_000, about: "enqueue with unique keys, 64 callers", skip: []string{"bare-redis"}, measure: enqueue(task{Callers: callers, Unique: true})},
+		{name: "W1batch", store: "redis", jobs: 100_000, about: "enqueue in batches of 100", skip: []string{"asynq", "asynq-best"}, measure: enqueue(task{Batch: 100})},
+		{name: "W2", store: "redis", jobs: 100_000, about: "drain", measure: drain(task{}, task{})},
+		{name: "W2unique", store: "redis", jobs: 100_000, about: "drain, jobs with unique keys", skip: []string{"bare-redis"}, measure: drain(task{Unique: true}, task{})},
+		{name: "W2prio", store: "redis", jobs: 100_000, about: "drain, jobs of four priorities", peerless: true, measure: drain(task{Priorities: 4}, task{})},
+		{name: "W2keep", store: "redis", jobs: 100_000, about: "drain, records and results kept for a day", skip: []string{"bare-redis"}, measure: drain(keep, keep)},
+		{name: "W3", store: "redis", jobs: 100_000, about: "64 callers enqueue while a worker handles", measure: both},
+		{name: "W4", store: "redis", jobs: 2000, about: "from before the enqueue to the handler, idle worker, 150 jobs/s", measure: arrive(task{Rate: 150})},
+		{name: "due", store: "redis", jobs: 2000, about: "from the due time to the handler, 150 jobs/s, due 1 to 2 s later", measure: arrive(task{Rate: 150, Delay: time.Second})},
+		{name: "W5", store: "redis", jobs: 100_000, about: "memory of a pending job", measure: size(0)},
+		{name: "W5later", store: "redis", jobs: 100_000, about: "memory of a scheduled job", measure: size(time.Hour)},
+		{name: "W6", store: "redis", jobs: 50_000, about: "jobs due at the same instant; times from that instant", measure: burst},
+		{name: "W7", store: "redis", jobs: 60_000, about: "drain of three queues with weights 6, 3, 1", queues: weights, skip: []string{"bare-redis"}, measure: drain(task{Queues: inTurn}, task{Shares: true})},
+		{name: "W8", store: "redis", jobs: 20_000, about: "every job fails once, shortest backoff", measure: drain(task{}, task{FailOnce: true})},
+
+		{name: "W1seq", store: "postgres", jobs: 5000, about: "enqueue, one caller", measure: enqueue(task{Callers: 1})},
+		{name: "W1par", store: "postgres", jobs: 50_000, about: "enqueue, 64 callers", measure: enqueue(task{Callers: callers})},
+		{name: "W1unique", store: "postgres", jobs: 50_000, about: "enqueue with unique keys, 64 callers", skip: []string{"bare-postgres"}, measure: enqueue(task{Callers: callers, Unique: true})},
+		{name: "W1batch", store: "postgres", jobs: 100_000, about: "enqueue in batches of 1000", measure: enqueue(task{Batch: 1000})},
+		{name: "W2", store: "postgres", jobs: 100_000, about: "drain", measure: drain(task{}, task{})},
+		{name: "W2unique", store: "postgres", jobs: 100_000, about: "drain, jobs with unique keys", skip: []string{"bare-postgres"}, settled: true, measure: drain(task{Unique: true}, task{})},
+		{name: "W2prio", store: "postgres", jobs: 100_000, about: "drain, jobs of four priorities", skip: []string{"bare-postgres"}, settled: true, measure: drain(task{Priorities: 4}, task{})},
+		{name: "W2keep", store: "postgres", jobs: 100_000, about: "drain, records and results kept for a day", skip: []string{"bare-postgres"}, settled: true, measure: drain(keep, keep)},
+		{name: "W3", store: "postgres", jobs: 50_000, about: "64 callers enqueue while a worker handles", measure: both},
+		{name: "W4", store: "postgres", jobs: 1500, about: "from before the enqueue to the handler, idle worker, 100 jobs/s", measure: arrive(task{Rate: 100})},
+		{name: "due", store: "postgres", jobs: 1500, about: "from the due time to the handler, 100 jobs/s, due 1 to 2 s later", measure: arrive(task{Rate: 100, Delay: time.Second})},
+		{name: "W5", store: "postgres", jobs: 100_000, about: "size of a pending job, log of its life", measure: size(0)},
+		{name: "W6", store: "postgres", jobs: 20_000, about: "jobs due at the same instant; times from that instant", measure: burst},
+		{name: "W8", store: "postgres", jobs: 10_000, about: "every job fails once, shortest backoff", measure: drain(task{}, task{FailOnce: true})},
+		{name: "W9none", store: "postgres", jobs: 50_000, about: "drain, beside no finished jobs", skip: []string{"river"}, measure: drain(task{}, task{})},
+		{name: "W9done", store: "postgres", jobs: 50_000, about: "drain, beside a million finished jobs", settled: true, long: true, once: finished, measure: drain(task{}, task{})},
+		{name: "W9old", store: "postgres", about: "two minutes of churn at depth 5000 under an old snapshot", skip: []string{"bare-postgres"}, settled: true, long: true, once: oldSnapshot, measure: churn(oldDepth, 2*time.Minute)},
+
+		{name: "W1par", store: "memory", jobs: 500_000, about: "enqueue, 64 callers", measure: enqueue(task{Callers: callers})},
+		{name: "W1batch", store: "memory", jobs: 500_000, about: "enqueue in batches of 1000", measure: enqueue(task{Batch: 1000})},
+		{name: "W2", store: "memory", jobs: 500_000, about: "drain", measure: drainOwn},
+	}
+	for _, store := range []string{"redis", "postgres"} {
+		for _, d := range []struct {
+			name  string
+			depth int
+		}{{"depth10k", 10_000}, {"depth1M", 1_000_000}, {"depth5M", 5_000_000}} {
+			list = append(list, &workload{name: d.name, store: store, settled: true, long: d.depth > 10_000, deep: d.depth > 1_000_000,
+				about: fmt.Sprintf("churn at a constant depth of %d pending jobs", d.depth), once: deep(d.depth), measure: churn(d.depth, 10*time.Second)})
+		}
+		list = append(list,
+			&workload{name: "idle", store: store, about: "a worker without work", measure: idle},
+			&workload{name: "shutdown", store: store, jobs: 1000, skip: []string{"bare-" + store}, about: "stop of a worker with 100 running handlers of 300 ms", measure: shutdown},
+			// River takes an hour by default, a second at least only if no job may take longer.
+			&workload{name: "crash", store: store, jobs: handlers, long: true, skip: []string{"bare-" + store, "river", "river-best"},
+				about: "SIGKILL of a worker with 100 running handlers, beside another worker; times from the kill", measure: crash})
+	}
+	return list
+}
+
+// oldDepth is the depth of the churn under an old snapshot.
+const oldDepth = 5000
+
+var (
+	keep = task{Keep: 24 * time.Hour}
+	// both counts the time of the worker, which begins first.
+	both = roles(nil, task{Role: "work"}, task{Role: "produce", Callers: callers})
+	// drainOwn is for a store that is in the worker's process.
+	drainOwn = roles(nil, task{Role: "work", Preload: true, Batch: 1000})
+)

@@ -58,10 +58,10 @@ func TestTheContextTellsWhyItEnded(t *testing.T) {
 					return ctx.Err()
 				})
 				if c.end != nil {
-					time.Sleep(time.Minute)
+					pass(time.Minute)
 					c.end(t, b)
 				}
-				time.Sleep(5 * time.Minute)
+				pass(5 * time.Minute)
 				if took != time.Minute {
 					t.Errorf("it ended after %v, want 1m", took)
 				}
@@ -88,7 +88,7 @@ func TestAHandlerThatSucceedsAfterItsContextEndedHasSucceeded(t *testing.T) {
 			<-ctx.Done()
 			return nil
 		})
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		cancelJob(t, b, "cancelled-0")
 		synctest.Wait()
 		expect(t, b, DefaultQueue, "slow-0", StateCompleted)
@@ -109,7 +109,7 @@ func TestACancellationArrivesWithTheNextRenewalWhereTheStoreCannotTell(t *testin
 		})
 		synctest.Wait()
 		cancelJob(t, b, "a-0")
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if took == 0 || took > broker.DefaultLease/3 {
 			t.Errorf("the context ended after %v, want at most a third of the lease", took)
 		}
@@ -129,11 +129,11 @@ func TestTheSlotIsHeldUntilTheHandlerHasReturned(t *testing.T) {
 			running--
 			return nil
 		})
-		time.Sleep(time.Minute - 1)
+		pass(time.Minute - 1)
 		if n := count(t, b, DefaultQueue, StateActive); n != 1 {
 			t.Errorf("%d jobs are leased while the only slot is taken, want 1", n)
 		}
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		if most != 1 {
 			t.Errorf("%d handlers ran at once in one slot", most)
 		}
@@ -149,7 +149,7 @@ func TestAnExpiredJobIsDeadWithoutHavingRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, DefaultQueue, "a", 1, func(j *broker.NewJob) { j.Body.Deadline = time.Now().Add(time.Second) })
-		time.Sleep(time.Second)
+		pass(time.Second)
 		serve(t, b, Config{}, func(context.Context, *Job) error { t.Error("it ran at its deadline"); return nil })
 		synctest.Wait()
 		if j := expect(t, b, DefaultQueue, "a-0", StateDead); j.Reason != broker.ReasonExpired || j.Failures != 0 {

@@ -25,7 +25,7 @@ func TestADrainLetsHandlersFinish(t *testing.T) {
 				return context.Cause(ctx)
 			}
 		})
-		time.Sleep(time.Second)
+		pass(time.Second)
 		began := time.Now()
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
@@ -281,7 +281,7 @@ func TestCancellationsArriveDuringADrain(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		time.Sleep(time.Second)
+		pass(time.Second)
 		cancelJob(t, b, "a-0")
 		wg.Wait()
 		expect(t, b, DefaultQueue, "a-0", StateCancelled)

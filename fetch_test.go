@@ -49,7 +49,7 @@ func TestADueJobIsClaimedOnTimeByTheServersOwnTimer(t *testing.T) {
 		add(t, b, DefaultQueue, "a", 1, func(j *broker.NewJob) { j.Delay = 12345678 * time.Microsecond })
 		var at time.Time
 		serve(t, b, Config{PollInterval: time.Minute}, func(context.Context, *Job) error { at = time.Now(); return nil })
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		if took := at.Sub(began); took != 12345678*time.Microsecond {
 			t.Errorf("it ran after %v", took)
 		}
@@ -65,7 +65,7 @@ func TestARetryIsClaimedOnTimeByTheServerThatAskedForIt(t *testing.T) {
 			runs = append(runs, time.Now())
 			return errors.New("no")
 		})
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		for i := 1; i < len(runs); i++ {
 			if d := runs[i].Sub(runs[i-1]); d != 7*time.Second {
 				t.Errorf("run %d came %v after the one before, want 7s", i, d)
@@ -91,7 +91,7 @@ func TestAPausedQueueWithDueJobsIsNotAskedInCircles(t *testing.T) {
 		}
 		add(t, b, DefaultQueue, "a", 1, func(j *broker.NewJob) { j.Delay = time.Second })
 		serve(t, tapped, Config{}, func(context.Context, *Job) error { return nil })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if n := calls.Load(); n > 100 {
 			t.Errorf("%d claims in a minute", n)
 		}
@@ -149,17 +149,17 @@ func TestQuickHandlersHaveJobsFetchedAheadWhichAreReleasedWhenTheyDoNotStart(t *
 		if n := count(t, b, DefaultQueue, StateActive); n != 54 {
 			t.Errorf("%d jobs are leased, want 4 running and 50 ahead", n)
 		}
-		time.Sleep(prefetchStale - 1)
+		pass(prefetchStale - 1)
 		synctest.Wait()
 		if n := count(t, b, DefaultQueue, StateActive); n != 54 {
 			t.Errorf("%d jobs are leased just before a second has passed, want 54", n)
 		}
-		time.Sleep(1)
+		pass(1)
 		synctest.Wait()
 		if n := count(t, b, DefaultQueue, StateActive); n != 4 {
 			t.Errorf("%d jobs are leased after a second, want the 4 that run", n)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if n := count(t, b, DefaultQueue, StateActive); n != 4 {
 			t.Errorf("%d jobs are leased after a minute: the slow handlers were not noticed", n)
 		}
@@ -203,20 +203,20 @@ func TestAServerOutlivesAStoreThatIsAway(t *testing.T) {
 		cfg := Config{Logger: log.logger(), Hooks: Hooks{Claim: func(ClaimEvent) { claims.Add(1) }}}
 		c.setCut(true)
 		s := serve(t, c, cfg, func(context.Context, *Job) error { return nil })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if err := s.Ready(); err == nil {
 			t.Error("it is ready without a store")
 		}
 		c.setCut(false)
 		add(t, c.Broker, DefaultQueue, "early", 1)
-		time.Sleep(6 * time.Second)
+		pass(6 * time.Second)
 		expect(t, c.Broker, DefaultQueue, "early-0", StateCompleted)
 		if err := s.Ready(); err != nil {
 			t.Error(err)
 		}
 		c.setCut(true)
 		before := claims.Load()
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		if err := s.Ready(); err == nil {
 			t.Error("it is ready although the store has been away for minutes")
 		}
@@ -225,7 +225,7 @@ func TestAServerOutlivesAStoreThatIsAway(t *testing.T) {
 		}
 		c.setCut(false)
 		add(t, c.Broker, DefaultQueue, "late", 1)
-		time.Sleep(7 * time.Second)
+		pass(7 * time.Second)
 		expect(t, c.Broker, DefaultQueue, "late-0", StateCompleted)
 		if err := s.Ready(); err != nil {
 			t.Error(err)
@@ -245,7 +245,7 @@ func TestJobsThatComeBesideAnErrorAreHandled(t *testing.T) {
 		}}
 		serve(t, half, Config{}, func(context.Context, *Job) error { return nil })
 		add(t, b, DefaultQueue, "a", 100)
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		if n := count(t, b, DefaultQueue, StateCompleted); n != 100 {
 			t.Errorf("%d of 100 jobs were handled", n)
 		}
@@ -273,10 +273,10 @@ func TestALostReplyOfAClaimStrandsNothing(t *testing.T) {
 				}}
 				var at time.Time
 				serve(t, lossy, Config{}, func(context.Context, *Job) error { at = time.Now(); return nil })
-				time.Sleep(time.Minute)
+				pass(time.Minute)
 				began := time.Now()
 				add(t, b, DefaultQueue, "a", 1)
-				time.Sleep(time.Hour)
+				pass(time.Hour)
 				j := expect(t, b, DefaultQueue, "a-0", StateCompleted)
 				if took := at.Sub(began); took > broker.DefaultLease || j.Crashes != 0 || j.Failures != 0 {
 					t.Errorf("it ran after %v, with %d crashes and %d failures; want a lease at most and no charge", took, j.Crashes, j.Failures)
@@ -312,7 +312,7 @@ func TestAClaimThatExecutesAfterItWasGivenUpStrandsNothing(t *testing.T) {
 		began := time.Now()
 		var at time.Time
 		serve(t, late, Config{}, func(context.Context, *Job) error { at = time.Now(); return nil })
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		if took := at.Sub(began); at.IsZero() || took > 4*time.Second+broker.DefaultLease {
 			t.Errorf("it ran after %v, want within a lease of the claim's execution", took)
 		}

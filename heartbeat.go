@@ -124,6 +124,10 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 		case <-timer.C:
 		case <-s.renewNow:
 		}
+		if failures > 0 && time.Since(w.renewed) >= s.cfg.Lease {
+			s.lose(w, "it could not be renewed for a whole lease")
+			return
+		}
 		reply, sent, err := s.renew(ctx, w, nil)
 		if ctx.Err() != nil {
 			return
@@ -134,14 +138,11 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 		case reply.Lost:
 			s.lose(w, "the store has given its jobs to others")
 			return
-		case err != nil && left <= 0:
-			s.lose(w, "it could not be renewed for a whole lease")
-			return
 		case err != nil:
 			if failures++; failures == 1 {
 				s.log.Warn("jobs: a renewal failed, trying again", "worker", w.id, "left", left.Round(time.Millisecond), "error", err)
 			}
-			timer.Reset(min(backoff(failures), interval, left))
+			timer.Reset(max(0, min(backoff(failures), interval, left)))
 		default:
 			if failures > 0 {
 				s.log.Info("jobs: renewing works again", "worker", w.id)
@@ -159,9 +160,9 @@ func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerIn
 	timeout := min(s.cfg.Lease/3, serverCallTimeout)
 	if register != nil {
 		req.Register, req.Info = true, *register
-	} else {
-		timeout = min(timeout, max(s.cfg.Lease-time.Since(w.renewed), time.Millisecond))
-	}
+	} else if left := s.cfg.Lease - time.Since(w.renewed); left > 0 {
+		timeout = min(timeout, left)
+	} // else this process stood still for a lease, and may yet be in time
 	s.mu.Lock()
 	before := w.traffic
 	s.mu.Unlock()

@@ -73,7 +73,7 @@ func TestALongJobKeepsItsLease(t *testing.T) {
 		serve(t, b, cfg, handler)
 		synctest.Wait()
 		serve(t, b, Config{}, handler) // would take it over
-		time.Sleep(21 * time.Minute)
+		pass(21 * time.Minute)
 		expect(t, b, DefaultQueue, "a-0", StateCompleted)
 		if runs != 1 {
 			t.Errorf("it ran %d times", runs)
@@ -107,19 +107,19 @@ func TestWithoutARenewalForALeaseTheHandlersEndAndAnotherWorkerStarts(t *testing
 		synctest.Wait()
 		first := workers(t, c.Broker)[0].ID
 		c.setCut(true)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if took == 0 || took > broker.DefaultLease {
 			t.Errorf("the context ended after %v, want a lease at most", took)
 		}
 		c.setCut(false)
 		add(t, c.Broker, DefaultQueue, "other", 1)
-		time.Sleep(7 * time.Second)
+		pass(7 * time.Second)
 		if now := s.worker.id; now == first {
 			t.Error("the worker has the same ID as before")
 		}
 		expect(t, c.Broker, DefaultQueue, "other-0", StatePending) // the only slot is held by the old handler
 		close(gate)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		expect(t, c.Broker, DefaultQueue, "other-0", StateCompleted)
 		// Nobody had reclaimed the first job, so that what its handler returned counted.
 		if j := expect(t, c.Broker, DefaultQueue, "a-0", StateCompleted); j.Failures != 0 || j.Crashes != 0 {
@@ -147,10 +147,10 @@ func TestAZombieCannotSettleWhatAnotherServerHasTakenOver(t *testing.T) {
 			time.Sleep(time.Hour)
 			return nil
 		})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		c.setCut(false)
 		close(gate)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		j := expect(t, store, DefaultQueue, "a-0", StateActive)
 		if ran != 1 || j.Crashes != 1 {
 			t.Errorf("the other server ran it %d times, %d crashes", ran, j.Crashes)
@@ -158,7 +158,7 @@ func TestAZombieCannotSettleWhatAnotherServerHasTakenOver(t *testing.T) {
 		if len(log.lines("outcomes were refused")) != 1 {
 			t.Errorf("the zombie does not say that its outcome was refused:\n%s", log.String())
 		}
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 		expect(t, store, DefaultQueue, "a-0", StateCompleted)
 	})
 }
@@ -180,7 +180,7 @@ func TestAWorkerThatTheStoreEndedStartsAnewAtItsNextRenewal(t *testing.T) {
 		if _, err := b.Retire(t.Context(), broker.RetireRequest{Worker: id, Queues: []string{DefaultQueue}}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(6 * time.Second)
+		pass(6 * time.Second)
 		add(t, b, DefaultQueue, "a", 1)
 		synctest.Wait()
 		expect(t, b, DefaultQueue, "a-0", StateCompleted)
@@ -211,7 +211,7 @@ func TestASlowStoreDoesNotMakeTheHeartbeatLate(t *testing.T) {
 			renewed = append(renewed, time.Now())
 		}}, ShutdownTimeout: time.Second}
 		serve(t, slow, cfg, func(context.Context, *Job) error { return nil })
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		mu.Lock()
 		defer mu.Unlock()
 		for i := 1; i < len(renewed); i++ {
@@ -246,13 +246,13 @@ func TestAJobThatTheStoreNoLongerHoldsForUsEnds(t *testing.T) {
 		if err != nil || verdicts[0].Err != nil {
 			t.Fatal(verdicts, err)
 		}
-		time.Sleep(broker.DefaultLease)
+		pass(broker.DefaultLease)
 		if cause, _ := causes.Load("a-0"); cause != ErrLeaseLost {
 			t.Errorf("the cause is %v, want ErrLeaseLost", cause)
 		}
 		if cause, ok := causes.Load("a-1"); ok {
 			t.Errorf("the other job ended too: %v", cause)
 		}
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 	})
 }

@@ -107,12 +107,12 @@ func (s *Server) Run(ctx context.Context, h Handler) error {
 	if ctx == nil {
 		return broker.Invalid("context", "is nil; use context.Background()")
 	}
-	if err := s.start(ctx, h); err != nil {
-		return err
-	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	defer signal.Stop(signals)
+	if err := s.start(ctx, h); err != nil {
+		return err
+	}
 	select {
 	case <-ctx.Done():
 	case sig := <-signals:

@@ -23,6 +23,13 @@ func bubble(t *testing.T, f func(t *testing.T)) {
 	synctest.Test(t, f)
 }
 
+// pass lets time go by and then everything that it set off settle, so that the
+// test sees it.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
 // tap is a broker whose calls a test may look at and change. A nil field
 // passes the call on.
 type tap struct {

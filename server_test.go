@@ -114,7 +114,7 @@ func TestReadyTellsWhyNot(t *testing.T) {
 			t.Error(err)
 		}
 		add(t, b, DefaultQueue, "a", 1)
-		time.Sleep(20 * time.Minute)
+		pass(20 * time.Minute)
 		if err := s.Ready(); err != nil {
 			t.Error("with every slot taken for long:", err)
 		}
@@ -177,7 +177,7 @@ func TestHooksSeeWhatHappens(t *testing.T) {
 			}
 			return nil
 		})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if err := s.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}

@@ -24,10 +24,10 @@ func TestAFinishedJobIsSettledAtOnceWhileAClaimWaits(t *testing.T) {
 			}
 			return nil
 		})
-		time.Sleep(time.Second)
+		pass(time.Second)
 		synctest.Wait()
 		expect(t, b, DefaultQueue, "a-0", StateCompleted)
-		time.Sleep(time.Hour)
+		pass(time.Hour)
 	})
 }
 
@@ -51,7 +51,7 @@ func TestABusyServerSettlesAndClaimsInOneRoundTrip(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			return nil
 		})
-		time.Sleep(11 * time.Second)
+		pass(11 * time.Second)
 		if n := count(t, b, DefaultQueue, StateCompleted); n != 1000 {
 			t.Fatalf("%d jobs are done", n)
 		}
@@ -107,7 +107,7 @@ func TestASettleWhoseReplyWasLostIsRepeatedUnderItsNumber(t *testing.T) {
 					time.Sleep(time.Duration(j.ID()[2]-'0') * 10 * time.Second)
 					return errors.New("no")
 				})
-				time.Sleep(time.Minute)
+				pass(time.Minute)
 				for _, id := range []string{"a-0", "a-1"} {
 					if j := expect(t, b, DefaultQueue, id, StateRetry); j.Failures != 1 {
 						t.Errorf("%s was charged %d failures, want 1", id, j.Failures)
@@ -138,9 +138,9 @@ func TestOutcomesAreKeptUntilTheStoreIsBack(t *testing.T) {
 			}
 			return nil
 		})
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		c.setCut(false)
-		time.Sleep(10 * time.Second)
+		pass(10 * time.Second)
 		if n := count(t, c.Broker, DefaultQueue, StateCompleted); n != 10 || runs != 10 {
 			t.Errorf("%d jobs are done after %d runs, want 10 and 10", n, runs)
 		}
@@ -179,7 +179,7 @@ func TestOneOutcomeThatTheStoreRefusesHarmsNoOther(t *testing.T) {
 					time.Sleep(time.Second)
 					return nil
 				})
-				time.Sleep(10 * time.Second)
+				pass(10 * time.Second)
 				if n := count(t, b, DefaultQueue, StateCompleted); n != 19 {
 					t.Errorf("%d jobs are done, want all but the one", n)
 				}
@@ -204,7 +204,7 @@ func TestResultsAndErrorHistoryAreKeptAsConfigured(t *testing.T) {
 			j.SetResult([]byte("done"))
 			return nil
 		})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		j := expect(t, b, DefaultQueue, "a-0", StateCompleted)
 		if string(j.Result) != "done" || len(j.Errors.Entries) != 2 || j.Errors.Dropped != 3 {
 			t.Errorf("result %q, %d errors kept and %d dropped; want \"done\", 2 and 3", j.Result, len(j.Errors.Entries), j.Errors.Dropped)

@@ -30,11 +30,11 @@ func TestAStuckHandlerIsReportedOnceWithItsStackAndReadinessFailsWhenTheyAreMany
 			return len(events)
 		}
 		add(t, b, DefaultQueue, "a", 1)
-		time.Sleep(time.Minute + defaultStuckGrace - time.Second)
+		pass(time.Minute + defaultStuckGrace - time.Second)
 		if n := seen(); n != 0 {
 			t.Errorf("%d reports before the grace is over", n)
 		}
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		if n := seen(); n != 1 {
 			t.Fatalf("%d reports after the grace, want 1", n)
 		}
@@ -48,7 +48,7 @@ func TestAStuckHandlerIsReportedOnceWithItsStackAndReadinessFailsWhenTheyAreMany
 			t.Error("one stuck handler of four slots:", err)
 		}
 		add(t, b, DefaultQueue, "b", 1)
-		time.Sleep(10 * time.Minute)
+		pass(10 * time.Minute)
 		if n := seen(); n != 2 {
 			t.Errorf("%d reports of two stuck handlers", n)
 		}
@@ -59,7 +59,7 @@ func TestAStuckHandlerIsReportedOnceWithItsStackAndReadinessFailsWhenTheyAreMany
 			expect(t, b, DefaultQueue, id, StateActive) // the lease is held as long as it runs
 		}
 		close(gate)
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if err := s.Ready(); err != nil {
 			t.Error("after they returned:", err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +24,7 @@ func crash(t *testing.T, store broker.Broker) {
 	serve(t, c, cfg, func(context.Context, *Job) error { <-gate; return nil })
 	t.Cleanup(func() { close(gate) })
 	for count(t, store, DefaultQueue, StateActive) == before {
-		time.Sleep(time.Millisecond)
+		pass(time.Millisecond)
 	}
 	c.setCut(true)
 }
@@ -41,13 +42,13 @@ func TestAJobOfADeadServerRunsAgainWithinALeaseAndASecond(t *testing.T) {
 			at, seen = time.Now(), *j
 			return nil
 		})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		add(t, store, DefaultQueue, "busy", 1) // keeps the healthy server from taking the other
 		synctest.Wait()
 		add(t, store, DefaultQueue, "a", 1)
 		crash(t, store)
 		began := time.Now()
-		time.Sleep(2 * time.Minute)
+		pass(2 * time.Minute)
 		if took := at.Sub(began); at.IsZero() || took > broker.DefaultLease+time.Second {
 			t.Errorf("it ran again after %v, want a lease and a second at most", took)
 		}
@@ -121,15 +122,15 @@ func TestAServerJudgesOthersOnlyAfterALeaseWithoutAGapOfItsOwn(t *testing.T) {
 		var calls []time.Time
 		began := time.Now()
 		serve(t, c, Config{Hooks: Hooks{Reclaim: func(ReclaimEvent) { calls = append(calls, time.Now()) }}}, func(context.Context, *Job) error { return nil })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if d := calls[0].Sub(began); d < broker.DefaultLease || d > broker.DefaultLease+time.Second {
 			t.Errorf("it first looked for dead servers after %v, want a lease", d)
 		}
 		c.setCut(true)
-		time.Sleep(12 * time.Second)
+		pass(12 * time.Second)
 		c.setCut(false)
 		back := time.Now()
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		for _, at := range calls {
 			if since := at.Sub(back); since > 6*time.Second && since < broker.DefaultLease {
 				t.Errorf("it looked for dead servers %v after the store was back from 12 s away", since)
@@ -145,12 +146,13 @@ func TestAServerJudgesOthersOnlyAfterALeaseWithoutAGapOfItsOwn(t *testing.T) {
 // it further.
 type shifted struct {
 	*tap
-	by time.Duration
+	by atomic.Int64
 }
 
 func newShifted(by time.Duration) *shifted {
 	store := membroker.New()
-	s := &shifted{tap: &tap{Broker: store}, by: by}
+	s := &shifted{tap: &tap{Broker: store}}
+	s.by.Store(int64(by))
 	s.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 		if req.Wait > 0 { // a request with Now does not wait
 			now := req
@@ -177,7 +179,7 @@ func newShifted(by time.Duration) *shifted {
 	return s
 }
 
-func (s *shifted) now() time.Time { return time.Now().Add(s.by) }
+func (s *shifted) now() time.Time { return time.Now().Add(time.Duration(s.by.Load())) }
 
 func TestSkewedClocksDoNoHarm(t *testing.T) {
 	t.Parallel()
@@ -216,7 +218,7 @@ func TestSkewedClocksDoNoHarm(t *testing.T) {
 					}
 					return nil
 				})
-				time.Sleep(10 * time.Minute)
+				pass(10 * time.Minute)
 				for id, want := range map[string]time.Duration{"delayed": 90 * time.Second, "expiring": 30 * time.Second, "failing": 20 * time.Second} {
 					if d := time.Duration(took.get(id)); d != want {
 						t.Errorf("%s: %v, want %v", id, d, want)
@@ -244,11 +246,11 @@ func TestAJumpOfTheStoresClockCostsNobodyAJob(t *testing.T) {
 		}
 		serve(t, s, Config{}, handler)
 		serve(t, s, Config{}, handler)
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		add(t, s, DefaultQueue, "a", 1)
-		time.Sleep(2 * time.Second)
-		s.by = time.Hour
-		time.Sleep(20 * time.Minute)
+		pass(2 * time.Second)
+		s.by.Store(int64(time.Hour))
+		pass(20 * time.Minute)
 		j := stored(t, s, DefaultQueue, "a-0")
 		if runs != 1 || j.Crashes != 0 {
 			t.Errorf("it ran %d times, %d crashes were charged", runs, j.Crashes)
@@ -265,7 +267,7 @@ func TestFinishedJobsArePrunedWhenTheirRetentionIsOver(t *testing.T) {
 		if n := count(t, b, DefaultQueue, StateCompleted); n != 5000 {
 			t.Fatalf("%d are done", n)
 		}
-		time.Sleep(time.Minute + pruneInterval + time.Second)
+		pass(time.Minute + pruneInterval + time.Second)
 		if n := count(t, b, DefaultQueue, StateCompleted); n != 0 {
 			t.Errorf("%d records are left past their retention", n)
 		}

@@ -126,7 +126,7 @@ func TestServersHandleQueuesInProportionToTheirWeights(t *testing.T) {
 					handled.add("all", 1)
 					return nil
 				})
-				time.Sleep(time.Duration(2000/concurrency)*100*time.Millisecond + time.Millisecond)
+				pass(time.Duration(2000/concurrency)*100*time.Millisecond + time.Millisecond)
 				for queue, weight := range weights {
 					share, ideal := float64(handled.get(queue))/float64(handled.get("all")), float64(weight)/10
 					if math.Abs(share-ideal) > 0.05*ideal+0.005 {
@@ -176,18 +176,18 @@ func TestAQueuesLocalConcurrencyIsKept(t *testing.T) {
 			running.add(j.Queue(), -1)
 			return nil
 		})
-		time.Sleep(9*time.Second + time.Millisecond)
+		pass(9*time.Second + time.Millisecond)
 		if r, m := running.peak("reports"), running.peak("mail"); r != 2 || m != 8 {
 			t.Errorf("at most %d reports and %d mails ran at once, want 2 and 8", r, m)
 		}
 		if n := count(t, b, "reports", StateCompleted); n != 18 {
 			t.Errorf("%d reports were done in 9 s by 2 at a time, want 18", n)
 		}
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		// Idle, with both queues empty, a new report starts at once.
 		began := time.Now()
 		add(t, b, "reports", "new", 3)
-		time.Sleep(time.Second + time.Millisecond)
+		pass(time.Second + time.Millisecond)
 		for i, want := range []State{StateCompleted, StateCompleted, StateActive} {
 			j := expect(t, b, "reports", fmt.Sprintf("new-%d", i), want)
 			if want == StateCompleted && !j.FinishedAt.Equal(began.Add(time.Second)) {
@@ -207,10 +207,10 @@ func TestAQueueThatWasFullLocallyIsWaitedForAgain(t *testing.T) {
 		})
 		synctest.Wait()
 		add(t, b, "reports", "first", 1)
-		time.Sleep(1500 * time.Millisecond) // the claim that waits was made while the queue was full
+		pass(1500 * time.Millisecond) // the claim that waits was made while the queue was full
 		began := time.Now()
 		add(t, b, "reports", "second", 1)
-		time.Sleep(2 * time.Second)
+		pass(2 * time.Second)
 		if j := expect(t, b, "reports", "second-0", StateCompleted); j.FinishedAt.Sub(began) != time.Second {
 			t.Errorf("it was done after %v, want 1s", j.FinishedAt.Sub(began))
 		}

@@ -95,7 +95,7 @@ func TestAHandlerThatFailsRunsAgainAfterThePolicysDelayUntilItSucceeds(t *testin
 					return nil
 				})
 				add(t, b, DefaultQueue, c.typ, 1, func(j *broker.NewJob) { j.Body.Backoff = c.backoff })
-				time.Sleep(time.Hour)
+				pass(time.Hour)
 				expect(t, b, DefaultQueue, c.typ+"-0", StateCompleted)
 				var delays []time.Duration
 				for i := 1; i < len(runs); i++ {
@@ -119,7 +119,7 @@ func TestAJobRunsMaxRetriesAndOnceMoreThenItIsDead(t *testing.T) {
 		})
 		add(t, b, DefaultQueue, "once", 1, func(j *broker.NewJob) { j.Body.MaxRetries = 0 })
 		add(t, b, DefaultQueue, "thrice", 1, func(j *broker.NewJob) { j.Body.MaxRetries = 2 })
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		for id, want := range map[string]int{"once-0": 1, "thrice-0": 3} {
 			j := expect(t, b, DefaultQueue, id, StateDead)
 			if runs[id] != want || j.Reason != broker.ReasonRetries || j.Failures != want || len(j.Errors.Entries) != want {
@@ -207,7 +207,7 @@ func TestAJobOfAnUnknownTypeIsPutOffWithGrowingDelaysThenDead(t *testing.T) {
 			return ErrUnknownType
 		})
 		add(t, b, DefaultQueue, "a", 1)
-		time.Sleep(2 * time.Hour)
+		pass(2 * time.Hour)
 		j := expect(t, b, DefaultQueue, "a-0", StateDead)
 		if j.Reason != broker.ReasonUnknownType || j.Failures != 0 || len(j.Errors.Entries) != 2 {
 			t.Errorf("reason %q, %d failures, %d errors; want unknown_type, none, the first and the last", j.Reason, j.Failures, len(j.Errors.Entries))
@@ -269,7 +269,7 @@ func TestAJobThatCannotBeReadIsSetAsideAndHarmsNoOther(t *testing.T) {
 		if j := expect(t, b, DefaultQueue, "malformed-0", StateDead); j.Reason != broker.ReasonUndecodable {
 			t.Errorf("malformed: reason %q", j.Reason)
 		}
-		time.Sleep(2 * time.Hour)
+		pass(2 * time.Hour)
 		if j := expect(t, b, DefaultQueue, "newer-0", StateDead); j.Reason != broker.ReasonUndecodable {
 			t.Errorf("newer: reason %q", j.Reason)
 		}

@@ -57,7 +57,7 @@ func newCheck(tb TB, r Rule, store *Store, v *Verdict) *check {
 	h := fnv.New32a()
 	h.Write([]byte(r.ID))
 	start := starts[h.Sum32()%uint32(len(starts))]
-	ctx, cancel := context.WithTimeout(tb.Context(), 6*patience)
+	ctx, cancel := context.WithTimeout(tb.Context(), 6*patience+stressing)
 	tb.Cleanup(cancel)
 	c := &check{tb: tb, rule: r, store: store, verdict: v, ctx: ctx,
 		q: "q", now: start, audited: true, calls: &history{start: start}}
@@ -98,6 +98,9 @@ func (c *check) failf(format string, args ...any) {
 	fmt.Fprintf(&b, "rule %s (broker/doc.go, %s): %s\n", c.rule.ID, c.rule.Section, c.rule.Text)
 	fmt.Fprintf(&b, "  %s\n", strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n  "))
 	fmt.Fprintf(&b, "  virtual time starts at %s\n  calls, with their Now:\n%s", c.calls.start.Format(time.RFC3339Nano), c.calls)
+	if c.calls.seed != 0 {
+		fmt.Fprintf(&b, "  seed: set JOBS_SEED=%d to make the same calls\n", c.calls.seed)
+	}
 	if c.store.Dump != nil {
 		fmt.Fprintf(&b, "  store:\n    %s\n", strings.ReplaceAll(strings.TrimSpace(c.store.Dump()), "\n", "\n    "))
 	}

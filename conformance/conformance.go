@@ -107,6 +107,7 @@ var groups = [][]Rule{
 	dataRules,
 	layoutRules,
 	faultRules,
+	bounceRules,
 	wakeRules,
 	raceRules,
 	modelRules,

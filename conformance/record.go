@@ -16,6 +16,7 @@ const kept = 30
 // history is what was lately asked of a store, over all its handles.
 type history struct {
 	start   time.Time
+	seed    uint64 // of a random sequence, or zero
 	mu      sync.Mutex
 	lines   []string
 	dropped int

@@ -52,17 +52,18 @@ var retentionRules = []Rule{
 		c.same("pruned", c.prune(), broker.Pruned{Cancelled: 3})
 		c.same("cancelled", len(c.list(broker.Query{State: broker.StateCancelled})), 0)
 	}},
-	{"Retention/CountBoundsRecords", "§23", "Prune removes completed records over the policy's count, earliest end first.", nil, func(c *check) {
-		c.policy(broker.PolicyRequest{RetainCompleted: &broker.Retention{Age: time.Hour, Count: 2}})
+	{"Retention/CountBoundsRecords", "§23", "Prune removes completed and cancelled records over the policy's count, which is of both together, earliest end first.", nil, func(c *check) {
+		c.policy(broker.PolicyRequest{RetainCompleted: &broker.Retention{Age: time.Hour, Count: 3}})
 		w := c.worker("w")
-		for i := range 5 {
+		for i := range 6 {
 			id := fmt.Sprint("j", i)
 			c.add(id)
-			w.settle(broker.Complete(nil), w.one(id))
+			w.settle([]broker.Outcome{broker.Complete(nil), broker.Cancel(failure("x"))}[i%2], w.one(id))
 			c.pass(time.Second)
 		}
-		c.prune()
-		c.same("kept", idsOf(c.list(broker.Query{State: broker.StateCompleted})), []string{"j3", "j4"})
+		c.same("pruned", c.prune(), broker.Pruned{Completed: 2, Cancelled: 1})
+		c.same("completed records", idsOf(c.list(broker.Query{State: broker.StateCompleted})), []string{"j4"})
+		c.same("cancelled records", idsOf(c.list(broker.Query{State: broker.StateCancelled})), []string{"j3", "j5"})
 	}},
 	{"Retention/CountAloneKeepsNone", "§11", "A count without an age keeps no completed record.", nil, func(c *check) {
 		c.policy(broker.PolicyRequest{RetainCompleted: &broker.Retention{Count: 10}})

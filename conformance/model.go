@@ -1,0 +1,408 @@
+package conformance
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// model is a store in plain maps: what the contract says, in the simplest
+// words. Each of its steps is given a request and the answer of the store
+// under test, says what is wrong with the answer, and changes as the store must
+// have. Where the contract leaves a choice, the model follows the answer.
+type model struct {
+	now    time.Time
+	queues map[string]*modelQueue
+	marks  map[string]*broker.Marked
+	count  int64 // of moments: even when a job became pending, odd in between
+}
+
+type modelQueue struct {
+	name       string
+	jobs       map[string]*modelJob
+	keys       map[string]modelKey
+	remembered map[string][2]time.Time // IDs refused surely until, and perhaps until
+	workers    map[string]*modelWorker
+	policy     broker.Policy
+}
+
+type modelKey struct {
+	holder string
+	end    time.Time // zero: with the job
+}
+
+type modelWorker struct {
+	until    time.Time
+	ended    bool
+	number   int64
+	verdicts []broker.Verdict // of that number
+}
+
+// modelJob is a job with its place in the order of its priority. When it became
+// pending is known exactly (first is last), or, for a job that fell due, as
+// between the first call that could see it and the first claim that must have.
+type modelJob struct {
+	broker.Job
+	front       bool
+	first, last int64
+	ends        time.Time // of the record of a completed or cancelled job
+}
+
+const unseen = math.MaxInt64
+
+func (m *model) queue(name string) *modelQueue {
+	q := m.queues[name]
+	if q == nil {
+		q = &modelQueue{name: name, jobs: map[string]*modelJob{}, keys: map[string]modelKey{},
+			remembered: map[string][2]time.Time{}, workers: map[string]*modelWorker{}}
+		m.queues[name] = q
+	}
+	return q
+}
+
+// pass moves time, and finds what fell due by it.
+func (m *model) pass(d time.Duration) {
+	m.now = m.now.Add(d)
+	for _, q := range m.queues {
+		for _, j := range q.jobs {
+			if j.waits() && !j.RunAt.After(m.now) && j.first == unseen {
+				j.first = m.count + 1
+			}
+		}
+	}
+}
+
+func (j *modelJob) waits() bool {
+	return j.State == broker.StateScheduled || j.State == broker.StateRetry
+}
+
+// ready reports whether a claim can give the job.
+func (j *modelJob) ready(now time.Time) bool {
+	return j.State == broker.StatePending || j.waits() && !j.RunAt.After(now)
+}
+
+// before reports whether j certainly goes out before o.
+func (j *modelJob) before(o *modelJob) bool {
+	switch {
+	case j.Priority != o.Priority:
+		return j.Priority < o.Priority
+	case j.front || o.front:
+		return j.front && !o.front // the front has no order of its own
+	case j.waits() && o.waits():
+		return j.RunAt.Before(o.RunAt)
+	}
+	return j.last < o.first
+}
+
+// place tells a job's place in the line, for people.
+func (j *modelJob) place() string {
+	s := fmt.Sprintf("%s: %v, priority %d, front %t", j.ID, j.State, j.Priority, j.front)
+	if j.waits() {
+		s += ", due " + show(j.RunAt)
+	}
+	return s + fmt.Sprintf(", pending since moment %d to %d", j.first, j.last)
+}
+
+// pending puts the job into the line, at the back or in front.
+func (m *model) pending(j *modelJob, front bool) {
+	m.count += 2
+	j.State, j.RunAt, j.front, j.first, j.last = broker.StatePending, time.Time{}, front, m.count, m.count
+}
+
+// wait makes the job due at a time.
+func (m *model) wait(j *modelJob, state broker.State, at time.Time) {
+	j.State, j.RunAt, j.front, j.first, j.last = state, at, false, unseen, unseen
+}
+
+// end takes a job into a final state, with all that follows from it.
+func (m *model) end(q *modelQueue, j *modelJob, state broker.State) {
+	j.State, j.RunAt, j.Worker, j.CancelRequested = state, time.Time{}, "", false
+	if j.Unique.Mode != window {
+		q.free(j)
+	}
+	if state == broker.StateDead {
+		return
+	}
+	keep := j.Retention
+	if keep == 0 {
+		keep = q.policy.RetainCompleted.Age
+	}
+	if j.ends = m.now.Add(keep); keep == 0 {
+		m.forget(q, j, m.now)
+	}
+}
+
+// forget removes a record that is gone since some moment from then to now.
+func (m *model) forget(q *modelQueue, j *modelJob, since time.Time) {
+	if j.Unique.Mode != window {
+		q.free(j)
+	}
+	delete(q.jobs, j.ID)
+	if j.GivenID {
+		span := q.policy.DuplicateSpan
+		if span == 0 {
+			span = broker.DefaultDuplicateSpan
+		}
+		q.remembered[j.ID] = [2]time.Time{since.Add(span), m.now.Add(span)}
+	}
+}
+
+func (q *modelQueue) free(j *modelJob) {
+	if q.keys[j.Unique.Key].holder == j.ID {
+		delete(q.keys, j.Unique.Key)
+	}
+}
+
+// holder says which job holds a key.
+func (q *modelQueue) holder(key string, now time.Time) string {
+	k := q.keys[key]
+	if !k.end.IsZero() && !now.Before(k.end) {
+		return ""
+	}
+	return k.holder
+}
+
+func (m *model) hold(q *modelQueue, j *modelJob) {
+	k := modelKey{holder: j.ID}
+	if j.Unique.TTL > 0 {
+		k.end = m.now.Add(j.Unique.TTL)
+	}
+	q.keys[j.Unique.Key] = k
+}
+
+// depth says how many jobs count, at least and at most.
+func (q *modelQueue) depth(now time.Time) (least, most int64) {
+	for _, j := range q.jobs {
+		switch {
+		case j.State == broker.StatePending || j.State == broker.StateScheduled:
+			least++
+			most++
+		case j.State == broker.StateRetry && j.ready(now):
+			most++ // when some call has seen that it is due
+		}
+	}
+	return least, most
+}
+
+func (m *model) enqueue(jobs []broker.NewJob, receipts []broker.Receipt) error {
+	for i, n := range jobs {
+		q, r := m.queue(n.Queue), receipts[i]
+		least, most := q.depth(m.now)
+		full := q.policy.MaxDepth > 0 && most >= q.policy.MaxDepth
+		var want error
+		holder, unsure := "", false
+		switch known := q.remembered[n.ID]; {
+		case q.jobs[n.ID] != nil || m.now.Before(known[0]):
+			want, holder = broker.ErrDuplicate, n.ID
+		case m.now.Before(known[1]):
+			unsure = true
+		case full && least >= q.policy.MaxDepth:
+			want = broker.ErrQueueFull
+		case full:
+			unsure = true
+		case n.Body.Unique.Key != "" && q.holder(n.Body.Unique.Key, m.now) != "":
+			want, holder = broker.ErrDuplicate, q.holder(n.Body.Unique.Key, m.now)
+		}
+		if unsure && r.Err != nil {
+			continue
+		}
+		if err := answer(n.ID, r.Err, want); err != nil {
+			return err
+		}
+		if r.Holder != holder {
+			return fmt.Errorf("enqueue of %s: holder %q, want %q", n.ID, r.Holder, holder)
+		}
+		if want != nil {
+			continue
+		}
+		j := &modelJob{Job: broker.Job{Queue: n.Queue, ID: n.ID, Body: n.Body, CreatedAt: m.now}}
+		at := n.RunAt
+		if n.Delay > 0 {
+			at = m.now.Add(n.Delay)
+		}
+		if m.pending(j, false); at.After(m.now) {
+			m.wait(j, broker.StateScheduled, at)
+		}
+		if r.State != j.State || !r.RunAt.Equal(j.RunAt) {
+			return fmt.Errorf("enqueue of %s: %v due %v, want %v due %v", n.ID, r.State, r.RunAt, j.State, j.RunAt)
+		}
+		if q.jobs[n.ID] = j; j.Unique.Key != "" {
+			m.hold(q, j)
+		}
+	}
+	return nil
+}
+
+// answer compares an error with the one that the contract wants.
+func answer(id string, got, want error) error {
+	if (want == nil) != (got == nil) || !isError(got, want) {
+		return fmt.Errorf("%s: error %v, want %v", id, got, want)
+	}
+	return nil
+}
+
+func (m *model) claim(req broker.ClaimRequest, got broker.Claimed, err error) error {
+	if len(req.Settle.Items) > 0 {
+		if e := m.settle(req.Settle, got.Verdicts, got.SettleErr); e != nil {
+			return e
+		}
+	}
+	gone, at, left := false, 0, req.Max
+	for _, s := range req.Queues {
+		q := m.queue(s.Queue)
+		w := q.workers[req.Worker]
+		if w == nil || w.ended {
+			gone = true
+			continue
+		}
+		took := 0
+		for ; at < len(got.Jobs) && got.Jobs[at].Queue == s.Queue; at++ {
+			if e := m.give(q, req.Worker, &got.Jobs[at]); e != nil {
+				return e
+			}
+			took++
+		}
+		most := min(s.Max, left)
+		left -= took
+		if took > most {
+			return fmt.Errorf("claim: %d jobs of %s, want at most %d", took, s.Queue, most)
+		}
+		if q.policy.Paused || took == 0 && (most == 0 || got.More) {
+			continue // it may not have been looked at
+		}
+		more := false
+		for _, j := range q.jobs {
+			if j.ready(m.now) {
+				j.last = min(j.last, m.count+1) // this claim saw that it is due
+				more = true
+			}
+		}
+		if more && took < most && !got.More {
+			return fmt.Errorf("claim: %d jobs of %s and no More, although others are ready", took, s.Queue)
+		}
+	}
+	if at < len(got.Jobs) {
+		return fmt.Errorf("claim: job %s of %s, which is not that queue's turn", got.Jobs[at].ID, got.Jobs[at].Queue)
+	}
+	var want error
+	if gone {
+		want = broker.ErrWorkerGone
+	}
+	return answer("claim", err, want)
+}
+
+// give leases a job, if it is one that may go out next.
+func (m *model) give(q *modelQueue, worker string, got *broker.Job) error {
+	j := q.jobs[got.ID]
+	if j == nil || !j.ready(m.now) || q.policy.Paused {
+		return fmt.Errorf("claim of %s, which is not ready (paused %t)", got.ID, q.policy.Paused)
+	}
+	for _, o := range q.jobs {
+		if o != j && o.ready(m.now) && o.before(j) {
+			return fmt.Errorf("claim of %s, before which %s goes\n%s\n%s", j.ID, o.ID, j.place(), o.place())
+		}
+	}
+	j.State, j.RunAt, j.Worker = broker.StateActive, time.Time{}, worker
+	if j.Unique.Mode == untilStarted {
+		q.free(j)
+	}
+	return j.differs(got)
+}
+
+func (m *model) settle(req broker.SettleRequest, verdicts []broker.Verdict, err error) error {
+	if err != nil || len(verdicts) != len(req.Items) {
+		return fmt.Errorf("settle: %d verdicts and error %v, want %d", len(verdicts), err, len(req.Items))
+	}
+	first := make(map[*modelQueue]int64) // numbers before this request
+	nth := make(map[*modelQueue]int)
+	for i, item := range req.Items {
+		q := m.queue(item.Job.Queue)
+		w := q.workers[req.Worker]
+		if w == nil {
+			w = new(modelWorker)
+		}
+		if _, seen := first[q]; !seen {
+			if first[q] = w.number; req.Number > w.number {
+				w.number, w.verdicts = req.Number, nil
+			}
+		}
+		want := broker.Verdict{Queue: q.name, ID: item.Job.ID, Err: broker.ErrLeaseLost}
+		switch {
+		case req.Number == first[q]:
+			want = w.verdicts[nth[q]]
+			nth[q]++
+		case req.Number > first[q]:
+			if j := q.jobs[item.Job.ID]; j != nil && j.State == broker.StateActive && j.Worker == req.Worker && j.Epoch == item.Job.Epoch {
+				want.State, want.Err = m.apply(q, j, item.Outcome, req.History), nil
+			}
+			w.verdicts = append(w.verdicts, want)
+		}
+		v := verdicts[i]
+		if e := answer("settle of "+v.ID, v.Err, want.Err); e != nil {
+			return e
+		}
+		if v.ID != want.ID || v.Queue != want.Queue || v.Err == nil && v.State != want.State {
+			return fmt.Errorf("settle: verdict %+v, want %+v", v, want)
+		}
+	}
+	return nil
+}
+
+// apply ends a lease.
+func (m *model) apply(q *modelQueue, j *modelJob, o broker.Outcome, history int) broker.State {
+	if j.CancelRequested {
+		o = o.IfCancelRequested()
+	}
+	j.Head = o.Apply(j.Head, m.now, history)
+	j.Worker, j.CancelRequested = "", false
+	switch state := o.State(); state {
+	case broker.StatePending:
+		m.pending(j, o.Front())
+	case broker.StateRetry:
+		m.wait(j, state, m.now.Add(o.Delay()))
+	default:
+		m.end(q, j, state)
+	}
+	return o.State()
+}
+
+func (m *model) reclaim(req broker.ReclaimRequest, got broker.Claimed, err error) error {
+	q := m.queue(req.Queues[0])
+	if w := q.workers[req.Worker]; w == nil || w.ended || !m.now.Before(w.until) {
+		if len(got.Jobs) > 0 {
+			return fmt.Errorf("reclaim: jobs for %s, which is gone", req.Worker)
+		}
+		return answer("reclaim", err, broker.ErrWorkerGone)
+	}
+	for _, w := range q.workers {
+		w.ended = w.ended || !m.now.Before(w.until)
+	}
+	for i := range got.Jobs {
+		j := q.jobs[got.Jobs[i].ID]
+		if j == nil || j.State != broker.StateActive || !q.workers[j.Worker].ended {
+			return fmt.Errorf("reclaim of %s, whose worker did not run out", got.Jobs[i].ID)
+		}
+		j.Head, j.Worker = j.Head.Moved(), req.Worker
+		if e := j.differs(&got.Jobs[i]); e != nil {
+			return e
+		}
+	}
+	left := slices.ContainsFunc(q.list(broker.StateActive), func(j *modelJob) bool { return q.workers[j.Worker].ended })
+	if left && !got.More && len(got.Jobs) < req.Max {
+		return fmt.Errorf("reclaim: %d jobs and no More, although others are left", len(got.Jobs))
+	}
+	return answer("reclaim", err, nil)
+}
+
+func (q *modelQueue) list(state broker.State) []*modelJob {
+	var jobs []*modelJob
+	for _, j := range q.jobs {
+		if j.State == state {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}

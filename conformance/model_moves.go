@@ -1,0 +1,179 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// The rest of a sequence's moves.
+
+func (s *sequence) passTime() {
+	d := s.duration()
+	if s.chance(10) {
+		d = time.Duration(s.r.IntN(7200)) * time.Second
+	}
+	s.m.pass(d)
+	s.now = s.m.now
+}
+
+func (s *sequence) renew() { s.renewOf(s.client(), s.chance(20)) }
+
+// renewOf renews a worker. One that some queue has ended retires in all of
+// them, as a server's would.
+func (s *sequence) renewOf(w *modelClient, register bool) {
+	s.tb.Helper()
+	req := broker.RenewRequest{Now: s.m.now, Worker: w.id, Queues: s.names, Lease: lease, Register: register}
+	got, err := s.b.Renew(s.ctx, req)
+	s.ok("Renew", err)
+	s.agree(s.m.renew(req, got))
+	if got.Lost {
+		s.retireOf(w)
+	}
+}
+
+func (s *sequence) retire() { s.retireOf(s.client()) }
+
+func (s *sequence) retireOf(w *modelClient) {
+	req := broker.RetireRequest{Now: s.m.now, Worker: w.id, Queues: s.names}
+	got, err := s.b.Retire(s.ctx, req)
+	s.ok("Retire", err)
+	s.agree(s.m.retire(req, got))
+	s.workers = slices.DeleteFunc(s.workers, func(o *modelClient) bool { return o == w })
+}
+
+func (s *sequence) reclaim() {
+	w := s.client()
+	if s.chance(70) { // or it may have run out itself
+		if s.renewOf(w, false); !slices.Contains(s.workers, w) {
+			return
+		}
+	}
+	req := broker.ReclaimRequest{Now: s.m.now, Worker: w.id, Queues: []string{s.name()}, Max: 1 + s.r.IntN(4)}
+	got, err := s.b.Reclaim(s.ctx, req)
+	s.agree(s.m.reclaim(req, got, err))
+	w.known = append(w.known, got.Jobs...)
+}
+
+func (s *sequence) operate() {
+	kinds := []broker.OperationKind{broker.OpCancel, broker.OpCancel, broker.OpDelete, broker.OpRedrive, broker.OpRedrive, broker.OpReschedule, broker.OpReschedule, broker.OpSuppress, broker.OpUnsuppress}
+	op := broker.Operation{Now: s.m.now, Kind: kinds[s.r.IntN(len(kinds))]}
+	if op.Kind == broker.OpReschedule && s.chance(80) {
+		if op.Delay = s.duration(); s.chance(40) {
+			op.Delay, op.RunAt = 0, s.up(s.m.now.Add(s.duration()-20*time.Second))
+		}
+	}
+	for range 1 + s.r.IntN(3) {
+		ref := broker.Ref{Queue: s.name(), ID: fmt.Sprint("j", 1+s.r.IntN(s.ids)), Epoch: broker.AnyEpoch}
+		if j := s.pick(s.m.queue(ref.Queue), op.Kind); j != nil && s.chance(80) {
+			ref.ID = j.ID
+			if s.chance(50) {
+				ref.Epoch = j.Epoch - int64(s.r.IntN(4)/3) // sometimes one that has passed
+			}
+		}
+		if ref.Epoch >= broker.AnyEpoch {
+			op.Refs = append(op.Refs, ref)
+		}
+	}
+	if len(op.Refs) == 0 {
+		return
+	}
+	results, err := s.b.Operate(s.ctx, op)
+	s.ok("Operate", err)
+	s.same("number of results", len(results), len(op.Refs))
+	s.agree(s.m.operate(op, results))
+}
+
+// pick is a job that an operation is likely to be about.
+func (s *sequence) pick(q *modelQueue, kind broker.OperationKind) *modelJob {
+	states := []broker.State{broker.StateDead}
+	if kind == broker.OpCancel || kind == broker.OpDelete || kind == broker.OpReschedule {
+		states = broker.States()
+	}
+	var jobs []*modelJob
+	for _, state := range states {
+		jobs = append(jobs, q.list(state)...)
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	slices.SortFunc(jobs, func(a, b *modelJob) int { // so that a seed says all
+		if a.ID < b.ID {
+			return -1
+		}
+		return 1
+	})
+	return jobs[s.r.IntN(len(jobs))]
+}
+
+func (s *sequence) changePolicy() {
+	q := s.m.queue(s.name())
+	req := broker.PolicyRequest{Queue: q.name}
+	switch s.r.IntN(5) {
+	case 0, 1:
+		paused := !q.policy.Paused
+		req.Paused, q.policy.Paused = &paused, paused
+	case 2:
+		depth := []int64{0, 0, int64(s.r.IntN(30))}[s.r.IntN(3)]
+		req.MaxDepth, q.policy.MaxDepth = &depth, depth
+	case 3:
+		keep := []broker.Retention{{}, {Age: time.Minute}, {Age: time.Hour, Count: 3}}[s.r.IntN(3)]
+		req.RetainCompleted, q.policy.RetainCompleted = &keep, keep
+	case 4:
+		keep := []broker.Retention{{}, {}, {Age: 10 * time.Minute}, {Count: 4}}[s.r.IntN(4)]
+		req.RetainDead, q.policy.RetainDead = &keep, keep
+	}
+	got := s.policy(req)
+	s.same("policy of "+q.name, got, q.policy)
+}
+
+func (s *sequence) mark() {
+	if s.limits.NoMark {
+		return
+	}
+	req := broker.MarkRequest{Now: s.m.now, Action: broker.MarkAction(s.r.IntN(5)), Name: fmt.Sprintf("m%d-%d", s.r.IntN(2), s.run0),
+		Owner: fmt.Sprint("o", s.r.IntN(2)), TTL: s.duration() + s.tick, Value: []byte(fmt.Sprint(s.r.IntN(10)))}
+	if m := s.m.marks[req.Name]; m != nil {
+		req.Fence = m.Fence - int64(s.r.IntN(4)/3)
+	}
+	got, err := s.b.Mark(s.ctx, req)
+	s.ok("Mark", err)
+	s.agree(s.m.mark(req, got))
+}
+
+// pruneWhatLapsed prunes at once what may be gone, so that the model need not
+// know whether it is.
+func (s *sequence) pruneWhatLapsed() {
+	for _, name := range s.names {
+		q := s.m.queue(name)
+		if !s.m.lapsed(q) {
+			continue
+		}
+		for more := true; more; {
+			p, err := s.b.Prune(s.ctx, broker.PruneRequest{Now: s.m.now, Queues: []string{name}, Max: 50})
+			s.ok("Prune", err)
+			more = p.More
+		}
+		present := make(map[string]bool)
+		for _, state := range []broker.State{broker.StateCompleted, broker.StateCancelled, broker.StateDead} {
+			for _, j := range s.list(broker.Query{Queue: name, State: state, Suppressed: true, NoPayload: true}) {
+				present[j.ID] = true
+			}
+		}
+		s.agree(s.m.prune(q, func(id string) bool { return present[id] }))
+	}
+}
+
+// look compares the whole store.
+func (s *sequence) look() {
+	s.tb.Helper()
+	for _, name := range s.names {
+		listed := make(map[broker.State][]broker.Job)
+		for _, state := range broker.States() {
+			listed[state] = s.list(broker.Query{Queue: name, State: state, Suppressed: true, Limit: 1 + s.r.IntN(40)})
+		}
+		s.agree(s.m.compare(s.m.queue(name), listed, s.counted(name).Counts))
+	}
+}

@@ -1,0 +1,228 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance/faulty"
+)
+
+var faultRules = []Rule{
+	{"Fault/RepeatedEnqueueMakesOneJob", "§2", "An enqueue repeated after a lost reply makes no second job, and each receipt names the job itself as holder.", nil, func(c *check) {
+		f := c.faulty("Enqueue")
+		jobs := []broker.NewJob{c.job("a"), c.job("b")}
+		if !c.limits.NoUnique {
+			jobs = append(jobs, c.uniqueJob("c", "key", untilSettled, 0))
+		}
+		_, err := f.Enqueue(c.ctx, broker.EnqueueRequest{Now: c.now, Jobs: jobs})
+		c.is("the first call", err, faulty.ErrReplyLost)
+		for i, r := range c.enqueue(jobs...) {
+			c.is("repeated enqueue", r.Err, broker.ErrDuplicate)
+			c.same("holder", r.Holder, jobs[i].ID)
+		}
+		c.same("claimed", len(c.worker("w").claim(9)), len(jobs))
+	}},
+	{"Fault/RepeatedSettleChargesOnce", "§10", "A settle repeated after a lost reply gets the answer that was lost, and charges nothing again.", nil, func(c *check) {
+		c.add("a", "b")
+		w := c.worker("w")
+		held := w.take("a", "b")
+		f := c.faulty("Settle")
+		items := []broker.Settlement{{Job: &held[0], Outcome: broker.Retry(0, failure("x"))}, {Job: &held[1], Outcome: broker.Complete(nil)}}
+		_, err := f.Settle(c.ctx, broker.SettleRequest{Now: c.now, Worker: "w", Number: 1, Items: items})
+		c.is("the first call", err, faulty.ErrReplyLost)
+		w.number = 1
+		want := []broker.Verdict{{Queue: c.q, ID: "a", State: broker.StatePending}, {Queue: c.q, ID: "b", State: broker.StateCompleted}}
+		c.same("the repeated call", w.sendAs(1, items...), want)
+		again := w.one("a")
+		c.same("failures", again.Failures, 1)
+		c.same("repeated once more, after the job went on", w.sendAs(1, items...), want)
+		w.settle(broker.Complete(nil), again)
+	}},
+	{"Fault/RepeatedTurnSettlesOnce", "§10", "A claim repeated after a lost reply settles nothing again; what the lost one leased is still the worker's.", nil, func(c *check) {
+		c.add("a", "b", "c")
+		w := c.worker("w")
+		a := w.one("a")
+		f := c.faulty("Claim")
+		req := w.request(1)
+		req.Settle = settleOf("w", a)
+		req.Settle.Now = c.now
+		w.number = req.Settle.Number
+		_, err := f.Claim(c.ctx, req)
+		c.is("the first call", err, faulty.ErrReplyLost)
+		got, err := c.claimSome(req)
+		c.ok("the repeated call", err)
+		c.same("verdicts", got.Verdicts, []broker.Verdict{{Queue: c.q, ID: "a", State: broker.StateCompleted}})
+		held := c.list(broker.Query{Worker: "w"})
+		c.that(len(held) >= len(got.Jobs) && w.renew().Held[c.q] == len(held), "held after both\ngot  %d listed\nwant what both claims leased", len(held))
+		w.settle(broker.Complete(nil), refs(held)...)
+	}},
+	{"Fault/LostClaimIsFoundByItsWorker", "§7", "A worker whose claim's reply was lost sees it in its count, finds the jobs by its ID and releases them.", nil, func(c *check) {
+		c.add("a", "b")
+		w := c.worker("w")
+		c.same("held before", w.renew().Held[c.q], 0)
+		_, err := c.faulty("Claim").Claim(c.ctx, w.request(5))
+		c.is("Claim", err, faulty.ErrReplyLost)
+		n := w.renew().Held[c.q]
+		c.that(n > 0, "held after the lost claim\ngot  0\nwant the jobs it leased")
+		lost := c.list(broker.Query{Worker: "w"})
+		c.same("found", len(lost), n)
+		w.settle(broker.Release(), refs(lost)...)
+		c.same("claimed", len(c.worker("v").claim(5)), 2)
+	}},
+	{"Fault/LostClaimOfADeadWorkerIsReclaimed", "§8", "Jobs of a claim whose reply was lost are reclaimed when its worker dies too.", nil, func(c *check) {
+		c.add("a", "b", "c")
+		w := c.workerOn(c.open(), "w")
+		r := c.worker("r")
+		_, err := c.faulty("Claim").Claim(c.ctx, w.request(5))
+		c.is("Claim", err, faulty.ErrReplyLost)
+		n := len(c.list(broker.Query{Worker: "w"}))
+		c.runOut(r)
+		taken := r.reclaim(5)
+		c.same("reclaimed", len(taken), n)
+		r.settle(broker.Crash(0, failure("x")), refs(taken)...)
+		c.same("claimed", len(r.claim(5)), 3)
+	}},
+	{"Fault/LostReclaimHeals", "§8", "Jobs of a reclaim whose reply was lost are the caller's, which finds them, and are reclaimed when it dies.", nil, func(c *check) {
+		c.add("a", "b")
+		w, r, s := c.worker("w"), c.worker("r"), c.worker("s")
+		w.take("a", "b")
+		c.runOut(r, s)
+		_, err := c.faulty("Reclaim").Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: "r", Queues: []string{c.q}, Max: 5})
+		c.is("Reclaim", err, faulty.ErrReplyLost)
+		c.same("the caller's", r.renew().Held[c.q]+len(r.reclaim(5)), 2)
+		r.settle(broker.Release(), c.must("a", broker.StateActive))
+		c.runOut(s)
+		c.same("reclaimed from the caller", idsOf(s.reclaim(5)), []string{"b"})
+	}},
+	{"Fault/RepeatedRegistrationIsHarmless", "§6", "A registration repeated after a lost reply finds the worker alive.", nil, func(c *check) {
+		req := broker.RenewRequest{Now: c.now, Worker: "w", Queues: []string{c.q}, Lease: lease, Register: true}
+		_, err := c.faulty("Renew").Renew(c.ctx, req)
+		c.is("Renew", err, faulty.ErrReplyLost)
+		c.add("a")
+		c.worker("w").take("a")
+	}},
+	{"Fault/RepeatedRetireIsHarmless", "§12", "A retire repeated after a lost reply changes nothing, also after the jobs went on.", nil, func(c *check) {
+		c.add("a")
+		w, v := c.worker("w"), c.worker("v")
+		w.take("a")
+		_, err := c.faulty("Retire").Retire(c.ctx, broker.RetireRequest{Now: c.now, Worker: "w", Queues: []string{c.q}})
+		c.is("Retire", err, faulty.ErrReplyLost)
+		a := v.one("a")
+		c.same("released the second time", len(w.retire().Released), 0)
+		v.settle(broker.Complete(nil), a)
+	}},
+	{"Fault/RepeatedOperationsAreHarmless", "§23", "An operation repeated after a lost reply is refused or harmless, and applied once.", nil, func(c *check) {
+		c.everyState()
+		for kind, want := range map[broker.OperationKind]error{broker.OpRedrive: broker.ErrWrongState, broker.OpDelete: broker.ErrNotFound} {
+			id := map[broker.OperationKind]string{broker.OpRedrive: "dead", broker.OpDelete: "completed"}[kind]
+			_, err := c.faulty("Operate").Operate(c.ctx, broker.Operation{Now: c.now, Kind: kind, Refs: []broker.Ref{{Queue: c.q, ID: id, Epoch: broker.AnyEpoch}}})
+			c.is("Operate", err, faulty.ErrReplyLost)
+			c.is("repeated "+kind.String(), c.operate(broker.Operation{Kind: kind}, id)[0].Err, want)
+		}
+		c.same("epoch of the redriven job", c.must("dead", broker.StatePending).Epoch, int64(2))
+	}},
+	{"Fault/RepeatedTakeKeepsItsFence", "§24", "A mark taken again after a lost reply has the fence of the first time.", marks, func(c *check) {
+		req := broker.MarkRequest{Now: c.now, Action: broker.MarkTake, Name: "m", Owner: "a", TTL: time.Minute}
+		_, err := c.faulty("Mark").Mark(c.ctx, req)
+		c.is("Mark", err, faulty.ErrReplyLost)
+		first := c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"})
+		c.that(first.Held && first.Owner == "a", "the mark\ngot  %+v\nwant it held by a", first)
+		c.same("taken again", c.mark(req), first)
+	}},
+	{"Fault/DeadProcessStrandsNothing", "§26", "What a process held that died without a word is found by the others, in every queue, and goes on.", nil, func(c *check) {
+		dead := c.workerOn(c.open(), "dead", c.q, "other")
+		r := c.worker("r", c.q, "other")
+		other := c.job("b")
+		other.Queue = "other"
+		c.accept(c.job("a"), other, c.job("c"))
+		if !c.limits.NoUnique {
+			c.accept(c.uniqueJob("u", "key", untilSettled, 0))
+		}
+		n := len(dead.claim(9))
+		c.runOut(r)
+		taken := r.reclaim(9)
+		c.same("reclaimed", len(taken), n)
+		r.settle(broker.Complete(nil), refs(taken)...)
+		if !c.limits.NoUnique {
+			c.accept(c.uniqueJob("v", "key", untilSettled, 0))
+		}
+	}},
+	{"Fault/ClosedBrokerSaysSo", "§26", "After Close every method answers ErrClosed, closing again does nothing, and other handles go on.", nil, func(c *check) {
+		c.add("a")
+		b := c.open()
+		c.ok("Close", b.Close())
+		c.ok("Close again", b.Close())
+		for method, err := range c.everyMethod(c.ctx, b) {
+			c.is(method+" of a closed broker", err, broker.ErrClosed)
+		}
+		c.worker("w").take("a")
+	}},
+	{"Fault/EndedContextEndsTheCall", "§26", "A call whose context has ended returns its error, and may be repeated.", nil, func(c *check) {
+		c.add("a")
+		ctx, cancel := context.WithCancel(c.ctx)
+		cancel()
+		for method, err := range c.everyMethod(ctx, c.b) {
+			c.is(method+" with an ended context", err, context.Canceled)
+		}
+		w := c.worker("v")
+		w.take("a")
+		w.retire()
+		c.audited = false // the calls above may have taken effect, or may yet
+	}},
+}
+
+// faulty is another handle on the store, on which the replies of a method are lost.
+func (c *check) faulty(method string) *faulty.Broker {
+	c.tb.Helper()
+	return faulty.Wrap(c.open(), faulty.Plan{{Method: method, Fault: faulty.ReplyLost}})
+}
+
+// everyMethod calls each method with a request that is valid, and returns the
+// error of each. Job a of the rule's queue is not touched.
+func (c *check) everyMethod(ctx context.Context, b broker.Broker) map[string]error {
+	errs := make(map[string]error)
+	queues := []string{c.q}
+	receipts, err := b.Enqueue(ctx, broker.EnqueueRequest{Now: c.now, Jobs: []broker.NewJob{c.job("never")}})
+	if err == nil && len(receipts) == 1 {
+		err = receipts[0].Err
+	}
+	errs["Enqueue"] = err
+	w := &worker{c: c, b: b, id: "never", queues: queues}
+	_, errs["Claim"] = b.Claim(ctx, w.request(0))
+	_, errs["Renew"] = b.Renew(ctx, broker.RenewRequest{Now: c.now, Worker: "never", Queues: queues, Lease: lease})
+	_, errs["Retire"] = b.Retire(ctx, broker.RetireRequest{Now: c.now, Worker: "never", Queues: queues})
+	settle := settleOf("never", &broker.Job{Queue: c.q, ID: "never"})
+	settle.Now = c.now
+	_, errs["Settle"] = b.Settle(ctx, settle)
+	_, errs["Reclaim"] = b.Reclaim(ctx, broker.ReclaimRequest{Now: c.now, Worker: "never", Queues: queues, Max: 1})
+	_, errs["Prune"] = b.Prune(ctx, broker.PruneRequest{Now: c.now, Queues: queues, Max: 1})
+	_, errs["Find"] = b.Find(ctx, broker.Query{Now: c.now, Queue: c.q, IDs: []string{"never"}})
+	_, errs["Queues"] = b.Queues(ctx, broker.QueuesRequest{Now: c.now})
+	_, errs["Operate"] = b.Operate(ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: []broker.Ref{{Queue: c.q, ID: "never", Epoch: broker.AnyEpoch}}})
+	_, errs["Policy"] = b.Policy(ctx, broker.PolicyRequest{Queue: c.q})
+	errs["Ping"] = b.Ping(ctx)
+	if !c.limits.NoMark {
+		_, errs["Mark"] = b.Mark(ctx, broker.MarkRequest{Now: c.now, Name: "m"})
+	}
+	if !c.limits.NoWatch {
+		_, errs["Watch"] = b.Watch(ctx, broker.WatchRequest{Queues: queues})
+	}
+	return errs
+}
+
+// eventually repeats f until it returns nil, while that may be hoped for.
+func (c *check) eventually(what string, f func() error) {
+	c.tb.Helper()
+	err := f()
+	for end := time.Now().Add(patience); err != nil && time.Now().Before(end); err = f() {
+		select {
+		case <-time.After(5 * time.Millisecond): // a store that is away is not asked in a tight loop
+		case <-c.ctx.Done():
+		}
+	}
+	c.ok(what, err)
+}
+
+var errNotYet = errors.New("not yet")

@@ -1,0 +1,115 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Rules of these groups need Store.PlantLayout and Store.PlantBody.
+var layoutRules = []Rule{
+	{"Layout/NewerIsRefused", "§5", "Every call that concerns a queue of a newer layout answers ErrNewerForm.", nil, func(c *check) {
+		c.audited = false // nothing can be listed
+		c.add("a", "b")
+		w := c.worker("w")
+		w.take("a")
+		c.store.PlantLayout(c.tb, c.q)
+		errs := c.everyMethod(c.ctx, c.b)
+		_, errs["Renew"] = c.b.Renew(c.ctx, broker.RenewRequest{Now: c.now, Worker: "v", Queues: []string{c.q}, Lease: lease, Register: true})
+		_, errs["Claim"] = c.b.Claim(c.ctx, w.request(1))
+		operated, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: []broker.Ref{{Queue: c.q, ID: "b", Epoch: broker.AnyEpoch}}})
+		if err == nil {
+			err = operated[0].Err
+		}
+		errs["Operate"] = err
+		settle := settleOf("w", &broker.Job{Queue: c.q, ID: "a", Worker: "w"})
+		settle.Now = c.now
+		verdicts, err := c.b.Settle(c.ctx, settle)
+		if err == nil {
+			err = verdicts[0].Err
+		}
+		errs["Settle"] = err
+		for _, method := range []string{"Enqueue", "Claim", "Renew", "Retire", "Settle", "Reclaim", "Prune", "Find", "Operate", "Policy"} {
+			c.is(method+" of a queue of a newer layout", errs[method], broker.ErrNewerForm)
+		}
+	}},
+	{"Layout/OtherQueuesGoOn", "§5", "A queue of a newer layout withholds nothing of another.", nil, func(c *check) {
+		c.audited = false // nothing of one queue can be listed
+		other := c.job("b")
+		other.Queue = "other"
+		c.accept(c.job("a"), other)
+		w := c.worker("w", c.q, "other")
+		c.store.PlantLayout(c.tb, c.q)
+		again := c.job("c")
+		again.Queue = "other"
+		r := c.enqueue(c.job("d"), again)
+		c.is("Enqueue into the newer queue", r[0].Err, broker.ErrNewerForm)
+		c.ok("Enqueue into the other", r[1].Err)
+		got, err := c.claimSome(w.request(5))
+		c.is("Claim over both", err, broker.ErrNewerForm)
+		c.that(len(got.Jobs) > 0 && got.Jobs[0].Queue == "other", "jobs claimed\ngot  %s\nwant those of the other queue", jobList(got.Jobs))
+	}},
+	{"Broken/HarmsNoOther", "§4", "A job whose body cannot be read is claimed and found like any other, with Broken set, and the batch around it is whole.", nil, func(c *check) {
+		w := c.brokenJobs()
+		got := w.claim(4)
+		c.same("claimed", idsOf(got), []string{"a", "newer", "malformed", "b"})
+		for i, want := range []error{nil, broker.ErrNewerForm, broker.ErrMalformed, nil} {
+			c.that(errors.Is(got[i].Broken, want), "Broken of the claimed %s\ngot  %v\nwant %v", got[i].ID, got[i].Broken, want)
+			found := c.must(got[i].ID, broker.StateActive)
+			c.that(errors.Is(found.Broken, want), "Broken of the found %s\ngot  %v\nwant %v", got[i].ID, found.Broken, want)
+		}
+		c.same("listed", len(c.list(broker.Query{State: broker.StateActive})), 4)
+		c.same("payload of the job behind", string(got[3].Payload), "payload of b")
+	}},
+	{"Broken/CanBeSettled", "§4", "A job whose body cannot be read is settled, redriven, reclaimed and deleted like any other.", nil, func(c *check) {
+		w := c.brokenJobs()
+		got := w.take("a", "newer", "malformed", "b")
+		w.settle(broker.Die(broker.ReasonUndecodable, failure("cannot be read")), &got[1], &got[2])
+		w.settle(broker.Complete(nil), &got[0], &got[3])
+		for _, id := range []string{"newer", "malformed"} {
+			c.same("reason", c.must(id, broker.StateDead).Reason, broker.ReasonUndecodable)
+		}
+		c.decide(broker.OpRedrive, "newer", "malformed")
+		w.take("newer", "malformed")
+		r := c.worker("r")
+		c.runOut(r)
+		taken := r.reclaim(5)
+		c.same("reclaimed", len(taken), 2)
+		r.settle(broker.Snooze(0, failure("")), refs(taken)...)
+		c.decide(broker.OpDelete, "newer", "malformed")
+		r.nothing()
+	}},
+	{"Broken/FreesItsKey", "§4", "A job whose body is of a newer version frees its unique key at its end: the index of every version can be read.", unique, func(c *check) {
+		j := c.uniqueJob("a", "key", untilSettled, 0)
+		c.accept(j)
+		c.plantNewer(j)
+		w := c.worker("w")
+		held := w.one("a")
+		c.refuse(c.uniqueJob("b", "key", untilSettled, 0), broker.ErrDuplicate)
+		w.settle(broker.Die(broker.ReasonUndecodable, failure("x")), held)
+		c.accept(c.uniqueJob("b", "key", untilSettled, 0))
+		r := c.operate(broker.Operation{Kind: broker.OpRedrive}, "a")[0]
+		c.is("redrive", r.Err, broker.ErrDuplicate)
+		c.same("holder", r.Holder, "b")
+	}},
+}
+
+// brokenJobs enqueues a, newer, malformed, b, and breaks the two.
+func (c *check) brokenJobs() *worker {
+	c.tb.Helper()
+	c.add("a", "newer", "malformed", "b")
+	c.plantNewer(c.job("newer"))
+	c.store.PlantBody(c.tb, c.q, "malformed", []byte("\x01\xff\xff"))
+	return c.worker("w")
+}
+
+// plantNewer makes a stored body look as if a newer release had written it.
+func (c *check) plantNewer(j broker.NewJob) {
+	body := broker.AppendBody(nil, &j.Body)
+	if _, err := broker.ParseBody(body); err != nil {
+		panic(fmt.Sprint("the body to be planted: ", err))
+	}
+	body[0] = 250 // the version byte stands in front
+	c.store.PlantBody(c.tb, j.Queue, j.ID, body)
+}

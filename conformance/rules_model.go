@@ -1,0 +1,287 @@
+package conformance
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// The rules of this group make random calls and compare each answer, and every
+// few calls the whole store, with the model.
+var modelRules = []Rule{
+	{"Model/OneQueue", "§26", "Whatever is asked of a queue, in whatever order, every answer is what the contract says.", nil, func(c *check) {
+		c.sequences(1, 300)
+	}},
+	{"Model/SeveralQueues", "§26", "Whatever is asked of several queues at once, every answer is what the contract says.", nil, func(c *check) {
+		c.sequences(3, 300)
+	}},
+}
+
+// stressing is how long random and concurrent rules go on, beyond once.
+var stressing = func() time.Duration {
+	d, _ := time.ParseDuration(os.Getenv("JOBS_STRESS")) // unset or not a duration: once
+	return d
+}()
+
+// seed is JOBS_SEED, or new; every rule makes its own of it.
+func (c *check) seed() uint64 {
+	seed, err := strconv.ParseUint(os.Getenv("JOBS_SEED"), 10, 64)
+	if err != nil {
+		seed = uint64(time.Now().UnixNano()) % 1e9
+	}
+	c.seeded(seed)
+	return seed
+}
+
+// seeded logs a seed before it is used, and makes a failure show it.
+func (c *check) seeded(seed uint64) {
+	c.tb.Logf("JOBS_SEED=%d", seed)
+	c.calls.seed = seed
+}
+
+// sequences runs a random sequence, and others while stressing.
+func (c *check) sequences(queues, steps int) {
+	c.tb.Helper()
+	for seed, end := c.seed(), time.Now().Add(stressing); ; seed++ {
+		c.seeded(seed)
+		newSequence(c, seed, queues).run(steps)
+		if !time.Now().Before(end) {
+			return
+		}
+	}
+}
+
+// sequence makes random calls on a store and the same on the model.
+type sequence struct {
+	*check
+	m       *model
+	r       *rand.Rand
+	names   []string
+	ids     int
+	run0    uint64
+	workers []*modelClient
+	all     []broker.Broker // the handles
+}
+
+// modelClient is a worker with what it knows: leases it has, or had.
+type modelClient struct {
+	id     string
+	known  []broker.Job
+	number int64
+	last   broker.SettleRequest
+}
+
+func newSequence(c *check, seed uint64, queues int) *sequence {
+	h := fnv.New64a()
+	fmt.Fprint(h, c.rule.ID, seed)
+	s := &sequence{check: c, run0: seed, r: rand.New(rand.NewPCG(h.Sum64(), 0)),
+		m: &model{now: c.now, queues: map[string]*modelQueue{}, marks: map[string]*broker.Marked{}}, all: []broker.Broker{c.b, c.open(), c.open()}}
+	for i := range queues {
+		s.names = append(s.names, fmt.Sprintf("q%d-%d", i, seed))
+	}
+	return s
+}
+
+func (s *sequence) run(steps int) {
+	s.tb.Helper()
+	for _, name := range s.names { // a queue exists before anything is asked of it
+		s.enqueueJobs(s.newJob(name))
+	}
+	moves := []struct {
+		weight int
+		move   func()
+	}{
+		{18, s.enqueueSome}, {22, s.claim}, {18, s.settle}, {4, s.repeatSettle}, {8, s.operate}, {8, s.passTime}, {4, s.renew},
+		{5, s.reclaim}, {2, s.retire}, {3, s.changePolicy}, {3, s.mark}, {2, s.look},
+	}
+	total := 0
+	for _, mv := range moves {
+		total += mv.weight
+	}
+	for range steps {
+		s.b = s.all[s.r.IntN(len(s.all))]
+		at := s.r.IntN(total)
+		for _, mv := range moves {
+			if at -= mv.weight; at < 0 {
+				mv.move()
+				break
+			}
+		}
+		s.pruneWhatLapsed()
+	}
+	s.look()
+}
+
+// agree ends the rule when the store and the model do not.
+func (s *sequence) agree(err error) {
+	s.tb.Helper()
+	if err != nil {
+		s.failf("the store and the model disagree: %v", err)
+	}
+}
+
+func (s *sequence) chance(percent int) bool { return s.r.IntN(100) < percent }
+
+func (s *sequence) name() string { return s.names[s.r.IntN(len(s.names))] }
+
+func (s *sequence) client() *modelClient {
+	for len(s.workers) < 4 {
+		w := &modelClient{id: fmt.Sprintf("w%d-%d", s.ids, s.run0)}
+		s.ids++
+		s.workers = append(s.workers, w)
+		s.renewOf(w, true)
+	}
+	return s.workers[s.r.IntN(len(s.workers))]
+}
+
+// newJob is a random job, sometimes with an ID that exists or existed.
+func (s *sequence) newJob(queue string) broker.NewJob {
+	s.ids++
+	j := s.job(fmt.Sprint("j", s.ids))
+	if s.chance(10) {
+		j.ID = fmt.Sprint("j", 1+s.r.IntN(s.ids))
+	}
+	j.Queue = queue
+	b := &j.Body
+	b.GivenID = s.chance(30)
+	if s.chance(30) && !s.limits.NoPriority {
+		b.Priority = broker.Priority(1 + s.r.IntN(broker.Priorities))
+	}
+	if s.chance(35) && !s.limits.NoUnique {
+		b.Unique = broker.Unique{Key: fmt.Sprint("key", s.r.IntN(5)), Mode: broker.UniqueMode(s.r.IntN(3))}
+		if b.Unique.Mode == window || s.chance(50) {
+			b.Unique.TTL = time.Duration(1+s.r.IntN(90)) * time.Second
+		}
+	}
+	if s.chance(20) {
+		b.Retention = time.Duration(1+s.r.IntN(120)) * time.Second
+	}
+	if s.chance(20) {
+		b.Key = fmt.Sprint("tenant", s.r.IntN(3))
+	}
+	switch {
+	case s.chance(20):
+		j.Delay = s.duration()
+	case s.chance(10):
+		j.RunAt = s.m.now.Add(s.duration() - 20*time.Second)
+	}
+	return j
+}
+
+// duration is from zero to a minute, often so short that order is at stake.
+func (s *sequence) duration() time.Duration {
+	switch s.r.IntN(4) {
+	case 0:
+		return time.Duration(s.r.IntN(5)) * s.tick
+	case 1:
+		return time.Duration(s.r.IntN(10)) * time.Second
+	}
+	return time.Duration(s.r.IntN(60_000)) * time.Millisecond
+}
+
+func (s *sequence) enqueueSome() {
+	var jobs []broker.NewJob
+	for range 1 + s.r.IntN(5) {
+		j := s.newJob(s.name())
+		j.Delay, j.RunAt = max(j.Delay, 0), s.up(j.RunAt)
+		jobs = append(jobs, j)
+	}
+	s.enqueueJobs(jobs...)
+}
+
+func (s *sequence) enqueueJobs(jobs ...broker.NewJob) {
+	s.agree(s.m.enqueue(jobs, s.enqueue(jobs...)))
+}
+
+func (s *sequence) claim() {
+	w := s.client()
+	req := broker.ClaimRequest{Now: s.m.now, Worker: w.id, Max: 1 + s.r.IntN(6)}
+	for _, i := range s.r.Perm(len(s.names)) {
+		req.Queues = append(req.Queues, broker.Share{Queue: s.names[i], Max: 1 + s.r.IntN(4)})
+	}
+	if s.chance(30) {
+		req.Settle = s.outcomes(w)
+	}
+	got, err := s.b.Claim(s.ctx, req)
+	s.agree(s.m.claim(req, got, err))
+	w.known = append(w.known, got.Jobs...)
+}
+
+// outcomes is a settle of some of what a worker knows, which it may not hold
+// any more.
+func (s *sequence) outcomes(w *modelClient) broker.SettleRequest {
+	w.number++
+	req := broker.SettleRequest{Now: s.m.now, Worker: w.id, Number: w.number, History: s.r.IntN(3)}
+	for range min(1+s.r.IntN(4), len(w.known)) {
+		i := s.r.IntN(len(w.known))
+		req.Items = append(req.Items, broker.Settlement{Job: &w.known[i], Outcome: s.outcome()})
+		if s.chance(90) {
+			job := w.known[i]
+			req.Items[len(req.Items)-1].Job = &job
+			w.known = append(w.known[:i:i], w.known[i+1:]...)
+		}
+	}
+	w.last = req
+	return req
+}
+
+func (s *sequence) outcome() broker.Outcome {
+	f := broker.Failure{At: s.m.now, Message: fmt.Sprint("error ", s.r.IntN(100)), Attempt: s.r.IntN(3)}
+	delay := time.Duration(0)
+	if s.chance(60) {
+		delay = s.duration()
+	}
+	switch s.r.IntN(10) {
+	case 0:
+		return broker.Retry(delay, f)
+	case 1:
+		return broker.Crash(delay, f)
+	case 2:
+		return broker.Die(broker.DeadReason(1+s.r.IntN(6)), f)
+	case 3:
+		return broker.Snooze(delay, broker.Failure{})
+	case 4, 5:
+		return broker.Release()
+	case 6:
+		return broker.Cancel(f)
+	}
+	return broker.Complete([]byte(fmt.Sprint(s.r.IntN(100))))
+}
+
+func (s *sequence) settle() {
+	w := s.client()
+	if req := s.outcomes(w); len(req.Items) > 0 {
+		verdicts, err := s.b.Settle(s.ctx, req)
+		s.agree(s.m.settle(req, verdicts, err))
+	}
+}
+
+// repeatSettle sends a worker's last settle again, or one with an older number.
+func (s *sequence) repeatSettle() {
+	w := s.client()
+	req := w.last
+	req.Now = s.m.now
+	if s.chance(30) {
+		req.Number--
+	}
+	if len(req.Items) == 0 || req.Number < 1 {
+		return
+	}
+	for _, name := range s.names {
+		if s.m.queue(name).workers[w.id].ended {
+			return // its numbers ended with it
+		}
+	}
+	for _, item := range req.Items { // a queue that the last number did not name knows an earlier one
+		if s.m.queue(item.Job.Queue).workers[w.id].number != w.last.Number {
+			return
+		}
+	}
+	verdicts, err := s.b.Settle(s.ctx, req)
+	s.agree(s.m.settle(req, verdicts, err))
+}

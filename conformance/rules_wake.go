@@ -1,0 +1,256 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// The rules of this group use the store's own clock: they wait.
+var wakeRules = []Rule{
+	{"Wake/ByEnqueue", "§18", "A waiting claim gets a job soon after another handle enqueues it.", wait, func(c *check) {
+		c.wakes(func(w *worker, id string) func() {
+			return func() { c.add(id) }
+		})
+	}},
+	{"Wake/ByRelease", "§18", "A waiting claim gets a job soon after another worker gives it back.", wait, func(c *check) {
+		v := c.realWorker("v")
+		c.wakes(func(w *worker, id string) func() {
+			c.add(id)
+			held := v.one(id)
+			return func() { v.settle(broker.Release(), held) }
+		})
+	}},
+	{"Wake/ByRetryAtOnce", "§18", "A waiting claim gets a job soon after it is retried without delay.", wait, func(c *check) {
+		v := c.realWorker("v")
+		c.wakes(func(w *worker, id string) func() {
+			c.add(id)
+			held := v.one(id)
+			return func() { v.settle(broker.Retry(0, failure("x")), held) }
+		})
+	}},
+	{"Wake/ByRetire", "§18", "A waiting claim gets a job soon after the worker that held it retires.", wait, func(c *check) {
+		c.wakes(func(w *worker, id string) func() {
+			c.add(id)
+			v := c.realWorker("holder of " + id)
+			v.one(id)
+			return func() { v.retire() }
+		})
+	}},
+	{"Wake/ByResume", "§18", "A waiting claim gets a job of a paused queue soon after that resumes.", wait, func(c *check) {
+		c.wakes(func(w *worker, id string) func() {
+			c.pause(c.q, true)
+			c.add(id)
+			return func() { c.pause(c.q, false) }
+		})
+	}},
+	{"Wake/ByRedrive", "§18", "A waiting claim gets a dead job soon after it is redriven.", wait, func(c *check) {
+		v := c.realWorker("v")
+		c.wakes(func(w *worker, id string) func() {
+			c.add(id)
+			v.settle(broker.Die(broker.ReasonRetries, failure("x")), v.one(id))
+			return func() { c.decide(broker.OpRedrive, id) }
+		})
+	}},
+	{"Wake/ByReschedule", "§18", "A waiting claim gets a scheduled job soon after it is rescheduled to run at once.", wait, func(c *check) {
+		c.wakes(func(w *worker, id string) func() {
+			j := c.job(id)
+			j.Delay = time.Hour
+			c.accept(j)
+			return func() { c.decide(broker.OpReschedule, id) }
+		})
+	}},
+	{"Wake/InAnyOfItsQueues", "§18", "A claim that waits on several queues is woken by each of them.", wait, func(c *check) {
+		c.real()
+		w := c.workerOn(c.open(), "w", "first", c.q, "third")
+		for i, queue := range []string{"third", "first", c.q} {
+			j := c.job(fmt.Sprint("j", i))
+			j.Queue = queue
+			c.woken(w, j.ID, func() { c.accept(j) })
+		}
+	}},
+	{"Wake/WhenDue", "§18", "A caller that waits until NextDue gets the job that falls due then, by the store's clock and not before.", wait, func(c *check) {
+		c.real()
+		w := c.worker("w")
+		j := c.job("a")
+		j.Delay = 30 * time.Millisecond
+		c.accept(j)
+		due := c.find("a").RunAt
+		end := time.Now().Add(patience)
+		for {
+			got, err := c.b.Claim(c.ctx, w.request(1))
+			c.ok("Claim", err)
+			if len(got.Jobs) > 0 {
+				c.that(!got.Now.Before(due), "claimed\ngot  at %v\nwant not before it was due at %v", got.Now, due)
+				break
+			}
+			c.that(time.Now().Before(end), "claim of a job due at %v\ngot  nothing until %v\nwant the job", due, got.Now)
+			c.that(got.More || !got.NextDue.IsZero(), "NextDue\ngot  none\nwant %v", due)
+			<-time.After(max(got.NextDue.Sub(got.Now), time.Millisecond)) // the caller's own timer, as §18 says
+		}
+	}},
+	{"Wake/EndsByItself", "§18", "A claim that waits in vain ends when its wait is over, without an error, also in a paused queue.", wait, func(c *check) {
+		c.real()
+		c.add("a")
+		c.pause(c.q, true)
+		w := c.worker("w")
+		req := w.request(1)
+		req.Wait = 20 * time.Millisecond
+		got, err := c.b.Claim(c.ctx, req)
+		c.ok("Claim", err)
+		c.same("jobs", len(got.Jobs), 0)
+	}},
+	{"Wake/EndsWithItsContext", "§18", "A waiting claim ends when its context does, with its error, and holds nothing for a caller that went away.", wait, func(c *check) {
+		c.real()
+		for round := range 5 {
+			gone := c.workerOn(c.open(), fmt.Sprint("gone", round))
+			ctx, cancel := context.WithCancel(c.ctx)
+			done := make(chan error, 1)
+			go func() {
+				req := gone.request(1)
+				req.Wait = 6 * patience
+				_, err := gone.b.Claim(ctx, req)
+				done <- err
+			}()
+			<-time.After(time.Duration(round) * 2 * time.Millisecond) // so that some claims wait already
+			cancel()
+			c.is("Claim", c.receive("return of the claim", done), context.Canceled)
+			id := fmt.Sprint("j", round)
+			c.add(id)
+			w := c.worker(fmt.Sprint("w", round))
+			c.ok("claim by another", c.claimOne(w, id))
+			c.same("held for the caller that went away", gone.renew().Held[c.q], 0)
+		}
+	}},
+	{"Wake/EndsWithItsBroker", "§18", "Close ends claims that wait.", wait, func(c *check) {
+		c.real()
+		b := c.open()
+		w := c.workerOn(b, "w")
+		done := make(chan error, 1)
+		go func() {
+			req := w.request(1)
+			req.Wait = 6 * patience
+			_, err := b.Claim(c.ctx, req)
+			done <- err
+		}()
+		<-time.After(5 * time.Millisecond) // so that the claim waits already, most times
+		c.ok("Close", b.Close())
+		c.is("Claim", c.receive("return of the claim", done), broker.ErrClosed)
+	}},
+	{"Wake/ManyWaitersShare", "§18", "Many waiting claims get as many jobs, each one once.", wait, func(c *check) {
+		c.real()
+		const n = 8
+		var left atomic.Int64
+		left.Store(3 * n)
+		workers := make([]*worker, n)
+		handles := []broker.Broker{c.open(), c.open()}
+		for i := range workers {
+			workers[i] = c.workerOn(handles[i%2], fmt.Sprint("w", i))
+		}
+		c.together(n+1, func(i int) error {
+			if i == n {
+				for k := range 3 * n {
+					if _, err := c.b.Enqueue(c.ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{c.job(fmt.Sprint("j", k))}}); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			for end := time.Now().Add(patience); left.Load() > 0; {
+				req := workers[i].request(1)
+				req.Wait = 100 * time.Millisecond // so that those who get none see that none is left
+				got, err := workers[i].b.Claim(c.ctx, req)
+				if err != nil {
+					return err
+				}
+				left.Add(-int64(len(got.Jobs)))
+				if time.Now().After(end) {
+					return fmt.Errorf("%d of %d jobs were claimed by nobody in %v", left.Load(), 3*n, patience)
+				}
+			}
+			return nil
+		})
+		c.same("active", c.counted(c.q).Counts[broker.StateActive], int64(3*n))
+	}},
+}
+
+// realWorker is a worker by the store's own clock.
+func (c *check) realWorker(id string) *worker {
+	c.tb.Helper()
+	c.real()
+	return c.worker(id)
+}
+
+// wakes checks one cause of waking, several times: with a claim that is
+// probably on its way to the store, and with one that probably waits there.
+func (c *check) wakes(prepare func(w *worker, id string) (trigger func())) {
+	c.tb.Helper()
+	c.real()
+	w := c.workerOn(c.open(), "w")
+	for round := range 6 {
+		id := fmt.Sprint("j", round)
+		c.woken(w, id, prepare(w, id))
+	}
+}
+
+// woken starts a claim that waits, causes a job to be claimable, and requires
+// that the claim gets it.
+func (c *check) woken(w *worker, id string, trigger func()) {
+	c.tb.Helper()
+	done := make(chan error, 1)
+	go func() { done <- c.claimOne(w, id) }()
+	<-time.After(time.Duration(len(id)%3+int(id[len(id)-1]-'0')) * time.Millisecond)
+	trigger()
+	c.ok("waiting claim", c.receive("return of the waiting claim", done))
+}
+
+// claimOne claims until it gets a job, which must be this, and settles it. It
+// may run on any goroutine. A claim may return early with nothing.
+func (c *check) claimOne(w *worker, id string) error {
+	end := time.Now().Add(patience)
+	for {
+		req := w.request(1)
+		req.Wait = 3 * patience
+		got, err := w.b.Claim(c.ctx, req)
+		switch {
+		case broker.MayHaveApplied(err) || errors.Is(err, broker.ErrUnavailable):
+			if c.rule.Group() != "Bounce" {
+				return err
+			}
+			<-time.After(5 * time.Millisecond) // the store is away
+		case err != nil:
+			return err
+		}
+		if len(got.Jobs) > 0 {
+			if got.Jobs[0].ID != id {
+				return fmt.Errorf("claimed %s, want %s", got.Jobs[0].ID, id)
+			}
+			w.number++
+			verdicts, err := w.b.Settle(c.ctx, broker.SettleRequest{Worker: w.id, Number: w.number, Items: []broker.Settlement{{Job: &got.Jobs[0], Outcome: broker.Complete(nil)}}})
+			if err != nil {
+				return err
+			}
+			return verdicts[0].Err
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("claimed nothing in %v, want %s", patience, id)
+		}
+	}
+}
+
+func (c *check) receive(what string, from <-chan error) error {
+	c.tb.Helper()
+	timeout := time.NewTimer(patience)
+	defer timeout.Stop()
+	select {
+	case err := <-from:
+		return err
+	case <-timeout.C:
+		c.failf("%s\ngot  nothing in %v\nwant it", what, patience)
+		return nil
+	}
+}

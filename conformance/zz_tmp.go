@@ -1,7 +1,0 @@
-package conformance
-
-var layoutRules []Rule
-var faultRules []Rule
-var wakeRules []Rule
-var raceRules []Rule
-var modelRules []Rule

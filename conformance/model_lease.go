@@ -1,0 +1,172 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+func (m *model) claim(req broker.ClaimRequest, got broker.Claimed, err error) error {
+	if len(req.Settle.Items) > 0 {
+		if e := m.settle(req.Settle, got.Verdicts, got.SettleErr); e != nil {
+			return e
+		}
+	}
+	gone, at, left := false, 0, req.Max
+	for _, s := range req.Queues {
+		q := m.queue(s.Queue)
+		w := q.workers[req.Worker]
+		if w == nil || w.ended {
+			gone = true
+			continue
+		}
+		took := 0
+		for ; at < len(got.Jobs) && got.Jobs[at].Queue == s.Queue; at++ {
+			if e := m.give(q, req.Worker, &got.Jobs[at]); e != nil {
+				return e
+			}
+			took++
+		}
+		most := min(s.Max, left)
+		left -= took
+		if took > most {
+			return fmt.Errorf("claim: %d jobs of %s, want at most %d", took, s.Queue, most)
+		}
+		if q.policy.Paused || took == 0 && (most == 0 || got.More) {
+			continue // it may not have been looked at
+		}
+		more := false
+		for _, j := range q.jobs {
+			if j.ready(m.now) {
+				j.last = min(j.last, m.count+1) // this claim saw that it is due
+				more = true
+			}
+		}
+		if more && took < most && !got.More {
+			return fmt.Errorf("claim: %d jobs of %s and no More, although others are ready", took, s.Queue)
+		}
+	}
+	if at < len(got.Jobs) {
+		return fmt.Errorf("claim: job %s of %s, which is not that queue's turn", got.Jobs[at].ID, got.Jobs[at].Queue)
+	}
+	var want error
+	if gone {
+		want = broker.ErrWorkerGone
+	}
+	return answer("claim", err, want)
+}
+
+// give leases a job, if it is one that may go out next.
+func (m *model) give(q *modelQueue, worker string, got *broker.Job) error {
+	j := q.jobs[got.ID]
+	if j == nil || !j.ready(m.now) || q.policy.Paused {
+		return fmt.Errorf("claim of %s, which is not ready (paused %t)", got.ID, q.policy.Paused)
+	}
+	for _, o := range q.jobs {
+		if o != j && o.ready(m.now) && o.before(j) {
+			return fmt.Errorf("claim of %s, before which %s goes\n%s\n%s", j.ID, o.ID, j.place(), o.place())
+		}
+	}
+	j.State, j.RunAt, j.Worker = broker.StateActive, time.Time{}, worker
+	if j.Unique.Mode == untilStarted {
+		q.free(j)
+	}
+	return j.differs(got)
+}
+
+func (m *model) settle(req broker.SettleRequest, verdicts []broker.Verdict, err error) error {
+	if err != nil || len(verdicts) != len(req.Items) {
+		return fmt.Errorf("settle: %d verdicts and error %v, want %d", len(verdicts), err, len(req.Items))
+	}
+	first := make(map[*modelQueue]int64) // numbers before this request
+	nth := make(map[*modelQueue]int)
+	for i, item := range req.Items {
+		q := m.queue(item.Job.Queue)
+		w := q.workers[req.Worker]
+		if w == nil {
+			w = new(modelWorker)
+		}
+		if _, seen := first[q]; !seen {
+			if first[q] = w.number; req.Number > w.number {
+				w.number, w.verdicts = req.Number, nil
+			}
+		}
+		want := broker.Verdict{Queue: q.name, ID: item.Job.ID, Err: broker.ErrLeaseLost}
+		switch {
+		case req.Number == first[q]:
+			want = w.verdicts[nth[q]]
+			nth[q]++
+		case req.Number > first[q]:
+			if j := q.jobs[item.Job.ID]; j != nil && j.State == broker.StateActive && j.Worker == req.Worker && j.Epoch == item.Job.Epoch {
+				want.State, want.Err = m.apply(q, j, item.Outcome, req.History), nil
+			}
+			w.verdicts = append(w.verdicts, want)
+		}
+		v := verdicts[i]
+		if e := answer("settle of "+v.ID, v.Err, want.Err); e != nil {
+			return e
+		}
+		if v.ID != want.ID || v.Queue != want.Queue || v.Err == nil && v.State != want.State {
+			return fmt.Errorf("settle: verdict %+v, want %+v", v, want)
+		}
+	}
+	return nil
+}
+
+// apply ends a lease.
+func (m *model) apply(q *modelQueue, j *modelJob, o broker.Outcome, history int) broker.State {
+	if j.CancelRequested {
+		o = o.IfCancelRequested()
+	}
+	j.Head = o.Apply(j.Head, m.now, history)
+	j.Worker, j.CancelRequested = "", false
+	switch state := o.State(); state {
+	case broker.StatePending:
+		m.pending(j, o.Front())
+	case broker.StateRetry:
+		m.wait(j, state, m.now.Add(o.Delay()))
+	default:
+		m.end(q, j, state)
+	}
+	return o.State()
+}
+
+func (m *model) reclaim(req broker.ReclaimRequest, got broker.Claimed, err error) error {
+	q := m.queue(req.Queues[0])
+	if w := q.workers[req.Worker]; w == nil || w.ended || !m.now.Before(w.until) {
+		if len(got.Jobs) > 0 {
+			return fmt.Errorf("reclaim: jobs for %s, which is gone", req.Worker)
+		}
+		return answer("reclaim", err, broker.ErrWorkerGone)
+	}
+	for _, w := range q.workers {
+		w.ended = w.ended || !m.now.Before(w.until)
+	}
+	for i := range got.Jobs {
+		j := q.jobs[got.Jobs[i].ID]
+		if j == nil || j.State != broker.StateActive || !q.workers[j.Worker].ended {
+			return fmt.Errorf("reclaim of %s, whose worker did not run out", got.Jobs[i].ID)
+		}
+		j.Head, j.Worker = j.Head.Moved(), req.Worker
+		if e := j.differs(&got.Jobs[i]); e != nil {
+			return e
+		}
+	}
+	left := slices.ContainsFunc(q.list(broker.StateActive), func(j *modelJob) bool { return q.workers[j.Worker].ended })
+	if left && !got.More && len(got.Jobs) < req.Max {
+		return fmt.Errorf("reclaim: %d jobs and no More, although others are left", len(got.Jobs))
+	}
+	return answer("reclaim", err, nil)
+}
+
+func (q *modelQueue) list(state broker.State) []*modelJob {
+	var jobs []*modelJob
+	for _, j := range q.jobs {
+		if j.State == state {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}

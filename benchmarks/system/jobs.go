@@ -17,6 +17,9 @@ type jobsSystem struct {
 }
 
 func openJobs(ctx context.Context, s Setup) (System, error) {
+	if err := backends.Migrate(ctx, s.URL); err != nil {
+		return nil, err
+	}
 	b, err := backends.Open(ctx, s.URL)
 	if err != nil {
 		return nil, err
@@ -24,7 +27,8 @@ func openJobs(ctx context.Context, s Setup) (System, error) {
 	return &jobsSystem{setup: s, broker: b, client: jobs.NewClient(b, jobs.ClientConfig{})}, nil
 }
 
-func (s *jobsSystem) Prepare(ctx context.Context) error { return backends.Migrate(ctx, s.setup.URL) }
+// Prepare has nothing left to do: a store is only opened once it is prepared.
+func (s *jobsSystem) Prepare(context.Context) error { return nil }
 
 func jobsTask(j *Job) *jobs.Task {
 	var options []jobs.Option

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,6 +74,9 @@ func (b *Broker) inspect(ctx context.Context) error {
 		}
 		return loadScripts(ctx, node)
 	})
+	if err != nil && strings.Contains(err.Error(), "cluster support disabled") {
+		return &broker.Error{Field: "client", Err: broker.ErrUnsupported, Hint: "the server is no node of a Cluster; use redis.NewClient"}
+	}
 	if err != nil && broker.MayHaveApplied(err) {
 		return notSent(err) // looking changes nothing
 	}

@@ -71,20 +71,18 @@ func (b *Broker) run(ctx context.Context, late func(), steps ...*step) error {
 	if err := b.enter(ctx); err != nil {
 		return err
 	}
-	if ctx.Done() == nil {
-		defer b.leave()
-		b.rounds(ctx, steps)
-		return nil
+	inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience(ctx, late != nil))
+	stop := func() bool { return true }
+	if late == nil {
+		stop = context.AfterFunc(ctx, cancel) // what is not sent yet is not sent any more
 	}
 	var mu sync.Mutex
 	done, abandoned := make(chan struct{}), false
 	go func() {
 		defer b.leave()
-		inner := ctx
-		if late != nil {
-			inner = context.WithoutCancel(ctx)
-		}
+		defer cancel()
 		b.rounds(inner, steps)
+		stop()
 		mu.Lock()
 		defer mu.Unlock()
 		if abandoned && late != nil {
@@ -94,24 +92,38 @@ func (b *Broker) run(ctx context.Context, late func(), steps ...*step) error {
 	}()
 	select {
 	case <-done:
-		return nil
 	case <-ctx.Done():
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	select {
 	case <-done:
-		return nil
 	default:
 		abandoned = true
 		return ctx.Err()
 	}
+	if err := ctx.Err(); err != nil {
+		for _, s := range steps {
+			if errors.Is(s.err, context.Canceled) || errors.Is(s.err, context.DeadlineExceeded) {
+				s.err = err
+			}
+		}
+	}
+	return nil
+}
+
+// patience is how long an answer is waited for: a little longer than the
+// caller does, so that it is always the caller's context that says why the call
+// ended; or for as long as a call may take, when somebody minds a late answer.
+func patience(ctx context.Context, late bool) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok && !late {
+		return min(time.Until(deadline)+time.Second, callTimeout)
+	}
+	return callTimeout
 }
 
 // rounds is run without the caller's context.
 func (b *Broker) rounds(ctx context.Context, steps []*step) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
 	pending := steps
 	for round := range maxRounds {
 		if err := b.register(ctx, pending); err != nil {
@@ -256,6 +268,7 @@ func (b *Broker) exec(ctx context.Context, calls []*call) {
 		}
 		wait.Wait()
 		var again []*call
+		moved := false
 		for node, group := range nodes {
 			lacking := false
 			for _, c := range group {
@@ -266,8 +279,10 @@ func (b *Broker) exec(ctx context.Context, calls []*call) {
 					lacking = true
 					again = append(again, c)
 				case redis.HasErrorPrefix(err, "MOVED"):
-					b.store.moved(ctx)
+					moved = true
 					again = append(again, c)
+				case err != nil && !answered(err):
+					b.store.doubt(ctx)
 				}
 			}
 			if lacking {
@@ -278,6 +293,9 @@ func (b *Broker) exec(ctx context.Context, calls []*call) {
 		}
 		if calls = again; len(calls) == 0 || round+1 == maxRounds {
 			return
+		}
+		if moved {
+			b.store.moved(ctx)
 		}
 	}
 }

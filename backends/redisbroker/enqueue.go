@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -71,6 +72,7 @@ type enqueueBatch struct {
 	queue string
 	items []int // places in the request
 	texts *arena
+	named bool // a job has options
 }
 
 func newEnqueueBatch(queue string, jobs int) *enqueueBatch {
@@ -81,37 +83,37 @@ func (e *enqueueBatch) full() bool {
 	return len(e.items) >= callJobs || len(e.texts.buf) >= callBytes
 }
 
-// add writes a job's ID, options and body: enqueue.lua says in which form.
+// add writes a job's ID, body and options: enqueue.lua says in which form.
 func (e *enqueueBatch) add(i int, j *broker.NewJob) {
 	e.items = append(e.items, i)
 	t := e.texts
 	t.add(j.ID)
+	t.buf = broker.AppendBody(t.buf, &j.Body)
+	t.cut()
 	u := &j.Body.Unique
 	if j.Delay == 0 && j.RunAt.IsZero() && j.Body.Priority == broker.PriorityNormal && u.Key == "" && j.Body.Key == "" {
 		t.add("")
-	} else {
-		t.buf = append(t.buf, '0'+byte(j.Body.Priority))
-		switch {
-		case j.Delay > 0:
-			t.buf = strconv.AppendInt(append(t.buf, 'd'), broker.DurationMicros(j.Delay), 10)
-		case !j.RunAt.IsZero():
-			t.buf = strconv.AppendInt(append(t.buf, 'a'), broker.Micros(j.RunAt), 10)
-		default:
-			t.buf = append(t.buf, 'n')
-		}
-		t.buf = append(t.buf, '\n', '0'+byte(u.Mode))
-		t.buf = strconv.AppendInt(t.buf, broker.DurationMicros(u.TTL), 10)
-		t.buf = append(append(t.buf, '\n'), u.Key...)
-		t.buf = append(append(t.buf, '\n'), j.Body.Key...)
-		t.cut()
+		return
 	}
-	t.buf = broker.AppendBody(t.buf, &j.Body)
+	e.named = true
+	t.buf = append(t.buf, '0'+byte(j.Body.Priority))
+	t.buf = append(t.buf, when(j.Delay, j.RunAt)...)
+	t.buf = append(t.buf, '\n', '0'+byte(u.Mode))
+	t.buf = strconv.AppendInt(t.buf, broker.DurationMicros(u.TTL), 10)
+	t.buf = append(append(t.buf, '\n'), u.Key...)
+	t.buf = append(append(t.buf, '\n'), j.Body.Key...)
 	t.cut()
 }
 
 func (e *enqueueBatch) step(now string) *step {
-	return &step{script: enqueueScript, queues: []string{e.queue}, create: true, now: now,
-		args: e.texts.appendTo(make([]any, 0, 3*len(e.items)))}
+	args := make([]any, 1, 1+3*len(e.items))
+	args[0] = 3
+	args = e.texts.appendTo(args)
+	if !e.named {
+		args[0] = 2
+		args = slices.DeleteFunc(args, func(a any) bool { s, ok := a.(*string); return ok && *s == "" })
+	}
+	return &step{script: enqueueScript, queues: []string{e.queue}, create: true, now: now, args: args}
 }
 
 func (e *enqueueBatch) fail(receipts []broker.Receipt, err error) {

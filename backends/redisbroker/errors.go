@@ -62,3 +62,9 @@ func refused(err error) bool {
 	}
 	return false
 }
+
+// answered reports whether an error is what a server answered.
+func answered(err error) bool {
+	var reply redis.Error
+	return errors.As(err, &reply)
+}

@@ -16,7 +16,7 @@ import (
 func (b *Broker) inspectServer(ctx context.Context, node *redis.Client) error {
 	text, err := node.Info(ctx).Result()
 	if err != nil {
-		if _, answered := err.(redis.Error); !answered || refused(err) && !redis.HasErrorPrefix(err, "NOPERM") {
+		if !answered(err) || refused(err) && !redis.HasErrorPrefix(err, "NOPERM") {
 			return err
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // completed is the outcome of most jobs: complete at the first delivery, with
 // no result, kept by nobody unless the queue's policy says so.
-const completed = "c0,0;1;0,0,0;0,0,0;"
+const completed = "0;c0,0;1;0,0,0;0,0,0;"
 
 // addOutcome writes an outcome and the head it leads to in the form that
 // settle.lua reads; the script itself adds epoch, state and end.
@@ -21,6 +21,7 @@ func (a *arena) addOutcome(item *broker.Settlement, history int) {
 	}
 	head := o.Apply(*old, time.Time{}, history)
 	asked := o.IfCancelRequested().Apply(*old, time.Time{}, history)
+	a.numbers(old.Epoch)
 	a.buf = append(a.buf, kindOf(o))
 	a.numbers(broker.DurationMicros(item.Job.Retention), broker.DurationMicros(o.Delay()))
 	a.numbers(int64(head.Deliveries))
@@ -62,15 +63,4 @@ func (a *arena) numbers(all ...int64) {
 		a.buf = strconv.AppendInt(a.buf, n, 10)
 	}
 	a.buf = append(a.buf, ';')
-}
-
-// addInt adds a number as a text.
-func (a *arena) addInt(n int64) {
-	const digits = "0123456789"
-	if 0 <= n && n < 10 {
-		a.add(digits[n : n+1])
-		return
-	}
-	a.buf = strconv.AppendInt(a.buf, n, 10)
-	a.cut()
 }

@@ -44,17 +44,16 @@ func (b *Broker) settleBatches(req *broker.SettleRequest) []*settleBatch {
 				offset = batch.offset + len(batch.items)
 			}
 			n := min(len(req.Items)-i, callJobs)
-			batch = &settleBatch{queue: item.Job.Queue, offset: offset, items: make([]int, 0, n), texts: newArena(3*n, 0)}
+			batch = &settleBatch{queue: item.Job.Queue, offset: offset, items: make([]int, 0, n), texts: newArena(2*n, 0)}
 			last[item.Job.Queue] = batch
 			all = append(all, batch)
 		}
 		batch.items = append(batch.items, i)
 		batch.texts.add(item.Job.ID)
-		batch.texts.addInt(item.Job.Epoch)
 		batch.texts.addOutcome(item, req.History)
 	}
 	for _, batch := range all {
-		args := append(make([]any, 0, 4+3*len(batch.items)), req.Worker, req.Number, batch.offset, b.queue(batch.queue).channel)
+		args := append(make([]any, 0, 4+2*len(batch.items)), req.Worker, req.Number, batch.offset, b.queue(batch.queue).channel)
 		batch.step = &step{script: settleScript, queues: []string{batch.queue}, now: nowArg(req.Now), args: batch.texts.appendTo(args)}
 	}
 	return all

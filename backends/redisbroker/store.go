@@ -68,8 +68,16 @@ func (s *store) each(ctx context.Context, f func(context.Context, *redis.Client)
 	return s.cluster.ForEachMaster(ctx, f)
 }
 
-// moved asks the Cluster again who has which keys.
+// moved asks the Cluster who has which keys now.
 func (s *store) moved(ctx context.Context) {
+	if s.cluster != nil {
+		// Going over the masters begins with asking, unlike ReloadState.
+		_ = s.cluster.ForEachMaster(ctx, func(context.Context, *redis.Client) error { return nil })
+	}
+}
+
+// doubt has the Cluster asked in the background, after a node did not answer.
+func (s *store) doubt(ctx context.Context) {
 	if s.cluster != nil {
 		s.cluster.ReloadState(ctx)
 	}

@@ -77,6 +77,8 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.
 			for range left {
 				if w := <-ended; w.then != nil {
 					b.giveBack(&c.request, []*step{w.then})
+				} else if w.woken {
+					b.handOn(&c.request, w.queues)
 				}
 			}
 		}()
@@ -100,6 +102,16 @@ type blocked struct {
 	queues  []string
 	then    *step         // sent behind it, if any
 	unblock chan struct{} // closed to end it early
+	woken   bool          // it took a token
+}
+
+// handOn leaves the token again that a claim took which then went away. A claim
+// of nothing does that.
+func (b *Broker) handOn(to *claimant, queues []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	c := newClaim(&broker.ClaimRequest{Worker: to.worker}, true)
+	b.rounds(ctx, []*step{c.step(0, queues...)})
 }
 
 // block waits until a token of the queues was taken, the time is over, or
@@ -142,8 +154,8 @@ func (b *Broker) block(w *blocked, block time.Duration) {
 		claim.err = classify(claim.cmd.Err())
 		w.then.read(claim)
 	}
-	var reply redis.Error
-	if err := pop.Err(); err == nil || errors.As(err, &reply) {
+	w.woken = pop.Err() == nil
+	if w.woken || answered(pop.Err()) {
 		b.waiters.put(conn)
 	} else {
 		conn.close()

@@ -9,7 +9,7 @@
 -- @include open
 -- @include read
 -- @include unhold
--- @include wake
+-- @include due
 
 local BYTES = 8388608 -- of bodies and heads in one answer, but always one job
 local PROMOTED = 1000 -- due jobs moved in one call, per queue
@@ -76,6 +76,7 @@ end
 
 local room, total = BYTES, 0
 local leases = {}
+local sub, byte, find = string.sub, string.byte, string.find
 
 -- lease records the worker as the holder of popped jobs and adds them to the
 -- answer. The lease is priority .. epoch .. ":" .. worker .. "\n" .. index,
@@ -84,8 +85,12 @@ local function lease(q, entries, jobs)
   local ids, marks = {}, {}
   for i = 1, #entries do
     local e = entries[i]
-    local colon = string.find(e, ':', 3, true)
-    ids[i], marks[i] = string.sub(e, colon + 1), string.sub(e, 1, colon)
+    if sub(e, 1, 3) == '20:' then -- most jobs: normal priority, first delivery
+      ids[i], marks[i] = sub(e, 4), '20:'
+    else
+      local colon = find(e, ':', 3, true)
+      ids[i], marks[i] = sub(e, colon + 1), sub(e, 1, colon)
+    end
   end
   local found, heads = bodies(q, ids), {}
   if q.heads == nil then q.heads = redis.call('HLEN', q.h) > 1 end
@@ -100,11 +105,11 @@ local function lease(q, entries, jobs)
         value = mark .. worker .. '\n'
         leases[mark] = value
       end
-      if string.byte(body, 10) ~= 0 then
+      if byte(body, 10) ~= 0 then
         local index = index_of(body)
-        if #index ~= 2 or string.byte(index) ~= 2 * PRIORITY then
+        if #index ~= 2 or byte(index) ~= 2 * PRIORITY then
           value = value .. index
-          if string.byte(index) == 2 * UNIQUE_KEY + 1 then
+          if byte(index) == 2 * UNIQUE_KEY + 1 then
             local f = parse_index(index)
             if f[UNIQUE_MODE] == UNTIL_STARTED then unhold(q, f, id) end
           end
@@ -150,26 +155,31 @@ for at = first + 2, #ARGV, 2 do
   shares[#shares + 1] = jobs
 end
 
+-- token leaves a wake token if something is claimable now, and none otherwise,
+-- so that no wait ends in vain. It returns 1 or 0 for that.
+local function token(q)
+  local more = 0
+  if not q.paused then
+    local ready = q.dropped - q.void
+    for p = 1, 4 do
+      if not q.drained[p] then ready = ready + redis.call('LLEN', q.r[p]) end
+    end
+    if ready > 0 or (q.due and q.due <= now) then more = 1 end
+  end
+  redis.call('DEL', q.t)
+  if more == 1 then redis.call('LPUSH', q.t, '1') end
+  return more
+end
+
 local reply = {0, now}
 for i, q in ipairs(queues) do
   if q.refused then
     reply[i + 2] = q.refused
+    if q.refused[1] == GONE then token(q) end -- the one that it took is for somebody else
   else
     if q.leased > 0 then redis.call('HINCRBY', q.k, worker, q.leased) end
     if q.dropped > 0 then redis.call('HINCRBY', q.m, 'void', -q.dropped) end
-    local more = 0
-    if not q.paused then
-      local ready = q.dropped - q.void
-      for p = 1, 4 do
-        if not q.drained[p] then ready = ready + redis.call('LLEN', q.r[p]) end
-      end
-      if ready > 0 or (q.due and q.due <= now) then more = 1 end
-    end
-    -- The token says that something is claimable now: it goes when the last
-    -- job does, so that no wait ends in vain.
-    redis.call('DEL', q.t)
-    if more == 1 then redis.call('LPUSH', q.t, '1') end
-    reply[i + 2] = {0, more, q.due or -1}
+    reply[i + 2] = {0, token(q), q.due or -1}
   end
 end
 for _, jobs in ipairs(shares) do reply[#reply + 1] = jobs end

@@ -1,15 +1,17 @@
 -- enqueue: accept new jobs of one queue, each on its own, in order.
 --
 -- KEYS   m ids u i z y l r* t b*
--- ARGV   now; 1; buckets; then per job: id, options, body. Options are empty
---        for a pending job of normal priority with no names, otherwise
---        priority .. when .. "\n" .. mode .. ttl .. "\n" .. unique key ..
---        "\n" .. key, where when is "n", "d" .. delay or "a" .. time
+-- ARGV   now; 1; buckets; 2 or 3; then per job so many: id, body, options.
+--        Options are empty or left out for a pending job of normal priority
+--        with no names, otherwise priority .. when .. "\n" .. mode .. ttl ..
+--        "\n" .. unique key .. "\n" .. key, where when is "n", "d" .. delay or
+--        "a" .. time
 -- Reply  {0, now, then per job refused: its number, why, holder}
 --        why: 1 ID exists, 2 queue full, 3 unique key held
 -- @include clock
 -- @include open
 -- @include read
+-- @include due
 -- @include wake
 
 local q, m = open('paused', 'depth', 'void', 'big')
@@ -18,7 +20,8 @@ q.paused = m[3] == '1'
 local depth, big = tonumber(m[4] or 0), tonumber(m[6] or 0)
 
 local ids, total = {}, 0
-for at = first, #ARGV, 3 do
+local stride = tonumber(ARGV[first])
+for at = first + 1, #ARGV, stride do
   total = total + 1
   ids[total] = ARGV[at]
 end
@@ -94,7 +97,7 @@ local function accept_named(i, id, options)
   return true
 end
 
-local normal = ready[2]
+local normal, stored = ready[2], 0
 for i = 1, total do
   local id = ids[i]
   if exists[i] or seen[id] or (remembered[i] and tonumber(remembered[i]) > now) then
@@ -102,27 +105,25 @@ for i = 1, total do
   elseif room and room < 1 then
     refuse(i, 2, '')
   else
-    local at = first + 3 * i - 3
-    local options, ok = ARGV[at + 1], true
+    local at = first + 1 + stride * (i - 1)
+    local body, options, ok = ARGV[at + 1], stride == 3 and ARGV[at + 2] or '', true
     if options == '' then normal[#normal + 1] = '20:' .. id else ok = accept_named(i, id, options) end
     if ok then
       seen[id] = true
-      local body = ARGV[at + 2]
-      local n = #store
-      store[n + 1], store[n + 2] = id, created .. body
+      store[stored + 1], store[stored + 2], stored = id, created .. body, stored + 2
       if #body > longest then longest = #body end
       if room then room = room - 1 end
     end
   end
 end
-if #store == 0 then return reply end
+if stored == 0 then return reply end
 
 -- effects
 if q.buckets == 1 then
   redis.call('HSET', q.b[1], unpack(store))
 else
   local lists = {}
-  for i = 1, #store, 2 do
+  for i = 1, stored, 2 do
     local b = bucket(store[i], q.buckets)
     local list = lists[b] or {}
     lists[b] = list

@@ -15,6 +15,7 @@
 -- @include place
 -- @include finish
 -- @include event
+-- @include due
 -- @include wake
 
 local q, m = open('paused', 'watch', 'retain', 'span')

@@ -1,6 +1,6 @@
 -- policy: change fields of a queue's policy, and read all of it.
 --
--- KEYS   m v r* t
+-- KEYS   m r* t
 -- ARGV   now; 1; buckets; then per change: field, value
 -- Reply  {0, now, paused, depth, retain, count, deadage, deadcount, span}
 -- @include clock

@@ -9,7 +9,7 @@
 -- @include clock
 -- @include open
 -- @include read
--- @include wake
+-- @include due
 
 local VOIDS = 100 -- void entries passed over to find the next job
 

@@ -6,7 +6,7 @@
 --        a refusal; {GONE} when the ID is over or unknown
 -- @include clock
 -- @include open
--- @include worker
+-- @include holder
 
 local q = open()
 if q.refused then return q.refused end

@@ -3,7 +3,7 @@
 -- the answer until that is 0. The worker's own time still runs meanwhile, so
 -- that a reclaim takes over where a retire stopped.
 --
--- KEYS   m w wi k s x a h c u i ids f g l r* t b*
+-- KEYS   m w wi k s x a h c u i ids g l r* t b*
 -- ARGV   now; 1; buckets; worker; cursor; channel for events
 -- Reply  {0, now, cursor, then per released job: id, new epoch}; a refusal
 -- @include clock

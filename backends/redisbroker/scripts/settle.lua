@@ -3,15 +3,16 @@
 -- KEYS   m s n a h k c u i ids z y d f g l r* t b*
 -- ARGV   now; 1; buckets; worker; number of the request, 0 for none; how many
 --        items of it went before in other calls; channel for events; then per
---        item: id, epoch, outcome: kind .. retention "," delay ";" deliveries
---        ";" counts ";" counts if cancelled ";" tail, where kind is c complete,
---        x cancel, d dead, y retry, p pending at the back, f pending at the front
+--        item: id, outcome: epoch ";" kind retention "," delay ";" deliveries ";"
+--        counts ";" counts if cancelled ";" tail, where kind is c complete, x
+--        cancel, d dead, y retry, p pending at the back, f pending at the front
 -- Reply  {0, now, verdicts}: per item a digit, its new state, or 0 for a lease
 --        that was over; a refusal; {GAP} when earlier items are missing
 -- @include clock
 -- @include open
 -- @include finish
 -- @include event
+-- @include due
 -- @include wake
 
 local q, m = open('paused', 'watch', 'retain', 'span', 'big')
@@ -20,7 +21,7 @@ q.paused = m[3] == '1'
 q.retain, q.span = tonumber(m[5] or 0), tonumber(m[6] or 3600000000)
 local worker, number, offset = ARGV[first], tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
 local ids, total = {}, 0
-for at = first + 4, #ARGV, 3 do
+for at = first + 4, #ARGV, 2 do
   total = total + 1
   ids[total] = ARGV[at]
 end
@@ -42,30 +43,39 @@ if not numbered then skip = 0 end
 local leases = redis.call('HMGET', q.a, unpack(ids))
 local asked = {}
 if redis.call('HLEN', q.c) > 0 then asked = redis.call('HMGET', q.c, unpack(ids)) end
-local fences, verdicts, ended, seen = {}, {}, {}, {}
+local outcomes, verdicts, ended, seen = {}, {}, {}, {}
 local quick, others = {}, {}
+
+-- outcome_of reads an outcome, which many items share.
+local function outcome_of(text)
+  local o = {}
+  local epoch, keep
+  epoch, o.kind, keep, o.delay, o.deliveries, o.counts, o.cancelled, o.tail =
+    string.match(text, '^(%d+);(%a)(%d+),(%d+);(%d+);([%d,]+);([%d,]+);(.*)$')
+  o.epoch, o.keep = tonumber(epoch), tonumber(keep)
+  o.fence = epoch .. ':' .. worker .. '\n'
+  if o.kind == 'c' and o.keep == 0 and q.retain == 0 then o.quick = '2' .. o.fence end
+  outcomes[text] = o
+  return o
+end
+
 for i = skip + 1, total do
-  local at = first + 1 + 3 * i
-  local id, epoch, lease = ids[i], ARGV[at + 1], leases[i]
-  local fence = fences[epoch]
-  if not fence then
-    fence = epoch .. ':' .. worker .. '\n'
-    fences[epoch] = fence
-  end
+  local id, lease, text = ids[i], leases[i], ARGV[first + 3 + 2 * i]
+  local o = outcomes[text] or outcome_of(text)
   verdicts[i - skip] = '0'
-  if lease and not seen[id] and string.sub(lease, 2, #fence + 1) == fence then
-    seen[id] = true
-    ended[#ended + 1] = id
-    local outcome = ARGV[at + 2]
-    -- Complete, kept by nobody, with nothing to free: no work but to remove it.
-    if q.retain == 0 and #lease == #fence + 1 and string.sub(outcome, 1, 3) == 'c0,' then
+  if lease and not seen[id] then
+    if lease == o.quick then -- completed, kept by nobody, nothing to free: no work but to remove it
+      seen[id] = true
       quick[#quick + 1] = id
       verdicts[i - skip] = '5'
-    else
-      others[#others + 1] = {i - skip, id, tonumber(epoch), lease, outcome, #fence, asked[i]}
+    elseif string.sub(lease, 2, #o.fence + 1) == o.fence then
+      seen[id] = true
+      others[#others + 1] = {i - skip, id, lease, o, asked[i]}
     end
   end
 end
+for i, id in ipairs(quick) do ended[i] = id end
+for _, item in ipairs(others) do ended[#ended + 1] = item[2] end
 
 -- effects
 if #ended > 0 then
@@ -80,20 +90,17 @@ end
 local heads, gone, back, front, dues = {}, quick, {{}, {}, {}, {}}, {{}, {}, {}, {}}, {}
 local longest, earliest = tonumber(m[7] or 0), nil
 local none = {}
-for _, o in ipairs(others) do
-  local at, id, epoch, lease, outcome = o[1], o[2], o[3] + 1, o[4], o[5]
-  local kind = string.sub(outcome, 1, 1)
-  local keep, delay, deliveries, counts, cancelled, tail =
-    string.match(outcome, '^%a(%d+),(%d+);(%d+);([%d,]+);([%d,]+);(.*)$')
-  keep = tonumber(keep)
-  if o[7] and (kind == 'y' or kind == 'p' or kind == 'f') then kind, counts = 'x', cancelled end
+for _, item in ipairs(others) do
+  local at, id, lease, o = item[1], item[2], item[3], item[4]
+  local kind, counts, epoch = o.kind, o.counts, o.epoch + 1
+  if item[5] and (kind == 'y' or kind == 'p' or kind == 'f') then kind, counts = 'x', o.cancelled end
   local index, priority = none, string.sub(lease, 1, 1)
-  if #lease > o[6] + 1 then index = parse_index(string.sub(lease, o[6] + 2)) end
-  local rest = deliveries .. ',' .. counts .. ';' .. tail
+  if #lease > #o.fence + 1 then index = parse_index(string.sub(lease, #o.fence + 2)) end
+  local rest = o.deliveries .. ',' .. counts .. ';' .. o.tail
   if kind == 'c' or kind == 'x' then
     local state, set = COMPLETED, q.f
     if kind == 'x' then state, set = CANCELLED, q.g end
-    finish(q, id, index, int(epoch) .. ',' .. state .. ',' .. int(up) .. ',' .. rest, keep, set, heads, gone)
+    finish(q, id, index, int(epoch) .. ',' .. state .. ',' .. int(up) .. ',' .. rest, o.keep, set, heads, gone)
     verdicts[at] = tostring(state)
   elseif kind == 'd' then
     unhold(q, index, id)
@@ -106,7 +113,7 @@ for _, o in ipairs(others) do
     local entry = priority .. int(epoch) .. ':' .. id
     if kind == 'y' then
       state = RETRY
-      local time = up + tonumber(delay)
+      local time = up + tonumber(o.delay)
       if not earliest or time < earliest then earliest = time end
       dues[#dues + 1] = int(time)
       dues[#dues + 1] = entry

@@ -2,17 +2,3 @@
 local function wake(q)
   if not q.paused and redis.call('LLEN', q.t) == 0 then redis.call('LPUSH', q.t, '1') end
 end
-
--- due is the earliest time in a set of scheduled or retry jobs, or nil: the
--- last member of each is a guard with an endless score.
-local function due(key)
-  local e = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
-  if e[1] and string.byte(e[1]) ~= 0 then return tonumber(e[2]) end
-end
-
--- next_due is the earliest time in both, or nil.
-local function next_due(q)
-  local z, y = due(q.z), due(q.y)
-  if z and y then return math.min(z, y) end
-  return z or y
-end

@@ -1,0 +1,145 @@
+package redisbroker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// entries counts what a key holds, without the guards that every queue has.
+func entries(client *redis.Client, key, kind string) (n int, err error) {
+	ctx := context.Background()
+	switch kind {
+	case "hash":
+		var fields []string
+		fields, err = client.HKeys(ctx, key).Result()
+		n = len(slices.DeleteFunc(fields, func(s string) bool { return s == "" }))
+	case "zset":
+		var members []string
+		members, err = client.ZRange(ctx, key, 0, -1).Result()
+		n = len(slices.DeleteFunc(members, func(s string) bool { return s[0] == 0 }))
+	case "list":
+		var all int64
+		all, err = client.LLen(ctx, key).Result()
+		n = int(all)
+	default:
+		n = 1
+	}
+	return n, err
+}
+
+func TestNothingIsLeftWhenEverythingIsGone(t *testing.T) {
+	t.Parallel()
+	for name, client := range map[string]redis.UniversalClient{"server": client(t), "cluster": clusterClient(t)} {
+		t.Run(name, func(t *testing.T) {
+			b := open(t, client)
+			(&life{t: t, b: b, queue: "q"}).run()
+
+			left := make(map[string]int)
+			err := walk(client, b.config.Prefix, func(node *redis.Client, key, kind string) error {
+				n, err := entries(node, key, kind)
+				if n > 0 {
+					left[strings.TrimPrefix(key, b.config.Prefix+":")] = n
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			// What stays: the queue's record, its place in the list, the fences of marks.
+			for key := range left {
+				if key == "queues" || key == "{q}:m" || strings.HasPrefix(key, "marks:") && strings.HasSuffix(key, ":n") {
+					delete(left, key)
+				}
+			}
+			if len(left) > 0 {
+				t.Errorf("entries that lead nowhere, by key: %v\n%s", left, dump(client, b.config.Prefix))
+			}
+
+			results, err := b.Operate(t.Context(), removal("q"))
+			if err != nil || results[0].Err != nil {
+				t.Fatalf("removing the queue: %v %v", results, err)
+			}
+			keys := make(map[string]string)
+			err = walk(client, b.config.Prefix, func(_ *redis.Client, key, kind string) error {
+				if !strings.Contains(key, ":marks:") {
+					keys[key] = kind
+				}
+				return nil
+			})
+			if err != nil || len(keys) > 0 {
+				t.Errorf("keys after the queue was removed: %v, %v", slices.Sorted(maps.Keys(keys)), err)
+			}
+		})
+	}
+}
+
+func TestGuardsKeepHotStructuresOutOfTheirCompactForm(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	register(t, b, "w", "q")
+	j := job("q", "later")
+	j.Delay = 1e9
+	enqueue(t, b, job("q", "a"), j)
+	claimAt(t, b, at(0), "w", 1, "q")
+	want := map[string]string{"a": "hashtable", "b0": "hashtable", "h": "hashtable", "k": "hashtable", "s": "hashtable",
+		"w": "skiplist", "z": "skiplist", "y": "skiplist"}
+	for key, encoding := range want {
+		got, err := c.ObjectEncoding(t.Context(), baseOf(b.config.Prefix, "q")+key).Result()
+		if err != nil || got != encoding {
+			t.Errorf("encoding of %s: got %q, %v, want %q", key, got, err, encoding)
+		}
+	}
+}
+
+func TestBucketsAreTheSameInGoAndLua(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	source, err := expand("lib/bodies.lua", make(map[string]bool))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source += "\nreturn bucket(ARGV[1], tonumber(ARGV[2])) - 1"
+	used := make(map[int]int)
+	for i := range 200 {
+		for _, n := range []int{1, 2, 16, maxBuckets} {
+			id := fmt.Sprintf("%.*s", i%30+1, fmt.Sprintf("%02d\xff\x80 order-%d-äöü-%d", i, i*i, i))
+			got, err := c.Eval(t.Context(), source, nil, id, n).Int()
+			q := &queue{buckets: n}
+			if err != nil || got != q.bucketOf(id) {
+				t.Fatalf("bucket of %q of %d: Lua says %d, %v, Go says %d", id, n, got, err, q.bucketOf(id))
+			}
+			if n == 16 {
+				used[got]++
+			}
+		}
+	}
+	if len(used) != 16 {
+		t.Errorf("200 IDs are in %d of 16 buckets", len(used))
+	}
+}
+
+func TestAKeyOfSomethingElseIsNeverTouched(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	foreign := baseOf(b.config.Prefix, "q") + "r3"
+	if err := c.Set(t.Context(), foreign, "mine", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{job("q", "a")}})
+	if err == nil || broker.MayHaveApplied(err) || !strings.Contains(err.Error(), "prefix") {
+		t.Errorf("Enqueue beside a foreign key: got %v, want a refusal that names the prefix", err)
+	}
+	if v, err := c.Get(t.Context(), foreign).Result(); v != "mine" || err != nil {
+		t.Errorf("the foreign key holds %q, %v", v, err)
+	}
+}

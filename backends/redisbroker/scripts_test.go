@@ -1,0 +1,224 @@
+package redisbroker
+
+import (
+	"bufio"
+	"fmt"
+	"io/fs"
+	"net"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+func TestEveryScriptFileIsUsed(t *testing.T) {
+	t.Parallel()
+	files, err := fs.Glob(scriptFiles, "scripts/*.lua")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("scripts: %v, %v", files, err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(path.Base(file), ".lua")
+		if !slices.ContainsFunc(scripts, func(s *script) bool { return s.name == name }) {
+			t.Errorf("%s is in no list of scripts", file)
+		}
+	}
+	included := make(map[string]bool)
+	for _, s := range scripts {
+		if _, err := expand(s.name+".lua", included); err != nil {
+			t.Error(err)
+		}
+	}
+	parts, err := fs.Glob(scriptFiles, "scripts/lib/*.lua")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range parts {
+		if name := strings.TrimSuffix(path.Base(file), ".lua"); !included[name] {
+			t.Errorf("%s is included by no script", file)
+		}
+	}
+}
+
+func TestEveryScriptSaysWhatItDoes(t *testing.T) {
+	t.Parallel()
+	for _, s := range scripts {
+		text, err := fs.ReadFile(scriptFiles, "scripts/"+s.name+".lua")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{`\A-- ` + s.name + `: [a-z].*\.?`, `(?m)^-- KEYS   [a-z]`, `(?m)^-- ARGV   (now|0); [1q]`, `(?m)^-- Reply  \{0`} {
+			if !regexp.MustCompile(want).Match(text) {
+				t.Errorf("header of %s.lua: nothing matches %s", s.name, want)
+			}
+		}
+	}
+}
+
+var usedKey = regexp.MustCompile(`\bq\.([a-z]+)\b(\s*=[^=])?`)
+
+// notKeys are the fields that scripts keep beside the keys of a queue.
+var notKeys = []string{"buckets", "refused", "paused", "void", "dropped", "big", "leased", "drained", "heads", "due", "retain", "span"}
+
+// A script may declare more keys than an answer needs, but none that its text
+// never names; and it never names one that it did not declare.
+func TestScriptsDeclareTheKeysTheyUse(t *testing.T) {
+	t.Parallel()
+	for _, s := range scripts {
+		source, err := expand(s.name+".lua", make(map[string]bool))
+		if err != nil {
+			t.Fatal(err)
+		}
+		code := regexp.MustCompile(`--.*`).ReplaceAllString(source, "")
+		used := make(map[string]bool)
+		for _, m := range usedKey.FindAllStringSubmatch(code, -1) {
+			name := m[1]
+			if slices.Contains(notKeys, name) {
+				continue
+			}
+			if name == "r" || name == "b" {
+				name += "*"
+			}
+			used[name] = true
+		}
+		whole := s == createScript || s == dropScript // they name KEYS as a whole
+		for _, at := range s.keys {
+			name := keyNames[at]
+			byName := s == findScript && strings.Contains("zydfg", name) // q[how]
+			if !used[name] && !whole && !byName {
+				t.Errorf("%s.lua declares %s and does not use it", s.name, name)
+			}
+			delete(used, name)
+		}
+		for name := range used {
+			t.Errorf("%s.lua uses %s and does not declare it", s.name, name)
+		}
+		if !whole && regexp.MustCompile(`\bKEYS\b`).MatchString(code) {
+			t.Errorf("%s.lua reads KEYS itself", s.name)
+		}
+	}
+}
+
+func TestScriptsLoadEverywhere(t *testing.T) {
+	t.Parallel()
+	mini := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { _ = mini.Close() })
+	for name, c := range map[string]*redis.Client{"redis": client(t), "miniredis": mini} {
+		for _, s := range scripts {
+			sha, err := c.ScriptLoad(t.Context(), s.source).Result()
+			if err != nil || sha != s.sha {
+				t.Errorf("%s: SCRIPT LOAD of %s: %q, %v, want %q", name, s.name, sha, err, s.sha)
+			}
+		}
+	}
+}
+
+// monitored is a connection that sees every command a server runs, those of
+// scripts too.
+type monitored struct {
+	t    *testing.T
+	conn net.Conn
+	in   *bufio.Reader
+}
+
+func monitor(t *testing.T, addr string) *monitored {
+	t.Helper()
+	conn, err := new(net.Dialer).DialContext(t.Context(), "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	m := &monitored{t: t, conn: conn, in: bufio.NewReader(conn)}
+	if _, err := fmt.Fprint(conn, "MONITOR\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line := m.line(); line != "+OK" {
+		t.Fatalf("MONITOR: %s", line)
+	}
+	return m
+}
+
+func (m *monitored) line() string {
+	m.t.Helper()
+	line, err := m.in.ReadString('\n')
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+var monitoredWord = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// next is the next command, and whether a script ran it.
+func (m *monitored) next() (words []string, inScript bool) {
+	m.t.Helper()
+	line := m.line()
+	for _, quoted := range monitoredWord.FindAllString(line, -1) {
+		word, err := strconv.Unquote(quoted)
+		if err != nil {
+			m.t.Fatalf("%s: %v", quoted, err)
+		}
+		words = append(words, word)
+	}
+	return words, strings.Contains(line, " lua] ")
+}
+
+func TestScriptsTouchOnlyTheKeysTheyWereGiven(t *testing.T) {
+	t.Parallel()
+	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	m := monitor(t, o.Addr)
+	for i, buckets := range []int{1, 3} {
+		b := openAs(t, c, Config{Prefix: fmt.Sprint("jobs", i), Buckets: buckets})
+		(&life{t: t, b: b, queue: "q"}).run()
+		if _, err := b.Operate(t.Context(), removal("q")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Echo(t.Context(), "the end").Err(); err != nil {
+		t.Fatal(err)
+	}
+
+	var given []string
+	ran := make(map[string]bool)
+	for {
+		words, inScript := m.next()
+		switch command := strings.ToLower(words[0]); {
+		case command == "echo" && words[1] == "the end":
+			for _, s := range scripts {
+				if !ran[s.sha] && s != watchScript {
+					t.Errorf("%s did not run", s.name)
+				}
+			}
+			return
+		case command == "evalsha":
+			n, err := strconv.Atoi(words[2])
+			if err != nil {
+				t.Fatal(words)
+			}
+			given = words[3 : 3+n]
+			ran[words[1]] = true
+		case inScript && command != "time" && command != "publish":
+			keys := words[1:2]
+			if command == "exists" || command == "unlink" {
+				keys = words[1:]
+			}
+			for _, key := range keys {
+				if !slices.Contains(given, key) {
+					t.Errorf("%s of %q, which is not among the keys of the script", words[0], key)
+				}
+			}
+		}
+	}
+}

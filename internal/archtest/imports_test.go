@@ -31,7 +31,7 @@ var drivers = []string{"github.com/redis/...", "github.com/jackc/..."}
 
 var rules = []rule{
 	{of: "broker", may: []string{}},
-	{of: "backends/membroker/...", may: []string{"broker", "backends/membroker/..."}},
+	{of: "backends/membroker/...", may: []string{"broker", "backends/membroker/...", "github.com/google/btree"}},
 	{of: "backends/redisbroker/...", may: []string{"broker", "backends/redisbroker/...", "github.com/redis/..."}},
 	{of: "backends/pgbroker/...", may: []string{"broker", "backends/pgbroker/...", "github.com/jackc/...", "github.com/pressly/goose/..."}},
 	{of: "conformance/...", may: []string{"broker", "conformance/..."}},

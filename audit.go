@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -38,7 +39,7 @@ func (s *Server) audit(ctx context.Context, w *worker) {
 	calls.Wait()
 
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	if w.lost || s.isDrain {
 		return
 	}
@@ -69,7 +70,7 @@ func (s *Server) audit(ctx context.Context, w *worker) {
 		}
 	}
 	if gone+unknown > 0 {
-		s.log.Warn("jobs: the store's leases differed from ours", "worker", w.id, "released", unknown, "lost", gone)
+		s.note(slog.LevelWarn, "jobs: the store's leases differed from ours", "worker", w.id, "released", unknown, "lost", gone)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -201,7 +202,8 @@ func (s *Server) claimWaiting(ctx context.Context, call claimCall) {
 	f.waiting = true
 	copy(f.unwaited, f.excluded)
 	call.req.Queues = append([]broker.Share(nil), call.req.Queues...)
-	call.req.Wait = jitter(s.cfg.PollInterval, 0.25)
+	// An audit waits for it, and has to be over within a lease.
+	call.req.Wait = min(jitter(s.cfg.PollInterval, 0.25), s.cfg.Lease/3)
 	giveUp := f.giveUp
 	s.claimers.Go(func() {
 		defer giveUp()
@@ -235,7 +237,7 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	}
 
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	f := &s.fetcher
 	waited := call.req.Wait > 0
 	if waited {
@@ -252,12 +254,12 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 		return // given up: it says nothing of the store
 	}
 	if err != nil {
-		s.claimFailed(call.worker, err, now)
+		s.claimFailed(call.worker, err, len(reply.Jobs) > 0, now)
 		return
 	}
 	if f.failures > 0 {
 		f.failures = 0
-		s.log.Info("jobs: claiming works again", "worker", call.worker.id)
+		s.note(slog.LevelInfo, "jobs: claiming works again", "worker", call.worker.id)
 	}
 	f.succeeded = now
 	s.clock.set(reply.Now, now)
@@ -279,14 +281,16 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	f.mix.served(call.req.Queues, call.first, f.got, full)
 }
 
-// claimFailed lets the loop pause, and has the heartbeat look when the store
-// does not know the worker.
-func (s *Server) claimFailed(w *worker, err error, now time.Time) {
+// claimFailed lets the loop pause, unless some queue gave something all the
+// same, and has the heartbeat look when the store does not know the worker.
+func (s *Server) claimFailed(w *worker, err error, gave bool, now time.Time) {
 	f := &s.fetcher
 	if f.failures++; f.failures == 1 {
-		s.log.Warn("jobs: a claim failed, trying again until it works", "worker", w.id, "error", err)
+		s.note(slog.LevelWarn, "jobs: a claim failed, trying again until it works", "worker", w.id, "error", err)
 	}
-	f.notBefore = now.Add(backoff(f.failures))
+	if !gave {
+		f.notBefore = now.Add(backoff(f.failures))
+	}
 	switch {
 	case errors.Is(err, ErrClosed):
 		s.drainLocked(err)

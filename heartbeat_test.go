@@ -144,7 +144,7 @@ func TestAZombieCannotSettleWhatAnotherServerHasTakenOver(t *testing.T) {
 		ran := 0
 		serve(t, store, Config{}, func(context.Context, *Job) error {
 			ran++
-			time.Sleep(time.Hour)
+			time.Sleep(3 * time.Minute)
 			return nil
 		})
 		pass(time.Minute)
@@ -158,7 +158,7 @@ func TestAZombieCannotSettleWhatAnotherServerHasTakenOver(t *testing.T) {
 		if len(log.lines("outcomes were refused")) != 1 {
 			t.Errorf("the zombie does not say that its outcome was refused:\n%s", log.String())
 		}
-		pass(time.Hour)
+		pass(3 * time.Minute)
 		expect(t, store, DefaultQueue, "a-0", StateCompleted)
 	})
 }

@@ -55,6 +55,7 @@ type Server struct {
 	worker   *worker         // who claims; nil before the first one
 	workers  []*worker       // with those before it that still have leases
 	calls    *sync.WaitGroup // claims under way, replaced by who waits for them
+	notes    []note          // for the log
 
 	claimers  sync.WaitGroup // goroutines that claim or reclaim
 	renewNow  chan struct{}  // wakes the heartbeat
@@ -182,6 +183,29 @@ func (s *Server) drainLocked(err error) {
 	if !s.isDrain {
 		s.isDrain, s.fatal = true, err
 		close(s.draining)
+	}
+}
+
+// note is a line for the log that came up under the lock.
+type note struct {
+	level slog.Level
+	text  string
+	args  []any
+}
+
+// note has unlock write a line to the log.
+func (s *Server) note(level slog.Level, text string, args ...any) {
+	s.notes = append(s.notes, note{level, text, args})
+}
+
+// unlock ends a critical section that may have notes. A log that is slow must
+// not make the heartbeat late, which needs the lock as well.
+func (s *Server) unlock() {
+	notes := s.notes
+	s.notes = nil
+	s.mu.Unlock()
+	for _, n := range notes {
+		s.log.Log(context.Background(), n.level, n.text, n.args...)
 	}
 }
 

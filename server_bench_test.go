@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -44,7 +45,7 @@ func drainJobs(b *testing.B, to broker.Broker, h HandlerFunc) {
 	all := make(chan struct{})
 	b.ReportAllocs()
 	b.ResetTimer()
-	began := time.Now()
+	began, cpu := time.Now(), cpuTime(b)
 	if err := s.Start(HandlerFunc(func(ctx context.Context, j *Job) error {
 		err := h(ctx, j)
 		if handled.Add(1) == int64(b.N) {
@@ -60,6 +61,17 @@ func drainJobs(b *testing.B, to broker.Broker, h HandlerFunc) {
 	}
 	b.StopTimer()
 	b.ReportMetric(float64(b.N)/time.Since(began).Seconds(), "jobs/s")
+	b.ReportMetric(float64(cpuTime(b)-cpu)/float64(b.N), "cpu-ns/job")
+}
+
+// cpuTime is what the process has used: steadier than wall time where others
+// use the machine as well. It includes the collection of garbage.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkServerNoop drains a backlog in memory through a handler that does

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -160,7 +161,7 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 	}
 
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	w.calling = false
 	t := &s.settler
 	if !answered {
@@ -169,7 +170,7 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 			return 0
 		}
 		if t.failures++; t.failures == 1 {
-			s.log.Warn("jobs: a settle failed, repeating it until it is answered", "worker", w.id, "items", len(items), "error", err)
+			s.note(slog.LevelWarn, "jobs: a settle failed, repeating it until it is answered", "worker", w.id, "items", len(items), "error", err)
 		}
 		t.parked = false
 		poke(t.poke)
@@ -177,7 +178,7 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 	}
 	if t.failures > 0 {
 		t.failures = 0
-		s.log.Info("jobs: settling works again", "worker", w.id)
+		s.note(slog.LevelInfo, "jobs: settling works again", "worker", w.id)
 	}
 	s.ended(w, items, verdicts, time.Now())
 	w.items = items[:0]
@@ -210,7 +211,7 @@ func (s *Server) ended(w *worker, items []broker.Settlement, verdicts []broker.V
 		s.fetcher.wake()
 	}
 	if lost > 0 {
-		s.log.Warn("jobs: outcomes were refused, the jobs run again elsewhere", "worker", w.id, "jobs", lost, "error", why)
+		s.note(slog.LevelWarn, "jobs: outcomes were refused, the jobs run again elsewhere", "worker", w.id, "jobs", lost, "error", why)
 	}
 	if s.settler.unsettled == 0 && s.settler.flushed != nil {
 		close(s.settler.flushed)
@@ -237,7 +238,7 @@ func (s *Server) splitRefused(w *worker, err error) {
 		return
 	}
 	item := w.items[0]
-	s.log.Error("jobs: an outcome was refused", "queue", item.Job.Queue, "id", item.Job.ID, "outcome", item.Outcome.Kind().String(), "error", err)
+	s.note(slog.LevelError, "jobs: an outcome was refused", "queue", item.Job.Queue, "id", item.Job.ID, "outcome", item.Outcome.Kind().String(), "error", err)
 	if w.refused == item.Job {
 		s.ended(w, w.items, nil, time.Now())
 		w.items = w.items[:0]

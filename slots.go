@@ -90,7 +90,7 @@ func (s *Server) queueOf(name string) int {
 func (s *Server) occupy() {
 	p := &s.slots
 	switch {
-	case p.waking || p.ready.len() == 0:
+	case p.waking || p.ready.len() == 0 || s.isDrain:
 	case p.idle > 0:
 		p.waking = true
 		p.waiting.Signal()
@@ -131,10 +131,10 @@ func (s *Server) slot(i int) {
 }
 
 // next waits for a job and begins its run; it returns nil when the server has
-// stopped.
+// stopped. No run begins after the drain.
 func (s *Server) next(i int) *run {
 	p := &s.slots
-	for p.ready.len() == 0 {
+	for p.ready.len() == 0 || s.isDrain {
 		if s.stopped {
 			if p.alive--; p.alive == 0 {
 				close(p.gone)

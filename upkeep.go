@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -89,7 +90,7 @@ func (s *Server) reclaim(ctx context.Context, w *worker) {
 		case errors.Is(err, broker.ErrWorkerGone):
 			poke(s.renewNow)
 		}
-		s.mu.Unlock()
+		s.unlock()
 		calls.Done()
 		if len(reply.Jobs) > 0 {
 			s.log.Warn("jobs: took over jobs of servers that died", "worker", w.id, "jobs", len(reply.Jobs))
@@ -112,6 +113,7 @@ func (s *Server) crashed(w *worker, j *broker.Job) broker.Outcome {
 		budget = j.CrashBudget
 	}
 	if j.Crashes >= budget {
+		s.note(slog.LevelWarn, "jobs: a job is dead", "reason", broker.ReasonCrashes.String(), "queue", j.Queue, "id", j.ID, "type", j.Type, "crashes", j.Crashes+1)
 		return broker.Die(broker.ReasonCrashes, f)
 	}
 	if j.Crashes == 0 {

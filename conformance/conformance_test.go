@@ -1,16 +1,118 @@
 package conformance_test
 
 import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
+	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/conformance"
 )
 
-func TestMembrokerConforms(t *testing.T) {
+func TestMain(m *testing.M) {
+	conformance.SetPatience(3 * time.Second) // memory is never as slow as a network
+	goleak.VerifyTestMain(m)
+}
+
+// This is all that adopting the suite takes.
+func TestMemoryConforms(t *testing.T) {
 	conformance.Run(t, func(conformance.TB) *conformance.Store {
 		s := membroker.NewStore()
 		return &conformance.Store{Open: func(conformance.TB) broker.Broker { return s.Open() }}
 	})
+}
+
+func TestAnOddButLegalBackendConforms(t *testing.T) {
+	conformance.Run(t, memory(odd))
+}
+
+func TestABackendWithDeclaredLimitsConforms(t *testing.T) {
+	t.Parallel()
+	refused := 0
+	for _, v := range conformance.Judge(memory(limited)) {
+		if v.Result == conformance.Failed {
+			t.Errorf("%s:\n%s", v.Rule, v.Failure)
+		}
+		if v.Result == conformance.Refused {
+			refused++
+		}
+	}
+	if refused < 40 {
+		t.Errorf("%d rules were checked as refusals, want at least 40: uniqueness, priorities, waiting, watching and marks", refused)
+	}
+}
+
+func TestEverySectionOfTheContractHasARule(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../broker/doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cited []string
+	for _, r := range conformance.Rules() {
+		cited = append(cited, strings.Fields(r.Section)...)
+	}
+	sections := regexp.MustCompile(`(?m)^// (§\d+) [A-Z]`).FindAllStringSubmatch(string(text), -1)
+	if len(sections) < 20 {
+		t.Fatalf("broker/doc.go has %d numbered sections, want at least 20: is it still written that way?", len(sections))
+	}
+	for _, s := range sections {
+		if !slices.Contains(cited, s[1]) {
+			t.Errorf("no rule cites %s", s[1])
+		}
+	}
+	for _, s := range cited {
+		if !slices.ContainsFunc(sections, func(known []string) bool { return known[1] == s }) {
+			t.Errorf("a rule cites %s, which broker/doc.go does not have", s)
+		}
+	}
+}
+
+func TestRulesHaveStableNamesAndSentences(t *testing.T) {
+	t.Parallel()
+	name := regexp.MustCompile(`^[A-Z][a-z]+/[A-Z][A-Za-z]+$`)
+	seen := make(map[string]bool)
+	for _, r := range conformance.Rules() {
+		if !name.MatchString(r.ID) || seen[r.ID] {
+			t.Errorf("rule ID %q: want Group/RuleName, once", r.ID)
+		}
+		if seen[r.ID] = true; !strings.HasSuffix(r.Text, ".") {
+			t.Errorf("rule %s: its text is no sentence: %q", r.ID, r.Text)
+		}
+	}
+}
+
+func TestJudgeRefusesANameThatMeansNoRule(t *testing.T) {
+	t.Parallel()
+	got := conformance.Judge(memory(unchanged), "Lease/NoSuchRule", "Watch/")
+	if len(got) < 3 || got[0].Result != conformance.Failed || got[1].Result != conformance.Passed {
+		t.Errorf("Judge: %+v, want a failed verdict for the unknown name and passed ones for the group", got)
+	}
+}
+
+func TestAFailureTellsAStrangerWhatBroke(t *testing.T) {
+	t.Parallel()
+	v := conformance.Judge(memory(func() func(*patched) {
+		return func(p *patched) { p.newJobs(func(j *broker.NewJob) { j.Body.Payload = nil }) }
+	}), "Data/BodiesComeBackWhole")[0]
+	for _, want := range []string{"rule Data/BodiesComeBackWhole (broker/doc.go, §2): Every field", "got  ", "want ", "h1 Enqueue(q/a unique",
+		"+0s", "store:\n    a memory store", "rerun", "go test -run '^Data$/^BodiesComeBackWhole$' ."} {
+		if !strings.Contains(v.Failure, want) {
+			t.Errorf("the failure does not show %q:\n%s", want, v.Failure)
+		}
+	}
+}
+
+func unchanged() func(*patched) { return func(*patched) {} }
+
+// limited declares every limit, and refuses as cleanly as it must.
+func limited() func(*patched) {
+	limits := broker.Limits{NoPriority: true, NoUnique: true, NoWait: true, NoWatch: true, NoMark: true, MaxPayload: 1000, TimeStep: time.Millisecond}
+	return func(p *patched) { limitTo(p, limits) }
 }

@@ -113,7 +113,10 @@ var wakeRules = []Rule{
 			go func() {
 				req := gone.request(1)
 				req.Wait = 6 * patience
-				_, err := gone.b.Claim(ctx, req)
+				var err error
+				for err == nil { // it may be woken for nothing
+					_, err = gone.b.Claim(ctx, req)
+				}
 				done <- err
 			}()
 			<-time.After(time.Duration(round) * 2 * time.Millisecond) // so that some claims wait already
@@ -134,7 +137,10 @@ var wakeRules = []Rule{
 		go func() {
 			req := w.request(1)
 			req.Wait = 6 * patience
-			_, err := b.Claim(c.ctx, req)
+			var err error
+			for err == nil {
+				_, err = b.Claim(c.ctx, req)
+			}
 			done <- err
 		}()
 		<-time.After(5 * time.Millisecond) // so that the claim waits already, most times

@@ -1,0 +1,6 @@
+package conformance
+
+import "time"
+
+// SetPatience shortens every wait for what must happen, before any rule runs.
+func SetPatience(d time.Duration) { patience = d }

@@ -1,0 +1,62 @@
+package conformance_test
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// limitTo makes p a backend that can do less, and says so.
+func limitTo(p *patched, l broker.Limits) {
+	step := max(l.TimeStep, time.Microsecond)
+	up := func(t time.Time) time.Time {
+		if down := t.Truncate(step); down.Before(t) {
+			return down.Add(step)
+		}
+		return t
+	}
+	p.limits = func() broker.Limits { return l }
+	enqueue, mark, watch := p.enqueue, p.mark, p.watch
+	p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
+		if ctx.Err() != nil || r.Check() != nil {
+			return enqueue(ctx, r)
+		}
+		receipts := make([]broker.Receipt, len(r.Jobs))
+		for i, j := range r.Jobs {
+			receipts[i] = broker.Receipt{Queue: j.Queue, ID: j.ID, Err: j.Check(l)}
+			if receipts[i].Err != nil {
+				continue
+			}
+			if j.Delay > 0 && !r.Now.IsZero() {
+				j.Delay, j.RunAt = 0, r.Now.Add(j.Delay)
+			}
+			j.RunAt = up(j.RunAt)
+			got, err := enqueue(ctx, broker.EnqueueRequest{Now: r.Now, Jobs: []broker.NewJob{j}})
+			if err != nil {
+				return nil, err
+			}
+			receipts[i] = got[0]
+		}
+		return receipts, nil
+	}
+	change(&p.settle, func(r *broker.SettleRequest) { r.Now = up(r.Now) }, nil)
+	change(&p.operate, func(o *broker.Operation) { o.Now, o.RunAt = up(o.Now), up(o.RunAt) }, nil)
+	change(&p.claim, func(r *broker.ClaimRequest) {
+		if l.NoWait && r.Check() == nil {
+			r.Wait = 0
+		}
+	}, nil)
+	p.mark = func(ctx context.Context, r broker.MarkRequest) (broker.Marked, error) {
+		if l.NoMark {
+			return broker.Marked{}, broker.ErrUnsupported
+		}
+		return mark(ctx, r)
+	}
+	p.watch = func(ctx context.Context, r broker.WatchRequest) (<-chan broker.Event, error) {
+		if l.NoWatch {
+			return nil, broker.ErrUnsupported
+		}
+		return watch(ctx, r)
+	}
+}

@@ -1,0 +1,127 @@
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance"
+	"github.com/seed81422ce9/jobs/conformance/faulty"
+)
+
+// stored is a memory store that behaves as if it had a stored form and a
+// network, so that the rules about these can be tested: queues of a newer
+// layout, bodies that cannot be read, connections that are severed.
+type stored struct {
+	inner *membroker.Store
+
+	mu     sync.Mutex
+	newer  map[string]bool   // queues
+	bodies map[string][]byte // by queue/ID
+	links  []*faulty.Broker
+}
+
+// memory makes stores, each of whose handles mutate has changed. It is called
+// once a store, so that what its result shares is shared by the handles.
+func memory(mutate func() func(*patched)) func(conformance.TB) *conformance.Store {
+	return func(tb conformance.TB) *conformance.Store {
+		s := &stored{inner: membroker.NewStore(), newer: map[string]bool{}, bodies: map[string][]byte{}}
+		changes := mutate()
+		return &conformance.Store{
+			Open: func(conformance.TB) broker.Broker {
+				p := patch(s.open())
+				changes(p)
+				return p
+			},
+			Bounce:      func(conformance.TB) { s.bounce() },
+			Dump:        func() string { return "a memory store" },
+			PlantLayout: func(_ conformance.TB, queue string) { s.set(func() { s.newer[queue] = true }) },
+			PlantBody: func(_ conformance.TB, queue, id string, body []byte) {
+				s.set(func() { s.bodies[queue+"/"+id] = body })
+			},
+		}
+	}
+}
+
+func (s *stored) set(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// bounce makes the next two calls of each handle fail.
+func (s *stored) bounce() {
+	s.set(func() {
+		for _, l := range s.links {
+			l.Set(faulty.Plan{{Call: 1, Fault: faulty.Unavailable}, {Call: 2, Fault: faulty.Unavailable}})
+		}
+	})
+}
+
+func (s *stored) open() broker.Broker {
+	link := faulty.Wrap(s.inner.Open(), nil)
+	s.set(func() { s.links = append(s.links, link) })
+	p := patch(link)
+	p.jobsIn(func(j *broker.Job) {
+		s.set(func() {
+			if body, planted := s.bodies[j.Queue+"/"+j.ID]; planted {
+				j.Body, j.Broken = broker.ParseBody(body)
+			}
+		})
+	})
+	refuse(s, &p.renew, func(r broker.RenewRequest) []string { return r.Queues })
+	refuse(s, &p.retire, func(r broker.RetireRequest) []string { return r.Queues })
+	refuse(s, &p.reclaim, func(r broker.ReclaimRequest) []string { return r.Queues })
+	refuse(s, &p.prune, func(r broker.PruneRequest) []string { return r.Queues })
+	refuse(s, &p.find, func(q broker.Query) []string { return []string{q.Queue} })
+	refuse(s, &p.policy, func(r broker.PolicyRequest) []string { return []string{r.Queue} })
+	refuse(s, &p.settle, func(r broker.SettleRequest) []string { return []string{r.Items[0].Job.Queue} })
+	refuse(s, &p.operate, func(o broker.Operation) []string { return []string{o.Refs[0].Queue} })
+	enqueue, claim := p.enqueue, p.claim
+	p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
+		if len(r.Jobs) == 0 || !s.isNewer(r.Jobs[0].Queue) {
+			return enqueue(ctx, r)
+		}
+		receipts := []broker.Receipt{{Queue: r.Jobs[0].Queue, ID: r.Jobs[0].ID, Err: broker.ErrNewerForm}}
+		r.Jobs = r.Jobs[1:]
+		rest, err := enqueue(ctx, r)
+		return append(receipts, rest...), err
+	}
+	p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {
+		known := slices.DeleteFunc(slices.Clone(r.Queues), func(q broker.Share) bool { return s.isNewer(q.Queue) })
+		left := len(r.Queues) - len(known)
+		r.Queues = known
+		got, err := claim(ctx, r)
+		if left > 0 {
+			err = errors.Join(err, broker.ErrNewerForm)
+		}
+		return got, err
+	}
+	return p
+}
+
+func (s *stored) isNewer(queue string) (newer bool) {
+	s.set(func() { newer = s.newer[queue] })
+	return newer
+}
+
+// refuse makes a method refuse queues of a newer layout.
+func refuse[Q, A any](s *stored, method *func(context.Context, Q) (A, error), queues func(Q) []string) {
+	next := *method
+	*method = func(ctx context.Context, q Q) (A, error) {
+		var none A
+		if ctx.Err() == nil && slices.ContainsFunc(safely(queues, q), s.isNewer) {
+			return none, broker.ErrNewerForm
+		}
+		return next(ctx, q)
+	}
+}
+
+// safely leaves requests without items to the backend's own checks.
+func safely[Q any](queues func(Q) []string, q Q) (names []string) {
+	defer func() { _ = recover() }()
+	return queues(q)
+}

@@ -12,13 +12,14 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// client is a client of the shared test server.
+// client is a client of the shared test server, with a name of its own.
 func client(tb testing.TB) *redis.Client {
 	tb.Helper()
 	o, err := redis.ParseURL(testenv.Redis(tb))
 	if err != nil {
 		tb.Fatal(err)
 	}
+	o.ClientName = testenv.Name(tb)
 	c := redis.NewClient(o)
 	tb.Cleanup(func() { _ = c.Close() })
 	return c
@@ -27,7 +28,7 @@ func client(tb testing.TB) *redis.Client {
 // clusterClient is a client of the shared test Cluster.
 func clusterClient(tb testing.TB) *redis.ClusterClient {
 	tb.Helper()
-	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: testenv.RedisCluster(tb)})
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: testenv.RedisCluster(tb), ClientName: testenv.Name(tb)})
 	tb.Cleanup(func() { _ = c.Close() })
 	return c
 }

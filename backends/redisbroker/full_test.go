@@ -1,0 +1,91 @@
+package redisbroker
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+// A store without memory left takes no more jobs, and everything that ends jobs
+// or keeps workers alive still works: so it drains.
+func TestAFullStoreDrains(t *testing.T) {
+	t.Parallel()
+	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	b := openAs(t, c, Config{})
+	for _, worker := range []string{"w1", "w2", "w3"} {
+		register(t, b, worker, "q")
+	}
+	var jobs []broker.NewJob
+	for i := range 30 {
+		j := job("q", fmt.Sprintf("j%02d", i))
+		if i%3 == 0 {
+			j.Delay = time.Second
+		}
+		jobs = append(jobs, j)
+	}
+	enqueue(t, b, jobs...)
+	first := claimAt(t, b, at(0), "w2", 3, "q") // left to be reclaimed
+	claimAt(t, b, at(0), "w3", 3, "q")          // left to be released
+	mark := broker.MarkRequest{Now: at(0), Action: broker.MarkTake, Name: "m", Owner: "o", TTL: time.Minute}
+	if _, err := b.Mark(t.Context(), mark); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.ConfigSet(t.Context(), "maxmemory", "1mb").Err(); err != nil {
+		t.Fatal(err)
+	}
+
+	if _, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Now: at(0), Jobs: []broker.NewJob{job("q", "late"), job("q2", "late")}}); !errors.Is(err, broker.ErrUnavailable) {
+		t.Errorf("Enqueue: got %v, want ErrUnavailable", err)
+	}
+	for _, queue := range []string{"q", "q2"} {
+		if page, err := b.Find(t.Context(), broker.Query{Queue: queue, IDs: []string{"late"}}); err != nil || len(page.Jobs) != 0 {
+			t.Errorf("what was refused is in %s: %v, %v", queue, page.Jobs, err)
+		}
+	}
+	l := &life{t: t, b: b, queue: "q"}
+	l.renew("w1", at(1))
+	if got, err := b.Mark(t.Context(), mark); err != nil || !got.Held {
+		t.Errorf("renewing a mark: %+v, %v", got, err)
+	}
+	if _, err := b.Retire(t.Context(), broker.RetireRequest{Now: at(2), Worker: "w3", Queues: []string{"q"}}); err != nil {
+		t.Errorf("Retire: %v", err)
+	}
+	failure := broker.Failure{Message: "no"}
+	l.settle(at(3), "w1", claimAt(t, b, at(3), "w1", 7, "q").Jobs, broker.Complete(nil), broker.Retry(time.Second, failure),
+		broker.Retry(0, failure), broker.Die(broker.ReasonRetries, failure), broker.Release(), broker.Snooze(time.Second, failure), broker.Cancel(failure))
+	l.operate(broker.Operation{Kind: broker.OpCancel}, first.Jobs[0].ID, "j28")
+	l.operate(broker.Operation{Kind: broker.OpReschedule, Delay: time.Second}, "j29")
+	l.operate(broker.Operation{Kind: broker.OpDelete}, "j27")
+	l.renew("w1", at(59))
+	reclaimed, err := b.Reclaim(t.Context(), broker.ReclaimRequest{Now: at(60), Worker: "w1", Queues: []string{"q"}, Max: 10})
+	if err != nil || len(reclaimed.Jobs) != 3 {
+		t.Errorf("Reclaim: %d jobs, %v", len(reclaimed.Jobs), err)
+	}
+	l.settle(at(61), "w1", reclaimed.Jobs, broker.Crash(0, failure))
+	for range 3 {
+		l.settle(at(62), "w1", claimAt(t, b, at(62), "w1", 30, "q").Jobs, broker.Complete(nil))
+	}
+	if _, err := b.Prune(t.Context(), broker.PruneRequest{Now: at(63), Queues: []string{"q"}, Max: 10}); err != nil {
+		t.Errorf("Prune: %v", err)
+	}
+	info, err := b.Queues(t.Context(), broker.QueuesRequest{Names: []string{"q"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for state, n := range info.Queues[0].Counts {
+		if state != broker.StateDead && n > 0 {
+			t.Errorf("after the drain %d jobs are %v", n, state)
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package redisbroker
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+// told is a server that answers INFO with a text, and to everything else that
+// it does not know it.
+func told(t *testing.T, info string) redis.UniversalClient {
+	t.Helper()
+	s, err := server.NewServer("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	if err := s.Register("INFO", func(c *server.Peer, _ string, _ []string) { c.WriteBulk(info) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Register("SCRIPT", func(c *server.Peer, _ string, _ []string) { c.WriteBulk("sha") }); err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewClient(&redis.Options{Addr: s.Addr().String()})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// logged is a logger and what it was told.
+func logged() (*slog.Logger, *bytes.Buffer) {
+	var text bytes.Buffer
+	return slog.New(slog.NewTextHandler(&text, nil)), &text
+}
+
+func TestNewRefusesServersItCannotUse(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ name, info, hint string }{
+		{"an old version", "redis_version:6.0.16\r\n", "6.2"},
+		{"a very old version", "redis_version:5.0.7\r\n", "6.2"},
+		{"a version it cannot read", "redis_version:next\r\n", "6.2"},
+		{"a node of a Cluster", "redis_version:7.2.0\r\nredis_mode:cluster\r\n", "NewClusterClient"},
+	} {
+		_, err := New(t.Context(), told(t, c.info), Config{})
+		if !errors.Is(err, broker.ErrUnsupported) || !strings.Contains(err.Error(), c.hint) {
+			t.Errorf("%s: got %v, want ErrUnsupported that names %s", c.name, err, c.hint)
+		}
+	}
+}
+
+func TestNewRefusesAClusterClientOfASingleServer(t *testing.T) {
+	t.Parallel()
+	o, err := redis.ParseURL(testenv.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{o.Addr}})
+	t.Cleanup(func() { _ = c.Close() })
+	if _, err := New(t.Context(), c, Config{}); !errors.Is(err, broker.ErrUnsupported) || !strings.Contains(err.Error(), "NewClient") {
+		t.Errorf("New: got %v, want ErrUnsupported that names NewClient", err)
+	}
+}
+
+func TestNewRefusesAClientItCannotCopy(t *testing.T) {
+	t.Parallel()
+	ring := redis.NewRing(&redis.RingOptions{})
+	t.Cleanup(func() { _ = ring.Close() })
+	if _, err := New(t.Context(), ring, Config{}); !errors.Is(err, broker.ErrUnsupported) {
+		t.Errorf("New with a ring: got %v, want ErrUnsupported", err)
+	}
+}
+
+func TestNewRefusesAConfigOutsideItsLimits(t *testing.T) {
+	t.Parallel()
+	for _, config := range []Config{{Prefix: "a{b}"}, {Prefix: strings.Repeat("x", maxPrefix+1)}, {Buckets: -1}, {Buckets: maxBuckets + 1}} {
+		if _, err := New(t.Context(), client(t), config); !errors.Is(err, broker.ErrInvalid) {
+			t.Errorf("New with %+v: got %v, want ErrInvalid", config, err)
+		}
+	}
+}
+
+func TestNewWarnsOfServersThatMayLoseJobs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ info, want string }{
+		{"redis_version:7.2.0\r\nmaxmemory_policy:allkeys-lru\r\n", "noeviction"},
+		{"redis_version:7.2.0\r\nmaxmemory_policy:volatile-lru\r\n", ""}, // no key here can expire
+		{"redis_version:7.2.0\r\nmaxmemory_policy:noeviction\r\n", ""},
+		{"", "INFO"},
+	} {
+		log, text := logged()
+		openAs(t, told(t, c.info), Config{Logger: log})
+		if got := text.String(); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+			t.Errorf("INFO %q: logged %q, want a warning with %q", c.info, got, c.want)
+		}
+	}
+}
+
+// A user that may do no more than the package comment asks for.
+func TestAUserWithFewRightsIsEnough(t *testing.T) {
+	t.Parallel()
+	admin := client(t)
+	name := testenv.Name(t)
+	rules := []any{"ACL", "SETUSER", name, "on", ">secret", "~" + name + ":*", "&" + name + ":*",
+		"+@read", "+@write", "+@connection", "+@pubsub", "+evalsha", "+script|load", "+time", "-info"}
+	if err := admin.Do(t.Context(), rules...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { admin.Do(context.Background(), "ACL", "DELUSER", name) })
+	o := *admin.Options()
+	o.Username, o.Password = name, "secret"
+	limited := redis.NewClient(&o)
+	t.Cleanup(func() { _ = limited.Close() })
+
+	log, text := logged()
+	b := openAs(t, limited, Config{Prefix: name, Logger: log})
+	if !strings.Contains(text.String(), "INFO") {
+		t.Errorf("logged %q, want a warning that INFO is denied", text)
+	}
+	(&life{t: t, b: b, queue: "q"}).run()
+	if _, err := b.Watch(t.Context(), broker.WatchRequest{Queues: []string{"q"}}); err != nil {
+		t.Errorf("Watch: %v", err)
+	}
+	register(t, b, "idle", "q")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := b.Claim(ctx, broker.ClaimRequest{Worker: "idle", Queues: []broker.Share{{Queue: "q", Max: 1}}, Max: 1, Wait: time.Minute})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a wait that its context ends: got %v", err)
+	}
+}
+
+func TestAServerWithTLSAndAPassword(t *testing.T) {
+	t.Parallel()
+	s := miniredis.NewMiniRedis()
+	if err := s.StartTLS(&tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	s.RequireUserAuth("worker", "secret")
+	c := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: "worker", Password: "secret",
+		TLSConfig: &tls.Config{InsecureSkipVerify: true}})
+	t.Cleanup(func() { _ = c.Close() })
+	b := openAs(t, c, Config{Logger: slog.New(slog.DiscardHandler)})
+	(&life{t: t, b: b, queue: "q"}).run()
+
+	wrong := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: "worker", Password: "wrong", TLSConfig: &tls.Config{InsecureSkipVerify: true}})
+	t.Cleanup(func() { _ = wrong.Close() })
+	_, err := New(t.Context(), wrong, Config{})
+	if !errors.Is(err, broker.ErrUnavailable) || strings.Contains(err.Error(), "wrong ") {
+		t.Errorf("New with a wrong password: got %v, want ErrUnavailable without the password", err)
+	}
+}
+
+// sentinel answers where the master is.
+func sentinel(t *testing.T, master string) string {
+	t.Helper()
+	s, err := server.NewServer("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	host, port, err := net.SplitHostPort(master)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := func(c *server.Peer, _ string, args []string) {
+		if strings.EqualFold(args[0], "get-master-addr-by-name") {
+			c.WriteLen(2)
+			c.WriteBulk(host)
+			c.WriteBulk(port)
+			return
+		}
+		c.WriteLen(0)
+	}
+	subscribe := func(c *server.Peer, _ string, args []string) {
+		for i, channel := range args {
+			c.WriteLen(3)
+			c.WriteBulk("subscribe")
+			c.WriteBulk(channel)
+			c.WriteInt(i + 1)
+		}
+	}
+	for name, f := range map[string]server.Cmd{"SENTINEL": answer, "SUBSCRIBE": subscribe} {
+		if err := s.Register(name, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s.Addr().String()
+}
+
+func TestTheMasterThatASentinelNames(t *testing.T) {
+	t.Parallel()
+	o, err := redis.ParseURL(testenv.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: "main", SentinelAddrs: []string{sentinel(t, o.Addr)}})
+	t.Cleanup(func() { _ = c.Close() })
+	b := open(t, c)
+	(&life{t: t, b: b, queue: "q"}).run()
+}
+
+func TestMixedBucketsAreNoticed(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	prefix := testenv.Name(t)
+	brokers := []*Broker{openAs(t, c, Config{Prefix: prefix, Buckets: 4}), openAs(t, c, Config{Prefix: prefix})}
+	register(t, brokers[0], "w", "q")
+	for i := range 20 {
+		enqueue(t, brokers[i%2], job("q", fmt.Sprint("j", i)))
+	}
+	fresh := openAs(t, c, Config{Prefix: prefix, Buckets: 7})
+	got := claimAt(t, fresh, at(0), "w", 20, "q")
+	if len(got.Jobs) == 0 && got.More {
+		got = claimAt(t, fresh, at(0), "w", 20, "q")
+	}
+	if len(got.Jobs) != 20 {
+		t.Errorf("a broker that assumed 7 buckets claimed %d jobs of a queue with 4, want 20", len(got.Jobs))
+	}
+}
+
+func TestScriptsThatTheServerForgotAreLoadedAgain(t *testing.T) {
+	t.Parallel()
+	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	b := openAs(t, c, Config{})
+	forget := func() {
+		t.Helper()
+		if err := c.ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forget()
+	register(t, b, "w", "q", "p")
+	forget()
+	enqueue(t, b, job("q", "a"), job("p", "b"), job("q", "c"))
+	forget()
+	got := claimAt(t, b, at(0), "w", 10, "q", "p")
+	if len(got.Jobs) != 3 {
+		t.Fatalf("claimed %d jobs, want 3", len(got.Jobs))
+	}
+	forget()
+	again, err := b.Claim(t.Context(), broker.ClaimRequest{Now: at(0), Worker: "w", Queues: []broker.Share{{Queue: "q", Max: 3}}, Max: 3,
+		Settle: broker.SettleRequest{Now: at(0), Worker: "w", Number: 1, Items: []broker.Settlement{{Job: &got.Jobs[0], Outcome: broker.Release()}}}})
+	if err != nil || len(again.Verdicts) != 1 || again.Verdicts[0].Err != nil {
+		t.Errorf("Claim with a settle: %+v, %v", again, err)
+	}
+	forget()
+	ctx := t.Context()
+	if again, err = b.Claim(ctx, broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "q", Max: 3}}, Max: 3, Wait: 50 * time.Millisecond}); err != nil {
+		t.Errorf("Claim with a wait: %v", err)
+	}
+}

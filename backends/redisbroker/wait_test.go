@@ -1,0 +1,272 @@
+package redisbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// waitFor is a claim of one job that waits.
+func waitFor(worker string, wait time.Duration, queues ...string) broker.ClaimRequest {
+	req := broker.ClaimRequest{Worker: worker, Max: 1, Wait: wait}
+	for _, q := range queues {
+		req.Queues = append(req.Queues, broker.Share{Queue: q, Max: 1})
+	}
+	return req
+}
+
+func registerNow(t *testing.T, b *Broker, worker string, queues ...string) {
+	t.Helper()
+	got, err := b.Renew(t.Context(), broker.RenewRequest{Worker: worker, Queues: queues, Lease: time.Hour, Register: true})
+	if err != nil || got.Lost {
+		t.Fatalf("Renew of %s: lost %v, %v", worker, got.Lost, err)
+	}
+}
+
+// eachKind runs a test on one server and on a Cluster.
+func eachKind(t *testing.T, test func(*testing.T, redis.UniversalClient)) {
+	t.Run("server", func(t *testing.T) {
+		t.Parallel()
+		test(t, client(t))
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		test(t, clusterClient(t))
+	})
+}
+
+// A caller that goes away while its wait ends must leave no job behind under
+// its lease, and take no wake-up with it that somebody else waits for.
+func TestAWaitThatIsCancelledStrandsNothingAndWakesTheNext(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, client redis.UniversalClient) {
+		const rounds = 40
+		b := open(t, client)
+		registerNow(t, b, "fickle", "q1", "q2")
+		registerNow(t, b, "steady", "q1", "q2")
+		for round := range rounds {
+			queue := fmt.Sprint("q", round%2+1)
+			ctx, cancel := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			got := make(chan broker.Claimed, 1)
+			wg.Go(func() {
+				claimed, err := b.Claim(ctx, waitFor("fickle", time.Minute, "q1", "q2"))
+				if err != nil && !errors.Is(err, context.Canceled) {
+					t.Errorf("Claim: %v", err)
+				}
+				got <- claimed
+			})
+			taken := make(chan []broker.Job, 1)
+			wg.Go(func() {
+				start := time.Now()
+				for {
+					claimed, err := b.Claim(t.Context(), waitFor("steady", 20*time.Second, "q1", "q2"))
+					if err != nil {
+						t.Errorf("Claim: %v", err)
+					}
+					if len(claimed.Jobs) > 0 || err != nil {
+						taken <- claimed.Jobs
+						return
+					}
+					if time.Since(start) > 15*time.Second {
+						t.Error("nobody woke the second waiter")
+						taken <- nil
+						return
+					}
+				}
+			})
+			waiting(t, b, queue, 2)
+			wg.Go(cancel)
+			wg.Go(func() {
+				if _, err := b.Enqueue(context.Background(), broker.EnqueueRequest{Jobs: []broker.NewJob{job(queue, fmt.Sprint("j", round))}}); err != nil {
+					t.Error(err)
+				}
+			})
+			if first := <-got; len(first.Jobs) > 0 { // it was quicker than its end: the second needs another
+				settleAll(t, b, "fickle", first.Jobs)
+				enqueueNow(t, b, job(queue, fmt.Sprint("more", round)))
+			}
+			settleAll(t, b, "steady", <-taken)
+			wg.Wait()
+		}
+		if err := b.Close(); err != nil { // waits for what the calls left to do
+			t.Fatal(err)
+		}
+		after := openAs(t, client, b.config)
+		for _, worker := range []string{"fickle", "steady"} {
+			held, err := after.Renew(t.Context(), broker.RenewRequest{Worker: worker, Queues: []string{"q1", "q2"}, Lease: time.Hour})
+			if err != nil || held.Held["q1"]+held.Held["q2"] != 0 {
+				t.Errorf("%s holds %v, %v, want nothing", worker, held.Held, err)
+			}
+		}
+	})
+}
+
+// waiting returns when n connections of a client are blocked on the server that
+// has a queue.
+func waiting(t *testing.T, b *Broker, queue string, n int) {
+	t.Helper()
+	node, err := b.store.node(t.Context(), b.queue(queue).key("t"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := "name=" + node.Options().ClientName
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		list, err := node.ClientList(t.Context()).Result()
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocked := 0
+		for line := range strings.Lines(list) {
+			if fields := strings.Fields(line); slices.Contains(fields, ours) && slices.Contains(fields, "cmd=blpop") {
+				blocked++
+			}
+		}
+		if blocked >= n {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d connections wait, want %d", blocked, n)
+		}
+	}
+}
+
+func enqueueNow(t *testing.T, b *Broker, jobs ...broker.NewJob) {
+	t.Helper()
+	receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: jobs})
+	for _, r := range receipts {
+		err = errors.Join(err, r.Err)
+	}
+	if err != nil {
+		t.Fatalf("Enqueue: %v", err)
+	}
+}
+
+// settleAll completes jobs, without a number of its own for each worker.
+func settleAll(t *testing.T, b *Broker, worker string, jobs []broker.Job) {
+	t.Helper()
+	if len(jobs) == 0 {
+		return
+	}
+	req := broker.SettleRequest{Worker: worker, Number: settles.next()}
+	for i := range jobs {
+		req.Items = append(req.Items, broker.Settlement{Job: &jobs[i], Outcome: broker.Complete(nil)})
+	}
+	verdicts, err := b.Settle(t.Context(), req)
+	for _, v := range verdicts {
+		err = errors.Join(err, v.Err)
+	}
+	if err != nil {
+		t.Errorf("Settle: %v", err)
+	}
+}
+
+// counter numbers the settles of all tests: each worker's rise.
+type counter struct {
+	mu sync.Mutex
+	n  int64
+}
+
+var settles counter
+
+func (c *counter) next() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	return c.n
+}
+
+// A job that is scheduled before all others ends a wait, so that its caller
+// learns when to ask again.
+func TestAnEarlierDueTimeEndsAWait(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, client redis.UniversalClient) {
+		b := open(t, client)
+		registerNow(t, b, "w", "q1", "q2")
+		got := make(chan broker.Claimed, 1)
+		go func() {
+			claimed, err := b.Claim(t.Context(), waitFor("w", time.Minute, "q1", "q2"))
+			if err != nil {
+				t.Errorf("Claim: %v", err)
+			}
+			got <- claimed
+		}()
+		waiting(t, b, "q1", 1)
+		j := job("q1", "soon")
+		j.Delay = time.Hour
+		enqueueNow(t, b, j)
+		if claimed := <-got; len(claimed.Jobs) > 0 || claimed.NextDue.Before(claimed.Now.Add(59*time.Minute)) {
+			t.Errorf("the wait ended with %d jobs and the next due at %v, want none, in an hour", len(claimed.Jobs), claimed.NextDue)
+		}
+	})
+}
+
+// A wait does not outlast the next due time, for callers without a timer.
+func TestAWaitEndsWhenAJobIsDue(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, client redis.UniversalClient) {
+		b := open(t, client)
+		registerNow(t, b, "w", "q1", "q2")
+		j := job("q2", "soon")
+		j.Delay = 100 * time.Millisecond
+		enqueueNow(t, b, j)
+		start := time.Now()
+		claimed, err := b.Claim(t.Context(), waitFor("w", time.Minute, "q1", "q2"))
+		if err != nil || len(claimed.Jobs) != 1 {
+			t.Errorf("Claim: %d jobs, %v, want the one that became due", len(claimed.Jobs), err)
+		}
+		if took := time.Since(start); took > 30*time.Second {
+			t.Errorf("the wait took %v", took)
+		}
+	})
+}
+
+// The token is there exactly as long as something can be claimed.
+func TestWakeTokens(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	register(t, b, "w", "q")
+	tokens := func(when string, want int64) {
+		t.Helper()
+		if n, err := c.LLen(t.Context(), b.queue("q").key("t")).Result(); n != want || err != nil {
+			t.Errorf("%s: got %d tokens, %v, want %d", when, n, err, want)
+		}
+	}
+	pause := func(paused bool) {
+		t.Helper()
+		if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Paused: &paused}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tokens("a new queue", 0)
+	enqueue(t, b, job("q", "a"), job("q", "b"), job("q", "c"))
+	tokens("three jobs", 1)
+	claimAt(t, b, at(0), "w", 2, "q")
+	tokens("one job left", 1)
+	pause(true)
+	tokens("paused", 0)
+	enqueue(t, b, job("q", "d"))
+	tokens("enqueued while paused", 0)
+	claimAt(t, b, at(0), "w", 2, "q")
+	tokens("claimed while paused", 0)
+	pause(false)
+	tokens("resumed", 1)
+	got := claimAt(t, b, at(0), "w", 5, "q")
+	tokens("nothing left", 0)
+	req := broker.SettleRequest{Now: at(0), Worker: "w", Number: 1}
+	req.Items = append(req.Items, broker.Settlement{Job: &got.Jobs[0], Outcome: broker.Release()})
+	if _, err := b.Settle(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	tokens("released", 1)
+}

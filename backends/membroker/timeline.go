@@ -3,6 +3,8 @@ package membroker
 import (
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/google/btree"
 )
@@ -42,7 +44,11 @@ func (t timeline[T]) next() int64 {
 func (t timeline[T]) page(cursor string, after, before int64, limit int, visit func(T)) (string, error) {
 	from := entry[T]{at: math.MinInt64}
 	if cursor != "" {
-		if _, err := fmt.Sscanf(cursor, "%d.%d", &from.at, &from.seq); err != nil {
+		at, seq, _ := strings.Cut(cursor, ".")
+		var badAt, badSeq error
+		from.at, badAt = strconv.ParseInt(at, 10, 64)
+		from.seq, badSeq = strconv.ParseInt(seq, 10, 64)
+		if badAt != nil || badSeq != nil {
 			return "", badCursor(cursor)
 		}
 		from.seq++

@@ -65,7 +65,7 @@ func TestWaitingClaimEndsWithItsWait(t *testing.T) {
 	})
 }
 
-func TestOneJobWakesOneWaiterAndManyJobsWakeAll(t *testing.T) {
+func TestOneWaiterWakesAtATimeAndAllGetTheirJobs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := New()
@@ -80,15 +80,17 @@ func TestOneJobWakesOneWaiterAndManyJobsWakeAll(t *testing.T) {
 
 		b.store.mu.Lock()
 		q := b.store.queues["q"]
-		q.add(&job{Job: broker.Job{Queue: "q", ID: "0", Body: broker.Body{Priority: 1}}}, broker.StatePending, 0)
-		b.store.wake()
+		for _, id := range []string{"0", "1"} {
+			q.add(&job{Job: broker.Job{Queue: "q", ID: id, Body: broker.Body{Priority: 1}}}, broker.StatePending, 0)
+			b.store.wake()
+		}
 		woken, listening := q.woken, len(q.waiters)
 		b.store.mu.Unlock()
 		if woken != 1 || listening != waiters-1 {
-			t.Fatalf("one job woke %d of %d waiters and left %d; want one to wake", woken, waiters, listening)
+			t.Fatalf("two jobs woke %d of %d waiters and left %d; want one to wake, which wakes the next", woken, waiters, listening)
 		}
 
-		for n := 1; n < waiters; n++ {
+		for n := 2; n < waiters; n++ {
 			enqueue(t, b, newTestJob([]string{"q", "r"}[n%2], fmt.Sprint(n)))
 		}
 		seen := make(map[string]bool)
@@ -169,7 +171,15 @@ func TestResumeWakesAndPauseDoesNot(t *testing.T) {
 		pause(t, b, "q", true)
 		got := claimInBackground(t, b, "w", 1, time.Minute, "q")
 		synctest.Wait()
-		enqueue(t, b, newTestJob("q", "a"))
+		b.store.mu.Lock()
+		q := b.store.queues["q"]
+		q.add(&job{Job: broker.Job{Queue: "q", ID: "a", Body: broker.Body{Priority: 1}}}, broker.StatePending, 0)
+		q.add(&job{Job: broker.Job{Queue: "q", ID: "b", Body: broker.Body{Priority: 1}}}, broker.StateScheduled, broker.Micros(time.Now().Add(time.Second)))
+		b.store.wake()
+		if q.woken > 0 {
+			t.Error("a job in a paused queue woke a claim")
+		}
+		b.store.mu.Unlock()
 		synctest.Wait()
 		select {
 		case c := <-got:
@@ -197,10 +207,11 @@ func TestCloseEndsWaitingCallsOfItsHandleOnly(t *testing.T) {
 		closed := claimInBackground(t, b, "w", 1, time.Minute, "q")
 		goesOn := claimInBackground(t, other, "w", 1, time.Minute, "q")
 		synctest.Wait()
+		start := time.Now()
 		b.Close()
 		b.Close()
-		if c := <-closed; !errors.Is(c.err, broker.ErrClosed) {
-			t.Errorf("a waiting claim of the closed handle answered %v, want ErrClosed", c.err)
+		if c := <-closed; !errors.Is(c.err, broker.ErrClosed) || time.Since(start) > 0 {
+			t.Errorf("a waiting claim of the closed handle answered %v after %v, want ErrClosed at once", c.err, time.Since(start))
 		}
 		if _, open := <-events; open {
 			t.Error("the watch of the closed handle goes on")
@@ -213,6 +224,29 @@ func TestCloseEndsWaitingCallsOfItsHandleOnly(t *testing.T) {
 			t.Errorf("a claim of the handle that stays open got %v, %v", ids(c.Jobs), c.err)
 		}
 		other.Close()
+	})
+}
+
+func TestAClaimIsWokenForTwoReasonsAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := New()
+		register(t, b, "w", "q")
+		got := claimInBackground(t, b, "w", 1, time.Minute, "q")
+		synctest.Wait()
+		b.store.mu.Lock()
+		for w := range b.waiting {
+			w.signal()
+			w.signal()
+		}
+		b.store.mu.Unlock()
+		synctest.Wait()
+		start := time.Now()
+		enqueue(t, b, newTestJob("q", "a"))
+		if c := <-got; c.err != nil || len(c.Jobs) != 1 || time.Since(start) > 0 {
+			t.Errorf("the claim answered %v, %v after %v; want the job at once", ids(c.Jobs), c.err, time.Since(start))
+		}
+		b.Close()
 	})
 }
 
@@ -230,6 +264,27 @@ func TestAWorkerThatEndsEndsItsWaitingClaims(t *testing.T) {
 		}
 		if c := <-got; !errors.Is(c.err, broker.ErrWorkerGone) || time.Since(start) > 0 {
 			t.Errorf("the retired worker's claim answered %v, %v after %v; want ErrWorkerGone at once", ids(c.Jobs), c.err, time.Since(start))
+		}
+	})
+}
+
+func TestRemovingAQueueEndsTheClaimsThatWaitForIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := New()
+		defer b.Close()
+		if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Second, Register: true}); err != nil {
+			t.Fatal(err)
+		}
+		got := claimInBackground(t, b, "w", 1, time.Minute, "q")
+		<-time.After(2 * time.Second) // the worker runs out
+		results, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: "q"}}})
+		if err != nil || results[0].Err != nil {
+			t.Fatalf("removing: %+v, %v", results, err)
+		}
+		start := time.Now()
+		if c := <-got; !errors.Is(c.err, broker.ErrWorkerGone) || time.Since(start) > 0 {
+			t.Errorf("the claim answered %v, %v after %v; want ErrWorkerGone at once", ids(c.Jobs), c.err, time.Since(start))
 		}
 	})
 }

@@ -103,18 +103,18 @@ type claiming struct {
 	shares []broker.Share
 	limit  int
 
-	at     int64
-	jobs   []broker.Job
-	more   bool
-	state  map[string]queueState
-	places []place
+	at      int64
+	jobs    []broker.Job
+	more    bool
+	state   map[string]queueState
+	places  []place       // of the jobs
+	shareOf map[int32]int // by number of the queue
 }
 
 // place is where a job stood in the order of a claim.
 type place struct {
-	job       int
-	share     int64
-	lane, seq int64
+	queue, lane int32
+	seq         int64
 }
 
 func (c *claiming) run(ctx context.Context, settle []step) error {
@@ -150,49 +150,55 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	if seen != nil {
 		c.b.floors.raise(queues, seen, ended)
 	}
-	c.sort()
+	c.finish()
 	c.more = c.more || promoted >= promoteLimit
 	return nil
 }
 
-// read reads what claim.sql gave.
+// read reads what claim.sql or reclaim.sql gave.
 func (c *claiming) read(r rows) error {
 	var row jobRow
 	var p place
 	var cancel *bool
-	columns := append([]any{&p.share, &p.lane, &p.seq, &cancel}, row.columns()...)
-	left := make([]int, len(c.shares))
-	for i, s := range c.shares {
-		left[i] = s.Max
-	}
+	columns := append([]any{&p.queue, &p.lane, &p.seq, &cancel}, row.columns()...)
 	for r.Next() {
 		row.body, row.tail = nil, nil
 		if err := r.Scan(columns...); err != nil {
 			return err
 		}
-		j := row.job(c.shares[p.share-1].Queue, broker.StateActive)
+		j := row.job("", broker.StateActive)
 		j.Worker, j.CancelRequested = c.worker, cancel != nil && *cancel
-		p.job = len(c.jobs)
 		c.jobs, c.places = append(c.jobs, j), append(c.places, p)
-		left[p.share-1]--
-		c.more = c.more || left[p.share-1] == 0 || len(c.jobs) == c.limit
 	}
 	return nil
 }
 
-// sort puts the jobs into the order of their turns; an update returns them in
-// any order.
-func (c *claiming) sort() {
-	less := func(a, b place) int {
-		return cmp.Or(cmp.Compare(a.share, b.share), cmp.Compare(a.lane, b.lane), cmp.Compare(a.seq, b.seq))
+// finish names the queues of the jobs, and puts these into the order of their
+// turns: an update returns them in any order.
+func (c *claiming) finish() {
+	taken := make([]int, len(c.shares))
+	order := make([]int, len(c.jobs))
+	for i := range c.jobs {
+		share := c.shareOf[c.places[i].queue]
+		c.jobs[i].Queue = c.shares[share].Queue
+		taken[share]++
+		order[i] = i
 	}
-	if slices.IsSortedFunc(c.places, less) {
+	for i, s := range c.shares {
+		c.more = c.more || taken[i] > 0 && taken[i] == s.Max
+	}
+	c.more = c.more || len(c.jobs) > 0 && len(c.jobs) == c.limit
+	less := func(a, b int) int {
+		x, y := c.places[a], c.places[b]
+		return cmp.Or(cmp.Compare(c.shareOf[x.queue], c.shareOf[y.queue]), cmp.Compare(x.lane, y.lane), cmp.Compare(x.seq, y.seq))
+	}
+	if slices.IsSortedFunc(order, less) {
 		return
 	}
-	slices.SortFunc(c.places, less)
+	slices.SortFunc(order, less)
 	sorted := make([]broker.Job, len(c.jobs))
-	for i, p := range c.places {
-		sorted[i] = c.jobs[p.job]
+	for to, from := range order {
+		sorted[to] = c.jobs[from]
 	}
 	c.jobs = sorted
 }
@@ -200,12 +206,17 @@ func (c *claiming) sort() {
 // after reads how the claim's queues stand.
 func (c *claiming) after(queues []string) step {
 	i := 0
+	c.shareOf = make(map[int32]int, len(queues))
 	return c.b.step("claim_after", each(func(r rows) error {
+		var id *int32
 		var layout *int
 		var alive bool
 		var due *int64
-		if err := r.Scan(&c.at, &layout, &alive, &due); err != nil {
+		if err := r.Scan(&id, &c.at, &layout, &alive, &due); err != nil {
 			return err
+		}
+		if id != nil {
+			c.shareOf[*id] = i
 		}
 		var q queueState
 		switch {

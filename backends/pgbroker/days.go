@@ -67,7 +67,7 @@ func elsewhere(err error) bool {
 // beginDay makes the partition of the records that expire on a day.
 func (b *Broker) beginDay(ctx context.Context, day int) error {
 	return b.transact(ctx, func(s session) error {
-		return s.run(ctx, b.step("settings", nil, nil, milliseconds(daysLockWait), on),
+		return s.run(ctx, b.step("settings", nil, nil, milliseconds(daysLockWait)),
 			step{sql: b.ddl("insert into jobs.history_day (day) values (%[1]d)", day)}, // by one server only
 			step{sql: b.ddl("create table jobs.history_%[1]d (like jobs.history including defaults)", day)},
 			step{sql: b.ddl("alter table jobs.history attach partition jobs.history_%[1]d for values in (%[1]d)", day)})
@@ -79,7 +79,7 @@ func (b *Broker) beginDay(ctx context.Context, day int) error {
 func (b *Broker) endDay(ctx context.Context, day int, got *broker.Pruned) error {
 	var completed, cancelled int
 	err := b.transact(ctx, func(s session) error {
-		return s.run(ctx, b.step("settings", nil, nil, milliseconds(daysLockWait), on),
+		return s.run(ctx, b.step("settings", nil, nil, milliseconds(daysLockWait)),
 			b.step("day_end", one(&completed, &cancelled), day),
 			step{sql: b.ddl("drop table jobs.history_%[1]d", day)})
 	})

@@ -29,7 +29,7 @@ type ownPort struct{ b *Broker }
 func (p *ownPort) run(ctx context.Context, steps ...step) error { return p.b.call(ctx, steps...) }
 
 func (p *ownPort) flush(ctx context.Context, f *flush) error {
-	steps := []step{p.b.step("settings", nil, nil, f.lockTimeout(), on)}
+	steps := []step{p.b.step("settings", nil, nil, f.lockTimeout())}
 	if f.token != nil {
 		steps = append(steps, f.takeKeys())
 	}

@@ -211,7 +211,8 @@ func (o *operating) cancel(ctx context.Context, s session, chosen []*broker.Oper
 		steps = append(steps, o.b.step("operate_ask", nil, o.queue, active, o.b.channel))
 	}
 	if len(waiting) > 0 {
-		steps = append(steps, o.b.step("operate_cancel", nil, o.now.micros, o.queue, waiting, o.b.channel))
+		steps = append(steps, o.b.step("operate_cancel", nil, o.queue, waiting, o.b.channel),
+			o.b.step("cancelled", nil, o.now.micros, o.queue, waiting))
 	}
 	return s.run(ctx, steps...)
 }

@@ -20,7 +20,7 @@ func (o *operating) removeQueue(ctx context.Context) error {
 		var layout int
 		var removed bool
 		err := o.b.transact(ctx, func(s session) error {
-			return s.run(ctx, o.b.step("settings", nil, nil, milliseconds(lockWait), on),
+			return s.run(ctx, o.b.step("settings", nil, nil, milliseconds(lockWait)),
 				step{sql: inSchema("lock table jobs.job, jobs.dead, jobs.history, jobs.worker in share row exclusive mode", o.b.config.Schema)},
 				o.b.step("remove_queue", one(&layout, &removed), o.now.micros, o.queue))
 		})

@@ -34,6 +34,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 	if err != nil {
 		return broker.Claimed{}, broker.About(err, "reclaim", "", "")
 	}
+	c.finish()
 	var errs []error
 	for _, q := range queues {
 		state := c.state[q]

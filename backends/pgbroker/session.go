@@ -142,10 +142,10 @@ func (b *Broker) byIndex(async bool) step {
 	if async {
 		commit = &off
 	}
-	return b.step("settings", nil, commit, nil, off)
+	return b.step("settings", nil, commit, nil)
 }
 
-var off, on = "off", "on"
+var off = "off"
 
 // rollbackTime bounds what a failed transaction costs its caller.
 const rollbackTime = time.Second

@@ -35,6 +35,7 @@ type settleTurn struct {
 	queue string
 	items []int // of the request, in its order
 	wakes bool
+	alive []string // those whose outcome would keep them
 	wake  *wakeUp
 
 	// The answer.
@@ -65,6 +66,9 @@ func (s *settling) steps() []step {
 	var steps []step
 	for _, t := range s.turns {
 		steps = append(steps, s.turn(t))
+		if t.wakes {
+			steps = append(steps, s.b.step("cancelled", nil, s.now.micros, t.queue, t.alive))
+		}
 	}
 	return steps
 }
@@ -94,7 +98,9 @@ func (s *settling) turn(t *settleTurn) step {
 		seen[ref] = true
 		o := item.Outcome
 		head := o.Apply(item.Job.Head, time.Time{}, s.req.History)
-		t.wakes = t.wakes || !o.State().Final()
+		if !o.State().Final() {
+			t.wakes, t.alive = true, append(t.alive, ref.ID)
+		}
 		ids, epochs, states = append(ids, ref.ID), append(epochs, ref.Epoch), append(states, int16(o.State()))
 		delays, fronts = append(delays, s.now.after(o.Delay())), append(fronts, o.Front())
 		deliveries, failures = append(deliveries, int32(head.Deliveries)), append(failures, int32(head.Failures))

@@ -42,7 +42,7 @@ type txPort struct {
 func (p *txPort) flush(ctx context.Context, f *flush) error {
 	var kept [6]string // the caller's settings
 	keep := p.b.step("settings_read", one(&kept[0], &kept[1], &kept[2], &kept[3], &kept[4], &kept[5]))
-	steps := []step{{sql: "savepoint jobs_enqueue"}, keep, p.b.step("settings", nil, nil, f.lockTimeout(), on)}
+	steps := []step{{sql: "savepoint jobs_enqueue"}, keep, p.b.step("settings", nil, nil, f.lockTimeout())}
 	if f.token != nil {
 		steps = append(steps, f.takeKeys())
 	}

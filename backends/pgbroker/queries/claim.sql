@@ -2,17 +2,15 @@
 -- The nested loops are lazy under their limits: what is not needed is neither read nor locked.
 -- Params: $1 worker, $2 limit over all shares, $3 queues, each once, $4 limit of each, $5 scan floors: for each queue
 --   those of the lanes 2 to 9
--- Returns: one row per job: ordinal of its share, lane, seq, cancel, and the columns of jobRow
+-- Returns: one row per job: number of its queue, lane, seq, cancel, and the columns of jobRow
 -- Called by: (*Broker).Claim
 with share as materialized (
   select s.ord, s.most, q.id as queue, w.num as worker
   from unnest($3::text[], $4::int[]) with ordinality as s(name, most, ord)
-  join jobs.queue q on q.name = s.name and q.layout <= 1 and not q.paused
-  join jobs.worker w on w.queue = q.id and w.id = $1 and w.ended_at is null
-  order by s.ord
-  for key share of w
+  cross join lateral (select id from jobs.queue where name = s.name and layout <= 1 and not paused limit 1) q
+  cross join lateral (select num from jobs.worker where queue = q.id and id = $1 and ended_at is null limit 1 for key share) w
 ), picked as materialized (
-  select s.ord, s.queue, s.worker, r.place, r.id, r.unique_key
+  select s.queue, r.place, r.id, r.unique_key
   from share s cross join lateral (
     select l.place, l.id, l.unique_key
     from generate_series(2, 9) as n(lane) cross join lateral (
@@ -22,11 +20,12 @@ with share as materialized (
     limit s.most) r
   limit $2
 ), freed as (
-  delete from jobs.unique_key u using picked p
-  where p.unique_key is not null and u.queue = p.queue and u.key = p.unique_key and u.job = p.id and u.mode = 1
+  delete from jobs.unique_key u
+  where u.queue = any (array(select queue from share)) and u.key = any (array(select unique_key from picked where unique_key is not null))
+    and u.mode = 1 and exists (select from picked p where p.queue = u.queue and p.unique_key = u.key and p.id = u.job)
 ), counted as (
   insert into jobs.count_delta (queue, pending, active) select queue, -count(*), count(*) from picked group by queue
 )
-update jobs.job j set state = 3, worker = p.worker
-from picked p where j.ctid = p.place
-returning p.ord, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body
+update jobs.job j set state = 3, worker = (select s.worker from share s where s.queue = j.queue)
+where j.ctid = any (array(select place from picked))
+returning j.queue, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body

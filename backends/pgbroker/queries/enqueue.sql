@@ -24,9 +24,9 @@ with clock as materialized (
   on conflict (queue, id) do nothing
   returning id, state
 ), freed as (
-  delete from jobs.unique_key u using place, unnest($12::text[], $4::text[]) as n(key, id)
-  where $13 is not null and u.queue = place.id and u.key = n.key and u.token = $13
-    and not exists (select from stored s where s.id = n.id)
+  delete from jobs.unique_key u
+  where $13 is not null and u.queue = (select id from place) and u.key = any ($12) and u.token = $13
+    and not exists (select from stored s where s.id = u.job)
 ), counted as (
   insert into jobs.count_delta (queue, pending, scheduled)
   select place.id, c.pending, c.scheduled

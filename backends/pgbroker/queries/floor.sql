@@ -8,7 +8,7 @@ select pg_snapshot_xmin(s.snapshot)::text::bigint, pg_snapshot_xmax(s.snapshot):
     select (select j.seq from jobs.job j
             where j.state = 1 and j.queue = q.id and j.lane = l.lane::smallint and j.seq > ($2::bigint[])[(n.ord::int - 1) * 8 + l.lane - 1]
             order by j.seq limit 1)
-    from unnest($1::text[]) with ordinality as n(name, ord) left join jobs.queue q on q.name = n.name
+    from unnest($1::text[]) with ordinality as n(name, ord) left join lateral (select id from jobs.queue where name = n.name limit 1) q on true
     cross join generate_series(2, 9) as l(lane)
     order by n.ord, l.lane)
 from (select pg_current_snapshot() as snapshot) s

@@ -7,8 +7,8 @@ with clock as materialized (
 ), place as materialized (
   select id, polled_until from jobs.queue where name = $1
 ), asked as (
-  update jobs.job j set cancel = true from place q
-  where j.queue = q.id and j.id = any ($2::text[]) and j.cancel is not true
+  update jobs.job set cancel = true
+  where queue = (select id from place) and id = any ($2::text[]) and cancel is not true
 ), news as (
   select e'c\n' || $1 || e'\n' || string_agg('3 ' || n.id, e'\n') as payload
   from unnest($2::text[]) with ordinality as n(id, ord) group by (n.ord - 1) / 20

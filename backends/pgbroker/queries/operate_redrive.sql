@@ -7,7 +7,7 @@ with place as materialized (
   select id from jobs.queue where name = $1
 ), back as (
   delete from jobs.dead d using unnest($2::text[], $3::bytea[], $4::text[]) with ordinality as n(id, tail, key, ord)
-  where d.queue = (select id from place) and d.id = n.id
+  where d.queue = (select id from place) and d.id = any ($2) and d.id = n.id
     and (n.key = '' or exists (select from jobs.unique_key u where u.queue = d.queue and u.key = n.key and u.token = $5))
   returning d.*, n.tail as new_tail, n.ord
 ), stored as (

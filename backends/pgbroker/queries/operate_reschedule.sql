@@ -15,7 +15,7 @@ with clock as materialized (
     run_at = case when due.due > due.now then due.due end,
     seq = n.seq, lane = j.lane / 2 * 2 + 1, epoch = coalesce(j.epoch, 0) + 1
   from due, turn n
-  where j.queue = (select id from jobs.queue where name = $2) and j.id = n.id
+  where j.queue = (select id from jobs.queue where name = $2) and j.id = any ($3) and j.id = n.id
   returning j.id, j.state
 ), counted as (
   -- What left its state is told from the rows as they were, which the locks keep.
@@ -24,6 +24,6 @@ with clock as materialized (
          count(*) filter (where m.state = 1) - count(*) filter (where j.state = 1),
          count(*) filter (where m.state = 2) - count(*) filter (where j.state = 2),
          count(*) filter (where m.state = 4) - count(*) filter (where j.state = 4)
-  from moved m join jobs.job j on j.queue = (select id from jobs.queue where name = $2) and j.id = m.id group by j.queue
+  from moved m join jobs.job j on j.queue = (select id from jobs.queue where name = $2) and j.id = any ($3) and j.id = m.id group by j.queue
 )
 select array(select id from moved), array(select state from moved), pg_notify($6, $7)::text

@@ -3,4 +3,4 @@
 -- Returns: nothing
 -- Called by: (*Broker).Operate
 update jobs.dead d set tail = nullif(n.tail, '') from unnest($2::text[], $3::bytea[]) as n(id, tail)
-where d.queue = (select id from jobs.queue where name = $1) and d.id = n.id
+where d.queue = (select id from jobs.queue where name = $1) and d.id = any ($2) and d.id = n.id

@@ -24,6 +24,6 @@ with clock as materialized (
     limit $3 for update skip locked))
   returning num
 ), verdicts as (
-  delete from jobs.settled s using workers w where s.worker = w.num
+  delete from jobs.settled where worker = any (array(select num from workers))
 )
 select (select count(*) from ids) + (select count(*) from windows) + (select count(*) from workers)

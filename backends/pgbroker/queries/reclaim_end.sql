@@ -7,16 +7,15 @@ with clock as materialized (
   select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), caller as materialized (
   select q.id as queue, q.name
-  from clock cross join jobs.queue q
-  join jobs.worker w on w.queue = q.id and w.id = $2 and w.ended_at is null and w.until > clock.now
-  where q.name = any ($3::text[]) and q.layout <= 1
-  order by q.id
-  for key share of w
+  from clock cross join unnest($3::text[]) as n(name)
+  cross join lateral (select id, name from jobs.queue where name = n.name and layout <= 1 limit 1) q
+  cross join lateral (
+    select num from jobs.worker where queue = q.id and id = $2 and ended_at is null and until > clock.now limit 1 for key share) w
 ), silent as materialized (
-  select w.queue, w.id from clock, caller c join jobs.worker w on w.queue = c.queue
-  where not w.drained and w.ended_at is null and w.until <= clock.now
-  for update of w skip locked
+  select w.num from clock cross join caller c cross join lateral (
+    select num from jobs.worker where queue = c.queue and not drained and ended_at is null and until <= clock.now
+    for update skip locked) w
 ), ended as (
-  update jobs.worker w set ended_at = clock.now from clock, silent s where w.queue = s.queue and w.id = s.id
+  update jobs.worker set ended_at = (select now from clock) where num = any (array(select num from silent))
 )
 select name from caller

@@ -6,11 +6,11 @@
 with clock as materialized (
   select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), known as materialized (
-  select w.queue, w.id, w.num from jobs.queue q join jobs.worker w on w.queue = q.id and w.id = $2
-  where q.name = any ($3::text[]) and q.layout <= 1
-  order by w.queue for update of w
+  select num from jobs.worker
+  where queue = any (array(select id from jobs.queue where name = any ($3::text[]) and layout <= 1)) and id = $2
+  order by queue for update
 ), forgotten as (
-  delete from jobs.settled s using known where s.worker = known.num
+  delete from jobs.settled where worker = any (array(select num from known))
 )
-update jobs.worker w set ended_at = coalesce(w.ended_at, clock.now), drained = false
-from clock, known k where w.queue = k.queue and w.id = k.id
+update jobs.worker set ended_at = coalesce(ended_at, (select now from clock)), drained = false
+where num = any (array(select num from known))

@@ -3,8 +3,8 @@
 -- Returns: one row per lease: queue, ID, epoch, deliveries, failures, crashes, snoozes, tail
 -- Called by: (*Broker).Retire, in one transaction after retire_end.sql, whose locks it needs
 select q.name, j.id, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail
-from jobs.queue q
-join jobs.worker w on w.queue = q.id and w.id = $1 and w.ended_at is not null
-join jobs.job j on j.worker = w.num
-where q.name = any ($2::text[]) and q.layout <= 1
+from unnest($2::text[]) as n(name)
+cross join lateral (select id, name from jobs.queue where name = n.name and layout <= 1 limit 1) q
+cross join lateral (select num from jobs.worker where queue = q.id and id = $1 and ended_at is not null limit 1) w
+cross join lateral (select * from jobs.job where worker = w.num offset 0) j
 order by q.id, j.lane, j.seq limit $3

@@ -2,5 +2,5 @@
 -- Params: none
 -- Returns: one row: their values
 -- Called by: Enqueue in a caller's transaction, before settings.sql
-select current_setting('enable_seqscan'), current_setting('enable_hashjoin'), current_setting('enable_mergejoin'),
+select current_setting('enable_seqscan'), current_setting('enable_nestloop'), current_setting('enable_mergejoin'),
        current_setting('jit'), current_setting('plan_cache_mode'), current_setting('lock_timeout')

@@ -1,6 +1,7 @@
 -- settle.sql: end leases of one worker in one queue, each with its outcome.
--- The lease is (queue, ID, epoch, worker). The test of the worker is written so that it cannot be looked up in job_lease:
--- on unlucky statistics the planner would drive the whole join through that index.
+-- The lease is (queue, ID, epoch, worker). The test of the worker is written so that it cannot be looked up in job_lease,
+-- which a plan would otherwise go by on unlucky statistics. A job that was asked to cancel and would live on gets state 7
+-- here, whenever the wish was committed; cancelled.sql then moves it.
 -- Params: $1 now µs|null, $2 queue, $3 worker, $4 number of the request|null for none, $5 IDs, $6 epochs, $7 states to go to,
 --   $8 delays µs, $9 whether to the front, $10 deliveries, $11 failures, $12 crashes, $13 snoozes, $14 tails,
 --   $15 channel|null: wakes claims, $16 payload, $17 channel for events
@@ -11,7 +12,8 @@ with clock as materialized (
   select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid,
          (extract(epoch from statement_timestamp()) * 1000000)::bigint as real
 ), place as materialized (
-  select id, retain_age, retain_count, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span, watched_until, polled_until from jobs.queue where name = $2 and layout <= 1
+  select id, retain_age, retain_count, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span, watched_until, polled_until
+  from jobs.queue where name = $2 and layout <= 1
 ), holder as materialized (
   select num, ended_at is null and $4::bigint is not null as numbered
   from jobs.worker where queue = (select id from place) and id = $3
@@ -20,34 +22,34 @@ with clock as materialized (
   where worker = (select num from holder where numbered) order by number desc limit 1
 ), item as materialized (
   select n.*, n.front and n.state = 1 as ahead
-  from holder cross join unnest($5::text[], $6::bigint[], $7::smallint[], $8::bigint[], $9::boolean[], $10::int[], $11::int[], $12::int[], $13::int[], $14::bytea[])
+  from unnest($5::text[], $6::bigint[], $7::smallint[], $8::bigint[], $9::boolean[], $10::int[], $11::int[], $12::int[], $13::int[], $14::bytea[])
     with ordinality as n(id, epoch, state, delay, front, deliveries, failures, crashes, snoozes, tail, ord)
-  where not exists (select from last where number >= $4)
+  where exists (select from holder) and not exists (select from last where number >= $4)
 ), ended as (
-  delete from jobs.job j using item n, place q
-  where j.queue = q.id and j.id = n.id and coalesce(j.epoch, 0) = n.epoch
-    and j.worker is not distinct from (select num from holder) and (n.state >= 5 or j.cancel)
-  returning n.ord, j.id, case when n.state >= 5 then n.state else 7 end as state, coalesce(j.retention, q.retain_age) as keep,
-    j.given, j.unique_key, j.key, j.lane, j.retention, j.created_at, n.epoch + 1 as epoch, n.deliveries,
-    case when n.state >= 5 then n.failures else j.failures end as failures,
-    case when n.state >= 5 then n.crashes else j.crashes end as crashes,
-    case when n.state >= 5 then n.snoozes else j.snoozes end as snoozes, n.tail,
-    case when n.state = 6 or coalesce(j.retention, q.retain_age) > 0 then j.body end as body
+  delete from jobs.job j using item n
+  where j.queue = (select id from place) and j.id = any (array(select id from item where state >= 5))
+    and j.id = n.id and n.state >= 5 and coalesce(j.epoch, 0) = n.epoch and j.worker is not distinct from (select num from holder)
+  returning n.ord, j.id, n.state, coalesce(j.retention, (select retain_age from place)) as keep, j.given, j.unique_key, j.key, j.lane,
+    j.retention, j.created_at, n.epoch + 1 as epoch, n.deliveries, n.failures, n.crashes, n.snoozes, n.tail,
+    case when n.state = 6 or coalesce(j.retention, (select retain_age from place)) > 0 then j.body end as body
 ), turn as materialized (
   -- Of those that go to the front in one request the first goes out first.
   select o.*, case when o.state = 1 then nextval('jobs.job_seq') end as seq
   from (select item.* from clock cross join item where state < 5 order by ahead, case when ahead then -ord else ord end) o
 ), back as (
   update jobs.job j
-  set state = n.state, lane = j.lane / 2 * 2 + case when n.ahead then 0 else 1 end, worker = null,
+  set state = case when j.cancel then 7 else n.state end,
+      lane = j.lane / 2 * 2 + case when n.ahead then 0 else 1 end,
       seq = case when n.ahead then -n.seq else coalesce(n.seq, j.seq) end,
-      run_at = case when n.state = 4 then clock.now + n.delay end,
-      epoch = n.epoch + 1, deliveries = n.deliveries, failures = nullif(n.failures, 0), crashes = nullif(n.crashes, 0),
-      snoozes = nullif(n.snoozes, 0), tail = nullif(n.tail, '')
-  from clock, turn n, place q
-  where j.queue = q.id and j.id = n.id and coalesce(j.epoch, 0) = n.epoch
-    and j.worker is not distinct from (select num from holder) and j.cancel is not true
-  returning n.ord, n.id, n.state
+      run_at = case when n.state = 4 and j.cancel is not true then (select now from clock) + n.delay end,
+      worker = null, epoch = n.epoch + 1, deliveries = n.deliveries, tail = nullif(n.tail, ''),
+      failures = case when j.cancel then j.failures else nullif(n.failures, 0) end,
+      crashes = case when j.cancel then j.crashes else nullif(n.crashes, 0) end,
+      snoozes = case when j.cancel then j.snoozes else nullif(n.snoozes, 0) end
+  from turn n
+  where j.queue = (select id from place) and j.id = any (array(select id from turn))
+    and j.id = n.id and coalesce(j.epoch, 0) = n.epoch and j.worker is not distinct from (select num from holder)
+  returning n.ord, n.id, j.state
 ), kept as (
   insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given, id, key, tail, body)
   select clock.now + e.keep, case when d.day = any (array(select day from jobs.history_day)) then d.day else 0 end,
@@ -69,20 +71,21 @@ with clock as materialized (
   select place.id, e.id, clock.now + place.duplicate_span from clock, place, ended e where e.given and e.state <> 6 and e.keep = 0
   on conflict (queue, id) do update set until = excluded.until
 ), freed as (
-  delete from jobs.unique_key u using place, ended e
-  where e.unique_key is not null and u.queue = place.id and u.key = e.unique_key and u.job = e.id and u.mode <> 2
+  delete from jobs.unique_key u
+  where u.queue = (select id from place) and u.key = any (array(select unique_key from ended where unique_key is not null))
+    and u.job = any (array(select id from ended where unique_key is not null)) and u.mode <> 2
 ), done as materialized (
   select ord, id, state, 0::bigint as keep from back union all select ord, id, state, keep from ended
 ), counted as (
   insert into jobs.count_delta (queue, active, pending, retry, completed, dead, cancelled)
-  select place.id, -c.n, c.pending, c.retry, c.completed, c.dead, c.cancelled
-  from place, (
-    select count(*) as n, count(*) filter (where state = 1) as pending, count(*) filter (where state = 4) as retry,
-      count(*) filter (where state = 5 and keep > 0) as completed, count(*) filter (where state = 6) as dead,
-      count(*) filter (where state = 7 and keep > 0) as cancelled from done) c
+  select (select id from place), -c.n, c.pending, c.retry, c.completed, c.dead, c.cancelled
+  from (select count(*) as n, count(*) filter (where state = 1) as pending, count(*) filter (where state = 4) as retry,
+          count(*) filter (where state = 5 and keep > 0) as completed, count(*) filter (where state = 6) as dead,
+          count(*) filter (where state = 7 and keep > 0) as cancelled from done) c
   where c.n > 0
 ), forgotten as (
-  delete from jobs.settled s using last where s.worker = (select num from holder) and s.number = last.number and last.number < $4
+  delete from jobs.settled
+  where worker = (select num from holder) and number = (select number from last where number < $4)
 ), noted as (
   insert into jobs.settled (worker, number, verdicts)
   select num, $4, (select coalesce(array_agg((ord * 16 + state)::int), '{}') from done) from holder

@@ -1,0 +1,27 @@
+-- cancelled.sql: move jobs that this transaction gave state 7 out of job: to history, or nowhere when nothing keeps them.
+-- Params: $1 now µs|null, $2 queue, $3 IDs, others among them
+-- Returns: nothing
+-- Called by: (*Broker).Settle and its like, after settle.sql; (*Broker).Operate, after operate_cancel.sql
+with clock as materialized (
+  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+), place as materialized (
+  select id, retain_age, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span from jobs.queue where name = $2
+), ended as (
+  delete from jobs.job j where j.queue = (select id from place) and j.id = any ($3::text[]) and j.state = 7
+  returning j.*, coalesce(j.retention, (select retain_age from place)) as keep
+), kept as (
+  insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given, id, key, tail, body)
+  select clock.now + e.keep, 0, clock.now, e.created_at, e.epoch, e.queue, e.deliveries, e.failures, e.crashes, e.snoozes,
+         7, e.given, e.id, e.key, e.tail, e.body
+  from clock, ended e where e.keep > 0
+), remembered as (
+  insert into jobs.remembered (queue, id, until)
+  select e.queue, e.id, clock.now + place.duplicate_span from clock, place, ended e where e.given and e.keep = 0
+  on conflict (queue, id) do update set until = excluded.until
+), freed as (
+  delete from jobs.unique_key u
+  where u.queue = (select id from place) and u.key = any (array(select unique_key from ended where unique_key is not null))
+    and u.job = any (array(select id from ended where unique_key is not null)) and u.mode <> 2
+)
+insert into jobs.count_delta (queue, cancelled)
+select (select id from place), c.n from (select count(*) as n from ended where keep > 0) c where c.n > 0

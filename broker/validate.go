@@ -1,9 +1,6 @@
 package broker
 
-import (
-	"errors"
-	"time"
-)
+import "time"
 
 // The Check methods are a backend's first step: what they refuse, no store
 // sees. Each error names the field, the limit and the remedy.
@@ -184,7 +181,10 @@ func (r *MarkRequest) Check() error {
 	case len(r.Value) > MaxResult:
 		err = tooLarge("value", len(r.Value), MaxResult, "store it elsewhere")
 	default:
-		err = errors.Join(CheckDuration("ttl", r.TTL), checkOptional("owner", r.Owner))
+		err = firstError(
+			func() error { return CheckDuration("ttl", r.TTL) },
+			func() error { return checkOptional("owner", r.Owner) },
+		)
 	}
 	return About(err, "mark", "", "")
 }

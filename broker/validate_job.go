@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -47,14 +46,15 @@ func CheckDuration(field string, d time.Duration) error {
 	return nil
 }
 
-// CheckTime refuses times before 1970 and from 2200 on. The zero time means
-// that none is set, and passes.
+// CheckTime refuses times up to the first instant of 1970, whose stored form
+// means that none is set, and from 2200 on. The zero time means that none is
+// set, and passes.
 func CheckTime(field string, t time.Time) error {
 	if t.IsZero() {
 		return nil
 	}
-	if t.Before(time.Unix(0, 0)) || !t.Before(MaxTime) {
-		return Invalid(field, "is in the year %d; use a time from 1970 to 2199", t.UTC().Year())
+	if !t.After(time.Unix(0, 0)) || !t.Before(MaxTime) {
+		return Invalid(field, "is in the year %d; use one within 1970 to 2199", t.UTC().Year())
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func CheckTime(field string, t time.Time) error {
 // checked one by one with NewJob.Check.
 func (r *EnqueueRequest) Check() error {
 	if len(r.Jobs) > MaxBatch {
-		return Invalid("jobs", "has %d items, the limit is %d; split the batch", len(r.Jobs), MaxBatch)
+		return About(Invalid("jobs", "has %d items, the limit is %d; split the batch", len(r.Jobs), MaxBatch), "enqueue", "", "")
 	}
 	return nil
 }
@@ -195,5 +195,8 @@ func (b Backoff) check() error {
 	if b.Kind != BackoffDefault && b.Base <= 0 {
 		return Invalid("backoff base", "is %v; use more than zero", b.Base)
 	}
-	return errors.Join(CheckDuration("backoff base", b.Base), CheckDuration("backoff max", b.Max))
+	if err := CheckDuration("backoff base", b.Base); err != nil {
+		return err
+	}
+	return CheckDuration("backoff max", b.Max)
 }

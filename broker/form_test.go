@@ -1,0 +1,203 @@
+package broker_test
+
+import (
+	"encoding/hex"
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+func TestTheStoredFormsAreThoseOfEarlierReleases(t *testing.T) {
+	t.Parallel()
+	minimal := broker.Body{Type: "t", Priority: broker.PriorityNormal}
+	huge, long := minimal, minimal
+	huge.Headers = map[string]string{"k": strings.Repeat("v", 300), strings.Repeat("k", 200): ""}
+	long.Unique, long.Key = broker.Unique{Key: strings.Repeat("u", 255)}, strings.Repeat("k", 255)
+	for name, b := range map[string]broker.Body{
+		"body_minimal": minimal, "body_full": fullBody(), "body_huge_header": huge, "body_long_index": long,
+	} {
+		form := broker.AppendBody(nil, &b)
+		golden(t, name+".hex", []byte(hex.Dump(form)))
+		if got, err := broker.ParseBody(form); err != nil || !reflect.DeepEqual(got, b) {
+			t.Errorf("%s came back as %+v, %v", name, got, err)
+		}
+	}
+	for name, h := range map[string]broker.Head{"head_fresh": {}, "head_full": fullHead()} {
+		form := broker.AppendHead(nil, broker.StateDead, &h)
+		golden(t, name+".hex", []byte(hex.Dump(form)))
+		if state, got, err := broker.ParseHead(form); err != nil || state != broker.StateDead || !reflect.DeepEqual(got, h) {
+			t.Errorf("%s came back as %v %+v, %v", name, state, got, err)
+		}
+	}
+	info := fullWorkerInfo()
+	form := broker.AppendWorkerInfo(nil, &info)
+	golden(t, "worker_full.hex", []byte(hex.Dump(form)))
+	if got, err := broker.ParseWorkerInfo(form, info.ID, info.Until, info.Held); err != nil || !reflect.DeepEqual(got, info) {
+		t.Errorf("the worker came back as %+v, %v", got, err)
+	}
+}
+
+// The full examples are what the tests of the stored forms stand on: a field
+// that is added to a type must be added to them.
+func TestTheFullExamplesSetEveryField(t *testing.T) {
+	t.Parallel()
+	for _, v := range []any{fullBody(), fullBody().Unique, fullBody().Backoff, fullHead(), fullHead().Errors, fullHead().Errors.Entries[0], fullWorkerInfo()} {
+		value := reflect.ValueOf(v)
+		for i := range value.NumField() {
+			if value.Field(i).IsZero() {
+				t.Errorf("%v.%s is not set in the full example", value.Type(), value.Type().Field(i).Name)
+			}
+		}
+	}
+}
+
+func TestAnyBodyAndHeadComeBackAsTheyWere(t *testing.T) {
+	t.Parallel()
+	r := newRandom(t)
+	prefix := []byte("what was there before")
+	for range 1000 {
+		b := r.body()
+		form := broker.AppendBody(prefix, &b)
+		if string(form) != string(broker.AppendBody(prefix, &b)) {
+			t.Fatalf("the same body gave two forms: %+v", b)
+		}
+		if got, err := broker.ParseBody(form[len(prefix):]); err != nil || !reflect.DeepEqual(got, b) {
+			t.Fatalf("the body\n%+v\ncame back as\n%+v, %v", b, got, err)
+		}
+		h, state := r.head(), broker.State(r.IntN(9))
+		form = broker.AppendHead(prefix, state, &h)
+		if s, got, err := broker.ParseHead(form[len(prefix):]); err != nil || s != state || !reflect.DeepEqual(got, h) {
+			t.Fatalf("the head\n%v %+v\ncame back as\n%v %+v, %v", state, h, s, got, err)
+		}
+	}
+}
+
+// The index tells which keys a job holds, so that an older program can end it.
+func TestABodyOfANewerVersionIsRefusedButItsIndexIsRead(t *testing.T) {
+	t.Parallel()
+	b := fullBody()
+	form := broker.AppendBody(nil, &b)
+	form[0]++
+	form = append(form[:len(form)-1], 0xff) // whatever the newer version does with the rest
+	got, err := broker.ParseBody(form)
+	if !errors.Is(err, broker.ErrNewerForm) {
+		t.Fatalf("a newer version was read with error %v, want ErrNewerForm", err)
+	}
+	want := broker.Body{Unique: b.Unique, Key: b.Key, GivenID: b.GivenID, Priority: b.Priority}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("the index said %+v, want %+v", got, want)
+	}
+	if _, err := broker.ParseBody([]byte{0, 0}); !errors.Is(err, broker.ErrMalformed) {
+		t.Errorf("version 0, which there never was: error %v, want ErrMalformed", err)
+	}
+}
+
+func TestAHeadOfANewerVersionIsRefused(t *testing.T) {
+	t.Parallel()
+	_, _, err := broker.ParseHead([]byte("0,0,0,0,0,0,0;\x02\x04")) // field 1, a number: 2
+	if !errors.Is(err, broker.ErrNewerForm) {
+		t.Errorf("a newer head was read with error %v, want ErrNewerForm", err)
+	}
+}
+
+func TestFieldsThatAreNotKnownAreSkipped(t *testing.T) {
+	t.Parallel()
+	const number, text = "\xfe\x7f\x08", "\xff\x7f\x03new" // field 8191 in either wire form
+	b := fullBody()
+	form := string(broker.AppendBody(nil, &b))
+	index := int(form[1])
+	form = form[:1] + string(rune(index+len(number+text))) + form[2:2+index] + number + text + form[2+index:] + text + number
+	if got, err := broker.ParseBody([]byte(form)); err != nil || !reflect.DeepEqual(got, b) {
+		t.Errorf("with fields of a newer release the body came back as %+v, %v", got, err)
+	}
+	h := fullHead()
+	form = string(broker.AppendHead(nil, broker.StateDead, &h)) + number + text
+	if _, got, err := broker.ParseHead([]byte(form)); err != nil || !reflect.DeepEqual(got, h) {
+		t.Errorf("with fields of a newer release the head came back as %+v, %v", got, err)
+	}
+	info := fullWorkerInfo()
+	form = string(broker.AppendWorkerInfo(nil, &info)) + number + text
+	if got, err := broker.ParseWorkerInfo([]byte(form), info.ID, info.Until, info.Held); err != nil || !reflect.DeepEqual(got, info) {
+		t.Errorf("with fields of a newer release the worker came back as %+v, %v", got, err)
+	}
+}
+
+// A form that was cut off is an error or, at the border of two fields, a form
+// with fewer fields; it never panics and never reads beyond its end.
+func TestAFormCutOffAnywhereIsAnErrorOrAPart(t *testing.T) {
+	t.Parallel()
+	b, h, info := fullBody(), fullHead(), fullWorkerInfo()
+	for name, form := range map[string][]byte{
+		"body":   broker.AppendBody(nil, &b),
+		"head":   broker.AppendHead(nil, broker.StateDead, &h),
+		"worker": broker.AppendWorkerInfo(nil, &info),
+	} {
+		refused := 0
+		for n := range len(form) {
+			part := form[:n:n]
+			var err error
+			var again []byte
+			switch name {
+			case "body":
+				var got broker.Body
+				got, err = broker.ParseBody(part)
+				again = broker.AppendBody(nil, &got)
+			case "head":
+				var state broker.State
+				var got broker.Head
+				state, got, err = broker.ParseHead(part)
+				again = broker.AppendHead(nil, state, &got)
+			case "worker":
+				var got broker.WorkerInfo
+				got, err = broker.ParseWorkerInfo(part, "", time.Time{}, 0)
+				again = broker.AppendWorkerInfo(nil, &got)
+			}
+			switch {
+			case err != nil && !errors.Is(err, broker.ErrMalformed):
+				t.Errorf("the first %d bytes of a %s gave error %v, want ErrMalformed", n, name, err)
+			case err != nil:
+				refused++
+			case string(again) != string(part):
+				t.Errorf("the first %d bytes of a %s were read without an error, but as something else", n, name)
+			}
+		}
+		if refused < len(form)/2 {
+			t.Errorf("only %d of %d parts of a %s were refused", refused, len(form), name)
+		}
+	}
+}
+
+func TestTimesAreRoundedUpToMicroseconds(t *testing.T) {
+	t.Parallel()
+	second := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
+	for _, c := range []struct {
+		give time.Time
+		want time.Time
+	}{
+		{time.Time{}, time.Time{}},
+		{second, second},
+		{second.Add(1), second.Add(time.Microsecond)},
+		{second.Add(999), second.Add(time.Microsecond)},
+		{second.Add(1000), second.Add(time.Microsecond)},
+		{second.In(time.FixedZone("east", 3600)), second},
+		{time.Unix(0, 1), time.UnixMicro(1).UTC()},
+		{time.Unix(-1, 1), time.UnixMicro(-999_999).UTC()},
+		{broker.MaxTime.Add(-1), broker.MaxTime},
+	} {
+		if got := broker.FromMicros(broker.Micros(c.give)); got != c.want {
+			t.Errorf("%v is stored as %v, want %v", c.give, got, c.want)
+		}
+	}
+	for give, want := range map[time.Duration]int64{
+		0: 0, 1: 1, 999: 1, 1000: 1, 1001: 2, time.Second: 1_000_000, -1: 0, -1000: -1, -1001: -1,
+		broker.MaxDelay: 3_153_600_000_000_000,
+	} {
+		if got := broker.DurationMicros(give); got != want {
+			t.Errorf("%v is stored as %d µs, want %d", give, got, want)
+		}
+	}
+}

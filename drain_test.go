@@ -59,7 +59,16 @@ func TestNoJobIsClaimedAfterTheDrainBegan(t *testing.T) {
 			return b.Claim(ctx, req)
 		}}
 		var ran atomic.Bool
-		s := serve(t, tapped, Config{}, func(context.Context, *Job) error { ran.Store(true); return nil })
+		gate := make(chan struct{})
+		add(t, b, DefaultQueue, "long", 1)
+		s := serve(t, tapped, Config{}, func(_ context.Context, j *Job) error {
+			if j.Type() == "long" {
+				<-gate
+				return nil
+			}
+			ran.Store(true)
+			return nil
+		})
 		synctest.Wait()
 		add(t, b, DefaultQueue, "a", 10)
 		draining.Store(true)
@@ -67,11 +76,13 @@ func TestNoJobIsClaimedAfterTheDrainBegan(t *testing.T) {
 		go func() { done <- s.Shutdown(context.Background()) }()
 		synctest.Wait()
 		close(late)
+		synctest.Wait()
+		if n := count(t, b, DefaultQueue, StatePending); n != 10 || ran.Load() {
+			t.Errorf("%d of 10 jobs are pending while the handler goes on; another ran: %v", n, ran.Load())
+		}
+		close(gate)
 		if err := <-done; err != nil {
 			t.Error(err)
-		}
-		if n := count(t, b, DefaultQueue, StatePending); n != 10 || ran.Load() {
-			t.Errorf("%d of 10 jobs are pending; a handler ran: %v", n, ran.Load())
 		}
 		if j := stored(t, b, DefaultQueue, "a-0"); j.Crashes+j.Failures != 0 {
 			t.Errorf("being released was charged: %+v", j.Head)

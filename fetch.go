@@ -121,9 +121,6 @@ func (s *Server) claimNoMore() {
 func (s *Server) nextClaim(ctx context.Context, now time.Time) claimCall {
 	f, w := &s.fetcher, s.worker
 	s.releaseStale(now)
-	if f.state == fetchFull {
-		f.succeeded = now // full slots are no silence
-	}
 	var sleep claimCall
 	switch {
 	case s.isDrain || w == nil || !w.registered || w.lost:
@@ -185,11 +182,18 @@ func (s *Server) planClaim(now time.Time) (call claimCall, ok bool) {
 	return call, len(f.shares) > 0
 }
 
-// freed takes note that a queue has a slot more. Once the drain has begun, the
-// loop that would look at what there is to settle may have ended.
-func (f *fetcher) freed(s *Server, queue int) {
-	if f.excluded[queue] && f.state != fetchCalling && !s.isDrain {
-		f.exhausted = false
+// freed takes note that a queue may have room again. If it had none, the loop
+// looks at once, and the outcome of what made room goes along.
+func (f *fetcher) freed(queue int, now time.Time) {
+	if !f.excluded[queue] {
+		return
+	}
+	f.exhausted = false
+	switch f.state {
+	case fetchFull:
+		f.succeeded = now // it had no reason to claim
+		fallthrough
+	case fetchIdle:
 		f.state = fetchAbout
 		f.wake()
 	}

@@ -83,7 +83,9 @@ func TestAPausedQueueWithDueJobsIsNotAskedInCircles(t *testing.T) {
 		var calls atomic.Int64
 		tapped := &tap{Broker: b, claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 			calls.Add(1)
-			return b.Claim(ctx, req)
+			got, err := b.Claim(ctx, req)
+			got.NextDue = got.Now.Add(-time.Second) // as another store may say
+			return got, err
 		}}
 		paused := true
 		if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: DefaultQueue, Paused: &paused}); err != nil {
@@ -243,11 +245,11 @@ func TestJobsThatComeBesideAnErrorAreHandled(t *testing.T) {
 			got, err := b.Claim(ctx, req)
 			return got, errors.Join(err, broker.ErrNewerForm) // of another queue
 		}}
-		serve(t, half, Config{}, func(context.Context, *Job) error { return nil })
 		add(t, b, DefaultQueue, "a", 100)
-		pass(2 * time.Second)
+		serve(t, half, Config{Concurrency: 1, Prefetch: NoPrefetch}, func(context.Context, *Job) error { return nil })
+		synctest.Wait()
 		if n := count(t, b, DefaultQueue, StateCompleted); n != 100 {
-			t.Errorf("%d of 100 jobs were handled", n)
+			t.Errorf("%d of 100 jobs were handled without a pause", n)
 		}
 	})
 }
@@ -315,6 +317,134 @@ func TestAClaimThatExecutesAfterItWasGivenUpStrandsNothing(t *testing.T) {
 		pass(5 * time.Minute)
 		if took := at.Sub(began); at.IsZero() || took > 4*time.Second+broker.DefaultLease {
 			t.Errorf("it ran after %v, want within a lease of the claim's execution", took)
+		}
+	})
+}
+
+func TestALostReplyIsNoticedUnderLoadToo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		var lose atomic.Bool
+		busy := &tap{Broker: b}
+		busy.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			got, err := b.Claim(ctx, req)
+			for _, j := range got.Jobs {
+				if j.ID == "lost-0" && lose.CompareAndSwap(true, false) {
+					return broker.Claimed{}, errCut
+				}
+			}
+			return got, err
+		}
+		busy.renew = func(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
+			got, err := b.Renew(ctx, req)
+			time.Sleep(50 * time.Millisecond) // jobs come and go meanwhile
+			return got, err
+		}
+		serve(t, busy, Config{Concurrency: 10}, func(context.Context, *Job) error { return nil })
+		ctx, stop := context.WithCancel(t.Context())
+		go func() {
+			for after(ctx, 10*time.Millisecond) {
+				add(t, b, DefaultQueue, "load"+time.Now().String(), 1)
+			}
+		}()
+		pass(time.Minute)
+		lose.Store(true)
+		add(t, b, DefaultQueue, "lost", 1)
+		pass(broker.DefaultLease)
+		stop()
+		synctest.Wait()
+		if j := expect(t, b, DefaultQueue, "lost-0", StateCompleted); j.Crashes != 0 || lose.Load() {
+			t.Errorf("crashes %d, not lost at all: %v", j.Crashes, lose.Load())
+		}
+	})
+}
+
+func TestTwoClaimsThatCrossDoNotOverfillTheSlots(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]Config{
+		"all slots":          {Concurrency: 2, Prefetch: NoPrefetch},
+		"those of the queue": {Concurrency: 20, QueueConcurrency: map[string]int{DefaultQueue: 2}, Queues: map[string]int{DefaultQueue: 1, "other": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				store := newStore()
+				crossing := &tap{Broker: store, claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+					got, err := store.Claim(ctx, req)
+					time.Sleep(time.Millisecond) // both are under way when the jobs are due
+					return got, err
+				}}
+				var running tally
+				serve(t, crossing, cfg, func(context.Context, *Job) error {
+					running.add("all", 1)
+					time.Sleep(time.Second)
+					running.add("all", -1)
+					return nil
+				})
+				add(t, store, DefaultQueue, "a", 20, func(j *broker.NewJob) { j.Delay = time.Minute })
+				pass(time.Minute + 500*time.Millisecond)
+				if n := count(t, store, DefaultQueue, StateActive); n != 2 {
+					t.Errorf("%d jobs are leased, want 2", n)
+				}
+				pass(time.Minute)
+				if n := running.peak("all"); n != 2 {
+					t.Errorf("%d handlers ran at once, want 2", n)
+				}
+				if n := count(t, store, DefaultQueue, StateCompleted); n != 20 {
+					t.Errorf("%d jobs of 20 are done", n)
+				}
+			})
+		})
+	}
+}
+
+func TestAClaimThatWaitsIsGivenUpOnlyWhenItWouldMissAQueue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		var givenUp atomic.Int64
+		tapped := &tap{Broker: b, claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			got, err := b.Claim(ctx, req)
+			if req.Wait > 0 && ctx.Err() != nil {
+				givenUp.Add(1)
+			}
+			return got, err
+		}}
+		cfg := Config{Concurrency: 10, Queues: map[string]int{"reports": 1, "mail": 1}, QueueConcurrency: map[string]int{"reports": 2}}
+		serve(t, tapped, cfg, func(context.Context, *Job) error {
+			time.Sleep(100 * time.Millisecond)
+			return nil
+		})
+		add(t, b, "reports", "a", 1000) // its slots free all the time, and are taken again
+		pass(time.Minute)
+		if n := count(t, b, "reports", StateCompleted); n != 1000 {
+			t.Errorf("%d reports are done", n)
+		}
+		if n := givenUp.Load(); n > 2 {
+			t.Errorf("%d claims were given up", n)
+		}
+	})
+}
+
+func TestAHealthyServerHasNoDoubtsAboutItsLeases(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		tapped := &tap{Broker: b, find: func(context.Context, broker.Query) (broker.Page, error) {
+			t.Error("the server listed its leases")
+			return broker.Page{}, errCut
+		}}
+		serve(t, tapped, Config{Concurrency: 4, RetryPolicy: Constant(time.Second)}, func(_ context.Context, j *Job) error {
+			time.Sleep(70 * time.Millisecond)
+			if j.Attempt() < 2 {
+				return errors.New("no")
+			}
+			return nil
+		})
+		for range 60 {
+			add(t, b, DefaultQueue, time.Now().String(), 50)
+			pass(3 * time.Second)
+		}
+		pass(time.Minute)
+		if n := count(t, b, DefaultQueue, StateCompleted); n != 3000 {
+			t.Errorf("%d jobs of 3000 are done", n)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -93,7 +94,14 @@ func TestAServerNeedsABrokerAHandlerAndAContext(t *testing.T) {
 func TestReadyTellsWhyNot(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
-		s, err := NewServer(b, Config{Concurrency: 1})
+		var hang atomic.Bool
+		tapped := &tap{Broker: b, claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			if hang.Load() {
+				<-ctx.Done()
+			}
+			return b.Claim(ctx, req)
+		}}
+		s, err := NewServer(tapped, Config{Concurrency: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,7 +126,14 @@ func TestReadyTellsWhyNot(t *testing.T) {
 		if err := s.Ready(); err != nil {
 			t.Error("with every slot taken for long:", err)
 		}
+		hang.Store(true)
 		close(gate)
+		synctest.Wait()
+		if err := s.Ready(); err != nil {
+			t.Error("just after the slot was freed:", err)
+		}
+		pass(time.Minute)
+		wants("ago")
 		go s.Shutdown(context.Background())
 		synctest.Wait()
 		wants("draining")
@@ -131,7 +146,12 @@ func TestAServerWhoseBrokerIsClosedEnds(t *testing.T) {
 		s := serve(t, b, Config{}, func(context.Context, *Job) error { return nil })
 		synctest.Wait()
 		b.Close()
-		<-s.done
+		pass(time.Second)
+		select {
+		case <-s.done:
+		default:
+			t.Fatal("it goes on")
+		}
 		if !errors.Is(s.err, ErrClosed) {
 			t.Errorf("it ended with %v, want ErrClosed", s.err)
 		}

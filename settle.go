@@ -36,13 +36,6 @@ func (s *Server) settle(w *worker, j *broker.Job, o broker.Outcome) { s.settleAt
 func (s *Server) settleAt(w *worker, j *broker.Job, o broker.Outcome, now time.Time) {
 	w.done = append(w.done, broker.Settlement{Job: j, Outcome: o})
 	s.settler.unsettled++
-	f := &s.fetcher
-	if f.state == fetchFull {
-		if want, _ := s.want(); want > 0 {
-			f.state = fetchAbout
-			f.wake()
-		}
-	}
 	if w == s.worker && s.fetcher.carries(now) {
 		return
 	}

@@ -167,7 +167,7 @@ func (s *Server) leave(i int, r *run, outcome broker.Outcome) {
 	}
 	now := time.Now()
 	s.fetcher.measure(now.Sub(r.started))
-	s.fetcher.freed(s, r.queue)
+	s.fetcher.freed(r.queue, now)
 	s.settleAt(r.worker, r.view.record, outcome, now)
 	s.checkEmpty()
 }

@@ -131,7 +131,7 @@ func (s *Server) nextClaim(ctx context.Context, now time.Time) claimCall {
 		if !f.due.IsZero() && !now.Before(f.due) {
 			f.due, f.exhausted = time.Time{}, false
 		}
-		call, ok := s.planClaim(now)
+		call, ok := s.planClaim()
 		if ok && (!f.exhausted || f.gave && !f.waiting && w.sendable()) {
 			f.state, f.began = fetchCalling, now
 			call.req.Settle = s.carry(w)
@@ -144,7 +144,10 @@ func (s *Server) nextClaim(ctx context.Context, now time.Time) claimCall {
 				s.claimWaiting(ctx, call)
 			}
 		}
-		sleep.until = earliest(f.due, f.pollAt)
+		sleep.until = f.due
+		if now.Before(f.pollAt) {
+			sleep.until = earliest(f.due, f.pollAt)
+		}
 	}
 	if p := &s.slots; p.ready.len() > 0 {
 		sleep.until = earliest(sleep.until, p.ready.peek().claimed.Add(prefetchStale))
@@ -163,7 +166,7 @@ func earliest(a, b time.Time) time.Time {
 
 // planClaim divides what may be claimed among the queues; ok is false when
 // that is nothing.
-func (s *Server) planClaim(now time.Time) (call claimCall, ok bool) {
+func (s *Server) planClaim() (call claimCall, ok bool) {
 	f := &s.fetcher
 	want, free := s.want()
 	for i := range s.names {
@@ -223,6 +226,9 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	s.mu.Unlock()
 	defer calls.Done()
 
+	if call.req.Wait == 0 && len(call.req.Settle.Items) == 0 {
+		defer time.AfterFunc(youngCall, s.settleMeanwhile).Stop()
+	}
 	sent := time.Now()
 	callCtx, cancel := context.WithTimeout(ctx, call.req.Wait+serverCallTimeout)
 	reply, err := s.broker.Claim(callCtx, call.req)
@@ -285,6 +291,14 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	f.mix.served(call.req.Queues, call.first, f.got, full)
 }
 
+// settleMeanwhile has outcomes go out on their own because the claim under way
+// takes too long for them to wait for the next one.
+func (s *Server) settleMeanwhile() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.settler.wakeFor(s)
+}
+
 // claimFailed lets the loop pause, unless some queue gave something all the
 // same, and has the heartbeat look when the store does not know the worker.
 func (s *Server) claimFailed(w *worker, err error, gave bool, now time.Time) {
@@ -292,7 +306,9 @@ func (s *Server) claimFailed(w *worker, err error, gave bool, now time.Time) {
 	if f.failures++; f.failures == 1 {
 		s.note(slog.LevelWarn, "jobs: a claim failed, trying again until it works", "worker", w.id, "error", err)
 	}
-	if !gave {
+	if gave {
+		f.succeeded = now
+	} else {
 		f.notBefore = now.Add(backoff(f.failures))
 	}
 	switch {

@@ -448,3 +448,26 @@ func TestAHealthyServerHasNoDoubtsAboutItsLeases(t *testing.T) {
 		}
 	})
 }
+
+func TestAStoreThatCannotWaitIsPolled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		var calls atomic.Int64
+		impatient := &tap{Broker: b, limits: &broker.Limits{NoWait: true}}
+		impatient.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			calls.Add(1)
+			req.Wait = 0
+			return b.Claim(ctx, req)
+		}
+		serve(t, impatient, Config{PollInterval: 2 * time.Second}, func(context.Context, *Job) error { return nil })
+		pass(time.Minute)
+		if n := calls.Load(); n < 30 || n > 45 {
+			t.Errorf("%d claims in a minute, want one in about two seconds", n)
+		}
+		add(t, b, DefaultQueue, "a", 1000)
+		pass(2 * time.Second)
+		if n := count(t, b, DefaultQueue, StateCompleted); n != 1000 {
+			t.Errorf("%d jobs of 1000 are done", n)
+		}
+	})
+}

@@ -160,13 +160,13 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 	if !answered {
 		if refused(err) {
 			s.splitRefused(w, err)
+			t.wakeFor(s)
 			return 0
 		}
 		if t.failures++; t.failures == 1 {
 			s.note(slog.LevelWarn, "jobs: a settle failed, repeating it until it is answered", "worker", w.id, "items", len(items), "error", err)
 		}
-		t.parked = false
-		poke(t.poke)
+		t.wakeFor(s)
 		return t.failures
 	}
 	if t.failures > 0 {

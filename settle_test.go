@@ -211,3 +211,31 @@ func TestResultsAndErrorHistoryAreKeptAsConfigured(t *testing.T) {
 		}
 	})
 }
+
+func TestAnOutcomeDoesNotWaitForAClaimThatHangs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		add(t, b, DefaultQueue, "a", 1)
+		due := make(chan struct{})
+		hanging := &tap{Broker: b, claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			select {
+			case <-due:
+				if req.Wait == 0 {
+					<-ctx.Done()
+				}
+			default:
+			}
+			got, err := b.Claim(ctx, req)
+			got.NextDue = got.Now.Add(time.Second) // makes it claim then
+			return got, err
+		}}
+		serve(t, hanging, Config{Concurrency: 2}, func(context.Context, *Job) error {
+			time.Sleep(500 * time.Millisecond)
+			close(due)
+			time.Sleep(501 * time.Millisecond) // and the job ends just after that
+			return nil
+		})
+		pass(1000*time.Millisecond + 2*youngCall)
+		expect(t, b, DefaultQueue, "a-0", StateCompleted)
+	})
+}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/log"
@@ -12,7 +14,7 @@ import (
 )
 
 func dockerRedis(ctx context.Context) (string, error) {
-	if err := dockerAnswers(ctx); err != nil {
+	if err := dockerAnswers(); err != nil {
 		return "", err
 	}
 	c, err := redis.Run(ctx, "redis:7")
@@ -29,7 +31,7 @@ func dockerRedis(ctx context.Context) (string, error) {
 }
 
 func dockerPostgres(ctx context.Context) (string, error) {
-	if err := dockerAnswers(ctx); err != nil {
+	if err := dockerAnswers(); err != nil {
 		return "", err
 	}
 	args := []string{"postgres"}
@@ -48,8 +50,9 @@ func dockerPostgres(ctx context.Context) (string, error) {
 	return url, poll(ctx, nil, func(ctx context.Context) error { return postgresReady(ctx, url) })
 }
 
-// dockerAnswers says why there is no Docker daemon to use.
-func dockerAnswers(ctx context.Context) (err error) {
+// dockerAnswers says why there is no Docker daemon to use, or nil. It asks
+// once: the library's log is set for the whole process.
+var dockerAnswers = sync.OnceValue(func() (err error) {
 	// Without a daemon, parts of the library panic rather than return.
 	defer func() {
 		if p := recover(); p != nil {
@@ -61,8 +64,10 @@ func dockerAnswers(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
 	return provider.Health(ctx)
-}
+})
 
 // keepUntilStop has the container removed by Stop. A process that is killed
 // leaves that to the library's reaper.

@@ -3,6 +3,7 @@ package broker
 import (
 	"strconv"
 	"time"
+	"unicode/utf8"
 )
 
 // State is where a job stands. The numbers are part of the stored form.
@@ -253,8 +254,14 @@ func (l ErrorLog) With(f Failure, max int) ErrorLog {
 }
 
 func cut(s string) string {
-	if len(s) > MaxErrorBytes {
-		return s[:MaxErrorBytes-len("…")] + "…"
+	if len(s) <= MaxErrorBytes {
+		return s
 	}
-	return s
+	end := MaxErrorBytes - len("…")
+	for range utf8.UTFMax - 1 { // not in the middle of a character
+		if !utf8.RuneStart(s[end]) {
+			end--
+		}
+	}
+	return s[:end] + "…"
 }

@@ -1,0 +1,67 @@
+package broker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+func TestErrorsSayWhetherTheCallMayHaveApplied(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{broker.ErrUnavailable, broker.ErrDuplicate, broker.ErrLeaseLost, broker.ErrWorkerGone, broker.ErrNotFound,
+		broker.ErrWrongState, broker.ErrQueueFull, broker.ErrTooLarge, broker.ErrInvalid, broker.ErrUnsupported, broker.ErrNewerForm,
+		broker.ErrMalformed, broker.ErrClosed, nil} {
+		if broker.MayHaveApplied(err) || err != nil && broker.MayHaveApplied(broker.About(fmt.Errorf("wrapped: %w", err), "op", "q", "id")) {
+			t.Errorf("%v is taken to leave it open whether the call applied", err)
+		}
+	}
+	for _, err := range []error{io.ErrUnexpectedEOF, context.DeadlineExceeded, broker.About(context.Canceled, "op", "", "")} {
+		if !broker.MayHaveApplied(err) {
+			t.Errorf("%v is taken to say that nothing applied", err)
+		}
+	}
+}
+
+func TestAboutFillsWhatIsNotKnownYet(t *testing.T) {
+	t.Parallel()
+	if broker.About(nil, "op", "q", "id") != nil {
+		t.Error("nil became an error")
+	}
+	inner := &broker.Error{Queue: "inner", Field: "payload", Hint: "shorten it", Err: broker.ErrTooLarge}
+	err := broker.About(inner, "enqueue", "outer", "a\x01")
+	if got, want := err.Error(), `jobs: enqueue: queue "inner": job "a\x01": payload: too large: shorten it`; got != want {
+		t.Errorf("the error reads\n%s, want\n%s", got, want)
+	}
+	if inner.Op != "" || inner.ID != "" {
+		t.Errorf("About wrote to the error it was given: %+v", inner)
+	}
+	if got, want := broker.About(io.EOF, "claim", "", "").Error(), "jobs: claim: EOF"; got != want {
+		t.Errorf("a foreign error reads %q, want %q", got, want)
+	}
+	if !errors.Is(err, broker.ErrTooLarge) || !errors.Is(broker.About(io.EOF, "claim", "", ""), io.EOF) {
+		t.Error("About hid what it wraps")
+	}
+}
+
+func TestARefusedNameDoesNotFloodTheLog(t *testing.T) {
+	t.Parallel()
+	j := broker.NewJob{Queue: strings.Repeat("q", 1<<20), ID: strings.Repeat("i", 1<<20)}
+	if text := j.Check(broker.Limits{}).Error(); len(text) > 500 {
+		t.Errorf("the refusal of long names has %d bytes: %.200s…", len(text), text)
+	}
+}
+
+func TestDefaultsOfLimits(t *testing.T) {
+	t.Parallel()
+	if got := (broker.Limits{}).PayloadLimit(); got != broker.DefaultMaxPayload {
+		t.Errorf("without a limit of its own a backend takes payloads of %d bytes, want %d", got, broker.DefaultMaxPayload)
+	}
+	if got := (broker.Limits{MaxPayload: 7}).PayloadLimit(); got != 7 {
+		t.Errorf("a declared limit of 7 bytes became %d", got)
+	}
+}

@@ -42,6 +42,8 @@ func TestABadURLIsRefusedWithThePartThatIsToBlame(t *testing.T) {
 		{"redis://localhost?prefix=a&prefix=b", "parameters"},
 		{"redis://localhost?pre%zzfix=a", "parameters"},
 		{"redis://localhost?prefix=a#fragment", "percent-encode"},
+		{"redis://user:a@b@localhost", "percent-encode"},
+		{"postgres://user:a/b@localhost", "percent-encode"},
 		{"redis+unix://", "path"},
 		{"redis+unix://localhost/tmp/socket", "path"},
 		{"redis+cluster://localhost:7000/3", "path"},

@@ -76,21 +76,31 @@ func TestNoJobIsClaimedAfterTheDrainBegan(t *testing.T) {
 func TestWhatADrainGivesUpIsTakenOverAtOnce(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s *store) {
-		worker := startWorker(t, s.url, settings{shutdown: 50 * time.Millisecond})
-		id := s.enqueue(t, 1, typeHold, "")
-		worker.awaitKind("begun", id)
+		const long = 20 * time.Second
+		worker := startWorker(t, s.url, settings{concurrency: 2, shutdown: 50 * time.Millisecond, lease: long})
+		returns, stays := s.enqueue(t, 1, typeHold, ""), s.enqueue(t, 1, typeStubborn, "")
+		both := append(returns, stays...)
+		worker.awaitKind("begun", both)
 		worker.signal(syscall.SIGTERM)
-		ended := worker.await("the end of the handler's context", func(e event) bool { return e.Kind == "ended" })
+		ended := worker.await("the end of the context of a handler", func(e event) bool { return e.Kind == "ended" })
 		if ended.Text != jobs.ErrShutdown.Error() {
 			t.Errorf("the context ended because %q, want %q", ended.Text, jobs.ErrShutdown)
 		}
 		worker.rest()
+		if err := worker.cmd.Wait(); err == nil {
+			t.Error("the process ended well although a handler had not returned")
+		}
 
+		begin := time.Now()
 		startWorker(t, s.url, settings{ordered: true})
-		job := s.completed(t, id)[0]
-		if job.Failures != 0 || job.Crashes != 0 || job.Deliveries != 2 {
-			t.Errorf("the job has %d failures, %d crashes, %d deliveries; want it released uncharged and delivered twice",
-				job.Failures, job.Crashes, job.Deliveries)
+		for _, job := range s.completed(t, both) {
+			if job.Failures != 0 || job.Crashes != 0 || job.Deliveries != 2 {
+				t.Errorf("a job has %d failures, %d crashes, %d deliveries; want it released uncharged and delivered twice",
+					job.Failures, job.Crashes, job.Deliveries)
+			}
+		}
+		if took := time.Since(begin); took > long/2 {
+			t.Errorf("the jobs were handled again after %v, want at once", took)
 		}
 	})
 }

@@ -96,10 +96,13 @@ func write(t *testing.T, path, content string) {
 }
 
 // sha256sum is what the real one prints.
-func sha256sum(t *testing.T, dir string) string {
+func sha256sum(t *testing.T, dir string) string { return sha256sumIn(t, "", dir) }
+
+// sha256sumIn is what it prints in another working directory.
+func sha256sumIn(t *testing.T, work, dir string) string {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", `find "$1" -type f -print0 | LC_ALL=C sort -z | xargs -0 -r sha256sum --`, "sh", dir)
-	cmd.Stderr = os.Stderr
+	cmd.Dir, cmd.Stderr = work, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -22,10 +23,11 @@ func onStores(t *testing.T, test func(t *testing.T, url string)) {
 	}
 }
 
-// program starts the program in a process of its own.
-func program(t *testing.T, args ...string) (cmd *exec.Cmd, out, log *bytes.Buffer) {
+// program starts the program in a process of its own, in a working directory.
+func program(t *testing.T, work string, args ...string) (cmd *exec.Cmd, out, log *bytes.Buffer) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0], args...)
+	cmd.Dir = work
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	out, log = new(bytes.Buffer), new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = out, log
@@ -41,17 +43,18 @@ func program(t *testing.T, args ...string) (cmd *exec.Cmd, out, log *bytes.Buffe
 
 func TestAKilledWorkerProcessCostsNoFile(t *testing.T) {
 	t.Parallel()
-	dir := many(t, 5000)
-	want := sha256sum(t, dir)
+	work, dir := filepath.Split(many(t, 5000))
+	want := sha256sumIn(t, work, dir)
 	onStores(t, func(t *testing.T, url string) {
-		main, out, log := program(t, "-broker", url, "-run", "r", "-workers", "0", dir)
+		// The workers do not share the working directory that the path begins in.
+		main, out, log := program(t, work, "-broker", url, "-run", "r", "-workers", "0", dir)
 		args := []string{"-broker", url, "-run", "r", "-work", "-workers", "2", "-lease", "1s"}
-		victim, _, _ := program(t, args...)
+		victim, _, _ := program(t, "/", args...)
 		awaitCompleted(t, url, 100)
 		if err := victim.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		program(t, args...)
+		program(t, "/", args...)
 		if err := main.Wait(); err != nil {
 			t.Errorf("the run ended with %v; standard error:\n%s", err, log)
 		}
@@ -65,16 +68,32 @@ func TestAKilledRunIsTakenUpAgain(t *testing.T) {
 	want := sha256sum(t, dir)
 	onStores(t, func(t *testing.T, url string) {
 		args := []string{"-broker", url, "-run", "r", "-workers", "2", "-lease", "1s", dir}
-		first, _, _ := program(t, args...)
+		first, _, _ := program(t, "/", args...)
 		awaitCompleted(t, url, 100)
 		if err := first.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		second, out, log := program(t, args...)
+		second, out, log := program(t, "/", args...)
 		if err := second.Wait(); err != nil {
 			t.Errorf("the run taken up again ended with %v; standard error:\n%s", err, log)
 		}
 		compare(t, out.String(), want)
+	})
+}
+
+func TestAWorkerServesARunAgainUnderItsName(t *testing.T) {
+	t.Parallel()
+	dir := many(t, 50)
+	want := sha256sum(t, dir)
+	onStores(t, func(t *testing.T, url string) {
+		program(t, "/", "-broker", url, "-run", "r", "-work")
+		for range 2 {
+			var out, log bytes.Buffer
+			if status := run(t.Context(), []string{"-broker", url, "-run", "r", "-workers", "0", dir}, &out, &log); status != 0 {
+				t.Errorf("the exit status is %d; standard error:\n%s", status, log.String())
+			}
+			compare(t, out.String(), want)
+		}
 	})
 }
 

@@ -226,8 +226,12 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	s.mu.Unlock()
 	defer calls.Done()
 
-	if call.req.Wait == 0 && len(call.req.Settle.Items) == 0 {
-		defer time.AfterFunc(youngCall, s.settleMeanwhile).Stop()
+	waited := call.req.Wait > 0
+	if !waited {
+		ctx = context.WithoutCancel(ctx) // a drain does not leave it open what the store has done
+		if len(call.req.Settle.Items) == 0 {
+			defer time.AfterFunc(youngCall, s.settleMeanwhile).Stop()
+		}
 	}
 	sent := time.Now()
 	callCtx, cancel := context.WithTimeout(ctx, call.req.Wait+serverCallTimeout)
@@ -235,7 +239,7 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	cancel()
 	now := time.Now()
 	if hook := s.cfg.Hooks.Claim; hook != nil && ctx.Err() == nil {
-		hook(ClaimEvent{Now: reply.Now, Jobs: reply.Jobs, Asked: call.req.Max, Waited: call.req.Wait > 0, Took: now.Sub(sent), Err: err})
+		hook(ClaimEvent{Now: reply.Now, Jobs: reply.Jobs, Asked: call.req.Max, Waited: waited, Took: now.Sub(sent), Err: err})
 	}
 	if len(call.req.Settle.Items) > 0 {
 		settleErr := reply.SettleErr
@@ -249,7 +253,6 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	s.mu.Lock()
 	defer s.unlock()
 	f := &s.fetcher
-	waited := call.req.Wait > 0
 	if waited {
 		f.waiting = false
 		f.wake()

@@ -72,10 +72,10 @@ func (s *Server) reclaim(ctx context.Context, w *worker) {
 		calls.Add(1)
 		s.mu.Unlock()
 		sent := time.Now()
-		callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
+		callCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), serverCallTimeout)
 		reply, err := s.broker.Reclaim(callCtx, broker.ReclaimRequest{Worker: w.id, Queues: s.names, Max: reclaimMax})
 		cancel()
-		if hook := s.cfg.Hooks.Reclaim; hook != nil && ctx.Err() == nil {
+		if hook := s.cfg.Hooks.Reclaim; hook != nil {
 			hook(ReclaimEvent{Jobs: reply.Jobs, Took: time.Since(sent), Err: err})
 		}
 		s.mu.Lock()
@@ -95,7 +95,7 @@ func (s *Server) reclaim(ctx context.Context, w *worker) {
 		if len(reply.Jobs) > 0 {
 			s.log.Warn("jobs: took over jobs of servers that died", "worker", w.id, "jobs", len(reply.Jobs))
 		}
-		if err != nil && ctx.Err() == nil {
+		if err != nil {
 			s.log.Warn("jobs: the search for jobs of dead servers failed, trying again", "worker", w.id, "error", err)
 		}
 		more = err == nil && reply.More

@@ -20,9 +20,9 @@ const childVariable = "JOBS_BENCHMARK_CHILD"
 
 // answer is what a child says: that it is ready, or how it went.
 type answer struct {
-	Ready   bool               `json:",omitempty"`
-	Metrics map[string]float64 `json:",omitempty"`
-	Error   string             `json:",omitempty"`
+	Ready   bool    `json:",omitempty"`
+	Metrics metrics `json:",omitempty"`
+	Error   string  `json:",omitempty"`
 }
 
 // child is a process that plays one role.
@@ -127,11 +127,11 @@ func childMain() {
 		in.ReadString('\n') // until the parent is gone
 		os.Exit(3)
 	}()
-	metrics, err := play(context.Background(), t, func() {
+	got, err := play(context.Background(), t, func() {
 		_ = out.Encode(answer{Ready: true}) // a parent that is gone ends this process
 		<-begin
 	}, stop)
-	a := answer{Metrics: metrics}
+	a := answer{Metrics: got}
 	if err != nil {
 		a.Error = err.Error()
 	}

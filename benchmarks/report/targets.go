@@ -78,6 +78,8 @@ var targets = []target{
 	{"postgres", "W2", "store µs/job", riverBest, 0.4, 0.3},
 	{"postgres", "W3", "store µs/job", riverBest, 0.15, 0.1},
 	{"memory", "W2", "jobs/s", "", 400_000, 400_000},
+	{"memory", "W2", "worker µs/job", "", 3, 3},
+	{"memory", "W2", "worker allocs/job", "", 8, 8},
 	{"redis", "depth1M", "jobs/s", "@depth10k", 0.9, 1},
 	{"postgres", "depth1M", "jobs/s", "@depth10k", 0.9, 1},
 	{"redis", "crash", "until all redelivered s", "", 16, 16},

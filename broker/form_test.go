@@ -63,15 +63,15 @@ func TestAnyBodyAndHeadComeBackAsTheyWere(t *testing.T) {
 		b := r.body()
 		form := broker.AppendBody(prefix, &b)
 		if string(form) != string(broker.AppendBody(prefix, &b)) {
-			t.Fatalf("the same body gave two forms: %+v", b)
+			t.Fatalf("the same body gave two forms: %s", show(b))
 		}
 		if got, err := broker.ParseBody(form[len(prefix):]); err != nil || !reflect.DeepEqual(got, b) {
-			t.Fatalf("the body\n%+v\ncame back as\n%+v, %v", b, got, err)
+			t.Fatalf("the body\n%s\ncame back as\n%s, %v", show(b), show(got), err)
 		}
 		h, state := r.head(), broker.State(r.IntN(9))
 		form = broker.AppendHead(prefix, state, &h)
 		if s, got, err := broker.ParseHead(form[len(prefix):]); err != nil || s != state || !reflect.DeepEqual(got, h) {
-			t.Fatalf("the head\n%v %+v\ncame back as\n%v %+v, %v", state, h, s, got, err)
+			t.Fatalf("the head\n%v %s\ncame back as\n%v %s, %v", state, show(h), s, show(got), err)
 		}
 	}
 }
@@ -198,6 +198,41 @@ func TestTimesAreRoundedUpToMicroseconds(t *testing.T) {
 	} {
 		if got := broker.DurationMicros(give); got != want {
 			t.Errorf("%v is stored as %d µs, want %d", give, got, want)
+		}
+	}
+}
+
+func TestFormsThatNoReleaseWroteAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, form := range map[string]string{
+		"nothing":                     "",
+		"a version alone":             "\x01",
+		"an index longer than all":    "\x01\x05\x00",
+		"an endless length":           "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+		"a broken index":              "\x01\x01\x80",
+		"an endless tag":              "\x01\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+		"a number cut off":            "\x01\x00\x04\x80",
+		"text cut off":                "\x01\x00\x03\x02t",
+		"a header without a key":      "\x01\x00\x09\x00",
+		"a header longer than itself": "\x01\x00\x09\x02\x02k",
+	} {
+		if b, err := broker.ParseBody([]byte(form)); !errors.Is(err, broker.ErrMalformed) {
+			t.Errorf("%s was read as %+v, %v; want ErrMalformed", name, b, err)
+		}
+	}
+	for name, form := range map[string]string{
+		"nothing":           "",
+		"no tail":           "1,2,3,4,5,6,7",
+		"six numbers":       "1,2,3,4,5,6;",
+		"eight numbers":     "1,2,3,4,5,6,7,8;",
+		"an empty number":   "1,2,3,4,5,6,;",
+		"no number":         "1,2,3,x,5,6,7;",
+		"a number too long": "1,2,3,9223372036854775808,5,6,7;",
+		"a broken tail":     "1,2,3,4,5,6,7;\x80",
+		"a broken failure":  "1,2,3,4,5,6,7;\x0d\x01\x80",
+	} {
+		if s, h, err := broker.ParseHead([]byte(form)); !errors.Is(err, broker.ErrMalformed) {
+			t.Errorf("%s was read as %v %+v, %v; want ErrMalformed", name, s, h, err)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package broker_test
 
 import (
 	"bytes"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -78,6 +79,9 @@ func fullWorkerInfo() broker.WorkerInfo {
 		Until:     time.Date(2030, 1, 2, 3, 4, 20, 0, time.UTC), Held: 5,
 	}
 }
+
+// show writes a value with random bytes in it so that it can be read.
+func show(v any) string { return fmt.Sprintf("%.2000s", fmt.Sprintf("%#v", v)) }
 
 // random makes values of every kind, with bytes of any kind in them.
 type random struct{ *rand.Rand }

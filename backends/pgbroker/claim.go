@@ -104,6 +104,7 @@ type claiming struct {
 	limit  int
 
 	at      int64
+	due     int // jobs that fell due
 	jobs    []broker.Job
 	more    bool
 	state   map[string]queueState
@@ -131,12 +132,10 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	}
 	begun := time.Now()
 	from, sweep := c.b.floors.start(queues, begun)
-	promoted := 0
 	steps := append([]step{c.b.byIndex(len(settle) == 0)}, settle...)
 	steps = append(steps,
-		c.b.step("claim_promote", one(&promoted), c.now.micros, queues, promoteLimit),
-		c.b.step("claim", c.read, c.worker, c.limit, queues, limits, from),
-		c.after(queues))
+		c.look(queues, promoteLimit),
+		c.b.step("claim", c.read, c.worker, c.limit, queues, limits, from))
 	var seen *snapshot
 	if c.b.floors.look(begun) {
 		seen = new(snapshot)
@@ -151,7 +150,7 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 		c.b.floors.raise(queues, seen, ended)
 	}
 	c.finish()
-	c.more = c.more || promoted >= promoteLimit
+	c.more = c.more || c.due >= promoteLimit
 	return nil
 }
 
@@ -203,20 +202,18 @@ func (c *claiming) finish() {
 	c.jobs = sorted
 }
 
-// after reads how the claim's queues stand.
-func (c *claiming) after(queues []string) step {
-	i := 0
+// look is the statement that makes due jobs pending and says how the claim's
+// queues stand.
+func (c *claiming) look(queues []string, promote int) step {
 	c.shareOf = make(map[int32]int, len(queues))
-	return c.b.step("claim_after", each(func(r rows) error {
+	i := 0
+	return c.b.step("claim_due", each(func(r rows) error {
 		var id *int32
 		var layout *int
 		var alive bool
 		var due *int64
-		if err := r.Scan(&id, &c.at, &layout, &alive, &due); err != nil {
+		if err := r.Scan(&id, &c.at, &layout, &alive, &c.due, &due); err != nil {
 			return err
-		}
-		if id != nil {
-			c.shareOf[*id] = i
 		}
 		var q queueState
 		switch {
@@ -225,13 +222,16 @@ func (c *claiming) after(queues []string) step {
 		case layout == nil || !alive:
 			q.err = broker.ErrWorkerGone
 		}
+		if id != nil {
+			c.shareOf[*id] = i
+		}
 		if due != nil {
 			q.nextDue = broker.FromMicros(*due)
 		}
 		c.state[queues[i]] = q
 		i++
 		return nil
-	}), c.now.micros, c.worker, queues)
+	}), c.now.micros, c.worker, queues, promote)
 }
 
 // knownLayout is the newest layout of a queue's rows that this program serves.

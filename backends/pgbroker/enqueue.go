@@ -3,6 +3,7 @@ package pgbroker
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -29,15 +30,37 @@ type ownPort struct{ b *Broker }
 func (p *ownPort) run(ctx context.Context, steps ...step) error { return p.b.call(ctx, steps...) }
 
 func (p *ownPort) flush(ctx context.Context, f *flush) error {
+	lead := p.b.waker.announce(f.queue)
+	defer p.b.waker.announced(f.queue, lead)
+	if !slices.ContainsFunc(f.jobs, careful) {
+		queue, err := p.b.queueNumber(ctx, f.queue)
+		if err != nil {
+			return err
+		}
+		if err := p.run(ctx, f.store(queue), f.seal(queue, lead)); err != nil || f.served {
+			return err
+		}
+		// All of them exist, or the queue is not what it was when last looked at.
+		p.b.numbers.Delete(f.queue)
+	}
 	steps := []step{p.b.step("settings", nil, nil, f.lockTimeout())}
 	if f.token != nil {
 		steps = append(steps, f.takeKeys())
 	}
-	lead := p.b.waker.announce(f.queue)
-	steps = append(steps, f.store(), f.seal(nil, lead))
-	err := p.run(ctx, steps...)
-	p.b.waker.announced(f.queue, lead)
-	return err
+	return p.run(ctx, append(steps, f.storeCareful(), f.sealCareful(nil, lead))...)
+}
+
+// queueNumber is the number under which a queue's jobs are stored, 0 when it is
+// not known. It is remembered: the statement that uses it checks it.
+func (b *Broker) queueNumber(ctx context.Context, queue string) (number int32, err error) {
+	if n, ok := b.numbers.Load(queue); ok {
+		return n.(int32), nil
+	}
+	q, err := b.room(ctx, b, queue)
+	if err == nil && q.number != 0 {
+		b.numbers.Store(queue, q.number)
+	}
+	return q.number, err
 }
 
 // refused is why a request can go no further for some of its jobs.
@@ -90,11 +113,13 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 	for contested := 0; len(rest.jobs) > 0; {
 		room := len(rest.jobs)
 		if _, limited := b.limited.Load(rest.queue); limited {
-			n, err := b.room(ctx, to, rest)
+			q, err := b.room(ctx, to, rest.queue)
 			if err != nil {
 				return refused{rest.receipts, err}
 			}
-			if room = n; room == 0 {
+			if rest.pastLimit = q.limit > 0; !rest.pastLimit {
+				b.limited.Delete(rest.queue)
+			} else if room = int(min(q.limit-q.used, int64(room))); room <= 0 {
 				return b.turnAway(ctx, to, rest)
 			}
 		}
@@ -130,36 +155,30 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 
 // serve makes a queue serve that did not: it registers one that is not known.
 func (b *Broker) serve(ctx context.Context, to port, f *flush) error {
-	layout, depth := 0, int64(0)
-	var used int64
-	if err := to.run(ctx, b.step("queue_room", one(&layout, &depth, &used), f.queue)); err != nil {
-		return err
-	}
+	q, err := b.room(ctx, to, f.queue)
 	switch {
-	case layout == 0:
+	case err != nil:
+		return err
+	case q.layout == 0:
 		return to.run(ctx, b.step("register_queue", nil, []string{f.queue}))
-	case layout > knownLayout:
-		return newerLayout(layout)
-	case depth > 0:
+	case q.layout > knownLayout:
+		return newerLayout(q.layout)
+	case q.limit > 0:
 		b.limited.Store(f.queue, struct{}{})
 	}
 	return nil
 }
 
-// room is how many jobs a queue with a depth limit still accepts.
-func (b *Broker) room(ctx context.Context, to port, f *flush) (int, error) {
-	var layout int
-	var limit, used int64
-	if err := to.run(ctx, b.step("queue_room", one(&layout, &limit, &used), f.queue)); err != nil {
-		return 0, err
-	}
-	if limit == 0 {
-		b.limited.Delete(f.queue)
-		f.pastLimit = false
-		return len(f.jobs), nil
-	}
-	f.pastLimit = true
-	return int(max(0, min(limit-used, int64(len(f.jobs))))), nil
+// queueRoom is what queue_room.sql says of a queue; all zero when there is none.
+type queueRoom struct {
+	number      int32
+	layout      int
+	limit, used int64 // of the depth
+}
+
+func (b *Broker) room(ctx context.Context, s session, queue string) (q queueRoom, err error) {
+	err = s.run(ctx, b.step("queue_room", one(&q.number, &q.layout, &q.limit, &q.used), queue))
+	return q, err
 }
 
 // turnAway refuses jobs of a full queue: those whose ID exists as duplicates,

@@ -53,7 +53,7 @@ const (
 	sweepShare   = 20                     // a sweep waits so many times as long as the last one took
 
 	// A look is worth its cost after so many jobs, or so long.
-	lookJobs  = 200
+	lookJobs  = 1000
 	lookPause = 20 * time.Millisecond
 )
 

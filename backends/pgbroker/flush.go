@@ -106,21 +106,48 @@ func (f *flush) takeKeys() step {
 	return f.b.step("enqueue_keys", nil, f.now.micros, f.queue, f.pastLimit, keys, ids, modes, ttls, f.token)
 }
 
-// store is the statement that stores the flush's jobs.
-func (f *flush) store() step {
-	lanes := make([]int16, len(f.jobs))
+// bodies is the stored form of every job.
+func (f *flush) bodies() [][]byte {
 	bodies := make([][]byte, len(f.jobs))
-	var given []bool
 	size := 0
 	for _, j := range f.jobs {
 		size += len(j.Body.Payload) + 64
 	}
 	buf := make([]byte, 0, size)
 	for i, j := range f.jobs {
-		lanes[i] = backLane(j.Body.Priority)
 		from := len(buf)
 		buf = broker.AppendBody(buf, &j.Body)
 		bodies[i] = buf[from:len(buf):len(buf)]
+	}
+	return bodies
+}
+
+func (f *flush) lanes() []int16 {
+	all := make([]int16, len(f.jobs))
+	for i, j := range f.jobs {
+		all[i] = backLane(j.Body.Priority)
+	}
+	return all
+}
+
+// store is the statement that stores jobs that collide with no others.
+func (f *flush) store(queue int32) step {
+	f.served, f.stored, f.heldOut = false, nil, nil
+	return f.b.step("enqueue", func(r rows) error {
+		if !r.Next() {
+			return nil
+		}
+		f.served = true
+		var ignored any
+		return r.Scan(&f.at, &f.stored, &ignored)
+	}, f.now.micros, queue, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(),
+		f.numbers(runAt), f.numbers(f.delay), f.numbers(retain), f.column(key))
+}
+
+// storeCareful is the statement that stores any jobs.
+func (f *flush) storeCareful() step {
+	var given []bool
+	for i, j := range f.jobs {
 		if j.Body.GivenID && given == nil {
 			given = make([]bool, len(f.jobs))
 		}
@@ -128,11 +155,24 @@ func (f *flush) store() step {
 			given[i] = j.Body.GivenID
 		}
 	}
-	return f.b.step("enqueue", one(&f.at, &f.served, &f.stored, &f.heldOut),
-		f.now.micros, f.queue, f.pastLimit, f.column(jobID), lanes, bodies,
-		f.numbers(func(j *broker.NewJob) int64 { return broker.Micros(j.RunAt) }),
-		f.numbers(f.delay), f.numbers(func(j *broker.NewJob) int64 { return broker.DurationMicros(j.Body.Retention) }),
-		given, f.column(func(j *broker.NewJob) string { return j.Body.Key }), f.column(uniqueKey), f.token)
+	f.served, f.stored, f.heldOut = false, nil, nil
+	return f.b.step("enqueue_careful", one(&f.at, &f.served, &f.stored, &f.heldOut),
+		f.now.micros, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(),
+		f.numbers(runAt), f.numbers(f.delay), f.numbers(retain), given, f.column(key), f.column(uniqueKey), f.token)
+}
+
+// seal is the statement that takes back those of the jobs that exist elsewhere.
+func (f *flush) seal(queue int32, wake *wakeUp) step {
+	f.known, f.holders = nil, nil
+	channel, payload := wake.args()
+	return f.b.step("enqueue_seal", each(func(r rows) error {
+		var id *string
+		err := r.Scan(&id)
+		if err == nil && id != nil {
+			f.know(*id)
+		}
+		return err
+	}), f.now.micros, queue, f.column(jobID), channel, payload)
 }
 
 // delay is a job's delay as it is added to the clock.
@@ -143,10 +183,9 @@ func (f *flush) delay(j *broker.NewJob) int64 {
 	return 0
 }
 
-// seal is the statement that takes back those of the jobs that exist elsewhere,
-// and says why jobs were refused.
+// sealCareful is seal for storeCareful: it also says who holds unique keys.
 // Without stored, those whose rows the transaction wrote count as stored.
-func (f *flush) seal(stored []string, wake *wakeUp) step {
+func (f *flush) sealCareful(stored []string, wake *wakeUp) step {
 	f.known, f.holders = nil, nil
 	var id, holder *string
 	var known *bool
@@ -155,15 +194,12 @@ func (f *flush) seal(stored []string, wake *wakeUp) step {
 		keys = f.column(uniqueKey)
 	}
 	channel, payload := wake.args()
-	return f.b.step("enqueue_seal", each(func(r rows) error {
+	return f.b.step("enqueue_careful_seal", each(func(r rows) error {
 		if err := r.Scan(&id, &known, &holder); err != nil || id == nil {
 			return err
 		}
 		if *known {
-			if f.known == nil {
-				f.known = make(map[string]bool)
-			}
-			f.known[*id] = true
+			f.know(*id)
 		} else if holder != nil {
 			if f.holders == nil {
 				f.holders = make(map[string]string)
@@ -172,6 +208,13 @@ func (f *flush) seal(stored []string, wake *wakeUp) step {
 		}
 		return nil
 	}), f.now.micros, f.queue, f.column(jobID), stored, keys, f.token, channel, payload)
+}
+
+func (f *flush) know(id string) {
+	if f.known == nil {
+		f.known = make(map[string]bool)
+	}
+	f.known[id] = true
 }
 
 // answer fills in the receipts. It returns the jobs whose unique key was freed
@@ -237,6 +280,9 @@ func (f *flush) numbers(field func(*broker.NewJob) int64) []int64 {
 
 func jobID(j *broker.NewJob) string     { return j.ID }
 func uniqueKey(j *broker.NewJob) string { return j.Body.Unique.Key }
+func key(j *broker.NewJob) string       { return j.Body.Key }
+func runAt(j *broker.NewJob) int64      { return broker.Micros(j.RunAt) }
+func retain(j *broker.NewJob) int64     { return broker.DurationMicros(j.Body.Retention) }
 
 func set(names []string) map[string]bool {
 	if len(names) == 0 {

@@ -96,6 +96,9 @@ func (o *operating) run(ctx context.Context) error {
 	if wakes {
 		o.b.waker.wake(o.queue)
 	}
+	if err == nil && o.op.Kind == broker.OpCancel {
+		o.tell(ctx)
+	}
 	return err
 }
 
@@ -208,13 +211,30 @@ func (o *operating) cancel(ctx context.Context, s session, chosen []*broker.Oper
 	}
 	var steps []step
 	if len(active) > 0 {
-		steps = append(steps, o.b.step("operate_ask", nil, o.queue, active, o.b.channel))
+		steps = append(steps, o.b.step("operate_ask", nil, o.queue, active))
 	}
 	if len(waiting) > 0 {
-		steps = append(steps, o.b.step("operate_cancel", nil, o.queue, waiting, o.b.channel),
+		steps = append(steps, o.b.step("operate_cancel", nil, o.queue, waiting),
 			o.b.step("cancelled", nil, o.now.micros, o.queue, waiting))
 	}
 	return s.run(ctx, steps...)
+}
+
+// tell tells watchers of what was cancelled, and holders of what they are asked
+// to cancel.
+func (o *operating) tell(ctx context.Context) {
+	asked, settled := newEvents(cancelKind, o.queue), newEvents(settledKind, o.queue)
+	for _, r := range o.results {
+		switch {
+		case r.Err != nil:
+		case r.State == broker.StateActive:
+			asked.add(r.State, r.Ref.ID)
+		default:
+			settled.add(r.State, r.Ref.ID)
+		}
+	}
+	o.b.tell(ctx, o.queue, asked, true)
+	o.b.tell(ctx, o.queue, settled, false)
 }
 
 func (o *operating) reschedule(ctx context.Context, s session, chosen []*broker.OperationResult, ids []string) error {

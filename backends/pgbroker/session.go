@@ -117,6 +117,10 @@ func each(f func(rows) error) func(rows) error {
 	}
 }
 
+// run makes the broker itself a session: each run is on a connection of the
+// pool.
+func (b *Broker) run(ctx context.Context, steps ...step) error { return b.call(ctx, steps...) }
+
 // call runs a pipeline on a connection of the pool.
 func (b *Broker) call(ctx context.Context, steps ...step) error {
 	if err := b.usable(ctx); err != nil {

@@ -33,13 +33,13 @@ type settling struct {
 // settleTurn is a request's part for one queue.
 type settleTurn struct {
 	queue string
-	items []int // of the request, in its order
-	wakes bool
+	items []int    // of the request, in its order
 	alive []string // those whose outcome would keep them
 	wake  *wakeUp
 
 	// The answer.
 	served   bool
+	watched  bool
 	last     *int64 // the worker's last number before this request
 	known    []int32
 	verdicts []int32
@@ -66,7 +66,7 @@ func (s *settling) steps() []step {
 	var steps []step
 	for _, t := range s.turns {
 		steps = append(steps, s.turn(t))
-		if t.wakes {
+		if len(t.alive) > 0 {
 			steps = append(steps, s.b.step("cancelled", nil, s.now.micros, t.queue, t.alive))
 		}
 	}
@@ -88,6 +88,7 @@ func (s *settling) turn(t *settleTurn) step {
 		tails                                  = make([][]byte, 0, n)
 		buf                                    []byte
 		seen                                   = make(map[broker.Ref]bool, n)
+		done                                   = true
 	)
 	for _, i := range t.items {
 		item := &s.req.Items[i]
@@ -99,8 +100,9 @@ func (s *settling) turn(t *settleTurn) step {
 		o := item.Outcome
 		head := o.Apply(item.Job.Head, time.Time{}, s.req.History)
 		if !o.State().Final() {
-			t.wakes, t.alive = true, append(t.alive, ref.ID)
+			t.alive = append(t.alive, ref.ID)
 		}
+		done = done && (o.State() == broker.StateCompleted || o.State() == broker.StateCancelled)
 		ids, epochs, states = append(ids, ref.ID), append(epochs, ref.Epoch), append(states, int16(o.State()))
 		delays, fronts = append(delays, s.now.after(o.Delay())), append(fronts, o.Front())
 		deliveries, failures = append(deliveries, int32(head.Deliveries)), append(failures, int32(head.Failures))
@@ -109,25 +111,37 @@ func (s *settling) turn(t *settleTurn) step {
 		buf = broker.AppendTail(buf, &head)
 		tails = append(tails, buf[from:len(buf):len(buf)])
 	}
-	if t.wakes {
-		t.wake = s.b.waker.announce(t.queue)
-	}
-	channel, payload := t.wake.args()
 	var number *int64
 	if s.req.Number > 0 {
 		number = &s.req.Number
 	}
-	t.served, t.last, t.known, t.verdicts, t.repeat = false, nil, nil, nil, false
+	t.served, t.watched, t.last, t.known, t.verdicts, t.repeat = false, false, nil, nil, nil, false
+	if number != nil && done {
+		return s.b.step("settle_done", t.read(),
+			s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, deliveries, failures, crashes, snoozes, tails)
+	}
+	if len(t.alive) > 0 {
+		t.wake = s.b.waker.announce(t.queue)
+	}
+	channel, payload := t.wake.args()
 	var ignored any
-	return s.b.step("settle", one(&t.served, &t.last, &t.known, &t.verdicts, &t.repeat, &ignored, &ignored),
-		s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, delays, fronts, deliveries, failures, crashes, snoozes, tails,
-		channel, payload, s.b.channel)
+	return s.b.step("settle", t.read(&ignored), s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, delays, fronts,
+		deliveries, failures, crashes, snoozes, tails, channel, payload)
+}
+
+func (t *settleTurn) read(more ...any) func(rows) error {
+	return func(r rows) error {
+		if t.served = r.Next(); !t.served {
+			return nil
+		}
+		return r.Scan(append([]any{&t.watched, &t.last, &t.known, &t.verdicts, &t.repeat}, more...)...)
+	}
 }
 
 // verdicts reads the answers, after the round trip that err is the error of.
 func (s *settling) verdicts(ctx context.Context, err error) ([]broker.Verdict, error) {
 	for _, t := range s.turns {
-		if t.wakes {
+		if len(t.alive) > 0 {
 			s.b.waker.announced(t.queue, t.wake)
 		}
 	}
@@ -141,6 +155,9 @@ func (s *settling) verdicts(ctx context.Context, err error) ([]broker.Verdict, e
 	for _, t := range s.turns {
 		if err := s.judge(ctx, t, verdicts); err != nil {
 			return nil, broker.About(err, "settle", t.queue, "")
+		}
+		if t.watched && len(t.verdicts) > 0 {
+			s.tell(ctx, t, verdicts)
 		}
 	}
 	return verdicts, nil
@@ -183,12 +200,22 @@ func (s *settling) judge(ctx context.Context, t *settleTurn, verdicts []broker.V
 	return nil
 }
 
+// tell tells watchers what was settled.
+func (s *settling) tell(ctx context.Context, t *settleTurn, verdicts []broker.Verdict) {
+	events := newEvents(settledKind, t.queue)
+	for _, i := range t.items {
+		if v := verdicts[i]; v.Err == nil {
+			events.add(v.State, v.ID)
+		}
+	}
+	s.b.tell(ctx, t.queue, events, false)
+}
+
 // noEpoch is an epoch that no job has.
 const noEpoch = -1
 
 // layout is the layout of a queue's rows, 0 when there is no such queue.
-func (b *Broker) layout(ctx context.Context, queue string) (layout int, err error) {
-	var limit, used int64
-	err = b.call(ctx, b.step("queue_room", one(&layout, &limit, &used), queue))
-	return layout, err
+func (b *Broker) layout(ctx context.Context, queue string) (int, error) {
+	q, err := b.room(ctx, b, queue)
+	return q.layout, err
 }

@@ -46,13 +46,13 @@ func (p *txPort) flush(ctx context.Context, f *flush) error {
 	if f.token != nil {
 		steps = append(steps, f.takeKeys())
 	}
-	err := p.run(ctx, append(steps, f.store())...)
+	err := p.run(ctx, append(steps, f.storeCareful())...)
 	if err == nil {
 		stored := f.stored
 		if stored == nil {
 			stored = f.column(jobID)
 		}
-		err = p.run(ctx, f.seal(stored, p.b.waker.messageToAll(f.queue)),
+		err = p.run(ctx, f.sealCareful(stored, p.b.waker.messageToAll(f.queue)),
 			p.b.step("settings_restore", nil, kept[0], kept[1], kept[2], kept[3], kept[4], kept[5]),
 			step{sql: "release savepoint jobs_enqueue"})
 	}

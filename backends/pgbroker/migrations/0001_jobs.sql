@@ -1,6 +1,8 @@
 -- Times are microseconds since 1970; states are the numbers of broker.State;
 -- names compare by their bytes. There are no foreign keys: what would check
--- them on every job is checked where a queue is removed.
+-- them on every job is checked where a queue is removed. Keys begin with the
+-- name and not with the queue, because an index that begins with the queue
+-- offers the planner a scan of all its jobs.
 
 create table jobs.queue (
   id             int generated always as identity primary key,
@@ -45,7 +47,7 @@ create table jobs.job (
   unique_key text collate "C",
   tail       bytea,             -- broker.AppendTail
   body       bytea    not null, -- broker.AppendBody
-  primary key (queue, id)
+  primary key (id, queue)
 ) with (
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
   autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000
@@ -72,7 +74,7 @@ create table jobs.dead (
   unique_key text collate "C",
   tail       bytea,
   body       bytea  not null,
-  primary key (queue, id)
+  primary key (id, queue)
 );
 create index dead_end on jobs.dead (queue, died_at, id);
 create index dead_key on jobs.dead (queue, key, id) where key is not null;
@@ -98,7 +100,7 @@ create table jobs.history (
   tail        bytea,
   body        bytea  not null
 ) partition by list (day);
-create index history_id  on jobs.history (queue, id);
+create index history_id  on jobs.history (id, queue);
 create index history_end on jobs.history (queue, state, finished_at, id);
 create index history_key on jobs.history (queue, key, id) where key is not null;
 -- The check spares a scan when a partition is attached.
@@ -113,7 +115,7 @@ create table jobs.unique_key (
   mode  smallint not null, -- broker.UniqueMode
   token bigint   not null, -- of the enqueue that took it
   until bigint,            -- null: as long as the job has it
-  primary key (queue, key)
+  primary key (key, queue)
 );
 create index unique_key_window on jobs.unique_key (queue, until) where mode = 2;
 
@@ -122,7 +124,7 @@ create table jobs.remembered (
   queue int    not null,
   id    text collate "C" not null,
   until bigint not null,
-  primary key (queue, id)
+  primary key (id, queue)
 );
 create index remembered_until on jobs.remembered (queue, until);
 
@@ -135,9 +137,10 @@ create table jobs.worker (
   drained  boolean not null default false, -- ended, and holds no lease any more
   id       text collate "C" not null,
   info     bytea   not null,
-  primary key (queue, id)
+  primary key (id, queue)
 ) with (fillfactor = 50);
-create index worker_open on jobs.worker (queue) where not drained;
+create index worker_open  on jobs.worker (queue) where not drained;
+create index worker_ended on jobs.worker (queue, ended_at) where ended_at is not null;
 
 -- The verdicts of each worker's last settle: ordinal * 16 + state of the
 -- items that applied. A row of its own per number, so that nobody ever scans

@@ -20,7 +20,7 @@ with clock as materialized (
 ), remembered as (
   insert into jobs.remembered (queue, id, until)
   select place.id, gone.id, clock.now + place.duplicate_span from clock, place, gone where gone.given
-  on conflict (queue, id) do update set until = excluded.until
+  on conflict (id, queue) do update set until = excluded.until
 )
 insert into jobs.count_delta (queue, pending, scheduled, retry, completed, dead, cancelled)
 select place.id, -count(*) filter (where state = 1), -count(*) filter (where state = 2), -count(*) filter (where state = 4),

@@ -10,7 +10,9 @@ with clock as materialized (
 ), idle as materialized (
   select p.id from place p, clock
   where p.layout <= 1
-    and not exists (select from jobs.job where queue = p.id)
+    and not exists (select from jobs.job where queue = p.id and state = 1)
+    and not exists (select from jobs.job where queue = p.id and run_at is not null)
+    and not exists (select from jobs.worker w where w.queue = p.id and exists (select from jobs.job j where j.worker = w.num))
     and not exists (select from jobs.dead where queue = p.id)
     and not exists (select from jobs.history where queue = p.id)
     and not exists (select from jobs.worker where queue = p.id and ended_at is null and until > clock.now)

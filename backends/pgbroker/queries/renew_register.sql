@@ -7,5 +7,5 @@ with clock as materialized (
 )
 insert into jobs.worker as w (queue, id, until, info)
 select q.id, $2, clock.now + $4, $5 from clock, jobs.queue q where q.name = any ($3::text[]) and q.layout <= 1 order by q.id
-on conflict (queue, id) do update set until = excluded.until, info = excluded.info where w.ended_at is null
+on conflict (id, queue) do update set until = excluded.until, info = excluded.info where w.ended_at is null
 returning num

@@ -4,9 +4,10 @@
 -- here, whenever the wish was committed; cancelled.sql then moves it.
 -- Params: $1 now µs|null, $2 queue, $3 worker, $4 number of the request|null for none, $5 IDs, $6 epochs, $7 states to go to,
 --   $8 delays µs, $9 whether to the front, $10 deliveries, $11 failures, $12 crashes, $13 snoozes, $14 tails,
---   $15 channel|null: wakes claims, $16 payload, $17 channel for events
--- Returns: one row: whether the queue is served, the worker's last number|null, its verdicts|null, the verdicts of this
---   request (ordinal * 16 + state of each item that applied), whether another sending of the request came first, nothing
+--   $15 channel|null: wakes claims, $16 payload
+-- Returns: one row, none when the queue is not served: whether it is watched, the worker's last number|null, its
+--   verdicts|null, the verdicts of this request (ordinal * 16 + state of each item that applied), whether another
+--   sending of the request came first, nothing
 -- Called by: (*Broker).Settle, (*Broker).Claim, (*Broker).Retire
 with clock as materialized (
   select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid,
@@ -69,7 +70,7 @@ with clock as materialized (
 ), remembered as (
   insert into jobs.remembered (queue, id, until)
   select place.id, e.id, clock.now + place.duplicate_span from clock, place, ended e where e.given and e.state <> 6 and e.keep = 0
-  on conflict (queue, id) do update set until = excluded.until
+  on conflict (id, queue) do update set until = excluded.until
 ), freed as (
   delete from jobs.unique_key u
   where u.queue = (select id from place) and u.key = any (array(select unique_key from ended where unique_key is not null))
@@ -92,15 +93,9 @@ with clock as materialized (
   where numbered and not exists (select from last where number >= $4)
   on conflict do nothing
   returning 1
-), news as (
-  select e's\n' || $2 || e'\n' || string_agg(done.state || ' ' || done.id, e'\n') as payload
-  from clock, place, done
-  where place.watched_until > clock.real or place.polled_until > clock.real group by (done.ord - 1) / 20
-), posted as (
-  insert into jobs.event (at, payload) select clock.real, payload from clock, place, news where place.polled_until > clock.real
 )
-select exists (select from place), (select number from last), (select verdicts from last),
+select greatest(place.watched_until, place.polled_until) > clock.real, (select number from last), (select verdicts from last),
        (select array_agg((ord * 16 + state)::int) from done),
        exists (select from holder where numbered) and not exists (select from last where number >= $4) and not exists (select from noted),
-       case when $15::text is not null then pg_notify($15, $16) end,
-       (select count(pg_notify($17, news.payload)) from clock, place, news where place.watched_until > clock.real)
+       case when $15::text is not null then pg_notify($15, $16)::text end
+from clock, place

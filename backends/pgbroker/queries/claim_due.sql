@@ -1,0 +1,37 @@
+-- claim_due.sql: make due jobs pending, by due time, behind those that are pending already, and say how queues stand.
+-- Params: $1 now µs|null, $2 worker, $3 queues, each once, $4 limit for each queue and state
+-- Returns: one row per queue in order: its number|null, now, layout|null, whether the worker is alive in it,
+--   how many jobs became pending in all, next due time|null
+-- Called by: (*Broker).Claim, in one transaction before claim.sql
+with clock as materialized (
+  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+), share as materialized (
+  select s.ord, q.id, q.layout
+  from unnest($3::text[]) with ordinality as s(name, ord)
+  left join lateral (select id, layout from jobs.queue where name = s.name limit 1) q on true
+), due as materialized (
+  select d.id, d.run_at, d.seq, d.queue, d.state
+  from share q cross join (values (2::smallint), (4::smallint)) as s(state)
+  cross join lateral (
+    select id, run_at, seq, queue, state from jobs.job j
+    where j.queue = q.id and j.state = s.state and j.run_at <= (select now from clock)
+    order by j.run_at, j.seq limit $4 for update skip locked) d
+  where q.layout <= 1
+), turn as materialized (
+  -- Row locks gave the transaction its ID before the first seq, as the scan floor asks.
+  select o.queue, o.id, nextval('jobs.job_seq') as seq from (select queue, id from due order by run_at, seq) o
+), counted as (
+  insert into jobs.count_delta (queue, pending, scheduled, retry)
+  select queue, count(*), -count(*) filter (where state = 2), -count(*) filter (where state = 4) from due group by queue
+), promoted as (
+  update jobs.job j set state = 1, seq = t.seq, run_at = null
+  from turn t
+  where j.id = any (array(select id from turn)) and j.queue = t.queue and j.id = t.id
+)
+select s.id, (select now from clock), s.layout,
+       coalesce((select true from jobs.worker where id = $2 and queue = s.id and ended_at is null), false),
+       (select count(*) from due),
+       least(
+         (select run_at from jobs.job where queue = s.id and state = 2 and run_at > (select now from clock) order by run_at limit 1),
+         (select run_at from jobs.job where queue = s.id and state = 4 and run_at > (select now from clock) order by run_at limit 1))
+from share s order by s.ord

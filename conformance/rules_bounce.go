@@ -39,7 +39,7 @@ var bounceRules = []Rule{
 				stop.Store(true)
 				return nil
 			}
-			for n := 0; !stop.Load(); n++ {
+			for n := 0; !stop.Load() || n < 10; n++ {
 				id := fmt.Sprintf("j%d-%d", i, n)
 				receipts, err := enqueuers[i].Enqueue(c.ctx, broker.EnqueueRequest{Now: c.now, Jobs: []broker.NewJob{c.job(id)}})
 				if err == nil {

@@ -104,6 +104,7 @@ var claimRules = []Rule{
 		c.ok("Claim", err)
 		c.ok("its settle", got.SettleErr)
 		c.verdicts(req.Settle.Items, got.Verdicts)
+		c.that(len(got.Jobs) > 0 || got.More, "claimed\ngot  nothing, and no More\nwant the job that it released")
 		c.same("claimed after the settle", append(idsOf(got.Jobs), idsOf(w.claim(1-len(got.Jobs)))...), []string{"a"})
 		c.gone("b")
 	}},

@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
 
@@ -21,7 +22,7 @@ var raceRules = []Rule{
 		given := make(map[string]int)
 		var mu sync.Mutex
 		c.together(racers, func(i int) error {
-			for empty := 0; empty < 3; {
+			for empty, calls := 0, 0; empty < 3 && calls < n; calls++ {
 				got, err := workers[i].b.Claim(c.ctx, workers[i].request(7))
 				if err != nil {
 					return err
@@ -108,7 +109,7 @@ var raceRules = []Rule{
 		given := make(map[string]int)
 		var mu sync.Mutex
 		c.together(racers, func(i int) error {
-			for empty := 0; empty < 3; {
+			for empty, calls := 0, 0; empty < 3 && calls < n; calls++ {
 				got, err := workers[i].b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: workers[i].id, Queues: []string{c.q}, Max: 7})
 				if err != nil {
 					return err
@@ -146,6 +147,7 @@ var raceRules = []Rule{
 						return err
 					}
 					taken = append(taken, got.Jobs...)
+					runtime.Gosched()
 					if len(got.Jobs) == 0 && !got.More {
 						return nil
 					}
@@ -159,6 +161,7 @@ var raceRules = []Rule{
 					return err
 				}
 				settled[held[at].ID] = verdicts[0].Err == nil
+				runtime.Gosched()
 			}
 			return nil
 		})
@@ -205,6 +208,7 @@ var raceRules = []Rule{
 						return err
 					}
 					claimed = append(claimed, got.Jobs...)
+					runtime.Gosched() // a store in memory would let one party finish first
 				}
 				return nil
 			}
@@ -213,6 +217,7 @@ var raceRules = []Rule{
 				if err := errors.Join(err, r[0].Err); err != nil {
 					return err
 				}
+				runtime.Gosched()
 			}
 			return nil
 		})
@@ -243,6 +248,7 @@ var raceRules = []Rule{
 						return err
 					}
 					claimed = append(claimed, got.Jobs...)
+					runtime.Gosched() // a store in memory would let one party finish first
 				}
 				return nil
 			}
@@ -253,6 +259,7 @@ var raceRules = []Rule{
 					return err
 				}
 				deleted[id] = r[0].Err == nil
+				runtime.Gosched()
 			}
 			return nil
 		})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -22,7 +23,7 @@ func stress(c *check) {
 		c.seeded(seed)
 		c.q, c.now = fmt.Sprint("q", seed), start
 		c.keep(1000 * time.Hour)
-		l := &ledger{check: c, asked: map[string]*entry{}, settled: map[string]int{}}
+		l := &ledger{check: c, asked: map[string]*entry{}, settled: map[string]int{}, newest: map[string]int64{}}
 		c.together(7, func(i int) error {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			b := handles[i%3]
@@ -50,7 +51,8 @@ type ledger struct {
 	mu       sync.Mutex
 	asked    map[string]*entry
 	accepted []string
-	settled  map[string]int // accepted settles by lease
+	settled  map[string]int   // accepted settles by lease
+	newest   map[string]int64 // the epoch of the newest lease of a job
 }
 
 // entry is one job. It certainly held its key from alive, the moment after its
@@ -87,6 +89,7 @@ func (l *ledger) produce(b broker.Broker, r *rand.Rand, who int) error {
 		if err != nil {
 			return err
 		}
+		runtime.Gosched()
 		moment := l.clock.Add(1)
 		l.mu.Lock()
 		for _, receipt := range receipts {
@@ -107,6 +110,7 @@ func (l *ledger) work(b broker.Broker, r *rand.Rand, who int) error {
 		if _, err := b.Renew(l.ctx, broker.RenewRequest{Now: l.time(), Worker: w.id, Queues: w.queues, Lease: lease, Register: true}); err != nil {
 			return err
 		}
+		var held []broker.Job
 		for range 3 + r.IntN(10) {
 			turn++
 			var got broker.Claimed
@@ -122,19 +126,35 @@ func (l *ledger) work(b broker.Broker, r *rand.Rand, who int) error {
 			if err != nil && broker.MayHaveApplied(err) {
 				return err
 			}
-			if err != nil {
-				break // it ran out, and somebody found it: another life
+			held = append(held, got.Jobs...)
+			l.leased(got.Jobs)
+			l.passed.Add(int64(time.Duration(r.IntN(12)) * time.Second))
+			runtime.Gosched() // a store in memory would let one party run alone
+			if err != nil || r.IntN(12) == 0 {
+				break // somebody found that it ran out, or it dies; it may settle once more
 			}
-			l.passed.Add(int64(time.Duration(r.IntN(4)) * time.Second))
-			if r.IntN(12) == 0 {
-				break // it dies with what it holds
+			if r.IntN(2) == 0 { // otherwise it holds them a while, and may lose them
+				if err := l.settleSome(w, r, held); err != nil {
+					return err
+				}
+				held = nil
 			}
-			if err := l.settleSome(w, r, got.Jobs); err != nil {
+		}
+		if r.IntN(2) == 0 {
+			if err := l.settleSome(w, r, held); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+func (l *ledger) leased(jobs []broker.Job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, j := range jobs {
+		l.newest[j.ID] = max(l.newest[j.ID], j.Epoch)
+	}
 }
 
 func (l *ledger) settleSome(w *worker, r *rand.Rand, jobs []broker.Job) error {
@@ -156,6 +176,12 @@ func (l *ledger) settleSome(w *worker, r *rand.Rand, jobs []broker.Job) error {
 	}
 	w.number++
 	before := l.clock.Add(1)
+	void := make([]bool, len(jobs))
+	l.mu.Lock()
+	for i := range jobs {
+		void[i] = jobs[i].Epoch < l.newest[jobs[i].ID]
+	}
+	l.mu.Unlock()
 	verdicts, err := w.b.Settle(l.ctx, broker.SettleRequest{Now: l.time(), Worker: w.id, Number: w.number, Items: items})
 	if err != nil {
 		return err
@@ -165,6 +191,9 @@ func (l *ledger) settleSome(w *worker, r *rand.Rand, jobs []broker.Job) error {
 	for i, v := range verdicts {
 		if v.Err != nil {
 			continue
+		}
+		if void[i] {
+			return fmt.Errorf("settle of %s by %s at epoch %d was accepted, after a lease at epoch %d was given", v.ID, w.id, jobs[i].Epoch, l.newest[v.ID])
 		}
 		l.settled[fmt.Sprintf("%s at epoch %d", v.ID, jobs[i].Epoch)]++
 		if e := l.asked[v.ID]; v.State.Final() && e.ending == 0 {
@@ -192,6 +221,7 @@ func (l *ledger) decideAt(b broker.Broker, r *rand.Rand) error {
 		if err != nil {
 			return err
 		}
+		runtime.Gosched()
 		if results[0].Err != nil {
 			continue
 		}

@@ -1,0 +1,300 @@
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// page changes every page of a listing.
+func (p *patched) page(f func(q *broker.Query, a *broker.Page)) {
+	change(&p.find, nil, func(q *broker.Query, a *broker.Page) {
+		if len(q.IDs) == 0 {
+			f(q, a)
+		}
+	})
+}
+
+func (p *patched) query(f func(*broker.Query)) { change(&p.find, f, nil) }
+
+var findMutants = []mutant{
+	{"Find by ID shows the living", "Find/ByID", always(func(p *patched) {
+		change(&p.find, nil, func(q *broker.Query, a *broker.Page) {
+			if len(q.IDs) > 0 {
+				a.Jobs = slices.DeleteFunc(a.Jobs, func(j broker.Job) bool { return j.State.Final() })
+			}
+		})
+	})},
+	{"cancelled jobs are listed as completed", "Find/ByState", always(func(p *patched) {
+		p.query(func(q *broker.Query) {
+			if q.State == broker.StateCancelled {
+				q.State = broker.StateCompleted
+			}
+		})
+	})},
+	{"listings leave errors out", "Find/ShowsTheWholeJob", always(func(p *patched) {
+		p.page(func(_ *broker.Query, a *broker.Page) {
+			for i := range a.Jobs {
+				a.Jobs[i].Errors = broker.ErrorLog{}
+			}
+		})
+	})},
+	{"a cursor skips a job", "Find/PagesShowEveryJob", always(func(p *patched) {
+		p.page(func(q *broker.Query, a *broker.Page) {
+			if q.Cursor != "" && len(a.Jobs) > 0 {
+				a.Jobs = a.Jobs[1:]
+			}
+		})
+	})},
+	{"a listing has one page", "Find/PagesShowEveryJob", always(func(p *patched) {
+		p.page(func(_ *broker.Query, a *broker.Page) { a.Cursor = "" })
+	})},
+	{"a cursor counts jobs", "Find/SurvivesChange", always(func(p *patched) {
+		next := p.find
+		p.find = func(ctx context.Context, q broker.Query) (broker.Page, error) {
+			if q.State == broker.StateNone || q.Limit == 0 {
+				return next(ctx, q)
+			}
+			from, _ := strconv.Atoi(q.Cursor)
+			limit := q.Limit
+			q.Cursor, q.Limit = "", 1000
+			a, err := next(ctx, q)
+			a.Jobs = a.Jobs[min(from, len(a.Jobs)):]
+			if len(a.Jobs) > limit {
+				a.Jobs, a.Cursor = a.Jobs[:limit], strconv.Itoa(from+limit)
+			}
+			return a, err
+		}
+	})},
+	{"scheduled jobs are listed backwards", "Find/ScheduledByDueTime", always(func(p *patched) {
+		p.page(func(q *broker.Query, a *broker.Page) {
+			if q.State == broker.StateScheduled {
+				slices.Reverse(a.Jobs)
+			}
+		})
+	})},
+	{"dead jobs are listed backwards", "Find/FinalByEnd", always(func(p *patched) {
+		p.page(func(q *broker.Query, a *broker.Page) {
+			if q.State == broker.StateDead {
+				slices.Reverse(a.Jobs)
+			}
+		})
+	})},
+	{"a worker's listing is everybody's", "Find/ByWorker", always(func(p *patched) {
+		p.query(func(q *broker.Query) {
+			if q.Worker != "" {
+				q.Worker, q.State = "", broker.StateActive
+			}
+		})
+	})},
+	{"a key's listing is of pending jobs", "Find/ByKey", always(func(p *patched) {
+		p.query(func(q *broker.Query) {
+			if q.Key != "" {
+				q.State = broker.StatePending
+			}
+		})
+	})},
+	{"the type is ignored", "Find/Filters", always(func(p *patched) { p.query(func(q *broker.Query) { q.Type = "" }) })},
+	{"the reason is ignored", "Find/Filters", always(func(p *patched) { p.query(func(q *broker.Query) { q.Reason = 0 }) })},
+	{"an error text is a pattern", "Find/Filters", always(func(p *patched) {
+		p.query(func(q *broker.Query) { q.ErrorText, _, _ = strings.Cut(q.ErrorText, "%") })
+	})},
+	{"After is exclusive", "Find/Filters", always(func(p *patched) {
+		p.query(func(q *broker.Query) {
+			if !q.After.IsZero() {
+				q.After = q.After.Add(time.Microsecond)
+			}
+		})
+	})},
+	{"Before is of finished jobs alone", "Find/FiltersByDueAndCreation", always(func(p *patched) {
+		p.query(func(q *broker.Query) {
+			if !q.State.Final() {
+				q.Before = time.Time{}
+			}
+		})
+	})},
+	{"NoPayload is ignored", "Find/MayLeaveThePayloadOut", always(func(p *patched) { p.query(func(q *broker.Query) { q.NoPayload = false }) })},
+	{"an unknown queue is an error", "Find/UnknownIsEmpty", always(func(p *patched) {
+		next := p.find
+		p.find = func(ctx context.Context, q broker.Query) (broker.Page, error) {
+			if _, names := p.known(q.Now); !slices.Contains(names, q.Queue) {
+				return broker.Page{}, broker.ErrNotFound
+			}
+			return next(ctx, q)
+		}
+	})},
+	{"a query's limit is bent", "Find/RefusesWhatIsInvalid", always(func(p *patched) {
+		p.query(func(q *broker.Query) { q.Limit = min(q.Limit, 1000) })
+	})},
+
+	{"retries are counted as scheduled", "Count/CountsAreOfStates", always(func(p *patched) {
+		change(&p.queues, nil, func(_ *broker.QueuesRequest, a *broker.QueuesReply) {
+			for _, q := range a.Queues {
+				q.Counts[broker.StateScheduled] += q.Counts[broker.StateRetry]
+				q.Counts[broker.StateRetry] = 0
+			}
+		})
+	})},
+	{"Oldest is of pending jobs alone", "Count/OldestSaysSinceWhen", always(func(p *patched) {
+		change(&p.queues, nil, func(_ *broker.QueuesRequest, a *broker.QueuesReply) {
+			for _, q := range a.Queues {
+				delete(q.Oldest, broker.StateDead)
+			}
+		})
+	})},
+	{"queues are listed backwards", "Count/QueuesAreSorted", always(func(p *patched) {
+		change(&p.queues, nil, func(_ *broker.QueuesRequest, a *broker.QueuesReply) { slices.Reverse(a.Queues) })
+	})},
+	{"counts are of the whole store", "Count/AreOfOneQueue", always(func(p *patched) {
+		change(&p.queues, nil, func(r *broker.QueuesRequest, a *broker.QueuesReply) {
+			all, _ := p.known(r.Now)
+			for _, q := range a.Queues {
+				clear(q.Counts)
+				for _, other := range all {
+					for state, n := range other.Counts {
+						q.Counts[state] += n
+					}
+				}
+			}
+		})
+	})},
+}
+
+var operateMutants = []mutant{
+	{"every state allows everything", "Operate/ObeysTheTable Operate/ActiveIsNotDeleted Race/OneRedrive Fault/RepeatedOperationsAreHarmless", always(func(p *patched) {
+		p.results(func(_ broker.Operation, r *broker.OperationResult) {
+			if errors.Is(r.Err, broker.ErrWrongState) {
+				r.Err = nil
+			}
+		})
+	})},
+	{"a cancelled job is claimed", "Operate/CancelledIsNeverClaimed", always(func(p *patched) {
+		p.oneByOne(func(next func() broker.OperationResult, o broker.Operation, ref broker.Ref) broker.OperationResult {
+			if j := p.look(o.Now, ref.Queue, ref.ID); o.Kind == broker.OpCancel && j != nil && j.State != broker.StateActive {
+				return broker.OperationResult{Ref: ref, State: broker.StateCancelled}
+			}
+			return next()
+		})
+	})},
+	{"the wish to cancel is lost", "Operate/CancelAsksAnActiveJob Lease/CancelShowsInRenew Lease/RetireCancelsWhatWasToBe Watch/CancelIsSeen Race/ClaimOrCancel", always(func(p *patched) {
+		p.inStep()
+		p.oneByOne(func(next func() broker.OperationResult, o broker.Operation, ref broker.Ref) broker.OperationResult {
+			if j := p.look(o.Now, ref.Queue, ref.ID); o.Kind == broker.OpCancel && j != nil && j.State == broker.StateActive {
+				return broker.OperationResult{Ref: ref, State: broker.StateActive}
+			}
+			return next()
+		})
+	})},
+	{"a deleted job is claimed", "Operate/DeletedIsNeverClaimed Race/ClaimOrDelete", sharing(func(p *patched, m *sync.Map) {
+		p.inStep()
+		p.oneByOne(func(next func() broker.OperationResult, o broker.Operation, ref broker.Ref) broker.OperationResult {
+			if j := p.look(o.Now, ref.Queue, ref.ID); o.Kind == broker.OpDelete && j != nil && j.State != broker.StateActive {
+				m.Store(ref.ID, true)
+				return broker.OperationResult{Ref: ref}
+			}
+			return next()
+		})
+		change(&p.find, nil, func(_ *broker.Query, a *broker.Page) {
+			a.Jobs = slices.DeleteFunc(a.Jobs, func(j broker.Job) bool { _, gone := m.Load(j.ID); return gone })
+		})
+	})},
+	{"a redrive keeps the counts", "Operate/RedriveStartsAfresh", always(func(p *patched) {
+		p.jobsIn(func(j *broker.Job) { j.Failures = max(j.Failures, len(j.Errors.Entries)) })
+	})},
+	{"a reschedule forgets the time", "Operate/RescheduleSetsTheTime", always(func(p *patched) {
+		change(&p.operate, func(o *broker.Operation) { o.RunAt = time.Time{} }, nil)
+	})},
+	{"suppressed jobs are listed", "Operate/SuppressHidesTheDead", always(func(p *patched) { p.query(func(q *broker.Query) { q.Suppressed = true }) })},
+	{"the epoch of a Ref is ignored", "Operate/StaleRefIsRefused Operate/StaleRefOfADeadJob", always(func(p *patched) {
+		change(&p.operate, func(o *broker.Operation) {
+			o.Refs = slices.Clone(o.Refs)
+			for i := range o.Refs {
+				o.Refs[i].Epoch = broker.AnyEpoch
+			}
+		}, nil)
+	})},
+	{"one refused decision refuses all", "Operate/EachOnItsOwn", always(func(p *patched) {
+		change(&p.operate, nil, func(_ *broker.Operation, a *[]broker.OperationResult) {
+			if i := slices.IndexFunc(*a, func(r broker.OperationResult) bool { return r.Err != nil }); i >= 0 {
+				for k := range *a {
+					(*a)[k].Err = (*a)[i].Err
+				}
+			}
+		})
+	})},
+	{"an invalid operation is bent", "Operate/RefusesWhatIsInvalid", always(func(p *patched) {
+		change(&p.operate, func(o *broker.Operation) { o.Delay = max(o.Delay, 0) }, nil)
+	})},
+	{"a queue is removed with its dead", "Operate/RemovesEmptyQueues", always(func(p *patched) {
+		change(&p.operate, func(o *broker.Operation) {
+			if o.Kind == broker.OpRemoveQueue {
+				p.act(o.Now, broker.OpDelete, o.Refs[0].Queue, "a")
+			}
+		}, nil)
+	})},
+	{"a queue is removed under its workers", "Operate/RemovesEmptyQueues", always(func(p *patched) {
+		change(&p.operate, func(o *broker.Operation) {
+			if o.Kind == broker.OpRemoveQueue {
+				_, _ = p.Broker.Retire(background, broker.RetireRequest{Now: o.Now, Worker: "v", Queues: []string{o.Refs[0].Queue}})
+			}
+		}, nil)
+	})},
+}
+
+var retentionMutants = []mutant{
+	{"a job's own retention is ignored", "Retention/JobsOwnWins", always(func(p *patched) {
+		p.newJobs(func(j *broker.NewJob) { j.Body.Retention = 0 })
+	})},
+	{"a cancelled job leaves no record", "Retention/CancelledLikeCompleted", always(func(p *patched) {
+		p.results(func(o broker.Operation, r *broker.OperationResult) {
+			if o.Kind == broker.OpCancel && r.State == broker.StateCancelled {
+				p.act(o.Now, broker.OpDelete, r.Ref.Queue, r.Ref.ID)
+			}
+		})
+	})},
+	{"records are not counted", "Retention/CountBoundsRecords", always(func(p *patched) {
+		change(&p.policy, func(r *broker.PolicyRequest) {
+			if r.RetainCompleted != nil {
+				r.RetainCompleted = &broker.Retention{Age: r.RetainCompleted.Age}
+			}
+		}, nil)
+	})},
+	{"a count alone keeps records", "Retention/CountAloneKeepsNone", always(func(p *patched) {
+		change(&p.policy, func(r *broker.PolicyRequest) {
+			if c := r.RetainCompleted; c != nil && c.Count > 0 && c.Age == 0 {
+				r.RetainCompleted = &broker.Retention{Age: time.Hour, Count: c.Count}
+			}
+		}, nil)
+	})},
+	{"the dead go with the completed", "Retention/DeadStayByDefault", always(func(p *patched) {
+		change(&p.policy, func(r *broker.PolicyRequest) {
+			if r.RetainDead == nil {
+				r.RetainDead = r.RetainCompleted
+			}
+		}, nil)
+	})},
+	{"the dead stay for ever", "Retention/DeadByPolicy", always(func(p *patched) {
+		change(&p.policy, func(r *broker.PolicyRequest) { r.RetainDead = nil }, nil)
+	})},
+	{"a prune has no bound", "Retention/PruneIsBounded", always(func(p *patched) {
+		change(&p.prune, func(r *broker.PruneRequest) { r.Max = broker.MaxBatch }, nil)
+	})},
+	{"a prune never ends", "Retention/PruneIsBounded", always(func(p *patched) {
+		change(&p.prune, nil, func(_ *broker.PruneRequest, a *broker.Pruned) { a.More = true })
+	})},
+	{"a prune looks into every queue", "Retention/PruneTouchesNothingElse", always(func(p *patched) {
+		change(&p.prune, func(r *broker.PruneRequest) { _, r.Queues = p.known(r.Now) }, nil)
+	})},
+	{"a prune counts twice", "Race/PrunesRemoveOnce", always(func(p *patched) {
+		change(&p.prune, nil, func(_ *broker.PruneRequest, a *broker.Pruned) { a.Completed *= 2 })
+	})},
+	{"retention is ignored", "Retention/JobsOwnWins Retention/CancelledLikeCompleted", always(func(p *patched) {
+		change(&p.prune, func(r *broker.PruneRequest) { r.Now = time.Unix(1, 0) }, nil)
+	})},
+}

@@ -1,0 +1,259 @@
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// reading is a mark as it is stored.
+func (p *patched) reading(r *broker.MarkRequest) broker.Marked {
+	m, _ := p.Broker.Mark(background, broker.MarkRequest{Now: r.Now, Action: broker.MarkRead, Name: r.Name})
+	return m
+}
+
+func (p *patched) drop(r *broker.MarkRequest, m broker.Marked) {
+	_, _ = p.Broker.Mark(background, broker.MarkRequest{Now: r.Now, Action: broker.MarkDrop, Name: r.Name, Owner: m.Owner, Fence: m.Fence})
+}
+
+func (p *patched) marking(f func(*broker.MarkRequest)) { change(&p.mark, f, nil) }
+
+var markMutants = []mutant{
+	{"a mark is stolen", "Mark/OneOwnerAtATime Race/OneOwnerOfAMark", always(func(p *patched) {
+		p.marking(func(r *broker.MarkRequest) {
+			if m := p.reading(r); r.Action == broker.MarkTake && m.Held && m.Owner != r.Owner {
+				p.drop(r, m)
+			}
+		})
+	})},
+	{"names of marks are trimmed", "Mark/NamesAreApart", always(func(p *patched) { p.marking(func(r *broker.MarkRequest) { r.Name = trim(r.Name) }) })},
+	{"taking again makes a new holder", "Mark/TakingAgainRenews Fault/RepeatedTakeKeepsItsFence", always(func(p *patched) {
+		p.marking(func(r *broker.MarkRequest) {
+			if m := p.reading(r); r.Action == broker.MarkTake && m.Held && m.Owner == r.Owner {
+				p.drop(r, m)
+			}
+		})
+	})},
+	{"marks never lapse", "Mark/LapsesAtItsTime", always(func(p *patched) {
+		p.marking(func(r *broker.MarkRequest) { r.TTL *= 1000 })
+	})},
+	{"fences do not rise", "Mark/FencesRise", sharing(func(p *patched, m *sync.Map) {
+		change(&p.mark, func(r *broker.MarkRequest) {
+			if fence, ok := m.Load(r.Name); ok && r.Fence == 1 {
+				r.Fence = fence.(int64)
+			}
+		}, func(r *broker.MarkRequest, a *broker.Marked) {
+			m.Store(r.Name, a.Fence)
+			a.Fence = min(a.Fence, 1)
+		})
+	})},
+	{"a mark needs no fence", "Mark/KeepNeedsOwnerAndFence", always(func(p *patched) {
+		p.marking(func(r *broker.MarkRequest) { r.Fence = p.reading(r).Fence })
+	})},
+	{"a mark needs no owner", "Mark/KeepNeedsOwnerAndFence", always(func(p *patched) {
+		p.marking(func(r *broker.MarkRequest) {
+			if r.Action != broker.MarkTake && r.Action != broker.MarkRead {
+				r.Owner = p.reading(r).Owner
+			}
+		})
+	})},
+	{"keeping a mark does not extend it", "Mark/KeepExtends", always(func(p *patched) {
+		p.marking(func(r *broker.MarkRequest) {
+			if r.Action == broker.MarkKeep {
+				r.Action = broker.MarkRead
+			}
+		})
+	})},
+	{"values of marks become valid UTF-8", "Mark/ValuesAreBytes", always(func(p *patched) {
+		p.marking(func(r *broker.MarkRequest) { r.Value = []byte(utf8(string(r.Value))) })
+	})},
+	{"an invalid mark is bent", "Mark/RefusesWhatIsInvalid", always(func(p *patched) {
+		p.marking(func(r *broker.MarkRequest) { r.TTL = max(r.TTL, time.Minute) })
+	})},
+}
+
+var watchMutants = []mutant{
+	{"deaths are not seen", "Watch/SettledIsSeen", always(func(p *patched) {
+		p.events(func(e broker.Event) bool { return e.State != broker.StateDead })
+	})},
+	{"nothing is seen after another watcher's end", "Watch/EndsWithItsContext", sharing(func(p *patched, m *sync.Map) {
+		watch := p.watch
+		p.watch = func(ctx context.Context, r broker.WatchRequest) (<-chan broker.Event, error) {
+			m.Store(ctx, true)
+			return watch(ctx, r)
+		}
+		p.events(func(broker.Event) bool {
+			ended := false
+			m.Range(func(ctx, _ any) bool {
+				ended = ended || ctx.(context.Context).Err() != nil
+				return true
+			})
+			return !ended
+		})
+	})},
+	{"a watch outlives its context", "Watch/EndsWithItsContext", always(func(p *patched) {
+		next := p.watch
+		p.watch = func(ctx context.Context, r broker.WatchRequest) (<-chan broker.Event, error) {
+			return next(context.WithoutCancel(ctx), r)
+		}
+	})},
+	{"a watch sees every kind", "Watch/ShowsWhatWasAskedFor", always(func(p *patched) {
+		change(&p.watch, func(r *broker.WatchRequest) { r.Kinds = nil }, nil)
+	})},
+	{"a watch sees every queue", "Watch/ShowsWhatWasAskedFor", always(func(p *patched) {
+		change(&p.watch, func(r *broker.WatchRequest) { r.Queues = append(slices.Clone(r.Queues), "other") }, nil)
+	})},
+	{"missed events are not counted", "Watch/CountsWhatASlowOneMissed", always(func(p *patched) {
+		p.events(func(e broker.Event) bool { return e.Kind != broker.EventMissed && !strings.HasSuffix(e.ID, "99") })
+	})},
+	{"closing a broker closes nothing", "Watch/EndsWithItsBroker Wake/EndsWithItsBroker Fault/ClosedBrokerSaysSo", always(func(p *patched) {
+		p.closing = func() error { return nil }
+	})},
+}
+
+var storeMutants = []mutant{
+	{"a newer layout is not noticed", "Layout/NewerIsRefused", always(func(p *patched) {
+		change(&p.enqueue, nil, func(_ *broker.EnqueueRequest, a *[]broker.Receipt) {
+			for i := range *a {
+				(*a)[i].Err = nil
+			}
+		})
+	})},
+	{"a job that cannot be read is passed over", "Broken/HarmsNoOther Broken/CanBeSettled", always(func(p *patched) {
+		change(&p.claim, nil, func(_ *broker.ClaimRequest, a *broker.Claimed) {
+			a.Jobs = slices.DeleteFunc(a.Jobs, func(j broker.Job) bool { return j.Broken != nil })
+		})
+	})},
+	{"a job that cannot be read leaks its key", "Broken/FreesItsKey", sharing(func(p *patched, m *sync.Map) {
+		p.leaked(m)
+		p.outcomes(func(_ string, s *broker.Settlement) {
+			if key := s.Job.Unique.Key; key != "" && s.Job.Broken != nil {
+				m.Store(key, s.Job.ID)
+			}
+		})
+	})},
+	{"a job that cannot be read stays dead", "Broken/CanBeSettled", always(func(p *patched) {
+		p.oneByOne(func(next func() broker.OperationResult, o broker.Operation, ref broker.Ref) broker.OperationResult {
+			if j := p.look(o.Now, ref.Queue, ref.ID); j != nil && j.Broken != nil && o.Kind == broker.OpRedrive {
+				return broker.OperationResult{Ref: ref, State: broker.StateDead, Err: j.Broken}
+			}
+			return next()
+		})
+	})},
+	{"a store that was away has lost its workers", "Bounce/NothingAcceptedIsLost", func() func(*patched) {
+		away := new(atomic.Bool)
+		return func(p *patched) {
+			p.noticing(away)
+			change(&p.renew, nil, func(_ *broker.RenewRequest, a *broker.Renewed) { a.Lost = a.Lost || away.Load() })
+		}
+	}},
+	{"a call that failed is repeated, and its failure told", "Bounce/UnavailableMeansNotApplied", always(func(p *patched) {
+		next := p.enqueue
+		p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
+			time.Sleep(time.Microsecond) // so that the store is away during some call
+			got, err := next(ctx, r)
+			for again := err; errors.Is(again, broker.ErrUnavailable); {
+				_, again = next(ctx, r)
+			}
+			return got, err
+		}
+	})},
+	{"who waited while the store was away waits for ever", "Bounce/WaitingGoesOn", func() func(*patched) {
+		away := new(atomic.Bool)
+		return func(p *patched) {
+			p.noticing(away)
+			claim := p.claim
+			p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {
+				if away.Load() {
+					<-ctx.Done()
+				}
+				return claim(ctx, r)
+			}
+		}
+	}},
+	{"who watched while the store was away sees nothing", "Bounce/WatchingGoesOnOrEnds", func() func(*patched) {
+		away := new(atomic.Bool)
+		return func(p *patched) {
+			p.noticing(away)
+			p.events(func(broker.Event) bool { return !away.Load() })
+		}
+	}},
+	{"an ended context is not looked at", "Fault/EndedContextEndsTheCall", always(func(p *patched) {
+		next := p.enqueue
+		p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
+			return next(context.WithoutCancel(ctx), r)
+		}
+	})},
+}
+
+// noticing keeps in away whether some call found the store away.
+func (p *patched) noticing(away *atomic.Bool) {
+	ping, enqueue := p.ping, p.enqueue
+	notice := func(err error) error {
+		if errors.Is(err, broker.ErrUnavailable) {
+			away.Store(true)
+		}
+		return err
+	}
+	p.ping = func(ctx context.Context) error { return notice(ping(ctx)) }
+	p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
+		got, err := enqueue(ctx, r)
+		return got, notice(err)
+	}
+}
+
+var raceMutants = []mutant{
+	{"an ID is looked up before its job is stored", "Race/OneJobOfAnID", sharing(func(p *patched, m *sync.Map) {
+		next := p.enqueue
+		p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
+			_, known := m.Load(r.Jobs[0].ID)
+			time.Sleep(time.Millisecond)
+			m.Store(r.Jobs[0].ID, true)
+			got, err := next(ctx, r)
+			if err == nil && !known {
+				got[0].Err = nil
+			}
+			return got, err
+		}
+	})},
+	{"a key is looked up before its job is stored", "Race/OneHolderOfAKey", sharing(func(p *patched, m *sync.Map) {
+		next := p.enqueue
+		p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
+			key := r.Jobs[0].Body.Unique.Key
+			if holder, held := m.Load(key); held {
+				return []broker.Receipt{{Queue: r.Jobs[0].Queue, ID: r.Jobs[0].ID, Holder: holder.(string), Err: broker.ErrDuplicate}}, nil
+			}
+			time.Sleep(time.Millisecond)
+			m.Store(key, r.Jobs[0].ID)
+			r.Jobs = slices.Clone(r.Jobs)
+			r.Jobs[0].Body.Unique = broker.Unique{}
+			return next(ctx, r)
+		}
+	})},
+	{"a reclaimed job is reclaimed again", "Race/ReclaimsGiveEachJobOnce Reclaim/IsNotInTheQueue", sharing(func(p *patched, m *sync.Map) {
+		change(&p.reclaim, nil, func(r *broker.ReclaimRequest, a *broker.Claimed) {
+			if len(a.Jobs) > 0 {
+				m.Store("last", a.Jobs[0])
+			} else if last, ok := m.Load("last"); ok && len(a.Jobs) < r.Max {
+				again := last.(broker.Job)
+				again.Worker = r.Worker
+				a.Jobs = append(a.Jobs, again)
+			}
+		})
+	})},
+}
+
+// A declared limit is held to its refusal.
+var limitMutants = []mutant{
+	{"priorities are declined and taken", "Order/LowerPriorityNumbersFirst", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoPriority: true} } })},
+	{"unique keys are declined and taken", "Unique/SecondIsRefused", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoUnique: true} } })},
+	{"waiting is declined and done", "Wake/ByEnqueue", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoWait: true} } })},
+	{"watching is declined and done", "Watch/SettledIsSeen", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoWatch: true} } })},
+	{"marks are declined and taken", "Mark/OneOwnerAtATime", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoMark: true} } })},
+}

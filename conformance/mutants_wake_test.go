@@ -1,0 +1,103 @@
+package conformance_test
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+var wakeMutants = []mutant{
+	{"an enqueue wakes nobody", "Wake/ByEnqueue", deafTo("enqueue")},
+	{"a release wakes nobody", "Wake/ByRelease", deafTo("release")},
+	{"a retry wakes nobody", "Wake/ByRetryAtOnce", deafTo("retry")},
+	{"a retirement wakes nobody", "Wake/ByRetire", deafTo("retire")},
+	{"a resume wakes nobody", "Wake/ByResume", deafTo("resume")},
+	{"a redrive wakes nobody", "Wake/ByRedrive", deafTo("redrive")},
+	{"a reschedule wakes nobody", "Wake/ByReschedule", deafTo("reschedule")},
+	{"a claim waits on its first queue", "Wake/InAnyOfItsQueues", always(func(p *patched) {
+		next := p.claim
+		p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {
+			first := r
+			first.Wait = 0
+			got, err := next(ctx, first)
+			if len(got.Jobs) > 0 || err != nil || r.Wait == 0 {
+				return got, err
+			}
+			r.Queues = r.Queues[:1]
+			return next(ctx, r)
+		}
+	})},
+	{"a wait in vain is an error", "Wake/EndsByItself", always(func(p *patched) {
+		next := p.claim
+		p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {
+			got, err := next(ctx, r)
+			if err == nil && r.Wait > 0 && len(got.Jobs) == 0 {
+				err = context.DeadlineExceeded
+			}
+			return got, err
+		}
+	})},
+	{"a wait outlives its context", "Wake/EndsWithItsContext", always(func(p *patched) {
+		next := p.claim
+		p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {
+			return next(context.WithoutCancel(ctx), r)
+		}
+	})},
+	{"a waiter's jobs are lost on their way", "Wake/ManyWaitersShare", func() func(*patched) {
+		var n atomic.Int64
+		return func(p *patched) {
+			change(&p.claim, nil, func(r *broker.ClaimRequest, a *broker.Claimed) {
+				if len(a.Jobs) > 0 && n.Add(1) == 5 {
+					a.Jobs = nil
+				}
+			})
+		}
+	}},
+}
+
+// deafTo makes claims that wait be woken by every cause but one.
+func deafTo(cause string) func() func(*patched) {
+	return func() func(*patched) {
+		var mu sync.Mutex
+		woken := make(chan struct{})
+		wake := func(by string) {
+			if by != cause {
+				mu.Lock()
+				defer mu.Unlock()
+				close(woken)
+				woken = make(chan struct{})
+			}
+		}
+		return func(p *patched) {
+			claim := p.claim
+			p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {
+				timeout := time.NewTimer(r.Wait)
+				defer timeout.Stop()
+				for r.Wait = 0; ; {
+					mu.Lock()
+					signal := woken
+					mu.Unlock()
+					got, err := claim(ctx, r)
+					if err != nil || len(got.Jobs) > 0 {
+						return got, err
+					}
+					select {
+					case <-signal:
+					case <-timeout.C:
+						return got, nil
+					case <-ctx.Done():
+						return got, ctx.Err()
+					}
+				}
+			}
+			change(&p.enqueue, nil, func(*broker.EnqueueRequest, *[]broker.Receipt) { wake("enqueue") })
+			change(&p.retire, nil, func(*broker.RetireRequest, *broker.Retired) { wake("retire") })
+			change(&p.policy, nil, func(*broker.PolicyRequest, *broker.Policy) { wake("resume") })
+			change(&p.operate, nil, func(o *broker.Operation, _ *[]broker.OperationResult) { wake(o.Kind.String()) })
+			change(&p.settle, nil, func(r *broker.SettleRequest, _ *[]broker.Verdict) { wake(r.Items[0].Outcome.Kind().String()) })
+		}
+	}
+}

@@ -47,7 +47,13 @@ func (w *writer) duration(field int, d time.Duration) { w.int(field, DurationMic
 // fields calls f for each field of b. For wire 0, v is set; for wire 1, p is,
 // and it aliases b.
 func fields(b []byte, f func(field int, v int64, p []byte) error) error {
+	return rawFields(b, func(field int, v int64, p, _ []byte) error { return f(field, v, p) })
+}
+
+// rawFields is fields for who also wants each field as it is stored.
+func rawFields(b []byte, f func(field int, v int64, p, raw []byte) error) error {
 	for len(b) > 0 {
+		start := b
 		tag, n := binary.Uvarint(b)
 		if n <= 0 {
 			return malformed("tag")
@@ -67,7 +73,7 @@ func fields(b []byte, f func(field int, v int64, p []byte) error) error {
 			}
 			p, b = b[n:n+int(size):n+int(size)], b[n+int(size):]
 		}
-		if err := f(int(tag>>1), v, p); err != nil {
+		if err := f(int(tag>>1), v, p, start[:len(start)-len(b)]); err != nil {
 			return err
 		}
 	}

@@ -70,8 +70,13 @@ func ParseHead(p []byte) (State, Head, error) {
 }
 
 // AppendTail appends the part of a head that a store only carries: reason,
-// suppressed mark, result and error history. It is empty for most heads.
+// suppressed mark, result and error history. It is empty for most heads. What
+// ParseTail did not know it writes back as it was, so that an older worker does
+// not strip what a newer one wrote.
 func AppendTail(dst []byte, h *Head) []byte {
+	if h.newer {
+		return append(dst, h.unknown...)
+	}
 	w := writer{b: dst}
 	w.int(tailReason, int64(h.Reason))
 	if h.Suppressed {
@@ -95,14 +100,18 @@ func AppendTail(dst []byte, h *Head) []byte {
 		}
 		w.bytes(tailFailure, e.b)
 	}
-	return w.b
+	return append(w.b, h.unknown...)
 }
 
-// ParseTail is the inverse of AppendTail: it sets those fields of h.
+// ParseTail is the inverse of AppendTail: it sets those fields of h. Fields that
+// it does not know stay with h. A tail of a newer version is ErrNewerForm; h then
+// carries it unread, and AppendTail writes it back without any change.
 func ParseTail(p []byte, h *Head) error {
-	return fields(p, func(field int, v int64, p []byte) error {
+	whole := p
+	return rawFields(p, func(field int, v int64, p, raw []byte) error {
 		switch field {
 		case tailVersion:
+			h.newer, h.unknown = true, whole
 			return fmt.Errorf("%w: head version %d, this program reads up to 1", ErrNewerForm, v)
 		case tailReason:
 			h.Reason = DeadReason(v)
@@ -116,11 +125,16 @@ func ParseTail(p []byte, h *Head) error {
 			f, err := parseFailure(p)
 			h.Errors.Entries = append(h.Errors.Entries, f)
 			return err
+		default:
+			h.unknown = append(h.unknown[:len(h.unknown):len(h.unknown)], raw...)
 		}
 		return nil
 	})
 }
 
+// parseFailure reads an entry of the history. An entry is rewritten with the
+// tail it is in, so its fields are these: what is to be added goes into a new
+// field of the tail.
 func parseFailure(p []byte) (f Failure, err error) {
 	err = fields(p, func(field int, v int64, p []byte) error {
 		switch field {

@@ -150,6 +150,9 @@ type Head struct {
 	FinishedAt time.Time  // when it reached a final state
 	Result     []byte
 	Errors     ErrorLog
+
+	unknown []byte // fields of the tail that a newer version wrote
+	newer   bool   // unknown is the whole tail, which this version cannot read
 }
 
 // DeadReason says why a job is dead.

@@ -166,7 +166,7 @@ func (o Outcome) Apply(h Head, now time.Time, history int) Head {
 // Redriven returns the head of a dead job sent back to its queue: fresh
 // counts, a new epoch, the history kept.
 func (h Head) Redriven() Head {
-	return Head{Epoch: h.Epoch + 1, Deliveries: h.Deliveries, Errors: h.Errors}
+	return Head{Epoch: h.Epoch + 1, Deliveries: h.Deliveries, Errors: h.Errors, unknown: h.unknown, newer: h.newer}
 }
 
 // Moved returns the head after a transition that only raises the epoch.

@@ -111,6 +111,7 @@ func (q *Query) Check() error {
 		func() error { return CheckQueue(q.Queue) },
 		func() error { return checkOptional("key", q.Key) },
 		func() error { return checkOptional("worker", q.Worker) },
+		func() error { return checkOptional("type", q.Type) },
 	)
 	switch {
 	case err != nil:
@@ -120,6 +121,8 @@ func (q *Query) Check() error {
 		err = Invalid("ids", "has %d, the limit is 1000; ask in parts", len(q.IDs))
 	case len(q.IDs) == 0 && q.State == StateNone && q.Worker == "" && q.Key == "":
 		err = Invalid("state", "is not set; select by ids, state, worker or key")
+	default:
+		err = checkIDs(q.IDs)
 	}
 	if q.Limit == 0 {
 		q.Limit = 100
@@ -143,7 +146,9 @@ func (o *Operation) Check() error {
 		err = Invalid("delay", "is set together with run at; set one of them")
 	}
 	for i := 0; err == nil && i < len(o.Refs); i++ {
-		err = CheckQueue(o.Refs[i].Queue)
+		if err = CheckQueue(o.Refs[i].Queue); err == nil && o.Kind != OpRemoveQueue {
+			err = CheckName("id", o.Refs[i].ID)
+		}
 	}
 	return About(err, o.Kind.String(), "", "")
 }
@@ -192,6 +197,17 @@ func (r *MarkRequest) Check() error {
 // Check refuses a watch outside the limits.
 func (r *WatchRequest) Check() error {
 	return About(checkQueues(r.Queues), "watch", "", "")
+}
+
+// checkIDs refuses IDs that no job can have: some stores cannot even be asked
+// for them.
+func checkIDs(ids []string) error {
+	for _, id := range ids {
+		if err := CheckName("id", id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func checkQueues(names []string) error {

@@ -133,6 +133,7 @@ func TestQueriesAndOperationsAreChecked(t *testing.T) {
 			{"negative limit", find(func(q *broker.Query) { q.Limit = -1 }), broker.ErrInvalid, []string{"limit", "-1", "1 to 1000"}},
 			{"large limit", find(func(q *broker.Query) { q.Limit = 1001 }), broker.ErrInvalid, []string{"limit", "1001", "1 to 1000"}},
 			{"many ids", find(func(q *broker.Query) { q.IDs = make([]string, 1001) }), broker.ErrInvalid, []string{"ids", "1001", "1000", "in parts"}},
+			{"an id that no job has", find(func(q *broker.Query) { q.IDs = []string{"a", "b\x00"} }), broker.ErrInvalid, []string{"id", "control character", "remove it"}},
 			{"nothing selected", find(func(q *broker.Query) { q.State = 0 }), broker.ErrInvalid, []string{"state", "not set", "select by"}},
 		}))
 
@@ -150,6 +151,7 @@ func TestQueriesAndOperationsAreChecked(t *testing.T) {
 		badTimes("run at", func(at time.Time) error { return operate(func(o *broker.Operation) { o.RunAt = at }) }),
 		[]bad{
 			{"many refs", operate(func(o *broker.Operation) { o.Refs = make([]broker.Ref, 1001) }), broker.ErrInvalid, []string{"refs", "1001", "1000", "in parts"}},
+			{"an id that no job has", operate(func(o *broker.Operation) { o.Refs[0].ID = "\xff" }), broker.ErrInvalid, []string{"id", "UTF-8", "encode it"}},
 			{"two times", operate(func(o *broker.Operation) { o.Delay, o.RunAt = 1, time.Unix(2e9, 0) }), broker.ErrInvalid, []string{"delay", "run at", "one of them"}},
 		}))
 	checkRefusals(t, "invalid", []bad{

@@ -75,7 +75,9 @@ func (j *Job) Delivery() int { return j.record.Deliveries }
 func (j *Job) Crashes() int { return j.record.Crashes }
 
 // Fence is a number that is higher in each lease of this job than in all
-// before: hand it to stores that can refuse a write with a lower one.
+// before: hand it to stores that can refuse a write with a lower one. A crash
+// of the job store that undoes a claim, see docs/delivery-semantics.md, can
+// hand out the same number twice.
 func (j *Job) Fence() int64 { return j.record.Epoch }
 
 // Header returns the header named key, or "".

@@ -24,8 +24,8 @@ func (s *Server) supervise() {
 	working, stopWorking := context.WithCancel(context.Background())
 	defer stopWorking()
 	var beat, work sync.WaitGroup
-	s.claimers.Go(func() { s.fetch(claiming) })
-	s.claimers.Go(func() { s.upkeep(claiming) })
+	s.claimers.Go(func() { s.fetch(claiming, working) })
+	s.claimers.Go(func() { s.upkeep(claiming, working) })
 	beat.Go(func() { s.heartbeat(beating) })
 	work.Go(func() { s.settleLoop(working) })
 	if !s.limits.NoWatch {
@@ -49,7 +49,11 @@ func (s *Server) supervise() {
 	await(last, &beat)
 	s.retire(last, left)
 	stopWorking()
-	await(last, &work)
+	ending, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	await(ending, &s.claimers)
+	await(ending, &beat)
+	await(ending, &work)
 	s.stopSlots(len(left))
 	s.err = s.drainError(len(left), unsettled)
 	s.log.Info("jobs: drained", "took", time.Since(began).Round(time.Millisecond), "handlers_left", len(left), "unsettled", unsettled)

@@ -83,8 +83,9 @@ type claimCall struct {
 	until  time.Time // no claim: sleep until then, zero means until woken
 }
 
-// fetch is the loop.
-func (s *Server) fetch(ctx context.Context) {
+// fetch is the loop, until ctx ends. Claims that do not wait are under calls: a
+// drain does not leave it open what they did.
+func (s *Server) fetch(ctx, calls context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	defer s.claimNoMore()
@@ -93,7 +94,7 @@ func (s *Server) fetch(ctx context.Context) {
 		call := s.nextClaim(ctx, time.Now())
 		s.mu.Unlock()
 		if call.worker != nil {
-			s.claim(ctx, &call)
+			s.claim(calls, &call)
 			continue
 		}
 		timer.Stop()
@@ -227,11 +228,8 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	defer calls.Done()
 
 	waited := call.req.Wait > 0
-	if !waited {
-		ctx = context.WithoutCancel(ctx) // a drain does not leave it open what the store has done
-		if len(call.req.Settle.Items) == 0 {
-			defer time.AfterFunc(youngCall, s.settleMeanwhile).Stop()
-		}
+	if !waited && len(call.req.Settle.Items) == 0 {
+		defer time.AfterFunc(youngCall, s.settleMeanwhile).Stop()
 	}
 	sent := time.Now()
 	callCtx, cancel := context.WithTimeout(ctx, call.req.Wait+serverCallTimeout)

@@ -66,10 +66,7 @@ func (s *Server) heartbeat(ctx context.Context) {
 			return
 		}
 		s.keep(ctx, w)
-		s.mu.Lock()
-		over := s.isDrain
-		s.mu.Unlock()
-		if over {
+		if s.over() {
 			return
 		}
 	}
@@ -157,7 +154,7 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 // takes in its answer.
 func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerInfo) (broker.Renewed, time.Time, error) {
 	req := broker.RenewRequest{Worker: w.id, Queues: s.names, Lease: s.cfg.Lease}
-	timeout := min(s.cfg.Lease/3, serverCallTimeout)
+	timeout := min(s.cfg.Lease/5, serverCallTimeout) // which leaves time for others
 	if register != nil {
 		req.Register, req.Info = true, *register
 	} else if left := s.cfg.Lease - time.Since(w.renewed); left > 0 {

@@ -134,9 +134,13 @@ func TestReadyTellsWhyNot(t *testing.T) {
 		}
 		pass(time.Minute)
 		wants("ago")
-		go s.Shutdown(context.Background())
+		done := make(chan error)
+		go func() { done <- s.Shutdown(context.Background()) }()
 		synctest.Wait()
 		wants("draining")
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
 	})
 }
 

@@ -20,8 +20,8 @@ const (
 
 // upkeep is the loop that takes over the jobs of dead servers, removes what is
 // past its retention, settles doubts about our own leases, and looks for stuck
-// handlers.
-func (s *Server) upkeep(ctx context.Context) {
+// handlers, until ctx ends. Reclaims are under calls, as claims are.
+func (s *Server) upkeep(ctx, calls context.Context) {
 	timer := time.NewTimer(jitter(upkeepInterval, 0.25))
 	defer timer.Stop()
 	nextPrune := time.Now().Add(jitter(pruneInterval, 0.5))
@@ -39,7 +39,7 @@ func (s *Server) upkeep(ctx context.Context) {
 			s.audit(ctx, w)
 		}
 		if reclaim {
-			s.reclaim(ctx, w)
+			s.reclaim(calls, w)
 		}
 		if now := time.Now(); w != nil && now.After(nextPrune) {
 			nextPrune = now.Add(jitter(pruneInterval, 0.5))
@@ -66,13 +66,13 @@ func (s *Server) upkeepDue(now time.Time) (w *worker, audit, reclaim bool) {
 // settled at once: each goes back to its queue with a crash charged, or is
 // dead.
 func (s *Server) reclaim(ctx context.Context, w *worker) {
-	for more := true; more && ctx.Err() == nil; {
+	for more := true; more; {
 		s.mu.Lock()
 		calls := s.calls
 		calls.Add(1)
 		s.mu.Unlock()
 		sent := time.Now()
-		callCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), serverCallTimeout)
+		callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
 		reply, err := s.broker.Reclaim(callCtx, broker.ReclaimRequest{Worker: w.id, Queues: s.names, Max: reclaimMax})
 		cancel()
 		if hook := s.cfg.Hooks.Reclaim; hook != nil {
@@ -98,8 +98,15 @@ func (s *Server) reclaim(ctx context.Context, w *worker) {
 		if err != nil {
 			s.log.Warn("jobs: the search for jobs of dead servers failed, trying again", "worker", w.id, "error", err)
 		}
-		more = err == nil && reply.More
+		more = err == nil && reply.More && !s.over()
 	}
+}
+
+// over reports whether the drain has begun.
+func (s *Server) over() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isDrain
 }
 
 // crashed says what becomes of a job whose worker died. From the second time

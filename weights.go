@@ -91,8 +91,7 @@ func (m *mix) served(shares []broker.Share, first int, got []int, full bool) {
 		return
 	}
 	if !full {
-		clear(m.pass) // every queue was emptied
-		return
+		return // nobody went without
 	}
 	level, lowest := math.Inf(1), math.Inf(1)
 	for i, name := range m.names {

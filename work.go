@@ -27,10 +27,7 @@ func (r *run) limit(timeout time.Duration, store time.Time) {
 	}
 }
 
-var (
-	errGoexit  = errors.New("the handler ended its goroutine with runtime.Goexit")
-	errExpired = errors.New("the deadline passed before the job could run")
-)
+var errGoexit = errors.New("the handler ended its goroutine with runtime.Goexit")
 
 // perform runs a job's handler, unless it cannot run or must not any more, and
 // says how the lease ends.
@@ -40,9 +37,6 @@ func (s *Server) perform(r *run) broker.Outcome {
 		return s.unreadable(r)
 	}
 	if cause, _ := r.over(r.started); cause != nil {
-		if cause == ErrDeadline {
-			return s.dead(r, broker.ReasonExpired, s.failure(r, errExpired, Classification{Class: ClassExpired}))
-		}
 		return s.decide(r, cause)
 	}
 	err := s.invoke(r)

@@ -29,15 +29,15 @@ func (q *queue) audit() error {
 	keyed, held, keeping := 0, 0, 0
 	inState := make(map[broker.State]int)
 	for id, j := range q.jobs {
-		inState[j.State]++
-		if j.ID != id || j.at != 0 != timed(j.State) || (j.State == broker.StateActive) != (j.holder != nil) {
-			return fmt.Errorf("job %s is in state %v with time %d and holder %v", id, j.State, j.at, j.holder)
+		inState[j.state]++
+		if j.id != id || j.at != 0 != timed(j.state) || (j.state == broker.StateActive) != (j.holder != nil) {
+			return fmt.Errorf("job %s is in state %v with time %d and holder %v", id, j.state, j.at, j.holder)
 		}
-		if !timed(j.State) && q.bags[j.State].jobs[j.slots[byState]] != j {
-			return fmt.Errorf("job %s is not in the bag of state %v", id, j.State)
+		if !timed(j.state) && q.bags[j.state].jobs[j.slots[byState]] != j {
+			return fmt.Errorf("job %s is not in the bag of state %v", id, j.state)
 		}
-		if timed(j.State) && !q.times[j.State].tree.Has(entry[*job]{at: j.at, seq: j.seq}) {
-			return fmt.Errorf("job %s is not in the timeline of state %v", id, j.State)
+		if timed(j.state) && !q.times[j.state].tree.Has(entry[*job]{at: j.at, seq: j.seq}) {
+			return fmt.Errorf("job %s is not in the timeline of state %v", id, j.state)
 		}
 		if j.Key != "" {
 			if keyed++; q.keys[j.Key].jobs[j.slots[byKey]] != j {
@@ -45,8 +45,8 @@ func (q *queue) audit() error {
 			}
 		}
 		if j.holder != nil {
-			if held++; j.holder.held.jobs[j.slots[byHolder]] != j || q.holderOf(j.Worker) != j.holder {
-				return fmt.Errorf("job %s is not among those of its worker %s", id, j.Worker)
+			if held++; j.holder.held.jobs[j.slots[byHolder]] != j || q.holderOf(j.holder.id) != j.holder {
+				return fmt.Errorf("job %s is not among those of its worker %s", id, j.holder.id)
 			}
 		}
 		if j.lapse != 0 {
@@ -68,8 +68,8 @@ func (q *queue) auditTotals(inState map[broker.State]int, keyed, held, keeping i
 	for p := range q.ready {
 		var prev *job
 		for j := q.ready[p].first; j != nil; prev, j = j, j.next {
-			if turns++; j.prev != prev || j.State != broker.StatePending || int(j.Priority) != p+1 {
-				return fmt.Errorf("job %s, %v, is in the list of priority %d after %v", j.ID, j.State, p+1, prev)
+			if turns++; j.prev != prev || j.state != broker.StatePending || int(j.Priority) != p+1 {
+				return fmt.Errorf("job %s, %v, is in the list of priority %d after %v", j.id, j.state, p+1, prev)
 			}
 		}
 		if q.ready[p].last != prev {
@@ -88,7 +88,7 @@ func (q *queue) auditTotals(inState map[broker.State]int, keyed, held, keeping i
 			held -= w.held.len()
 			cancels := 0
 			for _, j := range w.held.jobs {
-				if j.CancelRequested {
+				if j.cancelRequested {
 					cancels++
 				}
 			}
@@ -110,7 +110,7 @@ func (q *queue) auditTotals(inState map[broker.State]int, keyed, held, keeping i
 		return fmt.Errorf("%d things lapse, of at least %d", q.lapses.len(), most)
 	}
 	for key, h := range q.unique {
-		if j := q.jobs[h.id]; h.until == never && (j == nil || j.Unique.Key != key || j.State.Final()) {
+		if j := q.jobs[h.id]; h.until == never && (j == nil || j.Unique.Key != key || j.state.Final()) {
 			return fmt.Errorf("key %s is held by %s, which has no right to it", key, h.id)
 		}
 	}

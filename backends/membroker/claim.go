@@ -100,7 +100,7 @@ func (q *queue) claim(w *worker, limit int, jobs []broker.Job) []broker.Job {
 			if j.Unique.Mode == broker.UniqueUntilStarted {
 				q.freeKey(j)
 			}
-			jobs = append(jobs, j.Job)
+			jobs = q.show(jobs, j)
 		}
 	}
 	return jobs

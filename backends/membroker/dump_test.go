@@ -17,9 +17,9 @@ func (s *Store) dump() string {
 		fmt.Fprintf(&b, "queue %s %+v, %d waiting, %d woken, keys %v, remembered %v\n",
 			name, q.policy, len(q.waiters), q.woken, q.unique, q.remembered)
 		for _, id := range slices.Sorted(maps.Keys(q.jobs)) {
-			j := q.jobs[id]
-			fmt.Fprintf(&b, "  job %s %v epoch %d at %d place %d worker %q cancel %v\n",
-				id, j.State, j.Epoch, j.at, j.seq, j.Worker, j.CancelRequested)
+			j := q.show(nil, q.jobs[id])[0]
+			fmt.Fprintf(&b, "  job %s %v epoch %d run at %v worker %q cancel %v\n",
+				id, j.State, j.Epoch, j.RunAt, j.Worker, j.CancelRequested)
 		}
 		for _, workers := range []map[string]*worker{q.workers, q.ended} {
 			for _, id := range slices.Sorted(maps.Keys(workers)) {

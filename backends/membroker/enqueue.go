@@ -50,12 +50,12 @@ func accept(news []broker.NewJob, receipts []broker.Receipt) []*job {
 
 // enqueue checks in the contract's order, then stores.
 func (s *Store) enqueue(j *job, n *broker.NewJob, r *broker.Receipt, now instant) {
-	q := s.queue(j.Queue)
+	q := s.queue(n.Queue)
 	refuse := func(err error, holder string) {
-		r.Err, r.Holder = broker.About(err, "enqueue", j.Queue, j.ID), holder
+		r.Err, r.Holder = broker.About(err, "enqueue", n.Queue, n.ID), holder
 	}
-	if q.exists(j.ID, now) {
-		refuse(broker.ErrDuplicate, j.ID)
+	if q.exists(j.id, now) {
+		refuse(broker.ErrDuplicate, j.id)
 		return
 	}
 	if q.full() {
@@ -67,13 +67,14 @@ func (s *Store) enqueue(j *job, n *broker.NewJob, r *broker.Receipt, now instant
 		return
 	}
 	q.takeKey(j, now)
-	j.CreatedAt = now.stamp()
+	j.created = now.ceil
 	if at, ahead := now.due(n.Delay, n.RunAt); ahead {
 		q.add(j, broker.StateScheduled, at)
+		r.RunAt = broker.FromMicros(at)
 	} else {
 		q.add(j, broker.StatePending, 0)
 	}
-	r.State, r.RunAt = j.State, j.RunAt
+	r.State = j.state
 }
 
 // full reports whether the queue's depth limit is reached; retries do not count.

@@ -34,14 +34,14 @@ func (q *queue) find(query *broker.Query) (jobs []broker.Job, cursor string, err
 	if len(query.IDs) > 0 {
 		for _, id := range query.IDs {
 			if j := q.jobs[id]; j != nil {
-				jobs = append(jobs, j.Job)
+				jobs = q.show(jobs, j)
 			}
 		}
 		return jobs, "", nil
 	}
 	visit := func(j *job) {
 		if j.matches(query) {
-			jobs = append(jobs, j.Job)
+			jobs = q.show(jobs, j)
 		}
 	}
 	var index *bag
@@ -68,17 +68,17 @@ func (q *queue) find(query *broker.Query) (jobs []broker.Job, cursor string, err
 }
 
 func (j *job) matches(query *broker.Query) bool {
-	at := j.at
-	if !timed(j.State) {
-		at = broker.Micros(j.CreatedAt)
+	at, head := j.at, j.read()
+	if !timed(j.state) {
+		at = j.created
 	}
-	return (query.State == broker.StateNone || j.State == query.State) &&
-		(query.Worker == "" || j.Worker == query.Worker) &&
+	return (query.State == broker.StateNone || j.state == query.State) &&
+		(query.Worker == "" || j.holder != nil && j.holder.id == query.Worker) &&
 		(query.Key == "" || j.Key == query.Key) &&
 		(query.Type == "" || j.Type == query.Type) &&
-		(query.Reason == broker.ReasonNone || j.Reason == query.Reason) &&
-		(query.ErrorText == "" || strings.Contains(j.Errors.Last().Message, query.ErrorText)) &&
+		(query.Reason == broker.ReasonNone || head.Reason == query.Reason) &&
+		(query.ErrorText == "" || strings.Contains(head.Errors.Last().Message, query.ErrorText)) &&
 		(query.After.IsZero() || at >= broker.Micros(query.After)) &&
 		(query.Before.IsZero() || at < broker.Micros(query.Before)) &&
-		(query.Suppressed || !j.Suppressed)
+		(query.Suppressed || !head.Suppressed)
 }

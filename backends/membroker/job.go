@@ -8,13 +8,18 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// job is a stored job. The embedded Job is kept as it is handed out, but for
-// copies of what callers could write to; its bytes are never written to, only
-// replaced.
+// job is a stored job. What it points to is never written to, only replaced,
+// so that copies of it can be made for callers after the store is unlocked. It
+// is kept small: what can be told from elsewhere is not in it.
 type job struct {
-	broker.Job
+	id string
+	broker.Body
+	head            *broker.Head // nil for a fresh job
+	created         int64        // in microseconds
+	state           broker.State
+	cancelRequested bool
 
-	// Where it is; see queue.enter.
+	// Where it is; see queue.move.
 	at         int64 // in microseconds: when it is due, or when it ended
 	seq        int64 // rises with each place it gets
 	lapse      int64 // completed and cancelled: when retention ends
@@ -25,15 +30,46 @@ type job struct {
 
 // newJob copies what the caller keeps and rounds times as the store does (§2).
 func newJob(n *broker.NewJob, bytes *arena) *job {
-	j := &job{Job: broker.Job{Queue: n.Queue, ID: n.ID, Body: n.Body}}
-	b := &j.Body
-	b.Payload = bytes.copy(b.Payload)
-	b.Headers = maps.Clone(b.Headers)
-	b.Timeout, b.Retention = upTo(b.Timeout), upTo(b.Retention)
-	b.Backoff.Base, b.Backoff.Max = upTo(b.Backoff.Base), upTo(b.Backoff.Max)
-	b.Unique.TTL = upTo(b.Unique.TTL)
-	b.Deadline = broker.FromMicros(broker.Micros(b.Deadline))
+	j := &job{id: n.ID, Body: n.Body}
+	j.Payload = bytes.copy(j.Payload)
+	j.Headers = maps.Clone(j.Headers)
+	j.Timeout, j.Retention = upTo(j.Timeout), upTo(j.Retention)
+	j.Backoff.Base, j.Backoff.Max = upTo(j.Backoff.Base), upTo(j.Backoff.Max)
+	j.Unique.TTL = upTo(j.Unique.TTL)
+	j.Deadline = broker.FromMicros(broker.Micros(j.Deadline))
 	return j
+}
+
+var fresh broker.Head
+
+// read is the job's head, not to be written to.
+func (j *job) read() *broker.Head {
+	if j.head == nil {
+		return &fresh
+	}
+	return j.head
+}
+
+// write replaces the job's head.
+func (j *job) write(h broker.Head) { j.head = &h }
+
+func (j *job) ref(queue string) broker.Ref {
+	return broker.Ref{Queue: queue, ID: j.id, Epoch: j.read().Epoch}
+}
+
+// show appends a job as it is handed out, still to be detached.
+func (q *queue) show(jobs []broker.Job, j *job) []broker.Job {
+	jobs = append(jobs, broker.Job{})
+	out := &jobs[len(jobs)-1]
+	out.Queue, out.ID, out.Body, out.Head = q.name, j.id, j.Body, *j.read()
+	out.State, out.CancelRequested, out.CreatedAt = j.state, j.cancelRequested, broker.FromMicros(j.created)
+	switch j.state {
+	case broker.StateActive:
+		out.Worker = j.holder.id
+	case broker.StateScheduled, broker.StateRetry:
+		out.RunAt = broker.FromMicros(j.at)
+	}
+	return jobs
 }
 
 // ownHead makes a head of what an outcome left of a caller's.

@@ -34,56 +34,59 @@ func (s *Store) operate(op *broker.Operation, ref broker.Ref, now instant) (stat
 		return broker.StateNone, "", broker.ErrNotFound
 	}
 	j := q.jobs[ref.ID]
-	if ref.Epoch != broker.AnyEpoch && ref.Epoch != j.Epoch {
-		return j.State, "", broker.ErrWrongState
+	if ref.Epoch != broker.AnyEpoch && ref.Epoch != j.read().Epoch {
+		return j.state, "", broker.ErrWrongState
 	}
 	ok := true
 	switch op.Kind {
 	case broker.OpCancel:
-		if ok = q.cancel(j, now); ok && j.State == broker.StateNone {
+		if ok = q.cancel(j, now); ok && j.state == broker.StateNone {
 			return broker.StateCancelled, "", nil // of which no record is kept
 		}
 	case broker.OpDelete:
-		if ok = broker.Allows(j.State, broker.OnDelete); ok {
+		if ok = broker.Allows(j.state, broker.OnDelete); ok {
 			q.drop(j, now)
 		}
 	case broker.OpRedrive:
-		if ok = broker.Allows(j.State, broker.OnRedrive); ok {
+		if ok = broker.Allows(j.state, broker.OnRedrive); ok {
 			holder, err = q.redrive(j, now)
 		}
 	case broker.OpReschedule:
-		if ok = broker.Allows(j.State, broker.OnReschedule); ok {
+		if ok = broker.Allows(j.state, broker.OnReschedule); ok {
 			q.reschedule(j, op, now)
 		}
 	case broker.OpSuppress, broker.OpUnsuppress:
-		if ok = j.State == broker.StateDead; ok {
-			j.Suppressed = op.Kind == broker.OpSuppress
+		if ok = j.state == broker.StateDead; ok {
+			head := *j.read()
+			head.Suppressed = op.Kind == broker.OpSuppress
+			j.write(head)
 		}
 	}
 	if !ok {
 		err = broker.ErrWrongState
 	}
-	return j.State, holder, err
+	return j.state, holder, err
 }
 
 // cancel ends a job, or asks the holder of an active one to: that is no
 // transition, since the lease goes on.
 func (q *queue) cancel(j *job, now instant) bool {
-	if j.State == broker.StateActive {
-		if !j.CancelRequested {
-			j.CancelRequested = true
+	if j.state == broker.StateActive {
+		if !j.cancelRequested {
+			j.cancelRequested = true
 			j.holder.cancels++
 		}
-		q.store.emit(broker.Event{Kind: broker.EventCancel, Queue: q.name, ID: j.ID, State: j.State})
+		q.store.emit(broker.Event{Kind: broker.EventCancel, Queue: q.name, ID: j.id, State: j.state})
 		return true
 	}
-	if !broker.Allows(j.State, broker.OnCancel) {
+	if !broker.Allows(j.state, broker.OnCancel) {
 		return false
 	}
-	j.Head = j.Head.Moved()
-	j.FinishedAt = now.stamp()
+	head := j.read().Moved()
+	head.FinishedAt = now.stamp()
+	j.write(head)
 	q.finish(j, broker.OnCancel, broker.StateCancelled, now)
-	q.store.emit(broker.Event{Kind: broker.EventSettled, Queue: q.name, ID: j.ID, State: broker.StateCancelled})
+	q.store.emit(broker.Event{Kind: broker.EventSettled, Queue: q.name, ID: j.id, State: broker.StateCancelled})
 	return true
 }
 
@@ -95,19 +98,19 @@ func (q *queue) redrive(j *job, now instant) (holder string, err error) {
 		}
 		q.takeKey(j, now)
 	}
-	j.Head = j.Head.Redriven()
+	j.write(j.read().Redriven())
 	q.move(j, broker.OnRedrive, broker.StatePending, 0)
 	return "", nil
 }
 
 // reschedule gives a job a new time; a pending one waits for it as scheduled.
 func (q *queue) reschedule(j *job, op *broker.Operation, now instant) {
-	j.Head = j.Head.Moved()
+	j.write(j.read().Moved())
 	at, ahead := now.due(op.Delay, op.RunAt)
 	switch {
 	case !ahead:
 		q.move(j, broker.OnReschedule, broker.StatePending, 0)
-	case j.State == broker.StateRetry:
+	case j.state == broker.StateRetry:
 		q.move(j, broker.OnReschedule, broker.StateRetry, at)
 	default:
 		q.move(j, broker.OnReschedule, broker.StateScheduled, at)

@@ -42,7 +42,7 @@ func (q *queue) prune(budget int, got *broker.Pruned, now instant) {
 			return
 		}
 		if j, ok := what.(*job); ok {
-			switch j.State {
+			switch j.state {
 			case broker.StateCompleted:
 				got.Completed++
 			case broker.StateCancelled:
@@ -50,7 +50,7 @@ func (q *queue) prune(budget int, got *broker.Pruned, now instant) {
 			case broker.StateDead:
 				got.Dead++
 			}
-			q.check(j.State, broker.OnPrune, broker.StateNone)
+			q.check(j.state, broker.OnPrune, broker.StateNone)
 			q.drop(j, now)
 			continue
 		}

@@ -2,7 +2,6 @@ package membroker
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -74,7 +73,7 @@ func (q *queue) count(s broker.State) int {
 
 // add takes a new job in.
 func (q *queue) add(j *job, to broker.State, at int64) {
-	q.jobs[j.ID] = j
+	q.jobs[j.id] = j
 	if j.Key != "" {
 		keyed := q.keys[j.Key]
 		if keyed == nil {
@@ -90,7 +89,7 @@ func (q *queue) add(j *job, to broker.State, at int64) {
 // ended, in the states that times order. A job that stays in its state keeps
 // its position in the bag, so that a listing does not miss it (§23).
 func (q *queue) move(j *job, event broker.TransitionEvent, to broker.State, at int64) {
-	from := j.State
+	from := j.state
 	q.check(from, event, to)
 	q.leave(j)
 	if from != to && !timed(from) && from != broker.StateNone {
@@ -100,36 +99,31 @@ func (q *queue) move(j *job, event broker.TransitionEvent, to broker.State, at i
 		q.bags[to].add(j)
 	}
 	q.seq++
-	j.State, j.at, j.seq = to, at, q.seq
-	switch to {
-	case broker.StatePending:
+	j.state, j.at, j.seq = to, at, q.seq
+	if to == broker.StatePending {
 		q.ready[j.Priority-1].pushBack(j)
-		q.touch()
-	case broker.StateScheduled, broker.StateRetry:
-		j.RunAt = broker.FromMicros(at)
-		q.touch()
 	}
 	if timed(to) {
 		q.times[to].add(at, j.seq, j)
 	}
+	q.touch()
 }
 
 // leave undoes what entering a state did beside the bags.
 func (q *queue) leave(j *job) {
-	switch j.State {
+	switch j.state {
 	case broker.StatePending:
 		q.ready[j.Priority-1].remove(j)
 	case broker.StateActive:
 		j.holder.release(q, j)
 	}
-	if timed(j.State) {
-		q.times[j.State].remove(j.at, j.seq)
+	if timed(j.state) {
+		q.times[j.state].remove(j.at, j.seq)
 	}
 	if j.lapse != 0 {
 		q.lapses.remove(j.lapse, j.seq)
 		j.lapse = 0
 	}
-	j.RunAt = time.Time{}
 }
 
 // toFront gives jobs that just became pending the first turns, in their order
@@ -158,7 +152,7 @@ func (q *queue) finish(j *job, event broker.TransitionEvent, to broker.State, no
 		j.lapse = now.plus(keep)
 		q.lapses.add(j.lapse, j.seq, j)
 	default:
-		q.check(j.State, event, to)
+		q.check(j.state, event, to)
 		q.drop(j, now)
 	}
 }
@@ -167,18 +161,18 @@ func (q *queue) finish(j *job, event broker.TransitionEvent, to broker.State, no
 func (q *queue) drop(j *job, now instant) {
 	q.freeKey(j)
 	q.leave(j)
-	if !timed(j.State) {
-		q.bags[j.State].remove(j)
+	if !timed(j.state) {
+		q.bags[j.state].remove(j)
 	}
 	if keyed := q.keys[j.Key]; keyed != nil {
 		if keyed.remove(j); keyed.len() == 0 {
 			delete(q.keys, j.Key)
 		}
 	}
-	delete(q.jobs, j.ID)
-	j.State = broker.StateNone
+	delete(q.jobs, j.id)
+	j.state = broker.StateNone
 	if j.GivenID {
-		q.remember(j.ID, now)
+		q.remember(j.id, now)
 	}
 }
 

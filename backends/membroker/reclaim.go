@@ -48,9 +48,9 @@ func (q *queue) reclaim(w *worker, limit int, jobs []broker.Job) []broker.Job {
 		held := q.orphans[0].held.jobs
 		j := held[len(held)-1]
 		q.move(j, broker.OnReclaim, broker.StateActive, 0) // which ends an orphan that holds no more
-		j.Head = j.Head.Moved()
+		j.write(j.read().Moved())
 		w.lease(j)
-		jobs = append(jobs, j.Job)
+		jobs = q.show(jobs, j)
 	}
 	return jobs
 }

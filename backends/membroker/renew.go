@@ -57,8 +57,8 @@ func (q *queue) renew(req *broker.RenewRequest, got *broker.Renewed, now instant
 	got.Held[q.name] = w.held.len()
 	if w.cancels > 0 {
 		for _, j := range w.held.jobs {
-			if j.CancelRequested {
-				got.Cancel = append(got.Cancel, j.Ref())
+			if j.cancelRequested {
+				got.Cancel = append(got.Cancel, j.ref(q.name))
 			}
 		}
 	}

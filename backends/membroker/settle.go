@@ -92,7 +92,7 @@ func (t *turn) leased(lease *broker.Job) *job {
 		return nil
 	}
 	j := t.queue.jobs[lease.ID]
-	if j == nil || j.holder != t.worker || j.Epoch != lease.Epoch {
+	if j == nil || j.holder != t.worker || j.read().Epoch != lease.Epoch {
 		return nil
 	}
 	return j
@@ -101,10 +101,10 @@ func (t *turn) leased(lease *broker.Job) *job {
 // end applies an outcome to an active job, whose head its holder knows, and
 // returns the state it leads to.
 func (q *queue) end(j *job, event broker.TransitionEvent, o broker.Outcome, head broker.Head, history int, now instant) broker.State {
-	if j.CancelRequested {
+	if j.cancelRequested {
 		o = o.IfCancelRequested()
 	}
-	j.Head = o.Apply(head, now.stamp(), history)
+	head = o.Apply(head, now.stamp(), history)
 	to := o.State()
 	switch {
 	case to.Final():
@@ -114,10 +114,10 @@ func (q *queue) end(j *job, event broker.TransitionEvent, o broker.Outcome, head
 	default:
 		q.move(j, event, to, 0)
 	}
-	j.CancelRequested = false
-	if j.State != broker.StateNone {
-		j.Head = ownHead(j.Head)
+	j.cancelRequested = false
+	if j.state != broker.StateNone {
+		j.write(ownHead(head))
 	}
-	q.store.emit(broker.Event{Kind: broker.EventSettled, Queue: q.name, ID: j.ID, State: to})
+	q.store.emit(broker.Event{Kind: broker.EventSettled, Queue: q.name, ID: j.id, State: to})
 	return to
 }

@@ -20,7 +20,7 @@ func (q *queue) takeKey(j *job, now instant) {
 	if u.Key == "" {
 		return
 	}
-	h := hold{id: j.ID, until: never}
+	h := hold{id: j.id, until: never}
 	if u.TTL > 0 {
 		h.until = now.plus(u.TTL)
 	}
@@ -35,7 +35,7 @@ func (q *queue) takeKey(j *job, now instant) {
 // lasts for its time.
 func (q *queue) freeKey(j *job) {
 	u := j.Unique
-	if u.Key != "" && u.Mode != broker.UniqueWindow && q.unique[u.Key].id == j.ID {
+	if u.Key != "" && u.Mode != broker.UniqueWindow && q.unique[u.Key].id == j.id {
 		delete(q.unique, u.Key)
 	}
 }

@@ -26,18 +26,18 @@ const remembersEnded = 24 * time.Hour
 
 // lease gives a job to a worker. The job is in no other's hands.
 func (w *worker) lease(j *job) {
-	j.holder, j.Worker = w, w.id
+	j.holder = w
 	w.held.add(j)
-	if j.CancelRequested {
+	if j.cancelRequested {
 		w.cancels++
 	}
 }
 
 // release takes a job out of its holder's hands.
 func (w *worker) release(q *queue, j *job) {
-	j.holder, j.Worker = nil, ""
+	j.holder = nil
 	w.held.remove(j)
-	if j.CancelRequested {
+	if j.cancelRequested {
 		w.cancels--
 	}
 	if w.ended && w.held.len() == 0 {

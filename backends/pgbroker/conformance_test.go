@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed81422ce9/jobs/backends/pgbroker"
@@ -38,7 +39,13 @@ func TestConformanceThroughPgBouncer(t *testing.T) {
 func store(tb conformance.TB, direct *pgxpool.Pool, url string, config pgbroker.Config) *conformance.Store {
 	tb.Helper()
 	config.Schema = schema(tb, direct)
-	pool := connect(tb, url, 8)
+	pool := connectAs(tb, url, 8, config.Schema)
+	exec := func(tb conformance.TB, sql string, args ...any) {
+		tb.Helper()
+		if _, err := direct.Exec(context.Background(), strings.ReplaceAll(sql, "jobs.", config.Schema+"."), args...); err != nil {
+			tb.Fatalf("%s: %v", sql, err)
+		}
+	}
 	return &conformance.Store{
 		Open: func(tb conformance.TB) broker.Broker {
 			b, err := pgbroker.New(tb.Context(), pool, config)
@@ -47,7 +54,37 @@ func store(tb conformance.TB, direct *pgxpool.Pool, url string, config pgbroker.
 			}
 			return b
 		},
+		Bounce: func(tb conformance.TB) {
+			exec(tb, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1", config.Schema)
+		},
+		Dump: func() string { return dump(direct, config.Schema) },
+		PlantLayout: func(tb conformance.TB, queue string) {
+			exec(tb, "update jobs.queue set layout = 1000 where name = $1", queue)
+		},
+		PlantBody: func(tb conformance.TB, queue, id string, body []byte) {
+			for _, table := range []string{"job", "dead", "history"} {
+				exec(tb, "update jobs."+table+" set body = $3 where id = $2 and queue = (select id from jobs.queue where name = $1)", queue, id, body)
+			}
+		},
 	}
+}
+
+// dump is what a schema holds of jobs, in a few lines.
+func dump(direct *pgxpool.Pool, schema string) string {
+	rows, err := direct.Query(context.Background(), strings.ReplaceAll(`
+		select format('%s/%s state %s lane %s seq %s run at %s worker %s epoch %s', queue, id, state, lane, seq, run_at, worker, epoch) from jobs.job
+		union all select format('%s/%s dead', queue, id) from jobs.dead
+		union all select format('%s/%s state %s until %s', queue, id, state, expires_at) from jobs.history
+		union all select format('worker %s in %s: number %s until %s ended %s', id, queue, num, until, ended_at) from jobs.worker
+		limit 100`, "jobs.", schema+"."))
+	if err != nil {
+		return err.Error()
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err.Error()
+	}
+	return strings.Join(lines, "\n")
 }
 
 // schema makes a migrated schema that is gone after the test.
@@ -68,11 +105,18 @@ func schema(tb conformance.TB, direct *pgxpool.Pool) string {
 // connect returns a pool of at most n connections.
 func connect(tb conformance.TB, url string, n int32) *pgxpool.Pool {
 	tb.Helper()
+	return connectAs(tb, url, n, "test")
+}
+
+// connectAs is connect under a name by which the server knows the connections.
+func connectAs(tb conformance.TB, url string, n int32, name string) *pgxpool.Pool {
+	tb.Helper()
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		tb.Fatalf("%v", err)
 	}
 	config.MaxConns = n
+	config.ConnConfig.RuntimeParams["application_name"] = name
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		tb.Fatalf("%v", err)

@@ -23,7 +23,8 @@ func (b *Broker) retire(ctx context.Context, req *broker.RetireRequest) (got bro
 	now, queues := clockOf(req.Now), distinct(req.Queues)
 	for {
 		var held []broker.Job
-		err := b.call(ctx, b.byIndex(false),
+		layout := 0
+		err := b.call(ctx, b.byIndex(false), b.step("queue_layout", one(&layout), queues),
 			b.step("retire_meet", nil, now.micros, req.Worker, queues),
 			b.step("retire_end", nil, now.micros, req.Worker, queues),
 			b.step("retire_held", each(func(r rows) error {
@@ -33,6 +34,9 @@ func (b *Broker) retire(ctx context.Context, req *broker.RetireRequest) (got bro
 			}), req.Worker, queues, retireBatch))
 		if err != nil {
 			return got, err
+		}
+		if layout > knownLayout {
+			return got, newerLayout(layout)
 		}
 		settle := broker.SettleRequest{Now: req.Now, Worker: req.Worker}
 		for i := range held {

@@ -2,6 +2,8 @@ package pgbroker
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -59,6 +61,8 @@ func newSettling(b *Broker, req *broker.SettleRequest) *settling {
 		}
 		t.items = append(t.items, i)
 	}
+	// All lock the jobs of several queues in the same order.
+	slices.SortFunc(s.turns, func(a, b *settleTurn) int { return strings.Compare(a.queue, b.queue) })
 	return s
 }
 

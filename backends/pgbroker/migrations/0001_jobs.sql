@@ -47,12 +47,12 @@ create table jobs.job (
   unique_key text collate "C",
   tail       bytea,             -- broker.AppendTail
   body       bytea    not null, -- broker.AppendBody
-  primary key (id, queue)
+  primary key (id, queue) with (fillfactor = 95) -- most IDs ascend
 ) with (
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
   autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000
 );
-create index job_ready on jobs.job (queue, lane, seq) where state = 1;
+create index job_ready on jobs.job (queue, lane, seq) with (fillfactor = 95) where state = 1;
 create index job_due   on jobs.job (queue, state, run_at, seq) where run_at is not null;
 create index job_lease on jobs.job (worker) where worker is not null;
 create index job_key   on jobs.job (queue, key, id) where key is not null;

@@ -26,9 +26,15 @@ with clock as materialized (
   from unnest($5::text[], $6::bigint[], $7::smallint[], $8::bigint[], $9::boolean[], $10::int[], $11::int[], $12::int[], $13::int[], $14::bytea[])
     with ordinality as n(id, epoch, state, delay, front, deliveries, failures, crashes, snoozes, tail, ord)
   where exists (select from holder) and not exists (select from last where number >= $4)
+), held as materialized (
+  -- In the order of their IDs, like every other transaction that waits for several jobs: the two writes below would each
+  -- have an order of its own.
+  select id from jobs.job
+  where queue = (select id from place) and id = any (array(select id from item)) and worker is not distinct from (select num from holder)
+  order by id for update
 ), ended as (
   delete from jobs.job j using item n
-  where j.queue = (select id from place) and j.id = any (array(select id from item where state >= 5))
+  where j.queue = (select id from place) and j.id = any (array(select id from held))
     and j.id = n.id and n.state >= 5 and coalesce(j.epoch, 0) = n.epoch and j.worker is not distinct from (select num from holder)
   returning n.ord, j.id, n.state, coalesce(j.retention, (select retain_age from place)) as keep, j.given, j.unique_key, j.key, j.lane,
     j.retention, j.created_at, n.epoch + 1 as epoch, n.deliveries, n.failures, n.crashes, n.snoozes, n.tail,
@@ -48,7 +54,7 @@ with clock as materialized (
       crashes = case when j.cancel then j.crashes else nullif(n.crashes, 0) end,
       snoozes = case when j.cancel then j.snoozes else nullif(n.snoozes, 0) end
   from turn n
-  where j.queue = (select id from place) and j.id = any (array(select id from turn))
+  where j.queue = (select id from place) and j.id = any (array(select id from held))
     and j.id = n.id and coalesce(j.epoch, 0) = n.epoch and j.worker is not distinct from (select num from holder)
   returning n.ord, n.id, j.state
 ), kept as (

@@ -2,11 +2,14 @@ package servers
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/log"
 	"github.com/testcontainers/testcontainers-go/modules/postgres"
@@ -18,8 +21,7 @@ func dockerRedis(ctx context.Context) (string, error) {
 		return "", err
 	}
 	c, err := redis.Run(ctx, "redis:7")
-	keepUntilStop(c)
-	if err != nil {
+	if err := keep(c, err); err != nil {
 		return "", err
 	}
 	url, err := c.ConnectionString(ctx)
@@ -39,15 +41,37 @@ func dockerPostgres(ctx context.Context) (string, error) {
 		args = append(args, "-c", s)
 	}
 	c, err := postgres.Run(ctx, "postgres:15", testcontainers.WithCmd(args...))
-	keepUntilStop(c)
-	if err != nil {
+	if err := keep(c, err); err != nil {
 		return "", err
 	}
 	url, err := c.ConnectionString(ctx, "sslmode=disable")
 	if err != nil {
 		return "", err
 	}
-	return url, poll(ctx, nil, func(ctx context.Context) error { return postgresReady(ctx, url) })
+	if err := poll(ctx, nil, func(ctx context.Context) error { return postgresReady(ctx, url) }); err != nil {
+		return "", err
+	}
+	return inUTF8(ctx, url)
+}
+
+// inUTF8 makes a database for the tests, because the encoding of the one that
+// is there was the image's choice.
+func inUTF8(ctx context.Context, server string) (string, error) {
+	const name = "jobs_test"
+	c, err := pgx.Connect(ctx, server)
+	if err != nil {
+		return "", err
+	}
+	_, err = c.Exec(ctx, "create database "+name+" template template0 encoding 'UTF8' lc_collate 'C' lc_ctype 'C'")
+	if err := errors.Join(err, c.Close(ctx)); err != nil {
+		return "", err
+	}
+	u, err := url.Parse(server)
+	if err != nil {
+		return "", err
+	}
+	u.Path = "/" + name
+	return u.String(), nil
 }
 
 // dockerAnswers says why there is no Docker daemon to use, or nil. It asks
@@ -69,10 +93,16 @@ var dockerAnswers = sync.OnceValue(func() (err error) {
 	return provider.Health(ctx)
 })
 
-// keepUntilStop has the container removed by Stop. A process that is killed
-// leaves that to the library's reaper.
-func keepUntilStop(c testcontainers.Container) {
-	atStop(func() { _ = testcontainers.TerminateContainer(c) })
+// keep has a container removed by Stop, or at once when it did not start. A
+// process that is killed leaves that to the library's reaper.
+func keep(c testcontainers.Container, err error) error {
+	remove := func() { _ = testcontainers.TerminateContainer(c) }
+	if err != nil {
+		remove()
+		return err
+	}
+	atStop(remove)
+	return nil
 }
 
 // quiet keeps the library's progress out of test output.

@@ -29,7 +29,8 @@ type ClaimEvent struct {
 }
 
 // SettleEvent tells what became of outcomes. Verdicts has one for each item,
-// or none when the attempt failed; it will be repeated then.
+// or none when the attempt failed; it will be repeated then. Items of queues in
+// which alone it failed are left out, Err says why, and they are repeated too.
 type SettleEvent struct {
 	Items    []broker.Settlement
 	Verdicts []broker.Verdict

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -145,10 +146,15 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 	items := w.items // changed by nobody while w is calling
 	ended := err != nil && (errors.Is(err, ErrLeaseLost) || errors.Is(err, broker.ErrWorkerGone))
 	answered := len(verdicts) == len(items) || ended
+	left := 0 // items to send again
+	var failed error
+	if answered && !ended {
+		left, failed = unanswered(items, verdicts)
+	}
 	if hook := s.cfg.Hooks.Settle; hook != nil {
-		e := SettleEvent{Items: items, Took: took, Err: err}
+		e := SettleEvent{Items: items[left:], Took: took, Err: err}
 		if answered && !ended {
-			e.Verdicts, e.Err = verdicts, nil
+			e.Verdicts, e.Err = verdicts[left:], failed
 		}
 		hook(e)
 	}
@@ -169,6 +175,15 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 		t.wakeFor(s)
 		return t.failures
 	}
+	if left > 0 {
+		if t.failures++; t.failures == 1 {
+			s.note(slog.LevelWarn, "jobs: a settle failed in part, repeating that until it is answered", "worker", w.id, "items", left, "error", failed)
+		}
+		s.ended(w, items[left:], verdicts[left:], time.Now())
+		w.items = items[:left]
+		t.wakeFor(s)
+		return t.failures
+	}
 	if t.failures > 0 {
 		t.failures = 0
 		s.note(slog.LevelInfo, "jobs: settling works again", "worker", w.id)
@@ -178,6 +193,40 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 	w.batchLimit = min(2*w.batchLimit, maxSettleItems)
 	s.forgetEnded(w)
 	return 0
+}
+
+// unanswered moves to the front, in their order, the items of queues in which
+// the store failed, with their verdicts, and counts them: they are to be sent
+// again under their number, which each queue compares on its own. The error is
+// that of the first.
+func unanswered(items []broker.Settlement, verdicts []broker.Verdict) (left int, err error) {
+	var failed map[string]bool
+	for i := range verdicts {
+		if e := verdicts[i].Err; e != nil && (errors.Is(e, ErrUnavailable) || broker.MayHaveApplied(e)) {
+			if failed == nil {
+				failed, err = make(map[string]bool), e
+			}
+			failed[items[i].Job.Queue] = true
+		}
+	}
+	if failed == nil {
+		return 0, nil
+	}
+	known := make([]int, 0, len(items))
+	order := make([]int, 0, len(items))
+	for i := range items {
+		if failed[items[i].Job.Queue] {
+			order = append(order, i)
+		} else {
+			known = append(known, i)
+		}
+	}
+	left = len(order)
+	oldItems, oldVerdicts := slices.Clone(items), slices.Clone(verdicts)
+	for to, from := range append(order, known...) {
+		items[to], verdicts[to] = oldItems[from], oldVerdicts[from]
+	}
+	return left, err
 }
 
 // ended takes in what became of leases.

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -237,5 +238,67 @@ func TestAnOutcomeDoesNotWaitForAClaimThatHangs(t *testing.T) {
 		})
 		pass(1000*time.Millisecond + 2*youngCall)
 		expect(t, b, DefaultQueue, "a-0", StateCompleted)
+	})
+}
+
+func TestOutcomesOfAQueueThatFailsAreSentAgainAndHoldUpNoOthers(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		for _, q := range []string{"near", "far"} {
+			add(t, b, q, q, 5)
+		}
+		var calls tally
+		// The node of the queue "far" answers every second settle only; what it
+		// did not answer it may have done, and here it has.
+		partly := func(req broker.SettleRequest, verdicts []broker.Verdict) []broker.Verdict {
+			calls.add("settle", 1)
+			for i := range verdicts {
+				if verdicts[i].Queue == "far" && calls.get("settle")%2 == 1 {
+					verdicts[i] = broker.Verdict{Queue: "far", ID: verdicts[i].ID, Err: errors.New("connection reset")}
+				}
+			}
+			return verdicts
+		}
+		flaky := &tap{Broker: b,
+			claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+				got, err := b.Claim(ctx, req)
+				if len(req.Settle.Items) > 0 {
+					got.Verdicts = partly(req.Settle, got.Verdicts)
+				}
+				return got, err
+			},
+			settle: func(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
+				verdicts, err := b.Settle(ctx, req)
+				return partly(req, verdicts), err
+			}}
+		var runs tally
+		known := 0
+		hooks := Hooks{Settle: func(e SettleEvent) {
+			for _, v := range e.Verdicts {
+				if v.Err != nil {
+					t.Errorf("job %s: the verdict %v was taken for an answer", v.ID, v.Err)
+				}
+				known++
+			}
+		}}
+		serve(t, flaky, Config{Concurrency: 10, Queues: map[string]int{"near": 1, "far": 1}, Hooks: hooks},
+			func(_ context.Context, j *Job) error {
+				runs.add(j.ID(), 1)
+				return nil
+			})
+		pass(time.Minute)
+		for _, q := range []string{"near", "far"} {
+			if n := count(t, b, q, StateCompleted); n != 5 {
+				t.Errorf("queue %s: %d of 5 jobs are completed", q, n)
+			}
+			for i := range 5 {
+				if n := runs.get(fmt.Sprintf("%s-%d", q, i)); n != 1 {
+					t.Errorf("job %s-%d ran %d times", q, i, n)
+				}
+			}
+		}
+		if known != 10 {
+			t.Errorf("the hook was told %d verdicts of 10 jobs", known)
+		}
 	})
 }

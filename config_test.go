@@ -85,7 +85,7 @@ func TestConfigurationComesFromTheEnvironment(t *testing.T) {
 func TestErrorsOfTheEnvironmentNameTheVariable(t *testing.T) {
 	t.Parallel()
 	for name, values := range map[string][]string{
-		"JOBS_CONCURRENCY":       {"many", "-1", "1.5"},
+		"JOBS_CONCURRENCY":       {"many", "-1", "0", "1.5"},
 		"JOBS_QUEUES":            {"a:b", "a:0", "a:1,a:2", "a:1,,b:2", "x{y}:1"},
 		"JOBS_STRICT_PRIORITY":   {"perhaps"},
 		"JOBS_QUEUE_CONCURRENCY": {"a", "a:0"},

@@ -35,7 +35,13 @@ func configFrom(getenv func(string) string) (Config, error) {
 		name  string
 		parse func(string) error
 	}{
-		{"JOBS_CONCURRENCY", number(&cfg.Concurrency)},
+		{"JOBS_CONCURRENCY", func(text string) error {
+			err := number(&cfg.Concurrency)(text)
+			if err == nil && cfg.Concurrency == 0 {
+				return broker.Invalid("", "is 0, which would handle nothing; use 1 or more, or leave it unset for the default")
+			}
+			return err
+		}},
 		{"JOBS_QUEUES", func(text string) (err error) {
 			cfg.Queues, err = numbersByQueue(text, 1)
 			return err

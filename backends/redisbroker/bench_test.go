@@ -174,3 +174,40 @@ func usedMemory(tb testing.TB, c *redis.Client) int64 {
 	}
 	return n
 }
+
+// BenchmarkFailOnce has every job fail once, due again at once, and be
+// completed the second time.
+func BenchmarkFailOnce(b *testing.B) {
+	const batch = 100
+	c := client(b)
+	q := open(b, c)
+	b.Cleanup(func() { remove(b, c, q) })
+	ctx := context.Background()
+	if _, err := q.Renew(ctx, broker.RenewRequest{Worker: "w", Queues: []string{"default"}, Lease: time.Hour, Register: true}); err != nil {
+		b.Fatal(err)
+	}
+	for from := 0; from < b.N*batch; from += 1000 {
+		if _, err := q.Enqueue(ctx, broker.EnqueueRequest{Jobs: benchJobs(from, min(1000, b.N*batch-from))}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	failure := broker.Failure{Message: "connection refused", Class: "retryable", At: time.Now()}
+	measured(b, c, batch, func() {
+		req := broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "default", Max: batch}}, Max: batch}
+		for done := 0; done < b.N*batch; {
+			got, err := q.Claim(ctx, req)
+			if err != nil {
+				b.Fatal(err)
+			}
+			req.Settle = broker.SettleRequest{Worker: "w", Number: req.Settle.Number + 1, Items: make([]broker.Settlement, len(got.Jobs))}
+			for i := range got.Jobs {
+				o := broker.Retry(time.Microsecond, failure)
+				if got.Jobs[i].Failures > 0 {
+					o = broker.Complete(nil)
+					done++
+				}
+				req.Settle.Items[i] = broker.Settlement{Job: &got.Jobs[i], Outcome: o}
+			}
+		}
+	})
+}

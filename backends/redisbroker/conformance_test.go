@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
@@ -135,11 +136,16 @@ func plant(tb conformance.TB, err error) {
 	}
 }
 
-// servers calls f for each server.
+// servers calls f for each server, one after the other.
 func servers(client redis.UniversalClient, f func(*redis.Client) error) error {
 	switch c := client.(type) {
 	case *redis.ClusterClient:
-		return c.ForEachMaster(context.Background(), func(_ context.Context, node *redis.Client) error { return f(node) })
+		var mu sync.Mutex
+		return c.ForEachMaster(context.Background(), func(_ context.Context, node *redis.Client) error {
+			mu.Lock()
+			defer mu.Unlock()
+			return f(node)
+		})
 	case *redis.Client:
 		return f(c)
 	}

@@ -1,3 +1,84 @@
 // Package redisbroker is the broker that keeps its jobs in Redis 6.2 or newer,
-// or Valkey: one server, a group with Sentinels, or a Cluster.
+// or in Valkey: on one server, in a group with Sentinels, or in a Cluster.
+//
+//	client := redis.NewClient(&redis.Options{Addr: "localhost:6379"})
+//	b, err := redisbroker.New(ctx, client, redisbroker.Config{})
+//
+// # What the server needs
+//
+// maxmemory-policy noeviction: New warns of policies that may evict jobs. A
+// full server refuses new jobs with ErrUnavailable, while workers go on: what
+// claims, settles, renews or releases begins with a removal, after which Redis
+// lets a script finish. What a crash of the server can lose is what its
+// persistence loses (appendonly with everysec: about a second), and a failover
+// loses what was not replicated yet.
+//
+// A user with an access list needs the keys and channels that begin with the
+// prefix, and these commands; INFO is asked for once and may be denied:
+//
+//	ACL SETUSER jobs on >secret ~jobs:* &jobs:* +@read +@write +@connection +@pubsub +evalsha +script|load +time +info
+//
+// In a Cluster each queue has its own hash slot, so queues spread over the
+// nodes and one queue is as fast as one node. While a slot is being moved,
+// calls for its queues answer ErrUnavailable.
+//
+// # Layout
+//
+// Every key of a queue is <prefix>:{<queue>}:<name>. Scripts get all their keys
+// declared; none is built in a script, and none is named after a job, a worker
+// or a unique key.
+//
+//	m      hash    the queue's record: layout version v, number of buckets B, policy, size of the
+//	               largest body (big), void entries (void), until when somebody watches (watch)
+//	b0…    hash    ID → creation time in µs (8 bytes) and broker.AppendBody: written once
+//	h      hash    ID → broker.AppendHead; a fresh job has none
+//	r1…r4  list    entries of pending jobs by priority: in on the left, out on the right
+//	v      hash    entries in r that operators made void → how often they stand there
+//	z, y   sorted  entries of scheduled and of retry jobs by due time in µs
+//	a      hash    ID → lease: priority and epoch ":" worker "\n" what the job's end has to free
+//	c      hash    ID of an active job that is asked to cancel → its worker
+//	d f g  sorted  IDs of dead, completed and cancelled jobs by the time of their end
+//	u      hash    unique key → mode, end, ":" and the ID that holds it
+//	ids    hash    IDs given by callers whose records are gone → until when they are refused
+//	i      sorted  key "\0" ID of every job with a key, in lexical order
+//	l      sorted  what lapses, by its time: r ID of a record, i ID of ids, u unique key, w worker of x
+//	w      sorted  worker → until when its leases hold
+//	s      hash    live worker → number and verdicts of its last settle
+//	k      hash    worker → leases held
+//	wi     hash    worker → broker.AppendWorkerInfo
+//	x      hash    ended worker → when; kept for a day
+//	n      hash    ended workers that still hold leases, which Reclaim is looking for
+//	t      list    the wake token, there as long as something can be claimed
+//	e      channel events: "S" and lines of state and ID, or "C" and an ID
+//
+// An entry is priority, epoch, ":" and ID. <prefix>:queues is the set of all
+// queues' names, written before a queue's first job. Marks are in 16 groups
+// <prefix>:marks:{00}: … with a hash h of marks, a sorted set l of the times
+// at which they lapse, and the counter n of fences.
+//
+// Some decisions that the layout shows:
+//
+//   - The bucket of a body is a hash of the end of its ID that Lua computes too,
+//     since a claim learns IDs only when it pops them.
+//   - A deleted, cancelled or rescheduled job leaves its entry in its ready list,
+//     which has no cheap removal from the middle. The entry is counted in v, and
+//     a claim that pops it drops it. Epochs alone would not do: a job that is
+//     enqueued anew under the same ID has the same entry.
+//   - A lease carries the index of the body when it names something to free, so
+//     that a settle need not trust its caller nor read the body.
+//   - Hashes and sorted sets on the hot path hold a guard, an entry of 65 bytes,
+//     that keeps them out of the compact form in which each look-up is a scan.
+//
+// # Waiting
+//
+// A claim with a wait that finds nothing waits for the tokens of its queues on a
+// connection of its own, with the claim pipelined behind. In a Cluster, where
+// several queues are on several nodes, each is waited for apart, and the claim
+// follows. A caller that goes away gets nothing leased: see [Broker.Claim].
+//
+// # Repeats
+//
+// No call is ever sent twice, but after an answer that says that it did nothing:
+// a script not loaded, a queue that is elsewhere, not made yet or laid out in
+// another way. New therefore copies the client it is given, with retries off.
 package redisbroker

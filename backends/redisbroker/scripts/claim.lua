@@ -27,29 +27,56 @@ for i = 1, tonumber(ARGV[2]) do
   queues[i] = q
 end
 
+-- overdue lists due entries of a set, with their times if another is to be
+-- merged with it.
+local function overdue(key, with_times)
+  if with_times then
+    return redis.call('ZRANGEBYSCORE', key, '-inf', int(now), 'WITHSCORES', 'LIMIT', 0, PROMOTED)
+  end
+  return redis.call('ZRANGEBYSCORE', key, '-inf', int(now), 'LIMIT', 0, PROMOTED)
+end
+
+-- merged picks the earliest of two lists of entries and times. It returns all
+-- that it picked, and those of each list.
+local function merged(z, y)
+  local all, of_z, of_y, i, j = {}, {}, {}, 1, 1
+  while #all < PROMOTED and (z[i] or y[j]) do
+    if z[i] and (not y[j] or tonumber(z[i + 1]) <= tonumber(y[j + 1])) then
+      of_z[#of_z + 1] = z[i]
+      all[#all + 1] = z[i]
+      i = i + 2
+    else
+      of_y[#of_y + 1] = y[j]
+      all[#all + 1] = y[j]
+      j = j + 2
+    end
+  end
+  return all, of_z, of_y
+end
+
 -- promote moves due jobs to the back of the ready lists, earliest first.
 local function promote(q)
-  q.due = next_due(q)
+  local z, y = due(q.z), due(q.y)
+  q.due = z and y and math.min(z, y) or z or y
   if not q.due or q.due > now then return end
-  local limit = int(now)
-  local z = redis.call('ZRANGEBYSCORE', q.z, '-inf', limit, 'WITHSCORES', 'LIMIT', 0, PROMOTED)
-  local y = redis.call('ZRANGEBYSCORE', q.y, '-inf', limit, 'WITHSCORES', 'LIMIT', 0, PROMOTED)
-  local lists, out, i, j = {{}, {}, {}, {}}, {z = {}, y = {}}, 1, 1
-  for _ = 1, PROMOTED do
-    local entry, from
-    if z[i] and (not y[j] or tonumber(z[i + 1]) <= tonumber(y[j + 1])) then
-      entry, from, i = z[i], 'z', i + 2
-    elseif y[j] then
-      entry, from, j = y[j], 'y', j + 2
-    else
-      break
-    end
+  local both = z and y and math.max(z, y) <= now
+  local all, of_z, of_y
+  if both then
+    all, of_z, of_y = merged(overdue(q.z, true), overdue(q.y, true))
+  elseif q.due == z then
+    all = overdue(q.z)
+    of_z = all
+  else
+    all = overdue(q.y)
+    of_y = all
+  end
+  if of_z and #of_z > 0 then redis.call('ZREM', q.z, unpack(of_z)) end
+  if of_y and #of_y > 0 then redis.call('ZREM', q.y, unpack(of_y)) end
+  local lists = {{}, {}, {}, {}}
+  for _, entry in ipairs(all) do
     local list = lists[string.byte(entry) - 48]
     list[#list + 1] = entry
-    out[from][#out[from] + 1] = entry
   end
-  if #out.z > 0 then redis.call('ZREM', q.z, unpack(out.z)) end
-  if #out.y > 0 then redis.call('ZREM', q.y, unpack(out.y)) end
   for p = 1, 4 do
     if #lists[p] > 0 then redis.call('LPUSH', q.r[p], unpack(lists[p])) end
   end
@@ -85,8 +112,8 @@ local function lease(q, entries, jobs)
   local ids, marks = {}, {}
   for i = 1, #entries do
     local e = entries[i]
-    if sub(e, 1, 3) == '20:' then -- most jobs: normal priority, first delivery
-      ids[i], marks[i] = sub(e, 4), '20:'
+    if byte(e, 3) == 58 then -- a colon, as in most: the epoch is below ten
+      ids[i], marks[i] = sub(e, 4), sub(e, 1, 3)
     else
       local colon = find(e, ':', 3, true)
       ids[i], marks[i] = sub(e, colon + 1), sub(e, 1, colon)

@@ -45,16 +45,26 @@ local asked = {}
 if redis.call('HLEN', q.c) > 0 then asked = redis.call('HMGET', q.c, unpack(ids)) end
 local outcomes, verdicts, ended, seen = {}, {}, {}, {}
 local quick, others = {}, {}
+local STATES = {c = COMPLETED, x = CANCELLED, d = DEAD, y = RETRY, p = PENDING, f = PENDING}
 
--- outcome_of reads an outcome, which many items share.
+-- outcome_of reads an outcome, which many items may share: where it leads to,
+-- and the head it leaves.
 local function outcome_of(text)
-  local o = {}
-  local epoch, keep
-  epoch, o.kind, keep, o.delay, o.deliveries, o.counts, o.cancelled, o.tail =
+  local epoch, kind, keep, delay, deliveries, counts, cancelled, tail =
     string.match(text, '^(%d+);(%a)(%d+),(%d+);(%d+);([%d,]+);([%d,]+);(.*)$')
-  o.epoch, o.keep = tonumber(epoch), tonumber(keep)
-  o.fence = epoch .. ':' .. worker .. '\n'
-  if o.kind == 'c' and o.keep == 0 and q.retain == 0 then o.quick = '2' .. o.fence end
+  local final = kind == 'c' or kind == 'x' or kind == 'd'
+  local o = {kind = kind, keep = tonumber(keep), fence = epoch .. ':' .. worker .. '\n',
+    next = int(tonumber(epoch) + 1), state = STATES[kind]}
+  o.head = o.next .. ',' .. o.state .. ',' .. (final and int(up) or '0') .. ',' .. deliveries .. ',' .. counts .. ';' .. tail
+  if not final then
+    o.deliveries, o.cancelled, o.tail = deliveries, cancelled, tail
+  elseif kind == 'c' and o.keep == 0 and q.retain == 0 then
+    o.quick = '2' .. o.fence
+  end
+  if kind == 'y' then
+    o.time = up + tonumber(delay)
+    o.due = int(o.time)
+  end
   outcomes[text] = o
   return o
 end
@@ -70,12 +80,12 @@ for i = skip + 1, total do
       verdicts[i - skip] = '5'
     elseif string.sub(lease, 2, #o.fence + 1) == o.fence then
       seen[id] = true
-      others[#others + 1] = {i - skip, id, lease, o, asked[i]}
+      others[#others + 1] = i
     end
   end
 end
 for i, id in ipairs(quick) do ended[i] = id end
-for _, item in ipairs(others) do ended[#ended + 1] = item[2] end
+for _, i in ipairs(others) do ended[#ended + 1] = ids[i] end
 
 -- effects
 if #ended > 0 then
@@ -88,48 +98,42 @@ if #ended > 0 then
   end
 end
 local heads, gone, back, front, dues = {}, quick, {{}, {}, {}, {}}, {{}, {}, {}, {}}, {}
-local longest, earliest = tonumber(m[7] or 0), nil
+local stored, longest, earliest = 0, tonumber(m[7] or 0), nil
 local none = {}
-for _, item in ipairs(others) do
-  local at, id, lease, o = item[1], item[2], item[3], item[4]
-  local kind, counts, epoch = o.kind, o.counts, o.epoch + 1
-  if item[5] and (kind == 'y' or kind == 'p' or kind == 'f') then kind, counts = 'x', o.cancelled end
-  local index, priority = none, string.sub(lease, 1, 1)
-  if #lease > #o.fence + 1 then index = parse_index(string.sub(lease, #o.fence + 2)) end
-  local rest = o.deliveries .. ',' .. counts .. ';' .. o.tail
-  if kind == 'c' or kind == 'x' then
-    local state, set = COMPLETED, q.f
-    if kind == 'x' then state, set = CANCELLED, q.g end
-    finish(q, id, index, int(epoch) .. ',' .. state .. ',' .. int(up) .. ',' .. rest, o.keep, set, heads, gone)
-    verdicts[at] = tostring(state)
-  elseif kind == 'd' then
-    unhold(q, index, id)
-    heads[#heads + 1] = id
-    heads[#heads + 1] = int(epoch) .. ',' .. DEAD .. ',' .. int(up) .. ',' .. rest
-    redis.call('ZADD', q.d, int(up), id)
-    verdicts[at] = tostring(DEAD)
-  else
-    local state = PENDING
-    local entry = priority .. int(epoch) .. ':' .. id
-    if kind == 'y' then
-      state = RETRY
-      local time = up + tonumber(o.delay)
-      if not earliest or time < earliest then earliest = time end
-      dues[#dues + 1] = int(time)
-      dues[#dues + 1] = entry
-    else
-      local list = kind == 'p' and back[tonumber(priority)] or front[tonumber(priority)]
-      list[#list + 1] = entry
-    end
-    local head = int(epoch) .. ',' .. state .. ',0,' .. rest
-    if #head > longest then longest = #head end
-    heads[#heads + 1] = id
-    heads[#heads + 1] = head
-    verdicts[at] = tostring(state)
+for _, i in ipairs(others) do
+  local id, lease, o = ids[i], leases[i], outcomes[ARGV[first + 3 + 2 * i]]
+  local kind, state, head, index = o.kind, o.state, o.head, none
+  if asked[i] and o.cancelled then
+    kind, state = 'x', CANCELLED
+    head = o.next .. ',' .. CANCELLED .. ',' .. int(up) .. ',' .. o.deliveries .. ',' .. o.cancelled .. ';' .. o.tail
   end
+  if #lease > #o.fence + 1 then index = parse_index(string.sub(lease, #o.fence + 2)) end
+  if kind == 'c' or kind == 'x' then
+    finish(q, id, index, head, o.keep, kind == 'c' and q.f or q.g, heads, gone)
+    stored = #heads
+  else
+    heads[stored + 1], heads[stored + 2], stored = id, head, stored + 2
+    if kind == 'd' then
+      unhold(q, index, id)
+      redis.call('ZADD', q.d, int(up), id)
+    else
+      local priority = string.sub(lease, 1, 1)
+      local entry = priority .. o.next .. ':' .. id
+      if #head > longest then longest = #head end
+      if kind == 'y' then
+        if not earliest or o.time < earliest then earliest = o.time end
+        local n = #dues
+        dues[n + 1], dues[n + 2] = o.due, entry
+      else
+        local list = (kind == 'p' and back or front)[tonumber(priority)]
+        list[#list + 1] = entry
+      end
+    end
+  end
+  verdicts[i - skip] = tostring(state)
 end
 remove(q, gone)
-if #heads > 0 then redis.call('HSET', q.h, unpack(heads)) end
+if stored > 0 then redis.call('HSET', q.h, unpack(heads)) end
 if longest > tonumber(m[7] or 0) then redis.call('HSET', q.m, 'big', longest) end
 local woken = false
 if #dues > 0 then

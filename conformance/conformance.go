@@ -32,8 +32,9 @@ type Store struct {
 	Open func(TB) broker.Broker
 
 	// Bounce severs every connection to the store, or restarts its server
-	// without losing data. It may be called while calls are in flight. Nil for
-	// a store that cannot be away.
+	// without losing data. It may be called while calls are in flight, and must
+	// leave other stores alone, which rules use in parallel. Nil for a store
+	// that cannot be away.
 	Bounce func(TB)
 
 	// Dump describes what is stored, for people: it is printed when a rule

@@ -116,3 +116,10 @@ func limited() func(*patched) {
 	limits := broker.Limits{NoPriority: true, NoUnique: true, NoWait: true, NoWatch: true, NoMark: true, MaxPayload: 1000, TimeStep: time.Millisecond}
 	return func(p *patched) { limitTo(p, limits) }
 }
+
+func BenchmarkMemory(b *testing.B) {
+	conformance.Bench(b, func(conformance.TB) *conformance.Store {
+		s := membroker.NewStore()
+		return &conformance.Store{Open: func(conformance.TB) broker.Broker { return s.Open() }}
+	})
+}

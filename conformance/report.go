@@ -17,22 +17,26 @@ type Report struct {
 	Backend  string    `json:"backend"` // the name of the test's package
 	Test     string    `json:"test"`
 	Verdicts []Verdict `json:"verdicts"` // sorted by rule
+}
 
+// collector makes a report while rules run in parallel.
+type collector struct {
 	mu sync.Mutex
+	Report
 }
 
-func newReport(t *testing.T) *Report {
+func newReport(t *testing.T) *collector {
 	backend, _, _ := strings.Cut(filepath.Base(os.Args[0]), ".")
-	return &Report{Backend: backend, Test: t.Name()}
+	return &collector{Report: Report{Backend: backend, Test: t.Name()}}
 }
 
-func (r *Report) add(v *Verdict) {
+func (r *collector) add(v *Verdict) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Verdicts = append(r.Verdicts, *v)
 }
 
-func (r *Report) write(t *testing.T) {
+func (r *collector) write(t *testing.T) {
 	dir := os.Getenv("JOBS_CONFORMANCE_REPORT")
 	if dir == "" {
 		return
@@ -40,7 +44,7 @@ func (r *Report) write(t *testing.T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	slices.SortFunc(r.Verdicts, func(a, b Verdict) int { return cmp.Compare(a.Rule, b.Rule) })
-	text, err := json.MarshalIndent(r, "", "\t")
+	text, err := json.MarshalIndent(r.Report, "", "\t")
 	if err == nil {
 		err = os.MkdirAll(dir, 0o755)
 	}

@@ -1,11 +1,10 @@
-package pgbroker_test
+package pgbroker
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/seed81422ce9/jobs/backends/pgbroker"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
@@ -53,7 +52,7 @@ func perSecond(b *testing.B, jobs int) {
 // bench is one producer and one worker on a store of their own.
 type bench struct {
 	b      *testing.B
-	broker *pgbroker.Broker
+	broker *Broker
 	ids    int
 	stored int
 	settle broker.SettleRequest
@@ -61,7 +60,7 @@ type bench struct {
 
 func newBench(b *testing.B) *bench {
 	pool := connect(b, testenv.Postgres(b), 4)
-	br, err := pgbroker.New(b.Context(), pool, pgbroker.Config{Schema: schema(b, pool)})
+	br, err := New(b.Context(), pool, Config{Schema: schema(b, pool)})
 	if err != nil {
 		b.Fatal(err)
 	}

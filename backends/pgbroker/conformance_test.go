@@ -1,4 +1,4 @@
-package pgbroker_test
+package pgbroker
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/seed81422ce9/jobs/backends/pgbroker"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/conformance"
 	"github.com/seed81422ce9/jobs/internal/testenv"
@@ -22,7 +21,7 @@ func TestConformance(t *testing.T) {
 	url := testenv.Postgres(t)
 	direct := connect(t, url, 2)
 	conformance.Run(t, func(tb conformance.TB) *conformance.Store {
-		return store(tb, direct, url, pgbroker.Config{})
+		return store(tb, direct, url, Config{})
 	})
 }
 
@@ -31,12 +30,12 @@ func TestConformanceThroughPgBouncer(t *testing.T) {
 	url := testenv.PgBouncer(t)
 	direct := connect(t, testenv.Postgres(t), 2)
 	conformance.Run(t, func(tb conformance.TB) *conformance.Store {
-		return store(tb, direct, url, pgbroker.Config{PollOnly: true})
+		return store(tb, direct, url, Config{PollOnly: true})
 	})
 }
 
 // store is a schema of its own, reached through a pool of its own.
-func store(tb conformance.TB, direct *pgxpool.Pool, url string, config pgbroker.Config) *conformance.Store {
+func store(tb conformance.TB, direct *pgxpool.Pool, url string, config Config) *conformance.Store {
 	tb.Helper()
 	config.Schema = schema(tb, direct)
 	pool := connectAs(tb, url, 8, config.Schema)
@@ -48,7 +47,7 @@ func store(tb conformance.TB, direct *pgxpool.Pool, url string, config pgbroker.
 	}
 	return &conformance.Store{
 		Open: func(tb conformance.TB) broker.Broker {
-			b, err := pgbroker.New(tb.Context(), pool, config)
+			b, err := New(tb.Context(), pool, config)
 			if err != nil {
 				tb.Fatalf("open: %v", err)
 			}
@@ -91,7 +90,7 @@ func dump(direct *pgxpool.Pool, schema string) string {
 func schema(tb conformance.TB, direct *pgxpool.Pool) string {
 	tb.Helper()
 	name := "c_" + strings.ToLower(rand.Text())
-	if err := pgbroker.Migrate(tb.Context(), direct, name); err != nil {
+	if err := Migrate(tb.Context(), direct, name); err != nil {
 		tb.Fatalf("migrate: %v", err)
 	}
 	tb.Cleanup(func() {

@@ -29,9 +29,9 @@ type ownPort struct{ b *Broker }
 
 func (p *ownPort) run(ctx context.Context, steps ...step) error { return p.b.call(ctx, steps...) }
 
-func (p *ownPort) flush(ctx context.Context, f *flush) error {
+func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
 	lead := p.b.waker.announce(f.queue)
-	defer p.b.waker.announced(f.queue, lead)
+	defer func() { p.b.waker.announced(f.queue, lead, err) }()
 	if !slices.ContainsFunc(f.jobs, careful) {
 		queue, err := p.b.queueNumber(ctx, f.queue)
 		if err != nil {

@@ -146,7 +146,7 @@ func (t *settleTurn) read(more ...any) func(rows) error {
 func (s *settling) verdicts(ctx context.Context, err error) ([]broker.Verdict, error) {
 	for _, t := range s.turns {
 		if len(t.alive) > 0 {
-			s.b.waker.announced(t.queue, t.wake)
+			s.b.waker.announced(t.queue, t.wake, err)
 		}
 	}
 	if len(s.turns) == 0 {

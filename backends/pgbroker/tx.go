@@ -57,7 +57,12 @@ func (p *txPort) flush(ctx context.Context, f *flush) error {
 			step{sql: "release savepoint jobs_enqueue"})
 	}
 	if err != nil {
-		p.run(context.WithoutCancel(ctx), step{sql: "rollback to savepoint jobs_enqueue"}, step{sql: "release savepoint jobs_enqueue"})
+		// One by one: a failed transaction does not even parse the second before
+		// it has executed the first.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
+		defer cancel()
+		p.run(ctx, step{sql: "rollback to savepoint jobs_enqueue"})
+		p.run(ctx, step{sql: "release savepoint jobs_enqueue"})
 	}
 	return classify(err)
 }

@@ -64,8 +64,8 @@ func (w *waker) messageToAll(queue string) *wakeUp {
 }
 
 // announce returns the notification to send with a transaction that makes jobs
-// of a queue claimable, or nil when an earlier one speaks for it: then another
-// follows at the end of the window.
+// of a queue claimable, or nil when there was one a moment ago: then another
+// follows at the end of the window. announced must follow.
 func (w *waker) announce(queue string) *wakeUp {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -75,17 +75,18 @@ func (w *waker) announce(queue string) *wakeUp {
 		last = new(window)
 		w.windows[queue] = last
 	}
-	if !now.Before(last.until) {
-		last.until = now.Add(notifyWindow)
-		return w.message(queue)
+	if now.Before(last.until) {
+		return nil
 	}
-	return nil
+	last.until, last.late = now.Add(notifyWindow), false // it speaks for those before it, too
+	return w.message(queue)
 }
 
-// announced is called when that transaction has ended, well or in doubt.
-func (w *waker) announced(queue string, sent *wakeUp) {
+// announced is called when that transaction has ended. One that failed may have
+// sent nothing, or all: nobody knows.
+func (w *waker) announced(queue string, sent *wakeUp, err error) {
 	w.wake(queue)
-	if sent != nil {
+	if sent != nil && err == nil {
 		return
 	}
 	w.mu.Lock()
@@ -97,9 +98,14 @@ func (w *waker) announced(queue string, sent *wakeUp) {
 	last.late = true
 	w.tasks.after(time.Until(last.until), func(ctx context.Context) {
 		w.mu.Lock()
-		last.late, last.until = false, time.Now().Add(notifyWindow)
+		late := last.late
+		if late {
+			last.late, last.until = false, time.Now().Add(notifyWindow)
+		}
 		w.mu.Unlock()
-		w.send(ctx, w.message(queue))
+		if late {
+			w.send(ctx, w.message(queue))
+		}
 	})
 }
 

@@ -170,7 +170,7 @@ func TestBadInputIsRefusedByName(t *testing.T) {
 		"long ID":                  {task, WithID(long), ErrInvalid, "id: invalid: has 256 bytes"},
 		"negative delay":           {task, WithDelay(-1), ErrInvalid, "delay: invalid: is negative (-1ns); use zero or more"},
 		"endless delay":            {task, WithDelay(200 * 365 * 24 * time.Hour), ErrInvalid, "delay: invalid: is 1752000h0m0s, the limit is"},
-		"run at in 1969":           {task, WithRunAt(time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC)), ErrInvalid, "run at: invalid: is in the year 1969; use a time from 1970 to 2199"},
+		"run at in 1969":           {task, WithRunAt(time.Date(1969, 1, 1, 0, 0, 0, 0, time.UTC)), ErrInvalid, "run at: invalid: is in the year 1969; use one within 1970 to 2199"},
 		"run at in 2200":           {task, WithRunAt(time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)), ErrInvalid, "run at: invalid: is in the year 2200"},
 		"deadline in 2200":         {task, WithDeadline(time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC)), ErrInvalid, "deadline: invalid: is in the year 2200"},
 		"negative timeout":         {task, WithTimeout(-time.Second), ErrInvalid, "timeout: invalid: is negative (-1s); use zero or more"},

@@ -38,7 +38,7 @@ func (s *Server) upkeep(ctx, calls context.Context) {
 		if audit {
 			s.audit(ctx, w)
 		}
-		if reclaim {
+		if reclaim && s.clockHeld(ctx, w) {
 			s.reclaim(calls, w)
 		}
 		if now := time.Now(); w != nil && now.After(nextPrune) {
@@ -60,6 +60,27 @@ func (s *Server) upkeepDue(now time.Time) (w *worker, audit, reclaim bool) {
 	}
 	audit, w.audit = w.audit, false
 	return w, audit, now.Sub(w.steady) >= s.cfg.Lease
+}
+
+// clockHeld asks the store for its time, right before others' leases are judged
+// by it, and reports whether that went on like ours since the last renewal.
+// After a jump nobody is judged until all have had a lease's time to renew. A
+// smaller jump than is noticed here leaves every live worker in time.
+func (s *Server) clockHeld(ctx context.Context, w *worker) bool {
+	callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
+	defer cancel()
+	page, err := s.broker.Find(callCtx, broker.Query{Queue: s.names[0], IDs: []string{w.id}})
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		return false
+	}
+	if off := page.Now.Sub(w.stored) - now.Sub(w.renewed); off.Abs() > s.cfg.Lease/4 {
+		w.steady = now
+		return false
+	}
+	return true
 }
 
 // reclaim takes over jobs of workers that ran out. They are not run here but

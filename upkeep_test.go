@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -195,6 +196,10 @@ func newShifted(by time.Duration) *shifted {
 		req.Now = s.now()
 		return store.Reclaim(ctx, req)
 	}
+	s.find = func(ctx context.Context, q broker.Query) (broker.Page, error) {
+		q.Now = s.now()
+		return store.Find(ctx, q)
+	}
 	return s
 }
 
@@ -263,31 +268,42 @@ func TestSkewedClocksDoNoHarm(t *testing.T) {
 }
 
 func TestAJumpOfTheStoresClockCostsNobodyAJob(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		s := newShifted(0)
-		var runs tally
-		handler := func(ctx context.Context, j *Job) error {
-			runs.add(j.ID(), 1)
-			select {
-			case <-ctx.Done():
-			case <-time.After(5 * time.Minute):
-			}
-			return nil
+	t.Parallel()
+	// At the default lease of 15 s, in all phases of the two servers' renewals.
+	for _, jump := range []time.Duration{3, 5, 8, 10, 11, 12, 13, 14, 15, 17, 30, 3600, -10, -3600} {
+		for phase := range 6 {
+			jump, later := jump*time.Second, time.Duration(phase)*900*time.Millisecond
+			t.Run(fmt.Sprintf("%v/%v", jump, later), func(t *testing.T) {
+				bubble(t, func(t *testing.T) { testJump(t, jump, later) })
+			})
 		}
-		serve(t, s, Config{Concurrency: 1}, handler)
-		pass(2500 * time.Millisecond) // so that the two renew at different times
-		serve(t, s, Config{Concurrency: 1}, handler)
-		pass(17 * time.Second)
-		add(t, s, DefaultQueue, "a", 2)
-		pass(2 * time.Second)
-		s.by.Store(int64(time.Hour))
-		pass(10 * time.Minute)
-		for _, id := range []string{"a-0", "a-1"} {
-			if j := stored(t, s, DefaultQueue, id); runs.get(id) != 1 || j.Crashes != 0 {
-				t.Errorf("%s ran %d times, %d crashes were charged", id, runs.get(id), j.Crashes)
-			}
+	}
+}
+
+func testJump(t *testing.T, jump, later time.Duration) {
+	s := newShifted(0)
+	var runs tally
+	handler := func(ctx context.Context, j *Job) error {
+		runs.add(j.ID(), 1)
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Minute):
 		}
-	})
+		return nil
+	}
+	serve(t, s, Config{Concurrency: 1}, handler)
+	pass(2500 * time.Millisecond) // so that the two renew at different times
+	serve(t, s, Config{Concurrency: 1}, handler)
+	pass(17 * time.Second)
+	add(t, s, DefaultQueue, "a", 2)
+	pass(2*time.Second + later)
+	s.by.Store(int64(jump))
+	pass(10 * time.Minute)
+	for _, id := range []string{"a-0", "a-1"} {
+		if j := stored(t, s, DefaultQueue, id); runs.get(id) != 1 || j.Crashes != 0 {
+			t.Errorf("%s ran %d times, %d crashes were charged", id, runs.get(id), j.Crashes)
+		}
+	}
 }
 
 func TestFinishedJobsArePrunedWhenTheirRetentionIsOver(t *testing.T) {

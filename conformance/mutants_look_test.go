@@ -228,6 +228,15 @@ var operateMutants = []mutant{
 			}
 		})
 	})},
+	{"decisions of a request do not see each other", "Operate/SeesWhatItDidBefore", always(func(p *patched) {
+		change(&p.operate, nil, func(o *broker.Operation, a *[]broker.OperationResult) {
+			for i := 1; i < len(*a); i++ {
+				if (*a)[i].Ref == (*a)[i-1].Ref {
+					(*a)[i] = (*a)[i-1]
+				}
+			}
+		})
+	})},
 	{"an invalid operation is bent", "Operate/RefusesWhatIsInvalid", always(func(p *patched) {
 		change(&p.operate, func(o *broker.Operation) { o.Delay = max(o.Delay, 0) }, nil)
 	})},

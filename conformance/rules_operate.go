@@ -195,6 +195,29 @@ var operateRules = []Rule{
 		}
 		c.must("active", broker.StateActive)
 	}},
+	{"Operate/SeesWhatItDidBefore", "§23", "Of several decisions about one job in a request, each sees what those before it did.", nil, func(c *check) {
+		c.add("a", "b", "c")
+		for i, op := range []struct {
+			kind   broker.OperationKind
+			second error
+		}{{broker.OpCancel, broker.ErrNotFound}, {broker.OpDelete, broker.ErrNotFound}, {broker.OpReschedule, broker.ErrWrongState}} {
+			id := []string{"a", "b", "c"}[i]
+			ref := broker.Ref{Queue: c.q, ID: id, Epoch: 0}
+			r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: op.kind, Refs: []broker.Ref{ref, ref}})
+			c.ok("Operate", err)
+			c.ok("the first "+op.kind.String(), r[0].Err)
+			c.is("the second "+op.kind.String(), r[1].Err, op.second)
+		}
+		late := c.job("d")
+		late.Delay = time.Hour
+		c.accept(late)
+		c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule, Delay: time.Minute}, "d")[0].Err)
+		r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpCancel,
+			Refs: []broker.Ref{{Queue: c.q, ID: "d", Epoch: broker.AnyEpoch}, {Queue: c.q, ID: "d", Epoch: 0}}})
+		c.ok("Operate", err)
+		c.ok("cancel", r[0].Err)
+		c.is("cancel of the job that is gone, at an epoch that had passed", r[1].Err, broker.ErrNotFound)
+	}},
 	{"Operate/RefusesWhatIsInvalid", "§23", "An operation outside the limits is refused with ErrInvalid, and changes nothing.", nil, func(c *check) {
 		c.add("a")
 		for _, op := range []broker.Operation{{Kind: 0}, {Kind: broker.OpRemoveQueue + 1}, {Kind: broker.OpReschedule, Delay: 1, RunAt: c.now}, {Kind: broker.OpReschedule, Delay: -1}} {

@@ -48,6 +48,15 @@ var wakeRules = []Rule{
 			return func() { c.pause(c.q, false) }
 		})
 	}},
+	{"Wake/ByResumeWhenDue", "§18", "A waiting claim gets a job that became due in a paused queue soon after that resumes.", wait, func(c *check) {
+		c.wakes(func(w *worker, id string) func() {
+			c.pause(c.q, true)
+			j := c.job(id)
+			j.Delay = time.Microsecond
+			c.accept(j)
+			return func() { c.pause(c.q, false) }
+		})
+	}},
 	{"Wake/ByRedrive", "§18", "A waiting claim gets a dead job soon after it is redriven.", wait, func(c *check) {
 		v := c.realWorker("v")
 		c.wakes(func(w *worker, id string) func() {

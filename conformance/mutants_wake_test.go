@@ -15,6 +15,7 @@ var wakeMutants = []mutant{
 	{"a retry wakes nobody", "Wake/ByRetryAtOnce", deafTo("retry")},
 	{"a retirement wakes nobody", "Wake/ByRetire", deafTo("retire")},
 	{"a resume wakes nobody", "Wake/ByResume", deafTo("resume")},
+	{"a resume wakes nobody for what became due", "Wake/ByResumeWhenDue", deafTo("resume")},
 	{"a redrive wakes nobody", "Wake/ByRedrive", deafTo("redrive")},
 	{"a reschedule wakes nobody", "Wake/ByReschedule", deafTo("reschedule")},
 	{"a claim waits on its first queue", "Wake/InAnyOfItsQueues", always(func(p *patched) {

@@ -1,10 +1,11 @@
 -- policy: change fields of a queue's policy, and read all of it.
 --
--- KEYS   m r* t
+-- KEYS   m z y r* t
 -- ARGV   now; 1; buckets; then per change: field, value
 -- Reply  {0, now, paused, depth, retain, count, deadage, deadcount, span}
 -- @include clock
 -- @include open
+-- @include due
 -- @include wake
 
 local q = open()
@@ -21,7 +22,8 @@ if q.paused then
 elseif #ARGV >= first then
   local ready = -tonumber(m[8] or 0)
   for p = 1, 4 do ready = ready + redis.call('LLEN', q.r[p]) end
-  if ready > 0 then wake(q) end
+  -- Claims that wait learnt of no due time while the queue was paused.
+  if ready > 0 or next_due(q) then wake(q) end
 end
 local reply = {0, now}
 for i = 1, 7 do reply[i + 2] = tonumber(m[i] or 0) end

@@ -73,7 +73,8 @@ func (s *sequence) operate() {
 				ref.Epoch = j.Epoch - int64(s.r.IntN(4)/3) // sometimes one that has passed
 			}
 		}
-		if ref.Epoch >= broker.AnyEpoch {
+		known := slices.ContainsFunc(op.Refs, func(r broker.Ref) bool { return r.ID == ref.ID && r.Queue == ref.Queue })
+		if ref.Epoch >= broker.AnyEpoch && !known {
 			op.Refs = append(op.Refs, ref)
 		}
 	}

@@ -132,9 +132,14 @@ func TestTheBackendsPageIsInStep(t *testing.T) {
 	if dir := os.Getenv("JOBS_UPDATE_PAGE"); dir != "" {
 		columns = update(t, columns, memory, dir)
 	}
-	at := slices.IndexFunc(columns, func(c column) bool { return c.Backend == memory.Backend && c.Test == memory.Test })
-	if want := newColumn(memory); at < 0 || fmt.Sprint(columns[at].Groups) != fmt.Sprint(want.Groups) {
-		t.Errorf("docs/backends.json does not say of the memory backend what the suite does now; make it again, as %s says\ngot  %v\nwant %v", "page_test.go", columns, want)
+	var got map[string]map[conformance.Result]int
+	for _, c := range columns {
+		if c.Backend == memory.Backend && c.Test == memory.Test {
+			got = c.Groups
+		}
+	}
+	if want := newColumn(memory).Groups; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("docs/backends.json does not say of the memory backend what the suite does now; make it again, as page_test.go says\ngot  %v\nwant %v", got, want)
 	}
 	if page, err := os.ReadFile(pagePath); err != nil || !bytes.Equal(page, render(columns)) {
 		t.Errorf("docs/backends.md is not what the rules and docs/backends.json make (%v); make it again, as page_test.go says", err)

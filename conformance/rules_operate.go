@@ -208,15 +208,6 @@ var operateRules = []Rule{
 			c.ok("the first "+op.kind.String(), r[0].Err)
 			c.is("the second "+op.kind.String(), r[1].Err, op.second)
 		}
-		late := c.job("d")
-		late.Delay = time.Hour
-		c.accept(late)
-		c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule, Delay: time.Minute}, "d")[0].Err)
-		r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpCancel,
-			Refs: []broker.Ref{{Queue: c.q, ID: "d", Epoch: broker.AnyEpoch}, {Queue: c.q, ID: "d", Epoch: 0}}})
-		c.ok("Operate", err)
-		c.ok("cancel", r[0].Err)
-		c.is("cancel of the job that is gone, at an epoch that had passed", r[1].Err, broker.ErrNotFound)
 	}},
 	{"Operate/RefusesWhatIsInvalid", "§23", "An operation outside the limits is refused with ErrInvalid, and changes nothing.", nil, func(c *check) {
 		c.add("a")

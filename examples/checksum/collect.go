@@ -37,7 +37,10 @@ func (s settings) produceAndCollect(ctx context.Context, b broker.Broker, stdout
 		sums, failed, err = s.results(ctx, inspector)
 	}
 	if err != nil {
-		if ctx.Err() != nil {
+		switch cause := context.Cause(ctx); {
+		case cause != nil && !errors.Is(cause, context.Canceled):
+			return cause
+		case cause != nil:
 			return fmt.Errorf("interrupted; a run whose jobs are in a store is taken up again with -run %s", s.name)
 		}
 		return err

@@ -23,6 +23,7 @@ import (
 	"os/signal"
 	"runtime"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -114,18 +115,20 @@ func (s settings) start(ctx context.Context, stdout, stderr io.Writer) error {
 	if s.work {
 		return s.serve(ctx, b, stderr)
 	}
-	served := make(chan error, 1)
+	collecting, give := context.WithCancelCause(ctx)
+	defer give(nil)
 	serving, done := context.WithCancel(ctx)
 	defer done()
-	if s.workers > 0 { // until everything is collected
-		go func() { served <- s.serve(serving, b, stderr) }()
-	} else {
-		served <- nil
+	var workers sync.WaitGroup
+	if s.workers > 0 {
+		// Without workers there is nothing to wait for. Once every job has
+		// ended, it does not matter how their drain goes.
+		workers.Go(func() { give(s.serve(serving, b, stderr)) })
 	}
-	err = s.produceAndCollect(ctx, b, stdout, stderr)
+	err = s.produceAndCollect(collecting, b, stdout, stderr)
 	done()
-	err = errors.Join(err, <-served)
-	if shared := !isMemory(s.broker); shared && (err == nil || errors.Is(err, errUnreadable)) {
+	workers.Wait()
+	if !isMemory(s.broker) && (err == nil || errors.Is(err, errUnreadable)) {
 		err = errors.Join(err, s.forget(ctx, b))
 	}
 	return err

@@ -20,8 +20,9 @@
 // to the queue. An ID is refused with ErrDuplicate while any record of it
 // exists; an ID with Body.GivenID also for Policy.DuplicateSpan after the
 // record is gone, however it went. Enqueue registers a queue the first time it
-// is named: from then on Queues lists it, until OpRemoveQueue, which refuses a
-// queue that has jobs (in any state) or live workers.
+// is named, and so does a Policy that sets a field: from then on Queues lists
+// it, until OpRemoveQueue, which refuses a queue that has jobs (in any state)
+// or live workers.
 //
 // §2 Body and head. Body is written once and returned unchanged: payload,
 // header and result bytes, empty or not valid UTF-8 ones too (an empty payload
@@ -31,7 +32,8 @@
 //
 // §3 Epochs. Every transition raises the job's epoch by one, but claim (the
 // lease belongs to the epoch it found) and due (which moves the same entry from
-// one structure to another). Whatever names another epoch is void: a lease,
+// one structure to another). Asking an active job to cancel, suppressing and
+// unsuppressing are no transitions. Whatever names another epoch is void: a lease,
 // identified by worker and epoch; an entry of a ready structure, which a claim
 // discards (a bounded number a call, then it says More); a Ref, which answers
 // ErrWrongState.
@@ -59,15 +61,14 @@
 // A claim that waits holds nothing for a caller that went away.
 //
 // §8 Running out. A worker's leases hold until its last Renew plus its Lease.
-// After that they may still be renewed and settled until a Reclaim has found
-// the worker. Reclaim ends the ID of each worker that ran out in the named
-// queues, then hands out its jobs (possibly over several calls) under leases of
-// the caller: a transition, so the old lease is void from that instant, and the
-// job not before. A reclaimed job is not in the queue: it is active under its
-// new lease until it is settled, and reclaimed again if that worker runs out.
-// A Reclaim by a worker that itself ran out does nothing but answer
-// ErrWorkerGone. The head is unchanged but for the epoch: the crash is charged
-// by the outcome.
+// After that it may still renew, claim and settle until a Reclaim has found it.
+// Reclaim ends the ID of each worker that ran out in the named queues, then
+// hands out its jobs (possibly over several calls) under leases of the caller:
+// a transition, so the old lease is void from that instant, and the job not
+// before. A reclaimed job is not in the queue: it is active under its new lease
+// until it is settled, and reclaimed again if that worker runs out. A Reclaim
+// by a worker that itself ran out does nothing but answer ErrWorkerGone. The
+// head is unchanged but for the epoch: the crash is charged by the outcome.
 //
 // §9 Charges. Deliveries counts leases that ended; Failures, Crashes and Snoozes
 // what the outcomes charged: exactly what [Outcome.Apply] says. No backend
@@ -83,8 +84,8 @@
 // queue. A settle by an ended worker applies to leases not yet reclaimed.
 //
 // §11 Final states. Completed and cancelled jobs keep a record for Body.Retention
-// or else Policy.RetainCompleted.Age; for neither, the record is gone in the
-// same step. Dead jobs are kept (§23 prunes them by Policy.RetainDead only).
+// or else Policy.RetainCompleted.Age as it is when they end; for neither, the
+// record is gone in the same step. Dead jobs are kept (§23 prunes them by Policy.RetainDead only).
 //
 // §12 Retire. Retire releases every lease of the worker as Outcome Release does
 // (as Cancel does where that was asked for), lists them, and ends the ID.
@@ -94,14 +95,16 @@
 // §15 Time. Times are microseconds. Due times round up: nothing is claimed
 // before its RunAt, and everything due is claimable from that instant, without
 // any sweep. Deadlines (leases, windows, retention) are stored and compared with
-// the request's Now, or the store's clock; never a store's own expiry.
+// the request's Now, or the store's clock; never a store's own expiry. What
+// holds until a time holds before it, and has lapsed at it.
 // CreatedAt is the store's (or the request's Now). A request with Now never
 // waits. Clocks of callers are never used.
 //
 // §16 Order. Within a queue, lower Priority numbers go first. Within a priority,
 // jobs go out in the order in which they became pending; a batch keeps its
 // order. Released jobs, and crashed ones without a delay, go to the front; due,
-// retried, rescheduled and redriven ones to the back. A job that is due counts
+// retried, rescheduled and redriven ones to the back. Jobs in front have no
+// order among themselves. A job that is due counts
 // as pending from the first claim (or other call) that sees it due; several
 // that become due in one call go by due time.
 //
@@ -142,7 +145,8 @@
 // until the lease ends; repeating it is harmless. A job deleted or cancelled
 // while pending is never claimed. Counts are exact, or true as of AsOf; they
 // are never scans. Prune removes completed and cancelled records past their
-// time and over the count (earliest end first), dead ones by RetainDead, and
+// time and over the count, which is of both together (earliest end first), dead
+// ones by RetainDead, and
 // whatever else has lapsed.
 //
 // §24 Mark. At most one owner holds a name at a time; a mark lapses at Until.

@@ -260,6 +260,16 @@ var retentionMutants = []mutant{
 	{"a job's own retention is ignored", "Retention/JobsOwnWins", always(func(p *patched) {
 		p.newJobs(func(j *broker.NewJob) { j.Body.Retention = 0 })
 	})},
+	{"a shorter age is of the records too", "Retention/IsThatOfTheEnd", always(func(p *patched) {
+		change(&p.policy, nil, func(r *broker.PolicyRequest, a *broker.Policy) {
+			page, _ := p.Broker.Find(background, broker.Query{Queue: r.Queue, State: broker.StateCompleted})
+			for _, j := range page.Jobs {
+				if a.RetainCompleted.Age < time.Hour {
+					p.act(j.FinishedAt, broker.OpDelete, j.Queue, j.ID)
+				}
+			}
+		})
+	})},
 	{"a cancelled job leaves no record", "Retention/CancelledLikeCompleted", always(func(p *patched) {
 		p.results(func(o broker.Operation, r *broker.OperationResult) {
 			if o.Kind == broker.OpCancel && r.State == broker.StateCancelled {

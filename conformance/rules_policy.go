@@ -82,6 +82,7 @@ var policyRules = []Rule{
 	{"Policy/MayComeBeforeTheFirstJob", "§1", "A policy may be set before the queue's first job, which then obeys it.", nil, func(c *check) {
 		depth := int64(1)
 		c.policy(broker.PolicyRequest{MaxDepth: &depth})
+		c.same("policy of the queue, which is listed now", c.queue(c.q).Policy, broker.Policy{MaxDepth: 1})
 		c.add("a")
 		c.refuse(c.job("b"), broker.ErrQueueFull)
 	}},

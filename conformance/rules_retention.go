@@ -32,6 +32,22 @@ var retentionRules = []Rule{
 			c.same("left", len(c.list(broker.Query{State: broker.StateCompleted})), left)
 		}
 	}},
+	{"Retention/IsThatOfTheEnd", "§11", "A change of the policy's age concerns jobs that end from then on.", nil, func(c *check) {
+		c.keep(time.Hour)
+		c.add("a", "b")
+		w := c.worker("w")
+		w.settle(broker.Complete(nil), w.one("a"))
+		c.keep(time.Minute)
+		w.settle(broker.Complete(nil), w.one("b"))
+		c.keep(0)
+		c.pass(time.Minute)
+		c.same("pruned", c.prune().Completed, 1)
+		c.must("a", broker.StateCompleted)
+		c.pass(time.Hour - time.Minute - c.tick)
+		c.same("pruned", c.prune().Completed, 0)
+		c.pass(c.tick)
+		c.same("pruned", c.prune().Completed, 1)
+	}},
 	{"Retention/CancelledLikeCompleted", "§11", "Cancelled records are kept and pruned like completed ones, however they were cancelled.", nil, func(c *check) {
 		own := c.job("own")
 		own.Body.Retention = time.Hour

@@ -125,10 +125,10 @@ func withKey(key string, mode broker.UniqueMode) func(*broker.NewJob) {
 func given(j *broker.NewJob) { j.Body.GivenID = true }
 
 // series is n jobs whose IDs begin with prefix.
-func series(prefix string, n int) []broker.NewJob {
+func series(prefix string, n int, changes ...func(*broker.NewJob)) []broker.NewJob {
 	jobs := make([]broker.NewJob, n)
 	for i := range jobs {
-		jobs[i] = aJob(fmt.Sprintf("%s%07d", prefix, i))
+		jobs[i] = aJob(fmt.Sprintf("%s%07d", prefix, i), changes...)
 	}
 	return jobs
 }
@@ -175,10 +175,10 @@ func (f *fixture) settle(jobs []broker.Job, outcome broker.Outcome) {
 }
 
 // churn stores n jobs, and claims and completes them all.
-func (f *fixture) churn(prefix string, n int) {
+func (f *fixture) churn(prefix string, n int, changes ...func(*broker.NewJob)) {
 	f.t.Helper()
 	for from := 0; from < n; from += 1000 {
-		f.store(f, series(fmt.Sprintf("%s%03d_", prefix, from/1000), min(1000, n-from))...)
+		f.store(f, series(fmt.Sprintf("%s%03d_", prefix, from/1000), min(1000, n-from), changes...)...)
 	}
 	for left := n; left > 0; {
 		jobs := f.claim(1000, time.Minute)

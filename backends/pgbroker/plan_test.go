@@ -1,0 +1,220 @@
+package pgbroker_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// hot are the statements whose cost must not depend on how many jobs there
+// are: the indexes on job by which each may go, and what the pipeline that it
+// is part of sets before.
+var hot = []struct {
+	name    string
+	before  string
+	indexes []string
+}{
+	{"enqueue", "", nil},
+	{"enqueue_seal", "seqscan", []string{"job_pkey"}}, // enqueue.sql sets that alone
+	{"enqueue_keys", "settings", nil},
+	{"enqueue_careful", "settings", nil},
+	{"enqueue_careful_seal", "settings", []string{"job_pkey"}},
+	{"claim_due", "settings", []string{"job_due", "job_pkey"}},
+	{"claim", "settings", []string{"job_ready"}},
+	{"floor", "settings", []string{"job_ready"}},
+	{"settle", "settings", []string{"job_pkey"}},
+	{"settle_done", "settings", []string{"job_pkey"}},
+	{"cancelled", "settings", []string{"job_pkey"}},
+	{"renew", "", nil},
+	{"renew_held", "settings", []string{"job_lease"}},
+	{"reclaim_end", "settings", nil},
+	{"reclaim", "settings", []string{"job_lease"}},
+	{"reclaim_drained", "settings", []string{"job_lease"}},
+	{"retire_end", "settings", nil},
+	{"retire_held", "settings", []string{"job_lease"}},
+}
+
+// A generic plan is made once per connection, at whatever size the tables and
+// their statistics happen to have, and stays.
+func TestHotStatementsGoByTheirIndexAtEverySize(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec("alter table jobs.job set (autovacuum_enabled = false)") // statistics are taken when the test says so
+	f.checkPlans("an empty table")
+	f.exec("analyze jobs.job, jobs.queue, jobs.worker")
+	f.checkPlans("an empty table with statistics")
+
+	const fill = `insert into jobs.job (seq, created_at, run_at, queue, state, lane, id, key, unique_key, body)
+		select n, 1, case when n % 50 = 0 then n end, q.id, case when n % 50 = 0 then 2 else 1 end, 5, lpad(n::text, 26, '0'),
+		       case when n % 10 = 0 then 'tenant' || n % 1000 end, case when n % 100 = 0 then 'unique' || n end, '\x00'
+		from generate_series($1::int, $2::int) n, jobs.queue q`
+	f.exec(fill, 1, 1000)
+	f.checkPlans("1,000 jobs behind statistics of none")
+	f.exec("analyze jobs.job")
+	f.checkPlans("1,000 jobs, none of them leased")
+	f.exec(fill, 1001, 1_000_000)
+	f.checkPlans("1,000,000 jobs behind statistics of 1,000")
+	f.exec("analyze jobs.job")
+	f.checkPlans("1,000,000 jobs, none of them leased")
+	f.exec("update jobs.job j set state = 3, worker = w.num from jobs.worker w where j.seq <= 20000 and j.state = 1")
+	f.exec("analyze jobs.job")
+	f.checkPlans("1,000,000 jobs, some of them leased by one worker")
+}
+
+// checkPlans looks at the generic plan of each hot statement, on a connection
+// that has planned nothing before.
+func (f *fixture) checkPlans(when string) {
+	f.t.Helper()
+	conn, err := pgx.ConnectConfig(f.t.Context(), f.direct.Config().ConnConfig)
+	f.ok(err)
+	defer conn.Close(f.t.Context())
+	for _, h := range hot {
+		p := f.plan(conn, h.name, h.before)
+		for _, table := range []string{"job", "dead", "history", "history_other", "unique_key", "remembered"} {
+			if p.scans(table, "Seq Scan") {
+				f.t.Errorf("%s.sql, planned on %s, scans all of %s:\n%s", h.name, when, table, p.text)
+			}
+		}
+		for _, index := range p.indexes("job") {
+			if !slices.Contains(h.indexes, index) {
+				f.t.Errorf("%s.sql, planned on %s, goes by %s, want only %v:\n%s", h.name, when, index, h.indexes, p.text)
+			}
+		}
+		for _, index := range h.indexes {
+			if !slices.Contains(p.indexes("job"), index) {
+				f.t.Errorf("%s.sql, planned on %s, does not go by %s:\n%s", h.name, when, index, p.text)
+			}
+		}
+	}
+	for _, name := range []string{"claim", "floor"} {
+		if p := f.plan(conn, name, "settings"); !p.orderedBy("job_ready", "queue", "lane", "seq") {
+			f.t.Errorf("%s.sql, planned on %s, does not begin at a turn of a lane: a condition on queue, lane or seq is no condition of job_ready:\n%s", name, when, p.text)
+		} else if name == "claim" && p.sorts("job_ready") {
+			f.t.Errorf("%s.sql, planned on %s, sorts what it read of job_ready:\n%s", name, when, p.text)
+		}
+	}
+}
+
+// queryPlan is a plan as EXPLAIN shows it.
+type queryPlan struct {
+	nodes []map[string]any
+	text  string // a node per line
+}
+
+// plan is the generic plan of a statement, whatever its arguments are.
+func (f *fixture) plan(conn *pgx.Conn, name, before string) queryPlan {
+	f.t.Helper()
+	ctx := f.t.Context()
+	tx, err := conn.Begin(ctx)
+	f.ok(err)
+	defer tx.Rollback(ctx)
+	text := f.statement(name)
+	switch before {
+	case "seqscan":
+		_, err = tx.Exec(ctx, "set local enable_seqscan = off")
+	case "settings":
+		_, err = tx.Exec(ctx, f.statement("settings"), nil, nil)
+	}
+	f.ok(err)
+	_, err = tx.Exec(ctx, "set local plan_cache_mode = force_generic_plan")
+	f.ok(err)
+	_, err = tx.Exec(ctx, "prepare looked_at as "+text)
+	f.ok(err)
+	call := "looked_at"
+	if n := parameters(text); n > 0 {
+		call += "(null" + strings.Repeat(", null", n-1) + ")"
+	}
+	var shown []byte
+	f.ok(tx.QueryRow(ctx, "explain (format json) execute "+call, pgx.QueryExecModeSimpleProtocol).Scan(&shown))
+	_, err = tx.Exec(ctx, "deallocate looked_at")
+	f.ok(err)
+	return parsePlan(f, shown)
+}
+
+// statement is a file of queries, as the broker sends it.
+func (f *fixture) statement(name string) string {
+	f.t.Helper()
+	text, err := os.ReadFile("queries/" + name + ".sql")
+	f.ok(err)
+	return f.in(string(text))
+}
+
+var parameter = regexp.MustCompile(`\$(\d+)`)
+
+// parameters is the highest number of a parameter outside comments.
+func parameters(text string) (most int) {
+	for line := range strings.Lines(text) {
+		code, _, _ := strings.Cut(line, "--")
+		for _, m := range parameter.FindAllStringSubmatch(code, -1) {
+			n, _ := strconv.Atoi(m[1])
+			most = max(most, n)
+		}
+	}
+	return most
+}
+
+func parsePlan(f *fixture, shown []byte) queryPlan {
+	f.t.Helper()
+	var plans []struct{ Plan map[string]any }
+	f.ok(json.Unmarshal(shown, &plans))
+	var p queryPlan
+	var walk func(node map[string]any, depth int)
+	walk = func(node map[string]any, depth int) {
+		p.nodes = append(p.nodes, node)
+		p.text += strings.Repeat("  ", depth)
+		for _, part := range []string{"Node Type", "Relation Name", "Index Name", "Index Cond", "Filter"} {
+			if node[part] != nil {
+				p.text += fmt.Sprint(" ", node[part])
+			}
+		}
+		p.text += "\n"
+		children, _ := node["Plans"].([]any)
+		for _, child := range children {
+			walk(child.(map[string]any), depth+1)
+		}
+	}
+	walk(plans[0].Plan, 0)
+	return p
+}
+
+func (p queryPlan) scans(table, how string) bool {
+	return slices.ContainsFunc(p.nodes, func(n map[string]any) bool { return n["Relation Name"] == table && n["Node Type"] == how })
+}
+
+// sorts reports whether what comes from an index is sorted.
+func (p queryPlan) sorts(index string) bool {
+	var reads func(node map[string]any) bool
+	reads = func(node map[string]any) bool {
+		children, _ := node["Plans"].([]any)
+		return node["Index Name"] == index || slices.ContainsFunc(children, func(c any) bool { return reads(c.(map[string]any)) })
+	}
+	return slices.ContainsFunc(p.nodes, func(n map[string]any) bool {
+		return strings.HasSuffix(fmt.Sprint(n["Node Type"]), "Sort") && reads(n)
+	})
+}
+
+// indexes are those that the plan goes by, of those whose names begin like the
+// table's.
+func (p queryPlan) indexes(table string) (all []string) {
+	for _, n := range p.nodes {
+		if index, _ := n["Index Name"].(string); strings.HasPrefix(index, table+"_") && !slices.Contains(all, index) {
+			all = append(all, index)
+		}
+	}
+	return all
+}
+
+// orderedBy reports whether an index is entered by all the columns.
+func (p queryPlan) orderedBy(index string, columns ...string) bool {
+	return slices.ContainsFunc(p.nodes, func(n map[string]any) bool {
+		condition := fmt.Sprint(n["Index Cond"])
+		return n["Index Name"] == index && !slices.ContainsFunc(columns, func(c string) bool { return !strings.Contains(condition, c+" ") })
+	})
+}

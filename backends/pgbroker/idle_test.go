@@ -1,0 +1,44 @@
+package pgbroker_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/backends/pgbroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// A fleet that has nothing to do must not keep its server busy.
+func TestAClaimThatWaitsInVainAsksSeldom(t *testing.T) {
+	t.Parallel()
+	const wait = time.Second
+	for _, c := range []struct {
+		name   string
+		config pgbroker.Config
+		most   int // round trips
+	}{
+		{"Listening", pgbroker.Config{}, 4},               // one at the start, one at the end, and a spurious one or two
+		{"PollOnly", pgbroker.Config{PollOnly: true}, 16}, // 10 ms apart at first, 250 ms later
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			pool := testPool(t, 4)
+			c.config.Schema = f.schema
+			b, err := pgbroker.New(t.Context(), pool, c.config)
+			f.ok(err)
+			defer b.Close()
+			if !c.config.PollOnly {
+				// Returns once it hears; a watcher that polls would be counted with the claim.
+				_, err = b.Watch(t.Context(), broker.WatchRequest{Queues: []string{"another"}, Kinds: []broker.EventKind{broker.EventCancel}})
+				f.ok(err)
+			}
+			before := pool.Stat().AcquireCount()
+			got, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: testWorker, Max: 1, Wait: wait, Queues: []broker.Share{{Queue: testQueue, Max: 1}}})
+			f.ok(err)
+			if n := int(pool.Stat().AcquireCount() - before); len(got.Jobs) > 0 || n > c.most {
+				t.Errorf("a claim that waited %v in vain used a connection %d times, want at most %d", wait, n, c.most)
+			}
+		})
+	}
+}

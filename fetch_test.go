@@ -274,7 +274,7 @@ func TestALostReplyOfAClaimStrandsNothing(t *testing.T) {
 					return got, err
 				}}
 				var at time.Time
-				serve(t, lossy, Config{}, func(context.Context, *Job) error { at = time.Now(); return nil })
+				serve(t, lossy, Config{PollInterval: time.Minute}, func(context.Context, *Job) error { at = time.Now(); return nil })
 				pass(time.Minute)
 				began := time.Now()
 				add(t, b, DefaultQueue, "a", 1)
@@ -433,6 +433,11 @@ func TestAHealthyServerHasNoDoubtsAboutItsLeases(t *testing.T) {
 			}
 			return b.Find(ctx, q)
 		}}
+		tapped.renew = func(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
+			got, err := b.Renew(ctx, req)
+			time.Sleep(60 * time.Millisecond) // jobs come and go meanwhile
+			return got, err
+		}
 		serve(t, tapped, Config{Concurrency: 4, RetryPolicy: Constant(time.Second)}, func(_ context.Context, j *Job) error {
 			time.Sleep(70 * time.Millisecond)
 			if j.Attempt() < 2 {
@@ -458,6 +463,7 @@ func TestAStoreThatCannotWaitIsPolled(t *testing.T) {
 		impatient := &tap{Broker: b, limits: &broker.Limits{NoWait: true}}
 		impatient.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 			calls.Add(1)
+			time.Sleep(time.Millisecond)
 			req.Wait = 0
 			return b.Claim(ctx, req)
 		}

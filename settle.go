@@ -163,12 +163,12 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 	defer s.unlock()
 	w.calling = false
 	t := &s.settler
+	if !answered && refused(err) {
+		s.splitRefused(w, err)
+		t.wakeFor(s)
+		return 0
+	}
 	if !answered {
-		if refused(err) {
-			s.splitRefused(w, err)
-			t.wakeFor(s)
-			return 0
-		}
 		if t.failures++; t.failures == 1 {
 			s.note(slog.LevelWarn, "jobs: a settle failed, repeating it until it is answered", "worker", w.id, "items", len(items), "error", err)
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -299,6 +300,72 @@ func TestOutcomesOfAQueueThatFailsAreSentAgainAndHoldUpNoOthers(t *testing.T) {
 		}
 		if known != 10 {
 			t.Errorf("the hook was told %d verdicts of 10 jobs", known)
+		}
+	})
+}
+
+func TestALostSettleIsRepeatedWhileTheServerIsBusy(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		var once sync.Once
+		lossy := &tap{Broker: b, claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			settles := req.Settle
+			lost := false
+			if len(settles.Items) > 0 {
+				once.Do(func() { lost = true })
+			}
+			if lost {
+				req.Settle = broker.SettleRequest{}
+			}
+			got, err := b.Claim(ctx, req)
+			if lost {
+				got.SettleErr = errCut
+			}
+			return got, err
+		}}
+		add(t, b, DefaultQueue, "a", 1000)
+		serve(t, lossy, Config{Concurrency: 1, Prefetch: NoPrefetch}, func(context.Context, *Job) error {
+			time.Sleep(100 * time.Millisecond)
+			return nil
+		})
+		pass(2 * time.Second)
+		expect(t, b, DefaultQueue, "a-0", StateCompleted)
+	})
+}
+
+func TestAServerThatCannotSettleStopsClaiming(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		var broken atomic.Bool
+		broken.Store(true)
+		half := &tap{Broker: b}
+		half.settle = func(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
+			if broken.Load() {
+				return nil, errCut
+			}
+			return b.Settle(ctx, req)
+		}
+		half.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			if len(req.Settle.Items) == 0 || !broken.Load() {
+				return b.Claim(ctx, req)
+			}
+			req.Settle = broker.SettleRequest{}
+			got, err := b.Claim(ctx, req)
+			got.SettleErr = errCut
+			return got, err
+		}
+		for _, typ := range []string{"a", "b", "c"} {
+			add(t, b, DefaultQueue, typ, 10_000)
+		}
+		serve(t, half, Config{Concurrency: 100}, func(context.Context, *Job) error { return nil })
+		pass(time.Minute)
+		if n := count(t, b, DefaultQueue, StateActive); n > maxUnsettled+2*broker.MaxClaim {
+			t.Errorf("%d jobs are leased, and what became of them is recorded nowhere", n)
+		}
+		broken.Store(false)
+		pass(10 * time.Second)
+		if n := count(t, b, DefaultQueue, StateCompleted); n != 30_000 {
+			t.Errorf("%d jobs of 30000 are done after the store recovered", n)
 		}
 	})
 }

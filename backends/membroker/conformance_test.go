@@ -9,11 +9,15 @@ import (
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	conformance.Run(t, func(conformance.TB) *conformance.Store {
-		store := NewStore()
-		return &conformance.Store{
-			Open: func(conformance.TB) broker.Broker { return store.Open() },
-			Dump: store.dump,
-		}
-	})
+	conformance.Run(t, newConformanceStore)
+}
+
+func BenchmarkBroker(b *testing.B) { conformance.Bench(b, newConformanceStore) }
+
+func newConformanceStore(conformance.TB) *conformance.Store {
+	store := NewStore()
+	return &conformance.Store{
+		Open: func(conformance.TB) broker.Broker { return store.Open() },
+		Dump: store.dump,
+	}
 }

@@ -16,7 +16,7 @@ var bounceRules = []Rule{
 		w := c.worker("w")
 		a := w.one("a")
 		c.store.Bounce(c.tb)
-		c.eventually("Ping after the store was away", func() error { return c.b.Ping(c.ctx) })
+		c.back()
 		c.that(!w.renew().Lost, "Renew after the store was away\ngot  Lost\nwant alive")
 		w.settle(broker.Complete(nil), a)
 		w.take("b")
@@ -51,7 +51,7 @@ var bounceRules = []Rule{
 			}
 			return nil
 		})
-		c.eventually("Ping after the store was away", func() error { return c.b.Ping(c.ctx) })
+		c.back()
 		for id, err := range got {
 			stored := c.find(id) != nil
 			c.that(stored || err != nil, "Enqueue of %s\ngot  nil, and no job\nwant the job", id)
@@ -77,7 +77,7 @@ var bounceRules = []Rule{
 	{"Bounce/WatchingGoesOnOrEnds", "§25", "A watcher of a store that was away sees later events, or its channel is closed.", watch, func(c *check) {
 		events := c.watch(broker.WatchRequest{Queues: []string{c.q}})
 		c.store.Bounce(c.tb)
-		c.eventually("Ping after the store was away", func() error { return c.b.Ping(c.ctx) })
+		c.back()
 		w := c.worker("w")
 		n := 0
 		c.eventually("an event or the end", func() error {
@@ -99,4 +99,21 @@ var bounceRules = []Rule{
 			}
 		})
 	}},
+}
+
+// back waits until the store is reached again over every connection that the
+// handle may have kept.
+func (c *check) back() {
+	c.tb.Helper()
+	c.eventually("many Pings at once after the store was away", func() error {
+		errs := make(chan error)
+		for range 16 {
+			go func() { errs <- c.b.Ping(c.ctx) }()
+		}
+		var all []error
+		for range 16 {
+			all = append(all, <-errs)
+		}
+		return errors.Join(all...)
+	})
 }

@@ -101,8 +101,8 @@ func TestAJobThatCommitsLateIsNotPassedOver(t *testing.T) {
 // queue that often.
 const sweepPromise = 7500 * time.Millisecond
 
-// Two jobs drew their turns before the transactions that claims passed, in
-// transactions that overlap: no moment in between is one without such a one.
+// At every moment some transaction is open that has taken a turn, and never the
+// same one for long: a floor must wait for each of them.
 func TestJobsOfOverlappingTransactionsAreNotPassedOver(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -479,3 +479,41 @@ func TestAStoreThatCannotWaitIsPolled(t *testing.T) {
 		}
 	})
 }
+
+func TestAJobThatEndsDuringARenewalRaisesNoDoubts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		end, over := make(chan struct{}), make(chan struct{})
+		tapped := &tap{Broker: b}
+		tapped.renew = func(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
+			got, err := b.Renew(ctx, req)
+			if !req.Register { // which counts one job more than are left when it is answered
+				select {
+				case end <- struct{}{}:
+				case <-over:
+				}
+				time.Sleep(time.Second)
+			}
+			return got, err
+		}
+		tapped.find = func(ctx context.Context, q broker.Query) (broker.Page, error) {
+			if q.Worker != "" {
+				t.Error("the server listed its leases")
+			}
+			return b.Find(ctx, q)
+		}
+		add(t, b, DefaultQueue, "a", 10)
+		serve(t, tapped, Config{Concurrency: 10}, func(context.Context, *Job) error {
+			select {
+			case <-end:
+			case <-over:
+			}
+			return nil
+		})
+		pass(30 * time.Second)
+		if n := count(t, b, DefaultQueue, StateCompleted); n < 5 || n > 9 {
+			t.Errorf("%d jobs are done, want one a renewal", n)
+		}
+		close(over)
+	})
+}

@@ -309,27 +309,24 @@ func TestALostSettleIsRepeatedWhileTheServerIsBusy(t *testing.T) {
 		b := newStore()
 		var once sync.Once
 		lossy := &tap{Broker: b, claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
-			settles := req.Settle
 			lost := false
-			if len(settles.Items) > 0 {
-				once.Do(func() { lost = true })
+			if len(req.Settle.Items) > 0 {
+				once.Do(func() { lost, req.Settle = true, broker.SettleRequest{} })
 			}
-			if lost {
-				req.Settle = broker.SettleRequest{}
-			}
+			time.Sleep(time.Millisecond)
 			got, err := b.Claim(ctx, req)
 			if lost {
 				got.SettleErr = errCut
 			}
 			return got, err
 		}}
-		add(t, b, DefaultQueue, "a", 1000)
-		serve(t, lossy, Config{Concurrency: 1, Prefetch: NoPrefetch}, func(context.Context, *Job) error {
-			time.Sleep(100 * time.Millisecond)
-			return nil
-		})
-		pass(2 * time.Second)
+		add(t, b, DefaultQueue, "a", 10_000)
+		serve(t, lossy, Config{Concurrency: 1}, func(context.Context, *Job) error { return nil })
+		pass(6 * time.Millisecond) // of about twelve that the backlog takes, in claims one after the other
 		expect(t, b, DefaultQueue, "a-0", StateCompleted)
+		if n := count(t, b, DefaultQueue, StatePending); n == 0 {
+			t.Error("the server is busy no more, which this test is about")
+		}
 	})
 }
 

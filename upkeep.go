@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	upkeepInterval = 800 * time.Millisecond // so that a dead server's job runs again within a second of its lease's end
+	upkeepInterval = 900 * time.Millisecond // so that a dead server's job runs again within a second of its lease's end
 	pruneInterval  = 15 * time.Second
 	reclaimMax     = 100
 	pruneMax       = 1000
@@ -22,7 +22,7 @@ const (
 // past its retention, settles doubts about our own leases, and looks for stuck
 // handlers, until ctx ends. Reclaims are under calls, as claims are.
 func (s *Server) upkeep(ctx, calls context.Context) {
-	timer := time.NewTimer(jitter(upkeepInterval, 0.25))
+	timer := time.NewTimer(jitter(upkeepInterval, 0.2))
 	defer timer.Stop()
 	nextPrune := time.Now().Add(jitter(pruneInterval, 0.5))
 	for {
@@ -30,7 +30,7 @@ func (s *Server) upkeep(ctx, calls context.Context) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-			timer.Reset(jitter(upkeepInterval, 0.25))
+			timer.Reset(jitter(upkeepInterval, 0.2))
 		case <-s.upkeepNow:
 		}
 		s.reportStuck()

@@ -36,6 +36,7 @@ type Broker struct {
 	tasks    *tasks
 	waker    *waker
 	listener *listener
+	pulse    *pulse
 	watchers watchers
 
 	daysTurned atomic.Int64 // when this process last saw to the partitions
@@ -67,6 +68,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 	}
 	b.waker = newWaker(b.channel, b.tasks, b.notify)
 	b.listener = newListener(b)
+	b.pulse = &pulse{b: b}
 	if err := b.checkStore(ctx); err != nil {
 		return nil, broker.About(err, "open", "", "")
 	}
@@ -87,6 +89,7 @@ func (b *Broker) Close() error {
 	b.closing.Do(func() {
 		close(b.closed)
 		b.tasks.stop()
+		b.pulse.close()
 	})
 	return nil
 }

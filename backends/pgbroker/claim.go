@@ -136,10 +136,9 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	steps = append(steps,
 		c.look(queues, promoteLimit),
 		c.b.step("claim", c.read, c.worker, c.limit, queues, limits, from))
-	var seen *snapshot
-	if c.b.floors.look(begun) {
-		seen = new(snapshot)
-		steps = append(steps, c.b.step("floor", one(&seen.xmin, &seen.xmax, &seen.drawn, &seen.first), queues, c.b.floors.exact(queues)))
+	seen := c.b.floors.look(queues, begun)
+	if seen != nil {
+		steps = append(steps, c.b.step("floor", one(&seen.xmin, &seen.xact, &seen.last, &seen.first), queues, seen.floors))
 	}
 	if err := c.b.call(ctx, steps...); err != nil {
 		return err
@@ -147,7 +146,7 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	ended := time.Now()
 	c.b.floors.claimed(queues, len(c.jobs), sweep, ended.Sub(begun))
 	if seen != nil {
-		c.b.floors.raise(queues, seen, ended)
+		c.b.floors.raise(seen)
 	}
 	c.finish()
 	c.more = c.more || c.due >= promoteLimit

@@ -74,12 +74,13 @@ func (b *Broker) beginDay(ctx context.Context, day int) error {
 	})
 }
 
-// endDay drops the partition of a day that is over. What is in it is counted
-// before anybody is kept waiting: nothing is added to a day that is over.
+// endDay drops the partition of a day that is over. While what is in it is
+// counted, others may read it, and nothing is added to a day that is over.
 func (b *Broker) endDay(ctx context.Context, day int, got *broker.Pruned) error {
 	var completed, cancelled int
 	err := b.transact(ctx, func(s session) error {
 		return s.run(ctx, b.step("settings", nil, nil, milliseconds(daysLockWait)),
+			step{sql: b.ddl("lock table jobs.history_%[1]d in share row exclusive mode", day)}, // so that nobody deletes what is counted
 			b.step("day_end", one(&completed, &cancelled), day),
 			step{sql: b.ddl("drop table jobs.history_%[1]d", day)})
 	})

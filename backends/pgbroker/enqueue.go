@@ -21,6 +21,8 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 type port interface {
 	// flush runs f and fills in its answer.
 	flush(ctx context.Context, f *flush) error
+	// register makes a queue known.
+	register(ctx context.Context, queue string) error
 	session
 }
 
@@ -28,6 +30,10 @@ type port interface {
 type ownPort struct{ b *Broker }
 
 func (p *ownPort) run(ctx context.Context, steps ...step) error { return p.b.call(ctx, steps...) }
+
+func (p *ownPort) register(ctx context.Context, queue string) error {
+	return p.run(ctx, p.b.step("register_queue", nil, []string{queue}))
+}
 
 func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
 	lead := p.b.waker.announce(f.queue)
@@ -110,6 +116,7 @@ func (b *Broker) enqueue(ctx context.Context, to port, req broker.EnqueueRequest
 // enqueueAll stores the jobs of one queue, run by run. Those it could not
 // decide are returned with the reason.
 func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
+	var past repeats
 	for contested := 0; len(rest.jobs) > 0; {
 		room := len(rest.jobs)
 		if _, limited := b.limited.Load(rest.queue); limited {
@@ -144,7 +151,10 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 			} else {
 				rest.again(undecided)
 			}
-			continue
+			if past.note(run); len(rest.jobs) > 0 {
+				err = past.refuse(ctx, to, rest)
+			}
+			run = rest.part(nil, nil) // decided
 		}
 		if err != nil {
 			return refused{append(run.receipts, rest.receipts...), err}
@@ -160,7 +170,7 @@ func (b *Broker) serve(ctx context.Context, to port, f *flush) error {
 	case err != nil:
 		return err
 	case q.layout == 0:
-		return to.run(ctx, b.step("register_queue", nil, []string{f.queue}))
+		return to.register(ctx, f.queue)
 	case q.layout > knownLayout:
 		return newerLayout(q.layout)
 	case q.limit > 0:
@@ -177,20 +187,18 @@ type queueRoom struct {
 }
 
 func (b *Broker) room(ctx context.Context, s session, queue string) (q queueRoom, err error) {
-	err = s.run(ctx, b.step("queue_room", one(&q.number, &q.layout, &q.limit, &q.used), queue))
+	many := false
+	err = s.run(ctx, b.step("queue_room", one(&q.number, &q.layout, &q.limit, &q.used, &many), queue, foldFrom))
+	if err == nil && many && q.limit > 0 {
+		b.tasks.start(func(ctx context.Context) { b.run(ctx, b.step("count_fold", nil, foldBatch)) }) // for the next
+	}
 	return q, err
 }
 
 // turnAway refuses jobs of a full queue: those whose ID exists as duplicates,
 // the others because it is full.
 func (b *Broker) turnAway(ctx context.Context, to port, f *flush) refused {
-	known := make(map[string]bool)
-	var id string
-	err := to.run(ctx, b.byIndex(false), b.step("enqueue_known", each(func(r rows) error {
-		err := r.Scan(&id)
-		known[id] = true
-		return err
-	}), f.now.micros, f.queue, f.column(jobID)))
+	known, err := b.known(ctx, to, f)
 	if err != nil {
 		return refused{f.receipts, err}
 	}
@@ -213,7 +221,7 @@ func (b *Broker) oneByOne(ctx context.Context, to port, run *flush) error {
 		for !careful(run.jobs[i]) && i+n < len(run.jobs) && !careful(run.jobs[i+n]) {
 			n++
 		}
-		part := run.part(i, i+n)
+		part := run.part(run.jobs[i:i+n], run.receipts[i:i+n])
 		part.impatient = true
 		i += n
 		err := to.flush(ctx, part)
@@ -226,7 +234,7 @@ func (b *Broker) oneByOne(ctx context.Context, to port, run *flush) error {
 		}
 		part.fail(err)
 		if sqlState(err) != lockTimeout && ctx.Err() != nil {
-			run.part(i, len(run.jobs)).fail(err)
+			run.part(run.jobs[i:], run.receipts[i:]).fail(err)
 			break
 		}
 	}

@@ -13,17 +13,19 @@ import (
 // of them, each time.
 //
 // A floor is exact, not a guess. Every transaction has its ID before it draws a
-// seq, so once all transactions that were running, or had run, when seq S was
-// the last one drawn have ended, no job with a seq up to S can appear any more:
-// all transitions into a lane draw a new seq. A snapshot taken then shows all
-// that are pending, also those that a claim which may yet roll back has locked.
-// The floor is S, or stays below the first one shown.
+// seq. So those that drew up to S have lower IDs than a transaction that gets
+// its own after S was read as the last seq drawn; and once a snapshot says that
+// all below that ID have ended, no job with a seq up to S can appear any more,
+// since all transitions into a lane draw a new seq. The same snapshot shows all
+// jobs that are pending, also those that a claim which may yet roll back has
+// locked. The floor is S, or stays below the first one shown.
 //
 // One transaction that stays open and has written holds the exact floor back.
 // When it lags, claims begin where the last snapshot saw the first pending job,
 // which may miss jobs that were in flight, and sweep from the very front often.
-// They sweep now and then in any case, in proportion to what that costs: a
-// server restored from a backup hands out seqs once more.
+// They sweep now and then in any case, because a server restored from a backup
+// hands out seqs once more: twice in a default lease, and less often only while
+// a sweep is so slow that this would be much of all work.
 //
 // Front lanes have no floor: each job that is put there has a lower seq.
 type floors struct {
@@ -37,24 +39,27 @@ type queueFloors struct {
 	safe, ahead [lanes]int64
 	swept       time.Time     // when a claim began at the very front
 	pause       time.Duration // between sweeps
+	doubted     bool          // a job may have come that lies below ahead
 	drawn       int64         // the last seq drawn, as of the last look
 	ripening    int64         // a seq that becomes a floor
-	ripe        int64         // when all transactions below this have ended
+	ripe        int64         // when all transactions up to this have ended
 }
 
 const (
 	noFloor = math.MinInt64
 
-	// A floor lags when so many claimed entries lie between it and the front.
-	lagging = 20_000
+	// A floor lags when so many claimed entries lie between it and the front:
+	// more than a few looks at full load.
+	lagging = 5000
 
-	sweepPause   = 5 * time.Second        // at most a third of a default lease
+	sweepPause   = 5 * time.Second        // a third of a default lease
 	laggingPause = 250 * time.Millisecond // while floors lag
+	doubtedShare = 5                      // of that, when a job may have been missed
 	sweepShare   = 20                     // a sweep waits so many times as long as the last one took
 
 	// A look is worth its cost after so many jobs, or so long.
-	lookJobs  = 1000
-	lookPause = 20 * time.Millisecond
+	lookJobs  = 500
+	lookPause = 5 * time.Millisecond
 )
 
 // start returns where a claim of these queues begins, and whether it is a sweep
@@ -68,9 +73,11 @@ func (f *floors) start(queues []string, now time.Time) (from []int64, sweep bool
 		pause := q.pause
 		if !q.lags() {
 			pause = max(pause, sweepPause)
+		} else if q.doubted {
+			pause /= doubtedShare
 		}
 		if now.Sub(q.swept) >= pause {
-			q.swept, sweep = now, true
+			q.swept, q.doubted, sweep = now, false, true
 			for range lanes {
 				from = append(from, noFloor)
 			}
@@ -87,18 +94,33 @@ func (f *floors) start(queues []string, now time.Time) (from []int64, sweep bool
 	return from, sweep
 }
 
-// exact are the floors from which a look goes on.
-func (f *floors) exact(queues []string) []int64 {
+// look is a look at the floors of queues on its way.
+type look struct {
+	queues []string
+	floors []int64 // from which it looks on
+	drawn  []int64 // what was known to be drawn before its transaction began
+
+	// The answer.
+	xmin, xact int64    // the oldest transaction that ran, and the look's own
+	last       int64    // the last seq drawn
+	first      []*int64 // of each queue and lane: the first pending seq over its floor
+}
+
+// look begins a look at the floors, or returns nil when it is not yet worth its
+// cost.
+func (f *floors) look(queues []string, now time.Time) *look {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	from := make([]int64, 0, len(queues)*lanes)
+	if f.jobs < lookJobs && (f.jobs == 0 || now.Sub(f.looked) < lookPause) {
+		return nil
+	}
+	f.jobs, f.looked = 0, now
+	l := &look{queues: queues}
 	for _, name := range queues {
 		q := f.queue(name)
-		for lane := range lanes {
-			from = append(from, q.safe[lane])
-		}
+		l.floors, l.drawn = append(l.floors, q.safe[:]...), append(l.drawn, q.drawn)
 	}
-	return from
+	return l
 }
 
 // queue returns a queue's floors; f.mu is held.
@@ -117,9 +139,17 @@ func (f *floors) queue(name string) *queueFloors {
 
 func (q *queueFloors) reset() {
 	*q = queueFloors{pause: laggingPause}
-	for lane := range lanes {
+	for lane := 0; lane < lanes; lane += 2 {
 		q.safe[lane], q.ahead[lane] = noFloor, noFloor
 	}
+}
+
+// doubt tells that a transaction of a caller has brought jobs into a queue:
+// when it was open for long they may lie below where claims begin.
+func (f *floors) doubt(queue string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.queue(queue).doubted = true
 }
 
 func (q *queueFloors) lags() bool {
@@ -129,13 +159,6 @@ func (q *queueFloors) lags() bool {
 		}
 	}
 	return false
-}
-
-// look reports whether a look at the floors is worth its cost.
-func (f *floors) look(now time.Time) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.jobs >= lookJobs || f.jobs > 0 && now.Sub(f.looked) >= lookPause
 }
 
 // claimed tells of a claim's jobs, and how long it took when it was a sweep.
@@ -150,45 +173,37 @@ func (f *floors) claimed(queues []string, jobs int, sweep bool, took time.Durati
 	}
 }
 
-// snapshot is the answer of a look.
-type snapshot struct {
-	xmin, xmax int64    // the oldest transaction that runs, the next to come
-	drawn      int64    // the last seq drawn, perhaps later than the snapshot
-	first      []*int64 // of each queue and lane: the first pending seq over its floor
-}
-
-// raise raises the floors of queues by a look.
-func (f *floors) raise(queues []string, s *snapshot, now time.Time) {
+// raise raises the floors of queues by a look that was answered.
+func (f *floors) raise(l *look) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.jobs, f.looked = 0, now
-	for i, name := range queues {
-		if len(s.first) == len(queues)*lanes {
-			f.queue(name).raise(s, s.first[i*lanes:][:lanes])
-		}
+	if len(l.first) != len(l.queues)*lanes {
+		return
+	}
+	for i, name := range l.queues {
+		f.queue(name).raise(l, l.drawn[i], l.first[i*lanes:][:lanes])
 	}
 }
 
-func (q *queueFloors) raise(s *snapshot, first []*int64) {
-	if s.drawn < q.drawn {
+func (q *queueFloors) raise(l *look, drawn int64, first []*int64) {
+	if l.last < drawn {
 		q.reset() // another server, or this one with its past restored
+		drawn = 0
 	}
-	ripe := q.ripening > 0 && s.xmin >= q.ripe
+	ripe := q.ripening > 0 && l.xmin > q.ripe
 	for lane := 1; lane < lanes; lane += 2 {
 		if ripe {
 			q.safe[lane] = max(q.safe[lane], below(q.ripening, first[lane]))
 		}
-		q.ahead[lane] = max(q.safe[lane], below(q.drawn, first[lane]))
+		q.ahead[lane] = max(q.safe[lane], below(drawn, first[lane]))
 	}
 	if ripe {
 		q.ripening = 0
 	}
-	// drawn was read after the snapshot of its look, so that its transaction
-	// may be younger than that look's xmax: it is surely older than this one's.
-	if q.ripening == 0 && q.drawn > 0 {
-		q.ripening, q.ripe = q.drawn, s.xmax
+	if q.ripening == 0 && drawn > 0 {
+		q.ripening, q.ripe = drawn, l.xact
 	}
-	q.drawn = s.drawn
+	q.drawn = max(q.drawn, l.last)
 }
 
 func below(seq int64, first *int64) int64 {

@@ -29,35 +29,12 @@ type flush struct {
 	holders map[string]string // of the unique keys of those held out
 }
 
-// cut takes the first run, of at most limit jobs, off f.
-func (f *flush) cut(limit int) *flush {
-	seen := make(map[string]bool, min(limit, len(f.jobs)))
-	keys := make(map[string]bool)
-	n := 0
-	for n < limit && !seen[f.jobs[n].ID] {
-		if key := f.jobs[n].Body.Unique.Key; key != "" {
-			if keys[key] {
-				break
-			}
-			keys[key] = true
-		}
-		seen[f.jobs[n].ID] = true
-		n++
-	}
-	run := f.part(0, n)
-	f.jobs, f.receipts = f.jobs[n:], f.receipts[n:]
-	return run
-}
-
-func (f *flush) part(from, to int) *flush {
-	p := &flush{b: f.b, now: f.now, queue: f.queue, pastLimit: f.pastLimit,
-		jobs: slices.Clip(f.jobs[from:to]), receipts: slices.Clip(f.receipts[from:to])}
-	for _, j := range p.jobs {
-		if j.Body.Unique.Key != "" {
-			token := rand.Int64()
-			p.token = &token
-			break
-		}
+// part is a flush of some of f's jobs.
+func (f *flush) part(jobs []*broker.NewJob, receipts []*broker.Receipt) *flush {
+	p := &flush{b: f.b, now: f.now, queue: f.queue, pastLimit: f.pastLimit, jobs: slices.Clip(jobs), receipts: slices.Clip(receipts)}
+	if slices.ContainsFunc(jobs, func(j *broker.NewJob) bool { return j.Body.Unique.Key != "" }) {
+		token := rand.Int64()
+		p.token = &token
 	}
 	return p
 }
@@ -220,7 +197,7 @@ func (f *flush) know(id string) {
 // answer fills in the receipts. It returns the jobs whose unique key was freed
 // while they were refused for it: they can be tried again.
 func (f *flush) answer() *flush {
-	undecided := &flush{b: f.b, now: f.now, queue: f.queue, pastLimit: f.pastLimit}
+	undecided := f.part(nil, nil)
 	stored, heldOut := set(f.stored), set(f.heldOut)
 	for i, j := range f.jobs {
 		r := f.receipts[i]

@@ -151,6 +151,9 @@ func (b *Broker) dispatch(payload string) {
 	case kind != wakeKind:
 		b.watchers.tell(kind, queue, rest)
 	case rest != b.waker.token:
+		if rest == "" {
+			b.floors.doubt(queue)
+		}
 		b.waker.wake(queue)
 	}
 }

@@ -12,7 +12,7 @@ import (
 func TestMigratingTwiceChangesNothing(t *testing.T) {
 	t.Parallel()
 	f := open(t)
-	f.accept(job("a"))
+	f.accept(f, job("a"))
 	if err := Migrate(t.Context(), f.db, f.schema); err != nil {
 		t.Fatal(err)
 	}

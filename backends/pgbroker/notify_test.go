@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/seed81422ce9/jobs/broker"
 )
 
 // listenTo listens on the fixture's channel. The function that it returns
 // gives what came before a payload.
-func listenTo(t *testing.T, f *fixture) (heard func(until string) []string) {
+func listenTo(t *testing.T, f *inside) (heard func(until string) []string) {
 	t.Helper()
 	conn, err := pgx.ConnectConfig(t.Context(), f.db.Config().ConnConfig)
 	if err != nil {
@@ -40,7 +42,7 @@ func listenTo(t *testing.T, f *fixture) (heard func(until string) []string) {
 func TestNotificationsAreAtMostOnePerWindow(t *testing.T) {
 	t.Parallel()
 	f := open(t)
-	f.accept(job("first of the queue"))
+	f.accept(f, job("first of the queue"))
 	heard := listenTo(t, f)
 	began := time.Now()
 	var flushes sync.WaitGroup
@@ -48,7 +50,10 @@ func TestNotificationsAreAtMostOnePerWindow(t *testing.T) {
 	for p := range producers {
 		flushes.Go(func() {
 			for i := range each {
-				f.accept(job(fmt.Sprint(p, "-", i)))
+				receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{job(fmt.Sprint(p, "-", i))}})
+				if err != nil || receipts[0].Err != nil {
+					t.Error(err, receipts)
+				}
 			}
 		})
 	}

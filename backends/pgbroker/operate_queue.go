@@ -2,7 +2,6 @@ package pgbroker
 
 import (
 	"context"
-	"errors"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -55,10 +54,10 @@ func (b *Broker) transact(ctx context.Context, f func(session) error) error {
 		tx.Rollback(ctx) // does nothing after a commit
 	}()
 	if err := f(connSession{tx.Conn(), b.config.PollOnly}); err != nil {
-		if classified := classify(err); errors.Is(classified, broker.ErrUnavailable) || !broker.MayHaveApplied(err) || sqlState(err) != "" {
-			return classified
+		if broker.MayHaveApplied(err) {
+			err = notSent(err)
 		}
-		return notSent(err)
+		return err
 	}
 	return classify(tx.Commit(ctx))
 }

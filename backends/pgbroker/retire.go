@@ -2,6 +2,7 @@ package pgbroker
 
 import (
 	"context"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -38,22 +39,10 @@ func (b *Broker) retire(ctx context.Context, req *broker.RetireRequest) (got bro
 		if layout > knownLayout {
 			return got, newerLayout(layout)
 		}
-		settle := broker.SettleRequest{Now: req.Now, Worker: req.Worker}
-		for i := range held {
-			settle.Items = append(settle.Items, broker.Settlement{Job: &held[i], Outcome: broker.Release()})
-		}
-		s := newSettling(b, &settle)
-		if steps := s.steps(); len(steps) > 0 {
-			err = b.call(ctx, append([]step{b.byIndex(false)}, steps...)...)
-		}
-		verdicts, err := s.verdicts(ctx, err)
+		released, err := b.release(ctx, b, req.Worker, req.Now, held)
+		got.Released = append(got.Released, released...)
 		if err != nil {
 			return got, err
-		}
-		for i, v := range verdicts {
-			if v.Err == nil && v.State == broker.StatePending {
-				got.Released = append(got.Released, broker.Ref{Queue: v.Queue, ID: v.ID, Epoch: held[i].Epoch + 1})
-			}
 		}
 		if len(held) < retireBatch {
 			return got, nil
@@ -61,8 +50,28 @@ func (b *Broker) retire(ctx context.Context, req *broker.RetireRequest) (got bro
 	}
 }
 
-// scanLease reads a row of retire_held.sql. A tail that cannot be read is
-// dropped with its lease, as the settle of a broken job drops it.
+// release puts jobs of a worker back to the front of their queues, as a settle
+// without a number does. It returns those that went there.
+func (b *Broker) release(ctx context.Context, on session, worker string, now time.Time, held []broker.Job) (released []broker.Ref, err error) {
+	settle := broker.SettleRequest{Now: now, Worker: worker}
+	for i := range held {
+		settle.Items = append(settle.Items, broker.Settlement{Job: &held[i], Outcome: broker.Release()})
+	}
+	s := newSettling(b, &settle)
+	if steps := s.steps(); len(steps) > 0 {
+		err = on.run(ctx, append([]step{b.byIndex(false)}, steps...)...)
+	}
+	verdicts, err := s.verdicts(ctx, err)
+	for i, v := range verdicts {
+		if v.Err == nil && v.State == broker.StatePending {
+			released = append(released, broker.Ref{Queue: v.Queue, ID: v.ID, Epoch: held[i].Epoch + 1})
+		}
+	}
+	return released, err
+}
+
+// scanLease reads a row of retire_held.sql. A tail that cannot be read stays
+// with the head as it is.
 func scanLease(r rows) (j broker.Job, err error) {
 	var head headRow
 	if err = r.Scan(append([]any{&j.Queue, &j.ID}, head.columns()...)...); err == nil {

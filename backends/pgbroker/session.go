@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // step is one statement of a pipeline and the reader of its answer.
@@ -121,12 +122,23 @@ func each(f func(rows) error) func(rows) error {
 // pool.
 func (b *Broker) run(ctx context.Context, steps ...step) error { return b.call(ctx, steps...) }
 
+// poolSession is the pool, also when the broker has been closed meanwhile.
+type poolSession struct{ b *Broker }
+
+func (s poolSession) run(ctx context.Context, steps ...step) error {
+	return s.b.runOn(ctx, s.b.pool, steps...)
+}
+
 // call runs a pipeline on a connection of the pool.
 func (b *Broker) call(ctx context.Context, steps ...step) error {
 	if err := b.usable(ctx); err != nil {
 		return err
 	}
-	conn, err := b.pool.Acquire(ctx)
+	return b.runOn(ctx, b.pool, steps...)
+}
+
+func (b *Broker) runOn(ctx context.Context, pool *pgxpool.Pool, steps ...step) error {
+	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return notSent(err)
 	}

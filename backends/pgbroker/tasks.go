@@ -21,18 +21,20 @@ func newTasks() *tasks {
 	return t
 }
 
-// start runs f until it returns; its context ends with the broker.
-func (t *tasks) start(f func(ctx context.Context)) {
+// start runs f until it returns; its context ends with the broker. It reports
+// whether it did: not after stop.
+func (t *tasks) start(f func(ctx context.Context)) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.stopped {
-		return
+		return false
 	}
 	t.group.Add(1)
 	go func() {
 		defer t.group.Done()
 		f(t.ctx)
 	}()
+	return true
 }
 
 // after runs f in a while, or when the broker is closed before.

@@ -2,6 +2,8 @@ package pgbroker
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -13,9 +15,9 @@ import (
 // refused, or a call that fails, leaves the transaction as it was before. Other
 // processes are woken by the commit. IDs and unique keys are locked until the
 // transaction ends: other producers of the same ones wait for it, for half a
-// second at most. The transaction must be READ COMMITTED for every duplicate to
-// be seen. The Enqueuer is the transaction's: not for use after it, nor by two
-// goroutines at once.
+// second at most. A transaction that is not READ COMMITTED is refused with
+// ErrUnsupported: it does not see every duplicate. The Enqueuer is the
+// transaction's: not for use after it, nor by two goroutines at once.
 func (b *Broker) Tx(tx pgx.Tx) broker.Enqueuer {
 	return &txEnqueuer{b: b, port: &txPort{b: b, session: connSession{tx.Conn(), b.config.PollOnly}}}
 }
@@ -39,14 +41,33 @@ type txPort struct {
 	session
 }
 
+// register makes a queue known beside the caller's transaction, which would keep
+// all other producers of the queue waiting until it ends. Only when no
+// connection is free, all of them perhaps in transactions like this one, it
+// happens inside.
+func (p *txPort) register(ctx context.Context, queue string) error {
+	beside, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	register := p.b.step("register_queue", nil, []string{queue})
+	if p.b.run(beside, register) == nil {
+		return nil
+	}
+	return p.run(ctx, register)
+}
+
 func (p *txPort) flush(ctx context.Context, f *flush) error {
 	var kept [6]string // the caller's settings
-	keep := p.b.step("settings_read", one(&kept[0], &kept[1], &kept[2], &kept[3], &kept[4], &kept[5]))
+	isolation := ""
+	keep := p.b.step("settings_read", one(&kept[0], &kept[1], &kept[2], &kept[3], &kept[4], &kept[5], &isolation))
 	steps := []step{{sql: "savepoint jobs_enqueue"}, keep, p.b.step("settings", nil, nil, f.lockTimeout())}
 	if f.token != nil {
 		steps = append(steps, f.takeKeys())
 	}
 	err := p.run(ctx, append(steps, f.storeCareful())...)
+	if isolation != "" && isolation != "read committed" {
+		err = fmt.Errorf("%w: the transaction is %s, in which jobs that ended since it began are not seen; begin it READ COMMITTED",
+			broker.ErrUnsupported, strings.ToUpper(isolation))
+	}
 	if err == nil {
 		stored := f.stored
 		if stored == nil {

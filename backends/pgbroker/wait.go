@@ -16,6 +16,9 @@ const (
 	pollListening = 3 * time.Second
 )
 
+// lookTime bounds a look whose caller no longer does.
+const lookTime = 10 * time.Second
+
 // claimWaiting claims until something came, the time is up, or ctx ends. It
 // looks again when it is woken, when the next job is due, and now and then.
 // Between the looks it holds nothing of the store's. §18.
@@ -31,7 +34,7 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 	defer timer.Stop()
 	for pause := pollFirst; ; {
 		listening := b.listen()
-		got, err := b.claim(ctx, req)
+		got, err := b.claimFor(ctx, req)
 		if err != nil || len(got.Jobs) > 0 || got.More || !time.Now().Before(end) {
 			return got, err
 		}
@@ -52,6 +55,38 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 		case <-b.closed:
 			return got, broker.About(broker.ErrClosed, "claim", "", "")
 		}
+	}
+}
+
+// claimFor is one look of a claim that waits. The store may lease jobs for a
+// look whose caller has just gone: then they are put back at once.
+func (b *Broker) claimFor(ctx context.Context, req *broker.ClaimRequest) (broker.Claimed, error) {
+	type answer struct {
+		got broker.Claimed
+		err error
+	}
+	answered, gone := make(chan answer), make(chan struct{})
+	started := b.tasks.start(func(context.Context) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTime)
+		defer cancel()
+		got, err := b.claim(ctx, req)
+		select {
+		case answered <- answer{got, err}:
+		case <-gone:
+			if len(got.Jobs) > 0 {
+				b.release(ctx, poolSession{b}, req.Worker, time.Time{}, got.Jobs)
+			}
+		}
+	})
+	if !started {
+		return broker.Claimed{}, broker.About(broker.ErrClosed, "claim", "", "")
+	}
+	select {
+	case a := <-answered:
+		return a.got, a.err
+	case <-ctx.Done():
+		close(gone)
+		return broker.Claimed{}, broker.About(ctx.Err(), "claim", "", "")
 	}
 }
 

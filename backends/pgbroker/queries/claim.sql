@@ -10,22 +10,26 @@ with share as materialized (
   cross join lateral (select id from jobs.queue where name = s.name and layout <= 1 and not paused limit 1) q
   cross join lateral (select num from jobs.worker where queue = q.id and id = $1 and ended_at is null limit 1 for key share) w
 ), picked as materialized (
-  select s.queue, r.place, r.id, r.unique_key
+  select r.place
   from share s cross join lateral (
-    select l.place, l.id, l.unique_key
+    select l.place
     from generate_series(2, 9) as n(lane) cross join lateral (
-      select j.ctid as place, j.id, j.unique_key from jobs.job j
+      select j.ctid as place from jobs.job j
       where j.state = 1 and j.queue = s.queue and j.lane = n.lane::smallint and j.seq > ($5::bigint[])[(s.ord::int - 1) * 8 + n.lane - 1]
       order by j.seq limit s.most for update skip locked) l
     limit s.most) r
   limit $2
+), leased as (
+  -- Perhaps not all that were picked: the lock is on the newest version of a row, which this statement may not see yet.
+  update jobs.job j set state = 3, worker = (select s.worker from share s where s.queue = j.queue)
+  where j.ctid = any (array(select place from picked))
+  returning j.queue, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body,
+            j.unique_key
 ), freed as (
   delete from jobs.unique_key u
-  where u.queue = any (array(select queue from share)) and u.key = any (array(select unique_key from picked where unique_key is not null))
-    and u.mode = 1 and exists (select from picked p where p.queue = u.queue and p.unique_key = u.key and p.id = u.job)
+  where u.queue = any (array(select queue from share)) and u.key = any (array(select unique_key from leased where unique_key is not null))
+    and u.mode = 1 and exists (select from leased l where l.queue = u.queue and l.unique_key = u.key and l.id = u.job)
 ), counted as (
-  insert into jobs.count_delta (queue, pending, active) select queue, -count(*), count(*) from picked group by queue
+  insert into jobs.count_delta (queue, pending, active) select queue, -count(*), count(*) from leased group by queue
 )
-update jobs.job j set state = 3, worker = (select s.worker from share s where s.queue = j.queue)
-where j.ctid = any (array(select place from picked))
-returning j.queue, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body
+select queue, lane, seq, cancel, id, created_at, epoch, deliveries, failures, crashes, snoozes, tail, body from leased

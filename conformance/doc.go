@@ -31,6 +31,13 @@
 // the groups Wake and Bounce, which wait for events. A rule that passes ends
 // with an audit of the whole store: each job in one state, counts as listed.
 //
+// # Adding a rule
+//
+// A rule is an entry of a slice in rules_<group>.go: a name that never changes,
+// the section it is from, one sentence, and its check. The suite's own tests
+// require that it cites a section that exists, that an odd but legal backend
+// passes it, and that a mutant (a memory store with one thing wrong) fails it.
+//
 // # Environment
 //
 //   - JOBS_SEED makes the random sequences those of an earlier run.

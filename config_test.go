@@ -77,6 +77,14 @@ func TestConfigurationComesFromTheEnvironment(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)
 	}
+	if got, err := configFrom(func(name string) string {
+		if name == "JOBS_CRASH_BUDGET" || name == "JOBS_SHUTDOWN_TIMEOUT" {
+			return "0"
+		}
+		return ""
+	}); err != nil || got.CrashBudget >= 0 || got.ShutdownTimeout >= 0 {
+		t.Errorf("zeros that mean none became %+v, %v", got, err)
+	}
 	if got, err := configFrom(func(string) string { return "" }); err != nil || !reflect.DeepEqual(got, Config{}) {
 		t.Errorf("without variables: %+v, %v", got, err)
 	}
@@ -90,8 +98,8 @@ func TestErrorsOfTheEnvironmentNameTheVariable(t *testing.T) {
 		"JOBS_STRICT_PRIORITY":   {"perhaps"},
 		"JOBS_QUEUE_CONCURRENCY": {"a", "a:0"},
 		"JOBS_SHUTDOWN_TIMEOUT":  {"30"},
-		"JOBS_LEASE":             {"1ms", "x"},
-		"JOBS_TIMEOUT":           {"-5s"},
+		"JOBS_LEASE":             {"1ms", "x", "0"},
+		"JOBS_TIMEOUT":           {"-5s", "0s"},
 		"JOBS_PREFETCH":          {"-7", "5000"},
 		"JOBS_CRASH_BUDGET":      {"x"},
 	} {

@@ -17,11 +17,11 @@ import (
 //	JOBS_QUEUES             Queues: critical:6,default:3,low (the weight defaults to 1)
 //	JOBS_STRICT_PRIORITY    StrictPriority: true or false
 //	JOBS_QUEUE_CONCURRENCY  QueueConcurrency: reports:2
-//	JOBS_SHUTDOWN_TIMEOUT   ShutdownTimeout: 25s
+//	JOBS_SHUTDOWN_TIMEOUT   ShutdownTimeout: 25s; 0 ends contexts at once
 //	JOBS_LEASE              Lease: 15s
 //	JOBS_TIMEOUT            Timeout: 30m
 //	JOBS_PREFETCH           Prefetch: 1000; 0 switches it off
-//	JOBS_CRASH_BUDGET       CrashBudget: 3
+//	JOBS_CRASH_BUDGET       CrashBudget: 3; 0 means none
 //
 // An error names the variable; it never contains the broker's URL.
 func ConfigFromEnv() (cfg Config, brokerURL string, err error) {
@@ -35,13 +35,7 @@ func configFrom(getenv func(string) string) (Config, error) {
 		name  string
 		parse func(string) error
 	}{
-		{"JOBS_CONCURRENCY", func(text string) error {
-			err := number(&cfg.Concurrency)(text)
-			if err == nil && cfg.Concurrency == 0 {
-				return broker.Invalid("", "is 0, which would handle nothing; use 1 or more, or leave it unset for the default")
-			}
-			return err
-		}},
+		{"JOBS_CONCURRENCY", noZero(&cfg.Concurrency, number(&cfg.Concurrency))},
 		{"JOBS_QUEUES", func(text string) (err error) {
 			cfg.Queues, err = numbersByQueue(text, 1)
 			return err
@@ -56,17 +50,11 @@ func configFrom(getenv func(string) string) (Config, error) {
 			cfg.QueueConcurrency, err = numbersByQueue(text, 0)
 			return err
 		}},
-		{"JOBS_SHUTDOWN_TIMEOUT", duration(&cfg.ShutdownTimeout)},
-		{"JOBS_LEASE", duration(&cfg.Lease)},
-		{"JOBS_TIMEOUT", duration(&cfg.Timeout)},
-		{"JOBS_PREFETCH", func(text string) error {
-			err := number(&cfg.Prefetch)(text)
-			if err == nil && cfg.Prefetch == 0 {
-				cfg.Prefetch = NoPrefetch
-			}
-			return err
-		}},
-		{"JOBS_CRASH_BUDGET", number(&cfg.CrashBudget)},
+		{"JOBS_SHUTDOWN_TIMEOUT", zeroIsNone(&cfg.ShutdownTimeout, duration(&cfg.ShutdownTimeout))},
+		{"JOBS_LEASE", noZero(&cfg.Lease, duration(&cfg.Lease))},
+		{"JOBS_TIMEOUT", noZero(&cfg.Timeout, duration(&cfg.Timeout))},
+		{"JOBS_PREFETCH", zeroIsNone(&cfg.Prefetch, number(&cfg.Prefetch))},
+		{"JOBS_CRASH_BUDGET", zeroIsNone(&cfg.CrashBudget, number(&cfg.CrashBudget))},
 	} {
 		text := strings.TrimSpace(getenv(v.name))
 		if text == "" {
@@ -88,6 +76,30 @@ func forVariable(variable string, err error) error {
 		return broker.Invalid(variable, "%s", e.Hint)
 	}
 	return broker.Invalid(variable, "%v", err)
+}
+
+// Who writes a zero means it, while in Config it is the default: noZero
+// refuses it where it would make no sense, zeroIsNone turns it into Config's
+// negative value for none.
+
+func noZero[T int | time.Duration](field *T, parse func(string) error) func(string) error {
+	return func(text string) error {
+		err := parse(text)
+		if err == nil && *field == 0 {
+			return broker.Invalid("", "is 0, with which nothing could run; use more, or leave it unset for the default")
+		}
+		return err
+	}
+}
+
+func zeroIsNone[T int | time.Duration](field *T, parse func(string) error) func(string) error {
+	return func(text string) error {
+		err := parse(text)
+		if err == nil && *field == 0 {
+			*field = -1
+		}
+		return err
+	}
 }
 
 func number(field *int) func(string) error {

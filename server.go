@@ -272,7 +272,7 @@ func (s *Server) storeNow() time.Time {
 	return s.clock.at(time.Now())
 }
 
-// after makes a channel-safe timer wait: it reports false when ctx ended first.
+// after waits for d and reports whether it has passed before ctx ended.
 func after(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()

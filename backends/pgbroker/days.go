@@ -30,11 +30,13 @@ func (b *Broker) turnDays(ctx context.Context, got *broker.Pruned) error {
 		return nil
 	}
 	b.daysTurned.Store(time.Now().UnixNano())
-	var today, keep int
+	var now int64
+	var keep int
 	var days []int32
-	if err := b.call(ctx, b.step("day_wanted", one(&today, &days, &keep))); err != nil {
+	if err := b.call(ctx, b.step("day_wanted", one(&now, &days, &keep))); err != nil {
 		return err
 	}
+	today := int(now / (24 * time.Hour).Microseconds())
 	for _, day := range days {
 		if int(day) < today {
 			if err := b.endDay(ctx, int(day), got); err != nil && !elsewhere(err) {

@@ -1,6 +1,9 @@
 package pgbroker
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -116,5 +119,47 @@ func TestNothingIsLeftWhenEverythingIsGone(t *testing.T) {
 	check(err)
 	if n := f.value("select count(*) from jobs.job j join jobs.queue q on q.id = j.queue where j.id = 'again' and q.name = 'q'"); n != 1 {
 		t.Error("a job that was enqueued after its queue was removed is in no queue")
+	}
+}
+
+// countedPort counts flushes.
+type countedPort struct {
+	ownPort
+	flushes int
+}
+
+func (p *countedPort) flush(ctx context.Context, f *flush) error {
+	p.flushes++
+	return p.ownPort.flush(ctx, f)
+}
+
+func TestABatchOfJobsThatRepeatEachOtherIsDecidedInFewRoundTrips(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.accept(f, job("exists"))
+	var req broker.EnqueueRequest
+	for i := range 200 {
+		req.Jobs = append(req.Jobs, uniqueJob(fmt.Sprint("u", i), "key"), job("same"))
+	}
+	req.Jobs = append(req.Jobs, uniqueJob("exists", "key"), job("last"))
+	port := &countedPort{ownPort: ownPort{f.Broker}}
+	receipts, err := f.enqueue(t.Context(), port, req)
+	f.check(err)
+	for i, r := range receipts {
+		holder := ""
+		switch {
+		case r.ID == "exists":
+			holder = "exists" // the ID is looked at before the key
+		case r.ID == "same" && i > 1:
+			holder = "same"
+		case r.ID[0] == 'u' && i > 0:
+			holder = "u0"
+		}
+		if r.Holder != holder || (holder != "") != errors.Is(r.Err, broker.ErrDuplicate) {
+			t.Errorf("receipt %d, of %s: holder %q, error %v; want holder %q", i, r.ID, r.Holder, r.Err, holder)
+		}
+	}
+	if port.flushes > 3 {
+		t.Errorf("%d flushes for %d jobs of two IDs and one key", port.flushes, len(req.Jobs))
 	}
 }

@@ -1,0 +1,137 @@
+package pgbroker
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// today is the server's day.
+func (f *inside) today() int {
+	return int(f.value("select floor(extract(epoch from now()) / 86400)::int"))
+}
+
+func (f *inside) prune() broker.Pruned {
+	f.t.Helper()
+	f.daysTurned.Store(0)
+	got, err := f.Prune(f.t.Context(), broker.PruneRequest{Queues: []string{"q"}, Max: 100})
+	f.check(err)
+	return got
+}
+
+func (f *inside) keep(age time.Duration) {
+	f.t.Helper()
+	_, err := f.Policy(f.t.Context(), broker.PolicyRequest{Queue: "q", RetainCompleted: &broker.Retention{Age: age}})
+	f.check(err)
+}
+
+func (f *inside) complete(ids ...string) {
+	f.t.Helper()
+	for _, id := range ids {
+		j := job(id)
+		j.Body.GivenID = true
+		f.accept(f, j)
+	}
+	f.settle("w", broker.Complete([]byte("result")), f.claimed("w", len(ids))...)
+}
+
+func TestRecordsKeptForDaysGoWithTheirDay(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.worker("w")
+	f.keep(48 * time.Hour)
+	f.complete("before")
+	f.prune()
+	f.complete("a", "b")
+	if n := f.value("select count(*) from jobs.history where day <> 0"); n != 2 {
+		t.Fatalf("%d records are in partitions of days, want the two that were completed after these were made", n)
+	}
+	if n := f.value("select count(*) from jobs.history_day"); n < 3 {
+		t.Errorf("there are partitions for %d days, want today's and those of the days to come", n)
+	}
+	// The day on which they expire is over.
+	day := f.value("select max(day) from jobs.history")
+	yesterday := f.today() - 1
+	f.exec(fmt.Sprintf(`alter table jobs.history detach partition jobs.history_%[1]d; alter table jobs.history_%[1]d rename to history_%[2]d;
+		update jobs.history_%[2]d set day = %[2]d; alter table jobs.history attach partition jobs.history_%[2]d for values in (%[2]d);
+		update jobs.history_day set day = %[2]d where day = %[1]d`, day, yesterday))
+	if got := f.prune(); got.Completed != 2 {
+		t.Errorf("pruned %+v when a day was over, want its two completed records", got)
+	}
+	if n := f.value("select count(*) from jobs.history"); n != 1 {
+		t.Errorf("%d records are left, want the one that is in no day's partition", n)
+	}
+	info, err := f.Queues(t.Context(), broker.QueuesRequest{})
+	f.check(err)
+	if n := info.Queues[0].Counts[broker.StateCompleted]; n != 1 {
+		t.Errorf("%d completed jobs are counted, want one", n)
+	}
+	again := job("a")
+	again.Body.GivenID = true
+	receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{again}})
+	f.check(err)
+	if receipts[0].Err == nil {
+		t.Error("an ID that its caller gave was forgotten with its day")
+	}
+}
+
+func TestShortRetentionNeedsNoDays(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.worker("w")
+	f.keep(time.Hour)
+	f.prune()
+	f.complete("a")
+	if n := f.value("select count(*) from jobs.history_day"); n != 0 {
+		t.Errorf("%d partitions were made for records that are kept for an hour", n)
+	}
+	if n := f.value("select count(*) from jobs.history where day = 0"); n != 1 {
+		t.Errorf("%d records are in the default partition, want one", n)
+	}
+}
+
+func TestManyServersMayTurnTheDaysAtOnce(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.keep(72 * time.Hour)
+	done := make(chan error)
+	for range 6 {
+		b := openOn(t, f.db, f.config)
+		go func() {
+			_, err := b.Prune(t.Context(), broker.PruneRequest{Queues: []string{"q"}, Max: 10})
+			done <- err
+		}()
+	}
+	for range 6 {
+		f.check(<-done)
+	}
+	if days, want := f.value("select count(*) from jobs.history_day"), int64(5); days != want {
+		t.Errorf("there are partitions for %d days, want %d: today, three more, and one to spare", days, want)
+	}
+}
+
+// A transaction that stays open keeps its locks. Prune gives up soon rather
+// than let everybody queue behind it.
+func TestTurningTheDaysKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.accept(f, job("first of the queue"))
+	f.keep(48 * time.Hour)
+	tx := f.begin(pgx.TxOptions{})
+	f.accept(f.Tx(tx), job("open"))
+	began := time.Now()
+	f.prune()
+	f.accept(f, job("a"))
+	if took := time.Since(began); took > 20*daysLockWait {
+		t.Errorf("Prune and an enqueue took %v beside an open transaction", took)
+	}
+	f.check(tx.Commit(t.Context()))
+	f.prune()
+	if n := f.value("select count(*) from jobs.history_day"); n == 0 {
+		t.Error("the partitions were not made after the transaction had ended")
+	}
+}

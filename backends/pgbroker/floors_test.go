@@ -1,0 +1,161 @@
+package pgbroker
+
+import (
+	"testing"
+	"time"
+)
+
+// looks drives the floors of queue q as claims do.
+type looks struct {
+	t      *testing.T
+	floors floors
+	now    time.Time
+	xact   int64
+}
+
+func newLooks(t *testing.T) *looks {
+	return &looks{t: t, now: time.Unix(1e9, 0), xact: 100}
+}
+
+// begin begins a look, after so many jobs that it is worth its cost.
+func (l *looks) begin() *look {
+	l.t.Helper()
+	l.now = l.now.Add(time.Second)
+	l.floors.claimed([]string{"q"}, lookJobs, false, 0)
+	k := l.floors.look([]string{"q"}, l.now)
+	if k == nil {
+		l.t.Fatalf("no look after %d claimed jobs", lookJobs)
+	}
+	l.xact++
+	k.xact = l.xact
+	return k
+}
+
+// end answers a look: the oldest transaction that ran, the last seq drawn, and
+// the first pending seq of the normal priority's lane, 0 for none.
+func (l *looks) end(k *look, xmin, last, first int64) {
+	k.xmin, k.last, k.first = xmin, last, make([]*int64, lanes)
+	if first > 0 {
+		k.first[normal] = &first
+	}
+	l.floors.raise(k)
+}
+
+// look is a look that no transaction of others overlaps.
+func (l *looks) look(last, first int64) {
+	k := l.begin()
+	l.end(k, k.xact, last, first)
+}
+
+// normal is the place of the lane of jobs of normal priority.
+const normal = 3
+
+func (l *looks) safe() int64 { return l.floors.queue("q").safe[normal] }
+
+func (l *looks) want(what string, safe int64) {
+	l.t.Helper()
+	if got := l.safe(); got != safe {
+		l.t.Errorf("%s the floor is %d, want %d", what, got, safe)
+	}
+}
+
+func TestAFloorFollowsWhatIsClaimed(t *testing.T) {
+	t.Parallel()
+	l := newLooks(t)
+	l.look(500, 300)
+	l.want("after one look", 0)
+	l.look(600, 400)
+	l.want("while the transactions of the first look may still run", 0)
+	l.look(700, 450)
+	l.want("with a job pending below what was drawn", 449)
+	l.look(800, 0)
+	l.want("with nothing pending", 600)
+	if from, _ := l.floors.start([]string{"q"}, l.now); from[normal-1] != noFloor {
+		t.Errorf("a front lane begins at %d, want its very front", from[normal-1])
+	}
+}
+
+func TestAFloorWaitsForTransactionsThatMayHaveDrawnASeq(t *testing.T) {
+	t.Parallel()
+	l := newLooks(t)
+	l.look(500, 0)
+	late := l.xact + 1 // a writer that has drawn a seq below 500 and stays open
+	l.xact++
+	for range 5 {
+		k := l.begin()
+		l.end(k, late, 1000, 0)
+		l.want("while an older transaction runs", 0)
+	}
+	l.look(1000, 450)
+	l.want("when its job has come", 449)
+}
+
+// The last seq that a look saw may be of a transaction younger than the look's
+// own. Only one that begins later tells.
+func TestALookDoesNotTrustWhatItSawItself(t *testing.T) {
+	t.Parallel()
+	l := newLooks(t)
+	first, second := l.begin(), l.begin() // both begin before either is answered
+	l.end(first, first.xact, 900, 0)
+	l.end(second, second.xact+1, 900, 0)
+	l.look(900, 0)
+	l.want("after looks that overlap and one more", 0)
+	l.look(900, 0)
+	l.want("after one that began when that had been answered", 900)
+}
+
+func TestAStoreThatWentBackHasNoFloors(t *testing.T) {
+	t.Parallel()
+	l := newLooks(t)
+	for range 4 {
+		l.look(1000, 0)
+	}
+	l.want("before", 1000)
+	l.look(200, 0)
+	l.want("after seqs began anew", 0)
+}
+
+func TestClaimsSweepNowAndThen(t *testing.T) {
+	t.Parallel()
+	l := newLooks(t)
+	sweeps := func(during time.Duration) (n int) {
+		for end := l.now.Add(during); l.now.Before(end); l.now = l.now.Add(10 * time.Millisecond) {
+			if _, sweep := l.floors.start([]string{"q"}, l.now); sweep {
+				n++
+				l.floors.claimed([]string{"q"}, 0, true, time.Millisecond)
+			}
+		}
+		return n
+	}
+	if n := sweeps(15 * time.Second); n < 3 {
+		t.Errorf("%d sweeps in a lease of 15s, want one every %v", n, sweepPause)
+	}
+	// A writer stays open while many jobs are claimed.
+	l.look(100, 0)
+	open := l.xact + 1
+	l.xact++
+	for seq := int64(1); seq <= 4; seq++ {
+		k := l.begin()
+		l.end(k, open, seq*lagging, seq*lagging+1)
+	}
+	l.floors.start([]string{"q"}, l.now) // a sweep
+	if from, _ := l.floors.start([]string{"q"}, l.now); from[normal] <= lagging {
+		t.Errorf("a claim begins at %d while the exact floor lags, want near the front", from[normal])
+	}
+	if n := sweeps(time.Second); n < 3 || n > 4 {
+		t.Errorf("%d sweeps in a second while the floor lags, want one every %v", n, laggingPause)
+	}
+	for _, doubted := range []bool{false, true} {
+		l.floors.queue("q").swept = l.now
+		if doubted {
+			l.floors.doubt("q")
+		}
+		if n := sweeps(laggingPause / 2); n == 1 != doubted {
+			t.Errorf("%d sweeps soon after the last one; a transaction that was open for long brought jobs: %t", n, doubted)
+		}
+	}
+	l.floors.claimed([]string{"q"}, 0, true, time.Second)
+	if n := sweeps(sweepShare*time.Second - time.Second); n != 0 {
+		t.Errorf("%d sweeps within %d times as long as the last one took, want none", n, sweepShare)
+	}
+}

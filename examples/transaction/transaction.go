@@ -1,0 +1,42 @@
+// Package transaction shows how a job is enqueued inside the transaction that
+// writes the rows it is about: both are there, or neither.
+package transaction
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/pgbroker"
+)
+
+// Receipt asks for the mail about an order.
+type Receipt struct{ Order string }
+
+// SendReceipt is the task of that mail.
+var SendReceipt = jobs.Define[Receipt]("order:receipt")
+
+// Shop takes orders.
+type Shop struct {
+	DB     *pgxpool.Pool
+	Broker *pgbroker.Broker
+	Client *jobs.Client
+}
+
+// begin transaction
+
+// Place stores an order and the job that mails its receipt, or neither.
+func (s *Shop) Place(ctx context.Context, order string) error {
+	return pgx.BeginFunc(ctx, s.DB, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "insert into orders (id) values ($1)", order); err != nil {
+			return err
+		}
+		inTx := s.Client.In(s.Broker.Tx(tx)) // or SQLTx, for a transaction of database/sql
+		_, err := SendReceipt.Enqueue(ctx, inTx, Receipt{Order: order})
+		return err
+	})
+}
+
+// end transaction

@@ -1,0 +1,71 @@
+package transaction
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/pgbroker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func TestAnOrderAndItsReceiptAreStoredTogetherOrNotAtAll(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	schema := testenv.Name(t)
+	config, err := pgxpool.ParseConfig(testenv.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.RuntimeParams["search_path"] = schema
+	db, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := pgbroker.Migrate(ctx, db, schema); err != nil {
+		t.Fatal(err)
+	}
+	defer db.Exec(context.Background(), "drop schema "+schema+" cascade")
+	if _, err := db.Exec(ctx, "create table orders (id text primary key)"); err != nil {
+		t.Fatal(err)
+	}
+	b, err := pgbroker.New(ctx, db, pgbroker.Config{Schema: schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	shop := &Shop{DB: db, Broker: b, Client: jobs.NewClient(b, jobs.ClientConfig{})}
+
+	if err := shop.Place(ctx, "1001"); err != nil {
+		t.Fatal(err)
+	}
+	if err := shop.Place(ctx, "1001"); err == nil {
+		t.Error("the same order was placed twice")
+	}
+	full := int64(1)
+	if _, err := jobs.NewInspector(b).SetPolicy(ctx, jobs.PolicyRequest{Queue: jobs.DefaultQueue, MaxDepth: &full}); err != nil {
+		t.Fatal(err)
+	}
+	if err := shop.Place(ctx, "1002"); err == nil {
+		t.Error("an order was placed although its receipt was refused by a full queue")
+	}
+
+	var orders int
+	if err := db.QueryRow(ctx, "select count(*) from orders").Scan(&orders); err != nil {
+		t.Fatal(err)
+	}
+	info, err := jobs.NewInspector(b).Queue(ctx, jobs.DefaultQueue)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if receipts := info.Counts[jobs.StatePending]; orders != 1 || receipts != 1 {
+		t.Errorf("there are %d orders and %d receipts; want one of each", orders, receipts)
+	}
+}

@@ -163,21 +163,35 @@ func (s settings) forget(ctx context.Context, b broker.Broker) error {
 	return nil
 }
 
-// bar shows a person how far the run is.
-type bar struct{ *progressbar.ProgressBar }
+// bar shows how far the run is: to a person as a bar, to a log as a line now
+// and then.
+type bar struct {
+	*progressbar.ProgressBar
+	log     io.Writer // nil when a person watches
+	since   time.Time // the last line
+	between time.Duration
+}
 
 func newBar(w io.Writer) *bar {
+	b := &bar{since: time.Now(), between: 5 * time.Second}
 	if !isTerminal(w) {
-		w = io.Discard
+		b.log, w = w, io.Discard
 	}
-	return &bar{progressbar.NewOptions(1, progressbar.OptionSetWriter(w), progressbar.OptionShowCount(),
-		progressbar.OptionSetDescription("hashing"), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))}
+	b.ProgressBar = progressbar.NewOptions(1, progressbar.OptionSetWriter(w), progressbar.OptionShowCount(),
+		progressbar.OptionSetDescription("hashing"), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
+	return b
 }
 
 // files says how many there are, as far as is known. The bar is never full
 // before close, so that it does not end early.
 func (b *bar) files(n int) { b.ChangeMax(n + 1) }
 
-func (b *bar) done(n int) { _ = b.Set(n) }
+func (b *bar) done(n int) {
+	_ = b.Set(n)
+	if now := time.Now(); b.log != nil && now.Sub(b.since) >= b.between {
+		b.since = now
+		fmt.Fprintf(b.log, "hashed %d of %d files\n", n, b.GetMax()-1)
+	}
+}
 
 func (b *bar) close() { _ = b.Finish() }

@@ -315,3 +315,17 @@ func TestWhatTheUserMayNotReadIsReported(t *testing.T) {
 		t.Errorf("%d sums were printed, want 19", lines)
 	}
 }
+
+func TestALogGetsALineOfProgressNowAndThen(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	b := newBar(&log)
+	b.files(10)
+	b.done(3) // too early
+	b.between = 0
+	b.done(4)
+	b.close()
+	if got, want := log.String(), "hashed 4 of 10 files\n"; got != want {
+		t.Errorf("the log has %q, want %q", got, want)
+	}
+}

@@ -192,15 +192,24 @@ func TestManyLeasesAreReclaimedAndRetiredInSteps(t *testing.T) {
 	eachKind(t, func(t *testing.T, client redis.UniversalClient) {
 		b := open(t, client)
 		register(t, b, "dead", "q")
-		many(t, b, nil)
-		claimMany(t, b, at(0), "dead", inTurn)
+		register(t, b, "dying", "q")
 		register(t, b, "w", "q")
-		if _, err := b.Renew(t.Context(), broker.RenewRequest{Now: at(100), Worker: "w", Queues: []string{"q"}, Lease: time.Minute}); err != nil {
-			t.Fatal(err)
+		many(t, b, nil)
+		claimAt(t, b, at(0), "dying", 900, "q")
+		claimMany(t, b, at(0), "dead", func(int) string { return "" })
+		renew := func(worker string, now time.Time) {
+			t.Helper()
+			got, err := b.Renew(t.Context(), broker.RenewRequest{Now: now, Worker: worker, Queues: []string{"q"}, Lease: time.Minute})
+			if err != nil || got.Lost {
+				t.Fatalf("Renew of %s: %+v, %v", worker, got, err)
+			}
 		}
+		renew("dying", at(50))
+		renew("w", at(100))
 		seen := make(map[string]bool)
-		for calls := 0; ; calls++ {
-			got, err := b.Reclaim(t.Context(), broker.ReclaimRequest{Now: at(100), Worker: "w", Queues: []string{"q"}, Max: 700})
+		// The second worker runs out while the first one's leases are looked for.
+		for calls, now := 0, at(100); ; calls, now = calls+1, at(120) {
+			got, err := b.Reclaim(t.Context(), broker.ReclaimRequest{Now: now, Worker: "w", Queues: []string{"q"}, Max: 700})
 			if err != nil || len(got.Jobs) > 700 || calls > 20 {
 				t.Fatalf("Reclaim %d: %d jobs, %v", calls, len(got.Jobs), err)
 			}
@@ -217,7 +226,7 @@ func TestManyLeasesAreReclaimedAndRetiredInSteps(t *testing.T) {
 		if len(seen) != manyJobs {
 			t.Errorf("reclaimed %d jobs, want %d", len(seen), manyJobs)
 		}
-		retired, err := b.Retire(t.Context(), broker.RetireRequest{Now: at(101), Worker: "w", Queues: []string{"q"}})
+		retired, err := b.Retire(t.Context(), broker.RetireRequest{Now: at(121), Worker: "w", Queues: []string{"q"}})
 		if err != nil || len(retired.Released) != manyJobs {
 			t.Errorf("Retire: %d jobs, %v, want %d", len(retired.Released), err, manyJobs)
 		}

@@ -139,8 +139,13 @@ func (b *Broker) rounds(ctx context.Context, steps []*step) {
 		b.exec(ctx, calls)
 		var again []*step
 		for i, s := range pending {
-			if s.read(calls[i]); b.recover(ctx, s) && round+1 < maxRounds {
+			s.read(calls[i])
+			switch {
+			case !b.recover(ctx, s):
+			case round+1 < maxRounds:
 				again = append(again, s)
+			default:
+				s.err = fmt.Errorf("%w: the queue keeps changing its layout", broker.ErrUnavailable)
 			}
 		}
 		if pending = again; len(pending) == 0 {

@@ -230,3 +230,25 @@ func TestAnIdleWorkerCostsNextToNothing(t *testing.T) {
 		t.Errorf("connections: got %d, %v, want the test's, one for calls and one for waits", n, err)
 	}
 }
+
+// 100,000 pending jobs of 200 bytes, with IDs of 26 characters.
+func TestBytesPerPendingJob(t *testing.T) {
+	t.Parallel()
+	const jobs, ceiling = 100_000, 378
+	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	b := openAs(t, c, Config{})
+	before := usedMemory(t, c)
+	for from := 0; from < jobs; from += 5000 {
+		if _, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: benchJobs(from, 5000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if perJob := float64(usedMemory(t, c)-before) / jobs; perJob > ceiling {
+		t.Errorf("a pending job takes %.0f bytes, the ceiling is %d", perJob, ceiling)
+	}
+}

@@ -42,11 +42,7 @@ func policyArgs(req *broker.PolicyRequest) []any {
 		args = append(args, "deadage", broker.DurationMicros(r.Age), "deadcount", r.Count)
 	}
 	if req.DuplicateSpan != nil {
-		span := *req.DuplicateSpan
-		if span == 0 {
-			span = broker.DefaultDuplicateSpan
-		}
-		args = append(args, "span", broker.DurationMicros(span))
+		args = append(args, "span", broker.DurationMicros(*req.DuplicateSpan))
 	}
 	return args
 }

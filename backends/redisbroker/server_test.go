@@ -111,6 +111,10 @@ func TestNewWarnsOfServersThatMayLoseJobs(t *testing.T) {
 // A user that may do no more than the package comment asks for.
 func TestAUserWithFewRightsIsEnough(t *testing.T) {
 	t.Parallel()
+	o, err := redis.ParseURL(testenv.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
 	admin := client(t)
 	name := testenv.Name(t)
 	rules := []any{"ACL", "SETUSER", name, "on", ">secret", "~" + name + ":*", "&" + name + ":*",
@@ -119,9 +123,8 @@ func TestAUserWithFewRightsIsEnough(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { admin.Do(context.Background(), "ACL", "DELUSER", name) })
-	o := *admin.Options()
 	o.Username, o.Password = name, "secret"
-	limited := redis.NewClient(&o)
+	limited := redis.NewClient(o)
 	t.Cleanup(func() { _ = limited.Close() })
 
 	log, text := logged()
@@ -136,7 +139,7 @@ func TestAUserWithFewRightsIsEnough(t *testing.T) {
 	register(t, b, "idle", "q")
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := b.Claim(ctx, broker.ClaimRequest{Worker: "idle", Queues: []broker.Share{{Queue: "q", Max: 1}}, Max: 1, Wait: time.Minute})
+	_, err = b.Claim(ctx, broker.ClaimRequest{Worker: "idle", Queues: []broker.Share{{Queue: "q", Max: 1}}, Max: 1, Wait: time.Minute})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a wait that its context ends: got %v", err)
 	}

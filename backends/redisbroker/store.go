@@ -34,7 +34,8 @@ func connect(client redis.UniversalClient) (store, error) {
 		o.Protocol = 2          // cheaper to read, and nothing here needs 3
 		o.PipelinePoolSize = -1 // one pool for all
 		o.MinIdleConns = 0      // connections are made as they are needed
-		o.MaintNotificationsConfig, o.ClientSideCacheConfig, o.ClientSideCache = nil, nil, nil
+		o.MaintNotificationsConfig, o.PushNotificationProcessor = nil, nil
+		o.ClientSideCacheConfig, o.ClientSideCache = nil, nil
 		return store{single: redis.NewClient(&o)}, nil
 	case *redis.ClusterClient:
 		o := *c.Options()
@@ -45,7 +46,7 @@ func connect(client redis.UniversalClient) (store, error) {
 		o.Protocol = 2
 		o.PipelinePoolSize = -1
 		o.MinIdleConns = 0
-		o.MaintNotificationsConfig = nil
+		o.MaintNotificationsConfig, o.PushNotificationProcessor = nil, nil
 		return store{cluster: redis.NewClusterClient(&o)}, nil
 	}
 	return store{}, &broker.Error{Field: "client", Err: broker.ErrUnsupported,

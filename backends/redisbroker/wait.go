@@ -58,11 +58,10 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.
 			ended <- w
 		}()
 	}
+	var woken *blocked
 	var err error
-	left := len(waits)
 	select {
-	case <-ended:
-		left--
+	case woken = <-ended:
 	case <-ctx.Done():
 		err = ctx.Err()
 	case <-b.ending.Done():
@@ -71,30 +70,53 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.
 	for _, w := range waits {
 		close(w.unblock)
 	}
-	if err != nil {
+	unused := false
+	defer func() {
 		go func() {
 			defer b.leave()
+			if unused {
+				b.putBack(&c.request, woken)
+			}
+			left := len(waits)
+			if woken != nil {
+				left--
+			}
 			for range left {
-				if w := <-ended; w.then != nil {
-					b.giveBack(&c.request, []*step{w.then})
-				} else if w.woken {
-					b.handOn(&c.request, w.queues)
-				}
+				b.putBack(&c.request, <-ended)
 			}
 		}()
+	}()
+	switch {
+	case woken == nil:
 		return got, broker.About(err, "claim", "", "")
-	}
-	defer b.leave()
-	for range left {
-		<-ended
-	}
-	if w := waits[0]; w.then != nil && !errors.Is(w.then.err, broker.ErrUnavailable) {
+	case woken.then != nil && !errors.Is(woken.then.err, broker.ErrUnavailable):
+		got = broker.Claimed{}
 		c.read(b)
-		return got, c.answer(&got)
+		err = c.answer(&got)
+	default:
+		again := *req
+		again.Wait, again.Settle = 0, broker.SettleRequest{}
+		got, err = b.Claim(ctx, again)
+		unused = err != nil
 	}
-	again := *req
-	again.Wait, again.Settle = 0, broker.SettleRequest{}
-	return b.Claim(ctx, again)
+	if err == nil && len(got.Jobs) == 0 {
+		err = broker.About(woken.err, "claim", "", "") // a wait that fails at once must not look like one that ended
+	}
+	return got, err
+}
+
+// putBack undoes what a wait did for a claim that has no use for it: jobs that
+// were leased are released, and a token that was taken is left for another.
+func (b *Broker) putBack(to *claimant, w *blocked) {
+	if w.then != nil {
+		b.giveBack(to, []*step{w.then})
+	} else if w.woken {
+		// A claim of nothing leaves a token where something can be claimed.
+		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+		defer cancel()
+		c := newClaim(&broker.ClaimRequest{Worker: to.worker}, true)
+		b.rounds(ctx, []*step{c.step(0, w.queues...)})
+	}
 }
 
 // blocked is one wait on one connection.
@@ -103,15 +125,7 @@ type blocked struct {
 	then    *step         // sent behind it, if any
 	unblock chan struct{} // closed to end it early
 	woken   bool          // it took a token
-}
-
-// handOn leaves the token again that a claim took which then went away. A claim
-// of nothing does that.
-func (b *Broker) handOn(to *claimant, queues []string) {
-	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
-	defer cancel()
-	c := newClaim(&broker.ClaimRequest{Worker: to.worker}, true)
-	b.rounds(ctx, []*step{c.step(0, queues...)})
+	err     error         // of the wait itself; what it leased is not in doubt
 }
 
 // block waits until a token of the queues was taken, the time is over, or
@@ -121,8 +135,9 @@ func (b *Broker) block(w *blocked, block time.Duration) {
 	defer cancel()
 	conn, err := b.waiters.get(ctx, &b.store, b.queue(w.queues[0]).key("t"))
 	if err != nil {
+		w.err = notSent(err)
 		if w.then != nil {
-			w.then.err = notSent(err)
+			w.then.err = w.err
 		}
 		return
 	}
@@ -154,7 +169,7 @@ func (b *Broker) block(w *blocked, block time.Duration) {
 		claim.err = classify(claim.cmd.Err())
 		w.then.read(claim)
 	}
-	w.woken = pop.Err() == nil
+	w.woken, w.err = pop.Err() == nil, classify(pop.Err())
 	if w.woken || answered(pop.Err()) {
 		b.waiters.put(conn)
 	} else {

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
 // waitFor is a claim of one job that waits.
@@ -183,6 +184,81 @@ func (c *counter) next() int64 {
 	defer c.mu.Unlock()
 	c.n++
 	return c.n
+}
+
+// Of two waits of one claim, both may take a token where only one is of use.
+func TestATokenThatWasTakenForNothingIsLeftAgain(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	registerNow(t, b, "w", "q")
+	enqueueNow(t, b, job("q", "a"))
+	key := b.queue("q").key("t")
+	if err := c.LPop(t.Context(), key).Err(); err != nil {
+		t.Fatal(err)
+	}
+	b.putBack(&claimant{worker: "w"}, &blocked{queues: []string{"q"}, woken: true})
+	if n, err := c.LLen(t.Context(), key).Result(); n != 1 || err != nil {
+		t.Errorf("got %d tokens, %v, want 1", n, err)
+	}
+}
+
+// A caller may go away before its wait has reached the server.
+func TestAWaitThatEndsBeforeItBeginsIsEndedAllTheSame(t *testing.T) {
+	t.Parallel()
+	w := newWaiter(client(t))
+	t.Cleanup(w.close)
+	if err := w.client.Ping(t.Context()).Err(); err != nil { // connects
+		t.Fatal(err)
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.unblock(done)
+	}()
+	start := time.Now()
+	err := w.client.BLPop(t.Context(), time.Minute, testenv.Name(t)).Err()
+	close(done)
+	<-ended
+	if took := time.Since(start); !errors.Is(err, redis.Nil) || took > closeGrace {
+		t.Errorf("the wait ended after %v with %v, want soon, with nothing", took, err)
+	}
+}
+
+// The one that is first in line for a job may be over by then.
+func TestAWorkerThatEndedLeavesTheWakeUpToTheNext(t *testing.T) {
+	t.Parallel()
+	eachKind(t, func(t *testing.T, client redis.UniversalClient) {
+		b := open(t, client)
+		registerNow(t, b, "first", "q")
+		registerNow(t, b, "second", "q")
+		ended := make(chan error, 1)
+		go func() {
+			_, err := b.Claim(t.Context(), waitFor("first", time.Minute, "q"))
+			ended <- err
+		}()
+		waiting(t, b, "q", 1)
+		got := make(chan broker.Claimed, 1)
+		go func() {
+			claimed, err := b.Claim(t.Context(), waitFor("second", time.Minute, "q"))
+			if err != nil {
+				t.Errorf("Claim: %v", err)
+			}
+			got <- claimed
+		}()
+		waiting(t, b, "q", 2)
+		if _, err := b.Retire(t.Context(), broker.RetireRequest{Worker: "first", Queues: []string{"q"}}); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		enqueueNow(t, b, job("q", "a"))
+		if err := <-ended; !errors.Is(err, broker.ErrWorkerGone) {
+			t.Errorf("the wait of a worker that ended: got %v, want ErrWorkerGone", err)
+		}
+		if claimed := <-got; len(claimed.Jobs) != 1 || time.Since(start) > 30*time.Second {
+			t.Errorf("the second worker got %d jobs after %v, want one at once", len(claimed.Jobs), time.Since(start))
+		}
+	})
 }
 
 // A job that is scheduled before all others ends a wait, so that its caller

@@ -13,7 +13,7 @@ local BYTES = 8388608
 
 local q, m = open('span', 'count', 'deadage', 'deadcount', 'big')
 if q.refused then return q.refused end
-q.span = tonumber(m[3] or 3600000000)
+q.span = duplicate_span(m[3])
 local most = tonumber(ARGV[first])
 local budget = math.max(1, math.min(most, math.floor(BYTES / math.max(1, tonumber(m[7] or 1)))))
 local removed, records = {[COMPLETED] = 0, [CANCELLED] = 0, [DEAD] = 0, other = 0}, {}

@@ -17,7 +17,7 @@
 local q, m = open('paused', 'watch', 'retain', 'span')
 if q.refused then return q.refused end
 q.paused = m[3] == '1'
-q.retain, q.span = tonumber(m[5] or 0), tonumber(m[6] or 3600000000)
+q.retain, q.span = tonumber(m[5] or 0), duplicate_span(m[6])
 local worker = ARGV[first]
 
 redis.call('HDEL', q.s, worker)

@@ -18,7 +18,7 @@
 local q, m = open('paused', 'watch', 'retain', 'span', 'big')
 if q.refused then return q.refused end
 q.paused = m[3] == '1'
-q.retain, q.span = tonumber(m[5] or 0), tonumber(m[6] or 3600000000)
+q.retain, q.span = tonumber(m[5] or 0), duplicate_span(m[6])
 local worker, number, offset = ARGV[first], tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
 local ids, total = {}, 0
 for at = first + 4, #ARGV, 2 do

@@ -1,6 +1,13 @@
 -- @include unhold
 -- @include remove
 
+-- duplicate_span is for how long a caller's own ID outlives its record, in µs:
+-- an hour unless the queue's policy says otherwise.
+local function duplicate_span(stored)
+  local span = tonumber(stored or 0)
+  return span > 0 and span or 3600000000
+end
+
 -- forget removes what leads to a record that is going, and remembers an ID
 -- that its caller chose for the queue's duplicate span.
 local function forget(q, f, id)

@@ -1,0 +1,109 @@
+package redisbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// A slot without keys changes its node behind the broker's back.
+func TestAQueueIsFoundWhereItsSlotHasMoved(t *testing.T) {
+	t.Parallel()
+	c := clusterClient(t)
+	b := open(t, c)
+	register(t, b, "w", "elsewhere")
+	ctx := t.Context()
+	for n := range 50 {
+		queue := fmt.Sprint("q", n)
+		key := baseOf(b.config.Prefix, queue)
+		slot := int(c.ClusterKeySlot(ctx, key).Val())
+		from, err := c.MasterForKey(ctx, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if from.ClusterCountKeysInSlot(ctx, slot).Val() != 0 {
+			continue
+		}
+		var to string
+		err = servers(c, func(node *redis.Client) error {
+			if node == from || to != "" {
+				return nil
+			}
+			id, err := node.Do(ctx, "CLUSTER", "MYID").Text()
+			if to = id; err == nil {
+				err = node.Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", to).Err()
+			}
+			return err
+		})
+		if err == nil {
+			err = from.Do(ctx, "CLUSTER", "SETSLOT", slot, "NODE", to).Err()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		enqueue(t, b, job(queue, "a"))
+		register(t, b, "w", queue)
+		if got := claimAt(t, b, at(0), "w", 1, queue); len(got.Jobs) != 1 {
+			t.Errorf("claimed %d jobs, want 1", len(got.Jobs))
+		}
+		return
+	}
+	t.Fatal("no slot without keys was found")
+}
+
+// Shares are served in order over several nodes, and Max is never exceeded.
+func TestClaimOverSeveralNodesKeepsToItsShares(t *testing.T) {
+	t.Parallel()
+	b := open(t, clusterClient(t))
+	queues := []string{"a", "b", "c", "d"}
+	register(t, b, "w", queues...)
+	var jobs []broker.NewJob
+	for i := range 20 {
+		for _, q := range queues {
+			jobs = append(jobs, job(q, fmt.Sprint(i)))
+		}
+	}
+	enqueue(t, b, jobs...)
+	for _, c := range []struct {
+		max    int
+		shares []broker.Share
+		want   string
+	}{
+		{3, []broker.Share{{Queue: "a", Max: 2}, {Queue: "b", Max: 2}, {Queue: "c", Max: 2}}, "a0 a1 b0 "},
+		{6, []broker.Share{{Queue: "c", Max: 1}, {Queue: "a", Max: 1}, {Queue: "c", Max: 2}, {Queue: "d", Max: 9}}, "c0 a2 c1 c2 d0 d1 "},
+		{25, []broker.Share{{Queue: "a", Max: 99}, {Queue: "b", Max: 99}}, "a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14 a15 a16 a17 a18 a19 b1 b2 b3 b4 b5 b6 b7 b8 "},
+	} {
+		got, err := b.Claim(t.Context(), broker.ClaimRequest{Now: at(0), Worker: "w", Queues: c.shares, Max: c.max})
+		order := ""
+		for _, j := range got.Jobs {
+			order += j.Queue + j.ID + " "
+		}
+		if err != nil || order != c.want || !got.More {
+			t.Errorf("Claim of %d from %v:\ngot  %s, more %v, %v\nwant %s, more true", c.max, c.shares, order, got.More, err, c.want)
+		}
+	}
+}
+
+// What one node gave is not withheld because another did not answer.
+func TestJobsComeBesideTheErrorOfAnotherNode(t *testing.T) {
+	t.Parallel()
+	b := open(t, clusterClient(t))
+	register(t, b, "w", "here")
+	enqueue(t, b, job("here", "a"), job("there", "a"))
+	got, err := b.Claim(t.Context(), broker.ClaimRequest{Now: at(0), Worker: "w", Max: 2, Queues: []broker.Share{{Queue: "there", Max: 1}, {Queue: "here", Max: 1}}})
+	if len(got.Jobs) != 1 || !errors.Is(err, broker.ErrWorkerGone) {
+		t.Errorf("got %d jobs, %v, want one beside ErrWorkerGone", len(got.Jobs), err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	info, err := b.Queues(ctx, broker.QueuesRequest{})
+	if err != nil || len(info.Queues) != 2 {
+		t.Errorf("Queues over several nodes: %d, %v", len(info.Queues), err)
+	}
+}

@@ -276,7 +276,5 @@ func set(names []string) map[string]bool {
 // jobs that go to its front, and behind it one for the rest.
 func backLane(p broker.Priority) int16 { return int16(p)*2 + 1 }
 
-const (
-	firstLane = 2
-	lanes     = 2 * broker.Priorities
-)
+// lanes is how many there are: 2 to 9, in the statements.
+const lanes = 2 * broker.Priorities

@@ -1,5 +1,5 @@
 -- enqueue.sql: store new jobs of one queue, without unique keys, whose IDs are free in job.
--- It also sets that the statement after it is planned by index only, like settings.sql.
+-- It also sets that the statement after it is planned once, and by index only, like settings.sql.
 -- Params: $1 now µs|null, $2 number of the queue, $3 its name, $4 also when the queue has a depth limit, $5 IDs, $6 lanes,
 --   $7 bodies, $8 run times µs|null, $9 delays µs|null, $10 retentions µs|null, $11 keys|null; in these arrays 0 and '' mean none
 -- Returns: no row when none was stored or the queue is not served so; else one: now, the IDs stored or null when all were, nothing
@@ -22,4 +22,4 @@ insert into jobs.count_delta (queue, pending, scheduled)
 select $2, count(*) filter (where state = 1), count(*) filter (where state = 2) from stored having count(*) > 0
 returning (select created_at from stored limit 1),
           case when pending + scheduled < cardinality($5::text[]) then array(select id from stored) end,
-          set_config('enable_seqscan', 'off', true)
+          set_config('enable_seqscan', 'off', true) || set_config('plan_cache_mode', 'force_generic_plan', true)

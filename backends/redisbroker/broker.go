@@ -68,11 +68,13 @@ func New(ctx context.Context, client redis.UniversalClient, config Config) (*Bro
 func (b *Broker) inspect(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := b.store.each(ctx, func(ctx context.Context, node *redis.Client) error {
-		if err := b.inspectServer(ctx, node); err != nil {
-			return err
-		}
-		return loadScripts(ctx, node)
+	err := await(ctx, func() error {
+		return b.store.each(ctx, func(ctx context.Context, node *redis.Client) error {
+			if err := b.inspectServer(ctx, node); err != nil {
+				return err
+			}
+			return loadScripts(ctx, node)
+		})
 	})
 	if err != nil && strings.Contains(err.Error(), "cluster support disabled") {
 		return &broker.Error{Field: "client", Err: broker.ErrUnsupported, Hint: "the server is no node of a Cluster; use redis.NewClient"}
@@ -91,22 +93,16 @@ func (b *Broker) Ping(ctx context.Context) error {
 	if err := b.enter(ctx); err != nil {
 		return broker.About(err, "ping", "", "")
 	}
-	answered := make(chan error, 1)
-	go func() {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	err := await(ctx, func() error {
 		defer b.leave()
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		answered <- b.store.each(ctx, func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() })
-	}()
-	select {
-	case err := <-answered:
-		if err != nil {
-			err = notSent(err)
-		}
-		return broker.About(err, "ping", "", "")
-	case <-ctx.Done():
-		return broker.About(notSent(ctx.Err()), "ping", "", "")
+		return b.store.each(ctx, func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() })
+	})
+	if err != nil {
+		err = notSent(err)
 	}
+	return broker.About(err, "ping", "", "")
 }
 
 // Close ends calls that wait, puts back jobs that they were just given, and

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -65,7 +63,7 @@ func nowArg(now time.Time) string {
 // error when ctx ended or the broker is closed; then the steps may not be
 // looked at. Otherwise each step holds its answer or its own error.
 //
-// When ctx ends first, late, if given, is called with the steps once they are
+// When ctx ends first, late, if given, is called once the steps have been
 // answered after all.
 func (b *Broker) run(ctx context.Context, late func(), steps ...*step) error {
 	if err := b.enter(ctx); err != nil {
@@ -122,7 +120,7 @@ func patience(ctx context.Context, late bool) time.Duration {
 	return callTimeout
 }
 
-// rounds is run without the caller's context.
+// rounds is run for a context that nobody waits behind.
 func (b *Broker) rounds(ctx context.Context, steps []*step) {
 	pending := steps
 	for round := range maxRounds {
@@ -141,7 +139,7 @@ func (b *Broker) rounds(ctx context.Context, steps []*step) {
 		for i, s := range pending {
 			s.read(calls[i])
 			switch {
-			case !b.recover(ctx, s):
+			case !b.repair(ctx, s):
 			case round+1 < maxRounds:
 				again = append(again, s)
 			default:
@@ -204,8 +202,9 @@ func (s *step) read(c *call) {
 	}
 }
 
-// recover reports whether a step that did nothing can do something now.
-func (b *Broker) recover(ctx context.Context, s *step) bool {
+// repair puts right what a step was refused for, and reports whether it can do
+// something now.
+func (b *Broker) repair(ctx context.Context, s *step) bool {
 	if s.err != nil {
 		return false
 	}
@@ -239,118 +238,4 @@ func first(reply []any) any {
 		return nil
 	}
 	return reply[0]
-}
-
-// call is a command on its way to the node that has its keys.
-type call struct {
-	key  string // one of its keys
-	args []any
-	cmd  *redis.Cmd
-	err  error // classified
-}
-
-// exec sends calls, one pipeline for each node, all at once. Calls to the same
-// node keep their order. What a node has certainly not applied, since it lacks
-// the script or is not the queue's any more, is sent once more.
-func (b *Broker) exec(ctx context.Context, calls []*call) {
-	for round := range maxRounds {
-		nodes := make(map[*redis.Client][]*call, 1)
-		for _, c := range calls {
-			node, err := b.store.node(ctx, c.key)
-			if err != nil {
-				c.err = notSent(err)
-				continue
-			}
-			nodes[node] = append(nodes[node], c)
-		}
-		var wait sync.WaitGroup
-		for node, group := range nodes {
-			if len(nodes) == 1 {
-				send(ctx, node, group)
-				break
-			}
-			wait.Go(func() { send(ctx, node, group) })
-		}
-		wait.Wait()
-		var again []*call
-		moved := false
-		for node, group := range nodes {
-			lacking := false
-			for _, c := range group {
-				err := c.cmd.Err()
-				c.err = classify(err)
-				switch {
-				case redis.HasErrorPrefix(err, "NOSCRIPT"):
-					lacking = true
-					again = append(again, c)
-				case redis.HasErrorPrefix(err, "MOVED"):
-					moved = true
-					again = append(again, c)
-				case err != nil && !answered(err):
-					b.store.doubt(ctx)
-				}
-			}
-			if lacking {
-				if err := loadScripts(ctx, node); err != nil {
-					return
-				}
-			}
-		}
-		if calls = again; len(calls) == 0 || round+1 == maxRounds {
-			return
-		}
-		if moved {
-			b.store.moved(ctx)
-		}
-	}
-}
-
-func send(ctx context.Context, node *redis.Client, calls []*call) {
-	for _, c := range calls {
-		c.cmd = redis.NewCmd(ctx, c.args...)
-	}
-	if len(calls) == 1 {
-		_ = node.Process(ctx, calls[0].cmd) // the command holds the error
-		return
-	}
-	pipe := node.Pipeline()
-	for _, c := range calls {
-		_ = pipe.Process(ctx, c.cmd)
-	}
-	_, _ = pipe.Exec(ctx) // each command holds its own error
-}
-
-// do sends one command about a key and reads its answer, if read is given.
-func (b *Broker) do(ctx context.Context, command, key string, read func(*call) error, args ...any) error {
-	if err := b.enter(ctx); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
-	defer cancel()
-	c := &call{key: key, args: append([]any{command, key}, args...)}
-	done := make(chan struct{})
-	go func() {
-		defer b.leave()
-		defer close(done)
-		b.exec(ctx, []*call{c})
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	if c.err != nil || read == nil {
-		return c.err
-	}
-	return read(c)
-}
-
-// loadScripts gives a node all scripts.
-func loadScripts(ctx context.Context, node *redis.Client) error {
-	pipe := node.Pipeline()
-	for _, s := range scripts {
-		pipe.ScriptLoad(ctx, s.source)
-	}
-	_, err := pipe.Exec(ctx)
-	return err
 }

@@ -13,6 +13,14 @@ import (
 // On one server all queues are served by one script call, in one round trip
 // with the settle. In a Cluster each queue is asked for its part of Max at the
 // same time, and what that leaves is asked for again where more is known to be.
+//
+// With a Wait, a claim that found nothing waits once, not past the next due
+// time. It may return without a job before its time: when another worker was
+// quicker, or to tell of a NextDue that has come nearer.
+//
+// When ctx ends, what the server leases after all is put back as soon as its
+// answer is there; after an answer that is lost, the worker's heartbeats show
+// it (§7).
 func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 	if err := req.Check(); err != nil {
 		return broker.Claimed{}, err
@@ -50,19 +58,20 @@ type claim struct {
 	together bool     // one call serves all queues
 	queues   []string // each once, in the order of the shares
 	left     int      // of Max
-	want     []int    // by share: what is left of its Max
-	asked    []int    // by share, in this round
-	shares   [][]any  // by share: what claim.lua gave, three elements for a job
+	at       int64    // the store's time, once a round was answered
+
+	// By share:
+	queueOf []int   // its place in queues
+	want    []int   // what is left of its Max
+	asked   []int   // in this round
+	shares  [][]any // what claim.lua gave, three elements for a job
 
 	// By place in queues:
-	ask     []*step // this round's call
-	dry     []bool  // nothing more to be had
-	more    []bool
-	due     []int64
-	errs    []error
-	queueOf []int // by share
-
-	at int64
+	ask  []*step // this round's call
+	dry  []bool  // asking again brings nothing, or not in this claim
+	more []bool
+	due  []int64
+	errs []error
 }
 
 // claimant is for whom jobs are leased.
@@ -73,7 +82,8 @@ type claimant struct {
 
 func newClaim(req *broker.ClaimRequest, together bool) *claim {
 	n := len(req.Queues)
-	c := &claim{request: claimant{req.Worker, req.Now}, together: together, left: req.Max, want: make([]int, n), asked: make([]int, n), shares: make([][]any, n), queueOf: make([]int, n)}
+	c := &claim{request: claimant{req.Worker, req.Now}, together: together, left: req.Max,
+		want: make([]int, n), asked: make([]int, n), shares: make([][]any, n), queueOf: make([]int, n)}
 	places := make(map[string]int, n)
 	for i, share := range req.Queues {
 		at, ok := places[share.Queue]
@@ -167,19 +177,21 @@ func (c *claim) read(b *Broker) bool {
 // place.
 func (c *claim) readStep(b *Broker, s *step, at int) {
 	c.at = max(c.at, s.at)
+	short := false // by a bound of the call
+	for n, share := range s.shares {
+		list := s.list(n)
+		c.shares[share] = append(c.shares[share], list...)
+		c.want[share] -= len(list) / 3
+		c.left -= len(list) / 3
+		short = short || len(list)/3 < c.asked[share]
+	}
 	for n := range s.queues {
 		c.errs[at+n] = s.err
 		if s.err == nil && n < len(s.reply) {
 			status, _ := s.reply[n].([]any)
 			c.status(b, at+n, status)
 		}
-		c.dry[at+n] = c.errs[at+n] != nil || !c.more[at+n]
-	}
-	for n, share := range s.shares {
-		list := s.list(n)
-		c.shares[share] = append(c.shares[share], list...)
-		c.want[share] -= len(list) / 3
-		c.left -= len(list) / 3
+		c.dry[at+n] = c.errs[at+n] != nil || !c.more[at+n] || short
 	}
 }
 

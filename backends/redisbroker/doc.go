@@ -74,7 +74,7 @@
 // A claim with a wait that finds nothing waits for the tokens of its queues on a
 // connection of its own, with the claim pipelined behind. In a Cluster, where
 // several queues are on several nodes, each is waited for apart, and the claim
-// follows. A caller that goes away gets nothing leased: see [Broker.Claim].
+// follows. What a caller that goes away may leave behind, [Broker.Claim] says.
 //
 // # Repeats
 //

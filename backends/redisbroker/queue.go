@@ -78,6 +78,6 @@ func (b *Broker) create(ctx context.Context, name string) error {
 		return &broker.Error{Queue: name, Err: broker.ErrInvalid, Field: "prefix",
 			Hint: fmt.Sprintf("keys that begin with %q exist and are no queue's; choose another prefix or remove them", b.config.Prefix+":{…}:")}
 	}
-	b.recover(ctx, s)
+	b.repair(ctx, s)
 	return s.err
 }

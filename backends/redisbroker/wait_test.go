@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -206,7 +207,12 @@ func TestATokenThatWasTakenForNothingIsLeftAgain(t *testing.T) {
 // A caller may go away before its wait has reached the server.
 func TestAWaitThatEndsBeforeItBeginsIsEndedAllTheSame(t *testing.T) {
 	t.Parallel()
-	w := newWaiter(client(t))
+	server, attempts := client(t), new(trips)
+	if err := server.Ping(t.Context()).Err(); err != nil { // connects
+		t.Fatal(err)
+	}
+	server.AddHook(attempts)
+	w := newWaiter(server)
 	t.Cleanup(w.close)
 	if err := w.client.Ping(t.Context()).Err(); err != nil { // connects
 		t.Fatal(err)
@@ -216,6 +222,9 @@ func TestAWaitThatEndsBeforeItBeginsIsEndedAllTheSame(t *testing.T) {
 		defer close(ended)
 		w.unblock(done)
 	}()
+	for attempts.n.Load() < 2 { // the first one found nothing to end
+		runtime.Gosched()
+	}
 	start := time.Now()
 	err := w.client.BLPop(t.Context(), time.Minute, testenv.Name(t)).Err()
 	close(done)

@@ -83,24 +83,16 @@ func (w *watcher) listen(ctx context.Context) (*redis.PubSub, error) {
 	} else {
 		sub = s.cluster.Subscribe(ctx, channels...)
 	}
-	confirmed := make(chan error, 1)
-	go func() {
+	err := await(ctx, func() error {
 		for range channels {
 			if _, err := sub.ReceiveTimeout(ctx, callTimeout); err != nil {
-				confirmed <- err
-				return
+				return err
 			}
 		}
-		confirmed <- nil
-	}()
-	var err error
-	select {
-	case err = <-confirmed:
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
+		return nil
+	})
 	if err != nil {
-		_ = sub.Close() // which also ends the goroutine
+		_ = sub.Close() // which also ends the waiting for it
 		return nil, notSent(err)
 	}
 	return sub, nil

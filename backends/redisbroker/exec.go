@@ -1,0 +1,129 @@
+package redisbroker
+
+import (
+	"context"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// call is a command on its way to the node that has its keys.
+type call struct {
+	key  string // one of its keys
+	args []any
+	cmd  *redis.Cmd
+	err  error // classified
+}
+
+// exec sends calls, one pipeline for each node, all at once. Calls to the same
+// node keep their order. What a node has certainly not applied, since it lacks
+// the script or is not the queue's any more, is sent once more.
+func (b *Broker) exec(ctx context.Context, calls []*call) {
+	for round := range maxRounds {
+		nodes := make(map[*redis.Client][]*call, 1)
+		for _, c := range calls {
+			node, err := b.store.node(ctx, c.key)
+			if err != nil {
+				c.err = notSent(err)
+				continue
+			}
+			nodes[node] = append(nodes[node], c)
+		}
+		var wait sync.WaitGroup
+		for node, group := range nodes {
+			if len(nodes) == 1 {
+				send(ctx, node, group)
+				break
+			}
+			wait.Go(func() { send(ctx, node, group) })
+		}
+		wait.Wait()
+		var again []*call
+		moved := false
+		for node, group := range nodes {
+			lacking := false
+			for _, c := range group {
+				err := c.cmd.Err()
+				c.err = classify(err)
+				switch {
+				case redis.HasErrorPrefix(err, "NOSCRIPT"):
+					lacking = true
+					again = append(again, c)
+				case redis.HasErrorPrefix(err, "MOVED"):
+					moved = true
+					again = append(again, c)
+				case err != nil && !answered(err):
+					b.store.doubt(ctx)
+				}
+			}
+			if lacking {
+				if err := loadScripts(ctx, node); err != nil {
+					return
+				}
+			}
+		}
+		if calls = again; len(calls) == 0 || round+1 == maxRounds {
+			return
+		}
+		if moved {
+			b.store.moved(ctx)
+		}
+	}
+}
+
+func send(ctx context.Context, node *redis.Client, calls []*call) {
+	for _, c := range calls {
+		c.cmd = redis.NewCmd(ctx, c.args...)
+	}
+	if len(calls) == 1 {
+		_ = node.Process(ctx, calls[0].cmd) // the command holds the error
+		return
+	}
+	pipe := node.Pipeline()
+	for _, c := range calls {
+		_ = pipe.Process(ctx, c.cmd)
+	}
+	_, _ = pipe.Exec(ctx) // each command holds its own error
+}
+
+// do sends one command about a key and reads its answer, if read is given.
+func (b *Broker) do(ctx context.Context, command, key string, read func(*call) error, args ...any) error {
+	if err := b.enter(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	c := &call{key: key, args: append([]any{command, key}, args...)}
+	err := await(ctx, func() error {
+		defer b.leave()
+		b.exec(ctx, []*call{c})
+		return c.err
+	})
+	if err != nil || read == nil {
+		return err
+	}
+	return read(c)
+}
+
+// await returns the error of f, or the context's when that ends first: the
+// client library does not give a connection up before its own time is over.
+func await(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// loadScripts gives a node all scripts.
+func loadScripts(ctx context.Context, node *redis.Client) error {
+	pipe := node.Pipeline()
+	for _, s := range scripts {
+		pipe.ScriptLoad(ctx, s.source)
+	}
+	_, err := pipe.Exec(ctx)
+	return err
+}

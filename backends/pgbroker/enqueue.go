@@ -151,8 +151,8 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 			} else {
 				rest.again(undecided)
 			}
-			if past.note(run); len(rest.jobs) > 0 {
-				err = past.refuse(ctx, to, rest)
+			if stored := past.note(run); len(rest.jobs) > 0 {
+				err = past.refuse(ctx, to, rest, room-stored)
 			}
 			run = rest.part(nil, nil) // decided
 		}

@@ -14,63 +14,69 @@ type repeats struct {
 	holders map[string]string // of unique keys
 }
 
-// cut takes a first run of at most limit jobs off f: all that share neither ID
-// nor unique key with one before them. How the others fare depends on those.
+// cut takes a first run of at most limit jobs off f: up to one that shares its
+// ID or unique key with one before it, on which depends how it fares.
 func (f *flush) cut(limit int) *flush {
 	seen := make(map[string]bool, min(limit, len(f.jobs)))
 	keys := make(map[string]bool)
-	run, rest := f.part(nil, nil), f.part(nil, nil)
-	for i, j := range f.jobs {
-		to, unique := run, j.Body.Unique.Key
-		if len(run.jobs) == limit || seen[j.ID] || unique != "" && keys[unique] {
-			to = rest
-		}
-		to.jobs, to.receipts = append(to.jobs, j), append(to.receipts, f.receipts[i])
-		seen[j.ID] = true
-		if unique != "" {
+	n := 0
+	for ; n < limit && !seen[f.jobs[n].ID]; n++ {
+		if unique := f.jobs[n].Body.Unique.Key; unique != "" {
+			if keys[unique] {
+				break
+			}
 			keys[unique] = true
 		}
+		seen[f.jobs[n].ID] = true
 	}
-	f.jobs, f.receipts = rest.jobs, rest.receipts
-	return run.part(run.jobs, run.receipts)
+	run := f.part(f.jobs[:n], f.receipts[:n])
+	f.jobs, f.receipts = f.jobs[n:], f.receipts[n:]
+	return run
 }
 
-// note remembers how the jobs of a run fared.
-func (r *repeats) note(run *flush) {
+// note remembers how the jobs of a run fared. It returns how many of them were
+// stored.
+func (r *repeats) note(run *flush) (stored int) {
 	if r.ids == nil {
 		r.ids, r.holders = make(map[string]bool), make(map[string]string)
 	}
 	for i, j := range run.jobs {
 		receipt := run.receipts[i]
-		switch unique := j.Body.Unique.Key; {
+		unique := j.Body.Unique.Key
+		switch {
 		case receipt.Err == nil && receipt.State == broker.StateNone: // undecided
-		case receipt.Err == nil || receipt.Holder == j.ID:
+		case receipt.Err == nil:
+			stored++
 			r.ids[j.ID] = true
-			if receipt.Err == nil && unique != "" {
+			if unique != "" {
 				r.holders[unique] = j.ID
 			}
+		case receipt.Holder == j.ID:
+			r.ids[j.ID] = true
 		case errors.Is(receipt.Err, broker.ErrDuplicate) && unique != "":
 			r.holders[unique] = receipt.Holder
 		}
 	}
+	return stored
 }
 
 // refuse refuses those of rest that repeat what exists by now, all of them in
-// at most one round trip.
-func (r *repeats) refuse(ctx context.Context, to port, rest *flush) error {
+// at most one round trip. room is how many jobs the queue still takes: a full
+// one is so before it looks at unique keys, and the others may fill it, so that
+// where it matters only the first ones can be decided.
+func (r *repeats) refuse(ctx context.Context, to port, rest *flush, room int) error {
 	left, held := rest.part(nil, nil), rest.part(nil, nil)
 	for i, j := range rest.jobs {
-		into := left
-		// Whether a full queue has room for it comes before its unique key.
-		if _, taken := r.holders[j.Body.Unique.Key]; taken && !rest.pastLimit {
-			into = held
-		}
-		if r.ids[j.ID] {
+		_, taken := r.holders[j.Body.Unique.Key]
+		switch {
+		case r.ids[j.ID]:
 			rest.receipts[i].Holder = j.ID
 			rest.receipts[i].Err = broker.About(broker.ErrDuplicate, "enqueue", j.Queue, j.ID)
-			continue
+		case taken && (!rest.pastLimit || room > 0 && len(left.jobs) == 0):
+			held.jobs, held.receipts = append(held.jobs, j), append(held.receipts, rest.receipts[i])
+		default:
+			left.jobs, left.receipts = append(left.jobs, j), append(left.receipts, rest.receipts[i])
 		}
-		into.jobs, into.receipts = append(into.jobs, j), append(into.receipts, rest.receipts[i])
 	}
 	if len(held.jobs) > 0 {
 		known, err := rest.b.known(ctx, to, held)

@@ -29,7 +29,7 @@ const notifyWindow = 5 * time.Millisecond
 // window is what a queue's last notification holds back.
 type window struct {
 	until time.Time
-	late  bool // one more goes out at the end
+	late  *wakeUp // goes out at the end
 }
 
 // wakeUp is a notification for a statement to send; nil for none.
@@ -78,7 +78,7 @@ func (w *waker) announce(queue string) *wakeUp {
 	if now.Before(last.until) {
 		return nil
 	}
-	last.until, last.late = now.Add(notifyWindow), false // it speaks for those before it, too
+	last.until, last.late = now.Add(notifyWindow), nil // it speaks for those before it, too
 	return w.message(queue)
 }
 
@@ -92,19 +92,20 @@ func (w *waker) announced(queue string, sent *wakeUp, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last := w.windows[queue]
-	if last.late {
+	if last.late != nil {
 		return
 	}
-	last.late = true
+	late := w.message(queue)
+	last.late = late
 	w.tasks.after(time.Until(last.until), func(ctx context.Context) {
 		w.mu.Lock()
-		late := last.late
-		if late {
-			last.late, last.until = false, time.Now().Add(notifyWindow)
+		due := last.late == late // nothing has spoken for it since
+		if due {
+			last.late, last.until = nil, time.Now().Add(notifyWindow)
 		}
 		w.mu.Unlock()
-		if late {
-			w.send(ctx, w.message(queue))
+		if due {
+			w.send(ctx, late)
 		}
 	})
 }

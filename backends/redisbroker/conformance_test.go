@@ -74,6 +74,8 @@ func (h hasty) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claim
 	return h.Broker.Claim(ctx, req)
 }
 
+// Miniredis lacks what two parts of the suite need, and nothing else: the
+// waiting that hasty declines, and a list of connections to sever.
 func TestConformanceOnMiniredis(t *testing.T) {
 	t.Parallel()
 	conformance.Run(t, func(tb conformance.TB) *conformance.Store {

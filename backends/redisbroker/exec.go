@@ -9,7 +9,8 @@ import (
 
 // call is a command on its way to the node that has its keys.
 type call struct {
-	key  string // one of its keys
+	key  string        // one of its keys
+	node *redis.Client // which has them, if that has been told
 	args []any
 	cmd  *redis.Cmd
 	err  error // classified
@@ -22,7 +23,10 @@ func (b *Broker) exec(ctx context.Context, calls []*call) {
 	for round := range maxRounds {
 		nodes := make(map[*redis.Client][]*call, 1)
 		for _, c := range calls {
-			node, err := b.store.node(ctx, c.key)
+			node, err := c.node, error(nil)
+			if node == nil {
+				node, err = b.store.node(ctx, c.key)
+			}
 			if err != nil {
 				c.err = notSent(err)
 				continue
@@ -39,7 +43,6 @@ func (b *Broker) exec(ctx context.Context, calls []*call) {
 		}
 		wait.Wait()
 		var again []*call
-		moved := false
 		for node, group := range nodes {
 			lacking := false
 			for _, c := range group {
@@ -49,8 +52,8 @@ func (b *Broker) exec(ctx context.Context, calls []*call) {
 				case redis.HasErrorPrefix(err, "NOSCRIPT"):
 					lacking = true
 					again = append(again, c)
-				case redis.HasErrorPrefix(err, "MOVED"):
-					moved = true
+				case redis.HasErrorPrefix(err, "MOVED") && round+1 < maxRounds:
+					c.node = b.store.moved(ctx, err)
 					again = append(again, c)
 				case err != nil && !answered(err):
 					b.store.doubt(ctx)
@@ -62,11 +65,8 @@ func (b *Broker) exec(ctx context.Context, calls []*call) {
 				}
 			}
 		}
-		if calls = again; len(calls) == 0 || round+1 == maxRounds {
+		if calls = again; len(calls) == 0 {
 			return
-		}
-		if moved {
-			b.store.moved(ctx)
 		}
 	}
 }

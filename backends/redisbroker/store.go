@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -69,12 +71,25 @@ func (s *store) each(ctx context.Context, f func(context.Context, *redis.Client)
 	return s.cluster.ForEachMaster(ctx, f)
 }
 
-// moved asks the Cluster who has which keys now.
-func (s *store) moved(ctx context.Context) {
-	if s.cluster != nil {
-		// Going over the masters begins with asking, unlike ReloadState.
-		_ = s.cluster.ForEachMaster(ctx, func(context.Context, *redis.Client) error { return nil })
+// moved is the master that an answer "MOVED slot address" names, or nil. It
+// also asks the Cluster who has which keys now: not every node knows at once.
+func (s *store) moved(ctx context.Context, answer error) *redis.Client {
+	words := strings.Fields(answer.Error())
+	if s.cluster == nil || len(words) != 3 {
+		return nil
 	}
+	var mu sync.Mutex
+	var found *redis.Client
+	// Going over the masters begins with asking, unlike ReloadState.
+	_ = s.cluster.ForEachMaster(ctx, func(_ context.Context, node *redis.Client) error {
+		if node.Options().Addr == words[2] {
+			mu.Lock()
+			defer mu.Unlock()
+			found = node
+		}
+		return nil
+	})
+	return found
 }
 
 // doubt has the Cluster asked in the background, after a node did not answer.

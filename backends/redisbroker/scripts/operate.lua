@@ -94,7 +94,7 @@ local function apply(id, state, epoch, entry, index, what, rest, argument)
     redis.call('HSET', q.h, id, before .. rest)
     return state
   end
-  local priority = int((index[PRIORITY] or 4) / 2)
+  local priority = priority_of(index)
   local to, at, set = PENDING, nil, nil
   if what == 'redrive' then
     local other = key_taken(id, index)

@@ -1,6 +1,14 @@
 -- @include head
 -- @include index
 
+-- priority_of reads a priority from an index; one that no job can have, in a
+-- body that is malformed, counts as normal.
+local function priority_of(index)
+  local priority = (index[PRIORITY] or 4) / 2
+  if priority < 1 or priority > 4 or priority % 1 ~= 0 then priority = 2 end
+  return int(priority)
+end
+
 -- place says where a job is that exists: its state, its entry in the structure
 -- of that state when it is pending, scheduled or retry, and when it is due.
 local function place(q, id, index, head, lease)
@@ -9,8 +17,7 @@ local function place(q, id, index, head, lease)
   if head then epoch, state = string.match(head, '^(%d+),(%d+),') end
   state = tonumber(state or 0)
   if state == COMPLETED or state == DEAD or state == CANCELLED then return state end
-  local priority = (parse_index(index)[PRIORITY] or 4) / 2
-  local entry = int(priority) .. (epoch or '0') .. ':' .. id
+  local entry = priority_of(parse_index(index)) .. (epoch or '0') .. ':' .. id
   local at = redis.call('ZSCORE', q.z, entry)
   if at then return SCHEDULED, entry, tonumber(at) end
   at = redis.call('ZSCORE', q.y, entry)

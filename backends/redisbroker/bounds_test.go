@@ -64,6 +64,30 @@ func TestLargeBodiesComeInSeveralClaims(t *testing.T) {
 	}
 }
 
+// A caller that settles nonsense is told so, and harms no other item.
+func TestASettleOfNonsenseHarmsNoOther(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	register(t, b, "w", "q")
+	enqueue(t, b, job("q", "a"), job("q", "b"))
+	got := claimAt(t, b, at(0), "w", 2, "q")
+	odd := got.Jobs[0]
+	odd.Epoch, odd.Deliveries, odd.Failures, odd.Retention = -5, -1, -7, -time.Hour
+	verdicts, err := b.Settle(t.Context(), broker.SettleRequest{Now: at(0), Worker: "w", Number: 1, Items: []broker.Settlement{
+		{Job: &odd, Outcome: broker.Retry(time.Second, broker.Failure{Message: "no"})},
+		{Job: &broker.Job{Queue: "q", ID: "\x00\n"}, Outcome: broker.Complete(nil)},
+		{Job: &got.Jobs[1], Outcome: broker.Complete(nil)},
+	}})
+	if err != nil || len(verdicts) != 3 || verdicts[0].Err == nil || verdicts[1].Err == nil || verdicts[2].Err != nil {
+		t.Errorf("Settle: %+v, %v, want the last one alone to apply", verdicts, err)
+	}
+	odd.Epoch = 0 // the lease is right now, the rest is not
+	verdicts, err = b.Settle(t.Context(), broker.SettleRequest{Now: at(0), Worker: "w", Number: 2, Items: []broker.Settlement{{Job: &odd, Outcome: broker.Complete(nil)}}})
+	if err != nil || verdicts[0].Err != nil {
+		t.Errorf("Settle of the right lease: %+v, %v", verdicts, err)
+	}
+}
+
 // manyJobs is more than one call of any script handles.
 const manyJobs = 2600
 

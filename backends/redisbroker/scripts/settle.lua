@@ -51,9 +51,9 @@ local STATES = {c = COMPLETED, x = CANCELLED, d = DEAD, y = RETRY, p = PENDING, 
 -- and the head it leaves.
 local function outcome_of(text)
   local epoch, kind, keep, delay, deliveries, counts, cancelled, tail =
-    string.match(text, '^(%d+);(%a)(%d+),(%d+);(%d+);([%d,]+);([%d,]+);(.*)$')
+    string.match(text, '^(%-?%d+);(%a)(%-?%d+),(%d+);(%-?%d+);([%-%d,]+);([%-%d,]+);(.*)$')
   local final = kind == 'c' or kind == 'x' or kind == 'd'
-  local o = {kind = kind, keep = tonumber(keep), fence = epoch .. ':' .. worker .. '\n',
+  local o = {kind = kind, keep = math.max(0, tonumber(keep)), fence = epoch .. ':' .. worker .. '\n',
     next = int(tonumber(epoch) + 1), state = STATES[kind]}
   o.head = o.next .. ',' .. o.state .. ',' .. (final and int(up) or '0') .. ',' .. deliveries .. ',' .. counts .. ';' .. tail
   if not final then

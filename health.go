@@ -1,0 +1,149 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Health returns a handler for the probes of an orchestrator and for a look at
+// the server from outside. It answers GET and HEAD of three paths:
+//
+//	/healthz  200 while the process is alive, drains included; 503 once the server
+//	          has ended, since it cannot be started again. Restart the process then.
+//	/readyz   200 while Ready returns nil, otherwise 503 with its reason.
+//	/stats    JSON: what the server does, and the counts of the queues it serves.
+//	          503 with an error in it when the store does not answer within 5 seconds.
+//
+// The first two make no call to the store; /stats makes one, which does not
+// grow with the queues' sizes. Nothing can be changed through the handler, and
+// no payload, header, error of a job or URL is shown; but names of queues and
+// hosts are, so serve it where operators alone can reach it. Under another
+// path than / it needs http.StripPrefix. It may be made before the server is
+// started, and any number of times.
+func (s *Server) Health() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.alive()) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.Ready()) })
+	mux.HandleFunc("GET /stats", s.serveStats)
+	return mux
+}
+
+// alive says why the server cannot go on, or nil. It takes the lock that
+// everything needs: if that is never free, neither is the answer.
+func (s *Server) alive() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	select {
+	case <-s.done:
+		return errors.New("jobs: the server has ended")
+	default:
+		return nil
+	}
+}
+
+func answer(w http.ResponseWriter, err error) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	if err != nil {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, err)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+// stats is the answer of /stats. Its fields are a promise to who reads them.
+type stats struct {
+	Ready       bool         `json:"ready"`
+	Reason      string       `json:"reason,omitempty"` // why it is not ready
+	Error       string       `json:"error,omitempty"`  // why there are no queues
+	Program     string       `json:"program"`
+	Worker      string       `json:"worker,omitempty"` // under which the store knows it
+	Draining    bool         `json:"draining"`
+	Concurrency int          `json:"concurrency"`
+	Running     int          `json:"running"`    // handlers that have not returned
+	Stuck       int          `json:"stuck"`      // of them, see Config.StuckGrace
+	Prefetched  int          `json:"prefetched"` // jobs leased that wait for a slot
+	LastClaim   *time.Time   `json:"last_claim,omitempty"`
+	LastRenewal *time.Time   `json:"last_renewal,omitempty"`
+	Queues      []queueStats `json:"queues"`
+}
+
+type queueStats struct {
+	Name          string            `json:"name"`
+	Weight        int               `json:"weight"`
+	Paused        bool              `json:"paused"`
+	Jobs          map[State]int64   `json:"jobs"`           // in each state
+	OldestSeconds map[State]float64 `json:"oldest_seconds"` // see QueueInfo.Age; zero without one
+}
+
+func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
+	answer := s.stats()
+	queues, err := s.queueStats(r.Context())
+	answer.Queues = queues
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if err != nil {
+		answer.Error = err.Error()
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	out := json.NewEncoder(w)
+	out.SetIndent("", "  ")
+	_ = out.Encode(answer) // it fails only when nobody listens any more
+}
+
+// stats is what the server knows by itself.
+func (s *Server) stats() stats {
+	ready := s.Ready()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := stats{
+		Ready: ready == nil, Program: s.cfg.Program, Draining: s.isDrain,
+		Concurrency: s.cfg.Concurrency, Running: s.slots.active, Stuck: s.slots.stuck, Prefetched: s.slots.ready.len(),
+		LastClaim: unlessZero(s.fetcher.succeeded),
+	}
+	if ready != nil {
+		st.Reason = ready.Error()
+	}
+	if s.worker != nil {
+		st.Worker, st.LastRenewal = s.worker.id, unlessZero(s.worker.renewed)
+	}
+	return st
+}
+
+func (s *Server) queueStats(ctx context.Context) ([]queueStats, error) {
+	queues, err := NewInspector(s.broker).Queues(ctx, s.names...)
+	known := make(map[string]QueueInfo, len(queues))
+	for _, q := range queues {
+		known[q.Name] = q
+	}
+	answers := make([]queueStats, 0, len(s.names))
+	for _, name := range s.names {
+		q, ok := known[name]
+		if !ok && err != nil {
+			continue // nobody knows
+		}
+		a := queueStats{Name: name, Weight: s.cfg.Queues[name], Paused: q.Policy.Paused,
+			Jobs: make(map[State]int64), OldestSeconds: make(map[State]float64)}
+		for _, state := range broker.States() {
+			a.Jobs[state] = q.Counts[state]
+			a.OldestSeconds[state] = q.Age(state).Seconds()
+		}
+		answers = append(answers, a)
+	}
+	return answers, err
+}
+
+func unlessZero(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC().Round(0)
+	return &t
+}

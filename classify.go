@@ -36,6 +36,21 @@ type Classification struct {
 	As error
 }
 
+// ClassOf is the server's own view of an error that a handler is about to
+// return in ctx: one of the Class constants, or "" for nil and Snooze, which
+// are no failures. Config.Classify may see it otherwise.
+func ClassOf(ctx context.Context, err error) string {
+	if err == nil {
+		return ""
+	}
+	class := classOf(err, context.Cause(ctx))
+	var put *snooze
+	if class != ClassCancelled && class != ClassPermanent && errors.As(err, &put) {
+		return ""
+	}
+	return class
+}
+
 // classOf is the server's own view of an error.
 func classOf(err, cause error) string {
 	var panicked *PanicError

@@ -55,6 +55,7 @@ func (s *Server) supervise() {
 	await(ending, &beat)
 	await(ending, &work)
 	s.stopSlots(len(left))
+	s.reportStuck()
 	s.err = s.drainError(len(left), unsettled)
 	s.log.Info("jobs: drained", "took", time.Since(began).Round(time.Millisecond), "handlers_left", len(left), "unsettled", unsettled)
 }
@@ -165,6 +166,9 @@ func (s *Server) retire(ctx context.Context, left map[jobName]string) {
 			if err == nil || !w.registered || !unclear(err) || !after(ctx, backoff(failures)) {
 				break
 			}
+		}
+		if w.registered && !w.lost {
+			s.tellWorker(WorkerDrained, w, err)
 		}
 		if err != nil {
 			s.log.Warn("jobs: cannot retire, what is still held runs again a lease later", "worker", w.id, "held", len(left), "error", err)

@@ -89,6 +89,7 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 			s.fetcher.succeeded = time.Now()
 			s.fetcher.wake()
 			s.mu.Unlock()
+			s.tellWorker(WorkerStarted, w, nil)
 			s.log.Info("jobs: the server takes jobs", "worker", w.id, "queues", s.names, "concurrency", s.cfg.Concurrency)
 			return true
 		}
@@ -234,6 +235,7 @@ func (s *Server) lose(w *worker, why string) {
 	})
 	s.forgetEnded(w)
 	s.mu.Unlock()
+	s.tellWorker(WorkerLost, w, nil)
 	s.log.Error("jobs: the worker was lost, starting anew under another ID", "worker", w.id, "reason", why, "handlers", handlers)
 }
 

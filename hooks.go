@@ -15,7 +15,38 @@ type Hooks struct {
 	Settle  func(SettleEvent)  // after each attempt to settle
 	Renew   func(RenewEvent)   // after each attempt to renew the leases
 	Reclaim func(ReclaimEvent) // after each search for jobs of dead servers
+	Worker  func(WorkerEvent)  // when a worker has begun or ended
 	Stuck   func(StuckEvent)   // once for each stuck handler
+	Unstuck func(StuckEvent)   // once for each of those that has returned at last
+}
+
+// JoinHooks returns hooks that call, for each event, those of every argument
+// that are set, in order: the application's own beside those of middleware.
+func JoinHooks(hooks ...Hooks) Hooks {
+	var all Hooks
+	for _, h := range hooks {
+		all.Claim = joinHook(all.Claim, h.Claim)
+		all.Settle = joinHook(all.Settle, h.Settle)
+		all.Renew = joinHook(all.Renew, h.Renew)
+		all.Reclaim = joinHook(all.Reclaim, h.Reclaim)
+		all.Worker = joinHook(all.Worker, h.Worker)
+		all.Stuck = joinHook(all.Stuck, h.Stuck)
+		all.Unstuck = joinHook(all.Unstuck, h.Unstuck)
+	}
+	return all
+}
+
+func joinHook[E any](first, second func(E)) func(E) {
+	if first == nil || second == nil {
+		if first == nil {
+			return second
+		}
+		return first
+	}
+	return func(e E) {
+		first(e)
+		second(e)
+	}
 }
 
 // ClaimEvent tells what a claim gave.
@@ -31,6 +62,8 @@ type ClaimEvent struct {
 // SettleEvent tells what became of outcomes. Verdicts has one for each item,
 // or none when the attempt failed; it will be repeated then. Items of queues in
 // which alone it failed are left out, Err says why, and they are repeated too.
+// With an Err that is ErrLeaseLost or broker.ErrWorkerGone nothing is repeated:
+// none of the items was applied.
 type SettleEvent struct {
 	Items    []broker.Settlement
 	Verdicts []broker.Verdict
@@ -55,11 +88,40 @@ type ReclaimEvent struct {
 	Err  error
 }
 
+// WorkerEvent tells of a worker: one registration of a server with the store.
+// A server that lost its worker begins another one.
+type WorkerEvent struct {
+	Kind        WorkerEventKind
+	Worker      string
+	Concurrency int           // of its server
+	Lease       time.Duration // of its server
+	Err         error         // why a drained worker could not be retired
+}
+
+// WorkerEventKind says what happened to a worker.
+type WorkerEventKind uint8
+
+// What happens to workers.
+const (
+	WorkerStarted WorkerEventKind = iota + 1 // it was registered
+	WorkerLost                               // it could not be renewed in time, or its jobs are others' now
+	WorkerDrained                            // its server was drained
+)
+
 // StuckEvent tells of a handler that goes on although its context ended for
-// Cause; Stack is where it is.
+// Cause; Stack is where it is, and empty once it has returned.
 type StuckEvent struct {
 	Job     *Job
 	Cause   error
 	Overdue time.Duration // since the context ended
 	Stack   string
+
+	since time.Time
+}
+
+// tellWorker calls the hook for a worker's beginning or end.
+func (s *Server) tellWorker(kind WorkerEventKind, w *worker, err error) {
+	if hook := s.cfg.Hooks.Worker; hook != nil {
+		hook(WorkerEvent{Kind: kind, Worker: w.id, Concurrency: s.cfg.Concurrency, Lease: s.cfg.Lease, Err: err})
+	}
 }

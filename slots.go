@@ -15,13 +15,14 @@ type slots struct {
 	running []*run   // by slot
 	headers []string // of the slots' goroutines in a trace
 	waiting sync.Cond
-	idle    int   // goroutines that wait
-	waking  bool  // one of them was woken, or a new one made, and has not looked yet
-	active  int   // handlers that have not returned
-	holding int   // ready and active
-	held    []int // the same, by queue
-	limit   []int // of held, by queue; zero means none
-	stuck   int   // handlers reported as stuck
+	idle    int          // goroutines that wait
+	waking  bool         // one of them was woken, or a new one made, and has not looked yet
+	active  int          // handlers that have not returned
+	holding int          // ready and active
+	held    []int        // the same, by queue
+	limit   []int        // of held, by queue; zero means none
+	stuck   int          // handlers reported as stuck
+	unstuck []StuckEvent // of those, who returned since the last look
 
 	emptied bool
 	empty   chan struct{} // closed when, after the drain began, no handler is left
@@ -46,7 +47,7 @@ type run struct {
 	queue   int
 	claimed time.Time
 	started time.Time
-	stuck   bool
+	stuck   *StuckEvent // once it was reported
 }
 
 // accept takes over the jobs that a claim of w gave.
@@ -162,10 +163,12 @@ func (s *Server) leave(i int, r *run, outcome broker.Outcome) {
 	p.active--
 	p.holding--
 	p.held[r.queue]--
-	if r.stuck {
-		p.stuck--
-	}
 	now := time.Now()
+	if r.stuck != nil {
+		p.stuck--
+		r.stuck.Overdue = now.Sub(r.stuck.since)
+		p.unstuck = append(p.unstuck, *r.stuck)
+	}
 	s.fetcher.measure(now.Sub(r.started))
 	s.fetcher.freed(r.queue, now)
 	s.settleAt(r.worker, r.view.record, outcome, now)

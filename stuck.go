@@ -8,28 +8,35 @@ import (
 )
 
 // reportStuck tells, once each, of handlers that go on long after their
-// contexts ended.
+// contexts ended, and of those that have returned since.
 func (s *Server) reportStuck() {
 	now := time.Now()
 	var events []StuckEvent
 	var slots []int
 	s.mu.Lock()
 	for i, r := range s.slots.running {
-		if r == nil || r.stuck {
+		if r == nil || r.stuck != nil {
 			continue
 		}
 		if cause, since := r.over(now); cause != nil && now.Sub(since) >= s.cfg.StuckGrace {
-			r.stuck = true
+			r.stuck = &StuckEvent{Job: &r.view, Cause: cause, Overdue: now.Sub(since), since: since}
 			s.slots.stuck++
 			slots = append(slots, i)
-			events = append(events, StuckEvent{Job: &r.view, Cause: cause, Overdue: now.Sub(since)})
+			events = append(events, *r.stuck)
 		}
 	}
+	returned := s.slots.unstuck
+	s.slots.unstuck = nil
 	headers := make([]string, len(slots))
 	for n, i := range slots {
 		headers[n] = s.slots.headers[i]
 	}
 	s.mu.Unlock()
+	for _, e := range returned {
+		if hook := s.cfg.Hooks.Unstuck; hook != nil {
+			hook(e)
+		}
+	}
 	if len(events) == 0 {
 		return
 	}

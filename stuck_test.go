@@ -13,13 +13,20 @@ func TestAStuckHandlerIsReportedOnceWithItsStackAndReadinessFailsWhenTheyAreMany
 		b := newStore()
 		gate := make(chan struct{})
 		var mu sync.Mutex
-		var events []StuckEvent
+		var events, ends []StuckEvent
 		var log testLog
-		cfg := Config{Concurrency: 4, Timeout: time.Minute, Logger: log.logger(), Hooks: Hooks{Stuck: func(e StuckEvent) {
-			mu.Lock()
-			defer mu.Unlock()
-			events = append(events, e)
-		}}}
+		cfg := Config{Concurrency: 4, Timeout: time.Minute, Logger: log.logger(), Hooks: Hooks{
+			Stuck: func(e StuckEvent) {
+				mu.Lock()
+				defer mu.Unlock()
+				events = append(events, e)
+			},
+			Unstuck: func(e StuckEvent) {
+				mu.Lock()
+				defer mu.Unlock()
+				ends = append(ends, e)
+			},
+		}}
 		s := serve(t, b, cfg, func(_ context.Context, j *Job) error {
 			ignoresItsContext(gate)
 			return nil
@@ -58,10 +65,16 @@ func TestAStuckHandlerIsReportedOnceWithItsStackAndReadinessFailsWhenTheyAreMany
 		for _, id := range []string{"a-0", "b-0"} {
 			expect(t, b, DefaultQueue, id, StateActive) // the lease is held as long as it runs
 		}
+		if len(ends) != 0 {
+			t.Errorf("%d handlers are said to have returned", len(ends))
+		}
 		close(gate)
-		pass(time.Second)
+		pass(2 * time.Second)
 		if err := s.Ready(); err != nil {
 			t.Error("after they returned:", err)
+		}
+		if len(ends) != 2 || ends[0].Cause != ErrTimeout || ends[0].Overdue < defaultStuckGrace || ends[0].Job.ID() == ends[1].Job.ID() {
+			t.Errorf("of the two that returned it is said: %+v", ends)
 		}
 		expect(t, b, DefaultQueue, "a-0", StateCompleted)
 	})

@@ -92,6 +92,9 @@ func (o Outcome) Delay() time.Duration { return o.delay }
 // Result is what Complete was given.
 func (o Outcome) Result() []byte { return o.result }
 
+// Reason is why the outcome makes the job dead, or ReasonNone.
+func (o Outcome) Reason() DeadReason { return o.reason }
+
 // Failure is the history entry the outcome adds, or nil.
 func (o Outcome) Failure() *Failure { return o.failure }
 

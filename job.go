@@ -22,7 +22,7 @@ const (
 )
 
 // Job is the view that a handler has of the job it runs. Its methods may be
-// called from several goroutines, except SetResult. The zero Job is not usable.
+// called from several goroutines, except SetResult and Result. The zero Job is not usable.
 type Job struct {
 	record *broker.Job
 	result []byte
@@ -108,9 +108,16 @@ func (j *Job) LastError() string { return j.record.Errors.Last().Message }
 // SetResult keeps p as the job's result, stored with its completed record when
 // the handler returns nil and the record is retained. At most 1 MiB; a longer
 // result makes the run fail with ErrTooLarge.
-func (j *Job) SetResult(p []byte) {
+func (j *Job) SetResult(p []byte) { j.first().result = p }
+
+// Result is what SetResult kept last, or nil: for middleware, which sees it
+// after the handler has returned.
+func (j *Job) Result() []byte { return j.first().result }
+
+// first is the view that the server gave out, of which this one was made.
+func (j *Job) first() *Job {
 	for j.origin != nil {
 		j = j.origin
 	}
-	j.result = p
+	return j
 }

@@ -1,0 +1,256 @@
+package middleware
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// faultyMarks is a store of markers whose calls a test may answer.
+type faultyMarks struct {
+	Marks
+	answer func(req broker.MarkRequest) (answered bool, err error)
+	calls  []broker.MarkAction
+}
+
+func (f *faultyMarks) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
+	f.calls = append(f.calls, req.Action)
+	answered, err := f.answer(req)
+	if answered {
+		return broker.Marked{}, err
+	}
+	marked, markErr := f.Marks.Mark(ctx, req)
+	return marked, errors.Join(err, markErr)
+}
+
+func openMarks(t *testing.T) Marks {
+	b := membroker.New()
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+func keyedJob(id string) *jobs.Job {
+	return jobs.NewJob(&broker.Job{Queue: "q", ID: id, Body: broker.Body{Type: "charge", IdempotencyKey: "order-1"}})
+}
+
+// deliver runs a job behind Dedup, in a process of its own, so to speak.
+func deliver(ctx context.Context, cfg DedupConfig, job *jobs.Job, handler func() error) (ran bool, err error) {
+	err = Dedup(cfg)(jobs.HandlerFunc(func(context.Context, *jobs.Job) error {
+		ran = true
+		return handler()
+	})).ProcessJob(ctx, job)
+	return ran, err
+}
+
+func succeed() error { return nil }
+
+func TestAJobWithoutAKeyNeedsNoMarker(t *testing.T) {
+	t.Parallel()
+	marks := &faultyMarks{answer: func(broker.MarkRequest) (bool, error) { return true, broker.ErrUnavailable }}
+	for range 2 {
+		ran, err := deliver(t.Context(), DedupConfig{Marks: marks}, jobs.NewJob(&broker.Job{}), succeed)
+		if !ran || err != nil || len(marks.calls) > 0 {
+			t.Errorf("the handler ran: %v, error %v, calls to the store %v; want a plain run", ran, err, marks.calls)
+		}
+	}
+}
+
+func TestWithoutAStoreTheHandlerDoesNotRun(t *testing.T) {
+	t.Parallel()
+	marks := &faultyMarks{answer: func(broker.MarkRequest) (bool, error) { return true, broker.ErrUnavailable }}
+	ran, err := deliver(t.Context(), DedupConfig{Marks: marks}, keyedJob("a"), succeed)
+	if ran || !errors.Is(err, jobs.ErrUnavailable) {
+		t.Errorf("the handler ran: %v, error %v; want no run and ErrUnavailable", ran, err)
+	}
+}
+
+func TestAnEffectThatCannotBeRecordedIsNoFailure(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	marks := &faultyMarks{Marks: openMarks(t), answer: func(req broker.MarkRequest) (bool, error) {
+		if req.Action == broker.MarkSet {
+			return true, broker.ErrUnavailable
+		}
+		return false, nil
+	}}
+	cfg := DedupConfig{Marks: marks, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	ran, err := deliver(t.Context(), cfg, keyedJob("a"), succeed)
+	if !ran || err != nil {
+		t.Errorf("the handler ran: %v, error %v; want success", ran, err)
+	}
+	if len(marks.calls) != 1+markAttempts {
+		t.Errorf("the store was called as %v, want a take and %d attempts", marks.calls, markAttempts)
+	}
+	if !strings.Contains(log.String(), "id=a") || strings.Contains(log.String(), "order-1") {
+		t.Errorf("want a log line that names the job and not its key, got %q", log.String())
+	}
+	if _, err := deliver(t.Context(), cfg, keyedJob("b"), succeed); !errors.Is(err, ErrBusy) {
+		t.Errorf("another job got %v before the hold was over, want ErrBusy", err)
+	}
+}
+
+func TestLostAnswersOfTheStoreDoNoHarm(t *testing.T) {
+	t.Parallel()
+	lost := errors.New("connection reset")
+	lose := true
+	marks := &faultyMarks{Marks: openMarks(t), answer: func(broker.MarkRequest) (bool, error) {
+		lose = !lose
+		if lose {
+			return false, nil
+		}
+		return false, lost // the call is made and its answer lost
+	}}
+	if ran, err := deliver(t.Context(), DedupConfig{Marks: marks}, keyedJob("a"), succeed); ran || !errors.Is(err, lost) {
+		t.Fatalf("the handler ran: %v, error %v; want no run while the marker is in doubt", ran, err)
+	}
+	if ran, err := deliver(t.Context(), DedupConfig{Marks: marks}, keyedJob("a"), succeed); !ran || err != nil {
+		t.Fatalf("the handler ran: %v, error %v; want the job to resume under its own marker", ran, err)
+	}
+	marks.answer = func(broker.MarkRequest) (bool, error) { return false, nil }
+	if ran, err := deliver(t.Context(), DedupConfig{Marks: marks}, keyedJob("b"), succeed); ran || err != nil {
+		t.Errorf("the handler ran: %v, error %v; want the duplicate to be answered", ran, err)
+	}
+}
+
+func TestAZombieLeavesTheMarkerToItsSuccessor(t *testing.T) {
+	t.Parallel()
+	marks := openMarks(t)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	_, err := deliver(ctx, DedupConfig{Marks: marks}, keyedJob("a"), func() error {
+		cancel(jobs.ErrLeaseLost)
+		return ctx.Err()
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("the zombie returned %v", err)
+	}
+	if _, err := deliver(t.Context(), DedupConfig{Marks: marks}, keyedJob("b"), succeed); !errors.Is(err, ErrBusy) {
+		t.Errorf("another job got %v, want ErrBusy: the successor of the zombie is running", err)
+	}
+}
+
+func TestAnEffectIsRecordedAlthoughTheContextEnded(t *testing.T) {
+	t.Parallel()
+	marks := openMarks(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := deliver(ctx, DedupConfig{Marks: marks}, keyedJob("a"), func() error { cancel(); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if ran, err := deliver(t.Context(), DedupConfig{Marks: marks}, keyedJob("b"), succeed); ran || err != nil {
+		t.Errorf("the duplicate's handler ran: %v, error %v; want it to be answered", ran, err)
+	}
+}
+
+func TestARunLongerThanItsHoldIsRecordedUnlessAnotherRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		cfg := DedupConfig{Marks: openMarks(t), Hold: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		overrun := func() error { time.Sleep(time.Hour); return nil }
+		if ran, err := deliver(t.Context(), cfg, keyedJob("a"), overrun); !ran || err != nil {
+			t.Fatal(ran, err)
+		}
+		if ran, err := deliver(t.Context(), cfg, keyedJob("b"), succeed); ran || err != nil || log.Len() > 0 {
+			t.Errorf("the duplicate ran: %v, error %v, log %q; want the overdue effect to be on record", ran, err, &log)
+		}
+
+		time.Sleep(2 * defaultKeep)
+		_, err := deliver(t.Context(), cfg, keyedJob("c"), func() error {
+			time.Sleep(2 * time.Minute)
+			_, err := deliver(t.Context(), cfg, keyedJob("d"), succeed)
+			return err
+		})
+		if err != nil || !strings.Contains(log.String(), "id=c") || !strings.Contains(log.String(), "twice") {
+			t.Errorf("a run that ended when another had the key: error %v, log %q; want success and a warning", err, &log)
+		}
+	})
+}
+
+func TestTheHoldLastsAsLongAsTheRunMay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		limited, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		for _, c := range []struct {
+			ctx  context.Context
+			hold time.Duration
+			want time.Duration
+		}{
+			{limited, 0, 11 * time.Minute}, {t.Context(), 0, 24 * time.Hour}, {limited, time.Second, time.Second},
+		} {
+			var got time.Duration
+			marks := &faultyMarks{answer: func(req broker.MarkRequest) (bool, error) { got = req.TTL; return true, broker.ErrUnavailable }}
+			deliver(c.ctx, DedupConfig{Marks: marks, Hold: c.hold}, keyedJob("a"), succeed)
+			if got != c.want {
+				t.Errorf("the marker was taken for %v, want %v", got, c.want)
+			}
+		}
+	})
+}
+
+func TestABusyKeyCostsTheJobNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New()
+		defer b.Close()
+		var effects int
+		var duplicates []string
+		server, err := jobs.NewServer(b, jobs.Config{Concurrency: 2, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dedup := Dedup(DedupConfig{Marks: b, OnDuplicate: func(_ context.Context, job *jobs.Job) { duplicates = append(duplicates, job.ID()) }})
+		server.Start(dedup(jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
+			time.Sleep(time.Minute)
+			effects++
+			job.SetResult([]byte("receipt"))
+			return nil
+		})))
+		client := jobs.NewClient(b, jobs.ClientConfig{Defaults: []jobs.Option{jobs.WithRetention(time.Hour), jobs.WithIdempotencyKey("order-1"), jobs.WithMaxRetries(0)}})
+		defer client.Close()
+		var ids []string
+		for range 2 {
+			info, err := client.Enqueue(t.Context(), jobs.NewTask("charge", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, info.ID)
+		}
+		for _, id := range ids {
+			record, err := client.Wait(t.Context(), jobs.DefaultQueue, id)
+			if err != nil || string(record.Result) != "receipt" || record.Failures != 0 {
+				t.Errorf("job %s: error %v, result %q, %d failures; want the receipt and no failure", id, err, record.Result, record.Failures)
+			}
+		}
+		if effects != 1 || len(duplicates) != 1 {
+			t.Errorf("the effect happened %d times, and %d jobs were answered; want 1 and 1", effects, len(duplicates))
+		}
+		if err := server.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestDedupRefusesWhatCannotWork(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]DedupConfig{
+		"no marks": {}, "negative keep": {Marks: openMarks(t), Keep: -1}, "negative hold": {Marks: openMarks(t), Hold: -1}, "negative wait": {Marks: openMarks(t), Wait: -1},
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: Dedup did not panic", name)
+				}
+			}()
+			Dedup(cfg)
+		}()
+	}
+}

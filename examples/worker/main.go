@@ -1,0 +1,105 @@
+// Command worker is a worker for production as a program that one can copy:
+// it sends mail and resizes images, is configured from the environment, drains
+// on SIGTERM, and serves probes and metrics over HTTP. Package deploy has an
+// image of it, a stack for Docker Compose, and manifests for Kubernetes.
+//
+//	worker                        work until SIGTERM
+//	worker enqueue TYPE PAYLOAD   enqueue one job and print its ID
+//
+// Its tasks:
+//
+//	email:send    {"to":["ada@example.com"],"subject":"…","text":"…","html":"…"}
+//	image:resize  {"source":"in/a.jpg","target":"out/a.png","width":800,"height":600}
+//
+// The environment is that of jobs.ConfigFromEnv, JOBS_BROKER being required,
+// and the variables of type settings.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends"
+)
+
+func main() {
+	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	slog.SetDefault(log)
+	if err := run(context.Background(), os.Args[1:], os.Stdout); err != nil {
+		log.Error("worker: " + err.Error())
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, stdout io.Writer) error {
+	cfg, url, err := jobs.ConfigFromEnv()
+	if err != nil {
+		return err
+	}
+	if url == "" {
+		return errors.New("JOBS_BROKER is not set: say where the jobs are, redis://localhost:6379 for example")
+	}
+	switch {
+	case len(args) == 0:
+		return work(ctx, cfg, url)
+	case len(args) == 3 && args[0] == "enqueue":
+		return enqueue(ctx, url, args[1], args[2], stdout)
+	}
+	return errors.New("usage: worker, or: worker enqueue TYPE PAYLOAD")
+}
+
+// work handles jobs until ctx ends or the process is asked to end.
+func work(ctx context.Context, cfg jobs.Config, url string) error {
+	s, err := readSettings()
+	if err != nil {
+		return err
+	}
+	mux, err := s.handlers()
+	if err != nil {
+		return err
+	}
+	if err := backends.Migrate(ctx, url); err != nil {
+		return err
+	}
+	b, err := backends.Open(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	server, err := jobs.NewServer(b, cfg)
+	if err != nil {
+		return err
+	}
+	// Probes and metrics are served until the drain is over, or an
+	// orchestrator would take a drain for a death.
+	web, err := serve(s.Listen, server.Health())
+	if err != nil {
+		return err
+	}
+	defer web.Close()
+	return server.Run(ctx, mux)
+}
+
+// enqueue enqueues one job.
+func enqueue(ctx context.Context, url, typ, payload string, stdout io.Writer) error {
+	if err := backends.Migrate(ctx, url); err != nil {
+		return err
+	}
+	b, err := backends.Open(ctx, url)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	client := jobs.NewClient(b, jobs.ClientConfig{})
+	defer client.Close()
+	info, err := client.Enqueue(ctx, jobs.NewTask(typ, []byte(payload)))
+	if err == nil {
+		fmt.Fprintln(stdout, info.ID)
+	}
+	return err
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/caarlos0/env/v11"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+// settings are what the environment says beyond jobs.ConfigFromEnv. A kind of
+// task whose variable is unset is not handled.
+type settings struct {
+	// Listen is the address of probes, stats and metrics. They tell names of
+	// queues and hosts, so beyond this machine they are served only on request.
+	Listen string `env:"WORKER_LISTEN" envDefault:"127.0.0.1:8080"`
+
+	// SMTPHost is the mail server for email:send.
+	SMTPHost     string `env:"SMTP_HOST"`
+	SMTPPort     int    `env:"SMTP_PORT" envDefault:"587"`
+	SMTPFrom     string `env:"SMTP_FROM"`                       // the sender's address
+	SMTPUsername string `env:"SMTP_USERNAME"`                   // none: the server asks for none
+	SMTPPassword string `env:"SMTP_PASSWORD"`                   //
+	SMTPTLS      string `env:"SMTP_TLS" envDefault:"mandatory"` // by STARTTLS; or opportunistic, or none
+
+	// ImageDir is the directory of images for image:resize, which reaches no
+	// file outside of it.
+	ImageDir string `env:"IMAGE_DIR"`
+}
+
+func readSettings() (settings, error) {
+	s, err := env.ParseAs[settings]()
+	switch {
+	case err != nil:
+		return s, err
+	case s.SMTPHost == "" && s.ImageDir == "":
+		err = errors.New("there is nothing to handle: set SMTP_HOST to send mail, IMAGE_DIR to resize images, or both")
+	case s.SMTPHost != "" && s.SMTPFrom == "":
+		err = errors.New("SMTP_FROM is not set: mail needs a sender's address")
+	}
+	return s, err
+}
+
+// handlers are those that the settings allow.
+func (s settings) handlers() (*jobs.ServeMux, error) {
+	mux := jobs.NewServeMux()
+	if s.SMTPHost != "" {
+		m, err := newMailer(s)
+		if err != nil {
+			return nil, fmt.Errorf("the mail server's settings: %w", err)
+		}
+		jobs.Handle(mux, SendEmail, m.send)
+	}
+	if s.ImageDir != "" {
+		r, err := newResizer(s.ImageDir)
+		if err != nil {
+			return nil, fmt.Errorf("IMAGE_DIR: %w", err)
+		}
+		jobs.Handle(mux, ResizeImage, r.resize)
+	}
+	return mux, nil
+}

@@ -12,7 +12,8 @@ import (
 const (
 	ClassRetryable   = "retryable"    // any error that says nothing else
 	ClassPermanent   = "permanent"    // it wraps SkipRetry
-	ClassTimeout     = "timeout"      // the run's time was up
+	ClassRateLimited = "rate_limited" // given by middleware alone: what the job calls asked for a pause
+	ClassTimeout     = "timeout"      // the run's time was up, or the error is ErrTimeout
 	ClassPanic       = "panic"        // the handler panicked
 	ClassCrash       = "crash"        // the server died, or was cut off, during the run
 	ClassCancelled   = "cancelled"    // the job was cancelled while it ran, or by the handler
@@ -34,21 +35,65 @@ type Classification struct {
 	// an error that wraps SkipRetry, or one made by RetryAfter, Snooze or
 	// Cancel; any other is retried by policy.
 	As error
+	// Attempts, when above zero, is how many runs with a charged failure the
+	// job gets at most, this one included. It only lowers what the job's
+	// MaxRetries allows.
+	Attempts int
 }
 
-// ClassOf is the server's own view of an error that a handler is about to
-// return in ctx: one of the Class constants, or "" for nil and Snooze, which
-// are no failures. Config.Classify may see it otherwise.
+// Classified returns err with what it means, for a middleware that knows more
+// than the server's Config.Classify, which is not asked then. It reads as err
+// and unwraps to it. Of several the outermost counts.
+func Classified(err error, c Classification) error { return &classified{err: err, class: c} }
+
+type classified struct {
+	err   error
+	class Classification
+}
+
+func (e *classified) Error() string { return e.err.Error() }
+func (e *classified) Unwrap() error { return e.err }
+
+// carriedBy is what err was Classified as, if it was.
+func carriedBy(err error) (c Classification, ok bool) {
+	var carried *classified
+	if errors.As(err, &carried) {
+		return carried.class, true
+	}
+	return c, false
+}
+
+// over is c with the server's own view of the class where it has none.
+func (c Classification) over(class string) Classification {
+	if c.Class == "" {
+		c.Class = class
+	}
+	return c
+}
+
+// verdict is the error that decides what becomes of the job.
+func (c Classification) verdict(err error) error {
+	if c.As != nil {
+		return c.As
+	}
+	return err
+}
+
+// ClassOf is the class of an error that a handler is about to return in ctx:
+// what it was Classified as, otherwise the server's own view, one of the Class
+// constants. It is "" for nil and Snooze, which are no failures.
+// Config.Classify may see it otherwise.
 func ClassOf(ctx context.Context, err error) string {
 	if err == nil {
 		return ""
 	}
-	class := classOf(err, context.Cause(ctx))
-	var put *snooze
-	if class != ClassCancelled && class != ClassPermanent && errors.As(err, &put) {
+	cause := context.Cause(ctx)
+	given, _ := carriedBy(err)
+	c := given.over(classOf(err, cause))
+	if ruling, _ := judge(c.verdict(err), cause); ruling == rulingSnooze {
 		return ""
 	}
-	return class
+	return c.Class
 }
 
 // classOf is the server's own view of an error.
@@ -66,7 +111,7 @@ func classOf(err, cause error) string {
 		return ClassUnknownType
 	case cause == ErrDeadline:
 		return ClassExpired
-	case cause == ErrTimeout:
+	case cause == ErrTimeout || errors.Is(err, ErrTimeout):
 		return ClassTimeout
 	}
 	return ClassRetryable
@@ -89,54 +134,55 @@ func (s *Server) decide(r *run, err error) (outcome broker.Outcome) {
 		s.log.Error("jobs: Classify or a retry policy panicked, the job is retried by the default policy",
 			"queue", r.view.Queue(), "id", r.view.ID(), "type", r.view.Type(), "panic", value)
 		delay := Exponential(defaultRetryBase, defaultRetryMax)(r.view.Attempt(), err, &r.view)
-		outcome = s.retry(r, s.failure(r, err, class), delay)
+		outcome = s.retry(r, s.failure(r, err, class), delay, class.Attempts)
 	}()
-	verdict := err
-	if s.cfg.Classify != nil {
-		c := s.cfg.Classify(err, &r.view)
-		if c.Class == "" {
-			c.Class = class.Class
-		}
-		if class = c; c.As != nil {
-			verdict = c.As
-		}
+	given, ok := carriedBy(err)
+	if !ok && s.cfg.Classify != nil {
+		given = s.cfg.Classify(err, &r.view)
 	}
-	outcome = s.outcome(r, verdict, cause, s.failure(r, err, class))
+	class = given.over(class.Class)
+	outcome = s.outcome(r, err, cause, class)
 	decided = true
 	return outcome
 }
 
 // outcome turns a handler's error into the end of the lease.
-func (s *Server) outcome(r *run, err, cause error, f broker.Failure) broker.Outcome {
-	var cancel *cancelled
-	var again *retryAfter
-	var put *snooze
-	switch {
-	case cause == ErrCancelled || errors.As(err, &cancel):
+func (s *Server) outcome(r *run, err, cause error, c Classification) broker.Outcome {
+	f := s.failure(r, err, c)
+	err = c.verdict(err)
+	switch ruling, delay := judge(err, cause); ruling {
+	case rulingCancel:
 		return broker.Cancel(f)
-	case errors.Is(err, SkipRetry):
+	case rulingSkip:
 		return s.dead(r, broker.ReasonSkipRetry, f)
-	case errors.As(err, &put):
-		return broker.Snooze(min(put.delay, broker.MaxDelay), broker.Failure{})
-	case errors.Is(err, ErrUnknownType):
+	case rulingSnooze:
+		return broker.Snooze(delay, broker.Failure{})
+	case rulingUnknown:
 		return s.putOff(r, broker.ReasonUnknownType, f)
-	case cause == ErrDeadline:
+	case rulingExpired:
 		return s.dead(r, broker.ReasonExpired, f)
-	case errors.As(err, &again):
-		return s.retry(r, f, min(again.delay, broker.MaxDelay))
-	case cause == ErrShutdown || cause == ErrLeaseLost:
+	case rulingRetryAfter:
+		return s.retry(r, f, delay, c.Attempts)
+	case rulingRelease:
 		return broker.Release() // the server's doing: it is not charged
 	}
-	return s.retry(r, f, s.cfg.retryDelay(&r.view, err))
+	return s.retry(r, f, s.cfg.retryDelay(&r.view, err), c.Attempts)
 }
 
 // retry charges a failure: the job runs again after delay, or is dead when it
 // has spent its retries.
-func (s *Server) retry(r *run, f broker.Failure, delay time.Duration) broker.Outcome {
-	if j := r.view.record; j.Failures >= j.MaxRetries {
+func (s *Server) retry(r *run, f broker.Failure, delay time.Duration, attempts int) broker.Outcome {
+	if spent(&r.view, attempts) {
 		return s.dead(r, broker.ReasonRetries, f)
 	}
 	return broker.Retry(delay, f)
+}
+
+// spent reports whether one more failure is the job's last; attempts is that of
+// a Classification.
+func spent(job *Job, attempts int) bool {
+	j := job.record
+	return j.Failures >= j.MaxRetries || attempts > 0 && j.Failures >= attempts-1
 }
 
 func (s *Server) dead(r *run, reason broker.DeadReason, f broker.Failure) broker.Outcome {

@@ -62,8 +62,15 @@ type Config struct {
 	// which replace RetryPolicy. A job's own backoff replaces both.
 	RetryPolicies map[string]RetryFunc
 
-	// Classify says what an error of a handler is; see Classification. Nil
-	// leaves it to the error. It may be called from several goroutines.
+	// Middleware is put around the handler, outermost first: around every job
+	// that the server runs, those of unknown types included. Nil entries are
+	// skipped. What ServeMux.Use adds, for one mux, and what ServeMux.Handle is
+	// given, for one pattern, is inside of it.
+	Middleware []Middleware
+
+	// Classify says what an error of a handler is that was not Classified; see
+	// Classification. Nil leaves it to the error. It may be called from several
+	// goroutines.
 	Classify func(err error, job *Job) Classification
 
 	// CrashBudget is how many deaths of its server a job survives that sets no

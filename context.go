@@ -13,7 +13,49 @@ func JobFromContext(ctx context.Context) *Job {
 	return job
 }
 
-type jobKey struct{}
+type (
+	jobKey struct{}
+	runKey struct{}
+)
+
+// runOf returns the context of the run that ctx is, or is derived from, or nil.
+func runOf(ctx context.Context) *runContext {
+	run, _ := ctx.Value(runKey{}).(*runContext)
+	return run
+}
+
+// endOf returns why the context of a run has ended, or nil. Unlike
+// context.Cause it does not need the real one.
+func endOf(ctx context.Context) error {
+	if run := runOf(ctx); run != nil {
+		cause, _ := run.over(time.Now())
+		return cause
+	}
+	return context.Cause(ctx)
+}
+
+// Bound is a time limit that a middleware sets within a run; see SetBound.
+type Bound struct {
+	End   time.Time     // when the handler should return; zero means no bound
+	Grace time.Duration // how long after that it is stuck; zero means Config.StuckGrace
+}
+
+// SetBound tells the server by when the handler of ctx should return, and
+// returns what it was told before, to be set again once it has. A handler that
+// goes on for Grace after End is reported as stuck, as Config.StuckGrace
+// describes, although the run's own time may not be up. SetBound ends no
+// context: who sets a bound does that. It does nothing, and returns the zero
+// Bound, unless ctx is that of a run by a Server, or derived from one.
+func SetBound(ctx context.Context, b Bound) (previous Bound) {
+	run := runOf(ctx)
+	if run == nil {
+		return Bound{}
+	}
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	previous, run.bound = run.bound, b
+	return previous
+}
 
 // runContext is the context of one run. Most short handlers never look at
 // theirs, so the real one, with its timer, is made when somebody does.
@@ -26,6 +68,7 @@ type runContext struct {
 	mu     sync.Mutex
 	cause  error     // why the run was ended, other than by time
 	ended  time.Time // when that was
+	bound  Bound     // that a middleware set
 	real   context.Context
 	cancel context.CancelCauseFunc
 	stop   context.CancelFunc
@@ -64,6 +107,8 @@ func (c *runContext) Value(key any) any {
 		return c.made().Value(key)
 	case jobKey{}:
 		return c.job
+	case runKey{}:
+		return c
 	}
 	return c.values.Value(key)
 }
@@ -110,4 +155,21 @@ func (c *runContext) over(now time.Time) (cause error, since time.Time) {
 		return c.endCause, c.end
 	}
 	return c.cause, c.ended
+}
+
+// overdue returns why, and since when, the handler should have returned, once
+// grace, or that of its bound, has passed; otherwise nil.
+func (c *runContext) overdue(now time.Time, grace time.Duration) (cause error, since time.Time) {
+	if cause, since = c.over(now); cause != nil && now.Sub(since) >= grace {
+		return cause, since
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bound.Grace > 0 {
+		grace = c.bound.Grace
+	}
+	if c.bound.End.IsZero() || now.Sub(c.bound.End) < grace {
+		return nil, time.Time{}
+	}
+	return ErrTimeout, c.bound.End
 }

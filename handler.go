@@ -1,6 +1,9 @@
 package jobs
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Handler processes jobs. Returning nil completes the job. Returning an error
 // retries it by policy, unless the error says otherwise: see SkipRetry,
@@ -25,12 +28,16 @@ func (f HandlerFunc) ProcessJob(ctx context.Context, job *Job) error { return f(
 type Middleware func(Handler) Handler
 
 // Chain joins middleware into one: the first is outermost. Nil entries are
-// skipped.
+// skipped. One that returns a nil Handler is a mistake, for which the chain
+// panics when it is put around a handler.
 func Chain(chain ...Middleware) Middleware {
 	return func(h Handler) Handler {
 		for i := len(chain) - 1; i >= 0; i-- {
-			if chain[i] != nil {
-				h = chain[i](h)
+			if chain[i] == nil {
+				continue
+			}
+			if h = chain[i](h); h == nil {
+				panic(fmt.Sprintf("jobs: number %d (from 0) of a chain of middleware returned a nil Handler", i))
 			}
 		}
 		return h

@@ -77,7 +77,7 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 	host, _ := os.Hostname()
 	info := broker.WorkerInfo{ID: w.id, Host: host, PID: os.Getpid(), Program: s.cfg.Program,
 		Concurrency: s.cfg.Concurrency, Queues: s.names, StartedAt: s.storeNow()}
-	if h, ok := s.handler.(interface{ Patterns() []string }); ok {
+	if h, ok := s.given.(interface{ Patterns() []string }); ok {
 		info.Types = h.Patterns()
 	}
 	for failures := 1; ; failures++ {

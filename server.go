@@ -32,7 +32,8 @@ type Server struct {
 	names   []string // of the queues, highest weight first
 	index   map[string]int
 	ids     *idSource
-	handler Handler
+	given   Handler         // that Run or Start was given
+	handler Handler         // the same, inside Config.Middleware
 	values  context.Context // what every handler's context holds
 
 	draining chan struct{} // closed when the drain begins
@@ -139,13 +140,14 @@ func (s *Server) start(ctx context.Context, h Handler) error {
 	if h == nil || isMux && mux == nil || isFunc && f == nil {
 		return broker.Invalid("handler", "is nil; pass a ServeMux or a HandlerFunc")
 	}
+	inside := Chain(s.cfg.Middleware...)(h)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.started {
 		return ErrStarted
 	}
 	s.started = true
-	s.handler, s.values = h, context.WithoutCancel(ctx)
+	s.given, s.handler, s.values = h, inside, context.WithoutCancel(ctx)
 	go s.supervise()
 	return nil
 }

@@ -18,7 +18,7 @@ func (s *Server) reportStuck() {
 		if r == nil || r.stuck != nil {
 			continue
 		}
-		if cause, since := r.over(now); cause != nil && now.Sub(since) >= s.cfg.StuckGrace {
+		if cause, since := r.overdue(now, s.cfg.StuckGrace); cause != nil {
 			r.stuck = &StuckEvent{Job: &r.view, Cause: cause, Overdue: now.Sub(since), since: since}
 			s.slots.stuck++
 			slots = append(slots, i)

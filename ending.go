@@ -1,0 +1,108 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// How a run can end, as Ending.Outcome says.
+const (
+	EndedCompleted = "completed"
+	EndedRetried   = "retried"   // a failure was charged, the job runs again
+	EndedDead      = "dead"      // by SkipRetry, or because its retries are spent
+	EndedExpired   = "expired"   // dead because its deadline passed
+	EndedSnoozed   = "snoozed"   // put off without a charge
+	EndedCancelled = "cancelled" // by a request, or by the handler
+	EndedReleased  = "released"  // given back without a charge: the server ended the run
+)
+
+// Ending is what becomes of a job whose handler has returned.
+type Ending struct {
+	Outcome string // one of the Ended constants
+	// Delay is the time until the next run of a job that is snoozed, or retried
+	// by an error that sets the delay; otherwise the retry policy does later.
+	Delay time.Duration
+	// Decided: the error says itself what becomes of the job, or was Classified.
+	// Middleware further out should leave it alone.
+	Decided bool
+	Class   string // see Classification; empty for a run without an error
+	Code    string
+}
+
+// EndingOf says what becomes of job when its handler returns err, for
+// middleware that records it or refines it. It is what the server will do, with
+// these exceptions: Config.Classify is not asked, a job of an unknown type is
+// dead rather than snoozed once its limit has passed, and the outcome may come
+// too late (ErrLeaseLost).
+func EndingOf(ctx context.Context, job *Job, err error) Ending {
+	if err == nil {
+		return Ending{Outcome: EndedCompleted}
+	}
+	cause := endOf(ctx)
+	given, classified := carriedBy(err)
+	c := given.over(classOf(err, cause))
+	v, delay := judge(c.verdict(err), cause)
+	e := Ending{Class: c.Class, Code: c.Code, Decided: v != rulingRetry || classified}
+	switch v {
+	case rulingCancel:
+		e.Outcome = EndedCancelled
+	case rulingSkip:
+		e.Outcome = EndedDead
+	case rulingSnooze:
+		e.Outcome, e.Delay = EndedSnoozed, delay
+	case rulingUnknown:
+		e.Outcome = EndedSnoozed
+	case rulingExpired:
+		e.Outcome = EndedExpired
+	case rulingRelease:
+		e.Outcome = EndedReleased
+	default:
+		e.Outcome, e.Delay = EndedRetried, delay
+		if spent(job, c.Attempts) {
+			e.Outcome, e.Delay = EndedDead, 0
+		}
+	}
+	return e
+}
+
+// ruling is what an error and the end of its context mean for a job.
+type ruling uint8
+
+const (
+	rulingRetry ruling = iota
+	rulingRetryAfter
+	rulingCancel
+	rulingSkip
+	rulingSnooze
+	rulingUnknown
+	rulingExpired
+	rulingRelease
+)
+
+// judge returns the ruling on err, with the delay that err sets. The order
+// matters: what somebody decided goes before what happened meanwhile.
+func judge(err, cause error) (ruling, time.Duration) {
+	var cancel *cancelled
+	var again *retryAfter
+	var put *snooze
+	switch {
+	case cause == ErrCancelled || errors.As(err, &cancel):
+		return rulingCancel, 0
+	case errors.Is(err, SkipRetry):
+		return rulingSkip, 0
+	case errors.As(err, &put):
+		return rulingSnooze, min(put.delay, broker.MaxDelay)
+	case errors.Is(err, ErrUnknownType):
+		return rulingUnknown, 0
+	case cause == ErrDeadline:
+		return rulingExpired, 0
+	case errors.As(err, &again):
+		return rulingRetryAfter, min(again.delay, broker.MaxDelay)
+	case cause == ErrShutdown || cause == ErrLeaseLost:
+		return rulingRelease, 0
+	}
+	return rulingRetry, 0
+}

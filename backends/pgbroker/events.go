@@ -29,7 +29,7 @@ func (e *events) add(state broker.State, id string) {
 
 // tell tells watchers of events, after the transaction that they are about.
 // They are hints: what fails is lost. With always they go out although nobody
-// is known to listen.
+// is known to watch.
 func (b *Broker) tell(ctx context.Context, queue string, e *events, always bool) {
 	if len(e.payloads) > 0 {
 		b.call(ctx, b.step("tell", nil, b.channel, queue, e.payloads, always))

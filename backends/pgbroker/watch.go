@@ -15,8 +15,10 @@ const (
 	// watchBuffer is how many events a watcher may lag behind.
 	watchBuffer = 256
 
-	// Settles tell of themselves while a queue is marked as watched. The mark
-	// outlives its renewal by far, and a watcher that died only a little.
+	// Settles tell of themselves while a queue is marked as watched, which costs
+	// each of them a transaction: watchers of nothing but requests to cancel, as
+	// every server is one, leave no mark. It outlives its renewal by far, and a
+	// watcher that died only a little.
 	watchMark  = time.Minute
 	watchRenew = 20 * time.Second
 
@@ -47,7 +49,7 @@ func (b *Broker) watch(ctx context.Context, w *watcher) error {
 		}
 	}
 	var last int64
-	if err := b.call(ctx, b.watchMark(w), b.step("watch_last", one(&last))); err != nil {
+	if err := b.call(ctx, append(b.watchMarks(w), b.step("watch_last", one(&last)))...); err != nil {
 		return err
 	}
 	b.watchers.add(w)
@@ -56,10 +58,13 @@ func (b *Broker) watch(ctx context.Context, w *watcher) error {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(closing, cancel)()
-		if b.config.PollOnly {
+		switch {
+		case b.config.PollOnly:
 			b.pollEvents(ctx, w, last)
-		} else {
+		case w.wants(broker.EventSettled):
 			b.keepWatching(ctx, w)
+		default:
+			<-ctx.Done()
 		}
 	})
 	if err := b.usable(ctx); err != nil {
@@ -69,8 +74,12 @@ func (b *Broker) watch(ctx context.Context, w *watcher) error {
 	return nil
 }
 
-func (b *Broker) watchMark(w *watcher) step {
-	return b.step("watch_mark", nil, w.queues, watchMark.Microseconds(), b.config.PollOnly)
+// watchMarks is what marks a watcher's queues, if it needs that.
+func (b *Broker) watchMarks(w *watcher) []step {
+	if !w.wants(broker.EventSettled) {
+		return nil
+	}
+	return []step{b.step("watch_mark", nil, w.queues, watchMark.Microseconds(), b.config.PollOnly)}
 }
 
 // keepWatching renews the mark of the queues. A renewal that fails is repeated
@@ -81,7 +90,7 @@ func (b *Broker) keepWatching(ctx context.Context, w *watcher) {
 	for {
 		select {
 		case <-tick.C:
-			b.call(ctx, b.watchMark(w))
+			b.call(ctx, b.watchMarks(w)...)
 		case <-ctx.Done():
 			return
 		}
@@ -104,7 +113,7 @@ func (b *Broker) pollEvents(ctx context.Context, w *watcher, last int64) {
 		var steps []step
 		if time.Since(renewed) > watchRenew {
 			renewed = time.Now()
-			steps = append(steps, b.watchMark(w))
+			steps = b.watchMarks(w)
 		}
 		found := 0
 		err := b.call(ctx, append(steps, b.step("watch_events", each(func(r rows) error {
@@ -183,13 +192,18 @@ type watcher struct {
 	events chan broker.Event
 }
 
+// wants reports whether the watcher asked for events of a kind.
+func (w *watcher) wants(kind broker.EventKind) bool {
+	return len(w.kinds) == 0 || slices.Contains(w.kinds, kind)
+}
+
 // tell reads a notification of events.
 func (w *watcher) tell(kind, queue, lines string) {
 	e := broker.Event{Kind: broker.EventSettled, Queue: queue}
 	if kind == cancelKind {
 		e.Kind = broker.EventCancel
 	}
-	if !slices.Contains(w.queues, queue) || len(w.kinds) > 0 && !slices.Contains(w.kinds, e.Kind) {
+	if !slices.Contains(w.queues, queue) || !w.wants(e.Kind) {
 		return
 	}
 	for line := range strings.SplitSeq(lines, "\n") {

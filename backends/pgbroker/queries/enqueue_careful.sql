@@ -11,6 +11,10 @@ with clock as materialized (
   select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid
 ), place as materialized (
   select id from jobs.queue where name = $2 and layout <= 1 and (max_depth = 0 or $3)
+), taken as materialized (
+  -- Looked up once, key by key: a test per job would be planned as a scan of all keys.
+  select key from jobs.unique_key
+  where $13::bigint is not null and queue = (select id from place) and key = any ($12::text[]) and token = $13
 ), stored as (
   insert into jobs.job (queue, id, state, lane, seq, created_at, run_at, retention, given, key, unique_key, body)
   select place.id, n.id, case when d.due > clock.now then 2 else 1 end, n.lane, nextval('jobs.job_seq'), clock.now,
@@ -20,8 +24,7 @@ with clock as materialized (
   cross join unnest($4::text[], $5::smallint[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bigint[], $10::boolean[], $11::text[], $12::text[])
     as n(id, lane, body, run_at, delay, retention, given, key, unique_key)
   cross join lateral (select coalesce(nullif(n.run_at, 0), clock.now + n.delay) as due) d
-  where n.unique_key is null or n.unique_key = ''
-     or exists (select from jobs.unique_key u where u.queue = place.id and u.key = n.unique_key and u.token = $13::bigint)
+  where n.unique_key is null or n.unique_key = '' or n.unique_key in (select key from taken)
   on conflict (id, queue) do nothing
   returning id, state
 ), freed as (
@@ -38,6 +41,5 @@ select clock.now, exists (select from place),
        case when (select count(*) from stored) < cardinality($4::text[]) then array(select id from stored) end,
        case when $13 is not null then array(
          select n.id from place, unnest($4::text[], $12::text[]) as n(id, unique_key)
-         where n.unique_key <> ''
-           and not exists (select from jobs.unique_key u where u.queue = place.id and u.key = n.unique_key and u.token = $13)) end
+         where n.unique_key <> '' and n.unique_key not in (select key from taken)) end
 from clock

@@ -43,17 +43,25 @@ func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
 		if err != nil {
 			return err
 		}
-		if err := p.run(ctx, f.store(queue), f.seal(queue, lead)); err != nil || f.served {
+		err = p.run(ctx, f.store(queue), f.seal(queue, lead))
+		if exists := recordExists(err); !exists && (err != nil || f.served) {
 			return err
+		} else if !exists { // the queue is not what it was when last looked at
+			p.b.numbers.Delete(f.queue)
 		}
-		// All of them exist, or the queue is not what it was when last looked at.
-		p.b.numbers.Delete(f.queue)
 	}
 	steps := []step{p.b.step("settings", nil, nil, f.lockTimeout())}
 	if f.token != nil {
 		steps = append(steps, f.takeKeys())
 	}
 	return p.run(ctx, append(steps, f.storeCareful(), f.sealCareful(nil, lead))...)
+}
+
+// recordExists reports whether a flush of jobs that collide with no others
+// failed because one did: it was sent before, and its answer was lost.
+func recordExists(err error) bool {
+	state := sqlState(err)
+	return state == uniqueViolation || state == invalidText
 }
 
 // queueNumber is the number under which a queue's jobs are stored, 0 when it is

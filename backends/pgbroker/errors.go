@@ -19,6 +19,7 @@ func notSent(err error) error {
 const (
 	lockTimeout     = "55P03"
 	uniqueViolation = "23505"
+	invalidText     = "22P02" // what enqueue_seal.sql fails with
 	undefinedTable  = "42P01"
 )
 

@@ -107,7 +107,8 @@ func (f *flush) lanes() []int16 {
 	return all
 }
 
-// store is the statement that stores jobs that collide with no others.
+// store is the statement that stores jobs that collide with no others: all of
+// them or none.
 func (f *flush) store(queue int32) step {
 	f.served, f.stored, f.heldOut = false, nil, nil
 	return f.b.step("enqueue", func(r rows) error {
@@ -116,7 +117,7 @@ func (f *flush) store(queue int32) step {
 		}
 		f.served = true
 		var ignored any
-		return r.Scan(&f.at, &f.stored, &ignored)
+		return r.Scan(&f.at, &ignored)
 	}, f.now.micros, queue, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(),
 		f.numbers(runAt), f.numbers(f.delay), f.numbers(retain), f.column(key))
 }
@@ -138,18 +139,11 @@ func (f *flush) storeCareful() step {
 		f.numbers(runAt), f.numbers(f.delay), f.numbers(retain), given, f.column(key), f.column(uniqueKey), f.token)
 }
 
-// seal is the statement that takes back those of the jobs that exist elsewhere.
+// seal is the statement that fails when one of the jobs exists elsewhere.
 func (f *flush) seal(queue int32, wake *wakeUp) step {
 	f.known, f.holders = nil, nil
 	channel, payload := wake.args()
-	return f.b.step("enqueue_seal", each(func(r rows) error {
-		var id *string
-		err := r.Scan(&id)
-		if err == nil && id != nil {
-			f.know(*id)
-		}
-		return err
-	}), f.now.micros, queue, f.column(jobID), channel, payload)
+	return f.b.step("enqueue_seal", nil, f.now.micros, queue, f.column(jobID), channel, payload)
 }
 
 // delay is a job's delay as it is added to the clock.
@@ -160,8 +154,8 @@ func (f *flush) delay(j *broker.NewJob) int64 {
 	return 0
 }
 
-// sealCareful is seal for storeCareful: it also says who holds unique keys.
-// Without stored, those whose rows the transaction wrote count as stored.
+// sealCareful is the statement that takes back those of the jobs that exist
+// elsewhere, and says who holds unique keys. Without stored, those whose rows the transaction wrote count as stored.
 func (f *flush) sealCareful(stored []string, wake *wakeUp) step {
 	f.known, f.holders = nil, nil
 	var id, holder *string

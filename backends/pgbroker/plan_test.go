@@ -22,7 +22,7 @@ var hot = []struct {
 	indexes []string
 }{
 	{"enqueue", "", nil},
-	{"enqueue_seal", "seqscan", []string{"job_pkey"}}, // enqueue.sql sets that alone
+	{"enqueue_seal", "seqscan", nil}, // enqueue.sql sets that alone
 	{"enqueue_keys", "settings", nil},
 	{"enqueue_careful", "settings", nil},
 	{"enqueue_careful_seal", "settings", []string{"job_pkey"}},
@@ -81,6 +81,9 @@ func (f *fixture) checkPlans(when string) {
 			if p.scans(table, "Seq Scan") {
 				f.t.Errorf("%s.sql, planned on %s, scans all of %s:\n%s", h.name, when, table, p.text)
 			}
+		}
+		if p.walks("unique_key", "key") {
+			f.t.Errorf("%s.sql, planned on %s, looks at unique keys other than its own:\n%s", h.name, when, p.text)
 		}
 		for _, index := range p.indexes("job") {
 			if !slices.Contains(h.indexes, index) {
@@ -186,6 +189,14 @@ func parsePlan(f *fixture, shown []byte) queryPlan {
 
 func (p queryPlan) scans(table, how string) bool {
 	return slices.ContainsFunc(p.nodes, func(n map[string]any) bool { return n["Relation Name"] == table && n["Node Type"] == how })
+}
+
+// walks reports whether an index of a table is gone through from its front,
+// not entered by the column.
+func (p queryPlan) walks(table, column string) bool {
+	return slices.ContainsFunc(p.nodes, func(n map[string]any) bool {
+		return n["Relation Name"] == table && n["Index Name"] != nil && !strings.Contains(fmt.Sprint(n["Index Cond"]), column+" ")
+	})
 }
 
 // sorts reports whether what comes from an index is sorted.

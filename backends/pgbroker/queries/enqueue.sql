@@ -1,8 +1,9 @@
--- enqueue.sql: store new jobs of one queue, without unique keys, whose IDs are free in job.
+-- enqueue.sql: store new jobs of one queue, without unique keys, or fail when the ID of one stands in job already.
+-- It does not ask "on conflict": that would cost a second look at the index, a lock and a log record for each job.
 -- It also sets that the statement after it is planned once, and by index only, like settings.sql.
 -- Params: $1 now µs|null, $2 number of the queue, $3 its name, $4 also when the queue has a depth limit, $5 IDs, $6 lanes,
 --   $7 bodies, $8 run times µs|null, $9 delays µs|null, $10 retentions µs|null, $11 keys|null; in these arrays 0 and '' mean none
--- Returns: no row when none was stored or the queue is not served so; else one: now, the IDs stored or null when all were, nothing
+-- Returns: no row when the queue is not served so; else one: now, nothing
 -- Called by: (*Broker).Enqueue, in one transaction before enqueue_seal.sql
 with stored as (
   insert into jobs.job (queue, id, state, lane, seq, created_at, run_at, retention, key, body)
@@ -15,11 +16,9 @@ with stored as (
   cross join unnest($5::text[], $6::smallint[], $7::bytea[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[])
     as n(id, lane, body, run_at, delay, retention, key)
   cross join lateral (select coalesce(nullif(n.run_at, 0), q.now + n.delay) as due) d
-  on conflict (id, queue) do nothing
-  returning id, state, created_at
+  returning state, created_at
 )
 insert into jobs.count_delta (queue, pending, scheduled)
 select $2, count(*) filter (where state = 1), count(*) filter (where state = 2) from stored having count(*) > 0
 returning (select created_at from stored limit 1),
-          case when pending + scheduled < cardinality($5::text[]) then array(select id from stored) end,
           set_config('enable_seqscan', 'off', true) || set_config('plan_cache_mode', 'force_generic_plan', true)

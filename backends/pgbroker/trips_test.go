@@ -1,0 +1,99 @@
+package pgbroker_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// sends checks how many round trips and statements f takes. A connection and
+// a queue that were not used before take more.
+func (s *statements) sends(t *testing.T, what string, trips, steps int, f func()) {
+	t.Helper()
+	s.take()
+	f()
+	batches, all := s.take()
+	var sent []string
+	for _, q := range all {
+		if strings.HasPrefix(q.SQL, "select pg_notify") {
+			batches-- // held back before, it goes out in its own time
+			continue
+		}
+		sent = append(sent, q.SQL)
+	}
+	if batches != trips || len(sent) != steps {
+		t.Errorf("%s takes %d round trips with %d statements, want %d with %d", what, batches, len(sent), trips, steps)
+		for _, q := range sent {
+			t.Logf("%.120s", q)
+		}
+	}
+}
+
+func TestAnEnqueueIsOneRoundTrip(t *testing.T) {
+	t.Parallel()
+	sent := new(statements)
+	f := newFixture(t, sent.hook)
+	f.store(f, aJob("first of the queue"))
+	sent.sends(t, "a plain job", 1, 2, func() { f.store(f, aJob("a")) })
+	sent.sends(t, "a batch", 1, 2, func() { f.store(f, series("b", 100)...) })
+	sent.sends(t, "a job with an ID of its caller", 1, 3, func() { f.store(f, aJob("c", given)) })
+	sent.sends(t, "a batch with unique keys", 1, 4, func() {
+		f.store(f, aJob("d", withKey("d", broker.UniqueUntilSettled)), aJob("e", withKey("e", broker.UniqueUntilSettled)))
+	})
+}
+
+// An answer that was lost makes a caller send its jobs again. What is refused
+// then is what exists, wherever, and only that.
+func TestAnEnqueueThatIsRepeatedTakesASecondRoundTrip(t *testing.T) {
+	t.Parallel()
+	sent := new(statements)
+	f := newFixture(t, sent.hook)
+	keep := func(j *broker.NewJob) { j.Body.Retention = time.Hour }
+	f.store(f, aJob("pending"), aJob("gone"), aJob("kept", keep))
+	for _, j := range f.claim(3, 0) {
+		switch j.ID {
+		case "pending":
+			f.settle([]broker.Job{j}, broker.Release())
+		default:
+			f.settle([]broker.Job{j}, broker.Complete(nil))
+		}
+	}
+	for _, known := range []string{"pending", "kept"} {
+		sent.sends(t, "a repeated job, "+known, 2, 5, func() {
+			receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{aJob("before " + known), aJob(known), aJob("after " + known)}})
+			f.ok(err)
+			for i, r := range receipts {
+				if refused := errors.Is(r.Err, broker.ErrDuplicate); refused != (i == 1) || refused && r.Holder != known {
+					t.Errorf("receipt of %q beside %q, which exists: %+v", r.ID, known, r)
+				}
+			}
+		})
+	}
+	if n := f.counts()[broker.StatePending]; n != 5 {
+		t.Errorf("%d jobs are pending, want 5", n)
+	}
+}
+
+// Every server watches for requests to cancel. That must not make each of its
+// settles tell the world, in a transaction of its own.
+func TestSettlesTellOnlyThoseWhoAsked(t *testing.T) {
+	t.Parallel()
+	sent := new(statements)
+	f := newFixture(t, sent.hook)
+	watch := func(kinds ...broker.EventKind) {
+		_, err := f.Watch(t.Context(), broker.WatchRequest{Queues: []string{testQueue}, Kinds: kinds})
+		f.ok(err)
+	}
+	watch(broker.EventCancel)
+	settle := func(id string) func() {
+		f.store(f, aJob(id))
+		jobs := f.claim(1, 0)
+		return func() { f.settle(jobs, broker.Complete(nil)) }
+	}
+	sent.sends(t, "a settle in a queue watched for cancellation", 1, 2, settle("a"))
+	watch(broker.EventSettled)
+	sent.sends(t, "a settle in a queue watched for what is settled", 2, 3, settle("b"))
+}

@@ -37,6 +37,7 @@ const (
 	codeGone    = 4 // the worker is over, or was never registered
 	codeGap     = 5 // an earlier part of the same settle is missing
 	codeBusy    = 6 // keys of something else are in the way
+	codeLimited = 7 // the queue needs enqueue.lua, not push.lua
 )
 
 const (
@@ -212,6 +213,9 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 	case codeBuckets:
 		if n, ok := first(s.reply).(int64); ok && n > 0 {
 			b.learn(s.queues[0], int(n))
+			if s.script == pushScript && n > 1 {
+				s.script = enqueueScript
+			}
 			return true
 		}
 	case codeAbsent:
@@ -219,6 +223,10 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 			s.err = b.create(ctx, s.queues[0])
 			return s.err == nil
 		}
+	case codeLimited:
+		s.script = enqueueScript
+		b.queue(s.queues[0]).limited.Store(true)
+		return true
 	case codeNewer:
 		version, _ := first(s.reply).(int64)
 		s.err = newerLayout(version)

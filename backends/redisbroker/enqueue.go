@@ -45,7 +45,7 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 	}
 	steps := make([]*step, len(calls))
 	for i, batch := range calls {
-		steps[i] = batch.step(nowArg(req.Now))
+		steps[i] = batch.step(b.queue(batch.queue), nowArg(req.Now))
 	}
 	if err := b.run(ctx, nil, steps...); err != nil {
 		return nil, broker.About(err, "enqueue", "", "")
@@ -105,7 +105,11 @@ func (e *enqueueBatch) add(i int, j *broker.NewJob) {
 	t.cut()
 }
 
-func (e *enqueueBatch) step(now string) *step {
+func (e *enqueueBatch) step(q *queue, now string) *step {
+	script := pushScript
+	if e.named || q.buckets > 1 || q.limited.Load() {
+		script = enqueueScript
+	}
 	args := make([]any, 1, 1+3*len(e.items))
 	args[0] = 3
 	args = e.texts.appendTo(args)
@@ -113,7 +117,7 @@ func (e *enqueueBatch) step(now string) *step {
 		args[0] = 2
 		args = slices.DeleteFunc(args, func(a any) bool { s, ok := a.(*string); return ok && *s == "" })
 	}
-	return &step{script: enqueueScript, queues: []string{e.queue}, create: true, now: now, args: args}
+	return &step{script: script, queues: []string{e.queue}, create: true, now: now, args: args}
 }
 
 func (e *enqueueBatch) fail(receipts []broker.Receipt, err error) {

@@ -4,22 +4,25 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // The keys of a queue, by the names that scripts give them in their headers.
 // The package comment says what each holds. r* stands for the four ready
-// lists, b* for the body buckets, which come last.
+// lists, r2 for the one of normal priority among them, b* for the body buckets,
+// which come last.
 var keyNames = []string{"m", "h", "a", "w", "wi", "k", "s", "x", "n", "c", "u", "i", "ids",
-	"z", "y", "d", "f", "g", "l", "v", "t", "r*", "b*"}
+	"z", "y", "d", "f", "g", "l", "v", "t", "r2", "r*", "b*"}
 
 // queue is what this process knows of a queue: its keys, which depend on the
-// number of body buckets. It is immutable; a queue that turns out to be laid
-// out differently gets another one.
+// number of body buckets. It does not change, but for a hint; a queue that turns out
+// to be laid out differently gets another one.
 type queue struct {
 	name    string
 	buckets int
-	keys    [][]any // by place in keyNames, as arguments of a command
-	channel string  // for events
+	keys    [][]any     // by place in keyNames, as arguments of a command
+	channel string      // for events
+	limited atomic.Bool // push.lua is not for it
 }
 
 // newQueue names the keys that begin with base.

@@ -27,42 +27,36 @@ for i = 1, tonumber(ARGV[2]) do
   queues[i] = q
 end
 
--- overdue lists due entries of a set, with their times if another is to be
--- merged with it.
-local function overdue(key, with_times)
-  if with_times then
-    return redis.call('ZRANGEBYSCORE', key, '-inf', int(now), 'WITHSCORES', 'LIMIT', 0, PROMOTED)
-  end
-  return redis.call('ZRANGEBYSCORE', key, '-inf', int(now), 'LIMIT', 0, PROMOTED)
-end
-
--- merged picks the earliest of two lists of entries and times. It returns all
--- that it picked, and those of each list.
-local function merged(z, y)
-  local all, of_z, of_y, i, j = {}, {}, {}, 1, 1
-  while #all < PROMOTED and (z[i] or y[j]) do
-    if z[i] and (not y[j] or tonumber(z[i + 1]) <= tonumber(y[j + 1])) then
-      of_z[#of_z + 1] = z[i]
-      all[#all + 1] = z[i]
-      i = i + 2
-    else
-      of_y[#of_y + 1] = y[j]
-      all[#all + 1] = y[j]
-      j = j + 2
-    end
-  end
-  return all, of_z, of_y
-end
-
 -- promote moves due jobs to the back of the ready lists, earliest first.
 local function promote(q)
   local z, y = due(q.z), due(q.y)
   q.due = z and y and math.min(z, y) or z or y
   if not q.due or q.due > now then return end
-  local both = z and y and math.max(z, y) <= now
+
+  -- overdue lists due entries of a set, with their times if another is to be
+  -- merged with it.
+  local function overdue(key, with_times)
+    if with_times then
+      return redis.call('ZRANGEBYSCORE', key, '-inf', int(now), 'WITHSCORES', 'LIMIT', 0, PROMOTED)
+    end
+    return redis.call('ZRANGEBYSCORE', key, '-inf', int(now), 'LIMIT', 0, PROMOTED)
+  end
+
   local all, of_z, of_y
-  if both then
-    all, of_z, of_y = merged(overdue(q.z, true), overdue(q.y, true))
+  if z and y and math.max(z, y) <= now then
+    local zs, ys, i, j = overdue(q.z, true), overdue(q.y, true), 1, 1
+    all, of_z, of_y = {}, {}, {}
+    while #all < PROMOTED and (zs[i] or ys[j]) do
+      if zs[i] and (not ys[j] or tonumber(zs[i + 1]) <= tonumber(ys[j + 1])) then
+        of_z[#of_z + 1] = zs[i]
+        all[#all + 1] = zs[i]
+        i = i + 2
+      else
+        of_y[#of_y + 1] = ys[j]
+        all[#all + 1] = ys[j]
+        j = j + 2
+      end
+    end
   elseif q.due == z then
     all = overdue(q.z)
     of_z = all
@@ -171,7 +165,13 @@ local function take(q, want, jobs)
 end
 
 for _, q in ipairs(queues) do
-  if not q.refused and not q.paused then promote(q) end
+  if not q.refused and not q.paused then
+    promote(q)
+    -- Most queues have jobs of normal priority only.
+    if redis.call('EXISTS', q.r[1], q.r[3], q.r[4]) == 0 then
+      q.drained[1], q.drained[3], q.drained[4] = true, true, true
+    end
+  end
 end
 local shares = {}
 for at = first + 2, #ARGV, 2 do
@@ -193,8 +193,11 @@ local function token(q)
     end
     if ready > 0 or (q.due and q.due <= now) then more = 1 end
   end
-  redis.call('DEL', q.t)
-  if more == 1 then redis.call('LPUSH', q.t, '1') end
+  if more == 0 then
+    redis.call('DEL', q.t)
+  elseif redis.call('LLEN', q.t) == 0 then
+    redis.call('LPUSH', q.t, '1')
+  end
   return more
 end
 

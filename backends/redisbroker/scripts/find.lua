@@ -36,7 +36,8 @@ elseif how == 'active' then
 elseif how == 'key' then
   ids, cursor = keyed(q, cursor, n, ARGV[first + 4])
 else
-  ids, cursor = timed(q[how], cursor, n, ARGV[first + 4], ARGV[first + 5])
+  local sets = {z = q.z, y = q.y, d = q.d, f = q.f, g = q.g}
+  ids, cursor = timed(sets[how], cursor, n, ARGV[first + 4], ARGV[first + 5])
   if how == 'z' or how == 'y' then
     for i, e in ipairs(ids) do ids[i] = string.sub(e, string.find(e, ':', 3, true) + 1) end
   end

@@ -43,49 +43,40 @@ if not numbered then skip = 0 end
 local leases = redis.call('HMGET', q.a, unpack(ids))
 local asked = {}
 if redis.call('HLEN', q.c) > 0 then asked = redis.call('HMGET', q.c, unpack(ids)) end
-local outcomes, verdicts, ended, seen = {}, {}, {}, {}
-local quick, others = {}, {}
+local outcomes, verdicts, ended, seen, others = {}, {}, {}, {}, {}
 local STATES = {c = COMPLETED, x = CANCELLED, d = DEAD, y = RETRY, p = PENDING, f = PENDING}
 
--- outcome_of reads an outcome, which many items may share: where it leads to,
--- and the head it leaves.
+-- outcome_of reads an outcome, which many items may share: which lease it ends,
+-- and whether that is all there is to do.
 local function outcome_of(text)
-  local epoch, kind, keep, delay, deliveries, counts, cancelled, tail =
-    string.match(text, '^(%-?%d+);(%a)(%-?%d+),(%d+);(%-?%d+);([%-%d,]+);([%-%d,]+);(.*)$')
-  local final = kind == 'c' or kind == 'x' or kind == 'd'
-  local o = {kind = kind, keep = math.max(0, tonumber(keep)), fence = epoch .. ':' .. worker .. '\n',
-    next = int(tonumber(epoch) + 1), state = STATES[kind]}
-  o.head = o.next .. ',' .. o.state .. ',' .. (final and int(up) or '0') .. ',' .. deliveries .. ',' .. counts .. ';' .. tail
-  if not final then
-    o.deliveries, o.cancelled, o.tail = deliveries, cancelled, tail
-  elseif kind == 'c' and o.keep == 0 and q.retain == 0 then
-    o.quick = '2' .. o.fence
-  end
-  if kind == 'y' then
-    o.time = up + tonumber(delay)
-    o.due = int(o.time)
-  end
+  local epoch, kind, keep, rest = string.match(text, '^(%-?%d+);(%a)(%-?%d+),(.*)$')
+  local o = {epoch = epoch, kind = kind, keep = keep, rest = rest, fence = epoch .. ':' .. worker .. '\n'}
+  if kind == 'c' and keep == '0' and q.retain == 0 then o.quick = '2' .. o.fence end
   outcomes[text] = o
   return o
 end
 
+local n = 0
 for i = skip + 1, total do
   local id, lease, text = ids[i], leases[i], ARGV[first + 3 + 2 * i]
   local o = outcomes[text] or outcome_of(text)
   verdicts[i - skip] = '0'
   if lease and not seen[id] then
     if lease == o.quick then -- completed, kept by nobody, nothing to free: no work but to remove it
-      seen[id] = true
-      quick[#quick + 1] = id
-      verdicts[i - skip] = '5'
+      n = n + 1
+      seen[id], ended[n], verdicts[i - skip] = true, id, '5'
     elseif string.sub(lease, 2, #o.fence + 1) == o.fence then
       seen[id] = true
       others[#others + 1] = i
     end
   end
 end
-for i, id in ipairs(quick) do ended[i] = id end
-for _, i in ipairs(others) do ended[#ended + 1] = ids[i] end
+local gone, quick = ended, n
+if #others > 0 then
+  gone = {}
+  for i = 1, quick do gone[i] = ended[i] end
+  for _, i in ipairs(others) do ended[#ended + 1] = ids[i] end
+end
 
 -- effects
 if #ended > 0 then
@@ -97,63 +88,80 @@ if #ended > 0 then
     redis.call('HDEL', q.n, worker)
   end
 end
-local heads, gone, back, front, dues = {}, quick, {{}, {}, {}, {}}, {{}, {}, {}, {}}, {}
-local stored, longest, earliest = 0, tonumber(m[7] or 0), nil
-local none = {}
-for _, i in ipairs(others) do
-  local id, lease, o = ids[i], leases[i], outcomes[ARGV[first + 3 + 2 * i]]
-  local kind, state, head, index = o.kind, o.state, o.head, none
-  if asked[i] and o.cancelled then
-    kind, state = 'x', CANCELLED
-    head = o.next .. ',' .. CANCELLED .. ',' .. int(up) .. ',' .. o.deliveries .. ',' .. o.cancelled .. ';' .. o.tail
-  end
-  if #lease > #o.fence + 1 then index = parse_index(string.sub(lease, #o.fence + 2)) end
-  if kind == 'c' or kind == 'x' then
-    finish(q, id, index, head, o.keep, kind == 'c' and q.f or q.g, heads, gone)
-    stored = #heads
-  else
-    heads[stored + 1], heads[stored + 2], stored = id, head, stored + 2
-    if kind == 'd' then
-      unhold(q, index, id)
-      redis.call('ZADD', q.d, int(up), id)
-    else
-      local priority = string.sub(lease, 1, 1)
-      local entry = priority .. o.next .. ':' .. id
-      if #head > longest then longest = #head end
-      if kind == 'y' then
-        if not earliest or o.time < earliest then earliest = o.time end
-        local n = #dues
-        dues[n + 1], dues[n + 2] = o.due, entry
-      else
-        local list = (kind == 'p' and back or front)[tonumber(priority)]
-        list[#list + 1] = entry
-      end
+if #others > 0 then
+  -- read makes the head that an outcome leaves.
+  local function read(o)
+    local delay, deliveries, counts, cancelled, tail =
+      string.match(o.rest, '^(%d+);(%-?%d+);([%-%d,]+);([%-%d,]+);(.*)$')
+    local final = o.kind == 'c' or o.kind == 'x' or o.kind == 'd'
+    o.state, o.next, o.keep = STATES[o.kind], int(tonumber(o.epoch) + 1), math.max(0, tonumber(o.keep))
+    o.head = o.next .. ',' .. o.state .. ',' .. (final and int(up) or '0') .. ',' .. deliveries .. ',' .. counts .. ';' .. tail
+    if not final then o.deliveries, o.cancelled, o.tail = deliveries, cancelled, tail end
+    if o.kind == 'y' then
+      o.time = up + tonumber(delay)
+      o.due = int(o.time)
     end
   end
-  verdicts[i - skip] = tostring(state)
+
+  local heads, back, front, dues = {}, {{}, {}, {}, {}}, {{}, {}, {}, {}}, {}
+  local stored, longest, earliest = 0, tonumber(m[7] or 0), nil
+  local none = {}
+  for _, i in ipairs(others) do
+    local id, lease, o = ids[i], leases[i], outcomes[ARGV[first + 3 + 2 * i]]
+    if not o.head then read(o) end
+    local kind, state, head, index = o.kind, o.state, o.head, none
+    if asked[i] and o.cancelled then
+      kind, state = 'x', CANCELLED
+      head = o.next .. ',' .. CANCELLED .. ',' .. int(up) .. ',' .. o.deliveries .. ',' .. o.cancelled .. ';' .. o.tail
+    end
+    if #lease > #o.fence + 1 then index = parse_index(string.sub(lease, #o.fence + 2)) end
+    if kind == 'c' or kind == 'x' then
+      finish(q, id, index, head, o.keep, kind == 'c' and q.f or q.g, heads, gone)
+      stored = #heads
+    else
+      heads[stored + 1], heads[stored + 2], stored = id, head, stored + 2
+      if kind == 'd' then
+        unhold(q, index, id)
+        redis.call('ZADD', q.d, int(up), id)
+      else
+        local priority = string.sub(lease, 1, 1)
+        local entry = priority .. o.next .. ':' .. id
+        if #head > longest then longest = #head end
+        if kind == 'y' then
+          if not earliest or o.time < earliest then earliest = o.time end
+          local d = #dues
+          dues[d + 1], dues[d + 2] = o.due, entry
+        else
+          local list = (kind == 'p' and back or front)[tonumber(priority)]
+          list[#list + 1] = entry
+        end
+      end
+    end
+    verdicts[i - skip] = tostring(state)
+  end
+  if stored > 0 then redis.call('HSET', q.h, unpack(heads)) end
+  if longest > tonumber(m[7] or 0) then redis.call('HSET', q.m, 'big', longest) end
+  local woken = false
+  if #dues > 0 then
+    local due = next_due(q)
+    woken = not due or earliest < due
+    redis.call('ZADD', q.y, unpack(dues))
+  end
+  for p = 1, 4 do
+    if #back[p] > 0 then
+      redis.call('LPUSH', q.r[p], unpack(back[p]))
+      woken = true
+    end
+    if #front[p] > 0 then
+      local reversed, n = {}, #front[p]
+      for i = 1, n do reversed[i] = front[p][n + 1 - i] end
+      redis.call('RPUSH', q.r[p], unpack(reversed))
+      woken = true
+    end
+  end
+  if woken then wake(q) end
 end
 remove(q, gone)
-if stored > 0 then redis.call('HSET', q.h, unpack(heads)) end
-if longest > tonumber(m[7] or 0) then redis.call('HSET', q.m, 'big', longest) end
-local woken = false
-if #dues > 0 then
-  local due = next_due(q)
-  woken = not due or earliest < due
-  redis.call('ZADD', q.y, unpack(dues))
-end
-for p = 1, 4 do
-  if #back[p] > 0 then
-    redis.call('LPUSH', q.r[p], unpack(back[p]))
-    woken = true
-  end
-  if #front[p] > 0 then
-    local reversed, n = {}, #front[p]
-    for i = 1, n do reversed[i] = front[p][n + 1 - i] end
-    redis.call('RPUSH', q.r[p], unpack(reversed))
-    woken = true
-  end
-end
-if woken then wake(q) end
 local answer = string.sub(before, offset + 1, offset + skip) .. table.concat(verdicts)
 if numbered and skip < total then
   redis.call('HSET', q.s, worker, int(number) .. ':' .. before .. table.concat(verdicts))

@@ -1,6 +1,6 @@
 -- Why a script does nothing to a queue: the first element of its answer.
 local LAYOUT = 1
-local ABSENT, BUCKETS, NEWER, GONE, GAP, BUSY = 1, 2, 3, 4, 5, 6
+local ABSENT, BUCKETS, NEWER, GONE, GAP, BUSY, LIMITED = 1, 2, 3, 4, 5, 6, 7
 
 -- open names the keys of the call's next queue and reads its record: the
 -- fields named, behind the layout version and the number of buckets. With
@@ -11,7 +11,6 @@ local function open(...)
   local n = tonumber(ARGV[2 + opened])
   local q
   q, offset = names(offset, n)
-  q.buckets = n
   local m = redis.call('HMGET', q.m, 'v', 'B', ...)
   if not m[1] then
     q.refused = {ABSENT}

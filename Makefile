@@ -1,7 +1,7 @@
 # What a contributor runs. `make` lists the targets.
 TESTFLAGS ?=
 
-.PHONY: help test bench fmt setup
+.PHONY: help test bench fmt setup image
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -14,8 +14,11 @@ test: setup ## check everything: format, vet, all tests under the race detector,
 bench: setup ## measure all backends
 	go run ./internal/testenv/with go test -run '^$$' -bench . -benchmem -timeout 60m $(TESTFLAGS) ./...
 
+image: ## build the image of the worker, jobs-worker; needs Docker
+	docker build -f deploy/Dockerfile --target worker --build-arg VERSION=$$(git describe --always --dirty) -t jobs-worker $(IMAGEFLAGS) .
+
 fmt: ## format the code
 	gofmt -w .
 
-setup: ## install what the tests need and is missing: redis-server, postgresql, pgbouncer, gcc
+setup: ## install what the tests need and is missing: redis-server, postgresql, pgbouncer, prometheus, gcc
 	@scripts/setup

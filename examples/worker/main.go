@@ -27,6 +27,9 @@ import (
 	"github.com/seed81422ce9/jobs/backends"
 )
 
+// version is set by the linker, for binaries that are built without Git's.
+var version string
+
 func main() {
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	slog.SetDefault(log)
@@ -71,6 +74,9 @@ func work(ctx context.Context, cfg jobs.Config, url string) error {
 		return err
 	}
 	defer b.Close()
+	if version != "" {
+		cfg.Program = "worker " + version
+	}
 	server, err := jobs.NewServer(b, cfg)
 	if err != nil {
 		return err

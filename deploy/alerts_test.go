@@ -1,0 +1,219 @@
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/seed81422ce9/jobs/internal/testenv"
+	"github.com/seed81422ce9/jobs/middleware"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+const (
+	rulesFile    = "prometheus/jobs.rules.yml"
+	rulesTest    = "prometheus/jobs.rules_test.yml"
+	scrapeConfig = "prometheus/prometheus.yml"
+	runbooks     = "../docs/runbooks.md"
+)
+
+// alert is one of the rules.
+type alert struct {
+	Alert       string
+	Expr        string
+	For         string
+	Labels      map[string]string
+	Annotations map[string]string
+}
+
+// decode reads a YAML file that has no fields but those of into.
+func decode(t *testing.T, file string, into any) {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	d := yaml.NewDecoder(f)
+	d.KnownFields(true)
+	if err := d.Decode(into); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
+func alerts(t *testing.T) (all []alert) {
+	t.Helper()
+	var file struct {
+		Groups []struct {
+			Name  string
+			Rules []alert
+		}
+	}
+	decode(t, rulesFile, &file)
+	for _, g := range file.Groups {
+		all = append(all, g.Rules...)
+	}
+	if len(all) < 10 {
+		t.Fatalf("%s has %d alerts", rulesFile, len(all))
+	}
+	return all
+}
+
+// tool runs a program of Prometheus.
+func tool(t *testing.T, name string, args ...string) {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatalf("%s is not installed: run scripts/setup, or install Debian's package prometheus", name)
+	}
+	if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
+		t.Errorf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+}
+
+func TestPrometheusTakesItsFiles(t *testing.T) {
+	t.Parallel()
+	tool(t, "promtool", "check", "rules", rulesFile)
+	tool(t, "promtool", "check", "config", scrapeConfig)
+}
+
+func TestAlertsFireWhenTheyShouldAndOnlyThen(t *testing.T) {
+	t.Parallel()
+	tool(t, "promtool", "test", "rules", rulesTest)
+}
+
+func TestEachAlertIsTestedBothWays(t *testing.T) {
+	t.Parallel()
+	var file struct {
+		RuleFiles          []string `yaml:"rule_files"`
+		EvaluationInterval string   `yaml:"evaluation_interval"`
+		Tests              []struct {
+			Name        string
+			Interval    string
+			InputSeries []struct{ Series, Values string } `yaml:"input_series"`
+			Alerts      []struct {
+				EvalTime  string `yaml:"eval_time"`
+				Alertname string
+				Expected  []struct {
+					Labels      map[string]string `yaml:"exp_labels"`
+					Annotations map[string]string `yaml:"exp_annotations"`
+				} `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		}
+	}
+	decode(t, rulesTest, &file)
+	fires, rests := map[string]bool{}, map[string]bool{}
+	for _, test := range file.Tests {
+		for _, a := range test.Alerts {
+			if len(a.Expected) > 0 {
+				fires[a.Alertname] = true
+			} else {
+				rests[a.Alertname] = true
+			}
+		}
+	}
+	for _, a := range alerts(t) {
+		if !fires[a.Alert] || !rests[a.Alert] {
+			t.Errorf("%s has in %s a test in which it fires: %v, and one in which it does not: %v", a.Alert, rulesTest, fires[a.Alert], rests[a.Alert])
+		}
+	}
+}
+
+func TestEachAlertHasARunbookAndEachRunbookAnAlert(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(runbooks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var sections, names []string
+	for _, m := range regexp.MustCompile(`(?m)^## (.+)\n\n\*(Page|Ticket)\.\*`).FindAllStringSubmatch(string(text), -1) {
+		sections = append(sections, m[1]+" "+strings.ToLower(m[2]))
+	}
+	for _, a := range alerts(t) {
+		names = append(names, a.Alert+" "+a.Labels["severity"])
+		want := "https://github.com/seed81422ce9/jobs/blob/main/docs/runbooks.md#" + strings.ToLower(a.Alert)
+		if a.Annotations["runbook_url"] != want || a.Annotations["summary"] == "" {
+			t.Errorf("%s has the annotations %v, want a summary and the runbook_url %s", a.Alert, a.Annotations, want)
+		}
+	}
+	slices.Sort(sections)
+	slices.Sort(names)
+	if !slices.Equal(names, sections) {
+		t.Errorf("the alerts and their severities are\n%q\nthe sections of %s\n%q", names, runbooks, sections)
+	}
+	for _, m := range regexp.MustCompile(`\]\(#([^)]*)\)`).FindAllStringSubmatch(string(text), -1) {
+		if !slices.ContainsFunc(alerts(t), func(a alert) bool { return strings.ToLower(a.Alert) == m[1] }) {
+			t.Errorf("%s links to #%s, which is not there", runbooks, m[1])
+		}
+	}
+}
+
+// metricName is a metric of this module in a query.
+var metricName = regexp.MustCompile(`\bjobs_[a-z_]+`)
+
+// checkQuery holds a query to the listed metrics: their names, their labels,
+// and that those which every server reports alike are never added up.
+func checkQuery(t *testing.T, where, query string) {
+	t.Helper()
+	if !metricName.MatchString(query) && !strings.Contains(query, "up{") {
+		t.Errorf("%s: %q asks for no metric of this module", where, query)
+	}
+	for _, at := range metricName.FindAllStringIndex(query, -1) {
+		name, rest := query[at[0]:at[1]], query[at[1]:]
+		m, ok := metric(name)
+		if !ok {
+			t.Errorf("%s: there is no metric %s", where, name)
+			continue
+		}
+		if selector, ok := strings.CutPrefix(rest, "{"); ok {
+			selector, _, _ = strings.Cut(selector, "}")
+			for _, l := range regexp.MustCompile(`([a-z_]+)(=|!)`).FindAllStringSubmatch(selector, -1) {
+				if !slices.Contains(m.Labels, l[1]) {
+					t.Errorf("%s: %s has no label %s; it has %v", where, name, l[1], m.Labels)
+				}
+			}
+		}
+		if m.Shared && !regexp.MustCompile(`\bmax( by \([a-z, ]+\))? \($|\bmax\($`).MatchString(query[:at[0]]) {
+			t.Errorf("%s: every server reports %s alike, so it has to stand right inside a max, in %q", where, name, query)
+		}
+	}
+	known := []string{"le", "instance", "job"}
+	for _, m := range middleware.MetricTable() {
+		known = append(known, m.Labels...)
+	}
+	for _, by := range regexp.MustCompile(`\b(?:by|on) \(([a-z, ]+)\)`).FindAllStringSubmatch(query, -1) {
+		for label := range strings.SplitSeq(by[1], ", ") {
+			if !slices.Contains(known, label) {
+				t.Errorf("%s: no metric has the label %s, in %q", where, label, query)
+			}
+		}
+	}
+}
+
+// metric finds a series' metric.
+func metric(series string) (middleware.Metric, bool) {
+	for _, m := range middleware.MetricTable() {
+		if series == m.Name && m.Kind != middleware.Histogram {
+			return m, true
+		}
+		for _, part := range []string{"_bucket", "_sum", "_count"} {
+			if series == m.Name+part && m.Kind == middleware.Histogram {
+				return m, true
+			}
+		}
+	}
+	return middleware.Metric{}, false
+}
+
+func TestAlertsAskForMetricsThatAreListed(t *testing.T) {
+	t.Parallel()
+	for _, a := range alerts(t) {
+		checkQuery(t, a.Alert, a.Expr)
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -84,8 +85,15 @@ func (m *mailer) send(ctx context.Context, e Email, job *jobs.Job) error {
 	return err
 }
 
-// compose makes the message. A second delivery of a job gives the same
-// Message-ID, by which mail servers and programs recognise a duplicate.
+// effect names what a job is to bring about once: its producer's name for it
+// or else the job itself.
+func effect(job *jobs.Job) string {
+	return cmp.Or(job.IdempotencyKey(), job.Queue()+"/"+job.ID())
+}
+
+// compose makes the message. The same effect has the same Message-ID, by which
+// mail servers and programs recognise a duplicate that came through all the
+// same.
 func (m *mailer) compose(e Email, job *jobs.Job) (*smtp.Msg, error) {
 	msg := smtp.NewMsg()
 	if err := msg.From(m.from.String()); err != nil {
@@ -95,7 +103,7 @@ func (m *mailer) compose(e Email, job *jobs.Job) (*smtp.Msg, error) {
 		return nil, fmt.Errorf("%w: one of %d addresses is not valid, or there is none", jobs.SkipRetry, len(e.To))
 	}
 	msg.Subject(e.Subject)
-	id := sha256.Sum256([]byte(job.Queue() + "/" + job.ID())) // which may be any bytes
+	id := sha256.Sum256([]byte(effect(job))) // which may be any bytes
 	msg.SetMessageIDWithValue(hex.EncodeToString(id[:16]) + "@" + domain(m.from.Address))
 	msg.SetDateWithValue(job.CreatedAt())
 	msg.SetBodyString(smtp.TypeTextPlain, e.Text)

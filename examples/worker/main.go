@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"os"
 
 	"github.com/seed81422ce9/jobs"
@@ -62,10 +63,6 @@ func work(ctx context.Context, cfg jobs.Config, url string) error {
 	if err != nil {
 		return err
 	}
-	mux, err := s.handlers()
-	if err != nil {
-		return err
-	}
 	if err := backends.Migrate(ctx, url); err != nil {
 		return err
 	}
@@ -77,13 +74,27 @@ func work(ctx context.Context, cfg jobs.Config, url string) error {
 	if version != "" {
 		cfg.Program = "worker " + version
 	}
-	server, err := jobs.NewServer(b, cfg)
+	metrics, err := measure(b)
 	if err != nil {
 		return err
 	}
-	// Probes and metrics are served until the drain is over, or an
-	// orchestrator would take a drain for a death.
-	web, err := serve(s.Listen, server.Health())
+	defer metrics.Close()
+	mux, err := s.handlers(metrics)
+	if err != nil {
+		return err
+	}
+	cfg.Hooks = metrics.Hooks()
+	cfg.Middleware = []jobs.Middleware{metrics.Middleware()}
+	server, err := jobs.NewServer(metrics.Broker(), cfg)
+	if err != nil {
+		return err
+	}
+	paths := http.NewServeMux()
+	paths.Handle("/", server.Health())
+	paths.Handle("GET /metrics", metrics.handler)
+	// Served until the drain is over, or an orchestrator would take a drain
+	// for a death.
+	web, err := serve(s.Listen, paths)
 	if err != nil {
 		return err
 	}

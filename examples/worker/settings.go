@@ -7,6 +7,7 @@ import (
 	"github.com/caarlos0/env/v11"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/middleware"
 )
 
 // settings are what the environment says beyond jobs.ConfigFromEnv. A kind of
@@ -43,14 +44,18 @@ func readSettings() (settings, error) {
 }
 
 // handlers are those that the settings allow.
-func (s settings) handlers() (*jobs.ServeMux, error) {
+func (s settings) handlers(metrics *measured) (*jobs.ServeMux, error) {
 	mux := jobs.NewServeMux()
 	if s.SMTPHost != "" {
 		m, err := newMailer(s)
 		if err != nil {
 			return nil, fmt.Errorf("the mail server's settings: %w", err)
 		}
-		jobs.Handle(mux, SendEmail, m.send)
+		// A mail that was sent is not sent again when its job comes a second
+		// time, after a crash for example.
+		jobs.Handle(mux, SendEmail, m.send, middleware.Dedup(middleware.DedupConfig{
+			Marks: metrics.Broker(), Key: effect, OnDuplicate: metrics.OnDuplicate,
+		}))
 	}
 	if s.ImageDir != "" {
 		r, err := newResizer(s.ImageDir)

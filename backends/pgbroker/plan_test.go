@@ -31,6 +31,7 @@ var hot = []struct {
 	{"floor", "settings", []string{"job_ready"}},
 	{"settle", "settings", []string{"job_pkey"}},
 	{"settle_done", "settings", []string{"job_pkey"}},
+	{"settle_plain", "settings", []string{"job_pkey"}},
 	{"cancelled", "settings", []string{"job_pkey"}},
 	{"renew", "", nil},
 	{"renew_held", "settings", []string{"job_lease"}},

@@ -97,3 +97,27 @@ func TestSettlesTellOnlyThoseWhoAsked(t *testing.T) {
 	watch(broker.EventSettled)
 	sent.sends(t, "a settle in a queue watched for what is settled", 2, 3, settle("b"))
 }
+
+// A queue's policy may change at any time, and a settle that relied on the old
+// one notices.
+func TestASettleOfPlainJobsNoticesThatTheirQueueKeepsRecords(t *testing.T) {
+	t.Parallel()
+	sent := new(statements)
+	f := newFixture(t, sent.hook)
+	f.store(f, series("a", 5)...)
+	jobs := f.claim(5, 0)
+	complete := func(i int) func() {
+		return func() { f.settle(jobs[i:i+1], broker.Complete([]byte("done"))) }
+	}
+	sent.sends(t, "a settle", 1, 2, complete(0))
+	_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: testQueue, RetainCompleted: &broker.Retention{Age: time.Hour}})
+	f.ok(err)
+	sent.sends(t, "the first settle after the queue's policy changed", 2, 4, complete(1))
+	sent.sends(t, "the next settle", 1, 2, complete(2))
+	if n := f.counts()[broker.StateCompleted]; n != 2 {
+		t.Errorf("%d completed jobs are kept, want the 2 that ended after the policy changed", n)
+	}
+	if n := f.ask("select count(*) from jobs.history where tail is not null"); n != 2 {
+		t.Errorf("%d of the kept jobs have their result, want 2", n)
+	}
+}

@@ -36,6 +36,16 @@ type waiter struct {
 	done    chan struct{} // closed when receipt is set
 }
 
+// waiters that were answered serve others; their channels do not, which belong
+// to the synctest bubble that made them.
+var waiters = sync.Pool{New: func() any { return new(waiter) }}
+
+// free gives up a waiter that has been answered.
+func (w *waiter) free() {
+	*w = waiter{}
+	waiters.Put(w)
+}
+
 // send makes one attempt at a job. It returns as soon as ctx ends.
 func (g *group) send(ctx context.Context, o *Outgoing) {
 	g.mu.Lock()
@@ -47,11 +57,14 @@ func (g *group) send(ctx context.Context, o *Outgoing) {
 		o.answer(&receipts[0])
 		return
 	}
-	w := &waiter{since: time.Now(), done: make(chan struct{})}
-	job := o.NewJob
-	// The caller may leave, and change its payload, while the batch is under way.
-	job.Body.Payload = bytes.Clone(job.Body.Payload)
-	g.jobs, g.waiters = append(g.jobs, job), append(g.waiters, w)
+	w := waiters.Get().(*waiter)
+	w.since, w.done = time.Now(), make(chan struct{})
+	g.jobs, g.waiters = append(g.jobs, o.NewJob), append(g.waiters, w)
+	if ctx.Done() != nil {
+		// The caller may leave, and change its payload, while the batch is under way.
+		p := &g.jobs[len(g.jobs)-1].Body.Payload
+		*p = bytes.Clone(*p)
+	}
 	g.mu.Unlock()
 
 	select {
@@ -67,12 +80,14 @@ func (g *group) send(ctx context.Context, o *Outgoing) {
 		}
 		select {
 		case <-w.done: // in time after all
+			o.answer(&w.receipt)
 		default:
 			o.answer(&broker.Receipt{Err: ctx.Err()})
-			return
 		}
+		return
 	}
 	o.answer(&w.receipt)
+	w.free()
 }
 
 // release ends a call in flight: whoever gathered meanwhile goes next.
@@ -87,32 +102,46 @@ func (g *group) release() {
 	go g.drain()
 }
 
-// drain sends what has gathered until there is nothing more.
+// drain sends what has gathered until there is nothing more. The callers of a
+// batch are told their answers while the next one is on its way, so that the
+// store need not wait for that.
 func (g *group) drain() {
 	defer g.client.gate.leave()
-	var f flight
-	for g.take(&f) {
-		f.send(g.client)
+	next := flights.Get().(*flight)
+	var told *flight
+	for g.take(next) {
+		if told != nil {
+			go told.tell()
+		}
+		next.receipts = g.client.call(context.Background(), next.jobs)
+		told, next = next, flights.Get().(*flight)
+	}
+	flights.Put(next)
+	if told != nil {
+		told.tell()
 	}
 }
 
 // flight is a batch under way.
 type flight struct {
-	jobs    []broker.NewJob
-	waiters []*waiter
+	jobs     []broker.NewJob
+	waiters  []*waiter
+	receipts []broker.Receipt
 }
+
+var flights = sync.Pool{New: func() any { return new(flight) }}
 
 // take moves what has gathered into f, up to the bounds of one call. Callers
 // that left are left out; those that have waited for longer than a call may take
 // are turned away, so that a store that hangs cannot hold up a long line of
 // them. With nothing to send it ends the flight and reports false.
 func (g *group) take(f *flight) bool {
-	clear(f.jobs)
-	clear(f.waiters)
-	f.jobs, f.waiters = f.jobs[:0], f.waiters[:0]
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.takeAll(f, now) {
+		return true
+	}
 	n, size := 0, 0
 	for ; n < len(g.jobs) && len(f.jobs) < maxSendJobs; n++ {
 		w := g.waiters[n]
@@ -138,6 +167,29 @@ func (g *group) take(f *flight) bool {
 	return len(f.jobs) > 0
 }
 
+// takeAll is take for the usual case that all of it goes into one call.
+func (g *group) takeAll(f *flight, now time.Time) bool {
+	if len(g.jobs) == 0 || len(g.jobs) > maxSendJobs {
+		return false
+	}
+	size := 0
+	for i, w := range g.waiters {
+		size += sizeOf(&g.jobs[i])
+		if w.gone || now.Sub(w.since) > g.client.timeout {
+			return false
+		}
+	}
+	if len(g.jobs) > 1 && size > maxSendBytes {
+		return false
+	}
+	for _, w := range g.waiters {
+		w.taken = true
+	}
+	f.jobs, g.jobs = g.jobs, f.jobs
+	f.waiters, g.waiters = g.waiters, f.waiters
+	return true
+}
+
 var errLine = fmt.Errorf("%w: calls before this one took too long", broker.ErrUnavailable)
 
 // remove drops the first n of s and keeps no references to them.
@@ -147,11 +199,14 @@ func remove[T any](s []T, n int) []T {
 	return s[:kept]
 }
 
-// send sends the batch under a deadline of its own and answers its waiters.
-func (f *flight) send(c *Client) {
-	receipts := c.call(context.Background(), f.jobs)
+// tell answers the waiters.
+func (f *flight) tell() {
 	for i, w := range f.waiters {
-		w.receipt = receipts[i]
+		w.receipt = f.receipts[i]
 		close(w.done)
 	}
+	clear(f.jobs)
+	clear(f.waiters)
+	f.jobs, f.waiters, f.receipts = f.jobs[:0], f.waiters[:0], nil
+	flights.Put(f)
 }

@@ -82,18 +82,21 @@ func TestAJobThatKillsItsServersStopsWhenItsCrashBudgetIsSpent(t *testing.T) {
 					}
 				}
 				deaths := 0
-				var delays []time.Duration
+				var delays atomic.Int32
+				counting := Hooks{Settle: func(e SettleEvent) {
+					for _, item := range e.Items {
+						if item.Outcome.Delay() > 0 {
+							delays.Add(1)
+						}
+					}
+				}}
 				for expect := StatePending; expect != StateDead && deaths < 10; deaths++ {
 					paused(false)
 					crash(t, store)
-					died := time.Now()
 					paused(true) // the reclaimer must not take it
-					healthy := serve(t, store, Config{CrashBudget: c.server}, func(context.Context, *Job) error { t.Error("it ran"); return nil })
+					healthy := serve(t, store, Config{CrashBudget: c.server, Hooks: counting}, func(context.Context, *Job) error { t.Error("it ran"); return nil })
 					time.Sleep(broker.DefaultLease + 2*time.Second)
 					j := stored(t, store, DefaultQueue, "poison-0")
-					if j.State == StateRetry {
-						delays = append(delays, j.RunAt.Sub(died))
-					}
 					if err := healthy.Shutdown(t.Context()); err != nil {
 						t.Error(err)
 					}
@@ -106,8 +109,8 @@ func TestAJobThatKillsItsServersStopsWhenItsCrashBudgetIsSpent(t *testing.T) {
 				if deaths != c.deaths || j.Crashes != c.charge || j.Failures != 0 || j.Reason != broker.ReasonCrashes {
 					t.Errorf("dead after %d deaths with %d crashes and %d failures, reason %q; want %d, %d, none", deaths, j.Crashes, j.Failures, j.Reason, c.deaths, c.charge)
 				}
-				if len(delays) != max(0, c.deaths-2) {
-					t.Errorf("it came back with a delay %d times, want from its second crash on", len(delays))
+				if n := int(delays.Load()); n != max(0, c.deaths-2) {
+					t.Errorf("it came back with a delay %d times, want from its second crash on", n)
 				}
 				if last := j.Errors.Last(); last.Class != ClassCrash || !strings.Contains(last.Message, "died") {
 					t.Errorf("the last error is %+v", last)

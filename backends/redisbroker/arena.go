@@ -1,40 +1,55 @@
 package redisbroker
 
+import "sync"
+
 // arena collects the texts of one call's arguments, so that a batch costs a
-// few allocations and not some for each job. A text is a piece of the buffer
-// until done makes strings of all at once; a pointer to one of those is an
-// argument without being boxed.
+// few allocations and not some for each job. A text is a piece of the buffer,
+// and a pointer to one is an argument without being boxed.
 type arena struct {
-	buf   []byte
-	texts []string
-	ends  []int // of the pieces of buf, or -1 for a text that stands as it is
+	buf    []byte
+	ends   []int // of the pieces
+	pieces []piece
+	args   []any
 }
 
-func newArena(texts, bytes int) *arena {
-	return &arena{buf: make([]byte, 0, bytes), texts: make([]string, 0, texts), ends: make([]int, 0, texts)}
+// piece is an argument as the client library takes one.
+type piece []byte
+
+func (p *piece) MarshalBinary() ([]byte, error) { return *p, nil }
+
+var arenas = sync.Pool{New: func() any { return new(arena) }}
+
+// maxArena is the size of a buffer that is worth keeping.
+const maxArena = 1 << 20
+
+func newArena() *arena { return arenas.Get().(*arena) }
+
+// free gives the arena up, with the arguments made of it: the calls that had
+// them are over.
+func (a *arena) free() {
+	if cap(a.buf) > maxArena {
+		return
+	}
+	clear(a.args)
+	a.buf, a.ends, a.pieces, a.args = a.buf[:0], a.ends[:0], a.pieces[:0], a.args[:0]
+	arenas.Put(a)
 }
 
-// add takes a string as it is.
+// add makes s a piece.
 func (a *arena) add(s string) {
-	a.texts = append(a.texts, s)
-	a.ends = append(a.ends, -1)
+	a.buf = append(a.buf, s...)
+	a.cut()
 }
 
 // cut ends a piece that was appended to buf.
-func (a *arena) cut() {
-	a.texts = append(a.texts, "")
-	a.ends = append(a.ends, len(a.buf))
-}
+func (a *arena) cut() { a.ends = append(a.ends, len(a.buf)) }
 
-// appendTo adds the texts to args, in the order in which they came.
-func (a *arena) appendTo(args []any) []any {
-	all, from := string(a.buf), 0
-	for i, end := range a.ends {
-		if end >= 0 {
-			a.texts[i] = all[from:end]
-			from = end
-		}
-		args = append(args, &a.texts[i])
+// cutUp makes the pieces, when all is in buf.
+func (a *arena) cutUp() []piece {
+	from := 0
+	for _, end := range a.ends {
+		a.pieces = append(a.pieces, a.buf[from:end:end])
+		from = end
 	}
-	return args
+	return a.pieces
 }

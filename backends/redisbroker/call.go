@@ -70,6 +70,11 @@ func (b *Broker) run(ctx context.Context, late func(), steps ...*step) error {
 	if err := b.enter(ctx); err != nil {
 		return err
 	}
+	if late == nil && broker.OnlyTime(ctx) {
+		defer b.leave()
+		b.rounds(ctx, steps) // the client library keeps the deadline
+		return nil
+	}
 	inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience(ctx, late != nil))
 	stop := func() bool { return true }
 	if late == nil {

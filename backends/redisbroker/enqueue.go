@@ -2,7 +2,6 @@ package redisbroker
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"time"
 
@@ -34,7 +33,7 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 		}
 		batch := batches[j.Queue]
 		if batch == nil || batch.full() {
-			batch = newEnqueueBatch(j.Queue, min(len(req.Jobs)-i, callJobs))
+			batch = &enqueueBatch{queue: j.Queue, items: make([]int, 0, min(len(req.Jobs)-i, callJobs)), texts: newArena()}
 			batches[j.Queue] = batch
 			calls = append(calls, batch)
 		}
@@ -49,6 +48,9 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 	}
 	if err := b.run(ctx, nil, steps...); err != nil {
 		return nil, broker.About(err, "enqueue", "", "")
+	}
+	for _, batch := range calls {
+		batch.texts.free()
 	}
 	var failed error
 	known := len(calls) < len(receipts)
@@ -72,11 +74,7 @@ type enqueueBatch struct {
 	queue string
 	items []int // places in the request
 	texts *arena
-	named bool // a job has options
-}
-
-func newEnqueueBatch(queue string, jobs int) *enqueueBatch {
-	return &enqueueBatch{queue: queue, items: make([]int, 0, jobs), texts: newArena(3*jobs, 320*jobs)}
+	named []int // places in items of jobs with options
 }
 
 func (e *enqueueBatch) full() bool {
@@ -92,10 +90,9 @@ func (e *enqueueBatch) add(i int, j *broker.NewJob) {
 	t.cut()
 	u := &j.Body.Unique
 	if j.Delay == 0 && j.RunAt.IsZero() && j.Body.Priority == broker.PriorityNormal && u.Key == "" && j.Body.Key == "" {
-		t.add("")
 		return
 	}
-	e.named = true
+	e.named = append(e.named, len(e.items)-1)
 	t.buf = append(t.buf, '0'+byte(j.Body.Priority))
 	t.buf = append(t.buf, when(j.Delay, j.RunAt)...)
 	t.buf = append(t.buf, '\n', '0'+byte(u.Mode))
@@ -107,16 +104,28 @@ func (e *enqueueBatch) add(i int, j *broker.NewJob) {
 
 func (e *enqueueBatch) step(q *queue, now string) *step {
 	script := pushScript
-	if e.named || q.buckets > 1 || q.limited.Load() {
+	if len(e.named) > 0 || q.buckets > 1 || q.limited.Load() {
 		script = enqueueScript
 	}
-	args := make([]any, 1, 1+3*len(e.items))
-	args[0] = 3
-	args = e.texts.appendTo(args)
-	if !e.named {
-		args[0] = 2
-		args = slices.DeleteFunc(args, func(a any) bool { s, ok := a.(*string); return ok && *s == "" })
+	args, pieces, named := e.texts.args, e.texts.cutUp(), e.named
+	if len(named) == 0 {
+		args = append(args, 2)
+		for i := range pieces {
+			args = append(args, &pieces[i])
+		}
+	} else {
+		args = append(args, 3)
+		for i := range e.items {
+			args = append(args, &pieces[0], &pieces[1])
+			if pieces = pieces[2:]; len(named) > 0 && named[0] == i {
+				args = append(args, &pieces[0])
+				pieces, named = pieces[1:], named[1:]
+			} else {
+				args = append(args, "")
+			}
+		}
 	}
+	e.texts.args = args
 	return &step{script: script, queues: []string{e.queue}, create: true, now: now, args: args}
 }
 

@@ -44,7 +44,7 @@ func (b *Broker) settleBatches(req *broker.SettleRequest) []*settleBatch {
 				offset = batch.offset + len(batch.items)
 			}
 			n := min(len(req.Items)-i, callJobs)
-			batch = &settleBatch{queue: item.Job.Queue, offset: offset, items: make([]int, 0, n), texts: newArena(2*n, 0)}
+			batch = &settleBatch{queue: item.Job.Queue, offset: offset, items: make([]int, 0, n), texts: newArena()}
 			last[item.Job.Queue] = batch
 			all = append(all, batch)
 		}
@@ -53,8 +53,13 @@ func (b *Broker) settleBatches(req *broker.SettleRequest) []*settleBatch {
 		batch.texts.addOutcome(item, req.History)
 	}
 	for _, batch := range all {
-		args := append(make([]any, 0, 4+2*len(batch.items)), req.Worker, req.Number, batch.offset, b.queue(batch.queue).channel)
-		batch.step = &step{script: settleScript, queues: []string{batch.queue}, now: nowArg(req.Now), args: batch.texts.appendTo(args)}
+		args := append(batch.texts.args, req.Worker, req.Number, batch.offset, b.queue(batch.queue).channel)
+		pieces := batch.texts.cutUp()
+		for i := range pieces {
+			args = append(args, &pieces[i])
+		}
+		batch.texts.args = args
+		batch.step = &step{script: settleScript, queues: []string{batch.queue}, now: nowArg(req.Now), args: args}
 	}
 	return all
 }
@@ -67,8 +72,8 @@ func settleSteps(batches []*settleBatch, steps []*step) []*step {
 	return steps
 }
 
-// verdicts reads the answers. It fails as a whole only when nothing is known of
-// any item.
+// verdicts reads the answers, after which the batches' calls are no more. It
+// fails as a whole only when nothing is known of any item.
 func verdicts(batches []*settleBatch, req *broker.SettleRequest) ([]broker.Verdict, error) {
 	all := make([]broker.Verdict, len(req.Items))
 	var failed error
@@ -81,6 +86,7 @@ func verdicts(batches []*settleBatch, req *broker.SettleRequest) ([]broker.Verdi
 			known = true
 			digits = text(first(batch.step.reply)) // none when there is no such queue
 		}
+		batch.texts.free()
 		for n, i := range batch.items {
 			v := &all[i]
 			v.Queue, v.ID = batch.queue, req.Items[i].Job.ID

@@ -34,6 +34,7 @@ type Broker struct {
 	numbers  sync.Map // of queues, as last looked at
 	keeping  sync.Map // queues that kept records when last looked at
 	floors   floors
+	quiet    quiet
 	tasks    *tasks
 	waker    *waker
 	listener *listener

@@ -30,6 +30,8 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 }
 
 func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest) (got broker.Claimed, err error) {
+	news := b.waker.heard()
+	defer func() { b.quiet.note(req, news, &got, err) }()
 	s := newSettling(b, &req.Settle)
 	state := make(map[string]queueState, 1)
 	shares := req.Queues

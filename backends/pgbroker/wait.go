@@ -20,8 +20,9 @@ const (
 const lookTime = 10 * time.Second
 
 // claimWaiting claims until something came, the time is up, or ctx ends. It
-// looks again when it is woken, when the next job is due, and now and then.
-// Between the looks it holds nothing of the store's. §18.
+// looks first, unless that is known to be in vain, and again when it is woken,
+// when the next job is due, and now and then. Between the looks it holds
+// nothing of the store's. §18.
 func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (broker.Claimed, error) {
 	queues := make([]string, 0, len(req.Queues))
 	for _, s := range req.Queues {
@@ -32,9 +33,17 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 	end := time.Now().Add(req.Wait)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for pause := pollFirst; ; {
+	for pause, first := pollFirst, true; ; first = false {
 		listening := b.listen()
-		got, err := b.claimFor(ctx, req)
+		var got broker.Claimed
+		var err error
+		still := false
+		if first && listening {
+			got, still = b.quiet.still(req, b.waker.heard())
+		}
+		if !still {
+			got, err = b.claimFor(ctx, req)
+		}
 		if err != nil || len(got.Jobs) > 0 || got.More || !time.Now().Before(end) {
 			return got, err
 		}

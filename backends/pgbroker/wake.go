@@ -15,6 +15,7 @@ import (
 type waker struct {
 	mu      sync.Mutex
 	waiters map[string][]*waiter
+	news    uint64 // counts wake-ups of any queue
 	windows map[string]*window
 	send    func(ctx context.Context, wake *wakeUp) // in a transaction of its own
 	tasks   *tasks
@@ -136,15 +137,25 @@ func (w *waker) leave(p *waiter) {
 func (w *waker) wake(queue string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.news++
 	for _, p := range w.waiters[queue] {
 		p.signal()
 	}
+}
+
+// heard counts the wake-ups so far. Those of all queues count, so that it need
+// not be known for each.
+func (w *waker) heard() uint64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.news
 }
 
 // wakeAll wakes every waiter: notifications may have been missed.
 func (w *waker) wakeAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.news++
 	for _, waiters := range w.waiters {
 		for _, p := range waiters {
 			p.signal()

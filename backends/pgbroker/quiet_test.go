@@ -1,0 +1,104 @@
+package pgbroker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+// waiting is a broker that hears wake-ups, with a pool that nobody else uses,
+// and a worker that has just taken all there was.
+type waiting struct {
+	*Broker
+	t     *testing.T
+	other *inside
+}
+
+func newWaiting(t *testing.T) *waiting {
+	other := open(t)
+	other.worker("w")
+	b, err := New(t.Context(), connect(t, testenv.Postgres(t), 4), Config{Schema: other.schema})
+	other.check(err)
+	t.Cleanup(func() { b.Close() })
+	other.check(b.listener.await(t.Context()))
+	w := &waiting{b, t, other}
+	w.hear(0, func() {}) // that the listener began
+	w.hear(w.waker.heard(), func() { other.accept(other, job("a")) })
+	w.take("a", w.claim(0))
+	return w
+}
+
+// hear does something and waits until a wake-up after those before has come.
+func (w *waiting) hear(before uint64, f func()) {
+	w.t.Helper()
+	f()
+	eventually(w.t, "a wake-up", func() bool { return w.waker.heard() > before })
+}
+
+func (w *waiting) claim(wait time.Duration) broker.Claimed {
+	w.t.Helper()
+	got, err := w.Claim(w.t.Context(), broker.ClaimRequest{Worker: "w", Max: 10, Wait: wait, Queues: []broker.Share{{Queue: "q", Max: 10}}})
+	w.other.check(err)
+	return got
+}
+
+func (w *waiting) take(id string, got broker.Claimed) {
+	w.t.Helper()
+	if len(got.Jobs) != 1 || got.Jobs[0].ID != id {
+		w.t.Fatalf("claimed %v, want %s alone", got.Jobs, id)
+	}
+}
+
+// looks is how often f used a connection.
+func (w *waiting) looks(f func()) int64 {
+	before := w.pool.Stat().AcquireCount()
+	f()
+	return w.pool.Stat().AcquireCount() - before
+}
+
+// A worker that takes jobs one by one, as they come, asks for each once.
+func TestAClaimThatWaitsDoesNotLookTwiceForNothing(t *testing.T) {
+	t.Parallel()
+	w := newWaiting(t)
+	n := w.looks(func() {
+		done := make(chan broker.Claimed)
+		go func() { done <- w.claim(time.Minute) }()
+		eventually(t, "a claim that waits", func() bool {
+			w.waker.mu.Lock()
+			defer w.waker.mu.Unlock()
+			return len(w.waker.waiters["q"]) > 0
+		})
+		w.other.accept(w.other, job("b"))
+		w.take("b", <-done)
+	})
+	if n != 1 {
+		t.Errorf("a claim that waited for the next job used a connection %d times, want once", n)
+	}
+}
+
+// What came after the claim before, or falls due, is not overlooked.
+func TestAClaimThatWaitsLooksAtOnceWhenThereMayBeSomething(t *testing.T) {
+	t.Parallel()
+	w := newWaiting(t)
+	w.hear(w.waker.heard(), func() { w.other.accept(w.other, job("b")) })
+	w.take("b", w.claim(time.Minute))
+
+	due := job("c")
+	due.Delay = 50 * time.Millisecond
+	w.hear(w.waker.heard(), func() { w.other.accept(w.other, due) })
+	if got := w.claim(0); len(got.Jobs) > 0 || got.NextDue.IsZero() {
+		t.Fatalf("claimed %+v, want the due time of c", got)
+	}
+	began := time.Now()
+	w.take("c", w.claim(time.Minute))
+	if took := time.Since(began); took > pollListening/2 {
+		t.Errorf("a job due in %v was claimed after %v", due.Delay, took)
+	}
+
+	w.listener.set(false) // as when the connection breaks
+	if n := w.looks(func() { w.claim(20 * time.Millisecond) }); n < 2 {
+		t.Errorf("a claim that waits and cannot hear used a connection %d times, want one more than at its end", n)
+	}
+}

@@ -166,7 +166,7 @@ func checkQuery(t *testing.T, where, query string) {
 	}
 	for _, at := range metricName.FindAllStringIndex(query, -1) {
 		name, rest := query[at[0]:at[1]], query[at[1]:]
-		m, ok := metric(name)
+		m, ok := listed(name)
 		if !ok {
 			t.Errorf("%s: there is no metric %s", where, name)
 			continue
@@ -196,8 +196,8 @@ func checkQuery(t *testing.T, where, query string) {
 	}
 }
 
-// metric finds a series' metric.
-func metric(series string) (middleware.Metric, bool) {
+// listed finds the metric that a series is of.
+func listed(series string) (middleware.Metric, bool) {
 	for _, m := range middleware.MetricTable() {
 		if series == m.Name && m.Kind != middleware.Histogram {
 			return m, true

@@ -20,6 +20,9 @@ func TestAHandlerIsStuckByTheBoundThatAMiddlewareSet(t *testing.T) {
 			if before != (Bound{}) {
 				t.Errorf("before the first bound there was %+v", before)
 			}
+			if again := SetBound(derived, SetBound(derived, Bound{})); again != (Bound{}) {
+				t.Errorf("a bound that was withdrawn is %+v", again)
+			}
 			if j.Type() == "stuck" {
 				ignoresItsContext(gate)
 			}

@@ -28,7 +28,7 @@ type Ending struct {
 	// Decided: the error says itself what becomes of the job, or was Classified.
 	// Middleware further out should leave it alone.
 	Decided bool
-	Class   string // see Classification; empty for a run without an error
+	Class   string // see Classification; empty without an error, and for Snooze
 	Code    string
 }
 
@@ -52,7 +52,7 @@ func EndingOf(ctx context.Context, job *Job, err error) Ending {
 	case rulingSkip:
 		e.Outcome = EndedDead
 	case rulingSnooze:
-		e.Outcome, e.Delay = EndedSnoozed, delay
+		e.Outcome, e.Delay, e.Class = EndedSnoozed, delay, ""
 	case rulingUnknown:
 		e.Outcome = EndedSnoozed
 	case rulingExpired:

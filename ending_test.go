@@ -33,7 +33,7 @@ func TestEndingOfSaysWhatTheServerDoes(t *testing.T) {
 			{name: "RetryAfter, the last failure", err: RetryAfter(time.Minute, plain), change: func(j *broker.NewJob) { j.Body.MaxRetries = 0 },
 				want: Ending{Outcome: EndedDead, Class: ClassRetryable, Decided: true}, settled: broker.OutcomeDie},
 			{name: "Snooze", err: Snooze(time.Minute),
-				want: Ending{Outcome: EndedSnoozed, Delay: time.Minute, Class: ClassRetryable, Decided: true}, settled: broker.OutcomeSnooze},
+				want: Ending{Outcome: EndedSnoozed, Delay: time.Minute, Decided: true}, settled: broker.OutcomeSnooze},
 			{name: "Cancel", err: Cancel(plain), want: Ending{Outcome: EndedCancelled, Class: ClassCancelled, Decided: true}, settled: broker.OutcomeCancel},
 			{name: "unknown type", err: fmt.Errorf("%w: x", ErrUnknownType),
 				want: Ending{Outcome: EndedSnoozed, Class: ClassUnknownType, Decided: true}, settled: broker.OutcomeSnooze},

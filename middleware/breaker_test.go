@@ -1,0 +1,171 @@
+package middleware_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/middleware"
+)
+
+// changes collects what OnChange is told.
+type changes []string
+
+func (c *changes) note(key string, from, to middleware.BreakerState) {
+	*c = append(*c, fmt.Sprintf("%s: %s to %s", key, from, to))
+}
+
+func TestABreakerOpensPutsOffWithoutAChargeAndClosesAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var seen changes
+		down, runs := true, 0
+		var delays []time.Duration
+		w := newWorld(t, jobs.Config{Concurrency: 1, RetryPolicy: jobs.Constant(time.Hour)}, func(context.Context, *jobs.Job) error {
+			if runs++; down {
+				return errFlaky
+			}
+			return nil
+		}, middleware.Breaker(middleware.BreakerConfig{Failures: 3, Pause: time.Minute, OnChange: seen.note,
+			OnRefused: func(_ context.Context, _ *jobs.Job, d time.Duration) { delays = append(delays, d) }}))
+		for range 3 {
+			w.add("mail")
+		}
+		letPass(time.Second)
+		if runs != 3 || !slices.Equal(seen, []string{"mail: closed to open"}) {
+			t.Fatalf("after %d runs the breaker has changed as %q", runs, seen)
+		}
+		var late []string
+		for range 50 {
+			late = append(late, w.add("mail"))
+		}
+		letPass(time.Second)
+		if runs != 3 || len(delays) != 50 {
+			t.Fatalf("%d runs and %d refusals while it is open, want 3 and 50", runs, len(delays))
+		}
+		if first, last := slices.Min(delays), slices.Max(delays); first < 58*time.Second || last > 90*time.Second || last-first < 15*time.Second {
+			t.Errorf("the jobs come back after %v to %v, want them spread over the half minute after the pause", first, last)
+		}
+		for _, id := range late {
+			if j := w.want(id, jobs.StateRetry); j.Failures != 0 || j.Snoozes != 1 {
+				t.Fatalf("a refused job has %d failures and %d snoozes", j.Failures, j.Snoozes)
+			}
+		}
+		down = false
+		letPass(5 * time.Minute)
+		for _, id := range late {
+			w.want(id, jobs.StateCompleted)
+		}
+		if want := []string{"mail: closed to open", "mail: open to half_open", "mail: half_open to closed"}; !slices.Equal(seen, want) {
+			t.Errorf("the breaker changed as %q, want %q", seen, want)
+		}
+	})
+}
+
+func TestAFailedProbeOpensTheBreakerAgainAndOthersWaitForIt(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var seen changes
+		m := middleware.Breaker(middleware.BreakerConfig{Failures: 1, Pause: time.Minute, OnChange: seen.note})
+		if err := call(m, aJob("a"), returning(errFlaky)); err != errFlaky {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute + time.Second)
+		probe, gate := make(chan error), make(chan struct{})
+		go func() {
+			probe <- call(m, aJob("a"), func(context.Context, *jobs.Job) error { <-gate; return errFlaky })
+		}()
+		letPass(0)
+		err := call(m, aJob("a"), returning(nil))
+		if e := jobs.EndingOf(context.Background(), aJob("a"), err); !errors.Is(err, middleware.ErrBreakerOpen) ||
+			e.Outcome != jobs.EndedSnoozed || e.Delay < 15*time.Second || e.Delay > 30*time.Second {
+			t.Errorf("beside the probe: %v (%+v), want it put off for 15 to 30s", err, e)
+		}
+		close(gate)
+		<-probe
+		if want := []string{"a: closed to open", "a: open to half_open", "a: half_open to open"}; !slices.Equal(seen, want) {
+			t.Errorf("the breaker changed as %q, want %q", seen, want)
+		}
+	})
+}
+
+func TestEachTypeHasItsOwnBreakerUnlessKeySaysOtherwise(t *testing.T) {
+	t.Parallel()
+	own := middleware.Breaker(middleware.BreakerConfig{Failures: 1})
+	shared := middleware.Breaker(middleware.BreakerConfig{Failures: 1, Key: func(*jobs.Job) string { return "host" }})
+	for name, c := range map[string]struct {
+		m      jobs.Middleware
+		passes bool
+	}{"own": {own, true}, "shared": {shared, false}} {
+		_ = call(c.m, aJob("a"), returning(errFlaky))
+		if err := call(c.m, aJob("b"), returning(nil)); (err == nil) != c.passes {
+			t.Errorf("%s: after the breaker of a opened, b gets %v", name, err)
+		}
+	}
+}
+
+func TestErrorsOfTheJobItselfDoNotCount(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"permanent": fmt.Errorf("%w: bad", jobs.SkipRetry),
+		"snooze":    jobs.Snooze(time.Second),
+		"cancel":    jobs.Cancel(nil),
+		"unknown":   jobs.ErrUnknownType,
+	} {
+		m := middleware.Breaker(middleware.BreakerConfig{Failures: 2})
+		_ = call(m, aJob("a"), returning(errFlaky))
+		for range 5 {
+			_ = call(m, aJob("a"), returning(err))
+		}
+		if err := call(m, aJob("a"), returning(errFlaky)); err != errFlaky {
+			t.Errorf("%s: it opened the breaker: %v", name, err)
+		}
+		if err := call(m, aJob("a"), returning(nil)); !errors.Is(err, middleware.ErrBreakerOpen) {
+			t.Errorf("%s: it has broken the row of failures: after the second one a run gets %v", name, err)
+		}
+	}
+}
+
+func TestPanicAndGoexitCountAndLeaveNoProbeBehind(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := middleware.Breaker(middleware.BreakerConfig{Failures: 1, Pause: time.Minute})
+		for _, end := range []func(){func() { panic("boom") }, runtime.Goexit} {
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				defer func() { _ = recover() }()
+				_ = call(m, aJob("a"), func(context.Context, *jobs.Job) error { end(); return nil })
+			}()
+			<-done
+			if err := call(m, aJob("a"), returning(nil)); !errors.Is(err, middleware.ErrBreakerOpen) {
+				t.Errorf("after a handler that did not come back a run gets %v", err)
+			}
+			time.Sleep(time.Minute + time.Second) // the next one is the probe
+		}
+		if err := call(m, aJob("a"), returning(nil)); err != nil {
+			t.Errorf("after the pause a run gets %v: the probe before it is still counted", err)
+		}
+	})
+}
+
+func TestTypesWithoutEndShareOneBreakerInTheEnd(t *testing.T) {
+	t.Parallel()
+	keys := map[string]bool{}
+	m := middleware.Breaker(middleware.BreakerConfig{Failures: 1, OnChange: func(key string, _, _ middleware.BreakerState) { keys[key] = true }})
+	for i := range 1500 {
+		_ = call(m, aJob(fmt.Sprint("type ", i)), returning(errFlaky))
+	}
+	if len(keys) != 1001 || !keys["(others)"] {
+		t.Errorf("there are %d breakers, want 1000 and one for the others", len(keys))
+	}
+}
+
+func TestBreakerRefusesWhatCannotBe(t *testing.T) {
+	t.Parallel()
+	wantRefusal(t, "BreakerConfig.Failures: invalid: is -1; use 1 to 1000000, or 0 for 5", func() { middleware.Breaker(middleware.BreakerConfig{Failures: -1}) })
+	wantRefusal(t, "BreakerConfig.Probes", func() { middleware.Breaker(middleware.BreakerConfig{Probes: -1}) })
+	wantRefusal(t, "BreakerConfig.Pause: invalid: is -1s;", func() { middleware.Breaker(middleware.BreakerConfig{Pause: -time.Second}) })
+}

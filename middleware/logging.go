@@ -1,0 +1,159 @@
+package middleware
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+// LoggingConfig configures Logging. The zero value is ready to use.
+type LoggingConfig struct {
+	// Logger gets the lines. Nil means slog.Default(), as it is when Logging is
+	// called.
+	Logger *slog.Logger
+
+	// Level says how important the end of a run is. Nil means: completed,
+	// snoozed, cancelled and released Info, retried Warn, dead and expired Error.
+	Level func(e jobs.Ending) slog.Level
+
+	// Attrs adds attributes to a line: the only way for a payload to get into the
+	// log. It is not called for lines that nobody wants. It may be nil.
+	Attrs func(ctx context.Context, job *jobs.Job) []slog.Attr
+
+	// ErrorText is what is logged of an error, for an application whose errors
+	// may hold secrets. Nil means its message. At most 4 KiB are logged of it.
+	ErrorText func(err error) string
+}
+
+const maxErrorText = 4 << 10
+
+// Logging writes a line for the beginning of each run, on level Debug, and one
+// for its end. Payloads, results and headers are not logged.
+//
+// The attributes are those of the server's own log: event (job_started,
+// job_completed, job_retried, job_dead, job_expired, job_snoozed,
+// job_cancelled, job_released), queue, type, id, attempt (the failures before
+// this run) and delivery; key, correlation_id, trace_id and span_id where there
+// are any; at the end also outcome and duration, and after an error its class,
+// code and text, next_attempt_at when the error sets it, and the stack of a
+// panic. The trace is that of the context, so that Logging belongs inside of
+// Tracing, otherwise that of the job's traceparent.
+//
+// The outcome is what the chain inside of Logging has made of the run; see
+// jobs.EndingOf for what can still change it. A panic that passes through, which
+// Recovery inside of Logging prevents, is logged without its text.
+func Logging(cfg LoggingConfig) jobs.Middleware {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	if cfg.Level == nil {
+		cfg.Level = levelOf
+	}
+	if cfg.ErrorText == nil {
+		cfg.ErrorText = error.Error
+	}
+	return func(next jobs.Handler) jobs.Handler {
+		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) (err error) {
+			if cfg.Logger.Enabled(ctx, slog.LevelDebug) {
+				cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "job started", cfg.attrs(ctx, job, "job_started")...)
+			}
+			began := time.Now()
+			returned := false
+			defer func() {
+				seen := err
+				if !returned {
+					seen = errUnwound
+				}
+				cfg.end(ctx, job, seen, time.Since(began))
+			}()
+			err = next.ProcessJob(ctx, job)
+			returned = true
+			return err
+		})
+	}
+}
+
+// errUnwound stands for a panic that is not caught here.
+var errUnwound error = &jobs.PanicError{Value: "not caught inside of Logging"}
+
+// end logs the end of a run.
+func (cfg *LoggingConfig) end(ctx context.Context, job *jobs.Job, err error, took time.Duration) {
+	e := jobs.EndingOf(ctx, job, err)
+	level := cfg.Level(e)
+	if !cfg.Logger.Enabled(ctx, level) {
+		return
+	}
+	attrs := append(cfg.attrs(ctx, job, "job_"+e.Outcome), slog.String("outcome", e.Outcome), slog.Duration("duration", took))
+	if err != nil {
+		if e.Class != "" {
+			attrs = append(attrs, slog.String("class", e.Class))
+		}
+		if e.Code != "" {
+			attrs = append(attrs, slog.String("code", e.Code))
+		}
+		if e.Delay > 0 {
+			attrs = append(attrs, slog.Time("next_attempt_at", time.Now().Add(e.Delay)))
+		}
+		text := cfg.ErrorText(err)
+		if len(text) > maxErrorText {
+			text = strings.ToValidUTF8(text[:maxErrorText], "") + "…"
+		}
+		attrs = append(attrs, slog.String("error", text))
+		var p *jobs.PanicError
+		if errors.As(err, &p) && p.Stack != "" {
+			attrs = append(attrs, slog.String("stack", p.Stack))
+		}
+	}
+	cfg.Logger.LogAttrs(ctx, level, "job "+e.Outcome, attrs...)
+}
+
+// attrs are those of every line.
+func (cfg *LoggingConfig) attrs(ctx context.Context, job *jobs.Job, event string) []slog.Attr {
+	attrs := append(make([]slog.Attr, 0, 20), slog.String("event", event),
+		slog.String("queue", job.Queue()), slog.String("type", job.Type()), slog.String("id", job.ID()),
+		slog.Int("attempt", job.Attempt()), slog.Int("delivery", job.Delivery()))
+	if key := job.Key(); key != "" {
+		attrs = append(attrs, slog.String("key", key))
+	}
+	if id := job.CorrelationID(); id != "" {
+		attrs = append(attrs, slog.String("correlation_id", id))
+	}
+	if span := trace.SpanContextFromContext(ctx); span.HasTraceID() {
+		attrs = append(attrs, slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String()))
+	} else if id := traceOf(job.Header("traceparent")); id != "" {
+		attrs = append(attrs, slog.String("trace_id", id))
+	}
+	if cfg.Attrs != nil {
+		attrs = append(attrs, cfg.Attrs(ctx, job)...)
+	}
+	return attrs
+}
+
+// traceOf is the trace ID of a W3C traceparent, or "".
+func traceOf(parent string) string {
+	parts := strings.SplitN(parent, "-", 3)
+	if len(parts) < 3 {
+		return ""
+	}
+	id, err := trace.TraceIDFromHex(parts[1])
+	if err != nil {
+		return ""
+	}
+	return id.String()
+}
+
+func levelOf(e jobs.Ending) slog.Level {
+	switch e.Outcome {
+	case jobs.EndedRetried:
+		return slog.LevelWarn
+	case jobs.EndedDead, jobs.EndedExpired:
+		return slog.LevelError
+	}
+	return slog.LevelInfo
+}

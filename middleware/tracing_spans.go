@@ -1,0 +1,105 @@
+package middleware
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"go.opentelemetry.io/otel/attribute"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// maxLinks bounds the links of one span, at the number that OpenTelemetry's SDK
+// keeps by default.
+const maxLinks = 128
+
+// maxSpanKinds bounds what is kept prepared; beyond it, kinds are made anew.
+const maxSpanKinds = 1000
+
+// operation is an operation of the messaging conventions.
+type operation int
+
+const (
+	opCreate operation = iota
+	opSend
+	opSendCreated // of jobs that have a creation context of their own
+	opReceive
+	opProcess
+	opSettle
+)
+
+var operations = [...]struct {
+	typ  attribute.KeyValue
+	kind trace.SpanKind
+}{
+	opCreate:      {semconv.MessagingOperationTypeCreate, trace.SpanKindProducer},
+	opSend:        {semconv.MessagingOperationTypeSend, trace.SpanKindProducer},
+	opSendCreated: {semconv.MessagingOperationTypeSend, trace.SpanKindClient},
+	opReceive:     {semconv.MessagingOperationTypeReceive, trace.SpanKindClient},
+	opProcess:     {semconv.MessagingOperationTypeProcess, trace.SpanKindConsumer},
+	opSettle:      {semconv.MessagingOperationTypeSettle, trace.SpanKindClient},
+}
+
+// spanKind is what spans of one operation on one queue begin with: what a
+// sampler may want to know, made once.
+type spanKind struct {
+	name    string
+	options []trace.SpanStartOption
+}
+
+type spanKey struct {
+	op    operation
+	queue string
+}
+
+// spanKinds finds them without a lock.
+type spanKinds struct {
+	known atomic.Pointer[map[spanKey]*spanKind] // copied when it grows
+	mu    sync.Mutex
+}
+
+func (k *spanKinds) init() { k.known.Store(&map[spanKey]*spanKind{}) }
+
+// of returns the kind of spans of an operation; queue is empty for several.
+func (k *spanKinds) of(op operation, queue string) *spanKind {
+	key := spanKey{op, queue}
+	if kind := (*k.known.Load())[key]; kind != nil {
+		return kind
+	}
+	kind := newSpanKind(op, queue)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if known := *k.known.Load(); len(known) < maxSpanKinds {
+		known = maps.Clone(known)
+		known[key] = kind
+		k.known.Store(&known)
+	}
+	return kind
+}
+
+func newSpanKind(op operation, queue string) *spanKind {
+	o := operations[op]
+	kind := &spanKind{name: o.typ.Value.AsString()}
+	attributes := []attribute.KeyValue{semconv.MessagingSystemKey.String("jobs"), semconv.MessagingOperationName(kind.name), o.typ}
+	if queue != "" {
+		kind.name += " " + queue
+		attributes = append(attributes, semconv.MessagingDestinationName(queue))
+	}
+	kind.options = []trace.SpanStartOption{trace.WithSpanKind(o.kind), trace.WithAttributes(attributes...)}
+	return kind
+}
+
+// commonQueue is the queue of all n jobs, or empty when there are several.
+func commonQueue(n int, queue func(int) string) string {
+	if n == 0 {
+		return ""
+	}
+	first := queue(0)
+	for i := 1; i < n; i++ {
+		if queue(i) != first {
+			return ""
+		}
+	}
+	return first
+}

@@ -20,6 +20,7 @@ const (
 	ClassExpired     = "expired"      // the job's deadline passed
 	ClassUnknownType = "unknown_type" // the handler does not know the job's type
 	ClassUnreadable  = "unreadable"   // the job's stored form cannot be read
+	ClassUncommitted = "uncommitted"  // the handler's transaction was to complete the job, and did not commit
 )
 
 // Classification is what an error of a handler means. Code and Class are kept

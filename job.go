@@ -22,10 +22,12 @@ const (
 )
 
 // Job is the view that a handler has of the job it runs. Its methods may be
-// called from several goroutines, except SetResult and Result. The zero Job is not usable.
+// called from several goroutines, except SetResult, Result and CompletesInTx.
+// The zero Job is not usable.
 type Job struct {
 	record *broker.Job
 	result []byte
+	inTx   bool // a transaction of the handler completes it
 	origin *Job // of a view made by WithPayload: the one that it was made from
 }
 
@@ -113,6 +115,12 @@ func (j *Job) SetResult(p []byte) { j.first().result = p }
 // Result is what SetResult kept last, or nil: for middleware, which sees it
 // after the handler has returned.
 func (j *Job) Result() []byte { return j.first().result }
+
+// CompletesInTx tells the server that a transaction of the handler completes the
+// job: pgbroker.CompleteTx calls it. A handler that returns nil says from then on
+// that the transaction has committed. If it has not, the job is still there and
+// is charged a failure of class ClassUncommitted.
+func (j *Job) CompletesInTx() { j.first().inTx = true }
 
 // first is the view that the server gave out, of which this one was made.
 func (j *Job) first() *Job {

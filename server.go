@@ -32,6 +32,7 @@ type Server struct {
 	names   []string // of the queues, highest weight first
 	index   map[string]int
 	ids     *idSource
+	inTx    txJobs
 	given   Handler         // that Run or Start was given
 	handler Handler         // the same, inside Config.Middleware
 	values  context.Context // what every handler's context holds

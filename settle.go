@@ -149,6 +149,7 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 	left := 0 // items to send again
 	var failed error
 	if answered && !ended {
+		s.inTx.excuse(items, verdicts)
 		left, failed = unanswered(items, verdicts)
 	}
 	if hook := s.cfg.Hooks.Settle; hook != nil {
@@ -244,6 +245,7 @@ func (s *Server) ended(w *worker, items []broker.Settlement, verdicts []broker.V
 			s.fetcher.dueAt(now.Add(items[i].Outcome.Delay()))
 		}
 	}
+	s.inTx.forget(items)
 	clear(items)
 	w.leases -= len(items)
 	w.traffic++

@@ -171,6 +171,9 @@ func (s *Server) leave(i int, r *run, outcome broker.Outcome) {
 	}
 	s.fetcher.measure(now.Sub(r.started))
 	s.fetcher.freed(r.queue, now)
+	if r.view.inTx {
+		s.inTx.add(r.view.record)
+	}
 	s.settleAt(r.worker, r.view.record, outcome, now)
 	s.checkEmpty()
 }

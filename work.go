@@ -40,6 +40,9 @@ func (s *Server) perform(r *run) broker.Outcome {
 		return s.decide(r, cause)
 	}
 	err := s.invoke(r)
+	if err == nil && r.view.inTx {
+		return s.uncommitted(r)
+	}
 	if err == nil {
 		result := r.view.result
 		if len(result) <= broker.MaxResult {

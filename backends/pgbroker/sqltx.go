@@ -63,6 +63,8 @@ func (s sqlSession) text(arg any) (any, error) {
 		oid = pgtype.TextArrayOID
 	case []int16:
 		oid = pgtype.Int2ArrayOID
+	case []int32:
+		oid = pgtype.Int4ArrayOID
 	case []int64:
 		oid = pgtype.Int8ArrayOID
 	case []bool:
@@ -88,8 +90,9 @@ type sqlRows struct {
 func (r sqlRows) Scan(dest ...any) error {
 	scanned := make([]any, len(dest))
 	for i, d := range dest {
-		if array, ok := d.(*[]string); ok {
-			d = r.types.SQLScanner(array)
+		switch d.(type) {
+		case *[]string, *[]int32:
+			d = r.types.SQLScanner(d)
 		}
 		scanned[i] = d
 	}

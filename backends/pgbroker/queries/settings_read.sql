@@ -1,7 +1,7 @@
 -- settings_read.sql: the settings that settings.sql changes, as they are.
 -- Params: none
 -- Returns: one row: their values, and the isolation of the transaction
--- Called by: Enqueue in a caller's transaction, before settings.sql
+-- Called by: Enqueue in a caller's transaction, (*Broker).CompleteTx, before settings.sql
 select current_setting('enable_seqscan'), current_setting('enable_nestloop'), current_setting('enable_mergejoin'),
        current_setting('jit'), current_setting('plan_cache_mode'), current_setting('lock_timeout'),
        current_setting('transaction_isolation')

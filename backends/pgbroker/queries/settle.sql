@@ -8,7 +8,7 @@
 -- Returns: one row, none when the queue is not served: whether it is watched, the worker's last number|null, its
 --   verdicts|null, the verdicts of this request (ordinal * 16 + state of each item that applied), whether another
 --   sending of the request came first, nothing
--- Called by: (*Broker).Settle, (*Broker).Claim, (*Broker).Retire
+-- Called by: (*Broker).Settle, (*Broker).Claim, (*Broker).CompleteTx, (*Broker).Retire
 with clock as materialized (
   select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid,
          (extract(epoch from statement_timestamp()) * 1000000)::bigint as real

@@ -1,0 +1,101 @@
+package pgbroker
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Completing is the job that CompleteTx completes: the *jobs.Job of a handler.
+type Completing interface {
+	Record() *broker.Job
+	Result() []byte
+	CompletesInTx()
+}
+
+// CompleteTx completes the job of a handler in the handler's own transaction:
+// the rows that the handler writes in it and the end of the job are both there
+// or neither, so that the effect happens exactly once, however often the job is
+// delivered. Call it last, then commit, and return nil only after the commit
+// has succeeded; return the error of anything that fails, the commit too. The
+// job's result is what SetResult kept before.
+//
+// The call checks the lease and locks the job until the transaction ends, for
+// which a settle of the same job waits: commit at once. An error means that the
+// transaction can only be rolled back: CompleteTx itself sees to that, and a
+// commit fails. It is ErrLeaseLost when the job belongs to somebody else by
+// now. When the answer to the commit is lost, return its error: if it did
+// commit, the job is gone and nothing else happens; if not, the job is retried.
+//
+// It takes two round trips. The transaction may have any isolation level; it
+// belongs to one goroutine.
+func (b *Broker) CompleteTx(ctx context.Context, tx pgx.Tx, job Completing) error {
+	return b.completeIn(ctx, connSession{tx.Conn(), b.config.PollOnly}, job)
+}
+
+// CompleteSQLTx is CompleteTx for a transaction of database/sql, of any driver
+// that numbers its parameters $1, $2, …. It takes about five round trips.
+func (b *Broker) CompleteSQLTx(ctx context.Context, tx *sql.Tx, job Completing) error {
+	return b.completeIn(ctx, sqlSession{tx, pgtype.NewMap()}, job)
+}
+
+func (b *Broker) completeIn(ctx context.Context, in session, job Completing) error {
+	j := job.Record()
+	err := b.usable(ctx)
+	if err == nil {
+		err = b.complete(ctx, in, j, job.Result())
+	}
+	if err != nil {
+		abort(ctx, in)
+		return broker.About(classify(err), "complete in a transaction", j.Queue, j.ID)
+	}
+	job.CompletesInTx()
+	return nil
+}
+
+func (b *Broker) complete(ctx context.Context, in session, j *broker.Job, result []byte) error {
+	req := broker.SettleRequest{Worker: j.Worker, Number: 1, Items: []broker.Settlement{{Job: j, Outcome: broker.Complete(result)}}}
+	if err := req.Check(); err != nil {
+		return err
+	}
+	req.Number = 0 // it is not one of those that the server numbers
+	var kept [6]string
+	isolation := ""
+	s := newSettling(b, &req)
+	steps := []step{b.step("settings_read", one(&kept[0], &kept[1], &kept[2], &kept[3], &kept[4], &kept[5], &isolation)), b.byIndex(false)}
+	if err := in.run(ctx, append(steps, s.steps()...)...); err != nil {
+		return err
+	}
+	t := s.turns[0]
+	if !t.served {
+		q, err := b.room(ctx, in, j.Queue)
+		if err == nil && q.layout > knownLayout {
+			err = newerLayout(q.layout)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(t.verdicts) == 0 {
+		return broker.ErrLeaseLost
+	}
+	last := []step{b.step("settings_restore", nil, kept[0], kept[1], kept[2], kept[3], kept[4], kept[5])}
+	if t.watched {
+		events := newEvents(settledKind, j.Queue)
+		events.add(broker.StateCompleted, j.ID)
+		last = append(last, b.step("tell", nil, b.channel, j.Queue, events.payloads, false)) // the commit sends it
+	}
+	return in.run(ctx, last...)
+}
+
+// abort makes a transaction fail, so that a caller who overlooks an error
+// commits nothing.
+func abort(ctx context.Context, in session) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
+	defer cancel()
+	_ = in.run(ctx, step{sql: "do $$ begin raise 'jobs: the job could not be completed, this transaction must be rolled back'; end $$"})
+}

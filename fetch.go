@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -18,7 +19,10 @@ const (
 // fetcher claims jobs for free slots. Busy, it goes round in claims that do
 // not wait and carry what there is to settle: one round trip a turn. Once
 // everything claimable was claimed, one claim waits for more in the background,
-// and outcomes go out on their own. Guarded by Server.mu, but for poke.
+// and outcomes go out on their own. While handlers are quick and there is plenty,
+// a second claim is under way when the answer to the first comes, so that the
+// store works on one while this process works on the other. Guarded by
+// Server.mu, but for poke.
 type fetcher struct {
 	poke  chan struct{} // wakes the loop
 	state fetchState
@@ -30,7 +34,9 @@ type fetcher struct {
 	failures  int       // claims that failed in a row
 	notBefore time.Time // pause after a failure
 	succeeded time.Time // last answer of the store
-	began     time.Time // of the claim that does not wait
+	began     time.Time // of the last claim that does not wait
+	flying    int       // such claims under way
+	asked     int       // how many jobs they ask for
 	trip      time.Duration
 	took      time.Duration // of handlers, see measure
 	measured  bool
@@ -80,6 +86,7 @@ type claimCall struct {
 	worker *worker
 	req    broker.ClaimRequest
 	first  int       // shares by weight
+	ahead  bool      // the loop goes on meanwhile
 	until  time.Time // no claim: sleep until then, zero means until woken
 }
 
@@ -89,10 +96,19 @@ func (s *Server) fetch(ctx, calls context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	defer s.claimNoMore()
+	var ahead sync.WaitGroup
+	defer ahead.Wait()
 	for ctx.Err() == nil {
 		s.mu.Lock()
 		call := s.nextClaim(ctx, time.Now())
 		s.mu.Unlock()
+		if call.worker != nil && call.ahead {
+			ahead.Go(func() {
+				s.claim(calls, &call)
+				s.fetcher.wake()
+			})
+			continue
+		}
 		if call.worker != nil {
 			s.claim(calls, &call)
 			continue
@@ -128,6 +144,8 @@ func (s *Server) nextClaim(ctx context.Context, now time.Time) claimCall {
 		f.state = fetchOff
 	case now.Before(f.notBefore):
 		f.state, sleep.until = fetchOff, f.notBefore
+	case f.flying > 0 && !s.roomAhead():
+		return sleep
 	default:
 		if !f.due.IsZero() && !now.Before(f.due) {
 			f.due, f.exhausted = time.Time{}, false
@@ -136,6 +154,11 @@ func (s *Server) nextClaim(ctx context.Context, now time.Time) claimCall {
 		if ok && (!f.exhausted || f.gave && !f.waiting && w.sendable()) {
 			f.state, f.began = fetchCalling, now
 			call.req.Settle = s.carry(w)
+			if call.ahead {
+				call.req.Queues = append([]broker.Share(nil), call.req.Queues...)
+			}
+			f.flying++
+			f.asked += call.req.Max
 			return call
 		}
 		f.state = fetchFull
@@ -170,6 +193,9 @@ func earliest(a, b time.Time) time.Time {
 func (s *Server) planClaim() (call claimCall, ok bool) {
 	f := &s.fetcher
 	want, free := s.want()
+	if call.ahead = s.plenty(); call.ahead {
+		want = min(want, s.capacity()/3) // one third is under way, one is on its way, one is here
+	}
 	for i := range s.names {
 		f.room[i] = want
 		if limit := s.slots.limit[i]; limit > 0 {
@@ -255,7 +281,11 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 		f.waiting = false
 		f.wake()
 	} else {
-		f.state = fetchAbout
+		f.flying--
+		f.asked -= call.req.Max
+		if f.flying == 0 && f.state == fetchCalling {
+			f.state = fetchAbout
+		}
 	}
 	s.accept(call.worker, reply.Jobs, now)
 	if broker.MayHaveApplied(err) {

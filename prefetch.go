@@ -40,10 +40,26 @@ func (s *Server) allowance() int {
 	return int(min(n, time.Duration(s.cfg.Prefetch)))
 }
 
-// want is how many jobs a claim may bring now, and free how many of these find
-// a slot.
+// capacity is how many jobs may be held, and be on their way, at once.
+func (s *Server) capacity() int { return s.cfg.Concurrency + s.allowance() }
+
+// plenty reports whether two claims may be under way at a time: handlers are
+// quick, and the last claim left jobs behind.
+func (s *Server) plenty() bool {
+	f := &s.fetcher
+	return f.gave && !f.exhausted && s.allowance() > 0
+}
+
+// roomAhead reports whether another claim is worth sending now.
+func (s *Server) roomAhead() bool {
+	want, _ := s.want()
+	return s.fetcher.flying < 2 && s.plenty() && want > 0 && want >= s.capacity()/4
+}
+
+// want is how many jobs a claim may bring now, beside those under way, and free
+// how many of these find a slot.
 func (s *Server) want() (want, free int) {
-	free = s.cfg.Concurrency - s.slots.holding
+	free = s.cfg.Concurrency - s.slots.holding - s.fetcher.asked
 	want = min(free+s.allowance(), broker.MaxClaim)
 	if s.settler.unsettled > maxUnsettled {
 		want = 0 // what is done cannot be recorded: do not do more

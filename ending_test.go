@@ -90,7 +90,7 @@ func TestEndingOfKnowsWhyTheRunEnded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		got := map[string]Ending{}
-		s := serve(t, b, Config{Concurrency: 3, Timeout: time.Minute, ShutdownTimeout: -1}, func(ctx context.Context, j *Job) error {
+		s := serve(t, b, Config{Concurrency: 3, Timeout: time.Minute, ShutdownTimeout: -1, RetryPolicy: Constant(time.Hour)}, func(ctx context.Context, j *Job) error {
 			<-ctx.Done()
 			got[j.Type()] = EndingOf(ctx, j, ctx.Err())
 			return ctx.Err()

@@ -151,6 +151,45 @@ func TestPanicAndGoexitCountAndLeaveNoProbeBehind(t *testing.T) {
 	})
 }
 
+func TestAsManyProbesRunAtOnceAsAreAskedFor(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var seen changes
+		m := middleware.Breaker(middleware.BreakerConfig{Failures: 1, Pause: time.Minute, Probes: 2, OnChange: seen.note})
+		_ = call(m, aJob("a"), returning(errFlaky))
+		time.Sleep(time.Minute + time.Second)
+		probes, gate := make(chan error, 2), make(chan struct{})
+		for range 2 {
+			go func() { probes <- call(m, aJob("a"), func(context.Context, *jobs.Job) error { <-gate; return nil }) }()
+		}
+		letPass(0)
+		if err := call(m, aJob("a"), returning(nil)); !errors.Is(err, middleware.ErrBreakerOpen) {
+			t.Errorf("beside two probes a third run gets %v", err)
+		}
+		close(gate)
+		for range 2 {
+			if err := <-probes; err != nil {
+				t.Errorf("a probe gets %v", err)
+			}
+		}
+		if want := "a: half_open to closed"; len(seen) != 3 || seen[2] != want {
+			t.Errorf("the breaker changed as %q, want the last to be %q", seen, want)
+		}
+	})
+}
+
+func TestAHookThatPanicsFailsItsRunAndNotTheBreaker(t *testing.T) {
+	t.Parallel()
+	m := middleware.Recovery(nil)
+	m = jobs.Chain(m, middleware.Breaker(middleware.BreakerConfig{Failures: 1, OnChange: func(string, middleware.BreakerState, middleware.BreakerState) { panic("hook") }}))
+	var p *jobs.PanicError
+	if err := call(m, aJob("a"), returning(errFlaky)); !errors.As(err, &p) || p.Value != "hook" {
+		t.Errorf("the run gets %v, want the panic of the hook", err)
+	}
+	if err := call(m, aJob("a"), returning(nil)); !errors.Is(err, middleware.ErrBreakerOpen) {
+		t.Errorf("the next run gets %v, want the breaker to be open", err)
+	}
+}
+
 func TestTypesWithoutEndShareOneBreakerInTheEnd(t *testing.T) {
 	t.Parallel()
 	keys := map[string]bool{}

@@ -117,7 +117,12 @@ func TestTheSoonerOfTwoTimeoutsCountsAndTheOuterOneComesBack(t *testing.T) {
 				return later.ProcessJob(ctx, job)
 			})
 		}
-		w := newWorld(t, cfg, func(ctx context.Context, _ *jobs.Job) error { <-ctx.Done(); return nil }, outer, after, byType)
+		w := newWorld(t, cfg, func(ctx context.Context, job *jobs.Job) error {
+			if <-ctx.Done(); job.Type() == "later" {
+				waitsDeafly(gate)
+			}
+			return nil
+		}, outer, after, byType)
 		w.add("sooner")
 		letPass(38 * time.Second)
 		if len(stuck) != 0 {

@@ -15,7 +15,7 @@ bench: setup ## measure all backends
 	go run ./internal/testenv/with go test -run '^$$' -bench . -benchmem -timeout 60m $(TESTFLAGS) ./...
 
 image: ## build the image of the worker, jobs-worker; needs Docker
-	docker build -f deploy/Dockerfile --target worker --build-arg VERSION=$$(git describe --always --dirty) -t jobs-worker $(IMAGEFLAGS) .
+	docker build $(IMAGEFLAGS) -f deploy/Dockerfile --target worker --build-arg VERSION=$$(git describe --always --dirty) -t jobs-worker .
 
 fmt: ## format the code
 	gofmt -w .

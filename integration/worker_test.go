@@ -116,10 +116,19 @@ func serve(tell func(kind, id, text string), orders <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
-	return server.Run(context.Background(), handlers(tell, orders))
+	mux := handlers(tell, orders)
+	bills, err := openBilling(context.Background(), os.Getenv(envURL))
+	if err != nil {
+		return err
+	}
+	if bills != nil {
+		defer bills.close()
+		mux.HandleFunc(typeBill, bills.handler(tell, orders))
+	}
+	return server.Run(context.Background(), mux)
 }
 
-func handlers(tell func(kind, id, text string), orders <-chan struct{}) jobs.Handler {
+func handlers(tell func(kind, id, text string), orders <-chan struct{}) *jobs.ServeMux {
 	hold := func(ctx context.Context, job *jobs.Job) error {
 		tell("begun", job.ID(), "")
 		select {

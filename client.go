@@ -98,9 +98,9 @@ func (c *Client) Enqueue(ctx context.Context, task *Task, opts ...Option) (*JobI
 		return nil, broker.About(err, "enqueue", "", "")
 	}
 	defer c.gate.leave()
-	var one struct {
-		Outgoing
-		batch [1]*Outgoing
+	one := singles.Get().(*single)
+	if len(c.cfg.Middleware) == 0 { // no one else may have kept it
+		defer one.free()
 	}
 	o := &one.Outgoing
 	if err := o.fill(c, task, opts); err != nil {
@@ -114,6 +114,19 @@ func (c *Client) Enqueue(ctx context.Context, task *Task, opts ...Option) (*JobI
 	}
 	info := o.Info
 	return &info, o.Err
+}
+
+// single is a job on its way alone.
+type single struct {
+	Outgoing
+	batch [1]*Outgoing
+}
+
+var singles = sync.Pool{New: func() any { return new(single) }}
+
+func (s *single) free() {
+	*s = single{}
+	singles.Put(s)
 }
 
 // EnqueueMany enqueues tasks, of any types and queues, in as few calls to the

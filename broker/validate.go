@@ -1,6 +1,9 @@
 package broker
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // The Check methods are a backend's first step: what they refuse, no store
 // sees. Each error names the field, the limit and the remedy.
@@ -38,10 +41,10 @@ func (r *ClaimRequest) Check() error {
 
 // Check refuses a renewal outside the limits.
 func (r *RenewRequest) Check() error {
-	err := firstError(
-		func() error { return CheckName("worker", r.Worker) },
-		func() error { return checkQueues(r.Queues) },
-		func() error { return CheckDuration("lease", r.Lease) },
+	err := cmp.Or(
+		CheckName("worker", r.Worker),
+		checkQueues(r.Queues),
+		CheckDuration("lease", r.Lease),
 	)
 	if err == nil && r.Lease < time.Millisecond {
 		err = Invalid("lease", "is %v; use at least 1ms", r.Lease)
@@ -51,9 +54,9 @@ func (r *RenewRequest) Check() error {
 
 // Check refuses a retirement outside the limits.
 func (r *RetireRequest) Check() error {
-	return About(firstError(
-		func() error { return CheckName("worker", r.Worker) },
-		func() error { return checkQueues(r.Queues) },
+	return About(cmp.Or(
+		CheckName("worker", r.Worker),
+		checkQueues(r.Queues),
 	), "retire", "", "")
 }
 
@@ -86,9 +89,9 @@ func (r *SettleRequest) Check() error {
 
 // Check refuses a reclaim outside the limits.
 func (r *ReclaimRequest) Check() error {
-	err := firstError(
-		func() error { return CheckName("worker", r.Worker) },
-		func() error { return checkQueues(r.Queues) },
+	err := cmp.Or(
+		CheckName("worker", r.Worker),
+		checkQueues(r.Queues),
 	)
 	if err == nil && (r.Max < 1 || r.Max > MaxClaim) {
 		err = Invalid("max", "is %d; use 1 to %d", r.Max, MaxClaim)
@@ -107,11 +110,11 @@ func (r *PruneRequest) Check() error {
 
 // Check refuses a query outside the limits and sets the default Limit.
 func (q *Query) Check() error {
-	err := firstError(
-		func() error { return CheckQueue(q.Queue) },
-		func() error { return checkOptional("key", q.Key) },
-		func() error { return checkOptional("worker", q.Worker) },
-		func() error { return checkOptional("type", q.Type) },
+	err := cmp.Or(
+		CheckQueue(q.Queue),
+		checkOptional("key", q.Key),
+		checkOptional("worker", q.Worker),
+		checkOptional("type", q.Type),
 	)
 	switch {
 	case err != nil:
@@ -132,9 +135,9 @@ func (q *Query) Check() error {
 
 // Check refuses an operation outside the limits.
 func (o *Operation) Check() error {
-	err := firstError(
-		func() error { return CheckDuration("delay", o.Delay) },
-		func() error { return CheckTime("run at", o.RunAt) },
+	err := cmp.Or(
+		CheckDuration("delay", o.Delay),
+		CheckTime("run at", o.RunAt),
 	)
 	switch {
 	case err != nil:
@@ -186,9 +189,9 @@ func (r *MarkRequest) Check() error {
 	case len(r.Value) > MaxResult:
 		err = tooLarge("value", len(r.Value), MaxResult, "store it elsewhere")
 	default:
-		err = firstError(
-			func() error { return CheckDuration("ttl", r.TTL) },
-			func() error { return checkOptional("owner", r.Owner) },
+		err = cmp.Or(
+			CheckDuration("ttl", r.TTL),
+			checkOptional("owner", r.Owner),
 		)
 	}
 	return About(err, "mark", "", "")

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -16,12 +17,24 @@ func CheckName(field, s string) error {
 		return Invalid(field, "is empty; give it 1 to %d bytes", MaxNameLen)
 	case len(s) > MaxNameLen:
 		return Invalid(field, "has %d bytes, the limit is %d; shorten or hash it", len(s), MaxNameLen)
+	case printable(s): // like most, and quicker to see
+		return nil
 	case !utf8.ValidString(s):
 		return Invalid(field, "is not valid UTF-8; encode it, in hexadecimal for example")
 	case strings.IndexFunc(s, unicode.IsControl) >= 0:
 		return Invalid(field, "contains a control character; remove it")
 	}
 	return nil
+}
+
+// printable reports whether s is of printable ASCII characters only.
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
 }
 
 // CheckQueue refuses what CheckName refuses, and braces.
@@ -71,39 +84,28 @@ func (r *EnqueueRequest) Check() error {
 // Check refuses a job that is outside the limits.
 func (j *NewJob) Check(l Limits) error {
 	b := &j.Body
-	err := firstError(
-		func() error { return CheckQueue(j.Queue) },
-		func() error { return CheckName("id", j.ID) },
-		func() error { return CheckName("type", b.Type) },
-		func() error { return b.checkSizes(l) },
-		func() error { return b.checkUnique(l) },
-		func() error { return checkOptional("key", b.Key) },
-		func() error { return checkOptional("correlation id", b.CorrelationID) },
-		func() error { return checkOptional("idempotency key", b.IdempotencyKey) },
-		func() error { return checkOptional("source", b.Source) },
-		func() error { return CheckDuration("delay", j.Delay) },
-		func() error { return CheckTime("run at", j.RunAt) },
-		func() error { return CheckTime("deadline", b.Deadline) },
-		func() error { return CheckDuration("timeout", b.Timeout) },
-		func() error { return CheckDuration("retention", b.Retention) },
-		func() error { return b.Backoff.check() },
-		func() error { return b.checkCounts(l) },
+	err := cmp.Or(
+		CheckQueue(j.Queue),
+		CheckName("id", j.ID),
+		CheckName("type", b.Type),
+		b.checkSizes(l),
+		b.checkUnique(l),
+		checkOptional("key", b.Key),
+		checkOptional("correlation id", b.CorrelationID),
+		checkOptional("idempotency key", b.IdempotencyKey),
+		checkOptional("source", b.Source),
+		CheckDuration("delay", j.Delay),
+		CheckTime("run at", j.RunAt),
+		CheckTime("deadline", b.Deadline),
+		CheckDuration("timeout", b.Timeout),
+		CheckDuration("retention", b.Retention),
+		b.Backoff.check(),
+		b.checkCounts(l),
 	)
 	if err == nil && j.Delay > 0 && !j.RunAt.IsZero() {
 		err = Invalid("delay", "is set together with run at; set one of them")
 	}
 	return About(err, "enqueue", j.Queue, j.ID)
-}
-
-// firstError runs checks until one fails; a refusal of a long name must not
-// print it, so About leaves invalid names to the checks' own words.
-func firstError(checks ...func() error) error {
-	for _, check := range checks {
-		if err := check(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func checkOptional(field, s string) error {

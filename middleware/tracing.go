@@ -45,6 +45,7 @@ type TracingConfig struct {
 type Tracing struct {
 	cfg    TracingConfig
 	tracer trace.Tracer
+	w3c    bool // the propagator is the default one
 	spans  spanKinds
 }
 
@@ -53,10 +54,11 @@ func NewTracing(cfg TracingConfig) *Tracing {
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = otel.GetTracerProvider()
 	}
-	if cfg.Propagator == nil {
+	w3c := cfg.Propagator == nil
+	if w3c {
 		cfg.Propagator = propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{})
 	}
-	t := &Tracing{cfg: cfg, tracer: cfg.TracerProvider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))}
+	t := &Tracing{cfg: cfg, w3c: w3c, tracer: cfg.TracerProvider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL))}
 	t.spans.init()
 	return t
 }
@@ -84,18 +86,14 @@ func (t *Tracing) Middleware() jobs.Middleware {
 					return
 				}
 				value := recover()
-				failed(span, jobs.ClassPanic, &jobs.PanicError{Value: value})
-				span.End()
+				t.ended(ctx, span, job, &jobs.PanicError{Value: value})
 				if value != nil { // otherwise it was runtime.Goexit
 					panic(value)
 				}
 			}()
 			err = next.ProcessJob(ctx, job)
 			returned = true
-			if span.IsRecording() {
-				t.ended(ctx, span, job, err)
-			}
-			span.End()
+			t.ended(ctx, span, job, err)
 			return err
 		})
 	}
@@ -122,21 +120,24 @@ func (t *Tracing) process(ctx context.Context, j *broker.Job) (context.Context, 
 			}
 		}
 	}
-	if span.IsRecording() {
-		span.SetAttributes(describeJob(j.ID, &j.Body,
-			semconv.MessagingClientID(j.Worker), attrAttempt.Int(j.Failures), attrDelivery.Int(j.Deliveries))...)
-	}
 	return ctx, span
 }
 
-// ended records what a run's error leads to. Putting a job off or cancelling it
-// is no failure.
+// ended ends the span of a run with what its error leads to. Putting a job off
+// or cancelling it is no failure.
 func (t *Tracing) ended(ctx context.Context, span trace.Span, job *jobs.Job, err error) {
-	ending := jobs.EndingOf(ctx, job, err)
-	span.SetAttributes(attrOutcome.String(ending.Outcome))
-	if ending.Code != "" {
-		span.SetAttributes(attrCode.String(ending.Code))
+	defer span.End()
+	if !span.IsRecording() {
+		return
 	}
+	j := job.Record()
+	ending := jobs.EndingOf(ctx, job, err)
+	attributes := append(describeJob(j.ID, &j.Body), semconv.MessagingClientID(j.Worker),
+		attrAttempt.Int(j.Failures), attrDelivery.Int(j.Deliveries), attrOutcome.String(ending.Outcome))
+	if ending.Code != "" {
+		attributes = append(attributes, attrCode.String(ending.Code))
+	}
+	span.SetAttributes(attributes...)
 	switch ending.Outcome {
 	case jobs.EndedRetried, jobs.EndedDead, jobs.EndedExpired, jobs.EndedReleased:
 		failed(span, ending.Class, err)
@@ -157,12 +158,13 @@ func failed(span trace.Span, class string, err error) {
 }
 
 // describeJob is what spans tell of one job. Its payload is not among it.
-func describeJob(id string, b *broker.Body, more ...attribute.KeyValue) []attribute.KeyValue {
-	all := append(make([]attribute.KeyValue, 0, 8), semconv.MessagingMessageID(id), attrType.String(b.Type), attrPriority.String(priorityName(b.Priority)))
+func describeJob(id string, b *broker.Body) []attribute.KeyValue {
+	all := make([]attribute.KeyValue, 0, 9)
+	all = append(all, semconv.MessagingMessageID(id), attrType.String(b.Type), attrPriority.String(priorityName(b.Priority)))
 	if b.CorrelationID != "" {
 		all = append(all, semconv.MessagingMessageConversationID(b.CorrelationID))
 	}
-	return append(all, more...)
+	return all
 }
 
 // Enqueue makes spans of enqueueing: "send" of each call and, in an EnqueueMany,
@@ -184,7 +186,7 @@ func (t *Tracing) Enqueue() jobs.EnqueueMiddleware {
 // sendOne makes the span of a call with one job.
 func (t *Tracing) sendOne(ctx context.Context, batch []*jobs.Outgoing, next jobs.EnqueueFunc) {
 	o := batch[0]
-	custom := t.custom(o)
+	custom := t.creation(o.Body.Headers)
 	op := opSend
 	if custom.IsValid() {
 		op = opSendCreated
@@ -218,7 +220,7 @@ func (t *Tracing) sendMany(ctx context.Context, batch []*jobs.Outgoing, next job
 	}
 	creates := make([]trace.Span, len(batch))
 	for i, o := range batch {
-		created := t.custom(o)
+		created := t.creation(o.Body.Headers)
 		switch {
 		case created.IsValid():
 		case t.cfg.NoCreateSpans:
@@ -310,17 +312,19 @@ func (t *Tracing) batch(op operation, took time.Duration, n int, job func(int) *
 		return span, end
 	}
 	span.SetAttributes(semconv.MessagingBatchMessageCount(n))
+	attributes := make([]attribute.KeyValue, 0, 2*min(n, maxLinks)) // of all links
 	for i := range min(n, maxLinks) {
 		j := job(i)
-		_, creation := t.extract(context.Background(), j.Headers)
+		creation := t.creation(j.Headers)
 		if !creation.IsValid() {
 			continue
 		}
-		link := trace.Link{SpanContext: creation, Attributes: []attribute.KeyValue{semconv.MessagingMessageID(j.ID)}}
+		first := len(attributes)
+		attributes = append(attributes, semconv.MessagingMessageID(j.ID))
 		if outcome != nil {
-			link.Attributes = append(link.Attributes, outcome(i))
+			attributes = append(attributes, outcome(i))
 		}
-		span.AddLink(link)
+		span.AddLink(trace.Link{SpanContext: creation, Attributes: attributes[first:len(attributes):len(attributes)]})
 	}
 	return span, end
 }

@@ -311,3 +311,49 @@ func TestAHandlerOfAnOlderReleaseCompletesNothing(t *testing.T) {
 		}
 	})
 }
+
+// takeOver reclaims what a worker held, at a time when its lease is over.
+func (f *fixture) takeOver() []broker.Job {
+	f.t.Helper()
+	now := time.Now().Add(2 * time.Hour)
+	_, err := f.Renew(f.t.Context(), broker.RenewRequest{Now: now, Worker: "heir", Queues: []string{testQueue}, Lease: time.Hour, Register: true})
+	f.ok(err)
+	got, err := f.Reclaim(f.t.Context(), broker.ReclaimRequest{Now: now, Worker: "heir", Queues: []string{testQueue}, Max: 10})
+	f.ok(err)
+	return got.Jobs
+}
+
+func TestAnOpenCompletionIsPassedOverByAReclaim(t *testing.T) {
+	forEachHandlersTx(t, func(t *testing.T, f *fixture, begin func() *handlersTx) {
+		job := f.claimed("a")
+		tx := begin()
+		f.ok(tx.exec("insert into jobs.effect values ('a')"))
+		f.ok(tx.complete(t.Context(), job))
+		before := f.takeOver()
+		f.ok(tx.commit())
+		if got := append(before, f.takeOver()...); len(got) != 0 || f.effects() != 1 {
+			t.Errorf("%v was taken over, with %d effects; want nothing and one", names(got), f.effects())
+		}
+	})
+}
+
+func TestAReclaimTakesAJobWhoseCompletionWasRolledBack(t *testing.T) {
+	forEachHandlersTx(t, func(t *testing.T, f *fixture, begin func() *handlersTx) {
+		job := f.claimed("a")
+		tx := begin()
+		f.ok(tx.complete(t.Context(), job))
+		before := f.takeOver()
+		f.ok(tx.rollback())
+		if got := append(before, f.takeOver()...); len(got) != 1 {
+			t.Errorf("%v was taken over, want the job", names(got))
+		}
+		late := begin()
+		f.ok(late.exec("insert into jobs.effect values ('late')"))
+		if err := late.complete(t.Context(), job); !errors.Is(err, broker.ErrLeaseLost) {
+			t.Errorf("the late completion was answered %v, want ErrLeaseLost", err)
+		}
+		if err := late.commit(); err == nil || f.effects() != 0 {
+			t.Errorf("the commit of the late completion: %v, with %d effects", err, f.effects())
+		}
+	})
+}

@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs"
-	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/internal/testenv"
 	"github.com/seed81422ce9/jobs/middleware"
 )
 
@@ -103,26 +101,11 @@ var markTests = []struct {
 }
 
 func TestDedup(t *testing.T) {
-	t.Parallel()
-	for name, place := range map[string]func(testing.TB) string{
-		"memory": func(testing.TB) string { return "memory://" }, "redis": testenv.RedisPlace, "postgres": testenv.PostgresPlace,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			url := place(t)
-			if err := backends.Migrate(t.Context(), url); err != nil {
-				t.Fatal(err)
-			}
-			b, err := backends.Open(t.Context(), url)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer b.Close()
-			for _, c := range markTests {
-				t.Run(c.name, func(t *testing.T) { c.test(t, newDeduped(b, c.name)) })
-			}
-		})
-	}
+	onBrokers(t, func(t *testing.T, b broker.Broker) {
+		for _, c := range markTests {
+			t.Run(c.name, func(t *testing.T) { c.test(t, newDeduped(b, c.name)) })
+		}
+	})
 }
 
 const (

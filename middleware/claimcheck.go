@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -44,16 +43,13 @@ const (
 // since a job can be delivered again. So blobs are left over: by every job that
 // ends, and by every Enqueue that fails. CollectBlobs removes them.
 //
-// It belongs last among codecs. ClaimCheck panics when Blobs is nil or a size
-// is negative.
+// It belongs last among codecs.
 func ClaimCheck(cfg ClaimCheckConfig) PayloadCodec {
 	if cfg.Blobs == nil {
-		panic("middleware: ClaimCheckConfig.Blobs is nil; OpenFileBlobs makes one of a directory")
+		refuse("ClaimCheckConfig.Blobs", "is nil; OpenFileBlobs makes one of a directory")
 	}
-	if cfg.MinSize < 0 || cfg.MaxSize < 0 {
-		panic("middleware: a size in ClaimCheckConfig is negative")
-	}
-	cfg.MinSize, cfg.MaxSize = cmp.Or(cfg.MinSize, defaultClaimMinSize), cmp.Or(cfg.MaxSize, defaultMaxSize)
+	sizeOr("ClaimCheckConfig.MinSize", &cfg.MinSize, defaultClaimMinSize)
+	sizeOr("ClaimCheckConfig.MaxSize", &cfg.MaxSize, defaultMaxSize)
 	return &claimCheck{cfg}
 }
 

@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,13 +34,10 @@ const (
 // them smaller. Compressed ones carry the header jobs-compression. A payload
 // that cannot be decompressed is dead (ErrTampered, ErrTooLarge); a compression
 // that this release does not know puts the job off.
-//
-// Compress panics when a size is negative.
 func Compress(cfg CompressConfig) PayloadCodec {
-	if cfg.MinSize < 0 || cfg.MaxSize < 0 {
-		panic("middleware: a size in CompressConfig is negative")
-	}
-	c := &compression{min: cmp.Or(cfg.MinSize, defaultCompressMinSize), max: cmp.Or(cfg.MaxSize, defaultMaxSize)}
+	sizeOr("CompressConfig.MinSize", &cfg.MinSize, defaultCompressMinSize)
+	sizeOr("CompressConfig.MaxSize", &cfg.MaxSize, defaultMaxSize)
+	c := &compression{min: cfg.MinSize, max: cfg.MaxSize}
 	var err error
 	// In a single segment the window, which the decoder bounds too, is never
 	// larger than the payload.

@@ -1,7 +1,6 @@
 package middleware
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -113,22 +112,22 @@ const (
 // makes Hold shorter or longer.
 //
 // A result over 1 MiB less a byte is not kept; duplicates are completed
-// without one. Dedup panics when Marks is nil or a duration is negative. The
-// middleware may be used for any number of handlers at once.
+// without one.
 func Dedup(cfg DedupConfig) jobs.Middleware {
 	if cfg.Marks == nil {
-		panic("middleware: DedupConfig.Marks is nil; any broker will do")
+		refuse("DedupConfig.Marks", "is nil; any broker will do")
 	}
-	if cfg.Keep < 0 || cfg.Hold < 0 || cfg.Wait < 0 {
-		panic("middleware: a duration in DedupConfig is negative")
+	if cfg.Hold < 0 || cfg.Hold > broker.MaxDelay {
+		refuse("DedupConfig.Hold", "is %v; use more than zero and at most %v, or 0 for as long as the run may take", cfg.Hold, time.Duration(broker.MaxDelay))
 	}
+	durationOr("DedupConfig.Keep", &cfg.Keep, defaultKeep)
+	durationOr("DedupConfig.Wait", &cfg.Wait, defaultWait)
 	if cfg.Key == nil {
 		cfg.Key = (*jobs.Job).IdempotencyKey
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	cfg.Keep, cfg.Wait = cmp.Or(cfg.Keep, defaultKeep), cmp.Or(cfg.Wait, defaultWait)
 	return func(next jobs.Handler) jobs.Handler { return &dedup{DedupConfig: cfg, next: next} }
 }
 
@@ -191,7 +190,7 @@ func (d *dedup) hold(ctx context.Context) time.Duration {
 		return d.Hold
 	}
 	if end, limited := ctx.Deadline(); limited {
-		return max(time.Until(end), 0) + holdGrace
+		return min(max(time.Until(end), 0)+holdGrace, broker.MaxDelay)
 	}
 	return defaultHold
 }

@@ -239,18 +239,29 @@ func TestABusyKeyCostsTheJobNothing(t *testing.T) {
 	})
 }
 
-func TestDedupRefusesWhatCannotWork(t *testing.T) {
+func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 	t.Parallel()
-	for name, cfg := range map[string]DedupConfig{
-		"no marks": {}, "negative keep": {Marks: openMarks(t), Keep: -1}, "negative hold": {Marks: openMarks(t), Hold: -1}, "negative wait": {Marks: openMarks(t), Wait: -1},
+	marks, blobs := openMarks(t), openFileBlobs(t)
+	for field, build := range map[string]func(){
+		"DedupConfig.Marks":        func() { Dedup(DedupConfig{}) },
+		"DedupConfig.Keep":         func() { Dedup(DedupConfig{Marks: marks, Keep: -1}) },
+		"DedupConfig.Hold":         func() { Dedup(DedupConfig{Marks: marks, Hold: -1}) },
+		"DedupConfig.Wait":         func() { Dedup(DedupConfig{Marks: marks, Wait: -1}) },
+		"CompressConfig.MinSize":   func() { Compress(CompressConfig{MinSize: -1}) },
+		"CompressConfig.MaxSize":   func() { Compress(CompressConfig{MaxSize: 1<<30 + 1}) },
+		"EncryptConfig.Keys":       func() { Encrypt(EncryptConfig{Keys: new(Keyring)}) },
+		"ClaimCheckConfig.Blobs":   func() { ClaimCheck(ClaimCheckConfig{}) },
+		"ClaimCheckConfig.MinSize": func() { ClaimCheck(ClaimCheckConfig{Blobs: blobs, MinSize: -1}) },
+		"ClaimCheckConfig.MaxSize": func() { ClaimCheck(ClaimCheckConfig{Blobs: blobs, MaxSize: -1}) },
 	} {
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: Dedup did not panic", name)
+				err, _ := recover().(error)
+				if !errors.Is(err, jobs.ErrInvalid) || !strings.Contains(err.Error(), field) {
+					t.Errorf("%s: the panic is %v, want ErrInvalid that names the field", field, err)
 				}
 			}()
-			Dedup(cfg)
+			build()
 		}()
 	}
 }

@@ -34,11 +34,10 @@ const encryptionHeader = "jobs-encryption"
 // first and up to 10 minutes at a time, until a worker has it (ErrUnknownKey).
 //
 // The cipher is XAES-256-GCM: a key of its own for each payload, from a random
-// nonce of 24 bytes. One key is good for any number of payloads. Encrypt panics
-// when Keys is nil.
+// nonce of 24 bytes. One key is good for any number of payloads.
 func Encrypt(cfg EncryptConfig) PayloadCodec {
 	if cfg.Keys == nil || cfg.Keys.keys.Load() == nil {
-		panic("middleware: EncryptConfig.Keys is empty; make it with NewKeyring")
+		refuse("EncryptConfig.Keys", "is empty; make it with NewKeyring")
 	}
 	return &encryption{cfg}
 }

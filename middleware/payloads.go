@@ -107,6 +107,19 @@ func dead(err error, hint string, args ...any) error {
 	return fmt.Errorf("%w: %w: %s", jobs.SkipRetry, err, fmt.Sprintf(hint, args...))
 }
 
+// sizeOr fills a zero size in with its default and refuses one that is negative
+// or more than a process can want to hold.
+func sizeOr(field string, n *int, zero int) {
+	if *n < 0 || *n > maxPayload {
+		refuse(field, "is %d bytes; use 1 to %d, or 0 for %d", *n, maxPayload, zero)
+	}
+	if *n == 0 {
+		*n = zero
+	}
+}
+
+const maxPayload = 1 << 30
+
 // Delays of a job that this process cannot read but another one, or this one
 // after its next restart, can.
 const (

@@ -16,17 +16,11 @@ func TestAHandlerIsStuckByTheBoundThatAMiddlewareSet(t *testing.T) {
 		s := serve(t, b, cfg, func(ctx context.Context, j *Job) error {
 			derived, cancel := context.WithCancel(ctx)
 			defer cancel()
-			before := SetBound(derived, Bound{End: time.Now().Add(time.Minute), Grace: 10 * time.Second})
-			if before != (Bound{}) {
-				t.Errorf("before the first bound there was %+v", before)
-			}
-			if again := SetBound(derived, SetBound(derived, Bound{})); again != (Bound{}) {
-				t.Errorf("a bound that was withdrawn is %+v", again)
-			}
+			_, release := WithBound(derived, Bound{End: time.Now().Add(time.Minute), Grace: 10 * time.Second})
 			if j.Type() == "stuck" {
 				ignoresItsContext(gate)
 			}
-			SetBound(derived, before)
+			release()
 			time.Sleep(10 * time.Minute) // no bound holds any more
 			return nil
 		})
@@ -54,11 +48,58 @@ func TestAHandlerIsStuckByTheBoundThatAMiddlewareSet(t *testing.T) {
 	})
 }
 
-func TestABoundOutsideOfARunDoesNothing(t *testing.T) {
-	t.Parallel()
-	for range 2 {
-		if before := SetBound(context.Background(), Bound{End: time.Now()}); before != (Bound{}) {
-			t.Errorf("SetBound returned %+v", before)
+func TestABoundEndsItsContextAndNoneAround(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		type key struct{}
+		b := newStore()
+		var nested []string
+		serve(t, b, Config{Timeout: time.Hour}, func(ctx context.Context, j *Job) error {
+			if end, ok := ctx.Deadline(); !ok || time.Until(end) != time.Hour {
+				t.Errorf("the run ends in %v", time.Until(end))
+			}
+			outer, releaseOuter := WithBound(context.WithValue(ctx, key{}, "kept"), Bound{End: time.Now().Add(time.Minute)})
+			inner, releaseInner := WithBound(outer, Bound{End: time.Now().Add(2 * time.Minute)})
+			for name, c := range map[string]context.Context{"outer": outer, "inner": inner} {
+				if end, ok := c.Deadline(); !ok || time.Until(end) != time.Minute || c.Err() != nil {
+					t.Errorf("%s ends in %v, want the sooner bound (error %v)", name, time.Until(end), c.Err())
+				}
+				if c.Value(key{}) != "kept" || JobFromContext(c) != j {
+					t.Errorf("%s has lost values: %v, %v", name, c.Value(key{}), JobFromContext(c))
+				}
+			}
+			<-inner.Done()
+			nested = append(nested, context.Cause(inner).Error(), context.Cause(outer).Error())
+			if inner.Err() != context.DeadlineExceeded || ctx.Err() != nil {
+				t.Errorf("inside: %v, around: %v", inner.Err(), ctx.Err())
+			}
+			releaseInner()
+			releaseOuter()
+
+			released, release := WithBound(ctx, Bound{End: time.Now().Add(time.Minute)})
+			below, cancel := context.WithTimeout(released, time.Hour)
+			defer cancel()
+			release()
+			if released.Err() != context.Canceled || below.Err() != context.Canceled || context.Cause(below) != context.Canceled {
+				t.Errorf("released: %v, below it: %v", released.Err(), below.Err())
+			}
+			return nil
+		})
+		add(t, b, DefaultQueue, "a", 1)
+		pass(2 * time.Minute)
+		if want := ErrTimeout.Error(); len(nested) != 2 || nested[0] != want || nested[1] != want {
+			t.Errorf("the causes are %q, want twice %q", nested, want)
 		}
+		expect(t, b, DefaultQueue, "a-0", StateCompleted)
+	})
+}
+
+func TestACancellationGoesThroughABound(t *testing.T) {
+	t.Parallel()
+	around, cancel := context.WithCancelCause(context.Background())
+	bounded, release := WithBound(around, Bound{End: time.Now().Add(time.Hour)})
+	defer release()
+	cancel(ErrShutdown)
+	if <-bounded.Done(); context.Cause(bounded) != ErrShutdown || bounded.Err() != context.Canceled {
+		t.Errorf("the cause is %v (%v), want %v", context.Cause(bounded), bounded.Err(), ErrShutdown)
 	}
 }

@@ -34,48 +34,78 @@ func endOf(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// Bound is a time limit that a middleware sets within a run; see SetBound.
+// Bound is a time limit that a middleware sets within a run; see WithBound.
 type Bound struct {
-	End   time.Time     // when the handler should return; zero means no bound
+	End   time.Time     // when the handler should have returned
 	Grace time.Duration // how long after that it is stuck; zero means Config.StuckGrace
 }
 
-// SetBound tells the server by when the handler of ctx should return, and
-// returns what it was told before, to be set again once it has. A handler that
-// goes on for Grace after End is reported as stuck, as Config.StuckGrace
-// describes, although the run's own time may not be up. SetBound ends no
-// context: who sets a bound does that. It does nothing, and returns the zero
-// Bound, unless ctx is that of a run by a Server, or derived from one.
-func SetBound(ctx context.Context, b Bound) (previous Bound) {
+// WithBound returns a context that ends at b.End with cause ErrTimeout, or
+// with ctx if that ends before, and tells the server of it: a handler that goes
+// on for Grace after End is reported as stuck, as Config.StuckGrace describes,
+// although the run's own time may not be up. Of a bound within another one the
+// sooner End counts. Who sets a bound calls release once the handler has
+// returned; that ends the context and brings back the bound around it. A
+// handler that does not look at its context pays for no timer.
+//
+// Where ctx is not that of a run by a Server, nothing is reported.
+func WithBound(ctx context.Context, b Bound) (bounded context.Context, release func()) {
+	c := &lazyContext{parent: ctx, end: b.End, endCause: ErrTimeout}
 	run := runOf(ctx)
-	if run == nil {
-		return Bound{}
+	var outer Bound
+	if run != nil {
+		run.mu.Lock()
+		if outer = run.bound; outer.End.IsZero() || b.End.Before(outer.End) {
+			run.bound = b
+		}
+		run.mu.Unlock()
 	}
-	run.mu.Lock()
-	defer run.mu.Unlock()
-	previous, run.bound = run.bound, b
-	return previous
+	return c, func() {
+		if run != nil {
+			run.mu.Lock()
+			run.bound = outer
+			run.mu.Unlock()
+		}
+		c.finish(context.Canceled, time.Now())
+	}
 }
 
-// runContext is the context of one run. Most short handlers never look at
-// theirs, so the real one, with its timer, is made when somebody does.
+// runContext is the context of one run. Its parent has what the caller of Run
+// put there, and never ends.
 type runContext struct {
-	values   context.Context // for what the caller of Run put there; never ends
-	job      *Job
-	end      time.Time // when time ends the run; zero when it does not
+	lazyContext
+	job   *Job
+	bound Bound // that a middleware set; guarded by mu
+}
+
+// Value looks up what the run itself has.
+func (c *runContext) Value(key any) any {
+	switch key {
+	case jobKey{}:
+		return c.job
+	case runKey{}:
+		return c
+	}
+	return c.lazyContext.Value(key)
+}
+
+// lazyContext is a context that time ends, or finish. Most short handlers never
+// look at theirs, so the real one, with its timer, is made when somebody does.
+type lazyContext struct {
+	parent   context.Context
+	end      time.Time // when time ends it; zero when it does not
 	endCause error     // ErrTimeout or ErrDeadline
 
 	mu     sync.Mutex
-	cause  error     // why the run was ended, other than by time
+	cause  error     // why it was ended, other than by time
 	ended  time.Time // when that was
-	bound  Bound     // that a middleware set
 	real   context.Context
 	cancel context.CancelCauseFunc
 	stop   context.CancelFunc
 }
 
 // causeKey is the key under which package context looks for the context that
-// knows the cause: asked for it, a runContext has to be real. The package does
+// knows the cause: asked for it, a lazyContext has to be real. The package does
 // not export it, but shows it to any context whose cause is wanted.
 var causeKey = func() any {
 	var probe keyProbe
@@ -91,34 +121,35 @@ type keyProbe struct {
 func (p *keyProbe) Err() error        { return context.Canceled }
 func (p *keyProbe) Value(key any) any { p.key = key; return nil }
 
-// Deadline is when time ends the run.
-func (c *runContext) Deadline() (time.Time, bool) { return c.end, !c.end.IsZero() }
+// Deadline is when time ends it.
+func (c *lazyContext) Deadline() (time.Time, bool) {
+	end, ok := c.parent.Deadline()
+	if !c.end.IsZero() && (!ok || c.end.Before(end)) {
+		return c.end, true
+	}
+	return end, ok
+}
 
 // Done is closed when the run should end.
-func (c *runContext) Done() <-chan struct{} { return c.made().Done() }
+func (c *lazyContext) Done() <-chan struct{} { return c.made().Done() }
 
 // Err is not nil once the run should end.
-func (c *runContext) Err() error { return c.made().Err() }
+func (c *lazyContext) Err() error { return c.made().Err() }
 
-// Value looks up what the caller of Run put there.
-func (c *runContext) Value(key any) any {
-	switch key {
-	case causeKey:
+// Value looks up what the parent has.
+func (c *lazyContext) Value(key any) any {
+	if key == causeKey {
 		return c.made().Value(key)
-	case jobKey{}:
-		return c.job
-	case runKey{}:
-		return c
 	}
-	return c.values.Value(key)
+	return c.parent.Value(key)
 }
 
 // made returns the real context.
-func (c *runContext) made() context.Context {
+func (c *lazyContext) made() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.real == nil {
-		c.real, c.cancel = context.WithCancelCause(c.values)
+		c.real, c.cancel = context.WithCancelCause(c.parent)
 		if !c.end.IsZero() {
 			c.real, c.stop = context.WithDeadlineCause(c.real, c.end, c.endCause)
 		}
@@ -130,7 +161,7 @@ func (c *runContext) made() context.Context {
 }
 
 // finish ends the context for cause, unless it ended before.
-func (c *runContext) finish(cause error, now time.Time) {
+func (c *lazyContext) finish(cause error, now time.Time) {
 	c.mu.Lock()
 	if c.cause == nil {
 		c.cause, c.ended = cause, now
@@ -147,7 +178,7 @@ func (c *runContext) finish(cause error, now time.Time) {
 }
 
 // over returns why and since when the context has ended, or nil.
-func (c *runContext) over(now time.Time) (cause error, since time.Time) {
+func (c *lazyContext) over(now time.Time) (cause error, since time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	late := !c.end.IsZero() && !now.Before(c.end)

@@ -61,7 +61,7 @@ func (s *Server) accept(w *worker, jobs []broker.Job, now time.Time) {
 			continue
 		}
 		r := &runs[i]
-		r.view.record, r.job, r.values = j, &r.view, s.values
+		r.view.record, r.job, r.parent = j, &r.view, s.values
 		r.worker, r.queue, r.claimed = w, queue, now
 		s.slots.ready.push(r)
 		s.slots.held[queue]++

@@ -31,7 +31,21 @@ type LoggingConfig struct {
 	ErrorText func(err error) string
 }
 
-const maxErrorText = 4 << 10
+const (
+	maxErrorText = 4 << 10
+	usualAttrs   = 20 // of a line
+)
+
+// What the line at the end of a run is called, by outcome: event and message.
+var endLine = map[string][2]string{
+	jobs.EndedCompleted: {"job_completed", "job completed"},
+	jobs.EndedRetried:   {"job_retried", "job retried"},
+	jobs.EndedDead:      {"job_dead", "job dead"},
+	jobs.EndedExpired:   {"job_expired", "job expired"},
+	jobs.EndedSnoozed:   {"job_snoozed", "job snoozed"},
+	jobs.EndedCancelled: {"job_cancelled", "job cancelled"},
+	jobs.EndedReleased:  {"job_released", "job released"},
+}
 
 // Logging writes a line for the beginning of each run, on level Debug, and one
 // for its end. Payloads, results and headers are not logged.
@@ -61,7 +75,8 @@ func Logging(cfg LoggingConfig) jobs.Middleware {
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) (err error) {
 			if cfg.Logger.Enabled(ctx, slog.LevelDebug) {
-				cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "job started", cfg.attrs(ctx, job, "job_started")...)
+				var room [usualAttrs]slog.Attr
+				cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "job started", cfg.attrs(ctx, room[:0], job, "job_started")...)
 			}
 			began := time.Now()
 			returned := false
@@ -89,7 +104,9 @@ func (cfg *LoggingConfig) end(ctx context.Context, job *jobs.Job, err error, too
 	if !cfg.Logger.Enabled(ctx, level) {
 		return
 	}
-	attrs := append(cfg.attrs(ctx, job, "job_"+e.Outcome), slog.String("outcome", e.Outcome), slog.Duration("duration", took))
+	line := endLine[e.Outcome]
+	var room [usualAttrs]slog.Attr
+	attrs := append(cfg.attrs(ctx, room[:0], job, line[0]), slog.String("outcome", e.Outcome), slog.Duration("duration", took))
 	if err != nil {
 		if e.Class != "" {
 			attrs = append(attrs, slog.String("class", e.Class))
@@ -110,12 +127,12 @@ func (cfg *LoggingConfig) end(ctx context.Context, job *jobs.Job, err error, too
 			attrs = append(attrs, slog.String("stack", p.Stack))
 		}
 	}
-	cfg.Logger.LogAttrs(ctx, level, "job "+e.Outcome, attrs...)
+	cfg.Logger.LogAttrs(ctx, level, line[1], attrs...)
 }
 
-// attrs are those of every line.
-func (cfg *LoggingConfig) attrs(ctx context.Context, job *jobs.Job, event string) []slog.Attr {
-	attrs := append(make([]slog.Attr, 0, 20), slog.String("event", event),
+// attrs appends those of every line.
+func (cfg *LoggingConfig) attrs(ctx context.Context, attrs []slog.Attr, job *jobs.Job, event string) []slog.Attr {
+	attrs = append(attrs, slog.String("event", event),
 		slog.String("queue", job.Queue()), slog.String("type", job.Type()), slog.String("id", job.ID()),
 		slog.Int("attempt", job.Attempt()), slog.Int("delivery", job.Delivery()))
 	if key := job.Key(); key != "" {

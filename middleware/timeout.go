@@ -47,13 +47,8 @@ func Timeout(cfg TimeoutConfig) jobs.Middleware {
 			if cfg.Hard > 0 {
 				bound.Grace = cfg.Hard - cfg.Soft
 			}
-			soft, cancel := context.WithDeadlineCause(ctx, bound.End, jobs.ErrTimeout)
-			defer cancel()
-			outer := jobs.SetBound(ctx, bound)
-			defer jobs.SetBound(ctx, outer)
-			if !outer.End.IsZero() && outer.End.Before(bound.End) {
-				jobs.SetBound(ctx, outer)
-			}
+			soft, release := jobs.WithBound(ctx, bound)
+			defer release()
 			err := next.ProcessJob(soft, job)
 			if err != nil && time.Since(began) >= cfg.Soft {
 				return &timeoutError{after: cfg.Soft, err: err}

@@ -24,7 +24,8 @@
 // # Operating
 //
 // An [Inspector] shows queues, jobs and workers, and carries out decisions:
-// redrive, cancel, delete, reschedule, pause.
+// redrive, cancel, delete, reschedule, pause. [Server.Health] answers the probes
+// of an orchestrator.
 //
 // # What is guaranteed
 //

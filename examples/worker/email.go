@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/mail"
+	"strconv"
 	"strings"
 	"time"
 
@@ -78,11 +79,15 @@ func (m *mailer) send(ctx context.Context, e Email, job *jobs.Job) error {
 	if !errors.As(err, &refusal) {
 		return errors.New("the mail was not sent")
 	}
-	err = fmt.Errorf("the mail was not sent: %v: status %d %s", refusal.Reason, refusal.ErrorCode(), refusal.EnhancedStatusCode())
-	if refusal.ErrorCode() >= 500 {
-		return fmt.Errorf("%w: %v", jobs.SkipRetry, err)
+	code := refusal.ErrorCode()
+	err = fmt.Errorf("the mail was not sent: %v: status %d %s", refusal.Reason, code, refusal.EnhancedStatusCode())
+	if code >= 500 { // for good; 4xx may be otherwise another time
+		err = fmt.Errorf("%w: %v", jobs.SkipRetry, err)
 	}
-	return err
+	if code == 0 { // the connection broke
+		return err
+	}
+	return jobs.Classified(err, jobs.Classification{Code: "SMTP_" + strconv.Itoa(code)})
 }
 
 // effect names what a job is to bring about once: its producer's name for it

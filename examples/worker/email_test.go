@@ -135,16 +135,21 @@ func TestTheMailServersAnswerDecidesWhetherToTryAgain(t *testing.T) {
 		name     string
 		answers  map[string]string
 		ok, dead bool
+		code     string
 	}{
-		{"no such recipient", map[string]string{"RCPT": "550 5.1.1 <ada@example.com>: no such user"}, false, true},
-		{"mailbox busy", map[string]string{"RCPT": "450 <ada@example.com> is busy"}, false, false},
-		{"content refused", map[string]string{".": "554 looks like spam"}, false, true},
-		{"server busy", map[string]string{".": "421 come back later"}, false, false},
-		{"confused after it took the mail", map[string]string{"RSET": "500 what?", "QUIT": "500 what?"}, true, false},
+		{"no such recipient", map[string]string{"RCPT": "550 5.1.1 <ada@example.com>: no such user"}, false, true, "SMTP_550"},
+		{"mailbox busy", map[string]string{"RCPT": "450 <ada@example.com> is busy"}, false, false, "SMTP_450"},
+		{"content refused", map[string]string{".": "554 looks like spam"}, false, true, "SMTP_554"},
+		{"server busy", map[string]string{".": "421 come back later"}, false, false, "SMTP_421"},
+		{"confused after it took the mail", map[string]string{"RSET": "500 what?", "QUIT": "500 what?"}, true, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			err := newMailServer(t, c.answers).mailer(t).send(t.Context(), hello, aJob("1"))
+			job := aJob("1")
+			err := newMailServer(t, c.answers).mailer(t).send(t.Context(), hello, job)
+			if code := jobs.EndingOf(t.Context(), job, err).Code; code != c.code {
+				t.Errorf("the error's code is %q, want %q", code, c.code)
+			}
 			if (err == nil) != c.ok || errors.Is(err, jobs.SkipRetry) != c.dead {
 				t.Errorf("the error is %v; want none: %v, never again: %v", err, c.ok, c.dead)
 			}

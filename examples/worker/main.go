@@ -26,6 +26,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends"
+	"github.com/seed81422ce9/jobs/middleware"
 )
 
 // version is set by the linker, for binaries that are built without Git's.
@@ -84,7 +85,7 @@ func work(ctx context.Context, cfg jobs.Config, url string) error {
 		return err
 	}
 	cfg.Hooks = metrics.Hooks()
-	cfg.Middleware = []jobs.Middleware{metrics.Middleware()}
+	cfg.Middleware = []jobs.Middleware{metrics.Middleware(), middleware.Logging(middleware.LoggingConfig{}), middleware.Recovery(nil)}
 	server, err := jobs.NewServer(metrics.Broker(), cfg)
 	if err != nil {
 		return err

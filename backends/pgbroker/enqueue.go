@@ -159,8 +159,8 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 			} else {
 				rest.again(undecided)
 			}
-			if stored := past.note(run); len(rest.jobs) > 0 {
-				err = past.refuse(ctx, to, rest, room-stored)
+			if len(rest.jobs) > 0 {
+				err = past.refuse(ctx, to, rest, room-past.note(run))
 			}
 			run = rest.part(nil, nil) // decided
 		}

@@ -46,6 +46,5 @@ func (q *quiet) still(req *broker.ClaimRequest, news uint64) (got broker.Claimed
 	if q.worker != req.Worker || q.news != news || !slices.EqualFunc(req.Queues, q.queues, same) {
 		return got, false
 	}
-	now := q.now.Add(time.Since(q.at))
-	return broker.Claimed{Now: now, NextDue: q.due}, q.due.IsZero() || q.due.After(now)
+	return broker.Claimed{Now: q.now.Add(time.Since(q.at)), NextDue: q.due}, true
 }

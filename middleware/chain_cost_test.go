@@ -35,7 +35,7 @@ func costs() []struct {
 		allocs  float64
 	}{
 		{"none", jobs.Chain(), fine, 0},
-		{"Logging", logging, fine, 2},
+		{"Logging", logging, fine, 1},
 		{"Logging, not wanted", unheard, fine, 0},
 		{"RateLimit", limit, fine, 0},
 		{"RateLimit, refused", tight, fine, 9},
@@ -44,7 +44,7 @@ func costs() []struct {
 		{"Retry, failed", retry, flaky, 12},
 		{"Timeout", timeout, fine, 2},
 		{"Recovery", recovery, fine, 0},
-		{"all", jobs.Chain(logging, limit, breaker, retry, timeout, recovery), fine, 5},
+		{"all", jobs.Chain(logging, limit, breaker, retry, timeout, recovery), fine, 4},
 	}
 }
 

@@ -45,17 +45,21 @@ func Example() {
 		return nil
 	})
 
-	logger := plainLogger()
+	b, logger := membroker.New(), plainLogger()
+	defer b.Close()
+
 	// begin chain
-	mux.Use(
-		middleware.Logging(middleware.LoggingConfig{Logger: logger}),
-		middleware.Breaker(middleware.BreakerConfig{Failures: 10, Pause: time.Minute}),
-		middleware.Retry(middleware.RetryConfig{Attempts: 8, Backoff: jobs.Exponential(time.Second, time.Hour)}),
-		middleware.Timeout(middleware.TimeoutConfig{Soft: 5 * time.Minute, Hard: 6 * time.Minute}),
-		middleware.Recovery(nil),
-	)
+	tracing := middleware.NewTracing(middleware.TracingConfig{})
+	metrics, err := middleware.NewMetrics(middleware.MetricsConfig{Broker: b})
+	if err != nil {
+		log.Fatal(err)
+	}
+	mux.Use(tracing.Middleware(), metrics.Middleware(), middleware.Logging(middleware.LoggingConfig{Logger: logger}))
+	mux.Use(middleware.Breaker(middleware.BreakerConfig{}), middleware.Retry(middleware.RetryConfig{Attempts: 8}))
+	mux.Use(middleware.Timeout(middleware.TimeoutConfig{Soft: 5 * time.Minute, Hard: 6 * time.Minute}), middleware.Recovery(nil))
 	// end chain
 
+	defer metrics.Close()
 	_ = process(mux, "email:send")
 	_ = process(mux, "report:build")
 	// Output:

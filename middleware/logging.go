@@ -143,26 +143,13 @@ func (cfg *LoggingConfig) attrs(ctx context.Context, attrs []slog.Attr, job *job
 	}
 	if span := trace.SpanContextFromContext(ctx); span.HasTraceID() {
 		attrs = append(attrs, slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String()))
-	} else if id := traceOf(job.Header("traceparent")); id != "" {
-		attrs = append(attrs, slog.String("trace_id", id))
+	} else if producer := parseTraceparent(job.Header("traceparent")); producer.HasTraceID() {
+		attrs = append(attrs, slog.String("trace_id", producer.TraceID().String()))
 	}
 	if cfg.Attrs != nil {
 		attrs = append(attrs, cfg.Attrs(ctx, job)...)
 	}
 	return attrs
-}
-
-// traceOf is the trace ID of a W3C traceparent, or "".
-func traceOf(parent string) string {
-	parts := strings.SplitN(parent, "-", 3)
-	if len(parts) < 3 {
-		return ""
-	}
-	id, err := trace.TraceIDFromHex(parts[1])
-	if err != nil {
-		return ""
-	}
-	return id.String()
 }
 
 func levelOf(e jobs.Ending) slog.Level {

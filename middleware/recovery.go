@@ -11,8 +11,8 @@ import (
 // Recovery turns a panic of the handler into a *jobs.PanicError with its stack,
 // and then calls onPanic, which may be nil.
 //
-// The server does so too, around everything. Recovery, as the innermost
-// middleware, is for those outside of it: they see an error like any other,
+// The server does so too, around everything. Recovery, close to the
+// handler, is for the middleware outside of it: they see an error like any other,
 // which they can count, log and classify, instead of being unwound.
 //
 // A panic of onPanic is caught too and joined to the error. runtime.Goexit is

@@ -230,7 +230,7 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 		}
 	case codeLimited:
 		s.script = enqueueScript
-		b.queue(s.queues[0]).limited.Store(true)
+		b.queue(s.queues[0]).limit(time.Now())
 		return true
 	case codeNewer:
 		version, _ := first(s.reply).(int64)

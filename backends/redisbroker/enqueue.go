@@ -104,7 +104,7 @@ func (e *enqueueBatch) add(i int, j *broker.NewJob) {
 
 func (e *enqueueBatch) step(q *queue, now string) *step {
 	script := pushScript
-	if len(e.named) > 0 || q.buckets > 1 || q.limited.Load() {
+	if len(e.named) > 0 || q.buckets > 1 || q.isLimited(time.Now()) {
 		script = enqueueScript
 	}
 	args, pieces, named := e.texts.args, e.texts.cutUp(), e.named

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 )
 
 // The keys of a queue, by the names that scripts give them in their headers.
@@ -20,9 +21,9 @@ var keyNames = []string{"m", "h", "a", "w", "wi", "k", "s", "x", "n", "c", "u", 
 type queue struct {
 	name    string
 	buckets int
-	keys    [][]any     // by place in keyNames, as arguments of a command
-	channel string      // for events
-	limited atomic.Bool // push.lua is not for it
+	keys    [][]any      // by place in keyNames, as arguments of a command
+	channel string       // for events
+	limited atomic.Int64 // when push.lua was last not for it, Unix seconds
 }
 
 // newQueue names the keys that begin with base.
@@ -44,6 +45,14 @@ func newQueue(base, name string, buckets int) *queue {
 	}
 	return q
 }
+
+// limitedFor is for how long a queue that was not plain is taken to be so.
+const limitedFor = 10 // seconds
+
+// limit notes that push.lua is not for the queue: it has a limit, or is paused.
+func (q *queue) limit(now time.Time) { q.limited.Store(now.Unix()) }
+
+func (q *queue) isLimited(now time.Time) bool { return now.Unix()-q.limited.Load() < limitedFor }
 
 // baseOf begins the keys of a queue. The braces make its name alone decide which
 // node of a Cluster they are on.

@@ -10,6 +10,7 @@
 -- @include read
 -- @include unhold
 -- @include due
+-- @include big
 
 local BYTES = 8388608 -- of bodies and heads in one answer, but always one job
 local PROMOTED = 1000 -- due jobs moved in one call, per queue
@@ -22,7 +23,7 @@ for i = 1, tonumber(ARGV[2]) do
   if not q.refused and redis.call('HEXISTS', q.s, worker) == 0 then q.refused = {GONE} end
   q.paused = m[3] == '1'
   q.void, q.dropped = tonumber(m[4] or 0), 0
-  q.big = math.max(1, tonumber(m[5] or 1))
+  q.big = biggest(m[5])
   q.leased, q.drained = 0, {}
   queues[i] = q
 end

@@ -9,6 +9,7 @@
 --        the cursor is how many were looked at then.
 -- @include clock
 -- @include open
+-- @include big
 -- @include read
 -- @include holder
 -- @include place
@@ -19,7 +20,7 @@ local BYTES = 8388608
 local q, m = open('big')
 if q.refused then return q.refused end
 local n = tonumber(ARGV[first])
-n = math.max(1, math.min(n, math.floor(BYTES / math.max(1, tonumber(m[3] or 1)))))
+n = math.max(1, math.min(n, math.floor(BYTES / biggest(m[3]))))
 local trimmed, how, cursor = ARGV[first + 1] == '1', ARGV[first + 2], ARGV[first + 3]
 local ids, listed = {}, nil
 if how == 'ids' then

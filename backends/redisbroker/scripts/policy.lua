@@ -17,6 +17,10 @@ if #ARGV >= first then
 end
 local m = redis.call('HMGET', q.m, 'paused', 'depth', 'retain', 'count', 'deadage', 'deadcount', 'span', 'void')
 q.paused = m[1] == '1'
+if #ARGV >= first then
+  local plain = not q.paused and tonumber(m[2] or 0) == 0 and q.buckets == 1
+  redis.call('HSET', q.m, 'p', plain and 1 or 0)
+end
 if q.paused then
   redis.call('DEL', q.t)
 elseif #ARGV >= first then

@@ -5,6 +5,7 @@
 -- Reply  {0, now, completed, cancelled, dead, others removed, 1 when more is left}
 -- @include clock
 -- @include open
+-- @include big
 -- @include read
 -- @include forget
 -- @include head
@@ -15,7 +16,7 @@ local q, m = open('span', 'count', 'deadage', 'deadcount', 'big')
 if q.refused then return q.refused end
 q.span = duplicate_span(m[3])
 local most = tonumber(ARGV[first])
-local budget = math.max(1, math.min(most, math.floor(BYTES / math.max(1, tonumber(m[7] or 1)))))
+local budget = math.max(1, math.min(most, math.floor(BYTES / biggest(m[7]))))
 local removed, records = {[COMPLETED] = 0, [CANCELLED] = 0, [DEAD] = 0, other = 0}, {}
 
 local function drop(set, state, id)

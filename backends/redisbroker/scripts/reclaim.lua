@@ -9,6 +9,7 @@
 --        to cancel}; a refusal; {GONE} when the caller itself is over
 -- @include clock
 -- @include open
+-- @include big
 -- @include worker
 -- @include head
 -- @include read
@@ -50,7 +51,7 @@ for _, id in ipairs(redis.call('HKEYS', q.n)) do
 end
 
 local reply, taken, room = {0, now, 0}, 0, BYTES
-local big = math.max(1, tonumber(m[4] or 1))
+local big = biggest(m[4])
 
 -- take leases the jobs with these leases of ended workers to the caller.
 local function take(ids, leases)

@@ -1,5 +1,6 @@
+-- @include layout
+
 -- Why a script does nothing to a queue: the first element of its answer.
-local LAYOUT = 1
 local ABSENT, BUCKETS, NEWER, GONE, GAP, BUSY, LIMITED = 1, 2, 3, 4, 5, 6, 7
 
 -- open names the keys of the call's next queue and reads its record: the

@@ -117,6 +117,7 @@ func serve(tell func(kind, id, text string), orders <-chan struct{}) error {
 		return err
 	}
 	mux := handlers(tell, orders)
+	mux.Handle(typeCharge, charge(b, tell, orders))
 	bills, err := openBilling(context.Background(), os.Getenv(envURL))
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 // Package pgbroker keeps jobs in PostgreSQL 14 or later, in a schema of their
-// own. It implements broker.Broker, whose package comment is the contract, and
-// enqueues inside a caller's transaction: see Broker.Tx and Broker.SQLTx.
+// own. It implements broker.Broker, whose package comment is the contract,
+// enqueues inside a caller's transaction, see Broker.Tx and Broker.SQLTx, and
+// completes a job inside its handler's, see Broker.CompleteTx.
 //
 // # Layout
 //

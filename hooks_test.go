@@ -63,15 +63,18 @@ func TestTheWorkerHookTellsOfStartsLossesAndTheDrain(t *testing.T) {
 			defer mu.Unlock()
 			events = append(events, e)
 		}}}
-		s := serve(t, b, cfg, func(context.Context, *Job) error { return nil })
+		gate := make(chan struct{})
+		s := serve(t, b, cfg, func(context.Context, *Job) error { <-gate; return nil })
+		add(t, b, DefaultQueue, "a", 1)
 		pass(time.Second)
 		mu.Lock()
 		lost = true
 		mu.Unlock()
 		pass(broker.DefaultLease)
-		if err := s.Shutdown(t.Context()); err != nil {
-			t.Error(err)
+		if err := s.Shutdown(t.Context()); err == nil {
+			t.Error("the handler, which the lost worker holds on to, has returned")
 		}
+		close(gate)
 		var kinds []WorkerEventKind
 		for _, e := range events {
 			kinds = append(kinds, e.Kind)

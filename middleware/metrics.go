@@ -173,6 +173,7 @@ func (m *Metrics) Enqueue() jobs.EnqueueMiddleware {
 	return func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
 		return func(ctx context.Context, batch []*jobs.Outgoing) {
 			for _, o := range batch {
+				delete(o.Body.Headers, dueHeader) // of a job whose headers were copied
 				if o.Delay > 0 || !o.RunAt.IsZero() {
 					addHeader(o, dueHeader, formatDue(o.Delay, o.RunAt))
 				}

@@ -120,7 +120,19 @@ func TestEverythingInAJobsLifeIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMeasured(t, MetricsConfig{})
-		aLife(t, m)()
+		finish := aLife(t, m)
+		states := func() string {
+			return lines(values(t, m.registry), func(series string) bool {
+				return strings.HasPrefix(series, "jobs_stuck_handlers") || strings.HasPrefix(series, "jobs_slots") || strings.Contains(series, "type=stuck") && strings.HasPrefix(series, "jobs_in_flight")
+			})
+		}
+		if got, want := states(), "\njobs_in_flight{priority=normal,queue=default,type=stuck} 2\njobs_slots{} 20\njobs_stuck_handlers{} 2\n"; got != want {
+			t.Errorf("with two stuck handlers:\n%s", difference(got, want))
+		}
+		finish()
+		if got, want := states(), "\njobs_in_flight{priority=normal,queue=default,type=stuck} 0\njobs_slots{} 0\njobs_stuck_handlers{} 0\n"; got != want {
+			t.Errorf("after the drain:\n%s", difference(got, want))
+		}
 		got := lines(values(t, m.registry), func(series string) bool { return strings.Contains(series, "_total{") })
 		if got != aLifeCounted {
 			t.Errorf("counters after all of it happened:\n%s", difference(got, aLifeCounted))
@@ -135,6 +147,7 @@ func TestTimesAreMeasuredFromWhereTheyBegin(t *testing.T) {
 		m.enqueue(t, "now")
 		m.enqueue(t, "delayed", jobs.WithDelay(10*time.Second))
 		m.enqueue(t, "timed", jobs.WithRunAt(time.Now().Add(20*time.Second)))
+		m.enqueue(t, "copied", jobs.WithHeader(dueHeader, "+1000000"))
 		m.enqueue(t, "past", jobs.WithRunAt(time.Now().Add(-time.Hour)))
 		time.Sleep(time.Minute)
 		stop := m.serve(t, jobs.Config{}, jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
@@ -150,6 +163,7 @@ func TestTimesAreMeasuredFromWhereTheyBegin(t *testing.T) {
 		for series, want := range map[string]float64{
 			"jobs_wait_seconds{priority=normal,queue=default,type=now} sum":               60,
 			"jobs_wait_seconds{priority=normal,queue=default,type=now}":                   1, // not for the second run
+			"jobs_wait_seconds{priority=normal,queue=default,type=copied} sum":            60,
 			"jobs_lateness_seconds{priority=normal,queue=default,type=delayed} sum":       50,
 			"jobs_lateness_seconds{priority=normal,queue=default,type=timed} sum":         40,
 			"jobs_lateness_seconds{priority=normal,queue=default,type=past} sum":          60, // nobody can be in time for the past

@@ -15,13 +15,14 @@ import (
 const maxContextBytes = 8192
 
 // outgoing carries the context of a trace into the headers of a new job. What
-// is too long, or does not fit beside the job's own headers, is left out.
+// is too long, does not fit beside the job's own headers, or is one of those
+// already, is left out.
 type outgoing struct{ o *jobs.Outgoing }
 
 func (c outgoing) Get(key string) string { return incoming(c.o.Body.Headers).Get(key) }
 func (c outgoing) Keys() []string        { return incoming(c.o.Body.Headers).Keys() }
 func (c outgoing) Set(key, value string) {
-	if len(key)+len(value) <= maxContextBytes {
+	if _, own := c.o.Body.Headers[key]; !own && len(key)+len(value) <= maxContextBytes {
 		addHeader(c.o, key, value)
 	}
 }
@@ -86,7 +87,7 @@ func parseTraceparent(text string) trace.SpanContext {
 		return trace.SpanContext{}
 	}
 	flags, err := strconv.ParseUint(text[53:], 16, 8)
-	if err != nil {
+	if err != nil || flags > uint64(trace.FlagsSampled|trace.FlagsRandom) {
 		return trace.SpanContext{}
 	}
 	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceID, SpanID: spanID, TraceFlags: trace.TraceFlags(flags), Remote: true})

@@ -252,8 +252,8 @@ func TestACallersOwnContextInTheHeadersIsKept(t *testing.T) {
 	if got := stored(t, b, receipts[0].ID).Headers["traceparent"]; got != own {
 		t.Errorf("in a batch the header became %q", got)
 	}
-	if got := stored(t, b, receipts[1].ID).Headers["traceparent"]; got == "nonsense" {
-		t.Error("a header that is no context was kept")
+	if got := stored(t, b, receipts[1].ID).Headers["traceparent"]; got != "nonsense" {
+		t.Errorf("a header that is no context became %q", got)
 	}
 	var names []string
 	for _, span := range r.spans.Ended()[1:] {
@@ -308,37 +308,56 @@ func TestRefusedTasksAreErrorsOfTheirSpansAndDuplicatesAreNot(t *testing.T) {
 	}
 }
 
-// greedy propagates a megabyte of baggage, which OpenTelemetry's own refuses
-// to make.
-type greedy struct{ propagation.TraceContext }
+// greedy propagates as many bytes of baggage, and takes any number, which
+// OpenTelemetry's own refuses.
+type greedy struct {
+	propagation.TraceContext
+	bytes int
+	got   int
+}
 
-func (g greedy) Inject(ctx context.Context, c propagation.TextMapCarrier) {
-	c.Set("baggage", "a="+strings.Repeat("x", 1<<20))
+func (g *greedy) Inject(ctx context.Context, c propagation.TextMapCarrier) {
+	c.Set("baggage", strings.Repeat("x", g.bytes))
 	g.TraceContext.Inject(ctx, c)
+}
+
+func (g *greedy) Extract(ctx context.Context, c propagation.TextMapCarrier) context.Context {
+	g.got = len(c.Get("baggage"))
+	return g.TraceContext.Extract(ctx, c)
 }
 
 func TestAMegabyteOfBaggageIsLeftOutAndTheJobIsStored(t *testing.T) {
 	t.Parallel()
-	r := record(TracingConfig{Propagator: greedy{}})
-	client, b := enqueueThrough(t, r.Tracing)
-	info, err := client.Enqueue(t.Context(), jobs.NewTask("t", nil))
-	if err != nil {
-		t.Fatal("a job was refused for what tracing adds:", err)
-	}
-	headers := stored(t, b, info.ID).Headers
-	if names := slices.Sorted(maps.Keys(headers)); !slices.Equal(names, []string{"traceparent"}) {
-		t.Errorf("the job has headers %q, want traceparent alone", names)
+	var headers map[string]string
+	var client *jobs.Client
+	for bytes, want := range map[int]string{1 << 20: "traceparent", 10_000: "traceparent", 8192 - len("baggage"): "baggage traceparent"} {
+		r := record(TracingConfig{Propagator: &greedy{bytes: bytes}})
+		var b broker.Broker
+		client, b = enqueueThrough(t, r.Tracing)
+		info, err := client.Enqueue(t.Context(), jobs.NewTask("t", nil))
+		if err != nil {
+			t.Fatalf("with %d bytes of baggage a job was refused: %v", bytes, err)
+		}
+		headers = stored(t, b, info.ID).Headers
+		if got := strings.Join(slices.Sorted(maps.Keys(headers)), " "); got != want {
+			t.Errorf("with %d bytes of baggage the job has headers %s, want %s", bytes, got, want)
+		}
 	}
 
 	// Put there by the caller, it is the caller's mistake, and says so.
-	_, err = client.Enqueue(t.Context(), jobs.NewTask("t", nil), jobs.WithHeader("baggage", "a="+strings.Repeat("x", 1<<20)))
+	_, err := client.Enqueue(t.Context(), jobs.NewTask("t", nil), jobs.WithHeader("baggage", "a="+strings.Repeat("x", 1<<20)))
 	if !errors.Is(err, jobs.ErrTooLarge) || !strings.Contains(err.Error(), "header") {
 		t.Errorf("a header of 1 MB: %v; want that it is too large", err)
 	}
 
 	// From another producer, as large as the store takes it.
 	headers["baggage"] = "a=" + strings.Repeat("x", broker.MaxHeaderBytes-200)
-	r = record(TracingConfig{})
+	any := &greedy{}
+	_ = record(TracingConfig{Propagator: any}).run(t.Context(), &broker.Job{Queue: "q", Body: broker.Body{Headers: headers}}, func(context.Context) error { return nil })
+	if any.got != 0 {
+		t.Errorf("a propagator was shown %d bytes of baggage", any.got)
+	}
+	r := record(TracingConfig{})
 	_ = r.run(t.Context(), &broker.Job{Queue: "q", Body: broker.Body{Headers: headers}}, func(ctx context.Context) error {
 		if n := baggage.FromContext(ctx).Len(); n != 0 {
 			t.Errorf("the handler got %d members of baggage of 64 KiB", n)
@@ -347,6 +366,25 @@ func TestAMegabyteOfBaggageIsLeftOutAndTheJobIsStored(t *testing.T) {
 	})
 	if span := r.only(t); !span.Parent().IsValid() {
 		t.Error("the run lost its trace for its baggage")
+	}
+}
+
+func TestATraceparentIsReadAsThePropagatorReadsIt(t *testing.T) {
+	t.Parallel()
+	const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	texts := []string{"", good, good + "-x", good[:54], "00-00000000000000000000000000000000-b7ad6b7169203331-01", strings.ToUpper(good),
+		"00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01", strings.Repeat("-", 55)}
+	for i := range len(good) {
+		texts = append(texts, good[:i]+"x"+good[i+1:], good[:i]+"-"+good[i+1:])
+	}
+	for flags := range 256 {
+		texts = append(texts, fmt.Sprintf("%s%02x", good[:53], flags))
+	}
+	for _, text := range texts {
+		ctx := propagation.TraceContext{}.Extract(t.Context(), propagation.MapCarrier{"traceparent": text})
+		if got, want := parseTraceparent(text), api.SpanContextFromContext(ctx); !got.Equal(want) {
+			t.Errorf("%q is read as %+v, want %+v", text, got, want)
+		}
 	}
 }
 

@@ -160,7 +160,7 @@ func (b *Broker) rounds(ctx context.Context, steps []*step) {
 
 // newCall writes out a step for the queues as this process knows them.
 func (b *Broker) newCall(s *step) *call {
-	var queues []*queue
+	queues := make([]*queue, 0, 4)
 	if s.keys != nil {
 		queues = append(queues, s.keys)
 	}

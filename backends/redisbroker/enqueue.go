@@ -22,7 +22,8 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 		return nil, broker.About(err, "enqueue", "", "")
 	}
 	receipts := make([]broker.Receipt, len(req.Jobs))
-	batches := make(map[string]*enqueueBatch, 1)
+	var batches map[string]*enqueueBatch // made for a second queue
+	var batch *enqueueBatch
 	var calls []*enqueueBatch
 	for i := range req.Jobs {
 		j := &req.Jobs[i]
@@ -31,10 +32,15 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 			receipts[i].Err = err
 			continue
 		}
-		batch := batches[j.Queue]
+		if batch != nil && batch.queue != j.Queue {
+			if batches == nil {
+				batches = make(map[string]*enqueueBatch)
+			}
+			batches[batch.queue] = batch
+			batch = batches[j.Queue]
+		}
 		if batch == nil || batch.full() {
 			batch = &enqueueBatch{queue: j.Queue, items: make([]int, 0, min(len(req.Jobs)-i, callJobs)), texts: newArena()}
-			batches[j.Queue] = batch
 			calls = append(calls, batch)
 		}
 		batch.add(i, j)

@@ -21,54 +21,72 @@ type call struct {
 // the script or is not the queue's any more, is sent once more.
 func (b *Broker) exec(ctx context.Context, calls []*call) {
 	for round := range maxRounds {
-		nodes := make(map[*redis.Client][]*call, 1)
-		for _, c := range calls {
-			node, err := c.node, error(nil)
-			if node == nil {
-				node, err = b.store.node(ctx, c.key)
-			}
-			if err != nil {
-				c.err = notSent(err)
-				continue
-			}
-			nodes[node] = append(nodes[node], c)
+		if b.store.single != nil {
+			send(ctx, b.store.single, calls)
+			calls = b.unapplied(ctx, b.store.single, calls, round)
+		} else {
+			calls = b.spread(ctx, calls, round)
 		}
-		var wait sync.WaitGroup
-		for node, group := range nodes {
-			if len(nodes) == 1 {
-				send(ctx, node, group)
-				break
-			}
-			wait.Go(func() { send(ctx, node, group) })
-		}
-		wait.Wait()
-		var again []*call
-		for node, group := range nodes {
-			lacking := false
-			for _, c := range group {
-				err := c.cmd.Err()
-				c.err = classify(err)
-				switch {
-				case redis.HasErrorPrefix(err, "NOSCRIPT"):
-					lacking = true
-					again = append(again, c)
-				case redis.HasErrorPrefix(err, "MOVED") && round+1 < maxRounds:
-					c.node = b.store.moved(ctx, err)
-					again = append(again, c)
-				case err != nil && !answered(err):
-					b.store.doubt(ctx)
-				}
-			}
-			if lacking {
-				if err := loadScripts(ctx, node); err != nil {
-					return
-				}
-			}
-		}
-		if calls = again; len(calls) == 0 {
+		if len(calls) == 0 {
 			return
 		}
 	}
+}
+
+// spread sends calls to the nodes of a Cluster, and returns those to send again.
+func (b *Broker) spread(ctx context.Context, calls []*call, round int) (again []*call) {
+	nodes := make(map[*redis.Client][]*call, 1)
+	for _, c := range calls {
+		node, err := c.node, error(nil)
+		if node == nil {
+			node, err = b.store.node(ctx, c.key)
+		}
+		if err != nil {
+			c.err = notSent(err)
+			continue
+		}
+		nodes[node] = append(nodes[node], c)
+	}
+	var wait sync.WaitGroup
+	for node, group := range nodes {
+		if len(nodes) == 1 {
+			send(ctx, node, group)
+			break
+		}
+		wait.Go(func() { send(ctx, node, group) })
+	}
+	wait.Wait()
+	for node, group := range nodes {
+		again = append(again, b.unapplied(ctx, node, group, round)...)
+	}
+	return again
+}
+
+// unapplied reads how calls to a node went, and returns those to send again.
+func (b *Broker) unapplied(ctx context.Context, node *redis.Client, calls []*call, round int) (again []*call) {
+	lacking := false
+	for _, c := range calls {
+		err := c.cmd.Err()
+		if err == nil {
+			c.err = nil
+			continue
+		}
+		c.err = classify(err)
+		switch {
+		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			lacking = true
+			again = append(again, c)
+		case redis.HasErrorPrefix(err, "MOVED") && round+1 < maxRounds:
+			c.node = b.store.moved(ctx, err)
+			again = append(again, c)
+		case !answered(err):
+			b.store.doubt(ctx)
+		}
+	}
+	if lacking && loadScripts(ctx, node) != nil {
+		return nil
+	}
+	return again
 }
 
 func send(ctx context.Context, node *redis.Client, calls []*call) {

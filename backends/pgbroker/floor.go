@@ -43,6 +43,7 @@ type queueFloors struct {
 	drawn       int64         // the last seq drawn, as of the last look
 	ripening    int64         // a seq that becomes a floor
 	ripe        int64         // when all transactions up to this have ended
+	ripened     bool          // which they had at the last look
 }
 
 const (
@@ -98,6 +99,7 @@ func (f *floors) start(queues []string, now time.Time) (from []int64, sweep bool
 type look struct {
 	queues []string
 	floors []int64 // from which it looks on
+	near   []bool  // whether these are ahead of the exact ones
 	drawn  []int64 // what was known to be drawn before its transaction began
 
 	// The answer.
@@ -118,7 +120,13 @@ func (f *floors) look(queues []string, now time.Time) *look {
 	l := &look{queues: queues}
 	for _, name := range queues {
 		q := f.queue(name)
-		l.floors, l.drawn = append(l.floors, q.safe[:]...), append(l.drawn, q.drawn)
+		// A look from an exact floor that lags steps over all that lies between.
+		// It is worth that only once it can raise the floor.
+		near, from := q.lags() && !q.ripened, q.safe
+		if near {
+			from = q.ahead
+		}
+		l.floors, l.near, l.drawn = append(l.floors, from[:]...), append(l.near, near), append(l.drawn, q.drawn)
 	}
 	return l
 }
@@ -181,24 +189,27 @@ func (f *floors) raise(l *look) {
 		return
 	}
 	for i, name := range l.queues {
-		f.queue(name).raise(l, l.drawn[i], l.first[i*lanes:][:lanes])
+		f.queue(name).raise(l, l.near[i], l.drawn[i], l.first[i*lanes:][:lanes])
 	}
 }
 
-func (q *queueFloors) raise(l *look, drawn int64, first []*int64) {
+func (q *queueFloors) raise(l *look, near bool, drawn int64, first []*int64) {
 	if l.last < drawn {
 		q.reset() // another server, or this one with its past restored
 		drawn = 0
 	}
-	ripe := q.ripening > 0 && l.xmin > q.ripe
+	q.ripened = q.ripening > 0 && l.xmin > q.ripe
 	for lane := 1; lane < lanes; lane += 2 {
-		if ripe {
+		ahead := below(drawn, first[lane])
+		if near {
+			ahead = max(ahead, q.ahead[lane])
+		} else if q.ripened {
 			q.safe[lane] = max(q.safe[lane], below(q.ripening, first[lane]))
 		}
-		q.ahead[lane] = max(q.safe[lane], below(drawn, first[lane]))
+		q.ahead[lane] = max(q.safe[lane], ahead)
 	}
-	if ripe {
-		q.ripening = 0
+	if q.ripened && !near {
+		q.ripened, q.ripening = false, 0
 	}
 	if q.ripening == 0 && drawn > 0 {
 		q.ripening, q.ripe = drawn, l.xact

@@ -159,3 +159,34 @@ func TestClaimsSweepNowAndThen(t *testing.T) {
 		t.Errorf("%d sweeps within %d times as long as the last one took, want none", n, sweepShare)
 	}
 }
+
+// While a writer is open looks cost what claims do. Once it has ended one look
+// goes all the way, and finds what it brought.
+func TestALookGoesBackOnlyWhenThatRaisesTheFloor(t *testing.T) {
+	t.Parallel()
+	l := newLooks(t)
+	l.look(100, 0)
+	open := l.xact + 1
+	l.xact++
+	seq := int64(0)
+	for range 3 {
+		seq += 2 * lagging
+		k := l.begin()
+		l.end(k, open, seq, seq+1)
+	}
+	k := l.begin()
+	if k.floors[normal] < lagging {
+		t.Errorf("a look begins at %d while a writer is open, want near the front, at %d", k.floors[normal], seq)
+	}
+	l.end(k, k.xact, seq, seq+1)
+	l.want("when the writer has just ended", 0)
+	k = l.begin()
+	if k.floors[normal] != 0 {
+		t.Errorf("the next look begins at %d, want at the exact floor", k.floors[normal])
+	}
+	l.end(k, k.xact, seq, 50)
+	l.want("with the writer's job found", 49)
+	if from, _ := l.floors.start([]string{"q"}, l.now); from[normal] >= 50 && from[normal] != noFloor {
+		t.Errorf("a claim begins at %d, behind the writer's job at 50", from[normal])
+	}
+}

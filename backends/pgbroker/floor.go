@@ -60,7 +60,7 @@ const (
 
 	// A look is worth its cost after so many jobs, or so long.
 	lookJobs  = 500
-	lookPause = 100 * time.Millisecond
+	lookPause = 5 * time.Millisecond
 )
 
 // start returns where a claim of these queues begins, and whether it is a sweep

@@ -80,23 +80,6 @@ func (c Classification) verdict(err error) error {
 	return err
 }
 
-// ClassOf is the class of an error that a handler is about to return in ctx:
-// what it was Classified as, otherwise the server's own view, one of the Class
-// constants. It is "" for nil and Snooze, which are no failures.
-// Config.Classify may see it otherwise.
-func ClassOf(ctx context.Context, err error) string {
-	if err == nil {
-		return ""
-	}
-	cause := context.Cause(ctx)
-	given, _ := carriedBy(err)
-	c := given.over(classOf(err, cause))
-	if ruling, _ := judge(c.verdict(err), cause); ruling == rulingSnooze {
-		return ""
-	}
-	return c.Class
-}
-
 // classOf is the server's own view of an error.
 func classOf(err, cause error) string {
 	var panicked *PanicError

@@ -11,8 +11,8 @@ func TestAHandlerIsStuckByTheBoundThatAMiddlewareSet(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		gate := make(chan struct{})
-		var events []StuckEvent
-		cfg := Config{Concurrency: 2, Timeout: time.Hour, Hooks: Hooks{Stuck: func(e StuckEvent) { events = append(events, e) }}}
+		reports := make(chan StuckEvent, 10)
+		cfg := Config{Concurrency: 2, Timeout: time.Hour, Hooks: Hooks{Stuck: func(e StuckEvent) { reports <- e }}}
 		s := serve(t, b, cfg, func(ctx context.Context, j *Job) error {
 			derived, cancel := context.WithCancel(ctx)
 			defer cancel()
@@ -27,14 +27,14 @@ func TestAHandlerIsStuckByTheBoundThatAMiddlewareSet(t *testing.T) {
 		add(t, b, DefaultQueue, "withdrawn", 1)
 		add(t, b, DefaultQueue, "stuck", 1)
 		pass(69 * time.Second)
-		if len(events) != 0 {
-			t.Fatalf("before the grace was over: %+v", events)
+		if len(reports) != 0 {
+			t.Fatalf("before the grace was over: %+v", <-reports)
 		}
 		pass(3 * time.Second)
-		if len(events) != 1 {
-			t.Fatalf("%d reports, want 1", len(events))
+		if len(reports) != 1 {
+			t.Fatalf("%d reports, want 1", len(reports))
 		}
-		if e := events[0]; e.Job.Type() != "stuck" || e.Cause != ErrTimeout || e.Overdue < 10*time.Second || !strings.Contains(e.Stack, "ignoresItsContext") {
+		if e := <-reports; e.Job.Type() != "stuck" || e.Cause != ErrTimeout || e.Overdue < 10*time.Second || !strings.Contains(e.Stack, "ignoresItsContext") {
 			t.Errorf("the report is %+v", e)
 		}
 		if err := s.Ready(); err == nil {
@@ -42,8 +42,8 @@ func TestAHandlerIsStuckByTheBoundThatAMiddlewareSet(t *testing.T) {
 		}
 		close(gate)
 		pass(time.Hour)
-		if len(events) != 1 {
-			t.Errorf("%d reports after all returned, want 1", len(events))
+		if len(reports) != 0 {
+			t.Errorf("reported although all returned in time: %+v", <-reports)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,10 +24,11 @@ func (c *changes) note(key string, from, to middleware.BreakerState) {
 func TestABreakerOpensPutsOffWithoutAChargeAndClosesAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var seen changes
-		down, runs := true, 0
+		var up atomic.Bool
+		runs := 0
 		var delays []time.Duration
 		w := newWorld(t, jobs.Config{Concurrency: 1, RetryPolicy: jobs.Constant(time.Hour)}, func(context.Context, *jobs.Job) error {
-			if runs++; down {
+			if runs++; !up.Load() {
 				return errFlaky
 			}
 			return nil
@@ -55,7 +57,7 @@ func TestABreakerOpensPutsOffWithoutAChargeAndClosesAgain(t *testing.T) {
 				t.Fatalf("a refused job has %d failures and %d snoozes", j.Failures, j.Snoozes)
 			}
 		}
-		down = false
+		up.Store(true)
 		letPass(5 * time.Minute)
 		for _, id := range late {
 			w.want(id, jobs.StateCompleted)

@@ -35,9 +35,8 @@ func TestSoftEndsTheContextAndTheErrorIsATimeout(t *testing.T) {
 
 func TestAHandlerThatIgnoresItsContextKeepsItsSlotAndIsReportedAfterHard(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var stuck []jobs.StuckEvent
-		gate := make(chan struct{})
-		cfg := jobs.Config{Concurrency: 1, Hooks: jobs.Hooks{Stuck: func(e jobs.StuckEvent) { stuck = append(stuck, e) }}}
+		stuck, gate := make(chan jobs.StuckEvent, 10), make(chan struct{})
+		cfg := jobs.Config{Concurrency: 1, Hooks: jobs.Hooks{Stuck: func(e jobs.StuckEvent) { stuck <- e }}}
 		w := newWorld(t, cfg, func(_ context.Context, job *jobs.Job) error {
 			if job.Type() == "deaf" {
 				waitsDeafly(gate)
@@ -49,13 +48,13 @@ func TestAHandlerThatIgnoresItsContextKeepsItsSlotAndIsReportedAfterHard(t *test
 		next := w.add("next")
 		letPass(13 * time.Second)
 		if len(stuck) != 0 {
-			t.Fatalf("reported before Hard: %+v", stuck)
+			t.Fatalf("reported before Hard: %+v", <-stuck)
 		}
 		letPass(3 * time.Second)
 		if len(stuck) != 1 {
 			t.Fatalf("%d reports after Hard, want 1", len(stuck))
 		}
-		if e := stuck[0]; e.Job.ID() != deaf || e.Cause != jobs.ErrTimeout || !strings.Contains(e.Stack, "waitsDeafly") {
+		if e := <-stuck; e.Job.ID() != deaf || e.Cause != jobs.ErrTimeout || !strings.Contains(e.Stack, "waitsDeafly") {
 			t.Errorf("the report is %+v, want the job's with the stack of its handler", e)
 		}
 		if err := w.server.Ready(); err == nil || !strings.Contains(err.Error(), "stuck") {
@@ -74,19 +73,18 @@ func waitsDeafly(gate chan struct{}) { <-gate }
 
 func TestWithoutHardTheServersGraceCounts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		reports := 0
-		gate := make(chan struct{})
-		cfg := jobs.Config{Concurrency: 1, StuckGrace: time.Minute, Hooks: jobs.Hooks{Stuck: func(jobs.StuckEvent) { reports++ }}}
+		stuck, gate := make(chan jobs.StuckEvent, 10), make(chan struct{})
+		cfg := jobs.Config{Concurrency: 1, StuckGrace: time.Minute, Hooks: jobs.Hooks{Stuck: func(e jobs.StuckEvent) { stuck <- e }}}
 		w := newWorld(t, cfg, func(context.Context, *jobs.Job) error { <-gate; return nil },
 			middleware.Timeout(middleware.TimeoutConfig{Soft: 10 * time.Second}))
 		w.add("deaf")
 		letPass(69 * time.Second)
-		if reports != 0 {
-			t.Errorf("%d reports before the grace is over", reports)
+		if n := len(stuck); n != 0 {
+			t.Errorf("%d reports before the grace is over", n)
 		}
 		letPass(3 * time.Second)
-		if reports != 1 {
-			t.Errorf("%d reports after it, want 1", reports)
+		if n := len(stuck); n != 1 {
+			t.Errorf("%d reports after it, want 1", n)
 		}
 		close(gate)
 	})
@@ -94,8 +92,7 @@ func TestWithoutHardTheServersGraceCounts(t *testing.T) {
 
 func TestTheSoonerOfTwoTimeoutsCountsAndTheOuterOneComesBack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		var stuck []jobs.StuckEvent
-		gate := make(chan struct{})
+		stuck, gate := make(chan jobs.StuckEvent, 10), make(chan struct{})
 		outer := middleware.Timeout(middleware.TimeoutConfig{Soft: 30 * time.Second, Hard: 40 * time.Second})
 		inner := func(soft time.Duration) jobs.Middleware {
 			return middleware.Timeout(middleware.TimeoutConfig{Soft: soft, Hard: soft + time.Second})
@@ -107,7 +104,7 @@ func TestTheSoonerOfTwoTimeoutsCountsAndTheOuterOneComesBack(t *testing.T) {
 				return err
 			})
 		}
-		cfg := jobs.Config{Concurrency: 4, Hooks: jobs.Hooks{Stuck: func(e jobs.StuckEvent) { stuck = append(stuck, e) }}}
+		cfg := jobs.Config{Concurrency: 4, Hooks: jobs.Hooks{Stuck: func(e jobs.StuckEvent) { stuck <- e }}}
 		byType := func(next jobs.Handler) jobs.Handler {
 			sooner, later := inner(10*time.Second)(next), inner(50*time.Second)(next)
 			return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
@@ -126,16 +123,19 @@ func TestTheSoonerOfTwoTimeoutsCountsAndTheOuterOneComesBack(t *testing.T) {
 		w.add("sooner")
 		letPass(38 * time.Second)
 		if len(stuck) != 0 {
-			t.Errorf("reported although the inner handler had returned: %+v", stuck)
+			t.Errorf("reported although the inner handler had returned: %+v", <-stuck)
 		}
 		letPass(4 * time.Second)
-		if len(stuck) != 1 || stuck[0].Overdue < 10*time.Second {
-			t.Fatalf("reports are %+v, want one by the outer bound", stuck)
+		if len(stuck) != 1 {
+			t.Fatalf("%d reports, want one by the outer bound", len(stuck))
+		}
+		if e := <-stuck; e.Overdue < 10*time.Second {
+			t.Errorf("reported %v overdue, want the 10s of the outer bound at least", e.Overdue)
 		}
 		w.add("later")
 		letPass(42 * time.Second)
-		if len(stuck) != 2 {
-			t.Errorf("%d reports, want the second by the outer bound, which is sooner", len(stuck))
+		if len(stuck) != 1 {
+			t.Errorf("%d reports, want one more by the outer bound, which is sooner", len(stuck))
 		}
 		close(gate)
 	})

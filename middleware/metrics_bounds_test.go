@@ -10,8 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/exporters/prometheus"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	client "github.com/prometheus/client_golang/prometheus"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
@@ -239,4 +242,52 @@ func TestAHandlerThatPanicsIsMeasured(t *testing.T) {
 	if n := got["jobs_processing_latency_seconds{priority=normal,queue=q,type=t}"]; n != 1 {
 		t.Errorf("%v runs were measured", n)
 	}
+}
+
+func TestServersOfOneStoreReportTheSameDepths(t *testing.T) {
+	t.Parallel()
+	first := newMeasured(t, MetricsConfig{})
+	for range 7 {
+		first.enqueue(t, "t")
+	}
+	registry := client.NewRegistry()
+	exporter, err := prometheus.New(prometheus.WithRegisterer(registry), prometheus.WithoutScopeInfo())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewMetrics(MetricsConfig{Broker: first.store, MeterProvider: sdk.NewMeterProvider(sdk.WithReader(exporter))}); err != nil {
+		t.Fatal(err)
+	}
+	const depth = "jobs_queue_depth{queue=default,state=pending}"
+	if a, b := values(t, first.registry)[depth], values(t, registry)[depth]; a != 7 || b != 7 {
+		t.Errorf("of 7 jobs one server reports %v and the other %v; the maximum over them is to be the truth", a, b)
+	}
+}
+
+func TestRunsOfSampledTracesLeaveExemplars(t *testing.T) {
+	t.Parallel()
+	m := newMeasured(t, MetricsConfig{})
+	tracing := record(TracingConfig{})
+	h := jobs.Chain(tracing.Middleware(), m.metrics.Middleware())(jobs.HandlerFunc(func(context.Context, *jobs.Job) error { return nil }))
+	if err := h.ProcessJob(t.Context(), jobs.NewJob(&broker.Job{Queue: "q", Body: broker.Body{Type: "t"}})); err != nil {
+		t.Fatal(err)
+	}
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := tracing.only(t).SpanContext().TraceID().String()
+	for _, family := range families {
+		if family.GetName() != "jobs_processing_latency_seconds" {
+			continue
+		}
+		for _, bucket := range family.Metric[0].Histogram.Bucket {
+			for _, label := range bucket.GetExemplar().GetLabel() {
+				if label.GetName() == "trace_id" && label.GetValue() == want {
+					return
+				}
+			}
+		}
+	}
+	t.Errorf("no bucket of the run's time has an exemplar of trace %s", want)
 }

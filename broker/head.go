@@ -51,17 +51,17 @@ func AppendHead(dst []byte, state State, h *Head) []byte {
 // ParseHead reads a stored head.
 func ParseHead(p []byte) (State, Head, error) {
 	numbers, tail, ok := bytes.Cut(p, []byte{';'})
-	parts := bytes.Split(numbers, []byte{','})
-	if !ok || len(parts) != headNumbers {
+	if !ok || bytes.Count(numbers, []byte{','}) != headNumbers-1 {
 		return StateNone, Head{}, malformed("head")
 	}
 	var v [headNumbers]int64
-	for i, part := range parts {
+	for i := range v {
+		part, rest, _ := bytes.Cut(numbers, []byte{','})
 		n, err := strconv.ParseInt(string(part), 10, 64)
 		if err != nil {
 			return StateNone, Head{}, malformed("head")
 		}
-		v[i] = n
+		v[i], numbers = n, rest
 	}
 	h := Head{Epoch: v[0], FinishedAt: FromMicros(v[2]),
 		Deliveries: int(v[3]), Failures: int(v[4]), Crashes: int(v[5]), Snoozes: int(v[6])}
@@ -84,9 +84,17 @@ func AppendTail(dst []byte, h *Head) []byte {
 	}
 	w.bytes(tailResult, h.Result)
 	w.int(tailDropped, int64(h.Errors.Dropped))
-	for i := range h.Errors.Entries {
-		f := &h.Errors.Entries[i]
-		var e writer
+	if len(h.Errors.Entries) > 0 {
+		w.failures(h.Errors.Entries)
+	}
+	return append(w.b, h.unknown...)
+}
+
+func (w *writer) failures(entries []Failure) {
+	e := writer{b: make([]byte, 0, 512)} // for all of them
+	for i := range entries {
+		f := &entries[i]
+		e.b = e.b[:0]
 		e.time(failureAt, f.At)
 		e.int(failureAttempt, int64(f.Attempt))
 		e.str(failureCode, f.Code)
@@ -100,7 +108,6 @@ func AppendTail(dst []byte, h *Head) []byte {
 		}
 		w.bytes(tailFailure, e.b)
 	}
-	return append(w.b, h.unknown...)
 }
 
 // ParseTail is the inverse of AppendTail: it sets those fields of h. Fields that

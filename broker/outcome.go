@@ -136,11 +136,28 @@ func (o Outcome) IfCancelRequested() Outcome {
 // Apply returns the head of a job after its lease ended with o at now. Every
 // backend's settle stores exactly this; history is the cap of the error log.
 func (o Outcome) Apply(h Head, now time.Time, history int) Head {
+	h = o.Charge(h)
 	h.Epoch++
-	h.Deliveries++
 	switch o.kind {
 	case OutcomeComplete:
 		h.Result = o.result
+	case OutcomeDie:
+		h.Reason = o.reason
+	}
+	if o.failure != nil {
+		h.Errors = h.Errors.With(*o.failure, history)
+	}
+	if o.State().Final() {
+		h.FinishedAt = now
+	}
+	return h
+}
+
+// Charge is the part of Apply that counts: deliveries, failures, crashes and
+// snoozes.
+func (o Outcome) Charge(h Head) Head {
+	h.Deliveries++
+	switch o.kind {
 	case OutcomeRetry:
 		h.Failures++
 	case OutcomeCrash:
@@ -148,7 +165,6 @@ func (o Outcome) Apply(h Head, now time.Time, history int) Head {
 	case OutcomeSnooze:
 		h.Snoozes++
 	case OutcomeDie:
-		h.Reason = o.reason
 		switch o.reason {
 		case ReasonCrashes:
 			h.Crashes++
@@ -156,12 +172,6 @@ func (o Outcome) Apply(h Head, now time.Time, history int) Head {
 		default:
 			h.Failures++
 		}
-	}
-	if o.failure != nil {
-		h.Errors = h.Errors.With(*o.failure, history)
-	}
-	if o.State().Final() {
-		h.FinishedAt = now
 	}
 	return h
 }

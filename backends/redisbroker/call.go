@@ -72,7 +72,7 @@ func (b *Broker) run(ctx context.Context, late func(), steps ...*step) error {
 	}
 	if late == nil && broker.OnlyTime(ctx) {
 		defer b.leave()
-		b.rounds(ctx, steps) // the client library keeps the deadline
+		b.rounds(unwatched{ctx}, steps)
 		return nil
 	}
 	inner, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience(ctx, late != nil))
@@ -115,6 +115,13 @@ func (b *Broker) run(ctx context.Context, late func(), steps ...*step) error {
 	}
 	return nil
 }
+
+// unwatched is a context of which the client library sees the deadline, which
+// it sets on the connection, and makes no timer. Nothing waits longer for it:
+// whoever has a connection has it under a deadline.
+type unwatched struct{ context.Context }
+
+func (unwatched) Done() <-chan struct{} { return nil }
 
 // patience is how long an answer is waited for: a little longer than the
 // caller does, so that it is always the caller's context that says why the call

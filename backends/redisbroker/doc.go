@@ -28,8 +28,8 @@
 // declared; none is built in a script, and none is named after a job, a worker
 // or a unique key.
 //
-//	m      hash    the queue's record: layout version v, number of buckets B, policy, 1 if push.lua
-//	               is for it (p), size of the largest body over 4 KiB (big), void entries (void),
+//	m      hash    the queue's record: layout version v, number of buckets B, policy, v again if
+//	               push.lua is for it (p), size of the largest body over 4 KiB (big), void entries (void),
 //	               until when somebody watches (watch)
 //	b0…    hash    ID → creation time in µs (8 bytes) and broker.AppendBody: written once
 //	h      hash    ID → broker.AppendHead; a fresh job has none

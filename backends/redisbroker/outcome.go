@@ -20,7 +20,7 @@ func (a *arena) addOutcome(item *broker.Settlement, history int) {
 		return
 	}
 	head := o.Apply(*old, time.Time{}, history)
-	asked := o.IfCancelRequested().Apply(*old, time.Time{}, history)
+	asked := o.IfCancelRequested().Charge(*old)
 	a.numbers(old.Epoch)
 	a.buf = append(a.buf, kindOf(o))
 	a.numbers(broker.DurationMicros(item.Job.Retention), broker.DurationMicros(o.Delay()))

@@ -19,7 +19,7 @@ local m = redis.call('HMGET', q.m, 'paused', 'depth', 'retain', 'count', 'deadag
 q.paused = m[1] == '1'
 if #ARGV >= first then
   local plain = not q.paused and tonumber(m[2] or 0) == 0 and q.buckets == 1
-  redis.call('HSET', q.m, 'p', plain and 1 or 0)
+  redis.call('HSET', q.m, 'p', plain and LAYOUT or 0)
 end
 if q.paused then
   redis.call('DEL', q.t)

@@ -11,8 +11,7 @@
 -- @include big
 -- @include layout
 
-local m = redis.call('HMGET', q.m, 'v', 'p')
-if m[2] ~= '1' or tonumber(m[1]) ~= LAYOUT then
+if tonumber(redis.call('HGET', q.m, 'p')) ~= LAYOUT then
   -- @include open
   local q = open()
   return q.refused or {LIMITED}

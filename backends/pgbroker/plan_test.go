@@ -106,6 +106,29 @@ func (f *fixture) checkPlans(when string) {
 	}
 }
 
+// What the scan floor relies on must not only be written but done: the planner
+// leaves out what it finds unused.
+func TestPlansAssignTheTransactionsIDBeforeATurn(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for _, name := range []string{"enqueue", "enqueue_careful", "settle"} {
+		tx := f.begin(pgx.TxOptions{})
+		text := f.statement(name)
+		_, err := tx.Exec(t.Context(), "set local plan_cache_mode = force_generic_plan")
+		f.ok(err)
+		_, err = tx.Exec(t.Context(), "prepare "+name+" as "+text)
+		f.ok(err)
+		rows, err := tx.Query(t.Context(), "explain (verbose) execute "+name+"(null"+strings.Repeat(", null", parameters(text)-1)+")", pgx.QueryExecModeSimpleProtocol)
+		f.ok(err)
+		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		f.ok(err)
+		if plan := strings.Join(lines, "\n"); !strings.Contains(plan, "pg_current_xact_id()") {
+			t.Errorf("%s.sql draws turns without having assigned the transaction's ID:\n%s", name, plan)
+		}
+		f.ok(tx.Rollback(t.Context()))
+	}
+}
+
 // queryPlan is a plan as EXPLAIN shows it.
 type queryPlan struct {
 	nodes []map[string]any

@@ -10,9 +10,10 @@ with stored as (
   select q.id, n.id, case when d.due > q.now then 2 else 1 end, n.lane, nextval('jobs.job_seq'), q.now,
          case when d.due > q.now then d.due end, nullif(n.retention, 0), nullif(n.key, ''), n.body
   from (
-    -- Assigning the transaction's ID before any seq is what the scan floor relies on.
-    select id, coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid
-    from jobs.queue where id = $2 and name = $3 and layout <= 1 and (max_depth = 0 or $4) offset 0) q
+    -- Assigning the transaction's ID before any seq is what the scan floor relies on. As a column it would be left out.
+    select id, coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+    from jobs.queue where id = $2 and name = $3 and layout <= 1 and (max_depth = 0 or $4) and pg_current_xact_id() is not null
+    offset 0) q
   cross join unnest($5::text[], $6::smallint[], $7::bytea[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[])
     as n(id, lane, body, run_at, delay, retention, key)
   cross join lateral (select coalesce(nullif(n.run_at, 0), q.now + n.delay) as due) d

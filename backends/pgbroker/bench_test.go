@@ -10,9 +10,10 @@ import (
 )
 
 func BenchmarkEnqueue(b *testing.B) {
-	for _, size := range []int{1, 100, 1000} {
+	for _, size := range []int{1, 32, 1000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			s := newBench(b)
+			b.ReportAllocs()
 			n := 0
 			for b.Loop() {
 				s.enqueue(size)
@@ -29,6 +30,7 @@ func BenchmarkTurn(b *testing.B) {
 	for _, size := range []int{1, 100, 500} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			s := newBench(b)
+			b.ReportAllocs()
 			n := 0
 			for b.Loop() {
 				if s.stored < size {
@@ -51,14 +53,14 @@ func perSecond(b *testing.B, jobs int) {
 
 // bench is one producer and one worker on a store of their own.
 type bench struct {
-	b      *testing.B
+	b      testing.TB
 	broker *Broker
 	ids    int
 	stored int
 	settle broker.SettleRequest
 }
 
-func newBench(b *testing.B) *bench {
+func newBench(b testing.TB) *bench {
 	pool := connect(b, testenv.Postgres(b), 4)
 	br, err := New(b.Context(), pool, Config{Schema: schema(b, pool)})
 	if err != nil {

@@ -30,6 +30,8 @@ type fetcher struct {
 
 	exhausted bool      // the last claim took everything
 	gave      bool      // and that was something
+	got       int       // how much it was
+	replied   time.Time // when it was answered
 	due       time.Time // when a scheduled job is due; zero when none is known
 	failures  int       // claims that failed in a row
 	notBefore time.Time // pause after a failure
@@ -48,7 +50,7 @@ type fetcher struct {
 	unwaited []bool             // and in the one that waits
 
 	room   []int
-	got    []int
+	gained []int // jobs of the last answer, by queue
 	shares []broker.Share
 }
 
@@ -67,7 +69,7 @@ func (f *fetcher) init(s *Server) {
 	f.poke = make(chan struct{}, 1)
 	f.mix = newMix(s.names, s.cfg.Queues, s.cfg.StrictPriority)
 	f.excluded, f.unwaited = make([]bool, n), make([]bool, n)
-	f.room, f.got = make([]int, n), make([]int, n)
+	f.room, f.gained = make([]int, n), make([]int, n)
 }
 
 // wake wakes the loop from any state.
@@ -145,6 +147,9 @@ func (s *Server) nextClaim(ctx context.Context, now time.Time) claimCall {
 	case now.Before(f.notBefore):
 		f.state, sleep.until = fetchOff, f.notBefore
 	case f.flying > 0 && !s.roomAhead():
+		return sleep
+	case now.Before(s.pace()):
+		f.state, sleep.until = fetchCalling, s.pace()
 		return sleep
 	default:
 		if !f.due.IsZero() && !now.Before(f.due) {
@@ -304,7 +309,7 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	}
 	f.succeeded = now
 	s.clock.set(reply.Now, now)
-	f.gave = len(reply.Jobs) > 0
+	f.got, f.gave, f.replied = len(reply.Jobs), len(reply.Jobs) > 0, now
 	full := len(reply.Jobs) >= call.req.Max || reply.More
 	f.exhausted = !full
 	if reply.NextDue.After(reply.Now) { // what is due and not given is held back, by a pause for example
@@ -315,11 +320,11 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	} else if s.limits.NoWait && !f.gave {
 		f.pollAt = now.Add(call.req.Wait)
 	}
-	clear(f.got)
+	clear(f.gained)
 	for i := range reply.Jobs {
-		f.got[s.queueOf(reply.Jobs[i].Queue)]++
+		f.gained[s.queueOf(reply.Jobs[i].Queue)]++
 	}
-	f.mix.served(call.req.Queues, call.first, f.got, full)
+	f.mix.served(call.req.Queues, call.first, f.gained, full)
 }
 
 // settleMeanwhile has outcomes go out on their own because the claim under way

@@ -3,8 +3,9 @@ package pgbroker
 import "testing"
 
 // Times on shared machines say little, allocations much: what the hot paths
-// allocate, those of the driver and of the test's own jobs included. The race detector adds a few. It runs
-// beside no other test, because all allocations of the process count.
+// allocate, those of the driver and of the test's own jobs included. The race
+// detector adds a few. It runs beside no other test, because all allocations of
+// the process count.
 func TestHotPathsAllocateLittle(t *testing.T) {
 	const size = 500
 	s := newBench(t)

@@ -58,17 +58,19 @@ func (s *Server) roomAhead() bool {
 
 // A stream of quick jobs that comes slower than it is handled would be claimed
 // a few jobs at a time, as fast as the store answers: all its time would go into
-// that. Such claims are therefore about as far apart as one of them takes.
+// that. Such claims are therefore about as far apart as one of them takes,
+// except where that is next to nothing.
 const (
-	fewest   = 8 // jobs in an answer of such a stream; for fewer nothing is held up
-	minPause = 300 * time.Microsecond
-	maxPause = 3 * time.Millisecond
+	fewest    = 8 // jobs in an answer of such a stream; for fewer nothing is held up
+	shortTrip = 50 * time.Microsecond
+	minPause  = 300 * time.Microsecond
+	maxPause  = 3 * time.Millisecond
 )
 
 // pace is when the next claim is worth sending.
 func (s *Server) pace() time.Time {
 	f := &s.fetcher
-	if !f.exhausted || f.got < fewest || f.got >= s.capacity()/4 || s.allowance() == 0 {
+	if f.trip < shortTrip || !f.exhausted || f.got < fewest || f.got >= s.capacity()/4 || s.allowance() == 0 {
 		return time.Time{}
 	}
 	return f.replied.Add(min(max(f.trip, minPause), maxPause))

@@ -77,8 +77,8 @@ func arrive(t task) func(*run) metrics {
 // burst measures jobs that are due at once, at a full second because asynq
 // knows no finer time.
 func burst(r *run) metrics {
-	// Long enough to take them in at a few thousand a second.
-	due := time.Now().Add(time.Duration(4+r.jobs/5000) * time.Second).Truncate(time.Second)
+	// Long enough to take them in.
+	due := time.Now().Add(time.Duration(4+r.jobs/20_000) * time.Second).Truncate(time.Second)
 	return roles(&task{RunAt: due}, task{Role: "work", Early: true, Latency: true, RunAt: due})(r)
 }
 
@@ -121,6 +121,9 @@ func finished(r *run) {
 	n := scaled(1_000_000, r.scale)
 	r.fill(keep, n)
 	r.play(task{Role: "work", Jobs: n, Keep: keep.Keep})
+	if r.work.store != "postgres" {
+		return
+	}
 	conn, err := pgx.Connect(r.ctx, r.setup.URL)
 	r.check(err)
 	defer conn.Close(r.ctx)
@@ -152,7 +155,7 @@ func churn(depth int, span time.Duration) func(*run) metrics {
 
 // idle measures a worker without work, against the store without a worker.
 func idle(r *run) metrics {
-	span := r.span(10 * time.Second)
+	span := r.span(5 * time.Second)
 	// usage is what the store uses during f, in ms/s and calls/s.
 	usage := func(f func()) (cpu, calls float64) {
 		before := r.use()

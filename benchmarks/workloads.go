@@ -28,7 +28,7 @@ const (
 	callers  = 64
 	// slowJobs bounds the jobs for the one system that handles at most 1000 a
 	// second, whatever the machine.
-	slowJobs   = 10_000
+	slowJobs   = 5_000
 	slowSystem = "river"
 )
 
@@ -71,14 +71,17 @@ func workloads() []*workload {
 		{name: "W2unique", store: "redis", jobs: 100_000, about: "drain, jobs with unique keys", skip: []string{"bare-redis"}, measure: drain(task{Unique: true}, task{})},
 		{name: "W2prio", store: "redis", jobs: 100_000, about: "drain, jobs of four priorities", peerless: true, measure: drain(task{Priorities: 4}, task{})},
 		{name: "W2keep", store: "redis", jobs: 100_000, about: "drain, records and results kept for a day", skip: []string{"bare-redis"}, measure: drain(keep, keep)},
+		{name: "W2chain", store: "redis", jobs: 100_000, about: chainAbout, peerless: true, skip: []string{"bare-redis"}, measure: drain(task{}, task{})},
 		{name: "W3", store: "redis", jobs: 100_000, about: "64 callers enqueue while a worker handles", measure: both},
-		{name: "W4", store: "redis", jobs: 2000, about: "from before the enqueue to the handler, idle worker, 150 jobs/s", measure: arrive(task{Rate: 150})},
-		{name: "due", store: "redis", jobs: 2000, about: "from the due time to the handler, 150 jobs/s, due 1 to 2 s later", measure: arrive(task{Rate: 150, Delay: time.Second})},
+		{name: "W4", store: "redis", jobs: 1000, about: "from before the enqueue to the handler, idle worker, 150 jobs/s", measure: arrive(task{Rate: 150})},
+		{name: "due", store: "redis", jobs: 1000, about: "from the due time to the handler, 150 jobs/s, due 1 to 2 s later", measure: arrive(task{Rate: 150, Delay: time.Second})},
 		{name: "W5", store: "redis", jobs: 100_000, about: "memory of a pending job", measure: size(0)},
 		{name: "W5later", store: "redis", jobs: 100_000, about: "memory of a scheduled job", measure: size(time.Hour)},
 		{name: "W6", store: "redis", jobs: 50_000, about: "jobs due at the same instant; times from that instant", measure: burst},
 		{name: "W7", store: "redis", jobs: 60_000, about: "drain of three queues with weights 6, 3, 1", queues: weights, skip: []string{"bare-redis"}, measure: drain(task{Queues: inTurn}, task{Shares: true})},
 		{name: "W8", store: "redis", jobs: 20_000, about: "every job fails once, shortest backoff", measure: drain(task{}, task{FailOnce: true})},
+		{name: "W9none", store: "redis", jobs: 50_000, about: "drain, beside no finished jobs", settled: true, measure: drain(task{}, task{})},
+		{name: "W9done", store: "redis", jobs: 50_000, about: "drain, beside a million finished jobs", settled: true, skip: []string{"bare-redis"}, long: true, once: finished, measure: drain(task{}, task{})},
 
 		{name: "W1seq", store: "postgres", jobs: 5000, about: "enqueue, one caller", measure: enqueue(task{Callers: 1})},
 		{name: "W1par", store: "postgres", jobs: 50_000, about: "enqueue, 64 callers", measure: enqueue(task{Callers: callers})},
@@ -88,9 +91,10 @@ func workloads() []*workload {
 		{name: "W2unique", store: "postgres", jobs: 100_000, about: "drain, jobs with unique keys", skip: []string{"bare-postgres"}, settled: true, measure: drain(task{Unique: true}, task{})},
 		{name: "W2prio", store: "postgres", jobs: 100_000, about: "drain, jobs of four priorities", skip: []string{"bare-postgres"}, settled: true, measure: drain(task{Priorities: 4}, task{})},
 		{name: "W2keep", store: "postgres", jobs: 100_000, about: "drain, records and results kept for a day", skip: []string{"bare-postgres"}, settled: true, measure: drain(keep, keep)},
+		{name: "W2chain", store: "postgres", jobs: 100_000, about: chainAbout, peerless: true, skip: []string{"bare-postgres"}, measure: drain(task{}, task{})},
 		{name: "W3", store: "postgres", jobs: 50_000, about: "64 callers enqueue while a worker handles", measure: both},
-		{name: "W4", store: "postgres", jobs: 1500, about: "from before the enqueue to the handler, idle worker, 100 jobs/s", measure: arrive(task{Rate: 100})},
-		{name: "due", store: "postgres", jobs: 1500, about: "from the due time to the handler, 100 jobs/s, due 1 to 2 s later", measure: arrive(task{Rate: 100, Delay: time.Second})},
+		{name: "W4", store: "postgres", jobs: 1000, about: "from before the enqueue to the handler, idle worker, 100 jobs/s", measure: arrive(task{Rate: 100})},
+		{name: "due", store: "postgres", jobs: 1000, about: "from the due time to the handler, 100 jobs/s, due 1 to 2 s later", measure: arrive(task{Rate: 100, Delay: time.Second})},
 		{name: "W5", store: "postgres", jobs: 100_000, about: "size of a pending job, log of its life", measure: size(0)},
 		{name: "W6", store: "postgres", jobs: 20_000, about: "jobs due at the same instant; times from that instant", measure: burst},
 		{name: "W8", store: "postgres", jobs: 10_000, about: "every job fails once, shortest backoff", measure: drain(task{}, task{FailOnce: true})},
@@ -101,6 +105,9 @@ func workloads() []*workload {
 		{name: "W1par", store: "memory", jobs: 500_000, about: "enqueue, 64 callers", measure: enqueue(task{Callers: callers})},
 		{name: "W1batch", store: "memory", jobs: 500_000, about: "enqueue in batches of 1000", measure: enqueue(task{Batch: 1000})},
 		{name: "W2", store: "memory", jobs: 500_000, about: "drain", measure: drainOwn},
+		{name: "W2chain", store: "memory", jobs: 500_000, about: chainAbout, measure: drainOwn},
+		{name: "depth10k", store: "memory", jobs: 10_000, about: "drain of 10 thousand jobs", measure: drainOwn},
+		{name: "depth1M", store: "memory", jobs: 1_000_000, about: "drain of a million jobs", measure: drainOwn},
 	}
 	for _, store := range []string{"redis", "postgres"} {
 		for _, d := range []struct {
@@ -119,6 +126,8 @@ func workloads() []*workload {
 	}
 	return list
 }
+
+const chainAbout = "drain through tracing, metrics, logging, retry, timeout and recovery"
 
 // oldDepth is the depth of the churn under an old snapshot.
 const oldDepth = 5000

@@ -69,6 +69,11 @@ func (s *jobsSystem) Work(_ context.Context, handle Handle) (func() error, error
 	if s.setup.Workload == "W8" {
 		cfg.RetryPolicy = jobs.Constant(0)
 	}
+	if s.setup.Workload == chainWorkload {
+		if err := mountChain(&cfg, s.broker); err != nil {
+			return nil, err
+		}
+	}
 	server, err := jobs.NewServer(s.broker, cfg)
 	if err != nil {
 		return nil, err

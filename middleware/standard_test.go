@@ -1,0 +1,129 @@
+package middleware_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/middleware"
+)
+
+func ExampleNewStandard() {
+	b := membroker.New() // or any other store
+	defer b.Close()
+	ctx := context.Background()
+
+	// begin standard
+	std, err := middleware.NewStandard(middleware.StandardConfig{Broker: b, Logging: middleware.LoggingConfig{Logger: plainLogger()}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := jobs.NewClient(std.Broker(), jobs.ClientConfig{Middleware: std.Enqueue()})
+	server, err := jobs.NewServer(std.Broker(), jobs.Config{Middleware: std.Middleware(), Hooks: std.Hooks()})
+	// end standard
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer std.Close()
+
+	info, err := client.Enqueue(ctx, jobs.NewTask("email:welcome", nil, jobs.WithRetention(time.Hour)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	server.Start(jobs.HandlerFunc(func(context.Context, *jobs.Job) error { return nil }))
+	job, err := client.Wait(ctx, info.Queue, info.ID)
+	server.Shutdown(ctx)
+	fmt.Println(job.State, err)
+	// Output:
+	// level=INFO event=job_completed queue=default type=email:welcome attempt=0 delivery=0 outcome=completed
+	// completed <nil>
+}
+
+// Each part of the standard chain shows one job that fails, is too slow, and
+// panics before it succeeds.
+func TestTheStandardChainTracesMeasuresLogsAndBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New()
+		defer b.Close()
+		spans, reader := tracetest.NewInMemoryExporter(), metric.NewManualReader()
+		var lines bytes.Buffer
+		std, err := middleware.NewStandard(middleware.StandardConfig{
+			Broker:  b,
+			Tracing: middleware.TracingConfig{TracerProvider: trace.NewTracerProvider(trace.WithSyncer(spans))},
+			Metrics: middleware.MetricsConfig{MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))},
+			Logging: middleware.LoggingConfig{Logger: slog.New(slog.NewTextHandler(&lines, nil))},
+			Timeout: middleware.TimeoutConfig{Soft: time.Second},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := jobs.NewClient(std.Broker(), jobs.ClientConfig{Middleware: std.Enqueue()})
+		server, err := jobs.NewServer(std.Broker(), jobs.Config{Middleware: std.Middleware(), Hooks: std.Hooks(),
+			RetryPolicy: jobs.Constant(time.Minute), Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Enqueue(t.Context(), jobs.NewTask("odd", nil)); err != nil {
+			t.Fatal(err)
+		}
+		runs := 0
+		server.Start(jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
+			switch runs++; runs {
+			case 1:
+				return errors.New("no answer")
+			case 2:
+				<-ctx.Done()
+				return context.Cause(ctx)
+			case 3:
+				panic("a bug")
+			}
+			return nil
+		}))
+		time.Sleep(time.Hour)
+		if err := server.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+
+		for _, want := range []string{"no answer", "class=timeout", "class=panic", "outcome=completed"} {
+			if n := strings.Count(lines.String(), want); n != 1 {
+				t.Errorf("the log has %q %d times, want once:\n%s", want, n, &lines)
+			}
+		}
+		processed := 0
+		for _, span := range spans.GetSpans() {
+			if strings.HasPrefix(span.Name, "process ") {
+				processed++
+			}
+		}
+		if processed != 4 {
+			t.Errorf("%d spans of runs, want 4", processed)
+		}
+		var collected metricdata.ResourceMetrics
+		if err := reader.Collect(t.Context(), &collected); err != nil {
+			t.Fatal(err)
+		}
+		text := fmt.Sprint(collected)
+		for _, name := range []string{"jobs.processed", "jobs.enqueued", "jobs.queue.depth"} {
+			if !strings.Contains(text, name) && !strings.Contains(text, strings.ReplaceAll(name, ".", "_")) {
+				t.Errorf("%s was not measured", name)
+			}
+		}
+		if err := std.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

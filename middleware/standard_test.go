@@ -23,12 +23,12 @@ import (
 )
 
 func ExampleNewStandard() {
-	b := membroker.New() // or any other store
+	b, logger := membroker.New(), plainLogger() // or any other store, and any logger
 	defer b.Close()
 	ctx := context.Background()
 
 	// begin standard
-	std, err := middleware.NewStandard(middleware.StandardConfig{Broker: b, Logging: middleware.LoggingConfig{Logger: plainLogger()}})
+	std, err := middleware.NewStandard(middleware.StandardConfig{Broker: b, Logging: middleware.LoggingConfig{Logger: logger}})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -91,7 +91,15 @@ the store still held a job, or in which a job was not handled, gives no figure.
 }
 
 func (r *Results) verdicts(b *strings.Builder) {
-	b.WriteString("\n## Targets\n\n| store | workload | metric | against | must | aim | measured | |\n|---|---|---|---|---|---|---|---|\n")
+	b.WriteString(`
+## Targets
+
+The ratios to reach were set on another machine, on which the peers were slower beside the same prototypes. What the bare prototype
+reaches here is what is possible here; in the last column stands how much of that is reached.
+
+| store | workload | metric | against | must | aim | measured | | prototype | share |
+|---|---|---|---|---|---|---|---|---|---|
+`)
 	for _, t := range targets {
 		relation := "≤"
 		if higher(t.metric) {
@@ -102,11 +110,15 @@ func (r *Results) verdicts(b *strings.Builder) {
 			unit, against = "x", strings.TrimPrefix(t.peer, "@")
 		}
 		measured, verdict := "not measured", ""
-		if s, ok := t.sample(r); ok {
+		limit, share := "-", "-"
+		if s, ok := t.sample(r, ours(t.store)); ok {
 			measured, verdict = s.text(unit), t.verdict(s.Median)
+			if l, ok := t.sample(r, bare(t.store)); ok {
+				limit, share = l.text(unit), t.share(s.Median, l.Median)
+			}
 		}
-		fmt.Fprintf(b, "| %s | %s | %s | %s | %s %s%s | %s%s | %s | %s |\n", t.store, t.workload, t.metric, against,
-			relation, number(t.must), unit, number(t.aim), unit, measured, verdict)
+		fmt.Fprintf(b, "| %s | %s | %s | %s | %s %s%s | %s%s | %s | %s | %s | %s |\n", t.store, t.workload, t.metric, against,
+			relation, number(t.must), unit, number(t.aim), unit, measured, verdict, limit, share)
 	}
 }
 

@@ -198,3 +198,17 @@ func TestTargetsNameMetricsThatThereAre(t *testing.T) {
 		}
 	}
 }
+
+func TestTheShareOfTheLimitKnowsWhichWayIsBetter(t *testing.T) {
+	t.Parallel()
+	faster, smaller := target{metric: "jobs/s"}, target{metric: "bytes/job"}
+	for _, c := range []struct {
+		t        target
+		v, limit float64
+		want     string
+	}{{faster, 50, 100, "50 %"}, {faster, 110, 100, "110 %"}, {smaller, 200, 100, "50 %"}, {smaller, 0, 100, "-"}, {faster, 1, 0, "-"}} {
+		if got := c.t.share(c.v, c.limit); got != c.want {
+			t.Errorf("%v of %v in %s is a share of %q, want %q", c.v, c.limit, c.t.metric, got, c.want)
+		}
+	}
+}

@@ -1,5 +1,7 @@
 package report
 
+import "fmt"
+
 // Metric is something measured.
 type Metric struct {
 	Name   string
@@ -90,12 +92,14 @@ var targets = []target{
 	{"postgres", "shutdown", "drain over slowest handler ms", "", 100, 50},
 }
 
-// Our name in a store.
+// The names in a store of our system, and of the prototype without a framework.
 func ours(store string) string { return "jobs-" + store }
+func bare(store string) string { return "bare-" + store }
 
-// sample is what t is judged by; false when it was not measured.
-func (t target) sample(r *Results) (Sample, bool) {
-	own, _ := r.Values(t.workload, t.store, ours(t.store), t.metric)
+// sample is what t is judged by, for the system that is judged; false when it
+// was not measured.
+func (t target) sample(r *Results, system string) (Sample, bool) {
+	own, _ := r.Values(t.workload, t.store, system, t.metric)
 	var values []float64
 	switch {
 	case t.peer == "":
@@ -103,7 +107,7 @@ func (t target) sample(r *Results) (Sample, bool) {
 			values = append(values, v)
 		}
 	case t.peer[0] == '@':
-		base, _ := r.Values(t.peer[1:], t.store, ours(t.store), t.metric)
+		base, _ := r.Values(t.peer[1:], t.store, system, t.metric)
 		values = Ratios(own, base)
 	default:
 		theirs, _ := r.Values(t.workload, t.store, t.peer, t.metric)
@@ -113,6 +117,17 @@ func (t target) sample(r *Results) (Sample, bool) {
 		return Sample{}, false
 	}
 	return Of(values), true
+}
+
+// share is how much of the limit v is, in percent.
+func (t target) share(v, limit float64) string {
+	if !higher(t.metric) {
+		v, limit = limit, v
+	}
+	if limit == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.0f %%", 100*v/limit)
 }
 
 // verdict compares a median with the target.

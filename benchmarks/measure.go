@@ -155,7 +155,7 @@ func churn(depth int, span time.Duration) func(*run) metrics {
 
 // idle measures a worker without work, against the store without a worker.
 func idle(r *run) metrics {
-	span := r.span(5 * time.Second)
+	span := r.span(4 * time.Second)
 	// usage is what the store uses during f, in ms/s and calls/s.
 	usage := func(f func()) (cpu, calls float64) {
 		before := r.use()

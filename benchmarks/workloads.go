@@ -118,7 +118,7 @@ func workloads() []*workload {
 				about: fmt.Sprintf("churn at a constant depth of %d pending jobs", d.depth), once: deep(d.depth), measure: churn(d.depth, 10*time.Second)})
 		}
 		list = append(list,
-			&workload{name: "idle", store: store, about: "a worker without work", measure: idle},
+			&workload{name: "idle", store: store, long: true, about: "a worker without work", measure: idle},
 			&workload{name: "shutdown", store: store, jobs: 1000, skip: []string{"bare-" + store}, about: "stop of a worker with 100 running handlers of 300 ms", measure: shutdown},
 			// River takes an hour by default, a second at least only if no job may take longer.
 			&workload{name: "crash", store: store, jobs: handlers, long: true, skip: []string{"bare-" + store, "river", "river-best"},

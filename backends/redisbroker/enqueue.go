@@ -113,25 +113,7 @@ func (e *enqueueBatch) step(q *queue, now string) *step {
 	if len(e.named) > 0 || q.buckets > 1 || q.isLimited(time.Now()) {
 		script = enqueueScript
 	}
-	args, pieces, named := e.texts.args, e.texts.cutUp(), e.named
-	if len(named) == 0 {
-		args = append(args, 2)
-		for i := range pieces {
-			args = append(args, &pieces[i])
-		}
-	} else {
-		args = append(args, 3)
-		for i := range e.items {
-			args = append(args, &pieces[0], &pieces[1])
-			if pieces = pieces[2:]; len(named) > 0 && named[0] == i {
-				args = append(args, &pieces[0])
-				pieces, named = pieces[1:], named[1:]
-			} else {
-				args = append(args, "")
-			}
-		}
-	}
-	e.texts.args = args
+	args := e.texts.appendItems(e.texts.args, len(e.items), e.named)
 	return &step{script: script, queues: []string{e.queue}, create: true, now: now, args: args}
 }
 

@@ -9,15 +9,17 @@ import (
 
 // completed is the outcome of most jobs: complete at the first delivery, with
 // no result, kept by nobody unless the queue's policy says so.
-const completed = "0;c0,0;1;0,0,0;0,0,0;"
+const completed = "0;c0,0;1;0,0,0;0,0,0"
 
-// addOutcome writes an outcome and the head it leads to in the form that
-// settle.lua reads; the script itself adds epoch, state and end.
-func (a *arena) addOutcome(item *broker.Settlement, history int) {
+// addOutcome writes an outcome, and the head it leads to, in the form that
+// settle.lua reads; the script itself adds epoch, state and end. It reports
+// whether a tail follows, in a piece of its own: outcomes are alike, tails are
+// not.
+func (a *arena) addOutcome(item *broker.Settlement, history int) (tail bool) {
 	o, old := item.Outcome, &item.Job.Head
 	if o.Kind() == broker.OutcomeComplete && len(o.Result()) == 0 && item.Job.Retention == 0 && fresh(old) {
 		a.add(completed)
-		return
+		return false
 	}
 	head := o.Apply(*old, time.Time{}, history)
 	asked := o.IfCancelRequested().Charge(*old)
@@ -27,8 +29,15 @@ func (a *arena) addOutcome(item *broker.Settlement, history int) {
 	a.numbers(int64(head.Deliveries))
 	a.numbers(int64(head.Failures), int64(head.Crashes), int64(head.Snoozes))
 	a.numbers(int64(asked.Failures), int64(asked.Crashes), int64(asked.Snoozes))
-	a.buf = broker.AppendTail(a.buf, &head) // the same for both: they differ in counts
+	a.buf = a.buf[:len(a.buf)-1]
 	a.cut()
+	before := len(a.buf)
+	a.buf = broker.AppendTail(a.buf, &head) // the same for both: they differ in counts
+	if len(a.buf) == before {
+		return false
+	}
+	a.cut()
+	return true
 }
 
 // fresh reports whether a job has no history.

@@ -28,6 +28,7 @@ type settleBatch struct {
 	offset int   // items of the queue in batches before
 	items  []int // places in the request
 	texts  *arena
+	tails  []int // places in items of outcomes with a tail
 	step   *step
 }
 
@@ -50,15 +51,13 @@ func (b *Broker) settleBatches(req *broker.SettleRequest) []*settleBatch {
 		}
 		batch.items = append(batch.items, i)
 		batch.texts.add(item.Job.ID)
-		batch.texts.addOutcome(item, req.History)
+		if batch.texts.addOutcome(item, req.History) {
+			batch.tails = append(batch.tails, len(batch.items)-1)
+		}
 	}
 	for _, batch := range all {
 		args := append(batch.texts.args, req.Worker, req.Number, batch.offset, b.queue(batch.queue).channel)
-		pieces := batch.texts.cutUp()
-		for i := range pieces {
-			args = append(args, &pieces[i])
-		}
-		batch.texts.args = args
+		args = batch.texts.appendItems(args, len(batch.items), batch.tails)
 		batch.step = &step{script: settleScript, queues: []string{batch.queue}, now: nowArg(req.Now), args: args}
 	}
 	return all

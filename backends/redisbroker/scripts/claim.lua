@@ -105,6 +105,7 @@ local sub, byte, find = string.sub, string.byte, string.find
 -- where the index is what the job's end has to free, mostly nothing.
 local function lease(q, entries, jobs)
   local ids, marks = {}, {}
+  local aged, places = {}, {} -- of an epoch above zero: only those have a head
   for i = 1, #entries do
     local e = entries[i]
     if byte(e, 3) == 58 then -- a colon, as in most: the epoch is below ten
@@ -113,10 +114,16 @@ local function lease(q, entries, jobs)
       local colon = find(e, ':', 3, true)
       ids[i], marks[i] = sub(e, colon + 1), sub(e, 1, colon)
     end
+    if byte(e, 2) ~= 48 then
+      local n = #aged + 1
+      aged[n], places[n] = ids[i], i
+    end
   end
   local found, heads = bodies(q, ids), {}
-  if q.heads == nil then q.heads = redis.call('HLEN', q.h) > 1 end
-  if q.heads then heads = redis.call('HMGET', q.h, unpack(ids)) end
+  if #aged > 0 then
+    local some = redis.call('HMGET', q.h, unpack(aged))
+    for n, i in ipairs(places) do heads[i] = some[n] end
+  end
   local set, s, n = {}, 0, #jobs
   for i = 1, #ids do
     local id, body, head = ids[i], found[i], heads[i] or ''

@@ -24,11 +24,12 @@ local created = string.char(0, floor(high / 65536), floor(high / 256) % 256, hig
   floor(low / 16777216), floor(low / 65536) % 256, floor(low / 256) % 256, low % 256)
 
 local remembers = redis.call('HLEN', q.ids) > 0
-local reply, pushed, longest = {0, now}, 0, 0
+local reply, longest = {0, now}, 0
 if #ARGV == 6 and not remembers then
   local id, body = ARGV[5], ARGV[6]
   if redis.call('HSETNX', q.b[1], id, created .. body) == 0 then return {0, now, 1, 1, ''} end
-  longest, pushed = #body, redis.call('LPUSH', q.r2, '20:' .. id) - 1
+  longest = #body
+  redis.call('LPUSH', q.r2, '20:' .. id)
 else
   local ids, n = {}, 0
   for at = 5, #ARGV, 2 do
@@ -55,9 +56,8 @@ else
   end
   if e == 0 then return reply end
   redis.call('HSET', q.b[1], unpack(store))
-  pushed = redis.call('LPUSH', q.r2, unpack(entries)) - e
+  redis.call('LPUSH', q.r2, unpack(entries))
 end
 if longest > biggest() and longest > biggest(redis.call('HGET', q.m, 'big')) then redis.call('HSET', q.m, 'big', longest) end
--- Where jobs were waiting a token is left already.
-if pushed == 0 and redis.call('LLEN', q.t) == 0 then redis.call('LPUSH', q.t, '1') end
+if redis.call('LLEN', q.t) == 0 then redis.call('LPUSH', q.t, '1') end -- a plain queue is not paused
 return reply

@@ -3,9 +3,10 @@
 -- KEYS   m s n a h k c u i ids z y d f g l r* t b*
 -- ARGV   now; 1; buckets; worker; number of the request, 0 for none; how many
 --        items of it went before in other calls; channel for events; then per
---        item: id, outcome: epoch ";" kind retention "," delay ";" deliveries ";"
---        counts ";" counts if cancelled ";" tail, where kind is c complete, x
---        cancel, d dead, y retry, p pending at the back, f pending at the front
+--        2 or 3; then per item so many: id, outcome, tail, which is empty or left
+--        out. An outcome is epoch ";" kind retention "," delay ";" deliveries ";"
+--        counts ";" counts if cancelled, where kind is c complete, x cancel,
+--        d dead, y retry, p pending at the back, f pending at the front
 -- Reply  {0, now, verdicts}: per item a digit, its new state, or 0 for a lease
 --        that was over; a refusal; {GAP} when earlier items are missing
 -- @include clock
@@ -20,8 +21,9 @@ if q.refused then return q.refused end
 q.paused = m[3] == '1'
 q.retain, q.span = tonumber(m[5] or 0), duplicate_span(m[6])
 local worker, number, offset = ARGV[first], tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
+local stride = tonumber(ARGV[first + 4])
 local ids, total = {}, 0
-for at = first + 4, #ARGV, 2 do
+for at = first + 5, #ARGV, stride do
   total = total + 1
   ids[total] = ARGV[at]
 end
@@ -56,15 +58,16 @@ local function outcome_of(text)
   return o
 end
 
-local n = 0
+local n, aged = 0, {} -- aged are those of gone that have a head
 for i = skip + 1, total do
-  local id, lease, text = ids[i], leases[i], ARGV[first + 3 + 2 * i]
+  local id, lease, text = ids[i], leases[i], ARGV[first + 6 + stride * (i - 1)]
   local o = outcomes[text] or outcome_of(text)
   verdicts[i - skip] = '0'
   if lease and not seen[id] then
     if lease == o.quick then -- completed, kept by nobody, nothing to free: no work but to remove it
       n = n + 1
       seen[id], ended[n], verdicts[i - skip] = true, id, '5'
+      if o.epoch ~= '0' then aged[#aged + 1] = id end
     elseif string.sub(lease, 2, #o.fence + 1) == o.fence then
       seen[id] = true
       others[#others + 1] = i
@@ -91,12 +94,13 @@ end
 if #others > 0 then
   -- read makes the head that an outcome leaves.
   local function read(o)
-    local delay, deliveries, counts, cancelled, tail =
-      string.match(o.rest, '^(%d+);(%-?%d+);([%-%d,]+);([%-%d,]+);(.*)$')
+    local delay, deliveries, counts, cancelled = string.match(o.rest, '^(%d+);(%-?%d+);([%-%d,]+);([%-%d,]+)$')
     local final = o.kind == 'c' or o.kind == 'x' or o.kind == 'd'
     o.state, o.next, o.keep = STATES[o.kind], int(tonumber(o.epoch) + 1), math.max(0, tonumber(o.keep))
-    o.head = o.next .. ',' .. o.state .. ',' .. (final and int(up) or '0') .. ',' .. deliveries .. ',' .. counts .. ';' .. tail
-    if not final then o.deliveries, o.cancelled, o.tail = deliveries, cancelled, tail end
+    o.head = o.next .. ',' .. o.state .. ',' .. (final and int(up) or '0') .. ',' .. deliveries .. ',' .. counts .. ';'
+    if not final then
+      o.cancelled = o.next .. ',' .. CANCELLED .. ',' .. int(up) .. ',' .. deliveries .. ',' .. cancelled .. ';'
+    end
     if o.kind == 'y' then
       o.time = up + tonumber(delay)
       o.due = int(o.time)
@@ -107,17 +111,18 @@ if #others > 0 then
   local stored, longest, earliest = 0, tonumber(m[7] or 0), nil
   local none = {}
   for _, i in ipairs(others) do
-    local id, lease, o = ids[i], leases[i], outcomes[ARGV[first + 3 + 2 * i]]
+    local at = first + 5 + stride * (i - 1)
+    local id, lease, o = ids[i], leases[i], outcomes[ARGV[at + 1]]
     if not o.head then read(o) end
     local kind, state, head, index = o.kind, o.state, o.head, none
-    if asked[i] and o.cancelled then
-      kind, state = 'x', CANCELLED
-      head = o.next .. ',' .. CANCELLED .. ',' .. int(up) .. ',' .. o.deliveries .. ',' .. o.cancelled .. ';' .. o.tail
-    end
+    if asked[i] and o.cancelled then kind, state, head = 'x', CANCELLED, o.cancelled end
+    if stride == 3 then head = head .. ARGV[at + 2] end
     if #lease > #o.fence + 1 then index = parse_index(string.sub(lease, #o.fence + 2)) end
     if kind == 'c' or kind == 'x' then
+      local before = #gone
       finish(q, id, index, head, o.keep, kind == 'c' and q.f or q.g, heads, gone)
       stored = #heads
+      if #gone > before and o.epoch ~= '0' then aged[#aged + 1] = id end
     else
       heads[stored + 1], heads[stored + 2], stored = id, head, stored + 2
       if kind == 'd' then
@@ -161,7 +166,7 @@ if #others > 0 then
   end
   if woken then wake(q) end
 end
-remove(q, gone)
+remove(q, gone, aged)
 local answer = string.sub(before, offset + 1, offset + skip) .. table.concat(verdicts)
 if numbered and skip < total then
   redis.call('HSET', q.s, worker, int(number) .. ':' .. before .. table.concat(verdicts))

@@ -1,7 +1,8 @@
 -- @include bodies
 
--- remove deletes the bodies and heads of ids.
-local function remove(q, ids)
+-- remove deletes the bodies of ids, and the heads of those in aged, by default
+-- of all.
+local function remove(q, ids, aged)
   if #ids == 0 then return end
   if q.buckets == 1 then
     redis.call('HDEL', q.b[1], unpack(ids))
@@ -10,5 +11,6 @@ local function remove(q, ids)
       redis.call('HDEL', q.b[b], unpack(list))
     end
   end
-  if redis.call('HLEN', q.h) > 1 then redis.call('HDEL', q.h, unpack(ids)) end
+  aged = aged or ids
+  if #aged > 0 then redis.call('HDEL', q.h, unpack(aged)) end
 end

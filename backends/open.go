@@ -46,7 +46,8 @@ import (
 // forms. Closing the broker closes the connections that Open made. An error
 // that is ErrInvalid names the part of the URL that is to blame, others are
 // those of the backend's New, which asks the store whether it is there. Open
-// creates no schema; see Migrate.
+// creates no schema; see Migrate. What a backend can do beyond Broker, broker.As
+// finds in the answer: broker.As[*pgbroker.Broker](b).
 func Open(ctx context.Context, url string) (broker.Broker, error) {
 	l, err := parse(url)
 	if err != nil {
@@ -98,6 +99,9 @@ type owned struct {
 	broker.Broker
 	close func()
 }
+
+// Unwrap returns the broker of the backend's own type, see broker.As.
+func (o *owned) Unwrap() broker.Broker { return o.Broker }
 
 func (o *owned) Close() error {
 	err := o.Broker.Close()

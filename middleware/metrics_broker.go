@@ -16,6 +16,9 @@ type measuredBroker struct {
 	m *Metrics
 }
 
+// Unwrap returns the broker that is measured, see broker.As.
+func (b *measuredBroker) Unwrap() broker.Broker { return b.Broker }
+
 // command is a call to the store, by the broker's name for it.
 type command int
 

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+// decision is a verb for jobs: those named, or those that a filter selects.
+type decision struct {
+	use, short, long string
+	verb, done       string // "redrive", "redriven"
+	state            string // default of the filter
+	grave            bool   // cannot be undone: ask first
+	do               func(jobs.Selection, context.Context) (jobs.Report, error)
+	flags            func(*pflag.FlagSet)
+	check            func() error
+}
+
+func (a *app) cancel() *cobra.Command {
+	return a.decide(&decision{use: "cancel", short: "Cancel jobs that have not ended", verb: "cancel", done: "cancelled", grave: true,
+		state: jobs.StatePending.String(), do: jobs.Selection.Cancel,
+		long: "Cancel jobs that have not ended. Those that run are asked to: their contexts end,\nand the handler's return decides."})
+}
+
+func (a *app) deleteJobs() *cobra.Command {
+	return a.decide(&decision{use: "delete", short: "Delete jobs and their records", verb: "delete", done: "deleted", grave: true,
+		do: jobs.Selection.Delete, long: "Delete jobs and their records. Jobs that run are refused: cancel them first."})
+}
+
+func (a *app) redrive() *cobra.Command {
+	return a.decide(&decision{use: "redrive", short: "Send dead jobs back to their queue, with fresh retries", verb: "redrive", done: "redriven",
+		state: jobs.StateDead.String(), do: jobs.Selection.Redrive,
+		long: "Send dead jobs back to their queue, with fresh retries. One whose unique key\nanother job holds meanwhile is refused."})
+}
+
+func (a *app) reschedule() *cobra.Command {
+	var in time.Duration
+	var when string
+	var due time.Time
+	d := &decision{use: "reschedule", short: "Change when scheduled, retry and pending jobs are due", verb: "reschedule", done: "rescheduled",
+		state: jobs.StateScheduled.String(), long: "Change when scheduled, retry and pending jobs are due: at once, unless --in or --at\nsay otherwise."}
+	d.flags = func(flags *pflag.FlagSet) {
+		flags.DurationVar(&in, "in", 0, "after so long")
+		flags.StringVar(&when, "at", "", "at this time, as 2026-01-02T15:04:05Z")
+	}
+	d.check = func() (err error) {
+		if when == "" {
+			return nil
+		}
+		if in != 0 {
+			return &usageError{"give --in or --at, not both"}
+		}
+		if due, err = time.Parse(time.RFC3339, when); err != nil {
+			return &usageError{fmt.Sprintf("--at %q is no time as 2026-01-02T15:04:05Z", when)}
+		}
+		return nil
+	}
+	d.do = func(s jobs.Selection, ctx context.Context) (jobs.Report, error) {
+		if in != 0 {
+			return s.RescheduleIn(ctx, in)
+		}
+		return s.Reschedule(ctx, due)
+	}
+	return a.decide(d)
+}
+
+func (a *app) decide(d *decision) *cobra.Command {
+	var f filter
+	var dry, all bool
+	var rate int
+	cmd := &cobra.Command{
+		Use:   d.use + " [ID…]",
+		Short: d.short,
+		Long:  d.long + "\n\nWithout IDs it concerns the jobs that the flags select, and needs one of them or\n--all. --dry-run says how many these are and changes nothing.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if d.check != nil {
+				if err := d.check(); err != nil {
+					return err
+				}
+			}
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if len(args) > 0 {
+				return a.decideNamed(cmd.Context(), i, d, f.queue, args, dry)
+			}
+			if !all && !selects(cmd.Flags()) {
+				return &usageError{fmt.Sprintf("name the jobs to %s, or select them by flags, or give --all", d.verb)}
+			}
+			if f.state == "" {
+				return &usageError{"--state says which jobs are meant"}
+			}
+			return a.decideSelected(cmd.Context(), i, d, &f, dry, rate)
+		},
+	}
+	f.flags(cmd.Flags(), d.state)
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say how many jobs it would be")
+	cmd.Flags().BoolVar(&all, "all", false, "all jobs of the state")
+	cmd.Flags().IntVar(&rate, "rate", 0, "so many jobs a second at most (default: as fast as it goes)")
+	if d.flags != nil {
+		d.flags(cmd.Flags())
+	}
+	return cmd
+}
+
+// selects reports whether a flag narrows the selection down.
+func selects(flags *pflag.FlagSet) bool {
+	for _, name := range []string{"queue", "type", "key", "worker", "error", "older-than", "newer-than", "limit"} {
+		if flags.Changed(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// decideNamed carries the decision out for jobs by ID.
+func (a *app) decideNamed(ctx context.Context, i *jobs.Inspector, d *decision, queue string, ids []string, dry bool) error {
+	byQueue := make(map[string][]string)
+	var order []string
+	for _, id := range ids {
+		j, err := a.locate(ctx, i, queue, id)
+		if err != nil {
+			return err
+		}
+		if byQueue[j.Queue] == nil {
+			order = append(order, j.Queue)
+		}
+		byQueue[j.Queue] = append(byQueue[j.Queue], j.ID)
+	}
+	if dry {
+		a.report(d, jobs.Report{Matched: len(ids)}, true)
+		return nil
+	}
+	if err := a.confirm(d.grave, "%s %d jobs", d.verb, len(ids)); err != nil {
+		return err
+	}
+	var total jobs.Report
+	for _, name := range order {
+		r, err := d.do(i.Select(jobs.Query{Queue: name, IDs: byQueue[name], Suppressed: true}), ctx)
+		add(&total, r)
+		if err != nil && total.Refused == 0 {
+			return err
+		}
+	}
+	return a.report(d, total, false)
+}
+
+// decideSelected carries the decision out for what the filter selects.
+func (a *app) decideSelected(ctx context.Context, i *jobs.Inspector, d *decision, f *filter, dry bool, rate int) error {
+	queries, err := f.queries(ctx, i)
+	if err != nil {
+		return err
+	}
+	if dry || d.grave && !a.yes {
+		n := 0
+		for _, q := range queries {
+			some, err := i.Select(q).Limit(rest(f.limit, n)).Count(ctx)
+			if n += some; err != nil {
+				return err
+			}
+			if f.limit > 0 && n >= f.limit {
+				break
+			}
+		}
+		if dry {
+			return a.report(d, jobs.Report{Matched: n}, true)
+		}
+		if err := a.confirm(d.grave, "%s about %d jobs", d.verb, n); err != nil {
+			return err
+		}
+	}
+	var total jobs.Report
+	for _, q := range queries {
+		if f.limit > 0 && total.Matched >= f.limit {
+			break
+		}
+		done := total
+		s := i.Select(q).Limit(rest(f.limit, total.Matched)).PerSecond(rate).OnProgress(func(r jobs.Report) {
+			sum := done
+			add(&sum, r)
+			a.progress("%d of %d %s", sum.Done, sum.Matched, d.done)
+		})
+		r, err := d.do(s, ctx)
+		add(&total, r)
+		if err != nil {
+			a.report(d, total, false)
+			return err
+		}
+	}
+	return a.report(d, total, false)
+}
+
+// rest is what is left of a limit, of which zero means none.
+func rest(limit, used int) int {
+	if limit == 0 {
+		return 0
+	}
+	return limit - used
+}
+
+func add(sum *jobs.Report, r jobs.Report) {
+	sum.Matched += r.Matched
+	sum.Done += r.Done
+	sum.Requested += r.Requested
+	sum.Newer += r.Newer
+	sum.Refused += r.Refused
+	sum.Refusals = append(sum.Refusals, r.Refusals...)
+}
+
+// report tells what a decision did. Refusals make the command fail.
+func (a *app) report(d *decision, r jobs.Report, dry bool) error {
+	if a.json {
+		refused := make([]map[string]string, 0, len(r.Refusals))
+		for _, f := range r.Refusals {
+			refused = append(refused, map[string]string{"queue": f.Queue, "id": f.ID, "error": f.Err.Error(), "holder": f.Holder})
+		}
+		if err := a.object(map[string]any{"verb": d.verb, "dry_run": dry, "matched": r.Matched, "done": r.Done,
+			"requested": r.Requested, "newer": r.Newer, "refused": r.Refused, "refusals": refused}); err != nil {
+			return err
+		}
+	}
+	switch {
+	case dry:
+		a.say("%d jobs would be %s; nothing was changed.", r.Matched, d.done)
+		return nil
+	case r.Requested > 0:
+		a.say("%d of %d jobs %s, %d more asked to end.", r.Done-r.Requested, r.Matched, d.done, r.Requested)
+	default:
+		a.say("%d of %d jobs %s.", r.Done, r.Matched, d.done)
+	}
+	if r.Newer > 0 {
+		a.say("%d jobs that came meanwhile were left alone.", r.Newer)
+	}
+	for _, f := range r.Refusals {
+		a.say("  %s in %s: %s", plain(f.ID), plain(f.Queue), text(f.Err))
+	}
+	if r.Refused > 0 {
+		return errRefused
+	}
+	return nil
+}

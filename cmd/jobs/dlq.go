@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+// dlq is the dead-letter queue: the jobs in state dead.
+func (a *app) dlq() *cobra.Command {
+	cmd := &cobra.Command{Use: "dlq", Short: "Look through dead jobs, send them back or remove them", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	dead := jobs.StateDead.String()
+	ls := a.list()
+	ls.Use, ls.Short, ls.Long, ls.Example = "list", "List dead jobs", "List dead jobs. Payloads are not shown.", ""
+	fixState(ls, dead)
+	requeue := a.redrive()
+	requeue.Use = "requeue [ID…]"
+	purge := a.deleteJobs()
+	purge.Use, purge.Short = "purge", "Delete dead jobs"
+	purge.Long = "Delete dead jobs: all with --all, or those that the flags select, such as\n--older-than 720h. --dry-run says how many these are and changes nothing."
+	for _, c := range []*cobra.Command{requeue, purge} {
+		fixState(c, dead)
+	}
+	cmd.AddCommand(ls, requeue, purge,
+		a.suppress("suppress", "suppressed", "Take dead jobs out of alerts and lists; they stay", jobs.Selection.Suppress),
+		a.suppress("unsuppress", "unsuppressed", "Undo suppress", jobs.Selection.Unsuppress))
+	return cmd
+}
+
+// fixState makes a command one for jobs of a single state.
+func fixState(cmd *cobra.Command, state string) {
+	flag := cmd.Flags().Lookup("state")
+	flag.Hidden, flag.DefValue = true, state
+	_ = flag.Value.Set(state) // any text is taken
+	run := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if flag.Changed && flag.Value.String() != state {
+			return &usageError{fmt.Sprintf("%s is for %s jobs", cmd.CommandPath(), state)}
+		}
+		return run(cmd, args)
+	}
+}
+
+func (a *app) suppress(verb, done, short string, do func(jobs.Selection, context.Context) (jobs.Report, error)) *cobra.Command {
+	cmd := a.decide(&decision{use: verb, short: short, long: short + ".", verb: verb, done: done, state: jobs.StateDead.String(), do: do})
+	fixState(cmd, jobs.StateDead.String())
+	return cmd
+}

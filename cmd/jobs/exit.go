@@ -1,0 +1,75 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+const exitCodes = `0 done; 1 another error; 2 wrong use; 3 no such job or
+queue; 4 refused, in whole or in part; 5 the store cannot be reached, nothing
+was changed; 6 the store's answer was lost, it may have been changed; 7 not
+confirmed.`
+
+// usageError is an error in how the command was called.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text + "; see --help" }
+
+// errRefused says that a decision was not carried out for every job.
+var errRefused = errors.New("refused for some jobs, see above")
+
+// errUnconfirmed says that whoever was asked did not agree.
+var errUnconfirmed = errors.New("not confirmed; nothing was changed (--yes agrees beforehand)")
+
+func exitCode(err error) int {
+	var usage *usageError
+	var call *broker.Error // of a call to the store
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &usage), errors.Is(err, jobs.ErrInvalid), errors.Is(err, jobs.ErrTooLarge):
+		return 2
+	case errors.Is(err, jobs.ErrNotFound):
+		return 3
+	case errors.Is(err, errUnconfirmed):
+		return 7
+	case errors.Is(err, errRefused), errors.Is(err, jobs.ErrWrongState), errors.Is(err, jobs.ErrDuplicate), errors.Is(err, jobs.ErrQueueFull):
+		return 4
+	case errors.Is(err, jobs.ErrUnavailable):
+		return 5
+	case errors.Is(err, jobs.ErrOutcomeUnknown), errors.As(err, &call) && broker.MayHaveApplied(err):
+		return 6
+	}
+	return 1
+}
+
+// text is an error for a person: without the name of this program in front.
+func text(err error) string {
+	s := err.Error()
+	if len(s) > 6 && s[:6] == "jobs: " {
+		return s[6:]
+	}
+	return s
+}
+
+// noArgs and exactly refuse other numbers of arguments.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return &usageError{fmt.Sprintf("%s takes no %q", cmd.CommandPath(), args[0])}
+	}
+	return nil
+}
+
+func exactly(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != len(names) {
+			return &usageError{fmt.Sprintf("%s takes %d arguments %v, not %d", cmd.CommandPath(), len(names), names, len(args))}
+		}
+		return nil
+	}
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+func (a *app) list() *cobra.Command {
+	var f filter
+	var watch time.Duration
+	cmd := &cobra.Command{
+		Use:     "ls",
+		Aliases: []string{"list"},
+		Short:   "List jobs",
+		Long: `List jobs of one state, or of one worker or tenant key, in one queue or in all.
+Payloads are not shown.`,
+		Example: "  jobs ls --state retry --queue mail --error timeout\n  jobs ls --worker 01J… --json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			i, err := a.inspector(ctx)
+			if err != nil {
+				return err
+			}
+			for {
+				if err := a.listOnce(ctx, i, &f); err != nil || watch == 0 {
+					return err
+				}
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-time.After(max(watch, minWatch)):
+					a.say("")
+				}
+			}
+		},
+	}
+	f.flags(cmd.Flags(), jobs.StatePending.String())
+	f.limit = 50
+	cmd.Flags().Lookup("limit").DefValue = "50"
+	cmd.Flags().DurationVar(&watch, "watch", 0, "list again after so long, until interrupted")
+	return cmd
+}
+
+// minWatch is the least time between looks, whatever was asked for.
+const minWatch = time.Second
+
+func (a *app) listOnce(ctx context.Context, i *jobs.Inspector, f *filter) error {
+	queries, err := f.queries(ctx, i)
+	if err != nil {
+		return err
+	}
+	left := f.limit
+	var t table
+	if !a.json {
+		t = a.table("QUEUE", "ID", "TYPE", "STATE", "ATTEMPT", "WHEN", "KEY", "LAST ERROR")
+	}
+	for _, q := range queries {
+		for j, err := range i.Select(q).Limit(left).Jobs(ctx) {
+			if err != nil {
+				return err
+			}
+			if a.json {
+				if err := a.object(view(j)); err != nil {
+					return err
+				}
+			} else {
+				t.row(j.Queue, j.ID, j.Type, j.State.String(), strconv.Itoa(j.Failures), clock(when(j)), j.Key, short(j.Errors.Last().Message, 60))
+			}
+			if f.limit > 0 {
+				if left--; left == 0 {
+					break
+				}
+			}
+		}
+		if f.limit > 0 && left == 0 {
+			break
+		}
+	}
+	if a.json {
+		return nil
+	}
+	return t.end()
+}
+
+// when is the time that matters in a job's state.
+func when(j *jobs.JobRecord) time.Time {
+	switch {
+	case !j.RunAt.IsZero():
+		return j.RunAt
+	case !j.FinishedAt.IsZero():
+		return j.FinishedAt
+	}
+	return j.CreatedAt
+}

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+func (a *app) pause(verb, what string, do func(*jobs.Inspector, context.Context, string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   verb + " QUEUE…",
+		Short: what,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return &usageError{fmt.Sprintf("name the queues to %s", verb)}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			var errs []error
+			for _, queue := range args {
+				_, err := i.Queue(cmd.Context(), queue) // a queue whose name was mistyped would be made
+				if err == nil {
+					err = do(i, cmd.Context(), queue)
+				}
+				if err == nil {
+					a.say("%s is %sd.", plain(queue), verb)
+				}
+				errs = append(errs, err)
+			}
+			return errors.Join(errs...)
+		},
+	}
+}

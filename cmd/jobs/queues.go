@@ -1,0 +1,150 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+// policyView is a policy as --json writes it; times are seconds.
+type policyView struct {
+	Paused              bool    `json:"paused"`
+	MaxDepth            int64   `json:"max_depth"`
+	RetainCompletedAge  float64 `json:"retain_completed_seconds"`
+	RetainCompletedMost int64   `json:"retain_completed_count"`
+	RetainDeadAge       float64 `json:"retain_dead_seconds"`
+	RetainDeadMost      int64   `json:"retain_dead_count"`
+	DuplicateSpan       float64 `json:"duplicate_span_seconds"`
+}
+
+func viewPolicy(p jobs.Policy) *policyView {
+	return &policyView{p.Paused, p.MaxDepth, p.RetainCompleted.Age.Seconds(), p.RetainCompleted.Count,
+		p.RetainDead.Age.Seconds(), p.RetainDead.Count, p.DuplicateSpan.Seconds()}
+}
+
+func (a *app) queues() *cobra.Command {
+	cmd := &cobra.Command{Use: "queues", Short: "List queues, pause and resume them, change their rules", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	ls := a.stats()
+	ls.Use, ls.Short = "ls [QUEUE…]", "List queues with their counts, as stats does"
+	cmd.AddCommand(ls, a.pause("pause", "Stop claims from queues; jobs that run go on running", (*jobs.Inspector).Pause),
+		a.pause("resume", "Let claims from queues go on", (*jobs.Inspector).Resume), a.policy(), a.removeQueue())
+	return cmd
+}
+
+func (a *app) policy() *cobra.Command {
+	var maxDepth, completedMost, deadMost int64
+	var completedAge, deadAge, duplicates time.Duration
+	cmd := &cobra.Command{
+		Use:   "policy QUEUE",
+		Short: "Show a queue's rules, or change those that are given",
+		Long: `Show a queue's rules, or change those that are given, for all workers and
+producers at once. Zero stands for no bound; records of completed jobs are not
+kept unless --keep-completed says for how long.`,
+		Args: exactly("QUEUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if _, err := i.Queue(cmd.Context(), args[0]); err != nil {
+				return err // a policy for a name that was mistyped helps nobody
+			}
+			change := jobs.PolicyRequest{Queue: args[0]}
+			given := cmd.Flags().Changed
+			if given("max-depth") {
+				change.MaxDepth = &maxDepth
+			}
+			if given("duplicate-span") {
+				change.DuplicateSpan = &duplicates
+			}
+			now, err := i.Policy(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if given("keep-completed") || given("keep-completed-count") {
+				change.RetainCompleted = &now.RetainCompleted
+				set(given("keep-completed"), &change.RetainCompleted.Age, completedAge)
+				set(given("keep-completed-count"), &change.RetainCompleted.Count, completedMost)
+			}
+			if given("keep-dead") || given("keep-dead-count") {
+				change.RetainDead = &now.RetainDead
+				set(given("keep-dead"), &change.RetainDead.Age, deadAge)
+				set(given("keep-dead-count"), &change.RetainDead.Count, deadMost)
+			}
+			p, err := i.SetPolicy(cmd.Context(), change)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.object(viewPolicy(p))
+			}
+			t := a.table("PAUSED", strconv.FormatBool(p.Paused))
+			t.row("MAX DEPTH", orNone(count(p.MaxDepth)))
+			t.row("KEEP COMPLETED", bound(p.RetainCompleted, "none, unless a job asks for it"))
+			t.row("KEEP DEAD", bound(p.RetainDead, "all"))
+			t.row("DUPLICATE SPAN", span(p.DuplicateSpan))
+			return t.end()
+		},
+	}
+	flags := cmd.Flags()
+	flags.Int64Var(&maxDepth, "max-depth", 0, "pending and scheduled jobs beyond which an enqueue is refused")
+	flags.DurationVar(&completedAge, "keep-completed", 0, "how long records of completed and cancelled jobs are kept")
+	flags.Int64Var(&completedMost, "keep-completed-count", 0, "how many of them")
+	flags.DurationVar(&deadAge, "keep-dead", 0, "how long dead jobs are kept")
+	flags.Int64Var(&deadMost, "keep-dead-count", 0, "how many of them")
+	flags.DurationVar(&duplicates, "duplicate-span", 0, "how long an ID that its caller chose is refused after its job is gone")
+	return cmd
+}
+
+// set sets a field whose flag was given.
+func set[T any](given bool, field *T, value T) {
+	if given {
+		*field = value
+	}
+}
+
+func orNone(s string) string {
+	if s == "" {
+		return "no bound"
+	}
+	return s
+}
+
+func bound(r jobs.Retention, zero string) string {
+	var parts []string
+	if r.Age > 0 {
+		parts = append(parts, "for "+span(r.Age))
+	}
+	if r.Count > 0 {
+		parts = append(parts, fmt.Sprintf("%d at most", r.Count))
+	}
+	if len(parts) == 0 {
+		return zero
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (a *app) removeQueue() *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove QUEUE",
+		Short: "Forget an empty queue and its rules",
+		Args:  exactly("QUEUE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := i.RemoveQueue(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			a.say("%s is forgotten.", plain(args[0]))
+			return nil
+		},
+	}
+}

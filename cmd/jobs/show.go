@@ -1,0 +1,146 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+func (a *app) show() *cobra.Command {
+	var queue string
+	var payload bool
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show all that is known of a job",
+		Long: `Show all that is known of a job: its life, errors and headers. Its payload and
+result may be anybody's secrets, and are shown with --payload only.`,
+		Args: exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			j, err := a.locate(cmd.Context(), i, queue, args[0])
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.object(wholeView(j, payload))
+			}
+			return a.showJob(j, payload)
+		},
+	}
+	cmd.Flags().StringVarP(&queue, "queue", "q", "", "queue (default: look in all)")
+	cmd.Flags().BoolVar(&payload, "payload", false, "also payload and result")
+	return cmd
+}
+
+func (a *app) showJob(j *jobs.JobRecord, payload bool) error {
+	t := a.table("ID", j.ID)
+	field := func(name, value string) {
+		if value != "" {
+			t.row(name, value)
+		}
+	}
+	field("QUEUE", j.Queue)
+	field("TYPE", j.Type)
+	state := j.State.String()
+	if j.State == jobs.StateDead {
+		state += ", " + j.Reason.String()
+	}
+	if j.Suppressed {
+		state += ", suppressed"
+	}
+	if j.CancelRequested {
+		state += ", asked to cancel"
+	}
+	field("STATE", state)
+	field("CREATED", clock(j.CreatedAt))
+	field("DUE", clock(j.RunAt))
+	field("ENDED", clock(j.FinishedAt))
+	field("DEADLINE", clock(j.Deadline))
+	field("WORKER", j.Worker)
+	field("PRIORITY", strconv.Itoa(int(j.Priority)))
+	field("RUNS", fmt.Sprintf("%d delivered, %d of %d retries used, %d crashed, %d snoozed", j.Deliveries, j.Failures, j.MaxRetries, j.Crashes, j.Snoozes))
+	field("TIMEOUT", span(j.Timeout))
+	field("KEY", j.Key)
+	field("UNIQUE", j.Unique.Key)
+	field("CORRELATION", j.CorrelationID)
+	field("IDEMPOTENCY", j.IdempotencyKey)
+	field("SOURCE", j.Source)
+	field("TRACE", traceID(j.Headers))
+	for _, name := range slices.Sorted(maps.Keys(j.Headers)) {
+		field("HEADER", name+": "+short(j.Headers[name], 200))
+	}
+	if j.Broken != nil {
+		field("UNREADABLE", j.Broken.Error())
+	}
+	field("PAYLOAD", fmt.Sprintf("%d bytes", len(j.Payload)))
+	if err := t.end(); err != nil {
+		return err
+	}
+	a.showErrors(j)
+	if payload {
+		a.say("\nPAYLOAD\n%s", readable(j.Payload))
+		if len(j.Result) > 0 {
+			a.say("\nRESULT\n%s", readable(j.Result))
+		}
+	}
+	return nil
+}
+
+func (a *app) showErrors(j *jobs.JobRecord) {
+	if j.Errors.Dropped > 0 {
+		a.say("\n%d older errors were dropped", j.Errors.Dropped)
+	}
+	for _, f := range j.Errors.Entries {
+		kind := f.Class
+		if f.Code != "" {
+			kind += " " + f.Code
+		}
+		a.say("\n%s  attempt %d  %s  worker %s  %s\n  %s", clock(f.At), f.Attempt, plain(kind), plain(f.Worker), plain(f.Version), lines(f.Message))
+		if f.Stack != "" {
+			a.say("  %s", lines(f.Stack))
+		}
+	}
+}
+
+// lines indents a text of several lines.
+func lines(s string) string {
+	all := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	for i, line := range all {
+		all[i] = plain(strings.ReplaceAll(line, "\t", "    "))
+	}
+	return strings.Join(all, "\n  ")
+}
+
+// traceID is the trace that a job belongs to, by W3C trace context.
+func traceID(headers map[string]string) string {
+	parts := strings.Split(headers["traceparent"], "-")
+	if len(parts) < 4 || len(parts[1]) != 32 {
+		return ""
+	}
+	return parts[1]
+}
+
+// readable writes bytes for a terminal: JSON indented, other text line by line,
+// anything else quoted.
+func readable(p []byte) string {
+	var b bytes.Buffer
+	if json.Indent(&b, p, "", "  ") == nil {
+		p = b.Bytes()
+	}
+	if utf8.Valid(p) {
+		return lines(string(p))
+	}
+	return strconv.QuoteToASCII(string(p))
+}

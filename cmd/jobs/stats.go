@@ -1,0 +1,82 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+// queueView is a queue as --json writes it; ages are seconds.
+type queueView struct {
+	Queue   string             `json:"queue"`
+	Paused  bool               `json:"paused"`
+	Counts  map[string]int64   `json:"counts"`
+	Oldest  map[string]float64 `json:"oldest_seconds"`
+	Policy  *policyView        `json:"policy,omitempty"`
+	Workers []workerView       `json:"workers,omitempty"`
+	Now     time.Time          `json:"now"`
+}
+
+// shown are the states that tables have columns for.
+var shown = []jobs.State{jobs.StatePending, jobs.StateScheduled, jobs.StateActive, jobs.StateRetry, jobs.StateCompleted, jobs.StateDead, jobs.StateCancelled}
+
+func viewQueue(q jobs.QueueInfo) queueView {
+	v := queueView{Queue: q.Name, Paused: q.Policy.Paused, Counts: map[string]int64{}, Oldest: map[string]float64{}, Now: q.Now.UTC()}
+	for _, s := range shown {
+		v.Counts[s.String()] = q.Counts[s]
+		if age := q.Age(s); age > 0 {
+			v.Oldest[s.String()] = age.Seconds()
+		}
+	}
+	return v
+}
+
+func (a *app) stats() *cobra.Command {
+	return &cobra.Command{
+		Use:   "stats [QUEUE…]",
+		Short: "Count jobs by queue and state",
+		Long: `Count jobs by queue and state. OLDEST is how long the pending job that is next in
+turn has waited.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			infos, err := i.Queues(cmd.Context(), args...)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				for _, q := range infos {
+					if err := a.object(viewQueue(q)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			heads := []string{"QUEUE"}
+			for _, s := range shown {
+				heads = append(heads, strings.ToUpper(s.String()))
+			}
+			t := a.table(append(heads, "OLDEST", "")...)
+			for _, q := range infos {
+				cells := []string{q.Name}
+				for _, s := range shown {
+					cells = append(cells, count(q.Counts[s]))
+				}
+				t.row(append(cells, span(q.Age(jobs.StatePending)), paused(q.Policy.Paused))...)
+			}
+			return t.end()
+		},
+	}
+}
+
+func paused(p bool) string {
+	if p {
+		return "paused"
+	}
+	return ""
+}

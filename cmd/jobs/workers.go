@@ -1,0 +1,81 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+// workerView is a worker as --json writes it.
+type workerView struct {
+	ID          string     `json:"id"`
+	Host        string     `json:"host"`
+	PID         int        `json:"pid"`
+	Program     string     `json:"program"`
+	Concurrency int        `json:"concurrency"`
+	Held        int        `json:"held"`
+	Queues      []string   `json:"queues"`
+	Types       []string   `json:"types"`
+	StartedAt   *time.Time `json:"started_at,omitempty"`
+	LeaseUntil  *time.Time `json:"lease_until,omitempty"`
+}
+
+func viewWorker(w jobs.WorkerInfo) workerView {
+	return workerView{w.ID, w.Host, w.PID, w.Program, w.Concurrency, w.Held, w.Queues, w.Types, at(w.StartedAt), at(w.Until)}
+}
+
+func (a *app) workers() *cobra.Command {
+	var running bool
+	cmd := &cobra.Command{
+		Use:   "workers [QUEUE…]",
+		Short: "List live workers and, with --running, what they run",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			i, err := a.inspector(ctx)
+			if err != nil {
+				return err
+			}
+			workers, err := i.Workers(ctx, args...)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				for _, w := range workers {
+					if err := a.object(viewWorker(w)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			t := a.table("WORKER", "HOST", "PID", "PROGRAM", "HOLDS", "SLOTS", "STARTED", "QUEUES")
+			for _, w := range workers {
+				t.row(w.ID, w.Host, strconv.Itoa(w.PID), w.Program, strconv.Itoa(w.Held), strconv.Itoa(w.Concurrency), clock(w.StartedAt), strings.Join(w.Queues, " "))
+				if running {
+					if err := a.running(cmd, i, w, t); err != nil {
+						return err
+					}
+				}
+			}
+			return t.end()
+		},
+	}
+	cmd.Flags().BoolVarP(&running, "running", "r", false, "also the jobs that they hold")
+	return cmd
+}
+
+// running adds the jobs that a worker holds.
+func (a *app) running(cmd *cobra.Command, i *jobs.Inspector, w jobs.WorkerInfo, t table) error {
+	for _, queue := range w.Queues {
+		for j, err := range i.Select(jobs.Query{Queue: queue, Worker: w.ID, NoPayload: true}).Jobs(cmd.Context()) {
+			if err != nil {
+				return err
+			}
+			t.row("  "+j.ID, j.Queue, j.Type, "attempt "+strconv.Itoa(j.Failures))
+		}
+	}
+	return nil
+}

@@ -80,13 +80,15 @@ func TestTheStandardChainTracesMeasuresLogsAndBounds(t *testing.T) {
 		if _, err := client.Enqueue(t.Context(), jobs.NewTask("odd", nil)); err != nil {
 			t.Fatal(err)
 		}
-		runs := 0
+		runs, bound := 0, time.Duration(0)
 		server.Start(jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
 			switch runs++; runs {
 			case 1:
 				return errors.New("no answer")
 			case 2:
+				began := time.Now()
 				<-ctx.Done()
+				bound = time.Since(began)
 				return context.Cause(ctx)
 			case 3:
 				panic("a bug")
@@ -102,6 +104,12 @@ func TestTheStandardChainTracesMeasuresLogsAndBounds(t *testing.T) {
 			if n := strings.Count(lines.String(), want); n != 1 {
 				t.Errorf("the log has %q %d times, want once:\n%s", want, n, &lines)
 			}
+		}
+		if bound != time.Second {
+			t.Errorf("the handler was bounded after %v, want 1s", bound)
+		}
+		if n := len(std.Middleware()); n != 6 {
+			t.Errorf("the chain has %d parts, want tracing, metrics, logging, retry, timeout and recovery", n)
 		}
 		processed := 0
 		for _, span := range spans.GetSpans() {

@@ -229,6 +229,7 @@ func publish(o options) error {
 		about[k.Name] = k.About
 	}
 	unfit := r.Unfit(want, func(workload string) int { return least[workload] })
+	r.Sort(want)
 	var doc bytes.Buffer
 	if err := r.Render(&doc, unfit, about); err != nil {
 		return err

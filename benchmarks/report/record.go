@@ -4,10 +4,12 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -65,7 +67,7 @@ type Line struct {
 
 // Results are the records of complete measurements, and what is missing.
 type Results struct {
-	Env     Env // of the last run
+	Env     Env // of the last run, with all stores and the highest load
 	Plan    []Planned
 	Missing []string // planned, not or not wholly made
 
@@ -98,7 +100,10 @@ func Read(r io.Reader) (*Results, error) {
 		return nil, errors.New("the results hold no run")
 	}
 	res := &Results{Env: envs[len(envs)-1]}
+	stores := make(map[string]string)
 	for _, e := range envs {
+		maps.Copy(stores, e.Stores)
+		res.Env.Load = max(res.Env.Load, e.Load)
 		if e.Scale != res.Env.Scale {
 			return nil, fmt.Errorf("the results hold runs of scale %v and %v, which cannot be compared", e.Scale, res.Env.Scale)
 		}
@@ -117,7 +122,16 @@ func Read(r io.Reader) (*Results, error) {
 			res.records = append(slices.DeleteFunc(res.records, func(r Record) bool { return same(Planned{Workload: r.Workload, Store: r.Store}) }), records...)
 		}
 	}
+	res.Env.Stores = stores
 	return res, nil
+}
+
+// Sort puts the measurements into the order of want.
+func (r *Results) Sort(want []Planned) {
+	place := func(p Planned) int {
+		return slices.IndexFunc(want, func(w Planned) bool { return w.Workload == p.Workload && w.Store == p.Store })
+	}
+	slices.SortStableFunc(r.Plan, func(a, b Planned) int { return cmp.Compare(place(a), place(b)) })
 }
 
 // pick chooses the records of p, or says what is lacking.

@@ -154,6 +154,31 @@ func TestAnInterruptedRunDoesNotReplaceACompleteOne(t *testing.T) {
 	}
 }
 
+func TestResultsOfSeveralRunsAreOneDocument(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	for i, store := range []string{"postgres", "redis"} {
+		e.Encode(Line{Env: &Env{Run: store, Scale: 1, Load: float64(2 - i), Stores: map[string]string{store: "server of " + store},
+			Plan: []Planned{{Workload: "W" + store, Store: store, Systems: []string{"s"}, Rounds: 1}}}})
+		e.Encode(Line{Record: &Record{Run: store, Workload: "W" + store, Store: store, System: "s", Metrics: map[string]float64{"jobs/s": 1}}})
+	}
+	r, err := Read(&b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Sort([]Planned{{Workload: "Wredis", Store: "redis"}, {Workload: "Wpostgres", Store: "postgres"}})
+	doc := render(t, r, "")
+	for _, text := range []string{"server of postgres. server of redis", "load average before the start 2.00"} {
+		if !strings.Contains(doc, text) {
+			t.Errorf("the document lacks %q", text)
+		}
+	}
+	if len(r.Plan) != 2 || r.Plan[0].Store != "redis" {
+		t.Errorf("the measurements are sorted as %+v", r.Plan)
+	}
+}
+
 func TestAFailedRoundLeavesNoFigure(t *testing.T) {
 	t.Parallel()
 	records := append([]Record{}, complete...)

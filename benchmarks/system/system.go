@@ -73,7 +73,7 @@ var Kinds = []Kind{
 		About: "asynq with 128 connections, 5 ms check intervals and, in the worker process, four servers of a quarter of the handlers each"},
 	{Name: "bare-redis", Store: "redis", Bare: true, open: openBareRedis, About: "raw go-redis: hash, list, set per worker, two scripts; no recovery, no policies"},
 	{Name: "jobs-postgres", Store: "postgres", Ours: true, open: openJobs, About: "jobs, defaults"},
-	{Name: "river", Store: "postgres", open: openRiver(false), About: "River, defaults, 16 connections; at most 10,000 jobs where it handles them, since it takes 1000 a second"},
+	{Name: "river", Store: "postgres", open: openRiver(false), About: "River, defaults, 16 connections; at most 5,000 jobs where it handles them, since it takes 1000 a second"},
 	{Name: "river-best", Store: "postgres", Best: true, open: openRiver(true),
 		About: "River as `river bench` sets it: 2000 workers, fetch every 2 ms, poll every 20 ms; for W4 1 ms in producer and worker; InsertManyFast"},
 	{Name: "bare-postgres", Store: "postgres", Bare: true, open: openBarePostgres, About: "raw pgx: one hot table, a history table, one pipeline a turn; no recovery, no policies"},

@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,26 +13,40 @@ import (
 
 func TestJobsOverTheLimitComeBackOneByOneWithoutACharge(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
+		var mu sync.Mutex
 		var began []time.Time
 		refusals := 0
+		count := func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(began)
+		}
 		w := newWorld(t, jobs.Config{Concurrency: 10}, func(context.Context, *jobs.Job) error {
+			mu.Lock()
+			defer mu.Unlock()
 			began = append(began, time.Now())
 			return nil
 		}, middleware.RateLimit(middleware.RateLimitConfig{Runs: 60, Per: time.Minute, Burst: 5,
-			OnLimited: func(context.Context, *jobs.Job, time.Duration) { refusals++ }}))
+			OnLimited: func(context.Context, *jobs.Job, time.Duration) {
+				mu.Lock()
+				defer mu.Unlock()
+				refusals++
+			}}))
 		var ids []string
 		for range 65 {
 			ids = append(ids, w.add("call"))
 		}
 		start := time.Now()
 		letPass(time.Second / 2)
-		if len(began) != 5 {
-			t.Fatalf("%d runs began at once, want the burst of 5", len(began))
+		if n := count(); n != 5 {
+			t.Fatalf("%d runs began at once, want the burst of 5", n)
 		}
 		letPass(2 * time.Minute)
-		if len(began) != 65 {
-			t.Fatalf("%d runs began in two minutes, want all 65", len(began))
+		if n := count(); n != 65 {
+			t.Fatalf("%d runs began in two minutes, want all 65", n)
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		for i, at := range began[5:] {
 			if least := time.Duration(i+1) * time.Second; at.Sub(start) < least-time.Second {
 				t.Errorf("run %d began after %v: that is faster than one a second", i+5, at.Sub(start))

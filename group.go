@@ -21,7 +21,7 @@ type group struct {
 
 	mu       sync.Mutex
 	inFlight bool
-	jobs     []broker.NewJob // gathered; their payloads are copies
+	jobs     []broker.NewJob // gathered; payloads of callers that may leave are copies
 	waiters  []*waiter       // one for each of jobs
 }
 

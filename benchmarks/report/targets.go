@@ -84,6 +84,7 @@ var targets = []target{
 	{"memory", "W2", "worker allocs/job", "", 8, 8},
 	{"memory", "W2chain", "worker µs/job", "", 7, 4},
 	{"redis", "W9done", "jobs/s", "@W9none", 0.95, 1},
+	{"memory", "depth1M", "jobs/s", "@depth10k", 0.9, 1},
 	{"redis", "depth1M", "jobs/s", "@depth10k", 0.9, 1},
 	{"postgres", "depth1M", "jobs/s", "@depth10k", 0.9, 1},
 	{"redis", "crash", "until all redelivered s", "", 16, 16},

@@ -14,8 +14,9 @@ test: setup ## check everything: format, vet, all tests under the race detector,
 bench: setup ## measure all backends
 	go run ./internal/testenv/with go test -run '^$$' -bench . -benchmem -timeout 60m $(TESTFLAGS) ./...
 
-image: ## build the image of the worker, jobs-worker; needs Docker
+image: ## build the images jobs-worker and jobs, of the worker and of the operator's command; needs Docker
 	docker build $(IMAGEFLAGS) -f deploy/Dockerfile --target worker --build-arg VERSION=$$(git describe --always --dirty) -t jobs-worker .
+	docker build $(IMAGEFLAGS) -f deploy/Dockerfile --target jobs --build-arg VERSION=$$(git describe --always --dirty) -t jobs .
 
 fmt: ## format the code
 	gofmt -w .

@@ -23,6 +23,7 @@ import (
 type stack struct {
 	Services map[string]struct {
 		Image       string
+		Profiles    []string
 		Command     []string
 		Build       struct{ Context, Dockerfile, Target string }
 		Environment map[string]string
@@ -257,8 +258,10 @@ func TestWorkersRunWithoutRights(t *testing.T) {
 			t.Errorf("%s is %v, want %v", path, got, want)
 		}
 	}
-	if s := compose(t).Services["worker"]; !s.ReadOnly || !slices.Contains(s.CapDrop, "ALL") {
-		t.Error("the worker of the stack may write to its file system, or has capabilities")
+	for _, name := range []string{"worker", "jobs"} {
+		if s := compose(t).Services[name]; !s.ReadOnly || !slices.Contains(s.CapDrop, "ALL") {
+			t.Errorf("%s of the stack may write to its file system, or has capabilities", name)
+		}
 	}
 }
 

@@ -68,6 +68,7 @@ directory for configurations:
 URLs begin with redis, rediss, redis+cluster, redis+sentinel or postgres.
 
 Exit codes: ` + exitCodes,
+		Version:       programVersion(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          noArgs,

@@ -37,15 +37,23 @@ func NewInspector(b broker.Broker) *Inspector { return &Inspector{broker: b} }
 
 // call makes one call to the broker, bounded in time.
 func (i *Inspector) call(ctx context.Context, f func(context.Context, broker.Broker) error) error {
+	if err := i.check(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, defaultCallTimeout)
+	defer cancel()
+	return f(ctx, i.broker)
+}
+
+// check refuses a call that cannot be made.
+func (i *Inspector) check(ctx context.Context) error {
 	switch {
 	case i == nil || i.broker == nil:
 		return broker.Invalid("inspector", "has no broker; make it with NewInspector and give it one")
 	case ctx == nil:
 		return broker.Invalid("context", "is nil; use context.Background()")
 	}
-	ctx, cancel := context.WithTimeout(ctx, defaultCallTimeout)
-	defer cancel()
-	return f(ctx, i.broker)
+	return nil
 }
 
 // QueueInfo describes a queue at the time Now of the store's clock.
@@ -138,6 +146,18 @@ func (i *Inspector) List(ctx context.Context, q Query) (page Page, err error) {
 		return err
 	})
 	return page, err
+}
+
+// Watch delivers what happens in those queues until ctx ends, and closes the
+// channel then; it returns once it is listening. Events are hints: each comes at
+// most once, and how many a slow reader lost it is told by one of kind
+// broker.EventMissed. While somebody watches, the store does a little more work
+// for each job that ends: on Postgres a notification a settle.
+func (i *Inspector) Watch(ctx context.Context, queues ...string) (<-chan broker.Event, error) {
+	if err := i.check(ctx); err != nil {
+		return nil, err
+	}
+	return i.broker.Watch(ctx, broker.WatchRequest{Queues: queues})
 }
 
 // Pause stops claims from a queue at once; jobs that run go on running, and

@@ -31,7 +31,7 @@ func (s Selection) decide(ctx context.Context, d decision) (report Report, err e
 			return report, err
 		}
 		d.begin(page.Now)
-		refs := d.choose(&page, &report, s.limit)
+		refs := d.choose(&page, &report, &s)
 		missing.seen(page.Jobs)
 		if len(refs) > 0 {
 			op := d.op
@@ -77,12 +77,15 @@ func (d *decision) begin(now time.Time) {
 }
 
 // choose returns the jobs of a page that the decision is about.
-func (d *decision) choose(page *Page, report *Report, limit int) []broker.Ref {
+func (d *decision) choose(page *Page, report *Report, s *Selection) []broker.Ref {
 	refs := make([]broker.Ref, 0, len(page.Jobs))
 	for i := range page.Jobs {
 		job := &page.Jobs[i]
-		if limit > 0 && report.Done+report.Refused+len(refs) >= limit {
+		if s.limit > 0 && report.Done+report.Refused+len(refs) >= s.limit {
 			break
+		}
+		if !s.keeps(job) {
+			continue
 		}
 		report.Matched++
 		switch {

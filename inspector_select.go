@@ -18,6 +18,7 @@ type Selection struct {
 	limit     int
 	perSecond int
 	progress  func(Report)
+	where     func(*JobRecord) bool
 }
 
 // Select selects jobs of one queue: those of q.IDs, or else by q.State,
@@ -46,6 +47,17 @@ func (s Selection) OnProgress(f func(Report)) Selection {
 	return s
 }
 
+// Where returns the selection without the jobs for which keep returns false: for
+// what no filter of a query can say. A decision shows keep jobs without payload
+// and result.
+func (s Selection) Where(keep func(*JobRecord) bool) Selection {
+	s.where = keep
+	return s
+}
+
+// keeps reports whether a job that was found is one of the selection.
+func (s *Selection) keeps(job *JobRecord) bool { return s.where == nil || s.where(job) }
+
 // Jobs lists the selected jobs, page by page. A job that is selected
 // throughout is shown at least once, and can be shown twice when it moves
 // meanwhile. An error comes with a nil job and ends the listing.
@@ -58,6 +70,9 @@ func (s Selection) Jobs(ctx context.Context) iter.Seq2[*JobRecord, error] {
 				return
 			}
 			for j := range page.Jobs {
+				if !s.keeps(&page.Jobs[j]) {
+					continue
+				}
 				if !yield(&page.Jobs[j], nil) {
 					return
 				}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
 func (a *app) show() *cobra.Command {
@@ -90,9 +91,9 @@ func (a *app) showJob(j *jobs.JobRecord, payload bool) error {
 	}
 	a.showErrors(j)
 	if payload {
-		a.say("\nPAYLOAD\n%s", readable(j.Payload))
+		a.say("\nPAYLOAD\n%s", content(j.Payload))
 		if len(j.Result) > 0 {
-			a.say("\nRESULT\n%s", readable(j.Result))
+			a.say("\nRESULT\n%s", content(j.Result))
 		}
 	}
 	return nil
@@ -115,13 +116,7 @@ func (a *app) showErrors(j *jobs.JobRecord) {
 }
 
 // lines indents a text of several lines.
-func lines(s string) string {
-	all := strings.Split(strings.TrimRight(s, "\n"), "\n")
-	for i, line := range all {
-		all[i] = plain(strings.ReplaceAll(line, "\t", "    "))
-	}
-	return strings.Join(all, "\n  ")
-}
+func lines(s string) string { return strings.ReplaceAll(readable.PlainLines(s), "\n", "\n  ") }
 
 // traceID is the trace that a job belongs to, by W3C trace context.
 func traceID(headers map[string]string) string {
@@ -132,9 +127,9 @@ func traceID(headers map[string]string) string {
 	return parts[1]
 }
 
-// readable writes bytes for a terminal: JSON indented, other text line by line,
+// content writes bytes for a terminal: JSON indented, other text line by line,
 // anything else quoted.
-func readable(p []byte) string {
+func content(p []byte) string {
 	var b bytes.Buffer
 	if json.Indent(&b, p, "", "  ") == nil {
 		p = b.Bytes()

@@ -1,0 +1,37 @@
+package jobs
+
+import (
+	"regexp"
+	"strings"
+)
+
+// Fingerprint reduces an error message to what it has in common with others of
+// its kind: its first line, in which quoted texts become "…", and numbers, IDs,
+// addresses and times become #. Messages with equal fingerprints most likely
+// have one cause.
+func Fingerprint(message string) string {
+	line, _, _ := strings.Cut(strings.TrimLeft(message, " \t\r\n"), "\n")
+	if len(line) > maxFingerprint {
+		line = strings.ToValidUTF8(line[:maxFingerprint], "")
+	}
+	line = quotedText.ReplaceAllString(line, `$1"…"`)
+	line = uuids.ReplaceAllString(line, "#")
+	line = wordsWithDigits.ReplaceAllStringFunc(line, func(word string) string {
+		if len(word) >= 16 || len(word) >= 6 && hexWord.MatchString(word) {
+			return "#"
+		}
+		return digits.ReplaceAllString(word, "#")
+	})
+	return strings.TrimSpace(joinedNumbers.ReplaceAllString(line, "#"))
+}
+
+const maxFingerprint = 500 // bytes of a message that are looked at
+
+var (
+	quotedText      = regexp.MustCompile(`(^|[\s(=:,\[{])(?:"(?:[^"\\]|\\.)*"|'[^']*'|` + "`[^`]*`)")
+	uuids           = regexp.MustCompile(`\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b`)
+	wordsWithDigits = regexp.MustCompile(`[0-9A-Za-z_]*[0-9][0-9A-Za-z_]*`)
+	hexWord         = regexp.MustCompile(`^(?:0x)?[0-9a-fA-F]+$`)
+	digits          = regexp.MustCompile(`[0-9]+`)
+	joinedNumbers   = regexp.MustCompile(`#(?:[.:,/+-]#|T#)+Z?`)
+)

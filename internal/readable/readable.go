@@ -1,0 +1,77 @@
+// Package readable writes times, spans and what anybody may have written for
+// people to read.
+package readable
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// Clock writes a time, in UTC; nothing for none.
+func Clock(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02T15:04:05.000Z")
+}
+
+// Span writes a duration to two units at most; nothing for zero.
+func Span(d time.Duration) string {
+	switch {
+	case d == 0:
+		return ""
+	case d < 0:
+		return "-" + Span(-d)
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	case d < 48*time.Hour:
+		unit := time.Second
+		if d >= time.Hour {
+			unit = time.Minute
+		}
+		text := d.Round(unit).String()
+		for _, zero := range []string{"m0s", "h0m"} {
+			if strings.HasSuffix(text, zero) {
+				text = text[:len(text)-2]
+			}
+		}
+		return text
+	}
+	days := d / (24 * time.Hour)
+	return fmt.Sprintf("%dd%dh", days, (d-days*24*time.Hour)/time.Hour)
+}
+
+// Plain makes a text harmless to show: on one line, and without characters
+// that command a terminal or turn text around, which it writes as escapes.
+func Plain(s string) string {
+	if strings.IndexFunc(s, func(r rune) bool { return !harmless(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if harmless(r) {
+			b.WriteRune(r)
+		} else if q := strconv.QuoteRune(r); len(q) > 2 {
+			b.WriteString(q[1 : len(q)-1])
+		}
+	}
+	return b.String()
+}
+
+// PlainLines is Plain for each line of a text. Tabs become four blanks.
+func PlainLines(s string) string {
+	all := strings.Split(strings.TrimRight(s, "\n"), "\n")
+	for i, line := range all {
+		all[i] = Plain(strings.ReplaceAll(line, "\t", "    "))
+	}
+	return strings.Join(all, "\n")
+}
+
+func harmless(r rune) bool {
+	return r != unicode.ReplacementChar && unicode.IsPrint(r) && !unicode.Is(unicode.Bidi_Control, r)
+}

@@ -1,0 +1,127 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs/internal/readable"
+)
+
+// Explanation is one answer to the question why a job has not run. Code is a
+// contract: paused, no-worker, unknown-type, busy, not-due, due, failed, queued,
+// running, cancel-requested, completed, cancelled, dead, deadline, unreadable.
+// Text is for people; it may hold what the job's producer or handler wrote.
+type Explanation struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+// Why says why a job has not run, or what became of it, the first obstacle
+// first. It makes two calls; see Explain.
+func (i *Inspector) Why(ctx context.Context, queue, id string) ([]Explanation, error) {
+	job, err := i.Job(ctx, queue, id)
+	if err != nil {
+		return nil, err
+	}
+	info, err := i.Queue(ctx, queue)
+	if err != nil {
+		return nil, err
+	}
+	return Explain(job, info), nil
+}
+
+// Explain says what a job waits for or has come to, the first obstacle first, as
+// far as the job and its queue, with the workers that serve it, can tell.
+func Explain(j *JobRecord, q QueueInfo) (reasons []Explanation) {
+	add := func(code, format string, args ...any) {
+		reasons = append(reasons, Explanation{code, fmt.Sprintf(format, args...)})
+	}
+	if j.Broken != nil {
+		add("unreadable", "what is stored of it cannot be read: %v", j.Broken)
+	}
+	last := j.Errors.Last()
+	switch j.State {
+	case StateCompleted:
+		add("completed", "it completed %s ago", readable.Span(q.Now.Sub(j.FinishedAt)))
+	case StateCancelled:
+		add("cancelled", "it was cancelled %s ago", readable.Span(q.Now.Sub(j.FinishedAt)))
+	case StateDead:
+		add("dead", "it is dead since %s ago (%s), until somebody redrives or deletes it; its last error: %s", readable.Span(q.Now.Sub(j.FinishedAt)), j.Reason, last.Message)
+	case StateActive:
+		holder := fmt.Sprintf("worker %s, which is not alive: its lease ran out or is about to, and another worker takes over", j.Worker)
+		for _, w := range q.Workers {
+			if w.ID == j.Worker {
+				holder = fmt.Sprintf("worker %s on %s (PID %d, %s)", w.ID, w.Host, w.PID, w.Program)
+			}
+		}
+		add("running", "it is held by %s", holder)
+		if j.CancelRequested {
+			add("cancel-requested", "it was asked to cancel; its handler has not returned")
+		}
+	case StateScheduled, StateRetry:
+		if wait := j.RunAt.Sub(q.Now); wait > 0 {
+			add("not-due", "it is due at %s, in %s", readable.Clock(j.RunAt), readable.Span(wait))
+		} else {
+			add("due", "it is due since %s", readable.Span(-wait))
+		}
+		if j.State == StateRetry {
+			add("failed", "it failed %d times of %d; its last error: %s", j.Failures, j.MaxRetries+1, last.Message)
+		}
+		obstacles(j, q, add)
+	case StatePending:
+		obstacles(j, q, add)
+		if len(reasons) == 0 {
+			ahead := q.Counts[StatePending] - 1
+			add("queued", "it is in line with %d others; the one that is next in turn has waited %s", ahead, orNow(q.Age(StatePending)))
+		}
+	}
+	if !j.Deadline.IsZero() && !j.State.Final() {
+		add("deadline", "no run of it begins after %s", readable.Clock(j.Deadline))
+	}
+	return reasons
+}
+
+func orNow(d time.Duration) string {
+	if s := readable.Span(d); s != "" {
+		return s
+	}
+	return "no time"
+}
+
+// obstacles says what stands between a due job and a worker.
+func obstacles(j *JobRecord, q QueueInfo, add func(code, format string, args ...any)) {
+	if q.Policy.Paused {
+		add("paused", "the queue %s is paused", q.Name)
+	}
+	if len(q.Workers) == 0 {
+		add("no-worker", "no live worker serves the queue %s", q.Name)
+		return
+	}
+	knows, free := 0, 0
+	for _, w := range q.Workers {
+		if knowsType(w, j.Type) {
+			knows++
+			free += max(0, w.Concurrency-w.Held)
+		}
+	}
+	switch {
+	case knows == 0:
+		add("unknown-type", "none of the %d live workers of the queue has a handler for the type %s", len(q.Workers), j.Type)
+	case free == 0:
+		add("busy", "all slots of the %d live workers for it are taken", knows)
+	}
+}
+
+// knowsType reports whether a worker has a handler for a type. One that names
+// no types takes all.
+func knowsType(w WorkerInfo, typ string) bool {
+	for _, pattern := range w.Types {
+		prefix, any := strings.CutSuffix(pattern, "*")
+		if pattern == typ || any && strings.HasPrefix(typ, prefix) {
+			return true
+		}
+	}
+	return len(w.Types) == 0
+}

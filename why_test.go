@@ -1,0 +1,59 @@
+package jobs
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+func TestEveryObstacleIsNamed(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	worker := func(types ...string) WorkerInfo {
+		return WorkerInfo{ID: "w", Host: "h", Concurrency: 2, Types: types}
+	}
+	full := worker()
+	full.Held = 2
+	for _, c := range []struct {
+		name    string
+		job     broker.Job
+		paused  bool
+		workers []WorkerInfo
+		want    []string // codes
+		text    string   // in one of them
+	}{
+		{"in line", broker.Job{State: StatePending}, false, []WorkerInfo{worker("mail:*")}, []string{"queued"}, "in line with 4 others"},
+		{"paused", broker.Job{State: StatePending}, true, []WorkerInfo{worker()}, []string{"paused"}, "the queue q is paused"},
+		{"nobody there", broker.Job{State: StatePending}, false, nil, []string{"no-worker"}, "no live worker"},
+		{"paused, and nobody there", broker.Job{State: StatePending}, true, nil, []string{"paused", "no-worker"}, ""},
+		{"nobody knows it", broker.Job{State: StatePending}, false, []WorkerInfo{worker("report:*", "mail")}, []string{"unknown-type"}, "type mail:send"},
+		{"all are busy", broker.Job{State: StatePending}, false, []WorkerInfo{full}, []string{"busy"}, "all slots"},
+		{"not due", broker.Job{State: StateScheduled, RunAt: now.Add(90 * time.Minute)}, false, []WorkerInfo{worker()}, []string{"not-due"}, "in 1h30m"},
+		{"due", broker.Job{State: StateScheduled, RunAt: now.Add(-time.Second)}, true, []WorkerInfo{worker()}, []string{"due", "paused"}, "since 1s"},
+		{"failed", broker.Job{State: StateRetry, RunAt: now.Add(time.Second), Head: broker.Head{Failures: 2, Errors: broker.ErrorLog{Entries: []broker.Failure{{Message: "no answer"}}}}, Body: broker.Body{MaxRetries: 4}},
+			false, []WorkerInfo{worker()}, []string{"not-due", "failed"}, "2 times of 5; its last error: no answer"},
+		{"running", broker.Job{State: StateActive, Worker: "w"}, false, []WorkerInfo{full}, []string{"running"}, "worker w on h"},
+		{"running, asked to end", broker.Job{State: StateActive, Worker: "w", CancelRequested: true}, false, []WorkerInfo{full}, []string{"running", "cancel-requested"}, ""},
+		{"its worker died", broker.Job{State: StateActive, Worker: "gone"}, false, nil, []string{"running"}, "not alive"},
+		{"dead", broker.Job{State: StateDead, Head: broker.Head{FinishedAt: now.Add(-time.Minute), Reason: broker.ReasonRetries}}, false, nil, []string{"dead"}, "since 1m ago (retries_spent)"},
+		{"completed", broker.Job{State: StateCompleted, Head: broker.Head{FinishedAt: now.Add(-time.Minute)}}, false, nil, []string{"completed"}, ""},
+		{"cancelled", broker.Job{State: StateCancelled, Head: broker.Head{FinishedAt: now.Add(-time.Minute)}}, false, nil, []string{"cancelled"}, ""},
+		{"with a deadline", broker.Job{State: StatePending, Body: broker.Body{Deadline: now}}, true, nil, []string{"paused", "no-worker", "deadline"}, "2026-01-02"},
+		{"unreadable", broker.Job{State: StatePending, Broken: errors.New("bad form")}, true, []WorkerInfo{worker()}, []string{"unreadable", "paused"}, "bad form"},
+	} {
+		c.job.Type = "mail:send"
+		q := QueueInfo{Now: now, QueueInfo: broker.QueueInfo{Name: "q", Workers: c.workers, Policy: Policy{Paused: c.paused},
+			Counts: map[State]int64{StatePending: 5}}}
+		var codes, texts []string
+		for _, r := range Explain(&c.job, q) {
+			codes, texts = append(codes, r.Code), append(texts, r.Text)
+		}
+		if !slices.Equal(codes, c.want) || !strings.Contains(strings.Join(texts, "\n"), c.text) {
+			t.Errorf("%s: %q says %q, want %q with %q", c.name, codes, texts, c.want, c.text)
+		}
+	}
+}

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode"
+	"unicode/utf16"
 
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
@@ -17,8 +20,27 @@ func (a *app) say(format string, args ...any) {
 	}
 }
 
-// object writes v as a line of JSON.
-func (a *app) object(v any) error { return json.NewEncoder(a.out).Encode(v) }
+// object writes v as a line of JSON. What would command a terminal or turn the
+// text around is escaped, although JSON allows it.
+func (a *app) object(v any) error {
+	line, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	var b bytes.Buffer
+	for _, r := range string(line) {
+		if r > unicode.MaxASCII && (!unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r)) {
+			for _, half := range utf16.AppendRune(nil, r) {
+				fmt.Fprintf(&b, `\u%04x`, half)
+			}
+			continue
+		}
+		b.WriteRune(r)
+	}
+	b.WriteByte('\n')
+	_, err = a.out.Write(b.Bytes())
+	return err
+}
 
 // table lines columns up.
 type table struct{ w *tabwriter.Writer }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
 )
 
 // policyView is a policy as --json writes it; times are seconds.
@@ -88,7 +90,7 @@ kept unless --keep-completed says for how long.`,
 			t.row("MAX DEPTH", orNone(count(p.MaxDepth)))
 			t.row("KEEP COMPLETED", bound(p.RetainCompleted, "none, unless a job asks for it"))
 			t.row("KEEP DEAD", bound(p.RetainDead, "all"))
-			t.row("DUPLICATE SPAN", span(p.DuplicateSpan))
+			t.row("DUPLICATE SPAN", span(cmp.Or(p.DuplicateSpan, broker.DefaultDuplicateSpan)))
 			return t.end()
 		},
 	}

@@ -43,7 +43,10 @@ func Span(d time.Duration) string {
 		return text
 	}
 	days := d / (24 * time.Hour)
-	return fmt.Sprintf("%dd%dh", days, (d-days*24*time.Hour)/time.Hour)
+	if hours := (d - days*24*time.Hour) / time.Hour; hours > 0 {
+		return fmt.Sprintf("%dd%dh", days, hours)
+	}
+	return fmt.Sprintf("%dd", days)
 }
 
 // Plain makes a text harmless to show: on one line, and without characters

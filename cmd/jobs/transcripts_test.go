@@ -1,0 +1,173 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+func TestEnqueue(t *testing.T) {
+	transcribe(t, func(s *transcript) {
+		s.jobs("enqueue", "--type", "email:welcome", "--queue", "mail", "--id", "a", "--payload", `{"user": 1}`)
+		s.jobs("enqueue", "--type", "email:welcome", "--queue", "mail", "--id", "a")
+		s.jobs("enqueue", "--type", "report")
+		s.jobs("enqueue", "--type", "report", "--delay", "1h", "--id", "later")
+		s.jobs("enqueue", "--type", "report", "--unique", "daily", "--id", "first")
+		s.jobs("enqueue", "--type", "report", "--unique", "daily", "--id", "second")
+		s.jobs("enqueue", "--type", "report", "--id", "b", "--json")
+		s.stdin = "\xff\x00 not text"
+		s.jobs("enqueue", "--type", "blob", "--id", "c", "--payload-file", "-", "--key", "tenant-1", "--header", "a=1,b=2", "--retention", "1h", "--max-retries", "3", "--priority", "1")
+		s.jobs("show", "c", "--payload")
+		s.jobs("queues", "policy", "mail", "--max-depth", "1")
+		s.jobs("enqueue", "--type", "email:welcome", "--queue", "mail")
+		s.jobs("enqueue")
+		s.jobs("enqueue", "--type", "x", "--priority", "9")
+		s.jobs("enqueue", "--type", "x", "--queue", "a{b}")
+		s.jobs("enqueue", "--type", "x", "--delay", "-1h")
+		s.jobs("enqueue", "--type", "x", "--delay", "soon")
+		s.jobs("enqueue", "--type", "x", "--payload", "1", "--payload-file", "-")
+		s.jobs("enqueue", "--type", "x", "--payload-file", "missing.json")
+	})
+}
+
+// A system with something in every state.
+func lived(s *transcript) *worker {
+	s.t.Helper()
+	enqueue := func(id, typ string, options ...string) {
+		s.t.Helper()
+		args := append([]string{"enqueue", "--type", typ, "--queue", "mail", "--id", id, "--retention", "24h", "--payload", `{"user":"` + id + `"}`}, options...)
+		if _, errs, code := s.run(args...); code != 0 {
+			s.t.Fatalf("enqueue %s: %s", id, errs)
+		}
+	}
+	w := s.work("mail", 1, "email:*")
+	for _, step := range []struct {
+		id      string
+		ends    error
+		in      jobs.State
+		options []string
+	}{
+		{"done", nil, jobs.StateCompleted, nil},
+		{"refused", fmt.Errorf("%w: no such user", jobs.SkipRetry), jobs.StateDead, []string{"--header", "traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}},
+		{"hostile", fmt.Errorf("%w: \x1b]0;owned\x07 \u202egnp.exe\nsecond line", jobs.SkipRetry), jobs.StateDead, []string{"--key", "tenant\u202e"}},
+		{"failing", errors.New("503 from the other side"), jobs.StateRetry, nil},
+		{"given-up", jobs.Cancel(errors.New("no use any more")), jobs.StateCancelled, nil},
+		{"running", nil, 0, nil},
+	} {
+		enqueue(step.id, "email:welcome", step.options...)
+		if id := w.holds(); id != step.id {
+			s.t.Fatalf("%s runs, want %s", id, step.id)
+		}
+		if step.in != 0 {
+			w.ends(step.ends, step.in)
+		}
+	}
+	enqueue("waiting", "email:welcome")
+	enqueue("waiting-2", "email:late", "--key", "tenant-2")
+	enqueue("later", "email:late", "--delay", "48h")
+	return w
+}
+
+func TestLook(t *testing.T) {
+	transcribe(t, func(s *transcript) {
+		s.jobs("stats")
+		s.jobs("stats", "--json")
+		w := lived(s)
+		defer w.stop()
+		s.jobs("stats")
+		s.jobs("stats", "mail", "--json")
+		s.jobs("stats", "nothing")
+		s.jobs("queues", "ls")
+		s.inAnyOrder("ls")
+		for _, state := range []string{"scheduled", "active", "retry", "completed", "dead", "cancelled"} {
+			s.jobs("ls", "--state", state)
+		}
+		s.jobs("ls", "--queue", "mail", "--type", "email:late")
+		s.jobs("ls", "--state", "", "--key", "tenant-2")
+		s.jobs("ls", "--state", "dead", "--error", "no such")
+		s.jobs("ls", "--state", "dead", "--limit", "1")
+		s.jobs("ls", "--older-than", "1h")
+		s.jobs("ls", "--state", "dead", "--json")
+		s.jobs("ls", "--state", "lost")
+		s.jobs("ls", "--queue", "nothing")
+		s.jobs("show", "refused")
+		s.jobs("show", "refused", "--payload", "--queue", "mail")
+		s.jobs("show", "hostile")
+		s.jobs("show", "running", "--json")
+		s.jobs("show", "failing", "--json", "--payload")
+		s.jobs("show", "nothing")
+		s.jobs("workers")
+		s.jobs("workers", "--running")
+		s.jobs("workers", "--json")
+		s.jobs("workers", "nothing")
+	})
+}
+
+func TestDecide(t *testing.T) {
+	transcribe(t, func(s *transcript) {
+		w := lived(s)
+		s.jobs("reschedule", "later", "--in", "1h")
+		s.jobs("reschedule", "later", "--at", "2100-01-01T00:00:00Z")
+		s.jobs("show", "later", "--json")
+		s.jobs("reschedule", "later", "--at", "tomorrow")
+		s.jobs("reschedule", "done")
+		s.jobs("reschedule", "--state", "retry", "--all")
+		s.jobs("cancel", "waiting")
+		s.stdin = "n\n"
+		s.jobs("cancel", "waiting")
+		s.stdin = "y\n"
+		s.jobs("cancel", "waiting")
+		s.stdin = ""
+		s.jobs("cancel", "running", "--yes", "--json")
+		if state := await(s.t, "the cancelled job", w.told); state != jobs.StateCancelled {
+			s.t.Fatalf("the job that was asked to cancel is %v", state)
+		}
+		w.holds()
+		s.jobs("cancel", "refused", "--yes")
+		s.jobs("cancel", "nothing", "--yes")
+		s.jobs("delete", "waiting-2", "done", "--yes") // the first runs now
+		s.jobs("delete")
+		s.jobs("delete", "--all", "--yes")
+		s.jobs("redrive", "--dry-run", "--all")
+		s.jobs("redrive", "--dry-run", "--error", "no such", "--json")
+		s.jobs("redrive")
+		s.jobs("redrive", "later")
+		s.jobs("dlq", "list")
+		s.jobs("dlq", "list", "--state", "pending")
+		s.jobs("dlq", "suppress", "hostile")
+		s.jobs("dlq", "list")
+		s.jobs("dlq", "list", "--suppressed")
+		s.jobs("dlq", "unsuppress", "hostile")
+		s.jobs("dlq", "requeue", "--error", "owned", "--rate", "10")
+		s.jobs("dlq", "purge")
+		s.jobs("dlq", "purge", "--older-than", "720h", "--dry-run")
+		s.jobs("dlq", "purge", "--all")
+		s.jobs("dlq", "purge", "--all", "--yes", "--json")
+		w.stop()
+		s.jobs("stats")
+	})
+}
+
+func TestQueues(t *testing.T) {
+	transcribe(t, func(s *transcript) {
+		s.run("enqueue", "--type", "x", "--queue", "mail", "--id", "a")
+		s.jobs("queues", "policy", "mail")
+		s.jobs("queues", "policy", "mail", "--max-depth", "1000", "--keep-completed", "24h", "--keep-completed-count", "10000", "--keep-dead", "720h", "--duplicate-span", "2h")
+		s.jobs("queues", "policy", "mail", "--keep-dead-count", "500", "--json")
+		s.jobs("queues", "policy", "mail", "--keep-dead", "-1h")
+		s.jobs("queues", "policy", "nothing")
+		s.jobs("queues", "pause", "mail")
+		s.jobs("queues", "pause", "nothing")
+		s.jobs("queues", "pause")
+		s.jobs("queues", "ls")
+		s.jobs("queues", "resume", "mail")
+		s.jobs("queues", "remove", "mail")
+		s.run("delete", "a", "--yes")
+		s.jobs("queues", "remove", "mail")
+		s.jobs("queues", "remove", "mail")
+		s.jobs("queues", "ls")
+		s.jobs("migrate")
+	})
+}

@@ -80,13 +80,19 @@ func (i *Inspector) Queues(ctx context.Context, names ...string) ([]QueueInfo, e
 	return i.queues(ctx, broker.QueuesRequest{Names: names})
 }
 
+// Overview is Queues with the live workers that serve each queue, in the same
+// one call to the broker.
+func (i *Inspector) Overview(ctx context.Context, names ...string) ([]QueueInfo, error) {
+	return i.queues(ctx, broker.QueuesRequest{Names: names, Workers: true})
+}
+
 // Queue describes one queue, with the workers that serve it. The error is
 // ErrNotFound when nothing was ever enqueued there.
 func (i *Inspector) Queue(ctx context.Context, name string) (QueueInfo, error) {
 	err := broker.CheckQueue(name)
 	if err == nil {
 		var queues []QueueInfo
-		queues, err = i.queues(ctx, broker.QueuesRequest{Names: []string{name}, Workers: true})
+		queues, err = i.Overview(ctx, name)
 		if len(queues) > 0 {
 			return queues[0], nil
 		}
@@ -112,7 +118,7 @@ func (i *Inspector) queues(ctx context.Context, req broker.QueuesRequest) (queue
 // Held counts the jobs that a worker holds over these queues; which they are
 // tells Select with Query.Worker, queue by queue.
 func (i *Inspector) Workers(ctx context.Context, queues ...string) ([]WorkerInfo, error) {
-	infos, err := i.queues(ctx, broker.QueuesRequest{Names: queues, Workers: true})
+	infos, err := i.Overview(ctx, queues...)
 	workers := make(map[string]WorkerInfo)
 	for _, q := range infos {
 		for _, w := range q.Workers {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -28,9 +29,17 @@ func (a *app) confirm(grave bool, format string, args ...any) error {
 	return errUnconfirmed
 }
 
-// progress shows how far long work is, on a terminal.
-func (a *app) progress(format string, args ...any) {
-	if f, ok := a.err.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		fmt.Fprintf(a.err, "\r\x1b[K"+format, args...)
+// isTerminal reports whether a person sees what is written there, or types
+// what is read.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// onTerminal returns w if it is a terminal, and else what swallows all.
+func onTerminal(w io.Writer) io.Writer {
+	if isTerminal(w) {
+		return w
 	}
+	return io.Discard
 }

@@ -158,8 +158,8 @@ func (a *app) decideSelected(ctx context.Context, i *jobs.Inspector, d *decision
 	if err != nil {
 		return err
 	}
+	n := 0
 	if dry || d.grave && !a.yes {
-		n := 0
 		for _, q := range queries {
 			some, err := i.Select(q).Limit(rest(f.limit, n)).Count(ctx)
 			if n += some; err != nil {
@@ -177,23 +177,22 @@ func (a *app) decideSelected(ctx context.Context, i *jobs.Inspector, d *decision
 		}
 	}
 	var total jobs.Report
+	shown := a.progress(d.done, n)
 	for _, q := range queries {
 		if f.limit > 0 && total.Matched >= f.limit {
 			break
 		}
-		done := total
-		s := i.Select(q).Limit(rest(f.limit, total.Matched)).PerSecond(rate).OnProgress(func(r jobs.Report) {
-			sum := done
-			add(&sum, r)
-			a.progress("%d of %d %s", sum.Done, sum.Matched, d.done)
-		})
+		before := total.Done
+		s := i.Select(q).Limit(rest(f.limit, total.Matched)).PerSecond(rate).OnProgress(func(r jobs.Report) { shown.at(before + r.Done) })
 		r, err := d.do(s, ctx)
 		add(&total, r)
 		if err != nil {
+			shown.end()
 			a.report(d, total, false)
 			return err
 		}
 	}
+	shown.end()
 	return a.report(d, total, false)
 }
 

@@ -27,28 +27,15 @@ Payloads are not shown.`,
 			if err != nil {
 				return err
 			}
-			for {
-				if err := a.listOnce(ctx, i, &f); err != nil || watch == 0 {
-					return err
-				}
-				select {
-				case <-ctx.Done():
-					return nil
-				case <-time.After(max(watch, minWatch)):
-					a.say("")
-				}
-			}
+			return a.watch(ctx, watch, func() error { return a.listOnce(ctx, i, &f) })
 		},
 	}
 	f.flags(cmd.Flags(), jobs.StatePending.String())
 	f.limit = 50
 	cmd.Flags().Lookup("limit").DefValue = "50"
-	cmd.Flags().DurationVar(&watch, "watch", 0, "list again after so long, until interrupted")
+	watchFlag(cmd.Flags(), &watch)
 	return cmd
 }
-
-// minWatch is the least time between looks, whatever was asked for.
-const minWatch = time.Second
 
 func (a *app) listOnce(ctx context.Context, i *jobs.Inspector, f *filter) error {
 	queries, err := f.queries(ctx, i)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -35,43 +36,51 @@ func viewQueue(q jobs.QueueInfo) queueView {
 }
 
 func (a *app) stats() *cobra.Command {
-	return &cobra.Command{
+	var watch time.Duration
+	cmd := &cobra.Command{
 		Use:   "stats [QUEUE…]",
 		Short: "Count jobs by queue and state",
 		Long: `Count jobs by queue and state. OLDEST is how long the pending job that is next in
 turn has waited.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			i, err := a.inspector(cmd.Context())
+			ctx := cmd.Context()
+			i, err := a.inspector(ctx)
 			if err != nil {
 				return err
 			}
-			infos, err := i.Queues(cmd.Context(), args...)
-			if err != nil {
-				return err
-			}
-			if a.json {
-				for _, q := range infos {
-					if err := a.object(viewQueue(q)); err != nil {
-						return err
-					}
-				}
-				return nil
-			}
-			heads := []string{"QUEUE"}
-			for _, s := range shown {
-				heads = append(heads, strings.ToUpper(s.String()))
-			}
-			t := a.table(append(heads, "OLDEST", "")...)
-			for _, q := range infos {
-				cells := []string{q.Name}
-				for _, s := range shown {
-					cells = append(cells, count(q.Counts[s]))
-				}
-				t.row(append(cells, span(q.Age(jobs.StatePending)), paused(q.Policy.Paused))...)
-			}
-			return t.end()
+			return a.watch(ctx, watch, func() error { return a.statsOnce(ctx, i, args) })
 		},
 	}
+	watchFlag(cmd.Flags(), &watch)
+	return cmd
+}
+
+func (a *app) statsOnce(ctx context.Context, i *jobs.Inspector, queues []string) error {
+	infos, err := i.Queues(ctx, queues...)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		for _, q := range infos {
+			if err := a.object(viewQueue(q)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	heads := []string{"QUEUE"}
+	for _, s := range shown {
+		heads = append(heads, strings.ToUpper(s.String()))
+	}
+	t := a.table(append(heads, "OLDEST", "")...)
+	for _, q := range infos {
+		cells := []string{q.Name}
+		for _, s := range shown {
+			cells = append(cells, count(q.Counts[s]))
+		}
+		t.row(append(cells, span(q.Age(jobs.StatePending)), paused(q.Policy.Paused))...)
+	}
+	return t.end()
 }
 
 func paused(p bool) string {

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+// rates knows what the counts of each queue were for about the last ten
+// seconds.
+type rates map[string][]sample
+
+type sample struct {
+	at     time.Time // by the store's clock
+	counts map[jobs.State]int64
+}
+
+const rateSpan = 10 * time.Second
+
+// add takes a look into account. Queues that are gone are forgotten.
+func (r rates) add(queues []jobs.QueueInfo) {
+	there := make(map[string]bool, len(queues))
+	for _, q := range queues {
+		there[q.Name] = true
+		at := q.AsOf
+		if at.IsZero() {
+			at = q.Now
+		}
+		past := r[q.Name]
+		if n := len(past); n > 0 && !at.After(past[n-1].at) { // the counts are those of before, or the clock was set back
+			past = past[:n-1]
+			if len(past) > 0 && !at.After(past[len(past)-1].at) {
+				past = nil
+			}
+		}
+		for len(past) > 1 && at.Sub(past[1].at) >= rateSpan {
+			past = past[1:]
+		}
+		r[q.Name] = append(past, sample{at, q.Counts})
+	}
+	for name := range r {
+		if !there[name] {
+			delete(r, name)
+		}
+	}
+}
+
+// of is by how much a count changes in a second; ok tells whether that is known.
+func (r rates) of(queue string, state jobs.State) (perSecond float64, ok bool) {
+	past := r[queue]
+	if len(past) < 2 {
+		return 0, false
+	}
+	first, last := past[0], past[len(past)-1]
+	return float64(last.counts[state]-first.counts[state]) / last.at.Sub(first.at).Seconds(), true
+}

@@ -154,6 +154,13 @@ func TestTopAsksOncePerInterval(t *testing.T) {
 	if s.send(size).turn(); store.overviews != 7 {
 		t.Errorf("it did not ask when it was seen again: %d", store.overviews)
 	}
+	s.keys("p", "y")
+	for range 6 {
+		s.turn()
+	}
+	if len(s.next) != 1 {
+		t.Errorf("after a decision it looks %d times an interval", len(s.next))
+	}
 	s.keys("a").turn()
 	if s.turn().turn().turn(); store.lists == 0 || store.lists >= store.overviews {
 		t.Errorf("what runs was asked for %d times, with %d looks", store.lists, store.overviews)
@@ -277,6 +284,15 @@ func TestTopFitsAnyTerminalAndNamesCannotCommandIt(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestTopKeepsTheColumnsThatMatterMost(t *testing.T) {
+	t.Parallel()
+	q := topQueue("mail", 123456, 789)
+	q.Counts[jobs.StateScheduled], q.Counts[jobs.StateActive] = 55555, 44
+	s := newScreen(t, &looked{queues: []jobs.QueueInfo{q}}).send(size).turn().shows("SCHEDULED", "55555", "OLDEST", "1m")
+	s.send(tea.WindowSizeMsg{Width: 30, Height: 20}).hides("SCHEDULED").hides("55555").shows("QUEUE  PENDING  ACTIVE  DEAD", "mail    123456      44   789")
+	s.send(tea.WindowSizeMsg{Width: 20, Height: 20}).hides("ACTIVE").shows("QUEUE  PENDING")
 }
 
 func TestRatesAreThoseOfTheLastSeconds(t *testing.T) {

@@ -75,14 +75,19 @@ func (q *queue) count(s broker.State) int {
 func (q *queue) add(j *job, to broker.State, at int64) {
 	q.jobs[j.id] = j
 	if j.Key != "" {
-		keyed := q.keys[j.Key]
-		if keyed == nil {
-			keyed = &bag{kind: byKey}
-			q.keys[j.Key] = keyed
-		}
-		keyed.add(j)
+		q.addKey(j)
 	}
 	q.move(j, broker.OnEnqueue, to, at)
+}
+
+// addKey puts a job among those of its key.
+func (q *queue) addKey(j *job) {
+	keyed := q.keys[j.Key]
+	if keyed == nil {
+		keyed = &bag{kind: byKey}
+		q.keys[j.Key] = keyed
+	}
+	keyed.add(j)
 }
 
 // move is the one way for a job from state to state; at is when it is due or

@@ -51,7 +51,10 @@ type Broker struct {
 	watching map[*watcher]struct{}
 }
 
-var _ broker.Broker = (*Broker)(nil)
+var (
+	_ broker.Broker   = (*Broker)(nil)
+	_ broker.Examiner = (*Broker)(nil)
+)
 
 // begin starts an atomic step: it locks the store and reads its clock. With an
 // error the store is not locked, and nothing was done: the handle is closed,

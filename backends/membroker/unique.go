@@ -5,6 +5,7 @@ import "github.com/seed81422ce9/jobs/broker"
 // hold is a unique key's holder (§21).
 type hold struct {
 	id    string
+	mode  broker.UniqueMode
 	until int64 // never: as long as the job has it
 }
 
@@ -20,7 +21,7 @@ func (q *queue) takeKey(j *job, now instant) {
 	if u.Key == "" {
 		return
 	}
-	h := hold{id: j.id, until: never}
+	h := hold{id: j.id, mode: u.Mode, until: never}
 	if u.TTL > 0 {
 		h.until = now.plus(u.TTL)
 	}

@@ -1,0 +1,136 @@
+package membroker
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/examinetest"
+)
+
+// planted gives a corruption the queue of the population.
+func planted(plant func(q *queue)) func(testing.TB, broker.Broker) {
+	return func(_ testing.TB, b broker.Broker) {
+		s := b.(*Broker).store
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		plant(s.queues[examinetest.Queue])
+	}
+}
+
+func TestEveryCorruptionIsFoundAndRepaired(t *testing.T) {
+	t.Parallel()
+	examinetest.Run(t, func(testing.TB) broker.Broker { return New() }, []examinetest.Corruption{
+		{Name: "a scheduled job is in no order of time", Want: []string{"job-without-place scheduled"},
+			Plant: planted(func(q *queue) {
+				j := q.jobs["scheduled"]
+				q.times[broker.StateScheduled].remove(j.at, j.seq)
+			})},
+		{Name: "a pending job is in no bag", Want: []string{"job-without-place pending"},
+			Plant: planted(func(q *queue) { q.bags[broker.StatePending].without(q.jobs["pending"]) })},
+		{Name: "a pending job has no turn", Want: []string{"job-without-place pending"},
+			Plant: planted(func(q *queue) { q.ready[broker.PriorityNormal-1].remove(q.jobs["pending"]) })},
+		{Name: "a retry has a turn as well", Want: []string{"job-in-two-places retry"},
+			Plant: planted(func(q *queue) { q.ready[broker.PriorityNormal-1].pushBack(q.jobs["retry"]) })},
+		{Name: "a dead job is listed as completed too", Want: []string{"job-in-two-places dead"},
+			Plant: planted(func(q *queue) { q.times[broker.StateCompleted].add(1, 1, q.jobs["dead"]) })},
+		{Name: "a list leads to a job that is gone", Want: []string{"entry-without-job lost"},
+			Plant: planted(func(q *queue) { q.times[broker.StateRetry].add(1<<60, 1, &job{id: "lost"}) })},
+		{Name: "a turn leads to nothing pending", Want: []string{"entry-without-job lost"},
+			Plant: planted(func(q *queue) {
+				q.ready[broker.PriorityLow-1].pushBack(&job{id: "lost", state: broker.StateRetry})
+			})},
+		{Name: "a lease without a worker", Want: []string{"lease-of-unknown-worker active"},
+			Plant: planted(func(q *queue) { q.jobs["active"].holder.held.without(q.jobs["active"]); q.jobs["active"].holder = nil })},
+		{Name: "the worker of a lease is unknown", Want: []string{"lease-of-unknown-worker active", "lease-of-unknown-worker asked", "lease-of-unknown-worker started"},
+			Plant: planted(func(q *queue) { delete(q.workers, examinetest.Worker) })},
+		{Name: "a worker does not know a lease", Want: []string{"lease-count-differs w"},
+			Plant: planted(func(q *queue) { q.jobs["active"].holder.held.without(q.jobs["active"]) })},
+		{Name: "a worker holds a job that is gone", Want: []string{"lease-without-job lost"},
+			Plant: planted(func(q *queue) { q.workers[examinetest.Worker].held.add(&job{id: "lost"}) })},
+		{Name: "a worker counts a request to cancel too much", Want: []string{"lease-count-differs w"},
+			Plant: planted(func(q *queue) { q.workers[examinetest.Worker].cancels++ })},
+		{Name: "a pending job is asked to cancel", Want: []string{"cancel-without-lease pending"},
+			Plant: planted(func(q *queue) { q.jobs["pending"].cancelRequested = true })},
+		{Name: "a worker is alive and ended", Want: []string{"worker-alive-and-ended w"},
+			Plant: planted(func(q *queue) {
+				gone := &worker{id: examinetest.Worker, ended: true, until: 1 << 60, held: bag{kind: byHolder}}
+				q.ended[gone.id] = gone
+				q.lapseAt(gone.until, gone)
+			})},
+		{Name: "an ended worker is never forgotten", Want: []string{"worker-leftover old"},
+			Plant: planted(func(q *queue) {
+				q.ended["old"] = &worker{id: "old", ended: true, until: 1 << 60, held: bag{kind: byHolder}}
+			})},
+		{Name: "a job is not found by its key", Want: []string{"key-entry-missing pending"},
+			Plant: planted(func(q *queue) { q.keys["tenant"].without(q.jobs["pending"]) })},
+		{Name: "a key leads to a job that is gone", Want: []string{"key-entry-without-job lost"},
+			Plant: planted(func(q *queue) { q.keys["tenant"].add(&job{id: "lost"}) })},
+		{Name: "a record is kept for ever", Want: []string{"record-never-lapses completed"},
+			Plant: planted(func(q *queue) {
+				j := q.jobs["completed"]
+				q.lapses.remove(j.lapse, j.seq)
+			})},
+		{Name: "a unique key of a job that is gone", Want: []string{"unique-key-of-missing-job lost"},
+			Plant: planted(func(q *queue) { q.unique["other"] = hold{id: "lost", until: never} })},
+		{Name: "a unique key of a job that died", Want: []string{"unique-key-of-ended-job died-unique"},
+			Plant: planted(func(q *queue) { q.unique["key-dead"] = hold{id: "died-unique", until: never} })},
+		{Name: "a unique key is free", Want: []string{"unique-key-not-held unique"},
+			Plant: planted(func(q *queue) { delete(q.unique, "key") })},
+		{Name: "a unique key is another job's", Left: true, Want: []string{"unique-key-not-held unique", "unique-key-of-ended-job pending"}[:1],
+			Plant: planted(func(q *queue) {
+				q.jobs["pending"].Unique = broker.Unique{Key: "key"}
+				q.unique["key"] = hold{id: "pending", until: never}
+			})},
+		{Name: "a window never lapses", Want: []string{"unique-window-never-lapses endless"},
+			Plant: planted(func(q *queue) {
+				q.unique["endless"] = hold{id: "gone", mode: broker.UniqueWindow, until: 1 << 60}
+			})},
+		{Name: "an ID is remembered for ever", Want: []string{"remembered-id-never-lapses old"},
+			Plant: planted(func(q *queue) { q.remembered["old"] = 1 << 60 })},
+		{Name: "a mark never lapses", Want: []string{"mark-never-lapses mark"},
+			Plant: planted(func(q *queue) { m := q.store.marks["mark"]; q.store.lapses.remove(m.until, m.fence) })},
+		{Name: "fences begin anew", Want: []string{"mark-fence-behind mark"},
+			Plant: planted(func(q *queue) { q.store.fence = 0 })},
+	})
+}
+
+func TestAnExaminationGoesInBoundedSteps(t *testing.T) {
+	t.Parallel()
+	b := New()
+	const jobs = 100_000
+	register(t, b, "w", "q")
+	for i := range jobs / 1000 {
+		var news []broker.NewJob
+		for k := range 1000 {
+			news = append(news, newTestJob("q", fmt.Sprintf("%03d-%03d", i, k)))
+		}
+		enqueue(t, b, news...)
+	}
+	records := 0
+	found, err := examinetest.All(t.Context(), b, broker.ExamineRequest{Limit: 1000}, func(step broker.Examined) {
+		if records += step.Records; step.Records > 1000 {
+			t.Errorf("a step of part %q looked at %d records, want 1000 at most", step.Part, step.Records)
+		}
+	})
+	if err != nil || len(found) > 0 || records < jobs {
+		t.Errorf("findings %v, %v after %d records", found, err, records)
+	}
+	for _, req := range []broker.ExamineRequest{{Cursor: "x"}, {Cursor: "jobs\n{\n"}, {Queue: "q", Cursor: "jobs\nr\n"}, {Limit: -1}, {Limit: 1001}, {Queue: "{"}} {
+		if _, err := b.Examine(t.Context(), req); err == nil || broker.MayHaveApplied(err) {
+			t.Errorf("Examine(%+v) answered %v, want ErrInvalid", req, err)
+		}
+	}
+}
+
+func TestAnExaminationOfAHealthyStoreFindsNothing(t *testing.T) {
+	t.Parallel()
+	l := newLife(t)
+	for n := range 2000 {
+		l.step(t)
+		req := broker.ExamineRequest{Now: l.now, Limit: 1 + n%50}
+		if found := examinetest.Examine(t, l.b, req); len(found) > 0 {
+			t.Fatalf("after call %d: %+v\n%s", n, found, l.b.store.dump())
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package broker
+
+import (
+	"cmp"
+	"context"
+	"time"
+)
+
+// Examiner is a broker that can look for what is wrong in its store: keys or
+// rows that contradict each other, and settings that lose jobs. Find it with
+// As. All backends of this module are Examiners.
+type Examiner interface {
+	// Examine makes one bounded step of an examination. A store may be
+	// examined while it is in use: what a step reports was wrong at one
+	// instant, or during the whole of what it looked at, and is never the half
+	// of somebody's change.
+	//
+	// Without Fix nothing is written. With Fix a finding is repaired in the
+	// same atomic step that found it, or left and marked so; repeating a step
+	// is harmless, and several examinations at once are too. A repair never
+	// removes a job that can still be run or looked at.
+	//
+	// The error is ErrUnavailable, ErrInvalid or ErrClosed when the step did
+	// nothing; after another one repairs may have been made. Findings are valid
+	// beside an error.
+	Examine(ctx context.Context, req ExamineRequest) (Examined, error)
+}
+
+// Bounds of a step of an examination.
+const (
+	DefaultExamine = 200  // records looked at in a step
+	MaxExamine     = 1000 // the most that may be asked for
+)
+
+// ExamineRequest asks for one step of an examination.
+type ExamineRequest struct {
+	Now    time.Time
+	Queue  string // this queue alone; empty means the whole store, its settings too
+	Fix    bool   // repair what can be repaired
+	Cursor string // of the step before; empty begins
+	Limit  int    // records looked at in this step; 0 means DefaultExamine, at most MaxExamine
+}
+
+// Check refuses a request outside the limits and sets the default Limit.
+func (r *ExamineRequest) Check() error {
+	var err error
+	if r.Queue != "" {
+		err = CheckQueue(r.Queue)
+	}
+	if r.Limit < 0 || r.Limit > MaxExamine {
+		err = cmp.Or(err, Invalid("limit", "is %d; use 1 to %d", r.Limit, MaxExamine))
+	}
+	if r.Limit == 0 {
+		r.Limit = DefaultExamine
+	}
+	return About(err, "examine", r.Queue, "")
+}
+
+// Examined is what one step saw.
+type Examined struct {
+	Now      time.Time
+	Findings []Finding
+	Records  int    // looked at in this step
+	Queue    string // that it was about, empty for the store as a whole
+	Part     string // which part of it, for whoever watches
+	Cursor   string // of the next step; empty at the end
+}
+
+// Finding is one thing that is wrong.
+type Finding struct {
+	Code  string // which kind, see FindingKinds; codes keep their meaning
+	Queue string // empty for the store as a whole
+	ID    string // of the job, or the name of what else it is about
+	What  string // what is wrong here, in one sentence
+	Fixed bool   // it was repaired
+	Left  string // why it was not, although that was asked for
+}
+
+// Kind is what there is to know of the finding's code. The zero FindingKind
+// stands for a code that this version does not know.
+func (f Finding) Kind() FindingKind { return findingKinds[f.Code] }

@@ -1,0 +1,174 @@
+// Package examinetest tests that a backend finds what is wrong in its store,
+// and nothing else, and mends it: a table of corruptions, each planted into a
+// store with a job in every state.
+package examinetest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// The queue of a population and its worker, which holds what is active.
+const (
+	Queue  = "q"
+	Worker = "w"
+)
+
+// Start is the virtual time of a population.
+var Start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+
+// Later is when it is examined: nothing has fallen due, and nobody run out.
+var Later = Start.Add(time.Second)
+
+// Examine examines a store, or one queue, to the end and returns what is found.
+// It fails the test when a step looks at more records than it was to.
+func Examine(tb testing.TB, b broker.Broker, req broker.ExamineRequest) []broker.Finding {
+	tb.Helper()
+	findings, err := All(tb.Context(), b, req, nil)
+	if err != nil {
+		tb.Fatalf("Examine: %v", err)
+	}
+	return findings
+}
+
+// All makes all steps of an examination and calls step after each.
+func All(ctx context.Context, b broker.Broker, req broker.ExamineRequest, step func(broker.Examined)) (findings []broker.Finding, err error) {
+	x, ok := broker.As[broker.Examiner](b)
+	if !ok {
+		return nil, fmt.Errorf("a %T is no Examiner", b)
+	}
+	for {
+		got, err := x.Examine(ctx, req)
+		if findings = append(findings, got.Findings...); err != nil {
+			return findings, err
+		}
+		if step != nil {
+			step(got)
+		}
+		if req.Cursor = got.Cursor; req.Cursor == "" {
+			return findings, nil
+		}
+	}
+}
+
+// Corruption is a row of the table.
+type Corruption struct {
+	Name string
+	// Plant corrupts a store that holds a population.
+	Plant func(testing.TB, broker.Broker)
+	// Want is what must be found, as "code id", and no more.
+	Want []string
+	// Left: it cannot be repaired, and is found again.
+	Left bool
+	// Then names jobs that are in other states after the repair than before.
+	Then map[string]broker.State
+	// Check, if any, looks at the store after the repair.
+	Check func(testing.TB, broker.Broker)
+}
+
+// Run plants each corruption into a store of its own, which open makes, and
+// expects its finding, its repair, and jobs that run again.
+func Run(t *testing.T, open func(testing.TB) broker.Broker, table []Corruption) {
+	for _, c := range table {
+		t.Run(strings.ReplaceAll(c.Name, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			b := open(t)
+			Populate(t, b)
+			req := broker.ExamineRequest{Now: Later, Limit: 3}
+			if found := Examine(t, b, req); len(found) > 0 {
+				t.Fatalf("findings before anything is wrong:\n%s", text(found))
+			}
+			c.Plant(t, b)
+			compare(t, "found", Examine(t, b, req), c.Want)
+			only := req
+			only.Queue = Queue
+			if found := Examine(t, b, only); len(found) > len(c.Want) {
+				t.Errorf("findings of the queue alone:\n%s", text(found))
+			}
+			req.Fix = true
+			repaired := Examine(t, b, req)
+			compare(t, "found for repair", repaired, c.Want)
+			for _, f := range repaired {
+				if f.Fixed == c.Left {
+					t.Errorf("repaired: %t, want %t: %+v", f.Fixed, !c.Left, f)
+				}
+				if f.Kind().Code == "" || f.What == "" || !f.Fixed && f.Left == "" && f.Kind().Repair != "" {
+					t.Errorf("the finding does not say what it is: %+v", f)
+				}
+			}
+			again := Examine(t, b, broker.ExamineRequest{Now: Later})
+			if c.Left {
+				compare(t, "found again", again, c.Want)
+				return
+			}
+			if len(again) > 0 {
+				t.Fatalf("findings after the repair:\n%s", text(again))
+			}
+			if c.Check != nil {
+				c.Check(t, b)
+			}
+			c.states(t, b)
+			drain(t, b)
+			if found := Examine(t, b, broker.ExamineRequest{Now: muchLater}); len(found) > 0 {
+				t.Errorf("findings after all jobs have run:\n%s", text(found))
+			}
+		})
+	}
+}
+
+func text(findings []broker.Finding) string {
+	var s strings.Builder
+	for _, f := range findings {
+		fmt.Fprintf(&s, "%+v\n", f)
+	}
+	return s.String()
+}
+
+func compare(tb testing.TB, what string, got []broker.Finding, want []string) {
+	tb.Helper()
+	var names []string
+	for _, f := range got {
+		names = append(names, f.Code+" "+f.ID)
+	}
+	slices.Sort(names)
+	want = slices.Clone(want)
+	slices.Sort(want)
+	if !slices.Equal(names, want) {
+		tb.Fatalf("%s: %q, want %q\n%s", what, names, want, text(got))
+	}
+}
+
+// states compares the states of all jobs.
+func (c *Corruption) states(tb testing.TB, b broker.Broker) {
+	tb.Helper()
+	want := make(map[string]broker.State)
+	for id, s := range populated {
+		want[id] = s
+	}
+	for id, s := range c.Then {
+		want[id] = s
+	}
+	ids := make([]string, 0, len(want))
+	for id := range want {
+		ids = append(ids, id)
+	}
+	page, err := b.Find(tb.Context(), broker.Query{Now: Later, Queue: Queue, IDs: ids, Suppressed: true})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	got := make(map[string]broker.State)
+	for _, j := range page.Jobs {
+		got[j.ID] = j.State
+	}
+	for id, s := range want {
+		if got[id] != s {
+			tb.Errorf("job %s is %v after the repair, want %v", id, got[id], s)
+		}
+	}
+}

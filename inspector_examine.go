@@ -1,0 +1,116 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Finding is one thing that is wrong in a store; its fields, and what its code
+// means, are documented in package broker.
+type Finding = broker.Finding
+
+// Examination is what Examine does. The zero value looks at the whole store
+// and changes nothing.
+type Examination struct {
+	Queue string // this queue alone
+	Fix   bool   // repair what can be repaired
+
+	// OnStep, if set, is told of each step of some hundred records.
+	OnStep func(broker.Examined)
+}
+
+// Examine looks for what is wrong in the store: keys or rows that contradict
+// each other, settings that lose jobs, queues that nobody serves. It goes in
+// bounded steps and may be done at any time, while workers run: what is not
+// wrong is not found. With Fix it repairs each finding in the step that found
+// it; what cannot be repaired is found all the same. An error comes with a
+// finding that is zero and ends the examination: ErrUnsupported, when the
+// broker is no broker.Examiner; otherwise see Inspector.
+func (i *Inspector) Examine(ctx context.Context, e Examination) iter.Seq2[Finding, error] {
+	return func(yield func(Finding, error) bool) {
+		if err := i.examine(ctx, e, yield); err != nil {
+			yield(Finding{}, err)
+		}
+	}
+}
+
+// examine returns an error that has not been told yet.
+func (i *Inspector) examine(ctx context.Context, e Examination, yield func(Finding, error) bool) error {
+	if err := i.check(ctx); err != nil {
+		return err
+	}
+	x, ok := broker.As[broker.Examiner](i.broker)
+	if !ok {
+		return &broker.Error{Op: "examine", Err: broker.ErrUnsupported, Hint: fmt.Sprintf("a %T cannot examine its store", i.broker)}
+	}
+	var names []string
+	if e.Queue != "" {
+		if _, err := i.Queue(ctx, e.Queue); err != nil {
+			return err
+		}
+		names = []string{e.Queue}
+	}
+	req := broker.ExamineRequest{Queue: e.Queue, Fix: e.Fix}
+	for {
+		callCtx, cancel := context.WithTimeout(ctx, examineTimeout)
+		got, err := x.Examine(callCtx, req)
+		cancel()
+		for _, f := range got.Findings {
+			if !yield(f, nil) {
+				return nil
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if e.OnStep != nil {
+			e.OnStep(got)
+		}
+		if req.Cursor = got.Cursor; req.Cursor == "" {
+			break
+		}
+	}
+	queues, err := i.queues(ctx, broker.QueuesRequest{Names: names, Workers: true})
+	for _, q := range queues {
+		for _, f := range unserved(q) {
+			if !yield(f, nil) {
+				return nil
+			}
+		}
+	}
+	return err
+}
+
+// examineTimeout bounds a step, which may have to count what a Postgres table
+// holds.
+const examineTimeout = 30 * time.Second
+
+// reclaimGrace is how long after its end a worker's jobs should have been
+// taken over.
+const reclaimGrace = time.Minute
+
+// unserved says what is wrong with who serves a queue.
+func unserved(q QueueInfo) (findings []Finding) {
+	live := 0
+	for _, w := range q.Workers {
+		if w.Until.After(q.Now) {
+			live++
+		} else if gone := q.Now.Sub(w.Until); gone > reclaimGrace {
+			findings = append(findings, Finding{Code: "worker-not-reclaimed", Queue: q.Name, ID: w.ID,
+				What: fmt.Sprintf("worker %s on %s ran out %v ago and holds %d jobs", w.ID, w.Host, gone.Round(time.Second), w.Held)})
+		}
+	}
+	due := q.Counts[StatePending]
+	if due == 0 && q.Age(StateScheduled)+q.Age(StateRetry) > reclaimGrace {
+		due = 1
+	}
+	if live == 0 && due > 0 && !q.Policy.Paused {
+		findings = append(findings, Finding{Code: "queue-not-served", Queue: q.Name,
+			What: fmt.Sprintf("%d jobs are pending or due, and no live worker serves the queue", due)})
+	}
+	return findings
+}

@@ -1,0 +1,93 @@
+package jobs_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// examined is what an inspector finds, as "code queue id", and how many steps
+// it took.
+func examined(t *testing.T, b broker.Broker, e jobs.Examination) (found []string, steps int, err error) {
+	t.Helper()
+	e.OnStep = func(broker.Examined) { steps++ }
+	for f, failed := range jobs.NewInspector(b).Examine(t.Context(), e) {
+		if failed != nil {
+			return found, steps, failed
+		}
+		if f.Kind().Code != f.Code || f.What == "" {
+			t.Errorf("the finding does not say what it is: %+v", f)
+		}
+		found = append(found, f.Code+" "+f.Queue+" "+f.ID)
+	}
+	return found, steps, nil
+}
+
+func TestExamineSaysWhatNobodyServes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New()
+		defer b.Close()
+		client := jobs.NewClient(b, jobs.ClientConfig{})
+		defer client.Close()
+		if _, err := client.Enqueue(t.Context(), jobs.NewTask("x", nil), jobs.WithQueue("mail")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Enqueue(t.Context(), jobs.NewTask("x", nil), jobs.WithQueue("late"), jobs.WithDelay(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		expect := func(when string, queue string, want ...string) {
+			t.Helper()
+			found, steps, err := examined(t, b, jobs.Examination{Queue: queue})
+			if err != nil || len(found) != len(want) || steps == 0 {
+				t.Fatalf("%s: found %q, %v in %d steps, want %q", when, found, err, steps, want)
+			}
+			for i := range want {
+				if found[i] != want[i] {
+					t.Errorf("%s: found %q, want %q", when, found[i], want[i])
+				}
+			}
+		}
+		expect("a queue without a worker", "", "queue-not-served mail ")
+		expect("that queue alone", "mail", "queue-not-served mail ")
+		expect("the other queue alone", "late")
+
+		if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"mail"}, Lease: 15 * time.Second, Register: true}); err != nil {
+			t.Fatal(err)
+		}
+		expect("a queue with a worker", "")
+		time.Sleep(30 * time.Second)
+		expect("a worker that ran out just now", "", "queue-not-served mail ")
+		time.Sleep(5 * time.Minute)
+		expect("a worker that nobody reclaims, and a job that is due", "", "queue-not-served late ", "worker-not-reclaimed mail w", "queue-not-served mail ")
+		if err := jobs.NewInspector(b).Pause(t.Context(), "mail"); err != nil {
+			t.Fatal(err)
+		}
+		expect("a queue that is paused", "mail", "worker-not-reclaimed mail w")
+	})
+}
+
+// plain is a broker that cannot examine.
+type plain struct{ broker.Broker }
+
+func TestExamineNeedsAnExaminerAndAQueue(t *testing.T) {
+	t.Parallel()
+	b := membroker.New()
+	defer b.Close()
+	if _, _, err := examined(t, plain{b}, jobs.Examination{}); !errors.Is(err, jobs.ErrUnsupported) {
+		t.Errorf("a broker that is no Examiner: %v, want ErrUnsupported", err)
+	}
+	if _, _, err := examined(t, b, jobs.Examination{Queue: "none"}); !errors.Is(err, jobs.ErrNotFound) {
+		t.Errorf("a queue that is not there: %v, want ErrNotFound", err)
+	}
+	for f, err := range (*jobs.Inspector)(nil).Examine(t.Context(), jobs.Examination{}) {
+		if !errors.Is(err, jobs.ErrInvalid) {
+			t.Errorf("no inspector: %+v, %v", f, err)
+		}
+	}
+}

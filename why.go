@@ -48,15 +48,12 @@ func Explain(j *JobRecord, q QueueInfo) (reasons []Explanation) {
 	case StateCancelled:
 		add("cancelled", "it was cancelled %s ago", readable.Span(q.Now.Sub(j.FinishedAt)))
 	case StateDead:
-		add("dead", "it is dead since %s ago (%s), until somebody redrives or deletes it; its last error: %s", readable.Span(q.Now.Sub(j.FinishedAt)), j.Reason, last.Message)
+		add("dead", "it died %s ago (%s), until somebody redrives or deletes it; its last error: %s", readable.Span(q.Now.Sub(j.FinishedAt)), j.Reason, last.Message)
 	case StateActive:
-		holder := fmt.Sprintf("worker %s, which is not alive: its lease ran out or is about to, and another worker takes over", j.Worker)
-		for _, w := range q.Workers {
-			if w.ID == j.Worker {
-				holder = fmt.Sprintf("worker %s on %s (PID %d, %s)", w.ID, w.Host, w.PID, w.Program)
-			}
+		add("running", "it is held by %s", holder(j, q))
+		if len(alive(q)) == 0 {
+			add("no-worker", "no live worker serves the queue %s", q.Name)
 		}
-		add("running", "it is held by %s", holder)
 		if j.CancelRequested {
 			add("cancel-requested", "it was asked to cancel; its handler has not returned")
 		}
@@ -64,7 +61,7 @@ func Explain(j *JobRecord, q QueueInfo) (reasons []Explanation) {
 		if wait := j.RunAt.Sub(q.Now); wait > 0 {
 			add("not-due", "it is due at %s, in %s", readable.Clock(j.RunAt), readable.Span(wait))
 		} else {
-			add("due", "it is due since %s", readable.Span(-wait))
+			add("due", "it has been due for %s", readable.Span(-wait))
 		}
 		if j.State == StateRetry {
 			add("failed", "it failed %d times of %d; its last error: %s", j.Failures, j.MaxRetries+1, last.Message)
@@ -83,6 +80,33 @@ func Explain(j *JobRecord, q QueueInfo) (reasons []Explanation) {
 	return reasons
 }
 
+// holder describes the worker that holds a job.
+func holder(j *JobRecord, q QueueInfo) string {
+	const next = "another worker of the queue takes the job over"
+	for _, w := range q.Workers {
+		if w.ID != j.Worker {
+			continue
+		}
+		text := fmt.Sprintf("worker %s on %s (PID %d, %s)", w.ID, w.Host, w.PID, w.Program)
+		if silent := q.Now.Sub(w.Until); silent > 0 {
+			text += fmt.Sprintf(", whose lease ran out %s ago: %s", readable.Span(silent), next)
+		}
+		return text
+	}
+	return fmt.Sprintf("worker %s, which is gone: %s", j.Worker, next)
+}
+
+// alive are the workers of a queue whose leases hold. One that died without a
+// word is among the queue's workers until another finds it.
+func alive(q QueueInfo) (workers []WorkerInfo) {
+	for _, w := range q.Workers {
+		if !w.Until.Before(q.Now) {
+			workers = append(workers, w)
+		}
+	}
+	return workers
+}
+
 func orNow(d time.Duration) string {
 	if s := readable.Span(d); s != "" {
 		return s
@@ -95,12 +119,13 @@ func obstacles(j *JobRecord, q QueueInfo, add func(code, format string, args ...
 	if q.Policy.Paused {
 		add("paused", "the queue %s is paused", q.Name)
 	}
-	if len(q.Workers) == 0 {
+	workers := alive(q)
+	if len(workers) == 0 {
 		add("no-worker", "no live worker serves the queue %s", q.Name)
 		return
 	}
 	knows, free := 0, 0
-	for _, w := range q.Workers {
+	for _, w := range workers {
 		if knowsType(w, j.Type) {
 			knows++
 			free += max(0, w.Concurrency-w.Held)
@@ -108,7 +133,7 @@ func obstacles(j *JobRecord, q QueueInfo, add func(code, format string, args ...
 	}
 	switch {
 	case knows == 0:
-		add("unknown-type", "none of the %d live workers of the queue has a handler for the type %s", len(q.Workers), j.Type)
+		add("unknown-type", "none of the %d live workers of the queue has a handler for the type %s", len(workers), j.Type)
 	case free == 0:
 		add("busy", "all slots of the %d live workers for it are taken", knows)
 	}

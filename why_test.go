@@ -14,10 +14,10 @@ func TestEveryObstacleIsNamed(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	worker := func(types ...string) WorkerInfo {
-		return WorkerInfo{ID: "w", Host: "h", Concurrency: 2, Types: types}
+		return WorkerInfo{ID: "w", Host: "h", Concurrency: 2, Types: types, Until: now}
 	}
-	full := worker()
-	full.Held = 2
+	full, silent := worker(), worker()
+	full.Held, silent.Until = 2, now.Add(-time.Minute)
 	for _, c := range []struct {
 		name    string
 		job     broker.Job
@@ -33,13 +33,16 @@ func TestEveryObstacleIsNamed(t *testing.T) {
 		{"nobody knows it", broker.Job{State: StatePending}, false, []WorkerInfo{worker("report:*", "mail")}, []string{"unknown-type"}, "type mail:send"},
 		{"all are busy", broker.Job{State: StatePending}, false, []WorkerInfo{full}, []string{"busy"}, "all slots"},
 		{"not due", broker.Job{State: StateScheduled, RunAt: now.Add(90 * time.Minute)}, false, []WorkerInfo{worker()}, []string{"not-due"}, "in 1h30m"},
-		{"due", broker.Job{State: StateScheduled, RunAt: now.Add(-time.Second)}, true, []WorkerInfo{worker()}, []string{"due", "paused"}, "since 1s"},
+		{"due", broker.Job{State: StateScheduled, RunAt: now.Add(-time.Second)}, true, []WorkerInfo{worker()}, []string{"due", "paused"}, "due for 1s"},
 		{"failed", broker.Job{State: StateRetry, RunAt: now.Add(time.Second), Head: broker.Head{Failures: 2, Errors: broker.ErrorLog{Entries: []broker.Failure{{Message: "no answer"}}}}, Body: broker.Body{MaxRetries: 4}},
 			false, []WorkerInfo{worker()}, []string{"not-due", "failed"}, "2 times of 5; its last error: no answer"},
 		{"running", broker.Job{State: StateActive, Worker: "w"}, false, []WorkerInfo{full}, []string{"running"}, "worker w on h"},
 		{"running, asked to end", broker.Job{State: StateActive, Worker: "w", CancelRequested: true}, false, []WorkerInfo{full}, []string{"running", "cancel-requested"}, ""},
-		{"its worker died", broker.Job{State: StateActive, Worker: "gone"}, false, nil, []string{"running"}, "not alive"},
-		{"dead", broker.Job{State: StateDead, Head: broker.Head{FinishedAt: now.Add(-time.Minute), Reason: broker.ReasonRetries}}, false, nil, []string{"dead"}, "since 1m ago (retries_spent)"},
+		{"its worker died", broker.Job{State: StateActive, Worker: "w"}, false, []WorkerInfo{silent, {ID: "v", Until: now}}, []string{"running"}, "worker w on h (PID 0, ), whose lease ran out 1m ago"},
+		{"its worker died, and nobody is there", broker.Job{State: StateActive, Worker: "w"}, false, []WorkerInfo{silent}, []string{"running", "no-worker"}, ""},
+		{"its worker is gone", broker.Job{State: StateActive, Worker: "gone"}, false, []WorkerInfo{worker()}, []string{"running"}, "which is gone"},
+		{"only a dead worker there", broker.Job{State: StatePending}, false, []WorkerInfo{silent}, []string{"no-worker"}, "no live worker"},
+		{"dead", broker.Job{State: StateDead, Head: broker.Head{FinishedAt: now.Add(-time.Minute), Reason: broker.ReasonRetries}}, false, nil, []string{"dead"}, "it died 1m ago (retries_spent)"},
 		{"completed", broker.Job{State: StateCompleted, Head: broker.Head{FinishedAt: now.Add(-time.Minute)}}, false, nil, []string{"completed"}, ""},
 		{"cancelled", broker.Job{State: StateCancelled, Head: broker.Head{FinishedAt: now.Add(-time.Minute)}}, false, nil, []string{"cancelled"}, ""},
 		{"with a deadline", broker.Job{State: StatePending, Body: broker.Body{Deadline: now}}, true, nil, []string{"paused", "no-worker", "deadline"}, "2026-01-02"},

@@ -126,7 +126,7 @@ func TestAnOperatorFindsOutAndMends(t *testing.T) {
 
 			c.die(2, "no such user \x1b[31m\u202e")
 			c.has(c.run(0, "dlq", "list"), `(?m)^mail +a +email:welcome +dead`, `no such user \\x1b\[31m\\u202e`)
-			c.has(c.run(0, "why", "a"), `it is dead since .* \(skip_retry\).*no such user`)
+			c.has(c.run(0, "why", "a"), `it died .* ago \(skip_retry\).*no such user`)
 			c.has(c.run(0, "dlq", "requeue", "a"), `1 of 1 jobs redriven`)
 			c.has(c.run(0, "redrive", "--error", "no such", "--dry-run"), `1 jobs would be redriven; nothing was changed`)
 			c.has(c.run(7, "dlq", "purge", "--all"), `Really delete about 1 jobs\? \[y/N\]`, `not confirmed`)

@@ -193,8 +193,8 @@ var unsteady = []struct {
 }{
 	{regexp.MustCompile(`\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`), "TIME"},
 	{regexp.MustCompile(`\b01[0-9A-HJKMNP-TV-Z]{24}\b`), "ULID"},
-	{regexp.MustCompile(`\b(in|since|waited) ([0-9.]+(h|m|s|ms))+`), "$1 SPAN"},
-	{regexp.MustCompile(`\b([0-9.]+(h|m|s|ms))+ ago`), "SPAN ago"},
+	{regexp.MustCompile(`\b(in|since|waited|due for) ([0-9.]+(ms|µs|h|m|s))+`), "$1 SPAN"},
+	{regexp.MustCompile(`\b([0-9.]+(ms|µs|h|m|s))+ ago`), "SPAN ago"},
 	{regexp.MustCompile(`(?m)  [0-9.]+m?s(  paused)?$`), "  SPAN$1"}, // the column OLDEST
 	{regexp.MustCompile(`("oldest_seconds":\{)([^}]+)\}`), "$1…}"},
 	{regexp.MustCompile(`("pid":|\(PID )\d+`), "${1}PID"},
@@ -226,10 +226,14 @@ func (s *transcript) work(queue string, slots int, patterns ...string) *worker {
 	for _, p := range patterns {
 		mux.HandleFunc(p, func(ctx context.Context, job *jobs.Job) error {
 			w.begun <- job.ID()
+			ended := ctx.Done()
+			if job.Type() == "email:stubborn" {
+				ended = nil
+			}
 			select {
 			case err := <-w.end:
 				return err
-			case <-ctx.Done():
+			case <-ended:
 				return context.Cause(ctx)
 			}
 		})

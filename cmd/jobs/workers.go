@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,9 +35,19 @@ func (a *app) workers() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "workers [QUEUE…]",
 		Short: "List live workers and, with --running, what they run",
+		Long: `List live workers and, with --running, what they run. One whose lease ran out died
+without a word, or is cut off from the store: its jobs go to another worker of
+the queue, which removes it from this list.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			i, err := a.inspector(ctx)
+			if err != nil {
+				return err
+			}
+			queues, err := i.Queues(ctx, args...) // for the store's time, and for names that were mistyped
+			if err == nil {
+				err = allThere(queues, args)
+			}
 			if err != nil {
 				return err
 			}
@@ -51,9 +63,9 @@ func (a *app) workers() *cobra.Command {
 				}
 				return nil
 			}
-			t := a.table("WORKER", "HOST", "PID", "PROGRAM", "HOLDS", "SLOTS", "STARTED", "QUEUES")
+			t := a.table("WORKER", "HOST", "PID", "PROGRAM", "HOLDS", "SLOTS", "STARTED", "LEASE", "QUEUES")
 			for _, w := range workers {
-				t.row(w.ID, w.Host, strconv.Itoa(w.PID), w.Program, strconv.Itoa(w.Held), strconv.Itoa(w.Concurrency), clock(w.StartedAt), strings.Join(w.Queues, " "))
+				t.row(w.ID, w.Host, strconv.Itoa(w.PID), w.Program, strconv.Itoa(w.Held), strconv.Itoa(w.Concurrency), clock(w.StartedAt), lease(w, queues[0].Now), strings.Join(w.Queues, " "))
 				if running {
 					if err := a.running(cmd, i, w, t); err != nil {
 						return err
@@ -65,6 +77,24 @@ func (a *app) workers() *cobra.Command {
 	}
 	cmd.Flags().BoolVarP(&running, "running", "r", false, "also the jobs that they hold")
 	return cmd
+}
+
+// lease says how a worker's lease stands.
+func lease(w jobs.WorkerInfo, now time.Time) string {
+	if silent := now.Sub(w.Until); silent > 0 {
+		return "ran out " + span(silent) + " ago"
+	}
+	return "holds"
+}
+
+// allThere refuses names of queues that do not exist.
+func allThere(queues []jobs.QueueInfo, names []string) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(queues, func(q jobs.QueueInfo) bool { return q.Name == name }) {
+			return fmt.Errorf("queue %q: %w", name, jobs.ErrNotFound)
+		}
+	}
+	return nil
 }
 
 // running adds the jobs that a worker holds.

@@ -145,6 +145,8 @@ func (b *Body) indexField(field int, v int64, p []byte) error {
 		b.GivenID = v != 0
 	case indexPriority:
 		b.Priority = Priority(v)
+	default:
+		b.newer = true
 	}
 	return nil
 }
@@ -190,8 +192,38 @@ func (b *Body) field(field int, v int64, p []byte) error {
 		b.PayloadRef = string(p)
 	case bodySource:
 		b.Source = string(p)
+	default:
+		b.newer = true
 	}
 	return nil
+}
+
+// ReplacePayload returns the stored form of a body with another payload. All
+// else in it stays as it is, fields of a newer version too. When the form is of
+// a newer version or malformed, the error says so (ErrNewerForm, ErrMalformed).
+func ReplacePayload(form, payload []byte) ([]byte, error) {
+	if _, err := ParseBody(form); err != nil {
+		return nil, err
+	}
+	size, n := binary.Uvarint(form[1:])
+	rest := form[1+n+int(size):]
+	w := writer{b: make([]byte, 0, len(form)+len(payload)+binary.MaxVarintLen64)}
+	w.b = append(w.b, form[:len(form)-len(rest)]...)
+	placed := false
+	err := rawFields(rest, func(field int, _ int64, _, raw []byte) error {
+		switch {
+		case field != bodyPayload:
+			w.b = append(w.b, raw...)
+		case !placed:
+			placed = true
+			w.bytes(bodyPayload, payload)
+		}
+		return nil
+	})
+	if !placed {
+		w.bytes(bodyPayload, payload)
+	}
+	return w.b, err
 }
 
 func micros(v int64) time.Duration { return time.Duration(v) * time.Microsecond }

@@ -24,7 +24,8 @@
 // it, until OpRemoveQueue, which refuses a queue that has jobs (in any state)
 // or live workers.
 //
-// §2 Body and head. Body is written once and returned unchanged: payload,
+// §2 Body and head. Body is written once (§28 tells who may change the payload)
+// and returned unchanged: payload,
 // header and result bytes, empty or not valid UTF-8 ones too (an empty payload
 // may come back nil); durations and times to the microsecond, rounded up. Head
 // is written only by transitions. Enqueueing again with the ID of a stored job
@@ -32,8 +33,8 @@
 //
 // §3 Epochs. Every transition raises the job's epoch by one, but claim (the
 // lease belongs to the epoch it found) and due (which moves the same entry from
-// one structure to another). Asking an active job to cancel, suppressing and
-// unsuppressing are no transitions. Whatever names another epoch is void: a lease,
+// one structure to another). Asking an active job to cancel, suppressing,
+// unsuppressing, and editing a job that is not dead are no transitions. Whatever names another epoch is void: a lease,
 // identified by worker and epoch; an entry of a ready structure, which a claim
 // discards (a bounded number a call, then it says More); a Ref, which answers
 // ErrWrongState.
@@ -102,14 +103,16 @@
 //
 // §16 Order. Within a queue, lower Priority numbers go first. Within a priority,
 // jobs go out in the order in which they became pending; a batch keeps its
-// order. Released jobs, and crashed ones without a delay, go to the front; due,
+// order. Released jobs, crashed ones without a delay, and those that were held
+// while pending go to the front; due,
 // retried, rescheduled and redriven ones to the back. Jobs in front have no
 // order among themselves. A job that is due counts
 // as pending from the first claim (or other call) that sees it due; several
 // that become due in one call go by due time.
 //
 // §18 Waking. A claim that waits returns soon after a job becomes claimable in
-// one of its queues, by enqueue, settle, retire, resume, redrive or reschedule.
+// one of its queues, by enqueue, settle, retire, resume, redrive, reschedule or
+// unhold.
 // For jobs that become due it may rely on its caller, who knows NextDue. A
 // wake-up is a hint: a claim may wait in vain for at most its Wait, and a claim
 // made later finds everything. Paused queues wake nobody until they resume.
@@ -137,8 +140,8 @@
 //
 // §23 Looking and operating. A page examines at most Query.Limit records and may
 // return fewer, or none, beside a Cursor. A job that matches during the whole
-// listing is shown at least once. States are listed: pending and active in any
-// order, scheduled and retry by due time, final ones by end, earliest first.
+// listing is shown at least once. States are listed: pending, active and waiting
+// in any order, scheduled and retry by due time, final ones by end, earliest first.
 // Operations decide each Ref on its own: ErrNotFound, ErrWrongState (the table
 // forbids it, or the Ref's epoch passed) or done. Cancel of an active job sets
 // CancelRequested, wakes watchers of EventCancel, and shows in Renewed.Cancel
@@ -162,4 +165,37 @@
 //
 // §26 Several clients. All of this holds for any number of brokers on one store
 // at once, and for one broker used from any number of goroutines.
+//
+// # Moving and editing
+//
+// §27 Holding. OpHold takes a pending, scheduled or retry job out of all that
+// claims look at, into state waiting, in one step. Such a job is not claimed and
+// does not fall due; it keeps its body, its head and its unique key, and shows
+// Holder, HeldFrom and, where it had one, RunAt. Holding it again for the same
+// Holder is done already, whatever the Ref's epoch; for another it answers
+// ErrWrongState and names the holder. OpUnhold makes it again what it was: a
+// pending job at the front of its queue, the others at their time, which may
+// have passed. With a Holder, OpUnhold and OpDelete answer ErrWrongState, and
+// name the holder, about a job that another holds.
+//
+// §28 Editing. OpEdit replaces the payload of a job that is pending, scheduled,
+// in retry or dead, in one step; what else is stored of it stays, fields of a
+// newer version too. A body of a form that this program cannot read answers
+// ErrNewerForm or ErrMalformed. A job that is not dead keeps its place and its
+// epoch; a claim gets one payload or the other, whole. A dead one's epoch rises,
+// so that who decides by an earlier copy is refused. A held job is its holder's,
+// who may have copied it: ErrWrongState, and who holds it.
+//
+// §29 Restoring. A NewJob with Restore is stored as what it was elsewhere: in
+// its state, with its CreatedAt and its Head, whose epoch rises by one, so that
+// no Ref from there fits. A job in retry keeps its time, which may have passed. Checks
+// are those of §20, but depth refuses only pending and scheduled ones, and a job
+// that ended takes no unique key (nor one that freed it by starting). Completed
+// and cancelled ones are kept for their retention from the time of their end;
+// when that is over, the receipt is the same and nothing is stored. An ID that
+// is there answers ErrDuplicate, so that a repeat is harmless; but ErrWrongState,
+// and the holder, while the job that has it is held: that may be the original
+// itself. An ID that OpDelete with a Holder left behind, and that is remembered
+// (§1), is refused as ever, except to a job restored from a later epoch than the
+// deleted one had: so a job can come back, and a late repeat cannot.
 package broker

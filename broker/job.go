@@ -19,7 +19,7 @@ const (
 	StateCompleted              // done; kept for its retention
 	StateDead                   // in the dead-letter queue
 	StateCancelled              // ended by a decision; kept for its retention
-	StateWaiting                // held by other jobs of a workflow
+	StateWaiting                // held: out of the queue until its holder says so
 )
 
 var stateNames = [...]string{"none", "pending", "scheduled", "active", "retry", "completed", "dead", "cancelled", "waiting"}
@@ -48,6 +48,11 @@ func ParseState(name string) (State, error) {
 
 // Final reports whether no transition but an operator's leads out of s.
 func (s State) Final() bool { return s == StateCompleted || s == StateDead || s == StateCancelled }
+
+// Editable reports whether OpEdit may replace the payload of a job in s.
+func (s State) Editable() bool {
+	return s == StatePending || s == StateScheduled || s == StateRetry || s == StateDead
+}
 
 // MarshalText writes the state's name.
 func (s State) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
@@ -136,7 +141,14 @@ type Body struct {
 	IdempotencyKey string // of the business effect, for the handler and the dedup middleware
 	PayloadRef     string // where the payload is, when it is stored elsewhere
 	Source         string // what enqueued the job: a schedule, a workflow, an application's name
+
+	newer bool // its stored form has fields that this version does not know
 }
+
+// Newer reports whether a newer version of this module wrote b with fields that
+// this one does not know: a copy of b would lack them, so Enqueue refuses it
+// with ErrNewerForm.
+func (b *Body) Newer() bool { return b.newer }
 
 // Head is what the store's transitions write. A fresh job has the zero Head.
 type Head struct {
@@ -189,8 +201,10 @@ type Job struct {
 	Head
 	State     State
 	CreatedAt time.Time // by the store's clock
-	RunAt     time.Time // scheduled and retry: when it is due; otherwise zero
+	RunAt     time.Time // scheduled and retry, also while held: when it is due; otherwise zero
 	Worker    string    // active: who holds the lease
+	Holder    string    // waiting: who holds it, and for what
+	HeldFrom  State     // waiting: pending, scheduled or retry, what OpUnhold makes it again
 
 	// CancelRequested: an operator cancelled the job while it was active.
 	CancelRequested bool

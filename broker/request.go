@@ -16,11 +16,12 @@ type EnqueueRequest struct {
 // NewJob is one job to accept. Delay and RunAt exclude each other; with
 // neither, or with a RunAt that has passed, it is pending at once.
 type NewJob struct {
-	Queue string
-	ID    string
-	Body  Body
-	Delay time.Duration // from the store's clock at acceptance
-	RunAt time.Time
+	Queue   string
+	ID      string
+	Body    Body
+	Delay   time.Duration // from the store's clock at acceptance
+	RunAt   time.Time
+	Restore *Restored // what it was elsewhere; nil for a job without a past
 }
 
 // Receipt answers one NewJob. Err is nil when the job was accepted; otherwise
@@ -28,9 +29,9 @@ type NewJob struct {
 type Receipt struct {
 	Queue  string
 	ID     string
-	State  State     // pending or scheduled when accepted
-	RunAt  time.Time // when scheduled
-	Holder string    // with ErrDuplicate: the ID of the job that holds the ID or the unique key
+	State  State     // pending or scheduled when accepted; what it was made when restored
+	RunAt  time.Time // when scheduled or retry
+	Holder string    // with ErrDuplicate: the ID of the job that holds the ID or the unique key; with ErrWrongState: who holds the job
 	Err    error
 }
 
@@ -227,9 +228,12 @@ const (
 	OpSuppress                             // dead jobs leave alerts and default lists
 	OpUnsuppress                           // and come back to them
 	OpRemoveQueue                          // refs without ID: empty queues that nobody serves
+	OpEdit                                 // one job gets another payload; not an active, held or finished one
+	OpHold                                 // pending, scheduled and retry jobs leave the queue, for Holder
+	OpUnhold                               // and come back as what they were
 )
 
-var operationNames = [...]string{"", "cancel", "delete", "redrive", "reschedule", "suppress", "unsuppress", "remove queue"}
+var operationNames = [...]string{"", "cancel", "delete", "redrive", "reschedule", "suppress", "unsuppress", "remove queue", "edit", "hold", "unhold"}
 
 func (k OperationKind) String() string {
 	if int(k) < len(operationNames) {
@@ -245,14 +249,22 @@ type Operation struct {
 	Refs  []Ref
 	Delay time.Duration // OpReschedule: due after Delay, or at RunAt; with neither at once
 	RunAt time.Time
+
+	Payload []byte // OpEdit: the new one
+
+	// Holder is for whom OpHold takes jobs, in words that another run of the
+	// same program finds again. OpUnhold and OpDelete with a Holder leave jobs
+	// alone that another holds; and OpDelete with one says that the job is
+	// elsewhere now, from where it may come back (NewJob.Restore).
+	Holder string
 }
 
 // OperationResult answers one Ref.
 type OperationResult struct {
 	Ref    Ref
 	State  State  // where the job is now; StateNone when it is gone
-	Holder string // with ErrDuplicate on a redrive: who holds the unique key
-	Err    error  // nil, ErrNotFound, ErrWrongState, ErrDuplicate
+	Holder string // with ErrDuplicate on a redrive: who holds the unique key; with ErrWrongState: who holds the job
+	Err    error  // nil, ErrNotFound, ErrWrongState, ErrDuplicate; of OpEdit also ErrNewerForm, ErrMalformed
 }
 
 // Policy is a queue's record of rules, honoured inside the atomic step of the

@@ -14,6 +14,10 @@ const (
 	OnCancel     TransitionEvent = "cancel"
 	OnReschedule TransitionEvent = "reschedule"
 	OnRedrive    TransitionEvent = "redrive"
+	OnHold       TransitionEvent = "hold"
+	OnUnhold     TransitionEvent = "unhold"
+	OnEdit       TransitionEvent = "edit"
+	OnRestore    TransitionEvent = "restore"
 	OnArrival    TransitionEvent = "arrival" // of the last job that a waiting job waits for
 	OnDelete     TransitionEvent = "delete"
 	OnPrune      TransitionEvent = "prune"
@@ -30,24 +34,36 @@ var transitions = []Transition{
 	{StateNone, OnEnqueue, StatePending},
 	{StateNone, OnEnqueue, StateScheduled},
 	{StateNone, OnEnqueue, StateWaiting},
+	{StateNone, OnRestore, StatePending},
+	{StateNone, OnRestore, StateScheduled},
+	{StateNone, OnRestore, StateRetry},
+	{StateNone, OnRestore, StateDead},
+	{StateNone, OnRestore, StateCompleted},
+	{StateNone, OnRestore, StateCancelled},
 	{StateScheduled, OnDue, StatePending},
 	{StateScheduled, OnCancel, StateCancelled},
 	{StateScheduled, OnReschedule, StateScheduled},
 	{StateScheduled, OnReschedule, StatePending},
+	{StateScheduled, OnHold, StateWaiting},
 	{StateScheduled, OnDelete, StateNone},
 	{StateRetry, OnDue, StatePending},
 	{StateRetry, OnCancel, StateCancelled},
 	{StateRetry, OnReschedule, StateRetry},
 	{StateRetry, OnReschedule, StatePending},
+	{StateRetry, OnHold, StateWaiting},
 	{StateRetry, OnDelete, StateNone},
 	{StatePending, OnClaim, StateActive},
 	{StatePending, OnCancel, StateCancelled},
 	{StatePending, OnReschedule, StateScheduled},
 	{StatePending, OnReschedule, StatePending},
+	{StatePending, OnHold, StateWaiting},
 	{StatePending, OnDelete, StateNone},
 	{StateWaiting, OnArrival, StatePending},
 	{StateWaiting, OnArrival, StateScheduled},
 	{StateWaiting, OnArrival, StateCancelled},
+	{StateWaiting, OnUnhold, StatePending},
+	{StateWaiting, OnUnhold, StateScheduled},
+	{StateWaiting, OnUnhold, StateRetry},
 	{StateWaiting, OnCancel, StateCancelled},
 	{StateWaiting, OnDelete, StateNone},
 	{StateActive, OnSettle, StateCompleted},
@@ -59,6 +75,7 @@ var transitions = []Transition{
 	{StateActive, OnRetire, StatePending},
 	{StateActive, OnRetire, StateCancelled}, // when its cancelling was asked for
 	{StateDead, OnRedrive, StatePending},
+	{StateDead, OnEdit, StateDead}, // the others that are edited stay what and where they are
 	{StateDead, OnDelete, StateNone},
 	{StateDead, OnPrune, StateNone},
 	{StateCompleted, OnDelete, StateNone},

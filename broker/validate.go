@@ -134,15 +134,28 @@ func (q *Query) Check() error {
 }
 
 // Check refuses an operation outside the limits.
-func (o *Operation) Check() error {
+func (o *Operation) Check(l Limits) error {
 	err := cmp.Or(
 		CheckDuration("delay", o.Delay),
 		CheckTime("run at", o.RunAt),
+		checkOptional("holder", o.Holder),
 	)
-	switch {
+	switch limit := l.PayloadLimit(); {
 	case err != nil:
-	case o.Kind < OpCancel || o.Kind > OpRemoveQueue:
+	case o.Kind < OpCancel || o.Kind > OpUnhold:
 		err = Invalid("kind", "%d is unknown", o.Kind)
+	case l.NoMove && (o.Kind >= OpEdit || o.Holder != ""):
+		err = ErrUnsupported
+	case o.Kind == OpHold && o.Holder == "":
+		err = Invalid("holder", "is empty; say who holds the jobs, and for what")
+	case o.Holder != "" && o.Kind != OpHold && o.Kind != OpUnhold && o.Kind != OpDelete:
+		err = Invalid("holder", "is set; it goes with hold, unhold and delete")
+	case len(o.Payload) > 0 && o.Kind != OpEdit:
+		err = Invalid("payload", "is set; it goes with edit")
+	case len(o.Payload) > limit:
+		err = tooLarge("payload", len(o.Payload), limit, "store it elsewhere and pass a reference")
+	case o.Kind == OpEdit && len(o.Refs) > 1:
+		err = Invalid("refs", "has %d, an edit is of one job; edit them one by one", len(o.Refs))
 	case len(o.Refs) > 1000:
 		err = Invalid("refs", "has %d, the limit is 1000; operate in parts", len(o.Refs))
 	case o.Delay > 0 && !o.RunAt.IsZero():

@@ -102,8 +102,14 @@ func (j *NewJob) Check(l Limits) error {
 		b.Backoff.check(),
 		b.checkCounts(l),
 	)
-	if err == nil && j.Delay > 0 && !j.RunAt.IsZero() {
+	switch {
+	case err != nil:
+	case j.Delay > 0 && !j.RunAt.IsZero():
 		err = Invalid("delay", "is set together with run at; set one of them")
+	case b.newer:
+		err = &Error{Field: "body", Err: ErrNewerForm, Hint: "a copy would lack fields that this program does not know; update it"}
+	case j.Restore != nil:
+		err = j.checkRestore(l)
 	}
 	return About(err, "enqueue", j.Queue, j.ID)
 }

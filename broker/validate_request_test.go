@@ -140,7 +140,7 @@ func TestQueriesAndOperationsAreChecked(t *testing.T) {
 	operate := func(change func(*broker.Operation)) error {
 		o := broker.Operation{Kind: broker.OpReschedule, Refs: []broker.Ref{{Queue: "q", ID: "a"}}}
 		change(&o)
-		return o.Check()
+		return o.Check(broker.Limits{})
 	}
 	if err := operate(func(*broker.Operation) {}); err != nil {
 		t.Errorf("a valid operation was refused: %v", err)

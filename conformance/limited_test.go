@@ -41,7 +41,14 @@ func limitTo(p *patched, l broker.Limits) {
 		return receipts, nil
 	}
 	change(&p.settle, func(r *broker.SettleRequest) { r.Now = up(r.Now) }, nil)
-	change(&p.operate, func(o *broker.Operation) { o.Now, o.RunAt = up(o.Now), up(o.RunAt) }, nil)
+	operate := p.operate
+	p.operate = func(ctx context.Context, o broker.Operation) ([]broker.OperationResult, error) {
+		if err := o.Check(l); err != nil && ctx.Err() == nil {
+			return nil, err
+		}
+		o.Now, o.RunAt = up(o.Now), up(o.RunAt)
+		return operate(ctx, o)
+	}
 	change(&p.claim, func(r *broker.ClaimRequest) {
 		if l.NoWait && r.Check() == nil {
 			r.Wait = 0

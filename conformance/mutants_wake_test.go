@@ -18,6 +18,8 @@ var wakeMutants = []mutant{
 	{"a resume wakes nobody for what became due", "Wake/ByResumeWhenDue", deafTo("resume")},
 	{"a redrive wakes nobody", "Wake/ByRedrive", deafTo("redrive")},
 	{"a reschedule wakes nobody", "Wake/ByReschedule", deafTo("reschedule")},
+	{"an unhold wakes nobody", "Wake/ByUnhold", deafTo("unhold")},
+	{"a restored job wakes nobody", "Wake/ByRestore", deafTo("enqueue")},
 	{"a claim waits on its first queue", "Wake/InAnyOfItsQueues", always(func(p *patched) {
 		next := p.claim
 		p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"runtime"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -30,6 +31,62 @@ func (c *check) addMany(prefix string, n int) []string {
 	}
 	c.add(ids...)
 	return ids
+}
+
+// raced is how many jobs claims and operations race for.
+const raced = 40
+
+// raceClaims operates on jobs one by one while they are claimed, and claims what
+// is left: it returns the jobs that were claimed, which are completed, and those
+// about which the operation was done.
+func (c *check) raceClaims(op broker.Operation) (claimed map[string]broker.Job, done map[string]bool) {
+	c.tb.Helper()
+	ids := c.addMany("j", raced)
+	w, other := c.worker("w"), c.open()
+	var jobs []broker.Job
+	done = make(map[string]bool)
+	c.together(2, func(i int) error {
+		if i == 0 {
+			for range 10 {
+				got, err := w.b.Claim(c.ctx, w.request(4))
+				if err != nil {
+					return err
+				}
+				jobs = append(jobs, got.Jobs...)
+				runtime.Gosched() // a store in memory would let one party finish first
+			}
+			return nil
+		}
+		for k := range ids {
+			id, one := ids[(k+15)%raced], op
+			one.Now, one.Refs = c.now, []broker.Ref{{Queue: c.q, ID: id, Epoch: broker.AnyEpoch}}
+			r, err := other.Operate(c.ctx, one)
+			if err != nil {
+				return err
+			}
+			done[id] = r[0].Err == nil
+			runtime.Gosched()
+		}
+		return nil
+	})
+	jobs = append(jobs, w.claim(raced)...)
+	claimed = make(map[string]broker.Job)
+	for _, j := range jobs {
+		claimed[j.ID] = j
+	}
+	w.settle(broker.Complete(nil), refs(jobs)...)
+	return claimed, done
+}
+
+// claimOr requires that each job is either claimed or has the operation done.
+func (c *check) claimOr(op broker.Operation) {
+	c.tb.Helper()
+	claimed, done := c.raceClaims(op)
+	for i := range raced {
+		id := fmt.Sprint("j", i)
+		_, was := claimed[id]
+		c.that(was != done[id], "job %s\ngot  %v done %t, claimed %t\nwant one of both", id, op.Kind, done[id], was)
+	}
 }
 
 func (c *check) enqueueAtOnce(handles [3]broker.Broker, job func(i int) broker.NewJob) []broker.Receipt {

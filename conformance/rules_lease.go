@@ -251,5 +251,10 @@ func (c *check) workers() map[string]broker.WorkerInfo {
 // keep sets how long the queue keeps completed and cancelled records.
 func (c *check) keep(age time.Duration) {
 	c.tb.Helper()
-	c.policy(broker.PolicyRequest{RetainCompleted: &broker.Retention{Age: age}})
+	c.keepIn(c.q, age)
+}
+
+func (c *check) keepIn(queue string, age time.Duration) {
+	c.tb.Helper()
+	c.policy(broker.PolicyRequest{Queue: queue, RetainCompleted: &broker.Retention{Age: age}})
 }

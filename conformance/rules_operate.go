@@ -211,7 +211,7 @@ var operateRules = []Rule{
 	}},
 	{"Operate/RefusesWhatIsInvalid", "§23", "An operation outside the limits is refused with ErrInvalid, and changes nothing.", nil, func(c *check) {
 		c.add("a")
-		for _, op := range []broker.Operation{{Kind: 0}, {Kind: broker.OpRemoveQueue + 1}, {Kind: broker.OpReschedule, Delay: 1, RunAt: c.now}, {Kind: broker.OpReschedule, Delay: -1}} {
+		for _, op := range []broker.Operation{{Kind: 0}, {Kind: broker.OpUnhold + 1}, {Kind: broker.OpReschedule, Delay: 1, RunAt: c.now}, {Kind: broker.OpReschedule, Delay: -1}} {
 			op.Now, op.Refs = c.now, []broker.Ref{{Queue: c.q, ID: "a", Epoch: broker.AnyEpoch}}
 			_, err := c.b.Operate(c.ctx, op)
 			c.is("Operate", err, broker.ErrInvalid)

@@ -235,43 +235,21 @@ var raceRules = []Rule{
 		w.nothing()
 	}},
 	{"Race/ClaimOrDelete", "§23", "A claim and a delete at once: each job is deleted, or claimed and not deleted.", nil, func(c *check) {
-		const n = 40
-		ids := c.addMany("j", n)
-		w, other := c.worker("w"), c.open()
-		var claimed []broker.Job
-		deleted := make(map[string]bool)
-		c.together(2, func(i int) error {
-			if i == 0 {
-				for range 10 {
-					got, err := w.b.Claim(c.ctx, w.request(4))
-					if err != nil {
-						return err
-					}
-					claimed = append(claimed, got.Jobs...)
-					runtime.Gosched() // a store in memory would let one party finish first
-				}
-				return nil
+		c.claimOr(broker.Operation{Kind: broker.OpDelete})
+	}},
+	{"Race/ClaimOrHold", "§27", "A claim and a hold at once: each job is held, or claimed and not held.", move, func(c *check) {
+		c.claimOr(broker.Operation{Kind: broker.OpHold, Holder: holder})
+	}},
+	{"Race/ClaimOrEdit", "§28", "A claim and an edit at once: the worker is given the new payload if the edit was done, else the old one.", move, func(c *check) {
+		claimed, edited := c.raceClaims(broker.Operation{Kind: broker.OpEdit, Payload: []byte("edited")})
+		c.same("claimed", len(claimed), raced)
+		for id, j := range claimed {
+			want := "payload of " + id
+			if edited[id] {
+				want = "edited"
 			}
-			for k := range ids {
-				id := ids[(k+15)%n]
-				r, err := other.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: []broker.Ref{{Queue: c.q, ID: id, Epoch: broker.AnyEpoch}}})
-				if err != nil {
-					return err
-				}
-				deleted[id] = r[0].Err == nil
-				runtime.Gosched()
-			}
-			return nil
-		})
-		claimed = append(claimed, w.claim(n)...)
-		held := make(map[string]bool)
-		for _, j := range claimed {
-			held[j.ID] = true
+			c.same("payload of "+id, string(j.Payload), want)
 		}
-		for _, id := range ids {
-			c.that(deleted[id] != held[id], "job %s\ngot  deleted %t, claimed %t\nwant one of both", id, deleted[id], held[id])
-		}
-		w.settle(broker.Complete(nil), refs(claimed)...)
 	}},
 	{"Race/OneRedrive", "§23", "Of redrives of one job made at once, one applies.", nil, func(c *check) {
 		ids := c.addMany("j", 10)

@@ -73,6 +73,26 @@ var wakeRules = []Rule{
 			return func() { c.decide(broker.OpReschedule, id) }
 		})
 	}},
+	{"Wake/ByUnhold", "§18", "A waiting claim gets a job soon after its holder lets it go.", wait, func(c *check) {
+		if c.limits.NoMove {
+			return
+		}
+		c.wakes(func(w *worker, id string) func() {
+			c.add(id)
+			c.hold(id)
+			return func() { c.decide(broker.OpUnhold, id) }
+		})
+	}},
+	{"Wake/ByRestore", "§18", "A waiting claim gets a job soon after it is restored.", wait, func(c *check) {
+		if c.limits.NoMove {
+			return
+		}
+		c.wakes(func(w *worker, id string) func() {
+			j := c.job(id)
+			j.Restore = &broker.Restored{State: broker.StateRetry}
+			return func() { c.accept(j) }
+		})
+	}},
 	{"Wake/InAnyOfItsQueues", "§18", "A claim that waits on several queues is woken by each of them.", wait, func(c *check) {
 		c.real()
 		w := c.workerOn(c.open(), "w", "first", c.q, "third")

@@ -80,6 +80,26 @@ func (s *stored) open() broker.Broker {
 	refuse(s, &p.policy, func(r broker.PolicyRequest) []string { return []string{r.Queue} })
 	refuse(s, &p.settle, func(r broker.SettleRequest) []string { return []string{r.Items[0].Job.Queue} })
 	refuse(s, &p.operate, func(o broker.Operation) []string { return []string{o.Refs[0].Queue} })
+	operate := p.operate
+	p.operate = func(ctx context.Context, o broker.Operation) ([]broker.OperationResult, error) {
+		at := ""
+		if len(o.Refs) == 1 && o.Kind == broker.OpEdit {
+			at = o.Refs[0].Queue + "/" + o.Refs[0].ID
+		}
+		var body []byte
+		var err error
+		s.set(func() {
+			if planted, ok := s.bodies[at]; ok {
+				if body, err = broker.ReplacePayload(planted, o.Payload); err == nil {
+					s.bodies[at] = body
+				}
+			}
+		})
+		if err != nil {
+			return []broker.OperationResult{{Ref: o.Refs[0], Err: err}}, nil
+		}
+		return operate(ctx, o)
+	}
 	enqueue, claim := p.enqueue, p.claim
 	p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
 		if len(r.Jobs) == 0 || !s.isNewer(r.Jobs[0].Queue) {

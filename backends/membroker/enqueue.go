@@ -54,27 +54,72 @@ func (s *Store) enqueue(j *job, n *broker.NewJob, r *broker.Receipt, now instant
 	refuse := func(err error, holder string) {
 		r.Err, r.Holder = broker.About(err, "enqueue", n.Queue, n.ID), holder
 	}
-	if q.exists(j.id, now) {
+	if other := q.jobs[j.id]; n.Restore != nil && other != nil && other.state == broker.StateWaiting {
+		refuse(broker.ErrWrongState, other.held.by)
+		return
+	}
+	if q.exists(n, now) {
 		refuse(broker.ErrDuplicate, j.id)
 		return
 	}
-	if q.full() {
+	if n.TakesRoom() && q.full() {
 		refuse(broker.ErrQueueFull, "")
 		return
 	}
-	if holder, held := q.heldBy(j.Unique.Key, now); held {
-		refuse(broker.ErrDuplicate, holder)
+	if n.TakesKey() {
+		if holder, held := q.heldBy(j.Unique.Key, now); held {
+			refuse(broker.ErrDuplicate, holder)
+			return
+		}
+		q.takeKey(j, now)
+	}
+	j.created = now.ceil
+	event, past := broker.OnEnqueue, n.Restore
+	if past != nil {
+		event = broker.OnRestore
+		j.restore(past, now)
+	}
+	at, ahead := now.due(n.Delay, n.RunAt)
+	switch {
+	case past != nil && past.State.Final():
+		q.restore(j, past.State, now)
+		r.State = past.State
+		return
+	case past != nil && past.State == broker.StateRetry:
+		q.add(j, event, broker.StateRetry, at)
+	case ahead:
+		q.add(j, event, broker.StateScheduled, at)
+	default:
+		q.add(j, event, broker.StatePending, 0)
+	}
+	if r.State = j.state; timed(j.state) {
+		r.RunAt = broker.FromMicros(at)
+	}
+}
+
+// restore gives a new job its past.
+func (j *job) restore(past *broker.Restored, now instant) {
+	j.write(ownHead(past.NewHead(now.stamp())))
+	j.head.FinishedAt = broker.FromMicros(broker.Micros(j.head.FinishedAt))
+	if !past.CreatedAt.IsZero() {
+		j.created = broker.Micros(past.CreatedAt)
+	}
+}
+
+// restore keeps a job that had ended for as long as it would have been kept if it
+// had ended here (§29).
+func (q *queue) restore(j *job, to broker.State, now instant) {
+	at := broker.Micros(j.head.FinishedAt)
+	if to == broker.StateDead {
+		q.add(j, broker.OnRestore, to, at)
 		return
 	}
-	q.takeKey(j, now)
-	j.created = now.ceil
-	if at, ahead := now.due(n.Delay, n.RunAt); ahead {
-		q.add(j, broker.StateScheduled, at)
-		r.RunAt = broker.FromMicros(at)
-	} else {
-		q.add(j, broker.StatePending, 0)
+	lapse := at + broker.DurationMicros(q.retention(j))
+	if !now.reached(lapse) {
+		q.add(j, broker.OnRestore, to, at)
+		j.lapse = lapse
+		q.lapses.add(j.lapse, j.seq, j)
 	}
-	r.State = j.state
 }
 
 // full reports whether the queue's depth limit is reached; retries do not count.

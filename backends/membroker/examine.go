@@ -96,11 +96,11 @@ func (e *examiner) queuePart(q *queue, at broker.ExamineCursor) string {
 	case "unique keys":
 		return each(e, q.unique, at.Pos, func(key string, h hold) { e.hold(q, key, h) })
 	case "remembered":
-		return each(e, q.remembered, at.Pos, func(id string, until int64) {
-			if e.lapsing(q, givenID(id), until) {
+		return each(e, q.remembered, at.Pos, func(id string, p past) {
+			if e.lapsing(q, givenID(id), p.until) {
 				return
 			}
-			e.found("remembered-id-never-lapses", id, func() { q.lapseAt(until, givenID(id)) }, "the ID is remembered, and nothing ends that")
+			e.found("remembered-id-never-lapses", id, func() { q.lapseAt(p.until, givenID(id)) }, "the ID is remembered, and nothing ends that")
 		})
 	case "workers":
 		return each(e, q.workers, at.Pos, func(id string, w *worker) { e.worker(q, id, w) })

@@ -29,11 +29,7 @@ func (e *examiner) job(q *queue, j *job) {
 	if (j.state == broker.StateCompleted || j.state == broker.StateCancelled) &&
 		(j.lapse == 0 || !q.lapses.tree.Has(entry[any]{at: j.lapse, seq: j.seq})) {
 		e.found("record-never-lapses", j.id, func() {
-			keep := j.Retention
-			if keep == 0 {
-				keep = q.policy.RetainCompleted.Age
-			}
-			j.lapse = e.now.plus(keep)
+			j.lapse = e.now.plus(q.retention(j))
 			q.lapses.add(j.lapse, j.seq, j)
 		}, "it is %v, and nothing ends its retention", j.state)
 	}

@@ -87,7 +87,7 @@ func TestEveryCorruptionIsFoundAndRepaired(t *testing.T) {
 				q.unique["endless"] = hold{id: "gone", mode: broker.UniqueWindow, until: 1 << 60}
 			})},
 		{Name: "an ID is remembered for ever", Want: []string{"remembered-id-never-lapses old"},
-			Plant: planted(func(q *queue) { q.remembered["old"] = 1 << 60 })},
+			Plant: planted(func(q *queue) { q.remembered["old"] = past{until: 1 << 60} })},
 		{Name: "a mark never lapses", Want: []string{"mark-never-lapses mark"},
 			Plant: planted(func(q *queue) { m := q.store.marks["mark"]; q.store.lapses.remove(m.until, m.fence) })},
 		{Name: "fences begin anew", Want: []string{"mark-fence-behind mark"},

@@ -24,6 +24,7 @@ type job struct {
 	seq        int64 // rises with each place it gets
 	lapse      int64 // completed and cancelled: when retention ends
 	holder     *worker
+	held       *held // waiting
 	prev, next *job
 	slots      [bagKinds]int32
 }
@@ -68,6 +69,8 @@ func (q *queue) show(jobs []broker.Job, j *job) []broker.Job {
 		out.Worker = j.holder.id
 	case broker.StateScheduled, broker.StateRetry:
 		out.RunAt = broker.FromMicros(j.at)
+	case broker.StateWaiting:
+		out.Holder, out.HeldFrom, out.RunAt = j.held.by, j.held.from, broker.FromMicros(j.held.at)
 	}
 	return jobs
 }

@@ -10,7 +10,7 @@ import (
 // Operate decides each Ref on its own, in order; the whole request is one
 // step. §23.
 func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
-	now, err := b.begin(ctx, op.Kind.String(), op.Now, op.Check())
+	now, err := b.begin(ctx, op.Kind.String(), op.Now, op.Check(b.Limits()))
 	if err != nil {
 		return nil, err
 	}
@@ -34,8 +34,15 @@ func (s *Store) operate(op *broker.Operation, ref broker.Ref, now instant) (stat
 		return broker.StateNone, "", broker.ErrNotFound
 	}
 	j := q.jobs[ref.ID]
+	by := ""
+	if j.held != nil {
+		by = j.held.by
+	}
+	if op.Kind == broker.OpHold && by == op.Holder {
+		return j.state, "", nil // already
+	}
 	if ref.Epoch != broker.AnyEpoch && ref.Epoch != j.read().Epoch {
-		return j.state, "", broker.ErrWrongState
+		return j.state, by, broker.ErrWrongState
 	}
 	ok := true
 	switch op.Kind {
@@ -44,8 +51,12 @@ func (s *Store) operate(op *broker.Operation, ref broker.Ref, now instant) (stat
 			return broker.StateCancelled, "", nil // of which no record is kept
 		}
 	case broker.OpDelete:
-		if ok = broker.Allows(j.state, broker.OnDelete); ok {
-			q.drop(j, now)
+		if ok = broker.Allows(j.state, broker.OnDelete) && j.mayBeOf(op.Holder); ok {
+			moved := stays
+			if op.Holder != "" {
+				moved = j.read().Epoch
+			}
+			q.drop(j, now, moved)
 		}
 	case broker.OpRedrive:
 		if ok = broker.Allows(j.state, broker.OnRedrive); ok {
@@ -55,6 +66,18 @@ func (s *Store) operate(op *broker.Operation, ref broker.Ref, now instant) (stat
 		if ok = broker.Allows(j.state, broker.OnReschedule); ok {
 			q.reschedule(j, op, now)
 		}
+	case broker.OpEdit:
+		if ok = j.state.Editable(); ok {
+			j.edit(op.Payload)
+		}
+	case broker.OpHold:
+		if ok = broker.Allows(j.state, broker.OnHold); ok {
+			q.hold(j, op.Holder)
+		}
+	case broker.OpUnhold:
+		if ok = broker.Allows(j.state, broker.OnUnhold) && j.mayBeOf(op.Holder); ok {
+			q.unhold(j)
+		}
 	case broker.OpSuppress, broker.OpUnsuppress:
 		if ok = j.state == broker.StateDead; ok {
 			head := *j.read()
@@ -63,7 +86,7 @@ func (s *Store) operate(op *broker.Operation, ref broker.Ref, now instant) (stat
 		}
 	}
 	if !ok {
-		err = broker.ErrWrongState
+		holder, err = by, broker.ErrWrongState
 	}
 	return j.state, holder, err
 }

@@ -51,7 +51,7 @@ func (q *queue) prune(budget int, got *broker.Pruned, now instant) {
 				got.Dead++
 			}
 			q.check(j.state, broker.OnPrune, broker.StateNone)
-			q.drop(j, now)
+			q.drop(j, now, stays)
 			continue
 		}
 		got.Other += q.pruneLapsed(what, now)
@@ -89,7 +89,7 @@ func (q *queue) pruneLapsed(what any, now instant) int {
 	q.lapses.remove(e.at, e.seq)
 	switch what := what.(type) {
 	case givenID:
-		if now.reached(q.remembered[string(what)]) {
+		if now.reached(q.remembered[string(what)].until) {
 			delete(q.remembered, string(what))
 			return 1
 		}

@@ -2,6 +2,7 @@ package membroker
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -26,9 +27,9 @@ type queue struct {
 	ended   map[string]*worker // whose IDs are dead
 	orphans []*worker          // ended ones that still hold jobs
 
-	unique     map[string]hold  // by unique key
-	remembered map[string]int64 // IDs given by callers whose jobs are gone, until when
-	lapses     timeline[any]    // what Prune removes at its time; see overdue
+	unique     map[string]hold // by unique key
+	remembered map[string]past // IDs given by callers whose jobs are gone
+	lapses     timeline[any]   // what Prune removes at its time; see overdue
 
 	waiters []*waiter // in the order they came
 	woken   int       // waiters of this queue that were woken and have not come back
@@ -46,7 +47,7 @@ func newQueue(s *Store, name string) *queue {
 		workers:    make(map[string]*worker),
 		ended:      make(map[string]*worker),
 		unique:     make(map[string]hold),
-		remembered: make(map[string]int64),
+		remembered: make(map[string]past),
 		lapses:     newTimeline[any](),
 		alarm:      never,
 	}
@@ -72,12 +73,12 @@ func (q *queue) count(s broker.State) int {
 }
 
 // add takes a new job in.
-func (q *queue) add(j *job, to broker.State, at int64) {
+func (q *queue) add(j *job, event broker.TransitionEvent, to broker.State, at int64) {
 	q.jobs[j.id] = j
 	if j.Key != "" {
 		q.addKey(j)
 	}
-	q.move(j, broker.OnEnqueue, to, at)
+	q.move(j, event, to, at)
 }
 
 // addKey puts a job among those of its key.
@@ -121,6 +122,8 @@ func (q *queue) leave(j *job) {
 		q.ready[j.Priority-1].remove(j)
 	case broker.StateActive:
 		j.holder.release(q, j)
+	case broker.StateWaiting:
+		j.held = nil
 	}
 	if timed(j.state) {
 		q.times[j.state].remove(j.at, j.seq)
@@ -145,10 +148,7 @@ func (q *queue) toFront(jobs []*job) {
 // it when nothing is to be kept (§11).
 func (q *queue) finish(j *job, event broker.TransitionEvent, to broker.State, now instant) {
 	q.freeKey(j)
-	keep := j.Retention
-	if keep == 0 {
-		keep = q.policy.RetainCompleted.Age
-	}
+	keep := q.retention(j)
 	switch {
 	case to == broker.StateDead:
 		q.move(j, event, to, now.ceil)
@@ -158,12 +158,21 @@ func (q *queue) finish(j *job, event broker.TransitionEvent, to broker.State, no
 		q.lapses.add(j.lapse, j.seq, j)
 	default:
 		q.check(j.state, event, to)
-		q.drop(j, now)
+		q.drop(j, now, stays)
 	}
 }
 
-// drop removes every trace of a job but what is to be remembered of it.
-func (q *queue) drop(j *job, now instant) {
+// retention is how long the record of a completed or cancelled job is kept.
+func (q *queue) retention(j *job) time.Duration {
+	if j.Retention > 0 {
+		return j.Retention
+	}
+	return q.policy.RetainCompleted.Age
+}
+
+// drop removes every trace of a job but what is to be remembered of it: moved is
+// the epoch at which it left for elsewhere, or stays.
+func (q *queue) drop(j *job, now instant, moved int64) {
 	q.freeKey(j)
 	q.leave(j)
 	if !timed(j.state) {
@@ -177,7 +186,7 @@ func (q *queue) drop(j *job, now instant) {
 	delete(q.jobs, j.id)
 	j.state = broker.StateNone
 	if j.GivenID {
-		q.remember(j.id, now)
+		q.remember(j.id, now, moved)
 	}
 }
 

@@ -1,6 +1,10 @@
 package membroker
 
-import "github.com/seed81422ce9/jobs/broker"
+import (
+	"math"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
 
 // hold is a unique key's holder (§21).
 type hold struct {
@@ -41,23 +45,32 @@ func (q *queue) freeKey(j *job) {
 	}
 }
 
+// past is what is remembered of an ID whose job is gone.
+type past struct {
+	until int64
+	moved int64 // the epoch at which it left for elsewhere, or stays
+}
+
+const stays int64 = math.MaxInt64
+
 // remember refuses an ID for the queue's duplicate span from now on (§1).
-func (q *queue) remember(id string, now instant) {
+func (q *queue) remember(id string, now instant, moved int64) {
 	span := q.policy.DuplicateSpan
 	if span == 0 {
 		span = broker.DefaultDuplicateSpan
 	}
 	until := now.plus(span)
-	q.remembered[id] = until
+	q.remembered[id] = past{until: until, moved: moved}
 	q.seq++
 	q.lapses.add(until, q.seq, givenID(id))
 }
 
-// exists reports whether an ID is refused.
-func (q *queue) exists(id string, now instant) bool {
-	if q.jobs[id] != nil {
+// exists reports whether an ID is refused: to a job that left, in its own time,
+// it is not.
+func (q *queue) exists(n *broker.NewJob, now instant) bool {
+	if q.jobs[n.ID] != nil {
 		return true
 	}
-	until, ok := q.remembered[id]
-	return ok && !now.reached(until)
+	p, ok := q.remembered[n.ID]
+	return ok && !now.reached(p.until) && (n.Restore == nil || n.Restore.Head.Epoch <= p.moved)
 }

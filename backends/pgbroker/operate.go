@@ -11,7 +11,7 @@ import (
 // §23.
 func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
 	verb := op.Kind.String()
-	if err := firstOf(b.usable(ctx), op.Check()); err != nil {
+	if err := firstOf(b.usable(ctx), op.Check(b.Limits())); err != nil {
 		return nil, broker.About(err, verb, "", "")
 	}
 	results := make([]broker.OperationResult, len(op.Refs))

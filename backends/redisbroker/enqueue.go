@@ -28,7 +28,7 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 	for i := range req.Jobs {
 		j := &req.Jobs[i]
 		receipts[i] = broker.Receipt{Queue: j.Queue, ID: j.ID}
-		if err := j.Check(broker.Limits{}); err != nil {
+		if err := j.Check(b.Limits()); err != nil {
 			receipts[i].Err = err
 			continue
 		}

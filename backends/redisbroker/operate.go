@@ -17,7 +17,7 @@ const operateRounds = 5
 // second round trip, where a job that has changed meanwhile is left alone and
 // looked at again. §23.
 func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
-	if err := op.Check(); err != nil {
+	if err := op.Check(b.Limits()); err != nil {
 		return nil, err
 	}
 	name := op.Kind.String()

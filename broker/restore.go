@@ -1,0 +1,92 @@
+package broker
+
+import (
+	"cmp"
+	"math"
+	"time"
+)
+
+// Restored is what a job was elsewhere, in another queue or store, or in an
+// export: with it, Enqueue makes the job that again instead of a fresh one.
+type Restored struct {
+	State     State     // pending, scheduled, retry, dead, completed or cancelled
+	CreatedAt time.Time // there; zero means now
+	Head      Head      // there; the epoch here is the next one
+}
+
+// The bounds of what is restored, which may come from a file.
+const (
+	MaxEpoch = 1 << 52 // of a restored head: what every store counts exactly
+	MaxHead  = 4 << 20 // bytes of the stored form of a restored head
+)
+
+// Copy returns what to enqueue for a copy of j with its past: in another store
+// as it is, in another queue with another Queue. A held job is copied as what it
+// was before. An active job gives one that Enqueue refuses.
+func (j *Job) Copy() NewJob {
+	state := j.State
+	if state == StateWaiting {
+		state = j.HeldFrom
+	}
+	return NewJob{Queue: j.Queue, ID: j.ID, Body: j.Body, RunAt: j.RunAt,
+		Restore: &Restored{State: state, CreatedAt: j.CreatedAt, Head: j.Head}}
+}
+
+// NewHead is the head with which a restored job begins: the next epoch, and
+// without what does not belong to its state. now is its end when it ended at a
+// time that is not known.
+func (r *Restored) NewHead(now time.Time) Head {
+	h := r.Head
+	h.Epoch++
+	if !r.State.Final() {
+		h.FinishedAt = time.Time{}
+	} else if h.FinishedAt.IsZero() {
+		h.FinishedAt = now
+	}
+	if r.State != StateDead {
+		h.Reason, h.Suppressed = ReasonNone, false
+	}
+	if r.State != StateCompleted {
+		h.Result = nil
+	}
+	return h
+}
+
+// TakesKey reports whether accepting j takes its unique key: a restored job
+// takes it if it held it, as far as its past tells.
+func (j *NewJob) TakesKey() bool {
+	r := j.Restore
+	return j.Body.Unique.Key != "" &&
+		(r == nil || !r.State.Final() && (j.Body.Unique.Mode != UniqueUntilStarted || r.Head.Deliveries == 0))
+}
+
+// TakesRoom reports whether Policy.MaxDepth can refuse j.
+func (j *NewJob) TakesRoom() bool {
+	return j.Restore == nil || j.Restore.State == StatePending || j.Restore.State == StateScheduled
+}
+
+func (j *NewJob) checkRestore(l Limits) error {
+	r := j.Restore
+	h := &r.Head
+	switch {
+	case l.NoMove:
+		return &Error{Field: "restore", Err: ErrUnsupported}
+	case !Legal(StateNone, OnRestore, r.State):
+		return Invalid("restored state", "is %v; restore a pending, scheduled, retry, dead, completed or cancelled job", r.State)
+	case r.State.Final() && (j.Delay > 0 || !j.RunAt.IsZero()):
+		return Invalid("run at", "is set although the job is %v; leave it out", r.State)
+	case h.Epoch < 0 || h.Epoch > MaxEpoch:
+		return Invalid("restored epoch", "is %d; use 0 to %d", h.Epoch, int64(MaxEpoch))
+	case len(h.Result) > MaxResult:
+		return tooLarge("result", len(h.Result), MaxResult, "store it elsewhere")
+	}
+	for _, n := range []int{h.Deliveries, h.Failures, h.Crashes, h.Snoozes, h.Errors.Dropped} {
+		if n < 0 || n > math.MaxInt32 {
+			return Invalid("restored counts", "has %d; use 0 to %d", n, math.MaxInt32)
+		}
+	}
+	if size := len(AppendTail(nil, h)); size > MaxHead {
+		return tooLarge("restored head", size, MaxHead, "drop its oldest errors")
+	}
+	return cmp.Or(CheckTime("created at", r.CreatedAt), CheckTime("finished at", h.FinishedAt))
+}

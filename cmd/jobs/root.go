@@ -85,7 +85,7 @@ Exit codes: ` + exitCodes,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err.Error()} })
 	root.AddCommand(a.enqueue(), a.stats(), a.queues(), a.list(), a.show(), a.workers(), a.why(),
 		a.cancel(), a.deleteJobs(), a.redrive(), a.reschedule(), a.dlq(), a.migrate(),
-		a.bench(), a.top())
+		a.bench(), a.top(), a.demo())
 	return root
 }
 

@@ -86,8 +86,8 @@ type top struct {
 	question *question
 	note     string // what became of the last decision
 
-	// panel is what another view shows below the queues instead of the panes.
-	panel func(width int) []string
+	// panel is what another view shows below the queues where there is no pane.
+	panel func() []string
 }
 
 // pane is what is shown of the selected queue.

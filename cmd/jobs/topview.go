@@ -190,8 +190,8 @@ func fit(rows [][]string, width int) []string {
 
 // below is what stands under the queues.
 func (m *top) below() []string {
-	if m.panel != nil {
-		return m.panel(m.width)
+	if m.panel != nil && m.pane == noPane {
+		return m.panel()
 	}
 	at := position(m.queues, m.selected)
 	if m.pane == noPane || at < 0 {

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/seed81422ce9/jobs/backends"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+func TestTheDemoAccountsForEveryJob(t *testing.T) {
+	t.Parallel()
+	postgres := testenv.PostgresPlace(t)
+	if err := backends.Migrate(t.Context(), postgres); err != nil {
+		t.Fatal(err)
+	}
+	for name, url := range map[string]string{"memory": "", "redis": testenv.RedisPlace(t), "postgres": postgres} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := []string{"demo", "--for", "5s", "--crash-every", "2s", "--rate", "100", "--fail", "0.5", "--json"}
+			if url != "" {
+				args = append(args, "--broker", url)
+			}
+			out, err := command(t, nil, args...).Output()
+			var a struct{ Enqueued, Done, Waiting, Dead, Lost, Crashes int }
+			if err != nil || json.Unmarshal(out, &a) != nil {
+				t.Fatalf("it ends with %v and says %q", err, out)
+			}
+			if a.Enqueued < 200 || a.Done < 50 || a.Crashes != 2 || a.Lost != 0 || a.Enqueued != a.Done+a.Waiting+a.Dead {
+				t.Errorf("the accounts are %s", out)
+			}
+			if url == "" {
+				return
+			}
+			b, err := backends.Open(t.Context(), url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			if q, err := b.Queues(t.Context(), broker.QueuesRequest{}); err != nil || len(q.Queues) > 0 {
+				t.Errorf("left over: %+v, %v", q.Queues, err)
+			}
+		})
+	}
+}
+
+func TestTheDemoInATerminal(t *testing.T) {
+	t.Parallel()
+	term := startInTerminal(t, "demo", "--rate", "50")
+	term.awaitText("critical")
+	term.awaitText("Try: p on a queue")
+	term.press("q")
+	if err := term.ends(); err != nil || !strings.Contains(term.text(), "lost             0") {
+		t.Errorf("after q it ends with %v; the terminal got %q", err, term.text())
+	}
+
+	term = startInTerminal(t, "demo")
+	term.awaitText("critical")
+	if err := term.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := term.ends(); err != nil || !strings.Contains(term.text(), "lost             0") {
+		t.Errorf("after SIGTERM it ends with %v; the terminal got %q", err, term.text())
+	}
+}
+
+func TestTheDemoSaysWhatItTakes(t *testing.T) {
+	t.Parallel()
+	c := &cli{t: t}
+	for flag, want := range map[string]string{"--rate=5001": "0 to 5000", "--fail=0.9 --hang=0.2": "together 1", "--crash-every=10ms": "1s at least", "--workers=0": "1 to 100", "--for=-1s": "negative"} {
+		c.has(c.run(2, append([]string{"demo"}, strings.Fields(flag)...)...), want)
+	}
+}

@@ -1,0 +1,199 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Config says what a demo does.
+type Config struct {
+	Broker     broker.Broker
+	Prefix     string        // of the names of its queues, which must not exist
+	Rate       float64       // jobs a second
+	Fail, Hang float64       // shares of the runs that do, 0 to 1
+	CrashEvery time.Duration // a worker is killed so often; zero means never
+	Workers    int
+	Lease      time.Duration // after which the jobs of one that was killed run again; zero means 2 s
+}
+
+const (
+	slots        = 4 // of a worker
+	defaultLease = 2 * time.Second
+)
+
+// Demo is a load that runs. Its methods may be called from several goroutines.
+type Demo struct {
+	cfg       Config
+	ledger    *ledger
+	watched   *cable
+	inspector *jobs.Inspector
+
+	mu      sync.Mutex
+	workers []*worker
+	killed  []string // IDs of workers
+	hired   int
+	crashed time.Time // the last time
+
+	stop    context.CancelFunc
+	loops   sync.WaitGroup
+	corpses sync.WaitGroup // of workers that were killed
+}
+
+// ErrExists: a queue of the demo's names is there already.
+var ErrExists = errors.New("the queue exists, and a demo uses none but its own")
+
+// Start begins with the load. Stop ends it.
+func Start(ctx context.Context, cfg Config) (*Demo, error) {
+	if cfg.Lease == 0 {
+		cfg.Lease = defaultLease
+	}
+	l := newLedger()
+	watched := &cable{Broker: cfg.Broker, ledger: l, cut: context.Background()}
+	d := &Demo{cfg: cfg, ledger: l, watched: watched, inspector: jobs.NewInspector(watched), stop: func() {}}
+	found, err := d.inspector.Queues(ctx, d.Queues()...)
+	if err == nil && len(found) > 0 {
+		err = fmt.Errorf("%s: %w", found[0].Name, ErrExists)
+	}
+	for _, queue := range d.Queues() {
+		if err == nil { // so that there is something to look at
+			_, err = d.inspector.SetPolicy(ctx, jobs.PolicyRequest{Queue: queue, RetainCompleted: &jobs.Retention{Age: 10 * time.Minute, Count: 500}})
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	for range cfg.Workers {
+		w, err := d.hire()
+		if err != nil {
+			_, _ = d.Stop(ctx) // the error is that of the worker
+			return nil, err
+		}
+		d.workers = append(d.workers, w)
+	}
+	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
+	d.stop = stop
+	d.loops.Go(func() { d.produce(loops) })
+	if cfg.CrashEvery > 0 {
+		d.loops.Go(func() { d.crashes(loops) })
+	}
+	return d, nil
+}
+
+// crashes kills a worker now and then until ctx ends.
+func (d *Demo) crashes(ctx context.Context) {
+	ticker := time.NewTicker(d.cfg.CrashEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if err := d.crash(); err != nil {
+				d.ledger.tell("no worker could be hired: " + err.Error())
+			}
+		}
+	}
+}
+
+// Broker is for whoever watches and decides: what is decided through it is in
+// the accounts.
+func (d *Demo) Broker() broker.Broker { return d.watched }
+
+// Queues are the names of the demo's queues.
+func (d *Demo) Queues() []string {
+	var names []string
+	for name := range weights {
+		names = append(names, d.cfg.Prefix+name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Totals says what has happened so far.
+func (d *Demo) Totals() Totals {
+	d.ledger.mu.Lock()
+	defer d.ledger.mu.Unlock()
+	return d.ledger.totals
+}
+
+// Events are the latest events, the oldest first.
+func (d *Demo) Events() []Event {
+	d.ledger.mu.Lock()
+	defer d.ledger.mu.Unlock()
+	return slices.Clone(d.ledger.events)
+}
+
+// Accounts say where every job is.
+type Accounts struct {
+	Totals
+	Left int // in the store, waiting to run
+	DLQ  int // in the store, dead
+	Lost int // in neither place, and nobody ended them
+}
+
+// Balanced reports whether every job that was accepted is somewhere.
+func (a Accounts) Balanced() bool {
+	return a.Lost == 0 && a.Enqueued == a.Done+a.Cancelled+a.Deleted+a.Left+a.DLQ
+}
+
+// Stop ends the load, drains the workers, and looks for every job.
+func (d *Demo) Stop(ctx context.Context) (Accounts, error) {
+	d.stop()
+	d.loops.Wait()
+	var stopping sync.WaitGroup
+	for _, w := range d.workers {
+		stopping.Go(func() {
+			_ = w.server.Shutdown(ctx) // what it does not finish goes back to its queue
+			w.kill()
+		})
+	}
+	stopping.Wait()
+	d.corpses.Wait()
+	if err := d.bury(ctx); err != nil {
+		return Accounts{Totals: d.Totals()}, fmt.Errorf("ending the workers that were killed: %w", err)
+	}
+	return d.account(ctx)
+}
+
+// account looks for every job in the store.
+func (d *Demo) account(ctx context.Context) (Accounts, error) {
+	there := make(map[job]bool)
+	for _, queue := range d.Queues() {
+		for _, state := range broker.States() {
+			for j, err := range d.inspector.Select(jobs.Query{Queue: queue, State: state, Suppressed: true, NoPayload: true}).Jobs(ctx) {
+				if err != nil {
+					return Accounts{Totals: d.Totals()}, fmt.Errorf("looking for every job: %w", err)
+				}
+				there[job{j.Queue, j.ID}] = true
+			}
+		}
+	}
+	d.ledger.mu.Lock()
+	defer d.ledger.mu.Unlock()
+	a := Accounts{Totals: d.ledger.totals}
+	for j, n := range d.ledger.open {
+		switch {
+		case n < 0: // the answer to its enqueue was lost
+			a.Enqueued++
+		case there[j]:
+			a.Left++
+		default:
+			a.Lost++
+		}
+	}
+	for j := range d.ledger.dead {
+		if there[j] {
+			a.DLQ++
+		} else {
+			a.Lost++
+		}
+	}
+	return a, nil
+}

@@ -1,0 +1,178 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func start(t *testing.T, store *membroker.Store, change func(*Config)) *Demo {
+	t.Helper()
+	cfg := Config{Broker: store.Open(), Rate: 40, Fail: 0.2, Hang: 0.05, CrashEvery: 10 * time.Second, Workers: 4}
+	if change != nil {
+		change(&cfg)
+	}
+	d, err := Start(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func stop(t *testing.T, d *Demo) Accounts {
+	t.Helper()
+	a, err := d.Stop(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestNoJobIsLostWhateverTheLoadDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := start(t, membroker.NewStore(), nil)
+		time.Sleep(2 * time.Minute) // virtual
+		a := stop(t, d)
+		if !a.Balanced() {
+			t.Errorf("the accounts do not balance: %+v", a)
+		}
+		if a.Enqueued < 4000 || a.Done < 2000 || a.Failed < 400 || a.Hung < 50 || a.Dead == 0 || a.Duplicates == 0 || a.Crashes != 11 && a.Crashes != 12 || a.Reclaimed < a.Crashes || a.Refused != 0 {
+			t.Errorf("that is not much to look at: %+v", a)
+		}
+		var told []string
+		for _, e := range d.Events() {
+			told = append(told, e.Text)
+		}
+		for _, text := range []string{"worker-1 was killed while it ran ", "took over ", " s after the crash"} {
+			if !strings.Contains(strings.Join(told, "\n"), text) {
+				t.Errorf("no event says %q: %q", text, told)
+			}
+		}
+	})
+}
+
+func TestReclaimIsWithinALease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := start(t, membroker.NewStore(), func(cfg *Config) { cfg.CrashEvery, cfg.Hang = time.Minute, 0.3 })
+		defer stop(t, d)
+		time.Sleep(time.Minute + 500*time.Millisecond)
+		if n := d.Totals(); n.Crashes != 1 || n.Reclaimed != 0 {
+			t.Errorf("half a second after the crash: %+v", n)
+		}
+		time.Sleep(3 * time.Second)
+		if n := d.Totals(); n.Reclaimed == 0 {
+			t.Errorf("a lease and a second after the crash: %+v", n)
+		}
+	})
+}
+
+func TestItsQueuesCanBeRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := start(t, membroker.NewStore(), nil)
+		time.Sleep(10*time.Second + 100*time.Millisecond) // a worker was killed, and its lease has not run out
+		if a := stop(t, d); a.Crashes != 1 {
+			t.Fatalf("%+v", a)
+		}
+		i := jobs.NewInspector(d.Broker())
+		for _, queue := range d.Queues() {
+			for _, state := range broker.States() {
+				if _, err := i.Purge(t.Context(), queue, state); err != nil {
+					t.Error(err)
+				}
+			}
+			if err := i.RemoveQueue(t.Context(), queue); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestDecisionsOfAWatcherAreInTheAccounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := start(t, membroker.NewStore(), func(cfg *Config) { cfg.Fail = 0.6 })
+		time.Sleep(30 * time.Second)
+		i := jobs.NewInspector(d.Broker())
+		decide := func(state jobs.State, do func(jobs.Selection, context.Context) (jobs.Report, error)) (done int) {
+			for _, queue := range d.Queues() {
+				report, err := do(i.Select(jobs.Query{Queue: queue, State: state}).Limit(5), t.Context())
+				if done += report.Done; err != nil {
+					t.Error(err)
+				}
+			}
+			return done
+		}
+		redriven := decide(jobs.StateDead, jobs.Selection.Redrive)
+		deleted := decide(jobs.StateDead, jobs.Selection.Delete) + decide(jobs.StateRetry, jobs.Selection.Delete)
+		decide(jobs.StateRetry, jobs.Selection.Cancel)
+		decide(jobs.StateActive, jobs.Selection.Cancel)
+		decide(jobs.StateCompleted, jobs.Selection.Delete)
+		time.Sleep(30 * time.Second)
+		if a := stop(t, d); !a.Balanced() || a.Redriven != redriven || redriven == 0 || a.Deleted != deleted || deleted == 0 || a.Cancelled < 5 {
+			t.Errorf("%d jobs were redriven and %d deleted, and the accounts are %+v", redriven, deleted, a)
+		}
+	})
+}
+
+func TestAJobThatIsGoneIsMissed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := membroker.NewStore()
+		d := start(t, store, nil)
+		time.Sleep(10 * time.Second)
+		behind := store.Open() // past the accounts
+		report, err := jobs.NewInspector(behind).Select(jobs.Query{Queue: "default", State: jobs.StateScheduled}).Limit(3).Delete(t.Context())
+		if err != nil || report.Done != 3 {
+			t.Fatal(report, err)
+		}
+		if a := stop(t, d); a.Lost != 3 || a.Balanced() {
+			t.Errorf("three jobs are gone, and the accounts say %+v", a)
+		}
+	})
+}
+
+func TestQueuesOfOthersAreLeftAlone(t *testing.T) {
+	t.Parallel()
+	b := membroker.New()
+	client := jobs.NewClient(b, jobs.ClientConfig{})
+	defer client.Close()
+	if _, err := client.Enqueue(t.Context(), jobs.NewTask("x", nil), jobs.WithQueue("low")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Start(t.Context(), Config{Broker: b, Rate: 1, Workers: 1}); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "low") {
+		t.Errorf("Start beside a queue of others: %v", err)
+	}
+	if q, err := b.Queues(t.Context(), broker.QueuesRequest{}); err != nil || len(q.Queues) != 1 {
+		t.Errorf("the store has %+v, %v", q.Queues, err)
+	}
+}
+
+func TestARepeatedSettleIsCountedOnce(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	l.accepted([]jobs.Receipt{{JobInfo: jobs.JobInfo{Queue: "q", ID: "a"}}, {JobInfo: jobs.JobInfo{Queue: "q", ID: "b"}}})
+	settle := func(number int64, ids ...string) {
+		var verdicts []broker.Verdict
+		for _, id := range ids {
+			verdicts = append(verdicts, broker.Verdict{Queue: "q", ID: id, State: jobs.StateCompleted})
+		}
+		l.settled(broker.SettleRequest{Worker: "w", Number: number}, verdicts)
+	}
+	settle(1, "a")
+	settle(1, "a") // the answer was lost
+	if l.totals.Done != 1 || len(l.open) != 1 {
+		t.Errorf("%d jobs are done and %d open, want one each", l.totals.Done, len(l.open))
+	}
+	settle(2, "b")
+	if l.totals.Done != 2 || len(l.open) != 0 {
+		t.Errorf("%d jobs are done and %d open, want both done", l.totals.Done, len(l.open))
+	}
+}

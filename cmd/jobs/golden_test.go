@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/testenv"
+	"github.com/seed81422ce9/jobs/internal/testenv/servers"
 )
 
 var update = flag.Bool("update", false, "rewrite testdata with what the command says now")
@@ -55,22 +57,33 @@ func golden(t *testing.T, name, text string) {
 	}
 }
 
-// envCommand, set, makes of the test binary the command itself.
-const envCommand = "JOBS_TEST_COMMAND"
+func TestMain(m *testing.M) { testenv.Main(m) }
 
-func TestMain(m *testing.M) {
-	if os.Getenv(envCommand) != "" {
-		main()
+// program builds the command once. It is removed when the servers of the tests
+// are.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "jobs-command-")
+	if err != nil {
+		return "", err
 	}
-	testenv.Main(m)
-}
+	servers.AtStop(func() { os.RemoveAll(dir) })
+	path := filepath.Join(dir, "jobs")
+	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+})
 
 // command is the command as a process of its own, with nothing in its
 // environment but env and a home directory without any file.
 func command(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
-	cmd.Env = append([]string{envCommand + "=1", "HOME=" + t.TempDir(), "PATH=" + os.Getenv("PATH")}, env...)
+	path, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), path, args...)
+	cmd.Env = append([]string{"HOME=" + t.TempDir(), "PATH=" + filepath.Dir(path) + ":" + os.Getenv("PATH")}, env...)
 	return cmd
 }
 

@@ -116,6 +116,9 @@ func atStop(f func()) {
 	stops.list = append(stops.list, f)
 }
 
+// AtStop has f called by Stop, for what else is to last as long as the servers.
+func AtStop(f func()) { atStop(f) }
+
 // Stop ends every server that this process started, newest first. Nothing of
 // this package may be called afterwards.
 func Stop() {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -47,6 +48,9 @@ func run(ctx context.Context, args []string, env environment) int {
 	if a.store != nil {
 		_ = a.store.Close() // nothing is left to be said to it
 	}
+	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		err = errInterrupted
+	}
 	if err != nil {
 		fmt.Fprintln(a.err, "jobs:", text(err))
 	}
@@ -85,7 +89,8 @@ Exit codes: ` + exitCodes,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err.Error()} })
 	root.AddCommand(a.enqueue(), a.stats(), a.queues(), a.list(), a.show(), a.workers(), a.why(),
 		a.cancel(), a.deleteJobs(), a.redrive(), a.reschedule(), a.dlq(), a.migrate(),
-		a.bench(), a.top(), a.demo())
+		a.bench(), a.top(), a.demo(), a.completion())
+	a.completeNames(root)
 	return root
 }
 

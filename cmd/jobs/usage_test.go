@@ -1,0 +1,266 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+// output runs the command with an environment of its own.
+func output(t *testing.T, env []string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := command(t, env, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// What --help of each verb says. It needs no store.
+func TestHelpOfEachVerb(t *testing.T) {
+	t.Parallel()
+	a := &app{environment: environment{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}}
+	root := a.root()
+	known := make(map[string]bool)
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		path := strings.Fields(cmd.CommandPath())
+		out, errs, code := output(t, nil, append(path[1:], "--help")...)
+		if code != 0 || errs != "" || cmd.Short == "" {
+			t.Errorf("%s --help exits with %d, and says %s", cmd.CommandPath(), code, errs)
+		}
+		for line := range strings.Lines(out) {
+			if n := len([]rune(line)); n > 121 {
+				t.Errorf("%s --help has a line of %d characters, which few terminals show in one:\n%s", cmd.CommandPath(), n, line)
+			}
+		}
+		name := strings.Join(path, "_")
+		known[name+".golden"] = true
+		golden(t, filepath.Join("help", name), out)
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+	}
+	walk(root)
+	files, err := os.ReadDir(filepath.Join("testdata", "help"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if !known[f.Name()] {
+			t.Errorf("testdata/help/%s is of no verb: remove it", f.Name())
+		}
+	}
+}
+
+// jobs is also a builtin of shells, which has to go on working.
+func TestCompletionLoadsAndTellsTheProgramFromTheBuiltin(t *testing.T) {
+	t.Parallel()
+	url := testenv.RedisPlace(t)
+	if _, errs, code := output(t, nil, "--broker", url, "enqueue", "--type", "x", "--queue", "mail"); code != 0 {
+		t.Fatal(errs)
+	}
+	const complete = `
+complete_line() {
+	COMP_LINE="$*" COMP_POINT=${#COMP_LINE} COMP_TYPE=9 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+	__start_jobs
+	printf '%s\n' "${COMPREPLY[@]}"
+}
+_init_completion() { words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD; cur=${words[cword]}; prev=${words[cword-1]}; }
+compopt() { :; }
+`
+	bash := func(script string) string {
+		t.Helper()
+		cmd := command(t, []string{"JOBS_BROKER=" + url})
+		path, err := exec.LookPath("bash")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Path, cmd.Args = path, []string{"bash", "-c", "source <(env jobs completion bash)\n" + complete + script}
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("bash: %v\n%s", err, out)
+		}
+		return string(out)
+	}
+	for _, c := range []struct{ script, want string }{
+		{`jobs stats`, `(?m)^mail +1`},
+		{`jobs --broker "$JOBS_BROKER" stats`, `(?m)^mail +1`},
+		{`sleep 100 & jobs; kill %1`, `Running +sleep 100`},
+		{`sleep 100 & jobs -l; kill %1`, `\d+ Running +sleep 100`},
+		{`sleep 100 & jobs %1; kill %1`, `Running +sleep 100`},
+		{`complete_line jobs dlq ""`, `(?m)^list\b(.*\n)*purge\b(.*\n)*requeue\b`},
+		{`complete_line jobs queues pause ""`, `(?m)^mail$`},
+		{`complete_line jobs ls --queue ""`, `(?m)^mail$`},
+		{`complete_line jobs ls --state de`, `(?m)^dead$`},
+	} {
+		if out := bash(c.script); !regexp.MustCompile(c.want).MatchString(out) {
+			t.Errorf("bash: %s says\n%swant a match of %s", c.script, out, c.want)
+		}
+	}
+	for shell, want := range map[string]string{"zsh": "builtin jobs", "fish": "builtin jobs", "powershell": "Register-ArgumentCompleter"} {
+		if out, errs, code := output(t, nil, "completion", shell); code != 0 || !strings.Contains(out, want) {
+			t.Errorf("jobs completion %s exits with %d: %s", shell, code, errs)
+		}
+	}
+	if out, errs, code := output(t, nil, "completion", "csh"); code != 2 || !strings.Contains(errs, "bash, zsh, fish") {
+		t.Errorf("jobs completion csh exits with %d: %s%s", code, out, errs)
+	}
+}
+
+// The flag goes before the variable, and that before the file.
+func TestTheStoreIsTheOneThatWasNamedMostExplicitly(t *testing.T) {
+	t.Parallel()
+	queue := func(name string) string {
+		url := testenv.RedisPlace(t)
+		if _, errs, code := output(t, nil, "--broker", url, "enqueue", "--type", "x", "--queue", name); code != 0 {
+			t.Fatal(errs)
+		}
+		return url
+	}
+	flag, variable, file, home := queue("of-the-flag"), queue("of-the-variable"), queue("of-the-file"), t.TempDir()
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other, broken, strange := filepath.Join(home, "other.yaml"), filepath.Join(home, "broken.yaml"), filepath.Join(home, "strange.yaml")
+	write(filepath.Join(home, ".config", "jobs", "config.yaml"), "broker: "+file+"\n")
+	write(other, "broker: \""+flag+"\"\n")
+	write(broken, "broker: [redis://:secret@store\n")
+	write(strange, "brocker: redis://:secret@store\n")
+	at := "HOME=" + home
+	for _, c := range []struct {
+		name string
+		env  []string
+		args []string
+		code int
+		want string
+	}{
+		{"all three", []string{at, "JOBS_BROKER=" + variable}, []string{"--broker", flag}, 0, "of-the-flag"},
+		{"variable and file", []string{at, "JOBS_BROKER=" + variable}, nil, 0, "of-the-variable"},
+		{"an empty variable", []string{at, "JOBS_BROKER="}, nil, 0, "of-the-file"},
+		{"the file alone", []string{at}, nil, 0, "of-the-file"},
+		{"XDG's directory", []string{"XDG_CONFIG_HOME=" + filepath.Join(home, ".config")}, nil, 0, "of-the-file"},
+		{"another file", []string{at}, []string{"--config", other}, 0, "of-the-flag"},
+		{"none", nil, nil, 2, "no store is given: use --broker, set JOBS_BROKER, or write"},
+		{"a file that is not there", []string{at}, []string{"--config", filepath.Join(home, "none.yaml")}, 2, "no such file"},
+		{"a file that is no YAML", []string{at}, []string{"--config", broken}, 2, "is not a configuration"},
+		{"a name that is mistyped", []string{at}, []string{"--config", strange}, 2, "is not a configuration"},
+	} {
+		out, errs, code := output(t, c.env, append(c.args, "stats")...)
+		if code != c.code || !strings.Contains(out+errs, c.want) || strings.Contains(out+errs, "secret") {
+			t.Errorf("%s: exit code %d, want %d, with %q in\n%s%s", c.name, code, c.code, c.want, out, errs)
+		}
+	}
+}
+
+// Whatever goes wrong with a URL, what it keeps secret is in no output.
+func TestNoSecretOfAURLIsShown(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr3t-word"
+	for _, c := range []struct {
+		url  string
+		code int
+	}{
+		{"redis://user:" + secret + "@127.0.0.1:1/0", 5},
+		{"redis://:" + secret + "@127.0.0.1:1/0?password=" + secret, 2},
+		{"redis+cluster://:" + secret + "@127.0.0.1:1", 5},
+		{"redis+sentinel://:" + secret + "@127.0.0.1:1/0?master_name=main&password=" + secret, 5},
+		{"postgres://user:" + secret + "@127.0.0.1:1/db", 5},
+		{"postgres://user:" + secret + "@127.0.0.1:1/db?sslmode=" + secret, 2},
+		{"postgres://user:" + secret + "%zz@127.0.0.1:1/db", 2},
+		{"mysql://user:" + secret + "@127.0.0.1:1/db", 2},
+		{secret, 2},
+	} {
+		for _, way := range []struct {
+			env, args []string
+		}{{[]string{"JOBS_BROKER=" + c.url}, nil}, {nil, []string{"--broker", c.url}}} {
+			for _, verb := range [][]string{{"stats"}, {"migrate"}, {"stats", "--help"}, {"stats", "--nothing"}, {"enqueue", "--type", "x"}} {
+				out, errs, code := output(t, way.env, append(verb, way.args...)...)
+				if strings.Contains(out+errs, secret) {
+					t.Errorf("%s %q: the secret is in\n%s%s", c.url, verb, out, errs)
+				}
+				if len(verb) == 1 && verb[0] == "stats" && code != c.code {
+					t.Errorf("%s %q exits with %d, want %d:\n%s", c.url, verb, code, c.code, errs)
+				}
+			}
+		}
+	}
+}
+
+// An operator who interrupts a long decision is told what it did.
+func TestAnInterruptedRedriveTellsWhatItDid(t *testing.T) {
+	t.Parallel()
+	url := testenv.RedisPlace(t)
+	s := &transcript{t: t, url: url}
+	w := s.work("mail", 1, "email:*")
+	const dead = 20
+	for range dead {
+		s.run("enqueue", "--queue", "mail", "--type", "email:welcome")
+		w.holds()
+		w.ends(fmt.Errorf("%w: no", jobs.SkipRetry), jobs.StateDead)
+	}
+	w.stop()
+	cmd := command(t, []string{"JOBS_BROKER=" + url}, "redrive", "--all", "--rate", "1")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := backends.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for inspector, late := jobs.NewInspector(b), time.After(time.Minute); ; {
+		q, err := inspector.Queue(t.Context(), "mail")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q.Counts[jobs.StatePending] > 0 {
+			break
+		}
+		select {
+		case <-late:
+			t.Fatal("nothing is redriven")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // its exit code is looked at
+	if code := cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("an interrupted redrive exits with %d, want 130", code)
+	}
+	q, err := jobs.NewInspector(b).Queue(t.Context(), "mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := q.Counts[jobs.StatePending]
+	if n == 0 || n == dead || !strings.Contains(out.String(), fmt.Sprintf("%d of %d jobs redriven", n, n)) || !strings.Contains(errs.String(), "interrupted") {
+		t.Errorf("%d jobs were redriven of %d, and the command says\n%s%s", n, dead, &out, &errs)
+	}
+}

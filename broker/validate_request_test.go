@@ -154,6 +154,30 @@ func TestQueriesAndOperationsAreChecked(t *testing.T) {
 			{"an id that no job has", operate(func(o *broker.Operation) { o.Refs[0].ID = "\xff" }), broker.ErrInvalid, []string{"id", "UTF-8", "encode it"}},
 			{"two times", operate(func(o *broker.Operation) { o.Delay, o.RunAt = 1, time.Unix(2e9, 0) }), broker.ErrInvalid, []string{"delay", "run at", "one of them"}},
 		}))
+	with := func(kind broker.OperationKind, holder string, payload []byte, refs ...string) error {
+		o := broker.Operation{Kind: kind, Holder: holder, Payload: payload}
+		for _, id := range refs {
+			o.Refs = append(o.Refs, broker.Ref{Queue: "q", ID: id})
+		}
+		return o.Check(broker.Limits{MaxPayload: 10})
+	}
+	for _, err := range []error{with(broker.OpHold, "h", nil, "a", "b"), with(broker.OpUnhold, "", nil, "a"), with(broker.OpUnhold, "h", nil, "a"),
+		with(broker.OpDelete, "h", nil, "a"), with(broker.OpEdit, "", make([]byte, 10), "a")} {
+		if err != nil {
+			t.Errorf("a valid operation was refused: %v", err)
+		}
+	}
+	checkRefusals(t, "hold", slices.Concat(
+		badNames("holder", false, func(s string) error { return with(broker.OpHold, s, nil, "a") }),
+		[]bad{{"no holder", with(broker.OpHold, "", nil, "a"), broker.ErrInvalid, []string{"holder", "empty", "for what"}}}))
+	checkRefusals(t, "edit", []bad{
+		{"a large payload", with(broker.OpEdit, "", make([]byte, 11), "a"), broker.ErrTooLarge, []string{"payload", "11", "10", "reference"}},
+		{"two jobs", with(broker.OpEdit, "", nil, "a", "b"), broker.ErrInvalid, []string{"refs", "2", "one by one"}},
+		{"a holder", with(broker.OpEdit, "h", nil, "a"), broker.ErrInvalid, []string{"holder", "hold, unhold and delete"}},
+	})
+	checkRefusals(t, "unhold", []bad{
+		{"a payload", with(broker.OpUnhold, "", []byte("p"), "a"), broker.ErrInvalid, []string{"payload", "edit"}},
+	})
 	checkRefusals(t, "invalid", []bad{
 		{"unknown kind", operate(func(o *broker.Operation) { o.Kind = 99 }), broker.ErrInvalid, []string{"kind", "99"}},
 	})

@@ -23,7 +23,7 @@ type modelQueue struct {
 	name       string
 	jobs       map[string]*modelJob
 	keys       map[string]modelKey
-	remembered map[string][2]time.Time // IDs refused surely until, and perhaps until
+	remembered map[string]modelPast
 	workers    map[string]*modelWorker
 	policy     broker.Policy
 }
@@ -31,6 +31,13 @@ type modelQueue struct {
 type modelKey struct {
 	holder string
 	end    time.Time // zero: with the job
+}
+
+// modelPast is an ID that is refused surely until the one time, and perhaps until
+// the other: but not to a job that comes back from a later epoch.
+type modelPast struct {
+	surely, perhaps time.Time
+	left            int64 // the epoch at which the job left for elsewhere
 }
 
 type modelWorker struct {
@@ -48,6 +55,7 @@ type modelJob struct {
 	front       bool
 	first, last int64
 	ends        time.Time // of the record of a completed or cancelled job
+	unsure      bool      // held when it was due: perhaps as pending
 }
 
 const unseen = math.MaxInt64
@@ -56,7 +64,7 @@ func (m *model) queue(name string) *modelQueue {
 	q := m.queues[name]
 	if q == nil {
 		q = &modelQueue{name: name, jobs: map[string]*modelJob{}, keys: map[string]modelKey{},
-			remembered: map[string][2]time.Time{}, workers: map[string]*modelWorker{}}
+			remembered: map[string]modelPast{}, workers: map[string]*modelWorker{}}
 		m.queues[name] = q
 	}
 	return q
@@ -91,7 +99,7 @@ func (j *modelJob) before(o *modelJob) bool {
 	case j.front || o.front:
 		return j.front && !o.front // the front has no order of its own
 	case j.waits() && o.waits():
-		return j.RunAt.Before(o.RunAt)
+		return j.RunAt.Before(o.RunAt) && j.first <= o.first // or o may have been seen before j came
 	}
 	return j.last < o.first
 }
@@ -114,28 +122,38 @@ func (m *model) pending(j *modelJob, front bool) {
 // wait makes the job due at a time.
 func (m *model) wait(j *modelJob, state broker.State, at time.Time) {
 	j.State, j.RunAt, j.front, j.first, j.last = state, at, false, unseen, unseen
+	if !at.After(m.now) { // it comes with a time that has passed
+		j.first = m.count + 1
+	}
 }
 
 // end takes a job into a final state, with all that follows from it.
 func (m *model) end(q *modelQueue, j *modelJob, state broker.State) {
-	j.State, j.RunAt, j.Worker, j.CancelRequested = state, time.Time{}, "", false
+	j.State, j.RunAt, j.Worker, j.Holder, j.HeldFrom, j.CancelRequested = state, time.Time{}, "", "", broker.StateNone, false
 	if j.Unique.Mode != window {
 		q.free(j)
 	}
 	if state == broker.StateDead {
 		return
 	}
-	keep := j.Retention
-	if keep == 0 {
-		keep = q.policy.RetainCompleted.Age
-	}
-	if j.ends = m.now.Add(keep); keep == 0 {
-		m.forget(q, j, m.now)
+	if j.ends = m.now.Add(q.keeps(j)); !j.ends.After(m.now) {
+		m.forget(q, j, m.now, stays)
 	}
 }
 
-// forget removes a record that is gone since some moment from then to now.
-func (m *model) forget(q *modelQueue, j *modelJob, since time.Time) {
+// keeps is the retention of a completed or cancelled job.
+func (q *modelQueue) keeps(j *modelJob) time.Duration {
+	if j.Retention > 0 {
+		return j.Retention
+	}
+	return q.policy.RetainCompleted.Age
+}
+
+const stays = math.MaxInt64
+
+// forget removes a record that is gone since some moment from then to now; left
+// is the epoch at which the job left for elsewhere, or stays.
+func (m *model) forget(q *modelQueue, j *modelJob, since time.Time, left int64) {
 	if j.Unique.Mode != window {
 		q.free(j)
 	}
@@ -145,7 +163,7 @@ func (m *model) forget(q *modelQueue, j *modelJob, since time.Time) {
 		if span == 0 {
 			span = broker.DefaultDuplicateSpan
 		}
-		q.remembered[j.ID] = [2]time.Time{since.Add(span), m.now.Add(span)}
+		q.remembered[j.ID] = modelPast{since.Add(span), m.now.Add(span), left}
 	}
 }
 
@@ -176,7 +194,7 @@ func (m *model) hold(q *modelQueue, j *modelJob) {
 func (q *modelQueue) depth(now time.Time) (least, most int64) {
 	for _, j := range q.jobs {
 		switch {
-		case j.State == broker.StatePending || j.State == broker.StateScheduled:
+		case j.State == broker.StatePending || j.State == broker.StateScheduled || j.State == broker.StateWaiting:
 			least++
 			most++
 		case j.State == broker.StateRetry && j.ready(now):
@@ -190,19 +208,26 @@ func (m *model) enqueue(jobs []broker.NewJob, receipts []broker.Receipt) error {
 	for i, n := range jobs {
 		q, r := m.queue(n.Queue), receipts[i]
 		least, most := q.depth(m.now)
-		full := q.policy.MaxDepth > 0 && most >= q.policy.MaxDepth
+		room, key := takes(&n)
+		full := q.policy.MaxDepth > 0 && most >= q.policy.MaxDepth && room
 		var want error
 		holder, unsure := "", false
-		switch known := q.remembered[n.ID]; {
-		case q.jobs[n.ID] != nil || m.now.Before(known[0]):
+		known := q.remembered[n.ID]
+		if n.Restore != nil && n.Restore.Head.Epoch > known.left {
+			known = modelPast{} // it comes back
+		}
+		switch other := q.jobs[n.ID]; {
+		case n.Restore != nil && other != nil && other.State == broker.StateWaiting:
+			want, holder = broker.ErrWrongState, other.Holder
+		case other != nil || m.now.Before(known.surely):
 			want, holder = broker.ErrDuplicate, n.ID
-		case m.now.Before(known[1]):
+		case m.now.Before(known.perhaps):
 			unsure = true
 		case full && least >= q.policy.MaxDepth:
 			want = broker.ErrQueueFull
 		case full:
 			unsure = true
-		case n.Body.Unique.Key != "" && q.holder(n.Body.Unique.Key, m.now) != "":
+		case key && q.holder(n.Body.Unique.Key, m.now) != "":
 			want, holder = broker.ErrDuplicate, q.holder(n.Body.Unique.Key, m.now)
 		}
 		if unsure && r.Err != nil {
@@ -225,10 +250,14 @@ func (m *model) enqueue(jobs []broker.NewJob, receipts []broker.Receipt) error {
 		if m.pending(j, false); at.After(m.now) {
 			m.wait(j, broker.StateScheduled, at)
 		}
+		q.jobs[n.ID] = j
+		if n.Restore != nil {
+			m.restore(q, j, n.Restore, at)
+		}
 		if r.State != j.State || !r.RunAt.Equal(j.RunAt) {
 			return fmt.Errorf("enqueue of %s: %v due %v, want %v due %v", n.ID, r.State, r.RunAt, j.State, j.RunAt)
 		}
-		if q.jobs[n.ID] = j; j.Unique.Key != "" {
+		if key {
 			m.hold(q, j)
 		}
 	}

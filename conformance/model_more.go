@@ -98,7 +98,7 @@ func (m *model) operate(op broker.Operation, results []broker.OperationResult) e
 		q, r := m.queue(ref.Queue), results[i]
 		j := q.jobs[ref.ID]
 		what := fmt.Sprintf("%v of %s", op.Kind, ref.ID)
-		want, holder := m.allows(q, j, op.Kind, ref.Epoch)
+		want, holder := m.allows(q, j, op, ref.Epoch)
 		if err := answer(what, r.Err, want); err != nil {
 			return err
 		}
@@ -118,7 +118,15 @@ func (m *model) operate(op broker.Operation, results []broker.OperationResult) e
 			j.FinishedAt = m.now
 			m.end(q, j, broker.StateCancelled)
 		case broker.OpDelete:
-			m.forget(q, j, m.now)
+			left := int64(stays)
+			if op.Holder != "" {
+				left = j.Epoch
+			}
+			m.forget(q, j, m.now, left)
+		case broker.OpHold, broker.OpUnhold, broker.OpEdit:
+			if err := m.move(j, op, r.State); err != nil {
+				return fmt.Errorf("%s: %w", what, err)
+			}
 		case broker.OpRedrive:
 			j.Head = j.Head.Redriven()
 			if m.pending(j, false); j.Unique.Key != "" && j.Unique.Mode == untilSettled {
@@ -148,23 +156,29 @@ func (m *model) operate(op broker.Operation, results []broker.OperationResult) e
 }
 
 // allows says how an operation on a job must be answered.
-func (m *model) allows(q *modelQueue, j *modelJob, kind broker.OperationKind, epoch int64) (want error, holder string) {
+func (m *model) allows(q *modelQueue, j *modelJob, op broker.Operation, epoch int64) (want error, holder string) {
 	if j == nil {
 		return broker.ErrNotFound, ""
 	}
 	event := map[broker.OperationKind]broker.TransitionEvent{broker.OpCancel: broker.OnCancel, broker.OpDelete: broker.OnDelete,
-		broker.OpRedrive: broker.OnRedrive, broker.OpReschedule: broker.OnReschedule}[kind]
+		broker.OpRedrive: broker.OnRedrive, broker.OpReschedule: broker.OnReschedule, broker.OpHold: broker.OnHold, broker.OpUnhold: broker.OnUnhold}[op.Kind]
 	allowed := broker.Allows(j.State, event)
-	switch kind {
+	switch op.Kind {
 	case broker.OpCancel:
 		allowed = allowed || j.State == broker.StateActive
 	case broker.OpSuppress, broker.OpUnsuppress:
 		allowed = j.State == broker.StateDead
+	case broker.OpEdit:
+		allowed = j.State.Editable()
+	case broker.OpHold:
+		if j.State == broker.StateWaiting && j.Holder == op.Holder {
+			return nil, ""
+		}
 	}
-	if !allowed || epoch != broker.AnyEpoch && epoch != j.Epoch {
-		return broker.ErrWrongState, ""
+	if !allowed || epoch != broker.AnyEpoch && epoch != j.Epoch || op.Holder != "" && j.Holder != "" && j.Holder != op.Holder {
+		return broker.ErrWrongState, j.Holder
 	}
-	if kind == broker.OpRedrive && j.Unique.Key != "" && j.Unique.Mode == untilSettled {
+	if op.Kind == broker.OpRedrive && j.Unique.Key != "" && j.Unique.Mode == untilSettled {
 		if h := q.holder(j.Unique.Key, m.now); h != "" && h != j.ID {
 			return broker.ErrDuplicate, h
 		}
@@ -217,7 +231,7 @@ func (m *model) prune(q *modelQueue, present func(id string) bool) error {
 		left := jobs[:0]
 		for _, j := range jobs {
 			if at := q.lapses(j); !at.IsZero() && !m.now.Before(at) {
-				m.forget(q, j, at)
+				m.forget(q, j, at, stays)
 			} else {
 				left = append(left, j)
 			}
@@ -229,7 +243,7 @@ func (m *model) prune(q *modelQueue, present func(id string) bool) error {
 		bound := left[over-1].FinishedAt // what ended before goes, what ended then may
 		for _, j := range left {
 			if j.FinishedAt.Before(bound) || j.FinishedAt.Equal(bound) && !present(j.ID) {
-				m.forget(q, j, j.FinishedAt)
+				m.forget(q, j, j.FinishedAt, stays)
 				over--
 			}
 		}
@@ -286,7 +300,11 @@ func (j *modelJob) differs(got *broker.Job) error {
 	if j.waits() && got.State == broker.StatePending {
 		state, runAt = broker.StatePending, time.Time{} // some call has seen that it is due; compare checks that it is
 	}
-	if got.Queue != j.Queue || got.ID != j.ID || got.State != state || !got.RunAt.Equal(runAt) || got.Worker != j.Worker ||
+	from := j.HeldFrom
+	if j.unsure && got.HeldFrom == broker.StatePending {
+		from, runAt = broker.StatePending, time.Time{}
+	}
+	if got.Holder != j.Holder || got.HeldFrom != from || got.Queue != j.Queue || got.ID != j.ID || got.State != state || !got.RunAt.Equal(runAt) || got.Worker != j.Worker ||
 		got.CancelRequested != j.CancelRequested || !got.CreatedAt.Equal(j.CreatedAt) || got.Broken != nil ||
 		!headsEqual(got.Head, j.Head) || !bytes.Equal(broker.AppendBody(nil, &got.Body), broker.AppendBody(nil, &j.Body)) {
 		return fmt.Errorf("job %s/%s\ngot  %s\nwant %s", j.Queue, j.ID, show(*got), show(j.Job))

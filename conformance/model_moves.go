@@ -59,13 +59,27 @@ func (s *sequence) reclaim() {
 
 func (s *sequence) operate() {
 	kinds := []broker.OperationKind{broker.OpCancel, broker.OpCancel, broker.OpDelete, broker.OpRedrive, broker.OpRedrive, broker.OpReschedule, broker.OpReschedule, broker.OpSuppress, broker.OpUnsuppress}
+	if !s.limits.NoMove {
+		kinds = append(kinds, broker.OpHold, broker.OpHold, broker.OpUnhold, broker.OpEdit)
+	}
 	op := broker.Operation{Now: s.m.now, Kind: kinds[s.r.IntN(len(kinds))]}
 	if op.Kind == broker.OpReschedule && s.chance(80) {
 		if op.Delay = s.duration(); s.chance(40) {
 			op.Delay, op.RunAt = 0, s.up(s.m.now.Add(s.duration()-20*time.Second))
 		}
 	}
-	for range 1 + s.r.IntN(3) {
+	refs := 1 + s.r.IntN(3)
+	switch op.Kind {
+	case broker.OpEdit:
+		op.Payload, refs = []byte(fmt.Sprint("edit ", s.r.IntN(1000))), 1
+	case broker.OpHold:
+		op.Holder = s.holder()
+	case broker.OpUnhold, broker.OpDelete:
+		if s.chance(50) && !s.limits.NoMove {
+			op.Holder = s.holder()
+		}
+	}
+	for range refs {
 		ref := broker.Ref{Queue: s.name(), ID: fmt.Sprint("j", 1+s.r.IntN(s.ids)), Epoch: broker.AnyEpoch}
 		if j := s.pick(s.m.queue(ref.Queue), op.Kind); j != nil && s.chance(80) {
 			ref.ID = j.ID
@@ -90,8 +104,11 @@ func (s *sequence) operate() {
 // pick is a job that an operation is likely to be about.
 func (s *sequence) pick(q *modelQueue, kind broker.OperationKind) *modelJob {
 	states := []broker.State{broker.StateDead}
-	if kind == broker.OpCancel || kind == broker.OpDelete || kind == broker.OpReschedule {
+	switch kind {
+	case broker.OpCancel, broker.OpDelete, broker.OpReschedule, broker.OpHold, broker.OpEdit:
 		states = broker.States()
+	case broker.OpUnhold:
+		states = []broker.State{broker.StateWaiting}
 	}
 	var jobs []*modelJob
 	for _, state := range states {

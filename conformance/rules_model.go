@@ -97,7 +97,7 @@ func (s *sequence) run(steps int) {
 		move   func()
 	}{
 		{18, s.enqueueSome}, {22, s.claim}, {18, s.settle}, {4, s.repeatSettle}, {8, s.operate}, {8, s.passTime}, {4, s.renew},
-		{5, s.reclaim}, {2, s.retire}, {3, s.changePolicy}, {3, s.mark}, {2, s.look},
+		{5, s.reclaim}, {2, s.retire}, {3, s.changePolicy}, {3, s.mark}, {2, s.look}, {6, s.restore},
 	}
 	total := 0
 	for _, mv := range moves {

@@ -64,7 +64,7 @@ type claim struct {
 	queueOf []int   // its place in queues
 	want    []int   // what is left of its Max
 	asked   []int   // in this round
-	shares  [][]any // what claim.lua gave, three elements for a job
+	shares  [][]leased
 
 	// By place in queues:
 	ask  []*step // this round's call
@@ -83,7 +83,7 @@ type claimant struct {
 func newClaim(req *broker.ClaimRequest, together bool) *claim {
 	n := len(req.Queues)
 	c := &claim{request: claimant{req.Worker, req.Now}, together: together, left: req.Max,
-		want: make([]int, n), asked: make([]int, n), shares: make([][]any, n), queueOf: make([]int, n)}
+		want: make([]int, n), asked: make([]int, n), shares: make([][]leased, n), queueOf: make([]int, n)}
 	places := make(map[string]int, n)
 	for i, share := range req.Queues {
 		at, ok := places[share.Queue]
@@ -180,10 +180,10 @@ func (c *claim) readStep(b *Broker, s *step, at int) {
 	short := false // by a bound of the call
 	for n, share := range s.shares {
 		list := s.list(n)
-		c.shares[share] = append(c.shares[share], list...)
-		c.want[share] -= len(list) / 3
-		c.left -= len(list) / 3
-		short = short || len(list)/3 < c.asked[share]
+		c.shares[share] = append(c.shares[share], list)
+		c.want[share] -= list.len()
+		c.left -= list.len()
+		short = short || list.len() < c.asked[share]
 	}
 	for n := range s.queues {
 		c.errs[at+n] = s.err
@@ -196,13 +196,19 @@ func (c *claim) readStep(b *Broker, s *step, at int) {
 }
 
 // list is what the n-th share of a step was given.
-func (s *step) list(n int) []any {
+func (s *step) list(n int) leased {
 	if s.err != nil || len(s.queues)+n >= len(s.reply) {
 		return nil
 	}
 	list, _ := s.reply[len(s.queues)+n].([]any)
 	return list
 }
+
+// leased is what claim.lua gives for a share: first a list of the numbers, from
+// 1, and the heads of jobs that have one, then ID and body of each job.
+type leased []any
+
+func (l leased) len() int { return max(0, len(l)-1) / 2 }
 
 // status reads how a queue answered.
 func (c *claim) status(b *Broker, at int, status []any) {
@@ -223,14 +229,18 @@ func (c *claim) status(b *Broker, at int, status []any) {
 func (c *claim) answer(got *broker.Claimed) error {
 	got.Now = moment(c.at)
 	n := 0
-	for _, list := range c.shares {
-		n += len(list) / 3
+	for _, lists := range c.shares {
+		for _, list := range lists {
+			n += list.len()
+		}
 	}
 	if n > 0 {
 		got.Jobs = make([]broker.Job, 0, n)
 	}
-	for i, list := range c.shares {
-		got.Jobs = c.request.records(got.Jobs, c.queues[c.queueOf[i]], list)
+	for i, lists := range c.shares {
+		for _, list := range lists {
+			got.Jobs = c.request.records(got.Jobs, c.queues[c.queueOf[i]], list)
+		}
 	}
 	var errs []error
 	for at, name := range c.queues {
@@ -247,9 +257,17 @@ func (c *claim) answer(got *broker.Claimed) error {
 }
 
 // records adds the jobs of a list to jobs.
-func (c *claimant) records(jobs []broker.Job, queue string, list []any) []broker.Job {
-	for ; len(list) >= 3; list = list[3:] {
-		j := record(queue, text(list[0]), text(list[1]), text(list[2]), broker.StateActive)
+func (c *claimant) records(jobs []broker.Job, queue string, list leased) []broker.Job {
+	if list.len() == 0 {
+		return jobs
+	}
+	heads, _ := list[0].([]any)
+	for n := range list.len() {
+		head := ""
+		if len(heads) >= 2 && number(heads[0]) == int64(n+1) {
+			head, heads = text(heads[1]), heads[2:]
+		}
+		j := record(queue, text(list[2*n+1]), text(list[2*n+2]), head, broker.StateActive)
 		j.Worker = c.worker
 		jobs = append(jobs, j)
 	}

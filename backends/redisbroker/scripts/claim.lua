@@ -4,7 +4,8 @@
 -- ARGV   now; queues; buckets of each; worker; most jobs; then per share: the
 --        number of its queue, its most jobs
 -- Reply  {0, now, then per queue: a refusal, or {0, 1 when more is left, next
---        due time or -1}; then per share, per job: id, body, head}
+--        due time or -1}; then per share: a list of the number and the head of
+--        each job that has one, and then per job: id, body}
 -- @include clock
 -- @include open
 -- @include read
@@ -14,8 +15,9 @@
 
 local BYTES = 8388608 -- of bodies and heads in one answer, but always one job
 local PROMOTED = 1000 -- due jobs moved in one call, per queue
-local VOIDS = 1000    -- void entries dropped in one call, per queue
+local VOIDS = 1000    -- void turns dropped in one call, per queue
 
+local sub, byte, find = string.sub, string.byte, string.find
 local worker, most = ARGV[first], tonumber(ARGV[first + 1])
 local queues = {}
 for i = 1, tonumber(ARGV[2]) do
@@ -69,8 +71,12 @@ local function promote(q)
   if of_y and #of_y > 0 then redis.call('ZREM', q.y, unpack(of_y)) end
   local lists = {{}, {}, {}, {}}
   for _, entry in ipairs(all) do
-    local list = lists[string.byte(entry) - 48]
-    list[#list + 1] = entry
+    local list = lists[byte(entry) - 48]
+    if byte(entry, 2) == 48 then -- a zero: fresh
+      list[#list + 1] = sub(entry, 4)
+    else
+      list[#list + 1] = '\1' .. sub(entry, 2)
+    end
   end
   for p = 1, 4 do
     if #lists[p] > 0 then redis.call('LPUSH', q.r[p], unpack(lists[p])) end
@@ -78,62 +84,50 @@ local function promote(q)
   q.due = next_due(q)
 end
 
--- valid drops the entries that operators made void.
-local function valid(q, entries)
-  local counts = redis.call('HMGET', q.v, unpack(entries))
+-- valid drops the turns in a list that operators made void.
+local function valid(q, p, turns)
+  local fields = {}
+  for i, t in ipairs(turns) do fields[i] = p .. t end
+  local counts = redis.call('HMGET', q.v, unpack(fields))
   local kept, left = {}, {}
-  for i = 1, #entries do
-    local e = entries[i]
-    local n = left[e] or tonumber(counts[i] or 0)
+  for i, field in ipairs(fields) do
+    local n = left[field] or tonumber(counts[i] or 0)
     if n == 0 then
-      kept[#kept + 1] = e
+      kept[#kept + 1] = turns[i]
     else
-      left[e] = n - 1
+      left[field] = n - 1
       q.dropped = q.dropped + 1
-      if n == 1 then redis.call('HDEL', q.v, e) else redis.call('HINCRBY', q.v, e, -1) end
+      if n == 1 then redis.call('HDEL', q.v, field) else redis.call('HINCRBY', q.v, field, -1) end
     end
   end
   return kept
 end
 
 local room, total = BYTES, 0
-local leases = {}
-local sub, byte, find = string.sub, string.byte, string.find
-
 -- lease records the worker as the holder of popped jobs and adds them to the
 -- answer. The lease is priority .. epoch .. ":" .. worker .. "\n" .. index,
 -- where the index is what the job's end has to free, mostly nothing.
-local function lease(q, entries, jobs)
-  local ids, marks = {}, {}
-  local aged, places = {}, {} -- of an epoch above zero: only those have a head
-  for i = 1, #entries do
-    local e = entries[i]
-    if byte(e, 3) == 58 then -- a colon, as in most: the epoch is below ten
-      ids[i], marks[i] = sub(e, 4), sub(e, 1, 3)
-    else
-      local colon = find(e, ':', 3, true)
-      ids[i], marks[i] = sub(e, colon + 1), sub(e, 1, colon)
-    end
-    if byte(e, 2) ~= 48 then
-      local n = #aged + 1
-      aged[n], places[n] = ids[i], i
+local function lease(q, p, turns, jobs)
+  local fresh, ids = p .. '0:' .. worker .. '\n', turns
+  local aged, epochs -- of an epoch above zero: only those have a head
+  for i = 1, #turns do
+    local t = turns[i]
+    if byte(t) == 1 then
+      if not aged then aged, epochs = {}, {} end
+      local colon = find(t, ':', 2, true)
+      ids[i], epochs[i] = sub(t, colon + 1), sub(t, 2, colon)
+      aged[#aged + 1] = ids[i]
     end
   end
-  local found, heads = bodies(q, ids), {}
-  if #aged > 0 then
-    local some = redis.call('HMGET', q.h, unpack(aged))
-    for n, i in ipairs(places) do heads[i] = some[n] end
-  end
+  local found, some, a = bodies(q, ids), aged and redis.call('HMGET', q.h, unpack(aged)), 0
   local set, s, n = {}, 0, #jobs
   for i = 1, #ids do
-    local id, body, head = ids[i], found[i], heads[i] or ''
+    local id, body, value, head = ids[i], found[i], fresh, nil
+    if aged and epochs[i] then
+      a = a + 1
+      value, head = p .. epochs[i] .. worker .. '\n', some[a]
+    end
     if body then
-      local mark = marks[i]
-      local value = leases[mark]
-      if not value then
-        value = mark .. worker .. '\n'
-        leases[mark] = value
-      end
       if byte(body, 10) ~= 0 then
         local index = index_of(body)
         if #index ~= 2 or byte(index) ~= 2 * PRIORITY then
@@ -145,8 +139,14 @@ local function lease(q, entries, jobs)
         end
       end
       set[s + 1], set[s + 2], s = id, value, s + 2
-      jobs[n + 1], jobs[n + 2], jobs[n + 3], n = id, body, head, n + 3
-      room = room - #body - #head
+      jobs[n + 1], jobs[n + 2], n = id, body, n + 2
+      room = room - #body
+      if head then
+        local heads = jobs[1]
+        local h = #heads
+        heads[h + 1], heads[h + 2] = (n - 1) / 2, head
+        room = room - #head
+      end
     end
   end
   if s > 0 then redis.call('HSET', q.a, unpack(set)) end
@@ -163,10 +163,10 @@ local function take(q, want, jobs)
         if total > 0 then return end
         n = 1
       end
-      local entries = redis.call('RPOP', q.r[p], n) or {}
-      if #entries < n then q.drained[p] = true end
-      if #entries > 0 and q.void > q.dropped then entries = valid(q, entries) end
-      if #entries > 0 then want = want - lease(q, entries, jobs) end
+      local turns = redis.call('RPOP', q.r[p], n) or {}
+      if #turns < n then q.drained[p] = true end
+      if #turns > 0 and q.void > q.dropped then turns = valid(q, p, turns) end
+      if #turns > 0 then want = want - lease(q, p, turns, jobs) end
       if q.dropped >= VOIDS then return end
     end
   end
@@ -183,7 +183,7 @@ for _, q in ipairs(queues) do
 end
 local shares = {}
 for at = first + 2, #ARGV, 2 do
-  local q, jobs = queues[tonumber(ARGV[at])], {}
+  local q, jobs = queues[tonumber(ARGV[at])], {{}}
   if not q.refused and not q.paused then
     take(q, math.min(most - total, tonumber(ARGV[at + 1])), jobs)
   end

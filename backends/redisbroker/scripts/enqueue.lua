@@ -85,14 +85,13 @@ local function accept_named(i, id, options)
     index[#index + 1] = '0'
     index[#index + 1] = key .. '\0' .. id
   end
-  local entry = priority .. '0:' .. id
   if time and time > now then
     later[#later + 1] = int(time)
-    later[#later + 1] = entry
+    later[#later + 1] = priority .. '0:' .. id
     if not earliest or time < earliest then earliest = time end
   else
     local list = ready[tonumber(priority)]
-    list[#list + 1] = entry
+    list[#list + 1] = id
   end
   return true
 end
@@ -107,7 +106,7 @@ for i = 1, total do
   else
     local at = first + 1 + stride * (i - 1)
     local body, options, ok = ARGV[at + 1], stride == 3 and ARGV[at + 2] or '', true
-    if options == '' then normal[#normal + 1] = '20:' .. id else ok = accept_named(i, id, options) end
+    if options == '' then normal[#normal + 1] = id else ok = accept_named(i, id, options) end
     if ok then
       seen[id] = true
       store[stored + 1], store[stored + 2], stored = id, created .. body, stored + 2

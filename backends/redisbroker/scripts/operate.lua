@@ -25,7 +25,7 @@ q.retain, q.span = tonumber(m[5] or 0), duplicate_span(m[6])
 local channel, reply, events = ARGV[first], {0, now}, {}
 local sets = {[SCHEDULED] = q.z, [RETRY] = q.y, [COMPLETED] = q.f, [DEAD] = q.d, [CANCELLED] = q.g}
 
--- leave takes a job out of the structure of its state. An entry of a ready
+-- leave takes a job out of the structure of its state. Its turn in a ready
 -- list stays, and is noted to be void.
 local function leave(id, state, entry)
   if state == PENDING then
@@ -39,13 +39,12 @@ end
 
 -- enter makes a job pending, or due at a time in a set.
 local function enter(id, priority, epoch, set, at)
-  local entry = priority .. int(epoch) .. ':' .. id
   if set then
     local due = next_due(q)
-    redis.call('ZADD', set, int(at), entry)
+    redis.call('ZADD', set, int(at), priority .. int(epoch) .. ':' .. id)
     if not due or at < due then wake(q) end
   else
-    redis.call('LPUSH', q.r[tonumber(priority)], entry)
+    redis.call('LPUSH', q.r[tonumber(priority)], turn(int(epoch), id))
     wake(q)
   end
 end

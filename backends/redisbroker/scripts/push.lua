@@ -29,7 +29,7 @@ if #ARGV == 6 and not remembers then
   local id, body = ARGV[5], ARGV[6]
   if redis.call('HSETNX', q.b[1], id, created .. body) == 0 then return {0, now, 1, 1, ''} end
   longest = #body
-  redis.call('LPUSH', q.r2, '20:' .. id)
+  redis.call('LPUSH', q.r2, id)
 else
   local ids, n = {}, 0
   for at = 5, #ARGV, 2 do
@@ -39,24 +39,40 @@ else
   local exists = redis.call('HMGET', q.b[1], unpack(ids))
   local remembered = {}
   if remembers then remembered = redis.call('HMGET', q.ids, unpack(ids)) end
-  local store, entries, seen, s, e = {}, {}, {}, 0, 0
+  local taken, store, s = {}, {}, 0
   for i = 1, n do
     local id = ids[i]
-    if exists[i] or seen[id] or (remembered[i] and tonumber(remembered[i]) > now) then
+    if exists[i] or (remembered[i] and tonumber(remembered[i]) > now) then
       local r = #reply
       reply[r + 1], reply[r + 2], reply[r + 3] = i, 1, ''
     else
       local body = ARGV[4 + 2 * i]
-      seen[id] = true
-      store[s + 1], store[s + 2], s = id, created .. body, s + 2
-      e = e + 1
-      entries[e] = '20:' .. id
+      s = s + 1
+      taken[s], store[2 * s - 1], store[2 * s] = id, id, created .. body
       if #body > longest then longest = #body end
     end
   end
-  if e == 0 then return reply end
-  redis.call('HSET', q.b[1], unpack(store))
-  redis.call('LPUSH', q.r2, unpack(entries))
+  if s == 0 then return reply end
+  if redis.call('HSET', q.b[1], unpack(store)) < s then -- an ID stood there twice: the first job has it
+    local accepted, seen = taken, {}
+    local at, k = 0, 0
+    taken = {}
+    for i = 1, n do
+      local id = ids[i]
+      if id == accepted[at + 1] then
+        at = at + 1
+        if seen[id] then
+          local r = #reply
+          reply[r + 1], reply[r + 2], reply[r + 3] = i, 1, ''
+        else
+          seen[id], k = true, k + 1
+          taken[k] = id
+          redis.call('HSET', q.b[1], id, store[2 * at])
+        end
+      end
+    end
+  end
+  redis.call('LPUSH', q.r2, unpack(taken))
 end
 if longest > biggest() and longest > biggest(redis.call('HGET', q.m, 'big')) then redis.call('HSET', q.m, 'big', longest) end
 if redis.call('LLEN', q.t) == 0 then redis.call('LPUSH', q.t, '1') end -- a plain queue is not paused

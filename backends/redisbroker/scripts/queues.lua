@@ -10,6 +10,7 @@
 -- @include open
 -- @include read
 -- @include due
+-- @include turn
 
 local VOIDS = 100 -- void entries passed over to find the next job
 
@@ -22,7 +23,7 @@ for p = 1, 4 do
   for i = 1, math.min(n, VOIDS) do
     if next_id then break end
     local e = redis.call('LINDEX', q.r[p], -i)
-    if not redis.call('HGET', q.v, e) then next_id = string.sub(e, string.find(e, ':', 3, true) + 1) end
+    if not redis.call('HGET', q.v, p .. e) then next_id = id_of_turn(e) end
   end
 end
 local created = ''

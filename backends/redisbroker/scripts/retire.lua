@@ -8,6 +8,7 @@
 -- Reply  {0, now, cursor, then per released job: id, new epoch}; a refusal
 -- @include clock
 -- @include open
+-- @include turn
 -- @include worker
 -- @include finish
 -- @include read
@@ -61,7 +62,7 @@ if #mine > 0 then
       heads[#heads + 1] = id
       heads[#heads + 1] = moved(known[i], epoch, state, '0', 1)
       local list = lists[tonumber(priority)]
-      list[#list + 1] = priority .. int(epoch) .. ':' .. id
+      list[#list + 1] = turn(int(epoch), id)
       reply[#reply + 1] = id
       reply[#reply + 1] = epoch
     end

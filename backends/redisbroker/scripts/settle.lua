@@ -14,6 +14,7 @@
 -- @include finish
 -- @include event
 -- @include due
+-- @include turn
 -- @include wake
 
 local q, m = open('paused', 'watch', 'retain', 'span', 'big')
@@ -45,7 +46,7 @@ if not numbered then skip = 0 end
 local leases = redis.call('HMGET', q.a, unpack(ids))
 local asked = {}
 if redis.call('HLEN', q.c) > 0 then asked = redis.call('HMGET', q.c, unpack(ids)) end
-local outcomes, verdicts, ended, seen, others = {}, {}, {}, {}, {}
+local outcomes, verdicts = {}, {}
 local STATES = {c = COMPLETED, x = CANCELLED, d = DEAD, y = RETRY, p = PENDING, f = PENDING}
 
 -- outcome_of reads an outcome, which many items may share: which lease it ends,
@@ -58,32 +59,39 @@ local function outcome_of(text)
   return o
 end
 
-local n, aged = 0, {} -- aged are those of gone that have a head
-for i = skip + 1, total do
-  local id, lease, text = ids[i], leases[i], ARGV[first + 6 + stride * (i - 1)]
-  local o = outcomes[text] or outcome_of(text)
-  verdicts[i - skip] = '0'
-  if lease and not seen[id] then
-    if lease == o.quick then -- completed, kept by nobody, nothing to free: no work but to remove it
-      n = n + 1
-      seen[id], ended[n], verdicts[i - skip] = true, id, '5'
-      if o.epoch ~= '0' then aged[#aged + 1] = id end
-    elseif string.sub(lease, 2, #o.fence + 1) == o.fence then
-      seen[id] = true
-      others[#others + 1] = i
+-- sort_out finds the items whose lease holds, of several for one lease the
+-- first, if seen is given: all their IDs, the items that need more than to be
+-- removed, the IDs of the rest, and those of them that have a head.
+local function sort_out(seen)
+  local ended, others, gone, aged, n = {}, {}, {}, {}, 0
+  for i = skip + 1, total do
+    local id, lease, text = ids[i], leases[i], ARGV[first + 6 + stride * (i - 1)]
+    local o = outcomes[text] or outcome_of(text)
+    verdicts[i - skip] = '0'
+    if lease and not (seen and seen[id]) then
+      local held = true
+      if lease == o.quick then -- completed, kept by nobody, nothing to free
+        n = n + 1
+        gone[n], verdicts[i - skip] = id, '5'
+        if o.epoch ~= '0' then aged[#aged + 1] = id end
+      elseif string.sub(lease, 2, #o.fence + 1) == o.fence then
+        others[#others + 1] = i
+      else
+        held = false
+      end
+      if seen then seen[id] = held end
     end
   end
-end
-local gone, quick = ended, n
-if #others > 0 then
-  gone = {}
-  for i = 1, quick do gone[i] = ended[i] end
+  if #others == 0 then return gone, others, gone, aged end
+  for i = 1, n do ended[i] = gone[i] end
   for _, i in ipairs(others) do ended[#ended + 1] = ids[i] end
+  return ended, others, gone, aged
 end
+local ended, others, gone, aged = sort_out()
 
 -- effects
 if #ended > 0 then
-  redis.call('HDEL', q.a, unpack(ended))
+  if redis.call('HDEL', q.a, unpack(ended)) < #ended then ended, others, gone, aged = sort_out({}) end
   if next(asked) then redis.call('HDEL', q.c, unpack(ended)) end
   local left = redis.call('HINCRBY', q.k, worker, -#ended)
   if not known and left <= 0 then
@@ -130,15 +138,14 @@ if #others > 0 then
         redis.call('ZADD', q.d, int(up), id)
       else
         local priority = string.sub(lease, 1, 1)
-        local entry = priority .. o.next .. ':' .. id
         if #head > longest then longest = #head end
         if kind == 'y' then
           if not earliest or o.time < earliest then earliest = o.time end
           local d = #dues
-          dues[d + 1], dues[d + 2] = o.due, entry
+          dues[d + 1], dues[d + 2] = o.due, priority .. o.next .. ':' .. id
         else
           local list = (kind == 'p' and back or front)[tonumber(priority)]
-          list[#list + 1] = entry
+          list[#list + 1] = turn(o.next, id)
         end
       end
     end

@@ -1,3 +1,5 @@
+-- @include turn
+
 -- A function of pages takes a cursor and a bound; it returns up to that many
 -- entries and the cursor behind them, empty at the end.
 
@@ -11,7 +13,7 @@ local function ready(q, cursor, n)
   local ids = {}
   for list = p, 4 do
     local entries = redis.call('LRANGE', q.r[list], int(offset), int(offset + n - #ids - 1))
-    for _, e in ipairs(entries) do ids[#ids + 1] = string.sub(e, string.find(e, ':', 3, true) + 1) end
+    for _, e in ipairs(entries) do ids[#ids + 1] = id_of_turn(e) end
     if #ids == n then return ids, list .. int(offset + #entries) end
     offset = 0
   end

@@ -1,5 +1,6 @@
 -- @include head
 -- @include index
+-- @include turn
 
 -- priority_of reads a priority from an index; one that no job can have, in a
 -- body that is malformed, counts as normal.
@@ -22,5 +23,5 @@ local function place(q, id, index, head, lease)
   if at then return SCHEDULED, entry, tonumber(at) end
   at = redis.call('ZSCORE', q.y, entry)
   if at then return RETRY, entry, tonumber(at) end
-  return PENDING, entry
+  return PENDING, priority_of(parse_index(index)) .. turn(epoch or '0', id)
 end

@@ -6,10 +6,11 @@ import "sync"
 // few allocations and not some for each job. A text is a piece of the buffer,
 // and a pointer to one is an argument without being boxed.
 type arena struct {
-	buf    []byte
-	ends   []int // of the pieces
-	pieces []piece
-	args   []any
+	buf     []byte
+	ends    []int // of the pieces
+	pieces  []piece
+	args    []any
+	scratch []byte
 }
 
 // piece is an argument as the client library takes one.
@@ -44,33 +45,12 @@ func (a *arena) add(s string) {
 // cut ends a piece that was appended to buf.
 func (a *arena) cut() { a.ends = append(a.ends, len(a.buf)) }
 
-// appendItems adds the pieces to args, when all is in buf: how many arguments
-// an item has, then those of n items. Each has two pieces, and a third if extra,
-// which is in order, names it; if any has, it is empty for the others.
-func (a *arena) appendItems(args []any, n int, extra []int) []any {
+// seal makes the pieces, when all is in buf, and returns them in order.
+func (a *arena) seal() []piece {
 	from := 0
 	for _, end := range a.ends {
 		a.pieces = append(a.pieces, a.buf[from:end:end])
 		from = end
 	}
-	pieces := a.pieces
-	if len(extra) == 0 {
-		args = append(args, 2)
-		for i := range pieces {
-			args = append(args, &pieces[i])
-		}
-	} else {
-		args = append(args, 3)
-		for i := range n {
-			args = append(args, &pieces[0], &pieces[1])
-			if pieces = pieces[2:]; len(extra) > 0 && extra[0] == i {
-				args = append(args, &pieces[0])
-				pieces, extra = pieces[1:], extra[1:]
-			} else {
-				args = append(args, "")
-			}
-		}
-	}
-	a.args = args
-	return args
+	return a.pieces
 }

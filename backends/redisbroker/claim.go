@@ -61,9 +61,9 @@ type claim struct {
 	at       int64    // the store's time, once a round was answered
 
 	// By share:
-	queueOf []int   // its place in queues
-	want    []int   // what is left of its Max
-	asked   []int   // in this round
+	queueOf []int // its place in queues
+	want    []int // what is left of its Max
+	asked   []int // in this round
 	shares  [][]leased
 
 	// By place in queues:
@@ -204,11 +204,23 @@ func (s *step) list(n int) leased {
 	return list
 }
 
-// leased is what claim.lua gives for a share: first a list of the numbers, from
-// 1, and the heads of jobs that have one, then ID and body of each job.
+// leased is what claim.lua gives for a share: IDs, bodies, and a list of the
+// numbers and heads of jobs that have one, as often as it took.
 type leased []any
 
-func (l leased) len() int { return max(0, len(l)-1) / 2 }
+// len counts the jobs.
+func (l leased) len() int {
+	n := 0
+	for ; len(l) >= 3; l = l[3:] {
+		bodies, _ := l[1].([]any)
+		for _, body := range bodies {
+			if body != nil {
+				n++
+			}
+		}
+	}
+	return n
+}
 
 // status reads how a queue answered.
 func (c *claim) status(b *Broker, at int, status []any) {
@@ -258,18 +270,22 @@ func (c *claim) answer(got *broker.Claimed) error {
 
 // records adds the jobs of a list to jobs.
 func (c *claimant) records(jobs []broker.Job, queue string, list leased) []broker.Job {
-	if list.len() == 0 {
-		return jobs
-	}
-	heads, _ := list[0].([]any)
-	for n := range list.len() {
-		head := ""
-		if len(heads) >= 2 && number(heads[0]) == int64(n+1) {
-			head, heads = text(heads[1]), heads[2:]
+	for ; len(list) >= 3; list = list[3:] {
+		ids, _ := list[0].([]any)
+		bodies, _ := list[1].([]any)
+		heads, _ := list[2].([]any)
+		for n, body := range bodies {
+			if body == nil || n >= len(ids) {
+				continue
+			}
+			head := ""
+			if len(heads) >= 2 && number(heads[0]) == int64(n+1) {
+				head, heads = text(heads[1]), heads[2:]
+			}
+			j := record(queue, text(ids[n]), text(body), head, broker.StateActive)
+			j.Worker = c.worker
+			jobs = append(jobs, j)
 		}
-		j := record(queue, text(list[2*n+1]), text(list[2*n+2]), head, broker.StateActive)
-		j.Worker = c.worker
-		jobs = append(jobs, j)
 	}
 	return jobs
 }

@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -80,7 +81,7 @@ type enqueueBatch struct {
 	queue string
 	items []int // places in the request
 	texts *arena
-	named []int // places in items of jobs with options
+	named []int // places in items of jobs with options, which have a third piece
 }
 
 func (e *enqueueBatch) full() bool {
@@ -113,8 +114,24 @@ func (e *enqueueBatch) step(q *queue, now string) *step {
 	if len(e.named) > 0 || q.buckets > 1 || q.isLimited(time.Now()) {
 		script = enqueueScript
 	}
-	args := e.texts.appendItems(e.texts.args, len(e.items), e.named)
-	return &step{script: script, queues: []string{e.queue}, create: true, now: now, args: args}
+	return &step{script: script, queues: []string{e.queue}, create: true, now: now, args: e.args()}
+}
+
+// args are the IDs, the bodies, and the options of those that have some.
+func (e *enqueueBatch) args() []any {
+	t, n := e.texts, len(e.items)
+	pieces := t.seal()
+	args := slices.Grow(append(t.args, n), 2*(n+len(e.named)))[:1+2*n]
+	named := e.named
+	for i := range n {
+		args[1+i], args[1+n+i] = &pieces[0], &pieces[1]
+		if pieces = pieces[2:]; len(named) > 0 && named[0] == i {
+			args = append(args, i+1, &pieces[0])
+			pieces, named = pieces[1:], named[1:]
+		}
+	}
+	t.args = args
+	return args
 }
 
 func (e *enqueueBatch) fail(receipts []broker.Receipt, err error) {

@@ -196,11 +196,8 @@ func decide(op *broker.Operation, j *looked, ref broker.Ref) (decision, error) {
 
 // restOf is a stored head behind the time of its end.
 func restOf(h broker.Head) string {
-	a := arena{buf: make([]byte, 0, 64)}
-	a.buf = append(a.buf, strconv.Itoa(h.Deliveries)...)
-	a.buf = append(a.buf, ',')
-	a.numbers(int64(h.Failures), int64(h.Crashes), int64(h.Snoozes))
-	return string(broker.AppendTail(a.buf, &h))
+	p := numbers(nil, int64(h.Deliveries), int64(h.Failures), int64(h.Crashes), int64(h.Snoozes))
+	return string(broker.AppendTail(p, &h))
 }
 
 // when writes a time to run at: "n" for at once.

@@ -9,35 +9,40 @@ import (
 
 // completed is the outcome of most jobs: complete at the first delivery, with
 // no result, kept by nobody unless the queue's policy says so.
-const completed = "0;c0,0;1;0,0,0;0,0,0"
+const completed = "0;c0;1;0,0,0;0,0,0"
 
-// addOutcome writes an outcome, and the head it leads to, in the form that
-// settle.lua reads; the script itself adds epoch, state and end. It reports
-// whether a tail follows, in a piece of its own: outcomes are alike, tails are
-// not.
-func (a *arena) addOutcome(item *broker.Settlement, history int) (tail bool) {
+// addOutcome returns an outcome, and the head it leads to, in the form that
+// settle.lua reads, valid until the next one; the script itself adds epoch, state
+// and end. It reports whether it wrote a text for the item, with what is seldom
+// alike for two: how long a retry waits, and the tail.
+func (a *arena) addOutcome(item *broker.Settlement, history int) (outcome []byte, each bool) {
 	o, old := item.Outcome, &item.Job.Head
+	p := a.scratch[:0]
+	defer func() { a.scratch = p }()
 	if o.Kind() == broker.OutcomeComplete && len(o.Result()) == 0 && item.Job.Retention == 0 && fresh(old) {
-		a.add(completed)
-		return false
+		p = append(p, completed...)
+		return p, false
 	}
 	head := o.Apply(*old, time.Time{}, history)
 	asked := o.IfCancelRequested().Charge(*old)
-	a.numbers(old.Epoch)
-	a.buf = append(a.buf, kindOf(o))
-	a.numbers(broker.DurationMicros(item.Job.Retention), broker.DurationMicros(o.Delay()))
-	a.numbers(int64(head.Deliveries))
-	a.numbers(int64(head.Failures), int64(head.Crashes), int64(head.Snoozes))
-	a.numbers(int64(asked.Failures), int64(asked.Crashes), int64(asked.Snoozes))
-	a.buf = a.buf[:len(a.buf)-1]
-	a.cut()
+	p = numbers(p, old.Epoch)
+	p = append(p, kindOf(o))
+	p = numbers(p, broker.DurationMicros(item.Job.Retention))
+	p = numbers(p, int64(head.Deliveries))
+	p = numbers(p, int64(head.Failures), int64(head.Crashes), int64(head.Snoozes))
+	p = numbers(p, int64(asked.Failures), int64(asked.Crashes), int64(asked.Snoozes))
+	p = p[:len(p)-1]
+
 	before := len(a.buf)
+	a.buf = numbers(a.buf, broker.DurationMicros(o.Delay()))
+	from := len(a.buf)
 	a.buf = broker.AppendTail(a.buf, &head) // the same for both: they differ in counts
-	if len(a.buf) == before {
-		return false
+	if len(a.buf) == from && o.Delay() == 0 {
+		a.buf = a.buf[:before]
+		return p, false
 	}
 	a.cut()
-	return true
+	return p, true
 }
 
 // fresh reports whether a job has no history.
@@ -64,12 +69,12 @@ func kindOf(o broker.Outcome) byte {
 }
 
 // numbers appends numbers with commas between them and a semicolon behind.
-func (a *arena) numbers(all ...int64) {
+func numbers(p []byte, all ...int64) []byte {
 	for i, n := range all {
 		if i > 0 {
-			a.buf = append(a.buf, ',')
+			p = append(p, ',')
 		}
-		a.buf = strconv.AppendInt(a.buf, n, 10)
+		p = strconv.AppendInt(p, n, 10)
 	}
-	a.buf = append(a.buf, ';')
+	return append(p, ';')
 }

@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"context"
+	"slices"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -28,8 +29,16 @@ type settleBatch struct {
 	offset int   // items of the queue in batches before
 	items  []int // places in the request
 	texts  *arena
-	tails  []int // places in items of outcomes with a tail
+	runs   []run
 	step   *step
+}
+
+// run is how many items in a row have the same outcome, and whether each has a
+// text beside it: a second piece.
+type run struct {
+	items   int
+	outcome string
+	each    bool
 }
 
 // settleBatches divides a request, in the same way each time it is sent.
@@ -51,16 +60,51 @@ func (b *Broker) settleBatches(req *broker.SettleRequest) []*settleBatch {
 		}
 		batch.items = append(batch.items, i)
 		batch.texts.add(item.Job.ID)
-		if batch.texts.addOutcome(item, req.History) {
-			batch.tails = append(batch.tails, len(batch.items)-1)
-		}
+		batch.add(item, req.History)
 	}
 	for _, batch := range all {
 		args := append(batch.texts.args, req.Worker, req.Number, batch.offset, b.queue(batch.queue).channel)
-		args = batch.texts.appendItems(args, len(batch.items), batch.tails)
-		batch.step = &step{script: settleScript, queues: []string{batch.queue}, now: nowArg(req.Now), args: args}
+		batch.step = &step{script: settleScript, queues: []string{batch.queue}, now: nowArg(req.Now), args: batch.args(args)}
 	}
 	return all
+}
+
+// add writes an item's outcome, unless the one before has the same.
+func (s *settleBatch) add(item *broker.Settlement, history int) {
+	outcome, each := s.texts.addOutcome(item, history)
+	if n := len(s.runs); n > 0 && s.runs[n-1].outcome == string(outcome) && s.runs[n-1].each == each {
+		s.runs[n-1].items++
+		return
+	}
+	r := run{items: 1, outcome: completed, each: each}
+	if string(outcome) != completed {
+		r.outcome = string(outcome)
+	}
+	s.runs = append(s.runs, r)
+}
+
+// args adds the IDs, and the runs with their texts.
+func (s *settleBatch) args(args []any) []any {
+	pieces := s.texts.seal()
+	at, n := len(args)+1, len(s.items)
+	args = slices.Grow(append(args, n), n+3*len(s.runs))[:at+n]
+	for _, r := range s.runs {
+		if !r.each {
+			args = append(args, r.items, r.outcome, "0")
+		} else {
+			args = append(args, r.items, r.outcome, "1")
+		}
+		for range r.items {
+			args[at] = &pieces[0]
+			at++
+			if pieces = pieces[1:]; r.each {
+				args = append(args, &pieces[0])
+				pieces = pieces[1:]
+			}
+		}
+	}
+	s.texts.args = args
+	return args
 }
 
 // settleSteps adds the batches' calls to steps.

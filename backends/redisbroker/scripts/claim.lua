@@ -4,8 +4,9 @@
 -- ARGV   now; queues; buckets of each; worker; most jobs; then per share: the
 --        number of its queue, its most jobs
 -- Reply  {0, now, then per queue: a refusal, or {0, 1 when more is left, next
---        due time or -1}; then per share: a list of the number and the head of
---        each job that has one, and then per job: id, body}
+--        due time or -1}; then per share so many times as it takes: IDs,
+--        bodies, which are empty where there is no such job, and a list of the
+--        number of each job that has a head, and the head}
 -- @include clock
 -- @include open
 -- @include read
@@ -120,12 +121,17 @@ local function lease(q, p, turns, jobs)
     end
   end
   local found, some, a = bodies(q, ids), aged and redis.call('HMGET', q.h, unpack(aged)), 0
-  local set, s, n = {}, 0, #jobs
+  local heads, set, s, size = {}, {}, 0, 0
   for i = 1, #ids do
-    local id, body, value, head = ids[i], found[i], fresh, nil
+    local id, body, value = ids[i], found[i], fresh
     if aged and epochs[i] then
       a = a + 1
-      value, head = p .. epochs[i] .. worker .. '\n', some[a]
+      value = p .. epochs[i] .. worker .. '\n'
+      if body and some[a] then
+        local h = #heads
+        heads[h + 1], heads[h + 2] = i, some[a]
+        size = size + #some[a]
+      end
     end
     if body then
       if byte(body, 10) ~= 0 then
@@ -139,16 +145,12 @@ local function lease(q, p, turns, jobs)
         end
       end
       set[s + 1], set[s + 2], s = id, value, s + 2
-      jobs[n + 1], jobs[n + 2], n = id, body, n + 2
-      room = room - #body
-      if head then
-        local heads = jobs[1]
-        local h = #heads
-        heads[h + 1], heads[h + 2] = (n - 1) / 2, head
-        room = room - #head
-      end
+      size = size + #body
     end
   end
+  room = room - size
+  local n = #jobs
+  jobs[n + 1], jobs[n + 2], jobs[n + 3] = ids, found, heads
   if s > 0 then redis.call('HSET', q.a, unpack(set)) end
   q.leased, total = q.leased + s / 2, total + s / 2
   return s / 2
@@ -183,7 +185,7 @@ for _, q in ipairs(queues) do
 end
 local shares = {}
 for at = first + 2, #ARGV, 2 do
-  local q, jobs = queues[tonumber(ARGV[at])], {{}}
+  local q, jobs = queues[tonumber(ARGV[at])], {}
   if not q.refused and not q.paused then
     take(q, math.min(most - total, tonumber(ARGV[at + 1])), jobs)
   end

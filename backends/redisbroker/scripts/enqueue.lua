@@ -1,11 +1,10 @@
 -- enqueue: accept new jobs of one queue, each on its own, in order.
 --
 -- KEYS   m ids u i z y l r* t b*
--- ARGV   now; 1; buckets; 2 or 3; then per job so many: id, body, options.
---        Options are empty or left out for a pending job of normal priority
---        with no names, otherwise priority .. when .. "\n" .. mode .. ttl ..
---        "\n" .. unique key .. "\n" .. key, where when is "n", "d" .. delay or
---        "a" .. time
+-- ARGV   now; 1; buckets; how many jobs; their IDs; their bodies; then for
+--        each but a pending job of normal priority with no names: its number and
+--        options, which are priority .. when .. "\n" .. mode .. ttl .. "\n" ..
+--        unique key .. "\n" .. key, where when is "n", "d" .. delay or "a" .. time
 -- Reply  {0, now, then per job refused: its number, why, holder}
 --        why: 1 ID exists, 2 queue full, 3 unique key held
 -- @include clock
@@ -19,12 +18,9 @@ if q.refused then return q.refused end
 q.paused = m[3] == '1'
 local depth, big = tonumber(m[4] or 0), tonumber(m[6] or 0)
 
-local ids, total = {}, 0
-local stride = tonumber(ARGV[first])
-for at = first + 1, #ARGV, stride do
-  total = total + 1
-  ids[total] = ARGV[at]
-end
+local total = tonumber(ARGV[first])
+local ids, named = {unpack(ARGV, first + 1, first + total)}, {}
+for at = first + 2 * total + 1, #ARGV, 2 do named[tonumber(ARGV[at])] = ARGV[at + 1] end
 local exists = bodies(q, ids)
 local remembered = {}
 if redis.call('HLEN', q.ids) > 0 then remembered = redis.call('HMGET', q.ids, unpack(ids)) end
@@ -104,9 +100,8 @@ for i = 1, total do
   elseif room and room < 1 then
     refuse(i, 2, '')
   else
-    local at = first + 1 + stride * (i - 1)
-    local body, options, ok = ARGV[at + 1], stride == 3 and ARGV[at + 2] or '', true
-    if options == '' then normal[#normal + 1] = id else ok = accept_named(i, id, options) end
+    local body, options, ok = ARGV[first + total + i], named[i], true
+    if options then ok = accept_named(i, id, options) else normal[#normal + 1] = id end
     if ok then
       seen[id] = true
       store[stored + 1], store[stored + 2], stored = id, created .. body, stored + 2

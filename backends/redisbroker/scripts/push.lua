@@ -4,7 +4,7 @@
 -- third of the cost.
 --
 -- KEYS   m ids r2 t b*
--- ARGV   now; 1; buckets; 2; then per job: id, body
+-- ARGV   now; 1; buckets; how many jobs; their IDs; their bodies
 -- Reply  {0, now, then per job refused: its number, 1, ''} as enqueue; a
 --        refusal; {LIMITED} where the jobs are for enqueue
 -- @include clock
@@ -25,52 +25,44 @@ local created = string.char(0, floor(high / 65536), floor(high / 256) % 256, hig
 
 local remembers = redis.call('HLEN', q.ids) > 0
 local reply, longest = {0, now}, 0
-if #ARGV == 6 and not remembers then
+local n = tonumber(ARGV[4])
+if n == 1 and not remembers then
   local id, body = ARGV[5], ARGV[6]
   if redis.call('HSETNX', q.b[1], id, created .. body) == 0 then return {0, now, 1, 1, ''} end
   longest = #body
   redis.call('LPUSH', q.r2, id)
 else
-  local ids, n = {}, 0
-  for at = 5, #ARGV, 2 do
-    n = n + 1
-    ids[n] = ARGV[at]
-  end
+  local ids, remembered = {unpack(ARGV, 5, 4 + n)}, {}
   local exists = redis.call('HMGET', q.b[1], unpack(ids))
-  local remembered = {}
   if remembers then remembered = redis.call('HMGET', q.ids, unpack(ids)) end
-  local taken, store, s = {}, {}, 0
-  for i = 1, n do
-    local id = ids[i]
-    if exists[i] or (remembered[i] and tonumber(remembered[i]) > now) then
-      local r = #reply
-      reply[r + 1], reply[r + 2], reply[r + 3] = i, 1, ''
-    else
-      local body = ARGV[4 + 2 * i]
-      s = s + 1
-      taken[s], store[2 * s - 1], store[2 * s] = id, id, created .. body
-      if #body > longest then longest = #body end
-    end
-  end
-  if s == 0 then return reply end
-  if redis.call('HSET', q.b[1], unpack(store)) < s then -- an ID stood there twice: the first job has it
-    local accepted, seen = taken, {}
-    local at, k = 0, 0
-    taken = {}
+
+  -- taken are the jobs that are not refused for their IDs; where one stands
+  -- twice and seen is given, the first.
+  local store, taken, s
+  local function sort_out(seen)
+    store, taken, s = {}, ids, 0
     for i = 1, n do
       local id = ids[i]
-      if id == accepted[at + 1] then
-        at = at + 1
-        if seen[id] then
-          local r = #reply
-          reply[r + 1], reply[r + 2], reply[r + 3] = i, 1, ''
-        else
-          seen[id], k = true, k + 1
-          taken[k] = id
-          redis.call('HSET', q.b[1], id, store[2 * at])
-        end
+      if exists[i] or (remembered[i] and tonumber(remembered[i]) > now) or (seen and seen[id]) then
+        if taken == ids then taken = {unpack(ids, 1, s)} end
+        local r = #reply
+        reply[r + 1], reply[r + 2], reply[r + 3] = i, 1, ''
+      else
+        local body = ARGV[4 + n + i]
+        s = s + 1
+        store[2 * s - 1], store[2 * s] = id, created .. body
+        if taken ~= ids then taken[s] = id end
+        if seen then seen[id] = true end
+        if #body > longest then longest = #body end
       end
     end
+  end
+  sort_out()
+  if s == 0 then return reply end
+  if redis.call('HSET', q.b[1], unpack(store)) < s then -- an ID stood twice
+    reply = {0, now}
+    sort_out({})
+    redis.call('HSET', q.b[1], unpack(store))
   end
   redis.call('LPUSH', q.r2, unpack(taken))
 end

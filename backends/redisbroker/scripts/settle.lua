@@ -2,11 +2,12 @@
 --
 -- KEYS   m s n a h k c u i ids z y d f g l r* t b*
 -- ARGV   now; 1; buckets; worker; number of the request, 0 for none; how many
---        items of it went before in other calls; channel for events; then per
---        2 or 3; then per item so many: id, outcome, tail, which is empty or left
---        out. An outcome is epoch ";" kind retention "," delay ";" deliveries ";"
---        counts ";" counts if cancelled, where kind is c complete, x cancel,
---        d dead, y retry, p pending at the back, f pending at the front
+--        items of it went before in other calls; channel for events; how many
+--        items; their IDs; then runs of items with the same outcome: how many,
+--        the outcome, and 1 if a text follows for each of them, or 0. An outcome
+--        is epoch ";" kind retention ";" deliveries ";" counts ";" counts if
+--        cancelled, where kind is c complete, x cancel, d dead, y retry, p pending
+--        at the back, f pending at the front; a text is delay ";" tail
 -- Reply  {0, now, verdicts}: per item a digit, its new state, or 0 for a lease
 --        that was over; a refusal; {GAP} when earlier items are missing
 -- @include clock
@@ -22,12 +23,8 @@ if q.refused then return q.refused end
 q.paused = m[3] == '1'
 q.retain, q.span = tonumber(m[5] or 0), duplicate_span(m[6])
 local worker, number, offset = ARGV[first], tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
-local stride = tonumber(ARGV[first + 4])
-local ids, total = {}, 0
-for at = first + 5, #ARGV, stride do
-  total = total + 1
-  ids[total] = ARGV[at]
-end
+local total = tonumber(ARGV[first + 4])
+local ids = {unpack(ARGV, first + 5, first + 4 + total)}
 
 -- What was answered before: s holds the worker's last number and its verdicts.
 local known, before = redis.call('HGET', q.s, worker), ''
@@ -52,46 +49,78 @@ local STATES = {c = COMPLETED, x = CANCELLED, d = DEAD, y = RETRY, p = PENDING, 
 -- outcome_of reads an outcome, which many items may share: which lease it ends,
 -- and whether that is all there is to do.
 local function outcome_of(text)
-  local epoch, kind, keep, rest = string.match(text, '^(%-?%d+);(%a)(%-?%d+),(.*)$')
+  local epoch, kind, keep, rest = string.match(text, '^(%-?%d+);(%a)(%-?%d+);(.*)$')
   local o = {epoch = epoch, kind = kind, keep = keep, rest = rest, fence = epoch .. ':' .. worker .. '\n'}
   if kind == 'c' and keep == '0' and q.retain == 0 then o.quick = '2' .. o.fence end
   outcomes[text] = o
   return o
 end
 
+-- all_quick reports whether every item completes a job that nobody keeps and
+-- that has nothing to free, as mostly.
+local function all_quick()
+  local o = outcome_of(ARGV[first + 6 + total])
+  if skip > 0 or not o.quick or o.epoch ~= '0' or tonumber(ARGV[first + 5 + total]) < total then return false end
+  local quick = o.quick
+  for i = 1, total do
+    if leases[i] ~= quick then return false end
+  end
+  return true
+end
+
 -- sort_out finds the items whose lease holds, of several for one lease the
 -- first, if seen is given: all their IDs, the items that need more than to be
--- removed, the IDs of the rest, and those of them that have a head.
+-- removed, the IDs of the rest, and those of them that have a head. Of the
+-- items that need more it notes outcome and text.
+local outcome, texts = {}, {}
 local function sort_out(seen)
   local ended, others, gone, aged, n = {}, {}, {}, {}, 0
-  for i = skip + 1, total do
-    local id, lease, text = ids[i], leases[i], ARGV[first + 6 + stride * (i - 1)]
-    local o = outcomes[text] or outcome_of(text)
-    verdicts[i - skip] = '0'
-    if lease and not (seen and seen[id]) then
-      local held = true
-      if lease == o.quick then -- completed, kept by nobody, nothing to free
-        n = n + 1
-        gone[n], verdicts[i - skip] = id, '5'
-        if o.epoch ~= '0' then aged[#aged + 1] = id end
-      elseif string.sub(lease, 2, #o.fence + 1) == o.fence then
-        others[#others + 1] = i
-      else
-        held = false
+  local i, at = 0, first + 5 + total
+  while i < total do
+    local count, each = tonumber(ARGV[at]), ARGV[at + 2] == '1'
+    local o = outcomes[ARGV[at + 1]] or outcome_of(ARGV[at + 1])
+    at = at + 3
+    for k = 1, count do
+      i = i + 1
+      if i > skip then
+        local id, lease = ids[i], leases[i]
+        verdicts[i - skip] = '0'
+        if lease and not (seen and seen[id]) then
+          local held = true
+          if lease == o.quick then
+            n = n + 1
+            gone[n], verdicts[i - skip] = id, '5'
+            if o.epoch ~= '0' then aged[#aged + 1] = id end
+          elseif string.sub(lease, 2, #o.fence + 1) == o.fence then
+            others[#others + 1] = i
+            outcome[i], texts[i] = o, each and ARGV[at + k - 1]
+          else
+            held = false
+          end
+          if seen then seen[id] = held end
+        end
       end
-      if seen then seen[id] = held end
     end
+    if each then at = at + count end
   end
   if #others == 0 then return gone, others, gone, aged end
-  for i = 1, n do ended[i] = gone[i] end
-  for _, i in ipairs(others) do ended[#ended + 1] = ids[i] end
+  for k = 1, n do ended[k] = gone[k] end
+  for _, k in ipairs(others) do ended[#ended + 1] = ids[k] end
   return ended, others, gone, aged
 end
-local ended, others, gone, aged = sort_out()
+local ended, others, gone, aged
+if all_quick() then
+  ended, others, gone, aged, verdicts = ids, {}, ids, {}, {string.rep('5', total)}
+else
+  ended, others, gone, aged = sort_out()
+end
 
 -- effects
 if #ended > 0 then
-  if redis.call('HDEL', q.a, unpack(ended)) < #ended then ended, others, gone, aged = sort_out({}) end
+  if redis.call('HDEL', q.a, unpack(ended)) < #ended then
+    verdicts = {}
+    ended, others, gone, aged = sort_out({})
+  end
   if next(asked) then redis.call('HDEL', q.c, unpack(ended)) end
   local left = redis.call('HINCRBY', q.k, worker, -#ended)
   if not known and left <= 0 then
@@ -102,16 +131,12 @@ end
 if #others > 0 then
   -- read makes the head that an outcome leaves.
   local function read(o)
-    local delay, deliveries, counts, cancelled = string.match(o.rest, '^(%d+);(%-?%d+);([%-%d,]+);([%-%d,]+)$')
+    local deliveries, counts, cancelled = string.match(o.rest, '^(%-?%d+);([%-%d,]+);([%-%d,]+)$')
     local final = o.kind == 'c' or o.kind == 'x' or o.kind == 'd'
     o.state, o.next, o.keep = STATES[o.kind], int(tonumber(o.epoch) + 1), math.max(0, tonumber(o.keep))
     o.head = o.next .. ',' .. o.state .. ',' .. (final and int(up) or '0') .. ',' .. deliveries .. ',' .. counts .. ';'
     if not final then
       o.cancelled = o.next .. ',' .. CANCELLED .. ',' .. int(up) .. ',' .. deliveries .. ',' .. cancelled .. ';'
-    end
-    if o.kind == 'y' then
-      o.time = up + tonumber(delay)
-      o.due = int(o.time)
     end
   end
 
@@ -119,12 +144,14 @@ if #others > 0 then
   local stored, longest, earliest = 0, tonumber(m[7] or 0), nil
   local none = {}
   for _, i in ipairs(others) do
-    local at = first + 5 + stride * (i - 1)
-    local id, lease, o = ids[i], leases[i], outcomes[ARGV[at + 1]]
+    local id, lease, o, text, delay = ids[i], leases[i], outcome[i], texts[i], 0
     if not o.head then read(o) end
     local kind, state, head, index = o.kind, o.state, o.head, none
     if asked[i] and o.cancelled then kind, state, head = 'x', CANCELLED, o.cancelled end
-    if stride == 3 then head = head .. ARGV[at + 2] end
+    if text then
+      local semicolon = string.find(text, ';', 1, true)
+      delay, head = tonumber(string.sub(text, 1, semicolon - 1)), head .. string.sub(text, semicolon + 1)
+    end
     if #lease > #o.fence + 1 then index = parse_index(string.sub(lease, #o.fence + 2)) end
     if kind == 'c' or kind == 'x' then
       local before = #gone
@@ -140,9 +167,10 @@ if #others > 0 then
         local priority = string.sub(lease, 1, 1)
         if #head > longest then longest = #head end
         if kind == 'y' then
-          if not earliest or o.time < earliest then earliest = o.time end
+          local time = up + delay
+          if not earliest or time < earliest then earliest = time end
           local d = #dues
-          dues[d + 1], dues[d + 2] = o.due, priority .. o.next .. ':' .. id
+          dues[d + 1], dues[d + 2] = int(time), priority .. o.next .. ':' .. id
         else
           local list = (kind == 'p' and back or front)[tonumber(priority)]
           list[#list + 1] = turn(o.next, id)
@@ -174,14 +202,14 @@ if #others > 0 then
   if woken then wake(q) end
 end
 remove(q, gone, aged)
-local answer = string.sub(before, offset + 1, offset + skip) .. table.concat(verdicts)
-if numbered and skip < total then
-  redis.call('HSET', q.s, worker, int(number) .. ':' .. before .. table.concat(verdicts))
-end
+local fresh = table.concat(verdicts)
+local answer = string.sub(before, offset + 1, offset + skip) .. fresh
+if numbered and skip < total then redis.call('HSET', q.s, worker, int(number) .. ':' .. before .. fresh) end
 if m[4] then
   local events = {}
   for i = skip + 1, total do
-    if verdicts[i - skip] ~= '0' then events[#events + 1] = verdicts[i - skip] .. ids[i] end
+    local state = string.sub(answer, i, i)
+    if state ~= '0' then events[#events + 1] = state .. ids[i] end
   end
   publish(m[4], ARGV[first + 3], events)
 end

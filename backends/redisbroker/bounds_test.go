@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -198,6 +199,62 @@ func TestManyVoidEntriesAreDroppedInSeveralClaims(t *testing.T) {
 	n, err := client(t).HLen(t.Context(), b.queue("q").key("v")).Result()
 	if err != nil || n != 0 {
 		t.Errorf("void entries still noted: %d, %v", n, err)
+	}
+}
+
+// The turn of a fresh job is its ID. One that was made void must not be taken
+// for that of a job with the same ID in another list, whichever is looked at
+// first.
+func TestAVoidTurnIsNoneOfAnotherPriority(t *testing.T) {
+	t.Parallel()
+	for _, priorities := range [][2]broker.Priority{{1, 3}, {3, 1}} {
+		b := open(t, client(t))
+		register(t, b, "w", "q")
+		for i, p := range priorities {
+			j := job("q", "again")
+			j.Body.Priority = p
+			enqueue(t, b, j)
+			if i == 0 {
+				op := broker.Operation{Kind: broker.OpDelete, Now: at(0), Refs: []broker.Ref{{Queue: "q", ID: "again", Epoch: broker.AnyEpoch}}}
+				if done, err := b.Operate(t.Context(), op); err != nil || done[0].Err != nil {
+					t.Fatalf("Operate: %v, %v", done, err)
+				}
+			}
+		}
+		got := claimAt(t, b, at(0), "w", 2, "q").Jobs
+		if len(got) != 1 || got[0].Priority != priorities[1] {
+			t.Errorf("deleted with priority %d and enqueued anew with %d: claimed %d jobs", priorities[0], priorities[1], len(got))
+		}
+	}
+}
+
+// More jobs are due than a claim takes: the rest stand in the ready list, and a
+// job that becomes pending after them comes after them.
+func TestDueJobsThatAClaimSawKeepTheirTurn(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	register(t, b, "w", "q")
+	for i, id := range []string{"a", "b", "c", "low"} {
+		j := job("q", id)
+		j.RunAt = at(1).Add(time.Duration(i) * time.Second)
+		if id == "low" {
+			j.Body.Priority = 4
+		}
+		enqueue(t, b, j)
+	}
+	var order []string
+	take := func() {
+		for _, j := range claimAt(t, b, at(10), "w", 1, "q").Jobs {
+			order = append(order, j.ID)
+		}
+	}
+	take()
+	enqueue(t, b, job("q", "new"))
+	for range 5 {
+		take()
+	}
+	if want := []string{"a", "b", "c", "new", "low"}; !slices.Equal(order, want) {
+		t.Errorf("claimed in the order %v, want %v", order, want)
 	}
 }
 

@@ -33,8 +33,8 @@
 //	               until when somebody watches (watch)
 //	b0…    hash    ID → creation time in µs (8 bytes) and broker.AppendBody: written once
 //	h      hash    ID → broker.AppendHead; a fresh job has none
-//	r1…r4  list    entries of pending jobs by priority: in on the left, out on the right
-//	v      hash    entries in r that operators made void → how often they stand there
+//	r1…r4  list    turns of pending jobs by priority: in on the left, out on the right
+//	v      hash    priority and turn of what operators made void in r → how often it stands there
 //	z, y   sorted  entries of scheduled and of retry jobs by due time in µs
 //	a      hash    ID → lease: priority and epoch ":" worker "\n" what the job's end has to free
 //	c      hash    ID of an active job that is asked to cancel → its worker
@@ -52,7 +52,8 @@
 //	t      list    the wake token, there as long as something can be claimed
 //	e      channel events: "S" and lines of state and ID, or "C" and an ID
 //
-// An entry is priority, epoch, ":" and ID. <prefix>:queues is the set of all
+// An entry is priority, epoch, ":" and ID. A turn is the ID of a job in epoch 0, and
+// otherwise byte 1, epoch, ":" and ID. <prefix>:queues is the set of all
 // queues' names, written before a queue's first job. Marks are in 16 groups
 // <prefix>:marks:{00}: … with a hash h of marks, a sorted set l of the times
 // at which they lapse, and the counter n of fences.
@@ -61,10 +62,12 @@
 //
 //   - The bucket of a body is a hash of the end of its ID that Lua computes too,
 //     since a claim learns IDs only when it pops them.
-//   - A deleted, cancelled or rescheduled job leaves its entry in its ready list,
-//     which has no cheap removal from the middle. The entry is counted in v, and
+//   - A deleted, cancelled or rescheduled job leaves its turn in its ready list,
+//     which has no cheap removal from the middle. The turn is counted in v, and
 //     a claim that pops it drops it. Epochs alone would not do: a job that is
-//     enqueued anew under the same ID has the same entry.
+//     enqueued anew under the same ID has the same turn.
+//   - Most jobs are claimed in the epoch in which they were enqueued, so their
+//     turns are what a claim needs, as they stand: the ID.
 //   - A lease carries the index of the body when it names something to free, so
 //     that a settle need not trust its caller nor read the body.
 //   - Hashes and sorted sets on the hot path hold a guard, an entry of 65 bytes,

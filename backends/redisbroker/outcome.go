@@ -13,8 +13,8 @@ const completed = "0;c0;1;0,0,0;0,0,0"
 
 // addOutcome returns an outcome, and the head it leads to, in the form that
 // settle.lua reads, valid until the next one; the script itself adds epoch, state
-// and end. It reports whether it wrote a text for the item, with what is seldom
-// alike for two: how long a retry waits, and the tail.
+// and end. It reports whether it added two pieces with what is seldom alike for
+// two items: how long a retry waits, and the tail.
 func (a *arena) addOutcome(item *broker.Settlement, history int) (outcome []byte, each bool) {
 	o, old := item.Outcome, &item.Job.Head
 	p := a.scratch[:0]
@@ -33,14 +33,15 @@ func (a *arena) addOutcome(item *broker.Settlement, history int) (outcome []byte
 	p = numbers(p, int64(asked.Failures), int64(asked.Crashes), int64(asked.Snoozes))
 	p = p[:len(p)-1]
 
-	before := len(a.buf)
-	a.buf = numbers(a.buf, broker.DurationMicros(o.Delay()))
+	before, delay := len(a.buf), broker.DurationMicros(o.Delay())
+	a.buf = strconv.AppendInt(a.buf, delay, 10)
 	from := len(a.buf)
 	a.buf = broker.AppendTail(a.buf, &head) // the same for both: they differ in counts
-	if len(a.buf) == from && o.Delay() == 0 {
+	if len(a.buf) == from && delay == 0 {
 		a.buf = a.buf[:before]
 		return p, false
 	}
+	a.ends = append(a.ends, from)
 	a.cut()
 	return p, true
 }

@@ -33,8 +33,8 @@ type settleBatch struct {
 	step   *step
 }
 
-// run is how many items in a row have the same outcome, and whether each has a
-// text beside it: a second piece.
+// run is how many items in a row have the same outcome, and whether each has
+// two more pieces.
 type run struct {
 	items   int
 	outcome string
@@ -87,7 +87,7 @@ func (s *settleBatch) add(item *broker.Settlement, history int) {
 func (s *settleBatch) args(args []any) []any {
 	pieces := s.texts.seal()
 	at, n := len(args)+1, len(s.items)
-	args = slices.Grow(append(args, n), n+3*len(s.runs))[:at+n]
+	args = slices.Grow(append(args, n), len(pieces)+3*len(s.runs))[:at+n]
 	for _, r := range s.runs {
 		if !r.each {
 			args = append(args, r.items, r.outcome, "0")
@@ -98,8 +98,8 @@ func (s *settleBatch) args(args []any) []any {
 			args[at] = &pieces[0]
 			at++
 			if pieces = pieces[1:]; r.each {
-				args = append(args, &pieces[0])
-				pieces = pieces[1:]
+				args = append(args, &pieces[0], &pieces[1])
+				pieces = pieces[2:]
 			}
 		}
 	}

@@ -31,7 +31,9 @@ for i = 1, tonumber(ARGV[2]) do
   queues[i] = q
 end
 
--- promote moves due jobs to the back of the ready lists, earliest first.
+-- promote makes pending the jobs that are due, earliest first: it takes them
+-- out of the sets into q.late, by priority, behind all that is in the ready
+-- lists. Those that this call does not lease go there in the end.
 local function promote(q)
   local z, y = due(q.z), due(q.y)
   q.due = z and y and math.min(z, y) or z or y
@@ -46,43 +48,51 @@ local function promote(q)
     return redis.call('ZRANGEBYSCORE', key, '-inf', int(now), 'LIMIT', 0, PROMOTED)
   end
 
-  local all, of_z, of_y
+  local all, of_z, of_y = {}, 0, 0
   if z and y and math.max(z, y) <= now then
-    local zs, ys, i, j = overdue(q.z, true), overdue(q.y, true), 1, 1
-    all, of_z, of_y = {}, {}, {}
-    while #all < PROMOTED and (zs[i] or ys[j]) do
-      if zs[i] and (not ys[j] or tonumber(zs[i + 1]) <= tonumber(ys[j + 1])) then
-        of_z[#of_z + 1] = zs[i]
-        all[#all + 1] = zs[i]
-        i = i + 2
+    local zs, ys = overdue(q.z, true), overdue(q.y, true)
+    while #all < PROMOTED and (zs[2 * of_z + 1] or ys[2 * of_y + 1]) do
+      local a, b = tonumber(zs[2 * of_z + 2]), tonumber(ys[2 * of_y + 2])
+      if a and (not b or a <= b) then
+        of_z = of_z + 1
+        all[#all + 1] = zs[2 * of_z - 1]
       else
-        of_y[#of_y + 1] = ys[j]
-        all[#all + 1] = ys[j]
-        j = j + 2
+        of_y = of_y + 1
+        all[#all + 1] = ys[2 * of_y - 1]
       end
     end
   elseif q.due == z then
     all = overdue(q.z)
-    of_z = all
+    of_z = #all
   else
     all = overdue(q.y)
-    of_y = all
+    of_y = #all
   end
-  if of_z and #of_z > 0 then redis.call('ZREM', q.z, unpack(of_z)) end
-  if of_y and #of_y > 0 then redis.call('ZREM', q.y, unpack(of_y)) end
-  local lists = {{}, {}, {}, {}}
+  if of_z > 0 then redis.call('ZREMRANGEBYRANK', q.z, 0, of_z - 1) end
+  if of_y > 0 then redis.call('ZREMRANGEBYRANK', q.y, 0, of_y - 1) end
+  q.late = {}
+  for p = 1, 4 do q.late[p] = {ids = {}, epochs = {}, taken = 0} end
   for _, entry in ipairs(all) do
-    local list = lists[byte(entry) - 48]
-    if byte(entry, 2) == 48 then -- a zero: fresh
-      list[#list + 1] = sub(entry, 4)
-    else
-      list[#list + 1] = '\1' .. sub(entry, 2)
-    end
-  end
-  for p = 1, 4 do
-    if #lists[p] > 0 then redis.call('LPUSH', q.r[p], unpack(lists[p])) end
+    local late, colon = q.late[byte(entry) - 48], find(entry, ':', 3, true)
+    local n = #late.ids + 1
+    late.ids[n] = sub(entry, colon + 1)
+    late.epochs[n] = byte(entry, 2) ~= 48 and sub(entry, 2, colon) -- a zero begins only "0:"
   end
   q.due = next_due(q)
+end
+
+-- put_back adds what is left of q.late to the ready lists.
+local function put_back(q)
+  for p = 1, 4 do
+    local late, turns = q.late[p], {}
+    for i = late.taken + 1, #late.ids do
+      turns[#turns + 1] = late.epochs[i] and '\1' .. late.epochs[i] .. late.ids[i] or late.ids[i]
+    end
+    if #turns > 0 then
+      redis.call('LPUSH', q.r[p], unpack(turns))
+      q.drained[p] = false
+    end
+  end
 end
 
 -- valid drops the turns in a list that operators made void.
@@ -105,26 +115,23 @@ local function valid(q, p, turns)
 end
 
 local room, total = BYTES, 0
--- lease records the worker as the holder of popped jobs and adds them to the
--- answer. The lease is priority .. epoch .. ":" .. worker .. "\n" .. index,
--- where the index is what the job's end has to free, mostly nothing.
-local function lease(q, p, turns, jobs)
-  local fresh, ids = p .. '0:' .. worker .. '\n', turns
-  local aged, epochs -- of an epoch above zero: only those have a head
-  for i = 1, #turns do
-    local t = turns[i]
-    if byte(t) == 1 then
-      if not aged then aged, epochs = {}, {} end
-      local colon = find(t, ':', 2, true)
-      ids[i], epochs[i] = sub(t, colon + 1), sub(t, 2, colon)
-      aged[#aged + 1] = ids[i]
+-- lease records the worker as the holder of jobs of priority p and adds them to
+-- the answer; epochs has those above zero, with a colon behind. The lease is
+-- priority .. epoch .. ":" .. worker .. "\n" .. index, where the index is what
+-- the job's end has to free, mostly nothing.
+local function lease(q, p, ids, epochs, jobs)
+  local fresh = p .. '0:' .. worker .. '\n'
+  local aged = {} -- only those have a head
+  if epochs then
+    for i = 1, #ids do
+      if epochs[i] then aged[#aged + 1] = ids[i] end
     end
   end
-  local found, some, a = bodies(q, ids), aged and redis.call('HMGET', q.h, unpack(aged)), 0
+  local found, some, a = bodies(q, ids), #aged > 0 and redis.call('HMGET', q.h, unpack(aged)), 0
   local heads, set, s, size = {}, {}, 0, 0
   for i = 1, #ids do
     local id, body, value = ids[i], found[i], fresh
-    if aged and epochs[i] then
+    if epochs and epochs[i] then
       a = a + 1
       value = p .. epochs[i] .. worker .. '\n'
       if body and some[a] then
@@ -156,20 +163,45 @@ local function lease(q, p, turns, jobs)
   return s / 2
 end
 
+-- epochs_of makes turns the IDs they stand for and returns the epochs, if any.
+local function epochs_of(turns)
+  local epochs
+  for i = 1, #turns do
+    local t = turns[i]
+    if byte(t) == 1 then
+      epochs = epochs or {}
+      local colon = find(t, ':', 2, true)
+      turns[i], epochs[i] = sub(t, colon + 1), sub(t, 2, colon)
+    end
+  end
+  return epochs
+end
+
 -- take serves one share. It ends early at a bound of the call.
 local function take(q, want, jobs)
+  -- few is how many jobs may be taken at once: 0 when the answer is full.
+  local function few()
+    local n = math.min(want, math.floor(room / q.big))
+    if n < 1 and total == 0 then n = 1 end
+    return n
+  end
   for p = 1, 4 do
     while want > 0 and not q.drained[p] do
-      local n = math.min(want, math.floor(room / q.big))
-      if n < 1 then
-        if total > 0 then return end
-        n = 1
-      end
+      local n = few()
+      if n < 1 then return end
       local turns = redis.call('RPOP', q.r[p], n) or {}
       if #turns < n then q.drained[p] = true end
       if #turns > 0 and q.void > q.dropped then turns = valid(q, p, turns) end
-      if #turns > 0 then want = want - lease(q, p, turns, jobs) end
+      if #turns > 0 then want = want - lease(q, p, turns, epochs_of(turns), jobs) end
       if q.dropped >= VOIDS then return end
+    end
+    local late = q.late and q.late[p]
+    while want > 0 and late and late.taken < #late.ids do
+      local n = math.min(few(), #late.ids - late.taken)
+      if n < 1 then return end
+      local from = late.taken + 1
+      late.taken = late.taken + n
+      want = want - lease(q, p, {unpack(late.ids, from, late.taken)}, {unpack(late.epochs, from, late.taken)}, jobs)
     end
   end
 end
@@ -213,6 +245,7 @@ end
 
 local reply = {0, now}
 for i, q in ipairs(queues) do
+  if q.late then put_back(q) end
   if q.refused then
     reply[i + 2] = q.refused
     if q.refused[1] == GONE then token(q) end -- the one that it took is for somebody else

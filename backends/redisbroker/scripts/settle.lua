@@ -4,10 +4,10 @@
 -- ARGV   now; 1; buckets; worker; number of the request, 0 for none; how many
 --        items of it went before in other calls; channel for events; how many
 --        items; their IDs; then runs of items with the same outcome: how many,
---        the outcome, and 1 if a text follows for each of them, or 0. An outcome
+--        the outcome, and 1 if delay and tail follow for each of them, or 0. An outcome
 --        is epoch ";" kind retention ";" deliveries ";" counts ";" counts if
 --        cancelled, where kind is c complete, x cancel, d dead, y retry, p pending
---        at the back, f pending at the front; a text is delay ";" tail
+--        at the back, f pending at the front
 -- Reply  {0, now, verdicts}: per item a digit, its new state, or 0 for a lease
 --        that was over; a refusal; {GAP} when earlier items are missing
 -- @include clock
@@ -71,8 +71,8 @@ end
 -- sort_out finds the items whose lease holds, of several for one lease the
 -- first, if seen is given: all their IDs, the items that need more than to be
 -- removed, the IDs of the rest, and those of them that have a head. Of the
--- items that need more it notes outcome and text.
-local outcome, texts = {}, {}
+-- items that need more it notes the outcome, and where the delay stands.
+local outcome, extra = {}, {}
 local function sort_out(seen)
   local ended, others, gone, aged, n = {}, {}, {}, {}, 0
   local i, at = 0, first + 5 + total
@@ -93,7 +93,7 @@ local function sort_out(seen)
             if o.epoch ~= '0' then aged[#aged + 1] = id end
           elseif string.sub(lease, 2, #o.fence + 1) == o.fence then
             others[#others + 1] = i
-            outcome[i], texts[i] = o, each and ARGV[at + k - 1]
+            outcome[i], extra[i] = o, each and at + 2 * (k - 1)
           else
             held = false
           end
@@ -101,7 +101,7 @@ local function sort_out(seen)
         end
       end
     end
-    if each then at = at + count end
+    if each then at = at + 2 * count end
   end
   if #others == 0 then return gone, others, gone, aged end
   for k = 1, n do ended[k] = gone[k] end
@@ -144,14 +144,11 @@ if #others > 0 then
   local stored, longest, earliest = 0, tonumber(m[7] or 0), nil
   local none = {}
   for _, i in ipairs(others) do
-    local id, lease, o, text, delay = ids[i], leases[i], outcome[i], texts[i], 0
+    local id, lease, o, at = ids[i], leases[i], outcome[i], extra[i]
     if not o.head then read(o) end
     local kind, state, head, index = o.kind, o.state, o.head, none
     if asked[i] and o.cancelled then kind, state, head = 'x', CANCELLED, o.cancelled end
-    if text then
-      local semicolon = string.find(text, ';', 1, true)
-      delay, head = tonumber(string.sub(text, 1, semicolon - 1)), head .. string.sub(text, semicolon + 1)
-    end
+    if at then head = head .. ARGV[at + 1] end
     if #lease > #o.fence + 1 then index = parse_index(string.sub(lease, #o.fence + 2)) end
     if kind == 'c' or kind == 'x' then
       local before = #gone
@@ -167,10 +164,10 @@ if #others > 0 then
         local priority = string.sub(lease, 1, 1)
         if #head > longest then longest = #head end
         if kind == 'y' then
-          local time = up + delay
+          local time = up + (at and tonumber(ARGV[at]) or 0)
           if not earliest or time < earliest then earliest = time end
           local d = #dues
-          dues[d + 1], dues[d + 2] = int(time), priority .. o.next .. ':' .. id
+          dues[d + 1], dues[d + 2] = time, priority .. o.next .. ':' .. id
         else
           local list = (kind == 'p' and back or front)[tonumber(priority)]
           list[#list + 1] = turn(o.next, id)

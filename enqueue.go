@@ -95,7 +95,7 @@ func (o *Outgoing) fill(c *Client, task *Task, call []Option) error {
 		b.Priority = PriorityNormal
 	}
 	if !b.GivenID {
-		o.ID = c.ids.next()
+		o.ID, o.Fresh = c.ids.next(), true
 	}
 	return o.config.finishUnique()
 }

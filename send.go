@@ -69,6 +69,9 @@ func (c *Client) deliver(ctx context.Context, batch []*Outgoing) bool {
 			return false
 		}
 		c.send(ctx, batch, attempt > 0 && attempt == c.retries)
+		for _, o := range batch {
+			o.Fresh = false
+		}
 		if batch = keep(batch, (*Outgoing).repeatable); len(batch) == 0 {
 			return true
 		}

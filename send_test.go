@@ -62,6 +62,9 @@ func TestLostAnswerIsFoundOutByTheRepeat(t *testing.T) {
 		}
 		c := newTestClient(t, store, ClientConfig{})
 		info := mustEnqueue(t, c, NewTask("mail", nil), WithUniqueKey("k"), WithQueue("now"))
+		if first, repeat := store.calls[0].jobs[0], store.calls[1].jobs[0]; !first.Fresh || repeat.Fresh {
+			t.Errorf("the ID is called fresh: %t, then %t in the repeat; want it to be so the first time only", first.Fresh, repeat.Fresh)
+		}
 		if job := store.only(t, "now"); info.ID != job.ID || info.State != StatePending {
 			t.Errorf("info is %+v, the job is %s", info, job.ID)
 		}

@@ -22,6 +22,11 @@ type NewJob struct {
 	Delay   time.Duration // from the store's clock at acceptance
 	RunAt   time.Time
 	Restore *Restored // what it was elsewhere; nil for a job without a past
+
+	// Fresh says that the ID was drawn at random for this job and that this is
+	// the first time it is sent. A store need not look for a record of it then,
+	// but may. Who repeats a job whose answer was lost clears it.
+	Fresh bool
 }
 
 // Receipt answers one NewJob. Err is nil when the job was accepted; otherwise

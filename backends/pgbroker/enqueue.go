@@ -43,10 +43,21 @@ func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
 		if err != nil {
 			return err
 		}
-		err = p.run(ctx, f.store(queue), f.seal(queue, lead))
-		if exists := recordExists(err); !exists && (err != nil || f.served) {
-			return err
-		} else if !exists { // the queue is not what it was when last looked at
+		plain := queue != 0 && f.plain()
+		if plain {
+			if err = p.run(ctx, f.storePlain(queue, lead)); f.decided(err) {
+				return err
+			}
+		}
+		if !recordExists(err) {
+			if err = p.run(ctx, f.store(queue), f.seal(queue, lead)); f.decided(err) {
+				if plain && err == nil {
+					p.b.keeping.Store(f.queue, struct{}{})
+				}
+				return err
+			}
+		}
+		if !recordExists(err) { // the queue is not what it was when last looked at
 			p.b.numbers.Delete(f.queue)
 		}
 	}
@@ -56,6 +67,10 @@ func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
 	}
 	return p.run(ctx, append(steps, f.storeCareful(), f.sealCareful(nil, lead))...)
 }
+
+// decided reports whether a statement that stores all or nothing leaves nothing
+// to be tried in another way.
+func (f *flush) decided(err error) bool { return !recordExists(err) && (err != nil || f.served) }
 
 // recordExists reports whether a flush of jobs that collide with no others
 // failed because one did: it was sent before, and its answer was lost.

@@ -107,6 +107,25 @@ func (f *flush) lanes() []int16 {
 	return all
 }
 
+// plain reports whether all jobs are to run at once, leave nothing behind, and
+// cannot have been stored before.
+func (f *flush) plain() bool {
+	_, keeps := f.b.keeping.Load(f.queue)
+	return !keeps && !slices.ContainsFunc(f.jobs, func(j *broker.NewJob) bool {
+		return !j.Fresh || j.Restore != nil || j.Delay > 0 || !j.RunAt.IsZero() || j.Body.Retention != 0 || j.Body.Key != ""
+	})
+}
+
+// storePlain is the statement that stores such jobs: all of them or none.
+func (f *flush) storePlain(queue int32, wake *wakeUp) step {
+	f.served, f.stored, f.heldOut, f.known, f.holders = false, nil, nil, nil, nil
+	channel, payload := wake.args()
+	return f.b.step("enqueue_plain", func(r rows) error {
+		f.served = r.Next()
+		return nil
+	}, f.now.micros, queue, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(), channel, payload)
+}
+
 // store is the statement that stores jobs that collide with no others: all of
 // them or none.
 func (f *flush) store(queue int32) step {

@@ -21,6 +21,7 @@ var hot = []struct {
 	before  string
 	indexes []string
 }{
+	{"enqueue_plain", "", nil},
 	{"enqueue", "", nil},
 	{"enqueue_seal", "seqscan", nil}, // enqueue.sql sets that alone
 	{"enqueue_keys", "settings", nil},
@@ -111,7 +112,7 @@ func (f *fixture) checkPlans(when string) {
 func TestPlansAssignTheTransactionsIDBeforeATurn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	for _, name := range []string{"enqueue", "enqueue_careful", "settle"} {
+	for _, name := range []string{"enqueue_plain", "enqueue", "enqueue_careful", "settle"} {
 		tx := f.begin(pgx.TxOptions{})
 		text := f.statement(name)
 		_, err := tx.Exec(t.Context(), "set local plan_cache_mode = force_generic_plan")

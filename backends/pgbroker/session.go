@@ -46,6 +46,9 @@ func (s connSession) run(ctx context.Context, steps ...step) error {
 	}
 	var batch pgx.Batch
 	for _, st := range steps {
+		for i, arg := range st.args {
+			st.args[i] = lean(arg)
+		}
 		batch.Queue(st.sql, st.args...)
 	}
 	results := s.conn.SendBatch(ctx, &batch)

@@ -37,7 +37,14 @@ func TestAnEnqueueIsOneRoundTrip(t *testing.T) {
 	sent := new(statements)
 	f := newFixture(t, sent.hook)
 	f.store(f, aJob("first of the queue"))
-	sent.sends(t, "a plain job", 1, 2, func() { f.store(f, aJob("a")) })
+	sent.sends(t, "a plain job with a fresh ID", 1, 1, func() { f.store(f, aJob("f", fresh)) })
+	sent.sends(t, "a batch of them", 1, 1, func() { f.store(f, series("g", 100, fresh)...) })
+	keep := func(j *broker.NewJob) { j.Body.Retention = time.Hour }
+	sent.sends(t, "a batch with one to be kept", 1, 2, func() { f.store(f, aJob("h", fresh), aJob("i", fresh, keep)) })
+	sent.sends(t, "a batch with one that is scheduled", 1, 2, func() {
+		f.store(f, aJob("j", fresh), aJob("k", fresh, func(j *broker.NewJob) { j.Delay = time.Hour }))
+	})
+	sent.sends(t, "a job that may have been sent before", 1, 2, func() { f.store(f, aJob("a")) })
 	sent.sends(t, "a batch", 1, 2, func() { f.store(f, series("b", 100)...) })
 	sent.sends(t, "a job with an ID of its caller", 1, 3, func() { f.store(f, aJob("c", given)) })
 	sent.sends(t, "a batch with unique keys", 1, 4, func() {
@@ -74,6 +81,45 @@ func TestAnEnqueueThatIsRepeatedTakesASecondRoundTrip(t *testing.T) {
 	}
 	if n := f.counts()[broker.StatePending]; n != 5 {
 		t.Errorf("%d jobs are pending, want 5", n)
+	}
+}
+
+// The fresh IDs of plain jobs are not looked for among records. A queue that
+// begins to keep some is noticed; an ID that is not so fresh harms no other job.
+func TestPlainJobsAreStoredInOneStatementAsLongAsNothingIsKept(t *testing.T) {
+	t.Parallel()
+	sent := new(statements)
+	f := newFixture(t, sent.hook)
+	f.store(f, aJob("twice"))
+	sent.sends(t, "a batch in which one exists", 2, 4, func() {
+		receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{aJob("a", fresh), aJob("twice", fresh), aJob("b", fresh)}})
+		f.ok(err)
+		for i, r := range receipts {
+			if refused := errors.Is(r.Err, broker.ErrDuplicate); refused != (i == 1) {
+				t.Errorf("receipt %d: %+v, want the second one alone to be refused", i, r)
+			}
+		}
+	})
+	_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: testQueue, RetainCompleted: &broker.Retention{Age: time.Hour}})
+	f.ok(err)
+	sent.sends(t, "the first job after the queue's policy changed", 2, 3, func() { f.store(f, aJob("c", fresh)) })
+	sent.sends(t, "the next job", 1, 2, func() { f.store(f, aJob("d", fresh)) })
+	if n := f.counts()[broker.StatePending]; n != 5 {
+		t.Errorf("%d jobs are pending, want 5", n)
+	}
+}
+
+// A call that the server thinks over may store its job after a repeat of it was
+// stored and has died.
+func TestAJobThatDiesBesideItsOwnRecordHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for range 2 {
+		f.store(f, aJob("late", fresh))
+		f.settle(f.claim(1, 0), broker.Die(broker.ReasonSkipRetry, broker.Failure{Message: "no"}))
+	}
+	if n, counted := f.ask("select count(*) from jobs.dead where id = 'late'"), f.counts()[broker.StateDead]; n != 1 || counted != 1 {
+		t.Errorf("there are %d records of the job, and %d are counted, want 1", n, counted)
 	}
 }
 

@@ -73,6 +73,9 @@ with clock as materialized (
   select clock.now, e.created_at, e.epoch, e.retention, place.id, e.deliveries, nullif(e.failures, 0), nullif(e.crashes, 0),
          nullif(e.snoozes, 0), e.lane / 2 * 2 + 1, e.given, e.id, e.key, e.unique_key, nullif(e.tail, ''), e.body
   from clock, place, ended e where e.state = 6
+  -- A record of the ID can only be that of a repeat, of a job that the store thought over for longer than that lived.
+  on conflict (id, queue) do nothing
+  returning 1
 ), remembered as (
   insert into jobs.remembered (queue, id, until)
   select place.id, e.id, clock.now + place.duplicate_span from clock, place, ended e where e.given and e.state <> 6 and e.keep = 0
@@ -87,7 +90,7 @@ with clock as materialized (
   insert into jobs.count_delta (queue, active, pending, retry, completed, dead, cancelled)
   select (select id from place), -c.n, c.pending, c.retry, c.completed, c.dead, c.cancelled
   from (select count(*) as n, count(*) filter (where state = 1) as pending, count(*) filter (where state = 4) as retry,
-          count(*) filter (where state = 5 and keep > 0) as completed, count(*) filter (where state = 6) as dead,
+          count(*) filter (where state = 5 and keep > 0) as completed, (select count(*) from died) as dead,
           count(*) filter (where state = 7 and keep > 0) as cancelled from done) c
   where c.n > 0
 ), forgotten as (

@@ -21,5 +21,5 @@ image: ## build the images jobs-worker and jobs, of the worker and of the operat
 fmt: ## format the code
 	gofmt -w .
 
-setup: ## install what the tests need and is missing: redis-server, postgresql, pgbouncer, prometheus, gcc
+setup: ## install what the tests need and is missing: redis-server, postgresql, pgbouncer, prometheus, chromium, gcc
 	@scripts/setup

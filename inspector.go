@@ -119,8 +119,14 @@ func (i *Inspector) queues(ctx context.Context, req broker.QueuesRequest) (queue
 // tells Select with Query.Worker, queue by queue.
 func (i *Inspector) Workers(ctx context.Context, queues ...string) ([]WorkerInfo, error) {
 	infos, err := i.Overview(ctx, queues...)
+	return WorkersOf(infos), err
+}
+
+// WorkersOf lists the workers of queues as Overview describes them, each once,
+// sorted by ID. Held counts the jobs that a worker holds over these queues.
+func WorkersOf(queues []QueueInfo) []WorkerInfo {
 	workers := make(map[string]WorkerInfo)
-	for _, q := range infos {
+	for _, q := range queues {
 		for _, w := range q.Workers {
 			if known, ok := workers[w.ID]; ok {
 				w.Held += known.Held
@@ -128,7 +134,7 @@ func (i *Inspector) Workers(ctx context.Context, queues ...string) ([]WorkerInfo
 			workers[w.ID] = w
 		}
 	}
-	return slices.SortedFunc(maps.Values(workers), func(a, b WorkerInfo) int { return cmp.Compare(a.ID, b.ID) }), err
+	return slices.SortedFunc(maps.Values(workers), func(a, b WorkerInfo) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // Job returns one job with everything that is known of it, or ErrNotFound.

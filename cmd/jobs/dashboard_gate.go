@@ -1,0 +1,86 @@
+package main
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"strings"
+)
+
+// gate decides which requests reach the dashboard.
+type gate struct {
+	local          bool // it listens on a loopback address
+	user, password string
+	token          string // in the printed address; exchanged for the cookie
+	cookie         string
+}
+
+const (
+	tokenParam = "token"
+	cookieName = "jobs-dashboard"
+)
+
+func (g *gate) newToken() { g.token, g.cookie = rand.Text(), rand.Text() }
+
+// query is what the printed address ends with.
+func (g *gate) query() string {
+	if g.token == "" {
+		return ""
+	}
+	return "?" + tokenParam + "=" + g.token
+}
+
+// guard lets requests through to h.
+func (g *gate) guard(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		w.Header().Set("Cache-Control", "no-store")
+		switch {
+		case g.local && !ownHost(r.Host):
+			// A page of another site whose name was made to mean this machine.
+			http.Error(w, "This dashboard is for this machine: open it as localhost or 127.0.0.1.", http.StatusMisdirectedRequest)
+		case g.user != "" && !g.known(r):
+			w.Header().Set("WWW-Authenticate", `Basic realm="jobs", charset="UTF-8"`)
+			http.Error(w, "Name and password are needed.", http.StatusUnauthorized)
+		case g.token != "" && same(r.URL.Query().Get(tokenParam), g.token):
+			http.SetCookie(w, &http.Cookie{Name: cookieName, Value: g.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			w.Header().Set("Location", "./") // without the secret
+			w.WriteHeader(http.StatusSeeOther)
+		case g.token != "" && !g.admitted(r):
+			http.Error(w, "Open the address that was printed when the dashboard was started: it holds the secret that is missing.", http.StatusUnauthorized)
+		default:
+			h.ServeHTTP(w, r)
+		}
+	})
+}
+
+func (g *gate) known(r *http.Request) bool {
+	user, password, ok := r.BasicAuth()
+	return ok && same(user, g.user) && same(password, g.password)
+}
+
+func (g *gate) admitted(r *http.Request) bool {
+	c, err := r.Cookie(cookieName)
+	return err == nil && same(c.Value, g.cookie)
+}
+
+// same compares in a time that tells nothing about where the texts differ.
+func same(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+// ownHost reports whether a request was meant for this machine.
+func ownHost(hostPort string) bool {
+	host := hostPort
+	if h, _, err := net.SplitHostPort(hostPort); err == nil {
+		host = h
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	if ip := net.ParseIP(host); ip != nil {
+		return ip.IsLoopback()
+	}
+	return strings.EqualFold(host, "localhost")
+}

@@ -1,0 +1,127 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+// errNoVerb: the form says nothing that can be done.
+var errNoVerb = &pageError{http.StatusBadRequest, "There is no such decision."}
+
+// act carries out a decision about the jobs that are named: one in the
+// address, or the checked rows of a list. It goes back to where they are.
+func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
+	v, ok := verbNamed(r.PostFormValue("verb"))
+	if !ok {
+		return errNoVerb
+	}
+	who, err := h.authorize(r, v.action)
+	if err != nil {
+		return err
+	}
+	delay, err := parseSpan("in", r.PostFormValue("in"))
+	if err != nil {
+		return err
+	}
+	named, err := namedJobs(r)
+	if err != nil {
+		return err
+	}
+	var total jobs.Report
+	for queue, ids := range named {
+		report, err := v.do(h.inspector.Select(jobs.Query{Queue: queue, IDs: ids, Suppressed: true}), r.Context(), delay)
+		add(&total, report)
+		if report.Refused > 0 { // which the report says
+			err = nil
+		}
+		h.audit(who, v.Name, err, "queue", queue, "ids", some(ids), "jobs", len(ids), "done", report.Done, "refused", report.Refused)
+		if err != nil {
+			h.poller.changed()
+			return err
+		}
+	}
+	h.poller.changed()
+	id := h.notices.put(noticeOf(v, total))
+	back := r.URL.Query()
+	if back.Get("id") != "" && !r.PostForm.Has("job") {
+		if v.Name == "delete" && total.Refused == 0 {
+			redirect(w, link("jobs", "queue", back.Get("queue"), "state", back.Get("state"), "notice", id), "")
+			return nil
+		}
+		redirect(w, link("job", "queue", back.Get("queue"), "id", back.Get("id"), "notice", id), "")
+		return nil
+	}
+	back.Set("notice", id)
+	redirect(w, "jobs", back.Encode())
+	return nil
+}
+
+const maxChecked = 1000 // rows
+
+// namedJobs are the IDs by queue: of the checked rows, or of the one job in
+// the address.
+func namedJobs(r *http.Request) (map[string][]string, error) {
+	rows := r.PostForm["job"]
+	if one := r.URL.Query(); len(rows) == 0 && one.Get("id") != "" {
+		rows = []string{url.Values{"queue": one["queue"], "id": one["id"]}.Encode()}
+	}
+	if len(rows) == 0 {
+		return nil, &pageError{http.StatusBadRequest, "No job is checked. Check the jobs that are meant."}
+	}
+	if len(rows) > maxChecked {
+		return nil, &pageError{http.StatusBadRequest, fmt.Sprintf("%d jobs are checked, the limit is %d.", len(rows), maxChecked)}
+	}
+	named := make(map[string][]string)
+	for _, row := range rows {
+		q, err := url.ParseQuery(row)
+		if err != nil || q.Get("queue") == "" || q.Get("id") == "" {
+			return nil, &pageError{http.StatusBadRequest, "The form does not name jobs as it should."}
+		}
+		named[q.Get("queue")] = append(named[q.Get("queue")], q.Get("id"))
+	}
+	return named, nil
+}
+
+// noticeOf says what was done.
+func noticeOf(v verb, r jobs.Report) notice {
+	n := notice{Text: fmt.Sprintf("%s of %s jobs %s.", num(int64(r.Done-r.Requested)), num(int64(r.Done+r.Refused)), v.Done), Wrong: r.Refused > 0}
+	if r.Done == 1 && r.Refused == 0 && r.Requested == 0 {
+		n.Text = "The job is " + v.Done + "."
+	}
+	if r.Requested > 0 {
+		n.Text = fmt.Sprintf("%s running jobs were asked to end.", num(int64(r.Requested)))
+	}
+	for i, f := range r.Refusals {
+		if i == 3 {
+			n.Text += " And more."
+			break
+		}
+		n.Text += fmt.Sprintf(" %s: %s", text(f.ID), why(f))
+	}
+	return n
+}
+
+// why says why a job was refused.
+func why(f jobs.Refusal) string {
+	_, said := describe(f.Err)
+	if errors.Is(f.Err, jobs.ErrDuplicate) && f.Holder != "" {
+		said = fmt.Sprintf("The job %s holds its unique key.", text(f.Holder))
+	}
+	return said
+}
+
+func add(sum *jobs.Report, r jobs.Report) {
+	sum.Matched += r.Matched
+	sum.Done += r.Done
+	sum.Requested += r.Requested
+	sum.Newer += r.Newer
+	sum.Refused += r.Refused
+	sum.Refusals = append(sum.Refusals, r.Refusals...)
+}
+
+// some are the first of many, for the log.
+func some(ids []string) []string { return ids[:min(len(ids), 20)] }

@@ -1,0 +1,192 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// tab is a page in a real browser. Errors of scripts and refusals of the
+// content policy fail the test.
+type tab struct {
+	t   *testing.T
+	ctx context.Context
+	url string
+
+	mu       sync.Mutex
+	problems []string
+}
+
+// browse starts a browser of the test's own.
+func browse(t *testing.T, s *site) *tab {
+	t.Helper()
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath("/usr/bin/chromium"), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-sync", true), chromedp.Flag("lang", "en-US"), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 900))...)
+	ctx, end := chromedp.NewContext(allocator)
+	t.Cleanup(func() {
+		end()
+		stop()
+	})
+	return newTab(t, s, ctx)
+}
+
+func newTab(t *testing.T, s *site, ctx context.Context) *tab {
+	t.Helper()
+	b := &tab{t: t, ctx: ctx, url: s.url}
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("starting the browser: %v", err)
+	}
+	err := chromedp.Listen(ctx, func(event any) {
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			b.complain(fmt.Sprintf("%+v", e.ExceptionDetails))
+		case *runtime.EventConsoleAPICalled:
+			if e.Type == runtime.ConsoleAPICalledTypeError {
+				b.complain(fmt.Sprintf("console: %s", e.Args[0].Value))
+			}
+		}
+	})
+	if err == nil {
+		_, err = chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watchPolicy})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if len(b.problems) > 0 {
+			t.Errorf("the browser complains:\n%s", strings.Join(b.problems, "\n"))
+		}
+	})
+	return b
+}
+
+// watchPolicy has a page complain about what the content policy refused it.
+const watchPolicy = `addEventListener("securitypolicyviolation", e => console.error("policy: " + e.violatedDirective + " " + e.blockedURI + " " + e.sourceFile + ":" + e.lineNumber))`
+
+func (b *tab) complain(problem string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.problems = append(b.problems, problem)
+}
+
+// do carries out actions, within 20 seconds.
+func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, 20*time.Second)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		b.t.Fatalf("%v\n%s", err, b.where())
+	}
+}
+
+// where says what the page shows.
+func (b *tab) where() string {
+	ctx, cancel := context.WithTimeout(b.ctx, 5*time.Second)
+	defer cancel()
+	text, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + "\n" + document.body.innerText`))
+	return fmt.Sprintf("%.3000s", text)
+}
+
+// open goes to a page of the site.
+func (b *tab) open(path string) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(b.url+path), chromedp.WaitVisible(chromedp.CSS("#main")))
+}
+
+// eval returns what an expression is worth in the page.
+func eval[T any](b *tab, expression string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, 20*time.Second)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatalf("%s: %v\n%s", expression, err, b.where())
+	}
+	return v
+}
+
+// until waits for an expression to be true.
+func (b *tab) until(what, expression string) {
+	b.t.Helper()
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(b.ctx, 5*time.Second)
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
+		cancel()
+		if err == nil && is {
+			return
+		}
+	}
+	b.t.Fatalf("it did not come to this: %s\n%s", what, b.where())
+}
+
+// sees waits for a text on the page.
+func (b *tab) sees(text string) {
+	b.t.Helper()
+	b.until("the page says "+text, fmt.Sprintf("document.body.innerText.includes(%q)", text))
+}
+
+// screen keeps a picture of the page, if JOBS_SCREENSHOTS says where.
+func (b *tab) screen(name string) {
+	b.t.Helper()
+	dir := os.Getenv("JOBS_SCREENSHOTS")
+	if dir == "" {
+		return
+	}
+	png, err := chromedp.Run(b.ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
+		b.t.Error(err)
+	}
+}
+
+// prefers has the system prefer a theme.
+func (b *tab) prefers(theme string) {
+	b.t.Helper()
+	_, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: theme}}})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *tab) size(wide, high int64) { b.do(chromedp.EmulateViewport(wide, high)) }
+
+func TestEveryPageCanBeSeen(t *testing.T) {
+	s := newSite(t, Config{Title: "shop", Authorize: everything})
+	s.fill()
+	b := browse(t, s)
+	for _, theme := range []string{"light", "dark"} {
+		b.prefers(theme)
+		for name, path := range map[string]string{"overview": "", "queues": "queues", "queue": "queue?name=mail", "jobs": "jobs?state=dead", "job": "job?queue=mail&id=dead-003",
+			"dead": "dead", "workers": "workers", "worker": "workers?worker=01J9WORKERA", "work": "work"} {
+			b.open(path)
+			b.until("it is live", `document.getElementById("link-text").textContent === "Live"`)
+			if name == "overview" {
+				b.until("charts are drawn", `document.querySelectorAll(".chart canvas").length === 2`)
+				time.Sleep(time.Second)
+			}
+			b.screen(name + "-" + theme)
+			b.size(360, 740)
+			if wide := eval[int](b, "document.documentElement.scrollWidth"); wide > 360 {
+				t.Errorf("%s is %d wide on a phone of 360", name, wide)
+			}
+			b.screen(name + "-phone-" + theme)
+			b.size(1280, 900)
+		}
+	}
+}

@@ -1,0 +1,285 @@
+package dashboard
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// bulkWork is what runs in the background of the handler: decisions about all
+// jobs that a filter selects. It goes on when the page that began it is closed.
+type bulkWork struct {
+	mu  sync.Mutex
+	all []*operation // oldest first
+}
+
+const (
+	maxBulk  = 4  // operations at a time
+	keptBulk = 50 // that have ended
+	maxRate  = 10_000
+)
+
+// operation is one decision about many jobs. Its first fields never change.
+type operation struct {
+	id    string
+	verb  verb
+	about string // the filter in words
+	to    string // the page that shows what it is about
+	who   string
+	rate  int
+	begun time.Time
+	most  int64 // jobs there were by the counters; -1 when the filter is narrower
+	stop  context.CancelCauseFunc
+
+	mu     sync.Mutex
+	report jobs.Report
+	ended  time.Time
+	err    error
+}
+
+var errStopped = errors.New("it was stopped")
+
+// running counts the operations that have not ended.
+func (b *bulkWork) running() (n int) {
+	for _, o := range b.list() {
+		if o.Ended().IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+func (b *bulkWork) list() []*operation {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.all)
+}
+
+// add keeps an operation, unless too many are running.
+func (b *bulkWork) add(o *operation) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	running := 0
+	for _, other := range b.all {
+		if other.Ended().IsZero() {
+			running++
+		}
+	}
+	if running >= maxBulk {
+		return false
+	}
+	if b.all = append(b.all, o); len(b.all) > keptBulk+maxBulk {
+		if at := slices.IndexFunc(b.all, func(old *operation) bool { return !old.Ended().IsZero() }); at >= 0 {
+			b.all = slices.Delete(b.all, at, at+1)
+		}
+	}
+	return true
+}
+
+// startBulk begins a decision about all that the filter in the address
+// selects, and in it those of one group of dead jobs.
+func (h *Handler) startBulk(w http.ResponseWriter, r *http.Request) error {
+	v, ok := verbNamed(r.PostFormValue("verb"))
+	if !ok {
+		return errNoVerb
+	}
+	who, err := h.authorize(r, v.action)
+	if err != nil {
+		return err
+	}
+	rate, err := parseCount("rate", r.PostFormValue("rate"))
+	if err == nil && rate > maxRate {
+		err = &pageError{http.StatusBadRequest, fmt.Sprintf("Jobs per second: at most %d, or none for as fast as it goes.", maxRate)}
+	}
+	if err != nil {
+		return err
+	}
+	delay, err := parseSpan("in", r.PostFormValue("in"))
+	if err != nil {
+		return err
+	}
+	s, err := h.poller.current(r.Context())
+	if err != nil {
+		return err
+	}
+	if s.err != nil {
+		return s.err
+	}
+	f, group := readFilter(r.URL.Query()).First(), groupOf(r.URL.Query())
+	if group != nil {
+		f.Type = group.Type
+	}
+	about := f.Words()
+	if group != nil {
+		about += ", errors like: " + text(group.Fingerprint)
+	}
+	queries, most, err := f.queries(s)
+	if err != nil {
+		return err
+	}
+	if f.Narrow() {
+		most = -1
+	}
+	ctx, stop := context.WithCancelCause(h.closing)
+	o := &operation{id: rand.Text(), verb: v, about: about, to: f.link("jobs"), who: who, rate: int(rate), begun: time.Now(), most: most, stop: stop}
+	if !h.bulk.add(o) {
+		stop(nil)
+		return &pageError{http.StatusConflict, fmt.Sprintf("%d operations are running already. Wait for one to end, or stop it.", maxBulk)}
+	}
+	if !h.goWhileOpen(func() { h.runBulk(ctx, o, queries, group, delay) }) {
+		return errClosed
+	}
+	h.audit(who, v.Name, nil, "operation", o.id, "filter", o.about, "rate", o.rate)
+	redirect(w, link("work", "notice", h.notices.add("It has begun. It goes on when this page is closed.")), "")
+	return nil
+}
+
+func (h *Handler) runBulk(ctx context.Context, o *operation, queries []jobs.Query, group *group, delay time.Duration) {
+	defer o.stop(nil)
+	var total jobs.Report
+	var err error
+	for _, q := range queries {
+		done := total
+		s := h.inspector.Select(q).PerSecond(o.rate).OnProgress(func(r jobs.Report) {
+			sum := done
+			add(&sum, r)
+			o.progress(sum)
+		})
+		if group != nil {
+			s = s.Where(group.has)
+		}
+		var report jobs.Report
+		report, err = o.verb.do(s, ctx, delay)
+		add(&total, report)
+		o.progress(total)
+		if err != nil {
+			break
+		}
+	}
+	switch {
+	case h.closing.Err() != nil && err != nil:
+		err = errClosed
+	case context.Cause(ctx) == errStopped && err != nil:
+		err = errStopped
+	}
+	o.mu.Lock()
+	o.ended, o.err = time.Now(), err
+	o.mu.Unlock()
+	h.poller.changed()
+	h.log.Info("jobs dashboard: an operation ended", "who", o.who, "action", o.verb.Name, "operation", o.id, "filter", o.about,
+		"done", total.Done, "refused", total.Refused, "newer", total.Newer, "error", err)
+}
+
+func (o *operation) progress(r jobs.Report) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.report = r
+}
+
+// Ended is when the operation ended, or the zero time.
+func (o *operation) Ended() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ended
+}
+
+func (h *Handler) stopBulk(w http.ResponseWriter, r *http.Request) error {
+	id := r.URL.Query().Get("operation")
+	for _, o := range h.bulk.list() {
+		if o.id == id {
+			who, err := h.authorize(r, o.verb.action)
+			if err != nil {
+				return err
+			}
+			o.stop(errStopped)
+			h.audit(who, "stop", nil, "operation", id)
+			redirect(w, link("work", "notice", h.notices.add("It ends after the step that it is at. What was done stays done.")), "")
+			return nil
+		}
+	}
+	return &pageError{http.StatusNotFound, "There is no such operation here: it ended long ago, or another process runs it."}
+}
+
+// queries are what a filter selects, queue by queue, and how many jobs there
+// are in its state by the counters.
+func (f filter) queries(s *snapshot) (all []jobs.Query, most int64, err error) {
+	for _, q := range s.survey.Queues {
+		if f.Queue != "" && f.Queue != q.Name {
+			continue
+		}
+		query, err := f.query(q.Now)
+		if err != nil {
+			return nil, 0, err
+		}
+		query.Queue = q.Name
+		if n := q.Counts[query.State]; n > 0 || query.State == broker.StateNone {
+			most += n
+			all = append(all, query)
+		}
+	}
+	if len(all) == 0 {
+		return nil, 0, &pageError{http.StatusConflict, "There are no such jobs any more."}
+	}
+	return all, most, nil
+}
+
+// groupOf is the group of dead jobs that an address names, or nil.
+func groupOf(q url.Values) *group {
+	if !q.Has("like") {
+		return nil
+	}
+	return &group{Type: q.Get("of-type"), Fingerprint: q.Get("like")}
+}
+
+// workPage lists bulk operations, the newest first.
+type workPage struct{ Operations []operationRow }
+
+// operationRow is an operation as its page shows it.
+type operationRow struct {
+	ID, Verb, About, To, Who string
+	Rate                     int
+	Begun                    time.Time
+	Took                     time.Duration
+	Running                  bool
+	Report                   jobs.Report
+	Refusals                 []string
+	Most                     int64
+	Error                    string
+	MayStop                  bool
+}
+
+func (h *Handler) work(w http.ResponseWriter, r *http.Request) error {
+	v := h.view(r, "work", "Bulk operations")
+	var p workPage
+	for _, o := range h.bulk.list() {
+		o.mu.Lock()
+		row := operationRow{ID: o.id, Verb: o.verb.Label, About: o.about, To: o.to, Who: o.who, Rate: o.rate, Begun: o.begun, Report: o.report, Most: o.most,
+			Running: o.ended.IsZero(), Took: o.ended.Sub(o.begun), MayStop: v.May(o.verb.action)}
+		if row.Running {
+			row.Took = time.Since(o.begun)
+		}
+		switch {
+		case errors.Is(o.err, errStopped), errors.Is(o.err, errClosed):
+			row.Error = "Stopped."
+		case o.err != nil:
+			_, row.Error = describe(o.err)
+		}
+		for _, f := range o.report.Refusals[:min(5, len(o.report.Refusals))] {
+			row.Refusals = append(row.Refusals, text(f.ID)+": "+why(f))
+		}
+		o.mu.Unlock()
+		p.Operations = append(p.Operations, row)
+	}
+	slices.Reverse(p.Operations)
+	v.Data = p
+	return render(w, r, "work", v, http.StatusOK)
+}

@@ -1,0 +1,73 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// pageError is an answer that is no page.
+type pageError struct {
+	status int
+	text   string
+}
+
+func (e *pageError) Error() string { return e.text }
+
+var errReadOnly = &pageError{http.StatusForbidden, "This dashboard is read-only."}
+
+// describe says what an error means to whoever looks at the page.
+func describe(err error) (status int, text string) {
+	var page *pageError
+	var call *broker.Error
+	switch {
+	case errors.As(err, &page):
+		return page.status, page.text
+	case errors.Is(err, errClosed):
+		return http.StatusServiceUnavailable, "The dashboard is closed."
+	case errors.Is(err, errTooManyPages):
+		return http.StatusServiceUnavailable, "Too many pages are open."
+	case errors.Is(err, jobs.ErrInvalid), errors.Is(err, jobs.ErrTooLarge):
+		return http.StatusBadRequest, err.Error()
+	case errors.Is(err, jobs.ErrNotFound):
+		return http.StatusNotFound, "There is no such job or queue. Records of completed and cancelled jobs are kept only as long as their retention says."
+	case errors.Is(err, jobs.ErrWrongState):
+		return http.StatusConflict, "Its state does not allow this, or it changed meanwhile. Nothing was changed."
+	case errors.Is(err, jobs.ErrDuplicate):
+		return http.StatusConflict, "Another job holds its unique key. Nothing was changed."
+	case errors.Is(err, jobs.ErrUnavailable), errors.Is(err, jobs.ErrClosed):
+		return http.StatusServiceUnavailable, "The store does not answer. Nothing was changed."
+	case errors.As(err, &call) && !broker.MayHaveApplied(err):
+		return http.StatusConflict, "The store refused this. Nothing was changed."
+	case errors.Is(err, context.Canceled):
+		return http.StatusServiceUnavailable, "The request ended before the store answered."
+	}
+	return http.StatusBadGateway, "The store did not answer in time. A decision may have been carried out or not; it can be repeated without harm."
+}
+
+// fail answers with an error: as a page, or to a page that is kept up to date
+// with its status alone, which leaves there what it shows.
+func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
+	status, text := describe(err)
+	if status >= 500 && !errors.Is(err, errClosed) {
+		h.log.Warn("jobs dashboard: a request failed", "path", r.URL.Path, "error", err)
+	}
+	if refreshes(r) {
+		w.WriteHeader(status)
+		return
+	}
+	v := h.view(r, "", "Error")
+	v.Live = r.Method == http.MethodGet && status >= 500
+	v.Data = errorPage{Status: status, Text: text}
+	if err := render(w, r, "error", v, status); err != nil {
+		h.log.Warn("jobs dashboard: a page cannot be made", "error", err)
+	}
+}
+
+type errorPage struct {
+	Status int
+	Text   string
+}

@@ -1,0 +1,58 @@
+package dashboard
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+const (
+	// A page that does not take what it is sent within slowClient is dropped.
+	slowClient = 10 * time.Second
+	// streamSpan is how long a page listens before it has to ask again, and is
+	// authorized again by what stands before the handler.
+	streamSpan = 10 * time.Minute
+)
+
+// events tells a page of every new snapshot, by server-sent events.
+func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
+	news, leave, err := h.poller.listen()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("X-Accel-Buffering", "no") // or nginx keeps it for itself
+	out := http.NewResponseController(w)
+	send := func(format string, args ...any) error {
+		if err := out.SetWriteDeadline(time.Now().Add(slowClient)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, format, args...); err != nil {
+			return err
+		}
+		return out.Flush()
+	}
+	if err := send("retry: 1000\n\n"); err != nil {
+		h.log.Warn("jobs dashboard: pages cannot be kept up to date", "error", err)
+		return nil // nobody is there to be told
+	}
+	end := time.NewTimer(streamSpan)
+	defer end.Stop()
+	for {
+		select {
+		case <-news:
+			s := h.poller.last()
+			if send("id: %d\nevent: tick\ndata: %s\n\n", s.seq, s.message) != nil {
+				return nil // it is gone, or slow
+			}
+		case <-end.C:
+			return nil
+		case <-r.Context().Done():
+			return nil
+		case <-h.closing.Done():
+			return nil
+		}
+	}
+}

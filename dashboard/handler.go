@@ -1,0 +1,193 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"path"
+	"strings"
+	"sync"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Handler serves the dashboard. It may serve any number of requests at once.
+type Handler struct {
+	inspector *jobs.Inspector
+	cfg       Config
+	log       *slog.Logger
+	get, post map[string]func(http.ResponseWriter, *http.Request) error
+	guard     *http.CrossOriginProtection
+	poller    *poller
+	shared    sharedPages
+	bulk      bulkWork
+	notices   notices
+	seen      sightings
+
+	closing context.Context
+	close   context.CancelFunc
+	wg      sync.WaitGroup
+}
+
+var errClosed = errors.New("the dashboard was closed")
+
+// New makes the dashboard of the store that i inspects. Close it when it is no
+// longer served, before the broker.
+func New(i *jobs.Inspector, cfg Config) (*Handler, error) {
+	if i == nil {
+		return nil, broker.Invalid("inspector", "is nil; make one with jobs.NewInspector")
+	}
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	h := &Handler{inspector: i, cfg: cfg, log: cfg.Logger, guard: http.NewCrossOriginProtection()}
+	h.closing, h.close = context.WithCancel(context.Background())
+	h.poller = &poller{inspector: i, interval: cfg.Interval, log: cfg.Logger, closing: h.closing, running: h.bulk.running,
+		pages: make(map[chan struct{}]struct{}), wg: &h.wg}
+	if !cfg.NoRates {
+		h.poller.meter = new(meter)
+	}
+	h.get = map[string]func(http.ResponseWriter, *http.Request) error{
+		"":        h.overview,
+		"queues":  h.queues,
+		"queue":   h.queue,
+		"jobs":    h.jobs,
+		"job":     h.job,
+		"payload": h.payload,
+		"dead":    h.dead,
+		"workers": h.workers,
+		"work":    h.work,
+		"events":  h.events,
+		"history": h.history,
+	}
+	h.post = map[string]func(http.ResponseWriter, *http.Request) error{
+		"act":    h.act,
+		"bulk":   h.startBulk,
+		"stop":   h.stopBulk,
+		"pause":  h.pause,
+		"resume": h.resume,
+		"policy": h.policy,
+		"remove": h.remove,
+	}
+	return h, nil
+}
+
+// Close ends open pages' streams and running bulk operations, and returns when
+// they have ended; the store keeps what was done so far. Afterwards every
+// request is refused. Closing again does nothing.
+func (h *Handler) Close() error {
+	h.close()
+	h.wg.Wait()
+	return nil
+}
+
+// goWhileOpen runs f beside the requests, unless the handler is closed. Close
+// waits for it.
+func (h *Handler) goWhileOpen(f func()) bool {
+	h.poller.mu.Lock() // against Close in between
+	defer h.poller.mu.Unlock()
+	if h.closing.Err() != nil {
+		return false
+	}
+	h.wg.Go(f)
+	return true
+}
+
+// contentPolicy lets a page load what the handler serves, and nothing else.
+const contentPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+// ServeHTTP answers GET and HEAD of pages, and POST of decisions.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for name, value := range map[string]string{
+		"Content-Security-Policy":    contentPolicy,
+		"X-Frame-Options":            "DENY",
+		"X-Content-Type-Options":     "nosniff",
+		"Referrer-Policy":            "no-referrer",
+		"Cross-Origin-Opener-Policy": "same-origin",
+		"Cache-Control":              "no-store",
+	} {
+		w.Header().Set(name, value)
+	}
+	name, ok := strings.CutPrefix(r.URL.Path, h.cfg.Prefix)
+	if ok && name == "" { // without the slash on which its links rest
+		asked, _, _ := strings.Cut(r.RequestURI, "?") // a prefix that was stripped is still there
+		redirect(w, "./"+path.Base(asked)+"/", r.URL.RawQuery)
+		return
+	}
+	name, slash := strings.CutPrefix(name, "/")
+	var err error
+	switch {
+	case !ok || !slash:
+		err = &pageError{http.StatusNotFound, "There is no such page below the dashboard's path. Mount it with http.StripPrefix, or set Config.Prefix."}
+	case h.closing.Err() != nil:
+		err = errClosed
+	case r.Method == http.MethodPost:
+		err = h.decide(w, r, name)
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD, POST")
+		err = &pageError{http.StatusMethodNotAllowed, "The dashboard answers GET, HEAD and POST."}
+	case strings.HasPrefix(name, "static/"):
+		err = serveStatic(w, r, strings.TrimPrefix(name, "static/"))
+	case h.get[name] != nil:
+		err = h.get[name](w, r)
+	default:
+		err = &pageError{http.StatusNotFound, "There is no such page."}
+	}
+	if err != nil {
+		h.fail(w, r, err)
+	}
+}
+
+// redirect sends to an address relative to the request's, which works under
+// any prefix.
+func redirect(w http.ResponseWriter, to, query string) {
+	if query != "" {
+		to += "?" + query
+	}
+	w.Header().Set("Location", to)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// maxForm bounds what is posted: the checked rows of a page.
+const maxForm = 1 << 20
+
+func (h *Handler) decide(w http.ResponseWriter, r *http.Request, name string) error {
+	action := h.post[name]
+	if action == nil {
+		return &pageError{http.StatusNotFound, "There is no such action."}
+	}
+	if err := h.guard.Check(r); err != nil {
+		h.log.Warn("jobs dashboard: a request from another site was refused", "path", name, "origin", r.Header.Get("Origin"))
+		return &pageError{http.StatusForbidden, "This request came from another site and was refused."}
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		return &pageError{http.StatusBadRequest, "The form cannot be read: " + err.Error()}
+	}
+	return action(w, r)
+}
+
+// authorize asks the host whether a request may take an action.
+func (h *Handler) authorize(r *http.Request, action Action) (who string, err error) {
+	if h.cfg.Authorize == nil {
+		return "", errReadOnly
+	}
+	who, err = h.cfg.Authorize(r, action)
+	if err != nil {
+		h.log.Warn("jobs dashboard: refused", "who", who, "action", string(action), "error", err)
+		return who, &pageError{http.StatusForbidden, "Not permitted: " + err.Error()}
+	}
+	return who, nil
+}
+
+// may reports whether a request may take an action, to show its button.
+func (h *Handler) may(r *http.Request, action Action) bool {
+	if h.cfg.Authorize == nil {
+		return false
+	}
+	_, err := h.cfg.Authorize(r, action)
+	return err == nil
+}

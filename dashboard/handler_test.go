@@ -1,0 +1,174 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+func TestPagesShowTheStore(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Title: "shop"})
+	s.fill()
+	if err := s.handler.inspector.Pause(t.Context(), "reports"); err != nil {
+		t.Fatal(err)
+	}
+	overview := s.get(200, "")
+	has(t, overview, "<title>Overview · shop</title>", "The queue reports is paused", "9 dead jobs in the queue mail", `href="queue?name=mail"`, `href="jobs?queue=mail&amp;state=dead"`, "6 of 14", "Read-only")
+	queues := s.get(200, "queues")
+	has(t, queues, "3 of 3 queues", ">mail<", ">images<", ">paused<")
+	has(t, s.get(200, "queues?search=MAI"), "1 of 3 queues", ">mail<")
+	queue := s.get(200, "queue?name=mail")
+	has(t, queue, "Queue mail", "01J9WORKERA", "6 / 10", "Greatest depth", "no bound", ">34<")
+	hasNot(t, queue, "<button id=\"pause\"", "Save rules", `method="post"`)
+	has(t, s.get(200, "workers"), "01J9WORKERA", "01J9WORKERB", "app-7.example", "shop v1.4.2", "3h ago")
+	worker := s.get(200, "workers?worker=01J9WORKERA")
+	has(t, worker, "email:welcome", "Seen running for", "6 of 10")
+	has(t, s.get(200, "workers?worker=gone"), "not alive any more")
+	has(t, s.get(404, "nothing"), "no such page")
+	has(t, s.get(404, "queue?name=nothing"), "no such job or queue")
+	has(t, s.get(404, "job?queue=mail&id=nothing"), "no such job or queue")
+	s.get(404, "static/nothing.js")
+	s.send(405, http.MethodPut, "", nil)
+}
+
+func TestAJobsPageTellsItsLife(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{TraceURL: "https://traces.example/t/{trace}?x"})
+	s.enqueue("mail", "a", "email:welcome", func(j *broker.NewJob) {
+		j.Body.Headers = map[string]string{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "region": "eu"}
+		j.Body.Key, j.Body.Source, j.Body.CorrelationID = "acme", "shop-api", "order-7"
+		j.Body.Unique = broker.Unique{Key: "welcome:7"}
+	})
+	has(t, s.get(200, "job?queue=mail&id=a"), "no live worker serves the queue mail", "Why it has not run", ">pending<", "acme", "shop-api", "order-7", "welcome:7", ">region<", ">eu<",
+		`href="https://traces.example/t/4bf92f3577b34da6a3ce929d0e0e4736?x"`, "not shown here")
+	s.worker("w", 1, "mail")
+	s.settle("w", s.claim("w", "mail", 1), broker.Retry(time.Hour, broker.Failure{At: time.Now(), Class: "retryable", Code: "smtp-421", Message: "try later", Stack: "goroutine 1", Worker: "w", Version: "v9"}))
+	has(t, s.get(200, "job?queue=mail&id=a"), "Attempt 1 failed: retryable", "try later", "smtp-421", "goroutine 1", "v9", "Next attempt due", "1 of 3", `data-code="not-due"`)
+
+	s.die("mail", "b", "email:welcome", "no route")
+	has(t, s.get(200, "job?queue=mail&id=b"), "What became of it", "no route", "Dead: skip_retry")
+	s.enqueue("mail", "c", "email:welcome", func(j *broker.NewJob) { j.Body.Retention = time.Hour })
+	s.settle("w", s.claim("w", "mail", 1), broker.Complete([]byte("done")))
+	has(t, s.get(200, "job?queue=mail&id=c"), "it completed", "Completed</strong>")
+}
+
+func TestTheHandlerMountsAnywhere(t *testing.T) {
+	t.Parallel()
+	b := membroker.New()
+	defer b.Close()
+	handler := func(cfg Config) http.Handler {
+		h, err := New(jobs.NewInspector(b), cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { h.Close() })
+		return h
+	}
+	stripped, prefixed, root := http.NewServeMux(), http.NewServeMux(), handler(Config{})
+	stripped.Handle("/ops/jobs/", http.StripPrefix("/ops/jobs", handler(Config{})))
+	prefixed.Handle("/ops/jobs/", handler(Config{Prefix: "/ops/jobs/"}))
+	bare := http.StripPrefix("/ops/jobs", handler(Config{})) // no mux that would add a slash
+	for _, c := range []struct {
+		name   string
+		h      http.Handler
+		path   string
+		status int
+		to     string
+	}{
+		{"root", root, "/", 200, ""},
+		{"root", root, "/queues", 200, ""},
+		{"root", root, "/static/app.css", 200, ""},
+		{"stripped", stripped, "/ops/jobs/", 200, ""},
+		{"stripped", stripped, "/ops/jobs/queues", 200, ""},
+		{"stripped", stripped, "/ops/jobs/static/app.css", 200, ""},
+		{"prefixed", prefixed, "/ops/jobs/", 200, ""},
+		{"prefixed", prefixed, "/ops/jobs/queues", 200, ""},
+		{"prefixed", prefixed, "/ops/jobs", 307, "/ops/jobs/"},
+		{"bare", bare, "/ops/jobs?notice=1", 303, "./jobs/?notice=1"},
+		{"not stripped", root, "/ops/jobs/queues", 404, ""},
+		{"elsewhere", handler(Config{Prefix: "/ops"}), "/queues", 404, ""},
+		{"alike", handler(Config{Prefix: "/ops"}), "/opsqueues", 404, ""},
+	} {
+		w := httptest.NewRecorder()
+		c.h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, c.path, nil))
+		if w.Code != c.status || c.to != "" && w.Header().Get("Location") != c.to {
+			t.Errorf("%s: %s answers %d to %q, want %d to %q", c.name, c.path, w.Code, w.Header().Get("Location"), c.status, c.to)
+		}
+		for _, link := range []string{`href="/`, `src="/`, `action="/`} {
+			if w.Code == 200 && strings.Contains(w.Body.String(), link) {
+				t.Errorf("%s: %s has a link that leaves its prefix: %s", c.name, c.path, link)
+			}
+		}
+	}
+}
+
+func TestAWrongConfigurationIsRefused(t *testing.T) {
+	t.Parallel()
+	b := membroker.New()
+	defer b.Close()
+	for name, cfg := range map[string]Config{
+		"interval":  {Interval: time.Millisecond},
+		"prefix":    {Prefix: "ops"},
+		"script":    {TraceURL: "javascript:alert({trace})"},
+		"no place":  {TraceURL: "https://traces.example/"},
+		"no scheme": {TraceURL: "//traces.example/{trace}"},
+	} {
+		if _, err := New(jobs.NewInspector(b), cfg); !errors.Is(err, jobs.ErrInvalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := New(nil, Config{}); !errors.Is(err, jobs.ErrInvalid) {
+		t.Errorf("without an inspector: %v", err)
+	}
+}
+
+func TestEveryAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{})
+	for _, path := range []string{"", "jobs", "static/app.js", "nothing", "history"} {
+		resp, err := http.Get(s.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		for name, want := range map[string]string{"Content-Security-Policy": "default-src 'none'", "X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
+			"Referrer-Policy": "no-referrer", "Cache-Control": "no-store"} {
+			if got := resp.Header.Get(name); !strings.Contains(got, want) {
+				t.Errorf("%s: %s is %q, want %q in it", path, name, got, want)
+			}
+		}
+		if policy := resp.Header.Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") || !strings.Contains(policy, "frame-ancestors 'none'") {
+			t.Errorf("%s: the content policy is %q", path, policy)
+		}
+	}
+	page := s.get(200, "")
+	hasNot(t, page, " style=", "<style", " onclick=", "http://", "https://")
+	at := strings.Index(page, "static/app.css?v=")
+	resp, err := http.Get(s.url + page[at:at+len("static/app.css?v=")+12])
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if cache := resp.Header.Get("Cache-Control"); !strings.Contains(cache, "immutable") {
+		t.Errorf("an asset is kept as %q; its address changes with it", cache)
+	}
+}
+
+func TestAClosedHandlerRefuses(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	if err := errors.Join(s.handler.Close(), s.handler.Close()); err != nil {
+		t.Error(err)
+	}
+	has(t, s.get(503, ""), "closed")
+	s.get(503, "events")
+	s.post(503, "pause?queue=a", nil)
+}

@@ -1,0 +1,267 @@
+package dashboard
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance/faulty"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// site is a dashboard on a server of its own, over a store that can fail and
+// counts the calls made to it.
+type site struct {
+	t       *testing.T
+	store   broker.Broker // without faults, and not counted
+	faults  *faulty.Broker
+	handler *Handler
+	url     string // ends with a slash
+	log     *lines
+	number  int64 // of settles
+}
+
+// lines is a log that tests read.
+type lines struct {
+	mu  sync.Mutex
+	all bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all.String()
+}
+
+// everything permits every action to somebody called tester.
+func everything(*http.Request, Action) (string, error) { return "tester", nil }
+
+func newSite(t *testing.T, cfg Config) *site { return siteOf(t, membroker.New(), cfg) }
+
+func siteOf(t *testing.T, store broker.Broker, cfg Config) *site {
+	t.Helper()
+	s := &site{t: t, store: store, faults: faulty.Wrap(store, nil), log: new(lines)}
+	cfg.Logger = slog.New(slog.NewTextHandler(s.log, nil))
+	if cfg.Interval == 0 {
+		cfg.Interval = minInterval
+	}
+	h, err := New(jobs.NewInspector(s.faults), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.handler = h
+	mux := http.NewServeMux()
+	mux.Handle("/ops/jobs/", http.StripPrefix("/ops/jobs", h))
+	server := httptest.NewServer(mux)
+	s.url = server.URL + "/ops/jobs/"
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+		server.Close()
+		http.DefaultClient.CloseIdleConnections()
+		if err := store.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// enqueue stores a job; change changes it first.
+func (s *site) enqueue(queue, id, typ string, change ...func(*broker.NewJob)) {
+	s.t.Helper()
+	j := broker.NewJob{Queue: queue, ID: id, Body: broker.Body{Type: typ, Priority: broker.PriorityNormal, MaxRetries: 3}}
+	for _, f := range change {
+		f(&j)
+	}
+	receipts, err := s.store.Enqueue(context.Background(), broker.EnqueueRequest{Jobs: []broker.NewJob{j}})
+	if err == nil {
+		err = receipts[0].Err
+	}
+	if err != nil {
+		s.t.Fatalf("enqueueing %q: %v", id, err)
+	}
+}
+
+// worker registers one, or renews it.
+func (s *site) worker(id string, slots int, queues ...string) {
+	s.t.Helper()
+	_, err := s.store.Renew(context.Background(), broker.RenewRequest{Worker: id, Queues: queues, Lease: time.Hour, Register: true,
+		Info: broker.WorkerInfo{ID: id, Host: "app-7.example", PID: 4711, Program: "shop v1.4.2", Concurrency: slots, Queues: queues, StartedAt: time.Now().Add(-3 * time.Hour)}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// claim has a worker take up to n jobs of a queue.
+func (s *site) claim(worker, queue string, n int) []broker.Job {
+	s.t.Helper()
+	claimed, err := s.store.Claim(context.Background(), broker.ClaimRequest{Worker: worker, Queues: []broker.Share{{Queue: queue, Max: n}}, Max: n})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return claimed.Jobs
+}
+
+// settle ends what a worker has claimed.
+func (s *site) settle(worker string, held []broker.Job, outcome broker.Outcome) {
+	s.t.Helper()
+	s.number++
+	req := broker.SettleRequest{Worker: worker, Number: s.number}
+	for i := range held {
+		req.Items = append(req.Items, broker.Settlement{Job: &held[i], Outcome: outcome})
+	}
+	verdicts, err := s.store.Settle(context.Background(), req)
+	for _, v := range verdicts {
+		err = errors.Join(err, v.Err)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// die enqueues a job and has it die of a message.
+func (s *site) die(queue, id, typ, message string, change ...func(*broker.NewJob)) {
+	s.t.Helper()
+	s.enqueue(queue, id, typ, append(change, func(j *broker.NewJob) { j.Body.Priority = broker.PriorityUrgent })...)
+	s.worker("undertaker-"+id, 1, queue)
+	s.settle("undertaker-"+id, s.claim("undertaker-"+id, queue, 1), broker.Die(broker.ReasonSkipRetry, broker.Failure{At: time.Now(), Class: "permanent", Message: message, Worker: "undertaker"}))
+	if _, err := s.store.Retire(context.Background(), broker.RetireRequest{Worker: "undertaker-" + id, Queues: []string{queue}}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) find(queue, id string) *broker.Job {
+	s.t.Helper()
+	page, err := s.store.Find(context.Background(), broker.Query{Queue: queue, IDs: []string{id}, Suppressed: true})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if len(page.Jobs) == 0 {
+		return &broker.Job{}
+	}
+	return &page.Jobs[0]
+}
+
+// get asks for a page that is to answer with a status.
+func (s *site) get(status int, path string, headers ...string) string {
+	s.t.Helper()
+	return s.send(status, http.MethodGet, path, nil, headers...)
+}
+
+// post sends a form, as a page of the site itself would.
+func (s *site) post(status int, path string, form url.Values, headers ...string) string {
+	s.t.Helper()
+	return s.send(status, http.MethodPost, path, form, append([]string{"Sec-Fetch-Site", "same-origin"}, headers...)...)
+}
+
+// send sends a request without following redirects. A redirect's answer is its
+// address.
+func (s *site) send(status int, method, path string, form url.Values, headers ...string) string {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(context.Background(), method, s.url+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if resp.StatusCode != status {
+		s.t.Errorf("%s %s answers %d, want %d:\n%.2000s", method, path, resp.StatusCode, status, body)
+	}
+	if to := resp.Header.Get("Location"); to != "" {
+		return to
+	}
+	return string(body)
+}
+
+// has checks that a page has each of the texts.
+func has(t *testing.T, page string, wanted ...string) {
+	t.Helper()
+	for _, w := range wanted {
+		if !strings.Contains(page, w) {
+			t.Errorf("the page lacks %q:\n%.6000s", w, page)
+		}
+	}
+}
+
+// hasNot checks that a page has none of the texts.
+func hasNot(t *testing.T, page string, unwanted ...string) {
+	t.Helper()
+	for _, w := range unwanted {
+		if strings.Contains(page, w) {
+			t.Errorf("the page has %q:\n%.6000s", w, page)
+		}
+	}
+}
+
+// eventually waits until f returns nothing, or says what it returned last.
+func eventually(t *testing.T, f func() string) {
+	t.Helper()
+	var last string
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if last = f(); last == "" {
+			return
+		}
+	}
+	t.Fatal(last)
+}
+
+// fill makes a store as it looks during a working day.
+func (s *site) fill() {
+	s.t.Helper()
+	at := time.Now()
+	for i := range 40 {
+		s.enqueue("mail", fmt.Sprintf("mail-%03d", i), "email:welcome", func(j *broker.NewJob) { j.Body.Key = fmt.Sprintf("tenant-%d", i%3) })
+	}
+	for i := range 12 {
+		s.enqueue("reports", fmt.Sprintf("report-%03d", i), "report:monthly", func(j *broker.NewJob) { j.Delay = time.Duration(i+1) * time.Hour })
+	}
+	for i := range 5 {
+		s.enqueue("images", fmt.Sprintf("image-%03d", i), "image:resize")
+	}
+	s.worker("01J9WORKERA", 10, "mail", "images")
+	s.worker("01J9WORKERB", 4, "images")
+	for i := range 9 {
+		s.die("mail", fmt.Sprintf("dead-%03d", i), "email:welcome", fmt.Sprintf("dial tcp 10.0.%d.4:587: connection refused", i))
+	}
+	for i := range 4 {
+		s.die("images", fmt.Sprintf("broken-%03d", i), "image:resize", fmt.Sprintf(`decoding "photo-%d.jpg": unexpected end of file`, i))
+	}
+	s.claim("01J9WORKERA", "mail", 6)
+	failed := s.claim("01J9WORKERB", "images", 2)
+	s.settle("01J9WORKERB", failed, broker.Retry(5*time.Minute, broker.Failure{At: at, Class: "retryable", Code: "timeout", Message: "context deadline exceeded", Worker: "01J9WORKERB", Version: "v1.4.2"}))
+}

@@ -1,0 +1,58 @@
+package dashboard
+
+import (
+	"crypto/rand"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// notice is what a page says once about a decision.
+type notice struct {
+	Text  string
+	Wrong bool
+	id    string
+}
+
+// notices remembers the newest, which addresses name after a decision.
+type notices struct {
+	mu  sync.Mutex
+	all []notice
+}
+
+const keptNotices = 200
+
+func (n *notices) add(text string) string { return n.put(notice{Text: text}) }
+
+func (n *notices) warn(text string) string { return n.put(notice{Text: text, Wrong: true}) }
+
+func (n *notices) put(added notice) string {
+	added.id = rand.Text()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.all = append(n.all, added); len(n.all) > keptNotices {
+		n.all = slices.Delete(n.all, 0, 1)
+	}
+	return added.id
+}
+
+func (n *notices) get(id string) *notice {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if at := slices.IndexFunc(n.all, func(one notice) bool { return one.id == id }); at >= 0 {
+		found := n.all[at]
+		return &found
+	}
+	return nil
+}
+
+// audit writes a line about a decision. It never holds a payload.
+func (h *Handler) audit(who, verb string, err error, about ...any) {
+	args := append([]any{"who", who, "action", verb}, about...)
+	if err != nil {
+		_, outcome := describe(err)
+		h.log.Warn("jobs dashboard: a decision was not carried out", append(args, "outcome", strings.TrimSpace(outcome))...)
+		return
+	}
+	h.log.Info("jobs dashboard: a decision was carried out", args...)
+}

@@ -1,0 +1,189 @@
+package dashboard
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+// jobPage is all that is known of one job.
+type jobPage struct {
+	Job       *jobs.JobRecord
+	Now       time.Time
+	Why       []jobs.Explanation
+	Events    []event
+	Headers   []header
+	Trace     string // ID
+	TraceURL  string
+	Verbs     []verb
+	MaySee    bool // payload and result
+	Payload   *shownBytes
+	Result    *shownBytes
+	See, Hide string // addresses with and without payload
+	Download  string
+}
+
+type header struct{ Name, Value string }
+
+// event is a step in the life of a job. Kind is a state, or "error".
+type event struct {
+	At    time.Time
+	Kind  string
+	Title string
+	Lines []detail
+	Error string
+	Stack string
+	Still bool // it goes on, or has yet to come
+}
+
+type detail struct{ Name, Value string }
+
+func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
+	s, err := h.look(r)
+	if err != nil {
+		return err
+	}
+	query := r.URL.Query()
+	queue, id := query.Get("queue"), query.Get("id")
+	v := h.view(r, "jobs", "Job "+text(id))
+	l, err := h.shared.get(v.URL, s.seq, refreshes(r), func() (listing, error) {
+		page, err := h.inspector.List(r.Context(), jobs.Query{Queue: queue, IDs: []string{id}, Suppressed: true, NoPayload: true})
+		return listing{Jobs: page.Jobs}, err
+	})
+	if err == nil && len(l.Jobs) == 0 {
+		err = jobs.ErrNotFound
+	}
+	if err != nil {
+		return err
+	}
+	j := &l.Jobs[0]
+	p := jobPage{Job: j, Trace: traceID(j.Headers), Verbs: verbsFor(v, j.State), MaySee: v.May(ActionPayload)}
+	at := slices.IndexFunc(s.survey.Queues, func(q jobs.QueueInfo) bool { return q.Name == queue })
+	if at >= 0 {
+		p.Now, p.Why = s.survey.Queues[at].Now, jobs.Explain(j, s.survey.Queues[at])
+	}
+	p.Events = life(j, p.Now)
+	for _, name := range slices.Sorted(maps.Keys(j.Headers)) {
+		p.Headers = append(p.Headers, header{name, j.Headers[name]})
+	}
+	if p.Trace != "" && h.cfg.TraceURL != "" {
+		p.TraceURL = strings.ReplaceAll(h.cfg.TraceURL, tracePlace, url.PathEscape(p.Trace))
+	}
+	p.See, p.Hide = link("job", "queue", queue, "id", id, "show", "payload"), jobLink(j)
+	p.Download = link("payload", "queue", queue, "id", id)
+	if query.Get("show") == "payload" && !refreshes(r) {
+		if err := h.showPayload(r, &p); err != nil {
+			return err
+		}
+	}
+	v.Data = p
+	return render(w, r, "job", v, http.StatusOK)
+}
+
+// life is what is known to have happened to a job, oldest first. A retry
+// leaves an error; a lease that was given back leaves a count alone.
+func life(j *jobs.JobRecord, now time.Time) (all []event) {
+	all = append(all, event{At: j.CreatedAt, Kind: "enqueued", Title: "Enqueued", Lines: details(
+		"by", j.Source, "priority", priorityNames[j.Priority], "tenant key", j.Key)})
+	if j.Errors.Dropped > 0 {
+		all = append(all, event{Kind: "dropped", Title: num(int64(j.Errors.Dropped)) + " older errors were dropped"})
+	}
+	for _, f := range j.Errors.Entries {
+		title := "Attempt " + num(int64(f.Attempt)+1) + " failed"
+		switch f.Class {
+		case "crash":
+			title = "Its worker died"
+		case "":
+		default:
+			title += ": " + text(f.Class)
+		}
+		all = append(all, event{At: f.At, Kind: "error", Title: title, Error: f.Message, Stack: f.Stack, Lines: details("code", f.Code, "worker", f.Worker, "version", f.Version)})
+	}
+	switch j.State {
+	case jobs.StatePending:
+		all = append(all, event{At: now, Kind: "pending", Title: "Pending: waits for its turn", Still: true})
+	case jobs.StateScheduled:
+		all = append(all, event{At: j.RunAt, Kind: "scheduled", Title: "Due", Still: true})
+	case jobs.StateRetry:
+		all = append(all, event{At: j.RunAt, Kind: "retry", Title: "Next attempt due", Still: true})
+	case jobs.StateActive:
+		all = append(all, event{At: now, Kind: "active", Title: "Running", Still: true, Lines: details("worker", j.Worker)})
+	case jobs.StateCompleted:
+		all = append(all, event{At: j.FinishedAt, Kind: "completed", Title: "Completed"})
+	case jobs.StateCancelled:
+		all = append(all, event{At: j.FinishedAt, Kind: "cancelled", Title: "Cancelled"})
+	case jobs.StateDead:
+		all = append(all, event{At: j.FinishedAt, Kind: "dead", Title: "Dead: " + j.Reason.String()})
+	}
+	return all
+}
+
+var priorityNames = map[jobs.Priority]string{1: "urgent", 2: "normal", 3: "low", 4: "bulk"}
+
+// details are pairs of a name and a value; those without a value are left out.
+func details(pairs ...string) (all []detail) {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			all = append(all, detail{pairs[i], pairs[i+1]})
+		}
+	}
+	return all
+}
+
+// Facts are a job's settings and counts.
+func (p jobPage) Facts() []detail {
+	j := p.Job
+	spanOf := func(d time.Duration, zero string) string {
+		if d == 0 {
+			return zero
+		}
+		return span(d)
+	}
+	return details(
+		"Type", j.Type,
+		"Type version", numOrNone(j.TypeVersion),
+		"Queue", j.Queue,
+		"Priority", priorityNames[j.Priority],
+		"Retries used", num(int64(j.Failures))+" of "+num(int64(j.MaxRetries)),
+		"Deliveries", num(int64(j.Deliveries)),
+		"Crashes", numOrNone(j.Crashes),
+		"Snoozes", numOrNone(j.Snoozes),
+		"Timeout of a run", spanOf(j.Timeout, "the server's"),
+		"Deadline", clockOrNone(j.Deadline),
+		"Record is kept for", spanOf(j.Retention, ""),
+		"Tenant key", j.Key,
+		"Unique key", j.Unique.Key,
+		"Correlation ID", j.CorrelationID,
+		"Idempotency key", j.IdempotencyKey,
+		"Payload is at", j.PayloadRef,
+		"Enqueued by", j.Source,
+	)
+}
+
+func numOrNone(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return num(int64(n))
+}
+
+func clockOrNone(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// traceID is the trace that a job belongs to, by W3C trace context.
+func traceID(headers map[string]string) string {
+	parts := strings.Split(headers["traceparent"], "-")
+	if len(parts) < 4 || len(parts[1]) != 32 || strings.Trim(parts[1], "0123456789abcdef") != "" {
+		return ""
+	}
+	return parts[1]
+}

@@ -1,0 +1,173 @@
+package dashboard
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// jobsPage is the result of a search.
+type jobsPage struct {
+	Filter  filter
+	States  []stateTab
+	Reasons []string
+	Queues  []string // to choose from
+	Problem string   // with the filter
+	Now     time.Time
+	listing
+	Next string // address of the page after this one
+	Bulk []verb // that can be done with what the filter selects
+	Rows []verb // that can be done with the checked rows
+	When string // what the time in the table is
+}
+
+// stateTab leads to the jobs of a state.
+type stateTab struct {
+	State  jobs.State
+	Count  int64
+	To     string
+	Active bool
+}
+
+// listing is one page of jobs, and how much was looked at for it.
+type listing struct {
+	Jobs     []jobs.JobRecord
+	Examined int // at most
+	Looked   int // queues that were looked into
+	at       string
+	cursor   string // goes on in queue at; both empty at the end
+}
+
+// A page shows about pageRows jobs, and examines at most pageFinds times
+// pageRecords records to find them.
+const (
+	pageRows    = 50
+	pageRecords = 100
+	pageFinds   = 10
+	maxChoices  = 500 // queues in a list to choose from
+)
+
+func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
+	s, err := h.look(r)
+	if err != nil {
+		return err
+	}
+	f := readFilter(r.URL.Query())
+	if f.State == "" {
+		f.State = jobs.StatePending.String()
+		if f.Worker != "" {
+			f.State = jobs.StateActive.String()
+		}
+	}
+	v := h.view(r, "jobs", "Jobs")
+	p := jobsPage{Filter: f, Reasons: reasons(), When: whenOf(f.State)}
+	for _, q := range s.survey.Queues {
+		p.Now = q.Now
+		if len(p.Queues) < maxChoices {
+			p.Queues = append(p.Queues, q.Name)
+		}
+	}
+	for _, state := range states() {
+		tab := stateTab{State: state, To: f.In(state.String()), Active: f.State == state.String()}
+		for _, q := range s.survey.Queues {
+			if f.Queue == "" || f.Queue == q.Name {
+				tab.Count += q.Counts[state]
+			}
+		}
+		p.States = append(p.States, tab)
+	}
+	query, err := f.query(p.Now)
+	if err == nil {
+		p.listing, err = h.shared.get(v.URL, s.seq, refreshes(r), func() (listing, error) { return h.search(r.Context(), s, f, query) })
+	}
+	if status, text := describe(err); err != nil && status == http.StatusBadRequest && !refreshes(r) {
+		p.Problem = text
+		v.Data = p
+		v.Live = false
+		return render(w, r, "jobs", v, http.StatusBadRequest)
+	}
+	if err != nil {
+		return err
+	}
+	if f.ID != "" && len(p.Jobs) == 1 && p.at == "" && !refreshes(r) {
+		redirect(w, jobLink(&p.Jobs[0]), "")
+		return nil
+	}
+	if p.at != "" {
+		next := f
+		next.At, next.Cursor = p.at, p.cursor
+		p.Next = next.link("jobs")
+	}
+	if f.ID == "" {
+		p.Bulk = verbsFor(v, query.State)
+	}
+	p.Rows = verbsFor(v, query.State)
+	v.Data = p
+	return render(w, r, "jobs", v, http.StatusOK)
+}
+
+// search looks for jobs in one queue after the other, from where the page
+// begins, until it has enough of them or has examined enough.
+func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q jobs.Query) (l listing, err error) {
+	if f.ID != "" {
+		q = jobs.Query{IDs: []string{f.ID}, Suppressed: true, NoPayload: true}
+	}
+	q.Limit, q.Cursor = pageRecords, f.Cursor
+	finds := 0
+	for _, info := range s.survey.Queues {
+		if f.Queue != "" && info.Name != f.Queue || info.Name < f.At {
+			continue
+		}
+		if q.State != broker.StateNone && info.Counts[q.State] == 0 && f.Queue == "" && info.Name != f.At {
+			continue // by its counters there are none
+		}
+		if info.Name != f.At {
+			q.Cursor = ""
+		}
+		q.Queue = info.Name
+		l.Looked++
+		for {
+			if len(l.Jobs) >= pageRows || finds == pageFinds {
+				l.at, l.cursor = q.Queue, q.Cursor
+				return l, nil
+			}
+			page, err := h.inspector.List(ctx, q)
+			if err != nil {
+				return l, err
+			}
+			finds++
+			l.Jobs = append(l.Jobs, page.Jobs...)
+			if q.Cursor = page.Cursor; q.Cursor == "" {
+				l.Examined += len(page.Jobs)
+				break
+			}
+			l.Examined += pageRecords
+		}
+	}
+	return l, nil
+}
+
+// whenOf says what the time of a job is, by its state.
+func whenOf(state string) string {
+	switch state {
+	case "scheduled", "retry":
+		return "Due"
+	case "completed", "dead", "cancelled":
+		return "Ended"
+	}
+	return "Created"
+}
+
+// TimeOf is the time that matters in a job's state, as the table's head says.
+func (p jobsPage) TimeOf(j *jobs.JobRecord) time.Time {
+	switch p.When {
+	case "Due":
+		return j.RunAt
+	case "Ended":
+		return j.FinishedAt
+	}
+	return j.CreatedAt
+}

@@ -1,0 +1,230 @@
+package dashboard
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// overviewPage is the store at a glance.
+type overviewPage struct {
+	Tiles   []tile
+	Rates   rates
+	Known   bool // the rates are
+	Watches bool // or will be, soon
+	Alerts  []alert
+	Queues  []queueRow // those with most to do
+	More    int        // queues that are not shown
+	Workers int
+	Slots   int
+	Held    int
+}
+
+// tile is a number over all queues.
+type tile struct {
+	State  jobs.State
+	Count  int64
+	Oldest string
+	To     string
+}
+
+// alert is something to look at. Grave ones stop jobs from running.
+type alert struct {
+	Grave bool
+	Text  string
+	To    string // the page to go to
+	Label string
+}
+
+const (
+	overviewQueues = 15
+	maxAlerts      = 12
+	longWait       = 5 * time.Minute // that a pending job has waited
+)
+
+func (h *Handler) overview(w http.ResponseWriter, r *http.Request) error {
+	s, err := h.look(r)
+	if err != nil {
+		return err
+	}
+	p := overviewPage{Rates: s.total, Known: s.total.known, Watches: !h.cfg.NoRates, Workers: len(s.survey.Workers)}
+	for _, state := range []jobs.State{jobs.StatePending, jobs.StateActive, jobs.StateScheduled, jobs.StateRetry, jobs.StateDead} {
+		t := tile{State: state, To: link("jobs", "state", state.String())}
+		var oldest time.Duration
+		for _, q := range s.survey.Queues {
+			t.Count += q.Counts[state]
+			oldest = max(oldest, q.Age(state))
+		}
+		if oldest > 0 {
+			t.Oldest = span(oldest)
+		}
+		p.Tiles = append(p.Tiles, t)
+	}
+	for _, worker := range s.survey.Workers {
+		p.Slots += worker.Concurrency
+		p.Held += worker.Held
+	}
+	p.Alerts = alerts(s)
+	rows := rowsOf(s)
+	slices.SortStableFunc(rows, func(a, b queueRow) int { return cmp.Compare(b.backlog(), a.backlog()) })
+	p.More = max(0, len(rows)-overviewQueues)
+	p.Queues = rows[:len(rows)-p.More]
+	v := h.view(r, "overview", "Overview")
+	v.Data = p
+	return render(w, r, "overview", v, http.StatusOK)
+}
+
+// look is the snapshot that a page shows. The error is set when there has not
+// been any.
+func (h *Handler) look(r *http.Request) (*snapshot, error) {
+	s, err := h.poller.current(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	if s.err != nil && s.survey.Queues == nil {
+		return nil, s.err
+	}
+	return s, nil
+}
+
+// alerts says what keeps jobs from running or waits for somebody, the grave
+// first.
+func alerts(s *snapshot) (all []alert) {
+	add := func(grave bool, queue, format string, args ...any) {
+		all = append(all, alert{grave, fmt.Sprintf(format, args...), link("queue", "name", queue), "Look at the queue"})
+	}
+	for _, q := range s.survey.Queues {
+		name, waiting := text(q.Name), q.Counts[jobs.StatePending]
+		due := waiting > 0 || q.Age(jobs.StateScheduled) > 0 || q.Age(jobs.StateRetry) > 0
+		slots, held := 0, 0
+		for _, w := range q.Workers {
+			slots += w.Concurrency
+			held += w.Held
+		}
+		if q.Policy.Paused {
+			add(due, q.Name, "The queue %s is paused, and %s jobs are waiting.", name, num(waiting))
+		}
+		if due && len(q.Workers) == 0 {
+			add(true, q.Name, "No live worker serves the queue %s, and %s jobs are waiting.", name, num(waiting))
+		} else if age := q.Age(jobs.StatePending); age > longWait && !q.Policy.Paused {
+			why := "its workers do not keep up"
+			if slots > 0 && held >= slots {
+				why = fmt.Sprintf("all %d slots of its workers are taken", slots)
+			}
+			add(false, q.Name, "The next job of the queue %s has waited %s: %s.", name, span(age), why)
+		}
+		if n := q.Policy.MaxDepth; n > 0 && (waiting+q.Counts[jobs.StateScheduled])*10 >= n*9 {
+			add(true, q.Name, "The queue %s has reached nine tenths of its greatest depth, %s: beyond it enqueues are refused.", name, num(n))
+		}
+		if dead := q.Counts[jobs.StateDead]; dead > 0 {
+			all = append(all, alert{false, fmt.Sprintf("%s dead jobs in the queue %s wait for a decision.", num(dead), name), link("dead", "queue", q.Name), "Sort them out"})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b alert) int {
+		switch {
+		case a.Grave == b.Grave:
+			return 0
+		case a.Grave:
+			return -1
+		}
+		return 1
+	})
+	if more := len(all) - maxAlerts; more > 0 {
+		all = append(all[:maxAlerts:maxAlerts], alert{false, fmt.Sprintf("%d more.", more), "queues", "Look at all queues"})
+	}
+	return all
+}
+
+// history is what the charts begin with.
+func (h *Handler) history(w http.ResponseWriter, _ *http.Request) error {
+	w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(w).Encode(h.poller.past())
+}
+
+// queueRow is a queue in a table.
+type queueRow struct {
+	Name    string
+	Counts  map[jobs.State]int64
+	Bars    []bar
+	Oldest  string // pending
+	Slow    bool   // the oldest has waited long
+	Paused  bool
+	Workers int
+	Slots   int
+	Held    int
+	Rates   rates
+	Known   bool
+}
+
+// bar is a part of a queue's depth, in percent of the deepest queue's.
+type bar struct {
+	State    jobs.State
+	At, Wide float64
+}
+
+// cell is a number that leads to the jobs it counts.
+type cell struct {
+	Count int64
+	To    string
+}
+
+// Cells are the queue's depths.
+func (q queueRow) Cells() (cells []cell) {
+	for _, state := range [...]jobs.State{jobs.StatePending, jobs.StateActive, jobs.StateScheduled, jobs.StateRetry, jobs.StateDead} {
+		cells = append(cells, cell{q.Counts[state], link("jobs", "queue", q.Name, "state", state.String())})
+	}
+	return cells
+}
+
+func (q *queueRow) backlog() (n int64) {
+	for _, state := range depthStates {
+		n += q.Counts[state]
+	}
+	return n
+}
+
+// rowsOf makes a row of each queue.
+func rowsOf(s *snapshot) []queueRow {
+	rows := make([]queueRow, 0, len(s.survey.Queues))
+	var deepest int64 = 1
+	for _, q := range s.survey.Queues {
+		row := queueRow{Name: q.Name, Counts: q.Counts, Paused: q.Policy.Paused, Workers: len(q.Workers), Rates: s.rates[q.Name], Slow: q.Age(jobs.StatePending) > longWait}
+		row.Known = row.Rates.known
+		if age := q.Age(jobs.StatePending); age > 0 {
+			row.Oldest = span(age)
+		}
+		for _, w := range q.Workers {
+			row.Slots += w.Concurrency
+			row.Held += w.Held
+		}
+		deepest = max(deepest, row.backlog())
+		rows = append(rows, row)
+	}
+	for i := range rows {
+		at := 0.0
+		for _, state := range depthStates {
+			if n := rows[i].Counts[state]; n > 0 {
+				wide := 100 * float64(n) / float64(deepest)
+				rows[i].Bars = append(rows[i].Bars, bar{state, at, wide})
+				at += wide
+			}
+		}
+	}
+	return rows
+}
+
+// states are those that a job can be listed in, in the order of its life.
+func states() (all []jobs.State) {
+	for _, s := range broker.States() {
+		if s != jobs.StateWaiting {
+			all = append(all, s)
+		}
+	}
+	return all
+}

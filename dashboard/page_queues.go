@@ -1,0 +1,85 @@
+package dashboard
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+// queuesPage lists queues, a page of them at a time.
+type queuesPage struct {
+	Search     string
+	Rows       []queueRow
+	Shown, All int
+	Next, Prev string // addresses
+	Known      bool
+}
+
+const queuesPerPage = 100
+
+func (h *Handler) queues(w http.ResponseWriter, r *http.Request) error {
+	s, err := h.look(r)
+	if err != nil {
+		return err
+	}
+	p := queuesPage{Search: r.FormValue("search"), All: len(s.survey.Queues), Known: s.total.known}
+	rows := slices.DeleteFunc(rowsOf(s), func(row queueRow) bool {
+		return !strings.Contains(strings.ToLower(row.Name), strings.ToLower(p.Search))
+	})
+	p.Shown = len(rows)
+	from, _ := strconv.Atoi(r.FormValue("from")) // anything else is the beginning
+	from = min(max(from, 0), len(rows))
+	if from > 0 {
+		p.Prev = link("queues", "search", p.Search, "from", strconv.Itoa(max(0, from-queuesPerPage)))
+	}
+	if end := from + queuesPerPage; end < len(rows) {
+		p.Next = link("queues", "search", p.Search, "from", strconv.Itoa(end))
+		rows = rows[:end]
+	}
+	p.Rows = rows[from:]
+	v := h.view(r, "queues", "Queues")
+	v.Data = p
+	return render(w, r, "queues", v, http.StatusOK)
+}
+
+// queuePage is one queue.
+type queuePage struct {
+	Row     queueRow
+	Tiles   []tile
+	Policy  jobs.Policy
+	Form    policyForm
+	AsOf    time.Time
+	Now     time.Time
+	Workers []workerRow
+}
+
+func (h *Handler) queue(w http.ResponseWriter, r *http.Request) error {
+	s, err := h.look(r)
+	if err != nil {
+		return err
+	}
+	name := r.FormValue("name")
+	at := slices.IndexFunc(s.survey.Queues, func(q jobs.QueueInfo) bool { return q.Name == name })
+	if at < 0 {
+		return jobs.ErrNotFound
+	}
+	q := s.survey.Queues[at]
+	p := queuePage{Row: rowsOf(s)[at], Policy: q.Policy, Form: formOf(q.Policy), AsOf: q.AsOf, Now: q.Now}
+	for _, state := range states() {
+		t := tile{State: state, Count: q.Counts[state], To: link("jobs", "queue", name, "state", state.String())}
+		if age := q.Age(state); age > 0 {
+			t.Oldest = span(age)
+		}
+		p.Tiles = append(p.Tiles, t)
+	}
+	for _, one := range q.Workers {
+		p.Workers = append(p.Workers, workerRowOf(one))
+	}
+	v := h.view(r, "queues", "Queue "+text(name))
+	v.Data = p
+	return render(w, r, "queue", v, http.StatusOK)
+}

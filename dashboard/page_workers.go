@@ -1,0 +1,79 @@
+package dashboard
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+// workersPage lists live workers.
+type workersPage struct {
+	Now     time.Time
+	Workers []workerRow
+	All     int
+	One     string // the worker whose jobs are shown
+	Held    []heldJob
+	More    bool // there are jobs that are not shown
+	Next    string
+}
+
+// workerRow is a worker in a table.
+type workerRow struct {
+	jobs.WorkerInfo
+	Full float64 // percent of its slots
+	To   string
+}
+
+func workerRowOf(w jobs.WorkerInfo) workerRow {
+	return workerRow{w, 100 * min(1, float64(w.Held)/float64(max(1, w.Concurrency))), link("workers", "worker", w.ID)}
+}
+
+// heldJob is a job that a worker runs. The store does not say since when; this
+// process knows since when it has seen it.
+type heldJob struct {
+	jobs.JobRecord
+	Seen time.Duration
+}
+
+const workersPerPage = 200
+
+func (h *Handler) workers(w http.ResponseWriter, r *http.Request) error {
+	s, err := h.look(r)
+	if err != nil {
+		return err
+	}
+	v := h.view(r, "workers", "Workers")
+	p := workersPage{One: r.URL.Query().Get("worker"), All: len(s.survey.Workers)}
+	for _, q := range s.survey.Queues {
+		p.Now = q.Now
+	}
+	after := r.URL.Query().Get("after")
+	for _, one := range s.survey.Workers {
+		if p.One != "" && one.ID != p.One || one.ID <= after {
+			continue
+		}
+		if len(p.Workers) == workersPerPage {
+			p.Next = link("workers", "after", p.Workers[len(p.Workers)-1].ID)
+			break
+		}
+		p.Workers = append(p.Workers, workerRowOf(one))
+	}
+	if p.One != "" {
+		v.Heading = "Worker " + text(p.One)
+		f := filter{Worker: p.One, State: jobs.StateActive.String()}
+		l, err := h.shared.get(v.URL, s.seq, refreshes(r), func() (listing, error) {
+			return h.search(r.Context(), s, f, jobs.Query{Worker: p.One, State: jobs.StateActive, NoPayload: true})
+		})
+		if err != nil {
+			return err
+		}
+		p.More = l.at != ""
+		p.Held = h.seen.since(l.Jobs, time.Now())
+		slices.SortStableFunc(p.Held, func(a, b heldJob) int { return cmp.Compare(b.Seen, a.Seen) })
+	}
+	v.Data = p
+	return render(w, r, "workers", v, http.StatusOK)
+}

@@ -1,0 +1,138 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/readable"
+)
+
+// shownBytes are a payload or a result, made readable.
+type shownBytes struct {
+	Size    int
+	Kind    string // "JSON", "text", "bytes", "nothing"
+	Text    string
+	Cut     bool   // Text is the beginning only
+	Problem string // why it could not be decoded: what is stored is shown
+}
+
+const (
+	maxIndented = 256 << 10 // bytes of JSON that are indented
+	maxDepth    = 64        // levels, beyond which indenting multiplies
+	maxShown    = 64 << 10  // bytes of text on a page
+	maxDumped   = 4 << 10   // of other bytes
+)
+
+// showPayload adds payload and result to a job's page, if that is permitted.
+func (h *Handler) showPayload(r *http.Request, p *jobPage) error {
+	j, err := h.payloadOf(r, p.Job.Queue, p.Job.ID)
+	if err != nil {
+		return err
+	}
+	plain, problem := h.decoded(r, j)
+	shown := show(plain)
+	shown.Problem = problem
+	p.Payload = &shown
+	if len(j.Result) > 0 {
+		result := show(j.Result)
+		p.Result = &result
+	}
+	return nil
+}
+
+// payloadOf returns a job with its payload to who may see it, and says so in
+// the log.
+func (h *Handler) payloadOf(r *http.Request, queue, id string) (*jobs.JobRecord, error) {
+	who, err := h.authorize(r, ActionPayload)
+	if err != nil {
+		return nil, err
+	}
+	j, err := h.inspector.Job(r.Context(), queue, id)
+	h.audit(who, string(ActionPayload), err, "queue", queue, "id", id)
+	return j, err
+}
+
+// decoded is the plain payload, or the stored one and why it is no other.
+func (h *Handler) decoded(r *http.Request, j *jobs.JobRecord) (payload []byte, problem string) {
+	if h.cfg.Decode == nil || j.Broken != nil {
+		return j.Payload, ""
+	}
+	plain, err := h.cfg.Decode(r.Context(), jobs.NewJob(j))
+	if err != nil {
+		return j.Payload, text(err.Error())
+	}
+	return plain, ""
+}
+
+// payload is what a job carries, to be saved as a file.
+func (h *Handler) payload(w http.ResponseWriter, r *http.Request) error {
+	query := r.URL.Query()
+	j, err := h.payloadOf(r, query.Get("queue"), query.Get("id"))
+	if err != nil {
+		return err
+	}
+	plain, _ := h.decoded(r, j)
+	w.Header().Set("Content-Type", "application/octet-stream")
+	w.Header().Set("Content-Disposition", `attachment; filename="payload.bin"`)
+	_, _ = w.Write(plain)
+	return nil
+}
+
+// show makes bytes readable: JSON is indented, other text is shown line by
+// line, anything else as hexadecimal. None of it can act on the page.
+func show(p []byte) shownBytes {
+	s := shownBytes{Size: len(p)}
+	switch {
+	case len(p) == 0:
+		s.Kind = "nothing"
+	case len(p) <= maxIndented && shallow(p) && json.Valid(p):
+		s.Kind = "JSON"
+		var b bytes.Buffer
+		_ = json.Indent(&b, p, "", "  ") // it is valid
+		s.Text, s.Cut = beginning(b.String(), maxShown)
+	case utf8.Valid(p) && !bytes.ContainsRune(p, 0):
+		s.Kind = "text"
+		s.Text, s.Cut = beginning(string(p), maxShown)
+	default:
+		s.Kind = "bytes"
+		s.Cut = len(p) > maxDumped
+		s.Text = hex.Dump(p[:min(len(p), maxDumped)])
+	}
+	if s.Kind != "bytes" {
+		s.Text = readable.PlainLines(s.Text)
+	}
+	return s
+}
+
+func beginning(s string, n int) (string, bool) {
+	if len(s) <= n {
+		return s, false
+	}
+	return strings.ToValidUTF8(s[:n], ""), true
+}
+
+// shallow reports whether JSON is nested no more than maxDepth deep.
+func shallow(p []byte) bool {
+	depth, inString := 0, false
+	for i := 0; i < len(p); i++ {
+		switch c := p[i]; {
+		case inString && c == '\\':
+			i++
+		case c == '"':
+			inString = !inString
+		case inString:
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return false
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return true
+}

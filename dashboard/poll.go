@@ -1,0 +1,229 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/singleflight"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+// snapshot is one look at the store, shared by all pages. It never changes.
+type snapshot struct {
+	seq     int64
+	taken   time.Time // by this process's clock
+	survey  survey
+	rates   map[string]rates // by queue; nil while they are not known
+	total   rates
+	err     error     // of this look: survey is then that of the last one that succeeded
+	since   time.Time // the first of the looks in a row that failed
+	message []byte    // what is told to the pages
+}
+
+// survey is what a look shows: queues by name, each with the workers that serve
+// it, and all workers.
+type survey struct {
+	Queues  []jobs.QueueInfo
+	Workers []jobs.WorkerInfo
+}
+
+// poller looks at the store: at intervals while a page listens, otherwise when
+// a page is asked for.
+type poller struct {
+	inspector *jobs.Inspector
+	interval  time.Duration
+	log       *slog.Logger
+	closing   context.Context
+	looks     singleflight.Group
+	running   func() int // bulk operations
+
+	mu      sync.Mutex
+	meter   *meter // nil without rates
+	newest  *snapshot
+	stale   bool // something was changed since
+	history []point
+	pages   map[chan struct{}]struct{}
+	on      bool // run is running
+	wg      *sync.WaitGroup
+}
+
+const (
+	maxPages    = 1000 // that listen
+	maxHistory  = 450  // points of the charts
+	lingerTicks = 2    // looks after the last page left, for one that follows
+)
+
+var errTooManyPages = errors.New("too many pages are open")
+
+// listen has the channel tell of every new snapshot until leave is called. A
+// page that is slow finds the newest one, never a queue of them.
+func (p *poller) listen() (news <-chan struct{}, leave func(), err error) {
+	c := make(chan struct{}, 1)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.closing.Err() != nil:
+		return nil, nil, errClosed
+	case len(p.pages) >= maxPages:
+		return nil, nil, errTooManyPages
+	}
+	p.pages[c] = struct{}{}
+	if !p.on {
+		p.on = true
+		p.wg.Go(p.run)
+	} else if p.newest != nil {
+		c <- struct{}{}
+	}
+	return c, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.pages, c)
+	}, nil
+}
+
+// run looks at the store until nobody listens any more.
+func (p *poller) run() {
+	ticks := time.NewTicker(p.interval)
+	defer ticks.Stop()
+	defer p.meter.rest()
+	for idle := 0; ; {
+		s, err := p.look(p.closing)
+		if err != nil {
+			return // closing
+		}
+		p.meter.follow(p.closing, p.inspector, s, p.wg)
+		p.mu.Lock()
+		for c := range p.pages {
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+		if idle++; len(p.pages) > 0 {
+			idle = 0
+		}
+		if idle > lingerTicks {
+			p.on = false
+			p.mu.Unlock()
+			return
+		}
+		p.mu.Unlock()
+		select {
+		case <-ticks.C:
+		case <-p.closing.Done():
+			return
+		}
+	}
+}
+
+// current is a snapshot not older than an interval. The error is that of ctx.
+func (p *poller) current(ctx context.Context) (*snapshot, error) {
+	p.mu.Lock()
+	s, stale := p.newest, p.stale
+	p.mu.Unlock()
+	if s != nil && !stale && time.Since(s.taken) < p.interval*3/2 {
+		return s, nil
+	}
+	return p.look(ctx)
+}
+
+// last is the newest snapshot, or nil.
+func (p *poller) last() *snapshot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.newest
+}
+
+// changed makes the next page look anew: a decision was carried out.
+func (p *poller) changed() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stale = true
+	p.looks.Forget("") // a look that has begun may not see it
+}
+
+// look asks the store, once for all who ask at the same time.
+func (p *poller) look(ctx context.Context) (*snapshot, error) {
+	result := p.looks.DoChan("", func() (any, error) {
+		p.mu.Lock()
+		p.stale = false
+		p.mu.Unlock()
+		queues, err := p.inspector.Overview(p.closing)
+		return p.keep(survey{queues, jobs.WorkersOf(queues)}, err), nil
+	})
+	select {
+	case r := <-result:
+		return r.Val.(*snapshot), nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-p.closing.Done():
+		return nil, errClosed
+	}
+}
+
+// keep makes a look the newest snapshot.
+func (p *poller) keep(found survey, err error) *snapshot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := &snapshot{seq: 1, taken: time.Now(), survey: found, err: err}
+	if p.newest != nil {
+		s.seq = p.newest.seq + 1
+	}
+	if err != nil {
+		s.since = s.taken
+		if p.newest != nil {
+			s.survey = p.newest.survey
+			if p.newest.err != nil {
+				s.since = p.newest.since
+			}
+		}
+		if p.newest == nil || p.newest.err == nil {
+			p.log.Warn("jobs dashboard: the store does not answer", "error", err)
+		}
+	} else {
+		if p.newest != nil && p.newest.err != nil {
+			p.log.Info("jobs dashboard: the store answers again", "after", s.taken.Sub(p.newest.since).Round(time.Millisecond))
+		}
+		s.rates, s.total = p.meter.rates(s.taken, found.Queues)
+	}
+	pt := s.point()
+	if p.history = append(p.history, pt); len(p.history) > maxHistory {
+		p.history = append(p.history[:0], p.history[1:]...)
+	}
+	s.message, _ = json.Marshal(tick{Seq: s.seq, OK: err == nil, Text: s.trouble(), Bulk: p.running(), Interval: p.interval.Milliseconds(), Point: pt})
+	p.newest = s
+	return s
+}
+
+// tick is what pages are told of a snapshot.
+type tick struct {
+	Seq      int64  `json:"seq"`
+	OK       bool   `json:"ok"`
+	Text     string `json:"text"` // what is wrong
+	Bulk     int    `json:"bulk"` // operations that run
+	Interval int64  `json:"interval"`
+	Point    point  `json:"point"`
+}
+
+// trouble says in words that the store does not answer, or nothing.
+func (s *snapshot) trouble() string {
+	if s.err == nil {
+		return ""
+	}
+	if s.survey.Queues == nil {
+		return "The store does not answer since " + s.since.UTC().Format("15:04:05") + " UTC. Trying again."
+	}
+	return "The store does not answer since " + s.since.UTC().Format("15:04:05") + " UTC. What is shown is older. Trying again."
+}
+
+// past is what the charts begin with.
+func (p *poller) past() []point {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return append([]point(nil), p.history...)
+}

@@ -1,0 +1,241 @@
+package dashboard
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/readable"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+//go:embed static
+var staticFiles embed.FS
+
+// view is what every page is made of. Live says that it is kept up to date.
+type view struct {
+	Site, Page, Heading string
+	URL                 string // of this page, relative
+	Live                bool
+	Notice              *notice
+	Trouble             string // what is wrong with the store
+	ReadOnly            bool
+	Data                any
+
+	may func(Action) bool
+	had map[Action]bool
+}
+
+func (h *Handler) view(r *http.Request, page, heading string) *view {
+	v := &view{Site: h.cfg.Title, Page: page, Heading: heading, Live: true, had: make(map[Action]bool),
+		ReadOnly: h.cfg.Authorize == nil, may: func(a Action) bool { return h.may(r, a) }}
+	v.URL = path.Base(r.URL.Path)
+	if strings.HasSuffix(r.URL.Path, "/") {
+		v.URL = "./"
+	}
+	query := r.URL.Query()
+	v.Notice = h.notices.get(query.Get("notice"))
+	query.Del("notice")
+	if len(query) > 0 {
+		v.URL += "?" + query.Encode()
+	}
+	if s := h.poller.last(); s != nil {
+		v.Trouble = s.trouble()
+	}
+	return v
+}
+
+// May reports whether the button of an action is shown.
+func (v *view) May(action Action) bool {
+	may, asked := v.had[action]
+	if !asked {
+		may = v.may(action)
+		v.had[action] = may
+	}
+	return may
+}
+
+// refreshes reports whether a page that is open asks for its newer content.
+func refreshes(r *http.Request) bool { return r.Header.Get("HX-Request") == "true" }
+
+// render writes a page, or the part of it that is kept up to date.
+func render(w http.ResponseWriter, r *http.Request, name string, v *view, status int) error {
+	part := "layout"
+	if refreshes(r) {
+		part = "live"
+	}
+	var page bytes.Buffer
+	if err := pages[name].ExecuteTemplate(&page, part, v); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Vary", "HX-Request")
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(page.Bytes()) // it fails only when nobody listens any more
+	}
+	return nil
+}
+
+var pages = parse()
+
+func parse() map[string]*template.Template {
+	base := template.Must(template.New("").Funcs(template.FuncMap{
+		"asset": asset, "text": text, "lines": readable.PlainLines, "num": num, "numi": func(n int) string { return num(int64(n)) },
+		"rate": perSecond, "rateOf": func(known, atLeast bool, rate float64) shownRate { return shownRate{known, atLeast, rate} },
+		"span": span, "clock": readable.Clock, "hms": hms, "stamp": stamp, "ago": ago, "relative": relative, "link": link, "state": jobs.State.String,
+		"list": func(s ...string) []string { return s }, "inc": func(n int) int { return n + 1 },
+		"ref":       func(j jobs.JobRecord) string { return url.Values{"queue": {j.Queue}, "id": {j.ID}}.Encode() },
+		"lastError": func(j jobs.JobRecord) string { return j.Errors.Last().Message },
+	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
+	files, err := fs.Glob(templateFiles, "templates/page_*.html")
+	if err != nil {
+		panic(err)
+	}
+	all := make(map[string]*template.Template)
+	for _, file := range files {
+		name := strings.TrimSuffix(strings.TrimPrefix(path.Base(file), "page_"), ".html")
+		all[name] = template.Must(template.Must(base.Clone()).ParseFS(templateFiles, file))
+	}
+	return all
+}
+
+// text makes what anybody may have written fit to be shown in one place.
+func text(s string) string {
+	return cutRunes(readable.Plain(s), 300)
+}
+
+func cutRunes(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+// num writes a number in groups of three digits.
+func num(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+func perSecond(f float64) string {
+	if f >= 100 || f == 0 {
+		return num(int64(f + 0.5))
+	}
+	if f < 1 {
+		return strconv.FormatFloat(f, 'f', 2, 64)
+	}
+	return strconv.FormatFloat(f, 'f', 1, 64)
+}
+
+func span(d time.Duration) string {
+	if d == 0 {
+		return "0s"
+	}
+	if d > time.Second {
+		d = d.Round(time.Second)
+	}
+	return readable.Span(d)
+}
+
+// ago is how long before now t was; nothing for no time.
+func ago(now, t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return span(now.Sub(t))
+}
+
+// relative says when t is, seen from now: "3s ago", "in 5m".
+func relative(now, t time.Time) string {
+	switch d := now.Sub(t); {
+	case t.IsZero():
+		return ""
+	case d < 0:
+		return "in " + span(-d)
+	case d < time.Second:
+		return "now"
+	default:
+		return span(d) + " ago"
+	}
+}
+
+// stamp writes a time for people, in UTC.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 UTC") }
+
+func hms(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" }
+
+// shownRate is a rate for a template.
+type shownRate struct {
+	Known, AtLeast bool
+	Rate           float64
+}
+
+// link is the address of a page with parameters, given as names and values.
+// Those without a value are left out.
+func link(page string, params ...string) string {
+	q := make(url.Values)
+	for i := 0; i+1 < len(params); i += 2 {
+		if params[i+1] != "" {
+			q.Set(params[i], params[i+1])
+		}
+	}
+	if len(q) > 0 {
+		page += "?" + q.Encode()
+	}
+	return page
+}
+
+func jobLink(j *jobs.JobRecord) string { return link("job", "queue", j.Queue, "id", j.ID) }
+
+// hashes tell browsers when an asset changed.
+var hashes = hashAssets()
+
+func hashAssets() map[string]string {
+	files, err := fs.Glob(staticFiles, "static/*")
+	if err != nil {
+		panic(err)
+	}
+	m := make(map[string]string)
+	for _, file := range files {
+		content, err := staticFiles.ReadFile(file)
+		if err != nil {
+			panic(err)
+		}
+		sum := sha256.Sum256(content)
+		m[path.Base(file)] = hex.EncodeToString(sum[:6])
+	}
+	return m
+}
+
+// asset is the address of an embedded file.
+func asset(name string) string { return "static/" + name + "?v=" + hashes[name] }
+
+func serveStatic(w http.ResponseWriter, r *http.Request, name string) error {
+	if hashes[name] == "" {
+		return &pageError{http.StatusNotFound, "There is no such file."}
+	}
+	if r.URL.Query().Get("v") == hashes[name] {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	http.ServeFileFS(w, r, staticFiles, "static/"+name)
+	return nil
+}

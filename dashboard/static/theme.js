@@ -1,0 +1,7 @@
+// Runs before the page is painted: the theme that was chosen, if one was.
+(function () {
+  try {
+    var theme = localStorage.getItem("jobs-dashboard-theme");
+    if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;
+  } catch (e) { /* storage is forbidden here: the system's theme it is */ }
+})();

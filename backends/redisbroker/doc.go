@@ -50,7 +50,8 @@
 //	x      hash    ended worker → when; kept for a day
 //	n      hash    ended workers that still hold leases, which Reclaim is looking for
 //	t      list    the wake token, there as long as something can be claimed
-//	e      channel events: "S" and lines of state and ID, or "C" and an ID
+//	e      channel what is settled, while somebody asks for it: lines of state and ID
+//	ec     channel IDs of active jobs that were asked to cancel
 //
 // An entry is priority, epoch, ":" and ID. A turn is the ID of a job in epoch 0, and
 // otherwise byte 1, epoch, ":" and ID. <prefix>:queues is the set of all

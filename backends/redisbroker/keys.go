@@ -76,7 +76,13 @@ func (q *queue) bucketOf(id string) int {
 	return h % q.buckets
 }
 
-// queueOfChannel is the queue whose events a channel carries.
-func queueOfChannel(prefix, channel string) string {
-	return strings.TrimSuffix(strings.TrimPrefix(channel, prefix+":{"), "}:e")
+// cancels, behind the name of a queue's channel for events, is that of the one
+// for cancellations, which every worker listens to.
+const cancels = "c"
+
+// queueOfChannel is the queue whose events a channel carries, and whether they
+// are cancellations.
+func queueOfChannel(prefix, channel string) (queue string, cancel bool) {
+	channel, cancel = strings.CutSuffix(channel, cancels)
+	return strings.TrimSuffix(strings.TrimPrefix(channel, prefix+":{"), "}:e"), cancel
 }

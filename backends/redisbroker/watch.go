@@ -54,8 +54,12 @@ type watcher struct {
 	events chan broker.Event
 }
 
-// announce has settles tell of their jobs for a while.
+// announce has settles tell of their jobs for a while. Nobody else has them pay
+// for that: a worker, which waits for cancellations, least of all.
 func (w *watcher) announce(ctx context.Context) error {
+	if !w.wants(broker.EventSettled) {
+		return nil
+	}
 	steps := make([]*step, len(w.queues))
 	for i, name := range w.queues {
 		steps[i] = &step{script: watchScript, queues: []string{name}, create: true, now: "0", args: []any{watchSpan.Microseconds()}}
@@ -73,9 +77,15 @@ func (w *watcher) announce(ctx context.Context) error {
 
 // listen subscribes, and returns once the server has confirmed it.
 func (w *watcher) listen(ctx context.Context) (*redis.PubSub, error) {
-	channels := make([]string, len(w.queues))
-	for i, name := range w.queues {
-		channels[i] = w.broker.queue(name).channel
+	var channels []string
+	for _, name := range w.queues {
+		channel := w.broker.queue(name).channel
+		if w.wants(broker.EventSettled) {
+			channels = append(channels, channel)
+		}
+		if w.wants(broker.EventCancel) || len(channels) == 0 {
+			channels = append(channels, channel+cancels)
+		}
 	}
 	var sub *redis.PubSub
 	if s := &w.broker.store; s.single != nil {
@@ -170,22 +180,21 @@ func pause(ctx, ending context.Context, d time.Duration) bool {
 
 // read takes a message apart: see lib/event.lua.
 func (w *watcher) read(m *redis.Message) {
-	queue := queueOfChannel(w.broker.config.Prefix, m.Channel)
-	if id, ok := strings.CutPrefix(m.Payload, "C"); ok {
-		w.offer(broker.Event{Kind: broker.EventCancel, Queue: queue, ID: id, State: broker.StateActive})
-	} else if lines, ok := strings.CutPrefix(m.Payload, "S"); ok {
-		for line := range strings.SplitSeq(lines, "\n") {
-			if len(line) > 1 {
-				w.offer(broker.Event{Kind: broker.EventSettled, Queue: queue, ID: line[1:], State: broker.State(line[0] - '0')})
-			}
+	queue, cancel := queueOfChannel(w.broker.config.Prefix, m.Channel)
+	if cancel {
+		w.send(broker.Event{Kind: broker.EventCancel, Queue: queue, ID: m.Payload, State: broker.StateActive})
+		return
+	}
+	for line := range strings.SplitSeq(m.Payload, "\n") {
+		if len(line) > 1 {
+			w.send(broker.Event{Kind: broker.EventSettled, Queue: queue, ID: line[1:], State: broker.State(line[0] - '0')})
 		}
 	}
 }
 
-func (w *watcher) offer(e broker.Event) {
-	if len(w.kinds) == 0 || slices.Contains(w.kinds, e.Kind) {
-		w.send(e)
-	}
+// wants reports whether events of a kind are asked for.
+func (w *watcher) wants(kind broker.EventKind) bool {
+	return len(w.kinds) == 0 || slices.Contains(w.kinds, kind)
 }
 
 // send never waits. When the buffer is full it takes back what is in it, and

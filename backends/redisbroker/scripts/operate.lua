@@ -1,7 +1,8 @@
 -- operate: apply operators' decisions, each to the job as it was looked at.
 --
 -- KEYS   m h a c u i ids z y d f g l v r* t b*
--- ARGV   now; 1; buckets; channel for events; then per job: id, its state, its
+-- ARGV   now; 1; buckets; channel for events, with "c" behind
+--        it that for cancellations; then per job: id, its state, its
 --        epoch, its index, what to do, its new counts and tail, an argument.
 --        What to do is: ask an active job to cancel; cancel (argument: its
 --        retention); delete; redrive; reschedule (argument: "n", "d" .. delay
@@ -71,7 +72,7 @@ local function apply(id, state, epoch, entry, index, what, rest, argument)
   if what == 'ask' then
     local _, _, worker = holder(redis.call('HGET', q.a, id))
     redis.call('HSET', q.c, id, worker)
-    redis.pcall('PUBLISH', channel, 'C' .. id)
+    redis.pcall('PUBLISH', channel .. 'c', id)
     return state
   elseif what == 'delete' then
     unhold(q, index, id)

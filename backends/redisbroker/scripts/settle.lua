@@ -202,7 +202,7 @@ remove(q, gone, aged)
 local fresh = table.concat(verdicts)
 local answer = string.sub(before, offset + 1, offset + skip) .. fresh
 if numbered and skip < total then redis.call('HSET', q.s, worker, int(number) .. ':' .. before .. fresh) end
-if m[4] then
+if watched(m[4]) then
   local events = {}
   for i = skip + 1, total do
     local state = string.sub(answer, i, i)

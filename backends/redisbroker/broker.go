@@ -27,6 +27,8 @@ type Broker struct {
 	marks      []*queue      // the keys of marks, by slot
 	pruned     atomic.Uint32 // slots of marks pruned
 
+	examinations examinations
+
 	ending context.Context // ends with Close
 	end    context.CancelFunc
 	mu     sync.Mutex // guards closed against enter
@@ -34,7 +36,10 @@ type Broker struct {
 	active sync.WaitGroup
 }
 
-var _ broker.Broker = (*Broker)(nil)
+var (
+	_ broker.Broker   = (*Broker)(nil)
+	_ broker.Examiner = (*Broker)(nil)
+)
 
 // New makes a broker on the server, the Sentinel group or the Cluster that
 // client is for. It copies the client's options into clients of its own, with

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/examinetest"
 )
 
 // life runs every method, every outcome and every operation over one queue, in
@@ -26,6 +27,7 @@ func (l *life) run() {
 	l.operations()
 	l.workers()
 	l.marks()
+	l.examine()
 	l.end()
 }
 
@@ -158,6 +160,16 @@ func (l *life) marks() {
 			l.t.Fatalf("Mark %d: %+v, %v", action, got, err)
 		}
 		fence = got.Fence
+	}
+}
+
+// examine finds nothing, in every part of the store.
+func (l *life) examine() {
+	l.t.Helper()
+	for _, f := range examinetest.Examine(l.t, l.b, broker.ExamineRequest{Now: at(105)}) {
+		if f.Queue != "" {
+			l.t.Errorf("an examination found %+v", f)
+		}
 	}
 }
 

@@ -44,7 +44,15 @@ var (
 	markScript    = mustScript("mark")
 	watchScript   = mustScript("watch")
 
-	scripts = []*script{createScript, pushScript, enqueueScript, claimScript, settleScript, renewScript, retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, pruneScript, markScript, watchScript}
+	examineRecordScript = mustScript("examine_record")
+	examineJobsScript   = mustScript("examine_jobs")
+	examinePlacesScript = mustScript("examine_places")
+	examineLeasesScript = mustScript("examine_leases")
+	examineNamesScript  = mustScript("examine_names")
+	examineMarksScript  = mustScript("examine_marks")
+
+	scripts = []*script{createScript, pushScript, enqueueScript, claimScript, settleScript, renewScript, retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, pruneScript, markScript, watchScript,
+		examineRecordScript, examineJobsScript, examinePlacesScript, examineLeasesScript, examineNamesScript, examineMarksScript}
 )
 
 func mustScript(name string) *script {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -69,6 +70,20 @@ func (s *store) each(ctx context.Context, f func(context.Context, *redis.Client)
 		return f(ctx, s.single)
 	}
 	return s.cluster.ForEachMaster(ctx, f)
+}
+
+// masters lists every master, in a fixed order.
+func (s *store) masters(ctx context.Context) ([]*redis.Client, error) {
+	var mu sync.Mutex
+	var nodes []*redis.Client
+	err := s.each(ctx, func(_ context.Context, node *redis.Client) error {
+		mu.Lock()
+		defer mu.Unlock()
+		nodes = append(nodes, node)
+		return nil
+	})
+	slices.SortFunc(nodes, func(a, b *redis.Client) int { return strings.Compare(a.Options().Addr, b.Options().Addr) })
+	return nodes, err
 }
 
 // moved is the master that an answer "MOVED slot address" names, or nil. It

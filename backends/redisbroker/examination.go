@@ -1,0 +1,143 @@
+package redisbroker
+
+import (
+	"context"
+	"crypto/rand"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// examination is what is remembered of a queue between the steps.
+//
+// A ready list cannot be asked for a turn without going through it. So the
+// jobs that are to stand in line are noted first; then all lists are paged
+// through, from the side where what comes in moves the rest on, so that a turn
+// that stays is seen; then those that were not seen are looked at again. A job
+// that is still where it was, at the same epoch, has been in line throughout,
+// and no turn of it was there.
+type examination struct {
+	awaited map[string]int8 // creation time, priority and turn of jobs that are to stand in line: how often seen
+	line    int             // turns seen
+	missing []any           // those never seen, once that is known
+	found   int             // findings so far
+	surplus int64           // jobs more than places
+}
+
+// maxExaminations is how many are remembered; one that was dropped begins anew.
+const maxExaminations = 8
+
+type examinations struct {
+	mu    sync.Mutex
+	byID  map[string]*examination
+	order []string
+}
+
+func (x *examinations) begin() (id string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.byID == nil {
+		x.byID = make(map[string]*examination)
+	}
+	if len(x.order) == maxExaminations {
+		delete(x.byID, x.order[0])
+		x.order = x.order[1:]
+	}
+	id = rand.Text()
+	x.byID[id] = &examination{awaited: make(map[string]int8)}
+	x.order = append(x.order, id)
+	return id
+}
+
+func (x *examinations) get(id string) *examination {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.byID[id]
+}
+
+func (x *examinations) end(id string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	delete(x.byID, id)
+	for i, other := range x.order {
+		if other == id {
+			x.order = append(x.order[:i:i], x.order[i+1:]...)
+			return
+		}
+	}
+}
+
+// await notes jobs that are to stand in line.
+func (x *examination) await(told []any) {
+	for _, v := range told {
+		x.awaited[text(v)] = 0
+	}
+}
+
+// see notes turns of jobs.
+func (x *examination) see(told []any) {
+	x.line += len(told)
+	for _, v := range told {
+		if n, ok := x.awaited[text(v)]; ok && n < 2 {
+			x.awaited[text(v)] = n + 1
+		}
+	}
+}
+
+// batch is how many turns may be looked for in a list in one step.
+func (e *examiner) batch() int { return max(1, min(e.req.Limit, 100_000/(e.line+1))) }
+
+// lost looks again at the jobs of which no turn was seen.
+func (e *examiner) lost(ctx context.Context) (pos string, over bool, err error) {
+	if e.at.Pos == "" {
+		e.missing = nil
+		for turn, n := range e.awaited {
+			if n == 0 {
+				e.missing = append(e.missing, turn)
+			}
+		}
+	}
+	tail := broker.AppendTail(nil, &broker.Head{Reason: broker.ReasonUndecodable, Errors: broker.ErrorLog{Entries: []broker.Failure{{
+		At: time.Now(), Code: "time_lost", Class: "permanent", Message: "the time at which it was due was lost from the store, and an examination found it"}}}})
+	return e.inBatches(ctx, "lost", e.req.Limit, string(tail))
+}
+
+// twins looks for turns that stand in line more than once, when there are
+// more places than jobs and nothing else explains it.
+func (e *examiner) twins(ctx context.Context) (pos string, over bool, err error) {
+	if e.at.Pos == "" {
+		if e.surplus >= 0 || e.found > 0 {
+			return "", false, nil
+		}
+		e.missing = nil
+		for turn, n := range e.awaited {
+			if n > 1 {
+				e.missing = append(e.missing, turn[createdSize:])
+			}
+		}
+	}
+	return e.inBatches(ctx, "twins", e.batch())
+}
+
+// inBatches calls the script about the next of the missing.
+func (e *examiner) inBatches(ctx context.Context, part string, size int, args ...any) (pos string, over bool, err error) {
+	from, _ := strconv.Atoi(e.at.Pos)
+	if from < 0 || from >= len(e.missing) {
+		return "", false, nil
+	}
+	to := min(from+size, len(e.missing))
+	_, _, over, err = e.call(ctx, examinePlacesScript, part, append(args, e.missing[from:to]...)...)
+	if to < len(e.missing) {
+		pos = strconv.Itoa(to)
+	}
+	return pos, over, err
+}
+
+// total reports what no other finding explains.
+func (e *examiner) total() {
+	if e.surplus != 0 && e.found == 0 {
+		e.note("count-differs", "places", strconv.FormatInt(e.surplus, 10)+" more jobs are stored than there are places of jobs", "nothing says which of them is wrong")
+	}
+}

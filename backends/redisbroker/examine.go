@@ -1,0 +1,219 @@
+package redisbroker
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+var examinePlan = broker.ExaminePlan{
+	Store: []string{"server", "queues", "marks"},
+	Queue: []string{"record", "jobs", "heads", "ready", "scheduled", "retry", "lost", "dead", "completed", "cancelled",
+		"leases", "cancels", "workers", "noted", "infos", "ended", "unique keys", "remembered", "keys", "lapses",
+		"sizes", "twins", "voids", "total"},
+}
+
+// examineScripts names the script of each part of a queue, and what the script
+// calls it.
+var examineScripts = map[string]struct {
+	script *script
+	part   string
+}{
+	"jobs": {examineJobsScript, "jobs"}, "heads": {examineJobsScript, "heads"},
+	"ready": {examinePlacesScript, "ready"}, "scheduled": {examinePlacesScript, "z"}, "retry": {examinePlacesScript, "y"},
+	"dead": {examinePlacesScript, "d"}, "completed": {examinePlacesScript, "f"}, "cancelled": {examinePlacesScript, "g"},
+	"sizes": {examinePlacesScript, "sizes"}, "voids": {examinePlacesScript, "voids"},
+	"leases": {examineLeasesScript, "leases"}, "cancels": {examineLeasesScript, "cancels"}, "workers": {examineLeasesScript, "workers"},
+	"noted": {examineLeasesScript, "noted"}, "infos": {examineLeasesScript, "infos"}, "ended": {examineLeasesScript, "ended"},
+	"unique keys": {examineNamesScript, "unique keys"}, "remembered": {examineNamesScript, "remembered"},
+	"keys": {examineNamesScript, "keys"}, "lapses": {examineNamesScript, "lapses"},
+}
+
+// Examine makes a step: one script call, which looks at its records and repairs
+// them in one atomic step. Whether a job stands in line cannot be asked of
+// Redis: see examination for how it is found out. Until an examination is over,
+// its broker remembers an entry of each pending job, of some 100 bytes.
+func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker.Examined, error) {
+	if err := req.Check(); err != nil {
+		return broker.Examined{}, err
+	}
+	id, cursor, _ := strings.Cut(req.Cursor, ":")
+	if cursor == "" {
+		cursor = req.Cursor
+	}
+	plain := req
+	plain.Cursor = cursor
+	at, err := examinePlan.Read(&plain)
+	if err != nil {
+		return broker.Examined{}, err
+	}
+	e := &examiner{b: b, req: &plain, at: at, Examined: broker.Examined{Queue: at.Queue, Part: at.Part, Now: req.Now}}
+	if err := b.usable(ctx); err != nil {
+		return e.Examined, broker.About(err, "examine", at.Queue, "")
+	}
+	next, err := e.step(ctx, id)
+	if err != nil {
+		return e.Examined, broker.About(err, "examine", at.Queue, "")
+	}
+	e.Cursor = next
+	return e.Examined, nil
+}
+
+// examiner is one step of an examination.
+type examiner struct {
+	broker.Examined
+	b   *Broker
+	req *broker.ExamineRequest
+	at  broker.ExamineCursor
+	*examination
+}
+
+// step makes the step, and returns the cursor of the next.
+func (e *examiner) step(ctx context.Context, id string) (string, error) {
+	if e.at.Queue == "" {
+		pos, err := e.storePart(ctx)
+		if err != nil {
+			return "", err
+		}
+		return e.next(ctx, "", pos)
+	}
+	if e.at.Part == "record" || e.b.examinations.get(id) == nil {
+		// Begun, or begun anew: the process that remembered it has ended.
+		e.at.Part, e.at.Pos, e.Part = "record", "", "record"
+		id = e.b.examinations.begin()
+	}
+	e.examination = e.b.examinations.get(id)
+	pos, over, err := e.queuePart(ctx)
+	e.examination.found += len(e.Findings)
+	if err != nil {
+		return "", err
+	}
+	if over {
+		e.at.Part = examinePlan.Queue[len(examinePlan.Queue)-1]
+	}
+	if e.at.Part == examinePlan.Queue[len(examinePlan.Queue)-1] && pos == "" {
+		e.b.examinations.end(id)
+	}
+	return e.next(ctx, id, pos)
+}
+
+func (e *examiner) next(ctx context.Context, id, pos string) (string, error) {
+	cursor, err := examinePlan.Next(e.req, e.at, pos, func(queue string) (string, error) {
+		names, err := e.b.names(ctx)
+		slices.Sort(names)
+		for _, name := range names {
+			if name > queue && broker.CheckQueue(name) == nil {
+				return name, nil
+			}
+		}
+		return "", err
+	})
+	if cursor == "" || err != nil {
+		return "", err
+	}
+	return id + ":" + cursor, nil
+}
+
+// queuePart examines a part of a queue. Over means that nothing more can be
+// said of this queue.
+func (e *examiner) queuePart(ctx context.Context) (pos string, over bool, err error) {
+	switch e.at.Part {
+	case "record":
+		return e.record(ctx)
+	case "lost":
+		return e.lost(ctx)
+	case "twins":
+		return e.twins(ctx)
+	case "total":
+		e.total()
+		return "", false, nil
+	case "voids":
+		if e.surplus <= 0 || e.found > 0 && e.at.Pos == "" {
+			return "", false, nil
+		}
+	}
+	part := examineScripts[e.at.Part]
+	told, pos, over, err := e.call(ctx, part.script, part.part)
+	switch e.at.Part {
+	case "jobs":
+		e.await(told)
+	case "ready", "scheduled", "retry":
+		e.see(told)
+	case "sizes":
+		if len(told) == 2 {
+			e.surplus = number(told[0]) - number(told[1])
+		}
+	}
+	return pos, over, err
+}
+
+// call calls a script for the part and reads its answer.
+func (e *examiner) call(ctx context.Context, script *script, part string, more ...any) (told []any, pos string, over bool, err error) {
+	fix := 0
+	if e.req.Fix {
+		fix = 1
+	}
+	s := &step{script: script, queues: []string{e.at.Queue}, now: nowArg(e.req.Now),
+		args: append([]any{part, e.at.Pos, e.req.Limit, fix}, more...)}
+	return e.read(e.b.runOne(ctx, s), s)
+}
+
+func (e *examiner) read(err error, s *step) (told []any, pos string, over bool, _ error) {
+	switch {
+	case err != nil && s.code == codeNewer:
+		e.note("layout-newer", "", err.Error(), "")
+		return nil, "", true, nil
+	case err != nil:
+		return nil, "", false, err
+	case s.code == codeBuckets || s.code == codeDone && len(s.reply) < 3:
+		return nil, "", true, broker.ErrMalformed
+	case s.code != codeDone:
+		return nil, "", true, nil // the queue is gone
+	}
+	e.Now, e.Records = moment(s.at), int(number(s.reply[1]))
+	told, _ = s.reply[2].([]any)
+	for list := s.reply[3:]; len(list) >= 5; list = list[5:] {
+		f := broker.Finding{Code: text(list[0]), Queue: e.at.Queue, ID: text(list[1]), What: text(list[2]), Fixed: number(list[3]) == 1}
+		if e.req.Fix {
+			f.Left = text(list[4])
+		}
+		e.Findings = append(e.Findings, f)
+	}
+	return told, text(s.reply[0]), false, nil
+}
+
+// note adds a finding that is not repaired.
+func (e *examiner) note(code, id, what, left string) {
+	f := broker.Finding{Code: code, Queue: e.at.Queue, ID: id, What: what}
+	if e.req.Fix {
+		f.Left = cmp.Or(left, "it cannot be repaired from here")
+	}
+	e.Findings = append(e.Findings, f)
+}
+
+// tokenPause lies between two looks at a wake token: whoever takes one claims
+// next, and leaves another.
+const tokenPause = 100 * time.Millisecond
+
+func (e *examiner) record(ctx context.Context) (pos string, over bool, err error) {
+	told, _, over, err := e.call(ctx, examineRecordScript, "record")
+	if err != nil || over || len(told) > 0 {
+		return "", true, err
+	}
+	records := e.Records
+	told, _, over, err = e.call(ctx, examineRecordScript, "token")
+	if err == nil && len(told) == 1 {
+		select {
+		case <-time.After(tokenPause):
+		case <-ctx.Done():
+			return "", false, ctx.Err()
+		}
+		_, _, over, err = e.call(ctx, examineRecordScript, "token", told[0])
+	}
+	e.Records += records
+	return "", over, err
+}

@@ -1,0 +1,273 @@
+package redisbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// storePart examines what belongs to no queue.
+func (e *examiner) storePart(ctx context.Context) (pos string, err error) {
+	switch e.at.Part {
+	case "server":
+		return "", e.servers(ctx)
+	case "queues":
+		return e.keyspace(ctx)
+	}
+	slot, at, _ := strings.Cut(e.at.Pos, "/")
+	n, _ := strconv.Atoi(slot)
+	if n < 0 || n >= markSlots {
+		return "", nil
+	}
+	fix := 0
+	if e.req.Fix {
+		fix = 1
+	}
+	s := &step{script: examineMarksScript, keys: e.b.marks[n], now: nowArg(e.req.Now), args: []any{"marks", at, e.req.Limit, fix}}
+	_, at, _, err = e.read(e.b.runOne(ctx, s), s)
+	if at == "" {
+		n++
+	}
+	if n == markSlots || err != nil {
+		return "", err
+	}
+	return strconv.Itoa(n) + "/" + at, nil
+}
+
+// servers examines the settings of every server.
+func (e *examiner) servers(ctx context.Context) error {
+	var mu sync.Mutex
+	err := await(ctx, func() error {
+		return e.b.store.each(ctx, func(ctx context.Context, node *redis.Client) error {
+			all, err := node.Info(ctx).Result()
+			if err != nil && (!answered(err) || refused(err) && !redis.HasErrorPrefix(err, "NOPERM")) {
+				return err
+			}
+			save := ""
+			if reply, err := node.ConfigGet(ctx, "save").Result(); err == nil {
+				save = reply["save"]
+			} else {
+				save = "not told"
+			}
+			begun := time.Now()
+			clock, err := node.Time(ctx).Result()
+			if err != nil {
+				return err
+			}
+			skew := clock.Sub(begun)
+			if skew > 0 {
+				skew = max(0, clock.Sub(time.Now()))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			e.Records++
+			e.Findings = append(e.Findings, settings(node.Options().Addr, parseInfo(all), save, skew)...)
+			return nil
+		})
+	})
+	if err == nil && e.b.store.cluster != nil {
+		err = e.slots(ctx)
+	}
+	return err
+}
+
+// maxSkew is a difference between clocks that is worth telling.
+const maxSkew = 10 * time.Second
+
+// settings says what is wrong with a server, by what it told of itself; save is
+// its setting of that name.
+func settings(addr string, info map[string]string, save string, skew time.Duration) (findings []broker.Finding) {
+	add := func(code, format string, args ...any) {
+		findings = append(findings, broker.Finding{Code: code, ID: addr, What: fmt.Sprintf(format, args...)})
+	}
+	if v := info["redis_version"]; v != "" && !atLeast(v, 6, 2) {
+		add("server-too-old", "it is Redis %s; 6.2 is the oldest that will do", v)
+	}
+	if info["role"] == "slave" {
+		add("server-read-only", "it is a replica")
+	}
+	if p := info["maxmemory_policy"]; strings.HasPrefix(p, "allkeys-") {
+		add("server-evicts-jobs", "its maxmemory-policy is %s", p)
+	}
+	if info["aof_enabled"] == "0" && save == "" {
+		add("server-not-persistent", "appendonly is off and save is empty")
+	}
+	for _, field := range []string{"rdb_last_bgsave_status", "aof_last_write_status", "aof_last_bgrewrite_status"} {
+		if v := info[field]; v != "" && v != "ok" {
+			add("server-persistence-fails", "%s is %s", field, v)
+		}
+	}
+	used, _ := strconv.ParseFloat(info["used_memory"], 64)
+	if most, _ := strconv.ParseFloat(info["maxmemory"], 64); most > 0 && used > 0.9*most {
+		add("server-nearly-full", "it uses %.0f%% of its maxmemory", 100*used/most)
+	}
+	if skew.Abs() > maxSkew {
+		add("clocks-differ", "its clock differs by %v from that of this machine", skew.Round(time.Second))
+	}
+	return findings
+}
+
+// slots examines whether every slot of a Cluster has a server.
+func (e *examiner) slots(ctx context.Context) error {
+	return await(ctx, func() error {
+		reply, err := e.b.store.cluster.ClusterInfo(ctx).Result()
+		if err != nil {
+			if answered(err) {
+				return nil // it may not be asked
+			}
+			return err
+		}
+		info := parseInfo(reply)
+		if info["cluster_state"] != "ok" || info["cluster_slots_ok"] != "16384" {
+			e.note("cluster-slots-uncovered", "", fmt.Sprintf("the state of the Cluster is %s, %s of its 16384 slots are in order", info["cluster_state"], info["cluster_slots_ok"]), "")
+		}
+		return nil
+	})
+}
+
+// keyspace looks through the keys of a server for queues that are not listed,
+// or have no record. The cursor is the number of the server and its scan's.
+func (e *examiner) keyspace(ctx context.Context) (pos string, err error) {
+	server, at, _ := strings.Cut(e.at.Pos, "/")
+	n, _ := strconv.Atoi(server)
+	cursor, _ := strconv.ParseUint(at, 10, 64)
+	nodes, err := e.b.store.masters(ctx)
+	if err != nil || n < 0 || n >= len(nodes) {
+		return "", err
+	}
+	base := e.b.config.Prefix + ":{"
+	var keys []string
+	err = await(ctx, func() error {
+		keys, cursor, err = nodes[n].Scan(ctx, cursor, globbed.Replace(base)+"*", broker.MaxExamine).Result()
+		return err
+	})
+	if err != nil {
+		if answered(err) {
+			return "", nil // it may not be asked
+		}
+		return "", err
+	}
+	e.Records = len(keys)
+	for _, key := range keys {
+		name, _, ok := strings.Cut(strings.TrimPrefix(key, base), "}:")
+		if !ok || broker.CheckQueue(name) != nil {
+			continue
+		}
+		if err := e.known(ctx, name, key); err != nil {
+			return "", err
+		}
+	}
+	if cursor == 0 {
+		n++
+	}
+	if n == len(nodes) && cursor == 0 {
+		return "", nil
+	}
+	return strconv.Itoa(n) + "/" + strconv.FormatUint(cursor, 10), nil
+}
+
+// globbed makes a prefix stand for itself in a pattern of SCAN.
+var globbed = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
+
+// known examines a queue of which there is a key. A queue may be made or
+// removed meanwhile, so what is wrong has to be so twice.
+func (e *examiner) known(ctx context.Context, name, key string) error {
+	record := e.b.queue(name).key("m")
+	look := func() (listed, recorded, there bool, err error) {
+		err = errors.Join(
+			e.b.do(ctx, "exists", key, yes(&there)),
+			e.b.do(ctx, "exists", record, yes(&recorded)),
+			e.b.do(ctx, "sismember", e.b.listKey(), yes(&listed), name))
+		return listed, recorded, there, err
+	}
+	listed, recorded, there, err := look()
+	if err != nil || !there || listed && recorded {
+		return err
+	}
+	select {
+	case <-time.After(tokenPause):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if listed, recorded, there, err = look(); err != nil || !there || listed && recorded {
+		return err
+	}
+	first, buckets, err := e.present(ctx, name)
+	if err != nil || key != first { // it is told once
+		return err
+	}
+	e.at.Queue = name
+	defer func() { e.at.Queue = "" }()
+	if !recorded {
+		e.note("queue-record-missing", "", "keys of the queue are there, such as "+key+", and its record m is not", "no job is left in it: delete its keys")
+		if buckets > 0 {
+			err = e.repaired(ctx, func(ctx context.Context) error { return e.b.remake(ctx, name, buckets) })
+		}
+	}
+	if err == nil && !listed {
+		e.note("queue-not-listed", "", "the queue is not in the set "+e.b.listKey(), "")
+		err = e.repaired(ctx, func(ctx context.Context) error { return e.b.enlist(ctx, name) })
+	}
+	return err
+}
+
+// present says which of a queue's keys is the first to be there, and how many
+// buckets there are.
+func (e *examiner) present(ctx context.Context, name string) (first string, buckets int, err error) {
+	q := newQueue(baseOf(e.b.config.Prefix, name), name, maxBuckets)
+	for i, keys := range q.keys {
+		for n, key := range keys {
+			var there bool
+			if err := e.b.do(ctx, "exists", key.(string), yes(&there)); err != nil {
+				return "", 0, err
+			}
+			if there && first == "" {
+				first = key.(string)
+			}
+			if there && keyNames[i] == "b*" {
+				buckets = n + 1
+			}
+		}
+	}
+	return first, buckets, nil
+}
+
+// repaired repairs the last finding, if that was asked for.
+func (e *examiner) repaired(ctx context.Context, repair func(context.Context) error) error {
+	if !e.req.Fix {
+		return nil
+	}
+	if err := repair(ctx); err != nil {
+		return err
+	}
+	f := &e.Findings[len(e.Findings)-1]
+	f.Fixed, f.Left = true, ""
+	return nil
+}
+
+// remake makes the record of a queue that has lost it. The other parts of an
+// examination put the rest of the record right.
+func (b *Broker) remake(ctx context.Context, name string, buckets int) error {
+	b.learn(name, buckets)
+	plain := 0
+	if buckets == 1 {
+		plain = layoutVersion
+	}
+	return b.do(ctx, "hset", b.queue(name).key("m"), nil, "v", layoutVersion, "B", buckets, "p", plain)
+}
+
+func yes(answer *bool) func(*call) error {
+	return func(c *call) error {
+		n, err := c.cmd.Int()
+		*answer = n == 1
+		return err
+	}
+}

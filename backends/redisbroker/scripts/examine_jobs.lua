@@ -1,0 +1,142 @@
+-- examine_jobs: examine a page of the stored jobs, and whether all that should
+-- lead to each does.
+--
+-- KEYS   m h a c k u i ids z y d f g l r* b*
+-- ARGV   now; 1; buckets; "jobs" or "heads"; cursor; most records; 1 to repair
+-- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
+--        wrong, 1 if repaired, why not}; told is the creation time, priority
+--        and turn of each job that must stand in line
+-- @include clock
+-- @include open
+-- @include examine
+-- @include big
+-- @include holder
+-- @include finish
+-- @include standing
+
+local BYTES = 8388608
+
+local q, m = open('big', 'retain')
+if q.refused then return q.refused end
+local big = biggest(m[3])
+
+-- unlease takes a job's lease away.
+local function unlease(id, lease)
+  local _, _, worker = holder(lease)
+  redis.call('HDEL', q.c, id)
+  redis.call('HDEL', q.a, id)
+  if tonumber(redis.call('HGET', q.k, worker) or 0) > 0 then redis.call('HINCRBY', q.k, worker, -1) end
+end
+
+-- places examines where a job stands beside its home.
+local function places(id, head, s)
+  local function extra(where, remove)
+    found('job-in-two-places', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and among ' .. CALLED[where], remove)
+  end
+  if s.lease and s.home ~= 'a' then extra('a', function() unlease(id, s.lease) end) end
+  for name, key in pairs({z = q.z, y = q.y}) do
+    if s[name] and s.home ~= name then extra(name, function() redis.call('ZREM', key, s.entry) end) end
+  end
+  for state, name in pairs(HOME) do
+    local key = state == DEAD and q.d or state == COMPLETED and q.f or q.g
+    if s[name] and s.home ~= name then
+      if s.home == 'r' and in_line(q, s) == false then
+        s.home = name
+        found('head-differs', id, 'it stands among ' .. CALLED[name] .. ' and nowhere else, and its head says another state', function()
+          redis.call('HSET', q.h, id, moved(head, s.epoch, state, int(tonumber(s[name])), 0))
+        end)
+      else
+        extra(name, function()
+          redis.call('ZREM', key, id)
+          redis.call('ZREM', q.l, 'r' .. id)
+        end)
+      end
+    elseif s.home == name and not s[name] then
+      local at = s.finished > 0 and s.finished or up
+      found('job-without-place', id, 'it ended, and does not stand among ' .. CALLED[name], function() redis.call('ZADD', key, int(at), id) end)
+    end
+  end
+end
+
+-- unique examines whether a job holds the key that it must hold.
+local function unique(id, body, s)
+  local key, mode = s.index[UNIQUE_KEY], s.index[UNIQUE_MODE]
+  if not key or mode == WINDOW or HOME[s.state] then return end
+  local till = (s.index[UNIQUE_TTL] or 0) / 2
+  if till > 0 then
+    till = created(body) + till
+    if till <= now then return end
+  end
+  if mode == UNTIL_STARTED and (s.home == 'a' or s.deliveries > 0) then return end
+  local held = redis.call('HGET', q.u, key)
+  local other
+  if held then
+    local ends, by = string.match(held, '^%d(%d+):(.*)$')
+    if by == id then return end
+    if by and (ends == '0' or tonumber(ends) > now) then other = by end
+  end
+  found('unique-key-not-held', id, other and 'job ' .. other .. ' holds its unique key' or 'nobody holds its unique key', function()
+    if other then return 'the other job has it' end
+    redis.call('HSET', q.u, key, int((mode or 0) / 2) .. int(till) .. ':' .. id)
+  end)
+end
+
+local function examine(id, body, head, lease)
+  local s = standing(q, id, body, head, lease)
+  places(id, head, s)
+  if s.home == 'r' then told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. s.turn end
+  local size = math.max(#body - 8, head and #head or 0)
+  if size > big then
+    found('size-bound-exceeded', id, 'it has ' .. size .. ' bytes, the queue\'s record says ' .. big .. ' at most', function()
+      redis.call('HSET', q.m, 'big', size)
+      big = size
+    end)
+  end
+  local key = s.index[KEY]
+  if key and not redis.call('ZSCORE', q.i, key .. '\0' .. id) then
+    found('key-entry-missing', id, 'the index of keys does not lead to it', function() redis.call('ZADD', q.i, 0, key .. '\0' .. id) end)
+  end
+  if (s.home == 'f' or s.home == 'g') and not redis.call('ZSCORE', q.l, 'r' .. id) then
+    found('record-never-lapses', id, 'it ended, and nothing ends its retention', function()
+      local keep = retention(body)
+      if keep == 0 then keep = tonumber(m[4] or 0) end
+      redis.call('ZADD', q.l, int(up + keep), 'r' .. id)
+    end)
+  end
+  unique(id, body, s)
+end
+
+if part == 'heads' then
+  local page, at = scanned(q.h, cursor, math.max(1, math.min(most, math.floor(BYTES / big))))
+  for _, field in ipairs(page) do
+    local id = field[1]
+    if id ~= '' and redis.call('HEXISTS', q.b[bucket(id, q.buckets)], id) == 0 then
+      found('head-without-job', id, 'a head is stored without a job', function() redis.call('HDEL', q.h, id) end)
+    end
+  end
+  return answer(at)
+end
+
+local b, at = string.match(cursor, '^(%d+)/(.*)$')
+b, at = tonumber(b or 1), at or ''
+local page
+page, at = scanned(q.b[b], at, math.max(1, math.min(most, math.floor(BYTES / big))))
+for _, field in ipairs(page) do
+  local id, body = field[1], field[2]
+  local right = bucket(id, q.buckets)
+  if id == '' then
+    records = records - 1
+  elseif right ~= b then
+    found('body-in-wrong-bucket', id, 'it is stored in b' .. (b - 1) .. ' and belongs into b' .. (right - 1), function()
+      redis.call('HDEL', q.b[b], id)
+      redis.call('HSETNX', q.b[right], id, body)
+    end)
+  else
+    examine(id, body, redis.call('HGET', q.h, id), redis.call('HGET', q.a, id))
+  end
+end
+if at == '' then
+  if b == q.buckets then return answer('') end
+  b = b + 1
+end
+return answer(b .. '/' .. at)

@@ -1,0 +1,108 @@
+-- examine_leases: examine a page of leases, of requests to cancel, or of what
+-- is noted of workers.
+--
+-- KEYS   m h a c w wi k s x n z y l r* t b*
+-- ARGV   now; 1; buckets; part: "leases", "cancels", "workers", "noted",
+--        "infos", "ended"; cursor; most records; 1 to repair
+-- Reply  {0, now, cursor, records, {}, then per finding: code, ID, what is wrong,
+--        1 if repaired, why not}
+-- @include clock
+-- @include open
+-- @include examine
+-- @include worker
+-- @include head
+-- @include place
+-- @include bodies
+-- @include wake
+
+local MINUTE = 60000000
+
+local q, m = open('paused')
+if q.refused then return q.refused end
+q.paused = m[3] == '1'
+
+local function known(worker) return redis.call('ZSCORE', q.w, worker) or redis.call('HEXISTS', q.n, worker) == 1 end
+
+local function examine_lease(id, lease)
+  local body, head = redis.call('HGET', q.b[bucket(id, q.buckets)], id), redis.call('HGET', q.h, id)
+  local epoch, worker = string.match(lease, '^[1-4](%d+):(.-)\n')
+  local at, state = '0', '0'
+  if head then at, state = string.match(head, '^(%d+),(%d+),') end
+  at, state = tonumber(at or 0), tonumber(state or 0)
+  if not epoch then
+    found('lease-malformed', id, 'its lease names no worker', function()
+      redis.call('HDEL', q.c, id)
+      redis.call('HDEL', q.a, id)
+      if not body or state == COMPLETED or state == DEAD or state == CANCELLED then return end
+      local priority = priority_of(parse_index((index_of(body))))
+      redis.call('HSET', q.h, id, moved(head, at + 1, PENDING, '0', 1))
+      redis.call('LPUSH', q.r[tonumber(priority)], turn(int(at + 1), id))
+      wake(q)
+    end)
+  elseif not body then
+    found('lease-without-job', id, 'worker ' .. worker .. ' has a lease of it, and it is not stored', function()
+      redis.call('HDEL', q.c, id)
+      redis.call('HDEL', q.a, id)
+      if tonumber(redis.call('HGET', q.k, worker) or 0) > 0 then redis.call('HINCRBY', q.k, worker, -1) end
+    end)
+  elseif state == COMPLETED or state == DEAD or state == CANCELLED then
+    return -- examine_jobs.lua finds that
+  elseif not known(worker) and redis.call('HEXISTS', q.s, worker) == 0 then
+    found('lease-of-unknown-worker', id, 'its worker ' .. worker .. ' is not known', function()
+      bury(q, worker)
+      redis.call('HSET', q.n, worker, int(up))
+      redis.call('HSET', q.k, worker, redis.call('HLEN', q.a)) -- at most; a reclaim looks through all
+      redis.call('HSET', q.m, 'scan', '0')
+    end)
+  elseif tonumber(epoch) ~= at then
+    found('lease-of-other-epoch', id, 'its lease is of epoch ' .. epoch .. ', it is at ' .. int(at), function()
+      redis.call('HSET', q.h, id, moved(head, tonumber(epoch), ACTIVE, '0', 0))
+    end)
+  end
+end
+
+local function examine_cancel(id, worker)
+  local lease = redis.call('HGET', q.a, id)
+  local by = lease and string.match(lease, '^%d+:(.-)\n')
+  if not by then
+    found('cancel-without-lease', id, 'it is asked to cancel and is not active', function() redis.call('HDEL', q.c, id) end)
+  elseif by ~= worker then
+    found('cancel-without-lease', id, 'worker ' .. worker .. ' is asked to cancel it, and worker ' .. by .. ' has it', function()
+      redis.call('HSET', q.c, id, by)
+    end)
+  end
+end
+
+local function examine_worker(id)
+  if redis.call('HEXISTS', q.x, id) == 1 then
+    found('worker-alive-and-ended', id, 'it is alive, and its ID was ended', function()
+      redis.call('HDEL', q.s, id)
+      if not redis.call('ZSCORE', q.w, id) then redis.call('ZADD', q.w, int(up), id) end
+    end)
+  elseif not redis.call('ZSCORE', q.w, id) then
+    found('worker-without-time', id, 'it is alive, and nothing says until when', function() redis.call('ZADD', q.w, int(up + MINUTE), id) end)
+  end
+end
+
+local keys = {leases = q.a, cancels = q.c, workers = q.s, noted = q.k, infos = q.wi, ended = q.x}
+local page, at = scanned(keys[part], cursor, most)
+for _, field in ipairs(page) do
+  local id, value = field[1], field[2]
+  local gone = not known(id) and redis.call('HEXISTS', q.s, id) == 0
+  if id == '' then
+    records = records - 1
+  elseif part == 'leases' then
+    examine_lease(id, value)
+  elseif part == 'cancels' then
+    examine_cancel(id, value)
+  elseif part == 'workers' then
+    examine_worker(id)
+  elseif part == 'noted' and gone and value == '0' then
+    found('worker-leftover', id, 'its leases are counted, and it is gone', function() redis.call('HDEL', q.k, id) end)
+  elseif part == 'infos' and gone then
+    found('worker-leftover', id, 'what it said of itself is there, and it is gone', function() redis.call('HDEL', q.wi, id) end)
+  elseif part == 'ended' and not redis.call('ZSCORE', q.l, 'w' .. id) then
+    found('worker-leftover', id, 'it ended, and nothing ends the memory of that', function() redis.call('ZADD', q.l, int(up + DAY), 'w' .. id) end)
+  end
+end
+return answer(at)

@@ -1,0 +1,276 @@
+-- examine_places: examine a page of the turns in ready lists or of a sorted set
+-- of jobs, jobs that no turn was seen of, and the sizes of all.
+--
+-- KEYS   m h a k s n u i z y d f g l v r* t b*
+-- ARGV   now; 1; buckets; part: "ready", "z", "y", "d", "f", "g", "lost",
+--        "sizes", "twins", "voids"; cursor; most records; 1 to repair; for "lost": what
+--        to add to the head of a job that dies, then the jobs, as
+--        examine_jobs.lua told them; for "twins": priorities and turns
+-- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
+--        wrong, 1 if repaired, why not}; told is, for "ready": the creation time,
+--        priority and turn of each job seen; for "sizes": the numbers of jobs and of places
+-- @include clock
+-- @include open
+-- @include examine
+-- @include pages
+-- @include holder
+-- @include unhold
+-- @include wake
+-- @include standing
+
+local q, m = open('paused', 'void')
+if q.refused then return q.refused end
+q.paused = m[3] == '1'
+
+local function body_of(id) return redis.call('HGET', q.b[bucket(id, q.buckets)], id) end
+
+local function look(id, body) return standing(q, id, body, redis.call('HGET', q.h, id), redis.call('HGET', q.a, id)) end
+
+-- void has a claim drop a turn of a ready list.
+local function void(p, t)
+  redis.call('HINCRBY', q.v, p .. t, 1)
+  redis.call('HINCRBY', q.m, 'void', 1)
+end
+
+-- see tells that a job was seen at its turn.
+local function see(body, s) told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. s.turn end
+
+local NOBODY = '?' -- the turn of no job, to be void
+
+-- examine_line examines a page of a ready list.
+local function examine_line()
+  local p, offset = 1, 0
+  if cursor ~= '' then p, offset = tonumber(string.sub(cursor, 1, 1)), tonumber(string.sub(cursor, 2)) end
+  local turns = redis.call('LRANGE', q.r[p], int(offset), int(offset + most - 1))
+  local counts, seen = {}, {}
+  if #turns > 0 and redis.call('HLEN', q.v) > 0 then
+    local fields = {}
+    for i, t in ipairs(turns) do fields[i] = p .. t end
+    counts = redis.call('HMGET', q.v, unpack(fields))
+  end
+  for i, t in ipairs(turns) do
+    records = records + 1
+    local id = (string.byte(t) == 1 and string.match(t, '^.%d+:(.+)$')) or (string.byte(t) ~= 1 and t ~= '' and t)
+    local body = id and body_of(id)
+    if not id then
+      found('entry-malformed', t, 'a turn in r' .. p .. ' names no job', function()
+        -- Nothing may move in the list, so that other examinations miss nothing.
+        redis.call('LSET', q.r[p], int(offset + i - 1), NOBODY)
+        void(p, NOBODY)
+      end)
+    elseif counts[i] then
+      if body then told[#told + 1] = string.sub(body, 1, 8) .. p .. t end
+    elseif not body then
+      found('entry-without-job', id, 'it stands in line and is not stored', function() void(p, t) end)
+    else
+      local s = look(id, body)
+      if s.turn ~= t or s.priority ~= p then
+        see(body, s)
+        found('entry-of-other-epoch', id, 'a turn of it in r' .. p .. ' is of epoch ' .. (string.match(t, '^\1(%d+):') or '0') ..
+          ', it should be of epoch ' .. int(s.epoch) .. ' in r' .. s.priority, function()
+          local there = s.home ~= 'r' or in_line(q, s)
+          if there == nil then return LONG end
+          if there or s.priority ~= p then
+            void(p, t)
+            if not there then redis.call('LPUSH', q.r[s.priority], s.turn) end
+          else
+            redis.call('LSET', q.r[p], int(offset + i - 1), s.turn)
+          end
+        end)
+      elseif s.home ~= 'r' then
+        found('job-in-two-places', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and in line', function() void(p, t) end)
+      elseif seen[t] then
+        found('job-in-two-places', id, 'it stands in line twice', function() void(p, t) end)
+      else
+        seen[t] = true
+        see(body, s)
+      end
+    end
+  end
+  if #turns == most then return answer(p .. int(offset + most)) end
+  if p == 4 then return answer('') end
+  return answer((p + 1) .. '0')
+end
+
+-- examine_times examines a page of scheduled or of retry jobs.
+local function examine_times(name, key)
+  local page, at = timed(key, cursor, most, '', '')
+  for _, e in ipairs(page) do
+    records = records + 1
+    local id = string.match(e, '^[1-4]%d+:(.+)$')
+    local body = id and body_of(id)
+    local function remove() redis.call('ZREM', key, e) end
+    if not id then
+      found('entry-malformed', e, 'an entry among ' .. CALLED[name] .. ' names no job', remove)
+    elseif not body then
+      found('entry-without-job', id, 'it stands among ' .. CALLED[name] .. ' and is not stored', remove)
+    else
+      local s = look(id, body)
+      if s.entry ~= e then
+        see(body, s)
+        found('entry-of-other-epoch', id, 'its entry among ' .. CALLED[name] .. ' is ' .. string.match(e, '^(%d+):') .. ', it should be ' ..
+          string.match(s.entry, '^(%d+):'), function()
+          local there = s.home ~= 'r' or in_line(q, s)
+          if there == nil then return LONG end
+          local score = redis.call('ZSCORE', key, e)
+          remove()
+          if not there then redis.call('ZADD', key, score, s.entry) end
+        end)
+      end
+    end
+  end
+  return answer(at)
+end
+
+-- examine_ended examines a page of jobs that ended.
+local function examine_ended(name, key)
+  local page, at = timed(key, cursor, most, '', '')
+  for _, id in ipairs(page) do
+    records = records + 1
+    if not body_of(id) then
+      found('entry-without-job', id, 'it stands among ' .. CALLED[name] .. ' and is not stored', function()
+        redis.call('ZREM', key, id)
+        redis.call('ZREM', q.l, 'r' .. id)
+      end)
+    end
+  end
+  return answer(at)
+end
+
+-- examine_lost looks again at jobs that were to stand in line, and of which a
+-- whole pass over the line has seen no turn: if they are still where they were,
+-- nothing leads to them.
+local function examine_lost()
+  for i = first + 5, #ARGV do
+    records = records + 1
+    local born, p, t = string.sub(ARGV[i], 1, 8), tonumber(string.sub(ARGV[i], 9, 9)), string.sub(ARGV[i], 10)
+    local id = id_of_turn(t)
+    local body = body_of(id)
+    local s = body and string.sub(body, 1, 8) == born and look(id, body)
+    if s and s.home == 'r' and s.turn == t and s.priority == p then
+      local dies = s.state == SCHEDULED
+      found('job-without-place', id, dies and 'it was rescheduled, and its time is lost' or 'it is to be pending, and does not stand in line', function()
+        -- A new epoch, so that another examination does not do it again.
+        local head, epoch = redis.call('HGET', q.h, id), int(s.epoch + 1)
+        if dies then
+          unhold(q, s.index, id)
+          redis.call('HSET', q.h, id, moved(head, s.epoch + 1, DEAD, int(up), 0) .. ARGV[first + 4])
+          redis.call('ZADD', q.d, int(up), id)
+        else
+          redis.call('HSET', q.h, id, moved(head, s.epoch + 1, PENDING, '0', 0))
+          redis.call('LPUSH', q.r[p], turn(epoch, id))
+          wake(q)
+        end
+      end)
+    end
+  end
+  return answer('')
+end
+
+local MANY = 5000 -- entries counted in one step
+
+-- leases counts the leases of each worker.
+local function leases()
+  if redis.call('HLEN', q.a) > MANY then return end
+  local held, noted = {}, {}
+  local all = redis.call('HGETALL', q.a)
+  for i = 1, #all, 2 do
+    local worker = string.match(all[i + 1], '^%d+:(.-)\n')
+    if all[i] ~= '' and worker then held[worker] = (held[worker] or 0) + 1 end
+  end
+  local known = redis.call('HGETALL', q.k)
+  for i = 1, #known, 2 do
+    if known[i] ~= '' then noted[known[i]] = tonumber(known[i + 1]) end
+  end
+  for _, worker in ipairs(redis.call('HKEYS', q.s)) do
+    if worker ~= '' then held[worker] = held[worker] or 0 end
+  end
+  for worker in pairs(noted) do held[worker] = held[worker] or 0 end
+  for worker, n in pairs(held) do
+    -- A reclaim ends its search for the jobs of an ended worker by itself.
+    local ended = redis.call('HEXISTS', q.n, worker) == 1
+    local live = redis.call('HEXISTS', q.s, worker) == 1
+    local wrong = noted[worker] ~= n
+    if ended then wrong = (noted[worker] or 0) < n elseif not live then wrong = n == 0 and (noted[worker] or 0) ~= 0 end
+    if wrong then
+      found('lease-count-differs', worker, 'it has ' .. n .. ' leases, ' .. (noted[worker] or 'none') .. ' are noted', function()
+        redis.call('HSET', q.k, worker, n)
+      end)
+    end
+  end
+end
+
+-- sizes compares how many jobs there are with how many places.
+local function sizes()
+  records = 1
+  leases()
+  local void_entries = tonumber(m[4] or 0)
+  if redis.call('HLEN', q.v) <= MANY then
+    local sum = 0
+    for _, n in ipairs(redis.call('HVALS', q.v)) do sum = sum + tonumber(n) end
+    if sum ~= void_entries then
+      found('count-differs', 'void', int(sum) .. ' turns are void, ' .. int(void_entries) .. ' are counted', function()
+        redis.call('HSET', q.m, 'void', int(sum))
+      end)
+      void_entries = sum
+    end
+  end
+  local jobs, places = 0, -void_entries
+  for b = 1, q.buckets do jobs = jobs + redis.call('HLEN', q.b[b]) - redis.call('HEXISTS', q.b[b], '') end
+  for p = 1, 4 do places = places + redis.call('LLEN', q.r[p]) end
+  local guard = string.rep('\0', 65)
+  for _, key in ipairs({q.z, q.y}) do
+    places = places + redis.call('ZCARD', key) - (redis.call('ZSCORE', key, guard) and 1 or 0)
+  end
+  places = places + redis.call('HLEN', q.a) - redis.call('HEXISTS', q.a, '')
+  for _, key in ipairs({q.d, q.f, q.g}) do places = places + redis.call('ZCARD', key) end
+  told = {jobs, places}
+  return answer('')
+end
+
+-- twins looks for turns that stand in line more than once.
+local function twins()
+  for i = first + 4, #ARGV do
+    records = records + 1
+    local p, t = tonumber(string.sub(ARGV[i], 1, 1)), string.sub(ARGV[i], 2)
+    local n = #redis.call('LPOS', q.r[p], t, 'COUNT', 0, 'MAXLEN', LOOK) - tonumber(redis.call('HGET', q.v, p .. t) or 0)
+    if n > 1 then
+      found('job-in-two-places', id_of_turn(t), 'it stands in line ' .. n .. ' times', function()
+        for _ = 2, n do void(p, t) end
+      end)
+    end
+  end
+  return answer('')
+end
+
+-- voids looks for notes of void turns that stand in no list, as long as that
+-- takes about as long as anything else here.
+local function voids()
+  local all = 0
+  for p = 1, 4 do all = all + redis.call('LLEN', q.r[p]) end
+  local page, at = scanned(q.v, cursor, math.max(1, math.min(most, math.floor(LOOK / (all + 1)))))
+  for _, field in ipairs(page) do
+    local noted = tonumber(field[2])
+    local p, t = string.match(field[1], '^([1-4])(.+)$')
+    local there = 0
+    if p then there = #redis.call('LPOS', q.r[tonumber(p)], t, 'COUNT', 0, 'MAXLEN', LOOK) end
+    if there < noted and (not p or redis.call('LLEN', q.r[tonumber(p)]) <= LOOK) then
+      found('void-mark-without-entry', t or field[1], noted .. ' turns of it are noted as void, ' .. there .. ' stand in line', function()
+        if there == 0 then redis.call('HDEL', q.v, field[1]) else redis.call('HSET', q.v, field[1], there) end
+        redis.call('HINCRBY', q.m, 'void', there - noted)
+      end)
+    end
+  end
+  return answer(at)
+end
+
+if part == 'ready' then return examine_line() end
+if part == 'z' then return examine_times(part, q.z) end
+if part == 'y' then return examine_times(part, q.y) end
+if part == 'd' then return examine_ended(part, q.d) end
+if part == 'f' then return examine_ended(part, q.f) end
+if part == 'g' then return examine_ended(part, q.g) end
+if part == 'lost' then return examine_lost() end
+if part == 'twins' then return twins() end
+if part == 'sizes' then return sizes() end
+return voids()

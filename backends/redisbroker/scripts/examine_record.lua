@@ -1,0 +1,77 @@
+-- examine_record: examine a queue's record, the kinds of its keys, and its wake
+-- token.
+--
+-- KEYS   m a h w wi k s x n c u ids i z y d f g l v r* t b*
+-- ARGV   now; 1; buckets; part: "record" or "token"; cursor; most records; 1 to
+--        repair; for "token": what told held before
+-- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
+--        wrong, 1 if repaired, why not}; told is, for "record": "type" when the
+--        queue cannot be looked at any further; for "token": the next job in
+--        each line while the token is missing
+-- @include clock
+-- @include open
+-- @include examine
+-- @include due
+-- @include wake
+
+local q, m = open('paused', 'depth', 'p', 'void')
+if q.refused then return q.refused end
+q.paused = m[3] == '1'
+
+if part == 'token' then
+  local ready, turns = -tonumber(m[6] or 0), {}
+  for p = 1, 4 do
+    ready = ready + redis.call('LLEN', q.r[p])
+    turns[p] = redis.call('LINDEX', q.r[p], -1) or ''
+  end
+  if ready <= 0 or q.paused or redis.call('LLEN', q.t) > 0 then return answer('') end
+  told[1] = table.concat(turns, '\n')
+  if told[1] == ARGV[first + 4] then
+    found('wake-token-missing', '', int(ready) .. ' jobs can be claimed, and there is no wake token', function() wake(q) end)
+  end
+  return answer('')
+end
+
+local kinds = {{'m', q.m, 'hash'}, {'a', q.a, 'hash'}, {'h', q.h, 'hash'}, {'w', q.w, 'zset'}, {'wi', q.wi, 'hash'},
+  {'k', q.k, 'hash'}, {'s', q.s, 'hash'}, {'x', q.x, 'hash'}, {'n', q.n, 'hash'}, {'c', q.c, 'hash'}, {'u', q.u, 'hash'},
+  {'ids', q.ids, 'hash'}, {'i', q.i, 'zset'}, {'z', q.z, 'zset'}, {'y', q.y, 'zset'}, {'d', q.d, 'zset'}, {'f', q.f, 'zset'},
+  {'g', q.g, 'zset'}, {'l', q.l, 'zset'}, {'v', q.v, 'hash'}, {'t', q.t, 'list'}}
+for p = 1, 4 do kinds[#kinds + 1] = {'r' .. p, q.r[p], 'list'} end
+for b = 1, q.buckets do kinds[#kinds + 1] = {'b' .. (b - 1), q.b[b], 'hash'} end
+for _, kind in ipairs(kinds) do
+  local name, key, want = unpack(kind)
+  local is = redis.call('TYPE', key).ok
+  if is ~= want and is ~= 'none' then
+    told[1] = 'type'
+    found('key-of-wrong-type', name, 'the key ' .. name .. ' is a ' .. is .. ', not a ' .. want, function() return 'what it holds is not known' end)
+  elseif redis.call('PTTL', key) >= 0 then
+    found('key-expires', name, 'the key ' .. name .. ' has an expiry', function() redis.call('PERSIST', key) end)
+  end
+end
+if told[1] then return answer('') end
+
+local guard = string.rep('\0', 65)
+local function guarded(name, key, set)
+  if set and redis.call('ZSCORE', key, guard) or not set and redis.call('HEXISTS', key, '') == 1 then return end
+  found('guard-missing', name, 'the key ' .. name .. ' lacks its guard', function()
+    if set then redis.call('ZADD', key, '+inf', guard) else redis.call('HSET', key, '', guard) end
+  end)
+end
+for _, kind in ipairs({{'a', q.a}, {'h', q.h}, {'k', q.k}, {'s', q.s}}) do guarded(kind[1], kind[2]) end
+for b = 1, q.buckets do guarded('b' .. (b - 1), q.b[b]) end
+for _, kind in ipairs({{'w', q.w}, {'z', q.z}, {'y', q.y}}) do guarded(kind[1], kind[2], true) end
+
+local plain = not q.paused and tonumber(m[4] or 0) == 0 and q.buckets == 1
+local p = plain and LAYOUT or 0
+if tonumber(m[5] or -1) ~= p then
+  found('shortcut-flag-differs', 'p', 'the flag p is ' .. (m[5] or 'missing') .. ', it must be ' .. p,
+    function() redis.call('HSET', q.m, 'p', p) end)
+end
+
+local HOUR = 3600000000
+local first_lapse = redis.call('ZRANGE', q.l, 0, 0, 'WITHSCORES')
+if first_lapse[1] and tonumber(first_lapse[2]) < now - HOUR then
+  found('prune-behind', '', 'something lapsed ' .. int((now - tonumber(first_lapse[2])) / HOUR) .. ' hours ago and is still there',
+    function() return 'servers prune in small steps' end)
+end
+return answer('')

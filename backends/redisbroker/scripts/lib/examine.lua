@@ -1,0 +1,46 @@
+-- What an examination has in common. Arguments from first on: part; cursor;
+-- most records; 1 to repair; more, as the part needs it. The answer is
+-- {0, now, cursor, records, a list for the caller, then per finding: code, ID,
+-- what is wrong, 1 if repaired, why not}.
+local part, cursor, most, fixing = ARGV[first], ARGV[first + 1], tonumber(ARGV[first + 2]), ARGV[first + 3] == '1'
+local records, told, findings = 0, {}, {}
+
+-- found notes a finding and repairs it: repair returns why it could not.
+local function found(code, id, what, repair)
+  local left, fixed = '', 0
+  if fixing then
+    left = repair() or ''
+    if left == '' then fixed = 1 end
+  end
+  for _, v in ipairs({code, id, what, fixed, left}) do findings[#findings + 1] = v end
+end
+
+local function answer(at)
+  local reply = {0, now, at, records, told}
+  for _, v in ipairs(findings) do reply[#reply + 1] = v end
+  return reply
+end
+
+-- scanned pages through a hash: it returns fields and values, and the cursor
+-- behind them, empty at the end. That is a scan's, and the last field taken of
+-- what the scan gave for it, since that may be more than asked for.
+local function scanned(key, at, n)
+  local scan, last = '0', ''
+  if at ~= '' then scan, last = string.match(at, '^(%d+):(.*)$') end
+  local page = redis.call('HSCAN', key, scan, 'COUNT', n)
+  local names, values = {}, {}
+  for i = 1, #page[2], 2 do
+    local name = page[2][i]
+    if name > last then
+      names[#names + 1] = name
+      values[name] = page[2][i + 1]
+    end
+  end
+  table.sort(names)
+  local out = {}
+  for i = 1, math.min(n, #names) do out[i] = {names[i], values[names[i]]} end
+  records = records + #out
+  if #names > n then return out, scan .. ':' .. names[n] end
+  if page[1] == '0' then return out, '' end
+  return out, page[1] .. ':'
+end

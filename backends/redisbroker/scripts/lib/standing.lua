@@ -1,0 +1,44 @@
+-- @include place
+-- @include read
+
+local HOME = {[COMPLETED] = 'f', [DEAD] = 'd', [CANCELLED] = 'g'}
+local CALLED = {a = 'the leases', r = 'line', z = 'the scheduled jobs', y = 'the retries', d = 'the dead jobs',
+  f = 'the completed jobs', g = 'the cancelled jobs'}
+
+-- standing says where a job is, in every structure but the ready lists, and
+-- which place is its home: that of the state that its head ended in, else its
+-- lease, else a time, else line.
+local function standing(q, id, body, head, lease)
+  local s = {index = parse_index((index_of(body))), lease = lease}
+  local epoch, state, finished, deliveries
+  if head then epoch, state, finished, deliveries = string.match(head, '^(%d+),(%d+),(%d+),(%d+),') end
+  s.epoch, s.state = tonumber(epoch or 0), tonumber(state or 0)
+  s.finished, s.deliveries = tonumber(finished or 0), tonumber(deliveries or 0)
+  s.priority = tonumber(priority_of(s.index))
+  s.entry, s.turn = int(s.priority) .. int(s.epoch) .. ':' .. id, turn(int(s.epoch), id)
+  s.z, s.y = redis.call('ZSCORE', q.z, s.entry), redis.call('ZSCORE', q.y, s.entry)
+  s.d, s.f, s.g = redis.call('ZSCORE', q.d, id), redis.call('ZSCORE', q.f, id), redis.call('ZSCORE', q.g, id)
+  s.home = HOME[s.state] or lease and 'a' or s.z and 'z' or s.y and 'y' or 'r'
+  return s
+end
+
+local LOOK = 100000 -- turns looked at in a list
+local looked = 0    -- and in all, in this step
+
+-- in_line says whether a job has its turn in a ready list: nil when it would
+-- take too long to say.
+local function in_line(q, s)
+  local n = redis.call('LLEN', q.r[s.priority])
+  looked = looked + n
+  if n > 2 * LOOK or looked > 4 * LOOK then return nil end
+  return redis.call('LPOS', q.r[s.priority], s.turn) and true or false
+end
+
+local LONG = 'the line is too long to look through'
+
+-- created is when a job was stored, in µs.
+local function created(body)
+  local n = 0
+  for i = 1, 8 do n = n * 256 + (string.byte(body, i) or 0) end
+  return n
+end

@@ -79,8 +79,8 @@ func TestConcurrentCallsShareTheNextCallToTheStore(t *testing.T) {
 		if len(ids) != 2501 {
 			t.Errorf("2501 callers got %d different IDs", len(ids))
 		}
-		if got, want := store.sizes(), []int{1, 1000, 1000, 500}; !slices.Equal(got, want) {
-			t.Errorf("the calls had %v jobs, want %v: the first alone, then batches one after another", got, want)
+		if got, want := store.sizes(), []int{1, worthAnother, 1000, 1000, 500 - worthAnother}; !slices.Equal(got, want) {
+			t.Errorf("the calls had %v jobs, want %v: the first alone, enough for one beside it, then batches one after another", got, want)
 		}
 		for _, job := range store.stored(t, "default") {
 			if r := results[job.Type]; r.info.ID != job.ID {
@@ -286,6 +286,50 @@ func TestPayloadMayChangeOnceEnqueueHasReturned(t *testing.T) {
 	})
 }
 
+func TestASecondCallGoesBesideTheFirstOnceEnoughHasGathered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var inside int
+		var mu sync.Mutex
+		enter := func(n int) int {
+			mu.Lock()
+			defer mu.Unlock()
+			inside += n
+			return inside
+		}
+		store := newSpyStore(t)
+		store.before = func(_ int, ctx context.Context, _ broker.EnqueueRequest) error {
+			enter(1)
+			defer enter(-1)
+			return pauseFor(ctx, time.Second)
+		}
+		c := newTestClient(t, store, ClientConfig{})
+		cs := newCallers(c)
+		total := 0
+		callers := func(n, want int, when string) {
+			t.Helper()
+			for range n {
+				cs.enqueue(t.Context(), NewTask(fmt.Sprint(total), nil))
+				total++
+			}
+			synctest.Wait()
+			if got := enter(0); got != want {
+				t.Errorf("%s: %d calls to the store under way, want %d", when, got, want)
+			}
+		}
+		callers(1, 1, "the first caller")
+		callers(worthAnother-1, 1, "too few beside it")
+		callers(1, 2, "enough beside it")
+		callers(1000, 2, "many beside two")
+		if results := cs.wait(); len(results) != total {
+			t.Errorf("%d of %d callers were answered", len(results), total)
+		}
+		// These calls were slow: from now on it is better to gather more.
+		callers(1, 1, "the first caller of a slow store")
+		callers(1000, 1, "many beside a slow call")
+		cs.wait()
+	})
+}
+
 func TestIdleClientHasNoGoroutineAndKeepsNoJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := slowStore(t)
@@ -296,7 +340,7 @@ func TestIdleClientHasNoGoroutineAndKeepsNoJob(t *testing.T) {
 		}
 		cs.wait()
 		synctest.Wait()
-		if c.group.inFlight || c.group.jobs != nil || c.group.waiters != nil || c.gate.inside != 0 {
+		if c.group.inFlight != 0 || c.group.jobs != nil || c.group.waiters != nil || c.gate.inside != 0 {
 			t.Errorf("after the last call the group is %+v, %d calls inside", c.group, c.gate.inside)
 		}
 	})

@@ -133,9 +133,9 @@ func obstacles(j *JobRecord, q QueueInfo, add func(code, format string, args ...
 	}
 	switch {
 	case knows == 0:
-		add("unknown-type", "none of the %d live workers of the queue has a handler for the type %s", len(workers), j.Type)
+		add("unknown-type", "no live worker of the queue (%d) has a handler for the type %s", len(workers), j.Type)
 	case free == 0:
-		add("busy", "all slots of the %d live workers for it are taken", knows)
+		add("busy", "all slots of the live workers for it (%d) are taken", knows)
 	}
 }
 

@@ -68,7 +68,7 @@ func (a *app) dashboard() *cobra.Command {
 	flags.StringVar(&f.title, "title", "jobs", "name of this store, shown on every page")
 	flags.BoolVar(&f.write, "write", false, "let pages decide about jobs and queues")
 	flags.BoolVar(&f.payloads, "payloads", false, "let pages show payloads and results")
-	flags.BoolVar(&f.token, "token", false, "ask for a secret that the printed address holds (implied by --write without --user and --behind-proxy)")
+	flags.BoolVar(&f.token, "token", false, "ask for a secret, which the printed address holds; --write alone implies it")
 	flags.StringVar(&f.user, "user", "", "name that whoever uses it has to give, with the password in --password-file")
 	flags.StringVar(&f.passwordFile, "password-file", "", "file with the password of --user")
 	flags.BoolVar(&f.behindProxy, "behind-proxy", false, "a proxy that authenticates stands before it, and nobody can go around that")

@@ -57,6 +57,9 @@ turn has waited.`,
 
 func (a *app) statsOnce(ctx context.Context, i *jobs.Inspector, queues []string) error {
 	infos, err := i.Queues(ctx, queues...)
+	if err == nil {
+		err = allThere(infos, queues)
+	}
 	if err != nil {
 		return err
 	}

@@ -54,3 +54,13 @@ func (a *arena) seal() []piece {
 	}
 	return a.pieces
 }
+
+// all adds every piece to args, when all is in buf.
+func (a *arena) all() []any {
+	args := a.args
+	for i := range a.seal() {
+		args = append(args, &a.pieces[i])
+	}
+	a.args = args
+	return args
+}

@@ -90,8 +90,8 @@ func (b *Broker) inspect(ctx context.Context) error {
 	return err
 }
 
-// Limits says that jobs can be neither edited nor moved yet.
-func (b *Broker) Limits() broker.Limits { return broker.Limits{NoMove: true} }
+// Limits is the zero value: this backend refuses nothing.
+func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
 
 // Ping asks every server for a sign of life.
 func (b *Broker) Ping(ctx context.Context) error {

@@ -36,11 +36,14 @@
 //	r1…r4  list    turns of pending jobs by priority: in on the left, out on the right
 //	v      hash    priority and turn of what operators made void in r → how often it stands there
 //	z, y   sorted  entries of scheduled and of retry jobs by due time in µs
-//	a      hash    ID → lease: priority and epoch ":" worker "\n" what the job's end has to free
+//	a      hash    ID → lease: priority and epoch ":" worker "\n" what the job's end has to free; a held
+//	               job's is nobody's: its worker is empty
+//	o      hash    ID of a held job → state that it was in, due time if it had one, ":" and who holds it
 //	c      hash    ID of an active job that is asked to cancel → its worker
 //	d f g  sorted  IDs of dead, completed and cancelled jobs by the time of their end
 //	u      hash    unique key → mode, end, ":" and the ID that holds it
-//	ids    hash    IDs given by callers whose records are gone → until when they are refused
+//	ids    hash    IDs given by callers whose records are gone → until when they are refused; of a job that
+//	               went elsewhere also "." and twenty zeros before its last epoch
 //	i      sorted  key "\0" ID of every job with a key, in lexical order
 //	l      sorted  what lapses, by its time: r ID of a record, i ID of ids, u unique key, w worker of x
 //	w      sorted  worker → until when its leases hold
@@ -69,6 +72,8 @@
 //     enqueued anew under the same ID has the same turn.
 //   - Most jobs are claimed in the epoch in which they were enqueued, so their
 //     turns are what a claim needs, as they stand: the ID.
+//   - A held job has a lease of nobody's. A program that does not know o takes it
+//     for active, which is all that it needs to leave it alone.
 //   - A lease carries the index of the body when it names something to free, so
 //     that a settle need not trust its caller nor read the body.
 //   - Hashes and sorted sets on the hot path hold a guard, an entry of 65 bytes,

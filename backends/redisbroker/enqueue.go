@@ -40,11 +40,15 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 			batches[batch.queue] = batch
 			batch = batches[j.Queue]
 		}
-		if batch == nil || batch.full() {
-			batch = &enqueueBatch{queue: j.Queue, items: make([]int, 0, min(len(req.Jobs)-i, callJobs)), texts: newArena()}
+		if restored := j.Restore != nil; batch == nil || batch.full() || batch.restored != restored {
+			batch = &enqueueBatch{queue: j.Queue, restored: restored, items: make([]int, 0, min(len(req.Jobs)-i, callJobs)), texts: newArena()}
 			calls = append(calls, batch)
 		}
-		batch.add(i, j)
+		if batch.restored {
+			batch.addRestored(i, j)
+		} else {
+			batch.add(i, j)
+		}
 	}
 	if len(calls) == 0 {
 		return receipts, broker.About(b.usable(ctx), "enqueue", "", "")
@@ -78,10 +82,11 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 
 // enqueueBatch is the part of a request that goes into one script call.
 type enqueueBatch struct {
-	queue string
-	items []int // places in the request
-	texts *arena
-	named []int // places in items of jobs with options, which have a third piece
+	queue    string
+	restored bool  // it is of jobs that were elsewhere
+	items    []int // places in the request
+	texts    *arena
+	named    []int // places in items of jobs with options, which have a third piece
 }
 
 func (e *enqueueBatch) full() bool {
@@ -100,16 +105,27 @@ func (e *enqueueBatch) add(i int, j *broker.NewJob) {
 		return
 	}
 	e.named = append(e.named, len(e.items)-1)
-	t.buf = append(t.buf, '0'+byte(j.Body.Priority))
-	t.buf = append(t.buf, when(j.Delay, j.RunAt)...)
-	t.buf = append(t.buf, '\n', '0'+byte(u.Mode))
-	t.buf = strconv.AppendInt(t.buf, broker.DurationMicros(u.TTL), 10)
-	t.buf = append(append(t.buf, '\n'), u.Key...)
-	t.buf = append(append(t.buf, '\n'), j.Body.Key...)
-	t.cut()
+	t.addOptions(j)
+}
+
+func (a *arena) addOptions(j *broker.NewJob) {
+	u := &j.Body.Unique
+	a.buf = append(a.buf, '0'+byte(j.Body.Priority))
+	a.buf = append(a.buf, when(j.Delay, j.RunAt)...)
+	a.buf = append(a.buf, '\n', '0'+byte(u.Mode))
+	a.buf = strconv.AppendInt(a.buf, broker.DurationMicros(u.TTL), 10)
+	a.buf = append(a.buf, '\n')
+	if j.TakesKey() {
+		a.buf = append(a.buf, u.Key...)
+	}
+	a.buf = append(append(a.buf, '\n'), j.Body.Key...)
+	a.cut()
 }
 
 func (e *enqueueBatch) step(q *queue, now string) *step {
+	if e.restored {
+		return &step{script: restoreScript, queues: []string{e.queue}, create: true, now: now, args: e.texts.all()}
+	}
 	script := pushScript
 	if len(e.named) > 0 || q.buckets > 1 || q.isLimited(time.Now()) {
 		script = enqueueScript
@@ -148,6 +164,10 @@ func (e *enqueueBatch) receive(receipts []broker.Receipt, req broker.EnqueueRequ
 	}
 	for _, i := range e.items {
 		r, j := &receipts[i], &req.Jobs[i]
+		if e.restored {
+			accepted(r, j, now, up)
+			continue
+		}
 		r.State = broker.StatePending
 		due := broker.Micros(j.RunAt)
 		if j.Delay > 0 {
@@ -172,6 +192,8 @@ func (e *enqueueBatch) receive(receipts []broker.Receipt, req broker.EnqueueRequ
 			err = broker.ErrQueueFull
 		case 3:
 			r.Holder = text(refusal[2])
+		case 4:
+			r.Holder, err = text(refusal[2]), broker.ErrWrongState
 		}
 		r.Err = broker.About(err, "enqueue", r.Queue, r.ID)
 	}

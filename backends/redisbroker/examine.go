@@ -13,7 +13,7 @@ import (
 var examinePlan = broker.ExaminePlan{
 	Store: []string{"server", "queues", "marks"},
 	Queue: []string{"record", "jobs", "heads", "ready", "scheduled", "retry", "lost", "dead", "completed", "cancelled",
-		"leases", "cancels", "workers", "noted", "infos", "ended", "unique keys", "remembered", "keys", "lapses",
+		"leases", "held", "cancels", "workers", "noted", "infos", "ended", "unique keys", "remembered", "keys", "lapses",
 		"sizes", "twins", "voids", "total"},
 }
 
@@ -27,7 +27,7 @@ var examineScripts = map[string]struct {
 	"ready": {examinePlacesScript, "ready"}, "scheduled": {examinePlacesScript, "z"}, "retry": {examinePlacesScript, "y"},
 	"dead": {examinePlacesScript, "d"}, "completed": {examinePlacesScript, "f"}, "cancelled": {examinePlacesScript, "g"},
 	"sizes": {examinePlacesScript, "sizes"}, "voids": {examinePlacesScript, "voids"},
-	"leases": {examineLeasesScript, "leases"}, "cancels": {examineLeasesScript, "cancels"}, "workers": {examineLeasesScript, "workers"},
+	"leases": {examineLeasesScript, "leases"}, "held": {examineLeasesScript, "held"}, "cancels": {examineLeasesScript, "cancels"}, "workers": {examineLeasesScript, "workers"},
 	"noted": {examineLeasesScript, "noted"}, "infos": {examineLeasesScript, "infos"}, "ended": {examineLeasesScript, "ended"},
 	"unique keys": {examineNamesScript, "unique keys"}, "remembered": {examineNamesScript, "remembered"},
 	"keys": {examineNamesScript, "keys"}, "lapses": {examineNamesScript, "lapses"},

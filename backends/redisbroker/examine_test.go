@@ -102,6 +102,12 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 			Plant: p(func(p *planting) { p.forget("dead") })},
 		{Name: "a job is gone and leased", Want: []string{"lease-without-job active"}, Then: map[string]broker.State{"active": broker.StateNone},
 			Plant: p(func(p *planting) { p.forget("active") })},
+		{Name: "a job is gone and held", Want: []string{"entry-without-job held", "lease-without-job held"}, Then: map[string]broker.State{"held": broker.StateNone},
+			Plant: p(func(p *planting) { p.forget("held"); p.do("hdel", "u", "key-held") })},
+		{Name: "a job is noted as held and is not", Want: []string{"job-in-two-places pending"}, Plant: p(func(p *planting) { p.do("hset", "o", "pending", "1:mover") })},
+		{Name: "a held job that nobody notes", Want: []string{"lease-malformed held"}, Then: map[string]broker.State{"held": broker.StatePending},
+			Plant: p(func(p *planting) { p.do("hdel", "o", "held") })},
+		{Name: "a held job has another epoch", Want: []string{"lease-of-other-epoch held"}, Plant: p(func(p *planting) { p.do("hset", "a", "held", "25:\n") })},
 		{Name: "a head without a job", Want: []string{"head-without-job nobody"}, Plant: p(func(p *planting) { p.do("hset", "h", "nobody", "3,4,0,1,1,0,0;") })},
 
 		{Name: "an entry in line of an epoch that is over", Want: []string{"entry-of-other-epoch released"},

@@ -3,6 +3,7 @@ package redisbroker
 import (
 	"context"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,6 +59,8 @@ func (b *Broker) list(ctx context.Context, q *broker.Query) (broker.Page, error)
 		how, cursors = "ready", readyCursor
 	case q.State == broker.StateActive:
 		how, cursors, args = "active", scanCursor, []any{""}
+	case q.State == broker.StateWaiting:
+		how, cursors = "waiting", scanCursor
 	default:
 		if how = timedIndex[q.State]; how == "" {
 			return broker.Page{Now: q.Now}, b.usable(ctx) // no job is in this state
@@ -116,7 +119,12 @@ func found(jobs []broker.Job, q *broker.Query, s *step) []broker.Job {
 	for list := s.reply[1:]; len(list) >= 7; list = list[7:] {
 		state := broker.State(number(list[1]))
 		j := record(q.Queue, text(list[0]), text(list[5]), text(list[6]), state)
-		j.RunAt, j.Worker, j.CancelRequested = moment(number(list[2])), text(list[3]), number(list[4]) == 1
+		j.RunAt, j.CancelRequested = moment(number(list[2])), number(list[4]) == 1
+		if state == broker.StateWaiting {
+			j.HeldFrom, j.RunAt, j.Holder = heldOf(text(list[3]))
+		} else {
+			j.Worker = text(list[3])
+		}
 		if q.NoPayload {
 			j.Payload, j.Result = nil, nil
 		}
@@ -125,13 +133,24 @@ func found(jobs []broker.Job, q *broker.Query, s *step) []broker.Job {
 	return jobs
 }
 
+// heldOf reads what o says of a held job.
+func heldOf(text string) (from broker.State, due time.Time, by string) {
+	was, by, _ := strings.Cut(text, ":")
+	if was != "" {
+		from = broker.State(was[0] - '0')
+		us, _ := strconv.ParseInt(was[1:], 10, 64) // none for a job that was pending
+		due = broker.FromMicros(us)
+	}
+	return from, due, by
+}
+
 // matches reports whether a job that an index gave is one that the query wants.
 func matches(j *broker.Job, q *broker.Query) bool {
 	at := j.CreatedAt
 	switch {
 	case j.State.Final():
 		at = j.FinishedAt
-	case !j.RunAt.IsZero():
+	case j.State != broker.StateWaiting && !j.RunAt.IsZero():
 		at = j.RunAt
 	}
 	return (q.State == broker.StateNone || j.State == q.State) &&

@@ -100,6 +100,55 @@ func TestGuardsKeepHotStructuresOutOfTheirCompactForm(t *testing.T) {
 	}
 }
 
+// A program that does not know the key o leaves a held job alone, because its
+// lease is nobody's that could settle it, retire or run out.
+func TestAHeldJobIsLeasedToNobody(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	enqueue(t, b, job("q", "a"))
+	l := &life{t: t, b: b, queue: "q"}
+	l.operate(broker.Operation{Kind: broker.OpHold, Holder: "mover"}, "a")
+	key := baseOf(b.config.Prefix, "q")
+	if lease, err := c.HGet(t.Context(), key+"a", "a").Result(); lease != "21:\n" || err != nil {
+		t.Errorf("the lease of a held job is %q, %v; want one at its epoch without a worker", lease, err)
+	}
+	if held, err := c.HGet(t.Context(), key+"o", "a").Result(); held != "1:mover" || err != nil {
+		t.Errorf("what is noted of a held job is %q, %v; want that it was pending, and for whom", held, err)
+	}
+}
+
+// Moving a queue that nobody serves takes its jobs as they are listed; no claim
+// comes by to drop what that makes void.
+func TestAQueueThatIsMovedAwayLeavesNoVoidEntries(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	for i := range 60 {
+		j := job("q", fmt.Sprint("j", i))
+		j.Body.Priority = broker.Priority(1 + i%broker.Priorities)
+		enqueue(t, b, j)
+	}
+	l := &life{t: t, b: b, queue: "q"}
+	query := broker.Query{Queue: "q", State: broker.StatePending, Limit: 7}
+	for n := 0; n < 60; {
+		page, err := b.Find(t.Context(), query)
+		if err != nil || len(page.Jobs) == 0 {
+			t.Fatalf("Find: %d jobs, %v", len(page.Jobs), err)
+		}
+		for _, j := range page.Jobs {
+			l.operate(broker.Operation{Kind: broker.OpHold, Holder: "mover"}, j.ID)
+			n++
+		}
+	}
+	key := baseOf(b.config.Prefix, "q")
+	for _, list := range []string{"r1", "r2", "r3", "r4", "v"} {
+		if n, err := c.Exists(t.Context(), key+list).Result(); n != 0 || err != nil {
+			t.Errorf("%s is there after every job was held, %v\n%s", list, err, dump(c, b.config.Prefix))
+		}
+	}
+}
+
 func TestBucketsAreTheSameInGoAndLua(t *testing.T) {
 	t.Parallel()
 	c := client(t)

@@ -25,6 +25,7 @@ func (l *life) run() {
 	l.outcomes()
 	l.uniqueness()
 	l.operations()
+	l.moves()
 	l.workers()
 	l.marks()
 	l.examine()
@@ -119,6 +120,58 @@ func (l *life) operations() {
 	l.operate(broker.Operation{Kind: broker.OpUnsuppress}, "p3")
 	l.find()
 	l.operate(broker.Operation{Kind: broker.OpDelete}, "p0", "p1", "p2", "p3", "p4", "p5", "p6", "p7")
+}
+
+// moves holds, edits, restores, and brings a job back.
+func (l *life) moves() {
+	var jobs []broker.NewJob
+	for i := range 8 {
+		j := job(l.queue, fmt.Sprintf("m%d", i))
+		j.Body.Key, j.Body.GivenID, j.Body.Priority = "tenant", true, broker.Priority(1+i%broker.Priorities)
+		if i%2 == 0 {
+			j.Body.Unique = broker.Unique{Key: fmt.Sprint("moved", i), Mode: broker.UniqueMode(i % 3), TTL: time.Minute}
+		}
+		if i >= 5 {
+			j.Delay = time.Hour
+		}
+		jobs = append(jobs, j)
+	}
+	enqueue(l.t, l.b, jobs...)
+	all := []string{"m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7"}
+	for _, id := range all {
+		l.operate(broker.Operation{Kind: broker.OpEdit, Payload: []byte("edited")}, id)
+	}
+	l.operate(broker.Operation{Kind: broker.OpHold, Holder: "mover"}, all...)
+	l.find()
+	l.operate(broker.Operation{Kind: broker.OpUnhold}, "m0", "m5")
+	l.operate(broker.Operation{Kind: broker.OpCancel}, "m1", "m6")
+	l.operate(broker.Operation{Kind: broker.OpDelete}, "m2", "m7")
+	page, err := l.b.Find(l.t.Context(), broker.Query{Queue: l.queue, IDs: []string{"m3", "m4"}})
+	if err != nil || len(page.Jobs) != 2 {
+		l.t.Fatalf("Find: %v, %v", page.Jobs, err)
+	}
+	l.operate(broker.Operation{Kind: broker.OpDelete, Holder: "mover"}, "m3", "m4")
+	back := []broker.NewJob{page.Jobs[0].Copy(), page.Jobs[1].Copy()}
+	for i := range back {
+		back[i].Restore.Head.Epoch += 2
+	}
+	for _, state := range []broker.State{broker.StateScheduled, broker.StateRetry, broker.StateDead, broker.StateCompleted, broker.StateCancelled} {
+		j := job(l.queue, "restored "+state.String())
+		j.Body.Key, j.Restore = "tenant", &broker.Restored{State: state}
+		if !state.Final() {
+			j.RunAt = at(58)
+		}
+		back = append(back, j)
+	}
+	receipts, err := l.b.Enqueue(l.t.Context(), broker.EnqueueRequest{Now: at(55), Jobs: back})
+	for _, r := range receipts {
+		err = errors.Join(err, r.Err)
+	}
+	if err != nil {
+		l.t.Fatalf("Enqueue of what comes back: %v", err)
+	}
+	l.operate(broker.Operation{Kind: broker.OpDelete}, append(all, "restored dead")...)
+	l.settle(at(59), "w1", claimAt(l.t, l.b, at(59), "w1", 10, l.queue).Jobs, broker.Complete(nil))
 }
 
 // workers reclaims and retires.

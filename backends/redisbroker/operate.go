@@ -75,10 +75,13 @@ func (b *Broker) operate(ctx context.Context, op *broker.Operation, queue string
 		for _, at := range places {
 			r, j := &results[at], jobs[op.Refs[at].ID]
 			d, err := decide(op, j, op.Refs[at])
-			if r.Err = err; j != nil {
+			if r.Err, r.Holder = err, ""; j != nil {
 				r.State = j.State
 			} else {
 				r.State = broker.StateNone
+			}
+			if err == broker.ErrWrongState && j.Holder != "" {
+				r.Holder = j.Holder
 			}
 			if d.what != "" && err == nil {
 				s.args = append(s.args, j.ID, int(j.State), j.Epoch, j.index, d.what, d.rest, d.argument)
@@ -100,6 +103,8 @@ func (b *Broker) operate(ctx context.Context, op *broker.Operation, queue string
 			switch state := number(s.reply[2*n]); {
 			case state == -2:
 				results[at].Holder, results[at].Err = text(s.reply[2*n+1]), broker.ErrDuplicate
+			case state == -3:
+				results[at].Err = broker.ErrMalformed
 			case state >= 0:
 				results[at].State = broker.State(state)
 			case round+1 == operateRounds:
@@ -172,7 +177,10 @@ func decide(op *broker.Operation, j *looked, ref broker.Ref) (decision, error) {
 	if j == nil {
 		return decision{}, broker.ErrNotFound
 	}
-	if ref.Epoch != broker.AnyEpoch && ref.Epoch != j.Epoch {
+	if op.Kind == broker.OpHold && j.Holder == op.Holder {
+		return decision{}, nil // already
+	}
+	if ref.Epoch != broker.AnyEpoch && ref.Epoch != j.Epoch || op.Holder != "" && j.Holder != "" && j.Holder != op.Holder {
 		return decision{}, broker.ErrWrongState
 	}
 	switch kind := op.Kind; {
@@ -181,7 +189,16 @@ func decide(op *broker.Operation, j *looked, ref broker.Ref) (decision, error) {
 	case kind == broker.OpCancel && broker.Allows(j.State, broker.OnCancel):
 		return decision{what: "cancel", rest: restOf(j.Moved()), argument: strconv.FormatInt(broker.DurationMicros(j.Retention), 10)}, nil
 	case kind == broker.OpDelete && broker.Allows(j.State, broker.OnDelete):
+		if op.Holder != "" {
+			return decision{what: "leave"}, nil
+		}
 		return decision{what: "delete"}, nil
+	case kind == broker.OpEdit && j.State.Editable():
+		return decision{what: "edit", argument: string(op.Payload)}, j.Broken
+	case kind == broker.OpHold && broker.Allows(j.State, broker.OnHold):
+		return decision{what: "hold", rest: restOf(j.Moved()), argument: op.Holder}, nil
+	case kind == broker.OpUnhold && broker.Allows(j.State, broker.OnUnhold):
+		return decision{what: "unhold", rest: restOf(j.Moved())}, nil
 	case kind == broker.OpRedrive && broker.Allows(j.State, broker.OnRedrive):
 		return decision{what: "redrive", rest: restOf(j.Redriven())}, nil
 	case kind == broker.OpReschedule && broker.Allows(j.State, broker.OnReschedule):

@@ -43,7 +43,7 @@ func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.Q
 		for i, s := range steps {
 			if s.err != nil {
 				errs = append(errs, broker.About(s.err, "queues", part[i], ""))
-			} else if s.code == codeDone && len(s.reply) >= 20 {
+			} else if s.code == codeDone && len(s.reply) >= 21 {
 				reply.Now = later(reply.Now, moment(s.at))
 				reply.Queues = append(reply.Queues, described(part[i], s))
 			}
@@ -70,11 +70,10 @@ func (b *Broker) names(ctx context.Context) ([]string, error) {
 func described(name string, s *step) broker.QueueInfo {
 	info := broker.QueueInfo{Name: name, Counts: make(map[broker.State]int64), Oldest: make(map[broker.State]time.Time), AsOf: moment(s.at)}
 	counted := []broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry,
-		broker.StateCompleted, broker.StateDead, broker.StateCancelled}
+		broker.StateCompleted, broker.StateDead, broker.StateCancelled, broker.StateWaiting}
 	for i, state := range counted {
 		info.Counts[state] = number(s.reply[i])
 	}
-	info.Counts[broker.StateWaiting] = 0
 	rest := s.reply[len(counted):]
 	if created := text(rest[0]); len(created) == createdSize {
 		info.Oldest[broker.StatePending] = broker.FromMicros(int64(binary.BigEndian.Uint64([]byte(created))))

@@ -30,6 +30,7 @@ var (
 	createScript  = mustScript("create")
 	pushScript    = mustScript("push")
 	enqueueScript = mustScript("enqueue")
+	restoreScript = mustScript("restore")
 	claimScript   = mustScript("claim")
 	settleScript  = mustScript("settle")
 	renewScript   = mustScript("renew")
@@ -51,7 +52,7 @@ var (
 	examineNamesScript  = mustScript("examine_names")
 	examineMarksScript  = mustScript("examine_marks")
 
-	scripts = []*script{createScript, pushScript, enqueueScript, claimScript, settleScript, renewScript, retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, pruneScript, markScript, watchScript,
+	scripts = []*script{createScript, pushScript, enqueueScript, restoreScript, claimScript, settleScript, renewScript, retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, pruneScript, markScript, watchScript,
 		examineRecordScript, examineJobsScript, examinePlacesScript, examineLeasesScript, examineNamesScript, examineMarksScript}
 )
 

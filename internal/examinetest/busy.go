@@ -167,8 +167,11 @@ func (p *party) decide() error {
 		if err != nil {
 			return err
 		}
-		op := broker.Operation{Kind: []broker.OperationKind{broker.OpCancel, broker.OpDelete, broker.OpRedrive, broker.OpReschedule}[p.IntN(4)],
+		op := broker.Operation{Kind: []broker.OperationKind{broker.OpCancel, broker.OpDelete, broker.OpRedrive, broker.OpReschedule, broker.OpHold, broker.OpUnhold}[p.IntN(6)],
 			Delay: time.Duration(p.IntN(2)*p.IntN(50)) * time.Millisecond}
+		if op.Kind == broker.OpHold {
+			op.Holder = "mover"
+		}
 		for _, j := range page.Jobs {
 			op.Refs = append(op.Refs, broker.Ref{Queue: Queue, ID: j.ID, Epoch: broker.AnyEpoch})
 		}

@@ -12,7 +12,7 @@ var muchLater = Start.Add(48 * time.Hour)
 // populated is where each job of a population stands, by its ID.
 var populated = map[string]broker.State{
 	"pending": broker.StatePending, "second": broker.StatePending, "released": broker.StatePending, "urgent": broker.StatePending,
-	"unique": broker.StatePending, "started": broker.StateActive, "scheduled": broker.StateScheduled, "moved": broker.StateScheduled,
+	"unique": broker.StatePending, "started": broker.StateActive, "scheduled": broker.StateScheduled, "moved": broker.StateScheduled, "held": broker.StateWaiting,
 	"retry": broker.StateRetry, "active": broker.StateActive, "asked": broker.StateActive,
 	"completed": broker.StateCompleted, "cancelled": broker.StateCancelled, "dead": broker.StateDead, "died-unique": broker.StateDead,
 }
@@ -41,14 +41,19 @@ func Populate(tb testing.TB, b broker.Broker) {
 	p.enqueue("window", func(j *broker.NewJob) {
 		j.Body.Unique = broker.Unique{Key: "key-window", Mode: broker.UniqueWindow, TTL: 24 * time.Hour}
 	})
-	p.operate(broker.Operation{Kind: broker.OpDelete}, "window") // leaves a void entry where entries cannot be removed
 	p.enqueue("pending", nil)
+	p.operate(broker.Operation{Kind: broker.OpDelete}, "window") // leaves a void entry where entries cannot be removed
 	p.enqueue("second", nil)
 	p.enqueue("urgent", func(j *broker.NewJob) { j.Body.Priority = broker.PriorityUrgent })
 	p.enqueue("unique", func(j *broker.NewJob) { j.Body.Unique = broker.Unique{Key: "key"} })
 	p.enqueue("scheduled", func(j *broker.NewJob) { j.Delay = time.Hour })
 	p.enqueue("moved", func(j *broker.NewJob) { j.Delay = time.Hour })
 	p.operate(broker.Operation{Kind: broker.OpReschedule, Delay: 2 * time.Hour}, "moved")
+	p.enqueue("held", func(j *broker.NewJob) {
+		j.Body.Unique = broker.Unique{Key: "key-held", Mode: broker.UniqueUntilStarted}
+		j.Delay = time.Hour
+	})
+	p.operate(broker.Operation{Kind: broker.OpHold, Holder: "mover"}, "held")
 	if _, err := b.Mark(tb.Context(), broker.MarkRequest{Now: Start, Action: broker.MarkTake, Name: "mark", Owner: "o", TTL: time.Hour}); err != nil {
 		tb.Fatal(err)
 	}
@@ -137,26 +142,26 @@ func drain(tb testing.TB, b broker.Broker) {
 	tb.Helper()
 	ctx := tb.Context()
 	left := make(map[string]bool)
-	var dead []broker.Ref
+	refs := make(map[broker.State][]broker.Ref)
 	for _, s := range broker.States() {
 		page, err := b.Find(ctx, broker.Query{Now: Later, Queue: Queue, State: s, Suppressed: true, Limit: 1000})
 		if err != nil {
 			tb.Fatal(err)
 		}
 		for _, j := range page.Jobs {
-			if s == broker.StateDead {
-				dead = append(dead, j.Ref())
-			}
+			refs[s] = append(refs[s], j.Ref())
 			left[j.ID] = left[j.ID] || !s.Final() || s == broker.StateDead
 		}
 	}
-	results, err := b.Operate(ctx, broker.Operation{Now: Later, Kind: broker.OpRedrive, Refs: dead})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	for _, r := range results {
-		if r.Err != nil {
-			tb.Errorf("redrive of %s: %v", r.Ref.ID, r.Err)
+	for kind, state := range map[broker.OperationKind]broker.State{broker.OpRedrive: broker.StateDead, broker.OpUnhold: broker.StateWaiting} {
+		results, err := b.Operate(ctx, broker.Operation{Now: Later, Kind: kind, Refs: refs[state]})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		for _, r := range results {
+			if r.Err != nil {
+				tb.Errorf("%v of %s: %v", kind, r.Ref.ID, r.Err)
+			}
 		}
 	}
 	p := population{tb: tb, b: b, held: make(map[string]*broker.Job)}

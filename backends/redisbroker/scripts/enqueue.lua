@@ -1,6 +1,6 @@
 -- enqueue: accept new jobs of one queue, each on its own, in order.
 --
--- KEYS   m ids u i z y l r* t b*
+-- KEYS   m ids u i z y l o r* t b*
 -- ARGV   now; 1; buckets; how many jobs; their IDs; their bodies; then for
 --        each but a pending job of normal priority with no names: its number and
 --        options, which are priority .. when .. "\n" .. mode .. ttl .. "\n" ..
@@ -27,7 +27,7 @@ if redis.call('HLEN', q.ids) > 0 then remembered = redis.call('HMGET', q.ids, un
 local room
 if depth > 0 then
   local void = tonumber(m[5] or 0)
-  room = depth + void - (redis.call('ZCARD', q.z) - 1)
+  room = depth + void - (redis.call('ZCARD', q.z) - 1) - redis.call('HLEN', q.o)
   for p = 1, 4 do room = room - redis.call('LLEN', q.r[p]) end
 end
 

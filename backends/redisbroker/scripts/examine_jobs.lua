@@ -25,7 +25,7 @@ local function unlease(id, lease)
   local _, _, worker = holder(lease)
   redis.call('HDEL', q.c, id)
   redis.call('HDEL', q.a, id)
-  if tonumber(redis.call('HGET', q.k, worker) or 0) > 0 then redis.call('HINCRBY', q.k, worker, -1) end
+  if worker ~= '' and tonumber(redis.call('HGET', q.k, worker) or 0) > 0 then redis.call('HINCRBY', q.k, worker, -1) end
 end
 
 -- places examines where a job stands beside its home.

@@ -1,8 +1,8 @@
--- examine_leases: examine a page of leases, of requests to cancel, or of what
--- is noted of workers.
+-- examine_leases: examine a page of leases, of held jobs, of requests to cancel,
+-- or of what is noted of workers.
 --
--- KEYS   m h a c w wi k s x n z y l r* t b*
--- ARGV   now; 1; buckets; part: "leases", "cancels", "workers", "noted",
+-- KEYS   m h a c w wi k s x n z y l o r* t b*
+-- ARGV   now; 1; buckets; part: "leases", "held", "cancels", "workers", "noted",
 --        "infos", "ended"; cursor; most records; 1 to repair
 -- Reply  {0, now, cursor, records, {}, then per finding: code, ID, what is wrong,
 --        1 if repaired, why not}
@@ -29,7 +29,8 @@ local function examine_lease(id, lease)
   local at, state = '0', '0'
   if head then at, state = string.match(head, '^(%d+),(%d+),') end
   at, state = tonumber(at or 0), tonumber(state or 0)
-  if not epoch then
+  local waiting = worker == '' and redis.call('HEXISTS', q.o, id) == 1
+  if not epoch or worker == '' and not waiting and body then
     found('lease-malformed', id, 'its lease names no worker', function()
       redis.call('HDEL', q.c, id)
       redis.call('HDEL', q.a, id)
@@ -43,11 +44,11 @@ local function examine_lease(id, lease)
     found('lease-without-job', id, 'worker ' .. worker .. ' has a lease of it, and it is not stored', function()
       redis.call('HDEL', q.c, id)
       redis.call('HDEL', q.a, id)
-      if tonumber(redis.call('HGET', q.k, worker) or 0) > 0 then redis.call('HINCRBY', q.k, worker, -1) end
+      if worker ~= '' and tonumber(redis.call('HGET', q.k, worker) or 0) > 0 then redis.call('HINCRBY', q.k, worker, -1) end
     end)
   elseif state == COMPLETED or state == DEAD or state == CANCELLED then
     return -- examine_jobs.lua finds that
-  elseif not known(worker) and redis.call('HEXISTS', q.s, worker) == 0 then
+  elseif not waiting and not known(worker) and redis.call('HEXISTS', q.s, worker) == 0 then
     found('lease-of-unknown-worker', id, 'its worker ' .. worker .. ' is not known', function()
       bury(q, worker)
       redis.call('HSET', q.n, worker, int(up))
@@ -56,8 +57,18 @@ local function examine_lease(id, lease)
     end)
   elseif tonumber(epoch) ~= at then
     found('lease-of-other-epoch', id, 'its lease is of epoch ' .. epoch .. ', it is at ' .. int(at), function()
-      redis.call('HSET', q.h, id, moved(head, tonumber(epoch), ACTIVE, '0', 0))
+      redis.call('HSET', q.h, id, moved(head, tonumber(epoch), waiting and WAITING or ACTIVE, '0', 0))
     end)
+  end
+end
+
+local function examine_held(id)
+  local lease = redis.call('HGET', q.a, id)
+  local function remove() redis.call('HDEL', q.o, id) end
+  if redis.call('HEXISTS', q.b[bucket(id, q.buckets)], id) == 0 then
+    found('entry-without-job', id, 'it stands among the held jobs and is not stored', remove)
+  elseif not lease or not string.find(lease, '^%d+:\n') then
+    found('job-in-two-places', id, 'it stands among the held jobs and is not held', remove)
   end
 end
 
@@ -84,7 +95,7 @@ local function examine_worker(id)
   end
 end
 
-local keys = {leases = q.a, cancels = q.c, workers = q.s, noted = q.k, infos = q.wi, ended = q.x}
+local keys = {leases = q.a, held = q.o, cancels = q.c, workers = q.s, noted = q.k, infos = q.wi, ended = q.x}
 local page, at = scanned(keys[part], cursor, most)
 for _, field in ipairs(page) do
   local id, value = field[1], field[2]
@@ -93,6 +104,8 @@ for _, field in ipairs(page) do
     records = records - 1
   elseif part == 'leases' then
     examine_lease(id, value)
+  elseif part == 'held' then
+    examine_held(id)
   elseif part == 'cancels' then
     examine_cancel(id, value)
   elseif part == 'workers' then

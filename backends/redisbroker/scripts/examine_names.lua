@@ -33,7 +33,7 @@ local function examine_unique(key, held)
     return
   end
   local s = standing(q, id, body, redis.call('HGET', q.h, id), redis.call('HGET', q.a, id))
-  if s.index[UNIQUE_KEY] ~= key or HOME[s.state] or mode == '1' and s.home == 'a' then
+  if s.index[UNIQUE_KEY] ~= key or HOME[s.state] or mode == '1' and s.home == 'a' and s.state ~= WAITING then
     found('unique-key-of-ended-job', id, 'it stands among ' .. CALLED[s.home] .. ' and still holds the unique key ' .. key, free)
   end
 end

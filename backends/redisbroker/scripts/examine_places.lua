@@ -176,7 +176,7 @@ local function leases()
   local all = redis.call('HGETALL', q.a)
   for i = 1, #all, 2 do
     local worker = string.match(all[i + 1], '^%d+:(.-)\n')
-    if all[i] ~= '' and worker then held[worker] = (held[worker] or 0) + 1 end
+    if all[i] ~= '' and (worker or '') ~= '' then held[worker] = (held[worker] or 0) + 1 end
   end
   local known = redis.call('HGETALL', q.k)
   for i = 1, #known, 2 do

@@ -1,11 +1,12 @@
 -- find: one page of jobs, or jobs by ID.
 --
--- KEYS   m h a c i z y d f g r* b*
+-- KEYS   m h a c i z y d f g o r* b*
 -- ARGV   now; 1; buckets; most jobs examined; 1 to leave payloads out; how to
 --        select; cursor; then for "ids": the IDs; for "active": worker or empty;
+--        for "waiting": nothing;
 --        for "key": the key; for z, y, d, f and g: score from, score before
--- Reply  {0, now, cursor, then per job: id, state, due time or -1, worker, 1 if
---        asked to cancel, body, head}. A page ends early after 8 MB; for "ids"
+-- Reply  {0, now, cursor, then per job: id, state, due time or -1, worker or, of
+--        a held job, what o says, 1 if asked to cancel, body, head}. A page ends early after 8 MB; for "ids"
 --        the cursor is how many were looked at then.
 -- @include clock
 -- @include open
@@ -32,8 +33,11 @@ elseif how == 'ready' then
   ids, cursor = ready(q, cursor, n)
   listed = PENDING
 elseif how == 'active' then
-  ids, cursor = active(q, cursor, n, ARGV[first + 4])
+  ids, cursor = unordered(q.a, cursor, n, ARGV[first + 4])
   listed = ACTIVE
+elseif how == 'waiting' then
+  ids, cursor = unordered(q.o, cursor, n, '')
+  listed = WAITING
 elseif how == 'key' then
   ids, cursor = keyed(q, cursor, n, ARGV[first + 4])
 else
@@ -74,7 +78,11 @@ for i, id in ipairs(ids) do
     local state, _, at = place(q, id, index_of(body), heads[i], leases[i])
     if not listed or state == listed then
       local worker = ''
-      if leases[i] then _, _, worker = holder(leases[i]) end
+      if state == WAITING then
+        worker = redis.call('HGET', q.o, id) or ''
+      elseif leases[i] then
+        _, _, worker = holder(leases[i])
+      end
       if trimmed then body = without_payload(body) end
       for _, v in ipairs({id, state, at or -1, worker, asked[i] and 1 or 0, body, heads[i] or ''}) do
         reply[#reply + 1] = v

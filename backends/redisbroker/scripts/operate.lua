@@ -1,14 +1,17 @@
 -- operate: apply operators' decisions, each to the job as it was looked at.
 --
--- KEYS   m h a c u i ids z y d f g l v r* t b*
+-- KEYS   m h a c u i ids z y d f g l v o r* t b*
 -- ARGV   now; 1; buckets; channel for events, with "c" behind
 --        it that for cancellations; then per job: id, its state, its
 --        epoch, its index, what to do, its new counts and tail, an argument.
 --        What to do is: ask an active job to cancel; cancel (argument: its
---        retention); delete; redrive; reschedule (argument: "n", "d" .. delay
---        or "a" .. time); note (a new tail in the same epoch)
+--        retention); delete; leave (delete what is elsewhere now); redrive;
+--        reschedule (argument: "n", "d" .. delay or "a" .. time); note (a new
+--        tail in the same epoch); edit (argument: its payload); hold (argument:
+--        for whom); unhold
 -- Reply  {0, now, then per job: its new state, or -1 when it has changed since,
---        or -2 when its unique key is held; the holder}
+--        or -2 when its unique key is held, or -3 when its body cannot be read;
+--        the holder}
 -- @include clock
 -- @include open
 -- @include bodies
@@ -18,8 +21,9 @@
 -- @include event
 -- @include due
 -- @include wake
+-- @include payload
 
-local q, m = open('paused', 'watch', 'retain', 'span')
+local q, m = open('paused', 'watch', 'retain', 'span', 'big')
 if q.refused then return q.refused end
 q.paused = m[3] == '1'
 q.retain, q.span = tonumber(m[5] or 0), duplicate_span(m[6])
@@ -27,11 +31,22 @@ local channel, reply, events = ARGV[first], {0, now}, {}
 local sets = {[SCHEDULED] = q.z, [RETRY] = q.y, [COMPLETED] = q.f, [DEAD] = q.d, [CANCELLED] = q.g}
 
 -- leave takes a job out of the structure of its state. Its turn in a ready
--- list stays, and is noted to be void.
+-- list stays, and is noted to be void; but at either end of the list it goes at
+-- once, so that a queue which is moved from there on leaves nothing.
 local function leave(id, state, entry)
   if state == PENDING then
-    redis.call('HINCRBY', q.v, entry, 1)
-    redis.call('HINCRBY', q.m, 'void', 1)
+    local list, its = q.r[tonumber(string.sub(entry, 1, 1))], string.sub(entry, 2)
+    if redis.call('LINDEX', list, 0) == its then
+      redis.call('LPOP', list)
+    elseif redis.call('LINDEX', list, -1) == its then
+      redis.call('RPOP', list)
+    else
+      redis.call('HINCRBY', q.v, entry, 1)
+      redis.call('HINCRBY', q.m, 'void', 1)
+    end
+  elseif state == WAITING then
+    redis.call('HDEL', q.a, id)
+    redis.call('HDEL', q.o, id)
   else
     redis.call('ZREM', sets[state], entry or id)
     redis.call('ZREM', q.l, 'r' .. id)
@@ -39,13 +54,13 @@ local function leave(id, state, entry)
 end
 
 -- enter makes a job pending, or due at a time in a set.
-local function enter(id, priority, epoch, set, at)
+local function enter(id, priority, epoch, set, at, front)
   if set then
     local due = next_due(q)
     redis.call('ZADD', set, int(at), priority .. int(epoch) .. ':' .. id)
     if not due or at < due then wake(q) end
   else
-    redis.call('LPUSH', q.r[tonumber(priority)], turn(int(epoch), id))
+    redis.call(front and 'RPUSH' or 'LPUSH', q.r[tonumber(priority)], turn(int(epoch), id))
     wake(q)
   end
 end
@@ -66,7 +81,20 @@ local function key_taken(id, index)
   redis.call('HSET', q.u, key, '0' .. till .. ':' .. id)
 end
 
-local function apply(id, state, epoch, entry, index, what, rest, argument)
+-- edit replaces a payload; a dead job's epoch rises.
+local function edit(id, state, epoch, payload)
+  local bucket_of = q.b[bucket(id, q.buckets)]
+  local body = with_payload(redis.call('HGET', bucket_of, id), payload)
+  if not body then return -3 end
+  redis.call('HSET', bucket_of, id, body)
+  if #body > tonumber(m[7] or 0) then redis.call('HSET', q.m, 'big', #body) end
+  if state == DEAD then
+    redis.call('HSET', q.h, id, int(epoch + 1) .. string.match(redis.call('HGET', q.h, id), '^%d+(,.*)$'))
+  end
+  return state
+end
+
+local function apply(id, state, epoch, entry, index, what, rest, argument, due_at)
   -- A removal comes first, so that a full store lets operators make room.
   redis.call('HDEL', q.c, what == 'ask' and '' or id)
   if what == 'ask' then
@@ -74,10 +102,10 @@ local function apply(id, state, epoch, entry, index, what, rest, argument)
     redis.call('HSET', q.c, id, worker)
     redis.pcall('PUBLISH', channel .. 'c', id)
     return state
-  elseif what == 'delete' then
+  elseif what == 'delete' or what == 'leave' then
     unhold(q, index, id)
     leave(id, state, entry)
-    forget(q, index, id)
+    forget(q, index, id, what == 'leave' and epoch)
     remove(q, {id})
     return 0
   elseif what == 'cancel' then
@@ -93,12 +121,25 @@ local function apply(id, state, epoch, entry, index, what, rest, argument)
     local before = string.match(redis.call('HGET', q.h, id), '^%d+,%d+,%d+,')
     redis.call('HSET', q.h, id, before .. rest)
     return state
+  elseif what == 'edit' then
+    return edit(id, state, epoch, argument)
   end
   local priority = priority_of(index)
+  if what == 'hold' then
+    leave(id, state, entry)
+    redis.call('HSET', q.a, id, priority .. int(epoch + 1) .. ':\n')
+    redis.call('HSET', q.o, id, state .. (due_at and int(due_at) or '') .. ':' .. argument)
+    redis.call('HSET', q.h, id, int(epoch + 1) .. ',' .. WAITING .. ',0,' .. rest)
+    return WAITING
+  end
   local to, at, set = PENDING, nil, nil
   if what == 'redrive' then
     local other = key_taken(id, index)
     if other then return -2, other end
+  elseif what == 'unhold' then
+    local from, due = string.match(redis.call('HGET', q.o, id), '^(%d)(%d*):')
+    to, at = tonumber(from), tonumber(due)
+    set = sets[to]
   else
     local kind = string.sub(argument, 1, 1)
     if kind == 'd' then at = up + tonumber(string.sub(argument, 2)) end
@@ -110,7 +151,7 @@ local function apply(id, state, epoch, entry, index, what, rest, argument)
   end
   leave(id, state, entry)
   redis.call('HSET', q.h, id, int(epoch + 1) .. ',' .. to .. ',0,' .. rest)
-  enter(id, priority, epoch + 1, set, at)
+  enter(id, priority, epoch + 1, set, at, what == 'unhold')
   return to
 end
 
@@ -119,9 +160,9 @@ for at = first + 1, #ARGV, 7 do
   local head, result, other = redis.call('HGET', q.h, id), -1, nil
   if redis.call('HEXISTS', q.b[bucket(id, q.buckets)], id) == 1 and
     tonumber(head and string.match(head, '^%d+') or 0) == epoch then
-    local now_in, entry = place(q, id, index, head, redis.call('HGET', q.a, id))
+    local now_in, entry, due_at = place(q, id, index, head, redis.call('HGET', q.a, id))
     if now_in == state then
-      result, other = apply(id, state, epoch, entry, parse_index(index), ARGV[at + 4], ARGV[at + 5], ARGV[at + 6])
+      result, other = apply(id, state, epoch, entry, parse_index(index), ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], due_at)
     end
   end
   reply[#reply + 1] = result

@@ -1,8 +1,8 @@
 -- queues: describe a queue.
 --
--- KEYS   m a k s w wi z y d f g v r* b*
+-- KEYS   m a k s w wi z y d f g v o r* b*
 -- ARGV   now; 1; buckets; 1 to list the workers
--- Reply  {0, now, pending, scheduled, active, retry, completed, dead, cancelled;
+-- Reply  {0, now, pending, scheduled, active, retry, completed, dead, cancelled, waiting;
 --        creation time of the next job in turn, 8 bytes or empty; first time of
 --        scheduled, retry, completed, dead, cancelled or -1; the policy as
 --        policy.lua gives it; then per worker: id, until, info, leases held}
@@ -28,8 +28,9 @@ for p = 1, 4 do
 end
 local created = ''
 if next_id then created = string.sub(bodies(q, {next_id})[1] or '', 1, 8) end
-local reply = {0, now, pending, redis.call('ZCARD', q.z) - 1, redis.call('HLEN', q.a) - 1, redis.call('ZCARD', q.y) - 1,
-  redis.call('ZCARD', q.f), redis.call('ZCARD', q.d), redis.call('ZCARD', q.g), created}
+local waiting = redis.call('HLEN', q.o)
+local reply = {0, now, pending, redis.call('ZCARD', q.z) - 1, redis.call('HLEN', q.a) - 1 - waiting, redis.call('ZCARD', q.y) - 1,
+  redis.call('ZCARD', q.f), redis.call('ZCARD', q.d), redis.call('ZCARD', q.g), waiting, created}
 for _, set in ipairs({q.z, q.y, q.f, q.d, q.g}) do reply[#reply + 1] = due(set) or -1 end
 for i = 3, 9 do reply[#reply + 1] = tonumber(m[i] or 0) end
 if ARGV[first] == '1' then

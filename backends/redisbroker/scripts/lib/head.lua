@@ -1,5 +1,5 @@
 -- States, as package broker numbers them.
-local PENDING, SCHEDULED, ACTIVE, RETRY, COMPLETED, DEAD, CANCELLED = 1, 2, 3, 4, 5, 6, 7
+local PENDING, SCHEDULED, ACTIVE, RETRY, COMPLETED, DEAD, CANCELLED, WAITING = 1, 2, 3, 4, 5, 6, 7, 8
 
 -- moved is a stored head (false for a fresh job) with another epoch, state and
 -- end, and with some more deliveries.

@@ -20,27 +20,29 @@ local function ready(q, cursor, n)
   return ids, ''
 end
 
--- active pages through the leases: the cursor is a scan's, and the last ID that
--- was taken of what the scan gave for it, since that may be more than n.
-local function active(q, cursor, n, worker)
-  local scanned, last = '0', ''
-  if cursor ~= '' then scanned, last = string.match(cursor, '^(%d+):(.*)$') end
-  local scan = redis.call('HSCAN', q.a, scanned, 'COUNT', n)
-  local ids, held = {}, {}
+-- unordered pages through a hash of jobs, a for the leases or o for what is held:
+-- the cursor is a scan's, and the last ID that was taken of what the scan gave
+-- for it, since that may be more than n.
+local function unordered(key, cursor, n, worker)
+  local from, last = '0', ''
+  if cursor ~= '' then from, last = string.match(cursor, '^(%d+):(.*)$') end
+  local scan = redis.call('HSCAN', key, from, 'COUNT', n)
+  local ids, values = {}, {}
   for i = 1, #scan[2], 2 do
     local id = scan[2][i]
     if id > last then
       ids[#ids + 1] = id
-      held[id] = scan[2][i + 1]
+      values[id] = scan[2][i + 1]
     end
   end
   table.sort(ids)
   local out = {}
   for i = 1, math.min(n, #ids) do
-    local _, _, by = holder(held[ids[i]])
-    if worker == '' or by == worker then out[#out + 1] = ids[i] end
+    local by = worker
+    if worker ~= '' then by = select(3, holder(values[ids[i]])) end
+    if by == worker then out[#out + 1] = ids[i] end
   end
-  if #ids > n then return out, scanned .. ':' .. ids[n] end
+  if #ids > n then return out, from .. ':' .. ids[n] end
   if scan[1] == '0' then return out, '' end
   return out, scan[1] .. ':'
 end

@@ -10,10 +10,13 @@ local function priority_of(index)
   return int(priority)
 end
 
+-- held reports whether a lease is nobody's, which is that of a job in o.
+local function held(lease) return string.byte(lease, string.find(lease, ':', 2, true) + 1) == 10 end
+
 -- place says where a job is that exists: its state, its entry in the structure
 -- of that state when it is pending, scheduled or retry, and when it is due.
 local function place(q, id, index, head, lease)
-  if lease then return ACTIVE end
+  if lease then return held(lease) and WAITING or ACTIVE end
   local epoch, state = '0', nil
   if head then epoch, state = string.match(head, '^(%d+),(%d+),') end
   state = tonumber(state or 0)

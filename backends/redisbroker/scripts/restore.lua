@@ -1,0 +1,127 @@
+-- restore: accept jobs of one queue that were elsewhere before, each on its own,
+-- in order.
+--
+-- KEYS   m h ids u i z y d f g l o r* t b*
+-- ARGV   now; 1; buckets; then per job: id, body, options as for enqueue, where
+--        the unique key is empty if it is not taken; past, that is state ","
+--        epoch "," creation time "," end "," retention, in µs and 0 for none;
+--        counts and tail of its head
+-- Reply  {0, now, then per job refused: its number, why, holder}
+--        why: 1 ID exists, 2 queue full, 3 unique key held, 4 the job is held
+-- @include clock
+-- @include open
+-- @include bodies
+-- @include head
+-- @include turn
+-- @include due
+-- @include wake
+
+local q, m = open('paused', 'depth', 'void', 'big', 'retain')
+if q.refused then return q.refused end
+q.paused = m[3] == '1'
+local big, retain = tonumber(m[6] or 0), tonumber(m[7] or 0)
+local depth, room = tonumber(m[4] or 0), nil
+if depth > 0 then
+  room = depth + tonumber(m[5] or 0) - (redis.call('ZCARD', q.z) - 1) - redis.call('HLEN', q.o)
+  for p = 1, 4 do room = room - redis.call('LLEN', q.r[p]) end
+end
+
+-- stamp writes a creation time in eight bytes.
+local function stamp(rest)
+  local bytes = {}
+  for i = 8, 1, -1 do
+    bytes[i] = rest % 256
+    rest = math.floor(rest / 256)
+  end
+  return string.char(unpack(bytes))
+end
+
+-- remembered reports whether an ID is refused to a job of this epoch. One that
+-- left for elsewhere, as forget notes, comes back from a later epoch.
+local function remembered(id, epoch)
+  local till = redis.call('HGET', q.ids, id)
+  if not till or tonumber(till) <= now then return false end
+  local left = string.match(till, '^%d+%.0+(%d*)$')
+  return not left or epoch <= tonumber(left ~= '' and left or 0)
+end
+
+-- take gives a unique key to a job, or returns who holds it.
+local function take(key, id, mode, ttl)
+  local held = redis.call('HGET', q.u, key)
+  if held then
+    local colon = string.find(held, ':', 1, true)
+    local till = tonumber(string.sub(held, 2, colon - 1))
+    if till == 0 or till > now then return string.sub(held, colon + 1) end
+  end
+  local till = '0'
+  if tonumber(ttl) > 0 then till = int(up + tonumber(ttl)) end
+  return nil, mode .. till .. ':' .. id, till
+end
+
+local next_before, earliest, pushed = next_due(q), nil, false
+
+-- accept stores a job, or returns why not.
+local function accept(id, body, options, past, rest)
+  local where = q.b[bucket(id, q.buckets)]
+  local state, epoch, created, ended, keep = string.match(past, '^(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  state, epoch, ended, keep = tonumber(state), tonumber(epoch), tonumber(ended), tonumber(keep)
+  local holder = redis.call('HGET', q.o, id)
+  if holder then return 4, string.sub(holder, string.find(holder, ':', 1, true) + 1) end
+  if redis.call('HEXISTS', where, id) == 1 or remembered(id, epoch) then return 1, '' end
+  if room and room < 1 and (state == PENDING or state == SCHEDULED) then return 2, '' end
+  local priority, when, at, mode, ttl, unique, key =
+    string.match(options, '^(%d)(%a)(%d*)\n(%d)(%d*)\n([^\n]*)\n(.*)$')
+  local taken, till
+  if unique ~= '' then
+    local other
+    other, taken, till = take(unique, id, mode, ttl)
+    if other then return 3, other end
+  end
+  if state == DEAD or state == COMPLETED or state == CANCELLED then
+    if ended == 0 then ended = up end
+    if keep == 0 then keep = retain end
+    if state ~= DEAD and ended + keep <= now then return nil end -- it would be over already
+  else
+    ended = 0
+  end
+
+  redis.call('HSET', where, id, stamp(created == '0' and up or tonumber(created)) .. body)
+  if taken then
+    redis.call('HSET', q.u, unique, taken)
+    if mode == '2' then redis.call('ZADD', q.l, till, 'u' .. unique) end
+  end
+  if key ~= '' then redis.call('ZADD', q.i, '0', key .. '\0' .. id) end
+  local time = now
+  if when == 'd' then time = up + tonumber(at) elseif when == 'a' then time = tonumber(at) end
+  if state == PENDING or state == SCHEDULED then
+    state = time > now and SCHEDULED or PENDING
+    if room then room = room - 1 end
+  end
+  local head = int(epoch + 1) .. ',' .. state .. ',' .. int(ended) .. ',' .. rest
+  redis.call('HSET', q.h, id, head)
+  big = math.max(big, #body, #head)
+  if state == PENDING then
+    redis.call('LPUSH', q.r[tonumber(priority)], turn(int(epoch + 1), id))
+    pushed = true
+  elseif state == SCHEDULED or state == RETRY then
+    redis.call('ZADD', state == RETRY and q.y or q.z, int(time), priority .. int(epoch + 1) .. ':' .. id)
+    if not earliest or time < earliest then earliest = time end
+  elseif state == DEAD then
+    redis.call('ZADD', q.d, int(ended), id)
+  else
+    redis.call('ZADD', state == COMPLETED and q.f or q.g, int(ended), id)
+    redis.call('ZADD', q.l, int(ended + keep), 'r' .. id)
+  end
+end
+
+local reply = {0, now}
+for at = first, #ARGV, 5 do
+  local why, holder = accept(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
+  if why then
+    local n = #reply
+    reply[n + 1], reply[n + 2], reply[n + 3] = (at - first) / 5 + 1, why, holder
+  end
+end
+if big > tonumber(m[6] or 0) then redis.call('HSET', q.m, 'big', big) end
+if pushed or earliest and (not next_before or earliest < next_before) then wake(q) end
+return reply

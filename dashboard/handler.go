@@ -164,7 +164,10 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, name string) er
 		return &pageError{http.StatusForbidden, "This request came from another site and was refused."}
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
+	var large *http.MaxBytesError
+	if err := r.ParseForm(); errors.As(err, &large) {
+		return &pageError{http.StatusRequestEntityTooLarge, "The form is too large. Check fewer jobs."}
+	} else if err != nil {
 		return &pageError{http.StatusBadRequest, "The form cannot be read: " + err.Error()}
 	}
 	return action(w, r)

@@ -213,7 +213,7 @@ func has(t *testing.T, page string, wanted ...string) {
 	t.Helper()
 	for _, w := range wanted {
 		if !strings.Contains(page, w) {
-			t.Errorf("the page lacks %q:\n%.6000s", w, page)
+			t.Errorf("the page lacks %q:\n%.3000s", w, body(page))
 		}
 	}
 }
@@ -223,9 +223,17 @@ func hasNot(t *testing.T, page string, unwanted ...string) {
 	t.Helper()
 	for _, w := range unwanted {
 		if strings.Contains(page, w) {
-			t.Errorf("the page has %q:\n%.6000s", w, page)
+			t.Errorf("the page has %q:\n%.3000s", w, body(page))
 		}
 	}
+}
+
+// body is what is particular to a page.
+func body(page string) string {
+	if _, after, ok := strings.Cut(page, "</header>"); ok {
+		return after
+	}
+	return page
 }
 
 // eventually waits until f returns nothing, or says what it returned last.

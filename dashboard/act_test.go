@@ -1,0 +1,196 @@
+package dashboard
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// follow goes where a decision leads, and returns that page.
+func (s *site) follow(to string) string {
+	s.t.Helper()
+	return s.get(200, to)
+}
+
+func TestDecisionsAboutOneJob(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	s.enqueue("mail", "a", "email")
+	act := func(id, verb string, more ...string) string {
+		form := url.Values{"verb": {verb}}
+		if len(more) > 0 {
+			form.Set("in", more[0])
+		}
+		return s.follow(s.post(303, link("act", "queue", "mail", "id", id), form))
+	}
+	has(t, s.get(200, "job?queue=mail&id=a"), `value="reschedule"`, `value="cancel"`, `value="delete"`)
+	has(t, act("a", "reschedule", "2h"), "The job is rescheduled")
+	if j := s.find("mail", "a"); j.State != jobs.StateScheduled || time.Until(j.RunAt) < 119*time.Minute {
+		t.Errorf("the job is %s and due at %v", j.State, j.RunAt)
+	}
+	has(t, act("a", "reschedule"), "The job is rescheduled")
+	if j := s.find("mail", "a"); j.State != jobs.StatePending {
+		t.Errorf("rescheduled to now, the job is %s", j.State)
+	}
+	has(t, act("a", "redrive"), "0 of 1 jobs redriven", "Nothing was changed")
+	s.enqueue("mail", "keep", "email", func(j *broker.NewJob) { j.Body.Retention = time.Hour })
+	has(t, act("keep", "cancel"), "The job is cancelled", ">cancelled<")
+	has(t, act("a", "delete"), "The job is deleted")
+	if j := s.find("mail", "a"); j.ID != "" {
+		t.Errorf("the job is %s after it was deleted", j.State)
+	}
+
+	s.die("mail", "b", "email", "no route")
+	has(t, s.get(200, "job?queue=mail&id=b"), `value="redrive"`, `value="suppress"`, `value="delete"`)
+	has(t, act("b", "suppress"), "The job is suppressed", `>suppressed<`)
+	has(t, act("b", "unsuppress"), "The job is listed again")
+	has(t, act("b", "redrive"), "The job is redriven", ">pending<")
+
+	s.worker("w", 2, "mail")
+	s.claim("w", "mail", 1)
+	page := act("b", "cancel")
+	has(t, page, "1 running jobs were asked to end", "asked to cancel")
+	hasNot(t, page, `value="delete"`)
+	s.post(400, "act?queue=mail&id=b", url.Values{"verb": {"explode"}})
+	s.post(400, "act?queue=mail&id=b", url.Values{"verb": {"reschedule"}, "in": {"soon"}})
+	s.post(400, "act", url.Values{"verb": {"redrive"}})
+	s.post(400, "act", url.Values{"verb": {"redrive"}, "job": {"%zz"}})
+	has(t, s.log.String(), `who=tester action=reschedule queue=mail ids=[a]`, `action=cancel queue=mail ids=[b]`, `action=delete`, `done=1 refused=0`)
+}
+
+func TestDecisionsAboutCheckedRows(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	const odd = `a b&id=x"<é>`
+	s.die("mail", odd, "email", "no route")
+	s.die("mail", "b", "email", "no route")
+	s.die("other", "c", "email", "no route")
+	s.die("mail", "d", "email", "no route")
+	row := func(queue, id string) string { return url.Values{"queue": {queue}, "id": {id}}.Encode() }
+	has(t, s.get(200, "jobs?state=dead"), `value="id=a&#43;b%26id%3Dx%22%3C%C3%A9%3E&amp;queue=mail"`)
+	to := s.post(303, "act?state=dead&error=route", url.Values{"verb": {"redrive"}, "job": {row("mail", odd), row("mail", "b"), row("other", "c"), row("mail", "gone")}})
+	if !strings.HasPrefix(to, "jobs?") || !strings.Contains(to, "state=dead") || !strings.Contains(to, "error=route") {
+		t.Errorf("it goes back to %s, want the search it came from", to)
+	}
+	has(t, s.follow(to), "3 of 4 jobs redriven", "gone: There is no such job")
+	for _, ref := range [][2]string{{"mail", odd}, {"mail", "b"}, {"other", "c"}} {
+		if j := s.find(ref[0], ref[1]); j.State != jobs.StatePending {
+			t.Errorf("%q is %s", ref, j.State)
+		}
+	}
+	if j := s.find("mail", "d"); j.State != jobs.StateDead {
+		t.Errorf("the job that was not checked is %s", j.State)
+	}
+}
+
+func TestDecisionsAboutQueues(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	s.enqueue("mail", "a", "email")
+	has(t, s.follow(s.post(303, "pause?queue=mail", nil)), "The queue mail is paused", ">paused<")
+	has(t, s.follow(s.post(303, "resume?queue=mail", nil)), "The queue mail goes on", ">open<")
+	form := url.Values{"max-depth": {"5,000"}, "completed-age": {"7d"}, "completed-count": {"100"}, "dead-age": {"1d12h"}, "dead-count": {""}, "duplicate-age": {"30m"}}
+	has(t, s.follow(s.post(303, "policy?queue=mail", form)), "has new rules", `value="5000"`, `value="7d"`, `value="36h"`)
+	want := jobs.Policy{MaxDepth: 5000, RetainCompleted: jobs.Retention{Age: 7 * 24 * time.Hour, Count: 100}, RetainDead: jobs.Retention{Age: 36 * time.Hour}, DuplicateSpan: 30 * time.Minute}
+	if p, err := s.handler.inspector.Policy(t.Context(), "mail"); err != nil || p != want {
+		t.Errorf("the policy is %+v, %v; want %+v", p, err, want)
+	}
+	// What is shown rounded stays as it was when it is saved untouched.
+	exact := jobs.Retention{Age: 90*time.Minute + 17*time.Second}
+	if _, err := s.handler.inspector.SetPolicy(t.Context(), jobs.PolicyRequest{Queue: "mail", RetainDead: &exact}); err != nil {
+		t.Fatal(err)
+	}
+	form = url.Values{"max-depth": {""}, "completed-age": {"7d"}, "completed-count": {"100"}, "dead-age": {"1h30m"}, "dead-count": {""}, "duplicate-age": {"30m"}}
+	s.post(303, "policy?queue=mail", form)
+	if p, err := s.handler.inspector.Policy(t.Context(), "mail"); err != nil || p.RetainDead != exact || p.MaxDepth != 0 {
+		t.Errorf("the policy is %+v, %v; want dead ones kept for %v, and no bound", p, err, exact.Age)
+	}
+	for field, value := range map[string]string{"max-depth": "many", "dead-age": "soon", "completed-count": "-1"} {
+		wrong := url.Values{}
+		wrong.Set(field, value)
+		has(t, s.post(400, "policy?queue=mail", wrong), fieldNames[field])
+	}
+	s.post(404, "pause?queue=typo", nil)
+	if _, err := s.handler.inspector.Queue(t.Context(), "typo"); !errors.Is(err, jobs.ErrNotFound) {
+		t.Errorf("pausing a queue that does not exist made it: %v", err)
+	}
+	has(t, s.post(409, "remove?queue=mail", nil), "Nothing was changed")
+	s.follow(s.post(303, "act?queue=mail&id=a", url.Values{"verb": {"delete"}}))
+	has(t, s.follow(s.post(303, "remove?queue=mail", nil)), "The queue mail is forgotten", "0 of 0 queues")
+	has(t, s.log.String(), "action=pause queue=mail", "action=policy queue=mail", "action=remove queue=mail", "not carried out")
+}
+
+func TestWithoutAnAuthorizerNothingCanBeDone(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{})
+	s.die("mail", "a", "email", "no route", func(j *broker.NewJob) { j.Body.Payload = []byte("a secret") })
+	for _, page := range []string{"", "queues", "queue?name=mail", "jobs?state=dead", "job?queue=mail&id=a", "dead", "workers"} {
+		hasNot(t, s.get(200, page), `method="post"`, "a secret")
+	}
+	s.faults.Set(nil)
+	for _, path := range []string{"act?queue=mail&id=a", "bulk?state=dead", "pause?queue=mail", "resume?queue=mail", "policy?queue=mail", "remove?queue=mail"} {
+		has(t, s.post(403, path, url.Values{"verb": {"redrive"}}), "read-only")
+	}
+	s.get(403, "job?queue=mail&id=a&show=payload")
+	hasNot(t, s.get(403, "payload?queue=mail&id=a"), "a secret")
+	for _, method := range []string{"Operate", "Policy"} {
+		if n := s.faults.Calls(method); n > 0 {
+			t.Errorf("%s was called %d times", method, n)
+		}
+	}
+}
+
+func TestTheAuthorizerDecidesActionByAction(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: func(r *http.Request, a Action) (string, error) {
+		if a != ActionRedrive || r.Header.Get("User") != "ada" {
+			return r.Header.Get("User"), errors.New("ask the <b>operators</b>")
+		}
+		return "ada", nil
+	}})
+	s.die("mail", "a", "email", "no route")
+	page := s.get(200, "job?queue=mail&id=a", "User", "ada")
+	has(t, page, `value="redrive"`)
+	hasNot(t, page, `value="delete"`, `value="suppress"`)
+	hasNot(t, s.get(200, "job?queue=mail&id=a", "User", "bob"), `value="redrive"`)
+	refused := s.post(403, "act?queue=mail&id=a", url.Values{"verb": {"delete"}}, "User", "ada")
+	has(t, refused, "ask the &lt;b&gt;operators&lt;/b&gt;")
+	s.post(403, "bulk?state=dead", url.Values{"verb": {"delete"}}, "User", "ada")
+	s.post(403, "pause?queue=mail", nil, "User", "ada")
+	s.post(303, "act?queue=mail&id=a", url.Values{"verb": {"redrive"}}, "User", "ada")
+	has(t, s.log.String(), "refused", "who=ada action=delete", "who=ada action=redrive queue=mail ids=[a]")
+	if !slices.Equal(Actions(), []Action{"payload", "cancel", "delete", "redrive", "reschedule", "suppress", "pause", "policy", "remove"}) {
+		t.Errorf("the actions are %v", Actions())
+	}
+}
+
+func TestRequestsFromOtherSitesAreRefused(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	s.die("mail", "a", "email", "no route")
+	form := url.Values{"verb": {"delete"}}
+	for name, headers := range map[string][]string{
+		"another site":        {"Sec-Fetch-Site", "cross-site"},
+		"a sibling":           {"Sec-Fetch-Site", "same-site"},
+		"an old browser":      {"Sec-Fetch-Site", "", "Origin", "https://evil.example"},
+		"a page without name": {"Sec-Fetch-Site", "", "Origin", "null"},
+	} {
+		if got := s.post(403, "act?queue=mail&id=a", form, headers...); !strings.Contains(got, "another site") {
+			t.Errorf("%s: %.300s", name, got)
+		}
+	}
+	s.get(404, "act?queue=mail&id=a&verb=delete") // a link or a picture does nothing
+	s.get(404, "pause?queue=mail")
+	if j := s.find("mail", "a"); j.State != jobs.StateDead {
+		t.Fatalf("the job is %s", j.State)
+	}
+	has(t, s.log.String(), "another site was refused", "https://evil.example")
+	s.post(413, "act", url.Values{"verb": {"delete"}, "job": {strings.Repeat("x", maxForm+1)}})
+}

@@ -1,0 +1,247 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+var rowID = regexp.MustCompile(`<th scope="row"><a class="id" href="job\?[^"]*"><bdi>([^<]*)</bdi>`)
+
+// rows are the IDs of the jobs in a page's table.
+func rows(page string) string {
+	var ids []string
+	for _, m := range rowID.FindAllStringSubmatch(page, -1) {
+		ids = append(ids, m[1])
+	}
+	return strings.Join(ids, " ")
+}
+
+func TestFiltersSelect(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{})
+	key := func(k string) func(*broker.NewJob) { return func(j *broker.NewJob) { j.Body.Key = k } }
+	s.enqueue("mail", "m1", "email:welcome", key("acme"))
+	s.enqueue("mail", "m2", "email:invoice", key("zeta"))
+	s.enqueue("post", "p1", "letter", key("acme"))
+	s.die("mail", "d1", "email:welcome", "no route to host", key("acme"))
+	s.die("mail", "d2", "email:welcome", "mailbox full")
+	s.enqueue("mail", "late", "email:welcome", func(j *broker.NewJob) { j.Delay = time.Hour })
+	s.worker("w1", 3, "post")
+	s.claim("w1", "post", 1)
+	if _, err := s.handler.inspector.Select(jobs.Query{Queue: "mail", IDs: []string{"d2"}}).Suppress(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for query, want := range map[string]string{
+		"":                                       "m1 m2", // pending ones of all queues
+		"state=pending&queue=mail":               "m1 m2",
+		"state=pending&queue=post":               "",
+		"state=pending&type=email:invoice":       "m2",
+		"state=pending&key=acme":                 "m1",
+		"state=any&key=acme":                     "m1 d1 p1",
+		"state=active":                           "p1",
+		"worker=w1":                              "p1",
+		"state=scheduled":                        "late",
+		"state=dead":                             "d1",
+		"state=dead&suppressed=1":                "d1 d2",
+		"state=dead&error=route":                 "d1",
+		"state=dead&error=mailbox":               "",
+		"state=dead&reason=skip_retry":           "d1",
+		"state=dead&reason=expired":              "",
+		"state=dead&newer=1h":                    "d1",
+		"state=dead&older=1h":                    "",
+		"state=pending&older=7d":                 "",
+		"state=pending&newer=1d12h&queue=mail":   "m1 m2",
+		"state=completed":                        "",
+		"state=pending&type=nothing&at=%00bogus": "",
+	} {
+		page := s.get(200, "jobs?"+query)
+		got := strings.Fields(rows(page))
+		if len(got) != len(strings.Fields(want)) || strings.Join(sorted(got), " ") != strings.Join(sorted(strings.Fields(want)), " ") {
+			t.Errorf("%s lists %q, want %q", query, got, want)
+		}
+	}
+	for query, problem := range map[string]string{
+		"state=asleep":             "is none of",
+		"state=any":                "give one of them",
+		"state=pending&older=soon": "Older than",
+		"state=dead&reason=spite":  "no such reason",
+		"state=pending&cursor=x&queue=mail&at=mail": "cursor",
+		"state=pending&key=" + strings.Repeat("k", 300): "limit",
+	} {
+		has(t, s.get(400, "jobs?"+query), problem, `id="filters"`)
+	}
+	// The form shows what the address says.
+	has(t, s.get(200, "jobs?state=dead&queue=mail&type=email:welcome&error=a%22b&key=acme&older=1s&suppressed=1"), `value="a&#34;b"`, `value="acme"`, "<option selected>mail</option>",
+		"<option selected>dead</option>", `value="1s"`, `name="suppressed" value="1" checked`)
+}
+
+func sorted(s []string) []string {
+	out := append([]string(nil), s...)
+	for i := range out {
+		for j := i + 1; j < len(out); j++ {
+			if out[j] < out[i] {
+				out[i], out[j] = out[j], out[i]
+			}
+		}
+	}
+	return out
+}
+
+func TestAnIDIsFoundInAnyQueue(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{})
+	s.enqueue("mail", "both", "email")
+	s.enqueue("post", "both", "letter")
+	s.enqueue("post", "one", "letter")
+	if to := s.get(303, "jobs?id=one"); to != "job?id=one&queue=post" {
+		t.Errorf("it leads to %s", to)
+	}
+	if got := rows(s.get(200, "jobs?id=both")); got != "both both" {
+		t.Errorf("an ID in two queues shows %q", got)
+	}
+	has(t, s.get(200, "jobs?id=none"), "No job matches")
+}
+
+func TestEveryJobIsOnSomePage(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{})
+	const each = 130
+	for _, queue := range []string{"a", "b", "c"} {
+		for i := range each {
+			s.enqueue(queue, fmt.Sprintf("%s-%03d", queue, i), "email")
+		}
+	}
+	seen := make(map[string]bool)
+	next := "jobs?state=pending"
+	for pages := 0; next != ""; pages++ {
+		page := s.get(200, next)
+		for _, id := range strings.Fields(rows(page)) {
+			seen[id] = true
+		}
+		next = nextPage(page)
+		if pages > 20 {
+			t.Fatal("the pages do not end")
+		}
+	}
+	if len(seen) != 3*each {
+		t.Errorf("%d jobs were shown, want %d", len(seen), 3*each)
+	}
+}
+
+var nextLink = regexp.MustCompile(`id="next" href="([^"]*)"`)
+
+func nextPage(page string) string {
+	if m := nextLink.FindStringSubmatch(page); m != nil {
+		return strings.ReplaceAll(m[1], "&amp;", "&")
+	}
+	return ""
+}
+
+// A large store costs a page no more than a small one.
+func TestNoPageScansAQueue(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything, NoRates: true})
+	s.flood(100_000)
+	for _, c := range []struct {
+		path  string
+		finds int // at most
+	}{
+		{"", 0},
+		{"queues", 0},
+		{"queue?name=flood", 0},
+		{"workers", 0},
+		{"jobs?state=pending", 1},
+		{"jobs?state=pending&type=nothing", pageFinds},
+		{"jobs?state=pending&error=nothing&queue=flood", pageFinds},
+		{"jobs?state=dead", 1},
+		{"job?queue=flood&id=dead-00001", 1},
+		{"dead", sampleFinds},
+		{"dead?error=nothing", sampleFinds},
+	} {
+		s.get(200, c.path) // whatever the first time costs
+		s.faults.Set(nil)
+		began := time.Now()
+		page := s.get(200, c.path, "HX-Request", "true")
+		took := time.Since(began)
+		if n := s.faults.Calls("Find"); n > c.finds {
+			t.Errorf("%q makes %d calls of Find, want %d at most", c.path, n, c.finds)
+		}
+		if n := s.faults.Calls(""); n > c.finds+1 { // and one look at the counters
+			t.Errorf("%q makes %d calls, want %d at most", c.path, n, c.finds+1)
+		}
+		if took > 500*time.Millisecond { // 50 ms on a machine that does nothing else, without the race detector
+			t.Errorf("%q took %v", c.path, took)
+		}
+		if len(page) > 1<<20 {
+			t.Errorf("%q has %d bytes", c.path, len(page))
+		}
+		t.Logf("%-50s %8v %7d bytes", c.path, took.Round(10*time.Microsecond), len(page))
+	}
+	has(t, s.get(200, "jobs?state=pending&type=nothing"), "No job matches on this page. There may be more", "at most 1,000 records of 1 queue examined. There is more.", "Continue")
+	has(t, s.get(200, "dead"), "20,000 dead jobs by the counters", "2,000 of them", "continue with the next")
+}
+
+// flood fills a queue with n jobs, a fifth of them dead.
+func (s *site) flood(n int) {
+	s.t.Helper()
+	ctx := context.Background()
+	for from := 0; from < n; from += broker.MaxBatch {
+		var batch []broker.NewJob
+		for i := from; i < min(n, from+broker.MaxBatch); i++ {
+			j := broker.NewJob{Queue: "flood", ID: fmt.Sprintf("job-%06d", i), Body: broker.Body{Type: "email", Priority: broker.PriorityNormal}}
+			if i < n/5 {
+				j.ID, j.Body.Priority = fmt.Sprintf("dead-%05d", i), broker.PriorityUrgent
+			}
+			batch = append(batch, j)
+		}
+		if _, err := s.store.Enqueue(ctx, broker.EnqueueRequest{Jobs: batch}); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.worker("reaper", 1000, "flood")
+	for killed := 0; killed < n/5; {
+		held := s.claim("reaper", "flood", min(broker.MaxClaim, n/5-killed))
+		s.settle("reaper", held, broker.Die(broker.ReasonRetries, broker.Failure{At: time.Now(), Message: fmt.Sprintf("shard %d is away", killed)}))
+		killed += len(held)
+	}
+}
+
+func TestDeadJobsAreGroupedByWhatTheyDiedOf(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	for i := range 6 {
+		s.die("mail", fmt.Sprintf("m%d", i), "email", fmt.Sprintf("user %d has no <address>", i))
+	}
+	s.die("mail", "x", "email", "mailbox full")
+	s.die("post", "y", "letter", "user 7 has no <address>")
+	page := s.get(200, "dead")
+	has(t, page, "8 dead jobs by the counters", "user # has no &lt;address&gt;", "<strong>6</strong>", "mailbox full", "75 %", "m0", "m2")
+	if strings.Count(page, `<li class="group">`) != 3 {
+		t.Errorf("there are %d groups, want 3", strings.Count(page, `<li class="group">`))
+	}
+	has(t, s.get(200, "dead?queue=post"), "1 dead jobs by the counters", "letter")
+	hasNot(t, s.get(200, "dead?queue=post"), "mailbox full")
+
+	group := url.Values{"state": {"dead"}, "of-type": {"email"}, "like": {"user # has no <address>"}}
+	has(t, page, strings.ReplaceAll(strings.ReplaceAll("bulk?"+group.Encode(), "&", "&amp;"), "+", "&#43;"))
+	s.follow(s.post(303, "bulk?"+group.Encode(), url.Values{"verb": {"redrive"}}))
+	s.ended(1)
+	has(t, s.get(200, "work"), "6 done", "Finished.", "errors like: user # has no &lt;address&gt;", "tester")
+	for _, c := range []struct {
+		queue, id string
+		want      jobs.State
+	}{{"mail", "m0", jobs.StatePending}, {"mail", "m5", jobs.StatePending}, {"mail", "x", jobs.StateDead}, {"post", "y", jobs.StateDead}} {
+		if j := s.find(c.queue, c.id); j.State != c.want {
+			t.Errorf("%s is %s, want %s", c.id, j.State, c.want)
+		}
+	}
+	has(t, s.log.String(), "an operation ended", "done=6")
+}

@@ -69,11 +69,11 @@ func TestFiltersSelect(t *testing.T) {
 		}
 	}
 	for query, problem := range map[string]string{
-		"state=asleep":             "is none of",
-		"state=any":                "give one of them",
-		"state=pending&older=soon": "Older than",
-		"state=dead&reason=spite":  "no such reason",
-		"state=pending&cursor=x&queue=mail&at=mail": "cursor",
+		"state=asleep":                                  "is none of",
+		"state=any":                                     "give one of them",
+		"state=pending&older=soon":                      "Older than",
+		"state=dead&reason=spite":                       "no such reason",
+		"state=pending&cursor=x&queue=mail&at=mail":     "cursor",
 		"state=pending&key=" + strings.Repeat("k", 300): "limit",
 	} {
 		has(t, s.get(400, "jobs?"+query), problem, `id="filters"`)

@@ -14,6 +14,9 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"go.uber.org/goleak"
+
+	"github.com/seed81422ce9/jobs/internal/testenv/servers"
 )
 
 // tab is a page in a real browser. Errors of scripts and refusals of the
@@ -27,18 +30,58 @@ type tab struct {
 	problems []string
 }
 
-// browse starts a browser of the test's own.
-func browse(t *testing.T, s *site) *tab {
-	t.Helper()
+// browser is shared by all tests, which have profiles of their own in it.
+var browser struct {
+	once sync.Once
+	ctx  context.Context
+	stop func()
+	err  error
+}
+
+func startBrowser() {
+	dir, err := os.MkdirTemp("", "chromium")
+	if err != nil {
+		browser.err = err
+		return
+	}
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath("/usr/bin/chromium"), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true), chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-sync", true), chromedp.Flag("lang", "en-US"), chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(1280, 900))...)
+		chromedp.Flag("disable-sync", true), chromedp.Flag("lang", "en-US"), chromedp.UserDataDir(dir), chromedp.WindowSize(1280, 900))...)
 	ctx, end := chromedp.NewContext(allocator)
-	t.Cleanup(func() {
+	browser.ctx = ctx
+	browser.stop = func() {
 		end()
 		stop()
-	})
+		_ = os.RemoveAll(dir)
+	}
+	browser.err = chromedp.Do(ctx)
+}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if browser.stop != nil {
+		browser.stop()
+	}
+	servers.Stop()
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintf(os.Stderr, "goroutines left over after all tests: %v\n", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
+}
+
+// browse opens a tab in a profile of the test's own.
+func browse(t *testing.T, s *site) *tab {
+	t.Helper()
+	browser.once.Do(startBrowser)
+	if browser.err != nil {
+		t.Fatalf("starting Chromium, which scripts/setup installs: %v", browser.err)
+	}
+	ctx, end := chromedp.NewContext(browser.ctx, chromedp.WithNewBrowserContext())
+	t.Cleanup(end)
 	return newTab(t, s, ctx)
 }
 
@@ -46,7 +89,7 @@ func newTab(t *testing.T, s *site, ctx context.Context) *tab {
 	t.Helper()
 	b := &tab{t: t, ctx: ctx, url: s.url}
 	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("starting the browser: %v", err)
+		t.Fatalf("opening a tab: %v", err)
 	}
 	err := chromedp.Listen(ctx, func(event any) {
 		switch e := event.(type) {
@@ -166,27 +209,34 @@ func (b *tab) prefers(theme string) {
 
 func (b *tab) size(wide, high int64) { b.do(chromedp.EmulateViewport(wide, high)) }
 
-func TestEveryPageCanBeSeen(t *testing.T) {
-	s := newSite(t, Config{Title: "shop", Authorize: everything})
-	s.fill()
-	b := browse(t, s)
-	for _, theme := range []string{"light", "dark"} {
-		b.prefers(theme)
-		for name, path := range map[string]string{"overview": "", "queues": "queues", "queue": "queue?name=mail", "jobs": "jobs?state=dead", "job": "job?queue=mail&id=dead-003",
-			"dead": "dead", "workers": "workers", "worker": "workers?worker=01J9WORKERA", "work": "work"} {
-			b.open(path)
-			b.until("it is live", `document.getElementById("link-text").textContent === "Live"`)
-			if name == "overview" {
-				b.until("charts are drawn", `document.querySelectorAll(".chart canvas").length === 2`)
-				time.Sleep(time.Second)
-			}
-			b.screen(name + "-" + theme)
-			b.size(360, 740)
-			if wide := eval[int](b, "document.documentElement.scrollWidth"); wide > 360 {
-				t.Errorf("%s is %d wide on a phone of 360", name, wide)
-			}
-			b.screen(name + "-phone-" + theme)
-			b.size(1280, 900)
-		}
+// click clicks what a selector finds first.
+func (b *tab) click(selector string) {
+	b.t.Helper()
+	b.do(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// fill types a text into a field.
+func (b *tab) fill(selector, text string) {
+	b.t.Helper()
+	b.do(chromedp.SetValue(chromedp.CSS(selector), text))
+}
+
+// press types keys, as on a keyboard.
+func (b *tab) press(keys ...string) {
+	b.t.Helper()
+	for _, key := range keys {
+		b.do(chromedp.KeyEvent(key))
 	}
+}
+
+// path is where the tab is, below the site.
+func (b *tab) path() string {
+	b.t.Helper()
+	return strings.TrimPrefix(eval[string](b, "location.href"), b.url)
+}
+
+// live waits until the page is kept up to date.
+func (b *tab) live() {
+	b.t.Helper()
+	b.until("it is live", `document.getElementById("link-text").textContent.startsWith("Live")`)
 }

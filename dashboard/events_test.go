@@ -48,7 +48,7 @@ func (s *site) listen(ctx context.Context, f func(tick) bool) error {
 
 func TestManyPagesCostAsMuchAsOne(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, Config{NoRates: true})
+	s := newSite(t, Config{NoRates: true, Interval: minInterval})
 	s.fill()
 	const pages = 50
 	ctx, leave := context.WithCancel(t.Context())

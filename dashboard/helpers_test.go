@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,10 +20,7 @@ import (
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/conformance/faulty"
-	"github.com/seed81422ce9/jobs/internal/testenv"
 )
-
-func TestMain(m *testing.M) { testenv.Main(m) }
 
 // site is a dashboard on a server of its own, over a store that can fail and
 // counts the calls made to it.
@@ -33,7 +31,9 @@ type site struct {
 	handler *Handler
 	url     string // ends with a slash
 	log     *lines
-	number  int64 // of settles
+	server  *httptest.Server
+	away    atomic.Bool // the dashboard itself does not answer
+	number  int64       // of settles
 }
 
 // lines is a log that tests read.
@@ -64,7 +64,7 @@ func siteOf(t *testing.T, store broker.Broker, cfg Config) *site {
 	s := &site{t: t, store: store, faults: faulty.Wrap(store, nil), log: new(lines)}
 	cfg.Logger = slog.New(slog.NewTextHandler(s.log, nil))
 	if cfg.Interval == 0 {
-		cfg.Interval = minInterval
+		cfg.Interval = 250 * time.Millisecond
 	}
 	h, err := New(jobs.NewInspector(s.faults), cfg)
 	if err != nil {
@@ -73,7 +73,13 @@ func siteOf(t *testing.T, store broker.Broker, cfg Config) *site {
 	s.handler = h
 	mux := http.NewServeMux()
 	mux.Handle("/ops/jobs/", http.StripPrefix("/ops/jobs", h))
-	server := httptest.NewServer(mux)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.away.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	s.server = server
 	s.url = server.URL + "/ops/jobs/"
 	t.Cleanup(func() {
 		if err := h.Close(); err != nil {

@@ -104,6 +104,7 @@
     if (!live) return false;
     const focused = document.activeElement;
     return live.querySelector("input[type=checkbox]:checked, details.confirm[open], details.decide[open]") !== null ||
+      Array.from(live.querySelectorAll("input:not([type=checkbox])")).some(function (i) { return i.value !== i.defaultValue; }) ||
       (live.contains(focused) && /^(INPUT|SELECT|TEXTAREA)$/.test(focused.tagName) && focused.type !== "checkbox") ||
       !getSelection().isCollapsed && live.contains(getSelection().anchorNode);
   }

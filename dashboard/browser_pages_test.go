@@ -1,0 +1,193 @@
+package dashboard
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+// allPages are the pages of a site that was filled.
+var allPages = map[string]string{"overview": "", "queues": "queues", "queue": "queue?name=mail", "jobs": "jobs?state=dead", "job": "job?queue=mail&id=dead-003&show=payload",
+	"dead": "dead", "workers": "workers", "worker": "workers?worker=01J9WORKERA", "work": "work", "error": "nothing"}
+
+func TestEveryPageCanBeSeen(t *testing.T) {
+	s := newSite(t, Config{Title: "shop", Authorize: everything})
+	s.fill()
+	axe, err := os.ReadFile("testdata/axe.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := browse(t, s)
+	for _, theme := range []string{"light", "dark"} {
+		b.prefers(theme)
+		for name, path := range allPages {
+			b.open(path)
+			b.live()
+			if name == "overview" {
+				b.until("charts are drawn", `document.querySelectorAll(".chart canvas").length === 2`)
+			}
+			b.accessible(name+", "+theme, string(axe))
+			b.screen(name + "-" + theme)
+			b.size(360, 740)
+			if wide := eval[int](b, "document.documentElement.scrollWidth"); wide > 360 {
+				t.Errorf("%s is %d wide on a phone of 360", name, wide)
+			}
+			b.screen(name + "-phone-" + theme)
+			b.size(1280, 900)
+		}
+	}
+}
+
+// accessible has axe judge the page by WCAG 2.2 AA and its own best practices.
+func (b *tab) accessible(name, axe string) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate[chromedp.Void](axe))
+	b.do(chromedp.Evaluate[chromedp.Void](`window.axed = null; axe.run(document, {resultTypes: ["violations"]}).then(r => {
+		window.axed = r.violations.map(v => v.id + ": " + v.help + "\n" + v.nodes.map(n => "  " + n.html.slice(0, 200) + "\n  " + n.any.concat(n.all, n.none).map(c => c.message).join("; ")).join("\n")).join("\n")
+	}); undefined`))
+	b.until("axe has looked", "window.axed !== null")
+	if found := eval[string](b, "window.axed"); found != "" {
+		b.t.Errorf("%s is not accessible:\n%s", name, found)
+	}
+}
+
+func TestThePagesAreWalkedWithTheKeyboardAlone(t *testing.T) {
+	s := newSite(t, Config{Authorize: everything})
+	s.fill()
+	b := browse(t, s)
+	b.open("")
+	b.live()
+	b.press(kb.Tab)
+	if text := eval[string](b, "document.activeElement.textContent"); text != "Skip to content" {
+		t.Errorf("the first stop is %q", text)
+	}
+	if top := eval[float64](b, "document.activeElement.getBoundingClientRect().top"); top < 0 {
+		t.Errorf("the skip link is out of sight at %v", top)
+	}
+	b.press(kb.Enter)
+	b.until("the content has the focus", `document.activeElement.id === "main" || location.hash === "#main"`)
+	b.tabTo(`a[href="dead?queue=mail"]`)
+	if outline := eval[string](b, "getComputedStyle(document.activeElement).outlineStyle"); outline != "solid" {
+		t.Errorf("a link with the focus has the outline %q", outline)
+	}
+	b.press(kb.Enter)
+	b.sees("dial tcp #: connection refused")
+	b.tabTo("details.decide summary")
+	b.press(kb.Enter)
+	b.tabTo(`details.decide button[value=redrive]`)
+	b.press(kb.Enter)
+	b.sees("It has begun")
+	b.sees("9 done")
+	if n := s.count("mail", jobs.StateDead); n != 0 {
+		t.Errorf("%d dead jobs are left", n)
+	}
+}
+
+// tabTo presses Tab until something that a selector finds has the focus.
+func (b *tab) tabTo(selector string) {
+	b.t.Helper()
+	for range 80 {
+		b.press(kb.Tab)
+		if eval[bool](b, "document.activeElement.matches("+quote(selector)+")") {
+			return
+		}
+	}
+	b.t.Fatalf("80 stops do not lead to %s\n%s", selector, b.where())
+}
+
+func quote(s string) string { return "`" + s + "`" }
+
+func TestFocusAndWhatWasOpenedStayWhileThePageIsKeptUpToDate(t *testing.T) {
+	s := newSite(t, Config{Authorize: everything})
+	s.fill()
+	b := browse(t, s)
+	b.open("job?queue=mail&id=dead-003")
+	b.live()
+	b.open("")
+	b.live()
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('a[href="queue?name=mail"]').focus(); window.kept = document.activeElement; undefined`))
+	s.enqueue("mail", "new", "email:welcome")
+	b.until("the count is new", `document.querySelector(".tile.pending .value").textContent === "38"`)
+	if !eval[bool](b, "document.activeElement === window.kept && document.contains(window.kept)") {
+		t.Error("the focus was lost when the page was brought up to date")
+	}
+	b.open("jobs?state=pending&queue=mail")
+	b.live()
+	b.click("input[name=job]")
+	before := eval[string](b, `document.getElementById("live").innerHTML`)
+	s.enqueue("mail", "newer", "email:welcome")
+	looks := s.handler.poller.last().seq
+	eventually(t, func() string {
+		if s.handler.poller.last().seq < looks+4 {
+			return "no look at the store"
+		}
+		return ""
+	})
+	if eval[string](b, `document.getElementById("live").innerHTML`) != before {
+		t.Error("the list changed under somebody who is choosing from it")
+	}
+	b.click("input[name=job]") // taken back
+	b.until("the list goes on", `document.getElementById("live").innerHTML !== `+"`"+"`"+` && document.querySelectorAll("input[name=job]").length >= 36`)
+}
+
+func TestTheThemeIsChosenAndKept(t *testing.T) {
+	s := newSite(t, Config{})
+	b := browse(t, s)
+	b.prefers("light")
+	b.open("")
+	ground := "getComputedStyle(document.documentElement).backgroundColor"
+	light := eval[string](b, ground)
+	b.click("#theme")
+	dark := eval[string](b, ground)
+	if dark == light {
+		t.Errorf("the ground is %s in both themes", dark)
+	}
+	b.open("queues")
+	if got := eval[string](b, ground); got != dark {
+		t.Errorf("on the next page the ground is %s, want %s", got, dark)
+	}
+	b.click("#theme")
+	b.prefers("dark")
+	b.open("")
+	if got := eval[string](b, ground); got != light {
+		t.Errorf("the system's theme wins over the one that was chosen: %s", got)
+	}
+}
+
+func TestPagesWorkWithoutScripts(t *testing.T) {
+	s := newSite(t, Config{Authorize: everything})
+	s.fill()
+	b := browse(t, s)
+	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+		t.Fatal(err)
+	}
+	b.open("")
+	b.click(`a[href="dead?queue=mail"]`)
+	b.do(chromedp.WaitVisible(chromedp.CSS("details.decide summary")))
+	b.click("details.decide summary")
+	b.click("details.decide button[value=suppress]")
+	b.do(chromedp.WaitVisible(chromedp.CSS(".operation")))
+	s.ended(1)
+	b.open("jobs?state=dead&queue=mail")
+	b.do(chromedp.WaitVisible(chromedp.CSS("#filters")))
+	b.click("nav a[href=workers]")
+	b.do(chromedp.WaitVisible(chromedp.CSS(`a[href="workers?worker=01J9WORKERB"]`)))
+}
+
+func TestAPageAsksNobodyElse(t *testing.T) {
+	s := newSite(t, Config{})
+	b := browse(t, s)
+	b.open("")
+	b.live()
+	for _, address := range eval[[]string](b, `performance.getEntriesByType("resource").map(e => e.name)`) {
+		if !strings.HasPrefix(address, s.url) {
+			t.Errorf("the page asked for %s", address)
+		}
+	}
+}

@@ -47,7 +47,10 @@ type Broker struct {
 	closed  chan struct{}
 }
 
-var _ broker.Broker = (*Broker)(nil)
+var (
+	_ broker.Broker   = (*Broker)(nil)
+	_ broker.Examiner = (*Broker)(nil)
+)
 
 // New returns a broker on a schema that Migrate made. It uses pool until Close,
 // which leaves the pool open. It fails when the server cannot be reached, when

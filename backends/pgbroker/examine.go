@@ -1,0 +1,196 @@
+package pgbroker
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Rows are examined table by table, not queue by queue: what is wrong with a
+// row may be that no index of its queue leads to it.
+var (
+	rowParts    = []string{"jobs", "dead", "history", "unique keys", "remembered", "workers", "counts"}
+	examinePlan = broker.ExaminePlan{
+		Store: append([]string{"server", "schema", "days", "turns", "marks", "verdicts"}, rowParts...),
+		Queue: rowParts,
+	}
+)
+
+// Examine makes a step. What it looks at it sees by one snapshot, in which no
+// other transaction is half done. A repair locks the rows, looks at them again,
+// and changes what is wrong still, in one transaction. §23.
+func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker.Examined, error) {
+	err := firstOf(b.usable(ctx), req.Check())
+	at, refused := examinePlan.Read(&req)
+	if err = firstOf(err, refused); err != nil {
+		return broker.Examined{}, broker.About(err, "examine", req.Queue, "")
+	}
+	e := &examiner{b: b, req: &req, now: clockOf(req.Now), Examined: broker.Examined{Queue: at.Queue, Part: at.Part}}
+	var now int64
+	err = b.call(ctx, b.step("clock", one(&now), e.now.micros))
+	e.Now = broker.FromMicros(now)
+	pos := ""
+	if err == nil {
+		pos, err = e.part(ctx, at)
+	}
+	if err == nil {
+		e.Cursor, err = examinePlan.Next(&req, at, pos, func(string) (string, error) { return "", nil })
+	}
+	return e.Examined, broker.About(err, "examine", req.Queue, "")
+}
+
+// examiner is one step of an examination.
+type examiner struct {
+	broker.Examined
+	b   *Broker
+	req *broker.ExamineRequest
+	now clock
+}
+
+func (e *examiner) part(ctx context.Context, at broker.ExamineCursor) (pos string, err error) {
+	switch at.Part {
+	case "server":
+		return "", e.server(ctx)
+	case "schema":
+		return "", e.schema(ctx)
+	case "days":
+		return "", e.days(ctx)
+	case "turns":
+		return "", e.turns(ctx)
+	case "marks":
+		return e.marks(ctx, at.Pos)
+	case "verdicts":
+		return e.verdicts(ctx, at.Pos)
+	case "counts":
+		return "", e.counts(ctx)
+	case "jobs":
+		return e.jobs(ctx, at.Pos)
+	}
+	return e.rows(ctx, at)
+}
+
+// noted is a finding of this step, and how to repair it.
+type noted struct {
+	broker.Finding
+	repair func(context.Context) error // nil: there is no repair
+}
+
+// note adds findings, those of the queue that was asked for, and repairs them.
+func (e *examiner) note(ctx context.Context, found ...noted) error {
+	for _, n := range found {
+		if e.req.Queue != "" && n.Queue != e.req.Queue {
+			continue
+		}
+		var err error
+		if e.req.Fix && n.repair == nil {
+			n.Left = "it cannot be repaired from here"
+		} else if e.req.Fix {
+			if err = n.repair(ctx); err == nil {
+				n.Fixed = true
+			} else {
+				n.Left = "the repair failed"
+			}
+		}
+		e.Findings = append(e.Findings, n.Finding)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func told(code, queue, id, what string, args ...any) broker.Finding {
+	return broker.Finding{Code: code, Queue: queue, ID: id, What: fmt.Sprintf(what, args...)}
+}
+
+// run makes a repair of statements.
+func (e *examiner) run(steps ...step) func(context.Context) error {
+	return func(ctx context.Context) error { return e.b.call(ctx, append([]step{e.b.byIndex(false)}, steps...)...) }
+}
+
+// place is where a page begins: behind a name, and the number of its queue.
+func readPlace(pos string) (name string, queue int64) {
+	number, name, ok := strings.Cut(pos, "/")
+	if n, err := strconv.ParseInt(number, 10, 64); ok && err == nil {
+		return name, n
+	}
+	return "", 0
+}
+
+func writePlace(name string, queue int64) string { return strconv.FormatInt(queue, 10) + "/" + name }
+
+// owner is the queue of a row.
+type owner struct {
+	number int64
+	name   *string // nil when there is no such queue
+	layout int
+}
+
+func (o *owner) String() string {
+	if o.name != nil {
+		return *o.name
+	}
+	return ""
+}
+
+// newer reports whether the queue is of a layout that this program must not
+// judge.
+func (o *owner) newer() bool { return o.layout > knownLayout }
+
+// recover makes the queue of a row again, when it is gone.
+func (e *examiner) recover(o owner, id string) noted {
+	return noted{told("queue-record-missing", "", id, "its row is of queue number %d, which is not there", o.number),
+		e.run(e.b.step("examine_recover", nil, o.number))}
+}
+
+// counts compares the counts of jobs with the jobs.
+func (e *examiner) counts(ctx context.Context) error {
+	var queue *string
+	if e.req.Queue != "" {
+		queue = &e.req.Queue
+	}
+	var found []noted
+	newer := each(func(r rows) error {
+		var name string
+		var layout int
+		err := r.Scan(&name, &layout)
+		if layout > knownLayout {
+			found = append(found, noted{Finding: told("layout-newer", name, "", "its layout is %d, this program knows up to %d", layout, knownLayout)})
+		}
+		return err
+	})
+	differs := each(func(r rows) error {
+		var name string
+		var n [len(counted)]int64
+		columns := []any{&name}
+		for i := range n {
+			columns = append(columns, &n[i])
+		}
+		if err := r.Scan(columns...); err != nil {
+			return err
+		}
+		e.Records++
+		for i, by := range n {
+			if by != 0 {
+				f := told("count-differs", name, counted[i].String(), "there are %d more %v jobs than are counted", by, counted[i])
+				f.Fixed = e.req.Fix
+				e.Findings = append(e.Findings, f)
+			}
+		}
+		return nil
+	})
+	err := e.b.call(ctx, step{sql: "select set_config('statement_timeout', '20000', true)"},
+		e.b.step("examine_layouts", newer, queue), e.b.step("examine_counts", differs, queue, e.req.Fix))
+	if sqlState(err) == queryCanceled {
+		return e.note(ctx, noted{Finding: told("counts-not-compared", e.req.Queue, "", "counting the jobs would have taken more than 20 s")})
+	}
+	if err != nil {
+		return err
+	}
+	return e.note(ctx, found...)
+}
+
+const queryCanceled = "57014"

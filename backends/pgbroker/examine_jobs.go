@@ -1,0 +1,172 @@
+package pgbroker
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// jobFacts is what examine_jobs.sql says of a job.
+type jobFacts struct {
+	id string
+	owner
+	state     int16
+	runAt     *int64
+	worker    *int64
+	lane      int16
+	epoch     int64
+	ended     int // leases
+	createdAt int64
+
+	workerKnown   bool
+	workerDrained bool
+	workerID      string
+
+	deadEpoch, historyEpoch *int64
+
+	uniqueKey *string
+	holder    *string
+	holdEnds  *int64
+	body      []byte // the beginning of it, when another holds the key or nobody
+	first     bool   // of the rows of a queue that is not there
+}
+
+func (f *jobFacts) columns() []any {
+	return []any{&f.id, &f.number, &f.name, &f.layout, &f.state, &f.runAt, &f.worker, &f.lane, &f.epoch, &f.ended,
+		&f.createdAt, &f.workerKnown, &f.workerDrained, &f.workerID, &f.deadEpoch, &f.historyEpoch, &f.uniqueKey, &f.holder, &f.holdEnds, &f.body, &f.first}
+}
+
+// jobs examines a page of the jobs that are not final.
+func (e *examiner) jobs(ctx context.Context, pos string) (string, error) {
+	after, queue := readPlace(pos)
+	page, err := e.look(ctx, e.b, after, queue, nil)
+	if err != nil {
+		return "", err
+	}
+	e.Records = len(page)
+	for i := range page {
+		f := &page[i]
+		if f.newer() {
+			continue
+		}
+		for _, p := range f.problems(e.Now) {
+			n := noted{Finding: told(p.code, f.String(), p.about(f), "%s", p.what)}
+			if p.left != "" {
+				n.Left = p.left
+				if !e.req.Fix {
+					n.Left = ""
+				}
+				if e.req.Queue == "" || e.req.Queue == n.Queue {
+					e.Findings = append(e.Findings, n.Finding)
+				}
+				continue
+			}
+			if p.code == "queue-record-missing" {
+				n = e.recover(f.owner, f.id)
+			} else {
+				n.repair = e.repairJob(f.id, f.number, p.code)
+			}
+			if err := e.note(ctx, n); err != nil {
+				return "", err
+			}
+		}
+	}
+	if len(page) < e.req.Limit {
+		return "", nil
+	}
+	last := page[len(page)-1]
+	return writePlace(last.id, last.number), nil
+}
+
+// look reads facts of a page, or of the jobs with these IDs.
+func (e *examiner) look(ctx context.Context, on session, after string, queue int64, ids []string) (page []jobFacts, err error) {
+	err = on.run(ctx, e.b.byIndex(true), e.b.step("examine_jobs", each(func(r rows) error {
+		var f jobFacts
+		err := r.Scan(f.columns()...)
+		page = append(page, f)
+		return err
+	}), after, queue, e.req.Limit, ids))
+	return page, err
+}
+
+// problem is something that is wrong with a job.
+type problem struct {
+	code, what string
+	id         string // that it is about, if it is not the job
+	left       string // why it cannot be repaired
+}
+
+func (p *problem) about(f *jobFacts) string {
+	if p.id != "" {
+		return p.id
+	}
+	return f.id
+}
+
+// problems says what is wrong with a job. The first that concerns its state is
+// told alone.
+func (f *jobFacts) problems(now time.Time) (all []problem) {
+	add := func(code, what string) { all = append(all, problem{code: code, what: what}) }
+	if f.name == nil {
+		if f.first {
+			add("queue-record-missing", "")
+		}
+		return all
+	}
+	if f.deadEpoch != nil || f.historyEpoch != nil {
+		add("job-in-two-places", "it has a row in job, and one in the table of jobs that ended")
+		return all
+	}
+	switch state := broker.State(f.state); {
+	case !slices.Contains(stored, state):
+		add("state-unknown", "its row has a state that no version wrote")
+	case state == broker.StateActive && f.worker == nil:
+		add("state-differs", "it is active, and no worker has it")
+	case state == broker.StateActive && !f.workerKnown:
+		add("lease-of-unknown-worker", "its worker is not known in its queue")
+	case state == broker.StateActive && f.workerDrained:
+		add("lease-of-unknown-worker", "its worker counts as having no lease left")
+	case state != broker.StateActive && f.worker != nil:
+		add("state-differs", "it is "+state.String()+", and a worker has it")
+	case waits(state) && f.runAt == nil:
+		add("state-differs", "it is "+state.String()+", and nothing says until when")
+	case !waits(state) && f.runAt != nil:
+		add("state-differs", "it is "+state.String()+", and has a due time")
+	case f.lane < 2 || f.lane > 9:
+		add("lane-unknown", "it stands in a line that claims do not look at")
+	}
+	if len(all) == 0 && f.owesKey(now) {
+		p := problem{code: "unique-key-not-held", what: "nobody holds its unique key"}
+		if f.holder != nil && (f.holdEnds == nil || *f.holdEnds > broker.Micros(now)) {
+			p.what, p.left = "job "+*f.holder+" holds its unique key", "the other job has it"
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// stored are the states that rows of job can have.
+var stored = []broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry, broker.StateWaiting}
+
+func waits(s broker.State) bool { return s == broker.StateScheduled || s == broker.StateRetry }
+
+// owesKey reports whether the job must hold its unique key and does not.
+func (f *jobFacts) owesKey(now time.Time) bool {
+	if f.uniqueKey == nil || f.holder != nil && *f.holder == f.id {
+		return false
+	}
+	index := f.index()
+	if index.Key != *f.uniqueKey || index.TTL > 0 && f.createdAt+broker.DurationMicros(index.TTL) <= broker.Micros(now) {
+		return false
+	}
+	return index.Mode == broker.UniqueUntilSettled ||
+		index.Mode == broker.UniqueUntilStarted && broker.State(f.state) != broker.StateActive && f.ended == 0
+}
+
+// index is what the body says of the unique key; nothing when it cannot be read.
+func (f *jobFacts) index() broker.Unique {
+	body, _ := broker.ParseBody(f.body) // it was cut behind its index
+	return body.Unique
+}

@@ -1,0 +1,192 @@
+package pgbroker
+
+import (
+	"context"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// rows examines a page of a table of rows that are about jobs.
+func (e *examiner) rows(ctx context.Context, at broker.ExamineCursor) (string, error) {
+	after, queue := readPlace(at.Pos)
+	var found []noted
+	last := ""
+	// read adds what is wrong with each row to found.
+	read := func(scan func(r rows) (id string, o owner, wrong []noted, err error)) func(rows) error {
+		return each(func(r rows) error {
+			id, o, wrong, err := scan(r)
+			e.Records++
+			last = writePlace(id, o.number)
+			if !o.newer() {
+				found = append(found, wrong...)
+			}
+			return err
+		})
+	}
+	var s step
+	switch at.Part {
+	case "dead", "history":
+		s = e.b.step("examine_ended", read(e.ended), at.Part == "dead", after, queue, e.req.Limit)
+	case "unique keys":
+		s = e.b.step("examine_keys", read(e.uniqueKey), after, queue, e.req.Limit)
+	case "remembered":
+		s = e.b.step("examine_remembered", read(func(r rows) (string, owner, []noted, error) {
+			return e.kept(r, "an ID is remembered", func(id string, o owner) step { return e.b.step("examine_forget", nil, id, o.number) })
+		}), after, queue, e.req.Limit)
+	case "workers":
+		s = e.b.step("examine_workers", read(func(r rows) (string, owner, []noted, error) {
+			return e.kept(r, "a worker is known", func(id string, o owner) step { return e.b.step("examine_end", nil, e.now.micros, id, o.number) })
+		}), after, queue, e.req.Limit)
+	}
+	if err := e.b.call(ctx, e.b.byIndex(true), s); err != nil {
+		return "", err
+	}
+	if e.Records < e.req.Limit {
+		last = ""
+	}
+	return last, e.note(ctx, found...)
+}
+
+// ended reads a row of examine_ended.sql.
+func (e *examiner) ended(r rows) (id string, o owner, wrong []noted, err error) {
+	var state, lane int16
+	var both, first bool
+	if err = r.Scan(&id, &o.number, &o.name, &o.layout, &state, &lane, &both, &first); err != nil {
+		return id, o, nil, err
+	}
+	s := broker.State(state)
+	switch {
+	case o.name == nil && first:
+		wrong = append(wrong, e.recover(o, id))
+	case o.name == nil:
+	case both:
+		wrong = append(wrong, noted{told("job-in-two-places", o.String(), id, "it is dead, and has a record of another end"), e.keepDead(id, o)})
+	case lane < 2 || lane > 9:
+		wrong = append(wrong, noted{told("lane-unknown", o.String(), id, "it is dead, and would go back to a line that claims do not look at"),
+			e.run(e.b.step("examine_lanes", nil, id, o.number))})
+	case !s.Final():
+		wrong = append(wrong, noted{told("state-unknown", o.String(), id, "its record has a state that no version wrote"),
+			e.run(e.b.step("examine_lanes", nil, id, o.number))})
+	}
+	return id, o, wrong, nil
+}
+
+// keepDead removes the record of a job that is dead as well: who died can still
+// be redriven.
+func (e *examiner) keepDead(id string, o owner) func(context.Context) error {
+	return func(ctx context.Context) error {
+		return e.b.transact(ctx, func(s session) error {
+			return e.outlive(ctx, s, &jobFacts{id: id, owner: o, historyEpoch: new(int64)})
+		})
+	}
+}
+
+// uniqueKey reads a row of examine_keys.sql.
+func (e *examiner) uniqueKey(r rows) (key string, o owner, wrong []noted, err error) {
+	var holder string
+	var mode int16
+	var state *int16
+	var its *string
+	var ends, dead bool
+	var ended int
+	if err = r.Scan(&key, &o.number, &o.name, &o.layout, &holder, &mode, &ends, &state, &its, &ended, &dead); err != nil {
+		return key, o, nil, err
+	}
+	free := e.run(e.b.step("examine_free", nil, key, o.number, holder))
+	window := broker.UniqueMode(mode) == broker.UniqueWindow
+	switch {
+	case o.name == nil:
+		wrong = append(wrong, noted{told("row-without-queue", "", key, "a unique key is held in queue number %d, which is not there", o.number), free})
+	case window && !ends:
+		wrong = append(wrong, noted{told("unique-window-never-lapses", o.String(), key, "the window of the key has no end"), free})
+	case window:
+	case state == nil && dead:
+		wrong = append(wrong, noted{told("unique-key-of-ended-job", o.String(), holder, "it is dead and still holds the unique key %q", key), free})
+	case state == nil:
+		wrong = append(wrong, noted{told("unique-key-of-missing-job", o.String(), holder, "it holds the unique key %q and is not stored", key), free})
+	case its == nil || *its != key || broker.UniqueMode(mode) == broker.UniqueUntilStarted && broker.State(*state) == broker.StateActive:
+		wrong = append(wrong, noted{told("unique-key-of-ended-job", o.String(), holder, "it is %v and still holds the unique key %q", broker.State(*state), key), free})
+	}
+	return key, o, wrong, nil
+}
+
+// kept reads a row of examine_remembered.sql or examine_workers.sql.
+func (e *examiner) kept(r rows, what string, repair func(id string, o owner) step) (id string, o owner, wrong []noted, err error) {
+	drained := false
+	if err = r.Scan(&id, &o.number, &o.name, &o.layout, &drained); err != nil {
+		return id, o, nil, err
+	}
+	switch mend := e.run(repair(id, o)); {
+	case o.name == nil:
+		wrong = append(wrong, noted{told("row-without-queue", "", id, "%s in queue number %d, which is not there", what, o.number), mend})
+	case drained:
+		wrong = append(wrong, noted{told("worker-alive-and-ended", o.String(), id, "it is alive, and counts as having no lease left"), mend})
+	}
+	return id, o, wrong, nil
+}
+
+// turns examines whether new jobs get turns behind those that are in line.
+func (e *examiner) turns(ctx context.Context) error {
+	var highest, last int64
+	if err := e.b.call(ctx, e.b.byIndex(true), e.b.step("examine_turns", one(&highest, &last, &e.Records))); err != nil {
+		return err
+	}
+	if highest <= last {
+		return nil
+	}
+	return e.note(ctx, noted{told("turns-behind", "", "job_seq", "a job has turn %d, the last one given out is %d", highest, last),
+		e.run(e.b.step("examine_sequences", nil, highest, nil))})
+}
+
+// marks examines a page of marks.
+func (e *examiner) marks(ctx context.Context, pos string) (string, error) {
+	after, _ := readPlace(pos)
+	var found []noted
+	last := ""
+	err := e.b.call(ctx, e.b.byIndex(true), e.b.step("examine_marks", each(func(r rows) error {
+		var name string
+		var fence, given int64
+		if err := r.Scan(&name, &fence, &given); err != nil {
+			return err
+		}
+		e.Records++
+		last = writePlace(name, 0)
+		if fence > given {
+			found = append(found, noted{told("mark-fence-behind", "", name, "its fence is %d, the last one given out is %d", fence, given),
+				e.run(e.b.step("examine_sequences", nil, nil, fence))})
+		}
+		return nil
+	}), after, e.req.Limit))
+	if err != nil {
+		return "", err
+	}
+	if e.Records < e.req.Limit {
+		last = ""
+	}
+	return last, e.note(ctx, found...)
+}
+
+// verdicts examines a page of the verdicts of settles.
+func (e *examiner) verdicts(ctx context.Context, pos string) (string, error) {
+	after, worker := readPlace(pos)
+	var number int64
+	for _, digit := range after {
+		number = number*10 + int64(digit-'0')
+	}
+	var lastWorker, lastNumber *int64
+	var gone []int64
+	err := e.b.call(ctx, e.b.byIndex(false), e.b.step("examine_verdicts", one(&e.Records, &lastWorker, &lastNumber, &gone),
+		worker, number, e.req.Limit, e.req.Fix))
+	if err != nil {
+		return "", err
+	}
+	for _, w := range gone {
+		f := told("verdicts-of-unknown-worker", "", itoa(w), "verdicts are kept for worker number %d, which is gone", w)
+		f.Fixed = e.req.Fix
+		e.Findings = append(e.Findings, f)
+	}
+	if e.Records < e.req.Limit || lastWorker == nil {
+		return "", nil
+	}
+	return writePlace(itoa(*lastNumber), *lastWorker), nil
+}

@@ -1,0 +1,198 @@
+package pgbroker
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+const (
+	longSnapshot = 5 * time.Minute  // a transaction that is open for so long harms
+	maxSkew      = 10 * time.Second // a difference of clocks that is worth telling
+	pruneGrace   = time.Hour        // by which pruning may be late
+	manyDeltas   = 100_000          // changes of counts that wait to be folded
+	bloatFrom    = 200_000          // dead rows of a table, when they are also
+	bloatTimes   = 4                // so many times the live ones, and
+	bloatMinutes = 10               // were not looked at for so long
+)
+
+// server examines the server's settings, and what holds dead rows back.
+func (e *examiner) server(ctx context.Context) error {
+	var clock int64
+	var unsafe, held []string
+	var vacuums, replica bool
+	begun := time.Now()
+	if err := e.b.call(ctx, e.b.step("examine_server", one(&clock, &unsafe, &vacuums, &replica, &held), longSnapshot.Microseconds())); err != nil {
+		return err
+	}
+	e.Records = 1
+	at := broker.FromMicros(clock)
+	skew := min(at.Sub(begun), 0)
+	if ahead := time.Until(at); ahead > 0 {
+		skew = ahead
+	}
+	return e.note(ctx, serverFindings(unsafe, vacuums, replica, held, skew)...)
+}
+
+func serverFindings(unsafe []string, vacuums, replica bool, held []string, skew time.Duration) (found []noted) {
+	add := func(code, what string) { found = append(found, noted{Finding: broker.Finding{Code: code, What: what}}) }
+	for _, setting := range unsafe {
+		add("commits-not-durable", setting)
+	}
+	if !vacuums {
+		add("autovacuum-off", "autovacuum is off for the whole server")
+	}
+	if replica {
+		add("server-read-only", "the server is a replica, in recovery")
+	}
+	for _, holder := range held {
+		add("snapshot-held", holder)
+	}
+	if skew.Abs() > maxSkew {
+		add("clocks-differ", fmt.Sprintf("its clock differs by %v from that of this machine", skew.Round(time.Second)))
+	}
+	return found
+}
+
+// relation is a table or an index as examine_schema.sql shows it.
+type relation struct {
+	migration          int
+	name               string
+	index              bool
+	logged, valid, off bool
+	dead, live         int64
+	vacuumed           *int64 // minutes ago
+}
+
+// schema examines tables and indexes.
+func (e *examiner) schema(ctx context.Context) error {
+	var all []relation
+	err := e.b.call(ctx, e.b.step("examine_schema", each(func(r rows) error {
+		var rel relation
+		err := r.Scan(&rel.migration, &rel.name, &rel.index, &rel.logged, &rel.valid, &rel.off, &rel.dead, &rel.live, &rel.vacuumed)
+		all = append(all, rel)
+		return err
+	}), e.b.config.Schema))
+	if err != nil {
+		return err
+	}
+	e.Records = len(all)
+	return e.note(ctx, schemaFindings(all)...)
+}
+
+var (
+	madeTable = regexp.MustCompile(`(?m)^create table jobs\.(\w+)`)
+	madeIndex = regexp.MustCompile(`(?m)^create (?:unique )?index (\w+)`)
+	dropped   = regexp.MustCompile(`(?m)^drop (?:table|index) (?:if exists )?jobs\.(\w+)`)
+)
+
+// expected lists the tables and the indexes that the migrations make.
+func expected() (tables, indexes []string, migrations int) {
+	all := loadMigrations(DefaultSchema)
+	gone := make(map[string]bool)
+	for _, m := range all {
+		sql := strings.ReplaceAll(m.sql, `"`+DefaultSchema+`".`, "jobs.")
+		for _, name := range dropped.FindAllStringSubmatch(sql, -1) {
+			gone[name[1]] = true
+		}
+		for _, name := range madeTable.FindAllStringSubmatch(sql, -1) {
+			tables = append(tables, name[1])
+		}
+		for _, name := range madeIndex.FindAllStringSubmatch(sql, -1) {
+			indexes = append(indexes, name[1])
+		}
+	}
+	isGone := func(name string) bool { return gone[name] }
+	return slices.DeleteFunc(tables, isGone), slices.DeleteFunc(indexes, isGone), len(all)
+}
+
+func schemaFindings(all []relation) (found []noted) {
+	add := func(code, id, what string, args ...any) {
+		found = append(found, noted{Finding: told(code, "", id, what, args...)})
+	}
+	tables, indexes, migrations := expected()
+	there := make(map[string]bool)
+	for _, r := range all {
+		there[r.name] = true
+		if r.migration != migrations && len(found) == 0 {
+			add("schema-not-current", "", "the schema has migration %d, this program knows %d", r.migration, migrations)
+		}
+		if r.index {
+			if !r.valid {
+				add("index-invalid", r.name, "the index is not valid")
+			}
+			continue
+		}
+		if !r.logged {
+			add("table-unlogged", r.name, "the table is unlogged")
+		}
+		if r.off {
+			add("autovacuum-off", r.name, "autovacuum is off for the table")
+		}
+		if r.dead > bloatFrom && r.dead > bloatTimes*r.live && (r.vacuumed == nil || *r.vacuumed > bloatMinutes) {
+			add("table-bloated", r.name, "the table has %d dead rows beside %d", r.dead, r.live)
+		}
+	}
+	for _, name := range tables {
+		if !there[name] {
+			add("table-missing", name, "the table is not there")
+		} else if name != "history" && !there[name+"_pkey"] && hasKey(name) {
+			add("index-missing", name+"_pkey", "the primary key of %s is not there", name)
+		}
+	}
+	for _, name := range indexes {
+		if !there[name] {
+			add("index-missing", name, "the index is not there")
+		}
+	}
+	return found
+}
+
+// hasKey reports whether a table has a primary key: all do but the counts' deltas
+// and the partitions of history.
+func hasKey(table string) bool {
+	return table != "count_delta" && !strings.HasPrefix(table, "history") || table == "history_day"
+}
+
+// days examines the partitions of history, what was not pruned, and the deltas
+// of counts.
+func (e *examiner) days(ctx context.Context) error {
+	var today int
+	var listed, unlisted []int32
+	var first, last *int
+	var oldest *int64
+	var now, deltas int64
+	err := e.b.call(ctx, e.b.byIndex(true), e.b.step("examine_days", one(&today, &listed, &unlisted, &first, &last, &oldest, &now, &deltas), e.b.config.Schema))
+	if err != nil {
+		return err
+	}
+	e.Records = 1
+	var found []noted
+	for _, day := range listed {
+		found = append(found, noted{told("history-partition-missing", "", itoa(int64(day)), "day %d is listed and has no partition", day),
+			e.run(e.b.step("examine_day", nil, day, false))})
+	}
+	for _, day := range unlisted {
+		found = append(found, noted{told("history-partition-unlisted", "", itoa(int64(day)), "the partition of day %d is not listed", day),
+			e.run(e.b.step("examine_day", nil, day, true))})
+	}
+	if first != nil && *first < today-1 || last != nil && *last < today && len(listed) == 0 {
+		found = append(found, noted{Finding: told("history-days-behind", "", "", "the partitions are of the days %d to %d, today is %d", *first, *last, today)})
+	}
+	if e.req.Now.IsZero() && oldest != nil && *oldest < now-pruneGrace.Microseconds() {
+		found = append(found, noted{Finding: told("prune-behind", "", "", "a record expired %v ago and is still there",
+			time.Duration(now-*oldest).Round(1000)*time.Microsecond)})
+	}
+	if deltas > manyDeltas {
+		found = append(found, noted{told("deltas-unfolded", "", "", "over %d changes of counts wait to be folded", manyDeltas), e.b.fold})
+	}
+	return e.note(ctx, found...)
+}

@@ -1,0 +1,14 @@
+-- examine_drop.sql: remove the records of a job that a later one of it has outlived, from one of three tables.
+-- Params: $1 ID and $2 number of its queue, $3 whether from job, $4 from dead, $5 from history
+-- Returns: one row: how many from job by state 1, 2, 3, 4, from history by state 5 and 7, from dead
+-- Called by: (*Broker).Examine, in one transaction after examine_lock.sql
+with live as (
+  delete from jobs.job where $3 and id = $1 and queue = $2 returning state
+), died as (
+  delete from jobs.dead where $4 and id = $1 and queue = $2 returning 1
+), kept as (
+  delete from jobs.history where $5 and id = $1 and queue = $2 returning state
+)
+select count(*) filter (where state = 1), count(*) filter (where state = 2), count(*) filter (where state = 3), count(*) filter (where state = 4),
+       count(*) filter (where state = 5), count(*) filter (where state = 7), count(*) filter (where state = 6)
+from (select state from live union all select state from kept union all select 6::smallint from died) gone

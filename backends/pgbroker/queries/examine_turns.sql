@@ -1,0 +1,10 @@
+-- examine_turns.sql: the highest turn in any line, and the last one given out.
+-- Params: none
+-- Returns: one row: highest turn, last turn, how many queues
+-- Called by: (*Broker).Examine
+select coalesce(max(t.turn), 0), (select last_value from jobs.job_seq), (select count(*) from jobs.queue)
+from (
+  select greatest(
+    (select seq from jobs.job where state = 1 and queue = q.id and lane = l.lane::smallint order by seq desc limit 1),
+    (select -seq from jobs.job where state = 1 and queue = q.id and lane = l.lane::smallint order by seq limit 1)) as turn
+  from jobs.queue q cross join generate_series(2, 9) as l(lane)) t

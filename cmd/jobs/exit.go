@@ -13,7 +13,7 @@ import (
 const exitCodes = `0 done; 1 another error; 2 wrong use; 3 no such job or
 queue; 4 refused, in whole or in part; 5 the store cannot be reached, nothing
 was changed; 6 the store's answer was lost, it may have been changed; 7 not
-confirmed; 130 interrupted.`
+confirmed; 8 errors remain in the store (doctor); 130 interrupted.`
 
 // usageError is an error in how the command was called.
 type usageError struct{ text string }
@@ -41,6 +41,8 @@ func exitCode(err error) int {
 		return 3
 	case errors.Is(err, errUnconfirmed):
 		return 7
+	case errors.Is(err, errUnhealthy):
+		return 8
 	case errors.Is(err, errInterrupted):
 		return 130
 	case errors.Is(err, errRefused), errors.Is(err, jobs.ErrWrongState), errors.Is(err, jobs.ErrDuplicate), errors.Is(err, jobs.ErrQueueFull):

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// errUnhealthy says that something is wrong in the store still.
+var errUnhealthy = errors.New("errors remain in the store, see above")
+
+func (a *app) doctor() *cobra.Command {
+	var e jobs.Examination
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Look for what is wrong in the store, and repair it",
+		Long: `Look for what is wrong in the store: keys or rows that contradict each other,
+settings that lose jobs, queues that nobody serves. It goes in small steps and
+can be run at any time, while workers run; it changes nothing without --fix.
+
+--fix repairs each finding in the step that found it. No repair removes a job
+that can still be run or looked at; docs/doctor.md says what each one does. It
+asks first, unless there is --yes.
+
+It exits with 8 while there are errors that were not repaired. Warnings alone
+exit with 0.`,
+		Example: "  jobs doctor\n  jobs doctor --queue mail --fix\n  jobs doctor --json | jq .code",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := a.confirm(e.Fix, "repair what is found to be wrong in the store"); err != nil {
+				return err
+			}
+			shown := a.progress("examining", 0)
+			defer shown.end()
+			records := 0
+			e.OnStep = func(step broker.Examined) {
+				records += step.Records
+				shown.Describe(strings.TrimSpace(plain(step.Queue) + " " + step.Part))
+				shown.at(records)
+			}
+			r := diagnosis{all: all}
+			for f, err := range i.Examine(cmd.Context(), e) {
+				if err != nil {
+					shown.end()
+					return errors.Join(err, a.tell(&r, e.Fix))
+				}
+				r.add(f)
+				if a.json {
+					if err := a.object(viewOf(f)); err != nil {
+						return err
+					}
+				}
+			}
+			shown.end()
+			if err := a.tell(&r, e.Fix); err != nil {
+				return err
+			}
+			if r.remain > 0 {
+				return errUnhealthy
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&e.Queue, "queue", "q", "", "this queue alone, and not the server (default: all)")
+	cmd.Flags().BoolVar(&e.Fix, "fix", false, "repair what can be repaired")
+	cmd.Flags().BoolVar(&all, "all", false, "name everything that is found, not five of each kind")
+	return cmd
+}
+
+// shownOfEach is how many findings of a kind are named.
+const shownOfEach = 5
+
+// diagnosis collects findings by kind and queue.
+type diagnosis struct {
+	all      bool
+	groups   []*sameFindings
+	errors   int // that were found
+	warnings int
+	fixed    int
+	fixable  int // of those that were not
+	remain   int // errors that were not repaired
+}
+
+type sameFindings struct {
+	code, queue string
+	first       []jobs.Finding
+	count       int
+	fixed       int
+	left        []string // reasons
+}
+
+func (d *diagnosis) add(f jobs.Finding) {
+	kind := f.Kind()
+	if kind.Warning {
+		d.warnings++
+	} else {
+		d.errors++
+	}
+	switch {
+	case f.Fixed:
+		d.fixed++
+	case kind.Repair != "":
+		d.fixable++
+	}
+	if !f.Fixed && !kind.Warning {
+		d.remain++
+	}
+	at := slices.IndexFunc(d.groups, func(g *sameFindings) bool { return g.code == f.Code && g.queue == f.Queue })
+	if at < 0 {
+		at = len(d.groups)
+		d.groups = append(d.groups, &sameFindings{code: f.Code, queue: f.Queue})
+	}
+	g := d.groups[at]
+	if g.count++; d.all || g.count <= shownOfEach {
+		g.first = append(g.first, f)
+	}
+	if f.Fixed {
+		g.fixed++
+	} else if f.Left != "" && !slices.Contains(g.left, f.Left) {
+		g.left = append(g.left, f.Left)
+	}
+}
+
+// tell writes what was found for a person, errors first.
+func (a *app) tell(d *diagnosis, fix bool) error {
+	if a.json {
+		return nil
+	}
+	slices.SortStableFunc(d.groups, func(x, y *sameFindings) int {
+		return cmp.Or(cmp.Compare(level(x.code), level(y.code)), strings.Compare(x.queue, y.queue))
+	})
+	for _, g := range d.groups {
+		kind := jobs.Finding{Code: g.code}.Kind()
+		about := "the store"
+		if g.queue != "" {
+			about = "queue " + g.queue
+		}
+		a.say("%s: %s in %s (%d)", level(g.code), g.code, plain(about), g.count)
+		for _, f := range g.first {
+			a.say("  %s", plain(strings.TrimPrefix(f.ID+": "+f.What, ": ")))
+		}
+		if more := g.count - len(g.first); more > 0 {
+			a.say("  and %d more, with --all", more)
+		}
+		a.say("  Means: %s.", kind.Means)
+		if g.fixed > 0 {
+			a.say("  Repaired %d: %s.", g.fixed, kind.Repair)
+		}
+		if g.fixed == g.count {
+			continue
+		}
+		if len(g.left) > 0 && kind.Repair != "" {
+			a.say("  Left %d: %s.", g.count-g.fixed, plain(strings.Join(g.left, "; ")))
+		} else if !fix && kind.Repair != "" {
+			a.say("  --fix: %s.", kind.Repair)
+		}
+		if kind.Advice != "" && (fix || kind.Repair == "") {
+			a.say("  To do: %s.", kind.Advice)
+		}
+	}
+	switch {
+	case len(d.groups) == 0:
+		a.say("Nothing is wrong.")
+	case fix:
+		a.say("%d errors and %d warnings were found, %d repaired.", d.errors, d.warnings, d.fixed)
+	default:
+		a.say("%d errors and %d warnings were found; --fix can repair %d.", d.errors, d.warnings, d.fixable)
+	}
+	return nil
+}
+
+func level(code string) string {
+	if (jobs.Finding{Code: code}).Kind().Warning {
+		return "warning"
+	}
+	return "error"
+}
+
+// findingView is a finding as a line of JSON.
+type findingView struct {
+	Level  string `json:"level"`
+	Code   string `json:"code"`
+	Queue  string `json:"queue,omitempty"`
+	ID     string `json:"id,omitempty"`
+	What   string `json:"what"`
+	Means  string `json:"means"`
+	Repair string `json:"repair,omitempty"`
+	Advice string `json:"advice,omitempty"`
+	Fixed  bool   `json:"fixed"`
+	Left   string `json:"left,omitempty"`
+}
+
+func viewOf(f jobs.Finding) findingView {
+	k := f.Kind()
+	return findingView{level(f.Code), f.Code, f.Queue, f.ID, f.What, k.Means, k.Repair, k.Advice, f.Fixed, f.Left}
+}

@@ -49,11 +49,13 @@ func Populate(tb testing.TB, b broker.Broker) {
 	p.enqueue("scheduled", func(j *broker.NewJob) { j.Delay = time.Hour })
 	p.enqueue("moved", func(j *broker.NewJob) { j.Delay = time.Hour })
 	p.operate(broker.Operation{Kind: broker.OpReschedule, Delay: 2 * time.Hour}, "moved")
-	p.enqueue("held", func(j *broker.NewJob) {
-		j.Body.Unique = broker.Unique{Key: "key-held", Mode: broker.UniqueUntilStarted}
-		j.Delay = time.Hour
-	})
-	p.operate(broker.Operation{Kind: broker.OpHold, Holder: "mover"}, "held")
+	if !b.Limits().NoMove {
+		p.enqueue("held", func(j *broker.NewJob) {
+			j.Body.Unique = broker.Unique{Key: "key-held", Mode: broker.UniqueUntilStarted}
+			j.Delay = time.Hour
+		})
+		p.operate(broker.Operation{Kind: broker.OpHold, Holder: "mover"}, "held")
+	}
 	if _, err := b.Mark(tb.Context(), broker.MarkRequest{Now: Start, Action: broker.MarkTake, Name: "mark", Owner: "o", TTL: time.Hour}); err != nil {
 		tb.Fatal(err)
 	}
@@ -154,6 +156,9 @@ func drain(tb testing.TB, b broker.Broker) {
 		}
 	}
 	for kind, state := range map[broker.OperationKind]broker.State{broker.OpRedrive: broker.StateDead, broker.OpUnhold: broker.StateWaiting} {
+		if len(refs[state]) == 0 {
+			continue
+		}
 		results, err := b.Operate(ctx, broker.Operation{Now: Later, Kind: kind, Refs: refs[state]})
 		if err != nil {
 			tb.Fatal(err)

@@ -21,12 +21,8 @@ type decision struct {
 // moved on meanwhile is left alone. The report is valid beside an error.
 func (s Selection) decide(ctx context.Context, d decision) (report Report, err error) {
 	s.query.NoPayload = true
-	size := barePage
-	if s.perSecond > 0 {
-		size = min(size, s.perSecond)
-	}
 	missing := newNames(s.query.IDs)
-	for page, err := range s.pages(ctx, size) {
+	for page, err := range s.pages(ctx, s.pageSize(barePage)) {
 		if err != nil {
 			return report, err
 		}
@@ -45,11 +41,11 @@ func (s Selection) decide(ctx context.Context, d decision) (report Report, err e
 		if s.progress != nil {
 			s.progress(report)
 		}
-		if s.limit > 0 && report.Done+report.Refused >= s.limit {
+		if s.full(report.Done + report.Refused) {
 			break
 		}
-		if s.perSecond > 0 && len(refs) > 0 && (page.Cursor != "" || len(s.query.IDs) > 0) {
-			if err := pauseFor(ctx, time.Duration(len(refs))*time.Second/time.Duration(s.perSecond)); err != nil {
+		if page.Cursor != "" || len(s.query.IDs) > 0 {
+			if err := s.pause(ctx, len(refs)); err != nil {
 				return report, err
 			}
 		}
@@ -63,6 +59,25 @@ func (s Selection) decide(ctx context.Context, d decision) (report Report, err e
 		}
 	}
 	return report, report.namedError(d.op.Kind)
+}
+
+// pageSize is how many jobs are found at a time, most at most.
+func (s *Selection) pageSize(most int) int {
+	if s.perSecond > 0 {
+		return min(most, s.perSecond)
+	}
+	return most
+}
+
+// full reports whether n jobs are all that is wanted.
+func (s *Selection) full(n int) bool { return s.limit > 0 && n >= s.limit }
+
+// pause waits as long as n jobs are to take.
+func (s *Selection) pause(ctx context.Context, n int) error {
+	if s.perSecond <= 0 || n == 0 {
+		return nil
+	}
+	return pauseFor(ctx, time.Duration(n)*time.Second/time.Duration(s.perSecond))
 }
 
 // begin fixes the beginning at the first page.
@@ -81,7 +96,7 @@ func (d *decision) choose(page *Page, report *Report, s *Selection) []broker.Ref
 	refs := make([]broker.Ref, 0, len(page.Jobs))
 	for i := range page.Jobs {
 		job := &page.Jobs[i]
-		if s.limit > 0 && report.Done+report.Refused+len(refs) >= s.limit {
+		if s.full(report.Done + report.Refused + len(refs)) {
 			break
 		}
 		if !s.keeps(job) {

@@ -1,0 +1,352 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// pasts are jobs in every state that can be made again, with everything that a
+// job can have, hostile bytes included.
+func pasts() []broker.NewJob {
+	now := time.Now().Truncate(time.Microsecond).UTC()
+	hostile := "\x00\xff<script>\u202e\u2028\"\\\n字🙂"
+	body := broker.Body{Type: "email:字", TypeVersion: 3, Payload: []byte(hostile), Headers: map[string]string{"a\xfe": hostile, "plain": "text", "empty": ""},
+		Priority: PriorityLow, MaxRetries: 7, CrashBudget: 2, Timeout: 90*time.Second + time.Microsecond, Deadline: now.Add(90 * time.Hour), Retention: 48 * time.Hour,
+		Backoff: Backoff{Kind: BackoffLinear, Base: time.Second, Max: time.Hour}, Key: "acme", CorrelationID: "c\u202e", IdempotencyKey: "i",
+		PayloadRef: "s3://\xff", Source: "shop", GivenID: true}
+	head := broker.Head{Epoch: 5, Deliveries: 4, Failures: 3, Crashes: 1, Snoozes: 2, Errors: broker.ErrorLog{Dropped: 9, Entries: []broker.Failure{
+		{At: now.Add(-time.Minute), Attempt: 2, Code: "HTTP_503", Class: "retryable", Message: hostile, Stack: "goroutine 1\n\tmain.go", Worker: "w", Version: "shop v1"}, {}}}}
+	make := func(state State, change func(*broker.NewJob)) broker.NewJob {
+		j := broker.NewJob{Queue: "default", ID: "job-" + state.String(), Body: body, Restore: &broker.Restored{State: state, CreatedAt: now.Add(-time.Hour), Head: head}}
+		if change != nil {
+			change(&j)
+		}
+		return j
+	}
+	ended := func(j *broker.NewJob) { j.Restore.Head.FinishedAt = now.Add(-time.Minute) }
+	return []broker.NewJob{
+		make(StatePending, func(j *broker.NewJob) {
+			j.Body.Unique = broker.Unique{Key: "u", Mode: UniqueUntilSettled, TTL: time.Hour}
+		}),
+		make(StateScheduled, func(j *broker.NewJob) { j.RunAt = now.Add(time.Hour) }),
+		make(StateRetry, func(j *broker.NewJob) { j.RunAt = now.Add(time.Hour) }),
+		make(StateDead, func(j *broker.NewJob) {
+			ended(j)
+			j.Restore.Head.Reason, j.Restore.Head.Suppressed = broker.ReasonSkipRetry, true
+			// And a field of a newer version.
+			tail := binary.AppendVarint(binary.AppendUvarint(broker.AppendTail(nil, &j.Restore.Head), 99<<1), 5)
+			j.Restore.Head.Errors.Entries = nil
+			if err := broker.ParseTail(tail, &j.Restore.Head); err != nil {
+				panic(err)
+			}
+		}),
+		make(StateCompleted, func(j *broker.NewJob) { ended(j); j.Restore.Head.Result = []byte{0xff, 0} }),
+		make(StateCancelled, ended),
+		{Queue: "default", ID: "job-bare", Body: broker.Body{Type: "t", Priority: PriorityNormal}, Restore: &broker.Restored{State: StatePending, CreatedAt: now}},
+	}
+}
+
+// place is a store with an inspector.
+type place struct {
+	broker.Broker
+	*Inspector
+}
+
+func newPlace(b broker.Broker) place { return place{b, NewInspector(b)} }
+
+// Close and Watch are those of the broker.
+func (p place) Close() error { return p.Broker.Close() }
+func (p place) Watch(ctx context.Context, req broker.WatchRequest) (<-chan broker.Event, error) {
+	return p.Broker.Watch(ctx, req)
+}
+func (p place) Policy(ctx context.Context, req broker.PolicyRequest) (Policy, error) {
+	return p.Broker.Policy(ctx, req)
+}
+func (p place) Queues(ctx context.Context, req broker.QueuesRequest) (broker.QueuesReply, error) {
+	return p.Broker.Queues(ctx, req)
+}
+
+func (p place) put(t *testing.T, batch ...broker.NewJob) {
+	t.Helper()
+	receipts, err := p.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: batch})
+	for _, r := range receipts {
+		err = errors.Join(err, r.Err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// all are the jobs of a queue in every state, by ID, without what is not the
+// same elsewhere.
+func (p place) all(t *testing.T, queue string) map[string]broker.Job {
+	t.Helper()
+	all := make(map[string]broker.Job)
+	for _, state := range broker.States() {
+		for j, err := range p.Select(Query{Queue: queue, State: state, Suppressed: true}).Jobs(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, twice := all[j.ID]; twice {
+				t.Errorf("%s is in two states", j.ID)
+			}
+			same := *j
+			same.Epoch, same.GivenID = 0, false
+			all[j.ID] = same
+		}
+	}
+	return all
+}
+
+func sameJobs(t *testing.T, got, want map[string]broker.Job) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%d jobs, want %d", len(got), len(want))
+	}
+	for id := range want {
+		if !reflect.DeepEqual(got[id], want[id]) {
+			t.Errorf("%s is\n%+v\nwant\n%+v", id, got[id], want[id])
+		}
+	}
+}
+
+func (p place) export(t *testing.T, queue string) string {
+	t.Helper()
+	var file bytes.Buffer
+	for _, state := range broker.States() {
+		if _, err := p.Select(Query{Queue: queue, State: state, Suppressed: true}).Export(t.Context(), &file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return file.String()
+}
+
+func TestAnExportIsImportedWithoutLoss(t *testing.T) {
+	t.Parallel()
+	from, to := newPlace(membroker.New()), newPlace(membroker.New())
+	from.put(t, pasts()...)
+	file := from.export(t, "default")
+	for _, r := range file {
+		if r != '\n' && (r < ' ' || r > '~') {
+			t.Fatalf("%q is in the file", r)
+		}
+	}
+	report, err := to.Import(t.Context(), strings.NewReader(file), ImportConfig{})
+	if err != nil || report.Done != len(pasts()) || report.Lines != report.Done {
+		t.Fatalf("Import: %+v, %v", report, err)
+	}
+	sameJobs(t, to.all(t, "default"), from.all(t, "default"))
+
+	report, err = to.Import(t.Context(), strings.NewReader(file+file), ImportConfig{})
+	if err != nil || report.Done != 0 || report.Repeated != 2*len(pasts()) {
+		t.Errorf("importing it twice more: %+v, %v", report, err)
+	}
+	sameJobs(t, to.all(t, "default"), from.all(t, "default"))
+
+	report, err = to.Import(t.Context(), strings.NewReader(file), ImportConfig{Queue: "other", Check: true})
+	if other := to.all(t, "other"); err != nil || report.Done != len(pasts()) || len(other) != 0 {
+		t.Errorf("a check: %+v, %v; stored %d", report, err, len(other))
+	}
+	report, err = to.Import(t.Context(), strings.NewReader(file), ImportConfig{Queue: "other"})
+	if other := to.all(t, "other"); err != nil || report.Done != len(pasts()) || len(other) != len(pasts()) {
+		t.Errorf("into another queue: %+v, %v; stored %d", report, err, len(other))
+	}
+}
+
+func TestLinesThatCannotBeTakenAreReportedAndTheOthersStored(t *testing.T) {
+	t.Parallel()
+	good := func(id string) string {
+		return `{"v":1,"queue":"default","id":"` + id + `","type":"t","state":"dead","priority":2,"max_retries":0,"created_at":"2026-01-02T03:04:05Z"}`
+	}
+	lines := []struct {
+		text string
+		want error
+		says string
+	}{
+		{good("a"), nil, ""},
+		{"nonsense", ErrInvalid, "no JSON object"},
+		{good("b")[:50], ErrInvalid, "cut off"},
+		{"", nil, ""},
+		{`{"v":2,"queue":"default"}`, ErrNewerForm, "line version 2"},
+		{`{"queue":"default"}`, ErrInvalid, "v: invalid: is not there"},
+		{strings.Replace(good("c"), `"v":1`, `"v":1,"extra":1`, 1), ErrInvalid, "extra"},
+		{strings.Replace(good("c"), `"default"`, `"{bad}"`, 1), ErrInvalid, "brace"},
+		{strings.Replace(good("c"), `"dead"`, `"active"`, 1), ErrInvalid, "restored state"},
+		{strings.Replace(good("c"), `"dead"`, `"gone"`, 1), ErrInvalid, "none of waiting"},
+		{strings.Replace(good("c"), `"priority":2`, `"priority":9`, 1), ErrInvalid, "priority"},
+		{strings.Replace(good("c"), `"v":1`, `"v":1,"payload":"*secret*"`, 1), ErrInvalid, "line"},
+		{strings.Replace(good("c"), `"v":1`, `"v":1,"reason":"bored"`, 1), ErrInvalid, "reason"},
+		{strings.Replace(good("c"), `"v":1`, `"v":1,"unique":{"key":"k","mode":"?"}`, 1), ErrInvalid, "unique mode"},
+		{strings.Replace(good("c"), `"v":1`, `"v":1,"headers":[{"name":"a","value":""},{"name":"a","value":""}]`, 1), ErrInvalid, "twice"},
+		{good("c") + good("d"), ErrInvalid, "line"},
+		{strings.Replace(good("a"), "03:04", "05:06", 1), ErrDuplicate, "another job has this ID"},
+		{strings.Replace(good("c"), `"v":1`, `"v":1,"payload":"`+strings.Repeat("A", maxLine)+`"`, 1), ErrTooLarge, "the line has more"},
+		{strings.Replace(good("c"), `"v":1`, `"v":1,"payload":"`+strings.Repeat("A", 2<<20)+`"`, 1), ErrTooLarge, "payload"},
+		{good("e"), nil, ""},
+		{good("f"), nil, ""}, // without an end of its line
+	}
+	var file []string
+	for _, l := range lines {
+		file = append(file, l.text)
+	}
+	b := newPlace(membroker.New())
+	report, err := b.Import(t.Context(), strings.NewReader(strings.Join(file, "\n")), ImportConfig{})
+	if err != nil || report.Lines != len(lines) || report.Done != 3 || report.Refused != len(lines)-4 {
+		t.Errorf("Import: %d lines, %d done, %d refused, %v", report.Lines, report.Done, report.Refused, err)
+	}
+	if all := b.all(t, "default"); len(all) != 3 || all["a"].ID == "" || all["e"].ID == "" || all["f"].ID == "" {
+		t.Errorf("stored are %v", all)
+	}
+	refused := make(map[int]LineRefusal)
+	for _, r := range report.Refusals {
+		refused[r.Line] = r
+	}
+	for i, l := range lines {
+		r := refused[i+1]
+		switch {
+		case l.want == nil && r.Err != nil, l.want != nil && !errors.Is(r.Err, l.want), r.Err != nil && !strings.Contains(r.Err.Error(), l.says):
+			t.Errorf("line %d, %.80s: %v, want %v that says %q", i+1, l.text, r.Err, l.want, l.says)
+		case r.Err != nil && strings.Contains(r.Err.Error(), "secret"):
+			t.Errorf("the error %v quotes a payload", r.Err)
+		}
+	}
+}
+
+func TestAnImportLeavesWhatIsThereAlone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.enqueue(t, "mail", 3)
+	file := newPlace(b).export(t, "default")
+	first := b.worker.claim()
+	b.worker.settle(first, broker.Complete(nil))
+	edited, err := b.inspector.Job(t.Context(), "default", "mail-0001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.inspector.Edit(t.Context(), edited, []byte("new")); err != nil {
+		t.Fatal(err)
+	}
+	report, err := b.inspector.Import(t.Context(), strings.NewReader(file), ImportConfig{})
+	if err != nil || report.Repeated != 3 || report.Gone != 1 || report.Done != 0 {
+		t.Errorf("one job ran, one was edited, one is as it was: %+v, %v", report, err)
+	}
+	if edited, err = b.inspector.Job(t.Context(), "default", "mail-0001"); err != nil || string(edited.Payload) != "new" {
+		t.Errorf("the edited job is %q, %v", edited.Payload, err)
+	}
+	holder := mustEnqueue(t, b.client, NewTask("mail", nil), WithQueue("other"), WithUniqueKey("k"))
+	report, err = b.inspector.Import(t.Context(), strings.NewReader(`{"v":1,"queue":"other","id":"x","type":"t","state":"pending","priority":2,"max_retries":0,"unique":{"key":"k","mode":"until_settled"}}`), ImportConfig{})
+	if err != nil || report.Refused != 1 || report.Refusals[0].Holder != holder.ID || !errors.Is(report.Refusals[0].Err, ErrDuplicate) {
+		t.Errorf("a unique key that is held: %+v, %v", report, err)
+	}
+}
+
+func TestExportAndDeleteRemovesWhatLasts(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.enqueue(t, "mail", 250)
+	b.die(t, 250, "no route")
+	want := newPlace(b).all(t, "default")
+	dead := b.inspector.Select(Query{Queue: "default", State: StateDead})
+
+	var file bytes.Buffer
+	full := errors.New("disk full")
+	if report, err := dead.ExportAndDelete(t.Context(), &file, func() error { return full }); !errors.Is(err, full) || report.Done != 0 || b.count(t, StateDead) != 250 {
+		t.Errorf("a file that does not last: %+v, %v; %d are left", report, err, b.count(t, StateDead))
+	}
+	file.Reset()
+	flushes := 0
+	report, err := dead.ExportAndDelete(t.Context(), &file, func() error {
+		if flushes++; flushes == 2 { // somebody redrives one that was written
+			_, err := b.inspector.Select(Query{Queue: "default", IDs: []string{"mail-0150"}}).Redrive(t.Context())
+			return err
+		}
+		return nil
+	})
+	if err != nil || report.Done != 249 || report.Refused != 1 || report.Refusals[0].ID != "mail-0150" || b.count(t, StateDead) != 0 || b.count(t, StatePending) != 1 {
+		t.Errorf("ExportAndDelete: %+v, %v", report, err)
+	}
+	if n := bytes.Count(file.Bytes(), []byte("\n")); n != 250 {
+		t.Errorf("%d lines, want 250", n)
+	}
+	if _, err := b.inspector.Select(Query{Queue: "default", State: StatePending}).Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(file.String(), "\n")
+	imported, err := b.inspector.Import(t.Context(), strings.NewReader(strings.Join(lines[:150], "")), ImportConfig{})
+	if err != nil || imported.Done != 150 {
+		t.Errorf("back where they came from: %+v, %v", imported, err)
+	}
+	for id, j := range newPlace(b).all(t, "default") {
+		if !reflect.DeepEqual(j, want[id]) {
+			t.Errorf("%s came back as %+v, and was %+v", id, j, want[id])
+		}
+	}
+	for _, q := range []Query{{Queue: "default", State: StatePending}, {Queue: "default", IDs: []string{"a"}}} {
+		if _, err := b.inspector.Select(q).ExportAndDelete(t.Context(), &file, nil); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+}
+
+func TestAnExportRefusesWhatItCannotTakeWhole(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.enqueue(t, "mail", 2, WithKey("k"))
+	active := b.worker.claim()
+	var file bytes.Buffer
+	report, err := b.inspector.Select(Query{Queue: "default", Key: "k"}).Export(t.Context(), &file)
+	if err != nil || report.Done != 1 || report.Refused != 1 || report.Refusals[0].ID != active.ID {
+		t.Errorf("with a job that runs: %+v, %v", report, err)
+	}
+	broken := errors.New("cannot write")
+	if _, err := b.inspector.Select(Query{Queue: "default", State: StatePending}).Export(t.Context(), brokenWriter{broken}); !errors.Is(err, broken) {
+		t.Errorf("a writer that fails: %v", err)
+	}
+}
+
+type brokenWriter struct{ err error }
+
+func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
+
+func TestEditReplacesThePayloadOfWhatWasShown(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.enqueue(t, "mail", 2)
+	b.die(t, 1, "no route")
+	show := func(id string) *JobRecord {
+		j, err := b.inspector.Job(t.Context(), "default", id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return j
+	}
+	dead, pending := show("mail-0000"), show("mail-0001")
+	for _, j := range []*JobRecord{dead, pending} {
+		if err := b.inspector.Edit(t.Context(), j, []byte("\xff new")); err != nil {
+			t.Errorf("%s: %v", j.ID, err)
+		}
+		if now := show(j.ID); string(now.Payload) != "\xff new" || now.State != j.State || now.Type != j.Type {
+			t.Errorf("%s is %+v", j.ID, now)
+		}
+	}
+	if err := b.inspector.Edit(t.Context(), dead, []byte("late")); !errors.Is(err, ErrWrongState) || !strings.Contains(fmt.Sprint(err), dead.ID) {
+		t.Errorf("a dead job that was edited since: %v", err)
+	}
+	b.worker.claim()
+	if err := b.inspector.Edit(t.Context(), pending, []byte("late")); !errors.Is(err, ErrWrongState) || string(show(pending.ID).Payload) != "\xff new" {
+		t.Errorf("a job that runs: %v", err)
+	}
+	if err := b.inspector.Edit(t.Context(), nil, nil); !errors.Is(err, ErrInvalid) {
+		t.Errorf("no job: %v", err)
+	}
+}

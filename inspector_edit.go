@@ -1,0 +1,31 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Edit replaces the payload of a pending, scheduled, retry or dead job. The job
+// is one that Job or List returned: the error is ErrWrongState, and nothing is
+// changed, when it has run, or was redriven, since. A job that waits keeps its
+// place in its queue; a dead one stays dead until it is redriven. The payload is
+// stored as it is: any bytes up to the store's limit.
+func (i *Inspector) Edit(ctx context.Context, job *JobRecord, payload []byte) error {
+	if job == nil {
+		return broker.Invalid("job", "is nil; get it from Job")
+	}
+	results, err := i.operate(ctx, broker.Operation{Kind: broker.OpEdit, Refs: []broker.Ref{job.Ref()}, Payload: payload})
+	if err == nil && len(results) > 0 {
+		if err = results[0].Err; err != nil && results[0].Holder != "" {
+			err = heldError(err, results[0].Holder)
+		}
+	}
+	return broker.About(err, broker.OpEdit.String(), job.Queue, job.ID)
+}
+
+// heldError says who holds a job about which nobody else decides.
+func heldError(err error, holder string) error {
+	return fmt.Errorf("%w: it is held by %q", err, holder)
+}

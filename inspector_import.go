@@ -1,0 +1,287 @@
+package jobs
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// ImportConfig refines an import. The zero value takes every line as it is.
+type ImportConfig struct {
+	// Queue is where the jobs go; empty means where each line says.
+	Queue string
+	// Check only reads and checks the lines, and stores nothing.
+	Check bool
+	// OnProgress is called after each step of some hundred lines.
+	OnProgress func(ImportReport)
+}
+
+// ImportReport says what an import did. Lines is the sum of Done, Repeated and
+// Refused, but for lines without any text.
+type ImportReport struct {
+	Lines    int // read so far
+	Done     int // jobs that were stored; with Check: that could be, as far as the line tells
+	Repeated int // jobs that were there already: imported before, or a line that is there twice
+	Gone     int // of Repeated: only the ID is remembered, of a job that ran meanwhile, or was deleted
+	Refused  int
+	// Refusals are the first 100.
+	Refusals []LineRefusal
+}
+
+// LineRefusal says why a line of an import was not taken: ErrInvalid or
+// ErrTooLarge for a line that cannot be a job, ErrNewerForm for one of a newer
+// program, ErrDuplicate when another job has its ID or, with the ID of that
+// Holder, its unique key, ErrQueueFull, ErrWrongState while the job with its ID
+// is held.
+type LineRefusal struct {
+	Line   int // counted from 1
+	Queue  string
+	ID     string
+	Holder string
+	Err    error
+}
+
+const (
+	maxLine     = 32 << 20 // bytes; the largest job has less
+	importBatch = 100      // lines of one call
+	importBytes = 4 << 20  // of lines, from which a call is made
+)
+
+// Import makes the jobs again that Export wrote to r, each in its state, with
+// its ID, bytes, errors, counts and times. Lines that cannot be taken are
+// refused on their own and reported with their numbers; the others are stored.
+// It can be repeated: a job that is there already is counted and left as it is,
+// also one that ran and is gone within the time for which its queue remembers
+// IDs (an hour, by default). Jobs that ended keep no unique key; completed and
+// cancelled ones whose retention is over are taken and not stored.
+//
+// An error ends the import, the report is valid beside it: it tells how many
+// lines were read. Import the same again then.
+func (i *Inspector) Import(ctx context.Context, r io.Reader, cfg ImportConfig) (report ImportReport, err error) {
+	if err := i.check(ctx); err != nil {
+		return report, err
+	}
+	m := importing{inspector: i, cfg: cfg}
+	in := bufio.NewReaderSize(r, 64<<10)
+	for {
+		text, tooLong, readErr := readLine(in)
+		if len(text) == 0 && !tooLong && readErr != nil {
+			err = readErr
+			break
+		}
+		m.report.Lines++
+		if err = m.take(ctx, text, tooLong); err != nil {
+			return m.report, err
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return m.report, errors.Join(err, m.store(ctx))
+}
+
+// readLine reads to the end of a line, of which it keeps as much as a line can
+// have.
+func readLine(in *bufio.Reader) (text []byte, tooLong bool, err error) {
+	for {
+		part, err := in.ReadSlice('\n')
+		if !tooLong {
+			text = append(text, part...)
+		}
+		if len(text) > maxLine {
+			text, tooLong = nil, true
+		}
+		if !errors.Is(err, bufio.ErrBufferFull) {
+			return text, tooLong, err
+		}
+	}
+}
+
+// importing is an import under way.
+type importing struct {
+	inspector *Inspector
+	cfg       ImportConfig
+	report    ImportReport
+	batch     []broker.NewJob
+	lines     []int // of the batch
+	bytes     int
+}
+
+func (m *importing) refuse(f LineRefusal) {
+	m.report.Refused++
+	if len(m.report.Refusals) < keptRefusals {
+		m.report.Refusals = append(m.report.Refusals, f)
+	}
+}
+
+// take reads a line and stores the batch when it is full.
+func (m *importing) take(ctx context.Context, text []byte, tooLong bool) error {
+	number := m.report.Lines
+	text = bytes.TrimSpace(text)
+	if tooLong {
+		m.refuse(LineRefusal{Line: number, Err: fmt.Errorf("%w: the line has more than %d bytes", ErrTooLarge, maxLine)})
+		return nil
+	}
+	if len(text) == 0 {
+		return nil
+	}
+	job, err := parseLine(text)
+	if m.cfg.Queue != "" {
+		job.Queue = m.cfg.Queue
+	}
+	if err == nil {
+		job.Body.GivenID = true // so that a repeat finds it also after it has run
+		err = job.Check(m.inspector.broker.Limits())
+	}
+	switch {
+	case err != nil:
+		m.refuse(LineRefusal{Line: number, Queue: job.Queue, ID: job.ID, Err: err})
+		return nil
+	case m.cfg.Check:
+		m.report.Done++
+		return nil
+	}
+	m.batch, m.lines, m.bytes = append(m.batch, job), append(m.lines, number), m.bytes+len(text)
+	if len(m.batch) < importBatch && m.bytes < importBytes {
+		return nil
+	}
+	return m.store(ctx)
+}
+
+// store stores the batch.
+func (m *importing) store(ctx context.Context) error {
+	batch, lines := m.batch, m.lines
+	m.batch, m.lines, m.bytes = nil, nil, 0
+	if len(batch) == 0 {
+		return nil
+	}
+	answers, _, err := m.inspector.restore(ctx, batch)
+	for i, a := range answers {
+		switch {
+		case a.Err == nil && a.Repeated:
+			m.report.Repeated++
+			if a.Gone {
+				m.report.Gone++
+			}
+		case a.Err == nil:
+			m.report.Done++
+		default:
+			m.refuse(LineRefusal{Line: lines[i], Queue: batch[i].Queue, ID: batch[i].ID, Holder: a.Holder, Err: a.Err})
+		}
+	}
+	if err == nil && m.cfg.OnProgress != nil {
+		m.cfg.OnProgress(m.report)
+	}
+	return err
+}
+
+// restoredJob answers a job that was to be made again.
+type restoredJob struct {
+	Repeated bool   // it was there, or was remembered to have been
+	Gone     bool   // of Repeated: only its ID is remembered
+	Holder   string // with an error: who holds its unique key, or the job
+	Err      error
+}
+
+// restore makes jobs again, in calls of bounded size. A call whose outcome is
+// unknown is repeated, which is harmless; sure tells that none was. Beside an
+// error there are no answers.
+func (i *Inspector) restore(ctx context.Context, batch []broker.NewJob) (answers []restoredJob, sure bool, err error) {
+	sure = true
+	for len(batch) > 0 {
+		n, size := 0, 0
+		for n < min(len(batch), importBatch) && (n == 0 || size < importBytes) {
+			size += len(batch[n].Body.Payload) + len(batch[n].Restore.Head.Result)
+			n++
+		}
+		some, repeated, err := i.restoreSome(ctx, batch[:n])
+		if err != nil {
+			if len(answers) > 0 || repeated {
+				err = unknown(err)
+			}
+			return nil, false, err
+		}
+		sure = sure && !repeated
+		answers, batch = append(answers, some...), batch[n:]
+	}
+	return answers, sure, nil
+}
+
+func (i *Inspector) restoreSome(ctx context.Context, batch []broker.NewJob) (answers []restoredJob, repeated bool, err error) {
+	var receipts []broker.Receipt
+	repeated, err = i.insist(ctx, func(ctx context.Context, b broker.Broker) (err error) {
+		receipts, err = b.Enqueue(ctx, broker.EnqueueRequest{Jobs: batch})
+		for _, r := range receipts {
+			if err == nil && broker.MayHaveApplied(r.Err) {
+				err = r.Err
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return nil, repeated, err
+	}
+	answers = make([]restoredJob, len(batch))
+	for n, r := range receipts {
+		switch {
+		case errors.Is(r.Err, ErrDuplicate) && r.Holder == batch[n].ID:
+			if answers[n], err = i.same(ctx, &batch[n]); err != nil {
+				return nil, true, err
+			}
+		case r.Err != nil:
+			answers[n] = restoredJob{Holder: r.Holder, Err: r.Err}
+		}
+	}
+	return answers, repeated, nil
+}
+
+// unknown is err as one after which nobody knows what was applied.
+func unknown(err error) error { return fmt.Errorf("%w: %v", ErrOutcomeUnknown, err) }
+
+// same tells whether the job that has the ID of j is j, perhaps edited since.
+func (i *Inspector) same(ctx context.Context, j *broker.NewJob) (restoredJob, error) {
+	there, err := i.Job(ctx, j.Queue, j.ID)
+	switch {
+	case errors.Is(err, ErrNotFound):
+		return restoredJob{Repeated: true, Gone: true}, nil
+	case err != nil:
+		return restoredJob{}, err
+	}
+	ours, theirs := j.Body, there.Body
+	ours.Payload, theirs.Payload = nil, nil
+	ours.GivenID, theirs.GivenID = false, false
+	if bytes.Equal(broker.AppendBody(nil, &ours), broker.AppendBody(nil, &theirs)) &&
+		(j.Restore.CreatedAt.IsZero() || broker.Micros(j.Restore.CreatedAt) == broker.Micros(there.CreatedAt)) {
+		return restoredJob{Repeated: true}, nil
+	}
+	return restoredJob{Err: fmt.Errorf("%w: another job has this ID", ErrDuplicate)}, nil
+}
+
+// insist makes a call that can be repeated, again and again for a while when
+// its outcome is unknown or the store away. repeated tells that the outcome of
+// an earlier call than the last is unknown; an error tells whether that of any is.
+func (i *Inspector) insist(ctx context.Context, f func(context.Context, broker.Broker) error) (repeated bool, err error) {
+	for attempt := 1; ; attempt++ {
+		err := i.call(ctx, f)
+		unclear := broker.MayHaveApplied(err)
+		switch {
+		case err == nil:
+			return repeated, nil
+		case !unclear && !errors.Is(err, ErrUnavailable) || attempt == insistence,
+			pauseFor(ctx, time.Duration(attempt*attempt)*100*time.Millisecond) != nil:
+			if repeated && !unclear {
+				err = unknown(err)
+			}
+			return repeated, err
+		}
+		repeated = repeated || unclear
+	}
+}
+
+const insistence = 6 // attempts, in five and a half seconds

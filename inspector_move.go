@@ -1,0 +1,211 @@
+package jobs
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Destination is where jobs are moved to.
+type Destination struct {
+	// Broker is the store; the caller closes it.
+	Broker broker.Broker
+	// Queue is the queue there; empty means one of the same name.
+	Queue string
+	// Copy leaves the jobs at the source as they are. Both copies of a job that
+	// waits to run will run then.
+	Copy bool
+}
+
+// Move moves the selected jobs to another store, of any backend, or to another
+// queue, with their IDs, bytes, errors, counts and times. The selection is by
+// state: pending, scheduled, retry, dead, completed or cancelled. Jobs that run
+// are not moved: what becomes of them is, when the move is run again. As every
+// decision it takes only what was there before it began, at PerSecond and up to
+// Limit; producers are to be switched over first.
+//
+// No job is ever claimable in both stores, and none is lost, whenever the
+// process dies: what waits to run is first held at the source (in state waiting,
+// for this destination), then made again at the destination, then deleted at the
+// source. A move that starts again first finishes what an earlier one to the
+// same destination has held; UndoMove puts that back instead.
+//
+// Report.Done counts jobs that are at the destination; of those, Repeated were
+// there already. A job is refused, and stays, with ErrDuplicate when another job
+// there has its ID, or, with the ID of that Holder, its unique key; with
+// ErrQueueFull, ErrTooLarge or ErrNewerForm when it cannot be there; with
+// ErrWrongState when somebody else decided about it meanwhile. The report is
+// valid beside an error. An error that is ErrUnavailable may have left jobs held.
+func (s Selection) Move(ctx context.Context, to Destination) (Report, error) {
+	m, err := s.inspector.mover(ctx, s.query.Queue, to)
+	if err != nil {
+		return Report{}, err
+	}
+	switch state := s.query.State; {
+	case len(s.query.IDs) > 0 || state == broker.StateNone || state == StateActive || state == StateWaiting:
+		return Report{}, broker.About(broker.Invalid("state", "is %v; move jobs by state: pending, scheduled, retry, dead, completed or cancelled", state), "move", s.query.Queue, "")
+	case to.Copy || state.Final():
+		return s.copyTo(ctx, m)
+	}
+	var report Report
+	if err := m.finishHeld(ctx, &report); err != nil {
+		return report, err
+	}
+	return s.holdAndMove(ctx, m, report)
+}
+
+// FinishMove finishes what earlier moves of a queue to the same destination,
+// whose processes died, have held. Move does so as well.
+func (i *Inspector) FinishMove(ctx context.Context, queue string, to Destination) (report Report, err error) {
+	m, err := i.mover(ctx, queue, to)
+	if err != nil {
+		return report, err
+	}
+	return report, m.finishHeld(ctx, &report)
+}
+
+// UndoMove puts the jobs back into their queue that moves to that destination
+// have held. Those that are at the destination already are deleted here instead,
+// and count as Repeated. It is not for moves that go on.
+//
+// With a Destination without Broker it puts back the jobs of every move from the
+// queue without looking: one that is at a destination already runs twice.
+func (i *Inspector) UndoMove(ctx context.Context, queue string, to Destination) (report Report, err error) {
+	if to.Broker == nil {
+		return report, i.eachHeld(ctx, queue, movePrefix, func(page []broker.Job) error { return i.unhold(ctx, page, &report) })
+	}
+	m, err := i.mover(ctx, queue, to)
+	if err != nil {
+		return report, err
+	}
+	return report, i.eachHeld(ctx, queue, m.holder, func(page []broker.Job) error {
+		var back, there []broker.Job
+		for n := range page {
+			j := page[n].Copy()
+			j.Queue = m.queue
+			answer, err := m.to.same(ctx, &j)
+			switch {
+			case err != nil:
+				return err
+			case answer.Repeated && !answer.Gone:
+				there = append(there, page[n])
+			default:
+				back = append(back, page[n])
+			}
+		}
+		report.Repeated += len(there)
+		return errors.Join(m.deleteMoved(ctx, there, &report), i.unhold(ctx, back, &report))
+	})
+}
+
+// mover moves jobs of one queue to one destination.
+type mover struct {
+	from, to *Inspector
+	source   string // queue
+	queue    string // at the destination
+	holder   string // what jobs are held for
+	copies   bool
+}
+
+// movePage is how many jobs are moved in one step.
+const movePage = 50
+
+// movePrefix begins what jobs are held for by moves.
+const movePrefix = "move:"
+
+func (i *Inspector) mover(ctx context.Context, queue string, to Destination) (*mover, error) {
+	if err := i.check(ctx); err != nil {
+		return nil, err
+	}
+	m := &mover{from: i, to: NewInspector(to.Broker), source: queue, queue: cmp.Or(to.Queue, queue), copies: to.Copy}
+	err := cmp.Or(m.to.check(ctx), broker.CheckQueue(queue), broker.CheckQueue(m.queue))
+	if err != nil {
+		return nil, broker.About(err, "move", queue, "")
+	}
+	there, err := m.to.storeID(ctx, true)
+	if err != nil {
+		return nil, fmt.Errorf("jobs: move: the destination: %w", err)
+	}
+	here, err := i.storeID(ctx, false)
+	if err != nil {
+		return nil, fmt.Errorf("jobs: move: the source: %w", err)
+	}
+	if here == there && m.queue == queue {
+		return nil, broker.About(broker.Invalid("destination", "is where the jobs are; name another queue or store"), "move", queue, "")
+	}
+	m.holder = movePrefix + there + "/" + m.queue
+	if len(m.holder) > broker.MaxNameLen {
+		m.holder = fmt.Sprintf("%s%s/#%x", movePrefix, there, sha256.Sum256([]byte(m.queue)))
+	}
+	return m, nil
+}
+
+// storeMark holds a store's name for itself, by which a move that starts again
+// knows its destination, under whatever URL.
+const storeMark = "jobs:store"
+
+// storeID returns a store's name for itself. One that has none gets one, if that
+// is wanted.
+func (i *Inspector) storeID(ctx context.Context, make bool) (string, error) {
+	req := broker.MarkRequest{Action: broker.MarkRead, Name: storeMark}
+	if make {
+		req.Action, req.Owner, req.TTL, req.Value = broker.MarkTake, storeMark, broker.MaxDelay, []byte(ulid.Make().String())
+	}
+	var id string
+	_, err := i.insist(ctx, func(ctx context.Context, b broker.Broker) error {
+		mark, err := b.Mark(ctx, req)
+		id = string(mark.Value)
+		return err
+	})
+	return id, err
+}
+
+// eachHeld goes through the jobs of a queue that are held for something that
+// begins like that, whole, page by page.
+func (i *Inspector) eachHeld(ctx context.Context, queue, holder string, f func([]broker.Job) error) error {
+	for page, err := range i.Select(Query{Queue: queue, State: StateWaiting}).pages(ctx, movePage) {
+		if err != nil {
+			return err
+		}
+		held := page.Jobs[:0]
+		for n := range page.Jobs {
+			if h := page.Jobs[n].Holder; h == holder || holder == movePrefix && strings.HasPrefix(h, movePrefix) {
+				held = append(held, page.Jobs[n])
+			}
+		}
+		if err := f(held); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unhold puts held jobs back into their queue.
+func (i *Inspector) unhold(ctx context.Context, held []broker.Job, report *Report) error {
+	byHolder := make(map[string][]broker.Ref)
+	for n := range held {
+		byHolder[held[n].Holder] = append(byHolder[held[n].Holder], held[n].Ref())
+	}
+	for holder, refs := range byHolder {
+		var results []broker.OperationResult
+		_, err := i.insist(ctx, func(ctx context.Context, b broker.Broker) (err error) {
+			results, err = b.Operate(ctx, broker.Operation{Kind: broker.OpUnhold, Refs: refs, Holder: holder})
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if report != nil {
+			report.add(broker.OpUnhold, results)
+			report.Matched += len(results)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,155 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// meanwhile is a store in which something happens right before or after a call.
+type meanwhile struct {
+	broker.Broker
+	beforeOperate func(broker.Operation)
+	afterEnqueue  func()
+}
+
+func (m *meanwhile) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
+	if m.beforeOperate != nil {
+		m.beforeOperate(op)
+	}
+	return m.Broker.Operate(ctx, op)
+}
+
+func (m *meanwhile) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
+	receipts, err := m.Broker.Enqueue(ctx, req)
+	if m.afterEnqueue != nil {
+		m.afterEnqueue()
+	}
+	return receipts, err
+}
+
+func waitingJob(id string, payload int) broker.NewJob {
+	return broker.NewJob{Queue: "default", ID: id, Body: broker.Body{Type: "t", Priority: 2, Payload: make([]byte, payload)}}
+}
+
+func TestADeadJobThatIsRedrivenMeanwhileStays(t *testing.T) {
+	t.Parallel()
+	from, to := newPlace(membroker.New()), newPlace(membroker.New())
+	from.put(t, pasts()...)
+	racing := &meanwhile{Broker: from.Broker, beforeOperate: func(op broker.Operation) {
+		if op.Kind == broker.OpDelete {
+			if _, err := from.Select(Query{Queue: "default", IDs: []string{"job-dead"}}).Redrive(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}}
+	report, err := NewInspector(racing).Select(Query{Queue: "default", State: StateDead, Suppressed: true}).Move(t.Context(), Destination{Broker: to.Broker})
+	if err != nil || report.Done != 0 || report.Refused != 1 || !errors.Is(report.Refusals[0].Err, ErrWrongState) {
+		t.Errorf("Move: %+v, %v", report, err)
+	}
+	if here, there := from.all(t, "default")["job-dead"], to.all(t, "default"); here.State != StatePending || len(there) != 0 {
+		t.Errorf("it is %v here, and at the destination is %v", here.State, there)
+	}
+}
+
+// TestACopyThatRanIsNotSentAgain: the process that moved died after it had sent
+// the job, which then ran at the destination and left no record.
+func TestACopyThatRanIsNotSentAgain(t *testing.T) {
+	t.Parallel()
+	from, to := newPlace(membroker.New()), newPlace(membroker.New())
+	from.put(t, waitingJob("a", 1))
+	worker := newHandWorker(t, to.Broker, "w", "default")
+	d := &death{}
+	dying := &meanwhile{Broker: mortal{to.Broker, d}, afterEnqueue: func() {
+		worker.settle(worker.claim(), broker.Complete(nil))
+		d.dead = true
+	}}
+	if _, err := NewInspector(mortal{from.Broker, d}).Select(Query{Queue: "default", State: StatePending}).Move(t.Context(), Destination{Broker: dying}); err == nil {
+		t.Fatal("the process did not die")
+	}
+	report, err := from.Select(Query{Queue: "default", State: StatePending}).Move(t.Context(), Destination{Broker: to.Broker})
+	if err != nil || report.Done != 1 || report.Repeated != 1 {
+		t.Errorf("the second move: %+v, %v", report, err)
+	}
+	if here, there := from.all(t, "default"), to.all(t, "default"); len(here)+len(there) != 0 {
+		t.Errorf("left are %v here and %v there", here, there)
+	}
+}
+
+// TestAnImportedJobThatRanIsNotStoredAgain: an ID that was made up, not given, is
+// remembered as well.
+func TestAnImportedJobThatRanIsNotStoredAgain(t *testing.T) {
+	t.Parallel()
+	b := newPlace(membroker.New())
+	worker := newHandWorker(t, b.Broker, "w", "default")
+	file := `{"v":1,"queue":"default","id":"a","type":"t","state":"pending","priority":2,"max_retries":0}`
+	for _, gone := range []int{0, 1} {
+		report, err := b.Import(t.Context(), strings.NewReader(file), ImportConfig{})
+		if err != nil || report.Gone != gone || report.Done+report.Gone != 1 {
+			t.Errorf("Import: %+v, %v; want %d gone", report, err, gone)
+		}
+		if gone == 0 {
+			worker.settle(worker.claim(), broker.Complete(nil))
+		}
+	}
+}
+
+func TestAnInterruptionLetsTheStepEnd(t *testing.T) {
+	t.Parallel()
+	for _, state := range []State{StatePending, StateDead} {
+		from, to := newPlace(membroker.New()), newPlace(membroker.New())
+		for n := range 2 * movePage {
+			j := waitingJob(fmt.Sprint("p", n), 1)
+			j.Restore = &broker.Restored{State: state}
+			from.put(t, j)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		stopping := &meanwhile{Broker: to.Broker, afterEnqueue: cancel}
+		report, err := from.Select(Query{Queue: "default", State: state}).Move(ctx, Destination{Broker: stopping})
+		if !errors.Is(err, context.Canceled) || report.Done != movePage {
+			t.Errorf("Move: %+v, %v", report, err)
+		}
+		here, there := from.all(t, "default"), to.all(t, "default")
+		for id, j := range here {
+			if _, twice := there[id]; twice || j.State != state {
+				t.Errorf("%s is %v, and at the destination: %v", id, j.State, twice)
+			}
+		}
+		if len(here)+len(there) != 2*movePage {
+			t.Errorf("%d are here and %d there", len(here), len(there))
+		}
+	}
+}
+
+// TestAStepThatGotHalfwayIsNotTakenBack: of a step that takes several calls, the
+// first ones got through.
+func TestAStepThatGotHalfwayIsNotTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from, to := newPlace(membroker.New()), newPlace(membroker.New())
+		for n := range 10 {
+			from.put(t, waitingJob(fmt.Sprint("p", n), 1<<20))
+		}
+		pending := from.Select(Query{Queue: "default", State: StatePending})
+		if _, err := pending.Move(t.Context(), Destination{Broker: &away{to.Broker, 1}}); err == nil || errors.Is(err, ErrUnavailable) {
+			t.Errorf("nobody knows what was applied, and the error is %v", err)
+		}
+		here, there := from.all(t, "default"), to.all(t, "default")
+		if len(there) == 0 || len(there) == 10 {
+			t.Errorf("%d jobs are at the destination: the test does not get halfway", len(there))
+		}
+		for id, j := range here {
+			if _, twice := there[id]; twice && j.State != StateWaiting {
+				t.Errorf("%s can be claimed in both stores", id)
+			}
+		}
+		if report, err := pending.Move(t.Context(), Destination{Broker: to.Broker}); err != nil || report.Done != 10 || report.Repeated != len(there) {
+			t.Errorf("the second move: %+v, %v", report, err)
+		}
+	})
+}

@@ -1,0 +1,260 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// errRemembered: the destination remembers the ID of a job that cannot be ours.
+var errRemembered = fmt.Errorf("%w: another job with this ID was at the destination, which remembers it", ErrDuplicate)
+
+// holdAndMove moves jobs that a worker could claim: it holds a page, moves what
+// it holds, and goes on.
+func (s Selection) holdAndMove(ctx context.Context, m *mover, report Report) (Report, error) {
+	s.query.NoPayload = true
+	d := decision{op: broker.Operation{Kind: broker.OpHold, Holder: m.holder}}
+	for page, err := range s.pages(ctx, s.pageSize(movePage)) {
+		if err != nil {
+			return report, err
+		}
+		d.begin(page.Now)
+		d.op.Refs = d.choose(&page, &report, &s)
+		if len(d.op.Refs) > 0 {
+			if err := m.holdAndMove(ctx, d.op, &report); err != nil {
+				return report, err
+			}
+		}
+		if s.progress != nil {
+			s.progress(report)
+		}
+		if s.full(report.Done + report.Refused) {
+			break
+		}
+		if page.Cursor != "" {
+			if err := s.pause(ctx, len(d.op.Refs)); err != nil {
+				return report, err
+			}
+		}
+	}
+	return report, nil
+}
+
+// holdAndMove does one step, whole, whatever becomes of ctx meanwhile: an
+// interruption between steps leaves nothing held.
+func (m *mover) holdAndMove(ctx context.Context, hold broker.Operation, report *Report) error {
+	ctx = context.WithoutCancel(ctx)
+	var results []broker.OperationResult
+	_, err := m.from.insist(ctx, func(ctx context.Context, b broker.Broker) (err error) {
+		results, err = b.Operate(ctx, hold)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, r := range results {
+		if r.Err == nil {
+			ids = append(ids, r.Ref.ID)
+			continue
+		}
+		if r.Holder != "" {
+			r.Err = heldError(r.Err, r.Holder)
+		}
+		report.refuse(Refusal{Queue: r.Ref.Queue, ID: r.Ref.ID, Err: r.Err})
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	for page, err := range m.from.Select(Query{Queue: m.source, IDs: ids, Suppressed: true}).pages(ctx, movePage) {
+		if err != nil {
+			return err
+		}
+		if err := m.moveHeld(ctx, m.ours(page.Jobs), true, report); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ours are those of the jobs that are held for this move.
+func (m *mover) ours(found []broker.Job) []broker.Job {
+	held := found[:0]
+	for n := range found {
+		if found[n].State == StateWaiting && found[n].Holder == m.holder {
+			held = append(held, found[n])
+		}
+	}
+	return held
+}
+
+// finishHeld moves what an earlier move has held.
+func (m *mover) finishHeld(ctx context.Context, report *Report) error {
+	return m.from.eachHeld(ctx, m.source, m.holder, func(held []broker.Job) error {
+		report.Matched += len(held)
+		return m.moveHeld(ctx, held, false, report)
+	})
+}
+
+// moveHeld makes held jobs again at the destination and deletes them here. fresh
+// tells that none of them can have been sent before: then a destination that
+// remembers the ID of one remembers another job.
+func (m *mover) moveHeld(ctx context.Context, held []broker.Job, fresh bool, report *Report) error {
+	ctx = context.WithoutCancel(ctx)
+	batch, sent, back := m.batch(held, report)
+	answers, sure, err := m.to.restore(ctx, batch)
+	if err != nil && !broker.MayHaveApplied(err) {
+		back = append(back, sent...) // certainly none of them is there
+		sent = nil
+	} else if err != nil {
+		return errors.Join(err, m.from.unhold(ctx, back, nil))
+	}
+	moved := sent[:0]
+	for n, a := range answers {
+		if a.Err == nil && a.Gone && fresh && sure {
+			a.Err = errRemembered
+		}
+		if a.Err != nil {
+			report.refuse(Refusal{Queue: sent[n].Queue, ID: sent[n].ID, Holder: a.Holder, Err: a.Err})
+			back = append(back, sent[n])
+			continue
+		}
+		if a.Repeated {
+			report.Repeated++
+		}
+		moved = append(moved, sent[n])
+	}
+	return errors.Join(err, m.from.unhold(ctx, back, nil), m.deleteMoved(ctx, moved, report))
+}
+
+// batch makes copies for the destination. Jobs that cannot be copied come back.
+func (m *mover) batch(found []broker.Job, report *Report) (batch []broker.NewJob, sent, back []broker.Job) {
+	for n := range found {
+		j := &found[n]
+		err := j.Broken
+		if err == nil && j.Newer() {
+			err = ErrNewerForm
+		}
+		if err != nil {
+			report.refuse(Refusal{Queue: j.Queue, ID: j.ID, Err: err})
+			back = append(back, *j)
+			continue
+		}
+		c := j.Copy()
+		c.Queue, c.Body.GivenID = m.queue, true
+		batch, sent = append(batch, c), append(sent, *j)
+	}
+	return batch, sent, back
+}
+
+// deleteMoved deletes here what is at the destination.
+func (m *mover) deleteMoved(ctx context.Context, moved []broker.Job, report *Report) error {
+	if len(moved) == 0 {
+		return nil
+	}
+	refs := make([]broker.Ref, len(moved))
+	for n := range moved {
+		refs[n] = moved[n].Ref()
+	}
+	var results []broker.OperationResult
+	_, err := m.from.insist(ctx, func(ctx context.Context, b broker.Broker) (err error) {
+		results, err = b.Operate(ctx, broker.Operation{Kind: broker.OpDelete, Refs: refs, Holder: m.holder})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var taken []broker.Ref
+	for _, r := range results {
+		switch {
+		case r.Err == nil || errors.Is(r.Err, ErrNotFound): // by a repeat, or another mover
+			report.Done++
+		default:
+			report.refuse(Refusal{Queue: r.Ref.Queue, ID: r.Ref.ID, Holder: r.Holder, Err: r.Err})
+			taken = append(taken, broker.Ref{Queue: m.queue, ID: r.Ref.ID, Epoch: r.Ref.Epoch + 1})
+		}
+	}
+	return m.takeBack(ctx, taken)
+}
+
+// takeBack deletes copies at the destination whose originals went on meanwhile:
+// dead jobs that somebody redrove or edited.
+func (m *mover) takeBack(ctx context.Context, copies []broker.Ref) error {
+	if len(copies) == 0 {
+		return nil
+	}
+	_, err := m.to.insist(ctx, func(ctx context.Context, b broker.Broker) error {
+		_, err := b.Operate(ctx, broker.Operation{Kind: broker.OpDelete, Refs: copies, Holder: m.holder})
+		return err
+	})
+	return err
+}
+
+// copyTo copies jobs, and deletes here those in a final state if they are to be
+// moved: no claim looks at them meanwhile.
+func (s Selection) copyTo(ctx context.Context, m *mover) (report Report, err error) {
+	var d decision
+	for page, err := range s.pages(ctx, s.pageSize(movePage)) {
+		if err != nil {
+			return report, err
+		}
+		d.begin(page.Now)
+		var chosen []broker.Job
+		for i := range page.Jobs {
+			job := &page.Jobs[i]
+			if s.full(report.Done + report.Refused + len(chosen)) {
+				break
+			}
+			if !s.keeps(job) {
+				continue
+			}
+			if report.Matched++; d.newer(job) {
+				report.Newer++
+				continue
+			}
+			chosen = append(chosen, *job)
+		}
+		if err := m.copyPage(ctx, chosen, &report); err != nil {
+			return report, err
+		}
+		if s.progress != nil {
+			s.progress(report)
+		}
+		if s.full(report.Done + report.Refused) {
+			break
+		}
+		if page.Cursor != "" {
+			if err := s.pause(ctx, len(chosen)); err != nil {
+				return report, err
+			}
+		}
+	}
+	return report, nil
+}
+
+func (m *mover) copyPage(ctx context.Context, chosen []broker.Job, report *Report) error {
+	ctx = context.WithoutCancel(ctx)
+	batch, sent, _ := m.batch(chosen, report)
+	answers, _, err := m.to.restore(ctx, batch)
+	if err != nil {
+		return err
+	}
+	copied := sent[:0]
+	for n, a := range answers {
+		if a.Err != nil {
+			report.refuse(Refusal{Queue: sent[n].Queue, ID: sent[n].ID, Holder: a.Holder, Err: a.Err})
+			continue
+		}
+		if a.Repeated {
+			report.Repeated++
+		}
+		copied = append(copied, sent[n])
+	}
+	if m.copies {
+		report.Done += len(copied)
+		return nil
+	}
+	return m.deleteMoved(ctx, copied, report)
+}

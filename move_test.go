@@ -1,0 +1,415 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// moveAll moves every state of a queue.
+func moveAll(ctx context.Context, i *Inspector, queue string, to Destination) (sum Report, err error) {
+	for _, state := range []State{StatePending, StateScheduled, StateRetry, StateDead, StateCompleted, StateCancelled} {
+		r, err := i.Select(Query{Queue: queue, State: state, Suppressed: true}).Move(ctx, to)
+		sum.Matched += r.Matched
+		sum.Done += r.Done
+		sum.Repeated += r.Repeated
+		sum.Refused += r.Refused
+		sum.Refusals = append(sum.Refusals, r.Refusals...)
+		if err != nil {
+			return sum, err
+		}
+	}
+	return sum, nil
+}
+
+func TestAMoveTakesJobsAlongWhole(t *testing.T) {
+	t.Parallel()
+	from, to := newPlace(membroker.New()), newPlace(membroker.New())
+	from.put(t, pasts()...)
+	want := from.all(t, "default")
+	report, err := moveAll(t.Context(), from.Inspector, "default", Destination{Broker: to.Broker})
+	if err != nil || report.Done != len(want) || report.Matched != len(want) || report.Refused+report.Repeated != 0 {
+		t.Fatalf("Move: %+v, %v", report, err)
+	}
+	sameJobs(t, to.all(t, "default"), want)
+	if left := from.all(t, "default"); len(left) != 0 {
+		t.Errorf("at the source are %v", left)
+	}
+	report, err = moveAll(t.Context(), to.Inspector, "default", Destination{Broker: from.Broker})
+	if err != nil || report.Done != len(want) || report.Repeated != 0 {
+		t.Errorf("and back: %+v, %v", report, err)
+	}
+	sameJobs(t, from.all(t, "default"), want)
+}
+
+func TestACopyLeavesTheSourceAsItIs(t *testing.T) {
+	t.Parallel()
+	from, to := newPlace(membroker.New()), newPlace(membroker.New())
+	from.put(t, pasts()...)
+	want := from.all(t, "default")
+	for _, repeated := range []int{0, len(want)} {
+		report, err := moveAll(t.Context(), from.Inspector, "default", Destination{Broker: to.Broker, Copy: true})
+		if err != nil || report.Done != len(want) || report.Repeated != repeated {
+			t.Errorf("Copy: %+v, %v, want %d repeated", report, err, repeated)
+		}
+	}
+	sameJobs(t, to.all(t, "default"), want)
+	sameJobs(t, from.all(t, "default"), want)
+}
+
+func TestAMoveIsRefusedWhereItMakesNoSense(t *testing.T) {
+	t.Parallel()
+	store := membroker.NewStore()
+	from, same := newPlace(store.Open()), newPlace(store.Open())
+	from.put(t, pasts()...)
+	want := from.all(t, "default")
+	pending := from.Select(Query{Queue: "default", State: StatePending})
+	for name, c := range map[string]struct {
+		s    Selection
+		to   Destination
+		says string
+	}{
+		"onto itself":    {pending, Destination{Broker: same.Broker}, "is where the jobs are"},
+		"nowhere":        {pending, Destination{}, "inspector"},
+		"a bad queue":    {pending, Destination{Broker: same.Broker, Queue: "{x}"}, "brace"},
+		"jobs that run":  {from.Select(Query{Queue: "default", State: StateActive}), Destination{Broker: same.Broker, Queue: "other"}, "is active"},
+		"without states": {from.Select(Query{Queue: "default", Key: "acme"}), Destination{Broker: same.Broker, Queue: "other"}, "state"},
+	} {
+		if report, err := c.s.Move(t.Context(), c.to); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.says) || report.Matched != 0 {
+			t.Errorf("%s: %+v, %v", name, report, err)
+		}
+	}
+	sameJobs(t, from.all(t, "default"), want)
+	if report, err := moveAll(t.Context(), from.Inspector, "default", Destination{Broker: same.Broker, Queue: "other"}); err != nil || report.Done != len(want) {
+		t.Errorf("into another queue of the same store: %+v, %v", report, err)
+	}
+}
+
+func TestAMoveStopsAtItsLimitAndKeepsItsRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from, to := newPlace(membroker.New()), newPlace(membroker.New())
+		for n := range 200 {
+			from.put(t, broker.NewJob{Queue: "default", ID: fmt.Sprint("p", n), Body: broker.Body{Type: "t", Priority: 2}})
+		}
+		began := time.Now()
+		report, err := from.Select(Query{Queue: "default", State: StatePending}).Limit(120).PerSecond(10).Move(t.Context(), Destination{Broker: to.Broker})
+		if took := time.Since(began); err != nil || report.Done != 120 || took < 10*time.Second || took > 12*time.Second {
+			t.Errorf("120 jobs at 10 a second: %+v, %v, in %v", report, err, took)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		if report, err = from.Select(Query{Queue: "default", State: StatePending}).PerSecond(10).Move(ctx, Destination{Broker: to.Broker}); err == nil || report.Done == 0 {
+			t.Errorf("interrupted: %+v, %v", report, err)
+		}
+		for _, j := range from.all(t, "default") {
+			if j.State == StateWaiting {
+				t.Errorf("after an interruption %s is held", j.ID)
+			}
+		}
+	})
+}
+
+// TestWhatCannotBeAtTheDestinationStays: nothing that is refused there is lost
+// or held here.
+func TestWhatCannotBeAtTheDestinationStays(t *testing.T) {
+	t.Parallel()
+	job := func(id, unique string) broker.NewJob {
+		return broker.NewJob{Queue: "default", ID: id, Body: broker.Body{Type: "t", Priority: 2, Payload: []byte("here"), Unique: broker.Unique{Key: unique}}}
+	}
+	from, to := newPlace(membroker.New()), newPlace(membroker.New())
+	from.put(t, job("same-id", ""), job("same-key", "k"), job("remembered", ""), job("free", ""), job("held", ""))
+	other := job("same-id", "")
+	other.Body.Payload, other.Body.Type = []byte("there"), "another"
+	gone := job("remembered", "")
+	gone.Body.GivenID = true
+	to.put(t, other, job("holder", "k"), gone, job("held", ""))
+	for _, op := range []broker.Operation{
+		{Kind: broker.OpDelete, Refs: []broker.Ref{{Queue: "default", ID: "remembered", Epoch: broker.AnyEpoch}}},
+		{Kind: broker.OpHold, Holder: "somebody", Refs: []broker.Ref{{Queue: "default", ID: "held", Epoch: broker.AnyEpoch}}},
+	} {
+		if results, err := to.Operate(t.Context(), op); err != nil || results[0].Err != nil {
+			t.Fatal(results, err)
+		}
+	}
+	report, err := from.Select(Query{Queue: "default", State: StatePending}).Move(t.Context(), Destination{Broker: to.Broker})
+	if err != nil || report.Done != 1 || report.Refused != 4 {
+		t.Errorf("Move: %+v, %v", report, err)
+	}
+	for _, r := range report.Refusals {
+		want := ErrDuplicate
+		if r.ID == "held" {
+			want = ErrWrongState
+		}
+		if !errors.Is(r.Err, want) || (r.ID == "same-key") != (r.Holder == "holder") {
+			t.Errorf("%+v", r)
+		}
+	}
+	for id, j := range from.all(t, "default") {
+		if j.State != StatePending || string(j.Payload) != "here" || id == "free" {
+			t.Errorf("%s is left as %+v", id, j)
+		}
+	}
+	if _, err := to.SetPolicy(t.Context(), PolicyRequest{Queue: "default", MaxDepth: new(int64(1))}); err != nil {
+		t.Fatal(err)
+	}
+	from.put(t, job("one-more", ""))
+	report, err = from.Select(Query{Queue: "default", State: StatePending}).Move(t.Context(), Destination{Broker: to.Broker})
+	if err != nil || report.Done != 0 || len(from.all(t, "default")) != 5 || !errors.Is(report.namedError(broker.OpHold), ErrQueueFull) {
+		t.Errorf("into a full queue: %+v, %v", report, err)
+	}
+}
+
+// errDied is what a process that died hears.
+var errDied = errors.New("the process died")
+
+// death is when the process that moves dies: at the call number at of both
+// stores together, before it or after it.
+type death struct {
+	mu    sync.Mutex
+	at    int
+	after bool
+	calls int
+	dead  bool
+}
+
+// mortal is a store as that process sees it.
+type mortal struct {
+	broker.Broker
+	*death
+}
+
+func dies[T any](m mortal, f func() (T, error)) (reply T, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.dead {
+		return reply, errDied
+	}
+	m.calls++
+	m.dead = m.calls == m.at
+	if m.dead && !m.after {
+		return reply, errDied
+	}
+	if reply, err = f(); m.dead {
+		return *new(T), errDied
+	}
+	return reply, err
+}
+
+func (m mortal) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
+	return dies(m, func() ([]broker.Receipt, error) { return m.Broker.Enqueue(ctx, req) })
+}
+
+func (m mortal) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
+	return dies(m, func() ([]broker.OperationResult, error) { return m.Broker.Operate(ctx, op) })
+}
+
+func (m mortal) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
+	return dies(m, func() (broker.Page, error) { return m.Broker.Find(ctx, q) })
+}
+
+func (m mortal) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
+	return dies(m, func() (broker.Marked, error) { return m.Broker.Mark(ctx, req) })
+}
+
+// TestAMoveWhoseProcessDiesAnywhere kills the process before and after each of
+// its calls, and then has another one finish the move, or undo it.
+func TestAMoveWhoseProcessDiesAnywhere(t *testing.T) {
+	for _, undo := range []bool{false, true} {
+		for _, after := range []bool{false, true} {
+			t.Run(fmt.Sprintf("undo=%v/after=%v", undo, after), func(t *testing.T) {
+				t.Parallel()
+				held, done := 0, false
+				for at := 1; !done; at++ {
+					synctest.Test(t, func(t *testing.T) {
+						from, to := newPlace(membroker.New()), newPlace(membroker.New())
+						from.put(t, pasts()...)
+						want := from.all(t, "default")
+						d := &death{at: at, after: after}
+						_, err := moveAll(t.Context(), NewInspector(mortal{from.Broker, d}), "default", Destination{Broker: mortal{to.Broker, d}})
+						if done = err == nil; done {
+							return
+						}
+						if !strings.Contains(err.Error(), errDied.Error()) {
+							t.Errorf("killed at call %d: %v", at, err)
+						}
+						here, there := from.all(t, "default"), to.all(t, "default")
+						for id := range want {
+							h, atSource := here[id]
+							n, atDestination := there[id]
+							if atSource && h.State == StateWaiting {
+								held++
+							}
+							if !atSource && !atDestination {
+								t.Errorf("killed at call %d: %s is nowhere", at, id)
+							}
+							if atSource && atDestination && !h.State.Final() && h.State != StateWaiting && !n.State.Final() {
+								t.Errorf("killed at call %d: %s can be claimed in both stores", at, id)
+							}
+						}
+						if undo {
+							if _, err := from.UndoMove(t.Context(), "default", Destination{Broker: to.Broker}); err != nil {
+								t.Errorf("killed at call %d: UndoMove: %v", at, err)
+							}
+							here, there = from.all(t, "default"), to.all(t, "default")
+							for id, w := range want {
+								h, atSource := here[id]
+								n, atDestination := there[id]
+								if atSource == atDestination && !w.State.Final() || h.State == StateWaiting || n.State == StateWaiting {
+									t.Errorf("killed at call %d and undone: %s is %v here and %v there", at, id, h.State, n.State)
+								}
+							}
+							return
+						}
+						if _, err := moveAll(t.Context(), from.Inspector, "default", Destination{Broker: to.Broker}); err != nil {
+							t.Errorf("killed at call %d: the second move: %v", at, err)
+						}
+						sameJobs(t, to.all(t, "default"), want)
+						if left := from.all(t, "default"); len(left) != 0 {
+							t.Errorf("killed at call %d: %v is left", at, left)
+						}
+					})
+				}
+				if held < 4 {
+					t.Errorf("jobs were held at %d deaths only: the test does not see the middle of a move", held)
+				}
+			})
+		}
+	}
+}
+
+// TestAMoveToElsewhereLeavesHeldJobsAlone: they are for another destination.
+func TestAMoveToElsewhereLeavesHeldJobsAlone(t *testing.T) {
+	t.Parallel()
+	from, first, second := newPlace(membroker.New()), newPlace(membroker.New()), newPlace(membroker.New())
+	from.put(t, pasts()...)
+	from.put(t, broker.NewJob{Queue: "default", ID: "x", Body: broker.Body{Type: "t", Priority: 2}})
+	m, err := from.mover(t.Context(), "default", Destination{Broker: first.Broker})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if results, err := from.Operate(t.Context(), broker.Operation{Kind: broker.OpHold, Holder: m.holder, Refs: []broker.Ref{{Queue: "default", ID: "x", Epoch: broker.AnyEpoch}}}); err != nil || results[0].Err != nil {
+		t.Fatal(results, err)
+	}
+	if report, err := moveAll(t.Context(), from.Inspector, "default", Destination{Broker: second.Broker}); err != nil || report.Done != len(pasts()) {
+		t.Errorf("to elsewhere: %+v, %v", report, err)
+	}
+	if j := from.all(t, "default")["x"]; j.State != StateWaiting {
+		t.Errorf("the held job is %+v", j)
+	}
+	if report, err := from.UndoMove(t.Context(), "default", Destination{Broker: second.Broker}); err != nil || report.Done != 0 {
+		t.Errorf("undoing what was not done: %+v, %v", report, err)
+	}
+	if report, err := from.FinishMove(t.Context(), "default", Destination{Broker: first.Broker}); err != nil || report.Done != 1 {
+		t.Errorf("FinishMove: %+v, %v", report, err)
+	}
+	from.put(t, broker.NewJob{Queue: "default", ID: "y", Body: broker.Body{Type: "t", Priority: 2}})
+	if _, err := from.Operate(t.Context(), broker.Operation{Kind: broker.OpHold, Holder: m.holder, Refs: []broker.Ref{{Queue: "default", ID: "y", Epoch: broker.AnyEpoch}}}); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := from.UndoMove(t.Context(), "default", Destination{}); err != nil || report.Done != 1 || from.all(t, "default")["y"].State != StatePending {
+		t.Errorf("undoing without a destination: %+v, %v", report, err)
+	}
+}
+
+// away is a store that cannot be reached any more after some calls.
+type away struct {
+	broker.Broker
+	left int
+}
+
+func (a *away) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
+	if a.left--; a.left < 0 {
+		return nil, ErrUnavailable
+	}
+	return a.Broker.Enqueue(ctx, req)
+}
+
+func TestADestinationThatGoesAwayLeavesNothingHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from, to := newPlace(membroker.New()), newPlace(membroker.New())
+		for n := range 120 {
+			from.put(t, broker.NewJob{Queue: "default", ID: fmt.Sprint("p", n), Body: broker.Body{Type: "t", Priority: 2}})
+		}
+		report, err := from.Select(Query{Queue: "default", State: StatePending}).Move(t.Context(), Destination{Broker: &away{to.Broker, 1}})
+		if !errors.Is(err, ErrUnavailable) || report.Done != movePage {
+			t.Errorf("Move: %+v, %v", report, err)
+		}
+		for id, j := range from.all(t, "default") {
+			if j.State != StatePending {
+				t.Errorf("%s is %v", id, j.State)
+			}
+		}
+	})
+}
+
+// TestJobsRunOnceWhileTheyAreMoved has workers on both sides.
+func TestJobsRunOnceWhileTheyAreMoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const n = 1000
+		from, to := newPlace(membroker.New()), newPlace(membroker.New())
+		var mu sync.Mutex
+		runs := make(map[string]int)
+		sides := map[string]int{}
+		serve := func(side string, p place) *Server {
+			server, err := NewServer(p.Broker, Config{Concurrency: 3, Prefetch: NoPrefetch, RetryPolicy: Constant(time.Second), Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := server.Start(HandlerFunc(func(_ context.Context, j *Job) error {
+				time.Sleep(20 * time.Millisecond)
+				mu.Lock()
+				defer mu.Unlock()
+				runs[j.ID()]++
+				sides[side]++
+				if j.Attempt() == 0 && strings.HasSuffix(j.ID(), "7") {
+					return errors.New("again")
+				}
+				return nil
+			})); err != nil {
+				t.Fatal(err)
+			}
+			return server
+		}
+		for i := range n {
+			from.put(t, broker.NewJob{Queue: "default", ID: fmt.Sprint("p", i), Body: broker.Body{Type: "t", Priority: 2, MaxRetries: 3}})
+		}
+		servers := []*Server{serve("here", from), serve("there", to)}
+		time.Sleep(time.Second)
+		for range 5 {
+			if _, err := from.Select(Query{Queue: "default", State: StatePending}).PerSecond(500).Move(t.Context(), Destination{Broker: to.Broker}); err != nil {
+				t.Error(err)
+			}
+			if _, err := from.Select(Query{Queue: "default", State: StateRetry}).Move(t.Context(), Destination{Broker: to.Broker}); err != nil {
+				t.Error(err)
+			}
+			time.Sleep(time.Second)
+		}
+		time.Sleep(time.Minute)
+		for _, s := range servers {
+			if err := s.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+		for i := range n {
+			id, want := fmt.Sprint("p", i), 1
+			if strings.HasSuffix(id, "7") {
+				want = 2
+			}
+			if runs[id] != want {
+				t.Errorf("%s ran %d times, want %d", id, runs[id], want)
+			}
+		}
+		if sides["here"] < 100 || sides["there"] < 100 {
+			t.Errorf("it ran on both sides: %v", sides)
+		}
+	})
+}

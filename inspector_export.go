@@ -42,6 +42,7 @@ func (s Selection) ExportAndDelete(ctx context.Context, w io.Writer, flush func(
 }
 
 func (s Selection) export(ctx context.Context, w io.Writer, flush func() error) (report Report, err error) {
+	s.query.NoPayload = false
 	var d decision
 	var lines []byte
 	for page, err := range s.pages(ctx, s.pageSize(defaultPage)) {

@@ -195,6 +195,7 @@ func (m *mover) takeBack(ctx context.Context, copies []broker.Ref) error {
 // copyTo copies jobs, and deletes here those in a final state if they are to be
 // moved: no claim looks at them meanwhile.
 func (s Selection) copyTo(ctx context.Context, m *mover) (report Report, err error) {
+	s.query.NoPayload = false
 	var d decision
 	for page, err := range s.pages(ctx, s.pageSize(movePage)) {
 		if err != nil {

@@ -18,7 +18,7 @@ import (
 // moveAll moves every state of a queue.
 func moveAll(ctx context.Context, i *Inspector, queue string, to Destination) (sum Report, err error) {
 	for _, state := range []State{StatePending, StateScheduled, StateRetry, StateDead, StateCompleted, StateCancelled} {
-		r, err := i.Select(Query{Queue: queue, State: state, Suppressed: true}).Move(ctx, to)
+		r, err := i.Select(Query{Queue: queue, State: state, Suppressed: true, NoPayload: true}).Move(ctx, to)
 		sum.Matched += r.Matched
 		sum.Done += r.Done
 		sum.Repeated += r.Repeated

@@ -11,7 +11,7 @@ import (
 
 // Explanation is one answer to the question why a job has not run. Code is a
 // contract: paused, no-worker, unknown-type, busy, not-due, due, failed, queued,
-// running, cancel-requested, completed, cancelled, dead, deadline, unreadable.
+// running, cancel-requested, held, completed, cancelled, dead, deadline, unreadable.
 // Text is for people; it may hold what the job's producer or handler wrote.
 type Explanation struct {
 	Code string `json:"code"`
@@ -49,6 +49,8 @@ func Explain(j *JobRecord, q QueueInfo) (reasons []Explanation) {
 		add("cancelled", "it was cancelled %s ago", readable.Span(q.Now.Sub(j.FinishedAt)))
 	case StateDead:
 		add("dead", "it died %s ago (%s), until somebody redrives or deletes it; its last error: %s", readable.Span(q.Now.Sub(j.FinishedAt)), j.Reason, last.Message)
+	case StateWaiting:
+		add("held", "%s; before, it was %s", heldBy(j.Holder), j.HeldFrom)
 	case StateActive:
 		add("running", "it is held by %s", holder(j, q))
 		if len(alive(q)) == 0 {
@@ -105,6 +107,14 @@ func alive(q QueueInfo) (workers []WorkerInfo) {
 		}
 	}
 	return workers
+}
+
+// heldBy says who holds a job, and what to do about it.
+func heldBy(holder string) string {
+	if to, ok := strings.CutPrefix(holder, movePrefix); ok {
+		return fmt.Sprintf("it is held by a move to %s (store and queue), which goes on or whose process died: run it again, or undo it", to)
+	}
+	return fmt.Sprintf("it is held by %q, who decides when it may run", holder)
 }
 
 func orNow(d time.Duration) string {

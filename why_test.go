@@ -45,6 +45,8 @@ func TestEveryObstacleIsNamed(t *testing.T) {
 		{"dead", broker.Job{State: StateDead, Head: broker.Head{FinishedAt: now.Add(-time.Minute), Reason: broker.ReasonRetries}}, false, nil, []string{"dead"}, "it died 1m ago (retries_spent)"},
 		{"completed", broker.Job{State: StateCompleted, Head: broker.Head{FinishedAt: now.Add(-time.Minute)}}, false, nil, []string{"completed"}, ""},
 		{"cancelled", broker.Job{State: StateCancelled, Head: broker.Head{FinishedAt: now.Add(-time.Minute)}}, false, nil, []string{"cancelled"}, ""},
+		{"held by a move", broker.Job{State: StateWaiting, HeldFrom: StateRetry, Holder: "move:01J/mail"}, false, nil, []string{"held"}, "held by a move to 01J/mail"},
+		{"held by another", broker.Job{State: StateWaiting, HeldFrom: StatePending, Holder: "a workflow"}, false, nil, []string{"held"}, `held by "a workflow"`},
 		{"with a deadline", broker.Job{State: StatePending, Body: broker.Body{Deadline: now}}, true, nil, []string{"paused", "no-worker", "deadline"}, "2026-01-02"},
 		{"unreadable", broker.Job{State: StatePending, Broken: errors.New("bad form")}, true, []WorkerInfo{worker()}, []string{"unreadable", "paused"}, "bad form"},
 	} {

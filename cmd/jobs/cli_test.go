@@ -23,21 +23,30 @@ type cli struct {
 	url   string
 	open  func(context.Context, string) (broker.Broker, error)
 	stdin string
+	env   map[string]string
 }
 
-// run runs a command that is to exit with code, and returns what it wrote.
+// run runs a command that is to exit with code, and returns what it wrote: its
+// errors, if it is to fail.
 func (c *cli) run(code int, args ...string) string {
 	c.t.Helper()
-	var out, errs bytes.Buffer
-	got := run(c.t.Context(), append([]string{"--broker", c.url}, args...), environment{in: strings.NewReader(c.stdin), out: &out, err: &errs,
-		getenv: func(string) string { return "" }, home: func() (string, error) { return c.t.TempDir(), nil }, open: c.open})
-	if got != code {
-		c.t.Errorf("jobs %q exits with %d, want %d\n%s%s", args, got, code, &out, &errs)
-	}
+	out, errs := c.both(code, args...)
 	if code != 0 {
-		return errs.String()
+		return errs
 	}
-	return out.String()
+	return out
+}
+
+// both is run that returns output and errors.
+func (c *cli) both(code int, args ...string) (out, errs string) {
+	c.t.Helper()
+	var o, e bytes.Buffer
+	got := run(c.t.Context(), append([]string{"--broker", c.url}, args...), environment{in: strings.NewReader(c.stdin), out: &o, err: &e,
+		getenv: func(name string) string { return c.env[name] }, home: func() (string, error) { return c.t.TempDir(), nil }, open: c.open})
+	if got != code {
+		c.t.Errorf("jobs %q exits with %d, want %d\n%s%s", args, got, code, &o, &e)
+	}
+	return o.String(), e.String()
 }
 
 // has checks that a command's output matches each pattern.

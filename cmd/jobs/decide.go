@@ -176,14 +176,20 @@ func (a *app) decideSelected(ctx context.Context, i *jobs.Inspector, d *decision
 			return err
 		}
 	}
+	return a.carryOut(ctx, i, d, queries, f.limit, rate, n)
+}
+
+// carryOut carries the decision out for what each query selects, which is count
+// jobs as far as is known.
+func (a *app) carryOut(ctx context.Context, i *jobs.Inspector, d *decision, queries []jobs.Query, limit, rate, count int) error {
 	var total jobs.Report
-	shown := a.progress(d.done, n)
+	shown := a.progress(d.done, count)
 	for _, q := range queries {
-		if f.limit > 0 && total.Matched >= f.limit {
+		if limit > 0 && total.Matched >= limit {
 			break
 		}
 		before := total.Done
-		s := i.Select(q).Limit(rest(f.limit, total.Matched)).PerSecond(rate).OnProgress(func(r jobs.Report) { shown.at(before + r.Done) })
+		s := i.Select(q).Limit(rest(limit, total.Matched)).PerSecond(rate).OnProgress(func(r jobs.Report) { shown.at(before + r.Done) })
 		r, err := d.do(s, ctx)
 		add(&total, r)
 		if err != nil {
@@ -209,6 +215,7 @@ func add(sum *jobs.Report, r jobs.Report) {
 	sum.Done += r.Done
 	sum.Requested += r.Requested
 	sum.Newer += r.Newer
+	sum.Repeated += r.Repeated
 	sum.Refused += r.Refused
 	sum.Refusals = append(sum.Refusals, r.Refusals...)
 }
@@ -220,8 +227,12 @@ func (a *app) report(d *decision, r jobs.Report, dry bool) error {
 		for _, f := range r.Refusals {
 			refused = append(refused, map[string]string{"queue": f.Queue, "id": f.ID, "error": f.Err.Error(), "holder": f.Holder})
 		}
-		if err := a.object(map[string]any{"verb": d.verb, "dry_run": dry, "matched": r.Matched, "done": r.Done,
-			"requested": r.Requested, "newer": r.Newer, "refused": r.Refused, "refusals": refused}); err != nil {
+		told := map[string]any{"verb": d.verb, "dry_run": dry, "matched": r.Matched, "done": r.Done,
+			"requested": r.Requested, "newer": r.Newer, "refused": r.Refused, "refusals": refused}
+		if r.Repeated > 0 {
+			told["repeated"] = r.Repeated
+		}
+		if err := a.object(told); err != nil {
 			return err
 		}
 	}
@@ -233,6 +244,9 @@ func (a *app) report(d *decision, r jobs.Report, dry bool) error {
 		a.say("%d of %d jobs %s, %d more asked to end.", r.Done-r.Requested, r.Matched, d.done, r.Requested)
 	default:
 		a.say("%d of %d jobs %s.", r.Done, r.Matched, d.done)
+	}
+	if r.Repeated > 0 {
+		a.say("%d of them were there already.", r.Repeated)
 	}
 	if r.Newer > 0 {
 		a.say("%d jobs that came meanwhile were left alone.", r.Newer)

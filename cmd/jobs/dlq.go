@@ -22,10 +22,12 @@ func (a *app) dlq() *cobra.Command {
 	purge := a.deleteJobs()
 	purge.Use, purge.Short = "purge", "Delete dead jobs"
 	purge.Long = "Delete dead jobs: all with --all, or those that the flags select, such as\n--older-than 720h. --dry-run says how many these are and changes nothing."
-	for _, c := range []*cobra.Command{requeue, purge} {
+	out := a.export()
+	out.Short = "Write dead jobs to a file, to be imported into any store"
+	for _, c := range []*cobra.Command{requeue, purge, out} {
 		fixState(c, dead)
 	}
-	cmd.AddCommand(ls, requeue, purge,
+	cmd.AddCommand(ls, requeue, purge, out, a.importJobs(),
 		a.suppress("suppress", "suppressed", "Take dead jobs out of alerts and lists; they stay", jobs.Selection.Suppress),
 		a.suppress("unsuppress", "unsuppressed", "Undo suppress", jobs.Selection.Unsuppress))
 	return cmd

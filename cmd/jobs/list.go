@@ -18,7 +18,8 @@ func (a *app) list() *cobra.Command {
 		Aliases: []string{"list"},
 		Short:   "List jobs",
 		Long: `List jobs of one state, or of one worker or tenant key, in one queue or in all.
-Payloads are not shown.`,
+Payloads are not shown. States: pending, scheduled, active, retry, completed,
+dead, cancelled, and waiting, while a move holds a job.`,
 		Example: "  jobs ls --state retry --queue mail --error timeout\n  jobs ls --worker 01J… --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

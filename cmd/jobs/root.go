@@ -88,7 +88,8 @@ Exit codes: ` + exitCodes,
 	flags.BoolVarP(&a.yes, "yes", "y", false, "do not ask before what cannot be undone")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err.Error()} })
 	root.AddCommand(a.enqueue(), a.stats(), a.queues(), a.list(), a.show(), a.workers(), a.why(),
-		a.cancel(), a.deleteJobs(), a.redrive(), a.reschedule(), a.dlq(), a.doctor(), a.migrate(),
+		a.cancel(), a.deleteJobs(), a.redrive(), a.reschedule(), a.edit(), a.dlq(), a.export(), a.importJobs(), a.move(),
+		a.doctor(), a.migrate(),
 		a.bench(), a.top(), a.dashboard(), a.demo(), a.completion())
 	a.completeNames(root)
 	return root

@@ -22,7 +22,7 @@ type filter struct {
 // flags adds the flags of f; state is the default.
 func (f *filter) flags(flags *pflag.FlagSet, state string) {
 	flags.StringVarP(&f.queue, "queue", "q", "", "queue (default: all)")
-	flags.StringVarP(&f.state, "state", "s", state, "state: "+strings.Join(stateNames(), ", "))
+	flags.StringVarP(&f.state, "state", "s", state, "state: one of the columns of jobs stats, or waiting, when held")
 	flags.StringVarP(&f.typ, "type", "t", "", "type of the task")
 	flags.StringVarP(&f.key, "key", "k", "", "tenant key")
 	flags.StringVarP(&f.worker, "worker", "w", "", "worker that holds it")
@@ -34,7 +34,7 @@ func (f *filter) flags(flags *pflag.FlagSet, state string) {
 }
 
 func stateNames() (names []string) {
-	for _, s := range []jobs.State{jobs.StatePending, jobs.StateScheduled, jobs.StateActive, jobs.StateRetry, jobs.StateCompleted, jobs.StateDead, jobs.StateCancelled} {
+	for _, s := range []jobs.State{jobs.StatePending, jobs.StateScheduled, jobs.StateActive, jobs.StateRetry, jobs.StateCompleted, jobs.StateDead, jobs.StateCancelled, jobs.StateWaiting} {
 		names = append(names, s.String())
 	}
 	return names

@@ -70,6 +70,7 @@ func (a *app) showJob(j *jobs.JobRecord, payload bool) error {
 	field("ENDED", clock(j.FinishedAt))
 	field("DEADLINE", clock(j.Deadline))
 	field("WORKER", j.Worker)
+	field("HOLDER", j.Holder)
 	field("PRIORITY", strconv.Itoa(int(j.Priority)))
 	field("RUNS", fmt.Sprintf("%d delivered, %d of %d retries used, %d crashed, %d snoozed", j.Deliveries, j.Failures, j.MaxRetries, j.Crashes, j.Snoozes))
 	field("TIMEOUT", span(j.Timeout))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,9 +25,19 @@ type queueView struct {
 // shown are the states that tables have columns for.
 var shown = []jobs.State{jobs.StatePending, jobs.StateScheduled, jobs.StateActive, jobs.StateRetry, jobs.StateCompleted, jobs.StateDead, jobs.StateCancelled}
 
+// shownOf are those and, while a job is held, waiting.
+func shownOf(infos ...jobs.QueueInfo) []jobs.State {
+	for _, q := range infos {
+		if q.Counts[jobs.StateWaiting] > 0 {
+			return append(slices.Clone(shown), jobs.StateWaiting)
+		}
+	}
+	return shown
+}
+
 func viewQueue(q jobs.QueueInfo) queueView {
 	v := queueView{Queue: q.Name, Paused: q.Policy.Paused, Counts: map[string]int64{}, Oldest: map[string]float64{}, Now: q.Now.UTC()}
-	for _, s := range shown {
+	for _, s := range shownOf(q) {
 		v.Counts[s.String()] = q.Counts[s]
 		if age := q.Age(s); age > 0 {
 			v.Oldest[s.String()] = age.Seconds()
@@ -71,14 +82,14 @@ func (a *app) statsOnce(ctx context.Context, i *jobs.Inspector, queues []string)
 		}
 		return nil
 	}
-	heads := []string{"QUEUE"}
-	for _, s := range shown {
+	states, heads := shownOf(infos...), []string{"QUEUE"}
+	for _, s := range states {
 		heads = append(heads, strings.ToUpper(s.String()))
 	}
 	t := a.table(append(heads, "OLDEST", "")...)
 	for _, q := range infos {
 		cells := []string{q.Name}
-		for _, s := range shown {
+		for _, s := range states {
 			cells = append(cells, count(q.Counts[s]))
 		}
 		t.row(append(cells, span(q.Age(jobs.StatePending)), paused(q.Policy.Paused))...)

@@ -33,6 +33,7 @@ type jobView struct {
 	FinishedAt      *time.Time        `json:"finished_at,omitempty"`
 	Timeout         string            `json:"timeout,omitempty"`
 	Worker          string            `json:"worker,omitempty"`
+	Holder          string            `json:"holder,omitempty"`
 	CancelRequested bool              `json:"cancel_requested,omitempty"`
 	Reason          string            `json:"reason,omitempty"`
 	Suppressed      bool              `json:"suppressed,omitempty"`
@@ -73,7 +74,7 @@ func view(j *jobs.JobRecord) jobView {
 	v := jobView{Queue: j.Queue, ID: j.ID, Type: j.Type, State: j.State.String(), Priority: int(j.Priority), Attempt: j.Failures,
 		MaxRetries: j.MaxRetries, Deliveries: j.Deliveries, Crashes: j.Crashes, Snoozes: j.Snoozes, Key: j.Key, UniqueKey: j.Unique.Key,
 		CorrelationID: j.CorrelationID, IdempotencyKey: j.IdempotencyKey, Source: j.Source, CreatedAt: at(j.CreatedAt), RunAt: at(j.RunAt),
-		Deadline: at(j.Deadline), FinishedAt: at(j.FinishedAt), Worker: j.Worker, CancelRequested: j.CancelRequested,
+		Deadline: at(j.Deadline), FinishedAt: at(j.FinishedAt), Worker: j.Worker, Holder: j.Holder, CancelRequested: j.CancelRequested,
 		Suppressed: j.Suppressed, LastError: j.Errors.Last().Message}
 	if j.State == jobs.StateDead {
 		v.Reason = j.Reason.String()

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+const exportHelp = `Write jobs to a file or to the standard output, one a line, for "jobs import" to
+make them again in any store: IDs, bytes, headers, errors, counts, times.
+
+A line is a JSON object in ASCII; fields that are empty or zero are left out:
+
+  v                            version of the line: 1
+  queue id type state          state is pending, scheduled, retry, dead,
+                               completed or cancelled
+  payload result               base64
+  headers                      list of {name, value}
+  errors                       the history, oldest first: list of {at, attempt,
+                               code, class, message, stack, worker, version};
+                               errors_dropped counts older ones
+  reason suppressed            of a dead job
+  created_at run_at finished_at deadline      times, in UTC
+  deliveries failures crashes snoozes epoch   counts
+  priority max_retries crash_budget timeout retention backoff unique
+  key correlation_id idempotency_key source type_version payload_ref given_id
+
+Texts that are not valid UTF-8 are {"base64": …}. Jobs that run are refused.`
+
+func (a *app) export() *cobra.Command {
+	var f filter
+	var out string
+	var remove bool
+	var rate int
+	cmd := &cobra.Command{
+		Use:     "export",
+		Short:   "Write jobs to a file, to be imported into any store",
+		Long:    exportHelp,
+		Example: "  jobs dlq export --queue mail --out dead.ndjson --delete\n  jobs export --state scheduled | gzip >scheduled.gz",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if remove && (out == "" || out == "-") {
+				return &usageError{"--delete needs a file that lasts: --out"}
+			}
+			return a.runExport(cmd.Context(), i, &f, out, remove, rate)
+		},
+	}
+	f.flags(cmd.Flags(), "")
+	cmd.Flags().StringVarP(&out, "out", "o", "-", "file to write, which must not exist, - for the standard output")
+	cmd.Flags().BoolVar(&remove, "delete", false, "delete dead, completed or cancelled jobs, as they are on the disk")
+	cmd.Flags().IntVar(&rate, "rate", 0, "so many jobs a second at most (default: as fast as it goes)")
+	return cmd
+}
+
+func (a *app) runExport(ctx context.Context, i *jobs.Inspector, f *filter, out string, remove bool, rate int) (err error) {
+	if f.state == "" {
+		return &usageError{"--state says which jobs are meant"}
+	}
+	queries, err := f.queries(ctx, i)
+	if err != nil {
+		return err
+	}
+	if err := a.confirm(remove, "delete %s jobs once they are in %s", f.state, plain(out)); err != nil {
+		return err
+	}
+	w, told, flush := a.out, *a, (func() error)(nil)
+	told.out = a.err // where the jobs are not
+	if out != "" && out != "-" {
+		file, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			return &usageError{fmt.Sprintf("the file %s exists; name another one", out)}
+		}
+		if err != nil {
+			return err
+		}
+		w, told.out, flush = file, a.out, file.Sync
+		if err := syncDir(filepath.Dir(out)); err != nil {
+			return errors.Join(err, file.Close())
+		}
+		defer func() { err = errors.Join(err, file.Sync(), file.Close()) }()
+	}
+	d := &decision{verb: "export", done: "exported", do: func(s jobs.Selection, ctx context.Context) (jobs.Report, error) {
+		return s.Export(ctx, w)
+	}}
+	if remove {
+		d.done, d.do = "exported and deleted", func(s jobs.Selection, ctx context.Context) (jobs.Report, error) {
+			return s.ExportAndDelete(ctx, w, flush)
+		}
+	}
+	return told.carryOut(ctx, i, d, queries, f.limit, rate, 0)
+}
+
+// syncDir makes a new file's name last.
+func syncDir(name string) error {
+	dir, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+func (a *app) importJobs() *cobra.Command {
+	var cfg jobs.ImportConfig
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Make jobs again that were exported, from any store",
+		Long: `Make the jobs again that "jobs export" wrote, each in its state, with its ID,
+bytes, errors, counts and times. FILE is - for the standard input.
+
+Lines that cannot be taken are reported by number, and the others taken. It can
+be repeated, also with lines that are there twice: jobs that are there already
+are counted and left as they are. Those of whom the queue remembers only the ID
+ran since, or were deleted; it does so for an hour, see "jobs queues policy".`,
+		Example: "  jobs import --broker postgres://… dead.ndjson",
+		Args:    exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			in := a.in
+			if args[0] != "-" {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return &usageError{err.Error()}
+				}
+				defer f.Close()
+				in = f
+			}
+			return a.runImport(cmd.Context(), i, in, cfg)
+		},
+	}
+	cmd.Flags().StringVarP(&cfg.Queue, "queue", "q", "", "queue to import into (default: where each line says)")
+	cmd.Flags().BoolVar(&cfg.Check, "dry-run", false, "only check the lines")
+	return cmd
+}
+
+func (a *app) runImport(ctx context.Context, i *jobs.Inspector, in io.Reader, cfg jobs.ImportConfig) error {
+	shown := a.progress("imported", 0)
+	cfg.OnProgress = func(r jobs.ImportReport) { shown.at(r.Lines) }
+	r, err := i.Import(ctx, in, cfg)
+	shown.end()
+	if a.json {
+		refused := make([]map[string]any, 0, len(r.Refusals))
+		for _, f := range r.Refusals {
+			refused = append(refused, map[string]any{"line": f.Line, "queue": f.Queue, "id": f.ID, "error": f.Err.Error(), "holder": f.Holder})
+		}
+		if err := a.object(map[string]any{"verb": "import", "dry_run": cfg.Check, "lines": r.Lines, "done": r.Done, "repeated": r.Repeated, "gone": r.Gone,
+			"refused": r.Refused, "refusals": refused}); err != nil {
+			return err
+		}
+	}
+	switch {
+	case cfg.Check:
+		a.say("%d of %d lines could be imported; nothing was changed.", r.Done, r.Lines)
+	default:
+		a.say("%d of %d lines imported.", r.Done, r.Lines)
+	}
+	if r.Repeated > 0 {
+		a.say("%d were there already; of %d of them only the ID is remembered: they ran since, or were deleted.", r.Repeated, r.Gone)
+	}
+	for _, f := range r.Refusals {
+		a.say("  line %d: %s", f.Line, plain(text(f.Err)))
+	}
+	if more := r.Refused - len(r.Refusals); more > 0 {
+		a.say("  and %d more", more)
+	}
+	if err == nil && r.Refused > 0 {
+		return errRefused
+	}
+	return err
+}

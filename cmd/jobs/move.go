@@ -1,0 +1,197 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+// movable are the states whose jobs a move takes, those that wait first.
+var movable = []jobs.State{jobs.StatePending, jobs.StateScheduled, jobs.StateRetry, jobs.StateDead, jobs.StateCompleted, jobs.StateCancelled}
+
+// transfer is what is to be moved, and to where.
+type transfer struct {
+	filter
+	states             []string
+	to, toQueue        string
+	copy, policy, undo bool
+	dry                bool
+	rate               int
+}
+
+func (a *app) move() *cobra.Command {
+	var t transfer
+	cmd := &cobra.Command{
+		Use:   "move --queue QUEUE",
+		Short: "Move or copy a queue's jobs to another store or queue",
+		Long: `Move a queue's jobs to another store, of any backend, or to another queue, with
+their IDs, bytes, headers, errors, counts and times; --copy leaves them here as
+well. Workers may go on on both sides: what waits to run is held here (state
+waiting), made again there, and deleted here, so that it can be claimed in one
+place at most at any time. What runs is not moved; nor is what comes meanwhile:
+switch producers over first, and run it again for the rest.
+
+If it was killed, run it again: it finishes what was begun. With --undo what is
+held for this destination comes back into its queue instead; without --to and
+--to-queue, what any move holds, without a look at where it was to go.
+
+A job is refused and stays when another job there has its ID or its unique key,
+or when the queue there is full. The store in --to can be given as JOBS_TO.`,
+		Example: "  jobs move --queue mail --to postgres://… --policy\n  jobs move --queue mail --to-queue mail-slow --state pending --type email:digest --rate 100",
+		Args:    noArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runMove(cmd.Context(), &t) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&t.queue, "queue", "q", "", "queue to move from")
+	flags.StringVar(&t.to, "to", "", "URL of the store to move to (default $JOBS_TO, or else this store)")
+	flags.StringVar(&t.toQueue, "to-queue", "", "queue to move to (default: of the same name)")
+	var names []string
+	for _, s := range movable {
+		names = append(names, s.String())
+	}
+	flags.StringSliceVarP(&t.states, "state", "s", names, "states to move")
+	flags.StringVarP(&t.typ, "type", "t", "", "type of the task")
+	flags.StringVarP(&t.key, "key", "k", "", "tenant key")
+	flags.StringVar(&t.text, "error", "", "part of the last error's message")
+	flags.DurationVar(&t.olderThan, "older-than", 0, "at least so old: since it was created, ended, or became due, as its state is")
+	flags.DurationVar(&t.newerThan, "newer-than", 0, "at most so old")
+	flags.IntVarP(&t.limit, "limit", "n", 0, "so many at most (default: all)")
+	flags.IntVar(&t.rate, "rate", 0, "so many jobs a second at most (default: as fast as it goes)")
+	flags.BoolVar(&t.copy, "copy", false, "copy: both copies of what waits to run will run")
+	flags.BoolVar(&t.policy, "policy", false, "give the queue there the rules of this one, but for whether it is paused")
+	flags.BoolVar(&t.undo, "undo", false, "put back what moves hold that do not go on")
+	flags.BoolVar(&t.dry, "dry-run", false, "only say how many jobs it would be")
+	return cmd
+}
+
+// each are the queries for the states, the rest of the filter being the same.
+func (t *transfer) each(ctx context.Context, i *jobs.Inspector) (queries []jobs.Query, err error) {
+	for _, name := range t.states {
+		f := t.filter
+		f.state, f.suppressed = name, true
+		some, err := f.queries(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(movable, some[0].State) {
+			return nil, &usageError{fmt.Sprintf("jobs in state %s are not moved", name)}
+		}
+		queries = append(queries, some...)
+	}
+	return queries, nil
+}
+
+func (a *app) runMove(ctx context.Context, t *transfer) error {
+	if t.to == "" {
+		t.to = a.getenv("JOBS_TO")
+	}
+	switch {
+	case t.queue == "":
+		return &usageError{"--queue says which jobs are meant"}
+	case t.to == "" && t.toQueue == "" && !t.undo:
+		return &usageError{"--to or --to-queue says where to"}
+	case t.undo && t.copy:
+		return &usageError{"a copy holds nothing that could be undone"}
+	}
+	i, err := a.inspector(ctx)
+	if err != nil {
+		return err
+	}
+	queries, err := t.each(ctx, i)
+	if err != nil {
+		return err
+	}
+	to := jobs.Destination{Queue: t.toQueue, Copy: t.copy}
+	switch {
+	case t.to != "":
+		open, cancel := context.WithTimeout(ctx, openTimeout)
+		defer cancel()
+		if to.Broker, err = a.open(open, t.to); err != nil {
+			return fmt.Errorf("the store to move to: %w", err)
+		}
+		defer to.Broker.Close()
+	case t.toQueue != "":
+		to.Broker = a.store
+	}
+	if t.undo {
+		return a.undoMove(ctx, i, t, to)
+	}
+	d := &decision{verb: "move", done: "moved", grave: true, do: func(s jobs.Selection, ctx context.Context) (jobs.Report, error) { return s.Move(ctx, to) }}
+	if t.copy {
+		d.verb, d.done, d.grave = "copy", "copied", false
+	}
+	return a.moveQueries(ctx, i, t, to, d, queries)
+}
+
+func (a *app) undoMove(ctx context.Context, i *jobs.Inspector, t *transfer, to jobs.Destination) error {
+	d := &decision{verb: "put back", done: "put back"}
+	if t.dry {
+		n, err := i.Select(jobs.Query{Queue: t.queue, State: jobs.StateWaiting}).Count(ctx)
+		if err != nil {
+			return err
+		}
+		return a.report(d, jobs.Report{Matched: n}, true)
+	}
+	if err := a.confirm(to.Broker == nil, "put back all that moves hold, although some of it may be there and run twice"); err != nil {
+		return err
+	}
+	r, err := i.UndoMove(ctx, t.queue, to)
+	return errors.Join(err, a.report(d, r, false))
+}
+
+func (a *app) moveQueries(ctx context.Context, i *jobs.Inspector, t *transfer, to jobs.Destination, d *decision, queries []jobs.Query) error {
+	n := 0
+	for _, q := range queries {
+		some, err := i.Select(q).Limit(rest(t.limit, n)).Count(ctx)
+		if n += some; err != nil {
+			return err
+		}
+		if t.limit > 0 && n >= t.limit {
+			break
+		}
+	}
+	if t.dry {
+		return a.report(d, jobs.Report{Matched: n}, true)
+	}
+	if err := a.confirm(d.grave, "%s about %d jobs of %s", d.verb, n, plain(t.queue)); err != nil {
+		return err
+	}
+	if t.policy {
+		if err := copyPolicy(ctx, i, t.queue, to); err != nil {
+			return err
+		}
+		a.say("%s there has the rules of %s.", plain(cmp.Or(to.Queue, t.queue)), plain(t.queue))
+	}
+	if !t.copy {
+		r, err := i.FinishMove(ctx, t.queue, to)
+		if r.Matched > 0 {
+			a.say("%d of %d jobs that were held are moved.", r.Done, r.Matched)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	err := a.carryOut(ctx, i, d, queries, t.limit, t.rate, n)
+	if info, infoErr := i.Queue(ctx, t.queue); infoErr == nil {
+		if running := info.Counts[jobs.StateActive]; running > 0 {
+			a.say("%d jobs run, and were not %s: run it again when they have ended.", running, d.done)
+		}
+	}
+	return err
+}
+
+// copyPolicy gives the queue at the destination the rules of the one here.
+func copyPolicy(ctx context.Context, i *jobs.Inspector, queue string, to jobs.Destination) error {
+	p, err := i.Policy(ctx, queue)
+	if err == nil {
+		_, err = jobs.NewInspector(to.Broker).SetPolicy(ctx, jobs.PolicyRequest{Queue: cmp.Or(to.Queue, queue), MaxDepth: &p.MaxDepth,
+			RetainCompleted: &p.RetainCompleted, RetainDead: &p.RetainDead, DuplicateSpan: &p.DuplicateSpan})
+	}
+	return err
+}

@@ -2,13 +2,14 @@ package conformance
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
 // audit looks at the whole store through the public interface when a rule is
 // over: every job is in one state, counts say what the listings say, and every
-// active job belongs to its worker.
+// active job belongs to its worker. Then the store examines itself, if it can.
 func (c *check) audit() {
 	c.tb.Helper()
 	if !c.audited {
@@ -18,6 +19,33 @@ func (c *check) audit() {
 	c.ok("Queues", err)
 	for _, info := range queues.Queues {
 		c.auditQueue(info.Name)
+	}
+	c.examine()
+}
+
+// examined are the groups whose rules leave most behind. An examination after
+// every rule would take as long as the rules.
+var examined = []string{"Model", "Race", "Bounce", "Operate", "Reclaim", "Retention", "Unique"}
+
+// examine has a store that can examine itself do so: whatever a rule did, no
+// structure contradicts another. Warnings and findings about the server as a
+// whole are no affair of a rule's.
+func (c *check) examine() {
+	c.tb.Helper()
+	x, ok := broker.As[broker.Examiner](c.b)
+	if !ok || !slices.Contains(examined, c.rule.Group()) {
+		return
+	}
+	req := broker.ExamineRequest{Now: c.now, Limit: broker.MaxExamine}
+	for {
+		got, err := x.Examine(c.ctx, req)
+		c.ok("Examine", err)
+		for _, f := range got.Findings {
+			c.that(f.Queue == "" || f.Kind().Warning, "audit: an examination of the store\ngot  %+v, which means: %s\nwant no finding", f, f.Kind().Means)
+		}
+		if req.Cursor = got.Cursor; req.Cursor == "" {
+			return
+		}
 	}
 }
 

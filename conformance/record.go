@@ -72,6 +72,9 @@ type recorder struct {
 	handle int
 }
 
+// Unwrap lets an audit ask what the store can do beyond the contract.
+func (r *recorder) Unwrap() broker.Broker { return r.Broker }
+
 func (r *recorder) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
 	receipts, err := r.Broker.Enqueue(ctx, req)
 	var parts list

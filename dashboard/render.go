@@ -31,7 +31,6 @@ type view struct {
 	Live                bool
 	Notice              *notice
 	Trouble             string // what is wrong with the store
-	ReadOnly            bool
 	Data                any
 
 	may func(Action) bool
@@ -40,7 +39,7 @@ type view struct {
 
 func (h *Handler) view(r *http.Request, page, heading string) *view {
 	v := &view{Site: h.cfg.Title, Page: page, Heading: heading, Live: true, had: make(map[Action]bool),
-		ReadOnly: h.cfg.Authorize == nil, may: func(a Action) bool { return h.may(r, a) }}
+		may: func(a Action) bool { return h.may(r, a) }}
 	v.URL = path.Base(r.URL.Path)
 	if strings.HasSuffix(r.URL.Path, "/") {
 		v.URL = "./"
@@ -65,6 +64,16 @@ func (v *view) May(action Action) bool {
 		v.had[action] = may
 	}
 	return may
+}
+
+// ReadOnly reports whether the viewer can decide about nothing.
+func (v *view) ReadOnly() bool {
+	for _, action := range Actions() {
+		if action != ActionPayload && v.May(action) {
+			return false
+		}
+	}
+	return true
 }
 
 // refreshes reports whether a page that is open asks for its newer content.

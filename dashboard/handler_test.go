@@ -172,3 +172,31 @@ func TestAClosedHandlerRefuses(t *testing.T) {
 	s.get(503, "events")
 	s.post(503, "pause?queue=a", nil)
 }
+
+func TestAWorkerThatFellSilentIsNotCountedOn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{})
+	s.enqueue("mail", "a", "email")
+	_, err := s.store.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"mail"}, Lease: time.Minute, Register: true, Now: time.Now().Add(-time.Hour),
+		Info: broker.WorkerInfo{ID: "w", Concurrency: 5, Queues: []string{"mail"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	has(t, s.get(200, ""), "No live worker serves the queue mail", "0 of 0", ">no worker<")
+	has(t, s.get(200, "workers"), ">silent<")
+}
+
+func TestJobsThatAreHeldAreShown(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{})
+	s.enqueue("mail", "a", "email")
+	hasNot(t, s.get(200, "jobs"), "state=waiting")
+	_, err := s.store.Operate(t.Context(), broker.Operation{Kind: broker.OpHold, Holder: "the move to other", Refs: []broker.Ref{{Queue: "mail", ID: "a", Epoch: broker.AnyEpoch}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.handler.poller.changed()
+	has(t, s.get(200, "jobs?state=waiting"), ">a<", ">waiting<", "state=waiting")
+	has(t, s.get(200, "job?queue=mail&id=a"), "the move to other", "Held: was pending")
+	has(t, s.get(200, "queue?name=mail"), "state=waiting")
+}

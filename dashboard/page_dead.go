@@ -68,9 +68,8 @@ func (h *Handler) dead(w http.ResponseWriter, r *http.Request) error {
 	f.State = jobs.StateDead.String()
 	v := h.view(r, "dead", "Dead letters")
 	v.Live = false
-	p := deadPage{Filter: f, Later: f.At != ""}
+	p := deadPage{Filter: f, Later: f.At != "", Now: s.survey.now()}
 	for _, q := range s.survey.Queues {
-		p.Now = q.Now
 		if f.Queue == "" || f.Queue == q.Name {
 			p.Total += q.Counts[jobs.StateDead]
 		}

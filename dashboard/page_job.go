@@ -65,8 +65,9 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
 	p := jobPage{Job: j, Trace: traceID(j.Headers), Verbs: verbsFor(v, j.State), MaySee: v.May(ActionPayload)}
 	at := slices.IndexFunc(s.survey.Queues, func(q jobs.QueueInfo) bool { return q.Name == queue })
 	if at >= 0 {
-		p.Now, p.Why = s.survey.Queues[at].Now, jobs.Explain(j, s.survey.Queues[at])
+		p.Why = jobs.Explain(j, s.survey.Queues[at])
 	}
+	p.Now = s.survey.now()
 	p.Events = life(j, p.Now)
 	for _, name := range slices.Sorted(maps.Keys(j.Headers)) {
 		p.Headers = append(p.Headers, header{name, j.Headers[name]})
@@ -107,6 +108,8 @@ func life(j *jobs.JobRecord, now time.Time) (all []event) {
 	switch j.State {
 	case jobs.StatePending:
 		all = append(all, event{At: now, Kind: "pending", Title: "Pending: waits for its turn", Still: true})
+	case jobs.StateWaiting:
+		all = append(all, event{At: now, Kind: "waiting", Title: "Held: was " + j.HeldFrom.String(), Still: true})
 	case jobs.StateScheduled:
 		all = append(all, event{At: j.RunAt, Kind: "scheduled", Title: "Due", Still: true})
 	case jobs.StateRetry:
@@ -156,6 +159,7 @@ func (p jobPage) Facts() []detail {
 		"Timeout of a run", spanOf(j.Timeout, "the server's"),
 		"Deadline", clockOrNone(j.Deadline),
 		"Record is kept for", spanOf(j.Retention, ""),
+		"Held for", j.Holder,
 		"Tenant key", j.Key,
 		"Unique key", j.Unique.Key,
 		"Correlation ID", j.CorrelationID,

@@ -63,21 +63,22 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	v := h.view(r, "jobs", "Jobs")
-	p := jobsPage{Filter: f, Reasons: reasons(), When: whenOf(f.State)}
+	p := jobsPage{Filter: f, Reasons: reasons(), When: whenOf(f.State), Now: s.survey.now()}
 	for _, q := range s.survey.Queues {
-		p.Now = q.Now
 		if len(p.Queues) < maxChoices {
 			p.Queues = append(p.Queues, q.Name)
 		}
 	}
-	for _, state := range states() {
-		tab := stateTab{State: state, To: f.In(state.String()), Active: f.State == state.String()}
+	counts := func(state jobs.State) (n int64) {
 		for _, q := range s.survey.Queues {
 			if f.Queue == "" || f.Queue == q.Name {
-				tab.Count += q.Counts[state]
+				n += q.Counts[state]
 			}
 		}
-		p.States = append(p.States, tab)
+		return n
+	}
+	for _, state := range shownStates(counts) {
+		p.States = append(p.States, stateTab{State: state, Count: counts(state), To: f.In(state.String()), Active: f.State == state.String()})
 	}
 	query, err := f.query(p.Now)
 	if err == nil {

@@ -53,7 +53,7 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p := overviewPage{Rates: s.total, Known: s.total.known, Watches: !h.cfg.NoRates, Workers: len(s.survey.Workers)}
+	p := overviewPage{Rates: s.total, Known: s.total.known, Watches: !h.cfg.NoRates}
 	for _, state := range []jobs.State{jobs.StatePending, jobs.StateActive, jobs.StateScheduled, jobs.StateRetry, jobs.StateDead} {
 		t := tile{State: state, To: link("jobs", "state", state.String())}
 		var oldest time.Duration
@@ -67,8 +67,11 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) error {
 		p.Tiles = append(p.Tiles, t)
 	}
 	for _, worker := range s.survey.Workers {
-		p.Slots += worker.Concurrency
 		p.Held += worker.Held
+		if !silent(worker, s.survey.now()) {
+			p.Workers++
+			p.Slots += worker.Concurrency
+		}
 	}
 	p.Alerts = alerts(s)
 	rows := rowsOf(s)
@@ -102,15 +105,14 @@ func alerts(s *snapshot) (all []alert) {
 	for _, q := range s.survey.Queues {
 		name, waiting := text(q.Name), q.Counts[jobs.StatePending]
 		due := waiting > 0 || q.Age(jobs.StateScheduled) > 0 || q.Age(jobs.StateRetry) > 0
-		slots, held := 0, 0
-		for _, w := range q.Workers {
-			slots += w.Concurrency
-			held += w.Held
+		workers, slots, held := alive(q)
+		switch {
+		case q.Policy.Paused && due:
+			add(true, q.Name, "The queue %s is paused, and %s jobs are waiting.", name, num(waiting))
+		case q.Policy.Paused:
+			add(false, q.Name, "The queue %s is paused.", name)
 		}
-		if q.Policy.Paused {
-			add(due, q.Name, "The queue %s is paused, and %s jobs are waiting.", name, num(waiting))
-		}
-		if due && len(q.Workers) == 0 {
+		if due && workers == 0 {
 			add(true, q.Name, "No live worker serves the queue %s, and %s jobs are waiting.", name, num(waiting))
 		} else if age := q.Age(jobs.StatePending); age > longWait && !q.Policy.Paused {
 			why := "its workers do not keep up"
@@ -194,15 +196,12 @@ func rowsOf(s *snapshot) []queueRow {
 	rows := make([]queueRow, 0, len(s.survey.Queues))
 	var deepest int64 = 1
 	for _, q := range s.survey.Queues {
-		row := queueRow{Name: q.Name, Counts: q.Counts, Paused: q.Policy.Paused, Workers: len(q.Workers), Rates: s.rates[q.Name], Slow: q.Age(jobs.StatePending) > longWait}
+		row := queueRow{Name: q.Name, Counts: q.Counts, Paused: q.Policy.Paused, Rates: s.rates[q.Name], Slow: q.Age(jobs.StatePending) > longWait}
 		row.Known = row.Rates.known
 		if age := q.Age(jobs.StatePending); age > 0 {
 			row.Oldest = span(age)
 		}
-		for _, w := range q.Workers {
-			row.Slots += w.Concurrency
-			row.Held += w.Held
-		}
+		row.Workers, row.Slots, row.Held = alive(q)
 		deepest = max(deepest, row.backlog())
 		rows = append(rows, row)
 	}
@@ -219,10 +218,28 @@ func rowsOf(s *snapshot) []queueRow {
 	return rows
 }
 
-// states are those that a job can be listed in, in the order of its life.
-func states() (all []jobs.State) {
+// alive counts the workers of a queue whose leases hold, their slots, and the
+// jobs that are held, by others too.
+func alive(q jobs.QueueInfo) (workers, slots, held int) {
+	for _, w := range q.Workers {
+		held += w.Held
+		if !silent(w, q.Now) {
+			workers++
+			slots += w.Concurrency
+		}
+	}
+	return workers, slots, held
+}
+
+// silent reports whether a worker's lease ran out: it died without a word, and
+// no other has taken its jobs over yet.
+func silent(w jobs.WorkerInfo, now time.Time) bool { return w.Until.Before(now) }
+
+// shownStates are those that jobs can be listed in, in the order of their life.
+// Jobs wait only while somebody holds them, so that state is left out without.
+func shownStates(counts func(jobs.State) int64) (all []jobs.State) {
 	for _, s := range broker.States() {
-		if s != jobs.StateWaiting {
+		if s != jobs.StateWaiting || counts(s) > 0 {
 			all = append(all, s)
 		}
 	}

@@ -69,7 +69,7 @@ func (h *Handler) queue(w http.ResponseWriter, r *http.Request) error {
 	}
 	q := s.survey.Queues[at]
 	p := queuePage{Row: rowsOf(s)[at], Policy: q.Policy, Form: formOf(q.Policy), AsOf: q.AsOf, Now: q.Now}
-	for _, state := range states() {
+	for _, state := range shownStates(func(s jobs.State) int64 { return q.Counts[s] }) {
 		t := tile{State: state, Count: q.Counts[state], To: link("jobs", "queue", name, "state", state.String())}
 		if age := q.Age(state); age > 0 {
 			t.Oldest = span(age)
@@ -77,7 +77,7 @@ func (h *Handler) queue(w http.ResponseWriter, r *http.Request) error {
 		p.Tiles = append(p.Tiles, t)
 	}
 	for _, one := range q.Workers {
-		p.Workers = append(p.Workers, workerRowOf(one))
+		p.Workers = append(p.Workers, workerRowOf(one, q.Now))
 	}
 	v := h.view(r, "queues", "Queue "+text(name))
 	v.Data = p

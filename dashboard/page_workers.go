@@ -23,12 +23,13 @@ type workersPage struct {
 // workerRow is a worker in a table.
 type workerRow struct {
 	jobs.WorkerInfo
-	Full float64 // percent of its slots
-	To   string
+	Full   float64 // percent of its slots
+	Silent bool    // its lease ran out
+	To     string
 }
 
-func workerRowOf(w jobs.WorkerInfo) workerRow {
-	return workerRow{w, 100 * min(1, float64(w.Held)/float64(max(1, w.Concurrency))), link("workers", "worker", w.ID)}
+func workerRowOf(w jobs.WorkerInfo, now time.Time) workerRow {
+	return workerRow{w, 100 * min(1, float64(w.Held)/float64(max(1, w.Concurrency))), silent(w, now), link("workers", "worker", w.ID)}
 }
 
 // heldJob is a job that a worker runs. The store does not say since when; this
@@ -46,10 +47,7 @@ func (h *Handler) workers(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	v := h.view(r, "workers", "Workers")
-	p := workersPage{One: r.URL.Query().Get("worker"), All: len(s.survey.Workers)}
-	for _, q := range s.survey.Queues {
-		p.Now = q.Now
-	}
+	p := workersPage{One: r.URL.Query().Get("worker"), All: len(s.survey.Workers), Now: s.survey.now()}
 	after := r.URL.Query().Get("after")
 	for _, one := range s.survey.Workers {
 		if p.One != "" && one.ID != p.One || one.ID <= after {
@@ -59,7 +57,7 @@ func (h *Handler) workers(w http.ResponseWriter, r *http.Request) error {
 			p.Next = link("workers", "after", p.Workers[len(p.Workers)-1].ID)
 			break
 		}
-		p.Workers = append(p.Workers, workerRowOf(one))
+		p.Workers = append(p.Workers, workerRowOf(one, p.Now))
 	}
 	if p.One != "" {
 		v.Heading = "Worker " + text(p.One)

@@ -32,6 +32,14 @@ type survey struct {
 	Workers []jobs.WorkerInfo
 }
 
+// now is the store's time at the look.
+func (s survey) now() time.Time {
+	if len(s.Queues) == 0 {
+		return time.Now()
+	}
+	return s.Queues[0].Now
+}
+
 // poller looks at the store: at intervals while a page listens, otherwise when
 // a page is asked for.
 type poller struct {

@@ -126,8 +126,13 @@
     if (past.length && past[past.length - 1][0] >= point[0]) return;
     past.push(point);
     if (past.length > 450) past.shift();
-    drawn.forEach(function (one) { one.plot.setData(columns(one.chart)); });
+    drawn.forEach(function (one) { one.plot.setData(columns(one.chart)); newestInLegend(one.plot); });
   }
+  // The legend shows the newest values while nobody points at others.
+  function newestInLegend(plot) {
+    if (plot.cursor.left == null || plot.cursor.left < 0) plot.setLegend({ idx: plot.data[0].length - 1 }, false);
+  }
+  function time(seconds) { return new Date(seconds * 1000).toLocaleTimeString([], { hour12: false }); }
   function columns(chart) {
     const all = [past.map(function (p) { return p[0] / 1000; })];
     chart.series.forEach(function (_, i) { all.push(past.map(function (p) { return p[chart.from + i]; })); });
@@ -143,12 +148,15 @@
       const options = {
         width: place.clientWidth, height: 190, cursor: { y: false },
         scales: { y: { range: function (_, low, high) { return [0, Math.max(1, high * 1.1 || 1)]; } } },
-        axes: [Object.assign({}, axis), Object.assign({ size: 56, values: function (_, v) { return v.map(short); } }, axis)],
-        series: [{ value: function (_, v) { return v == null ? "–" : new Date(v * 1000).toLocaleTimeString(); } }].concat(chart.series.map(function (s, i) {
+        axes: [Object.assign({ values: function (_, v) { return v.map(time); }, space: 70 }, axis), Object.assign({ size: 56, values: function (_, v) { return v.map(short); } }, axis)],
+        series: [{ value: function (_, v) { return v == null ? "–" : time(v); } }].concat(chart.series.map(function (s, i) {
           return { label: s[1], stroke: color(s[0]), width: 2, dash: dashes[i], points: { show: false }, value: function (_, v) { return v == null ? "–" : short(v); } };
         }))
       };
-      drawn.push({ plot: new uPlot(options, columns(chart), place), chart: chart, place: place });
+      const one = { plot: new uPlot(options, columns(chart), place), chart: chart, place: place };
+      newestInLegend(one.plot);
+      one.plot.over.addEventListener("mouseleave", function () { newestInLegend(one.plot); });
+      drawn.push(one);
     });
   }
   function short(v) {

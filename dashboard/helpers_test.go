@@ -25,7 +25,7 @@ import (
 // site is a dashboard on a server of its own, over a store that can fail and
 // counts the calls made to it.
 type site struct {
-	t       *testing.T
+	t       testing.TB
 	store   broker.Broker // without faults, and not counted
 	faults  *faulty.Broker
 	handler *Handler
@@ -57,9 +57,9 @@ func (l *lines) String() string {
 // everything permits every action to somebody called tester.
 func everything(*http.Request, Action) (string, error) { return "tester", nil }
 
-func newSite(t *testing.T, cfg Config) *site { return siteOf(t, membroker.New(), cfg) }
+func newSite(t testing.TB, cfg Config) *site { return siteOf(t, membroker.New(), cfg) }
 
-func siteOf(t *testing.T, store broker.Broker, cfg Config) *site {
+func siteOf(t testing.TB, store broker.Broker, cfg Config) *site {
 	t.Helper()
 	s := &site{t: t, store: store, faults: faulty.Wrap(store, nil), log: new(lines)}
 	cfg.Logger = slog.New(slog.NewTextHandler(s.log, nil))
@@ -243,7 +243,7 @@ func body(page string) string {
 }
 
 // eventually waits until f returns nothing, or says what it returned last.
-func eventually(t *testing.T, f func() string) {
+func eventually(t testing.TB, f func() string) {
 	t.Helper()
 	var last string
 	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {

@@ -35,6 +35,7 @@ type Broker struct {
 	keeping  sync.Map // queues that kept records when last looked at
 	floors   floors
 	quiet    quiet
+	ripe     ripe
 	tasks    *tasks
 	waker    *waker
 	listener *listener

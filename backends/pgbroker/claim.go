@@ -39,7 +39,7 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest) (got broke
 		shares = nil
 	}
 	for first := true; first || len(shares) > 0 && len(got.Jobs) < req.Max && err == nil; first = false {
-		c := &claiming{b: b, worker: req.Worker, now: clockOf(req.Now), limit: req.Max - len(got.Jobs), state: state}
+		c := &claiming{b: b, worker: req.Worker, now: clockOf(req.Now), asked: req.Now, limit: req.Max - len(got.Jobs), state: state}
 		c.shares, shares = cutRound(shares)
 		var before []step
 		if first {
@@ -102,6 +102,7 @@ type claiming struct {
 	b      *Broker
 	worker string
 	now    clock
+	asked  time.Time // the request's
 	shares []broker.Share
 	limit  int
 
@@ -135,6 +136,10 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	begun := time.Now()
 	from, sweep := c.b.floors.start(queues, begun)
 	steps := append([]step{c.b.byIndex(len(settle) == 0)}, settle...)
+	ripe := len(c.shares) == 1 && c.b.ripe.expected(queues[0], c.asked)
+	if ripe {
+		steps = append(steps, c.ripe(from))
+	}
 	steps = append(steps,
 		c.look(queues, promoteLimit),
 		c.b.step("claim", c.read, c.worker, c.limit, queues, limits, from))
@@ -150,17 +155,21 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	if seen != nil {
 		c.b.floors.raise(seen)
 	}
+	c.noteDue(ripe)
 	c.finish()
 	c.more = c.more || c.due >= promoteLimit
 	return nil
 }
 
 // read reads what claim.sql or reclaim.sql gave.
-func (c *claiming) read(r rows) error {
+func (c *claiming) read(r rows) error { return c.scan(r) }
+
+// scan reads rows of jobs, which may end in more columns.
+func (c *claiming) scan(r rows, more ...any) error {
 	var row jobRow
 	var p place
 	var cancel *bool
-	columns := append([]any{&p.queue, &p.lane, &p.seq, &cancel}, row.columns()...)
+	columns := append(append([]any{&p.queue, &p.lane, &p.seq, &cancel}, row.columns()...), more...)
 	for r.Next() {
 		row.body, row.tail = nil, nil
 		if err := r.Scan(columns...); err != nil {

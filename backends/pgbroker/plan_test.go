@@ -27,6 +27,7 @@ var hot = []struct {
 	{"enqueue_keys", "settings", nil},
 	{"enqueue_careful", "settings", nil},
 	{"enqueue_careful_seal", "settings", []string{"job_pkey"}},
+	{"claim_ripe", "settings", []string{"job_due", "job_ready"}},
 	{"claim_due", "settings", []string{"job_due", "job_pkey"}},
 	{"claim", "settings", []string{"job_ready"}},
 	{"floor", "settings", []string{"job_ready"}},

@@ -18,7 +18,7 @@ with share as materialized (
       where j.state = 1 and j.queue = s.queue and j.lane = n.lane::smallint and j.seq > ($5::bigint[])[(s.ord::int - 1) * 8 + n.lane - 1]
       order by j.seq limit s.most for update skip locked) l
     limit s.most) r
-  limit $2
+  limit $2 - coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) -- which claim_ripe.sql took
 ), leased as (
   -- Perhaps not all that were picked: the lock is on the newest version of a row, which this statement may not see yet.
   update jobs.job j set state = 3, worker = (select s.worker from share s where s.queue = j.queue)

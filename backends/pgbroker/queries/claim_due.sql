@@ -11,11 +11,15 @@ with clock as materialized (
   left join lateral (select id, layout from jobs.queue where name = s.name limit 1) q on true
 ), due as materialized (
   select d.id, d.run_at, d.seq, d.queue, d.state
-  from share q cross join (values (2::smallint), (4::smallint)) as s(state)
+  from (
+    -- Behind those that claim_ripe.sql leased only so many that order is kept where due jobs are few.
+    select case when leased = 0 then $4 else greatest(100 - leased, 0) end as most
+    from (select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as leased offset 0) l) t
+  cross join share q cross join (values (2::smallint), (4::smallint)) as s(state)
   cross join lateral (
     select id, run_at, seq, queue, state from jobs.job j
     where j.queue = q.id and j.state = s.state and j.run_at <= (select now from clock)
-    order by j.run_at, j.seq limit $4 for update skip locked) d
+    order by j.run_at, j.seq limit t.most for update skip locked) d
   where q.layout <= 1
 ), turn as materialized (
   -- Row locks gave the transaction its ID before the first seq, as the scan floor asks.

@@ -1,0 +1,73 @@
+package pgbroker
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// ripe remembers when the next job of each queue falls due, as the last claim
+// said, so that only claims that will probably meet due jobs ask for them apart.
+type ripe struct {
+	mu   sync.Mutex
+	next map[string]time.Time // by the store's clock, or the request's
+}
+
+// ripeLook is how many due jobs of each state are looked at for their priority,
+// and the most that are leased in one claim.
+const ripeLook = 500
+
+// clocksApart is how far this process's clock may be behind the store's. When
+// it is more, due jobs only cost more.
+const clocksApart = time.Second
+
+// expected reports whether jobs of a queue should be due.
+func (r *ripe) expected(queue string, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	next, known := r.next[queue]
+	if now.IsZero() {
+		now = time.Now().Add(clocksApart)
+	}
+	return known && !next.After(now)
+}
+
+// note takes what a claim said: the next due time, and whether jobs that are
+// due were left.
+func (r *ripe) note(queue string, next time.Time, left bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next == nil {
+		r.next = make(map[string]time.Time)
+	}
+	switch {
+	case left:
+		r.next[queue] = time.Time{}
+	case next.IsZero():
+		delete(r.next, queue)
+	default:
+		r.next[queue] = next
+	}
+}
+
+// ripe is the statement that leases due jobs before any became pending.
+func (c *claiming) ripe(floors []int64) step {
+	share := c.shares[0]
+	return c.b.step("claim_ripe", func(r rows) error {
+		if err := c.scan(r, &c.more); err != nil {
+			return err
+		}
+		for i := range c.places { // they stand in their order, and before those that came since
+			c.places[i].seq = math.MinInt64 + int64(i)
+		}
+		return nil
+	}, c.now.micros, c.worker, share.Queue, min(share.Max, c.limit, ripeLook), floors, ripeLook)
+}
+
+// noteDue remembers for the next claim when it will meet due jobs.
+func (c *claiming) noteDue(ripe bool) {
+	left := c.due >= promoteLimit || ripe && (c.more || len(c.jobs) >= min(c.shares[0].Max, c.limit))
+	for _, s := range c.shares {
+		c.b.ripe.note(s.Queue, c.state[s.Queue].nextDue, left)
+	}
+}

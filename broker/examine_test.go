@@ -2,6 +2,8 @@ package broker_test
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -64,6 +66,31 @@ func TestAnExaminationGoesThroughItsPlan(t *testing.T) {
 	} {
 		if at, err := plan.Read(&req); !errors.Is(err, broker.ErrInvalid) {
 			t.Errorf("%+v: %+v, %v, want ErrInvalid", req, at, err)
+		}
+	}
+}
+
+// The page for operators lists what this package says.
+func TestTheDocumentationKnowsEveryFinding(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/doctor.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables, list, _ := strings.Cut(string(page), "## All findings")
+	for _, k := range broker.FindingKinds() {
+		row := fmt.Sprintf("| `%s` | %s | %s | %s |\n", k.Code, k.Means, k.Repair, k.Advice)
+		errors, warnings, _ := strings.Cut(list, "### Warnings")
+		if at := map[bool]string{true: warnings, false: errors}[k.Warning]; !strings.Contains(at, row) {
+			t.Errorf("docs/doctor.md lacks, among errors or warnings as it is, the row\n%s", row)
+		}
+		if !strings.Contains(tables, "`"+k.Code+"`") {
+			t.Errorf("docs/doctor.md does not say what must hold for %s not to be found", k.Code)
+		}
+	}
+	for _, m := range regexp.MustCompile("`([a-z]+(?:-[a-z]+)+)`").FindAllStringSubmatch(string(page), -1) {
+		if (broker.Finding{Code: m[1]}).Kind().Code == "" {
+			t.Errorf("docs/doctor.md names %s, which is no finding", m[1])
 		}
 	}
 }

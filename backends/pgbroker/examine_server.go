@@ -169,8 +169,8 @@ func (e *examiner) days(ctx context.Context) error {
 	var listed, unlisted []int32
 	var first, last *int
 	var oldest *int64
-	var now, deltas int64
-	err := e.b.call(ctx, e.b.byIndex(true), e.b.step("examine_days", one(&today, &listed, &unlisted, &first, &last, &oldest, &now, &deltas), e.b.config.Schema))
+	var deltas int64
+	err := e.b.call(ctx, e.b.byIndex(true), e.b.step("examine_days", one(&today, &listed, &unlisted, &first, &last, &oldest, &deltas), e.b.config.Schema))
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,8 @@ func (e *examiner) days(ctx context.Context) error {
 	if first != nil && *first < today-1 || last != nil && *last < today && len(listed) == 0 {
 		found = append(found, noted{Finding: told("history-days-behind", "", "", "the partitions are of the days %d to %d, today is %d", *first, *last, today)})
 	}
-	if e.req.Now.IsZero() && oldest != nil && *oldest < now-pruneGrace.Microseconds() {
+	now := broker.Micros(e.Now)
+	if oldest != nil && *oldest < now-pruneGrace.Microseconds() {
 		found = append(found, noted{Finding: told("prune-behind", "", "", "a record expired %v ago and is still there",
 			time.Duration(now-*oldest).Round(1000)*time.Microsecond)})
 	}

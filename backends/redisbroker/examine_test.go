@@ -125,6 +125,20 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 		{Name: "a record is kept for ever", Want: []string{"record-never-lapses cancelled"}, Plant: p(func(p *planting) { p.do("zrem", "l", "rcancelled") })},
 		{Name: "a lapse of nothing", Want: []string{"lapse-without-record nobody"}, Plant: p(func(p *planting) { p.do("zadd", "l", 9e15, "rnobody") })},
 
+		{Name: "a job that is larger than the record says", Want: []string{"size-bound-exceeded large"}, Then: map[string]broker.State{"large": broker.StatePending},
+			Plant: p(func(p *planting) {
+				j := job(examinetest.Queue, "large")
+				j.Body.Payload = make([]byte, 5000)
+				_, err := p.b.Enqueue(p.Context(), broker.EnqueueRequest{Now: examinetest.Start, Jobs: []broker.NewJob{j}})
+				if err != nil {
+					p.Fatal(err)
+				}
+				p.do("hdel", "m", "big")
+			})},
+		{Name: "a record that lapsed long ago", Left: true, Want: []string{"prune-behind "},
+			Plant: p(func(p *planting) { p.do("zadd", "l", examinetest.Start.Add(-2*time.Hour).UnixMicro(), "rcompleted") })},
+		{Name: "something among the dead that cannot be listed", Left: true, Want: []string{"count-differs places"},
+			Plant: p(func(p *planting) { p.do("zadd", "d", 9e15, "\x00") })},
 		{Name: "a void entry that is not there", Want: []string{"void-mark-without-entry nobody"},
 			Plant: p(func(p *planting) { p.do("hset", "v", "2nobody", 1); p.do("hincrby", "m", "void", 1) })},
 		{Name: "a count of void entries", Want: []string{"count-differs void"}, Plant: p(func(p *planting) { p.do("hincrby", "m", "void", 2) })},

@@ -1,7 +1,7 @@
 -- examine_days.sql: compare the list of days with the partitions of history, and say how far ahead they go.
 -- Params: $1 schema
 -- Returns: one row: today, listed days without a partition, days with a partition that are not listed, the first and the
---   last day listed|null, when the oldest record that is pruned one by one expired|null µs, now µs, deltas of counts
+--   last day listed|null, when the oldest record that is pruned one by one expired|null µs, deltas of counts
 -- Called by: (*Broker).Examine
 with clock as materialized (
   select (extract(epoch from statement_timestamp()) * 1000000)::bigint as now
@@ -14,5 +14,5 @@ select (clock.now / 86400000000)::int, array(select day from jobs.history_day wh
        array(select day from there where day not in (select day from jobs.history_day)),
        (select min(day) from jobs.history_day), (select max(day) from jobs.history_day),
        (select min(h.first) from jobs.queue q cross join lateral (select expires_at as first from jobs.history_other where queue = q.id order by expires_at limit 1) h),
-       clock.now, (select count(*) from (select from jobs.count_delta limit 100001) d)
+       (select count(*) from (select from jobs.count_delta limit 100001) d)
 from clock

@@ -32,7 +32,7 @@
 //	               push.lua is for it (p), size of the largest body over 4 KiB (big), void entries (void),
 //	               until when somebody watches (watch)
 //	b0…    hash    ID → creation time in µs (8 bytes) and broker.AppendBody: written once
-//	h      hash    ID → broker.AppendHead; a fresh job has none
+//	h      hash    ID → broker.AppendHead and, where that has a tail, a byte of its checksum; a fresh job has none
 //	r1…r4  list    turns of pending jobs by priority: in on the left, out on the right
 //	v      hash    priority and turn of what operators made void in r → how often it stands there
 //	z, y   sorted  entries of scheduled and of retry jobs by due time in µs

@@ -99,7 +99,7 @@ func (e *examiner) lost(ctx context.Context) (pos string, over bool, err error) 
 			}
 		}
 	}
-	tail := broker.AppendTail(nil, &broker.Head{Reason: broker.ReasonUndecodable, Errors: broker.ErrorLog{Entries: []broker.Failure{{
+	tail := appendTail(nil, &broker.Head{Reason: broker.ReasonUndecodable, Errors: broker.ErrorLog{Entries: []broker.Failure{{
 		At: time.Now(), Code: "time_lost", Class: "permanent", Message: "the time at which it was due was lost from the store, and an examination found it"}}}})
 	return e.inBatches(ctx, "lost", e.req.Limit, string(tail))
 }

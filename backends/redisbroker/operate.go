@@ -214,7 +214,7 @@ func decide(op *broker.Operation, j *looked, ref broker.Ref) (decision, error) {
 // restOf is a stored head behind the time of its end.
 func restOf(h broker.Head) string {
 	p := numbers(nil, int64(h.Deliveries), int64(h.Failures), int64(h.Crashes), int64(h.Snoozes))
-	return string(broker.AppendTail(p, &h))
+	return string(appendTail(p, &h))
 }
 
 // when writes a time to run at: "n" for at once.

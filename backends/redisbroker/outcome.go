@@ -36,7 +36,7 @@ func (a *arena) addOutcome(item *broker.Settlement, history int) (outcome []byte
 	before, delay := len(a.buf), broker.DurationMicros(o.Delay())
 	a.buf = strconv.AppendInt(a.buf, delay, 10)
 	from := len(a.buf)
-	a.buf = broker.AppendTail(a.buf, &head) // the same for both: they differ in counts
+	a.buf = appendTail(a.buf, &head) // the same for both: they differ in counts
 	if len(a.buf) == from && delay == 0 {
 		a.buf = a.buf[:before]
 		return p, false

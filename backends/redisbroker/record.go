@@ -28,7 +28,7 @@ func record(queue, id, body, head string, state broker.State) broker.Job {
 	}
 	if head != "" {
 		var stored broker.State
-		if stored, j.Head, err = broker.ParseHead([]byte(head)); err != nil && j.Broken == nil {
+		if stored, j.Head, err = broker.ParseHead([]byte(unsealed(head))); err != nil && j.Broken == nil {
 			j.Broken = err
 		}
 		if state == broker.StateNone {

@@ -1,0 +1,33 @@
+package redisbroker
+
+import (
+	"hash/crc32"
+	"strings"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Lua keeps each text once, and finds it by a hash of about thirty of its bytes,
+// the last one always among them. Heads that differ in few bytes, as those of
+// jobs that failed alike, can be alike in all thirty; a script that handles a
+// thousand of them then compares each with all others. So a stored head that has
+// a tail ends in one more byte, which depends on all of the tail.
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// appendTail appends the stored form of a tail.
+func appendTail(p []byte, h *broker.Head) []byte {
+	from := len(p)
+	if p = broker.AppendTail(p, h); len(p) > from {
+		p = append(p, byte(crc32.Checksum(p[from:], castagnoli)))
+	}
+	return p
+}
+
+// unsealed is a stored head as package broker reads it.
+func unsealed(head string) string {
+	if i := strings.IndexByte(head, ';'); i >= 0 && i+1 < len(head) {
+		return head[:len(head)-1]
+	}
+	return head
+}

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// depot is a store for a move.
+type depot struct {
+	*cli
+	b broker.Broker
+	*jobs.Inspector
+}
+
+func newDepot(t *testing.T, c *cli) *depot {
+	t.Helper()
+	b, err := c.open(t.Context(), c.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return &depot{c, b, jobs.NewInspector(b)}
+}
+
+// fill stores n jobs that wait, and some of other states with a past.
+func (d *depot) fill(t *testing.T, n int) {
+	t.Helper()
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	var batch []broker.NewJob
+	for i := range n {
+		j := broker.NewJob{Queue: "mail", ID: fmt.Sprintf("job-%05d", i), Body: broker.Body{Type: "email", Priority: broker.PriorityNormal, MaxRetries: 3,
+			Payload: []byte(fmt.Sprintf("\xff%d", i)), Headers: map[string]string{"n": fmt.Sprint(i), "raw": "\x00\xfe"}, Key: "acme"}}
+		head := broker.Head{Epoch: 3, Deliveries: 2, Failures: 1, Errors: broker.ErrorLog{Entries: []broker.Failure{{At: now.Add(-time.Minute), Class: "retryable", Message: "again"}}}}
+		switch i % 10 {
+		case 0:
+			j.RunAt = now.Add(time.Hour)
+		case 1:
+			j.RunAt, j.Restore = now.Add(time.Hour), &broker.Restored{State: jobs.StateRetry, CreatedAt: now.Add(-time.Hour), Head: head}
+		case 2:
+			head.FinishedAt, head.Reason, head.Suppressed = now, broker.ReasonRetries, i%20 == 2
+			j.Restore = &broker.Restored{State: jobs.StateDead, CreatedAt: now.Add(-time.Hour), Head: head}
+		}
+		batch = append(batch, j)
+	}
+	receipts, err := d.b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: batch})
+	for _, r := range receipts {
+		if err == nil {
+			err = r.Err
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// all are the jobs of the queue as show writes them, by ID.
+func (d *depot) all(t *testing.T) map[string]string {
+	t.Helper()
+	all := make(map[string]string)
+	for _, state := range broker.States() {
+		for j, err := range d.Select(jobs.Query{Queue: "mail", State: state, Suppressed: true}).Jobs(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(wholeView(j, true))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[j.ID] = string(text)
+		}
+	}
+	return all
+}
+
+// count is how many jobs the queue has.
+func (d *depot) count(t *testing.T) (n int64) {
+	t.Helper()
+	infos, err := d.Queues(t.Context(), "mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range infos {
+		for _, some := range q.Counts {
+			n += some
+		}
+	}
+	return n
+}
+
+// moveAndKill starts the command and kills it with SIGKILL when there are so
+// many jobs at the destination.
+func moveAndKill(t *testing.T, from, to *depot, at int64) {
+	t.Helper()
+	cmd := moveCommand(t, from, to)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for late := time.Now().Add(soon); to.count(t) < at; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("after %v %d jobs are at the destination, want %d", soon, to.count(t), at)
+		}
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err == nil {
+		t.Error("the move was over before it was killed")
+	}
+}
+
+func moveCommand(t *testing.T, from, to *depot, args ...string) *exec.Cmd {
+	return command(t, []string{"JOBS_BROKER=" + from.url, "JOBS_TO=" + to.url}, append([]string{"move", "--queue", "mail", "--yes", "--rate", "1500"}, args...)...)
+}
+
+// movePairs are sources and destinations that other processes can reach.
+func movePairs(t *testing.T, test func(t *testing.T, from, to *depot)) {
+	here, there := movingStores(t), movingStores(t)
+	for from, source := range here {
+		for to, destination := range there {
+			if from != "memory" && to != "memory" {
+				t.Run(from+" to "+to, func(t *testing.T) { test(t, newDepot(t, source), newDepot(t, destination)) })
+			}
+		}
+	}
+}
+
+func TestAMoveThatIsKilledIsFinishedByAnother(t *testing.T) {
+	movePairs(t, func(t *testing.T, from, to *depot) {
+		const n = 1500
+		from.fill(t, n)
+		want := from.all(t)
+		for _, at := range []int64{100, 500, 900} {
+			moveAndKill(t, from, to, at)
+		}
+		if out, err := moveCommand(t, from, to).CombinedOutput(); err != nil {
+			t.Errorf("the last move: %v\n%s", err, out)
+		}
+		got := to.all(t)
+		for id := range want {
+			if got[id] != want[id] {
+				t.Errorf("%s is\n%s\nwant\n%s", id, got[id], want[id])
+			}
+		}
+		if here := from.all(t); len(got) != n || len(here) != 0 {
+			t.Errorf("%d jobs are at the destination and %d at the source, want %d and none", len(got), len(here), n)
+		}
+		for id := range want { // for the next pair
+			if _, err := to.b.Operate(t.Context(), broker.Operation{Kind: broker.OpDelete, Holder: "test", Refs: []broker.Ref{{Queue: "mail", ID: id, Epoch: broker.AnyEpoch}}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// runs counts how often each job was handled, on whichever side.
+type runs struct {
+	mu    sync.Mutex
+	byID  map[string]int
+	now   map[string]bool
+	sides map[string]int
+	twice []string // at the same time
+}
+
+func (r *runs) serve(t *testing.T, side string, d *depot) {
+	t.Helper()
+	server, err := jobs.NewServer(d.b, jobs.Config{Queues: map[string]int{"mail": 1}, Concurrency: 2, Prefetch: jobs.NoPrefetch, Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = server.Start(jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
+			r.mu.Lock()
+			if r.now[j.ID()] {
+				r.twice = append(r.twice, j.ID())
+			}
+			r.byID[j.ID()]++
+			r.now[j.ID()] = true
+			r.sides[side]++
+			r.mu.Unlock()
+			time.Sleep(2 * time.Millisecond)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			delete(r.now, j.ID())
+			return nil
+		}))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Shutdown(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func (r *runs) handled() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.byID)
+}
+
+func TestJobsRunOnceWhileAMoveIsKilled(t *testing.T) {
+	movePairs(t, func(t *testing.T, from, to *depot) {
+		const n = 1000
+		from.fill(t, n)
+		want := 0
+		for i := range n {
+			if i%10 > 2 {
+				want++
+			}
+		}
+		r := &runs{byID: map[string]int{}, now: map[string]bool{}, sides: map[string]int{}}
+		r.serve(t, "here", from)
+		r.serve(t, "there", to)
+		for range 3 {
+			cmd := moveCommand(t, from, to, "--state", "pending")
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(150 * time.Millisecond)
+			_ = cmd.Process.Kill() // it may be over already
+			_ = cmd.Wait()
+		}
+		if out, err := moveCommand(t, from, to, "--state", "pending").CombinedOutput(); err != nil {
+			t.Errorf("the last move: %v\n%s", err, out)
+		}
+		for late := time.Now().Add(soon); r.handled() < want && time.Now().Before(late); {
+			time.Sleep(10 * time.Millisecond)
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if len(r.byID) != want || len(r.twice) > 0 || r.sides["there"] == 0 || r.sides["here"] == 0 {
+			t.Errorf("%d jobs ran, want %d; %v ran twice at once; sides: %v", len(r.byID), want, r.twice, r.sides)
+		}
+		for id, times := range r.byID {
+			if times != 1 {
+				t.Errorf("%s ran %d times", id, times)
+			}
+		}
+	})
+}

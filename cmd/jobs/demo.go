@@ -19,8 +19,10 @@ import (
 // tour is what a demo does, by its flags.
 type tour struct {
 	demo.Config
-	span time.Duration // zero: until interrupted
-	keep bool
+	span      time.Duration // zero: until interrupted
+	keep      bool
+	addr      string // of the dashboard
+	noBrowser bool
 }
 
 func (a *app) demo() *cobra.Command {
@@ -34,6 +36,9 @@ tenants, some urgent, some scheduled, some with unique keys. Runs fail and are
 tried again, hang until their timeout, and end in the dead-letter queue; every
 now and then a worker is killed with all it holds, and others take its jobs over
 when its lease of two seconds has run out.
+
+The dashboard shows it live in a browser, with decisions, for whoever has the
+address that is printed; the terminal shows queues and events.
 
 It ends on Ctrl-C (or q), after --for, or on SIGTERM: the workers drain, and
 every job that was enqueued is looked for: done, waiting, dead, or lost.
@@ -57,6 +62,8 @@ them too. The configuration is not read.`,
 	flags.DurationVar(&t.CrashEvery, "crash-every", 15*time.Second, "kill a worker so often, 1s at least; 0 for never")
 	flags.IntVar(&t.Workers, "workers", 3, "workers of 4 slots each, 100 at most")
 	flags.DurationVar(&t.span, "for", 0, "end after so long (default: until Ctrl-C)")
+	flags.StringVar(&t.addr, "addr", "127.0.0.1:0", "address that the dashboard listens on")
+	flags.BoolVar(&t.noBrowser, "no-browser", false, "do not open the dashboard in a browser, as it does where it runs in a terminal")
 	flags.BoolVar(&t.keep, "keep", false, "leave the queues of --broker there")
 	return cmd
 }
@@ -74,7 +81,8 @@ func (t *tour) check() error {
 	case t.span < 0:
 		return &usageError{"--for cannot be negative"}
 	}
-	return nil
+	_, err := (&dashboardFlags{addr: t.addr, write: true}).gate()
+	return err
 }
 
 func (a *app) runDemo(ctx context.Context, t tour) error {
@@ -96,7 +104,14 @@ func (a *app) runDemo(ctx context.Context, t tour) error {
 	if err != nil {
 		return err
 	}
-	err = a.watchDemo(ctx, d)
+	address, closeDashboard, err := a.demoDashboard(ctx, d, t.addr)
+	if err == nil {
+		if !t.noBrowser && a.interactive() {
+			a.browse(address)
+		}
+		err = a.watchDemo(ctx, d, address)
+		closeDashboard()
+	}
 	a.say("The workers drain, and every job is looked for…")
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
 	defer cancel()
@@ -128,14 +143,14 @@ func removeDemo(ctx context.Context, b broker.Broker, queues []string) error {
 }
 
 // watchDemo shows the demo until it is to end.
-func (a *app) watchDemo(ctx context.Context, d *demo.Demo) error {
+func (a *app) watchDemo(ctx context.Context, d *demo.Demo, address string) error {
 	i := jobs.NewInspector(d.Broker())
 	if a.interactive() && !a.json {
 		view := newTop(ctx, i, minWatch, d.Queues())
-		view.panel = func() []string { return demoPanel(d) }
+		view.panel = func() []string { return demoPanel(d, address) }
 		return a.live(ctx, view)
 	}
-	a.say("%s", demoIntro)
+	a.say("%s\n\nThe dashboard is at %s\n", demoIntro, address)
 	ticker := time.NewTicker(2 * time.Second)
 	defer ticker.Stop()
 	var told time.Time
@@ -167,10 +182,10 @@ func totals(t demo.Totals) string {
 }
 
 // demoPanel is what stands under the queues: totals, what to try, events.
-func demoPanel(d *demo.Demo) []string {
-	lines := []string{"", bold.Render(totals(d.Totals())), "",
+func demoPanel(d *demo.Demo, address string) []string {
+	lines := []string{"", bold.Render(totals(d.Totals())), "", "Dashboard: " + address,
 		"Try: p on a queue, and it backs up; p again, and it drains. a shows what runs, w the workers.",
-		"     dead jobs stay until somebody decides. q ends the demo, with accounts of every job.", ""}
+		"     Dead jobs stay until somebody decides, in the dashboard for example. q ends the demo, with accounts of every job.", ""}
 	events := d.Events()
 	for i := len(events) - 1; i >= 0; i-- {
 		lines = append(lines, faint.Render(events[i].At.UTC().Format("15:04:05"))+"  "+events[i].Text)

@@ -2,6 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -70,7 +75,70 @@ func TestTheDemoInATerminal(t *testing.T) {
 func TestTheDemoSaysWhatItTakes(t *testing.T) {
 	t.Parallel()
 	c := &cli{t: t}
-	for flag, want := range map[string]string{"--rate=5001": "0 to 5000", "--fail=0.9 --hang=0.2": "together 1", "--crash-every=10ms": "1s at least", "--workers=0": "1 to 100", "--for=-1s": "negative"} {
+	for flag, want := range map[string]string{"--rate=5001": "0 to 5000", "--fail=0.9 --hang=0.2": "together 1", "--crash-every=10ms": "1s at least", "--workers=0": "1 to 100", "--for=-1s": "negative", "--addr=nowhere": "no address"} {
 		c.has(c.run(2, append([]string{"demo"}, strings.Fields(flag)...)...), want)
 	}
+}
+
+// TestTheDemoShowsADashboard: in a browser where there is a terminal, and at the
+// printed address only.
+func TestTheDemoShowsADashboard(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	opened := filepath.Join(dir, "opened")
+	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte("#!/bin/sh\nprintf %s \"$1\" >"+opened+".part && mv "+opened+".part "+opened+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "DISPLAY=:99"}
+
+	term := startWith(t, env, "demo", "--no-browser")
+	term.awaitText("Dashboard: http://127.0.0.1:")
+	term.press("q")
+	if err := term.ends(); err != nil {
+		t.Error(err)
+	}
+	cmd := command(t, env, "demo", "--for", "1s")
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "The dashboard is at http://127.0.0.1:") {
+		t.Errorf("without a terminal: %v, %s", err, out)
+	}
+	if _, err := os.Stat(opened); err == nil {
+		t.Error("a browser was opened with --no-browser, or without a terminal")
+	}
+
+	term = startWith(t, env, "demo")
+	var address []byte
+	term.await("the browser to be opened", func() (ok bool) {
+		var err error
+		address, err = os.ReadFile(opened)
+		return err == nil
+	})
+	bare, _, _ := strings.Cut(string(address), "?")
+	if status, _ := get(t, http.DefaultClient, bare); status != http.StatusUnauthorized {
+		t.Errorf("without the secret: %d", status)
+	}
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status, page := get(t, &http.Client{Jar: jar}, string(address)); status != http.StatusOK || !strings.Contains(page, "critical") {
+		t.Errorf("with the secret: %d, %.500s", status, page)
+	}
+	term.press("q")
+	if err := term.ends(); err != nil || !strings.Contains(term.text(), "lost             0") {
+		t.Errorf("it ends with %v; the terminal got %q", err, term.text())
+	}
+}
+
+func get(t *testing.T, c *http.Client, url string) (status int, page string) {
+	t.Helper()
+	r, err := c.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(body)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
 // depot is a store for a move.
@@ -34,10 +35,10 @@ func newDepot(t *testing.T, c *cli) *depot {
 // fill stores n jobs that wait, and some of other states with a past.
 func (d *depot) fill(t *testing.T, n int) {
 	t.Helper()
-	now := time.Now().UTC().Truncate(time.Microsecond)
+	now, prefix := time.Now().UTC().Truncate(time.Microsecond), testenv.Name(t) // queues remember IDs
 	var batch []broker.NewJob
 	for i := range n {
-		j := broker.NewJob{Queue: "mail", ID: fmt.Sprintf("job-%05d", i), Body: broker.Body{Type: "email", Priority: broker.PriorityNormal, MaxRetries: 3,
+		j := broker.NewJob{Queue: "mail", ID: fmt.Sprintf("%s-%05d", prefix, i), Body: broker.Body{Type: "email", Priority: broker.PriorityNormal, MaxRetries: 3,
 			Payload: []byte(fmt.Sprintf("\xff%d", i)), Headers: map[string]string{"n": fmt.Sprint(i), "raw": "\x00\xfe"}, Key: "acme"}}
 		head := broker.Head{Epoch: 3, Deliveries: 2, Failures: 1, Errors: broker.ErrorLog{Entries: []broker.Failure{{At: now.Add(-time.Minute), Class: "retryable", Message: "again"}}}}
 		switch i % 10 {
@@ -153,8 +154,8 @@ func TestAMoveThatIsKilledIsFinishedByAnother(t *testing.T) {
 		if here := from.all(t); len(got) != n || len(here) != 0 {
 			t.Errorf("%d jobs are at the destination and %d at the source, want %d and none", len(got), len(here), n)
 		}
-		for id := range want { // for the next pair
-			if _, err := to.b.Operate(t.Context(), broker.Operation{Kind: broker.OpDelete, Holder: "test", Refs: []broker.Ref{{Queue: "mail", ID: id, Epoch: broker.AnyEpoch}}}); err != nil {
+		for _, state := range broker.States() { // for the next pair
+			if _, err := to.Purge(t.Context(), "mail", state); err != nil {
 				t.Fatal(err)
 			}
 		}

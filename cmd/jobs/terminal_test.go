@@ -33,7 +33,13 @@ type terminal struct {
 
 func startInTerminal(t *testing.T, args ...string) *terminal {
 	t.Helper()
-	term := &terminal{t: t, cmd: command(t, []string{"TERM=xterm-256color"}, args...), done: make(chan error, 1)}
+	return startWith(t, nil, args...)
+}
+
+// startWith is startInTerminal with something in the environment.
+func startWith(t *testing.T, env []string, args ...string) *terminal {
+	t.Helper()
+	term := &terminal{t: t, cmd: command(t, append([]string{"TERM=xterm-256color"}, env...), args...), done: make(chan error, 1)}
 	f, err := pty.StartWithSize(term.cmd, &pty.Winsize{Cols: 100, Rows: 30})
 	if err != nil {
 		t.Fatal(err)

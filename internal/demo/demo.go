@@ -102,9 +102,9 @@ func (d *Demo) crashes(ctx context.Context) {
 	}
 }
 
-// Broker is for whoever watches and decides: what is decided through it is in
-// the accounts.
-func (d *Demo) Broker() broker.Broker { return d.watched }
+// Broker is for whoever watches and decides: it knows the demo's queues only,
+// and what is decided through it is in the accounts.
+func (d *Demo) Broker() broker.Broker { return &scope{d.watched, d.Queues()} }
 
 // Queues are the names of the demo's queues.
 func (d *Demo) Queues() []string {

@@ -176,3 +176,34 @@ func TestARepeatedSettleIsCountedOnce(t *testing.T) {
 		t.Errorf("%d jobs are done and %d open, want both done", l.totals.Done, len(l.open))
 	}
 }
+
+func TestAWatcherSeesTheDemosQueuesOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := membroker.NewStore()
+		b := store.Open()
+		client := jobs.NewClient(b, jobs.ClientConfig{})
+		defer client.Close()
+		secret, err := client.Enqueue(t.Context(), jobs.NewTask("x", []byte("secret")), jobs.WithQueue("payroll"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := start(t, store, nil)
+		defer stop(t, d)
+		i := jobs.NewInspector(d.Broker())
+		if queues, err := i.Queues(t.Context()); err != nil || len(queues) != 3 {
+			t.Errorf("it sees %v, %v", queues, err)
+		}
+		_, errQueues := i.Queues(t.Context(), "payroll")
+		_, errJob := i.Job(t.Context(), "payroll", secret.ID)
+		_, errWatch := i.Watch(t.Context(), "payroll")
+		_, errDelete := d.Broker().Operate(t.Context(), broker.Operation{Kind: broker.OpDelete, Refs: []broker.Ref{{Queue: "payroll", ID: secret.ID, Epoch: broker.AnyEpoch}}})
+		for what, err := range map[string]error{"count": errQueues, "read": errJob, "watch": errWatch, "delete": errDelete, "pause": i.Pause(t.Context(), "payroll")} {
+			if !errors.Is(err, broker.ErrNotFound) {
+				t.Errorf("it can %s the queue of others: %v", what, err)
+			}
+		}
+		if _, err := i.Watch(t.Context(), d.Queues()...); err != nil {
+			t.Error(err)
+		}
+	})
+}

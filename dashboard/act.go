@@ -3,8 +3,10 @@ package dashboard
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 
 	"github.com/seed81422ce9/jobs"
 )
@@ -32,7 +34,8 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var total jobs.Report
-	for queue, ids := range named {
+	for _, queue := range slices.Sorted(maps.Keys(named)) {
+		ids := named[queue]
 		report, err := v.do(h.inspector.Select(jobs.Query{Queue: queue, IDs: ids, Suppressed: true}), r.Context(), delay)
 		add(&total, report)
 		if report.Refused > 0 { // which the report says
@@ -41,7 +44,7 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 		h.audit(who, v.Name, err, "queue", queue, "ids", some(ids), "jobs", len(ids), "done", report.Done, "refused", report.Refused)
 		if err != nil {
 			h.poller.changed()
-			return err
+			return partly(err, v, total)
 		}
 	}
 	h.poller.changed()
@@ -84,6 +87,15 @@ func namedJobs(r *http.Request) (map[string][]string, error) {
 		named[q.Get("queue")] = append(named[q.Get("queue")], q.Get("id"))
 	}
 	return named, nil
+}
+
+// partly adds to an error what was done before it.
+func partly(err error, v verb, r jobs.Report) error {
+	if r.Done == 0 {
+		return err
+	}
+	status, said := describe(err)
+	return &pageError{status, fmt.Sprintf("%s jobs were %s before this: %s", num(int64(r.Done)), v.Done, said)}
 }
 
 // noticeOf says what was done.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
 // follow goes where a decision leads, and returns that page.
@@ -88,6 +89,19 @@ func TestDecisionsAboutCheckedRows(t *testing.T) {
 	if j := s.find("mail", "d"); j.State != jobs.StateDead {
 		t.Errorf("the job that was not checked is %s", j.State)
 	}
+}
+
+func TestADecisionThatIsHalfDoneSaysSo(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	s.die("a", "1", "email", "no route")
+	s.die("b", "2", "email", "no route")
+	s.faults.Set(faulty.Plan{{Method: "Operate", Call: 2, Fault: faulty.Unavailable}})
+	row := func(queue, id string) string { return url.Values{"queue": {queue}, "id": {id}}.Encode() }
+	form := url.Values{"verb": {"redrive"}, "job": {row("b", "2"), row("a", "1")}}
+	has(t, s.post(503, "act?state=dead", form), "1 jobs were redriven before this", "The store does not answer")
+	s.faults.Set(faulty.Plan{{Method: "Operate", Fault: faulty.ReplyLost}})
+	has(t, s.post(502, "act?state=dead", form), "may have been carried out or not")
 }
 
 func TestDecisionsAboutQueues(t *testing.T) {

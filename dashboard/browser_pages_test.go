@@ -132,6 +132,7 @@ func TestFocusAndWhatWasOpenedStayWhileThePageIsKeptUpToDate(t *testing.T) {
 	if eval[string](b, `document.getElementById("live").innerHTML`) != before {
 		t.Error("the list changed under somebody who is choosing from it")
 	}
+	b.sees("waits for you")
 	b.click("input[name=job]") // taken back
 	b.until("the list goes on", `document.getElementById("live").innerHTML !== `+"`"+"`"+` && document.querySelectorAll("input[name=job]").length >= 36`)
 }

@@ -55,6 +55,7 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if status >= 500 && !errors.Is(err, errClosed) {
 		h.log.Warn("jobs dashboard: a request failed", "path", r.URL.Path, "error", err)
 	}
+	w.Header().Del("Content-Type")
 	if refreshes(r) {
 		w.WriteHeader(status)
 		return

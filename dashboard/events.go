@@ -17,12 +17,15 @@ const (
 
 // events tells a page of every new snapshot, by server-sent events.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Type", "text/event-stream")
+	if r.Method == http.MethodHead {
+		return nil
+	}
 	news, leave, err := h.poller.listen()
 	if err != nil {
 		return err
 	}
 	defer leave()
-	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("X-Accel-Buffering", "no") // or nginx keeps it for itself
 	out := http.NewResponseController(w)
 	send := func(format string, args ...any) error {

@@ -78,7 +78,9 @@ func New(i *jobs.Inspector, cfg Config) (*Handler, error) {
 // they have ended; the store keeps what was done so far. Afterwards every
 // request is refused. Closing again does nothing.
 func (h *Handler) Close() error {
+	h.poller.mu.Lock() // so that nothing begins between the two
 	h.close()
+	h.poller.mu.Unlock()
 	h.wg.Wait()
 	return nil
 }
@@ -86,7 +88,7 @@ func (h *Handler) Close() error {
 // goWhileOpen runs f beside the requests, unless the handler is closed. Close
 // waits for it.
 func (h *Handler) goWhileOpen(f func()) bool {
-	h.poller.mu.Lock() // against Close in between
+	h.poller.mu.Lock()
 	defer h.poller.mu.Unlock()
 	if h.closing.Err() != nil {
 		return false

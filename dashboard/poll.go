@@ -8,14 +8,13 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"github.com/seed81422ce9/jobs"
 )
 
 // snapshot is one look at the store, shared by all pages. It never changes.
 type snapshot struct {
 	seq     int64
+	begun   int64     // the number of the look
 	taken   time.Time // by this process's clock
 	survey  survey
 	rates   map[string]rates // by queue; nil while they are not known
@@ -47,13 +46,14 @@ type poller struct {
 	interval  time.Duration
 	log       *slog.Logger
 	closing   context.Context
-	looks     singleflight.Group
 	running   func() int // bulk operations
 
 	mu      sync.Mutex
 	meter   *meter // nil without rates
 	newest  *snapshot
-	stale   bool // something was changed since
+	stale   bool  // something was changed since
+	asking  *look // that goes on, or nil
+	begun   int64 // looks
 	history []point
 	pages   map[chan struct{}]struct{}
 	on      bool // run is running
@@ -151,22 +151,38 @@ func (p *poller) last() *snapshot {
 func (p *poller) changed() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stale = true
-	p.looks.Forget("") // a look that has begun may not see it
+	p.stale, p.asking = true, nil // a look that has begun may not see it
 }
 
-// look asks the store, once for all who ask at the same time.
+// look is one call to the store, for all who ask while it goes on.
+type look struct {
+	done  chan struct{}
+	found *snapshot // once it is done
+}
+
+// look asks the store. The error is that of ctx, or that the handler is closed.
 func (p *poller) look(ctx context.Context) (*snapshot, error) {
-	result := p.looks.DoChan("", func() (any, error) {
-		p.mu.Lock()
-		p.stale = false
+	p.mu.Lock()
+	if p.closing.Err() != nil {
 		p.mu.Unlock()
-		queues, err := p.inspector.Overview(p.closing)
-		return p.keep(survey{queues, jobs.WorkersOf(queues)}, err), nil
-	})
+		return nil, errClosed
+	}
+	l := p.asking
+	if l == nil {
+		l = &look{done: make(chan struct{})}
+		p.asking, p.stale = l, false
+		p.begun++
+		begun := p.begun
+		p.wg.Go(func() {
+			queues, err := p.inspector.Overview(p.closing)
+			l.found = p.keep(l, begun, survey{queues, jobs.WorkersOf(queues)}, err)
+			close(l.done)
+		})
+	}
+	p.mu.Unlock()
 	select {
-	case r := <-result:
-		return r.Val.(*snapshot), nil
+	case <-l.done:
+		return l.found, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-p.closing.Done():
@@ -174,11 +190,17 @@ func (p *poller) look(ctx context.Context) (*snapshot, error) {
 	}
 }
 
-// keep makes a look the newest snapshot.
-func (p *poller) keep(found survey, err error) *snapshot {
+// keep makes a look the newest snapshot, unless one that began later is there.
+func (p *poller) keep(l *look, begun int64, found survey, err error) *snapshot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	s := &snapshot{seq: 1, taken: time.Now(), survey: found, err: err}
+	if p.asking == l {
+		p.asking = nil
+	}
+	if p.newest != nil && p.newest.begun > begun {
+		return p.newest
+	}
+	s := &snapshot{seq: 1, begun: begun, taken: time.Now(), survey: found, err: err}
 	if p.newest != nil {
 		s.seq = p.newest.seq + 1
 	}
@@ -233,5 +255,5 @@ func (s *snapshot) trouble() string {
 func (p *poller) past() []point {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return append([]point(nil), p.history...)
+	return append([]point{}, p.history...)
 }

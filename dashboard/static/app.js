@@ -84,7 +84,7 @@
     wrong = !tick.ok;
     expect();
     say(tick.text);
-    show(tick.ok ? "live" : "lost", !tick.ok ? "Store away" : tick.bulk ? "Live · " + tick.bulk + " bulk" : "Live");
+    show(tick.ok ? "live" : "lost", !tick.ok ? "Store away" : busy() ? "Live · waits for you" : tick.bulk ? "Live · " + tick.bulk + " bulk" : "Live");
     draw(tick.point);
     if (tick.ok) document.body.dispatchEvent(new CustomEvent("jobs-tick"));
   }
@@ -110,6 +110,9 @@
   }
   document.body.addEventListener("htmx:beforeRequest", function (e) {
     if (e.detail.elt === live && (busy() || document.visibilityState !== "visible")) e.preventDefault();
+  });
+  document.body.addEventListener("htmx:beforeSwap", function (e) { // somebody began while it was on its way
+    if (e.detail.elt === live && busy()) e.detail.shouldSwap = false;
   });
 
   // --- Charts.

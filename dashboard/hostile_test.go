@@ -153,7 +153,7 @@ func TestBytesBecomeReadable(t *testing.T) {
 		text string
 		cut  bool
 	}{
-		"nothing":      {"", "nothing", "", false},
+		"nothing":      {"", "", "", false},
 		"json":         {`{"a":[1]}`, "JSON", "{\n  \"a\": [\n    1\n  ]\n}", false},
 		"string":       {`"\u202e` + "\u202e" + `"`, "JSON", `"\u202e\u202e"`, false},
 		"text":         {"a\tb\r\nc", "text", "a    b\\r\nc", false},

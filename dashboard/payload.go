@@ -15,7 +15,7 @@ import (
 // shownBytes are a payload or a result, made readable.
 type shownBytes struct {
 	Size    int
-	Kind    string // "JSON", "text", "bytes", "nothing"
+	Kind    string // "JSON", "text", "bytes", or "" when there are none
 	Text    string
 	Cut     bool   // Text is the beginning only
 	Problem string // why it could not be decoded: what is stored is shown
@@ -89,7 +89,7 @@ func show(p []byte) shownBytes {
 	s := shownBytes{Size: len(p)}
 	switch {
 	case len(p) == 0:
-		s.Kind = "nothing"
+		return s
 	case len(p) <= maxIndented && shallow(p) && json.Valid(p):
 		s.Kind = "JSON"
 		var b bytes.Buffer

@@ -35,6 +35,7 @@ type dashboardFlags struct {
 	behindProxy, noRates   bool
 	userHeader             string
 	interval               time.Duration
+	listening              func(net.Addr) // is told the address, unless it is nil
 }
 
 func (a *app) dashboard() *cobra.Command {
@@ -140,6 +141,9 @@ func (a *app) serve(ctx context.Context, f dashboardFlags, g *gate, h *dashboard
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", f.addr)
 	if err != nil {
 		return err
+	}
+	if f.listening != nil {
+		f.listening(l.Addr())
 	}
 	address := "http://" + l.Addr().String() + "/" + g.query()
 	if a.json {

@@ -158,6 +158,11 @@ func (a *app) serve(ctx context.Context, f dashboardFlags, g *gate, h *dashboard
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
+	return a.serveOn(ctx, l, g, h)
+}
+
+// serveOn serves the dashboard on a listener until ctx ends.
+func (a *app) serveOn(ctx context.Context, l net.Listener, g *gate, h *dashboard.Handler) error {
 	server := &http.Server{Handler: g.guard(h), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute,
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(slog.NewTextHandler(a.err, nil), slog.LevelWarn)}
 	ended := make(chan error, 1)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -17,8 +18,7 @@ import (
 // demoDashboard serves the dashboard of a demo, with decisions and payloads,
 // until closed is called, to whoever has its address.
 func (a *app) demoDashboard(ctx context.Context, d *demo.Demo, addr string) (address string, closed func(), err error) {
-	listening := make(chan net.Addr, 1)
-	f := dashboardFlags{addr: addr, write: true, payloads: true, listening: func(at net.Addr) { listening <- at }}
+	f := dashboardFlags{addr: addr, write: true, payloads: true}
 	g, err := f.gate()
 	if err != nil {
 		return "", nil, err
@@ -27,18 +27,19 @@ func (a *app) demoDashboard(ctx context.Context, d *demo.Demo, addr string) (add
 	if err != nil {
 		return "", nil, err
 	}
-	quiet := *a // the terminal is full of other things
-	quiet.out, quiet.err = io.Discard, io.Discard
-	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan error, 1)
-	go func() { ended <- quiet.serve(ctx, f, g, h) }()
-	select {
-	case at := <-listening:
-		return fmt.Sprintf("http://%s/%s", at, g.query()), func() { stop(); <-ended }, nil
-	case err := <-ended:
-		stop()
-		return "", nil, fmt.Errorf("the dashboard: %w", err)
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
+	if err != nil {
+		return "", nil, errors.Join(fmt.Errorf("the dashboard: %w", err), h.Close())
 	}
+	quiet := *a
+	quiet.err = io.Discard // the terminal is full of other things
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = quiet.serveOn(ctx, l, g, h) // who looks at the page notices
+	}()
+	return fmt.Sprintf("http://%s/%s", l.Addr(), g.query()), func() { stop(); <-ended }, nil
 }
 
 // browse opens an address in a browser, where there is one. Nobody waits for it.

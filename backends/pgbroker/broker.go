@@ -81,8 +81,8 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 	return b, nil
 }
 
-// Limits says that jobs can be neither edited nor moved yet.
-func (b *Broker) Limits() broker.Limits { return broker.Limits{NoMove: true} }
+// Limits is the zero value: everything is supported.
+func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
 
 // Ping asks the server for a row.
 func (b *Broker) Ping(ctx context.Context) error {

@@ -38,6 +38,9 @@ func (p *ownPort) register(ctx context.Context, queue string) error {
 func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
 	lead := p.b.waker.announce(f.queue)
 	defer func() { p.b.waker.announced(f.queue, lead, err) }()
+	if f.restored() {
+		return p.b.transact(ctx, func(s session) error { return f.restore(ctx, s, lead) })
+	}
 	if !slices.ContainsFunc(f.jobs, careful) {
 		queue, err := p.b.queueNumber(ctx, f.queue)
 		if err != nil {
@@ -61,11 +64,7 @@ func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
 			p.b.numbers.Delete(f.queue)
 		}
 	}
-	steps := []step{p.b.step("settings", nil, nil, f.lockTimeout())}
-	if f.token != nil {
-		steps = append(steps, f.takeKeys())
-	}
-	return p.run(ctx, append(steps, f.storeCareful(), f.sealCareful(nil, lead))...)
+	return p.run(ctx, append(f.prepare(nil), f.storeCareful(), f.sealCareful(nil, lead))...)
 }
 
 // decided reports whether a statement that stores all or nothing leaves nothing
@@ -149,8 +148,14 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 			}
 			if rest.pastLimit = q.limit > 0; !rest.pastLimit {
 				b.limited.Delete(rest.queue)
+			} else if !rest.jobs[0].TakesRoom() {
+				// It is stored whatever room there is.
 			} else if room = int(min(q.limit-q.used, int64(room))); room <= 0 {
-				return b.turnAway(ctx, to, rest)
+				full := rest.ofAKind()
+				if err := b.turnAway(ctx, to, full); err != nil {
+					return refused{append(full.receipts, rest.receipts...), err}
+				}
+				continue
 			}
 		}
 		run := rest.cut(room)
@@ -174,8 +179,9 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 			} else {
 				rest.again(undecided)
 			}
-			if len(rest.jobs) > 0 {
-				err = past.refuse(ctx, to, rest, room-past.note(run))
+			stored := past.note(run)
+			if len(rest.jobs) > 0 && (len(run.jobs) == 0 || run.jobs[0].TakesRoom()) {
+				err = past.refuse(ctx, to, rest, room-stored)
 			}
 			run = rest.part(nil, nil) // decided
 		}
@@ -220,19 +226,24 @@ func (b *Broker) room(ctx context.Context, s session, queue string) (q queueRoom
 
 // turnAway refuses jobs of a full queue: those whose ID exists as duplicates,
 // the others because it is full.
-func (b *Broker) turnAway(ctx context.Context, to port, f *flush) refused {
-	known, err := b.known(ctx, to, f)
+func (b *Broker) turnAway(ctx context.Context, to port, f *flush) (err error) {
+	if f.restored() {
+		err = to.run(ctx, f.lookRestored(nil))
+	} else {
+		f.known, err = b.known(ctx, to, f)
+	}
 	if err != nil {
-		return refused{f.receipts, err}
+		return err
 	}
-	for _, r := range f.receipts {
-		r.Err = broker.ErrQueueFull
-		if known[r.ID] {
-			r.Err, r.Holder = broker.ErrDuplicate, r.ID
+	for i, r := range f.receipts {
+		if f.known[r.ID] {
+			r.Holder = r.ID
+			f.refuse(f.jobs[i], r)
+		} else {
+			r.Err = broker.About(broker.ErrQueueFull, "enqueue", r.Queue, r.ID)
 		}
-		r.Err = broker.About(r.Err, "enqueue", r.Queue, r.ID)
 	}
-	return refused{}
+	return nil
 }
 
 // oneByOne repeats a run that waited too long for a lock, so that only the
@@ -278,4 +289,6 @@ const (
 )
 
 // careful jobs can collide with those of other producers.
-func careful(j *broker.NewJob) bool { return j.Body.GivenID || j.Body.Unique.Key != "" }
+func careful(j *broker.NewJob) bool {
+	return j.Body.GivenID || j.Body.Unique.Key != "" || j.Restore != nil
+}

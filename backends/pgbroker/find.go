@@ -83,6 +83,11 @@ func (f *finding) step(b *Broker) step {
 			from = cursor{}
 		}
 		return b.step("find_pending", f.read, q.Queue, from.a, from.b, q.Limit)
+	case broker.StateWaiting:
+		if f.query.Cursor == "" {
+			from.a = math.MinInt64
+		}
+		return b.step("find_due", f.read, q.Queue, int16(q.State), from.a, from.b, int64(math.MaxInt64), q.Limit)
 	case broker.StateScheduled, broker.StateRetry:
 		return b.step("find_due", f.read, q.Queue, int16(q.State), from.a, from.b, before, q.Limit)
 	case broker.StateActive:
@@ -108,7 +113,7 @@ type foundRow struct {
 	runAt      zeronull.Int8
 	finishedAt zeronull.Int8
 	cancel     *bool
-	worker     zeronull.Text
+	worker     zeronull.Text // of a held job what held says
 	jobRow
 }
 
@@ -122,7 +127,12 @@ func (f *finding) read(r rows) error {
 		f.examined++
 		f.last = cursor{row.a, row.b, row.id}
 		j := row.job(f.query.Queue, broker.State(row.state))
-		j.FinishedAt, j.Worker = broker.FromMicros(int64(row.finishedAt)), string(row.worker)
+		j.FinishedAt = broker.FromMicros(int64(row.finishedAt))
+		if j.State == broker.StateWaiting {
+			j.HeldFrom, j.Holder = heldOf(string(row.worker))
+		} else {
+			j.Worker = string(row.worker)
+		}
 		j.RunAt = broker.FromMicros(int64(row.runAt))
 		j.CancelRequested = row.cancel != nil && *row.cancel
 		if len(f.query.IDs) == 0 && !matches(&j, f.query) {
@@ -136,11 +146,18 @@ func (f *finding) read(r rows) error {
 	return nil
 }
 
+// heldOf reads what the column held says.
+func heldOf(held string) (from broker.State, by string) {
+	was, by, _ := strings.Cut(held, ":")
+	n, _ := strconv.Atoi(was)
+	return broker.State(n), by
+}
+
 func matches(j *broker.Job, q *broker.Query) bool {
 	at := j.CreatedAt
 	if j.State.Final() {
 		at = j.FinishedAt
-	} else if !j.RunAt.IsZero() {
+	} else if j.State != broker.StateWaiting && !j.RunAt.IsZero() {
 		at = j.RunAt
 	}
 	return (q.State == broker.StateNone || j.State == q.State) &&

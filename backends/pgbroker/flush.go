@@ -26,13 +26,14 @@ type flush struct {
 	stored  []string          // nil: all of them
 	heldOut []string          // whose unique keys others hold
 	known   map[string]bool   // IDs that have a record elsewhere
+	held    map[string]string // and of restored jobs, who holds those that are held
 	holders map[string]string // of the unique keys of those held out
 }
 
 // part is a flush of some of f's jobs.
 func (f *flush) part(jobs []*broker.NewJob, receipts []*broker.Receipt) *flush {
 	p := &flush{b: f.b, now: f.now, queue: f.queue, pastLimit: f.pastLimit, jobs: slices.Clip(jobs), receipts: slices.Clip(receipts)}
-	if slices.ContainsFunc(jobs, func(j *broker.NewJob) bool { return j.Body.Unique.Key != "" }) {
+	if slices.ContainsFunc(jobs, (*broker.NewJob).TakesKey) {
 		token := rand.Int64()
 		p.token = &token
 	}
@@ -71,7 +72,7 @@ func (f *flush) takeKeys() step {
 	var modes []int16
 	var ttls []int64
 	for _, j := range f.jobs {
-		if u := j.Body.Unique; u.Key != "" {
+		if u := j.Body.Unique; j.TakesKey() {
 			keys, ids, modes = append(keys, u.Key), append(ids, j.ID), append(modes, int16(u.Mode))
 			ttl := int64(0)
 			if u.TTL > 0 {
@@ -224,13 +225,27 @@ func (f *flush) answer() *flush {
 			if r.Holder = j.ID; held && !f.known[j.ID] {
 				r.Holder = holder
 			}
-			r.Err = broker.About(broker.ErrDuplicate, "enqueue", j.Queue, j.ID)
+			f.refuse(j, r)
 		}
 	}
 	return undecided
 }
 
+// refuse refuses a job as a duplicate of another; but one that was elsewhere, and
+// whose namesake is held, may be that itself (§29).
+func (f *flush) refuse(j *broker.NewJob, r *broker.Receipt) {
+	err := broker.ErrDuplicate
+	if by, held := f.held[j.ID]; held {
+		r.Holder, err = by, broker.ErrWrongState
+	}
+	r.Err = broker.About(err, "enqueue", j.Queue, j.ID)
+}
+
 func (f *flush) accept(j *broker.NewJob, r *broker.Receipt) {
+	if j.Restore != nil {
+		f.acceptRestored(j, r)
+		return
+	}
 	due := broker.Micros(j.RunAt)
 	if j.Delay > 0 {
 		due = f.at + f.delay(j)

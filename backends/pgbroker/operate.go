@@ -3,6 +3,8 @@ package pgbroker
 import (
 	"context"
 
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -73,16 +75,17 @@ type operating struct {
 
 // seenJob is a job as a decision finds it.
 type seenJob struct {
-	state broker.State
-	epoch int64
-	dead  broker.Job // when it is
+	state  broker.State
+	epoch  int64
+	holder string     // when it is held
+	dead   broker.Job // when it is
 }
 
 func (o *operating) run(ctx context.Context) error {
 	if o.op.Kind == broker.OpRemoveQueue {
 		return o.removeQueue(ctx)
 	}
-	wakes := o.op.Kind == broker.OpRedrive || o.op.Kind == broker.OpReschedule
+	wakes := o.op.Kind == broker.OpRedrive || o.op.Kind == broker.OpReschedule || o.op.Kind == broker.OpUnhold
 	err := o.b.transact(ctx, func(s session) error {
 		if err := o.look(ctx, s); err != nil {
 			return err
@@ -115,9 +118,11 @@ func (o *operating) look(ctx context.Context, s session) error {
 	place := each(func(r rows) error {
 		var id string
 		var state int16
+		var held zeronull.Text
 		j := new(seenJob)
-		err := r.Scan(&id, &state, &j.epoch)
+		err := r.Scan(&id, &state, &j.epoch, &held)
 		j.state = broker.State(state)
+		_, j.holder = heldOf(string(held))
 		o.seen[id] = j
 		return err
 	})
@@ -148,8 +153,12 @@ func (o *operating) choose() []*broker.OperationResult {
 			continue
 		}
 		r.State = j.state
-		if r.Ref.Epoch != broker.AnyEpoch && r.Ref.Epoch != j.epoch || !o.allowed(j.state) {
-			r.Err = broker.ErrWrongState
+		if o.op.Kind == broker.OpHold && j.holder == o.op.Holder {
+			continue // already
+		}
+		others := o.op.Holder != "" && j.holder != "" && j.holder != o.op.Holder
+		if r.Ref.Epoch != broker.AnyEpoch && r.Ref.Epoch != j.epoch || others || !o.allowed(j.state) {
+			r.Err, r.Holder = broker.ErrWrongState, j.holder
 			continue
 		}
 		chosen = append(chosen, r)
@@ -167,6 +176,12 @@ func (o *operating) allowed(s broker.State) bool {
 		return broker.Allows(s, broker.OnRedrive)
 	case broker.OpReschedule:
 		return broker.Allows(s, broker.OnReschedule)
+	case broker.OpHold:
+		return broker.Allows(s, broker.OnHold)
+	case broker.OpUnhold:
+		return broker.Allows(s, broker.OnUnhold)
+	case broker.OpEdit:
+		return s.Editable()
 	}
 	return s == broker.StateDead // suppress and unsuppress
 }
@@ -183,7 +198,11 @@ func (o *operating) write(ctx context.Context, s session, chosen []*broker.Opera
 		for _, r := range chosen {
 			r.State = broker.StateNone
 		}
-		return s.run(ctx, o.b.step("operate_delete", nil, o.now.micros, o.queue, ids))
+		return s.run(ctx, o.b.step("operate_delete", nil, o.now.micros, o.queue, ids, o.op.Holder != ""))
+	case broker.OpHold, broker.OpUnhold:
+		return o.move(ctx, s, chosen, ids)
+	case broker.OpEdit:
+		return o.edit(ctx, s, chosen[0])
 	case broker.OpReschedule:
 		return o.reschedule(ctx, s, chosen, ids)
 	case broker.OpRedrive:
@@ -235,29 +254,4 @@ func (o *operating) tell(ctx context.Context) {
 	}
 	o.b.tell(ctx, o.queue, asked, true)
 	o.b.tell(ctx, o.queue, settled, false)
-}
-
-func (o *operating) reschedule(ctx context.Context, s session, chosen []*broker.OperationResult, ids []string) error {
-	var runAt *int64
-	delay := int64(0)
-	if o.op.Delay > 0 {
-		delay = o.now.after(o.op.Delay)
-	} else if !o.op.RunAt.IsZero() {
-		us := broker.Micros(o.op.RunAt)
-		runAt = &us
-	}
-	var moved []string
-	var states []int16
-	var ignored any
-	wake := o.b.waker.message(o.queue)
-	err := s.run(ctx, o.b.step("operate_reschedule", one(&moved, &states, &ignored),
-		o.now.micros, o.queue, ids, runAt, delay, wake.channel, wake.payload))
-	to := make(map[string]broker.State, len(moved))
-	for i, id := range moved {
-		to[id] = broker.State(states[i])
-	}
-	for _, r := range chosen {
-		r.State = to[r.Ref.ID]
-	}
-	return err
 }

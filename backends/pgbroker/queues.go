@@ -57,8 +57,8 @@ func scanQueue(r rows) (broker.QueueInfo, error) {
 	var p policyRow
 	var counts [len(counted)]int64
 	oldest := make([]*int64, len(counted)) // none for active
-	info := broker.QueueInfo{Counts: map[broker.State]int64{broker.StateWaiting: 0}, Oldest: make(map[broker.State]time.Time)}
-	layout := 0
+	info := broker.QueueInfo{Counts: make(map[broker.State]int64), Oldest: make(map[broker.State]time.Time)}
+	layout, waiting := 0, int64(0)
 	columns := append([]any{&info.Name, &layout}, p.columns()...)
 	for i := range counts {
 		columns = append(columns, &counts[i])
@@ -68,9 +68,10 @@ func scanQueue(r rows) (broker.QueueInfo, error) {
 			columns = append(columns, &oldest[i])
 		}
 	}
-	if err := r.Scan(columns...); err != nil {
+	if err := r.Scan(append(columns, &waiting)...); err != nil {
 		return info, err
 	}
+	info.Counts[broker.StateWaiting] = waiting
 	if layout > knownLayout {
 		return info, broker.About(newerLayout(layout), "queues", info.Name, "")
 	}

@@ -14,13 +14,25 @@ type repeats struct {
 	holders map[string]string // of unique keys
 }
 
-// cut takes a first run of at most limit jobs off f: up to one that shares its
-// ID or unique key with one before it, on which depends how it fares.
+// ofAKind takes the jobs off f that are of the same kind as the first.
+func (f *flush) ofAKind() *flush {
+	n := 1
+	for n < len(f.jobs) && sameKind(f.jobs[0], f.jobs[n]) {
+		n++
+	}
+	run := f.part(f.jobs[:n], f.receipts[:n])
+	f.jobs, f.receipts = f.jobs[n:], f.receipts[n:]
+	return run
+}
+
+// cut takes a first run of at most limit jobs off f: up to one of another kind,
+// or that shares its ID or unique key with one before it, on which depends how it
+// fares.
 func (f *flush) cut(limit int) *flush {
 	seen := make(map[string]bool, min(limit, len(f.jobs)))
 	keys := make(map[string]bool)
 	n := 0
-	for ; n < limit && !seen[f.jobs[n].ID]; n++ {
+	for ; n < limit && !seen[f.jobs[n].ID] && sameKind(f.jobs[0], f.jobs[n]); n++ {
 		if unique := f.jobs[n].Body.Unique.Key; unique != "" {
 			if keys[unique] {
 				break
@@ -48,7 +60,7 @@ func (r *repeats) note(run *flush) (stored int) {
 		case receipt.Err == nil:
 			stored++
 			r.ids[j.ID] = true
-			if unique != "" {
+			if j.TakesKey() {
 				r.holders[unique] = j.ID
 			}
 		case receipt.Holder == j.ID:
@@ -69,6 +81,8 @@ func (r *repeats) refuse(ctx context.Context, to port, rest *flush, room int) er
 	for i, j := range rest.jobs {
 		_, taken := r.holders[j.Body.Unique.Key]
 		switch {
+		case j.Restore != nil: // more decides than that its ID exists
+			left.jobs, left.receipts = append(left.jobs, j), append(left.receipts, rest.receipts[i])
 		case r.ids[j.ID]:
 			rest.receipts[i].Holder = j.ID
 			rest.receipts[i].Err = broker.About(broker.ErrDuplicate, "enqueue", j.Queue, j.ID)

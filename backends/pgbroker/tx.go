@@ -59,23 +59,28 @@ func (p *txPort) flush(ctx context.Context, f *flush) error {
 	var kept [6]string // the caller's settings
 	isolation := ""
 	keep := p.b.step("settings_read", one(&kept[0], &kept[1], &kept[2], &kept[3], &kept[4], &kept[5], &isolation))
-	steps := []step{{sql: "savepoint jobs_enqueue"}, keep, p.b.step("settings", nil, nil, f.lockTimeout())}
-	if f.token != nil {
-		steps = append(steps, f.takeKeys())
+	begin, wake := []step{{sql: "savepoint jobs_enqueue"}, keep}, p.b.waker.messageToAll(f.queue)
+	var err error
+	if f.restored() {
+		err = f.restore(ctx, p.session, wake, begin...)
+	} else {
+		err = p.run(ctx, append(f.prepare(begin), f.storeCareful())...)
 	}
-	err := p.run(ctx, append(steps, f.storeCareful())...)
 	if isolation != "" && isolation != "read committed" {
 		err = fmt.Errorf("%w: the transaction is %s, in which jobs that ended since it began are not seen; begin it READ COMMITTED",
 			broker.ErrUnsupported, strings.ToUpper(isolation))
 	}
 	if err == nil {
-		stored := f.stored
-		if stored == nil {
-			stored = f.column(jobID)
+		var end []step
+		if !f.restored() {
+			stored := f.stored
+			if stored == nil {
+				stored = f.column(jobID)
+			}
+			end = append(end, f.sealCareful(stored, wake))
 		}
-		err = p.run(ctx, f.sealCareful(stored, p.b.waker.messageToAll(f.queue)),
-			p.b.step("settings_restore", nil, kept[0], kept[1], kept[2], kept[3], kept[4], kept[5]),
-			step{sql: "release savepoint jobs_enqueue"})
+		err = p.run(ctx, append(end, p.b.step("settings_restore", nil, kept[0], kept[1], kept[2], kept[3], kept[4], kept[5]),
+			step{sql: "release savepoint jobs_enqueue"})...)
 	}
 	if err != nil {
 		// One by one: a failed transaction does not even parse the second before

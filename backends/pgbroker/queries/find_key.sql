@@ -2,7 +2,7 @@
 -- Params: $1 queue, $2 key, $3 ID after which the page begins, $4 limit
 -- Returns: the columns of foundRow
 -- Called by: (*Broker).Find
-(select 0::bigint, 0::bigint, j.state, j.run_at, null::bigint, j.cancel, (select w.id from jobs.worker w where w.num = j.worker),
+(select 0::bigint, 0::bigint, j.state, j.run_at, null::bigint, j.cancel, coalesce(j.held, (select w.id from jobs.worker w where w.num = j.worker)),
         j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body
  from jobs.job j where j.queue = (select id from jobs.queue where name = $1) and j.key = $2 and j.id > $3 order by j.id limit $4)
 union all

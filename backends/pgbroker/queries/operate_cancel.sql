@@ -6,6 +6,9 @@ with place as materialized (
   select id from jobs.queue where name = $1
 ), was as materialized (
   select state from jobs.job where queue = (select id from place) and id = any ($2::text[])
+), waited as (
+  update jobs.count_total set waiting = waiting - (select count(*) from was where state = 8)
+  where queue = (select id from place) and exists (select from was where state = 8)
 ), ended as (
   update jobs.job set state = 7, epoch = coalesce(epoch, 0) + 1 where queue = (select id from place) and id = any ($2::text[])
 )

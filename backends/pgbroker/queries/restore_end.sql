@@ -1,0 +1,43 @@
+-- restore_end.sql: take back jobs whose IDs have a record elsewhere, and move those that had ended to where they belong: to
+-- dead, to history, or nowhere when their retention is over.
+-- Params: $1 now µs|null, $2 queue, $3 IDs to keep, $4 their ends µs, 0 for none, $5 IDs to take back, $6 token|null of the
+--   keys that were taken, $7 channel, $8 payload
+-- Returns: one row, of no use
+-- Called by: (*Broker).Enqueue, in one transaction after restore_look.sql
+with clock as materialized (
+  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+), place as materialized (
+  select id, retain_age from jobs.queue where name = $2
+), undone as (
+  delete from jobs.job where queue = (select id from place) and id = any ($5::text[])
+), freed as (
+  delete from jobs.unique_key u
+  where $6::bigint is not null and u.queue = (select id from place) and u.token = $6 and u.job = any ($5)
+    and u.key = any (array(select unique_key from jobs.job where queue = (select id from place) and id = any ($5) and unique_key is not null))
+), live as materialized (
+  select state from jobs.job where queue = (select id from place) and id = any ($3::text[]) and state < 5
+), ended as (
+  delete from jobs.job j using clock, unnest($3::text[], $4::bigint[]) as n(id, finished)
+  where j.queue = (select id from place) and j.id = any ($3) and j.id = n.id and j.state >= 5
+  returning j.*, coalesce(nullif(n.finished, 0), clock.now) as finished, coalesce(j.retention, (select retain_age from place)) as keep
+), died as (
+  insert into jobs.dead (died_at, created_at, epoch, retention, queue, deliveries, failures, crashes, snoozes, lane, given, id, key, unique_key, tail, body)
+  select e.finished, e.created_at, e.epoch, e.retention, e.queue, e.deliveries, e.failures, e.crashes, e.snoozes,
+         e.lane, e.given, e.id, e.key, e.unique_key, e.tail, e.body
+  from ended e where e.state = 6
+), kept as (
+  insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given, id, key, tail, body)
+  select e.finished + e.keep, 0, e.finished, e.created_at, e.epoch, e.queue, e.deliveries, e.failures, e.crashes, e.snoozes,
+         e.state, e.given, e.id, e.key, e.tail, e.body
+  from clock, ended e where e.state <> 6 and e.finished + e.keep > clock.now
+  returning state
+), counted as (
+  insert into jobs.count_delta (queue, pending, scheduled, retry, dead, completed, cancelled)
+  select (select id from place), l.pending, l.scheduled, l.retry, e.dead, k.completed, k.cancelled
+  from (select count(*) filter (where state = 1) as pending, count(*) filter (where state = 2) as scheduled,
+               count(*) filter (where state = 4) as retry from live) l,
+       (select count(*) as dead from ended where state = 6) e,
+       (select count(*) filter (where state = 5) as completed, count(*) filter (where state = 7) as cancelled from kept) k
+  where l.pending + l.scheduled + l.retry + e.dead + k.completed + k.cancelled > 0
+)
+select case when $7::text is not null then pg_notify($7, $8)::text end

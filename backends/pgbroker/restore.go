@@ -1,0 +1,163 @@
+package pgbroker
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// restored reports whether a run is of jobs that were elsewhere before. Runs are
+// of one kind.
+func (f *flush) restored() bool { return len(f.jobs) > 0 && f.jobs[0].Restore != nil }
+
+// sameKind reports whether two jobs can be stored in one run: restored ones
+// apart, and what a depth limit refuses apart from what it does not.
+func sameKind(a, b *broker.NewJob) bool {
+	return (a.Restore != nil) == (b.Restore != nil) && a.TakesRoom() == b.TakesRoom()
+}
+
+// restore stores a run of restored jobs behind steps that begin, in a
+// transaction; wake is what to send with it.
+func (f *flush) restore(ctx context.Context, s session, wake *wakeUp, begin ...step) error {
+	err := s.run(ctx, append(f.prepare(begin), f.storeRestored())...)
+	if err == nil && f.served {
+		err = s.run(ctx, f.lookRestored(f.stored), f.lookHolders())
+	}
+	if err == nil && f.served {
+		err = s.run(ctx, f.endRestored(wake))
+	}
+	return err
+}
+
+// prepare adds the steps that go before jobs are stored with care.
+func (f *flush) prepare(steps []step) []step {
+	steps = append(steps, f.b.step("settings", nil, nil, f.lockTimeout()))
+	if f.token != nil {
+		steps = append(steps, f.takeKeys())
+	}
+	return steps
+}
+
+// storeRestored is the statement that stores restored jobs, also those that had
+// ended.
+func (f *flush) storeRestored() step {
+	n := len(f.jobs)
+	var (
+		states                                 = make([]int16, n)
+		given                                  = make([]bool, n)
+		take                                   = make([]string, n)
+		epochs                                 = make([]int64, n)
+		created                                = make([]int64, n)
+		tails                                  = make([][]byte, n)
+		deliveries, failures, crashes, snoozes = make([]int32, n), make([]int32, n), make([]int32, n), make([]int32, n)
+	)
+	for i, j := range f.jobs {
+		past := j.Restore
+		head := past.NewHead(time.Time{})
+		states[i], given[i], epochs[i], created[i] = int16(past.State), j.Body.GivenID, past.Head.Epoch, broker.Micros(past.CreatedAt)
+		if j.TakesKey() {
+			take[i] = j.Body.Unique.Key
+		}
+		deliveries[i], failures[i] = int32(head.Deliveries), int32(head.Failures)
+		crashes[i], snoozes[i] = int32(head.Crashes), int32(head.Snoozes)
+		tails[i] = broker.AppendTail([]byte{}, &head)
+	}
+	f.served, f.stored, f.heldOut = false, nil, nil
+	return f.b.step("restore", one(&f.at, &f.served, &f.stored, &f.heldOut),
+		f.now.micros, f.queue, f.pastLimit, f.column(jobID), states, f.lanes(), f.bodies(), f.numbers(runAt), f.numbers(f.delay),
+		f.numbers(retain), given, f.column(key), f.column(uniqueKey), take, f.token, epochs, created, deliveries, failures, crashes, snoozes, tails)
+}
+
+// lookRestored is the statement that says which IDs have a record, apart from
+// those that were stored.
+func (f *flush) lookRestored(stored []string) step {
+	f.known, f.held = nil, make(map[string]string)
+	return f.b.step("restore_look", each(func(r rows) error {
+		var id string
+		var held *string
+		err := r.Scan(&id, &held)
+		f.know(id)
+		if held != nil {
+			_, f.held[id] = heldOf(*held)
+		}
+		return err
+	}), f.now.micros, f.queue, f.column(jobID), f.epochs(), stored)
+}
+
+// epochs are those that restored jobs had elsewhere.
+func (f *flush) epochs() []int64 {
+	all := make([]int64, len(f.jobs))
+	for i, j := range f.jobs {
+		all[i] = j.Restore.Head.Epoch
+	}
+	return all
+}
+
+// lookHolders is the statement that says who holds the unique keys that were
+// not taken.
+func (f *flush) lookHolders() step {
+	keys := make(map[string][]string)
+	var names []string
+	heldOut := set(f.heldOut)
+	for _, j := range f.jobs {
+		if unique := j.Body.Unique.Key; heldOut[j.ID] {
+			keys[unique], names = append(keys[unique], j.ID), append(names, unique)
+		}
+	}
+	f.holders = make(map[string]string)
+	return f.b.step("unique_holders", each(func(r rows) error {
+		var key, holder string
+		err := r.Scan(&key, &holder)
+		for _, id := range keys[key] {
+			f.holders[id] = holder
+		}
+		return err
+	}), f.queue, names)
+}
+
+// endRestored is the statement that moves jobs that had ended, and takes back
+// those that exist elsewhere.
+func (f *flush) endRestored(wake *wakeUp) step {
+	stored := set(f.stored)
+	var keep, undo []string
+	var ends []int64
+	for _, j := range f.jobs {
+		switch {
+		case !stored[j.ID]:
+		case f.known[j.ID]:
+			undo = append(undo, j.ID)
+		default:
+			keep, ends = append(keep, j.ID), append(ends, broker.Micros(j.Restore.Head.FinishedAt))
+		}
+	}
+	if f.stored == nil {
+		f.stored = []string{} // none, where nil would be all
+	}
+	channel, payload := wake.args()
+	var ignored any
+	return f.b.step("restore_end", one(&ignored), f.now.micros, f.queue, keep, ends, undo, f.token, channel, payload)
+}
+
+// acceptRestored says what a restored job became.
+func (f *flush) acceptRestored(j *broker.NewJob, r *broker.Receipt) {
+	due := f.at
+	if j.Delay > 0 {
+		due = f.at + f.delay(j)
+	} else if !j.RunAt.IsZero() {
+		due = broker.Micros(j.RunAt)
+	}
+	switch state := j.Restore.State; {
+	case state.Final():
+		r.State = state
+		return
+	case state == broker.StateRetry:
+		r.State = state
+	case due > f.at:
+		r.State = broker.StateScheduled
+	default:
+		r.State = broker.StatePending
+		return
+	}
+	r.RunAt = broker.FromMicros(due)
+}

@@ -65,12 +65,10 @@ func (j *NewJob) TakesRoom() bool {
 	return j.Restore == nil || j.Restore.State == StatePending || j.Restore.State == StateScheduled
 }
 
-func (j *NewJob) checkRestore(l Limits) error {
+func (j *NewJob) checkRestore() error {
 	r := j.Restore
 	h := &r.Head
 	switch {
-	case l.NoMove:
-		return &Error{Field: "restore", Err: ErrUnsupported}
 	case !Legal(StateNone, OnRestore, r.State):
 		return Invalid("restored state", "is %v; restore a pending, scheduled, retry, dead, completed or cancelled job", r.State)
 	case r.State.Final() && (j.Delay > 0 || !j.RunAt.IsZero()):

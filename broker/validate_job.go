@@ -109,7 +109,7 @@ func (j *NewJob) Check(l Limits) error {
 	case b.newer:
 		err = &Error{Field: "body", Err: ErrNewerForm, Hint: "a copy would lack fields that this program does not know; update it"}
 	case j.Restore != nil:
-		err = j.checkRestore(l)
+		err = j.checkRestore()
 	}
 	return About(err, "enqueue", j.Queue, j.ID)
 }

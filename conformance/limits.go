@@ -32,19 +32,6 @@ var (
 		c.ok("a claim with a wait, which is not waited", err)
 		c.same("jobs", len(got.Jobs), 0)
 	}}
-	move = &limit{"NoMove", func(l broker.Limits) bool { return l.NoMove }, func(c *check) {
-		c.add("a")
-		for _, op := range []broker.Operation{{Kind: broker.OpEdit}, {Kind: broker.OpHold, Holder: holder}, {Kind: broker.OpUnhold}, {Kind: broker.OpDelete, Holder: holder}} {
-			op.Now, op.Refs = c.now, []broker.Ref{{Queue: c.q, ID: "a", Epoch: broker.AnyEpoch}}
-			_, err := c.b.Operate(c.ctx, op)
-			c.is("Operate "+op.Kind.String(), err, broker.ErrUnsupported)
-		}
-		c.must("a", broker.StatePending)
-		j := c.job("b")
-		j.Restore = &broker.Restored{State: broker.StateDead}
-		c.refuse(j, broker.ErrUnsupported)
-		c.gone("b")
-	}}
 	watch = &limit{"NoWatch", func(l broker.Limits) bool { return l.NoWatch }, func(c *check) {
 		_, err := c.b.Watch(c.ctx, broker.WatchRequest{Queues: []string{c.q}})
 		c.is("Watch", err, broker.ErrUnsupported)

@@ -96,7 +96,7 @@ func (s *sequence) holder() string { return fmt.Sprint("move:", s.r.IntN(2)) }
 func (s *sequence) restore() {
 	q := s.m.queue(s.name())
 	j := s.pick(q, broker.OpHold)
-	if j == nil || j.State == broker.StateActive || s.limits.NoMove {
+	if j == nil || j.State == broker.StateActive {
 		return
 	}
 	original := s.findIn(q.name, j.ID)

@@ -253,7 +253,6 @@ var raceMutants = []mutant{
 var limitMutants = []mutant{
 	{"priorities are declined and taken", "Order/LowerPriorityNumbersFirst", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoPriority: true} } })},
 	{"unique keys are declined and taken", "Unique/SecondIsRefused", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoUnique: true} } })},
-	{"moving is declined and done", "Hold/TakesOutOfTheQueue", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoMove: true} } })},
 	{"waiting is declined and done", "Wake/ByEnqueue", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoWait: true} } })},
 	{"watching is declined and done", "Watch/SettledIsSeen", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoWatch: true} } })},
 	{"marks are declined and taken", "Mark/OneOwnerAtATime", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoMark: true} } })},

@@ -16,7 +16,7 @@ func (c *check) edit(id string, payload []byte) {
 }
 
 var editRules = []Rule{
-	{"Edit/ReplacesThePayload", "§28", "An edited job has the new payload, and nothing else of it changes but the epoch of a dead one.", move, func(c *check) {
+	{"Edit/ReplacesThePayload", "§28", "An edited job has the new payload, and nothing else of it changes but the epoch of a dead one.", nil, func(c *check) {
 		c.everyState()
 		for state, id := range stateIDs {
 			if !state.Editable() {
@@ -38,7 +38,7 @@ var editRules = []Rule{
 			}
 		}
 	}},
-	{"Edit/ReachesItsRun", "§28", "A worker is given the payload of the last edit, and the job's other fields as they were.", move, func(c *check) {
+	{"Edit/ReachesItsRun", "§28", "A worker is given the payload of the last edit, and the job's other fields as they were.", nil, func(c *check) {
 		j := c.job("a")
 		j.Body.Headers = map[string]string{"k": "\xff"}
 		j.Body.Key, j.Body.Retention, j.Body.CorrelationID = "tenant", time.Hour, "correlation"
@@ -55,7 +55,7 @@ var editRules = []Rule{
 		c.decide(broker.OpRedrive, "a")
 		c.same("payload of the redriven job", string(w.one("a").Payload), "after its death")
 	}},
-	{"Edit/KeepsThePlace", "§28", "A pending job keeps its place in the line, and its epoch.", move, func(c *check) {
+	{"Edit/KeepsThePlace", "§28", "A pending job keeps its place in the line, and its epoch.", nil, func(c *check) {
 		c.add("a", "b", "c")
 		ref := c.must("b", broker.StatePending).Ref()
 		c.edit("b", []byte("edited"))
@@ -65,7 +65,7 @@ var editRules = []Rule{
 		c.ok("edit at the epoch from before", r[0].Err)
 		c.worker("w").take("a", "b", "c")
 	}},
-	{"Edit/MakesCopiesOfTheDeadStale", "§28", "Who decides about a dead job by a copy from before its edit is refused.", move, func(c *check) {
+	{"Edit/MakesCopiesOfTheDeadStale", "§28", "Who decides about a dead job by a copy from before its edit is refused.", nil, func(c *check) {
 		c.everyState()
 		before := c.must("dead", broker.StateDead).Ref()
 		c.edit("dead", []byte("edited"))
@@ -76,7 +76,7 @@ var editRules = []Rule{
 		}
 		c.same("payload", string(c.must("dead", broker.StateDead).Payload), "edited")
 	}},
-	{"Edit/OtherStatesAreRefused", "§28", "An active, held, completed or cancelled job is not edited.", move, func(c *check) {
+	{"Edit/OtherStatesAreRefused", "§28", "An active, held, completed or cancelled job is not edited.", nil, func(c *check) {
 		c.everyState()
 		c.add("held")
 		c.hold("held")
@@ -96,7 +96,7 @@ var editRules = []Rule{
 		}
 		c.is("edit of no job", c.operate(broker.Operation{Kind: broker.OpEdit}, "unknown")[0].Err, broker.ErrNotFound)
 	}},
-	{"Edit/RefusesWhatIsInvalid", "§28", "An edit of several jobs, a payload over the limit, and a payload where none belongs are refused, and nothing changes.", move, func(c *check) {
+	{"Edit/RefusesWhatIsInvalid", "§28", "An edit of several jobs, a payload over the limit, and a payload where none belongs are refused, and nothing changes.", nil, func(c *check) {
 		c.add("a", "b")
 		ref := func(id string) broker.Ref { return broker.Ref{Queue: c.q, ID: id, Epoch: broker.AnyEpoch} }
 		for _, bad := range []struct {
@@ -118,7 +118,7 @@ var editRules = []Rule{
 		c.same("payload of the job that was not edited", string(got[0].Payload), "payload of a")
 		c.that(bytes.Equal(got[1].Payload, largest), "payload\ngot  %s\nwant the largest there may be", show(got[1].Payload))
 	}},
-	{"Broken/EditKeepsWhatIsNewer", "§28", "An edit keeps fields of the stored body that this program does not know.", move, func(c *check) {
+	{"Broken/EditKeepsWhatIsNewer", "§28", "An edit keeps fields of the stored body that this program does not know.", nil, func(c *check) {
 		c.add("a")
 		body := c.job("a").Body
 		c.store.PlantBody(c.tb, c.q, "a", append(broker.AppendBody(nil, &body), "\xff\x7f\x03new"...)) // field 8191, three bytes
@@ -128,7 +128,7 @@ var editRules = []Rule{
 		c.that(j.Newer() && string(j.Payload) == "edited", "the edited job\ngot  payload %s, fields of a newer version %t\nwant both", show(j.Payload), j.Newer())
 		c.refuse(broker.NewJob{Queue: "other", ID: "copy", Body: j.Body}, broker.ErrNewerForm)
 	}},
-	{"Broken/EditRefusesWhatItCannotRead", "§28", "A body that cannot be read is not edited: ErrNewerForm or ErrMalformed, and nothing changes.", move, func(c *check) {
+	{"Broken/EditRefusesWhatItCannotRead", "§28", "A body that cannot be read is not edited: ErrNewerForm or ErrMalformed, and nothing changes.", nil, func(c *check) {
 		w := c.brokenJobs()
 		for id, want := range map[string]error{"newer": broker.ErrNewerForm, "malformed": broker.ErrMalformed} {
 			c.is("edit of "+id, c.operate(broker.Operation{Kind: broker.OpEdit, Payload: []byte("edited")}, id)[0].Err, want)

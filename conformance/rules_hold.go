@@ -23,7 +23,7 @@ func (c *check) hold(ids ...string) {
 var queued = map[string]broker.State{"pending": broker.StatePending, "scheduled": broker.StateScheduled, "retry": broker.StateRetry}
 
 var holdRules = []Rule{
-	{"Hold/TakesOutOfTheQueue", "§27", "A pending, scheduled or retry job that is held is waiting, shows its holder and what it was, and is otherwise unchanged.", move, func(c *check) {
+	{"Hold/TakesOutOfTheQueue", "§27", "A pending, scheduled or retry job that is held is waiting, shows its holder and what it was, and is otherwise unchanged.", nil, func(c *check) {
 		c.everyState()
 		for id, state := range queued {
 			want := *c.must(id, state)
@@ -37,7 +37,7 @@ var holdRules = []Rule{
 		c.that(counts[broker.StateWaiting] == 3 && counts[broker.StatePending]+counts[broker.StateScheduled]+counts[broker.StateRetry] == 0,
 			"counts\ngot  %s\nwant 3 waiting and none in the queue", summary(counts))
 	}},
-	{"Hold/IsNeverClaimed", "§27", "A held job is not claimed and does not fall due, whatever it was.", move, func(c *check) {
+	{"Hold/IsNeverClaimed", "§27", "A held job is not claimed and does not fall due, whatever it was.", nil, func(c *check) {
 		w := c.everyState()
 		c.hold("pending", "scheduled", "retry")
 		c.pass(24 * time.Hour)
@@ -49,7 +49,7 @@ var holdRules = []Rule{
 			c.must(id, broker.StateWaiting)
 		}
 	}},
-	{"Hold/InPages", "§23", "Waiting jobs are listed page by page, each at least once, also while others come back.", move, func(c *check) {
+	{"Hold/InPages", "§23", "Waiting jobs are listed page by page, each at least once, also while others come back.", nil, func(c *check) {
 		ids := c.addMany("j", 25)
 		c.hold(ids...)
 		seen := make(map[string]bool)
@@ -71,7 +71,7 @@ var holdRules = []Rule{
 			c.that(seen[id] || i == 3 || i == 12 || i == 20, "listed\ngot  no %s\nwant each that was waiting throughout", id)
 		}
 	}},
-	{"Hold/UnholdMakesItWhatItWas", "§27", "OpUnhold makes a job again what it was, at the time it had.", move, func(c *check) {
+	{"Hold/UnholdMakesItWhatItWas", "§27", "OpUnhold makes a job again what it was, at the time it had.", nil, func(c *check) {
 		w := c.everyState()
 		for id, state := range queued {
 			want := *c.must(id, state)
@@ -89,13 +89,13 @@ var holdRules = []Rule{
 		w.renew()
 		c.same("claimed", sorted(idsOf(w.claim(5))), []string{"retry", "scheduled"})
 	}},
-	{"Hold/UnholdPutsInFront", "§16", "A job that was held while pending goes to the front of its queue.", move, func(c *check) {
+	{"Hold/UnholdPutsInFront", "§16", "A job that was held while pending goes to the front of its queue.", nil, func(c *check) {
 		c.add("a", "b", "c")
 		c.hold("b", "c")
 		c.decide(broker.OpUnhold, "c")
 		c.worker("w").take("c", "a")
 	}},
-	{"Hold/UnholdAfterItsTime", "§27", "A job whose time passed while it was held can be claimed as soon as it is not.", move, func(c *check) {
+	{"Hold/UnholdAfterItsTime", "§27", "A job whose time passed while it was held can be claimed as soon as it is not.", nil, func(c *check) {
 		w := c.everyState()
 		w.take("pending")
 		c.hold("scheduled", "retry")
@@ -105,7 +105,7 @@ var holdRules = []Rule{
 		c.decide(broker.OpUnhold, "scheduled", "retry")
 		c.same("claimed", sorted(idsOf(w.claim(5))), []string{"retry", "scheduled"})
 	}},
-	{"Hold/AgainIsDone", "§27", "Holding a job again for the same holder is done already, at whatever epoch; for another it is refused, and the holder named.", move, func(c *check) {
+	{"Hold/AgainIsDone", "§27", "Holding a job again for the same holder is done already, at whatever epoch; for another it is refused, and the holder named.", nil, func(c *check) {
 		c.add("a")
 		before := c.must("a", broker.StatePending).Ref()
 		c.hold("a")
@@ -124,7 +124,7 @@ var holdRules = []Rule{
 			c.same("the held job", *c.must("a", broker.StateWaiting), held)
 		}
 	}},
-	{"Hold/HolderDecides", "§27", "With a holder, OpUnhold and OpDelete leave alone what another holds, and name who; without one they decide about any job.", move, func(c *check) {
+	{"Hold/HolderDecides", "§27", "With a holder, OpUnhold and OpDelete leave alone what another holds, and name who; without one they decide about any job.", nil, func(c *check) {
 		c.add("a", "b")
 		c.hold("a", "b")
 		for _, kind := range []broker.OperationKind{broker.OpUnhold, broker.OpDelete} {
@@ -138,7 +138,7 @@ var holdRules = []Rule{
 		c.ok("delete by the holder", c.operate(broker.Operation{Kind: broker.OpDelete, Holder: holder}, "b")[0].Err)
 		c.gone("b")
 	}},
-	{"Hold/ObeysTheTable", "§27", "A job is held, and let go, in exactly the states from which the transition table has that.", move, func(c *check) {
+	{"Hold/ObeysTheTable", "§27", "A job is held, and let go, in exactly the states from which the transition table has that.", nil, func(c *check) {
 		for _, op := range []struct {
 			kind  broker.OperationKind
 			event broker.TransitionEvent
@@ -167,7 +167,7 @@ var holdRules = []Rule{
 		}
 		c.must("held", broker.StateWaiting)
 	}},
-	{"Hold/StaleRefIsRefused", "§3", "A job is neither held nor let go nor deleted at an epoch that has passed.", move, func(c *check) {
+	{"Hold/StaleRefIsRefused", "§3", "A job is neither held nor let go nor deleted at an epoch that has passed.", nil, func(c *check) {
 		c.add("a")
 		before := c.must("a", broker.StatePending).Ref()
 		c.hold("a")
@@ -185,7 +185,7 @@ var holdRules = []Rule{
 		refused(broker.OpDelete, held)
 		c.must("a", broker.StatePending)
 	}},
-	{"Hold/EndsWithTheJob", "§23", "A held job that is cancelled or deleted is never claimed, and nothing of it is held.", move, func(c *check) {
+	{"Hold/EndsWithTheJob", "§23", "A held job that is cancelled or deleted is never claimed, and nothing of it is held.", nil, func(c *check) {
 		c.keep(time.Hour)
 		c.add("a", "b", "c")
 		w := c.worker("w")
@@ -203,9 +203,6 @@ var holdRules = []Rule{
 		c.same("state of the new job with the ID", c.must("b", broker.StatePending).Holder, "")
 	}},
 	{"Hold/KeepsItsKey", "§21", "A held job keeps its unique key, and frees it when it is deleted.", unique, func(c *check) {
-		if c.limits.NoMove {
-			return
-		}
 		c.accept(c.uniqueJob("a", "key", untilSettled, 0))
 		c.hold("a")
 		c.same("holder", c.refuse(c.uniqueJob("b", "key", untilSettled, 0), broker.ErrDuplicate).Holder, "a")
@@ -215,7 +212,7 @@ var holdRules = []Rule{
 		c.decide(broker.OpDelete, "a")
 		c.accept(c.uniqueJob("b", "key", untilSettled, 0))
 	}},
-	{"Hold/CountsForDepth", "§22", "Waiting jobs count for the depth of their queue.", move, func(c *check) {
+	{"Hold/CountsForDepth", "§22", "Waiting jobs count for the depth of their queue.", nil, func(c *check) {
 		depth := int64(2)
 		c.add("a", "b")
 		c.hold("a")
@@ -225,7 +222,7 @@ var holdRules = []Rule{
 		c.add("c")
 		c.refuse(c.job("d"), broker.ErrQueueFull)
 	}},
-	{"Hold/KeepsItsQueue", "§1", "A queue with a held job is not removed.", move, func(c *check) {
+	{"Hold/KeepsItsQueue", "§1", "A queue with a held job is not removed.", nil, func(c *check) {
 		c.add("a")
 		c.hold("a")
 		r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
@@ -234,7 +231,7 @@ var holdRules = []Rule{
 		c.decide(broker.OpUnhold, "a")
 		c.worker("w").take("a")
 	}},
-	{"Hold/RefusesWhatIsInvalid", "§27", "A hold without a holder, and a holder where none belongs, are refused with ErrInvalid.", move, func(c *check) {
+	{"Hold/RefusesWhatIsInvalid", "§27", "A hold without a holder, and a holder where none belongs, are refused with ErrInvalid.", nil, func(c *check) {
 		c.add("a")
 		for _, op := range []broker.Operation{{Kind: broker.OpHold}, {Kind: broker.OpHold, Holder: "a\nb"}, {Kind: broker.OpCancel, Holder: holder}} {
 			op.Now, op.Refs = c.now, []broker.Ref{{Queue: c.q, ID: "a", Epoch: broker.AnyEpoch}}

@@ -74,9 +74,6 @@ var wakeRules = []Rule{
 		})
 	}},
 	{"Wake/ByUnhold", "§18", "A waiting claim gets a job soon after its holder lets it go.", wait, func(c *check) {
-		if c.limits.NoMove {
-			return
-		}
 		c.wakes(func(w *worker, id string) func() {
 			c.add(id)
 			c.hold(id)
@@ -84,9 +81,6 @@ var wakeRules = []Rule{
 		})
 	}},
 	{"Wake/ByRestore", "§18", "A waiting claim gets a job soon after it is restored.", wait, func(c *check) {
-		if c.limits.NoMove {
-			return
-		}
 		c.wakes(func(w *worker, id string) func() {
 			j := c.job(id)
 			j.Restore = &broker.Restored{State: broker.StateRetry}

@@ -164,7 +164,8 @@ func (e *examiner) counts(ctx context.Context) error {
 	})
 	differs := each(func(r rows) error {
 		var name string
-		var n [len(counted)]int64
+		states := append(counted[:], broker.StateWaiting)
+		n := make([]int64, len(states))
 		columns := []any{&name}
 		for i := range n {
 			columns = append(columns, &n[i])
@@ -175,7 +176,7 @@ func (e *examiner) counts(ctx context.Context) error {
 		e.Records++
 		for i, by := range n {
 			if by != 0 {
-				f := told("count-differs", name, counted[i].String(), "there are %d more %v jobs than are counted", by, counted[i])
+				f := told("count-differs", name, states[i].String(), "there are %d more %v jobs than are counted", by, states[i])
 				f.Fixed = e.req.Fix
 				e.Findings = append(e.Findings, f)
 			}

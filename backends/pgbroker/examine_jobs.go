@@ -14,6 +14,7 @@ type jobFacts struct {
 	owner
 	state     int16
 	runAt     *int64
+	held      *string
 	worker    *int64
 	lane      int16
 	epoch     int64
@@ -34,7 +35,7 @@ type jobFacts struct {
 }
 
 func (f *jobFacts) columns() []any {
-	return []any{&f.id, &f.number, &f.name, &f.layout, &f.state, &f.runAt, &f.worker, &f.lane, &f.epoch, &f.ended,
+	return []any{&f.id, &f.number, &f.name, &f.layout, &f.state, &f.runAt, &f.held, &f.worker, &f.lane, &f.epoch, &f.ended,
 		&f.createdAt, &f.workerKnown, &f.workerDrained, &f.workerID, &f.deadEpoch, &f.historyEpoch, &f.uniqueKey, &f.holder, &f.holdEnds, &f.body, &f.first}
 }
 
@@ -132,7 +133,11 @@ func (f *jobFacts) problems(now time.Time) (all []problem) {
 		add("state-differs", "it is "+state.String()+", and a worker has it")
 	case waits(state) && f.runAt == nil:
 		add("state-differs", "it is "+state.String()+", and nothing says until when")
-	case !waits(state) && f.runAt != nil:
+	case state == broker.StateWaiting && !f.isHeld():
+		add("state-differs", "it is waiting, and nobody knows for what")
+	case state != broker.StateWaiting && f.held != nil:
+		add("state-differs", "it is "+state.String()+", and somebody holds it")
+	case !waits(state) && state != broker.StateWaiting && f.runAt != nil:
 		add("state-differs", "it is "+state.String()+", and has a due time")
 	case f.lane < 2 || f.lane > 9:
 		add("lane-unknown", "it stands in a line that claims do not look at")
@@ -149,6 +154,16 @@ func (f *jobFacts) problems(now time.Time) (all []problem) {
 
 // stored are the states that rows of job can have.
 var stored = []broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry, broker.StateWaiting}
+
+// isHeld reports whether what is noted of a held job says what it was: only one
+// that was pending has no due time.
+func (f *jobFacts) isHeld() bool {
+	if f.held == nil || f.runAt == nil {
+		return false
+	}
+	from, by := heldOf(*f.held)
+	return by != "" && (from == broker.StatePending && *f.runAt == 0 || waits(from) && *f.runAt > 0)
+}
 
 func waits(s broker.State) bool { return s == broker.StateScheduled || s == broker.StateRetry }
 

@@ -52,6 +52,8 @@ func (e *examiner) mend(f *jobFacts, code string) []step {
 		return []step{e.b.step("examine_end", nil, e.now.micros, f.workerID, f.number)}
 	case state == broker.StateActive: // nobody will settle it: it is released
 		return e.moved(f, state, broker.StatePending, e.change(f, broker.StatePending, f.lane/2*2, 1, 1))
+	case state == broker.StateWaiting && !f.isHeld():
+		return e.moved(f, state, broker.StatePending, e.change(f, broker.StatePending, f.lane, 1, 0))
 	case waits(state) && f.runAt == nil && f.worker == nil:
 		tail := broker.AppendTail([]byte{}, &broker.Head{Reason: broker.ReasonUndecodable, Errors: broker.ErrorLog{Entries: []broker.Failure{{
 			At: e.Now, Code: "time_lost", Class: "permanent", Message: "the time at which it was due was lost from the store, and an examination found it"}}}})
@@ -73,7 +75,7 @@ func (e *examiner) mend(f *jobFacts, code string) []step {
 // change gives a job a state, and takes away what does not go with it.
 func (e *examiner) change(f *jobFacts, to broker.State, lane int16, rise, ended int32) step {
 	return e.b.step("examine_mend", nil, []string{f.id}, []int32{int32(f.number)}, []int16{int16(to)}, []int16{lane},
-		[]bool{waits(to)}, []bool{to == broker.StateActive}, []int32{rise}, []int32{ended})
+		[]bool{waits(to) || to == broker.StateWaiting}, []bool{to == broker.StateActive}, []int32{rise}, []int32{ended})
 }
 
 // moved is a step that moves a job from state to state, and the change of the
@@ -88,7 +90,11 @@ func (e *examiner) moved(f *jobFacts, from, to broker.State, s step) []step {
 			n[i]++
 		}
 	}
-	return []step{s, e.count(f.number, n)}
+	steps := []step{s, e.count(f.number, n)}
+	if from == broker.StateWaiting {
+		steps = append(steps, e.b.step("examine_waiting", nil, f.number, -1))
+	}
+	return steps
 }
 
 func (e *examiner) count(queue int64, n [len(counted)]int) step {

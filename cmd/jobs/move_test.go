@@ -21,26 +21,8 @@ func (c *cli) object(code int, v any, args ...string) {
 	}
 }
 
-// movingStores are the stores that can hold, edit and restore jobs.
-func movingStores(t *testing.T) map[string]*cli {
-	all := stores(t)
-	for name, c := range all {
-		b, err := c.open(t.Context(), c.url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b.Limits().NoMove {
-			delete(all, name)
-		}
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	}
-	return all
-}
-
 func TestJobsAreMovedBetweenAllBackends(t *testing.T) {
-	here, there := movingStores(t), movingStores(t)
+	here, there := stores(t), stores(t)
 	for from, source := range here {
 		for to, destination := range there {
 			t.Run(from+" to "+to, func(t *testing.T) {
@@ -106,7 +88,7 @@ func TestAMoveSaysWhatItNeeds(t *testing.T) {
 
 // TestHeldJobsAreExplainedAndPutBack: a move was killed.
 func TestHeldJobsAreExplainedAndPutBack(t *testing.T) {
-	for name, c := range movingStores(t) {
+	for name, c := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			c.t = t
 			c.run(0, "enqueue", "--type", "x", "--queue", "mail", "--id", "a")
@@ -134,7 +116,7 @@ func TestHeldJobsAreExplainedAndPutBack(t *testing.T) {
 }
 
 func TestDeadJobsAreExportedAndImported(t *testing.T) {
-	for name, c := range movingStores(t) {
+	for name, c := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			c.t = t
 			file := filepath.Join(t.TempDir(), "dead.ndjson")
@@ -181,7 +163,7 @@ func TestEditReplacesAPayload(t *testing.T) {
 	if err := os.WriteFile(editor, []byte("#!/bin/sh\nsed -i 's/1/2/' \"$1\"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for name, c := range movingStores(t) {
+	for name, c := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			c.t = t
 			for _, id := range []string{"a", "b"} {

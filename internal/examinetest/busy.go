@@ -174,9 +174,6 @@ func (p *party) decide() error {
 			return err
 		}
 		kinds := []broker.OperationKind{broker.OpCancel, broker.OpDelete, broker.OpRedrive, broker.OpReschedule, broker.OpHold, broker.OpUnhold}
-		if p.b.Limits().NoMove {
-			kinds = kinds[:4]
-		}
 		op := broker.Operation{Kind: kinds[p.IntN(len(kinds))],
 			Delay: time.Duration(p.IntN(2)*p.IntN(50)) * time.Millisecond}
 		if op.Kind == broker.OpHold {

@@ -167,9 +167,6 @@ func (c *Corruption) states(tb testing.TB, b broker.Broker) {
 	for id, s := range populated {
 		want[id] = s
 	}
-	if b.Limits().NoMove {
-		delete(want, "held")
-	}
 	for id, s := range c.Then {
 		want[id] = s
 	}

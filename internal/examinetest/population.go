@@ -49,13 +49,11 @@ func Populate(tb testing.TB, b broker.Broker) {
 	p.enqueue("scheduled", func(j *broker.NewJob) { j.Delay = time.Hour })
 	p.enqueue("moved", func(j *broker.NewJob) { j.Delay = time.Hour })
 	p.operate(broker.Operation{Kind: broker.OpReschedule, Delay: 2 * time.Hour}, "moved")
-	if !b.Limits().NoMove {
-		p.enqueue("held", func(j *broker.NewJob) {
-			j.Body.Unique = broker.Unique{Key: "key-held", Mode: broker.UniqueUntilStarted}
-			j.Delay = time.Hour
-		})
-		p.operate(broker.Operation{Kind: broker.OpHold, Holder: "mover"}, "held")
-	}
+	p.enqueue("held", func(j *broker.NewJob) {
+		j.Body.Unique = broker.Unique{Key: "key-held", Mode: broker.UniqueUntilStarted}
+		j.Delay = time.Hour
+	})
+	p.operate(broker.Operation{Kind: broker.OpHold, Holder: "mover"}, "held")
 	if _, err := b.Mark(tb.Context(), broker.MarkRequest{Now: Start, Action: broker.MarkTake, Name: "mark", Owner: "o", TTL: time.Hour}); err != nil {
 		tb.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 -- examine_counts.sql: count jobs and compare that with the counts, all by one snapshot.
 -- Params: $1 name of a queue|null for all, $2 whether to put the counts right
--- Returns: one row per queue: name, by how much its counts of pending, scheduled, active, retry, completed, dead and
---   cancelled jobs are too low
+-- Returns: one row per queue: name, by how much its counts of pending, scheduled, active, retry, completed, dead,
+--   cancelled and waiting jobs are too low
 -- Called by: (*Broker).Examine
 with place as materialized (
   select id, name from jobs.queue where layout <= 1 and ($1::text is null or name = $1)
@@ -25,12 +25,17 @@ with place as materialized (
     coalesce((select sum(n) from there where queue = p.id and state = 4), 0) - coalesce(c.retry, 0) as retry,
     coalesce((select sum(n) from there where queue = p.id and state = 5), 0) - coalesce(c.completed, 0) as completed,
     coalesce((select sum(n) from there where queue = p.id and state = 6), 0) - coalesce(c.dead, 0) as dead,
-    coalesce((select sum(n) from there where queue = p.id and state = 7), 0) - coalesce(c.cancelled, 0) as cancelled
+    coalesce((select sum(n) from there where queue = p.id and state = 7), 0) - coalesce(c.cancelled, 0) as cancelled,
+    coalesce((select sum(n) from there where queue = p.id and state = 8), 0)
+      - coalesce((select waiting from jobs.count_total where queue = p.id), 0) as waiting
   from place p left join counted c on c.queue = p.id
 ), noted as (
   insert into jobs.count_delta (queue, pending, scheduled, active, retry, completed, dead, cancelled)
   select id, pending, scheduled, active, retry, completed, dead, cancelled from differs
   where $2 and (pending, scheduled, active, retry, completed, dead, cancelled) is distinct from (0, 0, 0, 0, 0, 0, 0)
+), waited as (
+  insert into jobs.count_total as t (queue, waiting) select id, waiting from differs where $2 and waiting <> 0
+  on conflict (queue) do update set waiting = t.waiting + excluded.waiting
 )
-select name, pending::bigint, scheduled::bigint, active::bigint, retry::bigint, completed::bigint, dead::bigint, cancelled::bigint
+select name, pending::bigint, scheduled::bigint, active::bigint, retry::bigint, completed::bigint, dead::bigint, cancelled::bigint, waiting::bigint
 from differs order by name

@@ -1,6 +1,6 @@
 -- examine_drop.sql: remove the records of a job that a later one of it has outlived, from one of three tables.
 -- Params: $1 ID and $2 number of its queue, $3 whether from job, $4 from dead, $5 from history
--- Returns: one row: how many from job by state 1, 2, 3, 4, from history by state 5 and 7, from dead
+-- Returns: one row: how many from job by state 1, 2, 3, 4 (a held one is counted here), from history by state 5 and 7, from dead
 -- Called by: (*Broker).Examine, in one transaction after examine_lock.sql
 with live as (
   delete from jobs.job where $3 and id = $1 and queue = $2 returning state
@@ -8,6 +8,8 @@ with live as (
   delete from jobs.dead where $4 and id = $1 and queue = $2 returning 1
 ), kept as (
   delete from jobs.history where $5 and id = $1 and queue = $2 returning state
+), waited as (
+  update jobs.count_total set waiting = waiting - 1 where queue = $2 and exists (select from live where state = 8)
 )
 select count(*) filter (where state = 1), count(*) filter (where state = 2), count(*) filter (where state = 3), count(*) filter (where state = 4),
        count(*) filter (where state = 5), count(*) filter (where state = 7), count(*) filter (where state = 6)

@@ -8,7 +8,7 @@ with page as materialized (
   union all
   select j.* from jobs.job j where $4 is not null and j.id = any ($4)
 )
-select p.id, p.queue, q.name, coalesce(q.layout, 0), p.state, p.run_at, p.worker, p.lane,
+select p.id, p.queue, q.name, coalesce(q.layout, 0), p.state, p.run_at, p.held, p.worker, p.lane,
        coalesce(p.epoch, 0), coalesce(p.deliveries, 0), p.created_at,
        coalesce(w.queue = p.queue, false), coalesce(w.drained, false), coalesce(w.id, ''),
        (select d.epoch from jobs.dead d where d.id = p.id and d.queue = p.queue),

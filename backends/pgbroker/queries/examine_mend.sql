@@ -4,6 +4,7 @@
 -- Returns: nothing
 -- Called by: (*Broker).Examine, in one transaction after examine_lock.sql
 update jobs.job j set state = n.state, lane = n.lane, run_at = case when n.timed then j.run_at end, worker = case when n.held then j.worker end,
+  held = case when n.state = 8 then j.held end,
   seq = case when n.lane % 2 = 0 then -nextval('jobs.job_seq') else nextval('jobs.job_seq') end,
   epoch = coalesce(j.epoch, 0) + n.rise, deliveries = coalesce(j.deliveries, 0) + n.ended
 from unnest($1::text[], $2::int[], $3::smallint[], $4::smallint[], $5::boolean[], $6::boolean[], $7::int[], $8::int[])

@@ -43,15 +43,15 @@ func TestNothingIsLeftWhenEverythingIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	given, window, keyed, kept := job("given"), uniqueJob("window", "w"), job("keyed"), job("kept")
-	given.Body.GivenID = true
+	given, window, keyed, kept, moved := job("given"), uniqueJob("window", "w"), job("keyed"), job("kept"), uniqueJob("moved", "m")
+	given.Body.GivenID, moved.Body.GivenID = true, true
 	window.Body.Unique.Mode, window.Body.Unique.TTL = broker.UniqueWindow, time.Hour
 	keyed.Body.Key = "tenant"
 	kept.Body.Retention = time.Hour
 	started := uniqueJob("started", "s")
 	started.Body.Unique.Mode = broker.UniqueUntilStarted
 	receipts, err := f.Enqueue(ctx, broker.EnqueueRequest{Now: now, Jobs: []broker.NewJob{
-		job("completed"), given, window, keyed, kept, started, uniqueJob("settled", "u"), job("dies"), job("retried"), job("released"), job("cancelled")}})
+		job("completed"), given, window, keyed, kept, moved, started, uniqueJob("settled", "u"), job("dies"), job("retried"), job("released"), job("cancelled")}})
 	check(err)
 	for _, r := range receipts {
 		check(r.Err)
@@ -61,6 +61,11 @@ func TestNothingIsLeftWhenEverythingIsGone(t *testing.T) {
 	check(err)
 	_, err = f.Operate(ctx, broker.Operation{Now: now, Kind: broker.OpCancel, Refs: []broker.Ref{{Queue: "q", ID: "cancelled", Epoch: broker.AnyEpoch}}})
 	check(err)
+	for _, kind := range []broker.OperationKind{broker.OpHold, broker.OpUnhold, broker.OpHold, broker.OpDelete} {
+		results, err := f.Operate(ctx, broker.Operation{Now: now, Kind: kind, Holder: "mover", Refs: []broker.Ref{{Queue: "q", ID: "moved", Epoch: broker.AnyEpoch}}})
+		check(err)
+		check(results[0].Err)
+	}
 	outcomes := map[string]broker.Outcome{
 		"dies":     broker.Die(broker.ReasonRetries, broker.Failure{Message: "x"}),
 		"retried":  broker.Retry(time.Second, broker.Failure{Message: "x"}),
@@ -96,15 +101,15 @@ func TestNothingIsLeftWhenEverythingIsGone(t *testing.T) {
 	now = now.Add(48 * time.Hour)
 	pruned, err := f.Prune(ctx, broker.PruneRequest{Now: now, Queues: queues, Max: 100})
 	check(err)
-	if pruned.Completed != 1 || pruned.Other != 4 { // kept; the given ID, the window, the worker, the mark
-		t.Errorf("pruned %+v, want one completed record and four others", pruned)
+	if pruned.Completed != 1 || pruned.Other != 5 { // kept; the given IDs, the window, the worker, the mark
+		t.Errorf("pruned %+v, want one completed record and five others", pruned)
 	}
 	for _, table := range []string{"job", "dead", "history", "unique_key", "remembered", "worker", "settled", "count_delta", "mark", "event"} {
 		if n := count(table); n != 0 {
 			t.Errorf("%d rows are left in %s", n, table)
 		}
 	}
-	if n := f.value(`select pending + scheduled + active + retry + completed + dead + cancelled from jobs.count_total`); n != 0 {
+	if n := f.value(`select pending + scheduled + active + retry + completed + dead + cancelled + waiting from jobs.count_total`); n != 0 {
 		t.Errorf("the counts add up to %d when nothing is left", n)
 	}
 	results, err := f.Operate(ctx, broker.Operation{Now: now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: "q"}}})

@@ -1,0 +1,103 @@
+package pgbroker_test
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/backends/pgbroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+func restored(state broker.State) func(*broker.NewJob) {
+	return func(j *broker.NewJob) {
+		j.Restore = &broker.Restored{State: state, Head: broker.Head{Epoch: 3, Deliveries: 2, Failures: 1}}
+		if state == broker.StateCompleted || state == broker.StateCancelled {
+			j.Body.Retention = time.Hour
+		}
+	}
+}
+
+// everyRestored is a job restored to each state that there is.
+func everyRestored() (jobs []broker.NewJob) {
+	for _, state := range []broker.State{broker.StatePending, broker.StateRetry, broker.StateDead, broker.StateCompleted, broker.StateCancelled} {
+		jobs = append(jobs, aJob(state.String(), restored(state)))
+	}
+	return append(jobs, aJob("scheduled", restored(broker.StateScheduled), func(j *broker.NewJob) { j.Delay = time.Hour }),
+		aJob("keyed", restored(broker.StatePending), withKey("k", broker.UniqueUntilSettled)))
+}
+
+// Restored jobs are moved within the transaction that stores them, so that it
+// must be told from the one that a caller may roll back.
+func TestRestoredJobsAreOfTheCallersTransaction(t *testing.T) {
+	forEachTx(t, func(t *testing.T, f *fixture, begin func() *callersTx) {
+		f.store(f, aJob("present"))
+		counts, content := f.counts(), f.content()
+		tx := begin()
+		f.store(tx, everyRestored()...)
+		if r := f.try(tx, aJob("present", restored(broker.StateDead))); !errors.Is(r.Err, broker.ErrDuplicate) {
+			t.Errorf("an ID that exists was answered %v, want ErrDuplicate", r.Err)
+		}
+		if r := f.try(tx, aJob("dead", restored(broker.StatePending))); !errors.Is(r.Err, broker.ErrDuplicate) {
+			t.Errorf("an ID that this transaction restored was answered %v, want ErrDuplicate", r.Err)
+		}
+		f.ok(tx.rollback())
+		if now := f.counts(); !reflect.DeepEqual(now, counts) {
+			t.Errorf("counts after the rollback are %v, before the transaction they were %v", now, counts)
+		}
+		if now := f.content(); !reflect.DeepEqual(now, content) {
+			t.Errorf("the rollback left something behind:\n%v\nbefore the transaction:\n%v", now, content)
+		}
+		tx = begin()
+		f.store(tx, everyRestored()...)
+		f.ok(tx.commit())
+		want := map[broker.State]int64{broker.StatePending: 3, broker.StateScheduled: 1, broker.StateRetry: 1, broker.StateDead: 1,
+			broker.StateCompleted: 1, broker.StateCancelled: 1}
+		for state, n := range f.counts() {
+			if n != want[state] {
+				t.Errorf("%d jobs are %v after the commit, want %d", n, state, want[state])
+			}
+		}
+		if got := f.claim(10, 0); len(got) != 4 {
+			t.Errorf("claimed %v, want those that are pending, and the retry, which is due", names(got))
+		}
+	})
+}
+
+// A schema as the first migration made it, with jobs in it, is brought up to
+// date where it stands.
+func TestASchemaOfTheFirstReleaseIsUpgradedWithItsJobs(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.exec("alter table jobs.job drop column held")
+	f.exec("alter table jobs.remembered drop column epoch")
+	f.exec("alter table jobs.count_total drop column waiting")
+	f.exec("delete from jobs.migration where number > 1")
+	f.exec(`insert into jobs.queue (name) values ('mail') on conflict do nothing`)
+	f.exec(`insert into jobs.job (seq, created_at, run_at, queue, state, lane, id, body)
+		select nextval('jobs.job_seq'), 1, 9e15, id, 2, 5, 'old', '\x0100030174' from jobs.queue where name = 'mail'`)
+	f.exec("insert into jobs.count_total (queue, scheduled) select id, 1 from jobs.queue where name = 'mail'")
+	f.exec("insert into jobs.remembered (queue, id, until) select id, 'gone', 9e15 from jobs.queue where name = 'mail'")
+
+	f.ok(pgbroker.Migrate(t.Context(), f.direct, f.schema))
+	ref := []broker.Ref{{Queue: testQueue, ID: "old", Epoch: broker.AnyEpoch}}
+	for _, step := range []struct {
+		op   broker.Operation
+		want broker.State
+	}{
+		{broker.Operation{Kind: broker.OpHold, Holder: "mover", Refs: ref}, broker.StateWaiting},
+		{broker.Operation{Kind: broker.OpUnhold, Refs: ref}, broker.StateScheduled},
+	} {
+		results, err := f.Operate(t.Context(), step.op)
+		if err != nil || results[0].Err != nil || results[0].State != step.want {
+			t.Fatalf("%v of a job from before the migration: %+v, %v; want it %v", step.op.Kind, results, err, step.want)
+		}
+		if n := f.counts()[step.want]; n != 1 {
+			t.Errorf("%d jobs are counted as %v, want one", n, step.want)
+		}
+	}
+	if r := f.try(f, aJob("gone", restored(broker.StateDead))); !errors.Is(r.Err, broker.ErrDuplicate) {
+		t.Errorf("an ID that was remembered before the migration was answered %v, want ErrDuplicate", r.Err)
+	}
+}

@@ -16,6 +16,7 @@ import (
 func TestEachDecisionIsClicked(t *testing.T) {
 	s := newSite(t, Config{Authorize: everything})
 	s.fill()
+	s.die("mail", "edited", "email", "no such user", payload(`{"user": 1}`))
 	b := browse(t, s)
 
 	// One job, through the states that it can be in.
@@ -49,6 +50,12 @@ func TestEachDecisionIsClicked(t *testing.T) {
 	b.sees("The job is deleted")
 	b.open("job?queue=mail&id=dead-001&show=payload")
 	b.sees("Download the payload")
+	b.open("job?queue=mail&id=edited&show=payload")
+	b.click("details.edit summary")
+	b.fill("#edit", `{"user": 2}`)
+	b.click("details.edit button[name=redrive]")
+	b.sees("The payload is changed. The job is redriven.")
+	is("mail", "edited", jobs.StatePending)
 
 	// Checked rows.
 	b.open("jobs?state=dead&queue=images")
@@ -80,7 +87,7 @@ func TestEachDecisionIsClicked(t *testing.T) {
 	b.sees("Stopped.")
 	s.ended(2)
 	if n := s.count("mail", jobs.StateDead); n < 1 || n > 7 {
-		t.Errorf("%d dead jobs are left of 8", n)
+		t.Errorf("%d dead jobs are left of 8, or all", n)
 	}
 
 	// Queues.

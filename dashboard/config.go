@@ -22,6 +22,7 @@ const (
 	ActionDelete     Action = "delete"     // of jobs
 	ActionRedrive    Action = "redrive"    // of dead jobs
 	ActionReschedule Action = "reschedule" // of jobs
+	ActionEdit       Action = "edit"       // change payloads; who cannot see them cannot do it
 	ActionSuppress   Action = "suppress"   // and unsuppress, of dead jobs
 	ActionPause      Action = "pause"      // and resume, of queues
 	ActionPolicy     Action = "policy"     // change a queue's rules
@@ -30,7 +31,7 @@ const (
 
 // Actions lists all actions.
 func Actions() []Action {
-	return []Action{ActionPayload, ActionCancel, ActionDelete, ActionRedrive, ActionReschedule, ActionSuppress, ActionPause, ActionPolicy, ActionRemove}
+	return []Action{ActionPayload, ActionCancel, ActionDelete, ActionRedrive, ActionReschedule, ActionEdit, ActionSuppress, ActionPause, ActionPolicy, ActionRemove}
 }
 
 // Config is how a Handler works. The zero value shows everything but payloads

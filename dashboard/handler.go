@@ -64,6 +64,7 @@ func New(i *jobs.Inspector, cfg Config) (*Handler, error) {
 	}
 	h.post = map[string]func(http.ResponseWriter, *http.Request) error{
 		"act":    h.act,
+		"edit":   h.edit,
 		"bulk":   h.startBulk,
 		"stop":   h.stopBulk,
 		"pause":  h.pause,

@@ -26,6 +26,9 @@ type jobPage struct {
 	Result    *shownBytes
 	See, Hide string // addresses with and without payload
 	Download  string
+	Edit      string // the payload as a text to be edited; empty if it cannot be
+	EditTo    string
+	Redrive   bool // it can be redriven then
 }
 
 type header struct{ Name, Value string }
@@ -53,7 +56,7 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
 	v := h.view(r, "jobs", "Job "+text(id))
 	l, err := h.shared.get(v.URL, s.seq, refreshes(r), func() (listing, error) {
 		page, err := h.inspector.List(r.Context(), jobs.Query{Queue: queue, IDs: []string{id}, Suppressed: true, NoPayload: true})
-		return listing{Jobs: page.Jobs}, err
+		return listing{Jobs: page.Jobs, Now: page.Now}, err
 	})
 	if err == nil && len(l.Jobs) == 0 {
 		err = jobs.ErrNotFound
@@ -65,9 +68,11 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
 	p := jobPage{Job: j, Trace: traceID(j.Headers), Verbs: verbsFor(v, j.State), MaySee: v.May(ActionPayload)}
 	at := slices.IndexFunc(s.survey.Queues, func(q jobs.QueueInfo) bool { return q.Name == queue })
 	if at >= 0 {
-		p.Why = jobs.Explain(j, s.survey.Queues[at])
+		info := s.survey.Queues[at]
+		info.Now = l.Now // the job is seen as of then
+		p.Why = jobs.Explain(j, info)
 	}
-	p.Now = s.survey.now()
+	p.Now = l.Now
 	p.Events = life(j, p.Now)
 	for _, name := range slices.Sorted(maps.Keys(j.Headers)) {
 		p.Headers = append(p.Headers, header{name, j.Headers[name]})
@@ -78,7 +83,7 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
 	p.See, p.Hide = link("job", "queue", queue, "id", id, "show", "payload"), jobLink(j)
 	p.Download = link("payload", "queue", queue, "id", id)
 	if query.Get("show") == "payload" && !refreshes(r) {
-		if err := h.showPayload(r, &p); err != nil {
+		if err := h.showPayload(r, v, &p); err != nil {
 			return err
 		}
 	}

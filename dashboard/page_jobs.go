@@ -16,7 +16,6 @@ type jobsPage struct {
 	Reasons []string
 	Queues  []string // to choose from
 	Problem string   // with the filter
-	Now     time.Time
 	listing
 	Next string // address of the page after this one
 	Bulk []verb // that can be done with what the filter selects
@@ -34,6 +33,7 @@ type stateTab struct {
 
 // listing is one page of jobs, and how much was looked at for it.
 type listing struct {
+	Now      time.Time // of the store
 	Jobs     []jobs.JobRecord
 	Examined int // at most
 	Looked   int // queues that were looked into
@@ -63,7 +63,7 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	v := h.view(r, "jobs", "Jobs")
-	p := jobsPage{Filter: f, Reasons: reasons(), When: whenOf(f.State), Now: s.survey.now()}
+	p := jobsPage{Filter: f, Reasons: reasons(), When: whenOf(f.State)}
 	for _, q := range s.survey.Queues {
 		if len(p.Queues) < maxChoices {
 			p.Queues = append(p.Queues, q.Name)
@@ -80,7 +80,7 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
 	for _, state := range shownStates(counts) {
 		p.States = append(p.States, stateTab{State: state, Count: counts(state), To: f.In(state.String()), Active: f.State == state.String()})
 	}
-	query, err := f.query(p.Now)
+	query, err := f.query(s.survey.now())
 	if err == nil {
 		p.listing, err = h.shared.get(v.URL, s.seq, refreshes(r), func() (listing, error) { return h.search(r.Context(), s, f, query) })
 	}
@@ -116,7 +116,7 @@ func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q jobs.Quer
 	if f.ID != "" {
 		q = jobs.Query{IDs: []string{f.ID}, Suppressed: true, NoPayload: true}
 	}
-	q.Limit, q.Cursor = pageRecords, f.Cursor
+	l.Now, q.Limit, q.Cursor = s.survey.now(), pageRecords, f.Cursor
 	finds := 0
 	for _, info := range s.survey.Queues {
 		if f.Queue != "" && info.Name != f.Queue || info.Name < f.At {
@@ -140,6 +140,7 @@ func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q jobs.Quer
 				return l, err
 			}
 			finds++
+			l.Now = page.Now
 			l.Jobs = append(l.Jobs, page.Jobs...)
 			if q.Cursor = page.Cursor; q.Cursor == "" {
 				l.Examined += len(page.Jobs)

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -29,7 +30,7 @@ const (
 )
 
 // showPayload adds payload and result to a job's page, if that is permitted.
-func (h *Handler) showPayload(r *http.Request, p *jobPage) error {
+func (h *Handler) showPayload(r *http.Request, v *view, p *jobPage) error {
 	j, err := h.payloadOf(r, p.Job.Queue, p.Job.ID)
 	if err != nil {
 		return err
@@ -38,6 +39,10 @@ func (h *Handler) showPayload(r *http.Request, p *jobPage) error {
 	shown := show(plain)
 	shown.Problem = problem
 	p.Payload = &shown
+	if v.May(ActionEdit) {
+		p.Edit, p.Redrive = h.editable(j), j.State == jobs.StateDead && v.May(ActionRedrive)
+		p.EditTo = link("edit", "queue", j.Queue, "id", j.ID, "epoch", strconv.FormatInt(j.Epoch, 10))
+	}
 	if len(j.Result) > 0 {
 		result := show(j.Result)
 		p.Result = &result

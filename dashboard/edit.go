@@ -1,0 +1,100 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+// Payloads are edited as JSON, whose blanks have no meaning: what a browser
+// makes of line ends does no harm, and what would turn a text around can be
+// written as an escape without becoming another text.
+
+// editable is a job's payload as a text to be edited, or "" if it cannot be: it
+// is no JSON, too long for a form, stored elsewhere or in another form than it
+// is shown in.
+func (h *Handler) editable(j *jobs.JobRecord) string {
+	if h.cfg.Decode != nil || j.PayloadRef != "" || j.Broken != nil || !j.State.Editable() ||
+		len(j.Payload) > maxShown || !utf8.Valid(j.Payload) || !shallow(j.Payload) || !json.Valid(j.Payload) {
+		return ""
+	}
+	var b bytes.Buffer
+	if json.Indent(&b, j.Payload, "", "  ") != nil || b.Len() > maxShown {
+		return ""
+	}
+	return escapeJSON(b.String())
+}
+
+// escapeJSON writes what does not print, or turns a text around, as the escapes
+// that JSON has for it. Outside of strings there is nothing of the kind.
+func escapeJSON(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\n' || unicode.IsPrint(r) && !unicode.Is(unicode.Bidi_Control, r):
+			b.WriteRune(r)
+		case r > 0xffff:
+			for _, half := range utf16.Encode([]rune{r}) {
+				b.WriteString(`\u` + strconv.FormatUint(0x10000+uint64(half), 16)[1:])
+			}
+		default:
+			b.WriteString(`\u` + strconv.FormatUint(0x10000+uint64(r), 16)[1:])
+		}
+	}
+	return b.String()
+}
+
+// edit replaces a job's payload, and redrives it if it is asked to. The address
+// has the epoch at which the job was shown.
+func (h *Handler) edit(w http.ResponseWriter, r *http.Request) error {
+	who, err := h.authorize(r, ActionEdit)
+	if err != nil {
+		return err
+	}
+	redrive := r.PostFormValue("redrive") != ""
+	if redrive {
+		if _, err := h.authorize(r, ActionRedrive); err != nil {
+			return err
+		}
+	}
+	query := r.URL.Query()
+	queue, id := query.Get("queue"), query.Get("id")
+	epoch, err := strconv.ParseInt(query.Get("epoch"), 10, 64)
+	if err != nil || epoch < 0 {
+		return &pageError{http.StatusBadRequest, "The form does not name the job as it should."}
+	}
+	var payload bytes.Buffer
+	if err := json.Compact(&payload, []byte(r.PostFormValue("payload"))); err != nil {
+		return &pageError{http.StatusBadRequest, "The payload is no JSON, nothing was changed: " + text(err.Error()) + ". Go back to mend it."}
+	}
+	job := &jobs.JobRecord{Queue: queue, ID: id}
+	job.Epoch = epoch
+	err = h.inspector.Edit(r.Context(), job, payload.Bytes())
+	h.audit(who, string(ActionEdit), err, "queue", queue, "id", id, "bytes", payload.Len())
+	if err != nil {
+		return err
+	}
+	said := notice{Text: "The payload is changed."}
+	if redrive {
+		report, err := h.inspector.Select(jobs.Query{Queue: queue, IDs: []string{id}, Suppressed: true}).Redrive(r.Context())
+		h.audit(who, string(ActionRedrive), err, "queue", queue, "id", id)
+		said.Text += " The job is redriven."
+		if err != nil {
+			_, reason := describe(err)
+			if len(report.Refusals) > 0 {
+				reason = why(report.Refusals[0])
+			}
+			said = notice{Text: "The payload is changed, but the job was not redriven: " + reason, Wrong: true}
+		}
+		h.poller.changed()
+	}
+	redirect(w, link("job", "queue", queue, "id", id, "show", "payload", "notice", h.notices.put(said)), "")
+	return nil
+}

@@ -1,0 +1,102 @@
+package dashboard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+var editForm = regexp.MustCompile(`(?s)action="(edit\?[^"]*)".*<textarea[^>]*>\n(.*)</textarea>`)
+
+// editor is the form on a job's page: its address and its text.
+func editor(page string) (to, text string) {
+	m := editForm.FindStringSubmatch(page)
+	if m == nil {
+		return "", ""
+	}
+	return html.UnescapeString(m[1]), html.UnescapeString(m[2])
+}
+
+func payload(p string) func(*broker.NewJob) {
+	return func(j *broker.NewJob) { j.Body.Payload = []byte(p) }
+}
+
+func TestAPayloadIsEditedAndTheJobRedriven(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	s.die("mail", "a", "email", "no such user", payload(`{"user": 1.0, "user": 2, "t": "`+"\u202e\U000e0001"+`"}`))
+	hasNot(t, s.get(200, "job?queue=mail&id=a"), "textarea")
+	to, text := editor(s.get(200, "job?queue=mail&id=a&show=payload"))
+	if want := "{\n  \"user\": 1.0,\n  \"user\": 2,\n  \"t\": \"\\u202e\\udb40\\udc01\"\n}"; text != want {
+		t.Fatalf("the form has %q, want %q", text, want)
+	}
+	var said string
+	if err := json.Unmarshal([]byte(text[strings.LastIndex(text, ": ")+2:len(text)-2]), &said); err != nil || said != "\u202e\U000e0001" {
+		t.Errorf("the escapes mean %q, %v", said, err)
+	}
+	text = strings.ReplaceAll(strings.Replace(text, "1.0", "3", 1), "\n", "\r\n") // as browsers send it
+	has(t, s.follow(s.post(303, to, url.Values{"payload": {text}})), "The payload is changed.", ">dead<")
+	if got, want := string(s.find("mail", "a").Payload), `{"user":3,"user":2,"t":"\u202e\udb40\udc01"}`; got != want {
+		t.Errorf("the payload is %s, want %s", got, want)
+	}
+	has(t, s.post(409, to, url.Values{"payload": {"{}"}}), "changed meanwhile") // by an address of before
+	to, _ = editor(s.get(200, "job?queue=mail&id=a&show=payload"))
+	has(t, s.post(400, to, url.Values{"payload": {"{<script>"}}), "is no JSON, nothing was changed")
+	has(t, s.follow(s.post(303, to, url.Values{"payload": {`{"user":4}`}, "redrive": {"1"}})), "The job is redriven", ">pending<")
+	if j := s.find("mail", "a"); string(j.Payload) != `{"user":4}` || j.State != jobs.StatePending {
+		t.Errorf("the job is %s with %s", j.State, j.Payload)
+	}
+	s.post(400, "edit?queue=mail&id=a", url.Values{"payload": {"{}"}})
+	s.post(404, "edit?queue=mail&id=gone&epoch=0", url.Values{"payload": {"{}"}})
+	log := s.log.String()
+	has(t, log, "action=edit queue=mail id=a bytes=10", "action=redrive queue=mail id=a")
+	hasNot(t, log, "user\\\":", `"user"`)
+}
+
+func TestAnEditedJobThatCannotBeRedrivenIsSaidSo(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	unique := func(j *broker.NewJob) { j.Body.Unique = broker.Unique{Key: "k"} }
+	s.die("mail", "a", "email", "no such user", payload(`{}`), unique)
+	s.enqueue("mail", "b", "email", unique)
+	to, _ := editor(s.get(200, "job?queue=mail&id=a&show=payload"))
+	has(t, s.follow(s.post(303, to, url.Values{"payload": {"[1]"}, "redrive": {"1"}})), "The payload is changed, but the job was not redriven: The job b holds its unique key")
+}
+
+func TestWhatCannotBeEditedHasNoForm(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	for i, p := range []string{"", "text", "{\"a\": \"\xff\"}", strings.Repeat("[", 100) + strings.Repeat("]", 100), `"` + strings.Repeat("a", maxShown) + `"`,
+		"[" + strings.Repeat("1,", maxShown/4) + "1]"} {
+		id := fmt.Sprint(i)
+		s.enqueue("mail", id, "email", payload(p))
+		hasNot(t, s.get(200, "job?queue=mail&id="+id+"&show=payload"), "textarea")
+	}
+	s.enqueue("mail", "elsewhere", "email", payload("{}"), func(j *broker.NewJob) { j.Body.PayloadRef = "blob" })
+	hasNot(t, s.get(200, "job?queue=mail&id=elsewhere&show=payload"), "textarea")
+	s.enqueue("fresh", "active", "email", payload("{}"))
+	s.worker("w", 1, "fresh")
+	s.claim("w", "fresh", 1)
+	hasNot(t, s.get(200, "job?queue=fresh&id=active&show=payload"), "textarea")
+
+	some := newSite(t, Config{Authorize: func(_ *http.Request, a Action) (string, error) {
+		if a == ActionEdit {
+			return "", errors.New("no")
+		}
+		return "", nil
+	}})
+	some.enqueue("mail", "a", "email", payload("{}"))
+	page := some.get(200, "job?queue=mail&id=a&show=payload")
+	has(t, page, "shown as JSON")
+	hasNot(t, page, "textarea")
+	some.post(403, "edit?queue=mail&id=a&epoch=0", url.Values{"payload": {"[]"}})
+}

@@ -1,7 +1,9 @@
 package redisbroker
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -395,5 +397,38 @@ func TestServersThatLoseJobsAreFound(t *testing.T) {
 		if got := strings.Join(codes, " "); got != c.want {
 			t.Errorf("%s: found %q, want %q", c.name, got, c.want)
 		}
+	}
+}
+
+// A user that may do no more than read finds everything; what the server does
+// not tell is not checked.
+func TestAUserThatMayOnlyReadCanExamine(t *testing.T) {
+	t.Parallel()
+	admin := client(t)
+	b := open(t, admin)
+	examinetest.Populate(t, b)
+	base := baseOf(b.config.Prefix, examinetest.Queue)
+	if err := admin.HDel(t.Context(), base+"u", "key").Err(); err != nil {
+		t.Fatal(err)
+	}
+	name := b.config.Prefix
+	if err := admin.Do(t.Context(), "ACL", "SETUSER", name, "on", ">secret", "~"+name+":*", "+@read", "+@connection", "+evalsha", "+script|load", "+time", "-info", "-config").Err(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { admin.Do(context.Background(), "ACL", "DELUSER", name) })
+	o, err := redis.ParseURL(testenv.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Username, o.Password = name, "secret"
+	limited := redis.NewClient(o)
+	t.Cleanup(func() { _ = limited.Close() })
+	reader := openAs(t, limited, Config{Prefix: name, Logger: slog.New(slog.DiscardHandler)})
+	found, err := examinetest.All(t.Context(), reader, broker.ExamineRequest{Now: examinetest.Later}, nil)
+	if err != nil || len(found) != 1 || found[0].Code != "unique-key-not-held" {
+		t.Errorf("found %+v, %v, want the unique key", found, err)
+	}
+	if _, err := examinetest.All(t.Context(), reader, broker.ExamineRequest{Now: examinetest.Later, Fix: true}, nil); err == nil {
+		t.Error("a repair by who may only read answered no error")
 	}
 }

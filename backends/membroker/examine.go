@@ -30,6 +30,7 @@ func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker
 	pos := ""
 	if q := b.store.queues[at.Queue]; q != nil {
 		pos = e.queuePart(q, at)
+		q.touch() // a repair may have made something claimable
 	} else if at.Queue == "" {
 		pos = e.marks(b.store, at.Pos)
 	}

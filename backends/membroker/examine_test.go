@@ -3,6 +3,8 @@ package membroker
 import (
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/examinetest"
@@ -126,7 +128,7 @@ func TestAnExaminationGoesInBoundedSteps(t *testing.T) {
 func TestAnExaminationOfAHealthyStoreFindsNothing(t *testing.T) {
 	t.Parallel()
 	l := newLife(t)
-	for n := range 2000 {
+	for n := range 600 {
 		l.step(t)
 		req := broker.ExamineRequest{Now: l.now, Limit: 1 + n%50}
 		if found := examinetest.Examine(t, l.b, req); len(found) > 0 {
@@ -142,5 +144,26 @@ func TestAnExaminationOfABusyStoreFindsNothing(t *testing.T) {
 		b := s.Open()
 		tb.Cleanup(func() { b.Close() })
 		return b
+	})
+}
+
+func TestARepairWakesWhoWaits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := New()
+		defer b.Close()
+		register(t, b, "w", "q")
+		got := claimInBackground(t, b, "w", 1, time.Minute, "q")
+		synctest.Wait()
+		b.store.mu.Lock()
+		b.store.queues["q"].jobs["a"] = &job{id: "a", state: broker.StatePending, Body: broker.Body{Priority: 1}}
+		b.store.mu.Unlock()
+		start := time.Now()
+		if found := examinetest.Examine(t, b, broker.ExamineRequest{Fix: true}); len(found) != 2 {
+			t.Errorf("found %+v, want that it is in no bag and has no turn", found)
+		}
+		if c := <-got; c.err != nil || len(c.Jobs) != 1 || time.Since(start) > 0 {
+			t.Errorf("the claim answered %v, %v after %v; want the job at once", ids(c.Jobs), c.err, time.Since(start))
+		}
 	})
 }

@@ -22,7 +22,7 @@ type examination struct {
 	awaited map[string]int8 // creation time, priority and turn of jobs that are to stand in line: how often seen
 	line    int             // turns seen
 	missing []any           // those never seen, once that is known
-	found   int             // findings so far
+	found   int             // findings about places so far
 	surplus int64           // jobs more than places
 }
 

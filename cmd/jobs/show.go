@@ -92,9 +92,9 @@ func (a *app) showJob(j *jobs.JobRecord, payload bool) error {
 	}
 	a.showErrors(j)
 	if payload {
-		a.say("\nPAYLOAD\n%s", content(j.Payload))
+		a.say("\nPAYLOAD\n  %s", content(j.Payload))
 		if len(j.Result) > 0 {
-			a.say("\nRESULT\n%s", content(j.Result))
+			a.say("\nRESULT\n  %s", content(j.Result))
 		}
 	}
 	return nil

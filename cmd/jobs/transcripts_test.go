@@ -171,3 +171,40 @@ func TestQueues(t *testing.T) {
 		s.jobs("migrate")
 	})
 }
+
+func TestCarry(t *testing.T) {
+	transcribe(t, func(s *transcript) {
+		w := lived(s)
+		defer w.stop()
+		s.jobs("edit", "refused", "--payload", `{ "user" : 2 }`, "--dry-run")
+		s.jobs("edit", "refused", "--payload", `{"user":2}`)
+		if s.broker().Limits().NoMove {
+			s.partial = true
+			if out, _, code := s.run("edit", "refused", "--payload", `{"user":2}`, "--yes"); code == 0 {
+				s.t.Errorf("a backend that declares NoMove edits: %s", out)
+			}
+			return
+		}
+		s.jobs("edit", "refused", "--payload", `{"user":2}`, "--yes")
+		s.jobs("edit", "refused", "--payload", `{"user":`)
+		s.jobs("edit", "running", "--payload", `{"user":2}`, "--yes")
+		s.jobs("edit", "later", "--payload", `{"user":2}`, "--redrive")
+		s.jobs("edit", "nothing", "--payload", `{"user":2}`)
+		s.jobs("show", "refused", "--payload")
+		s.stdin = s.jobs("dlq", "export", "--queue", "mail")
+		s.jobs("import", "-", "--queue", "copies", "--dry-run")
+		s.jobs("import", "-", "--queue", "copies")
+		s.jobs("import", "-", "--queue", "copies")
+		s.jobs("dlq", "list", "--queue", "copies")
+		s.stdin = "{}\nno JSON\n"
+		s.jobs("import", "-")
+		s.jobs("import", "missing.ndjson")
+		s.stdin = ""
+		s.jobs("export", "--state", "active")
+		s.jobs("move", "--queue", "copies")
+		s.jobs("move", "--queue", "copies", "--to-queue", "elsewhere", "--dry-run")
+		s.jobs("move", "--queue", "copies", "--to-queue", "elsewhere", "--state", "dead", "--error", "owned", "--yes")
+		s.jobs("stats", "copies", "elsewhere")
+		s.jobs("move", "--queue", "nothing", "--to-queue", "elsewhere")
+	})
+}

@@ -47,8 +47,11 @@ with share as materialized (
 ), counted as (
   insert into jobs.count_delta (queue, active, scheduled, retry)
   select queue, count(*), -count(*) filter (where was = 2), -count(*) filter (where was = 4) from given group by queue
+), told as materialized (
+  -- Here it is done once, not once for each row.
+  select set_config('jobs_claim.leased', count(*)::text, true) from given
 )
 select queue, lane, seq, cancel, id, created_at, epoch, deliveries, failures, crashes, snoozes, tail, body,
        (select count(*) from seen) >= $6
-from given cross join (select set_config('jobs_claim.leased', count(*)::text, true) from given) as told
+from given cross join told
 order by lane, run_at, seq

@@ -124,7 +124,7 @@ func moveCommand(t *testing.T, from, to *depot, args ...string) *exec.Cmd {
 
 // movePairs are sources and destinations that other processes can reach.
 func movePairs(t *testing.T, test func(t *testing.T, from, to *depot)) {
-	here, there := movingStores(t), movingStores(t)
+	here, there := stores(t), stores(t)
 	for from, source := range here {
 		for to, destination := range there {
 			if from != "memory" && to != "memory" {

@@ -178,13 +178,6 @@ func TestCarry(t *testing.T) {
 		defer w.stop()
 		s.jobs("edit", "refused", "--payload", `{ "user" : 2 }`, "--dry-run")
 		s.jobs("edit", "refused", "--payload", `{"user":2}`)
-		if s.broker().Limits().NoMove {
-			s.partial = true
-			if out, _, code := s.run("edit", "refused", "--payload", `{"user":2}`, "--yes"); code == 0 {
-				s.t.Errorf("a backend that declares NoMove edits: %s", out)
-			}
-			return
-		}
 		s.jobs("edit", "refused", "--payload", `{"user":2}`, "--yes")
 		s.jobs("edit", "refused", "--payload", `{"user":`)
 		s.jobs("edit", "running", "--payload", `{"user":2}`, "--yes")

@@ -162,36 +162,88 @@ func (e *examiner) counts(ctx context.Context) error {
 		}
 		return err
 	})
-	differs := each(func(r rows) error {
-		var name string
-		states := append(counted[:], broker.StateWaiting)
-		n := make([]int64, len(states))
-		columns := []any{&name}
-		for i := range n {
-			columns = append(columns, &n[i])
-		}
-		if err := r.Scan(columns...); err != nil {
+	var differ []difference
+	look := []step{{sql: "select set_config('statement_timeout', '20000', true)"},
+		e.b.step("examine_layouts", newer, queue),
+		e.b.step("examine_counts", each(func(r rows) error {
+			d := difference{by: make([]int64, len(differing))}
+			columns := []any{&d.number, &d.name}
+			for i := range d.by {
+				columns = append(columns, &d.by[i])
+			}
+			err := r.Scan(columns...)
+			differ = append(differ, d)
 			return err
-		}
-		e.Records++
-		for i, by := range n {
-			if by != 0 {
-				f := told("count-differs", name, states[i].String(), "there are %d more %v jobs than are counted", by, states[i])
-				f.Fixed = e.req.Fix
-				e.Findings = append(e.Findings, f)
+		}), queue)}
+	err := e.b.call(ctx, look...)
+	if err == nil && e.req.Fix {
+		for range recounts {
+			found, differ = nil, nil
+			err = e.b.transact(ctx, func(s session) error {
+				err := s.run(ctx, append([]step{{sql: "set transaction isolation level repeatable read"}}, look...)...)
+				for i := 0; i < len(differ) && err == nil; i++ {
+					err = s.run(ctx, e.recount(&differ[i])...)
+				}
+				return err
+			})
+			if sqlState(err) != serializationFailure {
+				break
 			}
 		}
-		return nil
-	})
-	err := e.b.call(ctx, step{sql: "select set_config('statement_timeout', '20000', true)"},
-		e.b.step("examine_layouts", newer, queue), e.b.step("examine_counts", differs, queue, e.req.Fix))
+	}
 	if sqlState(err) == queryCanceled {
 		return e.note(ctx, noted{Finding: told("counts-not-compared", e.req.Queue, "", "counting the jobs would have taken more than 20 s")})
 	}
 	if err != nil {
 		return err
 	}
+	e.Records = len(differ)
+	for _, d := range differ {
+		for i, by := range d.by {
+			if by != 0 {
+				f := told("count-differs", d.name, differing[i].String(), "there are %d more %v jobs than are counted", by, differing[i])
+				f.Fixed = e.req.Fix
+				e.Findings = append(e.Findings, f)
+			}
+		}
+	}
 	return e.note(ctx, found...)
 }
 
-const queryCanceled = "57014"
+// differing are the states whose counts are compared, in the order of the
+// columns.
+var differing = append(counted[:len(counted):len(counted)], broker.StateWaiting)
+
+// difference is by how much the counts of a queue are too low.
+type difference struct {
+	number int64
+	name   string
+	by     []int64
+}
+
+// recounts is how often counts are put right anew when somebody has changed
+// them meanwhile.
+const recounts = 5
+
+// recount puts counts right, by the snapshot in which they were compared.
+func (e *examiner) recount(d *difference) []step {
+	var n [len(counted)]int
+	wrong := false
+	for i := range n {
+		n[i] = int(d.by[i])
+		wrong = wrong || n[i] != 0
+	}
+	var steps []step
+	if wrong {
+		steps = append(steps, e.count(d.number, n))
+	}
+	if by := d.by[len(counted)]; by != 0 {
+		steps = append(steps, e.b.step("examine_waiting", nil, d.number, by))
+	}
+	return steps
+}
+
+const (
+	queryCanceled        = "57014"
+	serializationFailure = "40001"
+)

@@ -176,14 +176,15 @@ func (e *examiner) verdicts(ctx context.Context, pos string) (string, error) {
 	var lastWorker, lastNumber *int64
 	var gone []int64
 	err := e.b.call(ctx, e.b.byIndex(false), e.b.step("examine_verdicts", one(&e.Records, &lastWorker, &lastNumber, &gone),
-		worker, number, e.req.Limit, e.req.Fix))
+		worker, number, e.req.Limit))
+	for _, w := range gone {
+		if err == nil {
+			err = e.note(ctx, noted{told("verdicts-of-unknown-worker", "", itoa(w), "verdicts are kept for worker number %d, which is gone", w),
+				e.run(e.b.step("examine_unsettle", nil, w))})
+		}
+	}
 	if err != nil {
 		return "", err
-	}
-	for _, w := range gone {
-		f := told("verdicts-of-unknown-worker", "", itoa(w), "verdicts are kept for worker number %d, which is gone", w)
-		f.Fixed = e.req.Fix
-		e.Findings = append(e.Findings, f)
 	}
 	if e.Records < e.req.Limit || lastWorker == nil {
 		return "", nil

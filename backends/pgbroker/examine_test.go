@@ -272,3 +272,32 @@ func TestAnOldSnapshotIsFound(t *testing.T) {
 		t.Errorf("process %d is not among the holders of snapshots: %q", pid, held)
 	}
 }
+
+// A user that may not write, as one has on a replica, finds everything.
+func TestAUserThatMayOnlyReadCanExamine(t *testing.T) {
+	t.Parallel()
+	url := testenv.Postgres(t)
+	direct := connect(t, url, 2)
+	b := fresh(t, direct, url)
+	examinetest.Populate(t, b)
+	plantSQL(direct, "delete from jobs.unique_key where key = 'key'")(t, b)
+	config := b.pool.Config()
+	config.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	reader, err := New(t.Context(), pool, b.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	found := examinetest.Examine(t, reader, broker.ExamineRequest{Now: examinetest.Later})
+	if len(found) != 1 || found[0].Code != "unique-key-not-held" {
+		t.Errorf("found %+v, want the unique key", found)
+	}
+	if _, err := examinetest.All(t.Context(), reader, broker.ExamineRequest{Now: examinetest.Later, Fix: true}, nil); err == nil || broker.MayHaveApplied(err) {
+		t.Errorf("a repair by who may only read answered %v, want an error that says that nothing was done", err)
+	}
+}

@@ -1,6 +1,6 @@
 -- examine_counts.sql: count jobs and compare that with the counts, all by one snapshot.
--- Params: $1 name of a queue|null for all, $2 whether to put the counts right
--- Returns: one row per queue: name, by how much its counts of pending, scheduled, active, retry, completed, dead,
+-- Params: $1 name of a queue|null for all
+-- Returns: one row per queue: its number and name, by how much its counts of pending, scheduled, active, retry, completed, dead,
 --   cancelled and waiting jobs are too low
 -- Called by: (*Broker).Examine
 with place as materialized (
@@ -17,25 +17,15 @@ with place as materialized (
   select queue, 6::smallint, count(*) from jobs.dead where $1 is null or queue = (select id from place) group by queue
   union all
   select queue, state, count(*) from jobs.history where $1 is null or queue = (select id from place) group by queue, state
-), differs as materialized (
-  select p.id, p.name,
-    coalesce((select sum(n) from there where queue = p.id and state = 1), 0) - coalesce(c.pending, 0) as pending,
-    coalesce((select sum(n) from there where queue = p.id and state = 2), 0) - coalesce(c.scheduled, 0) as scheduled,
-    coalesce((select sum(n) from there where queue = p.id and state = 3), 0) - coalesce(c.active, 0) as active,
-    coalesce((select sum(n) from there where queue = p.id and state = 4), 0) - coalesce(c.retry, 0) as retry,
-    coalesce((select sum(n) from there where queue = p.id and state = 5), 0) - coalesce(c.completed, 0) as completed,
-    coalesce((select sum(n) from there where queue = p.id and state = 6), 0) - coalesce(c.dead, 0) as dead,
-    coalesce((select sum(n) from there where queue = p.id and state = 7), 0) - coalesce(c.cancelled, 0) as cancelled,
-    coalesce((select sum(n) from there where queue = p.id and state = 8), 0)
-      - coalesce((select waiting from jobs.count_total where queue = p.id), 0) as waiting
-  from place p left join counted c on c.queue = p.id
-), noted as (
-  insert into jobs.count_delta (queue, pending, scheduled, active, retry, completed, dead, cancelled)
-  select id, pending, scheduled, active, retry, completed, dead, cancelled from differs
-  where $2 and (pending, scheduled, active, retry, completed, dead, cancelled) is distinct from (0, 0, 0, 0, 0, 0, 0)
-), waited as (
-  insert into jobs.count_total as t (queue, waiting) select id, waiting from differs where $2 and waiting <> 0
-  on conflict (queue) do update set waiting = t.waiting + excluded.waiting
 )
-select name, pending::bigint, scheduled::bigint, active::bigint, retry::bigint, completed::bigint, dead::bigint, cancelled::bigint, waiting::bigint
-from differs order by name
+select p.id, p.name,
+       (coalesce((select sum(n) from there where queue = p.id and state = 1), 0) - coalesce(c.pending, 0))::bigint,
+       (coalesce((select sum(n) from there where queue = p.id and state = 2), 0) - coalesce(c.scheduled, 0))::bigint,
+       (coalesce((select sum(n) from there where queue = p.id and state = 3), 0) - coalesce(c.active, 0))::bigint,
+       (coalesce((select sum(n) from there where queue = p.id and state = 4), 0) - coalesce(c.retry, 0))::bigint,
+       (coalesce((select sum(n) from there where queue = p.id and state = 5), 0) - coalesce(c.completed, 0))::bigint,
+       (coalesce((select sum(n) from there where queue = p.id and state = 6), 0) - coalesce(c.dead, 0))::bigint,
+       (coalesce((select sum(n) from there where queue = p.id and state = 7), 0) - coalesce(c.cancelled, 0))::bigint,
+       (coalesce((select sum(n) from there where queue = p.id and state = 8), 0)
+         - coalesce((select waiting from jobs.count_total where queue = p.id), 0))::bigint
+from place p left join counted c on c.queue = p.id order by p.name

@@ -1,13 +1,11 @@
--- examine_verdicts.sql: look for verdicts of workers that are gone, in a page of them, and remove them if asked to.
--- Params: $1 number of a worker and $2 number after which the page begins, $3 limit, $4 whether to remove them
+-- examine_verdicts.sql: look for verdicts of workers that are gone, in a page of them.
+-- Params: $1 number of a worker and $2 number after which the page begins, $3 limit
 -- Returns: one row: how many were looked at, the last worker and number|null, the numbers of workers that are gone
 -- Called by: (*Broker).Examine
 with page as materialized (
   select worker, number from jobs.settled where (worker, number) > ($1::bigint, $2::bigint) order by worker, number limit $3
 ), gone as materialized (
   select p.worker from page p where not exists (select from jobs.worker w where w.num = p.worker)
-), removed as (
-  delete from jobs.settled where $4 and worker = any (array(select worker from gone))
 )
 select (select count(*) from page), (select worker from page order by worker desc, number desc limit 1),
        (select number from page order by worker desc, number desc limit 1), array(select distinct worker from gone)

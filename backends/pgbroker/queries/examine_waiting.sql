@@ -2,4 +2,5 @@
 -- Params: $1 number of the queue, $2 by how much
 -- Returns: nothing
 -- Called by: (*Broker).Examine
-update jobs.count_total set waiting = waiting + $2 where queue = $1
+insert into jobs.count_total as t (queue, waiting) values ($1, $2)
+on conflict (queue) do update set waiting = t.waiting + excluded.waiting

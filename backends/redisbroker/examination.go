@@ -3,6 +3,8 @@ package redisbroker
 import (
 	"context"
 	"crypto/rand"
+	"maps"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -92,9 +94,11 @@ func (e *examiner) batch() int { return max(1, min(e.req.Limit, 100_000/(e.line+
 // lost looks again at the jobs of which no turn was seen.
 func (e *examiner) lost(ctx context.Context) (pos string, over bool, err error) {
 	if e.at.Pos == "" {
+		// They begin with the time at which they were stored, and go back into line
+		// in that order.
 		e.missing = nil
-		for turn, n := range e.awaited {
-			if n == 0 {
+		for _, turn := range slices.Sorted(maps.Keys(e.awaited)) {
+			if e.awaited[turn] == 0 {
 				e.missing = append(e.missing, turn)
 			}
 		}

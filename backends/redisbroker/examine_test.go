@@ -290,6 +290,12 @@ func TestAnExaminationGoesInBoundedSteps(t *testing.T) {
 	if found, _ := examine(false); len(found) > 0 {
 		t.Errorf("after the repair: %d findings, %+v", len(found), found[0])
 	}
+	register(t, b, "w", "q")
+	for i, j := range claimAt(t, b, at(1), "w", 9, "q").Jobs {
+		if want := fmt.Sprintf("000-%04d", i+1); j.ID != want {
+			t.Errorf("job %s goes out as number %d, want %s: the order in which they came", j.ID, i, want)
+		}
+	}
 }
 
 // Two examinations that repair at once, step by step in turn, repair a job once.

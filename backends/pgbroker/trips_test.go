@@ -109,17 +109,29 @@ func TestPlainJobsAreStoredInOneStatementAsLongAsNothingIsKept(t *testing.T) {
 	}
 }
 
-// A call that the server thinks over may store its job after a repeat of it was
-// stored and has died.
-func TestAJobThatDiesBesideItsOwnRecordHoldsNothingUp(t *testing.T) {
+// A call that the server thinks over may come to its job after a repeat of it
+// was stored and has died, and even while it dies.
+func TestAJobThatDiedIsNotStoredAgainByACallThatTookLong(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	for range 2 {
-		f.store(f, aJob("late", fresh))
-		f.settle(f.claim(1, 0), broker.Die(broker.ReasonSkipRetry, broker.Failure{Message: "no"}))
+	die := func(jobs []broker.Job) {
+		f.settle(jobs, broker.Die(broker.ReasonSkipRetry, broker.Failure{Message: "no"}))
 	}
+	f.store(f, aJob("late", fresh))
+	die(f.claim(1, 0))
+	receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{aJob("late", fresh)}})
+	f.ok(err)
+	if !errors.Is(receipts[0].Err, broker.ErrDuplicate) || receipts[0].Holder != "late" {
+		t.Errorf("the first call, after its repeat has died: %+v", receipts[0])
+	}
+
+	f.ask("with aside as (update jobs.dead set id = 'aside' where id = 'late' returning 1) select count(*) from aside")
+	f.store(f, aJob("late", fresh))
+	jobs := f.claim(1, 0)
+	f.ask("with back as (update jobs.dead set id = 'late' where id = 'aside' returning 1) select count(*) from back")
+	die(jobs)
 	if n, counted := f.ask("select count(*) from jobs.dead where id = 'late'"), f.counts()[broker.StateDead]; n != 1 || counted != 1 {
-		t.Errorf("there are %d records of the job, and %d are counted, want 1", n, counted)
+		t.Errorf("there are %d records of a job that was stored while it died, and %d are counted, want 1", n, counted)
 	}
 }
 

@@ -55,7 +55,7 @@ var findMutants = []mutant{
 	{"a listing has one page", "Find/PagesShowEveryJob", always(func(p *patched) {
 		p.page(func(_ *broker.Query, a *broker.Page) { a.Cursor = "" })
 	})},
-	{"a cursor counts jobs", "Find/SurvivesChange", always(func(p *patched) {
+	{"a cursor counts jobs", "Find/SurvivesChange Hold/AsTheyAreListed", always(func(p *patched) {
 		next := p.find
 		p.find = func(ctx context.Context, q broker.Query) (broker.Page, error) {
 			if q.State == broker.StateNone || q.Limit == 0 {

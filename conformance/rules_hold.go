@@ -71,6 +71,26 @@ var holdRules = []Rule{
 			c.that(seen[id] || i == 3 || i == 12 || i == 20, "listed\ngot  no %s\nwant each that was waiting throughout", id)
 		}
 	}},
+	{"Hold/AsTheyAreListed", "§23", "Who lists the jobs of a state page by page, and takes each page away, meets every one of them.", nil, func(c *check) {
+		for _, take := range []broker.Operation{{Kind: broker.OpHold, Holder: holder}, {Kind: broker.OpDelete}} {
+			ids := c.addMany(take.Kind.String(), 30)
+			q := broker.Query{Now: c.now, Queue: c.q, State: broker.StatePending, Limit: 4}
+			taken := 0
+			for range 100 {
+				page, err := c.b.Find(c.ctx, q)
+				c.ok("Find", err)
+				for _, j := range page.Jobs {
+					if c.operate(take, j.ID)[0].Err == nil {
+						taken++
+					}
+				}
+				if q.Cursor = page.Cursor; q.Cursor == "" {
+					break
+				}
+			}
+			c.same("jobs that were listed and taken", taken, len(ids))
+		}
+	}},
 	{"Hold/UnholdMakesItWhatItWas", "§27", "OpUnhold makes a job again what it was, at the time it had.", nil, func(c *check) {
 		w := c.everyState()
 		for id, state := range queued {

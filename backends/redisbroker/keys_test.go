@@ -118,37 +118,6 @@ func TestAHeldJobIsLeasedToNobody(t *testing.T) {
 	}
 }
 
-// Moving a queue that nobody serves takes its jobs as they are listed; no claim
-// comes by to drop what that makes void.
-func TestAQueueThatIsMovedAwayLeavesNoVoidEntries(t *testing.T) {
-	t.Parallel()
-	c := client(t)
-	b := open(t, c)
-	for i := range 60 {
-		j := job("q", fmt.Sprint("j", i))
-		j.Body.Priority = broker.Priority(1 + i%broker.Priorities)
-		enqueue(t, b, j)
-	}
-	l := &life{t: t, b: b, queue: "q"}
-	query := broker.Query{Queue: "q", State: broker.StatePending, Limit: 7}
-	for n := 0; n < 60; {
-		page, err := b.Find(t.Context(), query)
-		if err != nil || len(page.Jobs) == 0 {
-			t.Fatalf("Find: %d jobs, %v", len(page.Jobs), err)
-		}
-		for _, j := range page.Jobs {
-			l.operate(broker.Operation{Kind: broker.OpHold, Holder: "mover"}, j.ID)
-			n++
-		}
-	}
-	key := baseOf(b.config.Prefix, "q")
-	for _, list := range []string{"r1", "r2", "r3", "r4", "v"} {
-		if n, err := c.Exists(t.Context(), key+list).Result(); n != 0 || err != nil {
-			t.Errorf("%s is there after every job was held, %v\n%s", list, err, dump(c, b.config.Prefix))
-		}
-	}
-}
-
 func TestBucketsAreTheSameInGoAndLua(t *testing.T) {
 	t.Parallel()
 	c := client(t)

@@ -31,19 +31,11 @@ local channel, reply, events = ARGV[first], {0, now}, {}
 local sets = {[SCHEDULED] = q.z, [RETRY] = q.y, [COMPLETED] = q.f, [DEAD] = q.d, [CANCELLED] = q.g}
 
 -- leave takes a job out of the structure of its state. Its turn in a ready
--- list stays, and is noted to be void; but at either end of the list it goes at
--- once, so that a queue which is moved from there on leaves nothing.
+-- list stays, and is noted to be void: listings count turns.
 local function leave(id, state, entry)
   if state == PENDING then
-    local list, its = q.r[tonumber(string.sub(entry, 1, 1))], string.sub(entry, 2)
-    if redis.call('LINDEX', list, 0) == its then
-      redis.call('LPOP', list)
-    elseif redis.call('LINDEX', list, -1) == its then
-      redis.call('RPOP', list)
-    else
-      redis.call('HINCRBY', q.v, entry, 1)
-      redis.call('HINCRBY', q.m, 'void', 1)
-    end
+    redis.call('HINCRBY', q.v, entry, 1)
+    redis.call('HINCRBY', q.m, 'void', 1)
   elseif state == WAITING then
     redis.call('HDEL', q.a, id)
     redis.call('HDEL', q.o, id)

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/seed81422ce9/jobs"
@@ -18,6 +21,9 @@ func (a *app) why() *cobra.Command {
 				return err
 			}
 			j, err := a.locate(cmd.Context(), i, queue, args[0])
+			if errors.Is(err, jobs.ErrNotFound) {
+				return fmt.Errorf("%w: it ended and left no record (see KEEP COMPLETED of jobs queues policy), was deleted, or was enqueued elsewhere", err)
+			}
 			if err != nil {
 				return err
 			}

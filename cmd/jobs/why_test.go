@@ -105,6 +105,12 @@ func TestWhy(t *testing.T) {
 		}
 		s.jobs("why", "victim")
 		s.jobs("workers", "crash", "line")
+		say("a move holds it")
+		enqueue("moving", "held", "email:welcome")
+		results, err := b.Operate(ctx, broker.Operation{Kind: broker.OpHold, Holder: "a test that holds it", Refs: []broker.Ref{{Queue: "moving", ID: "held", Epoch: broker.AnyEpoch}}})
+		do(err)
+		do(results[0].Err)
+		s.jobs("why", "held")
 		say("there is no such job, or there are two")
 		s.jobs("why", "nothing")
 		enqueue("mail", "two", "email:welcome")

@@ -113,6 +113,20 @@ func TestManyPagesCostAsMuchAsOne(t *testing.T) {
 	}
 }
 
+func TestPagesThatAreOpenedAtOnceShareALook(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{NoRates: true, Interval: time.Hour})
+	s.faults.Set(faulty.Plan{{Method: "Queues", Fault: faulty.Slow(300 * time.Millisecond)}})
+	var wg sync.WaitGroup
+	for range 30 {
+		wg.Go(func() { s.get(200, "queues") })
+	}
+	wg.Wait()
+	if n := s.faults.Calls("Queues"); n != 1 {
+		t.Errorf("30 pages made %d calls, want one", n)
+	}
+}
+
 // Lists refresh themselves too; those of one address share an answer, and
 // others are limited.
 func TestListsThatRefreshThemselvesAreLimited(t *testing.T) {

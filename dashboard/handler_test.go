@@ -165,8 +165,16 @@ func TestEveryAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
 func TestAClosedHandlerRefuses(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
+	ended, began := make(chan error, 1), make(chan bool, 100)
+	go func() { ended <- s.listen(t.Context(), func(tick) bool { began <- true; return false }) }()
+	<-began
 	if err := errors.Join(s.handler.Close(), s.handler.Close()); err != nil {
 		t.Error(err)
+	}
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second):
+		t.Error("a page still listens after Close")
 	}
 	has(t, s.get(503, ""), "closed")
 	s.get(503, "events")

@@ -158,6 +158,7 @@ func TestBytesBecomeReadable(t *testing.T) {
 		"string":       {`"\u202e` + "\u202e" + `"`, "JSON", `"\u202e\u202e"`, false},
 		"text":         {"a\tb\r\nc", "text", "a    b\\r\nc", false},
 		"braces":       {`"` + strings.Repeat("[", 200) + `"`, "JSON", `"` + strings.Repeat("[", 200) + `"`, false},
+		"quoted":       {`"\"` + strings.Repeat("[", 200) + `"`, "JSON", `"\"` + strings.Repeat("[", 200) + `"`, false},
 		"deep":         {strings.Repeat("[", 65) + strings.Repeat("]", 65), "text", strings.Repeat("[", 65) + strings.Repeat("]", 65), false},
 		"hidden depth": {strings.Repeat(`{"]":`, 65) + "1" + strings.Repeat("}", 65), "text", strings.Repeat(`{"]":`, 65) + "1" + strings.Repeat("}", 65), false},
 		"bytes":        {"\xff", "bytes", "00000000  ff                                                |.|\n", false},

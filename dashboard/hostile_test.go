@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -23,10 +24,12 @@ const (
 	binary = "\x00\xff\xfe{{.}}\x1b[2J"
 )
 
+var values = regexp.MustCompile(`<option value="[^"]*"`)
+
 // infest fills the store with it. It is in each field that takes it.
 func (s *site) infest() {
 	s.t.Helper()
-	name := strings.NewReplacer("{", "", "}", "").Replace(script)
+	name := script + turned
 	wrong := broker.Failure{At: time.Now(), Class: script, Code: turned, Message: script + turned + binary, Stack: script, Worker: script, Version: script}
 	change := func(j *broker.NewJob) {
 		j.Body.Key, j.Body.Source, j.Body.CorrelationID, j.Body.IdempotencyKey = script, script, turned, script
@@ -50,7 +53,7 @@ func (s *site) infest() {
 
 // hostilePages are the pages that show it.
 func hostilePages() []string {
-	name := strings.NewReplacer("{", "", "}", "").Replace(script)
+	name := script + turned
 	job := func(id string) string { return link("job", "queue", name, "id", id, "show", "payload") }
 	return []string{"", "queues", "queues?search=" + url.QueryEscape(script), link("queue", "name", name), "jobs", "jobs?state=active", "jobs?state=dead",
 		"jobs?state=dead&type=" + url.QueryEscape(script) + "&error=" + url.QueryEscape(script), "jobs?state=asleep" + url.QueryEscape(script), "dead", "dead?error=" + url.QueryEscape(script),
@@ -85,8 +88,9 @@ func TestWhatOthersWroteIsOnlyShown(t *testing.T) {
 			if len(page) > 1<<20 {
 				t.Errorf("%s has %d bytes", path, len(page))
 			}
-			for _, bad := range []string{"<img", "<script>window", "\u202e", "\u2066", "\x00", "\x1b", "onerror=window.hacked=1>"} {
-				if at := strings.Index(page, bad); at >= 0 && bad != "onerror=window.hacked=1>" {
+			for _, bad := range []string{"<img", "<script>window", "\u202e", "\u2066", "\x00", "\x1b"} {
+				page := values.ReplaceAllString(page, "") // which are not shown
+				if at := strings.Index(page, bad); at >= 0 {
 					t.Errorf("%s has %q: %q", path, bad, page[max(0, at-100):min(len(page), at+100)])
 				}
 			}

@@ -7,7 +7,7 @@
   const trouble = document.getElementById("trouble");
   const linkState = document.getElementById("link-state");
   const linkText = document.getElementById("link-text");
-  let newest = 0, wrong = false, interval = 2000, watchdog;
+  let newest = 0, interval = 2000, watchdog;
 
   // --- News of the store. A browser opens six connections to a host at most,
   // so one tab listens for all: the one that holds a lock. It tells the others
@@ -66,7 +66,6 @@
   function expect() {
     clearTimeout(watchdog);
     watchdog = setTimeout(function () {
-      wrong = true;
       say("The dashboard does not answer. What is shown is older. Trying again.");
       show("lost", "Not live");
     }, 3 * interval + 2500);
@@ -81,7 +80,6 @@
     if (tick.seq === newest) return;
     newest = tick.seq;
     interval = tick.interval;
-    wrong = !tick.ok;
     expect();
     say(tick.text);
     show(tick.ok ? "live" : "lost", !tick.ok ? "Store away" : busy() ? "Live · waits for you" : tick.bulk ? "Live · " + tick.bulk + " bulk" : "Live");

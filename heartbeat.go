@@ -13,6 +13,7 @@ import (
 // it is lost or retired. Guarded by Server.mu.
 type worker struct {
 	id         string
+	info       broker.WorkerInfo // as the store has it, once it is registered
 	registered bool
 	lost       bool
 	renewed    time.Time // when the last successful renewal was sent
@@ -163,6 +164,10 @@ func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerIn
 	} // else this process stood still for a lease, and may yet be in time
 	s.mu.Lock()
 	before := w.traffic
+	if longest := s.longest(w, s.cfg.Lease/3); register == nil && !nameTheSame(longest, w.info.Longest) {
+		req.Describe, req.Info = true, w.info
+		req.Info.Longest = longest
+	}
 	s.mu.Unlock()
 	sent := time.Now()
 	callCtx, cancel := context.WithTimeout(ctx, timeout)
@@ -172,6 +177,9 @@ func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerIn
 
 	s.mu.Lock()
 	if err == nil && !reply.Lost {
+		if req.Register || req.Describe {
+			w.info = req.Info
+		}
 		s.clock.set(reply.Now, now)
 		s.steadied(w, sent, reply.Now)
 		if w.traffic == before {

@@ -54,7 +54,9 @@
 // a Reclaim finds that it ran out; then its ID is dead for good: Renew answers
 // Lost (with or without Register), Claim and Reclaim answer ErrWorkerGone and
 // lease nothing, also when they execute late. Claim checks this, queue by queue,
-// in its own atomic step. Registering an ID that is alive renews it.
+// in its own atomic step. Registering an ID that is alive renews it. What a
+// worker says of itself is kept until it says so anew (Describe); a Renew with
+// neither leaves it.
 //
 // §7 Held. Renew answers how many leases the store counts for the worker in
 // each queue, so that a worker can tell that the reply of a claim was lost; it

@@ -76,6 +76,7 @@ func fullWorkerInfo() broker.WorkerInfo {
 		ID: "w", Host: "host", PID: 4711, Program: "mailer v1", Concurrency: 10,
 		Queues: []string{"a", "b"}, Types: []string{"email:*", "sms:send"},
 		StartedAt: time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC),
+		Longest:   []broker.Running{{Queue: "a", ID: "long", Since: time.Date(2030, 1, 2, 3, 4, 6, 7000, time.UTC)}, {Queue: "b", ID: "shorter", Since: time.Date(2030, 1, 2, 3, 4, 7, 0, time.UTC)}},
 		Until:     time.Date(2030, 1, 2, 3, 4, 20, 0, time.UTC), Held: 5,
 	}
 }

@@ -80,7 +80,8 @@ type RenewRequest struct {
 	Queues   []string      // every queue that the worker serves
 	Lease    time.Duration // its leases hold until now + Lease
 	Register bool          // first call of a new worker; needs an ID never used before
-	Info     WorkerInfo    // stored with Register
+	Describe bool          // of a worker that is alive: replaces its Info
+	Info     WorkerInfo    // stored with Register or Describe
 }
 
 // WorkerInfo describes a worker to operators.
@@ -93,8 +94,16 @@ type WorkerInfo struct {
 	Queues      []string
 	Types       []string // the patterns its handlers are registered for
 	StartedAt   time.Time
+	Longest     []Running // what it has run for longest when it last said so, the longest first
 	Until       time.Time // its leases hold until then (set by the broker)
 	Held        int       // leases the store counts for it (set by the broker)
+}
+
+// Running is a job that a handler runs.
+type Running struct {
+	Queue string
+	ID    string
+	Since time.Time
 }
 
 // Renewed answers a renewal.

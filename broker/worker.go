@@ -11,6 +11,9 @@ const (
 	workerQueue
 	workerType
 	workerStartedAt
+	workerRunQueue // then ID and time of the same job
+	workerRunID
+	workerRunSince
 )
 
 // AppendWorkerInfo appends the stored form of what a worker says of itself.
@@ -28,6 +31,11 @@ func AppendWorkerInfo(dst []byte, i *WorkerInfo) []byte {
 		w.str(workerType, t)
 	}
 	w.time(workerStartedAt, i.StartedAt)
+	for _, r := range i.Longest {
+		w.str(workerRunQueue, r.Queue)
+		w.str(workerRunID, r.ID)
+		w.time(workerRunSince, r.Since)
+	}
 	return w.b
 }
 
@@ -35,6 +43,7 @@ func AppendWorkerInfo(dst []byte, i *WorkerInfo) []byte {
 func ParseWorkerInfo(p []byte, id string, until time.Time, held int) (WorkerInfo, error) {
 	i := WorkerInfo{ID: id, Until: until, Held: held}
 	err := fields(p, func(field int, v int64, p []byte) error {
+		last := len(i.Longest) - 1
 		switch field {
 		case workerHost:
 			i.Host = string(p)
@@ -50,6 +59,16 @@ func ParseWorkerInfo(p []byte, id string, until time.Time, held int) (WorkerInfo
 			i.Types = append(i.Types, string(p))
 		case workerStartedAt:
 			i.StartedAt = FromMicros(v)
+		case workerRunQueue:
+			i.Longest = append(i.Longest, Running{Queue: string(p)})
+		case workerRunID:
+			if last >= 0 {
+				i.Longest[last].ID = string(p)
+			}
+		case workerRunSince:
+			if last >= 0 {
+				i.Longest[last].Since = FromMicros(v)
+			}
 		}
 		return nil
 	})

@@ -281,8 +281,14 @@ var leaseMutants = []mutant{
 			}
 		})
 	})},
-	{"what a worker says of itself is not kept", "Lease/WorkersAreDescribed", always(func(p *patched) {
+	{"what a worker says of itself is not kept", "Lease/WorkersAreDescribed Lease/WorkersDescribeThemselvesAnew", always(func(p *patched) {
 		change(&p.renew, func(r *broker.RenewRequest) { r.Info = broker.WorkerInfo{} }, nil)
+	})},
+	{"a worker describes itself once", "Lease/WorkersDescribeThemselvesAnew", always(func(p *patched) {
+		change(&p.renew, func(r *broker.RenewRequest) { r.Describe = false }, nil)
+	})},
+	{"each renewal describes the worker", "Lease/WorkersDescribeThemselvesAnew", always(func(p *patched) {
+		change(&p.renew, func(r *broker.RenewRequest) { r.Describe = !r.Register }, nil)
 	})},
 }
 

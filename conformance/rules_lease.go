@@ -215,6 +215,28 @@ var leaseRules = []Rule{
 		w.retire()
 		c.same("workers after they retired", len(c.workers()), 0)
 	}},
+	{"Lease/WorkersDescribeThemselvesAnew", "§6", "A renewal with Describe replaces what a live worker said of itself, one without leaves it, and an ended worker says nothing more.", nil, func(c *check) {
+		w := c.worker("w")
+		renew := func(describe bool, info broker.WorkerInfo) broker.Renewed {
+			got, err := c.b.Renew(c.ctx, broker.RenewRequest{Now: c.now, Worker: "w", Queues: []string{c.q}, Lease: lease, Describe: describe, Info: info})
+			c.ok("Renew", err)
+			return got
+		}
+		want := broker.WorkerInfo{ID: "w", Host: "host", Concurrency: 3, Queues: []string{c.q}, Until: c.up(c.now.Add(lease)), Longest: []broker.Running{
+			{Queue: c.q, ID: "a", Since: c.up(c.now)}, {Queue: c.q, ID: "b", Since: c.up(c.now.Add(time.Second))}}}
+		info := want
+		info.ID, info.Until = "", time.Time{}
+		renew(true, info)
+		c.same("description", c.workers()["w"], want)
+		renew(false, broker.WorkerInfo{Host: "another"})
+		c.same("description after a renewal that has none", c.workers()["w"], want)
+		info.Longest, want.Longest = nil, nil
+		renew(true, info)
+		c.same("description after all handlers returned", c.workers()["w"], want)
+		w.retire()
+		c.that(renew(true, info).Lost, "Renew of a retired worker that describes itself\ngot  not lost\nwant Lost")
+		c.same("workers after that", len(c.workers()), 0)
+	}},
 }
 
 // deadForGood requires that w's ID is refused everywhere, while job a waits.

@@ -49,10 +49,14 @@ func (q *queue) renew(req *broker.RenewRequest, got *broker.Renewed, now instant
 		q.workers[req.Worker] = w
 	}
 	w.until = now.plus(req.Lease)
-	if req.Register {
+	if req.Register || req.Describe {
 		w.info = ownInfo(req.Info)
 		w.info.ID = req.Worker
 		w.info.StartedAt = broker.FromMicros(broker.Micros(w.info.StartedAt))
+		for i := range w.info.Longest {
+			r := &w.info.Longest[i]
+			r.Since = broker.FromMicros(broker.Micros(r.Since))
+		}
 	}
 	got.Held[q.name] = w.held.len()
 	if w.cancels > 0 {
@@ -72,6 +76,6 @@ func (w *worker) describe() broker.WorkerInfo {
 }
 
 func ownInfo(i broker.WorkerInfo) broker.WorkerInfo {
-	i.Queues, i.Types = slices.Clone(i.Queues), slices.Clone(i.Types)
+	i.Queues, i.Types, i.Longest = slices.Clone(i.Queues), slices.Clone(i.Types), slices.Clone(i.Longest)
 	return i
 }

@@ -26,7 +26,11 @@ func (b *Broker) renew(ctx context.Context, req *broker.RenewRequest) (broker.Re
 	var at int64
 	count := each(func(r rows) error { alive++; return r.Scan(&at) })
 	lease := now.after(req.Lease)
-	steps := []step{b.step("renew", count, now.micros, req.Worker, queues, lease)}
+	var info []byte
+	if req.Describe {
+		info = broker.AppendWorkerInfo([]byte{}, &req.Info)
+	}
+	steps := []step{b.step("renew", count, now.micros, req.Worker, queues, lease, info)}
 	if req.Register {
 		steps = []step{
 			b.step("register_queue", nil, queues),

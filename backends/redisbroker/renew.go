@@ -16,7 +16,10 @@ func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Ren
 	}
 	register, info := 0, []byte(nil)
 	if req.Register {
-		register, info = 1, broker.AppendWorkerInfo(nil, &req.Info)
+		register = 1
+	}
+	if req.Register || req.Describe {
+		info = broker.AppendWorkerInfo(nil, &req.Info)
 	}
 	names := distinct(req.Queues)
 	steps := make([]*step, len(names))

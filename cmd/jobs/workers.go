@@ -24,10 +24,22 @@ type workerView struct {
 	Types       []string   `json:"types"`
 	StartedAt   *time.Time `json:"started_at,omitempty"`
 	LeaseUntil  *time.Time `json:"lease_until,omitempty"`
+	Longest     []runView  `json:"longest,omitempty"`
+}
+
+// runView is a job that a worker has run for long.
+type runView struct {
+	Queue string     `json:"queue"`
+	ID    string     `json:"id"`
+	Since *time.Time `json:"since"`
 }
 
 func viewWorker(w jobs.WorkerInfo) workerView {
-	return workerView{w.ID, w.Host, w.PID, w.Program, w.Concurrency, w.Held, w.Queues, w.Types, at(w.StartedAt), at(w.Until)}
+	v := workerView{w.ID, w.Host, w.PID, w.Program, w.Concurrency, w.Held, w.Queues, w.Types, at(w.StartedAt), at(w.Until), nil}
+	for _, r := range w.Longest {
+		v.Longest = append(v.Longest, runView{r.Queue, r.ID, at(r.Since)})
+	}
+	return v
 }
 
 func (a *app) workers() *cobra.Command {
@@ -37,7 +49,11 @@ func (a *app) workers() *cobra.Command {
 		Short: "List live workers and, with --running, what they run",
 		Long: `List live workers and, with --running, what they run. One whose lease ran out died
 without a word, or is cut off from the store: its jobs go to another worker of
-the queue, which removes it from this list.`,
+the queue, which removes it from this list.
+
+With each heartbeat, every few seconds, a worker says since when it has run those
+of its jobs that it has run for longest; the others have just begun, or wait for a
+slot.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			i, err := a.inspector(ctx)
@@ -67,7 +83,7 @@ the queue, which removes it from this list.`,
 			for _, w := range workers {
 				t.row(w.ID, w.Host, strconv.Itoa(w.PID), w.Program, strconv.Itoa(w.Held), strconv.Itoa(w.Concurrency), clock(w.StartedAt), lease(w, queues[0].Now), strings.Join(w.Queues, " "))
 				if running {
-					if err := a.running(cmd, i, w, t); err != nil {
+					if err := a.running(cmd, i, w, queues[0].Now, t); err != nil {
 						return err
 					}
 				}
@@ -98,14 +114,26 @@ func allThere(queues []jobs.QueueInfo, names []string) error {
 }
 
 // running adds the jobs that a worker holds.
-func (a *app) running(cmd *cobra.Command, i *jobs.Inspector, w jobs.WorkerInfo, t table) error {
+func (a *app) running(cmd *cobra.Command, i *jobs.Inspector, w jobs.WorkerInfo, now time.Time, t table) error {
+	since := make(map[[2]string]time.Time, len(w.Longest))
+	for _, r := range w.Longest {
+		since[[2]string{r.Queue, r.ID}] = r.Since
+	}
 	for _, queue := range w.Queues {
 		for j, err := range i.Select(jobs.Query{Queue: queue, Worker: w.ID, NoPayload: true}).Jobs(cmd.Context()) {
 			if err != nil {
 				return err
 			}
-			t.row("  "+j.ID, j.Queue, j.Type, "attempt "+strconv.Itoa(j.Failures))
+			t.row("  "+j.ID, j.Queue, j.Type, "attempt "+strconv.Itoa(j.Failures), runsFor(since[[2]string{j.Queue, j.ID}], now))
 		}
 	}
 	return nil
+}
+
+// runsFor says for how long a job has been run.
+func runsFor(since, now time.Time) string {
+	if since.IsZero() {
+		return "just begun"
+	}
+	return "for " + span(now.Sub(since))
 }

@@ -1,7 +1,8 @@
 -- renew: register a worker, or extend all its leases.
 --
 -- KEYS   m w wi k s x c a
--- ARGV   now; 1; buckets; worker; lease in µs; 1 to register; info
+-- ARGV   now; 1; buckets; worker; lease in µs; 1 to register; info,
+--        empty to leave it as it is
 -- Reply  {0, now, leases held, then per job asked to cancel: id, epoch};
 --        a refusal; {GONE} when the ID is over or unknown
 -- @include clock
@@ -18,7 +19,7 @@ if new and (not register or redis.call('HEXISTS', q.x, worker) == 1) then return
 -- anything else, and workers must not lose their leases for that.
 redis.call('ZREM', q.w, worker)
 redis.call('ZADD', q.w, int(up + lease), worker)
-if register then redis.call('HSET', q.wi, worker, ARGV[first + 3]) end
+if register or ARGV[first + 3] ~= '' then redis.call('HSET', q.wi, worker, ARGV[first + 3]) end
 if new then
   redis.call('HSET', q.k, worker, 0)
   redis.call('HSET', q.s, worker, '0:')

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+func TestWorkersSayForHowLongTheyRunWhat(t *testing.T) {
+	t.Parallel()
+	store := membroker.NewStore()
+	b := store.Open()
+	client := jobs.NewClient(b, jobs.ClientConfig{})
+	for _, id := range []string{"slow", "quick"} {
+		if _, err := client.Enqueue(t.Context(), jobs.NewTask("report", nil), jobs.WithQueue("mail"), jobs.WithID(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	info := broker.WorkerInfo{Host: "h", Concurrency: 2, Queues: []string{"mail"},
+		Longest: []broker.Running{{Queue: "mail", ID: "slow", Since: time.Now().Add(-2*time.Hour - 30*time.Second)}}}
+	if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"mail"}, Lease: time.Minute, Register: true, Info: info}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 2, Queues: []broker.Share{{Queue: "mail", Max: 2}}}); err != nil {
+		t.Fatal(err)
+	}
+	c := &cli{t: t, url: "memory://", open: func(context.Context, string) (broker.Broker, error) { return store.Open(), nil }}
+	c.has(c.run(0, "workers", "--running"), `(?m)^  slow .*  for 2h.*$`, `(?m)^  quick .*  just begun$`)
+	var v workerView
+	if out := c.run(0, "workers", "--json"); json.Unmarshal([]byte(out), &v) != nil || len(v.Longest) != 1 || v.Longest[0].ID != "slow" {
+		t.Errorf("as JSON: %s", out)
+	}
+}

@@ -1,0 +1,32 @@
+package jobs
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// keptLongest is how many of the jobs that it runs a worker names to operators.
+const keptLongest = 32
+
+// longest lists what w has run for at least that long, the longest first.
+// Short handlers are nobody's worry, and a list of them would be another one
+// with each heartbeat. s.mu is held.
+func (s *Server) longest(w *worker, atLeast time.Duration) []broker.Running {
+	now := time.Now()
+	var all []broker.Running
+	for _, r := range s.slots.running {
+		if r != nil && r.worker == w && !r.started.IsZero() && now.Sub(r.started) >= atLeast {
+			all = append(all, broker.Running{Queue: r.view.record.Queue, ID: r.view.record.ID, Since: s.clock.at(r.started)})
+		}
+	}
+	slices.SortFunc(all, func(a, b broker.Running) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID)) })
+	return all[:min(len(all), keptLongest)]
+}
+
+// nameTheSame reports whether two lists name the same jobs.
+func nameTheSame(a, b []broker.Running) bool {
+	return slices.EqualFunc(a, b, func(a, b broker.Running) bool { return a.Queue == b.Queue && a.ID == b.ID })
+}

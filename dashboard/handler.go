@@ -24,7 +24,6 @@ type Handler struct {
 	shared    sharedPages
 	bulk      bulkWork
 	notices   notices
-	seen      sightings
 
 	closing context.Context
 	close   context.CancelFunc

@@ -30,13 +30,28 @@ func TestPagesShowTheStore(t *testing.T) {
 	hasNot(t, queue, "<button id=\"pause\"", "Save rules", `method="post"`)
 	has(t, s.get(200, "workers"), "01J9WORKERA", "01J9WORKERB", "app-7.example", "shop v1.4.2", "3h ago")
 	worker := s.get(200, "workers?worker=01J9WORKERA")
-	has(t, worker, "email:welcome", "Seen running for", "6 of 10")
+	has(t, worker, "email:welcome", "Running for", "6 of 10")
 	has(t, s.get(200, "workers?worker=gone"), "not alive any more")
 	has(t, s.get(404, "nothing"), "no such page")
 	has(t, s.get(404, "queue?name=nothing"), "no such job or queue")
 	has(t, s.get(404, "job?queue=mail&id=nothing"), "no such job or queue")
 	s.get(404, "static/nothing.js")
 	s.send(405, http.MethodPut, "", nil)
+}
+
+func TestAWorkersPageSaysForHowLongItRunsWhat(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{})
+	for _, id := range []string{"another", "nightly", "quick"} {
+		s.enqueue("mail", id, "report")
+	}
+	s.worker("w", 5, "mail") // it names the job nightly
+	s.claim("w", "mail", 3)
+	page := s.get(200, "workers?worker=w")
+	has(t, page, ">2h<", ">just begun<")
+	if first, other := strings.Index(page, "nightly"), strings.Index(page, "another"); first > other {
+		t.Error("the job that has run for two hours is not the first")
+	}
 }
 
 func TestAJobsPageTellsItsLife(t *testing.T) {

@@ -114,7 +114,8 @@ func (s *site) enqueue(queue, id, typ string, change ...func(*broker.NewJob)) {
 func (s *site) worker(id string, slots int, queues ...string) {
 	s.t.Helper()
 	_, err := s.store.Renew(context.Background(), broker.RenewRequest{Worker: id, Queues: queues, Lease: time.Hour, Register: true,
-		Info: broker.WorkerInfo{ID: id, Host: "app-7.example", PID: 4711, Program: "shop v1.4.2", Concurrency: slots, Queues: queues, StartedAt: time.Now().Add(-3 * time.Hour)}})
+		Info: broker.WorkerInfo{ID: id, Host: "app-7.example", PID: 4711, Program: "shop v1.4.2", Concurrency: slots, Queues: queues, StartedAt: time.Now().Add(-3 * time.Hour),
+			Longest: []broker.Running{{Queue: queues[0], ID: "nightly", Since: time.Now().Add(-2 * time.Hour)}}}})
 	if err != nil {
 		s.t.Fatal(err)
 	}

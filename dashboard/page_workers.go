@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
 )
 
 // workersPage lists live workers.
@@ -32,11 +33,31 @@ func workerRowOf(w jobs.WorkerInfo, now time.Time) workerRow {
 	return workerRow{w, 100 * min(1, float64(w.Held)/float64(max(1, w.Concurrency))), silent(w, now), link("workers", "worker", w.ID)}
 }
 
-// heldJob is a job that a worker runs. The store does not say since when; this
-// process knows since when it has seen it.
+// heldJob is a job that a worker holds. Since is zero unless the worker has
+// named it among those that it has run for longest.
 type heldJob struct {
 	jobs.JobRecord
-	Seen time.Duration
+	Since time.Time
+}
+
+// heldBy puts the jobs that run for longest first.
+func heldBy(w jobs.WorkerInfo, found []jobs.JobRecord) []heldJob {
+	turn := func(j heldJob) int {
+		n := slices.IndexFunc(w.Longest, func(r broker.Running) bool { return r.Queue == j.Queue && r.ID == j.ID })
+		if n < 0 {
+			return len(w.Longest)
+		}
+		return n
+	}
+	held := make([]heldJob, len(found))
+	for i, j := range found {
+		held[i] = heldJob{JobRecord: j}
+		if n := turn(held[i]); n < len(w.Longest) {
+			held[i].Since = w.Longest[n].Since
+		}
+	}
+	slices.SortStableFunc(held, func(a, b heldJob) int { return cmp.Compare(turn(a), turn(b)) })
+	return held
 }
 
 const workersPerPage = 200
@@ -69,8 +90,11 @@ func (h *Handler) workers(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		p.More = l.at != ""
-		p.Held = h.seen.since(l.Jobs, time.Now())
-		slices.SortStableFunc(p.Held, func(a, b heldJob) int { return cmp.Compare(b.Seen, a.Seen) })
+		var named jobs.WorkerInfo
+		if len(p.Workers) > 0 {
+			named = p.Workers[0].WorkerInfo
+		}
+		p.Held = heldBy(named, l.Jobs)
 	}
 	v.Data = p
 	return render(w, r, "workers", v, http.StatusOK)

@@ -184,8 +184,8 @@ func totals(t demo.Totals) string {
 // demoPanel is what stands under the queues: totals, what to try, events.
 func demoPanel(d *demo.Demo, address string) []string {
 	lines := []string{"", bold.Render(totals(d.Totals())), "", "Dashboard: " + address,
-		"Try: p on a queue, and it backs up; p again, and it drains. a shows what runs, w the workers.",
-		"     Dead jobs stay until somebody decides, in the dashboard for example. q ends the demo, with accounts of every job.", ""}
+		"Try: p on a queue, and it backs up; p again, and it drains; a and w show what",
+		"runs. Redrive the dead in the dashboard. q ends it with accounts of every job.", ""}
 	events := d.Events()
 	for i := len(events) - 1; i >= 0; i-- {
 		lines = append(lines, faint.Render(events[i].At.UTC().Format("15:04:05"))+"  "+events[i].Text)

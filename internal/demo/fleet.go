@@ -104,7 +104,7 @@ func (d *Demo) crash() error {
 	d.killed = append(d.killed, w.ids...)
 	w.mu.Unlock()
 	d.ledger.change(func(t *Totals) { t.Crashes++ })
-	d.ledger.tell(fmt.Sprintf("%s was killed while it ran %s; its lease of %v runs out now", w.name, held, d.cfg.Lease))
+	d.ledger.tell(fmt.Sprintf("%s was killed, running %s; its lease of %v runs out", w.name, held, d.cfg.Lease))
 	d.crashed = time.Now()
 	d.corpses.Go(func() {
 		gone, cancel := context.WithCancel(context.Background())

@@ -188,7 +188,7 @@ type Report struct {
 	Done      int // for which the decision was carried out
 	Requested int // of Done: running jobs that were asked to cancel
 	Repeated  int // of Done: jobs that a move found at its destination already
-	Newer     int // of Matched: left alone, because they came after the beginning
+	Newer     int // of Matched: left alone, because they came after the beginning; by a move also because they were claimed meanwhile
 	Refused   int // for which it was not possible, or which changed meanwhile
 	// Refusals are the first 100 refusals.
 	Refusals []Refusal

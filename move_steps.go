@@ -60,9 +60,11 @@ func (m *mover) holdAndMove(ctx context.Context, hold broker.Operation, report *
 			ids = append(ids, r.Ref.ID)
 			continue
 		}
-		if r.Holder != "" {
-			r.Err = heldError(r.Err, r.Holder)
+		if r.Holder == "" && !broker.MayHaveApplied(r.Err) {
+			report.Newer++ // a worker claimed it, or somebody else decided about it
+			continue
 		}
+		r.Err = heldError(r.Err, r.Holder)
 		report.refuse(Refusal{Queue: r.Ref.Queue, ID: r.Ref.ID, Err: r.Err})
 	}
 	if len(ids) == 0 {

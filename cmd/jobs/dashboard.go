@@ -35,7 +35,6 @@ type dashboardFlags struct {
 	behindProxy, noRates   bool
 	userHeader             string
 	interval               time.Duration
-	listening              func(net.Addr) // is told the address, unless it is nil
 }
 
 func (a *app) dashboard() *cobra.Command {
@@ -141,9 +140,6 @@ func (a *app) serve(ctx context.Context, f dashboardFlags, g *gate, h *dashboard
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", f.addr)
 	if err != nil {
 		return err
-	}
-	if f.listening != nil {
-		f.listening(l.Addr())
 	}
 	address := "http://" + l.Addr().String() + "/" + g.query()
 	if a.json {

@@ -249,7 +249,7 @@ func (a *app) report(d *decision, r jobs.Report, dry bool) error {
 		a.say("%d of them were there already.", r.Repeated)
 	}
 	if r.Newer > 0 {
-		a.say("%d jobs that came meanwhile were left alone.", r.Newer)
+		a.say("%d jobs that came or were claimed meanwhile were left alone.", r.Newer)
 	}
 	for _, f := range r.Refusals {
 		a.say("  %s in %s: %s", plain(f.ID), plain(f.Queue), text(f.Err))

@@ -153,3 +153,22 @@ func TestAStepThatGotHalfwayIsNotTakenBack(t *testing.T) {
 		}
 	})
 }
+
+func TestAJobThatIsClaimedMeanwhileIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	from, to := newPlace(membroker.New()), newPlace(membroker.New())
+	from.put(t, waitingJob("a", 1), waitingJob("b", 1))
+	worker := newHandWorker(t, from.Broker, "w", "default")
+	racing := &meanwhile{Broker: from.Broker, beforeOperate: func(op broker.Operation) {
+		if op.Kind == broker.OpHold {
+			worker.claim()
+		}
+	}}
+	report, err := NewInspector(racing).Select(Query{Queue: "default", State: StatePending}).Move(t.Context(), Destination{Broker: to.Broker})
+	if err != nil || report.Done != 1 || report.Newer != 1 || report.Refused != 0 {
+		t.Errorf("Move: %+v, %v", report, err)
+	}
+	if here, there := from.all(t, "default"), to.all(t, "default"); len(here) != 1 || here["a"].State != StateActive || len(there) != 1 {
+		t.Errorf("here are %v, there %v", here, there)
+	}
+}

@@ -35,6 +35,7 @@ type Planned struct {
 	Jobs     int
 	Systems  []string
 	Rounds   int
+	CPU      string `json:"-"` // that it was measured on
 }
 
 // Record is the outcome of one round of a workload for one system.
@@ -118,6 +119,7 @@ func Read(r io.Reader) (*Results, error) {
 				continue
 			}
 			res.Missing = slices.DeleteFunc(res.Missing, func(m string) bool { return len(m) > len(name) && m[:len(name)+1] == name+":" })
+			p.CPU = e.CPU
 			res.Plan = append(slices.DeleteFunc(res.Plan, same), p)
 			res.records = append(slices.DeleteFunc(res.records, func(r Record) bool { return same(Planned{Workload: r.Workload, Store: r.Store}) }), records...)
 		}

@@ -66,7 +66,10 @@ func (r *Results) Render(out io.Writer, unfit string, about map[string]string) e
 
 func (r *Results) circumstances(b *strings.Builder, about map[string]string) {
 	fmt.Fprintf(b, "\n## What was measured, and how\n\n")
-	fmt.Fprintf(b, "%s, %s, %d CPUs shared by store, producer and worker; load average before the start %.2f.\n", r.Env.Began, r.Env.CPU, r.Env.CPUs, r.Env.Load)
+	fmt.Fprintf(b, "%s, %s, %d CPUs shared by store, producer and worker; load average before the start %.2f.\n", r.Env.Began, strings.Join(r.cpus(), " or "), r.Env.CPUs, r.Env.Load)
+	if len(r.cpus()) > 1 {
+		b.WriteString("Each table says on which of them it was measured; ratios are of systems that took turns on one.\n")
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Env.Stores)) {
 		fmt.Fprintf(b, "%s. ", r.Env.Stores[name])
 	}
@@ -88,6 +91,16 @@ the store still held a job, or in which a job was not handled, gives no figure.
 	for _, name := range slices.Sorted(maps.Keys(about)) {
 		fmt.Fprintf(b, "| %s | %s |\n", name, about[name])
 	}
+}
+
+// cpus are the processors that the measurements were made on, sorted.
+func (r *Results) cpus() []string {
+	var all []string
+	for _, p := range r.Plan {
+		all = append(all, p.CPU)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }
 
 func (r *Results) verdicts(b *strings.Builder) {
@@ -127,7 +140,11 @@ func (r *Results) table(b *strings.Builder, p Planned) {
 	if p.Jobs > 0 {
 		fmt.Fprintf(b, "%d jobs, ", p.Jobs)
 	}
-	fmt.Fprintf(b, "%d rounds.\n\n| |", p.Rounds)
+	fmt.Fprintf(b, "%d rounds", p.Rounds)
+	if len(r.cpus()) > 1 {
+		fmt.Fprintf(b, ", on %s", p.CPU)
+	}
+	b.WriteString(".\n\n| |")
 	for _, s := range p.Systems {
 		fmt.Fprintf(b, " %s |", s)
 	}

@@ -159,7 +159,7 @@ func TestResultsOfSeveralRunsAreOneDocument(t *testing.T) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	for i, store := range []string{"postgres", "redis"} {
-		e.Encode(Line{Env: &Env{Run: store, Scale: 1, Load: float64(2 - i), Stores: map[string]string{store: "server of " + store},
+		e.Encode(Line{Env: &Env{Run: store, Scale: 1, Load: float64(2 - i), CPU: "CPU for " + store, Stores: map[string]string{store: "server of " + store},
 			Plan: []Planned{{Workload: "W" + store, Store: store, Systems: []string{"s"}, Rounds: 1}}}})
 		e.Encode(Line{Record: &Record{Run: store, Workload: "W" + store, Store: store, System: "s", Metrics: map[string]float64{"jobs/s": 1}}})
 	}
@@ -169,7 +169,7 @@ func TestResultsOfSeveralRunsAreOneDocument(t *testing.T) {
 	}
 	r.Sort([]Planned{{Workload: "Wredis", Store: "redis"}, {Workload: "Wpostgres", Store: "postgres"}})
 	doc := render(t, r, "")
-	for _, text := range []string{"server of postgres. server of redis", "load average before the start 2.00"} {
+	for _, text := range []string{"server of postgres. server of redis", "load average before the start 2.00", "CPU for postgres or CPU for redis", "1 rounds, on CPU for redis."} {
 		if !strings.Contains(doc, text) {
 			t.Errorf("the document lacks %q", text)
 		}

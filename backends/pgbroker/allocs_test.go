@@ -17,7 +17,7 @@ func TestHotPathsAllocateLittle(t *testing.T) {
 	}
 	s.enqueue(1) // plans, and makes the queue known
 	ceiling("an enqueue of one job", 90, testing.AllocsPerRun(20, func() { s.enqueue(1) }))
-	ceiling("a job of a batch", 3, testing.AllocsPerRun(10, func() { s.enqueue(size) })/size)
+	ceiling("a job of a batch", 4, testing.AllocsPerRun(10, func() { s.enqueue(size) })/size)
 	s.turn(size)
 	ceiling("a job of a turn", 5, testing.AllocsPerRun(8, func() {
 		if n := s.turn(size); n != size {

@@ -130,7 +130,7 @@ func (s *traced) life(t *testing.T) trace.SpanContext {
 	s.claimAndDie(t)
 
 	server, err := jobs.NewServer(s.broker, jobs.Config{
-		Queues: map[string]int{queue: 1}, Concurrency: 1, Lease: 300 * time.Millisecond,
+		Queues: map[string]int{queue: 1}, Concurrency: 1, Lease: 3 * time.Second, // a loaded machine renews late
 		RetryPolicy: jobs.Constant(time.Millisecond),
 		Middleware:  []jobs.Middleware{s.tracing.Middleware()},
 		Hooks:       jobs.JoinHooks(s.tracing.Hooks(), jobs.Hooks{Settle: s.noteSettled}),

@@ -28,9 +28,10 @@ func (s *Store) audit() error {
 func (q *queue) audit() error {
 	keyed, held, keeping := 0, 0, 0
 	inState := make(map[broker.State]int)
-	for id, j := range q.jobs {
+	for id := range q.jobs.ids() {
+		j := q.jobs.get(id)
 		inState[j.state]++
-		if j.id != id || j.at != 0 != timed(j.state) || (j.state == broker.StateActive) != (j.holder != nil) {
+		if j == nil || j.id != id || j.at != 0 != timed(j.state) || (j.state == broker.StateActive) != (j.holder != nil) {
 			return fmt.Errorf("job %s is in state %v with time %d and holder %v", id, j.state, j.at, j.holder)
 		}
 		if !timed(j.state) && q.bags[j.state].jobs[j.slots[byState]] != j {
@@ -110,7 +111,7 @@ func (q *queue) auditTotals(inState map[broker.State]int, keyed, held, keeping i
 		return fmt.Errorf("%d things lapse, of at least %d", q.lapses.len(), most)
 	}
 	for key, h := range q.unique {
-		if j := q.jobs[h.id]; h.until == never && (j == nil || j.Unique.Key != key || j.state.Final()) {
+		if j := q.jobs.get(h.id); h.until == never && (j == nil || j.Unique.Key != key || j.state.Final()) {
 			return fmt.Errorf("key %s is held by %s, which has no right to it", key, h.id)
 		}
 	}

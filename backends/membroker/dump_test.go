@@ -16,8 +16,8 @@ func (s *Store) dump() string {
 		q := s.queues[name]
 		fmt.Fprintf(&b, "queue %s %+v, %d waiting, %d woken, keys %v, remembered %v\n",
 			name, q.policy, len(q.waiters), q.woken, q.unique, q.remembered)
-		for _, id := range slices.Sorted(maps.Keys(q.jobs)) {
-			j := q.show(nil, q.jobs[id])[0]
+		for _, id := range slices.Sorted(q.jobs.ids()) {
+			j := q.show(nil, q.jobs.get(id))[0]
 			fmt.Fprintf(&b, "  job %s %v epoch %d run at %v worker %q cancel %v\n",
 				id, j.State, j.Epoch, j.RunAt, j.Worker, j.CancelRequested)
 		}

@@ -13,7 +13,7 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 	var jobs []*job
 	receipts := make([]broker.Receipt, len(req.Jobs))
 	if refused == nil {
-		jobs = accept(req.Jobs, receipts)
+		jobs = b.store.accept(req.Jobs, receipts)
 	}
 	now, err := b.begin(ctx, "enqueue", req.Now, refused)
 	if err != nil {
@@ -30,11 +30,12 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 
 // accept copies the valid jobs of a request, before the store is locked; the
 // others stay nil and their receipts say why.
-func accept(news []broker.NewJob, receipts []broker.Receipt) []*job {
+func (s *Store) accept(news []broker.NewJob, receipts []broker.Receipt) []*job {
 	jobs := make([]*job, len(news))
-	bytes := arena{chunk: storeChunk}
+	payloads, ids := arena{chunk: storeChunk}, names{}
 	for i := range news {
-		bytes.left += len(news[i].Body.Payload)
+		payloads.left += len(news[i].Body.Payload)
+		ids.left += len(news[i].ID)
 	}
 	for i := range news {
 		n := &news[i]
@@ -43,7 +44,7 @@ func accept(news []broker.NewJob, receipts []broker.Receipt) []*job {
 			receipts[i].Err = err
 			continue
 		}
-		jobs[i] = newJob(n, &bytes)
+		jobs[i] = &job{id: ids.copy(n.ID), Body: s.bodies.of(&n.Body), payload: payloads.copy(n.Body.Payload)}
 	}
 	return jobs
 }
@@ -54,9 +55,11 @@ func (s *Store) enqueue(j *job, n *broker.NewJob, r *broker.Receipt, now instant
 	refuse := func(err error, holder string) {
 		r.Err, r.Holder = broker.About(err, "enqueue", n.Queue, n.ID), holder
 	}
-	if other := q.jobs[j.id]; n.Restore != nil && other != nil && other.state == broker.StateWaiting {
-		refuse(broker.ErrWrongState, other.held.by)
-		return
+	if n.Restore != nil {
+		if other := q.jobs.get(j.id); other != nil && other.state == broker.StateWaiting {
+			refuse(broker.ErrWrongState, other.held.by)
+			return
+		}
 	}
 	if q.exists(n, now) {
 		refuse(broker.ErrDuplicate, j.id)

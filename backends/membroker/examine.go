@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -35,7 +37,7 @@ func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker
 		pos = e.marks(b.store, at.Pos)
 	}
 	e.Cursor, _ = examinePlan.Next(&req, at, pos, func(queue string) (string, error) {
-		return strings.Join(following(b.store.queues, queue, 1), ""), nil
+		return strings.Join(following(maps.Keys(b.store.queues), queue, 1), ""), nil
 	})
 	return e.Examined, nil
 }
@@ -59,9 +61,9 @@ func (e *examiner) found(code, id string, repair func(), what string, args ...an
 }
 
 // following are the first n names after one.
-func following[T any](m map[string]T, after string, n int) []string {
+func following(names iter.Seq[string], after string, n int) []string {
 	first := make([]string, 0, n+1)
-	for name := range m {
+	for name := range names {
 		if name <= after || len(first) == n && name > first[n-1] {
 			continue
 		}
@@ -75,10 +77,15 @@ func following[T any](m map[string]T, after string, n int) []string {
 
 // each examines the next names of a map and returns where to go on.
 func each[T any](e *examiner, m map[string]T, after string, examine func(name string, what T)) string {
-	names := following(m, after, e.limit)
+	return e.names(maps.Keys(m), after, func(name string) { examine(name, m[name]) })
+}
+
+// names is each for names of whatever.
+func (e *examiner) names(all iter.Seq[string], after string, examine func(name string)) string {
+	names := following(all, after, e.limit)
 	for _, name := range names {
 		e.Records++
-		examine(name, m[name])
+		examine(name)
 	}
 	if len(names) < e.limit {
 		return ""
@@ -89,7 +96,7 @@ func each[T any](e *examiner, m map[string]T, after string, examine func(name st
 func (e *examiner) queuePart(q *queue, at broker.ExamineCursor) string {
 	switch at.Part {
 	case "jobs":
-		return each(e, q.jobs, at.Pos, func(_ string, j *job) { e.job(q, j) })
+		return e.names(q.jobs.ids(), at.Pos, func(id string) { e.job(q, q.jobs.get(id)) })
 	case "places":
 		e.places(q)
 	case "keys":

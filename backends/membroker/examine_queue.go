@@ -71,7 +71,7 @@ func (e *examiner) turn(q *queue, j *job) {
 		e.found("job-without-place", j.id, func() { r.relink(q, int(j.Priority)) }, "it is pending and has no turn")
 		return
 	}
-	if n := j.next; n != nil && (n.state != broker.StatePending || q.jobs[n.id] != n) {
+	if n := j.next; n != nil && (n.state != broker.StatePending || q.jobs.get(n.id) != n) {
 		e.found("job-in-two-places", n.id, func() { r.remove(n) }, "it is %v and has a turn as well", n.state)
 	}
 	if r.first == j && j.prev != nil {
@@ -84,12 +84,12 @@ func (r *ready) relink(q *queue, priority int) {
 	var order []*job
 	seen := make(map[*job]bool)
 	add := func(j *job) {
-		if j.state == broker.StatePending && int(j.Priority) == priority && q.jobs[j.id] == j && !seen[j] {
+		if j.state == broker.StatePending && int(j.Priority) == priority && q.jobs.get(j.id) == j && !seen[j] {
 			seen[j] = true
 			order = append(order, j)
 		}
 	}
-	for j, n := r.first, 0; j != nil && n <= len(q.jobs); j, n = j.next, n+1 {
+	for j, n := r.first, 0; j != nil && n <= q.jobs.len(); j, n = j.next, n+1 {
 		add(j)
 	}
 	rest := slices.Clone(q.bags[broker.StatePending].jobs)
@@ -141,7 +141,7 @@ func (q *queue) orphan(w *worker, j *job, now instant) {
 func (e *examiner) places(q *queue) {
 	for p := range q.ready {
 		e.Records++
-		if j := q.ready[p].first; j != nil && (j.state != broker.StatePending || q.jobs[j.id] != j) {
+		if j := q.ready[p].first; j != nil && (j.state != broker.StatePending || q.jobs.get(j.id) != j) {
 			e.found("entry-without-job", j.id, func() { q.ready[p].relink(q, p+1) }, "it has the first turn of priority %d and is not pending", p+1)
 		}
 	}
@@ -150,13 +150,13 @@ func (e *examiner) places(q *queue) {
 		e.Records++
 		total += q.count(s)
 	}
-	if total == len(q.jobs) {
+	if total == q.jobs.len() {
 		return
 	}
 	for _, s := range broker.States() {
-		misplaced := func(j *job) bool { return q.jobs[j.id] != j || j.state != s }
+		misplaced := func(j *job) bool { return q.jobs.get(j.id) != j || j.state != s }
 		note := func(j *job, remove func()) {
-			if q.jobs[j.id] == j {
+			if q.jobs.get(j.id) == j {
 				e.found("job-in-two-places", j.id, remove, "it is %v, and stands among those that are %v", j.state, s)
 			} else {
 				e.found("entry-without-job", j.id, remove, "it stands among those that are %v and is not stored", s)
@@ -204,7 +204,7 @@ func (b *bag) without(j *job) {
 
 func (e *examiner) key(q *queue, key string, b *bag) {
 	for _, j := range slices.Clone(b.jobs) {
-		if q.jobs[j.id] != j || j.Key != key {
+		if q.jobs.get(j.id) != j || j.Key != key {
 			e.found("key-entry-without-job", j.id, func() {
 				if b.without(j); b.len() == 0 {
 					delete(q.keys, key)
@@ -222,7 +222,7 @@ func (e *examiner) hold(q *queue, key string, h hold) {
 		return
 	}
 	free := func() { delete(q.unique, key) }
-	switch j := q.jobs[h.id]; {
+	switch j := q.jobs.get(h.id); {
 	case j == nil:
 		e.found("unique-key-of-missing-job", h.id, free, "it holds the unique key %q and is not stored", key)
 	case j.Unique.Key != key || j.state.Final() || h.mode == broker.UniqueUntilStarted && j.state == broker.StateActive:
@@ -233,7 +233,7 @@ func (e *examiner) hold(q *queue, key string, h hold) {
 // worker examines what is noted of a worker beside its jobs.
 func (e *examiner) worker(q *queue, id string, w *worker) {
 	for _, j := range slices.Clone(w.held.jobs) {
-		if q.jobs[j.id] != j || j.holder != w {
+		if q.jobs.get(j.id) != j || j.holder != w {
 			e.found("lease-without-job", j.id, func() { w.held.without(j) }, "worker %s holds it, and it is gone or another's", id)
 		}
 	}

@@ -25,17 +25,17 @@ func TestEveryCorruptionIsFoundAndRepaired(t *testing.T) {
 	examinetest.Run(t, func(testing.TB) broker.Broker { return New() }, []examinetest.Corruption{
 		{Name: "a scheduled job is in no order of time", Want: []string{"job-without-place scheduled"},
 			Plant: planted(func(q *queue) {
-				j := q.jobs["scheduled"]
+				j := q.jobs.get("scheduled")
 				q.times[broker.StateScheduled].remove(j.at, j.seq)
 			})},
 		{Name: "a pending job is in no bag", Want: []string{"job-without-place pending"},
-			Plant: planted(func(q *queue) { q.bags[broker.StatePending].without(q.jobs["pending"]) })},
+			Plant: planted(func(q *queue) { q.bags[broker.StatePending].without(q.jobs.get("pending")) })},
 		{Name: "a pending job has no turn", Want: []string{"job-without-place pending"},
-			Plant: planted(func(q *queue) { q.ready[broker.PriorityNormal-1].remove(q.jobs["pending"]) })},
+			Plant: planted(func(q *queue) { q.ready[broker.PriorityNormal-1].remove(q.jobs.get("pending")) })},
 		{Name: "a retry has a turn as well", Want: []string{"job-in-two-places retry"},
-			Plant: planted(func(q *queue) { q.ready[broker.PriorityNormal-1].pushBack(q.jobs["retry"]) })},
+			Plant: planted(func(q *queue) { q.ready[broker.PriorityNormal-1].pushBack(q.jobs.get("retry")) })},
 		{Name: "a dead job is listed as completed too", Want: []string{"job-in-two-places dead"},
-			Plant: planted(func(q *queue) { q.times[broker.StateCompleted].add(1, 1, q.jobs["dead"]) })},
+			Plant: planted(func(q *queue) { q.times[broker.StateCompleted].add(1, 1, q.jobs.get("dead")) })},
 		{Name: "a list leads to a job that is gone", Want: []string{"entry-without-job lost"},
 			Plant: planted(func(q *queue) { q.times[broker.StateRetry].add(1<<60, 1, &job{id: "lost"}) })},
 		{Name: "a turn leads to nothing pending", Want: []string{"entry-without-job lost"},
@@ -43,17 +43,20 @@ func TestEveryCorruptionIsFoundAndRepaired(t *testing.T) {
 				q.ready[broker.PriorityLow-1].pushBack(&job{id: "lost", state: broker.StateRetry})
 			})},
 		{Name: "a lease without a worker", Want: []string{"lease-of-unknown-worker active"},
-			Plant: planted(func(q *queue) { q.jobs["active"].holder.held.without(q.jobs["active"]); q.jobs["active"].holder = nil })},
+			Plant: planted(func(q *queue) {
+				q.jobs.get("active").holder.held.without(q.jobs.get("active"))
+				q.jobs.get("active").holder = nil
+			})},
 		{Name: "the worker of a lease is unknown", Want: []string{"lease-of-unknown-worker active", "lease-of-unknown-worker asked", "lease-of-unknown-worker started"},
 			Plant: planted(func(q *queue) { delete(q.workers, examinetest.Worker) })},
 		{Name: "a worker does not know a lease", Want: []string{"lease-count-differs w"},
-			Plant: planted(func(q *queue) { q.jobs["active"].holder.held.without(q.jobs["active"]) })},
+			Plant: planted(func(q *queue) { q.jobs.get("active").holder.held.without(q.jobs.get("active")) })},
 		{Name: "a worker holds a job that is gone", Want: []string{"lease-without-job lost"},
 			Plant: planted(func(q *queue) { q.workers[examinetest.Worker].held.add(&job{id: "lost"}) })},
 		{Name: "a worker counts a request to cancel too much", Want: []string{"lease-count-differs w"},
 			Plant: planted(func(q *queue) { q.workers[examinetest.Worker].cancels++ })},
 		{Name: "a pending job is asked to cancel", Want: []string{"cancel-without-lease pending"},
-			Plant: planted(func(q *queue) { q.jobs["pending"].cancelRequested = true })},
+			Plant: planted(func(q *queue) { q.jobs.get("pending").cancelRequested = true })},
 		{Name: "a worker is alive and ended", Want: []string{"worker-alive-and-ended w"},
 			Plant: planted(func(q *queue) {
 				gone := &worker{id: examinetest.Worker, ended: true, until: 1 << 60, held: bag{kind: byHolder}}
@@ -65,12 +68,12 @@ func TestEveryCorruptionIsFoundAndRepaired(t *testing.T) {
 				q.ended["old"] = &worker{id: "old", ended: true, until: 1 << 60, held: bag{kind: byHolder}}
 			})},
 		{Name: "a job is not found by its key", Want: []string{"key-entry-missing pending"},
-			Plant: planted(func(q *queue) { q.keys["tenant"].without(q.jobs["pending"]) })},
+			Plant: planted(func(q *queue) { q.keys["tenant"].without(q.jobs.get("pending")) })},
 		{Name: "a key leads to a job that is gone", Want: []string{"key-entry-without-job lost"},
 			Plant: planted(func(q *queue) { q.keys["tenant"].add(&job{id: "lost"}) })},
 		{Name: "a record is kept for ever", Want: []string{"record-never-lapses completed"},
 			Plant: planted(func(q *queue) {
-				j := q.jobs["completed"]
+				j := q.jobs.get("completed")
 				q.lapses.remove(j.lapse, j.seq)
 			})},
 		{Name: "a unique key of a job that is gone", Want: []string{"unique-key-of-missing-job lost"},
@@ -81,7 +84,10 @@ func TestEveryCorruptionIsFoundAndRepaired(t *testing.T) {
 			Plant: planted(func(q *queue) { delete(q.unique, "key") })},
 		{Name: "a unique key is another job's", Left: true, Want: []string{"unique-key-not-held unique"},
 			Plant: planted(func(q *queue) {
-				q.jobs["pending"].Unique = broker.Unique{Key: "key"}
+				j := q.jobs.get("pending")
+				body := *j.Body
+				body.Unique = broker.Unique{Key: "key"}
+				j.Body = &body
 				q.unique["key"] = hold{id: "pending", until: never}
 			})},
 		{Name: "a window never lapses", Want: []string{"unique-window-never-lapses endless"},
@@ -156,7 +162,7 @@ func TestARepairWakesWhoWaits(t *testing.T) {
 		got := claimInBackground(t, b, "w", 1, time.Minute, "q")
 		synctest.Wait()
 		b.store.mu.Lock()
-		b.store.queues["q"].jobs["a"] = &job{id: "a", state: broker.StatePending, Body: broker.Body{Priority: 1}}
+		b.store.queues["q"].jobs.add(&job{id: "a", state: broker.StatePending, Body: &broker.Body{Priority: 1}})
 		b.store.mu.Unlock()
 		start := time.Now()
 		if found := examinetest.Examine(t, b, broker.ExamineRequest{Fix: true}); len(found) != 2 {

@@ -33,7 +33,7 @@ func (b *Broker) Find(ctx context.Context, query broker.Query) (broker.Page, err
 func (q *queue) find(query *broker.Query) (jobs []broker.Job, cursor string, err error) {
 	if len(query.IDs) > 0 {
 		for _, id := range query.IDs {
-			if j := q.jobs[id]; j != nil {
+			if j := q.jobs.get(id); j != nil {
 				jobs = q.show(jobs, j)
 			}
 		}

@@ -1,6 +1,10 @@
 package membroker
 
-import "github.com/seed81422ce9/jobs/broker"
+import (
+	"bytes"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
 
 // held is what a waiting job was before somebody took it out of the queue (§27).
 type held struct {
@@ -36,10 +40,7 @@ func (j *job) mayBeOf(holder string) bool {
 // edit replaces a job's payload. A dead one's epoch rises: nothing but copies
 // names it (§28).
 func (j *job) edit(payload []byte) {
-	j.Payload = nil
-	if len(payload) > 0 {
-		j.Payload = append(j.Payload, payload...)
-	}
+	j.payload = bytes.Clone(payload)
 	if j.state == broker.StateDead {
 		j.write(j.read().Moved())
 	}

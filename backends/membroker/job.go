@@ -12,8 +12,9 @@ import (
 // so that copies of it can be made for callers after the store is unlocked. It
 // is kept small: what can be told from elsewhere is not in it.
 type job struct {
-	id string
-	broker.Body
+	id              string
+	*broker.Body    // shared with other jobs, and without a payload
+	payload         []byte
 	head            *broker.Head // nil for a fresh job
 	created         int64        // in microseconds
 	state           broker.State
@@ -27,18 +28,7 @@ type job struct {
 	held       *held // waiting
 	prev, next *job
 	slots      [bagKinds]int32
-}
-
-// newJob copies what the caller keeps and rounds times as the store does (§2).
-func newJob(n *broker.NewJob, bytes *arena) *job {
-	j := &job{id: n.ID, Body: n.Body}
-	j.Payload = bytes.copy(j.Payload)
-	j.Headers = maps.Clone(j.Headers)
-	j.Timeout, j.Retention = upTo(j.Timeout), upTo(j.Retention)
-	j.Backoff.Base, j.Backoff.Max = upTo(j.Backoff.Base), upTo(j.Backoff.Max)
-	j.Unique.TTL = upTo(j.Unique.TTL)
-	j.Deadline = broker.FromMicros(broker.Micros(j.Deadline))
-	return j
+	number     uint32 // in the index
 }
 
 var fresh broker.Head
@@ -62,7 +52,8 @@ func (j *job) ref(queue string) broker.Ref {
 func (q *queue) show(jobs []broker.Job, j *job) []broker.Job {
 	jobs = append(jobs, broker.Job{})
 	out := &jobs[len(jobs)-1]
-	out.Queue, out.ID, out.Body, out.Head = q.name, j.id, j.Body, *j.read()
+	out.Queue, out.ID, out.Body, out.Head = q.name, j.id, *j.Body, *j.read()
+	out.Payload = j.payload
 	out.State, out.CancelRequested, out.CreatedAt = j.state, j.cancelRequested, broker.FromMicros(j.created)
 	switch j.state {
 	case broker.StateActive:
@@ -100,28 +91,4 @@ func detach(jobs []broker.Job) {
 		j.Headers = maps.Clone(j.Headers)
 		j.Errors.Entries = slices.Clone(j.Errors.Entries)
 	}
-}
-
-// arena copies byte strings into chunks that they share, since a batch of small
-// allocations costs more than all the rest of a call. A chunk lives as long as
-// one copy in it does, so those that stay in the store are small.
-type arena struct {
-	free  []byte
-	left  int // bytes that are still to be copied
-	chunk int // size of a chunk
-}
-
-const storeChunk = 4 << 10
-
-func (a *arena) copy(p []byte) []byte {
-	if len(p) == 0 {
-		return nil
-	}
-	if len(p) > len(a.free) {
-		a.free = make([]byte, max(len(p), min(a.left, a.chunk)))
-	}
-	n := copy(a.free, p)
-	c := a.free[:n:n]
-	a.free, a.left = a.free[n:], a.left-n
-	return c
 }

@@ -30,10 +30,10 @@ func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.Ope
 
 func (s *Store) operate(op *broker.Operation, ref broker.Ref, now instant) (state broker.State, holder string, err error) {
 	q := s.queues[ref.Queue]
-	if q == nil || q.jobs[ref.ID] == nil {
+	if q == nil || q.jobs.get(ref.ID) == nil {
 		return broker.StateNone, "", broker.ErrNotFound
 	}
-	j := q.jobs[ref.ID]
+	j := q.jobs.get(ref.ID)
 	by := ""
 	if j.held != nil {
 		by = j.held.by
@@ -154,7 +154,7 @@ func (s *Store) removeQueue(ref broker.Ref, now instant) error {
 			return broker.ErrWrongState
 		}
 	}
-	if len(q.jobs) > 0 {
+	if q.jobs.len() > 0 {
 		return broker.ErrWrongState
 	}
 	for _, w := range slices.Clone(q.waiters) {

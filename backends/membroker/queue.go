@@ -15,7 +15,7 @@ type queue struct {
 	store  *Store
 	name   string
 	policy broker.Policy
-	jobs   map[string]*job
+	jobs   index
 	keys   map[string]*bag // by Body.Key
 	seq    int64
 
@@ -42,7 +42,7 @@ func newQueue(s *Store, name string) *queue {
 	q := &queue{
 		store:      s,
 		name:       name,
-		jobs:       make(map[string]*job),
+		jobs:       newIndex(),
 		keys:       make(map[string]*bag),
 		workers:    make(map[string]*worker),
 		ended:      make(map[string]*worker),
@@ -74,7 +74,7 @@ func (q *queue) count(s broker.State) int {
 
 // add takes a new job in.
 func (q *queue) add(j *job, event broker.TransitionEvent, to broker.State, at int64) {
-	q.jobs[j.id] = j
+	q.jobs.add(j)
 	if j.Key != "" {
 		q.addKey(j)
 	}
@@ -183,7 +183,7 @@ func (q *queue) drop(j *job, now instant, moved int64) {
 			delete(q.keys, j.Key)
 		}
 	}
-	delete(q.jobs, j.id)
+	q.jobs.remove(j)
 	j.state = broker.StateNone
 	if j.GivenID {
 		q.remember(j.id, now, moved)

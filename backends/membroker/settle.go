@@ -91,7 +91,7 @@ func (t *turn) leased(lease *broker.Job) *job {
 	if t.worker == nil || t.stale || t.repeat {
 		return nil
 	}
-	j := t.queue.jobs[lease.ID]
+	j := t.queue.jobs.get(lease.ID)
 	if j == nil || j.holder != t.worker || j.read().Epoch != lease.Epoch {
 		return nil
 	}

@@ -3,6 +3,7 @@ package membroker
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"sync"
 	"time"
 
@@ -19,6 +20,7 @@ type Store struct {
 	fence    int64           // the highest given to a holder of any mark
 	lapses   timeline[*mark] // when marks lapse
 	watchers map[string][]*watcher
+	bodies   bodies
 }
 
 // NewStore makes an empty store.
@@ -28,6 +30,7 @@ func NewStore() *Store {
 		marks:    make(map[string]*mark),
 		lapses:   newTimeline[*mark](),
 		watchers: make(map[string][]*watcher),
+		bodies:   bodies{seed: maphash.MakeSeed()},
 	}
 }
 

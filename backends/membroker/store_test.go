@@ -57,7 +57,7 @@ func TestNothingIsLeftOfWhatIsGoneAndLapsed(t *testing.T) {
 	l.ok(t, err)
 	for _, q := range queues {
 		var refs []broker.Ref
-		for id := range l.b.store.queues[q].jobs {
+		for id := range l.b.store.queues[q].jobs.ids() {
 			refs = append(refs, broker.Ref{Queue: q, ID: id, Epoch: broker.AnyEpoch})
 		}
 		for some := range slices.Chunk(refs, 1000) {

@@ -68,7 +68,7 @@ func (q *queue) remember(id string, now instant, moved int64) {
 // exists reports whether an ID is refused: to a job that left, in its own time,
 // it is not.
 func (q *queue) exists(n *broker.NewJob, now instant) bool {
-	if q.jobs[n.ID] != nil {
+	if q.jobs.get(n.ID) != nil {
 		return true
 	}
 	p, ok := q.remembered[n.ID]

@@ -81,7 +81,7 @@ func TestOneWaiterWakesAtATimeAndAllGetTheirJobs(t *testing.T) {
 		b.store.mu.Lock()
 		q := b.store.queues["q"]
 		for _, id := range []string{"0", "1"} {
-			q.add(&job{id: id, Body: broker.Body{Priority: 1}}, broker.OnEnqueue, broker.StatePending, 0)
+			q.add(&job{id: id, Body: &broker.Body{Priority: 1}}, broker.OnEnqueue, broker.StatePending, 0)
 			b.store.wake()
 		}
 		woken, listening := q.woken, len(q.waiters)
@@ -124,7 +124,7 @@ func TestAWokenClaimThatGoesAwayHandsItsWakeOn(t *testing.T) {
 
 		store.mu.Lock() // so that the first waiter is woken and its context ends before it can claim
 		q := store.queues["q"]
-		q.add(&job{id: "a", Body: broker.Body{Priority: 1}}, broker.OnEnqueue, broker.StatePending, 0)
+		q.add(&job{id: "a", Body: &broker.Body{Priority: 1}}, broker.OnEnqueue, broker.StatePending, 0)
 		store.wake()
 		cancel()
 		store.mu.Unlock()
@@ -173,8 +173,8 @@ func TestResumeWakesAndPauseDoesNot(t *testing.T) {
 		synctest.Wait()
 		b.store.mu.Lock()
 		q := b.store.queues["q"]
-		q.add(&job{id: "a", Body: broker.Body{Priority: 1}}, broker.OnEnqueue, broker.StatePending, 0)
-		q.add(&job{id: "b", Body: broker.Body{Priority: 1}}, broker.OnEnqueue, broker.StateScheduled, broker.Micros(time.Now().Add(time.Second)))
+		q.add(&job{id: "a", Body: &broker.Body{Priority: 1}}, broker.OnEnqueue, broker.StatePending, 0)
+		q.add(&job{id: "b", Body: &broker.Body{Priority: 1}}, broker.OnEnqueue, broker.StateScheduled, broker.Micros(time.Now().Add(time.Second)))
 		b.store.wake()
 		if q.woken > 0 {
 			t.Error("a job in a paused queue woke a claim")

@@ -17,7 +17,9 @@
 // queue.go moves jobs between the places of their states; ready.go, bag.go and
 // timeline.go are those places. They are exact: a job that leaves a state is
 // gone from its place in the same step, so no entry is ever void (§3), and
-// each costs O(1), or O(log n) where times order it.
+// each costs O(1), or O(log n) where times order it. What a pending job consists
+// of is kept small and has few pointers, for the garbage collector's sake: see
+// index.go, body.go and arena.go, and ADR 14.
 //
 // # Time
 //

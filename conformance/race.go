@@ -92,6 +92,7 @@ func (c *check) claimOr(op broker.Operation) {
 func (c *check) enqueueAtOnce(handles [3]broker.Broker, job func(i int) broker.NewJob) []broker.Receipt {
 	c.tb.Helper()
 	receipts := make([]broker.Receipt, racers)
+	c.calls.racing = true
 	c.together(racers, func(i int) error {
 		got, err := handles[i%3].Enqueue(c.ctx, broker.EnqueueRequest{Now: c.now, Jobs: []broker.NewJob{job(i)}})
 		if err == nil {

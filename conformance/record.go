@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +22,9 @@ type history struct {
 	lines   []string
 	dropped int
 	handles int
+	sends   int
+	sent    map[string]bool // queue and ID
+	racing  bool            // callers that do not know of each other send the same IDs
 }
 
 func (h *history) add(handle int, now time.Time, err error, format string, args ...any) {
@@ -75,7 +79,28 @@ type recorder struct {
 // Unwrap lets an audit ask what the store can do beyond the contract.
 func (r *recorder) Unwrap() broker.Broker { return r.Broker }
 
+// freshen says of jobs that are sent for the first time that they are, as
+// clients do of IDs that they drew, except in every fourth call: a store may
+// take another way with such jobs, and keeps the same promises on both.
+func (h *history) freshen(jobs []broker.NewJob) []broker.NewJob {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.sent == nil {
+		h.sent = make(map[string]bool)
+	}
+	h.sends++
+	jobs = slices.Clone(jobs)
+	for i := range jobs {
+		j := &jobs[i]
+		name := j.Queue + "\x00" + j.ID
+		j.Fresh = h.sends%4 != 0 && !h.racing && !h.sent[name] && !j.Body.GivenID && j.Restore == nil
+		h.sent[name] = true
+	}
+	return jobs
+}
+
 func (r *recorder) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
+	req.Jobs = r.h.freshen(req.Jobs)
 	receipts, err := r.Broker.Enqueue(ctx, req)
 	var parts list
 	for i, j := range req.Jobs {

@@ -18,9 +18,11 @@ type step struct {
 	keys   *queue   // instead: the keys it is given
 	create bool     // makes its queue if there is none
 	now    string
-	args   []any // behind those that every script has
-	shares []int // claim: which shares it serves …
-	places []int // … and of which of its queues
+	args   []any         // behind those that every script has
+	ahead  []any         // a command that takes effect with it, and before it
+	batch  *enqueueBatch // enqueue.lua would do instead
+	shares []int         // claim: which shares it serves …
+	places []int         // … and of which of its queues
 
 	reply []any // what follows the status and the time
 	at    int64 // the store's time, in microseconds
@@ -178,13 +180,17 @@ func (b *Broker) newCall(s *step) *call {
 	for _, q := range queues {
 		n += len(keyNames) + priorities + q.buckets
 	}
-	c := &call{key: queues[0].key("m"), args: make([]any, 3, 3+n+2+len(queues)+len(s.args))}
+	c := &call{key: queues[0].key("m"), ahead: s.ahead, args: make([]any, 3, 3+n+2+len(queues)+len(s.args))}
 	for _, q := range queues {
 		for _, at := range s.script.keys {
 			c.args = append(c.args, q.keys[at]...)
 		}
 	}
 	c.args[0], c.args[1], c.args[2] = "evalsha", s.script.sha, len(c.args)-3
+	if s.ahead != nil {
+		// What is ahead must not take effect alone, for want of the script.
+		c.args[0], c.args[1] = "eval", s.script.source
+	}
 	c.args = append(c.args, s.now, len(queues))
 	for _, q := range queues {
 		c.args = append(c.args, q.buckets)
@@ -225,8 +231,8 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 	case codeBuckets:
 		if n, ok := first(s.reply).(int64); ok && n > 0 {
 			b.learn(s.queues[0], int(n))
-			if s.script == pushScript && n > 1 {
-				s.script = enqueueScript
+			if s.batch != nil {
+				s.batch.careful(s)
 			}
 			return true
 		}
@@ -236,8 +242,8 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 			return s.err == nil
 		}
 	case codeLimited:
-		s.script = enqueueScript
 		b.queue(s.queues[0]).limit(time.Now())
+		s.batch.careful(s)
 		return true
 	case codeNewer:
 		version, _ := first(s.reply).(int64)

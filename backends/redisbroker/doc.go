@@ -16,7 +16,7 @@
 // A user with an access list needs the keys and channels that begin with the
 // prefix, and these commands; INFO is asked for once and may be denied:
 //
-//	ACL SETUSER jobs on >secret ~jobs:* &jobs:* +@read +@write +@connection +@pubsub +evalsha +script|load +time +info
+//	ACL SETUSER jobs on >secret ~jobs:* &jobs:* +@read +@write +@connection +@pubsub +multi +exec +eval +evalsha +script|load +time +info
 //
 // In a Cluster each queue has its own hash slot, so queues spread over the
 // nodes and one queue is as fast as one node. While a slot is being moved,
@@ -29,7 +29,7 @@
 // or a unique key.
 //
 //	m      hash    the queue's record: layout version v, number of buckets B, policy, v again if
-//	               push.lua is for it (p), size of the largest body over 4 KiB (big), void entries (void),
+//	               push.lua and lineup.lua are for it (p), size of the largest body over 4 KiB (big), void entries (void),
 //	               until when somebody watches (watch)
 //	b0…    hash    ID → creation time in µs (8 bytes) and broker.AppendBody: written once
 //	h      hash    ID → broker.AppendHead and, where that has a tail, a byte of its checksum; a fresh job has none
@@ -87,6 +87,9 @@
 // follows. What a caller that goes away may leave behind, [Broker.Claim] says.
 //
 // # Repeats
+//
+// Bodies of new jobs go to the store beside a script that puts the jobs in line,
+// in one transaction, since a body is dear to pass through Lua.
 //
 // No call is ever sent twice, but after an answer that says that it did nothing:
 // a script not loaded, a queue that is elsewhere, not made yet or laid out in

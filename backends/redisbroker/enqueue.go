@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"context"
+	"encoding/binary"
 	"slices"
 	"strconv"
 	"time"
@@ -33,15 +34,18 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 			receipts[i].Err = err
 			continue
 		}
-		if batch != nil && batch.queue != j.Queue {
+		if batch != nil && batch.queue.name != j.Queue {
 			if batches == nil {
 				batches = make(map[string]*enqueueBatch)
 			}
-			batches[batch.queue] = batch
+			batches[batch.queue.name] = batch
 			batch = batches[j.Queue]
 		}
 		if restored := j.Restore != nil; batch == nil || batch.full() || batch.restored != restored {
-			batch = &enqueueBatch{queue: j.Queue, restored: restored, items: make([]int, 0, min(len(req.Jobs)-i, callJobs)), texts: newArena()}
+			batch = &enqueueBatch{queue: b.queue(j.Queue), restored: restored, items: make([]int, 0, min(len(req.Jobs)-i, callJobs)), texts: newArena()}
+			if batch.created = broker.Micros(req.Now); req.Now.IsZero() {
+				batch.created = batch.queue.time()
+			}
 			calls = append(calls, batch)
 		}
 		if batch.restored {
@@ -55,7 +59,7 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 	}
 	steps := make([]*step, len(calls))
 	for i, batch := range calls {
-		steps[i] = batch.step(b.queue(batch.queue), nowArg(req.Now))
+		steps[i] = batch.step(nowArg(req.Now))
 	}
 	if err := b.run(ctx, nil, steps...); err != nil {
 		return nil, broker.About(err, "enqueue", "", "")
@@ -82,11 +86,14 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 
 // enqueueBatch is the part of a request that goes into one script call.
 type enqueueBatch struct {
-	queue    string
+	queue    *queue
 	restored bool  // it is of jobs that were elsewhere
 	items    []int // places in the request
 	texts    *arena
 	named    []int // places in items of jobs with options, which have a third piece
+	known    bool  // some IDs may have been used before
+	created  int64 // as far as this process knows; bodies begin with it
+	longest  int   // size of the largest of those, in bytes
 }
 
 func (e *enqueueBatch) full() bool {
@@ -98,8 +105,12 @@ func (e *enqueueBatch) add(i int, j *broker.NewJob) {
 	e.items = append(e.items, i)
 	t := e.texts
 	t.add(j.ID)
+	from := len(t.buf)
+	t.buf = binary.BigEndian.AppendUint64(t.buf, uint64(e.created))
 	t.buf = broker.AppendBody(t.buf, &j.Body)
 	t.cut()
+	e.longest = max(e.longest, len(t.buf)-from)
+	e.known = e.known || !j.Fresh
 	u := &j.Body.Unique
 	if j.Delay == 0 && j.RunAt.IsZero() && j.Body.Priority == broker.PriorityNormal && u.Key == "" && j.Body.Key == "" {
 		return
@@ -122,44 +133,68 @@ func (a *arena) addOptions(j *broker.NewJob) {
 	a.cut()
 }
 
-func (e *enqueueBatch) step(q *queue, now string) *step {
-	if e.restored {
-		return &step{script: restoreScript, queues: []string{e.queue}, create: true, now: now, args: e.texts.all()}
-	}
-	script := pushScript
-	if len(e.named) > 0 || q.buckets > 1 || q.isLimited(time.Now()) {
-		script = enqueueScript
-	}
-	return &step{script: script, queues: []string{e.queue}, create: true, now: now, args: e.args()}
-}
-
-// args are the IDs, the bodies, and the options of those that have some.
-func (e *enqueueBatch) args() []any {
+// step is the call for the batch. Jobs that need nothing but their place in line
+// are for scripts that do nothing else.
+func (e *enqueueBatch) step(now string) *step {
+	s := &step{queues: []string{e.queue.name}, create: true, now: now}
 	t, n := e.texts, len(e.items)
 	pieces := t.seal()
-	args := slices.Grow(append(t.args, n), 2*(n+len(e.named)))[:1+2*n]
+	switch {
+	case e.restored:
+		s.script, s.args = restoreScript, e.texts.all()
+	case len(e.named) > 0 || e.known || e.queue.buckets > 1 || e.queue.isLimited(time.Now()):
+		e.careful(s)
+	case n == 1:
+		s.script, s.args, s.batch = pushScript, append(t.args, e.created, &pieces[0], &pieces[1]), e
+		t.args = s.args
+	default:
+		s.script, s.batch = lineupScript, e
+		args := slices.Grow(t.args, 2+2*n+2+n)
+		args = append(args, "hset", e.queue.key("b*"))
+		for i := range pieces {
+			args = append(args, &pieces[i])
+		}
+		s.ahead = args
+		args = append(args, e.created, e.longest)
+		for i := range n {
+			args = append(args, &pieces[2*i])
+		}
+		s.ahead, s.args, t.args = args[:2+2*n:2+2*n], args[2+2*n:], args
+	}
+	return s
+}
+
+// careful makes s a call of enqueue.lua: with the IDs, the bodies, in which it
+// writes the time of creation itself, and the options of those that have some.
+func (e *enqueueBatch) careful(s *step) {
+	s.script, s.ahead, s.batch = enqueueScript, nil, nil
+	t, n := e.texts, len(e.items)
+	pieces := t.pieces
+	args := slices.Grow(append(t.args[:0], n), 2*(n+len(e.named)))[:1+2*n]
 	named := e.named
 	for i := range n {
+		pieces[1] = pieces[1][createdSize:]
 		args[1+i], args[1+n+i] = &pieces[0], &pieces[1]
 		if pieces = pieces[2:]; len(named) > 0 && named[0] == i {
 			args = append(args, i+1, &pieces[0])
 			pieces, named = pieces[1:], named[1:]
 		}
 	}
-	t.args = args
-	return args
+	s.args, t.args = args, args
 }
 
 func (e *enqueueBatch) fail(receipts []broker.Receipt, err error) {
 	for _, i := range e.items {
-		receipts[i].Err = broker.About(err, "enqueue", e.queue, receipts[i].ID)
+		receipts[i].Err = broker.About(err, "enqueue", e.queue.name, receipts[i].ID)
 	}
 }
 
 // receive reads the refusals; every other job was accepted.
 func (e *enqueueBatch) receive(receipts []broker.Receipt, req broker.EnqueueRequest, s *step) {
 	now, up := s.at, s.at
-	if !req.Now.IsZero() {
+	if req.Now.IsZero() {
+		e.queue.told(now)
+	} else {
 		up = broker.Micros(req.Now)
 	}
 	for _, i := range e.items {

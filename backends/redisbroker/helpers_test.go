@@ -60,6 +60,12 @@ func job(queue, id string) broker.NewJob {
 	return broker.NewJob{Queue: queue, ID: id, Body: broker.Body{Type: "work", Payload: []byte("payload of " + id), Priority: broker.PriorityNormal, MaxRetries: 3}}
 }
 
+// firstSend says that the job's ID is sent for the first time.
+func firstSend(j broker.NewJob) broker.NewJob {
+	j.Fresh = true
+	return j
+}
+
 func enqueue(tb testing.TB, b *Broker, jobs ...broker.NewJob) {
 	tb.Helper()
 	receipts, err := b.Enqueue(tb.Context(), broker.EnqueueRequest{Now: at(0), Jobs: jobs})

@@ -24,6 +24,7 @@ type queue struct {
 	keys    [][]any      // by place in keyNames, as arguments of a command
 	channel string       // for events
 	limited atomic.Int64 // when push.lua was last not for it, Unix seconds
+	ahead   atomic.Int64 // the store's clock less uptime, µs; 0 when not known
 }
 
 // newQueue names the keys that begin with base.
@@ -53,6 +54,24 @@ const limitedFor = 10 // seconds
 func (q *queue) limit(now time.Time) { q.limited.Store(now.Unix()) }
 
 func (q *queue) isLimited(now time.Time) bool { return now.Unix()-q.limited.Load() < limitedFor }
+
+// started is what uptime counts from; only its monotonic reading is used.
+var started = time.Now()
+
+func uptime() int64 { return time.Since(started).Microseconds() }
+
+// told notes that the store's clock has just been at this time.
+func (q *queue) told(at int64) { q.ahead.Store(at - uptime()) }
+
+// time is what the store's clock says, as far as this process knows: a little
+// less, by the way of an answer. It is 0 as long as no answer has come.
+func (q *queue) time() int64 {
+	ahead := q.ahead.Load()
+	if ahead == 0 {
+		return 0
+	}
+	return ahead + uptime()
+}
 
 // baseOf begins the keys of a queue. The braces make its name alone decide which
 // node of a Cluster they are on.

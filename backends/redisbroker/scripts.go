@@ -29,6 +29,7 @@ type script struct {
 var (
 	createScript  = mustScript("create")
 	pushScript    = mustScript("push")
+	lineupScript  = mustScript("lineup")
 	enqueueScript = mustScript("enqueue")
 	restoreScript = mustScript("restore")
 	claimScript   = mustScript("claim")
@@ -52,7 +53,7 @@ var (
 	examineNamesScript  = mustScript("examine_names")
 	examineMarksScript  = mustScript("examine_marks")
 
-	scripts = []*script{createScript, pushScript, enqueueScript, restoreScript, claimScript, settleScript, renewScript, retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, pruneScript, markScript, watchScript,
+	scripts = []*script{createScript, pushScript, lineupScript, enqueueScript, restoreScript, claimScript, settleScript, renewScript, retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, pruneScript, markScript, watchScript,
 		examineRecordScript, examineJobsScript, examinePlacesScript, examineLeasesScript, examineNamesScript, examineMarksScript}
 )
 
@@ -81,6 +82,7 @@ func parseScript(name string) (*script, error) {
 	if err != nil {
 		return nil, err
 	}
+	body = comment.ReplaceAllString(body, "")
 	s.source = s.place(body, strings.Contains(string(header), manyQueues))
 	sum := sha1.Sum([]byte(s.source))
 	s.sha = hex.EncodeToString(sum[:])
@@ -126,6 +128,9 @@ func expand(file string, done map[string]bool) (string, error) {
 
 // manyQueues, on the KEYS line, says that a call may be about several queues.
 const manyQueues = "(a block for each queue)"
+
+// comment is a line that is one, or what stands behind code.
+var comment = regexp.MustCompile(`(?m)^[ \t]*--.*\n|[ \t]+-- .*$`)
 
 // keyUse is the use of a key in a script: q.z, q.r[p], q.b[i].
 var keyUse = regexp.MustCompile(`\bq\.([a-z0-9]+)(\[)?`)

@@ -8,6 +8,7 @@
 -- Reply  {0, now, then per job refused: its number, why, holder}
 --        why: 1 ID exists, 2 queue full, 3 unique key held
 -- @include clock
+-- @include stamp
 -- @include open
 -- @include read
 -- @include due
@@ -32,15 +33,7 @@ if depth > 0 then
 end
 
 -- checks: every job, before the first write
-local created = {}
-do
-  local rest = up
-  for i = 8, 1, -1 do
-    created[i] = rest % 256
-    rest = math.floor(rest / 256)
-  end
-  created = string.char(unpack(created))
-end
+local created = stamp()
 local reply, seen, keys = {0, now}, {}, {}
 local store, ready, later, index = {}, {{}, {}, {}, {}}, {}, {}
 local held, windows = {}, {}

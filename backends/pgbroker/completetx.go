@@ -63,10 +63,10 @@ func (b *Broker) complete(ctx context.Context, in session, j *broker.Job, result
 		return err
 	}
 	req.Number = 0 // it is not one of those that the server numbers
-	var kept [6]string
+	var kept [7]string
 	isolation := ""
 	s := newSettling(b, &req)
-	steps := []step{b.step("settings_read", one(&kept[0], &kept[1], &kept[2], &kept[3], &kept[4], &kept[5], &isolation)), b.byIndex(false)}
+	steps := []step{b.step("settings_read", one(&kept[0], &kept[1], &kept[2], &kept[3], &kept[4], &kept[5], &kept[6], &isolation)), b.byIndex(false)}
 	if err := in.run(ctx, append(steps, s.steps()...)...); err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (b *Broker) complete(ctx context.Context, in session, j *broker.Job, result
 	if len(t.verdicts) == 0 {
 		return broker.ErrLeaseLost
 	}
-	last := []step{b.step("settings_restore", nil, kept[0], kept[1], kept[2], kept[3], kept[4], kept[5])}
+	last := []step{b.step("settings_restore", nil, kept[0], kept[1], kept[2], kept[3], kept[4], kept[5], kept[6])}
 	if t.watched {
 		events := newEvents(settledKind, j.Queue)
 		events.add(broker.StateCompleted, j.ID)

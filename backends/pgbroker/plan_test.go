@@ -32,6 +32,7 @@ var hot = []struct {
 	{"claim", "settings", []string{"job_ready"}},
 	{"floor", "settings", []string{"job_ready"}},
 	{"settle", "settings", []string{"job_pkey"}},
+	{"settle_alive", "settings", []string{"job_pkey"}},
 	{"settle_done", "settings", []string{"job_pkey"}},
 	{"settle_plain", "settings", []string{"job_pkey"}},
 	{"cancelled", "settings", []string{"job_pkey"}},
@@ -99,6 +100,11 @@ func (f *fixture) checkPlans(when string) {
 			}
 		}
 	}
+	for _, name := range []string{"settle_alive", "settle_done", "settle_plain"} {
+		if p := f.plan(conn, name, "settings"); !p.probesInOrder("job_pkey") {
+			f.t.Errorf("%s.sql, planned on %s, does not take its locks in the order of the IDs:\n%s", name, when, p.text)
+		}
+	}
 	for _, name := range []string{"claim", "floor"} {
 		if p := f.plan(conn, name, "settings"); !p.orderedBy("job_ready", "queue", "lane", "seq") {
 			f.t.Errorf("%s.sql, planned on %s, does not begin at a turn of a lane: a condition on queue, lane or seq is no condition of job_ready:\n%s", name, when, p.text)
@@ -113,7 +119,7 @@ func (f *fixture) checkPlans(when string) {
 func TestPlansAssignTheTransactionsIDBeforeATurn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	for _, name := range []string{"enqueue_plain", "enqueue", "enqueue_careful", "settle"} {
+	for _, name := range []string{"enqueue_plain", "enqueue", "enqueue_careful", "settle", "settle_alive"} {
 		tx := f.begin(pgx.TxOptions{})
 		text := f.statement(name)
 		_, err := tx.Exec(t.Context(), "set local plan_cache_mode = force_generic_plan")
@@ -234,6 +240,13 @@ func (p queryPlan) sorts(index string) bool {
 	}
 	return slices.ContainsFunc(p.nodes, func(n map[string]any) bool {
 		return strings.HasSuffix(fmt.Sprint(n["Node Type"]), "Sort") && reads(n)
+	})
+}
+
+// probesInOrder reports whether a join reads an index in its order.
+func (p queryPlan) probesInOrder(index string) bool {
+	return slices.ContainsFunc(p.nodes, func(n map[string]any) bool {
+		return n["Node Type"] == "Index Scan" && n["Index Name"] == index && n["Parent Relationship"] == "Outer"
 	})
 }
 

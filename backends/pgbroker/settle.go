@@ -93,7 +93,7 @@ func (s *settling) turn(t *settleTurn) step {
 		tails                                  = make([][]byte, 0, n)
 		buf                                    []byte
 		seen                                   = make(map[broker.Ref]bool, n)
-		done                                   = true
+		done, alive                            = true, true
 		_, keeps                               = s.b.keeping.Load(t.queue)
 		bare                                   = !keeps
 	)
@@ -110,9 +110,14 @@ func (s *settling) turn(t *settleTurn) step {
 			t.alive = append(t.alive, ref.ID)
 		}
 		done = done && (o.State() == broker.StateCompleted || o.State() == broker.StateCancelled)
+		alive = alive && !o.State().Final() && !o.Front()
 		bare = bare && leavesNothing(item.Job)
 		ids, epochs, states = append(ids, ref.ID), append(epochs, ref.Epoch), append(states, int16(o.State()))
-		delays, fronts = append(delays, s.now.after(o.Delay())), append(fronts, o.Front())
+		delay := int64(0)
+		if o.Delay() > 0 {
+			delay = s.now.after(o.Delay())
+		}
+		delays, fronts = append(delays, delay), append(fronts, o.Front())
 		deliveries, failures = append(deliveries, int32(head.Deliveries)), append(failures, int32(head.Failures))
 		crashes, snoozes = append(crashes, int32(head.Crashes)), append(snoozes, int32(head.Snoozes))
 		from := len(buf)
@@ -136,8 +141,21 @@ func (s *settling) turn(t *settleTurn) step {
 	}
 	channel, payload := t.wake.args()
 	var ignored any
+	if number != nil && alive {
+		return s.b.step("settle_alive", t.read(&ignored), s.now.micros, t.queue, s.req.Worker, number, ids, epochs, unlessZero(delays),
+			deliveries, unlessZero(failures), unlessZero(crashes), unlessZero(snoozes), tails, channel, payload)
+	}
 	return s.b.step("settle", t.read(&ignored), s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, delays, fronts,
 		deliveries, failures, crashes, snoozes, tails, channel, payload)
+}
+
+// unlessZero is a column, or nil when it is zero in all rows: the server then has
+// nothing to unpack.
+func unlessZero[T int32 | int64](column []T) []T {
+	if slices.ContainsFunc(column, func(n T) bool { return n != 0 }) {
+		return column
+	}
+	return nil
 }
 
 // leavesNothing reports whether the end of a job needs no more than its row to

@@ -56,9 +56,9 @@ func (p *txPort) register(ctx context.Context, queue string) error {
 }
 
 func (p *txPort) flush(ctx context.Context, f *flush) error {
-	var kept [6]string // the caller's settings
+	var kept [7]string // the caller's settings
 	isolation := ""
-	keep := p.b.step("settings_read", one(&kept[0], &kept[1], &kept[2], &kept[3], &kept[4], &kept[5], &isolation))
+	keep := p.b.step("settings_read", one(&kept[0], &kept[1], &kept[2], &kept[3], &kept[4], &kept[5], &kept[6], &isolation))
 	begin, wake := []step{{sql: "savepoint jobs_enqueue"}, keep}, p.b.waker.messageToAll(f.queue)
 	var err error
 	if f.restored() {
@@ -79,7 +79,7 @@ func (p *txPort) flush(ctx context.Context, f *flush) error {
 			}
 			end = append(end, f.sealCareful(stored, wake))
 		}
-		err = p.run(ctx, append(end, p.b.step("settings_restore", nil, kept[0], kept[1], kept[2], kept[3], kept[4], kept[5]),
+		err = p.run(ctx, append(end, p.b.step("settings_restore", nil, kept[0], kept[1], kept[2], kept[3], kept[4], kept[5], kept[6]),
 			step{sql: "release savepoint jobs_enqueue"})...)
 	}
 	if err != nil {

@@ -3,5 +3,5 @@
 -- Returns: one row: their values, and the isolation of the transaction
 -- Called by: Enqueue in a caller's transaction, (*Broker).CompleteTx, before settings.sql
 select current_setting('enable_seqscan'), current_setting('enable_nestloop'), current_setting('enable_mergejoin'),
-       current_setting('jit'), current_setting('plan_cache_mode'), current_setting('lock_timeout'),
+       current_setting('enable_bitmapscan'), current_setting('jit'), current_setting('plan_cache_mode'), current_setting('lock_timeout'),
        current_setting('transaction_isolation')

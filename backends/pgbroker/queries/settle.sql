@@ -1,7 +1,7 @@
 -- settle.sql: end leases of one worker in one queue, each with its outcome.
 -- The lease is (queue, ID, epoch, worker). The test of the worker is written so that it cannot be looked up in job_lease,
 -- which a plan would otherwise go by on unlucky statistics. A job that was asked to cancel and would live on gets state 7
--- here, whenever the wish was committed; cancelled.sql then moves it.
+-- here, whenever the wish was committed; cancelled.sql then moves it, which a setting of the transaction tells how many there are.
 -- Params: $1 now µs|null, $2 queue, $3 worker, $4 number of the request|null for none, $5 IDs, $6 epochs, $7 states to go to,
 --   $8 delays µs, $9 whether to the front, $10 deliveries, $11 failures, $12 crashes, $13 snoozes, $14 tails,
 --   $15 channel|null: wakes claims, $16 payload
@@ -106,5 +106,6 @@ with clock as materialized (
 select greatest(place.watched_until, place.polled_until) > clock.real, (select number from last), (select verdicts from last),
        (select array_agg((ord * 16 + state)::int) from done),
        exists (select from holder where numbered) and not exists (select from last where number >= $4) and not exists (select from noted),
-       case when $15::text is not null then pg_notify($15, $16)::text end
+       set_config('jobs_settle.cancelled', (select count(*) from back where state = 7)::text, true)
+         || case when $15::text is not null then pg_notify($15, $16)::text else '' end
 from clock, place

@@ -57,8 +57,7 @@ func (e *classified) Unwrap() error { return e.err }
 
 // carriedBy is what err was Classified as, if it was.
 func carriedBy(err error) (c Classification, ok bool) {
-	var carried *classified
-	if errors.As(err, &carried) {
+	if carried, ok := errors.AsType[*classified](err); ok {
 		return carried.class, true
 	}
 	return c, false
@@ -82,12 +81,10 @@ func (c Classification) verdict(err error) error {
 
 // classOf is the server's own view of an error.
 func classOf(err, cause error) string {
-	var panicked *PanicError
-	var cancel *cancelled
 	switch {
-	case errors.As(err, &panicked):
+	case isA[*PanicError](err):
 		return ClassPanic
-	case cause == ErrCancelled || errors.As(err, &cancel):
+	case cause == ErrCancelled || isA[*cancelled](err):
 		return ClassCancelled
 	case errors.Is(err, SkipRetry):
 		return ClassPermanent
@@ -99,6 +96,12 @@ func classOf(err, cause error) string {
 		return ClassTimeout
 	}
 	return ClassRetryable
+}
+
+// isA reports whether err is or wraps an E.
+func isA[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
 
 // decide says what becomes of a job whose handler returned err. A policy or a
@@ -222,8 +225,7 @@ func (s *Server) failure(r *run, err error, c Classification) broker.Failure {
 		At: s.storeNow(), Attempt: r.view.Attempt(), Message: err.Error(),
 		Code: clip(c.Code), Class: clip(c.Class), Worker: r.worker.id, Version: s.cfg.Program,
 	}
-	var panicked *PanicError
-	if errors.As(err, &panicked) {
+	if panicked, ok := errors.AsType[*PanicError](err); ok {
 		f.Stack = panicked.Stack
 	}
 	return f

@@ -85,23 +85,25 @@ const (
 // judge returns the ruling on err, with the delay that err sets. The order
 // matters: what somebody decided goes before what happened meanwhile.
 func judge(err, cause error) (ruling, time.Duration) {
-	var cancel *cancelled
-	var again *retryAfter
-	var put *snooze
-	switch {
-	case cause == ErrCancelled || errors.As(err, &cancel):
+	if cause == ErrCancelled || isA[*cancelled](err) {
 		return rulingCancel, 0
-	case errors.Is(err, SkipRetry):
+	}
+	if errors.Is(err, SkipRetry) {
 		return rulingSkip, 0
-	case errors.As(err, &put):
+	}
+	if put, ok := errors.AsType[*snooze](err); ok {
 		return rulingSnooze, min(put.delay, broker.MaxDelay)
-	case errors.Is(err, ErrUnknownType):
+	}
+	if errors.Is(err, ErrUnknownType) {
 		return rulingUnknown, 0
-	case cause == ErrDeadline:
+	}
+	if cause == ErrDeadline {
 		return rulingExpired, 0
-	case errors.As(err, &again):
+	}
+	if again, ok := errors.AsType[*retryAfter](err); ok {
 		return rulingRetryAfter, min(again.delay, broker.MaxDelay)
-	case cause == ErrShutdown || cause == ErrLeaseLost:
+	}
+	if cause == ErrShutdown || cause == ErrLeaseLost {
 		return rulingRelease, 0
 	}
 	return rulingRetry, 0

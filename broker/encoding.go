@@ -3,6 +3,7 @@ package broker
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -34,6 +35,14 @@ func (w *writer) bytes(field int, p []byte) {
 		w.b = binary.AppendUvarint(w.b, uint64(len(p)))
 		w.b = append(w.b, p...)
 	}
+}
+
+// enclose makes what was written since from the content of a field.
+func (w *writer) enclose(field int, from int) {
+	var head [2 * binary.MaxVarintLen64]byte
+	n := binary.PutUvarint(head[:], uint64(field)<<1|1)
+	n += binary.PutUvarint(head[n:], uint64(len(w.b)-from))
+	w.b = slices.Insert(w.b, from, head[:n]...)
 }
 
 func (w *writer) time(field int, t time.Time) {

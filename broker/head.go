@@ -91,22 +91,20 @@ func AppendTail(dst []byte, h *Head) []byte {
 }
 
 func (w *writer) failures(entries []Failure) {
-	e := writer{b: make([]byte, 0, 512)} // for all of them
 	for i := range entries {
-		f := &entries[i]
-		e.b = e.b[:0]
-		e.time(failureAt, f.At)
-		e.int(failureAttempt, int64(f.Attempt))
-		e.str(failureCode, f.Code)
-		e.str(failureClass, f.Class)
-		e.str(failureMessage, f.Message)
-		e.str(failureStack, f.Stack)
-		e.str(failureWorker, f.Worker)
-		e.str(failureVersion, f.Version)
-		if len(e.b) == 0 {
-			e.int(failureAttempt+100, 1) // an entry without content is still an entry
+		f, from := &entries[i], len(w.b)
+		w.time(failureAt, f.At)
+		w.int(failureAttempt, int64(f.Attempt))
+		w.str(failureCode, f.Code)
+		w.str(failureClass, f.Class)
+		w.str(failureMessage, f.Message)
+		w.str(failureStack, f.Stack)
+		w.str(failureWorker, f.Worker)
+		w.str(failureVersion, f.Version)
+		if len(w.b) == from {
+			w.int(failureAttempt+100, 1) // an entry without content is still an entry
 		}
-		w.bytes(tailFailure, e.b)
+		w.enclose(tailFailure, from)
 	}
 }
 

@@ -48,7 +48,11 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest) (got broke
 		if err = c.run(ctx, before); first {
 			got.Verdicts, got.SettleErr = s.verdicts(ctx, err)
 		}
-		got.Jobs = append(got.Jobs, c.jobs...)
+		if got.Jobs == nil {
+			got.Jobs = c.jobs
+		} else {
+			got.Jobs = append(got.Jobs, c.jobs...)
+		}
 		got.More = got.More || c.more
 		if c.at != 0 {
 			got.Now = broker.FromMicros(c.at)
@@ -177,6 +181,9 @@ func (c *claiming) scan(r rows, more ...any) error {
 		}
 		j := row.job("", broker.StateActive)
 		j.Worker, j.CancelRequested = c.worker, cancel != nil && *cancel
+		if len(c.jobs) == cap(c.jobs) && len(c.jobs) > 0 { // jobs are large: those that are many are not moved again and again
+			c.jobs = slices.Grow(c.jobs, max(min(c.limit-len(c.jobs), 15*len(c.jobs)), 1))
+		}
 		c.jobs, c.places = append(c.jobs, j), append(c.places, p)
 	}
 	return nil

@@ -263,11 +263,12 @@ func (s *statements) hook(c *pgxpool.Config) { c.ConnConfig.Tracer = s }
 func (s *statements) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.batches++ // of one statement
 	s.sent = append(s.sent, pgx.TraceBatchQueryData{SQL: data.SQL, Args: data.Args})
 	return ctx
 }
 
-func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+func (s *statements) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) { s.end() }
 
 func (s *statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceBatchStartData) context.Context {
 	s.mu.Lock()
@@ -281,7 +282,9 @@ func (s *statements) TraceBatchStart(ctx context.Context, _ *pgx.Conn, data pgx.
 
 func (s *statements) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 
-func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) {
+func (s *statements) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData) { s.end() }
+
+func (s *statements) end() {
 	select {
 	case s.ended <- struct{}{}:
 	default:

@@ -44,11 +44,20 @@ func (s connSession) run(ctx context.Context, steps ...step) error {
 	if s.plain {
 		return s.runPlain(ctx, steps)
 	}
-	var batch pgx.Batch
 	for _, st := range steps {
 		for i, arg := range st.args {
 			st.args[i] = lean(arg)
 		}
+	}
+	if len(steps) == 1 { // a pipeline around it would only cost
+		r, err := s.conn.Query(ctx, steps[0].sql, steps[0].args...)
+		if err != nil {
+			return err
+		}
+		return drain(r, steps[0].read)
+	}
+	var batch pgx.Batch
+	for _, st := range steps {
 		batch.Queue(st.sql, st.args...)
 	}
 	results := s.conn.SendBatch(ctx, &batch)

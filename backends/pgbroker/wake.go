@@ -23,9 +23,15 @@ type waker struct {
 	token   string // of this process in the notifications it sends
 }
 
-// notifyWindow bounds both the load that notifications make and the time that
-// one can be late.
-const notifyWindow = 5 * time.Millisecond
+const (
+	// notifyWindow bounds both the load that notifications make and the time
+	// that one can be late.
+	notifyWindow = 5 * time.Millisecond
+
+	// notifyGrace is how much longer one is held back because the next statement
+	// of a stream may send it: a transaction less.
+	notifyGrace = time.Millisecond
+)
 
 // window is what a queue's last notification holds back.
 type window struct {
@@ -98,7 +104,7 @@ func (w *waker) announced(queue string, sent *wakeUp, err error) {
 	}
 	late := w.message(queue)
 	last.late = late
-	w.tasks.after(time.Until(last.until), func(ctx context.Context) {
+	w.tasks.after(time.Until(last.until)+notifyGrace, func(ctx context.Context) {
 		w.mu.Lock()
 		due := last.late == late // nothing has spoken for it since
 		if due {

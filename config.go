@@ -37,7 +37,7 @@ type Config struct {
 	ShutdownTimeout time.Duration
 
 	// Lease is how long the store keeps this server's jobs for it after its
-	// last sign of life, which it gives every third of that: a job of a server
+	// last sign of life, which it gives every third of that and every 5 s at least: a job of a server
 	// that died runs again after this time and at most a second. Zero means
 	// 15 s, the least is 100 ms.
 	Lease time.Duration
@@ -98,7 +98,9 @@ type Config struct {
 
 	// PollInterval is about how long an idle server waits for word from the
 	// store before it asks on its own. New and due jobs do not wait for it,
-	// except in a store that cannot call. Zero means 1 s, the most is 1 minute.
+	// except in a store that cannot call. Zero means 5 s, or 1 s in such a store;
+	// the most is 1 minute. It never waits longer than a third of Lease or a
+	// fifth of ReadinessWindow.
 	PollInterval time.Duration
 
 	// Program is the name and version of the program, recorded with its worker
@@ -125,7 +127,8 @@ const (
 	defaultUnknownTypeLimit = 24 * time.Hour
 	defaultStuckGrace       = 30 * time.Second
 	defaultReadinessWindow  = 30 * time.Second
-	defaultPollInterval     = time.Second
+	defaultPollInterval     = 5 * time.Second
+	defaultPollUncalled     = time.Second // of a store that cannot call
 
 	maxConcurrency   = 100_000
 	maxWeight        = 1000

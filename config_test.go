@@ -54,7 +54,7 @@ func TestTheZeroConfigurationHasTheDocumentedDefaults(t *testing.T) {
 	if cfg.Concurrency < 10 || !maps.Equal(cfg.Queues, map[string]int{"default": 1}) || cfg.ShutdownTimeout != 25*time.Second ||
 		cfg.Lease != 15*time.Second || cfg.Timeout != 30*time.Minute || cfg.Prefetch != 1000 || cfg.CrashBudget != 3 ||
 		cfg.UnknownTypeLimit != 24*time.Hour || cfg.ErrorHistory != 10 || cfg.StuckGrace != 30*time.Second ||
-		cfg.ReadinessWindow != 30*time.Second || cfg.PollInterval != time.Second || cfg.Program == "" {
+		cfg.ReadinessWindow != 30*time.Second || cfg.PollInterval != 5*time.Second || cfg.Program == "" {
 		t.Errorf("the defaults are %+v", cfg)
 	}
 	off, err := Config{Prefetch: NoPrefetch, CrashBudget: -1, ShutdownTimeout: -1}.withDefaults()

@@ -241,8 +241,9 @@ func (s *Server) claimWaiting(ctx context.Context, call claimCall) {
 	f.waiting = true
 	copy(f.unwaited, f.excluded)
 	call.req.Queues = append([]broker.Share(nil), call.req.Queues...)
-	// An audit waits for it, and has to be over within a lease.
-	call.req.Wait = min(jitter(s.cfg.PollInterval, 0.25), s.cfg.Lease/3)
+	// An audit waits for it, and has to be over within a lease. Readiness needs
+	// an answer now and then.
+	call.req.Wait = min(jitter(s.cfg.PollInterval, 0.25), s.cfg.Lease/3, s.cfg.ReadinessWindow/5)
 	giveUp := f.giveUp
 	s.claimers.Go(func() {
 		defer giveUp()

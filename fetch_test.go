@@ -470,8 +470,13 @@ func TestAStoreThatCannotWaitIsPolled(t *testing.T) {
 		}
 		serve(t, impatient, Config{PollInterval: 2 * time.Second}, func(context.Context, *Job) error { return nil })
 		pass(time.Minute)
-		if n := calls.Load(); n < 30 || n > 45 {
+		if n := calls.Swap(0); n < 30 || n > 45 {
 			t.Errorf("%d claims in a minute, want one in about two seconds", n)
+		}
+		serve(t, impatient, Config{}, func(context.Context, *Job) error { return nil })
+		pass(time.Minute)
+		if n := calls.Load(); n < 90 || n > 130 {
+			t.Errorf("%d claims in a minute of two servers, want of the second one in about a second", n)
 		}
 		add(t, b, DefaultQueue, "a", 1000)
 		pass(2 * time.Second)
@@ -516,5 +521,38 @@ func TestAJobThatEndsDuringARenewalRaisesNoDoubts(t *testing.T) {
 			t.Errorf("%d jobs are done, want one a renewal", n)
 		}
 		close(over)
+	})
+}
+
+func TestAnIdleServerIsReadyHoweverShortTheWindowIs(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		s := serve(t, newStore(), Config{ReadinessWindow: 2 * time.Second, Lease: 5 * time.Minute, PollInterval: time.Minute}, func(context.Context, *Job) error { return nil })
+		for range 1000 {
+			pass(100 * time.Millisecond)
+			if err := s.Ready(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func TestAJobStartsAtOnceAfterTheWorkerThatWaitedWasLost(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		var at time.Time
+		s := serve(t, b, Config{PollInterval: 4 * time.Second}, func(context.Context, *Job) error { at = time.Now(); return nil })
+		pass(time.Minute)
+		first := workers(t, b)[0].ID
+		if _, err := b.Retire(t.Context(), broker.RetireRequest{Worker: first, Queues: []string{DefaultQueue}}); err != nil {
+			t.Fatal(err)
+		}
+		poke(s.renewNow)
+		pass(100 * time.Millisecond)
+		now := time.Now()
+		add(t, b, DefaultQueue, "a", 1)
+		synctest.Wait()
+		if !at.Equal(now) || workers(t, b)[0].ID == first {
+			t.Errorf("it ran %v after it was enqueued", at.Sub(now))
+		}
 	})
 }

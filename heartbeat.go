@@ -9,6 +9,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
+// maxHeartbeat is how long a server goes without a renewal at most, whose answer
+// also tells it of servers that died, which may have shorter leases.
+const maxHeartbeat = broker.DefaultLease / 3
+
 // worker is one ID under which the server claims, from its registration until
 // it is lost or retired. Guarded by Server.mu.
 type worker struct {
@@ -17,6 +21,7 @@ type worker struct {
 	registered bool
 	lost       bool
 	renewed    time.Time // when the last successful renewal was sent
+	lapse      time.Time // when somebody's leases run out, if nobody renews them; zero when nobody knows
 	steady     time.Time // since when renewals have had no gap
 	stored     time.Time // the store's clock at the last renewal
 
@@ -112,7 +117,7 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 
 // keep renews w until it is lost or ctx ends.
 func (s *Server) keep(ctx context.Context, w *worker) {
-	interval := s.cfg.Lease / 3
+	interval := min(s.cfg.Lease/3, maxHeartbeat)
 	timer := time.NewTimer(jitter(interval, 0.1))
 	defer timer.Stop()
 	failures := 0
@@ -182,6 +187,9 @@ func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerIn
 		}
 		s.clock.set(reply.Now, now)
 		s.steadied(w, sent, reply.Now)
+		if w.lapse = reply.NextLapse; !w.lapse.IsZero() {
+			w.lapse = now.Add(reply.NextLapse.Sub(reply.Now))
+		}
 		if w.traffic == before {
 			w.compare(s.names, reply.Held)
 		}
@@ -232,6 +240,9 @@ func (w *worker) compare(names []string, held map[string]int) {
 func (s *Server) lose(w *worker, why string) {
 	s.mu.Lock()
 	w.lost = true
+	if s.fetcher.waiting {
+		s.fetcher.giveUp() // it would get nothing, and keep the next worker from waiting
+	}
 	now := time.Now()
 	s.unready(w, now.Add(1))
 	handlers := 0

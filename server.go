@@ -73,12 +73,16 @@ func NewServer(b broker.Broker, cfg Config) (*Server, error) {
 	if b == nil {
 		return nil, broker.Invalid("broker", "is nil; open one, membroker.New() for example")
 	}
+	limits := b.Limits()
+	if limits.NoWait {
+		orDefault(&cfg.PollInterval, defaultPollUncalled)
+	}
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{
-		broker: b, cfg: cfg, log: cfg.Logger, limits: b.Limits(), ids: newIDSource(),
+		broker: b, cfg: cfg, log: cfg.Logger, limits: limits, ids: newIDSource(),
 		draining: make(chan struct{}), forced: make(chan struct{}), done: make(chan struct{}),
 		calls: new(sync.WaitGroup), renewNow: make(chan struct{}, 1), upkeepNow: make(chan struct{}, 1),
 	}

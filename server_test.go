@@ -177,7 +177,7 @@ func TestAServerThatTheStoreRefusesEnds(t *testing.T) {
 
 func TestHooksSeeWhatHappens(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		b := newStore()
+		b := unsure(newStore())
 		add(t, b, DefaultQueue, "a", 3)
 		var seen tally
 		cfg := Config{Hooks: Hooks{

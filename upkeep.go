@@ -48,8 +48,9 @@ func (s *Server) upkeep(ctx, calls context.Context) {
 	}
 }
 
-// upkeepDue says what to do for which worker. Others' leases are judged only
-// after our own were renewed without a gap for a whole lease: a store that was
+// upkeepDue says what to do for which worker. There is something to reclaim only
+// once somebody's leases have run out since the last renewal, which says when
+// that is. Others' leases are judged only after our own were renewed without a gap for a whole lease: a store that was
 // away, or whose clock jumped, made everybody late.
 func (s *Server) upkeepDue(now time.Time) (w *worker, audit, reclaim bool) {
 	s.mu.Lock()
@@ -59,7 +60,7 @@ func (s *Server) upkeepDue(now time.Time) (w *worker, audit, reclaim bool) {
 		return nil, false, false
 	}
 	audit, w.audit = w.audit, false
-	return w, audit, now.Sub(w.steady) >= s.cfg.Lease
+	return w, audit, now.Sub(w.steady) >= s.cfg.Lease && !now.Before(w.lapse)
 }
 
 // clockHeld asks the store for its time, right before others' leases are judged

@@ -122,7 +122,7 @@ func TestAJobThatKillsItsServersStopsWhenItsCrashBudgetIsSpent(t *testing.T) {
 
 func TestAServerJudgesOthersOnlyAfterALeaseWithoutAGapOfItsOwn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		c := newCable(newStore())
+		c := newCable(unsure(newStore()))
 		var calls []time.Time
 		var cut atomic.Bool
 		began := time.Now()
@@ -161,6 +161,92 @@ func TestAServerJudgesOthersOnlyAfterALeaseWithoutAGapOfItsOwn(t *testing.T) {
 		}
 		if calls[len(calls)-1].Before(back.Add(30 * time.Second)) {
 			t.Error("it never looked again")
+		}
+	})
+}
+
+// unsure is a store that does not say when a lease runs out, so that servers
+// look all the time.
+func unsure(b broker.Broker) *tap {
+	return &tap{Broker: b, renew: func(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
+		got, err := b.Renew(ctx, req)
+		got.NextLapse = time.Time{}
+		return got, err
+	}}
+}
+
+func TestAJobOfADeadServerRunsAgainWithinItsLeaseAndASecondWhateverOthersLeasesAre(t *testing.T) {
+	t.Parallel()
+	for _, own := range []time.Duration{time.Second, broker.DefaultLease, 10 * time.Minute} {
+		for _, dead := range []time.Duration{5 * time.Second, broker.DefaultLease, time.Minute} {
+			t.Run(fmt.Sprintf("%v beside %v", dead, own), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					store := newStore()
+					busy := make(chan struct{})
+					var at time.Time
+					healthy := func(_ context.Context, j *Job) error {
+						if j.Type() == "busy" {
+							<-busy
+						} else {
+							at = time.Now()
+						}
+						return nil
+					}
+					serve(t, store, Config{Concurrency: 1, Lease: own, CrashBudget: 9}, healthy)
+					add(t, store, DefaultQueue, "busy", 1) // keeps the healthy server from taking the other
+					pass(own + time.Minute)
+					c := newCable(store)
+					gate := make(chan struct{})
+					defer close(gate)
+					add(t, store, DefaultQueue, "a", 1)
+					serve(t, c, Config{Concurrency: 1, Prefetch: NoPrefetch, Lease: dead, ShutdownTimeout: -1}, func(context.Context, *Job) error { <-gate; return nil })
+					synctest.Wait()
+					c.setCut(true)
+					close(busy)
+					began := time.Now()
+					pass(dead + 2*time.Second)
+					if took := at.Sub(began); at.IsZero() || took > dead+time.Second {
+						t.Errorf("it ran again after %v, want %v and a second at most", took, dead)
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestIdleServersAskTheirStoreSeldom(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := newStore()
+		var calls tally
+		counting := &tap{Broker: store}
+		counting.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			calls.add("claims", 1)
+			return store.Claim(ctx, req)
+		}
+		counting.renew = func(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
+			calls.add("renewals", 1)
+			return store.Renew(ctx, req)
+		}
+		counting.reclaim = func(ctx context.Context, req broker.ReclaimRequest) (broker.Claimed, error) {
+			calls.add("reclaims", 1)
+			return store.Reclaim(ctx, req)
+		}
+		counting.find = func(ctx context.Context, q broker.Query) (broker.Page, error) {
+			calls.add("finds", 1)
+			return store.Find(ctx, q)
+		}
+		serve(t, counting, Config{}, func(context.Context, *Job) error { return nil })
+		serve(t, counting, Config{}, func(context.Context, *Job) error { return nil })
+		pass(10 * time.Minute)
+		for what, most := range map[string]int{
+			"claims":   2*600*4/15 + 10, // 3.75 s apart at least
+			"renewals": 2*600*2/9 + 10,  // 4.5 s
+			"reclaims": 0,
+			"finds":    0,
+		} {
+			if n := calls.get(what); n > most {
+				t.Errorf("%d %s of two servers in ten minutes, want %d at most", n, what, most)
+			}
 		}
 	})
 }
@@ -229,7 +315,7 @@ func TestSkewedClocksDoNoHarm(t *testing.T) {
 				began := time.Now()
 				var took tally
 				var failedAt time.Time
-				serve(t, s, Config{Concurrency: 3, RetryPolicy: Constant(20 * time.Second)}, func(ctx context.Context, j *Job) error {
+				serve(t, s, Config{Concurrency: 3, PollInterval: time.Second, RetryPolicy: Constant(20 * time.Second)}, func(ctx context.Context, j *Job) error {
 					switch {
 					case j.Type() == "expiring":
 						start := time.Now()
@@ -285,6 +371,7 @@ func TestAJumpOfTheStoresClockCostsNobodyAJob(t *testing.T) {
 
 func testJump(t *testing.T, jump, later time.Duration) {
 	s := newShifted(0)
+	looking := unsure(s)
 	var runs tally
 	handler := func(ctx context.Context, j *Job) error {
 		runs.add(j.ID(), 1)
@@ -294,9 +381,9 @@ func testJump(t *testing.T, jump, later time.Duration) {
 		}
 		return nil
 	}
-	serve(t, s, Config{Concurrency: 1}, handler)
+	serve(t, looking, Config{Concurrency: 1}, handler)
 	pass(2500 * time.Millisecond) // so that the two renew at different times
-	serve(t, s, Config{Concurrency: 1}, handler)
+	serve(t, looking, Config{Concurrency: 1}, handler)
 	pass(17 * time.Second)
 	add(t, s, DefaultQueue, "a", 2)
 	pass(2*time.Second + later)

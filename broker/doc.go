@@ -72,6 +72,8 @@
 // until it is settled, and reclaimed again if that worker runs out. A Reclaim
 // by a worker that itself ran out does nothing but answer ErrWorkerGone. The
 // head is unchanged but for the epoch: the crash is charged by the outcome.
+// Renew answers the end of the leases that run out first, by which callers know
+// when a Reclaim may find something.
 //
 // §9 Charges. Deliveries counts leases that ended; Failures, Crashes and Snoozes
 // what the outcomes charged: exactly what [Outcome.Apply] says. No backend
@@ -115,8 +117,9 @@
 // §18 Waking. A claim that waits returns soon after a job becomes claimable in
 // one of its queues, by enqueue, settle, retire, resume, redrive, reschedule or
 // unhold.
-// For jobs that become due it may rely on its caller, who knows NextDue. A
-// wake-up is a hint: a claim may wait in vain for at most its Wait, and a claim
+// For jobs that become due it may rely on its caller, who knows NextDue; when a
+// job comes to be due sooner than what a claim that waits knows of, one such claim
+// returns soon and says so. A wake-up is a hint: a claim may wait in vain for at most its Wait, and a claim
 // made later finds everything. Paused queues wake nobody until they resume.
 //
 // §19 Several queues. Shares are served in order, each up to its Max, until

@@ -112,6 +112,11 @@ type Renewed struct {
 	Lost   bool           // some queue has ended this worker's ID; it must start anew under another
 	Held   map[string]int // leases the store counts, by queue
 	Cancel []Ref          // held jobs whose cancelling an operator asked for
+
+	// NextLapse is when, in these queues, the first leases run out of those that
+	// stand now, this worker's included; Now or earlier where a Reclaim has something
+	// to do. Until then nobody need call one. Zero when it is not known.
+	NextLapse time.Time
 }
 
 // RetireRequest ends a worker in the queues it served.

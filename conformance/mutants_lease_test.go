@@ -293,6 +293,9 @@ var leaseMutants = []mutant{
 }
 
 var reclaimMutants = []mutant{
+	{"a renewal knows of its own worker alone", "Reclaim/RenewSaysWhen", always(func(p *patched) {
+		change(&p.renew, nil, func(r *broker.RenewRequest, a *broker.Renewed) { a.NextLapse = r.Now.Add(r.Lease) })
+	})},
 	{"a reclaim charges the crash itself", "Reclaim/TakesOverWhatRanOut", always(func(p *patched) {
 		change(&p.reclaim, nil, func(_ *broker.ReclaimRequest, a *broker.Claimed) {
 			for i := range a.Jobs {

@@ -20,6 +20,7 @@ var wakeMutants = []mutant{
 	{"a reschedule wakes nobody", "Wake/ByReschedule", deafTo("reschedule")},
 	{"an unhold wakes nobody", "Wake/ByUnhold", deafTo("unhold")},
 	{"a restored job wakes nobody", "Wake/ByRestore", deafTo("enqueue")},
+	{"what is due sooner wakes nobody", "Wake/ByWhatIsDueSooner", deafTo("retry")},
 	{"a claim waits on its first queue", "Wake/InAnyOfItsQueues", always(func(p *patched) {
 		next := p.claim
 		p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {
@@ -87,8 +88,13 @@ func deafTo(cause string) func() func(*patched) {
 					if err != nil || len(got.Jobs) > 0 {
 						return got, err
 					}
+					var due <-chan time.Time
+					if !got.NextDue.IsZero() {
+						due = time.After(max(got.NextDue.Sub(got.Now), time.Microsecond))
+					}
 					select {
 					case <-signal:
+					case <-due:
 					case <-timeout.C:
 						return got, nil
 					case <-ctx.Done():

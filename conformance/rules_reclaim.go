@@ -75,6 +75,33 @@ var reclaimRules = []Rule{
 		}
 		c.same("reclaimed", sorted(got), ids)
 	}},
+	{"Reclaim/RenewSaysWhen", "§8", "Renew says when the first leases run out, in the queues that it names, and that jobs of ended workers are left.", nil, func(c *check) {
+		c.add("a", "b")
+		r := c.workerOn(c.b, "r", c.q, "other")
+		dead, brief, elsewhere := c.worker("dead"), c.worker("brief"), c.worker("elsewhere", "third")
+		dead.take("a", "b")
+		brief.renewAs(lease/3, false)
+		elsewhere.renewAs(lease/4, false)
+		lapse := func(who string, got broker.Renewed, want time.Time) {
+			c.that(got.NextLapse.Equal(want), "NextLapse while %s is the next to run out\ngot  %v\nwant %v", who, got.NextLapse, want)
+		}
+		began := c.now
+		lapse("brief", r.renew(), began.Add(lease/3))
+		c.pass(lease / 4)
+		brief.renew()
+		lapse("dead", r.renew(), began.Add(lease))
+		brief.retire()
+		c.pass(lease / 2)
+		r.renew()
+		c.pass(lease / 3)
+		got := r.renew()
+		c.that(!got.NextLapse.IsZero() && !got.NextLapse.After(c.now), "NextLapse when a worker ran out\ngot  %v\nwant %v at most", got.NextLapse, c.now)
+		r.reclaim(1)
+		got = r.renew()
+		c.that(!got.NextLapse.IsZero() && !got.NextLapse.After(c.now), "NextLapse while an ended worker's job is left\ngot  %v\nwant %v at most", got.NextLapse, c.now)
+		r.reclaim(5)
+		lapse("the caller", r.renew(), c.now.Add(lease))
+	}},
 	{"Reclaim/CallerMustBeRegistered", "§6", "A Reclaim by an unknown worker does nothing but answer ErrWorkerGone.", nil, func(c *check) {
 		c.add("a")
 		w := c.worker("w")

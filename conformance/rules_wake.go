@@ -116,6 +116,40 @@ var wakeRules = []Rule{
 			<-time.After(max(got.NextDue.Sub(got.Now), time.Millisecond)) // the caller's own timer, as §18 says
 		}
 	}},
+	{"Wake/ByWhatIsDueSooner", "§18", "A waiting claim gets a job that comes to be due sooner than any it knew of soon after that time: by enqueue, retry and reschedule.", wait, func(c *check) {
+		c.real()
+		w, v := c.workerOn(c.open(), "w"), c.realWorker("v")
+		for i, trigger := range []func(id string, delay time.Duration) func(){
+			func(id string, delay time.Duration) func() {
+				j := c.job(id)
+				j.Delay = delay
+				return func() { c.accept(j) }
+			},
+			func(id string, delay time.Duration) func() {
+				c.add(id)
+				held := v.one(id)
+				return func() { v.settle(broker.Retry(delay, failure("x")), held) }
+			},
+			func(id string, delay time.Duration) func() {
+				j := c.job(id)
+				j.Delay = 2 * time.Hour
+				c.accept(j)
+				return func() {
+					for _, r := range c.operate(broker.Operation{Kind: broker.OpReschedule, Delay: delay}, id) {
+						c.ok("reschedule", r.Err)
+					}
+				}
+			},
+		} {
+			id := fmt.Sprint("j", i)
+			c.woken(w, id, trigger(id, 5*time.Millisecond))
+			if i == 0 { // from now on another job is known to be due, much later
+				j := c.job("later")
+				j.Delay = time.Hour
+				c.accept(j)
+			}
+		}
+	}},
 	{"Wake/EndsByItself", "§18", "A claim that waits in vain ends when its wait is over, without an error, also in a paused queue.", wait, func(c *check) {
 		c.real()
 		c.add("a")
@@ -238,13 +272,19 @@ func (c *check) woken(w *worker, id string, trigger func()) {
 }
 
 // claimOne claims until it gets a job, which must be this, and settles it. It
-// may run on any goroutine. A claim may return early with nothing.
+// may run on any goroutine. A claim may return early with nothing; it does not
+// wait past the time at which the next job is known to be due.
 func (c *check) claimOne(w *worker, id string) error {
 	end := time.Now().Add(patience)
+	var got broker.Claimed
 	for {
 		req := w.request(1)
 		req.Wait = 3 * patience
-		got, err := w.b.Claim(c.ctx, req)
+		if !got.NextDue.IsZero() {
+			req.Wait = min(req.Wait, max(got.NextDue.Sub(got.Now), time.Millisecond))
+		}
+		var err error
+		got, err = w.b.Claim(c.ctx, req)
 		switch {
 		case broker.MayHaveApplied(err) || errors.Is(err, broker.ErrUnavailable):
 			if c.rule.Group() != "Bounce" {

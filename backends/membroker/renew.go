@@ -59,6 +59,12 @@ func (q *queue) renew(req *broker.RenewRequest, got *broker.Renewed, now instant
 		}
 	}
 	got.Held[q.name] = w.held.len()
+	for _, other := range q.workers {
+		got.NextLapse = earlier(got.NextLapse, other.until)
+	}
+	if len(q.orphans) > 0 {
+		got.NextLapse = earlier(got.NextLapse, now.floor)
+	}
 	if w.cancels > 0 {
 		for _, j := range w.held.jobs {
 			if j.cancelRequested {

@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
 // Renew writes one row per queue, on a connection of the broker's own, commits,
 // and then counts what the worker holds: however long the count takes, the
-// leases are extended. When the count fails Held and Cancel are empty. §6, §7,
-// §8.
+// leases are extended. When the count fails Held and Cancel are empty, and
+// NextLapse is not known. §6, §7, §8.
 func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
 	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Renewed{}, broker.About(err, "renew", "", "")
@@ -50,6 +51,9 @@ func (b *Broker) renew(ctx context.Context, req *broker.RenewRequest) (broker.Re
 	if errors.Is(err, broker.ErrNewerForm) {
 		return got, err
 	}
+	if err != nil {
+		got.NextLapse = time.Time{} // of some queues it would be wrong for all
+	}
 	return got, nil
 }
 
@@ -58,15 +62,19 @@ func scanHeld(r rows, got *broker.Renewed) error {
 	var queue string
 	var at int64
 	var layout, held int
+	var lapse *int64
 	var ids []string
 	var epochs []int64
-	if err := r.Scan(&queue, &at, &layout, &held, &ids, &epochs); err != nil {
+	if err := r.Scan(&queue, &at, &layout, &held, &lapse, &ids, &epochs); err != nil {
 		return err
 	}
 	if layout > knownLayout {
 		return newerLayout(layout)
 	}
 	got.Now, got.Held[queue] = broker.FromMicros(at), held
+	if lapse != nil {
+		got.NextLapse = earlier(got.NextLapse, broker.FromMicros(*lapse))
+	}
 	for i, id := range ids {
 		got.Cancel = append(got.Cancel, broker.Ref{Queue: queue, ID: id, Epoch: epochs[i]})
 	}

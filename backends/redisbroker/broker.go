@@ -24,6 +24,7 @@ type Broker struct {
 	queues     sync.Map // name → *queue, as this process knows them
 	registered sync.Map // name → struct{}: this process saw to its place in the list of queues
 	waiters    waiters
+	quiet      quiet
 	marks      []*queue      // the keys of marks, by slot
 	pruned     atomic.Uint32 // slots of marks pruned
 

@@ -14,8 +14,8 @@ import (
 // with the settle. In a Cluster each queue is asked for its part of Max at the
 // same time, and what that leaves is asked for again where more is known to be.
 //
-// With a Wait, a claim that found nothing waits once, not past the next due
-// time. It may return without a job before its time: when another worker was
+// With a Wait, a claim that found nothing, or knows that it would, waits once, not
+// past the next due time. It may return without a job before its time: when another worker was
 // quicker, or to tell of a NextDue that has come nearer.
 //
 // When ctx ends, what the server leases after all is put back as soon as its
@@ -25,9 +25,23 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 	if err := req.Check(); err != nil {
 		return broker.Claimed{}, err
 	}
-	var got broker.Claimed
+	waits := req.Wait > 0 && req.Max > 0 && len(req.Queues) > 0 && req.Now.IsZero()
+	got, still := b.quiet.still(&req)
+	var err error
+	if !still || !waits {
+		got, err = b.claim(ctx, &req)
+	}
+	if waits && err == nil && len(got.Jobs) == 0 {
+		got, err = b.wait(ctx, &req, got)
+	}
+	b.quiet.note(&req, &got, err)
+	return got, err
+}
+
+// claim is a claim that does not wait.
+func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest) (got broker.Claimed, err error) {
 	batches := b.settleBatches(&req.Settle)
-	c := newClaim(&req, b.store.cluster == nil)
+	c := newClaim(req, b.store.cluster == nil)
 	if len(c.queues) == 0 && len(batches) == 0 {
 		return got, broker.About(b.usable(ctx), "claim", "", "")
 	}
@@ -45,11 +59,7 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 		}
 		again = c.read(b)
 	}
-	err := errors.Join(c.answer(&got), broker.About(ended, "claim", "", ""))
-	if err == nil && len(got.Jobs) == 0 && req.Max > 0 && req.Wait > 0 && req.Now.IsZero() {
-		return b.wait(ctx, &req, got)
-	}
-	return got, err
+	return got, errors.Join(c.answer(&got), broker.About(ended, "claim", "", ""))
 }
 
 // claim is a claim under way: what has been asked of which queue.

@@ -37,12 +37,15 @@ func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Ren
 		switch {
 		case s.err != nil:
 			errs = append(errs, broker.About(s.err, "renew", name, ""))
-		case s.code != codeDone || len(s.reply) == 0:
+		case s.code != codeDone || len(s.reply) < 2:
 			got.Lost = true
 		default:
 			got.Now = later(got.Now, moment(s.at))
-			got.Held[name] = int(number(first(s.reply)))
-			for asked := s.reply[1:]; len(asked) >= 2; asked = asked[2:] {
+			got.Held[name] = int(number(s.reply[0]))
+			if lapse := moment(number(s.reply[1])); got.NextLapse.IsZero() || lapse.Before(got.NextLapse) {
+				got.NextLapse = lapse
+			}
+			for asked := s.reply[2:]; len(asked) >= 2; asked = asked[2:] {
 				got.Cancel = append(got.Cancel, broker.Ref{Queue: name, ID: text(asked[0]), Epoch: number(asked[1])})
 			}
 		}

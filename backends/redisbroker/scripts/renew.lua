@@ -1,10 +1,10 @@
 -- renew: register a worker, or extend all its leases.
 --
--- KEYS   m w wi k s x c a
+-- KEYS   m w wi k s x n c a
 -- ARGV   now; 1; buckets; worker; lease in µs; 1 to register; info,
 --        empty to leave it as it is
--- Reply  {0, now, leases held, then per job asked to cancel: id, epoch};
---        a refusal; {GONE} when the ID is over or unknown
+-- Reply  {0, now, leases held, when the next leases run out, then per job asked
+--        to cancel: id, epoch}; a refusal; {GONE} when the ID is over or unknown
 -- @include clock
 -- @include open
 -- @include holder
@@ -25,7 +25,9 @@ if new then
   redis.call('HSET', q.s, worker, '0:')
 end
 
-local reply = {0, now, tonumber(redis.call('HGET', q.k, worker))}
+local lapse = tonumber(redis.call('ZRANGE', q.w, 0, 0, 'WITHSCORES')[2])
+if redis.call('HLEN', q.n) > 0 then lapse = now end -- what ended workers held is for a reclaim
+local reply = {0, now, tonumber(redis.call('HGET', q.k, worker)), lapse}
 if redis.call('HLEN', q.c) > 0 then
   local asked = redis.call('HGETALL', q.c)
   for i = 1, #asked, 2 do

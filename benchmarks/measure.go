@@ -160,6 +160,18 @@ func churn(depth int, span time.Duration) func(*run) metrics {
 	}
 }
 
+// churnOwn is churn for a store that is in the worker's process.
+func churnOwn(depth int, span time.Duration) func(*run) metrics {
+	return func(r *run) metrics {
+		path, _ := r.counter()
+		worker := r.spawn(task{Role: "work", Preload: true, Counter: path, Depth: scaled(depth, r.scale), Batch: 1000, Span: r.span(span)})
+		r.check(worker.tell("begin"))
+		m := r.result(worker)
+		r.cost(m, "worker", m, m["handled"])
+		return m
+	}
+}
+
 // idle measures a worker without work, against the store without a worker.
 func idle(r *run) metrics {
 	span := r.span(10 * time.Second)

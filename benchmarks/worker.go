@@ -33,9 +33,10 @@ func (w *worker) run(ctx context.Context, ready func(), stop <-chan struct{}) (_
 			return nil, err
 		}
 	}
+	own := producer{task: w.task, system: w.system}
 	if w.Preload {
-		p := producer{task: w.task, system: w.system}
-		if err := p.inBatches(ctx); err != nil {
+		own.Jobs = max(w.Jobs, w.Depth)
+		if err := own.inBatches(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -51,6 +52,14 @@ func (w *worker) run(ctx context.Context, ready func(), stop <-chan struct{}) (_
 		if end, err = w.system.Work(ctx, w.handle); err != nil {
 			return nil, err
 		}
+	}
+	if w.Depth > 0 {
+		full, failed := make(chan struct{}), make(chan error, 1)
+		go func() { failed <- own.keepDepth(ctx, full) }()
+		defer func() {
+			close(full)
+			err = errors.Join(err, <-failed)
+		}()
 	}
 	got := metrics{}
 	switch {

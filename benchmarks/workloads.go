@@ -106,8 +106,8 @@ func workloads() []*workload {
 		{name: "W1batch", store: "memory", jobs: 500_000, about: "enqueue in batches of 1000", measure: enqueue(task{Batch: 1000})},
 		{name: "W2", store: "memory", jobs: 500_000, about: "drain", measure: drainOwn},
 		{name: "W2chain", store: "memory", jobs: 500_000, about: chainAbout, measure: drainOwn},
-		{name: "depth10k", store: "memory", jobs: 10_000, about: "drain of 10 thousand jobs", measure: drainOwn},
-		{name: "depth1M", store: "memory", jobs: 1_000_000, about: "drain of a million jobs", measure: drainOwn},
+		{name: "depth10k", store: "memory", about: "churn at a constant depth of 10000 pending jobs", measure: churnOwn(10_000, 10*time.Second)},
+		{name: "depth1M", store: "memory", about: "churn at a constant depth of 1000000 pending jobs", measure: churnOwn(1_000_000, 10*time.Second)},
 	}
 	for _, store := range []string{"redis", "postgres"} {
 		for _, d := range []struct {

@@ -81,14 +81,19 @@ func (e *examiner) jobs(ctx context.Context, pos string) (string, error) {
 	return writePlace(last.id, last.number), nil
 }
 
-// look reads facts of a page, or of the jobs with these IDs.
+// look reads facts of a page, or of the jobs with these IDs. The clock is read
+// after them: what had lapsed when they were read has lapsed by that time.
 func (e *examiner) look(ctx context.Context, on session, after string, queue int64, ids []string) (page []jobFacts, err error) {
+	var now int64
 	err = on.run(ctx, e.b.byIndex(true), e.b.step("examine_jobs", each(func(r rows) error {
 		var f jobFacts
 		err := r.Scan(f.columns()...)
 		page = append(page, f)
 		return err
-	}), after, queue, e.req.Limit, ids))
+	}), after, queue, e.req.Limit, ids), e.b.step("clock", one(&now), e.now.micros))
+	if err == nil {
+		e.Now = broker.FromMicros(now)
+	}
 	return page, err
 }
 

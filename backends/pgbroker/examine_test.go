@@ -301,3 +301,30 @@ func TestAUserThatMayOnlyReadCanExamine(t *testing.T) {
 		t.Errorf("a repair by who may only read answered %v, want an error that says that nothing was done", err)
 	}
 }
+
+// A key may lapse, and somebody else take it, between a look at the clock and
+// the look at the job that had it.
+func TestAKeyThatLapsesDuringAnExaminationIsNoFinding(t *testing.T) {
+	t.Parallel()
+	url := testenv.Postgres(t)
+	direct := connect(t, url, 2)
+	b := fresh(t, direct, url)
+	const ttl = 20 * time.Millisecond
+	job := broker.NewJob{Queue: "q", ID: "j", Body: broker.Body{Type: "t", Priority: broker.PriorityNormal,
+		Unique: broker.Unique{Key: "key", Mode: broker.UniqueUntilSettled, TTL: ttl}}}
+	before := time.Now()
+	if _, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{job}}); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * ttl)
+	plantSQL(direct, "delete from jobs.unique_key where key = 'key'")(t, b)
+	req := broker.ExamineRequest{Limit: 100}
+	e := &examiner{b: b, req: &req}
+	e.Now = before // what the clock said when the step began
+	if _, err := e.jobs(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if len(e.Findings) != 0 || e.Records != 1 {
+		t.Errorf("%d records, found %+v; want nothing found of one", e.Records, e.Findings)
+	}
+}

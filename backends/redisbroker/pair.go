@@ -11,12 +11,12 @@ import (
 // refuses it.
 type pair struct{ multi, ahead, exec *redis.Cmd }
 
+var multiArgs, execArgs = []any{"multi"}, []any{"exec"}
+
 // queuePair puts the transaction into a pipeline.
 func queuePair(ctx context.Context, pipe redis.Pipeliner, c *call) *pair {
-	p := &pair{multi: redis.NewCmd(ctx, "multi"), ahead: redis.NewCmd(ctx, c.ahead...), exec: redis.NewCmd(ctx, "exec")}
-	for _, cmd := range []*redis.Cmd{p.multi, p.ahead, c.cmd, p.exec} {
-		_ = pipe.Process(ctx, cmd) // nothing is sent yet
-	}
+	p := &pair{multi: redis.NewCmd(ctx, multiArgs...), ahead: redis.NewCmd(ctx, c.ahead...), exec: redis.NewCmd(ctx, execArgs...)}
+	_ = pipe.BatchProcess(ctx, p.multi, p.ahead, c.cmd, p.exec) // nothing is sent yet
 	return p
 }
 

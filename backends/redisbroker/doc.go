@@ -89,7 +89,9 @@
 // # Repeats
 //
 // Bodies of new jobs go to the store beside a script that puts the jobs in line,
-// in one transaction, since a body is dear to pass through Lua.
+// in one transaction, since a body is dear to pass through Lua. They begin with
+// the time of creation by the store's clock, as it last told this process: for a
+// single job at most a second ago, for others checked to be right within 10 ms.
 //
 // No call is ever sent twice, but after an answer that says that it did nothing:
 // a script not loaded, a queue that is elsewhere, not made yet or laid out in

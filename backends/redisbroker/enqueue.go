@@ -43,8 +43,8 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 		}
 		if restored := j.Restore != nil; batch == nil || batch.full() || batch.restored != restored {
 			batch = &enqueueBatch{queue: b.queue(j.Queue), restored: restored, items: make([]int, 0, min(len(req.Jobs)-i, callJobs)), texts: newArena()}
-			if batch.created = broker.Micros(req.Now); req.Now.IsZero() {
-				batch.created = batch.queue.time()
+			if batch.created, batch.recent = broker.Micros(req.Now), true; req.Now.IsZero() {
+				batch.created, batch.recent = batch.queue.time()
 			}
 			calls = append(calls, batch)
 		}
@@ -93,6 +93,7 @@ type enqueueBatch struct {
 	named    []int // places in items of jobs with options, which have a third piece
 	known    bool  // some IDs may have been used before
 	created  int64 // as far as this process knows; bodies begin with it
+	recent   bool  // that need not be checked
 	longest  int   // size of the largest of those, in bytes
 }
 
@@ -145,7 +146,7 @@ func (e *enqueueBatch) step(now string) *step {
 	case len(e.named) > 0 || e.known || e.queue.buckets > 1 || e.queue.isLimited(time.Now()):
 		e.careful(s)
 	case n == 1:
-		s.script, s.args, s.batch = pushScript, append(t.args, e.created, &pieces[0], &pieces[1]), e
+		s.script, s.args, s.batch = pushScript, append(t.args, e.recent, &pieces[0], &pieces[1]), e
 		t.args = s.args
 	default:
 		s.script, s.batch = lineupScript, e
@@ -192,10 +193,10 @@ func (e *enqueueBatch) fail(receipts []broker.Receipt, err error) {
 // receive reads the refusals; every other job was accepted.
 func (e *enqueueBatch) receive(receipts []broker.Receipt, req broker.EnqueueRequest, s *step) {
 	now, up := s.at, s.at
-	if req.Now.IsZero() {
-		e.queue.told(now)
-	} else {
+	if !req.Now.IsZero() {
 		up = broker.Micros(req.Now)
+	} else if now > 0 {
+		e.queue.told(now)
 	}
 	for _, i := range e.items {
 		r, j := &receipts[i], &req.Jobs[i]

@@ -25,6 +25,7 @@ type queue struct {
 	channel string       // for events
 	limited atomic.Int64 // when push.lua was last not for it, Unix seconds
 	ahead   atomic.Int64 // the store's clock less uptime, µs; 0 when not known
+	heard   atomic.Int64 // the uptime when it was told
 }
 
 // newQueue names the keys that begin with base.
@@ -61,16 +62,25 @@ var started = time.Now()
 func uptime() int64 { return time.Since(started).Microseconds() }
 
 // told notes that the store's clock has just been at this time.
-func (q *queue) told(at int64) { q.ahead.Store(at - uptime()) }
+func (q *queue) told(at int64) {
+	up := uptime()
+	q.ahead.Store(at - up)
+	q.heard.Store(up)
+}
+
+// hearsay is for how long a time that the store told is counted on from without
+// being checked: its clock may be set meanwhile.
+const hearsay = time.Second
 
 // time is what the store's clock says, as far as this process knows: a little
-// less, by the way of an answer. It is 0 as long as no answer has come.
-func (q *queue) time() int64 {
-	ahead := q.ahead.Load()
+// less, by the way of an answer. It is 0 as long as no answer has come. Whether
+// that is so by a recent answer is the second result.
+func (q *queue) time() (at int64, recent bool) {
+	ahead, up := q.ahead.Load(), uptime()
 	if ahead == 0 {
-		return 0
+		return 0, false
 	}
-	return ahead + uptime()
+	return ahead + up, up-q.heard.Load() < hearsay.Microseconds()
 }
 
 // baseOf begins the keys of a queue. The braces make its name alone decide which

@@ -191,9 +191,11 @@ func (b *Broker) newCall(s *step) *call {
 		// What is ahead must not take effect alone, for want of the script.
 		c.args[0], c.args[1] = "eval", s.script.source
 	}
-	c.args = append(c.args, s.now, len(queues))
-	for _, q := range queues {
-		c.args = append(c.args, q.buckets)
+	if !s.script.short {
+		c.args = append(c.args, s.now, len(queues))
+		for _, q := range queues {
+			c.args = append(c.args, q.buckets)
+		}
 	}
 	c.args = append(c.args, s.args...)
 	return c
@@ -231,14 +233,12 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 	case codeBuckets:
 		if n, ok := first(s.reply).(int64); ok && n > 0 {
 			b.learn(s.queues[0], int(n))
-			if s.batch != nil {
-				s.batch.careful(s)
-			}
 			return true
 		}
 	case codeAbsent:
 		if s.create {
 			s.err = b.create(ctx, s.queues[0])
+			b.queue(s.queues[0]).limited.Store(0)
 			return s.err == nil
 		}
 	case codeLimited:

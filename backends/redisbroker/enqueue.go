@@ -146,7 +146,7 @@ func (e *enqueueBatch) step(now string) *step {
 	case len(e.named) > 0 || e.known || e.queue.buckets > 1 || e.queue.isLimited(time.Now()):
 		e.careful(s)
 	case n == 1:
-		s.script, s.args, s.batch = pushScript, append(t.args, e.recent, &pieces[0], &pieces[1]), e
+		s.script, s.args, s.batch = pushScript, append(t.args, !e.recent, &pieces[0], &pieces[1]), e
 		t.args = s.args
 	default:
 		s.script, s.batch = lineupScript, e
@@ -156,13 +156,22 @@ func (e *enqueueBatch) step(now string) *step {
 			args = append(args, &pieces[i])
 		}
 		s.ahead = args
-		args = append(args, e.created, e.longest)
+		args = append(args, e.doubtful(now), e.longest)
 		for i := range n {
 			args = append(args, &pieces[2*i])
 		}
 		s.ahead, s.args, t.args = args[:2+2*n:2+2*n], args[2+2*n:], args
 	}
 	return s
+}
+
+// doubtful is the time of creation that bodies begin with, or 0 where it is
+// certain. One that is not known at all is long ago.
+func (e *enqueueBatch) doubtful(now string) int64 {
+	if now != nowArg(time.Time{}) {
+		return 0
+	}
+	return max(e.created, 1)
 }
 
 // careful makes s a call of enqueue.lua: with the IDs, the bodies, in which it

@@ -24,6 +24,7 @@ type script struct {
 	source string
 	sha    string
 	keys   []int // places in keyNames
+	short  bool  // gets no time and no numbers of queues and buckets, and does not open a queue
 }
 
 var (
@@ -70,7 +71,7 @@ func parseScript(name string) (*script, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &script{name: name}
+	s := &script{name: name, short: !opens.Match(header)}
 	for _, key := range declared(string(header)) {
 		at := slices.Index(keyNames, key)
 		if at < 0 {
@@ -132,6 +133,9 @@ const manyQueues = "(a block for each queue)"
 // comment is a line that is one, or what stands behind code.
 var comment = regexp.MustCompile(`(?m)^[ \t]*--.*\n|[ \t]+-- .*$`)
 
+// opens says that a script is one of those whose arguments lib/open.lua knows.
+var opens = regexp.MustCompile(`(?m)^-- ARGV   (now|0); [1q]`)
+
 // keyUse is the use of a key in a script: q.z, q.r[p], q.b[i].
 var keyUse = regexp.MustCompile(`\bq\.([a-z0-9]+)(\[)?`)
 
@@ -169,6 +173,9 @@ func (s *script) place(body string, many bool) string {
 	last := strconv.Itoa(n)
 	if slices.Contains(s.keys, len(keyNames)-1) {
 		last += "+n"
+	}
+	if s.short {
+		return body
 	}
 	// The table is made with room for what scripts note of a queue.
 	return "local function names(at,n) return {at=at,buckets=n,refused=false,paused=false,void=0,dropped=0,big=0,leased=0,late=false},at+" + last + " end\n" + body

@@ -33,7 +33,7 @@ if depth > 0 then
 end
 
 -- checks: every job, before the first write
-local created = stamp()
+local created = stamp(up)
 local reply, seen, keys = {0, now}, {}, {}
 local store, ready, later, index = {}, {{}, {}, {}, {}}, {}, {}
 local held, windows = {}, {}

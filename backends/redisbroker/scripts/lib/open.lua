@@ -1,7 +1,5 @@
 -- @include layout
-
--- Why a script does nothing to a queue: the first element of its answer.
-local ABSENT, BUCKETS, NEWER, GONE, GAP, BUSY, LIMITED = 1, 2, 3, 4, 5, 6, 7
+-- @include why
 
 -- open names the keys of the call's next queue and reads its record: the
 -- fields named, behind the layout version and the number of buckets. With

@@ -14,16 +14,13 @@ import (
 // group joins concurrent Enqueue calls into batches. A caller that finds no
 // call in flight makes its own, at once and in its own goroutine. Those that
 // come meanwhile gather; when that call returns, one goroutine sends what has
-// gathered, as one batch after another, until nobody waits, and ends. Where
-// calls are quick, a second one goes beside the first once enough has gathered
-// for it, so that the store has work while answers are read. So nothing
-// lingers, few calls are in flight, and an idle client has no goroutine.
+// gathered, as one batch after another, until nobody waits, and ends. So nothing
+// lingers, one call is in flight, and an idle client has no goroutine.
 type group struct {
 	client *Client
 
 	mu       sync.Mutex
-	inFlight int             // calls
-	slow     bool            // the last batch took long: see worthGathering
+	inFlight bool            // a call
 	jobs     []broker.NewJob // gathered; payloads of callers that may leave are copies
 	waiters  []*waiter       // one for each of jobs
 }
@@ -51,8 +48,8 @@ func (w *waiter) free() {
 // send makes one attempt at a job. It returns as soon as ctx ends.
 func (g *group) send(ctx context.Context, o *Outgoing) {
 	g.mu.Lock()
-	if g.inFlight == 0 {
-		g.inFlight++
+	if !g.inFlight {
+		g.inFlight = true
 		g.mu.Unlock()
 		defer g.release()
 		receipts := g.client.call(ctx, []broker.NewJob{o.NewJob})
@@ -66,11 +63,6 @@ func (g *group) send(ctx context.Context, o *Outgoing) {
 		// The caller may leave, and change its payload, while the batch is under way.
 		p := &g.jobs[len(g.jobs)-1].Body.Payload
 		*p = bytes.Clone(*p)
-	}
-	if g.inFlight == 1 && len(g.jobs) >= worthAnother && !g.slow {
-		g.inFlight++
-		g.client.gate.add()
-		go g.drain()
 	}
 	g.mu.Unlock()
 
@@ -102,54 +94,25 @@ func (g *group) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.jobs) == 0 {
-		g.inFlight--
+		g.inFlight = false
 		return
 	}
 	g.client.gate.add()
 	go g.drain()
 }
 
-// worthGathering is how long a call takes whose number counts for more than the
-// time between calls: as where each ends in a write to a disk.
-const worthGathering = 300 * time.Microsecond
-
-// worthAnother is how many jobs are sent in a second call beside one that is
-// under way. There is no third: what it brought, smaller batches would take.
-const worthAnother = 16
-
 // drain sends what has gathered until there is nothing more. The callers of a
-// batch are told their answers while the next one is on its way, so that the
-// store need not wait for that; after a slow call they are told first, and may
-// join the next one.
+// batch are told their answers first and may join the next one: full batches
+// cost less than the store's idling meanwhile.
 func (g *group) drain() {
 	defer g.client.gate.leave()
-	next := flights.Get().(*flight)
-	var told *flight
-	for g.take(next) {
-		if told != nil {
-			go told.tell()
-		}
-		began := time.Now()
-		next.receipts = g.client.call(context.Background(), next.jobs)
-		told, next = next, flights.Get().(*flight)
-		if g.note(time.Since(began)) {
-			told.tell()
-			told = nil
-			g.gather()
-		}
+	f := flights.Get().(*flight)
+	for g.take(f) {
+		f.receipts = g.client.call(context.Background(), f.jobs)
+		f.tell()
+		g.gather()
 	}
-	flights.Put(next)
-	if told != nil {
-		told.tell()
-	}
-}
-
-// note says whether a call that took so long was a slow one.
-func (g *group) note(took time.Duration) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.slow = took > worthGathering
-	return g.slow
+	flights.Put(f)
 }
 
 // gather lets callers that were just answered come back, as long as they do.
@@ -205,7 +168,7 @@ func (g *group) take(f *flight) bool {
 	}
 	g.jobs, g.waiters = remove(g.jobs, n), remove(g.waiters, n)
 	if len(f.jobs) == 0 {
-		g.inFlight--
+		g.inFlight = false
 		g.jobs, g.waiters = nil, nil
 	}
 	return len(f.jobs) > 0
@@ -252,5 +215,4 @@ func (f *flight) tell() {
 	clear(f.jobs)
 	clear(f.waiters)
 	f.jobs, f.waiters, f.receipts = f.jobs[:0], f.waiters[:0], nil
-	flights.Put(f)
 }

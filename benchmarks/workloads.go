@@ -63,7 +63,7 @@ var inTurn = []string{"heavy", "middle", "light"}
 // workloads are all, in the order in which they run.
 func workloads() []*workload {
 	list := []*workload{
-		{name: "W1seq", store: "redis", jobs: 10_000, about: "enqueue, one caller", measure: enqueue(task{Callers: 1})},
+		{name: "W1seq", store: "redis", jobs: 40_000, about: "enqueue, one caller", measure: enqueue(task{Callers: 1})},
 		{name: "W1par", store: "redis", jobs: 100_000, about: "enqueue, 64 callers", measure: enqueue(task{Callers: callers})},
 		{name: "W1unique", store: "redis", jobs: 100_000, about: "enqueue with unique keys, 64 callers", skip: []string{"bare-redis"}, measure: enqueue(task{Callers: callers, Unique: true})},
 		{name: "W1batch", store: "redis", jobs: 100_000, about: "enqueue in batches of 100", skip: []string{"asynq", "asynq-best"}, measure: enqueue(task{Batch: 100})},

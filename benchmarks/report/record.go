@@ -128,6 +128,16 @@ func Read(r io.Reader) (*Results, error) {
 	return res, nil
 }
 
+// run is the run that measured a workload.
+func (r *Results) run(workload, store string) string {
+	for _, rec := range r.records {
+		if rec.Workload == workload && rec.Store == store {
+			return rec.Run
+		}
+	}
+	return ""
+}
+
 // Sort puts the measurements into the order of want.
 func (r *Results) Sort(want []Planned) {
 	place := func(p Planned) int {

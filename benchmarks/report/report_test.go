@@ -49,6 +49,20 @@ func TestRatiosPairTheRounds(t *testing.T) {
 	}
 }
 
+func TestWorkloadsOfDifferentRunsAreNotCompared(t *testing.T) {
+	t.Parallel()
+	judged := target{"memory", "depth1M", "jobs/s", "@depth10k", 0.9, 1}
+	for _, other := range []string{"a", "b"} {
+		r := &Results{records: []Record{
+			{Run: "a", Workload: "depth1M", Store: "memory", System: "jobs-memory", Metrics: map[string]float64{"jobs/s": 50}},
+			{Run: other, Workload: "depth10k", Store: "memory", System: "jobs-memory", Metrics: map[string]float64{"jobs/s": 100}},
+		}}
+		if got, ok := judged.sample(r, "jobs-memory"); ok != (other == "a") || ok && got.Median != 0.5 {
+			t.Errorf("with the other of run %s: %v, %v", other, got, ok)
+		}
+	}
+}
+
 // file writes results: a run that planned rounds of W2 for our system and
 // asynq, with the given records.
 func file(runs ...[]Record) *bytes.Buffer {

@@ -108,8 +108,10 @@ func (t target) sample(r *Results, system string) (Sample, bool) {
 			values = append(values, v)
 		}
 	case t.peer[0] == '@':
-		base, _ := r.Values(t.peer[1:], t.store, system, t.metric)
-		values = Ratios(own, base)
+		// Hours apart, or on another machine, the same code is another one's.
+		if base, _ := r.Values(t.peer[1:], t.store, system, t.metric); r.run(t.workload, t.store) == r.run(t.peer[1:], t.store) {
+			values = Ratios(own, base)
+		}
 	default:
 		theirs, _ := r.Values(t.workload, t.store, t.peer, t.metric)
 		values = Ratios(own, theirs)

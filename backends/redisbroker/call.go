@@ -19,8 +19,7 @@ type step struct {
 	create bool     // makes its queue if there is none
 	now    string
 	args   []any         // behind those that every script has
-	ahead  []any         // a command that takes effect with it, and before it
-	batch  *enqueueBatch // enqueue.lua would do instead
+	batch  *enqueueBatch // push.lua: enqueue.lua would do instead
 	shares []int         // claim: which shares it serves …
 	places []int         // … and of which of its queues
 
@@ -180,17 +179,13 @@ func (b *Broker) newCall(s *step) *call {
 	for _, q := range queues {
 		n += len(keyNames) + priorities + q.buckets
 	}
-	c := &call{key: queues[0].key("m"), ahead: s.ahead, args: make([]any, 3, 3+n+2+len(queues)+len(s.args))}
+	c := &call{key: queues[0].key("m"), args: make([]any, 3, 3+n+2+len(queues)+len(s.args))}
 	for _, q := range queues {
 		for _, at := range s.script.keys {
 			c.args = append(c.args, q.keys[at]...)
 		}
 	}
 	c.args[0], c.args[1], c.args[2] = "evalsha", s.script.sha, len(c.args)-3
-	if s.ahead != nil {
-		// What is ahead must not take effect alone, for want of the script.
-		c.args[0], c.args[1] = "eval", s.script.source
-	}
 	if !s.script.short {
 		c.args = append(c.args, s.now, len(queues))
 		for _, q := range queues {
@@ -243,7 +238,10 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 		}
 	case codeLimited:
 		b.queue(s.queues[0]).limit(time.Now())
-		s.batch.careful(s)
+		if s.script == pushScript {
+			s.batch.careful(s)
+		}
+		s.script = enqueueScript
 		return true
 	case codeNewer:
 		version, _ := first(s.reply).(int64)

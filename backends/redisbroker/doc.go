@@ -16,7 +16,7 @@
 // A user with an access list needs the keys and channels that begin with the
 // prefix, and these commands; INFO is asked for once and may be denied:
 //
-//	ACL SETUSER jobs on >secret ~jobs:* &jobs:* +@read +@write +@connection +@pubsub +multi +exec +eval +evalsha +script|load +time +info
+//	ACL SETUSER jobs on >secret ~jobs:* &jobs:* +@read +@write +@connection +@pubsub +evalsha +script|load +time +info
 //
 // In a Cluster each queue has its own hash slot, so queues spread over the
 // nodes and one queue is as fast as one node. While a slot is being moved,
@@ -88,10 +88,8 @@
 //
 // # Repeats
 //
-// Bodies of new jobs go to the store beside a script that puts the jobs in line,
-// in one transaction, since a body is dear to pass through Lua. They begin with
-// the time of creation by the store's clock, as it last told this process: for a
-// single job at most a second ago, for others checked to be right within 10 ms.
+// The body of a single new job begins with the time of creation by the store's
+// clock as it told this process, at most a second before.
 //
 // No call is ever sent twice, but after an answer that says that it did nothing:
 // a script not loaded, a queue that is elsewhere, not made yet or laid out in

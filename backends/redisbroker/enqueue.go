@@ -94,7 +94,6 @@ type enqueueBatch struct {
 	known    bool  // some IDs may have been used before
 	created  int64 // as far as this process knows; bodies begin with it
 	recent   bool  // that need not be checked
-	longest  int   // size of the largest of those, in bytes
 }
 
 func (e *enqueueBatch) full() bool {
@@ -106,11 +105,9 @@ func (e *enqueueBatch) add(i int, j *broker.NewJob) {
 	e.items = append(e.items, i)
 	t := e.texts
 	t.add(j.ID)
-	from := len(t.buf)
 	t.buf = binary.BigEndian.AppendUint64(t.buf, uint64(e.created))
 	t.buf = broker.AppendBody(t.buf, &j.Body)
 	t.cut()
-	e.longest = max(e.longest, len(t.buf)-from)
 	e.known = e.known || !j.Fresh
 	u := &j.Body.Unique
 	if j.Delay == 0 && j.RunAt.IsZero() && j.Body.Priority == broker.PriorityNormal && u.Key == "" && j.Body.Key == "" {
@@ -143,41 +140,22 @@ func (e *enqueueBatch) step(now string) *step {
 	switch {
 	case e.restored:
 		s.script, s.args = restoreScript, e.texts.all()
-	case len(e.named) > 0 || e.known || e.queue.buckets > 1 || e.queue.isLimited(time.Now()):
+	case len(e.named) > 0 || e.queue.buckets > 1 || e.queue.isLimited(time.Now()):
 		e.careful(s)
-	case n == 1:
+	case n == 1 && !e.known:
 		s.script, s.args, s.batch = pushScript, append(t.args, !e.recent, &pieces[0], &pieces[1]), e
 		t.args = s.args
 	default:
-		s.script, s.batch = lineupScript, e
-		args := slices.Grow(t.args, 2+2*n+2+n)
-		args = append(args, "hset", e.queue.key("b*"))
-		for i := range pieces {
-			args = append(args, &pieces[i])
-		}
-		s.ahead = args
-		args = append(args, e.doubtful(now), e.longest)
-		for i := range n {
-			args = append(args, &pieces[2*i])
-		}
-		s.ahead, s.args, t.args = args[:2+2*n:2+2*n], args[2+2*n:], args
+		e.careful(s)
+		s.script = lineupScript
 	}
 	return s
 }
 
-// doubtful is the time of creation that bodies begin with, or 0 where it is
-// certain. One that is not known at all is long ago.
-func (e *enqueueBatch) doubtful(now string) int64 {
-	if now != nowArg(time.Time{}) {
-		return 0
-	}
-	return max(e.created, 1)
-}
-
-// careful makes s a call of enqueue.lua: with the IDs, the bodies, in which it
+// careful makes s a call of enqueue.lua, or of lineup.lua, which takes the same: with the IDs, the bodies, in which it
 // writes the time of creation itself, and the options of those that have some.
 func (e *enqueueBatch) careful(s *step) {
-	s.script, s.ahead, s.batch = enqueueScript, nil, nil
+	s.script, s.batch = enqueueScript, nil
 	t, n := e.texts, len(e.items)
 	pieces := t.pieces
 	args := slices.Grow(append(t.args[:0], n), 2*(n+len(e.named)))[:1+2*n]

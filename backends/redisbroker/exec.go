@@ -14,9 +14,6 @@ type call struct {
 	args []any
 	cmd  *redis.Cmd
 	err  error // classified
-
-	ahead []any // a command that takes effect with it, and before it
-	pair  *pair // while both are on their way
 }
 
 // exec sends calls, one pipeline for each node, all at once. Calls to the same
@@ -96,24 +93,15 @@ func send(ctx context.Context, node *redis.Client, calls []*call) {
 	for _, c := range calls {
 		c.cmd = redis.NewCmd(ctx, c.args...)
 	}
-	if len(calls) == 1 && calls[0].ahead == nil {
+	if len(calls) == 1 {
 		_ = node.Process(ctx, calls[0].cmd) // the command holds the error
 		return
 	}
 	pipe := node.Pipeline()
 	for _, c := range calls {
-		if c.ahead != nil {
-			c.pair = queuePair(ctx, pipe, c)
-		} else {
-			_ = pipe.Process(ctx, c.cmd)
-		}
+		_ = pipe.Process(ctx, c.cmd)
 	}
 	_, _ = pipe.Exec(ctx) // each command holds its own error
-	for _, c := range calls {
-		if c.ahead != nil {
-			c.pair.conclude(ctx, node, c)
-		}
-	}
 }
 
 // do sends one command about a key and reads its answer, if read is given.

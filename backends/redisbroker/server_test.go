@@ -118,7 +118,7 @@ func TestAUserWithFewRightsIsEnough(t *testing.T) {
 	admin := client(t)
 	name := testenv.Name(t)
 	rules := []any{"ACL", "SETUSER", name, "on", ">secret", "~" + name + ":*", "&" + name + ":*",
-		"+@read", "+@write", "+@connection", "+@pubsub", "+multi", "+exec", "+eval", "+evalsha", "+script|load", "+time", "-info"}
+		"+@read", "+@write", "+@connection", "+@pubsub", "+evalsha", "+script|load", "+time", "-info"}
 	if err := admin.Do(t.Context(), rules...).Err(); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func eachRun(list []broker.Job, m *Metrics, f func(s *series, n int64)) {
 	var last *series
 	n := int64(0)
 	for i := range list {
-		if s := m.series.of(list[i].Queue, &list[i].Body); s != last {
+		if s := m.series.next(last, &list[max(i-1, 0)], &list[i]); s != last {
 			if n > 0 {
 				f(last, n)
 			}
@@ -102,7 +102,7 @@ func (m *Metrics) settled(e jobs.SettleEvent) {
 		if answered {
 			verdict = e.Verdicts[i]
 		}
-		next := m.endingOf(&e.Items[i], &verdict)
+		next := m.endingOf(m.series.next(last.series, e.Items[max(i-1, 0)].Job, e.Items[i].Job), &e.Items[i], &verdict)
 		if next != last {
 			last.count(ctx, m, n)
 			last, n = next, 0
@@ -136,8 +136,8 @@ type ending struct {
 	attempts int               // of a job that is over; otherwise 0
 }
 
-func (m *Metrics) endingOf(item *broker.Settlement, v *broker.Verdict) ending {
-	e := ending{series: m.series.of(item.Job.Queue, &item.Job.Body)}
+func (m *Metrics) endingOf(s *series, item *broker.Settlement, v *broker.Verdict) ending {
+	e := ending{series: s}
 	e.outcome = settledAs(item.Outcome, v)
 	switch e.outcome {
 	case outcomeCompleted:

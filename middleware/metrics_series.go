@@ -102,6 +102,15 @@ func (r *registry) of(queue string, b *broker.Body) *series {
 	return r.enter(key)
 }
 
+// next returns the series of a job of a batch: most often that of the one
+// before it, last, which costs less to see than to look up.
+func (r *registry) next(last *series, before, job *broker.Job) *series {
+	if last != nil && before.Queue == job.Queue && before.Type == job.Type && before.Priority == job.Priority && (!r.keyed || before.Key == job.Key) {
+		return last
+	}
+	return r.of(job.Queue, &job.Body)
+}
+
 // enter returns the series of labels seen for the first time, or of those that
 // stand for them beyond the bounds.
 func (r *registry) enter(key seriesKey) *series {

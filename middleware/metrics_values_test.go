@@ -271,6 +271,43 @@ jobs_retried_total{priority=normal,queue=q,type=t} 1
 	}
 }
 
+func TestNeighboursInABatchThatDifferInOneLabelAreCountedApart(t *testing.T) {
+	t.Parallel()
+	m := newMeasured(t, MetricsConfig{Keys: 2})
+	list := []broker.Job{
+		{Queue: "q", Body: broker.Body{Type: "t", Key: "a"}},
+		{Queue: "q", Body: broker.Body{Type: "t", Key: "a"}},
+		{Queue: "q", Body: broker.Body{Type: "t", Key: "b"}},
+		{Queue: "r", Body: broker.Body{Type: "t", Key: "b"}},
+		{Queue: "r", Body: broker.Body{Type: "u", Key: "b"}},
+		{Queue: "r", Body: broker.Body{Type: "u", Key: "b", Priority: broker.PriorityUrgent}},
+	}
+	var items []broker.Settlement
+	for i := range list {
+		items = append(items, broker.Settlement{Job: &list[i], Outcome: broker.Complete(nil)})
+	}
+	m.metrics.Hooks().Claim(jobs.ClaimEvent{Jobs: list})
+	m.metrics.Hooks().Settle(jobs.SettleEvent{Items: items, Verdicts: make([]broker.Verdict, len(items))})
+	const want = `
+jobs_claimed_total{key=a,priority=normal,queue=q,type=t} 2
+jobs_claimed_total{key=b,priority=normal,queue=q,type=t} 1
+jobs_claimed_total{key=b,priority=normal,queue=r,type=t} 1
+jobs_claimed_total{key=b,priority=normal,queue=r,type=u} 1
+jobs_claimed_total{key=b,priority=urgent,queue=r,type=u} 1
+jobs_processed_total{key=a,priority=normal,queue=q,type=t} 2
+jobs_processed_total{key=b,priority=normal,queue=q,type=t} 1
+jobs_processed_total{key=b,priority=normal,queue=r,type=t} 1
+jobs_processed_total{key=b,priority=normal,queue=r,type=u} 1
+jobs_processed_total{key=b,priority=urgent,queue=r,type=u} 1
+`
+	got := lines(values(t, m.registry), func(s string) bool {
+		return strings.HasPrefix(s, "jobs_claimed") || strings.HasPrefix(s, "jobs_processed_total")
+	})
+	if got != want {
+		t.Errorf("jobs of a batch:\n%s", difference(got, want))
+	}
+}
+
 func TestEveryOutcomeHasItsName(t *testing.T) {
 	t.Parallel()
 	f := broker.Failure{Class: "c", Message: "m"}

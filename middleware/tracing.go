@@ -132,7 +132,7 @@ func (t *Tracing) ended(ctx context.Context, span trace.Span, job *jobs.Job, err
 	}
 	j := job.Record()
 	ending := jobs.EndingOf(ctx, job, err)
-	attributes := append(describeJob(j.ID, &j.Body), semconv.MessagingClientID(j.Worker),
+	attributes := append(describeJob(j.ID, &j.Body, 4), semconv.MessagingClientID(j.Worker),
 		attrAttempt.Int(j.Failures), attrDelivery.Int(j.Deliveries), attrOutcome.String(ending.Outcome))
 	if ending.Code != "" {
 		attributes = append(attributes, attrCode.String(ending.Code))
@@ -157,10 +157,14 @@ func failed(span trace.Span, class string, err error) {
 	span.SetStatus(codes.Error, err.Error())
 }
 
-// describeJob is what spans tell of one job. Its payload is not among it.
-func describeJob(id string, b *broker.Body) []attribute.KeyValue {
-	all := make([]attribute.KeyValue, 0, 9)
-	all = append(all, semconv.MessagingMessageID(id), attrType.String(b.Type), attrPriority.String(priorityName(b.Priority)))
+// describeJob is what spans tell of one job, with room for more. Its payload is
+// not among it.
+func describeJob(id string, b *broker.Body, more int) []attribute.KeyValue {
+	n := 3 + more
+	if b.CorrelationID != "" {
+		n++
+	}
+	all := append(make([]attribute.KeyValue, 0, n), semconv.MessagingMessageID(id), attrType.String(b.Type), attrPriority.String(priorityName(b.Priority)))
 	if b.CorrelationID != "" {
 		all = append(all, semconv.MessagingMessageConversationID(b.CorrelationID))
 	}
@@ -197,10 +201,10 @@ func (t *Tracing) sendOne(ctx context.Context, batch []*jobs.Outgoing, next jobs
 	if custom.IsValid() {
 		span.AddLink(trace.Link{SpanContext: custom})
 	} else {
-		t.cfg.Propagator.Inject(ctx, outgoing{o})
+		t.inject(ctx, o)
 	}
 	if span.IsRecording() {
-		span.SetAttributes(describeJob(o.ID, &o.Body)...)
+		span.SetAttributes(describeJob(o.ID, &o.Body, 0)...)
 	}
 	next(ctx, batch)
 	sent(span, o)
@@ -224,15 +228,15 @@ func (t *Tracing) sendMany(ctx context.Context, batch []*jobs.Outgoing, next job
 		switch {
 		case created.IsValid():
 		case t.cfg.NoCreateSpans:
-			t.cfg.Propagator.Inject(sending, outgoing{o})
+			t.inject(sending, o)
 			continue
 		default:
 			kind := t.spans.of(opCreate, o.Queue)
 			var creating context.Context
 			creating, creates[i] = t.tracer.Start(ctx, kind.name, kind.options...)
-			t.cfg.Propagator.Inject(creating, outgoing{o})
+			t.inject(creating, o)
 			if created = creates[i].SpanContext(); creates[i].IsRecording() {
-				creates[i].SetAttributes(describeJob(o.ID, &o.Body)...)
+				creates[i].SetAttributes(describeJob(o.ID, &o.Body, 0)...)
 			}
 		}
 		if i < maxLinks && send.IsRecording() {
@@ -312,7 +316,11 @@ func (t *Tracing) batch(op operation, took time.Duration, n int, job func(int) *
 		return span, end
 	}
 	span.SetAttributes(semconv.MessagingBatchMessageCount(n))
-	attributes := make([]attribute.KeyValue, 0, 2*min(n, maxLinks)) // of all links
+	each := 1
+	if outcome != nil {
+		each++
+	}
+	attributes := make([]attribute.KeyValue, 0, each*min(n, maxLinks)) // of all links
 	for i := range min(n, maxLinks) {
 		j := job(i)
 		creation := t.creation(j.Headers)

@@ -2,8 +2,10 @@ package middleware
 
 import (
 	"context"
+	"encoding/hex"
 	"strconv"
 
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seed81422ce9/jobs"
@@ -49,11 +51,28 @@ func (c incoming) Keys() []string {
 // Set does nothing: a job's headers never change.
 func (c incoming) Set(string, string) {}
 
+// inject writes the context of a trace to the headers of a new job.
+func (t *Tracing) inject(ctx context.Context, o *jobs.Outgoing) {
+	span := trace.SpanContextFromContext(ctx)
+	if !t.w3c || !span.IsValid() || span.TraceState().Len() > 0 {
+		t.cfg.Propagator.Inject(ctx, outgoing{o})
+		return
+	}
+	outgoing{o}.Set("traceparent", formatTraceparent(span))
+	propagation.Baggage{}.Inject(ctx, outgoing{o})
+}
+
 // extract returns ctx with the baggage and the span that the headers name, and
 // the context of that span, which is not valid if they name none.
 func (t *Tracing) extract(ctx context.Context, headers map[string]string) (context.Context, trace.SpanContext) {
 	if len(headers) == 0 {
 		return ctx, trace.SpanContext{}
+	}
+	if found, plain := t.plain(headers); plain {
+		if found.IsValid() {
+			ctx = trace.ContextWithRemoteSpanContext(ctx, found)
+		}
+		return propagation.Baggage{}.Extract(ctx, incoming(headers)), found
 	}
 	ambient := trace.SpanContextFromContext(ctx)
 	ctx = t.cfg.Propagator.Extract(ctx, incoming(headers))
@@ -65,11 +84,35 @@ func (t *Tracing) extract(ctx context.Context, headers map[string]string) (conte
 
 // creation is the context of the span that created the job of these headers.
 func (t *Tracing) creation(headers map[string]string) trace.SpanContext {
-	if parent := headers["traceparent"]; t.w3c && headers["tracestate"] == "" {
-		return parseTraceparent(parent)
+	found, plain := t.plain(headers)
+	if !plain {
+		_, found = t.extract(context.Background(), headers)
 	}
-	_, found := t.extract(context.Background(), headers)
 	return found
+}
+
+// plain returns the span that the headers name, if it can be told without a
+// propagator.
+func (t *Tracing) plain(headers map[string]string) (found trace.SpanContext, plain bool) {
+	if !t.w3c || headers["tracestate"] != "" {
+		return trace.SpanContext{}, false
+	}
+	parent := headers["traceparent"]
+	found = parseTraceparent(parent)
+	return found, parent == "" || found.IsValid()
+}
+
+// formatTraceparent writes the form that parseTraceparent reads.
+func formatTraceparent(span trace.SpanContext) string {
+	traceID, spanID := span.TraceID(), span.SpanID()
+	var text [55]byte
+	copy(text[:], "00-")
+	hex.Encode(text[3:], traceID[:])
+	text[35] = '-'
+	hex.Encode(text[36:], spanID[:])
+	text[52] = '-'
+	hex.Encode(text[53:], []byte{byte(span.TraceFlags() & (trace.FlagsSampled | trace.FlagsRandom))})
+	return string(text[:])
 }
 
 // parseTraceparent reads the one form of a traceparent that there is so far,

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"maps"
 	"runtime"
 	"slices"
 	"strings"
@@ -305,104 +304,6 @@ func TestRefusedTasksAreErrorsOfTheirSpansAndDuplicatesAreNot(t *testing.T) {
 		"create default Unset duplicate", "create default Error too_large", "send default Error too_large"}
 	if !slices.Equal(got, want) {
 		t.Errorf("spans\ngot  %q\nwant %q", got, want)
-	}
-}
-
-// greedy propagates as many bytes of baggage, and takes any number, which
-// OpenTelemetry's own refuses.
-type greedy struct {
-	propagation.TraceContext
-	bytes int
-	got   int
-}
-
-func (g *greedy) Inject(ctx context.Context, c propagation.TextMapCarrier) {
-	c.Set("baggage", strings.Repeat("x", g.bytes))
-	g.TraceContext.Inject(ctx, c)
-}
-
-func (g *greedy) Extract(ctx context.Context, c propagation.TextMapCarrier) context.Context {
-	g.got = len(c.Get("baggage"))
-	return g.TraceContext.Extract(ctx, c)
-}
-
-func TestAMegabyteOfBaggageIsLeftOutAndTheJobIsStored(t *testing.T) {
-	t.Parallel()
-	var headers map[string]string
-	var client *jobs.Client
-	for bytes, want := range map[int]string{1 << 20: "traceparent", 10_000: "traceparent", 8192 - len("baggage"): "baggage traceparent"} {
-		r := record(TracingConfig{Propagator: &greedy{bytes: bytes}})
-		var b broker.Broker
-		client, b = enqueueThrough(t, r.Tracing)
-		info, err := client.Enqueue(t.Context(), jobs.NewTask("t", nil))
-		if err != nil {
-			t.Fatalf("with %d bytes of baggage a job was refused: %v", bytes, err)
-		}
-		headers = stored(t, b, info.ID).Headers
-		if got := strings.Join(slices.Sorted(maps.Keys(headers)), " "); got != want {
-			t.Errorf("with %d bytes of baggage the job has headers %s, want %s", bytes, got, want)
-		}
-	}
-
-	// Put there by the caller, it is the caller's mistake, and says so.
-	_, err := client.Enqueue(t.Context(), jobs.NewTask("t", nil), jobs.WithHeader("baggage", "a="+strings.Repeat("x", 1<<20)))
-	if !errors.Is(err, jobs.ErrTooLarge) || !strings.Contains(err.Error(), "header") {
-		t.Errorf("a header of 1 MB: %v; want that it is too large", err)
-	}
-
-	// From another producer, as large as the store takes it.
-	headers["baggage"] = "a=" + strings.Repeat("x", broker.MaxHeaderBytes-200)
-	any := &greedy{}
-	_ = record(TracingConfig{Propagator: any}).run(t.Context(), &broker.Job{Queue: "q", Body: broker.Body{Headers: headers}}, func(context.Context) error { return nil })
-	if any.got != 0 {
-		t.Errorf("a propagator was shown %d bytes of baggage", any.got)
-	}
-	r := record(TracingConfig{})
-	_ = r.run(t.Context(), &broker.Job{Queue: "q", Body: broker.Body{Headers: headers}}, func(ctx context.Context) error {
-		if n := baggage.FromContext(ctx).Len(); n != 0 {
-			t.Errorf("the handler got %d members of baggage of 64 KiB", n)
-		}
-		return nil
-	})
-	if span := r.only(t); !span.Parent().IsValid() {
-		t.Error("the run lost its trace for its baggage")
-	}
-}
-
-func TestATraceparentIsReadAsThePropagatorReadsIt(t *testing.T) {
-	t.Parallel()
-	const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-	texts := []string{"", good, good + "-x", good[:54], "00-00000000000000000000000000000000-b7ad6b7169203331-01", strings.ToUpper(good),
-		"00-0af7651916cd43dd8448eb211c80319c-0000000000000000-01", strings.Repeat("-", 55)}
-	for i := range len(good) {
-		texts = append(texts, good[:i]+"x"+good[i+1:], good[:i]+"-"+good[i+1:])
-	}
-	for flags := range 256 {
-		texts = append(texts, fmt.Sprintf("%s%02x", good[:53], flags))
-	}
-	for _, text := range texts {
-		ctx := propagation.TraceContext{}.Extract(t.Context(), propagation.MapCarrier{"traceparent": text})
-		if got, want := parseTraceparent(text), api.SpanContextFromContext(ctx); !got.Equal(want) {
-			t.Errorf("%q is read as %+v, want %+v", text, got, want)
-		}
-	}
-}
-
-func TestTracingNeverMakesAJobRefused(t *testing.T) {
-	t.Parallel()
-	many := make(map[string]string)
-	for i := range broker.MaxHeaders {
-		many[fmt.Sprint(i)] = "x"
-	}
-	client, _ := enqueueThrough(t, record(TracingConfig{}).Tracing)
-	for name, option := range map[string]jobs.Option{
-		"as many headers as can be":     jobs.WithHeaders(many),
-		"headers as large as can be":    jobs.WithHeader("x", strings.Repeat("x", broker.MaxHeaderBytes-1)),
-		"one that tracing would change": jobs.WithHeader("traceparent", strings.Repeat("x", broker.MaxHeaderBytes-11)),
-	} {
-		if _, err := client.Enqueue(t.Context(), jobs.NewTask("t", nil), option); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }
 

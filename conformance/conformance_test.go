@@ -16,7 +16,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	conformance.SetPatience(3 * time.Second) // memory is never as slow as a network
 	goleak.VerifyTestMain(m)
 }
 

@@ -40,6 +40,15 @@ var enqueueMutants = []mutant{
 			}
 		}, nil)
 	})},
+	{"a job that is said to be fresh replaces the one with its ID", "Fault/LateEnqueueChangesNothing", always(func(p *patched) {
+		change(&p.enqueue, func(r *broker.EnqueueRequest) {
+			for _, j := range r.Jobs {
+				if j.Fresh {
+					p.act(r.Now, broker.OpDelete, j.Queue, j.ID)
+				}
+			}
+		}, nil)
+	})},
 	{"items of a request do not see each other", "Enqueue/DuplicateInOneRequest Unique/HoldsWithinARequest", always(func(p *patched) {
 		change(&p.enqueue, nil, func(r *broker.EnqueueRequest, a *[]broker.Receipt) {
 			for i := range *a {

@@ -25,6 +25,7 @@ type history struct {
 	sends   int
 	sent    map[string]bool // queue and ID
 	racing  bool            // callers that do not know of each other send the same IDs
+	late    bool            // what is sent is a first send that comes after its own repeat
 }
 
 func (h *history) add(handle int, now time.Time, err error, format string, args ...any) {
@@ -93,10 +94,16 @@ func (h *history) freshen(jobs []broker.NewJob) []broker.NewJob {
 	for i := range jobs {
 		j := &jobs[i]
 		name := j.Queue + "\x00" + j.ID
-		j.Fresh = h.sends%4 != 0 && !h.racing && !h.sent[name] && !j.Body.GivenID && j.Restore == nil
+		j.Fresh = h.late || h.sends%4 != 0 && !h.racing && !h.sent[name] && !j.Body.GivenID && j.Restore == nil
 		h.sent[name] = true
 	}
 	return jobs
+}
+
+func (h *history) setLate(late bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.late = late
 }
 
 func (r *recorder) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {

@@ -92,15 +92,17 @@ var enqueueRules = []Rule{
 		w.settle(broker.Complete(nil), &held[0])
 	}},
 	{"Enqueue/DuplicateInOneRequest", "§20", "An item sees the effect of those before it in the same request.", nil, func(c *check) {
-		second := c.job("a")
-		second.Body.Payload = []byte("second")
-		r := c.enqueue(c.job("a"), second, c.job("b"))
-		c.ok("the first", r[0].Err)
-		c.is("the second with the same ID", r[1].Err, broker.ErrDuplicate)
-		c.same("holder", r[1].Holder, "a")
-		c.ok("the third", r[2].Err)
-		c.same("payload", string(c.must("a", broker.StatePending).Payload), "payload of a")
-		c.worker("w").take("a", "b")
+		for _, id := range []string{"new", "known"} { // a store may take another way into a queue that it knows
+			second := c.job(id)
+			second.Body.Payload = []byte("second")
+			r := c.enqueue(c.job(id), second, c.job(id+" too"))
+			c.ok("the first", r[0].Err)
+			c.is("the second with the same ID", r[1].Err, broker.ErrDuplicate)
+			c.same("holder", r[1].Holder, id)
+			c.ok("the third", r[2].Err)
+			c.same("payload", string(c.must(id, broker.StatePending).Payload), "payload of "+id)
+		}
+		c.worker("w").take("new", "new too", "known", "known too")
 	}},
 	{"Enqueue/IDsAreOfAQueue", "§1", "An ID is free in one queue although another queue has it.", nil, func(c *check) {
 		other := c.job("a")

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -23,6 +24,82 @@ var faultRules = []Rule{
 			c.same("holder", r.Holder, jobs[i].ID)
 		}
 		c.same("claimed", len(c.worker("w").claim(9)), len(jobs))
+	}},
+	{"Fault/LateEnqueueChangesNothing", "§2", "The first send of a job that comes to the store after its own repeat is refused in every state that the job has reached, and changes nothing.", nil, func(c *check) {
+		for _, way := range []struct {
+			name   string
+			atOnce bool
+			key    string
+			keeps  bool // records of what was completed
+		}{
+			{"alone", false, "", true},
+			{"together", true, "", true},
+			{"with-a-key", true, "tenant", true},
+			{"alone-and-forgotten", false, "", false},
+			{"together-and-forgotten", true, "", false},
+		} {
+			c.q = way.name
+			w := c.everyStateOf("worker-" + way.name)
+			ids := []string{"new", "pending", "scheduled", "active", "retry", "dead"}
+			if way.keeps {
+				ids = append(ids, "completed", "cancelled")
+			} else {
+				c.decide(broker.OpDelete, "completed", "cancelled")
+				c.keep(0)
+				c.b = c.open() // one that has not seen that the queue kept records
+			}
+			c.add("new")
+			w.settle(broker.Release(), w.one("pending"))
+			late := func(ids ...string) (receipts []broker.Receipt) {
+				var jobs []broker.NewJob
+				for _, id := range ids {
+					j := c.job(id)
+					j.Body.Payload = []byte("late")
+					j.Body.Key = way.key
+					jobs = append(jobs, j)
+				}
+				if way.atOnce {
+					return c.late(jobs...)
+				}
+				for _, j := range jobs {
+					receipts = append(receipts, c.late(j)...)
+				}
+				return receipts
+			}
+			before := make(map[string]*broker.Job)
+			for _, id := range ids {
+				before[id] = c.find(id)
+			}
+			receipts := late(append(slices.Clone(ids), "other")...)
+			for i, id := range ids {
+				c.is("late enqueue of "+id, receipts[i].Err, broker.ErrDuplicate)
+				c.same("holder of "+id, receipts[i].Holder, id)
+				c.same("the record of "+id, c.find(id), before[id])
+			}
+			c.ok("enqueue of another job among them", receipts[len(ids)].Err)
+			held := w.take("pending", "new", "other")
+			w.nothing()
+			w.settle(broker.Complete(nil), before["active"], &held[0], &held[1], &held[2])
+
+			// Generated IDs are not remembered: such a job runs again, and once.
+			c.decide(broker.OpDelete, "dead")
+			gone := []string{"dead"}
+			if way.keeps {
+				c.decide(broker.OpDelete, "completed")
+				gone = append(gone, "completed")
+			} else {
+				gone = append(gone, "pending", "active")
+			}
+			for _, r := range late(gone...) {
+				c.ok("late enqueue of "+r.ID+", of which no record is left", r.Err)
+			}
+			for _, r := range late(gone...) {
+				c.is("the same once more", r.Err, broker.ErrDuplicate)
+			}
+			again := w.take(gone...)
+			w.nothing()
+			w.settle(broker.Complete(nil), refs(again)...)
+		}
 	}},
 	{"Fault/RepeatedSettleChargesOnce", "§10", "A settle repeated after a lost reply gets the answer that was lost, and charges nothing again.", nil, func(c *check) {
 		c.add("a", "b")

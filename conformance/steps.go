@@ -33,6 +33,15 @@ func (c *check) enqueue(jobs ...broker.NewJob) []broker.Receipt {
 	return receipts
 }
 
+// late is enqueue of jobs sent for the first time, that comes to the store
+// after its own repeat.
+func (c *check) late(jobs ...broker.NewJob) []broker.Receipt {
+	c.tb.Helper()
+	c.calls.setLate(true)
+	defer c.calls.setLate(false)
+	return c.enqueue(jobs...)
+}
+
 // accept enqueues jobs all of which must be accepted.
 func (c *check) accept(jobs ...broker.NewJob) {
 	c.tb.Helper()

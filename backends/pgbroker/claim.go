@@ -26,12 +26,14 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 	if req.Wait > 0 && req.Now.IsZero() && req.Max > 0 {
 		return b.claimWaiting(ctx, &req)
 	}
-	return b.claim(ctx, &req)
+	return b.claim(ctx, &req, nil)
 }
 
-func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest) (got broker.Claimed, err error) {
-	news := b.waker.heard()
-	defer func() { b.quiet.note(req, news, &got, err) }()
+// claim makes one claim: of pending jobs alone when it is known how the queues
+// stand.
+func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *standing) (got broker.Claimed, err error) {
+	heard := b.waker.sofar()
+	defer func() { b.quiet.note(req, heard, known, &got, err) }()
 	s := newSettling(b, &req.Settle)
 	state := make(map[string]queueState, 1)
 	shares := req.Queues
@@ -39,7 +41,7 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest) (got broke
 		shares = nil
 	}
 	for first := true; first || len(shares) > 0 && len(got.Jobs) < req.Max && err == nil; first = false {
-		c := &claiming{b: b, worker: req.Worker, now: clockOf(req.Now), asked: req.Now, limit: req.Max - len(got.Jobs), state: state}
+		c := &claiming{b: b, worker: req.Worker, now: clockOf(req.Now), asked: req.Now, known: known, limit: req.Max - len(got.Jobs), state: state}
 		c.shares, shares = cutRound(shares)
 		var before []step
 		if first {
@@ -58,7 +60,9 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest) (got broke
 			got.Now = broker.FromMicros(c.at)
 		}
 	}
-	if got.Now.IsZero() {
+	if known != nil {
+		got.Now, got.NextDue = known.time(), known.due
+	} else if got.Now.IsZero() {
 		got.Now = req.Now
 	}
 	if err != nil {
@@ -107,6 +111,7 @@ type claiming struct {
 	worker string
 	now    clock
 	asked  time.Time // the request's
+	known  *standing
 	shares []broker.Share
 	limit  int
 
@@ -116,7 +121,7 @@ type claiming struct {
 	more    bool
 	state   map[string]queueState
 	places  []place       // of the jobs
-	shareOf map[int32]int // by number of the queue
+	shareOf map[int32]int // by number of the queue; the first, if the queues were not looked at
 }
 
 // place is where a job stood in the order of a claim.
@@ -140,14 +145,15 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	begun := time.Now()
 	from, sweep := c.b.floors.start(queues, begun)
 	steps := append([]step{c.b.byIndex(len(settle) == 0)}, settle...)
-	ripe := len(c.shares) == 1 && c.b.ripe.expected(queues[0], c.asked)
+	ripe := c.known == nil && len(c.shares) == 1 && c.b.ripe.expected(queues[0], c.asked)
 	if ripe {
 		steps = append(steps, c.ripe(from))
 	}
-	steps = append(steps,
-		c.look(queues, promoteLimit),
-		c.b.step("claim", c.read, c.worker, c.limit, queues, limits, from))
-	seen := c.b.floors.look(queues, begun)
+	if c.known == nil {
+		steps = append(steps, c.look(queues, promoteLimit))
+	}
+	steps = append(steps, c.b.step("claim", c.read, c.worker, c.limit, queues, limits, from))
+	seen := c.b.floors.look(queues, begun, c.known != nil)
 	if seen != nil {
 		steps = append(steps, c.b.step("floor", one(&seen.xmin, &seen.xact, &seen.last, &seen.first), queues, seen.floors))
 	}
@@ -159,7 +165,9 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	if seen != nil {
 		c.b.floors.raise(seen)
 	}
-	c.noteDue(ripe)
+	if c.known == nil {
+		c.noteDue(ripe)
+	}
 	c.finish()
 	c.more = c.more || c.due >= promoteLimit
 	return nil

@@ -36,8 +36,9 @@ func (p *ownPort) register(ctx context.Context, queue string) error {
 }
 
 func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
-	lead := p.b.waker.announce(f.queue)
-	defer func() { p.b.waker.announced(f.queue, lead, err) }()
+	pending := !slices.ContainsFunc(f.jobs, later)
+	lead := p.b.waker.announce(f.queue, pending)
+	defer func() { p.b.waker.announced(f.queue, pending, lead, err) }()
 	if f.restored() {
 		return p.b.transact(ctx, func(s session) error { return f.restore(ctx, s, lead) })
 	}
@@ -287,6 +288,11 @@ const (
 	lockWait      = 500 * time.Millisecond
 	lockWaitAgain = 20 * time.Millisecond
 )
+
+// later reports whether a job may not become pending at once.
+func later(j *broker.NewJob) bool {
+	return j.Delay > 0 || !j.RunAt.IsZero() || j.Restore != nil
+}
 
 // careful jobs can collide with those of other producers.
 func careful(j *broker.NewJob) bool {

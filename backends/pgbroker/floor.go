@@ -109,11 +109,11 @@ type look struct {
 }
 
 // look begins a look at the floors, or returns nil when it is not yet worth its
-// cost.
-func (f *floors) look(queues []string, now time.Time) *look {
+// cost, for a claim that somebody waits for (urgent) only by the number of jobs.
+func (f *floors) look(queues []string, now time.Time, urgent bool) *look {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.jobs < lookJobs && (f.jobs == 0 || now.Sub(f.looked) < lookPause) {
+	if f.jobs < lookJobs && (f.jobs == 0 || urgent || now.Sub(f.looked) < lookPause) {
 		return nil
 	}
 	f.jobs, f.looked = 0, now

@@ -22,7 +22,7 @@ func (l *looks) begin() *look {
 	l.t.Helper()
 	l.now = l.now.Add(time.Second)
 	l.floors.claimed([]string{"q"}, lookJobs, false, 0)
-	k := l.floors.look([]string{"q"}, l.now)
+	k := l.floors.look([]string{"q"}, l.now, false)
 	if k == nil {
 		l.t.Fatalf("no look after %d claimed jobs", lookJobs)
 	}

@@ -17,6 +17,7 @@ import (
 // job, its state and its ID. Names contain no line breaks.
 const (
 	wakeKind    = "w"
+	pendingKind = "p" // a wake-up of pending jobs, and of nothing else
 	settledKind = "s"
 	cancelKind  = "c"
 )
@@ -148,13 +149,13 @@ func (b *Broker) dispatch(payload string) {
 	kind, rest, _ := strings.Cut(payload, "\n")
 	queue, rest, _ := strings.Cut(rest, "\n")
 	switch {
-	case kind != wakeKind:
+	case kind != wakeKind && kind != pendingKind:
 		b.watchers.tell(kind, queue, rest)
 	case rest != b.waker.token:
 		if rest == "" {
 			b.floors.doubt(queue)
 		}
-		b.waker.wake(queue)
+		b.waker.wake(queue, kind == pendingKind)
 	}
 }
 

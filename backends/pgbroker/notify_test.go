@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -75,19 +76,58 @@ func TestANotificationHeldBackIsSentAtTheEndOfItsWindow(t *testing.T) {
 	sent := make(chan string, 10)
 	tasks := newTasks()
 	w := newWaker("channel", tasks, func(_ context.Context, wake *wakeUp) { sent <- wake.payload })
-	first, second := w.announce("q"), w.announce("q")
-	other := w.announce("other")
+	first, second := w.announce("q", true), w.announce("q", true)
+	other := w.announce("other", true)
 	if first == nil || second != nil || other == nil {
 		t.Fatalf("announced %v, %v, and for another queue %v; want the first of each queue to send", first, second, other)
 	}
-	w.announced("q", first, nil)
-	w.announced("q", second, nil)
-	w.announced("q", w.announce("q"), nil)
-	if got, want := <-sent, w.message("q").payload; got != want {
+	w.announced("q", true, first, nil)
+	w.announced("q", true, second, nil)
+	w.announced("q", true, w.announce("q", true), nil)
+	if got, want := <-sent, w.message("q", true).payload; got != want {
 		t.Errorf("at the end of the window %q was sent, want %q", got, want)
 	}
 	tasks.stop()
 	if n := len(sent); n != 0 {
 		t.Errorf("%d more notifications were sent for one window", n)
 	}
+}
+
+// What is held back speaks for all that it stands for: only a window of nothing
+// but pending jobs ends in a wake-up that says so.
+func TestANotificationOfPendingJobsSpeaksOfNothingElse(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		sent := make(chan string, 10)
+		tasks := newTasks()
+		defer tasks.stop()
+		w := newWaker("channel", tasks, func(_ context.Context, wake *wakeUp) { sent <- wake.payload })
+		flush := func(pending bool) *wakeUp {
+			wake := w.announce("q", pending)
+			w.announced("q", pending, wake, nil)
+			return wake
+		}
+		pending, anything := w.message("q", true).payload, w.message("q", false).payload
+		if got := flush(true); got == nil || got.payload != pending {
+			t.Fatalf("a flush of pending jobs announces %+v, want %q", got, pending)
+		}
+		flush(true)
+		if got := <-sent; got != pending {
+			t.Errorf("after a window of pending jobs %q was sent, want %q", got, pending)
+		}
+		flush(true)
+		flush(false)
+		flush(true)
+		if got := <-sent; got != anything {
+			t.Errorf("after a window with a scheduled job %q was sent, want %q", got, anything)
+		}
+		flush(false)
+		time.Sleep(notifyWindow)
+		if got := flush(true); got == nil || got.payload != anything {
+			t.Errorf("a flush of pending jobs that speaks for a scheduled one announces %+v, want %q", got, anything)
+		}
+		if n := w.sofar(); n.all != 7 || n.other != 2 {
+			t.Errorf("heard %+v, want 7 wake-ups, 2 of them of more than pending jobs", n)
+		}
+	})
 }

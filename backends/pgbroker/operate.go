@@ -97,7 +97,7 @@ func (o *operating) run(ctx context.Context) error {
 		return o.write(ctx, s, chosen)
 	})
 	if wakes {
-		o.b.waker.wake(o.queue)
+		o.b.waker.wake(o.queue, false)
 	}
 	if err == nil && o.op.Kind == broker.OpCancel {
 		o.tell(ctx)

@@ -19,7 +19,7 @@ func (o *operating) reschedule(ctx context.Context, s session, chosen []*broker.
 	var moved []string
 	var states []int16
 	var ignored any
-	wake := o.b.waker.message(o.queue)
+	wake := o.b.waker.message(o.queue, false)
 	err := s.run(ctx, o.b.step("operate_reschedule", one(&moved, &states, &ignored),
 		o.now.micros, o.queue, ids, runAt, delay, wake.channel, wake.payload))
 	went(chosen, moved, states)
@@ -48,7 +48,7 @@ func (o *operating) move(ctx context.Context, s session, chosen []*broker.Operat
 	var back []string
 	var states []int16
 	var ignored any
-	wake := o.b.waker.message(o.queue)
+	wake := o.b.waker.message(o.queue, false)
 	err := s.run(ctx, o.b.step("operate_unhold", one(&back, &states, &ignored), o.queue, ids, wake.channel, wake.payload))
 	went(chosen, back, states)
 	return err

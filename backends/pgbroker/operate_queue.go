@@ -33,7 +33,7 @@ func (o *operating) removeQueue(ctx context.Context) error {
 		case !removed:
 			r.Err = broker.ErrWrongState
 		}
-		o.b.waker.wake(o.queue) // who waits learns that its worker is gone
+		o.b.waker.wake(o.queue, false) // who waits learns that its worker is gone
 	}
 	return nil
 }

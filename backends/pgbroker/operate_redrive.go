@@ -41,7 +41,7 @@ func (o *operating) redrive(ctx context.Context, s session, chosen []*broker.Ope
 	token := rand.Int64()
 	back := make(map[string]bool)
 	holders := make(map[string]string)
-	wake := o.b.waker.message(o.queue)
+	wake := o.b.waker.message(o.queue, false)
 	var steps []step
 	if len(d.taken) > 0 {
 		steps = append(steps, o.b.step("enqueue_keys", nil, o.now.micros, o.queue, true, d.taken, d.takers, d.modes, d.ttls, token))

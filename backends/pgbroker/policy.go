@@ -41,11 +41,11 @@ func (b *Broker) policy(ctx context.Context, req *broker.PolicyRequest) (broker.
 		us := broker.DurationMicros(*req.DuplicateSpan)
 		span = &us
 	}
-	wake := b.waker.message(req.Queue) // it may have been resumed
+	wake := b.waker.message(req.Queue, false) // it may have been resumed
 	var ignored any
 	err := b.call(ctx, b.step("policy_set", func(r rows) error { return read(r, &ignored) },
 		req.Queue, req.Paused, req.MaxDepth, keptAge, keptCount, deadAge, deadCount, span, wake.channel, wake.payload))
-	b.waker.wake(req.Queue)
+	b.waker.wake(req.Queue, false)
 	if err == nil && !found {
 		if layout, err = b.layout(ctx, req.Queue); err == nil {
 			err = newerLayout(layout)

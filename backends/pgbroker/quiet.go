@@ -11,40 +11,61 @@ import (
 // quiet remembers the last claim that took all there was. A claim of the same
 // worker from the same queues that waits need not look first, if no wake-up has
 // come since that claim began and all of them were heard: a worker that has
-// done a job then waits for the next one without asking for it. What wakes
-// nobody, such as a claim that rolls back, is found by the looks in between.
+// done a job then waits for the next one without asking for it. If those that
+// came were of pending jobs alone, it looks for nothing else. What wakes nobody,
+// such as a claim that rolls back, is found by the looks in between.
 type quiet struct {
 	mu     sync.Mutex
 	worker string
 	queues []string
-	news   uint64    // of the waker, before the claim began
-	due    time.Time // the next due time, by the store's clock
-	now    time.Time // the store's
-	at     time.Time // this process's
+	heard  news // before the claim began
+	last   standing
 }
 
-// note remembers a claim by what it got, and forgets the one before.
-func (q *quiet) note(req *broker.ClaimRequest, news uint64, got *broker.Claimed, err error) {
+// standing is how the queues of a claim stand, but for pending jobs.
+type standing struct {
+	now time.Time // by the store's clock
+	due time.Time // the next due time, by the same
+	at  time.Time // when that was asked for, by this process's clock
+}
+
+// note remembers a claim by what it got, and forgets the one before. Known is
+// what a claim of pending jobs alone went by.
+func (q *quiet) note(req *broker.ClaimRequest, heard news, known *standing, got *broker.Claimed, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.worker, q.queues = "", q.queues[:0]
 	if err != nil || got.More || len(got.Jobs) >= req.Max || !req.Now.IsZero() {
 		return
 	}
-	q.worker, q.news, q.due, q.now, q.at = req.Worker, news, got.NextDue, got.Now, time.Now()
+	q.worker, q.heard, q.last = req.Worker, heard, standing{got.Now, got.NextDue, time.Now()}
+	if known != nil {
+		q.last = *known
+	}
 	for _, s := range req.Queues {
 		q.queues = append(q.queues, s.Queue)
 	}
 }
 
-// still says how the queues of a claim stand, without a look, and whether it
-// can say so.
-func (q *quiet) still(req *broker.ClaimRequest, news uint64) (got broker.Claimed, ok bool) {
+// tell says how the queues of a claim stand, nil when that is not known, and
+// whether pending jobs may have come.
+func (q *quiet) tell(req *broker.ClaimRequest, heard news) (known *standing, pending bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	same := func(s broker.Share, name string) bool { return s.Queue == name }
-	if q.worker != req.Worker || q.news != news || !slices.EqualFunc(req.Queues, q.queues, same) {
-		return got, false
+	if q.worker != req.Worker || q.heard.other != heard.other || !slices.EqualFunc(req.Queues, q.queues, same) {
+		return nil, false
 	}
-	return broker.Claimed{Now: q.now.Add(time.Since(q.at)), NextDue: q.due}, true
+	last := q.last
+	known = &last
+	if pending = q.heard != heard; pending && (len(req.Queues) > 1 || time.Since(known.at) > pollListening || known.ripe()) {
+		return nil, false
+	}
+	return known, pending
 }
+
+// ripe reports whether the next job has fallen due.
+func (s *standing) ripe() bool { return !s.due.IsZero() && !s.due.After(s.time()) }
+
+// time is the store's, now.
+func (s *standing) time() time.Time { return s.now.Add(time.Since(s.at)) }

@@ -25,7 +25,7 @@ func newWaiting(t *testing.T) *waiting {
 	other.check(b.listener.await(t.Context()))
 	w := &waiting{b, t, other}
 	w.hear(0, func() {}) // that the listener began
-	w.hear(w.waker.heard(), func() { other.accept(other, job("a")) })
+	w.hear(w.waker.sofar().all, func() { other.accept(other, job("a")) })
 	w.take("a", w.claim(0))
 	return w
 }
@@ -34,7 +34,7 @@ func newWaiting(t *testing.T) *waiting {
 func (w *waiting) hear(before uint64, f func()) {
 	w.t.Helper()
 	f()
-	eventually(w.t, "a wake-up", func() bool { return w.waker.heard() > before })
+	eventually(w.t, "a wake-up", func() bool { return w.waker.sofar().all > before })
 }
 
 func (w *waiting) claim(wait time.Duration) broker.Claimed {
@@ -71,7 +71,7 @@ func TestAClaimThatWaitsDoesNotLookTwiceForNothing(t *testing.T) {
 func TestAClaimThatWaitsLooksAtOnceWhenThereMayBeSomething(t *testing.T) {
 	t.Parallel()
 	w := newWaiting(t)
-	w.hear(w.waker.heard(), func() { w.other.accept(w.other, job("b")) })
+	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, job("b")) })
 	began := time.Now()
 	w.take("b", w.claim(time.Minute))
 	if took := time.Since(began); took > pollListening/2 {
@@ -80,7 +80,7 @@ func TestAClaimThatWaitsLooksAtOnceWhenThereMayBeSomething(t *testing.T) {
 
 	due := job("c")
 	due.Delay = 50 * time.Millisecond
-	w.hear(w.waker.heard(), func() { w.other.accept(w.other, due) })
+	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, due) })
 	if got := w.claim(0); len(got.Jobs) > 0 || got.NextDue.IsZero() {
 		t.Fatalf("claimed %+v, want the due time of c", got)
 	}
@@ -93,5 +93,52 @@ func TestAClaimThatWaitsLooksAtOnceWhenThereMayBeSomething(t *testing.T) {
 	w.listener.set(false) // as when the connection breaks
 	if n := w.looks(func() { w.claim(20 * time.Millisecond) }); n < 2 {
 		t.Errorf("a claim that waits and cannot hear used a connection %d times, want one more than at its end", n)
+	}
+}
+
+// A wake-up of pending jobs says that nothing else changed: a claim that it
+// wakes takes them and goes by what is known of the rest, for as long as a claim
+// may go without a look. Any other wake-up makes it look at all.
+func TestAClaimThatIsWokenForPendingJobsLooksForNothingElse(t *testing.T) {
+	t.Parallel()
+	w := newWaiting(t)
+	hour, minute := job("in an hour"), job("in a minute")
+	hour.Delay, minute.Delay = time.Hour, time.Minute
+	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, hour) })
+	later := w.claim(0).NextDue
+	looked := func() time.Time {
+		w.quiet.mu.Lock()
+		defer w.quiet.mu.Unlock()
+		return w.quiet.last.at
+	}
+
+	at := looked()
+	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, job("b")) })
+	got := w.claim(time.Minute)
+	w.take("b", got)
+	if looked() != at || !got.NextDue.Equal(later) {
+		t.Errorf("a claim that was woken for a pending job looked at the queue again: %v, then %v; next due %v, want %v", at, looked(), got.NextDue, later)
+	}
+	if n := w.looks(func() { w.claim(50 * time.Millisecond) }); n != 1 {
+		t.Errorf("the claim after it, which waited in vain, used a connection %d times, want once, at its end", n)
+	}
+
+	at = looked()
+	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, minute) })
+	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, job("c")) })
+	got = w.claim(time.Minute)
+	w.take("c", got)
+	if looked() == at || !got.NextDue.Before(later) {
+		t.Errorf("a claim that was woken for a scheduled and for a pending job says that %v is the next due time, want a minute from now", got.NextDue)
+	}
+
+	w.quiet.mu.Lock()
+	w.quiet.last.at = w.quiet.last.at.Add(-pollListening)
+	w.quiet.mu.Unlock()
+	at = looked()
+	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, job("d")) })
+	w.take("d", w.claim(time.Minute))
+	if looked() == at {
+		t.Errorf("a queue that was looked at %v ago was not looked at again", pollListening)
 	}
 }

@@ -137,7 +137,7 @@ func (s *settling) turn(t *settleTurn) step {
 			s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, deliveries, failures, crashes, snoozes, tails)
 	}
 	if len(t.alive) > 0 {
-		t.wake = s.b.waker.announce(t.queue)
+		t.wake = s.b.waker.announce(t.queue, false)
 	}
 	channel, payload := t.wake.args()
 	var ignored any
@@ -178,7 +178,7 @@ func (t *settleTurn) read(more ...any) func(rows) error {
 func (s *settling) verdicts(ctx context.Context, err error) ([]broker.Verdict, error) {
 	for _, t := range s.turns {
 		if len(t.alive) > 0 {
-			s.b.waker.announced(t.queue, t.wake, err)
+			s.b.waker.announced(t.queue, false, t.wake, err)
 		}
 	}
 	if len(s.turns) == 0 {

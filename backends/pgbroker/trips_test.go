@@ -2,10 +2,12 @@ package pgbroker_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/backends/pgbroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -178,4 +180,34 @@ func TestASettleOfPlainJobsNoticesThatTheirQueueKeepsRecords(t *testing.T) {
 	if n := f.ask("select count(*) from jobs.history where tail is not null"); n != 2 {
 		t.Errorf("%d of the kept jobs have their result, want 2", n)
 	}
+}
+
+// An idle worker learns from the wake-up what to look for: it is a queue's one
+// pending job that waits for the claim's answer.
+func TestAClaimThatIsWokenForAPendingJobAsksForNothingElse(t *testing.T) {
+	t.Parallel()
+	sent := new(statements)
+	f := newFixture(t, sent.hook)
+	other, err := pgbroker.New(t.Context(), testPool(t, 2), pgbroker.Config{Schema: f.schema})
+	f.ok(err)
+	t.Cleanup(func() { other.Close() })
+	_, err = f.Watch(t.Context(), broker.WatchRequest{Queues: []string{"another"}, Kinds: []broker.EventKind{broker.EventCancel}})
+	f.ok(err) // it hears now
+	f.claim(10, 0)
+	var sizes []int
+	for round := range 20 { // the first may be woken by what came before
+		took := make(chan []broker.Job)
+		go func() { took <- f.claim(10, time.Minute) }()
+		sent.take()
+		f.store(other, aJob(fmt.Sprint(round), fresh))
+		jobs := <-took
+		if _, all := sent.take(); len(all) == 2 {
+			return
+		} else {
+			sizes = append(sizes, len(all))
+		}
+		f.settle(jobs, broker.Complete(nil))
+		f.claim(10, 0)
+	}
+	t.Errorf("claims that were woken sent %d statements, want one of them to send 2", sizes)
 }

@@ -21,8 +21,9 @@ const lookTime = 10 * time.Second
 
 // claimWaiting claims until something came, the time is up, or ctx ends. It
 // looks first, unless that is known to be in vain, and again when it is woken,
-// when the next job is due, and now and then. Between the looks it holds
-// nothing of the store's. §18.
+// when the next job is due, and now and then: only for pending jobs, when these
+// are all that can have come. Between the looks it holds nothing of the store's.
+// §18.
 func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (broker.Claimed, error) {
 	queues := make([]string, 0, len(req.Queues))
 	for _, s := range req.Queues {
@@ -33,16 +34,20 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 	end := time.Now().Add(req.Wait)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	for pause, first := pollFirst, true; ; first = false {
+	pause, woken := pollFirst, true
+	for {
 		listening := b.listen()
 		var got broker.Claimed
 		var err error
-		still := false
-		if first && listening {
-			got, still = b.quiet.still(req, b.waker.heard())
+		var known *standing
+		pending := false
+		if woken && listening {
+			known, pending = b.quiet.tell(req, b.waker.sofar())
 		}
-		if !still {
-			got, err = b.claimFor(ctx, req)
+		if known == nil || pending {
+			got, err = b.claimFor(ctx, req, known)
+		} else {
+			got.Now, got.NextDue = known.time(), known.due
 		}
 		if err != nil || len(got.Jobs) > 0 || got.More || !time.Now().Before(end) {
 			return got, err
@@ -55,9 +60,10 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 			wait = min(wait, max(got.NextDue.Sub(got.Now), 0)) // both by the store's clock
 		}
 		timer.Reset(min(wait, time.Until(end)))
+		woken = false
 		select {
 		case <-p.woken:
-			pause = pollFirst
+			pause, woken = pollFirst, true
 		case <-timer.C:
 		case <-ctx.Done():
 			return got, broker.About(ctx.Err(), "claim", "", "")
@@ -69,7 +75,7 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 
 // claimFor is one look of a claim that waits. The store may lease jobs for a
 // look whose caller has just gone: then they are put back at once.
-func (b *Broker) claimFor(ctx context.Context, req *broker.ClaimRequest) (broker.Claimed, error) {
+func (b *Broker) claimFor(ctx context.Context, req *broker.ClaimRequest, known *standing) (broker.Claimed, error) {
 	type answer struct {
 		got broker.Claimed
 		err error
@@ -78,7 +84,7 @@ func (b *Broker) claimFor(ctx context.Context, req *broker.ClaimRequest) (broker
 	started := b.tasks.start(func(context.Context) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lookTime)
 		defer cancel()
-		got, err := b.claim(ctx, req)
+		got, err := b.claim(ctx, req, known)
 		select {
 		case answered <- answer{got, err}:
 		case <-gone:

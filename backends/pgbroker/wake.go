@@ -15,7 +15,7 @@ import (
 type waker struct {
 	mu      sync.Mutex
 	waiters map[string][]*waiter
-	news    uint64 // counts wake-ups of any queue
+	heard   news
 	windows map[string]*window
 	send    func(ctx context.Context, wake *wakeUp) // in a transaction of its own
 	tasks   *tasks
@@ -40,7 +40,17 @@ type window struct {
 }
 
 // wakeUp is a notification for a statement to send; nil for none.
-type wakeUp struct{ channel, payload string }
+type wakeUp struct {
+	channel, payload string
+	pending          bool // it is of jobs that are pending, and of nothing else
+}
+
+// news counts wake-ups. Those of all queues count, so that it need not be known
+// for each.
+type news struct {
+	all   uint64
+	other uint64 // those of more than pending jobs: of due times, policies, workers
+}
 
 func (w *wakeUp) args() (channel, payload *string) {
 	if w == nil {
@@ -60,20 +70,26 @@ func newWaker(channel string, t *tasks, send func(context.Context, *wakeUp)) *wa
 }
 
 // message is the notification that wakes a queue in all other processes; this
-// one wakes its own waiters when the transaction has ended.
-func (w *waker) message(queue string) *wakeUp {
-	return &wakeUp{w.channel, wakeKind + "\n" + queue + "\n" + w.token}
+// one wakes its own waiters when the transaction has ended. With pending it says
+// that jobs became pending and nothing else changed.
+func (w *waker) message(queue string, pending bool) *wakeUp {
+	kind := wakeKind
+	if pending {
+		kind = pendingKind
+	}
+	return &wakeUp{w.channel, kind + "\n" + queue + "\n" + w.token, pending}
 }
 
 // messageToAll is for a transaction whose end nobody here will learn of.
 func (w *waker) messageToAll(queue string) *wakeUp {
-	return &wakeUp{w.channel, wakeKind + "\n" + queue}
+	return &wakeUp{channel: w.channel, payload: wakeKind + "\n" + queue}
 }
 
 // announce returns the notification to send with a transaction that makes jobs
-// of a queue claimable, or nil when there was one a moment ago: then another
-// follows at the end of the window. announced must follow.
-func (w *waker) announce(queue string) *wakeUp {
+// of a queue claimable, now (pending) or at some time, or nil when there was one
+// a moment ago: then another follows at the end of the window. announced must
+// follow.
+func (w *waker) announce(queue string, pending bool) *wakeUp {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now()
@@ -85,24 +101,31 @@ func (w *waker) announce(queue string) *wakeUp {
 	if now.Before(last.until) {
 		return nil
 	}
-	last.until, last.late = now.Add(notifyWindow), nil // it speaks for those before it, too
-	return w.message(queue)
+	pending = pending && (last.late == nil || last.late.pending) // it speaks for those before it, too
+	last.until, last.late = now.Add(notifyWindow), nil
+	return w.message(queue, pending)
 }
 
 // announced is called when that transaction has ended. One that failed may have
 // sent nothing, or all: nobody knows.
-func (w *waker) announced(queue string, sent *wakeUp, err error) {
-	w.wake(queue)
-	if sent != nil && err == nil {
-		return
+func (w *waker) announced(queue string, pending bool, sent *wakeUp, err error) {
+	w.wake(queue, pending)
+	if sent != nil {
+		if err == nil {
+			return
+		}
+		pending = sent.pending
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	last := w.windows[queue]
 	if last.late != nil {
+		if last.late.pending && !pending {
+			*last.late = *w.message(queue, false)
+		}
 		return
 	}
-	late := w.message(queue)
+	late := w.message(queue, pending)
 	last.late = late
 	w.tasks.after(time.Until(last.until)+notifyGrace, func(ctx context.Context) {
 		w.mu.Lock()
@@ -140,28 +163,30 @@ func (w *waker) leave(p *waiter) {
 }
 
 // wake wakes the waiters of a queue in this process.
-func (w *waker) wake(queue string) {
+func (w *waker) wake(queue string, pending bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.news++
+	if w.heard.all++; !pending {
+		w.heard.other++
+	}
 	for _, p := range w.waiters[queue] {
 		p.signal()
 	}
 }
 
-// heard counts the wake-ups so far. Those of all queues count, so that it need
-// not be known for each.
-func (w *waker) heard() uint64 {
+// sofar counts the wake-ups so far.
+func (w *waker) sofar() news {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.news
+	return w.heard
 }
 
 // wakeAll wakes every waiter: notifications may have been missed.
 func (w *waker) wakeAll() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.news++
+	w.heard.all++
+	w.heard.other++
 	for _, waiters := range w.waiters {
 		for _, p := range waiters {
 			p.signal()

@@ -113,7 +113,7 @@ var workerFindings = []FindingKind{
 
 // What can be wrong with queues as a whole, their keys and tables.
 var queueFindings = []FindingKind{
-	{Code: "queue-record-missing", Means: "jobs are stored for a queue that has no record: every call for it is refused",
+	{Code: "queue-record-missing", Means: "jobs are stored for a queue that has no record: none is claimed, and most calls for it are refused",
 		Repair: "the record is made again with default policies; a row's queue gets a name that begins with recovered-"},
 	{Code: "queue-not-listed", Means: "a queue is missing in the list of queues: operators do not see it", Repair: "it is listed"},
 	{Code: "layout-newer", Means: "a newer release has laid this queue out in another way: this program must not touch it", Advice: "use the newer release"},

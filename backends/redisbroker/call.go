@@ -202,6 +202,10 @@ func (s *step) read(c *call) {
 	if s.err != nil {
 		return
 	}
+	if code, ok := c.cmd.Val().(int64); ok { // push.lua, with nothing to tell
+		s.code, s.at = code, 0
+		return
+	}
 	reply, err := c.cmd.Slice()
 	if err != nil || len(reply) == 0 {
 		s.err = fmt.Errorf("script %s: unexpected reply: %w", s.script.name, errors.Join(err, broker.ErrMalformed))
@@ -238,10 +242,7 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 		}
 	case codeLimited:
 		b.queue(s.queues[0]).limit(time.Now())
-		if s.script == pushScript {
-			s.batch.careful(s)
-		}
-		s.script = enqueueScript
+		s.batch.careful(s)
 		return true
 	case codeNewer:
 		version, _ := first(s.reply).(int64)

@@ -117,7 +117,8 @@ func place(tb conformance.TB, prefix string, config Config, client redis.Univers
 		Bounce: func(tb conformance.TB) { bounce(tb, client, prefix) },
 		Dump:   func() string { return dump(client, prefix) },
 		PlantLayout: func(tb conformance.TB, queue string) {
-			plant(tb, client.HSet(context.Background(), key(queue, "m"), "v", layoutVersion+1, "p", layoutVersion+1).Err())
+			plant(tb, client.HSet(context.Background(), key(queue, "m"), "v", layoutVersion+1).Err())
+			plant(tb, client.Del(context.Background(), key(queue, "p")).Err())
 		},
 		PlantBody: func(tb conformance.TB, queue, id string, body []byte) {
 			ctx := context.Background()

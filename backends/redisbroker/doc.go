@@ -28,9 +28,10 @@
 // declared; none is built in a script, and none is named after a job, a worker
 // or a unique key.
 //
-//	m      hash    the queue's record: layout version v, number of buckets B, policy, v again if
-//	               push.lua and lineup.lua are for it (p), size of the largest body over 4 KiB (big), void entries (void),
-//	               until when somebody watches (watch)
+//	m      hash    the queue's record: layout version v, number of buckets B, policy, size of the largest body
+//	               over 4 KiB (big), void entries (void), until when somebody watches (watch)
+//	p      string  there if and only if push.lua and lineup.lua are for the queue, which ask for nothing else: it is laid
+//	               out as in version 1, with one bucket, no limit, and not paused
 //	b0…    hash    ID → creation time in µs (8 bytes) and broker.AppendBody: written once
 //	h      hash    ID → broker.AppendHead and, where that has a tail, a byte of its checksum; a fresh job has none
 //	r1…r4  list    turns of pending jobs by priority: in on the left, out on the right
@@ -72,6 +73,8 @@
 //     enqueued anew under the same ID has the same turn.
 //   - Most jobs are claimed in the epoch in which they were enqueued, so their
 //     turns are what a claim needs, as they stand: the ID.
+//   - A release that raises a queue's layout deletes p, and gives its own shortcut another name: push.lua of
+//     an older program does not look at the record, whatever version that has.
 //   - A held job has a lease of nobody's. A program that does not know o takes it
 //     for active, which is all that it needs to leave it alone.
 //   - A lease carries the index of the body when it names something to free, so

@@ -91,10 +91,14 @@ type enqueueBatch struct {
 	items    []int // places in the request
 	texts    *arena
 	named    []int // places in items of jobs with options, which have a third piece
+	longest  int   // of the bodies
 	known    bool  // some IDs may have been used before
 	created  int64 // as far as this process knows; bodies begin with it
 	recent   bool  // that need not be checked
 }
+
+// noteworthy is the size of a body over which scripts note it: lib/big.lua.
+const noteworthy = 4096
 
 func (e *enqueueBatch) full() bool {
 	return len(e.items) >= callJobs || len(e.texts.buf) >= callBytes
@@ -106,7 +110,9 @@ func (e *enqueueBatch) add(i int, j *broker.NewJob) {
 	t := e.texts
 	t.add(j.ID)
 	t.buf = binary.BigEndian.AppendUint64(t.buf, uint64(e.created))
+	from := len(t.buf)
 	t.buf = broker.AppendBody(t.buf, &j.Body)
+	e.longest = max(e.longest, len(t.buf)-from)
 	t.cut()
 	e.known = e.known || !j.Fresh
 	u := &j.Body.Unique
@@ -142,17 +148,24 @@ func (e *enqueueBatch) step(now string) *step {
 		s.script, s.args = restoreScript, e.texts.all()
 	case len(e.named) > 0 || e.queue.buckets > 1 || e.queue.isLimited(time.Now()):
 		e.careful(s)
-	case n == 1 && !e.known:
-		s.script, s.args, s.batch = pushScript, append(t.args, !e.recent, &pieces[0], &pieces[1]), e
-		t.args = s.args
+	case n == 1 && !e.known && e.longest <= noteworthy:
+		s.script, s.batch = pushScript, e
+		if t.args = append(t.args, &pieces[0], &pieces[1]); !e.recent {
+			t.args = append(t.args, 1)
+		}
+		s.args = t.args
 	default:
-		e.careful(s)
-		s.script = lineupScript
+		s.script, s.batch = lineupScript, e
+		t.args = append(slices.Grow(t.args, 3+2*n), now, !e.recent, e.longest)
+		for i := range pieces {
+			t.args = append(t.args, &pieces[i])
+		}
+		s.args = t.args
 	}
 	return s
 }
 
-// careful makes s a call of enqueue.lua, or of lineup.lua, which takes the same: with the IDs, the bodies, in which it
+// careful makes s a call of enqueue.lua: with the IDs, the bodies, in which it
 // writes the time of creation itself, and the options of those that have some.
 func (e *enqueueBatch) careful(s *step) {
 	s.script, s.batch = enqueueScript, nil

@@ -257,11 +257,7 @@ func (e *examiner) repaired(ctx context.Context, repair func(context.Context) er
 // examination put the rest of the record right.
 func (b *Broker) remake(ctx context.Context, name string, buckets int) error {
 	b.learn(name, buckets)
-	plain := 0
-	if buckets == 1 {
-		plain = layoutVersion
-	}
-	return b.do(ctx, "hset", b.queue(name).key("m"), nil, "v", layoutVersion, "B", buckets, "p", plain)
+	return b.do(ctx, "hset", b.queue(name).key("m"), nil, "v", layoutVersion, "B", buckets)
 }
 
 func yes(answer *bool) func(*call) error {

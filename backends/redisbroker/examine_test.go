@@ -189,15 +189,21 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 		{Name: "a key that expires", Want: []string{"key-expires h"}, Plant: p(func(p *planting) { p.do("expire", "h", 1000) })},
 		{Name: "a key of another kind", Left: true, Want: []string{"key-of-wrong-type r3"}, Plant: p(func(p *planting) { p.do("set", "r3", "mine") })},
 		{Name: "a layout of a newer release", Left: true, Want: []string{"layout-newer "}, Plant: p(func(p *planting) { p.do("hset", "m", "v", layoutVersion+1) })},
-		{Name: "a record that says wrongly whether there are limits", Want: []string{"shortcut-flag-differs p"},
-			Plant: p(func(p *planting) { p.do("hset", "m", "p", 7) })},
 		{Name: "no wake token", Want: []string{"wake-token-missing "}, Plant: p(func(p *planting) { p.do("del", "t") })},
 		{Name: "a fence that would be given out again", Want: []string{"mark-fence-behind mark"},
 			Plant: p(func(p *planting) { p.marks("n", func(key string) { p.client.Set(p.Context(), key, 0, 0) }) })},
 		{Name: "a mark that never lapses", Want: []string{"mark-never-lapses mark"},
 			Plant: p(func(p *planting) { p.marks("l", func(key string) { p.client.Del(p.Context(), key) }) })},
 	}
-	if buckets > 1 {
+	flag := []string{"shortcut-flag-differs p"}
+	if buckets == 1 {
+		table = append(table,
+			examinetest.Corruption{Name: "a plain queue that does not look so", Want: flag, Plant: p(func(p *planting) { p.do("del", "p") })},
+			examinetest.Corruption{Name: "a limit that does not show", Want: flag, Plant: p(func(p *planting) { p.do("hset", "m", "depth", 1000) })},
+			examinetest.Corruption{Name: "a queue without a record that does not look plain", Want: []string{"queue-record-missing "},
+				Repairs: []string{"queue-record-missing ", "shortcut-flag-differs p", "count-differs void"}, Plant: p(func(p *planting) { p.do("del", "m"); p.do("del", "p") })})
+	} else {
+		table = append(table, examinetest.Corruption{Name: "several buckets that do not show", Want: flag, Plant: p(func(p *planting) { p.do("set", "p", layoutVersion) })})
 		table = append(table, examinetest.Corruption{Name: "a body in another bucket", Want: []string{"body-in-wrong-bucket dead", "entry-without-job dead", "head-without-job dead", "key-entry-without-job dead"},
 			Repairs: []string{"body-in-wrong-bucket dead"},
 			Plant: p(func(p *planting) {

@@ -12,7 +12,7 @@ import (
 // The package comment says what each holds. r* stands for the four ready
 // lists, r2 for the one of normal priority among them, b* for the body buckets,
 // which come last.
-var keyNames = []string{"m", "h", "a", "w", "wi", "k", "s", "x", "n", "c", "u", "i", "ids",
+var keyNames = []string{"m", "p", "h", "a", "w", "wi", "k", "s", "x", "n", "c", "u", "i", "ids",
 	"z", "y", "d", "f", "g", "l", "v", "t", "o", "r2", "r*", "b*"}
 
 // queue is what this process knows of a queue: its keys, which depend on the

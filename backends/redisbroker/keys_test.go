@@ -55,7 +55,7 @@ func TestNothingIsLeftWhenEverythingIsGone(t *testing.T) {
 			}
 			// What stays: the queue's record, its place in the list, the fences of marks.
 			for key := range left {
-				if key == "queues" || key == "{q}:m" || strings.HasPrefix(key, "marks:") && strings.HasSuffix(key, ":n") {
+				if key == "queues" || key == "{q}:m" || key == "{q}:p" || strings.HasPrefix(key, "marks:") && strings.HasSuffix(key, ":n") {
 					delete(left, key)
 				}
 			}

@@ -54,7 +54,7 @@ func TestEveryScriptSaysWhatItDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{`\A-- ` + s.name + `: [a-z].*\.?`, `(?m)^-- KEYS   [a-z]`, `(?m)^-- ARGV   ((now|0); [1q]|0 if )`, `(?m)^-- Reply  \{0`} {
+		for _, want := range []string{`\A-- ` + s.name + `: [a-z].*\.?`, `(?m)^-- KEYS   [a-z]`, `(?m)^-- ARGV   ((now|0); [1q]|its )`, `(?m)^-- Reply  \{0`} {
 			if !regexp.MustCompile(want).Match(text) {
 				t.Errorf("header of %s.lua: nothing matches %s", s.name, want)
 			}

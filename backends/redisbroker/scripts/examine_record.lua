@@ -1,7 +1,7 @@
 -- examine_record: examine a queue's record, the kinds of its keys, and its wake
 -- token.
 --
--- KEYS   m a h w wi k s x n c u ids i z y d f g l v o r* t b*
+-- KEYS   m p a h w wi k s x n c u ids i z y d f g l v o r* t b*
 -- ARGV   now; 1; buckets; part: "record" or "token"; cursor; most records; 1 to
 --        repair; for "token": what told held before
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
@@ -14,12 +14,12 @@
 -- @include due
 -- @include wake
 
-local q, m = open('paused', 'depth', 'p', 'void')
+local q, m = open('paused', 'depth', 'void')
 if q.refused then return q.refused end
 q.paused = m[3] == '1'
 
 if part == 'token' then
-  local ready, turns = -tonumber(m[6] or 0), {}
+  local ready, turns = -tonumber(m[5] or 0), {}
   for p = 1, 4 do
     ready = ready + redis.call('LLEN', q.r[p])
     turns[p] = redis.call('LINDEX', q.r[p], -1) or ''
@@ -32,7 +32,7 @@ if part == 'token' then
   return answer('')
 end
 
-local kinds = {{'m', q.m, 'hash'}, {'a', q.a, 'hash'}, {'h', q.h, 'hash'}, {'w', q.w, 'zset'}, {'wi', q.wi, 'hash'},
+local kinds = {{'m', q.m, 'hash'}, {'p', q.p, 'string'}, {'a', q.a, 'hash'}, {'h', q.h, 'hash'}, {'w', q.w, 'zset'}, {'wi', q.wi, 'hash'},
   {'k', q.k, 'hash'}, {'s', q.s, 'hash'}, {'x', q.x, 'hash'}, {'n', q.n, 'hash'}, {'c', q.c, 'hash'}, {'u', q.u, 'hash'},
   {'ids', q.ids, 'hash'}, {'i', q.i, 'zset'}, {'z', q.z, 'zset'}, {'y', q.y, 'zset'}, {'d', q.d, 'zset'}, {'f', q.f, 'zset'},
   {'g', q.g, 'zset'}, {'l', q.l, 'zset'}, {'v', q.v, 'hash'}, {'o', q.o, 'hash'}, {'t', q.t, 'list'}}
@@ -62,10 +62,9 @@ for b = 1, q.buckets do guarded('b' .. (b - 1), q.b[b]) end
 for _, kind in ipairs({{'w', q.w}, {'z', q.z}, {'y', q.y}}) do guarded(kind[1], kind[2], true) end
 
 local plain = not q.paused and tonumber(m[4] or 0) == 0 and q.buckets == 1
-local p = plain and LAYOUT or 0
-if tonumber(m[5] or -1) ~= p then
-  found('shortcut-flag-differs', 'p', 'the flag p is ' .. (m[5] or 'missing') .. ', it must be ' .. p,
-    function() redis.call('HSET', q.m, 'p', p) end)
+if plain ~= (redis.call('EXISTS', q.p) == 1) then
+  found('shortcut-flag-differs', 'p', 'the key p is ' .. (plain and 'missing' or 'there, and the queue is not plain'),
+    function() if plain then redis.call('SET', q.p, LAYOUT) else redis.call('DEL', q.p) end end)
 end
 
 local HOUR = 3600000000

@@ -1,6 +1,6 @@
 -- policy: change fields of a queue's policy, and read all of it.
 --
--- KEYS   m z y r* t
+-- KEYS   m p z y r* t
 -- ARGV   now; 1; buckets; then per change: field, value
 -- Reply  {0, now, paused, depth, retain, count, deadage, deadcount, span}
 -- @include clock
@@ -18,8 +18,7 @@ end
 local m = redis.call('HMGET', q.m, 'paused', 'depth', 'retain', 'count', 'deadage', 'deadcount', 'span', 'void')
 q.paused = m[1] == '1'
 if #ARGV >= first then
-  local plain = not q.paused and tonumber(m[2] or 0) == 0 and q.buckets == 1
-  redis.call('HSET', q.m, 'p', plain and LAYOUT or 0)
+  if q.paused or tonumber(m[2] or 0) > 0 or q.buckets > 1 then redis.call('DEL', q.p) else redis.call('SET', q.p, LAYOUT) end
 end
 if q.paused then
   redis.call('DEL', q.t)

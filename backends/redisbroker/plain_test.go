@@ -1,0 +1,181 @@
+package redisbroker
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/examinetest"
+)
+
+// isPlain reports whether the key of a queue is there that push.lua asks for.
+func isPlain(t *testing.T, c *redis.Client, b *Broker) bool {
+	t.Helper()
+	n, err := c.Exists(t.Context(), baseOf(b.config.Prefix, "q")+"p").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n == 1
+}
+
+func TestAQueueIsPlainWithoutLimitsAlone(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	enqueue(t, b, job("q", "a"))
+	if !isPlain(t, c, b) {
+		t.Error("a new queue has no key p, so that nothing takes the shorter way into it")
+	}
+	yes, no, some, none := true, false, int64(5), int64(0)
+	for _, step := range []struct {
+		name  string
+		req   broker.PolicyRequest
+		plain bool
+	}{
+		{"paused", broker.PolicyRequest{Paused: &yes}, false},
+		{"paused and limited", broker.PolicyRequest{MaxDepth: &some}, false},
+		{"limited", broker.PolicyRequest{Paused: &no}, false},
+		{"free again", broker.PolicyRequest{MaxDepth: &none}, true},
+	} {
+		step.req.Queue = "q"
+		if _, err := b.Policy(t.Context(), step.req); err != nil {
+			t.Fatal(err)
+		}
+		if got := isPlain(t, c, b); got != step.plain {
+			t.Errorf("the queue is %s: key p is there: %t, want %t", step.name, got, step.plain)
+		}
+	}
+	l := &life{t: t, b: b, queue: "q"}
+	l.operate(broker.Operation{Kind: broker.OpDelete}, "a")
+	if results, err := b.Operate(t.Context(), removal("q")); err != nil || results[0].Err != nil {
+		t.Fatal(results, err)
+	}
+	if isPlain(t, c, b) {
+		t.Error("the key p of a queue that was removed is there: jobs would be stored without a record of the queue")
+	}
+
+	wide := openAs(t, c, Config{Prefix: b.config.Prefix + "-wide", Buckets: 3})
+	enqueue(t, wide, job("q", "a"))
+	if _, err := wide.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Paused: &no}); err != nil {
+		t.Fatal(err)
+	}
+	if isPlain(t, c, wide) {
+		t.Error("a queue of several buckets has the key p; push.lua knows of one bucket")
+	}
+}
+
+// A deletion by hand or an eviction may take some keys of a queue and leave p:
+// then jobs are accepted into a queue without a record. They must be seen, and
+// come out.
+func TestJobsOfAQueueThatLostItsRecordComeBack(t *testing.T) {
+	t.Parallel()
+	for name, remains := range map[string]func(key string) bool{
+		"all but the record": func(key string) bool { return key != "m" },
+		"p alone":            func(key string) bool { return key == "p" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := client(t)
+			b := open(t, c)
+			enqueue(t, b, firstSend(job("q", "before")))
+			base := baseOf(b.config.Prefix, "q")
+			for _, key := range keyNames {
+				key = strings.NewReplacer("*", "0").Replace(key)
+				if remains(key) {
+					continue
+				}
+				if err := c.Del(t.Context(), base+key).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			enqueue(t, b, firstSend(job("q", "after")))
+
+			_, err := b.Renew(t.Context(), broker.RenewRequest{Now: at(0), Worker: "w", Queues: []string{"q"}, Lease: time.Minute, Register: true})
+			if err == nil || !strings.Contains(err.Error(), "without a queue's record") {
+				t.Errorf("a worker of a queue without a record begins with the error %v, want one that says so", err)
+			}
+			found := examinetest.Examine(t, b, broker.ExamineRequest{Now: at(1), Fix: true})
+			if len(found) == 0 || found[0].Code != "queue-record-missing" || !found[0].Fixed {
+				t.Errorf("found %+v, want first that the record is missing, repaired", found)
+			}
+			if again := examinetest.Examine(t, b, broker.ExamineRequest{Now: at(1)}); len(again) > 0 {
+				t.Errorf("after the repair: %+v", again)
+			}
+			register(t, b, "w", "q")
+			got := claimAt(t, b, at(2), "w", 9, "q").Jobs
+			if len(got) == 0 || got[len(got)-1].ID != "after" {
+				t.Errorf("%d jobs come out after the repair, want the one that was accepted last among them", len(got))
+			}
+		})
+	}
+}
+
+// Without p a queue is only slower.
+func TestAQueueThatLostItsShortcutTakesJobs(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	enqueue(t, b, firstSend(job("q", "a")))
+	if err := c.Del(t.Context(), baseOf(b.config.Prefix, "q")+"p").Err(); err != nil {
+		t.Fatal(err)
+	}
+	enqueue(t, b, firstSend(job("q", "b")))
+	b.queue("q").limited.Store(0)
+	enqueue(t, b, firstSend(job("q", "c")), firstSend(job("q", "d")))
+	register(t, b, "w", "q")
+	if got := claimAt(t, b, at(0), "w", 9, "q").Jobs; len(got) != 4 {
+		t.Errorf("claimed %d jobs, want all 4", len(got))
+	}
+}
+
+func TestOneWakeTokenIsLeftForManyJobs(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	token := baseOf(b.config.Prefix, "q") + "t"
+	n := 0
+	send := func(jobs int) {
+		var news []broker.NewJob
+		for range jobs {
+			news = append(news, firstSend(job("q", fmt.Sprint("j", n))))
+			n++
+		}
+		enqueue(t, b, news...)
+		if got, err := c.LLen(t.Context(), token).Result(); got != 1 || err != nil {
+			t.Errorf("%d wake tokens are there after %d jobs, the last %d of them at once, %v; want one", got, n, jobs, err)
+		}
+	}
+	for _, jobs := range []int{1, 3} {
+		send(jobs)
+		send(jobs)
+		if err := c.Del(t.Context(), token).Err(); err != nil {
+			t.Fatal(err)
+		}
+		send(jobs)
+	}
+}
+
+// A claim bounds its answer by the size of the largest body, as the queue's
+// record tells it.
+func TestALargeBodyIsNoted(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	enqueue(t, b, firstSend(job("q", "of a known queue")))
+	for i, jobs := range []int{1, 2} {
+		var news []broker.NewJob
+		for n := range jobs {
+			j := firstSend(job("q", fmt.Sprint(i, "-", n)))
+			j.Body.Payload = make([]byte, (i+1)*5000)
+			news = append(news, j)
+		}
+		enqueue(t, b, news...)
+		if big, err := c.HGet(t.Context(), baseOf(b.config.Prefix, "q")+"m", "big").Int(); big < (i+1)*5000 || err != nil {
+			t.Errorf("the record says that no body is larger than %d bytes, %v, after %d at once of more than %d", big, err, jobs, (i+1)*5000)
+		}
+	}
+}

@@ -106,6 +106,7 @@ func workloads() []*workload {
 		{name: "W1batch", store: "memory", jobs: 500_000, about: "enqueue in batches of 1000", measure: enqueue(task{Batch: 1000})},
 		{name: "W2", store: "memory", jobs: 500_000, about: "drain", measure: drainOwn},
 		{name: "W2chain", store: "memory", jobs: 500_000, about: chainAbout, measure: drainOwn},
+		{name: "W2sampled", store: "memory", jobs: 500_000, about: "the same, every job sampled; its spans are dropped as they end", measure: drainOwn},
 		{name: "depth10k", store: "memory", about: "churn at a constant depth of 10000 pending jobs", measure: churnOwn(10_000, 10*time.Second)},
 		{name: "depth1M", store: "memory", about: "churn at a constant depth of 1000000 pending jobs", measure: churnOwn(1_000_000, 10*time.Second)},
 	}
@@ -127,7 +128,7 @@ func workloads() []*workload {
 	return list
 }
 
-const chainAbout = "drain through tracing, metrics, logging, retry, timeout and recovery"
+const chainAbout = "drain through tracing (no job sampled), metrics, logging, retry, timeout and recovery"
 
 // oldDepth is the depth of the churn under an old snapshot.
 const oldDepth = 5000

@@ -1,6 +1,7 @@
 package system
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -12,13 +13,34 @@ import (
 	"github.com/seed81422ce9/jobs/middleware"
 )
 
-// chainWorkload is the workload whose worker has the standard chain.
-const chainWorkload = "W2chain"
+// samplers are those of the workloads whose worker has the standard chain.
+var samplers = map[string]trace.Sampler{"W2chain": trace.NeverSample(), "W2sampled": trace.AlwaysSample()}
+
+func newTracing(sampler trace.Sampler) *middleware.Tracing {
+	provider := trace.NewTracerProvider(trace.WithSampler(sampler), trace.WithSpanProcessor(dropped{}))
+	return middleware.NewTracing(middleware.TracingConfig{TracerProvider: provider})
+}
+
+// dropped takes spans and does nothing with them: what exporters cost is theirs.
+type dropped struct{}
+
+func (dropped) OnStart(context.Context, trace.ReadWriteSpan) {}
+func (dropped) OnEnd(trace.ReadOnlySpan)                     {}
+func (dropped) Shutdown(context.Context) error               { return nil }
+func (dropped) ForceFlush(context.Context) error             { return nil }
+
+// traced are the settings of a client whose jobs carry their traces on.
+func traced(workload string) (cfg jobs.ClientConfig) {
+	if sampler := samplers[workload]; sampler != nil {
+		cfg.Middleware = []jobs.EnqueueMiddleware{newTracing(sampler).Enqueue()}
+	}
+	return cfg
+}
 
 // mountChain puts the standard chain around handlers: metrics that a reader
-// collects, traces of which none is sampled, a log that nobody reads.
-func mountChain(cfg *jobs.Config, b broker.Broker) error {
-	tracing := middleware.NewTracing(middleware.TracingConfig{TracerProvider: trace.NewTracerProvider(trace.WithSampler(trace.NeverSample()))})
+// collects, traces, a log that nobody reads.
+func mountChain(cfg *jobs.Config, b broker.Broker, sampler trace.Sampler) error {
+	tracing := newTracing(sampler)
 	metrics, err := middleware.NewMetrics(middleware.MetricsConfig{Broker: b,
 		MeterProvider: metric.NewMeterProvider(metric.WithReader(metric.NewManualReader()))})
 	if err != nil {

@@ -24,7 +24,7 @@ func openJobs(ctx context.Context, s Setup) (System, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &jobsSystem{setup: s, broker: b, client: jobs.NewClient(b, jobs.ClientConfig{})}, nil
+	return &jobsSystem{setup: s, broker: b, client: jobs.NewClient(b, traced(s.Workload))}, nil
 }
 
 // Prepare has nothing left to do: a store is only opened once it is prepared.
@@ -69,8 +69,8 @@ func (s *jobsSystem) Work(_ context.Context, handle Handle) (func() error, error
 	if s.setup.Workload == "W8" {
 		cfg.RetryPolicy = jobs.Constant(0)
 	}
-	if s.setup.Workload == chainWorkload {
-		if err := mountChain(&cfg, s.broker); err != nil {
+	if sampler := samplers[s.setup.Workload]; sampler != nil {
+		if err := mountChain(&cfg, s.broker, sampler); err != nil {
 			return nil, err
 		}
 	}

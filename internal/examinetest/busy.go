@@ -91,6 +91,9 @@ func (p *party) produce() error {
 			if p.IntN(8) == 0 {
 				j.ID = fmt.Sprint("again-", p.IntN(5)) // enqueued, deleted and enqueued again
 				j.Body.GivenID = false
+			} else if turn >= busyTurns { // a starved examination shall meet changes, not an ever larger store
+				j.ID = fmt.Sprint("late-", p.IntN(200))
+				j.Body.GivenID = false
 			}
 			if p.IntN(3) == 0 {
 				j.Delay = time.Duration(p.IntN(100)) * time.Millisecond

@@ -6,10 +6,11 @@ TESTFLAGS ?=
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
 
-test: setup ## check everything: format, vet, all tests under the race detector, on real servers
+test: setup ## check everything: format, vet, all tests under the race detector, on real servers, and the benchmarks' own
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	JOBS_PATIENCE=$${JOBS_PATIENCE:-3} go run ./internal/testenv/with go test -race -timeout 15m $(TESTFLAGS) ./...
+	$(MAKE) -C benchmarks test TESTFLAGS='$(TESTFLAGS)'
 
 bench: setup ## measure all backends
 	go run ./internal/testenv/with go test -run '^$$' -bench . -benchmem -timeout 60m $(TESTFLAGS) ./...

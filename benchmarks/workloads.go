@@ -81,7 +81,7 @@ func workloads() []*workload {
 		{name: "W7", store: "redis", jobs: 60_000, about: "drain of three queues with weights 6, 3, 1", queues: weights, skip: []string{"bare-redis"}, measure: drain(task{Queues: inTurn}, task{Shares: true})},
 		{name: "W8", store: "redis", jobs: 20_000, about: "every job fails once, shortest backoff", measure: drain(task{}, task{FailOnce: true})},
 		{name: "W9none", store: "redis", jobs: 50_000, about: "drain, beside no finished jobs", settled: true, measure: drain(task{}, task{})},
-		{name: "W9done", store: "redis", jobs: 50_000, about: "drain, beside a million finished jobs", settled: true, skip: []string{"bare-redis"}, long: true, once: finished, measure: drain(task{}, task{})},
+		{name: "W9done", store: "redis", jobs: 50_000, about: "drain, beside a million finished jobs", settled: true, skip: []string{"bare-redis"}, once: finished, measure: drain(task{}, task{})},
 
 		{name: "W1seq", store: "postgres", jobs: 5000, about: "enqueue, one caller", measure: enqueue(task{Callers: 1})},
 		{name: "W1par", store: "postgres", jobs: 50_000, about: "enqueue, 64 callers", measure: enqueue(task{Callers: callers})},
@@ -99,8 +99,8 @@ func workloads() []*workload {
 		{name: "W6", store: "postgres", jobs: 20_000, about: "jobs due at the same instant; times from that instant", measure: burst},
 		{name: "W8", store: "postgres", jobs: 10_000, about: "every job fails once, shortest backoff", measure: drain(task{}, task{FailOnce: true})},
 		{name: "W9none", store: "postgres", jobs: 50_000, about: "drain, beside no finished jobs", skip: []string{"river"}, measure: drain(task{}, task{})},
-		{name: "W9done", store: "postgres", jobs: 50_000, about: "drain, beside a million finished jobs", settled: true, long: true, once: finished, measure: drain(task{}, task{})},
-		{name: "W9old", store: "postgres", about: "two minutes of churn at depth 5000 under an old snapshot", skip: []string{"bare-postgres"}, settled: true, long: true, once: oldSnapshot, measure: churn(oldDepth, 2*time.Minute)},
+		{name: "W9done", store: "postgres", jobs: 50_000, about: "drain, beside a million finished jobs", settled: true, once: finished, measure: drain(task{}, task{})},
+		{name: "W9old", store: "postgres", about: "two minutes of churn at depth 5000 under an old snapshot", skip: []string{"bare-postgres"}, settled: true, once: oldSnapshot, measure: churn(oldDepth, 2*time.Minute)},
 
 		{name: "W1par", store: "memory", jobs: 500_000, about: "enqueue, 64 callers", measure: enqueue(task{Callers: callers})},
 		{name: "W1batch", store: "memory", jobs: 500_000, about: "enqueue in batches of 1000", measure: enqueue(task{Batch: 1000})},
@@ -115,7 +115,7 @@ func workloads() []*workload {
 			name  string
 			depth int
 		}{{"depth10k", 10_000}, {"depth1M", 1_000_000}, {"depth5M", 5_000_000}} {
-			list = append(list, &workload{name: d.name, store: store, settled: true, long: d.depth > 10_000, deep: d.depth > 1_000_000,
+			list = append(list, &workload{name: d.name, store: store, settled: true, long: d.depth > 1_000_000, deep: d.depth > 1_000_000,
 				about: fmt.Sprintf("churn at a constant depth of %d pending jobs", d.depth), once: deep(d.depth), measure: churn(d.depth, 10*time.Second)})
 		}
 		list = append(list,

@@ -45,6 +45,7 @@ func (w *workload) systems(only func(string) bool) (names []string) {
 	for _, k := range system.Kinds {
 		switch {
 		case k.Store != w.store || !only(k.Name):
+		case k.Only != "" && k.Only != w.name:
 		case w.peerless && !k.Ours:
 		case w.settled && !k.Ours && !k.Best && !k.Bare:
 		case slices.Contains(w.skip, k.Name):

@@ -17,6 +17,7 @@ import (
 type bareRedis struct {
 	client  *redis.Client
 	blocked *redis.Client // a wait has no read timeout
+	refuses bool          // jobs whose ID is there
 }
 
 // sentinel keeps the set in the fast form.
@@ -51,6 +52,19 @@ if #gone > 0 then
 	redis.call('HDEL', KEYS[1], unpack(gone))
 end
 return #gone`)
+	bareRefuse = redis.NewScript(`
+local ids, n = {}, 0
+for i = 1, #ARGV, 2 do
+	n = n + 1
+	ids[n] = ARGV[i]
+end
+local there = redis.call('HMGET', KEYS[1], unpack(ids))
+for i = 1, n do if there[i] then return i end end
+redis.call('HSET', KEYS[1], unpack(ARGV))
+redis.call('LPUSH', KEYS[2], unpack(ids))
+redis.call('LPUSH', KEYS[5], 1)
+redis.call('LTRIM', KEYS[5], 0, 0)
+return 0`)
 	bareRetry = redis.NewScript(`
 local ids = {}
 for i = 1, #ARGV, 2 do ids[#ids + 1] = ARGV[i] end
@@ -59,22 +73,24 @@ redis.call('HSET', KEYS[1], unpack(ARGV))
 redis.call('LPUSH', KEYS[2], unpack(ids))`)
 )
 
-func openBareRedis(_ context.Context, s Setup) (System, error) {
-	opt, err := redis.ParseURL(s.URL)
-	if err != nil {
-		return nil, err
+func openBareRedis(refuses bool) func(context.Context, Setup) (System, error) {
+	return func(_ context.Context, s Setup) (System, error) {
+		opt, err := redis.ParseURL(s.URL)
+		if err != nil {
+			return nil, err
+		}
+		opt.MaxRetries = -1
+		waits := *opt
+		waits.ReadTimeout = -1
+		return &bare{setup: s, store: &bareRedis{client: redis.NewClient(opt), blocked: redis.NewClient(&waits), refuses: refuses}}, nil
 	}
-	opt.MaxRetries = -1
-	waits := *opt
-	waits.ReadTimeout = -1
-	return &bare{setup: s, store: &bareRedis{client: redis.NewClient(opt), blocked: redis.NewClient(&waits)}}, nil
 }
 
 // The keys of the one queue.
 var bareKeys = []string{"bare:{q}:d", "bare:{q}:r", "bare:{q}:z", "bare:{q}:a", "bare:{q}:t"}
 
 func (r *bareRedis) prepare(ctx context.Context) error {
-	for _, s := range []*redis.Script{bareClaim, bareSettle, bareRetry} {
+	for _, s := range []*redis.Script{bareClaim, bareSettle, bareRetry, bareRefuse} {
 		if err := s.Load(ctx, r.client).Err(); err != nil {
 			return err
 		}
@@ -93,6 +109,13 @@ func (r *bareRedis) put(ctx context.Context, batch []Job) error {
 		} else {
 			late = append(late, redis.Z{Score: float64(at.UnixMilli()), Member: id})
 		}
+	}
+	if r.refuses && len(late) == 0 {
+		clash, err := bareRefuse.Run(ctx, r.client, bareKeys, blobs...).Int()
+		if err == nil && clash > 0 {
+			err = errors.New("an ID stands twice")
+		}
+		return err
 	}
 	_, err := r.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		p.HSet(ctx, bareKeys[0], blobs...)

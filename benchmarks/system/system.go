@@ -62,6 +62,7 @@ type Kind struct {
 	Bare  bool // a prototype without a framework
 	Best  bool // a peer with its best settings; its name without the suffix has the defaults
 	About string
+	Only  string // the one workload it takes part in, if not in all
 	open  func(ctx context.Context, s Setup) (System, error)
 }
 
@@ -71,7 +72,8 @@ var Kinds = []Kind{
 	{Name: "asynq", Store: "redis", open: openAsynq(false), About: "asynq, defaults"},
 	{Name: "asynq-best", Store: "redis", Best: true, open: openAsynq(true),
 		About: "asynq with 128 connections, 5 ms check intervals and, in the worker process, four servers of a quarter of the handlers each"},
-	{Name: "bare-redis", Store: "redis", Bare: true, open: openBareRedis, About: "raw go-redis: hash, list, set per worker, two scripts; no recovery, no policies"},
+	{Name: "bare-redis", Store: "redis", Bare: true, open: openBareRedis(false), About: "raw go-redis: hash, list, set per worker, two scripts; no recovery, no policies"},
+	{Name: "refusing-redis", Store: "redis", Bare: true, Only: "W1par", open: openBareRedis(true), About: "bare-redis that enqueues by a script, which refuses IDs that are there"},
 	{Name: "jobs-postgres", Store: "postgres", Ours: true, open: openJobs, About: "jobs, defaults"},
 	{Name: "river", Store: "postgres", open: openRiver(false), About: "River, defaults, 16 connections; at most 5,000 jobs where it handles them, since it takes 1000 a second"},
 	{Name: "river-best", Store: "postgres", Best: true, open: openRiver(true),

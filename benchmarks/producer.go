@@ -57,7 +57,7 @@ func (p *producer) run(ctx context.Context, ready func(), stop <-chan struct{}) 
 	}
 	got := metrics{"wall": time.Since(m.at).Seconds()}
 	got["cpu"], got["allocs"] = m.read()
-	quantiles(got, took)
+	quantiles(got, "", took)
 	return got, nil
 }
 

@@ -116,7 +116,7 @@ func parsePayload(p []byte) (n int, at int64) {
 }
 
 // quantiles adds those of nanoseconds, in milliseconds.
-func quantiles(m metrics, ns []int64) {
+func quantiles(m metrics, of string, ns []int64) {
 	if len(ns) == 0 {
 		return
 	}
@@ -125,5 +125,5 @@ func quantiles(m metrics, ns []int64) {
 	for i, v := range ns {
 		ms[i] = float64(v) / 1e6
 	}
-	m["p50 ms"], m["p99 ms"], m["max ms"] = report.Quantile(ms, 0.5), report.Quantile(ms, 0.99), ms[len(ms)-1]
+	m[of+"p50 ms"], m[of+"p99 ms"], m[of+"max ms"] = report.Quantile(ms, 0.5), report.Quantile(ms, 0.99), ms[len(ms)-1]
 }

@@ -85,7 +85,10 @@ func (w *worker) run(ctx context.Context, ready func(), stop <-chan struct{}) (_
 	got["first"], got["last"] = float64(w.first.Load())/1e9, float64(w.last.Load())/1e9
 	got["cpu"], got["allocs"] = m.read()
 	if w.Latency {
-		quantiles(got, w.lag)
+		quantiles(got, "", w.lag)
+	}
+	if t, ok := w.system.(system.ClaimTimer); ok {
+		quantiles(got, "claim ", t.ClaimsTook())
 	}
 	if n := w.shares[0].Load() + w.shares[1].Load() + w.shares[2].Load(); n > 0 {
 		for q, weight := range []string{"6", "3", "1"} {

@@ -11,6 +11,7 @@ type Metric struct {
 // Metrics are all, in the order in which tables show them.
 var Metrics = []Metric{
 	{"jobs/s", true}, {"jobs/s, first tenth", true}, {"jobs/s, last tenth", true}, {"kept of the first tenth", true},
+	{"claim p50 ms", false}, {"claim p99 ms", false},
 	{"until all handled s", false}, {"until first redelivered s", false}, {"until all redelivered s", false}, {"drain over slowest handler ms", false},
 	{"p50 ms", false}, {"p99 ms", false}, {"max ms", false},
 	{"store µs/job", false}, {"worker µs/job", false}, {"worker allocs/job", false}, {"producer µs/job", false}, {"producer allocs/job", false},

@@ -3,6 +3,8 @@ package system
 import (
 	"context"
 	"log/slog"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
@@ -14,7 +16,25 @@ type jobsSystem struct {
 	setup  Setup
 	broker broker.Broker
 	client *jobs.Client
+	claims claimTimes
 }
+
+// claimTimes is how long claims took that gave jobs.
+type claimTimes struct {
+	mu   sync.Mutex
+	took []int64
+}
+
+func (c *claimTimes) note(e jobs.ClaimEvent) {
+	if len(e.Jobs) > 0 {
+		c.mu.Lock()
+		c.took = append(c.took, int64(e.Took))
+		c.mu.Unlock()
+	}
+}
+
+// ClaimsTook is known where a queue's depth or what was finished may matter.
+func (s *jobsSystem) ClaimsTook() []int64 { return s.claims.took }
 
 func openJobs(ctx context.Context, s Setup) (System, error) {
 	if err := backends.Migrate(ctx, s.URL); err != nil {
@@ -73,6 +93,9 @@ func (s *jobsSystem) Work(_ context.Context, handle Handle) (func() error, error
 		if err := mountChain(&cfg, s.broker, sampler); err != nil {
 			return nil, err
 		}
+	}
+	if w := s.setup.Workload; strings.HasPrefix(w, "depth") || strings.HasPrefix(w, "W9") {
+		cfg.Hooks.Claim = s.claims.note
 	}
 	server, err := jobs.NewServer(s.broker, cfg)
 	if err != nil {

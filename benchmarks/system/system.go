@@ -46,6 +46,12 @@ type System interface {
 	Close() error
 }
 
+// ClaimTimer is a system that tells, once it has stopped working, how long its
+// claims took that gave jobs, in nanoseconds.
+type ClaimTimer interface {
+	ClaimsTook() []int64
+}
+
 // ErrNoBatch: the system has no call that enqueues several jobs.
 var ErrNoBatch = errors.New("has no batch call")
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,37 @@ func TestARunMeasuresWithProcessesOfItsOwn(t *testing.T) {
 	}
 	if _, err := os.Stat(o.out); err == nil {
 		t.Error("a document was written of a run of reduced size")
+	}
+}
+
+func TestAtADepthItIsMeasuredHowLongClaimsTake(t *testing.T) {
+	t.Parallel()
+	o := memoryRun(t)
+	o.only, o.rounds = "memory/depth10k", 1
+	if err := benchmark(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(o.results)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := report.Read(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, failure := r.Values("depth10k", "memory", "jobs-memory", "claim p50 ms")
+	if len(values) != 1 || values[0] <= 0 || failure != "" {
+		t.Errorf("claim p50 ms: %v, failure %q; want one figure above zero", values, failure)
+	}
+}
+
+func TestASystemOfOneWorkloadTakesPartInNoOther(t *testing.T) {
+	t.Parallel()
+	for _, w := range workloads() {
+		takesPart := slices.Contains(w.systems(func(string) bool { return true }), "refusing-redis")
+		if want := w.store == "redis" && w.name == "W1par"; takesPart != want {
+			t.Errorf("refusing-redis in %s/%s: %v, want %v", w.store, w.name, takesPart, want)
+		}
 	}
 }
 

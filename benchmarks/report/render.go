@@ -83,7 +83,7 @@ so that noise hits all; a figure is the median of the rounds with the lowest and
 whose rounds differ by more than 25 % of it, which says no more than an order of magnitude. Ratios are medians of the rounds'
 own ratios. Producer and worker are processes of their own; their CPU and allocations are those processes', the
 store's CPU that of its processes. Throughput counts from the start of the worker to the end of the last handler; how long
-a claim takes that gives jobs is known of jobs alone; a run after which
+a claim takes is that of claims that give jobs, and told by our systems alone; a run after which
 the store still held a job, or in which a job was not handled, gives no figure.
 
 | system | |

@@ -124,6 +124,11 @@ func measure(ctx context.Context, o options) error {
 		}
 		defer s.Stop()
 		h.stores[name] = s
+		if o.scale == 1 {
+			if err := s.Warm(ctx); err != nil {
+				return err
+			}
+		}
 		if h.env.Stores[name], err = s.Describe(ctx); err != nil {
 			return err
 		}

@@ -69,7 +69,7 @@ func (s *postgresServer) boot(ctx context.Context, initdb, addr string) error {
 	s.url = url.URL{Scheme: "postgres", User: url.UserPassword("postgres", password), Host: addr, Path: "/postgres", RawQuery: "sslmode=disable"}
 	_, port, _ := net.SplitHostPort(addr)
 	args := []string{filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-p", port, "-h", "127.0.0.1", "-k", s.dir, "-c", "shared_buffers=512MB"}
-	// So that no checkpoint comes before warm has made all files.
+	// So that no checkpoint comes before Warm has made all files.
 	config := filepath.Join(data, "postgresql.auto.conf")
 	if err := os.WriteFile(config, []byte("max_wal_size = 64GB\n"), 0o600); err != nil {
 		return err
@@ -81,16 +81,12 @@ func (s *postgresServer) boot(ctx context.Context, initdb, addr string) error {
 	if err == nil {
 		s.root, err = s.pid()
 	}
-	if err == nil {
-		err = s.warm(ctx)
-	}
 	return err
 }
 
-// warm has the server make the files of its log, which it uses again from then
-// on, as one does that has been in service. Each takes up to 70 ms to make, in
-// which nobody commits; whoever wrote first to a new server paid for that.
-func (s *postgresServer) warm(ctx context.Context) error {
+// Warm makes the files of the log. Each takes up to 70 ms, in which nobody
+// commits, and is used again from then on.
+func (s *postgresServer) Warm(ctx context.Context) error {
 	for range logFiles {
 		if err := s.exec(ctx, "select pg_logical_emit_message(false, '', '')", "select pg_switch_wal()"); err != nil {
 			return err

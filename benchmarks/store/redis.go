@@ -61,6 +61,8 @@ func (s *redisServer) Drop(ctx context.Context, name string) error {
 	return err
 }
 
+func (s *redisServer) Warm(context.Context) error { return nil }
+
 func (s *redisServer) Calm(ctx context.Context) error { return s.client.Ping(ctx).Err() }
 
 func (s *redisServer) info(ctx context.Context, section string) (map[string]string, error) {

@@ -19,6 +19,8 @@ type Store interface {
 	Empty(ctx context.Context, name string) (string, error)
 	// Drop removes the space.
 	Drop(ctx context.Context, name string) error
+	// Warm has a new server do what one in service has done long ago.
+	Warm(ctx context.Context) error
 	// Calm has the server do what it put off, so that it does not do it during
 	// a measurement.
 	Calm(ctx context.Context) error

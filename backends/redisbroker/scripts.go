@@ -83,7 +83,6 @@ func parseScript(name string) (*script, error) {
 	if err != nil {
 		return nil, err
 	}
-	body = comment.ReplaceAllString(body, "")
 	s.source = s.place(body, strings.Contains(string(header), manyQueues))
 	sum := sha1.Sum([]byte(s.source))
 	s.sha = hex.EncodeToString(sum[:])
@@ -111,7 +110,7 @@ func expand(file string, done map[string]bool) (string, error) {
 	for line := range strings.Lines(string(text)) {
 		name, ok := strings.CutPrefix(strings.TrimSpace(line), "-- @include ")
 		if !ok {
-			out.WriteString(line)
+			out.WriteString(code(line))
 			continue
 		}
 		if done[name] {
@@ -130,14 +129,24 @@ func expand(file string, done map[string]bool) (string, error) {
 // manyQueues, on the KEYS line, says that a call may be about several queues.
 const manyQueues = "(a block for each queue)"
 
-// comment is a line that is one, or what stands behind code.
-var comment = regexp.MustCompile(`(?m)^[ \t]*--.*\n|[ \t]+-- .*$`)
+// code is a line without its comment: nothing when it is one. Every program that
+// imports the package pays for this when it starts, hence no regular expression.
+func code(line string) string {
+	if strings.HasPrefix(strings.TrimSpace(line), "--") {
+		return ""
+	}
+	if before, _, ok := strings.Cut(line, " -- "); ok {
+		return strings.TrimRight(before, " \t") + "\n"
+	}
+	return line
+}
 
 // opens says that a script is one of those whose arguments lib/open.lua knows.
 var opens = regexp.MustCompile(`(?m)^-- ARGV   (now|0); [1q]`)
 
-// keyUse is the use of a key in a script: q.z, q.r[p], q.b[i].
-var keyUse = regexp.MustCompile(`\bq\.([a-z0-9]+)(\[)?`)
+// keyUse is the use of a key in a script: q.z, q.r[p], q.b[i]. It begins with
+// letters, which are searched for quickly; no other name in a script ends in q.
+var keyUse = regexp.MustCompile(`q\.([a-z0-9]+)(\[)?`)
 
 // place writes places in KEYS for the names of keys in a script, and in front
 // the function names(at, n): it returns the queue, with n buckets, whose keys
@@ -160,7 +169,7 @@ func (s *script) place(body string, many bool) string {
 		base = "q.at+"
 	}
 	body = keyUse.ReplaceAllStringFunc(body, func(use string) string {
-		name := strings.TrimPrefix(use, "q.")
+		name := use[len("q."):]
 		at, ok := places[name]
 		switch {
 		case !ok:

@@ -20,6 +20,9 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 		return nil, err
 	}
 	defer b.end()
+	for i := range req.Jobs {
+		b.store.fetch(req.Jobs[i].Queue, req.Jobs[i].ID)
+	}
 	for i, j := range jobs {
 		if j != nil {
 			b.store.enqueue(j, &req.Jobs[i], &receipts[i], now)

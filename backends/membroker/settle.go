@@ -21,6 +21,9 @@ func (s *Store) settle(req *broker.SettleRequest, now instant) []broker.Verdict 
 	verdicts := make([]broker.Verdict, len(req.Items))
 	turns := make(map[string]*turn, 1)
 	for i := range req.Items {
+		s.fetch(req.Items[i].Job.Queue, req.Items[i].Job.ID)
+	}
+	for i := range req.Items {
 		item := &req.Items[i]
 		t := turns[item.Job.Queue]
 		if t == nil {

@@ -105,6 +105,13 @@ func (s *Store) queue(name string) *queue {
 	return q
 }
 
+// fetch prepares for a look-up of a job.
+func (s *Store) fetch(queue, id string) {
+	if q := s.queues[queue]; q != nil {
+		q.jobs.fetch(id)
+	}
+}
+
 // Limits is the zero value: this backend refuses nothing.
 func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
 

@@ -55,9 +55,9 @@ func memoryRun(t *testing.T) options {
 	return options{rounds: 2, longRounds: 1, scale: 0.001, only: "memory/W2", results: filepath.Join(dir, "results"), out: filepath.Join(dir, "doc.md")}
 }
 
-func TestARunMeasuresWithProcessesOfItsOwn(t *testing.T) {
-	t.Parallel()
-	o := memoryRun(t)
+// measured runs the benchmark and reads what it wrote.
+func measured(t *testing.T, o options) *report.Results {
+	t.Helper()
 	if err := benchmark(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +69,13 @@ func TestARunMeasuresWithProcessesOfItsOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r
+}
+
+func TestARunMeasuresWithProcessesOfItsOwn(t *testing.T) {
+	t.Parallel()
+	o := memoryRun(t)
+	r := measured(t, o)
 	for _, metric := range []string{"jobs/s", "worker µs/job", "worker allocs/job"} {
 		values, failure := r.Values("W2", "memory", "jobs-memory", metric)
 		if len(values) != 2 || values[0] <= 0 || failure != "" {
@@ -84,17 +91,7 @@ func TestAtADepthItIsMeasuredHowLongClaimsTake(t *testing.T) {
 	t.Parallel()
 	o := memoryRun(t)
 	o.only, o.rounds = "memory/depth10k", 1
-	if err := benchmark(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(o.results)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := report.Read(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := measured(t, o)
 	values, failure := r.Values("depth10k", "memory", "jobs-memory", "claim p50 ms")
 	if len(values) != 1 || values[0] <= 0 || failure != "" {
 		t.Errorf("claim p50 ms: %v, failure %q; want one figure above zero", values, failure)

@@ -53,8 +53,6 @@ func (x *index) get(id string) *job {
 	return x.jobs[uint32(x.table[at])] // of an empty place nothing
 }
 
-// fetch has the processor bring the places of many IDs into its caches, all at
-// once instead of one by one as each is looked up.
 // fetch has the processor bring the place of an ID into its caches. For many IDs
 // in a row, before the first of them is looked up, the ways to memory overlap.
 func (x *index) fetch(id string) { x.fetched ^= x.table[x.home(x.hash(id))] }

@@ -14,11 +14,12 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// postgresSettings is all that differs from the server's defaults.
-const postgresSettings = "shared_buffers=512MB, max_wal_size=4GB"
-
-// logFiles are as many files of the log as max_wal_size allows.
-const logFiles = 4 << 30 / (16 << 20)
+// All that differs from the server's defaults.
+const (
+	sharedBuffers = "512MB"
+	maxWALSize    = "4GB"
+	logFiles      = 256 // of 16 MB, which is as many as maxWALSize allows
+)
 
 type postgresServer struct {
 	*process
@@ -68,7 +69,7 @@ func (s *postgresServer) boot(ctx context.Context, initdb, addr string) error {
 	}
 	s.url = url.URL{Scheme: "postgres", User: url.UserPassword("postgres", password), Host: addr, Path: "/postgres", RawQuery: "sslmode=disable"}
 	_, port, _ := net.SplitHostPort(addr)
-	args := []string{filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-p", port, "-h", "127.0.0.1", "-k", s.dir, "-c", "shared_buffers=512MB"}
+	args := []string{filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-p", port, "-h", "127.0.0.1", "-k", s.dir, "-c", "shared_buffers=" + sharedBuffers}
 	// So that no checkpoint comes before Warm has made all files.
 	config := filepath.Join(data, "postgresql.auto.conf")
 	if err := os.WriteFile(config, []byte("max_wal_size = 64GB\n"), 0o600); err != nil {
@@ -92,7 +93,7 @@ func (s *postgresServer) Warm(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.exec(ctx, "checkpoint", "alter system set max_wal_size = '4GB'", "select pg_reload_conf()")
+	return s.exec(ctx, "checkpoint", "alter system set max_wal_size = '"+maxWALSize+"'", "select pg_reload_conf()")
 }
 
 func (s *postgresServer) exec(ctx context.Context, statements ...string) error {
@@ -135,7 +136,7 @@ func (s *postgresServer) Describe(ctx context.Context) (string, error) {
 	var version string
 	err := s.conn.QueryRow(ctx, "show server_version").Scan(&version)
 	version, _, _ = strings.Cut(version, " ")
-	return "PostgreSQL " + version + ", " + postgresSettings + ", the rest default (fsync and synchronous_commit on), loopback TCP", err
+	return "PostgreSQL " + version + ", shared_buffers=" + sharedBuffers + ", max_wal_size=" + maxWALSize + ", the rest default (fsync and synchronous_commit on), loopback TCP", err
 }
 
 func (s *postgresServer) Stop() {

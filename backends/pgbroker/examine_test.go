@@ -316,8 +316,8 @@ func TestAKeyThatLapsesDuringAnExaminationIsNoFinding(t *testing.T) {
 	if _, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{job}}); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * ttl)
-	plantSQL(direct, "delete from jobs.unique_key where key = 'key'")(t, b)
+	plantSQL(direct, "select pg_sleep_until(to_timestamp(until / 1e6) + interval '1 ms') from jobs.unique_key where key = 'key'",
+		"delete from jobs.unique_key where key = 'key'")(t, b)
 	req := broker.ExamineRequest{Limit: 100}
 	e := &examiner{b: b, req: &req}
 	e.Now = before // what the clock said when the step began

@@ -105,6 +105,23 @@ func TestScriptsDeclareTheKeysTheyUse(t *testing.T) {
 	}
 }
 
+// keyUse takes what follows a q and a point for a key, whatever stands before.
+func TestNoOtherNameInAScriptEndsInQ(t *testing.T) {
+	t.Parallel()
+	for _, s := range scripts {
+		text, err := expand(s.name+".lua", make(map[string]bool))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name := regexp.MustCompile(`\w+q\.[a-z0-9]+`).FindString(text); name != "" {
+			t.Errorf("%s.lua has %s, of which q.… would be taken for a key", s.name, name)
+		}
+		if strings.Contains(text, "--") {
+			t.Errorf("%s.lua has a comment left", s.name)
+		}
+	}
+}
+
 func TestScriptsLoadEverywhere(t *testing.T) {
 	t.Parallel()
 	mini := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})

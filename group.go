@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,30 +21,28 @@ type group struct {
 	client *Client
 
 	mu       sync.Mutex
-	inFlight bool            // a call
-	jobs     []broker.NewJob // gathered; payloads of callers that may leave are copies
-	waiters  []*waiter       // one for each of jobs
+	inFlight bool      // a call
+	line     []*flight // gathered; the last has room, perhaps
 }
 
-// waiter is a caller that waits for a batch. taken and gone are guarded by
-// group.mu.
-type waiter struct {
-	since   time.Time
-	taken   bool // the job is in a batch under way
-	gone    bool // the caller left before that
-	receipt broker.Receipt
-	done    chan struct{} // closed when receipt is set
+// flight is a batch of jobs that go in one call.
+type flight struct {
+	*load
+	size  int       // of the jobs, about
+	since time.Time // when the first caller came
+	taken bool      // guarded by group.mu, as is all above: it is under way
+	left  []int     // of the jobs, those whose callers left before that
+
+	done     chan struct{} // closed when the receipts are there
+	receipts []broker.Receipt
 }
 
-// waiters that were answered serve others; their channels do not, which belong
-// to the synctest bubble that made them.
-var waiters = sync.Pool{New: func() any { return new(waiter) }}
-
-// free gives up a waiter that has been answered.
-func (w *waiter) free() {
-	*w = waiter{}
-	waiters.Put(w)
+// load is what a flight needs until it is over.
+type load struct {
+	jobs []broker.NewJob // payloads of callers that may leave are copies
 }
+
+var loads = sync.Pool{New: func() any { return new(load) }}
 
 // send makes one attempt at a job. It returns as soon as ctx ends.
 func (g *group) send(ctx context.Context, o *Outgoing) {
@@ -56,44 +55,62 @@ func (g *group) send(ctx context.Context, o *Outgoing) {
 		o.answer(&receipts[0])
 		return
 	}
-	w := waiters.Get().(*waiter)
-	w.since, w.done = time.Now(), make(chan struct{})
-	g.jobs, g.waiters = append(g.jobs, o.NewJob), append(g.waiters, w)
-	if ctx.Done() != nil {
-		// The caller may leave, and change its payload, while the batch is under way.
-		p := &g.jobs[len(g.jobs)-1].Body.Payload
-		*p = bytes.Clone(*p)
+	f, place := g.join(&o.NewJob)
+	if ctx.Done() == nil {
+		g.mu.Unlock()
+		<-f.done
+		o.answer(&f.receipts[place])
+		return
 	}
+	// The caller may leave, and change its payload, while the batch is under way.
+	payload := &f.jobs[place].Body.Payload
+	*payload = bytes.Clone(*payload)
 	g.mu.Unlock()
 
 	select {
-	case <-w.done:
+	case <-f.done:
+		o.answer(&f.receipts[place])
+		return
 	case <-ctx.Done():
-		g.mu.Lock()
-		w.gone = true
-		taken := w.taken
-		g.mu.Unlock()
-		if !taken {
-			notSent([]*Outgoing{o}, ctx.Err())
-			return
-		}
-		select {
-		case <-w.done: // in time after all
-			o.answer(&w.receipt)
-		default:
-			o.answer(&broker.Receipt{Err: ctx.Err()})
-		}
+	}
+	g.mu.Lock()
+	taken := f.taken
+	if !taken {
+		f.left = append(f.left, place)
+	}
+	g.mu.Unlock()
+	if !taken {
+		notSent([]*Outgoing{o}, ctx.Err())
 		return
 	}
-	o.answer(&w.receipt)
-	w.free()
+	select {
+	case <-f.done: // in time after all
+		o.answer(&f.receipts[place])
+	default:
+		o.answer(&broker.Receipt{Err: ctx.Err()})
+	}
+}
+
+// join adds a job to the last flight in line, or to a new one if that would go
+// beyond the bounds of a call, and returns its place there.
+func (g *group) join(job *broker.NewJob) (f *flight, place int) {
+	size := sizeOf(job)
+	if n := len(g.line); n > 0 {
+		f = g.line[n-1]
+	}
+	if f == nil || len(f.jobs) == maxSendJobs || f.size+size > maxSendBytes {
+		f = &flight{load: loads.Get().(*load), since: time.Now(), done: make(chan struct{})}
+		g.line = append(g.line, f)
+	}
+	f.jobs, f.size = append(f.jobs, *job), f.size+size
+	return f, len(f.jobs) - 1
 }
 
 // release ends a call in flight: whoever gathered meanwhile goes next.
 func (g *group) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.jobs) == 0 {
+	if len(g.line) == 0 {
 		g.inFlight = false
 		return
 	}
@@ -106,13 +123,15 @@ func (g *group) release() {
 // cost less than the store's idling meanwhile.
 func (g *group) drain() {
 	defer g.client.gate.leave()
-	f := flights.Get().(*flight)
-	for g.take(f) {
-		f.receipts = g.client.call(context.Background(), f.jobs)
-		f.tell()
+	for {
+		f := g.take()
+		if f == nil {
+			return
+		}
+		f.send(g.client)
+		f.end()
 		g.gather()
 	}
-	flights.Put(f)
 }
 
 // gather lets callers that were just answered come back, as long as they do.
@@ -120,7 +139,10 @@ func (g *group) gather() {
 	for before := -1; ; {
 		runtime.Gosched()
 		g.mu.Lock()
-		n := len(g.jobs)
+		n := 0
+		if len(g.line) > 0 {
+			n = len(g.line[0].jobs)
+		}
 		g.mu.Unlock()
 		if n <= before || n >= maxSendJobs {
 			return
@@ -129,90 +151,58 @@ func (g *group) gather() {
 	}
 }
 
-// flight is a batch under way.
-type flight struct {
-	jobs     []broker.NewJob
-	waiters  []*waiter
-	receipts []broker.Receipt
-}
-
-var flights = sync.Pool{New: func() any { return new(flight) }}
-
-// take moves what has gathered into f, up to the bounds of one call. Callers
-// that left are left out; those that have waited for longer than a call may take
-// are turned away, so that a store that hangs cannot hold up a long line of
-// them. With nothing to send it ends the flight and reports false.
-func (g *group) take(f *flight) bool {
+// take returns the next flight in line, or nil, when nobody is to follow. One
+// that has waited for longer than a call may take is turned away, so that a
+// store that hangs cannot hold up a long line of them; one whose callers have
+// all left is not sent.
+func (g *group) take() *flight {
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.takeAll(f, now) {
-		return true
-	}
-	n, size := 0, 0
-	for ; n < len(g.jobs) && len(f.jobs) < maxSendJobs; n++ {
-		w := g.waiters[n]
-		if w.gone {
-			continue
-		}
-		if now.Sub(w.since) > g.client.timeout {
-			w.receipt.Err = errLine
-			close(w.done)
-			continue
-		}
-		if size += sizeOf(&g.jobs[n]); len(f.jobs) > 0 && size > maxSendBytes {
-			break
-		}
-		w.taken = true
-		f.jobs, f.waiters = append(f.jobs, g.jobs[n]), append(f.waiters, w)
-	}
-	g.jobs, g.waiters = remove(g.jobs, n), remove(g.waiters, n)
-	if len(f.jobs) == 0 {
-		g.inFlight = false
-		g.jobs, g.waiters = nil, nil
-	}
-	return len(f.jobs) > 0
-}
-
-// takeAll is take for the usual case that all of it goes into one call.
-func (g *group) takeAll(f *flight, now time.Time) bool {
-	if len(g.jobs) == 0 || len(g.jobs) > maxSendJobs {
-		return false
-	}
-	size := 0
-	for i, w := range g.waiters {
-		size += sizeOf(&g.jobs[i])
-		if w.gone || now.Sub(w.since) > g.client.timeout {
-			return false
+	for len(g.line) > 0 {
+		f := g.line[0]
+		g.line = slices.Delete(g.line, 0, 1)
+		f.taken = true
+		switch {
+		case now.Sub(f.since) > g.client.timeout:
+			f.receipts = slices.Repeat([]broker.Receipt{{Err: errLine}}, len(f.jobs))
+			f.end()
+		case len(f.left) < len(f.jobs):
+			return f
 		}
 	}
-	if len(g.jobs) > 1 && size > maxSendBytes {
-		return false
-	}
-	for _, w := range g.waiters {
-		w.taken = true
-	}
-	f.jobs, g.jobs = g.jobs, f.jobs
-	f.waiters, g.waiters = g.waiters, f.waiters
-	return true
+	g.inFlight, g.line = false, nil
+	return nil
 }
 
 var errLine = fmt.Errorf("%w: calls before this one took too long", broker.ErrUnavailable)
 
-// remove drops the first n of s and keeps no references to them.
-func remove[T any](s []T, n int) []T {
-	kept := copy(s, s[n:])
-	clear(s[kept:])
-	return s[:kept]
+// send makes the call, without the jobs whose callers have left.
+func (f *flight) send(c *Client) {
+	if len(f.left) == 0 {
+		f.receipts = c.call(context.Background(), f.jobs)
+		return
+	}
+	slices.Sort(f.left)
+	var jobs []broker.NewJob
+	var places []int
+	for i, left := 0, f.left; i < len(f.jobs); i++ {
+		if len(left) > 0 && left[0] == i {
+			left = left[1:]
+			continue
+		}
+		jobs, places = append(jobs, f.jobs[i]), append(places, i)
+	}
+	f.receipts = make([]broker.Receipt, len(f.jobs))
+	for i, r := range c.call(context.Background(), jobs) {
+		f.receipts[places[i]] = r
+	}
 }
 
-// tell answers the waiters.
-func (f *flight) tell() {
-	for i, w := range f.waiters {
-		w.receipt = f.receipts[i]
-		close(w.done)
-	}
+// end tells the callers their answers.
+func (f *flight) end() {
+	close(f.done)
 	clear(f.jobs)
-	clear(f.waiters)
-	f.jobs, f.waiters, f.receipts = f.jobs[:0], f.waiters[:0], nil
+	f.jobs = f.jobs[:0]
+	loads.Put(f.load)
 }

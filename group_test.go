@@ -191,6 +191,47 @@ func TestGroupedCallHasADeadlineOfItsOwn(t *testing.T) {
 	})
 }
 
+// A store that hangs fails one call after another; who waited behind more than
+// one of them is told at once that nothing was sent.
+func TestALineThatWaitsForTooLongIsTurnedAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		store.before = func(_ int, ctx context.Context, _ broker.EnqueueRequest) error { return pauseFor(ctx, time.Hour) }
+		cs := newCallers(newTestClient(t, store, ClientConfig{CallTimeout: 2 * time.Second, Retries: -1}))
+		for i := range 1 + maxSendJobs + 1 {
+			cs.enqueue(t.Context(), NewTask(fmt.Sprint(i), nil))
+			synctest.Wait()
+		}
+		results := cs.wait()
+		last := results[fmt.Sprint(1+maxSendJobs)]
+		if !errors.Is(last.err, ErrUnavailable) || errors.Is(last.err, ErrOutcomeUnknown) || last.after != 4*time.Second {
+			t.Errorf("who waited behind two calls of two seconds got %v after %v", last.err, last.after)
+		}
+		if got, want := store.sizes(), []int{1, maxSendJobs}; !slices.Equal(got, want) {
+			t.Errorf("the calls had %v jobs, want %v", got, want)
+		}
+	})
+}
+
+func TestABatchThatEveryoneLeftIsNotSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := slowStore(t)
+		cs := newCallers(newTestClient(t, store, ClientConfig{}))
+		cs.enqueue(t.Context(), NewTask("first", nil))
+		synctest.Wait()
+		ctx, cancel := context.WithCancel(t.Context())
+		cs.enqueue(ctx, NewTask("a", nil))
+		cs.enqueue(ctx, NewTask("b", nil))
+		synctest.Wait()
+		cancel()
+		cs.wait()
+		synctest.Wait()
+		if got := store.sizes(); !slices.Equal(got, []int{1}) {
+			t.Errorf("the calls had %v jobs, want that of the first caller alone", got)
+		}
+	})
+}
+
 func TestBadJobInABatchHarmsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := slowStore(t)
@@ -334,7 +375,7 @@ func TestIdleClientHasNoGoroutineAndKeepsNoJob(t *testing.T) {
 		}
 		cs.wait()
 		synctest.Wait()
-		if c.group.inFlight || c.group.jobs != nil || c.group.waiters != nil || c.gate.inside != 0 {
+		if c.group.inFlight || c.group.line != nil || c.gate.inside != 0 {
 			t.Errorf("after the last call the group is %+v, %d calls inside", c.group, c.gate.inside)
 		}
 	})

@@ -46,7 +46,8 @@ type Outgoing struct {
 
 	client  *Client
 	config  enqueueConfig
-	unclear error // of an attempt that may have stored the job
+	drawn   string // the ID that this client drew
+	unclear error  // of an attempt that may have stored the job
 }
 
 // SetHeader sets a header of the job.
@@ -95,7 +96,9 @@ func (o *Outgoing) fill(c *Client, task *Task, call []Option) error {
 		b.Priority = PriorityNormal
 	}
 	if !b.GivenID {
-		o.ID, o.Fresh = c.ids.next(), true
+		o.Drawn = time.Now()
+		o.drawn = c.ids.next(o.Drawn)
+		o.ID = o.drawn
 	}
 	return o.config.finishUnique()
 }

@@ -42,7 +42,7 @@ type worker struct {
 }
 
 func (s *Server) newWorker() *worker {
-	return &worker{id: s.ids.next(), held: make([]int, len(s.names)), batchLimit: maxSettleItems}
+	return &worker{id: s.ids.next(time.Now()), held: make([]int, len(s.names)), batchLimit: maxSettleItems}
 }
 
 // lease counts a lease that w got.

@@ -23,10 +23,10 @@ func newIDSource() *idSource {
 }
 
 // next makes an ID. A clock that was set back does not break the order.
-func (s *idSource) next() string {
+func (s *idSource) next(now time.Time) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	ms := max(s.last.Time(), ulid.Timestamp(time.Now()))
+	ms := max(s.last.Time(), ulid.Timestamp(now))
 	for s.entropy.MonotonicRead(ms, s.last[6:]) != nil {
 		ms++ // the increments of one millisecond ran over 80 bits: the next one starts anew
 	}

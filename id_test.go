@@ -16,7 +16,7 @@ func TestIDsOfOneSourceAscend(t *testing.T) {
 			if i%1000 == 0 {
 				_ = pauseFor(t.Context(), time.Millisecond)
 			}
-			id := s.next()
+			id := s.next(time.Now())
 			if id <= last {
 				t.Fatalf("%s came after %s", id, last)
 			}
@@ -32,10 +32,10 @@ func TestClockSetBackDoesNotBreakTheOrderOfIDs(t *testing.T) {
 	t.Parallel()
 	s := newIDSource()
 	_ = s.last.SetTime(ulid.Timestamp(time.Now().Add(time.Hour)))
-	first := s.next()
+	first := s.next(time.Now())
 	var before ulid.ULID
 	_ = before.SetTime(ulid.Timestamp(time.Now().Add(30 * time.Minute)))
-	if second := s.next(); second <= first || first <= before.String() {
+	if second := s.next(time.Now()); second <= first || first <= before.String() {
 		t.Errorf("%s and %s were made after an ID whose time is an hour ahead", first, second)
 	}
 }
@@ -50,7 +50,7 @@ func TestIDsOfConcurrentCallersDiffer(t *testing.T) {
 	for range callers {
 		wg.Go(func() {
 			for range each {
-				id := s.next()
+				id := s.next(time.Now())
 				mu.Lock()
 				seen[id] = true
 				mu.Unlock()

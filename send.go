@@ -27,6 +27,9 @@ const firstPause = 100 * time.Millisecond
 func (c *Client) store(ctx context.Context, batch []*Outgoing) {
 	limits := c.to.Limits()
 	todo := keep(batch, func(o *Outgoing) bool {
+		if o.ID != o.drawn {
+			o.Drawn = time.Time{} // the chain changed it
+		}
 		if o.Err == nil {
 			o.Err = o.NewJob.Check(limits)
 		}
@@ -70,7 +73,7 @@ func (c *Client) deliver(ctx context.Context, batch []*Outgoing) bool {
 		}
 		c.send(ctx, batch, attempt > 0 && attempt == c.retries)
 		for _, o := range batch {
-			o.Fresh = false
+			o.Drawn = time.Time{}
 		}
 		if batch = keep(batch, (*Outgoing).repeatable); len(batch) == 0 {
 			return true

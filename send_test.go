@@ -62,8 +62,8 @@ func TestLostAnswerIsFoundOutByTheRepeat(t *testing.T) {
 		}
 		c := newTestClient(t, store, ClientConfig{})
 		info := mustEnqueue(t, c, NewTask("mail", nil), WithUniqueKey("k"), WithQueue("now"))
-		if first, repeat := store.calls[0].jobs[0], store.calls[1].jobs[0]; !first.Fresh || repeat.Fresh {
-			t.Errorf("the ID is called fresh: %t, then %t in the repeat; want it to be so the first time only", first.Fresh, repeat.Fresh)
+		if first, repeat := store.calls[0].jobs[0], store.calls[1].jobs[0]; first.Drawn.IsZero() || !repeat.Drawn.IsZero() {
+			t.Errorf("the ID was drawn at %v, in the repeat at %v; want that said the first time only", first.Drawn, repeat.Drawn)
 		}
 		if job := store.only(t, "now"); info.ID != job.ID || info.State != StatePending {
 			t.Errorf("info is %+v, the job is %s", info, job.ID)
@@ -72,6 +72,29 @@ func TestLostAnswerIsFoundOutByTheRepeat(t *testing.T) {
 		job := store.only(t, "later")
 		if d := info.RunAt.Sub(job.RunAt); info.State != StateScheduled || d < 0 || d > time.Second {
 			t.Errorf("info is %+v, the job is due at %v", info, job.RunAt)
+		}
+	})
+}
+
+// Only of an ID that this client drew can it say that nobody else has sent it.
+func TestAnIDThatTheChainChangedWasNotDrawn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		renamed := func(next EnqueueFunc) EnqueueFunc {
+			return func(ctx context.Context, batch []*Outgoing) {
+				for _, o := range batch {
+					if o.Body.Type == "renamed" {
+						o.ID = "another"
+					}
+				}
+				next(ctx, batch)
+			}
+		}
+		c := newTestClient(t, store, ClientConfig{Middleware: []EnqueueMiddleware{renamed}})
+		mustEnqueue(t, c, NewTask("renamed", nil))
+		mustEnqueue(t, c, NewTask("plain", nil))
+		if renamed, plain := store.calls[0].jobs[0], store.calls[1].jobs[0]; !renamed.Drawn.IsZero() || plain.Drawn.IsZero() {
+			t.Errorf("the changed ID was drawn at %v, the other at %v; want that said of the other alone", renamed.Drawn, plain.Drawn)
 		}
 	})
 }

@@ -23,10 +23,12 @@ type NewJob struct {
 	RunAt   time.Time
 	Restore *Restored // what it was elsewhere; nil for a job without a past
 
-	// Fresh says that the ID was drawn at random for this job and that this is
-	// the first time it is sent. A store need not look for a record of it then,
-	// but may. Who repeats a job whose answer was lost clears it.
-	Fresh bool
+	// Drawn is when, by [time.Now] of this process, the ID was drawn at random
+	// for this job, if that was no earlier than anybody may have sent it: this is
+	// the first send. Who repeats it, because the answer was lost, leaves Drawn
+	// zero. A store need not look for a record of the ID then, but may; it sees to
+	// it that a first send that comes after its own repeat changes nothing.
+	Drawn time.Time
 }
 
 // Receipt answers one NewJob. Err is nil when the job was accepted; otherwise

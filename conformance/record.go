@@ -23,9 +23,9 @@ type history struct {
 	dropped int
 	handles int
 	sends   int
-	sent    map[string]bool // queue and ID
-	racing  bool            // callers that do not know of each other send the same IDs
-	late    bool            // what is sent is a first send that comes after its own repeat
+	sent    map[string]time.Time // queue and ID; when first
+	racing  bool                 // callers that do not know of each other send the same IDs
+	late    bool                 // what is sent is a first send that comes after its own repeat
 }
 
 func (h *history) add(handle int, now time.Time, err error, format string, args ...any) {
@@ -87,15 +87,21 @@ func (h *history) freshen(jobs []broker.NewJob) []broker.NewJob {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.sent == nil {
-		h.sent = make(map[string]bool)
+		h.sent = make(map[string]time.Time)
 	}
 	h.sends++
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
 		j := &jobs[i]
 		name := j.Queue + "\x00" + j.ID
-		j.Fresh = h.late || h.sends%4 != 0 && !h.racing && !h.sent[name] && !j.Body.GivenID && j.Restore == nil
-		h.sent[name] = true
+		drawn, sent := h.sent[name]
+		if !sent {
+			drawn = time.Now()
+			h.sent[name] = drawn
+		}
+		if h.late || h.sends%4 != 0 && !h.racing && !sent && !j.Body.GivenID && j.Restore == nil {
+			j.Drawn = drawn
+		}
 	}
 	return jobs
 }

@@ -113,7 +113,7 @@ func (f *flush) lanes() []int16 {
 func (f *flush) plain() bool {
 	_, keeps := f.b.keeping.Load(f.queue)
 	return !keeps && !slices.ContainsFunc(f.jobs, func(j *broker.NewJob) bool {
-		return !j.Fresh || later(j) || j.Body.Retention != 0 || j.Body.Key != ""
+		return j.Drawn.IsZero() || later(j) || j.Body.Retention != 0 || j.Body.Key != ""
 	})
 }
 

@@ -25,6 +25,7 @@ type Broker struct {
 	registered sync.Map // name → struct{}: this process saw to its place in the list of queues
 	waiters    waiters
 	quiet      quiet
+	shortcuts  shortcuts
 	marks      []*queue      // the keys of marks, by slot
 	pruned     atomic.Uint32 // slots of marks pruned
 

@@ -144,11 +144,10 @@ func (b *Broker) rounds(ctx context.Context, steps []*step) {
 			}
 			return
 		}
-		calls := make([]*call, len(pending))
-		for i, s := range pending {
-			calls[i] = b.newCall(s)
+		calls := b.exchange(ctx, pending)
+		if calls == nil {
+			return
 		}
-		b.exec(ctx, calls)
 		var again []*step
 		for i, s := range pending {
 			s.read(calls[i])
@@ -164,6 +163,34 @@ func (b *Broker) rounds(ctx context.Context, steps []*step) {
 			return
 		}
 	}
+}
+
+// exchange sends steps and returns their calls, or nil if they went by a
+// shortcut and are answered.
+func (b *Broker) exchange(ctx context.Context, steps []*step) []*call {
+	var way *shortcut
+	if b.store.single != nil {
+		var ready bool
+		if way, ready = b.shortcuts.take(steps); way != nil {
+			defer b.shortcuts.give(way)
+		}
+		if ready {
+			if b.transact(ctx, way, steps) {
+				return nil
+			}
+			way = nil
+		}
+	}
+	calls := make([]*call, len(steps))
+	for i, s := range steps {
+		calls[i] = b.newCall(s)
+	}
+	if way != nil {
+		b.begin(ctx, way, steps, calls)
+	} else {
+		b.exec(ctx, calls)
+	}
+	return calls
 }
 
 // newCall writes out a step for the queues as this process knows them.

@@ -31,7 +31,8 @@
 //	m      hash    the queue's record: layout version v, number of buckets B, policy, size of the largest body
 //	               over 4 KiB (big), void entries (void), until when somebody watches (watch)
 //	p      string  there if and only if push.lua and lineup.lua are for the queue, which ask for nothing else: it is laid
-//	               out as in version 1, with one bucket, no limit, and not paused
+//	               out as in version 1, with one bucket, no limit, and not paused. Written anew by whoever sends an ID
+//	               that may have been sent before: connections that send new ones watch it
 //	b0…    hash    ID → creation time in µs (8 bytes) and broker.AppendBody: written once
 //	h      hash    ID → broker.AppendHead and, where that has a tail, a byte of its checksum; a fresh job has none
 //	r1…r4  list    turns of pending jobs by priority: in on the left, out on the right

@@ -90,11 +90,12 @@ type enqueueBatch struct {
 	restored bool  // it is of jobs that were elsewhere
 	items    []int // places in the request
 	texts    *arena
-	named    []int // places in items of jobs with options, which have a third piece
-	longest  int   // of the bodies
-	known    bool  // some IDs may have been used before
-	created  int64 // as far as this process knows; bodies begin with it
-	recent   bool  // that need not be checked
+	named    []int     // places in items of jobs with options, which have a third piece
+	longest  int       // of the bodies
+	known    bool      // some IDs may have been used before
+	drawn    time.Time // the first of those that were not
+	created  int64     // as far as this process knows; bodies begin with it
+	recent   bool      // that need not be checked
 }
 
 // noteworthy is the size of a body over which scripts note it: lib/big.lua.
@@ -114,7 +115,11 @@ func (e *enqueueBatch) add(i int, j *broker.NewJob) {
 	t.buf = broker.AppendBody(t.buf, &j.Body)
 	e.longest = max(e.longest, len(t.buf)-from)
 	t.cut()
-	e.known = e.known || !j.Fresh
+	if first := len(e.items) == 1; j.Drawn.IsZero() || j.Body.GivenID {
+		e.known = true
+	} else if first || j.Drawn.Before(e.drawn) {
+		e.drawn = j.Drawn
+	}
 	u := &j.Body.Unique
 	if j.Delay == 0 && j.RunAt.IsZero() && j.Body.Priority == broker.PriorityNormal && u.Key == "" && j.Body.Key == "" {
 		return
@@ -156,7 +161,7 @@ func (e *enqueueBatch) step(now string) *step {
 		s.args = t.args
 	default:
 		s.script, s.batch = lineupScript, e
-		t.args = append(slices.Grow(t.args, 3+2*n), now, !e.recent, e.longest)
+		t.args = append(slices.Grow(t.args, 4+2*n), now, !e.recent, e.known, e.longest)
 		for i := range pieces {
 			t.args = append(t.args, &pieces[i])
 		}
@@ -171,11 +176,11 @@ func (e *enqueueBatch) careful(s *step) {
 	s.script, s.batch = enqueueScript, nil
 	t, n := e.texts, len(e.items)
 	pieces := t.pieces
-	args := slices.Grow(append(t.args[:0], n), 2*(n+len(e.named)))[:1+2*n]
+	args := slices.Grow(append(t.args[:0], e.known, n), 2*(n+len(e.named)))[:2+2*n]
 	named := e.named
 	for i := range n {
 		pieces[1] = pieces[1][createdSize:]
-		args[1+i], args[1+n+i] = &pieces[0], &pieces[1]
+		args[2+i], args[2+n+i] = &pieces[0], &pieces[1]
 		if pieces = pieces[2:]; len(named) > 0 && named[0] == i {
 			args = append(args, i+1, &pieces[0])
 			pieces, named = pieces[1:], named[1:]

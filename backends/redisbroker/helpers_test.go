@@ -62,7 +62,7 @@ func job(queue, id string) broker.NewJob {
 
 // firstSend says that the job's ID is sent for the first time.
 func firstSend(j broker.NewJob) broker.NewJob {
-	j.Fresh = true
+	j.Drawn = time.Now()
 	return j
 }
 

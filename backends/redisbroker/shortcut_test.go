@@ -1,0 +1,400 @@
+package redisbroker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+// commands counts what is sent, by name, and round trips.
+type commands struct {
+	trips
+	mu    sync.Mutex
+	names map[string]int
+}
+
+func (c *commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	next = c.trips.ProcessPipelineHook(next)
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.mu.Lock()
+		for _, cmd := range cmds {
+			c.names[cmd.Name()]++
+		}
+		c.mu.Unlock()
+		return next(ctx, cmds)
+	}
+}
+
+func (c *commands) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n.Store(0)
+	c.names = make(map[string]int)
+}
+
+// firstSends are n jobs, the IDs of which were drawn just now.
+func firstSends(queue, prefix string, n int) []broker.NewJob {
+	jobs := make([]broker.NewJob, n)
+	for i := range jobs {
+		jobs[i] = firstSend(job(queue, fmt.Sprintf("%s%d", prefix, i)))
+	}
+	return jobs
+}
+
+var warmed atomic.Int64
+
+// warm sends batches until the next one finds a shortcut that watches the queues.
+func warm(t *testing.T, b *Broker, queues ...string) {
+	t.Helper()
+	for range 10 {
+		b.shortcuts.pause(0) // an earlier repeat may have come before a transaction
+		var jobs []broker.NewJob
+		for _, q := range queues {
+			jobs = append(jobs, firstSends(q, fmt.Sprint("warm", warmed.Add(1), "-"), 2)...)
+		}
+		accept(t, b, jobs)
+		steps := []*step{}
+		for _, q := range queues {
+			steps = append(steps, &step{script: lineupScript, batch: &enqueueBatch{queue: b.queue(q), recent: true, drawn: time.Now()}})
+		}
+		way, ready := b.shortcuts.take(steps)
+		if way != nil {
+			b.shortcuts.give(way)
+		}
+		if ready {
+			return
+		}
+	}
+	t.Fatal("ten batches of first sends, and no shortcut is ready")
+}
+
+// accept enqueues jobs at the store's own time, and each must be accepted.
+func accept(t *testing.T, b *Broker, jobs []broker.NewJob) {
+	t.Helper()
+	receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: jobs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range receipts {
+		if r.Err != nil || r.State != broker.StatePending {
+			t.Fatalf("%s was made %v, %v", r.ID, r.State, r.Err)
+		}
+	}
+}
+
+func TestFirstSendsPassTheScripts(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	count := &commands{}
+	count.reset()
+	b.store.single.AddHook(count)
+	queues := []string{"q", "other"}
+	warm(t, b, queues...)
+	count.reset()
+	const batches = 20
+	before := time.Now()
+	for i := range batches {
+		accept(t, b, slices.Concat(firstSends("q", fmt.Sprint("batch", i, "-"), 3), firstSends("other", fmt.Sprint("batch", i, "-"), 2)))
+	}
+	if n := count.n.Load(); n != batches || count.names["multi"] != batches || count.names["evalsha"] != 0 {
+		t.Errorf("%d batches took %d round trips, in which were sent %v; want one transaction each and no script", batches, n, count.names)
+	}
+	register(t, b, "w", queues...)
+	for _, q := range queues {
+		n := 3
+		if q == "other" {
+			n = 2
+		}
+		got := claimAt(t, b, at(0), "w", 1000, q).Jobs
+		got = slices.DeleteFunc(got, func(j broker.Job) bool { return j.ID[0] == 'w' })
+		if len(got) != batches*n {
+			t.Fatalf("%s: %d jobs came out, want %d", q, len(got), batches*n)
+		}
+		for i, j := range got {
+			if want := fmt.Sprint("batch", i/n, "-", i%n); j.ID != want || string(j.Body.Payload) != "payload of "+want {
+				t.Errorf("%s: job %d is %s with the payload %q, want %s", q, i, j.ID, j.Body.Payload, want)
+			}
+			if age := j.CreatedAt.Sub(before); age < -time.Second || age > time.Minute {
+				t.Errorf("%s: %s was created at %v; it was sent after %v", q, j.ID, j.CreatedAt, before)
+			}
+		}
+	}
+}
+
+// What looks alike but is not a first send to a plain queue goes by the scripts,
+// which keep what they promise, however ready a shortcut is.
+func TestOnlyFirstSendsPassTheScripts(t *testing.T) {
+	t.Parallel()
+	few, early := int64(1), time.Now()
+	for name, test := range map[string]struct {
+		before func(t *testing.T, other *Broker)
+		change func(*broker.NewJob)
+		want   error // of the second of three jobs
+	}{
+		"sent before":       {change: func(j *broker.NewJob) { j.Drawn = time.Time{} }, want: broker.ErrDuplicate},
+		"with a given ID":   {change: func(j *broker.NewJob) { j.Body.GivenID = true }, want: broker.ErrDuplicate},
+		"drawn long ago":    {change: func(j *broker.NewJob) { j.Drawn = early }, want: broker.ErrDuplicate},
+		"with a unique key": {change: func(j *broker.NewJob) { j.Body.Unique = broker.Unique{Key: "k", Mode: broker.UniqueUntilSettled} }, want: broker.ErrDuplicate},
+		"into a limited queue": {before: func(t *testing.T, other *Broker) {
+			if _, err := other.Policy(t.Context(), broker.PolicyRequest{Queue: "q", MaxDepth: &few}); err != nil {
+				t.Fatal(err)
+			}
+		}, change: func(*broker.NewJob) {}, want: broker.ErrQueueFull},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t, client(t))
+			other := openAs(t, client(t), b.config)
+			warm(t, b, "q")
+			if test.before != nil {
+				test.before(t, other)
+			} else {
+				held := firstSend(job("q", "b"))
+				held.Body.Unique = broker.Unique{Key: "k", Mode: broker.UniqueUntilSettled}
+				enqueue(t, other, held)
+			}
+			jobs := []broker.NewJob{firstSend(job("q", "a")), firstSend(job("q", "b")), firstSend(job("q", "c"))}
+			test.change(&jobs[1])
+			jobs[1].Body.Payload = []byte("another")
+			receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: jobs})
+			if err != nil || !errors.Is(receipts[1].Err, test.want) {
+				t.Fatalf("got %v, %v; want %v for the second", receipts, err, test.want)
+			}
+			page, err := b.Find(t.Context(), broker.Query{Queue: "q", IDs: []string{"b"}})
+			if err != nil || len(page.Jobs) > 0 && string(page.Jobs[0].Body.Payload) == "another" {
+				t.Errorf("found %v, %v, want what was stored first", page.Jobs, err)
+			}
+		})
+	}
+}
+
+// A queue that was limited before anybody watched it has no key p to watch.
+func TestAQueueThatIsNotPlainIsNotWatched(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	few := int64(5)
+	if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: "q", MaxDepth: &few}); err != nil {
+		t.Fatal(err)
+	}
+	warm(t, b, "other")
+	for _, prefix := range []string{"first", "second"} {
+		accept(t, b, firstSends("q", prefix, 2))
+		b.queue("q").limited.Store(0) // as if that had been long ago
+	}
+	receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: firstSends("q", "then", 3)})
+	if err != nil || receipts[0].Err != nil || !errors.Is(receipts[1].Err, broker.ErrQueueFull) {
+		t.Errorf("got %v, %v, want the second of three jobs refused, which would make seven in a queue for five", receipts, err)
+	}
+}
+
+// What scripts do besides: note the size of a large body, and ask for the time.
+func TestFirstSendsThatNeedMoreGoByTheScripts(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	warm(t, b, "q")
+	large := firstSends("q", "large", 2)
+	large[1].Body.Payload = make([]byte, 5000)
+	accept(t, b, large)
+	if big, err := c.HGet(t.Context(), baseOf(b.config.Prefix, "q")+"m", "big").Int(); big < 5000 || err != nil {
+		t.Errorf("the record says that no body is larger than %d bytes, %v", big, err)
+	}
+
+	warm(t, b, "q")
+	q := b.queue("q")
+	q.ahead.Add(time.Hour.Microseconds()) // the store's clock was set meanwhile
+	q.heard.Add(-hearsay.Microseconds())
+	accept(t, b, firstSends("q", "later", 2))
+	page, err := b.Find(t.Context(), broker.Query{Queue: "q", IDs: []string{"later1"}})
+	if err != nil || len(page.Jobs) != 1 || time.Since(page.Jobs[0].CreatedAt).Abs() > time.Minute {
+		t.Errorf("found %+v, %v, want a job that was created just now", page.Jobs, err)
+	}
+}
+
+// heldConn keeps back transactions while its network is told to.
+type heldConn struct {
+	net.Conn
+	network *slow
+}
+
+func (c heldConn) Write(p []byte) (int, error) {
+	if gate := c.network.gate(); gate != nil && bytes.Contains(p, []byte("multi")) {
+		<-gate
+	}
+	return c.Conn.Write(p)
+}
+
+// openHeld opens a broker whose connections go through a network.
+func openHeld(t *testing.T, network *slow) *Broker {
+	t.Helper()
+	o, err := redis.ParseURL(testenv.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Dialer = func(ctx context.Context, kind, addr string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, kind, addr)
+		return heldConn{conn, network}, err
+	}
+	c := redis.NewClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	return open(t, c)
+}
+
+// A first send that the network holds up until its caller has given it up, and
+// somebody has sent its jobs again, or let nobody in, comes to nothing.
+func TestATransactionThatComesLateDoesNothing(t *testing.T) {
+	t.Parallel()
+	yes := true
+	for name, meanwhile := range map[string]func(t *testing.T, other *Broker, jobs []broker.NewJob){
+		"after its repeat": func(t *testing.T, other *Broker, jobs []broker.NewJob) { accept(t, other, jobs) },
+		"after its repeat with keys": func(t *testing.T, other *Broker, jobs []broker.NewJob) {
+			for i := range jobs {
+				jobs[i].Body.Key = "tenant"
+			}
+			accept(t, other, jobs)
+		},
+		"after its repeat, one by one": func(t *testing.T, other *Broker, jobs []broker.NewJob) {
+			for i := range jobs {
+				accept(t, other, jobs[i:i+1])
+			}
+		},
+		"after a pause": func(t *testing.T, other *Broker, jobs []broker.NewJob) {
+			if _, err := other.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Paused: &yes}); err != nil {
+				t.Fatal(err)
+			}
+			accept(t, other, jobs)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			network := new(slow)
+			b := openHeld(t, network)
+			other := openAs(t, client(t), b.config)
+			warm(t, b, "q")
+			gate := make(chan struct{})
+			network.set(gate)
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			jobs := firstSends("q", "late", 3)
+			if _, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: jobs}); !broker.MayHaveApplied(err) {
+				t.Fatalf("got %v of a call that was held up, want that it may have been applied", err)
+			}
+			for i := range jobs {
+				jobs[i].Drawn, jobs[i].Body.Payload = time.Time{}, []byte("of the repeat")
+			}
+			meanwhile(t, other, jobs)
+			network.set(nil)
+			close(gate)
+			if err := b.Close(); err != nil { // waits for the call that was held up
+				t.Fatal(err)
+			}
+
+			no := false
+			if _, err := other.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Paused: &no}); err != nil {
+				t.Fatal(err)
+			}
+			register(t, other, "w", "q")
+			var got []string
+			for _, j := range claimAt(t, other, at(0), "w", 100, "q").Jobs {
+				if j.ID[0] == 'l' {
+					got = append(got, j.ID+" "+string(j.Body.Payload))
+				}
+			}
+			if want := []string{"late0 of the repeat", "late1 of the repeat", "late2 of the repeat"}; !slices.Equal(got, want) {
+				t.Errorf("claimed %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// Repeats that overtake their first sends, and are overtaken, as it comes.
+func TestFirstSendsBesideTheirRepeats(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	other := openAs(t, client(t), b.config)
+	const rounds, size = 150, 4
+	for i := range rounds {
+		warm(t, b, "q")
+		jobs := firstSends("q", fmt.Sprint("job", i, "-"), size)
+		again := slices.Clone(jobs)
+		for n := range again {
+			again[n].Drawn = time.Time{}
+		}
+		var both sync.WaitGroup
+		accepted := make([]int, 2)
+		for n, call := range []func() ([]broker.Receipt, error){
+			func() ([]broker.Receipt, error) { return b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: jobs}) },
+			func() ([]broker.Receipt, error) {
+				return other.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: again})
+			},
+		} {
+			both.Go(func() {
+				receipts, err := call()
+				if err != nil {
+					t.Error(err)
+				}
+				for _, r := range receipts {
+					if r.Err == nil {
+						accepted[n]++
+					} else if !errors.Is(r.Err, broker.ErrDuplicate) {
+						t.Error(r.Err)
+					}
+				}
+			})
+		}
+		both.Wait()
+		if accepted[0]+accepted[1] != size {
+			t.Fatalf("round %d: %d jobs of the first send were accepted and %d of its repeat, want %d in all", i, accepted[0], accepted[1], size)
+		}
+	}
+}
+
+// A connection that breaks between two batches costs one answer, and no more;
+// one that was idle, none.
+func TestAShortcutThatBreaksIsReplaced(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	quit := func() {
+		t.Helper()
+		warm(t, b, "q")
+		for i := range b.shortcuts.two {
+			if conn := b.shortcuts.two[i].conn; conn != nil {
+				if err := conn.Do(t.Context(), "quit").Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	quit()
+	jobs := firstSends("q", "job", 3)
+	receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: jobs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range receipts {
+		if r.Err == nil || !broker.MayHaveApplied(r.Err) {
+			t.Errorf("%s: got %v by a connection that is closed, want that it may have been stored", r.ID, r.Err)
+		}
+	}
+	for i := range jobs {
+		jobs[i].Drawn = time.Time{}
+	}
+	accept(t, b, jobs)
+
+	quit()
+	b.shortcuts.used = time.Now().Add(-time.Minute) // a firewall may have forgotten it since
+	accept(t, b, firstSends("q", "after", 3))
+	accept(t, b, firstSends("q", "then", 3))
+}

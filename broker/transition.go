@@ -87,10 +87,22 @@ var transitions = []Transition{
 // Transitions returns the whole table of legal steps.
 func Transitions() []Transition { return append([]Transition(nil), transitions...) }
 
+// steps are the transitions by the state that they lead from: a store asks for
+// one with every step of a job.
+var steps = func() (steps [StateWaiting + 1][]Transition) {
+	for _, t := range transitions {
+		steps[t.From] = append(steps[t.From], t)
+	}
+	return steps
+}()
+
 // Legal reports whether event may lead from one state to the other.
 func Legal(from State, event TransitionEvent, to State) bool {
-	for _, t := range transitions {
-		if t.From == from && t.Event == event && t.To == to {
+	if int(from) >= len(steps) {
+		return false
+	}
+	for _, t := range steps[from] {
+		if t.Event == event && t.To == to {
 			return true
 		}
 	}

@@ -36,7 +36,7 @@ func (q *queue) retire(id string, now instant) []broker.Ref {
 	var refs []broker.Ref
 	var released []*job
 	for _, j := range held {
-		if q.end(j, broker.OnRetire, broker.Release(), *j.read(), 0, now) == broker.StatePending {
+		if q.end(j, broker.OnRetire, broker.Release(), j.read(), 0, now) == broker.StatePending {
 			released = append(released, j)
 			refs = append(refs, j.ref(q.name))
 		}

@@ -76,7 +76,7 @@ func (t *turn) settle(item *broker.Settlement, req *broker.SettleRequest, now in
 	v := broker.Verdict{Queue: item.Job.Queue, ID: item.Job.ID}
 	if j := t.leased(item.Job); j != nil {
 		o := item.Outcome
-		v.State = t.queue.end(j, broker.OnSettle, o, item.Job.Head, req.History, now)
+		v.State = t.queue.end(j, broker.OnSettle, o, &item.Job.Head, req.History, now)
 		if v.State == broker.StatePending && o.Front() {
 			t.released = append(t.released, j)
 		}
@@ -103,11 +103,10 @@ func (t *turn) leased(lease *broker.Job) *job {
 
 // end applies an outcome to an active job, whose head its holder knows, and
 // returns the state it leads to.
-func (q *queue) end(j *job, event broker.TransitionEvent, o broker.Outcome, head broker.Head, history int, now instant) broker.State {
+func (q *queue) end(j *job, event broker.TransitionEvent, o broker.Outcome, head *broker.Head, history int, now instant) broker.State {
 	if j.cancelRequested {
 		o = o.IfCancelRequested()
 	}
-	head = o.Apply(head, now.stamp(), history)
 	to := o.State()
 	switch {
 	case to.Final():
@@ -118,8 +117,8 @@ func (q *queue) end(j *job, event broker.TransitionEvent, o broker.Outcome, head
 		q.move(j, event, to, 0)
 	}
 	j.cancelRequested = false
-	if j.state != broker.StateNone {
-		j.write(ownHead(head))
+	if j.state != broker.StateNone { // most jobs are done and gone, and nobody sees their last head
+		j.write(ownHead(o.Apply(*head, now.stamp(), history)))
 	}
 	q.store.emit(broker.Event{Kind: broker.EventSettled, Queue: q.name, ID: j.id, State: to})
 	return to

@@ -12,13 +12,15 @@ import (
 // and nothing to give it repeats that step whenever it is woken. §6, §16, §18,
 // §19.
 func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
-	now, err := b.begin(ctx, "claim", req.Now, req.Check())
+	refused := req.Check()
+	hashes := b.store.hashes(&req.Settle, refused)
+	now, err := b.begin(ctx, "claim", req.Now, refused)
 	if err != nil {
 		return broker.Claimed{}, err
 	}
 	var got broker.Claimed
 	if len(req.Settle.Items) > 0 {
-		got.Verdicts = b.store.settle(&req.Settle, now)
+		got.Verdicts = b.store.settle(&req.Settle, hashes, now)
 	}
 	err = b.store.claim(&req, &got, now)
 	if err == nil && len(got.Jobs) == 0 && req.Max > 0 && req.Wait > 0 && req.Now.IsZero() {

@@ -20,8 +20,14 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 		return nil, err
 	}
 	defer b.end()
-	for i := range req.Jobs {
-		b.store.fetch(req.Jobs[i].Queue, req.Jobs[i].ID)
+	var q *queue
+	for i, j := range jobs {
+		if name := req.Jobs[i].Queue; q == nil || q.name != name {
+			q = b.store.queues[name]
+		}
+		if j != nil && q != nil {
+			q.jobs.fetch(j.hash)
+		}
 	}
 	for i, j := range jobs {
 		if j != nil {
@@ -47,7 +53,7 @@ func (s *Store) accept(news []broker.NewJob, receipts []broker.Receipt) []*job {
 			receipts[i].Err = err
 			continue
 		}
-		jobs[i] = &job{id: ids.copy(n.ID), Body: s.bodies.of(&n.Body), payload: payloads.copy(n.Body.Payload)}
+		jobs[i] = &job{id: ids.copy(n.ID), hash: hashOf(s.seed, n.ID), Body: s.bodies.of(&n.Body), payload: payloads.copy(n.Body.Payload)}
 	}
 	return jobs
 }
@@ -59,12 +65,12 @@ func (s *Store) enqueue(j *job, n *broker.NewJob, r *broker.Receipt, now instant
 		r.Err, r.Holder = broker.About(err, "enqueue", n.Queue, n.ID), holder
 	}
 	if n.Restore != nil {
-		if other := q.jobs.get(j.id); other != nil && other.state == broker.StateWaiting {
+		if other := q.jobs.find(j.id, j.hash); other != nil && other.state == broker.StateWaiting {
 			refuse(broker.ErrWrongState, other.held.by)
 			return
 		}
 	}
-	if q.exists(n, now) {
+	if q.exists(j, n, now) {
 		refuse(broker.ErrDuplicate, j.id)
 		return
 	}

@@ -162,7 +162,7 @@ func TestARepairWakesWhoWaits(t *testing.T) {
 		got := claimInBackground(t, b, "w", 1, time.Minute, "q")
 		synctest.Wait()
 		b.store.mu.Lock()
-		b.store.queues["q"].jobs.add(&job{id: "a", state: broker.StatePending, Body: &broker.Body{Priority: 1}})
+		b.store.queues["q"].jobs.add(&job{id: "a", hash: hashOf(b.store.seed, "a"), state: broker.StatePending, Body: &broker.Body{Priority: 1}})
 		b.store.mu.Unlock()
 		start := time.Now()
 		if found := examinetest.Examine(t, b, broker.ExamineRequest{Fix: true}); len(found) != 2 {

@@ -24,13 +24,17 @@ const (
 	leastSize = 16 // of the table, a power of two as all sizes
 )
 
-func newIndex() index {
-	return index{seed: maphash.MakeSeed(), table: make([]uint64, leastSize), jobs: make([]*job, 1)}
+func newIndex(seed maphash.Seed) index {
+	return index{seed: seed, table: make([]uint64, leastSize), jobs: make([]*job, 1)}
 }
 
 func (x *index) len() int { return len(x.jobs) - 1 - len(x.free) }
 
-func (x *index) hash(id string) uint64 { return maphash.String(x.seed, id) &^ (1<<32 - 1) }
+// hashOf is half of an ID's hash. All indexes of a store share the seed, so that
+// it can be made before the store is locked.
+func hashOf(seed maphash.Seed, id string) uint32 { return uint32(maphash.String(seed, id) >> 32) }
+
+func (j *job) entry() uint64 { return uint64(j.hash)<<32 | uint64(j.number) }
 
 // home is where an entry belongs: its first bits say it, so that a table of
 // another size has its entries in nearly the same order.
@@ -38,26 +42,33 @@ func (x *index) home(entry uint64) int { return int(entry >> (64 - bits.Len(uint
 
 func (x *index) after(at int) int { return (at + 1) & (len(x.table) - 1) }
 
-// at returns where a hash's entry is for which is holds, or an empty place.
-func (x *index) at(hash uint64, is func(number uint32) bool) int {
-	at := x.home(hash)
-	for e := x.table[at]; e != empty && (e>>32 != hash>>32 || !is(uint32(e))); e = x.table[at] {
+// get is the job with an ID, or nil.
+func (x *index) get(id string) *job { return x.find(id, hashOf(x.seed, id)) }
+
+// find is get for who knows the ID's hash.
+func (x *index) find(id string, hash uint32) *job {
+	at := x.home(uint64(hash) << 32)
+	for e := x.table[at]; e != empty; e = x.table[at] {
+		if uint32(e>>32) == hash {
+			if j := x.jobs[uint32(e)]; j.id == id {
+				return j
+			}
+		}
 		at = x.after(at)
 	}
-	return at
+	return nil
 }
 
-// get is the job with an ID, or nil.
-func (x *index) get(id string) *job {
-	at := x.at(x.hash(id), func(number uint32) bool { return x.jobs[number].id == id })
-	return x.jobs[uint32(x.table[at])] // of an empty place nothing
+// fetch has the processor bring the place of a hash into its caches, and what
+// is read behind it, which may be in the next line of memory. For many in a row,
+// before the first of them is looked up, the ways to memory overlap.
+func (x *index) fetch(hash uint32) {
+	const behind = 3
+	at := x.home(uint64(hash) << 32)
+	x.fetched ^= x.table[at] ^ x.table[(at+behind)&(len(x.table)-1)]
 }
 
-// fetch has the processor bring the place of an ID into its caches. For many IDs
-// in a row, before the first of them is looked up, the ways to memory overlap.
-func (x *index) fetch(id string) { x.fetched ^= x.table[x.home(x.hash(id))] }
-
-// add takes in a job whose ID no other has.
+// add takes in a job, with its hash, whose ID no other has.
 func (x *index) add(j *job) {
 	if last := len(x.free) - 1; last >= 0 {
 		j.number, x.free = x.free[last], x.free[:last]
@@ -69,15 +80,23 @@ func (x *index) add(j *job) {
 	if x.len()*3 > len(x.table)*2 {
 		x.resize(2 * len(x.table))
 	}
-	x.enter(x.hash(j.id) | uint64(j.number))
+	x.enter(j.entry())
 }
 
 func (x *index) enter(entry uint64) {
-	x.table[x.at(entry, func(uint32) bool { return false })] = entry
+	at := x.home(entry)
+	for x.table[at] != empty {
+		at = x.after(at)
+	}
+	x.table[at] = entry
 }
 
 func (x *index) remove(j *job) {
-	gap := x.at(x.hash(j.id), func(number uint32) bool { return number == j.number })
+	entry := j.entry()
+	gap := x.home(entry)
+	for x.table[gap] != entry && x.table[gap] != empty {
+		gap = x.after(gap)
+	}
 	// What comes behind the gap and belongs at it or before it moves there.
 	for at := x.after(gap); x.table[at] != empty; at = x.after(at) {
 		if home := x.home(x.table[at]); (at-home)&(len(x.table)-1) >= (at-gap)&(len(x.table)-1) {

@@ -18,7 +18,7 @@ func TestTheIndexFindsWhatIsInItAndNothingElse(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	x, stored := newIndex(), make(map[string]*job)
+	x, stored := newIndex(maphash.MakeSeed()), make(map[string]*job)
 	for phase := range 20 {
 		adding := 1 + 8*(1-phase%2) // of ten: grows, then shrinks
 		for range 3000 {
@@ -29,7 +29,7 @@ func TestTheIndexFindsWhatIsInItAndNothingElse(t *testing.T) {
 			}
 			switch add := random.IntN(10) < adding; {
 			case add && j == nil:
-				stored[id] = &job{id: id}
+				stored[id] = &job{id: id, hash: hashOf(x.seed, id)}
 				x.add(stored[id])
 			case !add && j != nil:
 				delete(stored, id)
@@ -47,19 +47,21 @@ func TestTheIndexFindsWhatIsInItAndNothingElse(t *testing.T) {
 // belongs; the end of the table goes on at its beginning.
 func TestTheIndexTellsJobsOfOneHashApart(t *testing.T) {
 	t.Parallel()
-	x := newIndex()
-	last := uint64(len(x.table)-1) << 60
+	x := newIndex(maphash.MakeSeed())
+	last := uint32(len(x.table)-1) << 28
 	var jobs []*job
 	for i := range 5 {
-		j := &job{id: strconv.Itoa(i), number: uint32(i + 1)}
+		j := &job{id: strconv.Itoa(i), hash: last}
 		jobs = append(jobs, j)
-		x.jobs = append(x.jobs, j)
-		x.enter(last | uint64(j.number))
+		x.add(j)
 	}
-	for _, j := range jobs {
-		if at := x.at(last, func(n uint32) bool { return x.jobs[n].id == j.id }); uint32(x.table[at]) != j.number {
-			t.Errorf("job %s is not found among those of its hash", j.id)
+	for gone := range jobs {
+		for i, j := range jobs {
+			if found := x.find(j.id, last); i < gone && found != nil || i >= gone && found != j {
+				t.Errorf("with %d of %d jobs gone, that with ID %s is found as %v", gone, len(jobs), j.id, found)
+			}
 		}
+		x.remove(jobs[gone])
 	}
 }
 

@@ -17,6 +17,7 @@ type job struct {
 	payload         []byte
 	head            *broker.Head // nil for a fresh job
 	created         int64        // in microseconds
+	hash            uint32       // of the ID
 	state           broker.State
 	cancelRequested bool
 

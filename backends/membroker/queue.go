@@ -42,7 +42,7 @@ func newQueue(s *Store, name string) *queue {
 	q := &queue{
 		store:      s,
 		name:       name,
-		jobs:       newIndex(),
+		jobs:       newIndex(s.seed),
 		keys:       make(map[string]*bag),
 		workers:    make(map[string]*worker),
 		ended:      make(map[string]*worker),

@@ -8,29 +8,52 @@ import (
 
 // Settle ends leases, each on its own; the whole request is one step. §3, §10.
 func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
-	now, err := b.begin(ctx, "settle", req.Now, req.Check())
+	refused := req.Check()
+	hashes := b.store.hashes(&req, refused)
+	now, err := b.begin(ctx, "settle", req.Now, refused)
 	if err != nil {
 		return nil, err
 	}
 	defer b.end()
-	return b.store.settle(&req, now), nil
+	return b.store.settle(&req, hashes, now), nil
+}
+
+// hashes are those of the IDs of a request that is not refused, made before the
+// store is locked.
+func (s *Store) hashes(req *broker.SettleRequest, refused error) []uint32 {
+	if refused != nil || len(req.Items) == 0 {
+		return nil
+	}
+	hashes := make([]uint32, len(req.Items))
+	for i := range req.Items {
+		hashes[i] = hashOf(s.seed, req.Items[i].Job.ID)
+	}
+	return hashes
 }
 
 // settle groups the items by queue, since numbers are compared queue by queue.
-func (s *Store) settle(req *broker.SettleRequest, now instant) []broker.Verdict {
+func (s *Store) settle(req *broker.SettleRequest, hashes []uint32, now instant) []broker.Verdict {
 	verdicts := make([]broker.Verdict, len(req.Items))
 	turns := make(map[string]*turn, 1)
+	var t *turn
+	of := func(queue string) *turn {
+		if t != nil && t.name == queue { // as most are
+			return t
+		}
+		if t = turns[queue]; t == nil {
+			t = s.turn(queue, req)
+			turns[queue] = t
+		}
+		return t
+	}
 	for i := range req.Items {
-		s.fetch(req.Items[i].Job.Queue, req.Items[i].Job.ID)
+		if q := of(req.Items[i].Job.Queue).queue; q != nil {
+			q.jobs.fetch(hashes[i])
+		}
 	}
 	for i := range req.Items {
 		item := &req.Items[i]
-		t := turns[item.Job.Queue]
-		if t == nil {
-			t = s.turn(item.Job.Queue, req)
-			turns[item.Job.Queue] = t
-		}
-		verdicts[i] = t.settle(item, req, now)
+		verdicts[i] = of(item.Job.Queue).settle(item, hashes[i], req, now)
 	}
 	for _, t := range turns {
 		if t.queue != nil {
@@ -42,6 +65,7 @@ func (s *Store) settle(req *broker.SettleRequest, now instant) []broker.Verdict 
 
 // turn is a settle request's part for one queue.
 type turn struct {
+	name     string
 	queue    *queue  // nil when there is none of that name
 	worker   *worker // nil when the queue does not know it
 	stale    bool    // the request's number is lower than the worker's last
@@ -51,7 +75,7 @@ type turn struct {
 }
 
 func (s *Store) turn(name string, req *broker.SettleRequest) *turn {
-	t := &turn{queue: s.queues[name]}
+	t := &turn{name: name, queue: s.queues[name]}
 	if t.queue != nil {
 		t.worker = t.queue.holderOf(req.Worker)
 	}
@@ -67,14 +91,14 @@ func (s *Store) turn(name string, req *broker.SettleRequest) *turn {
 	return t
 }
 
-func (t *turn) settle(item *broker.Settlement, req *broker.SettleRequest, now instant) broker.Verdict {
+func (t *turn) settle(item *broker.Settlement, hash uint32, req *broker.SettleRequest, now instant) broker.Verdict {
 	if t.repeat && len(t.known) > 0 {
 		v := t.known[0]
 		t.known = t.known[1:]
 		return v
 	}
 	v := broker.Verdict{Queue: item.Job.Queue, ID: item.Job.ID}
-	if j := t.leased(item.Job); j != nil {
+	if j := t.leased(item.Job, hash); j != nil {
 		o := item.Outcome
 		v.State = t.queue.end(j, broker.OnSettle, o, &item.Job.Head, req.History, now)
 		if v.State == broker.StatePending && o.Front() {
@@ -90,11 +114,11 @@ func (t *turn) settle(item *broker.Settlement, req *broker.SettleRequest, now in
 }
 
 // leased is the job of a lease that still holds, or nil.
-func (t *turn) leased(lease *broker.Job) *job {
+func (t *turn) leased(lease *broker.Job, hash uint32) *job {
 	if t.worker == nil || t.stale || t.repeat {
 		return nil
 	}
-	j := t.queue.jobs.get(lease.ID)
+	j := t.queue.jobs.find(lease.ID, hash)
 	if j == nil || j.holder != t.worker || j.read().Epoch != lease.Epoch {
 		return nil
 	}

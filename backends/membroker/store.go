@@ -20,17 +20,20 @@ type Store struct {
 	fence    int64           // the highest given to a holder of any mark
 	lapses   timeline[*mark] // when marks lapse
 	watchers map[string][]*watcher
+	seed     maphash.Seed // of all hashes of IDs
 	bodies   bodies
 }
 
 // NewStore makes an empty store.
 func NewStore() *Store {
+	seed := maphash.MakeSeed()
 	return &Store{
+		seed:     seed,
 		queues:   make(map[string]*queue),
 		marks:    make(map[string]*mark),
 		lapses:   newTimeline[*mark](),
 		watchers: make(map[string][]*watcher),
-		bodies:   bodies{seed: maphash.MakeSeed()},
+		bodies:   bodies{seed: seed},
 	}
 }
 
@@ -103,13 +106,6 @@ func (s *Store) queue(name string) *queue {
 		s.queues[name] = q
 	}
 	return q
-}
-
-// fetch prepares for a look-up of a job.
-func (s *Store) fetch(queue, id string) {
-	if q := s.queues[queue]; q != nil {
-		q.jobs.fetch(id)
-	}
 }
 
 // Limits is the zero value: this backend refuses nothing.

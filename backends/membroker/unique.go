@@ -67,10 +67,10 @@ func (q *queue) remember(id string, now instant, moved int64) {
 
 // exists reports whether an ID is refused: to a job that left, in its own time,
 // it is not.
-func (q *queue) exists(n *broker.NewJob, now instant) bool {
-	if q.jobs.get(n.ID) != nil {
+func (q *queue) exists(j *job, n *broker.NewJob, now instant) bool {
+	if q.jobs.find(j.id, j.hash) != nil {
 		return true
 	}
-	p, ok := q.remembered[n.ID]
+	p, ok := q.remembered[j.id]
 	return ok && !now.reached(p.until) && (n.Restore == nil || n.Restore.Head.Epoch <= p.moved)
 }

@@ -70,7 +70,7 @@ type turn struct {
 	worker   *worker // nil when the queue does not know it
 	stale    bool    // the request's number is lower than the worker's last
 	repeat   bool    // or the same: known holds the verdicts not given yet
-	known    []broker.Verdict
+	known    []broker.State
 	released []*job
 }
 
@@ -92,23 +92,20 @@ func (s *Store) turn(name string, req *broker.SettleRequest) *turn {
 }
 
 func (t *turn) settle(item *broker.Settlement, hash uint32, req *broker.SettleRequest, now instant) broker.Verdict {
-	if t.repeat && len(t.known) > 0 {
-		v := t.known[0]
-		t.known = t.known[1:]
-		return v
-	}
 	v := broker.Verdict{Queue: item.Job.Queue, ID: item.Job.ID}
-	if j := t.leased(item.Job, hash); j != nil {
-		o := item.Outcome
-		v.State = t.queue.end(j, broker.OnSettle, o, &item.Job.Head, req.History, now)
-		if v.State == broker.StatePending && o.Front() {
+	if t.repeat && len(t.known) > 0 {
+		v.State, t.known = t.known[0], t.known[1:]
+	} else if j := t.leased(item.Job, hash); j != nil {
+		v.State = t.queue.end(j, broker.OnSettle, item.Outcome, &item.Job.Head, req.History, now)
+		if v.State == broker.StatePending && item.Outcome.Front() {
 			t.released = append(t.released, j)
 		}
-	} else {
+	}
+	if v.State == broker.StateNone {
 		v.Err = broker.About(broker.ErrLeaseLost, "settle", v.Queue, v.ID)
 	}
 	if t.worker != nil && !t.stale && !t.repeat && !t.worker.ended {
-		t.worker.verdicts = append(t.worker.verdicts, v)
+		t.worker.verdicts = append(t.worker.verdicts, v.State)
 	}
 	return v
 }

@@ -16,8 +16,8 @@ type worker struct {
 	held    bag
 	cancels int // held jobs that were asked to cancel
 
-	number   int64 // of its last settle here (§10)
-	verdicts []broker.Verdict
+	number   int64          // of its last settle here (§10)
+	verdicts []broker.State // of that settle's items: where they went, none where the lease was lost
 }
 
 // remembersEnded is for how long the ID of a worker that ended is refused:

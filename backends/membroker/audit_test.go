@@ -34,19 +34,19 @@ func (q *queue) audit() error {
 		if j == nil || j.id != id || j.at != 0 != timed(j.state) || (j.state == broker.StateActive) != (j.holder != nil) {
 			return fmt.Errorf("job %s is in state %v with time %d and holder %v", id, j.state, j.at, j.holder)
 		}
-		if !timed(j.state) && q.bags[j.state].jobs[j.slots[byState]] != j {
+		if !timed(j.state) && !q.bags[j.state].has(j) {
 			return fmt.Errorf("job %s is not in the bag of state %v", id, j.state)
 		}
 		if timed(j.state) && !q.times[j.state].tree.Has(entry[*job]{at: j.at, seq: j.seq}) {
 			return fmt.Errorf("job %s is not in the timeline of state %v", id, j.state)
 		}
 		if j.Key != "" {
-			if keyed++; q.keys[j.Key].jobs[j.slots[byKey]] != j {
+			if keyed++; !q.keys[j.Key].has(j) {
 				return fmt.Errorf("job %s is not in the bag of key %s", id, j.Key)
 			}
 		}
 		if j.holder != nil {
-			if held++; j.holder.held.jobs[j.slots[byHolder]] != j || q.holderOf(j.holder.id) != j.holder {
+			if held++; !j.holder.held.has(j) || q.holderOf(j.holder.id) != j.holder {
 				return fmt.Errorf("job %s is not among those of its worker %s", id, j.holder.id)
 			}
 		}
@@ -88,7 +88,7 @@ func (q *queue) auditTotals(inState map[broker.State]int, keyed, held, keeping i
 		for _, w := range workers {
 			held -= w.held.len()
 			cancels := 0
-			for _, j := range w.held.jobs {
+			for _, j := range w.held.all() {
 				if j.cancelRequested {
 					cancels++
 				}
@@ -131,7 +131,7 @@ func (q *queue) leftovers() (all []string) {
 		if q.count(state) > 0 {
 			all = append(all, state.String())
 		}
-		for _, j := range q.bags[state].jobs[:cap(q.bags[state].jobs)] {
+		for _, j := range q.bags[state].ring {
 			if j != nil {
 				all = append(all, "a job behind those that are "+state.String())
 			}

@@ -92,7 +92,7 @@ func (r *ready) relink(q *queue, priority int) {
 	for j, n := r.first, 0; j != nil && n <= q.jobs.len(); j, n = j.next, n+1 {
 		add(j)
 	}
-	rest := slices.Clone(q.bags[broker.StatePending].jobs)
+	rest := q.bags[broker.StatePending].all()
 	slices.SortFunc(rest, func(a, b *job) int { return cmp.Compare(a.seq, b.seq) })
 	for _, j := range rest {
 		add(j)
@@ -170,7 +170,7 @@ func (e *examiner) places(q *queue) {
 			}
 			continue
 		}
-		for _, j := range slices.Clone(q.bags[s].jobs) {
+		for _, j := range q.bags[s].all() {
 			if misplaced(j) {
 				note(j, func() { q.bags[s].without(j) })
 			}
@@ -188,22 +188,24 @@ func (t timeline[T]) all() (entries []entry[T]) {
 
 // has reports whether a bag holds a job where the job says.
 func (b *bag) has(j *job) bool {
-	at := int(j.slots[b.kind])
-	return at >= 0 && at < len(b.jobs) && b.jobs[at] == j
+	at := j.slots[b.kind]
+	return int(at-b.first) < b.span() && *b.at(at) == j
 }
 
 // without takes a job out that may not know its position.
 func (b *bag) without(j *job) {
-	if at := slices.Index(b.jobs, j); at >= 0 {
-		b.jobs = slices.Delete(b.jobs, at, at+1)
-		for i, other := range b.jobs {
-			other.slots[b.kind] = int32(i)
+	for p := b.first; p != b.end; p++ {
+		if at := b.at(p); *at == j {
+			*at = nil
+			b.gaps++
+			b.trim()
+			return
 		}
 	}
 }
 
 func (e *examiner) key(q *queue, key string, b *bag) {
-	for _, j := range slices.Clone(b.jobs) {
+	for _, j := range b.all() {
 		if q.jobs.get(j.id) != j || j.Key != key {
 			e.found("key-entry-without-job", j.id, func() {
 				if b.without(j); b.len() == 0 {
@@ -232,13 +234,13 @@ func (e *examiner) hold(q *queue, key string, h hold) {
 
 // worker examines what is noted of a worker beside its jobs.
 func (e *examiner) worker(q *queue, id string, w *worker) {
-	for _, j := range slices.Clone(w.held.jobs) {
+	for _, j := range w.held.all() {
 		if q.jobs.get(j.id) != j || j.holder != w {
 			e.found("lease-without-job", j.id, func() { w.held.without(j) }, "worker %s holds it, and it is gone or another's", id)
 		}
 	}
 	cancels := 0
-	for _, j := range w.held.jobs {
+	for _, j := range w.held.all() {
 		if j.cancelRequested {
 			cancels++
 		}
@@ -255,7 +257,7 @@ func (e *examiner) worker(q *queue, id string, w *worker) {
 }
 
 func (q *queue) orphanAll(w *worker, now instant) {
-	for _, j := range slices.Clone(w.held.jobs) {
+	for _, j := range w.held.all() {
 		q.orphan(w, j, now)
 	}
 }

@@ -28,7 +28,7 @@ type job struct {
 	holder     *worker
 	held       *held // waiting
 	prev, next *job
-	slots      [bagKinds]int32
+	slots      [bagKinds]uint32
 	number     uint32 // in the index
 }
 

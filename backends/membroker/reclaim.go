@@ -45,8 +45,8 @@ func (q *queue) findRunOut(now instant) {
 // jobs. The step to the new lease makes the old one void (§3).
 func (q *queue) reclaim(w *worker, limit int, jobs []broker.Job) []broker.Job {
 	for len(q.orphans) > 0 && len(jobs) < limit {
-		held := q.orphans[0].held.jobs
-		j := held[len(held)-1]
+		held := &q.orphans[0].held
+		j := *held.at(held.end - 1)
 		q.move(j, broker.OnReclaim, broker.StateActive, 0) // which ends an orphan that holds no more
 		j.write(j.read().Moved())
 		w.lease(j)

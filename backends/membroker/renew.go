@@ -66,7 +66,7 @@ func (q *queue) renew(req *broker.RenewRequest, got *broker.Renewed, now instant
 		got.NextLapse = earlier(got.NextLapse, now.floor)
 	}
 	if w.cancels > 0 {
-		for _, j := range w.held.jobs {
+		for _, j := range w.held.all() {
 			if j.cancelRequested {
 				got.Cancel = append(got.Cancel, j.ref(q.name))
 			}

@@ -31,7 +31,7 @@ func (q *queue) retire(id string, now instant) []broker.Ref {
 	if w == nil {
 		w = &worker{id: id, held: bag{kind: byHolder}}
 	}
-	held := slices.Clone(w.held.jobs)
+	held := w.held.all()
 	slices.SortFunc(held, func(a, b *job) int { return cmp.Compare(a.seq, b.seq) })
 	var refs []broker.Ref
 	var released []*job

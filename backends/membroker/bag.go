@@ -6,7 +6,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// bag is an unordered set of jobs in a dense slice. A job knows its position
+// bag is an unordered set of jobs in a slice. A job knows its position
 // in each bag it is in, so adding and removing are O(1).
 //
 // The slice is a ring. Jobs mostly leave in about the order in which they came,
@@ -22,7 +22,7 @@ type bag struct {
 
 const (
 	mostGaps  = 1000
-	leastRing = 16
+	smallRing = 64 // places of which none are given back
 )
 
 type bagKind uint8
@@ -43,7 +43,7 @@ func (b *bag) at(position uint32) **job { return &b.ring[position&uint32(len(b.r
 
 func (b *bag) add(j *job) {
 	if b.span() == len(b.ring) {
-		b.resize(max(2*len(b.ring), leastRing))
+		b.resize(max(2*len(b.ring), 1))
 	}
 	j.slots[b.kind] = b.end
 	*b.at(b.end) = j
@@ -77,7 +77,7 @@ func (b *bag) trim() {
 		b.gaps--
 	}
 	size := len(b.ring)
-	for size > 4*leastRing && b.span() < size/8 {
+	for size > smallRing && b.span() < size/8 {
 		size /= 4
 	}
 	if size < len(b.ring) {

@@ -60,7 +60,7 @@ func TestABagHoldsWhatIsInIt(t *testing.T) {
 		b.remove(inTurn[0])
 		inTurn = inTurn[1:]
 	}
-	if b.len() != 0 || len(b.all()) != 0 || len(b.ring) > 4*leastRing {
+	if b.len() != 0 || len(b.all()) != 0 || len(b.ring) > smallRing {
 		t.Errorf("after all have left, it counts %d, lists %d and has %d places", b.len(), len(b.all()), len(b.ring))
 	}
 }

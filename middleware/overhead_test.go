@@ -96,9 +96,9 @@ var overheads = []struct {
 	{"Nothing", nil, false, 1, 50}, // the view of the job that a server makes in a larger piece
 	{"Metrics", nil, true, 1, 50},
 	{"TracingUnsampled", trace.NeverSample(), false, 10.2, 1060},
-	{"TracingSampled", trace.AlwaysSample(), false, 23.5, 6850},
+	{"TracingSampled", trace.AlwaysSample(), false, 20.7, 5900},
 	{"UnsampledAndMetrics", trace.NeverSample(), true, 10.2, 1060},
-	{"SampledAndMetrics", trace.AlwaysSample(), true, 23.5, 6850},
+	{"SampledAndMetrics", trace.AlwaysSample(), true, 20.7, 5900},
 }
 
 func observedBy(tb testing.TB, n int, sampler trace.Sampler, withMetrics bool) *observed {

@@ -17,10 +17,16 @@ func (a *arena) copy(p []byte) []byte {
 	if len(p) == 0 {
 		return nil
 	}
-	if len(p) > len(a.free) {
-		a.free = make([]byte, max(len(p), min(a.left, a.chunk)))
+	c := a.take(len(p))
+	copy(c, p)
+	return c
+}
+
+// take gives out n bytes, to be written to.
+func (a *arena) take(n int) []byte {
+	if n > len(a.free) {
+		a.free = make([]byte, max(n, min(a.left, a.chunk)))
 	}
-	n := copy(a.free, p)
 	c := a.free[:n:n]
 	a.free, a.left = a.free[n:], a.left-n
 	return c

@@ -43,7 +43,7 @@ func (s *Store) accept(news []broker.NewJob, receipts []broker.Receipt) []*job {
 	jobs := make([]*job, len(news))
 	payloads, ids := arena{chunk: storeChunk}, names{}
 	for i := range news {
-		payloads.left += len(news[i].Body.Payload)
+		payloads.left += len(news[i].Body.Payload) + packedSize(news[i].Body.Headers)
 		ids.left += len(news[i].ID)
 	}
 	for i := range news {
@@ -53,7 +53,7 @@ func (s *Store) accept(news []broker.NewJob, receipts []broker.Receipt) []*job {
 			receipts[i].Err = err
 			continue
 		}
-		jobs[i] = &job{id: ids.copy(n.ID), hash: hashOf(s.seed, n.ID), Body: s.bodies.of(&n.Body), payload: payloads.copy(n.Body.Payload)}
+		jobs[i] = &job{id: ids.copy(n.ID), hash: hashOf(s.seed, n.ID), Body: s.bodies.of(&n.Body), payload: payloads.pack(n.Body.Payload, n.Body.Headers)}
 	}
 	return jobs
 }

@@ -1,10 +1,6 @@
 package membroker
 
-import (
-	"bytes"
-
-	"github.com/seed81422ce9/jobs/broker"
-)
+import "github.com/seed81422ce9/jobs/broker"
 
 // held is what a waiting job was before somebody took it out of the queue (§27).
 type held struct {
@@ -40,7 +36,10 @@ func (j *job) mayBeOf(holder string) bool {
 // edit replaces a job's payload. A dead one's epoch rises: nothing but copies
 // names it (§28).
 func (j *job) edit(payload []byte) {
-	j.payload = bytes.Clone(payload)
+	headers := packedHeaders(j.payload)
+	both := make([]byte, len(payload)+len(headers))
+	copy(both[copy(both, payload):], headers)
+	j.payload = both[:len(payload)]
 	if j.state == broker.StateDead {
 		j.write(j.read().Moved())
 	}

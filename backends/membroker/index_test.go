@@ -74,7 +74,7 @@ func TestBodiesAreSharedOnlyIfNothingTellsThemApart(t *testing.T) {
 	}
 	fields := reflect.VisibleFields(reflect.TypeFor[broker.Body]())
 	for _, f := range fields {
-		if !f.IsExported() || f.Name == "Payload" {
+		if !f.IsExported() || f.Name == "Payload" || f.Name == "Headers" {
 			continue
 		}
 		other := plain
@@ -101,8 +101,6 @@ func differ(t *testing.T, v reflect.Value, check func()) {
 		v.SetInt(int64(time.Hour))
 	case reflect.Uint8:
 		v.SetUint(3)
-	case reflect.Map:
-		v.Set(reflect.ValueOf(map[string]string{"k": "v"}))
 	case reflect.Struct:
 		if v.Type() != reflect.TypeFor[time.Time]() {
 			for i := range v.NumField() {

@@ -2,8 +2,8 @@ package membroker
 
 import (
 	"bytes"
-	"maps"
 	"slices"
+	"strings"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -13,8 +13,8 @@ import (
 // is kept small: what can be told from elsewhere is not in it.
 type job struct {
 	id              string
-	*broker.Body    // shared with other jobs, and without a payload
-	payload         []byte
+	*broker.Body                 // shared with other jobs, without a payload and headers
+	payload         []byte       // with the headers behind it, see pack
 	head            *broker.Head // nil for a fresh job
 	created         int64        // in microseconds
 	hash            uint32       // of the ID
@@ -81,15 +81,18 @@ func ownHead(h broker.Head) broker.Head {
 // detach makes jobs that were copied from the store the caller's own. It needs
 // no lock, because the store never writes to what they share with it.
 func detach(jobs []broker.Job) {
-	size := 0
+	size, headers := 0, 0
 	for i := range jobs {
 		size += len(jobs[i].Payload) + len(jobs[i].Result)
+		headers += len(packedHeaders(jobs[i].Payload))
 	}
 	bytes := arena{left: size, chunk: size}
+	var text strings.Builder
+	text.Grow(headers)
 	for i := range jobs {
 		j := &jobs[i]
+		j.Headers = unpack(packedHeaders(j.Payload), &text)
 		j.Payload, j.Result = bytes.copy(j.Payload), bytes.copy(j.Result)
-		j.Headers = maps.Clone(j.Headers)
 		j.Errors.Entries = slices.Clone(j.Errors.Entries)
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-
 func TestHeadersLieBehindThePayload(t *testing.T) {
 	t.Parallel()
 	for _, headers := range []map[string]string{

@@ -50,24 +50,32 @@ type Bound struct {
 //
 // Where ctx is not that of a run by a Server, nothing is reported.
 func WithBound(ctx context.Context, b Bound) (bounded context.Context, release func()) {
-	c := &lazyContext{parent: ctx, end: b.End, endCause: ErrTimeout}
-	run := runOf(ctx)
-	var outer Bound
-	if run != nil {
+	c := &boundContext{lazyContext: lazyContext{parent: ctx, end: b.End, endCause: ErrTimeout}, grace: b.Grace, run: runOf(ctx)}
+	if run := c.run; run != nil {
 		run.mu.Lock()
-		if outer = run.bound; outer.End.IsZero() || b.End.Before(outer.End) {
-			run.bound = b
+		if c.outer = run.bound; c.outer == nil || c.end.Before(c.outer.end) {
+			run.bound = c
 		}
 		run.mu.Unlock()
 	}
-	return c, func() {
-		if run != nil {
-			run.mu.Lock()
-			run.bound = outer
-			run.mu.Unlock()
-		}
-		c.finish(context.Canceled, time.Now())
+	return c, c.release
+}
+
+// boundContext is the context of a bound.
+type boundContext struct {
+	lazyContext
+	grace time.Duration
+	run   *runContext   // nil outside of a server
+	outer *boundContext // the bound around it
+}
+
+func (c *boundContext) release() {
+	if c.run != nil {
+		c.run.mu.Lock()
+		c.run.bound = c.outer
+		c.run.mu.Unlock()
 	}
+	c.finish(context.Canceled, time.Time{}) // nobody asks a bound since when it is over
 }
 
 // runContext is the context of one run. Its parent has what the caller of Run
@@ -75,7 +83,7 @@ func WithBound(ctx context.Context, b Bound) (bounded context.Context, release f
 type runContext struct {
 	lazyContext
 	job   *Job
-	bound Bound // that a middleware set; guarded by mu
+	bound *boundContext // the soonest that a middleware set; guarded by mu
 }
 
 // Value looks up what the run itself has.
@@ -96,12 +104,17 @@ type lazyContext struct {
 	end      time.Time // when time ends it; zero when it does not
 	endCause error     // ErrTimeout or ErrDeadline
 
-	mu     sync.Mutex
-	cause  error     // why it was ended, other than by time
-	ended  time.Time // when that was
-	real   context.Context
+	mu    sync.Mutex
+	cause error     // why it was ended, other than by time
+	ended time.Time // when that was
+	real  *realContext
+}
+
+// realContext is what a lazyContext becomes.
+type realContext struct {
+	context.Context
 	cancel context.CancelCauseFunc
-	stop   context.CancelFunc
+	stop   context.CancelFunc // nil when time does not end it
 }
 
 // causeKey is the key under which package context looks for the context that
@@ -149,15 +162,16 @@ func (c *lazyContext) made() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.real == nil {
-		c.real, c.cancel = context.WithCancelCause(c.parent)
+		c.real = &realContext{}
+		c.real.Context, c.real.cancel = context.WithCancelCause(c.parent)
 		if !c.end.IsZero() {
-			c.real, c.stop = context.WithDeadlineCause(c.real, c.end, c.endCause)
+			c.real.Context, c.real.stop = context.WithDeadlineCause(c.real.Context, c.end, c.endCause)
 		}
 		if c.cause != nil {
-			c.cancel(c.cause)
+			c.real.cancel(c.cause)
 		}
 	}
-	return c.real
+	return c.real.Context
 }
 
 // finish ends the context for cause, unless it ended before.
@@ -166,14 +180,15 @@ func (c *lazyContext) finish(cause error, now time.Time) {
 	if c.cause == nil {
 		c.cause, c.ended = cause, now
 	}
-	cancel, stop := c.cancel, c.stop
+	made := c.real
 	c.mu.Unlock()
-	// Outside of the lock: what the handler derived may ask this context back.
-	if cancel != nil {
-		cancel(cause)
+	if made == nil {
+		return
 	}
-	if stop != nil {
-		stop()
+	// Outside of the lock: what the handler derived may ask this context back.
+	made.cancel(cause)
+	if made.stop != nil {
+		made.stop()
 	}
 }
 
@@ -196,11 +211,14 @@ func (c *runContext) overdue(now time.Time, grace time.Duration) (cause error, s
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.bound.Grace > 0 {
-		grace = c.bound.Grace
-	}
-	if c.bound.End.IsZero() || now.Sub(c.bound.End) < grace {
+	if c.bound == nil || c.bound.end.IsZero() {
 		return nil, time.Time{}
 	}
-	return ErrTimeout, c.bound.End
+	if c.bound.grace > 0 {
+		grace = c.bound.grace
+	}
+	if now.Sub(c.bound.end) < grace {
+		return nil, time.Time{}
+	}
+	return ErrTimeout, c.bound.end
 }

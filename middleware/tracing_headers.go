@@ -71,6 +71,9 @@ func (t *Tracing) extract(ctx context.Context, headers map[string]string) (conte
 	if found, plain := t.plain(headers); plain {
 		if found.IsValid() {
 			ctx = trace.ContextWithRemoteSpanContext(ctx, found)
+			if len(headers) == 1 {
+				return ctx, found
+			}
 		}
 		return propagation.Baggage{}.Extract(ctx, incoming(headers)), found
 	}
@@ -94,10 +97,10 @@ func (t *Tracing) creation(headers map[string]string) trace.SpanContext {
 // plain returns the span that the headers name, if it can be told without a
 // propagator.
 func (t *Tracing) plain(headers map[string]string) (found trace.SpanContext, plain bool) {
-	if !t.w3c || headers["tracestate"] != "" {
+	parent := headers["traceparent"]
+	if !t.w3c || len(headers) > 1 && headers["tracestate"] != "" {
 		return trace.SpanContext{}, false
 	}
-	parent := headers["traceparent"]
 	found = parseTraceparent(parent)
 	return found, parent == "" || found.IsValid()
 }

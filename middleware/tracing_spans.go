@@ -14,7 +14,8 @@ import (
 // keeps by default.
 const maxLinks = 128
 
-// maxSpanKinds bounds what is kept prepared; beyond it, kinds are made anew.
+// maxSpanKinds bounds what is kept prepared of each operation; beyond it, kinds
+// are made anew.
 const maxSpanKinds = 1000
 
 // operation is an operation of the messaging conventions.
@@ -48,32 +49,30 @@ type spanKind struct {
 	options []trace.SpanStartOption
 }
 
-type spanKey struct {
-	op    operation
-	queue string
-}
-
-// spanKinds finds them without a lock.
+// spanKinds finds them by operation and queue, without a lock.
 type spanKinds struct {
-	known atomic.Pointer[map[spanKey]*spanKind] // copied when it grows
+	known [len(operations)]atomic.Pointer[map[string]*spanKind] // copied when they grow
 	mu    sync.Mutex
 }
 
-func (k *spanKinds) init() { k.known.Store(&map[spanKey]*spanKind{}) }
+func (k *spanKinds) init() {
+	for op := range k.known {
+		k.known[op].Store(&map[string]*spanKind{})
+	}
+}
 
 // of returns the kind of spans of an operation; queue is empty for several.
 func (k *spanKinds) of(op operation, queue string) *spanKind {
-	key := spanKey{op, queue}
-	if kind := (*k.known.Load())[key]; kind != nil {
+	if kind := (*k.known[op].Load())[queue]; kind != nil {
 		return kind
 	}
 	kind := newSpanKind(op, queue)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if known := *k.known.Load(); len(known) < maxSpanKinds {
+	if known := *k.known[op].Load(); len(known) < maxSpanKinds {
 		known = maps.Clone(known)
-		known[key] = kind
-		k.known.Store(&known)
+		known[queue] = kind
+		k.known[op].Store(&known)
 	}
 	return kind
 }

@@ -41,8 +41,8 @@ func newAlone(b *testing.B, withSpans, withMetrics bool) *alone {
 		a.spans[i] = newSpanKind(op, "default")
 	}
 	body := broker.Body{Type: "email:welcome", Priority: broker.PriorityNormal}
-	a.ofSend = describeJob("01J0000000000000000000000", &body, 0)
-	a.ofRun = append(describeJob("01J0000000000000000000000", &body, 2), semconv.MessagingClientID("w1"), attrOutcome.String("completed"))
+	a.ofSend = describeJob("01J0000000000000000000000", &body)
+	a.ofRun = append(a.ofSend[:2:2], semconv.MessagingClientID("w1"), attrOutcome.String("completed"))
 	a.ofBatch = semconv.MessagingBatchMessageCount(overheadBatch)
 	a.ofLink = []attribute.KeyValue{a.ofSend[0], attrOutcome.String("completed")}
 	if withMetrics {

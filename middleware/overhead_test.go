@@ -96,9 +96,9 @@ var overheads = []struct {
 	{"Nothing", nil, false, 1, 50}, // the view of the job that a server makes in a larger piece
 	{"Metrics", nil, true, 1, 50},
 	{"TracingUnsampled", trace.NeverSample(), false, 10.2, 1060},
-	{"TracingSampled", trace.AlwaysSample(), false, 20.7, 5900},
+	{"TracingSampled", trace.AlwaysSample(), false, 20.5, 5750},
 	{"UnsampledAndMetrics", trace.NeverSample(), true, 10.2, 1060},
-	{"SampledAndMetrics", trace.AlwaysSample(), true, 20.7, 5900},
+	{"SampledAndMetrics", trace.AlwaysSample(), true, 20.5, 5750},
 }
 
 func observedBy(tb testing.TB, n int, sampler trace.Sampler, withMetrics bool) *observed {

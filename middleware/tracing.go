@@ -47,6 +47,7 @@ type Tracing struct {
 	tracer trace.Tracer
 	w3c    bool // the propagator is the default one
 	spans  spanKinds
+	runs   runEnds
 }
 
 // NewTracing makes the tracer.
@@ -132,7 +133,8 @@ func (t *Tracing) ended(ctx context.Context, span trace.Span, job *jobs.Job, err
 	ending := jobs.EndingOf(ctx, job, err)
 	// With those of its kind the usual run has 8. A ninth would take the SDK a sixth
 	// more time for the span, since it looks for duplicates through a larger map.
-	attributes := append(describeJob(j.ID, &j.Body, 2), semconv.MessagingClientID(j.Worker), attrOutcome.String(ending.Outcome))
+	span.SetAttributes(t.runs.of(j.Worker, ending.Outcome)...)
+	attributes := describeJob(j.ID, &j.Body)
 	if j.Failures > 0 {
 		attributes = append(attributes, attrAttempt.Int(j.Failures))
 	}
@@ -162,10 +164,9 @@ func failed(span trace.Span, class string, err error) {
 	span.SetStatus(codes.Error, err.Error())
 }
 
-// describeJob is what spans tell of one job, in the usual case with room for
-// more. Its payload is not among it.
-func describeJob(id string, b *broker.Body, more int) []attribute.KeyValue {
-	all := append(make([]attribute.KeyValue, 0, 2+more), semconv.MessagingMessageID(id), attrType.String(b.Type))
+// describeJob is what spans tell of one job. Its payload is not among it.
+func describeJob(id string, b *broker.Body) []attribute.KeyValue {
+	all := []attribute.KeyValue{semconv.MessagingMessageID(id), attrType.String(b.Type)}
 	if b.Priority != broker.PriorityNormal {
 		all = append(all, attrPriority.String(priorityName(b.Priority)))
 	}
@@ -208,7 +209,7 @@ func (t *Tracing) sendOne(ctx context.Context, batch []*jobs.Outgoing, next jobs
 		t.inject(ctx, o)
 	}
 	if span.IsRecording() {
-		span.SetAttributes(describeJob(o.ID, &o.Body, 0)...)
+		span.SetAttributes(describeJob(o.ID, &o.Body)...)
 	}
 	next(ctx, batch)
 	sent(span, o)
@@ -240,7 +241,7 @@ func (t *Tracing) sendMany(ctx context.Context, batch []*jobs.Outgoing, next job
 			creating, creates[i] = t.tracer.Start(ctx, kind.name, kind.options...)
 			t.inject(creating, o)
 			if created = creates[i].SpanContext(); creates[i].IsRecording() {
-				creates[i].SetAttributes(describeJob(o.ID, &o.Body, 0)...)
+				creates[i].SetAttributes(describeJob(o.ID, &o.Body)...)
 			}
 		}
 		if i < maxLinks && send.IsRecording() {

@@ -89,6 +89,24 @@ func newSpanKind(op operation, queue string) *spanKind {
 	return kind
 }
 
+// runEnds are the attributes that the runs of one worker with one outcome have in
+// common. Most runs follow one like them, and share what was made for that.
+type runEnds struct{ last atomic.Pointer[runEnd] }
+
+type runEnd struct {
+	worker, outcome string
+	attributes      []attribute.KeyValue
+}
+
+func (r *runEnds) of(worker, outcome string) []attribute.KeyValue {
+	last := r.last.Load()
+	if last == nil || last.worker != worker || last.outcome != outcome {
+		last = &runEnd{worker, outcome, []attribute.KeyValue{semconv.MessagingClientID(worker), attrOutcome.String(outcome)}}
+		r.last.Store(last)
+	}
+	return last.attributes
+}
+
 // commonQueue is the queue of all n jobs, or empty when there are several.
 func commonQueue(n int, queue func(int) string) string {
 	if n == 0 {

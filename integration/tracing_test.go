@@ -32,20 +32,20 @@ import (
 const tracedTree = `
 request [internal]
   send work [producer] outlives
-    process work [consumer] outlives attempt=0 outcome=completed, links to its parent
+    process work [consumer] outlives outcome=completed, links to its parent
   send work [producer] fails
-    process work [consumer] fails attempt=0 outcome=retried error=retryable "not yet", links to its parent
+    process work [consumer] fails outcome=retried error=retryable "not yet", links to its parent
     process work [consumer] fails attempt=1 outcome=completed, links to its parent
       send work [producer] follows
-        process work [consumer] follows attempt=0 outcome=completed, links to its parent
+        process work [consumer] follows outcome=completed, links to its parent
   send work [producer] dies
-    process work [consumer] dies attempt=0 outcome=dead error=permanent "skip retry for this job: no", links to its parent
-    process work [consumer] dies attempt=0 outcome=completed, links to its parent
+    process work [consumer] dies outcome=dead error=permanent "skip retry for this job: no", links to its parent
+    process work [consumer] dies outcome=completed, links to its parent
   send work [client] of 2, links to one, two
   create work [producer] one
-    process work [consumer] one attempt=0 outcome=completed, links to its parent
+    process work [consumer] one outcome=completed, links to its parent
   create work [producer] two
-    process work [consumer] two attempt=0 outcome=completed, links to its parent
+    process work [consumer] two outcome=completed, links to its parent
 `
 
 // tracedCalls is what the spans of claims, reclaims and settles link to, each
@@ -268,7 +268,10 @@ func drawSpan(span *tracetest.SpanStub) string {
 		text += " of " + n
 	}
 	if a["operation.type"] == "process" {
-		text += " attempt=" + a["jobs.attempt"] + " outcome=" + a["jobs.outcome"]
+		if attempt, again := a["jobs.attempt"]; again {
+			text += " attempt=" + attempt
+		}
+		text += " outcome=" + a["jobs.outcome"]
 	}
 	if span.Status.Code == codes.Error || a["error.type"] != "" {
 		text += fmt.Sprintf(" error=%s %q", a["error.type"], span.Status.Description)

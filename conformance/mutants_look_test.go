@@ -120,6 +120,18 @@ var findMutants = []mutant{
 		})
 	})},
 	{"NoPayload is ignored", "Find/MayLeaveThePayloadOut", always(func(p *patched) { p.query(func(q *broker.Query) { q.NoPayload = false }) })},
+	{"NoPayload leaves the headers out", "Find/MayLeaveThePayloadOut", always(func(p *patched) {
+		next := p.find
+		p.find = func(ctx context.Context, q broker.Query) (broker.Page, error) {
+			page, err := next(ctx, q)
+			for i := range page.Jobs {
+				if q.NoPayload {
+					page.Jobs[i].Headers = nil
+				}
+			}
+			return page, err
+		}
+	})},
 	{"an unknown queue is an error", "Find/UnknownIsEmpty", always(func(p *patched) {
 		next := p.find
 		p.find = func(ctx context.Context, q broker.Query) (broker.Page, error) {

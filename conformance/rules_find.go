@@ -154,14 +154,24 @@ var findRules = []Rule{
 	}},
 	{"Find/MayLeaveThePayloadOut", "§23", "NoPayload leaves payload and result out, and nothing else.", nil, func(c *check) {
 		c.everyState()
-		for state, id := range stateIDs {
+		headed := c.job("with-headers")
+		headed.Body.Headers = map[string]string{"a": "1", "b": "2"}
+		headed.Delay = 2 * time.Hour
+		c.accept(headed)
+		compare := func(id string, state broker.State, q broker.Query) {
 			want := *c.must(id, state)
 			want.Payload, want.Result = nil, nil
-			got := c.list(broker.Query{State: state, NoPayload: true})
+			q.NoPayload = true
+			got := c.list(q)
 			c.same("jobs", len(got), 1)
 			c.same("payload and result", len(got[0].Payload)+len(got[0].Result), 0)
 			got[0].Payload, got[0].Result = nil, nil
 			c.same("the rest of "+id, got[0], want)
+		}
+		compare("with-headers", broker.StateScheduled, broker.Query{IDs: []string{"with-headers"}})
+		c.decide(broker.OpDelete, "with-headers")
+		for state, id := range stateIDs {
+			compare(id, state, broker.Query{State: state})
 		}
 	}},
 	{"Find/SurvivesChange", "§23", "What matches throughout a listing is shown, although other jobs come and go between its pages.", nil, func(c *check) {

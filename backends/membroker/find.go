@@ -23,7 +23,8 @@ func (b *Broker) Find(ctx context.Context, query broker.Query) (broker.Page, err
 	b.end()
 	if query.NoPayload {
 		for i := range page.Jobs {
-			page.Jobs[i].Payload, page.Jobs[i].Result = nil, nil
+			j := &page.Jobs[i]
+			j.Payload, j.Result = j.Payload[len(j.Payload):], nil // the headers lie behind it
 		}
 	}
 	detach(page.Jobs)

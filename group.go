@@ -30,6 +30,7 @@ type flight struct {
 	*load
 	size  int       // of the jobs, about
 	since time.Time // when the first caller came
+	calls int       // before this one's, when that caller came
 	taken bool      // guarded by group.mu, as is all above: it is under way
 	left  []int     // of the jobs, those whose callers left before that
 
@@ -99,7 +100,7 @@ func (g *group) join(job *broker.NewJob) (f *flight, place int) {
 		f = g.line[n-1]
 	}
 	if f == nil || len(f.jobs) == maxSendJobs || f.size+size > maxSendBytes {
-		f = &flight{load: loads.Get().(*load), since: time.Now(), done: make(chan struct{})}
+		f = &flight{load: loads.Get().(*load), since: time.Now(), calls: 1 + len(g.line), done: make(chan struct{})}
 		g.line = append(g.line, f)
 	}
 	f.jobs, f.size = append(f.jobs, *job), f.size+size
@@ -152,9 +153,9 @@ func (g *group) gather() {
 }
 
 // take returns the next flight in line, or nil, when nobody is to follow. One
-// that has waited for longer than a call may take is turned away, so that a
-// store that hangs cannot hold up a long line of them; one whose callers have
-// all left is not sent.
+// that has waited behind several calls, for longer than one may take, is turned
+// away, so that a store that hangs cannot hold up a long line of them; one whose
+// callers have all left is not sent.
 func (g *group) take() *flight {
 	now := time.Now()
 	g.mu.Lock()
@@ -164,7 +165,7 @@ func (g *group) take() *flight {
 		g.line = slices.Delete(g.line, 0, 1)
 		f.taken = true
 		switch {
-		case now.Sub(f.since) > g.client.timeout:
+		case f.calls > 1 && now.Sub(f.since) > g.client.timeout:
 			f.receipts = slices.Repeat([]broker.Receipt{{Err: errLine}}, len(f.jobs))
 			f.end()
 		case len(f.left) < len(f.jobs):

@@ -19,7 +19,7 @@ type step struct {
 	create bool     // makes its queue if there is none
 	now    string
 	args   []any         // behind those that every script has
-	batch  *enqueueBatch // push.lua: enqueue.lua would do instead
+	batch  *enqueueBatch // push.lua, lineup.lua: enqueue.lua would do instead
 	shares []int         // claim: which shares it serves …
 	places []int         // … and of which of its queues
 
@@ -169,23 +169,21 @@ func (b *Broker) rounds(ctx context.Context, steps []*step) {
 // shortcut and are answered.
 func (b *Broker) exchange(ctx context.Context, steps []*step) []*call {
 	var way *shortcut
+	var ready bool
 	if b.store.single != nil {
-		var ready bool
-		if way, ready = b.shortcuts.take(steps); way != nil {
-			defer b.shortcuts.give(way)
-		}
-		if ready {
-			if b.transact(ctx, way, steps) {
-				return nil
-			}
-			way = nil
-		}
+		way, ready = b.shortcuts.take(steps)
+	}
+	if way != nil {
+		defer b.shortcuts.give(way)
+	}
+	if ready && b.transact(ctx, way, steps) {
+		return nil
 	}
 	calls := make([]*call, len(steps))
 	for i, s := range steps {
 		calls[i] = b.newCall(s)
 	}
-	if way != nil {
+	if way != nil && !ready {
 		b.begin(ctx, way, steps, calls)
 	} else {
 		b.exec(ctx, calls)

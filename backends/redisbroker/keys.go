@@ -88,9 +88,10 @@ func (q *queue) time() (at int64, recent bool) {
 func baseOf(prefix, queue string) string { return prefix + ":{" + queue + "}:" }
 
 // key is the one key of this name.
-func (q *queue) key(name string) string {
-	return q.keys[slices.Index(keyNames, name)][0].(string)
-}
+func (q *queue) key(name string) string { return q.arg(name).(string) }
+
+// arg is key as an argument of a command.
+func (q *queue) arg(name string) any { return q.keys[slices.Index(keyNames, name)][0] }
 
 // bucketOf is the place of the bucket that holds a job's body, as
 // lib/bodies.lua computes it: claims learn IDs only inside the script.

@@ -1,8 +1,10 @@
 package redisbroker
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -15,11 +17,11 @@ import (
 // lineup.lua costs. What that looks at before it writes is certain here, as long
 // as nobody has touched the key p of the queues, which the connection watches:
 //
-//   - A queue is plain, since p was there once the watch had begun, and whatever
-//     makes it another kind of queue removes p.
+//   - A queue is plain, since p was there once the watch had begun, and whoever
+//     removes the queue or makes it another kind removes p.
 //   - No job has the ID of one of these, since they were drawn at random once
 //     the watch had begun, and whoever sends an ID that may have been sent before
-//     touches p first. So a call that the network held up until its own repeat
+//     writes p first. So a call that the network held up until its own repeat
 //     was there does nothing.
 //
 // A transaction that somebody came before does nothing and says so; then the
@@ -36,6 +38,7 @@ type shortcut struct {
 
 // shortcuts are those of a broker.
 type shortcuts struct {
+	rest time.Duration // after somebody came before a transaction
 	mu   sync.Mutex
 	two  [2]shortcut
 	used time.Time // when there were last jobs for them
@@ -43,10 +46,10 @@ type shortcuts struct {
 }
 
 const (
-	mostWatched   = 8               // queues, by one connection
-	shortcutIdle  = time.Second     // after which a connection is not relied on
-	shortcutPause = time.Second     // after somebody came before a transaction
-	shortcutBan   = 5 * time.Minute // after the server refused to watch
+	mostWatched  = 8 // queues, by one connection
+	shortcutRest = time.Second
+	shortcutIdle = time.Second // after which a connection is not relied on
+	shortcutBan  = time.Minute // after the server refused a command
 )
 
 // take returns a free shortcut for the steps, or nil. When it is not ready, the
@@ -54,6 +57,7 @@ const (
 // that enqueues a batch now and then has none of this.
 func (all *shortcuts) take(steps []*step) (free *shortcut, ready bool) {
 	var drawn time.Time
+	jobs, size := 0, 0
 	for _, s := range steps {
 		e := s.batch
 		if s.script != lineupScript || e.known || !e.recent || e.longest > noteworthy {
@@ -62,6 +66,10 @@ func (all *shortcuts) take(steps []*step) (free *shortcut, ready bool) {
 		if drawn.IsZero() || e.drawn.Before(drawn) {
 			drawn = e.drawn
 		}
+		jobs, size = jobs+len(e.items), size+len(e.texts.buf)
+	}
+	if jobs > callJobs || size > callBytes || len(steps) > mostWatched {
+		return nil, false // the server would be blocked for too long
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -96,8 +104,10 @@ func (all *shortcuts) give(way *shortcut) {
 
 func (all *shortcuts) pause(d time.Duration) {
 	all.mu.Lock()
-	all.shut = time.Now().Add(d)
-	all.mu.Unlock()
+	defer all.mu.Unlock()
+	if until := time.Now().Add(d); until.After(all.shut) {
+		all.shut = until
+	}
 }
 
 func (way *shortcut) watches(steps []*step) bool {
@@ -109,105 +119,139 @@ func (way *shortcut) watches(steps []*step) bool {
 	return !way.since.IsZero()
 }
 
-// transact sends the jobs of the steps, and reports whether these are answered;
-// if not, nothing was applied.
-func (b *Broker) transact(ctx context.Context, way *shortcut, steps []*step) bool {
-	pipe := way.conn.Pipeline()
-	add(ctx, pipe, "multi")
-	args := way.args[:0] // of all commands that have many, one after another
-	for _, s := range steps {
-		q, pieces := s.batch.queue, s.batch.texts.pieces
-		from := len(args)
-		args = append(args, "hset", q.key("b*"))
-		for i := range pieces {
-			args = append(args, &pieces[i])
-		}
-		add(ctx, pipe, args[from:]...)
-		from = len(args)
-		args = append(args, "lpush", q.key("r2"))
-		for i := 0; i < len(pieces); i += 2 {
-			args = append(args, &pieces[i])
-		}
-		add(ctx, pipe, args[from:]...)
-		add(ctx, pipe, "lpush", q.key("t"), "1") // one wake-up token is enough
-		add(ctx, pipe, "ltrim", q.key("t"), 0, 0)
-	}
-	exec := redis.NewSliceCmd(ctx, "exec")
-	_ = pipe.Process(ctx, exec)
-	plain := way.watch(ctx, pipe)
-	_, _ = pipe.Exec(ctx) // each command holds its own error
-	clear(args)
-	way.args = args
-
-	err := exec.Err()
-	for _, answer := range exec.Val() {
-		if e, ok := answer.(error); ok {
-			err = e // a key holds something that is not of a queue; the other commands were applied
-		}
-	}
-	if errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "EXECABORT") {
-		way.drop()
-		b.shortcuts.pause(shortcutPause)
-		return false
-	}
-	way.note(plain)
-	for _, s := range steps {
-		s.code, s.reply, s.at, s.err = codeDone, nil, 0, classify(err)
-	}
-	return true
-}
-
-func add(ctx context.Context, pipe redis.Pipeliner, args ...any) {
-	_ = pipe.Process(ctx, redis.NewStatusCmd(ctx, args...))
-}
-
 // begin makes script calls and has the connection watch the steps' queues.
 func (b *Broker) begin(ctx context.Context, way *shortcut, steps []*step, calls []*call) {
 	if way.conn == nil {
-		way.conn = b.store.single.EphemeralConn()
+		way.conn = b.store.aside.EphemeralConn()
 	}
 	for _, s := range steps {
 		if q := s.batch.queue; !slices.Contains(way.queues, q) {
-			if len(way.queues) == mostWatched {
-				way.queues = way.queues[:0]
-			}
 			way.queues = append(way.queues, q)
 		}
+	}
+	if n := len(way.queues); n > mostWatched {
+		way.queues = slices.Delete(way.queues, 0, n-mostWatched)
 	}
 	pipe := way.conn.Pipeline()
 	for _, c := range calls {
 		c.cmd = redis.NewCmd(ctx, c.args...)
 		_ = pipe.Process(ctx, c.cmd)
 	}
-	plain := way.watch(ctx, pipe)
+	// An empty transaction ends earlier watches, and shows whether there may be one.
+	multi := add(ctx, pipe, "multi")
+	exec := redis.NewSliceCmd(ctx, "exec")
+	_ = pipe.Process(ctx, exec)
+	watch, plain := way.watch(ctx, pipe)
 	_, _ = pipe.Exec(ctx)
-	if way.note(plain); answered(plain.Err()) {
-		b.shortcuts.pause(shortcutBan)
+	way.note(watch, plain)
+	for _, err := range []error{multi.Err(), exec.Err(), watch.Err(), plain.Err()} {
+		if err != nil && !errors.Is(err, redis.Nil) { // nil: something watched was touched
+			way.drop()
+			if answered(err) {
+				b.shortcuts.pause(shortcutBan)
+			}
+		}
+	}
+	for _, c := range calls {
+		if err := c.cmd.Err(); err != nil && !redis.HasErrorPrefix(err, "NOSCRIPT") {
+			way.drop() // after some answers the library does not use the connection again
+		}
 	}
 	if again := b.unapplied(ctx, b.store.single, calls, 0); len(again) > 0 {
 		b.exec(ctx, again)
 	}
 }
 
+// transact sends the jobs of the steps, and reports whether these are answered;
+// if not, nothing was applied.
+func (b *Broker) transact(ctx context.Context, way *shortcut, steps []*step) bool {
+	pipe := way.conn.Pipeline()
+	multi := add(ctx, pipe, "multi")
+	args := way.args[:0] // of the commands, one after another
+	end := func(from int) int {
+		add(ctx, pipe, args[from:]...)
+		return len(args)
+	}
+	from := 0
+	for _, s := range steps {
+		q, pieces := s.batch.queue, s.batch.texts.pieces
+		args = append(args, "hset", q.arg("b*"))
+		for i := range pieces {
+			args = append(args, &pieces[i])
+		}
+		from = end(from)
+		args = append(args, "lpush", q.arg("r2"))
+		for i := 0; i < len(pieces); i += 2 {
+			args = append(args, &pieces[i])
+		}
+		from = end(from)
+		args = append(args, "lpush", q.arg("t"), "1")
+		from = end(from)
+		args = append(args, "ltrim", q.arg("t"), "0", "0") // one wake-up token is enough
+		from = end(from)
+	}
+	exec := redis.NewSliceCmd(ctx, "exec")
+	_ = pipe.Process(ctx, exec)
+	watch, plain := way.watch(ctx, pipe)
+	_, _ = pipe.Exec(ctx) // each command holds its own error
+	clear(args)
+	way.args = args
+
+	err := exec.Err()
+	for _, answer := range exec.Val() {
+		if e, ok := answer.(error); ok && err == nil {
+			err = e
+		}
+	}
+	way.note(watch, plain)
+	switch {
+	case multi.Err() == nil && errors.Is(err, redis.Nil):
+		b.shortcuts.pause(b.shortcuts.rest)
+		return false
+	case multi.Err() == nil && redis.HasErrorPrefix(err, "EXECABORT"):
+		way.drop()
+		b.shortcuts.pause(shortcutBan)
+		return false
+	case multi.Err() != nil || err != nil:
+		// Without MULTI each command stood for itself; in EXEC some may have gone
+		// well. The network may have taken the answer. Nothing is certain.
+		way.drop()
+		if err = cmp.Or(multi.Err(), err); answered(err) {
+			b.shortcuts.pause(shortcutBan)
+		}
+		err = fmt.Errorf("a transaction failed, or its answer was lost: %w", err)
+	}
+	for _, s := range steps {
+		s.code, s.reply, s.at, s.err = codeDone, nil, 0, err
+	}
+	return true
+}
+
+func add(ctx context.Context, pipe redis.Pipeliner, args ...any) *redis.StatusCmd {
+	cmd := redis.NewStatusCmd(ctx, args...)
+	_ = pipe.Process(ctx, cmd)
+	return cmd
+}
+
 // watch begins to watch the queues, and counts those of them that are plain.
-func (way *shortcut) watch(ctx context.Context, pipe redis.Pipeliner) *redis.IntCmd {
+func (way *shortcut) watch(ctx context.Context, pipe redis.Pipeliner) (watch *redis.StatusCmd, plain *redis.IntCmd) {
 	keys := make([]any, 1, 1+mostWatched)
 	for _, q := range way.queues {
-		keys = append(keys, q.key("p"))
+		keys = append(keys, q.arg("p"))
 	}
 	keys[0] = "watch"
-	add(ctx, pipe, keys...)
+	watch = add(ctx, pipe, keys...)
 	keys = slices.Clone(keys)
 	keys[0] = "exists"
-	plain := redis.NewIntCmd(ctx, keys...)
+	plain = redis.NewIntCmd(ctx, keys...)
 	_ = pipe.Process(ctx, plain)
-	return plain
+	return watch, plain
 }
 
 // note reads what watch was answered.
-func (way *shortcut) note(plain *redis.IntCmd) {
+func (way *shortcut) note(watch *redis.StatusCmd, plain *redis.IntCmd) {
 	switch n, err := plain.Result(); {
-	case err != nil:
+	case err != nil || watch.Err() != nil:
 		way.drop()
 	case n < int64(len(way.queues)):
 		way.queues, way.since = way.queues[:0], time.Time{} // the scripts will say which is not

@@ -1,11 +1,9 @@
 package redisbroker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -15,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
 // commands counts what is sent, by name, and round trips.
@@ -58,8 +55,8 @@ var warmed atomic.Int64
 // warm sends batches until the next one finds a shortcut that watches the queues.
 func warm(t *testing.T, b *Broker, queues ...string) {
 	t.Helper()
+	b.shortcuts.rest = 0 // an earlier repeat may have come before a transaction
 	for range 10 {
-		b.shortcuts.pause(0) // an earlier repeat may have come before a transaction
 		var jobs []broker.NewJob
 		for _, q := range queues {
 			jobs = append(jobs, firstSends(q, fmt.Sprint("warm", warmed.Add(1), "-"), 2)...)
@@ -67,7 +64,7 @@ func warm(t *testing.T, b *Broker, queues ...string) {
 		accept(t, b, jobs)
 		steps := []*step{}
 		for _, q := range queues {
-			steps = append(steps, &step{script: lineupScript, batch: &enqueueBatch{queue: b.queue(q), recent: true, drawn: time.Now()}})
+			steps = append(steps, &step{script: lineupScript, batch: &enqueueBatch{queue: b.queue(q), recent: true, drawn: time.Now(), texts: newArena()}})
 		}
 		way, ready := b.shortcuts.take(steps)
 		if way != nil {
@@ -94,12 +91,37 @@ func accept(t *testing.T, b *Broker, jobs []broker.NewJob) {
 	}
 }
 
+func TestATransactionIsBounded(t *testing.T) {
+	t.Parallel()
+	var all shortcuts
+	all.used = time.Now()
+	for _, test := range []struct {
+		steps, jobs, bytes int
+		want               bool
+	}{{1, callJobs, 1000, true}, {1, 10, callBytes, true}, {mostWatched, 10, 1000, true},
+		{2, callJobs/2 + 1, 1000, false}, {2, 10, callBytes/2 + 1, false}, {mostWatched + 1, 10, 1000, false}} {
+		var steps []*step
+		for range test.steps {
+			e := &enqueueBatch{recent: true, drawn: time.Now(), items: make([]int, test.jobs), texts: &arena{buf: make([]byte, test.bytes)}}
+			steps = append(steps, &step{script: lineupScript, batch: e})
+		}
+		way, _ := all.take(steps)
+		if way != nil {
+			all.give(way)
+		}
+		if got := way != nil; got != test.want {
+			t.Errorf("%d queues with %d jobs of %d bytes in all each: taken %t, want %t", test.steps, test.jobs, test.bytes, got, test.want)
+		}
+	}
+}
+
 func TestFirstSendsPassTheScripts(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	count := &commands{}
 	count.reset()
 	b.store.single.AddHook(count)
+	b.store.aside.AddHook(count)
 	queues := []string{"q", "other"}
 	warm(t, b, queues...)
 	count.reset()
@@ -220,102 +242,6 @@ func TestFirstSendsThatNeedMoreGoByTheScripts(t *testing.T) {
 	page, err := b.Find(t.Context(), broker.Query{Queue: "q", IDs: []string{"later1"}})
 	if err != nil || len(page.Jobs) != 1 || time.Since(page.Jobs[0].CreatedAt).Abs() > time.Minute {
 		t.Errorf("found %+v, %v, want a job that was created just now", page.Jobs, err)
-	}
-}
-
-// heldConn keeps back transactions while its network is told to.
-type heldConn struct {
-	net.Conn
-	network *slow
-}
-
-func (c heldConn) Write(p []byte) (int, error) {
-	if gate := c.network.gate(); gate != nil && bytes.Contains(p, []byte("multi")) {
-		<-gate
-	}
-	return c.Conn.Write(p)
-}
-
-// openHeld opens a broker whose connections go through a network.
-func openHeld(t *testing.T, network *slow) *Broker {
-	t.Helper()
-	o, err := redis.ParseURL(testenv.Redis(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.Dialer = func(ctx context.Context, kind, addr string) (net.Conn, error) {
-		conn, err := new(net.Dialer).DialContext(ctx, kind, addr)
-		return heldConn{conn, network}, err
-	}
-	c := redis.NewClient(o)
-	t.Cleanup(func() { _ = c.Close() })
-	return open(t, c)
-}
-
-// A first send that the network holds up until its caller has given it up, and
-// somebody has sent its jobs again, or let nobody in, comes to nothing.
-func TestATransactionThatComesLateDoesNothing(t *testing.T) {
-	t.Parallel()
-	yes := true
-	for name, meanwhile := range map[string]func(t *testing.T, other *Broker, jobs []broker.NewJob){
-		"after its repeat": func(t *testing.T, other *Broker, jobs []broker.NewJob) { accept(t, other, jobs) },
-		"after its repeat with keys": func(t *testing.T, other *Broker, jobs []broker.NewJob) {
-			for i := range jobs {
-				jobs[i].Body.Key = "tenant"
-			}
-			accept(t, other, jobs)
-		},
-		"after its repeat, one by one": func(t *testing.T, other *Broker, jobs []broker.NewJob) {
-			for i := range jobs {
-				accept(t, other, jobs[i:i+1])
-			}
-		},
-		"after a pause": func(t *testing.T, other *Broker, jobs []broker.NewJob) {
-			if _, err := other.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Paused: &yes}); err != nil {
-				t.Fatal(err)
-			}
-			accept(t, other, jobs)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			network := new(slow)
-			b := openHeld(t, network)
-			other := openAs(t, client(t), b.config)
-			warm(t, b, "q")
-			gate := make(chan struct{})
-			network.set(gate)
-			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
-			jobs := firstSends("q", "late", 3)
-			if _, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: jobs}); !broker.MayHaveApplied(err) {
-				t.Fatalf("got %v of a call that was held up, want that it may have been applied", err)
-			}
-			for i := range jobs {
-				jobs[i].Drawn, jobs[i].Body.Payload = time.Time{}, []byte("of the repeat")
-			}
-			meanwhile(t, other, jobs)
-			network.set(nil)
-			close(gate)
-			if err := b.Close(); err != nil { // waits for the call that was held up
-				t.Fatal(err)
-			}
-
-			no := false
-			if _, err := other.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Paused: &no}); err != nil {
-				t.Fatal(err)
-			}
-			register(t, other, "w", "q")
-			var got []string
-			for _, j := range claimAt(t, other, at(0), "w", 100, "q").Jobs {
-				if j.ID[0] == 'l' {
-					got = append(got, j.ID+" "+string(j.Body.Payload))
-				}
-			}
-			if want := []string{"late0 of the repeat", "late1 of the repeat", "late2 of the repeat"}; !slices.Equal(got, want) {
-				t.Errorf("claimed %q, want %q", got, want)
-			}
-		})
 	}
 }
 

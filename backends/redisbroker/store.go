@@ -22,6 +22,7 @@ const callTimeout = 30 * time.Second
 // redis.ClusterClient, which repeats commands after network errors.
 type store struct {
 	single  *redis.Client
+	aside   *redis.Client // the same server, for shortcuts, which keep their connections
 	cluster *redis.ClusterClient
 }
 
@@ -39,7 +40,9 @@ func connect(client redis.UniversalClient) (store, error) {
 		o.MinIdleConns = 0      // connections are made as they are needed
 		o.MaintNotificationsConfig, o.PushNotificationProcessor = nil, nil
 		o.ClientSideCacheConfig, o.ClientSideCache = nil, nil
-		return store{single: redis.NewClient(&o)}, nil
+		aside := o
+		aside.PoolSize, aside.MaxActiveConns = len(shortcuts{}.two), 0
+		return store{single: redis.NewClient(&o), aside: redis.NewClient(&aside)}, nil
 	case *redis.ClusterClient:
 		o := *c.Options()
 		o.MaxRetries, o.DialerRetries, o.MaxRedirects = -1, 1, -1
@@ -117,7 +120,7 @@ func (s *store) doubt(ctx context.Context) {
 func (s *store) close() error {
 	var errs []error
 	if s.single != nil {
-		errs = append(errs, s.single.Close())
+		errs = append(errs, s.single.Close(), s.aside.Close())
 	}
 	if s.cluster != nil {
 		errs = append(errs, s.cluster.Close())

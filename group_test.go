@@ -213,6 +213,29 @@ func TestALineThatWaitsForTooLongIsTurnedAway(t *testing.T) {
 	})
 }
 
+// A call that takes all its time, and the moment that it takes to return, ends
+// nobody's but its own.
+func TestOneCallThatHangsCostsTheNextNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		store.before = func(call int, ctx context.Context, _ broker.EnqueueRequest) error {
+			if call > 0 {
+				return nil
+			}
+			<-ctx.Done()
+			time.Sleep(10 * time.Millisecond)
+			return ctx.Err()
+		}
+		cs := newCallers(newTestClient(t, store, ClientConfig{CallTimeout: 2 * time.Second, Retries: -1}))
+		cs.enqueue(t.Context(), NewTask("hangs", nil))
+		synctest.Wait()
+		cs.enqueue(t.Context(), NewTask("next", nil))
+		if r := cs.wait()["next"]; r.err != nil {
+			t.Errorf("who waited behind one call that hung got %v after %v", r.err, r.after)
+		}
+	})
+}
+
 func TestABatchThatEveryoneLeftIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := slowStore(t)

@@ -72,12 +72,21 @@ func TestTransactionsThatAreForbiddenLater(t *testing.T) {
 	for name, test := range map[string]struct {
 		right   string
 		unknown bool
-	}{"MULTI": {"-multi", true}, "EXEC": {"-exec", false}, "WATCH": {"-watch", false}} {
+	}{"all": {"-@transaction", true}, "MULTI": {"-multi", true}, "EXEC": {"-exec", false}, "WATCH": {"-watch", false}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c, grant := user(t)
 			b := open(t, c)
 			warm(t, b, "q")
+			usable := func() (n int) {
+				for i := range b.shortcuts.two {
+					if !b.shortcuts.two[i].since.IsZero() {
+						n++
+					}
+				}
+				return n
+			}
+			before := usable()
 			grant(test.right)
 			jobs := firstSends("q", "job", 3)
 			receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: jobs})
@@ -88,6 +97,9 @@ func TestTransactionsThatAreForbiddenLater(t *testing.T) {
 				if unknown := r.Err != nil && broker.MayHaveApplied(r.Err); unknown != test.unknown || r.Err != nil && !unknown {
 					t.Errorf("%s: got %v; want an unknown outcome: %t", r.ID, r.Err, test.unknown)
 				}
+			}
+			if after := usable(); after != before-1 {
+				t.Errorf("%d shortcuts are relied on, %d were before one of them was refused a command", after, before)
 			}
 			for i := range jobs {
 				jobs[i].Drawn = time.Time{}

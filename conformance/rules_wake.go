@@ -276,6 +276,11 @@ func (c *check) woken(w *worker, id string, trigger func()) {
 // wait past the time at which the next job is known to be due.
 func (c *check) claimOne(w *worker, id string) error {
 	end := time.Now().Add(patience)
+	away := func(err error) bool {
+		failed := broker.MayHaveApplied(err) || errors.Is(err, broker.ErrUnavailable)
+		return failed && c.rule.Group() == "Bounce" && time.Now().Before(end)
+	}
+	const pause = 5 * time.Millisecond
 	var got broker.Claimed
 	for {
 		req := w.request(1)
@@ -286,11 +291,8 @@ func (c *check) claimOne(w *worker, id string) error {
 		var err error
 		got, err = w.b.Claim(c.ctx, req)
 		switch {
-		case broker.MayHaveApplied(err) || errors.Is(err, broker.ErrUnavailable):
-			if c.rule.Group() != "Bounce" {
-				return err
-			}
-			<-time.After(5 * time.Millisecond) // the store is away
+		case away(err):
+			<-time.After(pause)
 		case err != nil:
 			return err
 		}
@@ -299,7 +301,11 @@ func (c *check) claimOne(w *worker, id string) error {
 				return fmt.Errorf("claimed %s, want %s", got.Jobs[0].ID, id)
 			}
 			w.number++
-			verdicts, err := w.b.Settle(c.ctx, broker.SettleRequest{Worker: w.id, Number: w.number, Items: []broker.Settlement{{Job: &got.Jobs[0], Outcome: broker.Complete(nil)}}})
+			settle := broker.SettleRequest{Worker: w.id, Number: w.number, Items: []broker.Settlement{{Job: &got.Jobs[0], Outcome: broker.Complete(nil)}}}
+			verdicts, err := w.b.Settle(c.ctx, settle)
+			for ; away(err); verdicts, err = w.b.Settle(c.ctx, settle) {
+				<-time.After(pause)
+			}
 			if err != nil {
 				return err
 			}

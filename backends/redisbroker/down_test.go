@@ -99,7 +99,7 @@ func TestEveryCallEndsWithItsContextWhenTheStoreHangs(t *testing.T) {
 	b := open(t, c)
 	register(t, b, "w", "q")
 	hung := redis.NewClient(&redis.Options{Addr: listener.Addr().String(), MaxRetries: -1, ContextTimeoutEnabled: true})
-	b.store, hung = store{single: hung}, b.store.single
+	b.store.single, hung = hung, b.store.single
 	t.Cleanup(func() { _ = hung.Close() })
 
 	ctx, cancel := context.WithCancel(t.Context())

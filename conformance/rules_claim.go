@@ -47,6 +47,21 @@ var claimRules = []Rule{
 			}
 			c.that(n[c.q] <= want.first && n["other"] <= want.second, "claim of at most %+v\ngot  %v\nwant no share exceeded", want, n)
 		}
+
+		// Jobs that fall due, of which a store may have been told before.
+		for i := range 4 {
+			j := c.job(fmt.Sprint("late", i))
+			j.Queue, j.Delay = "due", time.Minute
+			c.accept(j)
+		}
+		w = c.worker("w", "due")
+		w.nothing()
+		c.pass(2 * time.Minute)
+		for _, most := range []int{1, 2} {
+			got, err := c.b.Claim(c.ctx, broker.ClaimRequest{Now: c.now, Worker: "w", Max: 9, Queues: []broker.Share{{Queue: "due", Max: most}}})
+			c.ok("Claim", err)
+			c.same("due jobs in a share", len(got.Jobs), most)
+		}
 	}},
 	{"Claim/ServesSharesInOrder", "§19", "Shares are served in order, and a queue may stand several times.", nil, func(c *check) {
 		for i := range 4 {

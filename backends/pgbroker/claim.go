@@ -145,6 +145,9 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	begun := time.Now()
 	from, sweep := c.b.floors.start(queues, begun)
 	steps := append([]step{c.b.byIndex(len(settle) == 0)}, settle...)
+	if len(c.shares) == 1 {
+		c.limit = min(c.limit, c.shares[0].Max) // what claim_ripe.sql takes counts against the limit alone
+	}
 	ripe := c.known == nil && len(c.shares) == 1 && c.b.ripe.expected(queues[0], c.asked)
 	if ripe {
 		steps = append(steps, c.ripe(from))

@@ -52,7 +52,6 @@ func (r *ripe) note(queue string, next time.Time, left bool) {
 
 // ripe is the statement that leases due jobs before any became pending.
 func (c *claiming) ripe(floors []int64) step {
-	share := c.shares[0]
 	return c.b.step("claim_ripe", func(r rows) error {
 		if err := c.scan(r, &c.more); err != nil {
 			return err
@@ -61,12 +60,12 @@ func (c *claiming) ripe(floors []int64) step {
 			c.places[i].seq = math.MinInt64 + int64(i)
 		}
 		return nil
-	}, c.now.micros, c.worker, share.Queue, min(share.Max, c.limit, ripeLook), floors, ripeLook)
+	}, c.now.micros, c.worker, c.shares[0].Queue, min(c.limit, ripeLook), floors, ripeLook)
 }
 
 // noteDue remembers for the next claim when it will meet due jobs.
 func (c *claiming) noteDue(ripe bool) {
-	left := c.due >= promoteLimit || ripe && (c.more || len(c.jobs) >= min(c.shares[0].Max, c.limit))
+	left := c.due >= promoteLimit || ripe && (c.more || len(c.jobs) >= c.limit)
 	for _, s := range c.shares {
 		c.b.ripe.note(s.Queue, c.state[s.Queue].nextDue, left)
 	}

@@ -112,7 +112,7 @@ func place(tb conformance.TB, prefix string, config Config, client redis.Univers
 			if err != nil {
 				tb.Fatalf("New: %v", err)
 			}
-			b.shortcuts.rest = 0 // or it would last longer than most rules
+			b.shortcuts.after, b.shortcuts.rest = 1, 0 // or few rules would come to them
 			return b
 		},
 		Bounce: func(tb conformance.TB) { bounce(tb, client, prefix) },

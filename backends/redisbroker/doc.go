@@ -19,8 +19,8 @@
 //	ACL SETUSER jobs on >secret ~jobs:* &jobs:* +@read +@write +@connection +@pubsub +@transaction +evalsha +script|load +time +info
 //
 // Without +@transaction batches of new jobs go by scripts, which takes the
-// server half as long again. Batches that follow each other within a second are
-// sent by two connections more than PoolSize has.
+// server half as long again. For many batches in a row there are two
+// connections more than PoolSize says.
 //
 // In a Cluster each queue has its own hash slot, so queues spread over the
 // nodes and one queue is as fast as one node. While a slot is being moved,

@@ -38,23 +38,27 @@ type shortcut struct {
 
 // shortcuts are those of a broker.
 type shortcuts struct {
-	rest time.Duration // after somebody came before a transaction
+	after int           // requests in a row a connection is made
+	rest  time.Duration // after somebody came before a transaction
+
 	mu   sync.Mutex
 	two  [2]shortcut
-	used time.Time // when there were last jobs for them
-	shut time.Time // until when they are not used
+	row  int       // of requests that could have gone this way, without a pause
+	used time.Time // when the last of them came
+	shut time.Time // until when none of them does
 }
 
 const (
-	mostWatched  = 8 // queues, by one connection
-	shortcutRest = time.Second
-	shortcutIdle = time.Second // after which a connection is not relied on
-	shortcutBan  = time.Minute // after the server refused a command
+	mostWatched   = 8 // queues, by one connection
+	shortcutAfter = 8
+	shortcutRest  = time.Second
+	shortcutIdle  = time.Second // after which a connection is not relied on
+	shortcutBan   = time.Minute // after the server refused a command
 )
 
 // take returns a free shortcut for the steps, or nil. When it is not ready, the
-// steps are for the scripts, and it begins to watch along with them: a process
-// that enqueues a batch now and then has none of this.
+// steps are for the scripts, and it begins to watch along with them. A process
+// that enqueues a few batches now and then has none of this.
 func (all *shortcuts) take(steps []*step) (free *shortcut, ready bool) {
 	var drawn time.Time
 	jobs, size := 0, 0
@@ -75,6 +79,10 @@ func (all *shortcuts) take(steps []*step) (free *shortcut, ready bool) {
 	defer all.mu.Unlock()
 	now := time.Now()
 	idle := now.Sub(all.used) > shortcutIdle
+	if idle {
+		all.row = 0
+	}
+	all.row++
 	if all.used = now; now.Before(all.shut) {
 		return nil, false
 	}
@@ -84,7 +92,9 @@ func (all *shortcuts) take(steps []*step) (free *shortcut, ready bool) {
 		case idle:
 			way.drop()
 		case !way.watches(steps):
-			free = way
+			if all.row > all.after {
+				free = way
+			}
 		case way.since.Before(drawn):
 			way.busy = true
 			return way, true

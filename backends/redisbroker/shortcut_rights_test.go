@@ -50,7 +50,7 @@ func TestWithoutTransactionsTheScriptsServe(t *testing.T) {
 			c, grant := user(t)
 			grant(right)
 			b := open(t, c)
-			b.shortcuts.rest = 0
+			b.shortcuts.after, b.shortcuts.rest = 1, 0
 			const batches = 8
 			for i := range batches {
 				accept(t, b, firstSends("q", fmt.Sprint("batch", i, "-"), 3))

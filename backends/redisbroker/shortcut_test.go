@@ -55,7 +55,7 @@ var warmed atomic.Int64
 // warm sends batches until the next one finds a shortcut that watches the queues.
 func warm(t *testing.T, b *Broker, queues ...string) {
 	t.Helper()
-	b.shortcuts.rest = 0 // an earlier repeat may have come before a transaction
+	b.shortcuts.after, b.shortcuts.rest = 1, 0 // an earlier repeat may have come before a transaction
 	for range 10 {
 		var jobs []broker.NewJob
 		for _, q := range queues {
@@ -112,6 +112,29 @@ func TestATransactionIsBounded(t *testing.T) {
 		if got := way != nil; got != test.want {
 			t.Errorf("%d queues with %d jobs of %d bytes in all each: taken %t, want %t", test.steps, test.jobs, test.bytes, got, test.want)
 		}
+	}
+}
+
+// A few batches are not worth a connection, nor are many with pauses between.
+func TestAShortcutIsMadeForManyBatches(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	n := 0
+	made := func(batches int) bool {
+		for range batches {
+			n++
+			accept(t, b, firstSends("q", fmt.Sprint("batch", n, "-"), 2))
+		}
+		return b.shortcuts.two[0].conn != nil || b.shortcuts.two[1].conn != nil
+	}
+	for range 3 {
+		b.shortcuts.used = time.Now().Add(-time.Minute)
+		if made(shortcutAfter) {
+			t.Fatalf("a connection was made for %d batches", shortcutAfter)
+		}
+	}
+	if !made(3) {
+		t.Error("no connection was made for more than that")
 	}
 }
 

@@ -38,7 +38,7 @@ type shortcut struct {
 
 // shortcuts are those of a broker.
 type shortcuts struct {
-	after int           // requests in a row a connection is made
+	after int           // how many requests in a row come before a connection is made
 	rest  time.Duration // after somebody came before a transaction
 
 	mu   sync.Mutex

@@ -138,6 +138,22 @@ func TestAShortcutIsMadeForManyBatches(t *testing.T) {
 	}
 }
 
+// Other calls need what a small pool has.
+func TestShortcutsTakeNoConnectionFromThePool(t *testing.T) {
+	t.Parallel()
+	o := *client(t).Options()
+	o.PoolSize = 1
+	c := redis.NewClient(&o)
+	t.Cleanup(func() { _ = c.Close() })
+	b := open(t, c)
+	warm(t, b, "q")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	if err := b.Ping(ctx); err != nil {
+		t.Errorf("beside a shortcut, with a pool of one: %v", err)
+	}
+}
+
 func TestFirstSendsPassTheScripts(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))

@@ -79,7 +79,7 @@ func TestAClaimThatWaitsLooksAtOnceWhenThereMayBeSomething(t *testing.T) {
 	}
 
 	due := job("c")
-	due.Delay = 50 * time.Millisecond
+	due.Delay = 500 * time.Millisecond // long enough for the claim before it, on a busy machine
 	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, due) })
 	if got := w.claim(0); len(got.Jobs) > 0 || got.NextDue.IsZero() {
 		t.Fatalf("claimed %+v, want the due time of c", got)

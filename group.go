@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -17,11 +18,19 @@ import (
 // come meanwhile gather; when that call returns, one goroutine sends what has
 // gathered, as one batch after another, until nobody waits, and ends. So nothing
 // lingers, one call is in flight, and an idle client has no goroutine.
+//
+// With one call in flight the store idles while callers are told and come back,
+// and they while it works. Where the store says that it is worth it, half of the
+// callers go in a second call beside the first, so that two carry them all in
+// turn. That is as many jobs a call, since with one in flight it is the
+// latecomers who make up the next one.
 type group struct {
 	client *Client
+	pair   int          // broker.Limits.PairFrom
+	inside atomic.Int64 // callers
 
 	mu       sync.Mutex
-	inFlight bool      // a call
+	inFlight int       // calls: two at most
 	line     []*flight // gathered; the last has room, perhaps
 }
 
@@ -47,9 +56,11 @@ var loads = sync.Pool{New: func() any { return new(load) }}
 
 // send makes one attempt at a job. It returns as soon as ctx ends.
 func (g *group) send(ctx context.Context, o *Outgoing) {
+	g.inside.Add(1)
+	defer g.inside.Add(-1)
 	g.mu.Lock()
-	if !g.inFlight {
-		g.inFlight = true
+	if g.inFlight == 0 {
+		g.inFlight = 1
 		g.mu.Unlock()
 		defer g.release()
 		receipts := g.client.call(ctx, []broker.NewJob{o.NewJob})
@@ -57,6 +68,11 @@ func (g *group) send(ctx context.Context, o *Outgoing) {
 		return
 	}
 	f, place := g.join(&o.NewJob)
+	if g.inFlight == 1 && g.pays() {
+		g.inFlight = 2
+		g.client.gate.add()
+		go g.drain()
+	}
 	if ctx.Done() == nil {
 		g.mu.Unlock()
 		<-f.done
@@ -107,12 +123,19 @@ func (g *group) join(job *broker.NewJob) (f *flight, place int) {
 	return f, len(f.jobs) - 1
 }
 
+// pays reports whether what has gathered is worth a second call in flight: it is
+// half of the callers, or as much as a call takes.
+func (g *group) pays() bool {
+	n := len(g.line[0].jobs)
+	return g.pair > 0 && n >= g.pair && (2*n >= int(g.inside.Load()) || len(g.line) > 1)
+}
+
 // release ends a call in flight: whoever gathered meanwhile goes next.
 func (g *group) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if len(g.line) == 0 {
-		g.inFlight = false
+		g.inFlight--
 		return
 	}
 	g.client.gate.add()
@@ -152,7 +175,7 @@ func (g *group) gather() {
 	}
 }
 
-// take returns the next flight in line, or nil, when nobody is to follow. One
+// take returns the next flight in line, or nil, when none is to follow this call. One
 // that has waited behind several calls, for longer than one may take, is turned
 // away, so that a store that hangs cannot hold up a long line of them; one whose
 // callers have all left is not sent.
@@ -160,7 +183,7 @@ func (g *group) take() *flight {
 	now := time.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for len(g.line) > 0 {
+	for len(g.line) > 0 && (g.inFlight == 1 || g.pays()) {
 		f := g.line[0]
 		g.line = slices.Delete(g.line, 0, 1)
 		f.taken = true
@@ -172,7 +195,9 @@ func (g *group) take() *flight {
 			return f
 		}
 	}
-	g.inFlight, g.line = false, nil
+	if g.inFlight--; g.inFlight == 0 {
+		g.line = nil
+	}
 	return nil
 }
 

@@ -15,6 +15,11 @@ type Limits struct {
 	MaxPayload int
 	// TimeStep is the resolution of stored times, when coarser than 1 µs.
 	TimeStep time.Duration
+	// PairFrom is how many new jobs at least make a call of Enqueue beside
+	// another one worth what it costs the store. Clients join what concurrent
+	// callers enqueue, and have two calls under way when that leaves each with as
+	// many; 0 means that one at a time is always better.
+	PairFrom int
 }
 
 // PayloadLimit is MaxPayload with its default applied, in bytes.

@@ -93,8 +93,11 @@ func (b *Broker) inspect(ctx context.Context) error {
 	return err
 }
 
-// Limits is the zero value: this backend refuses nothing.
-func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
+// Limits says that this backend refuses nothing.
+func (b *Broker) Limits() broker.Limits { return broker.Limits{PairFrom: pairFrom} }
+
+// pairFrom: what a call costs beside its jobs is little from here on.
+const pairFrom = 16
 
 // Ping asks every server for a sign of life.
 func (b *Broker) Ping(ctx context.Context) error {

@@ -24,6 +24,7 @@ type queue struct {
 	keys    [][]any      // by place in keyNames, as arguments of a command
 	channel string       // for events
 	limited atomic.Int64 // when push.lua was last not for it, Unix seconds
+	made    atomic.Int64 // how often this process has made it
 	ahead   atomic.Int64 // the store's clock less uptime, µs; 0 when not known
 	heard   atomic.Int64 // the uptime when it was told
 }
@@ -51,8 +52,20 @@ func newQueue(base, name string, buckets int) *queue {
 // limitedFor is for how long a queue that was not plain is taken to be so.
 const limitedFor = 10 // seconds
 
-// limit notes that push.lua is not for the queue: it has a limit, or is paused.
-func (q *queue) limit(now time.Time) { q.limited.Store(now.Unix()) }
+// limit notes that push.lua is not for the queue, as a call was told that was
+// sent after the queue was made for the n-th time: it has a limit, or is paused.
+// An earlier call has met no queue, which push.lua does not tell from that.
+func (q *queue) limit(now time.Time, n int64) {
+	if n == q.made.Load() {
+		q.limited.Store(now.Unix())
+	}
+}
+
+// created notes that this process has made the queue.
+func (q *queue) created() {
+	q.made.Add(1)
+	q.limited.Store(0)
+}
 
 func (q *queue) isLimited(now time.Time) bool { return now.Unix()-q.limited.Load() < limitedFor }
 

@@ -114,6 +114,25 @@ func TestJobsOfAQueueThatLostItsRecordComeBack(t *testing.T) {
 	}
 }
 
+// Of two first calls for a queue one makes it; the other, which met none, does not
+// take it for one with a limit.
+func TestAQueueThatWasJustMadeIsNotTakenToBeLimited(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	e := &enqueueBatch{queue: b.queue("q"), recent: true, texts: newArena()}
+	early := firstSend(job("q", "early"))
+	e.add(0, &early)
+	s := e.step(nowArg(at(0)))
+	calls := b.exchange(t.Context(), []*step{s})
+	enqueue(t, b, firstSend(job("q", "other")))
+	if s.read(calls[0]); s.err != nil || s.code != codeLimited {
+		t.Fatalf("a call for a queue that was not there yet is answered %d, %v; want %d", s.code, s.err, codeLimited)
+	}
+	if !b.repair(t.Context(), s) || s.script != enqueueScript || b.queue("q").isLimited(time.Now()) {
+		t.Errorf("the call goes on with %s, and the queue is taken to have a limit: %t", s.script.name, b.queue("q").isLimited(time.Now()))
+	}
+}
+
 // Without p a queue is only slower.
 func TestAQueueThatLostItsShortcutTakesJobs(t *testing.T) {
 	t.Parallel()

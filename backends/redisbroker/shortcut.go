@@ -27,7 +27,7 @@ import (
 // A transaction that somebody came before does nothing and says so; then the
 // scripts are called. It also ends the watch, so that the next one begins right
 // behind it, in the same round trip: too late for jobs that were drawn
-// meanwhile, for which there is a second connection.
+// meanwhile, for which there is another connection.
 type shortcut struct {
 	conn   *redis.Conn // nil before the first use, and after a failure
 	queues []*queue    // watched
@@ -36,13 +36,15 @@ type shortcut struct {
 	args   []any
 }
 
-// shortcuts are those of a broker.
+// shortcuts are those of a broker. A client has two calls under way in turn, and
+// what gathers beside them is of callers some of whom drew their jobs before the
+// last one was answered.
 type shortcuts struct {
 	after int           // how many requests in a row come before a connection is made
 	rest  time.Duration // after somebody came before a transaction
 
 	mu   sync.Mutex
-	two  [2]shortcut
+	ways [3]shortcut
 	row  int       // of requests that could have gone this way, without a pause
 	used time.Time // when the last of them came
 	shut time.Time // until when none of them does
@@ -86,8 +88,9 @@ func (all *shortcuts) take(steps []*step) (free *shortcut, ready bool) {
 	if all.used = now; now.Before(all.shut) {
 		return nil, false
 	}
-	for i := range all.two {
-		switch way := &all.two[i]; {
+	var last *shortcut // of those that are ready, to begin to watch; the others are for older jobs
+	for i := range all.ways {
+		switch way := &all.ways[i]; {
 		case way.busy:
 		case idle:
 			way.drop()
@@ -95,10 +98,13 @@ func (all *shortcuts) take(steps []*step) (free *shortcut, ready bool) {
 			if all.row > all.after {
 				free = way
 			}
-		case way.since.Before(drawn):
-			way.busy = true
-			return way, true
+		case way.since.Before(drawn) && (last == nil || last.since.Before(way.since)):
+			last = way
 		}
+	}
+	if last != nil {
+		last.busy = true
+		return last, true
 	}
 	if free != nil {
 		free.busy = true

@@ -91,6 +91,40 @@ func accept(t *testing.T, b *Broker, jobs []broker.NewJob) {
 	}
 }
 
+// Of two connections the one that was answered last is taken, as long as no job is
+// older than that: an older job needs the other.
+func TestTheOldestShortcutIsKeptForTheOldestJobs(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	q := &queue{}
+	all := shortcuts{used: now}
+	for i, ago := range []time.Duration{3, 1, 2} {
+		all.ways[i].queues, all.ways[i].since = []*queue{q}, now.Add(-ago*time.Millisecond)
+	}
+	take := func(ago time.Duration) int {
+		e := &enqueueBatch{queue: q, recent: true, drawn: now.Add(-ago), texts: newArena()}
+		way, ready := all.take([]*step{{script: lineupScript, batch: e}})
+		for i := range all.ways {
+			if ready && way == &all.ways[i] {
+				return i
+			}
+		}
+		return -1
+	}
+	for _, test := range []struct {
+		drawn time.Duration // ago
+		want  int
+	}{{0, 1}, {1500 * time.Microsecond, 2}, {0, 0}, {0, -1}} {
+		if got := take(test.drawn); got != test.want {
+			t.Errorf("jobs drawn %v ago go by connection %d, want %d", test.drawn, got, test.want)
+		}
+	}
+	all.ways[0].busy = false
+	if got := take(4 * time.Millisecond); got != -1 {
+		t.Errorf("jobs drawn before any connection watched go by connection %d", got)
+	}
+}
+
 func TestATransactionIsBounded(t *testing.T) {
 	t.Parallel()
 	var all shortcuts
@@ -125,7 +159,7 @@ func TestAShortcutIsMadeForManyBatches(t *testing.T) {
 			n++
 			accept(t, b, firstSends("q", fmt.Sprint("batch", n, "-"), 2))
 		}
-		return b.shortcuts.two[0].conn != nil || b.shortcuts.two[1].conn != nil
+		return slices.ContainsFunc(b.shortcuts.ways[:], func(way shortcut) bool { return way.conn != nil })
 	}
 	for range 3 {
 		b.shortcuts.used = time.Now().Add(-time.Minute)
@@ -334,8 +368,8 @@ func TestAShortcutThatBreaksIsReplaced(t *testing.T) {
 	quit := func() {
 		t.Helper()
 		warm(t, b, "q")
-		for i := range b.shortcuts.two {
-			if conn := b.shortcuts.two[i].conn; conn != nil {
+		for i := range b.shortcuts.ways {
+			if conn := b.shortcuts.ways[i].conn; conn != nil {
 				if err := conn.Do(t.Context(), "quit").Err(); err != nil {
 					t.Fatal(err)
 				}

@@ -41,7 +41,7 @@ func connect(client redis.UniversalClient) (store, error) {
 		o.MaintNotificationsConfig, o.PushNotificationProcessor = nil, nil
 		o.ClientSideCacheConfig, o.ClientSideCache = nil, nil
 		aside := o
-		aside.PoolSize, aside.MaxActiveConns = len(shortcuts{}.two), 0
+		aside.PoolSize, aside.MaxActiveConns = len(shortcuts{}.ways), 0
 		return store{single: redis.NewClient(&o), aside: redis.NewClient(&aside)}, nil
 	case *redis.ClusterClient:
 		o := *c.Options()

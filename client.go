@@ -47,7 +47,8 @@ type Client struct {
 	ids     *idSource
 }
 
-// NewClient makes a client of b. Closing the client does not close b.
+// NewClient makes a client of b, which it asks for its Limits. Closing the client
+// does not close b.
 func NewClient(b broker.Broker, cfg ClientConfig) *Client {
 	c := &Client{cfg: cfg, broker: b, to: b, gate: newGate(), ids: newIDSource()}
 	if c.timeout = cfg.CallTimeout; c.timeout <= 0 {

@@ -126,8 +126,11 @@ func (g *group) join(job *broker.NewJob) (f *flight, place int) {
 // pays reports whether what has gathered is worth a second call in flight: it is
 // half of the callers, or as much as a call takes.
 func (g *group) pays() bool {
-	n := len(g.line[0].jobs)
-	return g.pair > 0 && n >= g.pair && (2*n >= int(g.inside.Load()) || len(g.line) > 1)
+	if g.pair <= 0 || len(g.line) > 1 {
+		return g.pair > 0
+	}
+	n := len(g.line[0].jobs) - len(g.line[0].left)
+	return n >= g.pair && 2*n >= int(g.inside.Load())
 }
 
 // release ends a call in flight: whoever gathered meanwhile goes next.

@@ -73,7 +73,8 @@ type Broker interface {
 	// counted, none is promised. §25.
 	Watch(ctx context.Context, req WatchRequest) (<-chan Event, error)
 
-	// Limits says what the backend refuses. The zero value refuses nothing.
+	// Limits says what the backend refuses. The zero value refuses nothing. It is
+	// the same at all times.
 	Limits() Limits
 
 	// Ping reports whether the store answers now.

@@ -4,7 +4,8 @@ import "time"
 
 // Limits says what a backend cannot do. The zero value claims everything: a
 // declared limit is a promise to refuse cleanly, with ErrUnsupported and
-// nothing changed. Being a plain value it survives any wrapping of a broker.
+// nothing changed. PairFrom is no limit but advice. Being a plain value it
+// survives any wrapping of a broker.
 type Limits struct {
 	NoPriority bool // one priority only; other priorities are refused
 	NoUnique   bool // unique keys are refused
@@ -16,9 +17,9 @@ type Limits struct {
 	// TimeStep is the resolution of stored times, when coarser than 1 µs.
 	TimeStep time.Duration
 	// PairFrom is how many new jobs at least make a call of Enqueue beside
-	// another one worth what it costs the store. Clients join what concurrent
-	// callers enqueue, and have two calls under way when that leaves each with as
-	// many; 0 means that one at a time is always better.
+	// another one worth what it costs the store. A client joins what concurrent
+	// callers enqueue, and makes a second call beside the first once as many jobs
+	// and half of the callers wait for it. 0 means one at a time.
 	PairFrom int
 }
 

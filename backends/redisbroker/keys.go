@@ -56,8 +56,9 @@ const limitedFor = 10 // seconds
 // sent after the queue was made for the n-th time: it has a limit, or is paused.
 // An earlier call has met no queue, which push.lua does not tell from that.
 func (q *queue) limit(now time.Time, n int64) {
-	if n == q.made.Load() {
-		q.limited.Store(now.Unix())
+	q.limited.Store(now.Unix())
+	if n != q.made.Load() {
+		q.limited.Store(0)
 	}
 }
 

@@ -103,6 +103,7 @@ func TestThoseWhoLeftAreNotWorthACall(t *testing.T) {
 		enqueue(t.Context(), 1, "first")
 		enqueue(ctx, 15, "leaves")
 		leave()
+		synctest.Wait()
 		enqueue(t.Context(), 1, "stays")
 		if got := store.sizes(); !slices.Equal(got, []int{1}) {
 			t.Errorf("calls of %v jobs are under way, want one call", got)

@@ -18,9 +18,9 @@
 //
 //	ACL SETUSER jobs on >secret ~jobs:* &jobs:* +@read +@write +@connection +@pubsub +@transaction +evalsha +script|load +time +info
 //
-// Without +@transaction batches of new jobs go by scripts, which takes the
-// server half as long again. For many batches in a row there are three
-// connections more than PoolSize says.
+// Without +@transaction new jobs go by scripts, which takes the server half as
+// long again where they come in batches. For many requests in a row there are
+// up to three connections more than PoolSize says.
 //
 // In a Cluster each queue has its own hash slot, so queues spread over the
 // nodes and one queue is as fast as one node. While a slot is being moved,

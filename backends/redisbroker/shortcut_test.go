@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -190,41 +191,45 @@ func TestShortcutsTakeNoConnectionFromThePool(t *testing.T) {
 
 func TestFirstSendsPassTheScripts(t *testing.T) {
 	t.Parallel()
-	b := open(t, client(t))
-	count := &commands{}
-	count.reset()
-	b.store.single.AddHook(count)
-	b.store.aside.AddHook(count)
-	queues := []string{"q", "other"}
-	warm(t, b, queues...)
-	count.reset()
-	const batches = 20
-	before := time.Now()
-	for i := range batches {
-		accept(t, b, slices.Concat(firstSends("q", fmt.Sprint("batch", i, "-"), 3), firstSends("other", fmt.Sprint("batch", i, "-"), 2)))
-	}
-	if n := count.n.Load(); n != batches || count.names["multi"] != batches || count.names["evalsha"] != 0 {
-		t.Errorf("%d batches took %d round trips, in which were sent %v; want one transaction each and no script", batches, n, count.names)
-	}
-	register(t, b, "w", queues...)
-	for _, q := range queues {
-		n := 3
-		if q == "other" {
-			n = 2
-		}
-		got := claimAt(t, b, at(0), "w", 1000, q).Jobs
-		got = slices.DeleteFunc(got, func(j broker.Job) bool { return j.ID[0] == 'w' })
-		if len(got) != batches*n {
-			t.Fatalf("%s: %d jobs came out, want %d", q, len(got), batches*n)
-		}
-		for i, j := range got {
-			if want := fmt.Sprint("batch", i/n, "-", i%n); j.ID != want || string(j.Body.Payload) != "payload of "+want {
-				t.Errorf("%s: job %d is %s with the payload %q, want %s", q, i, j.ID, j.Body.Payload, want)
+	for _, sizes := range []map[string]int{{"q": 3, "other": 2}, {"q": 1, "other": 1}, {"q": 1}} {
+		t.Run(fmt.Sprint(sizes), func(t *testing.T) {
+			t.Parallel()
+			b := open(t, client(t))
+			count := &commands{}
+			b.store.single.AddHook(count)
+			b.store.aside.AddHook(count)
+			count.reset()
+			warm(t, b, "q", "other")
+			count.reset()
+			const requests = 20
+			before := time.Now()
+			for i := range requests {
+				var jobs []broker.NewJob
+				for _, q := range slices.Sorted(maps.Keys(sizes)) {
+					jobs = append(jobs, firstSends(q, fmt.Sprint("request", i, "-"), sizes[q])...)
+				}
+				accept(t, b, jobs)
 			}
-			if age := j.CreatedAt.Sub(before); age < -time.Second || age > time.Minute {
-				t.Errorf("%s: %s was created at %v; it was sent after %v", q, j.ID, j.CreatedAt, before)
+			if n := count.n.Load(); n != requests || count.names["multi"] != requests || count.names["evalsha"] != 0 {
+				t.Errorf("%d requests took %d round trips, in which were sent %v; want one transaction each and no script", requests, n, count.names)
 			}
-		}
+			register(t, b, "w", "q", "other")
+			for q, n := range sizes {
+				got := claimAt(t, b, at(0), "w", 1000, q).Jobs
+				got = slices.DeleteFunc(got, func(j broker.Job) bool { return j.ID[0] == 'w' })
+				if len(got) != requests*n {
+					t.Fatalf("%s: %d jobs came out, want %d", q, len(got), requests*n)
+				}
+				for i, j := range got {
+					if want := fmt.Sprint("request", i/n, "-", i%n); j.ID != want || string(j.Body.Payload) != "payload of "+want {
+						t.Errorf("%s: job %d is %s with the payload %q, want %s", q, i, j.ID, j.Body.Payload, want)
+					}
+					if age := j.CreatedAt.Sub(before); age < -time.Second || age > time.Minute {
+						t.Errorf("%s: %s was created at %v; it was sent after %v", q, j.ID, j.CreatedAt, before)
+					}
+				}
+			}
+		})
 	}
 }
 
@@ -323,8 +328,9 @@ func TestFirstSendsBesideTheirRepeats(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	other := openAs(t, client(t), b.config)
-	const rounds, size = 150, 4
+	const rounds = 150
 	for i := range rounds {
+		size := 1 + 3*(i%2)
 		warm(t, b, "q")
 		jobs := firstSends("q", fmt.Sprint("job", i, "-"), size)
 		again := slices.Clone(jobs)

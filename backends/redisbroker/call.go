@@ -17,7 +17,6 @@ type step struct {
 	queues []string // whose keys it is given, a block each
 	keys   *queue   // instead: the keys it is given
 	create bool     // makes its queue if there is none
-	made   int64    // how often this process had made that queue when it was sent
 	now    string
 	args   []any         // behind those that every script has
 	batch  *enqueueBatch // push.lua, lineup.lua: enqueue.lua would do instead
@@ -205,7 +204,6 @@ func (b *Broker) newCall(s *step) *call {
 	for _, q := range queues {
 		n += len(keyNames) + priorities + q.buckets
 	}
-	s.made = queues[0].made.Load()
 	c := &call{key: queues[0].key("m"), args: make([]any, 3, 3+n+2+len(queues)+len(s.args))}
 	for _, q := range queues {
 		for _, at := range s.script.keys {
@@ -264,11 +262,10 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 	case codeAbsent:
 		if s.create {
 			s.err = b.create(ctx, s.queues[0])
-			b.queue(s.queues[0]).created()
 			return s.err == nil
 		}
 	case codeLimited:
-		b.queue(s.queues[0]).limit(time.Now(), s.made)
+		b.queue(s.queues[0]).limit(time.Now())
 		s.batch.careful(s)
 		return true
 	case codeNewer:

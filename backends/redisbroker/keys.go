@@ -23,8 +23,8 @@ type queue struct {
 	buckets int
 	keys    [][]any      // by place in keyNames, as arguments of a command
 	channel string       // for events
-	limited atomic.Int64 // when push.lua was last not for it, Unix seconds
-	made    atomic.Int64 // how often this process has made it
+	refused atomic.Int64 // when a call was told that push.lua is not for it, Unix milliseconds
+	limited atomic.Int64 // when that was certain
 	ahead   atomic.Int64 // the store's clock less uptime, µs; 0 when not known
 	heard   atomic.Int64 // the uptime when it was told
 }
@@ -49,26 +49,30 @@ func newQueue(base, name string, buckets int) *queue {
 	return q
 }
 
-// limitedFor is for how long a queue that was not plain is taken to be so.
-const limitedFor = 10 // seconds
+// A queue is taken not to be plain for limitedFor, once two calls that were told
+// so came sureAfter apart: the first calls for a queue that is just being made,
+// here or elsewhere, are told the same.
+const (
+	limitedFor = 10 * time.Second
+	sureAfter  = time.Second
+)
 
-// limit notes that push.lua is not for the queue, as a call was told that was
-// sent after the queue was made for the n-th time: it has a limit, or is paused.
-// An earlier call has met no queue, which push.lua does not tell from that.
-func (q *queue) limit(now time.Time, n int64) {
-	q.limited.Store(now.Unix())
-	if n != q.made.Load() {
-		q.limited.Store(0)
+// limit notes that a call was told that push.lua is not for the queue: it has a
+// limit, or is paused.
+func (q *queue) limit(now time.Time) {
+	at := now.UnixMilli()
+	switch since := time.Duration(at-q.refused.Load()) * time.Millisecond; {
+	case since > time.Minute:
+		q.refused.Store(at)
+	case since >= sureAfter:
+		q.refused.Store(at)
+		q.limited.Store(at)
 	}
 }
 
-// created notes that this process has made the queue.
-func (q *queue) created() {
-	q.made.Add(1)
-	q.limited.Store(0)
+func (q *queue) isLimited(now time.Time) bool {
+	return time.Duration(now.UnixMilli()-q.limited.Load())*time.Millisecond < limitedFor
 }
-
-func (q *queue) isLimited(now time.Time) bool { return now.Unix()-q.limited.Load() < limitedFor }
 
 // started is what uptime counts from; only its monotonic reading is used.
 var started = time.Now()

@@ -114,9 +114,33 @@ func TestJobsOfAQueueThatLostItsRecordComeBack(t *testing.T) {
 	}
 }
 
-// Of two first calls for a queue one makes it; the other, which met none, does not
-// take it for one with a limit.
+// The first calls for a queue that is just being made, by another process perhaps,
+// are told what those for a limited queue are told.
 func TestAQueueThatWasJustMadeIsNotTakenToBeLimited(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	now := time.Now()
+	for _, step := range []struct {
+		after time.Duration // of the beginning
+		want  bool
+	}{
+		{0, false}, {sureAfter / 2, false}, // as it is made
+		{2 * time.Minute, false}, {2*time.Minute + sureAfter, true}, // it got a limit
+		{2*time.Minute + sureAfter + limitedFor, true}, // it still has it
+	} {
+		q, at := b.queue("q"), now.Add(step.after)
+		if q.limit(at); q.isLimited(at) != step.want {
+			t.Errorf("after %v a call is told that the queue is not plain: that is taken for certain: %t, want %t", step.after, !step.want, step.want)
+		}
+	}
+	if q := b.queue("q"); q.isLimited(now.Add(3 * time.Minute)) {
+		t.Error("long after the last call that was told so the queue is taken to be limited")
+	}
+}
+
+// A program that meets a queue as another makes it goes on with the scripts for
+// plain queues.
+func TestAQueueThatAnotherMakesMeanwhileIsPlain(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	e := &enqueueBatch{queue: b.queue("q"), recent: true, texts: newArena()}
@@ -124,12 +148,17 @@ func TestAQueueThatWasJustMadeIsNotTakenToBeLimited(t *testing.T) {
 	e.add(0, &early)
 	s := e.step(nowArg(at(0)))
 	calls := b.exchange(t.Context(), []*step{s})
-	enqueue(t, b, firstSend(job("q", "other")))
+	enqueue(t, openAs(t, client(t), b.config), firstSend(job("q", "other")))
 	if s.read(calls[0]); s.err != nil || s.code != codeLimited {
 		t.Fatalf("a call for a queue that was not there yet is answered %d, %v; want %d", s.code, s.err, codeLimited)
 	}
-	if !b.repair(t.Context(), s) || s.script != enqueueScript || b.queue("q").isLimited(time.Now()) {
-		t.Errorf("the call goes on with %s, and the queue is taken to have a limit: %t", s.script.name, b.queue("q").isLimited(time.Now()))
+	if !b.repair(t.Context(), s) || s.script != enqueueScript {
+		t.Errorf("the call goes on with %s", s.script.name)
+	}
+	late := firstSend(job("q", "late"))
+	e = &enqueueBatch{queue: b.queue("q"), recent: true, texts: newArena()}
+	if e.add(0, &late); e.step(nowArg(at(0))).script != pushScript {
+		t.Error("the next call does not go by push.lua")
 	}
 }
 

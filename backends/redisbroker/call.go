@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ type step struct {
 	queues []string // whose keys it is given, a block each
 	keys   *queue   // instead: the keys it is given
 	create bool     // makes its queue if there is none
+	seen   bool     // this process knew that the queue was there when it was sent
 	now    string
 	args   []any         // behind those that every script has
 	batch  *enqueueBatch // push.lua, lineup.lua: enqueue.lua would do instead
@@ -183,10 +185,9 @@ func (b *Broker) exchange(ctx context.Context, steps []*step) []*call {
 	for i, s := range steps {
 		calls[i] = b.newCall(s)
 	}
-	if way != nil && !ready {
-		b.begin(ctx, way, steps, calls)
-	} else {
-		b.exec(ctx, calls)
+	b.exec(ctx, calls)
+	if way != nil && !ready && !slices.ContainsFunc(calls, func(c *call) bool { return c.err != nil }) {
+		b.begin(ctx, way, steps)
 	}
 	return calls
 }
@@ -204,6 +205,7 @@ func (b *Broker) newCall(s *step) *call {
 	for _, q := range queues {
 		n += len(keyNames) + priorities + q.buckets
 	}
+	s.seen = queues[0].seen.Load()
 	c := &call{key: queues[0].key("m"), args: make([]any, 3, 3+n+2+len(queues)+len(s.args))}
 	for _, q := range queues {
 		for _, at := range s.script.keys {
@@ -254,6 +256,10 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 		return false
 	}
 	switch s.code {
+	case codeDone:
+		if s.create && len(s.queues) == 1 {
+			b.queue(s.queues[0]).see()
+		}
 	case codeBuckets:
 		if n, ok := first(s.reply).(int64); ok && n > 0 {
 			b.learn(s.queues[0], int(n))
@@ -261,11 +267,12 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 		}
 	case codeAbsent:
 		if s.create {
+			b.queue(s.queues[0]).seen.Store(false)
 			s.err = b.create(ctx, s.queues[0])
 			return s.err == nil
 		}
 	case codeLimited:
-		b.queue(s.queues[0]).limit(time.Now())
+		b.queue(s.queues[0]).limit(s.seen)
 		s.batch.careful(s)
 		return true
 	case codeNewer:

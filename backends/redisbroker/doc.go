@@ -96,10 +96,12 @@
 //
 // # Repeats
 //
-// The body of a single new job begins with the time of creation by the store's
-// clock as it told this process, at most a second before.
+// The body of a new job that needs nothing but its place in line begins with the
+// time of creation by the store's clock as it told this process, at most a second
+// before.
 //
 // No call is ever sent twice, but after an answer that says that it did nothing:
-// a script not loaded, a queue that is elsewhere, not made yet or laid out in
-// another way. New therefore copies the client it is given, with retries off.
+// a script not loaded, a transaction that somebody came before or that the server
+// refused, a queue that is elsewhere, not made yet, laid out in another way or
+// limited. New therefore copies the client it is given, with retries off.
 package redisbroker

@@ -23,8 +23,8 @@ type queue struct {
 	buckets int
 	keys    [][]any      // by place in keyNames, as arguments of a command
 	channel string       // for events
-	refused atomic.Int64 // when a call was told that push.lua is not for it, Unix milliseconds
-	limited atomic.Int64 // when that was certain
+	seen    atomic.Bool  // it was there
+	limited atomic.Int64 // the uptime when push.lua was last not for it; 0 for never
 	ahead   atomic.Int64 // the store's clock less uptime, µs; 0 when not known
 	heard   atomic.Int64 // the uptime when it was told
 }
@@ -49,29 +49,28 @@ func newQueue(base, name string, buckets int) *queue {
 	return q
 }
 
-// A queue is taken not to be plain for limitedFor, once two calls that were told
-// so came sureAfter apart: the first calls for a queue that is just being made,
-// here or elsewhere, are told the same.
-const (
-	limitedFor = 10 * time.Second
-	sureAfter  = time.Second
-)
+// limitedFor is for how long a queue that was not plain is taken to be so.
+const limitedFor = 10 * time.Second
 
-// limit notes that a call was told that push.lua is not for the queue: it has a
-// limit, or is paused.
-func (q *queue) limit(now time.Time) {
-	at := now.UnixMilli()
-	switch since := time.Duration(at-q.refused.Load()) * time.Millisecond; {
-	case since > time.Minute:
-		q.refused.Store(at)
-	case since >= sureAfter:
-		q.refused.Store(at)
-		q.limited.Store(at)
+// see notes that the queue is there.
+func (q *queue) see() {
+	if !q.seen.Load() {
+		q.seen.Store(true)
 	}
 }
 
-func (q *queue) isLimited(now time.Time) bool {
-	return time.Duration(now.UnixMilli()-q.limited.Load())*time.Millisecond < limitedFor
+// limit notes that a call was told that push.lua is not for the queue, which was
+// there, as this process knew: it has a limit, or is paused. Otherwise it may not
+// have been made yet; push.lua does not tell these apart.
+func (q *queue) limit(seen bool) {
+	if seen {
+		q.limited.Store(uptime())
+	}
+}
+
+func (q *queue) isLimited() bool {
+	at := q.limited.Load()
+	return at != 0 && uptime()-at < limitedFor.Microseconds()
 }
 
 // started is what uptime counts from; only its monotonic reading is used.

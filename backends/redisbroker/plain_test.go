@@ -114,51 +114,45 @@ func TestJobsOfAQueueThatLostItsRecordComeBack(t *testing.T) {
 	}
 }
 
-// The first calls for a queue that is just being made, by another process perhaps,
-// are told what those for a limited queue are told.
+// The first calls for a queue that is being made, by another process perhaps, are
+// told what those for a limited queue are told.
 func TestAQueueThatWasJustMadeIsNotTakenToBeLimited(t *testing.T) {
 	t.Parallel()
-	b := open(t, client(t))
-	now := time.Now()
-	for _, step := range []struct {
-		after time.Duration // of the beginning
-		want  bool
-	}{
-		{0, false}, {sureAfter / 2, false}, // as it is made
-		{2 * time.Minute, false}, {2*time.Minute + sureAfter, true}, // it got a limit
-		{2*time.Minute + sureAfter + limitedFor, true}, // it still has it
-	} {
-		q, at := b.queue("q"), now.Add(step.after)
-		if q.limit(at); q.isLimited(at) != step.want {
-			t.Errorf("after %v a call is told that the queue is not plain: that is taken for certain: %t, want %t", step.after, !step.want, step.want)
+	c := client(t)
+	b := open(t, c)
+	other := openAs(t, c, b.config)
+	send := func(id string, meanwhile func()) *step {
+		e := &enqueueBatch{queue: b.queue("q"), recent: true, texts: newArena()}
+		j := firstSend(job("q", id))
+		e.add(0, &j)
+		s := e.step(nowArg(at(0)))
+		if s.script != pushScript {
+			t.Fatalf("%s goes by %s, want push", id, s.script.name)
 		}
+		calls := b.exchange(t.Context(), []*step{s})
+		meanwhile()
+		if s.read(calls[0]); s.err != nil || s.code != codeLimited {
+			t.Fatalf("%s was answered %d, %v; want %d", id, s.code, s.err, codeLimited)
+		}
+		if !b.repair(t.Context(), s) || s.script != enqueueScript {
+			t.Fatalf("%s goes on with %s, want enqueue", id, s.script.name)
+		}
+		return s
 	}
-	if q := b.queue("q"); q.isLimited(now.Add(3 * time.Minute)) {
-		t.Error("long after the last call that was told so the queue is taken to be limited")
+	early := send("early", func() { enqueue(t, other, firstSend(job("q", "first"))) })
+	if b.queue("q").isLimited() {
+		t.Error("a queue that was made after the call is taken to be limited")
 	}
-}
-
-// A program that meets a queue as another makes it goes on with the scripts for
-// plain queues.
-func TestAQueueThatAnotherMakesMeanwhileIsPlain(t *testing.T) {
-	t.Parallel()
-	b := open(t, client(t))
-	e := &enqueueBatch{queue: b.queue("q"), recent: true, texts: newArena()}
-	early := firstSend(job("q", "early"))
-	e.add(0, &early)
-	s := e.step(nowArg(at(0)))
-	calls := b.exchange(t.Context(), []*step{s})
-	enqueue(t, openAs(t, client(t), b.config), firstSend(job("q", "other")))
-	if s.read(calls[0]); s.err != nil || s.code != codeLimited {
-		t.Fatalf("a call for a queue that was not there yet is answered %d, %v; want %d", s.code, s.err, codeLimited)
+	if b.rounds(t.Context(), []*step{early}); early.err != nil || early.code != codeDone {
+		t.Fatalf("enqueue.lua answers %d, %v", early.code, early.err)
 	}
-	if !b.repair(t.Context(), s) || s.script != enqueueScript {
-		t.Errorf("the call goes on with %s", s.script.name)
+	few := int64(100)
+	if _, err := other.Policy(t.Context(), broker.PolicyRequest{Queue: "q", MaxDepth: &few}); err != nil {
+		t.Fatal(err)
 	}
-	late := firstSend(job("q", "late"))
-	e = &enqueueBatch{queue: b.queue("q"), recent: true, texts: newArena()}
-	if e.add(0, &late); e.step(nowArg(at(0))).script != pushScript {
-		t.Error("the next call does not go by push.lua")
+	send("late", func() {})
+	if !b.queue("q").isLimited() {
+		t.Error("a queue that was there before the call is not taken to be limited")
 	}
 }
 

@@ -33,6 +33,7 @@ type shortcut struct {
 	conn   *redis.Conn // nil before the first use, and after a failure
 	queues []*queue    // watched
 	since  time.Time   // when they were known to be watched and plain; zero: they are not
+	used   time.Time   // when it was last given back
 	busy   bool        // guarded by shortcuts.mu, as is who may use the rest
 	args   []any
 }
@@ -41,39 +42,43 @@ type shortcut struct {
 // what gathers beside them is of callers some of whom drew their jobs before the
 // last one was answered.
 type shortcuts struct {
-	after int           // how many requests in a row come before a connection is made
+	after int           // how many requests in a row come before a connection is made, of single jobs
 	rest  time.Duration // after somebody came before a transaction
 
 	mu   sync.Mutex
 	ways [3]shortcut
-	row  int       // of requests that could have gone this way, without a pause
+	row  int       // of requests that could have gone this way, without a pause; a batch is up to largeRequest
 	used time.Time // when the last of them came
+	vain int       // watches begun, less half of the requests that a watch was of use to
 	shut time.Time // until when none of them does
 }
 
 const (
 	mostWatched   = 8 // queues, by one connection
-	shortcutAfter = 8
+	shortcutAfter = 64
+	largeRequest  = 8 // jobs
 	shortcutRest  = time.Second
-	shortcutIdle  = time.Second // after which a connection is not relied on
-	shortcutBan   = time.Minute // after the server refused a command
+	shortcutIdle  = 2 * time.Second // after which a connection is not relied on
+	shortcutBan   = time.Minute     // after it could not be used
+	mostInVain    = 64
+	beginTimeout  = time.Second
 )
 
 // take returns a free shortcut for the steps, or nil. When it is not ready, the
-// steps are for the scripts, and it begins to watch along with them. A process
-// that enqueues a few jobs now and then has none of this.
+// steps are for the scripts, and then it is to begin to watch. A process that
+// enqueues a few jobs now and then has none of this.
 func (all *shortcuts) take(steps []*step) (free *shortcut, ready bool) {
 	var drawn time.Time
-	jobs, size := 0, 0
+	jobs, size, recent := 0, 0, true
 	for _, s := range steps {
 		e := s.batch
-		if e == nil || e.known || !e.recent || e.longest > noteworthy {
+		if e == nil || e.known || e.longest > noteworthy {
 			return nil, false
 		}
 		if drawn.IsZero() || e.drawn.Before(drawn) {
 			drawn = e.drawn
 		}
-		jobs, size = jobs+len(e.items), size+len(e.texts.buf)
+		jobs, size, recent = jobs+len(e.items), size+len(e.texts.buf), recent && e.recent
 	}
 	if jobs > callJobs || size > callBytes || len(steps) > mostWatched {
 		return nil, false // the server would be blocked for too long
@@ -81,42 +86,76 @@ func (all *shortcuts) take(steps []*step) (free *shortcut, ready bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	now := time.Now()
-	idle := now.Sub(all.used) > shortcutIdle
-	if idle {
+	if now.Sub(all.used) > shortcutIdle {
 		all.row = 0
 	}
-	all.row++
-	if all.used = now; now.Before(all.shut) {
+	all.row += min(jobs, largeRequest)
+	if all.used = now; !recent || now.Before(all.shut) {
 		return nil, false
 	}
 	var last *shortcut // of those that are ready, to begin to watch; the others are for older jobs
+	watched := false
 	for i := range all.ways {
-		switch way := &all.ways[i]; {
-		case way.busy:
-		case idle:
+		way := &all.ways[i]
+		if way.busy {
+			continue
+		}
+		if way.conn != nil && now.Sub(way.used) > shortcutIdle {
 			way.drop()
+		}
+		switch {
 		case !way.watches(steps):
-			if all.row > all.after {
+			if free == nil || len(way.queues) < len(free.queues) {
 				free = way
 			}
-		case way.since.Before(drawn) && (last == nil || last.since.Before(way.since)):
-			last = way
+		case way.since.Before(drawn):
+			if watched = true; last == nil || last.since.Before(way.since) {
+				last = way
+			}
+		default:
+			watched = true
 		}
 	}
 	if last != nil {
+		all.vain = max(all.vain-1, 0)
 		last.busy = true
 		return last, true
 	}
-	if free != nil {
-		free.busy = true
+	return all.beginner(free, watched, now), false
+}
+
+// beginner is the shortcut, not watching yet, that is to begin, or nil. Where
+// there are far more queues than can be watched, none is for a while.
+func (all *shortcuts) beginner(free *shortcut, watched bool, now time.Time) *shortcut {
+	if free == nil || all.row <= all.after {
+		return nil
 	}
-	return free, false
+	if !watched {
+		all.vain += 2
+	}
+	if all.vain > mostInVain {
+		all.vain, all.shut = 0, now.Add(shortcutBan)
+		return nil
+	}
+	free.busy = true
+	return free
 }
 
 func (all *shortcuts) give(way *shortcut) {
 	all.mu.Lock()
-	way.busy = false
+	way.busy, way.used = false, time.Now()
 	all.mu.Unlock()
+}
+
+// drop gives up all connections that nobody uses.
+func (all *shortcuts) drop() {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for i := range all.ways {
+		if !all.ways[i].busy {
+			all.ways[i].drop()
+		}
+	}
 }
 
 func (all *shortcuts) pause(d time.Duration) {
@@ -136,24 +175,22 @@ func (way *shortcut) watches(steps []*step) bool {
 	return !way.since.IsZero()
 }
 
-// begin makes script calls and has the connection watch the steps' queues.
-func (b *Broker) begin(ctx context.Context, way *shortcut, steps []*step, calls []*call) {
+// begin has the connection watch the steps' queues. It is a call of its own: what
+// it needs beyond the client's pool may not be had.
+func (b *Broker) begin(ctx context.Context, way *shortcut, steps []*step) {
+	ctx, cancel := context.WithTimeout(ctx, beginTimeout)
+	defer cancel()
 	if way.conn == nil {
 		way.conn = b.store.aside.EphemeralConn()
 	}
 	for _, s := range steps {
-		if q := s.batch.queue; !slices.Contains(way.queues, q) {
-			way.queues = append(way.queues, q)
-		}
+		q := s.batch.queue
+		way.queues = append(slices.DeleteFunc(way.queues, func(other *queue) bool { return other == q }), q)
 	}
 	if n := len(way.queues); n > mostWatched {
 		way.queues = slices.Delete(way.queues, 0, n-mostWatched)
 	}
 	pipe := way.conn.Pipeline()
-	for _, c := range calls {
-		c.cmd = redis.NewCmd(ctx, c.args...)
-		_ = pipe.Process(ctx, c.cmd)
-	}
 	// An empty transaction ends earlier watches, and shows whether there may be one.
 	multi := add(ctx, pipe, "multi")
 	exec := redis.NewSliceCmd(ctx, "exec")
@@ -164,18 +201,9 @@ func (b *Broker) begin(ctx context.Context, way *shortcut, steps []*step, calls 
 	for _, err := range []error{multi.Err(), exec.Err(), watch.Err(), plain.Err()} {
 		if err != nil && !errors.Is(err, redis.Nil) { // nil: something watched was touched
 			way.drop()
-			if answered(err) {
-				b.shortcuts.pause(shortcutBan)
-			}
+			b.shortcuts.pause(shortcutBan)
+			return
 		}
-	}
-	for _, c := range calls {
-		if err := c.cmd.Err(); err != nil && !redis.HasErrorPrefix(err, "NOSCRIPT") {
-			way.drop() // after some answers the library does not use the connection again
-		}
-	}
-	if again := b.unapplied(ctx, b.store.single, calls, 0); len(again) > 0 {
-		b.exec(ctx, again)
 	}
 }
 
@@ -235,6 +263,8 @@ func (b *Broker) transact(ctx context.Context, way *shortcut, steps []*step) boo
 		way.drop()
 		if err = cmp.Or(multi.Err(), err); answered(err) {
 			b.shortcuts.pause(shortcutBan)
+		} else {
+			b.shortcuts.drop() // a server that went away took them all
 		}
 		err = fmt.Errorf("a transaction failed, or its answer was lost: %w", err)
 	}

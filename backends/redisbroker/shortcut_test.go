@@ -19,8 +19,9 @@ import (
 // commands counts what is sent, by name, and round trips.
 type commands struct {
 	trips
-	mu    sync.Mutex
-	names map[string]int
+	mu         sync.Mutex
+	names      map[string]int
+	transacted atomic.Int64 // transactions with something in them
 }
 
 func (c *commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
@@ -29,6 +30,9 @@ func (c *commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 		c.mu.Lock()
 		for _, cmd := range cmds {
 			c.names[cmd.Name()]++
+		}
+		if len(cmds) > 4 && cmds[0].Name() == "multi" && cmds[1].Name() != "exec" {
+			c.transacted.Add(1)
 		}
 		c.mu.Unlock()
 		return next(ctx, cmds)
@@ -39,6 +43,7 @@ func (c *commands) reset() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.n.Store(0)
+	c.transacted.Store(0)
 	c.names = make(map[string]int)
 }
 
@@ -147,29 +152,6 @@ func TestATransactionIsBounded(t *testing.T) {
 		if got := way != nil; got != test.want {
 			t.Errorf("%d queues with %d jobs of %d bytes in all each: taken %t, want %t", test.steps, test.jobs, test.bytes, got, test.want)
 		}
-	}
-}
-
-// A few batches are not worth a connection, nor are many with pauses between.
-func TestAShortcutIsMadeForManyBatches(t *testing.T) {
-	t.Parallel()
-	b := open(t, client(t))
-	n := 0
-	made := func(batches int) bool {
-		for range batches {
-			n++
-			accept(t, b, firstSends("q", fmt.Sprint("batch", n, "-"), 2))
-		}
-		return slices.ContainsFunc(b.shortcuts.ways[:], func(way shortcut) bool { return way.conn != nil })
-	}
-	for range 3 {
-		b.shortcuts.used = time.Now().Add(-time.Minute)
-		if made(shortcutAfter) {
-			t.Fatalf("a connection was made for %d batches", shortcutAfter)
-		}
-	}
-	if !made(3) {
-		t.Error("no connection was made for more than that")
 	}
 }
 
@@ -364,42 +346,4 @@ func TestFirstSendsBesideTheirRepeats(t *testing.T) {
 			t.Fatalf("round %d: %d jobs of the first send were accepted and %d of its repeat, want %d in all", i, accepted[0], accepted[1], size)
 		}
 	}
-}
-
-// A connection that breaks between two batches costs one answer, and no more;
-// one that was idle, none.
-func TestAShortcutThatBreaksIsReplaced(t *testing.T) {
-	t.Parallel()
-	b := open(t, client(t))
-	quit := func() {
-		t.Helper()
-		warm(t, b, "q")
-		for i := range b.shortcuts.ways {
-			if conn := b.shortcuts.ways[i].conn; conn != nil {
-				if err := conn.Do(t.Context(), "quit").Err(); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	}
-	quit()
-	jobs := firstSends("q", "job", 3)
-	receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: jobs})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range receipts {
-		if r.Err == nil || !broker.MayHaveApplied(r.Err) {
-			t.Errorf("%s: got %v by a connection that is closed, want that it may have been stored", r.ID, r.Err)
-		}
-	}
-	for i := range jobs {
-		jobs[i].Drawn = time.Time{}
-	}
-	accept(t, b, jobs)
-
-	quit()
-	b.shortcuts.used = time.Now().Add(-time.Minute) // a firewall may have forgotten it since
-	accept(t, b, firstSends("q", "after", 3))
-	accept(t, b, firstSends("q", "then", 3))
 }

@@ -67,7 +67,7 @@ func New(ctx context.Context, client redis.UniversalClient, config Config) (*Bro
 		_ = b.store.close() // the reason is told already
 		return nil, broker.About(err, "new", "", "")
 	}
-	b.shortcuts.after, b.shortcuts.rest = shortcutAfter, shortcutRest
+	b.shortcuts.after, b.shortcuts.rest, b.shortcuts.idle = shortcutAfter, shortcutRest, shortcutIdle
 	b.ending, b.end = context.WithCancel(context.Background())
 	return b, nil
 }

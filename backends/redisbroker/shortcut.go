@@ -44,6 +44,7 @@ type shortcut struct {
 type shortcuts struct {
 	after int           // how many requests in a row come before a connection is made, of single jobs
 	rest  time.Duration // after somebody came before a transaction
+	idle  time.Duration // after which a connection is not relied on
 
 	mu   sync.Mutex
 	ways [3]shortcut
@@ -58,8 +59,8 @@ const (
 	shortcutAfter = 64
 	largeRequest  = 8 // jobs
 	shortcutRest  = time.Second
-	shortcutIdle  = 2 * time.Second // after which a connection is not relied on
-	shortcutBan   = time.Minute     // after it could not be used
+	shortcutIdle  = 2 * time.Second
+	shortcutBan   = time.Minute // after it could not be used
 	mostInVain    = 64
 	beginTimeout  = time.Second
 )
@@ -86,7 +87,7 @@ func (all *shortcuts) take(steps []*step) (free *shortcut, ready bool) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	now := time.Now()
-	if now.Sub(all.used) > shortcutIdle {
+	if now.Sub(all.used) > all.idle {
 		all.row = 0
 	}
 	all.row += min(jobs, largeRequest)
@@ -100,7 +101,7 @@ func (all *shortcuts) take(steps []*step) (free *shortcut, ready bool) {
 		if way.busy {
 			continue
 		}
-		if way.conn != nil && now.Sub(way.used) > shortcutIdle {
+		if way.conn != nil && now.Sub(way.used) > all.idle {
 			way.drop()
 		}
 		switch {

@@ -19,6 +19,7 @@ func TestAShortcutIsMadeForManyRequests(t *testing.T) {
 	t.Parallel()
 	for size, requests := range map[int]int{1: shortcutAfter, 2: shortcutAfter / 2, 100: shortcutAfter / largeRequest} {
 		b := open(t, client(t))
+		b.shortcuts.idle = 30 * time.Second
 		n := 0
 		made := func(requests int) bool {
 			for range requests {
@@ -50,7 +51,7 @@ func TestShortcutsAreForAFewQueues(t *testing.T) {
 		t.Run(fmt.Sprint(test.queues), func(t *testing.T) {
 			t.Parallel()
 			b := open(t, client(t))
-			b.shortcuts.after, b.shortcuts.rest = 0, 0
+			b.shortcuts.after, b.shortcuts.rest, b.shortcuts.idle = 0, 0, time.Minute
 			round := func(n int) {
 				for q := range test.queues {
 					accept(t, b, firstSends(fmt.Sprint("q", q), fmt.Sprint("round", n, "-"), 1))

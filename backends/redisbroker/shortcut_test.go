@@ -103,7 +103,7 @@ func TestTheOldestShortcutIsKeptForTheOldestJobs(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	q := &queue{}
-	all := shortcuts{used: now}
+	all := shortcuts{used: now, idle: time.Minute}
 	for i, ago := range []time.Duration{3, 1, 2} {
 		all.ways[i].queues, all.ways[i].since = []*queue{q}, now.Add(-ago*time.Millisecond)
 	}
@@ -133,7 +133,7 @@ func TestTheOldestShortcutIsKeptForTheOldestJobs(t *testing.T) {
 
 func TestATransactionIsBounded(t *testing.T) {
 	t.Parallel()
-	var all shortcuts
+	all := shortcuts{idle: time.Minute}
 	all.used = time.Now()
 	for _, test := range []struct {
 		steps, jobs, bytes int

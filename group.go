@@ -17,13 +17,12 @@ import (
 // call in flight makes its own, at once and in its own goroutine. Those that
 // come meanwhile gather; when that call returns, one goroutine sends what has
 // gathered, as one batch after another, until nobody waits, and ends. So nothing
-// lingers, one call is in flight, and an idle client has no goroutine.
+// lingers, and an idle client has no goroutine.
 //
 // With one call in flight the store idles while callers are told and come back,
 // and they while it works. Where the store says that it is worth it, half of the
 // callers go in a second call beside the first, so that two carry them all in
-// turn. That is as many jobs a call, since with one in flight it is the
-// latecomers who make up the next one.
+// turn.
 type group struct {
 	client *Client
 	pair   int          // broker.Limits.PairFrom

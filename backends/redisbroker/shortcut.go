@@ -50,7 +50,7 @@ type shortcuts struct {
 	ways [3]shortcut
 	row  int       // of requests that could have gone this way, without a pause; a batch is up to largeRequest
 	used time.Time // when the last of them came
-	vain int       // watches begun, less half of the requests that a watch was of use to
+	vain int       // twice the watches begun for want of one, less the requests that one was of use to
 	shut time.Time // until when none of them does
 }
 

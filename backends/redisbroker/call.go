@@ -267,7 +267,7 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 		}
 	case codeAbsent:
 		if s.create {
-			b.queue(s.queues[0]).seen.Store(false)
+			b.queue(s.queues[0]).absent()
 			s.err = b.create(ctx, s.queues[0])
 			return s.err == nil
 		}

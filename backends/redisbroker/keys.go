@@ -59,6 +59,12 @@ func (q *queue) see() {
 	}
 }
 
+// absent notes that it is not: what was told of it is over.
+func (q *queue) absent() {
+	q.seen.Store(false)
+	q.limited.Store(0)
+}
+
 // limit notes that a call was told that push.lua is not for the queue, which was
 // there, as this process knew: it has a limit, or is paused. Otherwise it may not
 // have been made yet; push.lua does not tell these apart.

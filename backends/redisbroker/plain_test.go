@@ -156,6 +156,24 @@ func TestAQueueThatWasJustMadeIsNotTakenToBeLimited(t *testing.T) {
 	}
 }
 
+// A queue that was removed is made again by the next job, and is plain as before.
+func TestAQueueThatWasRemovedIsNotTakenToBeLimited(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	accept(t, b, firstSends("q", "before", 1))
+	other := openAs(t, c, b.config)
+	l := &life{t: t, b: other, queue: "q"}
+	l.operate(broker.Operation{Kind: broker.OpDelete}, "before0")
+	if results, err := other.Operate(t.Context(), removal("q")); err != nil || results[0].Err != nil {
+		t.Fatal(results, err)
+	}
+	accept(t, b, firstSends("q", "after", 1))
+	if !isPlain(t, c, b) || b.queue("q").isLimited() {
+		t.Error("the queue that was made again is taken to be limited")
+	}
+}
+
 // Without p a queue is only slower.
 func TestAQueueThatLostItsShortcutTakesJobs(t *testing.T) {
 	t.Parallel()

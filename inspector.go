@@ -25,7 +25,8 @@ type (
 // Inspector is the operator's side: it looks at queues, jobs and workers, and
 // carries out decisions about them. It may be used from any number of
 // goroutines. Each of its calls to the broker is bounded by 5 seconds; what
-// takes many calls is bounded by its context.
+// takes many calls is bounded by its context, but a decision's write that has
+// begun is waited for, so that its report is exact.
 //
 // An error that is ErrUnavailable, ErrNotFound, ErrWrongState, ErrInvalid or
 // ErrClosed means that the call changed nothing; after another error it may

@@ -32,7 +32,11 @@ func (s Selection) decide(ctx context.Context, d decision) (report Report, err e
 		if len(refs) > 0 {
 			op := d.op
 			op.Refs = refs
-			results, err := s.inspector.operate(ctx, op)
+			if err := ctx.Err(); err != nil {
+				return report, err
+			}
+			// Who interrupts a decision is told what it did: a write is not cut off.
+			results, err := s.inspector.operate(context.WithoutCancel(ctx), op)
 			report.add(d.op.Kind, results)
 			if err != nil {
 				return report, err

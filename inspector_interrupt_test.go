@@ -1,0 +1,47 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// interruptedStore is one whose caller gives up while it carries out an operation.
+type interruptedStore struct {
+	*membroker.Broker
+	giveUp context.CancelFunc
+}
+
+func (s *interruptedStore) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
+	s.giveUp()
+	results, err := s.Broker.Operate(context.WithoutCancel(ctx), op)
+	if ctx.Err() != nil {
+		return nil, ctx.Err() // its answer is lost
+	}
+	return results, err
+}
+
+func TestAnInterruptedDecisionKnowsWhatItDid(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	store := &interruptedStore{membroker.New(), cancel}
+	t.Cleanup(func() { _ = store.Close() })
+	c := newTestClient(t, store, ClientConfig{})
+	for range 3 {
+		mustEnqueue(t, c, NewTask("mail", nil))
+	}
+	all := NewInspector(store).Select(Query{Queue: "default", State: StatePending})
+	report, err := all.PerSecond(1).Delete(ctx)
+	if !errors.Is(err, context.Canceled) || report.Done != 1 {
+		t.Errorf("an interrupted deletion reports %+v, %v; want one job done", report, err)
+	}
+	if report, err := all.Delete(ctx); !errors.Is(err, context.Canceled) || report.Done != 0 {
+		t.Errorf("a deletion that was interrupted before it began reports %+v, %v", report, err)
+	}
+	if left, err := NewInspector(store).Queue(t.Context(), "default"); err != nil || left.Counts[StatePending] != 2 {
+		t.Errorf("there are %d jobs, %v; want 2 of 3", left.Counts[StatePending], err)
+	}
+}

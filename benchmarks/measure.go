@@ -142,7 +142,7 @@ func finished(r *run) {
 func churn(depth int, span time.Duration) func(*run) metrics {
 	return func(r *run) metrics {
 		path, _ := r.counter()
-		worker := r.spawn(task{Role: "work", Counter: path, Span: r.span(span)})
+		worker := r.spawn(task{Role: "work", Counter: path, Replaced: true, Span: r.span(span)})
 		producer := r.spawn(task{Role: "produce", Counter: path, Depth: depth, Batch: 1000, Callers: singly})
 		r.check(producer.tell("begin"))
 		before := r.use()
@@ -164,7 +164,7 @@ func churn(depth int, span time.Duration) func(*run) metrics {
 func churnOwn(depth int, span time.Duration) func(*run) metrics {
 	return func(r *run) metrics {
 		path, _ := r.counter()
-		worker := r.spawn(task{Role: "work", Preload: true, Counter: path, Depth: scaled(depth, r.scale), Batch: 1000, Span: r.span(span)})
+		worker := r.spawn(task{Role: "work", Preload: true, Counter: path, Replaced: true, Depth: scaled(depth, r.scale), Batch: 1000, Span: r.span(span)})
 		r.check(worker.tell("begin"))
 		m := r.result(worker)
 		r.cost(m, "worker", m, m["handled"])

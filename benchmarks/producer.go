@@ -126,26 +126,30 @@ func (p *producer) atRate(ctx context.Context) error {
 	return nil
 }
 
-// keepDepth enqueues as many jobs as were handled.
+// keepDepth enqueues as many jobs as were handled; when it is told to stop, what
+// is still missing.
 func (p *producer) keepDepth(ctx context.Context, stop <-chan struct{}) error {
-	handled, err := openCounter(p.Counter)
+	missing, err := openCounter(p.Counter)
 	if err != nil {
 		return err
 	}
-	for sent := 0; ; {
-		select {
-		case <-stop:
-			return nil
-		default:
-		}
-		n := min(int(handled.Load())-sent, p.Batch)
-		if n < p.Batch/10 {
-			time.Sleep(time.Millisecond)
+	for sent, least := 0, p.Batch/10; ; {
+		n := min(int(missing.Load()), p.Batch)
+		if n >= least && n > 0 {
+			if err := p.batch(ctx, sent, sent+n); err != nil {
+				return err
+			}
+			missing.Add(int64(-n))
+			sent += n
 			continue
 		}
-		if err := p.batch(ctx, sent, sent+n); err != nil {
-			return err
+		if least == 0 {
+			return nil
 		}
-		sent += n
+		select {
+		case <-stop:
+			least = 0
+		case <-time.After(time.Millisecond):
+		}
 	}
 }

@@ -41,6 +41,7 @@ type task struct {
 	Hold     time.Duration // how long a handler takes
 	Span     time.Duration // work for so long
 	Shares   bool          // count which queues the first 30 % come from
+	Replaced bool          // each job that is handled is replaced, and the counter tells how many are missing
 	Latency  bool
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -16,6 +17,7 @@ type worker struct {
 	system system.System
 
 	started counter
+	ahead   sync.Mutex
 	handled atomic.Int64
 	twice   atomic.Int64
 	seen    []atomic.Bool
@@ -114,6 +116,7 @@ func (w *worker) handle(ctx context.Context, p []byte, failures int) ([]byte, er
 	w.first.CompareAndSwap(0, now)
 	if w.started.Int64 != nil {
 		w.started.Add(1)
+		w.keepDepth(ctx)
 	}
 	if w.Hold > 0 {
 		t := time.NewTimer(w.Hold)
@@ -143,6 +146,22 @@ func (w *worker) handle(ctx context.Context, p []byte, failures int) ([]byte, er
 		return kept, nil
 	}
 	return nil, nil
+}
+
+// mostMissing is how many jobs of a constant depth may be missing. Without a
+// limit a worker that is quicker than the producer empties the queue.
+const mostMissing = 2000
+
+// keepDepth holds a handler up while too many jobs are missing.
+func (w *worker) keepDepth(ctx context.Context) {
+	if !w.Replaced || w.started.Load() <= mostMissing {
+		return
+	}
+	w.ahead.Lock()
+	defer w.ahead.Unlock()
+	for w.started.Load() > mostMissing && ctx.Err() == nil {
+		time.Sleep(500 * time.Microsecond)
+	}
 }
 
 // watch waits for the span and notes the speed, also of its first and last tenth.

@@ -116,15 +116,17 @@ func parsePayload(p []byte) (n int, at int64) {
 	return int(number()), number()
 }
 
-// quantiles adds those of nanoseconds, in milliseconds.
+// quantiles adds those of nanoseconds and their mean, in milliseconds.
 func quantiles(m metrics, of string, ns []int64) {
 	if len(ns) == 0 {
 		return
 	}
 	slices.Sort(ns)
-	ms := make([]float64, len(ns))
+	ms, sum := make([]float64, len(ns)), 0.0
 	for i, v := range ns {
 		ms[i] = float64(v) / 1e6
+		sum += ms[i]
 	}
+	m[of+"mean ms"] = sum / float64(len(ms))
 	m[of+"p50 ms"], m[of+"p99 ms"], m[of+"max ms"] = report.Quantile(ms, 0.5), report.Quantile(ms, 0.99), ms[len(ms)-1]
 }

@@ -133,9 +133,10 @@ func (p *producer) keepDepth(ctx context.Context, stop <-chan struct{}) error {
 	if err != nil {
 		return err
 	}
-	for sent, least := 0, p.Batch/10; ; {
+	stopped := false
+	for sent, least := 0, max(p.Batch/10, 1); ; {
 		n := min(int(missing.Load()), p.Batch)
-		if n >= least && n > 0 {
+		if n >= least {
 			if err := p.batch(ctx, sent, sent+n); err != nil {
 				return err
 			}
@@ -143,12 +144,12 @@ func (p *producer) keepDepth(ctx context.Context, stop <-chan struct{}) error {
 			sent += n
 			continue
 		}
-		if least == 0 {
+		if stopped {
 			return nil
 		}
 		select {
 		case <-stop:
-			least = 0
+			stopped, least = true, 1
 		case <-time.After(time.Millisecond):
 		}
 	}

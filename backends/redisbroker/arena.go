@@ -10,6 +10,7 @@ type arena struct {
 	ends    []int // of the pieces
 	pieces  []piece
 	args    []any
+	rows    []stretch // the jobs whose IDs were added
 	scratch []byte
 }
 
@@ -32,7 +33,7 @@ func (a *arena) free() {
 		return
 	}
 	clear(a.args)
-	a.buf, a.ends, a.pieces, a.args = a.buf[:0], a.ends[:0], a.pieces[:0], a.args[:0]
+	a.buf, a.ends, a.pieces, a.args, a.rows = a.buf[:0], a.ends[:0], a.pieces[:0], a.args[:0], a.rows[:0]
 	arenas.Put(a)
 }
 
@@ -40,6 +41,17 @@ func (a *arena) free() {
 func (a *arena) add(s string) {
 	a.buf = append(a.buf, s...)
 	a.cut()
+}
+
+// addID makes the ID of the next job a piece.
+func (a *arena) addID(id string) {
+	a.add(id)
+	slot, n := slotOf(id), len(a.rows)
+	if n == 0 || a.rows[n-1].slot != slot {
+		a.rows = append(a.rows, stretch{slot, 1})
+		return
+	}
+	a.rows[n-1].jobs++
 }
 
 // cut ends a piece that was appended to buf.

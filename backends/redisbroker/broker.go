@@ -54,8 +54,7 @@ var (
 // fit the server (ErrUnsupported), and answers ErrUnavailable when no server
 // does. It logs a warning when the server may evict keys, or does not say.
 func New(ctx context.Context, client redis.UniversalClient, config Config) (*Broker, error) {
-	_, onCluster := client.(*redis.ClusterClient)
-	config, err := config.withDefaults(onCluster)
+	config, err := config.withDefaults()
 	if err != nil {
 		return nil, broker.About(err, "new", "", "")
 	}

@@ -22,6 +22,7 @@ type step struct {
 	now    string
 	args   []any         // behind those that every script has
 	batch  *enqueueBatch // push.lua, lineup.lua: enqueue.lua would do instead
+	rows   []stretch     // the jobs that it names, where it names all; scripts are given their buckets alone
 	shares []int         // claim: which shares it serves …
 	places []int         // … and of which of its queues
 
@@ -41,10 +42,11 @@ const (
 	codeGap     = 5 // an earlier part of the same settle is missing
 	codeBusy    = 6 // keys of something else are in the way
 	codeLimited = 7 // the queue needs enqueue.lua, not push.lua
+	codeOlder   = 8 // an earlier layout, in which bodies are elsewhere
 )
 
 const (
-	layoutVersion = 1
+	layoutVersion = 2
 	maxRounds     = 4 // of calling again what was certainly not applied
 )
 
@@ -201,22 +203,33 @@ func (b *Broker) newCall(s *step) *call {
 	for _, name := range s.queues {
 		queues = append(queues, b.queue(name))
 	}
-	n := 0
+	n := len(s.rows)
 	for _, q := range queues {
 		n += len(keyNames) + priorities + q.buckets
 	}
+	few := s.script.short || len(s.rows) == 1
 	s.seen = queues[0].seen.Load()
 	c := &call{key: queues[0].key("m"), args: make([]any, 3, 3+n+2+len(queues)+len(s.args))}
 	for _, q := range queues {
 		for _, at := range s.script.keys {
-			c.args = append(c.args, q.keys[at]...)
+			if !few || at != len(keyNames)-1 {
+				c.args = append(c.args, q.keys[at]...)
+				continue
+			}
+			for _, row := range s.rows {
+				c.args = append(c.args, q.bucket(row.slot))
+			}
 		}
 	}
 	c.args[0], c.args[1], c.args[2] = "evalsha", s.script.sha, len(c.args)-3
 	if !s.script.short {
 		c.args = append(c.args, s.now, len(queues))
 		for _, q := range queues {
-			c.args = append(c.args, q.buckets)
+			n := q.buckets
+			if few {
+				n = -n
+			}
+			c.args = append(c.args, n)
 		}
 	}
 	c.args = append(c.args, s.args...)
@@ -278,6 +291,9 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 	case codeNewer:
 		version, _ := first(s.reply).(int64)
 		s.err = newerLayout(version)
+	case codeOlder:
+		version, _ := first(s.reply).(int64)
+		s.err = olderLayout(version)
 	case codeGap:
 		s.err = fmt.Errorf("%w: an earlier part of the same request failed", broker.ErrUnavailable)
 	}
@@ -287,6 +303,11 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 func newerLayout(version int64) error {
 	return &broker.Error{Err: broker.ErrNewerForm, Field: "layout",
 		Hint: fmt.Sprintf("version %d, this program knows up to %d; update it", version, layoutVersion)}
+}
+
+func olderLayout(version int64) error {
+	return &broker.Error{Err: broker.ErrUnsupported, Field: "layout",
+		Hint: fmt.Sprintf("version %d in several buckets, this program knows %d; stop the programs of the build that made the queue, and run jobs doctor --fix", version, layoutVersion)}
 }
 
 func first(reply []any) any {

@@ -242,6 +242,8 @@ func (c *claim) status(b *Broker, at int, status []any) {
 		c.more[at], c.due[at] = true, -1
 	case code == codeNewer && len(status) == 2:
 		c.errs[at] = newerLayout(number(status[1]))
+	case code == codeOlder && len(status) == 2:
+		c.errs[at] = olderLayout(number(status[1]))
 	default: // no such queue, so nobody is registered in it
 		c.errs[at] = broker.ErrWorkerGone
 	}

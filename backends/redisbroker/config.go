@@ -16,9 +16,10 @@ type Config struct {
 
 	// Buckets is the number of hashes over which the bodies of a queue's jobs
 	// are spread, from 1 to 64. It is fixed for a queue when the queue is made.
-	// More buckets cost some throughput and make a queue of millions of jobs
-	// easier to move between the nodes of a Cluster, a key at a time. Defaults
-	// to 16 on a Cluster, and otherwise to 1.
+	// Many of them keep a queue of a million jobs nearly as fast as a short one,
+	// and make it easier to move between the nodes of a Cluster, a key at a time.
+	// With one, a claim of a single job takes the server a tenth less, and an
+	// empty queue 5 KB in place of 25. Defaults to 64.
 	Buckets int
 
 	// Logger is told of what an operator should know: settings of the server
@@ -29,14 +30,14 @@ type Config struct {
 
 const (
 	defaultPrefix  = "jobs"
-	clusterBuckets = 16
+	defaultBuckets = 64
 	maxBuckets     = 64
 	maxPrefix      = 128
 	priorities     = broker.Priorities
 )
 
 // withDefaults checks a configuration and fills in what it leaves out.
-func (c Config) withDefaults(cluster bool) (Config, error) {
+func (c Config) withDefaults() (Config, error) {
 	if c.Prefix == "" {
 		c.Prefix = defaultPrefix
 	}
@@ -44,10 +45,7 @@ func (c Config) withDefaults(cluster bool) (Config, error) {
 		return c, broker.Invalid("prefix", "%.40q has a brace or over %d bytes; braces route keys in Redis Cluster", c.Prefix, maxPrefix)
 	}
 	if c.Buckets == 0 {
-		c.Buckets = 1
-		if cluster {
-			c.Buckets = clusterBuckets
-		}
+		c.Buckets = defaultBuckets
 	}
 	if c.Buckets < 1 || c.Buckets > maxBuckets {
 		return c, broker.Invalid("buckets", "is %d; use 1 to %d", c.Buckets, maxBuckets)

@@ -34,10 +34,12 @@
 //
 //	m      hash    the queue's record: layout version v, number of buckets B, policy, size of the largest body
 //	               over 4 KiB (big), void entries (void), until when somebody watches (watch)
-//	p      string  there if and only if push.lua and lineup.lua are for the queue, which ask for nothing else: it is laid
-//	               out as in version 1, with one bucket, no limit, and not paused. Written anew by whoever sends an ID
-//	               that may have been sent before: connections that send new ones watch it
-//	b0…    hash    ID → creation time in µs (8 bytes) and broker.AppendBody: written once
+//	p…     string  there if and only if push.lua and lineup.lua are for the queue, which ask for nothing else: it is laid
+//	               out as in version 2, with as many buckets as the name says (p alone: one, in version 1 too), no limit,
+//	               and not paused. Written anew by whoever sends an ID that may have been sent before: connections that
+//	               send new ones watch it
+//	b0…    hash    ID → creation time in µs (8 bytes) and broker.AppendBody: written once. The bodies are spread over
+//	               these buckets by their IDs
 //	h      hash    ID → broker.AppendHead and, where that has a tail, a byte of its checksum; a fresh job has none
 //	r1…r4  list    turns of pending jobs by priority: in on the left, out on the right
 //	v      hash    priority and turn of what operators made void in r → how often it stands there
@@ -70,8 +72,11 @@
 //
 // Some decisions that the layout shows:
 //
-//   - The bucket of a body is a hash of the end of its ID that Lua computes too,
-//     since a claim learns IDs only when it pops them.
+//   - The bucket of a body follows from its ID, in Lua too, since a claim learns IDs
+//     only when it pops them. Of a ULID it is the next one every tenth of a second:
+//     jobs that come together leave together, and of a queue of a million jobs the
+//     server looks into two small hashes at a time, which its caches hold, and not
+//     all over a large one. A call that names its jobs is given their buckets alone.
 //   - A deleted, cancelled or rescheduled job leaves its turn in its ready list,
 //     which has no cheap removal from the middle. The turn is counted in v, and
 //     a claim that pops it drops it. Epochs alone would not do: a job that is
@@ -79,7 +84,8 @@
 //   - Most jobs are claimed in the epoch in which they were enqueued, so their
 //     turns are what a claim needs, as they stand: the ID.
 //   - A release that raises a queue's layout deletes p, and gives its own shortcut another name: push.lua of
-//     an older program does not look at the record, whatever version that has.
+//     an older program does not look at the record, whatever version that has. In version 1 the key was p, and several
+//     buckets, which only queues without it had, were chosen by the end of every ID.
 //   - A held job has a lease of nobody's. A program that does not know o takes it
 //     for active, which is all that it needs to leave it alone.
 //   - A lease carries the index of the body when it names something to free, so

@@ -109,7 +109,7 @@ func (e *enqueueBatch) full() bool {
 func (e *enqueueBatch) add(i int, j *broker.NewJob) {
 	e.items = append(e.items, i)
 	t := e.texts
-	t.add(j.ID)
+	t.addID(j.ID)
 	t.buf = binary.BigEndian.AppendUint64(t.buf, uint64(e.created))
 	from := len(t.buf)
 	t.buf = broker.AppendBody(t.buf, &j.Body)
@@ -145,13 +145,13 @@ func (a *arena) addOptions(j *broker.NewJob) {
 // step is the call for the batch. Jobs that need nothing but their place in line
 // are for scripts that do nothing else.
 func (e *enqueueBatch) step(now string) *step {
-	s := &step{queues: []string{e.queue.name}, create: true, now: now}
 	t, n := e.texts, len(e.items)
+	s := &step{queues: []string{e.queue.name}, create: true, now: now, rows: t.rows}
 	pieces := t.seal()
 	switch {
 	case e.restored:
 		s.script, s.args = restoreScript, e.texts.all()
-	case len(e.named) > 0 || e.queue.buckets > 1 || e.queue.isLimited():
+	case len(e.named) > 0 || e.queue.isLimited():
 		e.careful(s)
 	case n == 1 && !e.known && e.longest <= noteworthy:
 		s.script, s.batch = pushScript, e
@@ -161,9 +161,13 @@ func (e *enqueueBatch) step(now string) *step {
 		s.args = t.args
 	default:
 		s.script, s.batch = lineupScript, e
-		t.args = append(slices.Grow(t.args, 4+2*n), now, !e.recent, e.known, e.longest)
-		for i := range pieces {
-			t.args = append(t.args, &pieces[i])
+		t.args = append(slices.Grow(t.args, 4+2*n+len(t.rows)), now, !e.recent, e.known, e.longest)
+		for _, r := range t.rows {
+			t.args = append(t.args, r.jobs)
+			for i := range pieces[:2*r.jobs] {
+				t.args = append(t.args, &pieces[i])
+			}
+			pieces = pieces[2*r.jobs:]
 		}
 		s.args = t.args
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -156,12 +158,15 @@ func (e *examiner) keyspace(ctx context.Context) (pos string, err error) {
 		return "", err
 	}
 	e.Records = len(keys)
+	of := make(map[string][]string)
 	for _, key := range keys {
 		name, _, ok := strings.Cut(strings.TrimPrefix(key, base), "}:")
-		if !ok || broker.CheckQueue(name) != nil {
-			continue
+		if ok && broker.CheckQueue(name) == nil {
+			of[name] = append(of[name], key)
 		}
-		if err := e.known(ctx, name, key); err != nil {
+	}
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		if err := e.known(ctx, name, of[name]); err != nil {
 			return "", err
 		}
 	}
@@ -177,13 +182,13 @@ func (e *examiner) keyspace(ctx context.Context) (pos string, err error) {
 // globbed makes a prefix stand for itself in a pattern of SCAN.
 var globbed = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`)
 
-// known examines a queue of which there is a key. A queue may be made or
+// known examines a queue of which there are keys. A queue may be made or
 // removed meanwhile, so what is wrong has to be so twice.
-func (e *examiner) known(ctx context.Context, name, key string) error {
+func (e *examiner) known(ctx context.Context, name string, keys []string) error {
 	record := e.b.queue(name).key("m")
 	look := func() (listed, recorded, there bool, err error) {
 		err = errors.Join(
-			e.b.do(ctx, "exists", key, yes(&there)),
+			e.b.do(ctx, "exists", keys[0], yes(&there)),
 			e.b.do(ctx, "exists", record, yes(&recorded)),
 			e.b.do(ctx, "sismember", e.b.listKey(), yes(&listed), name))
 		return listed, recorded, there, err
@@ -201,13 +206,13 @@ func (e *examiner) known(ctx context.Context, name, key string) error {
 		return err
 	}
 	first, buckets, err := e.present(ctx, name)
-	if err != nil || key != first { // it is told once
+	if err != nil || !slices.Contains(keys, first) { // it is told once
 		return err
 	}
 	e.at.Queue = name
 	defer func() { e.at.Queue = "" }()
 	if !recorded {
-		e.note("queue-record-missing", "", "keys of the queue are there, such as "+key+", and its record m is not", "no job is left in it: delete its keys")
+		e.note("queue-record-missing", "", "keys of the queue are there, such as "+first+", and its record m is not", "no job is left in it: delete its keys")
 		if buckets > 0 {
 			err = e.repaired(ctx, func(ctx context.Context) error { return e.b.remake(ctx, name, buckets) })
 		}
@@ -220,24 +225,35 @@ func (e *examiner) known(ctx context.Context, name, key string) error {
 }
 
 // present says which of a queue's keys is the first to be there, and how many
-// buckets there are.
+// buckets there are: as many as the key p says, if that is left.
 func (e *examiner) present(ctx context.Context, name string) (first string, buckets int, err error) {
-	q := newQueue(baseOf(e.b.config.Prefix, name), name, maxBuckets)
-	for i, keys := range q.keys {
+	base := baseOf(e.b.config.Prefix, name)
+	look := func(key string) (there bool) {
+		if err == nil {
+			err = e.b.do(ctx, "exists", key, yes(&there))
+		}
+		if there && first == "" {
+			first = key
+		}
+		return there
+	}
+	plain := 0
+	for n := 1; n <= maxBuckets; n++ {
+		if look(base + plainKey(n)) {
+			plain = n
+		}
+	}
+	for i, keys := range newQueue(base, name, maxBuckets).keys {
 		for n, key := range keys {
-			var there bool
-			if err := e.b.do(ctx, "exists", key.(string), yes(&there)); err != nil {
-				return "", 0, err
-			}
-			if there && first == "" {
-				first = key.(string)
-			}
-			if there && keyNames[i] == "b*" {
+			if look(key.(string)) && keyNames[i] == "b*" {
 				buckets = n + 1
 			}
 		}
 	}
-	return first, buckets, nil
+	if plain > 0 {
+		buckets = plain
+	}
+	return first, buckets, err
 }
 
 // repaired repairs the last finding, if that was asked for.

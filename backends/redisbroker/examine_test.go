@@ -49,7 +49,7 @@ func (p *planting) get(key, field string) string {
 
 // bucket is the key of the bucket that has a job's body.
 func (p *planting) bucket(id string) string {
-	return "b" + strconv.Itoa(p.b.queue(examinetest.Queue).bucketOf(id))
+	return "b" + strconv.Itoa(slotOf(id)%p.b.queue(examinetest.Queue).buckets)
 }
 
 // forget removes a job's body and what is not an entry of it.
@@ -195,26 +195,28 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 		{Name: "a mark that never lapses", Want: []string{"mark-never-lapses mark"},
 			Plant: p(func(p *planting) { p.marks("l", func(key string) { p.client.Del(p.Context(), key) }) })},
 	}
-	flag := []string{"shortcut-flag-differs p"}
+	plain := plainKey(buckets)
+	flag := []string{"shortcut-flag-differs " + plain}
+	table = append(table,
+		examinetest.Corruption{Name: "a plain queue that does not look so", Want: flag, Plant: p(func(p *planting) { p.do("del", plain) })},
+		examinetest.Corruption{Name: "a limit that does not show", Want: flag, Plant: p(func(p *planting) { p.do("hset", "m", "depth", 1000) })},
+		examinetest.Corruption{Name: "a queue without a record that does not look plain", Want: []string{"queue-record-missing "},
+			Repairs: append(flag, "queue-record-missing ", "count-differs void"), Plant: p(func(p *planting) { p.do("del", "m"); p.do("del", plain) })})
 	if buckets == 1 {
-		table = append(table,
-			examinetest.Corruption{Name: "a plain queue that does not look so", Want: flag, Plant: p(func(p *planting) { p.do("del", "p") })},
-			examinetest.Corruption{Name: "a limit that does not show", Want: flag, Plant: p(func(p *planting) { p.do("hset", "m", "depth", 1000) })},
-			examinetest.Corruption{Name: "a queue without a record that does not look plain", Want: []string{"queue-record-missing "},
-				Repairs: []string{"queue-record-missing ", "shortcut-flag-differs p", "count-differs void"}, Plant: p(func(p *planting) { p.do("del", "m"); p.do("del", "p") })})
-	} else {
-		table = append(table, examinetest.Corruption{Name: "several buckets that do not show", Want: flag, Plant: p(func(p *planting) { p.do("set", "p", layoutVersion) })})
-		table = append(table, examinetest.Corruption{Name: "a body in another bucket", Want: []string{"body-in-wrong-bucket dead", "entry-without-job dead", "head-without-job dead", "key-entry-without-job dead"},
-			Repairs: []string{"body-in-wrong-bucket dead"},
-			Plant: p(func(p *planting) {
-				right, wrong := p.bucket("dead"), "b0"
-				if right == wrong {
-					wrong = "b1"
-				}
-				p.do("hset", wrong, "dead", p.get(right, "dead"))
-				p.do("hdel", right, "dead")
-			})})
+		return table
 	}
+	table = append(table, examinetest.Corruption{Name: "a layout of an earlier release", Want: []string{"layout-older "},
+		Plant: p(func(p *planting) { p.do("hset", "m", "v", layoutVersion-1) })})
+	table = append(table, examinetest.Corruption{Name: "a body in another bucket", Want: []string{"body-in-wrong-bucket dead", "entry-without-job dead", "head-without-job dead", "key-entry-without-job dead"},
+		Repairs: []string{"body-in-wrong-bucket dead"},
+		Plant: p(func(p *planting) {
+			right, wrong := p.bucket("dead"), "b0"
+			if right == wrong {
+				wrong = "b1"
+			}
+			p.do("hset", wrong, "dead", p.get(right, "dead"))
+			p.do("hdel", right, "dead")
+		})})
 	return table
 }
 

@@ -42,11 +42,22 @@ func newQueue(base, name string, buckets int) *queue {
 			for n := range buckets {
 				q.keys[i] = append(q.keys[i], base+"b"+strconv.Itoa(n))
 			}
+		case "p":
+			q.keys[i] = []any{base + plainKey(buckets)}
 		default:
 			q.keys[i] = []any{base + key}
 		}
 	}
 	return q
+}
+
+// plainKey names the key p after the number of buckets: who finds it knows that
+// they are as many as he thought.
+func plainKey(buckets int) string {
+	if buckets == 1 {
+		return "p"
+	}
+	return "p" + strconv.Itoa(buckets)
 }
 
 // limitedFor is for how long a queue that was not plain is taken to be so.
@@ -116,18 +127,31 @@ func (q *queue) key(name string) string { return q.arg(name).(string) }
 // arg is key as an argument of a command.
 func (q *queue) arg(name string) any { return q.keys[slices.Index(keyNames, name)][0] }
 
-// bucketOf is the place of the bucket that holds a job's body, as
-// lib/bodies.lua computes it: claims learn IDs only inside the script.
-func (q *queue) bucketOf(id string) int {
-	if q.buckets == 1 {
-		return 0
+// bucket is the key of the bucket for a slot.
+func (q *queue) bucket(slot int) any {
+	buckets := q.keys[len(keyNames)-1]
+	return buckets[slot%len(buckets)]
+}
+
+// ulidSize is the length of an ID that nobody chose.
+const ulidSize = 26
+
+// slotOf is the number from which, modulo that of buckets, follows in which of
+// them a job's body is, as lib/bodies.lua computes it: claims learn IDs only
+// inside the script.
+func slotOf(id string) int {
+	if len(id) == ulidSize {
+		return int(id[7])*11 + int(id[8])/4
 	}
 	h := 0
 	for i := max(0, len(id)-8); i < len(id); i++ {
 		h = (h*31 + int(id[i])) % 65536
 	}
-	return h % q.buckets
+	return h
 }
+
+// stretch is of jobs in a row that have the same slot.
+type stretch struct{ slot, jobs int }
 
 // cancels, behind the name of a queue's channel for events, is that of the one
 // for cancellations, which every worker listens to.

@@ -15,7 +15,7 @@ import (
 // isPlain reports whether the key of a queue is there that push.lua asks for.
 func isPlain(t *testing.T, c *redis.Client, b *Broker) bool {
 	t.Helper()
-	n, err := c.Exists(t.Context(), baseOf(b.config.Prefix, "q")+"p").Result()
+	n, err := c.Exists(t.Context(), b.queue("q").key("p")).Result()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,13 +58,15 @@ func TestAQueueIsPlainWithoutLimitsAlone(t *testing.T) {
 		t.Error("the key p of a queue that was removed is there: jobs would be stored without a record of the queue")
 	}
 
-	wide := openAs(t, c, Config{Prefix: b.config.Prefix + "-wide", Buckets: 3})
-	enqueue(t, wide, job("q", "a"))
-	if _, err := wide.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Paused: &no}); err != nil {
-		t.Fatal(err)
-	}
-	if isPlain(t, c, wide) {
-		t.Error("a queue of several buckets has the key p; push.lua knows of one bucket")
+	for _, buckets := range []int{1, 3} {
+		other := openAs(t, c, Config{Prefix: fmt.Sprint(b.config.Prefix, "-", buckets), Buckets: buckets})
+		enqueue(t, other, job("q", "a"))
+		if _, err := other.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Paused: &no}); err != nil {
+			t.Fatal(err)
+		}
+		if !isPlain(t, c, other) {
+			t.Errorf("a queue of %d buckets has no key p", buckets)
+		}
 	}
 }
 
@@ -82,14 +84,14 @@ func TestJobsOfAQueueThatLostItsRecordComeBack(t *testing.T) {
 			c := client(t)
 			b := open(t, c)
 			enqueue(t, b, firstSend(job("q", "before")))
-			base := baseOf(b.config.Prefix, "q")
-			for _, key := range keyNames {
-				key = strings.NewReplacer("*", "0").Replace(key)
-				if remains(key) {
-					continue
-				}
-				if err := c.Del(t.Context(), base+key).Err(); err != nil {
-					t.Fatal(err)
+			for i, keys := range b.queue("q").keys {
+				for _, key := range keys {
+					if remains(keyNames[i]) {
+						continue
+					}
+					if err := c.Del(t.Context(), key.(string)).Err(); err != nil {
+						t.Fatal(err)
+					}
 				}
 			}
 			enqueue(t, b, firstSend(job("q", "after")))
@@ -104,6 +106,9 @@ func TestJobsOfAQueueThatLostItsRecordComeBack(t *testing.T) {
 			}
 			if again := examinetest.Examine(t, b, broker.ExamineRequest{Now: at(1)}); len(again) > 0 {
 				t.Errorf("after the repair: %+v", again)
+			}
+			if n, err := c.HGet(t.Context(), b.queue("q").key("m"), "B").Int(); n != defaultBuckets || err != nil {
+				t.Errorf("the record that was made says %d buckets, %v; other programs know of %d", n, err, defaultBuckets)
 			}
 			register(t, b, "w", "q")
 			got := claimAt(t, b, at(2), "w", 9, "q").Jobs
@@ -180,7 +185,7 @@ func TestAQueueThatLostItsShortcutTakesJobs(t *testing.T) {
 	c := client(t)
 	b := open(t, c)
 	enqueue(t, b, firstSend(job("q", "a")))
-	if err := c.Del(t.Context(), baseOf(b.config.Prefix, "q")+"p").Err(); err != nil {
+	if err := c.Del(t.Context(), b.queue("q").key("p")).Err(); err != nil {
 		t.Fatal(err)
 	}
 	enqueue(t, b, firstSend(job("q", "b")))

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"strings"
@@ -214,25 +213,6 @@ func TestTheMasterThatASentinelNames(t *testing.T) {
 	t.Cleanup(func() { _ = c.Close() })
 	b := open(t, c)
 	(&life{t: t, b: b, queue: "q"}).run()
-}
-
-func TestMixedBucketsAreNoticed(t *testing.T) {
-	t.Parallel()
-	c := client(t)
-	prefix := testenv.Name(t)
-	brokers := []*Broker{openAs(t, c, Config{Prefix: prefix, Buckets: 4}), openAs(t, c, Config{Prefix: prefix})}
-	register(t, brokers[0], "w", "q")
-	for i := range 20 {
-		enqueue(t, brokers[i%2], job("q", fmt.Sprint("j", i)))
-	}
-	fresh := openAs(t, c, Config{Prefix: prefix, Buckets: 7})
-	got := claimAt(t, fresh, at(0), "w", 20, "q")
-	if len(got.Jobs) == 0 && got.More {
-		got = claimAt(t, fresh, at(0), "w", 20, "q")
-	}
-	if len(got.Jobs) != 20 {
-		t.Errorf("a broker that assumed 7 buckets claimed %d jobs of a queue with 4, want 20", len(got.Jobs))
-	}
 }
 
 func TestScriptsThatTheServerForgotAreLoadedAgain(t *testing.T) {

@@ -59,12 +59,12 @@ func (b *Broker) settleBatches(req *broker.SettleRequest) []*settleBatch {
 			all = append(all, batch)
 		}
 		batch.items = append(batch.items, i)
-		batch.texts.add(item.Job.ID)
+		batch.texts.addID(item.Job.ID)
 		batch.add(item, req.History)
 	}
 	for _, batch := range all {
 		args := append(batch.texts.args, req.Worker, req.Number, batch.offset, b.queue(batch.queue).channel)
-		batch.step = &step{script: settleScript, queues: []string{batch.queue}, now: nowArg(req.Now), args: batch.args(args)}
+		batch.step = &step{script: settleScript, queues: []string{batch.queue}, now: nowArg(req.Now), args: batch.args(args), rows: batch.texts.rows}
 	}
 	return all
 }

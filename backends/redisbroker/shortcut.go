@@ -221,11 +221,15 @@ func (b *Broker) transact(ctx context.Context, way *shortcut, steps []*step) boo
 	from := 0
 	for _, s := range steps {
 		q, pieces := s.batch.queue, s.batch.texts.pieces
-		args = append(args, "hset", q.arg("b*"))
-		for i := range pieces {
-			args = append(args, &pieces[i])
+		at := 0
+		for _, r := range s.rows {
+			args = append(args, "hset", q.bucket(r.slot))
+			for range 2 * r.jobs {
+				args = append(args, &pieces[at])
+				at++
+			}
+			from = end(from)
 		}
-		from = end(from)
 		args = append(args, "lpush", q.arg("r2"))
 		for i := 0; i < len(pieces); i += 2 {
 			args = append(args, &pieces[i])

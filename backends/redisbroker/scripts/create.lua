@@ -14,7 +14,7 @@ if redis.call('EXISTS', unpack(KEYS)) > 0 then return {BUSY} end
 -- A guard is an entry of more than 64 bytes, which keeps a hash or a sorted
 -- set out of the compact form in which each look-up is a scan.
 redis.call('HSET', q.m, 'v', LAYOUT, 'B', q.buckets)
-if q.buckets == 1 then redis.call('SET', q.p, LAYOUT) end
+redis.call('SET', q.p, LAYOUT)
 local guard = string.rep('\0', 65)
 for _, hash in ipairs({q.a, q.h, q.k, q.s}) do redis.call('HSET', hash, '', guard) end
 for i = 1, q.buckets do redis.call('HSET', q.b[i], '', guard) end

@@ -109,19 +109,7 @@ end
 if stored == 0 then return reply end
 
 -- effects
-if q.buckets == 1 then
-  redis.call('HSET', q.b[1], unpack(store))
-else
-  local lists = {}
-  for i = 1, stored, 2 do
-    local b = bucket(store[i], q.buckets)
-    local list = lists[b] or {}
-    lists[b] = list
-    list[#list + 1] = store[i]
-    list[#list + 1] = store[i + 1]
-  end
-  for b, list in pairs(lists) do redis.call('HSET', q.b[b], unpack(list)) end
-end
+for b, list in pairs(by_bucket(q, store, 1)) do redis.call('HSET', q.b[b], unpack(list)) end
 if longest > big then redis.call('HSET', q.m, 'big', longest) end
 if #held > 0 then redis.call('HSET', q.u, unpack(held)) end
 if #windows > 0 then redis.call('ZADD', q.l, unpack(windows)) end

@@ -119,24 +119,26 @@ end
 
 local b, at = string.match(cursor, '^(%d+)/(.*)$')
 b, at = tonumber(b or 1), at or ''
-local page
-page, at = scanned(q.b[b], at, math.max(1, math.min(most, math.floor(BYTES / big))))
-for _, field in ipairs(page) do
-  local id, body = field[1], field[2]
-  local right = bucket(id, q.buckets)
-  if id == '' then
-    records = records - 1
-  elseif right ~= b then
-    found('body-in-wrong-bucket', id, 'it is stored in b' .. (b - 1) .. ' and belongs into b' .. (right - 1), function()
-      redis.call('HDEL', q.b[b], id)
-      redis.call('HSETNX', q.b[right], id, body)
-    end)
-  else
-    examine(id, body, redis.call('HGET', q.h, id), redis.call('HGET', q.a, id))
+local bound = math.max(1, math.min(most, math.floor(BYTES / big)))
+repeat
+  local page
+  page, at = scanned(q.b[b], at, bound, bound - records)
+  for _, field in ipairs(page) do
+    local id, body = field[1], field[2]
+    local right = bucket(id, q.buckets)
+    if id == '' then
+      records = records - 1
+    elseif right ~= b then
+      found('body-in-wrong-bucket', id, 'it is stored in b' .. (b - 1) .. ' and belongs into b' .. (right - 1), function()
+        redis.call('HDEL', q.b[b], id)
+        redis.call('HSETNX', q.b[right], id, body)
+      end)
+    else
+      examine(id, body, redis.call('HGET', q.h, id), redis.call('HGET', q.a, id))
+    end
   end
-end
-if at == '' then
-  if b == q.buckets then return answer('') end
-  b = b + 1
-end
+  local ended = at == ''
+  if ended then b = b + 1 end
+until not ended or b > q.buckets or records >= bound
+if b > q.buckets then return answer('') end
 return answer(b .. '/' .. at)

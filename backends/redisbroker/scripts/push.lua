@@ -1,9 +1,9 @@
 -- push: accept a job under an ID that is new, which needs nothing but its place
 -- in the list of normal priority: no options, a body of no note, and a plain
--- queue, as the key p says: with one bucket, no limit, and not paused. It does
--- what enqueue does for it, at half the cost: each command, each argument counts.
+-- queue, as the key p says: without a limit, and not paused. It does what enqueue
+-- does for it, at half the cost: each command, each argument counts.
 --
--- KEYS   p r2 t b*
+-- KEYS   p r2 t b*   (of the buckets only the job's)
 -- ARGV   its ID; its body; anything if the body begins with bytes that mean
 --        nothing and not with the time of creation
 -- Reply  {0, the time}, or where that was not asked for 0 alone, which costs a

@@ -23,8 +23,10 @@ end
 
 -- scanned pages through a hash: it returns fields and values, and the cursor
 -- behind them, empty at the end. That is a scan's, and the last field taken of
--- what the scan gave for it, since that may be more than asked for.
-local function scanned(key, at, n)
+-- what the scan gave for it, since that may be more than asked for. It must not
+-- give more when it is asked again; so n, of which most are taken, never grows.
+local function scanned(key, at, n, most)
+  most = most or n
   local scan, last = '0', ''
   if at ~= '' then scan, last = string.match(at, '^(%d+):(.*)$') end
   local page = redis.call('HSCAN', key, scan, 'COUNT', n)
@@ -38,9 +40,9 @@ local function scanned(key, at, n)
   end
   table.sort(names)
   local out = {}
-  for i = 1, math.min(n, #names) do out[i] = {names[i], values[names[i]]} end
+  for i = 1, math.min(most, #names) do out[i] = {names[i], values[names[i]]} end
   records = records + #out
-  if #names > n then return out, scan .. ':' .. names[n] end
+  if #names > most then return out, scan .. ':' .. names[most] end
   if page[1] == '0' then return out, '' end
   return out, page[1] .. ':'
 end

@@ -2,14 +2,16 @@
 -- @include why
 
 -- open names the keys of the call's next queue and reads its record: the
--- fields named, behind the layout version and the number of buckets. With
--- q.refused set, the queue may not be touched.
+-- fields named, behind the layout version and the number of buckets. That is
+-- negative when the call is given one bucket, of all the jobs that it names.
+-- With q.refused set, the queue may not be touched.
 local opened, offset = 0, 0
 local function open(...)
   opened = opened + 1
   local n = tonumber(ARGV[2 + opened])
   local q
-  q, offset = names(offset, n)
+  q, offset = names(offset, math.max(n, 1))
+  n = math.abs(n)
   local m = redis.call('HMGET', q.m, 'v', 'B', ...)
   if not m[1] then
     q.refused = {ABSENT}
@@ -17,6 +19,8 @@ local function open(...)
     q.refused = {NEWER, tonumber(m[1])}
   elseif tonumber(m[2]) ~= n then
     q.refused = {BUCKETS, tonumber(m[2])}
+  elseif n > 1 and tonumber(m[1]) < 2 then
+    q.refused = {OLDER, tonumber(m[1])}
   end
   return q, m
 end

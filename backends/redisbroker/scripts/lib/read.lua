@@ -2,12 +2,22 @@
 
 -- bodies reads the stored bodies of ids, false where there is none.
 local function bodies(q, ids)
-  if q.buckets == 1 then return redis.call('HMGET', q.b[1], unpack(ids)) end
-  local all = {}
-  local lists, places = by_bucket(q, ids)
-  for b, list in pairs(lists) do
-    local some = redis.call('HMGET', q.b[b], unpack(list))
-    for i = 1, #list do all[places[b][i]] = some[i] end
+  local all, others, b = {}, ids, 0
+  if together(q, ids) then
+    b = bucket(ids[1], q.buckets)
+    all = redis.call('HMGET', q.b[b], unpack(ids))
+    if q.buckets == 1 then return all end
+    others = {}
+    for i = 1, #ids do
+      if not all[i] and bucket(ids[i], q.buckets) ~= b then others[#others + 1] = ids[i] end
+    end
+    if #others == 0 then return all end
   end
+  local found = {}
+  for of, list in pairs(by_bucket(q, others, 0)) do
+    local some = redis.call('HMGET', q.b[of], unpack(list))
+    for i = 1, #list do found[list[i]] = some[i] end
+  end
+  for i = 1, #ids do all[i] = all[i] or found[ids[i]] or false end
   return all
 end

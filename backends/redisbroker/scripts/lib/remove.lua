@@ -4,12 +4,10 @@
 -- of all.
 local function remove(q, ids, aged)
   if #ids == 0 then return end
-  if q.buckets == 1 then
-    redis.call('HDEL', q.b[1], unpack(ids))
-  else
-    for b, list in pairs((by_bucket(q, ids))) do
-      redis.call('HDEL', q.b[b], unpack(list))
-    end
+  local n = 0
+  if together(q, ids) then n = redis.call('HDEL', q.b[bucket(ids[1], q.buckets)], unpack(ids)) end
+  if n < #ids and q.buckets > 1 then
+    for b, list in pairs(by_bucket(q, ids, 0)) do redis.call('HDEL', q.b[b], unpack(list)) end
   end
   aged = aged or ids
   if #aged > 0 then redis.call('HDEL', q.h, unpack(aged)) end

@@ -1,0 +1,325 @@
+package redisbroker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/examinetest"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+// drawnAt is a job under a ULID of that time.
+func drawnAt(queue string, at time.Time) broker.NewJob {
+	return firstSend(job(queue, ulid.MustNew(ulid.Timestamp(at), ulid.DefaultEntropy()).String()))
+}
+
+// filled says how many jobs each bucket of a queue holds, but for empty ones.
+func filled(t *testing.T, c *redis.Client, q *queue) map[string]int {
+	t.Helper()
+	held := make(map[string]int)
+	for _, key := range q.keys[len(keyNames)-1] {
+		n, err := entries(c, key.(string), "hash")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			held[key.(string)] = n
+		}
+	}
+	return held
+}
+
+// Jobs that are drawn at about the same time are in one bucket, whichever way
+// they took, and leave none behind. A batch may hold jobs of many.
+func TestJobsThatComeTogetherAreInOneBucket(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	register(t, b, "w", "q")
+	q := b.queue("q")
+	begun := time.UnixMilli(1_800_000_000_000 / 1024 * 1024) // a second of ULIDs
+	var batch []broker.NewJob
+	for i := range 90 { // three times: before and after a slice's end, and a second later
+		batch = append(batch, drawnAt("q", begun.Add([]time.Duration{0, 130 * time.Millisecond, 1024 * time.Millisecond}[i/10%3])))
+	}
+	number, count := int64(0), new(commands)
+	count.reset()
+	b.store.aside.AddHook(count)
+	slots := make(map[any]bool)
+	for i := range batch {
+		slots[q.bucket(slotOf(batch[i].ID))] = true
+	}
+	for name, send := range map[string]func([]broker.NewJob){
+		"shortcut": func(jobs []broker.NewJob) {
+			b.shortcuts.shut = time.Time{}
+			warm(t, b, "q")
+			count.reset()
+			defer func() {
+				if n := count.transacted.Load(); n != 1 {
+					t.Errorf("%d transactions were sent for the batch, want 1", n)
+				}
+			}()
+			for i := range jobs {
+				jobs[i].Drawn = time.Now()
+			}
+			accept(t, b, jobs)
+		},
+		"lineup": func(jobs []broker.NewJob) {
+			for i := range jobs {
+				jobs[i].Drawn = time.Time{}
+			}
+			accept(t, b, jobs)
+		},
+		"push": func(jobs []broker.NewJob) {
+			b.shortcuts.pause(time.Minute)
+			for i := range jobs {
+				accept(t, b, jobs[i:i+1])
+			}
+		},
+		"enqueue": func(jobs []broker.NewJob) {
+			for i := range jobs {
+				jobs[i].Body.Key = "key"
+			}
+			accept(t, b, jobs)
+		},
+	} {
+		before := filled(t, c, q)
+		send(slices.Clone(batch))
+		held := filled(t, c, q)
+		for key := range slots {
+			if n := held[key.(string)] - before[key.(string)]; n != 30 {
+				t.Errorf("%s: the bucket %s of a slice holds %d jobs, want 30", name, key, n)
+			}
+		}
+		var order []string
+		for {
+			got := claimAt(t, b, time.Time{}, "w", 25, "q")
+			if len(got.Jobs) == 0 {
+				break
+			}
+			items := make([]broker.Settlement, len(got.Jobs))
+			for i := range got.Jobs {
+				items[i] = broker.Settlement{Job: &got.Jobs[i], Outcome: broker.Complete(nil)}
+				if j := &got.Jobs[i]; string(j.Body.Payload) != "payload of "+j.ID {
+					t.Errorf("%s: %s has the payload %q", name, j.ID, j.Body.Payload)
+				}
+				if !strings.HasPrefix(got.Jobs[i].ID, "warm") {
+					order = append(order, got.Jobs[i].ID)
+				}
+			}
+			number++
+			if _, err := b.Settle(t.Context(), broker.SettleRequest{Worker: "w", Number: number, Items: items}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !slices.EqualFunc(order, batch, func(id string, j broker.NewJob) bool { return id == j.ID }) {
+			t.Errorf("%s: %d jobs came out, or in another order than the %d that went in", name, len(order), len(batch))
+		}
+		if left := filled(t, c, q); len(left) > 0 {
+			t.Errorf("%s: after the last settle the buckets hold %v", name, left)
+		}
+	}
+}
+
+// In a batch over several buckets each job is still accepted or refused on its own.
+func TestABatchOverManyBucketsRefusesWhatIsThere(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	var jobs []broker.NewJob
+	for i := range 20 {
+		jobs = append(jobs, job("q", fmt.Sprint("given-", i))) // each in a bucket of its own
+	}
+	send := func(refused func(i int) bool, batch ...broker.NewJob) {
+		receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Now: at(0), Jobs: batch})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, r := range receipts {
+			if (r.Err != nil) != refused(i) {
+				t.Errorf("job %d of the batch, %s: %v, want a refusal: %t", i, r.ID, r.Err, refused(i))
+			}
+		}
+	}
+	again := jobs[3]
+	again.Body.Payload = []byte("of the repeat")
+	enqueue(t, b, job("q", "first")) // makes the queue
+	send(func(i int) bool { return i == 2 }, jobs[3], jobs[17], again)
+	send(func(i int) bool { return i == 3 || i == 17 || i >= 20 }, append(slices.Clone(jobs), jobs[5], jobs[18])...)
+	register(t, b, "w", "q")
+	got := claimAt(t, b, at(0), "w", 99, "q").Jobs
+	if len(got) != 21 {
+		t.Fatalf("claimed %d jobs, want 21", len(got))
+	}
+	for i := range got {
+		if string(got[i].Body.Payload) != "payload of "+got[i].ID {
+			t.Errorf("%s has the payload %q", got[i].ID, got[i].Body.Payload)
+		}
+	}
+}
+
+// A call that names all its jobs is given the buckets that these are in: each
+// key costs the server as much as a job.
+func TestACallIsGivenTheBucketsItNeeds(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	now := time.Now()
+	one := []broker.NewJob{drawnAt("q", now), drawnAt("q", now)}
+	two := []broker.NewJob{drawnAt("q", now), drawnAt("q", now.Add(10*time.Second))}
+	buckets := func(s *step) (n int) {
+		for _, arg := range b.newCall(s).args {
+			key, _ := arg.(string)
+			for _, bucket := range b.queue("q").keys[len(keyNames)-1] {
+				if key == bucket {
+					n++
+				}
+			}
+		}
+		return n
+	}
+	sent := func(jobs []broker.NewJob, named bool) *step {
+		e := &enqueueBatch{queue: b.queue("q"), recent: true, texts: newArena()}
+		for i := range jobs {
+			if named {
+				jobs[i].Body.Key = "key"
+			}
+			e.add(i, &jobs[i])
+		}
+		return e.step(nowArg(at(0)))
+	}
+	settled := func(jobs []broker.NewJob) *step {
+		req := broker.SettleRequest{Worker: "w"}
+		for i := range jobs {
+			req.Items = append(req.Items, broker.Settlement{Job: &broker.Job{ID: jobs[i].ID, Queue: "q"}, Outcome: broker.Complete(nil)})
+		}
+		return b.settleBatches(&req)[0].step
+	}
+	for _, test := range []struct {
+		name string
+		step *step
+		want int
+	}{
+		{"one job", sent(one[:1], false), 1},
+		{"two of one slice", sent(one, false), 1},
+		{"two of two slices", sent(two, false), 2},
+		{"two of one slice, with keys", sent(one, true), 1},
+		{"two of two slices, with keys", sent(two, true), defaultBuckets},
+		{"a settle of one slice", settled(one), 1},
+		{"a settle of two slices", settled(two), defaultBuckets},
+	} {
+		if got := buckets(test.step); got != test.want {
+			t.Errorf("%s: the call has %d buckets among its keys, want %d", test.name, got, test.want)
+		}
+	}
+}
+
+// Programs may be configured with other numbers of buckets than a queue has.
+func TestMixedBucketsAreNoticed(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	prefix := testenv.Name(t)
+	maker := openAs(t, c, Config{Prefix: prefix, Buckets: 4})
+	enqueue(t, maker, job("q", "first"))
+	register(t, maker, "w", "q")
+	want := 1
+	for i, other := range []int{1, 7, maxBuckets} {
+		b := openAs(t, c, Config{Prefix: prefix, Buckets: other})
+		b.shortcuts.after, b.shortcuts.rest = 1, 0
+		for n := range 6 {
+			accept(t, b, firstSends("q", fmt.Sprint(i, "-", n, "-"), 1+n%2*2))
+			want += 1 + n%2*2
+		}
+		later := openAs(t, c, Config{Prefix: prefix, Buckets: other})
+		accept(t, later, firstSends("q", fmt.Sprint(i, "-later-"), 3)) // a batch as its first call
+		want += 3
+	}
+	if found := examinetest.Examine(t, maker, broker.ExamineRequest{Now: at(0)}); len(found) > 0 {
+		t.Errorf("an examination finds %+v", found)
+	}
+	fresh := openAs(t, c, Config{Prefix: prefix, Buckets: 7})
+	got := claimAt(t, fresh, at(0), "w", 99, "q")
+	if len(got.Jobs) == 0 && got.More {
+		got = claimAt(t, fresh, at(0), "w", 99, "q")
+	}
+	if len(got.Jobs) != want {
+		t.Errorf("a broker that assumed 7 buckets claimed %d jobs of a queue with 4, want %d", len(got.Jobs), want)
+	}
+}
+
+// Layout 1 chose buckets by the end of all IDs. Calls for such a queue change
+// nothing and say what helps, which moves the jobs.
+func TestAQueueOfAnEarlierLayoutIsRefusedUntilItIsRepaired(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	jobs := []broker.NewJob{drawnAt("q", time.Now()), drawnAt("q", time.Now()), job("q", "given")}
+	enqueue(t, b, jobs...)
+	register(t, b, "w", "q")
+	q, ctx := b.queue("q"), t.Context()
+	for i := range jobs[:2] { // to another bucket, as they would be in
+		right, wrong := q.bucket(slotOf(jobs[i].ID)).(string), q.bucket(slotOf(jobs[i].ID)+1+i).(string)
+		body := c.HGet(ctx, right, jobs[i].ID).Val()
+		c.HSet(ctx, wrong, jobs[i].ID, body)
+		c.HDel(ctx, right, jobs[i].ID)
+	}
+	c.HSet(ctx, q.key("m"), "v", 1)
+	c.Del(ctx, q.key("p"))
+
+	other := openAs(t, c, b.config)
+	_, claimed := other.Claim(ctx, broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "q", Max: 9}}, Max: 9})
+	receipts, sent := other.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{firstSend(job("q", "new"))}})
+	if sent == nil {
+		sent = receipts[0].Err
+	}
+	for name, err := range map[string]error{"Claim": claimed, "Enqueue": sent} {
+		if err == nil || broker.MayHaveApplied(err) || !strings.Contains(err.Error(), "jobs doctor --fix") {
+			t.Errorf("%s: %v, want a refusal that says what helps", name, err)
+		}
+	}
+	found := examinetest.Examine(t, other, broker.ExamineRequest{Now: at(1), Fix: true})
+	var codes []string
+	for _, f := range found {
+		codes = append(codes, f.Code)
+		if !f.Fixed {
+			t.Errorf("not repaired: %+v", f)
+		}
+	}
+	slices.Sort(codes)
+	if want := []string{"body-in-wrong-bucket", "body-in-wrong-bucket", "layout-older", "shortcut-flag-differs"}; !slices.Equal(codes, want) {
+		t.Errorf("found %q, want %q", codes, want)
+	}
+	if again := examinetest.Examine(t, other, broker.ExamineRequest{Now: at(1)}); len(again) > 0 {
+		t.Errorf("after the repair: %+v", again)
+	}
+	if got := claimAt(t, other, at(2), "w", 9, "q").Jobs; len(got) != 3 {
+		t.Errorf("claimed %d jobs after the repair, want 3", len(got))
+	}
+}
+
+// Most buckets of most queues are empty, and an examination goes over many of
+// them in a step.
+func TestAnExaminationOfAShortQueueTakesFewSteps(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	enqueue(t, b, job("q", "a"), job("q", "b"), job("q", "c"))
+	steps, found := 0, 0
+	for cursor := ""; steps == 0 || cursor != ""; steps++ {
+		got, err := b.Examine(t.Context(), broker.ExamineRequest{Cursor: cursor, Queue: "q", Limit: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Part == "jobs" {
+			found += got.Records
+		}
+		cursor = got.Cursor
+	}
+	if most := len(examinePlan.Queue) + 3; steps > most || found != 3 {
+		t.Errorf("%d steps, and %d jobs were looked at; want at most %d, and 3", steps, found, most)
+	}
+}

@@ -8,7 +8,7 @@
 //
 // keeps the jobs in this process. Each Open gives a store of its own.
 //
-//	redis://user:password@host:port/database?prefix=jobs
+//	redis://user:password@host:port/database?prefix=jobs&buckets=64
 //	rediss://…                                       the same over TLS
 //	redis+unix:///path/to/socket?db=0                a Unix socket
 //	redis+cluster://host:port?addr=host:port&addr=…  Redis Cluster, by some of its nodes

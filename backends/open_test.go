@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/broker"
@@ -116,6 +117,32 @@ func TestPrefixesAndSchemasKeepStoresApart(t *testing.T) {
 				t.Errorf("another prefix or schema shows the queues %q", got)
 			}
 		})
+	}
+}
+
+func TestAURLSaysInHowManyBucketsTheBodiesOfRedisAre(t *testing.T) {
+	t.Parallel()
+	place := testenv.RedisPlace(t)
+	b, err := backends.Open(t.Context(), place+"&buckets=3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	enqueue(t, b, "mine")
+	u, err := url.Parse(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prefix := u.Query().Get("prefix")
+	u.RawQuery = ""
+	o, err := redis.ParseURL(u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewClient(o)
+	defer c.Close()
+	if n, err := c.HGet(t.Context(), prefix+":{mine}:m", "B").Int(); n != 3 || err != nil {
+		t.Errorf("the queue has %d buckets, %v; want 3", n, err)
 	}
 }
 

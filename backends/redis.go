@@ -3,6 +3,7 @@ package backends
 import (
 	"context"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -11,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The parameters of Redis URLs beside prefix. They are go-redis's own; what it
+// The parameters of Redis URLs beside prefix and buckets. They are go-redis's own; what it
 // has beyond them would break the contract (retries of commands, reads from
 // replicas) or has no use here.
 var (
@@ -23,6 +24,13 @@ var (
 
 func openRedis(ctx context.Context, l location) (broker.Broker, error) {
 	config := redisbroker.Config{Prefix: l.take("prefix")}
+	if v := l.take("buckets"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			return nil, refuse("parameter buckets", "is not a number; see redisbroker.Config")
+		}
+		config.Buckets = n
+	}
 	client, err := redisClient(l)
 	if err != nil {
 		return nil, err

@@ -38,6 +38,8 @@ func TestABadURLIsRefusedWithThePartThatIsToBlame(t *testing.T) {
 		{"redis://localhost?pool_size=many", "parameter pool_size"},
 		{"redis://localhost?dial_timeout=soon", "parameter dial_timeout"},
 		{"redis://localhost?max_retries=3", "parameters"}, // a choice that is not the user's
+		{"redis://localhost?buckets=many", "parameter buckets"},
+		{"redis://localhost?buckets=65", "buckets"},
 		{"redis://localhost?color=red", "parameters"},
 		{"redis://localhost?prefix=a&prefix=b", "parameters"},
 		{"redis://localhost?pre%zzfix=a", "parameters"},

@@ -116,8 +116,6 @@ var queueFindings = []FindingKind{
 	{Code: "queue-record-missing", Means: "jobs are stored for a queue that has no record: none is claimed, and most calls for it are refused",
 		Repair: "the record is made again with default policies; a row's queue gets a name that begins with recovered-"},
 	{Code: "queue-not-listed", Means: "a queue is missing in the list of queues: operators do not see it", Repair: "it is listed"},
-	{Code: "layout-older", Means: "an earlier build has laid this queue out, and its jobs are where this program does not look: calls for it fail",
-		Repair: "the layout is raised, and each job is moved to its place", Advice: "stop the programs of that build first"},
 	{Code: "layout-newer", Means: "a newer release has laid this queue out in another way: this program must not touch it", Advice: "use the newer release"},
 	{Code: "key-of-wrong-type", Means: "a key of the queue holds something else: calls for the queue fail", Advice: "find out who wrote it; rename or delete that key, then examine again"},
 	{Code: "key-expires", Means: "a key of the queue will be deleted by the server when its time is over, with all jobs in it", Repair: "the expiry is removed"},

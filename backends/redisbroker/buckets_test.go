@@ -1,7 +1,6 @@
 package redisbroker
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -133,8 +132,8 @@ func TestABatchOverManyBucketsRefusesWhatIsThere(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	var jobs []broker.NewJob
-	for i := range 20 {
-		jobs = append(jobs, job("q", fmt.Sprint("given-", i))) // each in a bucket of its own
+	for i := range 20 { // each in a bucket of its own
+		jobs = append(jobs, job("q", drawnAt("q", at(0).Add(time.Duration(i)*150*time.Millisecond)).ID))
 	}
 	send := func(refused func(i int) bool, batch ...broker.NewJob) {
 		receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Now: at(0), Jobs: batch})
@@ -228,77 +227,111 @@ func TestMixedBucketsAreNoticed(t *testing.T) {
 	enqueue(t, maker, job("q", "first"))
 	register(t, maker, "w", "q")
 	want := 1
-	for i, other := range []int{1, 7, maxBuckets} {
+	for _, other := range []int{1, 7, maxBuckets} {
 		b := openAs(t, c, Config{Prefix: prefix, Buckets: other})
 		b.shortcuts.after, b.shortcuts.rest = 1, 0
+		send := func(b *Broker, jobs int) {
+			var batch []broker.NewJob
+			for range jobs {
+				batch = append(batch, drawnAt("q", at(want)))
+				want++
+			}
+			accept(t, b, batch)
+		}
 		for n := range 6 {
-			accept(t, b, firstSends("q", fmt.Sprint(i, "-", n, "-"), 1+n%2*2))
-			want += 1 + n%2*2
+			send(b, 1+n%2*2)
 		}
 		later := openAs(t, c, Config{Prefix: prefix, Buckets: other})
-		accept(t, later, firstSends("q", fmt.Sprint(i, "-later-"), 3)) // a batch as its first call
-		want += 3
+		send(later, 3) // a batch as its first call
 	}
 	if found := examinetest.Examine(t, maker, broker.ExamineRequest{Now: at(0)}); len(found) > 0 {
 		t.Errorf("an examination finds %+v", found)
 	}
 	fresh := openAs(t, c, Config{Prefix: prefix, Buckets: 7})
 	got := claimAt(t, fresh, at(0), "w", 99, "q")
-	if len(got.Jobs) == 0 && got.More {
-		got = claimAt(t, fresh, at(0), "w", 99, "q")
-	}
 	if len(got.Jobs) != want {
 		t.Errorf("a broker that assumed 7 buckets claimed %d jobs of a queue with 4, want %d", len(got.Jobs), want)
 	}
 }
 
-// Layout 1 chose buckets by the end of all IDs. Calls for such a queue change
-// nothing and say what helps, which moves the jobs.
-func TestAQueueOfAnEarlierLayoutIsRefusedUntilItIsRepaired(t *testing.T) {
+// A queue of several buckets that an earlier build made goes on as it is, also for
+// a program that does not know yet. Once it is removed, the next is a new one.
+func TestAQueueOfTheLayoutBeforeGoesOn(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	before := open(t, c)
+	before.newest = 1
+	no, ctx := false, t.Context()
+	for i, j := range []broker.NewJob{drawnAt("q", time.Now()), job("q", "given"), drawnAt("q", time.Now())} {
+		enqueue(t, before, j)
+		if v, err := c.HGet(ctx, before.queue("q").key("m"), "v").Int(); v != 1 || err != nil {
+			t.Fatalf("the queue has layout %d, %v, after %d jobs", v, err, i+1)
+		}
+	}
+	b := openAs(t, c, before.config)
+	accept(t, b, []broker.NewJob{drawnAt("q", time.Now())})
+	accept(t, b, []broker.NewJob{drawnAt("q", time.Now()), drawnAt("q", time.Now())})
+	if _, err := b.Policy(ctx, broker.PolicyRequest{Queue: "q", Paused: &no}); err != nil {
+		t.Fatal(err)
+	}
+	if isPlain(t, c, b) {
+		t.Error("a queue of layout 1 has a key p64; push.lua would look for bodies in other buckets")
+	}
+	if found := examinetest.Examine(t, b, broker.ExamineRequest{Now: at(0)}); len(found) > 0 {
+		t.Errorf("an examination finds %+v", found)
+	}
+	register(t, b, "w", "q")
+	fresh := openAs(t, c, before.config)
+	got := claimAt(t, fresh, at(0), "w", 99, "q").Jobs
+	if len(got) != 6 {
+		t.Fatalf("claimed %d jobs, want 6", len(got))
+	}
+	for i := range got { // each call names one job, and so would be given one bucket
+		items := []broker.Settlement{{Job: &got[i], Outcome: broker.Complete(nil)}}
+		settler := openAs(t, c, before.config)
+		if v, err := settler.Settle(ctx, broker.SettleRequest{Now: at(0), Worker: "w", Number: int64(i + 1), Items: items}); err != nil || v[0].Err != nil {
+			t.Fatal(v, err)
+		}
+	}
+	if held := filled(t, c, b.queue("q")); len(held) > 0 {
+		t.Errorf("after the last settle the buckets hold %v", held)
+	}
+	if results, err := b.Operate(ctx, broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: "q"}}, Now: at(7200)}); err != nil || results[0].Err != nil {
+		t.Fatal(results, err)
+	}
+	accept(t, b, []broker.NewJob{drawnAt("q", time.Now())})
+	if v, err := c.HGet(ctx, b.queue("q").key("m"), "v").Int(); v != layoutVersion || err != nil || !isPlain(t, c, b) || b.queue("q").old {
+		t.Errorf("the queue that was made again has layout %d, %v", v, err)
+	}
+}
+
+// One bucket is the same in both layouts, so programs of either use it together.
+func TestAQueueOfOneBucketIsForEarlierBuildsToo(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := openAs(t, c, Config{Prefix: testenv.Name(t), Buckets: 1})
+	enqueue(t, b, job("q", "a"))
+	if v, err := c.HGet(t.Context(), b.queue("q").key("m"), "v").Int(); v != 1 || err != nil {
+		t.Errorf("a queue of one bucket has layout %d, %v; want 1", v, err)
+	}
+}
+
+// A queue that lost all but its key p is not made anew by a program that assumes
+// another number of buckets: others would go on to store by that key.
+func TestAQueueIsNotMadeBesideWhatIsLeftOfAnother(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
-	jobs := []broker.NewJob{drawnAt("q", time.Now()), drawnAt("q", time.Now()), job("q", "given")}
-	enqueue(t, b, jobs...)
-	register(t, b, "w", "q")
-	q, ctx := b.queue("q"), t.Context()
-	for i := range jobs[:2] { // to another bucket, as they would be in
-		right, wrong := q.bucket(slotOf(jobs[i].ID)).(string), q.bucket(slotOf(jobs[i].ID)+1+i).(string)
-		body := c.HGet(ctx, right, jobs[i].ID).Val()
-		c.HSet(ctx, wrong, jobs[i].ID, body)
-		c.HDel(ctx, right, jobs[i].ID)
+	if err := c.Set(t.Context(), b.queue("q").key("p"), 2, 0).Err(); err != nil {
+		t.Fatal(err)
 	}
-	c.HSet(ctx, q.key("m"), "v", 1)
-	c.Del(ctx, q.key("p"))
-
-	other := openAs(t, c, b.config)
-	_, claimed := other.Claim(ctx, broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "q", Max: 9}}, Max: 9})
-	receipts, sent := other.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{firstSend(job("q", "new"))}})
-	if sent == nil {
-		sent = receipts[0].Err
+	other := openAs(t, c, Config{Prefix: b.config.Prefix, Buckets: 7})
+	receipts, err := other.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{job("q", "a")}})
+	if err == nil {
+		err = receipts[0].Err
 	}
-	for name, err := range map[string]error{"Claim": claimed, "Enqueue": sent} {
-		if err == nil || broker.MayHaveApplied(err) || !strings.Contains(err.Error(), "jobs doctor --fix") {
-			t.Errorf("%s: %v, want a refusal that says what helps", name, err)
-		}
-	}
-	found := examinetest.Examine(t, other, broker.ExamineRequest{Now: at(1), Fix: true})
-	var codes []string
-	for _, f := range found {
-		codes = append(codes, f.Code)
-		if !f.Fixed {
-			t.Errorf("not repaired: %+v", f)
-		}
-	}
-	slices.Sort(codes)
-	if want := []string{"body-in-wrong-bucket", "body-in-wrong-bucket", "layout-older", "shortcut-flag-differs"}; !slices.Equal(codes, want) {
-		t.Errorf("found %q, want %q", codes, want)
-	}
-	if again := examinetest.Examine(t, other, broker.ExamineRequest{Now: at(1)}); len(again) > 0 {
-		t.Errorf("after the repair: %+v", again)
-	}
-	if got := claimAt(t, other, at(2), "w", 9, "q").Jobs; len(got) != 3 {
-		t.Errorf("claimed %d jobs after the repair, want 3", len(got))
+	if err == nil || !strings.Contains(err.Error(), "without a queue's record") {
+		t.Errorf("Enqueue: %v, want a refusal that says that keys are there without a record", err)
 	}
 }
 

@@ -42,7 +42,6 @@ const (
 	codeGap     = 5 // an earlier part of the same settle is missing
 	codeBusy    = 6 // keys of something else are in the way
 	codeLimited = 7 // the queue needs enqueue.lua, not push.lua
-	codeOlder   = 8 // an earlier layout, in which bodies are elsewhere
 )
 
 const (
@@ -207,17 +206,22 @@ func (b *Broker) newCall(s *step) *call {
 	for _, q := range queues {
 		n += len(keyNames) + priorities + q.buckets
 	}
-	few := s.script.short || len(s.rows) == 1
+	few := s.script.short || len(s.rows) == 1 && !queues[0].old
 	s.seen = queues[0].seen.Load()
 	c := &call{key: queues[0].key("m"), args: make([]any, 3, 3+n+2+len(queues)+len(s.args))}
 	for _, q := range queues {
 		for _, at := range s.script.keys {
-			if !few || at != len(keyNames)-1 {
+			switch name := keyNames[at]; {
+			case name == "p*":
+				for n := range maxBuckets {
+					c.args = append(c.args, baseOf(b.config.Prefix, q.name)+plainKey(n+1))
+				}
+			case name == "b*" && few:
+				for _, row := range s.rows {
+					c.args = append(c.args, q.bucket(row.slot))
+				}
+			default:
 				c.args = append(c.args, q.keys[at]...)
-				continue
-			}
-			for _, row := range s.rows {
-				c.args = append(c.args, q.bucket(row.slot))
 			}
 		}
 	}
@@ -228,6 +232,8 @@ func (b *Broker) newCall(s *step) *call {
 			n := q.buckets
 			if few {
 				n = -n
+			} else if q.old {
+				n += oldBuckets
 			}
 			c.args = append(c.args, n)
 		}
@@ -279,6 +285,9 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 			return true
 		}
 	case codeAbsent:
+		if q := b.queue(s.queues[0]); q.old {
+			b.learn(q.name, q.buckets)
+		}
 		if s.create {
 			b.queue(s.queues[0]).absent()
 			s.err = b.create(ctx, s.queues[0])
@@ -291,9 +300,6 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 	case codeNewer:
 		version, _ := first(s.reply).(int64)
 		s.err = newerLayout(version)
-	case codeOlder:
-		version, _ := first(s.reply).(int64)
-		s.err = olderLayout(version)
 	case codeGap:
 		s.err = fmt.Errorf("%w: an earlier part of the same request failed", broker.ErrUnavailable)
 	}
@@ -303,11 +309,6 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 func newerLayout(version int64) error {
 	return &broker.Error{Err: broker.ErrNewerForm, Field: "layout",
 		Hint: fmt.Sprintf("version %d, this program knows up to %d; update it", version, layoutVersion)}
-}
-
-func olderLayout(version int64) error {
-	return &broker.Error{Err: broker.ErrUnsupported, Field: "layout",
-		Hint: fmt.Sprintf("version %d in several buckets, this program knows %d; stop the programs of the build that made the queue, and run jobs doctor --fix", version, layoutVersion)}
 }
 
 func first(reply []any) any {

@@ -69,6 +69,7 @@ type claim struct {
 	queues   []string // each once, in the order of the shares
 	left     int      // of Max
 	at       int64    // the store's time, once a round was answered
+	learned  int      // how often a queue turned out to be laid out differently
 
 	// By share:
 	queueOf []int // its place in queues
@@ -165,10 +166,11 @@ func (s *step) addShare(share, place, most int) {
 // bring more.
 func (c *claim) read(b *Broker) bool {
 	if c.together {
+		before := c.learned
 		if len(c.queues) > 0 {
 			c.readStep(b, c.ask[0], 0)
 		}
-		return false
+		return c.learned > before && c.learned < maxRounds
 	}
 	for at, s := range c.ask {
 		if s != nil {
@@ -196,12 +198,16 @@ func (c *claim) readStep(b *Broker, s *step, at int) {
 		short = short || list.len() < c.asked[share]
 	}
 	for n := range s.queues {
+		before := c.learned
 		c.errs[at+n] = s.err
 		if s.err == nil && n < len(s.reply) {
 			status, _ := s.reply[n].([]any)
 			c.status(b, at+n, status)
 		}
 		c.dry[at+n] = c.errs[at+n] != nil || !c.more[at+n] || short
+		if c.learned > before && c.learned < maxRounds {
+			c.dry[at+n] = false
+		}
 	}
 }
 
@@ -239,11 +245,10 @@ func (c *claim) status(b *Broker, at int, status []any) {
 		c.more[at], c.due[at] = number(status[1]) == 1, number(status[2])
 	case code == codeBuckets && len(status) == 2:
 		b.learn(c.queues[at], int(number(status[1])))
+		c.learned++
 		c.more[at], c.due[at] = true, -1
 	case code == codeNewer && len(status) == 2:
 		c.errs[at] = newerLayout(number(status[1]))
-	case code == codeOlder && len(status) == 2:
-		c.errs[at] = olderLayout(number(status[1]))
 	default: // no such queue, so nobody is registered in it
 		c.errs[at] = broker.ErrWorkerGone
 	}

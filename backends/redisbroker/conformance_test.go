@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -43,6 +44,28 @@ func TestConformanceOnAServerWithOneBucket(t *testing.T) {
 		o := *options
 		o.ClientName = prefix
 		return place(tb, prefix, Config{Buckets: 1}, redis.NewClient(&o))
+	})
+}
+
+// Earlier builds made such queues by default on a Cluster.
+func TestConformanceOnAServerWithTheLayoutBefore(t *testing.T) {
+	t.Parallel()
+	options, err := redis.ParseURL(testenv.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	conformance.Run(t, func(tb conformance.TB) *conformance.Store {
+		prefix := placeName(tb)
+		o := *options
+		o.ClientName = prefix
+		store := place(tb, prefix, Config{Buckets: 5}, redis.NewClient(&o))
+		open := store.Open
+		store.Open = func(tb conformance.TB) broker.Broker {
+			b := open(tb)
+			b.(*Broker).newest = 1
+			return b
+		}
+		return store
 	})
 }
 
@@ -125,9 +148,12 @@ func place(tb conformance.TB, prefix string, config Config, client redis.Univers
 			ctx := context.Background()
 			n, err := client.HGet(ctx, key(queue, "m"), "B").Int()
 			plant(tb, err)
-			bucket := newQueue(baseOf(prefix, queue), queue, n).bucket(slotOf(id)).(string)
-			old, err := client.HGet(ctx, bucket, id).Result()
-			plant(tb, err)
+			bucket, old := "", ""
+			for i := range n {
+				if there, err := client.HGet(ctx, key(queue, "b"+strconv.Itoa(i)), id).Result(); err == nil {
+					bucket, old = key(queue, "b"+strconv.Itoa(i)), there
+				}
+			}
 			plant(tb, client.HSet(ctx, bucket, id, old[:createdSize]+string(body)).Err())
 		},
 	}

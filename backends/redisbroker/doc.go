@@ -76,7 +76,8 @@
 //     only when it pops them. Of a ULID it is the next one every tenth of a second:
 //     jobs that come together leave together, and of a queue of a million jobs the
 //     server looks into two small hashes at a time, which its caches hold, and not
-//     all over a large one. A call that names its jobs is given their buckets alone.
+//     all over a large one. Other IDs, whose callers gave them, are in b0. A call
+//     that names its jobs is given their buckets alone.
 //   - A deleted, cancelled or rescheduled job leaves its turn in its ready list,
 //     which has no cheap removal from the middle. The turn is counted in v, and
 //     a claim that pops it drops it. Epochs alone would not do: a job that is
@@ -84,8 +85,9 @@
 //   - Most jobs are claimed in the epoch in which they were enqueued, so their
 //     turns are what a claim needs, as they stand: the ID.
 //   - A release that raises a queue's layout deletes p, and gives its own shortcut another name: push.lua of
-//     an older program does not look at the record, whatever version that has. In version 1 the key was p, and several
-//     buckets, which only queues without it had, were chosen by the end of every ID.
+//     an older program does not look at the record, whatever version that has.
+//   - Version 1 chose among several buckets by the end of every ID, and such queues had no p. They go on as they
+//     are, until they are removed. Of one bucket, version 2 has nothing to say, and such queues are made in version 1.
 //   - A held job has a lease of nobody's. A program that does not know o takes it
 //     for active, which is all that it needs to leave it alone.
 //   - A lease carries the index of the body when it names something to free, so

@@ -177,9 +177,6 @@ func (e *examiner) read(err error, s *step) (told []any, pos string, over bool, 
 	case err != nil && s.code == codeNewer:
 		e.note("layout-newer", "", err.Error(), "")
 		return nil, "", true, nil
-	case err != nil && s.code == codeOlder:
-		e.note(layoutOlder, "", err.Error(), "")
-		return nil, "", true, nil
 	case err != nil:
 		return nil, "", false, err
 	case s.code == codeBuckets || s.code == codeDone && len(s.reply) < 3:
@@ -208,25 +205,12 @@ func (e *examiner) note(code, id, what, left string) {
 	e.Findings = append(e.Findings, f)
 }
 
-// layoutOlder is of a queue of several buckets in layout 1, which chose them in
-// another way.
-const layoutOlder = "layout-older"
-
 // tokenPause lies between two looks at a wake token: whoever takes one claims
 // next, and leaves another.
 const tokenPause = 100 * time.Millisecond
 
 func (e *examiner) record(ctx context.Context) (pos string, over bool, err error) {
 	told, _, over, err := e.call(ctx, examineRecordScript, "record")
-	if n := len(e.Findings); e.req.Fix && n > 0 && e.Findings[n-1].Code == layoutOlder {
-		// The bodies are found in wrong buckets then, and moved.
-		err = e.repaired(ctx, func(ctx context.Context) error {
-			return e.b.do(ctx, "hset", e.b.queue(e.at.Queue).key("m"), nil, "v", layoutVersion)
-		})
-		if err == nil {
-			told, _, over, err = e.call(ctx, examineRecordScript, "record")
-		}
-	}
 	if err != nil || over || len(told) > 0 {
 		return "", true, err
 	}

@@ -186,9 +186,13 @@ var globbed = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `]
 // removed meanwhile, so what is wrong has to be so twice.
 func (e *examiner) known(ctx context.Context, name string, keys []string) error {
 	record := e.b.queue(name).key("m")
+	more := make([]any, 0, len(keys))
+	for _, key := range keys[1:] {
+		more = append(more, key)
+	}
 	look := func() (listed, recorded, there bool, err error) {
 		err = errors.Join(
-			e.b.do(ctx, "exists", keys[0], yes(&there)),
+			e.b.do(ctx, "exists", keys[0], yes(&there), more...),
 			e.b.do(ctx, "exists", record, yes(&recorded)),
 			e.b.do(ctx, "sismember", e.b.listKey(), yes(&listed), name))
 		return listed, recorded, there, err
@@ -243,7 +247,7 @@ func (e *examiner) present(ctx context.Context, name string) (first string, buck
 			plain = n
 		}
 	}
-	for i, keys := range newQueue(base, name, maxBuckets).keys {
+	for i, keys := range newQueue(base, name, maxBuckets, false).keys {
 		for n, key := range keys {
 			if look(key.(string)) && keyNames[i] == "b*" {
 				buckets = n + 1
@@ -273,13 +277,13 @@ func (e *examiner) repaired(ctx context.Context, repair func(context.Context) er
 // examination put the rest of the record right.
 func (b *Broker) remake(ctx context.Context, name string, buckets int) error {
 	b.learn(name, buckets)
-	return b.do(ctx, "hset", b.queue(name).key("m"), nil, "v", layoutVersion, "B", buckets)
+	return b.do(ctx, "hset", b.queue(name).key("m"), nil, "v", b.layout(buckets), "B", buckets)
 }
 
 func yes(answer *bool) func(*call) error {
 	return func(c *call) error {
 		n, err := c.cmd.Int()
-		*answer = n == 1
+		*answer = n > 0
 		return err
 	}
 }

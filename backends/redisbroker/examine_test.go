@@ -205,8 +205,6 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 	if buckets == 1 {
 		return table
 	}
-	table = append(table, examinetest.Corruption{Name: "a layout of an earlier release", Want: []string{"layout-older "},
-		Plant: p(func(p *planting) { p.do("hset", "m", "v", layoutVersion-1) })})
 	table = append(table, examinetest.Corruption{Name: "a body in another bucket", Want: []string{"body-in-wrong-bucket dead", "entry-without-job dead", "head-without-job dead", "key-entry-without-job dead"},
 		Repairs: []string{"body-in-wrong-bucket dead"},
 		Plant: p(func(p *planting) {

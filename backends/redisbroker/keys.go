@@ -10,10 +10,10 @@ import (
 
 // The keys of a queue, by the names that scripts give them in their headers.
 // The package comment says what each holds. r* stands for the four ready
-// lists, r2 for the one of normal priority among them, b* for the body buckets,
-// which come last.
+// lists, r2 for the one of normal priority among them, p* for p by whatever number
+// of buckets, b* for the body buckets, which come last.
 var keyNames = []string{"m", "p", "h", "a", "w", "wi", "k", "s", "x", "n", "c", "u", "i", "ids",
-	"z", "y", "d", "f", "g", "l", "v", "t", "o", "r2", "r*", "b*"}
+	"z", "y", "d", "f", "g", "l", "v", "t", "o", "p*", "r2", "r*", "b*"}
 
 // queue is what this process knows of a queue: its keys, which depend on the
 // number of body buckets. It does not change, but for a hint; a queue that turns out
@@ -21,6 +21,7 @@ var keyNames = []string{"m", "p", "h", "a", "w", "wi", "k", "s", "x", "n", "c", 
 type queue struct {
 	name    string
 	buckets int
+	old     bool         // laid out as in version 1, which chose among several buckets in another way
 	keys    [][]any      // by place in keyNames, as arguments of a command
 	channel string       // for events
 	seen    atomic.Bool  // it was there
@@ -30,8 +31,8 @@ type queue struct {
 }
 
 // newQueue names the keys that begin with base.
-func newQueue(base, name string, buckets int) *queue {
-	q := &queue{name: name, buckets: buckets, keys: make([][]any, len(keyNames)), channel: base + "e"}
+func newQueue(base, name string, buckets int, old bool) *queue {
+	q := &queue{name: name, buckets: buckets, old: old, keys: make([][]any, len(keyNames)), channel: base + "e"}
 	for i, key := range keyNames {
 		switch key {
 		case "r*":
@@ -42,6 +43,7 @@ func newQueue(base, name string, buckets int) *queue {
 			for n := range buckets {
 				q.keys[i] = append(q.keys[i], base+"b"+strconv.Itoa(n))
 			}
+		case "p*": // newCall writes them out
 		case "p":
 			q.keys[i] = []any{base + plainKey(buckets)}
 		default:
@@ -140,14 +142,10 @@ const ulidSize = 26
 // them a job's body is, as lib/bodies.lua computes it: claims learn IDs only
 // inside the script.
 func slotOf(id string) int {
-	if len(id) == ulidSize {
-		return int(id[7])*11 + int(id[8])/4
+	if len(id) != ulidSize {
+		return 0
 	}
-	h := 0
-	for i := max(0, len(id)-8); i < len(id); i++ {
-		h = (h*31 + int(id[i])) % 65536
-	}
-	return h
+	return int(id[7])*11 + int(id[8])/4
 }
 
 // stretch is of jobs in a row that have the same slot.

@@ -110,7 +110,7 @@ if part == 'heads' then
   local page, at = scanned(q.h, cursor, math.max(1, math.min(most, math.floor(BYTES / big))))
   for _, field in ipairs(page) do
     local id = field[1]
-    if id ~= '' and redis.call('HEXISTS', q.b[bucket(id, q.buckets)], id) == 0 then
+    if id ~= '' and redis.call('HEXISTS', q.b[bucket(q, id)], id) == 0 then
       found('head-without-job', id, 'a head is stored without a job', function() redis.call('HDEL', q.h, id) end)
     end
   end
@@ -125,7 +125,7 @@ repeat
   page, at = scanned(q.b[b], at, bound, bound - records)
   for _, field in ipairs(page) do
     local id, body = field[1], field[2]
-    local right = bucket(id, q.buckets)
+    local right = bucket(q, id)
     if id == '' then
       records = records - 1
     elseif right ~= b then
@@ -133,7 +133,9 @@ repeat
         redis.call('HDEL', q.b[b], id)
         redis.call('HSETNX', q.b[right], id, body)
       end)
-    else
+    end
+    -- One that belongs into a bucket behind this is met there again, once moved.
+    if id ~= '' and (right == b or right < b and fixing) then
       examine(id, body, redis.call('HGET', q.h, id), redis.call('HGET', q.a, id))
     end
   end

@@ -24,7 +24,7 @@ q.paused = m[3] == '1'
 local function known(worker) return redis.call('ZSCORE', q.w, worker) or redis.call('HEXISTS', q.n, worker) == 1 end
 
 local function examine_lease(id, lease)
-  local body, head = redis.call('HGET', q.b[bucket(id, q.buckets)], id), redis.call('HGET', q.h, id)
+  local body, head = redis.call('HGET', q.b[bucket(q, id)], id), redis.call('HGET', q.h, id)
   local epoch, worker = string.match(lease, '^[1-4](%d+):(.-)\n')
   local at, state = '0', '0'
   if head then at, state = string.match(head, '^(%d+),(%d+),') end
@@ -65,7 +65,7 @@ end
 local function examine_held(id)
   local lease = redis.call('HGET', q.a, id)
   local function remove() redis.call('HDEL', q.o, id) end
-  if redis.call('HEXISTS', q.b[bucket(id, q.buckets)], id) == 0 then
+  if redis.call('HEXISTS', q.b[bucket(q, id)], id) == 0 then
     found('entry-without-job', id, 'it stands among the held jobs and is not stored', remove)
   elseif not lease or not string.find(lease, '^%d+:\n') then
     found('job-in-two-places', id, 'it stands among the held jobs and is not held', remove)

@@ -16,7 +16,7 @@
 local q = open()
 if q.refused then return q.refused end
 
-local function body_of(id) return redis.call('HGET', q.b[bucket(id, q.buckets)], id) end
+local function body_of(id) return redis.call('HGET', q.b[bucket(q, id)], id) end
 
 local function examine_unique(key, held)
   local mode, till, id = string.match(held, '^(%d)(%d+):(.*)$')

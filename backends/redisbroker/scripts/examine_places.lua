@@ -22,7 +22,7 @@ local q, m = open('paused', 'void')
 if q.refused then return q.refused end
 q.paused = m[3] == '1'
 
-local function body_of(id) return redis.call('HGET', q.b[bucket(id, q.buckets)], id) end
+local function body_of(id) return redis.call('HGET', q.b[bucket(q, id)], id) end
 
 local function look(id, body) return standing(q, id, body, redis.call('HGET', q.h, id), redis.call('HGET', q.a, id)) end
 

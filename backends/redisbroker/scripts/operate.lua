@@ -75,7 +75,7 @@ end
 
 -- edit replaces a payload; a dead job's epoch rises.
 local function edit(id, state, epoch, payload)
-  local bucket_of = q.b[bucket(id, q.buckets)]
+  local bucket_of = q.b[bucket(q, id)]
   local body = with_payload(redis.call('HGET', bucket_of, id), payload)
   if not body then return -3 end
   redis.call('HSET', bucket_of, id, body)
@@ -150,7 +150,7 @@ end
 for at = first + 1, #ARGV, 7 do
   local id, state, epoch, index = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), ARGV[at + 3]
   local head, result, other = redis.call('HGET', q.h, id), -1, nil
-  if redis.call('HEXISTS', q.b[bucket(id, q.buckets)], id) == 1 and
+  if redis.call('HEXISTS', q.b[bucket(q, id)], id) == 1 and
     tonumber(head and string.match(head, '^%d+') or 0) == epoch then
     local now_in, entry, due_at = place(q, id, index, head, redis.call('HGET', q.a, id))
     if now_in == state then

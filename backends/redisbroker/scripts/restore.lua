@@ -63,7 +63,7 @@ local next_before, earliest, pushed = next_due(q), nil, false
 
 -- accept stores a job, or returns why not.
 local function accept(id, body, options, past, rest)
-  local where = q.b[bucket(id, q.buckets)]
+  local where = q.b[bucket(q, id)]
   local state, epoch, created, ended, keep = string.match(past, '^(%d+),(%d+),(%d+),(%d+),(%d+)$')
   state, epoch, ended, keep = tonumber(state), tonumber(epoch), tonumber(ended), tonumber(keep)
   local holder = redis.call('HGET', q.o, id)

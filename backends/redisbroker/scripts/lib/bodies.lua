@@ -2,19 +2,20 @@
 -- from the time: jobs that come together leave together, and so look into the
 -- same small hash. Its eighth character counts seconds, the ninth their 32nd
 -- parts: slices of a tenth of a second, more or less, as the bytes of digits and
--- letters leave gaps. Other IDs are spread by their end. Go computes the same in
--- slotOf.
-local function bucket(id, n)
-  if n == 1 then return 1 end
-  if #id == 26 then
+-- letters leave gaps. Go computes the same in slotOf. In layout 1 it followed from
+-- the end of any ID.
+local function bucket(q, id)
+  if q.buckets == 1 then return 1 end
+  if not q.old then
+    if #id ~= 26 then return 1 end
     local s, part = string.byte(id, 8, 9)
-    return (s * 11 + (part - part % 4) / 4) % n + 1
+    return (s * 11 + (part - part % 4) / 4) % q.buckets + 1
   end
   local h = 0
   for i = math.max(1, #id - 7), #id do
     h = (h * 31 + string.byte(id, i)) % 65536
   end
-  return h % n + 1
+  return h % q.buckets + 1
 end
 
 -- by_bucket sorts a list of IDs, each with so many other things behind it, into
@@ -22,7 +23,7 @@ end
 local function by_bucket(q, list, others)
   local lists = {}
   for i = 1, #list, 1 + others do
-    local b = bucket(list[i], q.buckets)
+    local b = bucket(q, list[i])
     local into = lists[b] or {}
     lists[b] = into
     local n = #into
@@ -33,5 +34,5 @@ end
 
 -- together reports whether all of ids may well be of one bucket.
 local function together(q, ids)
-  return q.buckets == 1 or bucket(ids[1], q.buckets) == bucket(ids[#ids], q.buckets)
+  return q.buckets == 1 or bucket(q, ids[1]) == bucket(q, ids[#ids])
 end

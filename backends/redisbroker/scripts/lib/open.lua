@@ -2,25 +2,27 @@
 -- @include why
 
 -- open names the keys of the call's next queue and reads its record: the
--- fields named, behind the layout version and the number of buckets. That is
--- negative when the call is given one bucket, of all the jobs that it names.
--- With q.refused set, the queue may not be touched.
+-- fields named, behind the layout version and the number of buckets. That is a
+-- thousand more in layout 1, which chose among several in another way. It is
+-- negative when the call is given one bucket, of all the jobs that it names: then
+-- q.buckets is 1, whatever the queue's. With q.refused set, the queue may not be
+-- touched.
 local opened, offset = 0, 0
 local function open(...)
   opened = opened + 1
   local n = tonumber(ARGV[2 + opened])
   local q
-  q, offset = names(offset, math.max(n, 1))
-  n = math.abs(n)
+  q, offset = names(offset, n < 0 and 1 or n % 1000)
   local m = redis.call('HMGET', q.m, 'v', 'B', ...)
-  if not m[1] then
+  local version, buckets = tonumber(m[1]), tonumber(m[2])
+  if not version then
     q.refused = {ABSENT}
-  elseif tonumber(m[1]) > LAYOUT then
-    q.refused = {NEWER, tonumber(m[1])}
-  elseif tonumber(m[2]) ~= n then
-    q.refused = {BUCKETS, tonumber(m[2])}
-  elseif n > 1 and tonumber(m[1]) < 2 then
-    q.refused = {OLDER, tonumber(m[1])}
+  elseif version > LAYOUT then
+    q.refused = {NEWER, version}
+  else
+    q.old = version == 1 and buckets > 1
+    if q.old then buckets = buckets + 1000 end
+    if buckets ~= math.abs(n) then q.refused = {BUCKETS, buckets} end
   end
   return q, m
 end

@@ -4,12 +4,12 @@
 local function bodies(q, ids)
   local all, others, b = {}, ids, 0
   if together(q, ids) then
-    b = bucket(ids[1], q.buckets)
+    b = bucket(q, ids[1])
     all = redis.call('HMGET', q.b[b], unpack(ids))
     if q.buckets == 1 then return all end
     others = {}
     for i = 1, #ids do
-      if not all[i] and bucket(ids[i], q.buckets) ~= b then others[#others + 1] = ids[i] end
+      if not all[i] and bucket(q, ids[i]) ~= b then others[#others + 1] = ids[i] end
     end
     if #others == 0 then return all end
   end

@@ -5,7 +5,7 @@
 local function remove(q, ids, aged)
   if #ids == 0 then return end
   local n = 0
-  if together(q, ids) then n = redis.call('HDEL', q.b[bucket(ids[1], q.buckets)], unpack(ids)) end
+  if together(q, ids) then n = redis.call('HDEL', q.b[bucket(q, ids[1])], unpack(ids)) end
   if n < #ids and q.buckets > 1 then
     for b, list in pairs(by_bucket(q, ids, 0)) do redis.call('HDEL', q.b[b], unpack(list)) end
   end

@@ -1,2 +1,2 @@
 -- Why a script does nothing to a queue: the first element of its answer.
-local ABSENT, BUCKETS, NEWER, GONE, GAP, BUSY, LIMITED, OLDER = 1, 2, 3, 4, 5, 6, 7, 8
+local ABSENT, BUCKETS, NEWER, GONE, GAP, BUSY, LIMITED = 1, 2, 3, 4, 5, 6, 7

@@ -89,7 +89,7 @@ func measure(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	h := &harness{stores: map[string]store.Store{}, scale: o.scale, profile: o.profile}
+	h := &harness{stores: map[string]store.Store{}, scale: o.scale, profile: o.profile, dir: o.dir}
 	if h.env, err = circumstances(o); err != nil {
 		return err
 	}

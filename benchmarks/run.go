@@ -21,6 +21,7 @@ type harness struct {
 	env     report.Env
 	scale   float64
 	profile string // directory
+	dir     string // for the data of servers
 	tmp     string
 }
 
@@ -58,6 +59,15 @@ func (h *harness) workload(ctx context.Context, w *workload, p report.Planned) e
 		}
 		r := &run{harness: h, work: w, kind: k, store: h.stores[w.store], jobs: w.size(k, h.scale)}
 		r.setup = system.Setup{URL: "memory://", Workload: w.name, Handlers: handlers, Queues: w.queues}
+		if w.once != nil && w.store == "redis" {
+			// What one system frees another takes, and the jobs that they keep would lie mixed in memory.
+			own, err := store.Start(ctx, w.store, h.dir, 0)
+			if err != nil {
+				return err
+			}
+			defer own.Stop()
+			r.store = own
+		}
 		runs = append(runs, r)
 		defer r.drop(context.WithoutCancel(ctx))
 		if w.once != nil {

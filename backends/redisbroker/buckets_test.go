@@ -1,6 +1,7 @@
 package redisbroker
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -332,6 +333,32 @@ func TestAQueueIsNotMadeBesideWhatIsLeftOfAnother(t *testing.T) {
 	}
 	if err == nil || !strings.Contains(err.Error(), "without a queue's record") {
 		t.Errorf("Enqueue: %v, want a refusal that says that keys are there without a record", err)
+	}
+}
+
+// A record that was damaged by hand says nothing of where bodies are. Nothing is
+// stored then, and nothing claimed.
+func TestARecordWithoutANumberOfBucketsIsRefused(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	enqueue(t, b, job("q", "a"))
+	register(t, b, "w", "q")
+	if err := c.HDel(t.Context(), b.queue("q").key("m"), "B").Err(); err != nil {
+		t.Fatal(err)
+	}
+	later := job("q", "b")
+	later.Delay = time.Hour
+	receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Now: at(0), Jobs: []broker.NewJob{later}})
+	if err == nil {
+		err = receipts[0].Err
+	}
+	if !errors.Is(err, broker.ErrMalformed) || broker.MayHaveApplied(err) {
+		t.Errorf("Enqueue: %v, want ErrMalformed, and certainty that nothing was stored", err)
+	}
+	got, err := b.Claim(t.Context(), broker.ClaimRequest{Now: at(0), Worker: "w", Queues: []broker.Share{{Queue: "q", Max: 9}}, Max: 9})
+	if err == nil || len(got.Jobs) > 0 {
+		t.Errorf("Claim: %d jobs, %v; want an error", len(got.Jobs), err)
 	}
 }
 

@@ -284,6 +284,7 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 			b.learn(s.queues[0], int(n))
 			return true
 		}
+		s.err = fmt.Errorf("the number of buckets in the queue's record: %w", broker.ErrMalformed)
 	case codeAbsent:
 		if q := b.queue(s.queues[0]); q.old {
 			b.learn(q.name, q.buckets)

@@ -243,7 +243,7 @@ func (c *claim) status(b *Broker, at int, status []any) {
 	switch code := number(first(status)); {
 	case code == codeDone && len(status) == 3:
 		c.more[at], c.due[at] = number(status[1]) == 1, number(status[2])
-	case code == codeBuckets && len(status) == 2:
+	case code == codeBuckets && len(status) == 2 && number(status[1]) > 0:
 		b.learn(c.queues[at], int(number(status[1])))
 		c.learned++
 		c.more[at], c.due[at] = true, -1

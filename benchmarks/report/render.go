@@ -84,7 +84,8 @@ whose rounds differ by more than 25 % of it, which says no more than an order of
 own ratios. Producer and worker are processes of their own; their CPU and allocations are those processes', the
 store's CPU that of its processes. Throughput counts from the start of the worker to the end of the last handler; how long
 a claim takes is that of claims that give jobs, and told by our systems alone; a run after which
-the store still held a job, or in which a job was not handled, gives no figure. For a constant depth one producer replaces
+the store still held a job, or in which a job was not handled, gives no figure. Where a queue is kept over all rounds, each
+system has a Redis server of its own, since what one frees another would take. For a constant depth one producer replaces
 what is handled, and handlers wait while it is 2000 jobs behind.
 
 | system | |

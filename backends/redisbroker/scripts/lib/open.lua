@@ -14,7 +14,7 @@ local function open(...)
   local q
   q, offset = names(offset, n < 0 and 1 or n % 1000)
   local m = redis.call('HMGET', q.m, 'v', 'B', ...)
-  local version, buckets = tonumber(m[1]), tonumber(m[2])
+  local version, buckets = tonumber(m[1]), tonumber(m[2] or 0)
   if not version then
     q.refused = {ABSENT}
   elseif version > LAYOUT then

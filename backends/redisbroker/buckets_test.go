@@ -58,7 +58,7 @@ func TestJobsThatComeTogetherAreInOneBucket(t *testing.T) {
 	}
 	for name, send := range map[string]func([]broker.NewJob){
 		"shortcut": func(jobs []broker.NewJob) {
-			b.shortcuts.shut = time.Time{}
+			b.shortcuts.shut, b.shortcuts.idle = time.Time{}, time.Minute
 			warm(t, b, "q")
 			count.reset()
 			defer func() {

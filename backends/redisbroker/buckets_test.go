@@ -336,6 +336,37 @@ func TestAQueueIsNotMadeBesideWhatIsLeftOfAnother(t *testing.T) {
 	}
 }
 
+// A job in a wrong bucket whose turn is gone, as a claim that does not find a body
+// drops it, is put right by one examination, whichever way its bucket lies.
+func TestAJobInAWrongBucketWithoutAPlaceIsRepairedAtOnce(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	q, ctx := b.queue("q"), t.Context()
+	early, late := job("q", "given"), drawnAt("q", at(0))
+	enqueue(t, b, early, late)
+	for id, wrong := range map[string]int{"given": 5, late.ID: 0} {
+		right, wrong := q.bucket(slotOf(id)).(string), q.bucket(wrong).(string)
+		if right == wrong {
+			t.Fatalf("%s is in %s", id, right)
+		}
+		if err := errors.Join(c.HSet(ctx, wrong, id, c.HGet(ctx, right, id).Val()).Err(), c.HDel(ctx, right, id).Err()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	register(t, b, "w", "q")
+	if got := claimAt(t, b, at(0), "w", 9, "q").Jobs; len(got) != 0 {
+		t.Fatalf("claimed %d jobs whose bodies are elsewhere", len(got))
+	}
+	examinetest.Examine(t, b, broker.ExamineRequest{Now: at(1), Fix: true})
+	if again := examinetest.Examine(t, b, broker.ExamineRequest{Now: at(1)}); len(again) > 0 {
+		t.Errorf("after the repair: %+v", again)
+	}
+	if got := claimAt(t, b, at(1), "w", 9, "q").Jobs; len(got) != 2 {
+		t.Errorf("claimed %d jobs after the repair, want 2", len(got))
+	}
+}
+
 // A record that was damaged by hand says nothing of where bodies are. Nothing is
 // stored then, and nothing claimed.
 func TestARecordWithoutANumberOfBucketsIsRefused(t *testing.T) {

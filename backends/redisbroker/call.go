@@ -286,9 +286,6 @@ func (b *Broker) repair(ctx context.Context, s *step) bool {
 		}
 		s.err = fmt.Errorf("the number of buckets in the queue's record: %w", broker.ErrMalformed)
 	case codeAbsent:
-		if q := b.queue(s.queues[0]); q.old {
-			b.learn(q.name, q.buckets)
-		}
 		if s.create {
 			b.queue(s.queues[0]).absent()
 			s.err = b.create(ctx, s.queues[0])

@@ -21,35 +21,22 @@ import (
 
 func TestConformanceOnAServer(t *testing.T) {
 	t.Parallel()
-	options, err := redis.ParseURL(testenv.Redis(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	conformance.Run(t, func(tb conformance.TB) *conformance.Store {
-		prefix := placeName(tb)
-		o := *options
-		o.ClientName = prefix
-		return place(tb, prefix, Config{}, redis.NewClient(&o))
-	})
+	onServer(t, Config{}, layoutVersion)
 }
 
 func TestConformanceOnAServerWithOneBucket(t *testing.T) {
 	t.Parallel()
-	options, err := redis.ParseURL(testenv.Redis(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	conformance.Run(t, func(tb conformance.TB) *conformance.Store {
-		prefix := placeName(tb)
-		o := *options
-		o.ClientName = prefix
-		return place(tb, prefix, Config{Buckets: 1}, redis.NewClient(&o))
-	})
+	onServer(t, Config{Buckets: 1}, layoutVersion)
 }
 
 // Earlier builds made such queues by default on a Cluster.
 func TestConformanceOnAServerWithTheLayoutBefore(t *testing.T) {
 	t.Parallel()
+	onServer(t, Config{Buckets: 5}, layoutVersion-1)
+}
+
+// onServer runs the suite over queues that are made in this layout.
+func onServer(t *testing.T, config Config, layout int) {
 	options, err := redis.ParseURL(testenv.Redis(t))
 	if err != nil {
 		t.Fatal(err)
@@ -58,11 +45,11 @@ func TestConformanceOnAServerWithTheLayoutBefore(t *testing.T) {
 		prefix := placeName(tb)
 		o := *options
 		o.ClientName = prefix
-		store := place(tb, prefix, Config{Buckets: 5}, redis.NewClient(&o))
+		store := place(tb, prefix, config, redis.NewClient(&o))
 		open := store.Open
 		store.Open = func(tb conformance.TB) broker.Broker {
 			b := open(tb)
-			b.(*Broker).newest = 1
+			b.(*Broker).newest = layout
 			return b
 		}
 		return store

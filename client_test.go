@@ -40,9 +40,9 @@ func TestDuplicateNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	store := newSpyStore(t)
 	c := newTestClient(t, store, ClientConfig{})
-	first := mustEnqueue(t, c, NewTask("mail", []byte("p")), WithUniqueFor(time.Hour), WithID("given"))
+	first := mustEnqueue(t, c, NewTask("mail", []byte("p")), WithUniqueUntilDone(time.Hour), WithID("given"))
 
-	info, err := c.Enqueue(t.Context(), NewTask("mail", []byte("p")), WithUniqueFor(time.Hour))
+	info, err := c.Enqueue(t.Context(), NewTask("mail", []byte("p")), WithUniqueUntilDone(time.Hour))
 	if !errors.Is(err, ErrDuplicate) || info == nil || info.ID != first.ID {
 		t.Errorf("by unique key: got %+v and %v, want ErrDuplicate and the ID %s", info, err, first.ID)
 	}
@@ -246,7 +246,7 @@ func TestEnqueueChainSeesAndChangesJobsInOrder(t *testing.T) {
 	store := newSpyStore(t)
 	c := newTestClient(t, store, ClientConfig{Middleware: []EnqueueMiddleware{note("a"), nil, note("b")}})
 	payload := []byte("p")
-	mustEnqueue(t, c, NewTask("mail", payload), WithUniqueFor(time.Hour))
+	mustEnqueue(t, c, NewTask("mail", payload), WithUniqueUntilDone(time.Hour))
 	if want := []string{"a 1", "b 1", "b sees pending", "a sees pending"}; !slices.Equal(log, want) {
 		t.Errorf("the chain ran as %q, want %q", log, want)
 	}

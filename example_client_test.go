@@ -21,13 +21,13 @@ func ExampleClient_Enqueue() {
 		jobs.WithQueue("reports"), jobs.WithMaxRetries(5), jobs.WithTimeout(10*time.Minute))
 
 	// Not before an hour has passed, and not while another one is under way.
-	info, err := client.Enqueue(context.Background(), report, jobs.WithDelay(time.Hour), jobs.WithUniqueFor(24*time.Hour))
+	info, err := client.Enqueue(context.Background(), report, jobs.WithDelay(time.Hour), jobs.WithUniqueUntilDone(24*time.Hour))
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(info.Queue, info.State)
 
-	again, err := client.Enqueue(context.Background(), report, jobs.WithUniqueFor(24*time.Hour))
+	again, err := client.Enqueue(context.Background(), report, jobs.WithUniqueUntilDone(24*time.Hour))
 	fmt.Println(errors.Is(err, jobs.ErrDuplicate), again.ID == info.ID)
 	// Output:
 	// reports scheduled
@@ -88,7 +88,7 @@ func ExampleEnqueueMiddleware() {
 	// map[request-id:r-1]
 }
 
-func ExampleWithUniqueMode() {
+func ExampleWithUniqueUntilStarted() {
 	b := membroker.New()
 	defer b.Close()
 	client := jobs.NewClient(b, jobs.ClientConfig{})
@@ -97,7 +97,7 @@ func ExampleWithUniqueMode() {
 	// However often the cart changes within ten seconds, it is saved once.
 	for range 3 {
 		_, err := client.Enqueue(context.Background(), jobs.NewTask("cart:save", nil), jobs.WithDelay(10*time.Second),
-			jobs.WithUniqueKey("cart 17"), jobs.WithUniqueMode(jobs.UniqueUntilStarted))
+			jobs.WithUniqueKey("cart 17"), jobs.WithUniqueUntilStarted(0))
 		fmt.Println(errors.Is(err, jobs.ErrDuplicate))
 	}
 	// Output:

@@ -18,7 +18,7 @@ type WelcomeEmail struct {
 	To     string `json:"to"`
 }
 
-var welcome = jobs.Define[WelcomeEmail]("email:welcome", jobs.WithQueue("critical"), jobs.WithUniqueFor(10*time.Minute)).
+var welcome = jobs.Define[WelcomeEmail]("email:welcome", jobs.WithQueue("critical"), jobs.WithUniqueUntilDone(10*time.Minute)).
 	UniqueBy(func(e WelcomeEmail) string { return fmt.Sprint(e.UserID) })
 
 func ExampleDefine() {

@@ -36,7 +36,7 @@ func pasts() []broker.NewJob {
 	ended := func(j *broker.NewJob) { j.Restore.Head.FinishedAt = now.Add(-time.Minute) }
 	return []broker.NewJob{
 		make(StatePending, func(j *broker.NewJob) {
-			j.Body.Unique = broker.Unique{Key: "u", Mode: UniqueUntilSettled, TTL: time.Hour}
+			j.Body.Unique = broker.Unique{Key: "u", Mode: broker.UniqueUntilDone, TTL: time.Hour}
 		}),
 		make(StateScheduled, func(j *broker.NewJob) { j.RunAt = now.Add(time.Hour) }),
 		make(StateRetry, func(j *broker.NewJob) { j.RunAt = now.Add(time.Hour) }),
@@ -244,7 +244,7 @@ func TestAnImportLeavesWhatIsThereAlone(t *testing.T) {
 		t.Errorf("the edited job is %q, %v", edited.Payload, err)
 	}
 	holder := mustEnqueue(t, b.client, NewTask("mail", nil), WithQueue("other"), WithUniqueKey("k"))
-	report, err = b.inspector.Import(t.Context(), strings.NewReader(`{"v":1,"queue":"other","id":"x","type":"t","state":"pending","priority":2,"max_retries":0,"unique":{"key":"k","mode":"until_settled"}}`), ImportConfig{})
+	report, err = b.inspector.Import(t.Context(), strings.NewReader(`{"v":1,"queue":"other","id":"x","type":"t","state":"pending","priority":2,"max_retries":0,"unique":{"key":"k","mode":"until_done"}}`), ImportConfig{})
 	if err != nil || report.Refused != 1 || report.Refusals[0].Holder != holder.ID || !errors.Is(report.Refusals[0].Err, ErrDuplicate) {
 		t.Errorf("a unique key that is held: %+v, %v", report, err)
 	}

@@ -97,7 +97,7 @@ type lineError struct {
 // Names of what the broker knows by number.
 var (
 	backoffNames = []string{"default", "exponential", "linear", "constant"}
-	modeNames    = []string{"until_settled", "until_started", "window"}
+	modeNames    = []string{"until_done", "until_started", "window"}
 	reasonNames  = func() (names []string) {
 		for r := range DeadReason(100) {
 			names = append(names, r.String())
@@ -285,7 +285,7 @@ func (l *line) job() (broker.NewJob, error) {
 		if err != nil {
 			return broker.NewJob{}, err
 		}
-		j.Unique = broker.Unique{Key: u.Key, Mode: UniqueMode(mode), TTL: time.Duration(u.TTL)}
+		j.Unique = broker.Unique{Key: u.Key, Mode: broker.UniqueMode(mode), TTL: time.Duration(u.TTL)}
 	}
 	reason, err := numberOf("reason", reasonNames, l.Reason)
 	if err != nil {

@@ -19,7 +19,6 @@ type enqueueConfig struct {
 	job    *broker.NewJob
 	unique bool // uniqueness was asked for, by whichever option
 	keySet bool // … with a key of its own
-	ttlSet bool // … with a time to live
 }
 
 type optionFunc func(*enqueueConfig)
@@ -133,8 +132,9 @@ func WithID(id string) Option {
 }
 
 // WithKey names the tenant, account or partition that the job belongs to, at
-// most 255 bytes: the unit of fairness and of limits per key. The default is
-// none.
+// most 255 bytes. Operators select jobs by it, and middleware can measure and
+// limit by it; the order in which jobs run does not depend on it. The default
+// is none.
 func WithKey(key string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Key = key })
 }

@@ -113,21 +113,24 @@ func TestUniqueOptionsCombine(t *testing.T) {
 	t.Parallel()
 	c := NewClient(nil, ClientConfig{})
 	content := contentKey("mail", []byte("p"))
-	if len(content) != 64 || strings.ToLower(content) != content {
-		t.Fatalf("the derived key is %q, want 64 hexadecimal digits", content)
+	if digits := strings.TrimPrefix(content, DerivedKeyPrefix); len(digits) != 64 || len(content) != 64+len("sha256:") || strings.ToLower(content) != content {
+		t.Fatalf("the derived key is %q, want sha256: and 64 hexadecimal digits", content)
 	}
 	for name, test := range map[string]struct {
 		options []Option
 		want    broker.Unique
 	}{
-		"for alone derives the key":     {[]Option{WithUniqueFor(time.Hour)}, broker.Unique{Key: content, TTL: time.Hour}},
+		"until done":                    {[]Option{WithUniqueUntilDone(time.Hour)}, broker.Unique{Key: content, TTL: time.Hour}},
+		"until done, unbounded":         {[]Option{WithUniqueUntilDone(0)}, broker.Unique{Key: content}},
+		"until started":                 {[]Option{WithUniqueUntilStarted(time.Hour)}, broker.Unique{Key: content, Mode: broker.UniqueUntilStarted, TTL: time.Hour}},
+		"until started, unbounded":      {[]Option{WithUniqueUntilStarted(0)}, broker.Unique{Key: content, Mode: broker.UniqueUntilStarted}},
 		"key alone is unbounded":        {[]Option{WithUniqueKey("k")}, broker.Unique{Key: "k"}},
-		"key and for":                   {[]Option{WithUniqueFor(time.Hour), WithUniqueKey("k")}, broker.Unique{Key: "k", TTL: time.Hour}},
-		"mode alone derives the key":    {[]Option{WithUniqueMode(UniqueUntilStarted)}, broker.Unique{Key: content, Mode: UniqueUntilStarted}},
-		"window":                        {[]Option{WithUniqueMode(UniqueWindow), WithUniqueFor(time.Hour)}, broker.Unique{Key: content, Mode: UniqueWindow, TTL: time.Hour}},
-		"without drops what was before": {[]Option{WithUniqueMode(UniqueWindow), WithUniqueFor(time.Hour), WithUniqueKey("k"), WithoutUnique()}, broker.Unique{}},
-		"what comes after without":      {[]Option{WithUniqueKey("k"), WithoutUnique(), WithUniqueFor(time.Hour)}, broker.Unique{Key: content, TTL: time.Hour}},
-		"the last time wins":            {[]Option{WithUniqueFor(0), WithUniqueFor(time.Hour)}, broker.Unique{Key: content, TTL: time.Hour}},
+		"key and until done":            {[]Option{WithUniqueUntilDone(time.Hour), WithUniqueKey("k")}, broker.Unique{Key: "k", TTL: time.Hour}},
+		"window":                        {[]Option{WithUniqueWindow(time.Hour)}, broker.Unique{Key: content, Mode: broker.UniqueWindow, TTL: time.Hour}},
+		"key and window":                {[]Option{WithUniqueKey("k"), WithUniqueWindow(time.Hour)}, broker.Unique{Key: "k", Mode: broker.UniqueWindow, TTL: time.Hour}},
+		"without drops what was before": {[]Option{WithUniqueWindow(time.Hour), WithUniqueKey("k"), WithoutUnique()}, broker.Unique{}},
+		"what comes after without":      {[]Option{WithUniqueKey("k"), WithoutUnique(), WithUniqueUntilDone(time.Hour)}, broker.Unique{Key: content, TTL: time.Hour}},
+		"the last wins":                 {[]Option{WithUniqueWindow(time.Minute), WithUniqueUntilDone(0)}, broker.Unique{Key: content}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := described(t, c, NewTask("mail", []byte("p")), test.options...).Body.Unique; got != test.want {
@@ -193,12 +196,10 @@ func TestBadInputIsRefusedByName(t *testing.T) {
 		"header without key":       {task, WithHeader("", "x"), ErrInvalid, "headers: invalid: has an empty key; name it"},
 		"backoff without base":     {task, WithBackoff(Backoff{Kind: BackoffLinear}), ErrInvalid, "backoff base: invalid: is 0s; use more than zero"},
 		"unknown backoff":          {task, WithBackoff(Backoff{Kind: 9, Base: 1}), ErrInvalid, "backoff kind: invalid: 9 is unknown"},
-		"unique for zero":          {task, WithUniqueFor(0), ErrInvalid, "unique ttl: invalid: is zero; use more than zero, or WithUniqueKey alone"},
-		"unique for less":          {task, WithUniqueFor(-time.Second), ErrInvalid, "unique ttl: invalid: is negative"},
+		"unique for less":          {task, WithUniqueUntilDone(-time.Second), ErrInvalid, "unique ttl: invalid: is negative"},
 		"empty unique key":         {task, WithUniqueKey(""), ErrInvalid, "unique key: invalid: is empty; give it 1 to 255 bytes"},
 		"long unique key":          {task, WithUniqueKey(long), ErrInvalid, "unique key: invalid: has 256 bytes"},
-		"unique window, no length": {task, WithUniqueMode(UniqueWindow), ErrInvalid, "unique ttl: invalid: is zero; a unique window needs a length"},
-		"unknown unique mode":      {task, WithUniqueMode(9), ErrInvalid, "unique mode: invalid: 9 is unknown"},
+		"unique window, no length": {task, WithUniqueWindow(0), ErrInvalid, "unique ttl: invalid: is zero; a unique window needs a length"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

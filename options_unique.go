@@ -8,81 +8,88 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// UniqueMode says what frees a unique key; see WithUniqueMode.
-type UniqueMode = broker.UniqueMode
-
-// How long a job holds its unique key.
-const (
-	// UniqueUntilSettled: until the job is completed, dead, cancelled or
-	// deleted, and at most for the time of WithUniqueFor.
-	UniqueUntilSettled = broker.UniqueUntilSettled
-	// UniqueUntilStarted: until its first run begins, or its end, and at most
-	// for the time of WithUniqueFor.
-	UniqueUntilStarted = broker.UniqueUntilStarted
-	// UniqueWindow: for the time of WithUniqueFor after its enqueueing,
-	// whatever becomes of the job.
-	UniqueWindow = broker.UniqueWindow
-)
-
-// WithUniqueFor makes the job unique in its queue: while it holds its key,
-// another one with the same key is refused with ErrDuplicate and the ID of the
-// holder. It holds the key until it is settled for good, but at most for ttl,
-// which is more than zero and at most 100 years; WithUniqueMode changes that.
+// WithUniqueUntilDone makes the job unique in its queue: it holds a key, and
+// while it does, another job with the same key is refused with ErrDuplicate and
+// the ID of the holder. It holds the key through all its retries, until it is
+// completed, dead, cancelled or deleted, but for at most maxTTL after it was
+// enqueued. A maxTTL of zero sets no such bound; the limit is 100 years. A dead
+// job that is redriven takes its key again.
 //
-// The key is that of WithUniqueKey or, without one, derived from the task's
-// type and payload as Enqueue got them, before any enqueue middleware.
-func WithUniqueFor(ttl time.Duration) Option {
+// The key is that of WithUniqueKey. Without one it is derived from the task's
+// type and payload, as Enqueue got them, before any enqueue middleware: see
+// DerivedKeyPrefix. Of WithUniqueUntilDone, WithUniqueUntilStarted and
+// WithUniqueWindow the last one given counts.
+func WithUniqueUntilDone(maxTTL time.Duration) Option {
+	return unique(broker.UniqueUntilDone, maxTTL)
+}
+
+// WithUniqueUntilStarted makes the job hold its unique key until its first run
+// begins, or until it ends without one, but for at most maxTTL after it was
+// enqueued. A maxTTL of zero sets no such bound; the limit is 100 years. See
+// WithUniqueUntilDone for what the key is.
+func WithUniqueUntilStarted(maxTTL time.Duration) Option {
+	return unique(broker.UniqueUntilStarted, maxTTL)
+}
+
+// WithUniqueWindow makes the job hold its unique key for window after it was
+// enqueued, whatever becomes of the job: a job of the same key is accepted once
+// in a window. The window is more than zero and at most 100 years. See
+// WithUniqueUntilDone for what the key is.
+func WithUniqueWindow(window time.Duration) Option {
+	return unique(broker.UniqueWindow, window)
+}
+
+func unique(mode broker.UniqueMode, ttl time.Duration) Option {
 	return optionFunc(func(c *enqueueConfig) {
-		c.unique, c.ttlSet, c.job.Body.Unique.TTL = true, true, ttl
+		c.unique, c.job.Body.Unique.Mode, c.job.Body.Unique.TTL = true, mode, ttl
 	})
 }
 
 // WithUniqueKey makes the job unique by key, 1 to 255 bytes: any job of the
-// queue that has the same key, whatever its type, excludes it. Without
-// WithUniqueFor the key is held until the job is settled for good, however
-// long that takes.
+// queue that holds the same key, whatever its type, excludes it. The key is
+// stored in clear. Without another option the job holds it until it is done,
+// as with WithUniqueUntilDone(0).
 func WithUniqueKey(key string) Option {
 	return optionFunc(func(c *enqueueConfig) {
 		c.unique, c.keySet, c.job.Body.Unique.Key = true, true, key
 	})
 }
 
-// WithUniqueMode makes the job unique and says how long it holds its key. The
-// default is UniqueUntilSettled. UniqueWindow needs WithUniqueFor.
-func WithUniqueMode(mode UniqueMode) Option {
-	return optionFunc(func(c *enqueueConfig) { c.unique, c.job.Body.Unique.Mode = true, mode })
-}
-
 // WithoutUnique drops what earlier options asked of uniqueness.
 func WithoutUnique() Option {
 	return optionFunc(func(c *enqueueConfig) {
-		c.unique, c.keySet, c.ttlSet, c.job.Body.Unique = false, false, false, broker.Unique{}
+		c.unique, c.keySet, c.job.Body.Unique = false, false, broker.Unique{}
 	})
 }
 
-// finishUnique checks what only the options know, and derives a key when one
-// is needed.
+// finishUnique derives a key when one is needed.
 func (c *enqueueConfig) finishUnique() error {
 	b := &c.job.Body
 	switch {
 	case !c.unique:
-	case c.ttlSet && b.Unique.TTL == 0:
-		return broker.Invalid("unique ttl", "is zero; use more than zero, or WithUniqueKey alone for no bound")
 	case !c.keySet:
 		b.Unique.Key = contentKey(b.Type, b.Payload)
 	case b.Unique.Key == "":
-		return broker.Invalid("unique key", "is empty; give it 1 to %d bytes, or use WithUniqueFor alone", broker.MaxNameLen)
+		return broker.Invalid("unique key", "is empty; give it 1 to %d bytes, or leave WithUniqueKey out", broker.MaxNameLen)
 	}
 	return nil
 }
 
+// DerivedKeyPrefix begins each unique key that is derived from a payload. 64
+// hexadecimal digits follow: the SHA-256 of the task's type, a zero byte and
+// the payload. It has no secret in it, so that whoever reads it can try out
+// payloads. Middleware that hides payloads must therefore replace such a key;
+// middleware.Encrypt does.
+const DerivedKeyPrefix = "sha256:"
+
 // contentKey is the unique key of a type and a payload. A type has no control
-// characters, so the zero byte parts the two without ambiguity.
+// characters, so the zero byte separates the two without ambiguity.
 func contentKey(typ string, payload []byte) string {
 	h := sha256.New()
 	h.Write([]byte(typ))
 	h.Write([]byte{0})
 	h.Write(payload)
 	var sum [sha256.Size]byte
-	return hex.EncodeToString(h.Sum(sum[:0]))
+	key := append(make([]byte, 0, len(DerivedKeyPrefix)+2*sha256.Size), DerivedKeyPrefix...)
+	return string(hex.AppendEncode(key, h.Sum(sum[:0])))
 }

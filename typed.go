@@ -33,8 +33,8 @@ func (d Definition[T]) WithCodec(codec Codec) Definition[T] {
 }
 
 // UniqueBy returns the definition with a function that gives each job its
-// unique key; see WithUniqueKey, and WithUniqueFor and WithUniqueMode for how
-// long it is held. A job for which key returns "" is not unique.
+// unique key; see WithUniqueKey, and WithUniqueUntilDone, WithUniqueUntilStarted
+// and WithUniqueWindow for how long it is held. A job for which key returns "" is not unique.
 func (d Definition[T]) UniqueBy(key func(args T) string) Definition[T] {
 	d.uniqueBy = key
 	return d

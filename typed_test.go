@@ -128,7 +128,7 @@ func TestCodecOfADefinitionIsUsedBothWays(t *testing.T) {
 func TestUniqueByGivesEachJobItsKey(t *testing.T) {
 	t.Parallel()
 	c := NewClient(nil, ClientConfig{})
-	mail := Define[mailArgs]("mail", WithUniqueFor(time.Hour)).UniqueBy(func(a mailArgs) string { return a.To })
+	mail := Define[mailArgs]("mail", WithUniqueUntilDone(time.Hour)).UniqueBy(func(a mailArgs) string { return a.To })
 	task, err := mail.Task(mailArgs{To: "a", N: 1})
 	if err != nil {
 		t.Fatal(err)

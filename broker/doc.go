@@ -136,7 +136,7 @@
 // §21 Uniqueness. Unique.Mode says how long the key is held; TTL bounds it from
 // the enqueue, by comparison with now. The step that ends the job (or starts
 // it, for UniqueUntilStarted) frees the key, and only if that job holds it.
-// Redrive takes a key of mode UniqueUntilSettled again, for its TTL, or is
+// Redrive takes a key of mode UniqueUntilDone again, for its TTL, or is
 // refused with ErrDuplicate and the holder's ID. A refused enqueue leaves no
 // key behind.
 //

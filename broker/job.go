@@ -81,9 +81,9 @@ type UniqueMode uint8
 
 // How long a job holds its unique key.
 const (
-	// UniqueUntilSettled: until the job is completed, dead, cancelled or
+	// UniqueUntilDone: until the job is completed, dead, cancelled or
 	// deleted, at most Unique.TTL when that is set.
-	UniqueUntilSettled UniqueMode = iota
+	UniqueUntilDone UniqueMode = iota
 	// UniqueUntilStarted: until its first claim, or its end, at most Unique.TTL
 	// when that is set.
 	UniqueUntilStarted
@@ -134,7 +134,7 @@ type Body struct {
 	Backoff     Backoff
 
 	Unique  Unique
-	Key     string // tenant or partition: the unit of fairness and of per-key limits
+	Key     string // tenant or partition: jobs are selected by it; it changes nothing in their order
 	GivenID bool   // the caller chose the ID: it is remembered for the queue's duplicate window
 
 	CorrelationID  string

@@ -151,7 +151,7 @@ func tooLarge(field string, size, limit int, remedy string) error {
 func (b *Body) checkUnique(l Limits) error {
 	u := b.Unique
 	if u.Key == "" {
-		if u.TTL != 0 || u.Mode != UniqueUntilSettled {
+		if u.TTL != 0 || u.Mode != UniqueUntilDone {
 			return Invalid("unique key", "is empty although uniqueness is asked for; give a key")
 		}
 		return nil
@@ -166,7 +166,7 @@ func (b *Body) checkUnique(l Limits) error {
 		return err
 	}
 	switch u.Mode {
-	case UniqueUntilSettled, UniqueUntilStarted:
+	case UniqueUntilDone, UniqueUntilStarted:
 	case UniqueWindow:
 		if u.TTL == 0 {
 			return Invalid("unique ttl", "is zero; a unique window needs a length")

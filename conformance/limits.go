@@ -10,7 +10,7 @@ import (
 // with nothing changed.
 var (
 	unique = &limit{"NoUnique", func(l broker.Limits) bool { return l.NoUnique }, func(c *check) {
-		c.refuse(c.uniqueJob("a", "key", broker.UniqueUntilSettled, 0), broker.ErrUnsupported)
+		c.refuse(c.uniqueJob("a", "key", broker.UniqueUntilDone, 0), broker.ErrUnsupported)
 		c.gone("a")
 		c.add("a")
 	}}

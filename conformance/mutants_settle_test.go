@@ -305,20 +305,20 @@ var uniqueMutants = []mutant{
 		p.newJobs(func(j *broker.NewJob) { j.Body.Unique.Key = trim(j.Body.Unique.Key) })
 	})},
 	{"every key is freed at the start", "Unique/HeldThroughoutAJobsLife", always(func(p *patched) {
-		p.newJobs(func(j *broker.NewJob) { setMode(j, broker.UniqueUntilSettled, broker.UniqueUntilStarted) })
+		p.newJobs(func(j *broker.NewJob) { setMode(j, broker.UniqueUntilDone, broker.UniqueUntilStarted) })
 	})},
 	{"no key is freed at the start", "Unique/FreedWhenStarted", always(func(p *patched) {
-		p.newJobs(func(j *broker.NewJob) { setMode(j, broker.UniqueUntilStarted, broker.UniqueUntilSettled) })
+		p.newJobs(func(j *broker.NewJob) { setMode(j, broker.UniqueUntilStarted, broker.UniqueUntilDone) })
 	})},
 	{"a key is freed by time alone", "Unique/FreedByEveryEnd Unique/FreedWhenRetired", always(func(p *patched) {
 		p.newJobs(func(j *broker.NewJob) {
-			if setMode(j, broker.UniqueUntilSettled, broker.UniqueWindow) && j.Body.Unique.TTL == 0 {
+			if setMode(j, broker.UniqueUntilDone, broker.UniqueWindow) && j.Body.Unique.TTL == 0 {
 				j.Body.Unique.TTL = time.Hour
 			}
 		})
 	})},
 	{"a window ends with its job", "Unique/WindowOutlivesItsJob", always(func(p *patched) {
-		p.newJobs(func(j *broker.NewJob) { setMode(j, broker.UniqueWindow, broker.UniqueUntilSettled) })
+		p.newJobs(func(j *broker.NewJob) { setMode(j, broker.UniqueWindow, broker.UniqueUntilDone) })
 	})},
 	{"a key has no end", "Unique/TTLBoundsTheHold", always(func(p *patched) {
 		p.newJobs(func(j *broker.NewJob) {

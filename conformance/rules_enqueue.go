@@ -164,14 +164,14 @@ var enqueueRules = []Rule{
 	}},
 	{"Enqueue/ChecksInOrder", "§20", "An item is checked for validity, a known ID, a full queue and a held unique key, in this order.", unique, func(c *check) {
 		depth := int64(1)
-		c.accept(c.uniqueJob("holder", "key", broker.UniqueUntilSettled, 0))
+		c.accept(c.uniqueJob("holder", "key", broker.UniqueUntilDone, 0))
 		c.policy(broker.PolicyRequest{MaxDepth: &depth})
-		bad := c.uniqueJob("holder", "key", broker.UniqueUntilSettled, 0)
+		bad := c.uniqueJob("holder", "key", broker.UniqueUntilDone, 0)
 		bad.Body.Type = ""
 		c.refuse(bad, broker.ErrInvalid)
-		known := c.uniqueJob("holder", "key", broker.UniqueUntilSettled, 0)
+		known := c.uniqueJob("holder", "key", broker.UniqueUntilDone, 0)
 		c.same("holder", c.refuse(known, broker.ErrDuplicate).Holder, "holder")
-		c.refuse(c.uniqueJob("new", "key", broker.UniqueUntilSettled, 0), broker.ErrQueueFull)
+		c.refuse(c.uniqueJob("new", "key", broker.UniqueUntilDone, 0), broker.ErrQueueFull)
 	}},
 	{"Enqueue/RegistersItsQueue", "§1", "A queue is listed from its first job on, also when it has no job left.", nil, func(c *check) {
 		reply, err := c.b.Queues(c.ctx, broker.QueuesRequest{Now: c.now})

@@ -171,7 +171,7 @@ func (c *check) life() {
 	taken := r.reclaim(1)
 	c.same("reclaimed", idsOf(taken), []string{"a"})
 	if !c.limits.NoUnique {
-		c.refuse(c.uniqueJob("b", "key", broker.UniqueUntilSettled, 0), broker.ErrDuplicate)
+		c.refuse(c.uniqueJob("b", "key", broker.UniqueUntilDone, 0), broker.ErrDuplicate)
 	}
 	r.settle(broker.Complete(nil), &taken[0])
 	if !c.limits.NoMark {

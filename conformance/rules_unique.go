@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	untilSettled = broker.UniqueUntilSettled
+	untilSettled = broker.UniqueUntilDone
 	untilStarted = broker.UniqueUntilStarted
 	window       = broker.UniqueWindow
 )

@@ -166,7 +166,7 @@ func (p *producer) traffic(t *testing.T) (stop func()) {
 			mail("fine")
 			mail("fine", jobs.WithQueue("critical"), jobs.WithDelay(200*time.Millisecond))
 			mail("fine", jobs.WithIdempotencyKey("once"))
-			mail("fine", jobs.WithUniqueKey("one at a time"), jobs.WithUniqueFor(time.Hour), jobs.WithUniqueMode(jobs.UniqueWindow))
+			mail("fine", jobs.WithUniqueKey("one at a time"), jobs.WithUniqueWindow(time.Hour))
 			mail("nobody")
 			mail("busy", jobs.WithMaxRetries(1), jobs.WithBackoff(jobs.Backoff{Kind: jobs.BackoffConstant, Base: time.Millisecond}))
 			_, _ = p.client.Enqueue(ctx, jobs.NewTask("image:resize", []byte(`{"source":"in.png","target":"out.png","width":8,"height":8}`)))

@@ -44,7 +44,7 @@ func (e *examiner) owesKey(j *job) bool {
 	if u.Key == "" || j.state.Final() || u.TTL > 0 && e.now.reached(j.created+broker.DurationMicros(u.TTL)) {
 		return false
 	}
-	return u.Mode == broker.UniqueUntilSettled ||
+	return u.Mode == broker.UniqueUntilDone ||
 		u.Mode == broker.UniqueUntilStarted && j.state != broker.StateActive && j.read().Deliveries == 0
 }
 

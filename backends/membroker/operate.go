@@ -115,7 +115,7 @@ func (q *queue) cancel(j *job, now instant) bool {
 
 // redrive sends a dead job back, unless another holds its unique key (§21).
 func (q *queue) redrive(j *job, now instant) (holder string, err error) {
-	if j.Unique.Key != "" && j.Unique.Mode == broker.UniqueUntilSettled {
+	if j.Unique.Key != "" && j.Unique.Mode == broker.UniqueUntilDone {
 		if holder, held := q.heldBy(j.Unique.Key, now); held {
 			return holder, broker.ErrDuplicate
 		}

@@ -100,7 +100,7 @@ func retained(j *broker.NewJob) { j.Body.Retention = time.Hour }
 
 func TestACommitCompletesTheJobWithItsEffect(t *testing.T) {
 	forEachHandlersTx(t, func(t *testing.T, f *fixture, begin func() *handlersTx) {
-		job := f.claimed("a", retained, withKey("k", broker.UniqueUntilSettled))
+		job := f.claimed("a", retained, withKey("k", broker.UniqueUntilDone))
 		job.result = []byte("receipt\x00")
 		tx := begin()
 		f.ok(tx.exec("insert into jobs.effect values ('a')"))
@@ -121,7 +121,7 @@ func TestACommitCompletesTheJobWithItsEffect(t *testing.T) {
 		if n := f.counts(); n[broker.StateActive] != 0 || n[broker.StateCompleted] != 1 || f.effects() != 1 {
 			t.Errorf("counts are %v with %d effects, want one completed and one effect", n, f.effects())
 		}
-		f.store(f, aJob("b", withKey("k", broker.UniqueUntilSettled))) // the key is free
+		f.store(f, aJob("b", withKey("k", broker.UniqueUntilDone))) // the key is free
 		verdicts, err := f.Settle(t.Context(), broker.SettleRequest{Worker: testWorker, Number: 1,
 			Items: []broker.Settlement{{Job: job.record, Outcome: broker.Retry(0, broker.Failure{Message: "late"})}}})
 		f.ok(err)
@@ -133,7 +133,7 @@ func TestACommitCompletesTheJobWithItsEffect(t *testing.T) {
 
 func TestARollbackLeavesTheJobAndItsLease(t *testing.T) {
 	forEachHandlersTx(t, func(t *testing.T, f *fixture, begin func() *handlersTx) {
-		job := f.claimed("a", retained, given, withKey("k", broker.UniqueUntilSettled))
+		job := f.claimed("a", retained, given, withKey("k", broker.UniqueUntilDone))
 		counts, content := f.counts(), f.content()
 		tx := begin()
 		f.ok(tx.exec("insert into jobs.effect values ('a')"))

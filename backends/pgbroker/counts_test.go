@@ -54,7 +54,7 @@ func TestACountFollowsWhatAClaimReallyLeased(t *testing.T) {
 	got := <-claimed
 	f.checkCounts()
 	if len(got) == 1 {
-		if r := f.try(f, aJob("rival", withKey("k", broker.UniqueUntilSettled))); !errors.Is(r.Err, broker.ErrDuplicate) || r.Holder != "moved" {
+		if r := f.try(f, aJob("rival", withKey("k", broker.UniqueUntilDone))); !errors.Is(r.Err, broker.ErrDuplicate) || r.Holder != "moved" {
 			t.Errorf("the key of a job that was not claimed was answered %v with holder %q, want ErrDuplicate with moved", r.Err, r.Holder)
 		}
 	}

@@ -181,7 +181,7 @@ func (f *jobFacts) owesKey(now time.Time) bool {
 	if index.Key != *f.uniqueKey || index.TTL > 0 && f.createdAt+broker.DurationMicros(index.TTL) <= broker.Micros(now) {
 		return false
 	}
-	return index.Mode == broker.UniqueUntilSettled ||
+	return index.Mode == broker.UniqueUntilDone ||
 		index.Mode == broker.UniqueUntilStarted && broker.State(f.state) != broker.StateActive && f.ended == 0
 }
 

@@ -311,7 +311,7 @@ func TestAKeyThatLapsesDuringAnExaminationIsNoFinding(t *testing.T) {
 	b := fresh(t, direct, url)
 	const ttl = 20 * time.Millisecond
 	job := broker.NewJob{Queue: "q", ID: "j", Body: broker.Body{Type: "t", Priority: broker.PriorityNormal,
-		Unique: broker.Unique{Key: "key", Mode: broker.UniqueUntilSettled, TTL: ttl}}}
+		Unique: broker.Unique{Key: "key", Mode: broker.UniqueUntilDone, TTL: ttl}}}
 	before := time.Now()
 	if _, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{job}}); err != nil {
 		t.Fatal(err)

@@ -28,7 +28,7 @@ func (o *operating) redrive(ctx context.Context, s session, chosen []*broker.Ope
 	for _, r := range chosen {
 		j := &o.seen[r.Ref.ID].dead
 		key := ""
-		if j.Unique.Mode == broker.UniqueUntilSettled {
+		if j.Unique.Mode == broker.UniqueUntilDone {
 			key = j.Unique.Key
 		}
 		keyOf[r.Ref.ID] = key

@@ -25,7 +25,7 @@ func everyRestored() (jobs []broker.NewJob) {
 		jobs = append(jobs, aJob(state.String(), restored(state)))
 	}
 	return append(jobs, aJob("scheduled", restored(broker.StateScheduled), func(j *broker.NewJob) { j.Delay = time.Hour }),
-		aJob("keyed", restored(broker.StatePending), withKey("k", broker.UniqueUntilSettled)))
+		aJob("keyed", restored(broker.StatePending), withKey("k", broker.UniqueUntilDone)))
 }
 
 // Restored jobs are moved within the transaction that stores them, so that it

@@ -141,12 +141,12 @@ func TestADueJobFreesTheKeyThatItHoldsUntilItStarts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	key := withKey("k", broker.UniqueUntilStarted)
-	f.plant(ripening("a", 1, key), ripening("b", 2, withKey("kept", broker.UniqueUntilSettled)))
+	f.plant(ripening("a", 1, key), ripening("b", 2, withKey("kept", broker.UniqueUntilDone)))
 	if got := names(f.at(f, 60, 2)); !slices.Equal(got, []string{"a", "b"}) {
 		t.Fatalf("got %v, want a and b", got)
 	}
 	f.ok(f.try(f, aJob("next", key)).Err)
-	if f.try(f, aJob("refused", withKey("kept", broker.UniqueUntilSettled))).Err == nil {
+	if f.try(f, aJob("refused", withKey("kept", broker.UniqueUntilDone))).Err == nil {
 		t.Error("the key that b holds until it is settled is free")
 	}
 }

@@ -50,7 +50,7 @@ func TestAnEnqueueIsOneRoundTrip(t *testing.T) {
 	sent.sends(t, "a batch", 1, 2, func() { f.store(f, series("b", 100)...) })
 	sent.sends(t, "a job with an ID of its caller", 1, 3, func() { f.store(f, aJob("c", given)) })
 	sent.sends(t, "a batch with unique keys", 1, 4, func() {
-		f.store(f, aJob("d", withKey("d", broker.UniqueUntilSettled)), aJob("e", withKey("e", broker.UniqueUntilSettled)))
+		f.store(f, aJob("d", withKey("d", broker.UniqueUntilDone)), aJob("e", withKey("e", broker.UniqueUntilDone)))
 	})
 }
 

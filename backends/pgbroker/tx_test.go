@@ -72,7 +72,7 @@ func forEachTx(t *testing.T, test func(t *testing.T, f *fixture, begin func() *c
 func TestACommitEnqueuesAndWakes(t *testing.T) {
 	forEachTx(t, func(t *testing.T, f *fixture, begin func() *callersTx) {
 		tx := begin()
-		f.store(tx, aJob("a"), aJob("b", given), aJob("c", withKey("k", broker.UniqueUntilSettled)))
+		f.store(tx, aJob("a"), aJob("b", given), aJob("c", withKey("k", broker.UniqueUntilDone)))
 		if got := f.claim(10, 0); len(got) != 0 {
 			t.Fatalf("claimed %v before the transaction committed", names(got))
 		}
@@ -129,7 +129,7 @@ func TestARollbackLeavesNothing(t *testing.T) {
 		if got := f.claim(10, 0); len(got) != 1 || got[0].ID != "present" {
 			t.Errorf("claimed %v after the rollback, want the job that was there before", names(got))
 		}
-		f.store(f, aJob("plain"), aJob("own", given), aJob("another", withKey("k", broker.UniqueUntilSettled)), aJob("third", withKey("s", broker.UniqueUntilSettled)))
+		f.store(f, aJob("plain"), aJob("own", given), aJob("another", withKey("k", broker.UniqueUntilDone)), aJob("third", withKey("s", broker.UniqueUntilDone)))
 	})
 }
 
@@ -138,9 +138,9 @@ func TestASavepointOfTheCallersTakesItsJobsBack(t *testing.T) {
 		tx := begin()
 		f.store(tx, aJob("kept"))
 		f.ok(tx.exec("savepoint mine"))
-		f.store(tx, aJob("undone", given, withKey("k", broker.UniqueUntilSettled)))
+		f.store(tx, aJob("undone", given, withKey("k", broker.UniqueUntilDone)))
 		f.ok(tx.exec("rollback to savepoint mine"))
-		f.store(tx, aJob("again", withKey("k", broker.UniqueUntilSettled)))
+		f.store(tx, aJob("again", withKey("k", broker.UniqueUntilDone)))
 		f.ok(tx.commit())
 		got := f.claim(10, 0)
 		if len(got) != 2 || got[0].ID != "kept" || got[1].ID != "again" {
@@ -155,12 +155,12 @@ func TestASavepointOfTheCallersTakesItsJobsBack(t *testing.T) {
 func TestARefusalLeavesTheCallersTransactionUsable(t *testing.T) {
 	forEachTx(t, func(t *testing.T, f *fixture, begin func() *callersTx) {
 		f.exec("create table jobs.application (n int)")
-		f.store(f, aJob("old", withKey("k", broker.UniqueUntilSettled)))
+		f.store(f, aJob("old", withKey("k", broker.UniqueUntilDone)))
 		tx := begin()
 		jobs := []broker.NewJob{
 			aJob("new"),
 			aJob("old"),
-			aJob("held", withKey("k", broker.UniqueUntilSettled)),
+			aJob("held", withKey("k", broker.UniqueUntilDone)),
 			aJob(""),
 			aJob("new"), // the second of this request
 			aJob("after"),
@@ -203,7 +203,7 @@ func TestTheCallersSettingsStayAsTheyWere(t *testing.T) {
 		before, err := tx.text(all)
 		f.ok(err)
 		f.store(f, aJob("old"))
-		f.store(tx, aJob("plain"), aJob("keyed", withKey("k", broker.UniqueUntilSettled)))
+		f.store(tx, aJob("plain"), aJob("keyed", withKey("k", broker.UniqueUntilDone)))
 		if r := f.try(tx, aJob("old")); !errors.Is(r.Err, broker.ErrDuplicate) {
 			t.Errorf("an ID that exists was answered %v, want ErrDuplicate", r.Err)
 		}
@@ -219,9 +219,9 @@ func TestTwoTransactionsRaceForAUniqueKey(t *testing.T) {
 	t.Parallel()
 	rivals := func(f *fixture, begin func() *callersTx, end func(*callersTx) error) broker.Receipt {
 		first, second := begin(), begin()
-		f.store(first, aJob("first", withKey("k", broker.UniqueUntilSettled)))
+		f.store(first, aJob("first", withKey("k", broker.UniqueUntilDone)))
 		answer := make(chan broker.Receipt, 1)
-		go func() { answer <- f.try(second, aJob("second", withKey("k", broker.UniqueUntilSettled))) }()
+		go func() { answer <- f.try(second, aJob("second", withKey("k", broker.UniqueUntilDone))) }()
 		if end != nil {
 			f.awaitLockWait()
 			f.ok(end(first))
@@ -229,7 +229,7 @@ func TestTwoTransactionsRaceForAUniqueKey(t *testing.T) {
 		r := <-answer
 		if end != nil && errors.Is(r.Err, broker.ErrUnavailable) {
 			// On a busy machine it may have waited too long for the first.
-			r = f.try(second, aJob("second", withKey("k", broker.UniqueUntilSettled)))
+			r = f.try(second, aJob("second", withKey("k", broker.UniqueUntilDone)))
 		}
 		if err := second.exec("select 1"); err != nil {
 			f.t.Errorf("the second transaction is no longer usable: %v", err)

@@ -86,7 +86,7 @@ func (l *life) outcomes() {
 }
 
 func (l *life) uniqueness() {
-	for i, mode := range []broker.UniqueMode{broker.UniqueUntilSettled, broker.UniqueUntilStarted, broker.UniqueWindow} {
+	for i, mode := range []broker.UniqueMode{broker.UniqueUntilDone, broker.UniqueUntilStarted, broker.UniqueWindow} {
 		for n := range 2 {
 			j := job(l.queue, fmt.Sprintf("u%d%d", i, n))
 			j.Body.Unique = broker.Unique{Key: fmt.Sprint("key", i), Mode: mode, TTL: time.Hour}

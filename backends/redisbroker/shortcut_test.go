@@ -228,7 +228,7 @@ func TestOnlyFirstSendsPassTheScripts(t *testing.T) {
 		"sent before":       {change: func(j *broker.NewJob) { j.Drawn = time.Time{} }, want: broker.ErrDuplicate},
 		"with a given ID":   {change: func(j *broker.NewJob) { j.Body.GivenID = true }, want: broker.ErrDuplicate},
 		"drawn long ago":    {change: func(j *broker.NewJob) { j.Drawn = early }, want: broker.ErrDuplicate},
-		"with a unique key": {change: func(j *broker.NewJob) { j.Body.Unique = broker.Unique{Key: "k", Mode: broker.UniqueUntilSettled} }, want: broker.ErrDuplicate},
+		"with a unique key": {change: func(j *broker.NewJob) { j.Body.Unique = broker.Unique{Key: "k", Mode: broker.UniqueUntilDone} }, want: broker.ErrDuplicate},
 		"into a limited queue": {before: func(t *testing.T, other *Broker) {
 			if _, err := other.Policy(t.Context(), broker.PolicyRequest{Queue: "q", MaxDepth: &few}); err != nil {
 				t.Fatal(err)
@@ -244,7 +244,7 @@ func TestOnlyFirstSendsPassTheScripts(t *testing.T) {
 				test.before(t, other)
 			} else {
 				held := firstSend(job("q", "b"))
-				held.Body.Unique = broker.Unique{Key: "k", Mode: broker.UniqueUntilSettled}
+				held.Body.Unique = broker.Unique{Key: "k", Mode: broker.UniqueUntilDone}
 				enqueue(t, other, held)
 			}
 			jobs := []broker.NewJob{firstSend(job("q", "a")), firstSend(job("q", "b")), firstSend(job("q", "c"))}

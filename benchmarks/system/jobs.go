@@ -62,7 +62,7 @@ func jobsTask(j *Job) *jobs.Task {
 		options = append(options, jobs.WithRunAt(j.RunAt))
 	}
 	if j.Unique {
-		options = append(options, jobs.WithUniqueFor(time.Hour))
+		options = append(options, jobs.WithUniqueUntilDone(time.Hour))
 	}
 	if j.Keep > 0 {
 		options = append(options, jobs.WithRetention(j.Keep))

@@ -26,7 +26,6 @@ type Broker struct {
 	waiters    waiters
 	quiet      quiet
 	shortcuts  shortcuts
-	newest     int           // layout version of the queues that it makes
 	marks      []*queue      // the keys of marks, by slot
 	pruned     atomic.Uint32 // slots of marks pruned
 
@@ -59,7 +58,7 @@ func New(ctx context.Context, client redis.UniversalClient, config Config) (*Bro
 	if err != nil {
 		return nil, broker.About(err, "new", "", "")
 	}
-	b := &Broker{config: config, log: config.Logger, newest: layoutVersion, marks: newMarkSlots(config.Prefix)}
+	b := &Broker{config: config, log: config.Logger, marks: newMarkSlots(config.Prefix)}
 	if b.store, err = connect(client); err != nil {
 		return nil, broker.About(err, "new", "", "")
 	}

@@ -255,68 +255,6 @@ func TestMixedBucketsAreNoticed(t *testing.T) {
 	}
 }
 
-// A queue of several buckets that an earlier build made goes on as it is, also for
-// a program that does not know yet. Once it is removed, the next is a new one.
-func TestAQueueOfTheLayoutBeforeGoesOn(t *testing.T) {
-	t.Parallel()
-	c := client(t)
-	before := open(t, c)
-	before.newest = 1
-	no, ctx := false, t.Context()
-	for i, j := range []broker.NewJob{drawnAt("q", time.Now()), job("q", "given"), drawnAt("q", time.Now())} {
-		enqueue(t, before, j)
-		if v, err := c.HGet(ctx, before.queue("q").key("m"), "v").Int(); v != 1 || err != nil {
-			t.Fatalf("the queue has layout %d, %v, after %d jobs", v, err, i+1)
-		}
-	}
-	b := openAs(t, c, before.config)
-	accept(t, b, []broker.NewJob{drawnAt("q", time.Now())})
-	accept(t, b, []broker.NewJob{drawnAt("q", time.Now()), drawnAt("q", time.Now())})
-	if _, err := b.Policy(ctx, broker.PolicyRequest{Queue: "q", Paused: &no}); err != nil {
-		t.Fatal(err)
-	}
-	if isPlain(t, c, b) {
-		t.Error("a queue of layout 1 has a key p64; push.lua would look for bodies in other buckets")
-	}
-	if found := examinetest.Examine(t, b, broker.ExamineRequest{Now: at(0)}); len(found) > 0 {
-		t.Errorf("an examination finds %+v", found)
-	}
-	register(t, b, "w", "q")
-	fresh := openAs(t, c, before.config)
-	got := claimAt(t, fresh, at(0), "w", 99, "q").Jobs
-	if len(got) != 6 {
-		t.Fatalf("claimed %d jobs, want 6", len(got))
-	}
-	for i := range got { // each call names one job, and so would be given one bucket
-		items := []broker.Settlement{{Job: &got[i], Outcome: broker.Complete(nil)}}
-		settler := openAs(t, c, before.config)
-		if v, err := settler.Settle(ctx, broker.SettleRequest{Now: at(0), Worker: "w", Number: int64(i + 1), Items: items}); err != nil || v[0].Err != nil {
-			t.Fatal(v, err)
-		}
-	}
-	if held := filled(t, c, b.queue("q")); len(held) > 0 {
-		t.Errorf("after the last settle the buckets hold %v", held)
-	}
-	if results, err := b.Operate(ctx, broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: "q"}}, Now: at(7200)}); err != nil || results[0].Err != nil {
-		t.Fatal(results, err)
-	}
-	accept(t, b, []broker.NewJob{drawnAt("q", time.Now())})
-	if v, err := c.HGet(ctx, b.queue("q").key("m"), "v").Int(); v != layoutVersion || err != nil || !isPlain(t, c, b) || b.queue("q").old {
-		t.Errorf("the queue that was made again has layout %d, %v", v, err)
-	}
-}
-
-// One bucket is the same in both layouts, so programs of either use it together.
-func TestAQueueOfOneBucketIsForEarlierBuildsToo(t *testing.T) {
-	t.Parallel()
-	c := client(t)
-	b := openAs(t, c, Config{Prefix: testenv.Name(t), Buckets: 1})
-	enqueue(t, b, job("q", "a"))
-	if v, err := c.HGet(t.Context(), b.queue("q").key("m"), "v").Int(); v != 1 || err != nil {
-		t.Errorf("a queue of one bucket has layout %d, %v; want 1", v, err)
-	}
-}
-
 // A queue that lost all but its key p is not made anew by a program that assumes
 // another number of buckets: others would go on to store by that key.
 func TestAQueueIsNotMadeBesideWhatIsLeftOfAnother(t *testing.T) {

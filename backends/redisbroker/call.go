@@ -45,7 +45,7 @@ const (
 )
 
 const (
-	layoutVersion = 2
+	layoutVersion = 1
 	maxRounds     = 4 // of calling again what was certainly not applied
 )
 
@@ -206,7 +206,7 @@ func (b *Broker) newCall(s *step) *call {
 	for _, q := range queues {
 		n += len(keyNames) + priorities + q.buckets
 	}
-	few := s.script.short || len(s.rows) == 1 && !queues[0].old
+	few := s.script.short || len(s.rows) == 1
 	s.seen = queues[0].seen.Load()
 	c := &call{key: queues[0].key("m"), args: make([]any, 3, 3+n+2+len(queues)+len(s.args))}
 	for _, q := range queues {
@@ -232,8 +232,6 @@ func (b *Broker) newCall(s *step) *call {
 			n := q.buckets
 			if few {
 				n = -n
-			} else if q.old {
-				n += oldBuckets
 			}
 			c.args = append(c.args, n)
 		}

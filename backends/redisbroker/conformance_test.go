@@ -21,22 +21,15 @@ import (
 
 func TestConformanceOnAServer(t *testing.T) {
 	t.Parallel()
-	onServer(t, Config{}, layoutVersion)
+	onServer(t, Config{})
 }
 
 func TestConformanceOnAServerWithOneBucket(t *testing.T) {
 	t.Parallel()
-	onServer(t, Config{Buckets: 1}, layoutVersion)
+	onServer(t, Config{Buckets: 1})
 }
 
-// Earlier builds made such queues by default on a Cluster.
-func TestConformanceOnAServerWithTheLayoutBefore(t *testing.T) {
-	t.Parallel()
-	onServer(t, Config{Buckets: 5}, layoutVersion-1)
-}
-
-// onServer runs the suite over queues that are made in this layout.
-func onServer(t *testing.T, config Config, layout int) {
+func onServer(t *testing.T, config Config) {
 	options, err := redis.ParseURL(testenv.Redis(t))
 	if err != nil {
 		t.Fatal(err)
@@ -45,14 +38,7 @@ func onServer(t *testing.T, config Config, layout int) {
 		prefix := placeName(tb)
 		o := *options
 		o.ClientName = prefix
-		store := place(tb, prefix, config, redis.NewClient(&o))
-		open := store.Open
-		store.Open = func(tb conformance.TB) broker.Broker {
-			b := open(tb)
-			b.(*Broker).newest = layout
-			return b
-		}
-		return store
+		return place(tb, prefix, config, redis.NewClient(&o))
 	})
 }
 

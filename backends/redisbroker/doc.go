@@ -34,9 +34,8 @@
 //
 //	m      hash    the queue's record: layout version v, number of buckets B, policy, size of the largest body
 //	               over 4 KiB (big), void entries (void), until when somebody watches (watch)
-//	p…     string  there if and only if push.lua and lineup.lua are for the queue, which ask for nothing else: it is laid
-//	               out as in version 2, with as many buckets as the name says (p alone: one, in version 1 too), no limit,
-//	               and not paused. Written anew by whoever sends an ID that may have been sent before: connections that
+//	p…     string  there if and only if push.lua and lineup.lua are for the queue, which ask for nothing else: it has
+//	               as many buckets as the name says (p alone: one), no limit, and is not paused. Written anew by whoever sends an ID that may have been sent before: connections that
 //	               send new ones watch it
 //	b0…    hash    ID → creation time in µs (8 bytes) and broker.AppendBody: written once. The bodies are spread over
 //	               these buckets by their IDs
@@ -85,9 +84,7 @@
 //   - Most jobs are claimed in the epoch in which they were enqueued, so their
 //     turns are what a claim needs, as they stand: the ID.
 //   - A release that raises a queue's layout deletes p, and gives its own shortcut another name: push.lua of
-//     an older program does not look at the record, whatever version that has.
-//   - Version 1 chose among several buckets by the end of every ID, and such queues had no p. They go on as they
-//     are, until they are removed. Of one bucket, version 2 has nothing to say, and such queues are made in version 1.
+//     the release before does not look at the record, whatever version that has.
 //   - A held job has a lease of nobody's. A program that does not know o takes it
 //     for active, which is all that it needs to leave it alone.
 //   - A lease carries the index of the body when it names something to free, so

@@ -151,7 +151,7 @@ func (e *enqueueBatch) step(now string) *step {
 	switch {
 	case e.restored:
 		s.script, s.args = restoreScript, e.texts.all()
-	case len(e.named) > 0 || e.queue.old || e.queue.isLimited():
+	case len(e.named) > 0 || e.queue.isLimited():
 		e.careful(s)
 	case n == 1 && !e.known && e.longest <= noteworthy:
 		s.script, s.batch = pushScript, e

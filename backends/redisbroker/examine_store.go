@@ -247,7 +247,7 @@ func (e *examiner) present(ctx context.Context, name string) (first string, buck
 			plain = n
 		}
 	}
-	for i, keys := range newQueue(base, name, maxBuckets, false).keys {
+	for i, keys := range newQueue(base, name, maxBuckets).keys {
 		for n, key := range keys {
 			if look(key.(string)) && keyNames[i] == "b*" {
 				buckets = n + 1
@@ -277,7 +277,7 @@ func (e *examiner) repaired(ctx context.Context, repair func(context.Context) er
 // examination put the rest of the record right.
 func (b *Broker) remake(ctx context.Context, name string, buckets int) error {
 	b.learn(name, buckets)
-	return b.do(ctx, "hset", b.queue(name).key("m"), nil, "v", b.layout(buckets), "B", buckets)
+	return b.do(ctx, "hset", b.queue(name).key("m"), nil, "v", layoutVersion, "B", buckets)
 }
 
 func yes(answer *bool) func(*call) error {

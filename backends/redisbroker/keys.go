@@ -21,7 +21,6 @@ var keyNames = []string{"m", "p", "h", "a", "w", "wi", "k", "s", "x", "n", "c", 
 type queue struct {
 	name    string
 	buckets int
-	old     bool         // laid out as in version 1, which chose among several buckets in another way
 	keys    [][]any      // by place in keyNames, as arguments of a command
 	channel string       // for events
 	seen    atomic.Bool  // it was there
@@ -31,8 +30,8 @@ type queue struct {
 }
 
 // newQueue names the keys that begin with base.
-func newQueue(base, name string, buckets int, old bool) *queue {
-	q := &queue{name: name, buckets: buckets, old: old, keys: make([][]any, len(keyNames)), channel: base + "e"}
+func newQueue(base, name string, buckets int) *queue {
+	q := &queue{name: name, buckets: buckets, keys: make([][]any, len(keyNames)), channel: base + "e"}
 	for i, key := range keyNames {
 		switch key {
 		case "r*":

@@ -126,9 +126,9 @@ func TestBucketsAreTheSameInGoAndLua(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	source += "\nreturn bucket({buckets = tonumber(ARGV[2]), old = ARGV[3] == '1'}, ARGV[1]) - 1"
-	at := func(id string, n, old int) int {
-		got, err := c.Eval(t.Context(), source, nil, id, n, old).Int()
+	source += "\nreturn bucket({buckets = tonumber(ARGV[2])}, ARGV[1]) - 1"
+	at := func(id string, n int) int {
+		got, err := c.Eval(t.Context(), source, nil, id, n).Int()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,25 +141,21 @@ func TestBucketsAreTheSameInGoAndLua(t *testing.T) {
 		},
 		"as long": func(i int) string { return fmt.Sprintf("%02d\x00\xff order %-15d", i, i) },
 	} {
-		used, usedBefore := make(map[int]bool), make(map[int]bool)
+		used := make(map[int]bool)
 		for i := range 200 {
 			for _, n := range []int{1, 2, 16, maxBuckets} {
 				id := id(i)
-				if got, want := at(id, n, 0), slotOf(id)%n; got != want {
+				if got, want := at(id, n), slotOf(id)%n; got != want {
 					t.Fatalf("bucket of %q of %d: Lua says %d, Go says %d", id, n, got, want)
 				}
 				if n == 16 {
-					used[at(id, n, 0)], usedBefore[at(id, n, 1)] = true, true
+					used[at(id, n)] = true
 				}
 			}
 		}
-		if name == "ULIDs" && len(used) != 16 || name == "given" && (len(used) != 1 || len(usedBefore) != 16) {
-			t.Errorf("%s: 200 IDs are in %d of 16 buckets, and were in %d in layout 1", name, len(used), len(usedBefore))
+		if name == "ULIDs" && len(used) != 16 || name == "given" && len(used) != 1 {
+			t.Errorf("%s: 200 IDs are in %d of 16 buckets", name, len(used))
 		}
-	}
-	// Programs of earlier builds, which know no other layout, compute this.
-	if got := at("order-4711", 16, 1); got != 15 {
-		t.Errorf("in layout 1 the bucket of order-4711 is %d, was 15", got)
 	}
 }
 

@@ -17,7 +17,7 @@ const markSlots = 16
 func newMarkSlots(prefix string) []*queue {
 	slots := make([]*queue, markSlots)
 	for i := range slots {
-		slots[i] = newQueue(fmt.Sprintf("%s:marks:{%02d}:", prefix, i), "", 0, false)
+		slots[i] = newQueue(fmt.Sprintf("%s:marks:{%02d}:", prefix, i), "", 0)
 	}
 	return slots
 }

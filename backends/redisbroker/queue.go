@@ -13,17 +13,13 @@ func (b *Broker) queue(name string) *queue {
 	if q, ok := b.queues.Load(name); ok {
 		return q.(*queue)
 	}
-	q, _ := b.queues.LoadOrStore(name, newQueue(baseOf(b.config.Prefix, name), name, b.config.Buckets, false))
+	q, _ := b.queues.LoadOrStore(name, newQueue(baseOf(b.config.Prefix, name), name, b.config.Buckets))
 	return q.(*queue)
 }
 
-// oldBuckets more than there are is the number of the buckets of a queue that is
-// laid out as in version 1, for scripts: lib/open.lua.
-const oldBuckets = 1000
-
-// learn notes how a queue is laid out.
+// learn notes how many buckets a queue has.
 func (b *Broker) learn(name string, buckets int) {
-	b.queues.Store(name, newQueue(baseOf(b.config.Prefix, name), name, buckets%oldBuckets, buckets > oldBuckets))
+	b.queues.Store(name, newQueue(baseOf(b.config.Prefix, name), name, buckets))
 }
 
 // listKey is the set of the names of all queues.
@@ -65,22 +61,13 @@ func (b *Broker) enlist(ctx context.Context, names ...any) error {
 	return nil
 }
 
-// layout is the version in which this process makes a queue. With one bucket it is
-// as in version 1, for programs that know no other.
-func (b *Broker) layout(buckets int) int {
-	if buckets == 1 {
-		return 1
-	}
-	return b.newest
-}
-
 // create makes a queue that is not there. It is listed again first, since
 // another process may just have removed it.
 func (b *Broker) create(ctx context.Context, name string) error {
 	if err := b.enlist(ctx, name); err != nil {
 		return err
 	}
-	s := &step{script: createScript, queues: []string{name}, now: "0", args: []any{b.layout(b.queue(name).buckets)}}
+	s := &step{script: createScript, queues: []string{name}, now: "0"}
 	c := b.newCall(s)
 	b.exec(ctx, []*call{c})
 	s.read(c)

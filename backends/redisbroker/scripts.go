@@ -189,5 +189,5 @@ func (s *script) place(body string, many bool) string {
 		return body
 	}
 	// The table is made with room for what scripts note of a queue.
-	return "local function names(at,n) return {at=at,buckets=n,refused=false,paused=false,void=0,dropped=0,big=0,leased=0,late=false,old=false},at+" + last + " end\n" + body
+	return "local function names(at,n) return {at=at,buckets=n,refused=false,paused=false,void=0,dropped=0,big=0,leased=0,late=false},at+" + last + " end\n" + body
 }

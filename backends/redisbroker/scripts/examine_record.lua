@@ -61,7 +61,7 @@ for _, kind in ipairs({{'a', q.a}, {'h', q.h}, {'k', q.k}, {'s', q.s}}) do guard
 for b = 1, q.buckets do guarded('b' .. (b - 1), q.b[b]) end
 for _, kind in ipairs({{'w', q.w}, {'z', q.z}, {'y', q.y}}) do guarded(kind[1], kind[2], true) end
 
-local plain, flag = not q.paused and not q.old and tonumber(m[4] or 0) == 0, 'p' .. (q.buckets > 1 and q.buckets or '')
+local plain, flag = not q.paused and tonumber(m[4] or 0) == 0, 'p' .. (q.buckets > 1 and q.buckets or '')
 if plain ~= (redis.call('EXISTS', q.p) == 1) then
   found('shortcut-flag-differs', flag, 'the key ' .. flag .. ' is ' .. (plain and 'missing' or 'there, and the queue is not plain'),
     function() if plain then redis.call('SET', q.p, LAYOUT) else redis.call('DEL', q.p) end end)

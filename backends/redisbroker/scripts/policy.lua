@@ -18,7 +18,7 @@ end
 local m = redis.call('HMGET', q.m, 'paused', 'depth', 'retain', 'count', 'deadage', 'deadcount', 'span', 'void')
 q.paused = m[1] == '1'
 if #ARGV >= first then
-  if q.paused or q.old or tonumber(m[2] or 0) > 0 then redis.call('DEL', q.p) else redis.call('SET', q.p, LAYOUT) end
+  if q.paused or tonumber(m[2] or 0) > 0 then redis.call('DEL', q.p) else redis.call('SET', q.p, LAYOUT) end
 end
 if q.paused then
   redis.call('DEL', q.t)

@@ -2,20 +2,12 @@
 -- from the time: jobs that come together leave together, and so look into the
 -- same small hash. Its eighth character counts seconds, the ninth their 32nd
 -- parts: slices of a tenth of a second, more or less, as the bytes of digits and
--- letters leave gaps. Go computes the same in slotOf. In layout 1 it followed from
--- the end of any ID.
+-- letters leave gaps. Go computes the same in slotOf. Other
+-- IDs are in the first.
 local function bucket(q, id)
-  if q.buckets == 1 then return 1 end
-  if not q.old then
-    if #id ~= 26 then return 1 end
-    local s, part = string.byte(id, 8, 9)
-    return (s * 11 + (part - part % 4) / 4) % q.buckets + 1
-  end
-  local h = 0
-  for i = math.max(1, #id - 7), #id do
-    h = (h * 31 + string.byte(id, i)) % 65536
-  end
-  return h % q.buckets + 1
+  if q.buckets == 1 or #id ~= 26 then return 1 end
+  local s, part = string.byte(id, 8, 9)
+  return (s * 11 + (part - part % 4) / 4) % q.buckets + 1
 end
 
 -- by_bucket sorts a list of IDs, each with so many other things behind it, into

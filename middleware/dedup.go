@@ -30,7 +30,9 @@ type DedupConfig struct {
 
 	// Key names the effect of a job: two jobs of one type and key have one
 	// effect between them. A job with key "" is processed without a marker. Nil
-	// means (*jobs.Job).IdempotencyKey. It is hashed before it is stored.
+	// means (*jobs.Job).IdempotencyKey. It is stored as a SHA-256 without a
+	// secret, which makes it short and hides nothing that can be guessed: do not
+	// make it from what payloads are encrypted for, or hash it with a secret.
 	Key func(*jobs.Job) string
 
 	// Keep is how long a finished effect is remembered, from its end or from the

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
+	"strings"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
@@ -17,16 +19,32 @@ type EncryptConfig struct {
 	// encryption is being introduced. Otherwise such a job is dead, since
 	// whoever can write to the store could have put it there.
 	AllowPlain bool
+	// UniqueKeyID is the ID of the key in the keyring that hashes the unique
+	// keys of jobs that have none of their own; see jobs.DerivedKeyPrefix. Empty
+	// means the current key: after it changes, a job is not recognised as the
+	// duplicate of one that was enqueued before. Name a key, the same at all
+	// producers, to have unique keys outlast changes of the current one; while
+	// the keyring lacks it, such jobs are refused (ErrUnknownKey).
+	UniqueKeyID string
 }
 
-const encryptionHeader = "jobs-encryption"
+const (
+	encryptionHeader = "jobs-encryption"
+	hashedKeyPrefix  = "hmac-sha256:"
+)
 
 // Encrypt is the codec that encrypts payloads with AES-256-GCM, so that who
 // reads the store, its backups or the operator's tools cannot read them, and
-// who writes to it cannot forge them. Only payloads: types, headers, keys,
-// results and error messages are stored in clear. The payload is bound to the
-// task's type, so that it cannot be passed off as one of another type; that a
-// whole job is stored a second time it does not prevent.
+// who writes to it cannot forge them. The payload is bound to the task's type,
+// so that it cannot be passed off as one of another type; that a whole job is
+// stored a second time it does not prevent.
+//
+// Only payloads are encrypted. Types, headers, results, error messages and the
+// keys that the application chooses (of tenants, idempotency and uniqueness)
+// are stored in clear. A unique key that the client derived from the payload is
+// replaced by its HMAC-SHA256 under a key of the keyring, so that nobody can
+// find the payload by trying; it still shows which payloads are equal. The size
+// of the payload shows too.
 //
 // An encrypted job carries the ID of its key in the header jobs-encryption, and
 // has 40 bytes more. A payload that was tampered with is dead (ErrTampered). A
@@ -53,6 +71,23 @@ func (e *encryption) EncodePayload(_ context.Context, job *broker.NewJob) error 
 	}
 	job.Body.Payload = keys.ciphers[keys.current].seal(nonce, nonce, plain, boundTo(keys.current, job.Body.Type))
 	sign(job, encryptionHeader, keys.current)
+	return e.hideUniqueKey(keys, &job.Body.Unique)
+}
+
+// hideUniqueKey replaces a hash of the payload that anybody could compute.
+func (e *encryption) hideUniqueKey(keys *keys, u *broker.Unique) error {
+	if !strings.HasPrefix(u.Key, jobs.DerivedKeyPrefix) {
+		return nil
+	}
+	id := e.UniqueKeyID
+	if id == "" {
+		id = keys.current
+	}
+	key, ok := keys.hashing[id]
+	if !ok {
+		return fmt.Errorf("%w: id %.64q, EncryptConfig.UniqueKeyID", ErrUnknownKey, id)
+	}
+	u.Key = hashedKeyPrefix + hex.EncodeToString(hashed(key, u.Key))
 	return nil
 }
 

@@ -2,6 +2,7 @@ package middleware
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -132,6 +134,71 @@ func TestKeysRotateWithoutLosingAJob(t *testing.T) {
 	if got, err := decode(dec, old); string(got) != "old" || err != nil {
 		t.Errorf("after a refused replacement the old payload is %q, error %v", got, err)
 	}
+}
+
+// uniqueKeyOf is the stored unique key of a PIN, enqueued through codecs.
+func uniqueKeyOf(t *testing.T, pin string, option jobs.Option, codecs ...PayloadCodec) string {
+	t.Helper()
+	b := membroker.New()
+	defer b.Close()
+	client := jobs.NewClient(b, jobs.ClientConfig{Middleware: []jobs.EnqueueMiddleware{EncodePayloads(codecs...)}})
+	defer client.Close()
+	info, err := client.Enqueue(t.Context(), jobs.NewTask("pin", []byte(pin)), jobs.WithUniqueUntilDone(0), option)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := jobs.NewInspector(b).Job(t.Context(), info.Queue, info.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return record.Unique.Key
+}
+
+func TestEncrypt_UniqueKeysDoNotGiveThePayloadAway(t *testing.T) {
+	t.Parallel()
+	ring := testRing(t, "k1", "k1", "k2")
+	encrypt := Encrypt(EncryptConfig{Keys: ring})
+	compress := Compress(CompressConfig{MinSize: 1})
+	named := Encrypt(EncryptConfig{Keys: testRing(t, "k2", "k1", "k2"), UniqueKeyID: "k1"})
+
+	guess := uniqueKeyOf(t, "4711", nil) // what anybody can compute who knows the type
+	key := uniqueKeyOf(t, "4711", nil, encrypt)
+	digest := strings.TrimPrefix(guess, jobs.DerivedKeyPrefix)
+	if sum := sha256.Sum256([]byte("pin\x004711")); digest != hex.EncodeToString(sum[:]) {
+		t.Fatalf("the derived key is %q, not what its documentation says", guess)
+	}
+	if strings.Contains(key, digest) || len(key) < 64 {
+		t.Errorf("the unique key of an encrypted payload is %q: its plain hash shows", key)
+	}
+	for name, c := range map[string]struct {
+		equal bool
+		key   string
+	}{
+		"the same payload":                    {true, uniqueKeyOf(t, "4711", nil, encrypt)},
+		"compressed before":                   {true, uniqueKeyOf(t, "4711", nil, compress, encrypt)},
+		"encrypted by another process":        {true, uniqueKeyOf(t, "4711", nil, Encrypt(EncryptConfig{Keys: testRing(t, "k1", "k1")}))},
+		"another payload":                     {false, uniqueKeyOf(t, "4712", nil, encrypt)},
+		"after the current key changed":       {false, uniqueKeyOf(t, "4711", nil, Encrypt(EncryptConfig{Keys: testRing(t, "k2", "k1", "k2")}))},
+		"changed, but the hashing key stayed": {true, uniqueKeyOf(t, "4711", nil, named)},
+		"another hashing key":                 {false, uniqueKeyOf(t, "4711", nil, Encrypt(EncryptConfig{Keys: ring, UniqueKeyID: "k2"}))},
+	} {
+		if (c.key == key) != c.equal {
+			t.Errorf("%s: the unique key is %q, it was %q at first; equal should be %v", name, c.key, key, c.equal)
+		}
+	}
+	if own := uniqueKeyOf(t, "4711", jobs.WithUniqueKey("invoice 9"), encrypt); own != "invoice 9" {
+		t.Errorf("a unique key that the application chose was stored as %q", own)
+	}
+}
+
+func TestEncrypt_RefusesUniqueJobsWhoseHashingKeyIsMissing(t *testing.T) {
+	t.Parallel()
+	codec := Encrypt(EncryptConfig{Keys: testRing(t, "k1", "k1"), UniqueKeyID: "k0"})
+	job := broker.NewJob{Body: broker.Body{Type: "pin", Unique: broker.Unique{Key: jobs.DerivedKeyPrefix + "00"}}}
+	if err := codec.EncodePayload(t.Context(), &job); !errors.Is(err, ErrUnknownKey) || !strings.Contains(err.Error(), "k0") {
+		t.Errorf("a unique job was encoded without its hashing key: %v, want ErrUnknownKey and the ID k0", err)
+	}
+	encoded(t, codec, []byte("not unique, not refused"))
 }
 
 func TestPlainPayloadsAreReadOnlyWhereThatIsAllowed(t *testing.T) {

@@ -1,6 +1,8 @@
 package middleware
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
 	"fmt"
 	"sync/atomic"
 
@@ -25,6 +27,7 @@ type Keyring struct {
 type keys struct {
 	current string
 	ciphers map[string]*sealer
+	hashing map[string][]byte // for unique keys, derived from the keys
 }
 
 // NewKeyring makes a keyring of keys by their IDs. New payloads are encrypted
@@ -40,7 +43,7 @@ func NewKeyring(current string, keys map[string][]byte) (*Keyring, error) {
 // Replace puts other keys into the keyring, under which payloads are encrypted
 // and decrypted from then on. When it fails the keyring stays as it was.
 func (k *Keyring) Replace(current string, bytes map[string][]byte) error {
-	next := &keys{current: current, ciphers: make(map[string]*sealer, len(bytes))}
+	next := &keys{current: current, ciphers: make(map[string]*sealer, len(bytes)), hashing: make(map[string][]byte, len(bytes))}
 	for id, key := range bytes {
 		if err := broker.CheckName("key id", id); err != nil {
 			return fmt.Errorf("middleware: %w", err)
@@ -49,6 +52,7 @@ func (k *Keyring) Replace(current string, bytes map[string][]byte) error {
 			return fmt.Errorf("middleware: %w", broker.Invalid("key", "%q has %d bytes; use %d random ones", id, len(key), KeySize))
 		}
 		next.ciphers[id] = newSealer(key)
+		next.hashing[id] = hashed(key, "jobs unique key 1")
 	}
 	if next.ciphers[current] == nil {
 		return fmt.Errorf("middleware: %w", broker.Invalid("current", "%q is not among the keys", current))
@@ -68,4 +72,11 @@ func (k *Keyring) String() string {
 		ids[id] = id == now.current
 	}
 	return fmt.Sprintf("Keyring(current by id: %v)", ids)
+}
+
+// hashed is the HMAC-SHA256 of message under key.
+func hashed(key []byte, message string) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(message))
+	return h.Sum(nil)
 }

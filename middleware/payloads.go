@@ -32,8 +32,9 @@ type PayloadCodec interface {
 var (
 	// ErrTampered: the stored payload is not what was written. The job is dead.
 	ErrTampered = errors.New("the stored payload is damaged or was tampered with")
-	// ErrUnknownKey: the key that the payload was encrypted with is not in the
-	// keyring of this process. The job is put off without a charge.
+	// ErrUnknownKey: a key is not in the keyring of this process. A job whose
+	// payload was encrypted with it is put off without a charge; a task whose
+	// unique key it should hash is refused.
 	ErrUnknownKey = errors.New("the payload's key is not in the keyring")
 	// ErrNoBlob: there is no blob of that name. A job whose payload is missing
 	// is retried by policy.
@@ -46,7 +47,9 @@ var (
 // claim check: what is encrypted cannot be compressed, and what leaves for a
 // blob store is both by then.
 //
-// Unique keys that are derived from payloads are those of the plain payload.
+// A unique key that the client derived from the payload is that of the plain
+// payload. It gives a guessed payload away unless a codec replaces it, as
+// Encrypt does.
 func EncodePayloads(codecs ...PayloadCodec) jobs.EnqueueMiddleware {
 	return func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
 		return func(ctx context.Context, batch []*jobs.Outgoing) {

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -70,7 +72,7 @@ func (s *spyStore) stored(t testing.TB, queue string) []broker.Job {
 	t.Helper()
 	var all []broker.Job
 	for _, state := range []State{StatePending, StateScheduled} {
-		for job, err := range NewInspector(s.Broker).Select(Query{Queue: queue, State: state}).Jobs(t.Context()) {
+		for job, err := range inspect.New(s.Broker).Select(inspect.Query{Queue: queue, State: state}).Jobs(t.Context()) {
 			if err != nil {
 				t.Fatalf("listing %s jobs of %q: %v", state, queue, err)
 			}

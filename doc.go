@@ -23,7 +23,7 @@
 //
 // # Operating
 //
-// An [Inspector] shows queues, jobs and workers, and carries out decisions:
+// Package inspect shows queues, jobs and workers, and carries out decisions:
 // redrive, cancel, delete, reschedule, pause. [Server.Health] answers the probes
 // of an orchestrator.
 //

@@ -9,14 +9,6 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// ErrOutcomeUnknown says that a job may or may not have been stored: the call
-// was sent and its answer never came, or the caller's context ended first. An
-// error of Enqueue that is not ErrOutcomeUnknown means that nothing was stored.
-//
-// Who repeats such an Enqueue may make a second job. WithID makes the repeat
-// safe: it is refused with ErrDuplicate if the first one succeeded.
-var ErrOutcomeUnknown = errors.New("outcome unknown, the job may have been stored")
-
 // JobInfo says what became of a task.
 type JobInfo struct {
 	ID    string

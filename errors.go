@@ -23,6 +23,13 @@ var (
 	ErrClosed      = broker.ErrClosed
 )
 
+// ErrOutcomeUnknown says that a job may or may not have been stored: the call
+// was sent and its answer never came, or the caller's context ended first. An
+// error of Enqueue that is not ErrOutcomeUnknown means that nothing was stored.
+// Enqueueing again can make a second job. With WithID the repeat is safe: it is
+// refused with ErrDuplicate if the first one succeeded.
+var ErrOutcomeUnknown = broker.ErrOutcomeUnknown
+
 // Causes for which a handler's context ends; see context.Cause.
 var (
 	ErrTimeout   = errors.New("jobs: the job's timeout passed")

@@ -7,6 +7,8 @@ import (
 	"log"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 )
@@ -78,7 +80,7 @@ func ExampleEnqueueMiddleware() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	job, err := jobs.NewInspector(b).Job(context.Background(), info.Queue, info.ID)
+	job, err := inspect.New(b).Job(context.Background(), info.Queue, info.ID)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed81422ce9/jobs/internal/sleep"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -19,7 +21,7 @@ import (
 func slowStore(t *testing.T) *spyStore {
 	store := newSpyStore(t)
 	store.before = func(_ int, ctx context.Context, _ broker.EnqueueRequest) error {
-		return pauseFor(ctx, time.Second)
+		return sleep.For(ctx, time.Second)
 	}
 	return store
 }
@@ -176,9 +178,9 @@ func TestGroupedCallHasADeadlineOfItsOwn(t *testing.T) {
 		store := newSpyStore(t)
 		store.before = func(call int, ctx context.Context, _ broker.EnqueueRequest) error {
 			if call == 0 {
-				return pauseFor(ctx, time.Second)
+				return sleep.For(ctx, time.Second)
 			}
-			return pauseFor(ctx, time.Hour)
+			return sleep.For(ctx, time.Hour)
 		}
 		c := newTestClient(t, store, ClientConfig{CallTimeout: 2 * time.Second, Retries: -1})
 		cs := newCallers(c)
@@ -196,7 +198,7 @@ func TestGroupedCallHasADeadlineOfItsOwn(t *testing.T) {
 func TestALineThatWaitsForTooLongIsTurnedAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
-		store.before = func(_ int, ctx context.Context, _ broker.EnqueueRequest) error { return pauseFor(ctx, time.Hour) }
+		store.before = func(_ int, ctx context.Context, _ broker.EnqueueRequest) error { return sleep.For(ctx, time.Hour) }
 		cs := newCallers(newTestClient(t, store, ClientConfig{CallTimeout: 2 * time.Second, Retries: -1}))
 		for i := range 1 + maxSendJobs + 1 {
 			cs.enqueue(t.Context(), NewTask(fmt.Sprint(i), nil))
@@ -282,7 +284,7 @@ func TestPoisonedBatchIsTakenApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		store.before = func(_ int, ctx context.Context, req broker.EnqueueRequest) error {
-			_ = pauseFor(ctx, time.Second)
+			_ = sleep.For(ctx, time.Second)
 			for _, job := range req.Jobs {
 				if job.Body.Type == "poison" {
 					return errReset
@@ -309,7 +311,7 @@ func TestPanicOfTheBrokerReachesEveryCallerAsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		store.before = func(call int, ctx context.Context, _ broker.EnqueueRequest) error {
-			_ = pauseFor(ctx, time.Second)
+			_ = sleep.For(ctx, time.Second)
 			if call == 1 {
 				panic("boom")
 			}
@@ -341,7 +343,7 @@ func TestPayloadMayChangeOnceEnqueueHasReturned(t *testing.T) {
 		cs.enqueue(ctx, NewTask("left", payload))
 		cs.wait() // the caller has left, its batch is under way
 		clear(payload)
-		_ = pauseFor(t.Context(), time.Minute)
+		_ = sleep.For(t.Context(), time.Minute)
 		for _, job := range store.stored(t, "default") {
 			if job.Type == "left" && !bytes.Equal(job.Payload, bytes.Repeat([]byte("a"), 100)) {
 				t.Errorf("the stored payload is %q", job.Payload)
@@ -364,7 +366,7 @@ func TestOneCallIsUnderWayHoweverManyGather(t *testing.T) {
 		store.before = func(_ int, ctx context.Context, _ broker.EnqueueRequest) error {
 			enter(1)
 			defer enter(-1)
-			return pauseFor(ctx, time.Second)
+			return sleep.For(ctx, time.Second)
 		}
 		c := newTestClient(t, store, ClientConfig{})
 		cs := newCallers(c)
@@ -422,7 +424,7 @@ func TestEveryAnswerIsTrue(t *testing.T) {
 		store.limits.PairFrom = roll(3) * 4
 		t.Logf("PairFrom is %d", store.limits.PairFrom)
 		store.before = func(_ int, ctx context.Context, _ broker.EnqueueRequest) error {
-			if err := pauseFor(ctx, time.Duration(roll(20))*time.Millisecond); err != nil || roll(10) > 0 {
+			if err := sleep.For(ctx, time.Duration(roll(20))*time.Millisecond); err != nil || roll(10) > 0 {
 				return err
 			}
 			return broker.ErrUnavailable
@@ -443,7 +445,7 @@ func TestEveryAnswerIsTrue(t *testing.T) {
 			}
 			cs.enqueue(ctx, NewTask(fmt.Sprint(i), nil))
 			if roll(5) == 0 {
-				_ = pauseFor(t.Context(), time.Millisecond)
+				_ = sleep.For(t.Context(), time.Millisecond)
 			}
 		}
 		results := cs.wait()

@@ -80,7 +80,7 @@ type queueStats struct {
 	Weight        int               `json:"weight"`
 	Paused        bool              `json:"paused"`
 	Jobs          map[State]int64   `json:"jobs"`           // in each state
-	OldestSeconds map[State]float64 `json:"oldest_seconds"` // see QueueInfo.Age; zero without one
+	OldestSeconds map[State]float64 `json:"oldest_seconds"` // see broker.QueueInfo.Age; zero without one
 }
 
 func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
@@ -118,9 +118,11 @@ func (s *Server) stats() stats {
 }
 
 func (s *Server) queueStats(ctx context.Context) ([]queueStats, error) {
-	queues, err := NewInspector(s.broker).Queues(ctx, s.names...)
-	known := make(map[string]QueueInfo, len(queues))
-	for _, q := range queues {
+	ctx, cancel := context.WithTimeout(ctx, serverCallTimeout)
+	defer cancel()
+	reply, err := s.broker.Queues(ctx, broker.QueuesRequest{Names: s.names})
+	known := make(map[string]broker.QueueInfo, len(reply.Queues))
+	for _, q := range reply.Queues {
 		known[q.Name] = q
 	}
 	answers := make([]queueStats, 0, len(s.names))
@@ -133,7 +135,7 @@ func (s *Server) queueStats(ctx context.Context) ([]queueStats, error) {
 			Jobs: make(map[State]int64), OldestSeconds: make(map[State]float64)}
 		for _, state := range broker.States() {
 			a.Jobs[state] = q.Counts[state]
-			a.OldestSeconds[state] = q.Age(state).Seconds()
+			a.OldestSeconds[state] = q.Age(state, reply.Now).Seconds()
 		}
 		answers = append(answers, a)
 	}

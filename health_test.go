@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -142,7 +144,7 @@ func TestStatsShowTheServerAndItsQueues(t *testing.T) {
 			t.Errorf("of a queue without jobs the stats say %+v, want a zero for each state", unused.Jobs)
 		}
 
-		if err := NewInspector(b).Pause(t.Context(), "mail"); err != nil {
+		if err := inspect.New(b).Pause(t.Context(), "mail"); err != nil {
 			t.Fatal(err)
 		}
 		if st := statsOf(t, h, 200); !st.Queues[0].Paused {

@@ -6,6 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed81422ce9/jobs/internal/sleep"
+
 	"github.com/oklog/ulid/v2"
 )
 
@@ -14,7 +16,7 @@ func TestIDsOfOneSourceAscend(t *testing.T) {
 		s, last := newIDSource(), ""
 		for i := range 10_000 {
 			if i%1000 == 0 {
-				_ = pauseFor(t.Context(), time.Millisecond)
+				_ = sleep.For(t.Context(), time.Millisecond)
 			}
 			id := s.next(time.Now())
 			if id <= last {

@@ -8,6 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed81422ce9/jobs/internal/sleep"
+
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/backends/membroker"
 )
 
@@ -23,7 +27,7 @@ func TestAWorkerSaysWhatItHasRunForLongest(t *testing.T) {
 		}
 		server.Start(HandlerFunc(func(ctx context.Context, job *Job) error {
 			if job.Type() == "long" {
-				return pauseFor(ctx, time.Minute)
+				return sleep.For(ctx, time.Minute)
 			}
 			return nil
 		}))
@@ -45,7 +49,7 @@ func TestAWorkerSaysWhatItHasRunForLongest(t *testing.T) {
 		}
 		look := func() (named []string) {
 			t.Helper()
-			workers, err := NewInspector(b).Workers(t.Context())
+			workers, err := inspect.New(b).Workers(t.Context())
 			if err != nil || len(workers) != 1 {
 				t.Fatalf("%d workers, %v", len(workers), err)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 // The bounds of one call to the store, however many jobs are to be sent.
@@ -80,7 +81,7 @@ func (c *Client) deliver(ctx context.Context, batch []*Outgoing) bool {
 		}
 		pause := firstPause << (2 * attempt)
 		pause = pause/2 + rand.N(pause/2)
-		if attempt >= c.retries || time.Since(start)+pause >= c.timeout || pauseFor(ctx, pause) != nil {
+		if attempt >= c.retries || time.Since(start)+pause >= c.timeout || sleep.For(ctx, pause) != nil {
 			return false
 		}
 	}
@@ -171,16 +172,4 @@ func enqueue(ctx context.Context, to broker.Enqueuer, jobs []broker.NewJob) (rec
 		}
 	}()
 	return to.Enqueue(ctx, broker.EnqueueRequest{Jobs: jobs})
-}
-
-// pauseFor waits for d, or fails when ctx ends first.
-func pauseFor(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 // Server handles jobs: it claims them from a broker, runs the handler in up to
@@ -280,13 +281,4 @@ func (s *Server) storeNow() time.Time {
 }
 
 // after waits for d and reports whether it has passed before ctx ended.
-func after(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
+func after(ctx context.Context, d time.Duration) bool { return sleep.For(ctx, d) == nil }

@@ -8,55 +8,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed81422ce9/jobs/internal/handworker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
-
-// handWorker is a registered worker that a test settles by hand.
-type handWorker struct {
-	t      *testing.T
-	b      broker.Broker
-	id     string
-	queue  string
-	number int64
-}
-
-func newHandWorker(t *testing.T, b broker.Broker, id, queue string) *handWorker {
-	t.Helper()
-	if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: id, Queues: []string{queue}, Lease: time.Hour, Register: true}); err != nil {
-		t.Fatalf("registering a worker: %v", err)
-	}
-	return &handWorker{t: t, b: b, id: id, queue: queue}
-}
-
-// claim leases one job.
-func (w *handWorker) claim() broker.Job {
-	w.t.Helper()
-	claimed, err := w.b.Claim(w.t.Context(), broker.ClaimRequest{Worker: w.id, Queues: []broker.Share{{Queue: w.queue, Max: 1}}, Max: 1})
-	if err != nil || len(claimed.Jobs) != 1 {
-		w.t.Fatalf("claiming a job of %q: %d jobs, %v", w.queue, len(claimed.Jobs), err)
-	}
-	return claimed.Jobs[0]
-}
-
-func (w *handWorker) settle(job broker.Job, o broker.Outcome) {
-	w.t.Helper()
-	w.number++
-	verdicts, err := w.b.Settle(w.t.Context(), broker.SettleRequest{Worker: w.id, Number: w.number, Items: []broker.Settlement{{Job: &job, Outcome: o}}})
-	if err == nil {
-		err = verdicts[0].Err
-	}
-	if err != nil {
-		w.t.Fatalf("settling: %v", err)
-	}
-}
-
-// kill makes a job of the queue dead with that error.
-func (w *handWorker) kill(message string) broker.Job {
-	w.t.Helper()
-	job := w.claim()
-	w.settle(job, broker.Die(broker.ReasonRetries, broker.Failure{At: time.Now(), Message: message}))
-	return job
-}
 
 func TestWaitReturnsHowTheJobEnded(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -74,10 +30,10 @@ func TestWaitReturnsHowTheJobEnded(t *testing.T) {
 				store := newSpyStore(t)
 				c := newTestClient(t, store, ClientConfig{})
 				info := mustEnqueue(t, c, NewTask("mail", nil), WithRetention(time.Hour))
-				w := newHandWorker(t, store, "w", "default")
+				w := handworker.New(t, store, "w", "default")
 				go func() {
-					_ = pauseFor(t.Context(), time.Minute)
-					w.settle(w.claim(), test.outcome)
+					_ = sleep.For(t.Context(), time.Minute)
+					w.Settle(w.Claim(), test.outcome)
 				}()
 				start := time.Now()
 				record, err := c.Wait(t.Context(), info.Queue, info.ID)
@@ -110,10 +66,10 @@ func TestWaitSaysWhenThereIsNoRecord(t *testing.T) {
 			t.Errorf("a job that never was: %v", err)
 		}
 		info := mustEnqueue(t, c, NewTask("mail", nil))
-		w := newHandWorker(t, store, "w", "default")
+		w := handworker.New(t, store, "w", "default")
 		go func() {
-			_ = pauseFor(t.Context(), time.Minute)
-			w.settle(w.claim(), broker.Complete(nil))
+			_ = sleep.For(t.Context(), time.Minute)
+			w.Settle(w.Claim(), broker.Complete(nil))
 		}()
 		if record, err := c.Wait(t.Context(), info.Queue, info.ID); record != nil || !errors.Is(err, ErrGone) {
 			t.Errorf("a job that was not retained: %v, %v", record, err)
@@ -169,10 +125,10 @@ func testDeafWait(t *testing.T, breaksOff bool) {
 		}
 		c := newTestClient(t, store, ClientConfig{})
 		info := mustEnqueue(t, c, NewTask("mail", nil), WithRetention(time.Hour))
-		w := newHandWorker(t, store, "w", "default")
+		w := handworker.New(t, store, "w", "default")
 		go func() {
-			_ = pauseFor(t.Context(), time.Second)
-			w.settle(w.claim(), broker.Complete(nil))
+			_ = sleep.For(t.Context(), time.Second)
+			w.Settle(w.Claim(), broker.Complete(nil))
 		}()
 		start := time.Now()
 		if _, err := c.Wait(t.Context(), info.Queue, info.ID); err != nil {
@@ -202,7 +158,7 @@ func TestWaitEndsWithItsContextOrItsClient(t *testing.T) {
 		}
 		store.fail = nil
 		go func() {
-			_ = pauseFor(t.Context(), time.Minute)
+			_ = sleep.For(t.Context(), time.Minute)
 			_ = c.Close()
 		}()
 		if _, err := c.Wait(t.Context(), info.Queue, info.ID); !errors.Is(err, ErrClosed) {
@@ -216,8 +172,8 @@ func TestWaitDoesNotHangWhereTheStoreCannotBeHeard(t *testing.T) {
 		store := &deafBroker{spyStore: newSpyStore(t), hangs: true}
 		c := newTestClient(t, store, ClientConfig{})
 		info := mustEnqueue(t, c, NewTask("mail", nil), WithRetention(time.Hour))
-		w := newHandWorker(t, store, "w", "default")
-		w.settle(w.claim(), broker.Complete(nil))
+		w := handworker.New(t, store, "w", "default")
+		w.Settle(w.Claim(), broker.Complete(nil))
 		start := time.Now()
 		if _, err := c.Wait(t.Context(), info.Queue, info.ID); err != nil || time.Since(start) > 5*time.Second {
 			t.Errorf("Wait answered %v after %v", err, time.Since(start))

@@ -45,6 +45,10 @@ var (
 	ErrClosed = errors.New("broker closed")
 )
 
+// ErrOutcomeUnknown is for callers of a broker that give up: a call was sent and
+// its answer never came, so it may have taken effect. No backend returns it.
+var ErrOutcomeUnknown = errors.New("outcome unknown, the job may have been stored")
+
 // Error says what an error is about. Fields that do not apply are empty.
 type Error struct {
 	Op    string // the broker's method, in lower case

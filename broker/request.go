@@ -237,6 +237,17 @@ type QueueInfo struct {
 	Workers []WorkerInfo
 }
 
+// Age is how long, at now, the oldest job of a state has been there; see Oldest.
+// It is zero where there is no job, and for scheduled and retried ones while
+// none is due.
+func (q *QueueInfo) Age(state State, now time.Time) time.Duration {
+	oldest := q.Oldest[state]
+	if oldest.IsZero() {
+		return 0
+	}
+	return max(now.Sub(oldest), 0)
+}
+
 // OperationKind names an operator's decision.
 type OperationKind uint8
 

@@ -8,7 +8,8 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // errNoVerb: the form says nothing that can be done.
@@ -33,10 +34,10 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	var total jobs.Report
+	var total inspect.Report
 	for _, queue := range slices.Sorted(maps.Keys(named)) {
 		ids := named[queue]
-		report, err := v.do(h.inspector.Select(jobs.Query{Queue: queue, IDs: ids, Suppressed: true}), r.Context(), delay)
+		report, err := v.do(h.inspector.Select(inspect.Query{Queue: queue, IDs: ids, Suppressed: true}), r.Context(), delay)
 		add(&total, report)
 		if report.Refused > 0 { // which the report says
 			err = nil
@@ -90,7 +91,7 @@ func namedJobs(r *http.Request) (map[string][]string, error) {
 }
 
 // partly adds to an error what was done before it.
-func partly(err error, v verb, r jobs.Report) error {
+func partly(err error, v verb, r inspect.Report) error {
 	if r.Done == 0 {
 		return err
 	}
@@ -99,7 +100,7 @@ func partly(err error, v verb, r jobs.Report) error {
 }
 
 // noticeOf says what was done.
-func noticeOf(v verb, r jobs.Report) notice {
+func noticeOf(v verb, r inspect.Report) notice {
 	n := notice{Text: fmt.Sprintf("%s of %s jobs %s.", num(int64(r.Done-r.Requested)), num(int64(r.Done+r.Refused)), v.Done), Wrong: r.Refused > 0}
 	if r.Done == 1 && r.Refused == 0 && r.Requested == 0 {
 		n.Text = "The job is " + v.Done + "."
@@ -118,15 +119,15 @@ func noticeOf(v verb, r jobs.Report) notice {
 }
 
 // why says why a job was refused.
-func why(f jobs.Refusal) string {
+func why(f inspect.Refusal) string {
 	_, said := describe(f.Err)
-	if errors.Is(f.Err, jobs.ErrDuplicate) && f.Holder != "" {
+	if errors.Is(f.Err, broker.ErrDuplicate) && f.Holder != "" {
 		said = fmt.Sprintf("The job %s holds its unique key.", text(f.Holder))
 	}
 	return said
 }
 
-func add(sum *jobs.Report, r jobs.Report) {
+func add(sum *inspect.Report, r inspect.Report) {
 	sum.Matched += r.Matched
 	sum.Done += r.Done
 	sum.Requested += r.Requested

@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
@@ -33,11 +34,11 @@ func TestDecisionsAboutOneJob(t *testing.T) {
 	}
 	has(t, s.get(200, "job?queue=mail&id=a"), `value="reschedule"`, `value="cancel"`, `value="delete"`)
 	has(t, act("a", "reschedule", "2h"), "The job is rescheduled")
-	if j := s.find("mail", "a"); j.State != jobs.StateScheduled || time.Until(j.RunAt) < 119*time.Minute {
+	if j := s.find("mail", "a"); j.State != broker.StateScheduled || time.Until(j.RunAt) < 119*time.Minute {
 		t.Errorf("the job is %s and due at %v", j.State, j.RunAt)
 	}
 	has(t, act("a", "reschedule"), "The job is rescheduled")
-	if j := s.find("mail", "a"); j.State != jobs.StatePending {
+	if j := s.find("mail", "a"); j.State != broker.StatePending {
 		t.Errorf("rescheduled to now, the job is %s", j.State)
 	}
 	has(t, act("a", "redrive"), "0 of 1 jobs redriven", "Nothing was changed")
@@ -82,11 +83,11 @@ func TestDecisionsAboutCheckedRows(t *testing.T) {
 	}
 	has(t, s.follow(to), "3 of 4 jobs redriven", "gone: There is no such job")
 	for _, ref := range [][2]string{{"mail", odd}, {"mail", "b"}, {"other", "c"}} {
-		if j := s.find(ref[0], ref[1]); j.State != jobs.StatePending {
+		if j := s.find(ref[0], ref[1]); j.State != broker.StatePending {
 			t.Errorf("%q is %s", ref, j.State)
 		}
 	}
-	if j := s.find("mail", "d"); j.State != jobs.StateDead {
+	if j := s.find("mail", "d"); j.State != broker.StateDead {
 		t.Errorf("the job that was not checked is %s", j.State)
 	}
 }
@@ -112,13 +113,13 @@ func TestDecisionsAboutQueues(t *testing.T) {
 	has(t, s.follow(s.post(303, "resume?queue=mail", nil)), "The queue mail goes on", ">open<")
 	form := url.Values{"max-depth": {"5,000"}, "completed-age": {"7d"}, "completed-count": {"100"}, "dead-age": {"1d12h"}, "dead-count": {""}, "duplicate-age": {"30m"}}
 	has(t, s.follow(s.post(303, "policy?queue=mail", form)), "has new rules", `value="5000"`, `value="7d"`, `value="36h"`)
-	want := jobs.Policy{MaxDepth: 5000, RetainCompleted: jobs.Retention{Age: 7 * 24 * time.Hour, Count: 100}, RetainDead: jobs.Retention{Age: 36 * time.Hour}, DuplicateSpan: 30 * time.Minute}
+	want := inspect.Policy{MaxDepth: 5000, RetainCompleted: inspect.Retention{Age: 7 * 24 * time.Hour, Count: 100}, RetainDead: inspect.Retention{Age: 36 * time.Hour}, DuplicateSpan: 30 * time.Minute}
 	if p, err := s.handler.inspector.Policy(t.Context(), "mail"); err != nil || p != want {
 		t.Errorf("the policy is %+v, %v; want %+v", p, err, want)
 	}
 	// What is shown rounded stays as it was when it is saved untouched.
-	exact := jobs.Retention{Age: 90*time.Minute + 17*time.Second}
-	if _, err := s.handler.inspector.SetPolicy(t.Context(), jobs.PolicyRequest{Queue: "mail", RetainDead: &exact}); err != nil {
+	exact := inspect.Retention{Age: 90*time.Minute + 17*time.Second}
+	if _, err := s.handler.inspector.SetPolicy(t.Context(), inspect.PolicyRequest{Queue: "mail", RetainDead: &exact}); err != nil {
 		t.Fatal(err)
 	}
 	form = url.Values{"max-depth": {""}, "completed-age": {"7d"}, "completed-count": {"100"}, "dead-age": {"1h30m"}, "dead-count": {""}, "duplicate-age": {"30m"}}
@@ -132,7 +133,7 @@ func TestDecisionsAboutQueues(t *testing.T) {
 		has(t, s.post(400, "policy?queue=mail", wrong), fieldNames[field])
 	}
 	s.post(404, "pause?queue=typo", nil)
-	if _, err := s.handler.inspector.Queue(t.Context(), "typo"); !errors.Is(err, jobs.ErrNotFound) {
+	if _, err := s.handler.inspector.Queue(t.Context(), "typo"); !errors.Is(err, broker.ErrNotFound) {
 		t.Errorf("pausing a queue that does not exist made it: %v", err)
 	}
 	has(t, s.post(409, "remove?queue=mail", nil), "Nothing was changed")
@@ -202,7 +203,7 @@ func TestRequestsFromOtherSitesAreRefused(t *testing.T) {
 	}
 	s.get(404, "act?queue=mail&id=a&verb=delete") // a link or a picture does nothing
 	s.get(404, "pause?queue=mail")
-	if j := s.find("mail", "a"); j.State != jobs.StateDead {
+	if j := s.find("mail", "a"); j.State != broker.StateDead {
 		t.Fatalf("the job is %s", j.State)
 	}
 	has(t, s.log.String(), "another site was refused", "https://evil.example")

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/testenv"
@@ -55,12 +54,12 @@ func TestTheDashboardOnEachServer(t *testing.T) {
 			group := url.Values{"state": {"dead"}, "of-type": {"email:welcome"}, "like": {"dial tcp #: connection refused"}}
 			s.post(303, "bulk?"+group.Encode(), url.Values{"verb": {"redrive"}, "rate": {"1000"}})
 			s.ended(1)
-			if j := s.find("mail", "dead-004"); j.State != jobs.StatePending {
+			if j := s.find("mail", "dead-004"); j.State != broker.StatePending {
 				t.Errorf("the job is %s after its group was redriven", j.State)
 			}
 			s.post(303, "act?queue=images&id=broken-001", url.Values{"verb": {"delete"}})
 			s.post(303, "act?queue=mail&id=mail-030", url.Values{"verb": {"reschedule"}, "in": {"2h"}})
-			if j := s.find("mail", "mail-030"); j.State != jobs.StateScheduled || time.Until(j.RunAt) < time.Hour {
+			if j := s.find("mail", "mail-030"); j.State != broker.StateScheduled || time.Until(j.RunAt) < time.Hour {
 				t.Errorf("the job is %s, due at %v", j.State, j.RunAt)
 			}
 			has(t, s.follow(s.post(303, "pause?queue=images", nil)), ">paused<")

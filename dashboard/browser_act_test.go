@@ -9,7 +9,6 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -20,7 +19,7 @@ func TestEachDecisionIsClicked(t *testing.T) {
 	b := browse(t, s)
 
 	// One job, through the states that it can be in.
-	is := func(queue, id string, want jobs.State) {
+	is := func(queue, id string, want broker.State) {
 		t.Helper()
 		if j := s.find(queue, id); j.State != want {
 			t.Errorf("the job %s is %s, want %s", id, j.State, want)
@@ -30,7 +29,7 @@ func TestEachDecisionIsClicked(t *testing.T) {
 	b.fill("#in", "2h")
 	b.click("button[value=reschedule]")
 	b.sees("The job is rescheduled")
-	is("mail", "mail-039", jobs.StateScheduled)
+	is("mail", "mail-039", broker.StateScheduled)
 	b.click("button[value=reschedule]")
 	b.until("it is pending", `document.querySelector(".states .chip").textContent === "pending"`)
 	b.click("details.confirm:has(button[value=cancel]) summary")
@@ -43,7 +42,7 @@ func TestEachDecisionIsClicked(t *testing.T) {
 	b.sees("The job is listed again")
 	b.click("button[value=redrive]")
 	b.sees("The job is redriven")
-	is("mail", "dead-000", jobs.StatePending)
+	is("mail", "dead-000", broker.StatePending)
 	b.click("details.confirm:has(button[value=delete]) summary")
 	b.sees("This cannot be undone")
 	b.click("button[value=delete]")
@@ -55,7 +54,7 @@ func TestEachDecisionIsClicked(t *testing.T) {
 	b.fill("#edit", `{"user": 2}`)
 	b.click("details.edit button[name=redrive]")
 	b.sees("The payload is changed. The job is redriven.")
-	is("mail", "edited", jobs.StatePending)
+	is("mail", "edited", broker.StatePending)
 
 	// Checked rows.
 	b.open("jobs?state=dead&queue=images")
@@ -63,8 +62,8 @@ func TestEachDecisionIsClicked(t *testing.T) {
 	b.click(`input[aria-label="Check the job broken-003"]`)
 	b.click("fieldset button[value=redrive]")
 	b.sees("2 of 2 jobs redriven")
-	is("images", "broken-001", jobs.StatePending)
-	is("images", "broken-000", jobs.StateDead)
+	is("images", "broken-001", broker.StatePending)
+	is("images", "broken-000", broker.StateDead)
 
 	// All that match.
 	b.open("jobs?state=dead&queue=images")
@@ -86,7 +85,7 @@ func TestEachDecisionIsClicked(t *testing.T) {
 	b.click(".operation form button.danger")
 	b.sees("Stopped.")
 	s.ended(2)
-	if n := s.count("mail", jobs.StateDead); n < 1 || n > 7 {
+	if n := s.count("mail", broker.StateDead); n < 1 || n > 7 {
 		t.Errorf("%d dead jobs are left of 8, or all", n)
 	}
 
@@ -106,7 +105,7 @@ func TestEachDecisionIsClicked(t *testing.T) {
 	b.fill("#max-depth", "lots")
 	b.click(`form[action^="policy"] button`)
 	b.sees("is no whole number")
-	if _, err := s.handler.inspector.Purge(t.Context(), "reports", jobs.StateScheduled); err != nil {
+	if _, err := s.handler.inspector.Purge(t.Context(), "reports", broker.StateScheduled); err != nil {
 		t.Fatal(err)
 	}
 	b.open("queue?name=reports")

@@ -5,11 +5,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed81422ce9/jobs/broker"
+
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-
-	"github.com/seed81422ce9/jobs"
 )
 
 // allPages are the pages of a site that was filled.
@@ -92,7 +92,7 @@ func TestThePagesAreWalkedWithTheKeyboardAlone(t *testing.T) {
 	b.press(kb.Enter)
 	b.sees("It has begun")
 	b.sees("9 done")
-	if n := s.count("mail", jobs.StateDead); n != 0 {
+	if n := s.count("mail", broker.StateDead); n != 0 {
 		t.Errorf("%d dead jobs are left", n)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -41,7 +42,7 @@ type operation struct {
 	stop  context.CancelCauseFunc
 
 	mu     sync.Mutex
-	report jobs.Report
+	report inspect.Report
 	ended  time.Time
 	err    error
 }
@@ -143,13 +144,13 @@ func (h *Handler) startBulk(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h *Handler) runBulk(ctx context.Context, o *operation, queries []jobs.Query, group *group, delay time.Duration) {
+func (h *Handler) runBulk(ctx context.Context, o *operation, queries []inspect.Query, group *group, delay time.Duration) {
 	defer o.stop(nil)
-	var total jobs.Report
+	var total inspect.Report
 	var err error
 	for _, q := range queries {
 		done := total
-		s := h.inspector.Select(q).PerSecond(o.rate).OnProgress(func(r jobs.Report) {
+		s := h.inspector.Select(q).PerSecond(o.rate).OnProgress(func(r inspect.Report) {
 			sum := done
 			add(&sum, r)
 			o.progress(sum)
@@ -157,7 +158,7 @@ func (h *Handler) runBulk(ctx context.Context, o *operation, queries []jobs.Quer
 		if group != nil {
 			s = s.Where(group.has)
 		}
-		var report jobs.Report
+		var report inspect.Report
 		report, err = o.verb.do(s, ctx, delay)
 		add(&total, report)
 		o.progress(total)
@@ -179,7 +180,7 @@ func (h *Handler) runBulk(ctx context.Context, o *operation, queries []jobs.Quer
 		"done", total.Done, "refused", total.Refused, "newer", total.Newer, "error", err)
 }
 
-func (o *operation) progress(r jobs.Report) {
+func (o *operation) progress(r inspect.Report) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.report = r
@@ -211,7 +212,7 @@ func (h *Handler) stopBulk(w http.ResponseWriter, r *http.Request) error {
 
 // queries are what a filter selects, queue by queue, and how many jobs there
 // are in its state by the counters.
-func (f filter) queries(s *snapshot) (all []jobs.Query, most int64, err error) {
+func (f filter) queries(s *snapshot) (all []inspect.Query, most int64, err error) {
 	for _, q := range s.survey.Queues {
 		if f.Queue != "" && f.Queue != q.Name {
 			continue
@@ -250,7 +251,7 @@ type operationRow struct {
 	Begun                    time.Time
 	Took                     time.Duration
 	Running                  bool
-	Report                   jobs.Report
+	Report                   inspect.Report
 	Refusals                 []string
 	Most                     int64
 	Error                    string

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
@@ -23,9 +25,9 @@ func (s *site) ended(n int) {
 	})
 }
 
-func (s *site) count(queue string, state jobs.State) int64 {
+func (s *site) count(queue string, state broker.State) int64 {
 	s.t.Helper()
-	q, err := jobs.NewInspector(s.store).Queue(s.t.Context(), queue)
+	q, err := inspect.New(s.store).Queue(s.t.Context(), queue)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -44,19 +46,19 @@ func TestABulkOperationTakesWhatTheFilterSelects(t *testing.T) {
 	page := s.follow(s.post(303, "bulk?state=dead&error=route", url.Values{"verb": {"delete"}, "rate": {"1000"}}))
 	has(t, page, "It has begun", "Delete: <bdi>dead jobs, error with route</bdi>")
 	s.ended(1)
-	if a, b := s.count("a", jobs.StateDead), s.count("b", jobs.StateDead); a != 0 || b != 5 {
+	if a, b := s.count("a", broker.StateDead), s.count("b", broker.StateDead); a != 0 || b != 5 {
 		t.Errorf("%d and %d dead jobs are left, want 0 and 5", a, b)
 	}
 	s.post(303, "bulk?state=dead&queue=b", url.Values{"verb": {"redrive"}})
 	s.ended(2)
 	s.post(303, "bulk?state=pending&queue=b", url.Values{"verb": {"reschedule"}, "in": {"3h"}})
 	s.ended(3)
-	if n := s.count("b", jobs.StateScheduled); n != 5 {
+	if n := s.count("b", broker.StateScheduled); n != 5 {
 		t.Errorf("%d jobs are scheduled, want 5", n)
 	}
 	s.post(303, "bulk?state=scheduled&queue=b", url.Values{"verb": {"cancel"}})
 	s.ended(4)
-	if b, p := s.count("b", jobs.StateScheduled), s.count("a", jobs.StatePending); b != 0 || p != 1 {
+	if b, p := s.count("b", broker.StateScheduled), s.count("a", broker.StatePending); b != 0 || p != 1 {
 		t.Errorf("%d jobs are scheduled and %d pending, want 0 and 1", b, p)
 	}
 	for path, problem := range map[string]string{"bulk?state=dead": "no such jobs", "bulk?state=asleep": "none of", "bulk?state=pending&older=x": "Older than"} {
@@ -83,7 +85,7 @@ func TestABulkOperationCanBeStopped(t *testing.T) {
 	has(t, s.follow(s.post(303, "stop?operation="+id, nil)), "It ends after the step")
 	s.ended(1)
 	has(t, s.get(200, "work"), "Stopped.")
-	if n := s.count("a", jobs.StateDead); n < 14 || n > 18 {
+	if n := s.count("a", broker.StateDead); n < 14 || n > 18 {
 		t.Errorf("%d dead jobs are left of 20, at 2 a second", n)
 	}
 	s.post(404, "stop?operation=nothing", nil)

@@ -15,7 +15,7 @@ import (
 // Action is something that Config.Authorize permits or refuses.
 type Action string
 
-// What can be permitted. The verbs are those of jobs.Inspector.
+// What can be permitted. The verbs are those of inspect.Inspector.
 const (
 	ActionPayload    Action = "payload"    // see payloads and results
 	ActionCancel     Action = "cancel"     // of jobs

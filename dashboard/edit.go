@@ -10,7 +10,8 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // Payloads are edited as JSON, whose blanks have no meaning: what a browser
@@ -20,7 +21,7 @@ import (
 // editable is a job's payload as a text to be edited, or "" if it cannot be: it
 // is no JSON, too long for a form, stored elsewhere or in another form than it
 // is shown in.
-func (h *Handler) editable(j *jobs.JobRecord) string {
+func (h *Handler) editable(j *broker.Job) string {
 	if h.cfg.Decode != nil || j.PayloadRef != "" || j.Broken != nil || !j.State.Editable() ||
 		len(j.Payload) > maxShown || !utf8.Valid(j.Payload) || !shallow(j.Payload) || !json.Valid(j.Payload) {
 		return ""
@@ -74,7 +75,7 @@ func (h *Handler) edit(w http.ResponseWriter, r *http.Request) error {
 	if err := json.Compact(&payload, []byte(r.PostFormValue("payload"))); err != nil {
 		return &pageError{http.StatusBadRequest, "The payload is no JSON, nothing was changed: " + text(err.Error()) + ". Go back to mend it."}
 	}
-	job := &jobs.JobRecord{Queue: queue, ID: id}
+	job := &broker.Job{Queue: queue, ID: id}
 	job.Epoch = epoch
 	err = h.inspector.Edit(r.Context(), job, payload.Bytes())
 	h.audit(who, string(ActionEdit), err, "queue", queue, "id", id, "bytes", payload.Len())
@@ -83,7 +84,7 @@ func (h *Handler) edit(w http.ResponseWriter, r *http.Request) error {
 	}
 	said := notice{Text: "The payload is changed."}
 	if redrive {
-		report, err := h.inspector.Select(jobs.Query{Queue: queue, IDs: []string{id}, Suppressed: true}).Redrive(r.Context())
+		report, err := h.inspector.Select(inspect.Query{Queue: queue, IDs: []string{id}, Suppressed: true}).Redrive(r.Context())
 		h.audit(who, string(ActionRedrive), err, "queue", queue, "id", id)
 		said.Text += " The job is redriven."
 		if err != nil {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -52,7 +51,7 @@ func TestAPayloadIsEditedAndTheJobRedriven(t *testing.T) {
 	to, _ = editor(s.get(200, "job?queue=mail&id=a&show=payload"))
 	has(t, s.post(400, to, url.Values{"payload": {"{<script>"}}), "is no JSON, nothing was changed")
 	has(t, s.follow(s.post(303, to, url.Values{"payload": {`{"user":4}`}, "redrive": {"1"}})), "The job is redriven", ">pending<")
-	if j := s.find("mail", "a"); string(j.Payload) != `{"user":4}` || j.State != jobs.StatePending {
+	if j := s.find("mail", "a"); string(j.Payload) != `{"user":4}` || j.State != broker.StatePending {
 		t.Errorf("the job is %s with %s", j.State, j.Payload)
 	}
 	s.post(400, "edit?queue=mail&id=a", url.Values{"payload": {"{}"}})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -30,15 +29,15 @@ func describe(err error) (status int, text string) {
 		return http.StatusServiceUnavailable, "The dashboard is closed."
 	case errors.Is(err, errTooManyPages):
 		return http.StatusServiceUnavailable, "Too many pages are open."
-	case errors.Is(err, jobs.ErrInvalid), errors.Is(err, jobs.ErrTooLarge):
+	case errors.Is(err, broker.ErrInvalid), errors.Is(err, broker.ErrTooLarge):
 		return http.StatusBadRequest, err.Error()
-	case errors.Is(err, jobs.ErrNotFound):
+	case errors.Is(err, broker.ErrNotFound):
 		return http.StatusNotFound, "There is no such job or queue. Records of completed and cancelled jobs are kept only as long as their retention says."
-	case errors.Is(err, jobs.ErrWrongState):
+	case errors.Is(err, broker.ErrWrongState):
 		return http.StatusConflict, "Its state does not allow this, or it changed meanwhile. Nothing was changed."
-	case errors.Is(err, jobs.ErrDuplicate):
+	case errors.Is(err, broker.ErrDuplicate):
 		return http.StatusConflict, "Another job holds its unique key. Nothing was changed."
-	case errors.Is(err, jobs.ErrUnavailable), errors.Is(err, jobs.ErrClosed):
+	case errors.Is(err, broker.ErrUnavailable), errors.Is(err, broker.ErrClosed):
 		return http.StatusServiceUnavailable, "The store does not answer. Nothing was changed."
 	case errors.As(err, &call) && !broker.MayHaveApplied(err):
 		return http.StatusConflict, "The store refused this. Nothing was changed."

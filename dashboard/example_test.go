@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"strings"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/dashboard"
@@ -24,7 +26,7 @@ func ExampleHandler() {
 	mux := http.NewServeMux()
 
 	// begin mount
-	board, err := dashboard.New(jobs.NewInspector(b), dashboard.Config{Title: "shop, production"})
+	board, err := dashboard.New(inspect.New(b), dashboard.Config{Title: "shop, production"})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -94,7 +96,7 @@ func ExampleConfig() {
 	cfg.TraceURL = "https://tempo.example/trace/{trace}"
 	// end decode
 
-	board, err := dashboard.New(jobs.NewInspector(b), cfg)
+	board, err := dashboard.New(inspect.New(b), cfg)
 	if err != nil {
 		log.Fatal(err)
 	}

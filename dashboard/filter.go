@@ -5,7 +5,8 @@ import (
 	"net/url"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -57,7 +58,7 @@ func (f filter) Bulk() string { return f.link("bulk") }
 func (f filter) In(state string) string {
 	f = f.First()
 	f.State, f.ID = state, ""
-	if state != jobs.StateDead.String() {
+	if state != broker.StateDead.String() {
 		f.Reason = ""
 	}
 	return f.link("jobs")
@@ -79,8 +80,8 @@ func (f filter) Words() string {
 }
 
 // query is the filter for the store, at its time now, but for the queue.
-func (f filter) query(now time.Time) (q jobs.Query, err error) {
-	q = jobs.Query{Type: f.Type, Key: f.Key, Worker: f.Worker, ErrorText: f.Error, Suppressed: f.Suppressed, NoPayload: true}
+func (f filter) query(now time.Time) (q inspect.Query, err error) {
+	q = inspect.Query{Type: f.Type, Key: f.Key, Worker: f.Worker, ErrorText: f.Error, Suppressed: f.Suppressed, NoPayload: true}
 	switch {
 	case f.State == anyState && (f.Key != "" || f.Worker != ""):
 	case f.State == anyState:
@@ -120,7 +121,7 @@ func reasons() (all []string) {
 	return all
 }
 
-func parseReason(name string) jobs.DeadReason {
+func parseReason(name string) inspect.DeadReason {
 	for r := broker.ReasonRetries; r <= broker.ReasonUndecodable; r++ {
 		if r.String() == name {
 			return r

@@ -9,13 +9,14 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
 
 // Handler serves the dashboard. It may serve any number of requests at once.
 type Handler struct {
-	inspector *jobs.Inspector
+	inspector *inspect.Inspector
 	cfg       Config
 	log       *slog.Logger
 	get, post map[string]func(http.ResponseWriter, *http.Request) error
@@ -34,9 +35,9 @@ var errClosed = errors.New("the dashboard was closed")
 
 // New makes the dashboard of the store that i inspects. Close it when it is no
 // longer served, before the broker.
-func New(i *jobs.Inspector, cfg Config) (*Handler, error) {
+func New(i *inspect.Inspector, cfg Config) (*Handler, error) {
 	if i == nil {
-		return nil, broker.Invalid("inspector", "is nil; make one with jobs.NewInspector")
+		return nil, broker.Invalid("inspector", "is nil; make one with inspect.New")
 	}
 	if err := cfg.check(); err != nil {
 		return nil, err

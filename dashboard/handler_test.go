@@ -8,7 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -80,7 +81,7 @@ func TestTheHandlerMountsAnywhere(t *testing.T) {
 	b := membroker.New()
 	defer b.Close()
 	handler := func(cfg Config) http.Handler {
-		h, err := New(jobs.NewInspector(b), cfg)
+		h, err := New(inspect.New(b), cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,11 +137,11 @@ func TestAWrongConfigurationIsRefused(t *testing.T) {
 		"no place":  {TraceURL: "https://traces.example/"},
 		"no scheme": {TraceURL: "//traces.example/{trace}"},
 	} {
-		if _, err := New(jobs.NewInspector(b), cfg); !errors.Is(err, jobs.ErrInvalid) {
+		if _, err := New(inspect.New(b), cfg); !errors.Is(err, broker.ErrInvalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := New(nil, Config{}); !errors.Is(err, jobs.ErrInvalid) {
+	if _, err := New(nil, Config{}); !errors.Is(err, broker.ErrInvalid) {
 		t.Errorf("without an inspector: %v", err)
 	}
 }

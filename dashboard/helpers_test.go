@@ -16,7 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/conformance/faulty"
@@ -66,7 +67,7 @@ func siteOf(t testing.TB, store broker.Broker, cfg Config) *site {
 	if cfg.Interval == 0 {
 		cfg.Interval = 250 * time.Millisecond
 	}
-	h, err := New(jobs.NewInspector(s.faults), cfg)
+	h, err := New(inspect.New(s.faults), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

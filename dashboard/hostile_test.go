@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -182,8 +184,8 @@ func TestBytesBecomeReadable(t *testing.T) {
 func TestAnUnreadableJobIsShownAsOne(t *testing.T) {
 	t.Parallel()
 	v := &view{had: map[Action]bool{}, may: func(Action) bool { return true }}
-	j := &broker.Job{Queue: "q", ID: "a", State: jobs.StatePending, Broken: fmt.Errorf("%w: body", broker.ErrMalformed)}
-	v.Data = jobPage{Job: j, Why: jobs.Explain(j, jobs.QueueInfo{}), Events: life(j, time.Now()), MaySee: true}
+	j := &broker.Job{Queue: "q", ID: "a", State: broker.StatePending, Broken: fmt.Errorf("%w: body", broker.ErrMalformed)}
+	v.Data = jobPage{Job: j, Why: inspect.Explain(j, inspect.QueueInfo{}), Events: life(j, time.Now()), MaySee: true}
 	var page strings.Builder
 	if err := pages["job"].ExecuteTemplate(&page, "live", v); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // deadPage shows dead jobs by what they died of, from a sample.
@@ -32,7 +33,7 @@ type group struct {
 	Queues            []string
 	Oldest, Newest    time.Time
 	Message           string // of the newest, whole
-	Examples          []jobs.JobRecord
+	Examples          []broker.Job
 	Share             float64 // of the sample, in percent
 }
 
@@ -43,14 +44,14 @@ const (
 )
 
 // has reports whether a dead job is one of the group.
-func (g *group) has(j *jobs.JobRecord) bool {
-	return j.Type == g.Type && jobs.Fingerprint(j.Errors.Last().Message) == g.Fingerprint
+func (g *group) has(j *broker.Job) bool {
+	return j.Type == g.Type && inspect.Fingerprint(j.Errors.Last().Message) == g.Fingerprint
 }
 
 // Link is the address of an action about all dead jobs of the group, also
 // those beyond the sample.
 func (g group) Link(f filter) string {
-	q := url.Values{"state": {jobs.StateDead.String()}, "of-type": {g.Type}, "like": {g.Fingerprint}}
+	q := url.Values{"state": {broker.StateDead.String()}, "of-type": {g.Type}, "like": {g.Fingerprint}}
 	for name, value := range map[string]string{"queue": f.Queue, "type": f.Type, "error": f.Error} {
 		if value != "" {
 			q.Set(name, value)
@@ -65,15 +66,15 @@ func (h *Handler) dead(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	f := readFilter(r.URL.Query())
-	f.State = jobs.StateDead.String()
+	f.State = broker.StateDead.String()
 	v := h.view(r, "dead", "Dead letters")
 	v.Live = false
 	p := deadPage{Filter: f, Later: f.At != "", Now: s.survey.now()}
 	for _, q := range s.survey.Queues {
 		if f.Queue == "" || f.Queue == q.Name {
-			p.Total += q.Counts[jobs.StateDead]
+			p.Total += q.Counts[broker.StateDead]
 		}
-		if q.Counts[jobs.StateDead] > 0 && len(p.Queues) < maxChoices || q.Name == f.Queue {
+		if q.Counts[broker.StateDead] > 0 && len(p.Queues) < maxChoices || q.Name == f.Queue {
 			p.Queues = append(p.Queues, q.Name)
 		}
 	}
@@ -84,19 +85,19 @@ func (h *Handler) dead(w http.ResponseWriter, r *http.Request) error {
 	if err := h.sample(r.Context(), s, query, &p); err != nil {
 		return err
 	}
-	p.Verbs = verbsFor(v, jobs.StateDead)
+	p.Verbs = verbsFor(v, broker.StateDead)
 	v.Data = p
 	return render(w, r, "dead", v, http.StatusOK)
 }
 
 // sample examines a bounded number of dead jobs, from where the page begins,
 // and groups them.
-func (h *Handler) sample(ctx context.Context, s *snapshot, q jobs.Query, p *deadPage) error {
+func (h *Handler) sample(ctx context.Context, s *snapshot, q inspect.Query, p *deadPage) error {
 	groups := make(map[[2]string]*group)
 	finds := 0
 	q.Limit = sampleRecords
 	for _, info := range s.survey.Queues {
-		if p.Filter.Queue != "" && info.Name != p.Filter.Queue || info.Name < p.Filter.At || info.Counts[jobs.StateDead] == 0 {
+		if p.Filter.Queue != "" && info.Name != p.Filter.Queue || info.Name < p.Filter.At || info.Counts[broker.StateDead] == 0 {
 			continue
 		}
 		q.Queue, q.Cursor = info.Name, ""
@@ -128,10 +129,10 @@ func (h *Handler) sample(ctx context.Context, s *snapshot, q jobs.Query, p *dead
 	return nil
 }
 
-func (p *deadPage) group(groups map[[2]string]*group, j *jobs.JobRecord) {
+func (p *deadPage) group(groups map[[2]string]*group, j *broker.Job) {
 	p.Examined++
 	last := j.Errors.Last()
-	key := [2]string{j.Type, jobs.Fingerprint(last.Message)}
+	key := [2]string{j.Type, inspect.Fingerprint(last.Message)}
 	g := groups[key]
 	if g == nil {
 		g = &group{Type: key[0], Fingerprint: key[1], Oldest: j.FinishedAt}

@@ -8,14 +8,17 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs"
 )
 
 // jobPage is all that is known of one job.
 type jobPage struct {
-	Job       *jobs.JobRecord
+	Job       *broker.Job
 	Now       time.Time
-	Why       []jobs.Explanation
+	Why       []inspect.Explanation
 	Events    []event
 	Headers   []header
 	Trace     string // ID
@@ -55,22 +58,22 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
 	queue, id := query.Get("queue"), query.Get("id")
 	v := h.view(r, "jobs", "Job "+text(id))
 	l, err := h.shared.get(v.URL, s.seq, refreshes(r), func() (listing, error) {
-		page, err := h.inspector.List(r.Context(), jobs.Query{Queue: queue, IDs: []string{id}, Suppressed: true, NoPayload: true})
+		page, err := h.inspector.List(r.Context(), inspect.Query{Queue: queue, IDs: []string{id}, Suppressed: true, NoPayload: true})
 		return listing{Jobs: page.Jobs, Now: page.Now}, err
 	})
 	if err == nil && len(l.Jobs) == 0 {
-		err = jobs.ErrNotFound
+		err = broker.ErrNotFound
 	}
 	if err != nil {
 		return err
 	}
 	j := &l.Jobs[0]
 	p := jobPage{Job: j, Trace: traceID(j.Headers), Verbs: verbsFor(v, j.State), MaySee: v.May(ActionPayload)}
-	at := slices.IndexFunc(s.survey.Queues, func(q jobs.QueueInfo) bool { return q.Name == queue })
+	at := slices.IndexFunc(s.survey.Queues, func(q inspect.QueueInfo) bool { return q.Name == queue })
 	if at >= 0 {
 		info := s.survey.Queues[at]
 		info.Now = l.Now // the job is seen as of then
-		p.Why = jobs.Explain(j, info)
+		p.Why = inspect.Explain(j, info)
 	}
 	p.Now = l.Now
 	p.Events = life(j, p.Now)
@@ -93,7 +96,7 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
 
 // life is what is known to have happened to a job, oldest first. A retry
 // leaves an error; a lease that was given back leaves a count alone.
-func life(j *jobs.JobRecord, now time.Time) (all []event) {
+func life(j *broker.Job, now time.Time) (all []event) {
 	all = append(all, event{At: j.CreatedAt, Kind: "enqueued", Title: "Enqueued", Lines: details(
 		"by", j.Source, "priority", priorityNames[j.Priority], "tenant key", j.Key)})
 	if j.Errors.Dropped > 0 {
@@ -111,21 +114,21 @@ func life(j *jobs.JobRecord, now time.Time) (all []event) {
 		all = append(all, event{At: f.At, Kind: "error", Title: title, Error: f.Message, Stack: f.Stack, Lines: details("code", f.Code, "worker", f.Worker, "version", f.Version)})
 	}
 	switch j.State {
-	case jobs.StatePending:
+	case broker.StatePending:
 		all = append(all, event{At: now, Kind: "pending", Title: "Pending: waits for its turn", Still: true})
-	case jobs.StateWaiting:
+	case broker.StateWaiting:
 		all = append(all, event{At: now, Kind: "waiting", Title: "Held: was " + j.HeldFrom.String(), Still: true})
-	case jobs.StateScheduled:
+	case broker.StateScheduled:
 		all = append(all, event{At: j.RunAt, Kind: "scheduled", Title: "Due", Still: true})
-	case jobs.StateRetry:
+	case broker.StateRetry:
 		all = append(all, event{At: j.RunAt, Kind: "retry", Title: "Next attempt due", Still: true})
-	case jobs.StateActive:
+	case broker.StateActive:
 		all = append(all, event{At: now, Kind: "active", Title: "Running", Still: true, Lines: details("worker", j.Worker)})
-	case jobs.StateCompleted:
+	case broker.StateCompleted:
 		all = append(all, event{At: j.FinishedAt, Kind: "completed", Title: "Completed"})
-	case jobs.StateCancelled:
+	case broker.StateCancelled:
 		all = append(all, event{At: j.FinishedAt, Kind: "cancelled", Title: "Cancelled"})
-	case jobs.StateDead:
+	case broker.StateDead:
 		all = append(all, event{At: j.FinishedAt, Kind: "dead", Title: "Dead: " + j.Reason.String()})
 	}
 	return all

@@ -5,7 +5,8 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -25,7 +26,7 @@ type jobsPage struct {
 
 // stateTab leads to the jobs of a state.
 type stateTab struct {
-	State  jobs.State
+	State  broker.State
 	Count  int64
 	To     string
 	Active bool
@@ -34,7 +35,7 @@ type stateTab struct {
 // listing is one page of jobs, and how much was looked at for it.
 type listing struct {
 	Now      time.Time // of the store
-	Jobs     []jobs.JobRecord
+	Jobs     []broker.Job
 	Examined int // at most
 	Looked   int // queues that were looked into
 	at       string
@@ -57,9 +58,9 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
 	}
 	f := readFilter(r.URL.Query())
 	if f.State == "" {
-		f.State = jobs.StatePending.String()
+		f.State = broker.StatePending.String()
 		if f.Worker != "" {
-			f.State = jobs.StateActive.String()
+			f.State = broker.StateActive.String()
 		}
 	}
 	v := h.view(r, "jobs", "Jobs")
@@ -69,7 +70,7 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
 			p.Queues = append(p.Queues, q.Name)
 		}
 	}
-	counts := func(state jobs.State) (n int64) {
+	counts := func(state broker.State) (n int64) {
 		for _, q := range s.survey.Queues {
 			if f.Queue == "" || f.Queue == q.Name {
 				n += q.Counts[state]
@@ -112,9 +113,9 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
 
 // search looks for jobs in one queue after the other, from where the page
 // begins, until it has enough of them or has examined enough.
-func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q jobs.Query) (l listing, err error) {
+func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q inspect.Query) (l listing, err error) {
 	if f.ID != "" {
-		q = jobs.Query{IDs: []string{f.ID}, Suppressed: true, NoPayload: true}
+		q = inspect.Query{IDs: []string{f.ID}, Suppressed: true, NoPayload: true}
 	}
 	l.Now, q.Limit, q.Cursor = s.survey.now(), pageRecords, f.Cursor
 	finds := 0
@@ -164,7 +165,7 @@ func whenOf(state string) string {
 }
 
 // TimeOf is the time that matters in a job's state, as the table's head says.
-func (p jobsPage) TimeOf(j *jobs.JobRecord) time.Time {
+func (p jobsPage) TimeOf(j *broker.Job) time.Time {
 	switch p.When {
 	case "Due":
 		return j.RunAt

@@ -8,7 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -28,7 +29,7 @@ type overviewPage struct {
 
 // tile is a number over all queues.
 type tile struct {
-	State  jobs.State
+	State  broker.State
 	Count  int64
 	Oldest string
 	To     string
@@ -54,7 +55,7 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p := overviewPage{Rates: s.total, Known: s.total.known, Watches: !h.cfg.NoRates}
-	for _, state := range []jobs.State{jobs.StatePending, jobs.StateActive, jobs.StateScheduled, jobs.StateRetry, jobs.StateDead} {
+	for _, state := range []broker.State{broker.StatePending, broker.StateActive, broker.StateScheduled, broker.StateRetry, broker.StateDead} {
 		t := tile{State: state, To: link("jobs", "state", state.String())}
 		var oldest time.Duration
 		for _, q := range s.survey.Queues {
@@ -103,8 +104,8 @@ func alerts(s *snapshot) (all []alert) {
 		all = append(all, alert{grave, fmt.Sprintf(format, args...), link("queue", "name", queue), "Look at the queue"})
 	}
 	for _, q := range s.survey.Queues {
-		name, waiting := text(q.Name), q.Counts[jobs.StatePending]
-		due := waiting > 0 || q.Age(jobs.StateScheduled) > 0 || q.Age(jobs.StateRetry) > 0
+		name, waiting := text(q.Name), q.Counts[broker.StatePending]
+		due := waiting > 0 || q.Age(broker.StateScheduled) > 0 || q.Age(broker.StateRetry) > 0
 		workers, slots, held := alive(q)
 		switch {
 		case q.Policy.Paused && due:
@@ -114,17 +115,17 @@ func alerts(s *snapshot) (all []alert) {
 		}
 		if due && workers == 0 {
 			add(true, q.Name, "No live worker serves the queue %s, and %s jobs are waiting.", name, num(waiting))
-		} else if age := q.Age(jobs.StatePending); age > longWait && !q.Policy.Paused {
+		} else if age := q.Age(broker.StatePending); age > longWait && !q.Policy.Paused {
 			why := "its workers do not keep up"
 			if slots > 0 && held >= slots {
 				why = fmt.Sprintf("all %d slots of its workers are taken", slots)
 			}
 			add(false, q.Name, "The next job of the queue %s has waited %s: %s.", name, span(age), why)
 		}
-		if n := q.Policy.MaxDepth; n > 0 && (waiting+q.Counts[jobs.StateScheduled])*10 >= n*9 {
+		if n := q.Policy.MaxDepth; n > 0 && (waiting+q.Counts[broker.StateScheduled])*10 >= n*9 {
 			add(true, q.Name, "The queue %s has reached nine tenths of its greatest depth, %s: beyond it enqueues are refused.", name, num(n))
 		}
-		if dead := q.Counts[jobs.StateDead]; dead > 0 {
+		if dead := q.Counts[broker.StateDead]; dead > 0 {
 			all = append(all, alert{false, fmt.Sprintf("%s dead jobs in the queue %s wait for a decision.", num(dead), name), link("dead", "queue", q.Name), "Sort them out"})
 		}
 	}
@@ -152,7 +153,7 @@ func (h *Handler) history(w http.ResponseWriter, _ *http.Request) error {
 // queueRow is a queue in a table.
 type queueRow struct {
 	Name    string
-	Counts  map[jobs.State]int64
+	Counts  map[broker.State]int64
 	Bars    []bar
 	Oldest  string // pending
 	Slow    bool   // the oldest has waited long
@@ -166,7 +167,7 @@ type queueRow struct {
 
 // bar is a part of a queue's depth, in percent of the deepest queue's.
 type bar struct {
-	State    jobs.State
+	State    broker.State
 	At, Wide float64
 }
 
@@ -178,7 +179,7 @@ type cell struct {
 
 // Cells are the queue's depths.
 func (q queueRow) Cells() (cells []cell) {
-	for _, state := range [...]jobs.State{jobs.StatePending, jobs.StateActive, jobs.StateScheduled, jobs.StateRetry, jobs.StateDead} {
+	for _, state := range [...]broker.State{broker.StatePending, broker.StateActive, broker.StateScheduled, broker.StateRetry, broker.StateDead} {
 		cells = append(cells, cell{q.Counts[state], link("jobs", "queue", q.Name, "state", state.String())})
 	}
 	return cells
@@ -196,9 +197,9 @@ func rowsOf(s *snapshot) []queueRow {
 	rows := make([]queueRow, 0, len(s.survey.Queues))
 	var deepest int64 = 1
 	for _, q := range s.survey.Queues {
-		row := queueRow{Name: q.Name, Counts: q.Counts, Paused: q.Policy.Paused, Rates: s.rates[q.Name], Slow: q.Age(jobs.StatePending) > longWait}
+		row := queueRow{Name: q.Name, Counts: q.Counts, Paused: q.Policy.Paused, Rates: s.rates[q.Name], Slow: q.Age(broker.StatePending) > longWait}
 		row.Known = row.Rates.known
-		if age := q.Age(jobs.StatePending); age > 0 {
+		if age := q.Age(broker.StatePending); age > 0 {
 			row.Oldest = span(age)
 		}
 		row.Workers, row.Slots, row.Held = alive(q)
@@ -220,7 +221,7 @@ func rowsOf(s *snapshot) []queueRow {
 
 // alive counts the workers of a queue whose leases hold, their slots, and the
 // jobs that are held, by others too.
-func alive(q jobs.QueueInfo) (workers, slots, held int) {
+func alive(q inspect.QueueInfo) (workers, slots, held int) {
 	for _, w := range q.Workers {
 		held += w.Held
 		if !silent(w, q.Now) {
@@ -233,13 +234,13 @@ func alive(q jobs.QueueInfo) (workers, slots, held int) {
 
 // silent reports whether a worker's lease ran out: it died without a word, and
 // no other has taken its jobs over yet.
-func silent(w jobs.WorkerInfo, now time.Time) bool { return w.Until.Before(now) }
+func silent(w inspect.WorkerInfo, now time.Time) bool { return w.Until.Before(now) }
 
 // shownStates are those that jobs can be listed in, in the order of their life.
 // Jobs wait only while somebody holds them, so that state is left out without.
-func shownStates(counts func(jobs.State) int64) (all []jobs.State) {
+func shownStates(counts func(broker.State) int64) (all []broker.State) {
 	for _, s := range broker.States() {
-		if s != jobs.StateWaiting || counts(s) > 0 {
+		if s != broker.StateWaiting || counts(s) > 0 {
 			all = append(all, s)
 		}
 	}

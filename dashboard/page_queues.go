@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // queuesPage lists queues, a page of them at a time.
@@ -50,7 +51,7 @@ func (h *Handler) queues(w http.ResponseWriter, r *http.Request) error {
 type queuePage struct {
 	Row     queueRow
 	Tiles   []tile
-	Policy  jobs.Policy
+	Policy  inspect.Policy
 	Form    policyForm
 	AsOf    time.Time
 	Now     time.Time
@@ -63,13 +64,13 @@ func (h *Handler) queue(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	name := r.FormValue("name")
-	at := slices.IndexFunc(s.survey.Queues, func(q jobs.QueueInfo) bool { return q.Name == name })
+	at := slices.IndexFunc(s.survey.Queues, func(q inspect.QueueInfo) bool { return q.Name == name })
 	if at < 0 {
-		return jobs.ErrNotFound
+		return broker.ErrNotFound
 	}
 	q := s.survey.Queues[at]
 	p := queuePage{Row: rowsOf(s)[at], Policy: q.Policy, Form: formOf(q.Policy), AsOf: q.AsOf, Now: q.Now}
-	for _, state := range shownStates(func(s jobs.State) int64 { return q.Counts[s] }) {
+	for _, state := range shownStates(func(s broker.State) int64 { return q.Counts[s] }) {
 		t := tile{State: state, Count: q.Counts[state], To: link("jobs", "queue", name, "state", state.String())}
 		if age := q.Age(state); age > 0 {
 			t.Oldest = span(age)

@@ -6,7 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -23,25 +24,25 @@ type workersPage struct {
 
 // workerRow is a worker in a table.
 type workerRow struct {
-	jobs.WorkerInfo
+	inspect.WorkerInfo
 	Full   float64 // percent of its slots
 	Silent bool    // its lease ran out
 	To     string
 }
 
-func workerRowOf(w jobs.WorkerInfo, now time.Time) workerRow {
+func workerRowOf(w inspect.WorkerInfo, now time.Time) workerRow {
 	return workerRow{w, 100 * min(1, float64(w.Held)/float64(max(1, w.Concurrency))), silent(w, now), link("workers", "worker", w.ID)}
 }
 
 // heldJob is a job that a worker holds. Since is zero unless the worker has
 // named it among those that it has run for longest.
 type heldJob struct {
-	jobs.JobRecord
+	broker.Job
 	Since time.Time
 }
 
 // heldBy puts the jobs that run for longest first.
-func heldBy(w jobs.WorkerInfo, found []jobs.JobRecord) []heldJob {
+func heldBy(w inspect.WorkerInfo, found []broker.Job) []heldJob {
 	turn := func(j heldJob) int {
 		n := slices.IndexFunc(w.Longest, func(r broker.Running) bool { return r.Queue == j.Queue && r.ID == j.ID })
 		if n < 0 {
@@ -51,7 +52,7 @@ func heldBy(w jobs.WorkerInfo, found []jobs.JobRecord) []heldJob {
 	}
 	held := make([]heldJob, len(found))
 	for i, j := range found {
-		held[i] = heldJob{JobRecord: j}
+		held[i] = heldJob{Job: j}
 		if n := turn(held[i]); n < len(w.Longest) {
 			held[i].Since = w.Longest[n].Since
 		}
@@ -82,15 +83,15 @@ func (h *Handler) workers(w http.ResponseWriter, r *http.Request) error {
 	}
 	if p.One != "" {
 		v.Heading = "Worker " + text(p.One)
-		f := filter{Worker: p.One, State: jobs.StateActive.String()}
+		f := filter{Worker: p.One, State: broker.StateActive.String()}
 		l, err := h.shared.get(v.URL, s.seq, refreshes(r), func() (listing, error) {
-			return h.search(r.Context(), s, f, jobs.Query{Worker: p.One, State: jobs.StateActive, NoPayload: true})
+			return h.search(r.Context(), s, f, inspect.Query{Worker: p.One, State: broker.StateActive, NoPayload: true})
 		})
 		if err != nil {
 			return err
 		}
 		p.More = l.at != ""
-		var named jobs.WorkerInfo
+		var named inspect.WorkerInfo
 		if len(p.Workers) > 0 {
 			named = p.Workers[0].WorkerInfo
 		}

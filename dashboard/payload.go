@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/seed81422ce9/jobs/broker"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
@@ -40,7 +42,7 @@ func (h *Handler) showPayload(r *http.Request, v *view, p *jobPage) error {
 	shown.Problem = problem
 	p.Payload = &shown
 	if v.May(ActionEdit) {
-		p.Edit, p.Redrive = h.editable(j), j.State == jobs.StateDead && v.May(ActionRedrive)
+		p.Edit, p.Redrive = h.editable(j), j.State == broker.StateDead && v.May(ActionRedrive)
 		p.EditTo = link("edit", "queue", j.Queue, "id", j.ID, "epoch", strconv.FormatInt(j.Epoch, 10))
 	}
 	if len(j.Result) > 0 {
@@ -52,7 +54,7 @@ func (h *Handler) showPayload(r *http.Request, v *view, p *jobPage) error {
 
 // payloadOf returns a job with its payload to who may see it, and says so in
 // the log.
-func (h *Handler) payloadOf(r *http.Request, queue, id string) (*jobs.JobRecord, error) {
+func (h *Handler) payloadOf(r *http.Request, queue, id string) (*broker.Job, error) {
 	who, err := h.authorize(r, ActionPayload)
 	if err != nil {
 		return nil, err
@@ -63,7 +65,7 @@ func (h *Handler) payloadOf(r *http.Request, queue, id string) (*jobs.JobRecord,
 }
 
 // decoded is the plain payload, or the stored one and why it is no other.
-func (h *Handler) decoded(r *http.Request, j *jobs.JobRecord) (payload []byte, problem string) {
+func (h *Handler) decoded(r *http.Request, j *broker.Job) (payload []byte, problem string) {
 	if h.cfg.Decode == nil || j.Broken != nil {
 		return j.Payload, ""
 	}

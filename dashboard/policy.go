@@ -7,7 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
@@ -18,7 +19,7 @@ type policyForm struct {
 	DeadAge, DeadCount, DuplicateAge string
 }
 
-func formOf(p jobs.Policy) policyForm {
+func formOf(p inspect.Policy) policyForm {
 	count := func(n int64) string {
 		if n == 0 {
 			return ""
@@ -72,7 +73,7 @@ func (h *Handler) policy(w http.ResponseWriter, r *http.Request) error {
 		number("dead-count", was.DeadCount, &p.RetainDead.Count)
 		age("duplicate-age", was.DuplicateAge, &p.DuplicateSpan)
 		if err == nil {
-			_, err = h.inspector.SetPolicy(r.Context(), jobs.PolicyRequest{Queue: name, MaxDepth: &p.MaxDepth,
+			_, err = h.inspector.SetPolicy(r.Context(), inspect.PolicyRequest{Queue: name, MaxDepth: &p.MaxDepth,
 				RetainCompleted: &p.RetainCompleted, RetainDead: &p.RetainDead, DuplicateSpan: &p.DuplicateSpan})
 		}
 		return err

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // snapshot is one look at the store, shared by all pages. It never changes.
@@ -27,8 +27,8 @@ type snapshot struct {
 // survey is what a look shows: queues by name, each with the workers that serve
 // it, and all workers.
 type survey struct {
-	Queues  []jobs.QueueInfo
-	Workers []jobs.WorkerInfo
+	Queues  []inspect.QueueInfo
+	Workers []inspect.WorkerInfo
 }
 
 // now is the store's time at the look.
@@ -42,7 +42,7 @@ func (s survey) now() time.Time {
 // poller looks at the store: at intervals while a page listens, otherwise when
 // a page is asked for.
 type poller struct {
-	inspector *jobs.Inspector
+	inspector *inspect.Inspector
 	interval  time.Duration
 	log       *slog.Logger
 	closing   context.Context
@@ -175,7 +175,7 @@ func (p *poller) look(ctx context.Context) (*snapshot, error) {
 		begun := p.begun
 		p.wg.Go(func() {
 			queues, err := p.inspector.Overview(p.closing)
-			l.found = p.keep(l, begun, survey{queues, jobs.WorkersOf(queues)}, err)
+			l.found = p.keep(l, begun, survey{queues, inspect.WorkersOf(queues)}, err)
 			close(l.done)
 		})
 	}

@@ -6,7 +6,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -25,7 +26,7 @@ type rates struct {
 type point [10]*float64
 
 // depthStates are the states of a point, in its order.
-var depthStates = [...]jobs.State{jobs.StatePending, jobs.StateScheduled, jobs.StateActive, jobs.StateRetry, jobs.StateDead}
+var depthStates = [...]broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry, broker.StateDead}
 
 func (s *snapshot) point() (p point) {
 	p[0] = new(float64(s.taken.UnixMilli()))
@@ -73,7 +74,7 @@ const (
 
 // follow watches the queues of a snapshot. Where watching ends, or is refused,
 // the next look begins it again.
-func (m *meter) follow(ctx context.Context, i *jobs.Inspector, s *snapshot, wg *sync.WaitGroup) {
+func (m *meter) follow(ctx context.Context, i *inspect.Inspector, s *snapshot, wg *sync.WaitGroup) {
 	if m == nil || s.err != nil || len(s.survey.Queues) > maxWatched {
 		return
 	}
@@ -110,7 +111,7 @@ func (m *meter) rest() {
 	m.stop, m.queues, m.samples = nil, nil, nil
 }
 
-func (m *meter) count(ctx context.Context, i *jobs.Inspector, names []string) {
+func (m *meter) count(ctx context.Context, i *inspect.Inspector, names []string) {
 	events, err := i.Watch(ctx, names...)
 	if err == nil {
 		for e := range events {
@@ -140,20 +141,20 @@ func (m *meter) add(e broker.Event, names []string) {
 	}
 	n := m.ended[e.Queue]
 	switch e.State {
-	case jobs.StateCompleted:
+	case broker.StateCompleted:
 		n.completed++
-	case jobs.StateRetry:
+	case broker.StateRetry:
 		n.retried++
-	case jobs.StateDead:
+	case broker.StateDead:
 		n.died++
-	case jobs.StateCancelled:
+	case broker.StateCancelled:
 		n.cancelled++
 	}
 	m.ended[e.Queue] = n
 }
 
 // rates takes a sample, and compares it with one of a while ago.
-func (m *meter) rates(now time.Time, queues []jobs.QueueInfo) (map[string]rates, rates) {
+func (m *meter) rates(now time.Time, queues []inspect.QueueInfo) (map[string]rates, rates) {
 	if m == nil {
 		return nil, rates{}
 	}

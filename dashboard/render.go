@@ -14,7 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
@@ -104,10 +105,10 @@ func parse() map[string]*template.Template {
 	base := template.Must(template.New("").Funcs(template.FuncMap{
 		"asset": asset, "text": text, "lines": readable.PlainLines, "num": num, "numi": func(n int) string { return num(int64(n)) },
 		"rate": perSecond, "rateOf": func(known, atLeast bool, rate float64) shownRate { return shownRate{known, atLeast, rate} },
-		"span": span, "clock": readable.Clock, "hms": hms, "stamp": stamp, "ago": ago, "relative": relative, "link": link, "state": jobs.State.String,
+		"span": span, "clock": readable.Clock, "hms": hms, "stamp": stamp, "ago": ago, "relative": relative, "link": link, "state": broker.State.String,
 		"list": func(s ...string) []string { return s }, "inc": func(n int) int { return n + 1 },
-		"ref":       func(j jobs.JobRecord) string { return url.Values{"queue": {j.Queue}, "id": {j.ID}}.Encode() },
-		"lastError": func(j jobs.JobRecord) string { return j.Errors.Last().Message },
+		"ref":       func(j broker.Job) string { return url.Values{"queue": {j.Queue}, "id": {j.ID}}.Encode() },
+		"lastError": func(j broker.Job) string { return j.Errors.Last().Message },
 	}).ParseFS(templateFiles, "templates/layout.html", "templates/parts.html"))
 	files, err := fs.Glob(templateFiles, "templates/page_*.html")
 	if err != nil {
@@ -213,7 +214,7 @@ func link(page string, params ...string) string {
 	return page
 }
 
-func jobLink(j *jobs.JobRecord) string { return link("job", "queue", j.Queue, "id", j.ID) }
+func jobLink(j *broker.Job) string { return link("job", "queue", j.Queue, "id", j.ID) }
 
 // hashes tell browsers when an asset changed.
 var hashes = hashAssets()

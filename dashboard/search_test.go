@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -38,7 +39,7 @@ func TestFiltersSelect(t *testing.T) {
 	s.enqueue("mail", "late", "email:welcome", func(j *broker.NewJob) { j.Delay = time.Hour })
 	s.worker("w1", 3, "post")
 	s.claim("w1", "post", 1)
-	if _, err := s.handler.inspector.Select(jobs.Query{Queue: "mail", IDs: []string{"d2"}}).Suppress(t.Context()); err != nil {
+	if _, err := s.handler.inspector.Select(inspect.Query{Queue: "mail", IDs: []string{"d2"}}).Suppress(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for query, want := range map[string]string{
@@ -251,8 +252,8 @@ func TestDeadJobsAreGroupedByWhatTheyDiedOf(t *testing.T) {
 	has(t, s.get(200, "work"), "6 done", "Finished.", "errors like: user # has no &lt;address&gt;", "tester")
 	for _, c := range []struct {
 		queue, id string
-		want      jobs.State
-	}{{"mail", "m0", jobs.StatePending}, {"mail", "m5", jobs.StatePending}, {"mail", "x", jobs.StateDead}, {"post", "y", jobs.StateDead}} {
+		want      broker.State
+	}{{"mail", "m0", broker.StatePending}, {"mail", "m5", broker.StatePending}, {"mail", "x", broker.StateDead}, {"post", "y", broker.StateDead}} {
 		if j := s.find(c.queue, c.id); j.State != c.want {
 			t.Errorf("%s is %s, want %s", c.id, j.State, c.want)
 		}

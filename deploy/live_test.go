@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/internal/testenv"
@@ -118,7 +120,7 @@ func (p *prometheus) fill(t *testing.T, missing map[string][]string, later ...st
 // producer enqueues from this process, and is measured, too.
 type producer struct {
 	client    *jobs.Client
-	inspector *jobs.Inspector
+	inspector *inspect.Inspector
 	address   string // of its metrics
 }
 
@@ -133,7 +135,7 @@ func newProducer(t *testing.T, url string) *producer {
 	}
 	t.Cleanup(func() { b.Close() })
 	metrics, address := serveMetrics(t, b)
-	p := &producer{inspector: jobs.NewInspector(b), address: address}
+	p := &producer{inspector: inspect.New(b), address: address}
 	p.client = jobs.NewClient(metrics.Broker(), jobs.ClientConfig{Middleware: []jobs.EnqueueMiddleware{metrics.Enqueue()}})
 	t.Cleanup(func() { p.client.Close() })
 	return p

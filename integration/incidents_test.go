@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed81422ce9/jobs"
@@ -34,7 +36,7 @@ func redisClient(t *testing.T, url string) *redis.Client {
 }
 
 // settled waits until a queue holds nothing but ended jobs, and returns it.
-func (s *store) settled(t *testing.T) jobs.QueueInfo {
+func (s *store) settled(t *testing.T) inspect.QueueInfo {
 	t.Helper()
 	late := time.After(soon)
 	for {
@@ -187,7 +189,7 @@ func TestPayloadsOfARolledBackReleaseAreSetAsideAndRedriven(t *testing.T) {
 			}
 			return server
 		}
-		dead := jobs.Query{Queue: queue, State: jobs.StateDead, ErrorText: "no field user"}
+		dead := inspect.Query{Queue: queue, State: jobs.StateDead, ErrorText: "no field user"}
 		old, strange := s.enqueue(t, 5, "receipt", "v1"), s.enqueue(t, 20, "receipt", "v2")
 
 		before := release("v1")

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed81422ce9/jobs"
@@ -50,7 +52,7 @@ func onStores(t *testing.T, test func(t *testing.T, s *store)) {
 type store struct {
 	url       string
 	client    *jobs.Client
-	inspector *jobs.Inspector
+	inspector *inspect.Inspector
 }
 
 func openStore(t *testing.T, url string) *store {
@@ -71,7 +73,7 @@ func openStore(t *testing.T, url string) *store {
 			t.Errorf("closing the broker: %v", err)
 		}
 	})
-	return &store{url: url, client: client, inspector: jobs.NewInspector(b)}
+	return &store{url: url, client: client, inspector: inspect.New(b)}
 }
 
 // enqueue enqueues n tasks of a type and returns their IDs.

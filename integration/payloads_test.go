@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/broker"
@@ -131,7 +133,7 @@ func TestBlobsLiveAsLongAsTheirJobs(t *testing.T) {
 				t.Errorf("collected %+v, error %v; want %+v", got, err, want)
 			}
 		}
-		report, err := jobs.NewInspector(b).Select(jobs.Query{Queue: queue, State: jobs.StateDead}).Delete(ctx)
+		report, err := inspect.New(b).Select(inspect.Query{Queue: queue, State: jobs.StateDead}).Delete(ctx)
 		if err != nil || report.Done != 1 {
 			t.Fatal(fmt.Sprint(report), err)
 		}

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/codes"
@@ -150,7 +152,7 @@ func (s *traced) life(t *testing.T) trace.SpanContext {
 
 	id := s.enqueue(t, ctx, "dies")
 	s.await(t, "dies dead")
-	report, err := jobs.NewInspector(s.broker).Select(jobs.Query{Queue: queue, IDs: []string{id}}).Redrive(t.Context())
+	report, err := inspect.New(s.broker).Select(inspect.Query{Queue: queue, IDs: []string{id}}).Redrive(t.Context())
 	if err != nil || report.Done != 1 {
 		t.Fatalf("redrive: %+v, %v", report, err)
 	}

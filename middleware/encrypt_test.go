@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
@@ -147,7 +149,7 @@ func uniqueKeyOf(t *testing.T, pin string, option jobs.Option, codecs ...Payload
 	if err != nil {
 		t.Fatal(err)
 	}
-	record, err := jobs.NewInspector(b).Job(t.Context(), info.Queue, info.ID)
+	record, err := inspect.New(b).Job(t.Context(), info.Queue, info.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

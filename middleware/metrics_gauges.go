@@ -9,7 +9,6 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -92,7 +91,7 @@ type shownQueue struct {
 func (m *Metrics) observeQueues(o metric.Observer, reply broker.QueuesReply) {
 	shown := make(map[string]*shownQueue, len(reply.Queues))
 	for i := range reply.Queues {
-		q := jobs.QueueInfo{QueueInfo: reply.Queues[i], Now: reply.Now}
+		q := &reply.Queues[i]
 		label := m.series.queue(q.Name)
 		s := shown[label]
 		if s == nil {
@@ -103,7 +102,7 @@ func (m *Metrics) observeQueues(o metric.Observer, reply broker.QueuesReply) {
 			s.counts[state] += n
 		}
 		for _, state := range agedStates {
-			s.ages[state] = max(s.ages[state], q.Age(state))
+			s.ages[state] = max(s.ages[state], q.Age(state, reply.Now))
 		}
 		if q.Policy.Paused {
 			s.paused = 1

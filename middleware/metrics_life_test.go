@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"go.opentelemetry.io/otel/exporters/prometheus"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
 
@@ -148,7 +150,7 @@ func aLife(t *testing.T, m *measured) (finish func()) {
 	m.enqueue(t, "stuck", jobs.WithTimeout(time.Second))
 	m.enqueue(t, "ok", jobs.WithDeadline(time.Now().Add(time.Hour)))
 	m.enqueue(t, "waits", jobs.WithQueue("unserved"))
-	if err := jobs.NewInspector(m.store).Pause(t.Context(), "unserved"); err != nil {
+	if err := inspect.New(m.store).Pause(t.Context(), "unserved"); err != nil {
 		t.Fatal(err)
 	}
 	m.enqueue(t, "ok", jobs.WithUniqueKey("k"))

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
@@ -73,7 +75,7 @@ func outcomeOf(t *testing.T, handlerErr error) *jobs.JobRecord {
 	if err := server.Shutdown(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	record, err := jobs.NewInspector(b).Job(t.Context(), info.Queue, info.ID)
+	record, err := inspect.New(b).Job(t.Context(), info.Queue, info.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

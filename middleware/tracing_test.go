@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/codes"
@@ -76,7 +78,7 @@ func enqueueThrough(t *testing.T, tr *Tracing) (*jobs.Client, broker.Broker) {
 
 func stored(t *testing.T, b broker.Broker, id string) *broker.Job {
 	t.Helper()
-	job, err := jobs.NewInspector(b).Job(t.Context(), jobs.DefaultQueue, id)
+	job, err := inspect.New(b).Job(t.Context(), jobs.DefaultQueue, id)
 	if err != nil {
 		t.Fatal(err)
 	}

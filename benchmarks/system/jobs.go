@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/broker"
@@ -112,7 +114,7 @@ func (s *jobsSystem) Work(_ context.Context, handle Handle) (func() error, error
 }
 
 func (s *jobsSystem) Left(ctx context.Context) (int, error) {
-	queues, err := jobs.NewInspector(s.broker).Queues(ctx)
+	queues, err := inspect.New(s.broker).Queues(ctx)
 	left := 0
 	for _, q := range queues {
 		for state, n := range q.Counts {

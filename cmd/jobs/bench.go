@@ -9,10 +9,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
-
-	"github.com/seed81422ce9/jobs"
 )
 
 func (a *app) bench() *cobra.Command {
@@ -99,10 +100,10 @@ func (a *app) runBench(ctx context.Context, p plan) (err error) {
 	if err != nil {
 		return err
 	}
-	i := jobs.NewInspector(b)
+	i := inspect.New(b)
 	if _, err := i.Queue(ctx, p.queue); err == nil {
 		return &usageError{fmt.Sprintf("the queue %q exists; bench uses a new one only", p.queue)}
-	} else if !errors.Is(err, jobs.ErrNotFound) {
+	} else if !errors.Is(err, broker.ErrNotFound) {
 		return err
 	}
 	defer func() {
@@ -139,7 +140,7 @@ func (f figure) String() string {
 }
 
 // removeBench removes the queue, also after an interruption.
-func (a *app) removeBench(ctx context.Context, i *jobs.Inspector, queue string) error {
+func (a *app) removeBench(ctx context.Context, i *inspect.Inspector, queue string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
 	defer cancel()
 	return removeWhole(ctx, i, queue)
@@ -147,14 +148,14 @@ func (a *app) removeBench(ctx context.Context, i *jobs.Inspector, queue string) 
 
 // removeWhole deletes the jobs of a queue that nobody serves any more, and the
 // queue.
-func removeWhole(ctx context.Context, i *jobs.Inspector, queue string) error {
+func removeWhole(ctx context.Context, i *inspect.Inspector, queue string) error {
 	for _, state := range shown {
 		if _, err := i.Purge(ctx, queue, state); err != nil {
 			return err
 		}
 	}
 	err := i.RemoveQueue(ctx, queue)
-	if errors.Is(err, jobs.ErrNotFound) {
+	if errors.Is(err, broker.ErrNotFound) {
 		return nil
 	}
 	return err

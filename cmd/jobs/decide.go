@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"github.com/seed81422ce9/jobs"
 )
 
 // decision is a verb for jobs: those named, or those that a filter selects.
@@ -17,25 +18,25 @@ type decision struct {
 	verb, done       string // "redrive", "redriven"
 	state            string // default of the filter
 	grave            bool   // cannot be undone: ask first
-	do               func(jobs.Selection, context.Context) (jobs.Report, error)
+	do               func(inspect.Selection, context.Context) (inspect.Report, error)
 	flags            func(*pflag.FlagSet)
 	check            func() error
 }
 
 func (a *app) cancel() *cobra.Command {
 	return a.decide(&decision{use: "cancel", short: "Cancel jobs that have not ended", verb: "cancel", done: "cancelled", grave: true,
-		state: jobs.StatePending.String(), do: jobs.Selection.Cancel,
+		state: broker.StatePending.String(), do: inspect.Selection.Cancel,
 		long: "Cancel jobs that have not ended. Those that run are asked to: their contexts end,\nand the handler's return decides."})
 }
 
 func (a *app) deleteJobs() *cobra.Command {
 	return a.decide(&decision{use: "delete", short: "Delete jobs and their records", verb: "delete", done: "deleted", grave: true,
-		do: jobs.Selection.Delete, long: "Delete jobs and their records. Jobs that run are refused: cancel them first."})
+		do: inspect.Selection.Delete, long: "Delete jobs and their records. Jobs that run are refused: cancel them first."})
 }
 
 func (a *app) redrive() *cobra.Command {
 	return a.decide(&decision{use: "redrive", short: "Send dead jobs back to their queue, with fresh retries", verb: "redrive", done: "redriven",
-		state: jobs.StateDead.String(), do: jobs.Selection.Redrive,
+		state: broker.StateDead.String(), do: inspect.Selection.Redrive,
 		long: "Send dead jobs back to their queue, with fresh retries. One whose unique key\nanother job holds meanwhile is refused."})
 }
 
@@ -44,7 +45,7 @@ func (a *app) reschedule() *cobra.Command {
 	var when string
 	var due time.Time
 	d := &decision{use: "reschedule", short: "Change when scheduled, retry and pending jobs are due", verb: "reschedule", done: "rescheduled",
-		state: jobs.StateScheduled.String(), long: "Change when scheduled, retry and pending jobs are due: at once, unless --in or --at\nsay otherwise."}
+		state: broker.StateScheduled.String(), long: "Change when scheduled, retry and pending jobs are due: at once, unless --in or --at\nsay otherwise."}
 	d.flags = func(flags *pflag.FlagSet) {
 		flags.DurationVar(&in, "in", 0, "after so long")
 		flags.StringVar(&when, "at", "", "at this time, as 2026-01-02T15:04:05Z")
@@ -61,7 +62,7 @@ func (a *app) reschedule() *cobra.Command {
 		}
 		return nil
 	}
-	d.do = func(s jobs.Selection, ctx context.Context) (jobs.Report, error) {
+	d.do = func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
 		if in != 0 {
 			return s.RescheduleIn(ctx, in)
 		}
@@ -121,7 +122,7 @@ func selects(flags *pflag.FlagSet) bool {
 }
 
 // decideNamed carries the decision out for jobs by ID.
-func (a *app) decideNamed(ctx context.Context, i *jobs.Inspector, d *decision, queue string, ids []string, dry bool) error {
+func (a *app) decideNamed(ctx context.Context, i *inspect.Inspector, d *decision, queue string, ids []string, dry bool) error {
 	byQueue := make(map[string][]string)
 	var order []string
 	for _, id := range ids {
@@ -135,15 +136,15 @@ func (a *app) decideNamed(ctx context.Context, i *jobs.Inspector, d *decision, q
 		byQueue[j.Queue] = append(byQueue[j.Queue], j.ID)
 	}
 	if dry {
-		a.report(d, jobs.Report{Matched: len(ids)}, true)
+		a.report(d, inspect.Report{Matched: len(ids)}, true)
 		return nil
 	}
 	if err := a.confirm(d.grave, "%s %d jobs", d.verb, len(ids)); err != nil {
 		return err
 	}
-	var total jobs.Report
+	var total inspect.Report
 	for _, name := range order {
-		r, err := d.do(i.Select(jobs.Query{Queue: name, IDs: byQueue[name], Suppressed: true}), ctx)
+		r, err := d.do(i.Select(inspect.Query{Queue: name, IDs: byQueue[name], Suppressed: true}), ctx)
 		add(&total, r)
 		if err != nil && total.Refused == 0 {
 			return err
@@ -153,7 +154,7 @@ func (a *app) decideNamed(ctx context.Context, i *jobs.Inspector, d *decision, q
 }
 
 // decideSelected carries the decision out for what the filter selects.
-func (a *app) decideSelected(ctx context.Context, i *jobs.Inspector, d *decision, f *filter, dry bool, rate int) error {
+func (a *app) decideSelected(ctx context.Context, i *inspect.Inspector, d *decision, f *filter, dry bool, rate int) error {
 	queries, err := f.queries(ctx, i)
 	if err != nil {
 		return err
@@ -170,7 +171,7 @@ func (a *app) decideSelected(ctx context.Context, i *jobs.Inspector, d *decision
 			}
 		}
 		if dry {
-			return a.report(d, jobs.Report{Matched: n}, true)
+			return a.report(d, inspect.Report{Matched: n}, true)
 		}
 		if err := a.confirm(d.grave, "%s about %d jobs", d.verb, n); err != nil {
 			return err
@@ -181,15 +182,15 @@ func (a *app) decideSelected(ctx context.Context, i *jobs.Inspector, d *decision
 
 // carryOut carries the decision out for what each query selects, which is count
 // jobs as far as is known.
-func (a *app) carryOut(ctx context.Context, i *jobs.Inspector, d *decision, queries []jobs.Query, limit, rate, count int) error {
-	var total jobs.Report
+func (a *app) carryOut(ctx context.Context, i *inspect.Inspector, d *decision, queries []inspect.Query, limit, rate, count int) error {
+	var total inspect.Report
 	shown := a.progress(d.done, count)
 	for _, q := range queries {
 		if limit > 0 && total.Matched >= limit {
 			break
 		}
 		before := total.Done
-		s := i.Select(q).Limit(rest(limit, total.Matched)).PerSecond(rate).OnProgress(func(r jobs.Report) { shown.at(before + r.Done) })
+		s := i.Select(q).Limit(rest(limit, total.Matched)).PerSecond(rate).OnProgress(func(r inspect.Report) { shown.at(before + r.Done) })
 		r, err := d.do(s, ctx)
 		add(&total, r)
 		if err != nil {
@@ -210,7 +211,7 @@ func rest(limit, used int) int {
 	return limit - used
 }
 
-func add(sum *jobs.Report, r jobs.Report) {
+func add(sum *inspect.Report, r inspect.Report) {
 	sum.Matched += r.Matched
 	sum.Done += r.Done
 	sum.Requested += r.Requested
@@ -221,7 +222,7 @@ func add(sum *jobs.Report, r jobs.Report) {
 }
 
 // report tells what a decision did. Refusals make the command fail.
-func (a *app) report(d *decision, r jobs.Report, dry bool) error {
+func (a *app) report(d *decision, r inspect.Report, dry bool) error {
 	if a.json {
 		refused := make([]map[string]string, 0, len(r.Refusals))
 		for _, f := range r.Refusals {

@@ -7,10 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 
-	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/demo"
@@ -133,7 +134,7 @@ func (a *app) runDemo(ctx context.Context, t tour) error {
 }
 
 func removeDemo(ctx context.Context, b broker.Broker, queues []string) error {
-	i := jobs.NewInspector(b)
+	i := inspect.New(b)
 	for _, queue := range queues {
 		if err := removeWhole(ctx, i, queue); err != nil {
 			return fmt.Errorf("the queue %s may be left over: %w", queue, err)
@@ -144,7 +145,7 @@ func removeDemo(ctx context.Context, b broker.Broker, queues []string) error {
 
 // watchDemo shows the demo until it is to end.
 func (a *app) watchDemo(ctx context.Context, d *demo.Demo, address string) error {
-	i := jobs.NewInspector(d.Broker())
+	i := inspect.New(d.Broker())
 	if a.interactive() && !a.json {
 		view := newTop(ctx, i, minWatch, d.Queues())
 		view.panel = func() []string { return demoPanel(d, address) }

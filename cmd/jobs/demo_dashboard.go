@@ -10,7 +10,8 @@ import (
 	"os/exec"
 	"runtime"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/dashboard"
 	"github.com/seed81422ce9/jobs/internal/demo"
 )
@@ -23,7 +24,7 @@ func (a *app) demoDashboard(ctx context.Context, d *demo.Demo, addr string) (add
 	if err != nil {
 		return "", nil, err
 	}
-	h, err := dashboard.New(jobs.NewInspector(d.Broker()), dashboard.Config{Title: "demo", Authorize: f.authorize, Logger: slog.New(slog.DiscardHandler)})
+	h, err := dashboard.New(inspect.New(d.Broker()), dashboard.Config{Title: "demo", Authorize: f.authorize, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return "", nil, err
 	}

@@ -4,16 +4,17 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/spf13/cobra"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/spf13/cobra"
 )
 
 // dlq is the dead-letter queue: the jobs in state dead.
 func (a *app) dlq() *cobra.Command {
 	cmd := &cobra.Command{Use: "dlq", Short: "Look through dead jobs, send them back or remove them", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	dead := jobs.StateDead.String()
+	dead := broker.StateDead.String()
 	ls := a.list()
 	ls.Use, ls.Short, ls.Long, ls.Example = "list", "List dead jobs", "List dead jobs. Payloads are not shown.", ""
 	fixState(ls, dead)
@@ -28,8 +29,8 @@ func (a *app) dlq() *cobra.Command {
 		fixState(c, dead)
 	}
 	cmd.AddCommand(ls, requeue, purge, out, a.importJobs(),
-		a.suppress("suppress", "suppressed", "Take dead jobs out of alerts and lists; they stay", jobs.Selection.Suppress),
-		a.suppress("unsuppress", "unsuppressed", "Undo suppress", jobs.Selection.Unsuppress))
+		a.suppress("suppress", "suppressed", "Take dead jobs out of alerts and lists; they stay", inspect.Selection.Suppress),
+		a.suppress("unsuppress", "unsuppressed", "Undo suppress", inspect.Selection.Unsuppress))
 	return cmd
 }
 
@@ -47,8 +48,8 @@ func fixState(cmd *cobra.Command, state string) {
 	}
 }
 
-func (a *app) suppress(verb, done, short string, do func(jobs.Selection, context.Context) (jobs.Report, error)) *cobra.Command {
-	cmd := a.decide(&decision{use: verb, short: short, long: short + ".", verb: verb, done: done, state: jobs.StateDead.String(), do: do})
-	fixState(cmd, jobs.StateDead.String())
+func (a *app) suppress(verb, done, short string, do func(inspect.Selection, context.Context) (inspect.Report, error)) *cobra.Command {
+	cmd := a.decide(&decision{use: verb, short: short, long: short + ".", verb: verb, done: done, state: broker.StateDead.String(), do: do})
+	fixState(cmd, broker.StateDead.String())
 	return cmd
 }

@@ -6,9 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/spf13/cobra"
 
-	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -16,7 +17,7 @@ import (
 var errUnhealthy = errors.New("errors remain in the store, see above")
 
 func (a *app) doctor() *cobra.Command {
-	var e jobs.Examination
+	var e inspect.Examination
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -94,13 +95,13 @@ type diagnosis struct {
 
 type sameFindings struct {
 	code, queue string
-	first       []jobs.Finding
+	first       []inspect.Finding
 	count       int
 	fixed       int
 	left        []string // reasons
 }
 
-func (d *diagnosis) add(f jobs.Finding) {
+func (d *diagnosis) add(f inspect.Finding) {
 	kind := f.Kind()
 	if kind.Warning {
 		d.warnings++
@@ -141,7 +142,7 @@ func (a *app) tell(d *diagnosis, fix bool) error {
 		return cmp.Or(cmp.Compare(level(x.code), level(y.code)), strings.Compare(x.queue, y.queue))
 	})
 	for _, g := range d.groups {
-		kind := jobs.Finding{Code: g.code}.Kind()
+		kind := inspect.Finding{Code: g.code}.Kind()
 		about := "the store"
 		if g.queue != "" {
 			about = "queue " + g.queue
@@ -181,7 +182,7 @@ func (a *app) tell(d *diagnosis, fix bool) error {
 }
 
 func level(code string) string {
-	if (jobs.Finding{Code: code}).Kind().Warning {
+	if (inspect.Finding{Code: code}).Kind().Warning {
 		return "warning"
 	}
 	return "error"
@@ -201,7 +202,7 @@ type findingView struct {
 	Left   string `json:"left,omitempty"`
 }
 
-func viewOf(f jobs.Finding) findingView {
+func viewOf(f inspect.Finding) findingView {
 	k := f.Kind()
 	return findingView{level(f.Code), f.Code, f.Queue, f.ID, f.What, k.Means, k.Repair, k.Advice, f.Fixed, f.Left}
 }

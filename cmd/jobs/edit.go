@@ -11,9 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/cobra"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/spf13/cobra"
 )
 
 // change is what is to become of a job's payload.
@@ -63,8 +64,8 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 	switch {
 	case err != nil:
 		return err
-	case c.redrive && j.State != jobs.StateDead:
-		return fmt.Errorf("job %q is %s, only dead jobs are redriven: %w", j.ID, j.State, jobs.ErrWrongState)
+	case c.redrive && j.State != broker.StateDead:
+		return fmt.Errorf("job %q is %s, only dead jobs are redriven: %w", j.ID, j.State, broker.ErrWrongState)
 	}
 	payload, err := a.newPayload(ctx, c, j)
 	if err != nil {
@@ -93,11 +94,11 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 	redriven := false
 	if c.redrive {
 		edited := j.Epoch + 1 // whoever decided about it meanwhile wins
-		r, err := i.Select(jobs.Query{Queue: j.Queue, IDs: []string{j.ID}, Suppressed: true}).
-			Where(func(found *jobs.JobRecord) bool { return found.Epoch == edited }).Redrive(ctx)
+		r, err := i.Select(inspect.Query{Queue: j.Queue, IDs: []string{j.ID}, Suppressed: true}).
+			Where(func(found *broker.Job) bool { return found.Epoch == edited }).Redrive(ctx)
 		if redriven = err == nil && r.Done == 1; !redriven {
 			if err == nil {
-				err = jobs.ErrWrongState
+				err = broker.ErrWrongState
 			}
 			return fmt.Errorf("the payload was replaced, and the job was not redriven: %w", err)
 		}
@@ -110,7 +111,7 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 }
 
 // newPayload gets the payload from wherever it is to come, and checks it.
-func (a *app) newPayload(ctx context.Context, c *change, j *jobs.JobRecord) (p []byte, err error) {
+func (a *app) newPayload(ctx context.Context, c *change, j *broker.Job) (p []byte, err error) {
 	switch {
 	case c.given:
 		p = []byte(c.payload)
@@ -130,7 +131,7 @@ func (a *app) newPayload(ctx context.Context, c *change, j *jobs.JobRecord) (p [
 }
 
 // inEditor lets somebody edit the payload.
-func (a *app) inEditor(ctx context.Context, c *change, j *jobs.JobRecord) ([]byte, error) {
+func (a *app) inEditor(ctx context.Context, c *change, j *broker.Job) ([]byte, error) {
 	editor := strings.Fields(a.getenv("VISUAL"))
 	if len(editor) == 0 {
 		editor = strings.Fields(a.getenv("EDITOR"))

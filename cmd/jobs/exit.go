@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -35,9 +34,9 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &usage), errors.Is(err, jobs.ErrInvalid), errors.Is(err, jobs.ErrTooLarge):
+	case errors.As(err, &usage), errors.Is(err, broker.ErrInvalid), errors.Is(err, broker.ErrTooLarge):
 		return 2
-	case errors.Is(err, jobs.ErrNotFound):
+	case errors.Is(err, broker.ErrNotFound):
 		return 3
 	case errors.Is(err, errUnconfirmed):
 		return 7
@@ -45,11 +44,11 @@ func exitCode(err error) int {
 		return 8
 	case errors.Is(err, errInterrupted):
 		return 130
-	case errors.Is(err, errRefused), errors.Is(err, jobs.ErrWrongState), errors.Is(err, jobs.ErrDuplicate), errors.Is(err, jobs.ErrQueueFull):
+	case errors.Is(err, errRefused), errors.Is(err, broker.ErrWrongState), errors.Is(err, broker.ErrDuplicate), errors.Is(err, broker.ErrQueueFull):
 		return 4
-	case errors.Is(err, jobs.ErrUnavailable):
+	case errors.Is(err, broker.ErrUnavailable):
 		return 5
-	case errors.Is(err, jobs.ErrOutcomeUnknown), errors.As(err, &call) && broker.MayHaveApplied(err):
+	case errors.Is(err, broker.ErrOutcomeUnknown), errors.As(err, &call) && broker.MayHaveApplied(err):
 		return 6
 	}
 	return 1

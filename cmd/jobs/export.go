@@ -9,9 +9,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/spf13/cobra"
+	"github.com/seed81422ce9/jobs/inspect"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/spf13/cobra"
 )
 
 const exportHelp = `Write jobs to a file or to the standard output, one a line, for "jobs import" to
@@ -64,7 +64,7 @@ func (a *app) export() *cobra.Command {
 	return cmd
 }
 
-func (a *app) runExport(ctx context.Context, i *jobs.Inspector, f *filter, out string, remove bool, rate int) (err error) {
+func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, out string, remove bool, rate int) (err error) {
 	if f.state == "" {
 		return &usageError{"--state says which jobs are meant"}
 	}
@@ -91,11 +91,11 @@ func (a *app) runExport(ctx context.Context, i *jobs.Inspector, f *filter, out s
 		}
 		defer func() { err = errors.Join(err, file.Sync(), file.Close()) }()
 	}
-	d := &decision{verb: "export", done: "exported", do: func(s jobs.Selection, ctx context.Context) (jobs.Report, error) {
+	d := &decision{verb: "export", done: "exported", do: func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
 		return s.Export(ctx, w)
 	}}
 	if remove {
-		d.done, d.do = "exported and deleted", func(s jobs.Selection, ctx context.Context) (jobs.Report, error) {
+		d.done, d.do = "exported and deleted", func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
 			return s.ExportAndDelete(ctx, w, flush)
 		}
 	}
@@ -112,7 +112,7 @@ func syncDir(name string) error {
 }
 
 func (a *app) importJobs() *cobra.Command {
-	var cfg jobs.ImportConfig
+	var cfg inspect.ImportConfig
 	cmd := &cobra.Command{
 		Use:   "import FILE",
 		Short: "Make jobs again that were exported, from any store",
@@ -147,9 +147,9 @@ ran since, or were deleted; it does so for an hour, see "jobs queues policy".`,
 	return cmd
 }
 
-func (a *app) runImport(ctx context.Context, i *jobs.Inspector, in io.Reader, cfg jobs.ImportConfig) error {
+func (a *app) runImport(ctx context.Context, i *inspect.Inspector, in io.Reader, cfg inspect.ImportConfig) error {
 	shown := a.progress("imported", 0)
-	cfg.OnProgress = func(r jobs.ImportReport) { shown.at(r.Lines) }
+	cfg.OnProgress = func(r inspect.ImportReport) { shown.at(r.Lines) }
 	r, err := i.Import(ctx, in, cfg)
 	shown.end()
 	if a.json {

@@ -230,13 +230,13 @@ type worker struct {
 	server *jobs.Server
 	begun  chan string // IDs
 	end    chan error  // what the handlers return
-	told   chan jobs.State
+	told   chan broker.State
 }
 
 // work starts a worker of a queue.
 func (s *transcript) work(queue string, slots int, patterns ...string) *worker {
 	s.t.Helper()
-	w := &worker{s: s, begun: make(chan string, 100), end: make(chan error, 100), told: make(chan jobs.State, 100)}
+	w := &worker{s: s, begun: make(chan string, 100), end: make(chan error, 100), told: make(chan broker.State, 100)}
 	mux := jobs.NewServeMux()
 	for _, p := range patterns {
 		mux.HandleFunc(p, func(ctx context.Context, job *jobs.Job) error {
@@ -278,7 +278,7 @@ func (w *worker) holds() string {
 }
 
 // ends has a handler return, and waits until that has been settled.
-func (w *worker) ends(err error, state jobs.State) {
+func (w *worker) ends(err error, state broker.State) {
 	w.s.t.Helper()
 	w.end <- err
 	if got := await(w.s.t, "a job that is settled", w.told); got != state {

@@ -5,9 +5,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/spf13/cobra"
 )
 
 func (a *app) list() *cobra.Command {
@@ -31,14 +32,14 @@ dead, cancelled, and waiting, while a move holds a job.`,
 			return a.watch(ctx, watch, func() error { return a.listOnce(ctx, i, &f) })
 		},
 	}
-	f.flags(cmd.Flags(), jobs.StatePending.String())
+	f.flags(cmd.Flags(), broker.StatePending.String())
 	f.limit = 50
 	cmd.Flags().Lookup("limit").DefValue = "50"
 	watchFlag(cmd.Flags(), &watch)
 	return cmd
 }
 
-func (a *app) listOnce(ctx context.Context, i *jobs.Inspector, f *filter) error {
+func (a *app) listOnce(ctx context.Context, i *inspect.Inspector, f *filter) error {
 	queries, err := f.queries(ctx, i)
 	if err != nil {
 		return err
@@ -77,7 +78,7 @@ func (a *app) listOnce(ctx context.Context, i *jobs.Inspector, f *filter) error 
 }
 
 // when is the time that matters in a job's state.
-func when(j *jobs.JobRecord) time.Time {
+func when(j *broker.Job) time.Time {
 	switch {
 	case !j.RunAt.IsZero():
 		return j.RunAt

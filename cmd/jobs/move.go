@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/spf13/cobra"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/spf13/cobra"
 )
 
 // movable are the states whose jobs a move takes, those that wait first.
-var movable = []jobs.State{jobs.StatePending, jobs.StateScheduled, jobs.StateRetry, jobs.StateDead, jobs.StateCompleted, jobs.StateCancelled}
+var movable = []broker.State{broker.StatePending, broker.StateScheduled, broker.StateRetry, broker.StateDead, broker.StateCompleted, broker.StateCancelled}
 
 // transfer is what is to be moved, and to where.
 type transfer struct {
@@ -71,7 +72,7 @@ or when the queue there is full. The store in --to can be given as JOBS_TO.`,
 }
 
 // each are the queries for the states, the rest of the filter being the same.
-func (t *transfer) each(ctx context.Context, i *jobs.Inspector) (queries []jobs.Query, err error) {
+func (t *transfer) each(ctx context.Context, i *inspect.Inspector) (queries []inspect.Query, err error) {
 	for _, name := range t.states {
 		f := t.filter
 		f.state, f.suppressed = name, true
@@ -107,7 +108,7 @@ func (a *app) runMove(ctx context.Context, t *transfer) error {
 	if err != nil {
 		return err
 	}
-	to := jobs.Destination{Queue: t.toQueue, Copy: t.copy}
+	to := inspect.Destination{Queue: t.toQueue, Copy: t.copy}
 	switch {
 	case t.to != "":
 		open, cancel := context.WithTimeout(ctx, openTimeout)
@@ -122,21 +123,21 @@ func (a *app) runMove(ctx context.Context, t *transfer) error {
 	if t.undo {
 		return a.undoMove(ctx, i, t, to)
 	}
-	d := &decision{verb: "move", done: "moved", grave: true, do: func(s jobs.Selection, ctx context.Context) (jobs.Report, error) { return s.Move(ctx, to) }}
+	d := &decision{verb: "move", done: "moved", grave: true, do: func(s inspect.Selection, ctx context.Context) (inspect.Report, error) { return s.Move(ctx, to) }}
 	if t.copy {
 		d.verb, d.done, d.grave = "copy", "copied", false
 	}
 	return a.moveQueries(ctx, i, t, to, d, queries)
 }
 
-func (a *app) undoMove(ctx context.Context, i *jobs.Inspector, t *transfer, to jobs.Destination) error {
+func (a *app) undoMove(ctx context.Context, i *inspect.Inspector, t *transfer, to inspect.Destination) error {
 	d := &decision{verb: "put back", done: "put back"}
 	if t.dry {
-		n, err := i.Select(jobs.Query{Queue: t.queue, State: jobs.StateWaiting}).Count(ctx)
+		n, err := i.Select(inspect.Query{Queue: t.queue, State: broker.StateWaiting}).Count(ctx)
 		if err != nil {
 			return err
 		}
-		return a.report(d, jobs.Report{Matched: n}, true)
+		return a.report(d, inspect.Report{Matched: n}, true)
 	}
 	if err := a.confirm(to.Broker == nil, "put back all that moves hold, although some of it may be there and run twice"); err != nil {
 		return err
@@ -145,7 +146,7 @@ func (a *app) undoMove(ctx context.Context, i *jobs.Inspector, t *transfer, to j
 	return errors.Join(err, a.report(d, r, false))
 }
 
-func (a *app) moveQueries(ctx context.Context, i *jobs.Inspector, t *transfer, to jobs.Destination, d *decision, queries []jobs.Query) error {
+func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer, to inspect.Destination, d *decision, queries []inspect.Query) error {
 	n := 0
 	for _, q := range queries {
 		some, err := i.Select(q).Limit(rest(t.limit, n)).Count(ctx)
@@ -157,7 +158,7 @@ func (a *app) moveQueries(ctx context.Context, i *jobs.Inspector, t *transfer, t
 		}
 	}
 	if t.dry {
-		return a.report(d, jobs.Report{Matched: n}, true)
+		return a.report(d, inspect.Report{Matched: n}, true)
 	}
 	if err := a.confirm(d.grave, "%s about %d jobs of %s", d.verb, n, plain(t.queue)); err != nil {
 		return err
@@ -179,7 +180,7 @@ func (a *app) moveQueries(ctx context.Context, i *jobs.Inspector, t *transfer, t
 	}
 	err := a.carryOut(ctx, i, d, queries, t.limit, t.rate, n)
 	if info, infoErr := i.Queue(ctx, t.queue); infoErr == nil {
-		if running := info.Counts[jobs.StateActive]; running > 0 {
+		if running := info.Counts[broker.StateActive]; running > 0 {
 			a.say("%d jobs run, and were not %s: run it again when they have ended.", running, d.done)
 		}
 	}
@@ -187,10 +188,10 @@ func (a *app) moveQueries(ctx context.Context, i *jobs.Inspector, t *transfer, t
 }
 
 // copyPolicy gives the queue at the destination the rules of the one here.
-func copyPolicy(ctx context.Context, i *jobs.Inspector, queue string, to jobs.Destination) error {
+func copyPolicy(ctx context.Context, i *inspect.Inspector, queue string, to inspect.Destination) error {
 	p, err := i.Policy(ctx, queue)
 	if err == nil {
-		_, err = jobs.NewInspector(to.Broker).SetPolicy(ctx, jobs.PolicyRequest{Queue: cmp.Or(to.Queue, queue), MaxDepth: &p.MaxDepth,
+		_, err = inspect.New(to.Broker).SetPolicy(ctx, inspect.PolicyRequest{Queue: cmp.Or(to.Queue, queue), MaxDepth: &p.MaxDepth,
 			RetainCompleted: &p.RetainCompleted, RetainDead: &p.RetainDead, DuplicateSpan: &p.DuplicateSpan})
 	}
 	return err

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/testenv"
@@ -19,7 +21,7 @@ import (
 type depot struct {
 	*cli
 	b broker.Broker
-	*jobs.Inspector
+	*inspect.Inspector
 }
 
 func newDepot(t *testing.T, c *cli) *depot {
@@ -29,7 +31,7 @@ func newDepot(t *testing.T, c *cli) *depot {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Close() })
-	return &depot{c, b, jobs.NewInspector(b)}
+	return &depot{c, b, inspect.New(b)}
 }
 
 // fill stores n jobs that wait, and some of other states with a past.
@@ -45,10 +47,10 @@ func (d *depot) fill(t *testing.T, n int) {
 		case 0:
 			j.RunAt = now.Add(time.Hour)
 		case 1:
-			j.RunAt, j.Restore = now.Add(time.Hour), &broker.Restored{State: jobs.StateRetry, CreatedAt: now.Add(-time.Hour), Head: head}
+			j.RunAt, j.Restore = now.Add(time.Hour), &broker.Restored{State: broker.StateRetry, CreatedAt: now.Add(-time.Hour), Head: head}
 		case 2:
 			head.FinishedAt, head.Reason, head.Suppressed = now, broker.ReasonRetries, i%20 == 2
-			j.Restore = &broker.Restored{State: jobs.StateDead, CreatedAt: now.Add(-time.Hour), Head: head}
+			j.Restore = &broker.Restored{State: broker.StateDead, CreatedAt: now.Add(-time.Hour), Head: head}
 		}
 		batch = append(batch, j)
 	}
@@ -68,7 +70,7 @@ func (d *depot) all(t *testing.T) map[string]string {
 	t.Helper()
 	all := make(map[string]string)
 	for _, state := range broker.States() {
-		for j, err := range d.Select(jobs.Query{Queue: "mail", State: state, Suppressed: true}).Jobs(t.Context()) {
+		for j, err := range d.Select(inspect.Query{Queue: "mail", State: state, Suppressed: true}).Jobs(t.Context()) {
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/spf13/cobra"
+	"github.com/seed81422ce9/jobs/inspect"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/spf13/cobra"
 )
 
-func (a *app) pause(verb, what string, do func(*jobs.Inspector, context.Context, string) error) *cobra.Command {
+func (a *app) pause(verb, what string, do func(*inspect.Inspector, context.Context, string) error) *cobra.Command {
 	return &cobra.Command{
 		Use:   verb + " QUEUE…",
 		Short: what,

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/spf13/cobra"
 
-	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -24,7 +25,7 @@ type policyView struct {
 	DuplicateSpan       float64 `json:"duplicate_span_seconds"`
 }
 
-func viewPolicy(p jobs.Policy) *policyView {
+func viewPolicy(p inspect.Policy) *policyView {
 	return &policyView{p.Paused, p.MaxDepth, p.RetainCompleted.Age.Seconds(), p.RetainCompleted.Count,
 		p.RetainDead.Age.Seconds(), p.RetainDead.Count, p.DuplicateSpan.Seconds()}
 }
@@ -34,8 +35,8 @@ func (a *app) queues() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	ls := a.stats()
 	ls.Use, ls.Short = "ls [QUEUE…]", "List queues with their counts, as stats does"
-	cmd.AddCommand(ls, a.pause("pause", "Stop claims from queues; jobs that run go on running", (*jobs.Inspector).Pause),
-		a.pause("resume", "Let claims from queues go on", (*jobs.Inspector).Resume), a.policy(), a.removeQueue())
+	cmd.AddCommand(ls, a.pause("pause", "Stop claims from queues; jobs that run go on running", (*inspect.Inspector).Pause),
+		a.pause("resume", "Let claims from queues go on", (*inspect.Inspector).Resume), a.policy(), a.removeQueue())
 	return cmd
 }
 
@@ -57,7 +58,7 @@ kept unless --keep-completed says for how long.`,
 			if _, err := i.Queue(cmd.Context(), args[0]); err != nil {
 				return err // a policy for a name that was mistyped helps nobody
 			}
-			change := jobs.PolicyRequest{Queue: args[0]}
+			change := inspect.PolicyRequest{Queue: args[0]}
 			given := cmd.Flags().Changed
 			if given("max-depth") {
 				change.MaxDepth = &maxDepth
@@ -118,7 +119,7 @@ func orNone(s string) string {
 	return s
 }
 
-func bound(r jobs.Retention, zero string) string {
+func bound(r inspect.Retention, zero string) string {
 	var parts []string
 	if r.Age > 0 {
 		parts = append(parts, "for "+span(r.Age))

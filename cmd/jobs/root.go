@@ -7,9 +7,10 @@ import (
 	"io"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/spf13/cobra"
 
-	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -112,12 +113,12 @@ func (a *app) broker(ctx context.Context) (broker.Broker, error) {
 
 const openTimeout = 10 * time.Second
 
-func (a *app) inspector(ctx context.Context) (*jobs.Inspector, error) {
+func (a *app) inspector(ctx context.Context) (*inspect.Inspector, error) {
 	b, err := a.broker(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return jobs.NewInspector(b), nil
+	return inspect.New(b), nil
 }
 
 func (a *app) migrate() *cobra.Command {

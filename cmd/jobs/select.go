@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/spf13/pflag"
 )
 
 // filter is the flags that select jobs.
@@ -34,17 +35,17 @@ func (f *filter) flags(flags *pflag.FlagSet, state string) {
 }
 
 func stateNames() (names []string) {
-	for _, s := range []jobs.State{jobs.StatePending, jobs.StateScheduled, jobs.StateActive, jobs.StateRetry, jobs.StateCompleted, jobs.StateDead, jobs.StateCancelled, jobs.StateWaiting} {
+	for _, s := range []broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry, broker.StateCompleted, broker.StateDead, broker.StateCancelled, broker.StateWaiting} {
 		names = append(names, s.String())
 	}
 	return names
 }
 
 // queries are one for each queue that the filter means, at the store's time.
-func (f *filter) queries(ctx context.Context, i *jobs.Inspector) ([]jobs.Query, error) {
-	q := jobs.Query{Type: f.typ, Key: f.key, Worker: f.worker, ErrorText: f.text, Suppressed: f.suppressed, NoPayload: true}
+func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Query, error) {
+	q := inspect.Query{Type: f.typ, Key: f.key, Worker: f.worker, ErrorText: f.text, Suppressed: f.suppressed, NoPayload: true}
 	if f.state != "" {
-		var state jobs.State
+		var state broker.State
 		if err := state.UnmarshalText([]byte(f.state)); err != nil {
 			return nil, &usageError{fmt.Sprintf("there is no state %q: use one of %s", f.state, strings.Join(stateNames(), ", "))}
 		}
@@ -59,9 +60,9 @@ func (f *filter) queries(ctx context.Context, i *jobs.Inspector) ([]jobs.Query, 
 	}
 	infos, err := i.Queues(ctx, names...)
 	if err == nil && len(infos) == 0 && f.queue != "" {
-		err = fmt.Errorf("queue %q: %w", f.queue, jobs.ErrNotFound)
+		err = fmt.Errorf("queue %q: %w", f.queue, broker.ErrNotFound)
 	}
-	var queries []jobs.Query
+	var queries []inspect.Query
 	for _, info := range infos {
 		q.Queue = info.Name
 		if f.olderThan > 0 {
@@ -76,7 +77,7 @@ func (f *filter) queries(ctx context.Context, i *jobs.Inspector) ([]jobs.Query, 
 }
 
 // locate finds a job by its ID, in one queue or in any.
-func (a *app) locate(ctx context.Context, i *jobs.Inspector, queue, id string) (*jobs.JobRecord, error) {
+func (a *app) locate(ctx context.Context, i *inspect.Inspector, queue, id string) (*broker.Job, error) {
 	if queue != "" {
 		return i.Job(ctx, queue, id)
 	}
@@ -84,9 +85,9 @@ func (a *app) locate(ctx context.Context, i *jobs.Inspector, queue, id string) (
 	if err != nil {
 		return nil, err
 	}
-	var found *jobs.JobRecord
+	var found *broker.Job
 	for _, info := range infos {
-		page, err := i.List(ctx, jobs.Query{Queue: info.Name, IDs: []string{id}, Suppressed: true})
+		page, err := i.List(ctx, inspect.Query{Queue: info.Name, IDs: []string{id}, Suppressed: true})
 		if err != nil {
 			return nil, err
 		}
@@ -98,7 +99,7 @@ func (a *app) locate(ctx context.Context, i *jobs.Inspector, queue, id string) (
 		}
 	}
 	if found == nil {
-		return nil, fmt.Errorf("job %q: %w", id, jobs.ErrNotFound)
+		return nil, fmt.Errorf("job %q: %w", id, broker.ErrNotFound)
 	}
 	return found, nil
 }

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/seed81422ce9/jobs/broker"
+
 	"github.com/spf13/cobra"
 
-	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
@@ -45,7 +46,7 @@ result may be anybody's secrets, and are shown with --payload only.`,
 	return cmd
 }
 
-func (a *app) showJob(j *jobs.JobRecord, payload bool) error {
+func (a *app) showJob(j *broker.Job, payload bool) error {
 	t := a.table("ID", j.ID)
 	field := func(name, value string) {
 		if value != "" {
@@ -55,7 +56,7 @@ func (a *app) showJob(j *jobs.JobRecord, payload bool) error {
 	field("QUEUE", j.Queue)
 	field("TYPE", j.Type)
 	state := j.State.String()
-	if j.State == jobs.StateDead {
+	if j.State == broker.StateDead {
 		state += ", " + j.Reason.String()
 	}
 	if j.Suppressed {
@@ -100,7 +101,7 @@ func (a *app) showJob(j *jobs.JobRecord, payload bool) error {
 	return nil
 }
 
-func (a *app) showErrors(j *jobs.JobRecord) {
+func (a *app) showErrors(j *broker.Job) {
 	if j.Errors.Dropped > 0 {
 		a.say("\n%d older errors were dropped", j.Errors.Dropped)
 	}

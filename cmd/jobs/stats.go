@@ -6,9 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/spf13/cobra"
 )
 
 // queueView is a queue as --json writes it; ages are seconds.
@@ -23,19 +24,19 @@ type queueView struct {
 }
 
 // shown are the states that tables have columns for.
-var shown = []jobs.State{jobs.StatePending, jobs.StateScheduled, jobs.StateActive, jobs.StateRetry, jobs.StateCompleted, jobs.StateDead, jobs.StateCancelled}
+var shown = []broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry, broker.StateCompleted, broker.StateDead, broker.StateCancelled}
 
 // shownOf are those and, while a job is held, waiting.
-func shownOf(infos ...jobs.QueueInfo) []jobs.State {
+func shownOf(infos ...inspect.QueueInfo) []broker.State {
 	for _, q := range infos {
-		if q.Counts[jobs.StateWaiting] > 0 {
-			return append(slices.Clone(shown), jobs.StateWaiting)
+		if q.Counts[broker.StateWaiting] > 0 {
+			return append(slices.Clone(shown), broker.StateWaiting)
 		}
 	}
 	return shown
 }
 
-func viewQueue(q jobs.QueueInfo) queueView {
+func viewQueue(q inspect.QueueInfo) queueView {
 	v := queueView{Queue: q.Name, Paused: q.Policy.Paused, Counts: map[string]int64{}, Oldest: map[string]float64{}, Now: q.Now.UTC()}
 	for _, s := range shownOf(q) {
 		v.Counts[s.String()] = q.Counts[s]
@@ -66,7 +67,7 @@ turn has waited.`,
 	return cmd
 }
 
-func (a *app) statsOnce(ctx context.Context, i *jobs.Inspector, queues []string) error {
+func (a *app) statsOnce(ctx context.Context, i *inspect.Inspector, queues []string) error {
 	infos, err := i.Queues(ctx, queues...)
 	if err == nil {
 		err = allThere(infos, queues)
@@ -92,7 +93,7 @@ func (a *app) statsOnce(ctx context.Context, i *jobs.Inspector, queues []string)
 		for _, s := range states {
 			cells = append(cells, count(q.Counts[s]))
 		}
-		t.row(append(cells, span(q.Age(jobs.StatePending)), paused(q.Policy.Paused))...)
+		t.row(append(cells, span(q.Age(broker.StatePending)), paused(q.Policy.Paused))...)
 	}
 	return t.end()
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/creack/pty"
 
 	"github.com/seed81422ce9/jobs"
@@ -127,7 +129,7 @@ func TestTopInATerminal(t *testing.T) {
 	if _, err := client.Enqueue(t.Context(), jobs.NewTask("email", nil), jobs.WithQueue("mail")); err != nil {
 		t.Fatal(err)
 	}
-	i := jobs.NewInspector(b)
+	i := inspect.New(b)
 
 	term := startInTerminal(t, "top", "--broker", url)
 	term.awaitText("1 pending")

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"time"
 
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
-
-	"github.com/seed81422ce9/jobs"
 )
 
 func (a *app) top() *cobra.Command {
@@ -53,9 +54,9 @@ func (a *app) live(ctx context.Context, m tea.Model) error {
 
 // source is what a view asks for and decides: an Inspector.
 type source interface {
-	Overview(ctx context.Context, names ...string) ([]jobs.QueueInfo, error)
-	Queue(ctx context.Context, name string) (jobs.QueueInfo, error)
-	List(ctx context.Context, q jobs.Query) (jobs.Page, error)
+	Overview(ctx context.Context, names ...string) ([]inspect.QueueInfo, error)
+	Queue(ctx context.Context, name string) (inspect.QueueInfo, error)
+	List(ctx context.Context, q inspect.Query) (inspect.Page, error)
 	Pause(ctx context.Context, queue string) error
 	Resume(ctx context.Context, queue string) error
 }
@@ -68,9 +69,9 @@ type top struct {
 	every  time.Duration
 
 	width, height int
-	queues        []jobs.QueueInfo // as they were seen last
+	queues        []inspect.QueueInfo // as they were seen last
 	past          rates
-	running       jobs.Page // active jobs of the queue runningOf
+	running       inspect.Page // active jobs of the queue runningOf
 	runningOf     string
 	seen          time.Time // by this machine's clock
 	failed        error     // why the last look failed
@@ -113,8 +114,8 @@ func newTop(ctx context.Context, s source, every time.Duration, names []string) 
 type (
 	lookMsg struct{} // it is time for the next look
 	seenMsg struct {
-		queues    []jobs.QueueInfo
-		running   jobs.Page
+		queues    []inspect.QueueInfo
+		running   inspect.Page
 		runningOf string
 		err       error
 		at        time.Time
@@ -142,7 +143,7 @@ func (m *top) look() tea.Cmd {
 		s := seenMsg{runningOf: of}
 		s.queues, s.err = source.Overview(ctx, names...)
 		if s.err == nil && of != "" {
-			s.running, s.err = source.List(ctx, jobs.Query{Queue: of, State: jobs.StateActive, NoPayload: true, Limit: 100})
+			s.running, s.err = source.List(ctx, inspect.Query{Queue: of, State: broker.StateActive, NoPayload: true, Limit: 100})
 		}
 		s.at = time.Now()
 		return s

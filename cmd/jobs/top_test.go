@@ -8,39 +8,40 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
 // looked is a source that counts what it is asked.
 type looked struct {
-	queues           []jobs.QueueInfo
-	running          []jobs.JobRecord
+	queues           []inspect.QueueInfo
+	running          []broker.Job
 	err              error
 	overviews, lists int
 	decided          []string
 }
 
-func (l *looked) Overview(context.Context, ...string) ([]jobs.QueueInfo, error) {
+func (l *looked) Overview(context.Context, ...string) ([]inspect.QueueInfo, error) {
 	l.overviews++
 	return l.queues, l.err
 }
 
-func (l *looked) Queue(_ context.Context, name string) (jobs.QueueInfo, error) {
+func (l *looked) Queue(_ context.Context, name string) (inspect.QueueInfo, error) {
 	for _, q := range l.queues {
 		if q.Name == name {
 			return q, nil
 		}
 	}
-	return jobs.QueueInfo{}, jobs.ErrNotFound
+	return inspect.QueueInfo{}, broker.ErrNotFound
 }
 
-func (l *looked) List(context.Context, jobs.Query) (jobs.Page, error) {
+func (l *looked) List(context.Context, inspect.Query) (inspect.Page, error) {
 	l.lists++
-	return jobs.Page{Jobs: l.running}, nil
+	return inspect.Page{Jobs: l.running}, nil
 }
 
 func (l *looked) Pause(_ context.Context, queue string) error {
@@ -55,9 +56,9 @@ func (l *looked) Resume(_ context.Context, queue string) error {
 
 var topNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func topQueue(name string, pending, dead int64) jobs.QueueInfo {
-	return jobs.QueueInfo{Now: topNow, QueueInfo: broker.QueueInfo{Name: name, AsOf: topNow,
-		Counts: map[jobs.State]int64{jobs.StatePending: pending, jobs.StateDead: dead}, Oldest: map[jobs.State]time.Time{jobs.StatePending: topNow.Add(-time.Minute)}}}
+func topQueue(name string, pending, dead int64) inspect.QueueInfo {
+	return inspect.QueueInfo{Now: topNow, QueueInfo: broker.QueueInfo{Name: name, AsOf: topNow,
+		Counts: map[broker.State]int64{broker.StatePending: pending, broker.StateDead: dead}, Oldest: map[broker.State]time.Time{broker.StatePending: topNow.Add(-time.Minute)}}}
 }
 
 // screen drives a view.
@@ -128,7 +129,7 @@ var size = tea.WindowSizeMsg{Width: 120, Height: 20}
 
 func TestTopAsksOncePerInterval(t *testing.T) {
 	t.Parallel()
-	store := &looked{queues: []jobs.QueueInfo{topQueue("mail", 3, 0)}}
+	store := &looked{queues: []inspect.QueueInfo{topQueue("mail", 3, 0)}}
 	s := newScreen(t, store)
 	if s.send(lookMsg{}).turn(); store.overviews != 0 {
 		t.Errorf("it asked %d times before it could show anything", store.overviews)
@@ -170,7 +171,7 @@ func TestTopAsksOncePerInterval(t *testing.T) {
 func TestTopPausesOnlyWhatWasConfirmed(t *testing.T) {
 	t.Parallel()
 	busy := topQueue("mail", 3, 0)
-	store := &looked{queues: []jobs.QueueInfo{topQueue("a", 1, 0), busy}}
+	store := &looked{queues: []inspect.QueueInfo{topQueue("a", 1, 0), busy}}
 	s := newScreen(t, store).send(size).turn().keys("down", "p").shows("Pause mail? Claims from it stop. y/n")
 	if s.keys("n").turn().shows("nothing was changed"); len(store.decided) != 0 {
 		t.Fatalf("without agreement: %v", store.decided)
@@ -189,12 +190,12 @@ func TestTopPausesOnlyWhatWasConfirmed(t *testing.T) {
 
 func TestTopOutlivesItsStore(t *testing.T) {
 	t.Parallel()
-	store := &looked{queues: []jobs.QueueInfo{topQueue("mail", 3, 0)}}
+	store := &looked{queues: []inspect.QueueInfo{topQueue("mail", 3, 0)}}
 	s := newScreen(t, store).send(size).turn()
 	store.err = fmt.Errorf("%w: \x1b[2J refused", broker.ErrUnavailable)
 	s.turn().turn().shows("as of ", "unavailable", `\x1b[2J refused`, "mail")
 	store.err = nil
-	store.queues[0].Counts = map[jobs.State]int64{jobs.StatePending: 77}
+	store.queues[0].Counts = map[broker.State]int64{broker.StatePending: 77}
 	s.turn().turn().shows("77").hides("refused")
 
 	s = newScreen(t, &looked{err: broker.ErrUnavailable}).send(size).turn()
@@ -203,7 +204,7 @@ func TestTopOutlivesItsStore(t *testing.T) {
 
 func TestTopSortsAndFilters(t *testing.T) {
 	t.Parallel()
-	store := &looked{queues: []jobs.QueueInfo{topQueue("calls", 1, 9), topQueue("faxes", 7, 0), topQueue("mail", 3, 5)}}
+	store := &looked{queues: []inspect.QueueInfo{topQueue("calls", 1, 9), topQueue("faxes", 7, 0), topQueue("mail", 3, 5)}}
 	s := newScreen(t, store).send(size).turn()
 	order := func() string {
 		var names []string
@@ -236,9 +237,9 @@ func TestTopSortsAndFilters(t *testing.T) {
 func TestTopShowsWorkersAndWhatTheyRun(t *testing.T) {
 	t.Parallel()
 	q := topQueue("mail", 3, 0)
-	q.Workers = []jobs.WorkerInfo{{ID: "w1", Host: "evil\x1b[31m", PID: 42, Program: "shop v1", Held: 2, Concurrency: 5, StartedAt: topNow.Add(-time.Hour)}}
-	q.Counts[jobs.StateActive] = 2
-	store := &looked{queues: []jobs.QueueInfo{q}, running: []jobs.JobRecord{{ID: "j1", Worker: "w1", Body: broker.Body{Type: "mail:\u202esend"}}}}
+	q.Workers = []inspect.WorkerInfo{{ID: "w1", Host: "evil\x1b[31m", PID: 42, Program: "shop v1", Held: 2, Concurrency: 5, StartedAt: topNow.Add(-time.Hour)}}
+	q.Counts[broker.StateActive] = 2
+	store := &looked{queues: []inspect.QueueInfo{q}, running: []broker.Job{{ID: "j1", Worker: "w1", Body: broker.Body{Type: "mail:\u202esend"}}}}
 	s := newScreen(t, store).send(size).turn().keys("w")
 	s.shows("1 workers of mail", `w1  evil\x1b[31m  PID 42  shop v1  holds 2, 5 slots  up 1h`)
 	s.keys("enter").shows("asking what runs in mail").turn().turn().turn()
@@ -289,8 +290,8 @@ func TestTopFitsAnyTerminalAndNamesCannotCommandIt(t *testing.T) {
 func TestTopKeepsTheColumnsThatMatterMost(t *testing.T) {
 	t.Parallel()
 	q := topQueue("mail", 123456, 789)
-	q.Counts[jobs.StateScheduled], q.Counts[jobs.StateActive] = 55555, 44
-	s := newScreen(t, &looked{queues: []jobs.QueueInfo{q}}).send(size).turn().shows("SCHEDULED", "55555", "OLDEST", "1m")
+	q.Counts[broker.StateScheduled], q.Counts[broker.StateActive] = 55555, 44
+	s := newScreen(t, &looked{queues: []inspect.QueueInfo{q}}).send(size).turn().shows("SCHEDULED", "55555", "OLDEST", "1m")
 	s.send(tea.WindowSizeMsg{Width: 30, Height: 20}).hides("SCHEDULED").hides("55555").shows("QUEUE  PENDING  ACTIVE  DEAD", "mail    123456      44   789")
 	s.send(tea.WindowSizeMsg{Width: 20, Height: 20}).hides("ACTIVE").shows("QUEUE  PENDING")
 }
@@ -301,10 +302,10 @@ func TestRatesAreThoseOfTheLastSeconds(t *testing.T) {
 	see := func(after time.Duration, pending int64) {
 		q := topQueue("mail", pending, 0)
 		q.AsOf = topNow.Add(after)
-		r.add([]jobs.QueueInfo{q})
+		r.add([]inspect.QueueInfo{q})
 	}
 	rate := func() string {
-		v, ok := r.of("mail", jobs.StatePending)
+		v, ok := r.of("mail", broker.StatePending)
 		return fmt.Sprint(v, ok)
 	}
 	for _, c := range []struct {

@@ -5,9 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	tea "charm.land/bubbletea/v2"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 
-	"github.com/seed81422ce9/jobs"
+	tea "charm.land/bubbletea/v2"
 )
 
 // key does what a key stands for.
@@ -95,29 +96,31 @@ func (m *top) toggle(p pane) {
 // first.
 var orders = []struct {
 	name    string
-	compare func(a, b jobs.QueueInfo) int
+	compare func(a, b inspect.QueueInfo) int
 }{
-	{"name", func(a, b jobs.QueueInfo) int { return 0 }},
-	{"pending", mostOf(jobs.StatePending)},
-	{"oldest", func(a, b jobs.QueueInfo) int { return cmp.Compare(b.Age(jobs.StatePending), a.Age(jobs.StatePending)) }},
-	{"active", mostOf(jobs.StateActive)},
-	{"retry", mostOf(jobs.StateRetry)},
-	{"dead", mostOf(jobs.StateDead)},
+	{"name", func(a, b inspect.QueueInfo) int { return 0 }},
+	{"pending", mostOf(broker.StatePending)},
+	{"oldest", func(a, b inspect.QueueInfo) int {
+		return cmp.Compare(b.Age(broker.StatePending), a.Age(broker.StatePending))
+	}},
+	{"active", mostOf(broker.StateActive)},
+	{"retry", mostOf(broker.StateRetry)},
+	{"dead", mostOf(broker.StateDead)},
 }
 
-func mostOf(state jobs.State) func(a, b jobs.QueueInfo) int {
-	return func(a, b jobs.QueueInfo) int { return cmp.Compare(b.Counts[state], a.Counts[state]) }
+func mostOf(state broker.State) func(a, b inspect.QueueInfo) int {
+	return func(a, b inspect.QueueInfo) int { return cmp.Compare(b.Counts[state], a.Counts[state]) }
 }
 
 // listed are the queues to show, in order.
-func (m *top) listed() []jobs.QueueInfo {
-	var list []jobs.QueueInfo
+func (m *top) listed() []inspect.QueueInfo {
+	var list []inspect.QueueInfo
 	for _, q := range m.queues {
 		if strings.Contains(q.Name, m.filter) {
 			list = append(list, q)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b jobs.QueueInfo) int {
+	slices.SortStableFunc(list, func(a, b inspect.QueueInfo) int {
 		return cmp.Or(orders[m.order].compare(a, b), cmp.Compare(a.Name, b.Name))
 	})
 	if m.reverse {
@@ -126,8 +129,8 @@ func (m *top) listed() []jobs.QueueInfo {
 	return list
 }
 
-func position(list []jobs.QueueInfo, name string) int {
-	return slices.IndexFunc(list, func(q jobs.QueueInfo) bool { return q.Name == name })
+func position(list []inspect.QueueInfo, name string) int {
+	return slices.IndexFunc(list, func(q inspect.QueueInfo) bool { return q.Name == name })
 }
 
 // move selects another queue.

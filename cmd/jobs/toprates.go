@@ -3,7 +3,8 @@ package main
 import (
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 // rates knows what the counts of each queue were for about the last ten
@@ -12,13 +13,13 @@ type rates map[string][]sample
 
 type sample struct {
 	at     time.Time // by the store's clock
-	counts map[jobs.State]int64
+	counts map[broker.State]int64
 }
 
 const rateSpan = 10 * time.Second
 
 // add takes a look into account. Queues that are gone are forgotten.
-func (r rates) add(queues []jobs.QueueInfo) {
+func (r rates) add(queues []inspect.QueueInfo) {
 	there := make(map[string]bool, len(queues))
 	for _, q := range queues {
 		there[q.Name] = true
@@ -46,7 +47,7 @@ func (r rates) add(queues []jobs.QueueInfo) {
 }
 
 // of is by how much a count changes in a second; ok tells whether that is known.
-func (r rates) of(queue string, state jobs.State) (perSecond float64, ok bool) {
+func (r rates) of(queue string, state broker.State) (perSecond float64, ok bool) {
 	past := r[queue]
 	if len(past) < 2 {
 		return 0, false

@@ -5,10 +5,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	tea "charm.land/bubbletea/v2"
 	"charm.land/lipgloss/v2"
-
-	"github.com/seed81422ce9/jobs"
 )
 
 var (
@@ -54,7 +55,7 @@ func cutLines(lines []string, width, height int) []string {
 
 // title sums up.
 func (m *top) title() string {
-	sum := make(map[jobs.State]int64)
+	sum := make(map[broker.State]int64)
 	workers := make(map[string]bool)
 	for _, q := range m.queues {
 		for state, n := range q.Counts {
@@ -68,7 +69,7 @@ func (m *top) title() string {
 		return bold.Render("jobs top") + "  asking the store…"
 	}
 	s := bold.Render("jobs top") + fmt.Sprintf("  %s  %d pending  %d active  %d retry  %d dead  %d workers", m.seen.UTC().Format("15:04:05Z"),
-		sum[jobs.StatePending], sum[jobs.StateActive], sum[jobs.StateRetry], sum[jobs.StateDead], len(workers))
+		sum[broker.StatePending], sum[broker.StateActive], sum[broker.StateRetry], sum[broker.StateDead], len(workers))
 	if m.filter != "" && !m.typing {
 		s += "  filter: " + plain(m.filter)
 	}
@@ -80,15 +81,15 @@ func (m *top) title() string {
 type column struct {
 	head string
 	rank int
-	cell func(m *top, q jobs.QueueInfo) string
+	cell func(m *top, q inspect.QueueInfo) string
 }
 
-func counted(state jobs.State) func(*top, jobs.QueueInfo) string {
-	return func(_ *top, q jobs.QueueInfo) string { return count(q.Counts[state]) }
+func counted(state broker.State) func(*top, inspect.QueueInfo) string {
+	return func(_ *top, q inspect.QueueInfo) string { return count(q.Counts[state]) }
 }
 
-func changing(state jobs.State) func(*top, jobs.QueueInfo) string {
-	return func(m *top, q jobs.QueueInfo) string {
+func changing(state broker.State) func(*top, inspect.QueueInfo) string {
+	return func(m *top, q inspect.QueueInfo) string {
 		rate, ok := m.past.of(q.Name, state)
 		switch {
 		case !ok || rate == 0:
@@ -101,18 +102,18 @@ func changing(state jobs.State) func(*top, jobs.QueueInfo) string {
 }
 
 var columns = []column{
-	{"QUEUE", 0, func(_ *top, q jobs.QueueInfo) string { return short(plain(q.Name), 32) }},
-	{"PENDING", 1, counted(jobs.StatePending)},
-	{"/S", 5, changing(jobs.StatePending)},
-	{"OLDEST", 4, func(_ *top, q jobs.QueueInfo) string { return span(q.Age(jobs.StatePending)) }},
-	{"ACTIVE", 2, counted(jobs.StateActive)},
-	{"SCHEDULED", 10, counted(jobs.StateScheduled)},
-	{"RETRY", 7, counted(jobs.StateRetry)},
-	{"DEAD", 3, counted(jobs.StateDead)},
-	{"/S", 9, changing(jobs.StateDead)},
-	{"DONE/S", 11, changing(jobs.StateCompleted)},
-	{"WORKERS", 6, func(_ *top, q jobs.QueueInfo) string { return count(int64(len(q.Workers))) }},
-	{"", 8, func(_ *top, q jobs.QueueInfo) string { return paused(q.Policy.Paused) }},
+	{"QUEUE", 0, func(_ *top, q inspect.QueueInfo) string { return short(plain(q.Name), 32) }},
+	{"PENDING", 1, counted(broker.StatePending)},
+	{"/S", 5, changing(broker.StatePending)},
+	{"OLDEST", 4, func(_ *top, q inspect.QueueInfo) string { return span(q.Age(broker.StatePending)) }},
+	{"ACTIVE", 2, counted(broker.StateActive)},
+	{"SCHEDULED", 10, counted(broker.StateScheduled)},
+	{"RETRY", 7, counted(broker.StateRetry)},
+	{"DEAD", 3, counted(broker.StateDead)},
+	{"/S", 9, changing(broker.StateDead)},
+	{"DONE/S", 11, changing(broker.StateCompleted)},
+	{"WORKERS", 6, func(_ *top, q inspect.QueueInfo) string { return count(int64(len(q.Workers))) }},
+	{"", 8, func(_ *top, q inspect.QueueInfo) string { return paused(q.Policy.Paused) }},
 }
 
 // table is the heads and at most room queues, among them the selected one.
@@ -208,7 +209,7 @@ func (m *top) below() []string {
 	if m.runningOf != q.Name {
 		return []string{"", "asking what runs in " + plain(q.Name) + "…"}
 	}
-	lines := []string{"", bold.Render(fmt.Sprintf("%d active in %s", q.Counts[jobs.StateActive], plain(q.Name)))}
+	lines := []string{"", bold.Render(fmt.Sprintf("%d active in %s", q.Counts[broker.StateActive], plain(q.Name)))}
 	for i := range m.running.Jobs {
 		j := &m.running.Jobs[i]
 		lines = append(lines, plain(fmt.Sprintf("%s  %s  attempt %d  created %s ago  worker %s", j.ID, j.Type, j.Failures, span(m.running.Now.Sub(j.CreatedAt)), j.Worker)))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/seed81422ce9/jobs/broker"
+
 	"github.com/seed81422ce9/jobs"
 )
 
@@ -46,14 +48,14 @@ func lived(s *transcript) *worker {
 	for _, step := range []struct {
 		id      string
 		ends    error
-		in      jobs.State
+		in      broker.State
 		options []string
 	}{
-		{"done", nil, jobs.StateCompleted, nil},
-		{"refused", fmt.Errorf("%w: no such user", jobs.SkipRetry), jobs.StateDead, []string{"--header", "traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}},
-		{"hostile", fmt.Errorf("%w: \x1b]0;owned\x07 \u202egnp.exe\nsecond line", jobs.SkipRetry), jobs.StateDead, []string{"--key", "tenant\u202e"}},
-		{"failing", errors.New("503 from the other side"), jobs.StateRetry, nil},
-		{"given-up", jobs.Cancel(errors.New("no use any more")), jobs.StateCancelled, nil},
+		{"done", nil, broker.StateCompleted, nil},
+		{"refused", fmt.Errorf("%w: no such user", jobs.SkipRetry), broker.StateDead, []string{"--header", "traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}},
+		{"hostile", fmt.Errorf("%w: \x1b]0;owned\x07 \u202egnp.exe\nsecond line", jobs.SkipRetry), broker.StateDead, []string{"--key", "tenant\u202e"}},
+		{"failing", errors.New("503 from the other side"), broker.StateRetry, nil},
+		{"given-up", jobs.Cancel(errors.New("no use any more")), broker.StateCancelled, nil},
 		{"running", nil, 0, nil},
 	} {
 		enqueue(step.id, "email:welcome", step.options...)
@@ -121,7 +123,7 @@ func TestDecide(t *testing.T) {
 		s.jobs("cancel", "waiting")
 		s.stdin = ""
 		s.jobs("cancel", "running", "--yes", "--json")
-		if state := await(s.t, "the cancelled job", w.told); state != jobs.StateCancelled {
+		if state := await(s.t, "the cancelled job", w.told); state != broker.StateCancelled {
 			s.t.Fatalf("the job that was asked to cancel is %v", state)
 		}
 		w.holds()

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/spf13/cobra"
 
 	"github.com/seed81422ce9/jobs"
@@ -220,7 +223,7 @@ func TestAnInterruptedRedriveTellsWhatItDid(t *testing.T) {
 	for range dead {
 		s.run("enqueue", "--queue", "mail", "--type", "email:welcome")
 		w.holds()
-		w.ends(fmt.Errorf("%w: no", jobs.SkipRetry), jobs.StateDead)
+		w.ends(fmt.Errorf("%w: no", jobs.SkipRetry), broker.StateDead)
 	}
 	w.stop()
 	cmd := command(t, []string{"JOBS_BROKER=" + url}, "redrive", "--all", "--rate", "1")
@@ -234,12 +237,12 @@ func TestAnInterruptedRedriveTellsWhatItDid(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	for inspector, late := jobs.NewInspector(b), time.After(time.Minute); ; {
+	for inspector, late := inspect.New(b), time.After(time.Minute); ; {
 		q, err := inspector.Queue(t.Context(), "mail")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if q.Counts[jobs.StatePending] > 0 {
+		if q.Counts[broker.StatePending] > 0 {
 			break
 		}
 		select {
@@ -255,11 +258,11 @@ func TestAnInterruptedRedriveTellsWhatItDid(t *testing.T) {
 	if code := cmd.ProcessState.ExitCode(); code != 130 {
 		t.Errorf("an interrupted redrive exits with %d, want 130", code)
 	}
-	q, err := jobs.NewInspector(b).Queue(t.Context(), "mail")
+	q, err := inspect.New(b).Queue(t.Context(), "mail")
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := q.Counts[jobs.StatePending]
+	n := q.Counts[broker.StatePending]
 	if n == 0 || n == dead || !strings.Contains(out.String(), fmt.Sprintf("%d of %d jobs redriven", n, n)) || !strings.Contains(errs.String(), "interrupted") {
 		t.Errorf("%d jobs were redriven of %d, and the command says\n%s%s", n, dead, &out, &errs)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
 )
 
 // jobView is a job as --json writes it. Its names are a contract: fields are
@@ -70,13 +70,13 @@ func at(t time.Time) *time.Time {
 }
 
 // view is what a list shows of a job.
-func view(j *jobs.JobRecord) jobView {
+func view(j *broker.Job) jobView {
 	v := jobView{Queue: j.Queue, ID: j.ID, Type: j.Type, State: j.State.String(), Priority: int(j.Priority), Attempt: j.Failures,
 		MaxRetries: j.MaxRetries, Deliveries: j.Deliveries, Crashes: j.Crashes, Snoozes: j.Snoozes, Key: j.Key, UniqueKey: j.Unique.Key,
 		CorrelationID: j.CorrelationID, IdempotencyKey: j.IdempotencyKey, Source: j.Source, CreatedAt: at(j.CreatedAt), RunAt: at(j.RunAt),
 		Deadline: at(j.Deadline), FinishedAt: at(j.FinishedAt), Worker: j.Worker, Holder: j.Holder, CancelRequested: j.CancelRequested,
 		Suppressed: j.Suppressed, LastError: j.Errors.Last().Message}
-	if j.State == jobs.StateDead {
+	if j.State == broker.StateDead {
 		v.Reason = j.Reason.String()
 	}
 	if j.Timeout > 0 {
@@ -90,7 +90,7 @@ func view(j *jobs.JobRecord) jobView {
 
 // wholeView is all that is known of a job: its payload and result only if they
 // are asked for.
-func wholeView(j *jobs.JobRecord, payload bool) jobView {
+func wholeView(j *broker.Job, payload bool) jobView {
 	v := view(j)
 	v.Headers, v.ErrorsDropped, v.PayloadBytes = j.Headers, j.Errors.Dropped, new(len(j.Payload))
 	for _, f := range j.Errors.Entries {

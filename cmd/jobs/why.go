@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/spf13/cobra"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/spf13/cobra"
 )
 
 func (a *app) why() *cobra.Command {
@@ -21,7 +22,7 @@ func (a *app) why() *cobra.Command {
 				return err
 			}
 			j, err := a.locate(cmd.Context(), i, queue, args[0])
-			if errors.Is(err, jobs.ErrNotFound) {
+			if errors.Is(err, broker.ErrNotFound) {
 				return fmt.Errorf("%w: it ended and left no record (see KEEP COMPLETED of jobs queues policy), was deleted, or was enqueued elsewhere", err)
 			}
 			if err != nil {
@@ -31,7 +32,7 @@ func (a *app) why() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			reasons := jobs.Explain(j, q)
+			reasons := inspect.Explain(j, q)
 			if a.json {
 				return a.object(map[string]any{"queue": j.Queue, "id": j.ID, "state": j.State.String(), "reasons": reasons})
 			}

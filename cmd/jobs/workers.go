@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/spf13/cobra"
 )
 
 // workerView is a worker as --json writes it.
@@ -34,7 +35,7 @@ type runView struct {
 	Since *time.Time `json:"since"`
 }
 
-func viewWorker(w jobs.WorkerInfo) workerView {
+func viewWorker(w inspect.WorkerInfo) workerView {
 	v := workerView{w.ID, w.Host, w.PID, w.Program, w.Concurrency, w.Held, w.Queues, w.Types, at(w.StartedAt), at(w.Until), nil}
 	for _, r := range w.Longest {
 		v.Longest = append(v.Longest, runView{r.Queue, r.ID, at(r.Since)})
@@ -96,7 +97,7 @@ slot.`,
 }
 
 // lease says how a worker's lease stands.
-func lease(w jobs.WorkerInfo, now time.Time) string {
+func lease(w inspect.WorkerInfo, now time.Time) string {
 	if silent := now.Sub(w.Until); silent > 0 {
 		return "ran out " + span(silent) + " ago"
 	}
@@ -104,23 +105,23 @@ func lease(w jobs.WorkerInfo, now time.Time) string {
 }
 
 // allThere refuses names of queues that do not exist.
-func allThere(queues []jobs.QueueInfo, names []string) error {
+func allThere(queues []inspect.QueueInfo, names []string) error {
 	for _, name := range names {
-		if !slices.ContainsFunc(queues, func(q jobs.QueueInfo) bool { return q.Name == name }) {
-			return fmt.Errorf("queue %q: %w", name, jobs.ErrNotFound)
+		if !slices.ContainsFunc(queues, func(q inspect.QueueInfo) bool { return q.Name == name }) {
+			return fmt.Errorf("queue %q: %w", name, broker.ErrNotFound)
 		}
 	}
 	return nil
 }
 
 // running adds the jobs that a worker holds.
-func (a *app) running(cmd *cobra.Command, i *jobs.Inspector, w jobs.WorkerInfo, now time.Time, t table) error {
+func (a *app) running(cmd *cobra.Command, i *inspect.Inspector, w inspect.WorkerInfo, now time.Time, t table) error {
 	since := make(map[[2]string]time.Time, len(w.Longest))
 	for _, r := range w.Longest {
 		since[[2]string{r.Queue, r.ID}] = r.Since
 	}
 	for _, queue := range w.Queues {
-		for j, err := range i.Select(jobs.Query{Queue: queue, Worker: w.ID, NoPayload: true}).Jobs(cmd.Context()) {
+		for j, err := range i.Select(inspect.Query{Queue: queue, Worker: w.ID, NoPayload: true}).Jobs(cmd.Context()) {
 			if err != nil {
 				return err
 			}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/schollz/progressbar/v3"
 
 	"github.com/seed81422ce9/jobs"
@@ -26,7 +28,7 @@ func (s settings) produceAndCollect(ctx context.Context, b broker.Broker, stdout
 	}
 	bar := newBar(stderr)
 	p, err := s.produce(ctx, b, bar.files)
-	inspector := jobs.NewInspector(b)
+	inspector := inspect.New(b)
 	if err == nil {
 		err = s.wait(ctx, inspector, p.files, bar)
 	}
@@ -68,7 +70,7 @@ func (s settings) produceAndCollect(ctx context.Context, b broker.Broker, stdout
 var errUnreadable = errors.New("could not be read")
 
 // wait returns when no job of the run is left to do.
-func (s settings) wait(ctx context.Context, i *jobs.Inspector, files int, bar *bar) error {
+func (s settings) wait(ctx context.Context, i *inspect.Inspector, files int, bar *bar) error {
 	var since time.Time
 	for {
 		q, err := i.Queue(ctx, s.queue())
@@ -99,9 +101,9 @@ func (s settings) wait(ctx context.Context, i *jobs.Inspector, files int, bar *b
 
 // results reads what the jobs left behind: sums and errors by path. A job may
 // be listed twice, and may have run twice; either way it is one entry.
-func (s settings) results(ctx context.Context, i *jobs.Inspector) (sums map[string]result, failed map[string]string, err error) {
+func (s settings) results(ctx context.Context, i *inspect.Inspector) (sums map[string]result, failed map[string]string, err error) {
 	sums, failed = make(map[string]result), make(map[string]string)
-	for job, err := range i.Select(jobs.Query{Queue: s.queue(), State: jobs.StateCompleted}).Jobs(ctx) {
+	for job, err := range i.Select(inspect.Query{Queue: s.queue(), State: jobs.StateCompleted}).Jobs(ctx) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -111,7 +113,7 @@ func (s settings) results(ctx context.Context, i *jobs.Inspector) (sums map[stri
 		}
 		sums[string(job.Payload)] = r
 	}
-	for job, err := range i.Select(jobs.Query{Queue: s.queue(), State: jobs.StateDead}).Jobs(ctx) {
+	for job, err := range i.Select(inspect.Query{Queue: s.queue(), State: jobs.StateDead}).Jobs(ctx) {
 		if err != nil {
 			return nil, nil, err
 		}
@@ -150,7 +152,7 @@ func report(w io.Writer, p produced, failed map[string]string) (failures int) {
 // forget removes the run's records from the store. Nobody serves its queue any
 // more, so they would stay for good.
 func (s settings) forget(ctx context.Context, b broker.Broker) error {
-	i := jobs.NewInspector(b)
+	i := inspect.New(b)
 	for _, state := range []jobs.State{jobs.StateCompleted, jobs.StateDead, jobs.StateCancelled} {
 		if _, err := i.Purge(ctx, s.queue(), state); err != nil {
 			return err

@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/internal/testenv"
@@ -170,14 +171,14 @@ func TestARunLeavesNothingInTheStore(t *testing.T) {
 	})
 }
 
-func queuesOf(t *testing.T, url string) []jobs.QueueInfo {
+func queuesOf(t *testing.T, url string) []inspect.QueueInfo {
 	t.Helper()
 	b, err := backends.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	queues, err := jobs.NewInspector(b).Queues(t.Context())
+	queues, err := inspect.New(b).Queues(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/internal/testenv"
@@ -112,7 +114,7 @@ func awaitCompleted(t *testing.T, url string, n int64) {
 	defer again.Stop()
 	late := time.After(30 * time.Second)
 	for {
-		q, err := jobs.NewInspector(b).Queue(t.Context(), settings{name: "r"}.queue())
+		q, err := inspect.New(b).Queue(t.Context(), settings{name: "r"}.queue())
 		if err == nil && q.Counts[jobs.StateCompleted] >= n {
 			return
 		}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -29,8 +31,8 @@ type produced struct {
 func (s settings) produce(ctx context.Context, b broker.Broker, progress func(files int)) (p produced, err error) {
 	// The run's ID of a file is good for ever; what else the store remembers
 	// of a run that is over would only be in the way of another of that name.
-	_, err = jobs.NewInspector(b).SetPolicy(ctx, jobs.PolicyRequest{
-		Queue: s.queue(), DuplicateSpan: new(time.Millisecond), RetainDead: &jobs.Retention{Age: retention},
+	_, err = inspect.New(b).SetPolicy(ctx, inspect.PolicyRequest{
+		Queue: s.queue(), DuplicateSpan: new(time.Millisecond), RetainDead: &inspect.Retention{Age: retention},
 	})
 	if err != nil {
 		return p, err

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed81422ce9/jobs"
@@ -50,7 +52,7 @@ func TestAnOrderAndItsReceiptAreStoredTogetherOrNotAtAll(t *testing.T) {
 		t.Error("the same order was placed twice")
 	}
 	full := int64(1)
-	if _, err := jobs.NewInspector(b).SetPolicy(ctx, jobs.PolicyRequest{Queue: jobs.DefaultQueue, MaxDepth: &full}); err != nil {
+	if _, err := inspect.New(b).SetPolicy(ctx, inspect.PolicyRequest{Queue: jobs.DefaultQueue, MaxDepth: &full}); err != nil {
 		t.Fatal(err)
 	}
 	if err := shop.Place(ctx, "1002"); err == nil {
@@ -61,7 +63,7 @@ func TestAnOrderAndItsReceiptAreStoredTogetherOrNotAtAll(t *testing.T) {
 	if err := db.QueryRow(ctx, "select count(*) from orders").Scan(&orders); err != nil {
 		t.Fatal(err)
 	}
-	info, err := jobs.NewInspector(b).Queue(ctx, jobs.DefaultQueue)
+	info, err := inspect.New(b).Queue(ctx, jobs.DefaultQueue)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/internal/testenv"
@@ -139,7 +141,7 @@ func awaitIdle(t *testing.T, url string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for {
-		q, err := jobs.NewInspector(b).Queue(ctx, jobs.DefaultQueue)
+		q, err := inspect.New(b).Queue(ctx, jobs.DefaultQueue)
 		if err != nil {
 			t.Fatal(err)
 		}

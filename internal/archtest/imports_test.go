@@ -36,6 +36,7 @@ var rules = []rule{
 	{of: "backends/pgbroker/...", may: []string{"broker", "backends/pgbroker/...", "github.com/jackc/...", "github.com/pressly/goose/..."}},
 	{of: "conformance/...", may: []string{"broker", "conformance/..."}},
 	{of: "", may: []string{"broker", "internal/...", "github.com/oklog/ulid/..."}, never: append([]string{"backends/..."}, drivers...)},
+	{of: "inspect/...", may: []string{"broker", "internal/...", "github.com/oklog/ulid/..."}, never: append([]string{"backends/..."}, drivers...)},
 	{of: "middleware/...", never: append([]string{"backends/..."}, drivers...)},
 	{of: "dashboard/...", never: append([]string{"backends/..."}, drivers...)},
 	{of: "jobstest/...", never: drivers},
@@ -46,6 +47,7 @@ var rules = []rule{
 	{of: "", never: []string{"testing", "internal/testenv/..."}},
 	{of: "backends/...", never: []string{"testing", "internal/testenv/...", "conformance/..."}},
 	{of: "middleware/...", never: []string{"testing", "internal/testenv/..."}},
+	{of: "inspect/...", never: []string{"testing", "internal/testenv/..."}},
 	{of: "dashboard/...", never: []string{"testing", "internal/testenv/..."}},
 	{of: "cmd/...", never: []string{"testing", "internal/testenv/..."}},
 }

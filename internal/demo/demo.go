@@ -8,7 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -33,7 +34,7 @@ type Demo struct {
 	cfg       Config
 	ledger    *ledger
 	watched   *cable
-	inspector *jobs.Inspector
+	inspector *inspect.Inspector
 
 	mu      sync.Mutex
 	workers []*worker
@@ -56,14 +57,14 @@ func Start(ctx context.Context, cfg Config) (*Demo, error) {
 	}
 	l := newLedger()
 	watched := &cable{Broker: cfg.Broker, ledger: l, cut: context.Background()}
-	d := &Demo{cfg: cfg, ledger: l, watched: watched, inspector: jobs.NewInspector(watched), stop: func() {}}
+	d := &Demo{cfg: cfg, ledger: l, watched: watched, inspector: inspect.New(watched), stop: func() {}}
 	found, err := d.inspector.Queues(ctx, d.Queues()...)
 	if err == nil && len(found) > 0 {
 		err = fmt.Errorf("%s: %w", found[0].Name, ErrExists)
 	}
 	for _, queue := range d.Queues() {
 		if err == nil { // so that there is something to look at
-			_, err = d.inspector.SetPolicy(ctx, jobs.PolicyRequest{Queue: queue, RetainCompleted: &jobs.Retention{Age: 10 * time.Minute, Count: 500}})
+			_, err = d.inspector.SetPolicy(ctx, inspect.PolicyRequest{Queue: queue, RetainCompleted: &inspect.Retention{Age: 10 * time.Minute, Count: 500}})
 		}
 	}
 	if err != nil {
@@ -167,7 +168,7 @@ func (d *Demo) account(ctx context.Context) (Accounts, error) {
 	there := make(map[job]bool)
 	for _, queue := range d.Queues() {
 		for _, state := range broker.States() {
-			for j, err := range d.inspector.Select(jobs.Query{Queue: queue, State: state, Suppressed: true, NoPayload: true}).Jobs(ctx) {
+			for j, err := range d.inspector.Select(inspect.Query{Queue: queue, State: state, Suppressed: true, NoPayload: true}).Jobs(ctx) {
 				if err != nil {
 					return Accounts{Totals: d.Totals()}, fmt.Errorf("looking for every job: %w", err)
 				}

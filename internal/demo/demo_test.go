@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed81422ce9/jobs/inspect"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
@@ -83,7 +85,7 @@ func TestItsQueuesCanBeRemoved(t *testing.T) {
 		if a := stop(t, d); a.Crashes != 1 {
 			t.Fatalf("%+v", a)
 		}
-		i := jobs.NewInspector(d.Broker())
+		i := inspect.New(d.Broker())
 		for _, queue := range d.Queues() {
 			for _, state := range broker.States() {
 				if _, err := i.Purge(t.Context(), queue, state); err != nil {
@@ -101,21 +103,21 @@ func TestDecisionsOfAWatcherAreInTheAccounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, membroker.NewStore(), func(cfg *Config) { cfg.Fail = 0.6 })
 		time.Sleep(30 * time.Second)
-		i := jobs.NewInspector(d.Broker())
-		decide := func(state jobs.State, do func(jobs.Selection, context.Context) (jobs.Report, error)) (done int) {
+		i := inspect.New(d.Broker())
+		decide := func(state broker.State, do func(inspect.Selection, context.Context) (inspect.Report, error)) (done int) {
 			for _, queue := range d.Queues() {
-				report, err := do(i.Select(jobs.Query{Queue: queue, State: state}).Limit(5), t.Context())
+				report, err := do(i.Select(inspect.Query{Queue: queue, State: state}).Limit(5), t.Context())
 				if done += report.Done; err != nil {
 					t.Error(err)
 				}
 			}
 			return done
 		}
-		redriven := decide(jobs.StateDead, jobs.Selection.Redrive)
-		deleted := decide(jobs.StateDead, jobs.Selection.Delete) + decide(jobs.StateRetry, jobs.Selection.Delete)
-		decide(jobs.StateRetry, jobs.Selection.Cancel)
-		decide(jobs.StateActive, jobs.Selection.Cancel)
-		decide(jobs.StateCompleted, jobs.Selection.Delete)
+		redriven := decide(broker.StateDead, inspect.Selection.Redrive)
+		deleted := decide(broker.StateDead, inspect.Selection.Delete) + decide(broker.StateRetry, inspect.Selection.Delete)
+		decide(broker.StateRetry, inspect.Selection.Cancel)
+		decide(broker.StateActive, inspect.Selection.Cancel)
+		decide(broker.StateCompleted, inspect.Selection.Delete)
 		time.Sleep(30 * time.Second)
 		if a := stop(t, d); !a.Balanced() || a.Redriven != redriven || redriven == 0 || a.Deleted != deleted || deleted == 0 || a.Cancelled < 5 {
 			t.Errorf("%d jobs were redriven and %d deleted, and the accounts are %+v", redriven, deleted, a)
@@ -129,7 +131,7 @@ func TestAJobThatIsGoneIsMissed(t *testing.T) {
 		d := start(t, store, nil)
 		time.Sleep(10 * time.Second)
 		behind := store.Open() // past the accounts
-		report, err := jobs.NewInspector(behind).Select(jobs.Query{Queue: "default", State: jobs.StateScheduled}).Limit(3).Delete(t.Context())
+		report, err := inspect.New(behind).Select(inspect.Query{Queue: "default", State: broker.StateScheduled}).Limit(3).Delete(t.Context())
 		if err != nil || report.Done != 3 {
 			t.Fatal(report, err)
 		}
@@ -162,7 +164,7 @@ func TestARepeatedSettleIsCountedOnce(t *testing.T) {
 	settle := func(number int64, ids ...string) {
 		var verdicts []broker.Verdict
 		for _, id := range ids {
-			verdicts = append(verdicts, broker.Verdict{Queue: "q", ID: id, State: jobs.StateCompleted})
+			verdicts = append(verdicts, broker.Verdict{Queue: "q", ID: id, State: broker.StateCompleted})
 		}
 		l.settled(broker.SettleRequest{Worker: "w", Number: number}, verdicts)
 	}
@@ -189,7 +191,7 @@ func TestAWatcherSeesTheDemosQueuesOnly(t *testing.T) {
 		}
 		d := start(t, store, nil)
 		defer stop(t, d)
-		i := jobs.NewInspector(d.Broker())
+		i := inspect.New(d.Broker())
 		if queues, err := i.Queues(t.Context()); err != nil || len(queues) != 3 {
 			t.Errorf("it sees %v, %v", queues, err)
 		}

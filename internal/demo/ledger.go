@@ -72,9 +72,9 @@ func (l *ledger) accepted(receipts []jobs.Receipt) {
 		case r.Err == nil:
 			l.totals.Enqueued++
 			l.count(job{r.Queue, r.ID}, 1)
-		case errors.Is(r.Err, jobs.ErrDuplicate):
+		case errors.Is(r.Err, broker.ErrDuplicate):
 			l.totals.Duplicates++
-		case !errors.Is(r.Err, jobs.ErrOutcomeUnknown): // the news of its end will come if it was stored
+		case !errors.Is(r.Err, broker.ErrOutcomeUnknown): // the news of its end will come if it was stored
 			l.totals.Refused++
 		}
 	}

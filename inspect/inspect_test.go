@@ -1,4 +1,4 @@
-package jobs
+package inspect
 
 import (
 	"context"
@@ -9,33 +9,38 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/internal/handworker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
+
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
 // bench is a store with a client, an inspector and a worker of one queue.
 type bench struct {
-	*spyStore
-	client    *Client
+	*membroker.Broker
+	client    *jobs.Client
 	inspector *Inspector
-	worker    *handWorker
+	worker    *handworker.Worker
 }
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	store := newSpyStore(t)
-	b := &bench{spyStore: store, client: newTestClient(t, store, ClientConfig{}), inspector: NewInspector(store)}
-	mustEnqueue(t, b.client, NewTask("first", nil), WithID("first"))
-	b.worker = newHandWorker(t, store, "w", "default")
-	b.worker.settle(b.worker.claim(), broker.Complete(nil))
+	store := newStore(t)
+	b := &bench{Broker: store, client: newTestClient(t, store, jobs.ClientConfig{}), inspector: New(store)}
+	mustEnqueue(t, b.client, jobs.NewTask("first", nil), jobs.WithID("first"))
+	b.worker = handworker.New(t, store, "w", "default")
+	b.worker.Settle(b.worker.Claim(), broker.Complete(nil))
 	return b
 }
 
 // enqueue stores n jobs of a type, with IDs made of it.
-func (b *bench) enqueue(t *testing.T, typ string, n int, opts ...Option) {
+func (b *bench) enqueue(t *testing.T, typ string, n int, opts ...jobs.Option) {
 	t.Helper()
-	tasks := make([]*Task, n)
+	tasks := make([]*jobs.Task, n)
 	for i := range tasks {
-		tasks[i] = NewTask(typ, nil, append([]Option{WithID(fmt.Sprintf("%s-%04d", typ, i))}, opts...)...)
+		tasks[i] = jobs.NewTask(typ, nil, append([]jobs.Option{jobs.WithID(fmt.Sprintf("%s-%04d", typ, i))}, opts...)...)
 	}
 	if _, err := b.client.EnqueueMany(t.Context(), tasks); err != nil {
 		t.Fatal(err)
@@ -46,11 +51,11 @@ func (b *bench) enqueue(t *testing.T, typ string, n int, opts ...Option) {
 func (b *bench) die(t *testing.T, n int, message string) {
 	t.Helper()
 	for range n {
-		b.worker.kill(message)
+		b.worker.Kill(message)
 	}
 }
 
-func (b *bench) count(t *testing.T, state State) int {
+func (b *bench) count(t *testing.T, state broker.State) int {
 	t.Helper()
 	n, err := b.inspector.Select(Query{Queue: "default", State: state, Suppressed: true}).Count(t.Context())
 	if err != nil {
@@ -63,15 +68,15 @@ func TestInspectorShowsQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.enqueue(t, "mail", 2)
-		b.enqueue(t, "later", 3, WithDelay(time.Hour))
-		mustEnqueue(t, b.client, NewTask("other", nil), WithQueue("other"))
-		_ = pauseFor(t.Context(), time.Minute)
+		b.enqueue(t, "later", 3, jobs.WithDelay(time.Hour))
+		mustEnqueue(t, b.client, jobs.NewTask("other", nil), jobs.WithQueue("other"))
+		_ = sleep.For(t.Context(), time.Minute)
 
 		q, err := b.inspector.Queue(t.Context(), "default")
-		if err != nil || q.Counts[StatePending] != 2 || q.Counts[StateScheduled] != 3 {
+		if err != nil || q.Counts[broker.StatePending] != 2 || q.Counts[broker.StateScheduled] != 3 {
 			t.Errorf("Queue: %+v, %v", q, err)
 		}
-		if pending, scheduled, dead := q.Age(StatePending), q.Age(StateScheduled), q.Age(StateDead); pending != time.Minute || scheduled != 0 || dead != 0 {
+		if pending, scheduled, dead := q.Age(broker.StatePending), q.Age(broker.StateScheduled), q.Age(broker.StateDead); pending != time.Minute || scheduled != 0 || dead != 0 {
 			t.Errorf("ages are %v, %v, %v; want 1m, and 0 for what is not due and what is not there", pending, scheduled, dead)
 		}
 		if len(q.Workers) != 1 || q.Workers[0].ID != "w" {
@@ -81,10 +86,10 @@ func TestInspectorShowsQueues(t *testing.T) {
 		if err != nil || len(queues) != 2 || queues[0].Name != "default" || queues[1].Name != "other" {
 			t.Errorf("Queues: %+v, %v", queues, err)
 		}
-		if _, err := b.inspector.Queue(t.Context(), "nowhere"); !errors.Is(err, ErrNotFound) {
+		if _, err := b.inspector.Queue(t.Context(), "nowhere"); !errors.Is(err, broker.ErrNotFound) {
 			t.Errorf("a queue that does not exist: %v", err)
 		}
-		if _, err := b.inspector.Queue(t.Context(), ""); !errors.Is(err, ErrInvalid) {
+		if _, err := b.inspector.Queue(t.Context(), ""); !errors.Is(err, broker.ErrInvalid) {
 			t.Errorf("a queue without a name: %v", err)
 		}
 	})
@@ -94,14 +99,11 @@ func TestInspectorShowsWorkersAndWhatTheyHold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 1)
-	mustEnqueue(t, b.client, NewTask("other", nil), WithQueue("other"))
-	if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "both", Queues: []string{"default", "other"}, Lease: time.Hour, Register: true}); err != nil {
-		t.Fatal(err)
-	}
-	both := &handWorker{t: t, b: b, id: "both", queue: "default"}
-	job := both.claim()
-	both.queue = "other"
-	both.claim()
+	mustEnqueue(t, b.client, jobs.NewTask("other", nil), jobs.WithQueue("other"))
+	both := handworker.New(t, b, "both", "default", "other")
+	job := both.Claim()
+	both.Queue = "other"
+	both.Claim()
 
 	workers, err := b.inspector.Workers(t.Context())
 	if err != nil || len(workers) != 2 || workers[0].ID != "both" || workers[0].Held != 2 || workers[1].Held != 0 {
@@ -119,10 +121,10 @@ func TestInspectorFindsOneJob(t *testing.T) {
 	b := newBench(t)
 	b.enqueue(t, "mail", 1)
 	job, err := b.inspector.Job(t.Context(), "default", "mail-0000")
-	if err != nil || job.Type != "mail" || job.State != StatePending {
+	if err != nil || job.Type != "mail" || job.State != broker.StatePending {
 		t.Errorf("Job: %+v, %v", job, err)
 	}
-	if _, err := b.inspector.Job(t.Context(), "default", "nobody"); !errors.Is(err, ErrNotFound) {
+	if _, err := b.inspector.Job(t.Context(), "default", "nobody"); !errors.Is(err, broker.ErrNotFound) {
 		t.Errorf("a job that does not exist: %v", err)
 	}
 }
@@ -131,11 +133,11 @@ func TestListingGoesThroughEveryPage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 350)
-	if n := b.count(t, StatePending); n != 350 {
+	if n := b.count(t, broker.StatePending); n != 350 {
 		t.Errorf("Count is %d, want 350", n)
 	}
 	n := 0
-	for _, err := range b.inspector.Select(Query{Queue: "default", State: StatePending}).Limit(120).Jobs(t.Context()) {
+	for _, err := range b.inspector.Select(Query{Queue: "default", State: broker.StatePending}).Limit(120).Jobs(t.Context()) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +147,7 @@ func TestListingGoesThroughEveryPage(t *testing.T) {
 		t.Errorf("a selection of at most 120 shows %d", n)
 	}
 	for job, err := range b.inspector.Select(Query{Queue: "default"}).Jobs(t.Context()) {
-		if job != nil || !errors.Is(err, ErrInvalid) {
+		if job != nil || !errors.Is(err, broker.ErrInvalid) {
 			t.Errorf("a query that selects nothing shows %v, %v", job, err)
 		}
 	}
@@ -165,7 +167,7 @@ func TestDeadJobsAreRedrivenBySelection(t *testing.T) {
 	b.enqueue(t, "sms", 3)
 	b.die(t, 1203, "no route")
 	var steps []int
-	report, err := b.inspector.Select(Query{Queue: "default", State: StateDead, Type: "mail"}).
+	report, err := b.inspector.Select(Query{Queue: "default", State: broker.StateDead, Type: "mail"}).
 		OnProgress(func(r Report) { steps = append(steps, r.Done) }).Redrive(t.Context())
 	if err != nil || report.Done != 1200 || report.Matched != 1200 || report.Refused != 0 {
 		t.Errorf("Redrive: %+v, %v", report, err)
@@ -173,7 +175,7 @@ func TestDeadJobsAreRedrivenBySelection(t *testing.T) {
 	if len(steps) < 3 || !slices.IsSorted(steps) || steps[len(steps)-1] != 1200 {
 		t.Errorf("progress was reported as %v", steps)
 	}
-	if pending, dead := b.count(t, StatePending), b.count(t, StateDead); pending != 1200 || dead != 3 {
+	if pending, dead := b.count(t, broker.StatePending), b.count(t, broker.StateDead); pending != 1200 || dead != 3 {
 		t.Errorf("%d jobs are pending and %d dead, want 1200 and 3", pending, dead)
 	}
 }
@@ -182,9 +184,9 @@ func TestDecisionStopsAtItsLimit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 600)
-	report, err := b.inspector.Select(Query{Queue: "default", State: StatePending}).Limit(510).Delete(t.Context())
-	if err != nil || report.Done != 510 || report.Matched != 510 || b.count(t, StatePending) != 90 {
-		t.Errorf("Delete of at most 510: %+v, %v, %d are left", report, err, b.count(t, StatePending))
+	report, err := b.inspector.Select(Query{Queue: "default", State: broker.StatePending}).Limit(510).Delete(t.Context())
+	if err != nil || report.Done != 510 || report.Matched != 510 || b.count(t, broker.StatePending) != 90 {
+		t.Errorf("Delete of at most 510: %+v, %v, %d are left", report, err, b.count(t, broker.StatePending))
 	}
 }
 
@@ -194,7 +196,7 @@ func TestDecisionKeepsItsRate(t *testing.T) {
 		b.enqueue(t, "mail", 100)
 		b.die(t, 100, "no route")
 		start := time.Now()
-		report, err := b.inspector.Select(Query{Queue: "default", State: StateDead}).PerSecond(10).Redrive(t.Context())
+		report, err := b.inspector.Select(Query{Queue: "default", State: broker.StateDead}).PerSecond(10).Redrive(t.Context())
 		if err != nil || report.Done != 100 {
 			t.Errorf("Redrive: %+v, %v", report, err)
 		}
@@ -203,7 +205,7 @@ func TestDecisionKeepsItsRate(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		report, err = b.inspector.Select(Query{Queue: "default", State: StatePending}).PerSecond(10).Cancel(ctx)
+		report, err = b.inspector.Select(Query{Queue: "default", State: broker.StatePending}).PerSecond(10).Cancel(ctx)
 		if !errors.Is(err, context.DeadlineExceeded) || report.Done == 0 || report.Done > 20 {
 			t.Errorf("cut off after a second: %+v, %v", report, err)
 		}
@@ -227,31 +229,31 @@ func (b *busyStore) Operate(ctx context.Context, op broker.Operation) ([]broker.
 func TestDecisionTakesOnlyWhatWasThereBefore(t *testing.T) {
 	const n = 700
 	for name, test := range map[string]struct {
-		state   State
+		state   broker.State
 		prepare func(*testing.T, *bench)
 		decide  func(Selection, context.Context) (Report, error)
 		between func(*testing.T, *bench)
 	}{
 		"redrive of what dies again": {
-			StateDead,
+			broker.StateDead,
 			func(t *testing.T, b *bench) { b.enqueue(t, "mail", n); b.die(t, n, "no route") },
 			Selection.Redrive,
-			func(t *testing.T, b *bench) { b.die(t, b.count(t, StatePending), "again") },
+			func(t *testing.T, b *bench) { b.die(t, b.count(t, broker.StatePending), "again") },
 		},
 		"delete while others enqueue": {
-			StateScheduled,
-			func(t *testing.T, b *bench) { b.enqueue(t, "mail", n, WithDelay(time.Hour)) },
+			broker.StateScheduled,
+			func(t *testing.T, b *bench) { b.enqueue(t, "mail", n, jobs.WithDelay(time.Hour)) },
 			Selection.Delete,
-			func(t *testing.T, b *bench) { mustEnqueueMany(t, b.client, 500, WithDelay(2*time.Hour)) },
+			func(t *testing.T, b *bench) { mustEnqueueMany(t, b.client, 500, jobs.WithDelay(2*time.Hour)) },
 		},
 		"reschedule by a delay": {
-			StateScheduled,
-			func(t *testing.T, b *bench) { b.enqueue(t, "mail", n, WithDelay(time.Hour)) },
+			broker.StateScheduled,
+			func(t *testing.T, b *bench) { b.enqueue(t, "mail", n, jobs.WithDelay(time.Hour)) },
 			func(s Selection, ctx context.Context) (Report, error) { return s.RescheduleIn(ctx, 2*time.Hour) },
 			func(*testing.T, *bench) {},
 		},
 		"reschedule of pending jobs to now": {
-			StatePending,
+			broker.StatePending,
 			func(t *testing.T, b *bench) { b.enqueue(t, "mail", n) },
 			func(s Selection, ctx context.Context) (Report, error) { return s.Reschedule(ctx, time.Time{}) },
 			func(t *testing.T, _ *bench) { t.Error("the store was asked to move jobs that are due already") },
@@ -261,16 +263,16 @@ func TestDecisionTakesOnlyWhatWasThereBefore(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				test.prepare(t, b)
-				_ = pauseFor(t.Context(), time.Second)
+				_ = sleep.For(t.Context(), time.Second)
 				steps := 0
 				store := &busyStore{bench: b, between: func() {
-					_ = pauseFor(t.Context(), time.Second)
+					_ = sleep.For(t.Context(), time.Second)
 					if steps++; steps > 10 {
 						t.Fatal("the decision does not end")
 					}
 					test.between(t, b)
 				}}
-				report, err := test.decide(NewInspector(store).Select(Query{Queue: "default", State: test.state}), t.Context())
+				report, err := test.decide(New(store).Select(Query{Queue: "default", State: test.state}), t.Context())
 				if err != nil || report.Done != n {
 					t.Errorf("got %+v, %v; want %d done", report, err, n)
 				}
@@ -279,11 +281,11 @@ func TestDecisionTakesOnlyWhatWasThereBefore(t *testing.T) {
 	}
 }
 
-func mustEnqueueMany(t *testing.T, c *Client, n int, opts ...Option) {
+func mustEnqueueMany(t *testing.T, c *jobs.Client, n int, opts ...jobs.Option) {
 	t.Helper()
-	tasks := make([]*Task, n)
+	tasks := make([]*jobs.Task, n)
 	for i := range tasks {
-		tasks[i] = NewTask("new", nil)
+		tasks[i] = jobs.NewTask("new", nil)
 	}
 	if _, err := c.EnqueueMany(t.Context(), tasks, opts...); err != nil {
 		t.Fatal(err)
@@ -304,11 +306,11 @@ func TestJobsThatMovedOnMeanwhileAreLeftAlone(t *testing.T) {
 				}
 			}
 		}}
-		report, err := NewInspector(store).Select(Query{Queue: "default", State: StateDead}).Delete(t.Context())
+		report, err := New(store).Select(Query{Queue: "default", State: broker.StateDead}).Delete(t.Context())
 		if err != nil || report.Done != 2 || report.Refused != 1 || len(report.Refusals) != 1 || report.Refusals[0].ID != "mail-0001" {
 			t.Errorf("got %+v, %v; want the job that was redriven meanwhile refused", report, err)
 		}
-		if n := b.count(t, StatePending); n != 1 {
+		if n := b.count(t, broker.StatePending); n != 1 {
 			t.Errorf("%d jobs are pending, want the one that was redriven", n)
 		}
 	})
@@ -329,19 +331,19 @@ func TestNamedJobsThatCannotBeDecidedAreErrors(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 1)
-	b.enqueue(t, "held", 1, WithUniqueKey("k"))
+	b.enqueue(t, "held", 1, jobs.WithUniqueKey("k"))
 	b.die(t, 2, "no route")
-	holder := mustEnqueue(t, b.client, NewTask("mail", nil), WithUniqueKey("k"))
+	holder := mustEnqueue(t, b.client, jobs.NewTask("mail", nil), jobs.WithUniqueKey("k"))
 	named := func(ids ...string) Selection { return b.inspector.Select(Query{Queue: "default", IDs: ids}) }
 
-	if _, err := named("nobody").Delete(t.Context()); !errors.Is(err, ErrNotFound) {
+	if _, err := named("nobody").Delete(t.Context()); !errors.Is(err, broker.ErrNotFound) {
 		t.Errorf("a job that does not exist: %v", err)
 	}
-	if _, err := named(holder.ID).Redrive(t.Context()); !errors.Is(err, ErrWrongState) {
+	if _, err := named(holder.ID).Redrive(t.Context()); !errors.Is(err, broker.ErrWrongState) {
 		t.Errorf("redrive of a pending job: %v", err)
 	}
 	report, err := named("mail-0000", "held-0000").Redrive(t.Context())
-	if !errors.Is(err, ErrDuplicate) || report.Done != 1 || report.Refusals[0].Holder != holder.ID {
+	if !errors.Is(err, broker.ErrDuplicate) || report.Done != 1 || report.Refusals[0].Holder != holder.ID {
 		t.Errorf("redrive of a job whose unique key is held: %+v, %v", report, err)
 	}
 }
@@ -350,9 +352,9 @@ func TestRunningJobsAreAskedToCancelAndNotDeleted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 2)
-	job := b.worker.claim()
-	active := b.inspector.Select(Query{Queue: "default", State: StateActive})
-	if report, err := active.Delete(t.Context()); err != nil || report.Refused != 1 || !errors.Is(report.Refusals[0].Err, ErrWrongState) {
+	job := b.worker.Claim()
+	active := b.inspector.Select(Query{Queue: "default", State: broker.StateActive})
+	if report, err := active.Delete(t.Context()); err != nil || report.Refused != 1 || !errors.Is(report.Refusals[0].Err, broker.ErrWrongState) {
 		t.Errorf("Delete of a running job: %+v, %v", report, err)
 	}
 	if report, err := active.Cancel(t.Context()); err != nil || report.Done != 1 || report.Requested != 1 {
@@ -368,7 +370,7 @@ func TestSuppressedJobsLeaveTheListsAndComeBack(t *testing.T) {
 	b := newBench(t)
 	b.enqueue(t, "mail", 3)
 	b.die(t, 3, "no route")
-	dead := Query{Queue: "default", State: StateDead}
+	dead := Query{Queue: "default", State: broker.StateDead}
 	if report, err := b.inspector.Select(dead).Limit(2).Suppress(t.Context()); err != nil || report.Done != 2 {
 		t.Errorf("Suppress: %+v, %v", report, err)
 	}
@@ -381,7 +383,7 @@ func TestSuppressedJobsLeaveTheListsAndComeBack(t *testing.T) {
 	if _, err := b.inspector.Select(dead).Limit(1).Suppress(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if report, err := b.inspector.Purge(t.Context(), "default", StateDead); err != nil || report.Done != 3 || b.count(t, StateDead) != 0 {
+	if report, err := b.inspector.Purge(t.Context(), "default", broker.StateDead); err != nil || report.Done != 3 || b.count(t, broker.StateDead) != 0 {
 		t.Errorf("Purge: %+v, %v; want suppressed jobs included", report, err)
 	}
 }
@@ -405,7 +407,7 @@ func TestQueuesArePausedChangedAndRemoved(t *testing.T) {
 	if p, err := b.inspector.Policy(t.Context(), "default"); err != nil || p.Paused || p.MaxDepth != 7 {
 		t.Errorf("after Resume: %+v, %v", p, err)
 	}
-	if err := b.inspector.RemoveQueue(t.Context(), "default"); !errors.Is(err, ErrWrongState) {
+	if err := b.inspector.RemoveQueue(t.Context(), "default"); !errors.Is(err, broker.ErrWrongState) {
 		t.Errorf("removing a queue with a live worker: %v", err)
 	}
 	if _, err := b.Retire(t.Context(), broker.RetireRequest{Worker: "w", Queues: []string{"default"}}); err != nil {
@@ -414,17 +416,17 @@ func TestQueuesArePausedChangedAndRemoved(t *testing.T) {
 	if err := b.inspector.RemoveQueue(t.Context(), "default"); err != nil {
 		t.Errorf("removing an empty queue: %v", err)
 	}
-	if _, err := b.inspector.Queue(t.Context(), "default"); !errors.Is(err, ErrNotFound) {
+	if _, err := b.inspector.Queue(t.Context(), "default"); !errors.Is(err, broker.ErrNotFound) {
 		t.Errorf("after its removal: %v", err)
 	}
 }
 
 func TestInspectorThatCannotWorkSaysSo(t *testing.T) {
 	t.Parallel()
-	for name, i := range map[string]*Inspector{"nil": nil, "zero": {}, "nil broker": NewInspector(nil)} {
+	for name, i := range map[string]*Inspector{"nil": nil, "zero": {}, "nil broker": New(nil)} {
 		_, err := i.Queues(t.Context())
-		_, errSelect := i.Select(Query{Queue: "q", State: StateDead}).Redrive(t.Context())
-		if !errors.Is(err, ErrInvalid) || !errors.Is(errSelect, ErrInvalid) {
+		_, errSelect := i.Select(Query{Queue: "q", State: broker.StateDead}).Redrive(t.Context())
+		if !errors.Is(err, broker.ErrInvalid) || !errors.Is(errSelect, broker.ErrInvalid) {
 			t.Errorf("%s: Queues answered %v, Redrive %v", name, err, errSelect)
 		}
 	}

@@ -1,4 +1,4 @@
-package jobs
+package inspect
 
 import (
 	"bufio"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 // ImportConfig refines an import. The zero value takes every line as it is.
@@ -125,7 +126,7 @@ func (m *importing) take(ctx context.Context, text []byte, tooLong bool) error {
 	number := m.report.Lines
 	text = bytes.TrimSpace(text)
 	if tooLong {
-		m.refuse(LineRefusal{Line: number, Err: fmt.Errorf("%w: the line has more than %d bytes", ErrTooLarge, maxLine)})
+		m.refuse(LineRefusal{Line: number, Err: fmt.Errorf("%w: the line has more than %d bytes", broker.ErrTooLarge, maxLine)})
 		return nil
 	}
 	if len(text) == 0 {
@@ -230,7 +231,7 @@ func (i *Inspector) restoreSome(ctx context.Context, batch []broker.NewJob) (ans
 	answers = make([]restoredJob, len(batch))
 	for n, r := range receipts {
 		switch {
-		case errors.Is(r.Err, ErrDuplicate) && r.Holder == batch[n].ID:
+		case errors.Is(r.Err, broker.ErrDuplicate) && r.Holder == batch[n].ID:
 			if answers[n], err = i.same(ctx, &batch[n]); err != nil {
 				return nil, true, err
 			}
@@ -242,13 +243,13 @@ func (i *Inspector) restoreSome(ctx context.Context, batch []broker.NewJob) (ans
 }
 
 // unknown is err as one after which nobody knows what was applied.
-func unknown(err error) error { return fmt.Errorf("%w: %v", ErrOutcomeUnknown, err) }
+func unknown(err error) error { return fmt.Errorf("%w: %v", broker.ErrOutcomeUnknown, err) }
 
 // same tells whether the job that has the ID of j is j, perhaps edited since.
 func (i *Inspector) same(ctx context.Context, j *broker.NewJob) (restoredJob, error) {
 	there, err := i.Job(ctx, j.Queue, j.ID)
 	switch {
-	case errors.Is(err, ErrNotFound):
+	case errors.Is(err, broker.ErrNotFound):
 		return restoredJob{Repeated: true, Gone: true}, nil
 	case err != nil:
 		return restoredJob{}, err
@@ -260,7 +261,7 @@ func (i *Inspector) same(ctx context.Context, j *broker.NewJob) (restoredJob, er
 		(j.Restore.CreatedAt.IsZero() || broker.Micros(j.Restore.CreatedAt) == broker.Micros(there.CreatedAt)) {
 		return restoredJob{Repeated: true}, nil
 	}
-	return restoredJob{Err: fmt.Errorf("%w: another job has this ID", ErrDuplicate)}, nil
+	return restoredJob{Err: fmt.Errorf("%w: another job has this ID", broker.ErrDuplicate)}, nil
 }
 
 // insist makes a call that can be repeated, again and again for a while when
@@ -273,8 +274,8 @@ func (i *Inspector) insist(ctx context.Context, f func(context.Context, broker.B
 		switch {
 		case err == nil:
 			return repeated, nil
-		case !unclear && !errors.Is(err, ErrUnavailable) || attempt == insistence,
-			pauseFor(ctx, time.Duration(attempt*attempt)*100*time.Millisecond) != nil:
+		case !unclear && !errors.Is(err, broker.ErrUnavailable) || attempt == insistence,
+			sleep.For(ctx, time.Duration(attempt*attempt)*100*time.Millisecond) != nil:
 			if repeated && !unclear {
 				err = unknown(err)
 			}

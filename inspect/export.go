@@ -1,4 +1,4 @@
-package jobs
+package inspect
 
 import (
 	"context"
@@ -119,16 +119,16 @@ func (s Selection) deleteExported(ctx context.Context, refs []broker.Ref, flush 
 }
 
 // copiable says why a job cannot be copied.
-func copiable(job *JobRecord) error {
+func copiable(job *broker.Job) error {
 	switch {
 	case job.Broken != nil:
 		return job.Broken
 	case job.Newer():
-		return ErrNewerForm
-	case job.State == StateActive:
-		return ErrWrongState
-	case job.State == StateWaiting:
-		return heldError(ErrWrongState, job.Holder)
+		return broker.ErrNewerForm
+	case job.State == broker.StateActive:
+		return broker.ErrWrongState
+	case job.State == broker.StateWaiting:
+		return heldError(broker.ErrWrongState, job.Holder)
 	}
 	return nil
 }

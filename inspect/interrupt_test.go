@@ -1,10 +1,11 @@
-package jobs
+package inspect
 
 import (
 	"context"
 	"errors"
 	"testing"
 
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -29,11 +30,11 @@ func TestAnInterruptedDecisionKnowsWhatItDid(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	store := &interruptedStore{membroker.New(), cancel}
 	t.Cleanup(func() { _ = store.Close() })
-	c := newTestClient(t, store, ClientConfig{})
+	c := newTestClient(t, store, jobs.ClientConfig{})
 	for range 3 {
-		mustEnqueue(t, c, NewTask("mail", nil))
+		mustEnqueue(t, c, jobs.NewTask("mail", nil))
 	}
-	all := NewInspector(store).Select(Query{Queue: "default", State: StatePending})
+	all := New(store).Select(Query{Queue: "default", State: broker.StatePending})
 	report, err := all.PerSecond(1).Delete(ctx)
 	if !errors.Is(err, context.Canceled) || report.Done != 1 {
 		t.Errorf("an interrupted deletion reports %+v, %v; want one job done", report, err)
@@ -41,7 +42,7 @@ func TestAnInterruptedDecisionKnowsWhatItDid(t *testing.T) {
 	if report, err := all.Delete(ctx); !errors.Is(err, context.Canceled) || report.Done != 0 {
 		t.Errorf("a deletion that was interrupted before it began reports %+v, %v", report, err)
 	}
-	if left, err := NewInspector(store).Queue(t.Context(), "default"); err != nil || left.Counts[StatePending] != 2 {
-		t.Errorf("there are %d jobs, %v; want 2 of 3", left.Counts[StatePending], err)
+	if left, err := New(store).Queue(t.Context(), "default"); err != nil || left.Counts[broker.StatePending] != 2 {
+		t.Errorf("there are %d jobs, %v; want 2 of 3", left.Counts[broker.StatePending], err)
 	}
 }

@@ -1,4 +1,4 @@
-package jobs
+package inspect
 
 import (
 	"cmp"
@@ -49,7 +49,7 @@ func (s Selection) Move(ctx context.Context, to Destination) (Report, error) {
 		return Report{}, err
 	}
 	switch state := s.query.State; {
-	case len(s.query.IDs) > 0 || state == broker.StateNone || state == StateActive || state == StateWaiting:
+	case len(s.query.IDs) > 0 || state == broker.StateNone || state == broker.StateActive || state == broker.StateWaiting:
 		return Report{}, broker.About(broker.Invalid("state", "is %v; move jobs by state: pending, scheduled, retry, dead, completed or cancelled", state), "move", s.query.Queue, "")
 	case to.Copy || state.Final():
 		return s.copyTo(ctx, m)
@@ -124,7 +124,7 @@ func (i *Inspector) mover(ctx context.Context, queue string, to Destination) (*m
 	if err := i.check(ctx); err != nil {
 		return nil, err
 	}
-	m := &mover{from: i, to: NewInspector(to.Broker), source: queue, queue: cmp.Or(to.Queue, queue), copies: to.Copy}
+	m := &mover{from: i, to: New(to.Broker), source: queue, queue: cmp.Or(to.Queue, queue), copies: to.Copy}
 	err := cmp.Or(m.to.check(ctx), broker.CheckQueue(queue), broker.CheckQueue(m.queue))
 	if err != nil {
 		return nil, broker.About(err, "move", queue, "")
@@ -170,7 +170,7 @@ func (i *Inspector) storeID(ctx context.Context, make bool) (string, error) {
 // eachHeld goes through the jobs of a queue that are held for something that
 // begins like that, whole, page by page.
 func (i *Inspector) eachHeld(ctx context.Context, queue, holder string, f func([]broker.Job) error) error {
-	for page, err := range i.Select(Query{Queue: queue, State: StateWaiting}).pages(ctx, movePage) {
+	for page, err := range i.Select(Query{Queue: queue, State: broker.StateWaiting}).pages(ctx, movePage) {
 		if err != nil {
 			return err
 		}

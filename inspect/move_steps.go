@@ -1,4 +1,4 @@
-package jobs
+package inspect
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 )
 
 // errRemembered: the destination remembers the ID of a job that cannot be ours.
-var errRemembered = fmt.Errorf("%w: another job with this ID was at the destination, which remembers it", ErrDuplicate)
+var errRemembered = fmt.Errorf("%w: another job with this ID was at the destination, which remembers it", broker.ErrDuplicate)
 
 // holdAndMove moves jobs that a worker could claim: it holds a page, moves what
 // it holds, and goes on.
@@ -85,7 +85,7 @@ func (m *mover) holdAndMove(ctx context.Context, hold broker.Operation, report *
 func (m *mover) ours(found []broker.Job) []broker.Job {
 	held := found[:0]
 	for n := range found {
-		if found[n].State == StateWaiting && found[n].Holder == m.holder {
+		if found[n].State == broker.StateWaiting && found[n].Holder == m.holder {
 			held = append(held, found[n])
 		}
 	}
@@ -137,7 +137,7 @@ func (m *mover) batch(found []broker.Job, report *Report) (batch []broker.NewJob
 		j := &found[n]
 		err := j.Broken
 		if err == nil && j.Newer() {
-			err = ErrNewerForm
+			err = broker.ErrNewerForm
 		}
 		if err != nil {
 			report.refuse(Refusal{Queue: j.Queue, ID: j.ID, Err: err})
@@ -171,7 +171,7 @@ func (m *mover) deleteMoved(ctx context.Context, moved []broker.Job, report *Rep
 	var taken []broker.Ref
 	for _, r := range results {
 		switch {
-		case r.Err == nil || errors.Is(r.Err, ErrNotFound): // by a repeat, or another mover
+		case r.Err == nil || errors.Is(r.Err, broker.ErrNotFound): // by a repeat, or another mover
 			report.Done++
 		default:
 			report.refuse(Refusal{Queue: r.Ref.Queue, ID: r.Ref.ID, Holder: r.Holder, Err: r.Err})

@@ -1,10 +1,12 @@
-package jobs_test
+package inspect_test
 
 import (
 	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/seed81422ce9/jobs/inspect"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
@@ -13,10 +15,10 @@ import (
 
 // examined is what an inspector finds, as "code queue id", and how many steps
 // it took.
-func examined(t *testing.T, b broker.Broker, e jobs.Examination) (found []string, steps int, err error) {
+func examined(t *testing.T, b broker.Broker, e inspect.Examination) (found []string, steps int, err error) {
 	t.Helper()
 	e.OnStep = func(broker.Examined) { steps++ }
-	for f, failed := range jobs.NewInspector(b).Examine(t.Context(), e) {
+	for f, failed := range inspect.New(b).Examine(t.Context(), e) {
 		if failed != nil {
 			return found, steps, failed
 		}
@@ -43,7 +45,7 @@ func TestExamineSaysWhatNobodyServes(t *testing.T) {
 		}
 		expect := func(when string, queue string, want ...string) {
 			t.Helper()
-			found, steps, err := examined(t, b, jobs.Examination{Queue: queue})
+			found, steps, err := examined(t, b, inspect.Examination{Queue: queue})
 			if err != nil || len(found) != len(want) || steps == 0 {
 				t.Fatalf("%s: found %q, %v in %d steps, want %q", when, found, err, steps, want)
 			}
@@ -65,7 +67,7 @@ func TestExamineSaysWhatNobodyServes(t *testing.T) {
 		expect("a worker that ran out just now", "", "queue-not-served mail ")
 		time.Sleep(5 * time.Minute)
 		expect("a worker that nobody reclaims, and a job that is due", "", "queue-not-served late ", "worker-not-reclaimed mail w", "queue-not-served mail ")
-		if err := jobs.NewInspector(b).Pause(t.Context(), "mail"); err != nil {
+		if err := inspect.New(b).Pause(t.Context(), "mail"); err != nil {
 			t.Fatal(err)
 		}
 		expect("a queue that is paused", "mail", "worker-not-reclaimed mail w")
@@ -79,14 +81,14 @@ func TestExamineNeedsAnExaminerAndAQueue(t *testing.T) {
 	t.Parallel()
 	b := membroker.New()
 	defer b.Close()
-	if _, _, err := examined(t, plain{b}, jobs.Examination{}); !errors.Is(err, jobs.ErrUnsupported) {
+	if _, _, err := examined(t, plain{b}, inspect.Examination{}); !errors.Is(err, broker.ErrUnsupported) {
 		t.Errorf("a broker that is no Examiner: %v, want ErrUnsupported", err)
 	}
-	if _, _, err := examined(t, b, jobs.Examination{Queue: "none"}); !errors.Is(err, jobs.ErrNotFound) {
+	if _, _, err := examined(t, b, inspect.Examination{Queue: "none"}); !errors.Is(err, broker.ErrNotFound) {
 		t.Errorf("a queue that is not there: %v, want ErrNotFound", err)
 	}
-	for f, err := range (*jobs.Inspector)(nil).Examine(t.Context(), jobs.Examination{}) {
-		if !errors.Is(err, jobs.ErrInvalid) {
+	for f, err := range (*inspect.Inspector)(nil).Examine(t.Context(), inspect.Examination{}) {
+		if !errors.Is(err, broker.ErrInvalid) {
 			t.Errorf("no inspector: %+v, %v", f, err)
 		}
 	}

@@ -1,10 +1,11 @@
-package jobs
+package inspect
 
 import (
 	"context"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 // decision is what is to be done with every job of a selection.
@@ -59,7 +60,7 @@ func (s Selection) decide(ctx context.Context, d decision) (report Report, err e
 	}
 	for _, id := range s.query.IDs {
 		if missing[id] {
-			report.refuse(Refusal{Queue: s.query.Queue, ID: id, Err: ErrNotFound})
+			report.refuse(Refusal{Queue: s.query.Queue, ID: id, Err: broker.ErrNotFound})
 		}
 	}
 	return report, report.namedError(d.op.Kind)
@@ -81,7 +82,7 @@ func (s *Selection) pause(ctx context.Context, n int) error {
 	if s.perSecond <= 0 || n == 0 {
 		return nil
 	}
-	return pauseFor(ctx, time.Duration(n)*time.Second/time.Duration(s.perSecond))
+	return sleep.For(ctx, time.Duration(n)*time.Second/time.Duration(s.perSecond))
 }
 
 // begin fixes the beginning at the first page.
@@ -112,7 +113,7 @@ func (d *decision) choose(page *Page, report *Report, s *Selection) []broker.Ref
 			report.Newer++
 		case d.op.Kind == broker.OpUnsuppress && !job.Suppressed:
 			report.Matched--
-		case d.op.Kind == broker.OpReschedule && job.State == StatePending && !d.op.RunAt.After(d.begun):
+		case d.op.Kind == broker.OpReschedule && job.State == broker.StatePending && !d.op.RunAt.After(d.begun):
 			report.Done++ // due already; moved to the back of its queue it would be found again and again
 		default:
 			refs = append(refs, job.Ref())
@@ -126,7 +127,7 @@ func (d *decision) choose(page *Page, report *Report, s *Selection) []broker.Ref
 func (d *decision) newer(job *broker.Job) bool {
 	return job.CreatedAt.After(d.begun) ||
 		job.State.Final() && job.FinishedAt.After(d.begun) ||
-		job.State == StateRetry && job.Errors.Last().At.After(d.begun) ||
+		job.State == broker.StateRetry && job.Errors.Last().At.After(d.begun) ||
 		d.op.Kind == broker.OpReschedule && !d.op.RunAt.IsZero() && broker.Micros(job.RunAt) == broker.Micros(d.op.RunAt)
 }
 
@@ -138,7 +139,7 @@ func (r *Report) add(kind broker.OperationKind, results []broker.OperationResult
 			continue
 		}
 		r.Done++
-		if kind == broker.OpCancel && result.State == StateActive {
+		if kind == broker.OpCancel && result.State == broker.StateActive {
 			r.Requested++
 		}
 	}

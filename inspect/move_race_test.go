@@ -1,4 +1,4 @@
-package jobs
+package inspect
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/seed81422ce9/jobs/internal/handworker"
 
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
@@ -49,11 +51,11 @@ func TestADeadJobThatIsRedrivenMeanwhileStays(t *testing.T) {
 			}
 		}
 	}}
-	report, err := NewInspector(racing).Select(Query{Queue: "default", State: StateDead, Suppressed: true}).Move(t.Context(), Destination{Broker: to.Broker})
-	if err != nil || report.Done != 0 || report.Refused != 1 || !errors.Is(report.Refusals[0].Err, ErrWrongState) {
+	report, err := New(racing).Select(Query{Queue: "default", State: broker.StateDead, Suppressed: true}).Move(t.Context(), Destination{Broker: to.Broker})
+	if err != nil || report.Done != 0 || report.Refused != 1 || !errors.Is(report.Refusals[0].Err, broker.ErrWrongState) {
 		t.Errorf("Move: %+v, %v", report, err)
 	}
-	if here, there := from.all(t, "default")["job-dead"], to.all(t, "default"); here.State != StatePending || len(there) != 0 {
+	if here, there := from.all(t, "default")["job-dead"], to.all(t, "default"); here.State != broker.StatePending || len(there) != 0 {
 		t.Errorf("it is %v here, and at the destination is %v", here.State, there)
 	}
 }
@@ -64,16 +66,16 @@ func TestACopyThatRanIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	from, to := newPlace(membroker.New()), newPlace(membroker.New())
 	from.put(t, waitingJob("a", 1))
-	worker := newHandWorker(t, to.Broker, "w", "default")
+	worker := handworker.New(t, to.Broker, "w", "default")
 	d := &death{}
 	dying := &meanwhile{Broker: mortal{to.Broker, d}, afterEnqueue: func() {
-		worker.settle(worker.claim(), broker.Complete(nil))
+		worker.Settle(worker.Claim(), broker.Complete(nil))
 		d.dead = true
 	}}
-	if _, err := NewInspector(mortal{from.Broker, d}).Select(Query{Queue: "default", State: StatePending}).Move(t.Context(), Destination{Broker: dying}); err == nil {
+	if _, err := New(mortal{from.Broker, d}).Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(), Destination{Broker: dying}); err == nil {
 		t.Fatal("the process did not die")
 	}
-	report, err := from.Select(Query{Queue: "default", State: StatePending}).Move(t.Context(), Destination{Broker: to.Broker})
+	report, err := from.Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(), Destination{Broker: to.Broker})
 	if err != nil || report.Done != 1 || report.Repeated != 1 {
 		t.Errorf("the second move: %+v, %v", report, err)
 	}
@@ -87,7 +89,7 @@ func TestACopyThatRanIsNotSentAgain(t *testing.T) {
 func TestAnImportedJobThatRanIsNotStoredAgain(t *testing.T) {
 	t.Parallel()
 	b := newPlace(membroker.New())
-	worker := newHandWorker(t, b.Broker, "w", "default")
+	worker := handworker.New(t, b.Broker, "w", "default")
 	file := `{"v":1,"queue":"default","id":"a","type":"t","state":"pending","priority":2,"max_retries":0}`
 	for _, gone := range []int{0, 1} {
 		report, err := b.Import(t.Context(), strings.NewReader(file), ImportConfig{})
@@ -95,14 +97,14 @@ func TestAnImportedJobThatRanIsNotStoredAgain(t *testing.T) {
 			t.Errorf("Import: %+v, %v; want %d gone", report, err, gone)
 		}
 		if gone == 0 {
-			worker.settle(worker.claim(), broker.Complete(nil))
+			worker.Settle(worker.Claim(), broker.Complete(nil))
 		}
 	}
 }
 
 func TestAnInterruptionLetsTheStepEnd(t *testing.T) {
 	t.Parallel()
-	for _, state := range []State{StatePending, StateDead} {
+	for _, state := range []broker.State{broker.StatePending, broker.StateDead} {
 		from, to := newPlace(membroker.New()), newPlace(membroker.New())
 		for n := range 2 * movePage {
 			j := waitingJob(fmt.Sprint("p", n), 1)
@@ -135,8 +137,8 @@ func TestAStepThatGotHalfwayIsNotTakenBack(t *testing.T) {
 		for n := range 10 {
 			from.put(t, waitingJob(fmt.Sprint("p", n), 1<<20))
 		}
-		pending := from.Select(Query{Queue: "default", State: StatePending})
-		if _, err := pending.Move(t.Context(), Destination{Broker: &away{to.Broker, 1}}); err == nil || errors.Is(err, ErrUnavailable) {
+		pending := from.Select(Query{Queue: "default", State: broker.StatePending})
+		if _, err := pending.Move(t.Context(), Destination{Broker: &away{to.Broker, 1}}); err == nil || errors.Is(err, broker.ErrUnavailable) {
 			t.Errorf("nobody knows what was applied, and the error is %v", err)
 		}
 		here, there := from.all(t, "default"), to.all(t, "default")
@@ -144,7 +146,7 @@ func TestAStepThatGotHalfwayIsNotTakenBack(t *testing.T) {
 			t.Errorf("%d jobs are at the destination: the test does not get halfway", len(there))
 		}
 		for id, j := range here {
-			if _, twice := there[id]; twice && j.State != StateWaiting {
+			if _, twice := there[id]; twice && j.State != broker.StateWaiting {
 				t.Errorf("%s can be claimed in both stores", id)
 			}
 		}
@@ -158,17 +160,17 @@ func TestAJobThatIsClaimedMeanwhileIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	from, to := newPlace(membroker.New()), newPlace(membroker.New())
 	from.put(t, waitingJob("a", 1), waitingJob("b", 1))
-	worker := newHandWorker(t, from.Broker, "w", "default")
+	worker := handworker.New(t, from.Broker, "w", "default")
 	racing := &meanwhile{Broker: from.Broker, beforeOperate: func(op broker.Operation) {
 		if op.Kind == broker.OpHold {
-			worker.claim()
+			worker.Claim()
 		}
 	}}
-	report, err := NewInspector(racing).Select(Query{Queue: "default", State: StatePending}).Move(t.Context(), Destination{Broker: to.Broker})
+	report, err := New(racing).Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(), Destination{Broker: to.Broker})
 	if err != nil || report.Done != 1 || report.Newer != 1 || report.Refused != 0 {
 		t.Errorf("Move: %+v, %v", report, err)
 	}
-	if here, there := from.all(t, "default"), to.all(t, "default"); len(here) != 1 || here["a"].State != StateActive || len(there) != 1 {
+	if here, there := from.all(t, "default"), to.all(t, "default"); len(here) != 1 || here["a"].State != broker.StateActive || len(there) != 1 {
 		t.Errorf("here are %v, there %v", here, there)
 	}
 }

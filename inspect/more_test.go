@@ -1,4 +1,4 @@
-package jobs
+package inspect
 
 import (
 	"context"
@@ -14,8 +14,8 @@ func TestADecisionLeavesOutWhatWhereDoesNotKeep(t *testing.T) {
 	b.enqueue(t, "mail", 4)
 	b.die(t, 2, "user 17 not found")
 	b.die(t, 2, "no route")
-	dead := b.inspector.Select(Query{Queue: "default", State: StateDead})
-	same := dead.Where(func(j *JobRecord) bool { return Fingerprint(j.Errors.Last().Message) == "user # not found" })
+	dead := b.inspector.Select(Query{Queue: "default", State: broker.StateDead})
+	same := dead.Where(func(j *broker.Job) bool { return Fingerprint(j.Errors.Last().Message) == "user # not found" })
 	if n, err := same.Count(t.Context()); err != nil || n != 2 {
 		t.Errorf("Count is %d, %v; want 2", n, err)
 	}
@@ -39,7 +39,7 @@ func TestWhyAsksForTheJobAndItsQueue(t *testing.T) {
 	if err != nil || len(why) == 0 || why[0].Code != "paused" {
 		t.Errorf("Why says %+v, %v; want paused first", why, err)
 	}
-	if _, err := b.inspector.Why(t.Context(), "default", "nobody"); !errors.Is(err, ErrNotFound) {
+	if _, err := b.inspector.Why(t.Context(), "default", "nobody"); !errors.Is(err, broker.ErrNotFound) {
 		t.Errorf("of a job that does not exist: %v", err)
 	}
 }
@@ -54,14 +54,14 @@ func TestAnInspectorWatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.die(t, 1, "no route")
-	if e := <-events; e.Kind != broker.EventSettled || e.ID != "mail-0000" || e.State != StateDead {
+	if e := <-events; e.Kind != broker.EventSettled || e.ID != "mail-0000" || e.State != broker.StateDead {
 		t.Errorf("the event is %+v", e)
 	}
 	cancel()
 	if _, open := <-events; open {
 		t.Error("the watch goes on after its context ended")
 	}
-	if _, err := (*Inspector)(nil).Watch(t.Context(), "default"); !errors.Is(err, ErrInvalid) {
+	if _, err := (*Inspector)(nil).Watch(t.Context(), "default"); !errors.Is(err, broker.ErrInvalid) {
 		t.Errorf("an inspector without a broker: %v", err)
 	}
 }

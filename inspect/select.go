@@ -1,4 +1,4 @@
-package jobs
+package inspect
 
 import (
 	"context"
@@ -18,7 +18,7 @@ type Selection struct {
 	limit     int
 	perSecond int
 	progress  func(Report)
-	where     func(*JobRecord) bool
+	where     func(*broker.Job) bool
 }
 
 // Select selects jobs of one queue: those of q.IDs, or else by q.State,
@@ -50,19 +50,19 @@ func (s Selection) OnProgress(f func(Report)) Selection {
 // Where returns the selection without the jobs for which keep returns false: for
 // what no filter of a query can say. A decision shows keep jobs without payload
 // and result.
-func (s Selection) Where(keep func(*JobRecord) bool) Selection {
+func (s Selection) Where(keep func(*broker.Job) bool) Selection {
 	s.where = keep
 	return s
 }
 
 // keeps reports whether a job that was found is one of the selection.
-func (s *Selection) keeps(job *JobRecord) bool { return s.where == nil || s.where(job) }
+func (s *Selection) keeps(job *broker.Job) bool { return s.where == nil || s.where(job) }
 
 // Jobs lists the selected jobs, page by page. A job that is selected
 // throughout is shown at least once, and can be shown twice when it moves
 // meanwhile. An error comes with a nil job and ends the listing.
-func (s Selection) Jobs(ctx context.Context) iter.Seq2[*JobRecord, error] {
-	return func(yield func(*JobRecord, error) bool) {
+func (s Selection) Jobs(ctx context.Context) iter.Seq2[*broker.Job, error] {
+	return func(yield func(*broker.Job, error) bool) {
 		shown := 0
 		for page, err := range s.pages(ctx, defaultPage) {
 			if err != nil {
@@ -144,7 +144,7 @@ func (s Selection) Unsuppress(ctx context.Context) (Report, error) {
 
 // Purge deletes every job of a queue that is in state when it begins. It is
 // Select and Delete, suppressed jobs included.
-func (i *Inspector) Purge(ctx context.Context, queue string, state State) (Report, error) {
+func (i *Inspector) Purge(ctx context.Context, queue string, state broker.State) (Report, error) {
 	return i.Select(Query{Queue: queue, State: state, Suppressed: true}).Delete(ctx)
 }
 

@@ -1,4 +1,4 @@
-package jobs
+package inspect
 
 import (
 	"bytes"
@@ -33,7 +33,7 @@ type line struct {
 	ID             string       `json:"id"`
 	Type           string       `json:"type"`
 	TypeVersion    int          `json:"type_version,omitempty"`
-	State          State        `json:"state"`
+	State          broker.State `json:"state"`
 	Reason         string       `json:"reason,omitempty"`
 	Suppressed     bool         `json:"suppressed,omitempty"`
 	Priority       uint8        `json:"priority"`
@@ -173,7 +173,7 @@ func timeOf(t *time.Time) time.Time {
 }
 
 // appendLine appends a job's line.
-func appendLine(dst []byte, j *JobRecord) ([]byte, error) {
+func appendLine(dst []byte, j *broker.Job) ([]byte, error) {
 	l := line{Version: lineVersion, Queue: j.Queue, ID: j.ID, Type: j.Type, TypeVersion: j.TypeVersion, State: j.State,
 		Reason: j.Reason.String(), Suppressed: j.Suppressed, Priority: uint8(j.Priority), MaxRetries: j.MaxRetries,
 		CrashBudget: j.CrashBudget, Timeout: lineSpan(j.Timeout), Deadline: lineTime(j.Deadline), Retention: lineSpan(j.Retention),
@@ -181,7 +181,7 @@ func appendLine(dst []byte, j *JobRecord) ([]byte, error) {
 		Source: j.Source, Payload: j.Payload, CreatedAt: lineTime(j.CreatedAt), RunAt: lineTime(j.RunAt), FinishedAt: lineTime(j.FinishedAt),
 		Epoch: j.Epoch, Deliveries: j.Deliveries, Failures: j.Failures, Crashes: j.Crashes, Snoozes: j.Snoozes,
 		ErrorsDropped: j.Errors.Dropped, Result: j.Result, Head: unreadHead(j)}
-	if b := j.Backoff; b != (Backoff{}) {
+	if b := j.Backoff; b != (broker.Backoff{}) {
 		l.Backoff = &lineBackoff{nameOf(backoffNames, int(b.Kind)), lineSpan(b.Base), lineSpan(b.Max)}
 	}
 	if u := j.Unique; u.Key != "" {
@@ -218,7 +218,7 @@ func appendASCII(dst, text []byte) []byte {
 
 // unreadHead is the stored form of a head in which there is more than this
 // version knows; nil for any other.
-func unreadHead(j *JobRecord) []byte {
+func unreadHead(j *broker.Job) []byte {
 	known := broker.Head{Epoch: j.Epoch, Deliveries: j.Deliveries, Failures: j.Failures, Crashes: j.Crashes, Snoozes: j.Snoozes, Reason: j.Reason,
 		Suppressed: j.Suppressed, FinishedAt: j.FinishedAt, Result: j.Result, Errors: j.Errors}
 	whole := broker.AppendHead(nil, j.State, &j.Head)
@@ -240,7 +240,7 @@ func parseLine(text []byte) (broker.NewJob, error) {
 	case version.Version < 1:
 		return broker.NewJob{}, broker.Invalid("v", "is not there or below 1; give the version of the line")
 	case version.Version > lineVersion:
-		return broker.NewJob{}, fmt.Errorf("%w: line version %d, this program reads up to %d", ErrNewerForm, version.Version, lineVersion)
+		return broker.NewJob{}, fmt.Errorf("%w: line version %d, this program reads up to %d", broker.ErrNewerForm, version.Version, lineVersion)
 	}
 	var l line
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -270,7 +270,7 @@ func syntax(err error) string {
 
 func (l *line) job() (broker.NewJob, error) {
 	j := broker.Job{Queue: l.Queue, ID: l.ID, State: l.State, CreatedAt: timeOf(l.CreatedAt), RunAt: timeOf(l.RunAt)}
-	j.Body = broker.Body{Type: l.Type, TypeVersion: l.TypeVersion, Payload: l.Payload, Priority: Priority(l.Priority), MaxRetries: l.MaxRetries,
+	j.Body = broker.Body{Type: l.Type, TypeVersion: l.TypeVersion, Payload: l.Payload, Priority: broker.Priority(l.Priority), MaxRetries: l.MaxRetries,
 		CrashBudget: l.CrashBudget, Timeout: time.Duration(l.Timeout), Deadline: timeOf(l.Deadline), Retention: time.Duration(l.Retention), Key: l.Key,
 		GivenID: l.GivenID, CorrelationID: l.CorrelationID, IdempotencyKey: l.IdempotencyKey, PayloadRef: string(l.PayloadRef), Source: l.Source}
 	if b := l.Backoff; b != nil {
@@ -278,7 +278,7 @@ func (l *line) job() (broker.NewJob, error) {
 		if err != nil {
 			return broker.NewJob{}, err
 		}
-		j.Backoff = Backoff{Kind: broker.BackoffKind(kind), Base: time.Duration(b.Base), Max: time.Duration(b.Max)}
+		j.Backoff = broker.Backoff{Kind: broker.BackoffKind(kind), Base: time.Duration(b.Base), Max: time.Duration(b.Max)}
 	}
 	if u := l.Unique; u != nil {
 		mode, err := numberOf("unique mode", modeNames, u.Mode)
@@ -309,7 +309,7 @@ func (l *line) job() (broker.NewJob, error) {
 	}
 	if len(l.Head) > 0 {
 		_, head, err := broker.ParseHead(l.Head)
-		if err != nil && !errors.Is(err, ErrNewerForm) {
+		if err != nil && !errors.Is(err, broker.ErrNewerForm) {
 			return broker.NewJob{}, broker.Invalid("head", "is no stored head: %v", err)
 		}
 		j.Head = head

@@ -1,4 +1,4 @@
-package jobs
+package inspect
 
 import (
 	"context"
@@ -104,8 +104,8 @@ func unserved(q QueueInfo) (findings []Finding) {
 				What: fmt.Sprintf("worker %s on %s ran out %v ago and holds %d jobs", w.ID, w.Host, gone.Round(time.Second), w.Held)})
 		}
 	}
-	due := q.Counts[StatePending]
-	if due == 0 && q.Age(StateScheduled)+q.Age(StateRetry) > reclaimGrace {
+	due := q.Counts[broker.StatePending]
+	if due == 0 && q.Age(broker.StateScheduled)+q.Age(broker.StateRetry) > reclaimGrace {
 		due = 1
 	}
 	if live == 0 && due > 0 && !q.Policy.Paused {

@@ -1,4 +1,4 @@
-package jobs
+package inspect
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -21,12 +22,12 @@ func pasts() []broker.NewJob {
 	now := time.Now().Truncate(time.Microsecond).UTC()
 	hostile := "\x00\xff<script>\u202e\u2028\"\\\n字🙂"
 	body := broker.Body{Type: "email:字", TypeVersion: 3, Payload: []byte(hostile), Headers: map[string]string{"a\xfe": hostile, "plain": "text", "empty": ""},
-		Priority: PriorityLow, MaxRetries: 7, CrashBudget: 2, Timeout: 90*time.Second + time.Microsecond, Deadline: now.Add(90 * time.Hour), Retention: 48 * time.Hour,
-		Backoff: Backoff{Kind: BackoffLinear, Base: time.Second, Max: time.Hour}, Key: "acme", CorrelationID: "c\u202e", IdempotencyKey: "i",
+		Priority: jobs.PriorityLow, MaxRetries: 7, CrashBudget: 2, Timeout: 90*time.Second + time.Microsecond, Deadline: now.Add(90 * time.Hour), Retention: 48 * time.Hour,
+		Backoff: broker.Backoff{Kind: broker.BackoffLinear, Base: time.Second, Max: time.Hour}, Key: "acme", CorrelationID: "c\u202e", IdempotencyKey: "i",
 		PayloadRef: "s3://\xff", Source: "shop", GivenID: true}
 	head := broker.Head{Epoch: 5, Deliveries: 4, Failures: 3, Crashes: 1, Snoozes: 2, Errors: broker.ErrorLog{Dropped: 9, Entries: []broker.Failure{
 		{At: now.Add(-time.Minute), Attempt: 2, Code: "HTTP_503", Class: "retryable", Message: hostile, Stack: "goroutine 1\n\tmain.go", Worker: "w", Version: "shop v1"}, {}}}}
-	make := func(state State, change func(*broker.NewJob)) broker.NewJob {
+	make := func(state broker.State, change func(*broker.NewJob)) broker.NewJob {
 		j := broker.NewJob{Queue: "default", ID: "job-" + state.String(), Body: body, Restore: &broker.Restored{State: state, CreatedAt: now.Add(-time.Hour), Head: head}}
 		if change != nil {
 			change(&j)
@@ -35,12 +36,12 @@ func pasts() []broker.NewJob {
 	}
 	ended := func(j *broker.NewJob) { j.Restore.Head.FinishedAt = now.Add(-time.Minute) }
 	return []broker.NewJob{
-		make(StatePending, func(j *broker.NewJob) {
+		make(broker.StatePending, func(j *broker.NewJob) {
 			j.Body.Unique = broker.Unique{Key: "u", Mode: broker.UniqueUntilDone, TTL: time.Hour}
 		}),
-		make(StateScheduled, func(j *broker.NewJob) { j.RunAt = now.Add(time.Hour) }),
-		make(StateRetry, func(j *broker.NewJob) { j.RunAt = now.Add(time.Hour) }),
-		make(StateDead, func(j *broker.NewJob) {
+		make(broker.StateScheduled, func(j *broker.NewJob) { j.RunAt = now.Add(time.Hour) }),
+		make(broker.StateRetry, func(j *broker.NewJob) { j.RunAt = now.Add(time.Hour) }),
+		make(broker.StateDead, func(j *broker.NewJob) {
 			ended(j)
 			j.Restore.Head.Reason, j.Restore.Head.Suppressed = broker.ReasonSkipRetry, true
 			// And a field of a newer version.
@@ -50,9 +51,9 @@ func pasts() []broker.NewJob {
 				panic(err)
 			}
 		}),
-		make(StateCompleted, func(j *broker.NewJob) { ended(j); j.Restore.Head.Result = []byte{0xff, 0} }),
-		make(StateCancelled, ended),
-		{Queue: "default", ID: "job-bare", Body: broker.Body{Type: "t", Priority: PriorityNormal}, Restore: &broker.Restored{State: StatePending, CreatedAt: now}},
+		make(broker.StateCompleted, func(j *broker.NewJob) { ended(j); j.Restore.Head.Result = []byte{0xff, 0} }),
+		make(broker.StateCancelled, ended),
+		{Queue: "default", ID: "job-bare", Body: broker.Body{Type: "t", Priority: jobs.PriorityNormal}, Restore: &broker.Restored{State: broker.StatePending, CreatedAt: now}},
 	}
 }
 
@@ -62,7 +63,7 @@ type place struct {
 	*Inspector
 }
 
-func newPlace(b broker.Broker) place { return place{b, NewInspector(b)} }
+func newPlace(b broker.Broker) place { return place{b, New(b)} }
 
 // Close and Watch are those of the broker.
 func (p place) Close() error { return p.Broker.Close() }
@@ -174,24 +175,24 @@ func TestLinesThatCannotBeTakenAreReportedAndTheOthersStored(t *testing.T) {
 		says string
 	}{
 		{good("a"), nil, ""},
-		{"nonsense", ErrInvalid, "no JSON object"},
-		{good("b")[:50], ErrInvalid, "cut off"},
+		{"nonsense", broker.ErrInvalid, "no JSON object"},
+		{good("b")[:50], broker.ErrInvalid, "cut off"},
 		{"", nil, ""},
-		{`{"v":2,"queue":"default"}`, ErrNewerForm, "line version 2"},
-		{`{"queue":"default"}`, ErrInvalid, "v: invalid: is not there"},
-		{strings.Replace(good("c"), `"v":1`, `"v":1,"extra":1`, 1), ErrInvalid, "extra"},
-		{strings.Replace(good("c"), `"default"`, `"{bad}"`, 1), ErrInvalid, "brace"},
-		{strings.Replace(good("c"), `"dead"`, `"active"`, 1), ErrInvalid, "restored state"},
-		{strings.Replace(good("c"), `"dead"`, `"gone"`, 1), ErrInvalid, "none of waiting"},
-		{strings.Replace(good("c"), `"priority":2`, `"priority":9`, 1), ErrInvalid, "priority"},
-		{strings.Replace(good("c"), `"v":1`, `"v":1,"payload":"*secret*"`, 1), ErrInvalid, "line"},
-		{strings.Replace(good("c"), `"v":1`, `"v":1,"reason":"bored"`, 1), ErrInvalid, "reason"},
-		{strings.Replace(good("c"), `"v":1`, `"v":1,"unique":{"key":"k","mode":"?"}`, 1), ErrInvalid, "unique mode"},
-		{strings.Replace(good("c"), `"v":1`, `"v":1,"headers":[{"name":"a","value":""},{"name":"a","value":""}]`, 1), ErrInvalid, "twice"},
-		{good("c") + good("d"), ErrInvalid, "line"},
-		{strings.Replace(good("a"), "03:04", "05:06", 1), ErrDuplicate, "another job has this ID"},
-		{strings.Replace(good("c"), `"v":1`, `"v":1,"payload":"`+strings.Repeat("A", maxLine)+`"`, 1), ErrTooLarge, "the line has more"},
-		{strings.Replace(good("c"), `"v":1`, `"v":1,"payload":"`+strings.Repeat("A", 2<<20)+`"`, 1), ErrTooLarge, "payload"},
+		{`{"v":2,"queue":"default"}`, broker.ErrNewerForm, "line version 2"},
+		{`{"queue":"default"}`, broker.ErrInvalid, "v: invalid: is not there"},
+		{strings.Replace(good("c"), `"v":1`, `"v":1,"extra":1`, 1), broker.ErrInvalid, "extra"},
+		{strings.Replace(good("c"), `"default"`, `"{bad}"`, 1), broker.ErrInvalid, "brace"},
+		{strings.Replace(good("c"), `"dead"`, `"active"`, 1), broker.ErrInvalid, "restored state"},
+		{strings.Replace(good("c"), `"dead"`, `"gone"`, 1), broker.ErrInvalid, "none of waiting"},
+		{strings.Replace(good("c"), `"priority":2`, `"priority":9`, 1), broker.ErrInvalid, "priority"},
+		{strings.Replace(good("c"), `"v":1`, `"v":1,"payload":"*secret*"`, 1), broker.ErrInvalid, "line"},
+		{strings.Replace(good("c"), `"v":1`, `"v":1,"reason":"bored"`, 1), broker.ErrInvalid, "reason"},
+		{strings.Replace(good("c"), `"v":1`, `"v":1,"unique":{"key":"k","mode":"?"}`, 1), broker.ErrInvalid, "unique mode"},
+		{strings.Replace(good("c"), `"v":1`, `"v":1,"headers":[{"name":"a","value":""},{"name":"a","value":""}]`, 1), broker.ErrInvalid, "twice"},
+		{good("c") + good("d"), broker.ErrInvalid, "line"},
+		{strings.Replace(good("a"), "03:04", "05:06", 1), broker.ErrDuplicate, "another job has this ID"},
+		{strings.Replace(good("c"), `"v":1`, `"v":1,"payload":"`+strings.Repeat("A", maxLine)+`"`, 1), broker.ErrTooLarge, "the line has more"},
+		{strings.Replace(good("c"), `"v":1`, `"v":1,"payload":"`+strings.Repeat("A", 2<<20)+`"`, 1), broker.ErrTooLarge, "payload"},
 		{good("e"), nil, ""},
 		{good("f"), nil, ""}, // without an end of its line
 	}
@@ -227,8 +228,8 @@ func TestAnImportLeavesWhatIsThereAlone(t *testing.T) {
 	b := newBench(t)
 	b.enqueue(t, "mail", 3)
 	file := newPlace(b).export(t, "default")
-	first := b.worker.claim()
-	b.worker.settle(first, broker.Complete(nil))
+	first := b.worker.Claim()
+	b.worker.Settle(first, broker.Complete(nil))
 	edited, err := b.inspector.Job(t.Context(), "default", "mail-0001")
 	if err != nil {
 		t.Fatal(err)
@@ -243,9 +244,9 @@ func TestAnImportLeavesWhatIsThereAlone(t *testing.T) {
 	if edited, err = b.inspector.Job(t.Context(), "default", "mail-0001"); err != nil || string(edited.Payload) != "new" {
 		t.Errorf("the edited job is %q, %v", edited.Payload, err)
 	}
-	holder := mustEnqueue(t, b.client, NewTask("mail", nil), WithQueue("other"), WithUniqueKey("k"))
+	holder := mustEnqueue(t, b.client, jobs.NewTask("mail", nil), jobs.WithQueue("other"), jobs.WithUniqueKey("k"))
 	report, err = b.inspector.Import(t.Context(), strings.NewReader(`{"v":1,"queue":"other","id":"x","type":"t","state":"pending","priority":2,"max_retries":0,"unique":{"key":"k","mode":"until_done"}}`), ImportConfig{})
-	if err != nil || report.Refused != 1 || report.Refusals[0].Holder != holder.ID || !errors.Is(report.Refusals[0].Err, ErrDuplicate) {
+	if err != nil || report.Refused != 1 || report.Refusals[0].Holder != holder.ID || !errors.Is(report.Refusals[0].Err, broker.ErrDuplicate) {
 		t.Errorf("a unique key that is held: %+v, %v", report, err)
 	}
 }
@@ -256,12 +257,12 @@ func TestExportAndDeleteRemovesWhatLasts(t *testing.T) {
 	b.enqueue(t, "mail", 250)
 	b.die(t, 250, "no route")
 	want := newPlace(b).all(t, "default")
-	dead := b.inspector.Select(Query{Queue: "default", State: StateDead})
+	dead := b.inspector.Select(Query{Queue: "default", State: broker.StateDead})
 
 	var file bytes.Buffer
 	full := errors.New("disk full")
-	if report, err := dead.ExportAndDelete(t.Context(), &file, func() error { return full }); !errors.Is(err, full) || report.Done != 0 || b.count(t, StateDead) != 250 {
-		t.Errorf("a file that does not last: %+v, %v; %d are left", report, err, b.count(t, StateDead))
+	if report, err := dead.ExportAndDelete(t.Context(), &file, func() error { return full }); !errors.Is(err, full) || report.Done != 0 || b.count(t, broker.StateDead) != 250 {
+		t.Errorf("a file that does not last: %+v, %v; %d are left", report, err, b.count(t, broker.StateDead))
 	}
 	file.Reset()
 	flushes := 0
@@ -272,13 +273,13 @@ func TestExportAndDeleteRemovesWhatLasts(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || report.Done != 249 || report.Refused != 1 || report.Refusals[0].ID != "mail-0150" || b.count(t, StateDead) != 0 || b.count(t, StatePending) != 1 {
+	if err != nil || report.Done != 249 || report.Refused != 1 || report.Refusals[0].ID != "mail-0150" || b.count(t, broker.StateDead) != 0 || b.count(t, broker.StatePending) != 1 {
 		t.Errorf("ExportAndDelete: %+v, %v", report, err)
 	}
 	if n := bytes.Count(file.Bytes(), []byte("\n")); n != 250 {
 		t.Errorf("%d lines, want 250", n)
 	}
-	if _, err := b.inspector.Select(Query{Queue: "default", State: StatePending}).Delete(t.Context()); err != nil {
+	if _, err := b.inspector.Select(Query{Queue: "default", State: broker.StatePending}).Delete(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.SplitAfter(file.String(), "\n")
@@ -291,8 +292,8 @@ func TestExportAndDeleteRemovesWhatLasts(t *testing.T) {
 			t.Errorf("%s came back as %+v, and was %+v", id, j, want[id])
 		}
 	}
-	for _, q := range []Query{{Queue: "default", State: StatePending}, {Queue: "default", IDs: []string{"a"}}} {
-		if _, err := b.inspector.Select(q).ExportAndDelete(t.Context(), &file, nil); !errors.Is(err, ErrInvalid) {
+	for _, q := range []Query{{Queue: "default", State: broker.StatePending}, {Queue: "default", IDs: []string{"a"}}} {
+		if _, err := b.inspector.Select(q).ExportAndDelete(t.Context(), &file, nil); !errors.Is(err, broker.ErrInvalid) {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}
@@ -301,15 +302,15 @@ func TestExportAndDeleteRemovesWhatLasts(t *testing.T) {
 func TestAnExportRefusesWhatItCannotTakeWhole(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.enqueue(t, "mail", 2, WithKey("k"))
-	active := b.worker.claim()
+	b.enqueue(t, "mail", 2, jobs.WithKey("k"))
+	active := b.worker.Claim()
 	var file bytes.Buffer
 	report, err := b.inspector.Select(Query{Queue: "default", Key: "k"}).Export(t.Context(), &file)
 	if err != nil || report.Done != 1 || report.Refused != 1 || report.Refusals[0].ID != active.ID {
 		t.Errorf("with a job that runs: %+v, %v", report, err)
 	}
 	broken := errors.New("cannot write")
-	if _, err := b.inspector.Select(Query{Queue: "default", State: StatePending}).Export(t.Context(), brokenWriter{broken}); !errors.Is(err, broken) {
+	if _, err := b.inspector.Select(Query{Queue: "default", State: broker.StatePending}).Export(t.Context(), brokenWriter{broken}); !errors.Is(err, broken) {
 		t.Errorf("a writer that fails: %v", err)
 	}
 }
@@ -323,7 +324,7 @@ func TestEditReplacesThePayloadOfWhatWasShown(t *testing.T) {
 	b := newBench(t)
 	b.enqueue(t, "mail", 2)
 	b.die(t, 1, "no route")
-	show := func(id string) *JobRecord {
+	show := func(id string) *broker.Job {
 		j, err := b.inspector.Job(t.Context(), "default", id)
 		if err != nil {
 			t.Fatal(err)
@@ -331,7 +332,7 @@ func TestEditReplacesThePayloadOfWhatWasShown(t *testing.T) {
 		return j
 	}
 	dead, pending := show("mail-0000"), show("mail-0001")
-	for _, j := range []*JobRecord{dead, pending} {
+	for _, j := range []*broker.Job{dead, pending} {
 		if err := b.inspector.Edit(t.Context(), j, []byte("\xff new")); err != nil {
 			t.Errorf("%s: %v", j.ID, err)
 		}
@@ -339,14 +340,14 @@ func TestEditReplacesThePayloadOfWhatWasShown(t *testing.T) {
 			t.Errorf("%s is %+v", j.ID, now)
 		}
 	}
-	if err := b.inspector.Edit(t.Context(), dead, []byte("late")); !errors.Is(err, ErrWrongState) || !strings.Contains(fmt.Sprint(err), dead.ID) {
+	if err := b.inspector.Edit(t.Context(), dead, []byte("late")); !errors.Is(err, broker.ErrWrongState) || !strings.Contains(fmt.Sprint(err), dead.ID) {
 		t.Errorf("a dead job that was edited since: %v", err)
 	}
-	b.worker.claim()
-	if err := b.inspector.Edit(t.Context(), pending, []byte("late")); !errors.Is(err, ErrWrongState) || string(show(pending.ID).Payload) != "\xff new" {
+	b.worker.Claim()
+	if err := b.inspector.Edit(t.Context(), pending, []byte("late")); !errors.Is(err, broker.ErrWrongState) || string(show(pending.ID).Payload) != "\xff new" {
 		t.Errorf("a job that runs: %v", err)
 	}
-	if err := b.inspector.Edit(t.Context(), nil, nil); !errors.Is(err, ErrInvalid) {
+	if err := b.inspector.Edit(t.Context(), nil, nil); !errors.Is(err, broker.ErrInvalid) {
 		t.Errorf("no job: %v", err)
 	}
 }

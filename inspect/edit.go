@@ -1,4 +1,4 @@
-package jobs
+package inspect
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 // changed, when it has run, or was redriven, since. A job that waits keeps its
 // place in its queue; a dead one stays dead until it is redriven. The payload is
 // stored as it is: any bytes up to the store's limit.
-func (i *Inspector) Edit(ctx context.Context, job *JobRecord, payload []byte) error {
+func (i *Inspector) Edit(ctx context.Context, job *broker.Job, payload []byte) error {
 	if job == nil {
 		return broker.Invalid("job", "is nil; get it from Job")
 	}

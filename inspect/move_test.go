@@ -1,4 +1,4 @@
-package jobs
+package inspect
 
 import (
 	"context"
@@ -11,13 +11,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
 // moveAll moves every state of a queue.
 func moveAll(ctx context.Context, i *Inspector, queue string, to Destination) (sum Report, err error) {
-	for _, state := range []State{StatePending, StateScheduled, StateRetry, StateDead, StateCompleted, StateCancelled} {
+	for _, state := range []broker.State{broker.StatePending, broker.StateScheduled, broker.StateRetry, broker.StateDead, broker.StateCompleted, broker.StateCancelled} {
 		r, err := i.Select(Query{Queue: queue, State: state, Suppressed: true, NoPayload: true}).Move(ctx, to)
 		sum.Matched += r.Matched
 		sum.Done += r.Done
@@ -72,7 +73,7 @@ func TestAMoveIsRefusedWhereItMakesNoSense(t *testing.T) {
 	from, same := newPlace(store.Open()), newPlace(store.Open())
 	from.put(t, pasts()...)
 	want := from.all(t, "default")
-	pending := from.Select(Query{Queue: "default", State: StatePending})
+	pending := from.Select(Query{Queue: "default", State: broker.StatePending})
 	for name, c := range map[string]struct {
 		s    Selection
 		to   Destination
@@ -81,10 +82,10 @@ func TestAMoveIsRefusedWhereItMakesNoSense(t *testing.T) {
 		"onto itself":    {pending, Destination{Broker: same.Broker}, "is where the jobs are"},
 		"nowhere":        {pending, Destination{}, "inspector"},
 		"a bad queue":    {pending, Destination{Broker: same.Broker, Queue: "{x}"}, "brace"},
-		"jobs that run":  {from.Select(Query{Queue: "default", State: StateActive}), Destination{Broker: same.Broker, Queue: "other"}, "is active"},
+		"jobs that run":  {from.Select(Query{Queue: "default", State: broker.StateActive}), Destination{Broker: same.Broker, Queue: "other"}, "is active"},
 		"without states": {from.Select(Query{Queue: "default", Key: "acme"}), Destination{Broker: same.Broker, Queue: "other"}, "state"},
 	} {
-		if report, err := c.s.Move(t.Context(), c.to); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), c.says) || report.Matched != 0 {
+		if report, err := c.s.Move(t.Context(), c.to); !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), c.says) || report.Matched != 0 {
 			t.Errorf("%s: %+v, %v", name, report, err)
 		}
 	}
@@ -101,17 +102,17 @@ func TestAMoveStopsAtItsLimitAndKeepsItsRate(t *testing.T) {
 			from.put(t, broker.NewJob{Queue: "default", ID: fmt.Sprint("p", n), Body: broker.Body{Type: "t", Priority: 2}})
 		}
 		began := time.Now()
-		report, err := from.Select(Query{Queue: "default", State: StatePending}).Limit(120).PerSecond(10).Move(t.Context(), Destination{Broker: to.Broker})
+		report, err := from.Select(Query{Queue: "default", State: broker.StatePending}).Limit(120).PerSecond(10).Move(t.Context(), Destination{Broker: to.Broker})
 		if took := time.Since(began); err != nil || report.Done != 120 || took < 10*time.Second || took > 12*time.Second {
 			t.Errorf("120 jobs at 10 a second: %+v, %v, in %v", report, err, took)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		if report, err = from.Select(Query{Queue: "default", State: StatePending}).PerSecond(10).Move(ctx, Destination{Broker: to.Broker}); err == nil || report.Done == 0 {
+		if report, err = from.Select(Query{Queue: "default", State: broker.StatePending}).PerSecond(10).Move(ctx, Destination{Broker: to.Broker}); err == nil || report.Done == 0 {
 			t.Errorf("interrupted: %+v, %v", report, err)
 		}
 		for _, j := range from.all(t, "default") {
-			if j.State == StateWaiting {
+			if j.State == broker.StateWaiting {
 				t.Errorf("after an interruption %s is held", j.ID)
 			}
 		}
@@ -140,21 +141,21 @@ func TestWhatCannotBeAtTheDestinationStays(t *testing.T) {
 			t.Fatal(results, err)
 		}
 	}
-	report, err := from.Select(Query{Queue: "default", State: StatePending}).Move(t.Context(), Destination{Broker: to.Broker})
+	report, err := from.Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(), Destination{Broker: to.Broker})
 	if err != nil || report.Done != 1 || report.Refused != 4 {
 		t.Errorf("Move: %+v, %v", report, err)
 	}
 	for _, r := range report.Refusals {
-		want := ErrDuplicate
+		want := broker.ErrDuplicate
 		if r.ID == "held" {
-			want = ErrWrongState
+			want = broker.ErrWrongState
 		}
 		if !errors.Is(r.Err, want) || (r.ID == "same-key") != (r.Holder == "holder") {
 			t.Errorf("%+v", r)
 		}
 	}
 	for id, j := range from.all(t, "default") {
-		if j.State != StatePending || string(j.Payload) != "here" || id == "free" {
+		if j.State != broker.StatePending || string(j.Payload) != "here" || id == "free" {
 			t.Errorf("%s is left as %+v", id, j)
 		}
 	}
@@ -162,8 +163,8 @@ func TestWhatCannotBeAtTheDestinationStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	from.put(t, job("one-more", ""))
-	report, err = from.Select(Query{Queue: "default", State: StatePending}).Move(t.Context(), Destination{Broker: to.Broker})
-	if err != nil || report.Done != 0 || len(from.all(t, "default")) != 5 || !errors.Is(report.namedError(broker.OpHold), ErrQueueFull) {
+	report, err = from.Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(), Destination{Broker: to.Broker})
+	if err != nil || report.Done != 0 || len(from.all(t, "default")) != 5 || !errors.Is(report.namedError(broker.OpHold), broker.ErrQueueFull) {
 		t.Errorf("into a full queue: %+v, %v", report, err)
 	}
 }
@@ -234,7 +235,7 @@ func TestAMoveWhoseProcessDiesAnywhere(t *testing.T) {
 						from.put(t, pasts()...)
 						want := from.all(t, "default")
 						d := &death{at: at, after: after}
-						_, err := moveAll(t.Context(), NewInspector(mortal{from.Broker, d}), "default", Destination{Broker: mortal{to.Broker, d}})
+						_, err := moveAll(t.Context(), New(mortal{from.Broker, d}), "default", Destination{Broker: mortal{to.Broker, d}})
 						if done = err == nil; done {
 							return
 						}
@@ -245,13 +246,13 @@ func TestAMoveWhoseProcessDiesAnywhere(t *testing.T) {
 						for id := range want {
 							h, atSource := here[id]
 							n, atDestination := there[id]
-							if atSource && h.State == StateWaiting {
+							if atSource && h.State == broker.StateWaiting {
 								held++
 							}
 							if !atSource && !atDestination {
 								t.Errorf("killed at call %d: %s is nowhere", at, id)
 							}
-							if atSource && atDestination && !h.State.Final() && h.State != StateWaiting && !n.State.Final() {
+							if atSource && atDestination && !h.State.Final() && h.State != broker.StateWaiting && !n.State.Final() {
 								t.Errorf("killed at call %d: %s can be claimed in both stores", at, id)
 							}
 						}
@@ -263,7 +264,7 @@ func TestAMoveWhoseProcessDiesAnywhere(t *testing.T) {
 							for id, w := range want {
 								h, atSource := here[id]
 								n, atDestination := there[id]
-								if atSource == atDestination && !w.State.Final() || h.State == StateWaiting || n.State == StateWaiting {
+								if atSource == atDestination && !w.State.Final() || h.State == broker.StateWaiting || n.State == broker.StateWaiting {
 									t.Errorf("killed at call %d and undone: %s is %v here and %v there", at, id, h.State, n.State)
 								}
 							}
@@ -302,7 +303,7 @@ func TestAMoveToElsewhereLeavesHeldJobsAlone(t *testing.T) {
 	if report, err := moveAll(t.Context(), from.Inspector, "default", Destination{Broker: second.Broker}); err != nil || report.Done != len(pasts()) {
 		t.Errorf("to elsewhere: %+v, %v", report, err)
 	}
-	if j := from.all(t, "default")["x"]; j.State != StateWaiting {
+	if j := from.all(t, "default")["x"]; j.State != broker.StateWaiting {
 		t.Errorf("the held job is %+v", j)
 	}
 	if report, err := from.UndoMove(t.Context(), "default", Destination{Broker: second.Broker}); err != nil || report.Done != 0 {
@@ -315,7 +316,7 @@ func TestAMoveToElsewhereLeavesHeldJobsAlone(t *testing.T) {
 	if _, err := from.Operate(t.Context(), broker.Operation{Kind: broker.OpHold, Holder: m.holder, Refs: []broker.Ref{{Queue: "default", ID: "y", Epoch: broker.AnyEpoch}}}); err != nil {
 		t.Fatal(err)
 	}
-	if report, err := from.UndoMove(t.Context(), "default", Destination{}); err != nil || report.Done != 1 || from.all(t, "default")["y"].State != StatePending {
+	if report, err := from.UndoMove(t.Context(), "default", Destination{}); err != nil || report.Done != 1 || from.all(t, "default")["y"].State != broker.StatePending {
 		t.Errorf("undoing without a destination: %+v, %v", report, err)
 	}
 }
@@ -328,7 +329,7 @@ type away struct {
 
 func (a *away) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
 	if a.left--; a.left < 0 {
-		return nil, ErrUnavailable
+		return nil, broker.ErrUnavailable
 	}
 	return a.Broker.Enqueue(ctx, req)
 }
@@ -339,12 +340,12 @@ func TestADestinationThatGoesAwayLeavesNothingHeld(t *testing.T) {
 		for n := range 120 {
 			from.put(t, broker.NewJob{Queue: "default", ID: fmt.Sprint("p", n), Body: broker.Body{Type: "t", Priority: 2}})
 		}
-		report, err := from.Select(Query{Queue: "default", State: StatePending}).Move(t.Context(), Destination{Broker: &away{to.Broker, 1}})
-		if !errors.Is(err, ErrUnavailable) || report.Done != movePage {
+		report, err := from.Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(), Destination{Broker: &away{to.Broker, 1}})
+		if !errors.Is(err, broker.ErrUnavailable) || report.Done != movePage {
 			t.Errorf("Move: %+v, %v", report, err)
 		}
 		for id, j := range from.all(t, "default") {
-			if j.State != StatePending {
+			if j.State != broker.StatePending {
 				t.Errorf("%s is %v", id, j.State)
 			}
 		}
@@ -359,12 +360,12 @@ func TestJobsRunOnceWhileTheyAreMoved(t *testing.T) {
 		var mu sync.Mutex
 		runs := make(map[string]int)
 		sides := map[string]int{}
-		serve := func(side string, p place) *Server {
-			server, err := NewServer(p.Broker, Config{Concurrency: 3, Prefetch: NoPrefetch, RetryPolicy: Constant(time.Second), Logger: slog.New(slog.DiscardHandler)})
+		serve := func(side string, p place) *jobs.Server {
+			server, err := jobs.NewServer(p.Broker, jobs.Config{Concurrency: 3, Prefetch: jobs.NoPrefetch, RetryPolicy: jobs.Constant(time.Second), Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := server.Start(HandlerFunc(func(_ context.Context, j *Job) error {
+			if err := server.Start(jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
 				time.Sleep(20 * time.Millisecond)
 				mu.Lock()
 				defer mu.Unlock()
@@ -382,13 +383,13 @@ func TestJobsRunOnceWhileTheyAreMoved(t *testing.T) {
 		for i := range n {
 			from.put(t, broker.NewJob{Queue: "default", ID: fmt.Sprint("p", i), Body: broker.Body{Type: "t", Priority: 2, MaxRetries: 3}})
 		}
-		servers := []*Server{serve("here", from), serve("there", to)}
+		servers := []*jobs.Server{serve("here", from), serve("there", to)}
 		time.Sleep(time.Second)
 		for range 5 {
-			if _, err := from.Select(Query{Queue: "default", State: StatePending}).PerSecond(500).Move(t.Context(), Destination{Broker: to.Broker}); err != nil {
+			if _, err := from.Select(Query{Queue: "default", State: broker.StatePending}).PerSecond(500).Move(t.Context(), Destination{Broker: to.Broker}); err != nil {
 				t.Error(err)
 			}
-			if _, err := from.Select(Query{Queue: "default", State: StateRetry}).Move(t.Context(), Destination{Broker: to.Broker}); err != nil {
+			if _, err := from.Select(Query{Queue: "default", State: broker.StateRetry}).Move(t.Context(), Destination{Broker: to.Broker}); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(time.Second)

@@ -1,4 +1,8 @@
-package jobs
+// Package inspect is the operator's side of the framework: an [Inspector] looks
+// at queues, jobs and workers of any backend, and carries out decisions about
+// them: redrive, cancel, delete, reschedule, pause, edit, move, export. The
+// dashboard and the operator's command stand on it.
+package inspect
 
 import (
 	"cmp"
@@ -33,24 +37,28 @@ type (
 // have taken effect. Every decision can be repeated without harm.
 type Inspector struct{ broker broker.Broker }
 
-// NewInspector makes an inspector of b, which the caller closes.
-func NewInspector(b broker.Broker) *Inspector { return &Inspector{broker: b} }
+// New makes an inspector of b, which the caller closes.
+func New(b broker.Broker) *Inspector { return &Inspector{broker: b} }
 
 // call makes one call to the broker, bounded in time.
 func (i *Inspector) call(ctx context.Context, f func(context.Context, broker.Broker) error) error {
 	if err := i.check(ctx); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, defaultCallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	return f(ctx, i.broker)
 }
+
+// callTimeout bounds one call to the broker: longer than a store that is only busy
+// takes, short enough for somebody who waits at a terminal.
+const callTimeout = 5 * time.Second
 
 // check refuses a call that cannot be made.
 func (i *Inspector) check(ctx context.Context) error {
 	switch {
 	case i == nil || i.broker == nil:
-		return broker.Invalid("inspector", "has no broker; make it with NewInspector and give it one")
+		return broker.Invalid("inspector", "has no broker; make it with New and give it one")
 	case ctx == nil:
 		return broker.Invalid("context", "is nil; use context.Background()")
 	}
@@ -63,17 +71,9 @@ type QueueInfo struct {
 	Now time.Time
 }
 
-// Age is how long the oldest job of a state has been there: since the creation
-// of the pending job that is next in turn, since the earliest due time of
-// scheduled and retried ones (zero while none is due), since the earliest end
-// of dead, completed and cancelled ones. It is zero where there is no job.
-func (q QueueInfo) Age(state State) time.Duration {
-	oldest := q.Oldest[state]
-	if oldest.IsZero() {
-		return 0
-	}
-	return max(q.Now.Sub(oldest), 0)
-}
+// Age is how long the oldest job of a state has been there, by the store's
+// clock; see broker.QueueInfo.
+func (q QueueInfo) Age(state broker.State) time.Duration { return q.QueueInfo.Age(state, q.Now) }
 
 // Queues describes the queues of those names, or all, sorted by name. A queue
 // that does not exist is left out.
@@ -99,7 +99,7 @@ func (i *Inspector) Queue(ctx context.Context, name string) (QueueInfo, error) {
 		}
 	}
 	if err == nil {
-		err = ErrNotFound
+		err = broker.ErrNotFound
 	}
 	return QueueInfo{}, broker.About(err, "queues", name, "")
 }
@@ -139,10 +139,10 @@ func WorkersOf(queues []QueueInfo) []WorkerInfo {
 }
 
 // Job returns one job with everything that is known of it, or ErrNotFound.
-func (i *Inspector) Job(ctx context.Context, queue, id string) (*JobRecord, error) {
+func (i *Inspector) Job(ctx context.Context, queue, id string) (*broker.Job, error) {
 	page, err := i.List(ctx, Query{Queue: queue, IDs: []string{id}, Suppressed: true})
 	if err == nil && len(page.Jobs) == 0 {
-		err = ErrNotFound
+		err = broker.ErrNotFound
 	}
 	if err != nil {
 		return nil, broker.About(err, "find", queue, id)

@@ -1,4 +1,4 @@
-package jobs
+package inspect
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
@@ -34,7 +35,7 @@ func (i *Inspector) Why(ctx context.Context, queue, id string) ([]Explanation, e
 
 // Explain says what a job waits for or has come to, the first obstacle first, as
 // far as the job and its queue, with the workers that serve it, can tell.
-func Explain(j *JobRecord, q QueueInfo) (reasons []Explanation) {
+func Explain(j *broker.Job, q QueueInfo) (reasons []Explanation) {
 	add := func(code, format string, args ...any) {
 		reasons = append(reasons, Explanation{code, fmt.Sprintf(format, args...)})
 	}
@@ -43,15 +44,15 @@ func Explain(j *JobRecord, q QueueInfo) (reasons []Explanation) {
 	}
 	last := j.Errors.Last()
 	switch j.State {
-	case StateCompleted:
+	case broker.StateCompleted:
 		add("completed", "it completed %s ago", readable.Span(q.Now.Sub(j.FinishedAt)))
-	case StateCancelled:
+	case broker.StateCancelled:
 		add("cancelled", "it was cancelled %s ago", readable.Span(q.Now.Sub(j.FinishedAt)))
-	case StateDead:
+	case broker.StateDead:
 		add("dead", "it died %s ago (%s), until somebody redrives or deletes it; its last error: %s", readable.Span(q.Now.Sub(j.FinishedAt)), j.Reason, last.Message)
-	case StateWaiting:
+	case broker.StateWaiting:
 		add("held", "%s; before, it was %s", heldBy(j.Holder), j.HeldFrom)
-	case StateActive:
+	case broker.StateActive:
 		add("running", "it is held by %s", holder(j, q))
 		if len(alive(q)) == 0 {
 			add("no-worker", "no live worker serves the queue %s", q.Name)
@@ -59,21 +60,21 @@ func Explain(j *JobRecord, q QueueInfo) (reasons []Explanation) {
 		if j.CancelRequested {
 			add("cancel-requested", "it was asked to cancel; its handler has not returned")
 		}
-	case StateScheduled, StateRetry:
+	case broker.StateScheduled, broker.StateRetry:
 		if wait := j.RunAt.Sub(q.Now); wait > 0 {
 			add("not-due", "it is due at %s, in %s", readable.Clock(j.RunAt), readable.Span(wait))
 		} else {
 			add("due", "it has been due for %s", readable.Span(-wait))
 		}
-		if j.State == StateRetry {
+		if j.State == broker.StateRetry {
 			add("failed", "it failed %d times of %d; its last error: %s", j.Failures, j.MaxRetries+1, last.Message)
 		}
 		obstacles(j, q, add)
-	case StatePending:
+	case broker.StatePending:
 		obstacles(j, q, add)
 		if len(reasons) == 0 {
-			ahead := q.Counts[StatePending] - 1
-			add("queued", "it is in line with %d others; the one that is next in turn has waited %s", ahead, orNow(q.Age(StatePending)))
+			ahead := q.Counts[broker.StatePending] - 1
+			add("queued", "it is in line with %d others; the one that is next in turn has waited %s", ahead, orNow(q.Age(broker.StatePending)))
 		}
 	}
 	if !j.Deadline.IsZero() && !j.State.Final() {
@@ -83,7 +84,7 @@ func Explain(j *JobRecord, q QueueInfo) (reasons []Explanation) {
 }
 
 // holder describes the worker that holds a job.
-func holder(j *JobRecord, q QueueInfo) string {
+func holder(j *broker.Job, q QueueInfo) string {
 	const next = "another worker of the queue takes the job over"
 	for _, w := range q.Workers {
 		if w.ID != j.Worker {
@@ -125,7 +126,7 @@ func orNow(d time.Duration) string {
 }
 
 // obstacles says what stands between a due job and a worker.
-func obstacles(j *JobRecord, q QueueInfo, add func(code, format string, args ...any)) {
+func obstacles(j *broker.Job, q QueueInfo, add func(code, format string, args ...any)) {
 	if q.Policy.Paused {
 		add("paused", "the queue %s is paused", q.Name)
 	}

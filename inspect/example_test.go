@@ -1,10 +1,13 @@
-package jobs_test
+package inspect_test
 
 import (
 	"context"
 	"fmt"
 	"log"
 	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
@@ -22,7 +25,7 @@ func ExampleInspector() {
 		}
 	}
 
-	inspector := jobs.NewInspector(b)
+	inspector := inspect.New(b)
 	if err := inspector.Pause(ctx, "default"); err != nil {
 		log.Fatal(err)
 	}
@@ -30,8 +33,8 @@ func ExampleInspector() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(queue.Name, "has", queue.Counts[jobs.StatePending], "pending jobs; paused:", queue.Policy.Paused)
-	for job, err := range inspector.Select(jobs.Query{Queue: "default", State: jobs.StatePending, Type: "report"}).Jobs(ctx) {
+	fmt.Println(queue.Name, "has", queue.Counts[broker.StatePending], "pending jobs; paused:", queue.Policy.Paused)
+	for job, err := range inspector.Select(inspect.Query{Queue: "default", State: broker.StatePending, Type: "report"}).Jobs(ctx) {
 		if err != nil {
 			log.Fatal(err)
 		}
@@ -54,7 +57,7 @@ func ExampleInspector_Select() {
 		}
 	}
 
-	scheduled := jobs.NewInspector(b).Select(jobs.Query{Queue: "default", State: jobs.StateScheduled})
+	scheduled := inspect.New(b).Select(inspect.Query{Queue: "default", State: broker.StateScheduled})
 	report, err := scheduled.Limit(2).Cancel(ctx)
 	fmt.Println(report.Done, "cancelled", err)
 	report, err = scheduled.Reschedule(ctx, time.Time{}) // at once

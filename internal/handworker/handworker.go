@@ -1,0 +1,58 @@
+// Package handworker is a worker for tests that claim and settle jobs by hand.
+package handworker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Worker is a registered worker that a test settles by hand.
+type Worker struct {
+	t      testing.TB
+	b      broker.Broker
+	id     string
+	Queue  string // from which Claim claims
+	number int64
+}
+
+// New registers a worker of a queue, and of more where more are named. Its lease lasts an hour.
+func New(t testing.TB, b broker.Broker, id, queue string, more ...string) *Worker {
+	t.Helper()
+	if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: id, Queues: append([]string{queue}, more...), Lease: time.Hour, Register: true}); err != nil {
+		t.Fatalf("registering a worker: %v", err)
+	}
+	return &Worker{t: t, b: b, id: id, Queue: queue}
+}
+
+// Claim leases one job.
+func (w *Worker) Claim() broker.Job {
+	w.t.Helper()
+	claimed, err := w.b.Claim(w.t.Context(), broker.ClaimRequest{Worker: w.id, Queues: []broker.Share{{Queue: w.Queue, Max: 1}}, Max: 1})
+	if err != nil || len(claimed.Jobs) != 1 {
+		w.t.Fatalf("claiming a job of %q: %d jobs, %v", w.Queue, len(claimed.Jobs), err)
+	}
+	return claimed.Jobs[0]
+}
+
+// Settle ends the lease of a job.
+func (w *Worker) Settle(job broker.Job, o broker.Outcome) {
+	w.t.Helper()
+	w.number++
+	verdicts, err := w.b.Settle(w.t.Context(), broker.SettleRequest{Worker: w.id, Number: w.number, Items: []broker.Settlement{{Job: &job, Outcome: o}}})
+	if err == nil {
+		err = verdicts[0].Err
+	}
+	if err != nil {
+		w.t.Fatalf("settling: %v", err)
+	}
+}
+
+// Kill makes a job of the queue dead with that error.
+func (w *Worker) Kill(message string) broker.Job {
+	w.t.Helper()
+	job := w.Claim()
+	w.Settle(job, broker.Die(broker.ReasonRetries, broker.Failure{At: time.Now(), Message: message}))
+	return job
+}

@@ -1,7 +1,7 @@
 # What a contributor runs. `make` lists the targets.
 TESTFLAGS ?=
 
-.PHONY: help test bench fmt setup image
+.PHONY: help test lint vulnerabilities bench fmt setup image
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -11,6 +11,13 @@ test: setup ## check everything: format, vet, all tests under the race detector,
 	go vet ./...
 	JOBS_PATIENCE=$${JOBS_PATIENCE:-3} go run ./internal/testenv/with go test -race -timeout 15m $(TESTFLAGS) ./...
 	$(MAKE) -C benchmarks test TESTFLAGS='$(TESTFLAGS)'
+
+# Versions are fixed here, so that a new linter is a commit of its own.
+lint: ## look for mistakes that tests do not show; the first run builds the linter
+	go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0 run --config .ci/golangci.yml ./...
+
+vulnerabilities: ## look for known vulnerabilities in what programs would compile in
+	go run golang.org/x/vuln/cmd/govulncheck@v1.1.4 ./...
 
 bench: setup ## measure all backends
 	go run ./internal/testenv/with go test -run '^$$' -bench . -benchmem -timeout 60m $(TESTFLAGS) ./...
@@ -22,5 +29,5 @@ image: ## build the images jobs-worker and jobs, of the worker and of the operat
 fmt: ## format the code
 	gofmt -w .
 
-setup: ## install what the tests need and is missing: redis-server, postgresql, pgbouncer, prometheus, chromium, gcc
-	@scripts/setup
+setup: ## install what the tests need and is missing (INSTALL=no refuses): redis-server, postgresql, pgbouncer, prometheus, chromium, gcc
+	@.ci/setup

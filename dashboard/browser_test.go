@@ -78,7 +78,7 @@ func browse(t *testing.T, s *site) *tab {
 	t.Helper()
 	browser.once.Do(startBrowser)
 	if browser.err != nil {
-		t.Fatalf("starting Chromium, which scripts/setup installs: %v", browser.err)
+		t.Fatalf("starting Chromium, which .ci/setup installs: %v", browser.err)
 	}
 	ctx, end := chromedp.NewContext(browser.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(end)

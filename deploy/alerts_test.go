@@ -70,7 +70,7 @@ func tool(t *testing.T, name string, args ...string) {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Fatalf("%s is not installed: run scripts/setup, or install Debian's package prometheus", name)
+		t.Fatalf("%s is not installed: run .ci/setup, or install Debian's package prometheus", name)
 	}
 	if out, err := exec.Command(path, args...).CombinedOutput(); err != nil {
 		t.Errorf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)

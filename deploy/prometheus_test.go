@@ -26,7 +26,7 @@ func startPrometheus(t *testing.T, targets ...string) *prometheus {
 	t.Helper()
 	program, err := exec.LookPath("prometheus")
 	if err != nil {
-		t.Fatal("prometheus is not installed: run scripts/setup, or install Debian's package prometheus")
+		t.Fatal("prometheus is not installed: run .ci/setup, or install Debian's package prometheus")
 	}
 	var config map[string]any
 	decode(t, scrapeConfig, &config)

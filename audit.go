@@ -65,7 +65,7 @@ func (s *Server) audit(ctx context.Context, w *worker) {
 	for key, j := range listed {
 		if !known[key] {
 			unknown++
-			w.lease(s, j)
+			s.lease(w, j)
 			s.settle(w, j, broker.Release())
 		}
 	}

@@ -13,6 +13,7 @@ import (
 const (
 	shutdownGrace = 2 * time.Second // for handlers, after their contexts ended
 	lastCalls     = 3 * time.Second // to settle and to retire
+	lastRetire    = time.Second     // of that, for retiring alone: what is held should not wait for its lease
 	maxLogged     = 100             // jobs named in one line of the log
 )
 
@@ -41,10 +42,13 @@ func (s *Server) supervise() {
 
 	// What came out of it has to be told to the store, which may be away: that
 	// may take what is left of the time for handlers, and a little more.
-	last, cancel := context.WithDeadline(working, s.lastDeadline(began))
+	end := s.lastDeadline(began)
+	last, cancel := context.WithDeadline(working, end)
 	defer cancel()
-	await(last, &s.claimers)
-	unsettled := s.flush(last)
+	settling, cancel := context.WithDeadline(last, end.Add(-lastRetire))
+	defer cancel()
+	await(settling, &s.claimers)
+	unsettled := s.flush(settling)
 	stopBeating()
 	await(last, &beat)
 	s.retire(last, left)

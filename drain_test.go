@@ -301,3 +301,31 @@ func TestCancellationsArriveDuringADrain(t *testing.T) {
 		}
 	})
 }
+
+func TestServer_ADrainThatCannotSettleRetiresItsWorkerAllTheSame(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := newStore()
+		b := &tap{Broker: store}
+		b.settle = func(ctx context.Context, _ broker.SettleRequest) ([]broker.Verdict, error) {
+			<-ctx.Done()
+			return nil, errCut
+		}
+		b.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			req.Settle = broker.SettleRequest{}
+			got, err := store.Claim(ctx, req)
+			got.SettleErr = errCut
+			return got, err
+		}
+		s := serve(t, b, Config{ShutdownTimeout: time.Second}, func(context.Context, *Job) error { return nil })
+		add(t, store, DefaultQueue, "a", 1)
+		pass(time.Second)
+		expect(t, store, DefaultQueue, "a-0", StateActive)
+		if err := s.Shutdown(t.Context()); err == nil {
+			t.Error("the drain does not tell of the outcome that was not settled")
+		}
+		if n := len(workers(t, store)); n != 0 {
+			t.Errorf("%d workers are left", n)
+		}
+		expect(t, store, DefaultQueue, "a-0", StatePending) // at once, not a lease later
+	})
+}

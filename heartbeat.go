@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -17,6 +18,7 @@ const maxHeartbeat = broker.DefaultLease / 3
 // it is lost or retired. Guarded by Server.mu.
 type worker struct {
 	id         string
+	listed     bool              // in Server.workers, whose outcomes are sent
 	info       broker.WorkerInfo // as the store has it, once it is registered
 	registered bool
 	lost       bool
@@ -45,8 +47,10 @@ func (s *Server) newWorker() *worker {
 	return &worker{id: s.ids.next(time.Now()), held: make([]int, len(s.names)), batchLimit: maxSettleItems}
 }
 
-// lease counts a lease that w got.
-func (w *worker) lease(s *Server, j *broker.Job) (queue int) {
+// lease counts a lease that w got. The answer that told of it may come after w
+// was forgotten; it then has something to settle again.
+func (s *Server) lease(w *worker, j *broker.Job) (queue int) {
+	s.list(w)
 	queue = s.queueOf(j.Queue)
 	w.held[queue]++
 	w.leases++
@@ -63,7 +67,7 @@ func (s *Server) heartbeat(ctx context.Context) {
 		s.mu.Lock()
 		last := s.worker
 		s.worker = w
-		s.workers = append(s.workers, w)
+		s.list(w)
 		if last != nil {
 			s.forgetEnded(last)
 		}
@@ -258,16 +262,19 @@ func (s *Server) lose(w *worker, why string) {
 	s.log.Error("jobs: the worker was lost, starting anew under another ID", "worker", w.id, "reason", why, "handlers", handlers)
 }
 
+// list has the outcomes of w sent.
+func (s *Server) list(w *worker) {
+	if !w.listed {
+		w.listed = true
+		s.workers = append(s.workers, w)
+	}
+}
+
 // forgetEnded drops a lost worker that holds nothing any more.
 func (s *Server) forgetEnded(w *worker) {
-	if !w.lost || w.leases > 0 || w == s.worker {
-		return
-	}
-	for i, other := range s.workers {
-		if other == w {
-			s.workers = append(s.workers[:i], s.workers[i+1:]...)
-			return
-		}
+	if w.listed && w.lost && w.leases == 0 && w != s.worker {
+		w.listed = false
+		s.workers = slices.DeleteFunc(s.workers, func(other *worker) bool { return other == w })
 	}
 }
 

@@ -248,6 +248,9 @@ func (s *Server) Ready() error {
 	if s.fetcher.state == fetchFull { // it has no reason to claim
 		last = s.worker.renewed
 	}
+	if s.settler.unsettled > maxUnsettled { // it may not claim until the store takes these
+		last = s.settler.answered
+	}
 	if age := now.Sub(last); age > s.cfg.ReadinessWindow {
 		return fmt.Errorf("jobs: not ready: the last successful exchange with the store was %v ago", age.Round(time.Millisecond))
 	}

@@ -26,6 +26,7 @@ type settler struct {
 	parked    bool
 	unsettled int
 	failures  int
+	answered  time.Time     // when the store last took outcomes, or the first of those that wait came
 	flushed   chan struct{} // closed when nothing is left to settle; made by who waits for it
 }
 
@@ -36,7 +37,9 @@ func (s *Server) settle(w *worker, j *broker.Job, o broker.Outcome) { s.settleAt
 
 func (s *Server) settleAt(w *worker, j *broker.Job, o broker.Outcome, now time.Time) {
 	w.done = append(w.done, broker.Settlement{Job: j, Outcome: o})
-	s.settler.unsettled++
+	if s.settler.unsettled++; s.settler.unsettled == 1 {
+		s.settler.answered = now
+	}
 	if w == s.worker && s.fetcher.carries(now) {
 		return
 	}
@@ -176,6 +179,7 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 		t.wakeFor(s)
 		return t.failures
 	}
+	t.answered = time.Now()
 	if left > 0 {
 		if t.failures++; t.failures == 1 {
 			s.note(slog.LevelWarn, "jobs: a settle failed in part, repeating that until it is answered", "worker", w.id, "items", left, "error", failed)

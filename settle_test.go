@@ -354,15 +354,21 @@ func TestAServerThatCannotSettleStopsClaiming(t *testing.T) {
 		for _, typ := range []string{"a", "b", "c"} {
 			add(t, b, DefaultQueue, typ, 10_000)
 		}
-		serve(t, half, Config{Concurrency: 100}, func(context.Context, *Job) error { return nil })
+		s := serve(t, half, Config{Concurrency: 100}, func(context.Context, *Job) error { return nil })
 		pass(time.Minute)
 		if n := count(t, b, DefaultQueue, StateActive); n > maxUnsettled+2*broker.MaxClaim {
 			t.Errorf("%d jobs are leased, and what became of them is recorded nowhere", n)
+		}
+		if err := s.Ready(); err == nil {
+			t.Error("the server claims nothing and says that it is ready")
 		}
 		broken.Store(false)
 		pass(10 * time.Second)
 		if n := count(t, b, DefaultQueue, StateCompleted); n != 30_000 {
 			t.Errorf("%d jobs of 30000 are done after the store recovered", n)
+		}
+		if err := s.Ready(); err != nil {
+			t.Errorf("after the store recovered: %v", err)
 		}
 	})
 }

@@ -55,7 +55,7 @@ func (s *Server) accept(w *worker, jobs []broker.Job, now time.Time) {
 	runs := make([]run, len(jobs))
 	for i := range jobs {
 		j := &jobs[i]
-		queue := w.lease(s, j)
+		queue := s.lease(w, j)
 		if s.isDrain || w.lost || s.crowded(queue) {
 			s.settle(w, j, broker.Release())
 			continue

@@ -103,7 +103,7 @@ func (s *Server) reclaim(ctx context.Context, w *worker) {
 		s.mu.Lock()
 		for i := range reply.Jobs {
 			j := &reply.Jobs[i]
-			w.lease(s, j)
+			s.lease(w, j)
 			s.settle(w, j, s.crashed(w, j))
 		}
 		switch {

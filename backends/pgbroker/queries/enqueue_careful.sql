@@ -1,4 +1,5 @@
--- enqueue_careful.sql: store the new jobs of one queue whose IDs are free in job, and whose unique keys were taken.
+-- enqueue_careful.sql: store the new jobs of one queue whose IDs are free in job, and whose unique keys were taken. They go in
+-- by their IDs, so that batches that share some wait for each other and not in a circle; their turns are those of the batch.
 -- Params: $1 now µs|null, $2 queue, $3 also when the queue has a depth limit, $4 IDs, $5 lanes, $6 bodies,
 --   $7 run times µs|null, $8 delays µs|null, $9 retentions µs|null, $10 given|null, $11 keys|null,
 --   $12 unique keys|null, $13 token of the keys that were taken|null; in these arrays 0 and '' mean none
@@ -8,23 +9,25 @@
 --   before enqueue_careful_seal.sql
 with clock as materialized (
   -- Assigning the transaction's ID before any seq is what the scan floor relies on.
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid
+  select coalesce($1::bigint, case when $13::bigint is not null then nullif(current_setting('jobs_enqueue.now', true), '')::bigint end,
+                  (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid
 ), place as materialized (
   select id from jobs.queue where name = $2 and layout <= 1 and (max_depth = 0 or $3)
 ), taken as materialized (
   -- Looked up once, key by key: a test per job would be planned as a scan of all keys.
   select key from jobs.unique_key
   where $13::bigint is not null and queue = (select id from place) and key = any ($12::text[]) and token = $13
-), stored as (
-  insert into jobs.job (queue, id, state, lane, seq, created_at, run_at, retention, given, key, unique_key, body)
-  select place.id, n.id, case when d.due > clock.now then 2 else 1 end, n.lane, nextval('jobs.job_seq'), clock.now,
-         case when d.due > clock.now then d.due end, nullif(n.retention, 0), nullif(n.given, false), nullif(n.key, ''),
-         nullif(n.unique_key, ''), n.body
+), turn as materialized (
+  select place.id as queue, n.*, clock.now, coalesce(nullif(n.run_at, 0), clock.now + n.delay) as due, nextval('jobs.job_seq') as seq
   from clock cross join place
   cross join unnest($4::text[], $5::smallint[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bigint[], $10::boolean[], $11::text[], $12::text[])
     as n(id, lane, body, run_at, delay, retention, given, key, unique_key)
-  cross join lateral (select coalesce(nullif(n.run_at, 0), clock.now + n.delay) as due) d
   where n.unique_key is null or n.unique_key = '' or n.unique_key in (select key from taken)
+), stored as (
+  insert into jobs.job (queue, id, state, lane, seq, created_at, run_at, retention, given, key, unique_key, body)
+  select queue, id, case when due > now then 2 else 1 end, lane, seq, now, case when due > now then due end,
+         nullif(retention, 0), nullif(given, false), nullif(key, ''), nullif(unique_key, ''), body
+  from turn order by id collate "C"
   on conflict (id, queue) do nothing
   returning id, state
 ), freed as (

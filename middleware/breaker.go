@@ -41,8 +41,8 @@ type BreakerConfig struct {
 	Probes int
 
 	// Key names the breaker of a job: what fails together, such as the host
-	// that is called. Nil means one for each task type. Beyond 1000 keys the
-	// others share one.
+	// that is called. Nil means one for each task type. Of more than 1000 keys in
+	// use, which is within ten times Pause, the others share one.
 	Key func(job *jobs.Job) string
 
 	// IsFailure says whether an error counts against the breaker. Errors for
@@ -64,6 +64,7 @@ const (
 	defaultBreakerFailures = 5
 	defaultBreakerPause    = 30 * time.Second
 	defaultBreakerProbes   = 1
+	breakerIdlePauses      = 10 // after so many pauses without a run nothing speaks against a closed breaker
 )
 
 // Breaker keeps jobs of one type from a service that is down: after Failures
@@ -87,7 +88,7 @@ func Breaker(cfg BreakerConfig) jobs.Middleware {
 	if cfg.IsFailure == nil {
 		cfg.IsFailure = chargesTheService
 	}
-	breakers := newByType(cfg.breaker)
+	breakers := newTable(breakerIdlePauses*cfg.Pause, cfg.breaker)
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) (err error) {
 			b := breakers.get(cfg.Key(job))

@@ -28,7 +28,7 @@ func openFileBlobs(t testing.TB) *FileBlobs {
 }
 
 // list is what a store shows of blobs of an age.
-func list(t testing.TB, blobs Blobs, age time.Duration) []string {
+func listed(t testing.TB, blobs Blobs, age time.Duration) []string {
 	t.Helper()
 	var keys []string
 	for key, err := range blobs.List(t.Context(), age) {
@@ -68,7 +68,7 @@ func TestOnlyLargePayloadsLeaveTheQueue(t *testing.T) {
 	if len(job.Payload) > 0 || !strings.HasPrefix(job.PayloadRef, "q/1/") {
 		t.Errorf("a large payload is %q at %q, want it in a blob of job 1 in q", job.Payload, job.PayloadRef)
 	}
-	if keys := list(t, blobs, 0); len(keys) != 1 || keys[0] != job.PayloadRef {
+	if keys := listed(t, blobs, 0); len(keys) != 1 || keys[0] != job.PayloadRef {
 		t.Errorf("the store has %v, want %s", keys, job.PayloadRef)
 	}
 }
@@ -169,7 +169,7 @@ func TestABlobIsThereAsAWholeOrNotAtAll(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if keys := list(t, blobs, 0); !slices.Equal(keys, []string{"q/1/a"}) {
+	if keys := listed(t, blobs, 0); !slices.Equal(keys, []string{"q/1/a"}) {
 		t.Errorf("the store shows %q, want the whole blob alone", keys)
 	}
 	again, err := OpenFileBlobs(dir)
@@ -232,8 +232,8 @@ func TestNoKeyLeadsOutOfTheDirectory(t *testing.T) {
 		}
 		got, _ := io.ReadAll(blob)
 		blob.Close()
-		if string(got) != "mine" || !slices.Contains(list(t, blobs, 0), key) {
-			t.Errorf("key %.20q holds %q, and the list is %.100q", key, got, list(t, blobs, 0))
+		if string(got) != "mine" || !slices.Contains(listed(t, blobs, 0), key) {
+			t.Errorf("key %.20q holds %q, and the list is %.100q", key, got, listed(t, blobs, 0))
 		}
 		if err := blobs.Delete(t.Context(), key); err != nil {
 			t.Errorf("key %.20q cannot be deleted: %v", key, err)
@@ -255,7 +255,7 @@ func TestNoKeyLeadsOutOfTheDirectory(t *testing.T) {
 		blob.Close()
 		t.Error("a link led out of the directory")
 	}
-	if keys := list(t, blobs, 0); len(keys) != 0 {
+	if keys := listed(t, blobs, 0); len(keys) != 0 {
 		t.Errorf("a link is listed as %q", keys)
 	}
 }
@@ -277,10 +277,10 @@ func TestBlobsAreListedByAge(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(dir, filepath.FromSlash(blobPath("q/2/old"))), hourAgo, hourAgo); err != nil {
 		t.Fatal(err)
 	}
-	if keys := list(t, blobs, time.Hour); !slices.Equal(keys, []string{"q/2/old"}) {
+	if keys := listed(t, blobs, time.Hour); !slices.Equal(keys, []string{"q/2/old"}) {
 		t.Errorf("of an hour's age are %q, want the old one", keys)
 	}
-	if keys := list(t, blobs, 0); len(keys) != 2 {
+	if keys := listed(t, blobs, 0); len(keys) != 2 {
 		t.Errorf("of any age are %q, want both", keys)
 	}
 }

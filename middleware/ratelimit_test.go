@@ -48,15 +48,15 @@ func TestJobsOverTheLimitComeBackOneByOneWithoutACharge(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		for i, at := range began[5:] {
-			if least := time.Duration(i+1) * time.Second; at.Sub(start) < least-time.Second {
+			if least := time.Duration(i+1) * time.Second; at.Sub(start) < least {
 				t.Errorf("run %d began after %v: that is faster than one a second", i+5, at.Sub(start))
 			}
 		}
-		if took := began[64].Sub(start); took > 80*time.Second {
+		if took := began[64].Sub(start); took > 61*time.Second {
 			t.Errorf("the last run began after %v: the rate allows 60s", took)
 		}
-		if refusals > 130 {
-			t.Errorf("%d refusals for 60 jobs over the limit: they come back too soon", refusals)
+		if refusals != 60 {
+			t.Errorf("%d refusals for 60 jobs over the limit, want one each", refusals)
 		}
 		for _, id := range ids {
 			if j := w.want(id, jobs.StateCompleted); j.Failures != 0 {
@@ -64,6 +64,81 @@ func TestJobsOverTheLimitComeBackOneByOneWithoutACharge(t *testing.T) {
 			}
 		}
 	})
+}
+
+// rated runs n jobs, of which every tenth comes in later, under a limit, and
+// returns when the last began and how often jobs were refused, in all and at
+// most.
+func rated(t *testing.T, n int, ideal time.Duration, cfg middleware.RateLimitConfig) (took time.Duration, refusals, most int) {
+	var mu sync.Mutex
+	var last time.Time
+	of := make(map[string]int)
+	ran := 0
+	cfg.OnLimited = func(_ context.Context, job *jobs.Job, _ time.Duration) {
+		mu.Lock()
+		defer mu.Unlock()
+		refusals++
+		of[job.ID()]++
+		most = max(most, of[job.ID()])
+	}
+	w := newWorld(t, jobs.Config{Concurrency: 20}, func(context.Context, *jobs.Job) error {
+		time.Sleep(100 * time.Millisecond)
+		mu.Lock()
+		defer mu.Unlock()
+		ran, last = ran+1, time.Now()
+		return nil
+	}, middleware.RateLimit(cfg))
+	start := time.Now()
+	for i := range n {
+		delay := time.Duration(0)
+		if i%10 == 0 {
+			delay = ideal / 2 * time.Duration(i) / time.Duration(n)
+		}
+		w.add("call", jobs.WithDelay(delay))
+	}
+	for range 1000 {
+		letPass(time.Minute)
+		mu.Lock()
+		done := ran == n
+		mu.Unlock()
+		if done {
+			break
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if ran != n {
+		t.Errorf("%d of %d jobs ran", ran, n)
+	}
+	return last.Sub(start), refusals, most
+}
+
+func TestRateLimit_UsesItsRateAndRefusesAJobAboutOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		jobs    int
+		cfg     middleware.RateLimitConfig
+		ideal   time.Duration
+		refused float64 // a job, on average
+		most    int
+	}{
+		"a minute":                {60, middleware.RateLimitConfig{Runs: 60, Per: time.Minute}, time.Minute, 1, 1},
+		"ten minutes":             {600, middleware.RateLimitConfig{Runs: 60, Per: time.Minute}, 10 * time.Minute, 1, 2},
+		"half of MaxDelay and up": {600, middleware.RateLimitConfig{Runs: 60, Per: time.Minute, MaxDelay: 5 * time.Minute}, 10 * time.Minute, 2, 3},
+		"many a second":           {6000, middleware.RateLimitConfig{Runs: 50, Per: time.Second}, 2 * time.Minute, 1, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				took, refusals, most := rated(t, c.jobs, c.ideal, c.cfg)
+				t.Logf("%d jobs took %v, %d refusals, at most %d of one job", c.jobs, took, refusals, most)
+				if took > c.ideal*100/95 || took < c.ideal*9/10 {
+					t.Errorf("%d jobs took %v, want 95 %% of the rate used, which is %v", c.jobs, took, c.ideal*100/95)
+				}
+				if each := float64(refusals) / float64(c.jobs); each > c.refused || most > c.most {
+					t.Errorf("%.2f refusals a job, at most %d, want %v and %d", each, most, c.refused, c.most)
+				}
+			})
+		})
+	}
 }
 
 func TestLimitsAreKeptPerTypeAndShownToTheHook(t *testing.T) {

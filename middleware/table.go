@@ -1,0 +1,68 @@
+package middleware
+
+import (
+	"container/list"
+	"sync"
+	"time"
+)
+
+// maxKeys bounds what a middleware keeps per key: types and keys come from
+// producers, and a server that takes any could otherwise be made to grow
+// without end.
+const maxKeys = 1000
+
+// othersKey stands for all keys beyond that number, which share one T.
+const othersKey = "(others)"
+
+// table keeps a T for each key, which is a task's type unless the application
+// chose otherwise. When it is full, the key that was not used for longest makes
+// room, but only after it was idle for so long that a new T would do as well:
+// otherwise who invents keys could lift the limits of others.
+type table[T any] struct {
+	make func(key string) *T
+	idle time.Duration
+
+	mu     sync.Mutex
+	of     map[string]*list.Element // of *row[T]
+	latest list.List                // the key used last is in front
+}
+
+type row[T any] struct {
+	key   string
+	used  time.Time
+	value *T
+}
+
+func newTable[T any](idle time.Duration, make func(key string) *T) *table[T] {
+	return &table[T]{make: make, idle: idle, of: map[string]*list.Element{}}
+}
+
+func (t *table[T]) get(key string) *T {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	if t.of[key] == nil && len(t.of) >= maxKeys && !t.makeRoom(now) {
+		key = othersKey
+	}
+	e := t.of[key]
+	if e == nil {
+		e = t.latest.PushFront(&row[T]{key: key, value: t.make(key)})
+		t.of[key] = e
+	}
+	t.latest.MoveToFront(e)
+	r := e.Value.(*row[T])
+	r.used = now
+	return r.value
+}
+
+// makeRoom forgets the key that was not used for longest, if that is long enough.
+func (t *table[T]) makeRoom(now time.Time) bool {
+	oldest := t.latest.Back()
+	r := oldest.Value.(*row[T])
+	if now.Sub(r.used) < t.idle {
+		return false
+	}
+	t.latest.Remove(oldest)
+	delete(t.of, r.key)
+	return true
+}

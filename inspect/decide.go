@@ -15,48 +15,26 @@ type decision struct {
 	begun time.Time     // by the store's clock
 }
 
-// decide carries out a decision in steps of one page, each found and then
-// operated on. It takes only what was selected before it began, so it ends
-// although jobs keep coming, and it holds one page in memory, however many
-// there are. Each job is named with the epoch at which it was found: one that
-// moved on meanwhile is left alone. The report is valid beside an error.
+// decide carries out a decision. It names each job with the epoch at which it was
+// found: a job that moved on meanwhile is left alone. The report is valid beside
+// an error.
 func (s Selection) decide(ctx context.Context, d decision) (report Report, err error) {
 	s.query.NoPayload = true
 	missing := newNames(s.query.IDs)
-	for page, err := range s.pages(ctx, s.pageSize(barePage)) {
-		if err != nil {
-			return report, err
-		}
-		d.begin(page.Now)
-		refs := d.choose(&page, &report, &s)
+	err = s.inSteps(ctx, barePage, &d, &report, func(page *Page, chosen []*broker.Job) error {
 		missing.seen(page.Jobs)
-		if len(refs) > 0 {
-			op := d.op
-			op.Refs = refs
-			if err := ctx.Err(); err != nil {
-				return report, err
-			}
-			// Who interrupts a decision is told what it did: a write is not cut off.
-			results, err := s.inspector.operate(context.WithoutCancel(ctx), op)
-			report.add(d.op.Kind, results)
-			if err != nil {
-				return report, err
-			}
+		if err := ctx.Err(); err != nil || len(chosen) == 0 {
+			return err
 		}
-		if s.progress != nil {
-			s.progress(report)
-		}
-		if s.full(report.Done + report.Refused) {
-			break
-		}
-		if page.Cursor != "" || len(s.query.IDs) > 0 {
-			if err := s.pause(ctx, len(refs)); err != nil {
-				return report, err
-			}
-		}
-	}
-	if len(s.query.IDs) == 0 {
-		return report, nil
+		op := d.op
+		op.Refs = refsOf(chosen)
+		// A write is not cut off, so that the report of an interrupted decision is exact.
+		results, err := s.inspector.operate(context.WithoutCancel(ctx), op)
+		report.add(d.op.Kind, results)
+		return err
+	})
+	if err != nil || len(s.query.IDs) == 0 {
+		return report, err
 	}
 	for _, id := range s.query.IDs {
 		if missing[id] {
@@ -64,6 +42,43 @@ func (s Selection) decide(ctx context.Context, d decision) (report Report, err e
 		}
 	}
 	return report, report.namedError(d.op.Kind)
+}
+
+// inSteps works through the selection in pages of at most size jobs. step gets a
+// page, and the jobs of it that the decision is about. It takes only what was
+// selected before it began, so it ends although jobs keep coming, and it holds
+// one page in memory.
+func (s Selection) inSteps(ctx context.Context, size int, d *decision, report *Report, step func(*Page, []*broker.Job) error) error {
+	for page, err := range s.pages(ctx, s.pageSize(size)) {
+		if err != nil {
+			return err
+		}
+		d.begin(page.Now)
+		chosen := d.choose(&page, report, &s)
+		if err := step(&page, chosen); err != nil {
+			return err
+		}
+		if s.progress != nil {
+			s.progress(*report)
+		}
+		if s.full(report.Done + report.Refused) {
+			return nil
+		}
+		if page.Cursor != "" || len(s.query.IDs) > 0 {
+			if err := s.pause(ctx, len(chosen)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func refsOf(jobs []*broker.Job) []broker.Ref {
+	refs := make([]broker.Ref, len(jobs))
+	for i, j := range jobs {
+		refs[i] = j.Ref()
+	}
+	return refs
 }
 
 // pageSize is how many jobs are found at a time, most at most.
@@ -97,11 +112,11 @@ func (d *decision) begin(now time.Time) {
 }
 
 // choose returns the jobs of a page that the decision is about.
-func (d *decision) choose(page *Page, report *Report, s *Selection) []broker.Ref {
-	refs := make([]broker.Ref, 0, len(page.Jobs))
+func (d *decision) choose(page *Page, report *Report, s *Selection) []*broker.Job {
+	chosen := make([]*broker.Job, 0, len(page.Jobs))
 	for i := range page.Jobs {
 		job := &page.Jobs[i]
-		if s.full(report.Done + report.Refused + len(refs)) {
+		if s.full(report.Done + report.Refused + len(chosen)) {
 			break
 		}
 		if !s.keeps(job) {
@@ -116,10 +131,10 @@ func (d *decision) choose(page *Page, report *Report, s *Selection) []broker.Ref
 		case d.op.Kind == broker.OpReschedule && job.State == broker.StatePending && !d.op.RunAt.After(d.begun):
 			report.Done++ // due already; moved to the back of its queue it would be found again and again
 		default:
-			refs = append(refs, job.Ref())
+			chosen = append(chosen, job)
 		}
 	}
-	return refs
+	return chosen
 }
 
 // newer reports whether the job came to where it was found after the

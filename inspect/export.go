@@ -43,28 +43,11 @@ func (s Selection) ExportAndDelete(ctx context.Context, w io.Writer, flush func(
 
 func (s Selection) export(ctx context.Context, w io.Writer, flush func() error) (report Report, err error) {
 	s.query.NoPayload = false
-	var d decision
 	var lines []byte
-	for page, err := range s.pages(ctx, s.pageSize(defaultPage)) {
-		if err != nil {
-			return report, err
-		}
-		d.begin(page.Now)
+	err = s.inSteps(ctx, defaultPage, new(decision), &report, func(_ *Page, chosen []*broker.Job) error {
 		lines = lines[:0]
 		var refs []broker.Ref
-		for i := range page.Jobs {
-			job := &page.Jobs[i]
-			if s.full(report.Done + report.Refused + len(refs)) {
-				break
-			}
-			if !s.keeps(job) {
-				continue
-			}
-			report.Matched++
-			if d.newer(job) {
-				report.Newer++
-				continue
-			}
+		for _, job := range chosen {
 			err := copiable(job)
 			ref := job.Ref()
 			if flush != nil {
@@ -80,26 +63,15 @@ func (s Selection) export(ctx context.Context, w io.Writer, flush func() error) 
 			refs = append(refs, ref)
 		}
 		if _, err := w.Write(lines); err != nil {
-			return report, err
+			return err
 		}
 		if flush == nil {
 			report.Done += len(refs)
-		} else if err := s.deleteExported(ctx, refs, flush, &report); err != nil {
-			return report, err
+			return nil
 		}
-		if s.progress != nil {
-			s.progress(report)
-		}
-		if s.full(report.Done + report.Refused) {
-			break
-		}
-		if page.Cursor != "" {
-			if err := s.pause(ctx, len(refs)); err != nil {
-				return report, err
-			}
-		}
-	}
-	return report, nil
+		return s.deleteExported(ctx, refs, flush, &report)
+	})
+	return report, err
 }
 
 // exportHolder deletes what went into a file. A store remembers the IDs of such

@@ -16,30 +16,15 @@ var errRemembered = fmt.Errorf("%w: another job with this ID was at the destinat
 func (s Selection) holdAndMove(ctx context.Context, m *mover, report Report) (Report, error) {
 	s.query.NoPayload = true
 	d := decision{op: broker.Operation{Kind: broker.OpHold, Holder: m.holder}}
-	for page, err := range s.pages(ctx, s.pageSize(movePage)) {
-		if err != nil {
-			return report, err
+	err := s.inSteps(ctx, movePage, &d, &report, func(_ *Page, chosen []*broker.Job) error {
+		if len(chosen) == 0 {
+			return nil
 		}
-		d.begin(page.Now)
-		d.op.Refs = d.choose(&page, &report, &s)
-		if len(d.op.Refs) > 0 {
-			if err := m.holdAndMove(ctx, d.op, &report); err != nil {
-				return report, err
-			}
-		}
-		if s.progress != nil {
-			s.progress(report)
-		}
-		if s.full(report.Done + report.Refused) {
-			break
-		}
-		if page.Cursor != "" {
-			if err := s.pause(ctx, len(d.op.Refs)); err != nil {
-				return report, err
-			}
-		}
-	}
-	return report, nil
+		hold := d.op
+		hold.Refs = refsOf(chosen)
+		return m.holdAndMove(ctx, hold, &report)
+	})
+	return report, err
 }
 
 // holdAndMove does one step, whole, whatever becomes of ctx meanwhile: an
@@ -198,43 +183,14 @@ func (m *mover) takeBack(ctx context.Context, copies []broker.Ref) error {
 // moved: no claim looks at them meanwhile.
 func (s Selection) copyTo(ctx context.Context, m *mover) (report Report, err error) {
 	s.query.NoPayload = false
-	var d decision
-	for page, err := range s.pages(ctx, s.pageSize(movePage)) {
-		if err != nil {
-			return report, err
+	err = s.inSteps(ctx, movePage, new(decision), &report, func(_ *Page, chosen []*broker.Job) error {
+		found := make([]broker.Job, len(chosen))
+		for n, job := range chosen {
+			found[n] = *job
 		}
-		d.begin(page.Now)
-		var chosen []broker.Job
-		for i := range page.Jobs {
-			job := &page.Jobs[i]
-			if s.full(report.Done + report.Refused + len(chosen)) {
-				break
-			}
-			if !s.keeps(job) {
-				continue
-			}
-			if report.Matched++; d.newer(job) {
-				report.Newer++
-				continue
-			}
-			chosen = append(chosen, *job)
-		}
-		if err := m.copyPage(ctx, chosen, &report); err != nil {
-			return report, err
-		}
-		if s.progress != nil {
-			s.progress(report)
-		}
-		if s.full(report.Done + report.Refused) {
-			break
-		}
-		if page.Cursor != "" {
-			if err := s.pause(ctx, len(chosen)); err != nil {
-				return report, err
-			}
-		}
-	}
-	return report, nil
+		return m.copyPage(ctx, found, &report)
+	})
+	return report, err
 }
 
 func (m *mover) copyPage(ctx context.Context, chosen []broker.Job, report *Report) error {

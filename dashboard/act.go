@@ -38,7 +38,7 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 	for _, queue := range slices.Sorted(maps.Keys(named)) {
 		ids := named[queue]
 		report, err := v.do(h.inspector.Select(inspect.Query{Queue: queue, IDs: ids, Suppressed: true}), r.Context(), delay)
-		add(&total, report)
+		total.Add(report)
 		if report.Refused > 0 { // which the report says
 			err = nil
 		}
@@ -125,15 +125,6 @@ func why(f inspect.Refusal) string {
 		said = fmt.Sprintf("The job %s holds its unique key.", text(f.Holder))
 	}
 	return said
-}
-
-func add(sum *inspect.Report, r inspect.Report) {
-	sum.Matched += r.Matched
-	sum.Done += r.Done
-	sum.Requested += r.Requested
-	sum.Newer += r.Newer
-	sum.Refused += r.Refused
-	sum.Refusals = append(sum.Refusals, r.Refusals...)
 }
 
 // some are the first of many, for the log.

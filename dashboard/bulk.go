@@ -152,7 +152,7 @@ func (h *Handler) runBulk(ctx context.Context, o *operation, queries []inspect.Q
 		done := total
 		s := h.inspector.Select(q).PerSecond(o.rate).OnProgress(func(r inspect.Report) {
 			sum := done
-			add(&sum, r)
+			sum.Add(r)
 			o.progress(sum)
 		})
 		if group != nil {
@@ -160,7 +160,7 @@ func (h *Handler) runBulk(ctx context.Context, o *operation, queries []inspect.Q
 		}
 		var report inspect.Report
 		report, err = o.verb.do(s, ctx, delay)
-		add(&total, report)
+		total.Add(report)
 		o.progress(total)
 		if err != nil {
 			break

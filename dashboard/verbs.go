@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/inspect"
@@ -9,37 +10,30 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// verb is a decision about jobs.
+// verb is a decision about jobs as the dashboard offers it.
 type verb struct {
-	Name  string // in addresses and the log
-	Label string
-	Done  string // "12 jobs …"
-	Grave bool   // cannot be undone: asks first
-
+	inspect.Verb
+	Label  string
 	action Action
-	from   []broker.State
-	do     func(s inspect.Selection, ctx context.Context, delay time.Duration) (inspect.Report, error)
 }
 
-var waiting = []broker.State{broker.StatePending, broker.StateScheduled, broker.StateRetry}
+// actions permit verbs. Who may suppress may undo it.
+var actions = map[string]Action{"redrive": ActionRedrive, "reschedule": ActionReschedule, "suppress": ActionSuppress, "unsuppress": ActionSuppress,
+	"cancel": ActionCancel, "delete": ActionDelete}
 
-var verbs = []verb{
-	{Name: "redrive", Label: "Redrive", Done: "redriven", action: ActionRedrive, from: []broker.State{broker.StateDead}, do: plainly(inspect.Selection.Redrive)},
-	{Name: "reschedule", Label: "Reschedule", Done: "rescheduled", action: ActionReschedule, from: waiting,
-		do: func(s inspect.Selection, ctx context.Context, delay time.Duration) (inspect.Report, error) {
-			return s.RescheduleIn(ctx, delay)
-		}},
-	{Name: "suppress", Label: "Suppress", Done: "suppressed", action: ActionSuppress, from: []broker.State{broker.StateDead}, do: plainly(inspect.Selection.Suppress)},
-	{Name: "unsuppress", Label: "Unsuppress", Done: "listed again", action: ActionSuppress, from: []broker.State{broker.StateDead}, do: plainly(inspect.Selection.Unsuppress)},
-	{Name: "cancel", Label: "Cancel", Done: "cancelled", Grave: true, action: ActionCancel, from: append([]broker.State{broker.StateActive}, waiting...), do: plainly(inspect.Selection.Cancel)},
-	{Name: "delete", Label: "Delete", Done: "deleted", Grave: true, action: ActionDelete,
-		from: append([]broker.State{broker.StateDead, broker.StateCompleted, broker.StateCancelled}, waiting...), do: plainly(inspect.Selection.Delete)},
-}
-
-func plainly(do func(inspect.Selection, context.Context) (inspect.Report, error)) func(inspect.Selection, context.Context, time.Duration) (inspect.Report, error) {
-	return func(s inspect.Selection, ctx context.Context, _ time.Duration) (inspect.Report, error) {
-		return do(s, ctx)
+var verbs = func() (all []verb) {
+	for _, v := range inspect.Verbs() {
+		all = append(all, verb{Verb: v, Label: strings.ToUpper(v.Name[:1]) + v.Name[1:], action: actions[v.Name]})
 	}
+	return all
+}()
+
+// do carries the verb out; delay is for those that set a time.
+func (v *verb) do(s inspect.Selection, ctx context.Context, delay time.Duration) (inspect.Report, error) {
+	if delay != 0 && v.action == ActionReschedule {
+		return s.RescheduleIn(ctx, delay)
+	}
+	return v.Do(s, ctx)
 }
 
 func verbNamed(name string) (verb, bool) {
@@ -51,21 +45,11 @@ func verbNamed(name string) (verb, bool) {
 	return verb{}, false
 }
 
-// possible reports whether jobs of a state can be decided about so.
-func (v *verb) possible(state broker.State) bool {
-	for _, s := range v.from {
-		if s == state {
-			return true
-		}
-	}
-	return false
-}
-
 // verbsFor are the verbs for jobs of a state that the viewer may use. For jobs
 // of any state there are those that the most states allow.
 func verbsFor(v *view, state broker.State) (all []verb) {
 	for _, one := range verbs {
-		if (one.possible(state) || state == broker.StateNone && one.Grave) && v.May(one.action) {
+		if (one.Possible(state) || state == broker.StateNone && one.Grave) && v.May(one.action) {
 			all = append(all, one)
 		}
 	}

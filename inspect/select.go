@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -201,6 +202,17 @@ type Refusal struct {
 	ID     string
 	Holder string
 	Err    error
+}
+
+// Add adds what another decision did, for tools that carry out one in parts.
+func (r *Report) Add(other Report) {
+	r.Matched += other.Matched
+	r.Done += other.Done
+	r.Requested += other.Requested
+	r.Repeated += other.Repeated
+	r.Newer += other.Newer
+	r.Refused += other.Refused
+	r.Refusals = slices.Concat(r.Refusals, other.Refusals)
 }
 
 const keptRefusals = 100

@@ -14,38 +14,40 @@ import (
 
 // decision is a verb for jobs: those named, or those that a filter selects.
 type decision struct {
-	use, short, long string
-	verb, done       string // "redrive", "redriven"
-	state            string // default of the filter
-	grave            bool   // cannot be undone: ask first
-	do               func(inspect.Selection, context.Context) (inspect.Report, error)
-	flags            func(*pflag.FlagSet)
-	check            func() error
+	inspect.Verb
+	short, long string
+	state       broker.State // default of the filter; none means that it must be given
+	flags       func(*pflag.FlagSet)
+	check       func() error
+}
+
+// verb is a decision by its name in package inspect.
+func verb(name, short, long string, state broker.State) *decision {
+	v, _ := inspect.VerbNamed(name) // a test carries out each
+	return &decision{Verb: v, short: short, long: long, state: state}
 }
 
 func (a *app) cancel() *cobra.Command {
-	return a.decide(&decision{use: "cancel", short: "Cancel jobs that have not ended", verb: "cancel", done: "cancelled", grave: true,
-		state: broker.StatePending.String(), do: inspect.Selection.Cancel,
-		long: "Cancel jobs that have not ended. Those that run are asked to: their contexts end,\nand the handler's return decides."})
+	return a.decide(verb("cancel", "Cancel jobs that have not ended",
+		"Cancel jobs that have not ended. Those that run are asked to: their contexts end,\nand the handler's return decides.", broker.StatePending))
 }
 
 func (a *app) deleteJobs() *cobra.Command {
-	return a.decide(&decision{use: "delete", short: "Delete jobs and their records", verb: "delete", done: "deleted", grave: true,
-		do: inspect.Selection.Delete, long: "Delete jobs and their records. Jobs that run are refused: cancel them first."})
+	return a.decide(verb("delete", "Delete jobs and their records",
+		"Delete jobs and their records. Jobs that run are refused: cancel them first.", broker.StateNone))
 }
 
 func (a *app) redrive() *cobra.Command {
-	return a.decide(&decision{use: "redrive", short: "Send dead jobs back to their queue, with fresh retries", verb: "redrive", done: "redriven",
-		state: broker.StateDead.String(), do: inspect.Selection.Redrive,
-		long: "Send dead jobs back to their queue, with fresh retries. One whose unique key\nanother job holds meanwhile is refused."})
+	return a.decide(verb("redrive", "Send dead jobs back to their queue, with fresh retries",
+		"Send dead jobs back to their queue, with fresh retries. One whose unique key\nanother job holds meanwhile is refused.", broker.StateDead))
 }
 
 func (a *app) reschedule() *cobra.Command {
 	var in time.Duration
 	var when string
 	var due time.Time
-	d := &decision{use: "reschedule", short: "Change when scheduled, retry and pending jobs are due", verb: "reschedule", done: "rescheduled",
-		state: broker.StateScheduled.String(), long: "Change when scheduled, retry and pending jobs are due: at once, unless --in or --at\nsay otherwise."}
+	d := verb("reschedule", "Change when scheduled, retry and pending jobs are due",
+		"Change when scheduled, retry and pending jobs are due: at once, unless --in or --at\nsay otherwise.", broker.StateScheduled)
 	d.flags = func(flags *pflag.FlagSet) {
 		flags.DurationVar(&in, "in", 0, "after so long")
 		flags.StringVar(&when, "at", "", "at this time, as 2026-01-02T15:04:05Z")
@@ -58,11 +60,11 @@ func (a *app) reschedule() *cobra.Command {
 			return &usageError{"give --in or --at, not both"}
 		}
 		if due, err = time.Parse(time.RFC3339, when); err != nil {
-			return &usageError{fmt.Sprintf("--at %q is no time as 2026-01-02T15:04:05Z", when)}
+			return &usageError{fmt.Sprintf("--at %q is not a time like 2026-01-02T15:04:05Z", when)}
 		}
 		return nil
 	}
-	d.do = func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
+	d.Do = func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
 		if in != 0 {
 			return s.RescheduleIn(ctx, in)
 		}
@@ -76,7 +78,7 @@ func (a *app) decide(d *decision) *cobra.Command {
 	var dry, all bool
 	var rate int
 	cmd := &cobra.Command{
-		Use:   d.use + " [ID…]",
+		Use:   d.Name + " [ID…]",
 		Short: d.short,
 		Long:  d.long + "\n\nWithout IDs it concerns the jobs that the flags select, and needs one of them or\n--all. --dry-run says how many these are and changes nothing.",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -93,7 +95,7 @@ func (a *app) decide(d *decision) *cobra.Command {
 				return a.decideNamed(cmd.Context(), i, d, f.queue, args, dry)
 			}
 			if !all && !selects(cmd.Flags()) {
-				return &usageError{fmt.Sprintf("name the jobs to %s, or select them by flags, or give --all", d.verb)}
+				return &usageError{fmt.Sprintf("name the jobs to %s, or select them by flags, or give --all", d.Name)}
 			}
 			if f.state == "" {
 				return &usageError{"--state says which jobs are meant"}
@@ -101,7 +103,11 @@ func (a *app) decide(d *decision) *cobra.Command {
 			return a.decideSelected(cmd.Context(), i, d, &f, dry, rate)
 		},
 	}
-	f.flags(cmd.Flags(), d.state)
+	state := ""
+	if d.state != broker.StateNone {
+		state = d.state.String()
+	}
+	f.flags(cmd.Flags(), state)
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say how many jobs it would be")
 	cmd.Flags().BoolVar(&all, "all", false, "all jobs of the state")
 	cmd.Flags().IntVar(&rate, "rate", 0, "so many jobs a second at most (default: as fast as it goes)")
@@ -139,13 +145,13 @@ func (a *app) decideNamed(ctx context.Context, i *inspect.Inspector, d *decision
 		a.report(d, inspect.Report{Matched: len(ids)}, true)
 		return nil
 	}
-	if err := a.confirm(d.grave, "%s %d jobs", d.verb, len(ids)); err != nil {
+	if err := a.confirm(d.Grave, "%s %d jobs", d.Name, len(ids)); err != nil {
 		return err
 	}
 	var total inspect.Report
 	for _, name := range order {
-		r, err := d.do(i.Select(inspect.Query{Queue: name, IDs: byQueue[name], Suppressed: true}), ctx)
-		add(&total, r)
+		r, err := d.Do(i.Select(inspect.Query{Queue: name, IDs: byQueue[name], Suppressed: true}), ctx)
+		total.Add(r)
 		if err != nil && total.Refused == 0 {
 			return err
 		}
@@ -160,7 +166,7 @@ func (a *app) decideSelected(ctx context.Context, i *inspect.Inspector, d *decis
 		return err
 	}
 	n := 0
-	if dry || d.grave && !a.yes {
+	if dry || d.Grave && !a.yes {
 		for _, q := range queries {
 			some, err := i.Select(q).Limit(rest(f.limit, n)).Count(ctx)
 			if n += some; err != nil {
@@ -173,7 +179,7 @@ func (a *app) decideSelected(ctx context.Context, i *inspect.Inspector, d *decis
 		if dry {
 			return a.report(d, inspect.Report{Matched: n}, true)
 		}
-		if err := a.confirm(d.grave, "%s about %d jobs", d.verb, n); err != nil {
+		if err := a.confirm(d.Grave, "%s about %d jobs", d.Name, n); err != nil {
 			return err
 		}
 	}
@@ -184,15 +190,15 @@ func (a *app) decideSelected(ctx context.Context, i *inspect.Inspector, d *decis
 // jobs as far as is known.
 func (a *app) carryOut(ctx context.Context, i *inspect.Inspector, d *decision, queries []inspect.Query, limit, rate, count int) error {
 	var total inspect.Report
-	shown := a.progress(d.done, count)
+	shown := a.progress(d.Done, count)
 	for _, q := range queries {
 		if limit > 0 && total.Matched >= limit {
 			break
 		}
 		before := total.Done
 		s := i.Select(q).Limit(rest(limit, total.Matched)).PerSecond(rate).OnProgress(func(r inspect.Report) { shown.at(before + r.Done) })
-		r, err := d.do(s, ctx)
-		add(&total, r)
+		r, err := d.Do(s, ctx)
+		total.Add(r)
 		if err != nil {
 			shown.end()
 			a.report(d, total, false)
@@ -211,16 +217,6 @@ func rest(limit, used int) int {
 	return limit - used
 }
 
-func add(sum *inspect.Report, r inspect.Report) {
-	sum.Matched += r.Matched
-	sum.Done += r.Done
-	sum.Requested += r.Requested
-	sum.Newer += r.Newer
-	sum.Repeated += r.Repeated
-	sum.Refused += r.Refused
-	sum.Refusals = append(sum.Refusals, r.Refusals...)
-}
-
 // report tells what a decision did. Refusals make the command fail.
 func (a *app) report(d *decision, r inspect.Report, dry bool) error {
 	if a.json {
@@ -228,7 +224,7 @@ func (a *app) report(d *decision, r inspect.Report, dry bool) error {
 		for _, f := range r.Refusals {
 			refused = append(refused, map[string]string{"queue": f.Queue, "id": f.ID, "error": f.Err.Error(), "holder": f.Holder})
 		}
-		told := map[string]any{"verb": d.verb, "dry_run": dry, "matched": r.Matched, "done": r.Done,
+		told := map[string]any{"verb": d.Name, "dry_run": dry, "matched": r.Matched, "done": r.Done,
 			"requested": r.Requested, "newer": r.Newer, "refused": r.Refused, "refusals": refused}
 		if r.Repeated > 0 {
 			told["repeated"] = r.Repeated
@@ -239,12 +235,12 @@ func (a *app) report(d *decision, r inspect.Report, dry bool) error {
 	}
 	switch {
 	case dry:
-		a.say("%d jobs would be %s; nothing was changed.", r.Matched, d.done)
+		a.say("%d jobs would be %s; nothing was changed.", r.Matched, d.Done)
 		return nil
 	case r.Requested > 0:
-		a.say("%d of %d jobs %s, %d more asked to end.", r.Done-r.Requested, r.Matched, d.done, r.Requested)
+		a.say("%d of %d jobs %s, %d more asked to end.", r.Done-r.Requested, r.Matched, d.Done, r.Requested)
 	default:
-		a.say("%d of %d jobs %s.", r.Done, r.Matched, d.done)
+		a.say("%d of %d jobs %s.", r.Done, r.Matched, d.Done)
 	}
 	if r.Repeated > 0 {
 		a.say("%d of them were there already.", r.Repeated)

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/inspect"
 
 	"github.com/spf13/cobra"
 )
@@ -29,8 +27,8 @@ func (a *app) dlq() *cobra.Command {
 		fixState(c, dead)
 	}
 	cmd.AddCommand(ls, requeue, purge, out, a.importJobs(),
-		a.suppress("suppress", "suppressed", "Take dead jobs out of alerts and lists; they stay", inspect.Selection.Suppress),
-		a.suppress("unsuppress", "unsuppressed", "Undo suppress", inspect.Selection.Unsuppress))
+		a.suppress("suppress", "Take dead jobs out of alerts and lists; they stay"),
+		a.suppress("unsuppress", "Undo suppress"))
 	return cmd
 }
 
@@ -48,8 +46,8 @@ func fixState(cmd *cobra.Command, state string) {
 	}
 }
 
-func (a *app) suppress(verb, done, short string, do func(inspect.Selection, context.Context) (inspect.Report, error)) *cobra.Command {
-	cmd := a.decide(&decision{use: verb, short: short, long: short + ".", verb: verb, done: done, state: broker.StateDead.String(), do: do})
+func (a *app) suppress(name, short string) *cobra.Command {
+	cmd := a.decide(verb(name, short, short+".", broker.StateDead))
 	fixState(cmd, broker.StateDead.String())
 	return cmd
 }

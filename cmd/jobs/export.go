@@ -91,11 +91,11 @@ func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, ou
 		}
 		defer func() { err = errors.Join(err, file.Sync(), file.Close()) }()
 	}
-	d := &decision{verb: "export", done: "exported", do: func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
+	d := &decision{Verb: inspect.Verb{Name: "export", Done: "exported", Do: func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
 		return s.Export(ctx, w)
-	}}
+	}}}
 	if remove {
-		d.done, d.do = "exported and deleted", func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
+		d.Done, d.Do = "exported and deleted", func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
 			return s.ExportAndDelete(ctx, w, flush)
 		}
 	}

@@ -123,15 +123,16 @@ func (a *app) runMove(ctx context.Context, t *transfer) error {
 	if t.undo {
 		return a.undoMove(ctx, i, t, to)
 	}
-	d := &decision{verb: "move", done: "moved", grave: true, do: func(s inspect.Selection, ctx context.Context) (inspect.Report, error) { return s.Move(ctx, to) }}
+	d := &decision{Verb: inspect.Verb{Name: "move", Done: "moved", Grave: true,
+		Do: func(s inspect.Selection, ctx context.Context) (inspect.Report, error) { return s.Move(ctx, to) }}}
 	if t.copy {
-		d.verb, d.done, d.grave = "copy", "copied", false
+		d.Name, d.Done, d.Grave = "copy", "copied", false
 	}
 	return a.moveQueries(ctx, i, t, to, d, queries)
 }
 
 func (a *app) undoMove(ctx context.Context, i *inspect.Inspector, t *transfer, to inspect.Destination) error {
-	d := &decision{verb: "put back", done: "put back"}
+	d := &decision{Verb: inspect.Verb{Name: "put back", Done: "put back"}}
 	if t.dry {
 		n, err := i.Select(inspect.Query{Queue: t.queue, State: broker.StateWaiting}).Count(ctx)
 		if err != nil {
@@ -160,7 +161,7 @@ func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer
 	if t.dry {
 		return a.report(d, inspect.Report{Matched: n}, true)
 	}
-	if err := a.confirm(d.grave, "%s about %d jobs of %s", d.verb, n, plain(t.queue)); err != nil {
+	if err := a.confirm(d.Grave, "%s about %d jobs of %s", d.Name, n, plain(t.queue)); err != nil {
 		return err
 	}
 	if t.policy {
@@ -181,7 +182,7 @@ func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer
 	err := a.carryOut(ctx, i, d, queries, t.limit, t.rate, n)
 	if info, infoErr := i.Queue(ctx, t.queue); infoErr == nil {
 		if running := info.Counts[broker.StateActive]; running > 0 {
-			a.say("%d jobs run, and were not %s: run it again when they have ended.", running, d.done)
+			a.say("%d jobs run, and were not %s: run it again when they have ended.", running, d.Done)
 		}
 	}
 	return err

@@ -1,0 +1,55 @@
+package inspect
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Verb is a decision about jobs under the name that people use for it: in the
+// command, in the dashboard, and in logs.
+type Verb struct {
+	Name  string         // "redrive"
+	Done  string         // what became of the jobs: "redriven"
+	Grave bool           // it cannot be undone, so tools ask first
+	From  []broker.State // of jobs that it can be carried out for
+	// Do carries it out. Reschedule makes the jobs due at once; Selection has the
+	// methods that set a time.
+	Do func(Selection, context.Context) (Report, error)
+}
+
+// Verbs are the decisions that need nothing but a selection, the harmless ones
+// first.
+func Verbs() []Verb { return slices.Clone(verbs) }
+
+// VerbNamed finds a verb by its name.
+func VerbNamed(name string) (Verb, bool) {
+	i := slices.IndexFunc(verbs, func(v Verb) bool { return v.Name == name })
+	if i < 0 {
+		return Verb{}, false
+	}
+	return verbs[i], true
+}
+
+// Possible reports whether jobs of a state can be decided about so.
+func (v *Verb) Possible(state broker.State) bool { return slices.Contains(v.From, state) }
+
+var (
+	dead    = []broker.State{broker.StateDead}
+	waiting = []broker.State{broker.StatePending, broker.StateScheduled, broker.StateRetry}
+	ended   = []broker.State{broker.StateDead, broker.StateCompleted, broker.StateCancelled}
+	running = []broker.State{broker.StateActive}
+
+	verbs = []Verb{
+		{Name: "redrive", Done: "redriven", From: dead, Do: Selection.Redrive},
+		{Name: "reschedule", Done: "rescheduled", From: waiting, Do: func(s Selection, ctx context.Context) (Report, error) {
+			return s.Reschedule(ctx, time.Time{})
+		}},
+		{Name: "suppress", Done: "suppressed", From: dead, Do: Selection.Suppress},
+		{Name: "unsuppress", Done: "listed again", From: dead, Do: Selection.Unsuppress},
+		{Name: "cancel", Done: "cancelled", Grave: true, From: slices.Concat(running, waiting), Do: Selection.Cancel},
+		{Name: "delete", Done: "deleted", Grave: true, From: slices.Concat(ended, waiting), Do: Selection.Delete},
+	}
+)

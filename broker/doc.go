@@ -126,6 +126,8 @@
 // ClaimRequest.Max. A backend that cannot serve all in one step may give less,
 // and then says More when asking again can help. The sum never exceeds Max. A
 // failing queue withholds nothing that another gave: jobs come beside the error.
+// A step that failed itself gives nothing, whatever of its answer had come: it
+// may have been undone, and then nobody holds those jobs.
 //
 // # Calls
 //

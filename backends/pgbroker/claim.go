@@ -50,14 +50,8 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *sta
 		if err = c.run(ctx, before); first {
 			got.Verdicts, got.SettleErr = s.verdicts(ctx, err)
 		}
-		if got.Jobs == nil {
-			got.Jobs = c.jobs
-		} else {
-			got.Jobs = append(got.Jobs, c.jobs...)
-		}
-		got.More = got.More || c.more
-		if c.at != 0 {
-			got.Now = broker.FromMicros(c.at)
+		if err == nil {
+			c.addTo(&got)
 		}
 	}
 	if known != nil {
@@ -80,6 +74,21 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *sta
 		got.NextDue = earlier(got.NextDue, q.nextDue)
 	}
 	return got, errors.Join(errs...)
+}
+
+// addTo adds what a round gave. A round that failed gave nothing, whatever rows
+// had come before: its transaction may have been rolled back, and then nobody
+// holds them.
+func (c *claiming) addTo(got *broker.Claimed) {
+	if got.Jobs == nil {
+		got.Jobs = c.jobs
+	} else {
+		got.Jobs = append(got.Jobs, c.jobs...)
+	}
+	got.More = got.More || c.more
+	if c.at != 0 {
+		got.Now = broker.FromMicros(c.at)
+	}
 }
 
 // cutRound takes the first shares without a queue that stands twice.

@@ -28,11 +28,13 @@ func (b *Broker) policy(ctx context.Context, req *broker.PolicyRequest) (broker.
 		return r.Scan(append(append([]any{&layout}, p.columns()...), more...)...)
 	}
 	if (*req == broker.PolicyRequest{Queue: req.Queue}) {
-		err := b.call(ctx, b.step("policy", func(r rows) error { return read(r) }, req.Queue))
-		if layout > knownLayout {
-			err = newerLayout(layout)
+		if err := b.call(ctx, b.step("policy", func(r rows) error { return read(r) }, req.Queue)); err != nil {
+			return broker.Policy{}, err
 		}
-		return p.policy(), err
+		if layout > knownLayout {
+			return broker.Policy{}, newerLayout(layout)
+		}
+		return p.policy(), nil
 	}
 	keptAge, keptCount := retention(req.RetainCompleted)
 	deadAge, deadCount := retention(req.RetainDead)
@@ -51,7 +53,10 @@ func (b *Broker) policy(ctx context.Context, req *broker.PolicyRequest) (broker.
 			err = newerLayout(layout)
 		}
 	}
-	return p.policy(), err
+	if err != nil {
+		return broker.Policy{}, err
+	}
+	return p.policy(), nil
 }
 
 func retention(r *broker.Retention) (age, count *int64) {

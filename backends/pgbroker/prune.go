@@ -24,8 +24,10 @@ func (b *Broker) Prune(ctx context.Context, req broker.PruneRequest) (broker.Pru
 	}
 	marks := 0
 	err := b.call(ctx, b.byIndex(false), b.step("prune_marks", one(&marks), now.micros, req.Max))
-	got.Other += marks
-	got.More = got.More || marks == req.Max
+	if err == nil {
+		got.Other += marks
+		got.More = got.More || marks == req.Max
+	}
 	if req.Now.IsZero() {
 		err = errors.Join(err, b.turnDays(ctx, &got))
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -23,9 +22,12 @@ func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Ren
 
 func (b *Broker) renew(ctx context.Context, req *broker.RenewRequest) (broker.Renewed, error) {
 	now, queues := clockOf(req.Now), distinct(req.Queues)
-	alive := 0
+	var alive int
 	var at int64
-	count := each(func(r rows) error { alive++; return r.Scan(&at) })
+	count := func(r rows) error {
+		alive = 0 // a pulse that was not applied is sent once more
+		return each(func(r rows) error { alive++; return r.Scan(&at) })(r)
+	}
 	lease := now.after(req.Lease)
 	var info []byte
 	if req.Describe {
@@ -41,18 +43,23 @@ func (b *Broker) renew(ctx context.Context, req *broker.RenewRequest) (broker.Re
 	if err := b.pulse.run(ctx, steps...); err != nil {
 		return broker.Renewed{}, err
 	}
-	got := broker.Renewed{Now: broker.FromMicros(at), Held: make(map[string]int, len(queues)), Lost: alive < len(queues)}
-	err := b.pulse.run(ctx, b.byIndex(true), b.step("renew_held", each(func(r rows) error { return scanHeld(r, &got) }), now.micros, req.Worker, queues))
-	for _, q := range queues {
-		if _, known := got.Held[q]; !known && err == nil {
-			got.Held[q] = 0
-		}
-	}
+	uncounted := broker.Renewed{Now: broker.FromMicros(at), Lost: alive < len(queues)}
+	var got broker.Renewed
+	err := b.pulse.run(ctx, b.byIndex(true), b.step("renew_held", func(r rows) error {
+		got = uncounted
+		got.Held = make(map[string]int, len(queues))
+		return each(func(r rows) error { return scanHeld(r, &got) })(r)
+	}, now.micros, req.Worker, queues))
 	if errors.Is(err, broker.ErrNewerForm) {
-		return got, err
+		return uncounted, err
 	}
 	if err != nil {
-		got.NextLapse = time.Time{} // of some queues it would be wrong for all
+		return uncounted, nil
+	}
+	for _, q := range queues {
+		if _, known := got.Held[q]; !known {
+			got.Held[q] = 0
+		}
 	}
 	return got, nil
 }

@@ -34,6 +34,11 @@ func classify(err error) error {
 	if code := sqlState(err); code != "" && !inDoubt(code) {
 		return notSent(err)
 	}
+	// Of a connection that is closed pgx says that nothing was sent, also when it
+	// was lost while the answer was read. runOn sees to those closed before.
+	if errors.Is(err, pgconn.ErrConnClosed) {
+		return err
+	}
 	var connect *pgconn.ConnectError
 	if errors.As(err, &connect) || pgconn.SafeToRetry(err) {
 		return notSent(err)

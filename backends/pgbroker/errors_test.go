@@ -36,6 +36,7 @@ func TestErrorsSayWhetherAnythingWasApplied(t *testing.T) {
 		{"wrapped once more", fmt.Errorf("while: %w", &pgconn.PgError{Code: "40001"}), false},
 		{"pgbouncer lost its server", &pgconn.PgError{Code: "08P01"}, true},
 		{"commit in doubt", &pgconn.PgError{Code: "08007"}, true},
+		{"connection lost while the answer was read", pgconn.ErrConnClosed, true},
 		{"connection lost", io.ErrUnexpectedEOF, true},
 		{"connection reset", &net.OpError{Op: "read", Err: errors.New("connection reset by peer")}, true},
 		{"context ended", context.DeadlineExceeded, true},

@@ -155,6 +155,9 @@ func (b *Broker) runOn(ctx context.Context, pool *pgxpool.Pool, steps ...step) e
 		return notSent(err)
 	}
 	defer conn.Release()
+	if conn.Conn().IsClosed() {
+		return notSent(pgconn.ErrConnClosed)
+	}
 	return classify(connSession{conn.Conn(), b.config.PollOnly}.run(ctx, steps...))
 }
 

@@ -28,13 +28,14 @@ type Completing interface {
 // which a settle of the same job waits: commit at once. An error means that the
 // transaction can only be rolled back: CompleteTx itself sees to that, and a
 // commit fails. It is ErrLeaseLost when the job belongs to somebody else by
-// now. When the answer to the commit is lost, return its error: if it did
+// now, and ErrInvalid when the transaction has ended or failed: pgx.ErrTxClosed
+// (of database/sql sql.ErrTxDone), too, when that is what it says itself. When the answer to the commit is lost, return its error: if it did
 // commit, the job is gone and nothing else happens; if not, the job is retried.
 //
 // It takes two round trips. The transaction may have any isolation level; it
 // belongs to one goroutine.
 func (b *Broker) CompleteTx(ctx context.Context, tx pgx.Tx, job Completing) error {
-	return b.completeIn(ctx, connSession{tx.Conn(), b.config.PollOnly}, job)
+	return b.completeIn(ctx, txSession{tx, b.config.PollOnly}, job)
 }
 
 // CompleteSQLTx is CompleteTx for a transaction of database/sql, of any driver
@@ -51,7 +52,7 @@ func (b *Broker) completeIn(ctx context.Context, in session, job Completing) err
 	}
 	if err != nil {
 		abort(ctx, in)
-		return broker.About(classify(err), "complete in a transaction", j.Queue, j.ID)
+		return broker.About(err, "complete in a transaction", j.Queue, j.ID)
 	}
 	job.CompletesInTx()
 	return nil
@@ -66,7 +67,8 @@ func (b *Broker) complete(ctx context.Context, in session, j *broker.Job, result
 	var kept [7]string
 	isolation := ""
 	s := newSettling(b, &req)
-	steps := []step{b.step("settings_read", one(&kept[0], &kept[1], &kept[2], &kept[3], &kept[4], &kept[5], &kept[6], &isolation)), b.byIndex(false)}
+	steps := []step{{sql: inSchema("lock table jobs.queue in access share mode", b.config.Schema)}, // fails without a transaction
+		b.step("settings_read", one(&kept[0], &kept[1], &kept[2], &kept[3], &kept[4], &kept[5], &kept[6], &isolation)), b.byIndex(false)}
 	if err := in.run(ctx, append(steps, s.steps()...)...); err != nil {
 		return err
 	}

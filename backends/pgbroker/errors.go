@@ -21,6 +21,9 @@ const (
 	uniqueViolation = "23505"
 	invalidText     = "22P02" // what enqueue_seal.sql fails with
 	undefinedTable  = "42P01"
+
+	noTransaction     = "25P01"
+	failedTransaction = "25P02"
 )
 
 // classify turns an error of the driver into ErrUnavailable where it is certain

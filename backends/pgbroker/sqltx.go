@@ -10,8 +10,9 @@ import (
 )
 
 // SQLTx is Tx for a transaction of database/sql, of any driver that numbers
-// its parameters $1, $2, …: arrays travel as text. Each enqueue takes about six
-// round trips; Tx takes two.
+// its parameters $1, $2, …: arrays travel as text. The error of a transaction
+// that has ended is sql.ErrTxDone, too. Each enqueue takes about six round trips;
+// Tx takes two.
 func (b *Broker) SQLTx(tx *sql.Tx) broker.Enqueuer {
 	return &txEnqueuer{b: b, port: &txPort{b: b, session: sqlSession{tx, pgtype.NewMap()}}}
 }
@@ -25,7 +26,7 @@ type sqlSession struct {
 func (s sqlSession) run(ctx context.Context, steps ...step) error {
 	for _, st := range steps {
 		if err := s.runStep(ctx, st); err != nil {
-			return err
+			return classifyTx(err)
 		}
 	}
 	return nil

@@ -2,6 +2,8 @@ package pgbroker
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -16,10 +18,37 @@ import (
 // processes are woken by the commit. IDs and unique keys are locked until the
 // transaction ends: other producers of the same ones wait for it, for half a
 // second at most. A transaction that is not READ COMMITTED is refused with
-// ErrUnsupported: it does not see every duplicate. The Enqueuer is the
-// transaction's: not for use after it, nor by two goroutines at once.
+// ErrUnsupported: it does not see every duplicate. One that has ended, or has
+// failed, is refused with ErrInvalid; the error is pgx.ErrTxClosed, too, when tx
+// itself knows, as it does after its Commit and Rollback, those of a nested
+// transaction included. The Enqueuer is not for two goroutines at once.
 func (b *Broker) Tx(tx pgx.Tx) broker.Enqueuer {
-	return &txEnqueuer{b: b, port: &txPort{b: b, session: connSession{tx.Conn(), b.config.PollOnly}}}
+	return &txEnqueuer{b: b, port: &txPort{b: b, session: txSession{tx, b.config.PollOnly}}}
+}
+
+// txSession is a caller's transaction. When it is over its connection may be
+// somebody else's, which only the transaction itself knows.
+type txSession struct {
+	tx    pgx.Tx
+	plain bool
+}
+
+func (s txSession) run(ctx context.Context, steps ...step) error {
+	err := s.tx.SendBatch(ctx, &pgx.Batch{}).Close() // empty, it asks the transaction and sends nothing
+	if err == nil {
+		err = connSession{s.tx.Conn(), s.plain}.run(ctx, steps...)
+	}
+	return classifyTx(err)
+}
+
+// classifyTx is classify for a caller's transaction: one that is over, was
+// never begun or has failed is the caller's mistake.
+func classifyTx(err error) error {
+	state := sqlState(err)
+	if errors.Is(err, pgx.ErrTxClosed) || errors.Is(err, sql.ErrTxDone) || state == noTransaction || state == failedTransaction {
+		return fmt.Errorf("%w: this transaction takes nothing any more: %w", broker.ErrInvalid, err)
+	}
+	return classify(err)
 }
 
 type txEnqueuer struct {
@@ -90,5 +119,5 @@ func (p *txPort) flush(ctx context.Context, f *flush) error {
 		p.run(ctx, step{sql: "rollback to savepoint jobs_enqueue"})
 		p.run(ctx, step{sql: "release savepoint jobs_enqueue"})
 	}
-	return classify(err)
+	return err
 }

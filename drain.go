@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -167,7 +166,7 @@ func (s *Server) retire(ctx context.Context, left map[jobName]string) {
 			callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
 			reply, err = s.broker.Retire(callCtx, broker.RetireRequest{Worker: w.id, Queues: s.names})
 			cancel()
-			if err == nil || !w.registered || !unclear(err) || !after(ctx, backoff(failures)) {
+			if err == nil || !w.registered || !broker.StoreFailed(err) || !after(ctx, backoff(failures)) {
 				break
 			}
 		}
@@ -182,9 +181,6 @@ func (s *Server) retire(ctx context.Context, left map[jobName]string) {
 		}
 	}
 }
-
-// unclear reports whether trying again can help.
-func unclear(err error) bool { return errors.Is(err, ErrUnavailable) || broker.MayHaveApplied(err) }
 
 // describe names jobs for the log: queue, ID and, where it is known, type.
 func describe(refs []broker.Ref, types map[jobName]string) []string {

@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
@@ -106,7 +105,7 @@ func keep(batch []*Outgoing, ok func(*Outgoing) bool) []*Outgoing {
 
 // repeatable reports whether sending the job again can help.
 func (o *Outgoing) repeatable() bool {
-	return o.Err != nil && (errors.Is(o.Err, broker.ErrUnavailable) || broker.MayHaveApplied(o.Err))
+	return broker.StoreFailed(o.Err)
 }
 
 // notSent records that the caller's context ended before the jobs were sent

@@ -207,7 +207,7 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 func unanswered(items []broker.Settlement, verdicts []broker.Verdict) (left int, err error) {
 	var failed map[string]bool
 	for i := range verdicts {
-		if e := verdicts[i].Err; e != nil && (errors.Is(e, ErrUnavailable) || broker.MayHaveApplied(e)) {
+		if e := verdicts[i].Err; broker.StoreFailed(e) {
 			if failed == nil {
 				failed, err = make(map[string]bool), e
 			}

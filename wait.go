@@ -77,7 +77,7 @@ func (c *Client) wait(ctx context.Context, queue, id string) (*JobRecord, error)
 		case err == nil:
 			trouble = nil
 		case ctx.Err() != nil:
-		case errors.Is(err, broker.ErrUnavailable) || broker.MayHaveApplied(err):
+		case broker.StoreFailed(err):
 			trouble = err
 		default:
 			return nil, err

@@ -15,7 +15,9 @@ import "context"
 type Broker interface {
 	// Enqueue accepts new jobs, each on its own: the receipts stand in the
 	// order of the request, and a refusal of one says nothing about another.
-	// The call's own error is set only when nothing is known of any job.
+	// The call's own error is set only when it is all that is known of every job:
+	// where one call of the store failed and another was not even sent, each
+	// receipt has its own.
 	// Calling again with the same IDs after an unclear error creates no second
 	// job: a job that the first call stored answers ErrDuplicate. §2, §20.
 	Enqueue(ctx context.Context, req EnqueueRequest) ([]Receipt, error)

@@ -3,6 +3,8 @@ package broker
 import (
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -120,14 +122,41 @@ func About(err error, op, queue, id string) error {
 	return &c
 }
 
+// sentinels are the errors that say that nothing was applied.
+var sentinels = []error{ErrUnavailable, ErrDuplicate, ErrLeaseLost, ErrWorkerGone, ErrNotFound, ErrWrongState,
+	ErrQueueFull, ErrTooLarge, ErrInvalid, ErrUnsupported, ErrNewerForm, ErrMalformed, ErrClosed}
+
 // MayHaveApplied reports what err says of the call's effect: false when certainly
-// nothing was applied, true when that is unknown.
+// nothing was applied, true when that is unknown. Errors that are joined, as those
+// of several queues are, leave it unknown when one of them does. An error of this
+// package with its cause, fmt.Errorf("%w: %w", ErrUnavailable, cause), says what the
+// former says.
 func MayHaveApplied(err error) bool {
-	for _, e := range []error{ErrUnavailable, ErrDuplicate, ErrLeaseLost, ErrWorkerGone, ErrNotFound, ErrWrongState,
-		ErrQueueFull, ErrTooLarge, ErrInvalid, ErrUnsupported, ErrNewerForm, ErrMalformed, ErrClosed} {
-		if errors.Is(err, e) {
+	for ; err != nil; err = errors.Unwrap(err) {
+		parts, several := err.(interface{ Unwrap() []error })
+		switch {
+		case several && (reflect.TypeOf(err) != withCause || !slices.ContainsFunc(parts.Unwrap(), decides)):
+			return slices.ContainsFunc(parts.Unwrap(), MayHaveApplied)
+		case several || decides(err):
 			return false
+		case errors.Unwrap(err) == nil:
+			return true
 		}
 	}
-	return err != nil
+	return false
 }
+
+// withCause is the type of what fmt.Errorf makes of several errors.
+var withCause = reflect.TypeOf(fmt.Errorf("%w: %w", ErrUnavailable, ErrClosed))
+
+// decides reports whether an error is itself, not by what it wraps, one of this
+// package's.
+func decides(err error) bool {
+	own, ok := err.(interface{ Is(error) bool })
+	return slices.ContainsFunc(sentinels, func(e error) bool { return err == e || ok && own.Is(e) })
+}
+
+// StoreFailed reports whether err is about the store and not about the request:
+// the store could not be reached, or nobody knows what it did. The same request
+// may be sent again, with the same IDs and numbers.
+func StoreFailed(err error) bool { return errors.Is(err, ErrUnavailable) || MayHaveApplied(err) }

@@ -21,8 +21,42 @@ func TestErrorsSayWhetherTheCallMayHaveApplied(t *testing.T) {
 		}
 	}
 	for _, err := range []error{io.ErrUnexpectedEOF, context.DeadlineExceeded, broker.About(context.Canceled, "op", "", "")} {
-		if !broker.MayHaveApplied(err) {
-			t.Errorf("%v is taken to say that nothing applied", err)
+		if !broker.MayHaveApplied(err) || !broker.StoreFailed(err) {
+			t.Errorf("%v is taken to say that nothing applied, or not to be of the store", err)
+		}
+	}
+}
+
+// Several queues fail each in their own way: one answer that was lost leaves the
+// whole call open, however the errors came together.
+func TestJoinedErrorsLeaveOpenWhatOneOfThemDoes(t *testing.T) {
+	t.Parallel()
+	away := fmt.Errorf("%w: %w", broker.ErrUnavailable, io.EOF) // the cause says nothing more
+	gone := broker.About(broker.ErrWorkerGone, "claim", "q", "")
+	lost := broker.About(io.EOF, "claim", "r", "")
+	for _, c := range []struct {
+		err              error
+		open, ofTheStore bool
+	}{
+		{away, false, true},
+		{broker.About(fmt.Errorf("twice: %w", away), "claim", "", ""), false, true},
+		{fmt.Errorf("%w: %w", io.EOF, broker.ErrInvalid), false, false},
+		{errors.Join(away, gone), false, true},
+		{errors.Join(gone, broker.ErrNewerForm), false, false},
+		{errors.Join(io.EOF, broker.ErrUnavailable), true, true},
+		{errors.Join(broker.ErrUnavailable, io.EOF), true, true},
+		{errors.Join(gone, lost), true, true},
+		{errors.Join(errors.Join(gone, away), errors.Join(lost, gone)), true, true},
+		{broker.About(fmt.Errorf("with a wait: %w", errors.Join(gone, fmt.Errorf("once more: %w", lost))), "claim", "", ""), true, true},
+		{fmt.Errorf("%w, and %w", gone, lost), true, true},
+		{broker.ErrQueueFull, false, false},
+		{nil, false, false},
+	} {
+		if got := broker.MayHaveApplied(c.err); got != c.open {
+			t.Errorf("MayHaveApplied of %q is %t, want %t", c.err, got, c.open)
+		}
+		if got := broker.StoreFailed(c.err); got != c.ofTheStore {
+			t.Errorf("StoreFailed of %q is %t, want %t", c.err, got, c.ofTheStore)
 		}
 	}
 }

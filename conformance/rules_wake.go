@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -277,7 +276,7 @@ func (c *check) woken(w *worker, id string, trigger func()) {
 func (c *check) claimOne(w *worker, id string) error {
 	end := time.Now().Add(patience)
 	away := func(err error) bool {
-		failed := broker.MayHaveApplied(err) || errors.Is(err, broker.ErrUnavailable)
+		failed := broker.StoreFailed(err)
 		return failed && c.rule.Group() == "Bounce" && time.Now().Before(end)
 	}
 	const pause = 5 * time.Millisecond

@@ -37,7 +37,7 @@ func describe(err error) (status int, text string) {
 		return http.StatusConflict, "Its state does not allow this, or it changed meanwhile. Nothing was changed."
 	case errors.Is(err, broker.ErrDuplicate):
 		return http.StatusConflict, "Another job holds its unique key. Nothing was changed."
-	case errors.Is(err, broker.ErrUnavailable), errors.Is(err, broker.ErrClosed):
+	case errors.Is(err, broker.ErrUnavailable) && !broker.MayHaveApplied(err), errors.Is(err, broker.ErrClosed):
 		return http.StatusServiceUnavailable, "The store does not answer. Nothing was changed."
 	case errors.As(err, &call) && !broker.MayHaveApplied(err):
 		return http.StatusConflict, "The store refused this. Nothing was changed."

@@ -218,10 +218,17 @@ func (i *Inspector) restoreSome(ctx context.Context, batch []broker.NewJob) (ans
 	var receipts []broker.Receipt
 	repeated, err = i.insist(ctx, func(ctx context.Context, b broker.Broker) (err error) {
 		receipts, err = b.Enqueue(ctx, broker.EnqueueRequest{Jobs: batch})
+		failed := 0
 		for _, r := range receipts {
+			if broker.StoreFailed(r.Err) {
+				failed++
+			}
 			if err == nil && broker.MayHaveApplied(r.Err) {
 				err = r.Err
 			}
+		}
+		if err == nil && failed > 0 && failed == len(receipts) {
+			err = receipts[0].Err // the store was away for each of several queues
 		}
 		return err
 	})
@@ -274,7 +281,7 @@ func (i *Inspector) insist(ctx context.Context, f func(context.Context, broker.B
 		switch {
 		case err == nil:
 			return repeated, nil
-		case !unclear && !errors.Is(err, broker.ErrUnavailable) || attempt == insistence,
+		case !broker.StoreFailed(err) || attempt == insistence,
 			sleep.For(ctx, time.Duration(attempt*attempt)*100*time.Millisecond) != nil:
 			if repeated && !unclear {
 				err = unknown(err)

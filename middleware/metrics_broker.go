@@ -80,17 +80,17 @@ func (b *measuredBroker) failed(ctx context.Context, c command, err error) {
 	}
 	kind := failedRefused
 	switch {
-	case errors.Is(err, broker.ErrUnavailable):
-		kind = failedUnavailable
 	case broker.MayHaveApplied(err):
 		kind = failedUnknown
+	case errors.Is(err, broker.ErrUnavailable):
+		kind = failedUnavailable
 	}
 	b.m.instruments.storeErrors.Add(ctx, 1, b.m.commands.failed[c][kind]...)
 }
 
 // ofStore returns err if it is about the store and not about one job.
 func ofStore(err error) error {
-	if err != nil && (errors.Is(err, broker.ErrUnavailable) || broker.MayHaveApplied(err)) {
+	if broker.StoreFailed(err) {
 		return err
 	}
 	return nil

@@ -345,10 +345,10 @@ func (t *Tracing) batch(op operation, took time.Duration, n int, job func(int) *
 // storeError is a store's error as a label.
 func storeError(err error) string {
 	switch {
-	case errors.Is(err, broker.ErrUnavailable):
-		return failureNames[failedUnavailable]
 	case broker.MayHaveApplied(err):
 		return failureNames[failedUnknown]
+	case errors.Is(err, broker.ErrUnavailable):
+		return failureNames[failedUnavailable]
 	}
 	return failureNames[failedRefused]
 }

@@ -14,6 +14,8 @@ import (
 type cutter struct {
 	url  string
 	left atomic.Int64 // bytes until the cut; -1: not armed
+	last atomic.Bool  // after the cut nobody connects any more
+	shut atomic.Bool
 }
 
 func startCutter(t *testing.T, to string) *cutter {
@@ -36,6 +38,10 @@ func startCutter(t *testing.T, to string) *cutter {
 			client, err := listener.Accept()
 			if err != nil {
 				return
+			}
+			if c.shut.Load() {
+				client.Close()
+				continue
 			}
 			open.Go(func() { c.relay(client, server) })
 		}
@@ -73,6 +79,7 @@ func (c *cutter) relay(client net.Conn, to string) {
 			break
 		}
 		if left := c.left.Load(); left >= 0 && left <= int64(n) && c.left.CompareAndSwap(left, -1) {
+			c.shut.Store(c.last.Load())
 			_, _ = client.Write(buf[:left])
 			break
 		} else if left >= 0 {

@@ -119,19 +119,14 @@ func (b *Broker) enqueue(ctx context.Context, to port, req broker.EnqueueRequest
 		}
 		f.jobs, f.receipts = append(f.jobs, job), append(f.receipts, &receipts[i])
 	}
-	var failed error
-	failures := 0
 	for _, queue := range order {
-		f := byQueue[queue]
-		if r := b.enqueueAll(ctx, to, f); r.err != nil {
-			failed, failures = r.err, failures+len(r.receipts)
-			for _, receipt := range r.receipts {
-				receipt.Err = broker.About(r.err, "enqueue", queue, receipt.ID)
-			}
+		r := b.enqueueAll(ctx, to, byQueue[queue])
+		if r.err != nil && len(r.receipts) == len(receipts) {
+			return nil, broker.About(r.err, "enqueue", "", "")
 		}
-	}
-	if failed != nil && failures == len(receipts) {
-		return nil, broker.About(failed, "enqueue", "", "")
+		for _, receipt := range r.receipts {
+			receipt.Err = broker.About(r.err, "enqueue", queue, receipt.ID)
+		}
 	}
 	return receipts, nil
 }

@@ -26,23 +26,21 @@ func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.Ope
 		}
 		byQueue[ref.Queue] = append(byQueue[ref.Queue], &results[i])
 	}
-	failures := 0
-	var failed error
 	for _, queue := range order {
 		rest := byQueue[queue]
 		for len(rest) > 0 {
 			o := &operating{b: b, op: &op, now: clockOf(op.Now), queue: queue}
 			o.results, rest = cutRefs(rest)
-			if err := o.run(ctx); err != nil {
-				failed, failures = err, failures+len(o.results)
-				for _, r := range o.results {
+			err := o.run(ctx)
+			if err != nil && len(o.results) == len(results) {
+				return nil, broker.About(err, verb, "", "")
+			}
+			for _, r := range o.results {
+				if err != nil {
 					r.Err = err
 				}
 			}
 		}
-	}
-	if failed != nil && failures == len(results) {
-		return nil, broker.About(failed, verb, "", "")
 	}
 	for i := range results {
 		r := &results[i]

@@ -20,7 +20,11 @@ func everyCall(ctx context.Context, b *Broker) map[string]error {
 	leased := &broker.Job{Queue: "q", ID: "a"}
 	settle := broker.SettleRequest{Worker: "w", Number: 1, Items: []broker.Settlement{{Job: leased, Outcome: broker.Complete(nil)}}}
 	claim := broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "q", Max: 1}}, Max: 1}
-	_, errs["Enqueue"] = b.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{job("q", "a"), job("p", "a")}})
+	receipts, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{job("q", "a"), job("p", "a")}})
+	for _, r := range receipts {
+		err = errors.Join(err, r.Err)
+	}
+	errs["Enqueue"] = err
 	_, errs["Claim"] = b.Claim(ctx, claim)
 	_, errs["Settle"] = b.Settle(ctx, settle)
 	_, errs["Renew"] = b.Renew(ctx, broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Minute})

@@ -67,19 +67,16 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 	for _, batch := range calls {
 		batch.texts.free()
 	}
-	var failed error
-	known := len(calls) < len(receipts)
 	for i, batch := range calls {
-		if err := steps[i].err; err != nil {
-			failed = err
-			batch.fail(receipts, err)
-		} else {
-			known = true
+		err := steps[i].err
+		switch {
+		case err == nil:
 			batch.receive(receipts, req, steps[i])
+		case len(batch.items) == len(receipts):
+			return nil, broker.About(err, "enqueue", "", "")
+		default:
+			batch.fail(receipts, err)
 		}
-	}
-	if failed != nil && !known {
-		return nil, broker.About(failed, "enqueue", "", "")
 	}
 	return receipts, nil
 }

@@ -40,17 +40,10 @@ func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.Ope
 			queues[ref.Queue] = append(queues[ref.Queue], i)
 		}
 	}
-	var failed error
-	known := len(order) == 0
 	for _, queue := range order {
-		if err := b.operate(ctx, &op, queue, queues[queue], results); err != nil {
-			failed = err
-			continue
+		if b.operate(ctx, &op, queue, queues[queue], results) == len(results) {
+			return nil, broker.About(results[0].Err, name, "", "")
 		}
-		known = true
-	}
-	if failed != nil && !known {
-		return nil, broker.About(failed, name, "", "")
 	}
 	for i := range results {
 		results[i].Err = broker.About(results[i].Err, name, op.Refs[i].Queue, op.Refs[i].ID)
@@ -58,9 +51,9 @@ func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.Ope
 	return results, nil
 }
 
-// operate decides the refs at these places, all of one queue. An error stands
-// in the results too of refs it leaves undecided.
-func (b *Broker) operate(ctx context.Context, op *broker.Operation, queue string, places []int, results []broker.OperationResult) error {
+// operate decides the refs at these places, all of one queue. It returns how many
+// of them an error of the store left undecided, which stands in their results.
+func (b *Broker) operate(ctx context.Context, op *broker.Operation, queue string, places []int, results []broker.OperationResult) int {
 	for round := 0; len(places) > 0; round++ {
 		ids := make([]string, len(places))
 		for i, at := range places {
@@ -89,7 +82,7 @@ func (b *Broker) operate(ctx context.Context, op *broker.Operation, queue string
 			}
 		}
 		if len(sent) == 0 {
-			return nil
+			return 0
 		}
 		if err := b.runOne(ctx, s); err != nil {
 			return undecided(results, sent, err)
@@ -114,14 +107,14 @@ func (b *Broker) operate(ctx context.Context, op *broker.Operation, queue string
 			}
 		}
 	}
-	return nil
+	return 0
 }
 
-func undecided(results []broker.OperationResult, places []int, err error) error {
+func undecided(results []broker.OperationResult, places []int, err error) int {
 	for _, at := range places {
 		results[at].Err = err
 	}
-	return err
+	return len(places)
 }
 
 // looked is a job as an operation found it.

@@ -116,17 +116,17 @@ func settleSteps(batches []*settleBatch, steps []*step) []*step {
 }
 
 // verdicts reads the answers, after which the batches' calls are no more. It
-// fails as a whole only when nothing is known of any item.
+// fails as a whole only when one error is all that is known.
 func verdicts(batches []*settleBatch, req *broker.SettleRequest) ([]broker.Verdict, error) {
 	all := make([]broker.Verdict, len(req.Items))
-	var failed error
-	known := false
 	for _, batch := range batches {
 		var digits string
 		if err := batch.step.err; err != nil {
-			failed = err
+			if len(batch.items) == len(all) {
+				batch.texts.free()
+				return nil, broker.About(err, "settle", "", "")
+			}
 		} else {
-			known = true
 			digits = text(first(batch.step.reply)) // none when there is no such queue
 		}
 		batch.texts.free()
@@ -142,9 +142,6 @@ func verdicts(batches []*settleBatch, req *broker.SettleRequest) ([]broker.Verdi
 				v.Err = broker.About(broker.ErrLeaseLost, "settle", v.Queue, v.ID)
 			}
 		}
-	}
-	if failed != nil && !known {
-		return nil, broker.About(failed, "settle", "", "")
 	}
 	return all, nil
 }

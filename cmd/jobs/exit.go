@@ -46,10 +46,10 @@ func exitCode(err error) int {
 		return 130
 	case errors.Is(err, errRefused), errors.Is(err, broker.ErrWrongState), errors.Is(err, broker.ErrDuplicate), errors.Is(err, broker.ErrQueueFull):
 		return 4
-	case errors.Is(err, broker.ErrUnavailable):
-		return 5
 	case errors.Is(err, broker.ErrOutcomeUnknown), errors.As(err, &call) && broker.MayHaveApplied(err):
 		return 6
+	case errors.Is(err, broker.ErrUnavailable):
+		return 5
 	}
 	return 1
 }

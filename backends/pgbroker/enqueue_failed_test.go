@@ -1,0 +1,88 @@
+package pgbroker
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+// The queues of a call fail each in their own way. Who is told that a job was
+// not stored sends it again as another.
+func TestEachJobHasTheErrorOfItsOwnQueue(t *testing.T) {
+	t.Parallel()
+	for _, config := range []Config{{}, {PollOnly: true}} {
+		t.Run(map[bool]string{false: "Prepared", true: "PollOnly"}[config.PollOnly], func(t *testing.T) {
+			t.Parallel()
+			direct := connect(t, testenv.Postgres(t), 2)
+			config := config
+			config.Schema = schema(t, direct)
+			proxy := startCutter(t, testenv.Postgres(t))
+			through := openOn(t, connect(t, proxy.url, 1), config)
+			f := &inside{Broker: through.Broker, t: t, schema: config.Schema, db: direct}
+			in := func(queue, id string) broker.NewJob { j := job(id); j.Queue = queue; return j }
+			f.accept(f, in("a", "first"), in("b", "first"))
+
+			proxy.last.Store(true)
+			proxy.arm(0)
+			receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{in("a", "lost"), in("b", "unsent")}})
+			if err != nil || len(receipts) != 2 {
+				t.Fatalf("answered %d receipts and %v, want a receipt for each job", len(receipts), err)
+			}
+			if lost := receipts[0].Err; !broker.MayHaveApplied(lost) || errors.Is(lost, broker.ErrUnavailable) {
+				t.Errorf("the job whose answer was lost: %v, want an error that leaves open whether it was stored", lost)
+			}
+			if unsent := receipts[1].Err; !errors.Is(unsent, broker.ErrUnavailable) || broker.MayHaveApplied(unsent) {
+				t.Errorf("the job that was not sent: %v, want ErrUnavailable", unsent)
+			}
+			eventually(t, "the job whose answer was lost is stored", func() bool {
+				return f.value("select count(*) from jobs.job where id = 'lost'") == 1
+			})
+
+			refs := []broker.Ref{{Queue: "a", ID: "first"}, {Queue: "b", ID: "first"}}
+			results, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel, Refs: refs})
+			if err != nil || len(results) != 2 || !errors.Is(results[0].Err, broker.ErrUnavailable) || !errors.Is(results[1].Err, broker.ErrUnavailable) {
+				t.Errorf("an operation on two queues that are away: %v and %v, want ErrUnavailable for each job", results, err)
+			}
+		})
+	}
+}
+
+// What poll_only sends and gets no answer to may have been stored, whatever the
+// kind of job; and every other call is as open.
+func TestALostAnswerLeavesOpenWhatWasApplied(t *testing.T) {
+	t.Parallel()
+	for _, config := range []Config{{}, {PollOnly: true}} {
+		t.Run(map[bool]string{false: "Prepared", true: "PollOnly"}[config.PollOnly], func(t *testing.T) {
+			t.Parallel()
+			direct := connect(t, testenv.Postgres(t), 2)
+			config := config
+			config.Schema = schema(t, direct)
+			proxy := startCutter(t, testenv.Postgres(t))
+			through := openOn(t, connect(t, proxy.url, 1), config)
+			f := &inside{Broker: through.Broker, t: t, schema: config.Schema, db: direct}
+			f.worker("w")
+			f.accept(f, jobs(3, "a")...)
+			held := f.claimed("w", 1)
+			for name, call := range f.calls(held) {
+				if name == "Claim that waits" {
+					continue // is the one that does not, on a goroutine of its own
+				}
+				// The first answer may be to what only prepares: then nothing was
+				// sent that could apply, and the call says so or goes on.
+				f.check(f.Ping(t.Context()))
+				_ = call(t.Context())
+				f.check(f.Ping(t.Context()))
+				proxy.arm(0)
+				err := call(t.Context())
+				if !proxy.cut() {
+					t.Fatalf("%s did not ask the store", name)
+				}
+				if transacts := name == "Operate"; !transacts && (!broker.MayHaveApplied(err) || errors.Is(err, broker.ErrUnavailable)) {
+					t.Errorf("%s whose answer was lost: %v, want an error that leaves open what was applied", name, err)
+				}
+			}
+		})
+	}
+}

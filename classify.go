@@ -3,9 +3,11 @@ package jobs
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // Classes of errors that the server itself gives; see Classification.
@@ -104,33 +106,34 @@ func isA[E error](err error) bool {
 	return ok
 }
 
-// decide says what becomes of a job whose handler returned err. A policy or a
-// classifier that panics is the application's mistake, not the job's: the job
-// is retried by the default policy.
+// decide says what becomes of a job whose handler returned err. Methods of err,
+// Classify and retry policies are the application's. When one of them fails, the
+// job is retried by the default policy.
 func (s *Server) decide(r *run, err error) (outcome broker.Outcome) {
 	now := time.Now()
 	cause, _ := r.over(now)
 	r.finish(context.Canceled, now)
-	class := Classification{Class: classOf(err, cause)}
-	decided := false
-	defer func() {
-		if decided {
-			return
+	err = guard.Error(err)
+	class := Classification{Class: ClassRetryable}
+	failed := guard.Call(func() {
+		class.Class = classOf(err, cause)
+		given, ok := carriedBy(err)
+		if !ok && s.cfg.Classify != nil {
+			given = s.cfg.Classify(err, &r.view)
 		}
-		value := recover()
-		s.log.Error("jobs: Classify or a retry policy panicked, the job is retried by the default policy",
-			"queue", r.view.Queue(), "id", r.view.ID(), "type", r.view.Type(), "panic", value)
-		delay := Exponential(defaultRetryBase, defaultRetryMax)(r.view.Attempt(), err, &r.view)
-		outcome = s.retry(r, s.failure(r, err, class), delay, class.Attempts)
-	}()
-	given, ok := carriedBy(err)
-	if !ok && s.cfg.Classify != nil {
-		given = s.cfg.Classify(err, &r.view)
+		class = given.over(class.Class)
+		outcome = s.outcome(r, err, cause, class)
+	})
+	if failed == nil {
+		return outcome
 	}
-	class = given.over(class.Class)
-	outcome = s.outcome(r, err, cause, class)
-	decided = true
-	return outcome
+	s.reports.Report(s.log, "Classify", slog.LevelError, "jobs: the handler's error, Classify or a retry policy failed, the job is retried by the default policy",
+		"queue", r.view.Queue(), "id", r.view.ID(), "type", r.view.Type(), "error", failed, "stack", failed.Stack)
+	f := s.failure(r, errors.New(guard.Text(err)), class)
+	if p, ok := err.(*PanicError); ok && p != nil {
+		f.Stack = p.Stack
+	}
+	return s.retry(r, f, defaultRetry(r.view.Attempt(), nil, &r.view), class.Attempts)
 }
 
 // outcome turns a handler's error into the end of the lease.

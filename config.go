@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // Config configures a Server. The zero value is ready to use: it serves
@@ -167,14 +168,12 @@ func (cfg Config) withDefaults() (Config, error) {
 	orDefault(&cfg.ErrorHistory, broker.DefaultErrorHistory)
 	cfg.ShutdownTimeout, cfg.CrashBudget, cfg.Prefetch = max(cfg.ShutdownTimeout, 0), max(cfg.CrashBudget, 0), max(cfg.Prefetch, 0)
 	if cfg.RetryPolicy == nil {
-		cfg.RetryPolicy = Exponential(defaultRetryBase, defaultRetryMax)
+		cfg.RetryPolicy = defaultRetry
 	}
 	if cfg.Program == "" {
 		cfg.Program = programVersion()
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+	cfg.Logger = guard.Logger(cfg.Logger)
 	return cfg, nil
 }
 

@@ -59,6 +59,7 @@ func (s *Server) supervise() {
 	await(ending, &work)
 	s.stopSlots(len(left))
 	s.reportStuck()
+	s.reports.Flush(s.log, true)
 	s.err = s.drainError(len(left), unsettled)
 	s.log.Info("jobs: drained", "took", time.Since(began).Round(time.Millisecond), "handlers_left", len(left), "unsettled", unsettled)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // How a run can end, as Ending.Outcome says.
@@ -41,6 +42,17 @@ func EndingOf(ctx context.Context, job *Job, err error) Ending {
 	if err == nil {
 		return Ending{Outcome: EndedCompleted}
 	}
+	var e Ending
+	if failed := guard.Call(func() { e = endingOf(ctx, job, err) }); failed != nil { // a method of err
+		e = Ending{Outcome: EndedRetried, Class: ClassRetryable}
+		if spent(job, 0) {
+			e.Outcome = EndedDead
+		}
+	}
+	return e
+}
+
+func endingOf(ctx context.Context, job *Job, err error) Ending {
 	cause := endOf(ctx)
 	given, classified := carriedBy(err)
 	c := given.over(classOf(err, cause))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // Errors of enqueueing and operating; test with errors.Is. Each means that
@@ -90,4 +91,4 @@ type PanicError struct {
 	Stack string // of the panicking goroutine
 }
 
-func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
+func (e *PanicError) Error() string { return "panic: " + guard.Text(e.Value) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // maxHeartbeat is how long a server goes without a renewal at most, whose answer
@@ -88,7 +89,9 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 	info := broker.WorkerInfo{ID: w.id, Host: host, PID: os.Getpid(), Program: s.cfg.Program,
 		Concurrency: s.cfg.Concurrency, Queues: s.names, StartedAt: s.storeNow()}
 	if h, ok := s.given.(interface{ Patterns() []string }); ok {
-		info.Types = h.Patterns()
+		if failed := guard.Call(func() { info.Types = h.Patterns() }); failed != nil {
+			s.log.Error("jobs: the handler's Patterns failed, the worker is registered without types", "error", failed, "stack", failed.Stack)
+		}
 	}
 	for failures := 1; ; failures++ {
 		reply, sent, err := s.renew(ctx, w, &info)

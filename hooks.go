@@ -1,15 +1,18 @@
 package jobs
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // Hooks tell what a server does: for metrics and alerts. Each may be nil. They
 // are called by the server's own loops, several at once, so they must return
 // quickly and must not call the server. What an event refers to must neither
-// be changed nor be kept after the hook has returned.
+// be changed nor be kept after the hook has returned. A hook that panics, or
+// ends its goroutine, is logged and does no harm.
 type Hooks struct {
 	Claim   func(ClaimEvent)   // after each claim, successful or not
 	Settle  func(SettleEvent)  // after each attempt to settle
@@ -44,8 +47,27 @@ func joinHook[E any](first, second func(E)) func(E) {
 		return first
 	}
 	return func(e E) {
+		defer second(e) // also when the first one panics
 		first(e)
-		second(e)
+	}
+}
+
+// guarded is h with each hook behind a guard: one that fails is logged, and
+// does the server no harm.
+func (s *Server) guarded(h Hooks) Hooks {
+	tell := func(name string) func(*guard.Failure) {
+		return func(f *guard.Failure) {
+			s.reports.Report(s.log, "hook "+name, slog.LevelError, "jobs: a hook failed", "hook", name, "error", f, "stack", f.Stack)
+		}
+	}
+	return Hooks{
+		Claim:   guard.Hook(h.Claim, tell("Claim")),
+		Settle:  guard.Hook(h.Settle, tell("Settle")),
+		Renew:   guard.Hook(h.Renew, tell("Renew")),
+		Reclaim: guard.Hook(h.Reclaim, tell("Reclaim")),
+		Worker:  guard.Hook(h.Worker, tell("Worker")),
+		Stuck:   guard.Hook(h.Stuck, tell("Stuck")),
+		Unstuck: guard.Hook(h.Unstuck, tell("Unstuck")),
 	}
 }
 

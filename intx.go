@@ -63,5 +63,5 @@ func (s *Server) uncommitted(r *run) broker.Outcome {
 	if spent(&r.view, 0) {
 		return broker.Die(broker.ReasonRetries, f)
 	}
-	return broker.Retry(Exponential(defaultRetryBase, defaultRetryMax)(r.view.Attempt(), errUncommitted, &r.view), f)
+	return broker.Retry(defaultRetry(r.view.Attempt(), errUncommitted, &r.view), f)
 }

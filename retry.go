@@ -42,6 +42,9 @@ func Constant(d time.Duration) RetryFunc {
 	return func(int, error, *Job) time.Duration { return d }
 }
 
+// defaultRetry is the policy where none was chosen.
+var defaultRetry = Exponential(defaultRetryBase, defaultRetryMax)
+
 // doubled is base·2ⁿ, at most max.
 func doubled(base time.Duration, n int, max time.Duration) time.Duration {
 	ceiling := ceilingOr(max)

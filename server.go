@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/guard"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -34,6 +35,7 @@ type Server struct {
 	index   map[string]int
 	ids     *idSource
 	inTx    txJobs
+	reports guard.Reports
 	given   Handler         // that Run or Start was given
 	handler Handler         // the same, inside Config.Middleware
 	values  context.Context // what every handler's context holds
@@ -87,6 +89,7 @@ func NewServer(b broker.Broker, cfg Config) (*Server, error) {
 		draining: make(chan struct{}), forced: make(chan struct{}), done: make(chan struct{}),
 		calls: new(sync.WaitGroup), renewNow: make(chan struct{}, 1), upkeepNow: make(chan struct{}, 1),
 	}
+	s.cfg.Hooks = s.guarded(cfg.Hooks)
 	s.names = slices.SortedFunc(maps.Keys(cfg.Queues), func(a, b string) int {
 		return cmp.Or(cmp.Compare(cfg.Queues[b], cfg.Queues[a]), cmp.Compare(a, b))
 	})

@@ -34,6 +34,7 @@ func (s *Server) upkeep(ctx, calls context.Context) {
 		case <-s.upkeepNow:
 		}
 		s.reportStuck()
+		s.reports.Flush(s.log, false)
 		w, audit, reclaim := s.upkeepDue(time.Now())
 		if audit {
 			s.audit(ctx, w)

@@ -1,14 +1,17 @@
 package dashboard
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/inspect"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -183,6 +186,29 @@ func TestTheAuthorizerDecidesActionByAction(t *testing.T) {
 	has(t, s.log.String(), "refused", "who=ada action=delete", "who=ada action=redrive queue=mail ids=[a]")
 	if !slices.Equal(Actions(), []Action{"payload", "cancel", "delete", "redrive", "reschedule", "edit", "suppress", "pause", "policy", "remove"}) {
 		t.Errorf("the actions are %v", Actions())
+	}
+}
+
+func TestHandler_SurvivesWhatTheProgramSupplies(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(){"panics": func() { panic("4111") }, "ends its goroutine": runtime.Goexit} {
+		s := newSite(t, Config{
+			Authorize: func(r *http.Request, a Action) (string, error) {
+				if r.Header.Get("User") != "ada" {
+					fail()
+				}
+				return "ada", nil
+			},
+			Decode: func(context.Context, *jobs.Job) ([]byte, error) { fail(); return nil, nil },
+		})
+		s.enqueue("q", "a", "t", func(j *broker.NewJob) { j.Body.Payload = []byte("stored form") })
+		hasNot(t, s.get(200, "job?queue=q&id=a"), `value="delete"`)
+		has(t, s.post(403, "act?queue=q&id=a", url.Values{"verb": {"delete"}}), "failed to decide")
+		has(t, s.get(200, "job?queue=q&id=a&show=payload", "User", "ada"), "stored form", "Decode failed")
+		has(t, s.log.String(), "Authorize failed", "Decode failed")
+		if s.find("q", "a").State != broker.StatePending {
+			t.Errorf("Authorize %s, and the job was deleted all the same", name)
+		}
 	}
 }
 

@@ -12,19 +12,21 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // Handler serves the dashboard. It may serve any number of requests at once.
 type Handler struct {
-	inspector *inspect.Inspector
-	cfg       Config
-	log       *slog.Logger
-	get, post map[string]func(http.ResponseWriter, *http.Request) error
-	guard     *http.CrossOriginProtection
-	poller    *poller
-	shared    sharedPages
-	bulk      bulkWork
-	notices   notices
+	inspector   *inspect.Inspector
+	cfg         Config
+	log         *slog.Logger
+	get, post   map[string]func(http.ResponseWriter, *http.Request) error
+	crossOrigin *http.CrossOriginProtection
+	reports     guard.Reports
+	poller      *poller
+	shared      sharedPages
+	bulk        bulkWork
+	notices     notices
 
 	closing context.Context
 	close   context.CancelFunc
@@ -42,9 +44,9 @@ func New(i *inspect.Inspector, cfg Config) (*Handler, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	h := &Handler{inspector: i, cfg: cfg, log: cfg.Logger, guard: http.NewCrossOriginProtection()}
+	h := &Handler{inspector: i, cfg: cfg, log: guard.Logger(cfg.Logger), crossOrigin: http.NewCrossOriginProtection()}
 	h.closing, h.close = context.WithCancel(context.Background())
-	h.poller = &poller{inspector: i, interval: cfg.Interval, log: cfg.Logger, closing: h.closing, running: h.bulk.running,
+	h.poller = &poller{inspector: i, interval: cfg.Interval, log: h.log, closing: h.closing, running: h.bulk.running,
 		pages: make(map[chan struct{}]struct{}), wg: &h.wg}
 	if !cfg.NoRates {
 		h.poller.meter = new(meter)
@@ -162,7 +164,7 @@ func (h *Handler) decide(w http.ResponseWriter, r *http.Request, name string) er
 	if action == nil {
 		return &pageError{http.StatusNotFound, "There is no such action."}
 	}
-	if err := h.guard.Check(r); err != nil {
+	if err := h.crossOrigin.Check(r); err != nil {
 		h.log.Warn("jobs dashboard: a request from another site was refused", "path", name, "origin", r.Header.Get("Origin"))
 		return &pageError{http.StatusForbidden, "This request came from another site and was refused."}
 	}
@@ -181,7 +183,7 @@ func (h *Handler) authorize(r *http.Request, action Action) (who string, err err
 	if h.cfg.Authorize == nil {
 		return "", errReadOnly
 	}
-	who, err = h.cfg.Authorize(r, action)
+	who, err = h.ask(r, action)
 	if err != nil {
 		h.log.Warn("jobs dashboard: refused", "who", who, "action", string(action), "error", err)
 		return who, &pageError{http.StatusForbidden, "Not permitted: " + err.Error()}
@@ -194,6 +196,19 @@ func (h *Handler) may(r *http.Request, action Action) bool {
 	if h.cfg.Authorize == nil {
 		return false
 	}
-	_, err := h.cfg.Authorize(r, action)
+	_, err := h.ask(r, action)
 	return err == nil
+}
+
+// ask calls Authorize; when that fails, nothing is permitted.
+func (h *Handler) ask(r *http.Request, action Action) (who string, err error) {
+	failed := guard.Call(func() {
+		who, err = h.cfg.Authorize(r, action)
+		err = guard.Error(err)
+	})
+	if failed != nil {
+		h.reports.Report(h.log, "Authorize", slog.LevelError, "jobs dashboard: Authorize failed", "action", string(action), "error", failed, "stack", failed.Stack)
+		return "", errors.New("the program that shows this page failed to decide")
+	}
+	return who, err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/guard"
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
@@ -69,11 +71,18 @@ func (h *Handler) decoded(r *http.Request, j *broker.Job) (payload []byte, probl
 	if h.cfg.Decode == nil || j.Broken != nil {
 		return j.Payload, ""
 	}
-	plain, err := h.cfg.Decode(r.Context(), jobs.NewJob(j))
-	if err != nil {
-		return j.Payload, text(err.Error())
+	failed := guard.Call(func() {
+		if plain, err := h.cfg.Decode(r.Context(), jobs.NewJob(j)); err != nil {
+			payload, problem = j.Payload, text(guard.Text(err))
+		} else {
+			payload = plain
+		}
+	})
+	if failed != nil {
+		h.log.Error("jobs dashboard: Decode failed", "queue", j.Queue, "id", j.ID, "panic", fmt.Sprintf("%T", failed.Value), "stack", failed.Stack) // the value may quote the payload
+		return j.Payload, "Decode failed"
 	}
-	return plain, ""
+	return payload, problem
 }
 
 // payload is what a job carries, to be saved as a file.

@@ -88,6 +88,7 @@ func Breaker(cfg BreakerConfig) jobs.Middleware {
 	if cfg.IsFailure == nil {
 		cfg.IsFailure = chargesTheService
 	}
+	cfg.guard()
 	breakers := newTable(breakerIdlePauses*cfg.Pause, cfg.breaker)
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) (err error) {
@@ -107,6 +108,21 @@ func Breaker(cfg BreakerConfig) jobs.Middleware {
 			}
 			return err
 		})
+	}
+}
+
+// guard puts the callbacks behind one.
+func (cfg *BreakerConfig) guard() {
+	told := new(callbacks)
+	if change := cfg.OnChange; change != nil {
+		cfg.OnChange = func(key string, from, to BreakerState) {
+			told.call("BreakerConfig.OnChange", func() { change(key, from, to) })
+		}
+	}
+	if refused := cfg.OnRefused; refused != nil {
+		cfg.OnRefused = func(ctx context.Context, job *jobs.Job, delay time.Duration) {
+			told.call("BreakerConfig.OnRefused", func() { refused(ctx, job, delay) })
+		}
 	}
 }
 

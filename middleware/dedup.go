@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // ErrBusy: another job with the same key is running. The job was put off
@@ -127,15 +128,15 @@ func Dedup(cfg DedupConfig) jobs.Middleware {
 	if cfg.Key == nil {
 		cfg.Key = (*jobs.Job).IdempotencyKey
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
-	return func(next jobs.Handler) jobs.Handler { return &dedup{DedupConfig: cfg, next: next} }
+	cfg.Logger = guard.Logger(cfg.Logger)
+	told := &callbacks{log: cfg.Logger}
+	return func(next jobs.Handler) jobs.Handler { return &dedup{DedupConfig: cfg, next: next, told: told} }
 }
 
 type dedup struct {
 	DedupConfig
 	next jobs.Handler
+	told *callbacks
 }
 
 // What a marker says: its first byte. The result stands behind markDone.
@@ -162,7 +163,7 @@ func (d *dedup) ProcessJob(ctx context.Context, job *jobs.Job) (err error) {
 			}
 		}
 		if d.OnDuplicate != nil {
-			d.OnDuplicate(ctx, job)
+			d.told.call("DedupConfig.OnDuplicate", func() { d.OnDuplicate(ctx, job) })
 		}
 		if result := marked.Value[1:]; len(result) > 0 {
 			job.SetResult(result)

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // LoggingConfig configures Logging. The zero value is ready to use.
@@ -66,18 +67,10 @@ func Logging(cfg LoggingConfig) jobs.Middleware {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	if cfg.Level == nil {
-		cfg.Level = levelOf
-	}
-	if cfg.ErrorText == nil {
-		cfg.ErrorText = error.Error
-	}
+	cfg.guard()
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) (err error) {
-			if cfg.Logger.Enabled(ctx, slog.LevelDebug) {
-				var room [usualAttrs]slog.Attr
-				cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "job started", cfg.attrs(ctx, room[:0], job, "job_started")...)
-			}
+			cfg.begin(ctx, job)
 			began := time.Now()
 			returned := false
 			defer func() {
@@ -94,11 +87,53 @@ func Logging(cfg LoggingConfig) jobs.Middleware {
 	}
 }
 
+// guard puts what the application supplied behind one: a run that went well is
+// not to fail for a line of the log.
+func (cfg *LoggingConfig) guard() {
+	told := &callbacks{log: cfg.Logger}
+	level, attrs, text := cfg.Level, cfg.Attrs, cfg.ErrorText
+	cfg.Level, cfg.ErrorText = levelOf, func(err error) string { return guard.Text(err) }
+	if level != nil {
+		cfg.Level = func(e jobs.Ending) slog.Level {
+			l := levelOf(e)
+			told.call("LoggingConfig.Level", func() { l = level(e) })
+			return l
+		}
+	}
+	if attrs != nil {
+		cfg.Attrs = func(ctx context.Context, job *jobs.Job) (a []slog.Attr) {
+			told.call("LoggingConfig.Attrs", func() { a = attrs(ctx, job) })
+			return a
+		}
+	}
+	if text != nil {
+		cfg.ErrorText = func(err error) string {
+			t := "(LoggingConfig.ErrorText failed)" // in place of the error's own, which may hold secrets
+			told.call("LoggingConfig.ErrorText", func() { t = text(err) })
+			return t
+		}
+	}
+}
+
 // errUnwound stands for a panic that is not caught here.
 var errUnwound error = &jobs.PanicError{Value: "not caught inside of Logging"}
 
+// begin logs the beginning of a run.
+func (cfg *LoggingConfig) begin(ctx context.Context, job *jobs.Job) {
+	defer loseLine()
+	if cfg.Logger.Enabled(ctx, slog.LevelDebug) {
+		var room [usualAttrs]slog.Attr
+		cfg.Logger.LogAttrs(ctx, slog.LevelDebug, "job started", cfg.attrs(ctx, room[:0], job, "job_started")...)
+	}
+}
+
+// loseLine, deferred, loses a line whose logger panics. The logger gets no
+// goroutine of its own, as the callbacks do: there is a line for each job.
+func loseLine() { _ = recover() }
+
 // end logs the end of a run.
 func (cfg *LoggingConfig) end(ctx context.Context, job *jobs.Job, err error, took time.Duration) {
+	defer loseLine()
 	e := jobs.EndingOf(ctx, job, err)
 	level := cfg.Level(e)
 	if !cfg.Logger.Enabled(ctx, level) {
@@ -123,7 +158,7 @@ func (cfg *LoggingConfig) end(ctx context.Context, job *jobs.Job, err error, too
 		}
 		attrs = append(attrs, slog.String("error", text))
 		var p *jobs.PanicError
-		if errors.As(err, &p) && p.Stack != "" {
+		if guard.Call(func() { errors.As(err, &p) }) == nil && p != nil && p.Stack != "" {
 			attrs = append(attrs, slog.String("stack", p.Stack))
 		}
 	}

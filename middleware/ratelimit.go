@@ -69,6 +69,7 @@ func RateLimit(cfg RateLimitConfig) jobs.Middleware {
 		cfg.Key = typeOf
 	}
 	limits := newPaces(&cfg, interval)
+	var told callbacks
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
 			l := limits.get(cfg.Key(job))
@@ -77,7 +78,7 @@ func RateLimit(cfg RateLimitConfig) jobs.Middleware {
 				return next.ProcessJob(ctx, job)
 			}
 			if cfg.OnLimited != nil {
-				cfg.OnLimited(ctx, job, delay)
+				told.call("RateLimitConfig.OnLimited", func() { cfg.OnLimited(ctx, job, delay) })
 			}
 			return fmt.Errorf("%w for %q: %w", ErrRateLimited, l.key, jobs.Snooze(delay))
 		})

@@ -3,9 +3,11 @@ package middleware
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime/debug"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // Recovery turns a panic of the handler into a *jobs.PanicError with its stack,
@@ -15,8 +17,9 @@ import (
 // handler, is for the middleware outside of it: they see an error like any other,
 // which they can count, log and classify, instead of being unwound.
 //
-// A panic of onPanic is caught too and joined to the error. runtime.Goexit is
-// no panic: it passes through, and the server sees to it.
+// A panic of onPanic is caught too and joined to the error. An error that is a
+// nil pointer, or whose methods panic, becomes one that says so. runtime.Goexit
+// of the handler is no panic: it passes through, and the server sees to it.
 func Recovery(onPanic func(ctx context.Context, job *jobs.Job, p *jobs.PanicError)) jobs.Middleware {
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) (err error) {
@@ -30,14 +33,11 @@ func Recovery(onPanic func(ctx context.Context, job *jobs.Job, p *jobs.PanicErro
 				if onPanic == nil {
 					return
 				}
-				defer func() {
-					if value := recover(); value != nil {
-						err = errors.Join(p, &jobs.PanicError{Value: value, Stack: string(debug.Stack())})
-					}
-				}()
-				onPanic(ctx, job, p)
+				if failed := guard.Call(func() { onPanic(ctx, job, p) }); failed != nil {
+					err = errors.Join(p, fmt.Errorf("onPanic failed: %w", failed))
+				}
 			}()
-			return next.ProcessJob(ctx, job)
+			return guard.Error(next.ProcessJob(ctx, job))
 		})
 	}
 }

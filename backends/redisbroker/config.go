@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // Config is how a Broker uses its store. The zero value is good.
@@ -51,8 +52,6 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Buckets < 1 || c.Buckets > maxBuckets {
 		return c, broker.Invalid("buckets", "is %d; use 1 to %d", c.Buckets, maxBuckets)
 	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = guard.Logger(c.Logger)
 	return c, nil
 }

@@ -177,8 +177,8 @@ func bounce(tb conformance.TB, client redis.UniversalClient, name string) {
 	}
 }
 
-// guard is the entry that keeps a structure out of its compact form.
-var guard = strings.Repeat("\x00", 65)
+// filler is the entry that keeps a structure out of its compact form.
+var filler = strings.Repeat("\x00", 65)
 
 // dump shows the keys of a prefix and what is in them.
 func dump(client redis.UniversalClient, prefix string) string {
@@ -199,7 +199,7 @@ func dump(client redis.UniversalClient, prefix string) string {
 		default:
 			v, err = node.Get(ctx, key).Result()
 		}
-		fmt.Fprintf(&out, "%s %s %.4000q\n", key, kind, strings.ReplaceAll(fmt.Sprint(v), guard, "guard"))
+		fmt.Fprintf(&out, "%s %s %.4000q\n", key, kind, strings.ReplaceAll(fmt.Sprint(v), filler, "guard"))
 		return err
 	})
 	if err != nil {

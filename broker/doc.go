@@ -95,6 +95,12 @@
 // §12 Retire. Retire releases every lease of the worker as Outcome Release does
 // (as Cancel does where that was asked for), lists them, and ends the ID.
 //
+// §13 Bytes. A Claim or a Reclaim gives no further job once those of the answer
+// have Bytes bytes, and says More if something was left: so the first job always
+// goes, however large, and an answer is less than Bytes and one job long. What
+// counts is what is stored of a job, payload and headers at least. A backend that
+// asks queues apart divides Bytes among them and gives the first job of each.
+//
 // # Time, order, waiting
 //
 // §15 Time. Times are microseconds. Due times round up: nothing is claimed

@@ -41,17 +41,19 @@ const (
 	DefaultErrorHistory  = 10               // error entries kept on a job
 	DefaultDuplicateSpan = time.Hour        // a caller's own ID is remembered after its job left
 
-	MaxNameLen     = 255              // bytes of a queue name, a type, an ID, a key
-	MaxHeaders     = 64               // headers of one job
-	MaxHeaderBytes = 64 << 10         // keys and values of all headers of one job
-	MaxErrorBytes  = 4 << 10          // bytes kept of one error message
-	MaxResult      = 1 << 20          // bytes of one result
-	MaxBatch       = 10_000           // items in one request
-	MaxClaim       = 1_000            // jobs in one claim
-	MaxWait        = 10 * time.Minute // of one Claim
-	MaxDelay       = 100 * 365 * 24 * time.Hour
-	MaxRetriesCap  = 1_000_000
-	NoTimeout      = MaxDelay // as a Timeout: a run ends by itself
+	MaxNameLen     = 255      // bytes of a queue name, a type, an ID, a key
+	MaxHeaders     = 64       // headers of one job
+	MaxHeaderBytes = 64 << 10 // keys and values of all headers of one job
+	MaxErrorBytes  = 4 << 10  // bytes kept of one error message
+	MaxResult      = 1 << 20  // bytes of one result
+	MaxBatch       = 10_000   // items in one request
+	MaxClaim       = 1_000    // jobs in one claim
+	// DefaultClaimBytes is where the answer to a claim ends whose request does not say.
+	DefaultClaimBytes = 8 << 20
+	MaxWait           = 10 * time.Minute // of one Claim
+	MaxDelay          = 100 * 365 * 24 * time.Hour
+	MaxRetriesCap     = 1_000_000
+	NoTimeout         = MaxDelay // as a Timeout: a run ends by itself
 )
 
 // MaxTime is the end of representable due times: scores in every store hold

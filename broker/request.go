@@ -1,6 +1,9 @@
 package broker
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Every request that depends on time has a Now. Zero means the store's own
 // clock, which is what a production caller always sends; tests pass virtual
@@ -56,12 +59,16 @@ type ClaimRequest struct {
 	Worker string
 	Queues []Share
 	Max    int
+	Bytes  int           // no further job once these are reached (§13); 0 means DefaultClaimBytes
 	Wait   time.Duration // how long to wait for a first job; needs an empty Settle
 
 	// Settle, when it has items, is settled before the claim, in the same
 	// round trip where the backend can. Its Worker is this Worker.
 	Settle SettleRequest
 }
+
+// ByteLimit is Bytes with its default applied.
+func (r *ClaimRequest) ByteLimit() int { return cmp.Or(r.Bytes, DefaultClaimBytes) }
 
 // Claimed is what a claim or a reclaim gave.
 type Claimed struct {
@@ -166,7 +173,11 @@ type ReclaimRequest struct {
 	Worker string // a live worker: it holds the new leases
 	Queues []string
 	Max    int
+	Bytes  int // no further job once these are reached (§13); 0 means DefaultClaimBytes
 }
+
+// ByteLimit is Bytes with its default applied.
+func (r *ReclaimRequest) ByteLimit() int { return cmp.Or(r.Bytes, DefaultClaimBytes) }
 
 // PruneRequest removes what is past its retention.
 type PruneRequest struct {

@@ -16,6 +16,9 @@ func (r *ClaimRequest) Check() error {
 	if r.Max < 0 || r.Max > MaxClaim {
 		return About(Invalid("max", "is %d; use 0 to %d", r.Max, MaxClaim), "claim", "", "")
 	}
+	if r.Bytes < 0 {
+		return About(Invalid("bytes", "is %d; use 0 for the default, or more", r.Bytes), "claim", "", "")
+	}
 	if r.Wait < 0 || r.Wait > MaxWait {
 		return About(Invalid("wait", "is %v; use 0 to %v", r.Wait, MaxWait), "claim", "", "")
 	}
@@ -95,6 +98,9 @@ func (r *ReclaimRequest) Check() error {
 	)
 	if err == nil && (r.Max < 1 || r.Max > MaxClaim) {
 		err = Invalid("max", "is %d; use 1 to %d", r.Max, MaxClaim)
+	}
+	if err == nil && r.Bytes < 0 {
+		err = Invalid("bytes", "is %d; use 0 for the default, or more", r.Bytes)
 	}
 	return About(err, "reclaim", "", "")
 }

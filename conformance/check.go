@@ -32,6 +32,8 @@ type check struct {
 	now     time.Time
 	tick    time.Duration // the resolution of the store's times
 	audited bool          // whether the store is checked as a whole afterwards
+
+	heavyJobs int // made by heavy
 }
 
 // starts are the virtual times at which rules begin: near and far from any

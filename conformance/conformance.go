@@ -91,6 +91,7 @@ func (s *Store) lacks(r Rule) bool {
 var groups = [][]Rule{
 	enqueueRules,
 	claimRules,
+	bytesRules,
 	orderRules,
 	leaseRules,
 	settleRules,

@@ -48,6 +48,9 @@ func (m *model) claim(req broker.ClaimRequest, got broker.Claimed, err error) er
 			return fmt.Errorf("claim: %d jobs of %s and no More, although others are ready", took, s.Queue)
 		}
 	}
+	if e := within(req.ByteLimit(), got.Jobs, len(req.Queues)); e != nil {
+		return e
+	}
 	if at < len(got.Jobs) {
 		return fmt.Errorf("claim: job %s of %s, which is not that queue's turn", got.Jobs[at].ID, got.Jobs[at].Queue)
 	}
@@ -56,6 +59,19 @@ func (m *model) claim(req broker.ClaimRequest, got broker.Claimed, err error) er
 		want = broker.ErrWorkerGone
 	}
 	return answer("claim", err, want)
+}
+
+// within checks that an answer ends with the job that reaches its bytes, one of
+// each part where queues are asked apart (§13).
+func within(most int, jobs []broker.Job, parts int) error {
+	size := 0
+	for i := range jobs {
+		if size >= most && i >= parts {
+			return fmt.Errorf("%d jobs, although the first %d have %d bytes of at most %d", len(jobs), i, size, most)
+		}
+		size += len(jobs[i].Payload)
+	}
+	return nil
 }
 
 // give leases a job, if it is one that may go out next.
@@ -153,6 +169,9 @@ func (m *model) reclaim(req broker.ReclaimRequest, got broker.Claimed, err error
 		if e := j.differs(&got.Jobs[i]); e != nil {
 			return e
 		}
+	}
+	if e := within(req.ByteLimit(), got.Jobs, 1); e != nil {
+		return e
 	}
 	left := slices.ContainsFunc(q.list(broker.StateActive), func(j *modelJob) bool { return q.workers[j.Worker].ended })
 	if left && !got.More && len(got.Jobs) < req.Max {

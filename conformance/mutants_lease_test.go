@@ -47,6 +47,22 @@ var claimMutants = []mutant{
 			slices.SortFunc(r.Queues, func(a, b broker.Share) int { return -strings.Compare(a.Queue, b.Queue) })
 		}, nil)
 	})},
+	{"a claim's Bytes are ignored", "Claim/EndsWithItsBytes Claim/EndsWithItsBytesOfDueJobs", always(func(p *patched) {
+		change(&p.claim, func(r *broker.ClaimRequest) { r.Bytes *= 1000 }, nil)
+	})},
+	{"a claim that its Bytes ended is silent about more", "Claim/EndsWithItsBytes Claim/EndsWithItsBytesOfDueJobs", always(func(p *patched) {
+		change(&p.claim, nil, func(r *broker.ClaimRequest, a *broker.Claimed) { a.More = a.More && r.Bytes == 0 })
+	})},
+	{"a claim gives only jobs that fit into its Bytes", "Claim/EndsWithItsBytes", always(func(p *patched) {
+		change(&p.claim, func(r *broker.ClaimRequest) {
+			if r.Bytes > 0 && r.Bytes < 10_000 {
+				r.Max = 0
+			}
+		}, nil)
+	})},
+	{"a reclaim's Bytes are ignored", "Reclaim/EndsWithItsBytes", always(func(p *patched) {
+		change(&p.reclaim, func(r *broker.ReclaimRequest) { r.Bytes = 0 }, nil)
+	})},
 	{"an empty claim is an error", "Claim/EmptyIsEmpty", always(func(p *patched) {
 		next := p.claim
 		p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {

@@ -184,6 +184,7 @@ var claimRules = []Rule{
 		for name, change := range map[string]func(*broker.ClaimRequest){
 			"too many":           func(r *broker.ClaimRequest) { r.Max = broker.MaxClaim + 1 },
 			"fewer than none":    func(r *broker.ClaimRequest) { r.Max = -1 },
+			"bytes below none":   func(r *broker.ClaimRequest) { r.Bytes = -1 },
 			"no worker":          func(r *broker.ClaimRequest) { r.Worker = "" },
 			"brace in a queue":   func(r *broker.ClaimRequest) { r.Queues[0].Queue = "{q}" },
 			"wait with outcomes": func(r *broker.ClaimRequest) { r.Wait = 1; r.Settle = settleOf("w", job) },

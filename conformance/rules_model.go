@@ -200,7 +200,7 @@ func (s *sequence) enqueueJobs(jobs ...broker.NewJob) {
 
 func (s *sequence) claim() {
 	w := s.client()
-	req := broker.ClaimRequest{Now: s.m.now, Worker: w.id, Max: 1 + s.r.IntN(6)}
+	req := broker.ClaimRequest{Now: s.m.now, Worker: w.id, Max: 1 + s.r.IntN(6), Bytes: s.bytes()}
 	for _, i := range s.r.Perm(len(s.names)) {
 		req.Queues = append(req.Queues, broker.Share{Queue: s.names[i], Max: 1 + s.r.IntN(4)})
 	}
@@ -210,6 +210,14 @@ func (s *sequence) claim() {
 	got, err := s.b.Claim(s.ctx, req)
 	s.agree(s.m.claim(req, got, err))
 	w.known = append(w.known, got.Jobs...)
+}
+
+// bytes bounds an answer: mostly by the default, else by a job or a few.
+func (s *sequence) bytes() int {
+	if s.chance(70) {
+		return 0
+	}
+	return 1 + s.r.IntN(100)
 }
 
 // outcomes is a settle of some of what a worker knows, which it may not hold

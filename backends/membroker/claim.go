@@ -36,7 +36,7 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 func (s *Store) claim(req *broker.ClaimRequest, got *broker.Claimed, now instant) error {
 	got.Now, got.More, got.NextDue = now.answer(), false, time.Time{}
 	var errs []error
-	left := req.Max
+	left, room := req.Max, req.ByteLimit()
 	for _, share := range req.Queues {
 		q := s.queues[share.Queue]
 		if q == nil {
@@ -50,7 +50,7 @@ func (s *Store) claim(req *broker.ClaimRequest, got *broker.Claimed, now instant
 			continue
 		}
 		n := len(got.Jobs)
-		got.Jobs = q.claim(w, min(left, share.Max), got.Jobs)
+		got.Jobs = q.claim(w, min(left, share.Max), &room, got.Jobs)
 		left -= len(got.Jobs) - n
 	}
 	for _, share := range req.Queues {
@@ -85,18 +85,19 @@ func (q *queue) nextDue() int64 {
 // claimable reports whether a claim of a worker would find something.
 func (q *queue) claimable() bool { return !q.policy.Paused && q.count(broker.StatePending) > 0 }
 
-// claim leases up to limit jobs in turn. It changes no epoch: the lease belongs
-// to the one it found (§3).
-func (q *queue) claim(w *worker, limit int, jobs []broker.Job) []broker.Job {
-	if limit <= 0 || !q.claimable() {
+// claim leases up to limit jobs in turn, until they have taken all room (§13). It
+// changes no epoch: the lease belongs to the one it found (§3).
+func (q *queue) claim(w *worker, limit int, room *int, jobs []broker.Job) []broker.Job {
+	if limit <= 0 || *room <= 0 || !q.claimable() {
 		return jobs
 	}
 	if jobs == nil {
 		jobs = make([]broker.Job, 0, min(limit, q.count(broker.StatePending)))
 	}
 	for p := range q.ready {
-		for ; limit > 0 && q.ready[p].first != nil; limit-- {
+		for ; limit > 0 && *room > 0 && q.ready[p].first != nil; limit-- {
 			j := q.ready[p].first
+			*room -= j.size()
 			q.move(j, broker.OnClaim, broker.StateActive, 0)
 			w.lease(j)
 			if j.Unique.Mode == broker.UniqueUntilStarted {

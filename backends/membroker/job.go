@@ -49,6 +49,9 @@ func (j *job) ref(queue string) broker.Ref {
 	return broker.Ref{Queue: queue, ID: j.id, Epoch: j.read().Epoch}
 }
 
+// size is what the job counts for in an answer: its payload and headers (§13).
+func (j *job) size() int { return cap(j.payload) }
+
 // show appends a job as it is handed out, still to be detached.
 func (q *queue) show(jobs []broker.Job, j *job) []broker.Job {
 	jobs = append(jobs, broker.Job{})

@@ -16,6 +16,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 	}
 	got := broker.Claimed{Now: now.answer()}
 	var errs []error
+	room := req.ByteLimit()
 	for _, name := range req.Queues {
 		q := b.store.queues[name]
 		if q == nil || q.workers[req.Worker] == nil || now.reached(q.workers[req.Worker].until) {
@@ -23,7 +24,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 			continue
 		}
 		q.findRunOut(now)
-		got.Jobs = q.reclaim(q.workers[req.Worker], req.Max, got.Jobs)
+		got.Jobs = q.reclaim(q.workers[req.Worker], req.Max, &room, got.Jobs)
 		got.More = got.More || len(q.orphans) > 0
 		got.NextDue = earlier(got.NextDue, q.nextDue())
 	}
@@ -42,11 +43,13 @@ func (q *queue) findRunOut(now instant) {
 }
 
 // reclaim leases jobs of ended workers to w until there are limit of them in
-// jobs. The step to the new lease makes the old one void (§3).
-func (q *queue) reclaim(w *worker, limit int, jobs []broker.Job) []broker.Job {
-	for len(q.orphans) > 0 && len(jobs) < limit {
+// jobs, or these have taken all room (§13). The step to the new lease makes the
+// old one void (§3).
+func (q *queue) reclaim(w *worker, limit int, room *int, jobs []broker.Job) []broker.Job {
+	for len(q.orphans) > 0 && len(jobs) < limit && *room > 0 {
 		held := &q.orphans[0].held
 		j := *held.at(held.end - 1)
+		*room -= j.size()
 		q.move(j, broker.OnReclaim, broker.StateActive, 0) // which ends an orphan that holds no more
 		j.write(j.read().Moved())
 		w.lease(j)

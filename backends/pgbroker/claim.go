@@ -40,8 +40,9 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *sta
 	if req.Max == 0 {
 		shares = nil
 	}
-	for first := true; first || len(shares) > 0 && len(got.Jobs) < req.Max && err == nil; first = false {
-		c := &claiming{b: b, worker: req.Worker, now: clockOf(req.Now), asked: req.Now, known: known, limit: req.Max - len(got.Jobs), state: state}
+	room := req.ByteLimit()
+	for first := true; first || len(shares) > 0 && len(got.Jobs) < req.Max && room > 0 && err == nil; first = false {
+		c := &claiming{b: b, worker: req.Worker, now: clockOf(req.Now), asked: req.Now, known: known, limit: req.Max - len(got.Jobs), room: room, state: state}
 		c.shares, shares = cutRound(shares)
 		var before []step
 		if first {
@@ -52,6 +53,8 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *sta
 		}
 		if err == nil {
 			c.addTo(&got)
+			room -= c.size
+			got.More = got.More || room <= 0 && len(shares) > 0
 		}
 	}
 	if known != nil {
@@ -123,10 +126,13 @@ type claiming struct {
 	known  *standing
 	shares []broker.Share
 	limit  int
+	room   int // bytes at which the answer ends
 
 	at      int64
 	due     int // jobs that fell due
 	jobs    []broker.Job
+	size    int  // bytes of the jobs
+	cut     bool // claim.sql left jobs out because of their bytes
 	more    bool
 	state   map[string]queueState
 	places  []place       // of the jobs
@@ -164,7 +170,7 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	if c.known == nil {
 		steps = append(steps, c.look(queues, promoteLimit))
 	}
-	steps = append(steps, c.b.step("claim", c.read, c.worker, c.limit, queues, limits, from))
+	steps = append(steps, c.b.step("claim", func(r rows) error { return c.scan(r, &c.cut) }, c.worker, c.limit, queues, limits, from, c.room))
 	seen := c.b.floors.look(queues, begun, c.known != nil)
 	if seen != nil {
 		steps = append(steps, c.b.step("floor", one(&seen.xmin, &seen.xact, &seen.last, &seen.first), queues, seen.floors))
@@ -180,12 +186,24 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	if c.known == nil {
 		c.noteDue(ripe)
 	}
+	if c.cut || ripe && c.more {
+		c.unlocked(queues)
+	}
 	c.finish()
-	c.more = c.more || c.due >= promoteLimit
+	c.more = c.more || c.cut || c.due >= promoteLimit
 	return nil
 }
 
-// read reads what claim.sql or reclaim.sql gave.
+// unlocked wakes the claims that wait: jobs that are too many bytes for this
+// claim were locked all the same, and another claim may have passed them over.
+func (c *claiming) unlocked(queues []string) {
+	for _, q := range queues {
+		c.b.waker.announce(q, true)
+		c.b.waker.announced(q, true, nil, nil)
+	}
+}
+
+// read reads what reclaim.sql gave.
 func (c *claiming) read(r rows) error { return c.scan(r) }
 
 // scan reads rows of jobs, which may end in more columns.
@@ -199,6 +217,7 @@ func (c *claiming) scan(r rows, more ...any) error {
 		if err := r.Scan(columns...); err != nil {
 			return err
 		}
+		c.size += len(row.body) + len(row.tail)
 		j := row.job("", broker.StateActive)
 		j.Worker, j.CancelRequested = c.worker, cancel != nil && *cancel
 		if len(c.jobs) == cap(c.jobs) && len(c.jobs) > 0 { // jobs are large: those that are many are not moved again and again

@@ -28,7 +28,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 			callers = append(callers, queue)
 			return err
 		}), now.micros, req.Worker, queues),
-		b.step("reclaim", c.read, req.Worker, queues, req.Max, now.micros),
+		b.step("reclaim", c.read, req.Worker, queues, req.Max, now.micros, req.ByteLimit()),
 		b.step("reclaim_drained", one(&got.More), queues),
 		c.look(queues, 0))
 	if err != nil {

@@ -60,7 +60,7 @@ func (c *claiming) ripe(floors []int64) step {
 			c.places[i].seq = math.MinInt64 + int64(i)
 		}
 		return nil
-	}, c.now.micros, c.worker, c.shares[0].Queue, min(c.limit, ripeLook), floors, ripeLook)
+	}, c.now.micros, c.worker, c.shares[0].Queue, min(c.limit, ripeLook), floors, ripeLook, c.room)
 }
 
 // noteDue remembers for the next claim when it will meet due jobs.

@@ -68,6 +68,7 @@ type claim struct {
 	together bool     // one call serves all queues
 	queues   []string // each once, in the order of the shares
 	left     int      // of Max
+	room     int      // of Bytes
 	at       int64    // the store's time, once a round was answered
 	learned  int      // how often a queue turned out to be laid out differently
 
@@ -93,7 +94,7 @@ type claimant struct {
 
 func newClaim(req *broker.ClaimRequest, together bool) *claim {
 	n := len(req.Queues)
-	c := &claim{request: claimant{req.Worker, req.Now}, together: together, left: req.Max,
+	c := &claim{request: claimant{req.Worker, req.Now}, together: together, left: req.Max, room: req.ByteLimit(),
 		want: make([]int, n), asked: make([]int, n), shares: make([][]leased, n), queueOf: make([]int, n)}
 	places := make(map[string]int, n)
 	for i, share := range req.Queues {
@@ -113,11 +114,11 @@ func newClaim(req *broker.ClaimRequest, together bool) *claim {
 // steps are the calls of the next round: one for all queues, or one for each.
 // Those are given Max greedily, in the order of the shares: a share is asked
 // for what those before it leave if they get all they want. So the sum never
-// exceeds Max, and no share is served out of turn.
+// exceeds Max, and no share is served out of turn. Bytes are divided evenly.
 func (c *claim) steps() []*step {
 	if c.together && len(c.queues) > 0 {
 		copy(c.asked, c.want)
-		c.ask[0] = c.step(c.left, c.queues...)
+		c.ask[0] = c.step(c.left, c.room, c.queues...)
 		for i, asked := range c.asked {
 			c.ask[0].addShare(i, c.queueOf[i], asked)
 		}
@@ -133,7 +134,7 @@ func (c *claim) steps() []*step {
 	}
 	var steps []*step
 	for at, name := range c.queues {
-		s := c.step(0, name)
+		s := c.step(0, max(1, c.room/len(c.queues)), name)
 		sum := 0
 		for i, asked := range c.asked {
 			if c.queueOf[i] == at && asked > 0 {
@@ -151,8 +152,8 @@ func (c *claim) steps() []*step {
 	return steps
 }
 
-func (c *claim) step(most int, queues ...string) *step {
-	return &step{script: claimScript, queues: queues, now: nowArg(c.request.now), args: []any{c.request.worker, most}}
+func (c *claim) step(most, room int, queues ...string) *step {
+	return &step{script: claimScript, queues: queues, now: nowArg(c.request.now), args: []any{c.request.worker, most, room}}
 }
 
 // addShare asks for jobs of the queue at a place of the step's.
@@ -178,7 +179,7 @@ func (c *claim) read(b *Broker) bool {
 		}
 	}
 	for i, want := range c.want {
-		if want > 0 && c.left > 0 && !c.dry[c.queueOf[i]] {
+		if want > 0 && c.left > 0 && c.room > 0 && !c.dry[c.queueOf[i]] {
 			return true
 		}
 	}
@@ -195,6 +196,7 @@ func (c *claim) readStep(b *Broker, s *step, at int) {
 		c.shares[share] = append(c.shares[share], list)
 		c.want[share] -= list.len()
 		c.left -= list.len()
+		c.room -= textBytes(list)
 		short = short || list.len() < c.asked[share]
 	}
 	for n := range s.queues {

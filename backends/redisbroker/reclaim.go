@@ -15,12 +15,13 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 	}
 	var got broker.Claimed
 	var errs []error
+	room := req.ByteLimit()
 	for _, name := range distinct(req.Queues) {
-		if len(got.Jobs) >= req.Max {
+		if len(got.Jobs) >= req.Max || room <= 0 {
 			got.More = true // nothing is known of the rest
 			break
 		}
-		s := &step{script: reclaimScript, queues: []string{name}, now: nowArg(req.Now), args: []any{req.Worker, req.Max - len(got.Jobs)}}
+		s := &step{script: reclaimScript, queues: []string{name}, now: nowArg(req.Now), args: []any{req.Worker, req.Max - len(got.Jobs), room}}
 		late := func() { b.release(req.Worker, req.Now, reclaimed(s, &req)) }
 		if err := b.run(ctx, late, s); err != nil {
 			return got, broker.About(errors.Join(append(errs, err)...), "reclaim", "", "")
@@ -33,6 +34,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 		default:
 			got.Now = later(got.Now, moment(s.at))
 			got.More = got.More || number(first(s.reply)) == 1
+			room -= textBytes(s.reply)
 			got.Jobs = append(got.Jobs, reclaimed(s, &req)...)
 		}
 	}

@@ -44,6 +44,20 @@ func text(v any) string {
 	return s
 }
 
+// textBytes is the length of all texts of an answer, or of a part of one.
+func textBytes(list []any) int {
+	n := 0
+	for _, v := range list {
+		switch v := v.(type) {
+		case string:
+			n += len(v)
+		case []any:
+			n += textBytes(v)
+		}
+	}
+	return n
+}
+
 // number is an integer of an answer; what is none reads as 0.
 func number(v any) int64 {
 	n, _ := v.(int64)

@@ -115,7 +115,7 @@ func (b *Broker) putBack(to *claimant, w *blocked) {
 		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
 		defer cancel()
 		c := newClaim(&broker.ClaimRequest{Worker: to.worker}, true)
-		b.rounds(ctx, []*step{c.step(0, w.queues...)})
+		b.rounds(ctx, []*step{c.step(0, 1, w.queues...)})
 	}
 }
 

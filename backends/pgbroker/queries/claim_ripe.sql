@@ -1,7 +1,7 @@
 -- claim_ripe.sql: lease due jobs of one queue as they are, when no pending job goes before them: to become pending first would
 -- write each of them once more. What it took it leaves in a setting of the transaction, for the statements after it.
 -- Params: $1 now µs|null, $2 worker, $3 queue, $4 limit, $5 scan floors of the lanes 2 to 9, $6 how many due jobs of each
---   state are looked at
+--   state are looked at, $7 bytes at which the answer ends
 -- Returns: one row per job, in order: the columns of claim.sql, and whether more may be due
 -- Called by: (*Broker).Claim, in one transaction before claim_due.sql, when jobs are due as far as this process knows
 with share as materialized (
@@ -27,15 +27,15 @@ with share as materialized (
       order by j.seq limit 1) p)
   group by state
 ), picked as materialized (
-  select l.*
+  select l.*, sum(l.size) over (order by l.run_at, l.seq rows unbounded preceding) - l.size as before
   from turn t cross join lateral (
-    select ctid as place, id, state, run_at, seq from jobs.job j
+    select ctid as place, id, state, run_at, seq, octet_length(body) + coalesce(octet_length(tail), 0) as size from jobs.job j
     where j.queue = (select queue from share) and j.state = t.state
       and j.run_at <= coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint)
     order by j.run_at, j.seq limit t.most for update skip locked) l
 ), leased as (
   update jobs.job j set state = 3, run_at = null, worker = (select worker from share)
-  where j.ctid = any (array(select place from picked))
+  where j.ctid = any (array(select place from picked where before < $7))
   returning j.queue, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body,
             j.unique_key
 ), freed as (
@@ -43,15 +43,15 @@ with share as materialized (
   where u.queue = (select queue from share) and u.key = any (array(select unique_key from leased where unique_key is not null))
     and u.mode = 1 and exists (select from leased l where l.unique_key = u.key and l.id = u.job)
 ), given as materialized (
-  select l.*, p.state as was, p.run_at from leased l join picked p on p.id = l.id
+  select l.*, p.state as was, p.run_at, p.size from leased l join picked p on p.id = l.id
 ), counted as (
   insert into jobs.count_delta (queue, active, scheduled, retry)
   select queue, count(*), -count(*) filter (where was = 2), -count(*) filter (where was = 4) from given group by queue
 ), told as materialized (
   -- Here it is done once, not once for each row.
-  select set_config('jobs_claim.leased', count(*)::text, true) from given
+  select set_config('jobs_claim.leased', count(*)::text, true), set_config('jobs_claim.bytes', sum(size)::text, true) from given
 )
 select queue, lane, seq, cancel, id, created_at, epoch, deliveries, failures, crashes, snoozes, tail, body,
-       (select count(*) from seen) >= $6
+       (select count(*) from seen) >= $6 or exists (select from picked where before >= $7)
 from given cross join told
 order by lane, run_at, seq

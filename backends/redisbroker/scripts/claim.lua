@@ -1,8 +1,9 @@
 -- claim: lease jobs to a worker, from the shares of a claim in their order.
 --
 -- KEYS   m s v h a k u z y r* t b*   (a block for each queue)
--- ARGV   now; queues; buckets of each; worker; most jobs; then per share: the
---        number of its queue, its most jobs
+-- ARGV   now; queues; buckets of each; worker; most jobs; bytes of bodies and
+--        heads at which the answer ends; then per share: the number of its
+--        queue, its most jobs
 -- Reply  {0, now, then per queue: a refusal, or {0, 1 when more is left, next
 --        due time or -1}; then per share so many times as it takes: IDs,
 --        bodies, which are empty where there is no such job, and a list of the
@@ -14,12 +15,12 @@
 -- @include due
 -- @include big
 
-local BYTES = 8388608 -- of bodies and heads in one answer, but always one job
 local PROMOTED = 1000 -- due jobs moved in one call, per queue
 local VOIDS = 1000    -- void turns dropped in one call, per queue
+local MEASURED = 32   -- jobs whose sizes are asked for at a time
 
 local sub, byte, find = string.sub, string.byte, string.find
-local worker, most = ARGV[first], tonumber(ARGV[first + 1])
+local worker, most, room = ARGV[first], tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
 local queues = {}
 for i = 1, tonumber(ARGV[2]) do
   local q, m = open('paused', 'void', 'big')
@@ -114,7 +115,7 @@ local function valid(q, p, turns)
   return kept
 end
 
-local room, total = BYTES, 0
+local total = 0
 -- lease records the worker as the holder of jobs of priority p and adds them to
 -- the answer; epochs has those above zero, with a colon behind. The lease is
 -- priority .. epoch .. ":" .. worker .. "\n" .. index, where the index is what
@@ -177,18 +178,42 @@ local function epochs_of(turns)
   return epochs
 end
 
+-- fits is how many of these jobs come before the answer is full.
+local function fits(q, ids, epochs)
+  local left = room
+  for i, id in ipairs(ids) do
+    if left <= 0 then return i - 1 end
+    left = left - redis.call('HSTRLEN', q.b[bucket(q, id)], id)
+    if epochs and epochs[i] then left = left - redis.call('HSTRLEN', q.h, id) end
+  end
+  return #ids
+end
+
+-- few is how many jobs may be taken at once: 0 when the answer is full. As long
+-- as so many would fit if all were as large as the largest, sizes are not asked
+-- for; else look says which the next n jobs are.
+local function few(q, want, look)
+  if room <= 0 then return 0 end
+  local n = math.floor(room / q.big)
+  if n >= math.min(want, MEASURED) then return math.min(want, n) end
+  return fits(q, look(math.min(want, MEASURED)))
+end
+
 -- take serves one share. It ends early at a bound of the call.
 local function take(q, want, jobs)
-  -- few is how many jobs may be taken at once: 0 when the answer is full.
-  local function few()
-    local n = math.min(want, math.floor(room / q.big))
-    if n < 1 and total == 0 then n = 1 end
-    return n
-  end
   for p = 1, 4 do
     while want > 0 and not q.drained[p] do
-      local n = few()
-      if n < 1 then return end
+      local n = few(q, want, function(n)
+        local turns = redis.call('LRANGE', q.r[p], -n, -1)
+        local next = {}
+        for i = #turns, 1, -1 do next[#next + 1] = turns[i] end
+        return next, epochs_of(next)
+      end)
+      if n < 1 then
+        if room <= 0 then return end
+        q.drained[p] = true
+        break
+      end
       local turns = redis.call('RPOP', q.r[p], n) or {}
       if #turns < n then q.drained[p] = true end
       if #turns > 0 and q.void > q.dropped then turns = valid(q, p, turns) end
@@ -197,9 +222,12 @@ local function take(q, want, jobs)
     end
     local late = q.late and q.late[p]
     while want > 0 and late and late.taken < #late.ids do
-      local n = math.min(few(), #late.ids - late.taken)
-      if n < 1 then return end
       local from = late.taken + 1
+      local n = few(q, math.min(want, #late.ids - late.taken), function(n)
+        local upto = math.min(late.taken + n, #late.ids)
+        return {unpack(late.ids, from, upto)}, {unpack(late.epochs, from, upto)}
+      end)
+      if n < 1 then return end
       late.taken = late.taken + n
       want = want - lease(q, p, {unpack(late.ids, from, late.taken)}, {unpack(late.epochs, from, late.taken)}, jobs)
     end
@@ -216,7 +244,7 @@ for _, q in ipairs(queues) do
   end
 end
 local shares = {}
-for at = first + 2, #ARGV, 2 do
+for at = first + 3, #ARGV, 2 do
   local q, jobs = queues[tonumber(ARGV[at])], {}
   if not q.refused and not q.paused then
     take(q, math.min(most - total, tonumber(ARGV[at + 1])), jobs)

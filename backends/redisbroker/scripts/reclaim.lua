@@ -4,21 +4,20 @@
 -- anew, so that at its end nothing of anybody in n is left.
 --
 -- KEYS   m w wi k s x n a h c l b*
--- ARGV   now; 1; buckets; worker; most jobs
+-- ARGV   now; 1; buckets; worker; most jobs; bytes of bodies and heads at which
+--        the answer ends
 -- Reply  {0, now, 1 when more is left, then per job: id, body, head, 1 if asked
 --        to cancel}; a refusal; {GONE} when the caller itself is over
 -- @include clock
 -- @include open
--- @include big
 -- @include worker
 -- @include head
 -- @include read
 
-local BYTES = 8388608 -- of bodies and heads in one answer, but always one job
 local ENDED = 100     -- workers ended in one call
 local STEPS = 10      -- of the search in one call
 
-local q, m = open('scan', 'big')
+local q, m = open('scan')
 if q.refused then return q.refused end
 local worker, most = ARGV[first], tonumber(ARGV[first + 1])
 local alive = redis.call('ZSCORE', q.w, worker)
@@ -50,8 +49,7 @@ for _, id in ipairs(redis.call('HKEYS', q.n)) do
   end
 end
 
-local reply, taken, room = {0, now, 0}, 0, BYTES
-local big = biggest(m[4])
+local reply, taken, room = {0, now, 0}, 0, tonumber(ARGV[first + 2])
 
 -- take leases the jobs with these leases of ended workers to the caller.
 local function take(ids, leases)
@@ -69,9 +67,8 @@ local function take(ids, leases)
     set[#set + 1] = id
     set[#set + 1] = priority .. int(epoch + 1) .. ':' .. worker .. '\n' .. index
     if asked[i] then redis.call('HSET', q.c, id, worker) end
-    local n, body = #reply, stored[i] or ''
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, body, head, asked[i] and 1 or 0
-    room = room - #body - #head
+    local n = #reply
+    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, stored[i] or '', head, asked[i] and 1 or 0
   end
   redis.call('HSET', q.a, unpack(set))
   redis.call('HSET', q.h, unpack(moves))
@@ -88,12 +85,11 @@ for _ = 1, STEPS do
     if id ~= '' then
       local _, _, by = holder(scan[2][i + 1])
       if ended[by] then
-        local fits = math.min(most - taken, math.floor(room / big))
-        if taken == 0 then fits = math.max(fits, 1) end
-        if #ids >= fits then
+        if #ids >= most - taken or room <= 0 then
           full = true
           break
         end
+        room = room - redis.call('HSTRLEN', q.b[bucket(q, id)], id) - redis.call('HSTRLEN', q.h, id)
         ids[#ids + 1] = id
         leases[#leases + 1] = scan[2][i + 1]
       end

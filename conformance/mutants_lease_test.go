@@ -55,7 +55,7 @@ var claimMutants = []mutant{
 	})},
 	{"a claim gives only jobs that fit into its Bytes", "Claim/EndsWithItsBytes", always(func(p *patched) {
 		change(&p.claim, func(r *broker.ClaimRequest) {
-			if r.Bytes > 0 && r.Bytes < 10_000 {
+			if r.Bytes > 0 && r.Bytes < 900 {
 				r.Max = 0
 			}
 		}, nil)

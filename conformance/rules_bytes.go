@@ -11,7 +11,7 @@ import (
 var bytesRules = []Rule{
 	{"Claim/EndsWithItsBytes", "§13", "A claim gives no further job once those it gave have Bytes bytes, and says More: the first always goes.", nil, func(c *check) {
 		w := c.worker("w", c.q, "other")
-		for _, most := range []int{1, 10_000, 25_000} {
+		for _, most := range []int{1, 900, 2_300} {
 			w.inParts(c.heavy(0, c.q, c.q, c.q, c.q, c.q), most, c.q)
 			w.inParts(c.heavy(0, c.q, c.q, c.q, c.q, c.q), most, c.q, c.q)
 			w.inParts(c.heavy(0, c.q, "other", c.q, "other", c.q, "other"), most, c.q, "other")
@@ -25,14 +25,14 @@ var bytesRules = []Rule{
 				w.nothing()
 			}
 			c.pass(time.Hour)
-			w.inParts(ids, 25_000, c.q)
+			w.inParts(ids, 2_300, c.q)
 			late := c.heavy(time.Minute, c.q, c.q, c.q, c.q)
 			if known {
 				w.nothing()
 			}
 			ids = c.heavy(0, c.q, c.q, c.q)
 			c.pass(time.Hour)
-			w.inParts(append(ids, late...), 25_000, c.q)
+			w.inParts(append(ids, late...), 2_300, c.q)
 		}
 	}},
 	{"Reclaim/EndsWithItsBytes", "§13", "A reclaim gives no further job once those it gave have Bytes bytes, and says More: the first always goes.", nil, func(c *check) {
@@ -41,7 +41,7 @@ var bytesRules = []Rule{
 		w.take(ids...)
 		c.runOut(r)
 		var got []string
-		for _, most := range []int{25_000, 1, 10_000, 25_000} {
+		for _, most := range []int{2_300, 1, 900, 2_300} {
 			res, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: "r", Queues: []string{c.q}, Max: 9, Bytes: most})
 			c.ok("Reclaim", err)
 			c.claimed(r, res, 1+(most-1)/heavy)
@@ -60,7 +60,7 @@ var bytesRules = []Rule{
 }
 
 // heavy is the size of the payloads that the rules of bytes claim.
-const heavy = 10_000
+const heavy = 900
 
 // heavy enqueues jobs of that size into the queues named, due one after the other
 // after a delay.

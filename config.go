@@ -50,7 +50,7 @@ type Config struct {
 	// Prefetch bounds how many jobs are fetched before a slot is free for them.
 	// It is used only while handlers finish within about a round trip to the
 	// store, for at most 20 ms of work, and never for a queue named in
-	// QueueConcurrency; jobs that did not start within a second are given back.
+	// QueueConcurrency; jobs that found no slot within 50 ms are given back.
 	// Zero means 1000, which is also the most; NoPrefetch switches it off.
 	Prefetch int
 

@@ -27,6 +27,7 @@ type fetcher struct {
 	poke  chan struct{} // wakes the loop
 	state fetchState
 	mix   *mix
+	size  claimSize
 
 	exhausted bool      // the last claim took everything
 	gave      bool      // and that was something
@@ -42,8 +43,11 @@ type fetcher struct {
 	trip      time.Duration
 	took      time.Duration // of handlers, see measure
 	measured  bool
+	patience  time.Duration // that prefetched jobs have been shown, see releaseStale
+	looked    time.Time
 
 	waiting  bool               // a claim waits
+	surplus  int                // of the jobs it asks for, those beyond the slots that were free
 	giveUp   context.CancelFunc // ends its wait
 	pollAt   time.Time          // no claim waits before that, where the store cannot
 	excluded []bool             // queues without room in the last claim
@@ -67,6 +71,7 @@ const (
 func (f *fetcher) init(s *Server) {
 	n := len(s.names)
 	f.poke = make(chan struct{}, 1)
+	f.size.init()
 	f.mix = newMix(s.names, s.cfg.Queues, s.cfg.StrictPriority)
 	f.excluded, f.unwaited = make([]bool, n), make([]bool, n)
 	f.room, f.gained = make([]int, n), make([]int, n)
@@ -85,11 +90,12 @@ func poke(c chan struct{}) {
 
 // claimCall is one claim.
 type claimCall struct {
-	worker *worker
-	req    broker.ClaimRequest
-	first  int       // shares by weight
-	ahead  bool      // the loop goes on meanwhile
-	until  time.Time // no claim: sleep until then, zero means until woken
+	worker  *worker
+	req     broker.ClaimRequest
+	first   int       // shares by weight
+	surplus int       // of its jobs, those for which no slot is free
+	ahead   bool      // the loop goes on meanwhile
+	until   time.Time // no claim: sleep until then, zero means until woken
 }
 
 // fetch is the loop, until ctx ends. Claims that do not wait are under calls: a
@@ -102,7 +108,11 @@ func (s *Server) fetch(ctx, calls context.Context) {
 	defer ahead.Wait()
 	for ctx.Err() == nil {
 		s.mu.Lock()
-		call := s.nextClaim(ctx, time.Now())
+		now := time.Now()
+		call := s.nextClaim(ctx, now)
+		if s.slots.ready.len() > 0 {
+			call.until = earliest(call.until, now.Add(prefetchLook))
+		}
 		s.mu.Unlock()
 		if call.worker != nil && call.ahead {
 			ahead.Go(func() {
@@ -140,6 +150,7 @@ func (s *Server) claimNoMore() {
 func (s *Server) nextClaim(ctx context.Context, now time.Time) claimCall {
 	f, w := &s.fetcher, s.worker
 	s.releaseStale(now)
+	s.giveUpSurplus()
 	var sleep claimCall
 	switch {
 	case s.isDrain || w == nil || !w.registered || w.lost:
@@ -178,9 +189,6 @@ func (s *Server) nextClaim(ctx context.Context, now time.Time) claimCall {
 			sleep.until = earliest(f.due, f.pollAt)
 		}
 	}
-	if p := &s.slots; p.ready.len() > 0 {
-		sleep.until = earliest(sleep.until, p.ready.peek().claimed.Add(prefetchStale))
-	}
 	s.settler.wakeFor(s)
 	return sleep
 }
@@ -198,6 +206,7 @@ func earliest(a, b time.Time) time.Time {
 func (s *Server) planClaim() (call claimCall, ok bool) {
 	f := &s.fetcher
 	want, free := s.want()
+	want = f.size.most(want)
 	if call.ahead = s.plenty(); call.ahead {
 		want = min(want, s.capacity()/3) // one third is under way, one is on its way, one is here
 	}
@@ -213,7 +222,8 @@ func (s *Server) planClaim() (call claimCall, ok bool) {
 	}
 	f.shares, call.first = f.mix.plan(f.shares[:0], want, f.room)
 	call.worker = s.worker
-	call.req = broker.ClaimRequest{Worker: s.worker.id, Queues: f.shares, Max: want}
+	call.req = broker.ClaimRequest{Worker: s.worker.id, Queues: f.shares, Max: want, Bytes: f.size.bytes}
+	call.surplus = want - free
 	return call, len(f.shares) > 0
 }
 
@@ -238,7 +248,7 @@ func (f *fetcher) freed(queue int, now time.Time) {
 func (s *Server) claimWaiting(ctx context.Context, call claimCall) {
 	f := &s.fetcher
 	ctx, f.giveUp = context.WithCancel(ctx)
-	f.waiting = true
+	f.waiting, f.surplus = true, call.surplus
 	copy(f.unwaited, f.excluded)
 	call.req.Queues = append([]broker.Share(nil), call.req.Queues...)
 	// An audit waits for it, and has to be over within a lease. Readiness needs
@@ -301,13 +311,18 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 		return // given up: it says nothing of the store
 	}
 	if err != nil {
-		s.claimFailed(call.worker, err, len(reply.Jobs) > 0, now)
+		s.claimFailed(call.worker, err, call.req.Max, len(reply.Jobs) > 0, now)
 		return
 	}
 	if f.failures > 0 {
 		f.failures = 0
 		s.note(slog.LevelInfo, "jobs: claiming works again", "worker", call.worker.id)
 	}
+	took := now.Sub(sent)
+	if waited {
+		took = quickClaim // how long the answer took by itself, nobody knows
+	}
+	f.size.answered(call.req.Bytes, reply.Jobs, took)
 	f.succeeded = now
 	s.clock.set(reply.Now, now)
 	f.got, f.gave, f.replied = len(reply.Jobs), len(reply.Jobs) > 0, now
@@ -338,7 +353,7 @@ func (s *Server) settleMeanwhile() {
 
 // claimFailed lets the loop pause, unless some queue gave something all the
 // same, and has the heartbeat look when the store does not know the worker.
-func (s *Server) claimFailed(w *worker, err error, gave bool, now time.Time) {
+func (s *Server) claimFailed(w *worker, err error, asked int, gave bool, now time.Time) {
 	f := &s.fetcher
 	if f.failures++; f.failures == 1 {
 		s.note(slog.LevelWarn, "jobs: a claim failed, trying again until it works", "worker", w.id, "error", err)
@@ -353,6 +368,9 @@ func (s *Server) claimFailed(w *worker, err error, gave bool, now time.Time) {
 		s.drainLocked(err)
 	case errors.Is(err, broker.ErrWorkerGone):
 		poke(s.renewNow)
+	case broker.MayHaveApplied(err):
+		f.size.lost(asked)
+		poke(s.renewNow) // to be audited at once: nobody runs what the claim may have leased
 	}
 }
 

@@ -12,8 +12,13 @@ import (
 // within prefetchWork.
 const (
 	prefetchWork  = 20 * time.Millisecond
-	prefetchFloor = time.Millisecond // handlers this quick count as quicker than a round trip
-	prefetchStale = time.Second      // those that did not start by then are given back
+	prefetchFloor = time.Millisecond      // handlers this quick count as quicker than a round trip
+	prefetchStale = 50 * time.Millisecond // those that did not start by then are given back
+
+	// How often it is looked for those. Between two looks they wait for no longer
+	// than that, whatever a clock says: a process that stood still had no slot
+	// free, but not because its handlers were slow.
+	prefetchLook = 10 * time.Millisecond
 )
 
 // measure takes in how long a handler took. Slow ones count more, so that a
@@ -87,11 +92,27 @@ func (s *Server) want() (want, free int) {
 	return max(want, 0), max(free, 0)
 }
 
-// releaseStale gives prefetched jobs back that did not start in time.
+// releaseStale gives prefetched jobs back that did not start in time: another
+// server may have a slot for them.
 func (s *Server) releaseStale(now time.Time) {
-	p := &s.slots
-	if p.ready.len() > 0 && !now.Before(p.ready.peek().claimed.Add(prefetchStale)) {
-		s.unready(nil, now.Add(-prefetchStale).Add(1))
-		s.fetcher.took = max(s.fetcher.took, prefetchStale)
+	f, p := &s.fetcher, &s.slots
+	f.patience += min(now.Sub(f.looked), prefetchLook)
+	f.looked = now
+	for p.ready.len() > 0 && f.patience-p.ready.peek().since >= prefetchStale {
+		s.giveBack(p.ready.pop())
+		f.took = max(f.took, prefetchStale)
+	}
+}
+
+// giveUpSurplus ends the claim that waits when it would bring jobs for which
+// there is no slot: another server's claim may wait for them, too. Among them are
+// those that this one gives back.
+func (s *Server) giveUpSurplus() {
+	f := &s.fetcher
+	if !f.waiting {
+		return
+	}
+	if want, _ := s.want(); want == 0 || f.surplus > 0 && s.allowance() == 0 {
+		f.giveUp()
 	}
 }

@@ -46,6 +46,7 @@ type run struct {
 	worker  *worker // whose lease it is
 	queue   int
 	claimed time.Time
+	since   time.Duration // of fetcher.patience
 	started time.Time
 	stuck   *StuckEvent // once it was reported
 }
@@ -63,6 +64,7 @@ func (s *Server) accept(w *worker, jobs []broker.Job, now time.Time) {
 		r := &runs[i]
 		r.view.record, r.job, r.parent = j, &r.view, s.values
 		r.worker, r.queue, r.claimed = w, queue, now
+		r.since = s.fetcher.patience
 		s.slots.ready.push(r)
 		s.slots.held[queue]++
 		s.slots.holding++
@@ -170,6 +172,7 @@ func (s *Server) leave(i int, r *run, outcome broker.Outcome) {
 		p.unstuck = append(p.unstuck, *r.stuck)
 	}
 	s.fetcher.measure(now.Sub(r.started))
+	s.giveUpSurplus()
 	s.fetcher.freed(r.queue, now)
 	if r.view.inTx {
 		s.inTx.add(r.view.record)
@@ -198,12 +201,17 @@ func (s *Server) unready(w *worker, before time.Time) []broker.Ref {
 			p.ready.push(r)
 			continue
 		}
-		p.holding--
-		p.held[r.queue]--
-		s.settle(r.worker, r.view.record, broker.Release())
+		s.giveBack(r)
 		released = append(released, r.view.record.Ref())
 	}
 	return released
+}
+
+// giveBack releases a job that no handler has begun.
+func (s *Server) giveBack(r *run) {
+	s.slots.holding--
+	s.slots.held[r.queue]--
+	s.settle(r.worker, r.view.record, broker.Release())
 }
 
 // eachActive calls f for each run whose handler has not returned.

@@ -93,10 +93,11 @@ func (s *Server) reclaim(ctx context.Context, w *worker) {
 		s.mu.Lock()
 		calls := s.calls
 		calls.Add(1)
+		room := s.fetcher.size
 		s.mu.Unlock()
 		sent := time.Now()
 		callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
-		reply, err := s.broker.Reclaim(callCtx, broker.ReclaimRequest{Worker: w.id, Queues: s.names, Max: reclaimMax})
+		reply, err := s.broker.Reclaim(callCtx, broker.ReclaimRequest{Worker: w.id, Queues: s.names, Max: min(reclaimMax, room.jobs), Bytes: room.bytes})
 		cancel()
 		if hook := s.cfg.Hooks.Reclaim; hook != nil {
 			hook(ReclaimEvent{Jobs: reply.Jobs, Took: time.Since(sent), Err: err})
@@ -110,6 +111,7 @@ func (s *Server) reclaim(ctx context.Context, w *worker) {
 		switch {
 		case broker.MayHaveApplied(err):
 			w.suspect = auditsAfterLoss
+			s.fetcher.size.lost(reclaimMax)
 		case errors.Is(err, broker.ErrWorkerGone):
 			poke(s.renewNow)
 		}

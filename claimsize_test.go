@@ -1,0 +1,158 @@
+package jobs
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// thin is a link to a store that carries so many bytes a second of what claims
+// and reclaims give. An answer that its caller did not wait for is lost, and the
+// jobs in it stay leased.
+func thin(b broker.Broker, rate int) *tap {
+	carry := func(ctx context.Context, got broker.Claimed, err error) (broker.Claimed, error) {
+		size := 0
+		for i := range got.Jobs {
+			size += len(got.Jobs[i].Payload)
+		}
+		if !after(ctx, time.Millisecond+time.Duration(size)*time.Second/time.Duration(rate)) {
+			return broker.Claimed{}, ctx.Err()
+		}
+		return got, err
+	}
+	return &tap{Broker: b,
+		claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			got, err := b.Claim(ctx, req)
+			return carry(ctx, got, err)
+		},
+		reclaim: func(ctx context.Context, req broker.ReclaimRequest) (broker.Claimed, error) {
+			got, err := b.Reclaim(ctx, req)
+			return carry(ctx, got, err)
+		}}
+}
+
+func heavy(size int) func(*broker.NewJob) {
+	return func(j *broker.NewJob) { j.Body.Payload = make([]byte, size) }
+}
+
+func TestServer_ClaimsOverAThinLink(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		rate, jobs, size int
+	}{
+		{1_250_000, 40, 400_000}, // 10 Mbit/s
+		{1_250_000, 400, 60_000},
+		{125_000, 40, 100_000}, // 1 Mbit/s: the first claims are lost
+		{12_500_000, 320, 512_000},
+	} {
+		t.Run(fmt.Sprint(test), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := newStore()
+				add(t, b, DefaultQueue, "a", test.jobs, heavy(test.size))
+				serve(t, thin(b, test.rate), Config{Concurrency: 160}, func(context.Context, *Job) error { return nil })
+				ideal := time.Duration(test.jobs*test.size) * time.Second / time.Duration(test.rate)
+				pass(3*ideal + 30*time.Second)
+				if n := count(t, b, DefaultQueue, StateCompleted); n != test.jobs {
+					t.Errorf("%d of %d jobs are done after three times the %v that the link needs, and 30 s", n, test.jobs, ideal)
+				}
+			})
+		})
+	}
+}
+
+func TestServer_ReclaimsOverAThinLink(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		add(t, b, DefaultQueue, "a", 40, heavy(400_000))
+		ctx, queues := t.Context(), []string{DefaultQueue}
+		if _, err := b.Renew(ctx, broker.RenewRequest{Worker: "dead", Queues: queues, Lease: time.Second, Register: true}); err != nil {
+			t.Fatal(err)
+		}
+		got, err := b.Claim(ctx, broker.ClaimRequest{Worker: "dead", Queues: []broker.Share{{Queue: DefaultQueue, Max: 40}}, Max: 40, Bytes: 1 << 30})
+		if err != nil || len(got.Jobs) != 40 {
+			t.Fatal(len(got.Jobs), err)
+		}
+		serve(t, thin(b, 1_250_000), Config{Concurrency: 4}, func(context.Context, *Job) error { return nil })
+		pass(2 * time.Minute)
+		if n := count(t, b, DefaultQueue, StateCompleted); n != 40 {
+			t.Errorf("%d of 40 jobs of a server that died are done after two minutes", n)
+		}
+	})
+}
+
+// What a claim leased whose answer was lost is given back at once, not with the
+// next renewal that would come anyway.
+func TestServer_GivesBackWhatALostClaimLeasedAtOnce(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		lost := false
+		lossy := &tap{Broker: b}
+		lossy.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			got, err := b.Claim(ctx, req)
+			if len(got.Jobs) > 0 && !lost {
+				lost = true
+				return broker.Claimed{}, errCut
+			}
+			return got, err
+		}
+		serve(t, lossy, Config{}, func(context.Context, *Job) error { return nil })
+		synctest.Wait()
+		add(t, b, DefaultQueue, "a", 1)
+		pass(500 * time.Millisecond)
+		expect(t, b, DefaultQueue, "a-0", StateCompleted)
+	})
+}
+
+func TestClaimSize(t *testing.T) {
+	t.Parallel()
+	var z claimSize
+	z.init()
+	answer := func(n, size int) []broker.Job {
+		jobs := make([]broker.Job, n)
+		for i := range jobs {
+			jobs[i].Payload = make([]byte, size)
+		}
+		return jobs
+	}
+	check := func(when string, jobs, bytes int) {
+		t.Helper()
+		if z.jobs != jobs || z.bytes != bytes {
+			t.Errorf("%s: at most %d jobs and %d bytes, want %d and %d", when, z.jobs, z.bytes, jobs, bytes)
+		}
+	}
+	check("at first", broker.MaxClaim, 1<<20)
+	z.answered(z.bytes, answer(3, 400_000), quickClaim-1)
+	check("after a quick answer that its bytes ended", broker.MaxClaim, 2<<20)
+	z.answered(z.bytes, answer(3, 400_000), quickClaim-1)
+	check("after a quick answer of fewer bytes", broker.MaxClaim, 2<<20)
+	z.answered(z.bytes, answer(6, 400_000), quickClaim)
+	check("after an answer that was not quick", broker.MaxClaim, 2<<20)
+	if n := z.most(100); n < 6 || n > 12 {
+		t.Errorf("asks for %d jobs of 400,000 bytes within 2 MiB, want 6 to 12", n)
+	}
+	z.answered(z.bytes, answer(6, 400_000), slowClaim+1)
+	check("after a slow answer", broker.MaxClaim, 1<<20)
+	z.lost(100)
+	check("after a loss", 50, 1<<19)
+	z.lost(100)
+	check("after another, asked before", 25, 1<<18)
+	if n := z.most(100); n != 1 {
+		t.Errorf("asks for %d jobs of 400,000 bytes within 256 KiB, want 1", n)
+	}
+	for range 20 {
+		z.lost(1)
+	}
+	check("after many", 1, leastClaimBytes)
+	for range 10 {
+		z.answered(z.bytes, nil, 0)
+	}
+	check("after empty answers", broker.MaxClaim, leastClaimBytes)
+	for range 20 {
+		z.answered(z.bytes, answer(20, 400_000), 0)
+	}
+	check("after many quick ones", broker.MaxClaim, mostClaimBytes)
+}

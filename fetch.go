@@ -34,7 +34,7 @@ type fetcher struct {
 	got       int       // how much it was
 	replied   time.Time // when it was answered
 	due       time.Time // when a scheduled job is due; zero when none is known
-	failures  int       // claims that failed in a row
+	away      outage    // claims that failed in a row
 	notBefore time.Time // pause after a failure
 	succeeded time.Time // last answer of the store
 	began     time.Time // of the last claim that does not wait
@@ -314,8 +314,7 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 		s.claimFailed(call.worker, err, call.req.Max, len(reply.Jobs) > 0, now)
 		return
 	}
-	if f.failures > 0 {
-		f.failures = 0
+	if f.away.ended() {
 		s.note(slog.LevelInfo, "jobs: claiming works again", "worker", call.worker.id)
 	}
 	took := now.Sub(sent)
@@ -355,13 +354,13 @@ func (s *Server) settleMeanwhile() {
 // same, and has the heartbeat look when the store does not know the worker.
 func (s *Server) claimFailed(w *worker, err error, asked int, gave bool, now time.Time) {
 	f := &s.fetcher
-	if f.failures++; f.failures == 1 {
-		s.note(slog.LevelWarn, "jobs: a claim failed, trying again until it works", "worker", w.id, "error", err)
+	if f.away.failed(now, err) {
+		s.note(s.loudness(now.Sub(f.away.since)), "jobs: a claim failed, trying again until it works", f.away.args("worker", w.id)...)
 	}
 	if gave {
 		f.succeeded = now
 	} else {
-		f.notBefore = now.Add(backoff(f.failures))
+		f.notBefore = now.Add(backoff(f.away.failures))
 	}
 	switch {
 	case errors.Is(err, ErrClosed):

@@ -211,7 +211,7 @@ func TestAServerOutlivesAStoreThatIsAway(t *testing.T) {
 		}
 		c.setCut(false)
 		add(t, c.Broker, DefaultQueue, "early", 1)
-		pass(6 * time.Second)
+		pass(maxRegister + time.Second)
 		expect(t, c.Broker, DefaultQueue, "early-0", StateCompleted)
 		if err := s.Ready(); err != nil {
 			t.Error(err)
@@ -227,7 +227,7 @@ func TestAServerOutlivesAStoreThatIsAway(t *testing.T) {
 		}
 		c.setCut(false)
 		add(t, c.Broker, DefaultQueue, "late", 1)
-		pass(7 * time.Second)
+		pass(maxRegister + time.Second)
 		expect(t, c.Broker, DefaultQueue, "late-0", StateCompleted)
 		if err := s.Ready(); err != nil {
 			t.Error(err)

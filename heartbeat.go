@@ -63,7 +63,7 @@ func (s *Server) lease(w *worker, j *broker.Job) (queue int) {
 // with another one when that is lost. Nothing else runs in it, so that nothing
 // else can make it late.
 func (s *Server) heartbeat(ctx context.Context) {
-	for ctx.Err() == nil {
+	for {
 		w := s.newWorker()
 		s.mu.Lock()
 		last := s.worker
@@ -73,17 +73,27 @@ func (s *Server) heartbeat(ctx context.Context) {
 			s.forgetEnded(last)
 		}
 		s.mu.Unlock()
-		if !s.register(ctx, w) {
-			return
+		if s.register(ctx, w) {
+			s.keep(ctx, w)
 		}
-		s.keep(ctx, w)
-		if s.over() {
+		if ctx.Err() != nil || s.over() {
 			return
 		}
 	}
 }
 
-// register makes w known to the store; it tries until that works or ctx ends.
+// One attempt to register may have to connect to the store, over a slow link:
+// that takes about five round trips, which may be of 2 s. So each may take longer
+// than the one before, while the first find out soon that a connection is dead.
+const (
+	minRegister = time.Second
+	maxRegister = 10 * time.Second
+)
+
+// register makes w known to the store; it tries until that works, and reports
+// false when w will never be: ctx ended, the store refuses this server, its ID
+// is dead, or it is time for the watchdog. An ID is dead when an attempt was
+// applied whose answer was lost, and ran out before the next one came through.
 func (s *Server) register(ctx context.Context, w *worker) bool {
 	host, _ := os.Hostname()
 	info := broker.WorkerInfo{ID: w.id, Host: host, PID: os.Getpid(), Program: s.cfg.Program,
@@ -93,13 +103,16 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 			s.log.Error("jobs: the handler's Patterns failed, the worker is registered without types", "error", failed, "stack", failed.Stack)
 		}
 	}
-	for failures := 1; ; failures++ {
+	for {
 		reply, sent, err := s.renew(ctx, w, &info)
 		if err == nil && !reply.Lost {
 			s.mu.Lock()
 			w.registered = true
 			w.steady = sent
-			s.fetcher.succeeded = time.Now()
+			s.unregistered.ended()
+			if s.fetcher.away.failures == 0 { // otherwise a claim has to succeed first
+				s.fetcher.succeeded = time.Now()
+			}
 			s.fetcher.wake()
 			s.mu.Unlock()
 			s.tellWorker(WorkerStarted, w, nil)
@@ -113,29 +126,45 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 			s.drain(err)
 			return false
 		}
-		if failures == 1 {
-			s.log.Warn("jobs: cannot register with the store, trying again until it works", "worker", w.id, "error", err)
+		if err == nil {
+			err = errDeadID
+		}
+		now := time.Now()
+		s.mu.Lock()
+		away := &s.unregistered
+		tell := away.failed(now, err)
+		failures, since, args := away.failures, away.since, away.args("worker", w.id)
+		s.mu.Unlock()
+		if tell {
+			s.log.Log(ctx, s.loudness(now.Sub(since)), "jobs: cannot register with the store, trying again until it works", args...)
 		}
 		if !after(ctx, backoff(failures)) {
+			return false
+		}
+		if s.watchdog(now) || err == errDeadID {
+			s.mu.Lock()
+			w.lost = true
+			s.mu.Unlock()
 			return false
 		}
 	}
 }
 
+var errDeadID = errors.New("the ID of the worker is dead, it ran out before an answer came")
+
 // keep renews w until it is lost or ctx ends.
 func (s *Server) keep(ctx context.Context, w *worker) {
 	interval := min(s.cfg.Lease/3, maxHeartbeat)
-	timer := time.NewTimer(jitter(interval, 0.1))
+	timer := time.NewTimer(jitter(interval, 0.1) - time.Since(w.renewed))
 	defer timer.Stop()
-	failures := 0
-	for {
+	for failing := false; ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
 		case <-s.renewNow:
 		}
-		if failures > 0 && time.Since(w.renewed) >= s.cfg.Lease {
+		if failing && time.Since(w.renewed) >= s.cfg.Lease {
 			s.lose(w, "it could not be renewed for a whole lease")
 			return
 		}
@@ -150,15 +179,29 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 			s.lose(w, "the store has given its jobs to others")
 			return
 		case err != nil:
-			if failures++; failures == 1 {
-				s.log.Warn("jobs: a renewal failed, trying again", "worker", w.id, "left", left.Round(time.Millisecond), "error", err)
+			failing = true
+			s.mu.Lock()
+			away := &s.unrenewed
+			tell := away.failed(now, err)
+			failures, since, args := away.failures, away.since, away.args("worker", w.id, "left", left.Round(time.Millisecond))
+			s.mu.Unlock()
+			if tell {
+				s.log.Log(ctx, s.loudness(now.Sub(since)), "jobs: a renewal failed, trying again", args...)
 			}
+			s.watchdog(now)
 			timer.Reset(max(0, min(backoff(failures), interval, left)))
 		default:
-			if failures > 0 {
+			failing = false
+			s.mu.Lock()
+			again := s.unrenewed.ended()
+			s.mu.Unlock()
+			if again {
 				s.log.Info("jobs: renewing works again", "worker", w.id)
 			}
-			failures = 0
+			if s.watchdog(now) && s.holdsNothing(w) {
+				s.lose(w, "it could not claim for several leases")
+				return
+			}
 			timer.Reset(jitter(interval, 0.1) - now.Sub(sent))
 		}
 	}
@@ -168,11 +211,12 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 // takes in its answer.
 func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerInfo) (broker.Renewed, time.Time, error) {
 	req := broker.RenewRequest{Worker: w.id, Queues: s.names, Lease: s.cfg.Lease}
-	timeout := min(s.cfg.Lease/5, serverCallTimeout) // which leaves time for others
+	timeout := serverCallTimeout
 	if register != nil {
 		req.Register, req.Info = true, *register
+		timeout = doubled(max(min(s.cfg.Lease/5, timeout), minRegister), s.unregistered.failures, maxRegister)
 	} else if left := s.cfg.Lease - time.Since(w.renewed); left > 0 {
-		timeout = min(timeout, left)
+		timeout = min(timeout, max(left/2, s.cfg.Lease/5), left) // which leaves time for others
 	} // else this process stood still for a lease, and may yet be in time
 	s.mu.Lock()
 	before := w.traffic
@@ -271,6 +315,13 @@ func (s *Server) list(w *worker) {
 		w.listed = true
 		s.workers = append(s.workers, w)
 	}
+}
+
+// holdsNothing reports whether nothing would be lost with w.
+func (s *Server) holdsNothing(w *worker) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return w.leases == 0
 }
 
 // forgetEnded drops a lost worker that holds nothing any more.

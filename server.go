@@ -62,6 +62,10 @@ type Server struct {
 	calls    *sync.WaitGroup // claims under way, replaced by who waits for them
 	notes    []note          // for the log
 
+	unregistered outage    // attempts to register that failed in a row
+	unrenewed    outage    // renewals
+	restarted    time.Time // when the watchdog last had new connections opened
+
 	claimers  sync.WaitGroup // goroutines that claim or reclaim
 	renewNow  chan struct{}  // wakes the heartbeat
 	upkeepNow chan struct{}
@@ -230,9 +234,10 @@ func (s *Server) force() {
 }
 
 // Ready returns nil while the server does its work: it is started and not
-// draining, exchanged something with the store within ReadinessWindow, and
-// fewer than half of its slots are held by stuck handlers. Otherwise the error
-// says what is wrong. It makes no call and is quick enough for any probe.
+// draining, exchanged something with the store within ReadinessWindow, has not
+// failed to renew its leases throughout that time, and fewer than half of its
+// slots are held by stuck handlers. Otherwise the error says what is wrong. It
+// makes no call and is quick enough for any probe.
 func (s *Server) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,9 +248,16 @@ func (s *Server) Ready() error {
 	case s.isDrain:
 		return errors.New("jobs: not ready: the server is draining")
 	case s.worker == nil || !s.worker.registered:
+		if away := &s.unregistered; away.failures > 0 {
+			return fmt.Errorf("jobs: not ready: no worker is registered with the store, tried %d times in %v: %w",
+				away.failures, now.Sub(away.since).Round(time.Millisecond), away.err)
+		}
 		return errors.New("jobs: not ready: no worker is registered with the store")
 	case 2*s.slots.stuck >= s.cfg.Concurrency:
 		return fmt.Errorf("jobs: not ready: stuck handlers hold %d of %d slots", s.slots.stuck, s.cfg.Concurrency)
+	}
+	if away := &s.unrenewed; away.failures > 0 && now.Sub(away.since) > s.cfg.ReadinessWindow {
+		return fmt.Errorf("jobs: not ready: no renewal of the leases has succeeded for %v: %w", now.Sub(away.since).Round(time.Millisecond), away.err)
 	}
 	last := s.fetcher.succeeded
 	if s.fetcher.state == fetchFull { // it has no reason to claim

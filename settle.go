@@ -25,7 +25,7 @@ type settler struct {
 	poke      chan struct{}
 	parked    bool
 	unsettled int
-	failures  int
+	away      outage        // settles that failed in a row
 	answered  time.Time     // when the store last took outcomes, or the first of those that wait came
 	flushed   chan struct{} // closed when nothing is left to settle; made by who waits for it
 }
@@ -165,6 +165,7 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 
 	s.mu.Lock()
 	defer s.unlock()
+	now := time.Now()
 	w.calling = false
 	t := &s.settler
 	if !answered && refused(err) {
@@ -173,27 +174,28 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 		return 0
 	}
 	if !answered {
-		if t.failures++; t.failures == 1 {
-			s.note(slog.LevelWarn, "jobs: a settle failed, repeating it until it is answered", "worker", w.id, "items", len(items), "error", err)
+		if t.away.failed(now, err) {
+			s.note(s.loudness(now.Sub(t.away.since)), "jobs: a settle failed, repeating it until it is answered",
+				t.away.args("worker", w.id, "items", len(items))...)
 		}
 		t.wakeFor(s)
-		return t.failures
+		return t.away.failures
 	}
-	t.answered = time.Now()
+	t.answered = now
 	if left > 0 {
-		if t.failures++; t.failures == 1 {
-			s.note(slog.LevelWarn, "jobs: a settle failed in part, repeating that until it is answered", "worker", w.id, "items", left, "error", failed)
+		if t.away.failed(now, failed) {
+			s.note(s.loudness(now.Sub(t.away.since)), "jobs: a settle failed in part, repeating that until it is answered",
+				t.away.args("worker", w.id, "items", left)...)
 		}
-		s.ended(w, items[left:], verdicts[left:], time.Now())
+		s.ended(w, items[left:], verdicts[left:], now)
 		w.items = items[:left]
 		t.wakeFor(s)
-		return t.failures
+		return t.away.failures
 	}
-	if t.failures > 0 {
-		t.failures = 0
+	if t.away.ended() {
 		s.note(slog.LevelInfo, "jobs: settling works again", "worker", w.id)
 	}
-	s.ended(w, items, verdicts, time.Now())
+	s.ended(w, items, verdicts, now)
 	w.items = items[:0]
 	w.batchLimit = min(2*w.batchLimit, maxSettleItems)
 	s.forgetEnded(w)

@@ -22,6 +22,7 @@ const (
 // past its retention, settles doubts about our own leases, and looks for stuck
 // handlers, until ctx ends. Reclaims are under calls, as claims are.
 func (s *Server) upkeep(ctx, calls context.Context) {
+	var noReclaim, noPrune outage
 	timer := time.NewTimer(jitter(upkeepInterval, 0.2))
 	defer timer.Stop()
 	nextPrune := time.Now().Add(jitter(pruneInterval, 0.5))
@@ -40,11 +41,11 @@ func (s *Server) upkeep(ctx, calls context.Context) {
 			s.audit(ctx, w)
 		}
 		if reclaim && s.clockHeld(ctx, w) {
-			s.reclaim(calls, w)
+			s.reclaim(calls, w, &noReclaim)
 		}
 		if now := time.Now(); w != nil && now.After(nextPrune) {
 			nextPrune = now.Add(jitter(pruneInterval, 0.5))
-			s.prune(ctx)
+			s.prune(ctx, &noPrune)
 		}
 	}
 }
@@ -88,7 +89,7 @@ func (s *Server) clockHeld(ctx context.Context, w *worker) bool {
 // reclaim takes over jobs of workers that ran out. They are not run here but
 // settled at once: each goes back to its queue with a crash charged, or is
 // dead.
-func (s *Server) reclaim(ctx context.Context, w *worker) {
+func (s *Server) reclaim(ctx context.Context, w *worker, away *outage) {
 	for more := true; more; {
 		s.mu.Lock()
 		calls := s.calls
@@ -120,8 +121,10 @@ func (s *Server) reclaim(ctx context.Context, w *worker) {
 		if len(reply.Jobs) > 0 {
 			s.log.Warn("jobs: took over jobs of servers that died", "worker", w.id, "jobs", len(reply.Jobs))
 		}
-		if err != nil {
-			s.log.Warn("jobs: the search for jobs of dead servers failed, trying again", "worker", w.id, "error", err)
+		if err == nil {
+			away.ended()
+		} else if now := time.Now(); away.failed(now, err) {
+			s.log.Log(ctx, s.loudness(now.Sub(away.since)), "jobs: the search for jobs of dead servers failed, trying again", away.args("worker", w.id)...)
 		}
 		more = err == nil && reply.More && !s.over()
 	}
@@ -155,13 +158,18 @@ func (s *Server) crashed(w *worker, j *broker.Job) broker.Outcome {
 }
 
 // prune removes what is past its retention, a bounded amount a turn.
-func (s *Server) prune(ctx context.Context) {
+func (s *Server) prune(ctx context.Context, away *outage) {
 	for range pruneRounds {
 		callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
 		reply, err := s.broker.Prune(callCtx, broker.PruneRequest{Queues: s.names, Max: pruneMax})
 		cancel()
-		if err != nil && ctx.Err() == nil {
-			s.log.Warn("jobs: pruning failed, trying again later", "error", err)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			away.ended()
+		} else if away.failed(time.Now(), err) {
+			s.log.Warn("jobs: pruning failed, trying again later", away.args()...)
 		}
 		if err != nil || !reply.More {
 			return

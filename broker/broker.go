@@ -94,3 +94,12 @@ type Enqueuer interface {
 	Enqueue(ctx context.Context, req EnqueueRequest) ([]Receipt, error)
 	Limits() Limits
 }
+
+// Reconnecter is a Broker that can be told that its connections may be of no
+// use, although they are open: to a server that was demoted, for example. A
+// Server that finds one by As calls it when nothing has worked for several leases.
+type Reconnecter interface {
+	// Reconnect has calls that begin from now on use new connections. Those under
+	// way are left alone. It makes no call to the store and returns at once.
+	Reconnect()
+}

@@ -1,0 +1,38 @@
+package pgbroker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+func TestBroker_ReconnectGivesCallsNewConnections(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	register := func() {
+		t.Helper()
+		_, err := f.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Minute, Register: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	register()
+	pools := f.Broker.pool.Stat().NewConnsCount() + f.Broker.pulse.pool().Stat().NewConnsCount()
+	b, ok := broker.As[broker.Reconnecter](f.Broker)
+	if !ok {
+		t.Fatal("a server does not find that the broker can reconnect")
+	}
+	register()
+	if n := f.Broker.pool.Stat().NewConnsCount() + f.Broker.pulse.pool().Stat().NewConnsCount(); n != pools {
+		t.Fatalf("a second renewal opened %d connections", n-pools)
+	}
+	b.Reconnect()
+	if n := f.Broker.pool.Stat().IdleConns(); n != 0 {
+		t.Errorf("the pool keeps %d connections from before", n)
+	}
+	register()
+	if n := f.Broker.pulse.pool().Stat().NewConnsCount() + f.Broker.pool.Stat().NewConnsCount(); n <= pools {
+		t.Error("the heartbeat goes on with connections from before")
+	}
+}

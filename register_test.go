@@ -1,0 +1,198 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+func TestServer_ADeadIDLeadsToAFreshOne(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := newStore()
+		b := &tap{Broker: store}
+		var attempts tally
+		b.renew = func(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
+			if req.Register && attempts.add(req.Worker, 1) == 1 && attempts.add("workers", 1) == 1 {
+				// It is applied, its answer is lost, and it runs out before it is repeated.
+				if _, err := store.Renew(ctx, req); err != nil {
+					t.Error(err)
+				}
+				if _, err := store.Retire(ctx, broker.RetireRequest{Worker: req.Worker, Queues: req.Queues}); err != nil {
+					t.Error(err)
+				}
+				return broker.Renewed{}, errCut
+			}
+			return store.Renew(ctx, req)
+		}
+		var log testLog
+		s := serve(t, b, Config{Logger: log.logger()}, func(context.Context, *Job) error { return nil })
+		add(t, store, DefaultQueue, "a", 1)
+		pass(5 * time.Second)
+		expect(t, store, DefaultQueue, "a-0", StateCompleted)
+		if err := s.Ready(); err != nil {
+			t.Error(err)
+		}
+		if n := len(workers(t, store)); n != 1 {
+			t.Errorf("%d workers are registered, want one; the log:\n%s", n, log.String())
+		}
+		shutDown(t, s)
+	})
+}
+
+// reconnecting counts how often it is told to open new connections, which is
+// the only thing that helps it.
+type reconnecting struct {
+	tap
+	times atomic.Int64
+}
+
+func (b *reconnecting) Reconnect() { b.times.Add(1) }
+
+func TestServer_AnOutageThatLastsIsToldOfAgainAndEndsWithNewConnections(t *testing.T) {
+	stale := errors.New("read-only transaction")
+	for name, affects := range map[string]func(broker.RenewRequest) bool{
+		"registering": func(broker.RenewRequest) bool { return true },
+		"renewing":    func(req broker.RenewRequest) bool { return !req.Register },
+		"claiming":    func(broker.RenewRequest) bool { return false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				store := newStore()
+				b := &reconnecting{tap: tap{Broker: store}}
+				b.renew = func(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
+					if b.times.Load() < 3 && affects(req) {
+						return broker.Renewed{}, stale
+					}
+					return store.Renew(ctx, req)
+				}
+				b.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+					if b.times.Load() < 3 && name != "renewing" {
+						return broker.Claimed{}, stale
+					}
+					return store.Claim(ctx, req)
+				}
+				var log testLog
+				s := serve(t, b, Config{Logger: log.logger()}, func(context.Context, *Job) error { return nil })
+				add(t, store, DefaultQueue, "a", 1)
+				pass(2 * time.Minute)
+				if err := s.Ready(); err == nil {
+					t.Errorf("after two minutes in which %s did not work once the server says that it is ready", name)
+				} else if name != "claiming" && !strings.Contains(err.Error(), stale.Error()) {
+					t.Errorf("Ready does not say why %s does not work: %v", name, err)
+				}
+				lines := len(log.lines(stale.Error()))
+				if loud := len(log.lines("level=ERROR")); lines < 4 || loud == 0 {
+					t.Errorf("the log tells of the outage %d times, %d of them as an error; want at least 4 and 1:\n%s", lines, loud, log.String())
+				}
+				if lines > 60 {
+					t.Errorf("the log tells of the outage %d times in two minutes", lines)
+				}
+				pass(2 * time.Minute)
+				expect(t, store, DefaultQueue, "a-0", StateCompleted)
+				if n := b.times.Load(); n != 3 {
+					t.Errorf("the broker was told to reconnect %d times, want as often as it took: 3", n)
+				}
+				shutDown(t, s)
+			})
+		})
+	}
+}
+
+func TestServer_WhatItHoldsIsNotGivenUpBecauseClaimsFail(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := newStore()
+		b := &reconnecting{tap: tap{Broker: store}}
+		b.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			if got, err := store.Claim(ctx, req); err != nil || len(got.Jobs) > 0 {
+				return got, err
+			}
+			return broker.Claimed{}, errCut
+		}
+		add(t, store, DefaultQueue, "a", 1)
+		serve(t, b, Config{}, func(ctx context.Context, _ *Job) error {
+			time.Sleep(10 * time.Minute)
+			return context.Cause(ctx)
+		})
+		pass(11 * time.Minute)
+		if j := expect(t, store, DefaultQueue, "a-0", StateCompleted); j.Deliveries != 1 {
+			t.Errorf("the job was delivered %d times", j.Deliveries)
+		}
+		if b.times.Load() < 5 {
+			t.Errorf("new connections were opened %d times in eleven minutes of failing claims", b.times.Load())
+		}
+	})
+}
+
+func TestServer_StartsAndWorksOverALinkOfTwoSeconds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := newStore()
+		const trip = 2 * time.Second
+		b := &tap{Broker: store}
+		var connected atomic.Int64 // round trips made to connect
+		b.renew = func(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
+			for req.Register && connected.Load() < 3 {
+				if !after(ctx, trip) {
+					connected.Store(0)
+					return broker.Renewed{}, errCut
+				}
+				connected.Add(1)
+			}
+			if !after(ctx, trip) {
+				return broker.Renewed{}, errCut
+			}
+			return store.Renew(ctx, req)
+		}
+		b.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			if !after(ctx, trip) {
+				return broker.Claimed{}, errCut
+			}
+			return store.Claim(ctx, req)
+		}
+		b.settle = func(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
+			if !after(ctx, trip) {
+				return nil, errCut
+			}
+			return store.Settle(ctx, req)
+		}
+		var log testLog
+		serve(t, b, Config{Logger: log.logger()}, func(context.Context, *Job) error { time.Sleep(time.Minute); return nil })
+		add(t, store, DefaultQueue, "a", 5)
+		pass(3 * time.Minute)
+		if n := count(t, store, DefaultQueue, StateCompleted); n != 5 {
+			t.Errorf("%d of 5 jobs are done", n)
+		}
+		if lost := log.lines("lost"); len(lost) > 0 {
+			t.Errorf("the link is slow, yet enough for a lease of 15 s: %q", lost)
+		}
+	})
+}
+
+func TestOutage_IsToldOfAtGrowingIntervals(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		var o outage
+		var told []time.Duration
+		began := time.Now()
+		for time.Since(began) < time.Hour {
+			if o.failed(time.Now(), errCut) {
+				told = append(told, time.Since(began))
+			}
+			time.Sleep(time.Second)
+		}
+		for i, want := range []time.Duration{0, 10 * time.Second, 20 * time.Second, 40 * time.Second} {
+			if len(told) <= i || told[i] != want {
+				t.Fatalf("an outage of an hour was told of at %v, want a line at %v", told, want)
+			}
+		}
+		if n := len(told); n < 10 || n > 20 {
+			t.Errorf("an outage of an hour was told of %d times", n)
+		}
+		if !o.ended() || o.ended() || !o.failed(time.Now(), errCut) {
+			t.Error("the end of an outage is not noticed once, or the next one not told of at once")
+		}
+	})
+}

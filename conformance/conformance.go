@@ -112,6 +112,7 @@ var groups = [][]Rule{
 	dataRules,
 	layoutRules,
 	faultRules,
+	cutRules,
 	bounceRules,
 	wakeRules,
 	raceRules,

@@ -29,7 +29,7 @@ var settleMutants = []mutant{
 			s.Job = &j
 		})
 	})},
-	{"a lost lease is settled with success", "Settle/EndedLeaseIsVoid Settle/TwiceInOneRequest Race/OneSettleOfALease Race/Stress", always(func(p *patched) {
+	{"a lost lease is settled with success", "Settle/EndedLeaseIsVoid Settle/TwiceInOneRequest Race/OneSettleOfALease Race/Stress Race/StressOnABadNetwork", always(func(p *patched) {
 		p.verdicts(func(v *broker.Verdict) { v.Err = nil })
 	})},
 	{"one lost lease fails its request", "Settle/LostItemHarmsNoOther", always(func(p *patched) {
@@ -47,7 +47,7 @@ var settleMutants = []mutant{
 			slices.Reverse(r.Items)
 		}, func(_ *broker.SettleRequest, a *[]broker.Verdict) { slices.Reverse(*a) })
 	})},
-	{"a repeated settle is looked at again", "Settle/RepeatIsAnsweredAsBefore Settle/RepeatAfterTheJobWentOn Fault/RepeatedSettleChargesOnce", func() func(*patched) {
+	{"a repeated settle is looked at again", "Settle/RepeatIsAnsweredAsBefore Settle/RepeatAfterTheJobWentOn Fault/RepeatedSettleChargesOnce Fault/TimedOutSettleChargesOnce Fault/HalfAnAnswerLosesNothing", func() func(*patched) {
 		var n atomic.Int64
 		return func(p *patched) {
 			change(&p.settle, func(r *broker.SettleRequest) {

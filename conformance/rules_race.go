@@ -367,5 +367,10 @@ var raceRules = []Rule{
 			last[producer] = n
 		}
 	}},
-	{"Race/Stress", "§26", "Under everything at once no job is lost or doubled, no lease is settled twice, and no key is held twice.", nil, stress},
+	{"Race/Stress", "§26", "Under everything at once no job is lost or doubled, no lease is settled twice, and no key is held twice.", nil, func(c *check) {
+		stress(c, false)
+	}},
+	{"Race/StressOnABadNetwork", "§26", "The same holds when calls do not arrive, and answers are lost or cut: clients repeat what may be repeated.", nil, func(c *check) {
+		stress(c, true)
+	}},
 }

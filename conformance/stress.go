@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -16,8 +17,8 @@ import (
 // stress lets producers, workers that die, reclaimers and an operator loose on
 // one queue over three handles, in virtual time that all of them move, and
 // keeps a ledger of what each was told. While stressing it goes on, each time
-// with a queue of its own.
-func stress(c *check) {
+// with a queue of its own. With bad, most of the parties are on a bad network.
+func stress(c *check, bad bool) {
 	handles, start := c.handles(), c.now
 	for seed, end := c.seed(), time.Now().Add(stressing); ; seed++ {
 		c.seeded(seed)
@@ -27,6 +28,9 @@ func stress(c *check) {
 		c.together(7, func(i int) error {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			b := handles[i%3]
+			if bad && i%3 > 0 {
+				b = onABadNetwork(b, seed+uint64(i)) // its own: what befalls one party is no other's affair
+			}
 			switch i {
 			case 0, 1:
 				return l.produce(b, r, i)
@@ -189,6 +193,9 @@ func (l *ledger) settleSome(w *worker, r *rand.Rand, jobs []broker.Job) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, v := range verdicts {
+		if e := l.asked[v.ID]; errors.Is(v.Err, errUnsure) && e.ending == 0 {
+			e.ending = before
+		}
 		if v.Err != nil {
 			continue
 		}

@@ -84,3 +84,68 @@ func TestASlowCallEndsWithItsContext(t *testing.T) {
 		}
 	})
 }
+
+func TestACutAnswerLosesItsSecondHalf(t *testing.T) {
+	t.Parallel()
+	inner := membroker.New()
+	defer inner.Close()
+	b := faulty.Wrap(inner, faulty.Plan{{Fault: faulty.ReplyCut}})
+	var jobs []broker.NewJob
+	for _, id := range []string{"a", "b", "c"} {
+		jobs = append(jobs, broker.NewJob{Queue: "q", ID: id, Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}})
+	}
+	receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: jobs})
+	if err != nil || receipts[0].Err != nil || !errors.Is(receipts[1].Err, faulty.ErrReplyLost) || !errors.Is(receipts[2].Err, faulty.ErrReplyLost) {
+		t.Errorf("Enqueue: %+v, error %v; want the first receipt and two that are unknown", receipts, err)
+	}
+	if got := stored(t, inner); len(got) != 3 {
+		t.Errorf("stored %v, want all three: the call was made", got)
+	}
+	if _, err := inner.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Minute, Register: true}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 3, Queues: []broker.Share{{Queue: "q", Max: 3}}})
+	if len(got.Jobs) != 1 || !errors.Is(err, faulty.ErrReplyLost) {
+		t.Errorf("Claim: %d jobs, error %v; want one of three, beside the error", len(got.Jobs), err)
+	}
+	settle := broker.SettleRequest{Worker: "w", Number: 1, Items: []broker.Settlement{{Job: &got.Jobs[0], Outcome: broker.Complete(nil)}}}
+	if verdicts, err := b.Settle(t.Context(), settle); len(verdicts) != 0 || !errors.Is(err, faulty.ErrReplyLost) {
+		t.Errorf("Settle of one job: %+v, error %v; want no verdict: an answer of one part is lost as a whole", verdicts, err)
+	}
+	b.Set(nil)
+	if verdicts, err := b.Settle(t.Context(), settle); err != nil || verdicts[0].Err != nil {
+		t.Errorf("the same Settle again: %+v, error %v; want the verdict that was lost", verdicts, err)
+	}
+}
+
+func TestACallTimesOutBeforeOrAfterTheStoreAppliedIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		inner := membroker.New()
+		defer inner.Close()
+		b := faulty.Wrap(inner, faulty.Plan{
+			{Method: "Enqueue", Call: 1, Fault: faulty.Slow(time.Minute)},
+			{Method: "Enqueue", Call: 2, Fault: faulty.SlowReply(time.Minute)},
+			{Method: "Claim", Fault: faulty.Expire(time.Second)},
+		})
+		for _, id := range []string{"before", "after"} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: "q", ID: id, Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}}}})
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("Enqueue of %s: error %v, want %v", id, err, context.DeadlineExceeded)
+			}
+		}
+		if got := stored(t, inner); !slices.Equal(got, []string{"after"}) {
+			t.Errorf("stored %v, want the job of the second call alone", got)
+		}
+		if _, err := inner.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"other"}, Lease: time.Hour, Register: true}); err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		_, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 1, Queues: []broker.Share{{Queue: "other", Max: 1}}, Wait: time.Minute})
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second {
+			t.Errorf("Claim: error %v after %v, want the store's own answer to a context that ends after a second", err, time.Since(start))
+		}
+	})
+}

@@ -2,6 +2,7 @@ package pgbroker
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 
@@ -21,6 +22,10 @@ type Config struct {
 	// PgBouncer in transaction pooling. Claims that wait, and watchers, poll:
 	// every 10 ms while there is work, backing off to 250 ms.
 	PollOnly bool
+
+	// Logger is told of what an operator should know: rights that the
+	// connection's role lacks. Defaults to slog.Default.
+	Logger *slog.Logger
 }
 
 // Broker keeps jobs in a PostgreSQL schema. Make one with New.
@@ -43,6 +48,7 @@ type Broker struct {
 	watchers watchers
 
 	daysTurned atomic.Int64 // when this process last saw to the partitions
+	daysDenied sync.Once    // the role may not, which was logged
 
 	closing sync.Once
 	closed  chan struct{}
@@ -60,6 +66,9 @@ var (
 func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error) {
 	if config.Schema == "" {
 		config.Schema = DefaultSchema
+	}
+	if config.Logger == nil {
+		config.Logger = slog.Default()
 	}
 	if err := checkSchema(config.Schema); err != nil {
 		return nil, broker.About(err, "open", "", "")

@@ -3,6 +3,7 @@ package pgbroker
 import (
 	"context"
 	"crypto/rand"
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -16,12 +17,15 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
+// The role owns nothing and has the privileges that docs/postgres.md says it
+// needs.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	url := testenv.Postgres(t)
 	direct := connect(t, url, 2)
+	role := createRole(t, direct)
 	conformance.Run(t, func(tb conformance.TB) *conformance.Store {
-		return store(tb, direct, url, Config{})
+		return store(tb, direct, url, Config{}, role)
 	})
 }
 
@@ -30,7 +34,7 @@ func TestConformanceThroughPgBouncer(t *testing.T) {
 	url := testenv.PgBouncer(t)
 	direct := connect(t, testenv.Postgres(t), 2)
 	conformance.Run(t, func(tb conformance.TB) *conformance.Store {
-		s := store(tb, direct, url, Config{PollOnly: true})
+		s := store(tb, direct, url, Config{PollOnly: true}, "")
 		// PgBouncer lends a connection to one store after the other: to end
 		// those of this store is to end another's.
 		s.Bounce = nil
@@ -38,11 +42,17 @@ func TestConformanceThroughPgBouncer(t *testing.T) {
 	})
 }
 
-// store is a schema of its own, reached through a pool of its own.
-func store(tb conformance.TB, direct *pgxpool.Pool, url string, config Config) *conformance.Store {
+// store is a schema of its own, reached through a pool of its own, by a role
+// that owns nothing unless it is "".
+func store(tb conformance.TB, direct *pgxpool.Pool, url string, config Config, role string) *conformance.Store {
 	tb.Helper()
 	config.Schema = schema(tb, direct)
+	config.Logger = slog.New(slog.DiscardHandler)
 	pool := connectAs(tb, url, 8, config.Schema)
+	if role != "" {
+		grant(tb, direct, config.Schema, role)
+		pool = connectIn(tb, url, 8, config.Schema, role)
+	}
 	exec := func(tb conformance.TB, sql string, args ...any) {
 		tb.Helper()
 		if _, err := direct.Exec(context.Background(), strings.ReplaceAll(sql, "jobs.", config.Schema+"."), args...); err != nil {
@@ -114,12 +124,21 @@ func connect(tb conformance.TB, url string, n int32) *pgxpool.Pool {
 // connectAs is connect under a name by which the server knows the connections.
 func connectAs(tb conformance.TB, url string, n int32, name string) *pgxpool.Pool {
 	tb.Helper()
+	return connectIn(tb, url, n, name, "")
+}
+
+// connectIn is connectAs in a role, if it is not "".
+func connectIn(tb conformance.TB, url string, n int32, name, role string) *pgxpool.Pool {
+	tb.Helper()
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		tb.Fatalf("%v", err)
 	}
 	config.MaxConns = n
 	config.ConnConfig.RuntimeParams["application_name"] = name
+	if role != "" {
+		config.ConnConfig.RuntimeParams["role"] = role
+	}
 	pool, err := pgxpool.NewWithConfig(context.Background(), config)
 	if err != nil {
 		tb.Fatalf("%v", err)

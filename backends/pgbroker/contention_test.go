@@ -1,10 +1,14 @@
 package pgbroker_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -69,5 +73,138 @@ func TestEnqueue_KeyIsHeldFromTheJobsCreation(t *testing.T) {
 	short := f.ask("select j.created_at + $1 - u.until from jobs.job j join jobs.unique_key u on u.job = j.id", ttl.Microseconds())
 	if short != 0 {
 		t.Errorf("the key is free %d µs before its time since the job's creation is over", short)
+	}
+}
+
+// To drop a partition is to lock out everybody who reads or writes records. The
+// turn ends with the first drop that would have to wait, so that enqueues queue
+// up behind one short wait at most.
+func TestPrune_StopsAtTheFirstDropThatWaits(t *testing.T) {
+	t.Parallel()
+	var sent statements
+	f := newFixture(t, sent.hook)
+	for day := 1000; day < 1003; day++ {
+		f.exec(fmt.Sprintf("create table jobs.history_%[1]d partition of jobs.history for values in (%[1]d)", day))
+	}
+	dump := f.begin(pgx.TxOptions{})
+	_, err := dump.Exec(t.Context(), f.in("lock table jobs.history in access share mode"))
+	f.ok(err)
+	_, err = f.Prune(t.Context(), broker.PruneRequest{Queues: []string{testQueue}, Max: 10})
+	f.ok(err)
+	drops := 0
+	_, all := sent.take()
+	for _, s := range all {
+		if strings.HasPrefix(s.SQL, "drop table") {
+			drops++
+		}
+	}
+	if drops != 1 {
+		t.Errorf("Prune tried to drop %d partitions beside a dump, want it to stop at the first of 3", drops)
+	}
+}
+
+// While a queue is removed beside a transaction that has written, and so cannot
+// be, nobody queues up behind the removal.
+func TestRemoveQueue_BesideAnOpenTransaction(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.store(f, aJob("registers the queue"))
+	_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: "idle", MaxDepth: new(int64)})
+	f.ok(err)
+	remove := func() error {
+		results, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: "idle", Epoch: broker.AnyEpoch}}})
+		if err == nil {
+			err = results[0].Err
+		}
+		return err
+	}
+	tx := f.begin(pgx.TxOptions{})
+	f.store(f.Tx(tx), aJob("open"))
+	removed := make(chan error)
+	go func() { removed <- remove() }()
+	for done := false; !done; {
+		select {
+		case err := <-removed:
+			if done = true; !errors.Is(err, broker.ErrUnavailable) {
+				t.Errorf("removal beside an open transaction: %v, want ErrUnavailable: a job may be on its way", err)
+			}
+		default:
+			if n := f.ask("select count(*) from pg_locks where not granted and relation = 'jobs.job'::regclass"); n > 0 {
+				t.Fatal("the removal waits for a lock on the table of jobs, and all writers behind it")
+			}
+		}
+	}
+	if n := f.ask("select count(*) from jobs.queue where leaving"); n != 0 {
+		t.Error("the queue is still said to be leaving after its removal has failed")
+	}
+	f.ok(tx.Commit(t.Context()))
+	f.ok(remove())
+	if n := f.ask("select count(*) from jobs.queue where name = 'idle'"); n != 0 {
+		t.Error("the queue is there after its removal")
+	}
+}
+
+// A transaction that was open has stored a job in the queue: the removal sees it.
+func TestRemoveQueue_SeesAJobOnItsWay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	in := func(j *broker.NewJob) { j.Queue = "idle" }
+	_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: "idle", MaxDepth: new(int64)})
+	f.ok(err)
+	tx := f.begin(pgx.TxOptions{})
+	f.store(f.Tx(tx), aJob("open", in))
+	removed := make(chan error)
+	go func() {
+		results, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: "idle", Epoch: broker.AnyEpoch}}})
+		removed <- errors.Join(err, results[0].Err)
+	}()
+	for f.ask("select count(*) from jobs.queue where leaving") == 0 {
+		select {
+		case err := <-removed:
+			t.Fatalf("the queue was never said to be leaving: %v", err)
+		default:
+		}
+	}
+	f.ok(tx.Commit(t.Context()))
+	if err := <-removed; !errors.Is(err, broker.ErrWrongState) {
+		t.Errorf("removal of a queue for which a job came: %v, want ErrWrongState", err)
+	}
+	if n := f.ask("select count(*) from jobs.job j join jobs.queue q on q.id = j.queue where not q.leaving"); n != 1 {
+		t.Errorf("%d jobs are in queues that are there to stay, want the one", n)
+	}
+}
+
+// A queue is left leaving by an operator that was killed. Whatever comes for it
+// lets it stay.
+func TestRemoveQueue_WhateverComesLetsTheQueueStay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	restored := func(j *broker.NewJob) { j.Restore = &broker.Restored{State: broker.StatePending} }
+	f.store(f, aJob("first", fresh))
+	for name, come := range map[string]func(){
+		"a plain job":    func() { f.store(f, aJob("plain", fresh)) },
+		"a job":          func() { f.store(f, aJob("later", func(j *broker.NewJob) { j.Delay = time.Hour })) },
+		"a given ID":     func() { f.store(f, aJob("given", given)) },
+		"a unique key":   func() { f.store(f, aJob("key", withKey("k", broker.UniqueUntilDone))) },
+		"a restored job": func() { f.store(f, aJob("restored", restored)) },
+		"a transaction": func() {
+			tx := f.begin(pgx.TxOptions{})
+			f.store(f.Tx(tx), aJob("tx", withKey("t", broker.UniqueUntilDone)))
+			f.ok(tx.Commit(t.Context()))
+		},
+		"a worker": func() { f.register("w2") },
+		"a policy": func() {
+			_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: testQueue, MaxDepth: new(int64)})
+			f.ok(err)
+		},
+	} {
+		f.exec("update jobs.queue set leaving = true")
+		come()
+		if n := f.ask("select count(*) from jobs.queue where leaving"); n != 0 {
+			t.Errorf("the queue is still leaving after %s came for it", name)
+		}
+	}
+	if n := f.ask("select count(*) from jobs.unique_key u where not exists (select from jobs.job where id = u.job)"); n != 0 {
+		t.Errorf("%d unique keys are held by jobs that were not stored", n)
 	}
 }

@@ -2,7 +2,9 @@ package pgbroker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -14,42 +16,65 @@ const (
 	daysPause = 10 * time.Minute
 
 	// How many days ahead there are partitions at most: each costs every
-	// enqueue a look for its ID. Records kept longer are pruned one by one.
+	// enqueue a look for its ID. Records that a queue keeps longer are pruned
+	// one by one.
 	mostDays = 35
 
-	// How long an attempt may keep others from history; the next comes soon
-	// enough.
-	daysLockWait = 100 * time.Millisecond
+	// How long the drop of a partition may keep others from history: longer
+	// than most statements take, and shorter than anybody notices. Beside a
+	// dump it fails, and the next turn comes soon enough.
+	daysLockWait = 20 * time.Millisecond
 )
 
 // turnDays makes the partitions of the days to come, and drops those of days
-// that are over. Any number of servers may do so at once: whoever has to wait
-// for a lock gives up until the next time.
+// that are over. Any number of servers may call it: one of them is at it at a
+// time, and a turn ends where it would have to wait for a lock.
 func (b *Broker) turnDays(ctx context.Context, got *broker.Pruned) error {
 	if last := b.daysTurned.Load(); last != 0 && time.Since(time.Unix(0, last)) < daysPause {
 		return nil
 	}
 	b.daysTurned.Store(time.Now().UnixNano())
-	var now int64
-	var keep int
-	var days []int32
-	if err := b.call(ctx, b.step("day_wanted", one(&now, &days, &keep))); err != nil {
+	err := b.changeDays(ctx, got)
+	if errors.Is(err, errDaysTaken) {
+		return nil
+	}
+	switch sqlState(err) {
+	case lockTimeout:
+		return nil
+	case duplicateTable, undefinedTable: // another server did it since this one looked
+		return nil
+	case notPermitted:
+		b.daysDenied.Do(func() {
+			b.config.Logger.Warn("the role of this server may not make and drop partitions of job records: unless a server whose role owns the "+
+				"schema does, records that queues keep for days are removed one by one", "schema", b.config.Schema)
+		})
+		return nil
+	}
+	return err
+}
+
+func (b *Broker) changeDays(ctx context.Context, got *broker.Pruned) error {
+	var today, keep int
+	var listed, there []int32
+	if err := b.call(ctx, b.step("day_wanted", one(&today, &listed, &there, &keep), b.config.Schema, mostDays)); err != nil {
 		return err
 	}
-	today := int(now / (24 * time.Hour).Microseconds())
-	for _, day := range days {
-		if int(day) < today {
-			if err := b.endDay(ctx, int(day), got); err != nil && !elsewhere(err) {
+	// Before the drops: nothing that reads records is in the way of these.
+	for day := today; keep > 0 && day <= today+keep+1; day++ {
+		if !slices.Contains(there, int32(day)) {
+			if err := b.beginDay(ctx, day); err != nil {
+				return err
+			}
+		}
+		if !slices.Contains(listed, int32(day)) {
+			if err := b.call(ctx, b.step("day_list", nil, day)); err != nil {
 				return err
 			}
 		}
 	}
-	if keep == 0 || keep > mostDays {
-		return nil
-	}
-	for day := today; day <= today+keep+1; day++ {
-		if !slices.Contains(days, int32(day)) {
-			if err := b.beginDay(ctx, day); err != nil && !elsewhere(err) {
+	for _, day := range there {
+		if int(day) < today {
+			if err := b.endDay(ctx, int(day), got); err != nil {
 				return err
 			}
 		}
@@ -57,39 +82,50 @@ func (b *Broker) turnDays(ctx context.Context, got *broker.Pruned) error {
 	return nil
 }
 
-// elsewhere reports whether another server is at it, or has done it.
-func elsewhere(err error) bool {
-	switch sqlState(err) {
-	case lockTimeout, uniqueViolation, undefinedTable:
-		return true
-	}
-	return false
-}
-
-// beginDay makes the partition of the records that expire on a day.
+// beginDay makes the partition of the records that expire on a day. It is
+// listed by a later transaction: who reads the list is to know the partition.
 func (b *Broker) beginDay(ctx context.Context, day int) error {
-	return b.transact(ctx, func(s session) error {
-		return s.run(ctx, b.step("settings", nil, nil, milliseconds(daysLockWait)),
-			step{sql: b.ddl("insert into jobs.history_day (day) values (%[1]d)", day)}, // by one server only
-			step{sql: b.ddl("create table jobs.history_%[1]d (like jobs.history including defaults)", day)},
-			step{sql: b.ddl("alter table jobs.history attach partition jobs.history_%[1]d for values in (%[1]d)", day)})
-	})
+	return b.changeDay(ctx,
+		step{sql: b.ddl("create table jobs.history_%[1]d (like jobs.history including defaults)", day)},
+		step{sql: b.ddl("alter table jobs.history attach partition jobs.history_%[1]d for values in (%[1]d)", day)})
 }
 
 // endDay drops the partition of a day that is over. While what is in it is
 // counted, others may read it, and nothing is added to a day that is over.
 func (b *Broker) endDay(ctx context.Context, day int, got *broker.Pruned) error {
 	var completed, cancelled int
-	err := b.transact(ctx, func(s session) error {
-		return s.run(ctx, b.step("settings", nil, nil, milliseconds(daysLockWait)),
-			step{sql: b.ddl("lock table jobs.history_%[1]d in share row exclusive mode", day)}, // so that nobody deletes what is counted
-			b.step("day_end", one(&completed, &cancelled), day),
-			step{sql: b.ddl("drop table jobs.history_%[1]d", day)})
-	})
+	err := b.changeDay(ctx,
+		step{sql: b.ddl("lock table jobs.history_%[1]d in share row exclusive mode", day)}, // so that nobody deletes what is counted
+		b.step("day_end", one(&completed, &cancelled), day),
+		step{sql: b.ddl("drop table jobs.history_%[1]d", day)})
 	if err == nil {
 		got.Completed, got.Cancelled = got.Completed+completed, got.Cancelled+cancelled
 	}
 	return err
+}
+
+// changeDay makes a change of the partitions, unless another server is at one.
+func (b *Broker) changeDay(ctx context.Context, steps ...step) error {
+	return b.transact(ctx, func(s session) error {
+		mine := false
+		err := s.run(ctx, b.step("settings", nil, nil, milliseconds(daysLockWait)), b.step("day_mine", one(&mine), lockNumber("days", b.config.Schema)))
+		if err == nil && !mine {
+			err = errDaysTaken
+		}
+		if err != nil {
+			return err
+		}
+		return s.run(ctx, steps...)
+	})
+}
+
+var errDaysTaken = errors.New("another server changes the partitions")
+
+// lockNumber is that of an advisory lock of a schema.
+func lockNumber(purpose, schema string) int64 {
+	h := fnv.New64a()
+	h.Write([]byte("jobs " + purpose + " " + schema))
+	return int64(h.Sum64())
 }
 
 // ddl is a statement about the partition of a day; such statements take no

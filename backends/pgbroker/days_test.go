@@ -114,24 +114,85 @@ func TestManyServersMayTurnTheDaysAtOnce(t *testing.T) {
 	}
 }
 
-// A transaction that stays open keeps its locks. Prune gives up soon rather
-// than let everybody queue behind it.
-func TestTurningTheDaysKeepsNobodyWaiting(t *testing.T) {
+// One queue that keeps its records for longer than there are partitions does
+// without them, and does not take them from the others.
+func TestPrune_LongRetentionOfOneQueue(t *testing.T) {
 	t.Parallel()
 	f := open(t)
+	f.worker("w")
+	f.keep(48 * time.Hour)
+	_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: "long", RetainCompleted: &broker.Retention{Age: 60 * 24 * time.Hour}})
+	f.check(err)
+	f.prune()
+	f.complete("a")
+	if n := f.value("select count(*) from jobs.history where day <> 0"); n != 1 {
+		t.Errorf("%d records are in partitions of days, want the one of the queue that keeps them for two days", n)
+	}
+	if n := f.value("select count(*) from jobs.history_day"); n != 4 {
+		t.Errorf("there are partitions for %d days, want 4: today, two more, and one to spare", n)
+	}
+}
+
+// dump begins a transaction that reads every table, as a backup does.
+func (f *inside) dump() pgx.Tx {
+	f.t.Helper()
+	tx := f.begin(pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	_, err := tx.Exec(f.t.Context(), inSchema("lock table jobs.job, jobs.dead, jobs.history, jobs.queue in access share mode", f.schema))
+	f.check(err)
+	return tx
+}
+
+// expired makes partitions of days that are over.
+func (f *inside) expired(n int) {
+	f.t.Helper()
+	for day := range n {
+		f.exec(fmt.Sprintf("create table jobs.history_%[1]d partition of jobs.history for values in (%[1]d); insert into jobs.history_day values (%[1]d)", day+1000))
+	}
+}
+
+// Partitions are made beside a dump, an open transaction and whatever
+// else reads records or writes them.
+func TestPrune_PartitionsBesideADump(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.keep(48 * time.Hour)
 	f.accept(f, job("first of the queue"))
+	f.expired(3)
+	writing := f.begin(pgx.TxOptions{})
+	f.accept(f.Tx(writing), job("open"))
+	dump := f.dump()
+
+	f.prune()
+	if n := f.value("select count(*) from jobs.history_day where day > 2000"); n != 4 {
+		t.Errorf("partitions were made for %d days beside a dump, want 4: today, two more, and one to spare", n)
+	}
+	if n := f.value("select count(*) from jobs.history_day where day < 2000"); n != 3 {
+		t.Errorf("%d partitions of days that are over are listed beside a dump, want all 3", n)
+	}
+	f.check(writing.Commit(t.Context()))
+	f.check(dump.Commit(t.Context()))
+	f.prune()
+	if n := f.value("select count(*) from jobs.history_day where day < 2000"); n != 0 {
+		t.Errorf("%d partitions of days that are over are left when the dump has ended", n)
+	}
+}
+
+// Servers do not wait for each other: who finds another at the partitions
+// leaves them to it.
+func TestPrune_OneServerIsAtThePartitions(t *testing.T) {
+	t.Parallel()
+	f := open(t)
 	f.keep(48 * time.Hour)
 	tx := f.begin(pgx.TxOptions{})
-	f.accept(f.Tx(tx), job("open"))
-	began := time.Now()
+	_, err := tx.Exec(t.Context(), "select pg_advisory_xact_lock($1)", lockNumber("days", f.schema))
+	f.check(err)
 	f.prune()
-	f.accept(f, job("a"))
-	if took := time.Since(began); took > 20*daysLockWait {
-		t.Errorf("Prune and an enqueue took %v beside an open transaction", took)
+	if n := f.value("select count(*) from jobs.history_day"); n != 0 {
+		t.Errorf("%d partitions were made beside another server that is at them", n)
 	}
 	f.check(tx.Commit(t.Context()))
 	f.prune()
 	if n := f.value("select count(*) from jobs.history_day"); n == 0 {
-		t.Error("the partitions were not made after the transaction had ended")
+		t.Error("no partitions were made when the other server was done")
 	}
 }

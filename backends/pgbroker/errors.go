@@ -17,10 +17,13 @@ func notSent(err error) error {
 
 // SQLSTATEs that mean something here.
 const (
-	lockTimeout     = "55P03"
-	uniqueViolation = "23505"
-	invalidText     = "22P02" // what enqueue_seal.sql fails with
-	undefinedTable  = "42P01"
+	lockTimeout      = "55P03"
+	uniqueViolation  = "23505"
+	invalidText      = "22P02" // what enqueue_seal.sql fails with
+	deadlockDetected = "40P01"
+	undefinedTable   = "42P01"
+	duplicateTable   = "42P07"
+	notPermitted     = "42501"
 
 	noTransaction     = "25P01"
 	failedTransaction = "25P02"

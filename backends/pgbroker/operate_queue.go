@@ -2,27 +2,32 @@ package pgbroker
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// removeQueue forgets queues that have no job and no live worker. It keeps
-// other writers out, for as long as lockWait at most: a job that is on its way
-// into the queue is either seen, or finds the queue gone and registers it
-// again. A caller's transaction that stays open longer makes the removal fail.
+// removeQueue forgets queues that have no job and no live worker. A job that is
+// on its way into the queue is either seen, or finds the queue leaving and lets
+// it stay: first the queue is said to be leaving, then everybody who may not
+// have read that ends, which keeps no one waiting but this call. A caller's
+// transaction that stays open for longer than lockWait makes the removal fail.
 func (o *operating) removeQueue(ctx context.Context) error {
 	for _, r := range o.results {
 		if r.Ref.ID != "" {
 			r.Err = broker.Invalid("id", "is set; remove a queue by its name alone")
 			continue
 		}
-		var layout int
-		var removed bool
-		err := o.b.transact(ctx, func(s session) error {
-			return s.run(ctx, o.b.step("settings", nil, nil, milliseconds(lockWait)),
-				step{sql: inSchema("lock table jobs.job, jobs.dead, jobs.history, jobs.worker in share row exclusive mode", o.b.config.Schema)},
-				o.b.step("remove_queue", one(&layout, &removed), o.now.micros, o.queue))
-		})
+		layout, idle, err := o.leave(ctx, false)
+		if err == nil && idle {
+			if err = o.awaitWriters(ctx); err == nil {
+				layout, idle, err = o.leave(ctx, true)
+			}
+			if err != nil || !idle {
+				o.stay(ctx)
+			}
+		}
 		switch {
 		case err != nil:
 			return err
@@ -30,13 +35,49 @@ func (o *operating) removeQueue(ctx context.Context) error {
 			r.Err = broker.ErrNotFound
 		case layout > knownLayout:
 			r.Err = newerLayout(layout)
-		case !removed:
+		case !idle:
 			r.Err = broker.ErrWrongState
 		}
 		o.b.waker.wake(o.queue, false) // who waits learns that its worker is gone
 	}
 	return nil
 }
+
+// leave lets an idle queue leave, or removes one that is leaving and idle still.
+func (o *operating) leave(ctx context.Context, remove bool) (layout int, idle bool, err error) {
+	err = o.b.call(ctx, o.b.byIndex(false), o.b.step("remove_queue", one(&layout, &idle), o.now.micros, o.queue, remove))
+	return layout, idle, err
+}
+
+// stay takes back that a queue is leaving. Where even that fails, the next job
+// or worker of the queue does it.
+func (o *operating) stay(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
+	defer cancel()
+	o.b.call(ctx, o.b.step("remove_queue_stay", nil, o.queue))
+}
+
+// awaitWriters waits for the transactions that write now.
+func (o *operating) awaitWriters(ctx context.Context) error {
+	var writers []string
+	for begun := time.Now(); ; {
+		err := o.b.call(ctx, o.b.step("remove_queue_writers", one(&writers), writers))
+		if err != nil || len(writers) == 0 {
+			return err
+		}
+		if time.Since(begun) > lockWait {
+			return fmt.Errorf("%w: a transaction that has written is still open; remove the queue when it has ended", broker.ErrUnavailable)
+		}
+		select {
+		case <-ctx.Done():
+			return notSent(ctx.Err())
+		case <-time.After(writersPause):
+		}
+	}
+}
+
+// writersPause is between two looks at who writes: most are done within it.
+const writersPause = 5 * time.Millisecond
 
 // transact runs f in a transaction of its own. Whatever fails before the
 // commit is sent was not applied.

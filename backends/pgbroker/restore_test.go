@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed81422ce9/jobs/backends/pgbroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -63,41 +62,4 @@ func TestRestoredJobsAreOfTheCallersTransaction(t *testing.T) {
 			t.Errorf("claimed %v, want those that are pending, and the retry, which is due", names(got))
 		}
 	})
-}
-
-// A schema as the first migration made it, with jobs in it, is brought up to
-// date where it stands.
-func TestASchemaOfTheFirstReleaseIsUpgradedWithItsJobs(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.exec("alter table jobs.job drop column held")
-	f.exec("alter table jobs.remembered drop column epoch")
-	f.exec("alter table jobs.count_total drop column waiting")
-	f.exec("delete from jobs.migration where number > 1")
-	f.exec(`insert into jobs.queue (name) values ('mail') on conflict do nothing`)
-	f.exec(`insert into jobs.job (seq, created_at, run_at, queue, state, lane, id, body)
-		select nextval('jobs.job_seq'), 1, 9e15, id, 2, 5, 'old', '\x0100030174' from jobs.queue where name = 'mail'`)
-	f.exec("insert into jobs.count_total (queue, scheduled) select id, 1 from jobs.queue where name = 'mail'")
-	f.exec("insert into jobs.remembered (queue, id, until) select id, 'gone', 9e15 from jobs.queue where name = 'mail'")
-
-	f.ok(pgbroker.Migrate(t.Context(), f.direct, f.schema))
-	ref := []broker.Ref{{Queue: testQueue, ID: "old", Epoch: broker.AnyEpoch}}
-	for _, step := range []struct {
-		op   broker.Operation
-		want broker.State
-	}{
-		{broker.Operation{Kind: broker.OpHold, Holder: "mover", Refs: ref}, broker.StateWaiting},
-		{broker.Operation{Kind: broker.OpUnhold, Refs: ref}, broker.StateScheduled},
-	} {
-		results, err := f.Operate(t.Context(), step.op)
-		if err != nil || results[0].Err != nil || results[0].State != step.want {
-			t.Fatalf("%v of a job from before the migration: %+v, %v; want it %v", step.op.Kind, results, err, step.want)
-		}
-		if n := f.counts()[step.want]; n != 1 {
-			t.Errorf("%d jobs are counted as %v, want one", n, step.want)
-		}
-	}
-	if r := f.try(f, aJob("gone", restored(broker.StateDead))); !errors.Is(r.Err, broker.ErrDuplicate) {
-		t.Errorf("an ID that was remembered before the migration was answered %v, want ErrDuplicate", r.Err)
-	}
 }

@@ -1,3 +1,4 @@
+-- compatible-from: 1
 -- Times are microseconds since 1970; states are the numbers of broker.State;
 -- names compare by their bytes. There are no foreign keys: what would check
 -- them on every job is checked where a queue is removed. Keys begin with the
@@ -16,7 +17,8 @@ create table jobs.queue (
   dead_count     bigint  not null default 0,
   duplicate_span bigint  not null default 0, -- 0: an hour
   watched_until  bigint  not null default 0, -- settles are announced until then
-  polled_until   bigint  not null default 0  -- and written to event, for who cannot listen
+  polled_until   bigint  not null default 0, -- and written to event, for who cannot listen
+  leaving        boolean not null default false -- being removed; what comes for it makes it stay
 );
 
 -- The order in which jobs become pending. The scan floor relies on numbers
@@ -45,6 +47,7 @@ create table jobs.job (
   id         text collate "C" not null,
   key        text collate "C",
   unique_key text collate "C",
+  held       text,              -- waiting only: the state before, ":" and who holds it; run_at is 0 if it had none
   tail       bytea,             -- broker.AppendTail
   body       bytea    not null, -- broker.AppendBody
   primary key (id, queue) with (fillfactor = 95) -- most IDs ascend
@@ -103,10 +106,11 @@ create table jobs.history (
 create index history_id  on jobs.history (id, queue);
 create index history_end on jobs.history (queue, state, finished_at, id);
 create index history_key on jobs.history (queue, key, id) where key is not null;
--- The check spares a scan when a partition is attached.
-create table jobs.history_other partition of jobs.history (check (day = 0)) default;
+-- There is no default partition: to attach another would lock it against
+-- everybody, and wait for whoever reads records.
+create table jobs.history_other partition of jobs.history for values in (0);
 create index history_other_expiry on jobs.history_other (queue, expires_at);
-create table jobs.history_day (day int primary key);
+create table jobs.history_day (day int primary key); -- those whose partitions take records
 
 create table jobs.unique_key (
   queue int      not null,
@@ -124,6 +128,7 @@ create table jobs.remembered (
   queue int    not null,
   id    text collate "C" not null,
   until bigint not null,
+  epoch bigint,          -- at which the job left for elsewhere
   primary key (id, queue)
 );
 create index remembered_until on jobs.remembered (queue, until);
@@ -152,7 +157,8 @@ create table jobs.settled (
   primary key (worker, number)
 );
 
--- Counts by state: the total plus all deltas. Statements only insert deltas.
+-- Counts by state: the total plus all deltas. Statements only insert deltas,
+-- except for jobs that are held: those are few at a time.
 create table jobs.count_total (
   queue     int primary key,
   pending   bigint not null default 0,
@@ -161,7 +167,8 @@ create table jobs.count_total (
   retry     bigint not null default 0,
   completed bigint not null default 0,
   dead      bigint not null default 0,
-  cancelled bigint not null default 0
+  cancelled bigint not null default 0,
+  waiting   bigint not null default 0
 );
 create table jobs.count_delta (
   queue     int not null,

@@ -12,7 +12,7 @@ with stored as (
   from (
     -- Assigning the transaction's ID before any seq is what the scan floor relies on. As a column it would be left out.
     select id, coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-    from jobs.queue where id = $2 and name = $3 and layout <= 1 and (max_depth = 0 or $4) and pg_current_xact_id() is not null
+    from jobs.queue where id = $2 and name = $3 and layout <= 1 and not leaving and (max_depth = 0 or $4) and pg_current_xact_id() is not null
     offset 0) q
   cross join unnest($5::text[], $6::smallint[], $7::bytea[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[])
     as n(id, lane, body, run_at, delay, retention, key)

@@ -12,7 +12,7 @@ with clock as materialized (
   select coalesce($1::bigint, case when $13::bigint is not null then nullif(current_setting('jobs_enqueue.now', true), '')::bigint end,
                   (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid
 ), place as materialized (
-  select id from jobs.queue where name = $2 and layout <= 1 and (max_depth = 0 or $3)
+  select id from jobs.queue where name = $2 and layout <= 1 and not leaving and (max_depth = 0 or $3)
 ), taken as materialized (
   -- Looked up once, key by key: a test per job would be planned as a scan of all keys.
   select key from jobs.unique_key
@@ -32,7 +32,7 @@ with clock as materialized (
   returning id, state
 ), freed as (
   delete from jobs.unique_key u
-  where $13 is not null and u.queue = (select id from place) and u.key = any ($12) and u.token = $13
+  where $13 is not null and u.queue = (select id from jobs.queue where name = $2) and u.key = any ($12) and u.token = $13
     and not exists (select from stored s where s.id = u.job)
 ), counted as (
   insert into jobs.count_delta (queue, pending, scheduled)

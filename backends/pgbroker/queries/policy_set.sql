@@ -9,6 +9,6 @@ values ($1, coalesce($2::boolean, false), coalesce($3::bigint, 0), coalesce($4::
 on conflict (name) do update set
   paused = coalesce($2, q.paused), max_depth = coalesce($3, q.max_depth), retain_age = coalesce($4, q.retain_age),
   retain_count = coalesce($5, q.retain_count), dead_age = coalesce($6, q.dead_age), dead_count = coalesce($7, q.dead_count),
-  duplicate_span = coalesce($8, q.duplicate_span)
+  duplicate_span = coalesce($8, q.duplicate_span), leaving = false
 where q.layout <= 1
 returning layout, paused, max_depth, retain_age, retain_count, dead_age, dead_count, duplicate_span, pg_notify($9, $10)::text

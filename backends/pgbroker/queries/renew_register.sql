@@ -6,6 +6,6 @@ with clock as materialized (
   select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 )
 insert into jobs.worker as w (queue, id, until, info)
-select q.id, $2, clock.now + $4, $5 from clock, jobs.queue q where q.name = any ($3::text[]) and q.layout <= 1 order by q.id
+select q.id, $2, clock.now + $4, $5 from clock, jobs.queue q where q.name = any ($3::text[]) and q.layout <= 1 and not q.leaving order by q.id
 on conflict (id, queue) do update set until = excluded.until, info = excluded.info where w.ended_at is null
 returning (select now from clock)

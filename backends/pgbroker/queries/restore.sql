@@ -12,7 +12,7 @@ with clock as materialized (
   select coalesce($1::bigint, case when $15::bigint is not null then nullif(current_setting('jobs_enqueue.now', true), '')::bigint end,
                   (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid
 ), place as materialized (
-  select id from jobs.queue where name = $2 and layout <= 1 and (max_depth = 0 or $3)
+  select id from jobs.queue where name = $2 and layout <= 1 and not leaving and (max_depth = 0 or $3)
 ), taken as materialized (
   select key from jobs.unique_key
   where $15::bigint is not null and queue = (select id from place) and key = any ($14::text[]) and token = $15
@@ -35,7 +35,7 @@ with clock as materialized (
   returning id
 ), freed as (
   delete from jobs.unique_key u
-  where $15 is not null and u.queue = (select id from place) and u.key = any ($14) and u.token = $15
+  where $15 is not null and u.queue = (select id from jobs.queue where name = $2) and u.key = any ($14) and u.token = $15
     and not exists (select from stored s where s.id = u.job)
 )
 select clock.now, exists (select from place), array(select id from stored),

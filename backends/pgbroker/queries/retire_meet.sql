@@ -5,5 +5,5 @@
 insert into jobs.worker (queue, id, until, ended_at, info)
 select q.id, $2, n.now, n.now, ''
 from jobs.queue q, (select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now) n
-where q.name = any ($3::text[]) and q.layout <= 1
+where q.name = any ($3::text[]) and q.layout <= 1 and not q.leaving
 on conflict (id, queue) do nothing

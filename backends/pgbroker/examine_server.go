@@ -90,7 +90,7 @@ func (e *examiner) schema(ctx context.Context) error {
 
 var (
 	madeTable = regexp.MustCompile(`(?m)^create table jobs\.(\w+)`)
-	madeIndex = regexp.MustCompile(`(?m)^create (?:unique )?index (\w+)`)
+	madeIndex = regexp.MustCompile(`(?m)^create (?:unique )?index (?:concurrently )?(\w+)`)
 	dropped   = regexp.MustCompile(`(?m)^drop (?:table|index) (?:if exists )?jobs\.(\w+)`)
 )
 

@@ -111,7 +111,7 @@ func corruptions(direct *pgxpool.Pool) []examinetest.Corruption {
 		{Name: "a primary key is gone", Left: true, Want: []string{"index-missing remembered_pkey"}, Plant: p("alter table jobs.remembered drop constraint remembered_pkey")},
 		{Name: "a table is not logged", Left: true, Want: []string{"table-unlogged job"}, Plant: p("alter table jobs.job set unlogged")},
 		{Name: "autovacuum is off", Left: true, Want: []string{"autovacuum-off job"}, Plant: p("alter table jobs.job set (autovacuum_enabled = false)")},
-		{Name: "a migration that this program does not know", Left: true, Want: []string{"schema-not-current "}, Plant: p("insert into jobs.migration (number, name) values (1000, 'later')")},
+		{Name: "a migration that this program does not know", Left: true, Want: []string{"schema-not-current "}, Plant: p("insert into jobs.migration (number, name, oldest) values (1000, 'later', 1)")},
 	}
 }
 

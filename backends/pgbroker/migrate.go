@@ -3,10 +3,13 @@ package pgbroker
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
-	"hash/fnv"
+	"math/rand/v2"
+	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,12 +20,25 @@ import (
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
 
-// migration is one step of a schema, forward only.
+// migration is one step of a schema, forward only. Its file begins with lines
+// that say how it is applied:
+//
+//	-- compatible-from: 3    programs that know migration 3 go on after this one
+//	-- concurrently: job_x   it is one statement that builds this index of a table
+//	                         that is in use; it runs outside a transaction
 type migration struct {
 	number int
 	name   string
 	sql    string
+	oldest int    // the number that a program must know to use the schema
+	builds string // the index, of one that runs outside a transaction
 }
+
+var (
+	compatibleFrom = regexp.MustCompile(`(?m)^-- compatible-from: (\d+)$`)
+	concurrently   = regexp.MustCompile(`(?m)^-- concurrently: (\w+)$`)
+	plainIndex     = regexp.MustCompile(`(?m)^create (?:unique )?index (\w+) +on jobs\.(\w+)`)
+)
 
 func loadMigrations(schema string) []migration {
 	files, err := migrationFiles.ReadDir("migrations") // in the order of their numbers
@@ -35,22 +51,58 @@ func loadMigrations(schema string) []migration {
 		if err != nil {
 			panic(err)
 		}
-		number, _, _ := strings.Cut(f.Name(), "_")
-		n, err := strconv.Atoi(number)
-		if err != nil || n != i+1 {
-			panic("pgbroker: migration " + f.Name() + " is out of order")
+		m, err := parseMigration(f.Name(), string(text), schema)
+		if err == nil && m.number != i+1 {
+			err = errors.New("it is out of order")
 		}
-		all[i] = migration{number: n, name: strings.TrimSuffix(f.Name(), ".sql"), sql: inSchema(string(text), schema)}
+		if err != nil {
+			panic("pgbroker: migration " + f.Name() + ": " + err.Error())
+		}
+		all[i] = m
 	}
 	return all
 }
 
-// Migrate makes a schema, or brings it to the form that this release needs, in
-// one transaction: it applies all that is missing or nothing. An empty schema
-// means DefaultSchema. Its user must be allowed to create the schema, or own
-// it. Several calls at once are safe, also through a PgBouncer: a lock that
-// belongs to the transaction lets one go first. A schema of a newer release is
-// refused with ErrNewerForm.
+func parseMigration(file, text, schema string) (migration, error) {
+	number, _, _ := strings.Cut(file, "_")
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		return migration{}, err
+	}
+	m := migration{number: n, name: strings.TrimSuffix(file, ".sql"), sql: inSchema(statement(text), schema)}
+	oldest := compatibleFrom.FindStringSubmatch(text)
+	if oldest == nil {
+		return m, errors.New("it does not say which programs go on after it")
+	}
+	if m.oldest, err = strconv.Atoi(oldest[1]); err != nil || m.oldest > n {
+		return m, errors.New("no program can be that new")
+	}
+	if builds := concurrently.FindStringSubmatch(text); builds != nil {
+		m.builds = builds[1]
+		return m, nil
+	}
+	for _, index := range plainIndex.FindAllStringSubmatch(text, -1) {
+		if !strings.Contains(text, "create table jobs."+index[2]+" ") {
+			return m, fmt.Errorf("it builds %s in a transaction, which keeps the writers of %s waiting; give the index a migration of its own, "+
+				"with a line \"-- concurrently: %[1]s\"", index[1], index[2])
+		}
+	}
+	return m, nil
+}
+
+// Migrate makes a schema, or brings it to the form that this release needs. An
+// empty schema means DefaultSchema. Its user must be allowed to create the
+// schema, or own it. What is missing is applied in one transaction, all or
+// nothing; only indexes of tables that are in use are built outside it, beside
+// their writers. Several calls at once are safe, also through a PgBouncer: one
+// of them goes first.
+//
+// Migrate may run while servers run. It waits for locks in attempts of 100 ms,
+// so that nobody queues up behind it for longer, and tries until ctx ends: it
+// then fails with ErrUnavailable, and may be called again.
+//
+// A schema of a newer release is left as it is: without an error if this
+// release can use it, with ErrNewerForm if not.
 func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	if schema == "" {
 		schema = DefaultSchema
@@ -58,52 +110,148 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	if err := checkSchema(schema); err != nil {
 		return broker.About(err, "migrate", "", "")
 	}
-	err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return migrate(ctx, tx, schema) })
-	return broker.About(classify(err), "migrate", "", "")
+	m := migrating{pool: pool, schema: schema, all: loadMigrations(schema)}
+	return broker.About(classify(m.run(ctx)), "migrate", "", "")
 }
 
-// Statements without arguments go by the simple protocol, in which one string
-// may hold several. No library does this: goose and tern would bring five to
-// fifteen modules into every user's build, lock the session, and keep their
-// table in a schema that has to exist before it.
-func migrate(ctx context.Context, tx pgx.Tx, schema string) error {
-	lock := fnv.New64a()
-	lock.Write([]byte("jobs migrate " + schema))
-	begin := fmt.Sprintf("select pg_advisory_xact_lock(%d);", int64(lock.Sum64())) +
-		"create schema if not exists jobs_; " + inSchema(`create table if not exists jobs.migration (
-			number int primary key, name text not null, applied_at timestamptz not null default now())`, schema)
-	if _, err := tx.Exec(ctx, strings.Replace(begin, "jobs_;", `"`+schema+`";`, 1)); err != nil {
-		return err
+// migrating is a call of Migrate.
+type migrating struct {
+	pool   *pgxpool.Pool
+	schema string
+	all    []migration
+}
+
+const (
+	// How long an attempt waits for a lock, and others behind it.
+	migrateLockWait = 100 * time.Millisecond
+
+	// The pause between attempts is a random part of this: those who wait must
+	// get ahead in between.
+	migratePause = time.Second
+)
+
+var errMigrating = errors.New("another call migrates the schema")
+
+func (m *migrating) run(ctx context.Context) error {
+	for {
+		index, err := m.attempt(ctx)
+		if err == nil && index != nil {
+			err = m.build(ctx, index)
+		} else if err == nil {
+			return nil
+		}
+		switch state := sqlState(err); {
+		case err == nil:
+			continue // with what comes after the index
+		case !errors.Is(err, errMigrating) && state != lockTimeout && state != deadlockDetected:
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return notSent(fmt.Errorf("%w; last: %w", ctx.Err(), err))
+		case <-time.After(rand.N(migratePause)):
+		}
 	}
-	present, err := schemaNumber(ctx, tx, schema)
+}
+
+// attempt applies what is missing, up to an index that is to be built outside
+// the transaction, which it returns.
+func (m *migrating) attempt(ctx context.Context) (index *migration, err error) {
+	err = m.lock(ctx, m.pool, func(tx pgx.Tx) error {
+		begin := fmt.Sprintf("create schema if not exists %q; ", m.schema) + inSchema(`create table if not exists jobs.migration (
+			number int primary key, name text not null, oldest int not null, applied_at timestamptz not null default now())`, m.schema)
+		if _, err := tx.Exec(ctx, begin); err != nil {
+			return err
+		}
+		missing, err := m.missing(ctx, tx)
+		for i := 0; i < len(missing) && err == nil; i++ {
+			if missing[i].builds != "" {
+				index = &missing[i]
+				return nil
+			}
+			if _, err = tx.Exec(ctx, missing[i].sql); err != nil {
+				return fmt.Errorf("migration %s: %w", missing[i].name, err)
+			}
+			err = m.note(ctx, tx, &missing[i])
+		}
+		return err
+	})
+	return index, err
+}
+
+// build builds an index beside writers. The transaction that keeps other calls
+// out has neither an ID nor a snapshot meanwhile, for which the build would wait.
+func (m *migrating) build(ctx context.Context, index *migration) error {
+	config := m.pool.Config() // its own connections: the caller's pool may have one only
+	config.MaxConns, config.MinConns, config.MinIdleConns = 2, 0, 0
+	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return err
 	}
-	all := loadMigrations(schema)
-	if present > len(all) {
-		return newerSchema(schema, present, len(all))
-	}
-	for _, m := range all[present:] {
-		if _, err := tx.Exec(ctx, m.sql); err != nil {
-			return fmt.Errorf("migration %s: %w", m.name, err)
+	defer pool.Close()
+	return m.lock(ctx, pool, func(tx pgx.Tx) error {
+		if missing, err := m.missing(ctx, tx); err != nil || len(missing) == 0 || missing[0].number != index.number {
+			return err // another call built it
 		}
-		if _, err := tx.Exec(ctx, inSchema(fmt.Sprintf("insert into jobs.migration (number, name) values (%d, '%s')", m.number, m.name), schema)); err != nil {
+		valid, name := false, `"`+m.schema+`"."`+index.builds+`"`
+		err := tx.QueryRow(ctx, "select coalesce((select indisvalid from pg_index where indexrelid = to_regclass($1)), false)",
+			pgx.QueryExecModeSimpleProtocol, name).Scan(&valid)
+		if err == nil && !valid {
+			// What a build leaves that was interrupted is of no use.
+			if _, err = pool.Exec(ctx, "drop index concurrently if exists "+name, pgx.QueryExecModeSimpleProtocol); err == nil {
+				_, err = pool.Exec(ctx, index.sql, pgx.QueryExecModeSimpleProtocol)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("migration %s: %w", index.name, err)
+		}
+		return m.note(ctx, tx, index)
+	})
+}
+
+// lock runs f in a transaction that keeps other calls out. They do not wait in
+// the server, where what they wait with would keep the build of an index waiting.
+func (m *migrating) lock(ctx context.Context, pool *pgxpool.Pool, f func(pgx.Tx) error) error {
+	return pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) error {
+		mine := false
+		err := tx.QueryRow(ctx, fmt.Sprintf("select set_config('lock_timeout', '%d', true), "+
+			"set_config('idle_in_transaction_session_timeout', '0', true), pg_try_advisory_xact_lock(%d)",
+			migrateLockWait.Milliseconds(), lockNumber("migrate", m.schema)), pgx.QueryExecModeSimpleProtocol).Scan(nil, nil, &mine)
+		if err == nil && !mine {
+			err = errMigrating
+		}
+		if err != nil {
 			return err
 		}
+		return f(tx)
+	})
+}
+
+// missing are the migrations that the schema lacks.
+func (m *migrating) missing(ctx context.Context, tx pgx.Tx) ([]migration, error) {
+	present, oldest := 0, 0
+	err := tx.QueryRow(ctx, presentSQL(m.schema, len(m.all)), pgx.QueryExecModeSimpleProtocol).Scan(&present, &oldest)
+	if err == nil && oldest > len(m.all) {
+		err = newerSchema(m.schema, present, oldest, len(m.all))
 	}
-	return nil
+	return m.all[min(present, len(m.all)):], err
 }
 
-// schemaNumber is the number of the last migration applied.
-func schemaNumber(ctx context.Context, tx interface {
-	QueryRow(context.Context, string, ...any) pgx.Row
-}, schema string) (n int, err error) {
-	err = tx.QueryRow(ctx, inSchema("select coalesce(max(number), 0) from jobs.migration", schema), pgx.QueryExecModeSimpleProtocol).Scan(&n)
-	return n, err
+func (m *migrating) note(ctx context.Context, tx pgx.Tx, done *migration) error {
+	_, err := tx.Exec(ctx, inSchema(fmt.Sprintf("insert into jobs.migration (number, name, oldest) values (%d, '%s', %d)",
+		done.number, done.name, done.oldest), m.schema))
+	return err
 }
 
-func newerSchema(schema string, present, known int) error {
-	return fmt.Errorf("%w: schema %q has migration %d, this program knows %d; update the program", broker.ErrNewerForm, schema, present, known)
+// presentSQL asks for the last migration that was applied, and which one a
+// program must know to use the schema after those that are newer than it knows.
+func presentSQL(schema string, known int) string {
+	return inSchema(fmt.Sprintf("select coalesce(max(number), 0), coalesce(max(oldest) filter (where number > %d), 0) from jobs.migration", known), schema)
+}
+
+func newerSchema(schema string, present, oldest, known int) error {
+	return fmt.Errorf("%w: schema %q has migration %d, which needs a program that knows %d; this one knows %d; update the program",
+		broker.ErrNewerForm, schema, present, oldest, known)
 }
 
 // checkStore refuses a store that this program would misuse.
@@ -128,13 +276,13 @@ func (b *Broker) checkStore(ctx context.Context) error {
 	case !migrated:
 		return unmigrated(b.config.Schema)
 	}
-	present, known := 0, len(loadMigrations(b.config.Schema))
-	err = b.call(ctx, step{sql: inSchema("select coalesce(max(number), 0) from jobs.migration", b.config.Schema), read: one(&present)})
+	present, oldest, known := 0, 0, len(loadMigrations(b.config.Schema))
+	err = b.call(ctx, step{sql: presentSQL(b.config.Schema, known), read: one(&present, &oldest)})
 	switch {
 	case err != nil:
 		return err
-	case present > known:
-		return newerSchema(b.config.Schema, present, known)
+	case oldest > known:
+		return newerSchema(b.config.Schema, present, oldest, known)
 	case present < known:
 		return unmigrated(b.config.Schema)
 	}

@@ -1,9 +1,15 @@
 package pgbroker
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/testenv"
@@ -45,16 +51,154 @@ func TestManyMayMigrateAtOnce(t *testing.T) {
 	b.Close()
 }
 
-func TestASchemaOfANewerReleaseIsRefused(t *testing.T) {
+// newer is Migrate of a release that has made-up migrations after this one's.
+func (f *inside) newer(ctx context.Context, pool *pgxpool.Pool, texts ...string) error {
+	f.t.Helper()
+	m := migrating{pool: pool, schema: f.schema, all: loadMigrations(f.schema)}
+	for _, text := range texts {
+		next, err := parseMigration(fmt.Sprintf("%04d_made_up.sql", len(m.all)+1), text, f.schema)
+		f.check(err)
+		m.all = append(m.all, next)
+	}
+	return m.run(ctx)
+}
+
+// The release before goes on after a migration that it can live with, and
+// starts again: programs can be rolled back. Behind one that it cannot live
+// with it is refused.
+func TestMigrate_ProgramOfTheReleaseBefore(t *testing.T) {
 	t.Parallel()
 	f := open(t)
-	f.exec("insert into jobs.migration (number, name) values (1000, 'of the future')")
-	_, err := New(t.Context(), f.db, f.config)
-	if !errors.Is(err, broker.ErrNewerForm) || !strings.Contains(err.Error(), "update the program") {
-		t.Errorf("New on a newer schema: %v; want ErrNewerForm and the remedy", err)
+	known := len(loadMigrations(f.schema))
+	const column = "-- compatible-from: 1\nalter table jobs.job add column note text;"
+	f.check(f.newer(t.Context(), f.db, column))
+	b, err := New(t.Context(), f.db, f.config)
+	f.check(err)
+	t.Cleanup(func() { b.Close() })
+	f.accept(b, job("a"))
+	f.check(Migrate(t.Context(), f.db, f.schema))
+	if n := f.value("select max(number) from jobs.migration"); n != int64(known+1) {
+		t.Errorf("the schema has migration %d after this program's Migrate, want it left at %d", n, known+1)
+	}
+
+	f.check(f.newer(t.Context(), f.db, column,
+		fmt.Sprintf("-- compatible-from: %d\nalter table jobs.job drop column note;", known+2),
+		"-- compatible-from: 1\nalter table jobs.job add column other text;"))
+	if _, err := New(t.Context(), f.db, f.config); !errors.Is(err, broker.ErrNewerForm) || !strings.Contains(err.Error(), "update the program") {
+		t.Errorf("New behind a migration that needs a newer program: %v; want ErrNewerForm and the remedy", err)
 	}
 	if err := Migrate(t.Context(), f.db, f.schema); !errors.Is(err, broker.ErrNewerForm) {
-		t.Errorf("Migrate of a newer schema: %v; want ErrNewerForm", err)
+		t.Errorf("Migrate behind a migration that needs a newer program: %v; want ErrNewerForm", err)
+	}
+}
+
+// A migration that needs a lock tries to get it for a moment at a time: nobody
+// queues up behind it while something reads the table.
+func TestMigrate_KeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.accept(f, job("first of the queue"))
+	const column = "-- compatible-from: 1\nalter table jobs.job add column note text;"
+	dump := f.dump()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	migrated := make(chan error, 1)
+	go func() { migrated <- f.newer(ctx, f.db, column) }()
+	waiting := "select count(*) from pg_locks where not granted and relation = 'jobs.job'::regclass and mode = 'AccessExclusiveLock'"
+	for range 2 { // attempts
+		eventually(t, "an attempt of the migration", func() bool { return f.value(waiting) > 0 })
+		within, done := context.WithTimeout(t.Context(), 20*time.Second)
+		defer done()
+		if _, err := f.Enqueue(within, broker.EnqueueRequest{Jobs: []broker.NewJob{job("beside")}}); err != nil {
+			t.Fatalf("an enqueue waited behind the migration, which waits for a dump: %v", err)
+		}
+		eventually(t, "the end of the attempt", func() bool { return f.value(waiting) == 0 })
+	}
+	cancel()
+	if err := <-migrated; !errors.Is(err, broker.ErrUnavailable) {
+		t.Errorf("Migrate whose context ended between attempts: %v, want ErrUnavailable", err)
+	}
+	go func() { migrated <- f.newer(t.Context(), f.db, column) }()
+	f.check(dump.Commit(t.Context()))
+	f.check(<-migrated)
+	f.value("select count(note) from jobs.job")
+}
+
+const madeUpIndex = "-- compatible-from: 1\n-- concurrently: job_made_up\ncreate index concurrently job_made_up on jobs.job (created_at);\n"
+
+// valid says whether there is such an index, and it is good.
+func (f *inside) valid(index string) bool {
+	return f.value("select count(*) from pg_index where indexrelid = to_regclass($1) and indisvalid", f.schema+"."+index) == 1
+}
+
+// The index of a table that is in use is built beside its writers, by a caller
+// whose pool has one connection, too; what comes after it follows.
+func TestMigrate_BuildsIndexesBesideWriters(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.accept(f, job("first of the queue"))
+	writing := f.begin(pgx.TxOptions{})
+	f.accept(f.Tx(writing), job("open"))
+	migrated := make(chan error, 1)
+	go func() {
+		migrated <- f.newer(t.Context(), connect(t, testenv.Postgres(t), 1), madeUpIndex, "-- compatible-from: 1\nalter table jobs.job add column note text;")
+	}()
+	eventually(t, "the build of the index", func() bool {
+		return f.value("select count(*) from pg_class where oid = to_regclass($1)", f.schema+".job_made_up") == 1
+	})
+	f.accept(f, job("beside")) // the build waits for the open transaction, and this for nobody
+	f.check(writing.Commit(t.Context()))
+	f.check(<-migrated)
+	if !f.valid("job_made_up") {
+		t.Error("the index is not there, or not valid")
+	}
+	f.value("select count(note) from jobs.job")
+}
+
+// A build that was interrupted leaves an index that nothing uses: the next
+// Migrate builds it anew.
+func TestMigrate_BuildThatWasInterrupted(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.exec("create index job_made_up on jobs.job (created_at)")
+	f.exec("update pg_index set indisvalid = false where indexrelid = 'jobs.job_made_up'::regclass")
+	f.check(f.newer(t.Context(), f.db, madeUpIndex))
+	if !f.valid("job_made_up") {
+		t.Error("the index that an interrupted build left is still what it was")
+	}
+}
+
+func TestMigrate_ManyBuildOneIndex(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	failures := make(chan error)
+	for range 6 {
+		go func() { failures <- f.newer(t.Context(), f.db, madeUpIndex) }()
+	}
+	for range 6 {
+		f.check(<-failures)
+	}
+	if n := f.value("select count(*) from jobs.migration where name like '%made_up'"); n != 1 || !f.valid("job_made_up") {
+		t.Errorf("the migration is noted %d times, want once, and a valid index", n)
+	}
+}
+
+// What a migration file must say, and must not do, is checked where it is read.
+func TestMigrate_FilesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"no word of which programs go on":        "alter table jobs.job add column note text;",
+		"a program newer than the migration":     "-- compatible-from: 3\nselect 1;",
+		"an index of a table in use, inside":     "-- compatible-from: 1\ncreate index job_x on jobs.job (created_at);",
+		"a unique index of a table in use":       "-- compatible-from: 1\ncreate unique index job_x on jobs.job (created_at);",
+		"a table, and an index of another table": "-- compatible-from: 1\ncreate table jobs.x (a int);\ncreate index job_x on jobs.job (created_at);",
+	} {
+		if _, err := parseMigration("0002_made_up.sql", text, DefaultSchema); err == nil {
+			t.Errorf("a migration with %s was accepted", name)
+		}
+	}
+	if _, err := parseMigration("0002_made_up.sql", "-- compatible-from: 1\ncreate table jobs.x (a int);\ncreate index x_a on jobs.x (a);", DefaultSchema); err != nil {
+		t.Errorf("a migration with a table of its own and an index of that was refused: %v", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -47,8 +48,9 @@ type Broker struct {
 	pulse    *pulse
 	watchers watchers
 
-	daysTurned atomic.Int64 // when this process last saw to the partitions
-	daysDenied sync.Once    // the role may not, which was logged
+	poll       time.Duration // pollListening, but in tests that only a wake-up may pass
+	daysTurned atomic.Int64  // when this process last saw to the partitions
+	daysDenied sync.Once     // the role may not, which was logged
 
 	closing sync.Once
 	closed  chan struct{}
@@ -79,6 +81,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 		sql:     loadQueries(config.Schema),
 		channel: "jobs_" + config.Schema,
 		tasks:   newTasks(),
+		poll:    pollListening,
 		closed:  make(chan struct{}),
 	}
 	b.waker = newWaker(b.channel, b.tasks, b.notify)

@@ -54,7 +54,7 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 		}
 		wait := jitter(pause)
 		if pause = min(pause*3/2, pollLast); listening {
-			wait = jitter(pollListening)
+			wait = jitter(b.poll)
 		}
 		if !got.NextDue.IsZero() {
 			wait = min(wait, max(got.NextDue.Sub(got.Now), 0)) // both by the store's clock

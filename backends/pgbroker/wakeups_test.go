@@ -1,0 +1,197 @@
+package pgbroker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+// onlyWoken opens another broker on f's schema whose claims do not look by
+// themselves for an hour, with a worker of its own, and that hears.
+func (f *inside) onlyWoken(worker string) *inside {
+	f.t.Helper()
+	other := openOn(f.t, connect(f.t, testenv.Postgres(f.t), 4), Config{Schema: f.schema})
+	other.poll = time.Hour
+	other.worker(worker)
+	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
+	defer cancel()
+	f.check(other.listener.await(ctx))
+	return other
+}
+
+// waiting starts a claim that waits, and returns when that has looked in vain.
+func (f *inside) waiting(worker string) <-chan []broker.Job {
+	f.t.Helper()
+	looks := f.db.Stat().AcquireCount()
+	came := make(chan []broker.Job, 1)
+	go func() {
+		got, err := f.Claim(f.t.Context(), broker.ClaimRequest{Worker: worker, Max: 10, Wait: time.Minute, Queues: []broker.Share{{Queue: "q", Max: 10}}})
+		if err != nil {
+			f.t.Errorf("a claim that waits: %v", err)
+		}
+		came <- got.Jobs
+	}()
+	eventually(f.t, "the first look of a claim that waits", func() bool {
+		return f.db.Stat().AcquireCount() > looks && f.db.Stat().AcquiredConns() == 0
+	})
+	return came
+}
+
+// Whatever makes a job claimable wakes the claims that wait for it, in other
+// processes and in the same. Nothing here looks by itself, so that a wake-up
+// that is missing altogether fails.
+func TestClaim_IsWokenByWhateverMakesAJobClaimable(t *testing.T) {
+	t.Parallel()
+	ref := []broker.Ref{{Queue: "q", ID: "a", Epoch: broker.AnyEpoch}}
+	no := broker.Failure{Message: "no"}
+	operate := func(f *inside, op broker.Operation) {
+		op.Refs = ref
+		results, err := f.Operate(f.t.Context(), op)
+		f.check(errors.Join(err, results[0].Err))
+	}
+	pause := func(f *inside, paused bool) {
+		_, err := f.Policy(f.t.Context(), broker.PolicyRequest{Queue: "q", Paused: &paused})
+		f.check(err)
+	}
+	hour := job("a")
+	hour.Delay = time.Hour
+	unique := uniqueJob("a", "key")
+	given := job("a")
+	given.Body.GivenID = true
+	restored := job("a")
+	restored.Restore = &broker.Restored{State: broker.StatePending}
+	drawn := job("a")
+	drawn.Drawn = time.Now()
+	soon := job("a")
+	soon.Delay = 50 * time.Millisecond
+	store := func(j broker.NewJob) func(*inside) { return func(f *inside) { f.accept(f, j) } }
+	// held is a job that the sender's worker has.
+	held := func(f *inside) {
+		f.worker("sender")
+		f.accept(f, job("a"))
+		f.claimed("sender", 1)
+	}
+	end := func(o broker.Outcome) func(*inside) {
+		return func(f *inside) {
+			page, err := f.Find(f.t.Context(), broker.Query{Queue: "q", IDs: []string{"a", "b"}})
+			f.check(err)
+			outcomes := []broker.Outcome{o, broker.Complete(nil)}
+			f.number++
+			req := broker.SettleRequest{Worker: "sender", Number: f.number}
+			for i := range page.Jobs {
+				req.Items = append(req.Items, broker.Settlement{Job: &page.Jobs[i], Outcome: outcomes[i]})
+			}
+			_, err = f.Settle(f.t.Context(), req)
+			f.check(err)
+		}
+	}
+	two := func(f *inside) {
+		f.worker("sender")
+		f.accept(f, job("a"), job("b"))
+		f.claimed("sender", 2)
+	}
+	for name, c := range map[string]struct{ before, do func(*inside) }{
+		"a plain job":      {do: store(drawn)},
+		"a job":            {do: store(job("a"))},
+		"a unique job":     {do: store(unique)},
+		"a given ID":       {do: store(given)},
+		"a restored job":   {do: store(restored)},
+		"a job soon due":   {do: store(soon)},
+		"a retry at once":  {before: held, do: end(broker.Retry(0, no))},
+		"a retry soon":     {before: held, do: end(broker.Retry(50*time.Millisecond, no))},
+		"a release":        {before: held, do: end(broker.Release())},
+		"a retry, mixed":   {before: two, do: end(broker.Retry(0, no))},
+		"a release, mixed": {before: two, do: end(broker.Release())},
+		"a retry on a claim": {before: held, do: func(f *inside) {
+			page, err := f.Find(f.t.Context(), broker.Query{Queue: "q", IDs: []string{"a"}})
+			f.check(err)
+			got, err := f.Claim(f.t.Context(), broker.ClaimRequest{Worker: "sender", Settle: broker.SettleRequest{Worker: "sender", Number: 1,
+				Items: []broker.Settlement{{Job: &page.Jobs[0], Outcome: broker.Retry(0, no)}}}})
+			f.check(errors.Join(err, got.SettleErr))
+		}},
+		"a worker that retires": {before: held, do: func(f *inside) {
+			_, err := f.Retire(f.t.Context(), broker.RetireRequest{Worker: "sender", Queues: []string{"q"}})
+			f.check(err)
+		}},
+		"a transaction": {do: func(f *inside) {
+			tx := f.begin(pgx.TxOptions{})
+			f.accept(f.Tx(tx), job("a"))
+			f.check(tx.Commit(f.t.Context()))
+		}},
+		"a redrive": {before: func(f *inside) { held(f); end(broker.Die(broker.ReasonRetries, no))(f) },
+			do: func(f *inside) { operate(f, broker.Operation{Kind: broker.OpRedrive}) }},
+		"a job sent for": {before: store(hour), do: func(f *inside) { operate(f, broker.Operation{Kind: broker.OpReschedule}) }},
+		"a hold that ends": {before: func(f *inside) { store(job("a"))(f); operate(f, broker.Operation{Kind: broker.OpHold, Holder: "h"}) },
+			do: func(f *inside) { operate(f, broker.Operation{Kind: broker.OpUnhold, Holder: "h"}) }},
+		"a resumed queue": {before: func(f *inside) { pause(f, true); store(job("a"))(f) }, do: func(f *inside) { pause(f, false) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := open(t)
+			f.worker("w0")
+			if c.before != nil {
+				c.before(f)
+			}
+			other := f.onlyWoken("w")
+			came := other.waiting("w")
+			c.do(f)
+			if ids := idsOf(<-came); !slices.Equal(ids, []string{"a"}) {
+				t.Errorf("a claim that waits in another process got %v in a minute, want the job", ids)
+			}
+		})
+	}
+}
+
+func idsOf(jobs []broker.Job) (ids []string) {
+	for _, j := range jobs {
+		ids = append(ids, j.ID)
+	}
+	return ids
+}
+
+// The same process is woken without the server's help.
+func TestClaim_IsWokenInTheSameProcess(t *testing.T) {
+	t.Parallel()
+	f := open(t).onlyWoken("w")
+	for id, change := range map[string]func(*broker.NewJob){
+		"plain": func(j *broker.NewJob) { j.Drawn = time.Now() },
+		"given": func(j *broker.NewJob) { j.Body.GivenID = true },
+		"soon":  func(j *broker.NewJob) { j.Delay = 50 * time.Millisecond },
+	} {
+		came := f.waiting("w")
+		j := job(id)
+		change(&j)
+		f.accept(f, j)
+		if ids := idsOf(<-came); !slices.Equal(ids, []string{id}) {
+			t.Errorf("a claim that waits in the same process got %v in a minute, want %q", ids, id)
+		}
+	}
+}
+
+// Heartbeats have connections of their own: handlers that hold all of the pool
+// do not make their own leases run out.
+func TestRenew_BesideAUsedUpPool(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	f.worker("w")
+	pool := connect(t, testenv.Postgres(t), 2)
+	b := openOn(t, pool, Config{Schema: f.schema})
+	for range 2 {
+		conn, err := pool.Acquire(t.Context())
+		f.check(err)
+		defer conn.Release()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got, err := b.Renew(ctx, broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Minute})
+	if err != nil || got.Lost {
+		t.Errorf("a renewal while handlers hold all connections of the pool: %+v, %v; want it to pass", got, err)
+	}
+}

@@ -159,19 +159,22 @@ func idsOf(jobs []broker.Job) (ids []string) {
 // The same process is woken without the server's help.
 func TestClaim_IsWokenInTheSameProcess(t *testing.T) {
 	t.Parallel()
-	f := open(t).onlyWoken("w")
 	for id, change := range map[string]func(*broker.NewJob){
 		"plain": func(j *broker.NewJob) { j.Drawn = time.Now() },
 		"given": func(j *broker.NewJob) { j.Body.GivenID = true },
 		"soon":  func(j *broker.NewJob) { j.Delay = 50 * time.Millisecond },
 	} {
-		came := f.waiting("w")
-		j := job(id)
-		change(&j)
-		f.accept(f, j)
-		if ids := idsOf(<-came); !slices.Equal(ids, []string{id}) {
-			t.Errorf("a claim that waits in the same process got %v in a minute, want %q", ids, id)
-		}
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			f := open(t).onlyWoken("w")
+			came := f.waiting("w")
+			j := job(id)
+			change(&j)
+			f.accept(f, j)
+			if ids := idsOf(<-came); !slices.Equal(ids, []string{id}) {
+				t.Errorf("a claim that waits in the same process got %v in a minute, want %q", ids, id)
+			}
+		})
 	}
 }
 

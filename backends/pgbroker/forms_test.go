@@ -189,6 +189,7 @@ func TestEnqueue_GivenIDRightAfterItsEnd(t *testing.T) {
 	const keep = time.Minute
 	for name, c := range map[string]struct {
 		keep     time.Duration // records
+		count    int64         // of them at most
 		cancel   bool          // asked for before the settle
 		outcomes []broker.Outcome
 		operate  []broker.OperationKind // then
@@ -206,6 +207,7 @@ func TestEnqueue_GivenIDRightAfterItsEnd(t *testing.T) {
 		"completed, kept":                 {keep: keep, outcomes: []broker.Outcome{broker.Complete(nil)}},
 		"completed, kept and deleted":     {keep: keep, outcomes: []broker.Outcome{broker.Complete(nil)}, operate: []broker.OperationKind{broker.OpDelete}},
 		"completed, kept and over":        {keep: keep, outcomes: []broker.Outcome{broker.Complete(nil)}, prune: true},
+		"completed, kept and too many":    {keep: time.Hour, count: 1, outcomes: []broker.Outcome{broker.Complete(nil), broker.Complete(nil)}, prune: true},
 		"dead and over":                   {keep: keep, outcomes: []broker.Outcome{die}, prune: true},
 		"cancelled while pending, pruned": {keep: keep, operate: []broker.OperationKind{broker.OpCancel}, prune: true},
 	} {
@@ -214,7 +216,7 @@ func TestEnqueue_GivenIDRightAfterItsEnd(t *testing.T) {
 			f := newFixture(t)
 			now := time.Now()
 			_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: testQueue,
-				RetainCompleted: &broker.Retention{Age: c.keep}, RetainDead: &broker.Retention{Age: c.keep}})
+				RetainCompleted: &broker.Retention{Age: c.keep, Count: c.count}, RetainDead: &broker.Retention{Age: c.keep}})
 			f.ok(err)
 			job := aJob("given", given)
 			f.store(f, job, aJob("other", given))

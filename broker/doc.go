@@ -166,10 +166,12 @@
 // whatever else has lapsed.
 //
 // §24 Mark. At most one owner holds a name at a time; a mark lapses at Until.
-// Take by the same owner renews it and keeps its fence and value. Every other
-// new holder gets a higher fence than any before, even after the mark lapsed or
-// was dropped. Keep, Set and Drop need owner and fence; otherwise they change
-// nothing and answer Held false with the holder.
+// Take by the same owner renews it and keeps its value. Every Take that holds,
+// that of the same owner too, gets a higher fence than any before, even after
+// the mark lapsed or was dropped. Keep, Set and Drop need owner and the latest
+// fence; otherwise they change nothing and answer Held false with the holder.
+// So who took a mark before somebody else took it in the same name can no
+// longer change it.
 //
 // §25 Watch. Watch returns once events of later calls will be seen. Events are
 // sent at most once; a watcher that is slow loses some and is told how many

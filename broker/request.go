@@ -344,7 +344,7 @@ type MarkAction uint8
 // What can be done with a mark.
 const (
 	MarkRead MarkAction = iota
-	MarkTake            // hold it, if it is free or already the owner's
+	MarkTake            // hold it under a new fence, if it is free or already the owner's
 	MarkKeep            // extend it, if Owner and Fence hold it
 	MarkSet             // change its value and extend it, if Owner and Fence hold it
 	MarkDrop            // free it, if Owner and Fence hold it

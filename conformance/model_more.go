@@ -267,13 +267,16 @@ func (m *model) mark(req broker.MarkRequest, got broker.Marked) error {
 	mine := mark.Held && mark.Owner == req.Owner && mark.Fence == req.Fence
 	want := *mark
 	switch {
-	case req.Action == broker.MarkTake && !mark.Held:
+	case req.Action == broker.MarkTake && (!mark.Held || mark.Owner == req.Owner):
 		if got.Fence <= last {
-			return fmt.Errorf("mark: fence %d of a new holder, want more than %d", got.Fence, last)
+			return fmt.Errorf("mark: fence %d after a take, want more than %d", got.Fence, last)
 		}
-		*mark = broker.Marked{Held: true, Owner: req.Owner, Fence: got.Fence, Value: bytes.Clone(req.Value), Until: m.now.Add(req.TTL)}
+		if !mark.Held {
+			mark.Value = bytes.Clone(req.Value)
+		}
+		mark.Held, mark.Owner, mark.Fence, mark.Until = true, req.Owner, got.Fence, m.now.Add(req.TTL)
 		want = *mark
-	case req.Action == broker.MarkTake && mark.Owner == req.Owner, req.Action == broker.MarkKeep && mine:
+	case req.Action == broker.MarkKeep && mine:
 		mark.Until = m.now.Add(req.TTL)
 		want = *mark
 	case req.Action == broker.MarkSet && mine:

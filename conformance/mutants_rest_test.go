@@ -33,10 +33,17 @@ var markMutants = []mutant{
 		})
 	})},
 	{"names of marks are trimmed", "Mark/NamesAreApart", always(func(p *patched) { p.marking(func(r *broker.MarkRequest) { r.Name = trim(r.Name) }) })},
-	{"taking again makes a new holder", "Mark/TakingAgainRenews Fault/RepeatedTakeKeepsItsFence", always(func(p *patched) {
+	{"taking again makes a new holder", "Mark/TakingAgainRenews Fault/RepeatedTakeHoldsTheMark", always(func(p *patched) {
 		p.marking(func(r *broker.MarkRequest) {
 			if m := p.reading(r); r.Action == broker.MarkTake && m.Held && m.Owner == r.Owner {
 				p.drop(r, m)
+			}
+		})
+	})},
+	{"taking again keeps the fence", "Mark/TakingAgainEndsTheEarlierTake Fault/RepeatedTakeHoldsTheMark", always(func(p *patched) {
+		p.marking(func(r *broker.MarkRequest) {
+			if m := p.reading(r); r.Action == broker.MarkTake && m.Held && m.Owner == r.Owner {
+				r.Action, r.Fence = broker.MarkKeep, m.Fence
 			}
 		})
 	})},

@@ -200,13 +200,16 @@ var faultRules = []Rule{
 		}
 		c.same("epoch of the redriven job", c.must("dead", broker.StatePending).Epoch, int64(2))
 	}},
-	{"Fault/RepeatedTakeKeepsItsFence", "§24", "A mark taken again after a lost reply has the fence of the first time.", marks, func(c *check) {
-		req := broker.MarkRequest{Now: c.now, Action: broker.MarkTake, Name: "m", Owner: "a", TTL: time.Minute}
+	{"Fault/RepeatedTakeHoldsTheMark", "§24", "A mark taken again after a lost reply is held, with its value.", marks, func(c *check) {
+		req := broker.MarkRequest{Now: c.now, Action: broker.MarkTake, Name: "m", Owner: "a", TTL: time.Minute, Value: []byte("value")}
 		_, err := c.faulty("Mark").Mark(c.ctx, req)
 		c.is("Mark", err, faulty.ErrReplyLost)
 		first := c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"})
 		c.that(first.Held && first.Owner == "a", "the mark\ngot  %+v\nwant it held by a", first)
-		c.same("taken again", c.mark(req), first)
+		req.Value = []byte("of the repeat")
+		again := c.mark(req)
+		first.Fence = max(first.Fence+1, again.Fence)
+		c.same("taken again", again, first)
 	}},
 	{"Fault/DeadProcessStrandsNothing", "§26", "What a process held that died without a word is found by the others, in every queue, and goes on.", nil, func(c *check) {
 		dead := c.workerOn(c.open(), "dead", c.q, "other")

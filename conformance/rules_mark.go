@@ -29,15 +29,28 @@ var markRules = []Rule{
 			c.same("value", string(m.Value), name)
 		}
 	}},
-	{"Mark/TakingAgainRenews", "§24", "Take by the owner renews the mark, and keeps its fence and its value.", marks, func(c *check) {
+	{"Mark/TakingAgainRenews", "§24", "Take by the owner renews the mark, and keeps its value.", marks, func(c *check) {
 		first := c.takeMark("m", "a", "value")
 		c.pass(40 * time.Second)
 		again := c.takeMark("m", "a", "another")
 		want := first
-		want.Until = c.up(c.now.Add(time.Minute))
+		want.Until, want.Fence = c.up(c.now.Add(time.Minute)), again.Fence
 		c.same("taken again", again, want)
 		c.pass(40 * time.Second)
 		c.same("read after its first time", c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"}), want)
+	}},
+	{"Mark/TakingAgainEndsTheEarlierTake", "§24", "Take by the owner gets a higher fence; who has an earlier one can no longer keep, set or drop the mark.", marks, func(c *check) {
+		first := c.takeMark("m", "a", "value")
+		c.b = c.open()
+		again := c.takeMark("m", "a", "")
+		c.that(again.Held && again.Fence > first.Fence, "taken again\ngot  %+v\nwant it held under a fence above %d", again, first.Fence)
+		for _, action := range []broker.MarkAction{broker.MarkKeep, broker.MarkSet, broker.MarkDrop} {
+			want := again
+			want.Held = false
+			c.same("answer to the earlier take", c.mark(broker.MarkRequest{Action: action, Name: "m", Owner: "a", Fence: first.Fence, TTL: time.Hour, Value: []byte("late")}), want)
+		}
+		c.same("reading", c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"}), again)
+		c.that(c.mark(broker.MarkRequest{Action: broker.MarkDrop, Name: "m", Owner: "a", Fence: again.Fence}).Held, "drop by the latest take\ngot  refused\nwant done")
 	}},
 	{"Mark/LapsesAtItsTime", "§24", "A mark lapses at Until, and is free from then on.", marks, func(c *check) {
 		first := c.takeMark("m", "a", "value")

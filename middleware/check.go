@@ -1,6 +1,7 @@
 package middleware
 
 import (
+	"math/rand/v2"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
@@ -32,6 +33,20 @@ func countOr(field string, n *int, zero int) {
 }
 
 const maxCount = 1_000_000
+
+// growing is how long a job is put off: min at first, each time half as long
+// again as the time before, up to max; a tenth more or less, so that those that
+// wait do not come back together.
+func growing(min, max time.Duration, job *jobs.Job) time.Duration {
+	delay := min
+	for range job.Record().Snoozes {
+		if delay += delay / 2; delay >= max {
+			delay = max
+			break
+		}
+	}
+	return delay*9/10 + rand.N(delay/5+1)
+}
 
 // typeOf is the key of what is kept per task type.
 func typeOf(job *jobs.Job) string { return job.Type() }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
@@ -50,7 +49,9 @@ type DedupConfig struct {
 	Hold time.Duration
 
 	// Wait is about how long a job is put off that finds another one with its
-	// key running. Zero means 5 seconds.
+	// key running, the first time. Each time it is put off half as long again,
+	// up to 5 minutes, or Wait if that is longer, and a tenth more or less at
+	// random. Zero means 5 seconds.
 	Wait time.Duration
 
 	// OnDuplicate, when not nil, is called for each delivery that was answered
@@ -69,6 +70,7 @@ const (
 	defaultHold  = 24 * time.Hour
 	holdGrace    = time.Minute
 	defaultWait  = 5 * time.Second
+	longestWait  = 5 * time.Minute
 	markTimeout  = 5 * time.Second // of one call to the store of markers
 	markAttempts = 3               // at recording an effect that has happened
 )
@@ -90,7 +92,8 @@ const (
 //   - Before the marker is stored, or while it is: the job is delivered again,
 //     and runs. It owns the marker, whether that was stored or not.
 //   - After that and before the effect: the same. The job resumes under its
-//     own marker at once; other jobs with the key wait, for at most Hold.
+//     own marker at once, and a run of it that is left over can no longer free
+//     it; other jobs with the key wait, for at most Hold.
 //   - Between the effect and "done", or while "done" is written: if "done" was
 //     stored, the redelivery is a no-op. If not, the handler runs again and
 //     finds its own effect. This is the window in which an effect can happen
@@ -109,8 +112,8 @@ const (
 //
 // Two at once: of two jobs with one key the store lets one in. Two runs of the
 // same job overlap only where its lease does (a process that was paused for
-// longer than its lease; see jobs.Job.Fence): both own the marker, and both
-// run. Time is the marker store's: a clock of that store that jumps ahead ends
+// longer than its lease; see jobs.Job.Fence): the marker is the later one's, but
+// both run, and whichever succeeds records it. Time is the marker store's: a clock of that store that jumps ahead ends
 // Hold and Keep early, workers' own clocks matter only in that a wrong rate
 // makes Hold shorter or longer.
 //
@@ -170,7 +173,7 @@ func (d *dedup) ProcessJob(ctx context.Context, job *jobs.Job) (err error) {
 		}
 		return nil
 	case !marked.Held:
-		return fmt.Errorf("%w: %w", ErrBusy, jobs.Snooze(around(d.Wait)))
+		return fmt.Errorf("%w: %w", ErrBusy, jobs.Snooze(growing(d.Wait, max(d.Wait, longestWait), job)))
 	}
 	m.fence = marked.Fence
 	done := false
@@ -223,8 +226,8 @@ func (m *marker) call(ctx context.Context, req broker.MarkRequest) (broker.Marke
 var errOutlived = errors.New("the run took longer than its hold, and another job has taken the key")
 
 // finish records that the effect has happened, also when the run's context has
-// ended meanwhile. A marker that lapsed during the run is taken anew, if no
-// other job has it by now.
+// ended meanwhile. A marker that lapsed during the run, or that a later delivery
+// of the same job has taken, is taken anew: the effect is the same.
 func (m *marker) finish(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	value := []byte{markDone}
@@ -234,13 +237,12 @@ func (m *marker) finish(ctx context.Context) {
 	var err error
 	for range markAttempts {
 		var marked broker.Marked
-		if marked, err = m.call(ctx, broker.MarkRequest{Action: broker.MarkSet, TTL: m.d.Keep, Value: value}); err == nil && !marked.Held {
-			if marked.Owner == "" {
-				marked, err = m.take(ctx, m.d.Keep, value)
-			}
-			if err == nil && !marked.Held {
-				err = errOutlived
-			}
+		marked, err = m.call(ctx, broker.MarkRequest{Action: broker.MarkSet, TTL: m.d.Keep, Value: value})
+		if err == nil && !marked.Held {
+			marked, err = m.retake(ctx, value)
+		}
+		if err == nil && !marked.Held {
+			err = errOutlived
 		}
 		if err == nil || err == errOutlived {
 			break
@@ -252,8 +254,20 @@ func (m *marker) finish(ctx context.Context) {
 	}
 }
 
-// abandon frees the marker, so that others need not wait. After the lease was
-// lost it may be the successor's by now, and is left to it.
+// retake takes the marker, which another job must not have, and sets its value,
+// which is kept when it was this job's.
+func (m *marker) retake(ctx context.Context, value []byte) (broker.Marked, error) {
+	marked, err := m.take(ctx, m.d.Keep, value)
+	if err != nil || !marked.Held {
+		return marked, err
+	}
+	m.fence = marked.Fence
+	return m.call(ctx, broker.MarkRequest{Action: broker.MarkSet, TTL: m.d.Keep, Value: value})
+}
+
+// abandon frees the marker, so that others need not wait, unless a later
+// delivery of the job has taken it. After the lease was lost that one may be
+// about to, and the marker is left to it.
 func (m *marker) abandon(ctx context.Context) {
 	if errors.Is(context.Cause(ctx), jobs.ErrLeaseLost) {
 		return
@@ -269,9 +283,4 @@ func digest(a, b string) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d:%s%s", len(a), a, b)
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// around is d, more or less, so that those who wait do not come back together.
-func around(d time.Duration) time.Duration {
-	return d*9/10 + rand.N(d/5+1)
 }

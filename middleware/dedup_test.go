@@ -137,6 +137,128 @@ func TestAZombieLeavesTheMarkerToItsSuccessor(t *testing.T) {
 	}
 }
 
+// A zombie whose lease was lost does not know yet when its handler ends.
+func TestDedup_AZombieCannotChangeItsSuccessorsMarker(t *testing.T) {
+	t.Parallel()
+	cfg := DedupConfig{Marks: openMarks(t)}
+	busy := func(when string) {
+		t.Helper()
+		if ran, err := deliver(t.Context(), cfg, keyedJob("b"), succeed); ran || !errors.Is(err, ErrBusy) {
+			t.Errorf("%s another job ran: %v, error %v; want ErrBusy", when, ran, err)
+		}
+	}
+	_, err := deliver(t.Context(), cfg, keyedJob("a"), func() error {
+		_, err := deliver(t.Context(), cfg, keyedJob("a"), func() error {
+			busy("while the successor runs")
+			return nil
+		})
+		return errors.Join(err, errors.New("the zombie fails"))
+	})
+	if err == nil {
+		t.Fatal("the zombie's error is gone")
+	}
+	if ran, err := deliver(t.Context(), cfg, keyedJob("b"), succeed); ran || err != nil {
+		t.Errorf("after the successor succeeded and the zombie failed another job ran: %v, error %v; want it answered", ran, err)
+	}
+
+	cfg = DedupConfig{Marks: openMarks(t)}
+	end, successor := make(chan bool), make(chan error)
+	_, _ = deliver(t.Context(), cfg, keyedJob("a"), func() error {
+		begun := make(chan bool)
+		go func() {
+			_, err := deliver(t.Context(), cfg, keyedJob("a"), func() error { close(begun); <-end; return nil })
+			successor <- err
+		}()
+		<-begun
+		return errors.New("the zombie fails first")
+	})
+	busy("after the zombie failed")
+	close(end)
+	if err := <-successor; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDedup_AZombieThatSucceedsIsRecorded(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	cfg := DedupConfig{Marks: openMarks(t), Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	failing := errors.New("the successor fails later")
+	_, err := deliver(t.Context(), cfg, keyedJob("a"), func() error {
+		_, err := deliver(t.Context(), cfg, keyedJob("a"), func() error { return failing })
+		if !errors.Is(err, failing) {
+			t.Errorf("the successor returned %v", err)
+		}
+		return nil
+	})
+	if ran, busy := deliver(t.Context(), cfg, keyedJob("b"), succeed); err != nil || ran || busy != nil || log.Len() > 0 {
+		t.Errorf("the zombie's success gave %v; then another job ran: %v, %v; log %q; want it answered from the marker", err, ran, busy, &log)
+	}
+
+	cfg.Marks = openMarks(t)
+	end, successor := make(chan bool), make(chan error)
+	_, err = deliver(t.Context(), cfg, keyedJob("a"), func() error {
+		begun := make(chan bool)
+		go func() {
+			_, err := deliver(t.Context(), cfg, keyedJob("a"), func() error { close(begun); <-end; return failing })
+			successor <- err
+		}()
+		<-begun
+		return nil
+	})
+	close(end)
+	if late := <-successor; err != nil || !errors.Is(late, failing) {
+		t.Errorf("the zombie got %v, the successor %v", err, late)
+	}
+	if ran, err := deliver(t.Context(), cfg, keyedJob("b"), succeed); ran || err != nil || log.Len() > 0 {
+		t.Errorf("another job ran: %v, %v, log %q; want the zombie's success to stay on record when its successor fails", ran, err, &log)
+	}
+}
+
+func TestDedup_WaitsGrowSoThatManyWaitersCostLittle(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New()
+		defer b.Close()
+		server, err := jobs.NewServer(b, jobs.Config{Concurrency: 10, Logger: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const run, waiters = 25 * time.Minute, 100
+		server.Start(Dedup(DedupConfig{Marks: b})(jobs.HandlerFunc(func(context.Context, *jobs.Job) error { time.Sleep(run); return nil })))
+		client := jobs.NewClient(b, jobs.ClientConfig{Defaults: []jobs.Option{jobs.WithRetention(24 * time.Hour), jobs.WithIdempotencyKey("order-1")}})
+		defer client.Close()
+		var ids []string
+		for range 1 + waiters {
+			info, err := client.Enqueue(t.Context(), jobs.NewTask("charge", nil))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, info.ID)
+		}
+		time.Sleep(run + longestWait*11/10 + time.Second)
+		synctest.Wait()
+		page, err := b.Find(t.Context(), broker.Query{Queue: jobs.DefaultQueue, IDs: ids})
+		if err != nil || len(page.Jobs) != len(ids) {
+			t.Fatalf("%d jobs, %v", len(page.Jobs), err)
+		}
+		deliveries := int64(0)
+		for i := range page.Jobs {
+			j := &page.Jobs[i]
+			if deliveries += int64(j.Deliveries); j.State != jobs.StateCompleted || j.Failures > 0 {
+				t.Errorf("job %s is %v with %d failures %v after the effect, want it completed", j.ID, j.State, j.Failures, longestWait)
+			}
+		}
+		t.Logf("%d deliveries", deliveries)
+		if most := int64(20 * waiters); deliveries > most {
+			t.Errorf("%d jobs that waited for %v cost %d deliveries, want at most %d", waiters, run, deliveries, most)
+		}
+		if err := server.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAnEffectIsRecordedAlthoughTheContextEnded(t *testing.T) {
 	t.Parallel()
 	marks := openMarks(t)

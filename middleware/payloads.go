@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
@@ -130,15 +129,7 @@ const (
 	putOffMax = 10 * time.Minute
 )
 
-// putOff is the error of such a job: it is snoozed without a charge, each time
-// half as long again as the time before.
+// putOff is the error of such a job: it is snoozed without a charge.
 func putOff(job *jobs.Job, err error) error {
-	delay := putOffMin
-	for range job.Record().Snoozes {
-		if delay += delay / 2; delay >= putOffMax {
-			delay = putOffMax
-			break
-		}
-	}
-	return fmt.Errorf("%w: %w", err, jobs.Snooze(delay*9/10+rand.N(delay/5)))
+	return fmt.Errorf("%w: %w", err, jobs.Snooze(growing(putOffMin, putOffMax, job)))
 }

@@ -35,10 +35,12 @@ func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marke
 		held = m != nil
 	case broker.MarkTake:
 		if m == nil {
-			s.fence++ // one counter for all names, so that it outlives every mark
-			m = &mark{name: req.Name, owner: req.Owner, fence: s.fence, value: bytes.Clone(req.Value)}
+			m = &mark{name: req.Name, owner: req.Owner, value: bytes.Clone(req.Value)}
 		}
 		if held = m.owner == req.Owner; held {
+			s.free(m)
+			s.fence++ // one counter for all names, so that it outlives every mark
+			m.fence = s.fence
 			s.extend(m, now.plus(req.TTL))
 		}
 	case broker.MarkKeep, broker.MarkSet:

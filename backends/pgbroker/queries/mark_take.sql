@@ -1,5 +1,5 @@
--- mark_take.sql: take a mark that is free, or renew it for its owner.
--- A fence is drawn after the row is locked, so that a later holder's is higher.
+-- mark_take.sql: take a mark that is free, or take it again for its owner.
+-- A fence is drawn after the row is locked, so that a later take's is higher.
 -- Params: $1 now µs|null, $2 name, $3 owner, $4 time to live µs, $5 value
 -- Returns: the columns of a mark, no row when another holds it
 -- Called by: (*Broker).Mark
@@ -10,7 +10,7 @@ insert into jobs.mark as m (name, owner, fence, value, until)
 select $2, $3, nextval('jobs.mark_fence'), $5, clock.now + $4 from clock
 on conflict (name) do update set
   owner = excluded.owner, until = excluded.until,
-  fence = case when m.until > (select now from clock) then m.fence else nextval('jobs.mark_fence') end,
+  fence = nextval('jobs.mark_fence'),
   value = case when m.until > (select now from clock) then m.value else excluded.value end
 where m.owner = excluded.owner or m.until <= (select now from clock)
 returning owner, fence, value, until

@@ -53,8 +53,9 @@ if action ~= 'read' then
     redis.call('HDEL', q.h, name)
     mark = nil
   else
-    if not mark then
-      mark = {fence = redis.call('INCR', q.n), owner = owner, value = ARGV[first + 5]}
+    if action == 'take' then
+      mark = mark or {owner = owner, value = ARGV[first + 5]}
+      mark.fence = redis.call('INCR', q.n)
       held = true
     end
     if action == 'set' then mark.value = ARGV[first + 5] end

@@ -155,7 +155,13 @@ var errDeadID = errors.New("the ID of the worker is dead, it ran out before an a
 // keep renews w until it is lost or ctx ends.
 func (s *Server) keep(ctx context.Context, w *worker) {
 	interval := min(s.cfg.Lease/3, maxHeartbeat)
-	timer := time.NewTimer(jitter(interval, 0.1) - time.Since(w.renewed))
+	s.mu.Lock()
+	first := jitter(interval, 0.1) - time.Since(w.renewed)
+	if s.unrenewed.failures > 0 {
+		first = 0 // which tells whether renewing works again
+	}
+	s.mu.Unlock()
+	timer := time.NewTimer(first)
 	defer timer.Stop()
 	for failing := false; ; {
 		select {

@@ -45,7 +45,8 @@ type Store struct {
 	// release had raised its layout. Nil for a store whose layout is not stored.
 	PlantLayout func(tb TB, queue string)
 
-	// PlantBody replaces the stored body of an existing job by these bytes.
+	// PlantBody replaces the stored body of an existing job by these bytes; by
+	// nothing at all, whatever else is stored with it, when they are none.
 	// Nil for a store that keeps no encoded bodies.
 	PlantBody func(tb TB, queue, id string, body []byte)
 }

@@ -137,6 +137,13 @@ var storeMutants = []mutant{
 			a.Jobs = slices.DeleteFunc(a.Jobs, func(j broker.Job) bool { return j.Broken != nil })
 		})
 	})},
+	{"the epoch of a job that cannot be read is not told", "Broken/CanBeSettled", always(func(p *patched) {
+		p.jobsIn(func(j *broker.Job) {
+			if j.Broken != nil {
+				j.Head = broker.Head{}
+			}
+		})
+	})},
 	{"a job that cannot be read leaks its key", "Broken/FreesItsKey", sharing(func(p *patched, m *sync.Map) {
 		p.leaked(m)
 		p.outcomes(func(_ string, s *broker.Settlement) {

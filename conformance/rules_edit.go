@@ -130,10 +130,10 @@ var editRules = []Rule{
 	}},
 	{"Broken/EditRefusesWhatItCannotRead", "§28", "A body that cannot be read is not edited: ErrNewerForm or ErrMalformed, and nothing changes.", nil, func(c *check) {
 		w := c.brokenJobs()
-		for id, want := range map[string]error{"newer": broker.ErrNewerForm, "malformed": broker.ErrMalformed} {
+		for id, want := range map[string]error{"newer": broker.ErrNewerForm, "malformed": broker.ErrMalformed, "empty": broker.ErrMalformed} {
 			c.is("edit of "+id, c.operate(broker.Operation{Kind: broker.OpEdit, Payload: []byte("edited")}, id)[0].Err, want)
 			c.is("Broken of "+id, c.must(id, broker.StatePending).Broken, want)
 		}
-		w.take("a", "newer", "malformed", "b")
+		w.take("a", "newer", "malformed", "empty", "b")
 	}},
 }

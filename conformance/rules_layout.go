@@ -52,32 +52,34 @@ var layoutRules = []Rule{
 	}},
 	{"Broken/HarmsNoOther", "§4", "A job whose body cannot be read is claimed and found like any other, with Broken set, and the batch around it is whole.", nil, func(c *check) {
 		w := c.brokenJobs()
-		got := w.claim(4)
-		c.same("claimed", idsOf(got), []string{"a", "newer", "malformed", "b"})
-		for i, want := range []error{nil, broker.ErrNewerForm, broker.ErrMalformed, nil} {
+		got := w.claim(5)
+		c.same("claimed", idsOf(got), []string{"a", "newer", "malformed", "empty", "b"})
+		for i, want := range []error{nil, broker.ErrNewerForm, broker.ErrMalformed, broker.ErrMalformed, nil} {
 			c.that(errors.Is(got[i].Broken, want), "Broken of the claimed %s\ngot  %v\nwant %v", got[i].ID, got[i].Broken, want)
 			found := c.must(got[i].ID, broker.StateActive)
 			c.that(errors.Is(found.Broken, want), "Broken of the found %s\ngot  %v\nwant %v", got[i].ID, found.Broken, want)
 		}
-		c.same("listed", len(c.list(broker.Query{State: broker.StateActive})), 4)
-		c.same("payload of the job behind", string(got[3].Payload), "payload of b")
+		c.same("listed", len(c.list(broker.Query{State: broker.StateActive})), 5)
+		c.same("payload of the job behind", string(got[4].Payload), "payload of b")
 	}},
 	{"Broken/CanBeSettled", "§4", "A job whose body cannot be read is settled, redriven, reclaimed and deleted like any other.", nil, func(c *check) {
 		w := c.brokenJobs()
-		got := w.take("a", "newer", "malformed", "b")
-		w.settle(broker.Die(broker.ReasonUndecodable, failure("cannot be read")), &got[1], &got[2])
-		w.settle(broker.Complete(nil), &got[0], &got[3])
-		for _, id := range []string{"newer", "malformed"} {
-			c.same("reason", c.must(id, broker.StateDead).Reason, broker.ReasonUndecodable)
+		got := w.take("a", "newer", "malformed", "empty", "b")
+		w.settle(broker.Die(broker.ReasonUndecodable, failure("cannot be read")), &got[1], &got[2], &got[3])
+		w.settle(broker.Complete(nil), &got[0], &got[4])
+		for _, id := range []string{"newer", "malformed", "empty"} {
+			j := c.must(id, broker.StateDead)
+			c.same("reason", j.Reason, broker.ReasonUndecodable)
+			c.same("last error", j.Errors.Last().Message, "cannot be read")
 		}
-		c.decide(broker.OpRedrive, "newer", "malformed")
-		w.take("newer", "malformed")
+		c.decide(broker.OpRedrive, "newer", "malformed", "empty")
+		w.take("newer", "malformed", "empty")
 		r := c.worker("r")
 		c.runOut(r)
 		taken := r.reclaim(5)
-		c.same("reclaimed", len(taken), 2)
+		c.same("reclaimed", len(taken), 3)
 		r.settle(broker.Snooze(0, failure("")), refs(taken)...)
-		c.decide(broker.OpDelete, "newer", "malformed")
+		c.decide(broker.OpDelete, "newer", "malformed", "empty")
 		r.nothing()
 	}},
 	{"Broken/FreesItsKey", "§4", "A job whose body is of a newer version frees its unique key at its end: the index of every version can be read.", unique, func(c *check) {
@@ -95,12 +97,13 @@ var layoutRules = []Rule{
 	}},
 }
 
-// brokenJobs enqueues a, newer, malformed, b, and breaks the two.
+// brokenJobs enqueues a, newer, malformed, empty, b, and breaks the three.
 func (c *check) brokenJobs() *worker {
 	c.tb.Helper()
-	c.add("a", "newer", "malformed", "b")
+	c.add("a", "newer", "malformed", "empty", "b")
 	c.plantNewer(c.job("newer"))
 	c.store.PlantBody(c.tb, c.q, "malformed", []byte("\x01\xff\xff"))
+	c.store.PlantBody(c.tb, c.q, "empty", nil)
 	return c.worker("w")
 }
 

@@ -31,7 +31,7 @@ func TestAQueueIsFoundWhereItsSlotHasMoved(t *testing.T) {
 			continue
 		}
 		var to string
-		err = servers(c, func(node *redis.Client) error {
+		err = eachServer(c, func(node *redis.Client) error {
 			if node == from || to != "" {
 				return nil
 			}

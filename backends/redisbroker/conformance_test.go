@@ -127,7 +127,10 @@ func place(tb conformance.TB, prefix string, config Config, client redis.Univers
 					bucket, old = key(queue, "b"+strconv.Itoa(i)), there
 				}
 			}
-			plant(tb, client.HSet(ctx, bucket, id, old[:createdSize]+string(body)).Err())
+			if len(body) > 0 {
+				body = append([]byte(old[:createdSize]), body...)
+			}
+			plant(tb, client.HSet(ctx, bucket, id, body).Err())
 		},
 	}
 }
@@ -139,8 +142,8 @@ func plant(tb conformance.TB, err error) {
 	}
 }
 
-// servers calls f for each server, one after the other.
-func servers(client redis.UniversalClient, f func(*redis.Client) error) error {
+// eachServer calls f for each server, one after the other.
+func eachServer(client redis.UniversalClient, f func(*redis.Client) error) error {
 	switch c := client.(type) {
 	case *redis.ClusterClient:
 		var mu sync.Mutex
@@ -158,7 +161,7 @@ func servers(client redis.UniversalClient, f func(*redis.Client) error) error {
 // bounce closes the connections with a client name.
 func bounce(tb conformance.TB, client redis.UniversalClient, name string) {
 	ctx := context.Background()
-	err := servers(client, func(node *redis.Client) error {
+	err := eachServer(client, func(node *redis.Client) error {
 		list, err := node.ClientList(ctx).Result()
 		if err != nil {
 			return err
@@ -211,7 +214,7 @@ func dump(client redis.UniversalClient, prefix string) string {
 // walk calls f for each key of a prefix.
 func walk(client redis.UniversalClient, prefix string, f func(node *redis.Client, key, kind string) error) error {
 	ctx := context.Background()
-	return servers(client, func(node *redis.Client) error {
+	return eachServer(client, func(node *redis.Client) error {
 		keys := node.Scan(ctx, 0, prefix+":*", 1000).Iterator()
 		for keys.Next(ctx) {
 			kind, err := node.Type(ctx, keys.Val()).Result()

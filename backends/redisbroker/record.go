@@ -13,18 +13,17 @@ import (
 const createdSize = 8
 
 // record makes a job of its stored body and head. A body or head that cannot
-// be read breaks this job and no other.
+// be read breaks this job and no other. The head is read whatever the body is:
+// without its epoch nothing could end the job.
 func record(queue, id, body, head string, state broker.State) broker.Job {
 	j := broker.Job{Queue: queue, ID: id, State: state}
+	var err error
 	if len(body) < createdSize {
 		j.Broken = fmt.Errorf("%w: stored body", broker.ErrMalformed)
-		return j
-	}
-	p := []byte(body) // the caller's own
-	j.CreatedAt = broker.FromMicros(int64(binary.BigEndian.Uint64(p)))
-	var err error
-	if j.Body, err = broker.ParseBody(p[createdSize:]); err != nil {
-		j.Broken = err
+	} else {
+		p := []byte(body) // the caller's own
+		j.CreatedAt = broker.FromMicros(int64(binary.BigEndian.Uint64(p)))
+		j.Body, j.Broken = broker.ParseBody(p[createdSize:])
 	}
 	if head != "" {
 		var stored broker.State

@@ -67,6 +67,8 @@ local function take(ids, leases)
     set[#set + 1] = id
     set[#set + 1] = priority .. int(epoch + 1) .. ':' .. worker .. '\n' .. index
     if asked[i] then redis.call('HSET', q.c, id, worker) end
+    -- A job whose body is lost has an empty one from now on, so that it can be found where it ends.
+    if not stored[i] then redis.call('HSET', q.b[bucket(q, id)], id, '') end
     local n = #reply
     reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, stored[i] or '', head, asked[i] and 1 or 0
   end

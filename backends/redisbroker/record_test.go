@@ -1,0 +1,65 @@
+package redisbroker
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// A job whose body was lost or cut short, at whatever epoch, is no more active than
+// its lease: whoever has it can end it, and it is found where it ended.
+func TestAJobThatLostItsBodyCanBeEnded(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(b *Broker, key string) []any{
+		"no body":        func(b *Broker, key string) []any { return []any{"hdel", key, "a"} },
+		"an empty body":  func(b *Broker, key string) []any { return []any{"hset", key, "a", ""} },
+		"a cut body":     func(b *Broker, key string) []any { return []any{"hset", key, "a", "1234567"} },
+		"no more than t": func(b *Broker, key string) []any { return []any{"hset", key, "a", "12345678"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := client(t)
+			b := open(t, c)
+			enqueue(t, b, job("q", "a"))
+			register(t, b, "w", "q")
+			end := func(worker string, j *broker.Job, o broker.Outcome, number int64, now time.Time) {
+				t.Helper()
+				req := broker.SettleRequest{Now: now, Worker: worker, Number: number, Items: []broker.Settlement{{Job: j, Outcome: o}}}
+				if v, err := b.Settle(t.Context(), req); err != nil || v[0].Err != nil {
+					t.Fatalf("settling at epoch %d: %v, %v", j.Epoch, v, err)
+				}
+			}
+			held := claimAt(t, b, at(0), "w", 1, "q").Jobs
+			end("w", &held[0], broker.Retry(0, broker.Failure{Message: "failed"}), 1, at(0))
+			held = claimAt(t, b, at(0), "w", 1, "q").Jobs
+			if err := c.Do(t.Context(), lose(b, b.queue("q").bucket(0).(string))...).Err(); err != nil {
+				t.Fatal(err)
+			}
+			late := at(3600)
+			if _, err := b.Renew(t.Context(), broker.RenewRequest{Now: late, Worker: "r", Queues: []string{"q"}, Lease: time.Minute, Register: true}); err != nil {
+				t.Fatal(err)
+			}
+			got, err := b.Reclaim(t.Context(), broker.ReclaimRequest{Now: late, Worker: "r", Queues: []string{"q"}, Max: 5})
+			if err != nil || len(got.Jobs) != 1 {
+				t.Fatalf("reclaimed %d jobs, %v, want 1", len(got.Jobs), err)
+			}
+			j := &got.Jobs[0]
+			if !errors.Is(j.Broken, broker.ErrMalformed) || j.Epoch != held[0].Epoch+1 || j.Failures != 1 {
+				t.Errorf("the reclaimed job: broken %v, epoch %d, failures %d; want malformed, %d, 1", j.Broken, j.Epoch, j.Failures, held[0].Epoch+1)
+			}
+			end("r", j, broker.Die(broker.ReasonUndecodable, broker.Failure{Message: "cannot be read"}), 1, late)
+			page, err := b.Find(t.Context(), broker.Query{Queue: "q", State: broker.StateDead, Limit: 9, Now: late})
+			if err != nil || len(page.Jobs) != 1 {
+				t.Fatalf("the dead jobs are %+v, %v; want this one", page.Jobs, err)
+			}
+			if j := &page.Jobs[0]; j.Reason != broker.ReasonUndecodable || len(j.Errors.Entries) != 2 || j.Errors.Last().Message != "cannot be read" {
+				t.Errorf("the dead job has reason %v and errors %+v", j.Reason, j.Errors)
+			}
+			if counts, err := b.Queues(t.Context(), broker.QueuesRequest{Names: []string{"q"}, Now: late}); err != nil || counts.Queues[0].Counts[broker.StateActive] != 0 {
+				t.Errorf("counts: %v, %v; nothing is active any more", counts.Queues[0].Counts, err)
+			}
+		})
+	}
+}

@@ -202,7 +202,7 @@ func (b *Broker) begin(ctx context.Context, way *shortcut, steps []*step) {
 	for _, err := range []error{multi.Err(), exec.Err(), watch.Err(), plain.Err()} {
 		if err != nil && !errors.Is(err, redis.Nil) { // nil: something watched was touched
 			way.drop()
-			b.shortcuts.pause(shortcutBan)
+			b.shortcuts.pause(b.shortcuts.restAfter(err))
 			return
 		}
 	}
@@ -243,7 +243,7 @@ func (b *Broker) transact(ctx context.Context, way *shortcut, steps []*step) boo
 	exec := redis.NewSliceCmd(ctx, "exec")
 	_ = pipe.Process(ctx, exec)
 	watch, plain := way.watch(ctx, pipe)
-	_, _ = pipe.Exec(ctx) // each command holds its own error
+	sent, _ := pipe.Exec(ctx) // each command holds its own error
 	clear(args)
 	way.args = args
 
@@ -258,9 +258,9 @@ func (b *Broker) transact(ctx context.Context, way *shortcut, steps []*step) boo
 	case multi.Err() == nil && errors.Is(err, redis.Nil):
 		b.shortcuts.pause(b.shortcuts.rest)
 		return false
-	case multi.Err() == nil && redis.HasErrorPrefix(err, "EXECABORT"):
+	case multi.Err() == nil && redis.HasErrorPrefix(err, "EXECABORT"), allRefused(sent):
 		way.drop()
-		b.shortcuts.pause(shortcutBan)
+		b.shortcuts.pause(b.shortcuts.restAfter(firstRefusal(sent)))
 		return false
 	case multi.Err() != nil || err != nil:
 		// Without MULTI each command stood for itself; in EXEC some may have gone
@@ -277,6 +277,37 @@ func (b *Broker) transact(ctx context.Context, way *shortcut, steps []*step) boo
 		s.code, s.reply, s.at, s.err = codeDone, nil, 0, err
 	}
 	return true
+}
+
+// allRefused reports whether the server did nothing of a transaction, as while it
+// is loading: MULTI alone says little, since it might have been done with that at
+// the next command.
+func allRefused(sent []redis.Cmder) bool {
+	return !slices.ContainsFunc(sent, func(c redis.Cmder) bool {
+		err := c.Err()
+		return err == nil || !answered(err) || !refused(err) && !redis.HasErrorPrefix(err, "ERR EXEC without MULTI")
+	})
+}
+
+// firstRefusal is why a transaction was not done.
+func firstRefusal(sent []redis.Cmder) error {
+	for _, c := range sent {
+		if err := c.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restAfter is for how long no shortcut is taken after the server refused one. It
+// will not be full, or loading, for ever; what a user may do seldom changes.
+func (all *shortcuts) restAfter(err error) time.Duration {
+	for _, passing := range []string{"LOADING", "OOM", "MISCONF", "READONLY", "NOREPLICAS", "BUSY", "MASTERDOWN"} {
+		if redis.HasErrorPrefix(err, passing) {
+			return all.rest
+		}
+	}
+	return shortcutBan
 }
 
 func add(ctx context.Context, pipe redis.Pipeliner, args ...any) *redis.StatusCmd {

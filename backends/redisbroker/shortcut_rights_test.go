@@ -2,11 +2,15 @@ package redisbroker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
+	"github.com/alicebob/miniredis/v2/server"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -121,6 +125,64 @@ func TestTransactionsThatAreForbiddenLater(t *testing.T) {
 			if !seen["job0"] || !seen["job2"] || !seen["then2"] {
 				t.Errorf("claimed %v, want all that were accepted", seen)
 			}
+		})
+	}
+}
+
+// A server that loads its data, or is full, refuses whole transactions. Then nothing
+// was stored, and shortcuts serve again soon after it does.
+func TestAServerThatRefusesForNow(t *testing.T) {
+	t.Parallel()
+	for name, start := range map[string]func(t *testing.T) (c *redis.Client, refuse func(bool)){
+		"loading": func(t *testing.T) (*redis.Client, func(bool)) {
+			s := miniredis.RunT(t)
+			return redis.NewClient(&redis.Options{Addr: s.Addr()}), func(refuse bool) {
+				s.Server().SetPreHook(func(p *server.Peer, _ string, _ ...string) bool {
+					if refuse {
+						p.WriteError("LOADING Redis is loading the dataset in memory")
+					}
+					return refuse
+				})
+			}
+		},
+		"full": func(t *testing.T) (*redis.Client, func(bool)) {
+			o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c := redis.NewClient(o)
+			return c, func(refuse bool) {
+				most := "0"
+				if refuse {
+					most = "1"
+				}
+				if err := c.ConfigSet(context.Background(), "maxmemory", most).Err(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, refuse := start(t)
+			t.Cleanup(func() { _ = c.Close() })
+			b := openAs(t, c, Config{Logger: slog.New(slog.DiscardHandler)})
+			warm(t, b, "q")
+			b.shortcuts.rest = time.Second
+			refuse(true)
+			before := time.Now()
+			receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: firstSends("q", "refused", 3)})
+			if err == nil {
+				err = receipts[0].Err
+			}
+			if !errors.Is(err, broker.ErrUnavailable) {
+				t.Errorf("Enqueue: %v, want ErrUnavailable, as nothing was stored", err)
+			}
+			if b.shortcuts.shut.Before(before) || time.Until(b.shortcuts.shut) > time.Second {
+				t.Errorf("no shortcut is taken until %v, want a second from %v on", b.shortcuts.shut, before)
+			}
+			refuse(false)
+			accept(t, b, firstSends("q", "refused", 3)) // none of them is there
 		})
 	}
 }

@@ -18,6 +18,8 @@
 // also rediss+cluster and rediss+sentinel. User and password in a sentinel URL
 // are those of the sentinels; the master's are the parameters username and
 // password. Everything but the scheme has a default: localhost, 6379, 0, jobs.
+// With replicas=1, and replica_timeout=500ms if need be, a new job is accepted
+// once so many replicas have it: redisbroker.Config.Replicas says what it costs.
 // Further parameters are those of go-redis: client_name, protocol, pool_size,
 // min_idle_conns, pool_timeout, conn_max_idle_time, conn_max_lifetime,
 // dial_timeout, read_timeout, write_timeout (durations, as 3s), and

@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -12,7 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The parameters of Redis URLs beside prefix and buckets. They are go-redis's own; what it
+// The parameters of Redis URLs beside prefix, buckets, replicas and replica_timeout. They are go-redis's own; what it
 // has beyond them would break the contract (retries of commands, reads from
 // replicas) or has no use here.
 var (
@@ -30,6 +31,20 @@ func openRedis(ctx context.Context, l location) (broker.Broker, error) {
 			return nil, refuse("parameter buckets", "is not a number; see redisbroker.Config")
 		}
 		config.Buckets = n
+	}
+	if v := l.take("replicas"); v != "" {
+		n, err := strconv.Atoi(v)
+		if err != nil {
+			return nil, refuse("parameter replicas", "is not a number; see redisbroker.Config")
+		}
+		config.Replicas = n
+	}
+	if v := l.take("replica_timeout"); v != "" {
+		d, err := time.ParseDuration(v)
+		if err != nil {
+			return nil, refuse("parameter replica_timeout", "is not a duration such as 500ms; see redisbroker.Config")
+		}
+		config.ReplicaTimeout = d
 	}
 	client, err := redisClient(l)
 	if err != nil {

@@ -40,6 +40,10 @@ func TestABadURLIsRefusedWithThePartThatIsToBlame(t *testing.T) {
 		{"redis://localhost?max_retries=3", "parameters"}, // a choice that is not the user's
 		{"redis://localhost?buckets=many", "parameter buckets"},
 		{"redis://localhost?buckets=65", "buckets"},
+		{"redis://localhost?replicas=some", "parameter replicas"},
+		{"redis://localhost?replicas=-1", "replicas"},
+		{"redis://localhost?replica_timeout=1", "parameter replica_timeout"},
+		{"redis://localhost?replica_timeout=1m", "replica timeout"},
 		{"redis://localhost?color=red", "parameters"},
 		{"redis://localhost?prefix=a&prefix=b", "parameters"},
 		{"redis://localhost?pre%zzfix=a", "parameters"},

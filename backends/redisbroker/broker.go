@@ -47,7 +47,8 @@ var (
 // client is for. It copies the client's options into clients of its own, with
 // retries off, since a repeated claim would lease jobs that nobody knows of;
 // hooks of the given client do not follow. The given client stays its owner's,
-// who closes it after the broker.
+// who closes it after the broker. Of a client that redis.NewFailoverClient made,
+// one connection is used to learn when the Sentinels name another master.
 //
 // New asks the server for its version and settings: it refuses a server older
 // than Redis 6.2 (ErrUnsupported), a client that cannot be copied or does not
@@ -68,6 +69,9 @@ func New(ctx context.Context, client redis.UniversalClient, config Config) (*Bro
 	}
 	b.shortcuts.after, b.shortcuts.rest, b.shortcuts.idle = shortcutAfter, shortcutRest, shortcutIdle
 	b.ending, b.end = context.WithCancel(context.Background())
+	if c, ok := client.(*redis.Client); ok && b.store.named != nil {
+		go b.store.named.follow(b.ending, c, b.config.Prefix+":master") // a key that is never there
+	}
 	return b, nil
 }
 

@@ -30,6 +30,7 @@ type step struct {
 	at    int64 // the store's time, in microseconds
 	code  int64 // why it did nothing; codeDone when it did
 	err   error // of the call itself; nil when the script answered
+	lag   error // what it did is on fewer replicas than it should
 }
 
 // Why a script did nothing: lib/open.lua.
@@ -173,7 +174,7 @@ func (b *Broker) rounds(ctx context.Context, steps []*step) {
 func (b *Broker) exchange(ctx context.Context, steps []*step) []*call {
 	var way *shortcut
 	var ready bool
-	if b.store.single != nil {
+	if b.store.single != nil && b.config.Replicas == 0 {
 		way, ready = b.shortcuts.take(steps)
 	}
 	if way != nil {
@@ -208,7 +209,7 @@ func (b *Broker) newCall(s *step) *call {
 	}
 	few := s.script.short || len(s.rows) == 1
 	s.seen = queues[0].seen.Load()
-	c := &call{key: queues[0].key("m"), args: make([]any, 3, 3+n+2+len(queues)+len(s.args))}
+	c := &call{key: queues[0].key("m"), await: b.awaited(s.script), args: make([]any, 3, 3+n+2+len(queues)+len(s.args))}
 	for _, q := range queues {
 		for _, at := range s.script.keys {
 			switch name := keyNames[at]; {
@@ -242,7 +243,7 @@ func (b *Broker) newCall(s *step) *call {
 
 // read takes a call's answer apart.
 func (s *step) read(c *call) {
-	s.code, s.reply, s.err = codeDone, nil, c.err
+	s.code, s.reply, s.err, s.lag = codeDone, nil, c.err, c.lag
 	if s.err != nil {
 		return
 	}

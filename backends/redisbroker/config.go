@@ -3,6 +3,7 @@ package redisbroker
 import (
 	"log/slog"
 	"strings"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/guard"
@@ -24,6 +25,20 @@ type Config struct {
 	// server a tenth less, and an empty queue 5 KB in place of 24. Defaults to 64.
 	Buckets int
 
+	// Replicas is how many replicas must have a new job before Enqueue answers
+	// that it was accepted. When fewer acknowledge it within ReplicaTimeout, the
+	// job is stored, but Enqueue's error leaves that open ([broker.MayHaveApplied]
+	// is true), and sending the same ID again asks anew. A failover then loses no
+	// job that was accepted, unless a replica without it is promoted, which
+	// Sentinels avoid and do not rule out. Each Enqueue takes a round trip to the
+	// replicas longer, and by scripts alone. Claims and settles never wait: what a
+	// failover takes of them runs jobs again. Defaults to 0, which asks nobody.
+	Replicas int
+
+	// ReplicaTimeout is how long Enqueue waits for Replicas. Whole milliseconds;
+	// defaults to one second.
+	ReplicaTimeout time.Duration
+
 	// Logger is told of what an operator should know: settings of the server
 	// that can lose jobs, leases that a lost reply left behind. Payloads,
 	// names of jobs and passwords are never logged. Defaults to slog.Default.
@@ -33,6 +48,7 @@ type Config struct {
 const (
 	defaultPrefix  = "jobs"
 	defaultBuckets = 64
+	defaultAwaited = time.Second
 	maxBuckets     = 64
 	maxPrefix      = 128
 	priorities     = broker.Priorities
@@ -51,6 +67,15 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Buckets < 1 || c.Buckets > maxBuckets {
 		return c, broker.Invalid("buckets", "is %d; use 1 to %d", c.Buckets, maxBuckets)
+	}
+	if c.Replicas < 0 {
+		return c, broker.Invalid("replicas", "is %d; use 0 for none", c.Replicas)
+	}
+	if c.ReplicaTimeout == 0 {
+		c.ReplicaTimeout = defaultAwaited
+	}
+	if c.ReplicaTimeout < time.Millisecond || c.ReplicaTimeout > callTimeout/2 {
+		return c, broker.Invalid("replica timeout", "is %v; use 1ms to %v", c.ReplicaTimeout, callTimeout/2)
 	}
 	c.Logger = guard.Logger(c.Logger)
 	return c, nil

@@ -11,7 +11,9 @@
 // claims, settles, renews or releases begins with a removal, after which Redis
 // lets a script finish. What a crash of the server can lose is what its
 // persistence loses (appendonly with everysec: about a second), and a failover
-// loses what was not replicated yet.
+// loses what was not replicated yet, but for new jobs with [Config.Replicas]. After a
+// failover by Sentinels nothing is sent to the old master any more, once the
+// Sentinel that the client listens to has named the new one.
 //
 // A user with an access list needs the keys and channels that begin with the
 // prefix, and these commands; INFO is asked for once and may be denied:

@@ -72,6 +72,9 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 		switch {
 		case err == nil:
 			batch.receive(receipts, req, steps[i])
+			if err := steps[i].lag; err != nil {
+				batch.doubt(receipts, err)
+			}
 		case len(batch.items) == len(receipts):
 			return nil, broker.About(err, "enqueue", "", "")
 		default:

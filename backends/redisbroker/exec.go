@@ -14,6 +14,9 @@ type call struct {
 	args []any
 	cmd  *redis.Cmd
 	err  error // classified
+
+	await quorum // for whom to wait behind it
+	lag   error  // why what it did is not where it should be
 }
 
 // exec sends calls, one pipeline for each node, all at once. Calls to the same
@@ -93,15 +96,30 @@ func send(ctx context.Context, node *redis.Client, calls []*call) {
 	for _, c := range calls {
 		c.cmd = redis.NewCmd(ctx, c.args...)
 	}
-	if len(calls) == 1 {
+	if len(calls) == 1 && calls[0].await.replicas == 0 {
 		_ = node.Process(ctx, calls[0].cmd) // the command holds the error
 		return
 	}
 	pipe := node.Pipeline()
+	var last quorum
 	for _, c := range calls {
 		_ = pipe.Process(ctx, c.cmd)
+		if c.await.replicas > 0 {
+			last = c.await
+		}
+	}
+	var reached *redis.IntCmd
+	if last.replicas > 0 {
+		// WAIT is for all that this connection was answered, an earlier send of the same job included.
+		reached = redis.NewIntCmd(ctx, "wait", last.replicas, last.timeout.Milliseconds())
+		_ = pipe.Process(ctx, reached)
 	}
 	_, _ = pipe.Exec(ctx) // each command holds its own error
+	for _, c := range calls {
+		if c.await.replicas > 0 {
+			c.lag = last.missed(reached)
+		}
+	}
 }
 
 // do sends one command about a key and reads its answer, if read is given.

@@ -24,6 +24,7 @@ type store struct {
 	single  *redis.Client
 	aside   *redis.Client // the same server, for shortcuts, which keep their connections
 	cluster *redis.ClusterClient
+	named   *masters // where Sentinels name the server
 }
 
 // connect makes a client with the options of the one given, but with retries
@@ -40,9 +41,14 @@ func connect(client redis.UniversalClient) (store, error) {
 		o.MinIdleConns = 0      // connections are made as they are needed
 		o.MaintNotificationsConfig, o.PushNotificationProcessor = nil, nil
 		o.ClientSideCacheConfig, o.ClientSideCache = nil, nil
+		var named *masters
+		if isFailover(&o) {
+			named = &masters{dial: o.Dialer, conns: make(map[*followed]struct{})}
+			o.Dialer = named.connect
+		}
 		aside := o
 		aside.PoolSize, aside.MaxActiveConns = len(shortcuts{}.ways), 0
-		return store{single: redis.NewClient(&o), aside: redis.NewClient(&aside)}, nil
+		return store{single: redis.NewClient(&o), aside: redis.NewClient(&aside), named: named}, nil
 	case *redis.ClusterClient:
 		o := *c.Options()
 		o.MaxRetries, o.DialerRetries, o.MaxRedirects = -1, 1, -1

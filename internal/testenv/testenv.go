@@ -80,6 +80,15 @@ func PrivateRedis(tb testing.TB) *servers.Private {
 	return s
 }
 
+// PrivateRedisGroup returns a Redis master, a replica and a sentinel for this test
+// alone.
+func PrivateRedisGroup(tb testing.TB) *servers.Group {
+	tb.Helper()
+	g := must(tb, servers.PrivateGroup)
+	tb.Cleanup(g.Stop)
+	return g
+}
+
 // PrivatePostgres returns a PostgreSQL server for this test alone, which can
 // be killed and started again without losing its data.
 func PrivatePostgres(tb testing.TB) *servers.Private {

@@ -56,10 +56,6 @@ const SentinelMaster = "main"
 
 // localSentinel starts a sentinel that watches the server of Redis.
 func localSentinel(ctx context.Context) (string, error) {
-	binary, err := program("redis-server")
-	if err != nil {
-		return "", err
-	}
 	watched, err := Redis()
 	if err != nil {
 		return "", err
@@ -68,20 +64,29 @@ func localSentinel(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	host, port, err := net.SplitHostPort(options.Addr)
+	_, addr, err := startSentinel(ctx, options)
+	return addr, err
+}
+
+// startSentinel starts a sentinel that watches a server.
+func startSentinel(ctx context.Context, watched *redis.Options) (*Process, string, error) {
+	binary, err := program("redis-server")
 	if err != nil {
-		return "", err
+		return nil, "", err
 	}
-	_, addr, err := onFreePort(ctx, "sentinel", "KILL", func(p *Process, own string) ([]string, error) {
+	host, port, err := net.SplitHostPort(watched.Addr)
+	if err != nil {
+		return nil, "", err
+	}
+	return onFreePort(ctx, "sentinel", "KILL", func(p *Process, own string) ([]string, error) {
 		file := filepath.Join(p.Dir, "sentinel.conf") // which the sentinel rewrites
 		conf := fmt.Sprintf("bind 127.0.0.1\nport %s\ndir %s\nsentinel resolve-hostnames yes\nsentinel monitor %s %s %s 1\n",
 			own, p.Dir, SentinelMaster, host, port)
-		if options.Password != "" {
-			conf += fmt.Sprintf("sentinel auth-pass %s %s\n", SentinelMaster, options.Password)
+		if watched.Password != "" {
+			conf += fmt.Sprintf("sentinel auth-pass %s %s\n", SentinelMaster, watched.Password)
 		}
 		return []string{binary, file, "--sentinel"}, p.write(file, conf)
 	}, redisReady)
-	return addr, err
 }
 
 // localRedisCluster makes three masters, each with a third of the slots and

@@ -1,0 +1,47 @@
+package redisbroker
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// quorum is for how many replicas to wait, and how long.
+type quorum struct {
+	replicas int
+	timeout  time.Duration
+}
+
+// awaited is for whom a call of a script waits: those that accept jobs are all
+// that a failover must not take back.
+func (b *Broker) awaited(s *script) quorum {
+	switch s {
+	case pushScript, lineupScript, enqueueScript, restoreScript:
+		return quorum{b.config.Replicas, b.config.ReplicaTimeout}
+	}
+	return quorum{}
+}
+
+// missed says that too few replicas acknowledged, if so.
+func (a quorum) missed(reached *redis.IntCmd) error {
+	n, err := reached.Result()
+	switch {
+	case err != nil:
+		return fmt.Errorf("stored by the master; whether replicas have it is not known: %v", err) // not its class: the job was stored
+	case n < int64(a.replicas):
+		return fmt.Errorf("stored by the master, and acknowledged by %d of %d replicas within %v", n, a.replicas, a.timeout)
+	}
+	return nil
+}
+
+// doubt says of the jobs that are stored, now or by an earlier send, that this may not last.
+func (e *enqueueBatch) doubt(receipts []broker.Receipt, err error) {
+	for _, i := range e.items {
+		if r := &receipts[i]; r.Err == nil || r.Holder == r.ID {
+			*r = broker.Receipt{Queue: r.Queue, ID: r.ID, Err: broker.About(err, "enqueue", r.Queue, r.ID)}
+		}
+	}
+}

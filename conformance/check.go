@@ -99,6 +99,9 @@ func (c *check) failf(format string, args ...any) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "rule %s (broker/doc.go, %s): %s\n", c.rule.ID, c.rule.Section, c.rule.Text)
 	fmt.Fprintf(&b, "  %s\n", strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n  "))
+	if stack := c.calls.stack(); stack != "" {
+		fmt.Fprintf(&b, "  panic: %s\n", strings.ReplaceAll(strings.TrimSpace(stack), "\n", "\n    "))
+	}
 	fmt.Fprintf(&b, "  virtual time starts at %s\n  calls, with their Now:\n%s", c.calls.start.Format(time.RFC3339Nano), c.calls)
 	if c.calls.seed != 0 {
 		fmt.Fprintf(&b, "  seed: set JOBS_SEED=%d to make the same calls\n", c.calls.seed)

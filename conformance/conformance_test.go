@@ -122,3 +122,31 @@ func BenchmarkMemory(b *testing.B) {
 		return &conformance.Store{Open: func(conformance.TB) broker.Broker { return s.Open() }}
 	})
 }
+
+func TestAPanicInABackendFailsItsRuleAlone(t *testing.T) {
+	t.Parallel()
+	got := conformance.Judge(memory(func() func(*patched) {
+		return func(p *patched) {
+			change(&p.renew, func(r *broker.RenewRequest) {
+				if r.Describe {
+					panic("oh no")
+				}
+			}, nil)
+		}
+	}), "Lease/")
+	failed := 0
+	for _, v := range got {
+		if v.Result != conformance.Failed {
+			continue
+		}
+		failed++
+		for _, want := range []string{"panic: oh no", "conformance_test.go", "calls, with their Now", "rerun"} {
+			if !strings.Contains(v.Failure, want) {
+				t.Errorf("%s: the failure does not show %q:\n%s", v.Rule, want, v.Failure)
+			}
+		}
+	}
+	if failed == 0 || failed == len(got) {
+		t.Errorf("%d of %d rules failed, want those that describe a worker", failed, len(got))
+	}
+}

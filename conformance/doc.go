@@ -41,8 +41,11 @@
 // # Environment
 //
 //   - JOBS_SEED makes the random sequences those of an earlier run.
-//   - JOBS_STRESS (30s) makes the random and the concurrent rules go on so long.
-//   - JOBS_PATIENCE (2.5) multiplies every wait for something that must happen.
+//   - JOBS_STRESS is a duration, such as 30s, and unset by default. The random
+//     and the concurrent rules then go on at least so long. Without it, a rule of
+//     the group Model runs 20 sequences of 300 calls, or as many as it can in 2s, and
+//     Race/Stress makes one round. Run it for minutes before you trust a backend.
+//   - JOBS_PATIENCE (1) multiplies every wait for something that must happen.
 //   - JOBS_CONFORMANCE_REPORT names a directory for the verdicts, from which
 //     docs/backends.md is made.
 package conformance

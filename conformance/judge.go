@@ -99,8 +99,14 @@ func (v *Verdict) run(tb TB, r Rule, newStore func(TB) *Store) {
 	if r.limit != nil && r.limit.declared(c.limits) {
 		v.Limit, check, result = r.limit.name, r.limit.refused, Refused
 	}
+	defer func() {
+		if p := recover(); p != nil {
+			c.failf("the rule ended with a panic: %v\n%s", p, debug.Stack())
+		}
+	}()
 	check(c)
 	c.audit()
+	c.that(c.calls.stack() == "", "a call of the backend\ngot  a panic\nwant an answer")
 	if !tb.Failed() {
 		v.Result = result
 	}

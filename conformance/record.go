@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -16,16 +17,17 @@ const kept = 30
 
 // history is what was lately asked of a store, over all its handles.
 type history struct {
-	start   time.Time
-	seed    uint64 // of a random sequence, or zero
-	mu      sync.Mutex
-	lines   []string
-	dropped int
-	handles int
-	sends   int
-	sent    map[string]time.Time // queue and ID; when first
-	racing  bool                 // callers that do not know of each other send the same IDs
-	late    bool                 // what is sent is a first send that comes after its own repeat
+	start    time.Time
+	seed     uint64 // of a random sequence, or zero
+	mu       sync.Mutex
+	lines    []string
+	dropped  int
+	handles  int
+	sends    int
+	sent     map[string]time.Time // queue and ID; when first
+	racing   bool                 // callers that do not know of each other send the same IDs
+	panicked string               // the first panic of the backend, with its stack
+	late     bool                 // what is sent is a first send that comes after its own repeat
 }
 
 func (h *history) add(handle int, now time.Time, err error, format string, args ...any) {
@@ -60,6 +62,12 @@ func (h *history) String() string {
 		b.WriteString(line + "\n")
 	}
 	return b.String()
+}
+
+func (h *history) stack() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.panicked
 }
 
 func (h *history) record(b broker.Broker) broker.Broker {
@@ -112,7 +120,24 @@ func (h *history) setLate(late bool) {
 	h.late = late
 }
 
-func (r *recorder) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
+// caught turns a panic of the backend into an error of its call, and keeps it
+// for the verdict: one rule fails, and the others go on.
+func (r *recorder) caught(err *error) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	*err = fmt.Errorf("panic in the backend: %v", p)
+	r.h.add(r.handle, time.Time{}, *err, "the call")
+	r.h.mu.Lock()
+	defer r.h.mu.Unlock()
+	if r.h.panicked == "" {
+		r.h.panicked = fmt.Sprintf("%v\n%s", p, debug.Stack())
+	}
+}
+
+func (r *recorder) Enqueue(ctx context.Context, req broker.EnqueueRequest) (_ []broker.Receipt, err error) {
+	defer r.caught(&err)
 	req.Jobs = r.h.freshen(req.Jobs)
 	receipts, err := r.Broker.Enqueue(ctx, req)
 	var parts list
@@ -133,7 +158,8 @@ func (r *recorder) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]br
 	return receipts, err
 }
 
-func (r *recorder) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+func (r *recorder) Claim(ctx context.Context, req broker.ClaimRequest) (_ broker.Claimed, err error) {
+	defer r.caught(&err)
 	got, err := r.Broker.Claim(ctx, req)
 	var queues list
 	for _, s := range req.Queues {
@@ -154,37 +180,43 @@ func (r *recorder) Claim(ctx context.Context, req broker.ClaimRequest) (broker.C
 	return got, err
 }
 
-func (r *recorder) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
+func (r *recorder) Renew(ctx context.Context, req broker.RenewRequest) (_ broker.Renewed, err error) {
+	defer r.caught(&err)
 	got, err := r.Broker.Renew(ctx, req)
 	r.h.add(r.handle, req.Now, err, "Renew(%s %v for %v register=%t)=lost %t held %v cancel %v", req.Worker, req.Queues, req.Lease, req.Register, got.Lost, got.Held, got.Cancel)
 	return got, err
 }
 
-func (r *recorder) Retire(ctx context.Context, req broker.RetireRequest) (broker.Retired, error) {
+func (r *recorder) Retire(ctx context.Context, req broker.RetireRequest) (_ broker.Retired, err error) {
+	defer r.caught(&err)
 	got, err := r.Broker.Retire(ctx, req)
 	r.h.add(r.handle, req.Now, err, "Retire(%s %v)=%v", req.Worker, req.Queues, got.Released)
 	return got, err
 }
 
-func (r *recorder) Settle(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
+func (r *recorder) Settle(ctx context.Context, req broker.SettleRequest) (_ []broker.Verdict, err error) {
+	defer r.caught(&err)
 	got, err := r.Broker.Settle(ctx, req)
 	r.h.add(r.handle, req.Now, err, "%s", settled(req, got, nil))
 	return got, err
 }
 
-func (r *recorder) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker.Claimed, error) {
+func (r *recorder) Reclaim(ctx context.Context, req broker.ReclaimRequest) (_ broker.Claimed, err error) {
+	defer r.caught(&err)
 	got, err := r.Broker.Reclaim(ctx, req)
 	r.h.add(r.handle, req.Now, err, "Reclaim(%s ≤%d %v)=%s more=%t", req.Worker, req.Max, req.Queues, jobList(got.Jobs), got.More)
 	return got, err
 }
 
-func (r *recorder) Prune(ctx context.Context, req broker.PruneRequest) (broker.Pruned, error) {
+func (r *recorder) Prune(ctx context.Context, req broker.PruneRequest) (_ broker.Pruned, err error) {
+	defer r.caught(&err)
 	got, err := r.Broker.Prune(ctx, req)
 	r.h.add(r.handle, req.Now, err, "Prune(≤%d %v)=%+v", req.Max, req.Queues, got)
 	return got, err
 }
 
-func (r *recorder) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
+func (r *recorder) Find(ctx context.Context, q broker.Query) (_ broker.Page, err error) {
+	defer r.caught(&err)
 	got, err := r.Broker.Find(ctx, q)
 	what := fmt.Sprintf("state %v worker %q key %q", q.State, q.Worker, q.Key)
 	if len(q.IDs) > 0 {
@@ -194,7 +226,8 @@ func (r *recorder) Find(ctx context.Context, q broker.Query) (broker.Page, error
 	return got, err
 }
 
-func (r *recorder) Queues(ctx context.Context, req broker.QueuesRequest) (broker.QueuesReply, error) {
+func (r *recorder) Queues(ctx context.Context, req broker.QueuesRequest) (_ broker.QueuesReply, err error) {
+	defer r.caught(&err)
 	got, err := r.Broker.Queues(ctx, req)
 	var parts list
 	for _, q := range got.Queues {
@@ -204,7 +237,8 @@ func (r *recorder) Queues(ctx context.Context, req broker.QueuesRequest) (broker
 	return got, err
 }
 
-func (r *recorder) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
+func (r *recorder) Operate(ctx context.Context, op broker.Operation) (_ []broker.OperationResult, err error) {
+	defer r.caught(&err)
 	got, err := r.Broker.Operate(ctx, op)
 	var parts list
 	for i, ref := range op.Refs {
@@ -221,19 +255,22 @@ func (r *recorder) Operate(ctx context.Context, op broker.Operation) ([]broker.O
 	return got, err
 }
 
-func (r *recorder) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
+func (r *recorder) Policy(ctx context.Context, req broker.PolicyRequest) (_ broker.Policy, err error) {
+	defer r.caught(&err)
 	got, err := r.Broker.Policy(ctx, req)
 	r.h.add(r.handle, time.Time{}, err, "Policy(%s)=%+v", req.Queue, got)
 	return got, err
 }
 
-func (r *recorder) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
+func (r *recorder) Mark(ctx context.Context, req broker.MarkRequest) (_ broker.Marked, err error) {
+	defer r.caught(&err)
 	got, err := r.Broker.Mark(ctx, req)
 	r.h.add(r.handle, req.Now, err, "Mark(action %d %s owner %s fence %d ttl %v)=held %t by %q fence %d", req.Action, req.Name, req.Owner, req.Fence, req.TTL, got.Held, got.Owner, got.Fence)
 	return got, err
 }
 
-func (r *recorder) Watch(ctx context.Context, req broker.WatchRequest) (<-chan broker.Event, error) {
+func (r *recorder) Watch(ctx context.Context, req broker.WatchRequest) (_ <-chan broker.Event, err error) {
+	defer r.caught(&err)
 	got, err := r.Broker.Watch(ctx, req)
 	r.h.add(r.handle, time.Time{}, err, "Watch(%v %v)", req.Queues, req.Kinds)
 	return got, err

@@ -22,9 +22,16 @@ var modelRules = []Rule{
 	}},
 }
 
-// stressing is how long random and concurrent rules go on, beyond once.
+// Without JOBS_STRESS a rule runs so many sequences, or as many as it can in so
+// long: one alone misses too much, and more would make the suite slow.
+const (
+	sequencesAtLeast = 20
+	sequencesFor     = 2 * time.Second
+)
+
+// stressing is how long random and concurrent rules go on at least.
 var stressing = func() time.Duration {
-	d, _ := time.ParseDuration(os.Getenv("JOBS_STRESS")) // unset or not a duration: once
+	d, _ := time.ParseDuration(os.Getenv("JOBS_STRESS")) // unset or not a duration: no longer than by default
 	return d
 }()
 
@@ -44,15 +51,17 @@ func (c *check) seeded(seed uint64) {
 	c.calls.seed = seed
 }
 
-// sequences runs a random sequence, and others while stressing.
+// sequences runs random sequences, each in queues of its own.
 func (c *check) sequences(queues, steps int) {
 	c.tb.Helper()
-	for seed, end := c.seed(), time.Now().Add(stressing); ; seed++ {
-		c.seeded(seed)
-		newSequence(c, seed, queues).run(steps)
-		if !time.Now().Before(end) {
+	begun, seed := time.Now(), c.seed()
+	for n := uint64(0); ; n++ {
+		lasted := time.Since(begun)
+		if lasted >= stressing && (n >= sequencesAtLeast || lasted >= sequencesFor) {
 			return
 		}
+		c.seeded(seed + n)
+		newSequence(c, seed+n, queues).run(steps)
 	}
 }
 

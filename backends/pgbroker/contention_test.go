@@ -144,6 +144,46 @@ func TestRemoveQueue_BesideAnOpenTransaction(t *testing.T) {
 	}
 }
 
+// Somebody sets the policy of a queue that is leaving: it stays, with that.
+func TestRemoveQueue_SeesThatTheQueueIsToStay(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	limit := int64(7)
+	set := func() {
+		_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: "idle", MaxDepth: &limit})
+		f.ok(err)
+	}
+	set()
+	tx := f.begin(pgx.TxOptions{})
+	f.store(f.Tx(tx), aJob("open"))
+	removed := make(chan error)
+	go func() {
+		results, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: "idle", Epoch: broker.AnyEpoch}}})
+		removed <- errors.Join(err, results[0].Err)
+	}()
+	f.awaitLeaving(removed)
+	set()
+	f.ok(tx.Commit(t.Context()))
+	if err := <-removed; !errors.Is(err, broker.ErrWrongState) {
+		t.Errorf("removal of a queue whose policy was set meanwhile: %v, want ErrWrongState", err)
+	}
+	if n := f.ask("select count(*) from jobs.queue where name = 'idle' and max_depth = 7 and not leaving"); n != 1 {
+		t.Error("the queue is gone, or leaving, after its policy was set")
+	}
+}
+
+// awaitLeaving returns once a queue is said to be leaving.
+func (f *fixture) awaitLeaving(removed <-chan error) {
+	f.t.Helper()
+	for f.ask("select count(*) from jobs.queue where leaving") == 0 {
+		select {
+		case err := <-removed:
+			f.t.Fatalf("the queue was never said to be leaving: %v", err)
+		default:
+		}
+	}
+}
+
 // A transaction that was open has stored a job in the queue: the removal sees it.
 func TestRemoveQueue_SeesAJobOnItsWay(t *testing.T) {
 	t.Parallel()
@@ -158,13 +198,7 @@ func TestRemoveQueue_SeesAJobOnItsWay(t *testing.T) {
 		results, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: "idle", Epoch: broker.AnyEpoch}}})
 		removed <- errors.Join(err, results[0].Err)
 	}()
-	for f.ask("select count(*) from jobs.queue where leaving") == 0 {
-		select {
-		case err := <-removed:
-			t.Fatalf("the queue was never said to be leaving: %v", err)
-		default:
-		}
-	}
+	f.awaitLeaving(removed)
 	f.ok(tx.Commit(t.Context()))
 	if err := <-removed; !errors.Is(err, broker.ErrWrongState) {
 		t.Errorf("removal of a queue for which a job came: %v, want ErrWrongState", err)

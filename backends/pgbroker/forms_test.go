@@ -138,15 +138,16 @@ func TestSettle_RecordsGoToTheDayOnWhichTheyExpire(t *testing.T) {
 		now      time.Time
 		byDay    int64 // of the records
 	}{
-		"two ends":               {outcomes: []broker.Outcome{broker.Complete(nil), broker.Cancel(broker.Failure{})}, byDay: 2},
-		"an end beside a retry":  {outcomes: []broker.Outcome{broker.Complete(nil), broker.Retry(0, broker.Failure{Message: "no"})}, byDay: 1},
-		"a job's own retention":  {outcomes: []broker.Outcome{broker.Complete(nil)}, changes: keptFor(4 * day), byDay: 1},
-		"less than a day":        {outcomes: []broker.Outcome{broker.Complete(nil), broker.Release()}, changes: keptFor(day - time.Second), byDay: 0},
-		"longer than there are":  {outcomes: []broker.Outcome{broker.Complete(nil)}, changes: keptFor(60 * day), byDay: 0},
-		"a queue that counts":    {outcomes: []broker.Outcome{broker.Complete(nil)}, count: 100, byDay: 0},
-		"counting, beside a job": {outcomes: []broker.Outcome{broker.Complete(nil), broker.Release()}, count: 100, byDay: 0},
-		"virtual time":           {outcomes: []broker.Outcome{broker.Complete(nil)}, now: time.Now(), byDay: 0},
-		"virtual, beside a job":  {outcomes: []broker.Outcome{broker.Complete(nil), broker.Release()}, now: time.Now(), byDay: 0},
+		"two ends":                {outcomes: []broker.Outcome{broker.Complete(nil), broker.Cancel(broker.Failure{})}, byDay: 2},
+		"an end beside a retry":   {outcomes: []broker.Outcome{broker.Complete(nil), broker.Retry(0, broker.Failure{Message: "no"})}, byDay: 1},
+		"a job's own retention":   {outcomes: []broker.Outcome{broker.Complete(nil)}, changes: keptFor(4 * day), byDay: 1},
+		"less than a day":         {outcomes: []broker.Outcome{broker.Complete(nil), broker.Release()}, changes: keptFor(day - time.Second), byDay: 0},
+		"less, and it ends alone": {outcomes: []broker.Outcome{broker.Complete(nil)}, changes: keptFor(day - time.Second), byDay: 0},
+		"longer than there are":   {outcomes: []broker.Outcome{broker.Complete(nil)}, changes: keptFor(60 * day), byDay: 0},
+		"a queue that counts":     {outcomes: []broker.Outcome{broker.Complete(nil)}, count: 100, byDay: 0},
+		"counting, beside a job":  {outcomes: []broker.Outcome{broker.Complete(nil), broker.Release()}, count: 100, byDay: 0},
+		"virtual time":            {outcomes: []broker.Outcome{broker.Complete(nil)}, now: time.Now(), byDay: 0},
+		"virtual, beside a job":   {outcomes: []broker.Outcome{broker.Complete(nil), broker.Release()}, now: time.Now(), byDay: 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

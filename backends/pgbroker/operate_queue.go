@@ -12,7 +12,7 @@ import (
 // on its way into the queue is either seen, or finds the queue leaving and lets
 // it stay: first the queue is said to be leaving, then everybody who may not
 // have read that ends, which keeps no one waiting but this call. A caller's
-// transaction that stays open for longer than lockWait makes the removal fail.
+// transaction that stays open for longer than writersWait makes the removal fail.
 func (o *operating) removeQueue(ctx context.Context) error {
 	for _, r := range o.results {
 		if r.Ref.ID != "" {
@@ -65,7 +65,7 @@ func (o *operating) awaitWriters(ctx context.Context) error {
 		if err != nil || len(writers) == 0 {
 			return err
 		}
-		if time.Since(begun) > lockWait {
+		if time.Since(begun) > writersWait {
 			return fmt.Errorf("%w: a transaction that has written is still open; remove the queue when it has ended", broker.ErrUnavailable)
 		}
 		select {
@@ -76,8 +76,13 @@ func (o *operating) awaitWriters(ctx context.Context) error {
 	}
 }
 
-// writersPause is between two looks at who writes: most are done within it.
-const writersPause = 5 * time.Millisecond
+const (
+	// How long a removal waits for them: it keeps nobody else waiting.
+	writersWait = 3 * time.Second
+
+	// The pause between two looks at who writes: most are done within it.
+	writersPause = 5 * time.Millisecond
+)
 
 // transact runs f in a transaction of its own. Whatever fails before the
 // commit is sent was not applied.

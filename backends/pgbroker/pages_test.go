@@ -106,8 +106,10 @@ func TestClaim_LateClaimOfAnEndedWorker(t *testing.T) {
 				}
 				receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Now: now.Add(time.Second), Jobs: series("d", 3, func(j *broker.NewJob) { j.Delay = time.Minute })})
 				f.ok(errors.Join(err, receipts[0].Err))
-				_, err = claim(now) // so that the process knows when jobs fall due
-				f.ok(err)
+				if name == "due" {
+					_, err = claim(now) // so that the process knows when jobs fall due, and asks for them
+					f.ok(err)
+				}
 				f.exec("delete from jobs.job")
 				receipts, err = f.Enqueue(t.Context(), broker.EnqueueRequest{Now: now, Jobs: series("j", 3, change)})
 				f.ok(errors.Join(err, receipts[0].Err))

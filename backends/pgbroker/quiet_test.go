@@ -72,11 +72,8 @@ func TestAClaimThatWaitsLooksAtOnceWhenThereMayBeSomething(t *testing.T) {
 	t.Parallel()
 	w := newWaiting(t)
 	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, job("b")) })
-	began := time.Now()
+	w.poll = time.Hour // so that it would not look by itself
 	w.take("b", w.claim(time.Minute))
-	if took := time.Since(began); took > pollListening/2 {
-		t.Errorf("a job that was there already was claimed after %v", took)
-	}
 
 	due := job("c")
 	due.Delay = 500 * time.Millisecond // long enough for the claim before it, on a busy machine
@@ -84,14 +81,10 @@ func TestAClaimThatWaitsLooksAtOnceWhenThereMayBeSomething(t *testing.T) {
 	if got := w.claim(0); len(got.Jobs) > 0 || got.NextDue.IsZero() {
 		t.Fatalf("claimed %+v, want the due time of c", got)
 	}
-	began = time.Now()
 	w.take("c", w.claim(time.Minute))
-	if took := time.Since(began); took > pollListening/2 {
-		t.Errorf("a job due in %v was claimed after %v", due.Delay, took)
-	}
 
 	w.listener.set(false) // as when the connection breaks
-	if n := w.looks(func() { w.claim(20 * time.Millisecond) }); n < 2 {
+	if n := w.looks(func() { w.claim(time.Second) }); n < 2 {
 		t.Errorf("a claim that waits and cannot hear used a connection %d times, want one more than at its end", n)
 	}
 }

@@ -23,6 +23,7 @@ func (f *inside) onlyWoken(worker string) *inside {
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
 	f.check(other.listener.await(ctx))
+	eventually(f.t, "that the listener wakes everybody as it begins", func() bool { return other.waker.sofar().all > 0 })
 	return other
 }
 

@@ -10,7 +10,7 @@ with clock as materialized (
   from (select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now) c
 ), wish as materialized (
   select q.id as queue, n.key, n.id, n.mode, clock.now + nullif(n.ttl, 0) as until
-  from clock cross join (select id from jobs.queue where name = $2 and layout <= 1 and not leaving and (max_depth = 0 or $3)) q
+  from clock cross join (select id from jobs.queue where name = $2 and layout <= 1 and (max_depth = 0 or $3)) q
   cross join unnest($4::text[], $5::text[], $6::smallint[], $7::bigint[]) as n(key, id, mode, ttl)
   order by n.key collate "C"
 ), lapsed as (

@@ -268,8 +268,8 @@ const (
 	OpDelete                               // any job that is not active
 	OpRedrive                              // dead jobs go back to their queue with fresh counts
 	OpReschedule                           // scheduled, retry and pending jobs get a new time
-	OpSuppress                             // dead jobs leave alerts and default lists
-	OpUnsuppress                           // and come back to them
+	OpSuppress                             // dead jobs leave default lists; they are counted as ever
+	OpUnsuppress                           // and come back to the lists
 	OpRemoveQueue                          // refs without ID: empty queues that nobody serves
 	OpEdit                                 // one job gets another payload; not an active, held or finished one
 	OpHold                                 // pending, scheduled and retry jobs leave the queue, for Holder

@@ -67,7 +67,7 @@ func TestAJobsPageTellsItsLife(t *testing.T) {
 		`href="https://traces.example/t/4bf92f3577b34da6a3ce929d0e0e4736?x"`, "not shown here")
 	s.worker("w", 1, "mail")
 	s.settle("w", s.claim("w", "mail", 1), broker.Retry(time.Hour, broker.Failure{At: time.Now(), Class: "retryable", Code: "smtp-421", Message: "try later", Stack: "goroutine 1", Worker: "w", Version: "v9"}))
-	has(t, s.get(200, "job?queue=mail&id=a"), "Attempt 1 failed: retryable", "try later", "smtp-421", "goroutine 1", "v9", "Next attempt due", "1 of 3", `data-code="not-due"`)
+	has(t, s.get(200, "job?queue=mail&id=a"), "Attempt 1 failed: retryable", "try later", "smtp-421", "goroutine 1", "v9", "Next attempt due", "1 (3 retries allowed)", `data-code="not-due"`)
 
 	s.die("mail", "b", "email:welcome", "no route")
 	has(t, s.get(200, "job?queue=mail&id=b"), "What became of it", "no route", "Dead: skip_retry")

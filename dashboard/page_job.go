@@ -160,7 +160,7 @@ func (p jobPage) Facts() []detail {
 		"Type version", numOrNone(j.TypeVersion),
 		"Queue", j.Queue,
 		"Priority", priorityNames[j.Priority],
-		"Retries used", num(int64(j.Failures))+" of "+num(int64(j.MaxRetries)),
+		"Failures", num(int64(j.Failures))+" ("+num(int64(j.MaxRetries))+" retries allowed)",
 		"Deliveries", num(int64(j.Deliveries)),
 		"Crashes", numOrNone(j.Crashes),
 		"Snoozes", numOrNone(j.Snoozes),

@@ -132,7 +132,8 @@ func (s Selection) RescheduleIn(ctx context.Context, delay time.Duration) (Repor
 	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpReschedule}, delay: delay})
 }
 
-// Suppress takes dead jobs out of alerts and default lists. They stay.
+// Suppress takes dead jobs out of default lists. They stay, and are counted, in
+// QueueInfo and in metrics, like other dead jobs.
 func (s Selection) Suppress(ctx context.Context) (Report, error) {
 	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpSuppress}})
 }

@@ -27,7 +27,7 @@ func (a *app) dlq() *cobra.Command {
 		fixState(c, dead)
 	}
 	cmd.AddCommand(ls, requeue, purge, out, a.importJobs(),
-		a.suppress("suppress", "Take dead jobs out of alerts and lists; they stay"),
+		a.suppress("suppress", "Take dead jobs out of lists; they stay, and are counted as ever"),
 		a.suppress("unsuppress", "Undo suppress"))
 	return cmd
 }

@@ -73,7 +73,7 @@ func (a *app) showJob(j *broker.Job, payload bool) error {
 	field("WORKER", j.Worker)
 	field("HOLDER", j.Holder)
 	field("PRIORITY", strconv.Itoa(int(j.Priority)))
-	field("RUNS", fmt.Sprintf("%d delivered, %d of %d retries used, %d crashed, %d snoozed", j.Deliveries, j.Failures, j.MaxRetries, j.Crashes, j.Snoozes))
+	field("RUNS", fmt.Sprintf("%d delivered, %d failed (%d retries allowed), %d crashed, %d snoozed", j.Deliveries, j.Failures, j.MaxRetries, j.Crashes, j.Snoozes))
 	field("TIMEOUT", span(j.Timeout))
 	field("KEY", j.Key)
 	field("UNIQUE", j.Unique.Key)

@@ -125,7 +125,9 @@
 // unhold.
 // For jobs that become due it may rely on its caller, who knows NextDue; when a
 // job comes to be due sooner than what a claim that waits knows of, one such claim
-// returns soon and says so. A wake-up is a hint: a claim may wait in vain for at most its Wait, and a claim
+// returns soon and says so. Jobs that become claimable in one call wake about as
+// many claims as there are jobs, in whatever processes; a claim that stops waiting
+// leaves the others to be woken. A wake-up is a hint: a claim may wait in vain for at most its Wait, and a claim
 // made later finds everything. Paused queues wake nobody until they resume.
 //
 // §19 Several queues. Shares are served in order, each up to its Max, until

@@ -29,6 +29,8 @@ type TB interface {
 type Store struct {
 	// Open returns a new handle on the store, as another process would have
 	// one. The suite closes it at the end, and in some rules before. Required.
+	// Where claims that wait also look by themselves now and then, open a handle
+	// that does so after an hour: else a wake-up that is missing goes unseen.
 	Open func(TB) broker.Broker
 
 	// Bounce severs every connection to the store, or restarts its server
@@ -116,6 +118,7 @@ var groups = [][]Rule{
 	cutRules,
 	bounceRules,
 	wakeRules,
+	wakeAllRules,
 	raceRules,
 	modelRules,
 }

@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,6 +51,8 @@ var wakeMutants = []mutant{
 			return next(context.WithoutCancel(ctx), r)
 		}
 	})},
+	{"a batch wakes one claim", "Wake/BatchWakesAsManyAsItHasJobsFor", inLine(1, false)},
+	{"a claim that ends takes the others' wake-up along", "Wake/WhoLeavesTakesNoOtherAlong", inLine(100, true)},
 	{"a waiter's jobs are lost on their way", "Wake/ManyWaitersShare", func() func(*patched) {
 		var n atomic.Int64
 		return func(p *patched) {
@@ -107,6 +110,51 @@ func deafTo(cause string) func() func(*patched) {
 			change(&p.policy, nil, func(*broker.PolicyRequest, *broker.Policy) { wake("resume") })
 			change(&p.operate, nil, func(o *broker.Operation, _ *[]broker.OperationResult) { wake(o.Kind.String()) })
 			change(&p.settle, nil, func(r *broker.SettleRequest, _ *[]broker.Verdict) { wake(r.Items[0].Outcome.Kind().String()) })
+		}
+	}
+}
+
+// inLine keeps claims that wait in a line, of which an enqueue wakes the first
+// few. With rude, a claim that leaves in vain forgets the whole line.
+func inLine(wakes int, rude bool) func() func(*patched) {
+	return func() func(*patched) {
+		var mu sync.Mutex
+		var line []chan struct{}
+		return func(p *patched) {
+			claim := p.claim
+			p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {
+				timeout := time.NewTimer(r.Wait)
+				defer timeout.Stop()
+				for r.Wait = 0; ; {
+					signal := make(chan struct{})
+					mu.Lock()
+					line = append(line, signal)
+					mu.Unlock()
+					got, err := claim(ctx, r)
+					if err != nil || len(got.Jobs) > 0 {
+						return got, err
+					}
+					select {
+					case <-signal:
+						continue
+					case <-timeout.C:
+					case <-ctx.Done():
+						err = ctx.Err()
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					line = slices.DeleteFunc(line, func(other chan struct{}) bool { return rude || other == signal })
+					return got, err
+				}
+			}
+			change(&p.enqueue, nil, func(*broker.EnqueueRequest, *[]broker.Receipt) {
+				mu.Lock()
+				defer mu.Unlock()
+				for n := min(wakes, len(line)); n > 0; n-- {
+					close(line[0])
+					line = line[1:]
+				}
+			})
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -65,6 +66,7 @@ func store(tb conformance.TB, direct *pgxpool.Pool, url string, config Config, r
 			if err != nil {
 				tb.Fatalf("open: %v", err)
 			}
+			b.poll = time.Hour // or a wake-up that is missing would go unseen
 			return b
 		},
 		Bounce: func(tb conformance.TB) {

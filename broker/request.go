@@ -27,10 +27,11 @@ type NewJob struct {
 	Restore *Restored // what it was elsewhere; nil for a job without a past
 
 	// Drawn is when, by [time.Now] of this process, the ID was drawn at random
-	// for this job, if this is the first send: nobody has sent it before. Who
-	// repeats it, because the answer was lost, leaves Drawn zero. A store need not
-	// look for a record of the ID then, but may; it sees to it that a first send
-	// that comes after its own repeat changes nothing.
+	// for this job, if this is the first send: nobody has sent it before. Leave
+	// Drawn zero when sending it again, because the answer was lost. A store need
+	// not look for a record of the ID then, but may. A first send that comes after
+	// its own repeat changes nothing as long as there is a record of the job; when
+	// the job is done and left none, it may be stored, and run, once more.
 	Drawn time.Time
 }
 

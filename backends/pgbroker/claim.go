@@ -12,7 +12,7 @@ import (
 )
 
 // promoteLimit bounds how many due jobs of one queue and state become pending
-// in one claim.
+// in one claim; twice as many are the most of all its queues.
 const promoteLimit = 1000
 
 // Claim settles and leases in one round trip, which is one transaction, or two
@@ -287,7 +287,7 @@ func (c *claiming) look(queues []string, promote int) step {
 		c.state[queues[i]] = q
 		i++
 		return nil
-	}), c.now.micros, c.worker, queues, promote)
+	}), c.now.micros, c.worker, queues, promote, 2*promote)
 }
 
 // knownLayout is the newest layout of a queue's rows that this program serves.

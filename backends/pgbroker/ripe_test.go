@@ -206,3 +206,41 @@ func TestDueJobsAreLeasedOnce(t *testing.T) {
 		t.Errorf("%d jobs were leased and %d are counted, want %d", len(seen), f.counts()[broker.StateActive], n)
 	}
 }
+
+// However many queues a claim is of, so many due jobs at most become pending with
+// it, which is a row written each; the others follow with the next claims.
+func TestAClaimOfManyQueuesMakesFewDueJobsPending(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	const queues, each = 8, 500
+	var req broker.ClaimRequest
+	var names []string
+	for i := range queues {
+		name := fmt.Sprint("of-many-", i)
+		names = append(names, name)
+		f.plant(series("a", each, func(j *broker.NewJob) { j.Queue, j.RunAt = name, ripeTime.Add(time.Minute) })...)
+		req.Queues = append(req.Queues, broker.Share{Queue: name, Max: 10})
+	}
+	late := ripeTime.Add(time.Hour)
+	_, err := f.Renew(t.Context(), broker.RenewRequest{Now: late, Worker: "of-many", Queues: names, Lease: time.Minute, Register: true})
+	f.ok(err)
+	req.Now, req.Worker, req.Max = late, "of-many", 10
+	got, err := f.Claim(t.Context(), req)
+	f.ok(err)
+	if n := f.ask("select count(*) from jobs.job where run_at is null"); len(got.Jobs) != 10 || n > 2000 || !got.More {
+		t.Errorf("a claim of 10 leased %d, more %t, and %d of %d due jobs are not scheduled any more; want 2,000 at most", len(got.Jobs), got.More, n, queues*each)
+	}
+	all := len(got.Jobs)
+	for len(got.Jobs) > 0 {
+		req.Max = 1000
+		for i := range req.Queues {
+			req.Queues[i].Max = 1000
+		}
+		got, err = f.Claim(t.Context(), req)
+		f.ok(err)
+		all += len(got.Jobs)
+	}
+	if all != queues*each {
+		t.Errorf("%d of %d due jobs were claimed", all, queues*each)
+	}
+}

@@ -1,5 +1,5 @@
 -- claim_due.sql: make due jobs pending, by due time, behind those that are pending already, and say how queues stand.
--- Params: $1 now µs|null, $2 worker, $3 queues, each once, $4 limit for each queue and state
+-- Params: $1 now µs|null, $2 worker, $3 queues, each once, $4 limit for each queue and state, $5 limit in all
 -- Returns: one row per queue in order: its number|null, now, layout|null, whether the worker is alive in it,
 --   how many jobs became pending in all, next due time|null
 -- Called by: (*Broker).Claim, in one transaction before claim.sql
@@ -21,6 +21,7 @@ with clock as materialized (
     where j.queue = q.id and j.state = s.state and j.run_at <= (select now from clock)
     order by j.run_at, j.seq limit t.most for update skip locked) d
   where q.layout <= 1
+  limit $5
 ), turn as materialized (
   -- Row locks gave the transaction its ID before the first seq, as the scan floor asks.
   select o.queue, o.id, nextval('jobs.job_seq') as seq from (select queue, id from due order by run_at, seq) o

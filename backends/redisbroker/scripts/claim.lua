@@ -15,8 +15,8 @@
 -- @include due
 -- @include big
 
-local PROMOTED = 1000 -- due jobs moved in one call, per queue
-local VOIDS = 1000    -- void turns dropped in one call, per queue
+local PROMOTED = 1000 -- due jobs moved in one call beyond those that it leases, in all queues
+local VOIDS = 1000    -- void turns dropped in one call
 local MEASURED = 32   -- jobs whose sizes are asked for at a time
 
 local sub, byte, find = string.sub, string.byte, string.find
@@ -30,29 +30,34 @@ for i = 1, tonumber(ARGV[2]) do
   q.big = biggest(m[5])
   q.leased, q.drained = 0, {}
   queues[i] = q
+  if not q.refused and not q.paused then
+    local z, y = due(q.z), due(q.y)
+    q.due = z and y and math.min(z, y) or z or y
+  end
 end
 
 -- promote makes pending the jobs that are due, earliest first: it takes them
 -- out of the sets into q.late, by priority, behind all that is in the ready
--- lists. Those that this call does not lease go there in the end.
-local function promote(q)
+-- lists. Those that this call does not lease go there in the end. A queue has so
+-- many moved as the share wants, and its part of PROMOTED: in all that is not many
+-- more than are leased.
+local function promote(q, want)
   local z, y = due(q.z), due(q.y)
-  q.due = z and y and math.min(z, y) or z or y
-  if not q.due or q.due > now then return end
+  local most = math.min(PROMOTED, want + math.ceil(PROMOTED / #queues))
 
   -- overdue lists due entries of a set, with their times if another is to be
   -- merged with it.
   local function overdue(key, with_times)
     if with_times then
-      return redis.call('ZRANGEBYSCORE', key, '-inf', int(now), 'WITHSCORES', 'LIMIT', 0, PROMOTED)
+      return redis.call('ZRANGEBYSCORE', key, '-inf', int(now), 'WITHSCORES', 'LIMIT', 0, most)
     end
-    return redis.call('ZRANGEBYSCORE', key, '-inf', int(now), 'LIMIT', 0, PROMOTED)
+    return redis.call('ZRANGEBYSCORE', key, '-inf', int(now), 'LIMIT', 0, most)
   end
 
   local all, of_z, of_y = {}, 0, 0
   if z and y and math.max(z, y) <= now then
     local zs, ys = overdue(q.z, true), overdue(q.y, true)
-    while #all < PROMOTED and (zs[2 * of_z + 1] or ys[2 * of_y + 1]) do
+    while #all < most and (zs[2 * of_z + 1] or ys[2 * of_y + 1]) do
       local a, b = tonumber(zs[2 * of_z + 2]), tonumber(ys[2 * of_y + 2])
       if a and (not b or a <= b) then
         of_z = of_z + 1
@@ -97,6 +102,7 @@ local function put_back(q)
 end
 
 -- valid drops the turns in a list that operators made void.
+local dropped = 0
 local function valid(q, p, turns)
   local fields = {}
   for i, t in ipairs(turns) do fields[i] = p .. t end
@@ -108,7 +114,7 @@ local function valid(q, p, turns)
       kept[#kept + 1] = turns[i]
     else
       left[field] = n - 1
-      q.dropped = q.dropped + 1
+      q.dropped, dropped = q.dropped + 1, dropped + 1
       if n == 1 then redis.call('HDEL', q.v, field) else redis.call('HINCRBY', q.v, field, -1) end
     end
   end
@@ -218,7 +224,7 @@ local function take(q, want, jobs)
       if #turns < n then q.drained[p] = true end
       if #turns > 0 and q.void > q.dropped then turns = valid(q, p, turns) end
       if #turns > 0 then want = want - lease(q, p, turns, epochs_of(turns), jobs) end
-      if q.dropped >= VOIDS then return end
+      if dropped >= VOIDS then return end
     end
     local late = q.late and q.late[p]
     while want > 0 and late and late.taken < #late.ids do
@@ -236,7 +242,6 @@ end
 
 for _, q in ipairs(queues) do
   if not q.refused and not q.paused then
-    promote(q)
     -- Most queues have jobs of normal priority only.
     if redis.call('EXISTS', q.r[1], q.r[3], q.r[4]) == 0 then
       q.drained[1], q.drained[3], q.drained[4] = true, true, true
@@ -247,7 +252,11 @@ local shares = {}
 for at = first + 3, #ARGV, 2 do
   local q, jobs = queues[tonumber(ARGV[at])], {}
   if not q.refused and not q.paused then
-    take(q, math.min(most - total, tonumber(ARGV[at + 1])), jobs)
+    local want = math.min(most - total, tonumber(ARGV[at + 1]))
+    if want > 0 and room > 0 and dropped < VOIDS then
+      if not q.late and q.due and q.due <= now then promote(q, want) end
+      take(q, want, jobs)
+    end
   end
   shares[#shares + 1] = jobs
 end

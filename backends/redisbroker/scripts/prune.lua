@@ -1,6 +1,6 @@
 -- prune: remove what retention no longer keeps, and what else has lapsed.
 --
--- KEYS   m n h x u i ids d f g l b*
+-- KEYS   m n h x u i ids d f g l v r* b*
 -- ARGV   now; 1; buckets; most records examined
 -- Reply  {0, now, completed, cancelled, dead, others removed, 1 when more is left}
 -- @include clock
@@ -9,14 +9,15 @@
 -- @include read
 -- @include forget
 -- @include head
+-- @include turn
 
-local BYTES = 8388608
+local BYTES = 8388608 -- of bodies read in one call, but always one
 
-local q, m = open('span', 'count', 'deadage', 'deadcount', 'big')
+local q, m = open('span', 'count', 'deadage', 'deadcount', 'big', 'void', 'swept')
 if q.refused then return q.refused end
 q.span = duplicate_span(m[3])
 local most = tonumber(ARGV[first])
-local budget = math.max(1, math.min(most, math.floor(BYTES / biggest(m[7]))))
+local budget, room, big = most, BYTES, biggest(m[7])
 local removed, records = {[COMPLETED] = 0, [CANCELLED] = 0, [DEAD] = 0, other = 0}, {}
 
 local function drop(set, state, id)
@@ -24,6 +25,22 @@ local function drop(set, state, id)
   redis.call('ZREM', q.l, 'r' .. id)
   records[#records + 1] = id
   removed[state] = removed[state] + 1
+end
+
+-- fit is how many of some records, which come behind byte from of their names,
+-- can be read before the bytes of the call are. Their sizes are asked for only
+-- where the largest of the queue might not fit so often.
+local function fit(names, from)
+  if #names * big <= room then
+    room = room - #names * big
+    return #names
+  end
+  for i, name in ipairs(names) do
+    if room <= 0 then return i - 1 end
+    local id = string.sub(name, from)
+    room = room - redis.call('HSTRLEN', q.b[bucket(q, id)], id)
+  end
+  return #names
 end
 
 -- lapsed handles an entry of l: a kind, and a name.
@@ -53,9 +70,10 @@ local function lapsed(entry)
 end
 
 local entries = redis.call('ZRANGEBYSCORE', q.l, '-inf', int(now), 'LIMIT', 0, budget)
-if #entries > 0 then redis.call('ZREM', q.l, unpack(entries)) end
-for _, entry in ipairs(entries) do lapsed(entry) end
-budget = budget - #entries
+local n = fit(entries, 2)
+if n > 0 then redis.call('ZREM', q.l, unpack(entries, 1, n)) end
+for i = 1, n do lapsed(entries[i]) end
+budget = budget - n
 
 -- over is how many of the earliest jobs of a count are too many.
 local function over(count, cap) return cap > 0 and math.min(budget, count - cap) or 0 end
@@ -66,29 +84,35 @@ local excess = over(completed + cancelled, cap)
 if excess > 0 then
   local f = redis.call('ZRANGE', q.f, 0, excess - 1, 'WITHSCORES')
   local g = redis.call('ZRANGE', q.g, 0, excess - 1, 'WITHSCORES')
-  local i, j = 1, 1
-  for _ = 1, excess do
-    if f[i] and (not g[j] or tonumber(f[i + 1]) <= tonumber(g[j + 1])) then
-      drop(q.f, COMPLETED, f[i])
-      i = i + 2
+  local i, j, first_ones, of_f = 1, 1, {}, {}
+  for k = 1, excess do
+    of_f[k] = f[i] and (not g[j] or tonumber(f[i + 1]) <= tonumber(g[j + 1]))
+    if of_f[k] then
+      first_ones[k], i = f[i], i + 2
     else
-      drop(q.g, CANCELLED, g[j])
-      j = j + 2
+      first_ones[k], j = g[j], j + 2
     end
   end
-  budget = budget - excess
+  n = fit(first_ones, 1)
+  for k = 1, n do
+    if of_f[k] then drop(q.f, COMPLETED, first_ones[k]) else drop(q.g, CANCELLED, first_ones[k]) end
+  end
+  budget = budget - n
 end
 
 local age = tonumber(m[5] or 0)
 if age > 0 and budget > 0 then
   local old = redis.call('ZRANGEBYSCORE', q.d, '-inf', int(now - age), 'LIMIT', 0, budget)
-  for _, id in ipairs(old) do drop(q.d, DEAD, id) end
-  budget = budget - #old
+  n = fit(old, 1)
+  for i = 1, n do drop(q.d, DEAD, old[i]) end
+  budget = budget - n
 end
 excess = over(redis.call('ZCARD', q.d), tonumber(m[6] or 0))
 if excess > 0 then
-  for _, id in ipairs(redis.call('ZRANGE', q.d, 0, excess - 1)) do drop(q.d, DEAD, id) end
-  budget = budget - excess
+  local old = redis.call('ZRANGE', q.d, 0, excess - 1)
+  n = fit(old, 1)
+  for i = 1, n do drop(q.d, DEAD, old[i]) end
+  budget = budget - n
 end
 
 if #records > 0 then
@@ -97,4 +121,44 @@ if #records > 0 then
   end
   remove(q, records)
 end
-return {0, now, removed[COMPLETED], removed[CANCELLED], removed[DEAD], removed.other, budget <= 0 and 1 or 0}
+-- sweep takes void turns out of the ready lists, once they are more than half of
+-- the valid ones: a slice of a list in each call, from the side of the next, of
+-- turns that are not too far from there for a list. It reports whether more calls
+-- may help.
+local FAR = 100000
+local VOID = '\2' -- no turn
+local function sweep()
+  local void, lengths, all = tonumber(m[8] or 0), {}, 0
+  for p = 1, 4 do
+    lengths[p] = redis.call('LLEN', q.r[p])
+    all = all + lengths[p]
+  end
+  if void <= (all - void) / 2 + 1000 then return false end
+  redis.call('HDEL', q.m, 'swept') -- a removal comes first, so that a full store is swept too
+  local p, passed = string.match(m[9] or '1,0', '^(%d),(%d+)$')
+  p, passed = tonumber(p), tonumber(passed)
+  while p <= 4 and (passed >= lengths[p] or passed >= FAR) do p, passed = p + 1, 0 end
+  if p > 4 then return false end -- and the next call begins anew
+  local turns, fields, left, gone = redis.call('LRANGE', q.r[p], int(-passed - most), int(-passed - 1)), {}, {}, 0
+  for i, t in ipairs(turns) do fields[i] = p .. t end
+  local counts = redis.call('HMGET', q.v, unpack(fields))
+  for i = #turns, 1, -1 do
+    local field = fields[i]
+    local times = left[field] or tonumber(counts[i] or 0)
+    if times > 0 then
+      left[field] = times - 1
+      if times == 1 then redis.call('HDEL', q.v, field) else redis.call('HINCRBY', q.v, field, -1) end
+      redis.call('LSET', q.r[p], int(-passed - 1 - (#turns - i)), VOID)
+      gone = gone + 1
+    end
+  end
+  if gone > 0 then
+    redis.call('LREM', q.r[p], -gone, VOID)
+    redis.call('HINCRBY', q.m, 'void', -gone)
+  end
+  redis.call('HSET', q.m, 'swept', p .. ',' .. int(passed + #turns - gone))
+  return true
+end
+local swept = budget > 0 and room > 0 and sweep()
+local more = budget <= 0 or room <= 0 or swept
+return {0, now, removed[COMPLETED], removed[CANCELLED], removed[DEAD], removed.other, more and 1 or 0}

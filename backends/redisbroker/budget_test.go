@@ -1,0 +1,204 @@
+package redisbroker
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// kept stores jobs that are done and whose records lapse after a minute.
+func kept(t *testing.T, b *Broker, payload string, ids ...string) {
+	t.Helper()
+	var jobs []broker.NewJob
+	for _, id := range ids {
+		j := job("q", id)
+		j.Body.Retention, j.Body.Payload = time.Minute, []byte(payload)
+		jobs = append(jobs, j)
+	}
+	enqueue(t, b, jobs...)
+	for done := 0; done < len(ids); {
+		var items []broker.Settlement
+		got := claimAt(t, b, at(0), "w", len(ids), "q")
+		for i := range got.Jobs {
+			items = append(items, broker.Settlement{Job: &got.Jobs[i], Outcome: broker.Complete(nil)})
+		}
+		if done += len(items); len(items) == 0 {
+			t.Fatalf("%d of %d jobs were claimed", done, len(ids))
+		}
+		if _, err := b.Settle(t.Context(), broker.SettleRequest{Now: at(0), Worker: "w", Number: time.Now().UnixNano(), Items: items}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func pruned(t *testing.T, b *Broker, most int) broker.Pruned {
+	t.Helper()
+	got, err := b.Prune(t.Context(), broker.PruneRequest{Now: at(3600), Queues: []string{"q"}, Max: most})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func names(prefix string, n int) (ids []string) {
+	for i := range n {
+		ids = append(ids, fmt.Sprintf("%s%04d", prefix, i))
+	}
+	return ids
+}
+
+// A call of prune is bounded by what it reads, and not by the largest job that
+// the queue ever had.
+func TestOneLargeJobDoesNotSlowPruning(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	register(t, b, "w", "q")
+	kept(t, b, strings.Repeat("x", 1<<20), "large")
+	kept(t, b, "small", names("small", 500)...)
+	if got := pruned(t, b, 1000); got.Completed != 501 {
+		t.Errorf("one call removed %+v, want all 501 records", got)
+	}
+}
+
+// Large records are removed a few at a time, by whichever limit they go.
+func TestPruningReadsNoMoreThanItsBytes(t *testing.T) {
+	t.Parallel()
+	for name, limit := range map[string]broker.PolicyRequest{
+		"age":   {},
+		"count": {RetainCompleted: &broker.Retention{Count: 1, Age: 24 * time.Hour}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t, client(t))
+			register(t, b, "w", "q")
+			if limit.Queue = "q"; limit.RetainCompleted != nil {
+				if _, err := b.Policy(t.Context(), limit); err != nil {
+					t.Fatal(err)
+				}
+			}
+			kept(t, b, strings.Repeat("x", 1<<20), names("large", 12)...)
+			got := pruned(t, b, 1000)
+			if got.Completed < 1 || got.Completed > 9 || !got.More {
+				t.Errorf("one call removed %+v, want 8 of 12 MiB, and that there is more", got)
+			}
+			for calls := 0; got.More && calls < 20; calls++ {
+				got = pruned(t, b, 1000)
+			}
+			if got.More {
+				t.Error("there is always more")
+			}
+		})
+	}
+}
+
+// However many queues a claim is of, it makes hardly more due jobs pending than it
+// leases, and all the due jobs come out in the end, in order.
+func TestAClaimOfManyQueuesMovesFewDueJobs(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	var queues []string
+	const each = 300
+	for i := range 10 {
+		queues = append(queues, fmt.Sprint("q", i))
+		var jobs []broker.NewJob
+		for n, id := range names("job", each) {
+			j := job(queues[i], id)
+			j.RunAt = at(1 + n)
+			jobs = append(jobs, j)
+		}
+		enqueue(t, b, jobs...)
+	}
+	register(t, b, "w", queues...)
+	pending := func() (n int64) {
+		got, err := b.Queues(t.Context(), broker.QueuesRequest{Now: at(0), Names: queues})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range got.Queues {
+			n += q.Counts[broker.StatePending]
+		}
+		return n
+	}
+	got := claimAt(t, b, at(3600), "w", 10, queues...)
+	if moved := pending() + int64(len(got.Jobs)); len(got.Jobs) != 10 || moved > 1100 || !got.More {
+		t.Errorf("a claim of 10 leased %d and made %d due jobs pending, more %t; want about 1,010 at most", len(got.Jobs), moved, got.More)
+	}
+	order := make(map[string][]string)
+	all := got.Jobs
+	for len(got.Jobs) > 0 {
+		got = claimAt(t, b, at(3600), "w", 700, queues...)
+		all = append(all, got.Jobs...)
+	}
+	for _, j := range all {
+		order[j.Queue] = append(order[j.Queue], j.ID)
+	}
+	for _, q := range queues {
+		if !slices.Equal(order[q], names("job", each)) {
+			t.Errorf("of %s came %d of %d due jobs, or not in the order of their times", q, len(order[q]), each)
+		}
+	}
+}
+
+// Turns of deleted jobs are swept out of the ready lists, also where nobody
+// claims; what is left comes out in order.
+func TestTurnsOfDeletedJobsAreSwept(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	all := names("job", 4000)
+	for part := range slices.Chunk(all, 1000) {
+		var jobs []broker.NewJob
+		for _, id := range part {
+			jobs = append(jobs, job("q", id))
+		}
+		enqueue(t, b, jobs...)
+	}
+	paused := true
+	if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Paused: &paused}); err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	var refs []broker.Ref
+	for i, id := range all {
+		if i%20 == 0 {
+			left = append(left, id)
+		} else {
+			refs = append(refs, broker.Ref{Queue: "q", ID: id, Epoch: broker.AnyEpoch})
+		}
+	}
+	for part := range slices.Chunk(refs, 500) {
+		if _, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpDelete, Refs: part, Now: at(0)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	enqueue(t, b, job("q", all[1])) // under the ID of one that was deleted: it stands in line twice
+	left = append(left, all[1])
+	for calls, more := 0, true; more; calls++ {
+		if more = pruned(t, b, 500).More; calls > 100 {
+			t.Fatal("100 calls, and there is always more")
+		}
+	}
+	q := b.queue("q")
+	turns := b.store.single.LLen(t.Context(), q.keys[slices.Index(keyNames, "r*")][1].(string)).Val()
+	void, _ := b.store.single.HGet(t.Context(), q.key("m"), "void").Int64()
+	if marks := b.store.single.HLen(t.Context(), q.key("v")).Val(); turns-void != int64(len(left)) || void != marks || turns > 1500 {
+		t.Errorf("%d turns are left, %d noted as void, %d marks; want these to be %d valid ones, and few void ones", turns, void, marks, len(left))
+	}
+	paused = false
+	if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Paused: &paused}); err != nil {
+		t.Fatal(err)
+	}
+	register(t, b, "w", "q")
+	var got []string
+	for _, j := range claimAt(t, b, at(0), "w", 1000, "q").Jobs {
+		got = append(got, j.ID)
+	}
+	slices.Sort(got)
+	slices.Sort(left)
+	if !slices.Equal(got, left) {
+		t.Errorf("%d jobs came out, want the %d that are left", len(got), len(left))
+	}
+}

@@ -38,30 +38,30 @@ func (z *claimSize) lost(asked int) {
 	z.bytes = max(leastClaimBytes, z.bytes/2)
 }
 
-// answered takes in an answer, and how long it took.
-func (z *claimSize) answered(bytes int, jobs []broker.Job, took time.Duration) {
+// answered takes in an answer of so many jobs with so many bytes in all, and how
+// long it took.
+func (z *claimSize) answered(asked, jobs, size int, took time.Duration) {
 	z.jobs = min(2*z.jobs, broker.MaxClaim)
-	if len(jobs) == 0 {
+	if jobs == 0 {
 		return
 	}
-	size := 0
-	for i := range jobs {
-		size += answerSize(&jobs[i])
-	}
-	z.mean += (size/len(jobs) - z.mean) / 2
+	z.mean += (size/jobs - z.mean) / 2
 	switch {
 	case took > slowClaim:
 		z.bytes = max(leastClaimBytes, z.bytes/2)
-	case took < quickClaim && size >= bytes:
-		z.bytes = min(max(z.bytes, 2*bytes), mostClaimBytes)
+	case took < quickClaim && size >= asked:
+		z.bytes = min(max(z.bytes, 2*asked), mostClaimBytes)
 	}
 }
 
-// answerSize is about how many bytes of an answer are a job's.
-func answerSize(j *broker.Job) int {
-	size := len(j.Payload)
-	for k, v := range j.Headers {
-		size += len(k) + len(v)
+// answerSize is about how many bytes of an answer are jobs.
+func answerSize(jobs []broker.Job) int {
+	size := 0
+	for i := range jobs {
+		size += len(jobs[i].Payload)
+		for k, v := range jobs[i].Headers {
+			size += len(k) + len(v)
+		}
 	}
 	return size
 }

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,13 +14,14 @@ import (
 // thin is a link to a store that carries so many bytes a second of what claims
 // and reclaims give. An answer that its caller did not wait for is lost, and the
 // jobs in it stay leased.
-func thin(b broker.Broker, rate int) *tap {
+func thin(b broker.Broker, rate int, lost *atomic.Int64) *tap {
 	carry := func(ctx context.Context, got broker.Claimed, err error) (broker.Claimed, error) {
 		size := 0
 		for i := range got.Jobs {
 			size += len(got.Jobs[i].Payload)
 		}
 		if !after(ctx, time.Millisecond+time.Duration(size)*time.Second/time.Duration(rate)) {
+			lost.Add(1)
 			return broker.Claimed{}, ctx.Err()
 		}
 		return got, err
@@ -43,21 +45,26 @@ func TestServer_ClaimsOverAThinLink(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		rate, jobs, size int
+		lost             int64
 	}{
-		{1_250_000, 40, 400_000}, // 10 Mbit/s
-		{1_250_000, 400, 60_000},
-		{125_000, 40, 100_000}, // 1 Mbit/s: the first claims are lost
-		{12_500_000, 320, 512_000},
+		{1_250_000, 40, 400_000, 0}, // 10 Mbit/s
+		{1_250_000, 400, 60_000, 0},
+		{125_000, 40, 100_000, 3}, // 1 Mbit/s: the first claims are lost
+		{12_500_000, 320, 512_000, 0},
 	} {
 		t.Run(fmt.Sprint(test), func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
 				b := newStore()
 				add(t, b, DefaultQueue, "a", test.jobs, heavy(test.size))
-				serve(t, thin(b, test.rate), Config{Concurrency: 160}, func(context.Context, *Job) error { return nil })
+				var lost atomic.Int64
+				serve(t, thin(b, test.rate, &lost), Config{Concurrency: 160}, func(context.Context, *Job) error { return nil })
 				ideal := time.Duration(test.jobs*test.size) * time.Second / time.Duration(test.rate)
 				pass(3*ideal + 30*time.Second)
 				if n := count(t, b, DefaultQueue, StateCompleted); n != test.jobs {
 					t.Errorf("%d of %d jobs are done after three times the %v that the link needs, and 30 s", n, test.jobs, ideal)
+				}
+				if n := lost.Load(); n > test.lost {
+					t.Errorf("%d answers were not waited for, want at most %d", n, test.lost)
 				}
 			})
 		})
@@ -76,10 +83,14 @@ func TestServer_ReclaimsOverAThinLink(t *testing.T) {
 		if err != nil || len(got.Jobs) != 40 {
 			t.Fatal(len(got.Jobs), err)
 		}
-		serve(t, thin(b, 1_250_000), Config{Concurrency: 4}, func(context.Context, *Job) error { return nil })
+		var lost atomic.Int64
+		serve(t, thin(b, 1_250_000, &lost), Config{Concurrency: 4}, func(context.Context, *Job) error { return nil })
 		pass(2 * time.Minute)
 		if n := count(t, b, DefaultQueue, StateCompleted); n != 40 {
 			t.Errorf("%d of 40 jobs of a server that died are done after two minutes", n)
+		}
+		if n := lost.Load(); n > 0 {
+			t.Errorf("%d answers were not waited for", n)
 		}
 	})
 }
@@ -111,13 +122,7 @@ func TestClaimSize(t *testing.T) {
 	t.Parallel()
 	var z claimSize
 	z.init()
-	answer := func(n, size int) []broker.Job {
-		jobs := make([]broker.Job, n)
-		for i := range jobs {
-			jobs[i].Payload = make([]byte, size)
-		}
-		return jobs
-	}
+	answered := func(jobs, size int, took time.Duration) { z.answered(z.bytes, jobs, jobs*size, took) }
 	check := func(when string, jobs, bytes int) {
 		t.Helper()
 		if z.jobs != jobs || z.bytes != bytes {
@@ -125,16 +130,16 @@ func TestClaimSize(t *testing.T) {
 		}
 	}
 	check("at first", broker.MaxClaim, 1<<20)
-	z.answered(z.bytes, answer(3, 400_000), quickClaim-1)
+	answered(3, 400_000, quickClaim-1)
 	check("after a quick answer that its bytes ended", broker.MaxClaim, 2<<20)
-	z.answered(z.bytes, answer(3, 400_000), quickClaim-1)
+	answered(3, 400_000, quickClaim-1)
 	check("after a quick answer of fewer bytes", broker.MaxClaim, 2<<20)
-	z.answered(z.bytes, answer(6, 400_000), quickClaim)
+	answered(6, 400_000, quickClaim)
 	check("after an answer that was not quick", broker.MaxClaim, 2<<20)
 	if n := z.most(100); n < 6 || n > 12 {
 		t.Errorf("asks for %d jobs of 400,000 bytes within 2 MiB, want 6 to 12", n)
 	}
-	z.answered(z.bytes, answer(6, 400_000), slowClaim+1)
+	answered(6, 400_000, slowClaim+1)
 	check("after a slow answer", broker.MaxClaim, 1<<20)
 	z.lost(100)
 	check("after a loss", 50, 1<<19)
@@ -148,11 +153,11 @@ func TestClaimSize(t *testing.T) {
 	}
 	check("after many", 1, leastClaimBytes)
 	for range 10 {
-		z.answered(z.bytes, nil, 0)
+		answered(0, 0, 0)
 	}
 	check("after empty answers", broker.MaxClaim, leastClaimBytes)
 	for range 20 {
-		z.answered(z.bytes, answer(20, 400_000), 0)
+		answered(20, 400_000, 0)
 	}
 	check("after many quick ones", broker.MaxClaim, mostClaimBytes)
 }

@@ -290,6 +290,7 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 		s.answered(call.worker, reply.Verdicts, settleErr, now.Sub(sent))
 	}
 
+	size := answerSize(reply.Jobs)
 	s.mu.Lock()
 	defer s.unlock()
 	f := &s.fetcher
@@ -303,7 +304,7 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 			f.state = fetchAbout
 		}
 	}
-	s.accept(call.worker, reply.Jobs, now)
+	s.accept(call.worker, reply.Jobs, size, now)
 	if broker.MayHaveApplied(err) {
 		call.worker.suspect = auditsAfterLoss
 	}
@@ -321,7 +322,7 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	if waited {
 		took = quickClaim // how long the answer took by itself, nobody knows
 	}
-	f.size.answered(call.req.Bytes, reply.Jobs, took)
+	f.size.answered(call.req.Bytes, len(reply.Jobs), size, took)
 	f.succeeded = now
 	s.clock.set(reply.Now, now)
 	f.got, f.gave, f.replied = len(reply.Jobs), len(reply.Jobs) > 0, now

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -51,17 +52,38 @@ type run struct {
 	stuck   *StuckEvent // once it was reported
 }
 
-// accept takes over the jobs that a claim of w gave.
-func (s *Server) accept(w *worker, jobs []broker.Job, now time.Time) {
-	runs := make([]run, len(jobs))
+// A job that runs for long keeps what lies with it in memory. A small answer is
+// left as it is, since copies cost time; of a larger one, jobs are copied with a few
+// others.
+const (
+	wholeAnswer = 512 << 10
+	keptBytes   = 32 << 10 // of others
+	recordBytes = 600      // of a job without its payload, about
+)
+
+// accept takes over the jobs that a claim of w gave, which have so many bytes.
+func (s *Server) accept(w *worker, jobs []broker.Job, size int, now time.Time) {
+	together := len(jobs)
+	if size += together * recordBytes; size > wholeAnswer {
+		together = max(1, keptBytes*len(jobs)/size)
+	}
+	var records []broker.Job
+	var runs []run
 	for i := range jobs {
-		j := &jobs[i]
+		at := i % together
+		if at == 0 {
+			records = jobs[i:min(i+together, len(jobs))]
+			if together < len(jobs) {
+				records = slices.Clone(records)
+			}
+			runs = make([]run, len(records))
+		}
+		j, r := &records[at], &runs[at]
 		queue := s.lease(w, j)
 		if s.isDrain || w.lost || s.crowded(queue) {
 			s.settle(w, j, broker.Release())
 			continue
 		}
-		r := &runs[i]
 		r.view.record, r.job, r.parent = j, &r.view, s.values
 		r.worker, r.queue, r.claimed = w, queue, now
 		r.since = s.fetcher.patience
@@ -129,6 +151,7 @@ func (s *Server) slot(i int) {
 		inHandler = false
 		s.mu.Lock()
 		s.leave(i, r, outcome)
+		r = nil // the slot may be idle for long
 	}
 	s.mu.Unlock()
 }

@@ -81,6 +81,10 @@ func ownHead(h broker.Head) broker.Head {
 	return h
 }
 
+// answerChunk is how many bytes of an answer's payloads and headers lie together:
+// who keeps one job of it keeps no more of the others.
+const answerChunk = 16 << 10
+
 // detach makes jobs that were copied from the store the caller's own. It needs
 // no lock, because the store never writes to what they share with it.
 func detach(jobs []broker.Job) {
@@ -89,11 +93,16 @@ func detach(jobs []broker.Job) {
 		size += len(jobs[i].Payload) + len(jobs[i].Result)
 		headers += len(packedHeaders(jobs[i].Payload))
 	}
-	bytes := arena{left: size, chunk: size}
+	bytes := arena{left: size, chunk: answerChunk}
 	var text strings.Builder
-	text.Grow(headers)
+	text.Grow(min(headers, answerChunk))
 	for i := range jobs {
 		j := &jobs[i]
+		if text.Len() >= answerChunk {
+			headers -= text.Len()
+			text = strings.Builder{}
+			text.Grow(min(headers, answerChunk))
+		}
 		j.Headers = unpack(packedHeaders(j.Payload), &text)
 		j.Payload, j.Result = bytes.copy(j.Payload), bytes.copy(j.Result)
 		j.Errors.Entries = slices.Clone(j.Errors.Entries)

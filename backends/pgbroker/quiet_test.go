@@ -72,8 +72,12 @@ func TestAClaimThatWaitsLooksAtOnceWhenThereMayBeSomething(t *testing.T) {
 	t.Parallel()
 	w := newWaiting(t)
 	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, job("b")) })
-	w.poll = time.Hour // so that it would not look by itself
+	w.poll = time.Hour // so that it looks by itself at the end of its time alone
+	began := time.Now()
 	w.take("b", w.claim(time.Minute))
+	if took := time.Since(began); took > 50*time.Second {
+		t.Errorf("a job that was there already was claimed after %v", took)
+	}
 
 	due := job("c")
 	due.Delay = 500 * time.Millisecond // long enough for the claim before it, on a busy machine
@@ -81,7 +85,11 @@ func TestAClaimThatWaitsLooksAtOnceWhenThereMayBeSomething(t *testing.T) {
 	if got := w.claim(0); len(got.Jobs) > 0 || got.NextDue.IsZero() {
 		t.Fatalf("claimed %+v, want the due time of c", got)
 	}
+	began = time.Now()
 	w.take("c", w.claim(time.Minute))
+	if took := time.Since(began); took > 50*time.Second {
+		t.Errorf("a job due in %v was claimed after %v", due.Delay, took)
+	}
 
 	w.listener.set(false) // as when the connection breaks
 	if n := w.looks(func() { w.claim(time.Second) }); n < 2 {

@@ -1,0 +1,80 @@
+package pgbroker_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// However often a worker settles, the verdicts of its last request alone are
+// kept, and when it retires none.
+func TestSettle_KeepsTheLastVerdictsAlone(t *testing.T) {
+	t.Parallel()
+	for name, form := range settleForms {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			var changes []func(*broker.NewJob)
+			if form.change != nil {
+				changes = append(changes, form.change)
+			}
+			f.store(f, series("j", 6, changes...)...)
+			for n := range 3 {
+				held := f.claim(2, 0)
+				_, err := f.Settle(t.Context(), broker.SettleRequest{Worker: testWorker, Number: int64(n + 1), Items: items(held, form.outcomes...)})
+				f.ok(err)
+				if kept := f.ask("select count(*) from jobs.settled"); kept != 1 {
+					t.Fatalf("the verdicts of %d requests are kept after %d settles, want those of the last", kept, n+1)
+				}
+			}
+			_, err := f.Retire(t.Context(), broker.RetireRequest{Worker: testWorker, Queues: []string{testQueue}})
+			f.ok(err)
+			if kept := f.ask("select count(*) from jobs.settled"); kept != 0 {
+				t.Errorf("the verdicts of %d requests are kept of a worker that retired", kept)
+			}
+		})
+	}
+}
+
+// Whatever a store gathers besides jobs goes when it has lapsed.
+func TestPrune_WhatGathersSlowly(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.store(f, aJob("registers the queue"))
+	now := time.Now()
+	ago := func(d time.Duration) int64 { return now.Add(-d).UnixMicro() }
+	for table, plant := range map[string]func(at int64){
+		"event": func(at int64) { f.exec("insert into jobs.event (at, payload) values ($1, '')", at) },
+		"mark":  func(at int64) { f.exec("insert into jobs.mark values (1, $1, 'm', '', '')", at) },
+		"remembered": func(at int64) {
+			f.exec("insert into jobs.remembered select id, 'gone', $1 from jobs.queue", at+time.Hour.Microseconds())
+		},
+		"unique_key": func(at int64) {
+			f.exec("insert into jobs.unique_key select id, 'k', 'gone', 2, 1, $1 from jobs.queue", at+time.Hour.Microseconds())
+		},
+	} {
+		left := func() int64 {
+			_, err := f.Prune(t.Context(), broker.PruneRequest{Queues: []string{testQueue}, Max: 10})
+			f.ok(err)
+			return f.ask("select count(*) from jobs." + table)
+		}
+		plant(ago(50 * time.Minute))
+		if n := left(); n != 1 {
+			t.Errorf("%d rows of %s are left before their time is over, want the one", n, table)
+		}
+		f.exec("delete from jobs." + table)
+		plant(ago(70 * time.Minute))
+		if n := left(); n != 0 {
+			t.Errorf("%d rows of %s are left when their time is over", n, table)
+		}
+	}
+	f.exec("insert into jobs.worker (until, ended_at, queue, drained, id, info) select 1, $1, id, true, 'gone', '' from jobs.queue", ago(25*time.Hour))
+	f.exec("insert into jobs.settled select num, 1, '{}' from jobs.worker where id = 'gone'")
+	if _, err := f.Prune(t.Context(), broker.PruneRequest{Queues: []string{testQueue}, Max: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.ask("select count(*) from jobs.worker where id = 'gone'") + f.ask("select count(*) from jobs.settled"); n != 0 {
+		t.Errorf("%d rows are left of a worker that ended over a day ago", n)
+	}
+}

@@ -60,7 +60,7 @@ func (s *Server) audit(ctx context.Context, w *worker) {
 		}
 	}
 	s.eachActive(each)
-	s.slots.ready.each(each)
+	s.slots.eachWaiting(each)
 	unknown := 0
 	for key, j := range listed {
 		if !known[key] {

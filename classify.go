@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -165,7 +166,28 @@ func (s *Server) retry(r *run, f broker.Failure, delay time.Duration, attempts i
 	if spent(&r.view, attempts) {
 		return s.dead(r, broker.ReasonRetries, f)
 	}
+	s.tellFailure(r, "jobs: a job failed and runs again", f, delay)
 	return broker.Retry(delay, f)
+}
+
+const maxLoggedError = 1 << 10 // bytes of an error's text in the log
+
+// logged is as much of an error's text as is logged.
+func logged(message string) string {
+	if len(message) > maxLoggedError {
+		return strings.ToValidUTF8(message[:maxLoggedError], "") + "…"
+	}
+	return message
+}
+
+// tellFailure logs that a run of a job failed: a line for each type now and
+// then, since it may happen with every job.
+func (s *Server) tellFailure(r *run, text string, f broker.Failure, delay time.Duration) {
+	if r.view.inTx {
+		return // its transaction may have completed it all the same
+	}
+	s.reports.Report(s.log, "type "+r.view.Type(), slog.LevelWarn, text, "queue", r.view.Queue(), "id", r.view.ID(), "type", r.view.Type(),
+		"attempt", f.Attempt, "class", f.Class, "error", logged(f.Message), "next", f.At.Add(delay).UTC().Truncate(time.Millisecond))
 }
 
 // spent reports whether one more failure is the job's last; attempts is that of
@@ -178,7 +200,7 @@ func spent(job *Job, attempts int) bool {
 func (s *Server) dead(r *run, reason broker.DeadReason, f broker.Failure) broker.Outcome {
 	j := r.view.record
 	s.log.Warn("jobs: a job is dead", "reason", reason.String(), "queue", j.Queue, "id", j.ID, "type", j.Type,
-		"attempt", j.Failures, "class", f.Class, "error", f.Message)
+		"attempt", j.Failures, "class", f.Class, "error", logged(f.Message))
 	return broker.Die(reason, f)
 }
 
@@ -206,10 +228,12 @@ func (s *Server) putOff(r *run, reason broker.DeadReason, f broker.Failure) brok
 	if limit := s.cfg.UnknownTypeLimit; limit < 0 || waited >= limit {
 		return s.dead(r, reason, f)
 	}
+	delay := jitter(min(max(waited/2, putOffMin), putOffMax), 0.1)
+	s.tellFailure(r, "jobs: a job cannot run here and is put off", f, delay)
 	if !since.Equal(f.At) {
 		f = broker.Failure{}
 	}
-	return broker.Snooze(jitter(min(max(waited/2, putOffMin), putOffMax), 0.1), f)
+	return broker.Snooze(delay, f)
 }
 
 // unreadable says what becomes of a job whose body cannot be read.

@@ -75,7 +75,8 @@ type Config struct {
 	Classify func(err error, job *Job) Classification
 
 	// CrashBudget is how many deaths of its server a job survives that sets no
-	// budget of its own. Zero means 3, a negative value none.
+	// budget of its own. Zero means 3, a negative value none. After its first, a
+	// job runs beside few others, and after two, or before its last, alone.
 	CrashBudget int
 
 	// UnknownTypeLimit is how long a job that this server's handler does not
@@ -109,7 +110,7 @@ type Config struct {
 	Program string
 
 	// Logger gets what an operator should know: starts, drains, losses, dead
-	// jobs. Payloads are never logged. Nil means slog.Default().
+	// jobs, and now and then, for each type, a job that failed. Payloads are never logged. Nil means slog.Default().
 	Logger *slog.Logger
 
 	// Hooks are called when something happens; see there.

@@ -80,7 +80,7 @@ func await(ctx context.Context, group *sync.WaitGroup) {
 // releaseUnstarted gives back the jobs that no handler has begun.
 func (s *Server) releaseUnstarted(now time.Time) {
 	s.mu.Lock()
-	unstarted := s.unready(nil, now.Add(1))
+	unstarted := s.unreadyAll(nil, now)
 	handlers := s.slots.active
 	s.checkEmpty()
 	s.mu.Unlock()

@@ -301,7 +301,7 @@ func (s *Server) lose(w *worker, why string) {
 		s.fetcher.giveUp() // it would get nothing, and keep the next worker from waiting
 	}
 	now := time.Now()
-	s.unready(w, now.Add(1))
+	s.unreadyAll(w, now)
 	handlers := 0
 	s.eachActive(func(r *run) {
 		if r.worker == w {
@@ -348,5 +348,5 @@ func (s *Server) cancelRun(queue, id string) {
 		}
 	}
 	s.eachActive(cancel)
-	s.slots.ready.each(cancel)
+	s.slots.eachWaiting(cancel)
 }

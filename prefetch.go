@@ -38,7 +38,7 @@ func (f *fetcher) measure(took time.Duration) {
 // allowance is how many jobs may be held beyond the slots.
 func (s *Server) allowance() int {
 	f := &s.fetcher
-	if s.cfg.Prefetch == 0 || !f.measured || f.took > max(2*f.trip, prefetchFloor) {
+	if s.cfg.Prefetch == 0 || s.slots.guarded > 0 || !f.measured || f.took > max(2*f.trip, prefetchFloor) {
 		return 0
 	}
 	n := time.Duration(s.cfg.Concurrency) * prefetchWork / max(f.took, time.Microsecond)
@@ -84,10 +84,10 @@ func (s *Server) pace() time.Time {
 // want is how many jobs a claim may bring now, beside those under way, and free
 // how many of these find a slot.
 func (s *Server) want() (want, free int) {
-	free = s.cfg.Concurrency - s.slots.holding - s.fetcher.asked
+	free = s.room() - s.slots.holding - s.fetcher.asked
 	want = min(free+s.allowance(), broker.MaxClaim)
-	if s.settler.unsettled > maxUnsettled {
-		want = 0 // what is done cannot be recorded: do not do more
+	if s.settler.unsettled > maxUnsettled || s.slots.careful.len() > 0 {
+		want = 0 // what is done cannot be recorded, or must wait for a careful job: do not take more
 	}
 	return max(want, 0), max(free, 0)
 }

@@ -13,6 +13,8 @@ import (
 // is guarded by Server.mu.
 type slots struct {
 	ready   jobQueue
+	careful jobQueue // wait for their turn, see suspects.go
+	guarded int      // of these, that run
 	running []*run   // by slot
 	headers []string // of the slots' goroutines in a trace
 	waiting sync.Cond
@@ -50,6 +52,7 @@ type run struct {
 	since   time.Duration // of fetcher.patience
 	started time.Time
 	stuck   *StuckEvent // once it was reported
+	patient time.Time   // until when it waits for its turn
 }
 
 // A job that runs for long keeps what lies with it in memory. A small answer is
@@ -87,7 +90,11 @@ func (s *Server) accept(w *worker, jobs []broker.Job, size int, now time.Time) {
 		r.view.record, r.job, r.parent = j, &r.view, s.values
 		r.worker, r.queue, r.claimed = w, queue, now
 		r.since = s.fetcher.patience
-		s.slots.ready.push(r)
+		if s.careful(j) {
+			s.await(r)
+		} else {
+			s.slots.ready.push(r)
+		}
 		s.slots.held[queue]++
 		s.slots.holding++
 	}
@@ -115,7 +122,7 @@ func (s *Server) queueOf(name string) int {
 func (s *Server) occupy() {
 	p := &s.slots
 	switch {
-	case p.waking || p.ready.len() == 0 || s.isDrain:
+	case p.waking || s.startable() == nil:
 	case p.idle > 0:
 		p.waking = true
 		p.waiting.Signal()
@@ -160,7 +167,8 @@ func (s *Server) slot(i int) {
 // stopped. No run begins after the drain.
 func (s *Server) next(i int) *run {
 	p := &s.slots
-	for p.ready.len() == 0 || s.isDrain {
+	q := s.startable()
+	for ; q == nil; q = s.startable() {
 		if s.stopped {
 			if p.alive--; p.alive == 0 {
 				close(p.gone)
@@ -172,9 +180,12 @@ func (s *Server) next(i int) *run {
 		p.idle--
 		p.waking = false
 	}
-	r := p.ready.pop()
+	r := q.pop()
 	p.running[i] = r
 	p.active++
+	if s.careful(r.view.record) {
+		p.guarded++
+	}
 	r.started = time.Now()
 	r.limit(s.cfg.Timeout, s.clock.at(r.started))
 	s.occupy()
@@ -186,6 +197,9 @@ func (s *Server) leave(i int, r *run, outcome broker.Outcome) {
 	p := &s.slots
 	p.running[i] = nil
 	p.active--
+	if s.careful(r.view.record) {
+		p.guarded--
+	}
 	p.holding--
 	p.held[r.queue]--
 	now := time.Now()
@@ -212,16 +226,15 @@ func (s *Server) checkEmpty() {
 	}
 }
 
-// unready takes jobs that no handler has begun out of ready, as long as they
+// unready takes jobs that no handler has begun out of a queue, as long as they
 // are of w (of any worker when it is nil) and were claimed before the time
 // given, and releases them.
-func (s *Server) unready(w *worker, before time.Time) []broker.Ref {
+func (s *Server) unready(q *jobQueue, w *worker, before time.Time) []broker.Ref {
 	var released []broker.Ref
-	p := &s.slots
-	for n := p.ready.len(); n > 0; n-- {
-		r := p.ready.pop()
+	for n := q.len(); n > 0; n-- {
+		r := q.pop()
 		if w != nil && r.worker != w || !r.claimed.Before(before) {
-			p.ready.push(r)
+			q.push(r)
 			continue
 		}
 		s.giveBack(r)
@@ -235,6 +248,17 @@ func (s *Server) giveBack(r *run) {
 	s.slots.holding--
 	s.slots.held[r.queue]--
 	s.settle(r.worker, r.view.record, broker.Release())
+}
+
+// unreadyAll does so with all that has not begun.
+func (s *Server) unreadyAll(w *worker, now time.Time) []broker.Ref {
+	return append(s.unready(&s.slots.ready, w, now.Add(1)), s.unready(&s.slots.careful, w, now.Add(1))...)
+}
+
+// eachWaiting calls f for each run that has not begun.
+func (p *slots) eachWaiting(f func(*run)) {
+	p.ready.each(f)
+	p.careful.each(f)
 }
 
 // eachActive calls f for each run whose handler has not returned.

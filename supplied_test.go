@@ -260,3 +260,43 @@ func TestServer_TellsOfAHookThatFails(t *testing.T) {
 		}
 	})
 }
+
+func TestServer_LogsFailingJobsNowAndThen(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		var log testLog
+		mux := NewServeMux()
+		mux.HandleFunc("fails", func(context.Context, *Job) error { return errors.New(strings.Repeat("x", 5000)) })
+		mux.HandleFunc("panics", func(context.Context, *Job) error { panic("lost") })
+		serve(t, b, Config{Logger: log.logger(), RetryPolicy: Constant(time.Hour)}, mux.ProcessJob)
+		for _, typ := range []string{"fails", "panics", "unknown"} {
+			add(t, b, DefaultQueue, typ, 50, func(j *broker.NewJob) { j.Body.Payload = []byte("secret payload") })
+		}
+		pass(time.Minute)
+		for typ, want := range map[string]string{"fails": "class=retryable", "panics": "panic: lost", "unknown": "no handler is registered"} {
+			var lines []string
+			for _, line := range log.lines("level=WARN") {
+				if strings.Contains(line, "type="+typ+" ") {
+					lines = append(lines, line)
+				}
+			}
+			if len(lines) < 1 || len(lines) > 7 {
+				t.Fatalf("50 jobs of type %s got %d lines in a minute", typ, len(lines))
+			}
+			for _, part := range []string{want, "queue=default", "id=" + typ + "-", "attempt=0", "next="} {
+				if !strings.Contains(lines[0], part) {
+					t.Errorf("the line lacks %q: %s", part, lines[0])
+				}
+			}
+			if len(lines[0]) > 1500 {
+				t.Errorf("the line has %d bytes", len(lines[0]))
+			}
+		}
+		if left := log.lines(`about="type fails" left_out=49`); len(left) != 1 {
+			t.Errorf("what was left out is told in %d lines, want one:\n%s", len(left), log.String())
+		}
+		if strings.Contains(log.String(), "secret") {
+			t.Error("a payload was logged")
+		}
+	})
+}

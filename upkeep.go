@@ -103,11 +103,16 @@ func (s *Server) reclaim(ctx context.Context, w *worker, away *outage) {
 		if hook := s.cfg.Hooks.Reclaim; hook != nil {
 			hook(ReclaimEvent{Jobs: reply.Jobs, Took: time.Since(sent), Err: err})
 		}
+		innocent := s.innocent(reply.Jobs)
 		s.mu.Lock()
 		for i := range reply.Jobs {
 			j := &reply.Jobs[i]
 			s.lease(w, j)
-			s.settle(w, j, s.crashed(w, j))
+			if innocent[j] {
+				s.settle(w, j, broker.Release())
+			} else {
+				s.settle(w, j, s.crashed(w, j))
+			}
 		}
 		switch {
 		case broker.MayHaveApplied(err):
@@ -143,11 +148,7 @@ func (s *Server) over() bool {
 func (s *Server) crashed(w *worker, j *broker.Job) broker.Outcome {
 	f := broker.Failure{At: s.clock.at(time.Now()), Attempt: j.Failures, Class: ClassCrash, Worker: w.id, Version: s.cfg.Program,
 		Message: "the server that ran the job died or lost its lease"}
-	budget := s.cfg.CrashBudget
-	if j.CrashBudget > 0 {
-		budget = j.CrashBudget
-	}
-	if j.Crashes >= budget {
+	if j.Crashes >= s.budget(j) {
 		s.note(slog.LevelWarn, "jobs: a job is dead", "reason", broker.ReasonCrashes.String(), "queue", j.Queue, "id", j.ID, "type", j.Type, "crashes", j.Crashes+1)
 		return broker.Die(broker.ReasonCrashes, f)
 	}

@@ -39,6 +39,14 @@ func (s *Server) perform(r *run) broker.Outcome {
 	if cause, _ := r.over(r.started); cause != nil {
 		return s.decide(r, cause)
 	}
+	if s.careful(j) && !s.limits.NoMark {
+		fence, ok := s.begun(r)
+		if !ok {
+			r.finish(context.Canceled, r.started)
+			return broker.Snooze(jitter(s.cfg.Lease, 0.5), broker.Failure{})
+		}
+		defer s.unmark(j, fence)
+	}
 	err := s.invoke(r)
 	if err == nil && r.view.inTx {
 		return s.uncommitted(r)

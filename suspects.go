@@ -1,0 +1,172 @@
+package jobs
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// A job that kills its process takes what runs beside it along. So a job whose
+// server died during its run is held to be careful with: it runs beside few
+// others, and after two deaths, or before the one that would be its last, it is
+// a suspect and runs alone. From the second death on a job is charged only if
+// the store has a mark that says that its handler had begun. So no job is dead
+// by what another one did.
+
+const (
+	suspectAfter = 2           // deaths
+	patienceMin  = time.Second // how long a careful job keeps others from beginning, at first
+	patienceMax  = time.Hour   // it doubles with each snooze
+	markGrace    = 24 * time.Hour
+	markOwner    = "handler"
+)
+
+// budget is how many deaths of its server the job survives.
+func (s *Server) budget(j *broker.Job) int {
+	if j.CrashBudget > 0 {
+		return j.CrashBudget
+	}
+	return s.cfg.CrashBudget
+}
+
+// careful reports whether the job is one to be careful with.
+func (s *Server) careful(j *broker.Job) bool { return j.Crashes > 0 && s.budget(j) > 0 }
+
+// company is how many handlers, its own included, may run beside the job's. A
+// group of the square root lets the innocent ones of n jobs be done after the
+// time of about 2√n runs; one at a time it would be n.
+func (s *Server) company(j *broker.Job) int {
+	switch {
+	case !s.careful(j):
+		return s.cfg.Concurrency
+	case j.Crashes >= min(suspectAfter, s.budget(j)):
+		return 1
+	}
+	return int(math.Ceil(math.Sqrt(float64(s.cfg.Concurrency))))
+}
+
+// room is how many handlers may run now: fewer than there are slots while one
+// runs that has to be careful with.
+func (s *Server) room() int {
+	room := s.cfg.Concurrency
+	if s.slots.guarded > 0 {
+		s.eachActive(func(r *run) { room = min(room, s.company(r.view.record)) })
+	}
+	return room
+}
+
+// startable returns the queue whose first run may begin now, or nil. While a
+// careful job waits for its turn no other one begins, so that slots empty.
+func (s *Server) startable() *jobQueue {
+	p := &s.slots
+	q := &p.ready
+	if p.careful.len() > 0 {
+		q = &p.careful
+	}
+	if s.isDrain || q.len() == 0 {
+		return nil
+	}
+	if p.careful.len() == 0 && p.guarded == 0 {
+		return q
+	}
+	if p.active >= min(s.room(), s.company(q.peek().view.record)) {
+		return nil
+	}
+	return q
+}
+
+// await has a careful run wait for its turn, for a while.
+func (s *Server) await(r *run) {
+	s.slots.careful.push(r)
+	patience := doubled(patienceMin, r.view.record.Snoozes, patienceMax)
+	r.patient = r.claimed.Add(patience)
+	time.AfterFunc(patience, s.giveTurnsBack)
+}
+
+// giveTurnsBack puts careful jobs off whose turn has not come: they must not
+// keep the others waiting for ever. Each time they wait for longer, in the end
+// for longer than any handler takes.
+func (s *Server) giveTurnsBack() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, now := &s.slots, time.Now()
+	for n := p.careful.len(); n > 0; n-- {
+		r := p.careful.pop()
+		if now.Before(r.patient) {
+			p.careful.push(r)
+			continue
+		}
+		p.holding--
+		p.held[r.queue]--
+		s.settle(r.worker, r.view.record, broker.Snooze(jitter(s.cfg.Lease, 0.5), broker.Failure{}))
+		s.fetcher.freed(r.queue, now)
+	}
+	s.occupy()
+}
+
+// markOf names the mark of a job's lease. Deliveries rises with the end of
+// each lease, and not when the job is reclaimed.
+func markOf(j *broker.Job) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d", j.Queue, j.ID, j.Deliveries))
+	return "begun:" + hex.EncodeToString(sum[:])
+}
+
+// begun stores that the handler of a careful job begins. The answer is the
+// mark's fence, and false when it could not be stored; the job must not run then.
+func (s *Server) begun(r *run) (fence int64, ok bool) {
+	ttl := time.Duration(broker.MaxDelay)
+	if !r.end.IsZero() {
+		ttl = min(max(r.end.Sub(r.started), 0)+markGrace+10*s.cfg.Lease, ttl)
+	}
+	marked, err := s.mark(broker.MarkRequest{Name: markOf(r.view.record), Action: broker.MarkTake, Owner: markOwner, TTL: ttl})
+	if err != nil {
+		s.reports.Report(s.log, "mark", slog.LevelWarn, "jobs: a job that crashed before cannot be marked as begun, it is put off",
+			"queue", r.view.Queue(), "id", r.view.ID(), "type", r.view.Type(), "error", err)
+	}
+	return marked.Fence, err == nil && marked.Held
+}
+
+// unmark removes the mark: whatever comes now is not the handler's doing.
+func (s *Server) unmark(j *broker.Job, fence int64) {
+	if _, err := s.mark(broker.MarkRequest{Name: markOf(j), Action: broker.MarkDrop, Owner: markOwner, Fence: fence}); err != nil {
+		s.reports.Report(s.log, "mark", slog.LevelWarn, "jobs: the mark of a job that crashed before cannot be removed",
+			"queue", j.Queue, "id", j.ID, "type", j.Type, "error", err)
+	}
+}
+
+func (s *Server) mark(req broker.MarkRequest) (broker.Marked, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), serverCallTimeout)
+	defer cancel()
+	return s.broker.Mark(ctx, req)
+}
+
+// innocent finds, among reclaimed jobs, those that are not charged: the store
+// has no mark of them, or cannot say.
+func (s *Server) innocent(jobs []broker.Job) map[*broker.Job]bool {
+	found := make(map[*broker.Job]bool)
+	var failed error
+	for i := range jobs {
+		j := &jobs[i]
+		if !s.careful(j) || s.limits.NoMark {
+			continue
+		}
+		marked, err := broker.Marked{}, failed
+		if failed == nil {
+			marked, err = s.mark(broker.MarkRequest{Name: markOf(j), Action: broker.MarkRead})
+			failed = err
+		}
+		if found[j] = err != nil || !marked.Held; err == nil && marked.Held {
+			s.unmark(j, marked.Fence)
+		}
+	}
+	if failed != nil {
+		s.reports.Report(s.log, "mark", slog.LevelWarn, "jobs: what had begun on a server that died cannot be told, jobs go back without a charge", "error", failed)
+	}
+	return found
+}

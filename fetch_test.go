@@ -457,6 +457,33 @@ func TestAHealthyServerHasNoDoubtsAboutItsLeases(t *testing.T) {
 	})
 }
 
+// A store that did not count says nothing: there is nothing to doubt.
+func TestServer_RenewalWithoutACountRaisesNoDoubts(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		tapped := &tap{Broker: b, find: func(ctx context.Context, q broker.Query) (broker.Page, error) {
+			if q.Worker != "" {
+				t.Error("the server listed its leases")
+			}
+			return b.Find(ctx, q)
+		}}
+		renewals := 0
+		tapped.renew = func(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
+			got, err := b.Renew(ctx, req)
+			got.Held = nil
+			renewals++
+			return got, err
+		}
+		serve(t, tapped, Config{}, func(context.Context, *Job) error { time.Sleep(2 * time.Minute); return nil })
+		add(t, b, DefaultQueue, "long", 1)
+		pass(time.Minute)
+		if renewals < 5 {
+			t.Fatalf("%d renewals within a minute, want more", renewals)
+		}
+		pass(2 * time.Minute)
+	})
+}
+
 func TestAStoreThatCannotWaitIsPolled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()

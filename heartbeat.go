@@ -280,8 +280,12 @@ func (s *Server) steadied(w *worker, sent, store time.Time) {
 	w.renewed, w.stored = sent, store
 }
 
-// compare notes whether the store counts other leases than we hold.
+// compare notes whether the store counts other leases than we hold; nil, it did
+// not count.
 func (w *worker) compare(names []string, held map[string]int) {
+	if held == nil {
+		return
+	}
 	for i, name := range names {
 		if held[name] != w.held[i] {
 			w.differed++

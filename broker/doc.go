@@ -60,7 +60,9 @@
 //
 // §7 Held. Renew answers how many leases the store counts for the worker in
 // each queue, so that a worker can tell that the reply of a claim was lost; it
-// then lists what it holds (Query.Worker) and releases what it does not know.
+// then lists what it holds (Query.Worker) and releases what it does not know. A
+// store to which counting is dear, or that failed to, may leave Held nil, which
+// says nothing; it counts a worker at least once a minute.
 // A claim that waits holds nothing for a caller that went away.
 //
 // §8 Running out. A worker's leases hold until its last Renew plus its Lease.

@@ -120,7 +120,7 @@ type Running struct {
 type Renewed struct {
 	Now    time.Time
 	Lost   bool           // some queue has ended this worker's ID; it must start anew under another
-	Held   map[string]int // leases the store counts, by queue
+	Held   map[string]int // leases the store counts, by queue; nil when it did not count this time (§7)
 	Cancel []Ref          // held jobs whose cancelling an operator asked for
 
 	// NextLapse is when, in these queues, the first leases run out of those that

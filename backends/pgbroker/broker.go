@@ -42,6 +42,8 @@ type Broker struct {
 	floors   floors
 	quiet    quiet
 	ripe     ripe
+	leases   leases
+	deltas   deltas
 	tasks    *tasks
 	waker    *waker
 	listener *listener

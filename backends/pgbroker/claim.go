@@ -179,6 +179,7 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 		return err
 	}
 	ended := time.Now()
+	c.b.leases.add(c.worker, len(c.jobs))
 	c.b.floors.claimed(queues, len(c.jobs), sweep, ended.Sub(begun))
 	if seen != nil {
 		c.b.floors.raise(seen)

@@ -212,8 +212,12 @@ type queueRoom struct {
 }
 
 func (b *Broker) room(ctx context.Context, s session, queue string) (q queueRoom, err error) {
-	many := false
-	err = s.run(ctx, b.step("queue_room", one(&q.number, &q.layout, &q.limit, &q.used, &many), queue, foldFrom))
+	many, deltas := false, b.deltas.look()
+	err = s.run(ctx, b.step("queue_room", one(&q.number, &q.layout, &q.limit, &q.used, &many,
+		&deltas.xmin, &deltas.xmax, &deltas.last, &deltas.first), queue, foldFrom, deltas.floor))
+	if _, own := s.(*ownPort); own && err == nil && q.number != 0 { // the snapshot of a caller's transaction may be old
+		b.deltas.raise(deltas)
+	}
 	if err == nil && many && q.limit > 0 {
 		b.tasks.start(func(ctx context.Context) { b.run(ctx, b.step("count_fold", nil, foldBatch)) }) // for the next
 	}

@@ -37,7 +37,7 @@ var hot = []struct {
 	{"settle_plain", "settings", []string{"job_pkey"}},
 	{"cancelled", "settings", []string{"job_pkey"}},
 	{"renew", "", nil},
-	{"renew_held", "settings", []string{"job_lease"}},
+	{"renew_held", "settings", []string{"job_lease", "job_cancel"}},
 	{"reclaim_end", "settings", nil},
 	{"reclaim", "settings", []string{"job_lease"}},
 	{"reclaim_drained", "settings", []string{"job_lease"}},

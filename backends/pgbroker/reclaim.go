@@ -35,6 +35,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 		return broker.Claimed{}, broker.About(err, "reclaim", "", "")
 	}
 	c.finish()
+	b.leases.add(req.Worker, len(c.jobs))
 	var errs []error
 	for _, q := range queues {
 		state := c.state[q]

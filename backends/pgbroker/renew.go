@@ -4,14 +4,16 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
 // Renew writes one row per queue, on a connection of the broker's own, commits,
 // and then counts what the worker holds: however long the count takes, the
-// leases are extended. When the count fails Held and Cancel are empty, and
-// NextLapse is not known. §6, §7, §8.
+// leases are extended. A worker that has leased very many jobs is counted once a
+// minute. When the count fails Held and Cancel are empty, and NextLapse is not
+// known. §6, §7, §8.
 func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
 	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Renewed{}, broker.About(err, "renew", "", "")
@@ -44,12 +46,17 @@ func (b *Broker) renew(ctx context.Context, req *broker.RenewRequest) (broker.Re
 		return broker.Renewed{}, err
 	}
 	uncounted := broker.Renewed{Now: broker.FromMicros(at), Lost: alive < len(queues)}
+	if uncounted.Lost {
+		b.leases.forget(req.Worker)
+	}
+	counted := b.leases.count(req.Worker, time.Now())
 	var got broker.Renewed
 	err := b.pulse.run(ctx, b.byIndex(true), b.step("renew_held", func(r rows) error {
-		got = uncounted
-		got.Held = make(map[string]int, len(queues))
+		if got = uncounted; counted {
+			got.Held = make(map[string]int, len(queues))
+		}
 		return each(func(r rows) error { return scanHeld(r, &got) })(r)
-	}, now.micros, req.Worker, queues))
+	}, now.micros, req.Worker, queues, counted))
 	if errors.Is(err, broker.ErrNewerForm) {
 		return uncounted, err
 	}
@@ -57,7 +64,7 @@ func (b *Broker) renew(ctx context.Context, req *broker.RenewRequest) (broker.Re
 		return uncounted, nil
 	}
 	for _, q := range queues {
-		if _, known := got.Held[q]; !known {
+		if _, known := got.Held[q]; counted && !known {
 			got.Held[q] = 0
 		}
 	}
@@ -68,7 +75,8 @@ func (b *Broker) renew(ctx context.Context, req *broker.RenewRequest) (broker.Re
 func scanHeld(r rows, got *broker.Renewed) error {
 	var queue string
 	var at int64
-	var layout, held int
+	var layout int
+	var held *int
 	var lapse *int64
 	var ids []string
 	var epochs []int64
@@ -78,7 +86,9 @@ func scanHeld(r rows, got *broker.Renewed) error {
 	if layout > knownLayout {
 		return newerLayout(layout)
 	}
-	got.Now, got.Held[queue] = broker.FromMicros(at), held
+	if got.Now = broker.FromMicros(at); held != nil {
+		got.Held[queue] = *held
+	}
 	if lapse != nil {
 		got.NextLapse = earlier(got.NextLapse, broker.FromMicros(*lapse))
 	}

@@ -14,6 +14,7 @@ func (b *Broker) Retire(ctx context.Context, req broker.RetireRequest) (broker.R
 	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
 		return broker.Retired{}, broker.About(err, "retire", "", "")
 	}
+	b.leases.forget(req.Worker)
 	got, err := b.retire(ctx, &req)
 	return got, broker.About(err, "retire", "", "")
 }

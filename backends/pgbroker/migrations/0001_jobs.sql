@@ -58,6 +58,7 @@ create table jobs.job (
 create index job_ready on jobs.job (queue, lane, seq) with (fillfactor = 95) where state = 1;
 create index job_due   on jobs.job (queue, state, run_at, seq) where run_at is not null;
 create index job_lease on jobs.job (worker) where worker is not null;
+create index job_cancel on jobs.job (worker) where cancel;
 create index job_key   on jobs.job (queue, key, id) where key is not null;
 
 create table jobs.dead (
@@ -171,6 +172,7 @@ create table jobs.count_total (
   waiting   bigint not null default 0
 );
 create table jobs.count_delta (
+  n         bigint generated always as identity, -- the floor relies on these being handed out in order
   queue     int not null,
   pending   int not null default 0,
   scheduled int not null default 0,
@@ -180,6 +182,8 @@ create table jobs.count_delta (
   dead      int not null default 0,
   cancelled int not null default 0
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_insert_threshold = -1);
+create index count_delta_n on jobs.count_delta (n);
+select setval('jobs.count_delta_n_seq', 1, true);
 
 create sequence jobs.mark_fence;
 create table jobs.mark (

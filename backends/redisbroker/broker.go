@@ -24,6 +24,7 @@ type Broker struct {
 	queues     sync.Map // name → *queue, as this process knows them
 	registered sync.Map // name → struct{}: this process saw to its place in the list of queues
 	waiters    waiters
+	listener   listener
 	quiet      quiet
 	shortcuts  shortcuts
 	marks      []*queue      // the keys of marks, by slot
@@ -67,6 +68,7 @@ func New(ctx context.Context, client redis.UniversalClient, config Config) (*Bro
 		_ = b.store.close() // the reason is told already
 		return nil, broker.About(err, "new", "", "")
 	}
+	b.listener.channels = make(map[string]*channel)
 	b.shortcuts.after, b.shortcuts.rest, b.shortcuts.idle = shortcutAfter, shortcutRest, shortcutIdle
 	b.ending, b.end = context.WithCancel(context.Background())
 	if c, ok := client.(*redis.Client); ok && b.store.named != nil {

@@ -101,6 +101,9 @@
 // several queues are on several nodes, each is waited for apart, and the claim
 // follows. What a caller that goes away may leave behind, [Broker.Claim] says.
 //
+// Who watches shares one connection with all other watchers of the broker, in a
+// Cluster too.
+//
 // # Repeats
 //
 // The body of a new job that needs nothing but its place in line begins with the

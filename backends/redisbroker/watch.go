@@ -20,7 +20,7 @@ const (
 )
 
 // Watch delivers events of later calls until ctx ends or the broker is closed,
-// and closes the channel then. It holds one connection. Events that were sent
+// and closes the channel then. All watchers of a broker share one connection. Events that were sent
 // while that connection was lost are told of as one EventMissed, since nobody
 // knows their number. §25.
 func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan broker.Event, error) {
@@ -34,14 +34,16 @@ func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan bro
 	if err := b.enter(ctx); err != nil {
 		return nil, broker.About(err, "watch", "", "")
 	}
-	listening, err := w.listen(ctx)
-	if err != nil {
+	channels := w.channels()
+	if err := b.listener.join(ctx, b, w, channels); err != nil {
 		b.leave()
 		return nil, broker.About(err, "watch", "", "")
 	}
 	go func() {
 		defer b.leave()
-		w.deliver(ctx, listening)
+		defer close(w.events)
+		defer b.listener.leave(w, channels)
+		w.attend(ctx)
 	}()
 	return w.events, nil
 }
@@ -75,67 +77,24 @@ func (w *watcher) announce(ctx context.Context) error {
 	return nil
 }
 
-// listen subscribes, and returns once the server has confirmed it.
-func (w *watcher) listen(ctx context.Context) (*redis.PubSub, error) {
-	var channels []string
+// channels are those that carry what the watcher wants.
+func (w *watcher) channels() (names []string) {
 	for _, name := range w.queues {
 		channel := w.broker.queue(name).channel
 		if w.wants(broker.EventSettled) {
-			channels = append(channels, channel)
+			names = append(names, channel)
 		}
-		if w.wants(broker.EventCancel) || len(channels) == 0 {
-			channels = append(channels, channel+cancels)
+		if w.wants(broker.EventCancel) || len(names) == 0 {
+			names = append(names, channel+cancels)
 		}
 	}
-	var sub *redis.PubSub
-	if s := &w.broker.store; s.single != nil {
-		sub = s.single.Subscribe(ctx, channels...)
-	} else {
-		sub = s.cluster.Subscribe(ctx, channels...)
-	}
-	err := await(ctx, func() error {
-		for range channels {
-			if _, err := sub.ReceiveTimeout(ctx, callTimeout); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		_ = sub.Close() // which also ends the waiting for it
-		return nil, notSent(err)
-	}
-	return sub, nil
+	return names
 }
 
-// deliver reads messages until ctx or the broker ends.
-func (w *watcher) deliver(ctx context.Context, sub *redis.PubSub) {
-	defer close(w.events)
-	messages := make(chan any)
-	stop := make(chan struct{})
-	stopped := make(chan struct{})
-	go func() {
-		defer close(stopped)
-		for {
-			m, err := sub.Receive(context.WithoutCancel(ctx))
-			if err != nil {
-				m = err
-			}
-			select {
-			case messages <- m:
-			case <-stop:
-				return
-			}
-		}
-	}()
-	defer func() {
-		close(stop)
-		_ = sub.Close() // nothing is left to be told
-		<-stopped
-	}()
+// attend repeats what was announced until ctx or the broker ends.
+func (w *watcher) attend(ctx context.Context) {
 	repeat := time.NewTicker(watchRepeat)
 	defer repeat.Stop()
-	lost := false
 	for {
 		select {
 		case <-ctx.Done():
@@ -146,24 +105,12 @@ func (w *watcher) deliver(ctx context.Context, sub *redis.PubSub) {
 			if err := w.announce(ctx); err != nil && ctx.Err() == nil {
 				w.broker.log.Warn("watching is not announced; events may be missing", "error", err)
 			}
-		case m := <-messages:
-			switch m := m.(type) {
-			case error:
-				lost = true // and the next Receive connects again
-				if !pause(ctx, w.broker.ending, time.Second) {
-					return
-				}
-			case *redis.Subscription:
-				if lost {
-					lost = false
-					w.send(broker.Event{Kind: broker.EventMissed, Missed: 1})
-				}
-			case *redis.Message:
-				w.read(m)
-			}
 		}
 	}
 }
+
+// missed tells that events were sent while the connection was lost.
+func (w *watcher) missed() { w.send(broker.Event{Kind: broker.EventMissed, Missed: 1}) }
 
 // pause waits, and reports false when something ended meanwhile.
 func pause(ctx, ending context.Context, d time.Duration) bool {

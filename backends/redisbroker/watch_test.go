@@ -1,7 +1,13 @@
 package redisbroker
 
 import (
+	"context"
+	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -36,7 +42,82 @@ func TestWhoWatchesForCancellationsIsToldNothingElse(t *testing.T) {
 	if settled, cancelled, announced := told(broker.EventSettled); settled != 1 || cancelled != 1 || !announced {
 		t.Errorf("and one who watches for what is settled: %d, %d, %t; want 1, 1, true", settled, cancelled, announced)
 	}
-	if settled, cancelled, _ := told(); settled != 2 || cancelled != 2 {
-		t.Errorf("and one who watches for all: %d, %d; want 2, 2", settled, cancelled)
+	if settled, cancelled, _ := told(); settled != 1 || cancelled != 1 {
+		t.Errorf("and one who watches for all, on the same connection: %d, %d; want 1, 1", settled, cancelled)
+	}
+}
+
+// However many wait for results, they share a connection, which is given up with
+// the last of them.
+func TestWatchersShareAConnection(t *testing.T) {
+	t.Parallel()
+	server, cluster := client(t), clusterClient(t)
+	for name, c := range map[string]redis.UniversalClient{server.Options().ClientName: server, cluster.Options().ClientName: cluster} {
+		b := open(t, c)
+		subscribed := func() (n int) {
+			err := eachServer(c, func(node *redis.Client) error {
+				list, err := node.ClientList(t.Context()).Result()
+				for line := range strings.Lines(list) {
+					if strings.Contains(line, "name="+name+" ") && !strings.Contains(line, " sub=0 ") {
+						n++
+					}
+				}
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		queues := []string{"q0", "q1", "q2", "q3", "q4"}
+		register(t, b, "w", queues...)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var events []<-chan broker.Event
+		var mu sync.Mutex
+		var wait sync.WaitGroup
+		for i := range 200 {
+			wait.Go(func() {
+				got, err := b.Watch(ctx, broker.WatchRequest{Queues: queues[i%5 : i%5+1], Kinds: []broker.EventKind{broker.EventSettled}})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				events = append(events, got)
+				mu.Unlock()
+			})
+		}
+		wait.Wait()
+		if n := subscribed(); n != 1 {
+			t.Errorf("%s: 200 watchers have %d connections, want 1", name, n)
+		}
+		for _, q := range queues {
+			enqueue(t, b, job(q, "a"))
+			got := claimAt(t, b, at(0), "w", 1, q).Jobs
+			req := broker.SettleRequest{Now: at(0), Worker: "w", Number: 1, Items: []broker.Settlement{{Job: &got[0], Outcome: broker.Complete(nil)}}}
+			if v, err := b.Settle(ctx, req); err != nil || v[0].Err != nil {
+				t.Fatal(v, err)
+			}
+		}
+		for _, each := range events {
+			select {
+			case e := <-each:
+				if e.Kind != broker.EventSettled || e.ID != "a" {
+					t.Errorf("%s: an event %+v, want that of a", name, e)
+				}
+			case <-time.After(time.Minute):
+				t.Fatalf("%s: a watcher is told nothing", name)
+			}
+		}
+		cancel()
+		for _, each := range events {
+			for range each { // until it is closed
+			}
+		}
+		eventually(t, "the connection is given up", func() bool { return subscribed() == 0 })
+		if _, err := b.Watch(t.Context(), broker.WatchRequest{Queues: queues}); err != nil || subscribed() != 1 {
+			t.Errorf("%s: a watcher after all had gone: %v, %d connections", name, err, subscribed())
+		}
 	}
 }

@@ -1,0 +1,185 @@
+package redisbroker
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// listener has the one connection by which all watchers of a broker listen. In a
+// Cluster that is enough too: what is published goes to every node.
+type listener struct {
+	mu       sync.Mutex
+	sub      *redis.PubSub       // nil while nobody listens
+	channels map[string]*channel // subscribed to, or about to be
+}
+
+// channel is one that somebody listens to.
+type channel struct {
+	watchers  map[*watcher]struct{}
+	confirmed chan struct{} // closed once the server has confirmed it, or err is set
+	err       error         // why it did not
+}
+
+const relisten = time.Second // after the connection was lost
+
+// join has a watcher listen to channels, and returns once the server has confirmed
+// all of them.
+func (l *listener) join(ctx context.Context, b *Broker, w *watcher, names []string) error {
+	l.mu.Lock()
+	var joined []*channel
+	var err error
+	for _, name := range names {
+		c := l.channels[name]
+		if c == nil {
+			c = &channel{watchers: make(map[*watcher]struct{}), confirmed: make(chan struct{})}
+			l.channels[name] = c
+			err = errors.Join(err, l.subscribe(ctx, b, name))
+		}
+		c.watchers[w] = struct{}{}
+		joined = append(joined, c)
+	}
+	l.mu.Unlock()
+	limit := time.NewTimer(callTimeout)
+	defer limit.Stop()
+	for _, c := range joined {
+		if err != nil {
+			break
+		}
+		select {
+		case <-c.confirmed:
+			err = c.err
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-b.ending.Done():
+			err = redis.ErrClosed
+		case <-limit.C:
+			err = context.DeadlineExceeded
+		}
+	}
+	if err != nil {
+		l.leave(w, names)
+		return notSent(err)
+	}
+	return nil
+}
+
+// subscribe asks the server for a channel, on the connection there is or a new one.
+func (l *listener) subscribe(ctx context.Context, b *Broker, name string) error {
+	if l.sub != nil {
+		return l.sub.Subscribe(ctx, name)
+	}
+	if s := &b.store; s.single != nil {
+		l.sub = s.single.Subscribe(ctx)
+	} else {
+		l.sub = s.cluster.Subscribe(ctx)
+	}
+	err := l.sub.Subscribe(ctx, name)
+	sub := l.sub
+	go l.read(b, sub)
+	return err
+}
+
+// leave ends a watcher: nothing is sent to it any more.
+func (l *listener) leave(w *watcher, names []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, name := range names {
+		if c := l.channels[name]; c != nil {
+			delete(c.watchers, w)
+			l.tidy(name, c)
+		}
+	}
+}
+
+// tidy gives up a channel that nobody listens to, and with the last of them the
+// connection. One that is not confirmed yet stays until it is, so that a
+// confirmation is never taken for that of a later subscription.
+func (l *listener) tidy(name string, c *channel) {
+	select {
+	case <-c.confirmed:
+	default:
+		if len(l.channels) > 1 {
+			return
+		}
+	}
+	if len(c.watchers) > 0 || l.channels[name] != c {
+		return
+	}
+	delete(l.channels, name)
+	if len(l.channels) == 0 {
+		_ = l.sub.Close() // nothing is left to be told
+		l.sub = nil
+		return
+	}
+	_ = l.sub.Unsubscribe(context.Background(), name) // or else what comes finds nobody
+}
+
+// read hands on what a connection brings, until that is given up. A lost
+// connection is made anew, with all its channels, by the next Receive.
+func (l *listener) read(b *Broker, sub *redis.PubSub) {
+	lost := make(map[*watcher]bool) // has missed something, and is not told yet
+	for {
+		m, err := sub.Receive(context.Background())
+		l.mu.Lock()
+		if l.sub != sub {
+			l.mu.Unlock()
+			return
+		}
+		switch m := m.(type) {
+		case *redis.Subscription:
+			if c := l.channels[m.Channel]; c != nil && m.Kind == "subscribe" {
+				c.confirm(nil)
+				for w := range c.watchers {
+					if lost[w] {
+						w.missed()
+					}
+					delete(lost, w)
+				}
+				l.tidy(m.Channel, c)
+			}
+		case *redis.Message:
+			if c := l.channels[m.Channel]; c != nil {
+				for w := range c.watchers {
+					w.read(m)
+				}
+			}
+		}
+		if err != nil {
+			for name, c := range maps.Clone(l.channels) {
+				if answered(err) {
+					c.confirm(err) // the server refuses those that it has not confirmed
+					l.tidy(name, c)
+					continue
+				}
+				for w := range c.watchers {
+					lost[w] = true
+				}
+			}
+		}
+		l.mu.Unlock()
+		if err != nil && !answered(err) && !pause(b.ending, b.ending, relisten) {
+			return
+		}
+	}
+}
+
+func (c *channel) isConfirmed() bool {
+	select {
+	case <-c.confirmed:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *channel) confirm(err error) {
+	if !c.isConfirmed() {
+		c.err = err
+		close(c.confirmed)
+	}
+}

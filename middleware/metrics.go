@@ -37,7 +37,8 @@ type MetricsConfig struct {
 	// Keys is how many values the label key may have, which is the tenant or
 	// partition key of a job; the keys of further tenants are called "other".
 	// Zero means that there is no such label. Each value multiplies the number
-	// of series.
+	// of series. Values that were not used for a day or two make room for others;
+	// what was counted under them goes on being reported.
 	Keys int
 
 	// MaxTypes and MaxQueues bound the values of these labels in the same way.

@@ -74,6 +74,56 @@ func TestCombinationsOfLabelsAreBounded(t *testing.T) {
 	}
 }
 
+func TestMetrics_LabelsThatAreIdleForDaysMakeRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRegistry(2, 2, 2)
+		label := func(name string) string {
+			s := r.of(name, &broker.Body{Type: name, Key: name, Priority: broker.PriorityNormal})
+			return fmt.Sprint(s.attributes[2].Value.AsString(), " ", s.attributes[3].Value.AsString(), " ", s.attributes[0].Value.AsString())
+		}
+		want := func(name, labels string) {
+			t.Helper()
+			if got := label(name); got != labels {
+				t.Errorf("a job of %s is counted under %q, want %q", name, got, labels)
+			}
+		}
+		for i := range maxClasses {
+			r.class(fmt.Sprint("class", i))
+		}
+		want("a", "a a a")
+		want("b", "b b b")
+		want("c", "other other other")
+		time.Sleep(labelIdle - 1)
+		want("c", "other other other")
+		time.Sleep(1)
+		want("c", "other other other") // both were used on the first day
+		if got := r.class("one more"); got != other {
+			t.Errorf("on the first day one class more is called %q", got)
+		}
+		s := r.of("a", &broker.Body{Type: "a", Key: "a", Priority: broker.PriorityNormal})
+		r.of("b", &broker.Body{Type: "b", Key: "b", Priority: broker.PriorityUrgent}) // the same labels in another series
+		time.Sleep(labelIdle)
+		want("c", "other other other")
+		s.running.Add(1) // for two days
+		for range 2 {
+			time.Sleep(labelIdle)
+			want("c", "c c c")
+		}
+		want("a", "a a a")
+		want("b", "other other other")
+		if r.of("a", &broker.Body{Type: "a", Key: "a", Priority: broker.PriorityNormal}) != s {
+			t.Error("a series in which a handler runs was replaced")
+		}
+		if got := r.class("one more"); got != "one more" {
+			t.Errorf("one class more is called %q although the others were idle for days", got)
+		}
+		if n := r.queue("d"); n != other {
+			t.Errorf("a third queue is called %q", n)
+		}
+	})
+}
+
 func TestTheStoreIsAskedOnceForEachCollectionOfEachReader(t *testing.T) {
 	t.Parallel()
 	second := sdk.NewManualReader()

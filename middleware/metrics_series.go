@@ -4,6 +4,7 @@ import (
 	"maps"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -17,6 +18,12 @@ const other = "other"
 // maxSeries bounds the combinations of labels of jobs. Beyond it, new ones are
 // counted under other types and keys.
 const maxSeries = 1000
+
+// labelIdle is the time between two looks for values of labels to forget, when
+// there is no room for new ones: a value that was not used from one to the next.
+// The meter provider keeps what was counted under forgotten ones, so that this
+// must be rare.
+const labelIdle = 24 * time.Hour
 
 // maxClasses bounds the classes of errors, which the application chooses.
 const maxClasses = 30
@@ -35,6 +42,7 @@ type series struct {
 	record     []metric.RecordOption
 	observe    []metric.ObserveOption
 	running    atomic.Int64
+	used       atomic.Bool // since the last look for what is idle
 
 	mu   sync.RWMutex
 	more map[labelValue][]metric.AddOption // with one more label
@@ -79,11 +87,13 @@ type registry struct {
 
 	mu                           sync.Mutex
 	queues, types, keys, classes labelBound
+	swept                        time.Time
 }
 
 func newRegistry(queues, types, keys int) *registry {
 	r := &registry{
 		keyed:  keys > 0,
+		swept:  time.Now(),
 		queues: newLabelBound(queues), types: newLabelBound(types), keys: newLabelBound(keys), classes: newLabelBound(maxClasses),
 	}
 	r.known.Store(&map[seriesKey]*series{})
@@ -96,10 +106,14 @@ func (r *registry) of(queue string, b *broker.Body) *series {
 	if r.keyed {
 		key.key = b.Key
 	}
-	if s := (*r.known.Load())[key]; s != nil {
-		return s
+	s := (*r.known.Load())[key]
+	if s == nil {
+		s = r.enter(key)
 	}
-	return r.enter(key)
+	if !s.used.Load() { // written once, so that processors need not share it
+		s.used.Store(true)
+	}
+	return s
 }
 
 // next returns the series of a job of a batch: most often that of the one
@@ -116,6 +130,9 @@ func (r *registry) next(last *series, before, job *broker.Job) *series {
 func (r *registry) enter(key seriesKey) *series {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.queues.lacks(key.queue) || r.types.lacks(key.typ) || key.key != "" && r.keys.lacks(key.key) || len(*r.known.Load()) >= maxSeries {
+		r.forgetIdle()
+	}
 	key.queue, key.typ = r.queues.limit(key.queue), r.types.limit(key.typ)
 	if r.keyed && key.key != "" {
 		key.key = r.keys.limit(key.key)
@@ -143,10 +160,35 @@ func (r *registry) enter(key seriesKey) *series {
 	return s
 }
 
+// forgetIdle makes room in all bounds, once a day at most.
+func (r *registry) forgetIdle() {
+	now := time.Now()
+	if now.Sub(r.swept) < labelIdle {
+		return
+	}
+	r.swept = now
+	kept := make(map[seriesKey]*series)
+	for key, s := range *r.known.Load() {
+		if s.used.Swap(false) || s.running.Load() > 0 {
+			kept[key] = s
+			r.queues.use(key.queue)
+			r.types.use(key.typ)
+			r.keys.use(key.key)
+		}
+	}
+	r.known.Store(&kept)
+	for _, bound := range []*labelBound{&r.queues, &r.types, &r.keys, &r.classes} {
+		bound.forgetIdle()
+	}
+}
+
 // class is an error's class as a label.
 func (r *registry) class(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.classes.lacks(name) {
+		r.forgetIdle()
+	}
 	return r.classes.limit(name)
 }
 
@@ -154,6 +196,9 @@ func (r *registry) class(name string) string {
 func (r *registry) queue(name string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.queues.lacks(name) {
+		r.forgetIdle()
+	}
 	return r.queues.limit(name)
 }
 
@@ -164,23 +209,44 @@ func (r *registry) each(f func(*series)) {
 	}
 }
 
-// labelBound lets the first values through and calls the rest other.
+// labelBound lets the first values through and calls the rest other, until
+// values that are idle make room.
 type labelBound struct {
 	max  int
-	seen map[string]bool
+	seen map[string]bool // whether it was used since the last look for what is idle
 }
 
 func newLabelBound(max int) labelBound { return labelBound{max: max, seen: make(map[string]bool)} }
 
 func (l *labelBound) limit(value string) string {
-	if l.seen[value] {
-		return value
-	}
-	if len(l.seen) >= l.max {
+	if l.lacks(value) {
 		return other
 	}
 	l.seen[value] = true
 	return value
+}
+
+// lacks reports whether there is no room for a value.
+func (l *labelBound) lacks(value string) bool {
+	_, ok := l.seen[value]
+	return !ok && len(l.seen) >= l.max
+}
+
+// use keeps a value that is there.
+func (l *labelBound) use(value string) {
+	if _, ok := l.seen[value]; ok {
+		l.seen[value] = true
+	}
+}
+
+func (l *labelBound) forgetIdle() {
+	for value, used := range l.seen {
+		if !used {
+			delete(l.seen, value)
+		} else {
+			l.seen[value] = false
+		}
+	}
 }
 
 // priorityName is a priority as a label.

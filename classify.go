@@ -123,6 +123,9 @@ func (s *Server) decide(r *run, err error) (outcome broker.Outcome) {
 			given = s.cfg.Classify(err, &r.view)
 		}
 		class = given.over(class.Class)
+		if errors.Is(err, ErrLeaseLost) {
+			r.view.inTx = false // no transaction of this run completes the job, whatever an earlier one was to do
+		}
 		outcome = s.outcome(r, err, cause, class)
 	})
 	if failed == nil {

@@ -23,7 +23,9 @@ func (s *Server) supervise() {
 	beating, stopBeating := context.WithCancel(context.Background())
 	working, stopWorking := context.WithCancel(context.Background())
 	defer stopWorking()
-	var beat, work sync.WaitGroup
+	telling, stopTelling := context.WithCancel(context.Background())
+	var beat, work, told sync.WaitGroup
+	told.Go(func() { s.tellEvents(telling) })
 	s.claimers.Go(func() { s.fetch(claiming, working) })
 	s.claimers.Go(func() { s.upkeep(claiming, working) })
 	beat.Go(func() { s.heartbeat(beating) })
@@ -59,6 +61,10 @@ func (s *Server) supervise() {
 	await(ending, &work)
 	s.stopSlots(len(left))
 	s.reportStuck()
+	stopTelling()
+	telling, cancel = context.WithTimeout(context.Background(), lastEvents)
+	defer cancel()
+	await(telling, &told)
 	s.reports.Flush(s.log, true)
 	s.err = s.drainError(len(left), unsettled)
 	s.log.Info("jobs: drained", "took", time.Since(began).Round(time.Millisecond), "handlers_left", len(left), "unsettled", unsettled)

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"slices"
 	"time"
@@ -100,7 +101,7 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 		Concurrency: s.cfg.Concurrency, Queues: s.names, StartedAt: s.storeNow()}
 	if h, ok := s.given.(interface{ Patterns() []string }); ok {
 		if failed := guard.Call(func() { info.Types = h.Patterns() }); failed != nil {
-			s.log.Error("jobs: the handler's Patterns failed, the worker is registered without types", "error", failed, "stack", failed.Stack)
+			s.logLater(slog.LevelError, "jobs: the handler's Patterns failed, the worker is registered without types", "error", failed, "stack", failed.Stack)
 		}
 	}
 	for {
@@ -116,7 +117,7 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 			s.fetcher.wake()
 			s.mu.Unlock()
 			s.tellWorker(WorkerStarted, w, nil)
-			s.log.Info("jobs: the server takes jobs", "worker", w.id, "queues", s.names, "concurrency", s.cfg.Concurrency)
+			s.logLater(slog.LevelInfo, "jobs: the server takes jobs", "worker", w.id, "queues", s.names, "concurrency", s.cfg.Concurrency)
 			return true
 		}
 		if ctx.Err() != nil {
@@ -136,7 +137,7 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 		failures, since, args := away.failures, away.since, away.args("worker", w.id)
 		s.mu.Unlock()
 		if tell {
-			s.log.Log(ctx, s.loudness(now.Sub(since)), "jobs: cannot register with the store, trying again until it works", args...)
+			s.logLater(s.loudness(now.Sub(since)), "jobs: cannot register with the store, trying again until it works", args...)
 		}
 		if !after(ctx, backoff(failures)) {
 			return false
@@ -192,7 +193,7 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 			failures, since, args := away.failures, away.since, away.args("worker", w.id, "left", left.Round(time.Millisecond))
 			s.mu.Unlock()
 			if tell {
-				s.log.Log(ctx, s.loudness(now.Sub(since)), "jobs: a renewal failed, trying again", args...)
+				s.logLater(s.loudness(now.Sub(since)), "jobs: a renewal failed, trying again", args...)
 			}
 			s.watchdog(now)
 			timer.Reset(max(0, min(backoff(failures), interval, left)))
@@ -202,7 +203,7 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 			again := s.unrenewed.ended()
 			s.mu.Unlock()
 			if again {
-				s.log.Info("jobs: renewing works again", "worker", w.id)
+				s.logLater(slog.LevelInfo, "jobs: renewing works again", "worker", w.id)
 			}
 			if s.watchdog(now) && s.holdsNothing(w) {
 				s.lose(w, "it could not claim for several leases")
@@ -260,9 +261,14 @@ func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerIn
 		}
 	}
 	margin := s.cfg.Lease - now.Sub(w.renewed)
+	if w.renewed.IsZero() { // it has no lease yet
+		margin = 0
+	}
 	s.mu.Unlock()
 	if hook := s.cfg.Hooks.Renew; hook != nil && ctx.Err() == nil {
-		hook(RenewEvent{Worker: w.id, Margin: margin, Took: now.Sub(sent), Lost: reply.Lost, Err: err})
+		s.later(func() {
+			hook(RenewEvent{Worker: w.id, Margin: margin, Took: now.Sub(sent), Lost: reply.Lost, Err: err})
+		})
 	}
 	return reply, sent, err
 }
@@ -316,7 +322,7 @@ func (s *Server) lose(w *worker, why string) {
 	s.forgetEnded(w)
 	s.mu.Unlock()
 	s.tellWorker(WorkerLost, w, nil)
-	s.log.Error("jobs: the worker was lost, starting anew under another ID", "worker", w.id, "reason", why, "handlers", handlers)
+	s.logLater(slog.LevelError, "jobs: the worker was lost, starting anew under another ID", "worker", w.id, "reason", why, "handlers", handlers)
 }
 
 // list has the outcomes of w sent.

@@ -94,7 +94,8 @@ type SettleEvent struct {
 }
 
 // RenewEvent tells of a heartbeat. Margin is how much of the lease was left
-// when it ended: near zero, jobs are about to be taken away.
+// when it ended: near zero, jobs are about to be taken away. It is zero beside
+// the Err of an attempt to register, as long as none has succeeded.
 type RenewEvent struct {
 	Worker string
 	Margin time.Duration
@@ -141,9 +142,11 @@ type StuckEvent struct {
 	since time.Time
 }
 
-// tellWorker calls the hook for a worker's beginning or end.
+// tellWorker has the hook called for a worker's beginning or end.
 func (s *Server) tellWorker(kind WorkerEventKind, w *worker, err error) {
 	if hook := s.cfg.Hooks.Worker; hook != nil {
-		hook(WorkerEvent{Kind: kind, Worker: w.id, Concurrency: s.cfg.Concurrency, Lease: s.cfg.Lease, Err: err})
+		s.later(func() {
+			hook(WorkerEvent{Kind: kind, Worker: w.id, Concurrency: s.cfg.Concurrency, Lease: s.cfg.Lease, Err: err})
+		})
 	}
 }

@@ -36,6 +36,7 @@ type Server struct {
 	ids     *idSource
 	inTx    txJobs
 	reports guard.Reports
+	events  events
 	given   Handler         // that Run or Start was given
 	handler Handler         // the same, inside Config.Middleware
 	values  context.Context // what every handler's context holds
@@ -101,6 +102,7 @@ func NewServer(b broker.Broker, cfg Config) (*Server, error) {
 	for i, name := range s.names {
 		s.index[name] = i
 	}
+	s.events.queue = make(chan func(), maxEvents)
 	s.slots.init(s)
 	s.fetcher.init(s)
 	s.settler.init()
@@ -169,8 +171,11 @@ func (s *Server) start(ctx context.Context, h Handler) error {
 // for its end; the error is that of Run. When ctx ends first, the wait for
 // handlers is skipped and Shutdown returns the context's error at once, while
 // the drain comes to its end. A server that was not started cannot be started
-// afterwards.
+// afterwards. A nil ctx is refused, and nothing is shut down.
 func (s *Server) Shutdown(ctx context.Context) error {
+	if ctx == nil {
+		return broker.Invalid("context", "is nil; use context.Background()")
+	}
 	s.mu.Lock()
 	if !s.started {
 		s.started = true

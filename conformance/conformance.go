@@ -39,6 +39,12 @@ type Store struct {
 	// that cannot be away.
 	Bounce func(TB)
 
+	// Reopen closes the store and opens it anew, as after a restart of all that
+	// serves it: a store of files or of one process closes these. The suite closes
+	// its handles before, and opens others with Open. Bounce is used when it is
+	// nil; a store with neither keeps nothing beyond its process.
+	Reopen func(TB)
+
 	// Dump describes what is stored, for people: it is printed when a rule
 	// fails. May be nil.
 	Dump func() string
@@ -84,6 +90,8 @@ func (s *Store) lacks(r Rule) bool {
 		return s.PlantLayout == nil
 	case "Broken":
 		return s.PlantBody == nil
+	case "Durable":
+		return s.Reopen == nil && s.Bounce == nil
 	case "Bounce":
 		return s.Bounce == nil
 	}
@@ -117,6 +125,7 @@ var groups = [][]Rule{
 	faultRules,
 	cutRules,
 	bounceRules,
+	durableRules,
 	wakeRules,
 	wakeAllRules,
 	raceRules,

@@ -196,3 +196,21 @@ func TestPrune_OneServerIsAtThePartitions(t *testing.T) {
 		t.Error("no partitions were made when the other server was done")
 	}
 }
+
+// Queues that keep records for one day to 35 need a partition for each day, one
+// for today and one to spare; others need none.
+func TestPrune_HowManyPartitions(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for keep, want := range map[time.Duration]int64{day - time.Second: 0, day: 3, 35*day + time.Hour: 37, 36 * day: 0} {
+		t.Run(keep.String(), func(t *testing.T) {
+			t.Parallel()
+			f := open(t)
+			f.keep(keep)
+			f.prune()
+			if n := f.value("select count(*) from jobs.history_day"); n != want {
+				t.Errorf("there are partitions for %d days, want %d", n, want)
+			}
+		})
+	}
+}

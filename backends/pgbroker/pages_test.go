@@ -228,3 +228,31 @@ func TestSeveralQueuesInOneCall(t *testing.T) {
 		}
 	}
 }
+
+// A claim that got as many jobs as it may says that there may be more, of
+// whichever queue.
+func TestClaim_SaysThatThereIsMore(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	queues := []string{"a", "b"}
+	_, err := f.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: queues, Lease: time.Hour, Register: true})
+	f.ok(err)
+	for _, q := range queues {
+		f.store(f, series(q, 2, func(j *broker.NewJob) { j.Queue = q })...)
+	}
+	for n, c := range []struct {
+		max, share, jobs int
+		more             bool
+	}{
+		{2, 3, 2, true},  // as many as it may in all
+		{9, 1, 1, true},  // as many as it may of a queue
+		{9, 3, 1, false}, // what was left
+		{9, 3, 0, false},
+	} {
+		got, err := f.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: c.max, Queues: []broker.Share{{Queue: "a", Max: c.share}, {Queue: "b", Max: c.share}}})
+		f.ok(err)
+		if len(got.Jobs) != c.jobs || got.More != c.more {
+			t.Errorf("claim %d, of %d jobs and %d of each queue, got %v, more: %v; want %d jobs, more: %v", n, c.max, c.share, names(got.Jobs), got.More, c.jobs, c.more)
+		}
+	}
+}

@@ -153,16 +153,17 @@ if #others > 0 then
     if kind == 'c' or kind == 'x' then
       local before = #gone
       finish(q, id, index, head, o.keep, kind == 'c' and q.f or q.g, heads, gone)
+      if #heads > stored and #head > longest then longest = #head end
       stored = #heads
       if #gone > before and o.epoch ~= '0' then aged[#aged + 1] = id end
     else
       heads[stored + 1], heads[stored + 2], stored = id, head, stored + 2
+      if #head > longest then longest = #head end
       if kind == 'd' then
         unhold(q, index, id)
         redis.call('ZADD', q.d, int(up), id)
       else
         local priority = string.sub(lease, 1, 1)
-        if #head > longest then longest = #head end
         if kind == 'y' then
           local time = up + (at and tonumber(ARGV[at]) or 0)
           if not earliest or time < earliest then earliest = time end

@@ -123,7 +123,14 @@ func TestAClaimOfManyQueuesMovesFewDueJobs(t *testing.T) {
 		}
 		return n
 	}
-	got := claimAt(t, b, at(3600), "w", 10, queues...)
+	req := broker.ClaimRequest{Now: at(3600), Worker: "w", Max: 10} // one of each queue, so that all are asked
+	for _, q := range queues {
+		req.Queues = append(req.Queues, broker.Share{Queue: q, Max: 1})
+	}
+	got, err := b.Claim(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if moved := pending() + int64(len(got.Jobs)); len(got.Jobs) != 10 || moved > 1100 || !got.More {
 		t.Errorf("a claim of 10 leased %d and made %d due jobs pending, more %t; want about 1,010 at most", len(got.Jobs), moved, got.More)
 	}

@@ -35,6 +35,7 @@ type fetcher struct {
 	replied   time.Time // when it was answered
 	due       time.Time // when a scheduled job is due; zero when none is known
 	away      outage    // claims that failed in a row
+	alone     time.Time // until when claims carry no outcomes
 	notBefore time.Time // pause after a failure
 	succeeded time.Time // last answer of the store
 	began     time.Time // of the last claim that does not wait
@@ -355,6 +356,7 @@ func (s *Server) settleMeanwhile() {
 // same, and has the heartbeat look when the store does not know the worker.
 func (s *Server) claimFailed(w *worker, err error, asked int, gave bool, now time.Time) {
 	f := &s.fetcher
+	f.alone = now.Add(s.cfg.Lease)
 	if f.away.failed(now, err) {
 		s.note(s.loudness(now.Sub(f.away.since)), "jobs: a claim failed, trying again until it works", f.away.args("worker", w.id)...)
 	}

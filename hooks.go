@@ -16,9 +16,9 @@ import (
 type Hooks struct {
 	Claim   func(ClaimEvent)   // after each claim, successful or not
 	Settle  func(SettleEvent)  // after each attempt to settle
-	Renew   func(RenewEvent)   // after each attempt to renew the leases
+	Renew   func(RenewEvent)   // after each attempt to renew the leases; told later, dropped when very late
 	Reclaim func(ReclaimEvent) // after each search for jobs of dead servers
-	Worker  func(WorkerEvent)  // when a worker has begun or ended
+	Worker  func(WorkerEvent)  // when a worker has begun or ended; told later, in order with Renew
 	Stuck   func(StuckEvent)   // once for each stuck handler
 	Unstuck func(StuckEvent)   // once for each of those that has returned at last
 }

@@ -49,7 +49,7 @@ func (s *Server) settleAt(w *worker, j *broker.Job, o broker.Outcome, now time.T
 // carries reports whether the loop that claims will soon look at what there is
 // to settle.
 func (f *fetcher) carries(now time.Time) bool {
-	return f.away.failures == 0 && (f.state == fetchAbout || f.state == fetchCalling && now.Sub(f.began) < youngCall)
+	return !now.Before(f.alone) && (f.state == fetchAbout || f.state == fetchCalling && now.Sub(f.began) < youngCall)
 }
 
 // wakeFor wakes the settler if there is something that it can send.
@@ -99,10 +99,10 @@ func outcomeSize(o broker.Outcome) int {
 	return size
 }
 
-// carry is what a claim of w takes along: nothing while claims fail, since one
-// that is too slow for its time would take the outcomes down with it.
+// carry is what a claim of w takes along: nothing for a lease after a claim
+// failed, since one that is too slow for its time takes the outcomes down with it.
 func (s *Server) carry(w *worker) broker.SettleRequest {
-	if !w.sendable() || len(w.items) > 0 || s.fetcher.away.failures > 0 {
+	if !w.sendable() || len(w.items) > 0 || time.Now().Before(s.fetcher.alone) {
 		return broker.SettleRequest{}
 	}
 	return s.batch(w)

@@ -20,7 +20,7 @@
 // to the queue. An ID is refused with ErrDuplicate while any record of it
 // exists; an ID with Body.GivenID also for Policy.DuplicateSpan after the
 // record is gone, however it went. Enqueue registers a queue the first time it
-// is named, and so does a Policy that sets a field: from then on Queues lists
+// is named, and so do a Renew with Register and a Policy that sets a field: from then on Queues lists
 // it, until OpRemoveQueue, which refuses a queue that has jobs (in any state)
 // or live workers.
 //
@@ -157,7 +157,7 @@
 //
 // §23 Looking and operating. A page examines at most Query.Limit records and may
 // return fewer, or none, beside a Cursor. A job that matches during the whole
-// listing is shown at least once. States are listed: pending, active and waiting
+// listing is shown at least once, unless the time that it is listed by changes meanwhile. States are listed: pending, active and waiting
 // in any order, scheduled and retry by due time, final ones by end, earliest first.
 // Operations decide each Ref on its own: ErrNotFound, ErrWrongState (the table
 // forbids it, or the Ref's epoch passed) or done. Cancel of an active job sets

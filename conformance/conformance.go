@@ -129,6 +129,7 @@ var groups = [][]Rule{
 	wakeRules,
 	wakeAllRules,
 	raceRules,
+	moreRules,
 	modelRules,
 }
 

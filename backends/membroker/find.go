@@ -3,6 +3,7 @@ package membroker
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -33,7 +34,7 @@ func (b *Broker) Find(ctx context.Context, query broker.Query) (broker.Page, err
 
 func (q *queue) find(query *broker.Query) (jobs []broker.Job, cursor string, err error) {
 	if len(query.IDs) > 0 {
-		for _, id := range query.IDs {
+		for _, id := range slices.Compact(slices.Sorted(slices.Values(query.IDs))) {
 			if j := q.jobs.get(id); j != nil {
 				jobs = q.show(jobs, j)
 			}

@@ -3,6 +3,7 @@ package redisbroker
 import (
 	"context"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) 
 	var page broker.Page
 	if err == nil {
 		if len(q.IDs) > 0 {
+			q.IDs = slices.Compact(slices.Sorted(slices.Values(q.IDs))) // each job is shown once
 			page, err = b.byID(ctx, &q)
 		} else {
 			page, err = b.list(ctx, &q)

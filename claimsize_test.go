@@ -100,12 +100,11 @@ func TestServer_ReclaimsOverAThinLink(t *testing.T) {
 func TestServer_GivesBackWhatALostClaimLeasedAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
-		lost := false
+		var lost atomic.Bool
 		lossy := &tap{Broker: b}
 		lossy.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 			got, err := b.Claim(ctx, req)
-			if len(got.Jobs) > 0 && !lost {
-				lost = true
+			if len(got.Jobs) > 0 && lost.CompareAndSwap(false, true) {
 				return broker.Claimed{}, errCut
 			}
 			return got, err

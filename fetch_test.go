@@ -467,18 +467,18 @@ func TestServer_RenewalWithoutACountRaisesNoDoubts(t *testing.T) {
 			}
 			return b.Find(ctx, q)
 		}}
-		renewals := 0
+		var renewals atomic.Int64
 		tapped.renew = func(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
 			got, err := b.Renew(ctx, req)
 			got.Held = nil
-			renewals++
+			renewals.Add(1)
 			return got, err
 		}
 		serve(t, tapped, Config{}, func(context.Context, *Job) error { time.Sleep(2 * time.Minute); return nil })
 		add(t, b, DefaultQueue, "long", 1)
 		pass(time.Minute)
-		if renewals < 5 {
-			t.Fatalf("%d renewals within a minute, want more", renewals)
+		if n := renewals.Load(); n < 5 {
+			t.Fatalf("%d renewals within a minute, want more", n)
 		}
 		pass(2 * time.Minute)
 	})

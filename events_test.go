@@ -127,14 +127,14 @@ func TestServer_AfterAClaimThatTimedOutOutcomesGoAloneForALease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()
 		b := &tap{Broker: store}
-		lost, claims := 0, 0
+		var lost, claims atomic.Int64
 		b.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 			if req.Wait == 0 && len(req.Settle.Items) > 0 {
-				lost++
+				lost.Add(1)
 				<-ctx.Done() // and the store rolls back all of it
 				return broker.Claimed{}, errCut
 			}
-			claims++
+			claims.Add(1)
 			time.Sleep(time.Millisecond)
 			return store.Claim(ctx, req)
 		}
@@ -145,12 +145,12 @@ func TestServer_AfterAClaimThatTimedOutOutcomesGoAloneForALease(t *testing.T) {
 		add(t, store, DefaultQueue, "a", 10_000)
 		add(t, store, DefaultQueue, "b", 10_000)
 		pass(10 * time.Second)
-		if lost == 0 || claims < 100 {
-			t.Fatalf("%d claims carried outcomes, %d did not: this test is about a busy server", lost, claims)
+		if lost.Load() == 0 || claims.Load() < 100 {
+			t.Fatalf("%d claims carried outcomes, %d did not: this test is about a busy server", lost.Load(), claims.Load())
 		}
 		pass(time.Minute)
-		if most := 70/int(broker.DefaultLease/time.Second) + 1; lost > most {
-			t.Errorf("%d claims took outcomes down with them in 70 s, want %d at most", lost, most)
+		if most := int64(70*time.Second/broker.DefaultLease) + 1; lost.Load() > most {
+			t.Errorf("%d claims took outcomes down with them in 70 s, want %d at most", lost.Load(), most)
 		}
 		if n := count(t, store, DefaultQueue, StateCompleted); n < 19_000 {
 			t.Errorf("%d of 20000 jobs are done", n)

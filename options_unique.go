@@ -79,7 +79,7 @@ func (c *enqueueConfig) finishUnique() error {
 // hexadecimal digits follow: the SHA-256 of the task's type, a zero byte and
 // the payload. It has no secret in it, so that whoever reads it can try out
 // payloads. Middleware that hides payloads must therefore replace such a key;
-// middleware.Encrypt does.
+// payload.Encrypt does.
 const DerivedKeyPrefix = "sha256:"
 
 // contentKey is the unique key of a type and a payload. A type has no control

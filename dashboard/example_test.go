@@ -10,12 +10,13 @@ import (
 	"net/http/httptest"
 	"strings"
 
+	"github.com/seed81422ce9/jobs/middleware/payload"
+
 	"github.com/seed81422ce9/jobs/inspect"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/dashboard"
-	"github.com/seed81422ce9/jobs/middleware"
 )
 
 // A dashboard in an application's own mux, behind its own login.
@@ -61,7 +62,7 @@ func userOf(r *http.Request) *person { return &person{Name: r.Header.Get("User")
 func ExampleConfig() {
 	b := membroker.New()
 	defer b.Close()
-	codecs := []middleware.PayloadCodec{middleware.Compress(middleware.CompressConfig{})}
+	codecs := []payload.PayloadCodec{payload.Compress(payload.CompressConfig{})}
 
 	// begin authorize
 	cfg := dashboard.Config{
@@ -85,7 +86,7 @@ func ExampleConfig() {
 	// end authorize
 
 	// begin decode
-	decode := middleware.DecodePayloads(codecs...) // those of the handlers
+	decode := payload.DecodePayloads(codecs...) // those of the handlers
 	cfg.Decode = func(ctx context.Context, job *jobs.Job) (payload []byte, err error) {
 		err = decode(jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
 			payload = job.Payload()

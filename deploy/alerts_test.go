@@ -8,10 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed81422ce9/jobs/middleware/observe"
+
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed81422ce9/jobs/internal/testenv"
-	"github.com/seed81422ce9/jobs/middleware"
 )
 
 func TestMain(m *testing.M) { testenv.Main(m) }
@@ -184,7 +185,7 @@ func checkQuery(t *testing.T, where, query string) {
 		}
 	}
 	known := []string{"le", "instance", "job"}
-	for _, m := range middleware.MetricTable() {
+	for _, m := range observe.MetricTable() {
 		known = append(known, m.Labels...)
 	}
 	for _, by := range regexp.MustCompile(`\b(?:by|on) \(([a-z, ]+)\)`).FindAllStringSubmatch(query, -1) {
@@ -197,18 +198,18 @@ func checkQuery(t *testing.T, where, query string) {
 }
 
 // listed finds the metric that a series is of.
-func listed(series string) (middleware.Metric, bool) {
-	for _, m := range middleware.MetricTable() {
-		if series == m.Name && m.Kind != middleware.Histogram {
+func listed(series string) (observe.Metric, bool) {
+	for _, m := range observe.MetricTable() {
+		if series == m.Name && m.Kind != observe.Histogram {
 			return m, true
 		}
 		for _, part := range []string{"_bucket", "_sum", "_count"} {
-			if series == m.Name+part && m.Kind == middleware.Histogram {
+			if series == m.Name+part && m.Kind == observe.Histogram {
 				return m, true
 			}
 		}
 	}
-	return middleware.Metric{}, false
+	return observe.Metric{}, false
 }
 
 func TestAlertsAskForMetricsThatAreListed(t *testing.T) {

@@ -19,13 +19,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/middleware/observe"
+
 	client "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	exporter "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/middleware"
 )
 
 // buildWorker makes the worker as the image has it, and returns its path.
@@ -131,14 +132,14 @@ func awaitOK(t *testing.T, url string) {
 
 // serveMetrics measures a process that only enqueues, and returns the address
 // of its metrics.
-func serveMetrics(t *testing.T, b broker.Broker) (*middleware.Metrics, string) {
+func serveMetrics(t *testing.T, b broker.Broker) (*observe.Metrics, string) {
 	t.Helper()
 	registry := client.NewRegistry()
 	reader, err := exporter.New(exporter.WithRegisterer(registry), exporter.WithoutScopeInfo())
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := middleware.NewMetrics(middleware.MetricsConfig{Broker: b, MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
+	m, err := observe.NewMetrics(observe.MetricsConfig{Broker: b, MeterProvider: metric.NewMeterProvider(metric.WithReader(reader))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,13 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/middleware/payload"
+
 	"github.com/seed81422ce9/jobs/inspect"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/testenv"
-	"github.com/seed81422ce9/jobs/middleware"
 )
 
 // onBrokers runs a test on every backend.
@@ -63,18 +64,18 @@ func TestBlobsLiveAsLongAsTheirJobs(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), soon)
 		defer cancel()
 		dir := t.TempDir()
-		blobs, err := middleware.OpenFileBlobs(dir)
+		blobs, err := payload.OpenFileBlobs(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer blobs.Close()
-		ring, err := middleware.NewKeyring("k1", map[string][]byte{"k1": bytes.Repeat([]byte{1}, middleware.KeySize)})
+		ring, err := payload.NewKeyring("k1", map[string][]byte{"k1": bytes.Repeat([]byte{1}, payload.KeySize)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		codecs := []middleware.PayloadCodec{middleware.Compress(middleware.CompressConfig{}),
-			middleware.Encrypt(middleware.EncryptConfig{Keys: ring}), middleware.ClaimCheck(middleware.ClaimCheckConfig{Blobs: blobs, MinSize: 1})}
-		client := jobs.NewClient(b, jobs.ClientConfig{Middleware: []jobs.EnqueueMiddleware{middleware.EncodePayloads(codecs...)}})
+		codecs := []payload.PayloadCodec{payload.Compress(payload.CompressConfig{}),
+			payload.Encrypt(payload.EncryptConfig{Keys: ring}), payload.ClaimCheck(payload.ClaimCheckConfig{Blobs: blobs, MinSize: 1})}
+		client := jobs.NewClient(b, jobs.ClientConfig{Middleware: []jobs.EnqueueMiddleware{payload.EncodePayloads(codecs...)}})
 		defer client.Close()
 
 		// One of each kind: kept, dead, waiting, gone without a record, and refused.
@@ -99,7 +100,7 @@ func TestBlobsLiveAsLongAsTheirJobs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		server.Start(middleware.DecodePayloads(codecs...)(jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
+		server.Start(payload.DecodePayloads(codecs...)(jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if got, want := string(job.Payload()), "payload of "+job.Type(); got != want {
@@ -122,14 +123,14 @@ func TestBlobsLiveAsLongAsTheirJobs(t *testing.T) {
 			t.Errorf("handlers saw %v, want %v", seen, want)
 		}
 
-		if got, err := middleware.CollectBlobs(ctx, blobs, b, time.Hour); err != nil || got != (middleware.CollectedBlobs{}) {
+		if got, err := payload.CollectBlobs(ctx, blobs, b, time.Hour); err != nil || got != (payload.CollectedBlobs{}) {
 			t.Errorf("within the grace %+v was collected, error %v", got, err)
 		}
 		if n := aged(t, dir, 2*time.Hour); n != 5 {
 			t.Errorf("there are %d blobs, want one for each enqueue", n)
 		}
-		for _, want := range []middleware.CollectedBlobs{{Old: 5, Deleted: 2}, {Old: 3}} {
-			if got, err := middleware.CollectBlobs(ctx, blobs, b, time.Hour); err != nil || got != want {
+		for _, want := range []payload.CollectedBlobs{{Old: 5, Deleted: 2}, {Old: 3}} {
+			if got, err := payload.CollectBlobs(ctx, blobs, b, time.Hour); err != nil || got != want {
 				t.Errorf("collected %+v, error %v; want %+v", got, err, want)
 			}
 		}
@@ -137,7 +138,7 @@ func TestBlobsLiveAsLongAsTheirJobs(t *testing.T) {
 		if err != nil || report.Done != 1 {
 			t.Fatal(fmt.Sprint(report), err)
 		}
-		if got, err := middleware.CollectBlobs(ctx, blobs, b, time.Hour); err != nil || got.Deleted != 1 {
+		if got, err := payload.CollectBlobs(ctx, blobs, b, time.Hour); err != nil || got.Deleted != 1 {
 			t.Errorf("after the dead job was deleted %+v was collected, error %v; want its blob", got, err)
 		}
 	})

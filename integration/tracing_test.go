@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/middleware/observe"
+
 	"github.com/seed81422ce9/jobs/inspect"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -25,7 +27,6 @@ import (
 	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/testenv"
-	"github.com/seed81422ce9/jobs/middleware"
 )
 
 // tracedTree is the one trace of all that traced.life does. Each attempt is a
@@ -91,7 +92,7 @@ type traced struct {
 	broker   broker.Broker
 	exporter *tracetest.InMemoryExporter
 	tracer   trace.Tracer
-	tracing  *middleware.Tracing
+	tracing  *observe.Tracing
 	client   *jobs.Client
 	settled  chan string // type and state
 	baggage  []string    // that handlers got; they run one by one
@@ -110,7 +111,7 @@ func newTraced(t *testing.T, url string) *traced {
 	s := &traced{broker: b, exporter: tracetest.NewInMemoryExporter(), settled: make(chan string, 100)}
 	provider := sdk.NewTracerProvider(sdk.WithSyncer(s.exporter))
 	s.tracer = provider.Tracer("test")
-	s.tracing = middleware.NewTracing(middleware.TracingConfig{TracerProvider: provider})
+	s.tracing = observe.NewTracing(observe.TracingConfig{TracerProvider: provider})
 	s.client = jobs.NewClient(b, jobs.ClientConfig{
 		Defaults:   []jobs.Option{jobs.WithQueue(queue)},
 		Middleware: []jobs.EnqueueMiddleware{s.tracing.Enqueue()},

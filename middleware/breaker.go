@@ -11,6 +11,8 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/field"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // ErrBreakerOpen: the circuit breaker of the job's type is open. The job was
@@ -79,9 +81,9 @@ const (
 // that. A panic, and a runtime.Goexit, count as failures. A probe that never
 // returns keeps its breaker half open: bound it, see Timeout.
 func Breaker(cfg BreakerConfig) jobs.Middleware {
-	countOr("BreakerConfig.Failures", &cfg.Failures, defaultBreakerFailures)
-	countOr("BreakerConfig.Probes", &cfg.Probes, defaultBreakerProbes)
-	durationOr("BreakerConfig.Pause", &cfg.Pause, defaultBreakerPause)
+	field.CountOr("BreakerConfig.Failures", &cfg.Failures, defaultBreakerFailures)
+	field.CountOr("BreakerConfig.Probes", &cfg.Probes, defaultBreakerProbes)
+	field.DurationOr("BreakerConfig.Pause", &cfg.Pause, defaultBreakerPause)
 	if cfg.Key == nil {
 		cfg.Key = typeOf
 	}
@@ -113,15 +115,15 @@ func Breaker(cfg BreakerConfig) jobs.Middleware {
 
 // guard puts the callbacks behind one.
 func (cfg *BreakerConfig) guard() {
-	told := new(callbacks)
+	told := new(guard.Callbacks)
 	if change := cfg.OnChange; change != nil {
 		cfg.OnChange = func(key string, from, to BreakerState) {
-			told.call("BreakerConfig.OnChange", func() { change(key, from, to) })
+			told.Call("BreakerConfig.OnChange", func() { change(key, from, to) })
 		}
 	}
 	if refused := cfg.OnRefused; refused != nil {
 		cfg.OnRefused = func(ctx context.Context, job *jobs.Job, delay time.Duration) {
-			told.call("BreakerConfig.OnRefused", func() { refused(ctx, job, delay) })
+			told.Call("BreakerConfig.OnRefused", func() { refused(ctx, job, delay) })
 		}
 	}
 }

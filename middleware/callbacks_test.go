@@ -9,6 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/internal/chaintest"
+
+	"github.com/seed81422ce9/jobs/middleware/observe"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/middleware"
@@ -27,7 +31,7 @@ func TestCallbacks_DecideNothingWhenTheyFail(t *testing.T) {
 			OnChange:  func(string, middleware.BreakerState, middleware.BreakerState) { fail() },
 			OnRefused: func(context.Context, *jobs.Job, time.Duration) { fail() }})
 		var log strings.Builder
-		logging := middleware.Logging(middleware.LoggingConfig{Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		logging := observe.Logging(observe.LoggingConfig{Logger: slog.New(slog.NewTextHandler(&log, nil)),
 			Level:     func(jobs.Ending) slog.Level { fail(); return 0 },
 			Attrs:     func(context.Context, *jobs.Job) []slog.Attr { fail(); return nil },
 			ErrorText: func(error) string { fail(); return "" }})
@@ -40,15 +44,15 @@ func TestCallbacks_DecideNothingWhenTheyFail(t *testing.T) {
 		}{
 			{"OnDuplicate", dedup, nil, []string{jobs.EndedCompleted, jobs.EndedCompleted}},
 			{"OnLimited", limit, nil, []string{jobs.EndedCompleted, jobs.EndedSnoozed}},
-			{"OnChange and OnRefused", breaker, errFlaky, []string{jobs.EndedRetried, jobs.EndedSnoozed}},
+			{"OnChange and OnRefused", breaker, chaintest.ErrFlaky, []string{jobs.EndedRetried, jobs.EndedSnoozed}},
 			{"those of Logging", logging, nil, []string{jobs.EndedCompleted}},
 			{"those of Logging, for an error", logging, jobs.SkipRetry, []string{jobs.EndedDead}},
 			{"none of Recovery's", recovery, nil, []string{jobs.EndedCompleted}},
 		} {
 			t.Run(c.name+" "+way, func(t *testing.T) {
 				for i, want := range c.want {
-					job := aJob("a")
-					err := call(c.chain, job, returning(c.handler))
+					job := chaintest.AJob("a")
+					err := chaintest.Call(c.chain, job, chaintest.Returning(c.handler))
 					if e := jobs.EndingOf(t.Context(), job, err); e.Outcome != want {
 						t.Errorf("run %d ends %s (%v), want %s", i, e.Outcome, err, want)
 					}
@@ -63,7 +67,7 @@ func TestCallbacks_DecideNothingWhenTheyFail(t *testing.T) {
 		if strings.Contains(log.String(), "skip retry") {
 			t.Error("the text of an error that ErrorText was to hide was logged")
 		}
-		err := call(recovery, aJob("a"), jobs.HandlerFunc(func(context.Context, *jobs.Job) error { panic("handler") }))
+		err := chaintest.Call(recovery, chaintest.AJob("a"), jobs.HandlerFunc(func(context.Context, *jobs.Job) error { panic("handler") }))
 		if p := new(jobs.PanicError); !errors.As(err, &p) || p.Value != "handler" || !strings.Contains(err.Error(), "onPanic failed") {
 			t.Errorf("with an onPanic that %s the run gets %v", way, err)
 		}
@@ -78,8 +82,8 @@ func (panickingLog) Handle(context.Context, slog.Record) error { panic("log") }
 
 func TestLogging_LosesALineRatherThanARun(t *testing.T) {
 	t.Parallel()
-	m := middleware.Logging(middleware.LoggingConfig{Logger: slog.New(panickingLog{slog.DiscardHandler}), Level: func(jobs.Ending) slog.Level { return 0 }})
-	if err := call(m, aJob("a"), returning(nil)); err != nil {
+	m := observe.Logging(observe.LoggingConfig{Logger: slog.New(panickingLog{slog.DiscardHandler}), Level: func(jobs.Ending) slog.Level { return 0 }})
+	if err := chaintest.Call(m, chaintest.AJob("a"), chaintest.Returning(nil)); err != nil {
 		t.Errorf("a run that went well gets %v from its log", err)
 	}
 }
@@ -91,7 +95,7 @@ func (e *nilText) Error() string { return e.text }
 
 func TestRecovery_ShowsTheChainAnErrorThatCanBeRead(t *testing.T) {
 	t.Parallel()
-	err := call(middleware.Recovery(nil), aJob("a"), returning((*nilText)(nil)))
+	err := chaintest.Call(middleware.Recovery(nil), chaintest.AJob("a"), chaintest.Returning((*nilText)(nil)))
 	if err == nil || !strings.Contains(err.Error(), "a nil *middleware_test.nilText") {
 		t.Errorf("a typed nil became %v", err)
 	}

@@ -11,7 +11,9 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/field"
 	"github.com/seed81422ce9/jobs/internal/guard"
+	"github.com/seed81422ce9/jobs/internal/putoff"
 )
 
 // ErrBusy: another job with the same key is running. The job was put off
@@ -121,25 +123,25 @@ const (
 // without one.
 func Dedup(cfg DedupConfig) jobs.Middleware {
 	if cfg.Marks == nil {
-		refuse("DedupConfig.Marks", "is nil; any broker will do")
+		field.Refuse("DedupConfig.Marks", "is nil; any broker will do")
 	}
 	if cfg.Hold < 0 || cfg.Hold > broker.MaxDelay {
-		refuse("DedupConfig.Hold", "is %v; use more than zero and at most %v, or 0 for as long as the run may take", cfg.Hold, time.Duration(broker.MaxDelay))
+		field.Refuse("DedupConfig.Hold", "is %v; use more than zero and at most %v, or 0 for as long as the run may take", cfg.Hold, time.Duration(broker.MaxDelay))
 	}
-	durationOr("DedupConfig.Keep", &cfg.Keep, defaultKeep)
-	durationOr("DedupConfig.Wait", &cfg.Wait, defaultWait)
+	field.DurationOr("DedupConfig.Keep", &cfg.Keep, defaultKeep)
+	field.DurationOr("DedupConfig.Wait", &cfg.Wait, defaultWait)
 	if cfg.Key == nil {
 		cfg.Key = (*jobs.Job).IdempotencyKey
 	}
 	cfg.Logger = guard.Logger(cfg.Logger)
-	told := &callbacks{log: cfg.Logger}
+	told := &guard.Callbacks{Log: cfg.Logger}
 	return func(next jobs.Handler) jobs.Handler { return &dedup{DedupConfig: cfg, next: next, told: told} }
 }
 
 type dedup struct {
 	DedupConfig
 	next jobs.Handler
-	told *callbacks
+	told *guard.Callbacks
 }
 
 // What a marker says: its first byte. The result stands behind markDone.
@@ -166,14 +168,14 @@ func (d *dedup) ProcessJob(ctx context.Context, job *jobs.Job) (err error) {
 			}
 		}
 		if d.OnDuplicate != nil {
-			d.told.call("DedupConfig.OnDuplicate", func() { d.OnDuplicate(ctx, job) })
+			d.told.Call("DedupConfig.OnDuplicate", func() { d.OnDuplicate(ctx, job) })
 		}
 		if result := marked.Value[1:]; len(result) > 0 {
 			job.SetResult(result)
 		}
 		return nil
 	case !marked.Held:
-		return fmt.Errorf("%w: %w", ErrBusy, jobs.Snooze(growing(d.Wait, max(d.Wait, longestWait), job)))
+		return fmt.Errorf("%w: %w", ErrBusy, jobs.Snooze(putoff.Growing(d.Wait, max(d.Wait, longestWait), job.Record().Snoozes)))
 	}
 	m.fence = marked.Fence
 	done := false

@@ -363,18 +363,12 @@ func TestABusyKeyCostsTheJobNothing(t *testing.T) {
 
 func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
 	t.Parallel()
-	marks, blobs := openMarks(t), openFileBlobs(t)
+	marks := openMarks(t)
 	for field, build := range map[string]func(){
-		"DedupConfig.Marks":        func() { Dedup(DedupConfig{}) },
-		"DedupConfig.Keep":         func() { Dedup(DedupConfig{Marks: marks, Keep: -1}) },
-		"DedupConfig.Hold":         func() { Dedup(DedupConfig{Marks: marks, Hold: -1}) },
-		"DedupConfig.Wait":         func() { Dedup(DedupConfig{Marks: marks, Wait: -1}) },
-		"CompressConfig.MinSize":   func() { Compress(CompressConfig{MinSize: -1}) },
-		"CompressConfig.MaxSize":   func() { Compress(CompressConfig{MaxSize: 1<<30 + 1}) },
-		"EncryptConfig.Keys":       func() { Encrypt(EncryptConfig{Keys: new(Keyring)}) },
-		"ClaimCheckConfig.Blobs":   func() { ClaimCheck(ClaimCheckConfig{}) },
-		"ClaimCheckConfig.MinSize": func() { ClaimCheck(ClaimCheckConfig{Blobs: blobs, MinSize: -1}) },
-		"ClaimCheckConfig.MaxSize": func() { ClaimCheck(ClaimCheckConfig{Blobs: blobs, MaxSize: -1}) },
+		"DedupConfig.Marks": func() { Dedup(DedupConfig{}) },
+		"DedupConfig.Keep":  func() { Dedup(DedupConfig{Marks: marks, Keep: -1}) },
+		"DedupConfig.Hold":  func() { Dedup(DedupConfig{Marks: marks, Hold: -1}) },
+		"DedupConfig.Wait":  func() { Dedup(DedupConfig{Marks: marks, Wait: -1}) },
 	} {
 		func() {
 			defer func() {

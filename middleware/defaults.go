@@ -6,6 +6,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/field"
 )
 
 // TaskDefaults are values for what a job leaves open. A zero field sets
@@ -36,7 +37,7 @@ type TaskDefaults struct {
 // does the call of Enqueue, and nothing is stored.
 func Defaults(choose func(ctx context.Context, job *broker.NewJob) TaskDefaults) jobs.EnqueueMiddleware {
 	if choose == nil {
-		refuse("Defaults", "has no function; give it one")
+		field.Refuse("Defaults", "has no function; give it one")
 	}
 	return func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
 		return func(ctx context.Context, batch []*jobs.Outgoing) {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/internal/chaintest"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/middleware"
@@ -60,7 +62,7 @@ func TestDefaultsFillWhatAJobLeavesOpenAndNothingElse(t *testing.T) {
 			t.Errorf("%s was stored as %+v, want %+v", got.Type, got, x.want)
 		}
 	}
-	wantRefusal(t, "Defaults: invalid: has no function", func() { middleware.Defaults(nil) })
+	chaintest.WantRefusal(t, "Defaults: invalid: has no function", func() { middleware.Defaults(nil) })
 }
 
 func TestADefaultOutsideItsLimitsIsRefusedByName(t *testing.T) {

@@ -10,17 +10,20 @@
 //
 // The order that makes sense, outermost first, and why:
 //
-//	Tracing         the span is there for whatever logs or calls out
-//	Metrics         measures all that is below it, refusals too
-//	Logging         sees what really becomes of the job
+//	observe.Tracing the span is there for whatever logs or calls out
+//	observe.Metrics measures all that is below it, refusals too
+//	observe.Logging sees what really becomes of the job
 //	RateLimit       a run that must not start yet takes no part in what follows
 //	Breaker         counts what Retry has classified: a bad payload is no outage
 //	Retry           says what an error means
 //	Dedup           its answers are successes for everybody outside
 //	Timeout         bounds the handler alone, not the recording of its success
 //	Recovery        makes a panic an error for all of them
-//	DecodePayloads  nothing is fetched or decrypted for a run that is refused
+//	payload.DecodePayloads  nothing is fetched or decrypted for a run that is refused
 //	the handler
+//
+// Package observe has what needs OpenTelemetry, package payload what compresses,
+// encrypts or moves payloads.
 //
 // A Middleware value has its state (limits, breakers) in itself: mounted in
 // several places it is shared between them, and made twice it is two.

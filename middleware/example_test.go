@@ -7,26 +7,17 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
-	"os"
 	"time"
+
+	"github.com/seed81422ce9/jobs/internal/chaintest"
+
+	"github.com/seed81422ce9/jobs/middleware/observe"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/middleware"
 )
-
-// plainLogger writes lines to standard output without what changes from run to
-// run.
-func plainLogger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		switch a.Key {
-		case slog.TimeKey, slog.MessageKey, "id", "duration", "stack", "next_attempt_at":
-			return slog.Attr{}
-		}
-		return a
-	}}))
-}
 
 // process runs one job as a server would.
 func process(h jobs.Handler, typ string) error {
@@ -45,16 +36,16 @@ func Example() {
 		return nil
 	})
 
-	b, logger := membroker.New(), plainLogger()
+	b, logger := membroker.New(), chaintest.PlainLogger()
 	defer b.Close()
 
 	// begin chain
-	tracing := middleware.NewTracing(middleware.TracingConfig{})
-	metrics, err := middleware.NewMetrics(middleware.MetricsConfig{Broker: b})
+	tracing := observe.NewTracing(observe.TracingConfig{})
+	metrics, err := observe.NewMetrics(observe.MetricsConfig{Broker: b})
 	if err != nil {
 		log.Fatal(err)
 	}
-	mux.Use(tracing.Middleware(), metrics.Middleware(), middleware.Logging(middleware.LoggingConfig{Logger: logger}))
+	mux.Use(tracing.Middleware(), metrics.Middleware(), observe.Logging(observe.LoggingConfig{Logger: logger}))
 	mux.Use(middleware.Breaker(middleware.BreakerConfig{}), middleware.Retry(middleware.RetryConfig{Attempts: 8}))
 	mux.Use(middleware.Timeout(middleware.TimeoutConfig{Soft: 5 * time.Minute, Hard: 6 * time.Minute}), middleware.Recovery(nil))
 	// end chain
@@ -149,7 +140,7 @@ func ExampleRetry() {
 			return middleware.Finding{}
 		}},
 	})
-	logging := middleware.Logging(middleware.LoggingConfig{Logger: plainLogger()})
+	logging := observe.Logging(observe.LoggingConfig{Logger: chaintest.PlainLogger()})
 	for _, typ := range []string{"limited", "refused", "flaky", "repeated"} {
 		_ = process(jobs.Chain(logging, retry)(send), typ)
 	}

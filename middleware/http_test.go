@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/internal/chaintest"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/middleware"
 )
@@ -83,11 +85,11 @@ func (sdkError) HTTPStatusCode() int { return 400 }
 
 func TestErrorsOfOtherLibrariesAreKnownByTheirMethod(t *testing.T) {
 	t.Parallel()
-	got := middleware.ClassifyHTTP(fmt.Errorf("put: %w", sdkError{}), aJob("a"))
+	got := middleware.ClassifyHTTP(fmt.Errorf("put: %w", sdkError{}), chaintest.AJob("a"))
 	if want := (middleware.Finding{Kind: middleware.Permanent, Code: "HTTP_400"}); got != want {
 		t.Errorf("found %+v, want %+v", got, want)
 	}
-	if got := middleware.ClassifyHTTP(errFlaky, aJob("a")); got != (middleware.Finding{}) {
+	if got := middleware.ClassifyHTTP(chaintest.ErrFlaky, chaintest.AJob("a")); got != (middleware.Finding{}) {
 		t.Errorf("of an error that is none of HTTP: found %+v", got)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/field"
+	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // ErrRateLimited: this process has begun as many runs of the job's type as it
@@ -58,18 +60,18 @@ const defaultMaxDelay = time.Hour
 // job costs a claim and a settle; where much more comes in than may go out,
 // bound Config.QueueConcurrency, or give the type a queue of its own.
 func RateLimit(cfg RateLimitConfig) jobs.Middleware {
-	if cfg.Runs < 1 || cfg.Runs > maxCount {
-		refuse("RateLimitConfig.Runs", "is %d; use 1 to %d", cfg.Runs, maxCount)
+	if cfg.Runs < 1 || cfg.Runs > field.MaxCount {
+		field.Refuse("RateLimitConfig.Runs", "is %d; use 1 to %d", cfg.Runs, field.MaxCount)
 	}
-	durationOr("RateLimitConfig.Per", &cfg.Per, time.Second)
+	field.DurationOr("RateLimitConfig.Per", &cfg.Per, time.Second)
 	interval := max(cfg.Per/time.Duration(cfg.Runs), 1)
-	countOr("RateLimitConfig.Burst", &cfg.Burst, max(1, int(time.Second/interval)))
-	durationOr("RateLimitConfig.MaxDelay", &cfg.MaxDelay, defaultMaxDelay)
+	field.CountOr("RateLimitConfig.Burst", &cfg.Burst, max(1, int(time.Second/interval)))
+	field.DurationOr("RateLimitConfig.MaxDelay", &cfg.MaxDelay, defaultMaxDelay)
 	if cfg.Key == nil {
 		cfg.Key = typeOf
 	}
 	limits := newPaces(&cfg, interval)
-	var told callbacks
+	var told guard.Callbacks
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
 			l := limits.get(cfg.Key(job))
@@ -78,7 +80,7 @@ func RateLimit(cfg RateLimitConfig) jobs.Middleware {
 				return next.ProcessJob(ctx, job)
 			}
 			if cfg.OnLimited != nil {
-				told.call("RateLimitConfig.OnLimited", func() { cfg.OnLimited(ctx, job, delay) })
+				told.Call("RateLimitConfig.OnLimited", func() { cfg.OnLimited(ctx, job, delay) })
 			}
 			return fmt.Errorf("%w for %q: %w", ErrRateLimited, l.key, jobs.Snooze(delay))
 		})

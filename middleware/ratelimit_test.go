@@ -7,12 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/internal/chaintest"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/middleware"
 )
 
 func TestJobsOverTheLimitComeBackOneByOneWithoutACharge(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	chaintest.InBubble(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var began []time.Time
 		refusals := 0
@@ -21,7 +23,7 @@ func TestJobsOverTheLimitComeBackOneByOneWithoutACharge(t *testing.T) {
 			defer mu.Unlock()
 			return len(began)
 		}
-		w := newWorld(t, jobs.Config{Concurrency: 10}, func(context.Context, *jobs.Job) error {
+		w := chaintest.NewWorld(t, jobs.Config{Concurrency: 10}, func(context.Context, *jobs.Job) error {
 			mu.Lock()
 			defer mu.Unlock()
 			began = append(began, time.Now())
@@ -34,14 +36,14 @@ func TestJobsOverTheLimitComeBackOneByOneWithoutACharge(t *testing.T) {
 			}}))
 		var ids []string
 		for range 65 {
-			ids = append(ids, w.add("call"))
+			ids = append(ids, w.Add("call"))
 		}
 		start := time.Now()
-		letPass(time.Second / 2)
+		chaintest.LetPass(time.Second / 2)
 		if n := count(); n != 5 {
 			t.Fatalf("%d runs began at once, want the burst of 5", n)
 		}
-		letPass(2 * time.Minute)
+		chaintest.LetPass(2 * time.Minute)
 		if n := count(); n != 65 {
 			t.Fatalf("%d runs began in two minutes, want all 65", n)
 		}
@@ -59,7 +61,7 @@ func TestJobsOverTheLimitComeBackOneByOneWithoutACharge(t *testing.T) {
 			t.Errorf("%d refusals for 60 jobs over the limit, want one each", refusals)
 		}
 		for _, id := range ids {
-			if j := w.want(id, jobs.StateCompleted); j.Failures != 0 {
+			if j := w.Want(id, jobs.StateCompleted); j.Failures != 0 {
 				t.Fatalf("%d failures were charged", j.Failures)
 			}
 		}
@@ -81,7 +83,7 @@ func rated(t *testing.T, n int, ideal time.Duration, cfg middleware.RateLimitCon
 		of[job.ID()]++
 		most = max(most, of[job.ID()])
 	}
-	w := newWorld(t, jobs.Config{Concurrency: 20}, func(context.Context, *jobs.Job) error {
+	w := chaintest.NewWorld(t, jobs.Config{Concurrency: 20}, func(context.Context, *jobs.Job) error {
 		time.Sleep(100 * time.Millisecond)
 		mu.Lock()
 		defer mu.Unlock()
@@ -94,10 +96,10 @@ func rated(t *testing.T, n int, ideal time.Duration, cfg middleware.RateLimitCon
 		if i%10 == 0 {
 			delay = ideal / 2 * time.Duration(i) / time.Duration(n)
 		}
-		w.add("call", jobs.WithDelay(delay))
+		w.Add("call", jobs.WithDelay(delay))
 	}
 	for range 1000 {
-		letPass(time.Minute)
+		chaintest.LetPass(time.Minute)
 		mu.Lock()
 		done := ran == n
 		mu.Unlock()
@@ -127,7 +129,7 @@ func TestRateLimit_UsesItsRateAndRefusesAJobAboutOnce(t *testing.T) {
 		"many a second":           {6000, middleware.RateLimitConfig{Runs: 50, Per: time.Second}, 2 * time.Minute, 1, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(t *testing.T) {
+			chaintest.InBubble(t, func(t *testing.T) {
 				took, refusals, most := rated(t, c.jobs, c.ideal, c.cfg)
 				t.Logf("%d jobs took %v, %d refusals, at most %d of one job", c.jobs, took, refusals, most)
 				if took > c.ideal*100/95 || took < c.ideal*9/10 {
@@ -147,12 +149,12 @@ func TestLimitsAreKeptPerTypeAndShownToTheHook(t *testing.T) {
 	m := middleware.RateLimit(middleware.RateLimitConfig{Runs: 1, Per: time.Hour, MaxDelay: time.Minute,
 		OnLimited: func(_ context.Context, job *jobs.Job, d time.Duration) { told = d }})
 	for _, typ := range []string{"a", "b"} {
-		if err := call(m, aJob(typ), returning(nil)); err != nil {
+		if err := chaintest.Call(m, chaintest.AJob(typ), chaintest.Returning(nil)); err != nil {
 			t.Errorf("the first run of %s gets %v", typ, err)
 		}
 	}
-	err := call(m, aJob("a"), func(context.Context, *jobs.Job) error { t.Error("it ran over its limit"); return nil })
-	e := jobs.EndingOf(context.Background(), aJob("a"), err)
+	err := chaintest.Call(m, chaintest.AJob("a"), func(context.Context, *jobs.Job) error { t.Error("it ran over its limit"); return nil })
+	e := jobs.EndingOf(context.Background(), chaintest.AJob("a"), err)
 	if !errors.Is(err, middleware.ErrRateLimited) || e.Outcome != jobs.EndedSnoozed || e.Delay < 30*time.Second || e.Delay > time.Minute || told != e.Delay {
 		t.Errorf("over the limit: %v (%+v), the hook was told %v; want it put off for half of MaxDelay to all of it", err, e, told)
 	}
@@ -160,8 +162,8 @@ func TestLimitsAreKeptPerTypeAndShownToTheHook(t *testing.T) {
 
 func TestRateLimitRefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
-	wantRefusal(t, "RateLimitConfig.Runs: invalid: is 0; use 1 to 1000000", func() { middleware.RateLimit(middleware.RateLimitConfig{}) })
-	wantRefusal(t, "RateLimitConfig.Per", func() { middleware.RateLimit(middleware.RateLimitConfig{Runs: 1, Per: -1}) })
-	wantRefusal(t, "RateLimitConfig.Burst", func() { middleware.RateLimit(middleware.RateLimitConfig{Runs: 1, Burst: -1}) })
-	wantRefusal(t, "RateLimitConfig.MaxDelay", func() { middleware.RateLimit(middleware.RateLimitConfig{Runs: 1, MaxDelay: -1}) })
+	chaintest.WantRefusal(t, "RateLimitConfig.Runs: invalid: is 0; use 1 to 1000000", func() { middleware.RateLimit(middleware.RateLimitConfig{}) })
+	chaintest.WantRefusal(t, "RateLimitConfig.Per", func() { middleware.RateLimit(middleware.RateLimitConfig{Runs: 1, Per: -1}) })
+	chaintest.WantRefusal(t, "RateLimitConfig.Burst", func() { middleware.RateLimit(middleware.RateLimitConfig{Runs: 1, Burst: -1}) })
+	chaintest.WantRefusal(t, "RateLimitConfig.MaxDelay", func() { middleware.RateLimit(middleware.RateLimitConfig{Runs: 1, MaxDelay: -1}) })
 }

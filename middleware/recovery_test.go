@@ -8,6 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/internal/chaintest"
+
+	"github.com/seed81422ce9/jobs/middleware/observe"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/middleware"
 )
@@ -22,7 +26,7 @@ func TestAPanicIsAnErrorForTheMiddlewareOutside(t *testing.T) {
 			t.Errorf("the hook got the job %q", job.Type())
 		}
 	}
-	err := call(middleware.Recovery(hook), aJob("a"), explodes)
+	err := chaintest.Call(middleware.Recovery(hook), chaintest.AJob("a"), explodes)
 	var p *jobs.PanicError
 	if !errors.As(err, &p) || p.Value != "boom" || !strings.Contains(p.Stack, "explodes") {
 		t.Errorf("the error is %#v, want a PanicError with the value and the stack of explodes", err)
@@ -30,14 +34,14 @@ func TestAPanicIsAnErrorForTheMiddlewareOutside(t *testing.T) {
 	if told != p {
 		t.Errorf("the hook was told %v, want %v", told, p)
 	}
-	if err := call(middleware.Recovery(nil), aJob("a"), explodes); !errors.As(err, &p) {
+	if err := chaintest.Call(middleware.Recovery(nil), chaintest.AJob("a"), explodes); !errors.As(err, &p) {
 		t.Errorf("without a hook the error is %v", err)
 	}
 }
 
 func TestAHookThatPanicsDoesNotHideTheHandlersPanic(t *testing.T) {
 	t.Parallel()
-	err := call(middleware.Recovery(func(context.Context, *jobs.Job, *jobs.PanicError) { panic("hook") }), aJob("a"), explodes)
+	err := chaintest.Call(middleware.Recovery(func(context.Context, *jobs.Job, *jobs.PanicError) { panic("hook") }), chaintest.AJob("a"), explodes)
 	var p *jobs.PanicError
 	if !errors.As(err, &p) || p.Value != "boom" || !strings.Contains(err.Error(), "hook") {
 		t.Errorf("the error is %v, want the handler's panic first and the hook's too", err)
@@ -46,16 +50,16 @@ func TestAHookThatPanicsDoesNotHideTheHandlersPanic(t *testing.T) {
 
 func TestRecoveryLeavesResultsAndGoexitAlone(t *testing.T) {
 	t.Parallel()
-	m := middleware.Recovery(nobody(t))
-	for _, want := range []error{nil, errFlaky} {
-		if err := call(m, aJob("a"), returning(want)); err != want {
+	m := middleware.Recovery(chaintest.Nobody(t))
+	for _, want := range []error{nil, chaintest.ErrFlaky} {
+		if err := chaintest.Call(m, chaintest.AJob("a"), chaintest.Returning(want)); err != want {
 			t.Errorf("returned %v, want %v", err, want)
 		}
 	}
 	returned := make(chan bool)
 	go func() {
 		defer close(returned)
-		_ = call(m, aJob("a"), func(context.Context, *jobs.Job) error { runtime.Goexit(); return nil })
+		_ = chaintest.Call(m, chaintest.AJob("a"), func(context.Context, *jobs.Job) error { runtime.Goexit(); return nil })
 		returned <- true
 	}()
 	if <-returned {
@@ -66,7 +70,7 @@ func TestRecoveryLeavesResultsAndGoexitAlone(t *testing.T) {
 // A middleware that panics is the server's to catch: its job fails, with the
 // stack, and nothing else is harmed.
 func TestAMiddlewareThatPanicsFailsItsJobAlone(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	chaintest.InBubble(t, func(t *testing.T) {
 		buggy := func(next jobs.Handler) jobs.Handler {
 			return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
 				if job.Type() == "bad" {
@@ -75,16 +79,16 @@ func TestAMiddlewareThatPanicsFailsItsJobAlone(t *testing.T) {
 				return next.ProcessJob(ctx, job)
 			})
 		}
-		w := newWorld(t, jobs.Config{Concurrency: 1}, returning(nil),
-			middleware.Logging(middleware.LoggingConfig{Logger: quiet}), middleware.Breaker(middleware.BreakerConfig{}),
+		w := chaintest.NewWorld(t, jobs.Config{Concurrency: 1}, chaintest.Returning(nil),
+			observe.Logging(observe.LoggingConfig{Logger: chaintest.Quiet}), middleware.Breaker(middleware.BreakerConfig{}),
 			middleware.Retry(middleware.RetryConfig{}), middleware.Timeout(middleware.TimeoutConfig{Soft: time.Minute}), buggy)
-		bad, good := w.add("bad", jobs.WithMaxRetries(0)), w.add("good")
-		letPass(time.Second)
-		j := w.want(bad, jobs.StateDead)
+		bad, good := w.Add("bad", jobs.WithMaxRetries(0)), w.Add("good")
+		chaintest.LetPass(time.Second)
+		j := w.Want(bad, jobs.StateDead)
 		if f := j.Errors.Last(); f.Class != jobs.ClassPanic || !strings.Contains(f.Stack, "buggyMiddleware") {
 			t.Errorf("the history says class %q, stack %q; want the stack of the panic", f.Class, f.Stack)
 		}
-		w.want(good, jobs.StateCompleted)
+		w.Want(good, jobs.StateCompleted)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/field"
 )
 
 // Kind is what an error means for its job.
@@ -81,10 +82,10 @@ const (
 // alone one of a run that was cut off by a cancellation, a deadline, a lost
 // lease or a shutdown, which the server sees to without a charge.
 func Retry(cfg RetryConfig) jobs.Middleware {
-	if cfg.Attempts < 0 || cfg.Attempts > maxCount {
-		refuse("RetryConfig.Attempts", "is %d; use 1 to %d, or 0 for what the job allows", cfg.Attempts, maxCount)
+	if cfg.Attempts < 0 || cfg.Attempts > field.MaxCount {
+		field.Refuse("RetryConfig.Attempts", "is %d; use 1 to %d, or 0 for what the job allows", cfg.Attempts, field.MaxCount)
 	}
-	durationOr("RetryConfig.MaxRetryAfter", &cfg.MaxRetryAfter, defaultMaxRetryAfter)
+	field.DurationOr("RetryConfig.MaxRetryAfter", &cfg.MaxRetryAfter, defaultMaxRetryAfter)
 	chain := make([]Classifier, 0, len(cfg.Classify)+2)
 	for _, c := range append(append(chain, cfg.Classify...), ClassifyHTTP, ClassifyNetwork) {
 		if c != nil {

@@ -4,6 +4,8 @@ import (
 	"container/list"
 	"sync"
 	"time"
+
+	"github.com/seed81422ce9/jobs"
 )
 
 // maxKeys bounds what a middleware keeps per key: types and keys come from
@@ -66,3 +68,6 @@ func (t *table[T]) makeRoom(now time.Time) bool {
 	delete(t.of, r.key)
 	return true
 }
+
+// typeOf is the key of what is kept per task type.
+func typeOf(job *jobs.Job) string { return job.Type() }

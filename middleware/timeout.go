@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/field"
 )
 
 // TimeoutConfig configures Timeout. Soft is required.
@@ -35,10 +36,10 @@ type TimeoutConfig struct {
 // Hard needs a server: it does nothing where a test calls the handler itself.
 func Timeout(cfg TimeoutConfig) jobs.Middleware {
 	if cfg.Soft <= 0 || cfg.Soft > broker.MaxDelay {
-		refuse("TimeoutConfig.Soft", "is %v; use more than zero and at most %v", cfg.Soft, time.Duration(broker.MaxDelay))
+		field.Refuse("TimeoutConfig.Soft", "is %v; use more than zero and at most %v", cfg.Soft, time.Duration(broker.MaxDelay))
 	}
 	if cfg.Hard != 0 && cfg.Hard <= cfg.Soft {
-		refuse("TimeoutConfig.Hard", "is %v; use more than Soft, which is %v, or 0 for the server's StuckGrace after it", cfg.Hard, cfg.Soft)
+		field.Refuse("TimeoutConfig.Hard", "is %v; use more than Soft, which is %v, or 0 for the server's StuckGrace after it", cfg.Hard, cfg.Soft)
 	}
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {

@@ -7,26 +7,28 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs/internal/chaintest"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/middleware"
 )
 
 func TestSoftEndsTheContextAndTheErrorIsATimeout(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	chaintest.InBubble(t, func(t *testing.T) {
 		var cause error
 		var took time.Duration
-		w := newWorld(t, jobs.Config{}, func(ctx context.Context, _ *jobs.Job) error {
+		w := chaintest.NewWorld(t, jobs.Config{}, func(ctx context.Context, _ *jobs.Job) error {
 			began := time.Now()
 			<-ctx.Done()
 			cause, took = context.Cause(ctx), time.Since(began)
 			return ctx.Err()
 		}, middleware.Timeout(middleware.TimeoutConfig{Soft: 10 * time.Second}))
-		id := w.add("slow", jobs.WithMaxRetries(0))
-		letPass(11 * time.Second)
+		id := w.Add("slow", jobs.WithMaxRetries(0))
+		chaintest.LetPass(11 * time.Second)
 		if cause != jobs.ErrTimeout || took != 10*time.Second {
 			t.Errorf("the context ended after %v because of %v, want %v after 10s", took, cause, jobs.ErrTimeout)
 		}
-		f := w.want(id, jobs.StateDead).Errors.Last()
+		f := w.Want(id, jobs.StateDead).Errors.Last()
 		if f.Class != jobs.ClassTimeout || !strings.Contains(f.Message, "10s") || !strings.Contains(f.Message, "deadline exceeded") {
 			t.Errorf("the history says %+v, want class %s and the timeout in words", f, jobs.ClassTimeout)
 		}
@@ -34,55 +36,55 @@ func TestSoftEndsTheContextAndTheErrorIsATimeout(t *testing.T) {
 }
 
 func TestAHandlerThatIgnoresItsContextKeepsItsSlotAndIsReportedAfterHard(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	chaintest.InBubble(t, func(t *testing.T) {
 		stuck, gate := make(chan jobs.StuckEvent, 10), make(chan struct{})
 		cfg := jobs.Config{Concurrency: 1, Hooks: jobs.Hooks{Stuck: func(e jobs.StuckEvent) { stuck <- e }}}
-		w := newWorld(t, cfg, func(_ context.Context, job *jobs.Job) error {
+		w := chaintest.NewWorld(t, cfg, func(_ context.Context, job *jobs.Job) error {
 			if job.Type() == "deaf" {
 				waitsDeafly(gate)
 			}
 			return nil
 		}, middleware.Timeout(middleware.TimeoutConfig{Soft: 10 * time.Second, Hard: 15 * time.Second}))
-		deaf := w.add("deaf")
-		letPass(time.Second)
-		next := w.add("next")
-		letPass(13 * time.Second)
+		deaf := w.Add("deaf")
+		chaintest.LetPass(time.Second)
+		next := w.Add("next")
+		chaintest.LetPass(13 * time.Second)
 		if len(stuck) != 0 {
 			t.Fatalf("reported before Hard: %+v", <-stuck)
 		}
-		letPass(3 * time.Second)
+		chaintest.LetPass(3 * time.Second)
 		if len(stuck) != 1 {
 			t.Fatalf("%d reports after Hard, want 1", len(stuck))
 		}
 		if e := <-stuck; e.Job.ID() != deaf || e.Cause != jobs.ErrTimeout || !strings.Contains(e.Stack, "waitsDeafly") {
 			t.Errorf("the report is %+v, want the job's with the stack of its handler", e)
 		}
-		if err := w.server.Ready(); err == nil || !strings.Contains(err.Error(), "stuck") {
+		if err := w.Server.Ready(); err == nil || !strings.Contains(err.Error(), "stuck") {
 			t.Errorf("with its only slot stuck the server's readiness says %v", err)
 		}
-		w.want(next, jobs.StatePending) // nothing runs beside it
-		w.want(deaf, jobs.StateActive)
+		w.Want(next, jobs.StatePending) // nothing runs beside it
+		w.Want(deaf, jobs.StateActive)
 		close(gate)
-		letPass(time.Second)
-		w.want(deaf, jobs.StateCompleted) // what it did is done
-		w.want(next, jobs.StateCompleted)
+		chaintest.LetPass(time.Second)
+		w.Want(deaf, jobs.StateCompleted) // what it did is done
+		w.Want(next, jobs.StateCompleted)
 	})
 }
 
 func waitsDeafly(gate chan struct{}) { <-gate }
 
 func TestWithoutHardTheServersGraceCounts(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	chaintest.InBubble(t, func(t *testing.T) {
 		stuck, gate := make(chan jobs.StuckEvent, 10), make(chan struct{})
 		cfg := jobs.Config{Concurrency: 1, StuckGrace: time.Minute, Hooks: jobs.Hooks{Stuck: func(e jobs.StuckEvent) { stuck <- e }}}
-		w := newWorld(t, cfg, func(context.Context, *jobs.Job) error { <-gate; return nil },
+		w := chaintest.NewWorld(t, cfg, func(context.Context, *jobs.Job) error { <-gate; return nil },
 			middleware.Timeout(middleware.TimeoutConfig{Soft: 10 * time.Second}))
-		w.add("deaf")
-		letPass(69 * time.Second)
+		w.Add("deaf")
+		chaintest.LetPass(69 * time.Second)
 		if n := len(stuck); n != 0 {
 			t.Errorf("%d reports before the grace is over", n)
 		}
-		letPass(3 * time.Second)
+		chaintest.LetPass(3 * time.Second)
 		if n := len(stuck); n != 1 {
 			t.Errorf("%d reports after it, want 1", n)
 		}
@@ -91,7 +93,7 @@ func TestWithoutHardTheServersGraceCounts(t *testing.T) {
 }
 
 func TestTheSoonerOfTwoTimeoutsCountsAndTheOuterOneComesBack(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	chaintest.InBubble(t, func(t *testing.T) {
 		stuck, gate := make(chan jobs.StuckEvent, 10), make(chan struct{})
 		outer := middleware.Timeout(middleware.TimeoutConfig{Soft: 30 * time.Second, Hard: 40 * time.Second})
 		inner := func(soft time.Duration) jobs.Middleware {
@@ -114,26 +116,26 @@ func TestTheSoonerOfTwoTimeoutsCountsAndTheOuterOneComesBack(t *testing.T) {
 				return later.ProcessJob(ctx, job)
 			})
 		}
-		w := newWorld(t, cfg, func(ctx context.Context, job *jobs.Job) error {
+		w := chaintest.NewWorld(t, cfg, func(ctx context.Context, job *jobs.Job) error {
 			if <-ctx.Done(); job.Type() == "later" {
 				waitsDeafly(gate)
 			}
 			return nil
 		}, outer, after, byType)
-		w.add("sooner")
-		letPass(38 * time.Second)
+		w.Add("sooner")
+		chaintest.LetPass(38 * time.Second)
 		if len(stuck) != 0 {
 			t.Errorf("reported although the inner handler had returned: %+v", <-stuck)
 		}
-		letPass(4 * time.Second)
+		chaintest.LetPass(4 * time.Second)
 		if len(stuck) != 1 {
 			t.Fatalf("%d reports, want one by the outer bound", len(stuck))
 		}
 		if e := <-stuck; e.Overdue < 10*time.Second {
 			t.Errorf("reported %v overdue, want the 10s of the outer bound at least", e.Overdue)
 		}
-		w.add("later")
-		letPass(42 * time.Second)
+		w.Add("later")
+		chaintest.LetPass(42 * time.Second)
 		if len(stuck) != 1 {
 			t.Errorf("%d reports, want one more by the outer bound, which is sooner", len(stuck))
 		}
@@ -144,20 +146,20 @@ func TestTheSoonerOfTwoTimeoutsCountsAndTheOuterOneComesBack(t *testing.T) {
 func TestTheErrorOfARunThatEndedInTimeIsTheHandlersOwn(t *testing.T) {
 	t.Parallel()
 	m := middleware.Timeout(middleware.TimeoutConfig{Soft: time.Hour})
-	if err := call(m, aJob("a"), returning(errFlaky)); err != errFlaky {
-		t.Errorf("returned %v, want %v", err, errFlaky)
+	if err := chaintest.Call(m, chaintest.AJob("a"), chaintest.Returning(chaintest.ErrFlaky)); err != chaintest.ErrFlaky {
+		t.Errorf("returned %v, want %v", err, chaintest.ErrFlaky)
 	}
 }
 
 func TestWhatAHandlerDecidesAfterItsTimeoutIsObeyed(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
-		w := newWorld(t, jobs.Config{}, func(ctx context.Context, _ *jobs.Job) error {
+	chaintest.InBubble(t, func(t *testing.T) {
+		w := chaintest.NewWorld(t, jobs.Config{}, func(ctx context.Context, _ *jobs.Job) error {
 			<-ctx.Done()
 			return errors.Join(jobs.SkipRetry, ctx.Err())
 		}, middleware.Timeout(middleware.TimeoutConfig{Soft: time.Second}))
-		id := w.add("a")
-		letPass(2 * time.Second)
-		if f := w.want(id, jobs.StateDead).Errors.Last(); f.Class != jobs.ClassPermanent {
+		id := w.Add("a")
+		chaintest.LetPass(2 * time.Second)
+		if f := w.Want(id, jobs.StateDead).Errors.Last(); f.Class != jobs.ClassPermanent {
 			t.Errorf("recorded as %s, want %s", f.Class, jobs.ClassPermanent)
 		}
 	})
@@ -165,8 +167,8 @@ func TestWhatAHandlerDecidesAfterItsTimeoutIsObeyed(t *testing.T) {
 
 func TestTimeoutRefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
-	wantRefusal(t, "TimeoutConfig.Soft: invalid: is 0s; use more than zero", func() { middleware.Timeout(middleware.TimeoutConfig{}) })
-	wantRefusal(t, "TimeoutConfig.Hard: invalid: is 1s; use more than Soft, which is 2s", func() {
+	chaintest.WantRefusal(t, "TimeoutConfig.Soft: invalid: is 0s; use more than zero", func() { middleware.Timeout(middleware.TimeoutConfig{}) })
+	chaintest.WantRefusal(t, "TimeoutConfig.Hard: invalid: is 1s; use more than Soft, which is 2s", func() {
 		middleware.Timeout(middleware.TimeoutConfig{Soft: 2 * time.Second, Hard: time.Second})
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/field"
 )
 
 // Check says what is wrong with a job that is about to be stored, or nil. It
@@ -101,7 +102,7 @@ func KnownTypes(patterns ...string) Check {
 // below the store's.
 func MaxPayload(limit int) Check {
 	if limit < 1 {
-		refuse("MaxPayload", "is %d; use 1 byte or more", limit)
+		field.Refuse("MaxPayload", "is %d; use 1 byte or more", limit)
 	}
 	return func(_ context.Context, job *broker.NewJob) error {
 		if n := len(job.Body.Payload); n > limit {

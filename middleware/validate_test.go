@@ -6,10 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/seed81422ce9/jobs/middleware"
+
+	"github.com/seed81422ce9/jobs/internal/chaintest"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/middleware"
 )
 
 // producer makes a client with an enqueue chain.
@@ -93,5 +96,5 @@ func TestChecksNameFieldLimitAndRemedy(t *testing.T) {
 			}
 		}
 	}
-	wantRefusal(t, "MaxPayload: invalid: is 0; use 1 byte or more", func() { middleware.MaxPayload(0) })
+	chaintest.WantRefusal(t, "MaxPayload: invalid: is 0; use 1 byte or more", func() { middleware.MaxPayload(0) })
 }

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed81422ce9/jobs/internal/guard"
+
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -71,9 +73,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 	if config.Schema == "" {
 		config.Schema = DefaultSchema
 	}
-	if config.Logger == nil {
-		config.Logger = slog.Default()
-	}
+	config.Logger = guard.Logger(config.Logger)
 	if err := checkSchema(config.Schema); err != nil {
 		return nil, broker.About(err, "open", "", "")
 	}

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/seed81422ce9/jobs/middleware/observe"
+
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/trace"
 
@@ -16,9 +18,9 @@ import (
 // samplers are those of the workloads whose worker has the standard chain.
 var samplers = map[string]trace.Sampler{"W2chain": trace.NeverSample(), "W2sampled": trace.AlwaysSample()}
 
-func newTracing(sampler trace.Sampler) *middleware.Tracing {
+func newTracing(sampler trace.Sampler) *observe.Tracing {
 	provider := trace.NewTracerProvider(trace.WithSampler(sampler), trace.WithSpanProcessor(dropped{}))
-	return middleware.NewTracing(middleware.TracingConfig{TracerProvider: provider})
+	return observe.NewTracing(observe.TracingConfig{TracerProvider: provider})
 }
 
 // dropped takes spans and does nothing with them: what exporters cost is theirs.
@@ -41,7 +43,7 @@ func traced(workload string) (cfg jobs.ClientConfig) {
 // collects, traces, a log that nobody reads.
 func mountChain(cfg *jobs.Config, b broker.Broker, sampler trace.Sampler) error {
 	tracing := newTracing(sampler)
-	metrics, err := middleware.NewMetrics(middleware.MetricsConfig{Broker: b,
+	metrics, err := observe.NewMetrics(observe.MetricsConfig{Broker: b,
 		MeterProvider: metric.NewMeterProvider(metric.WithReader(metric.NewManualReader()))})
 	if err != nil {
 		return err
@@ -49,7 +51,7 @@ func mountChain(cfg *jobs.Config, b broker.Broker, sampler trace.Sampler) error 
 	cfg.Middleware = []jobs.Middleware{
 		tracing.Middleware(),
 		metrics.Middleware(),
-		middleware.Logging(middleware.LoggingConfig{Logger: slog.New(slog.DiscardHandler)}),
+		observe.Logging(observe.LoggingConfig{Logger: slog.New(slog.DiscardHandler)}),
 		middleware.Retry(middleware.RetryConfig{}),
 		middleware.Timeout(middleware.TimeoutConfig{Soft: time.Minute}),
 		middleware.Recovery(nil),

@@ -24,6 +24,8 @@ import (
 	"net/http"
 	"os"
 
+	"github.com/seed81422ce9/jobs/middleware/observe"
+
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/middleware"
@@ -85,7 +87,7 @@ func work(ctx context.Context, cfg jobs.Config, url string) error {
 		return err
 	}
 	cfg.Hooks = metrics.Hooks()
-	cfg.Middleware = []jobs.Middleware{metrics.Middleware(), middleware.Logging(middleware.LoggingConfig{}), middleware.Recovery(nil)}
+	cfg.Middleware = []jobs.Middleware{metrics.Middleware(), observe.Logging(observe.LoggingConfig{}), middleware.Recovery(nil)}
 	server, err := jobs.NewServer(metrics.Broker(), cfg)
 	if err != nil {
 		return err

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/seed81422ce9/jobs/middleware/observe"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -12,13 +14,12 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/middleware"
 )
 
 // measured is what counts and times the worker's jobs, and shows it to
 // Prometheus, with what the Go runtime and the system say of the process.
 type measured struct {
-	*middleware.Metrics
+	*observe.Metrics
 	provider *metric.MeterProvider
 	handler  http.Handler // of /metrics
 }
@@ -31,7 +32,7 @@ func measure(b broker.Broker) (*measured, error) {
 		return nil, err
 	}
 	m := &measured{provider: metric.NewMeterProvider(metric.WithReader(reader)), handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}
-	m.Metrics, err = middleware.NewMetrics(middleware.MetricsConfig{Broker: b, MeterProvider: m.provider})
+	m.Metrics, err = observe.NewMetrics(observe.MetricsConfig{Broker: b, MeterProvider: m.provider})
 	return m, err
 }
 

@@ -1,0 +1,227 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// scope names this package to OpenTelemetry.
+const scope = "github.com/seed81422ce9/jobs/middleware"
+
+// MetricsConfig configures Metrics. The zero value works, without what only a
+// broker can tell.
+type MetricsConfig struct {
+	// Broker is the store. Each collection asks it once for the depths and ages
+	// of its queues, whatever the number of jobs. Nil leaves out the metrics
+	// marked as shared in MetricTable, and those of commands.
+	Broker broker.Broker
+
+	// MeterProvider takes the measurements. Nil means the global one,
+	// otel.GetMeterProvider().
+	MeterProvider metric.MeterProvider
+
+	// Queues names the queues whose depths and ages are reported. Nil means all
+	// that the store has.
+	Queues []string
+
+	// Keys is how many values the label key may have, which is the tenant or
+	// partition key of a job; the keys of further tenants are called "other".
+	// Zero means that there is no such label. Each value multiplies the number
+	// of series. Values that were not used for a day or two make room for others;
+	// what was counted under them goes on being reported.
+	Keys int
+
+	// MaxTypes and MaxQueues bound the values of these labels in the same way.
+	// Zero means 100 and 50.
+	MaxTypes, MaxQueues int
+}
+
+const (
+	defaultMaxTypes  = 100
+	defaultMaxQueues = 50
+)
+
+// Metrics measures what happens to jobs, with the names of MetricTable. One is
+// enough for a process and a store, whatever the number of its clients and
+// servers; it may be used from any number of goroutines. Mount all of its
+// parts: what is not mounted is not measured, and nothing is counted twice.
+type Metrics struct {
+	cfg         MetricsConfig
+	series      *registry
+	instruments instruments
+	commands    commands
+	local       local
+	gauges      metric.Registration
+	broker      broker.Broker
+}
+
+// NewMetrics makes the instruments. An error names the field of cfg that is
+// outside its limits, or is the meter provider's.
+func NewMetrics(cfg MetricsConfig) (*Metrics, error) {
+	for _, field := range []struct {
+		name  string
+		value *int
+		zero  int
+	}{{"Keys", &cfg.Keys, 0}, {"MaxTypes", &cfg.MaxTypes, defaultMaxTypes}, {"MaxQueues", &cfg.MaxQueues, defaultMaxQueues}} {
+		if *field.value < 0 {
+			return nil, broker.Invalid(field.name, "is %d; it must not be negative", *field.value)
+		}
+		if *field.value == 0 {
+			*field.value = field.zero
+		}
+	}
+	if cfg.MeterProvider == nil {
+		cfg.MeterProvider = otel.GetMeterProvider()
+	}
+	m := &Metrics{cfg: cfg, series: newRegistry(cfg.MaxQueues, cfg.MaxTypes, cfg.Keys)}
+	m.local.init()
+	meter := cfg.MeterProvider.Meter(scope)
+	if err := m.instruments.init(meter); err != nil {
+		return nil, fmt.Errorf("middleware: metrics: %w", err)
+	}
+	if cfg.Broker != nil {
+		m.commands.init()
+		m.broker = &measuredBroker{Broker: cfg.Broker, m: m}
+	}
+	var err error
+	if m.gauges, err = meter.RegisterCallback(m.observe, m.instruments.observed(cfg.Broker != nil)...); err != nil {
+		return nil, fmt.Errorf("middleware: metrics: %w", err)
+	}
+	return m, nil
+}
+
+// Close ends the collection of gauges. Call it before the broker is closed.
+func (m *Metrics) Close() error { return m.gauges.Unregister() }
+
+// Broker is MetricsConfig.Broker with its calls measured; give it to the client
+// and the server. It is nil when none was configured.
+func (m *Metrics) Broker() broker.Broker { return m.broker }
+
+// Middleware measures runs. Use it on the mux, outside of what retries, skips
+// or limits runs.
+func (m *Metrics) Middleware() jobs.Middleware {
+	return func(next jobs.Handler) jobs.Handler {
+		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
+			record := job.Record()
+			s := m.series.of(record.Queue, &record.Body)
+			started := time.Now()
+			s.running.Add(1)
+			m.begun(ctx, s, record, started)
+			defer func() { // also of a panic
+				s.running.Add(-1)
+				m.instruments.run.Record(ctx, time.Since(started).Seconds(), s.record...)
+			}()
+			return next.ProcessJob(ctx, job)
+		})
+	}
+}
+
+// begun measures how long a job waited for its first run. The store's clock
+// says since when, so it says until when, too.
+func (m *Metrics) begun(ctx context.Context, s *series, j *broker.Job, now time.Time) {
+	if j.Epoch != 0 {
+		return // what has happened to the job since is no wait
+	}
+	waited := now.Add(m.local.clockOffset()).Sub(j.CreatedAt)
+	due, scheduled := j.Headers[dueHeader]
+	if !scheduled {
+		m.instruments.wait.Record(ctx, max(waited, 0).Seconds(), s.record...)
+		return
+	}
+	if delay, ok := parseDue(due, j.CreatedAt); ok {
+		m.instruments.lateness.Record(ctx, max(waited-delay, 0).Seconds(), s.record...)
+	}
+}
+
+// dueHeader tells servers when a job that was enqueued with a delay or a time
+// is due, which a claimed job does not say: in microseconds, with a plus sign
+// before a delay from the job's creation, or since 1970.
+const dueHeader = "jobs-due"
+
+func formatDue(delay time.Duration, at time.Time) string {
+	if delay > 0 {
+		return "+" + strconv.FormatInt(broker.DurationMicros(delay), 10)
+	}
+	return strconv.FormatInt(broker.Micros(at), 10)
+}
+
+// parseDue returns how long after its creation a job was due.
+func parseDue(text string, created time.Time) (time.Duration, bool) {
+	digits, relative := strings.CutPrefix(text, "+")
+	us, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || us < 0 || us > broker.Micros(broker.MaxTime) {
+		return 0, false
+	}
+	if relative {
+		return time.Duration(min(us, broker.DurationMicros(broker.MaxDelay))) * time.Microsecond, true
+	}
+	return max(broker.FromMicros(us).Sub(created), 0), true
+}
+
+// Enqueue measures enqueueing. It belongs outside of other parts of the chain
+// that refuse jobs.
+func (m *Metrics) Enqueue() jobs.EnqueueMiddleware {
+	return func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
+		return func(ctx context.Context, batch []*jobs.Outgoing) {
+			for _, o := range batch {
+				delete(o.Body.Headers, dueHeader) // of a job whose headers were copied
+				if o.Delay > 0 || !o.RunAt.IsZero() {
+					addHeader(o, dueHeader, formatDue(o.Delay, o.RunAt))
+				}
+			}
+			began := time.Now()
+			next(ctx, batch)
+			took := time.Since(began).Seconds()
+			result := &m.instruments.ok
+			for _, o := range batch {
+				s := m.series.of(o.Queue, &o.Body)
+				switch {
+				case o.Err == nil:
+					m.instruments.enqueued.Add(ctx, 1, s.add...)
+				case errors.Is(o.Err, jobs.ErrDuplicate):
+					m.instruments.duplicate.Add(ctx, 1, s.with(labelWhere, "enqueue")...)
+				default:
+					result = &m.instruments.failed
+					m.instruments.refused.Add(ctx, 1, s.with(labelReason, refusal(o.Err))...)
+				}
+			}
+			m.instruments.enqueue.Record(ctx, took, *result...)
+		}
+	}
+}
+
+// refusal is why a job was not accepted, as a label.
+func refusal(err error) string {
+	for _, c := range []struct {
+		is   error
+		name string
+	}{
+		{jobs.ErrOutcomeUnknown, "unknown"},
+		{jobs.ErrQueueFull, "queue_full"},
+		{jobs.ErrTooLarge, "too_large"},
+		{jobs.ErrInvalid, "invalid"},
+		{jobs.ErrUnavailable, "unavailable"},
+	} {
+		if errors.Is(err, c.is) {
+			return c.name
+		}
+	}
+	return other
+}
+
+// OnDuplicate counts a delivery that was found to be done already: give it to
+// DedupConfig.OnDuplicate.
+func (m *Metrics) OnDuplicate(ctx context.Context, job *jobs.Job) {
+	record := job.Record()
+	m.instruments.duplicate.Add(ctx, 1, m.series.of(record.Queue, &record.Body).with(labelWhere, "run")...)
+}

@@ -1,0 +1,121 @@
+package observe
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// sharedTimeout bounds the call to the store that a collection makes, well
+// within the time that Prometheus gives a scrape.
+const sharedTimeout = 2 * time.Second
+
+// local is the state of this process's servers.
+type local struct {
+	offset atomic.Int64 // of the store's clock, in nanoseconds
+	timed  atomic.Bool  // offset is known
+	stuck  atomic.Int64
+
+	mu      sync.Mutex
+	workers map[string]*liveWorker
+}
+
+// liveWorker is a worker between its start and its end.
+type liveWorker struct {
+	concurrency int
+	margin      time.Duration // at the time at
+	at          time.Time
+}
+
+func (l *local) init() { l.workers = make(map[string]*liveWorker) }
+
+func (l *local) clockOffset() time.Duration { return time.Duration(l.offset.Load()) }
+
+// observe answers a collection: with what the process knows, and with one
+// question to the store. When the store does not answer, its metrics are
+// missing rather than old, and the failure is counted.
+func (m *Metrics) observe(ctx context.Context, o metric.Observer) error {
+	m.observeLocal(o)
+	if m.broker == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sharedTimeout)
+	defer cancel()
+	reply, err := m.broker.Queues(ctx, broker.QueuesRequest{Names: m.cfg.Queues})
+	if err == nil {
+		m.observeQueues(o, reply)
+	}
+	return nil
+}
+
+func (m *Metrics) observeLocal(o metric.Observer) {
+	i, l := &m.instruments, &m.local
+	m.series.each(func(s *series) { o.ObserveInt64(i.inFlight, s.running.Load(), s.observe...) })
+	o.ObserveInt64(i.stuckNow, max(l.stuck.Load(), 0))
+	if l.timed.Load() {
+		o.ObserveFloat64(i.clockOffset, l.clockOffset().Seconds())
+	}
+	now := time.Now()
+	slots := 0
+	margin, any := time.Duration(0), false
+	l.mu.Lock()
+	for _, w := range l.workers {
+		slots += w.concurrency
+		if left := w.margin - now.Sub(w.at); !any || left < margin {
+			margin, any = left, true
+		}
+	}
+	l.mu.Unlock()
+	o.ObserveInt64(i.slots, int64(slots))
+	if any {
+		o.ObserveFloat64(i.leaseMargin, margin.Seconds())
+	}
+}
+
+// agedStates are those whose oldest job has an age.
+var agedStates = []broker.State{broker.StatePending, broker.StateScheduled, broker.StateRetry, broker.StateDead}
+
+// shownQueue is what is reported of a queue, or of all those beyond the bound.
+type shownQueue struct {
+	counts map[broker.State]int64
+	ages   map[broker.State]time.Duration
+	paused int64
+}
+
+func (m *Metrics) observeQueues(o metric.Observer, reply broker.QueuesReply) {
+	shown := make(map[string]*shownQueue, len(reply.Queues))
+	for i := range reply.Queues {
+		q := &reply.Queues[i]
+		label := m.series.queue(q.Name)
+		s := shown[label]
+		if s == nil {
+			s = &shownQueue{counts: make(map[broker.State]int64), ages: make(map[broker.State]time.Duration)}
+			shown[label] = s
+		}
+		for state, n := range q.Counts {
+			s.counts[state] += n
+		}
+		for _, state := range agedStates {
+			s.ages[state] = max(s.ages[state], q.Age(state, reply.Now))
+		}
+		if q.Policy.Paused {
+			s.paused = 1
+		}
+	}
+	for label, s := range shown {
+		queue := attribute.String(labelQueue, label)
+		for _, state := range broker.States() {
+			o.ObserveInt64(m.instruments.depth, s.counts[state], metric.WithAttributes(queue, attribute.String(labelState, state.String())))
+		}
+		for _, state := range agedStates {
+			o.ObserveFloat64(m.instruments.oldestAge, s.ages[state].Seconds(), metric.WithAttributes(queue, attribute.String(labelState, state.String())))
+		}
+		o.ObserveInt64(m.instruments.paused, s.paused, metric.WithAttributes(queue))
+	}
+}

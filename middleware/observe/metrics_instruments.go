@@ -1,0 +1,147 @@
+package observe
+
+import (
+	"fmt"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+)
+
+// instruments are those of metricTable, from where their names, units and
+// descriptions come.
+type instruments struct {
+	enqueued, duplicate, refused, claimed, processed, failures, retried, dead, outcomes, reclaimed metric.Int64Counter
+	starts, stops, stuck, storeErrors                                                              metric.Int64Counter
+
+	wait, lateness, run, enqueue, claim, settle, command metric.Float64Histogram
+	attempts                                             metric.Int64Histogram
+
+	inFlight, slots, stuckNow           metric.Int64ObservableUpDownCounter
+	depth, paused                       metric.Int64ObservableGauge
+	leaseMargin, clockOffset, oldestAge metric.Float64ObservableGauge
+
+	ok, failed       []metric.RecordOption // of an enqueue
+	waited, unwaited []metric.RecordOption // claims
+	drained, lost    []metric.AddOption    // workers
+}
+
+// Buckets in seconds: of what happens to jobs, which may wait for hours, and of
+// calls to a store.
+var (
+	jobSeconds   = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200}
+	storeSeconds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
+	runCounts    = []float64{1, 2, 3, 4, 6, 8, 12, 16, 26, 50}
+)
+
+func (i *instruments) init(meter metric.Meter) error {
+	d := declarer{meter: meter}
+	i.enqueued, i.duplicate, i.refused = d.counter("jobs.enqueued"), d.counter("jobs.duplicate"), d.counter("jobs.refused")
+	i.claimed, i.reclaimed = d.counter("jobs.claimed"), d.counter("jobs.reclaimed")
+	i.processed, i.failures, i.retried, i.dead = d.counter("jobs.processed"), d.counter("jobs.failed"), d.counter("jobs.retried"), d.counter("jobs.dead")
+	i.outcomes = d.counter("jobs.outcomes")
+	i.starts, i.stops = d.counter("jobs.worker.starts"), d.counter("jobs.worker.stops")
+	i.stuck, i.storeErrors = d.counter("jobs.stuck"), d.counter("jobs.store.errors")
+
+	i.wait, i.lateness = d.seconds("jobs.wait", jobSeconds), d.seconds("jobs.lateness", jobSeconds)
+	i.run = d.seconds("jobs.processing.latency", jobSeconds)
+	i.enqueue = d.seconds("jobs.enqueue.duration", storeSeconds)
+	i.claim, i.settle = d.seconds("jobs.claim.duration", storeSeconds), d.seconds("jobs.settle.duration", storeSeconds)
+	i.command = d.seconds("jobs.store.command.duration", storeSeconds)
+	i.attempts = d.counts("jobs.attempts", runCounts)
+
+	i.inFlight, i.slots, i.stuckNow = d.upDown("jobs.in_flight"), d.upDown("jobs.slots"), d.upDown("jobs.stuck.handlers")
+	i.depth, i.paused = d.gauge("jobs.queue.depth"), d.gauge("jobs.queue.paused")
+	i.leaseMargin, i.clockOffset = d.gaugeSeconds("jobs.lease.margin"), d.gaugeSeconds("jobs.store.clock.offset")
+	i.oldestAge = d.gaugeSeconds("jobs.queue.oldest.age")
+
+	i.ok, i.failed = recorded(labelResult, "ok"), recorded(labelResult, "error")
+	i.waited, i.unwaited = recorded(labelWaited, "true"), recorded(labelWaited, "false")
+	i.drained, i.lost = added(labelReason, "drained"), added(labelReason, "lost")
+	return d.err
+}
+
+// observed lists the instruments that a collection asks for.
+func (i *instruments) observed(shared bool) []metric.Observable {
+	all := []metric.Observable{i.inFlight, i.slots, i.stuckNow, i.leaseMargin, i.clockOffset}
+	if shared {
+		all = append(all, i.depth, i.oldestAge, i.paused)
+	}
+	return all
+}
+
+func recorded(label, value string) []metric.RecordOption {
+	return []metric.RecordOption{metric.WithAttributeSet(attribute.NewSet(attribute.String(label, value)))}
+}
+
+func added(pairs ...string) []metric.AddOption {
+	var all []attribute.KeyValue
+	for n := 0; n < len(pairs); n += 2 {
+		all = append(all, attribute.String(pairs[n], pairs[n+1]))
+	}
+	return []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(all...))}
+}
+
+// declarer makes instruments of the table; err is the first error.
+type declarer struct {
+	meter metric.Meter
+	err   error
+}
+
+func (d *declarer) find(instrument string, kind MetricKind) Metric {
+	for _, m := range metricTable {
+		if m.Instrument == instrument && m.Kind == kind {
+			return m
+		}
+	}
+	d.fail(fmt.Errorf("the table has no %s %s", kind, instrument))
+	return Metric{}
+}
+
+func (d *declarer) fail(err error) {
+	if d.err == nil {
+		d.err = err
+	}
+}
+
+func (d *declarer) counter(name string) metric.Int64Counter {
+	m := d.find(name, Counter)
+	made, err := d.meter.Int64Counter(m.Instrument, metric.WithUnit(m.Unit), metric.WithDescription(m.Help))
+	d.fail(err)
+	return made
+}
+
+func (d *declarer) seconds(name string, buckets []float64) metric.Float64Histogram {
+	m := d.find(name, Histogram)
+	made, err := d.meter.Float64Histogram(m.Instrument, metric.WithUnit(m.Unit), metric.WithDescription(m.Help), metric.WithExplicitBucketBoundaries(buckets...))
+	d.fail(err)
+	return made
+}
+
+func (d *declarer) counts(name string, buckets []float64) metric.Int64Histogram {
+	m := d.find(name, Histogram)
+	made, err := d.meter.Int64Histogram(m.Instrument, metric.WithUnit(m.Unit), metric.WithDescription(m.Help), metric.WithExplicitBucketBoundaries(buckets...))
+	d.fail(err)
+	return made
+}
+
+// upDown makes a gauge whose values add up over servers.
+func (d *declarer) upDown(name string) metric.Int64ObservableUpDownCounter {
+	m := d.find(name, Gauge)
+	made, err := d.meter.Int64ObservableUpDownCounter(m.Instrument, metric.WithUnit(m.Unit), metric.WithDescription(m.Help))
+	d.fail(err)
+	return made
+}
+
+func (d *declarer) gauge(name string) metric.Int64ObservableGauge {
+	m := d.find(name, Gauge)
+	made, err := d.meter.Int64ObservableGauge(m.Instrument, metric.WithUnit(m.Unit), metric.WithDescription(m.Help))
+	d.fail(err)
+	return made
+}
+
+func (d *declarer) gaugeSeconds(name string) metric.Float64ObservableGauge {
+	m := d.find(name, Gauge)
+	made, err := d.meter.Float64ObservableGauge(m.Instrument, metric.WithUnit(m.Unit), metric.WithDescription(m.Help))
+	d.fail(err)
+	return made
+}

@@ -1,0 +1,194 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs/inspect"
+
+	"go.opentelemetry.io/otel/exporters/prometheus"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
+
+	client "github.com/prometheus/client_golang/prometheus"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// faults is a store that fails when it is told to.
+type faults struct {
+	broker.Broker
+	renewLost, claimFails, queuesFail atomic.Bool
+	queues                            atomic.Int64 // calls
+}
+
+func (f *faults) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
+	if !req.Register && f.renewLost.Swap(false) {
+		return broker.Renewed{Lost: true}, nil
+	}
+	return f.Broker.Renew(ctx, req)
+}
+
+func (f *faults) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+	if f.claimFails.Swap(false) {
+		return broker.Claimed{}, fmt.Errorf("%w: connection refused", broker.ErrUnavailable)
+	}
+	return f.Broker.Claim(ctx, req)
+}
+
+func (f *faults) Queues(ctx context.Context, req broker.QueuesRequest) (broker.QueuesReply, error) {
+	f.queues.Add(1)
+	if f.queuesFail.Load() {
+		<-ctx.Done()
+		return broker.QueuesReply{}, ctx.Err()
+	}
+	return f.Broker.Queues(ctx, req)
+}
+
+// measured is a store, its metrics, and where Prometheus finds them.
+type measured struct {
+	store    *faults
+	metrics  *Metrics
+	provider *sdk.MeterProvider
+	registry *client.Registry
+	client   *jobs.Client
+}
+
+func newMeasured(t *testing.T, cfg MetricsConfig, options ...sdk.Option) *measured {
+	t.Helper()
+	m := &measured{store: &faults{Broker: membroker.New()}, registry: client.NewRegistry()}
+	exporter, err := prometheus.New(prometheus.WithRegisterer(m.registry), prometheus.WithoutScopeInfo(), prometheus.WithoutTargetInfo())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.provider = sdk.NewMeterProvider(append(options, sdk.WithReader(exporter))...)
+	cfg.Broker, cfg.MeterProvider = m.store, m.provider
+	if m.metrics, err = NewMetrics(cfg); err != nil {
+		t.Fatal(err)
+	}
+	m.client = jobs.NewClient(m.metrics.Broker(), jobs.ClientConfig{Middleware: []jobs.EnqueueMiddleware{m.metrics.Enqueue()}})
+	return m
+}
+
+func (m *measured) enqueue(t *testing.T, typ string, options ...jobs.Option) {
+	t.Helper()
+	if _, err := m.client.Enqueue(t.Context(), jobs.NewTask(typ, nil), options...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// serve starts a server that is measured; it ends with the test or when the
+// returned function is called.
+func (m *measured) serve(t *testing.T, cfg jobs.Config, h jobs.Handler) (stop func()) {
+	t.Helper()
+	cfg.Middleware = append([]jobs.Middleware{m.metrics.Middleware()}, cfg.Middleware...)
+	cfg.Hooks = m.metrics.Hooks()
+	cfg.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
+	server, err := jobs.NewServer(m.metrics.Broker(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(h); err != nil {
+		t.Fatal(err)
+	}
+	return func() { _ = server.Shutdown(context.Background()) }
+}
+
+func pass(d time.Duration) {
+	time.Sleep(d) // virtual
+	synctest.Wait()
+}
+
+// Types of tasks, by what their handler does.
+func lifeHandler(gate chan struct{}) jobs.Handler {
+	return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
+		switch job.Type() {
+		case "slow":
+			time.Sleep(2 * time.Second) // virtual
+		case "fails-once":
+			if job.Attempt() == 0 {
+				return errors.New("no")
+			}
+		case "panics":
+			panic("at the disco")
+		case "gives-up":
+			return fmt.Errorf("%w: never", jobs.SkipRetry)
+		case "snoozes":
+			if job.Delivery() == 0 {
+				return jobs.Snooze(time.Second)
+			}
+		case "cancels":
+			return jobs.Cancel(nil)
+		case "stuck":
+			<-gate
+		case "unknown":
+			return jobs.ErrUnknownType
+		}
+		return nil
+	})
+}
+
+// aLife makes everything happen that is measured, once at least.
+func aLife(t *testing.T, m *measured) (finish func()) {
+	t.Helper()
+	abandon(t, m.store, "orphan")
+	for _, typ := range []string{"ok", "slow", "fails-once", "snoozes", "cancels", "gives-up"} {
+		m.enqueue(t, typ)
+	}
+	m.enqueue(t, "ok", jobs.WithPriority(jobs.PriorityUrgent), jobs.WithKey("acme"))
+	m.enqueue(t, "panics", jobs.WithMaxRetries(1))
+	m.enqueue(t, "later", jobs.WithDelay(time.Minute))
+	m.enqueue(t, "at", jobs.WithRunAt(time.Now().Add(time.Minute)))
+	m.enqueue(t, "stuck", jobs.WithTimeout(time.Second))
+	m.enqueue(t, "ok", jobs.WithDeadline(time.Now().Add(time.Hour)))
+	m.enqueue(t, "waits", jobs.WithQueue("unserved"))
+	if err := inspect.New(m.store).Pause(t.Context(), "unserved"); err != nil {
+		t.Fatal(err)
+	}
+	m.enqueue(t, "ok", jobs.WithUniqueKey("k"))
+	if _, err := m.client.Enqueue(t.Context(), jobs.NewTask("ok", nil), jobs.WithUniqueKey("k")); !errors.Is(err, jobs.ErrDuplicate) {
+		t.Fatal("a duplicate was not refused:", err)
+	}
+	if _, err := m.client.Enqueue(t.Context(), jobs.NewTask("ok", make([]byte, 2<<20))); !errors.Is(err, jobs.ErrTooLarge) {
+		t.Fatal("a large task was not refused:", err)
+	}
+	m.metrics.OnDuplicate(t.Context(), jobs.NewJob(&broker.Job{Queue: "default", Body: broker.Body{Type: "ok", Priority: jobs.PriorityNormal}}))
+
+	gate := make(chan struct{})
+	stop := m.serve(t, jobs.Config{RetryPolicy: jobs.Constant(time.Second), Concurrency: 20}, lifeHandler(gate))
+	pass(30 * time.Second)
+	m.store.claimFails.Store(true)
+	m.store.renewLost.Store(true)
+	pass(2 * time.Minute)
+	return func() {
+		close(gate)
+		pass(3 * time.Second)
+		stop()
+	}
+}
+
+// abandon leaves a job with a worker that has died.
+func abandon(t *testing.T, b broker.Broker, typ string) {
+	t.Helper()
+	ctx := t.Context()
+	_, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: "default", ID: "orphan",
+		Body: broker.Body{Type: typ, Priority: broker.PriorityUrgent, MaxRetries: 3}}}})
+	if err == nil {
+		_, err = b.Renew(ctx, broker.RenewRequest{Worker: "dead", Queues: []string{"default"}, Lease: time.Second, Register: true})
+	}
+	var claimed broker.Claimed
+	if err == nil {
+		claimed, err = b.Claim(ctx, broker.ClaimRequest{Worker: "dead", Queues: []broker.Share{{Queue: "default", Max: 1}}, Max: 1})
+	}
+	if err != nil || len(claimed.Jobs) != 1 || claimed.Jobs[0].Type != typ {
+		t.Fatalf("a job to abandon: %+v, %v", claimed.Jobs, err)
+	}
+}

@@ -1,0 +1,263 @@
+package observe
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// other is the value of a label that stands for all values beyond its bound.
+const other = "other"
+
+// maxSeries bounds the combinations of labels of jobs. Beyond it, new ones are
+// counted under other types and keys.
+const maxSeries = 1000
+
+// labelIdle is the time between two looks for values of labels to forget, when
+// there is no room for new ones: a value that was not used from one to the next.
+// The meter provider keeps what was counted under forgotten ones, so that this
+// must be rare.
+const labelIdle = 24 * time.Hour
+
+// maxClasses bounds the classes of errors, which the application chooses.
+const maxClasses = 30
+
+// seriesKey is a combination of labels of a job.
+type seriesKey struct {
+	queue, typ, key string
+	priority        broker.Priority
+}
+
+// series holds what is recorded for one combination of labels. The options are
+// made once, so that a measurement allocates nothing.
+type series struct {
+	attributes []attribute.KeyValue
+	add        []metric.AddOption
+	record     []metric.RecordOption
+	observe    []metric.ObserveOption
+	running    atomic.Int64
+	used       atomic.Bool // since the last look for what is idle
+
+	mu   sync.RWMutex
+	more map[labelValue][]metric.AddOption // with one more label
+}
+
+type labelValue struct{ label, value string }
+
+func newSeries(attributes ...attribute.KeyValue) *series {
+	option := metric.WithAttributeSet(attribute.NewSet(attributes...))
+	return &series{
+		attributes: attributes,
+		add:        []metric.AddOption{option},
+		record:     []metric.RecordOption{option},
+		observe:    []metric.ObserveOption{option},
+		more:       make(map[labelValue][]metric.AddOption),
+	}
+}
+
+// with returns the options of the series with one more label, of which there
+// must be few values.
+func (s *series) with(label, value string) []metric.AddOption {
+	key := labelValue{label, value}
+	s.mu.RLock()
+	options, ok := s.more[key]
+	s.mu.RUnlock()
+	if ok {
+		return options
+	}
+	all := append(s.attributes[:len(s.attributes):len(s.attributes)], attribute.String(label, value))
+	options = []metric.AddOption{metric.WithAttributeSet(attribute.NewSet(all...))}
+	s.mu.Lock()
+	s.more[key] = options
+	s.mu.Unlock()
+	return options
+}
+
+// registry finds the series of a job. Jobs of known labels are looked up
+// without a lock.
+type registry struct {
+	keyed bool
+	known atomic.Pointer[map[seriesKey]*series] // copied when it grows
+
+	mu                           sync.Mutex
+	queues, types, keys, classes labelBound
+	swept                        time.Time
+}
+
+func newRegistry(queues, types, keys int) *registry {
+	r := &registry{
+		keyed:  keys > 0,
+		swept:  time.Now(),
+		queues: newLabelBound(queues), types: newLabelBound(types), keys: newLabelBound(keys), classes: newLabelBound(maxClasses),
+	}
+	r.known.Store(&map[seriesKey]*series{})
+	return r
+}
+
+// of returns the series of a job.
+func (r *registry) of(queue string, b *broker.Body) *series {
+	key := seriesKey{queue: queue, typ: b.Type, priority: b.Priority}
+	if r.keyed {
+		key.key = b.Key
+	}
+	s := (*r.known.Load())[key]
+	if s == nil {
+		s = r.enter(key)
+	}
+	if !s.used.Load() { // written once, so that processors need not share it
+		s.used.Store(true)
+	}
+	return s
+}
+
+// next returns the series of a job of a batch: most often that of the one
+// before it, last, which costs less to see than to look up.
+func (r *registry) next(last *series, before, job *broker.Job) *series {
+	if last != nil && before.Queue == job.Queue && before.Type == job.Type && before.Priority == job.Priority && (!r.keyed || before.Key == job.Key) {
+		return last
+	}
+	return r.of(job.Queue, &job.Body)
+}
+
+// enter returns the series of labels seen for the first time, or of those that
+// stand for them beyond the bounds.
+func (r *registry) enter(key seriesKey) *series {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.queues.lacks(key.queue) || r.types.lacks(key.typ) || key.key != "" && r.keys.lacks(key.key) || len(*r.known.Load()) >= maxSeries {
+		r.forgetIdle()
+	}
+	key.queue, key.typ = r.queues.limit(key.queue), r.types.limit(key.typ)
+	if r.keyed && key.key != "" {
+		key.key = r.keys.limit(key.key)
+	}
+	known := *r.known.Load()
+	if s := known[key]; s != nil {
+		return s
+	}
+	if len(known) >= maxSeries {
+		if key.typ = other; key.key != "" {
+			key.key = other
+		}
+		if s := known[key]; s != nil {
+			return s
+		}
+	}
+	attributes := []attribute.KeyValue{attribute.String(labelQueue, key.queue), attribute.String(labelType, key.typ), attribute.String(labelPriority, priorityName(key.priority))}
+	if r.keyed {
+		attributes = append(attributes, attribute.String(labelKey, key.key))
+	}
+	s := newSeries(attributes...)
+	known = maps.Clone(known)
+	known[key] = s
+	r.known.Store(&known)
+	return s
+}
+
+// forgetIdle makes room in all bounds, once a day at most.
+func (r *registry) forgetIdle() {
+	now := time.Now()
+	if now.Sub(r.swept) < labelIdle {
+		return
+	}
+	r.swept = now
+	kept := make(map[seriesKey]*series)
+	for key, s := range *r.known.Load() {
+		if s.used.Swap(false) || s.running.Load() > 0 {
+			kept[key] = s
+			r.queues.use(key.queue)
+			r.types.use(key.typ)
+			r.keys.use(key.key)
+		}
+	}
+	r.known.Store(&kept)
+	for _, bound := range []*labelBound{&r.queues, &r.types, &r.keys, &r.classes} {
+		bound.forgetIdle()
+	}
+}
+
+// class is an error's class as a label.
+func (r *registry) class(name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.classes.lacks(name) {
+		r.forgetIdle()
+	}
+	return r.classes.limit(name)
+}
+
+// queue is a queue's name as a label.
+func (r *registry) queue(name string) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.queues.lacks(name) {
+		r.forgetIdle()
+	}
+	return r.queues.limit(name)
+}
+
+// each calls f for every series.
+func (r *registry) each(f func(*series)) {
+	for _, s := range *r.known.Load() {
+		f(s)
+	}
+}
+
+// labelBound lets the first values through and calls the rest other, until
+// values that are idle make room.
+type labelBound struct {
+	max  int
+	seen map[string]bool // whether it was used since the last look for what is idle
+}
+
+func newLabelBound(max int) labelBound { return labelBound{max: max, seen: make(map[string]bool)} }
+
+func (l *labelBound) limit(value string) string {
+	if l.lacks(value) {
+		return other
+	}
+	l.seen[value] = true
+	return value
+}
+
+// lacks reports whether there is no room for a value.
+func (l *labelBound) lacks(value string) bool {
+	_, ok := l.seen[value]
+	return !ok && len(l.seen) >= l.max
+}
+
+// use keeps a value that is there.
+func (l *labelBound) use(value string) {
+	if _, ok := l.seen[value]; ok {
+		l.seen[value] = true
+	}
+}
+
+func (l *labelBound) forgetIdle() {
+	for value, used := range l.seen {
+		if !used {
+			delete(l.seen, value)
+		} else {
+			l.seen[value] = false
+		}
+	}
+}
+
+// priorityName is a priority as a label.
+func priorityName(p broker.Priority) string {
+	switch p {
+	case broker.PriorityUrgent:
+		return "urgent"
+	case broker.PriorityLow:
+		return "low"
+	case broker.PriorityBulk:
+		return "bulk"
+	}
+	return "normal"
+}

@@ -1,0 +1,73 @@
+package observe
+
+import (
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/middleware"
+)
+
+// StandardConfig configures Standard. The zero value of each part works.
+type StandardConfig struct {
+	// Broker is the store, see MetricsConfig. It is used for Metrics.Broker.
+	Broker broker.Broker
+
+	Tracing TracingConfig
+	Metrics MetricsConfig
+	Logging LoggingConfig
+	Retry   middleware.RetryConfig
+
+	// Timeout bounds handlers. With a Soft of zero there is no Timeout in the
+	// chain: runs end by the server's and their own.
+	Timeout middleware.TimeoutConfig
+}
+
+// Standard is what most applications mount: Tracing, Metrics, Logging, Retry,
+// Timeout and Recovery in the order that makes sense, with the parts of them
+// that belong to clients and to servers' hooks. It may serve any number of
+// clients and servers of its broker. What goes with it, such as limits for one
+// type of task, is mounted on a mux or a pattern, which are inside of it.
+type Standard struct {
+	metrics *Metrics
+	tracing *Tracing
+	chain   []jobs.Middleware
+}
+
+// NewStandard makes the chain. It returns the error of NewMetrics, and panics
+// for a field that is outside its limits, as the constructors of the parts do.
+// Close it when its servers and clients have ended.
+func NewStandard(cfg StandardConfig) (*Standard, error) {
+	cfg.Metrics.Broker = cfg.Broker
+	metrics, err := NewMetrics(cfg.Metrics)
+	if err != nil {
+		return nil, err
+	}
+	s := &Standard{metrics: metrics, tracing: NewTracing(cfg.Tracing)}
+	s.chain = []jobs.Middleware{s.tracing.Middleware(), metrics.Middleware(), Logging(cfg.Logging), middleware.Retry(cfg.Retry)}
+	if cfg.Timeout != (middleware.TimeoutConfig{}) {
+		s.chain = append(s.chain, middleware.Timeout(cfg.Timeout))
+	}
+	s.chain = append(s.chain, middleware.Recovery(nil))
+	return s, nil
+}
+
+// Broker is the broker to give to clients and servers: that of the
+// configuration, with its commands measured.
+func (s *Standard) Broker() broker.Broker { return s.metrics.Broker() }
+
+// Enqueue is the chain for jobs.ClientConfig.Middleware.
+func (s *Standard) Enqueue() []jobs.EnqueueMiddleware {
+	return []jobs.EnqueueMiddleware{s.tracing.Enqueue(), s.metrics.Enqueue()}
+}
+
+// Middleware is the chain for jobs.Config.Middleware.
+func (s *Standard) Middleware() []jobs.Middleware { return append([]jobs.Middleware(nil), s.chain...) }
+
+// Hooks are for jobs.Config.Hooks; jobs.JoinHooks adds further ones.
+func (s *Standard) Hooks() jobs.Hooks { return jobs.JoinHooks(s.tracing.Hooks(), s.metrics.Hooks()) }
+
+// Metrics are those of the chain, for what is mounted besides, such as
+// Metrics.OnDuplicate in DedupConfig.
+func (s *Standard) Metrics() *Metrics { return s.metrics }
+
+// Close ends the collection of metrics.
+func (s *Standard) Close() error { return s.metrics.Close() }

@@ -1,0 +1,138 @@
+package payload
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/field"
+)
+
+// ClaimCheckConfig configures ClaimCheck. Blobs is required.
+type ClaimCheckConfig struct {
+	Blobs Blobs
+	// MinSize is the size from which payloads go to the blob store, in bytes.
+	// Zero means 64 KiB.
+	MinSize int
+	// MaxSize is the largest payload in bytes: a larger one is refused by
+	// Enqueue, and a job that names a larger one is dead. Zero means 16 MiB.
+	MaxSize int
+}
+
+const (
+	claimHeader         = "jobs-claim"
+	defaultClaimMinSize = 64 << 10
+)
+
+// ClaimCheck is the codec that puts large payloads into a blob store, so that
+// queues stay small and quick. The job keeps the blob's name (Body.PayloadRef)
+// and, in the header jobs-claim, its length and SHA-256, by which a blob that
+// was changed is noticed: such a job is dead (ErrTampered). A blob that is
+// missing (ErrNoBlob), or a store that fails, is an error of the run like any
+// other: the job is retried by policy. Enqueue fails when the blob cannot be
+// put.
+//
+// The blob is put before the job is stored, and handlers never remove it,
+// since a job can be delivered again. So blobs are left over: by every job that
+// ends, and by every Enqueue that fails. CollectBlobs removes them.
+//
+// It belongs last among codecs.
+func ClaimCheck(cfg ClaimCheckConfig) PayloadCodec {
+	if cfg.Blobs == nil {
+		field.Refuse("ClaimCheckConfig.Blobs", "is nil; OpenFileBlobs makes one of a directory")
+	}
+	sizeOr("ClaimCheckConfig.MinSize", &cfg.MinSize, defaultClaimMinSize)
+	sizeOr("ClaimCheckConfig.MaxSize", &cfg.MaxSize, defaultMaxSize)
+	return &claimCheck{cfg}
+}
+
+type claimCheck struct{ ClaimCheckConfig }
+
+func (c *claimCheck) EncodePayload(ctx context.Context, job *broker.NewJob) error {
+	data := job.Body.Payload
+	sign(job, claimHeader, "")
+	if len(data) > c.MaxSize {
+		return fmt.Errorf("%w: the payload has %d bytes, ClaimCheckConfig.MaxSize is %d", jobs.ErrTooLarge, len(data), c.MaxSize)
+	}
+	if len(data) < c.MinSize {
+		return nil
+	}
+	key := blobKey(job.Queue, job.ID, rand.Text())
+	if err := c.Blobs.Put(ctx, key, data); err != nil {
+		return fmt.Errorf("the payload could not be put into the blob store, the job was not stored: %w", err)
+	}
+	job.Body.Payload, job.Body.PayloadRef = nil, key
+	sign(job, claimHeader, claimOf(data).String())
+	return nil
+}
+
+func (c *claimCheck) DecodePayload(ctx context.Context, job *jobs.Job) ([]byte, error) {
+	header, ok := signed(job, claimHeader)
+	if !ok {
+		return job.Payload(), nil
+	}
+	want, ok := parseClaim(header)
+	if !ok {
+		return nil, dead(ErrTampered, "the header %s does not describe a payload", claimHeader)
+	}
+	if want.size > c.MaxSize {
+		return nil, dead(jobs.ErrTooLarge, "the payload has %d bytes, ClaimCheckConfig.MaxSize is %d", want.size, c.MaxSize)
+	}
+	data, err := c.fetch(ctx, job.Record().PayloadRef, want.size)
+	if err != nil {
+		return nil, fmt.Errorf("the payload could not be fetched from the blob store: %w", err)
+	}
+	if claimOf(data) != want {
+		return nil, dead(ErrTampered, "the blob is not the one that was put")
+	}
+	return data, nil
+}
+
+// fetch reads a blob, one byte further than it should be long.
+func (c *claimCheck) fetch(ctx context.Context, key string, size int) (data []byte, err error) {
+	blob, err := c.Blobs.Get(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, blob.Close()) }()
+	data = make([]byte, size+1)
+	n, err := io.ReadFull(blob, data)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil
+	}
+	return data[:n], err
+}
+
+// claim is what a job keeps of a payload that is elsewhere.
+type claim struct {
+	size int
+	sum  [sha256.Size]byte
+}
+
+func claimOf(data []byte) claim { return claim{len(data), sha256.Sum256(data)} }
+
+func (c claim) String() string { return fmt.Sprintf("%d sha256:%x", c.size, c.sum) }
+
+func parseClaim(s string) (c claim, ok bool) {
+	size, sum, ok := strings.Cut(s, " sha256:")
+	if !ok {
+		return claim{}, false
+	}
+	var err error
+	if c.size, err = strconv.Atoi(size); err != nil || c.size < 0 {
+		return claim{}, false
+	}
+	raw, err := hex.DecodeString(sum)
+	if err != nil || len(raw) != len(c.sum) {
+		return claim{}, false
+	}
+	return claim{c.size, [sha256.Size]byte(raw)}, true
+}

@@ -1,0 +1,93 @@
+package payload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// CompressConfig configures Compress. The zero value is ready to use.
+type CompressConfig struct {
+	// MinSize is the size from which payloads are compressed, in bytes. Zero
+	// means 1 KiB.
+	MinSize int
+	// MaxSize is the largest payload in plain, in bytes: a larger one is
+	// refused by Enqueue, and one that would become larger when it is
+	// decompressed is dead. It bounds the memory of one
+	// decompression. Zero means 16 MiB. Processes that share queues should agree.
+	MaxSize int
+}
+
+const (
+	compressionHeader      = "jobs-compression"
+	zstdEncoding           = "zstd"
+	defaultCompressMinSize = 1 << 10
+	defaultMaxSize         = 16 << 20
+)
+
+// Compress is the codec that compresses payloads with zstd where that makes
+// them smaller. Compressed ones carry the header jobs-compression. A payload
+// that cannot be decompressed is dead (ErrTampered, ErrTooLarge); a compression
+// that this release does not know puts the job off.
+func Compress(cfg CompressConfig) PayloadCodec {
+	sizeOr("CompressConfig.MinSize", &cfg.MinSize, defaultCompressMinSize)
+	sizeOr("CompressConfig.MaxSize", &cfg.MaxSize, defaultMaxSize)
+	c := &compression{min: cfg.MinSize, max: cfg.MaxSize}
+	var err error
+	// In a single segment the window, which the decoder bounds too, is never
+	// larger than the payload.
+	if c.encoder, err = zstd.NewWriter(nil, zstd.WithSingleSegment(true)); err == nil {
+		c.decoder, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(max(uint64(c.max), zstd.MinWindowSize)))
+	}
+	if err != nil {
+		panic("middleware: zstd: " + err.Error()) // the options above are wrong
+	}
+	return c
+}
+
+// compression uses the library for whole buffers only, for which it needs
+// neither goroutines nor a Close.
+type compression struct {
+	min, max int
+	encoder  *zstd.Encoder
+	decoder  *zstd.Decoder
+}
+
+func (c *compression) EncodePayload(_ context.Context, job *broker.NewJob) error {
+	plain := job.Body.Payload
+	sign(job, compressionHeader, "")
+	if len(plain) > c.max {
+		return fmt.Errorf("%w: the payload has %d bytes, CompressConfig.MaxSize is %d; store it elsewhere", jobs.ErrTooLarge, len(plain), c.max)
+	}
+	if len(plain) < c.min {
+		return nil
+	}
+	if packed := c.encoder.EncodeAll(plain, nil); len(packed) < len(plain) {
+		job.Body.Payload = packed
+		sign(job, compressionHeader, zstdEncoding)
+	}
+	return nil
+}
+
+func (c *compression) DecodePayload(_ context.Context, job *jobs.Job) ([]byte, error) {
+	encoding, ok := signed(job, compressionHeader)
+	if !ok {
+		return job.Payload(), nil
+	}
+	if encoding != zstdEncoding {
+		return nil, putOff(job, fmt.Errorf("the compression %.20q is unknown to this program", encoding))
+	}
+	plain, err := c.decoder.DecodeAll(job.Payload(), nil)
+	switch {
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded) || len(plain) > c.max:
+		return nil, dead(jobs.ErrTooLarge, "decompressed, the payload has more than %d bytes", c.max)
+	case err != nil:
+		return nil, dead(ErrTampered, "zstd: %v", err)
+	}
+	return plain, nil
+}

@@ -1,0 +1,124 @@
+package payload
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/field"
+)
+
+// EncryptConfig configures Encrypt. Keys is required.
+type EncryptConfig struct {
+	Keys *Keyring
+	// AllowPlain lets handlers see payloads that are not encrypted: while
+	// encryption is being introduced. Otherwise such a job is dead, since
+	// whoever can write to the store could have put it there.
+	AllowPlain bool
+	// UniqueKeyID is the ID of the key in the keyring that hashes the unique
+	// keys of jobs that have none of their own; see jobs.DerivedKeyPrefix. Empty
+	// means the current key: after it changes, a job is not recognised as the
+	// duplicate of one that was enqueued before. Name a key, the same at all
+	// producers, to have unique keys outlast changes of the current one; while
+	// the keyring lacks it, such jobs are refused (ErrUnknownKey).
+	UniqueKeyID string
+}
+
+const (
+	encryptionHeader = "jobs-encryption"
+	hashedKeyPrefix  = "hmac-sha256:"
+)
+
+// Encrypt is the codec that encrypts payloads with AES-256-GCM, so that who
+// reads the store, its backups or the operator's tools cannot read them, and
+// who writes to it cannot forge them. The payload is bound to the task's type,
+// so that it cannot be passed off as one of another type; that a whole job is
+// stored a second time it does not prevent.
+//
+// Only payloads are encrypted. Types, headers, results, error messages and the
+// keys that the application chooses (of tenants, idempotency and uniqueness)
+// are stored in clear. A unique key that the client derived from the payload is
+// replaced by its HMAC-SHA256 under a key of the keyring, so that nobody can
+// find the payload by trying; it still shows which payloads are equal. The size
+// of the payload shows too.
+//
+// An encrypted job carries the ID of its key in the header jobs-encryption, and
+// has 40 bytes more. A payload that was tampered with is dead (ErrTampered). A
+// key that the keyring lacks puts the job off without a charge, 5 seconds at
+// first and up to 10 minutes at a time, until a worker has it (ErrUnknownKey).
+//
+// The cipher is XAES-256-GCM: a key of its own for each payload, from a random
+// nonce of 24 bytes. One key is good for any number of payloads.
+func Encrypt(cfg EncryptConfig) PayloadCodec {
+	if cfg.Keys == nil || cfg.Keys.keys.Load() == nil {
+		field.Refuse("EncryptConfig.Keys", "is empty; make it with NewKeyring")
+	}
+	return &encryption{cfg}
+}
+
+type encryption struct{ EncryptConfig }
+
+func (e *encryption) EncodePayload(_ context.Context, job *broker.NewJob) error {
+	keys := e.Keys.keys.Load()
+	plain := job.Body.Payload
+	nonce := make([]byte, sealerNonceSize, sealerNonceSize+len(plain)+16)
+	if _, err := rand.Read(nonce); err != nil {
+		return fmt.Errorf("the payload was not encrypted: %w", err)
+	}
+	job.Body.Payload = keys.ciphers[keys.current].seal(nonce, nonce, plain, boundTo(keys.current, job.Body.Type))
+	sign(job, encryptionHeader, keys.current)
+	return e.hideUniqueKey(keys, &job.Body.Unique)
+}
+
+// hideUniqueKey replaces a hash of the payload that anybody could compute.
+func (e *encryption) hideUniqueKey(keys *keys, u *broker.Unique) error {
+	if !strings.HasPrefix(u.Key, jobs.DerivedKeyPrefix) {
+		return nil
+	}
+	id := e.UniqueKeyID
+	if id == "" {
+		id = keys.current
+	}
+	key, ok := keys.hashing[id]
+	if !ok {
+		return fmt.Errorf("%w: id %.64q, EncryptConfig.UniqueKeyID", ErrUnknownKey, id)
+	}
+	u.Key = hashedKeyPrefix + hex.EncodeToString(hashed(key, u.Key))
+	return nil
+}
+
+func (e *encryption) DecodePayload(_ context.Context, job *jobs.Job) ([]byte, error) {
+	id, ok := signed(job, encryptionHeader)
+	if !ok {
+		if e.AllowPlain {
+			return job.Payload(), nil
+		}
+		return nil, dead(ErrTampered, "it is not encrypted; set AllowPlain while encryption is being introduced")
+	}
+	sealer := e.Keys.keys.Load().ciphers[id]
+	if sealer == nil {
+		return nil, putOff(job, fmt.Errorf("%w: id %.64q", ErrUnknownKey, id))
+	}
+	stored := job.Payload()
+	if len(stored) < sealerNonceSize {
+		return nil, dead(ErrTampered, "it is too short")
+	}
+	plain, err := sealer.open(stored[:sealerNonceSize], stored[sealerNonceSize:], boundTo(id, job.Type()))
+	if err != nil {
+		return nil, dead(ErrTampered, "it does not open under key %.64q for type %q", id, job.Type())
+	}
+	return plain, nil
+}
+
+// boundTo is what a payload is sealed together with.
+func boundTo(key, typ string) []byte {
+	b := append(make([]byte, 0, 32+len(key)+len(typ)), "jobs payload 1\n"...)
+	b = binary.AppendUvarint(b, uint64(len(key)))
+	b = append(b, key...)
+	return append(b, typ...)
+}

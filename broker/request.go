@@ -241,9 +241,13 @@ type QueuesReply struct {
 type QueueInfo struct {
 	Name   string
 	Counts map[State]int64
-	// Oldest: pending: creation of the job next in turn; scheduled, retry: the
+	// Oldest: pending: the earliest of OldestPending; scheduled, retry: the
 	// earliest due time; dead, completed, cancelled: the earliest end.
-	Oldest  map[State]time.Time
+	Oldest map[State]time.Time
+	// OldestPending: of each priority that has pending jobs, the creation of the
+	// one next in turn.
+	OldestPending map[Priority]time.Time
+
 	AsOf    time.Time // when the counts were true
 	Policy  Policy
 	Workers []WorkerInfo
@@ -253,11 +257,32 @@ type QueueInfo struct {
 // It is zero where there is no job, and for scheduled and retried ones while
 // none is due.
 func (q *QueueInfo) Age(state State, now time.Time) time.Duration {
-	oldest := q.Oldest[state]
-	if oldest.IsZero() {
+	return age(q.Oldest[state], now)
+}
+
+// AgePending is how long ago, at now, the pending job of a priority that is next
+// in turn was created. It is zero where there is none.
+func (q *QueueInfo) AgePending(p Priority, now time.Time) time.Duration {
+	return age(q.OldestPending[p], now)
+}
+
+func age(at, now time.Time) time.Duration {
+	if at.IsZero() {
 		return 0
 	}
-	return max(now.Sub(oldest), 0)
+	return max(now.Sub(at), 0)
+}
+
+// SetOldestPending notes the creation of the pending job of a priority that is
+// next in turn. Backends call it once for each priority that has pending jobs.
+func (q *QueueInfo) SetOldestPending(p Priority, created time.Time) {
+	if q.OldestPending == nil {
+		q.OldestPending = make(map[Priority]time.Time, Priorities)
+	}
+	q.OldestPending[p] = created
+	if first := q.Oldest[StatePending]; first.IsZero() || created.Before(first) {
+		q.Oldest[StatePending] = created
+	}
 }
 
 // OperationKind names an operator's decision.

@@ -160,6 +160,19 @@ var findMutants = []mutant{
 			}
 		})
 	})},
+	{"only the priority next in turn is told", "Count/OldestIsOfEachPriority", always(func(p *patched) {
+		change(&p.queues, nil, func(_ *broker.QueuesRequest, a *broker.QueuesReply) {
+			for i := range a.Queues {
+				q := &a.Queues[i]
+				for p := broker.PriorityUrgent; p <= broker.PriorityBulk; p++ {
+					if at, ok := q.OldestPending[p]; ok {
+						q.Oldest[broker.StatePending], q.OldestPending = at, map[broker.Priority]time.Time{p: at}
+						break
+					}
+				}
+			}
+		})
+	})},
 	{"queues are listed backwards", "Count/QueuesAreSorted", always(func(p *patched) {
 		change(&p.queues, nil, func(_ *broker.QueuesRequest, a *broker.QueuesReply) { slices.Reverse(a.Queues) })
 	})},

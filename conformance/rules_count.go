@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -36,7 +37,7 @@ var countRules = []Rule{
 		c.same("reclaimed", len(r.reclaim(1)), 1)
 		c.countsAre(map[broker.State]int64{broker.StatePending: 1, broker.StateActive: 2})
 	}},
-	{"Count/OldestSaysSinceWhen", "§23", "Oldest tells the creation of the pending job next in turn, the earliest due time, and the earliest end.", nil, func(c *check) {
+	{"Count/OldestSaysSinceWhen", "§23", "Oldest tells the creation of the pending job next in turn of any priority, the earliest due time, and the earliest end.", nil, func(c *check) {
 		c.keep(24 * time.Hour)
 		w := c.worker("w")
 		at := map[broker.State]time.Time{}
@@ -70,6 +71,51 @@ var countRules = []Rule{
 		c.that(oldest[broker.StateActive].IsZero(), "oldest active\ngot  %v\nwant none", oldest[broker.StateActive])
 		c.same("claimed", idsOf(w.claim(1)), []string{"p1"})
 		c.same("oldest pending", c.counted(c.q).Oldest[broker.StatePending], c.up(c.now))
+	}},
+	{"Count/OldestIsOfEachPriority", "§23", "Of each priority that has pending jobs the creation of the next in turn is told; the earliest of these is the queue's.", priority, func(c *check) {
+		at := map[broker.Priority]time.Time{}
+		created := map[string]time.Time{}
+		for _, p := range []broker.Priority{broker.PriorityBulk, broker.PriorityUrgent, broker.PriorityLow, broker.PriorityNormal} {
+			for i := range 2 {
+				j := c.job(fmt.Sprint(p, "-", i))
+				j.Body.Priority = p
+				c.accept(j)
+				created[j.ID] = c.up(c.now)
+				c.pass(time.Hour)
+			}
+		}
+		told := func(when string) {
+			c.tb.Helper()
+			var first time.Time
+			want, got := list{}, list{}
+			info := c.counted(c.q)
+			for p := broker.PriorityUrgent; p <= broker.PriorityBulk; p++ {
+				want.add(fmt.Sprintf("%d: %v", p, at[p].UTC()))
+				got.add(fmt.Sprintf("%d: %v", p, info.OldestPending[p].UTC()))
+				if !at[p].IsZero() && (first.IsZero() || at[p].Before(first)) {
+					first = at[p]
+				}
+			}
+			c.same("creation of the next job of each priority "+when, got.String(), want.String())
+			c.same("creation of the earliest "+when, info.Oldest[broker.StatePending].UTC(), first.UTC())
+		}
+		for p := broker.PriorityUrgent; p <= broker.PriorityBulk; p++ {
+			at[p] = created[fmt.Sprint(p, "-0")]
+		}
+		told("at first")
+		w := c.worker("w")
+		c.same("claimed", idsOf(w.claim(1)), []string{"1-0"})
+		at[broker.PriorityUrgent] = created["1-1"]
+		told("after a claim")
+		c.decide(broker.OpDelete, "4-0")
+		at[broker.PriorityBulk] = created["4-1"]
+		told("after the first of the lowest was deleted")
+		c.decide(broker.OpCancel, "4-1")
+		delete(at, broker.PriorityBulk)
+		told("after the last of the lowest was cancelled")
+		w.settle(broker.Release(), c.must("1-0", broker.StateActive))
+		at[broker.PriorityUrgent] = created["1-0"]
+		told("after a release")
 	}},
 	{"Count/QueuesAreSorted", "§23", "Queues are sorted by name; those asked for by name that do not exist are left out.", nil, func(c *check) {
 		for _, q := range []string{"b", "c", "a", "B"} {

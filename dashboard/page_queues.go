@@ -51,11 +51,29 @@ func (h *Handler) queues(w http.ResponseWriter, r *http.Request) error {
 type queuePage struct {
 	Row     queueRow
 	Tiles   []tile
+	Lines   []line
 	Policy  inspect.Policy
 	Form    policyForm
 	AsOf    time.Time
 	Now     time.Time
 	Workers []workerRow
+}
+
+// line is of the pending jobs of one priority.
+type line struct {
+	Priority string
+	Age      time.Duration // of the job next in turn
+}
+
+// linesOf are the priorities of a queue that have pending jobs.
+func linesOf(q inspect.QueueInfo) []line {
+	var lines []line
+	for p := broker.PriorityUrgent; p <= broker.PriorityBulk; p++ {
+		if !q.OldestPending[p].IsZero() {
+			lines = append(lines, line{priorityNames[p], q.AgePending(p)})
+		}
+	}
+	return lines
 }
 
 func (h *Handler) queue(w http.ResponseWriter, r *http.Request) error {
@@ -69,7 +87,7 @@ func (h *Handler) queue(w http.ResponseWriter, r *http.Request) error {
 		return broker.ErrNotFound
 	}
 	q := s.survey.Queues[at]
-	p := queuePage{Row: rowsOf(s)[at], Policy: q.Policy, Form: formOf(q.Policy), AsOf: q.AsOf, Now: q.Now}
+	p := queuePage{Row: rowsOf(s)[at], Lines: linesOf(q), Policy: q.Policy, Form: formOf(q.Policy), AsOf: q.AsOf, Now: q.Now}
 	for _, state := range shownStates(func(s broker.State) int64 { return q.Counts[s] }) {
 		t := tile{State: state, Count: q.Counts[state], To: link("jobs", "queue", name, "state", state.String())}
 		if age := q.Age(state); age > 0 {

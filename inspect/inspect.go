@@ -75,6 +75,12 @@ type QueueInfo struct {
 // clock; see broker.QueueInfo.
 func (q QueueInfo) Age(state broker.State) time.Duration { return q.QueueInfo.Age(state, q.Now) }
 
+// AgePending is how long ago the pending job of a priority that is next in turn
+// was created, by the store's clock; see broker.QueueInfo.
+func (q QueueInfo) AgePending(p broker.Priority) time.Duration {
+	return q.QueueInfo.AgePending(p, q.Now)
+}
+
 // Queues describes the queues of those names, or all, sorted by name. A queue
 // that does not exist is left out.
 func (i *Inspector) Queues(ctx context.Context, names ...string) ([]QueueInfo, error) {

@@ -95,6 +95,27 @@ func TestInspectorShowsQueues(t *testing.T) {
 	})
 }
 
+// Jobs of low priority may wait for ever behind others: their age is seen, and whose it is.
+func TestQueueInfo_AgeIsOfTheOldestPriority(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		b.enqueue(t, "backup", 1, jobs.WithPriority(broker.PriorityBulk))
+		_ = sleep.For(t.Context(), 24*time.Hour)
+		b.enqueue(t, "mail", 1, jobs.WithPriority(broker.PriorityUrgent))
+		_ = sleep.For(t.Context(), time.Second)
+
+		q, err := b.inspector.Queue(t.Context(), "default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		bulk, urgent, normal := q.AgePending(broker.PriorityBulk), q.AgePending(broker.PriorityUrgent), q.AgePending(broker.PriorityNormal)
+		if day := 24*time.Hour + time.Second; bulk != day || urgent != time.Second || normal != 0 || q.Age(broker.StatePending) != day {
+			t.Errorf("bulk jobs have waited %v, urgent ones %v, normal ones %v, all %v; want a day and a second, a second, 0 and the first of these",
+				bulk, urgent, normal, q.Age(broker.StatePending))
+		}
+	})
+}
+
 func TestInspectorShowsWorkersAndWhatTheyHold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

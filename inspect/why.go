@@ -74,7 +74,7 @@ func Explain(j *broker.Job, q QueueInfo) (reasons []Explanation) {
 		obstacles(j, q, add)
 		if len(reasons) == 0 {
 			ahead := q.Counts[broker.StatePending] - 1
-			add("queued", "it is in line with %d others; the one that is next in turn has waited %s", ahead, orNow(q.Age(broker.StatePending)))
+			add("queued", "it is in line with %d others; the next of its priority has waited %s", ahead, orNow(q.AgePending(j.Priority)))
 		}
 	}
 	if !j.Deadline.IsZero() && !j.State.Final() {

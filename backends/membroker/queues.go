@@ -47,8 +47,7 @@ func (q *queue) describe(workers bool, now instant) broker.QueueInfo {
 	}
 	for p := range q.ready {
 		if j := q.ready[p].first; j != nil {
-			info.Oldest[broker.StatePending] = broker.FromMicros(j.created)
-			break
+			info.SetOldestPending(broker.Priority(p+1), broker.FromMicros(j.created))
 		}
 	}
 	if workers {

@@ -56,15 +56,17 @@ var counted = [...]broker.State{broker.StatePending, broker.StateScheduled, brok
 func scanQueue(r rows) (broker.QueueInfo, error) {
 	var p policyRow
 	var counts [len(counted)]int64
-	oldest := make([]*int64, len(counted)) // none for active
+	oldest := make([]*int64, len(counted)) // none for active; for pending, next
+	var next [broker.Priorities]*int64
 	info := broker.QueueInfo{Counts: make(map[broker.State]int64), Oldest: make(map[broker.State]time.Time)}
 	layout, waiting := 0, int64(0)
 	columns := append([]any{&info.Name, &layout}, p.columns()...)
 	for i := range counts {
 		columns = append(columns, &counts[i])
 	}
+	columns = append(columns, &next)
 	for i, s := range counted {
-		if s != broker.StateActive {
+		if s != broker.StatePending && s != broker.StateActive {
 			columns = append(columns, &oldest[i])
 		}
 	}
@@ -80,6 +82,11 @@ func scanQueue(r rows) (broker.QueueInfo, error) {
 		info.Counts[s] = counts[i]
 		if oldest[i] != nil {
 			info.Oldest[s] = broker.FromMicros(*oldest[i])
+		}
+	}
+	for i, created := range next {
+		if created != nil {
+			info.SetOldestPending(broker.Priority(i+1), broker.FromMicros(*created))
 		}
 	}
 	return info, nil

@@ -43,7 +43,7 @@ func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.Q
 		for i, s := range steps {
 			if s.err != nil {
 				errs = append(errs, broker.About(s.err, "queues", part[i], ""))
-			} else if s.code == codeDone && len(s.reply) >= 21 {
+			} else if s.code == codeDone && len(s.reply) >= describedFields {
 				reply.Now = later(reply.Now, moment(s.at))
 				reply.Queues = append(reply.Queues, described(part[i], s))
 			}
@@ -66,6 +66,10 @@ func (b *Broker) names(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
+// describedFields is how many fields queues.lua answers before those of workers:
+// counts, creation times of pending jobs, times of states, and the policy.
+const describedFields = 8 + broker.Priorities + 5 + policyFields
+
 // described reads what queues.lua says of a queue.
 func described(name string, s *step) broker.QueueInfo {
 	info := broker.QueueInfo{Name: name, Counts: make(map[broker.State]int64), Oldest: make(map[broker.State]time.Time), AsOf: moment(s.at)}
@@ -75,16 +79,19 @@ func described(name string, s *step) broker.QueueInfo {
 		info.Counts[state] = number(s.reply[i])
 	}
 	rest := s.reply[len(counted):]
-	if created := text(rest[0]); len(created) == createdSize {
-		info.Oldest[broker.StatePending] = broker.FromMicros(int64(binary.BigEndian.Uint64([]byte(created))))
+	for i := range broker.Priorities {
+		if created := text(rest[i]); len(created) == createdSize {
+			info.SetOldestPending(broker.Priority(i+1), broker.FromMicros(int64(binary.BigEndian.Uint64([]byte(created)))))
+		}
 	}
+	rest = rest[broker.Priorities:]
 	timed := []broker.State{broker.StateScheduled, broker.StateRetry, broker.StateCompleted, broker.StateDead, broker.StateCancelled}
 	for i, state := range timed {
-		if at := moment(number(rest[1+i])); !at.IsZero() {
+		if at := moment(number(rest[i])); !at.IsZero() {
 			info.Oldest[state] = at
 		}
 	}
-	rest = rest[1+len(timed):]
+	rest = rest[len(timed):]
 	info.Policy = policyOf(rest)
 	for list := rest[policyFields:]; len(list) >= 4; list = list[4:] {
 		id, until, held := text(list[0]), moment(number(list[1])), int(number(list[3]))

@@ -211,7 +211,7 @@ var unsteady = []struct {
 	{regexp.MustCompile(`(?m)  (just begun|for ([0-9.]+(ms|µs|h|m|s))+)$`), "  RUNNING"}, // a slow machine takes longer than a heartbeat
 	{regexp.MustCompile(`,"longest":\[[^]]*\]`), ""},
 	{regexp.MustCompile(`(?m)  [0-9.]+m?s(  paused)?$`), "  SPAN$1"}, // the column OLDEST
-	{regexp.MustCompile(`("oldest_seconds":\{)([^}]+)\}`), "$1…}"},
+	{regexp.MustCompile(`("oldest(?:_pending)?_seconds":\{)([^}]+)\}`), "$1…}"},
 	{regexp.MustCompile(`("pid":|\(PID )\d+`), "${1}PID"},
 	{regexp.MustCompile(`\bgo1\.[0-9.]+`), "GO"},
 	{regexp.MustCompile(`  +`), "  "},

@@ -18,6 +18,7 @@ type queueView struct {
 	Paused  bool               `json:"paused"`
 	Counts  map[string]int64   `json:"counts"`
 	Oldest  map[string]float64 `json:"oldest_seconds"`
+	Pending map[int]float64    `json:"oldest_pending_seconds,omitempty"` // by priority
 	Policy  *policyView        `json:"policy,omitempty"`
 	Workers []workerView       `json:"workers,omitempty"`
 	Now     time.Time          `json:"now"`
@@ -37,12 +38,16 @@ func shownOf(infos ...inspect.QueueInfo) []broker.State {
 }
 
 func viewQueue(q inspect.QueueInfo) queueView {
-	v := queueView{Queue: q.Name, Paused: q.Policy.Paused, Counts: map[string]int64{}, Oldest: map[string]float64{}, Now: q.Now.UTC()}
+	v := queueView{Queue: q.Name, Paused: q.Policy.Paused, Counts: map[string]int64{}, Oldest: map[string]float64{},
+		Pending: map[int]float64{}, Now: q.Now.UTC()}
 	for _, s := range shownOf(q) {
 		v.Counts[s.String()] = q.Counts[s]
 		if age := q.Age(s); age > 0 {
 			v.Oldest[s.String()] = age.Seconds()
 		}
+	}
+	for p := range q.OldestPending {
+		v.Pending[int(p)] = q.AgePending(p).Seconds()
 	}
 	return v
 }
@@ -52,8 +57,9 @@ func (a *app) stats() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats [QUEUE…]",
 		Short: "Count jobs by queue and state",
-		Long: `Count jobs by queue and state. OLDEST is how long the pending job that is next in
-turn has waited.`,
+		Long: `Count jobs by queue and state. OLDEST is how long ago the oldest was created of
+the pending jobs that are next in turn, each in its priority; --json tells it of each
+priority.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			i, err := a.inspector(ctx)

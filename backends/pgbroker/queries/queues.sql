@@ -12,8 +12,10 @@ select q.name, q.layout, q.paused, q.max_depth, q.retain_age, q.retain_count, q.
        (coalesce(t.active, 0) + coalesce(d.active, 0))::bigint, (coalesce(t.retry, 0) + coalesce(d.retry, 0))::bigint,
        (coalesce(t.completed, 0) + coalesce(d.completed, 0))::bigint, (coalesce(t.dead, 0) + coalesce(d.dead, 0))::bigint,
        (coalesce(t.cancelled, 0) + coalesce(d.cancelled, 0))::bigint,
-       (select j.created_at from generate_series(2, 9) as l(lane) cross join lateral (
-          select created_at from jobs.job where state = 1 and queue = q.id and lane = l.lane::smallint order by seq limit 1) j limit 1),
+       array(select (
+          select j.created_at from generate_series(2 * p, 2 * p + 1) as l(lane) cross join lateral (
+            select created_at from jobs.job where state = 1 and queue = q.id and lane = l.lane::smallint order by seq limit 1) j limit 1)
+          from generate_series(1, 4) as p),
        (select run_at from jobs.job where queue = q.id and state = 2 and run_at is not null order by run_at limit 1),
        (select run_at from jobs.job where queue = q.id and state = 4 and run_at is not null order by run_at limit 1),
        (select finished_at from jobs.history where queue = q.id and state = 5 order by finished_at limit 1),

@@ -21,14 +21,14 @@ type Broker struct {
 	log    *slog.Logger
 	store  store
 
-	queues     sync.Map // name → *queue, as this process knows them
-	registered sync.Map // name → struct{}: this process saw to its place in the list of queues
-	waiters    waiters
-	listener   listener
-	quiet      quiet
-	shortcuts  shortcuts
-	marks      []*queue      // the keys of marks, by slot
-	pruned     atomic.Uint32 // slots of marks pruned
+	queues    sync.Map     // name → *queue, as this process knows them
+	forgot    atomic.Int64 // the uptime when queues were last forgotten
+	waiters   waiters
+	listener  listener
+	quiet     quiet
+	shortcuts shortcuts
+	marks     []*queue      // the keys of marks, by slot
+	pruned    atomic.Uint32 // slots of marks pruned
 
 	examinations examinations
 

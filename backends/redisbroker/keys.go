@@ -23,6 +23,8 @@ type queue struct {
 	buckets int
 	keys    [][]any      // by place in keyNames, as arguments of a command
 	channel string       // for events
+	used    atomic.Int64 // the uptime when it was last needed
+	listed  atomic.Bool  // this process saw to its place in the list of queues
 	seen    atomic.Bool  // it was there
 	limited atomic.Int64 // the uptime when push.lua was last not for it; 0 for never
 	ahead   atomic.Int64 // the store's clock less uptime, µs; 0 when not known

@@ -3,6 +3,7 @@ package redisbroker
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -10,23 +11,48 @@ import (
 // queue is what this process knows of a queue. What it does not know, it
 // assumes; scripts refuse a wrong assumption and say what is right.
 func (b *Broker) queue(name string) *queue {
-	if q, ok := b.queues.Load(name); ok {
-		return q.(*queue)
+	known, ok := b.queues.Load(name)
+	if !ok {
+		b.forget()
+		known, _ = b.queues.LoadOrStore(name, newQueue(baseOf(b.config.Prefix, name), name, b.config.Buckets))
 	}
-	q, _ := b.queues.LoadOrStore(name, newQueue(baseOf(b.config.Prefix, name), name, b.config.Buckets))
-	return q.(*queue)
+	q := known.(*queue)
+	q.used.Store(uptime())
+	return q
 }
 
 // learn notes how many buckets a queue has.
 func (b *Broker) learn(name string, buckets int) {
-	b.queues.Store(name, newQueue(baseOf(b.config.Prefix, name), name, buckets))
+	q := newQueue(baseOf(b.config.Prefix, name), name, buckets)
+	q.used.Store(uptime())
+	q.listed.Store(b.queue(name).listed.Load())
+	b.queues.Store(name, q)
+}
+
+// forgetAfter is for how long a queue is remembered that is not used: what is
+// known of one takes several KB.
+const forgetAfter = 10 * time.Minute
+
+// forget drops the queues that have not been used for long. It looks when a queue
+// is new, since only then they get more, and at most once in a tenth of that time.
+func (b *Broker) forget() {
+	now, last := uptime(), b.forgot.Load()
+	if last != 0 && now-last < forgetAfter.Microseconds()/10 || !b.forgot.CompareAndSwap(last, now) {
+		return
+	}
+	b.queues.Range(func(name, q any) bool {
+		if now-q.(*queue).used.Load() > forgetAfter.Microseconds() {
+			b.queues.CompareAndDelete(name, q)
+		}
+		return true
+	})
 }
 
 // listKey is the set of the names of all queues.
 func (b *Broker) listKey() string { return b.config.Prefix + ":queues" }
 
 // register puts the queues that steps may make into the list of queues, each
-// once in the life of this process, before anything is stored in them.
+// once as long as this process knows it, before anything is stored in them.
 func (b *Broker) register(ctx context.Context, steps []*step) error {
 	var names []any
 	for _, s := range steps {
@@ -34,7 +60,7 @@ func (b *Broker) register(ctx context.Context, steps []*step) error {
 			continue
 		}
 		for _, name := range s.queues {
-			if _, known := b.registered.Load(name); !known {
+			if !b.queue(name).listed.Load() {
 				names = append(names, name)
 			}
 		}
@@ -46,7 +72,7 @@ func (b *Broker) register(ctx context.Context, steps []*step) error {
 		return err
 	}
 	for _, name := range names {
-		b.registered.Store(name, struct{}{})
+		b.queue(name.(string)).listed.Store(true)
 	}
 	return nil
 }

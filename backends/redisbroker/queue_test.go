@@ -1,0 +1,44 @@
+package redisbroker
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What is known of queues that are not used any more is forgotten, and not what is
+// known of those in use.
+func TestQueuesThatAreNotUsedAreForgotten(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := &Broker{config: Config{Prefix: "p", Buckets: 1}}
+		known := func() (n int) {
+			b.queues.Range(func(any, any) bool { n++; return true })
+			return n
+		}
+		b.learn("busy", 3)
+		b.queue("busy").listed.Store(true)
+		const minutes, each = 60, 20
+		for minute := range minutes {
+			for i := range each {
+				b.queue(fmt.Sprint("tenant", minute, "-", i))
+			}
+			time.Sleep(time.Minute)
+			b.queue("busy")
+			if n := known(); n > 1+12*each {
+				t.Fatalf("after %d minutes %d queues are known, want those of the last ten minutes or so", minute, n)
+			}
+		}
+		if q := b.queue("busy"); q.buckets != 3 || !q.listed.Load() {
+			t.Errorf("what was known of a queue in use is lost: %d buckets, listed %t", q.buckets, q.listed.Load())
+		}
+		b.learn("busy", 5)
+		if q := b.queue("busy"); q.buckets != 5 || !q.listed.Load() {
+			t.Errorf("a queue of another layout: %d buckets, listed %t; want 5, true", q.buckets, q.listed.Load())
+		}
+		if n := known(); n < 1+9*each {
+			t.Errorf("%d queues are known, want those of the last ten minutes at least", n)
+		}
+	})
+}

@@ -150,6 +150,88 @@ func TestAClaimOfManyQueuesMovesFewDueJobs(t *testing.T) {
 	}
 }
 
+// A page is as long as it is asked for, unless what it reads is large, whatever
+// the queue once held; no job is left out or shown twice then.
+func TestPagesAreBoundedByWhatTheyRead(t *testing.T) {
+	t.Parallel()
+	const large, small = 20, 300
+	for _, test := range []struct {
+		name  string
+		delay time.Duration
+		claim bool
+		hold  bool
+		query broker.Query
+	}{
+		{name: "pending", query: broker.Query{State: broker.StatePending}},
+		{name: "scheduled", delay: time.Hour, query: broker.Query{State: broker.StateScheduled}},
+		{name: "active", claim: true, query: broker.Query{State: broker.StateActive}},
+		{name: "of a worker", claim: true, query: broker.Query{Worker: "w"}},
+		{name: "waiting", hold: true, query: broker.Query{State: broker.StateWaiting}},
+		{name: "of a key", query: broker.Query{Key: "tenant"}},
+		{name: "by ID", query: broker.Query{IDs: append(names("large", large), names("small", small)...)}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b := open(t, client(t))
+			all := append(names("large", large), names("small", small)...)
+			for part := range slices.Chunk(all, 10) {
+				var jobs []broker.NewJob
+				for _, id := range part {
+					j := job("q", id)
+					if j.Delay, j.Body.Key = test.delay, "tenant"; id < "small" {
+						j.Body.Payload = make([]byte, 1<<20)
+					}
+					jobs = append(jobs, j)
+				}
+				enqueue(t, b, jobs...)
+			}
+			if test.claim {
+				register(t, b, "w", "q")
+				for claimed := 0; claimed < len(all); {
+					got := claimAt(t, b, at(0), "w", len(all), "q").Jobs
+					if claimed += len(got); len(got) == 0 {
+						t.Fatalf("%d of %d jobs were claimed", claimed, len(all))
+					}
+				}
+			}
+			if test.hold {
+				var refs []broker.Ref
+				for _, id := range all {
+					refs = append(refs, broker.Ref{Queue: "q", ID: id, Epoch: broker.AnyEpoch})
+				}
+				if _, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpHold, Holder: "h", Refs: refs, Now: at(0)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			query := test.query
+			query.Queue, query.Now, query.Limit = "q", at(0), len(all)
+			var got []string
+			pages := 0
+			for more := true; more; pages++ {
+				page, err := b.Find(t.Context(), query)
+				if err != nil || pages > 20 {
+					t.Fatalf("page %d: %v", pages, err)
+				}
+				size := 0
+				for _, j := range page.Jobs {
+					got = append(got, j.ID)
+					size += len(j.Payload)
+				}
+				if size > 9<<20 && len(query.IDs) == 0 {
+					t.Errorf("a page holds %d bytes, want little more than 8 MiB", size)
+				}
+				query.Cursor, more = page.Cursor, page.Cursor != ""
+			}
+			if slices.Sort(got); !slices.Equal(got, all) {
+				t.Errorf("the pages show %d jobs, want each of %d once", len(got), len(all))
+			}
+			if pages > 5 {
+				t.Errorf("20 MiB and many small jobs make %d pages, want about 3", pages)
+			}
+		})
+	}
+}
+
 // Turns of deleted jobs are swept out of the ready lists, also where nobody
 // claims; what is left comes out in order.
 func TestTurnsOfDeletedJobsAreSwept(t *testing.T) {

@@ -6,49 +6,50 @@
 --        for "waiting": nothing;
 --        for "key": the key; for z, y, d, f and g: score from, score before
 -- Reply  {0, now, cursor, then per job: id, state, due time or -1, worker or, of
---        a held job, what o says, 1 if asked to cancel, body, head}. A page ends early after 8 MB; for "ids"
+--        a held job, what o says, 1 if asked to cancel, body, head}. A page ends early after 8 MiB; for "ids"
 --        the cursor is how many were looked at then.
 -- @include clock
 -- @include open
--- @include big
+-- @include fit
 -- @include read
 -- @include holder
 -- @include place
 -- @include pages
 
-local BYTES = 8388608
-
-local q, m = open('big')
+local q = open()
 if q.refused then return q.refused end
 local n = tonumber(ARGV[first])
-n = math.max(1, math.min(n, math.floor(BYTES / biggest(m[3]))))
 local trimmed, how, cursor = ARGV[first + 1] == '1', ARGV[first + 2], ARGV[first + 3]
-local ids, listed = {}, nil
-if how == 'ids' then
-  local from = first + 4 + tonumber(cursor)
-  for at = from, math.min(#ARGV, from + n - 1) do ids[#ids + 1] = ARGV[at] end
-  cursor = ''
-  if from + n <= #ARGV then cursor = int(from + n - first - 4) end
-elseif how == 'ready' then
-  ids, cursor = ready(q, cursor, n)
-  listed = PENDING
-elseif how == 'active' then
-  ids, cursor = unordered(q.a, cursor, n, ARGV[first + 4])
-  listed = ACTIVE
-elseif how == 'waiting' then
-  ids, cursor = unordered(q.o, cursor, n, '')
-  listed = WAITING
-elseif how == 'key' then
-  ids, cursor = keyed(q, cursor, n, ARGV[first + 4])
-else
-  local sets = {z = q.z, y = q.y, d = q.d, f = q.f, g = q.g}
-  ids, cursor = timed(sets[how], cursor, n, ARGV[first + 4], ARGV[first + 5])
-  if how == 'z' or how == 'y' then
-    for i, e in ipairs(ids) do ids[i] = string.sub(e, string.find(e, ':', 3, true) + 1) end
+local listed = ({ready = PENDING, active = ACTIVE, waiting = WAITING})[how]
+
+-- page looks up no more than so many jobs, of a page of n: their IDs, and the
+-- cursor behind them.
+local function page(most)
+  if how == 'ids' then
+    local from, some = first + 4 + tonumber(cursor), {}
+    for at = from, math.min(#ARGV, from + most - 1) do some[#some + 1] = ARGV[at] end
+    return some, from + most <= #ARGV and int(from + most - first - 4) or ''
+  elseif how == 'ready' then
+    return ready(q, cursor, most)
+  elseif how == 'active' then
+    return unordered(q.a, cursor, n, ARGV[first + 4], most)
+  elseif how == 'waiting' then
+    return unordered(q.o, cursor, n, '', most)
+  elseif how == 'key' then
+    return keyed(q, cursor, most, ARGV[first + 4])
   end
+  local sets = {z = q.z, y = q.y, d = q.d, f = q.f, g = q.g}
+  local some, behind = timed(sets[how], cursor, most, ARGV[first + 4], ARGV[first + 5])
+  if how == 'z' or how == 'y' then
+    for i, e in ipairs(some) do some[i] = string.sub(e, string.find(e, ':', 3, true) + 1) end
+  end
+  return some, behind
 end
 
-local reply = {0, now, cursor}
+local ids, behind = page(n)
+local few = fit(q, ids)
+if few < #ids then ids, behind = page(few) end
+local reply = {0, now, behind}
 if #ids == 0 then return reply end
 
 -- without_payload cuts a body of version 1 before its payload, field 3, which

@@ -5,19 +5,17 @@
 -- Reply  {0, now, completed, cancelled, dead, others removed, 1 when more is left}
 -- @include clock
 -- @include open
--- @include big
+-- @include fit
 -- @include read
 -- @include forget
 -- @include head
 -- @include turn
 
-local BYTES = 8388608 -- of bodies read in one call, but always one
-
-local q, m = open('span', 'count', 'deadage', 'deadcount', 'big', 'void', 'swept')
+local q, m = open('span', 'count', 'deadage', 'deadcount', 'void', 'swept')
 if q.refused then return q.refused end
 q.span = duplicate_span(m[3])
 local most = tonumber(ARGV[first])
-local budget, room, big = most, BYTES, biggest(m[7])
+local budget = most
 local removed, records = {[COMPLETED] = 0, [CANCELLED] = 0, [DEAD] = 0, other = 0}, {}
 
 local function drop(set, state, id)
@@ -25,22 +23,6 @@ local function drop(set, state, id)
   redis.call('ZREM', q.l, 'r' .. id)
   records[#records + 1] = id
   removed[state] = removed[state] + 1
-end
-
--- fit is how many of some records, which come behind byte from of their names,
--- can be read before the bytes of the call are. Their sizes are asked for only
--- where the largest of the queue might not fit so often.
-local function fit(names, from)
-  if #names * big <= room then
-    room = room - #names * big
-    return #names
-  end
-  for i, name in ipairs(names) do
-    if room <= 0 then return i - 1 end
-    local id = string.sub(name, from)
-    room = room - redis.call('HSTRLEN', q.b[bucket(q, id)], id)
-  end
-  return #names
 end
 
 -- lapsed handles an entry of l: a kind, and a name.
@@ -70,7 +52,7 @@ local function lapsed(entry)
 end
 
 local entries = redis.call('ZRANGEBYSCORE', q.l, '-inf', int(now), 'LIMIT', 0, budget)
-local n = fit(entries, 2)
+local n = fit(q, entries, 2)
 if n > 0 then redis.call('ZREM', q.l, unpack(entries, 1, n)) end
 for i = 1, n do lapsed(entries[i]) end
 budget = budget - n
@@ -93,7 +75,7 @@ if excess > 0 then
       first_ones[k], j = g[j], j + 2
     end
   end
-  n = fit(first_ones, 1)
+  n = fit(q, first_ones)
   for k = 1, n do
     if of_f[k] then drop(q.f, COMPLETED, first_ones[k]) else drop(q.g, CANCELLED, first_ones[k]) end
   end
@@ -103,14 +85,14 @@ end
 local age = tonumber(m[5] or 0)
 if age > 0 and budget > 0 then
   local old = redis.call('ZRANGEBYSCORE', q.d, '-inf', int(now - age), 'LIMIT', 0, budget)
-  n = fit(old, 1)
+  n = fit(q, old)
   for i = 1, n do drop(q.d, DEAD, old[i]) end
   budget = budget - n
 end
 excess = over(redis.call('ZCARD', q.d), tonumber(m[6] or 0))
 if excess > 0 then
   local old = redis.call('ZRANGE', q.d, 0, excess - 1)
-  n = fit(old, 1)
+  n = fit(q, old)
   for i = 1, n do drop(q.d, DEAD, old[i]) end
   budget = budget - n
 end
@@ -128,14 +110,14 @@ end
 local FAR = 100000
 local VOID = '\2' -- no turn
 local function sweep()
-  local void, lengths, all = tonumber(m[8] or 0), {}, 0
+  local void, lengths, all = tonumber(m[7] or 0), {}, 0
   for p = 1, 4 do
     lengths[p] = redis.call('LLEN', q.r[p])
     all = all + lengths[p]
   end
   if void <= (all - void) / 2 + 1000 then return false end
   redis.call('HDEL', q.m, 'swept') -- a removal comes first, so that a full store is swept too
-  local p, passed = string.match(m[9] or '1,0', '^(%d),(%d+)$')
+  local p, passed = string.match(m[8] or '1,0', '^(%d),(%d+)$')
   p, passed = tonumber(p), tonumber(passed)
   while p <= 4 and (passed >= lengths[p] or passed >= FAR) do p, passed = p + 1, 0 end
   if p > 4 then return false end -- and the next call begins anew

@@ -22,8 +22,9 @@ end
 
 -- unordered pages through a hash of jobs, a for the leases or o for what is held:
 -- the cursor is a scan's, and the last ID that was taken of what the scan gave
--- for it, since that may be more than n.
-local function unordered(key, cursor, n, worker)
+-- for it, since that may be more than n. It takes fewer than n for most, but the
+-- scan is the same: one that gave more would go back behind the last ID.
+local function unordered(key, cursor, n, worker, most)
   local from, last = '0', ''
   if cursor ~= '' then from, last = string.match(cursor, '^(%d+):(.*)$') end
   local scan = redis.call('HSCAN', key, from, 'COUNT', n)
@@ -41,6 +42,7 @@ local function unordered(key, cursor, n, worker)
     local by = worker
     if worker ~= '' then by = select(3, holder(values[ids[i]])) end
     if by == worker then out[#out + 1] = ids[i] end
+    if #out == most and i < #ids then return out, from .. ':' .. ids[i] end
   end
   if #ids > n then return out, from .. ':' .. ids[n] end
   if scan[1] == '0' then return out, '' end

@@ -3,6 +3,8 @@ package redisbroker
 import (
 	"encoding/binary"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -30,11 +32,22 @@ func record(queue, id, body, head string, state broker.State) broker.Job {
 		if stored, j.Head, err = broker.ParseHead([]byte(unsealed(head))); err != nil && j.Broken == nil {
 			j.Broken = err
 		}
+		if err != nil && j.Epoch == 0 {
+			j.Epoch = epochOf(head)
+		}
 		if state == broker.StateNone {
 			j.State = stored
 		}
 	}
 	return j
+}
+
+// epochOf is the number that a head begins with, as scripts read it of a head that
+// is malformed otherwise.
+func epochOf(head string) int64 {
+	rest := strings.TrimLeft(head, "0123456789")
+	n, _ := strconv.ParseInt(head[:len(head)-len(rest)], 10, 64) // 0 when there is none
+	return n
 }
 
 // text is a bulk string of an answer; what is none reads as "".

@@ -2,11 +2,88 @@ package redisbroker
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
+
+// Whoever claims a job whose stored form was damaged while it stood in line can end
+// it: as undecodable, and with its history as far as that can be read.
+func TestAJobDamagedInLineCanBeEnded(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		damage  func(c *redis.Client, b *Broker) error
+		history int
+	}{
+		"body lost": {func(c *redis.Client, b *Broker) error {
+			return c.HDel(t.Context(), b.queue("q").bucket(0).(string), "a").Err()
+		}, 1},
+		"head lost": {func(c *redis.Client, b *Broker) error { return c.HDel(t.Context(), b.queue("q").key("h"), "a").Err() }, 0},
+		"head garbage": {func(c *redis.Client, b *Broker) error {
+			return c.HSet(t.Context(), b.queue("q").key("h"), "a", "x,y").Err()
+		}, 0},
+		"a number of the head garbage": {func(c *redis.Client, b *Broker) error {
+			return c.HSet(t.Context(), b.queue("q").key("h"), "a", "1,4,0,x,1,0,0;").Err()
+		}, 0},
+	} {
+		for _, reclaimed := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, ", reclaimed ", reclaimed), func(t *testing.T) {
+				t.Parallel()
+				c := client(t)
+				b := open(t, c)
+				enqueue(t, b, job("q", "a"))
+				register(t, b, "w", "q")
+				l := &life{t: t, b: b, queue: "q"}
+				l.settle(at(0), "w", claimAt(t, b, at(0), "w", 1, "q").Jobs, broker.Retry(0, broker.Failure{Message: "failed"}))
+				if reclaimed {
+					claimAt(t, b, at(0), "w", 1, "q")
+				}
+				if err := test.damage(c, b); err != nil {
+					t.Fatal(err)
+				}
+				worker, now := "w", at(0)
+				var jobs []broker.Job
+				if reclaimed {
+					worker, now = "r", at(3600)
+					renewal := broker.RenewRequest{Now: now, Worker: worker, Queues: []string{"q"}, Lease: time.Minute, Register: true}
+					if _, err := b.Renew(t.Context(), renewal); err != nil {
+						t.Fatal(err)
+					}
+					got, err := b.Reclaim(t.Context(), broker.ReclaimRequest{Now: now, Worker: worker, Queues: []string{"q"}, Max: 5})
+					if err != nil {
+						t.Fatal(err)
+					}
+					jobs = got.Jobs
+				} else {
+					jobs = claimAt(t, b, now, worker, 1, "q").Jobs
+				}
+				if len(jobs) != 1 || !errors.Is(jobs[0].Broken, broker.ErrMalformed) {
+					t.Fatalf("got %+v, want the job, and that it is malformed", jobs)
+				}
+				l.settle(now, worker, jobs, broker.Die(broker.ReasonUndecodable, broker.Failure{Message: "cannot be read"}))
+				page, err := b.Find(t.Context(), broker.Query{Queue: "q", State: broker.StateDead, Limit: 9, Now: now})
+				if err != nil || len(page.Jobs) != 1 {
+					t.Fatalf("the dead jobs are %+v, %v; want this one", page.Jobs, err)
+				}
+				j := &page.Jobs[0]
+				if len(j.Errors.Entries) != test.history+1 || j.Reason != broker.ReasonUndecodable {
+					t.Errorf("the dead job has reason %v and errors %+v; want undecodable, and %d of before", j.Reason, j.Errors, test.history)
+				}
+				if results, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpDelete, Now: now,
+					Refs: []broker.Ref{{Queue: "q", ID: "a", Epoch: j.Epoch}}}); err != nil || results[0].Err != nil {
+					t.Errorf("deleting it: %+v, %v", results, err)
+				}
+				if left := c.HLen(t.Context(), b.queue("q").key("h")).Val(); left != 1 { // the guard
+					t.Errorf("%d heads are left", left-1)
+				}
+			})
+		}
+	}
+}
 
 // A job whose body was lost or cut short, at whatever epoch, is no more active than
 // its lease: whoever has it can end it, and it is found where it ended.

@@ -12,6 +12,8 @@
 -- @include open
 -- @include read
 -- @include unhold
+-- @include emptied
+-- @include head
 -- @include due
 -- @include big
 
@@ -141,11 +143,15 @@ local function lease(q, p, ids, epochs, jobs)
     if epochs and epochs[i] then
       a = a + 1
       value = p .. epochs[i] .. worker .. '\n'
-      if body and some[a] then
+      local head = some[a]
+      if head and not body then body = emptied(q, id) end
+      if body then
+        if not legible(head) then head = epochs[i] .. (head or '') end
         local h = #heads
-        heads[h + 1], heads[h + 2] = i, some[a]
-        size = size + #some[a]
+        heads[h + 1], heads[h + 2] = i, head
+        size = size + #head
       end
+      found[i] = body
     end
     if body then
       if byte(body, 10) ~= 0 then

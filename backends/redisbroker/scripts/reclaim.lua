@@ -12,6 +12,7 @@
 -- @include open
 -- @include worker
 -- @include head
+-- @include emptied
 -- @include read
 
 local ENDED = 100     -- workers ended in one call
@@ -61,16 +62,19 @@ local function take(ids, leases)
     local priority, epoch, by, index = holder(leases[i])
     ended[by] = ended[by] - 1
     if ended[by] == 0 then left = left - 1 end
-    local head = moved(heads[i], epoch + 1, ACTIVE, '0', 0)
+    local head = heads[i]
+    if legible(head) or not head and epoch == 0 then
+      head = moved(head, epoch + 1, ACTIVE, '0', 0)
+    else
+      head = int(epoch + 1) .. ':' .. (head or '')
+    end
     moves[#moves + 1] = id
     moves[#moves + 1] = head
     set[#set + 1] = id
     set[#set + 1] = priority .. int(epoch + 1) .. ':' .. worker .. '\n' .. index
     if asked[i] then redis.call('HSET', q.c, id, worker) end
-    -- A job whose body is lost has an empty one from now on, so that it can be found where it ends.
-    if not stored[i] then redis.call('HSET', q.b[bucket(q, id)], id, '') end
     local n = #reply
-    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, stored[i] or '', head, asked[i] and 1 or 0
+    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, stored[i] or emptied(q, id), head, asked[i] and 1 or 0
   end
   redis.call('HSET', q.a, unpack(set))
   redis.call('HSET', q.h, unpack(moves))

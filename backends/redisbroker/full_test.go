@@ -45,8 +45,12 @@ func TestAFullStoreDrains(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if _, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Now: at(0), Jobs: []broker.NewJob{job("q", "late"), job("q2", "late")}}); !errors.Is(err, broker.ErrUnavailable) {
-		t.Errorf("Enqueue: got %v, want ErrUnavailable", err)
+	late := []broker.NewJob{job("q", "late"), job("q2", "late")}
+	receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Now: at(0), Jobs: late})
+	for i, err := range outcomes(late, receipts, err) {
+		if !errors.Is(err, broker.ErrUnavailable) {
+			t.Errorf("Enqueue into %s: got %v, want ErrUnavailable", late[i].Queue, err)
+		}
 	}
 	for _, queue := range []string{"q", "q2"} {
 		if page, err := b.Find(t.Context(), broker.Query{Queue: queue, IDs: []string{"late"}}); err != nil || len(page.Jobs) != 0 {

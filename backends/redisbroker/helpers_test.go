@@ -79,6 +79,18 @@ func enqueue(tb testing.TB, b *Broker, jobs ...broker.NewJob) {
 	}
 }
 
+// outcomes are the errors of the jobs of an Enqueue, which tells one that all have
+// instead of receipts.
+func outcomes(jobs []broker.NewJob, receipts []broker.Receipt, err error) []error {
+	all := make([]error, len(jobs))
+	for i := range all {
+		if all[i] = err; err == nil {
+			all[i] = receipts[i].Err
+		}
+	}
+	return all
+}
+
 func register(tb testing.TB, b *Broker, worker string, queues ...string) {
 	tb.Helper()
 	got, err := b.Renew(tb.Context(), broker.RenewRequest{Now: at(0), Worker: worker, Queues: queues, Lease: time.Minute, Register: true})

@@ -3,7 +3,6 @@ package jobs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -111,10 +110,6 @@ func (o *Outgoing) answer(r *broker.Receipt) {
 		}
 	case errors.Is(r.Err, broker.ErrDuplicate):
 		o.Err, o.Info = r.Err, JobInfo{ID: r.Holder, Queue: o.Queue}
-		if r.Holder != "" && r.Holder != o.ID {
-			o.Err = &broker.Error{Op: "enqueue", Queue: o.Queue, ID: o.ID, Err: broker.ErrDuplicate,
-				Hint: fmt.Sprintf("job %q holds its unique key", r.Holder)}
-		}
 	default:
 		o.Err = r.Err
 	}

@@ -160,7 +160,8 @@
 // listing is shown at least once, unless the time that it is listed by changes meanwhile. States are listed: pending, active and waiting
 // in any order, scheduled and retry by due time, final ones by end, earliest first.
 // Operations decide each Ref on its own: ErrNotFound, ErrWrongState (the table
-// forbids it, or the Ref's epoch passed) or done. Cancel of an active job sets
+// forbids it, or the Ref's epoch passed) or done. A refusal answers the job's state,
+// and its error is that of Operation.Decide, or of QueueInUse. Cancel of an active job sets
 // CancelRequested, wakes watchers of EventCancel, and shows in Renewed.Cancel
 // until the lease ends; repeating it is harmless. A job deleted or cancelled
 // while pending is never claimed. Counts are exact, or true as of AsOf; they

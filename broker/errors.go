@@ -27,9 +27,10 @@ var (
 	ErrWorkerGone = errors.New("worker not registered or ended")
 	// ErrNotFound: no such job, queue or mark.
 	ErrNotFound = errors.New("not found")
-	// ErrWrongState: the job's state does not allow the operation, or the job
-	// changed since it was looked at.
-	ErrWrongState = errors.New("job state does not allow this")
+	// ErrWrongState: the job's state, or who holds it, does not allow the operation,
+	// the job changed since it was looked at, or the queue is in use. The Hint of the
+	// Error around it says which.
+	ErrWrongState = errors.New("the state does not allow this")
 	// ErrQueueFull: the queue's policy has a depth limit, which is reached.
 	ErrQueueFull = errors.New("queue full")
 	// ErrTooLarge: a payload, result or header set over its limit.

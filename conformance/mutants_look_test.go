@@ -262,6 +262,24 @@ var operateMutants = []mutant{
 			}
 		})
 	})},
+	{"a refusal does not say why", "Operate/SaysWhatStandsAgainstIt", always(func(p *patched) {
+		change(&p.operate, nil, func(_ *broker.Operation, a *[]broker.OperationResult) {
+			for i := range *a {
+				if errors.Is((*a)[i].Err, broker.ErrWrongState) {
+					(*a)[i].Err = broker.ErrWrongState
+				}
+			}
+		})
+	})},
+	{"a refusal does not say where the job is", "Operate/SaysWhatStandsAgainstIt", always(func(p *patched) {
+		change(&p.operate, nil, func(_ *broker.Operation, a *[]broker.OperationResult) {
+			for i := range *a {
+				if (*a)[i].Err != nil {
+					(*a)[i].State = broker.StateNone
+				}
+			}
+		})
+	})},
 	{"an invalid operation is bent", "Operate/RefusesWhatIsInvalid", always(func(p *patched) {
 		change(&p.operate, func(o *broker.Operation) { o.Delay = max(o.Delay, 0) }, nil)
 	})},

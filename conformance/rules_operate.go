@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -208,6 +209,36 @@ var operateRules = []Rule{
 			c.ok("the first "+op.kind.String(), r[0].Err)
 			c.is("the second "+op.kind.String(), r[1].Err, op.second)
 		}
+	}},
+	{"Operate/SaysWhatStandsAgainstIt", "§23", "A refused operation answers where the job is, and its error says that, or who holds the job, or that it changed, or what is in the queue.", nil, func(c *check) {
+		w := c.everyState()
+		c.add("held", "old")
+		c.hold("held")
+		refused := func(op broker.Operation, ref broker.Ref, state broker.State, words ...string) {
+			op.Now, op.Refs = c.now, []broker.Ref{ref}
+			r, err := c.b.Operate(c.ctx, op)
+			c.ok("Operate", err)
+			what := fmt.Sprintf("%v of %q", op.Kind, ref.ID)
+			c.is(what, r[0].Err, broker.ErrWrongState)
+			c.same("state after "+what, r[0].State, state)
+			var e *broker.Error
+			c.that(errors.As(r[0].Err, &e), "error of %s\ngot  %T\nwant a *broker.Error", what, r[0].Err)
+			for _, word := range words {
+				c.that(strings.Contains(e.Hint, word), "hint of %s\ngot  %q\nwant %q in it", what, e.Hint, word)
+			}
+		}
+		for state, id := range stateIDs {
+			if state != broker.StateDead {
+				refused(broker.Operation{Kind: broker.OpRedrive}, broker.Ref{Queue: c.q, ID: id, Epoch: broker.AnyEpoch}, state, state.String(), "dead")
+			}
+		}
+		any := broker.Ref{Queue: c.q, ID: "held", Epoch: broker.AnyEpoch}
+		refused(broker.Operation{Kind: broker.OpRedrive}, any, broker.StateWaiting, holder)
+		refused(broker.Operation{Kind: broker.OpUnhold, Holder: "another"}, any, broker.StateWaiting, holder)
+		old := c.must("old", broker.StatePending).Ref()
+		c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule}, "old")[0].Err)
+		refused(broker.Operation{Kind: broker.OpDelete}, old, broker.StatePending, "changed")
+		refused(broker.Operation{Kind: broker.OpRemoveQueue}, broker.Ref{Queue: c.q}, broker.StateNone, "1 dead", w.id)
 	}},
 	{"Operate/RefusesWhatIsInvalid", "§23", "An operation outside the limits is refused with ErrInvalid, and changes nothing.", nil, func(c *check) {
 		c.add("a")

@@ -1,7 +1,9 @@
 package conformance
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -109,6 +111,8 @@ var policyRules = []Rule{
 		c.ok("the second of three", r[0].Err)
 		c.ok("the third of three", r[1].Err)
 		c.is("the fourth", r[2].Err, broker.ErrQueueFull)
+		var full *broker.Error
+		c.that(errors.As(r[2].Err, &full) && strings.Contains(full.Hint, fmt.Sprintf("limit is %d", depth)), "the fourth\ngot  %v\nwant the limit in the hint", r[2].Err)
 		c.is("the fifth", r[3].Err, broker.ErrQueueFull)
 		scheduled := c.job("e")
 		scheduled.Delay = time.Hour

@@ -34,7 +34,7 @@ func describe(err error) (status int, text string) {
 	case errors.Is(err, broker.ErrNotFound):
 		return http.StatusNotFound, "There is no such job or queue. Records of completed and cancelled jobs are kept only as long as their retention says."
 	case errors.Is(err, broker.ErrWrongState):
-		return http.StatusConflict, "Its state does not allow this, or it changed meanwhile. Nothing was changed."
+		return http.StatusConflict, "This is not possible now" + hinted(err) + ". Nothing was changed."
 	case errors.Is(err, broker.ErrDuplicate):
 		return http.StatusConflict, "Another job holds its unique key. Nothing was changed."
 	case errors.Is(err, broker.ErrUnavailable) && !broker.MayHaveApplied(err), errors.Is(err, broker.ErrClosed):
@@ -45,6 +45,16 @@ func describe(err error) (status int, text string) {
 		return http.StatusServiceUnavailable, "The request ended before the store answered."
 	}
 	return http.StatusBadGateway, "The store did not answer in time. A decision may have been carried out or not; it can be repeated without harm."
+}
+
+// hinted is what a refusal says of the reason.
+func hinted(err error) string {
+	for refusal := new(broker.Error); errors.As(err, &refusal); err = refusal.Err {
+		if refusal.Hint != "" {
+			return ": " + refusal.Hint
+		}
+	}
+	return ""
 }
 
 // fail answers with an error: as a page, or to a page that is kept up to date

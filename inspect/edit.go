@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -18,14 +17,7 @@ func (i *Inspector) Edit(ctx context.Context, job *broker.Job, payload []byte) e
 	}
 	results, err := i.operate(ctx, broker.Operation{Kind: broker.OpEdit, Refs: []broker.Ref{job.Ref()}, Payload: payload})
 	if err == nil && len(results) > 0 {
-		if err = results[0].Err; err != nil && results[0].Holder != "" {
-			err = heldError(err, results[0].Holder)
-		}
+		err = results[0].Err
 	}
 	return broker.About(err, broker.OpEdit.String(), job.Queue, job.ID)
-}
-
-// heldError says who holds a job about which nobody else decides.
-func heldError(err error, holder string) error {
-	return fmt.Errorf("%w: it is held by %q", err, holder)
 }

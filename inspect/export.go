@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"fmt"
 	"io"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -98,9 +99,9 @@ func copiable(job *broker.Job) error {
 	case job.Newer():
 		return broker.ErrNewerForm
 	case job.State == broker.StateActive:
-		return broker.ErrWrongState
+		return fmt.Errorf("%w: it is active, and its server may finish it", broker.ErrWrongState)
 	case job.State == broker.StateWaiting:
-		return heldError(broker.ErrWrongState, job.Holder)
+		return broker.Held(job.Holder)
 	}
 	return nil
 }

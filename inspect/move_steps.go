@@ -49,7 +49,6 @@ func (m *mover) holdAndMove(ctx context.Context, hold broker.Operation, report *
 			report.Newer++ // a worker claimed it, or somebody else decided about it
 			continue
 		}
-		r.Err = heldError(r.Err, r.Holder)
 		report.refuse(Refusal{Queue: r.Ref.Queue, ID: r.Ref.ID, Err: r.Err})
 	}
 	if len(ids) == 0 {

@@ -197,7 +197,8 @@ type Report struct {
 }
 
 // Refusal says why a decision was not carried out for a job: ErrWrongState,
-// ErrNotFound, or ErrDuplicate with the ID of the Holder of its unique key.
+// ErrNotFound, or ErrDuplicate. Holder is, with ErrWrongState, who holds the job,
+// and with ErrDuplicate the ID of the job that holds its unique key.
 type Refusal struct {
 	Queue  string
 	ID     string
@@ -233,11 +234,7 @@ func (r *Report) namedError(kind broker.OperationKind) error {
 	}
 	errs := make([]error, 0, len(r.Refusals)+1)
 	for _, f := range r.Refusals {
-		err := broker.About(f.Err, kind.String(), f.Queue, f.ID)
-		if f.Holder != "" {
-			err = fmt.Errorf("%w: job %q holds its unique key", err, f.Holder)
-		}
-		errs = append(errs, err)
+		errs = append(errs, broker.About(f.Err, kind.String(), f.Queue, f.ID))
 	}
 	if more := r.Refused - len(r.Refusals); more > 0 {
 		errs = append(errs, fmt.Errorf("jobs: %d more jobs were refused", more))

@@ -66,21 +66,21 @@ func (s *Store) enqueue(j *job, n *broker.NewJob, r *broker.Receipt, now instant
 	}
 	if n.Restore != nil {
 		if other := q.jobs.find(j.id, j.hash); other != nil && other.state == broker.StateWaiting {
-			refuse(broker.ErrWrongState, other.held.by)
+			refuse(broker.Held(other.held.by), other.held.by)
 			return
 		}
 	}
 	if q.exists(j, n, now) {
-		refuse(broker.ErrDuplicate, j.id)
+		refuse(broker.Duplicate(j.id, j.id), j.id)
 		return
 	}
-	if n.TakesRoom() && q.full() {
-		refuse(broker.ErrQueueFull, "")
+	if depth, limit := q.depth(), q.policy.MaxDepth; n.TakesRoom() && limit > 0 && depth >= limit {
+		refuse(broker.QueueFull(depth, limit), "")
 		return
 	}
 	if n.TakesKey() {
 		if holder, held := q.heldBy(j.Unique.Key, now); held {
-			refuse(broker.ErrDuplicate, holder)
+			refuse(broker.Duplicate(j.id, holder), holder)
 			return
 		}
 		q.takeKey(j, now)
@@ -134,8 +134,7 @@ func (q *queue) restore(j *job, to broker.State, now instant) {
 	}
 }
 
-// full reports whether the queue's depth limit is reached; retries do not count.
-func (q *queue) full() bool {
-	depth := q.count(broker.StatePending) + q.count(broker.StateScheduled) + q.count(broker.StateWaiting)
-	return q.policy.MaxDepth > 0 && int64(depth) >= q.policy.MaxDepth
+// depth is how many jobs count for the queue's limit; retries do not.
+func (q *queue) depth() int64 {
+	return int64(q.count(broker.StatePending) + q.count(broker.StateScheduled) + q.count(broker.StateWaiting))
 }

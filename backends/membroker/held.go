@@ -27,12 +27,6 @@ func (q *queue) unhold(j *job) {
 	}
 }
 
-// mayBeOf reports whether a holder may decide about a job: nobody else holds it.
-// No holder is an operator, who may.
-func (j *job) mayBeOf(holder string) bool {
-	return holder == "" || j.held == nil || j.held.by == holder
-}
-
 // edit replaces a job's payload. A dead one's epoch rises: nothing but copies
 // names it (§28).
 func (j *job) edit(payload []byte) {

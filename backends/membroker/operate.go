@@ -38,86 +38,63 @@ func (s *Store) operate(op *broker.Operation, ref broker.Ref, now instant) (stat
 	if j.held != nil {
 		by = j.held.by
 	}
-	if op.Kind == broker.OpHold && by == op.Holder {
-		return j.state, "", nil // already
+	if done, err := op.Decide(ref, j.state, j.read().Epoch, by); err != nil {
+		return j.state, by, err
+	} else if done {
+		return j.state, "", nil
 	}
-	if ref.Epoch != broker.AnyEpoch && ref.Epoch != j.read().Epoch {
-		return j.state, by, broker.ErrWrongState
-	}
-	ok := true
 	switch op.Kind {
 	case broker.OpCancel:
-		if ok = q.cancel(j, now); ok && j.state == broker.StateNone {
+		if q.cancel(j, now); j.state == broker.StateNone {
 			return broker.StateCancelled, "", nil // of which no record is kept
 		}
 	case broker.OpDelete:
-		if ok = broker.Allows(j.state, broker.OnDelete) && j.mayBeOf(op.Holder); ok {
-			moved := stays
-			if op.Holder != "" {
-				moved = j.read().Epoch
-			}
-			q.drop(j, now, moved)
+		moved := stays
+		if op.Holder != "" {
+			moved = j.read().Epoch
 		}
+		q.drop(j, now, moved)
 	case broker.OpRedrive:
-		if ok = broker.Allows(j.state, broker.OnRedrive); ok {
-			holder, err = q.redrive(j, now)
-		}
+		holder, err = q.redrive(j, now)
 	case broker.OpReschedule:
-		if ok = broker.Allows(j.state, broker.OnReschedule); ok {
-			q.reschedule(j, op, now)
-		}
+		q.reschedule(j, op, now)
 	case broker.OpEdit:
-		if ok = j.state.Editable(); ok {
-			j.edit(op.Payload)
-		}
+		j.edit(op.Payload)
 	case broker.OpHold:
-		if ok = broker.Allows(j.state, broker.OnHold); ok {
-			q.hold(j, op.Holder)
-		}
+		q.hold(j, op.Holder)
 	case broker.OpUnhold:
-		if ok = broker.Allows(j.state, broker.OnUnhold) && j.mayBeOf(op.Holder); ok {
-			q.unhold(j)
-		}
+		q.unhold(j)
 	case broker.OpSuppress, broker.OpUnsuppress:
-		if ok = j.state == broker.StateDead; ok {
-			head := *j.read()
-			head.Suppressed = op.Kind == broker.OpSuppress
-			j.write(head)
-		}
-	}
-	if !ok {
-		holder, err = by, broker.ErrWrongState
+		head := *j.read()
+		head.Suppressed = op.Kind == broker.OpSuppress
+		j.write(head)
 	}
 	return j.state, holder, err
 }
 
 // cancel ends a job, or asks the holder of an active one to: that is no
 // transition, since the lease goes on.
-func (q *queue) cancel(j *job, now instant) bool {
+func (q *queue) cancel(j *job, now instant) {
 	if j.state == broker.StateActive {
 		if !j.cancelRequested {
 			j.cancelRequested = true
 			j.holder.cancels++
 		}
 		q.store.emit(broker.Event{Kind: broker.EventCancel, Queue: q.name, ID: j.id, State: j.state})
-		return true
-	}
-	if !broker.Allows(j.state, broker.OnCancel) {
-		return false
+		return
 	}
 	head := j.read().Moved()
 	head.FinishedAt = now.stamp()
 	j.write(head)
 	q.finish(j, broker.OnCancel, broker.StateCancelled, now)
 	q.store.emit(broker.Event{Kind: broker.EventSettled, Queue: q.name, ID: j.id, State: broker.StateCancelled})
-	return true
 }
 
 // redrive sends a dead job back, unless another holds its unique key (§21).
 func (q *queue) redrive(j *job, now instant) (holder string, err error) {
 	if j.Unique.Key != "" && j.Unique.Mode == broker.UniqueUntilDone {
 		if holder, held := q.heldBy(j.Unique.Key, now); held {
-			return holder, broker.ErrDuplicate
+			return holder, broker.Duplicate(j.id, holder)
 		}
 		q.takeKey(j, now)
 	}
@@ -149,13 +126,17 @@ func (s *Store) removeQueue(ref broker.Ref, now instant) error {
 	if q == nil {
 		return broker.ErrNotFound
 	}
+	var info broker.QueueInfo
 	for _, w := range q.workers {
 		if !now.reached(w.until) {
-			return broker.ErrWrongState
+			info.Workers = append(info.Workers, broker.WorkerInfo{ID: w.id})
 		}
 	}
 	if q.jobs.len() > 0 {
-		return broker.ErrWrongState
+		info.Counts = q.describe(false, now).Counts
+	}
+	if len(info.Workers)+len(info.Counts) > 0 {
+		return broker.QueueInUse(info)
 	}
 	for _, w := range slices.Clone(q.waiters) {
 		w.signal() // to learn that its worker is gone

@@ -148,7 +148,7 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 				// It is stored whatever room there is.
 			} else if room = int(min(q.limit-q.used, int64(room))); room <= 0 {
 				full := rest.ofAKind()
-				if err := b.turnAway(ctx, to, full); err != nil {
+				if err := b.turnAway(ctx, to, full, q); err != nil {
 					return refused{append(full.receipts, rest.receipts...), err}
 				}
 				continue
@@ -226,7 +226,7 @@ func (b *Broker) room(ctx context.Context, s session, queue string) (q queueRoom
 
 // turnAway refuses jobs of a full queue: those whose ID exists as duplicates,
 // the others because it is full.
-func (b *Broker) turnAway(ctx context.Context, to port, f *flush) (err error) {
+func (b *Broker) turnAway(ctx context.Context, to port, f *flush, q queueRoom) (err error) {
 	if f.restored() {
 		err = to.run(ctx, f.lookRestored(nil))
 	} else {
@@ -240,7 +240,7 @@ func (b *Broker) turnAway(ctx context.Context, to port, f *flush) (err error) {
 			r.Holder = r.ID
 			f.refuse(f.jobs[i], r)
 		} else {
-			r.Err = broker.About(broker.ErrQueueFull, "enqueue", r.Queue, r.ID)
+			r.Err = broker.About(broker.QueueFull(q.used, q.limit), "enqueue", r.Queue, r.ID)
 		}
 	}
 	return nil

@@ -234,9 +234,9 @@ func (f *flush) answer() *flush {
 // refuse refuses a job as a duplicate of another; but one that was elsewhere, and
 // whose namesake is held, may be that itself (§29).
 func (f *flush) refuse(j *broker.NewJob, r *broker.Receipt) {
-	err := broker.ErrDuplicate
+	err := broker.Duplicate(j.ID, r.Holder)
 	if by, held := f.held[j.ID]; held {
-		r.Holder, err = by, broker.ErrWrongState
+		r.Holder, err = by, broker.Held(by)
 	}
 	r.Err = broker.About(err, "enqueue", j.Queue, j.ID)
 }

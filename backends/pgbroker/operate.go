@@ -151,37 +151,14 @@ func (o *operating) choose() []*broker.OperationResult {
 			continue
 		}
 		r.State = j.state
-		if o.op.Kind == broker.OpHold && j.holder == o.op.Holder {
-			continue // already
+		done, err := o.op.Decide(r.Ref, j.state, j.epoch, j.holder)
+		if err != nil {
+			r.Err, r.Holder = err, j.holder
+		} else if !done {
+			chosen = append(chosen, r)
 		}
-		others := o.op.Holder != "" && j.holder != "" && j.holder != o.op.Holder
-		if r.Ref.Epoch != broker.AnyEpoch && r.Ref.Epoch != j.epoch || others || !o.allowed(j.state) {
-			r.Err, r.Holder = broker.ErrWrongState, j.holder
-			continue
-		}
-		chosen = append(chosen, r)
 	}
 	return chosen
-}
-
-func (o *operating) allowed(s broker.State) bool {
-	switch o.op.Kind {
-	case broker.OpCancel:
-		return s == broker.StateActive || broker.Allows(s, broker.OnCancel)
-	case broker.OpDelete:
-		return broker.Allows(s, broker.OnDelete)
-	case broker.OpRedrive:
-		return broker.Allows(s, broker.OnRedrive)
-	case broker.OpReschedule:
-		return broker.Allows(s, broker.OnReschedule)
-	case broker.OpHold:
-		return broker.Allows(s, broker.OnHold)
-	case broker.OpUnhold:
-		return broker.Allows(s, broker.OnUnhold)
-	case broker.OpEdit:
-		return s.Editable()
-	}
-	return s == broker.StateDead // suppress and unsuppress
 }
 
 func (o *operating) write(ctx context.Context, s session, chosen []*broker.OperationResult) error {

@@ -36,11 +36,21 @@ func (o *operating) removeQueue(ctx context.Context) error {
 		case layout > knownLayout:
 			r.Err = newerLayout(layout)
 		case !idle:
-			r.Err = broker.ErrWrongState
+			r.Err = o.inUse(ctx)
 		}
 		o.b.waker.wake(o.queue, false) // who waits learns that its worker is gone
 	}
 	return nil
+}
+
+// inUse is why the queue cannot be removed.
+func (o *operating) inUse(ctx context.Context) error {
+	reply, err := o.b.Queues(ctx, broker.QueuesRequest{Now: o.op.Now, Names: []string{o.queue}, Workers: true})
+	info := broker.QueueInfo{}
+	if err == nil && len(reply.Queues) == 1 {
+		info = reply.Queues[0]
+	}
+	return broker.QueueInUse(info)
 }
 
 // leave lets an idle queue leave, or removes one that is leaving and idle still.

@@ -66,7 +66,8 @@ func (o *operating) redrive(ctx context.Context, s session, chosen []*broker.Ope
 		if back[r.Ref.ID] {
 			r.State = broker.StatePending
 		} else {
-			r.Err, r.Holder = broker.ErrDuplicate, holders[keyOf[r.Ref.ID]]
+			r.Holder = holders[keyOf[r.Ref.ID]]
+			r.Err = broker.Duplicate(r.Ref.ID, r.Holder)
 		}
 	}
 	return nil

@@ -85,7 +85,7 @@ func (r *repeats) refuse(ctx context.Context, to port, rest *flush, room int) er
 			left.jobs, left.receipts = append(left.jobs, j), append(left.receipts, rest.receipts[i])
 		case r.ids[j.ID]:
 			rest.receipts[i].Holder = j.ID
-			rest.receipts[i].Err = broker.About(broker.ErrDuplicate, "enqueue", j.Queue, j.ID)
+			rest.receipts[i].Err = broker.About(broker.Duplicate(j.ID, j.ID), "enqueue", j.Queue, j.ID)
 		case taken && (!rest.pastLimit || room > 0 && len(left.jobs) == 0):
 			held.jobs, held.receipts = append(held.jobs, j), append(held.receipts, rest.receipts[i])
 		default:
@@ -102,7 +102,7 @@ func (r *repeats) refuse(ctx context.Context, to port, rest *flush, room int) er
 			if receipt.Holder = r.holders[j.Body.Unique.Key]; known[j.ID] {
 				receipt.Holder = j.ID
 			}
-			receipt.Err = broker.About(broker.ErrDuplicate, "enqueue", j.Queue, j.ID)
+			receipt.Err = broker.About(broker.Duplicate(j.ID, receipt.Holder), "enqueue", j.Queue, j.ID)
 		}
 	}
 	rest.jobs, rest.receipts = left.jobs, left.receipts

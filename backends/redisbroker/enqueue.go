@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -229,16 +230,22 @@ func (e *enqueueBatch) receive(receipts []broker.Receipt, req broker.EnqueueRequ
 		}
 		r := &receipts[e.items[n]]
 		r.State, r.RunAt = broker.StateNone, time.Time{}
-		err := broker.ErrDuplicate
+		var err error
 		switch number(refusal[1]) {
-		case 1:
-			r.Holder = r.ID
 		case 2:
-			err = broker.ErrQueueFull
+			depth, limit, _ := strings.Cut(text(refusal[2]), "/")
+			waiting, _ := strconv.ParseInt(depth, 10, 64)
+			most, _ := strconv.ParseInt(limit, 10, 64)
+			err = broker.QueueFull(waiting, most)
 		case 3:
 			r.Holder = text(refusal[2])
+			err = broker.Duplicate(r.ID, r.Holder)
 		case 4:
-			r.Holder, err = text(refusal[2]), broker.ErrWrongState
+			r.Holder = text(refusal[2])
+			err = broker.Held(r.Holder)
+		default:
+			r.Holder = r.ID
+			err = broker.Duplicate(r.ID, r.ID)
 		}
 		r.Err = broker.About(err, "enqueue", r.Queue, r.ID)
 	}

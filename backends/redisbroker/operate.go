@@ -3,6 +3,8 @@ package redisbroker
 import (
 	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -73,7 +75,7 @@ func (b *Broker) operate(ctx context.Context, op *broker.Operation, queue string
 			} else {
 				r.State = broker.StateNone
 			}
-			if err == broker.ErrWrongState && j.Holder != "" {
+			if errors.Is(err, broker.ErrWrongState) {
 				r.Holder = j.Holder
 			}
 			if d.what != "" && err == nil {
@@ -95,13 +97,14 @@ func (b *Broker) operate(ctx context.Context, op *broker.Operation, queue string
 			}
 			switch state := number(s.reply[2*n]); {
 			case state == -2:
-				results[at].Holder, results[at].Err = text(s.reply[2*n+1]), broker.ErrDuplicate
+				holder := text(s.reply[2*n+1])
+				results[at].Holder, results[at].Err = holder, broker.Duplicate(op.Refs[at].ID, holder)
 			case state == -3:
 				results[at].Err = broker.ErrMalformed
 			case state >= 0:
 				results[at].State = broker.State(state)
 			case round+1 == operateRounds:
-				results[at].Err = broker.ErrWrongState
+				results[at].Err = fmt.Errorf("%w: it changes all the time", broker.ErrWrongState)
 			default:
 				places = append(places, at)
 			}
@@ -170,38 +173,34 @@ func decide(op *broker.Operation, j *looked, ref broker.Ref) (decision, error) {
 	if j == nil {
 		return decision{}, broker.ErrNotFound
 	}
-	if op.Kind == broker.OpHold && j.Holder == op.Holder {
-		return decision{}, nil // already
+	if done, err := op.Decide(ref, j.State, j.Epoch, j.Holder); done || err != nil {
+		return decision{}, err
 	}
-	if ref.Epoch != broker.AnyEpoch && ref.Epoch != j.Epoch || op.Holder != "" && j.Holder != "" && j.Holder != op.Holder {
-		return decision{}, broker.ErrWrongState
-	}
-	switch kind := op.Kind; {
-	case kind == broker.OpCancel && j.State == broker.StateActive:
-		return decision{what: "ask"}, nil
-	case kind == broker.OpCancel && broker.Allows(j.State, broker.OnCancel):
+	switch op.Kind {
+	case broker.OpCancel:
+		if j.State == broker.StateActive {
+			return decision{what: "ask"}, nil
+		}
 		return decision{what: "cancel", rest: restOf(j.Moved()), argument: strconv.FormatInt(broker.DurationMicros(j.Retention), 10)}, nil
-	case kind == broker.OpDelete && broker.Allows(j.State, broker.OnDelete):
+	case broker.OpDelete:
 		if op.Holder != "" {
 			return decision{what: "leave"}, nil
 		}
 		return decision{what: "delete"}, nil
-	case kind == broker.OpEdit && j.State.Editable():
+	case broker.OpEdit:
 		return decision{what: "edit", argument: string(op.Payload)}, j.Broken
-	case kind == broker.OpHold && broker.Allows(j.State, broker.OnHold):
+	case broker.OpHold:
 		return decision{what: "hold", rest: restOf(j.Moved()), argument: op.Holder}, nil
-	case kind == broker.OpUnhold && broker.Allows(j.State, broker.OnUnhold):
+	case broker.OpUnhold:
 		return decision{what: "unhold", rest: restOf(j.Moved())}, nil
-	case kind == broker.OpRedrive && broker.Allows(j.State, broker.OnRedrive):
+	case broker.OpRedrive:
 		return decision{what: "redrive", rest: restOf(j.Redriven())}, nil
-	case kind == broker.OpReschedule && broker.Allows(j.State, broker.OnReschedule):
+	case broker.OpReschedule:
 		return decision{what: "reschedule", rest: restOf(j.Moved()), argument: when(op.Delay, op.RunAt)}, nil
-	case (kind == broker.OpSuppress || kind == broker.OpUnsuppress) && j.State == broker.StateDead:
-		h := j.Head
-		h.Suppressed = kind == broker.OpSuppress
-		return decision{what: "note", rest: restOf(h)}, nil
 	}
-	return decision{}, broker.ErrWrongState
+	h := j.Head
+	h.Suppressed = op.Kind == broker.OpSuppress // or OpUnsuppress
+	return decision{what: "note", rest: restOf(h)}, nil
 }
 
 // restOf is a stored head behind the time of its end.
@@ -221,6 +220,16 @@ func when(delay time.Duration, runAt time.Time) string {
 	return "n"
 }
 
+// inUse is why a queue cannot be removed.
+func (b *Broker) inUse(ctx context.Context, queue string, now time.Time) error {
+	reply, err := b.Queues(ctx, broker.QueuesRequest{Now: now, Names: []string{queue}, Workers: true})
+	info := broker.QueueInfo{}
+	if err == nil && len(reply.Queues) == 1 {
+		info = reply.Queues[0]
+	}
+	return broker.QueueInUse(info)
+}
+
 // removeQueue removes a queue, then takes its name from the list of queues,
 // and puts it back when somebody has made the queue again in between.
 func (b *Broker) removeQueue(ctx context.Context, ref broker.Ref, now time.Time) error {
@@ -232,7 +241,7 @@ func (b *Broker) removeQueue(ctx context.Context, ref broker.Ref, now time.Time)
 		return err
 	}
 	if s.code == codeDone && number(first(s.reply)) == 0 {
-		return broker.ErrWrongState
+		return b.inUse(ctx, ref.Queue, now)
 	}
 	var remade bool
 	ctx = context.WithoutCancel(ctx) // a queue half removed is worse than a late answer

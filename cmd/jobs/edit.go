@@ -65,7 +65,7 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 	case err != nil:
 		return err
 	case c.redrive && j.State != broker.StateDead:
-		return fmt.Errorf("job %q is %s, only dead jobs are redriven: %w", j.ID, j.State, broker.ErrWrongState)
+		return broker.About(broker.WrongState(broker.OpRedrive, j.State, j.Holder), broker.OpRedrive.String(), j.Queue, j.ID)
 	}
 	payload, err := a.newPayload(ctx, c, j)
 	if err != nil {
@@ -98,7 +98,7 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 			Where(func(found *broker.Job) bool { return found.Epoch == edited }).Redrive(ctx)
 		if redriven = err == nil && r.Done == 1; !redriven {
 			if err == nil {
-				err = broker.ErrWrongState
+				err = fmt.Errorf("%w: somebody else decided about it meanwhile", broker.ErrWrongState)
 			}
 			return fmt.Errorf("the payload was replaced, and the job was not redriven: %w", err)
 		}

@@ -183,7 +183,7 @@ func TestEditReplacesAPayload(t *testing.T) {
 			c.has(c.run(0, "edit", "b", "--yes", "--redrive"), `b has another payload, of 10 bytes`, `1 of 1 jobs redriven`)
 			c.env = nil
 			c.has(c.run(0, "show", "b", "--payload", "--json"), `"payload":\{"user":2\}`, `"state":"pending"`)
-			c.has(c.run(4, "edit", "b", "--payload", "3", "--redrive"), `only dead jobs are redriven`)
+			c.has(c.run(4, "edit", "b", "--payload", "3", "--redrive"), `its state is pending; redrive is for dead jobs`)
 			c.stdin = "\xff\x00"
 			c.has(c.run(0, "edit", "b", "--payload-file", "-", "--raw", "--yes"), `of 2 bytes`)
 			c.stdin = ""

@@ -7,7 +7,7 @@
 --        options, which are priority .. when .. "\n" .. mode .. ttl .. "\n" ..
 --        unique key .. "\n" .. key, where when is "n", "d" .. delay or "a" .. time
 -- Reply  {0, now, then per job refused: its number, why, holder}
---        why: 1 ID exists, 2 queue full, 3 unique key held
+--        why: 1 ID exists, 2 queue full (its depth, a slash and the limit), 3 unique key held
 -- @include clock
 -- @include stamp
 -- @include open
@@ -94,7 +94,7 @@ for i = 1, total do
   if exists[i] or seen[id] or (remembered[i] and tonumber(remembered[i]) > now) then
     refuse(i, 1, '')
   elseif room and room < 1 then
-    refuse(i, 2, '')
+    refuse(i, 2, int(depth - room) .. '/' .. int(depth))
   else
     local body, options, ok = ARGV[first + total + i], named[i], true
     if options then ok = accept_named(i, id, options) else normal[#normal + 1] = id end

@@ -69,7 +69,9 @@ local function accept(id, body, options, past, rest)
   local holder = redis.call('HGET', q.o, id)
   if holder then return 4, string.sub(holder, string.find(holder, ':', 1, true) + 1) end
   if redis.call('HEXISTS', where, id) == 1 or remembered(id, epoch) then return 1, '' end
-  if room and room < 1 and (state == PENDING or state == SCHEDULED) then return 2, '' end
+  if room and room < 1 and (state == PENDING or state == SCHEDULED) then
+    return 2, int(depth - room) .. '/' .. int(depth)
+  end
   local priority, when, at, mode, ttl, unique, key =
     string.match(options, '^(%d)(%a)(%d*)\n(%d)(%d*)\n([^\n]*)\n(.*)$')
   local taken, till

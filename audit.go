@@ -56,7 +56,7 @@ func (s *Server) audit(ctx context.Context, w *worker) {
 		add(j)
 		if r.worker == w && r.claimed.Before(began) && listed[leaseKey{j.Queue, j.ID, j.Epoch}] == nil {
 			gone++
-			r.finish(ErrLeaseLost, time.Now())
+			s.stop(r, ErrLeaseLost, time.Now())
 		}
 	}
 	s.eachActive(each)

@@ -38,9 +38,14 @@ type Config struct {
 	ShutdownTimeout time.Duration
 
 	// Lease is how long the store keeps this server's jobs for it after its
-	// last sign of life, which it gives every third of that and every 5 s at least: a job of a server
-	// that died runs again after this time and at most a second. Zero means
-	// 15 s, the least is 100 ms.
+	// last sign of life, which it gives every third of that and every 5 s at
+	// least: a job of a server that died runs again after this time and at most
+	// a second. Zero means 15 s, the least is 100 ms.
+	//
+	// In a store that lives and dies with this process (broker.Limits.InProcess,
+	// membroker) zero means 24 h, and the 5 s do not apply, so that a server with
+	// nothing to do sleeps: a month in a testing/synctest bubble takes no time. A
+	// test in which a server dies sets Lease for all servers.
 	Lease time.Duration
 
 	// Timeout bounds one run of a job that sets no timeout of its own: its
@@ -95,14 +100,14 @@ type Config struct {
 	StuckGrace time.Duration
 
 	// ReadinessWindow is how old the last successful exchange with the store
-	// may be for Ready to pass. Zero means 30 s.
+	// may be for Ready to pass. Zero means 30 s, or 24 h where Lease does.
 	ReadinessWindow time.Duration
 
 	// PollInterval is about how long an idle server waits for word from the
 	// store before it asks on its own. New and due jobs do not wait for it,
-	// except in a store that cannot call. Zero means 5 s, or 1 s in such a store;
-	// the most is 1 minute. It never waits longer than a third of Lease or a
-	// fifth of ReadinessWindow.
+	// except in a store that cannot call. Zero means 5 s, 1 s in such a store, or
+	// 4 h where Lease means 24 h; the most is 12 h (broker.MaxWait). It never waits
+	// longer than a third of Lease or a fifth of ReadinessWindow.
 	PollInterval time.Duration
 
 	// Program is the name and version of the program, recorded with its worker
@@ -132,10 +137,16 @@ const (
 	defaultPollInterval     = 5 * time.Second
 	defaultPollUncalled     = time.Second // of a store that cannot call
 
+	// Of a store that lives and dies with this process: nobody is there to take
+	// over, no wake-up is lost, and no connection can break.
+	defaultLeaseInProcess  = 24 * time.Hour
+	defaultWindowInProcess = 24 * time.Hour
+	defaultPollInProcess   = 4 * time.Hour
+
 	maxConcurrency   = 100_000
 	maxWeight        = 1000
 	minLease         = 100 * time.Millisecond
-	maxPollInterval  = time.Minute
+	maxPollInterval  = broker.MaxWait
 	maxHistory       = 1000
 	defaultPerCPU    = 10
 	defaultQueueOnly = 1

@@ -34,7 +34,7 @@ func TestErrorsOfAConfigurationNameTheFieldAndTheRemedy(t *testing.T) {
 		{"ErrorHistory", Config{ErrorHistory: -1}, "use 1 to"},
 		{"StuckGrace", Config{StuckGrace: -1}, "30s"},
 		{"ReadinessWindow", Config{ReadinessWindow: -1}, "30s"},
-		{"PollInterval", Config{PollInterval: time.Hour}, "1m"},
+		{"PollInterval", Config{PollInterval: 13 * time.Hour}, "12h"},
 		{"RetryPolicies", Config{RetryPolicies: map[string]RetryFunc{"a": nil}}, `"a"`},
 	} {
 		_, err := NewServer(newStore(), c.cfg)

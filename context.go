@@ -57,6 +57,7 @@ func WithBound(ctx context.Context, b Bound) (bounded context.Context, release f
 			run.bound = c
 		}
 		run.mu.Unlock()
+		c.expectEnd()
 	}
 	return c, c.release
 }
@@ -74,16 +75,30 @@ func (c *boundContext) release() {
 		c.run.mu.Lock()
 		c.run.bound = c.outer
 		c.run.mu.Unlock()
+		if c.outer != nil {
+			c.outer.expectEnd()
+		}
 	}
 	c.finish(context.Canceled, time.Time{}) // nobody asks a bound since when it is over
+}
+
+// expectEnd has the server look whether the handler is stuck.
+func (c *boundContext) expectEnd() {
+	s := c.run.server
+	grace := c.grace
+	if grace <= 0 {
+		grace = s.cfg.StuckGrace
+	}
+	s.lookout.by(c.end.Add(grace))
 }
 
 // runContext is the context of one run. Its parent has what the caller of Run
 // put there, and never ends.
 type runContext struct {
 	lazyContext
-	job   *Job
-	bound *boundContext // the soonest that a middleware set; guarded by mu
+	job    *Job
+	server *Server
+	bound  *boundContext // the soonest that a middleware set; guarded by mu
 }
 
 // Value looks up what the run itself has.
@@ -201,6 +216,26 @@ func (c *lazyContext) over(now time.Time) (cause error, since time.Time) {
 		return c.endCause, c.end
 	}
 	return c.cause, c.ended
+}
+
+// overdueAt is when overdue will say something, or zero if nobody knows.
+func (c *runContext) overdueAt(grace time.Duration) time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	end := c.end
+	if c.cause != nil {
+		end = earliest(end, c.ended)
+	}
+	if !end.IsZero() {
+		end = end.Add(grace)
+	}
+	if c.bound == nil || c.bound.end.IsZero() {
+		return end
+	}
+	if c.bound.grace > 0 {
+		grace = c.bound.grace
+	}
+	return earliest(end, c.bound.end.Add(grace))
 }
 
 // overdue returns why, and since when, the handler should have returned, once

@@ -307,7 +307,7 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	}
 	s.accept(call.worker, reply.Jobs, size, now)
 	if broker.MayHaveApplied(err) {
-		call.worker.suspect = auditsAfterLoss
+		s.doubt(call.worker, ctx.Err() == nil) // nobody runs what the claim may have leased
 	}
 	if ctx.Err() != nil {
 		return // given up: it says nothing of the store
@@ -372,7 +372,6 @@ func (s *Server) claimFailed(w *worker, err error, asked int, gave bool, now tim
 		poke(s.renewNow)
 	case broker.MayHaveApplied(err):
 		f.size.lost(asked)
-		poke(s.renewNow) // to be audited at once: nobody runs what the claim may have leased
 	}
 }
 

@@ -13,8 +13,30 @@ import (
 )
 
 // maxHeartbeat is how long a server goes without a renewal at most, whose answer
-// also tells it of servers that died, which may have shorter leases.
+// also tells it of servers that died, which may have shorter leases. In a store
+// that no other process uses that is not worth a timer; there it is how soon a
+// doubt about leases is looked into.
 const maxHeartbeat = broker.DefaultLease / 3
+
+// heartbeats is how far renewals of w are apart at most. s.mu is held.
+func (s *Server) heartbeats(w *worker) time.Duration {
+	if s.seldomRenews() && w.suspect == 0 && w.differed == 0 {
+		return s.cfg.Lease / 3
+	}
+	return min(s.cfg.Lease/3, maxHeartbeat)
+}
+
+// seldomRenews reports whether renewals are far apart.
+func (s *Server) seldomRenews() bool { return s.limits.InProcess && s.cfg.Lease/3 > maxHeartbeat }
+
+// doubt has the leases of w audited, because an answer was lost that may have
+// told of some: at once, or with the next renewals. s.mu is held.
+func (s *Server) doubt(w *worker, atOnce bool) {
+	w.suspect = auditsAfterLoss
+	if atOnce || s.seldomRenews() {
+		poke(s.renewNow)
+	}
+}
 
 // worker is one ID under which the server claims, from its registration until
 // it is lost or retired. Guarded by Server.mu.
@@ -110,6 +132,7 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 			s.mu.Lock()
 			w.registered = true
 			w.steady = sent
+			s.expectUpkeep(w)
 			s.unregistered.ended()
 			if s.fetcher.away.failures == 0 { // otherwise a claim has to succeed first
 				s.fetcher.succeeded = time.Now()
@@ -155,8 +178,8 @@ var errDeadID = errors.New("the ID of the worker is dead, it ran out before an a
 
 // keep renews w until it is lost or ctx ends.
 func (s *Server) keep(ctx context.Context, w *worker) {
-	interval := min(s.cfg.Lease/3, maxHeartbeat)
 	s.mu.Lock()
+	interval := s.heartbeats(w)
 	first := jitter(interval, 0.1) - time.Since(w.renewed)
 	if s.unrenewed.failures > 0 {
 		first = 0 // which tells whether renewing works again
@@ -201,6 +224,7 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 			failing = false
 			s.mu.Lock()
 			again := s.unrenewed.ended()
+			interval = s.heartbeats(w)
 			s.mu.Unlock()
 			if again {
 				s.logLater(slog.LevelInfo, "jobs: renewing works again", "worker", w.id)
@@ -256,6 +280,7 @@ func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerIn
 			w.audit = true
 			poke(s.upkeepNow)
 		}
+		s.expectUpkeep(w)
 		for _, ref := range reply.Cancel {
 			s.cancelRun(ref.Queue, ref.ID)
 		}
@@ -316,7 +341,7 @@ func (s *Server) lose(w *worker, why string) {
 	s.eachActive(func(r *run) {
 		if r.worker == w {
 			handlers++
-			r.finish(ErrLeaseLost, now)
+			s.stop(r, ErrLeaseLost, now)
 		}
 	})
 	s.forgetEnded(w)
@@ -354,7 +379,7 @@ func (s *Server) cancelRun(queue, id string) {
 	now := time.Now()
 	cancel := func(r *run) {
 		if j := r.view.record; j.ID == id && j.Queue == queue {
-			r.finish(ErrCancelled, now)
+			s.stop(r, ErrCancelled, now)
 		}
 	}
 	s.eachActive(cancel)

@@ -11,15 +11,13 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 
 	"github.com/seed81422ce9/jobs/inspect"
-
-	"github.com/seed81422ce9/jobs/backends/membroker"
 )
 
 // Operators see which jobs a worker has run for longest, and since when, as of
 // its last heartbeat; handlers that return at once are not among them.
 func TestAWorkerSaysWhatItHasRunForLongest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := membroker.New()
+		b := newStore()
 		defer b.Close()
 		server, err := NewServer(b, Config{Concurrency: 2 * keptLongest})
 		if err != nil {

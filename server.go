@@ -62,6 +62,7 @@ type Server struct {
 	workers  []*worker       // with those before it that still have leases
 	calls    *sync.WaitGroup // claims under way, replaced by who waits for them
 	notes    []note          // for the log
+	pruning  pruning
 
 	unregistered outage    // attempts to register that failed in a row
 	unrenewed    outage    // renewals
@@ -70,6 +71,7 @@ type Server struct {
 	claimers  sync.WaitGroup // goroutines that claim or reclaim
 	renewNow  chan struct{}  // wakes the heartbeat
 	upkeepNow chan struct{}
+	lookout   lookout
 }
 
 // ErrStarted: the server was started before, or shut down; make a new one.
@@ -82,6 +84,11 @@ func NewServer(b broker.Broker, cfg Config) (*Server, error) {
 		return nil, broker.Invalid("broker", "is nil; open one, membroker.New() for example")
 	}
 	limits := b.Limits()
+	if limits.InProcess {
+		orDefault(&cfg.Lease, defaultLeaseInProcess)
+		orDefault(&cfg.ReadinessWindow, defaultWindowInProcess)
+		orDefault(&cfg.PollInterval, defaultPollInProcess)
+	}
 	if limits.NoWait {
 		orDefault(&cfg.PollInterval, defaultPollUncalled)
 	}
@@ -106,6 +113,8 @@ func NewServer(b broker.Broker, cfg Config) (*Server, error) {
 	s.slots.init(s)
 	s.fetcher.init(s)
 	s.settler.init()
+	s.lookout.init()
+	s.reports.Waiting = s.lookout.by
 	return s, nil
 }
 
@@ -163,6 +172,7 @@ func (s *Server) start(ctx context.Context, h Handler) error {
 	}
 	s.started = true
 	s.given, s.handler, s.values = h, inside, context.WithoutCancel(ctx)
+	s.pruning = pruning{every: pruneInterval, at: time.Now().Add(jitter(pruneInterval, 0.5))}
 	go s.supervise()
 	return nil
 }

@@ -244,7 +244,13 @@ func count(t testing.TB, b broker.Broker, queue string, state State) int {
 	return int(reply.Queues[0].Counts[state])
 }
 
-func newStore() *membroker.Broker { return membroker.New() }
+func newStore() serving { return serving{membroker.New()} }
+
+// serving is a store in memory that servers treat like one that serves other
+// processes: with short leases.
+type serving struct{ *membroker.Broker }
+
+func (serving) Limits() broker.Limits { return broker.Limits{} }
 
 // tally counts by name, from any goroutine.
 type tally struct {

@@ -256,6 +256,7 @@ func (s *Server) ended(w *worker, items []broker.Settlement, verdicts []broker.V
 	clear(items)
 	w.leases -= len(items)
 	w.traffic++
+	s.pruneSoon(now)
 	full := s.settler.unsettled > maxUnsettled
 	s.settler.unsettled -= len(items)
 	if full {
@@ -298,7 +299,7 @@ func (s *Server) splitRefused(w *worker, err error) {
 	w.refused = item.Job
 	f := broker.Failure{At: s.clock.at(time.Now()), Attempt: item.Job.Failures, Class: ClassRetryable, Worker: w.id, Version: s.cfg.Program,
 		Message: "the store refused the outcome: " + err.Error()}
-	w.items[0].Outcome = broker.Retry(min(s.cfg.Lease, broker.MaxDelay), f)
+	w.items[0].Outcome = broker.Retry(s.shortly(), f)
 	if item.Job.Failures >= item.Job.MaxRetries {
 		w.items[0].Outcome = broker.Die(broker.ReasonRetries, f)
 	}

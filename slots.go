@@ -87,7 +87,7 @@ func (s *Server) accept(w *worker, jobs []broker.Job, size int, now time.Time) {
 			s.settle(w, j, broker.Release())
 			continue
 		}
-		r.view.record, r.job, r.parent = j, &r.view, s.values
+		r.view.record, r.job, r.server, r.parent = j, &r.view, s, s.values
 		r.worker, r.queue, r.claimed = w, queue, now
 		r.since = s.fetcher.patience
 		if s.careful(j) {
@@ -188,6 +188,9 @@ func (s *Server) next(i int) *run {
 	}
 	r.started = time.Now()
 	r.limit(s.cfg.Timeout, s.clock.at(r.started))
+	if !r.end.IsZero() {
+		s.lookout.by(r.end.Add(s.cfg.StuckGrace))
+	}
 	s.occupy()
 	return r
 }
@@ -207,6 +210,7 @@ func (s *Server) leave(i int, r *run, outcome broker.Outcome) {
 		p.stuck--
 		r.stuck.Overdue = now.Sub(r.stuck.since)
 		p.unstuck = append(p.unstuck, *r.stuck)
+		s.lookout.by(now)
 	}
 	s.fetcher.measure(now.Sub(r.started))
 	s.giveUpSurplus()

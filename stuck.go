@@ -23,6 +23,8 @@ func (s *Server) reportStuck() {
 			s.slots.stuck++
 			slots = append(slots, i)
 			events = append(events, *r.stuck)
+		} else {
+			s.lookout.by(r.overdueAt(s.cfg.StuckGrace))
 		}
 	}
 	returned := s.slots.unstuck
@@ -49,6 +51,12 @@ func (s *Server) reportStuck() {
 			hook(e)
 		}
 	}
+}
+
+// stop ends the context of a run, whose handler should then return.
+func (s *Server) stop(r *run, cause error, now time.Time) {
+	r.finish(cause, now)
+	s.lookout.by(now.Add(s.cfg.StuckGrace))
 }
 
 const maxStacks = 16 << 20 // bytes of all stacks looked at

@@ -104,11 +104,14 @@ func (s *Server) giveTurnsBack() {
 		}
 		p.holding--
 		p.held[r.queue]--
-		s.settle(r.worker, r.view.record, broker.Snooze(jitter(s.cfg.Lease, 0.5), broker.Failure{}))
+		s.settle(r.worker, r.view.record, broker.Snooze(jitter(s.shortly(), 0.5), broker.Failure{}))
 		s.fetcher.freed(r.queue, now)
 	}
 	s.occupy()
 }
+
+// shortly is how long something is put off for a while: a lease, unless leases are long.
+func (s *Server) shortly() time.Duration { return min(s.cfg.Lease, broker.DefaultLease) }
 
 // markOf names the mark of a job's lease. Deliveries rises with the end of
 // each lease, and not when the job is reclaimed.

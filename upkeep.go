@@ -11,7 +11,7 @@ import (
 
 const (
 	upkeepInterval = 900 * time.Millisecond // so that a dead server's job runs again within a second of its lease's end
-	pruneInterval  = 15 * time.Second
+	pruneInterval  = 15 * time.Second       // the shortest
 	reclaimMax     = 100
 	pruneMax       = 1000
 	pruneRounds    = 100 // of one turn
@@ -20,20 +20,25 @@ const (
 
 // upkeep is the loop that takes over the jobs of dead servers, removes what is
 // past its retention, settles doubts about our own leases, and looks for stuck
-// handlers, until ctx ends. Reclaims are under calls, as claims are.
+// handlers, until ctx ends. It sleeps until there is something to do, and looks
+// once in upkeepInterval at most. Reclaims are under calls, as claims are.
 func (s *Server) upkeep(ctx, calls context.Context) {
 	var noReclaim, noPrune outage
-	timer := time.NewTimer(jitter(upkeepInterval, 0.2))
+	floor := time.Now().Add(jitter(upkeepInterval, 0.2))
+	timer := time.NewTimer(s.lookout.in(floor))
 	defer timer.Stop()
-	nextPrune := time.Now().Add(jitter(pruneInterval, 0.5))
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-s.lookout.sooner:
+			timer.Reset(s.lookout.in(floor))
+			continue
 		case <-timer.C:
-			timer.Reset(jitter(upkeepInterval, 0.2))
 		case <-s.upkeepNow:
 		}
+		s.lookout.clear()
+		floor = time.Now().Add(jitter(upkeepInterval, 0.2))
 		s.reportStuck()
 		s.reports.Flush(s.log, false)
 		w, audit, reclaim := s.upkeepDue(time.Now())
@@ -42,12 +47,32 @@ func (s *Server) upkeep(ctx, calls context.Context) {
 		}
 		if reclaim && s.clockHeld(ctx, w) {
 			s.reclaim(calls, w, &noReclaim)
+			if s.seldomRenews() {
+				poke(s.renewNow) // which tells when the next lease runs out
+			}
 		}
-		if now := time.Now(); w != nil && now.After(nextPrune) {
-			nextPrune = now.Add(jitter(pruneInterval, 0.5))
+		if w != nil && s.pruneDue(time.Now()) {
 			s.prune(ctx, &noPrune)
 		}
+		s.mu.Lock()
+		s.expectUpkeep(s.worker)
+		s.mu.Unlock()
+		timer.Reset(s.lookout.in(floor))
 	}
+}
+
+// expectUpkeep has upkeep look when there is next something to reclaim or to
+// prune. Servers that share a store do not all look at once. s.mu is held.
+func (s *Server) expectUpkeep(w *worker) {
+	if w == nil || !w.registered || w.lost {
+		return
+	}
+	reclaim := w.steady.Add(s.cfg.Lease)
+	if reclaim.Before(w.lapse) {
+		reclaim = w.lapse
+	}
+	s.lookout.by(reclaim.Add(upkeepInterval - jitter(upkeepInterval, 1)))
+	s.lookout.by(s.pruning.at)
 }
 
 // upkeepDue says what to do for which worker. There is something to reclaim only
@@ -116,7 +141,7 @@ func (s *Server) reclaim(ctx context.Context, w *worker, away *outage) {
 		}
 		switch {
 		case broker.MayHaveApplied(err):
-			w.suspect = auditsAfterLoss
+			s.doubt(w, false)
 			s.fetcher.size.lost(reclaimMax)
 		case errors.Is(err, broker.ErrWorkerGone):
 			poke(s.renewNow)
@@ -155,7 +180,43 @@ func (s *Server) crashed(w *worker, j *broker.Job) broker.Outcome {
 	if j.Crashes == 0 {
 		return broker.Crash(0, f)
 	}
-	return broker.Crash(jitter(doubled(s.cfg.Lease, j.Crashes-1, crashDelayMax), 0.9), f)
+	return broker.Crash(jitter(doubled(s.shortly(), j.Crashes-1, crashDelayMax), 0.9), f)
+}
+
+// pruning is when to prune next.
+type pruning struct {
+	every time.Duration
+	at    time.Time
+}
+
+// pruneDue reports whether it is time to prune, and plans the next time. Where
+// no other process makes something to prune, and nothing was found, that is ever
+// later, up to a lease.
+func (s *Server) pruneDue(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.pruning
+	if now.Before(p.at) {
+		return false
+	}
+	p.at = now.Add(jitter(p.every, 0.5))
+	if s.limits.InProcess {
+		p.every = min(2*p.every, max(pruneInterval, s.cfg.Lease))
+	}
+	return true
+}
+
+// pruneSoon says that there may be something to prune before long. s.mu is held.
+func (s *Server) pruneSoon(now time.Time) {
+	p := &s.pruning
+	if p.every == pruneInterval {
+		return
+	}
+	p.every = pruneInterval
+	if at := now.Add(jitter(pruneInterval, 0.5)); at.Before(p.at) {
+		p.at = at
+		s.lookout.by(at)
+	}
 }
 
 // prune removes what is past its retention, a bounded amount a turn.
@@ -171,6 +232,11 @@ func (s *Server) prune(ctx context.Context, away *outage) {
 			away.ended()
 		} else if away.failed(time.Now(), err) {
 			s.log.Warn("jobs: pruning failed, trying again later", away.args()...)
+		}
+		if err != nil || reply != (broker.Pruned{}) {
+			s.mu.Lock()
+			s.pruneSoon(time.Now())
+			s.mu.Unlock()
 		}
 		if err != nil || !reply.More {
 			return

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -259,7 +258,7 @@ type shifted struct {
 }
 
 func newShifted(by time.Duration) *shifted {
-	store := membroker.New()
+	store := newStore()
 	s := &shifted{tap: &tap{Broker: store}}
 	s.by.Store(int64(by))
 	s.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {

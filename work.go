@@ -43,7 +43,7 @@ func (s *Server) perform(r *run) broker.Outcome {
 		fence, ok := s.begun(r)
 		if !ok {
 			r.finish(context.Canceled, r.started)
-			return broker.Snooze(jitter(s.cfg.Lease, 0.5), broker.Failure{})
+			return broker.Snooze(jitter(s.shortly(), 0.5), broker.Failure{})
 		}
 		defer s.unmark(j, fence)
 	}

@@ -4,7 +4,7 @@ import "time"
 
 // Limits says what a backend cannot do. The zero value claims everything: a
 // declared limit is a promise to refuse cleanly, with ErrUnsupported and
-// nothing changed. PairFrom is no limit but advice. Being a plain value it
+// nothing changed. PairFrom and InProcess are no limits but advice. Being a plain value it
 // survives any wrapping of a broker.
 type Limits struct {
 	NoPriority bool // one priority only; other priorities are refused
@@ -21,6 +21,11 @@ type Limits struct {
 	// callers enqueue, and makes a second call beside the first once as many jobs
 	// and half of the callers wait for it. 0 means one at a time.
 	PairFrom int
+	// InProcess says that the store lives and dies with this process, and that
+	// none of its wake-ups is lost. Servers then have long leases and wait for
+	// long, unless they are told otherwise. A wrapper that loses calls or answers
+	// clears it.
+	InProcess bool
 }
 
 // PayloadLimit is MaxPayload with its default applied, in bytes.
@@ -50,7 +55,7 @@ const (
 	MaxClaim       = 1_000    // jobs in one claim
 	// DefaultClaimBytes is where the answer to a claim ends whose request does not say.
 	DefaultClaimBytes = 8 << 20
-	MaxWait           = 10 * time.Minute // of one Claim
+	MaxWait           = 12 * time.Hour // of one Claim
 	MaxDelay          = 100 * 365 * 24 * time.Hour
 	MaxRetriesCap     = 1_000_000
 	NoTimeout         = MaxDelay // as a Timeout: a run ends by itself

@@ -31,8 +31,8 @@ func TestEnqueueAndClaimRequestsAreChecked(t *testing.T) {
 		{"large max", with(func(r *broker.ClaimRequest) { r.Max = 1001 }), broker.ErrInvalid, []string{"max", "1001", "0 to 1000"}},
 		{"negative share", with(func(r *broker.ClaimRequest) { r.Queues[0].Max = -1 }), broker.ErrInvalid, []string{"share", "-1", "0 to 1000"}},
 		{"large share", with(func(r *broker.ClaimRequest) { r.Queues[0].Max = 1001 }), broker.ErrInvalid, []string{"share", "1001", "0 to 1000"}},
-		{"negative wait", with(func(r *broker.ClaimRequest) { r.Wait = -1 }), broker.ErrInvalid, []string{"wait", "-1ns", "10m"}},
-		{"long wait", with(func(r *broker.ClaimRequest) { r.Wait = broker.MaxWait + 1 }), broker.ErrInvalid, []string{"wait", "10m"}},
+		{"negative wait", with(func(r *broker.ClaimRequest) { r.Wait = -1 }), broker.ErrInvalid, []string{"wait", "-1ns", "12h"}},
+		{"long wait", with(func(r *broker.ClaimRequest) { r.Wait = broker.MaxWait + 1 }), broker.ErrInvalid, []string{"wait", "12h"}},
 		{"wait behind a settle", with(func(r *broker.ClaimRequest) { r.Wait, r.Settle = 1, release }), broker.ErrInvalid, []string{"wait", "send them first"}},
 		{"settle of another worker", with(func(r *broker.ClaimRequest) { r.Settle, r.Worker = release, "v" }), broker.ErrInvalid, []string{"settle worker", "apart"}},
 	}...)

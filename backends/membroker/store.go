@@ -108,8 +108,9 @@ func (s *Store) queue(name string) *queue {
 	return q
 }
 
-// Limits is the zero value: this backend refuses nothing.
-func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
+// Limits says that the store lives and dies with this process. It refuses
+// nothing.
+func (b *Broker) Limits() broker.Limits { return broker.Limits{InProcess: true} }
 
 // Ping reports ErrClosed once the handle is closed.
 func (b *Broker) Ping(ctx context.Context) error {

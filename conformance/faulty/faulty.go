@@ -265,7 +265,11 @@ func (b *Broker) Ping(ctx context.Context) error {
 }
 
 // Limits implements broker.Broker.
-func (b *Broker) Limits() broker.Limits { return b.inner.Limits() }
+func (b *Broker) Limits() broker.Limits {
+	limits := b.inner.Limits()
+	limits.InProcess = false // calls and answers are lost here
+	return limits
+}
 
 // Close implements broker.Broker.
 func (b *Broker) Close() error { return b.inner.Close() }

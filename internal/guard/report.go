@@ -17,6 +17,10 @@ const (
 // one line for each subject every ten seconds. What was left out is counted. The
 // zero value is ready to use, from any goroutine.
 type Reports struct {
+	// Waiting, if it is set, is told when Flush will have something to say. It is
+	// called under a lock, and has to be quick.
+	Waiting func(time.Time)
+
 	mu   sync.Mutex
 	last map[string]*reported
 }
@@ -56,11 +60,18 @@ func (r *Reports) due(subject string, now time.Time) (due bool, leftOut int) {
 		r.last[subject] = one
 	} else if now.Sub(one.at) < reportEvery {
 		one.leftOut++
+		r.wait(one)
 		return false, 0
 	}
 	leftOut = one.leftOut
 	one.at, one.leftOut = now, 0
 	return true, leftOut
+}
+
+func (r *Reports) wait(one *reported) {
+	if r.Waiting != nil && one.leftOut > 0 {
+		r.Waiting(one.at.Add(reportEvery))
+	}
 }
 
 // Flush says of each subject that has had no line for a while how many were
@@ -71,6 +82,7 @@ func (r *Reports) Flush(log *slog.Logger, all bool) {
 	now := time.Now()
 	for subject, one := range r.last {
 		if !all && now.Sub(one.at) < reportEvery {
+			r.wait(one)
 			continue
 		}
 		if one.leftOut > 0 {

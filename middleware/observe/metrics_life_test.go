@@ -30,6 +30,9 @@ type faults struct {
 	queues                            atomic.Int64 // calls
 }
 
+// Limits are those of a store that serves other processes: leases are short.
+func (f *faults) Limits() broker.Limits { return broker.Limits{} }
+
 func (f *faults) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
 	if !req.Register && f.renewLost.Swap(false) {
 		return broker.Renewed{Lost: true}, nil

@@ -344,7 +344,6 @@ func (s *Server) lose(w *worker, why string) {
 			s.stop(r, ErrLeaseLost, now)
 		}
 	})
-	s.forgetEnded(w)
 	s.mu.Unlock()
 	s.tellWorker(WorkerLost, w, nil)
 	s.logLater(slog.LevelError, "jobs: the worker was lost, starting anew under another ID", "worker", w.id, "reason", why, "handlers", handlers)

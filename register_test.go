@@ -196,3 +196,68 @@ func TestOutage_IsToldOfAtGrowingIntervals(t *testing.T) {
 		}
 	})
 }
+
+func TestServer_AStoreThatRefusesToRegisterItEndsTheServer(t *testing.T) {
+	for _, refusal := range []error{ErrClosed, ErrNewerForm, ErrInvalid} {
+		t.Run(refusal.Error(), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				b := &tap{Broker: newStore()}
+				b.renew = func(context.Context, broker.RenewRequest) (broker.Renewed, error) { return broker.Renewed{}, refusal }
+				s := serve(t, b, Config{}, func(context.Context, *Job) error { return nil })
+				pass(time.Minute)
+				select {
+				case <-s.done:
+					if !errors.Is(s.err, refusal) {
+						t.Errorf("the server ended with %v", s.err)
+					}
+				default:
+					t.Error("a minute after it was refused the server goes on")
+				}
+			})
+		})
+	}
+}
+
+func TestServer_AnIdleWorkerThatCannotClaimIsReplacedAndForgotten(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := newStore()
+		b := &tap{Broker: store}
+		b.claim = func(context.Context, broker.ClaimRequest) (broker.Claimed, error) { return broker.Claimed{}, errCut }
+		s := serve(t, b, Config{}, func(context.Context, *Job) error { return nil })
+		pass(time.Second)
+		first := currentWorker(s)
+		pass((watchdogLeases + 2) * broker.DefaultLease)
+		if currentWorker(s) == first {
+			t.Error("after leases without a claim that succeeds the worker is the same")
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.workers) != 1 {
+			t.Errorf("the server remembers %d workers, want the one that it has", len(s.workers))
+		}
+	})
+}
+
+func TestServer_AStandstillAfterAFailureThatIsOverCostsNoWorker(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := newStore()
+		b := &tap{Broker: store}
+		renewals := 0
+		b.renew = func(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
+			switch renewals++; renewals {
+			case 2:
+				return broker.Renewed{}, errCut
+			case 4:
+				defer time.Sleep(2 * broker.DefaultLease) // the process stands still right after the answer
+			}
+			return store.Renew(ctx, req)
+		}
+		s := serve(t, b, Config{}, func(context.Context, *Job) error { return nil })
+		pass(time.Second)
+		first := currentWorker(s)
+		pass(time.Minute)
+		if renewals < 5 || currentWorker(s) != first {
+			t.Errorf("after %d renewals the worker is %s, was %s; want the same, since the store has it still", renewals, currentWorker(s), first)
+		}
+	})
+}

@@ -97,6 +97,41 @@ func TestJobsOfALostClaimAreHandledWithinALease(t *testing.T) {
 	})
 }
 
+func TestOneJobThatKillsItsProcessesTakesNoOtherAlong(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s *store) {
+		ids := s.enqueue(t, 30, typeLong, "")
+		killer := s.enqueue(t, 1, typeKiller, "", jobs.WithPriority(jobs.PriorityUrgent))[0]
+		deaths := 0
+		for s.job(t, killer).State != broker.StateDead {
+			worker := startWorker(t, s.url, settings{concurrency: 10})
+			late := time.Now().Add(soon)
+			for ended := false; !ended && s.job(t, killer).State != broker.StateDead; {
+				select {
+				case _, alive := <-worker.events:
+					ended = !alive
+				case <-time.After(100 * time.Millisecond):
+				}
+				if time.Now().After(late) {
+					t.Fatalf("after %d deaths the job that kills its processes is %v, with %d crashes", deaths, s.job(t, killer).State, s.job(t, killer).Crashes)
+				}
+				if ended {
+					deaths++
+				}
+			}
+		}
+		if j := s.job(t, killer); j.Reason != broker.ReasonCrashes || deaths != int(j.Crashes) {
+			t.Errorf("the job that kills its processes is dead by %v after %d crashes and %d deaths", j.Reason, j.Crashes, deaths)
+		}
+		startWorker(t, s.url, settings{concurrency: 10})
+		for _, job := range s.completed(t, ids) {
+			if job.Failures != 0 || job.Crashes > 2 {
+				t.Errorf("a job beside it has %d failures and %d crashes, want none, and 2 at most", job.Failures, job.Crashes)
+			}
+		}
+	})
+}
+
 func TestADoubleDeliveryHasOneEffectBehindAnIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s *store) {

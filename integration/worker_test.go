@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
@@ -31,6 +32,8 @@ const (
 	typeQuick    = "quick"    // is done at once
 	typeHold     = "hold"     // waits for the order "go", or for the end of its context
 	typeStubborn = "stubborn" // waits for the order "go", whatever its context says
+	typeKiller   = "killer"   // kills its process after a moment
+	typeLong     = "long"     // takes longer than the killer
 	typeEffect   = "effect"   // has its effect once per idempotency key, then waits like typeHold
 )
 
@@ -143,6 +146,15 @@ func handlers(tell func(kind, id, text string), orders <-chan struct{}) *jobs.Se
 	mux := jobs.NewServeMux()
 	mux.HandleFunc(typeQuick, func(context.Context, *jobs.Job) error { return nil })
 	mux.HandleFunc(typeHold, hold)
+	mux.HandleFunc(typeKiller, func(_ context.Context, job *jobs.Job) error {
+		tell("begun", job.ID(), "")
+		time.Sleep(100 * time.Millisecond)
+		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	})
+	mux.HandleFunc(typeLong, func(context.Context, *jobs.Job) error {
+		time.Sleep(500 * time.Millisecond)
+		return nil
+	})
 	mux.HandleFunc(typeStubborn, func(ctx context.Context, job *jobs.Job) error {
 		tell("begun", job.ID(), "")
 		<-orders

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -208,6 +209,25 @@ func TestAWorkerThatFellSilentIsNotCountedOn(t *testing.T) {
 	}
 	has(t, s.get(200, ""), "No live worker serves the queue mail", "0 of 0", ">no worker<")
 	has(t, s.get(200, "workers"), ">silent<")
+}
+
+// A worker may hold more jobs than it has slots: it fetches some ahead.
+func TestSlots_NoMoreAreTakenThanThereAre(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{})
+	s.worker("w", 2, "mail")
+	for i := range 5 {
+		s.enqueue("mail", fmt.Sprint(i), "email")
+	}
+	s.claim("w", "mail", 5)
+	s.handler.poller.changed()
+	has(t, s.get(200, ""), "2 of 2", "2 / 2")
+	has(t, s.get(200, "queue?name=mail"), "2 of 2", "2 / 2 + 3")
+	has(t, s.get(200, "workers"), "2 / 2 + 3")
+	has(t, s.get(200, "workers?worker=w"), "2 of 2, and 3 fetched ahead")
+	for _, page := range []string{"", "queue?name=mail", "workers", "workers?worker=w"} {
+		hasNot(t, s.get(200, page), "5 of 2", "5 / 2")
+	}
 }
 
 func TestJobsThatAreHeldAreShown(t *testing.T) {

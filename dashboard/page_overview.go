@@ -24,7 +24,7 @@ type overviewPage struct {
 	More    int        // queues that are not shown
 	Workers int
 	Slots   int
-	Held    int
+	Taken   int
 }
 
 // tile is a number over all queues.
@@ -68,7 +68,7 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) error {
 		p.Tiles = append(p.Tiles, t)
 	}
 	for _, worker := range s.survey.Workers {
-		p.Held += worker.Held
+		p.Taken += taken(worker)
 		if !silent(worker, s.survey.now()) {
 			p.Workers++
 			p.Slots += worker.Concurrency
@@ -106,7 +106,7 @@ func alerts(s *snapshot) (all []alert) {
 	for _, q := range s.survey.Queues {
 		name, waiting := text(q.Name), q.Counts[broker.StatePending]
 		due := waiting > 0 || q.Age(broker.StateScheduled) > 0 || q.Age(broker.StateRetry) > 0
-		workers, slots, held := alive(q)
+		workers, slots, full := alive(q)
 		switch {
 		case q.Policy.Paused && due:
 			add(true, q.Name, "The queue %s is paused, and %s jobs are waiting.", name, num(waiting))
@@ -117,7 +117,7 @@ func alerts(s *snapshot) (all []alert) {
 			add(true, q.Name, "No live worker serves the queue %s, and %s jobs are waiting.", name, num(waiting))
 		} else if age := q.Age(broker.StatePending); age > longWait && !q.Policy.Paused {
 			why := "its workers do not keep up"
-			if slots > 0 && held >= slots {
+			if slots > 0 && full >= slots {
 				why = fmt.Sprintf("all %d slots of its workers are taken", slots)
 			}
 			add(false, q.Name, "The next job of the queue %s has waited %s: %s.", name, span(age), why)
@@ -160,7 +160,7 @@ type queueRow struct {
 	Paused  bool
 	Workers int
 	Slots   int
-	Held    int
+	Taken   int
 	Rates   rates
 	Known   bool
 }
@@ -202,7 +202,7 @@ func rowsOf(s *snapshot) []queueRow {
 		if age := q.Age(broker.StatePending); age > 0 {
 			row.Oldest = span(age)
 		}
-		row.Workers, row.Slots, row.Held = alive(q)
+		row.Workers, row.Slots, row.Taken = alive(q)
 		deepest = max(deepest, row.backlog())
 		rows = append(rows, row)
 	}
@@ -219,17 +219,21 @@ func rowsOf(s *snapshot) []queueRow {
 	return rows
 }
 
-// alive counts the workers of a queue whose leases hold, their slots, and the
-// jobs that are held, by others too.
-func alive(q inspect.QueueInfo) (workers, slots, held int) {
+// taken is how many slots of a worker the jobs take that it holds. Beyond them
+// it holds jobs that it fetched ahead, or whose outcome is on its way.
+func taken(w inspect.WorkerInfo) int { return min(w.Held, w.Concurrency) }
+
+// alive counts the workers of a queue whose leases hold, their slots, and those
+// that are taken, of others too.
+func alive(q inspect.QueueInfo) (workers, slots, full int) {
 	for _, w := range q.Workers {
-		held += w.Held
+		full += taken(w)
 		if !silent(w, q.Now) {
 			workers++
 			slots += w.Concurrency
 		}
 	}
-	return workers, slots, held
+	return workers, slots, full
 }
 
 // silent reports whether a worker's lease ran out: it died without a word, and

@@ -25,13 +25,16 @@ type workersPage struct {
 // workerRow is a worker in a table.
 type workerRow struct {
 	inspect.WorkerInfo
-	Full   float64 // percent of its slots
+	Taken  int     // of its slots
+	Full   float64 // percent of them
+	Ahead  int     // jobs that it holds beyond its slots
 	Silent bool    // its lease ran out
 	To     string
 }
 
 func workerRowOf(w inspect.WorkerInfo, now time.Time) workerRow {
-	return workerRow{w, 100 * min(1, float64(w.Held)/float64(max(1, w.Concurrency))), silent(w, now), link("workers", "worker", w.ID)}
+	n := taken(w)
+	return workerRow{w, n, 100 * float64(n) / float64(max(1, w.Concurrency)), w.Held - n, silent(w, now), link("workers", "worker", w.ID)}
 }
 
 // heldJob is a job that a worker holds. Since is zero unless the worker has

@@ -1,0 +1,262 @@
+package jobs
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+func TestServer_ReclaimsAsLongAsThereIsMoreAndItIsNotDraining(t *testing.T) {
+	t.Parallel()
+	b := &tap{Broker: newStore()}
+	calls := 0
+	var err error
+	b.reclaim = func(context.Context, broker.ReclaimRequest) (broker.Claimed, error) {
+		calls++
+		return broker.Claimed{More: calls < 3}, err
+	}
+	s, w := still(t, b, Config{})
+	away := outage{failures: 4}
+	if s.reclaim(t.Context(), w, &away); calls != 3 || away.failures != 0 {
+		t.Errorf("while there is more it asked %d times of 3; %d failures are remembered after success", calls, away.failures)
+	}
+	calls, err = 0, broker.ErrWorkerGone
+	if s.reclaim(t.Context(), w, &away); calls != 1 || len(s.renewNow) != 1 || away.failures != 1 {
+		t.Errorf("a store that does not know the worker was asked %d times, and renewals to make at once are %d; want 1 and 1", calls, len(s.renewNow))
+	}
+	calls, err = 0, nil
+	s.drain(nil)
+	if s.reclaim(t.Context(), w, &away); calls != 1 {
+		t.Errorf("while draining it asked %d times, want once", calls)
+	}
+}
+
+// pruner is a broker with something to prune, so many times.
+type pruner struct {
+	broker.Broker
+	calls, more int
+	err         error
+}
+
+func (p *pruner) Prune(context.Context, broker.PruneRequest) (broker.Pruned, error) {
+	p.calls++
+	return broker.Pruned{More: p.calls < p.more}, p.err
+}
+
+func TestServer_PrunesABoundedAmountATurn(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ more, calls int }{{1, 1}, {5, 5}, {10 * pruneRounds, pruneRounds}} {
+		b := &pruner{Broker: newStore(), more: c.more}
+		s, _ := still(t, b, Config{})
+		away := outage{failures: 1}
+		if s.prune(t.Context(), &away); b.calls != c.calls || away.failures != 0 {
+			t.Errorf("with something to do for %d calls it made %d, want %d; %d failures are remembered after success", c.more, b.calls, c.calls, away.failures)
+		}
+	}
+	b := &pruner{Broker: newStore(), more: 10, err: errCut}
+	s, _ := still(t, b, Config{})
+	var away outage
+	if s.prune(t.Context(), &away); b.calls != 1 || away.failures != 1 {
+		t.Errorf("a store that fails was asked %d times, %d failures are remembered; want 1 and 1", b.calls, away.failures)
+	}
+}
+
+func TestServer_AJobThatCrashedWaitsForLongerEachTime(t *testing.T) {
+	t.Parallel()
+	const lease = 15 * time.Second
+	s, w := still(t, newStore(), Config{Lease: lease, CrashBudget: 60})
+	longest := func(crashes int) (most time.Duration) {
+		for range 300 {
+			j := &broker.Job{Queue: DefaultQueue, ID: "a"}
+			j.Crashes = crashes
+			o := s.crashed(w, j)
+			if o.Kind() != broker.OutcomeCrash {
+				t.Fatalf("after %d crashes of 60 the job is to %v", crashes, o.Kind())
+			}
+			most = max(most, o.Delay())
+		}
+		return most
+	}
+	for crashes, want := range map[int]time.Duration{0: 0, 1: lease, 2: 2 * lease, 3: 4 * lease, 7: crashDelayMax, 59: crashDelayMax} {
+		if got := longest(crashes); got > want || got < want/2 {
+			t.Errorf("after %d crashes before it a job waits for %v at most, want about %v", crashes, got, want)
+		}
+	}
+	j := &broker.Job{Queue: DefaultQueue, ID: "a"}
+	if j.Crashes = 60; s.crashed(w, j).Kind() != broker.OutcomeDie {
+		t.Error("the crash after the last of its budget does not make a job dead")
+	}
+}
+
+func TestServer_LastCallsHaveTheirTimeHoweverLateItIs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		began  time.Duration // ago
+		forced bool
+		want   time.Duration
+	}{
+		{"in time", 5 * time.Second, false, 20*time.Second + lastCalls},
+		{"late", time.Minute, false, lastCalls},
+		{"forced", 5 * time.Second, true, lastCalls},
+	} {
+		s, _ := still(t, newStore(), Config{ShutdownTimeout: 25 * time.Second})
+		if c.forced {
+			s.force()
+		}
+		if left := time.Until(s.lastDeadline(time.Now().Add(-c.began))); left > c.want || left < c.want-time.Second {
+			t.Errorf("%s: the last calls have %v, want %v", c.name, left, c.want)
+		}
+	}
+}
+
+func TestServer_RetiringIsRepeatedForAWorkerThatTheStoreKnows(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		for _, c := range []struct {
+			registered bool
+			err        error
+			once       bool
+		}{{true, errCut, false}, {false, errCut, true}, {true, ErrInvalid, true}, {true, nil, true}} {
+			b := &tap{Broker: newStore()}
+			calls := 0
+			b.retire = func(context.Context, broker.RetireRequest) (broker.Retired, error) {
+				calls++
+				return broker.Retired{}, c.err
+			}
+			s, w := still(t, b, Config{})
+			w.registered = c.registered
+			ctx, cancel := context.WithTimeout(t.Context(), lastCalls)
+			s.retire(ctx, nil)
+			cancel()
+			if calls == 0 || (calls == 1) != c.once {
+				t.Errorf("registered %v, error %v: %d calls, want one alone is %v", c.registered, c.err, calls, c.once)
+			}
+		}
+	})
+}
+
+func TestServer_AStuckHandlerThatReturnsIsToldOfWithHowLate(t *testing.T) {
+	t.Parallel()
+	s, w := still(t, newStore(), Config{Concurrency: 1})
+	r := runFor(s, w, DefaultQueue, "a", 0)
+	s.lease(w, r.view.record)
+	p := &s.slots
+	p.running, p.active, p.holding, p.stuck = []*run{r}, 1, 1, 1
+	p.held[0] = 1
+	r.stuck = &StuckEvent{Job: &r.view, since: time.Now().Add(-time.Minute)}
+	s.leave(0, r, broker.Complete(nil))
+	if p.stuck != 0 || len(p.unstuck) != 1 || p.unstuck[0].Overdue < time.Minute {
+		t.Errorf("%d handlers are stuck, %+v have returned; want none, and one after a minute", p.stuck, p.unstuck)
+	}
+	if p.active != 0 || p.holding != 0 || p.held[0] != 0 || p.running[0] != nil {
+		t.Errorf("the slot is not free: %d active, %d and %d held", p.active, p.holding, p.held[0])
+	}
+}
+
+func TestServer_OnlyWhatWasClaimedBeforeIsGivenBack(t *testing.T) {
+	t.Parallel()
+	s, w := still(t, newStore(), Config{})
+	now := time.Now()
+	other := s.newWorker()
+	for i, c := range []struct {
+		w  *worker
+		at time.Duration
+	}{{w, -1}, {w, 1}, {other, -1}} {
+		r := runFor(s, c.w, DefaultQueue, string(rune('a'+i)), 0)
+		s.lease(c.w, r.view.record)
+		r.claimed = now.Add(c.at)
+		s.slots.ready.push(r)
+		s.slots.holding++
+		s.slots.held[0]++
+	}
+	if refs := s.unready(&s.slots.ready, w, now); len(refs) != 1 || refs[0].ID != "a" || s.slots.ready.len() != 2 {
+		t.Errorf("given back are %v, %d jobs stay; want the first of three", refs, s.slots.ready.len())
+	}
+}
+
+func TestServer_PrefetchIsForQuickHandlersAndNeverBesideACarefulJob(t *testing.T) {
+	t.Parallel()
+	s, w := still(t, newStore(), Config{Concurrency: 10})
+	f := &s.fetcher
+	for i, c := range []struct{ took, want time.Duration }{
+		{800 * time.Microsecond, 800 * time.Microsecond}, {1600 * time.Microsecond, 900 * time.Microsecond}, {100 * time.Microsecond, 875 * time.Microsecond},
+	} {
+		if f.measure(c.took); f.took != c.want {
+			t.Errorf("after the handler %d the time of one is taken to be %v, want %v", i, f.took, c.want)
+		}
+	}
+	if s.allowance() == 0 {
+		t.Error("quick handlers allow for no prefetch")
+	}
+	if want, free := s.want(); want <= 10 || free != 10 {
+		t.Errorf("with 10 free slots and quick handlers %d are wanted for %d", want, free)
+	}
+	s.slots.guarded = 1
+	if n := s.allowance(); n != 0 {
+		t.Errorf("beside a careful job %d may be prefetched", n)
+	}
+	s.slots.guarded = 0
+	s.settler.unsettled = maxUnsettled + 1
+	if want, _ := s.want(); want != 0 {
+		t.Errorf("although outcomes cannot be recorded %d jobs are wanted", want)
+	}
+	s.settler.unsettled = 0
+	s.slots.careful.push(runFor(s, w, DefaultQueue, "careful", 1))
+	if want, _ := s.want(); want != 0 {
+		t.Errorf("although a careful job waits for its turn %d others are wanted", want)
+	}
+}
+
+func TestServer_OutcomesEndLeasesAndLeaveRoomForMore(t *testing.T) {
+	t.Parallel()
+	s, w := still(t, newStore(), Config{})
+	items := make([]broker.Settlement, 2)
+	for i := range items {
+		items[i] = broker.Settlement{Job: &broker.Job{Queue: DefaultQueue, ID: string(rune('a' + i))}, Outcome: broker.Retry(time.Minute, broker.Failure{})}
+		s.lease(w, items[i].Job)
+	}
+	traffic, now := w.traffic, time.Now()
+	s.settler.unsettled = maxUnsettled + 2
+	s.ended(w, slices.Clone(items), []broker.Verdict{{State: StateRetry}, {Err: ErrLeaseLost}}, now)
+	if w.leases != 0 || w.held[0] != 0 || w.traffic == traffic {
+		t.Errorf("%d leases are left, %d of the queue; traffic %d, was %d", w.leases, w.held[0], w.traffic, traffic)
+	}
+	if s.settler.unsettled != maxUnsettled || len(s.fetcher.poke) != 1 {
+		t.Errorf("%d outcomes wait, the claims were woken %d times; want %d and once", s.settler.unsettled, len(s.fetcher.poke), maxUnsettled)
+	}
+	if !s.fetcher.due.Equal(now.Add(time.Minute)) {
+		t.Errorf("the retry is awaited at %v, want in a minute", s.fetcher.due)
+	}
+	if len(s.notes) != 1 {
+		t.Errorf("%d lines tell of the outcome that was refused, want one", len(s.notes))
+	}
+}
+
+func TestServer_ClaimsCarryOutcomesExceptAfterOneThatFailed(t *testing.T) {
+	t.Parallel()
+	s, w := still(t, newStore(), Config{})
+	done := broker.Settlement{Job: &broker.Job{Queue: DefaultQueue, ID: "a"}, Outcome: broker.Complete(nil)}
+	if n := len(s.carry(w).Items); n != 0 {
+		t.Errorf("%d outcomes are carried where there is none", n)
+	}
+	w.done = []broker.Settlement{done}
+	s.fetcher.alone = time.Now().Add(time.Hour)
+	if n := len(s.carry(w).Items); n != 0 {
+		t.Errorf("%d outcomes are carried right after a claim that failed", n)
+	}
+	s.fetcher.alone = time.Time{}
+	req := s.carry(w)
+	if len(req.Items) != 1 || !w.calling {
+		t.Errorf("%d outcomes are carried, want 1", len(req.Items))
+	}
+	w.calling = false
+	if n := len(s.carry(w).Items); n != 0 {
+		t.Error("a claim carries outcomes whose first answer is unknown")
+	}
+	if again := s.batch(w); again.Number != req.Number || len(again.Items) != 1 {
+		t.Errorf("they are repeated as number %d with %d items, want %d and 1", again.Number, len(again.Items), req.Number)
+	}
+}

@@ -235,7 +235,7 @@ func TestALargeBodyIsNoted(t *testing.T) {
 		var news []broker.NewJob
 		for n := range jobs {
 			j := firstSend(job("q", fmt.Sprint(i, "-", n)))
-			j.Body.Payload = make([]byte, (i+1)*5000)
+			j.Body.Payload = make([]byte, (i+1)*5000/(n+1)) // the first of them is the largest
 			news = append(news, j)
 		}
 		enqueue(t, b, news...)

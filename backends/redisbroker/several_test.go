@@ -180,3 +180,44 @@ func TestRetireEndsManyLeasesInSeveralQueues(t *testing.T) {
 		}
 	})
 }
+
+// Lapsed marks that one call leaves are told of, as jobs are.
+func TestPruneTellsThatMarksAreLeft(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	for i := range 20 * markSlots { // more than 5 in each slot, in all likelihood
+		req := broker.MarkRequest{Now: at(0), Action: broker.MarkTake, Name: fmt.Sprint("m", i), Owner: "o", TTL: time.Minute}
+		if _, err := b.Mark(t.Context(), req); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for call := range markSlots {
+		got, err := b.Prune(t.Context(), broker.PruneRequest{Now: at(100), Queues: []string{"none"}, Max: 5})
+		if want := (broker.Pruned{Other: 5, More: true}); err != nil || got != want {
+			t.Errorf("call %d removed %+v, %v; want %+v", call, got, err, want)
+		}
+	}
+}
+
+// A job that was asked to cancel when its worker retires is kept for as long as it
+// asked for itself, in a queue that keeps nothing.
+func TestRetireKeepsCancelledJobsAsTheyAsked(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	register(t, b, "w", "q")
+	enqueue(t, b, several("q", 2, func(i int, j *broker.NewJob) { j.Body.Retention = time.Duration(i) * time.Minute })...)
+	var refs []broker.Ref
+	for _, j := range claimAt(t, b, at(0), "w", 2, "q").Jobs {
+		refs = append(refs, broker.Ref{Queue: "q", ID: j.ID, Epoch: broker.AnyEpoch})
+	}
+	if _, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel, Refs: refs, Now: at(0)}); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := b.Retire(t.Context(), broker.RetireRequest{Now: at(1), Worker: "w", Queues: []string{"q"}}); err != nil || len(got.Released) != 0 {
+		t.Errorf("released %v, %v; both jobs were to be cancelled", got.Released, err)
+	}
+	page, err := b.Find(t.Context(), broker.Query{Queue: "q", State: broker.StateCancelled, Limit: 5, Now: at(1)})
+	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Retention != time.Minute {
+		t.Errorf("cancelled are %+v, %v; want the job with a retention of its own alone", page.Jobs, err)
+	}
+}

@@ -31,10 +31,11 @@ type Config struct {
 	QueueConcurrency map[string]int
 
 	// ShutdownTimeout is how long a drain lets handlers finish before it ends
-	// their contexts with ErrShutdown. They then have two seconds to return,
-	// and the last calls to the store three more. Zero means 25 s, so that all
-	// of it fits into the 30 s that orchestrators commonly give; a negative
-	// value ends the contexts at once.
+	// their contexts with ErrShutdown. They then have two seconds to return, the
+	// last calls to the store three, loops and hooks one each, and the broker's
+	// Close two (broker.MaxClose). Zero means 20 s, so that all of it, 29 s at
+	// worst, fits into the 30 s that orchestrators commonly give; a negative value
+	// ends the contexts at once.
 	ShutdownTimeout time.Duration
 
 	// Lease is how long the store keeps this server's jobs for it after its
@@ -127,7 +128,7 @@ type Config struct {
 const NoPrefetch = -1
 
 const (
-	defaultShutdownTimeout  = 25 * time.Second
+	defaultShutdownTimeout  = 20 * time.Second
 	defaultPrefetch         = 1000
 	defaultRetryBase        = 10 * time.Second
 	defaultRetryMax         = 12 * time.Hour

@@ -51,7 +51,7 @@ func TestTheZeroConfigurationHasTheDocumentedDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if cfg.Concurrency < 10 || !maps.Equal(cfg.Queues, map[string]int{"default": 1}) || cfg.ShutdownTimeout != 25*time.Second ||
+	if cfg.Concurrency < 10 || !maps.Equal(cfg.Queues, map[string]int{"default": 1}) || cfg.ShutdownTimeout != 20*time.Second ||
 		cfg.Lease != 15*time.Second || cfg.Timeout != 30*time.Minute || cfg.Prefetch != 1000 || cfg.CrashBudget != 3 ||
 		cfg.UnknownTypeLimit != 24*time.Hour || cfg.ErrorHistory != 10 || cfg.StuckGrace != 30*time.Second ||
 		cfg.ReadinessWindow != 30*time.Second || cfg.PollInterval != 5*time.Second || cfg.Program == "" {

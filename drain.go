@@ -13,6 +13,7 @@ const (
 	shutdownGrace = 2 * time.Second // for handlers, after their contexts ended
 	lastCalls     = 3 * time.Second // to settle and to retire
 	lastRetire    = time.Second     // of that, for retiring alone: what is held should not wait for its lease
+	lastLoops     = time.Second     // for loops whose contexts have ended
 	maxLogged     = 100             // jobs named in one line of the log
 )
 
@@ -54,7 +55,7 @@ func (s *Server) supervise() {
 	await(last, &beat)
 	s.retire(last, left)
 	stopWorking()
-	ending, cancel := context.WithTimeout(context.Background(), time.Second)
+	ending, cancel := context.WithTimeout(context.Background(), lastLoops)
 	defer cancel()
 	await(ending, &s.claimers)
 	await(ending, &beat)

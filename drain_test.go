@@ -329,3 +329,11 @@ func TestServer_ADrainThatCannotSettleRetiresItsWorkerAllTheSame(t *testing.T) {
 		expect(t, store, DefaultQueue, "a-0", StatePending) // at once, not a lease later
 	})
 }
+
+// An orchestrator commonly kills a process 30 s after it asked it to end.
+func TestConfig_ADrainAndACloseTakeLessThan30Seconds(t *testing.T) {
+	t.Parallel()
+	if worst := defaultShutdownTimeout + shutdownGrace + lastCalls + lastLoops + lastEvents + broker.MaxClose; worst >= 30*time.Second {
+		t.Errorf("a drain and a Close take %v at worst, want less than 30 s", worst)
+	}
+}

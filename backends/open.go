@@ -39,6 +39,7 @@ package backends
 
 import (
 	"context"
+	"time"
 
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
@@ -105,8 +106,19 @@ type owned struct {
 // Unwrap returns the broker of the backend's own type, see broker.As.
 func (o *owned) Unwrap() broker.Broker { return o.Broker }
 
+// Close closes both within broker.MaxClose: a pool waits for its connections
+// even if the store is away.
 func (o *owned) Close() error {
+	end := time.After(broker.MaxClose)
 	err := o.Broker.Close()
-	o.close()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		o.close()
+	}()
+	select {
+	case <-closed:
+	case <-end:
+	}
 	return err
 }

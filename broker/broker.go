@@ -84,7 +84,9 @@ type Broker interface {
 
 	// Close releases what the broker itself opened (never a client or a pool
 	// that was handed to it) and ends calls that wait. Afterwards every method
-	// answers ErrClosed. Closing again does nothing.
+	// answers ErrClosed. Closing again does nothing. It lets calls under way
+	// finish, and returns after MaxClose at most: what does not end by then, since
+	// the store does not answer, ends by itself later.
 	Close() error
 }
 

@@ -55,7 +55,8 @@ const (
 	MaxClaim       = 1_000    // jobs in one claim
 	// DefaultClaimBytes is where the answer to a claim ends whose request does not say.
 	DefaultClaimBytes = 8 << 20
-	MaxWait           = 12 * time.Hour // of one Claim
+	MaxWait           = 12 * time.Hour  // of one Claim
+	MaxClose          = 2 * time.Second // of a backend's Close, whatever its store does
 	MaxDelay          = 100 * 365 * 24 * time.Hour
 	MaxRetriesCap     = 1_000_000
 	NoTimeout         = MaxDelay // as a Timeout: a run ends by itself

@@ -165,7 +165,7 @@ func TestTheWorkerReadsWhatItIsConfiguredWith(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", c.where, err)
 		}
-		if need := cfg.ShutdownTimeout + 5*time.Second; cfg.ShutdownTimeout == 0 || c.grace <= need {
+		if need := cfg.ShutdownTimeout + 9*time.Second; cfg.ShutdownTimeout == 0 || c.grace <= need {
 			t.Errorf("%s: a worker may take %v to drain and is killed after %v", c.where, need, c.grace)
 		}
 		for name := range c.env {

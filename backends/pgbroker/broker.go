@@ -104,12 +104,21 @@ func (b *Broker) Ping(ctx context.Context) error {
 }
 
 // Close ends calls that wait and the connection that listens. It leaves the
-// pool open. Calls that are under way may finish.
+// pool open. Calls that are under way may finish; it waits for what the broker
+// does on its own, for broker.MaxClose at most.
 func (b *Broker) Close() error {
 	b.closing.Do(func() {
 		close(b.closed)
-		b.tasks.stop()
-		b.pulse.close()
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			b.tasks.stop()
+			b.pulse.close()
+		}()
+		select {
+		case <-ended:
+		case <-time.After(broker.MaxClose): // a store that does not answer
+		}
 	})
 	return nil
 }

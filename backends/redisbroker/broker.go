@@ -122,7 +122,9 @@ func (b *Broker) Ping(ctx context.Context) error {
 }
 
 // Close ends calls that wait, puts back jobs that they were just given, and
-// closes the broker's connections, not the client that New was given.
+// closes the broker's connections, not the client that New was given. Calls in
+// flight get a second to finish; beside a store that does not answer it returns
+// after broker.MaxClose.
 func (b *Broker) Close() error {
 	b.mu.Lock()
 	if b.closed {
@@ -137,18 +139,28 @@ func (b *Broker) Close() error {
 		b.active.Wait()
 		close(finished)
 	}()
+	end := time.After(broker.MaxClose)
 	select {
 	case <-finished:
-	case <-time.After(closeGrace): // a store that does not answer
+	case <-time.After(broker.MaxClose / 2): // a store that does not answer
 	}
-	b.waiters.close()
-	err := b.store.close()
-	<-finished
-	return err
+	closed := make(chan error, 1)
+	go func() {
+		b.waiters.close()
+		err := b.store.close()
+		<-finished
+		closed <- err
+	}()
+	select {
+	case err := <-closed:
+		return err
+	case <-end:
+		return nil // connections that are being made end by themselves
+	}
 }
 
-// closeGrace is how long Close lets calls in flight finish.
-const closeGrace = 5 * time.Second
+// putBackTime is how long jobs are tried to be put back that nobody takes.
+const putBackTime = 5 * time.Second
 
 // enter begins a call that leave ends. The errors say that nothing was sent.
 func (b *Broker) enter(ctx context.Context) error {

@@ -326,7 +326,7 @@ func (b *Broker) release(worker string, now time.Time, jobs []broker.Job) {
 	if len(jobs) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), putBackTime)
 	defer cancel()
 	req := broker.SettleRequest{Now: now, Worker: worker, Items: make([]broker.Settlement, len(jobs))}
 	for i := range jobs {

@@ -112,7 +112,7 @@ func (b *Broker) putBack(to *claimant, w *blocked) {
 		b.giveBack(to, []*step{w.then})
 	} else if w.woken {
 		// A claim of nothing leaves a token where something can be claimed.
-		ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+		ctx, cancel := context.WithTimeout(context.Background(), putBackTime)
 		defer cancel()
 		c := newClaim(&broker.ClaimRequest{Worker: to.worker}, true)
 		b.rounds(ctx, []*step{c.step(0, 1, w.queues...)})

@@ -229,7 +229,7 @@ func TestAWaitThatEndsBeforeItBeginsIsEndedAllTheSame(t *testing.T) {
 	err := w.client.BLPop(t.Context(), time.Minute, testenv.Name(t)).Err()
 	close(done)
 	<-ended
-	if took := time.Since(start); !errors.Is(err, redis.Nil) || took > closeGrace {
+	if took := time.Since(start); !errors.Is(err, redis.Nil) || took > putBackTime {
 		t.Errorf("the wait ended after %v with %v, want soon, with nothing", took, err)
 	}
 }

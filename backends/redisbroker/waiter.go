@@ -41,7 +41,7 @@ func newWaiter(server *redis.Client) *waiter {
 // unblock ends a wait and returns when done is closed. An attempt comes too
 // early while the wait is on its way to the server, and is repeated.
 func (w *waiter) unblock(done <-chan struct{}) {
-	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), putBackTime)
 	defer cancel()
 	for ctx.Err() == nil && w.id.Load() != 0 {
 		if err := w.server.ClientUnblock(ctx, w.id.Load()).Err(); err != nil {

@@ -1,0 +1,72 @@
+package jobs
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+func TestServer_BatchesGrowAgainAfterOneThatWasRefused(t *testing.T) {
+	t.Parallel()
+	s, w := still(t, newStore(), Config{})
+	settled := func(verdicts []broker.Verdict, err error) int {
+		j := &broker.Job{Queue: DefaultQueue, ID: "a"}
+		s.lease(w, j)
+		s.settle(w, j, broker.Complete(nil))
+		s.batch(w)
+		return s.answered(w, verdicts, err, time.Millisecond)
+	}
+	w.batchLimit = 10
+	for _, want := range []int{20, 40} {
+		if failures := settled([]broker.Verdict{{State: StateCompleted}}, nil); failures != 0 || w.batchLimit != want || w.leases != 0 {
+			t.Errorf("after an answer batches have %d items at most, %d failures, %d leases; want %d, none, none", w.batchLimit, failures, w.leases, want)
+		}
+	}
+	if w.batchLimit = maxSettleItems; settled([]broker.Verdict{{State: StateCompleted}}, nil) != 0 || w.batchLimit != maxSettleItems {
+		t.Errorf("batches grow to %d items, want %d at most", w.batchLimit, maxSettleItems)
+	}
+	if failures := settled(nil, errCut); failures != 1 || len(w.items) != 1 || w.calling {
+		t.Errorf("after a lost answer there are %d failures and %d items to repeat, want 1 and 1", failures, len(w.items))
+	}
+}
+
+func TestServer_AnAuditKnowsWhatWaitsAndWhatIsToBeSettled(t *testing.T) {
+	t.Parallel()
+	for _, draining := range []bool{false, true} {
+		var listed []broker.Job
+		b := &tap{Broker: newStore()}
+		b.find = func(context.Context, broker.Query) (broker.Page, error) { return broker.Page{Jobs: listed}, nil }
+		s, w := still(t, b, Config{})
+		at := time.Now().Add(-time.Minute)
+		active, ready, careful, gone := runFor(s, w, DefaultQueue, "active", 0), runFor(s, w, DefaultQueue, "ready", 0), runFor(s, w, DefaultQueue, "careful", 1), runFor(s, w, DefaultQueue, "gone", 0)
+		for _, r := range []*run{active, ready, careful, gone} {
+			r.claimed = at
+		}
+		s.slots.running = []*run{active, gone}
+		s.slots.ready.push(ready)
+		s.slots.careful.push(careful)
+		sent, done := &broker.Job{Queue: DefaultQueue, ID: "sent"}, &broker.Job{Queue: DefaultQueue, ID: "done"}
+		w.items, w.done = []broker.Settlement{{Job: sent}}, []broker.Settlement{{Job: done}}
+		for _, j := range []*broker.Job{active.view.record, ready.view.record, careful.view.record, sent, done, {Queue: DefaultQueue, ID: "unknown"}} {
+			listed = append(listed, *j)
+		}
+		if draining {
+			s.drain(nil)
+		}
+		s.audit(t.Context(), w)
+		if draining {
+			if len(w.done) != 1 || gone.hasEnded() != nil {
+				t.Errorf("an audit during a drain released %d jobs, and ended a run with %v; want none and no", len(w.done)-1, gone.hasEnded())
+			}
+			continue
+		}
+		if len(w.done) != 2 || w.done[1].Job.ID != "unknown" || w.done[1].Outcome.Kind() != broker.OutcomeRelease {
+			t.Errorf("after the audit there is to settle %+v, want the release of the one that nobody knows", w.done)
+		}
+		if gone.hasEnded() != ErrLeaseLost || active.hasEnded() != nil || ready.hasEnded() != nil || careful.hasEnded() != nil {
+			t.Errorf("runs ended with %v, %v, %v and %v; want ErrLeaseLost for what the store does not hold, alone", gone.hasEnded(), active.hasEnded(), ready.hasEnded(), careful.hasEnded())
+		}
+	}
+}

@@ -153,7 +153,8 @@ type SettleRequest struct {
 }
 
 // Settlement ends the lease under which Job was claimed: its Queue, ID, Epoch
-// and Worker are the lease, its Head is what the outcome changes.
+// and Worker are the lease, its Head is what the outcome changes. Job is as it was
+// claimed: a store may take the shorter way of jobs without options by its Body.
 type Settlement struct {
 	Job     *Job
 	Outcome Outcome

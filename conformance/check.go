@@ -34,6 +34,8 @@ type check struct {
 	audited bool          // whether the store is checked as a whole afterwards
 
 	heavyJobs int // made by heavy
+
+	form *formState // nil in the rule's plain form
 }
 
 // starts are the virtual times at which rules begin: near and far from any
@@ -55,7 +57,7 @@ var patience = func() time.Duration {
 	return time.Duration(scale * float64(10*time.Second))
 }()
 
-func newCheck(tb TB, r Rule, store *Store, v *Verdict) *check {
+func newCheck(tb TB, r Rule, store *Store, v *Verdict, f *form) *check {
 	h := fnv.New32a()
 	h.Write([]byte(r.ID))
 	start := starts[h.Sum32()%uint32(len(starts))]
@@ -67,11 +69,22 @@ func newCheck(tb TB, r Rule, store *Store, v *Verdict) *check {
 	c.limits = c.b.Limits()
 	c.tick = max(time.Microsecond, c.limits.TimeStep)
 	c.now = c.up(c.now)
+	c.inForm(f)
 	return c
 }
 
 // open returns another handle on the store, as another process would have.
 func (c *check) open() broker.Broker {
+	c.tb.Helper()
+	b := c.opened()
+	if c.form != nil {
+		b = c.form.through(b)
+	}
+	return b
+}
+
+// opened is open without the rule's form.
+func (c *check) opened() broker.Broker {
 	c.tb.Helper()
 	b := c.calls.record(c.store.Open(c.tb))
 	c.tb.Cleanup(func() { b.Close() })
@@ -98,6 +111,9 @@ func (c *check) failf(format string, args ...any) {
 	c.tb.Helper()
 	var b strings.Builder
 	fmt.Fprintf(&b, "rule %s (broker/doc.go, %s): %s\n", c.rule.ID, c.rule.Section, c.rule.Text)
+	if c.form != nil {
+		fmt.Fprintf(&b, "  in another form of the rule, as its plain one holds: %s\n", c.form.name)
+	}
 	fmt.Fprintf(&b, "  %s\n", strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", "\n  "))
 	if stack := c.calls.stack(); stack != "" {
 		fmt.Fprintf(&b, "  panic: %s\n", strings.ReplaceAll(strings.TrimSpace(stack), "\n", "\n    "))

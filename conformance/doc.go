@@ -31,6 +31,17 @@
 // the groups Wake and Bounce, which wait for events. A rule that passes ends
 // with an audit of the whole store: each job in one state, counts as listed.
 //
+// # Forms
+//
+// A store does one thing in several ways: another statement for jobs with options,
+// for a settle of retries alone, for a queue that the handle knows. So the rules
+// about enqueueing, claiming, leases, settling, outcomes and order run four times:
+// plainly, then in forms, each on a store of its own. Jobs then have headers, a
+// unique key, a given ID or a retention, or fall due instead of being pending;
+// settles carry other jobs beside the rule's; claims ask other queues too. A
+// failure says in which form the rule was broken, and shows the calls as they were
+// made.
+//
 // # Adding a rule
 //
 // A rule is an entry of a slice in rules_<group>.go: a name that never changes,

@@ -94,22 +94,32 @@ func (v *Verdict) run(tb TB, r Rule, newStore func(TB) *Store) {
 		return
 	}
 	v.Result = Failed
-	c := newCheck(tb, r, store, v)
+	c := newCheck(tb, r, store, v, nil)
 	check, result := r.check, Passed
 	if r.limit != nil && r.limit.declared(c.limits) {
 		v.Limit, check, result = r.limit.name, r.limit.refused, Refused
 	}
+	c.run(check)
+	for _, f := range formsOf(r, c.limits) {
+		newCheck(tb, r, newStore(tb), v, f).run(check)
+	}
+	if !tb.Failed() {
+		v.Result = result
+	}
+}
+
+// run checks the rule on its store, and then the store as a whole.
+func (c *check) run(check func(*check)) {
+	c.tb.Helper()
 	defer func() {
 		if p := recover(); p != nil {
 			c.failf("the rule ended with a panic: %v\n%s", p, debug.Stack())
 		}
 	}()
 	check(c)
+	c.plainly()
 	c.audit()
 	c.that(c.calls.stack() == "", "a call of the backend\ngot  a panic\nwant an answer")
-	if !tb.Failed() {
-		v.Result = result
-	}
 }
 
 // judgeTB is the TB of a rule that no test runs.

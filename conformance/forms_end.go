@@ -1,0 +1,126 @@
+package conformance
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// unfit says what of a form a rule leaves out, because its own sentence is
+// about just that.
+var unfit = map[string]func(*form){
+	// These need IDs that are free again once their jobs are gone.
+	"Enqueue/GeneratedIDIsForgotten": func(f *form) { f.given, f.retention = false, false },
+	// Here the store has to be empty.
+	"Enqueue/RegistersItsQueue": func(f *form) { f.known = false },
+	// These are about when remembered IDs lapse: their jobs leave no record, and
+	// come at the rule's time.
+	"Enqueue/GivenIDIsRemembered":     func(f *form) { f.given, f.retention, f.due = false, false, false },
+	"Enqueue/GivenIDsFollowThePolicy": func(f *form) { f.given, f.retention, f.due = false, false, false },
+	// Jobs that are due have no place in the queue until a claim sees them.
+	"Order/RescheduledGoToTheBack": func(f *form) { f.due = false },
+}
+
+// probed bounds the jobs that are looked at when a form is over.
+const probed = 20
+
+// finish looks, when a rule is over, whether the store kept what the form gave
+// to its jobs. It asks the store itself, not through the form.
+func (s *formState) finish(b broker.Broker) {
+	c := s.c
+	c.tb.Helper()
+	if c.now.IsZero() {
+		return // the rule used the store's clock: nobody knows what has lapsed
+	}
+	s.mu.Lock()
+	all := make([]*made, 0, len(s.jobs))
+	for _, m := range s.jobs {
+		all = append(all, m)
+	}
+	s.mu.Unlock()
+	slices.SortFunc(all, func(a, b *made) int { return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.id, b.id)) })
+	unbounded, opened := int64(0), ""
+	for _, m := range all[:min(len(all), probed)] {
+		page, err := b.Find(c.ctx, broker.Query{Now: c.now, Queue: m.queue, IDs: []string{m.id}})
+		c.ok("Find", err)
+		state := broker.StateNone
+		if len(page.Jobs) > 0 {
+			state = page.Jobs[0].State
+		}
+		if m.retention && m.ended != broker.StateNone && c.now.Sub(m.endedAt) < formRetention {
+			c.same("state of "+m.id+", which has a retention", state, m.ended)
+		}
+		again := broker.NewJob{Queue: m.queue, ID: m.id, Body: broker.Body{Type: "work", Priority: broker.PriorityNormal}}
+		var want error
+		switch {
+		case m.given && c.now.Sub(m.at) < broker.DefaultDuplicateSpan:
+			again.Body.GivenID, want = true, broker.ErrDuplicate
+		case m.unique:
+			again.ID += " again"
+			again.Body.Unique = broker.Unique{Key: m.key(), Mode: broker.UniqueUntilDone}
+			switch state {
+			case broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry, broker.StateWaiting:
+				want = broker.ErrDuplicate
+			}
+		default:
+			continue
+		}
+		if opened != m.queue { // the rule may have bounded it
+			_, err = b.Policy(c.ctx, broker.PolicyRequest{Queue: m.queue, MaxDepth: &unbounded})
+			c.ok("Policy", err)
+			opened = m.queue
+		}
+		receipts, err := b.Enqueue(c.ctx, broker.EnqueueRequest{Now: c.now, Jobs: []broker.NewJob{again}})
+		c.ok("Enqueue", err)
+		switch r := receipts[0]; {
+		case want == nil:
+			c.ok("Enqueue with the unique key of "+m.id+", which is "+state.String(), r.Err)
+		default:
+			c.is("Enqueue with the ID or the unique key of "+m.id+", which is "+state.String(), r.Err, want)
+			c.same("holder", r.Holder, m.id)
+		}
+	}
+	if s.queues {
+		page, err := b.Find(c.ctx, broker.Query{Now: c.now, Queue: beside + " paused", IDs: []string{"not to be claimed"}})
+		c.ok("Find", err)
+		c.that(len(page.Jobs) == 1 && page.Jobs[0].State == broker.StatePending,
+			"the job of a paused queue beside the rule's\ngot  %s\nwant it pending", jobList(page.Jobs))
+	}
+}
+
+// keeps reports whether jobs of the rule that completed or were cancelled
+// have a record although the rule asks for none.
+func (c *check) keeps(j *broker.Job) bool {
+	if c.form == nil || j.FinishedAt.IsZero() || j.State != broker.StateCompleted && j.State != broker.StateCancelled {
+		return false
+	}
+	c.form.mu.Lock()
+	defer c.form.mu.Unlock()
+	m := c.form.jobs[nameOf(j.Queue, j.ID)]
+	return m != nil && m.retention
+}
+
+// inForm makes the rule go through a form from here on.
+func (c *check) inForm(f *form) {
+	if f == nil {
+		return
+	}
+	c.form = &formState{form: f, c: c, jobs: make(map[string]*made), settled: make(map[string]*companions)}
+	c.b = c.form.through(c.b)
+	if f.rotate {
+		for range 2 {
+			c.form.ring = append(c.form.ring, c.opened())
+		}
+	}
+}
+
+// plainly leaves the form, if there is one, when the rule is over.
+func (c *check) plainly() {
+	if c.form == nil {
+		return
+	}
+	f, b := c.form, c.b.(*formedBroker).Broker
+	c.b = b
+	f.finish(b)
+}

@@ -1,0 +1,174 @@
+package broker
+
+import "time"
+
+// Query selects jobs of one queue. IDs, when given, selects exactly those and
+// ignores the rest; otherwise State, Worker or Key selects and the other
+// fields filter. Suppressed dead jobs are left out unless asked for.
+type Query struct {
+	Now        time.Time
+	Queue      string
+	IDs        []string
+	State      State
+	Worker     string // active jobs held by this worker
+	Key        string
+	Type       string
+	Reason     DeadReason
+	ErrorText  string    // a part of the last error's message
+	After      time.Time // at or after; the time is: due (scheduled, retry), finished (completed, cancelled, dead), created (others)
+	Before     time.Time // before
+	Suppressed bool      // include suppressed dead jobs
+	NoPayload  bool      // leave Payload and Result out
+	Cursor     string    // of the page before; empty starts
+	Limit      int       // records examined; 0 means 100, at most 1000
+}
+
+// Page is a part of a query's answer. A job that matches throughout is shown
+// at least once over all pages; a page may be empty and still have a Cursor.
+type Page struct {
+	Now    time.Time
+	Jobs   []Job
+	Cursor string // of the next page; empty at the end
+}
+
+// QueuesRequest asks for descriptions; no Names means every queue.
+type QueuesRequest struct {
+	Now     time.Time
+	Names   []string
+	Workers bool // include the live workers
+}
+
+// QueuesReply describes queues, sorted by name. Queues asked for by name that
+// do not exist are left out.
+type QueuesReply struct {
+	Now    time.Time
+	Queues []QueueInfo
+}
+
+// QueueInfo describes one queue.
+type QueueInfo struct {
+	Name   string
+	Counts map[State]int64
+	// Oldest: pending: the earliest of OldestPending; scheduled, retry: the
+	// earliest due time; dead, completed, cancelled: the earliest end.
+	Oldest map[State]time.Time
+	// OldestPending: of each priority that has pending jobs, the creation of the
+	// one next in turn.
+	OldestPending map[Priority]time.Time
+
+	AsOf    time.Time // when the counts were true
+	Policy  Policy
+	Workers []WorkerInfo
+}
+
+// Age is how long, at now, the oldest job of a state has been there; see Oldest.
+// It is zero where there is no job, and for scheduled and retried ones while
+// none is due.
+func (q *QueueInfo) Age(state State, now time.Time) time.Duration {
+	return age(q.Oldest[state], now)
+}
+
+// AgePending is how long ago, at now, the pending job of a priority that is next
+// in turn was created. It is zero where there is none.
+func (q *QueueInfo) AgePending(p Priority, now time.Time) time.Duration {
+	return age(q.OldestPending[p], now)
+}
+
+func age(at, now time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return max(now.Sub(at), 0)
+}
+
+// SetOldestPending notes the creation of the pending job of a priority that is
+// next in turn. Backends call it once for each priority that has pending jobs.
+func (q *QueueInfo) SetOldestPending(p Priority, created time.Time) {
+	if q.OldestPending == nil {
+		q.OldestPending = make(map[Priority]time.Time, Priorities)
+	}
+	q.OldestPending[p] = created
+	if first := q.Oldest[StatePending]; first.IsZero() || created.Before(first) {
+		q.Oldest[StatePending] = created
+	}
+}
+
+// OperationKind names an operator's decision.
+type OperationKind uint8
+
+// What an operator can decide.
+const (
+	OpCancel      OperationKind = iota + 1 // active jobs are asked to cancel, others are cancelled
+	OpDelete                               // any job that is not active
+	OpRedrive                              // dead jobs go back to their queue with fresh counts
+	OpReschedule                           // scheduled, retry and pending jobs get a new time
+	OpSuppress                             // dead jobs leave default lists; they are counted as ever
+	OpUnsuppress                           // and come back to the lists
+	OpRemoveQueue                          // refs without ID: empty queues that nobody serves
+	OpEdit                                 // one job gets another payload; not an active, held or finished one
+	OpHold                                 // pending, scheduled and retry jobs leave the queue, for Holder
+	OpUnhold                               // and come back as what they were
+)
+
+var operationNames = [...]string{"", "cancel", "delete", "redrive", "reschedule", "suppress", "unsuppress", "remove queue", "edit", "hold", "unhold"}
+
+func (k OperationKind) String() string {
+	if int(k) < len(operationNames) {
+		return operationNames[k]
+	}
+	return "invalid"
+}
+
+// Operation applies one decision to jobs.
+type Operation struct {
+	Now   time.Time
+	Kind  OperationKind
+	Refs  []Ref
+	Delay time.Duration // OpReschedule: due after Delay, or at RunAt; with neither at once
+	RunAt time.Time
+
+	Payload []byte // OpEdit: the new one
+
+	// Holder is for whom OpHold takes jobs, in words that another run of the
+	// same program finds again. OpUnhold and OpDelete with a Holder leave jobs
+	// alone that another holds; and OpDelete with one says that the job is
+	// elsewhere now, from where it may come back (NewJob.Restore).
+	Holder string
+}
+
+// OperationResult answers one Ref.
+type OperationResult struct {
+	Ref    Ref
+	State  State  // where the job is now; StateNone when it is gone
+	Holder string // with ErrDuplicate on a redrive: who holds the unique key; with ErrWrongState: who holds the job
+	Err    error  // nil, ErrNotFound, ErrWrongState, ErrDuplicate; of OpEdit also ErrNewerForm, ErrMalformed
+}
+
+// Policy is a queue's record of rules, honoured inside the atomic step of the
+// call they concern.
+type Policy struct {
+	Paused          bool          // claims get nothing
+	MaxDepth        int64         // pending, scheduled and waiting jobs; 0 means unbounded
+	RetainCompleted Retention     // and cancelled; the zero value keeps none
+	RetainDead      Retention     // the zero value keeps all
+	DuplicateSpan   time.Duration // how long a caller's own ID outlives its job; 0 means DefaultDuplicateSpan
+}
+
+// Retention bounds kept records by age and by count; 0 in Count means no
+// bound by count. For completed jobs an Age of 0 keeps none, unless the job
+// asked for a retention of its own; for dead ones it means no bound by age.
+type Retention struct {
+	Age   time.Duration
+	Count int64
+}
+
+// PolicyRequest changes the fields that are set.
+type PolicyRequest struct {
+	Queue           string
+	Paused          *bool
+	MaxDepth        *int64
+	RetainCompleted *Retention
+	RetainDead      *Retention
+	DuplicateSpan   *time.Duration
+}
+

@@ -171,4 +171,3 @@ type PolicyRequest struct {
 	RetainDead      *Retention
 	DuplicateSpan   *time.Duration
 }
-

@@ -153,4 +153,3 @@ type Pruned struct {
 	Other                      int // remembered IDs, unique windows, ended workers
 	More                       bool
 }
-

@@ -15,15 +15,12 @@ import (
 )
 
 // While a snapshot is open no entry of a job that ended since can leave the
-// indexes. A claim that began at their front would visit 20,000 rows. It runs
-// beside no other test: a writer that one leaves open holds the floors of all
-// back, by a few thousand rows at most.
+// indexes. A claim that began at their front would visit 20,000 rows.
 func TestAnOldSnapshotMakesClaimsNoDearer(t *testing.T) {
+	t.Parallel()
 	sent := new(statements)
-	f := newFixture(t, sent.hook)
-	old := f.begin(pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
-	_, err := old.Exec(t.Context(), "select count(*) from "+f.schema+".job") // takes the snapshot
-	f.ok(err)
+	f := newFixtureAlone(t, sent.hook)
+	f.keepDead()
 	f.churn("a", 20_000, func(j *broker.NewJob) { j.Body.Payload = bytes.Repeat([]byte("x"), 1800) }) // four to a page
 	f.store(f, series("b", 1000)...)
 
@@ -40,9 +37,18 @@ func TestAnOldSnapshotMakesClaimsNoDearer(t *testing.T) {
 		t.Errorf("a claim of 10 jobs reads %d pages after 20,000 jobs that an old snapshot keeps, want at most 300 (all: %v)", median, pages)
 	}
 	// The test would prove nothing if the entries were gone.
-	if all := f.pagesOf(f.statement("claim"), testWorker, 10, []string{testQueue}, []int32{10}, make([]int64, 8)); all < 4000 {
+	if all := f.pagesOf(f.statement("claim"), testWorker, 10, []string{testQueue}, []int32{10}, make([]int64, 8), 1<<30); all < 4000 {
 		t.Errorf("a claim from the front of the index reads only %d pages: the snapshot keeps nothing", all)
 	}
+}
+
+// keepDead opens a snapshot: until the end of the test nothing that ends can be
+// removed from any table or index.
+func (f *fixture) keepDead() {
+	f.t.Helper()
+	old := f.begin(pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
+	_, err := old.Exec(f.t.Context(), "select count(*) from "+f.schema+".job")
+	f.ok(err)
 }
 
 // pages is what the claim among statements that were sent reads when it is

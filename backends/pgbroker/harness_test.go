@@ -34,10 +34,22 @@ type fixture struct {
 // newFixture makes one. The hooks change the configuration of the broker's pool.
 func newFixture(t *testing.T, hooks ...func(*pgxpool.Config)) *fixture {
 	t.Helper()
-	f := &fixture{t: t, schema: testenv.Name(t), direct: testPool(t, 8)}
+	return newFixtureOn(t, testenv.Postgres(t), hooks...)
+}
+
+// newFixtureAlone makes one on a server of its own: on a shared one, any
+// transaction that has written and stays open holds all floors back.
+func newFixtureAlone(t *testing.T, hooks ...func(*pgxpool.Config)) *fixture {
+	t.Helper()
+	return newFixtureOn(t, testenv.PrivatePostgres(t).URL, hooks...)
+}
+
+func newFixtureOn(t *testing.T, url string, hooks ...func(*pgxpool.Config)) *fixture {
+	t.Helper()
+	f := &fixture{t: t, schema: testenv.Name(t), direct: poolOf(t, url, 8)}
 	f.ok(pgbroker.Migrate(t.Context(), f.direct, f.schema))
 	t.Cleanup(func() { dropSchema(t, f.direct, f.schema) })
-	b, err := pgbroker.New(t.Context(), testPool(t, 8, hooks...), pgbroker.Config{Schema: f.schema})
+	b, err := pgbroker.New(t.Context(), poolOf(t, url, 8, hooks...), pgbroker.Config{Schema: f.schema})
 	f.ok(err)
 	t.Cleanup(func() { b.Close() })
 	f.Broker = b

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/engine"
 	"github.com/seed81422ce9/jobs/internal/guard"
+	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 // Classes of errors that the server itself gives; see Classification.
@@ -110,66 +112,66 @@ func isA[E error](err error) bool {
 // decide says what becomes of a job whose handler returned err. Methods of err,
 // Classify and retry policies are the application's. When one of them fails, the
 // job is retried by the default policy.
-func (s *Server) decide(r *run, err error) (outcome broker.Outcome) {
+func (s *Server) decide(r *engine.Run, job *Job, err error) (outcome broker.Outcome) {
 	now := time.Now()
-	cause, _ := r.over(now)
-	r.finish(context.Canceled, now)
+	cause, _ := r.Over(now)
+	r.Finish(context.Canceled, now)
 	err = guard.Error(err)
 	class := Classification{Class: ClassRetryable}
 	failed := guard.Call(func() {
 		class.Class = classOf(err, cause)
 		given, ok := carriedBy(err)
 		if !ok && s.cfg.Classify != nil {
-			given = s.cfg.Classify(err, &r.view)
+			given = s.cfg.Classify(err, job)
 		}
 		class = given.over(class.Class)
 		if errors.Is(err, ErrLeaseLost) {
-			r.view.inTx = false // no transaction of this run completes the job, whatever an earlier one was to do
+			job.inTx = false // no transaction of this run completes the job, whatever an earlier one was to do
 		}
-		outcome = s.outcome(r, err, cause, class)
+		outcome = s.outcome(r, job, err, cause, class)
 	})
 	if failed == nil {
 		return outcome
 	}
-	s.reports.Report(s.log, "Classify", slog.LevelError, "jobs: the handler's error, Classify or a retry policy failed, the job is retried by the default policy",
-		"queue", r.view.Queue(), "id", r.view.ID(), "type", r.view.Type(), "error", failed, "stack", failed.Stack)
-	f := s.failure(r, errors.New(guard.Text(err)), class)
+	s.reports.Report(s.cfg.Logger, "Classify", slog.LevelError, "jobs: the handler's error, Classify or a retry policy failed, the job is retried by the default policy",
+		"queue", job.Queue(), "id", job.ID(), "type", job.Type(), "error", failed, "stack", failed.Stack)
+	f := s.failure(r, job, errors.New(guard.Text(err)), class)
 	if p, ok := err.(*PanicError); ok && p != nil {
 		f.Stack = p.Stack
 	}
-	return s.retry(r, f, defaultRetry(r.view.Attempt(), nil, &r.view), class.Attempts)
+	return s.retry(r, job, f, defaultRetry(job.Attempt(), nil, job), class.Attempts)
 }
 
 // outcome turns a handler's error into the end of the lease.
-func (s *Server) outcome(r *run, err, cause error, c Classification) broker.Outcome {
-	f := s.failure(r, err, c)
+func (s *Server) outcome(r *engine.Run, job *Job, err, cause error, c Classification) broker.Outcome {
+	f := s.failure(r, job, err, c)
 	err = c.verdict(err)
 	switch ruling, delay := judge(err, cause); ruling {
 	case rulingCancel:
 		return broker.Cancel(f)
 	case rulingSkip:
-		return s.dead(r, broker.ReasonSkipRetry, f)
+		return s.dead(r, job, broker.ReasonSkipRetry, f)
 	case rulingSnooze:
 		return broker.Snooze(delay, broker.Failure{})
 	case rulingUnknown:
-		return s.putOff(r, broker.ReasonUnknownType, f)
+		return s.putOff(r, job, broker.ReasonUnknownType, f)
 	case rulingExpired:
-		return s.dead(r, broker.ReasonExpired, f)
+		return s.dead(r, job, broker.ReasonExpired, f)
 	case rulingRetryAfter:
-		return s.retry(r, f, delay, c.Attempts)
+		return s.retry(r, job, f, delay, c.Attempts)
 	case rulingRelease:
 		return broker.Release() // the server's doing: it is not charged
 	}
-	return s.retry(r, f, s.cfg.retryDelay(&r.view, err), c.Attempts)
+	return s.retry(r, job, f, s.cfg.retryDelay(job, err), c.Attempts)
 }
 
 // retry charges a failure: the job runs again after delay, or is dead when it
 // has spent its retries.
-func (s *Server) retry(r *run, f broker.Failure, delay time.Duration, attempts int) broker.Outcome {
-	if spent(&r.view, attempts) {
-		return s.dead(r, broker.ReasonRetries, f)
+func (s *Server) retry(r *engine.Run, job *Job, f broker.Failure, delay time.Duration, attempts int) broker.Outcome {
+	if spent(job, attempts) {
+		return s.dead(r, job, broker.ReasonRetries, f)
 	}
-	s.tellFailure(r, "jobs: a job failed and runs again", f, delay)
+	s.tellFailure(r, job, "jobs: a job failed and runs again", f, delay)
 	return broker.Retry(delay, f)
 }
 
@@ -185,11 +187,11 @@ func logged(message string) string {
 
 // tellFailure logs that a run of a job failed: a line for each type now and
 // then, since it may happen with every job.
-func (s *Server) tellFailure(r *run, text string, f broker.Failure, delay time.Duration) {
-	if r.view.inTx {
+func (s *Server) tellFailure(r *engine.Run, job *Job, text string, f broker.Failure, delay time.Duration) {
+	if job.inTx {
 		return // its transaction may have completed it all the same
 	}
-	s.reports.Report(s.log, "type "+r.view.Type(), slog.LevelWarn, text, "queue", r.view.Queue(), "id", r.view.ID(), "type", r.view.Type(),
+	s.reports.Report(s.cfg.Logger, "type "+job.Type(), slog.LevelWarn, text, "queue", job.Queue(), "id", job.ID(), "type", job.Type(),
 		"attempt", f.Attempt, "class", f.Class, "error", logged(f.Message), "next", f.At.Add(delay).UTC().Truncate(time.Millisecond))
 }
 
@@ -200,9 +202,9 @@ func spent(job *Job, attempts int) bool {
 	return j.Failures >= j.MaxRetries || attempts > 0 && j.Failures >= attempts-1
 }
 
-func (s *Server) dead(r *run, reason broker.DeadReason, f broker.Failure) broker.Outcome {
-	j := r.view.record
-	s.log.Warn("jobs: a job is dead", "reason", reason.String(), "queue", j.Queue, "id", j.ID, "type", j.Type,
+func (s *Server) dead(r *engine.Run, job *Job, reason broker.DeadReason, f broker.Failure) broker.Outcome {
+	j := job.record
+	s.cfg.Logger.Warn("jobs: a job is dead", "reason", reason.String(), "queue", j.Queue, "id", j.ID, "type", j.Type,
 		"attempt", j.Failures, "class", f.Class, "error", logged(f.Message))
 	return broker.Die(reason, f)
 }
@@ -217,8 +219,8 @@ const (
 // putOff snoozes a job that this program cannot run but another may, until the
 // limit has passed. The first time leaves an entry in the history, which tells
 // later ones when it was.
-func (s *Server) putOff(r *run, reason broker.DeadReason, f broker.Failure) broker.Outcome {
-	j := r.view.record
+func (s *Server) putOff(r *engine.Run, job *Job, reason broker.DeadReason, f broker.Failure) broker.Outcome {
+	j := job.record
 	since := f.At
 	if j.Snoozes > 0 {
 		for _, e := range j.Errors.Entries {
@@ -229,10 +231,10 @@ func (s *Server) putOff(r *run, reason broker.DeadReason, f broker.Failure) brok
 	}
 	waited := f.At.Sub(since)
 	if limit := s.cfg.UnknownTypeLimit; limit < 0 || waited >= limit {
-		return s.dead(r, reason, f)
+		return s.dead(r, job, reason, f)
 	}
-	delay := jitter(min(max(waited/2, putOffMin), putOffMax), 0.1)
-	s.tellFailure(r, "jobs: a job cannot run here and is put off", f, delay)
+	delay := sleep.Jitter(min(max(waited/2, putOffMin), putOffMax), 0.1)
+	s.tellFailure(r, job, "jobs: a job cannot run here and is put off", f, delay)
 	if !since.Equal(f.At) {
 		f = broker.Failure{}
 	}
@@ -240,20 +242,20 @@ func (s *Server) putOff(r *run, reason broker.DeadReason, f broker.Failure) brok
 }
 
 // unreadable says what becomes of a job whose body cannot be read.
-func (s *Server) unreadable(r *run) broker.Outcome {
-	err := r.view.record.Broken
-	f := s.failure(r, err, Classification{Class: ClassUnreadable})
+func (s *Server) unreadable(r *engine.Run, job *Job) broker.Outcome {
+	err := job.record.Broken
+	f := s.failure(r, job, err, Classification{Class: ClassUnreadable})
 	if errors.Is(err, broker.ErrNewerForm) {
-		return s.putOff(r, broker.ReasonUndecodable, f)
+		return s.putOff(r, job, broker.ReasonUndecodable, f)
 	}
-	return s.dead(r, broker.ReasonUndecodable, f)
+	return s.dead(r, job, broker.ReasonUndecodable, f)
 }
 
 // failure is the entry of the job's history for err.
-func (s *Server) failure(r *run, err error, c Classification) broker.Failure {
+func (s *Server) failure(r *engine.Run, job *Job, err error, c Classification) broker.Failure {
 	f := broker.Failure{
-		At: s.storeNow(), Attempt: r.view.Attempt(), Message: err.Error(),
-		Code: clip(c.Code), Class: clip(c.Class), Worker: r.worker.id, Version: s.cfg.Program,
+		At: s.engine.StoreNow(), Attempt: job.Attempt(), Message: err.Error(),
+		Code: clip(c.Code), Class: clip(c.Class), Worker: r.Worker(), Version: s.cfg.Program,
 	}
 	if panicked, ok := errors.AsType[*PanicError](err); ok {
 		f.Stack = panicked.Stack

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/engine"
 )
 
 func TestADrainLetsHandlersFinish(t *testing.T) {
@@ -152,7 +153,7 @@ func TestADrainLongerThanALeaseKeepsItsLeasesAndLogsWhatItReleased(t *testing.T)
 		if err == nil || !strings.Contains(err.Error(), "1 handlers") {
 			t.Errorf("the error is %v, want one that counts the handler", err)
 		}
-		if took := time.Since(began); took != 10*broker.DefaultLease+shutdownGrace {
+		if took := time.Since(began); took != 10*broker.DefaultLease+engine.ShutdownGrace {
 			t.Errorf("the drain took %v", took)
 		}
 		synctest.Wait()
@@ -250,7 +251,7 @@ func TestAStoreThatIsDownDoesNotHangTheDrain(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "3 outcomes") {
 			t.Errorf("the error is %v, want one that counts what could not be settled", err)
 		}
-		if took := time.Since(began); took > defaultShutdownTimeout+shutdownGrace+lastCalls {
+		if took := time.Since(began); took > defaultShutdownTimeout+engine.ShutdownGrace+engine.LastCalls {
 			t.Errorf("the drain took %v", took)
 		}
 	})
@@ -333,7 +334,7 @@ func TestServer_ADrainThatCannotSettleRetiresItsWorkerAllTheSame(t *testing.T) {
 // An orchestrator commonly kills a process 30 s after it asked it to end.
 func TestConfig_ADrainAndACloseTakeLessThan30Seconds(t *testing.T) {
 	t.Parallel()
-	if worst := defaultShutdownTimeout + shutdownGrace + lastCalls + lastLoops + lastEvents + broker.MaxClose; worst >= 30*time.Second {
+	if worst := defaultShutdownTimeout + engine.ShutdownGrace + engine.LastCalls + engine.LastLoops + engine.LastEvents + broker.MaxClose; worst >= 30*time.Second {
 		t.Errorf("a drain and a Close take %v at worst, want less than 30 s", worst)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/engine"
 	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
@@ -53,7 +54,7 @@ func EndingOf(ctx context.Context, job *Job, err error) Ending {
 }
 
 func endingOf(ctx context.Context, job *Job, err error) Ending {
-	cause := endOf(ctx)
+	cause := engine.EndOf(ctx)
 	given, classified := carriedBy(err)
 	c := given.over(classOf(err, cause))
 	v, delay := judge(c.verdict(err), cause)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/engine"
 	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
@@ -33,10 +34,10 @@ var ErrOutcomeUnknown = broker.ErrOutcomeUnknown
 
 // Causes for which a handler's context ends; see context.Cause.
 var (
-	ErrTimeout   = errors.New("jobs: the job's timeout passed")
-	ErrDeadline  = errors.New("jobs: the job's deadline passed")
-	ErrCancelled = errors.New("jobs: the job was cancelled")
-	ErrShutdown  = errors.New("jobs: the server is shutting down")
+	ErrTimeout   = engine.ErrTimeout
+	ErrDeadline  = engine.ErrDeadline
+	ErrCancelled = engine.ErrCancelled
+	ErrShutdown  = engine.ErrShutdown
 	ErrLeaseLost = broker.ErrLeaseLost
 )
 

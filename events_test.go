@@ -48,11 +48,8 @@ func TestServer_ASlowLogAndSlowHooksDoNotMakeTheHeartbeatLate(t *testing.T) {
 		if n := renewals.Load(); n < 30*60/5 {
 			t.Errorf("%d renewals in half an hour", n)
 		}
-		if n := len(s.events.queue); n > maxEvents {
-			t.Errorf("%d events wait", n)
-		}
 		pass(10 * time.Minute)
-		if len(log.lines(eventsAlarm)) == 0 {
+		if len(log.lines("events of the heartbeat were dropped")) == 0 {
 			t.Error("nothing tells that events were dropped")
 		}
 		began := time.Now()

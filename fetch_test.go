@@ -19,7 +19,7 @@ func deaf(b broker.Broker) *tap {
 		if req.Wait == 0 {
 			return b.Claim(ctx, req)
 		}
-		after(ctx, req.Wait)
+		waits(ctx, req.Wait)
 		req.Wait = 0
 		return b.Claim(ctx, req)
 	}}
@@ -343,7 +343,7 @@ func TestALostReplyIsNoticedUnderLoadToo(t *testing.T) {
 		serve(t, busy, Config{Concurrency: 10}, func(context.Context, *Job) error { return nil })
 		ctx, stop := context.WithCancel(t.Context())
 		go func() {
-			for after(ctx, 10*time.Millisecond) {
+			for waits(ctx, 10*time.Millisecond) {
 				add(t, b, DefaultQueue, "load"+time.Now().String(), 1)
 			}
 		}()
@@ -559,27 +559,6 @@ func TestAnIdleServerIsReadyHoweverShortTheWindowIs(t *testing.T) {
 			if err := s.Ready(); err != nil {
 				t.Fatal(err)
 			}
-		}
-	})
-}
-
-func TestAJobStartsAtOnceAfterTheWorkerThatWaitedWasLost(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b := newStore()
-		var at time.Time
-		s := serve(t, b, Config{PollInterval: 4 * time.Second}, func(context.Context, *Job) error { at = time.Now(); return nil })
-		pass(time.Minute)
-		first := workers(t, b)[0].ID
-		if _, err := b.Retire(t.Context(), broker.RetireRequest{Worker: first, Queues: []string{DefaultQueue}}); err != nil {
-			t.Fatal(err)
-		}
-		poke(s.renewNow)
-		pass(100 * time.Millisecond)
-		now := time.Now()
-		add(t, b, DefaultQueue, "a", 1)
-		synctest.Wait()
-		if !at.Equal(now) || workers(t, b)[0].ID == first {
-			t.Errorf("it ran %v after it was enqueued", at.Sub(now))
 		}
 	})
 }

@@ -37,10 +37,9 @@ func (s *Server) Health() http.Handler {
 // alive says why the server cannot go on, or nil. It takes the lock that
 // everything needs: if that is never free, neither is the answer.
 func (s *Server) alive() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.engine.Stats()
 	select {
-	case <-s.done:
+	case <-s.engine.Done():
 		return errors.New("jobs: the server has ended")
 	default:
 		return nil
@@ -57,6 +56,8 @@ func answer(w http.ResponseWriter, err error) {
 	}
 	fmt.Fprintln(w, "ok")
 }
+
+const statsTimeout = 5 * time.Second
 
 // stats is the answer of /stats. Its fields are a promise to who reads them.
 type stats struct {
@@ -100,33 +101,28 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 
 // stats is what the server knows by itself.
 func (s *Server) stats() stats {
-	ready := s.Ready()
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	ready, now := s.Ready(), s.engine.Stats()
 	st := stats{
-		Ready: ready == nil, Program: s.cfg.Program, Draining: s.isDrain,
-		Concurrency: s.cfg.Concurrency, Running: s.slots.active, Stuck: s.slots.stuck, Prefetched: s.slots.ready.len(),
-		LastClaim: unlessZero(s.fetcher.succeeded),
+		Ready: ready == nil, Program: s.cfg.Program, Worker: now.Worker, Draining: now.Draining,
+		Concurrency: s.cfg.Concurrency, Running: now.Running, Stuck: now.Stuck, Prefetched: now.Prefetched,
+		LastClaim: unlessZero(now.LastClaim), LastRenewal: unlessZero(now.LastRenewal),
 	}
 	if ready != nil {
 		st.Reason = ready.Error()
-	}
-	if s.worker != nil {
-		st.Worker, st.LastRenewal = s.worker.id, unlessZero(s.worker.renewed)
 	}
 	return st
 }
 
 func (s *Server) queueStats(ctx context.Context) ([]queueStats, error) {
-	ctx, cancel := context.WithTimeout(ctx, serverCallTimeout)
+	ctx, cancel := context.WithTimeout(ctx, statsTimeout)
 	defer cancel()
-	reply, err := s.broker.Queues(ctx, broker.QueuesRequest{Names: s.names})
+	reply, err := s.broker.Queues(ctx, broker.QueuesRequest{Names: s.engine.Queues()})
 	known := make(map[string]broker.QueueInfo, len(reply.Queues))
 	for _, q := range reply.Queues {
 		known[q.Name] = q
 	}
-	answers := make([]queueStats, 0, len(s.names))
-	for _, name := range s.names {
+	answers := make([]queueStats, 0, len(s.engine.Queues()))
+	for _, name := range s.engine.Queues() {
 		q, ok := known[name]
 		if !ok && err != nil {
 			continue // nobody knows

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -115,7 +114,7 @@ func TestWithoutARenewalForALeaseTheHandlersEndAndAnotherWorkerStarts(t *testing
 		c.setCut(false)
 		add(t, c.Broker, DefaultQueue, "other", 1)
 		pass(7 * time.Second)
-		if now := s.worker.id; now == first {
+		if now := currentWorker(s); now == first {
 			t.Error("the worker has the same ID as before")
 		}
 		expect(t, c.Broker, DefaultQueue, "other-0", StatePending) // the only slot is held by the old handler
@@ -254,77 +253,5 @@ func TestAJobThatTheStoreNoLongerHoldsForUsEnds(t *testing.T) {
 			t.Errorf("the other job ended too: %v", cause)
 		}
 		pass(10 * time.Minute)
-	})
-}
-
-func TestAJobClaimedWhileTheLeasesAreListedIsNotMistakenForALostOne(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b := newStore()
-		listed := make(chan struct{}, 100)
-		slow := &tap{Broker: b, find: func(ctx context.Context, q broker.Query) (broker.Page, error) {
-			page, err := b.Find(ctx, q)
-			if q.Worker != "" {
-				listed <- struct{}{}
-				time.Sleep(time.Second)
-			}
-			return page, err
-		}}
-		s := serve(t, slow, Config{}, func(ctx context.Context, _ *Job) error {
-			select {
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			case <-time.After(time.Minute):
-				return nil
-			}
-		})
-		synctest.Wait()
-		s.mu.Lock()
-		s.worker.suspect = 1
-		s.mu.Unlock()
-		<-listed
-		add(t, b, DefaultQueue, "a", 1)
-		pass(2 * time.Minute)
-		if j := expect(t, b, DefaultQueue, "a-0", StateCompleted); j.Deliveries != 1 {
-			t.Errorf("it was delivered %d times", j.Deliveries)
-		}
-	})
-}
-
-func TestNoRunBeginsUnderALeaseThatIsKnownToBeLost(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		b := newStore()
-		var block atomic.Bool
-		gate := make(chan struct{})
-		var runs tally
-		s := serve(t, b, Config{Concurrency: 2}, func(_ context.Context, j *Job) error {
-			runs.add(j.ID(), 1)
-			if block.Load() {
-				<-gate
-			}
-			return nil
-		})
-		add(t, b, DefaultQueue, "quick", 10)
-		synctest.Wait()
-		block.Store(true)
-		add(t, b, DefaultQueue, "a", 20)
-		synctest.Wait()
-		id := workers(t, b)[0].ID
-		if _, err := b.Retire(t.Context(), broker.RetireRequest{Worker: id, Queues: []string{DefaultQueue}}); err != nil {
-			t.Fatal(err)
-		}
-		poke(s.renewNow)
-		synctest.Wait()
-		block.Store(false)
-		close(gate)
-		pass(10 * time.Second)
-		twice := 0
-		for i := range 20 {
-			if runs.get("a-"+strconv.Itoa(i)) > 1 {
-				twice++
-			}
-		}
-		if n := count(t, b, DefaultQueue, StateCompleted); twice != 2 || n != 30 {
-			t.Errorf("%d jobs ran twice, %d of 30 are done; want the 2 whose handlers ran when the worker was lost, and all", twice, n)
-		}
 	})
 }

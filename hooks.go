@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/engine"
 	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
@@ -52,23 +53,40 @@ func joinHook[E any](first, second func(E)) func(E) {
 	}
 }
 
-// guarded is h with each hook behind a guard: one that fails is logged, and
-// does the server no harm.
-func (s *Server) guarded(h Hooks) Hooks {
+// hooks are h for the engine, each behind a guard: one that fails is logged,
+// and does the server no harm.
+func (s *Server) hooks(h Hooks) engine.Hooks {
 	tell := func(name string) func(*guard.Failure) {
 		return func(f *guard.Failure) {
-			s.reports.Report(s.log, "hook "+name, slog.LevelError, "jobs: a hook failed", "hook", name, "error", f, "stack", f.Stack)
+			s.reports.Report(s.cfg.Logger, "hook "+name, slog.LevelError, "jobs: a hook failed", "hook", name, "error", f, "stack", f.Stack)
 		}
 	}
-	return Hooks{
-		Claim:   guard.Hook(h.Claim, tell("Claim")),
-		Settle:  guard.Hook(h.Settle, tell("Settle")),
-		Renew:   guard.Hook(h.Renew, tell("Renew")),
-		Reclaim: guard.Hook(h.Reclaim, tell("Reclaim")),
-		Worker:  guard.Hook(h.Worker, tell("Worker")),
-		Stuck:   guard.Hook(h.Stuck, tell("Stuck")),
-		Unstuck: guard.Hook(h.Unstuck, tell("Unstuck")),
+	return engine.Hooks{
+		Claim:   guard.Hook(convert(h.Claim, func(e engine.ClaimEvent) ClaimEvent { return ClaimEvent(e) }), tell("Claim")),
+		Settle:  guard.Hook(convert(h.Settle, func(e engine.SettleEvent) SettleEvent { return SettleEvent(e) }), tell("Settle")),
+		Renew:   guard.Hook(convert(h.Renew, func(e engine.RenewEvent) RenewEvent { return RenewEvent(e) }), tell("Renew")),
+		Reclaim: guard.Hook(convert(h.Reclaim, func(e engine.ReclaimEvent) ReclaimEvent { return ReclaimEvent(e) }), tell("Reclaim")),
+		Worker:  guard.Hook(convert(h.Worker, s.workerEvent), tell("Worker")),
+		Stuck:   guard.Hook(convert(h.Stuck, stuckEvent), tell("Stuck")),
+		Unstuck: guard.Hook(convert(h.Unstuck, stuckEvent), tell("Unstuck")),
 	}
+}
+
+// convert returns a hook for the engine's event that calls the application's, or
+// nil if there is none.
+func convert[From, To any](hook func(To), to func(From) To) func(From) {
+	if hook == nil {
+		return nil
+	}
+	return func(e From) { hook(to(e)) }
+}
+
+func (s *Server) workerEvent(e engine.WorkerEvent) WorkerEvent {
+	return WorkerEvent{Kind: WorkerEventKind(e.Kind), Worker: e.Worker, Concurrency: s.cfg.Concurrency, Lease: s.cfg.Lease, Err: e.Err}
+}
+
+func stuckEvent(e engine.StuckEvent) StuckEvent {
+	return StuckEvent{Job: NewJob(e.Job), Cause: e.Cause, Overdue: e.Overdue, Stack: e.Stack}
 }
 
 // ClaimEvent tells what a claim gave.
@@ -126,9 +144,9 @@ type WorkerEventKind uint8
 
 // What happens to workers.
 const (
-	WorkerStarted WorkerEventKind = iota + 1 // it was registered
-	WorkerLost                               // it could not be renewed in time, or its jobs are others' now
-	WorkerDrained                            // its server was drained
+	WorkerStarted = WorkerEventKind(engine.WorkerStarted) // it was registered
+	WorkerLost    = WorkerEventKind(engine.WorkerLost)    // it could not be renewed in time, or its jobs are others' now
+	WorkerDrained = WorkerEventKind(engine.WorkerDrained) // its server was drained
 )
 
 // StuckEvent tells of a handler that goes on although its context ended for
@@ -138,15 +156,4 @@ type StuckEvent struct {
 	Cause   error
 	Overdue time.Duration // since the context ended
 	Stack   string
-
-	since time.Time
-}
-
-// tellWorker has the hook called for a worker's beginning or end.
-func (s *Server) tellWorker(kind WorkerEventKind, w *worker, err error) {
-	if hook := s.cfg.Hooks.Worker; hook != nil {
-		s.later(func() {
-			hook(WorkerEvent{Kind: kind, Worker: w.id, Concurrency: s.cfg.Concurrency, Lease: s.cfg.Lease, Err: err})
-		})
-	}
 }

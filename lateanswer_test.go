@@ -19,18 +19,12 @@ func shutDown(t *testing.T, s *Server) {
 	if took := time.Since(began); took > 100*time.Millisecond {
 		t.Errorf("the drain of an idle server took %v", took)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := s.settler.unsettled; n != 0 {
+	if n := s.engine.Stats().Unsettled; n != 0 {
 		t.Errorf("%d outcomes were never sent", n)
 	}
 }
 
-func currentWorker(s *Server) string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.worker.id
-}
+func currentWorker(s *Server) string { return s.engine.Stats().Worker }
 
 func TestServer_JobsOfAClaimAnsweredAfterItsWorkerWasLostAreReleased(t *testing.T) {
 	bubble(t, func(t *testing.T) {

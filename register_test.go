@@ -136,25 +136,25 @@ func TestServer_StartsAndWorksOverALinkOfTwoSeconds(t *testing.T) {
 		var connected atomic.Int64 // round trips made to connect
 		b.renew = func(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
 			for req.Register && connected.Load() < 3 {
-				if !after(ctx, trip) {
+				if !waits(ctx, trip) {
 					connected.Store(0)
 					return broker.Renewed{}, errCut
 				}
 				connected.Add(1)
 			}
-			if !after(ctx, trip) {
+			if !waits(ctx, trip) {
 				return broker.Renewed{}, errCut
 			}
 			return store.Renew(ctx, req)
 		}
 		b.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
-			if !after(ctx, trip) {
+			if !waits(ctx, trip) {
 				return broker.Claimed{}, errCut
 			}
 			return store.Claim(ctx, req)
 		}
 		b.settle = func(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
-			if !after(ctx, trip) {
+			if !waits(ctx, trip) {
 				return nil, errCut
 			}
 			return store.Settle(ctx, req)
@@ -172,31 +172,6 @@ func TestServer_StartsAndWorksOverALinkOfTwoSeconds(t *testing.T) {
 	})
 }
 
-func TestOutage_IsToldOfAtGrowingIntervals(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		var o outage
-		var told []time.Duration
-		began := time.Now()
-		for time.Since(began) < time.Hour {
-			if o.failed(time.Now(), errCut) {
-				told = append(told, time.Since(began))
-			}
-			time.Sleep(time.Second)
-		}
-		for i, want := range []time.Duration{0, 10 * time.Second, 20 * time.Second, 40 * time.Second} {
-			if len(told) <= i || told[i] != want {
-				t.Fatalf("an outage of an hour was told of at %v, want a line at %v", told, want)
-			}
-		}
-		if n := len(told); n < 10 || n > 20 {
-			t.Errorf("an outage of an hour was told of %d times", n)
-		}
-		if !o.ended() || o.ended() || !o.failed(time.Now(), errCut) {
-			t.Error("the end of an outage is not noticed once, or the next one not told of at once")
-		}
-	})
-}
-
 func TestServer_AStoreThatRefusesToRegisterItEndsTheServer(t *testing.T) {
 	for _, refusal := range []error{ErrClosed, ErrNewerForm, ErrInvalid} {
 		t.Run(refusal.Error(), func(t *testing.T) {
@@ -206,9 +181,9 @@ func TestServer_AStoreThatRefusesToRegisterItEndsTheServer(t *testing.T) {
 				s := serve(t, b, Config{}, func(context.Context, *Job) error { return nil })
 				pass(time.Minute)
 				select {
-				case <-s.done:
-					if !errors.Is(s.err, refusal) {
-						t.Errorf("the server ended with %v", s.err)
+				case <-s.engine.Done():
+					if !errors.Is(s.engine.Err(), refusal) {
+						t.Errorf("the server ended with %v", s.engine.Err())
 					}
 				default:
 					t.Error("a minute after it was refused the server goes on")
@@ -218,7 +193,7 @@ func TestServer_AStoreThatRefusesToRegisterItEndsTheServer(t *testing.T) {
 	}
 }
 
-func TestServer_AnIdleWorkerThatCannotClaimIsReplacedAndForgotten(t *testing.T) {
+func TestServer_AnIdleWorkerThatCannotClaimIsReplaced(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()
 		b := &tap{Broker: store}
@@ -226,14 +201,9 @@ func TestServer_AnIdleWorkerThatCannotClaimIsReplacedAndForgotten(t *testing.T) 
 		s := serve(t, b, Config{}, func(context.Context, *Job) error { return nil })
 		pass(time.Second)
 		first := currentWorker(s)
-		pass((watchdogLeases + 2) * broker.DefaultLease)
+		pass((3 + 2) * broker.DefaultLease)
 		if currentWorker(s) == first {
 			t.Error("after leases without a claim that succeeds the worker is the same")
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if len(s.workers) != 1 {
-			t.Errorf("the server remembers %d workers, want the one that it has", len(s.workers))
 		}
 	})
 }

@@ -152,12 +152,12 @@ func TestAServerWhoseBrokerIsClosedEnds(t *testing.T) {
 		b.Close()
 		pass(time.Second)
 		select {
-		case <-s.done:
+		case <-s.engine.Done():
 		default:
 			t.Fatal("it goes on")
 		}
-		if !errors.Is(s.err, ErrClosed) {
-			t.Errorf("it ended with %v, want ErrClosed", s.err)
+		if !errors.Is(s.engine.Err(), ErrClosed) {
+			t.Errorf("it ended with %v, want ErrClosed", s.engine.Err())
 		}
 	})
 }
@@ -168,9 +168,9 @@ func TestAServerThatTheStoreRefusesEnds(t *testing.T) {
 			return broker.Renewed{}, broker.About(broker.ErrNewerForm, "renew", DefaultQueue, "")
 		}}
 		s := serve(t, b, Config{}, func(context.Context, *Job) error { return nil })
-		<-s.done
-		if !errors.Is(s.err, ErrNewerForm) {
-			t.Errorf("it ended with %v, want ErrNewerForm", s.err)
+		<-s.engine.Done()
+		if !errors.Is(s.engine.Err(), ErrNewerForm) {
+			t.Errorf("it ended with %v, want ErrNewerForm", s.engine.Err())
 		}
 	})
 }
@@ -249,7 +249,7 @@ func TestRunDrainsOnSignalsAndHurriesOnTheSecond(t *testing.T) {
 				if err := self.Signal(sig); err != nil {
 					t.Error(err)
 				}
-				<-s.draining
+				<-s.engine.Draining()
 				if err := self.Signal(sig); err != nil {
 					t.Error(err)
 				}

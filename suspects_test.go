@@ -70,7 +70,7 @@ func (m *machine) stop() {
 		_ = s.Shutdown(ctx)
 	}
 	for _, s := range m.servers {
-		<-s.done
+		<-s.engine.Done()
 	}
 }
 
@@ -307,4 +307,35 @@ func (b *noMarks) held(t *testing.T) (names []string) {
 		}
 	}
 	return names
+}
+
+func TestServer_AJobThatCrashedWaitsForLongerEachTime(t *testing.T) {
+	t.Parallel()
+	const lease = 15 * time.Second
+	s, err := NewServer(newStore(), Config{Lease: lease, CrashBudget: 60})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := policy{Server: s}
+	longest := func(crashes int) (most time.Duration) {
+		for range 300 {
+			j := &broker.Job{Queue: DefaultQueue, ID: "a"}
+			j.Crashes = crashes
+			o := p.Crashed(j, "worker")
+			if o.Kind() != broker.OutcomeCrash {
+				t.Fatalf("after %d crashes of 60 the job is to %v", crashes, o.Kind())
+			}
+			most = max(most, o.Delay())
+		}
+		return most
+	}
+	for crashes, want := range map[int]time.Duration{0: 0, 1: lease, 2: 2 * lease, 3: 4 * lease, 7: crashDelayMax, 59: crashDelayMax} {
+		if got := longest(crashes); got > want || got < want/2 {
+			t.Errorf("after %d crashes before it a job waits for %v at most, want about %v", crashes, got, want)
+		}
+	}
+	j := &broker.Job{Queue: DefaultQueue, ID: "a"}
+	if j.Crashes = 60; p.Crashed(j, "worker").Kind() != broker.OutcomeDie {
+		t.Error("the crash after the last of its budget does not make a job dead")
+	}
 }

@@ -265,7 +265,7 @@ func newShifted(by time.Duration) *shifted {
 		if req.Wait > 0 { // a request with Now does not wait
 			now := req
 			now.Wait, now.Now = 0, s.now()
-			if got, err := store.Claim(ctx, now); err != nil || len(got.Jobs) > 0 || !after(ctx, req.Wait) {
+			if got, err := store.Claim(ctx, now); err != nil || len(got.Jobs) > 0 || !waits(ctx, req.Wait) {
 				return got, err
 			}
 		}

@@ -146,7 +146,7 @@ func TestServer_InProcessReportsAStuckHandlerInTime(t *testing.T) {
 		gate := make(chan struct{})
 		reported := make(chan StuckEvent, 10)
 		cfg := Config{Timeout: 2 * time.Hour, Hooks: Hooks{Stuck: func(e StuckEvent) { reported <- e }}}
-		s := serve(t, store, cfg, func(ctx context.Context, j *Job) error {
+		serve(t, store, cfg, func(ctx context.Context, j *Job) error {
 			if j.Type() == "bound" {
 				_, release := WithBound(ctx, Bound{End: time.Now().Add(time.Hour), Grace: 10 * time.Second})
 				defer release()
@@ -164,9 +164,7 @@ func TestServer_InProcessReportsAStuckHandlerInTime(t *testing.T) {
 			began := time.Now()
 			if typ == "cancelled" {
 				pass(time.Hour)
-				s.mu.Lock()
-				s.cancelRun(DefaultQueue, ids[0])
-				s.mu.Unlock()
+				cancelJob(t, store, ids[0])
 			}
 			e := <-reported
 			if took := time.Since(began); e.Job.Type() != typ || took < after || took > after+time.Second {

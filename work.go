@@ -8,62 +8,61 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/engine"
+	"github.com/seed81422ce9/jobs/internal/guard"
+	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// limit sets when time ends the run: after its timeout, or at its deadline,
-// whichever is sooner. The deadline is the store's time, as store is.
-func (r *run) limit(timeout time.Duration, store time.Time) {
-	j := r.view.record
-	if j.Timeout > 0 {
-		timeout = j.Timeout
-	}
-	if timeout < broker.NoTimeout {
-		r.end, r.endCause = r.started.Add(timeout), ErrTimeout
-	}
-	if !j.Deadline.IsZero() {
-		if left := j.Deadline.Sub(store); r.end.IsZero() || left < timeout {
-			r.end, r.endCause = r.started.Add(left), ErrDeadline
-		}
-	}
+// policy is what the engine asks of a server: what becomes of jobs.
+type policy struct {
+	*Server
+	given   Handler // that Run or Start was given
+	handler Handler // the same, inside Config.Middleware
 }
 
 var errGoexit = errors.New("the handler ended its goroutine with runtime.Goexit")
 
-// perform runs a job's handler, unless it cannot run or must not any more, and
+// Perform runs a job's handler, unless it cannot run or must not any more, and
 // says how the lease ends.
-func (s *Server) perform(r *run) broker.Outcome {
-	j := r.view.record
-	if j.Broken != nil {
-		return s.unreadable(r)
+func (p policy) Perform(r *engine.Run) broker.Outcome {
+	job := &Job{record: r.Job}
+	r.View = job
+	outcome := p.perform(r, job)
+	r.InTx = job.inTx
+	return outcome
+}
+
+// Exited says how the lease ends when the handler left its goroutine.
+func (p policy) Exited(r *engine.Run) broker.Outcome {
+	job := r.View.(*Job)
+	outcome := p.decide(r, job, errGoexit)
+	r.InTx = job.inTx
+	return outcome
+}
+
+func (p policy) perform(r *engine.Run, job *Job) broker.Outcome {
+	if r.Job.Broken != nil {
+		return p.unreadable(r, job)
 	}
-	if cause, _ := r.over(r.started); cause != nil {
-		return s.decide(r, cause)
+	if cause, _ := r.Over(r.Started()); cause != nil {
+		return p.decide(r, job, cause)
 	}
-	if s.careful(j) && !s.limits.NoMark {
-		fence, ok := s.begun(r)
-		if !ok {
-			r.finish(context.Canceled, r.started)
-			return broker.Snooze(jitter(s.shortly(), 0.5), broker.Failure{})
-		}
-		defer s.unmark(j, fence)
-	}
-	err := s.invoke(r)
-	if err == nil && r.view.inTx {
-		return s.uncommitted(r)
+	err := p.invoke(r, job)
+	if err == nil && job.inTx {
+		return p.uncommitted(r, job)
 	}
 	if err == nil {
-		result := r.view.result
-		if len(result) <= broker.MaxResult {
-			r.finish(context.Canceled, r.started)
-			return broker.Complete(result)
+		if len(job.result) <= broker.MaxResult {
+			r.Finish(context.Canceled, r.Started())
+			return broker.Complete(job.result)
 		}
-		err = fmt.Errorf("%w: the result has %d bytes, the limit is %d; store it elsewhere", ErrTooLarge, len(result), broker.MaxResult)
+		err = fmt.Errorf("%w: the result has %d bytes, the limit is %d; store it elsewhere", ErrTooLarge, len(job.result), broker.MaxResult)
 	}
-	return s.decide(r, err)
+	return p.decide(r, job, err)
 }
 
 // invoke calls the handler; a panic is an error.
-func (s *Server) invoke(r *run) (err error) {
+func (p policy) invoke(r *engine.Run, job *Job) (err error) {
 	returned := false
 	defer func() {
 		if returned {
@@ -74,7 +73,62 @@ func (s *Server) invoke(r *run) (err error) {
 			err = &PanicError{Value: value, Stack: string(debug.Stack())}
 		}
 	}()
-	err = s.handler.ProcessJob(r, &r.view)
+	err = p.handler.ProcessJob(r, job)
 	returned = true
 	return err
+}
+
+var errUncommitted = errors.New("the handler returned nil, but the transaction that was to complete the job did not commit")
+
+// uncommitted is how the lease of a job ends whose handler says that its own
+// transaction has completed it. It applies only if the job is still there, which
+// means that the transaction did not commit, and its effects never were.
+func (s *Server) uncommitted(r *engine.Run, job *Job) broker.Outcome {
+	r.Finish(context.Canceled, time.Now())
+	f := s.failure(r, job, errUncommitted, Classification{Class: ClassUncommitted})
+	if spent(job, 0) {
+		return broker.Die(broker.ReasonRetries, f)
+	}
+	return broker.Retry(defaultRetry(job.Attempt(), errUncommitted, job), f)
+}
+
+const crashDelayMax = 10 * time.Minute
+
+// Crashed says what becomes of a job whose worker died. From the second time
+// on it waits, for a random while: of several jobs that one server held, the
+// one that kills servers so meets the others less and less.
+func (p policy) Crashed(j *broker.Job, worker string) broker.Outcome {
+	f := broker.Failure{At: p.engine.StoreNow(), Attempt: j.Failures, Class: ClassCrash, Worker: worker, Version: p.cfg.Program,
+		Message: "the server that ran the job died or lost its lease"}
+	if j.Crashes >= p.engine.Budget(j) {
+		p.cfg.Logger.Warn("jobs: a job is dead", "reason", broker.ReasonCrashes.String(), "queue", j.Queue, "id", j.ID, "type", j.Type, "crashes", j.Crashes+1)
+		return broker.Die(broker.ReasonCrashes, f)
+	}
+	if j.Crashes == 0 {
+		return broker.Crash(0, f)
+	}
+	return broker.Crash(sleep.Jitter(sleep.Doubled(p.engine.Shortly(), j.Crashes-1, crashDelayMax), 0.9), f)
+}
+
+// Refused charges a plain failure in place of an outcome that the store refuses.
+func (p policy) Refused(j *broker.Job, worker string, now time.Time, err error) broker.Outcome {
+	f := broker.Failure{At: now, Attempt: j.Failures, Class: ClassRetryable, Worker: worker, Version: p.cfg.Program,
+		Message: "the store refused the outcome: " + err.Error()}
+	if j.Failures >= j.MaxRetries {
+		return broker.Die(broker.ReasonRetries, f)
+	}
+	return broker.Retry(p.engine.Shortly(), f)
+}
+
+// Types are the patterns of the handler, if it tells them.
+func (p policy) Types() (types []string) {
+	h, ok := p.given.(interface{ Patterns() []string })
+	if !ok {
+		return nil
+	}
+	if failed := guard.Call(func() { types = h.Patterns() }); failed != nil {
+		p.cfg.Logger.Error("jobs: the handler's Patterns failed, the worker is registered without types", "error", failed, "stack", failed.Stack)
+		return nil
+	}
+	return types
 }

@@ -1,4 +1,4 @@
-package jobs
+package engine
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 const (
 	maxEvents   = 256         // that wait: minutes of a heartbeat's
-	lastEvents  = time.Second // for those that are left when the drain is over
+	LastEvents  = time.Second // for those that are left when the drain is over
 	eventsAlarm = "jobs: the log or a hook is too slow, events of the heartbeat were dropped"
 )
 

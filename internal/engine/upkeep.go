@@ -1,12 +1,12 @@
-package jobs
+package engine
 
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 const (
@@ -15,7 +15,6 @@ const (
 	reclaimMax     = 100
 	pruneMax       = 1000
 	pruneRounds    = 100 // of one turn
-	crashDelayMax  = 10 * time.Minute
 )
 
 // upkeep is the loop that takes over the jobs of dead servers, removes what is
@@ -24,7 +23,7 @@ const (
 // once in upkeepInterval at most. Reclaims are under calls, as claims are.
 func (s *Server) upkeep(ctx, calls context.Context) {
 	var noReclaim, noPrune outage
-	floor := time.Now().Add(jitter(upkeepInterval, 0.2))
+	floor := time.Now().Add(sleep.Jitter(upkeepInterval, 0.2))
 	timer := time.NewTimer(s.lookout.in(floor))
 	defer timer.Stop()
 	for {
@@ -38,7 +37,7 @@ func (s *Server) upkeep(ctx, calls context.Context) {
 		case <-s.upkeepNow:
 		}
 		s.lookout.clear()
-		floor = time.Now().Add(jitter(upkeepInterval, 0.2))
+		floor = time.Now().Add(sleep.Jitter(upkeepInterval, 0.2))
 		s.reportStuck()
 		s.reports.Flush(s.log, false)
 		w, audit, reclaim := s.upkeepDue(time.Now())
@@ -67,11 +66,11 @@ func (s *Server) expectUpkeep(w *worker) {
 	if w == nil || !w.registered || w.lost {
 		return
 	}
-	reclaim := w.steady.Add(s.cfg.Lease)
+	reclaim := w.steady.Add(s.opts.Lease)
 	if reclaim.Before(w.lapse) {
 		reclaim = w.lapse
 	}
-	s.lookout.by(reclaim.Add(upkeepInterval - jitter(upkeepInterval, 1)))
+	s.lookout.by(reclaim.Add(upkeepInterval - sleep.Jitter(upkeepInterval, 1)))
 	s.lookout.by(s.pruning.at)
 }
 
@@ -87,7 +86,7 @@ func (s *Server) upkeepDue(now time.Time) (w *worker, audit, reclaim bool) {
 		return nil, false, false
 	}
 	audit, w.audit = w.audit, false
-	return w, audit, now.Sub(w.steady) >= s.cfg.Lease && !now.Before(w.lapse)
+	return w, audit, now.Sub(w.steady) >= s.opts.Lease && !now.Before(w.lapse)
 }
 
 // clockHeld asks the store for its time, right before others' leases are judged
@@ -104,7 +103,7 @@ func (s *Server) clockHeld(ctx context.Context, w *worker) bool {
 	if err != nil {
 		return false
 	}
-	if off := page.Now.Sub(w.stored) - now.Sub(w.renewed); off.Abs() > s.cfg.Lease/4 {
+	if off := page.Now.Sub(w.stored) - now.Sub(w.renewed); off.Abs() > s.opts.Lease/4 {
 		w.steady = now
 		return false
 	}
@@ -125,19 +124,14 @@ func (s *Server) reclaim(ctx context.Context, w *worker, away *outage) {
 		callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
 		reply, err := s.broker.Reclaim(callCtx, broker.ReclaimRequest{Worker: w.id, Queues: s.names, Max: min(reclaimMax, room.jobs), Bytes: room.bytes})
 		cancel()
-		if hook := s.cfg.Hooks.Reclaim; hook != nil {
+		if hook := s.opts.Hooks.Reclaim; hook != nil {
 			hook(ReclaimEvent{Jobs: reply.Jobs, Took: time.Since(sent), Err: err})
 		}
-		innocent := s.innocent(reply.Jobs)
+		outcomes := s.crashed(w, reply.Jobs)
 		s.mu.Lock()
 		for i := range reply.Jobs {
-			j := &reply.Jobs[i]
-			s.lease(w, j)
-			if innocent[j] {
-				s.settle(w, j, broker.Release())
-			} else {
-				s.settle(w, j, s.crashed(w, j))
-			}
+			s.lease(w, &reply.Jobs[i])
+			s.settle(w, &reply.Jobs[i], outcomes[i])
 		}
 		switch {
 		case broker.MayHaveApplied(err):
@@ -160,27 +154,26 @@ func (s *Server) reclaim(ctx context.Context, w *worker, away *outage) {
 	}
 }
 
+// crashed says what becomes of reclaimed jobs: the policy charges those whose
+// handlers had begun.
+func (s *Server) crashed(w *worker, jobs []broker.Job) []broker.Outcome {
+	innocent := s.innocent(jobs)
+	outcomes := make([]broker.Outcome, len(jobs))
+	for i := range jobs {
+		if innocent[&jobs[i]] {
+			outcomes[i] = broker.Release()
+		} else {
+			outcomes[i] = s.policy.Crashed(&jobs[i], w.id)
+		}
+	}
+	return outcomes
+}
+
 // over reports whether the drain has begun.
 func (s *Server) over() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.isDrain
-}
-
-// crashed says what becomes of a job whose worker died. From the second time
-// on it waits, for a random while: of several jobs that one server held, the
-// one that kills servers so meets the others less and less.
-func (s *Server) crashed(w *worker, j *broker.Job) broker.Outcome {
-	f := broker.Failure{At: s.clock.at(time.Now()), Attempt: j.Failures, Class: ClassCrash, Worker: w.id, Version: s.cfg.Program,
-		Message: "the server that ran the job died or lost its lease"}
-	if j.Crashes >= s.budget(j) {
-		s.note(slog.LevelWarn, "jobs: a job is dead", "reason", broker.ReasonCrashes.String(), "queue", j.Queue, "id", j.ID, "type", j.Type, "crashes", j.Crashes+1)
-		return broker.Die(broker.ReasonCrashes, f)
-	}
-	if j.Crashes == 0 {
-		return broker.Crash(0, f)
-	}
-	return broker.Crash(jitter(doubled(s.shortly(), j.Crashes-1, crashDelayMax), 0.9), f)
 }
 
 // pruning is when to prune next.
@@ -199,9 +192,9 @@ func (s *Server) pruneDue(now time.Time) bool {
 	if now.Before(p.at) {
 		return false
 	}
-	p.at = now.Add(jitter(p.every, 0.5))
+	p.at = now.Add(sleep.Jitter(p.every, 0.5))
 	if s.limits.InProcess {
-		p.every = min(2*p.every, max(pruneInterval, s.cfg.Lease))
+		p.every = min(2*p.every, max(pruneInterval, s.opts.Lease))
 	}
 	return true
 }
@@ -213,7 +206,7 @@ func (s *Server) pruneSoon(now time.Time) {
 		return
 	}
 	p.every = pruneInterval
-	if at := now.Add(jitter(pruneInterval, 0.5)); at.Before(p.at) {
+	if at := now.Add(sleep.Jitter(pruneInterval, 0.5)); at.Before(p.at) {
 		p.at = at
 		s.lookout.by(at)
 	}

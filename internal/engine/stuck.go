@@ -1,4 +1,4 @@
-package jobs
+package engine
 
 import (
 	"bytes"
@@ -18,13 +18,13 @@ func (s *Server) reportStuck() {
 		if r == nil || r.stuck != nil {
 			continue
 		}
-		if cause, since := r.overdue(now, s.cfg.StuckGrace); cause != nil {
-			r.stuck = &StuckEvent{Job: &r.view, Cause: cause, Overdue: now.Sub(since), since: since}
+		if cause, since := r.overdue(now, s.opts.StuckGrace); cause != nil {
+			r.stuck = &StuckEvent{Job: r.Job, Cause: cause, Overdue: now.Sub(since), since: since}
 			s.slots.stuck++
 			slots = append(slots, i)
 			events = append(events, *r.stuck)
 		} else {
-			s.lookout.by(r.overdueAt(s.cfg.StuckGrace))
+			s.lookout.by(r.overdueAt(s.opts.StuckGrace))
 		}
 	}
 	returned := s.slots.unstuck
@@ -35,7 +35,7 @@ func (s *Server) reportStuck() {
 	}
 	s.mu.Unlock()
 	for _, e := range returned {
-		if hook := s.cfg.Hooks.Unstuck; hook != nil {
+		if hook := s.opts.Hooks.Unstuck; hook != nil {
 			hook(e)
 		}
 	}
@@ -46,17 +46,17 @@ func (s *Server) reportStuck() {
 	for n, e := range events {
 		e.Stack = stackOf(stacks, headers[n])
 		s.log.Error("jobs: a handler is stuck, it goes on long after its context ended and keeps its slot",
-			"queue", e.Job.Queue(), "id", e.Job.ID(), "type", e.Job.Type(), "cause", e.Cause, "overdue", e.Overdue.Round(time.Millisecond), "stack", e.Stack)
-		if hook := s.cfg.Hooks.Stuck; hook != nil {
+			"queue", e.Job.Queue, "id", e.Job.ID, "type", e.Job.Type, "cause", e.Cause, "overdue", e.Overdue.Round(time.Millisecond), "stack", e.Stack)
+		if hook := s.opts.Hooks.Stuck; hook != nil {
 			hook(e)
 		}
 	}
 }
 
 // stop ends the context of a run, whose handler should then return.
-func (s *Server) stop(r *run, cause error, now time.Time) {
-	r.finish(cause, now)
-	s.lookout.by(now.Add(s.cfg.StuckGrace))
+func (s *Server) stop(r *Run, cause error, now time.Time) {
+	r.Finish(cause, now)
+	s.lookout.by(now.Add(s.opts.StuckGrace))
 }
 
 const maxStacks = 16 << 20 // bytes of all stacks looked at

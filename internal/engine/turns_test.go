@@ -1,4 +1,4 @@
-package jobs
+package engine
 
 import (
 	"testing"
@@ -9,9 +9,9 @@ import (
 
 func TestServer_WhileACarefulJobWaitsForItsTurnNoOtherBegins(t *testing.T) {
 	t.Parallel()
-	s, w := still(t, newStore(), Config{Concurrency: 9})
+	s, w := still(t, newStore(), Options{Concurrency: 9})
 	p := &s.slots
-	other, suspect := runFor(s, w, DefaultQueue, "other", 0), runFor(s, w, DefaultQueue, "suspect", 2)
+	other, suspect := runFor(s, w, testQueue, "other", 0), runFor(s, w, testQueue, "suspect", 2)
 	p.ready.push(other)
 	p.active = 1
 	if s.startable() != &p.ready {
@@ -26,7 +26,7 @@ func TestServer_WhileACarefulJobWaitsForItsTurnNoOtherBegins(t *testing.T) {
 		t.Error("the suspect does not begin although it would be alone")
 	}
 	p.careful.pop()
-	p.running, p.active, p.guarded = []*run{suspect}, 1, 1
+	p.running, p.active, p.guarded = []*Run{suspect}, 1, 1
 	if q := s.startable(); q != nil {
 		t.Error("a job begins beside a suspect")
 	}
@@ -35,15 +35,15 @@ func TestServer_WhileACarefulJobWaitsForItsTurnNoOtherBegins(t *testing.T) {
 func TestServer_ACarefulJobRunsBesideTheSquareRootOfTheSlots(t *testing.T) {
 	t.Parallel()
 	for slots, want := range map[int]int{1: 1, 2: 2, 4: 2, 9: 3, 10: 4, 100: 10} {
-		s, w := still(t, newStore(), Config{Concurrency: slots})
-		careful := runFor(s, w, DefaultQueue, "careful", 1)
-		if got := s.company(careful.view.record); got != want {
+		s, w := still(t, newStore(), Options{Concurrency: slots})
+		careful := runFor(s, w, testQueue, "careful", 1)
+		if got := s.company(careful.Job); got != want {
 			t.Errorf("of %d slots a careful job shares %d, want %d", slots, got, want)
 		}
 		// Neither it nor one that has not crashed begins as one too many.
 		p := &s.slots
-		p.ready.push(runFor(s, w, DefaultQueue, "other", 0))
-		p.running, p.guarded = []*run{careful}, 1
+		p.ready.push(runFor(s, w, testQueue, "other", 0))
+		p.running, p.guarded = []*Run{careful}, 1
 		if p.active = want; s.startable() != nil {
 			t.Errorf("of %d slots, a job begins beside %d with a careful one among them", slots, want)
 		}
@@ -55,12 +55,12 @@ func TestServer_ACarefulJobRunsBesideTheSquareRootOfTheSlots(t *testing.T) {
 
 func TestServer_ATurnThatIsGivenBackLetsOthersBegin(t *testing.T) {
 	t.Parallel()
-	s, w := still(t, newStore(), Config{Concurrency: 2})
+	s, w := still(t, newStore(), Options{Concurrency: 2})
 	p, now := &s.slots, time.Now()
-	late, early := runFor(s, w, DefaultQueue, "late", 1), runFor(s, w, DefaultQueue, "early", 1)
+	late, early := runFor(s, w, testQueue, "late", 1), runFor(s, w, testQueue, "early", 1)
 	late.patient, early.patient = now.Add(-time.Second), now.Add(time.Hour)
-	for _, r := range []*run{late, early} {
-		s.lease(w, r.view.record)
+	for _, r := range []*Run{late, early} {
+		s.lease(w, r.Job)
 		p.careful.push(r)
 		p.holding++
 		p.held[0]++
@@ -71,7 +71,7 @@ func TestServer_ATurnThatIsGivenBackLetsOthersBegin(t *testing.T) {
 	if p.careful.len() != 1 || p.careful.peek() != early || p.holding != 1 || p.held[0] != 1 {
 		t.Errorf("%d wait for their turn, %d are held, %d of the queue; want the one whose time is not up", p.careful.len(), p.holding, p.held[0])
 	}
-	if len(w.done) != 1 || w.done[0].Job != late.view.record || w.done[0].Outcome.Kind() != broker.OutcomeSnooze {
+	if len(w.done) != 1 || w.done[0].Job != late.Job || w.done[0].Outcome.Kind() != broker.OutcomeSnooze {
 		t.Errorf("settled is %+v, want that the other is put off", w.done)
 	}
 	if s.fetcher.exhausted || len(s.fetcher.poke) != 1 {
@@ -79,7 +79,7 @@ func TestServer_ATurnThatIsGivenBackLetsOthersBegin(t *testing.T) {
 	}
 	// What waits behind it begins as soon as the last one is put off.
 	early.patient, p.active, p.idle = now.Add(-time.Second), 0, 1
-	p.ready.push(runFor(s, w, DefaultQueue, "other", 0))
+	p.ready.push(runFor(s, w, testQueue, "other", 0))
 	s.giveTurnsBack()
 	if !p.waking {
 		t.Error("no slot is woken for the job that waited behind")
@@ -88,12 +88,12 @@ func TestServer_ATurnThatIsGivenBackLetsOthersBegin(t *testing.T) {
 
 func TestServer_TheMarkOfARunIsReadOnce(t *testing.T) {
 	t.Parallel()
-	s, w := still(t, newStore(), Config{})
-	r := runFor(s, w, DefaultQueue, "a", 1)
+	s, w := still(t, newStore(), Options{})
+	r := runFor(s, w, testQueue, "a", 1)
 	if _, ok := s.begun(r); !ok {
 		t.Fatal("the mark could not be stored")
 	}
-	jobs := []broker.Job{*r.view.record}
+	jobs := []broker.Job{*r.Job}
 	if s.innocent(jobs)[&jobs[0]] {
 		t.Error("a job that had begun is taken for innocent")
 	}
@@ -104,7 +104,7 @@ func TestServer_TheMarkOfARunIsReadOnce(t *testing.T) {
 
 func TestServer_NoMoreIsHeldThanSlotsAndPrefetch(t *testing.T) {
 	t.Parallel()
-	s, _ := still(t, newStore(), Config{Concurrency: 2, Prefetch: 3})
+	s, _ := still(t, newStore(), Options{Concurrency: 2, Prefetch: 3})
 	for held, crowded := range map[int]bool{4: false, 5: true, 6: true} {
 		if s.slots.holding = held; s.crowded(0) != crowded {
 			t.Errorf("with %d jobs held of at most 5, the next is one too many is %v", held, s.crowded(0))

@@ -1,4 +1,4 @@
-package jobs
+package engine
 
 import (
 	"slices"
@@ -15,7 +15,7 @@ type slots struct {
 	ready   jobQueue
 	careful jobQueue // wait for their turn, see suspects.go
 	guarded int      // of these, that run
-	running []*run   // by slot
+	running []*Run   // by slot
 	headers []string // of the slots' goroutines in a trace
 	waiting sync.Cond
 	idle    int          // goroutines that wait
@@ -37,22 +37,9 @@ func (p *slots) init(s *Server) {
 	p.waiting.L = &s.mu
 	p.held, p.limit = make([]int, len(s.names)), make([]int, len(s.names))
 	for i, name := range s.names {
-		p.limit[i] = s.cfg.QueueConcurrency[name]
+		p.limit[i] = s.opts.QueueConcurrency[name]
 	}
 	p.empty, p.gone = make(chan struct{}), make(chan struct{})
-}
-
-// run is one job under a lease, from its claim until its handler returns.
-type run struct {
-	runContext
-	view    Job
-	worker  *worker // whose lease it is
-	queue   int
-	claimed time.Time
-	since   time.Duration // of fetcher.patience
-	started time.Time
-	stuck   *StuckEvent // once it was reported
-	patient time.Time   // until when it waits for its turn
 }
 
 // A job that runs for long keeps what lies with it in memory. A small answer is
@@ -71,7 +58,7 @@ func (s *Server) accept(w *worker, jobs []broker.Job, size int, now time.Time) {
 		together = max(1, keptBytes*len(jobs)/size)
 	}
 	var records []broker.Job
-	var runs []run
+	var runs []Run
 	for i := range jobs {
 		at := i % together
 		if at == 0 {
@@ -79,7 +66,7 @@ func (s *Server) accept(w *worker, jobs []broker.Job, size int, now time.Time) {
 			if together < len(jobs) {
 				records = slices.Clone(records)
 			}
-			runs = make([]run, len(records))
+			runs = make([]Run, len(records))
 		}
 		j, r := &records[at], &runs[at]
 		queue := s.lease(w, j)
@@ -87,7 +74,7 @@ func (s *Server) accept(w *worker, jobs []broker.Job, size int, now time.Time) {
 			s.settle(w, j, broker.Release())
 			continue
 		}
-		r.view.record, r.job, r.server, r.parent = j, &r.view, s, s.values
+		r.Job, r.server, r.parent = j, s, s.values
 		r.worker, r.queue, r.claimed = w, queue, now
 		r.since = s.fetcher.patience
 		if s.careful(j) {
@@ -105,7 +92,7 @@ func (s *Server) accept(w *worker, jobs []broker.Job, size int, now time.Time) {
 // when two claims crossed.
 func (s *Server) crowded(queue int) bool {
 	p := &s.slots
-	return p.limit[queue] > 0 && p.held[queue] >= p.limit[queue] || p.holding >= s.cfg.Concurrency+s.cfg.Prefetch
+	return p.limit[queue] > 0 && p.held[queue] >= p.limit[queue] || p.holding >= s.opts.Concurrency+s.opts.Prefetch
 }
 
 // queueOf is the index of a queue by its name.
@@ -126,7 +113,7 @@ func (s *Server) occupy() {
 	case p.idle > 0:
 		p.waking = true
 		p.waiting.Signal()
-	case len(p.running) < s.cfg.Concurrency:
+	case len(p.running) < s.opts.Concurrency:
 		p.waking = true
 		p.running, p.headers = append(p.running, nil), append(p.headers, "")
 		p.alive++
@@ -136,11 +123,11 @@ func (s *Server) occupy() {
 
 // slot runs jobs until the server stops.
 func (s *Server) slot(i int) {
-	var r *run
+	var r *Run
 	inHandler := false
 	defer func() {
 		if inHandler { // it called runtime.Goexit: another goroutine takes this slot
-			outcome := s.decide(r, errGoexit)
+			outcome := s.policy.Exited(r)
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.leave(i, r, outcome)
@@ -165,7 +152,7 @@ func (s *Server) slot(i int) {
 
 // next waits for a job and begins its run; it returns nil when the server has
 // stopped. No run begins after the drain.
-func (s *Server) next(i int) *run {
+func (s *Server) next(i int) *Run {
 	p := &s.slots
 	q := s.startable()
 	for ; q == nil; q = s.startable() {
@@ -183,24 +170,24 @@ func (s *Server) next(i int) *run {
 	r := q.pop()
 	p.running[i] = r
 	p.active++
-	if s.careful(r.view.record) {
+	if s.careful(r.Job) {
 		p.guarded++
 	}
 	r.started = time.Now()
-	r.limit(s.cfg.Timeout, s.clock.at(r.started))
+	r.limit(s.opts.Timeout, s.clock.at(r.started))
 	if !r.end.IsZero() {
-		s.lookout.by(r.end.Add(s.cfg.StuckGrace))
+		s.lookout.by(r.end.Add(s.opts.StuckGrace))
 	}
 	s.occupy()
 	return r
 }
 
 // leave ends a run: its slot is free, its outcome is to be settled.
-func (s *Server) leave(i int, r *run, outcome broker.Outcome) {
+func (s *Server) leave(i int, r *Run, outcome broker.Outcome) {
 	p := &s.slots
 	p.running[i] = nil
 	p.active--
-	if s.careful(r.view.record) {
+	if s.careful(r.Job) {
 		p.guarded--
 	}
 	p.holding--
@@ -215,10 +202,10 @@ func (s *Server) leave(i int, r *run, outcome broker.Outcome) {
 	s.fetcher.measure(now.Sub(r.started))
 	s.giveUpSurplus()
 	s.fetcher.freed(r.queue, now)
-	if r.view.inTx {
-		s.inTx.add(r.view.record)
+	if r.InTx {
+		s.inTx.add(r.Job)
 	}
-	s.settleAt(r.worker, r.view.record, outcome, now)
+	s.settleAt(r.worker, r.Job, outcome, now)
 	s.checkEmpty()
 }
 
@@ -242,16 +229,16 @@ func (s *Server) unready(q *jobQueue, w *worker, before time.Time) []broker.Ref 
 			continue
 		}
 		s.giveBack(r)
-		released = append(released, r.view.record.Ref())
+		released = append(released, r.Job.Ref())
 	}
 	return released
 }
 
 // giveBack releases a job that no handler has begun.
-func (s *Server) giveBack(r *run) {
+func (s *Server) giveBack(r *Run) {
 	s.slots.holding--
 	s.slots.held[r.queue]--
-	s.settle(r.worker, r.view.record, broker.Release())
+	s.settle(r.worker, r.Job, broker.Release())
 }
 
 // unreadyAll does so with all that has not begun.
@@ -260,13 +247,13 @@ func (s *Server) unreadyAll(w *worker, now time.Time) []broker.Ref {
 }
 
 // eachWaiting calls f for each run that has not begun.
-func (p *slots) eachWaiting(f func(*run)) {
+func (p *slots) eachWaiting(f func(*Run)) {
 	p.ready.each(f)
 	p.careful.each(f)
 }
 
 // eachActive calls f for each run whose handler has not returned.
-func (s *Server) eachActive(f func(*run)) {
+func (s *Server) eachActive(f func(*Run)) {
 	for _, r := range s.slots.running {
 		if r != nil {
 			f(r)
@@ -276,17 +263,17 @@ func (s *Server) eachActive(f func(*run)) {
 
 // jobQueue is a first-in, first-out queue in a ring.
 type jobQueue struct {
-	ring  []*run
+	ring  []*Run
 	head  int
 	count int
 }
 
 func (q *jobQueue) len() int   { return q.count }
-func (q *jobQueue) peek() *run { return q.ring[q.head] }
+func (q *jobQueue) peek() *Run { return q.ring[q.head] }
 
-func (q *jobQueue) push(r *run) {
+func (q *jobQueue) push(r *Run) {
 	if q.count == len(q.ring) {
-		ring := make([]*run, max(64, 2*len(q.ring)))
+		ring := make([]*Run, max(64, 2*len(q.ring)))
 		n := copy(ring, q.ring[q.head:])
 		copy(ring[n:], q.ring[:q.head])
 		q.ring, q.head = ring, 0
@@ -295,7 +282,7 @@ func (q *jobQueue) push(r *run) {
 	q.count++
 }
 
-func (q *jobQueue) pop() *run {
+func (q *jobQueue) pop() *Run {
 	r := q.ring[q.head]
 	q.ring[q.head] = nil
 	q.head = (q.head + 1) & (len(q.ring) - 1)
@@ -303,7 +290,7 @@ func (q *jobQueue) pop() *run {
 	return r
 }
 
-func (q *jobQueue) each(f func(*run)) {
+func (q *jobQueue) each(f func(*Run)) {
 	for i := range q.count {
 		f(q.ring[(q.head+i)&(len(q.ring)-1)])
 	}

@@ -1,4 +1,4 @@
-package jobs
+package engine
 
 import (
 	"context"
@@ -51,12 +51,12 @@ func (s *Server) audit(ctx context.Context, w *worker) {
 		}
 	}
 	gone := 0
-	each := func(r *run) {
-		j := r.view.record
+	each := func(r *Run) {
+		j := r.Job
 		add(j)
 		if r.worker == w && r.claimed.Before(began) && listed[leaseKey{j.Queue, j.ID, j.Epoch}] == nil {
 			gone++
-			s.stop(r, ErrLeaseLost, time.Now())
+			s.stop(r, broker.ErrLeaseLost, time.Now())
 		}
 	}
 	s.eachActive(each)

@@ -1,10 +1,7 @@
-package jobs
+package engine
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -73,7 +70,7 @@ func (f *fetcher) init(s *Server) {
 	n := len(s.names)
 	f.poke = make(chan struct{}, 1)
 	f.size.init()
-	f.mix = newMix(s.names, s.cfg.Queues, s.cfg.StrictPriority)
+	f.mix = newMix(s.names, s.opts.Queues, s.opts.StrictPriority)
 	f.excluded, f.unwaited = make([]bool, n), make([]bool, n)
 	f.room, f.gained = make([]int, n), make([]int, n)
 }
@@ -194,14 +191,6 @@ func (s *Server) nextClaim(ctx context.Context, now time.Time) claimCall {
 	return sleep
 }
 
-// earliest is the sooner of two times, of which zero is none.
-func earliest(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
 // planClaim divides what may be claimed among the queues; ok is false when
 // that is nothing.
 func (s *Server) planClaim() (call claimCall, ok bool) {
@@ -242,136 +231,6 @@ func (f *fetcher) freed(queue int, now time.Time) {
 	case fetchIdle:
 		f.state = fetchAbout
 		f.wake()
-	}
-}
-
-// claimWaiting has a claim wait in the background.
-func (s *Server) claimWaiting(ctx context.Context, call claimCall) {
-	f := &s.fetcher
-	ctx, f.giveUp = context.WithCancel(ctx)
-	f.waiting, f.surplus = true, call.surplus
-	copy(f.unwaited, f.excluded)
-	call.req.Queues = append([]broker.Share(nil), call.req.Queues...)
-	// An audit waits for it, and has to be over within a lease. Readiness needs
-	// an answer now and then.
-	call.req.Wait = min(jitter(s.cfg.PollInterval, 0.25), s.cfg.Lease/3, s.cfg.ReadinessWindow/5)
-	giveUp := f.giveUp
-	s.claimers.Go(func() {
-		defer giveUp()
-		s.claim(ctx, &call)
-	})
-}
-
-// claim makes the call and takes in its answer.
-func (s *Server) claim(ctx context.Context, call *claimCall) {
-	s.mu.Lock()
-	calls := s.calls
-	calls.Add(1)
-	s.mu.Unlock()
-	defer calls.Done()
-
-	waited := call.req.Wait > 0
-	if !waited && len(call.req.Settle.Items) == 0 {
-		defer time.AfterFunc(youngCall, s.settleMeanwhile).Stop()
-	}
-	sent := time.Now()
-	callCtx, cancel := context.WithTimeout(ctx, call.req.Wait+serverCallTimeout)
-	reply, err := s.broker.Claim(callCtx, call.req)
-	cancel()
-	now := time.Now()
-	if hook := s.cfg.Hooks.Claim; hook != nil && ctx.Err() == nil {
-		hook(ClaimEvent{Now: reply.Now, Jobs: reply.Jobs, Asked: call.req.Max, Waited: waited, Took: now.Sub(sent), Err: err})
-	}
-	if len(call.req.Settle.Items) > 0 {
-		settleErr := reply.SettleErr
-		if settleErr == nil && err != nil {
-			// Of what the claim carried this says nothing, whatever it is.
-			settleErr = fmt.Errorf("sent with a claim that failed: %v", err)
-		}
-		s.answered(call.worker, reply.Verdicts, settleErr, now.Sub(sent))
-	}
-
-	size := answerSize(reply.Jobs)
-	s.mu.Lock()
-	defer s.unlock()
-	f := &s.fetcher
-	if waited {
-		f.waiting = false
-		f.wake()
-	} else {
-		f.flying--
-		f.asked -= call.req.Max
-		if f.flying == 0 && f.state == fetchCalling {
-			f.state = fetchAbout
-		}
-	}
-	s.accept(call.worker, reply.Jobs, size, now)
-	if broker.MayHaveApplied(err) {
-		s.doubt(call.worker, ctx.Err() == nil) // nobody runs what the claim may have leased
-	}
-	if ctx.Err() != nil {
-		return // given up: it says nothing of the store
-	}
-	if err != nil {
-		s.claimFailed(call.worker, err, call.req.Max, len(reply.Jobs) > 0, now)
-		return
-	}
-	if f.away.ended() {
-		s.note(slog.LevelInfo, "jobs: claiming works again", "worker", call.worker.id)
-	}
-	took := now.Sub(sent)
-	if waited {
-		took = quickClaim // how long the answer took by itself, nobody knows
-	}
-	f.size.answered(call.req.Bytes, len(reply.Jobs), size, took)
-	f.succeeded = now
-	s.clock.set(reply.Now, now)
-	f.got, f.gave, f.replied = len(reply.Jobs), len(reply.Jobs) > 0, now
-	full := len(reply.Jobs) >= call.req.Max || reply.More
-	f.exhausted = !full
-	if reply.NextDue.After(reply.Now) { // what is due and not given is held back, by a pause for example
-		f.dueAt(now.Add(reply.NextDue.Sub(reply.Now)))
-	}
-	if !waited {
-		f.trip += (now.Sub(sent) - f.trip) / 8
-	} else if s.limits.NoWait && !f.gave {
-		f.pollAt = now.Add(call.req.Wait)
-	}
-	clear(f.gained)
-	for i := range reply.Jobs {
-		f.gained[s.queueOf(reply.Jobs[i].Queue)]++
-	}
-	f.mix.served(call.req.Queues, call.first, f.gained, full)
-}
-
-// settleMeanwhile has outcomes go out on their own because the claim under way
-// takes too long for them to wait for the next one.
-func (s *Server) settleMeanwhile() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.settler.wakeFor(s)
-}
-
-// claimFailed lets the loop pause, unless some queue gave something all the
-// same, and has the heartbeat look when the store does not know the worker.
-func (s *Server) claimFailed(w *worker, err error, asked int, gave bool, now time.Time) {
-	f := &s.fetcher
-	f.alone = now.Add(s.cfg.Lease)
-	if f.away.failed(now, err) {
-		s.note(s.loudness(now.Sub(f.away.since)), "jobs: a claim failed, trying again until it works", f.away.args("worker", w.id)...)
-	}
-	if gave {
-		f.succeeded = now
-	} else {
-		f.notBefore = now.Add(backoff(f.away.failures))
-	}
-	switch {
-	case errors.Is(err, ErrClosed):
-		s.drainLocked(err)
-	case errors.Is(err, broker.ErrWorkerGone):
-		poke(s.renewNow)
-	case broker.MayHaveApplied(err):
-		f.size.lost(asked)
 	}
 }
 

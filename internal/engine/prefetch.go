@@ -1,4 +1,4 @@
-package jobs
+package engine
 
 import (
 	"time"
@@ -38,15 +38,15 @@ func (f *fetcher) measure(took time.Duration) {
 // allowance is how many jobs may be held beyond the slots.
 func (s *Server) allowance() int {
 	f := &s.fetcher
-	if s.cfg.Prefetch == 0 || s.slots.guarded > 0 || !f.measured || f.took > max(2*f.trip, prefetchFloor) {
+	if s.opts.Prefetch == 0 || s.slots.guarded > 0 || !f.measured || f.took > max(2*f.trip, prefetchFloor) {
 		return 0
 	}
-	n := time.Duration(s.cfg.Concurrency) * prefetchWork / max(f.took, time.Microsecond)
-	return int(min(n, time.Duration(s.cfg.Prefetch)))
+	n := time.Duration(s.opts.Concurrency) * prefetchWork / max(f.took, time.Microsecond)
+	return int(min(n, time.Duration(s.opts.Prefetch)))
 }
 
 // capacity is how many jobs may be held, and be on their way, at once.
-func (s *Server) capacity() int { return s.cfg.Concurrency + s.allowance() }
+func (s *Server) capacity() int { return s.opts.Concurrency + s.allowance() }
 
 // plenty reports whether two claims may be under way at a time: handlers are
 // quick, and the last claim left jobs behind.

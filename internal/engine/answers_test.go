@@ -1,4 +1,4 @@
-package jobs
+package engine
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 
 func TestServer_BatchesGrowAgainAfterOneThatWasRefused(t *testing.T) {
 	t.Parallel()
-	s, w := still(t, newStore(), Config{})
+	s, w := still(t, newStore(), Options{})
 	settled := func(verdicts []broker.Verdict, err error) int {
-		j := &broker.Job{Queue: DefaultQueue, ID: "a"}
+		j := &broker.Job{Queue: testQueue, ID: "a"}
 		s.lease(w, j)
 		s.settle(w, j, broker.Complete(nil))
 		s.batch(w)
@@ -20,11 +20,11 @@ func TestServer_BatchesGrowAgainAfterOneThatWasRefused(t *testing.T) {
 	}
 	w.batchLimit = 10
 	for _, want := range []int{20, 40} {
-		if failures := settled([]broker.Verdict{{State: StateCompleted}}, nil); failures != 0 || w.batchLimit != want || w.leases != 0 {
+		if failures := settled([]broker.Verdict{{State: broker.StateCompleted}}, nil); failures != 0 || w.batchLimit != want || w.leases != 0 {
 			t.Errorf("after an answer batches have %d items at most, %d failures, %d leases; want %d, none, none", w.batchLimit, failures, w.leases, want)
 		}
 	}
-	if w.batchLimit = maxSettleItems; settled([]broker.Verdict{{State: StateCompleted}}, nil) != 0 || w.batchLimit != maxSettleItems {
+	if w.batchLimit = maxSettleItems; settled([]broker.Verdict{{State: broker.StateCompleted}}, nil) != 0 || w.batchLimit != maxSettleItems {
 		t.Errorf("batches grow to %d items, want %d at most", w.batchLimit, maxSettleItems)
 	}
 	if failures := settled(nil, errCut); failures != 1 || len(w.items) != 1 || w.calling {
@@ -38,18 +38,18 @@ func TestServer_AnAuditKnowsWhatWaitsAndWhatIsToBeSettled(t *testing.T) {
 		var listed []broker.Job
 		b := &tap{Broker: newStore()}
 		b.find = func(context.Context, broker.Query) (broker.Page, error) { return broker.Page{Jobs: listed}, nil }
-		s, w := still(t, b, Config{})
+		s, w := still(t, b, Options{})
 		at := time.Now().Add(-time.Minute)
-		active, ready, careful, gone := runFor(s, w, DefaultQueue, "active", 0), runFor(s, w, DefaultQueue, "ready", 0), runFor(s, w, DefaultQueue, "careful", 1), runFor(s, w, DefaultQueue, "gone", 0)
-		for _, r := range []*run{active, ready, careful, gone} {
+		active, ready, careful, gone := runFor(s, w, testQueue, "active", 0), runFor(s, w, testQueue, "ready", 0), runFor(s, w, testQueue, "careful", 1), runFor(s, w, testQueue, "gone", 0)
+		for _, r := range []*Run{active, ready, careful, gone} {
 			r.claimed = at
 		}
-		s.slots.running = []*run{active, gone}
+		s.slots.running = []*Run{active, gone}
 		s.slots.ready.push(ready)
 		s.slots.careful.push(careful)
-		sent, done := &broker.Job{Queue: DefaultQueue, ID: "sent"}, &broker.Job{Queue: DefaultQueue, ID: "done"}
+		sent, done := &broker.Job{Queue: testQueue, ID: "sent"}, &broker.Job{Queue: testQueue, ID: "done"}
 		w.items, w.done = []broker.Settlement{{Job: sent}}, []broker.Settlement{{Job: done}}
-		for _, j := range []*broker.Job{active.view.record, ready.view.record, careful.view.record, sent, done, {Queue: DefaultQueue, ID: "unknown"}} {
+		for _, j := range []*broker.Job{active.Job, ready.Job, careful.Job, sent, done, {Queue: testQueue, ID: "unknown"}} {
 			listed = append(listed, *j)
 		}
 		if draining {
@@ -65,8 +65,8 @@ func TestServer_AnAuditKnowsWhatWaitsAndWhatIsToBeSettled(t *testing.T) {
 		if len(w.done) != 2 || w.done[1].Job.ID != "unknown" || w.done[1].Outcome.Kind() != broker.OutcomeRelease {
 			t.Errorf("after the audit there is to settle %+v, want the release of the one that nobody knows", w.done)
 		}
-		if gone.hasEnded() != ErrLeaseLost || active.hasEnded() != nil || ready.hasEnded() != nil || careful.hasEnded() != nil {
-			t.Errorf("runs ended with %v, %v, %v and %v; want ErrLeaseLost for what the store does not hold, alone", gone.hasEnded(), active.hasEnded(), ready.hasEnded(), careful.hasEnded())
+		if gone.hasEnded() != broker.ErrLeaseLost || active.hasEnded() != nil || ready.hasEnded() != nil || careful.hasEnded() != nil {
+			t.Errorf("runs ended with %v, %v, %v and %v; want broker.ErrLeaseLost for what the store does not hold, alone", gone.hasEnded(), active.hasEnded(), ready.hasEnded(), careful.hasEnded())
 		}
 	}
 }

@@ -1,10 +1,8 @@
-package jobs
+package engine
 
 import (
-	"context"
 	"errors"
 	"sync"
-	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -34,9 +32,9 @@ func (t *txJobs) excuse(items []broker.Settlement, verdicts []broker.Verdict) {
 		return
 	}
 	for i := range items {
-		if _, ok := t.jobs[items[i].Job]; ok && errors.Is(verdicts[i].Err, ErrLeaseLost) {
+		if _, ok := t.jobs[items[i].Job]; ok && errors.Is(verdicts[i].Err, broker.ErrLeaseLost) {
 			items[i].Outcome = broker.Complete(nil)
-			verdicts[i].State, verdicts[i].Err = StateCompleted, nil
+			verdicts[i].State, verdicts[i].Err = broker.StateCompleted, nil
 		}
 	}
 }
@@ -50,18 +48,4 @@ func (t *txJobs) forget(items []broker.Settlement) {
 	for i := range items {
 		delete(t.jobs, items[i].Job)
 	}
-}
-
-var errUncommitted = errors.New("the handler returned nil, but the transaction that was to complete the job did not commit")
-
-// uncommitted is how the lease of a job ends whose handler says that its own
-// transaction has completed it. It applies only if the job is still there, which
-// means that the transaction did not commit, and its effects never were.
-func (s *Server) uncommitted(r *run) broker.Outcome {
-	r.finish(context.Canceled, time.Now())
-	f := s.failure(r, errUncommitted, Classification{Class: ClassUncommitted})
-	if spent(&r.view, 0) {
-		return broker.Die(broker.ReasonRetries, f)
-	}
-	return broker.Retry(defaultRetry(r.view.Attempt(), errUncommitted, &r.view), f)
 }

@@ -1,55 +1,38 @@
-package jobs
+package engine
 
 import (
 	"context"
-	"log/slog"
 	"testing"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// still is a server none of whose loops runs, with a registered worker: for
-// tests of single decisions.
-func still(t *testing.T, b broker.Broker, cfg Config) (*Server, *worker) {
-	t.Helper()
-	cfg.Logger = slog.New(slog.DiscardHandler)
-	s, err := NewServer(b, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := s.newWorker()
-	w.registered, w.renewed = true, time.Now()
-	s.worker = w
-	s.list(w)
-	return s, w
-}
-
 // runFor is a run of w of a job that has crashed so often.
-func runFor(s *Server, w *worker, queue, id string, crashes int) *run {
-	r := &run{worker: w, queue: s.queueOf(queue), started: time.Now()}
+func runFor(s *Server, w *worker, queue, id string, crashes int) *Run {
+	r := &Run{worker: w, queue: s.queueOf(queue), started: time.Now()}
 	j := &broker.Job{Queue: queue, ID: id}
 	j.Crashes = crashes
-	r.parent, r.view.record, r.job = context.Background(), j, &r.view
+	r.parent, r.Job = context.Background(), j
 	return r
 }
 
-func (r *run) hasEnded() error {
-	cause, _ := r.over(time.Now())
+func (r *Run) hasEnded() error {
+	cause, _ := r.Over(time.Now())
 	return cause
 }
 
 func TestServer_LosingAWorkerEndsItsOwnRunsAndTheClaimThatWaits(t *testing.T) {
 	t.Parallel()
-	s, w := still(t, newStore(), Config{})
+	s, w := still(t, newStore(), Options{})
 	other := s.newWorker()
-	ours, theirs := runFor(s, w, DefaultQueue, "a", 0), runFor(s, other, DefaultQueue, "b", 0)
-	s.slots.running = []*run{ours, nil, theirs}
+	ours, theirs := runFor(s, w, testQueue, "a", 0), runFor(s, other, testQueue, "b", 0)
+	s.slots.running = []*Run{ours, nil, theirs}
 	given := 0
 	s.fetcher.waiting, s.fetcher.giveUp = true, func() { given++ }
 	s.lose(w, "test")
-	if ours.hasEnded() != ErrLeaseLost || theirs.hasEnded() != nil {
-		t.Errorf("its own run ended with %v, that of another worker with %v; want ErrLeaseLost and not at all", ours.hasEnded(), theirs.hasEnded())
+	if ours.hasEnded() != broker.ErrLeaseLost || theirs.hasEnded() != nil {
+		t.Errorf("its own run ended with %v, that of another worker with %v; want broker.ErrLeaseLost and not at all", ours.hasEnded(), theirs.hasEnded())
 	}
 	if given != 1 {
 		t.Errorf("the claim that waits for the lost worker was given up %d times, want once", given)
@@ -58,16 +41,16 @@ func TestServer_LosingAWorkerEndsItsOwnRunsAndTheClaimThatWaits(t *testing.T) {
 
 func TestServer_CancellingEndsTheRunOfThatQueueBegunOrNot(t *testing.T) {
 	t.Parallel()
-	s, w := still(t, newStore(), Config{Queues: map[string]int{"p": 1, "q": 1}})
+	s, w := still(t, newStore(), Options{Queues: map[string]int{"p": 1, "q": 1}})
 	active, elsewhere := runFor(s, w, "p", "a", 0), runFor(s, w, "q", "a", 0)
 	ready, careful := runFor(s, w, "p", "b", 0), runFor(s, w, "p", "c", 1)
-	s.slots.running = []*run{active, elsewhere}
+	s.slots.running = []*Run{active, elsewhere}
 	s.slots.ready.push(ready)
 	s.slots.careful.push(careful)
 	for _, id := range []string{"a", "b", "c"} {
 		s.cancelRun("p", id)
 	}
-	for name, r := range map[string]*run{"the active run": active, "the one that waits for a slot": ready, "the one that waits for its turn": careful} {
+	for name, r := range map[string]*Run{"the active run": active, "the one that waits for a slot": ready, "the one that waits for its turn": careful} {
 		if r.hasEnded() != ErrCancelled {
 			t.Errorf("%s ended with %v, want ErrCancelled", name, r.hasEnded())
 		}
@@ -79,7 +62,7 @@ func TestServer_CancellingEndsTheRunOfThatQueueBegunOrNot(t *testing.T) {
 
 func TestServer_AGapByEitherClockBeginsTheSteadyTimeAnew(t *testing.T) {
 	t.Parallel()
-	s, _ := still(t, newStore(), Config{Lease: 12 * time.Second})
+	s, _ := still(t, newStore(), Options{Lease: 12 * time.Second})
 	begin := time.Now()
 	for _, c := range []struct {
 		name         string
@@ -116,7 +99,7 @@ func TestServer_UpkeepIsDueForALiveWorkerAndAnAuditOnce(t *testing.T) {
 		{"nobody lapses", func(w *worker) { w.lapse = now.Add(time.Second) }, false},
 		{"somebody has lapsed", func(w *worker) { w.lapse = now }, true},
 	} {
-		s, w := still(t, newStore(), Config{})
+		s, w := still(t, newStore(), Options{})
 		w.steady = now.Add(-broker.DefaultLease)
 		w.audit = true
 		c.change(w)
@@ -145,7 +128,7 @@ func TestServer_AJumpOfTheStoresClockIsSeenBeforeOthersAreJudged(t *testing.T) {
 		b.find = func(context.Context, broker.Query) (broker.Page, error) {
 			return broker.Page{Now: time.Now().Add(c.jump)}, c.err
 		}
-		s, w := still(t, b, Config{})
+		s, w := still(t, b, Options{})
 		w.stored = w.renewed
 		if held := s.clockHeld(t.Context(), w); held != c.held {
 			t.Errorf("after a jump of %v (error %v) the clock is held to go on is %v, want %v", c.jump, c.err, held, c.held)
@@ -164,7 +147,7 @@ func TestServer_ALostReclaimIsAuditedAndHalvesTheNext(t *testing.T) {
 		asked = append(asked, req)
 		return broker.Claimed{More: true}, errCut
 	}
-	s, w := still(t, b, Config{})
+	s, w := still(t, b, Options{})
 	s.reclaim(t.Context(), w, new(outage))
 	if w.suspect != auditsAfterLoss || s.fetcher.size.jobs != reclaimMax/2 {
 		t.Errorf("after a lost answer %d audits are to be made and claims ask for %d; want %d and %d", w.suspect, s.fetcher.size.jobs, auditsAfterLoss, reclaimMax/2)
@@ -176,9 +159,9 @@ func TestServer_ALostReclaimIsAuditedAndHalvesTheNext(t *testing.T) {
 }
 
 // renewing makes renewals of w with these answers.
-func renewing(t *testing.T, cfg Config) (s *Server, w *worker, renew func(broker.Renewed) time.Duration) {
+func renewing(t *testing.T, opts Options) (s *Server, w *worker, renew func(broker.Renewed) time.Duration) {
 	b := &tap{Broker: newStore()}
-	s, w = still(t, b, cfg)
+	s, w = still(t, b, opts)
 	return s, w, func(answer broker.Renewed) (timeout time.Duration) {
 		b.renew = func(ctx context.Context, _ broker.RenewRequest) (broker.Renewed, error) {
 			end, _ := ctx.Deadline()
@@ -194,9 +177,9 @@ func renewing(t *testing.T, cfg Config) (s *Server, w *worker, renew func(broker
 
 func TestServer_DoubtsAboutLeasesLeadToAudits(t *testing.T) {
 	t.Parallel()
-	_, w, renew := renewing(t, Config{})
+	_, w, renew := renewing(t, Options{})
 	answer := func(n int) broker.Renewed {
-		return broker.Renewed{Now: time.Now(), Held: map[string]int{DefaultQueue: n}}
+		return broker.Renewed{Now: time.Now(), Held: map[string]int{testQueue: n}}
 	}
 	audited := func() bool {
 		audit := w.audit
@@ -227,7 +210,7 @@ func TestServer_DoubtsAboutLeasesLeadToAudits(t *testing.T) {
 
 func TestServer_ARenewalLeavesTimeForAnotherAndKnowsTheNextLapseByItsOwnClock(t *testing.T) {
 	t.Parallel()
-	_, w, renew := renewing(t, Config{Lease: 6 * time.Second})
+	_, w, renew := renewing(t, Options{Lease: 6 * time.Second})
 	ahead := time.Now().Add(24 * time.Hour) // the store's clock
 	if timeout := renew(broker.Renewed{Now: ahead, NextLapse: ahead.Add(time.Hour)}); timeout > 3*time.Second {
 		t.Errorf("a renewal may take %v of a lease of 6s, want half of it at most", timeout)

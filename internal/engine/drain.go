@@ -1,4 +1,4 @@
-package jobs
+package engine
 
 import (
 	"context"
@@ -9,11 +9,12 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
+// What a drain takes at most, beyond Options.ShutdownTimeout.
 const (
-	shutdownGrace = 2 * time.Second // for handlers, after their contexts ended
-	lastCalls     = 3 * time.Second // to settle and to retire
+	ShutdownGrace = 2 * time.Second // for handlers, after their contexts ended
+	LastCalls     = 3 * time.Second // to settle and to retire
 	lastRetire    = time.Second     // of that, for retiring alone: what is held should not wait for its lease
-	lastLoops     = time.Second     // for loops whose contexts have ended
+	LastLoops     = time.Second     // for loops whose contexts have ended
 	maxLogged     = 100             // jobs named in one line of the log
 )
 
@@ -55,7 +56,7 @@ func (s *Server) supervise() {
 	await(last, &beat)
 	s.retire(last, left)
 	stopWorking()
-	ending, cancel := context.WithTimeout(context.Background(), lastLoops)
+	ending, cancel := context.WithTimeout(context.Background(), LastLoops)
 	defer cancel()
 	await(ending, &s.claimers)
 	await(ending, &beat)
@@ -63,7 +64,7 @@ func (s *Server) supervise() {
 	s.stopSlots(len(left))
 	s.reportStuck()
 	stopTelling()
-	telling, cancel = context.WithTimeout(context.Background(), lastEvents)
+	telling, cancel = context.WithTimeout(context.Background(), LastEvents)
 	defer cancel()
 	await(telling, &told)
 	s.reports.Flush(s.log, true)
@@ -91,14 +92,14 @@ func (s *Server) releaseUnstarted(now time.Time) {
 	handlers := s.slots.active
 	s.checkEmpty()
 	s.mu.Unlock()
-	s.log.Info("jobs: draining, no more jobs are taken", "handlers", handlers, "timeout", s.cfg.ShutdownTimeout,
+	s.log.Info("jobs: draining, no more jobs are taken", "handlers", handlers, "timeout", s.opts.ShutdownTimeout,
 		"released", len(unstarted), "jobs", describe(unstarted, nil))
 }
 
 // awaitHandlers waits until every handler has returned: for ShutdownTimeout,
 // and, once their contexts have ended, for the grace.
 func (s *Server) awaitHandlers() {
-	timer := time.NewTimer(s.cfg.ShutdownTimeout)
+	timer := time.NewTimer(s.opts.ShutdownTimeout)
 	defer timer.Stop()
 	select {
 	case <-s.slots.empty:
@@ -108,9 +109,9 @@ func (s *Server) awaitHandlers() {
 	}
 	s.mu.Lock()
 	now := time.Now()
-	s.eachActive(func(r *run) { r.finish(ErrShutdown, now) })
+	s.eachActive(func(r *Run) { r.Finish(ErrShutdown, now) })
 	s.mu.Unlock()
-	timer.Reset(shutdownGrace)
+	timer.Reset(ShutdownGrace)
 	select {
 	case <-s.slots.empty:
 	case <-timer.C:
@@ -122,7 +123,7 @@ func (s *Server) unreturned() map[jobName]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	left := make(map[jobName]string)
-	s.eachActive(func(r *run) { left[jobName{r.view.Queue(), r.view.ID()}] = r.view.Type() })
+	s.eachActive(func(r *Run) { left[jobName{r.Job.Queue, r.Job.ID}] = r.Job.Type })
 	return left
 }
 
@@ -130,7 +131,7 @@ type jobName struct{ queue, id string }
 
 // lastDeadline is when the last calls to the store have to be over.
 func (s *Server) lastDeadline(began time.Time) time.Time {
-	end, now := began.Add(s.cfg.ShutdownTimeout), time.Now()
+	end, now := began.Add(s.opts.ShutdownTimeout), time.Now()
 	select {
 	case <-s.forced:
 		end = now
@@ -139,7 +140,7 @@ func (s *Server) lastDeadline(began time.Time) time.Time {
 	if end.Before(now) {
 		end = now
 	}
-	return end.Add(lastCalls)
+	return end.Add(LastCalls)
 }
 
 // flush waits until every outcome was settled, or ctx ends; it returns how many
@@ -227,7 +228,7 @@ func (s *Server) drainError(left, unsettled int) error {
 	case s.fatal != nil:
 		return fmt.Errorf("jobs: the server cannot go on: %w", s.fatal)
 	case left > 0:
-		return fmt.Errorf("jobs: drain: %d handlers did not return within ShutdownTimeout (%v) and a grace of %v; their jobs were released and run again", left, s.cfg.ShutdownTimeout, shutdownGrace)
+		return fmt.Errorf("jobs: drain: %d handlers did not return within ShutdownTimeout (%v) and a grace of %v; their jobs were released and run again", left, s.opts.ShutdownTimeout, ShutdownGrace)
 	case unsettled > 0:
 		return fmt.Errorf("jobs: drain: %d outcomes could not be settled, the store did not answer; their jobs run again", unsettled)
 	}

@@ -1,4 +1,4 @@
-package jobs
+package engine
 
 import (
 	"cmp"
@@ -19,7 +19,7 @@ func (s *Server) longest(w *worker, atLeast time.Duration) []broker.Running {
 	var all []broker.Running
 	for _, r := range s.slots.running {
 		if r != nil && r.worker == w && !r.started.IsZero() && now.Sub(r.started) >= atLeast {
-			all = append(all, broker.Running{Queue: r.view.record.Queue, ID: r.view.record.ID, Since: s.clock.at(r.started)})
+			all = append(all, broker.Running{Queue: r.Job.Queue, ID: r.Job.ID, Since: s.clock.at(r.started)})
 		}
 	}
 	slices.SortFunc(all, func(a, b broker.Running) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID)) })

@@ -1,4 +1,4 @@
-package jobs
+package engine
 
 import (
 	"context"
@@ -18,7 +18,7 @@ func TestServer_ReclaimsAsLongAsThereIsMoreAndItIsNotDraining(t *testing.T) {
 		calls++
 		return broker.Claimed{More: calls < 3}, err
 	}
-	s, w := still(t, b, Config{})
+	s, w := still(t, b, Options{})
 	away := outage{failures: 4}
 	if s.reclaim(t.Context(), w, &away); calls != 3 || away.failures != 0 {
 		t.Errorf("while there is more it asked %d times of 3; %d failures are remembered after success", calls, away.failures)
@@ -50,44 +50,17 @@ func TestServer_PrunesABoundedAmountATurn(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ more, calls int }{{1, 1}, {5, 5}, {10 * pruneRounds, pruneRounds}} {
 		b := &pruner{Broker: newStore(), more: c.more}
-		s, _ := still(t, b, Config{})
+		s, _ := still(t, b, Options{})
 		away := outage{failures: 1}
 		if s.prune(t.Context(), &away); b.calls != c.calls || away.failures != 0 {
 			t.Errorf("with something to do for %d calls it made %d, want %d; %d failures are remembered after success", c.more, b.calls, c.calls, away.failures)
 		}
 	}
 	b := &pruner{Broker: newStore(), more: 10, err: errCut}
-	s, _ := still(t, b, Config{})
+	s, _ := still(t, b, Options{})
 	var away outage
 	if s.prune(t.Context(), &away); b.calls != 1 || away.failures != 1 {
 		t.Errorf("a store that fails was asked %d times, %d failures are remembered; want 1 and 1", b.calls, away.failures)
-	}
-}
-
-func TestServer_AJobThatCrashedWaitsForLongerEachTime(t *testing.T) {
-	t.Parallel()
-	const lease = 15 * time.Second
-	s, w := still(t, newStore(), Config{Lease: lease, CrashBudget: 60})
-	longest := func(crashes int) (most time.Duration) {
-		for range 300 {
-			j := &broker.Job{Queue: DefaultQueue, ID: "a"}
-			j.Crashes = crashes
-			o := s.crashed(w, j)
-			if o.Kind() != broker.OutcomeCrash {
-				t.Fatalf("after %d crashes of 60 the job is to %v", crashes, o.Kind())
-			}
-			most = max(most, o.Delay())
-		}
-		return most
-	}
-	for crashes, want := range map[int]time.Duration{0: 0, 1: lease, 2: 2 * lease, 3: 4 * lease, 7: crashDelayMax, 59: crashDelayMax} {
-		if got := longest(crashes); got > want || got < want/2 {
-			t.Errorf("after %d crashes before it a job waits for %v at most, want about %v", crashes, got, want)
-		}
-	}
-	j := &broker.Job{Queue: DefaultQueue, ID: "a"}
-	if j.Crashes = 60; s.crashed(w, j).Kind() != broker.OutcomeDie {
-		t.Error("the crash after the last of its budget does not make a job dead")
 	}
 }
 
@@ -99,13 +72,13 @@ func TestServer_LastCallsHaveTheirTimeHoweverLateItIs(t *testing.T) {
 		forced bool
 		want   time.Duration
 	}{
-		{"in time", 5 * time.Second, false, 20*time.Second + lastCalls},
-		{"late", time.Minute, false, lastCalls},
-		{"forced", 5 * time.Second, true, lastCalls},
+		{"in time", 5 * time.Second, false, 20*time.Second + LastCalls},
+		{"late", time.Minute, false, LastCalls},
+		{"forced", 5 * time.Second, true, LastCalls},
 	} {
-		s, _ := still(t, newStore(), Config{ShutdownTimeout: 25 * time.Second})
+		s, _ := still(t, newStore(), Options{ShutdownTimeout: 25 * time.Second})
 		if c.forced {
-			s.force()
+			s.Hurry()
 		}
 		if left := time.Until(s.lastDeadline(time.Now().Add(-c.began))); left > c.want || left < c.want-time.Second {
 			t.Errorf("%s: the last calls have %v, want %v", c.name, left, c.want)
@@ -119,16 +92,16 @@ func TestServer_RetiringIsRepeatedForAWorkerThatTheStoreKnows(t *testing.T) {
 			registered bool
 			err        error
 			once       bool
-		}{{true, errCut, false}, {false, errCut, true}, {true, ErrInvalid, true}, {true, nil, true}} {
+		}{{true, errCut, false}, {false, errCut, true}, {true, broker.ErrInvalid, true}, {true, nil, true}} {
 			b := &tap{Broker: newStore()}
 			calls := 0
 			b.retire = func(context.Context, broker.RetireRequest) (broker.Retired, error) {
 				calls++
 				return broker.Retired{}, c.err
 			}
-			s, w := still(t, b, Config{})
+			s, w := still(t, b, Options{})
 			w.registered = c.registered
-			ctx, cancel := context.WithTimeout(t.Context(), lastCalls)
+			ctx, cancel := context.WithTimeout(t.Context(), LastCalls)
 			s.retire(ctx, nil)
 			cancel()
 			if calls == 0 || (calls == 1) != c.once {
@@ -140,13 +113,13 @@ func TestServer_RetiringIsRepeatedForAWorkerThatTheStoreKnows(t *testing.T) {
 
 func TestServer_AStuckHandlerThatReturnsIsToldOfWithHowLate(t *testing.T) {
 	t.Parallel()
-	s, w := still(t, newStore(), Config{Concurrency: 1})
-	r := runFor(s, w, DefaultQueue, "a", 0)
-	s.lease(w, r.view.record)
+	s, w := still(t, newStore(), Options{Concurrency: 1})
+	r := runFor(s, w, testQueue, "a", 0)
+	s.lease(w, r.Job)
 	p := &s.slots
-	p.running, p.active, p.holding, p.stuck = []*run{r}, 1, 1, 1
+	p.running, p.active, p.holding, p.stuck = []*Run{r}, 1, 1, 1
 	p.held[0] = 1
-	r.stuck = &StuckEvent{Job: &r.view, since: time.Now().Add(-time.Minute)}
+	r.stuck = &StuckEvent{Job: r.Job, since: time.Now().Add(-time.Minute)}
 	s.leave(0, r, broker.Complete(nil))
 	if p.stuck != 0 || len(p.unstuck) != 1 || p.unstuck[0].Overdue < time.Minute {
 		t.Errorf("%d handlers are stuck, %+v have returned; want none, and one after a minute", p.stuck, p.unstuck)
@@ -158,15 +131,15 @@ func TestServer_AStuckHandlerThatReturnsIsToldOfWithHowLate(t *testing.T) {
 
 func TestServer_OnlyWhatWasClaimedBeforeIsGivenBack(t *testing.T) {
 	t.Parallel()
-	s, w := still(t, newStore(), Config{})
+	s, w := still(t, newStore(), Options{})
 	now := time.Now()
 	other := s.newWorker()
 	for i, c := range []struct {
 		w  *worker
 		at time.Duration
 	}{{w, -1}, {w, 1}, {other, -1}} {
-		r := runFor(s, c.w, DefaultQueue, string(rune('a'+i)), 0)
-		s.lease(c.w, r.view.record)
+		r := runFor(s, c.w, testQueue, string(rune('a'+i)), 0)
+		s.lease(c.w, r.Job)
 		r.claimed = now.Add(c.at)
 		s.slots.ready.push(r)
 		s.slots.holding++
@@ -179,7 +152,7 @@ func TestServer_OnlyWhatWasClaimedBeforeIsGivenBack(t *testing.T) {
 
 func TestServer_PrefetchIsForQuickHandlersAndNeverBesideACarefulJob(t *testing.T) {
 	t.Parallel()
-	s, w := still(t, newStore(), Config{Concurrency: 10})
+	s, w := still(t, newStore(), Options{Concurrency: 10})
 	f := &s.fetcher
 	for i, c := range []struct{ took, want time.Duration }{
 		{800 * time.Microsecond, 800 * time.Microsecond}, {1600 * time.Microsecond, 900 * time.Microsecond}, {100 * time.Microsecond, 875 * time.Microsecond},
@@ -204,7 +177,7 @@ func TestServer_PrefetchIsForQuickHandlersAndNeverBesideACarefulJob(t *testing.T
 		t.Errorf("although outcomes cannot be recorded %d jobs are wanted", want)
 	}
 	s.settler.unsettled = 0
-	s.slots.careful.push(runFor(s, w, DefaultQueue, "careful", 1))
+	s.slots.careful.push(runFor(s, w, testQueue, "careful", 1))
 	if want, _ := s.want(); want != 0 {
 		t.Errorf("although a careful job waits for its turn %d others are wanted", want)
 	}
@@ -212,15 +185,15 @@ func TestServer_PrefetchIsForQuickHandlersAndNeverBesideACarefulJob(t *testing.T
 
 func TestServer_OutcomesEndLeasesAndLeaveRoomForMore(t *testing.T) {
 	t.Parallel()
-	s, w := still(t, newStore(), Config{})
+	s, w := still(t, newStore(), Options{})
 	items := make([]broker.Settlement, 2)
 	for i := range items {
-		items[i] = broker.Settlement{Job: &broker.Job{Queue: DefaultQueue, ID: string(rune('a' + i))}, Outcome: broker.Retry(time.Minute, broker.Failure{})}
+		items[i] = broker.Settlement{Job: &broker.Job{Queue: testQueue, ID: string(rune('a' + i))}, Outcome: broker.Retry(time.Minute, broker.Failure{})}
 		s.lease(w, items[i].Job)
 	}
 	traffic, now := w.traffic, time.Now()
 	s.settler.unsettled = maxUnsettled + 2
-	s.ended(w, slices.Clone(items), []broker.Verdict{{State: StateRetry}, {Err: ErrLeaseLost}}, now)
+	s.ended(w, slices.Clone(items), []broker.Verdict{{State: broker.StateRetry}, {Err: broker.ErrLeaseLost}}, now)
 	if w.leases != 0 || w.held[0] != 0 || w.traffic == traffic {
 		t.Errorf("%d leases are left, %d of the queue; traffic %d, was %d", w.leases, w.held[0], w.traffic, traffic)
 	}
@@ -237,8 +210,8 @@ func TestServer_OutcomesEndLeasesAndLeaveRoomForMore(t *testing.T) {
 
 func TestServer_ClaimsCarryOutcomesExceptAfterOneThatFailed(t *testing.T) {
 	t.Parallel()
-	s, w := still(t, newStore(), Config{})
-	done := broker.Settlement{Job: &broker.Job{Queue: DefaultQueue, ID: "a"}, Outcome: broker.Complete(nil)}
+	s, w := still(t, newStore(), Options{})
+	done := broker.Settlement{Job: &broker.Job{Queue: testQueue, ID: "a"}, Outcome: broker.Complete(nil)}
 	if n := len(s.carry(w).Items); n != 0 {
 		t.Errorf("%d outcomes are carried where there is none", n)
 	}

@@ -1,4 +1,4 @@
-package jobs
+package engine
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 // A job that kills its process takes what runs beside it along. So a job whose
@@ -27,16 +28,16 @@ const (
 	markOwner    = "handler"
 )
 
-// budget is how many deaths of its server the job survives.
-func (s *Server) budget(j *broker.Job) int {
+// Budget is how many deaths of its server the job survives.
+func (s *Server) Budget(j *broker.Job) int {
 	if j.CrashBudget > 0 {
 		return j.CrashBudget
 	}
-	return s.cfg.CrashBudget
+	return s.opts.CrashBudget
 }
 
 // careful reports whether the job is one to be careful with.
-func (s *Server) careful(j *broker.Job) bool { return j.Crashes > 0 && s.budget(j) > 0 }
+func (s *Server) careful(j *broker.Job) bool { return j.Crashes > 0 && s.Budget(j) > 0 }
 
 // company is how many handlers, its own included, may run beside the job's. A
 // group of the square root lets the innocent ones of n jobs be done after the
@@ -44,19 +45,19 @@ func (s *Server) careful(j *broker.Job) bool { return j.Crashes > 0 && s.budget(
 func (s *Server) company(j *broker.Job) int {
 	switch {
 	case !s.careful(j):
-		return s.cfg.Concurrency
-	case j.Crashes >= min(suspectAfter, s.budget(j)):
+		return s.opts.Concurrency
+	case j.Crashes >= min(suspectAfter, s.Budget(j)):
 		return 1
 	}
-	return int(math.Ceil(math.Sqrt(float64(s.cfg.Concurrency))))
+	return int(math.Ceil(math.Sqrt(float64(s.opts.Concurrency))))
 }
 
 // room is how many handlers may run now: fewer than there are slots while one
 // runs that has to be careful with.
 func (s *Server) room() int {
-	room := s.cfg.Concurrency
+	room := s.opts.Concurrency
 	if s.slots.guarded > 0 {
-		s.eachActive(func(r *run) { room = min(room, s.company(r.view.record)) })
+		s.eachActive(func(r *Run) { room = min(room, s.company(r.Job)) })
 	}
 	return room
 }
@@ -75,16 +76,16 @@ func (s *Server) startable() *jobQueue {
 	if p.careful.len() == 0 && p.guarded == 0 {
 		return q
 	}
-	if p.active >= min(s.room(), s.company(q.peek().view.record)) {
+	if p.active >= min(s.room(), s.company(q.peek().Job)) {
 		return nil
 	}
 	return q
 }
 
 // await has a careful run wait for its turn, for a while.
-func (s *Server) await(r *run) {
+func (s *Server) await(r *Run) {
 	s.slots.careful.push(r)
-	patience := doubled(patienceMin, r.view.record.Snoozes, patienceMax)
+	patience := sleep.Doubled(patienceMin, r.Job.Snoozes, patienceMax)
 	r.patient = r.claimed.Add(patience)
 	time.AfterFunc(patience, s.giveTurnsBack)
 }
@@ -104,14 +105,14 @@ func (s *Server) giveTurnsBack() {
 		}
 		p.holding--
 		p.held[r.queue]--
-		s.settle(r.worker, r.view.record, broker.Snooze(jitter(s.shortly(), 0.5), broker.Failure{}))
+		s.settle(r.worker, r.Job, broker.Snooze(sleep.Jitter(s.Shortly(), 0.5), broker.Failure{}))
 		s.fetcher.freed(r.queue, now)
 	}
 	s.occupy()
 }
 
-// shortly is how long something is put off for a while: a lease, unless leases are long.
-func (s *Server) shortly() time.Duration { return min(s.cfg.Lease, broker.DefaultLease) }
+// Shortly is how long something is put off for a while: a lease, unless leases are long.
+func (s *Server) Shortly() time.Duration { return min(s.opts.Lease, broker.DefaultLease) }
 
 // markOf names the mark of a job's lease. Deliveries rises with the end of
 // each lease, and not when the job is reclaimed.
@@ -122,15 +123,15 @@ func markOf(j *broker.Job) string {
 
 // begun stores that the handler of a careful job begins. The answer is the
 // mark's fence, and false when it could not be stored; the job must not run then.
-func (s *Server) begun(r *run) (fence int64, ok bool) {
+func (s *Server) begun(r *Run) (fence int64, ok bool) {
 	ttl := time.Duration(broker.MaxDelay)
 	if !r.end.IsZero() {
-		ttl = min(max(r.end.Sub(r.started), 0)+markGrace+10*s.cfg.Lease, ttl)
+		ttl = min(max(r.end.Sub(r.started), 0)+markGrace+10*s.opts.Lease, ttl)
 	}
-	marked, err := s.mark(broker.MarkRequest{Name: markOf(r.view.record), Action: broker.MarkTake, Owner: markOwner, TTL: ttl})
+	marked, err := s.mark(broker.MarkRequest{Name: markOf(r.Job), Action: broker.MarkTake, Owner: markOwner, TTL: ttl})
 	if err != nil {
 		s.reports.Report(s.log, "mark", slog.LevelWarn, "jobs: a job that crashed before cannot be marked as begun, it is put off",
-			"queue", r.view.Queue(), "id", r.view.ID(), "type", r.view.Type(), "error", err)
+			"queue", r.Job.Queue, "id", r.Job.ID, "type", r.Job.Type, "error", err)
 	}
 	return marked.Fence, err == nil && marked.Held
 }

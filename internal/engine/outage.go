@@ -1,4 +1,4 @@
-package jobs
+package engine
 
 import (
 	"log/slog"
@@ -52,7 +52,7 @@ func (o *outage) args(more ...any) []any {
 
 // loudness is the level for telling of an outage that has lasted so long.
 func (s *Server) loudness(lasting time.Duration) slog.Level {
-	if lasting >= watchdogLeases*s.cfg.Lease {
+	if lasting >= watchdogLeases*s.opts.Lease {
 		return slog.LevelError
 	}
 	return slog.LevelWarn
@@ -63,7 +63,7 @@ func (s *Server) loudness(lasting time.Duration) slog.Level {
 // many. It reports whether it did so.
 func (s *Server) watchdog(now time.Time) bool {
 	s.mu.Lock()
-	bound := watchdogLeases * s.cfg.Lease
+	bound := watchdogLeases * s.opts.Lease
 	over := func(o *outage) bool { return o.failures > 0 && now.Sub(o.since) >= bound }
 	f := &s.fetcher
 	due := now.Sub(s.restarted) >= bound &&

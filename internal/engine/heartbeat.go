@@ -1,15 +1,14 @@
-package jobs
+package engine
 
 import (
 	"context"
 	"errors"
 	"log/slog"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/internal/guard"
+	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 // maxHeartbeat is how long a server goes without a renewal at most, whose answer
@@ -21,13 +20,13 @@ const maxHeartbeat = broker.DefaultLease / 3
 // heartbeats is how far renewals of w are apart at most. s.mu is held.
 func (s *Server) heartbeats(w *worker) time.Duration {
 	if s.seldomRenews() && w.suspect == 0 && w.differed == 0 {
-		return s.cfg.Lease / 3
+		return s.opts.Lease / 3
 	}
-	return min(s.cfg.Lease/3, maxHeartbeat)
+	return min(s.opts.Lease/3, maxHeartbeat)
 }
 
 // seldomRenews reports whether renewals are far apart.
-func (s *Server) seldomRenews() bool { return s.limits.InProcess && s.cfg.Lease/3 > maxHeartbeat }
+func (s *Server) seldomRenews() bool { return s.limits.InProcess && s.opts.Lease/3 > maxHeartbeat }
 
 // doubt has the leases of w audited, because an answer was lost that may have
 // told of some: at once, or with the next renewals. s.mu is held.
@@ -36,50 +35,6 @@ func (s *Server) doubt(w *worker, atOnce bool) {
 	if atOnce || s.seldomRenews() {
 		poke(s.renewNow)
 	}
-}
-
-// worker is one ID under which the server claims, from its registration until
-// it is lost or retired. Guarded by Server.mu.
-type worker struct {
-	id         string
-	listed     bool              // in Server.workers, whose outcomes are sent
-	info       broker.WorkerInfo // as the store has it, once it is registered
-	registered bool
-	lost       bool
-	renewed    time.Time // when the last successful renewal was sent
-	lapse      time.Time // when somebody's leases run out, if nobody renews them; zero when nobody knows
-	steady     time.Time // since when renewals have had no gap
-	stored     time.Time // the store's clock at the last renewal
-
-	held   []int // leases not known to have ended, by queue
-	leases int   // and in all
-
-	number     int64 // of the settle in items
-	items      []broker.Settlement
-	done       []broker.Settlement // to be settled after that
-	calling    bool                // items are under way
-	batchLimit int
-	refused    *broker.Job
-
-	suspect  int // audits to make because an answer was lost
-	differed int // renewals in a row that counted other leases than held
-	traffic  int // changes of held
-	audit    bool
-}
-
-func (s *Server) newWorker() *worker {
-	return &worker{id: s.ids.next(time.Now()), held: make([]int, len(s.names)), batchLimit: maxSettleItems}
-}
-
-// lease counts a lease that w got. The answer that told of it may come after w
-// was forgotten; it then has something to settle again.
-func (s *Server) lease(w *worker, j *broker.Job) (queue int) {
-	s.list(w)
-	queue = s.queueOf(j.Queue)
-	w.held[queue]++
-	w.leases++
-	w.traffic++
-	return queue
 }
 
 // heartbeat is the loop that registers a worker and renews it, and starts anew
@@ -119,13 +74,8 @@ const (
 // applied whose answer was lost, and ran out before the next one came through.
 func (s *Server) register(ctx context.Context, w *worker) bool {
 	host, _ := os.Hostname()
-	info := broker.WorkerInfo{ID: w.id, Host: host, PID: os.Getpid(), Program: s.cfg.Program,
-		Concurrency: s.cfg.Concurrency, Queues: s.names, StartedAt: s.storeNow()}
-	if h, ok := s.given.(interface{ Patterns() []string }); ok {
-		if failed := guard.Call(func() { info.Types = h.Patterns() }); failed != nil {
-			s.logLater(slog.LevelError, "jobs: the handler's Patterns failed, the worker is registered without types", "error", failed, "stack", failed.Stack)
-		}
-	}
+	info := broker.WorkerInfo{ID: w.id, Host: host, PID: os.Getpid(), Program: s.opts.Program,
+		Concurrency: s.opts.Concurrency, Queues: s.names, StartedAt: s.StoreNow(), Types: s.policy.Types()}
 	for {
 		reply, sent, err := s.renew(ctx, w, &info)
 		if err == nil && !reply.Lost {
@@ -140,13 +90,13 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 			s.fetcher.wake()
 			s.mu.Unlock()
 			s.tellWorker(WorkerStarted, w, nil)
-			s.logLater(slog.LevelInfo, "jobs: the server takes jobs", "worker", w.id, "queues", s.names, "concurrency", s.cfg.Concurrency)
+			s.logLater(slog.LevelInfo, "jobs: the server takes jobs", "worker", w.id, "queues", s.names, "concurrency", s.opts.Concurrency)
 			return true
 		}
 		if ctx.Err() != nil {
 			return false
 		}
-		if refused(err) || errors.Is(err, ErrNewerForm) || errors.Is(err, ErrClosed) {
+		if refused(err) || errors.Is(err, broker.ErrNewerForm) || errors.Is(err, broker.ErrClosed) {
 			s.drain(err)
 			return false
 		}
@@ -180,7 +130,7 @@ var errDeadID = errors.New("the ID of the worker is dead, it ran out before an a
 func (s *Server) keep(ctx context.Context, w *worker) {
 	s.mu.Lock()
 	interval := s.heartbeats(w)
-	first := jitter(interval, 0.1) - time.Since(w.renewed)
+	first := sleep.Jitter(interval, 0.1) - time.Since(w.renewed)
 	if s.unrenewed.failures > 0 {
 		first = 0 // which tells whether renewing works again
 	}
@@ -194,7 +144,7 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 		case <-timer.C:
 		case <-s.renewNow:
 		}
-		if failing && time.Since(w.renewed) >= s.cfg.Lease {
+		if failing && time.Since(w.renewed) >= s.opts.Lease {
 			s.lose(w, "it could not be renewed for a whole lease")
 			return
 		}
@@ -203,7 +153,7 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 			return
 		}
 		now := time.Now()
-		left := s.cfg.Lease - now.Sub(w.renewed)
+		left := s.opts.Lease - now.Sub(w.renewed)
 		switch {
 		case reply.Lost:
 			s.lose(w, "the store has given its jobs to others")
@@ -233,7 +183,7 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 				s.lose(w, "it could not claim for several leases")
 				return
 			}
-			timer.Reset(jitter(interval, 0.1) - now.Sub(sent))
+			timer.Reset(sleep.Jitter(interval, 0.1) - now.Sub(sent))
 		}
 	}
 }
@@ -241,17 +191,17 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 // renew makes one call, within the time that the lease leaves for it, and
 // takes in its answer.
 func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerInfo) (broker.Renewed, time.Time, error) {
-	req := broker.RenewRequest{Worker: w.id, Queues: s.names, Lease: s.cfg.Lease}
+	req := broker.RenewRequest{Worker: w.id, Queues: s.names, Lease: s.opts.Lease}
 	timeout := serverCallTimeout
 	if register != nil {
 		req.Register, req.Info = true, *register
-		timeout = doubled(max(min(s.cfg.Lease/5, timeout), minRegister), s.unregistered.failures, maxRegister)
-	} else if left := s.cfg.Lease - time.Since(w.renewed); left > 0 {
-		timeout = min(timeout, max(left/2, s.cfg.Lease/5), left) // which leaves time for others
+		timeout = sleep.Doubled(max(min(s.opts.Lease/5, timeout), minRegister), s.unregistered.failures, maxRegister)
+	} else if left := s.opts.Lease - time.Since(w.renewed); left > 0 {
+		timeout = min(timeout, max(left/2, s.opts.Lease/5), left) // which leaves time for others
 	} // else this process stood still for a lease, and may yet be in time
 	s.mu.Lock()
 	before := w.traffic
-	if longest := s.longest(w, s.cfg.Lease/3); register == nil && !nameTheSame(longest, w.info.Longest) {
+	if longest := s.longest(w, s.opts.Lease/3); register == nil && !nameTheSame(longest, w.info.Longest) {
 		req.Describe, req.Info = true, w.info
 		req.Info.Longest = longest
 	}
@@ -285,12 +235,12 @@ func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerIn
 			s.cancelRun(ref.Queue, ref.ID)
 		}
 	}
-	margin := s.cfg.Lease - now.Sub(w.renewed)
+	margin := s.opts.Lease - now.Sub(w.renewed)
 	if w.renewed.IsZero() { // it has no lease yet
 		margin = 0
 	}
 	s.mu.Unlock()
-	if hook := s.cfg.Hooks.Renew; hook != nil && ctx.Err() == nil {
+	if hook := s.opts.Hooks.Renew; hook != nil && ctx.Err() == nil {
 		s.later(func() {
 			hook(RenewEvent{Worker: w.id, Margin: margin, Took: now.Sub(sent), Lost: reply.Lost, Err: err})
 		})
@@ -305,7 +255,7 @@ func (s *Server) steadied(w *worker, sent, store time.Time) {
 	if !w.stored.IsZero() {
 		gap = max(gap, store.Sub(w.stored), w.stored.Sub(store))
 	}
-	if gap > s.cfg.Lease*3/4 {
+	if gap > s.opts.Lease*3/4 {
 		w.steady = sent
 	}
 	w.renewed, w.stored = sent, store
@@ -324,63 +274,4 @@ func (w *worker) compare(names []string, held map[string]int) {
 		}
 	}
 	w.differed = 0
-}
-
-// lose ends w: its handlers' contexts end, and what no handler has begun is
-// dropped. The handlers keep their slots until they return, and what they
-// return is settled all the same, for as long as nobody has taken the job.
-func (s *Server) lose(w *worker, why string) {
-	s.mu.Lock()
-	w.lost = true
-	if s.fetcher.waiting {
-		s.fetcher.giveUp() // it would get nothing, and keep the next worker from waiting
-	}
-	now := time.Now()
-	s.unreadyAll(w, now)
-	handlers := 0
-	s.eachActive(func(r *run) {
-		if r.worker == w {
-			handlers++
-			s.stop(r, ErrLeaseLost, now)
-		}
-	})
-	s.mu.Unlock()
-	s.tellWorker(WorkerLost, w, nil)
-	s.logLater(slog.LevelError, "jobs: the worker was lost, starting anew under another ID", "worker", w.id, "reason", why, "handlers", handlers)
-}
-
-// list has the outcomes of w sent.
-func (s *Server) list(w *worker) {
-	if !w.listed {
-		w.listed = true
-		s.workers = append(s.workers, w)
-	}
-}
-
-// holdsNothing reports whether nothing would be lost with w.
-func (s *Server) holdsNothing(w *worker) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return w.leases == 0
-}
-
-// forgetEnded drops a lost worker that holds nothing any more.
-func (s *Server) forgetEnded(w *worker) {
-	if w.listed && w.lost && w.leases == 0 && w != s.worker {
-		w.listed = false
-		s.workers = slices.DeleteFunc(s.workers, func(other *worker) bool { return other == w })
-	}
-}
-
-// cancelRun ends the contexts of a job's runs because it was cancelled. One
-// that has not begun never will.
-func (s *Server) cancelRun(queue, id string) {
-	now := time.Now()
-	cancel := func(r *run) {
-		if j := r.view.record; j.ID == id && j.Queue == queue {
-			s.stop(r, ErrCancelled, now)
-		}
-	}
-	s.eachActive(cancel)
-	s.slots.eachWaiting(cancel)
 }

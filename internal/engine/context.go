@@ -1,0 +1,218 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Causes for which a handler's context ends, beside broker.ErrLeaseLost.
+var (
+	ErrTimeout   = errors.New("jobs: the job's timeout passed")
+	ErrDeadline  = errors.New("jobs: the job's deadline passed")
+	ErrCancelled = errors.New("jobs: the job was cancelled")
+	ErrShutdown  = errors.New("jobs: the server is shutting down")
+)
+
+// EndOf returns why the context of a run has ended, or nil. Unlike
+// context.Cause it does not need the real one.
+func EndOf(ctx context.Context) error {
+	if run := RunOf(ctx); run != nil {
+		cause, _ := run.Over(time.Now())
+		return cause
+	}
+	return context.Cause(ctx)
+}
+
+// WithBound returns a context that ends at end, or with ctx if that ends before,
+// and has the server report a handler that goes on for grace after that as stuck;
+// zero means Options.StuckGrace. Release ends it.
+func WithBound(ctx context.Context, end time.Time, grace time.Duration) (bounded context.Context, release func()) {
+	c := &boundContext{lazyContext: lazyContext{parent: ctx, end: end, endCause: ErrTimeout}, grace: grace, run: RunOf(ctx)}
+	if run := c.run; run != nil {
+		run.mu.Lock()
+		if c.outer = run.bound; c.outer == nil || c.end.Before(c.outer.end) {
+			run.bound = c
+		}
+		run.mu.Unlock()
+		c.expectEnd()
+	}
+	return c, c.release
+}
+
+// boundContext is the context of a bound.
+type boundContext struct {
+	lazyContext
+	grace time.Duration
+	run   *Run          // nil outside of a server
+	outer *boundContext // the bound around it
+}
+
+func (c *boundContext) release() {
+	if c.run != nil {
+		c.run.mu.Lock()
+		c.run.bound = c.outer
+		c.run.mu.Unlock()
+		if c.outer != nil {
+			c.outer.expectEnd()
+		}
+	}
+	c.Finish(context.Canceled, time.Time{}) // nobody asks a bound since when it is over
+}
+
+// expectEnd has the server look whether the handler is stuck.
+func (c *boundContext) expectEnd() {
+	s := c.run.server
+	grace := c.grace
+	if grace <= 0 {
+		grace = s.opts.StuckGrace
+	}
+	s.lookout.by(c.end.Add(grace))
+}
+
+// lazyContext is a context that time ends, or finish. Most short handlers never
+// look at theirs, so the real one, with its timer, is made when somebody does.
+type lazyContext struct {
+	parent   context.Context
+	end      time.Time // when time ends it; zero when it does not
+	endCause error     // ErrTimeout or ErrDeadline
+
+	mu    sync.Mutex
+	cause error     // why it was ended, other than by time
+	ended time.Time // when that was
+	real  *realContext
+}
+
+// realContext is what a lazyContext becomes.
+type realContext struct {
+	context.Context
+	cancel context.CancelCauseFunc
+	stop   context.CancelFunc // nil when time does not end it
+}
+
+// causeKey is the key under which package context looks for the context that
+// knows the cause: asked for it, a lazyContext has to be real. The package does
+// not export it, but shows it to any context whose cause is wanted.
+var causeKey = func() any {
+	var probe keyProbe
+	context.Cause(&probe)
+	return probe.key
+}()
+
+type keyProbe struct {
+	context.Context
+	key any
+}
+
+func (p *keyProbe) Err() error        { return context.Canceled }
+func (p *keyProbe) Value(key any) any { p.key = key; return nil }
+
+// Deadline is when time ends it.
+func (c *lazyContext) Deadline() (time.Time, bool) {
+	end, ok := c.parent.Deadline()
+	if !c.end.IsZero() && (!ok || c.end.Before(end)) {
+		return c.end, true
+	}
+	return end, ok
+}
+
+// Done is closed when the run should end.
+func (c *lazyContext) Done() <-chan struct{} { return c.made().Done() }
+
+// Err is not nil once the run should end.
+func (c *lazyContext) Err() error { return c.made().Err() }
+
+// Value looks up what the parent has.
+func (c *lazyContext) Value(key any) any {
+	if key == causeKey {
+		return c.made().Value(key)
+	}
+	return c.parent.Value(key)
+}
+
+// made returns the real context.
+func (c *lazyContext) made() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.real == nil {
+		c.real = &realContext{}
+		c.real.Context, c.real.cancel = context.WithCancelCause(c.parent)
+		if !c.end.IsZero() {
+			c.real.Context, c.real.stop = context.WithDeadlineCause(c.real.Context, c.end, c.endCause)
+		}
+		if c.cause != nil {
+			c.real.cancel(c.cause)
+		}
+	}
+	return c.real.Context
+}
+
+// finish ends the context for cause, unless it ended before.
+func (c *lazyContext) Finish(cause error, now time.Time) {
+	c.mu.Lock()
+	if c.cause == nil {
+		c.cause, c.ended = cause, now
+	}
+	made := c.real
+	c.mu.Unlock()
+	if made == nil {
+		return
+	}
+	// Outside of the lock: what the handler derived may ask this context back.
+	made.cancel(cause)
+	if made.stop != nil {
+		made.stop()
+	}
+}
+
+// over returns why and since when the context has ended, or nil.
+func (c *lazyContext) Over(now time.Time) (cause error, since time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	late := !c.end.IsZero() && !now.Before(c.end)
+	if late && (c.cause == nil || c.end.Before(c.ended)) {
+		return c.endCause, c.end
+	}
+	return c.cause, c.ended
+}
+
+// overdueAt is when overdue will say something, or zero if nobody knows.
+func (r *Run) overdueAt(grace time.Duration) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	end := r.end
+	if r.cause != nil {
+		end = earliest(end, r.ended)
+	}
+	if !end.IsZero() {
+		end = end.Add(grace)
+	}
+	if r.bound == nil || r.bound.end.IsZero() {
+		return end
+	}
+	if r.bound.grace > 0 {
+		grace = r.bound.grace
+	}
+	return earliest(end, r.bound.end.Add(grace))
+}
+
+// overdue returns why, and since when, the handler should have returned, once
+// grace, or that of its bound, has passed; otherwise nil.
+func (r *Run) overdue(now time.Time, grace time.Duration) (cause error, since time.Time) {
+	if cause, since = r.Over(now); cause != nil && now.Sub(since) >= grace {
+		return cause, since
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.bound == nil || r.bound.end.IsZero() {
+		return nil, time.Time{}
+	}
+	if r.bound.grace > 0 {
+		grace = r.bound.grace
+	}
+	if now.Sub(r.bound.end) < grace {
+		return nil, time.Time{}
+	}
+	return ErrTimeout, r.bound.end
+}

@@ -31,6 +31,7 @@ var drivers = []string{"github.com/redis/...", "github.com/jackc/..."}
 
 var rules = []rule{
 	{of: "broker", may: []string{}},
+	{of: "internal/engine", may: []string{"broker", "internal/guard", "internal/sleep"}},
 	{of: "backends/membroker/...", may: []string{"broker", "backends/membroker/...", "github.com/google/btree"}},
 	{of: "backends/redisbroker/...", may: []string{"broker", "backends/redisbroker/...", "internal/guard", "github.com/redis/..."}},
 	{of: "backends/pgbroker/...", may: []string{"broker", "backends/pgbroker/...", "internal/guard", "github.com/jackc/...", "github.com/pressly/goose/..."}},

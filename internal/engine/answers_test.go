@@ -13,9 +13,9 @@ func TestServer_BatchesGrowAgainAfterOneThatWasRefused(t *testing.T) {
 	s, w := still(t, newStore(), Options{})
 	settled := func(verdicts []broker.Verdict, err error) int {
 		j := &broker.Job{Queue: testQueue, ID: "a"}
-		s.lease(w, j)
-		s.settle(w, j, broker.Complete(nil))
-		s.batch(w)
+		s.leaseLocked(w, j)
+		s.settleLocked(w, j, broker.Complete(nil))
+		s.batchLocked(w)
 		return s.answered(w, verdicts, err, time.Millisecond)
 	}
 	w.batchLimit = 10

@@ -59,18 +59,18 @@ func (s *Server) audit(ctx context.Context, w *worker) {
 			s.stop(r, broker.ErrLeaseLost, time.Now())
 		}
 	}
-	s.eachActive(each)
+	s.eachActiveLocked(each)
 	s.slots.eachWaiting(each)
 	unknown := 0
 	for key, j := range listed {
 		if !known[key] {
 			unknown++
-			s.lease(w, j)
-			s.settle(w, j, broker.Release())
+			s.leaseLocked(w, j)
+			s.settleLocked(w, j, broker.Release())
 		}
 	}
 	if gone+unknown > 0 {
-		s.note(slog.LevelWarn, "jobs: the store's leases differed from ours", "worker", w.id, "released", unknown, "lost", gone)
+		s.noteLocked(slog.LevelWarn, "jobs: the store's leases differed from ours", "worker", w.id, "released", unknown, "lost", gone)
 	}
 }
 

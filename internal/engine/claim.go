@@ -11,8 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// claimWaiting has a claim wait in the background.
-func (s *Server) claimWaiting(ctx context.Context, call claimCall) {
+// claimWaitingLocked has a claim wait in the background.
+func (s *Server) claimWaitingLocked(ctx context.Context, call claimCall) {
 	f := &s.fetcher
 	ctx, f.giveUp = context.WithCancel(ctx)
 	f.waiting, f.surplus = true, call.surplus
@@ -71,19 +71,19 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 			f.state = fetchAbout
 		}
 	}
-	s.accept(call.worker, reply.Jobs, size, now)
+	s.acceptLocked(call.worker, reply.Jobs, size, now)
 	if broker.MayHaveApplied(err) {
-		s.doubt(call.worker, ctx.Err() == nil) // nobody runs what the claim may have leased
+		s.doubtLocked(call.worker, ctx.Err() == nil) // nobody runs what the claim may have leased
 	}
 	if ctx.Err() != nil {
 		return // given up: it says nothing of the store
 	}
 	if err != nil {
-		s.claimFailed(call.worker, err, call.req.Max, len(reply.Jobs) > 0, now)
+		s.claimFailedLocked(call.worker, err, call.req.Max, len(reply.Jobs) > 0, now)
 		return
 	}
 	if f.away.ended() {
-		s.note(slog.LevelInfo, "jobs: claiming works again", "worker", call.worker.id)
+		s.noteLocked(slog.LevelInfo, "jobs: claiming works again", "worker", call.worker.id)
 	}
 	took := now.Sub(sent)
 	if waited {
@@ -118,13 +118,13 @@ func (s *Server) settleMeanwhile() {
 	s.settler.wakeFor(s)
 }
 
-// claimFailed lets the loop pause, unless some queue gave something all the
+// claimFailedLocked lets the loop pause, unless some queue gave something all the
 // same, and has the heartbeat look when the store does not know the worker.
-func (s *Server) claimFailed(w *worker, err error, asked int, gave bool, now time.Time) {
+func (s *Server) claimFailedLocked(w *worker, err error, asked int, gave bool, now time.Time) {
 	f := &s.fetcher
 	f.alone = now.Add(s.opts.Lease)
 	if f.away.failed(now, err) {
-		s.note(s.loudness(now.Sub(f.away.since)), "jobs: a claim failed, trying again until it works", f.away.args("worker", w.id)...)
+		s.noteLocked(s.loudness(now.Sub(f.away.since)), "jobs: a claim failed, trying again until it works", f.away.args("worker", w.id)...)
 	}
 	if gave {
 		f.succeeded = now

@@ -115,12 +115,12 @@ func TestServer_AStuckHandlerThatReturnsIsToldOfWithHowLate(t *testing.T) {
 	t.Parallel()
 	s, w := still(t, newStore(), Options{Concurrency: 1})
 	r := runFor(s, w, testQueue, "a", 0)
-	s.lease(w, r.Job)
+	s.leaseLocked(w, r.Job)
 	p := &s.slots
 	p.running, p.active, p.holding, p.stuck = []*Run{r}, 1, 1, 1
 	p.held[0] = 1
 	r.stuck = &StuckEvent{Job: r.Job, since: time.Now().Add(-time.Minute)}
-	s.leave(0, r, broker.Complete(nil))
+	s.leaveLocked(0, r, broker.Complete(nil))
 	if p.stuck != 0 || len(p.unstuck) != 1 || p.unstuck[0].Overdue < time.Minute {
 		t.Errorf("%d handlers are stuck, %+v have returned; want none, and one after a minute", p.stuck, p.unstuck)
 	}
@@ -139,13 +139,13 @@ func TestServer_OnlyWhatWasClaimedBeforeIsGivenBack(t *testing.T) {
 		at time.Duration
 	}{{w, -1}, {w, 1}, {other, -1}} {
 		r := runFor(s, c.w, testQueue, string(rune('a'+i)), 0)
-		s.lease(c.w, r.Job)
+		s.leaseLocked(c.w, r.Job)
 		r.claimed = now.Add(c.at)
 		s.slots.ready.push(r)
 		s.slots.holding++
 		s.slots.held[0]++
 	}
-	if refs := s.unready(&s.slots.ready, w, now); len(refs) != 1 || refs[0].ID != "a" || s.slots.ready.len() != 2 {
+	if refs := s.unreadyLocked(&s.slots.ready, w, now); len(refs) != 1 || refs[0].ID != "a" || s.slots.ready.len() != 2 {
 		t.Errorf("given back are %v, %d jobs stay; want the first of three", refs, s.slots.ready.len())
 	}
 }
@@ -161,24 +161,24 @@ func TestServer_PrefetchIsForQuickHandlersAndNeverBesideACarefulJob(t *testing.T
 			t.Errorf("after the handler %d the time of one is taken to be %v, want %v", i, f.took, c.want)
 		}
 	}
-	if s.allowance() == 0 {
+	if s.allowanceLocked() == 0 {
 		t.Error("quick handlers allow for no prefetch")
 	}
-	if want, free := s.want(); want <= 10 || free != 10 {
+	if want, free := s.wantLocked(); want <= 10 || free != 10 {
 		t.Errorf("with 10 free slots and quick handlers %d are wanted for %d", want, free)
 	}
 	s.slots.guarded = 1
-	if n := s.allowance(); n != 0 {
+	if n := s.allowanceLocked(); n != 0 {
 		t.Errorf("beside a careful job %d may be prefetched", n)
 	}
 	s.slots.guarded = 0
 	s.settler.unsettled = maxUnsettled + 1
-	if want, _ := s.want(); want != 0 {
+	if want, _ := s.wantLocked(); want != 0 {
 		t.Errorf("although outcomes cannot be recorded %d jobs are wanted", want)
 	}
 	s.settler.unsettled = 0
 	s.slots.careful.push(runFor(s, w, testQueue, "careful", 1))
-	if want, _ := s.want(); want != 0 {
+	if want, _ := s.wantLocked(); want != 0 {
 		t.Errorf("although a careful job waits for its turn %d others are wanted", want)
 	}
 }
@@ -189,11 +189,11 @@ func TestServer_OutcomesEndLeasesAndLeaveRoomForMore(t *testing.T) {
 	items := make([]broker.Settlement, 2)
 	for i := range items {
 		items[i] = broker.Settlement{Job: &broker.Job{Queue: testQueue, ID: string(rune('a' + i))}, Outcome: broker.Retry(time.Minute, broker.Failure{})}
-		s.lease(w, items[i].Job)
+		s.leaseLocked(w, items[i].Job)
 	}
 	traffic, now := w.traffic, time.Now()
 	s.settler.unsettled = maxUnsettled + 2
-	s.ended(w, slices.Clone(items), []broker.Verdict{{State: broker.StateRetry}, {Err: broker.ErrLeaseLost}}, now)
+	s.endedLocked(w, slices.Clone(items), []broker.Verdict{{State: broker.StateRetry}, {Err: broker.ErrLeaseLost}}, now)
 	if w.leases != 0 || w.held[0] != 0 || w.traffic == traffic {
 		t.Errorf("%d leases are left, %d of the queue; traffic %d, was %d", w.leases, w.held[0], w.traffic, traffic)
 	}
@@ -212,24 +212,24 @@ func TestServer_ClaimsCarryOutcomesExceptAfterOneThatFailed(t *testing.T) {
 	t.Parallel()
 	s, w := still(t, newStore(), Options{})
 	done := broker.Settlement{Job: &broker.Job{Queue: testQueue, ID: "a"}, Outcome: broker.Complete(nil)}
-	if n := len(s.carry(w).Items); n != 0 {
+	if n := len(s.carryLocked(w).Items); n != 0 {
 		t.Errorf("%d outcomes are carried where there is none", n)
 	}
 	w.done = []broker.Settlement{done}
 	s.fetcher.alone = time.Now().Add(time.Hour)
-	if n := len(s.carry(w).Items); n != 0 {
+	if n := len(s.carryLocked(w).Items); n != 0 {
 		t.Errorf("%d outcomes are carried right after a claim that failed", n)
 	}
 	s.fetcher.alone = time.Time{}
-	req := s.carry(w)
+	req := s.carryLocked(w)
 	if len(req.Items) != 1 || !w.calling {
 		t.Errorf("%d outcomes are carried, want 1", len(req.Items))
 	}
 	w.calling = false
-	if n := len(s.carry(w).Items); n != 0 {
+	if n := len(s.carryLocked(w).Items); n != 0 {
 		t.Error("a claim carries outcomes whose first answer is unknown")
 	}
-	if again := s.batch(w); again.Number != req.Number || len(again.Items) != 1 {
+	if again := s.batchLocked(w); again.Number != req.Number || len(again.Items) != 1 {
 		t.Errorf("they are repeated as number %d with %d items, want %d and 1", again.Number, len(again.Items), req.Number)
 	}
 }

@@ -88,9 +88,9 @@ func await(ctx context.Context, group *sync.WaitGroup) {
 // releaseUnstarted gives back the jobs that no handler has begun.
 func (s *Server) releaseUnstarted(now time.Time) {
 	s.mu.Lock()
-	unstarted := s.unreadyAll(nil, now)
+	unstarted := s.unreadyAllLocked(nil, now)
 	handlers := s.slots.active
-	s.checkEmpty()
+	s.checkEmptyLocked()
 	s.mu.Unlock()
 	s.log.Info("jobs: draining, no more jobs are taken", "handlers", handlers, "timeout", s.opts.ShutdownTimeout,
 		"released", len(unstarted), "jobs", describe(unstarted, nil))
@@ -109,7 +109,7 @@ func (s *Server) awaitHandlers() {
 	}
 	s.mu.Lock()
 	now := time.Now()
-	s.eachActive(func(r *Run) { r.Finish(ErrShutdown, now) })
+	s.eachActiveLocked(func(r *Run) { r.Finish(ErrShutdown, now) })
 	s.mu.Unlock()
 	timer.Reset(ShutdownGrace)
 	select {
@@ -123,7 +123,7 @@ func (s *Server) unreturned() map[jobName]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	left := make(map[jobName]string)
-	s.eachActive(func(r *Run) { left[jobName{r.Job.Queue, r.Job.ID}] = r.Job.Type })
+	s.eachActiveLocked(func(r *Run) { left[jobName{r.Job.Queue, r.Job.ID}] = r.Job.Type })
 	return left
 }
 

@@ -107,7 +107,7 @@ func (s *Server) fetch(ctx, calls context.Context) {
 	for ctx.Err() == nil {
 		s.mu.Lock()
 		now := time.Now()
-		call := s.nextClaim(ctx, now)
+		call := s.nextClaimLocked(ctx, now)
 		if s.slots.ready.len() > 0 {
 			call.until = earliest(call.until, now.Add(prefetchLook))
 		}
@@ -143,31 +143,31 @@ func (s *Server) claimNoMore() {
 	s.settler.wakeFor(s)
 }
 
-// nextClaim decides what the loop does now: a claim that does not wait, or
+// nextClaimLocked decides what the loop does now: a claim that does not wait, or
 // sleep, with or without a claim that waits meanwhile.
-func (s *Server) nextClaim(ctx context.Context, now time.Time) claimCall {
+func (s *Server) nextClaimLocked(ctx context.Context, now time.Time) claimCall {
 	f, w := &s.fetcher, s.worker
-	s.releaseStale(now)
-	s.giveUpSurplus()
+	s.releaseStaleLocked(now)
+	s.giveUpSurplusLocked()
 	var sleep claimCall
 	switch {
 	case s.isDrain || w == nil || !w.registered || w.lost:
 		f.state = fetchOff
 	case now.Before(f.notBefore):
 		f.state, sleep.until = fetchOff, f.notBefore
-	case f.flying > 0 && !s.roomAhead():
+	case f.flying > 0 && !s.roomAheadLocked():
 		return sleep
-	case now.Before(s.pace()):
-		f.state, sleep.until = fetchCalling, s.pace()
+	case now.Before(s.paceLocked()):
+		f.state, sleep.until = fetchCalling, s.paceLocked()
 		return sleep
 	default:
 		if !f.due.IsZero() && !now.Before(f.due) {
 			f.due, f.exhausted = time.Time{}, false
 		}
-		call, ok := s.planClaim()
+		call, ok := s.planClaimLocked()
 		if ok && (!f.exhausted || f.gave && !f.waiting && w.sendable()) {
 			f.state, f.began = fetchCalling, now
-			call.req.Settle = s.carry(w)
+			call.req.Settle = s.carryLocked(w)
 			if call.ahead {
 				call.req.Queues = append([]broker.Share(nil), call.req.Queues...)
 			}
@@ -179,7 +179,7 @@ func (s *Server) nextClaim(ctx context.Context, now time.Time) claimCall {
 		if ok {
 			f.state = fetchIdle
 			if !f.waiting && !now.Before(f.pollAt) {
-				s.claimWaiting(ctx, call)
+				s.claimWaitingLocked(ctx, call)
 			}
 		}
 		sleep.until = f.due
@@ -191,14 +191,14 @@ func (s *Server) nextClaim(ctx context.Context, now time.Time) claimCall {
 	return sleep
 }
 
-// planClaim divides what may be claimed among the queues; ok is false when
+// planClaimLocked divides what may be claimed among the queues; ok is false when
 // that is nothing.
-func (s *Server) planClaim() (call claimCall, ok bool) {
+func (s *Server) planClaimLocked() (call claimCall, ok bool) {
 	f := &s.fetcher
-	want, free := s.want()
+	want, free := s.wantLocked()
 	want = f.size.most(want)
-	if call.ahead = s.plenty(); call.ahead {
-		want = min(want, s.capacity()/3) // one third is under way, one is on its way, one is here
+	if call.ahead = s.plentyLocked(); call.ahead {
+		want = min(want, s.capacityLocked()/3) // one third is under way, one is on its way, one is here
 	}
 	for i := range s.names {
 		f.room[i] = want

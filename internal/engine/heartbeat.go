@@ -14,11 +14,11 @@ import (
 // maxHeartbeat is how long a server goes without a renewal at most, whose answer
 // also tells it of servers that died, which may have shorter leases. In a store
 // that no other process uses that is not worth a timer; there it is how soon a
-// doubt about leases is looked into.
+// doubtLocked about leases is looked into.
 const maxHeartbeat = broker.DefaultLease / 3
 
-// heartbeats is how far renewals of w are apart at most. s.mu is held.
-func (s *Server) heartbeats(w *worker) time.Duration {
+// heartbeatsLocked is how far renewals of w are apart at most.
+func (s *Server) heartbeatsLocked(w *worker) time.Duration {
 	if s.seldomRenews() && w.suspect == 0 && w.differed == 0 {
 		return s.opts.Lease / 3
 	}
@@ -28,9 +28,9 @@ func (s *Server) heartbeats(w *worker) time.Duration {
 // seldomRenews reports whether renewals are far apart.
 func (s *Server) seldomRenews() bool { return s.limits.InProcess && s.opts.Lease/3 > maxHeartbeat }
 
-// doubt has the leases of w audited, because an answer was lost that may have
-// told of some: at once, or with the next renewals. s.mu is held.
-func (s *Server) doubt(w *worker, atOnce bool) {
+// doubtLocked has the leases of w audited, because an answer was lost that may have
+// told of some: at once, or with the next renewals.
+func (s *Server) doubtLocked(w *worker, atOnce bool) {
 	w.suspect = auditsAfterLoss
 	if atOnce || s.seldomRenews() {
 		poke(s.renewNow)
@@ -46,9 +46,9 @@ func (s *Server) heartbeat(ctx context.Context) {
 		s.mu.Lock()
 		last := s.worker
 		s.worker = w
-		s.list(w)
+		s.listLocked(w)
 		if last != nil {
-			s.forgetEnded(last)
+			s.forgetEndedLocked(last)
 		}
 		s.mu.Unlock()
 		if s.register(ctx, w) {
@@ -82,7 +82,7 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 			s.mu.Lock()
 			w.registered = true
 			w.steady = sent
-			s.expectUpkeep(w)
+			s.expectUpkeepLocked(w)
 			s.unregistered.ended()
 			if s.fetcher.away.failures == 0 { // otherwise a claim has to succeed first
 				s.fetcher.succeeded = time.Now()
@@ -129,7 +129,7 @@ var errDeadID = errors.New("the ID of the worker is dead, it ran out before an a
 // keep renews w until it is lost or ctx ends.
 func (s *Server) keep(ctx context.Context, w *worker) {
 	s.mu.Lock()
-	interval := s.heartbeats(w)
+	interval := s.heartbeatsLocked(w)
 	first := sleep.Jitter(interval, 0.1) - time.Since(w.renewed)
 	if s.unrenewed.failures > 0 {
 		first = 0 // which tells whether renewing works again
@@ -174,7 +174,7 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 			failing = false
 			s.mu.Lock()
 			again := s.unrenewed.ended()
-			interval = s.heartbeats(w)
+			interval = s.heartbeatsLocked(w)
 			s.mu.Unlock()
 			if again {
 				s.logLater(slog.LevelInfo, "jobs: renewing works again", "worker", w.id)
@@ -201,7 +201,7 @@ func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerIn
 	} // else this process stood still for a lease, and may yet be in time
 	s.mu.Lock()
 	before := w.traffic
-	if longest := s.longest(w, s.opts.Lease/3); register == nil && !nameTheSame(longest, w.info.Longest) {
+	if longest := s.longestLocked(w, s.opts.Lease/3); register == nil && !nameTheSame(longest, w.info.Longest) {
 		req.Describe, req.Info = true, w.info
 		req.Info.Longest = longest
 	}
@@ -218,7 +218,7 @@ func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerIn
 			w.info = req.Info
 		}
 		s.clock.set(reply.Now, now)
-		s.steadied(w, sent, reply.Now)
+		s.steadiedLocked(w, sent, reply.Now)
 		if w.lapse = reply.NextLapse; !w.lapse.IsZero() {
 			w.lapse = now.Add(reply.NextLapse.Sub(reply.Now))
 		}
@@ -230,9 +230,9 @@ func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerIn
 			w.audit = true
 			poke(s.upkeepNow)
 		}
-		s.expectUpkeep(w)
+		s.expectUpkeepLocked(w)
 		for _, ref := range reply.Cancel {
-			s.cancelRun(ref.Queue, ref.ID)
+			s.cancelRunLocked(ref.Queue, ref.ID)
 		}
 	}
 	margin := s.opts.Lease - now.Sub(w.renewed)
@@ -248,9 +248,9 @@ func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerIn
 	return reply, sent, err
 }
 
-// steadied notes a successful renewal. A gap between two, by either clock,
+// steadiedLocked notes a successful renewal. A gap between two, by either clock,
 // means that the store was away or that its clock jumped.
-func (s *Server) steadied(w *worker, sent, store time.Time) {
+func (s *Server) steadiedLocked(w *worker, sent, store time.Time) {
 	gap := sent.Sub(w.renewed)
 	if !w.stored.IsZero() {
 		gap = max(gap, store.Sub(w.stored), w.stored.Sub(store))

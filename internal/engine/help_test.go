@@ -78,7 +78,7 @@ func still(t *testing.T, b broker.Broker, opts Options) (*Server, *worker) {
 	w := s.newWorker()
 	w.registered, w.renewed = true, time.Now()
 	s.worker = w
-	s.list(w)
+	s.listLocked(w)
 	return s, w
 }
 

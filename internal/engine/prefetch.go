@@ -35,8 +35,8 @@ func (f *fetcher) measure(took time.Duration) {
 	}
 }
 
-// allowance is how many jobs may be held beyond the slots.
-func (s *Server) allowance() int {
+// allowanceLocked is how many jobs may be held beyond the slots.
+func (s *Server) allowanceLocked() int {
 	f := &s.fetcher
 	if s.opts.Prefetch == 0 || s.slots.guarded > 0 || !f.measured || f.took > max(2*f.trip, prefetchFloor) {
 		return 0
@@ -45,20 +45,20 @@ func (s *Server) allowance() int {
 	return int(min(n, time.Duration(s.opts.Prefetch)))
 }
 
-// capacity is how many jobs may be held, and be on their way, at once.
-func (s *Server) capacity() int { return s.opts.Concurrency + s.allowance() }
+// capacityLocked is how many jobs may be held, and be on their way, at once.
+func (s *Server) capacityLocked() int { return s.opts.Concurrency + s.allowanceLocked() }
 
-// plenty reports whether two claims may be under way at a time: handlers are
+// plentyLocked reports whether two claims may be under way at a time: handlers are
 // quick, and the last claim left jobs behind.
-func (s *Server) plenty() bool {
+func (s *Server) plentyLocked() bool {
 	f := &s.fetcher
-	return f.gave && !f.exhausted && s.allowance() > 0
+	return f.gave && !f.exhausted && s.allowanceLocked() > 0
 }
 
-// roomAhead reports whether another claim is worth sending now.
-func (s *Server) roomAhead() bool {
-	want, _ := s.want()
-	return s.fetcher.flying < 2 && s.plenty() && want > 0 && want >= s.capacity()/4
+// roomAheadLocked reports whether another claim is worth sending now.
+func (s *Server) roomAheadLocked() bool {
+	want, _ := s.wantLocked()
+	return s.fetcher.flying < 2 && s.plentyLocked() && want > 0 && want >= s.capacityLocked()/4
 }
 
 // A stream of quick jobs that comes slower than it is handled would be claimed
@@ -72,47 +72,47 @@ const (
 	maxPause  = 3 * time.Millisecond
 )
 
-// pace is when the next claim is worth sending.
-func (s *Server) pace() time.Time {
+// paceLocked is when the next claim is worth sending.
+func (s *Server) paceLocked() time.Time {
 	f := &s.fetcher
-	if f.trip < shortTrip || !f.exhausted || f.got < fewest || f.got >= s.capacity()/4 || s.allowance() == 0 {
+	if f.trip < shortTrip || !f.exhausted || f.got < fewest || f.got >= s.capacityLocked()/4 || s.allowanceLocked() == 0 {
 		return time.Time{}
 	}
 	return f.replied.Add(min(max(f.trip, minPause), maxPause))
 }
 
-// want is how many jobs a claim may bring now, beside those under way, and free
+// wantLocked is how many jobs a claim may bring now, beside those under way, and free
 // how many of these find a slot.
-func (s *Server) want() (want, free int) {
-	free = s.room() - s.slots.holding - s.fetcher.asked
-	want = min(free+s.allowance(), broker.MaxClaim)
+func (s *Server) wantLocked() (want, free int) {
+	free = s.roomLocked() - s.slots.holding - s.fetcher.asked
+	want = min(free+s.allowanceLocked(), broker.MaxClaim)
 	if s.settler.unsettled > maxUnsettled || s.slots.careful.len() > 0 {
 		want = 0 // what is done cannot be recorded, or must wait for a careful job: do not take more
 	}
 	return max(want, 0), max(free, 0)
 }
 
-// releaseStale gives prefetched jobs back that did not start in time: another
+// releaseStaleLocked gives prefetched jobs back that did not start in time: another
 // server may have a slot for them.
-func (s *Server) releaseStale(now time.Time) {
+func (s *Server) releaseStaleLocked(now time.Time) {
 	f, p := &s.fetcher, &s.slots
 	f.patience += min(now.Sub(f.looked), prefetchLook)
 	f.looked = now
 	for p.ready.len() > 0 && f.patience-p.ready.peek().since >= prefetchStale {
-		s.giveBack(p.ready.pop())
+		s.giveBackLocked(p.ready.pop())
 		f.took = max(f.took, prefetchStale)
 	}
 }
 
-// giveUpSurplus ends the claim that waits when it would bring jobs for which
+// giveUpSurplusLocked ends the claim that waits when it would bring jobs for which
 // there is no slot: another server's claim may wait for them, too. Among them are
 // those that this one gives back.
-func (s *Server) giveUpSurplus() {
+func (s *Server) giveUpSurplusLocked() {
 	f := &s.fetcher
 	if !f.waiting {
 		return
 	}
-	if want, _ := s.want(); want == 0 || f.surplus > 0 && s.allowance() == 0 {
+	if want, _ := s.wantLocked(); want == 0 || f.surplus > 0 && s.allowanceLocked() == 0 {
 		f.giveUp()
 	}
 }

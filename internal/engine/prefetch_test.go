@@ -13,9 +13,9 @@ func TestServer_KeepsPrefetchedJobsWhenItStoodStill(t *testing.T) {
 	s.slots.ready.push(&Run{})
 	start := time.Now()
 	s.fetcher.looked = start
-	s.releaseStale(start.Add(time.Minute))
+	s.releaseStaleLocked(start.Add(time.Minute))
 	for i := range 3 {
-		s.releaseStale(start.Add(time.Minute + time.Duration(i+1)*prefetchLook))
+		s.releaseStaleLocked(start.Add(time.Minute + time.Duration(i+1)*prefetchLook))
 	}
 	if s.slots.ready.len() != 1 {
 		t.Error("a prefetched job was given back after four looks, want five")
@@ -42,7 +42,7 @@ func TestServer_PaceOfClaims(t *testing.T) {
 		s.fetcher = fetcher{trip: time.Millisecond, exhausted: true, got: fewest, measured: true, took: time.Microsecond, replied: replied}
 		test.change(&s.fetcher)
 		got := time.Duration(0)
-		if at := s.pace(); !at.IsZero() {
+		if at := s.paceLocked(); !at.IsZero() {
 			got = at.Sub(replied)
 		}
 		if got != test.want {

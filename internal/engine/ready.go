@@ -30,7 +30,8 @@ func (s *Server) Ready() error {
 		return fmt.Errorf("jobs: not ready: stuck handlers hold %d of %d slots", s.slots.stuck, s.opts.Concurrency)
 	}
 	if away := &s.unrenewed; away.failures > 0 && now.Sub(away.since) > s.opts.ReadinessWindow {
-		return fmt.Errorf("jobs: not ready: no renewal of the leases has succeeded for %v: %w", now.Sub(away.since).Round(time.Millisecond), away.err)
+		return fmt.Errorf("jobs: not ready: no renewal of the leases has succeeded for %v: %w",
+			now.Sub(away.since).Round(time.Millisecond), away.err)
 	}
 	last := s.fetcher.succeeded
 	if s.fetcher.state == fetchFull { // it has no reason to claim

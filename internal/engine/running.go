@@ -11,10 +11,10 @@ import (
 // keptLongest is how many of the jobs that it runs a worker names to operators.
 const keptLongest = 32
 
-// longest lists what w has run for at least that long, the longest first.
+// longestLocked lists what w has run for at least that long, the longest first.
 // Short handlers are nobody's worry, and a list of them would be another one
-// with each heartbeat. s.mu is held.
-func (s *Server) longest(w *worker, atLeast time.Duration) []broker.Running {
+// with each heartbeat.
+func (s *Server) longestLocked(w *worker, atLeast time.Duration) []broker.Running {
 	now := time.Now()
 	var all []broker.Running
 	for _, r := range s.slots.running {

@@ -201,15 +201,15 @@ func (s *Server) drainLocked(err error) {
 	}
 }
 
-// note is a line for the log that came up under the lock.
+// noteLocked is a line for the log that came up under the lock.
 type note struct {
 	level slog.Level
 	text  string
 	args  []any
 }
 
-// note has unlock write a line to the log.
-func (s *Server) note(level slog.Level, text string, args ...any) {
+// noteLocked has unlock write a line to the log.
+func (s *Server) noteLocked(level slog.Level, text string, args ...any) {
 	s.notes = append(s.notes, note{level, text, args})
 }
 

@@ -29,10 +29,12 @@ type settler struct {
 
 func (t *settler) init() { t.poke = make(chan struct{}, 1) }
 
-// settle notes how a lease of w ended.
-func (s *Server) settle(w *worker, j *broker.Job, o broker.Outcome) { s.settleAt(w, j, o, time.Now()) }
+// settleLocked notes how a lease of w ended.
+func (s *Server) settleLocked(w *worker, j *broker.Job, o broker.Outcome) {
+	s.settleAtLocked(w, j, o, time.Now())
+}
 
-func (s *Server) settleAt(w *worker, j *broker.Job, o broker.Outcome, now time.Time) {
+func (s *Server) settleAtLocked(w *worker, j *broker.Job, o broker.Outcome, now time.Time) {
 	w.done = append(w.done, broker.Settlement{Job: j, Outcome: o})
 	if s.settler.unsettled++; s.settler.unsettled == 1 {
 		s.settler.answered = now
@@ -66,8 +68,8 @@ func (t *settler) wakeFor(s *Server) {
 // sendable reports whether a settle of w could be sent now.
 func (w *worker) sendable() bool { return !w.calling && (len(w.items) > 0 || len(w.done) > 0) }
 
-// batch makes the next settle of w, or repeats the one that was not answered.
-func (s *Server) batch(w *worker) broker.SettleRequest {
+// batchLocked makes the next settle of w, or repeats the one that was not answered.
+func (s *Server) batchLocked(w *worker) broker.SettleRequest {
 	w.calling = true
 	if len(w.items) == 0 {
 		n, size := 0, 0
@@ -96,13 +98,13 @@ func outcomeSize(o broker.Outcome) int {
 	return size
 }
 
-// carry is what a claim of w takes along: nothing for a lease after a claim
+// carryLocked is what a claim of w takes along: nothing for a lease after a claim
 // failed, since one that is too slow for its time takes the outcomes down with it.
-func (s *Server) carry(w *worker) broker.SettleRequest {
+func (s *Server) carryLocked(w *worker) broker.SettleRequest {
 	if !w.sendable() || len(w.items) > 0 || time.Now().Before(s.fetcher.alone) {
 		return broker.SettleRequest{}
 	}
-	return s.batch(w)
+	return s.batchLocked(w)
 }
 
 // settleLoop sends what no claim carries.
@@ -135,7 +137,7 @@ func (s *Server) nextSettle() (*worker, broker.SettleRequest) {
 		if !w.sendable() || w == s.worker && len(w.items) == 0 && s.fetcher.carries(now) {
 			continue
 		}
-		return w, s.batch(w)
+		return w, s.batchLocked(w)
 	}
 	s.settler.parked = true
 	return nil, broker.SettleRequest{}

@@ -35,13 +35,13 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 	w.calling = false
 	t := &s.settler
 	if !answered && refused(err) {
-		s.splitRefused(w, err)
+		s.splitRefusedLocked(w, err)
 		t.wakeFor(s)
 		return 0
 	}
 	if !answered {
 		if t.away.failed(now, err) {
-			s.note(s.loudness(now.Sub(t.away.since)), "jobs: a settle failed, repeating it until it is answered",
+			s.noteLocked(s.loudness(now.Sub(t.away.since)), "jobs: a settle failed, repeating it until it is answered",
 				t.away.args("worker", w.id, "items", len(items))...)
 		}
 		t.wakeFor(s)
@@ -50,21 +50,21 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 	t.answered = now
 	if left > 0 {
 		if t.away.failed(now, failed) {
-			s.note(s.loudness(now.Sub(t.away.since)), "jobs: a settle failed in part, repeating that until it is answered",
+			s.noteLocked(s.loudness(now.Sub(t.away.since)), "jobs: a settle failed in part, repeating that until it is answered",
 				t.away.args("worker", w.id, "items", left)...)
 		}
-		s.ended(w, items[left:], verdicts[left:], now)
+		s.endedLocked(w, items[left:], verdicts[left:], now)
 		w.items = items[:left]
 		t.wakeFor(s)
 		return t.away.failures
 	}
 	if t.away.ended() {
-		s.note(slog.LevelInfo, "jobs: settling works again", "worker", w.id)
+		s.noteLocked(slog.LevelInfo, "jobs: settling works again", "worker", w.id)
 	}
-	s.ended(w, items, verdicts, now)
+	s.endedLocked(w, items, verdicts, now)
 	w.items = items[:0]
 	w.batchLimit = min(2*w.batchLimit, maxSettleItems)
-	s.forgetEnded(w)
+	s.forgetEndedLocked(w)
 	return 0
 }
 
@@ -102,8 +102,8 @@ func unanswered(items []broker.Settlement, verdicts []broker.Verdict) (left int,
 	return left, err
 }
 
-// ended takes in what became of leases.
-func (s *Server) ended(w *worker, items []broker.Settlement, verdicts []broker.Verdict, now time.Time) {
+// endedLocked takes in what became of leases.
+func (s *Server) endedLocked(w *worker, items []broker.Settlement, verdicts []broker.Verdict, now time.Time) {
 	lost, why := 0, broker.ErrLeaseLost
 	for i := range items {
 		w.held[s.queueOf(items[i].Job.Queue)]--
@@ -121,14 +121,14 @@ func (s *Server) ended(w *worker, items []broker.Settlement, verdicts []broker.V
 	clear(items)
 	w.leases -= len(items)
 	w.traffic++
-	s.pruneSoon(now)
+	s.pruneSoonLocked(now)
 	full := s.settler.unsettled > maxUnsettled
 	s.settler.unsettled -= len(items)
 	if full {
 		s.fetcher.wake()
 	}
 	if lost > 0 {
-		s.note(slog.LevelWarn, "jobs: outcomes were refused, the jobs run again elsewhere", "worker", w.id, "jobs", lost, "error", why)
+		s.noteLocked(slog.LevelWarn, "jobs: outcomes were refused, the jobs run again elsewhere", "worker", w.id, "jobs", lost, "error", why)
 	}
 	if s.settler.unsettled == 0 && s.settler.flushed != nil {
 		close(s.settler.flushed)
@@ -142,10 +142,10 @@ func refused(err error) bool {
 		errors.Is(err, broker.ErrMalformed)
 }
 
-// splitRefused finds the outcome for which a whole batch was refused, by
+// splitRefusedLocked finds the outcome for which a whole batch was refused, by
 // sending smaller ones: one bad outcome harms no other. On its own, it becomes
 // a plain failure, and if that is refused too, the job is left to its lease.
-func (s *Server) splitRefused(w *worker, err error) {
+func (s *Server) splitRefusedLocked(w *worker, err error) {
 	n := len(w.items)
 	if n > 1 {
 		w.batchLimit = max(1, n/2)
@@ -155,9 +155,10 @@ func (s *Server) splitRefused(w *worker, err error) {
 		return
 	}
 	item := w.items[0]
-	s.note(slog.LevelError, "jobs: an outcome was refused", "queue", item.Job.Queue, "id", item.Job.ID, "outcome", item.Outcome.Kind().String(), "error", err)
+	s.noteLocked(slog.LevelError, "jobs: an outcome was refused", "queue", item.Job.Queue, "id", item.Job.ID, "outcome",
+		item.Outcome.Kind().String(), "error", err)
 	if w.refused == item.Job {
-		s.ended(w, w.items, nil, time.Now())
+		s.endedLocked(w, w.items, nil, time.Now())
 		w.items = w.items[:0]
 		return
 	}

@@ -51,8 +51,8 @@ const (
 	recordBytes = 600      // of a job without its payload, about
 )
 
-// accept takes over the jobs that a claim of w gave, which have so many bytes.
-func (s *Server) accept(w *worker, jobs []broker.Job, size int, now time.Time) {
+// acceptLocked takes over the jobs that a claim of w gave, which have so many bytes.
+func (s *Server) acceptLocked(w *worker, jobs []broker.Job, size int, now time.Time) {
 	together := len(jobs)
 	if size += together * recordBytes; size > wholeAnswer {
 		together = max(1, keptBytes*len(jobs)/size)
@@ -69,28 +69,28 @@ func (s *Server) accept(w *worker, jobs []broker.Job, size int, now time.Time) {
 			runs = make([]Run, len(records))
 		}
 		j, r := &records[at], &runs[at]
-		queue := s.lease(w, j)
-		if s.isDrain || w.lost || s.crowded(queue) {
-			s.settle(w, j, broker.Release())
+		queue := s.leaseLocked(w, j)
+		if s.isDrain || w.lost || s.crowdedLocked(queue) {
+			s.settleLocked(w, j, broker.Release())
 			continue
 		}
 		r.Job, r.server, r.parent = j, s, s.values
 		r.worker, r.queue, r.claimed = w, queue, now
 		r.since = s.fetcher.patience
 		if s.careful(j) {
-			s.await(r)
+			s.awaitLocked(r)
 		} else {
 			s.slots.ready.push(r)
 		}
 		s.slots.held[queue]++
 		s.slots.holding++
 	}
-	s.occupy()
+	s.occupyLocked()
 }
 
-// crowded reports whether a job of a queue is one too many, which can come
+// crowdedLocked reports whether a job of a queue is one too many, which can come
 // when two claims crossed.
-func (s *Server) crowded(queue int) bool {
+func (s *Server) crowdedLocked(queue int) bool {
 	p := &s.slots
 	return p.limit[queue] > 0 && p.held[queue] >= p.limit[queue] || p.holding >= s.opts.Concurrency+s.opts.Prefetch
 }
@@ -103,13 +103,13 @@ func (s *Server) queueOf(name string) int {
 	return s.index[name]
 }
 
-// occupy has a slot look at ready, if one is free. It wakes one at a time,
+// occupyLocked has a slot look at ready, if one is free. It wakes one at a time,
 // which wakes the next before it runs its job: jobs that block all start, and
 // those that do not block run in few goroutines.
-func (s *Server) occupy() {
+func (s *Server) occupyLocked() {
 	p := &s.slots
 	switch {
-	case p.waking || s.startable() == nil:
+	case p.waking || s.startableLocked() == nil:
 	case p.idle > 0:
 		p.waking = true
 		p.waiting.Signal()
@@ -130,7 +130,7 @@ func (s *Server) slot(i int) {
 			outcome := s.policy.Exited(r)
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.leave(i, r, outcome)
+			s.leaveLocked(i, r, outcome)
 			go s.slot(i)
 		}
 	}()
@@ -138,24 +138,24 @@ func (s *Server) slot(i int) {
 	s.mu.Lock()
 	s.slots.headers[i] = header
 	s.slots.waking = false
-	for r = s.next(i); r != nil; r = s.next(i) {
+	for r = s.nextLocked(i); r != nil; r = s.nextLocked(i) {
 		s.mu.Unlock()
 		inHandler = true
 		outcome := s.perform(r)
 		inHandler = false
 		s.mu.Lock()
-		s.leave(i, r, outcome)
+		s.leaveLocked(i, r, outcome)
 		r = nil // the slot may be idle for long
 	}
 	s.mu.Unlock()
 }
 
-// next waits for a job and begins its run; it returns nil when the server has
+// nextLocked waits for a job and begins its run; it returns nil when the server has
 // stopped. No run begins after the drain.
-func (s *Server) next(i int) *Run {
+func (s *Server) nextLocked(i int) *Run {
 	p := &s.slots
-	q := s.startable()
-	for ; q == nil; q = s.startable() {
+	q := s.startableLocked()
+	for ; q == nil; q = s.startableLocked() {
 		if s.stopped {
 			if p.alive--; p.alive == 0 {
 				close(p.gone)
@@ -178,12 +178,12 @@ func (s *Server) next(i int) *Run {
 	if !r.end.IsZero() {
 		s.lookout.by(r.end.Add(s.opts.StuckGrace))
 	}
-	s.occupy()
+	s.occupyLocked()
 	return r
 }
 
-// leave ends a run: its slot is free, its outcome is to be settled.
-func (s *Server) leave(i int, r *Run, outcome broker.Outcome) {
+// leaveLocked ends a run: its slot is free, its outcome is to be settled.
+func (s *Server) leaveLocked(i int, r *Run, outcome broker.Outcome) {
 	p := &s.slots
 	p.running[i] = nil
 	p.active--
@@ -200,27 +200,27 @@ func (s *Server) leave(i int, r *Run, outcome broker.Outcome) {
 		s.lookout.by(now)
 	}
 	s.fetcher.measure(now.Sub(r.started))
-	s.giveUpSurplus()
+	s.giveUpSurplusLocked()
 	s.fetcher.freed(r.queue, now)
 	if r.InTx {
 		s.inTx.add(r.Job)
 	}
-	s.settleAt(r.worker, r.Job, outcome, now)
-	s.checkEmpty()
+	s.settleAtLocked(r.worker, r.Job, outcome, now)
+	s.checkEmptyLocked()
 }
 
-// checkEmpty tells the drain when no handler is left.
-func (s *Server) checkEmpty() {
+// checkEmptyLocked tells the drain when no handler is left.
+func (s *Server) checkEmptyLocked() {
 	if s.isDrain && s.slots.active == 0 && !s.slots.emptied {
 		s.slots.emptied = true
 		close(s.slots.empty)
 	}
 }
 
-// unready takes jobs that no handler has begun out of a queue, as long as they
+// unreadyLocked takes jobs that no handler has begun out of a queue, as long as they
 // are of w (of any worker when it is nil) and were claimed before the time
 // given, and releases them.
-func (s *Server) unready(q *jobQueue, w *worker, before time.Time) []broker.Ref {
+func (s *Server) unreadyLocked(q *jobQueue, w *worker, before time.Time) []broker.Ref {
 	var released []broker.Ref
 	for n := q.len(); n > 0; n-- {
 		r := q.pop()
@@ -228,22 +228,22 @@ func (s *Server) unready(q *jobQueue, w *worker, before time.Time) []broker.Ref 
 			q.push(r)
 			continue
 		}
-		s.giveBack(r)
+		s.giveBackLocked(r)
 		released = append(released, r.Job.Ref())
 	}
 	return released
 }
 
-// giveBack releases a job that no handler has begun.
-func (s *Server) giveBack(r *Run) {
+// giveBackLocked releases a job that no handler has begun.
+func (s *Server) giveBackLocked(r *Run) {
 	s.slots.holding--
 	s.slots.held[r.queue]--
-	s.settle(r.worker, r.Job, broker.Release())
+	s.settleLocked(r.worker, r.Job, broker.Release())
 }
 
-// unreadyAll does so with all that has not begun.
-func (s *Server) unreadyAll(w *worker, now time.Time) []broker.Ref {
-	return append(s.unready(&s.slots.ready, w, now.Add(1)), s.unready(&s.slots.careful, w, now.Add(1))...)
+// unreadyAllLocked does so with all that has not begun.
+func (s *Server) unreadyAllLocked(w *worker, now time.Time) []broker.Ref {
+	return append(s.unreadyLocked(&s.slots.ready, w, now.Add(1)), s.unreadyLocked(&s.slots.careful, w, now.Add(1))...)
 }
 
 // eachWaiting calls f for each run that has not begun.
@@ -252,8 +252,8 @@ func (p *slots) eachWaiting(f func(*Run)) {
 	p.careful.each(f)
 }
 
-// eachActive calls f for each run whose handler has not returned.
-func (s *Server) eachActive(f func(*Run)) {
+// eachActiveLocked calls f for each run whose handler has not returned.
+func (s *Server) eachActiveLocked(f func(*Run)) {
 	for _, r := range s.slots.running {
 		if r != nil {
 			f(r)

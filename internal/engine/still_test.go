@@ -48,7 +48,7 @@ func TestServer_CancellingEndsTheRunOfThatQueueBegunOrNot(t *testing.T) {
 	s.slots.ready.push(ready)
 	s.slots.careful.push(careful)
 	for _, id := range []string{"a", "b", "c"} {
-		s.cancelRun("p", id)
+		s.cancelRunLocked("p", id)
 	}
 	for name, r := range map[string]*Run{"the active run": active, "the one that waits for a slot": ready, "the one that waits for its turn": careful} {
 		if r.hasEnded() != ErrCancelled {
@@ -76,7 +76,7 @@ func TestServer_AGapByEitherClockBeginsTheSteadyTimeAnew(t *testing.T) {
 		{"the store's went back a little", 4 * time.Second, -8 * time.Second, false},
 	} {
 		w := &worker{renewed: begin, stored: begin, steady: begin}
-		s.steadied(w, begin.Add(c.local), begin.Add(c.store))
+		s.steadiedLocked(w, begin.Add(c.local), begin.Add(c.store))
 		if anew := !w.steady.Equal(begin); anew != c.anew {
 			t.Errorf("%s: the steady time begins anew is %v, want %v", c.name, anew, c.anew)
 		}

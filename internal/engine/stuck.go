@@ -46,7 +46,8 @@ func (s *Server) reportStuck() {
 	for n, e := range events {
 		e.Stack = stackOf(stacks, headers[n])
 		s.log.Error("jobs: a handler is stuck, it goes on long after its context ended and keeps its slot",
-			"queue", e.Job.Queue, "id", e.Job.ID, "type", e.Job.Type, "cause", e.Cause, "overdue", e.Overdue.Round(time.Millisecond), "stack", e.Stack)
+			"queue", e.Job.Queue, "id", e.Job.ID, "type", e.Job.Type, "cause", e.Cause, "overdue",
+			e.Overdue.Round(time.Millisecond), "stack", e.Stack)
 		if hook := s.opts.Hooks.Stuck; hook != nil {
 			hook(e)
 		}

@@ -52,19 +52,19 @@ func (s *Server) company(j *broker.Job) int {
 	return int(math.Ceil(math.Sqrt(float64(s.opts.Concurrency))))
 }
 
-// room is how many handlers may run now: fewer than there are slots while one
+// roomLocked is how many handlers may run now: fewer than there are slots while one
 // runs that has to be careful with.
-func (s *Server) room() int {
+func (s *Server) roomLocked() int {
 	room := s.opts.Concurrency
 	if s.slots.guarded > 0 {
-		s.eachActive(func(r *Run) { room = min(room, s.company(r.Job)) })
+		s.eachActiveLocked(func(r *Run) { room = min(room, s.company(r.Job)) })
 	}
 	return room
 }
 
-// startable returns the queue whose first run may begin now, or nil. While a
+// startableLocked returns the queue whose first run may begin now, or nil. While a
 // careful job waits for its turn no other one begins, so that slots empty.
-func (s *Server) startable() *jobQueue {
+func (s *Server) startableLocked() *jobQueue {
 	p := &s.slots
 	q := &p.ready
 	if p.careful.len() > 0 {
@@ -76,14 +76,14 @@ func (s *Server) startable() *jobQueue {
 	if p.careful.len() == 0 && p.guarded == 0 {
 		return q
 	}
-	if p.active >= min(s.room(), s.company(q.peek().Job)) {
+	if p.active >= min(s.roomLocked(), s.company(q.peek().Job)) {
 		return nil
 	}
 	return q
 }
 
-// await has a careful run wait for its turn, for a while.
-func (s *Server) await(r *Run) {
+// awaitLocked has a careful run wait for its turn, for a while.
+func (s *Server) awaitLocked(r *Run) {
 	s.slots.careful.push(r)
 	patience := sleep.Doubled(patienceMin, r.Job.Snoozes, patienceMax)
 	r.patient = r.claimed.Add(patience)
@@ -105,10 +105,10 @@ func (s *Server) giveTurnsBack() {
 		}
 		p.holding--
 		p.held[r.queue]--
-		s.settle(r.worker, r.Job, broker.Snooze(sleep.Jitter(s.Shortly(), 0.5), broker.Failure{}))
+		s.settleLocked(r.worker, r.Job, broker.Snooze(sleep.Jitter(s.Shortly(), 0.5), broker.Failure{}))
 		s.fetcher.freed(r.queue, now)
 	}
-	s.occupy()
+	s.occupyLocked()
 }
 
 // Shortly is how long something is put off for a while: a lease, unless leases are long.
@@ -170,7 +170,8 @@ func (s *Server) innocent(jobs []broker.Job) map[*broker.Job]bool {
 		}
 	}
 	if failed != nil {
-		s.reports.Report(s.log, "mark", slog.LevelWarn, "jobs: what had begun on a server that died cannot be told, jobs go back without a charge", "error", failed)
+		s.reports.Report(s.log, "mark", slog.LevelWarn,
+			"jobs: what had begun on a server that died cannot be told, jobs go back without a charge", "error", failed)
 	}
 	return found
 }

@@ -14,20 +14,20 @@ func TestServer_WhileACarefulJobWaitsForItsTurnNoOtherBegins(t *testing.T) {
 	other, suspect := runFor(s, w, testQueue, "other", 0), runFor(s, w, testQueue, "suspect", 2)
 	p.ready.push(other)
 	p.active = 1
-	if s.startable() != &p.ready {
+	if s.startableLocked() != &p.ready {
 		t.Fatal("a job does not begin beside another one")
 	}
 	p.careful.push(suspect)
-	if q := s.startable(); q != nil {
+	if q := s.startableLocked(); q != nil {
 		t.Error("a job begins while a suspect waits to be alone")
 	}
 	p.active = 0
-	if s.startable() != &p.careful {
+	if s.startableLocked() != &p.careful {
 		t.Error("the suspect does not begin although it would be alone")
 	}
 	p.careful.pop()
 	p.running, p.active, p.guarded = []*Run{suspect}, 1, 1
-	if q := s.startable(); q != nil {
+	if q := s.startableLocked(); q != nil {
 		t.Error("a job begins beside a suspect")
 	}
 }
@@ -44,10 +44,10 @@ func TestServer_ACarefulJobRunsBesideTheSquareRootOfTheSlots(t *testing.T) {
 		p := &s.slots
 		p.ready.push(runFor(s, w, testQueue, "other", 0))
 		p.running, p.guarded = []*Run{careful}, 1
-		if p.active = want; s.startable() != nil {
+		if p.active = want; s.startableLocked() != nil {
 			t.Errorf("of %d slots, a job begins beside %d with a careful one among them", slots, want)
 		}
-		if p.active = want - 1; p.active > 0 && s.startable() == nil {
+		if p.active = want - 1; p.active > 0 && s.startableLocked() == nil {
 			t.Errorf("of %d slots, no job begins beside %d with a careful one among them", slots, want-1)
 		}
 	}
@@ -60,7 +60,7 @@ func TestServer_ATurnThatIsGivenBackLetsOthersBegin(t *testing.T) {
 	late, early := runFor(s, w, testQueue, "late", 1), runFor(s, w, testQueue, "early", 1)
 	late.patient, early.patient = now.Add(-time.Second), now.Add(time.Hour)
 	for _, r := range []*Run{late, early} {
-		s.lease(w, r.Job)
+		s.leaseLocked(w, r.Job)
 		p.careful.push(r)
 		p.holding++
 		p.held[0]++
@@ -106,8 +106,8 @@ func TestServer_NoMoreIsHeldThanSlotsAndPrefetch(t *testing.T) {
 	t.Parallel()
 	s, _ := still(t, newStore(), Options{Concurrency: 2, Prefetch: 3})
 	for held, crowded := range map[int]bool{4: false, 5: true, 6: true} {
-		if s.slots.holding = held; s.crowded(0) != crowded {
-			t.Errorf("with %d jobs held of at most 5, the next is one too many is %v", held, s.crowded(0))
+		if s.slots.holding = held; s.crowdedLocked(0) != crowded {
+			t.Errorf("with %d jobs held of at most 5, the next is one too many is %v", held, s.crowdedLocked(0))
 		}
 	}
 }

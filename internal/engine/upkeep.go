@@ -54,15 +54,15 @@ func (s *Server) upkeep(ctx, calls context.Context) {
 			s.prune(ctx, &noPrune)
 		}
 		s.mu.Lock()
-		s.expectUpkeep(s.worker)
+		s.expectUpkeepLocked(s.worker)
 		s.mu.Unlock()
 		timer.Reset(s.lookout.in(floor))
 	}
 }
 
-// expectUpkeep has upkeep look when there is next something to reclaim or to
-// prune. Servers that share a store do not all look at once. s.mu is held.
-func (s *Server) expectUpkeep(w *worker) {
+// expectUpkeepLocked has upkeep look when there is next something to reclaim or to
+// prune. Servers that share a store do not all look at once.
+func (s *Server) expectUpkeepLocked(w *worker) {
 	if w == nil || !w.registered || w.lost {
 		return
 	}
@@ -122,7 +122,8 @@ func (s *Server) reclaim(ctx context.Context, w *worker, away *outage) {
 		s.mu.Unlock()
 		sent := time.Now()
 		callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
-		reply, err := s.broker.Reclaim(callCtx, broker.ReclaimRequest{Worker: w.id, Queues: s.names, Max: min(reclaimMax, room.jobs), Bytes: room.bytes})
+		reply, err := s.broker.Reclaim(callCtx, broker.ReclaimRequest{Worker: w.id, Queues: s.names, Max: min(reclaimMax,
+			room.jobs), Bytes: room.bytes})
 		cancel()
 		if hook := s.opts.Hooks.Reclaim; hook != nil {
 			hook(ReclaimEvent{Jobs: reply.Jobs, Took: time.Since(sent), Err: err})
@@ -130,12 +131,12 @@ func (s *Server) reclaim(ctx context.Context, w *worker, away *outage) {
 		outcomes := s.crashed(w, reply.Jobs)
 		s.mu.Lock()
 		for i := range reply.Jobs {
-			s.lease(w, &reply.Jobs[i])
-			s.settle(w, &reply.Jobs[i], outcomes[i])
+			s.leaseLocked(w, &reply.Jobs[i])
+			s.settleLocked(w, &reply.Jobs[i], outcomes[i])
 		}
 		switch {
 		case broker.MayHaveApplied(err):
-			s.doubt(w, false)
+			s.doubtLocked(w, false)
 			s.fetcher.size.lost(reclaimMax)
 		case errors.Is(err, broker.ErrWorkerGone):
 			poke(s.renewNow)
@@ -148,7 +149,8 @@ func (s *Server) reclaim(ctx context.Context, w *worker, away *outage) {
 		if err == nil {
 			away.ended()
 		} else if now := time.Now(); away.failed(now, err) {
-			s.log.Log(ctx, s.loudness(now.Sub(away.since)), "jobs: the search for jobs of dead servers failed, trying again", away.args("worker", w.id)...)
+			s.log.Log(ctx, s.loudness(now.Sub(away.since)), "jobs: the search for jobs of dead servers failed, trying again",
+				away.args("worker", w.id)...)
 		}
 		more = err == nil && reply.More && !s.over()
 	}
@@ -199,8 +201,8 @@ func (s *Server) pruneDue(now time.Time) bool {
 	return true
 }
 
-// pruneSoon says that there may be something to prune before long. s.mu is held.
-func (s *Server) pruneSoon(now time.Time) {
+// pruneSoonLocked says that there may be something to prune before long.
+func (s *Server) pruneSoonLocked(now time.Time) {
 	p := &s.pruning
 	if p.every == pruneInterval {
 		return
@@ -228,7 +230,7 @@ func (s *Server) prune(ctx context.Context, away *outage) {
 		}
 		if err != nil || reply != (broker.Pruned{}) {
 			s.mu.Lock()
-			s.pruneSoon(time.Now())
+			s.pruneSoonLocked(time.Now())
 			s.mu.Unlock()
 		}
 		if err != nil || !reply.More {

@@ -17,7 +17,7 @@ func (s *Server) watch(ctx context.Context) {
 			for e := range events {
 				if e.Kind == broker.EventCancel {
 					s.mu.Lock()
-					s.cancelRun(e.Queue, e.ID)
+					s.cancelRunLocked(e.Queue, e.ID)
 					s.mu.Unlock()
 				}
 			}

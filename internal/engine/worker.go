@@ -41,10 +41,10 @@ func (s *Server) newWorker() *worker {
 	return &worker{id: s.opts.NewID(), held: make([]int, len(s.names)), batchLimit: maxSettleItems}
 }
 
-// lease counts a lease that w got. The answer that told of it may come after w
+// leaseLocked counts a lease that w got. The answer that told of it may come after w
 // was forgotten; it then has something to settle again.
-func (s *Server) lease(w *worker, j *broker.Job) (queue int) {
-	s.list(w)
+func (s *Server) leaseLocked(w *worker, j *broker.Job) (queue int) {
+	s.listLocked(w)
 	queue = s.queueOf(j.Queue)
 	w.held[queue]++
 	w.leases++
@@ -62,9 +62,9 @@ func (s *Server) lose(w *worker, why string) {
 		s.fetcher.giveUp() // it would get nothing, and keep the next worker from waiting
 	}
 	now := time.Now()
-	s.unreadyAll(w, now)
+	s.unreadyAllLocked(w, now)
 	handlers := 0
-	s.eachActive(func(r *Run) {
+	s.eachActiveLocked(func(r *Run) {
 		if r.worker == w {
 			handlers++
 			s.stop(r, broker.ErrLeaseLost, now)
@@ -72,11 +72,12 @@ func (s *Server) lose(w *worker, why string) {
 	})
 	s.mu.Unlock()
 	s.tellWorker(WorkerLost, w, nil)
-	s.logLater(slog.LevelError, "jobs: the worker was lost, starting anew under another ID", "worker", w.id, "reason", why, "handlers", handlers)
+	s.logLater(slog.LevelError, "jobs: the worker was lost, starting anew under another ID", "worker", w.id, "reason",
+		why, "handlers", handlers)
 }
 
-// list has the outcomes of w sent.
-func (s *Server) list(w *worker) {
+// listLocked has the outcomes of w sent.
+func (s *Server) listLocked(w *worker) {
 	if !w.listed {
 		w.listed = true
 		s.workers = append(s.workers, w)
@@ -90,23 +91,23 @@ func (s *Server) holdsNothing(w *worker) bool {
 	return w.leases == 0
 }
 
-// forgetEnded drops a lost worker that holds nothing any more.
-func (s *Server) forgetEnded(w *worker) {
+// forgetEndedLocked drops a lost worker that holds nothing any more.
+func (s *Server) forgetEndedLocked(w *worker) {
 	if w.listed && w.lost && w.leases == 0 && w != s.worker {
 		w.listed = false
 		s.workers = slices.DeleteFunc(s.workers, func(other *worker) bool { return other == w })
 	}
 }
 
-// cancelRun ends the contexts of a job's runs because it was cancelled. One
+// cancelRunLocked ends the contexts of a job's runs because it was cancelled. One
 // that has not begun never will.
-func (s *Server) cancelRun(queue, id string) {
+func (s *Server) cancelRunLocked(queue, id string) {
 	now := time.Now()
 	cancel := func(r *Run) {
 		if j := r.Job; j.ID == id && j.Queue == queue {
 			s.stop(r, ErrCancelled, now)
 		}
 	}
-	s.eachActive(cancel)
+	s.eachActiveLocked(cancel)
 	s.slots.eachWaiting(cancel)
 }

@@ -175,11 +175,11 @@ func TestLinesThatCannotBeTakenAreReportedAndTheOthersStored(t *testing.T) {
 		says string
 	}{
 		{good("a"), nil, ""},
-		{"nonsense", broker.ErrInvalid, "no JSON object"},
-		{good("b")[:50], broker.ErrInvalid, "cut off"},
+		{"nonsense", broker.ErrInvalid, "line: invalid"},
+		{good("b")[:50], broker.ErrInvalid, "line: invalid"},
 		{"", nil, ""},
 		{`{"v":2,"queue":"default"}`, broker.ErrNewerForm, "line version 2"},
-		{`{"queue":"default"}`, broker.ErrInvalid, "v: invalid: is not there"},
+		{`{"queue":"default"}`, broker.ErrInvalid, "v: invalid"},
 		{strings.Replace(good("c"), `"v":1`, `"v":1,"extra":1`, 1), broker.ErrInvalid, "extra"},
 		{strings.Replace(good("c"), `"default"`, `"{bad}"`, 1), broker.ErrInvalid, "brace"},
 		{strings.Replace(good("c"), `"dead"`, `"active"`, 1), broker.ErrInvalid, "restored state"},

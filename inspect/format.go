@@ -234,11 +234,11 @@ func parseLine(text []byte) (broker.NewJob, error) {
 		Version int `json:"v"`
 	}
 	if err := json.Unmarshal(text, &version); err != nil {
-		return broker.NewJob{}, broker.Invalid("line", "is no JSON object, or cut off: %v", syntax(err))
+		return broker.NewJob{}, broker.Invalid("line", "is not a complete JSON object: %v", syntax(err))
 	}
 	switch {
 	case version.Version < 1:
-		return broker.NewJob{}, broker.Invalid("v", "is not there or below 1; give the version of the line")
+		return broker.NewJob{}, broker.Invalid("v", "is missing or below 1; give the version of the line")
 	case version.Version > lineVersion:
 		return broker.NewJob{}, fmt.Errorf("%w: line version %d, this program reads up to %d", broker.ErrNewerForm, version.Version, lineVersion)
 	}
@@ -249,7 +249,7 @@ func parseLine(text []byte) (broker.NewJob, error) {
 		return broker.NewJob{}, broker.Invalid("line", "cannot be read: %v", syntax(err))
 	}
 	if d.More() {
-		return broker.NewJob{}, broker.Invalid("line", "goes on behind its object; put each job on a line of its own")
+		return broker.NewJob{}, broker.Invalid("line", "has more after its object; put each job on a line of its own")
 	}
 	return l.job()
 }
@@ -296,7 +296,7 @@ func (l *line) job() (broker.NewJob, error) {
 			j.Headers = make(map[string]string, len(l.Headers))
 		}
 		if _, twice := j.Headers[string(h.Name)]; twice {
-			return broker.NewJob{}, broker.Invalid("headers", "have one twice; remove one of them")
+			return broker.NewJob{}, broker.Invalid("headers", "have a name twice; remove one")
 		}
 		j.Headers[string(h.Name)] = string(h.Value)
 	}
@@ -310,7 +310,7 @@ func (l *line) job() (broker.NewJob, error) {
 	if len(l.Head) > 0 {
 		_, head, err := broker.ParseHead(l.Head)
 		if err != nil && !errors.Is(err, broker.ErrNewerForm) {
-			return broker.NewJob{}, broker.Invalid("head", "is no stored head: %v", err)
+			return broker.NewJob{}, broker.Invalid("head", "is not a stored head: %v", err)
 		}
 		j.Head = head
 	}

@@ -138,7 +138,7 @@ func (i *Inspector) mover(ctx context.Context, queue string, to Destination) (*m
 		return nil, fmt.Errorf("jobs: move: the source: %w", err)
 	}
 	if here == there && m.queue == queue {
-		return nil, broker.About(broker.Invalid("destination", "is where the jobs are; name another queue or store"), "move", queue, "")
+		return nil, broker.About(broker.Invalid("destination", "is the queue that has the jobs; name another queue or store"), "move", queue, "")
 	}
 	m.holder = movePrefix + there + "/" + m.queue
 	if len(m.holder) > broker.MaxNameLen {

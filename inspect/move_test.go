@@ -79,7 +79,7 @@ func TestAMoveIsRefusedWhereItMakesNoSense(t *testing.T) {
 		to   Destination
 		says string
 	}{
-		"onto itself":    {pending, Destination{Broker: same.Broker}, "is where the jobs are"},
+		"onto itself":    {pending, Destination{Broker: same.Broker}, "is the queue that has the jobs"},
 		"nowhere":        {pending, Destination{}, "inspector"},
 		"a bad queue":    {pending, Destination{Broker: same.Broker, Queue: "{x}"}, "brace"},
 		"jobs that run":  {from.Select(Query{Queue: "default", State: broker.StateActive}), Destination{Broker: same.Broker, Queue: "other"}, "is active"},

@@ -40,7 +40,7 @@ func Explain(j *broker.Job, q QueueInfo) (reasons []Explanation) {
 		reasons = append(reasons, Explanation{code, fmt.Sprintf(format, args...)})
 	}
 	if j.Broken != nil {
-		add("unreadable", "what is stored of it cannot be read: %v", j.Broken)
+		add("unreadable", "its stored bytes cannot be read: %v", j.Broken)
 	}
 	last := j.Errors.Last()
 	switch j.State {
@@ -49,9 +49,9 @@ func Explain(j *broker.Job, q QueueInfo) (reasons []Explanation) {
 	case broker.StateCancelled:
 		add("cancelled", "it was cancelled %s ago", readable.Span(q.Now.Sub(j.FinishedAt)))
 	case broker.StateDead:
-		add("dead", "it died %s ago (%s), until somebody redrives or deletes it; its last error: %s", readable.Span(q.Now.Sub(j.FinishedAt)), j.Reason, last.Message)
+		add("dead", "it died %s ago (%s) and stays until somebody redrives or deletes it; its last error: %s", readable.Span(q.Now.Sub(j.FinishedAt)), j.Reason, last.Message)
 	case broker.StateWaiting:
-		add("held", "%s; before, it was %s", heldBy(j.Holder), j.HeldFrom)
+		add("held", "%s; before that it was %s", heldBy(j.Holder), j.HeldFrom)
 	case broker.StateActive:
 		add("running", "it is held by %s", holder(j, q))
 		if len(alive(q)) == 0 {
@@ -67,25 +67,25 @@ func Explain(j *broker.Job, q QueueInfo) (reasons []Explanation) {
 			add("due", "it has been due for %s", readable.Span(-wait))
 		}
 		if j.State == broker.StateRetry {
-			add("failed", "it failed %d times of %d; its last error: %s", j.Failures, j.MaxRetries+1, last.Message)
+			add("failed", "it failed %d times; after %d failures it is dead; its last error: %s", j.Failures, j.MaxRetries+1, last.Message)
 		}
 		obstacles(j, q, add)
 	case broker.StatePending:
 		obstacles(j, q, add)
 		if len(reasons) == 0 {
 			ahead := q.Counts[broker.StatePending] - 1
-			add("queued", "it is in line with %d others; the next of its priority has waited %s", ahead, orNow(q.AgePending(j.Priority)))
+			add("queued", "%d other jobs are pending, too; the next one of its priority has waited %s", ahead, orNow(q.AgePending(j.Priority)))
 		}
 	}
 	if !j.Deadline.IsZero() && !j.State.Final() {
-		add("deadline", "no run of it begins after %s", readable.Clock(j.Deadline))
+		add("deadline", "it does not run after its deadline, %s", readable.Clock(j.Deadline))
 	}
 	return reasons
 }
 
 // holder describes the worker that holds a job.
 func holder(j *broker.Job, q QueueInfo) string {
-	const next = "another worker of the queue takes the job over"
+	const next = "another worker of the queue will reclaim the job"
 	for _, w := range q.Workers {
 		if w.ID != j.Worker {
 			continue
@@ -113,9 +113,9 @@ func alive(q QueueInfo) (workers []WorkerInfo) {
 // heldBy says who holds a job, and what to do about it.
 func heldBy(holder string) string {
 	if to, ok := strings.CutPrefix(holder, movePrefix); ok {
-		return fmt.Sprintf("it is held by a move to %s (store and queue), which goes on or whose process died: run it again, or undo it", to)
+		return fmt.Sprintf("a move to %s (store and queue) holds it; if that move is no longer running, run it again or undo it", to)
 	}
-	return fmt.Sprintf("it is held by %q, who decides when it may run", holder)
+	return fmt.Sprintf("%q holds it, and decides when it may run", holder)
 }
 
 func orNow(d time.Duration) string {

@@ -26,7 +26,7 @@ func TestEveryObstacleIsNamed(t *testing.T) {
 		want    []string // codes
 		text    string   // in one of them
 	}{
-		{"in line", broker.Job{State: broker.StatePending}, false, []WorkerInfo{worker("mail:*")}, []string{"queued"}, "in line with 4 others"},
+		{"queued", broker.Job{State: broker.StatePending}, false, []WorkerInfo{worker("mail:*")}, []string{"queued"}, "4 other jobs"},
 		{"paused", broker.Job{State: broker.StatePending}, true, []WorkerInfo{worker()}, []string{"paused"}, "the queue q is paused"},
 		{"nobody there", broker.Job{State: broker.StatePending}, false, nil, []string{"no-worker"}, "no live worker"},
 		{"paused, and nobody there", broker.Job{State: broker.StatePending}, true, nil, []string{"paused", "no-worker"}, ""},
@@ -35,7 +35,7 @@ func TestEveryObstacleIsNamed(t *testing.T) {
 		{"not due", broker.Job{State: broker.StateScheduled, RunAt: now.Add(90 * time.Minute)}, false, []WorkerInfo{worker()}, []string{"not-due"}, "in 1h30m"},
 		{"due", broker.Job{State: broker.StateScheduled, RunAt: now.Add(-time.Second)}, true, []WorkerInfo{worker()}, []string{"due", "paused"}, "due for 1s"},
 		{"failed", broker.Job{State: broker.StateRetry, RunAt: now.Add(time.Second), Head: broker.Head{Failures: 2, Errors: broker.ErrorLog{Entries: []broker.Failure{{Message: "no answer"}}}}, Body: broker.Body{MaxRetries: 4}},
-			false, []WorkerInfo{worker()}, []string{"not-due", "failed"}, "2 times of 5; its last error: no answer"},
+			false, []WorkerInfo{worker()}, []string{"not-due", "failed"}, "last error: no answer"},
 		{"running", broker.Job{State: broker.StateActive, Worker: "w"}, false, []WorkerInfo{full}, []string{"running"}, "worker w on h"},
 		{"running, asked to end", broker.Job{State: broker.StateActive, Worker: "w", CancelRequested: true}, false, []WorkerInfo{full}, []string{"running", "cancel-requested"}, ""},
 		{"its worker died", broker.Job{State: broker.StateActive, Worker: "w"}, false, []WorkerInfo{silent, {ID: "v", Until: now}}, []string{"running"}, "worker w on h (PID 0, ), whose lease ran out 1m ago"},
@@ -45,7 +45,7 @@ func TestEveryObstacleIsNamed(t *testing.T) {
 		{"dead", broker.Job{State: broker.StateDead, Head: broker.Head{FinishedAt: now.Add(-time.Minute), Reason: broker.ReasonRetries}}, false, nil, []string{"dead"}, "it died 1m ago (retries_spent)"},
 		{"completed", broker.Job{State: broker.StateCompleted, Head: broker.Head{FinishedAt: now.Add(-time.Minute)}}, false, nil, []string{"completed"}, ""},
 		{"cancelled", broker.Job{State: broker.StateCancelled, Head: broker.Head{FinishedAt: now.Add(-time.Minute)}}, false, nil, []string{"cancelled"}, ""},
-		{"held by a move", broker.Job{State: broker.StateWaiting, HeldFrom: broker.StateRetry, Holder: "move:01J/mail"}, false, nil, []string{"held"}, "held by a move to 01J/mail"},
+		{"held by a move", broker.Job{State: broker.StateWaiting, HeldFrom: broker.StateRetry, Holder: "move:01J/mail"}, false, nil, []string{"held"}, "a move to 01J/mail"},
 		{"held by another", broker.Job{State: broker.StateWaiting, HeldFrom: broker.StatePending, Holder: "a workflow"}, false, nil, []string{"held"}, `held by "a workflow"`},
 		{"with a deadline", broker.Job{State: broker.StatePending, Body: broker.Body{Deadline: now}}, true, nil, []string{"paused", "no-worker", "deadline"}, "2026-01-02"},
 		{"unreadable", broker.Job{State: broker.StatePending, Broken: errors.New("bad form")}, true, []WorkerInfo{worker()}, []string{"unreadable", "paused"}, "bad form"},

@@ -21,19 +21,18 @@ func (a *app) bench() *cobra.Command {
 	var queue string
 	cmd := &cobra.Command{
 		Use:   "bench",
-		Short: "Measure how fast jobs go in and out of this store from here",
-		Long: `Measure how fast jobs go into and out of this store from here: with the client
-and the server of an application, in one process, through a queue of its own
-that is removed afterwards, also on Ctrl-C. It makes load: think twice before
-you run it on a store that others need now.
+		Short: "Measure the speed of this store from here",
+		Long: `Measure how fast jobs go into this store and out of it, with a client and a
+server in this process. It uses a queue of its own, and removes it at the end,
+also on Ctrl-C. This makes load: do not run it on a busy production store.
 
-  enqueue in batches   EnqueueMany, 1000 jobs a call
+  enqueue in batches   EnqueueMany, 1000 jobs per call
   enqueue one by one   --callers goroutines that call Enqueue
   drain                --concurrency handlers that do nothing
   pickup               from Enqueue until an idle worker's handler begins
 
-If it is killed, the queue stays: "jobs delete --queue NAME" and "jobs queues
-remove NAME" remove it.`,
+If the command is killed, the queue stays. Remove it with "jobs delete --queue
+NAME --state pending" and "jobs queues remove NAME".`,
 		Example: "  jobs bench --jobs 50000 --size 1000 --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -45,12 +44,12 @@ remove NAME" remove it.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVarP(&queue, "queue", "q", "", "queue to use, which must not exist (default: a new name)")
-	flags.IntVarP(&p.jobs, "jobs", "n", 10_000, "jobs of each enqueue, up to 10 million")
-	flags.IntVar(&p.size, "size", 200, "bytes of a payload")
+	flags.StringVarP(&queue, "queue", "q", "", "queue to use; it must not exist (default: a new name)")
+	flags.IntVarP(&p.jobs, "jobs", "n", 10_000, "number of jobs of each enqueue test, up to 10 million")
+	flags.IntVar(&p.size, "size", 200, "size of a payload in bytes")
 	flags.IntVar(&p.callers, "callers", 64, "goroutines that enqueue one by one")
-	flags.IntVar(&p.slots, "concurrency", 64, "handlers")
-	flags.IntVar(&p.pickups, "pickups", 200, "jobs that reach an idle worker")
+	flags.IntVar(&p.slots, "concurrency", 64, "number of handlers")
+	flags.IntVar(&p.pickups, "pickups", 200, "number of jobs of the pickup test")
 	return cmd
 }
 
@@ -102,13 +101,13 @@ func (a *app) runBench(ctx context.Context, p plan) (err error) {
 	}
 	i := inspect.New(b)
 	if _, err := i.Queue(ctx, p.queue); err == nil {
-		return &usageError{fmt.Sprintf("the queue %q exists; bench uses a new one only", p.queue)}
+		return &usageError{fmt.Sprintf("the queue %q exists; name one that does not", p.queue)}
 	} else if !errors.Is(err, broker.ErrNotFound) {
 		return err
 	}
 	defer func() {
 		if removeErr := a.removeBench(ctx, i, p.queue); removeErr != nil {
-			err = errors.Join(err, fmt.Errorf("the queue %s may be left over: %w", p.queue, removeErr))
+			err = errors.Join(err, fmt.Errorf("the queue %s may not be removed: %w", p.queue, removeErr))
 		}
 	}()
 	a.say("%d jobs of %d bytes, %d callers, %d handlers, through the queue %s", p.jobs, p.size, p.callers, p.slots, p.queue)

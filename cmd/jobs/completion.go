@@ -48,13 +48,14 @@ func (a *app) completion() *cobra.Command {
 	names := []string{"bash", "zsh", "fish", "powershell"}
 	return &cobra.Command{
 		Use:   "completion SHELL",
-		Short: "Write what makes a shell complete verbs, flags and queues",
-		Long: `Write what makes a shell complete verbs, flags and queues, and tell this program
-from the shell's own jobs: what begins with a verb is for the program, while
-jobs alone, jobs -l and jobs %1 go on listing the shell's jobs. Without it,
-and in scripts, the program is "env jobs".
+		Short: "Write a completion script for a shell",
+		Long: `Write a script that completes commands, flags and queues in a shell.
 
-SHELL is bash, zsh, fish or powershell. Load it where the shell starts:`,
+Shells have a builtin named jobs. The script keeps it for jobs without arguments,
+jobs -l and jobs %1; all other calls run this program. Without the script, run
+the program as "env jobs".
+
+SHELL is bash, zsh, fish or powershell. Load the script when the shell starts:`,
 		Example: `  source <(env jobs completion bash)   # in ~/.bashrc, after bash-completion
   source <(env jobs completion zsh)    # in ~/.zshrc, after compinit
   command jobs completion fish | source   # in ~/.config/fish/config.fish`,
@@ -63,7 +64,7 @@ SHELL is bash, zsh, fish or powershell. Load it where the shell starts:`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			shell, ok := shells[args[0]]
 			if !ok {
-				return &usageError{fmt.Sprintf("there is no script for %q: use one of %s", args[0], strings.Join(names, ", "))}
+				return &usageError{fmt.Sprintf("unknown shell %q; use one of %s", args[0], strings.Join(names, ", "))}
 			}
 			if _, err := io.WriteString(a.out, shell.function); err != nil {
 				return err

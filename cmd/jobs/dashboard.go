@@ -16,16 +16,19 @@ import (
 	"github.com/seed81422ce9/jobs/dashboard"
 )
 
-const dashboardHelp = `Serve the dashboard: queues, jobs, dead letters and workers in a browser, live.
+const dashboardHelp = `Serve the dashboard: queues, jobs, dead jobs and workers, live in a browser.
 
-It is read-only unless --write is given, and shows no payloads unless --payloads
-is. It listens on this machine alone, unless --addr says otherwise.
+The dashboard is read-only; --write permits changes. It shows no payloads;
+--payloads shows them. It listens on 127.0.0.1; --addr changes that.
 
-Who may use it: with --write or --token whoever has the address that is printed,
-which holds a secret; with --user whoever knows the password in --password-file;
-with --behind-proxy whoever a proxy that authenticates lets through. Read-only
-and on a loopback address it needs none of these. Passwords and tokens pass over
-the network as they are: put a proxy that speaks TLS before it.`
+Access control:
+
+  --write, --token   a secret, which is part of the printed address
+  --user             a name, and the password in --password-file
+  --behind-proxy     a proxy in front of it authenticates users
+
+A read-only dashboard on a loopback address needs none of these. Passwords and
+tokens are sent in clear text: on a network, put a proxy with TLS in front.`
 
 // dashboardFlags are how the dashboard is served.
 type dashboardFlags struct {
@@ -41,7 +44,7 @@ func (a *app) dashboard() *cobra.Command {
 	var f dashboardFlags
 	cmd := &cobra.Command{
 		Use:     "dashboard",
-		Short:   "Serve the dashboard for browsers",
+		Short:   "Serve the dashboard in a browser",
 		Long:    dashboardHelp,
 		Example: "  jobs dashboard\n  jobs dashboard --write --payloads\n  jobs dashboard --addr :8383 --user ops --password-file /run/secrets/dashboard",
 		Args:    noArgs,
@@ -64,17 +67,17 @@ func (a *app) dashboard() *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.addr, "addr", "127.0.0.1:8383", "address to listen on")
-	flags.StringVar(&f.title, "title", "jobs", "name of this store, shown on every page")
-	flags.BoolVar(&f.write, "write", false, "let pages decide about jobs and queues")
-	flags.BoolVar(&f.payloads, "payloads", false, "let pages show payloads and results")
-	flags.BoolVar(&f.token, "token", false, "ask for a secret, which the printed address holds; --write alone implies it")
-	flags.StringVar(&f.user, "user", "", "name to be given with the password in --password-file")
+	flags.StringVar(&f.title, "title", "jobs", "name of this store, shown on each page")
+	flags.BoolVar(&f.write, "write", false, "permit changes of jobs and queues")
+	flags.BoolVar(&f.payloads, "payloads", false, "show payloads and results")
+	flags.BoolVar(&f.token, "token", false, "require a secret, which is part of the printed address; --write implies it")
+	flags.StringVar(&f.user, "user", "", "require this user name, and the password in --password-file")
 	flags.StringVar(&f.passwordFile, "password-file", "", "file with the password of --user")
-	flags.BoolVar(&f.behindProxy, "behind-proxy", false, "a proxy that authenticates stands before it")
-	flags.StringVar(&f.userHeader, "user-header", "X-Forwarded-User", "header in which that proxy says who it is")
-	flags.StringVar(&f.traceURL, "trace-url", "", "where a trace can be seen; {trace} stands for its ID")
-	flags.DurationVar(&f.interval, "interval", 2*time.Second, "between two looks at the store, while a page is open")
-	flags.BoolVar(&f.noRates, "no-rates", false, "do not watch the store's events to show rates")
+	flags.BoolVar(&f.behindProxy, "behind-proxy", false, "a proxy in front of it authenticates users")
+	flags.StringVar(&f.userHeader, "user-header", "X-Forwarded-User", "header in which that proxy names the user")
+	flags.StringVar(&f.traceURL, "trace-url", "", "URL of a trace, with {trace} in place of its ID")
+	flags.DurationVar(&f.interval, "interval", 2*time.Second, "time between two queries of the store, while a page is open")
+	flags.BoolVar(&f.noRates, "no-rates", false, "do not show rates, which need the store's events")
 	return cmd
 }
 
@@ -82,7 +85,7 @@ func (a *app) dashboard() *cobra.Command {
 func (f *dashboardFlags) gate() (*gate, error) {
 	host, _, err := net.SplitHostPort(f.addr)
 	if err != nil {
-		return nil, &usageError{fmt.Sprintf("--addr %q is no address as 127.0.0.1:8383", f.addr)}
+		return nil, &usageError{fmt.Sprintf("--addr %q is not an address like 127.0.0.1:8383", f.addr)}
 	}
 	local := host == "localhost"
 	if ip := net.ParseIP(host); ip != nil {
@@ -91,11 +94,11 @@ func (f *dashboardFlags) gate() (*gate, error) {
 	g := &gate{local: local && !f.behindProxy}
 	switch {
 	case (f.user == "") != (f.passwordFile == ""):
-		return nil, &usageError{"--user and --password-file go together"}
+		return nil, &usageError{"give --user and --password-file together"}
 	case f.user != "" && (f.behindProxy || f.token):
-		return nil, &usageError{"--user, --behind-proxy and --token exclude each other"}
+		return nil, &usageError{"give only one of --user, --behind-proxy and --token"}
 	case f.behindProxy && f.token:
-		return nil, &usageError{"--user, --behind-proxy and --token exclude each other"}
+		return nil, &usageError{"give only one of --user, --behind-proxy and --token"}
 	case f.user != "":
 		password, err := os.ReadFile(f.passwordFile)
 		if err != nil {
@@ -109,7 +112,7 @@ func (f *dashboardFlags) gate() (*gate, error) {
 	case f.token || f.write:
 		g.newToken()
 	case !local:
-		return nil, &usageError{fmt.Sprintf("%s can be reached from other machines: use --user, --token or --behind-proxy", f.addr)}
+		return nil, &usageError{fmt.Sprintf("other machines can reach %s; give --user, --token or --behind-proxy", f.addr)}
 	}
 	return g, nil
 }
@@ -125,7 +128,7 @@ func (f *dashboardFlags) authorize(r *http.Request, action dashboard.Action) (st
 	}
 	switch {
 	case action == dashboard.ActionPayload && !f.payloads:
-		return who, errors.New("payloads are not shown; start it with --payloads")
+		return who, errors.New("payloads are not shown; start the dashboard with --payloads")
 	case action != dashboard.ActionPayload && !f.write:
 		return who, errors.New("this dashboard is read-only; start it with --write")
 	}
@@ -147,7 +150,7 @@ func (a *app) serve(ctx context.Context, f dashboardFlags, g *gate, h *dashboard
 	} else {
 		mode := "read-only"
 		if f.write {
-			mode = "with decisions"
+			mode = "with changes permitted"
 		}
 		_, err = fmt.Fprintf(a.out, "The dashboard, %s, is at %s\n", mode, address)
 	}

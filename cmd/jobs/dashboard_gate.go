@@ -40,16 +40,16 @@ func (g *gate) guard(h http.Handler) http.Handler {
 		switch {
 		case g.local && !ownHost(r.Host):
 			// A page of another site whose name was made to mean this machine.
-			http.Error(w, "This dashboard is for this machine: open it as localhost or 127.0.0.1.", http.StatusMisdirectedRequest)
+			http.Error(w, "This dashboard serves this machine only. Open it as localhost or 127.0.0.1.", http.StatusMisdirectedRequest)
 		case g.user != "" && !g.known(r):
 			w.Header().Set("WWW-Authenticate", `Basic realm="jobs", charset="UTF-8"`)
-			http.Error(w, "Name and password are needed.", http.StatusUnauthorized)
+			http.Error(w, "Enter name and password.", http.StatusUnauthorized)
 		case g.token != "" && same(r.URL.Query().Get(tokenParam), g.token):
 			http.SetCookie(w, &http.Cookie{Name: cookieName, Value: g.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 			w.Header().Set("Location", "./") // without the secret
 			w.WriteHeader(http.StatusSeeOther)
 		case g.token != "" && !g.admitted(r):
-			http.Error(w, "Open the address that was printed when the dashboard was started: it holds the secret that is missing.", http.StatusUnauthorized)
+			http.Error(w, "The secret is missing. Open the address that was printed when the dashboard was started.", http.StatusUnauthorized)
 		default:
 			h.ServeHTTP(w, r)
 		}

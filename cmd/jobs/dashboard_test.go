@@ -216,6 +216,6 @@ func TestAnAddressInUseIsAnError(t *testing.T) {
 	store := membroker.NewStore()
 	c := &cli{t: t, url: "memory://", open: func(context.Context, string) (broker.Broker, error) { return store.Open(), nil }}
 	c.has(c.run(1, "dashboard", "--addr", l.Addr().String()), "address already in use")
-	c.has(c.run(2, "dashboard", "--addr", ":8383"), "can be reached from other machines")
+	c.has(c.run(2, "dashboard", "--addr", ":8383"), ":8383.*--token")
 	c.has(c.run(2, "dashboard", "--trace-url", "javascript:{trace}"), "trace URL")
 }

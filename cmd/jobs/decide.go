@@ -29,17 +29,17 @@ func verb(name, short, long string, state broker.State) *decision {
 
 func (a *app) cancel() *cobra.Command {
 	return a.decide(verb("cancel", "Cancel jobs that have not ended",
-		"Cancel jobs that have not ended. Those that run are asked to: their contexts end,\nand the handler's return decides.", broker.StatePending))
+		"Cancel jobs that have not ended. If a job is running, its context ends, and what\nthe handler returns decides.", broker.StatePending))
 }
 
 func (a *app) deleteJobs() *cobra.Command {
 	return a.decide(verb("delete", "Delete jobs and their records",
-		"Delete jobs and their records. Jobs that run are refused: cancel them first.", broker.StateNone))
+		"Delete jobs and their records. Running jobs are refused: cancel them first.", broker.StateNone))
 }
 
 func (a *app) redrive() *cobra.Command {
 	return a.decide(verb("redrive", "Send dead jobs back to their queue, with fresh retries",
-		"Send dead jobs back to their queue, with fresh retries. One whose unique key\nanother job holds meanwhile is refused.", broker.StateDead))
+		"Send dead jobs back to their queue, with fresh retries. A job is refused if\nanother job holds its unique key.", broker.StateDead))
 }
 
 func (a *app) reschedule() *cobra.Command {
@@ -47,10 +47,10 @@ func (a *app) reschedule() *cobra.Command {
 	var when string
 	var due time.Time
 	d := verb("reschedule", "Change when scheduled, retry and pending jobs are due",
-		"Change when scheduled, retry and pending jobs are due: at once, unless --in or --at\nsay otherwise.", broker.StateScheduled)
+		"Change when scheduled, retry and pending jobs are due. Without --in and --at they\nare due at once.", broker.StateScheduled)
 	d.flags = func(flags *pflag.FlagSet) {
-		flags.DurationVar(&in, "in", 0, "after so long")
-		flags.StringVar(&when, "at", "", "at this time, as 2026-01-02T15:04:05Z")
+		flags.DurationVar(&in, "in", 0, "due after this time, such as 2h")
+		flags.StringVar(&when, "at", "", "due at this time, such as 2026-01-02T15:04:05Z")
 	}
 	d.check = func() (err error) {
 		if when == "" {
@@ -80,7 +80,7 @@ func (a *app) decide(d *decision) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   d.Name + " [ID…]",
 		Short: d.short,
-		Long:  d.long + "\n\nWithout IDs it concerns the jobs that the flags select, and needs one of them or\n--all. --dry-run says how many these are and changes nothing.",
+		Long:  d.long + "\n\nWithout IDs, the flags select the jobs. Give at least one of them, or --all.\n--dry-run only counts the jobs.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if d.check != nil {
 				if err := d.check(); err != nil {
@@ -95,10 +95,10 @@ func (a *app) decide(d *decision) *cobra.Command {
 				return a.decideNamed(cmd.Context(), i, d, f.queue, args, dry)
 			}
 			if !all && !selects(cmd.Flags()) {
-				return &usageError{fmt.Sprintf("name the jobs to %s, or select them by flags, or give --all", d.Name)}
+				return &usageError{fmt.Sprintf("give the IDs of the jobs to %s, select jobs by flags, or give --all", d.Name)}
 			}
 			if f.state == "" {
-				return &usageError{"--state says which jobs are meant"}
+				return &usageError{"give --state"}
 			}
 			return a.decideSelected(cmd.Context(), i, d, &f, dry, rate)
 		},
@@ -108,9 +108,9 @@ func (a *app) decide(d *decision) *cobra.Command {
 		state = d.state.String()
 	}
 	f.flags(cmd.Flags(), state)
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "only say how many jobs it would be")
-	cmd.Flags().BoolVar(&all, "all", false, "all jobs of the state")
-	cmd.Flags().IntVar(&rate, "rate", 0, "so many jobs a second at most (default: as fast as it goes)")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "only count the jobs")
+	cmd.Flags().BoolVar(&all, "all", false, "all jobs in the state")
+	cmd.Flags().IntVar(&rate, "rate", 0, "maximum number of jobs per second (default: no limit)")
 	if d.flags != nil {
 		d.flags(cmd.Flags())
 	}
@@ -238,15 +238,15 @@ func (a *app) report(d *decision, r inspect.Report, dry bool) error {
 		a.say("%d jobs would be %s; nothing was changed.", r.Matched, d.Done)
 		return nil
 	case r.Requested > 0:
-		a.say("%d of %d jobs %s, %d more asked to end.", r.Done-r.Requested, r.Matched, d.Done, r.Requested)
+		a.say("%d of %d jobs %s, %d running ones asked to end.", r.Done-r.Requested, r.Matched, d.Done, r.Requested)
 	default:
 		a.say("%d of %d jobs %s.", r.Done, r.Matched, d.Done)
 	}
 	if r.Repeated > 0 {
-		a.say("%d of them were there already.", r.Repeated)
+		a.say("%d of them existed there already.", r.Repeated)
 	}
 	if r.Newer > 0 {
-		a.say("%d jobs that came or were claimed meanwhile were left alone.", r.Newer)
+		a.say("%d jobs were not changed, because they were enqueued or claimed meanwhile.", r.Newer)
 	}
 	for _, f := range r.Refusals {
 		a.say("  %s in %s: %s", plain(f.ID), plain(f.Queue), text(f.Err))

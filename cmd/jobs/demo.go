@@ -30,23 +30,22 @@ func (a *app) demo() *cobra.Command {
 	var t tour
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Show all of it in two minutes, with a store and load of its own",
-		Long: `Show all of it in two minutes, with a store of its own in memory and a load that
-it makes: emails, charges, webhooks and thumbnails in three queues, of three
-tenants, some urgent, some scheduled, some with unique keys. Runs fail and are
-tried again, hang until their timeout, and end in the dead-letter queue; every
-now and then a worker is killed with all it holds, and others take its jobs over
-when its lease of two seconds has run out.
+		Short: "Run a demo with its own store and load",
+		Long: `Run a demo with a store in memory and a load: emails, charges, webhooks and
+thumbnails in three queues, from three tenants, some urgent, some scheduled, some
+with unique keys. Some runs fail and are retried, some hang until their timeout,
+some jobs end in the dead-letter queue. From time to time a worker is killed.
+Other workers reclaim its jobs when its lease of two seconds has run out.
 
-The dashboard shows it live in a browser, with decisions, for whoever has the
-address that is printed; the terminal shows queues and events.
+The terminal shows queues and events. The dashboard shows the demo live in a
+browser, with changes permitted; the printed address contains a secret.
 
-It ends on Ctrl-C (or q), after --for, or on SIGTERM: the workers drain, and
-every job that was enqueued is looked for: done, waiting, dead, or lost.
+The demo ends on Ctrl-C (or q), on SIGTERM, or after --for. Then the workers
+drain, and the demo accounts for every job: done, waiting, dead or lost.
 
-With --broker, which JOBS_BROKER does not stand for here, it uses a real store,
-in queues of its own that it removes afterwards: then the other commands see
-them too. The configuration is not read.`,
+--broker uses a real store, with queues of its own that are removed at the end.
+So the other commands can look at them. JOBS_BROKER and the configuration file
+are not read.`,
 		Example: "  jobs demo\n  jobs demo --rate 500 --workers 8 --fail 0.3 --crash-every 5s\n  jobs demo --broker redis://localhost:6379 --for 2m",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -57,28 +56,28 @@ them too. The configuration is not read.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.Float64Var(&t.Rate, "rate", 20, "jobs a second, 5000 at most")
-	flags.Float64Var(&t.Fail, "fail", 0.15, "share of the runs that fail, 0 to 1")
-	flags.Float64Var(&t.Hang, "hang", 0.02, "share of the runs that hang until their timeout, 0 to 1")
-	flags.DurationVar(&t.CrashEvery, "crash-every", 15*time.Second, "kill a worker so often, 1s at least; 0 for never")
-	flags.IntVar(&t.Workers, "workers", 3, "workers of 4 slots each, 100 at most")
-	flags.DurationVar(&t.span, "for", 0, "end after so long (default: until Ctrl-C)")
-	flags.StringVar(&t.addr, "addr", "127.0.0.1:0", "address that the dashboard listens on")
-	flags.BoolVar(&t.noBrowser, "no-browser", false, "do not open the dashboard in a browser, as it does where it runs in a terminal")
-	flags.BoolVar(&t.keep, "keep", false, "leave the queues of --broker there")
+	flags.Float64Var(&t.Rate, "rate", 20, "jobs per second, at most 5000")
+	flags.Float64Var(&t.Fail, "fail", 0.15, "share of runs that fail, 0 to 1")
+	flags.Float64Var(&t.Hang, "hang", 0.02, "share of runs that hang until their timeout, 0 to 1")
+	flags.DurationVar(&t.CrashEvery, "crash-every", 15*time.Second, "time between two kills of a worker, at least 1s; 0 for never")
+	flags.IntVar(&t.Workers, "workers", 3, "number of workers with 4 slots each, at most 100")
+	flags.DurationVar(&t.span, "for", 0, "end after this time (default: on Ctrl-C)")
+	flags.StringVar(&t.addr, "addr", "127.0.0.1:0", "address on which the dashboard listens")
+	flags.BoolVar(&t.noBrowser, "no-browser", false, "do not open the dashboard in a browser")
+	flags.BoolVar(&t.keep, "keep", false, "do not remove the queues from --broker at the end")
 	return cmd
 }
 
 func (t *tour) check() error {
 	switch {
 	case t.Rate < 0 || t.Rate > 5000:
-		return &usageError{"--rate is 0 to 5000 jobs a second"}
+		return &usageError{"--rate must be 0 to 5000 jobs per second"}
 	case t.Fail < 0 || t.Hang < 0 || t.Fail+t.Hang > 1:
-		return &usageError{"--fail and --hang are shares: 0 to 1, and together 1 at most"}
+		return &usageError{"--fail and --hang must be 0 to 1, and together at most 1"}
 	case t.CrashEvery != 0 && t.CrashEvery < time.Second:
-		return &usageError{"--crash-every is 1s at least, or 0 for never"}
+		return &usageError{"--crash-every must be at least 1s, or 0 for never"}
 	case t.Workers < 1 || t.Workers > 100:
-		return &usageError{"--workers is 1 to 100"}
+		return &usageError{"--workers must be 1 to 100"}
 	case t.span < 0:
 		return &usageError{"--for cannot be negative"}
 	}
@@ -113,7 +112,7 @@ func (a *app) runDemo(ctx context.Context, t tour) error {
 		err = a.watchDemo(ctx, d, address)
 		closeDashboard()
 	}
-	a.say("The workers drain, and every job is looked for…")
+	a.say("The workers drain. Then every job is accounted for…")
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
 	defer cancel()
 	accounts, stopErr := d.Stop(end)
@@ -127,7 +126,7 @@ func (a *app) runDemo(ctx context.Context, t tour) error {
 	case a.url == "":
 		return nil // the store ends with this process
 	case t.keep:
-		a.say("The queues are still there: %s", strings.Join(d.Queues(), ", "))
+		a.say("These queues were not removed: %s", strings.Join(d.Queues(), ", "))
 		return nil
 	}
 	return removeDemo(end, t.Broker, d.Queues())
@@ -137,7 +136,7 @@ func removeDemo(ctx context.Context, b broker.Broker, queues []string) error {
 	i := inspect.New(b)
 	for _, queue := range queues {
 		if err := removeWhole(ctx, i, queue); err != nil {
-			return fmt.Errorf("the queue %s may be left over: %w", queue, err)
+			return fmt.Errorf("the queue %s may not be removed: %w", queue, err)
 		}
 	}
 	return nil
@@ -171,22 +170,22 @@ func (a *app) watchDemo(ctx context.Context, d *demo.Demo, address string) error
 	}
 }
 
-const demoIntro = `A load of emails, charges, webhooks and thumbnails runs; Ctrl-C ends it with
-accounts of every job. What to look for: failed runs are tried again, later and
-later; hung ones are ended by their timeout; what fails too often is dead, and
-stays until somebody decides; a worker that is killed loses nothing, since others
-take its jobs over when its lease of two seconds has run out.`
+const demoIntro = `Emails, charges, webhooks and thumbnails are enqueued and handled. Ctrl-C ends
+the demo and accounts for every job. What to look for: failed runs are retried
+with growing delays; timeouts end runs that hang; jobs that fail too often are
+dead, and stay until somebody decides; a worker that is killed loses no job:
+other workers reclaim its jobs when its lease of two seconds has run out.`
 
 func totals(t demo.Totals) string {
-	return fmt.Sprintf("%d enqueued  %d done  %d runs failed  %d hung  %d dead  %d workers killed  %d jobs taken over",
+	return fmt.Sprintf("%d enqueued  %d done  %d runs failed  %d hung  %d dead  %d workers killed  %d jobs reclaimed",
 		t.Enqueued, t.Done, t.Failed, t.Hung, t.Dead, t.Crashes, t.Reclaimed)
 }
 
 // demoPanel is what stands under the queues: totals, what to try, events.
 func demoPanel(d *demo.Demo, address string) []string {
 	lines := []string{"", bold.Render(totals(d.Totals())), "", "Dashboard: " + address,
-		"Try: p on a queue, and it backs up; p again, and it drains; a and w show what",
-		"runs. Redrive the dead in the dashboard. q ends it with accounts of every job.", ""}
+		"Try: p pauses a queue, and it backs up; p again resumes it. a and w show what",
+		"runs. Redrive dead jobs in the dashboard. q ends the demo.", ""}
 	events := d.Events()
 	for i := len(events) - 1; i >= 0; i-- {
 		lines = append(lines, faint.Render(events[i].At.UTC().Format("15:04:05"))+"  "+events[i].Text)
@@ -207,17 +206,17 @@ func (a *app) settleDemo(t demo.Accounts, took time.Duration) error {
 	line := func(name string, n int, format string, args ...any) {
 		a.say("%s", strings.TrimRight(fmt.Sprintf("%-10s %7d  "+format, append([]any{name, n}, args...)...), " "))
 	}
-	line("enqueued", t.Enqueued, "and %d not, because another job held the unique key", t.Duplicates)
+	line("enqueued", t.Enqueued, "%d more were refused, because another job held the unique key", t.Duplicates)
 	line("done", t.Done, "")
-	line("waiting", t.Left, "scheduled, to be tried again, or not begun")
+	line("waiting", t.Left, "scheduled, to be retried, or not started")
 	line("dead", t.DLQ, "in the dead-letter queue; %d were redriven", t.Redriven)
 	if t.Cancelled+t.Deleted > 0 {
 		line("cancelled", t.Cancelled, "and %d deleted, by you", t.Deleted)
 	}
 	line("lost", t.Lost, "")
-	a.say("%d runs failed, %d of them hung; %d workers were killed, and %d jobs taken over from them.", t.Failed, t.Hung, t.Crashes, t.Reclaimed)
+	a.say("%d runs failed, %d of them hung. %d workers were killed, and %d of their jobs were reclaimed.", t.Failed, t.Hung, t.Crashes, t.Reclaimed)
 	if !t.Balanced() {
-		return errors.New("the accounts do not balance; did another program decide about jobs of the demo?")
+		return errors.New("the numbers of jobs do not add up; did another program change jobs of the demo?")
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func TestTheDemoInATerminal(t *testing.T) {
 	t.Parallel()
 	term := startInTerminal(t, "demo", "--rate", "50")
 	term.awaitText("critical")
-	term.awaitText("Try: p on a queue")
+	term.awaitText("Try: ")
 	term.press("q")
 	if err := term.ends(); err != nil || !strings.Contains(term.text(), "lost             0") {
 		t.Errorf("after q it ends with %v; the terminal got %q", err, term.text())
@@ -75,7 +75,8 @@ func TestTheDemoInATerminal(t *testing.T) {
 func TestTheDemoSaysWhatItTakes(t *testing.T) {
 	t.Parallel()
 	c := &cli{t: t}
-	for flag, want := range map[string]string{"--rate=5001": "0 to 5000", "--fail=0.9 --hang=0.2": "together 1", "--crash-every=10ms": "1s at least", "--workers=0": "1 to 100", "--for=-1s": "negative", "--addr=nowhere": "no address"} {
+	for flag, want := range map[string]string{"--rate=5001": "--rate .*5000", "--fail=0.9 --hang=0.2": "--fail and --hang",
+		"--crash-every=10ms": "--crash-every .*1s", "--workers=0": "--workers .*100", "--for=-1s": "--for", "--addr=nowhere": "--addr"} {
 		c.has(c.run(2, append([]string{"demo"}, strings.Fields(flag)...)...), want)
 	}
 }

@@ -10,25 +10,25 @@ import (
 
 // dlq is the dead-letter queue: the jobs in state dead.
 func (a *app) dlq() *cobra.Command {
-	cmd := &cobra.Command{Use: "dlq", Short: "Look through dead jobs, send them back or remove them", Args: noArgs,
+	cmd := &cobra.Command{Use: "dlq", Short: "List, redrive, export or delete dead jobs", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	dead := broker.StateDead.String()
 	ls := a.list()
 	ls.Use, ls.Short, ls.Long, ls.Example = "list", "List dead jobs", "List dead jobs. Payloads are not shown.", ""
 	fixState(ls, dead)
-	requeue := a.redrive()
-	requeue.Use = "requeue [ID…]"
+	redrive := a.redrive()
+	redrive.Aliases = []string{"requeue"} // the word of other systems
 	purge := a.deleteJobs()
 	purge.Use, purge.Short = "purge", "Delete dead jobs"
-	purge.Long = "Delete dead jobs: all with --all, or those that the flags select, such as\n--older-than 720h. --dry-run says how many these are and changes nothing."
+	purge.Long = "Delete the dead jobs that the flags select, such as --older-than 720h, or all\nwith --all. --dry-run only counts them."
 	out := a.export()
-	out.Short = "Write dead jobs to a file, to be imported into any store"
-	for _, c := range []*cobra.Command{requeue, purge, out} {
+	out.Short = "Export dead jobs to a file"
+	for _, c := range []*cobra.Command{redrive, purge, out} {
 		fixState(c, dead)
 	}
-	cmd.AddCommand(ls, requeue, purge, out, a.importJobs(),
-		a.suppress("suppress", "Take dead jobs out of lists; they stay, and are counted as ever"),
-		a.suppress("unsuppress", "Undo suppress"))
+	cmd.AddCommand(ls, redrive, purge, out, a.importJobs(),
+		a.suppress("suppress", "Leave dead jobs out of lists; they are still counted"),
+		a.suppress("unsuppress", "Show suppressed dead jobs in lists again"))
 	return cmd
 }
 
@@ -40,7 +40,7 @@ func fixState(cmd *cobra.Command, state string) {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if flag.Changed && flag.Value.String() != state {
-			return &usageError{fmt.Sprintf("%s is for %s jobs", cmd.CommandPath(), state)}
+			return &usageError{fmt.Sprintf("%s works on %s jobs only", cmd.CommandPath(), state)}
 		}
 		return run(cmd, args)
 	}

@@ -21,17 +21,16 @@ func (a *app) doctor() *cobra.Command {
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Look for what is wrong in the store, and repair it",
-		Long: `Look for what is wrong in the store: keys or rows that contradict each other,
-settings that lose jobs, queues that nobody serves. It goes in small steps and
-can be run at any time, while workers run; it changes nothing without --fix.
+		Short: "Find contradictions in the store, and repair them",
+		Long: `Find keys or rows that contradict each other, settings that lose jobs, and queues
+without workers. The command works in small steps; you can run it at any time,
+while workers run. Without --fix it changes nothing.
 
---fix repairs each finding in the step that found it. No repair removes a job
-that can still be run or looked at; docs/doctor.md says what each one does. It
-asks first, unless there is --yes.
+--fix repairs each finding in the step that found it, and asks for confirmation
+first. No repair removes a job that can still run or be looked at; docs/doctor.md
+says what each repair does.
 
-It exits with 8 while there are errors that were not repaired. Warnings alone
-exit with 0.`,
+The exit code is 8 if errors remain. Warnings do not count.`,
 		Example: "  jobs doctor\n  jobs doctor --queue mail --fix\n  jobs doctor --json | jq .code",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,7 +38,7 @@ exit with 0.`,
 			if err != nil {
 				return err
 			}
-			if err := a.confirm(e.Fix, "repair what is found to be wrong in the store"); err != nil {
+			if err := a.confirm(e.Fix, "repair the store"); err != nil {
 				return err
 			}
 			shown := a.progress("examining", 0)
@@ -73,9 +72,9 @@ exit with 0.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&e.Queue, "queue", "q", "", "this queue alone, and not the server (default: all)")
-	cmd.Flags().BoolVar(&e.Fix, "fix", false, "repair what can be repaired")
-	cmd.Flags().BoolVar(&all, "all", false, "name everything that is found, not five of each kind")
+	cmd.Flags().StringVarP(&e.Queue, "queue", "q", "", "examine only this queue, and not the server (default: all)")
+	cmd.Flags().BoolVar(&e.Fix, "fix", false, "repair findings")
+	cmd.Flags().BoolVar(&all, "all", false, "show all findings, not five of each kind")
 	return cmd
 }
 
@@ -152,7 +151,7 @@ func (a *app) tell(d *diagnosis, fix bool) error {
 			a.say("  %s", plain(strings.TrimPrefix(f.ID+": "+f.What, ": ")))
 		}
 		if more := g.count - len(g.first); more > 0 {
-			a.say("  and %d more, with --all", more)
+			a.say("  and %d more; --all shows them", more)
 		}
 		a.say("  Means: %s.", kind.Means)
 		if g.fixed > 0 {
@@ -162,7 +161,7 @@ func (a *app) tell(d *diagnosis, fix bool) error {
 			continue
 		}
 		if len(g.left) > 0 && kind.Repair != "" {
-			a.say("  Left %d: %s.", g.count-g.fixed, plain(strings.Join(g.left, "; ")))
+			a.say("  Not repaired %d: %s.", g.count-g.fixed, plain(strings.Join(g.left, "; ")))
 		} else if !fix && kind.Repair != "" {
 			a.say("  --fix: %s.", kind.Repair)
 		}

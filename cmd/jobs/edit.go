@@ -28,12 +28,13 @@ func (a *app) edit() *cobra.Command {
 	var c change
 	cmd := &cobra.Command{
 		Use:   "edit ID",
-		Short: "Replace a job's payload, and redrive it if it is dead",
-		Long: `Replace the payload of a pending, scheduled, retry or dead job: by --payload, by
-a file, or in the editor that VISUAL or EDITOR names. The payload has to be JSON,
-and is stored without blanks around it, unless --raw takes it as it is. It is
-refused, and nothing is changed, when the job has run or was redriven since it
-was read. The payload that was there is gone then: --diff shows both first.`,
+		Short: "Replace a job's payload, and redrive the job if it is dead",
+		Long: `Replace the payload of a pending, scheduled, retry or dead job. The new payload
+comes from --payload, from a file, or from the editor in VISUAL or EDITOR. It
+must be JSON and is stored without insignificant spaces; --raw takes any bytes.
+
+If the job ran or was redriven since it was read, the edit is refused and nothing
+is changed. The old payload is not kept; --diff shows both before you confirm.`,
 		Example: "  jobs edit 01J… --redrive\n  jobs edit 01J… --payload '{\"user\":2}' --diff --redrive",
 		Args:    exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -47,10 +48,10 @@ was read. The payload that was there is gone then: --diff shows both first.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&c.queue, "queue", "q", "", "queue (default: look in all)")
 	flags.StringVarP(&c.payload, "payload", "p", "", "the new payload")
-	flags.StringVar(&c.file, "payload-file", "", "file with the new payload, - for the standard input")
-	flags.BoolVar(&c.raw, "raw", false, "take any bytes, as they are")
-	flags.BoolVar(&c.redrive, "redrive", false, "send the job, which has to be dead, back to its queue afterwards")
-	flags.BoolVar(&c.diff, "diff", false, "show what changes; payloads may be somebody's secrets")
+	flags.StringVar(&c.file, "payload-file", "", "file with the new payload; - is the standard input")
+	flags.BoolVar(&c.raw, "raw", false, "take any bytes, unchanged")
+	flags.BoolVar(&c.redrive, "redrive", false, "redrive the job, which must be dead, after the edit")
+	flags.BoolVar(&c.diff, "diff", false, "show old and new payload; they may contain secrets")
 	flags.BoolVar(&c.dry, "dry-run", false, "change nothing")
 	return cmd
 }
@@ -72,7 +73,7 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 		return err
 	}
 	if bytes.Equal(payload, j.Payload) {
-		a.say("The payload is as it was; nothing was changed.")
+		a.say("The payload is the same; nothing was changed.")
 		return nil
 	}
 	if c.diff {
@@ -89,7 +90,7 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 		return err
 	}
 	if !a.json {
-		a.say("%s has another payload, of %d bytes.", plain(j.ID), len(payload))
+		a.say("%s has a new payload of %d bytes.", plain(j.ID), len(payload))
 	}
 	redriven := false
 	if c.redrive {
@@ -98,9 +99,9 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 			Where(func(found *broker.Job) bool { return found.Epoch == edited }).Redrive(ctx)
 		if redriven = err == nil && r.Done == 1; !redriven {
 			if err == nil {
-				err = fmt.Errorf("%w: somebody else decided about it meanwhile", broker.ErrWrongState)
+				err = fmt.Errorf("%w: somebody else changed it meanwhile", broker.ErrWrongState)
 			}
-			return fmt.Errorf("the payload was replaced, and the job was not redriven: %w", err)
+			return fmt.Errorf("the payload was replaced, but the job was not redriven: %w", err)
 		}
 		a.say("1 of 1 jobs redriven.")
 	}
@@ -125,7 +126,7 @@ func (a *app) newPayload(ctx context.Context, c *change, j *broker.Job) (p []byt
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, p); err != nil {
-		return nil, &usageError{"the new payload is not JSON, and nothing was changed; --raw takes any bytes"}
+		return nil, &usageError{"the new payload is not JSON; nothing was changed (--raw takes any bytes)"}
 	}
 	return compact.Bytes(), nil
 }

@@ -25,7 +25,7 @@ func (a *app) enqueue() *cobra.Command {
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if typ == "" {
-				return &usageError{"--type says what kind of job it is"}
+				return &usageError{"give --type"}
 			}
 			content := []byte(payload)
 			if file != "" {
@@ -76,15 +76,15 @@ func (a *app) enqueue() *cobra.Command {
 	flags.StringVarP(&typ, "type", "t", "", "type of the task")
 	flags.StringVarP(&queue, "queue", "q", jobs.DefaultQueue, "queue")
 	flags.StringVarP(&payload, "payload", "p", "", "payload")
-	flags.StringVar(&file, "payload-file", "", "file with the payload, - for the standard input")
+	flags.StringVar(&file, "payload-file", "", "file with the payload; - is the standard input")
 	flags.StringVar(&id, "id", "", "ID (default: a new one)")
 	flags.StringVarP(&key, "key", "k", "", "tenant key")
-	flags.StringVar(&unique, "unique", "", "unique key: refused while another job holds it")
-	flags.DurationVar(&delay, "delay", 0, "due after so long")
-	flags.DurationVar(&retention, "retention", 0, "keep the record so long after its end")
-	flags.IntVar(&retries, "max-retries", 25, "retries after the first run")
-	flags.IntVar(&priority, "priority", 2, "1 goes out first, 4 last")
-	flags.StringToStringVar(&headers, "header", nil, "headers, name=value")
+	flags.StringVar(&unique, "unique", "", "unique key; the job is refused while another job holds it")
+	flags.DurationVar(&delay, "delay", 0, "due after this time, such as 10m")
+	flags.DurationVar(&retention, "retention", 0, "keep the job's record for this time after its end")
+	flags.IntVar(&retries, "max-retries", 25, "number of retries after the first run")
+	flags.IntVar(&priority, "priority", 2, "1 runs first, 4 last")
+	flags.StringToStringVar(&headers, "header", nil, "header, name=value; can be repeated")
 	return cmd
 }
 
@@ -104,7 +104,7 @@ func (a *app) read(name string) ([]byte, error) {
 	}
 	content, err := io.ReadAll(io.LimitReader(in, maxInput+1))
 	if err == nil && len(content) > maxInput {
-		err = &usageError{fmt.Sprintf("%s has more than %d bytes", name, maxInput)}
+		err = &usageError{fmt.Sprintf("%s is larger than %d bytes", name, maxInput)}
 	}
 	return content, err
 }

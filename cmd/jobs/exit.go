@@ -9,10 +9,16 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-const exitCodes = `0 done; 1 another error; 2 wrong use; 3 no such job or
-queue; 4 refused, in whole or in part; 5 the store cannot be reached, nothing
-was changed; 6 the store's answer was lost, it may have been changed; 7 not
-confirmed; 8 errors remain in the store (doctor); 130 interrupted.`
+const exitCodes = `  0    done
+  1    another error
+  2    wrong usage
+  3    job or queue not found
+  4    refused, for some jobs or for all
+  5    the store could not be reached; nothing was changed
+  6    the store's answer was lost; something may have been changed
+  7    not confirmed; nothing was changed
+  8    errors remain in the store (doctor)
+  130  interrupted`
 
 // usageError is an error in how the command was called.
 type usageError struct{ text string }
@@ -20,13 +26,13 @@ type usageError struct{ text string }
 func (e *usageError) Error() string { return e.text + "; see --help" }
 
 // errRefused says that a decision was not carried out for every job.
-var errRefused = errors.New("refused for some jobs, see above")
+var errRefused = errors.New("some jobs were refused, see above")
 
-// errUnconfirmed says that whoever was asked did not agree.
-var errUnconfirmed = errors.New("not confirmed; nothing was changed (--yes agrees beforehand)")
+// errUnconfirmed says that the user did not confirm.
+var errUnconfirmed = errors.New("not confirmed; nothing was changed (--yes confirms)")
 
 // errInterrupted says that a signal ended the command.
-var errInterrupted = errors.New("interrupted; what was done before is done")
+var errInterrupted = errors.New("interrupted; changes made before stay")
 
 func exitCode(err error) int {
 	var usage *usageError
@@ -66,7 +72,7 @@ func text(err error) string {
 // noArgs and exactly refuse other numbers of arguments.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return &usageError{fmt.Sprintf("%s takes no %q", cmd.CommandPath(), args[0])}
+		return &usageError{fmt.Sprintf("%s takes no arguments, but got %q", cmd.CommandPath(), args[0])}
 	}
 	return nil
 }
@@ -74,7 +80,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != len(names) {
-			return &usageError{fmt.Sprintf("%s takes %d arguments %v, not %d", cmd.CommandPath(), len(names), names, len(args))}
+			return &usageError{fmt.Sprintf("%s takes %d arguments %v, but got %d", cmd.CommandPath(), len(names), names, len(args))}
 		}
 		return nil
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const exportHelp = `Write jobs to a file or to the standard output, one a line, for "jobs import" to
-make them again in any store: IDs, bytes, headers, errors, counts, times.
+const exportHelp = `Write jobs to a file or to the standard output, one per line. "jobs import" takes
+them into any store, with their IDs, bytes, headers, errors, counts and times.
 
-A line is a JSON object in ASCII; fields that are empty or zero are left out:
+Each line is a JSON object in ASCII. Empty and zero fields are left out:
 
   v                            version of the line: 1
   queue id type state          state is pending, scheduled, retry, dead,
@@ -33,7 +33,7 @@ A line is a JSON object in ASCII; fields that are empty or zero are left out:
   priority max_retries crash_budget timeout retention backoff unique
   key correlation_id idempotency_key source type_version payload_ref given_id
 
-Texts that are not valid UTF-8 are {"base64": …}. Jobs that run are refused.`
+Texts that are not valid UTF-8 are {"base64": …}. Running jobs are refused.`
 
 func (a *app) export() *cobra.Command {
 	var f filter
@@ -42,7 +42,7 @@ func (a *app) export() *cobra.Command {
 	var rate int
 	cmd := &cobra.Command{
 		Use:     "export",
-		Short:   "Write jobs to a file, to be imported into any store",
+		Short:   "Export jobs to a file",
 		Long:    exportHelp,
 		Example: "  jobs dlq export --queue mail --out dead.ndjson --delete\n  jobs export --state scheduled | gzip >scheduled.gz",
 		Args:    noArgs,
@@ -52,21 +52,21 @@ func (a *app) export() *cobra.Command {
 				return err
 			}
 			if remove && (out == "" || out == "-") {
-				return &usageError{"--delete needs a file that lasts: --out"}
+				return &usageError{"--delete needs a file; give --out"}
 			}
 			return a.runExport(cmd.Context(), i, &f, out, remove, rate)
 		},
 	}
 	f.flags(cmd.Flags(), "")
-	cmd.Flags().StringVarP(&out, "out", "o", "-", "file to write, which must not exist, - for the standard output")
-	cmd.Flags().BoolVar(&remove, "delete", false, "delete dead, completed or cancelled jobs, as they are on the disk")
-	cmd.Flags().IntVar(&rate, "rate", 0, "so many jobs a second at most (default: as fast as it goes)")
+	cmd.Flags().StringVarP(&out, "out", "o", "-", "file to write; it must not exist; - is the standard output")
+	cmd.Flags().BoolVar(&remove, "delete", false, "delete dead, completed or cancelled jobs once they are on disk")
+	cmd.Flags().IntVar(&rate, "rate", 0, "maximum number of jobs per second (default: no limit)")
 	return cmd
 }
 
 func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, out string, remove bool, rate int) (err error) {
 	if f.state == "" {
-		return &usageError{"--state says which jobs are meant"}
+		return &usageError{"give --state"}
 	}
 	queries, err := f.queries(ctx, i)
 	if err != nil {
@@ -80,7 +80,7 @@ func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, ou
 	if out != "" && out != "-" {
 		file, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
-			return &usageError{fmt.Sprintf("the file %s exists; name another one", out)}
+			return &usageError{fmt.Sprintf("the file %s exists; give another name", out)}
 		}
 		if err != nil {
 			return err
@@ -115,14 +115,14 @@ func (a *app) importJobs() *cobra.Command {
 	var cfg inspect.ImportConfig
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Make jobs again that were exported, from any store",
-		Long: `Make the jobs again that "jobs export" wrote, each in its state, with its ID,
-bytes, errors, counts and times. FILE is - for the standard input.
+		Short: "Import exported jobs",
+		Long: `Import the jobs that "jobs export" wrote, each in its state, with its ID, bytes,
+errors, counts and times. If FILE is -, read the standard input.
 
-Lines that cannot be taken are reported by number, and the others taken. It can
-be repeated, also with lines that are there twice: jobs that are there already
-are counted and left as they are. Those of whom the queue remembers only the ID
-ran since, or were deleted; it does so for an hour, see "jobs queues policy".`,
+The command reports refused lines by number and imports the others. You can run
+it again: it counts jobs that exist already and does not change them. It also
+refuses jobs that ran or were deleted since: a queue remembers their IDs for an
+hour (DUPLICATE SPAN of "jobs queues policy").`,
 		Example: "  jobs import --broker postgres://… dead.ndjson",
 		Args:    exactly("FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -142,7 +142,7 @@ ran since, or were deleted; it does so for an hour, see "jobs queues policy".`,
 			return a.runImport(cmd.Context(), i, in, cfg)
 		},
 	}
-	cmd.Flags().StringVarP(&cfg.Queue, "queue", "q", "", "queue to import into (default: where each line says)")
+	cmd.Flags().StringVarP(&cfg.Queue, "queue", "q", "", "queue to import into (default: the queue in each line)")
 	cmd.Flags().BoolVar(&cfg.Check, "dry-run", false, "only check the lines")
 	return cmd
 }
@@ -169,7 +169,7 @@ func (a *app) runImport(ctx context.Context, i *inspect.Inspector, in io.Reader,
 		a.say("%d of %d lines imported.", r.Done, r.Lines)
 	}
 	if r.Repeated > 0 {
-		a.say("%d were there already; of %d of them only the ID is remembered: they ran since, or were deleted.", r.Repeated, r.Gone)
+		a.say("%d existed already. %d of them ran or were deleted since: only their IDs are remembered.", r.Repeated, r.Gone)
 	}
 	for _, f := range r.Refusals {
 		a.say("  line %d: %s", f.Line, plain(text(f.Err)))

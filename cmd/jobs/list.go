@@ -18,9 +18,11 @@ func (a *app) list() *cobra.Command {
 		Use:     "ls",
 		Aliases: []string{"list"},
 		Short:   "List jobs",
-		Long: `List jobs of one state, or of one worker or tenant key, in one queue or in all.
-Payloads are not shown. States: pending, scheduled, active, retry, completed,
-dead, cancelled, and waiting, while a move holds a job.`,
+		Long: `List the jobs of one state, worker or tenant key, in one queue or in all. Payloads
+are not shown.
+
+States: pending, scheduled, active, retry, completed, dead, cancelled, and waiting
+(held by a move).`,
 		Example: "  jobs ls --state retry --queue mail --error timeout\n  jobs ls --worker 01J… --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -34,7 +36,8 @@ dead, cancelled, and waiting, while a move holds a job.`,
 	}
 	f.flags(cmd.Flags(), broker.StatePending.String())
 	f.limit = 50
-	cmd.Flags().Lookup("limit").DefValue = "50"
+	limit := cmd.Flags().Lookup("limit")
+	limit.DefValue, limit.Usage = "50", "maximum number of jobs, over all queues; 0 for all"
 	watchFlag(cmd.Flags(), &watch)
 	return cmd
 }

@@ -32,26 +32,27 @@ func (a *app) move() *cobra.Command {
 		Use:   "move --queue QUEUE",
 		Short: "Move or copy a queue's jobs to another store or queue",
 		Long: `Move a queue's jobs to another store, of any backend, or to another queue, with
-their IDs, bytes, headers, errors, counts and times; --copy leaves them here as
-well. Workers may go on on both sides: what waits to run is held here (state
-waiting), made again there, and deleted here, so that it can be claimed in one
-place at most at any time. What runs is not moved; nor is what comes meanwhile:
-switch producers over first, and run it again for the rest.
+their IDs, bytes, headers, errors, counts and times. --copy keeps them here too.
 
-If it was killed, run it again: it finishes what was begun. With --undo what is
-held for this destination comes back into its queue instead; without --to and
---to-queue, what any move holds, without a look at where it was to go.
+Workers can run on both sides. A job that waits to run is held here (state
+waiting), enqueued there, and deleted here. So at any time it can be claimed in
+one queue at most. Running jobs and new jobs are not moved: switch producers to
+the new store first, and run the command again for the rest.
 
-A job is refused and stays when another job there has its ID or its unique key,
-or when the queue there is full. The store in --to can be given as JOBS_TO.`,
+If the command was killed, run it again: it finishes the move. --undo puts held
+jobs back into their queue instead: those for this destination, or, without --to
+and --to-queue, those of all moves.
+
+A job is refused, and stays here, if another job there has its ID or its unique
+key, or if the queue there is full. JOBS_TO can replace --to.`,
 		Example: "  jobs move --queue mail --to postgres://… --policy\n  jobs move --queue mail --to-queue mail-slow --state pending --type email:digest --rate 100",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runMove(cmd.Context(), &t) },
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&t.queue, "queue", "q", "", "queue to move from")
-	flags.StringVar(&t.to, "to", "", "URL of the store to move to (default $JOBS_TO, or else this store)")
-	flags.StringVar(&t.toQueue, "to-queue", "", "queue to move to (default: of the same name)")
+	flags.StringVar(&t.to, "to", "", "URL of the store to move to (default $JOBS_TO, or this store)")
+	flags.StringVar(&t.toQueue, "to-queue", "", "queue to move to (default: the same name)")
 	var names []string
 	for _, s := range movable {
 		names = append(names, s.String())
@@ -59,15 +60,15 @@ or when the queue there is full. The store in --to can be given as JOBS_TO.`,
 	flags.StringSliceVarP(&t.states, "state", "s", names, "states to move")
 	flags.StringVarP(&t.typ, "type", "t", "", "type of the task")
 	flags.StringVarP(&t.key, "key", "k", "", "tenant key")
-	flags.StringVar(&t.text, "error", "", "part of the last error's message")
-	flags.DurationVar(&t.olderThan, "older-than", 0, "at least so old: since it was created, ended, or became due, as its state is")
-	flags.DurationVar(&t.newerThan, "newer-than", 0, "at most so old")
-	flags.IntVarP(&t.limit, "limit", "n", 0, "so many at most (default: all)")
-	flags.IntVar(&t.rate, "rate", 0, "so many jobs a second at most (default: as fast as it goes)")
-	flags.BoolVar(&t.copy, "copy", false, "copy: both copies of what waits to run will run")
-	flags.BoolVar(&t.policy, "policy", false, "give the queue there the rules of this one, but for whether it is paused")
-	flags.BoolVar(&t.undo, "undo", false, "put back what moves hold that do not go on")
-	flags.BoolVar(&t.dry, "dry-run", false, "only say how many jobs it would be")
+	flags.StringVar(&t.text, "error", "", "text that the last error contains")
+	flags.DurationVar(&t.olderThan, "older-than", 0, "older than this, such as 72h: by creation, end or due time, depending on the state")
+	flags.DurationVar(&t.newerThan, "newer-than", 0, "newer than this")
+	flags.IntVarP(&t.limit, "limit", "n", 0, "maximum number of jobs (default: all)")
+	flags.IntVar(&t.rate, "rate", 0, "maximum number of jobs per second (default: no limit)")
+	flags.BoolVar(&t.copy, "copy", false, "copy; a job that waits to run will then run twice")
+	flags.BoolVar(&t.policy, "policy", false, "copy the queue's policy too, except whether it is paused")
+	flags.BoolVar(&t.undo, "undo", false, "put jobs back that an interrupted move holds")
+	flags.BoolVar(&t.dry, "dry-run", false, "only count the jobs")
 	return cmd
 }
 
@@ -81,7 +82,7 @@ func (t *transfer) each(ctx context.Context, i *inspect.Inspector) (queries []in
 			return nil, err
 		}
 		if !slices.Contains(movable, some[0].State) {
-			return nil, &usageError{fmt.Sprintf("jobs in state %s are not moved", name)}
+			return nil, &usageError{fmt.Sprintf("jobs in state %s cannot be moved", name)}
 		}
 		queries = append(queries, some...)
 	}
@@ -94,11 +95,11 @@ func (a *app) runMove(ctx context.Context, t *transfer) error {
 	}
 	switch {
 	case t.queue == "":
-		return &usageError{"--queue says which jobs are meant"}
+		return &usageError{"give --queue"}
 	case t.to == "" && t.toQueue == "" && !t.undo:
-		return &usageError{"--to or --to-queue says where to"}
+		return &usageError{"give --to or --to-queue"}
 	case t.undo && t.copy:
-		return &usageError{"a copy holds nothing that could be undone"}
+		return &usageError{"--undo cannot be given with --copy: a copy holds no jobs"}
 	}
 	i, err := a.inspector(ctx)
 	if err != nil {
@@ -140,7 +141,7 @@ func (a *app) undoMove(ctx context.Context, i *inspect.Inspector, t *transfer, t
 		}
 		return a.report(d, inspect.Report{Matched: n}, true)
 	}
-	if err := a.confirm(to.Broker == nil, "put back all that moves hold, although some of it may be there and run twice"); err != nil {
+	if err := a.confirm(to.Broker == nil, "put back all jobs that moves hold, although some may be at their destination and run twice"); err != nil {
 		return err
 	}
 	r, err := i.UndoMove(ctx, t.queue, to)
@@ -168,12 +169,12 @@ func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer
 		if err := copyPolicy(ctx, i, t.queue, to); err != nil {
 			return err
 		}
-		a.say("%s there has the rules of %s.", plain(cmp.Or(to.Queue, t.queue)), plain(t.queue))
+		a.say("%s there has the policy of %s.", plain(cmp.Or(to.Queue, t.queue)), plain(t.queue))
 	}
 	if !t.copy {
 		r, err := i.FinishMove(ctx, t.queue, to)
 		if r.Matched > 0 {
-			a.say("%d of %d jobs that were held are moved.", r.Done, r.Matched)
+			a.say("%d of %d held jobs moved.", r.Done, r.Matched)
 		}
 		if err != nil {
 			return err
@@ -182,7 +183,7 @@ func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer
 	err := a.carryOut(ctx, i, d, queries, t.limit, t.rate, n)
 	if info, infoErr := i.Queue(ctx, t.queue); infoErr == nil {
 		if running := info.Counts[broker.StateActive]; running > 0 {
-			a.say("%d jobs run, and were not %s: run it again when they have ended.", running, d.Done)
+			a.say("%d running jobs were not %s: run the command again when they have ended.", running, d.Done)
 		}
 	}
 	return err

@@ -75,11 +75,11 @@ func TestAMoveSaysWhatItNeeds(t *testing.T) {
 	c.t = t
 	c.run(0, "enqueue", "--type", "x", "--queue", "mail", "--id", "a")
 	for want, args := range map[string][]string{
-		"--queue says":       {"--to", "memory://"},
-		"--to or --to-queue": {"--queue", "mail"},
-		"state active":       {"--queue", "mail", "--to-queue", "b", "--state", "active"},
-		"where the jobs are": {"--queue", "mail", "--to-queue", "mail", "--yes"},
-		"nothing that could": {"--queue", "mail", "--to-queue", "b", "--copy", "--undo"},
+		"--queue":             {"--to", "memory://"},
+		"--to or --to-queue":  {"--queue", "mail"},
+		"active":              {"--queue", "mail", "--to-queue", "b", "--state", "active"},
+		"destination":         {"--queue", "mail", "--to-queue", "mail", "--yes"},
+		"--undo.*with --copy": {"--queue", "mail", "--to-queue", "b", "--copy", "--undo"},
 	} {
 		c.has(c.run(2, append([]string{"move"}, args...)...), want)
 	}
@@ -101,7 +101,7 @@ func TestHeldJobsAreExplainedAndPutBack(t *testing.T) {
 			if err != nil || results[0].Err != nil {
 				t.Fatal(results, err)
 			}
-			c.has(c.run(0, "why", "a"), `a is waiting`, `held by a move to 01J/mail .*run it again, or undo it`)
+			c.has(c.run(0, "why", "a", "--json"), `"state":"waiting"`, `"code":"held","text":"[^"]*01J/mail`)
 			c.has(c.run(0, "ls", "--state", "waiting"), `(?m)^mail +a +x +waiting`)
 			c.has(c.run(0, "show", "a"), `STATE +waiting`, `HOLDER +move:01J/mail`)
 			c.has(c.run(0, "show", "a", "--json"), `"holder":"move:01J/mail"`)
@@ -129,7 +129,7 @@ func TestDeadJobsAreExportedAndImported(t *testing.T) {
 			if lines := strings.Count(out, `{"v":1,"queue":"mail"`); lines != 2 || strings.ContainsAny(out, "\x1b\u202e") {
 				t.Errorf("the export is %q", out)
 			}
-			c.has(c.run(2, "dlq", "export", "--delete"), `needs a file`)
+			c.has(c.run(2, "dlq", "export", "--delete"), `--out`)
 			c.has(c.run(7, "dlq", "export", "--delete", "--out", file), `Really delete dead jobs once they are in `)
 			c.has(c.run(0, "dlq", "export", "--delete", "--out", file, "--yes"), `2 of 2 jobs exported and deleted`)
 			c.has(c.run(2, "export", "--state", "dead", "--out", file), `exists`)
@@ -146,8 +146,8 @@ func TestDeadJobsAreExportedAndImported(t *testing.T) {
 			}
 			c.stdin = string(content) + "nonsense\n" + string(content[:100])
 			out, errs := c.both(4, "dlq", "import", "-")
-			c.has(out, `0 of 4 lines imported`, `2 were there already`, `line 3: `, `line 4: `)
-			c.has(errs, `refused for some`)
+			c.has(out, `0 of 4 `, `line 3: `, `line 4: `)
+			c.has(errs, `^jobs: `)
 			var r struct{ Lines, Done, Repeated, Refused int }
 			c.object(4, &r, "dlq", "import", "-", "--json")
 			if r.Lines != 4 || r.Repeated != 2 || r.Refused != 2 {
@@ -173,14 +173,14 @@ func TestEditReplacesAPayload(t *testing.T) {
 			c.has(c.run(2, "edit", "a"), `EDITOR`)
 			c.has(c.run(2, "edit", "a", "--payload", "{nonsense"), `not JSON`)
 			c.has(c.run(7, "edit", "a", "--payload", "{}"), `Really replace the payload of a\?`)
-			c.has(c.run(0, "edit", "a", "--payload", `{"user":1}`), `as it was`)
+			c.has(c.run(0, "edit", "a", "--payload", `{"user":1}`), `nothing was changed`)
 			c.has(c.run(0, "edit", "a", "--payload", `{"user":9}`, "--dry-run"), `nothing was changed`)
 			if _, errs := c.both(0, "edit", "a", "--payload", ` {"user": 7} `, "--yes", "--diff"); !strings.Contains(errs, "-     \"user\": 1\n+     \"user\": 7\n") {
 				t.Errorf("the difference is %q", errs)
 			}
 			c.has(c.run(0, "show", "a", "--payload", "--json"), `"payload":\{"user":7\}`, `"state":"dead"`)
 			c.env = map[string]string{"EDITOR": editor}
-			c.has(c.run(0, "edit", "b", "--yes", "--redrive"), `b has another payload, of 10 bytes`, `1 of 1 jobs redriven`)
+			c.has(c.run(0, "edit", "b", "--yes", "--redrive"), `10 bytes`, `1 of 1 jobs redriven`)
 			c.env = nil
 			c.has(c.run(0, "show", "b", "--payload", "--json"), `"payload":\{"user":2\}`, `"state":"pending"`)
 			c.has(c.run(4, "edit", "b", "--payload", "3", "--redrive"), `its state is pending; redrive is for dead jobs`)

@@ -16,7 +16,7 @@ func (a *app) pause(verb, what string, do func(*inspect.Inspector, context.Conte
 		Short: what,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return &usageError{fmt.Sprintf("name the queues to %s", verb)}
+				return &usageError{fmt.Sprintf("give the names of the queues to %s", verb)}
 			}
 			return nil
 		},

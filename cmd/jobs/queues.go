@@ -31,12 +31,12 @@ func viewPolicy(p inspect.Policy) *policyView {
 }
 
 func (a *app) queues() *cobra.Command {
-	cmd := &cobra.Command{Use: "queues", Short: "List queues, pause and resume them, change their rules", Args: noArgs,
+	cmd := &cobra.Command{Use: "queues", Short: "List, pause, resume or remove queues, and change their policies", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	ls := a.stats()
-	ls.Use, ls.Short = "ls [QUEUE…]", "List queues with their counts, as stats does"
-	cmd.AddCommand(ls, a.pause("pause", "Stop claims from queues; jobs that run go on running", (*inspect.Inspector).Pause),
-		a.pause("resume", "Let claims from queues go on", (*inspect.Inspector).Resume), a.policy(), a.removeQueue())
+	ls.Use, ls.Short = "ls [QUEUE…]", "List queues with their counts, like stats"
+	cmd.AddCommand(ls, a.pause("pause", "Pause queues: no more jobs are claimed, running jobs go on", (*inspect.Inspector).Pause),
+		a.pause("resume", "Resume paused queues", (*inspect.Inspector).Resume), a.policy(), a.removeQueue())
 	return cmd
 }
 
@@ -45,10 +45,10 @@ func (a *app) policy() *cobra.Command {
 	var completedAge, deadAge, duplicates time.Duration
 	cmd := &cobra.Command{
 		Use:   "policy QUEUE",
-		Short: "Show a queue's rules, or change those that are given",
-		Long: `Show a queue's rules, or change those that are given, for all workers and
-producers at once. Zero stands for no bound; records of completed jobs are not
-kept unless --keep-completed says for how long.`,
+		Short: "Show a queue's policy, or change it",
+		Long: `Show a queue's policy, or change the parts that are given, for all workers and
+producers at once. Zero means no limit. Records of completed jobs are kept only
+if --keep-completed or the job's own retention says for how long.`,
 		Args: exactly("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i, err := a.inspector(cmd.Context())
@@ -96,12 +96,12 @@ kept unless --keep-completed says for how long.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.Int64Var(&maxDepth, "max-depth", 0, "pending and scheduled jobs beyond which an enqueue is refused")
-	flags.DurationVar(&completedAge, "keep-completed", 0, "how long records of completed and cancelled jobs are kept")
-	flags.Int64Var(&completedMost, "keep-completed-count", 0, "how many of them")
-	flags.DurationVar(&deadAge, "keep-dead", 0, "how long dead jobs are kept")
-	flags.Int64Var(&deadMost, "keep-dead-count", 0, "how many of them")
-	flags.DurationVar(&duplicates, "duplicate-span", 0, "how long an ID that its caller chose is refused after its job is gone")
+	flags.Int64Var(&maxDepth, "max-depth", 0, "maximum number of pending, scheduled and waiting jobs; more are refused")
+	flags.DurationVar(&completedAge, "keep-completed", 0, "how long to keep records of completed and cancelled jobs")
+	flags.Int64Var(&completedMost, "keep-completed-count", 0, "how many of these records to keep")
+	flags.DurationVar(&deadAge, "keep-dead", 0, "how long to keep dead jobs")
+	flags.Int64Var(&deadMost, "keep-dead-count", 0, "how many dead jobs to keep")
+	flags.DurationVar(&duplicates, "duplicate-span", 0, "how long to refuse a given ID after its job is gone")
 	return cmd
 }
 
@@ -114,7 +114,7 @@ func set[T any](given bool, field *T, value T) {
 
 func orNone(s string) string {
 	if s == "" {
-		return "no bound"
+		return "no limit"
 	}
 	return s
 }
@@ -125,7 +125,7 @@ func bound(r inspect.Retention, zero string) string {
 		parts = append(parts, "for "+span(r.Age))
 	}
 	if r.Count > 0 {
-		parts = append(parts, fmt.Sprintf("%d at most", r.Count))
+		parts = append(parts, fmt.Sprintf("at most %d", r.Count))
 	}
 	if len(parts) == 0 {
 		return zero
@@ -136,7 +136,7 @@ func bound(r inspect.Retention, zero string) string {
 func (a *app) removeQueue() *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove QUEUE",
-		Short: "Forget an empty queue and its rules",
+		Short: "Remove an empty queue and its policy",
 		Args:  exactly("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i, err := a.inspector(cmd.Context())
@@ -146,7 +146,7 @@ func (a *app) removeQueue() *cobra.Command {
 			if err := i.RemoveQueue(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			a.say("%s is forgotten.", plain(args[0]))
+			a.say("%s is removed.", plain(args[0]))
 			return nil
 		},
 	}

@@ -61,18 +61,21 @@ func run(ctx context.Context, args []string, env environment) int {
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "jobs",
-		Short: "Look at queues, jobs and workers, and decide about them",
-		Long: `Look at queues, jobs and workers of any backend, and decide about them.
+		Short: "Inspect and operate queues, jobs and workers",
+		Long: `Inspect and operate queues, jobs and workers, on any backend.
 
-The store is the URL in --broker, else in the variable JOBS_BROKER, else under
-"broker" in the file --config, by default jobs/config.yaml in the user's
-directory for configurations:
+The URL of the store comes from --broker, or from the variable JOBS_BROKER, or
+from the configuration file, which has one line:
 
   broker: redis://localhost:6379
 
-URLs begin with redis, rediss, redis+cluster, redis+sentinel or postgres.
+The default configuration file is jobs/config.yaml in the user's configuration
+directory. URLs begin with redis, rediss, redis+cluster, rediss+cluster,
+redis+sentinel, rediss+sentinel or postgres.
 
-Exit codes: ` + exitCodes,
+Exit codes:
+
+` + exitCodes,
 		Version:       programVersion(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -85,8 +88,8 @@ Exit codes: ` + exitCodes,
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.url, "broker", "", "URL of the store (default $JOBS_BROKER)")
 	flags.StringVar(&a.config, "config", "", "configuration file")
-	flags.BoolVar(&a.json, "json", false, "write one JSON object a line")
-	flags.BoolVarP(&a.yes, "yes", "y", false, "do not ask before what cannot be undone")
+	flags.BoolVar(&a.json, "json", false, "write one JSON object per line")
+	flags.BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err.Error()} })
 	root.AddCommand(a.enqueue(), a.stats(), a.queues(), a.list(), a.show(), a.workers(), a.why(),
 		a.cancel(), a.deleteJobs(), a.redrive(), a.reschedule(), a.edit(), a.dlq(), a.export(), a.importJobs(), a.move(),
@@ -124,10 +127,10 @@ func (a *app) inspector(ctx context.Context) (*inspect.Inspector, error) {
 func (a *app) migrate() *cobra.Command {
 	return &cobra.Command{
 		Use:   "migrate",
-		Short: "Make the store ready for this version, or bring it up to it",
-		Long: `Make the store ready for this version, or bring it up to it: on Postgres its
-tables. It does nothing where there is nothing to do, and can be run while
-workers of the version before are running.`,
+		Short: "Create or upgrade the tables of the store",
+		Long: `Create the tables of the store, or upgrade them for this version. Only Postgres
+needs it. If there is nothing to do, it does nothing. Workers of the previous
+version can run meanwhile.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			url, err := a.brokerURL()

@@ -23,15 +23,15 @@ type filter struct {
 // flags adds the flags of f; state is the default.
 func (f *filter) flags(flags *pflag.FlagSet, state string) {
 	flags.StringVarP(&f.queue, "queue", "q", "", "queue (default: all)")
-	flags.StringVarP(&f.state, "state", "s", state, "state: one of the columns of jobs stats, or waiting, when held")
+	flags.StringVarP(&f.state, "state", "s", state, "state of the jobs; \"jobs ls --help\" lists the states")
 	flags.StringVarP(&f.typ, "type", "t", "", "type of the task")
 	flags.StringVarP(&f.key, "key", "k", "", "tenant key")
-	flags.StringVarP(&f.worker, "worker", "w", "", "worker that holds it")
-	flags.StringVar(&f.text, "error", "", "part of the last error's message")
-	flags.DurationVar(&f.olderThan, "older-than", 0, "at least so old: since it was created, ended, or became due, as its state is")
-	flags.DurationVar(&f.newerThan, "newer-than", 0, "at most so old")
-	flags.BoolVar(&f.suppressed, "suppressed", false, "also suppressed dead jobs")
-	flags.IntVarP(&f.limit, "limit", "n", 0, "so many at most, over all queues (default: all)")
+	flags.StringVarP(&f.worker, "worker", "w", "", "ID of the worker that holds the job")
+	flags.StringVar(&f.text, "error", "", "text that the last error contains")
+	flags.DurationVar(&f.olderThan, "older-than", 0, "older than this, such as 72h: by creation, end or due time, depending on the state")
+	flags.DurationVar(&f.newerThan, "newer-than", 0, "newer than this")
+	flags.BoolVar(&f.suppressed, "suppressed", false, "include suppressed dead jobs")
+	flags.IntVarP(&f.limit, "limit", "n", 0, "maximum number of jobs, over all queues (default: all)")
 }
 
 func stateNames() (names []string) {
@@ -47,7 +47,7 @@ func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Q
 	if f.state != "" {
 		var state broker.State
 		if err := state.UnmarshalText([]byte(f.state)); err != nil {
-			return nil, &usageError{fmt.Sprintf("there is no state %q: use one of %s", f.state, strings.Join(stateNames(), ", "))}
+			return nil, &usageError{fmt.Sprintf("unknown state %q; use one of %s", f.state, strings.Join(stateNames(), ", "))}
 		}
 		q.State = state
 	}
@@ -93,7 +93,7 @@ func (a *app) locate(ctx context.Context, i *inspect.Inspector, queue, id string
 		}
 		for n := range page.Jobs {
 			if found != nil {
-				return nil, &usageError{fmt.Sprintf("the ID %q is in the queues %q and %q: choose with --queue", id, found.Queue, info.Name)}
+				return nil, &usageError{fmt.Sprintf("the ID %q is in the queues %q and %q; choose with --queue", id, found.Queue, info.Name)}
 			}
 			found = &page.Jobs[n]
 		}

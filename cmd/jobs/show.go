@@ -22,9 +22,9 @@ func (a *app) show() *cobra.Command {
 	var payload bool
 	cmd := &cobra.Command{
 		Use:   "show ID",
-		Short: "Show all that is known of a job",
-		Long: `Show all that is known of a job: its life, errors and headers. Its payload and
-result may be anybody's secrets, and are shown with --payload only.`,
+		Short: "Show a job with its history",
+		Long: `Show a job with its counters, times, errors and headers. Payload and result may
+contain secrets; --payload shows them.`,
 		Args: exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i, err := a.inspector(cmd.Context())
@@ -42,7 +42,7 @@ result may be anybody's secrets, and are shown with --payload only.`,
 		},
 	}
 	cmd.Flags().StringVarP(&queue, "queue", "q", "", "queue (default: look in all)")
-	cmd.Flags().BoolVar(&payload, "payload", false, "also payload and result")
+	cmd.Flags().BoolVar(&payload, "payload", false, "show payload and result, too")
 	return cmd
 }
 
@@ -103,7 +103,7 @@ func (a *app) showJob(j *broker.Job, payload bool) error {
 
 func (a *app) showErrors(j *broker.Job) {
 	if j.Errors.Dropped > 0 {
-		a.say("\n%d older errors were dropped", j.Errors.Dropped)
+		a.say("\n%d older errors are not kept", j.Errors.Dropped)
 	}
 	for _, f := range j.Errors.Entries {
 		kind := f.Class

@@ -57,9 +57,8 @@ func (a *app) stats() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stats [QUEUE…]",
 		Short: "Count jobs by queue and state",
-		Long: `Count jobs by queue and state. OLDEST is how long ago the oldest was created of
-the pending jobs that are next in turn, each in its priority; --json tells it of each
-priority.`,
+		Long: `Count jobs by queue and state. OLDEST is the age of the oldest among the jobs that
+are next in their priority. --json shows this age for each priority.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			i, err := a.inspector(ctx)

@@ -17,17 +17,17 @@ func (a *app) top() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [QUEUE…]",
 		Short: "Watch queues, workers and what they run, in the terminal",
-		Long: `Watch queues, workers and what they run, in the terminal. Changes per second are
-those of the counts over about ten seconds; finished jobs count as far as their
-records are kept. It asks the store once in each --interval, and nothing while
-the terminal is too small to show it.
+		Long: `Watch queues, workers and what they run, live in the terminal. Columns /S are the
+changes of the counts per second, over about ten seconds. Completed jobs show
+only while their records are kept. The store is queried once per --interval, and
+not at all while the terminal is too small.
 
-Keys: arrows (or j, k) select a queue, p pauses or resumes it after a question,
-w shows its workers, a what they run, s sorts by the next column, r turns the
-order around, / filters by name, q quits.`,
+Keys: arrows (or j, k) select a queue; p pauses or resumes it, after a question;
+w shows its workers; a shows what they run; s sorts by the next column; r
+reverses the order; / filters by name; q quits.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !a.interactive() {
-				return &usageError{"top needs a terminal: use \"jobs stats --watch 2s\" or \"jobs ls --watch 2s\" without one"}
+				return &usageError{"top needs a terminal; without one use \"jobs stats --watch 2s\" or \"jobs ls --watch 2s\""}
 			}
 			i, err := a.inspector(cmd.Context())
 			if err != nil {
@@ -36,7 +36,7 @@ order around, / filters by name, q quits.`,
 			return a.live(cmd.Context(), newTop(cmd.Context(), i, max(every, minWatch), args))
 		},
 	}
-	cmd.Flags().DurationVar(&every, "interval", 2*time.Second, "time between two looks, 1s at least")
+	cmd.Flags().DurationVar(&every, "interval", 2*time.Second, "time between two queries, at least 1s")
 	return cmd
 }
 

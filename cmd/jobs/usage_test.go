@@ -109,7 +109,7 @@ compopt() { :; }
 		{`sleep 100 & jobs; kill %1`, `Running +sleep 100`},
 		{`sleep 100 & jobs -l; kill %1`, `\d+ Running +sleep 100`},
 		{`sleep 100 & jobs %1; kill %1`, `Running +sleep 100`},
-		{`complete_line jobs dlq ""`, `(?m)^list\b(.*\n)*purge\b(.*\n)*requeue\b`},
+		{`complete_line jobs dlq ""`, `(?m)^list\b(.*\n)*purge\b(.*\n)*redrive\b`},
 		{`complete_line jobs queues pause ""`, `(?m)^mail$`},
 		{`complete_line jobs ls --queue ""`, `(?m)^mail$`},
 		{`complete_line jobs ls --state de`, `(?m)^dead$`},

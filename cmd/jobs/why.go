@@ -14,7 +14,7 @@ func (a *app) why() *cobra.Command {
 	var queue string
 	cmd := &cobra.Command{
 		Use:   "why ID",
-		Short: "Say why a job has not run, or what became of it",
+		Short: "Explain why a job has not run, or how it ended",
 		Args:  exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i, err := a.inspector(cmd.Context())
@@ -23,7 +23,7 @@ func (a *app) why() *cobra.Command {
 			}
 			j, err := a.locate(cmd.Context(), i, queue, args[0])
 			if errors.Is(err, broker.ErrNotFound) {
-				return fmt.Errorf("%w: it ended and left no record (see KEEP COMPLETED of jobs queues policy), was deleted, or was enqueued elsewhere", err)
+				return fmt.Errorf("%w: the job ended without a record (see KEEP COMPLETED of jobs queues policy), or was deleted, or is in another store", err)
 			}
 			if err != nil {
 				return err

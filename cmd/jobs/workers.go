@@ -48,13 +48,12 @@ func (a *app) workers() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "workers [QUEUE…]",
 		Short: "List live workers and, with --running, what they run",
-		Long: `List live workers and, with --running, what they run. One whose lease ran out died
-without a word, or is cut off from the store: its jobs go to another worker of
-the queue, which removes it from this list.
+		Long: `List live workers and, with --running, what they run. If a worker's lease ran
+out, it died or cannot reach the store. Another worker of the queue reclaims its
+jobs; then the worker leaves this list.
 
-With each heartbeat, every few seconds, a worker says since when it has run those
-of its jobs that it has run for longest; the others have just begun, or wait for a
-slot.`,
+Every few seconds a worker reports the jobs that it has run for longest, and since
+when. The other jobs have just started, or wait for a slot.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			i, err := a.inspector(ctx)
@@ -92,7 +91,7 @@ slot.`,
 			return t.end()
 		},
 	}
-	cmd.Flags().BoolVarP(&running, "running", "r", false, "also the jobs that they hold")
+	cmd.Flags().BoolVarP(&running, "running", "r", false, "show the jobs that they hold, too")
 	return cmd
 }
 
@@ -134,7 +133,7 @@ func (a *app) running(cmd *cobra.Command, i *inspect.Inspector, w inspect.Worker
 // runsFor says for how long a job has been run.
 func runsFor(since, now time.Time) string {
 	if since.IsZero() {
-		return "just begun"
+		return "just started"
 	}
 	return "for " + span(now.Sub(since))
 }

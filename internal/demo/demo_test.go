@@ -55,7 +55,7 @@ func TestNoJobIsLostWhateverTheLoadDoes(t *testing.T) {
 		for _, e := range d.Events() {
 			told = append(told, e.Text)
 		}
-		for _, text := range []string{"worker-1 was killed, running ", "took over ", " s after the crash"} {
+		for _, text := range []string{"worker-1 was killed, running ", " reclaimed ", " s after the crash"} {
 			if !strings.Contains(strings.Join(told, "\n"), text) {
 				t.Errorf("no event says %q: %q", text, told)
 			}

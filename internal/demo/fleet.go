@@ -152,7 +152,7 @@ func (w *worker) running() string {
 	return strings.Join(parts, ", ")
 }
 
-// reclaimed tells of jobs that a worker took over.
+// reclaimed reports jobs that a worker reclaimed.
 func (d *Demo) reclaimed(w *worker, e jobs.ReclaimEvent) {
 	if len(e.Jobs) == 0 {
 		return
@@ -161,11 +161,11 @@ func (d *Demo) reclaimed(w *worker, e jobs.ReclaimEvent) {
 	d.mu.Lock()
 	after := time.Since(d.crashed)
 	d.mu.Unlock()
-	d.ledger.tell(fmt.Sprintf("%s took over %d jobs, %.1f s after the crash; they run again", w.name, len(e.Jobs), after.Seconds()))
+	d.ledger.tell(fmt.Sprintf("%s reclaimed %d jobs, %.1f s after the crash; they run again", w.name, len(e.Jobs), after.Seconds()))
 }
 
 // bury ends what the store still knows of workers that were killed: nobody is
-// left to take over what they held.
+// left to reclaim what they held.
 func (d *Demo) bury(ctx context.Context) error {
 	var errs []error
 	for _, id := range d.killed {

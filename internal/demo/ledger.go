@@ -22,7 +22,7 @@ type Totals struct {
 	Cancelled  int // by somebody who watches
 	Deleted    int // by somebody who watches
 	Crashes    int // workers that were killed
-	Reclaimed  int // jobs that others took over from them
+	Reclaimed  int // jobs that other workers reclaimed from them
 }
 
 // Event is something to tell.

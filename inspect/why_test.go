@@ -46,7 +46,7 @@ func TestEveryObstacleIsNamed(t *testing.T) {
 		{"completed", broker.Job{State: broker.StateCompleted, Head: broker.Head{FinishedAt: now.Add(-time.Minute)}}, false, nil, []string{"completed"}, ""},
 		{"cancelled", broker.Job{State: broker.StateCancelled, Head: broker.Head{FinishedAt: now.Add(-time.Minute)}}, false, nil, []string{"cancelled"}, ""},
 		{"held by a move", broker.Job{State: broker.StateWaiting, HeldFrom: broker.StateRetry, Holder: "move:01J/mail"}, false, nil, []string{"held"}, "a move to 01J/mail"},
-		{"held by another", broker.Job{State: broker.StateWaiting, HeldFrom: broker.StatePending, Holder: "a workflow"}, false, nil, []string{"held"}, `held by "a workflow"`},
+		{"held by another", broker.Job{State: broker.StateWaiting, HeldFrom: broker.StatePending, Holder: "a workflow"}, false, nil, []string{"held"}, `"a workflow" holds it`},
 		{"with a deadline", broker.Job{State: broker.StatePending, Body: broker.Body{Deadline: now}}, true, nil, []string{"paused", "no-worker", "deadline"}, "2026-01-02"},
 		{"unreadable", broker.Job{State: broker.StatePending, Broken: errors.New("bad form")}, true, []WorkerInfo{worker()}, []string{"unreadable", "paused"}, "bad form"},
 	} {

@@ -46,7 +46,10 @@
 //
 // §5 Layout. A queue's record holds the version of its layout. Every call that
 // concerns the queue checks it first and answers ErrNewerForm, changing
-// nothing, when it is newer than the backend knows.
+// nothing in it, when it is newer than the backend knows. Of a call over several
+// queues, Enqueue, Claim, Settle and Operate serve the others, and each receipt,
+// verdict and result has the error of its own queue. Other calls may serve the
+// others, or refuse the whole.
 //
 // # Leases
 //

@@ -130,6 +130,8 @@ var groups = [][]Rule{
 	wakeAllRules,
 	raceRules,
 	moreRules,
+	leftRules,
+	boundRules,
 	modelRules,
 }
 

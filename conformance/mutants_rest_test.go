@@ -132,6 +132,15 @@ var storeMutants = []mutant{
 			}
 		})
 	})},
+	{"a settle stops at a queue of a newer layout", "Layout/SettlesApart", always(func(p *patched) {
+		change(&p.settle, nil, func(_ *broker.SettleRequest, a *[]broker.Verdict) {
+			if i := slices.IndexFunc(*a, func(v broker.Verdict) bool { return errors.Is(v.Err, broker.ErrNewerForm) }); i >= 0 {
+				for k := i; k < len(*a); k++ {
+					(*a)[k].Err = (*a)[i].Err
+				}
+			}
+		})
+	})},
 	{"a job that cannot be read is passed over", "Broken/HarmsNoOther Broken/CanBeSettled", always(func(p *patched) {
 		change(&p.claim, nil, func(_ *broker.ClaimRequest, a *broker.Claimed) {
 			a.Jobs = slices.DeleteFunc(a.Jobs, func(j broker.Job) bool { return j.Broken != nil })

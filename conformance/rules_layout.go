@@ -3,6 +3,7 @@ package conformance
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -49,6 +50,31 @@ var layoutRules = []Rule{
 		got, err := c.claimSome(w.request(5))
 		c.is("Claim over both", err, broker.ErrNewerForm)
 		c.that(len(got.Jobs) > 0 && got.Jobs[0].Queue == "other", "jobs claimed\ngot  %s\nwant those of the other queue", jobList(got.Jobs))
+	}},
+	{"Layout/SettlesApart", "§5", "A settle over a queue of a newer layout and another applies to the other, and each verdict has the error of its own queue.", nil, func(c *check) {
+		c.audited = false // nothing of one queue can be listed
+		ids := []string{"a", "b", "c", "d"}
+		for i, id := range ids {
+			j := c.job(id)
+			j.Queue = []string{"other", c.q}[i%2]
+			c.accept(j)
+		}
+		w := c.worker("w", "other", c.q)
+		held := w.claim(4)
+		c.same("claimed", idsOf(held), []string{"a", "c", "b", "d"})
+		c.store.PlantLayout(c.tb, c.q)
+		for range 2 { // a repeat is answered as the first time
+			for i, v := range w.sendAs(1, broker.Settlement{Job: &held[0], Outcome: broker.Complete(nil)}, broker.Settlement{Job: &held[2], Outcome: broker.Release()},
+				broker.Settlement{Job: &held[1], Outcome: broker.Retry(time.Hour, failure("x"))}, broker.Settlement{Job: &held[3], Outcome: broker.Complete(nil)}) {
+				if i%2 == 1 {
+					c.is("verdict of "+v.ID+", in the newer queue", v.Err, broker.ErrNewerForm)
+					continue
+				}
+				c.ok("verdict of "+v.ID+", in the other queue", v.Err)
+			}
+		}
+		c.that(c.findIn("other", "a") == nil, "completed job of the other queue\ngot  a record\nwant none")
+		c.same("state of the retried job", c.findIn("other", "c").State, broker.StateRetry)
 	}},
 	{"Broken/HarmsNoOther", "§4", "A job whose body cannot be read is claimed and found like any other, with Broken set, and the batch around it is whole.", nil, func(c *check) {
 		w := c.brokenJobs()

@@ -78,7 +78,6 @@ func (s *stored) open() broker.Broker {
 	refuse(s, &p.prune, func(r broker.PruneRequest) []string { return r.Queues })
 	refuse(s, &p.find, func(q broker.Query) []string { return []string{q.Queue} })
 	refuse(s, &p.policy, func(r broker.PolicyRequest) []string { return []string{r.Queue} })
-	refuse(s, &p.settle, func(r broker.SettleRequest) []string { return []string{r.Items[0].Job.Queue} })
 	refuse(s, &p.operate, func(o broker.Operation) []string { return []string{o.Refs[0].Queue} })
 	operate := p.operate
 	p.operate = func(ctx context.Context, o broker.Operation) ([]broker.OperationResult, error) {
@@ -100,7 +99,27 @@ func (s *stored) open() broker.Broker {
 		}
 		return operate(ctx, o)
 	}
-	enqueue, claim := p.enqueue, p.claim
+	enqueue, claim, settle := p.enqueue, p.claim, p.settle
+	p.settle = func(ctx context.Context, r broker.SettleRequest) ([]broker.Verdict, error) {
+		if r.Check() != nil {
+			return settle(ctx, r)
+		}
+		all := r.Items
+		r.Items = slices.DeleteFunc(slices.Clone(all), func(i broker.Settlement) bool { return s.isNewer(i.Job.Queue) })
+		rest, err := settle(ctx, r)
+		if err != nil || len(rest) == len(all) {
+			return rest, err
+		}
+		verdicts := make([]broker.Verdict, len(all))
+		for i, item := range all {
+			if s.isNewer(item.Job.Queue) {
+				verdicts[i] = broker.Verdict{Queue: item.Job.Queue, ID: item.Job.ID, Err: broker.ErrNewerForm}
+				continue
+			}
+			verdicts[i], rest = rest[0], rest[1:]
+		}
+		return verdicts, nil
+	}
 	p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
 		if len(r.Jobs) == 0 || !s.isNewer(r.Jobs[0].Queue) {
 			return enqueue(ctx, r)

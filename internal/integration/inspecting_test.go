@@ -27,7 +27,7 @@ var session = regexp.MustCompile("(?m)^```console\n((?:.*\n)*?)```$")
 // the jobs of fill.
 func TestTheSessionsOfThePageOnInspectingAreTrue(t *testing.T) {
 	t.Parallel()
-	const page = "../docs/inspecting.md"
+	const page = "../../docs/inspecting.md"
 	text, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

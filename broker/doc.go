@@ -69,7 +69,8 @@
 // A claim that waits holds nothing for a caller that went away.
 //
 // §8 Running out. A worker's leases hold until its last Renew plus its Lease.
-// After that it may still renew, claim and settle until a Reclaim has found it.
+// Before that time it is alive, at that time it is not ([WorkerInfo.Alive]).
+// It may still renew, claim and settle until a Reclaim has found it.
 // Reclaim ends the ID of each worker that ran out in the named queues, then
 // hands out its jobs (possibly over several calls) under leases of the caller:
 // a transition, so the old lease is void from that instant, and the job not

@@ -343,6 +343,15 @@ var reclaimMutants = []mutant{
 			}
 		}, nil)
 	})},
+	{"a worker is still alive at the end of its leases", "Lease/AliveUntilItsTime Lease/HoldsUntilItsTime", always(func(p *patched) {
+		change(&p.reclaim, func(r *broker.ReclaimRequest) { r.Now = r.Now.Add(-time.Microsecond) }, nil)
+	})},
+	{"a worker at the end of its leases keeps its queue", "Lease/AliveUntilItsTime", always(func(p *patched) {
+		p.operating(broker.OpRemoveQueue, func(o *broker.Operation) { o.Now = o.Now.Add(-time.Microsecond) })
+	})},
+	{"a worker is dead just before the end of its leases", "Lease/AliveUntilItsTime", always(func(p *patched) {
+		p.operating(broker.OpRemoveQueue, func(o *broker.Operation) { o.Now = o.Now.Add(time.Microsecond) })
+	})},
 	{"a reclaim's Max is ignored", "Reclaim/GoesOverSeveralCalls", always(func(p *patched) {
 		change(&p.reclaim, func(r *broker.ReclaimRequest) { r.Max = broker.MaxClaim }, nil)
 	})},

@@ -56,6 +56,21 @@ var leaseRules = []Rule{
 		c.pass(c.tick)
 		c.same("reclaimed at the lease's time", idsOf(r.reclaim(5)), []string{"a"})
 	}},
+	{"Lease/AliveUntilItsTime", "§8", "A worker is alive before the end of its leases and not at it: until then its queue is not removed and it may reclaim; then it may not, and the queue goes.", nil, func(c *check) {
+		remove := func() error {
+			r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
+			c.ok("Operate", err)
+			return r[0].Err
+		}
+		w := c.worker("w")
+		c.pass(lease - c.tick)
+		w.reclaim(5)
+		c.is("removal of the queue before its worker's end", remove(), broker.ErrWrongState)
+		c.pass(c.tick)
+		_, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: w.id, Queues: []string{c.q}, Max: 5})
+		c.is("Reclaim by a worker at its end", err, broker.ErrWorkerGone)
+		c.ok("removal of the queue at its worker's end", remove())
+	}},
 	{"Lease/OneRenewalHoldsAll", "§6", "A renewal extends every lease of its worker in the queues it names.", nil, func(c *check) {
 		w, r := c.worker("w", c.q, "other"), c.worker("r", c.q, "other")
 		for i := range 6 {

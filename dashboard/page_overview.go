@@ -238,7 +238,7 @@ func alive(q inspect.QueueInfo) (workers, slots, full int) {
 
 // silent reports whether a worker's lease ran out: it died without a word, and
 // no other has taken its jobs over yet.
-func silent(w inspect.WorkerInfo, now time.Time) bool { return w.Until.Before(now) }
+func silent(w inspect.WorkerInfo, now time.Time) bool { return !w.Alive(now) }
 
 // shownStates are those that jobs can be listed in, in the order of their life.
 // Jobs wait only while somebody holds them, so that state is left out without.

@@ -97,7 +97,7 @@ const reclaimGrace = time.Minute
 func unserved(q QueueInfo) (findings []Finding) {
 	live := 0
 	for _, w := range q.Workers {
-		if w.Until.After(q.Now) {
+		if w.Alive(q.Now) {
 			live++
 		} else if gone := q.Now.Sub(w.Until); gone > reclaimGrace {
 			findings = append(findings, Finding{Code: "worker-not-reclaimed", Queue: q.Name, ID: w.ID,

@@ -91,8 +91,8 @@ func holder(j *broker.Job, q QueueInfo) string {
 			continue
 		}
 		text := fmt.Sprintf("worker %s on %s (PID %d, %s)", w.ID, w.Host, w.PID, w.Program)
-		if silent := q.Now.Sub(w.Until); silent > 0 {
-			text += fmt.Sprintf(", whose lease ran out %s ago: %s", readable.Span(silent), next)
+		if !w.Alive(q.Now) {
+			text += fmt.Sprintf(", whose lease ran out %s ago: %s", orNow(q.Now.Sub(w.Until)), next)
 		}
 		return text
 	}
@@ -103,7 +103,7 @@ func holder(j *broker.Job, q QueueInfo) string {
 // word is among the queue's workers until another finds it.
 func alive(q QueueInfo) (workers []WorkerInfo) {
 	for _, w := range q.Workers {
-		if !w.Until.Before(q.Now) {
+		if w.Alive(q.Now) {
 			workers = append(workers, w)
 		}
 	}

@@ -14,7 +14,7 @@ func TestEveryObstacleIsNamed(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	worker := func(types ...string) WorkerInfo {
-		return WorkerInfo{ID: "w", Host: "h", Concurrency: 2, Types: types, Until: now}
+		return WorkerInfo{ID: "w", Host: "h", Concurrency: 2, Types: types, Until: now.Add(time.Minute)}
 	}
 	full, silent := worker(), worker()
 	full.Held, silent.Until = 2, now.Add(-time.Minute)
@@ -38,9 +38,10 @@ func TestEveryObstacleIsNamed(t *testing.T) {
 			false, []WorkerInfo{worker()}, []string{"not-due", "failed"}, "last error: no answer"},
 		{"running", broker.Job{State: broker.StateActive, Worker: "w"}, false, []WorkerInfo{full}, []string{"running"}, "worker w on h"},
 		{"running, asked to end", broker.Job{State: broker.StateActive, Worker: "w", CancelRequested: true}, false, []WorkerInfo{full}, []string{"running", "cancel-requested"}, ""},
-		{"its worker died", broker.Job{State: broker.StateActive, Worker: "w"}, false, []WorkerInfo{silent, {ID: "v", Until: now}}, []string{"running"}, "worker w on h (PID 0, ), whose lease ran out 1m ago"},
+		{"its worker died", broker.Job{State: broker.StateActive, Worker: "w"}, false, []WorkerInfo{silent, {ID: "v", Until: now.Add(1)}}, []string{"running"}, "worker w on h (PID 0, ), whose lease ran out 1m ago"},
 		{"its worker died, and nobody is there", broker.Job{State: broker.StateActive, Worker: "w"}, false, []WorkerInfo{silent}, []string{"running", "no-worker"}, ""},
 		{"its worker is gone", broker.Job{State: broker.StateActive, Worker: "gone"}, false, []WorkerInfo{worker()}, []string{"running"}, "which is gone"},
+		{"a worker at the end of its lease", broker.Job{State: broker.StatePending}, false, []WorkerInfo{{ID: "w", Until: now}}, []string{"no-worker"}, "no live worker"},
 		{"only a dead worker there", broker.Job{State: broker.StatePending}, false, []WorkerInfo{silent}, []string{"no-worker"}, "no live worker"},
 		{"dead", broker.Job{State: broker.StateDead, Head: broker.Head{FinishedAt: now.Add(-time.Minute), Reason: broker.ReasonRetries}}, false, nil, []string{"dead"}, "it died 1m ago (retries_spent)"},
 		{"completed", broker.Job{State: broker.StateCompleted, Head: broker.Head{FinishedAt: now.Add(-time.Minute)}}, false, nil, []string{"completed"}, ""},

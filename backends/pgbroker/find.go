@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
@@ -135,7 +134,7 @@ func (f *finding) read(r rows) error {
 		}
 		j.RunAt = broker.FromMicros(int64(row.runAt))
 		j.CancelRequested = row.cancel != nil && *row.cancel
-		if len(f.query.IDs) == 0 && !matches(&j, f.query) {
+		if !f.query.Matches(&j) {
 			continue
 		}
 		if f.query.NoPayload {
@@ -152,27 +151,6 @@ func heldOf(held string) (from broker.State, by string) {
 	n, _ := strconv.Atoi(was)
 	return broker.State(n), by
 }
-
-func matches(j *broker.Job, q *broker.Query) bool {
-	at := j.CreatedAt
-	if j.State.Final() {
-		at = j.FinishedAt
-	} else if j.State != broker.StateWaiting && !j.RunAt.IsZero() {
-		at = j.RunAt
-	}
-	return (q.State == broker.StateNone || j.State == q.State) &&
-		(q.Worker == "" || j.Worker == q.Worker) &&
-		(q.Key == "" || j.Key == q.Key) &&
-		(q.Type == "" || j.Type == q.Type) &&
-		(q.Reason == broker.ReasonNone || j.Reason == q.Reason) &&
-		(q.ErrorText == "" || strings.Contains(j.Errors.Last().Message, q.ErrorText)) &&
-		(q.After.IsZero() || !at.Before(ceil(q.After))) &&
-		(q.Before.IsZero() || at.Before(ceil(q.Before))) &&
-		(q.Suppressed || !j.Suppressed)
-}
-
-// ceil is t as it is compared with stored times.
-func ceil(t time.Time) time.Time { return broker.FromMicros(broker.Micros(t)) }
 
 func inOrder(ids []string, jobs []broker.Job) []broker.Job {
 	slices.SortStableFunc(jobs, func(a, b broker.Job) int { return slices.Index(ids, a.ID) - slices.Index(ids, b.ID) })

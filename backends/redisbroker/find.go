@@ -79,7 +79,7 @@ func (b *Broker) list(ctx context.Context, q *broker.Query) (broker.Page, error)
 	}
 	page := broker.Page{Now: moment(s.at), Cursor: text(first(s.reply))}
 	for _, j := range found(nil, q, s) {
-		if matches(&j, q) {
+		if q.Matches(&j) {
 			page.Jobs = append(page.Jobs, j)
 		}
 	}
@@ -144,26 +144,6 @@ func heldOf(text string) (from broker.State, due time.Time, by string) {
 		due = broker.FromMicros(us)
 	}
 	return from, due, by
-}
-
-// matches reports whether a job that an index gave is one that the query wants.
-func matches(j *broker.Job, q *broker.Query) bool {
-	at := j.CreatedAt
-	switch {
-	case j.State.Final():
-		at = j.FinishedAt
-	case j.State != broker.StateWaiting && !j.RunAt.IsZero():
-		at = j.RunAt
-	}
-	return (q.State == broker.StateNone || j.State == q.State) &&
-		(q.Worker == "" || j.Worker == q.Worker) &&
-		(q.Key == "" || j.Key == q.Key) &&
-		(q.Type == "" || j.Type == q.Type) &&
-		(q.Reason == broker.ReasonNone || j.Reason == q.Reason) &&
-		(q.ErrorText == "" || strings.Contains(j.Errors.Last().Message, q.ErrorText)) &&
-		(q.After.IsZero() || !at.Before(broker.FromMicros(broker.Micros(q.After)))) &&
-		(q.Before.IsZero() || at.Before(broker.FromMicros(broker.Micros(q.Before)))) &&
-		(q.Suppressed || !j.Suppressed)
 }
 
 // runOne makes one call and returns its error, if any.

@@ -97,10 +97,10 @@ when. The other jobs have just started, or wait for a slot.`,
 
 // lease says how a worker's lease stands.
 func lease(w inspect.WorkerInfo, now time.Time) string {
-	if silent := now.Sub(w.Until); silent > 0 {
-		return "ran out " + span(silent) + " ago"
+	if w.Alive(now) {
+		return "holds"
 	}
-	return "holds"
+	return "ran out " + span(now.Sub(w.Until)) + " ago"
 }
 
 // allThere refuses names of queues that do not exist.

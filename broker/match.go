@@ -1,0 +1,40 @@
+package broker
+
+import (
+	"strings"
+	"time"
+)
+
+// Matches reports whether a job of the query's queue is one that the query
+// asks for. Backends look jobs up by one index and filter them with this; a query
+// by IDs filters nothing.
+func (q *Query) Matches(j *Job) bool {
+	if len(q.IDs) > 0 {
+		return true
+	}
+	at := j.listedAt()
+	return (q.State == StateNone || j.State == q.State) &&
+		(q.Worker == "" || j.Worker == q.Worker) &&
+		(q.Key == "" || j.Key == q.Key) &&
+		(q.Type == "" || j.Type == q.Type) &&
+		(q.Reason == ReasonNone || j.Reason == q.Reason) &&
+		(q.ErrorText == "" || strings.Contains(j.Errors.Last().Message, q.ErrorText)) &&
+		(q.After.IsZero() || Micros(at) >= Micros(q.After)) &&
+		(q.Before.IsZero() || Micros(at) < Micros(q.Before)) &&
+		(q.Suppressed || !j.Suppressed)
+}
+
+// listedAt is the time that After and Before of a Query are about.
+func (j *Job) listedAt() time.Time {
+	switch {
+	case j.State.Final():
+		return j.FinishedAt
+	case j.State == StateScheduled || j.State == StateRetry:
+		return j.RunAt
+	}
+	return j.CreatedAt
+}
+
+// Alive reports whether the worker's leases hold at now. At Until they have run
+// out, and a Reclaim ends the worker (§8, §15).
+func (i *WorkerInfo) Alive(now time.Time) bool { return now.Before(i.Until) }

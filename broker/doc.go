@@ -169,7 +169,8 @@
 // CancelRequested, wakes watchers of EventCancel, and shows in Renewed.Cancel
 // until the lease ends; repeating it is harmless. A job deleted or cancelled
 // while pending is never claimed. Counts are exact, or true as of AsOf; they
-// are never scans. OldestPending says of each priority that has pending jobs when the
+// are never scans. Suppressed says how many of the dead jobs are suppressed: they are
+// among those that Counts has. OldestPending says of each priority that has pending jobs when the
 // one next in turn was created, so that a priority which waits for others shows. Prune removes completed and cancelled records past their
 // time and over the count, which is of both together (earliest end first), dead
 // ones by RetainDead, and

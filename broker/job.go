@@ -158,7 +158,7 @@ type Head struct {
 	Crashes    int   // workers that died holding it
 	Snoozes    int
 	Reason     DeadReason // why it is dead
-	Suppressed bool       // an operator took it out of default lists; it is counted as ever
+	Suppressed bool       // an operator took it out of default lists; see QueueInfo.Suppressed
 	FinishedAt time.Time  // when it reached a final state
 	Result     []byte
 	Errors     ErrorLog

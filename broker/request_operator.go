@@ -55,10 +55,20 @@ type QueueInfo struct {
 	// OldestPending: of each priority that has pending jobs, the creation of the
 	// one next in turn.
 	OldestPending map[Priority]time.Time
+	Suppressed    int64 // of the dead ones, which Counts has all of
 
 	AsOf    time.Time // when the counts were true
 	Policy  Policy
 	Workers []WorkerInfo
+}
+
+// Listed is how many jobs of a state default lists show: of the dead ones those
+// that are not suppressed, which wait for a decision; of the others all.
+func (q *QueueInfo) Listed(state State) int64 {
+	if state == StateDead {
+		return q.Counts[state] - q.Suppressed
+	}
+	return q.Counts[state]
 }
 
 // Age is how long, at now, the oldest job of a state has been there; see Oldest.
@@ -102,7 +112,7 @@ const (
 	OpDelete                               // any job that is not active
 	OpRedrive                              // dead jobs go back to their queue with fresh counts
 	OpReschedule                           // scheduled, retry and pending jobs get a new time
-	OpSuppress                             // dead jobs leave default lists; they are counted as ever
+	OpSuppress                             // dead jobs leave default lists; QueueInfo counts them apart
 	OpUnsuppress                           // and come back to the lists
 	OpRemoveQueue                          // refs without ID: empty queues that nobody serves
 	OpEdit                                 // one job gets another payload; not an active, held or finished one

@@ -55,6 +55,7 @@ func (c *check) auditQueue(name string) {
 	where := make(map[string]broker.State)
 	counts := make(map[broker.State]int64)
 	held := make(map[string]int)
+	suppressed := int64(0)
 	due, now := false, c.now
 	if now.IsZero() {
 		now = broker.MaxTime // by the store's clock a job may fall due at any moment
@@ -73,6 +74,9 @@ func (c *check) auditQueue(name string) {
 			if (state == broker.StateScheduled || state == broker.StateRetry) && !j.RunAt.After(now) {
 				due = true // it may count as pending by the next call
 			}
+			if j.Suppressed {
+				suppressed++
+			}
 			where[j.ID] = state
 			counts[state]++
 			if state == broker.StateActive {
@@ -81,6 +85,9 @@ func (c *check) auditQueue(name string) {
 		}
 	}
 	info := c.counted(name)
+	if info.Suppressed != suppressed {
+		c.failf("audit: count of suppressed dead jobs of %s\ngot  %d\nwant %d, as many as are listed", name, info.Suppressed, suppressed)
+	}
 	if !due {
 		for _, state := range broker.States() {
 			if info.Counts[state] != counts[state] {

@@ -173,6 +173,20 @@ var findMutants = []mutant{
 			}
 		})
 	})},
+	{"suppressed jobs are not counted", "Count/SuppressedAreCountedApart", always(func(p *patched) {
+		change(&p.queues, nil, func(_ *broker.QueuesRequest, a *broker.QueuesReply) {
+			for i := range a.Queues {
+				a.Queues[i].Suppressed = 0
+			}
+		})
+	})},
+	{"suppressed jobs are no dead ones", "Count/SuppressedAreCountedApart", always(func(p *patched) {
+		change(&p.queues, nil, func(_ *broker.QueuesRequest, a *broker.QueuesReply) {
+			for i := range a.Queues {
+				a.Queues[i].Counts[broker.StateDead] -= a.Queues[i].Suppressed
+			}
+		})
+	})},
 	{"queues are listed backwards", "Count/QueuesAreSorted", always(func(p *patched) {
 		change(&p.queues, nil, func(_ *broker.QueuesRequest, a *broker.QueuesReply) { slices.Reverse(a.Queues) })
 	})},

@@ -117,6 +117,40 @@ var countRules = []Rule{
 		at[broker.PriorityUrgent] = created["1-0"]
 		told("after a release")
 	}},
+	{"Count/SuppressedAreCountedApart", "§23", "Suppressed says how many dead jobs are suppressed, on every way into that and out of it; Counts has them all the same.", nil, func(c *check) {
+		w := c.worker("w")
+		dead := func(ids ...string) {
+			c.add(ids...)
+			w.settle(broker.Die(broker.ReasonRetries, failure("x")), refs(w.take(ids...))...)
+		}
+		told := func(when string, suppressed, all int64) {
+			c.tb.Helper()
+			info := c.counted(c.q)
+			c.same("suppressed jobs "+when, info.Suppressed, suppressed)
+			c.same("dead jobs "+when, info.Counts[broker.StateDead], all)
+			c.same("listed jobs "+when, int64(len(c.list(broker.Query{State: broker.StateDead}))), all-suppressed)
+		}
+		dead("a", "b", "c", "d", "e")
+		told("at first", 0, 5)
+		c.decide(broker.OpSuppress, "a", "b", "c", "d")
+		told("once four are suppressed", 4, 5)
+		c.decide(broker.OpSuppress, "a", "b")
+		told("once two of them are suppressed again", 4, 5)
+		c.decide(broker.OpUnsuppress, "a", "e")
+		told("once one of them is not any more, and another never was", 3, 5)
+		c.accept(c.copyOf("b"))
+		c.same("suppressed jobs where one was restored", c.counted(elsewhere).Suppressed, int64(1))
+		c.decide(broker.OpRedrive, "b")
+		told("after a redrive", 2, 4)
+		c.decide(broker.OpDelete, "c", "e")
+		told("after a delete", 1, 2)
+		w.settle(broker.Die(broker.ReasonRetries, failure("x")), w.one("b"))
+		told("after the redriven one died again", 1, 3)
+		c.policy(broker.PolicyRequest{RetainDead: &broker.Retention{Age: time.Minute}})
+		c.pass(time.Minute)
+		c.prune()
+		told("once all are pruned", 0, 0)
+	}},
 	{"Count/QueuesAreSorted", "§23", "Queues are sorted by name; those asked for by name that do not exist are left out.", nil, func(c *check) {
 		for _, q := range []string{"b", "c", "a", "B"} {
 			j := c.job("x")

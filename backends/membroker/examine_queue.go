@@ -145,6 +145,7 @@ func (e *examiner) places(q *queue) {
 			e.found("entry-without-job", j.id, func() { q.ready[p].relink(q, p+1) }, "it has the first turn of priority %d and is not pending", p+1)
 		}
 	}
+	e.suppressed(q)
 	total := 0
 	for _, s := range broker.States() {
 		e.Records++
@@ -175,6 +176,20 @@ func (e *examiner) places(q *queue) {
 				note(j, func() { q.bags[s].without(j) })
 			}
 		}
+	}
+}
+
+// suppressed counts the dead jobs that are out of default lists.
+func (e *examiner) suppressed(q *queue) {
+	e.Records++
+	n := int64(0)
+	for _, x := range q.times[broker.StateDead].all() {
+		if x.what.suppressed() {
+			n++
+		}
+	}
+	if n != q.suppressed {
+		e.found("count-differs", "suppressed", func() { q.suppressed = n }, "%d dead jobs are suppressed, %d are counted", n, q.suppressed)
 	}
 }
 

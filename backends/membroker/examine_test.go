@@ -55,6 +55,7 @@ func TestEveryCorruptionIsFoundAndRepaired(t *testing.T) {
 			Plant: planted(func(q *queue) { q.workers[examinetest.Worker].held.add(&job{id: "lost"}) })},
 		{Name: "a worker counts a request to cancel too much", Want: []string{"lease-count-differs w"},
 			Plant: planted(func(q *queue) { q.workers[examinetest.Worker].cancels++ })},
+		{Name: "a wrong count of suppressed jobs", Want: []string{"count-differs suppressed"}, Plant: planted(func(q *queue) { q.suppressed++ })},
 		{Name: "a pending job is asked to cancel", Want: []string{"cancel-without-lease pending"},
 			Plant: planted(func(q *queue) { q.jobs.get("pending").cancelRequested = true })},
 		{Name: "a worker is alive and ended", Want: []string{"worker-alive-and-ended w"},

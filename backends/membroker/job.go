@@ -42,6 +42,9 @@ func (j *job) read() *broker.Head {
 	return j.head
 }
 
+// suppressed reports whether it is dead and out of default lists.
+func (j *job) suppressed() bool { return j.state == broker.StateDead && j.read().Suppressed }
+
 // write replaces the job's head.
 func (j *job) write(h broker.Head) { j.head = &h }
 

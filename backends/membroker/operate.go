@@ -65,9 +65,7 @@ func (s *Store) operate(op *broker.Operation, ref broker.Ref, now instant) (stat
 	case broker.OpUnhold:
 		q.unhold(j)
 	case broker.OpSuppress, broker.OpUnsuppress:
-		head := *j.read()
-		head.Suppressed = op.Kind == broker.OpSuppress
-		j.write(head)
+		q.suppress(j, op.Kind == broker.OpSuppress)
 	}
 	return j.state, holder, err
 }
@@ -98,9 +96,25 @@ func (q *queue) redrive(j *job, now instant) (holder string, err error) {
 		}
 		q.takeKey(j, now)
 	}
-	j.write(j.read().Redriven())
+	head := j.read().Redriven()
 	q.move(j, broker.OnRedrive, broker.StatePending, 0)
+	j.write(head)
 	return "", nil
+}
+
+// suppress takes a dead job out of default lists, or brings it back to them.
+func (q *queue) suppress(j *job, out bool) {
+	if out == j.suppressed() {
+		return
+	}
+	head := *j.read()
+	head.Suppressed = out
+	j.write(head)
+	if out {
+		q.suppressed++
+	} else {
+		q.suppressed--
+	}
 }
 
 // reschedule gives a job a new time; a pending one waits for it as scheduled.

@@ -23,6 +23,8 @@ type queue struct {
 	times [states]timeline[*job]   // scheduled, retry by due time; completed, dead, cancelled by end
 	ready [broker.Priorities]ready // the pending ones in turn
 
+	suppressed int64 // of the dead ones
+
 	workers map[string]*worker // those that exist
 	ended   map[string]*worker // whose IDs are dead
 	orphans []*worker          // ended ones that still hold jobs
@@ -112,11 +114,18 @@ func (q *queue) move(j *job, event broker.TransitionEvent, to broker.State, at i
 	if timed(to) {
 		q.times[to].add(at, j.seq, j)
 	}
+	if j.suppressed() {
+		q.suppressed++
+	}
 	q.touch()
 }
 
-// leave undoes what entering a state did beside the bags.
+// leave undoes what entering a state did beside the bags. A dead job's head is
+// replaced after it.
 func (q *queue) leave(j *job) {
+	if j.suppressed() {
+		q.suppressed--
+	}
 	switch j.state {
 	case broker.StatePending:
 		q.ready[j.Priority-1].remove(j)

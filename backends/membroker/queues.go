@@ -50,6 +50,7 @@ func (q *queue) describe(workers bool, now instant) broker.QueueInfo {
 			info.SetOldestPending(broker.Priority(p+1), broker.FromMicros(j.created))
 		}
 	}
+	info.Suppressed = q.suppressed
 	if workers {
 		for _, w := range q.workers {
 			info.Workers = append(info.Workers, w.describe())

@@ -201,7 +201,7 @@ func (e *examiner) counts(ctx context.Context) error {
 	for _, d := range differ {
 		for i, by := range d.by {
 			if by != 0 {
-				f := told("count-differs", d.name, differing[i].String(), "there are %d more %v jobs than are counted", by, differing[i])
+				f := told("count-differs", d.name, differing[i], "there are %d more %v jobs than are counted", by, differing[i])
 				f.Fixed = e.req.Fix
 				e.Findings = append(e.Findings, f)
 			}
@@ -210,9 +210,13 @@ func (e *examiner) counts(ctx context.Context) error {
 	return e.note(ctx, found...)
 }
 
-// differing are the states whose counts are compared, in the order of the
-// columns.
-var differing = append(counted[:len(counted):len(counted)], broker.StateWaiting)
+// differing name the counts that are compared, in the order of the columns.
+var differing = func() (names []string) {
+	for _, s := range counted {
+		names = append(names, s.String())
+	}
+	return append(names, broker.StateWaiting.String(), "suppressed")
+}()
 
 // difference is by how much the counts of a queue are too low.
 type difference struct {
@@ -237,8 +241,8 @@ func (e *examiner) recount(d *difference) []step {
 	if wrong {
 		steps = append(steps, e.count(d.number, n))
 	}
-	if by := d.by[len(counted)]; by != 0 {
-		steps = append(steps, e.b.step("examine_waiting", nil, d.number, by))
+	if waiting, suppressed := d.by[len(counted)], d.by[len(counted)+1]; waiting != 0 || suppressed != 0 {
+		steps = append(steps, e.b.step("examine_total", nil, d.number, waiting, suppressed))
 	}
 	return steps
 }

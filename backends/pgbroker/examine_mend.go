@@ -92,7 +92,7 @@ func (e *examiner) moved(f *jobFacts, from, to broker.State, s step) []step {
 	}
 	steps := []step{s, e.count(f.number, n)}
 	if from == broker.StateWaiting {
-		steps = append(steps, e.b.step("examine_waiting", nil, f.number, -1))
+		steps = append(steps, e.b.step("examine_total", nil, f.number, -1, 0))
 	}
 	return steps
 }

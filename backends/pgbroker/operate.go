@@ -183,13 +183,13 @@ func (o *operating) write(ctx context.Context, s session, chosen []*broker.Opera
 	case broker.OpRedrive:
 		return o.redrive(ctx, s, chosen)
 	}
-	tails := make([][]byte, len(chosen))
+	tails, out := make([][]byte, len(chosen)), o.op.Kind == broker.OpSuppress
 	for i, r := range chosen {
 		head := o.seen[r.Ref.ID].dead.Head
-		head.Suppressed = o.op.Kind == broker.OpSuppress
+		head.Suppressed = out
 		tails[i] = broker.AppendTail([]byte{}, &head)
 	}
-	return s.run(ctx, o.b.step("operate_suppress", nil, o.queue, ids, tails))
+	return s.run(ctx, o.b.step("operate_suppress", nil, o.queue, ids, tails, out))
 }
 
 // cancel ends what waits, and asks the holders of what is active.

@@ -70,7 +70,7 @@ func scanQueue(r rows) (broker.QueueInfo, error) {
 			columns = append(columns, &oldest[i])
 		}
 	}
-	if err := r.Scan(append(columns, &waiting)...); err != nil {
+	if err := r.Scan(append(columns, &waiting, &info.Suppressed)...); err != nil {
 		return info, err
 	}
 	info.Counts[broker.StateWaiting] = waiting

@@ -122,6 +122,7 @@ func (f *flush) endRestored(wake *wakeUp) step {
 	stored := set(f.stored)
 	var keep, undo []string
 	var ends []int64
+	var suppressed []bool
 	for _, j := range f.jobs {
 		switch {
 		case !stored[j.ID]:
@@ -129,6 +130,7 @@ func (f *flush) endRestored(wake *wakeUp) step {
 			undo = append(undo, j.ID)
 		default:
 			keep, ends = append(keep, j.ID), append(ends, broker.Micros(j.Restore.Head.FinishedAt))
+			suppressed = append(suppressed, j.Restore.Head.Suppressed)
 		}
 	}
 	if f.stored == nil {
@@ -136,7 +138,7 @@ func (f *flush) endRestored(wake *wakeUp) step {
 	}
 	channel, payload := wake.args()
 	var ignored any
-	return f.b.step("restore_end", one(&ignored), f.now.micros, f.queue, keep, ends, undo, f.token, channel, payload)
+	return f.b.step("restore_end", one(&ignored), f.now.micros, f.queue, keep, ends, undo, f.token, channel, payload, suppressed)
 }
 
 // acceptRestored says what a restored job became.

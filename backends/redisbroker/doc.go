@@ -50,6 +50,7 @@
 //	o      hash    ID of a held job → state that it was in, due time if it had one, ":" and who holds it
 //	c      hash    ID of an active job that is asked to cancel → its worker
 //	d f g  sorted  IDs of dead, completed and cancelled jobs by the time of their end
+//	ds     set     IDs of those dead jobs that are suppressed
 //	u      hash    unique key → mode, end, ":" and the ID that holds it
 //	ids    hash    IDs given by callers whose records are gone → until when they are refused; of a job that
 //	               went elsewhere also "." and twenty zeros before its last epoch

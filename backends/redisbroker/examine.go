@@ -12,7 +12,7 @@ import (
 
 var examinePlan = broker.ExaminePlan{
 	Store: []string{"server", "queues", "marks"},
-	Queue: []string{"record", "jobs", "heads", "ready", "scheduled", "retry", "lost", "dead", "completed", "cancelled",
+	Queue: []string{"record", "jobs", "heads", "ready", "scheduled", "retry", "lost", "dead", "suppressed", "completed", "cancelled",
 		"leases", "held", "cancels", "workers", "noted", "infos", "ended", "unique keys", "remembered", "keys", "lapses",
 		"sizes", "twins", "voids", "total"},
 }
@@ -25,7 +25,7 @@ var examineScripts = map[string]struct {
 }{
 	"jobs": {examineJobsScript, "jobs"}, "heads": {examineJobsScript, "heads"},
 	"ready": {examinePlacesScript, "ready"}, "scheduled": {examinePlacesScript, "z"}, "retry": {examinePlacesScript, "y"},
-	"dead": {examinePlacesScript, "d"}, "completed": {examinePlacesScript, "f"}, "cancelled": {examinePlacesScript, "g"},
+	"dead": {examinePlacesScript, "d"}, "suppressed": {examinePlacesScript, "ds"}, "completed": {examinePlacesScript, "f"}, "cancelled": {examinePlacesScript, "g"},
 	"sizes": {examinePlacesScript, "sizes"}, "voids": {examinePlacesScript, "voids"},
 	"leases": {examineLeasesScript, "leases"}, "held": {examineLeasesScript, "held"}, "cancels": {examineLeasesScript, "cancels"}, "workers": {examineLeasesScript, "workers"},
 	"noted": {examineLeasesScript, "noted"}, "infos": {examineLeasesScript, "infos"}, "ended": {examineLeasesScript, "ended"},

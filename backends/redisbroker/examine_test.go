@@ -60,6 +60,14 @@ func (p *planting) forget(id string) {
 	p.do("zrem", "i", "tenant\x00"+id)
 }
 
+func (p *planting) suppress(id string) {
+	p.Helper()
+	r, err := p.b.Operate(p.Context(), broker.Operation{Kind: broker.OpSuppress, Refs: []broker.Ref{{Queue: examinetest.Queue, ID: id, Epoch: broker.AnyEpoch}}})
+	if err != nil || r[0].Err != nil {
+		p.Fatalf("suppress of %s: %v, %v", id, r, err)
+	}
+}
+
 // planter wraps a plant of this package for the table.
 func planter(c *redis.Client, plant func(*planting)) func(testing.TB, broker.Broker) {
 	return func(tb testing.TB, b broker.Broker) { plant(&planting{tb, c, b.(*Broker)}) }
@@ -94,6 +102,12 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 			Plant: p(func(p *planting) { p.do("zadd", "z", soon, "21:retry") })},
 		{Name: "a completed job is leased", Want: []string{"job-in-two-places completed"},
 			Plant: p(func(p *planting) { p.do("hset", "a", "completed", "21:w\n"); p.do("hset", "k", "w", 4) })},
+		{Name: "a dead job is counted as suppressed", Want: []string{"count-differs dead"}, Plant: p(func(p *planting) { p.do("sadd", "ds", "dead") })},
+		{Name: "a job that is gone is counted as suppressed", Want: []string{"count-differs lost"}, Plant: p(func(p *planting) { p.do("sadd", "ds", "lost") })},
+		{Name: "a suppressed job is not counted", Want: []string{"count-differs dead"}, Plant: p(func(p *planting) {
+			p.suppress("dead")
+			p.do("del", "ds")
+		})},
 		{Name: "a pending job is listed as dead", Want: []string{"job-in-two-places pending"}, Plant: p(func(p *planting) { p.do("zadd", "d", 1, "pending") })},
 
 		{Name: "a job is gone and in line", Want: []string{"entry-without-job pending"}, Then: map[string]broker.State{"pending": broker.StateNone},

@@ -13,7 +13,7 @@ import (
 // lists, r2 for the one of normal priority among them, p* for p by whatever number
 // of buckets, b* for the body buckets, which come last.
 var keyNames = []string{"m", "p", "h", "a", "w", "wi", "k", "s", "x", "n", "c", "u", "i", "ids",
-	"z", "y", "d", "f", "g", "l", "v", "t", "o", "p*", "r2", "r*", "b*"}
+	"z", "y", "d", "ds", "f", "g", "l", "v", "t", "o", "p*", "r2", "r*", "b*"}
 
 // queue is what this process knows of a queue: its keys, which depend on the
 // number of body buckets. It does not change, but for a hint; a queue that turns out

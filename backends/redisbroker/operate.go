@@ -198,9 +198,11 @@ func decide(op *broker.Operation, j *looked, ref broker.Ref) (decision, error) {
 	case broker.OpReschedule:
 		return decision{what: "reschedule", rest: restOf(j.Moved()), argument: when(op.Delay, op.RunAt)}, nil
 	}
-	h := j.Head
-	h.Suppressed = op.Kind == broker.OpSuppress // or OpUnsuppress
-	return decision{what: "note", rest: restOf(h)}, nil
+	h, out := j.Head, "0"
+	if h.Suppressed = op.Kind == broker.OpSuppress; h.Suppressed { // or OpUnsuppress
+		out = "1"
+	}
+	return decision{what: "note", rest: restOf(h), argument: out}, nil
 }
 
 // restOf is a stored head behind the time of its end.

@@ -67,8 +67,8 @@ func (b *Broker) names(ctx context.Context) ([]string, error) {
 }
 
 // describedFields is how many fields queues.lua answers before those of workers:
-// counts, creation times of pending jobs, times of states, and the policy.
-const describedFields = 8 + broker.Priorities + 5 + policyFields
+// counts, suppressed ones, creation times of pending jobs, times of states, and the policy.
+const describedFields = 8 + 1 + broker.Priorities + 5 + policyFields
 
 // described reads what queues.lua says of a queue.
 func described(name string, s *step) broker.QueueInfo {
@@ -78,7 +78,8 @@ func described(name string, s *step) broker.QueueInfo {
 	for i, state := range counted {
 		info.Counts[state] = number(s.reply[i])
 	}
-	rest := s.reply[len(counted):]
+	info.Suppressed = number(s.reply[len(counted)])
+	rest := s.reply[len(counted)+1:]
 	for i := range broker.Priorities {
 		if created := text(rest[i]); len(created) == createdSize {
 			info.SetOldestPending(broker.Priority(i+1), broker.FromMicros(int64(binary.BigEndian.Uint64([]byte(created)))))

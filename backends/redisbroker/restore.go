@@ -15,9 +15,12 @@ func (e *enqueueBatch) addRestored(i int, j *broker.NewJob) {
 	t.buf = broker.AppendBody(t.buf, &j.Body)
 	t.cut()
 	t.addOptions(j)
-	head := past.NewHead(time.Time{})
+	head, suppressed := past.NewHead(time.Time{}), int64(0)
+	if head.Suppressed {
+		suppressed = 1
+	}
 	for n, v := range []int64{int64(past.State), past.Head.Epoch, broker.Micros(past.CreatedAt),
-		broker.Micros(head.FinishedAt), broker.DurationMicros(j.Body.Retention)} {
+		broker.Micros(head.FinishedAt), broker.DurationMicros(j.Body.Retention), suppressed} {
 		if n > 0 {
 			t.buf = append(t.buf, ',')
 		}

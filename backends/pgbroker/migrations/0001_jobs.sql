@@ -73,6 +73,7 @@ create table jobs.dead (
   snoozes    int,
   lane       smallint not null,
   given      boolean,
+  suppressed boolean,           -- as its tail says
   id         text collate "C" not null,
   key        text collate "C",
   unique_key text collate "C",
@@ -159,7 +160,8 @@ create table jobs.settled (
 );
 
 -- Counts by state: the total plus all deltas. Statements only insert deltas,
--- except for jobs that are held: those are few at a time.
+-- except for jobs that are held, and dead ones that are suppressed: those are few
+-- at a time.
 create table jobs.count_total (
   queue     int primary key,
   pending   bigint not null default 0,
@@ -169,7 +171,8 @@ create table jobs.count_total (
   completed bigint not null default 0,
   dead      bigint not null default 0,
   cancelled bigint not null default 0,
-  waiting   bigint not null default 0
+  waiting   bigint not null default 0,
+  suppressed bigint not null default 0  -- of the dead ones
 );
 create table jobs.count_delta (
   n         bigint generated always as identity, -- the floor relies on these being handed out in order

@@ -1,7 +1,7 @@
 -- examine_counts.sql: count jobs and compare that with the counts, all by one snapshot.
 -- Params: $1 name of a queue|null for all
 -- Returns: one row per queue: its number and name, by how much its counts of pending, scheduled, active, retry, completed, dead,
---   cancelled and waiting jobs are too low
+--   cancelled, waiting and suppressed jobs are too low
 -- Called by: (*Broker).Examine
 with place as materialized (
   select id, name from jobs.queue where layout <= 1 and ($1::text is null or name = $1)
@@ -27,5 +27,7 @@ select p.id, p.name,
        (coalesce((select sum(n) from there where queue = p.id and state = 6), 0) - coalesce(c.dead, 0))::bigint,
        (coalesce((select sum(n) from there where queue = p.id and state = 7), 0) - coalesce(c.cancelled, 0))::bigint,
        (coalesce((select sum(n) from there where queue = p.id and state = 8), 0)
-         - coalesce((select waiting from jobs.count_total where queue = p.id), 0))::bigint
+         - coalesce((select waiting from jobs.count_total where queue = p.id), 0))::bigint,
+       ((select count(*) from jobs.dead where queue = p.id and suppressed)
+         - coalesce((select suppressed from jobs.count_total where queue = p.id), 0))::bigint
 from place p left join counted c on c.queue = p.id order by p.name

@@ -5,11 +5,13 @@
 with live as (
   delete from jobs.job where $3 and id = $1 and queue = $2 returning state
 ), died as (
-  delete from jobs.dead where $4 and id = $1 and queue = $2 returning 1
+  delete from jobs.dead where $4 and id = $1 and queue = $2 returning suppressed
 ), kept as (
   delete from jobs.history where $5 and id = $1 and queue = $2 returning state
 ), waited as (
-  update jobs.count_total set waiting = waiting - 1 where queue = $2 and exists (select from live where state = 8)
+  update jobs.count_total set waiting = waiting - (select count(*) from live where state = 8),
+    suppressed = suppressed - (select count(*) from died where suppressed)
+  where queue = $2 and (exists (select from live where state = 8) or exists (select from died where suppressed))
 )
 select count(*) filter (where state = 1), count(*) filter (where state = 2), count(*) filter (where state = 3), count(*) filter (where state = 4),
        count(*) filter (where state = 5), count(*) filter (where state = 7), count(*) filter (where state = 6)

@@ -9,7 +9,7 @@ with clock as materialized (
 ), live as (
   delete from jobs.job where queue = (select id from place) and id = any ($3::text[]) returning id, state, given, unique_key, coalesce(epoch, 0) as epoch
 ), died as (
-  delete from jobs.dead where queue = (select id from place) and id = any ($3::text[]) returning id, 6::smallint as state, given, epoch
+  delete from jobs.dead where queue = (select id from place) and id = any ($3::text[]) returning id, 6::smallint as state, given, epoch, suppressed
 ), kept as (
   delete from jobs.history where queue = (select id from place) and id = any ($3::text[]) returning id, state, given, epoch
 ), gone as materialized (
@@ -22,8 +22,9 @@ with clock as materialized (
   select place.id, gone.id, clock.now + place.duplicate_span, case when $4::boolean then gone.epoch end from clock, place, gone where gone.given
   on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch
 ), waited as (
-  update jobs.count_total set waiting = waiting - (select count(*) from gone where state = 8)
-  where queue = (select id from place) and exists (select from gone where state = 8)
+  update jobs.count_total set waiting = waiting - (select count(*) from gone where state = 8),
+    suppressed = suppressed - (select count(*) from died where suppressed)
+  where queue = (select id from place) and (exists (select from gone where state = 8) or exists (select from died where suppressed))
 )
 insert into jobs.count_delta (queue, pending, scheduled, retry, completed, dead, cancelled)
 select place.id, -count(*) filter (where state = 1), -count(*) filter (where state = 2), -count(*) filter (where state = 4),

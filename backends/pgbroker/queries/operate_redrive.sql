@@ -16,5 +16,8 @@ with place as materialized (
   from (select * from back order by ord) b
 ), counted as (
   insert into jobs.count_delta (queue, dead, pending) select queue, -count(*), count(*) from back group by queue
+), listed as (
+  update jobs.count_total set suppressed = suppressed - (select count(*) from back where suppressed)
+  where queue = (select id from place) and exists (select from back where suppressed)
 )
 select array(select id from back), pg_notify($6, $7)::text

@@ -16,12 +16,15 @@ with clock as materialized (
       select d.id, d.died_at, row_number() over () as ord
       from (select id, died_at from jobs.dead where queue = (select id from place) order by died_at, id limit $3) d) f
     where f.ord <= (select surplus from place) or f.died_at + (select dead_age from place) <= (select now from clock)))
-  returning id, given
+  returning id, given, suppressed
 ), remembered as (
   insert into jobs.remembered (queue, id, until)
   select place.id, gone.id, clock.now + place.duplicate_span from clock, place, gone where gone.given
   on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch
 ), counted as (
   insert into jobs.count_delta (queue, dead) select place.id, -count(*) from place, gone group by place.id
+), listed as (
+  update jobs.count_total set suppressed = suppressed - (select count(*) from gone where suppressed)
+  where queue = (select id from place) and exists (select from gone where suppressed)
 )
 select count(*) from gone

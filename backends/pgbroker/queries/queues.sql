@@ -21,7 +21,7 @@ select q.name, q.layout, q.paused, q.max_depth, q.retain_age, q.retain_count, q.
        (select finished_at from jobs.history where queue = q.id and state = 5 order by finished_at limit 1),
        (select died_at from jobs.dead where queue = q.id order by died_at limit 1),
        (select finished_at from jobs.history where queue = q.id and state = 7 order by finished_at limit 1),
-       coalesce(t.waiting, 0)
+       coalesce(t.waiting, 0), coalesce(t.suppressed, 0)
 from jobs.queue q left join jobs.count_total t on t.queue = q.id left join delta d on d.queue = q.id
 where $1::text[] is null or q.name = any ($1)
 order by q.name

@@ -1,7 +1,7 @@
 -- restore_end.sql: take back jobs whose IDs have a record elsewhere, and move those that had ended to where they belong: to
 -- dead, to history, or nowhere when their retention is over.
 -- Params: $1 now µs|null, $2 queue, $3 IDs to keep, $4 their ends µs, 0 for none, $5 IDs to take back, $6 token|null of the
---   keys that were taken, $7 channel, $8 payload
+--   keys that were taken, $7 channel, $8 payload, $9 of those to keep, whether they are suppressed
 -- Returns: one row, of no use
 -- Called by: (*Broker).Enqueue, in one transaction after restore_look.sql
 with clock as materialized (
@@ -17,13 +17,14 @@ with clock as materialized (
 ), live as materialized (
   select state from jobs.job where queue = (select id from place) and id = any ($3::text[]) and state < 5
 ), ended as (
-  delete from jobs.job j using clock, unnest($3::text[], $4::bigint[]) as n(id, finished)
+  delete from jobs.job j using clock, unnest($3::text[], $4::bigint[], $9::boolean[]) as n(id, finished, suppressed)
   where j.queue = (select id from place) and j.id = any ($3) and j.id = n.id and j.state >= 5
-  returning j.*, coalesce(nullif(n.finished, 0), clock.now) as finished, coalesce(j.retention, (select retain_age from place)) as keep
+  returning j.*, coalesce(nullif(n.finished, 0), clock.now) as finished, coalesce(j.retention, (select retain_age from place)) as keep,
+    nullif(n.suppressed and j.state = 6, false) as suppressed
 ), died as (
-  insert into jobs.dead (died_at, created_at, epoch, retention, queue, deliveries, failures, crashes, snoozes, lane, given, id, key, unique_key, tail, body)
+  insert into jobs.dead (died_at, created_at, epoch, retention, queue, deliveries, failures, crashes, snoozes, lane, given, suppressed, id, key, unique_key, tail, body)
   select e.finished, e.created_at, e.epoch, e.retention, e.queue, e.deliveries, e.failures, e.crashes, e.snoozes,
-         e.lane, e.given, e.id, e.key, e.unique_key, e.tail, e.body
+         e.lane, e.given, e.suppressed, e.id, e.key, e.unique_key, e.tail, e.body
   from ended e where e.state = 6
 ), kept as (
   insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given, id, key, tail, body)
@@ -39,5 +40,9 @@ with clock as materialized (
        (select count(*) as dead from ended where state = 6) e,
        (select count(*) filter (where state = 5) as completed, count(*) filter (where state = 7) as cancelled from kept) k
   where l.pending + l.scheduled + l.retry + e.dead + k.completed + k.cancelled > 0
+), unlisted as (
+  insert into jobs.count_total as t (queue, suppressed)
+  select (select id from place), o.n from (select count(*) as n from ended where suppressed) o where o.n > 0
+  on conflict (queue) do update set suppressed = t.suppressed + excluded.suppressed
 )
 select case when $7::text is not null then pg_notify($7, $8)::text end

@@ -1,6 +1,6 @@
 -- create: make a queue, or say how an existing one is laid out.
 --
--- KEYS   m p p* a h w wi k s x n c u ids i z y d f g l v o r* t b*
+-- KEYS   m p p* a h w wi k s x n c u ids i z y d ds f g l v o r* t b*
 -- ARGV   now; 1; buckets
 -- Reply  {0} made or there already; a refusal; {BUSY} when keys of something
 --        else are in the way

@@ -1,6 +1,6 @@
 -- drop: remove a queue that has no jobs and no live workers.
 --
--- KEYS   m p a h w wi k s x n c u ids i z y d f g l v o r* t b*
+-- KEYS   m p a h w wi k s x n c u ids i z y d ds f g l v o r* t b*
 -- ARGV   now; 1; buckets
 -- Reply  {0, now, 1 removed or 0 in use}; a refusal
 -- @include clock

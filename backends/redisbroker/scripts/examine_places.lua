@@ -1,8 +1,8 @@
 -- examine_places: examine a page of the turns in ready lists or of a sorted set
 -- of jobs, jobs that no turn was seen of, and the sizes of all.
 --
--- KEYS   m h a k s n u i z y d f g l v r* t b*
--- ARGV   now; 1; buckets; part: "ready", "z", "y", "d", "f", "g", "lost",
+-- KEYS   m h a k s n u i z y d ds f g l v r* t b*
+-- ARGV   now; 1; buckets; part: "ready", "z", "y", "d", "f", "g", "ds", "lost",
 --        "sizes", "twins", "voids"; cursor; most records; 1 to repair; for "lost": what
 --        to add to the head of a job that dies, then the jobs, as
 --        examine_jobs.lua told them; for "twins": priorities and turns
@@ -122,6 +122,33 @@ local function examine_times(name, key)
   return answer(at)
 end
 
+local VERSION, SUPPRESSED = 1, 3 -- fields of a head's tail (package broker, head.go)
+
+-- examine_suppressed examines whether a dead job is counted as suppressed if its
+-- head says that it is.
+local function examine_suppressed(id)
+  local head = redis.call('HGET', q.h, id)
+  if not legible(head) then return end
+  local tail = fields(head, string.find(head, ';', 1, true) + 1, #head, SUPPRESSED)
+  local out = (tail[SUPPRESSED] or 0) ~= 0
+  if tail[VERSION] or out == (redis.call('SISMEMBER', q.ds, id) == 1) then return end
+  found('count-differs', id, 'it is ' .. (out and '' or 'not ') .. 'suppressed, and is ' .. (out and 'not ' or '') .. 'counted as that', function()
+    redis.call(out and 'SADD' or 'SREM', q.ds, id)
+  end)
+end
+
+-- examine_counted examines a page of those that count as suppressed.
+local function examine_counted()
+  local page = redis.call('SSCAN', q.ds, cursor == '' and '0' or cursor, 'COUNT', most)
+  for _, id in ipairs(page[2]) do
+    records = records + 1
+    if not redis.call('ZSCORE', q.d, id) then
+      found('count-differs', id, 'it is counted as suppressed, and is not dead', function() redis.call('SREM', q.ds, id) end)
+    end
+  end
+  return answer(page[1] == '0' and '' or page[1])
+end
+
 -- examine_ended examines a page of jobs that ended.
 local function examine_ended(name, key)
   local page, at = timed(key, cursor, most, '', '')
@@ -132,6 +159,8 @@ local function examine_ended(name, key)
         redis.call('ZREM', key, id)
         redis.call('ZREM', q.l, 'r' .. id)
       end)
+    elseif name == 'd' then
+      examine_suppressed(id)
     end
   end
   return answer(at)
@@ -270,6 +299,7 @@ if part == 'y' then return examine_times(part, q.y) end
 if part == 'd' then return examine_ended(part, q.d) end
 if part == 'f' then return examine_ended(part, q.f) end
 if part == 'g' then return examine_ended(part, q.g) end
+if part == 'ds' then return examine_counted() end
 if part == 'lost' then return examine_lost() end
 if part == 'twins' then return twins() end
 if part == 'sizes' then return sizes() end

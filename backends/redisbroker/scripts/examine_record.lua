@@ -1,7 +1,7 @@
 -- examine_record: examine a queue's record, the kinds of its keys, and its wake
 -- token.
 --
--- KEYS   m p a h w wi k s x n c u ids i z y d f g l v o r* t b*
+-- KEYS   m p a h w wi k s x n c u ids i z y d ds f g l v o r* t b*
 -- ARGV   now; 1; buckets; part: "record" or "token"; cursor; most records; 1 to
 --        repair; for "token": what told held before
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
@@ -34,7 +34,7 @@ end
 
 local kinds = {{'m', q.m, 'hash'}, {'p', q.p, 'string'}, {'a', q.a, 'hash'}, {'h', q.h, 'hash'}, {'w', q.w, 'zset'}, {'wi', q.wi, 'hash'},
   {'k', q.k, 'hash'}, {'s', q.s, 'hash'}, {'x', q.x, 'hash'}, {'n', q.n, 'hash'}, {'c', q.c, 'hash'}, {'u', q.u, 'hash'},
-  {'ids', q.ids, 'hash'}, {'i', q.i, 'zset'}, {'z', q.z, 'zset'}, {'y', q.y, 'zset'}, {'d', q.d, 'zset'}, {'f', q.f, 'zset'},
+  {'ids', q.ids, 'hash'}, {'i', q.i, 'zset'}, {'z', q.z, 'zset'}, {'y', q.y, 'zset'}, {'d', q.d, 'zset'}, {'ds', q.ds, 'set'}, {'f', q.f, 'zset'},
   {'g', q.g, 'zset'}, {'l', q.l, 'zset'}, {'v', q.v, 'hash'}, {'o', q.o, 'hash'}, {'t', q.t, 'list'}}
 for p = 1, 4 do kinds[#kinds + 1] = {'r' .. p, q.r[p], 'list'} end
 for b = 1, q.buckets do kinds[#kinds + 1] = {'b' .. (b - 1), q.b[b], 'hash'} end

@@ -1,13 +1,13 @@
 -- operate: apply operators' decisions, each to the job as it was looked at.
 --
--- KEYS   m h a c u i ids z y d f g l v o r* t b*
+-- KEYS   m h a c u i ids z y d ds f g l v o r* t b*
 -- ARGV   now; 1; buckets; channel for events, with "c" behind
 --        it that for cancellations; then per job: id, its state, its
 --        epoch, its index, what to do, its new counts and tail, an argument.
 --        What to do is: ask an active job to cancel; cancel (argument: its
 --        retention); delete; leave (delete what is elsewhere now); redrive;
 --        reschedule (argument: "n", "d" .. delay or "a" .. time); note (a new
---        tail in the same epoch); edit (argument: its payload); hold (argument:
+--        tail in the same epoch; argument: "1" when it is suppressed); edit (argument: its payload); hold (argument:
 --        for whom); unhold
 -- Reply  {0, now, then per job: its new state, or -1 when it has changed since,
 --        or -2 when its unique key is held, or -3 when its body cannot be read;
@@ -41,6 +41,7 @@ local function leave(id, state, entry)
     redis.call('HDEL', q.o, id)
   else
     redis.call('ZREM', sets[state], entry or id)
+    if state == DEAD then redis.call('SREM', q.ds, id) end
     redis.call('ZREM', q.l, 'r' .. id)
   end
 end
@@ -111,6 +112,7 @@ local function apply(id, state, epoch, entry, index, what, rest, argument, due_a
     return CANCELLED
   elseif what == 'note' then
     local before = string.match(redis.call('HGET', q.h, id), '^%d+,%d+,%d+,')
+    redis.call(argument == '1' and 'SADD' or 'SREM', q.ds, id)
     redis.call('HSET', q.h, id, before .. rest)
     return state
   elseif what == 'edit' then

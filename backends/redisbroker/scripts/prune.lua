@@ -1,6 +1,6 @@
 -- prune: remove what retention no longer keeps, and what else has lapsed.
 --
--- KEYS   m n h x u i ids d f g l v r* b*
+-- KEYS   m n h x u i ids d ds f g l v r* b*
 -- ARGV   now; 1; buckets; most records examined
 -- Reply  {0, now, completed, cancelled, dead, others removed, 1 when more is left}
 -- @include clock
@@ -21,6 +21,7 @@ local removed, records = {[COMPLETED] = 0, [CANCELLED] = 0, [DEAD] = 0, other = 
 local function drop(set, state, id)
   redis.call('ZREM', set, id)
   redis.call('ZREM', q.l, 'r' .. id)
+  if state == DEAD then redis.call('SREM', q.ds, id) end
   records[#records + 1] = id
   removed[state] = removed[state] + 1
 end

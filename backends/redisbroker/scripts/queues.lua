@@ -1,8 +1,9 @@
 -- queues: describe a queue.
 --
--- KEYS   m a k s w wi z y d f g v o r* b*
+-- KEYS   m a k s w wi z y d ds f g v o r* b*
 -- ARGV   now; 1; buckets; 1 to list the workers
 -- Reply  {0, now, pending, scheduled, active, retry, completed, dead, cancelled, waiting;
+--        how many of the dead are suppressed;
 --        creation time of the next job in turn of each priority, 8 bytes or
 --        empty; first time of scheduled, retry, completed, dead, cancelled or -1;
 --        the policy as policy.lua gives it; then per worker: id, until, info,
@@ -32,7 +33,7 @@ for p = 1, 4 do
 end
 local waiting = redis.call('HLEN', q.o)
 local reply = {0, now, pending, redis.call('ZCARD', q.z) - 1, redis.call('HLEN', q.a) - 1 - waiting, redis.call('ZCARD', q.y) - 1,
-  redis.call('ZCARD', q.f), redis.call('ZCARD', q.d), redis.call('ZCARD', q.g), waiting, created[1], created[2], created[3], created[4]}
+  redis.call('ZCARD', q.f), redis.call('ZCARD', q.d), redis.call('ZCARD', q.g), waiting, redis.call('SCARD', q.ds), created[1], created[2], created[3], created[4]}
 for _, set in ipairs({q.z, q.y, q.f, q.d, q.g}) do reply[#reply + 1] = due(set) or -1 end
 for i = 3, 9 do reply[#reply + 1] = tonumber(m[i] or 0) end
 if ARGV[first] == '1' then

@@ -1,10 +1,11 @@
 -- restore: accept jobs of one queue that were elsewhere before, each on its own,
 -- in order.
 --
--- KEYS   m p h ids u i z y d f g l o r* t b*
+-- KEYS   m p h ids u i z y d ds f g l o r* t b*
 -- ARGV   now; 1; buckets; then per job: id, body, options as for enqueue, where
 --        the unique key is empty if it is not taken; past, that is state ","
---        epoch "," creation time "," end "," retention, in µs and 0 for none;
+--        epoch "," creation time "," end "," retention, in µs and 0 for none, "," 1 when
+--        it is suppressed;
 --        counts and tail of its head
 -- Reply  {0, now, then per job refused: its number, why, holder}
 --        why: 1 ID exists, 2 queue full, 3 unique key held, 4 the job is held
@@ -64,7 +65,7 @@ local next_before, earliest, pushed = next_due(q), nil, false
 -- accept stores a job, or returns why not.
 local function accept(id, body, options, past, rest)
   local where = q.b[bucket(q, id)]
-  local state, epoch, created, ended, keep = string.match(past, '^(%d+),(%d+),(%d+),(%d+),(%d+)$')
+  local state, epoch, created, ended, keep, suppressed = string.match(past, '^(%d+),(%d+),(%d+),(%d+),(%d+),(%d)$')
   state, epoch, ended, keep = tonumber(state), tonumber(epoch), tonumber(ended), tonumber(keep)
   local holder = redis.call('HGET', q.o, id)
   if holder then return 4, string.sub(holder, string.find(holder, ':', 1, true) + 1) end
@@ -111,6 +112,7 @@ local function accept(id, body, options, past, rest)
     if not earliest or time < earliest then earliest = time end
   elseif state == DEAD then
     redis.call('ZADD', q.d, int(ended), id)
+    if suppressed == '1' then redis.call('SADD', q.ds, id) end
   else
     redis.call('ZADD', state == COMPLETED and q.f or q.g, int(ended), id)
     redis.call('ZADD', q.l, int(ended + keep), 'r' .. id)

@@ -80,7 +80,8 @@ type queueStats struct {
 	Name          string            `json:"name"`
 	Weight        int               `json:"weight"`
 	Paused        bool              `json:"paused"`
-	Jobs          map[State]int64   `json:"jobs"`           // in each state
+	Jobs          map[State]int64   `json:"jobs"`           // in each state; of the dead those that are not suppressed
+	Suppressed    int64             `json:"suppressed"`     // the other dead ones
 	OldestSeconds map[State]float64 `json:"oldest_seconds"` // see broker.QueueInfo.Age; zero without one
 }
 
@@ -127,10 +128,10 @@ func (s *Server) queueStats(ctx context.Context) ([]queueStats, error) {
 		if !ok && err != nil {
 			continue // nobody knows
 		}
-		a := queueStats{Name: name, Weight: s.cfg.Queues[name], Paused: q.Policy.Paused,
+		a := queueStats{Name: name, Weight: s.cfg.Queues[name], Paused: q.Policy.Paused, Suppressed: q.Suppressed,
 			Jobs: make(map[State]int64), OldestSeconds: make(map[State]float64)}
 		for _, state := range broker.States() {
-			a.Jobs[state] = q.Counts[state]
+			a.Jobs[state] = q.Listed(state)
 			a.OldestSeconds[state] = q.Age(state, reply.Now).Seconds()
 		}
 		answers = append(answers, a)

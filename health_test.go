@@ -150,6 +150,12 @@ func TestStatsShowTheServerAndItsQueues(t *testing.T) {
 		if st := statsOf(t, h, 200); !st.Queues[0].Paused {
 			t.Error("the stats do not say that the queue is paused")
 		}
+		if _, err := inspect.New(b).Select(inspect.Query{Queue: "mail", State: StateDead}).Suppress(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if mail := statsOf(t, h, 200).Queues[0]; mail.Jobs[StateDead] != 0 || mail.Suppressed != 1 {
+			t.Errorf("of a queue whose dead job is suppressed the stats say %d dead and %d suppressed, want 0 and 1", mail.Jobs[StateDead], mail.Suppressed)
+		}
 		close(gate)
 	})
 }

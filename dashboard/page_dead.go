@@ -14,15 +14,16 @@ import (
 
 // deadPage shows dead jobs by what they died of, from a sample.
 type deadPage struct {
-	Filter   filter
-	Queues   []string
-	Total    int64 // dead jobs by the counters
-	Groups   []group
-	Examined int
-	Next     string // address of the next sample
-	Later    bool   // this is not the first sample
-	Verbs    []verb
-	Now      time.Time
+	Filter     filter
+	Queues     []string
+	Total      int64 // dead jobs by the counters, but for suppressed ones
+	Suppressed int64
+	Groups     []group
+	Examined   int
+	Next       string // address of the next sample
+	Later      bool   // this is not the first sample
+	Verbs      []verb
+	Now        time.Time
 }
 
 // group is dead jobs of one type and with errors alike.
@@ -72,9 +73,10 @@ func (h *Handler) dead(w http.ResponseWriter, r *http.Request) error {
 	p := deadPage{Filter: f, Later: f.At != "", Now: s.survey.now()}
 	for _, q := range s.survey.Queues {
 		if f.Queue == "" || f.Queue == q.Name {
-			p.Total += q.Counts[broker.StateDead]
+			p.Total += q.Listed(broker.StateDead)
+			p.Suppressed += q.Suppressed
 		}
-		if q.Counts[broker.StateDead] > 0 && len(p.Queues) < maxChoices || q.Name == f.Queue {
+		if q.Listed(broker.StateDead) > 0 && len(p.Queues) < maxChoices || q.Name == f.Queue {
 			p.Queues = append(p.Queues, q.Name)
 		}
 	}
@@ -97,7 +99,7 @@ func (h *Handler) sample(ctx context.Context, s *snapshot, q inspect.Query, p *d
 	finds := 0
 	q.Limit = sampleRecords
 	for _, info := range s.survey.Queues {
-		if p.Filter.Queue != "" && info.Name != p.Filter.Queue || info.Name < p.Filter.At || info.Counts[broker.StateDead] == 0 {
+		if p.Filter.Queue != "" && info.Name != p.Filter.Queue || info.Name < p.Filter.At || info.Listed(broker.StateDead) == 0 {
 			continue
 		}
 		q.Queue, q.Cursor = info.Name, ""

@@ -73,7 +73,9 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
 	counts := func(state broker.State) (n int64) {
 		for _, q := range s.survey.Queues {
 			if f.Queue == "" || f.Queue == q.Name {
-				n += q.Counts[state]
+				if n += q.Listed(state); state == broker.StateDead && f.Suppressed {
+					n += q.Suppressed
+				}
 			}
 		}
 		return n

@@ -29,10 +29,18 @@ type overviewPage struct {
 
 // tile is a number over all queues.
 type tile struct {
-	State  broker.State
-	Count  int64
-	Oldest string
-	To     string
+	State      broker.State
+	Count      int64
+	Suppressed int64 // dead ones that are not in Count
+	Oldest     string
+	To         string
+}
+
+// count adds what a queue has in the tile's state.
+func (t *tile) count(q inspect.QueueInfo, state broker.State) {
+	if t.Count += q.Listed(state); state == broker.StateDead {
+		t.Suppressed += q.Suppressed
+	}
 }
 
 // alert is something to look at. Grave ones stop jobs from running.
@@ -59,7 +67,7 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) error {
 		t := tile{State: state, To: link("jobs", "state", state.String())}
 		var oldest time.Duration
 		for _, q := range s.survey.Queues {
-			t.Count += q.Counts[state]
+			t.count(q, state)
 			oldest = max(oldest, q.Age(state))
 		}
 		if oldest > 0 {
@@ -125,7 +133,7 @@ func alerts(s *snapshot) (all []alert) {
 		if n := q.Policy.MaxDepth; n > 0 && (waiting+q.Counts[broker.StateScheduled])*10 >= n*9 {
 			add(true, q.Name, "The queue %s has reached nine tenths of its greatest depth, %s: beyond it enqueues are refused.", name, num(n))
 		}
-		if dead := q.Counts[broker.StateDead]; dead > 0 {
+		if dead := q.Listed(broker.StateDead); dead > 0 {
 			all = append(all, alert{false, fmt.Sprintf("%s dead jobs in the queue %s wait for a decision.", num(dead), name), link("dead", "queue", q.Name), "Sort them out"})
 		}
 	}
@@ -153,7 +161,7 @@ func (h *Handler) history(w http.ResponseWriter, _ *http.Request) error {
 // queueRow is a queue in a table.
 type queueRow struct {
 	Name    string
-	Counts  map[broker.State]int64
+	Counts  map[broker.State]int64 // as default lists show them
 	Bars    []bar
 	Oldest  string // pending
 	Slow    bool   // the oldest has waited long
@@ -197,7 +205,10 @@ func rowsOf(s *snapshot) []queueRow {
 	rows := make([]queueRow, 0, len(s.survey.Queues))
 	var deepest int64 = 1
 	for _, q := range s.survey.Queues {
-		row := queueRow{Name: q.Name, Counts: q.Counts, Paused: q.Policy.Paused, Rates: s.rates[q.Name], Slow: q.Age(broker.StatePending) > longWait}
+		row := queueRow{Name: q.Name, Counts: make(map[broker.State]int64), Paused: q.Policy.Paused, Rates: s.rates[q.Name], Slow: q.Age(broker.StatePending) > longWait}
+		for state := range q.Counts {
+			row.Counts[state] = q.Listed(state)
+		}
 		row.Known = row.Rates.known
 		if age := q.Age(broker.StatePending); age > 0 {
 			row.Oldest = span(age)

@@ -89,7 +89,8 @@ func (h *Handler) queue(w http.ResponseWriter, r *http.Request) error {
 	q := s.survey.Queues[at]
 	p := queuePage{Row: rowsOf(s)[at], Lines: linesOf(q), Policy: q.Policy, Form: formOf(q.Policy), AsOf: q.AsOf, Now: q.Now}
 	for _, state := range shownStates(func(s broker.State) int64 { return q.Counts[s] }) {
-		t := tile{State: state, Count: q.Counts[state], To: link("jobs", "queue", name, "state", state.String())}
+		t := tile{State: state, To: link("jobs", "queue", name, "state", state.String())}
+		t.count(q, state)
 		if age := q.Age(state); age > 0 {
 			t.Oldest = span(age)
 		}

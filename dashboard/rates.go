@@ -36,7 +36,7 @@ func (s *snapshot) point() (p point) {
 	for i, state := range depthStates {
 		n := 0.0
 		for _, q := range s.survey.Queues {
-			n += float64(q.Counts[state])
+			n += float64(q.Listed(state))
 		}
 		p[1+i] = &n
 	}

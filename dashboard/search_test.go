@@ -260,3 +260,22 @@ func TestDeadJobsAreGroupedByWhatTheyDiedOf(t *testing.T) {
 	}
 	has(t, s.log.String(), "an operation ended", "done=6")
 }
+
+func TestSuppressedJobsWaitForNobody(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{})
+	for _, queue := range []string{"mail", "post"} {
+		s.die(queue, "a", "email", "no route to host")
+	}
+	s.die("mail", "b", "email", "mailbox full")
+	for queue, ids := range map[string][]string{"mail": {"b"}, "post": {"a"}} {
+		if _, err := s.handler.inspector.Select(inspect.Query{Queue: queue, IDs: ids}).Suppress(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	page := s.get(200, "")
+	has(t, page, "1 dead jobs in the queue mail wait for a decision", "2 suppressed")
+	hasNot(t, page, "in the queue post wait for a decision")
+	has(t, s.get(200, "queue?name=mail"), "1 suppressed")
+	has(t, s.get(200, "dead"), "1 dead jobs by the counters", "2 suppressed ones are left out")
+}

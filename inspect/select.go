@@ -132,8 +132,8 @@ func (s Selection) RescheduleIn(ctx context.Context, delay time.Duration) (Repor
 	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpReschedule}, delay: delay})
 }
 
-// Suppress takes dead jobs out of default lists. They stay, and are counted, in
-// QueueInfo and in metrics, like other dead jobs.
+// Suppress takes dead jobs out of default lists, and out of what alerts go by: they
+// stay, and QueueInfo and metrics count them apart.
 func (s Selection) Suppress(ctx context.Context) (Report, error) {
 	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpSuppress}})
 }

@@ -27,7 +27,7 @@ func (a *app) dlq() *cobra.Command {
 		fixState(c, dead)
 	}
 	cmd.AddCommand(ls, redrive, purge, out, a.importJobs(),
-		a.suppress("suppress", "Leave dead jobs out of lists; they are still counted"),
+		a.suppress("suppress", "Leave dead jobs out of lists and alerts; they are counted apart"),
 		a.suppress("unsuppress", "Show suppressed dead jobs in lists again"))
 	return cmd
 }

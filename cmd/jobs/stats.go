@@ -27,6 +27,15 @@ type queueView struct {
 // shown are the states that tables have columns for.
 var shown = []broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry, broker.StateCompleted, broker.StateDead, broker.StateCancelled}
 
+// suppressed heads the column of dead jobs that are suppressed; that of dead ones
+// leaves these out.
+const suppressed = "suppressed"
+
+// anySuppressed reports whether there are any.
+func anySuppressed(infos []inspect.QueueInfo) bool {
+	return slices.ContainsFunc(infos, func(q inspect.QueueInfo) bool { return q.Suppressed > 0 })
+}
+
 // shownOf are those and, while a job is held, waiting.
 func shownOf(infos ...inspect.QueueInfo) []broker.State {
 	for _, q := range infos {
@@ -41,10 +50,13 @@ func viewQueue(q inspect.QueueInfo) queueView {
 	v := queueView{Queue: q.Name, Paused: q.Policy.Paused, Counts: map[string]int64{}, Oldest: map[string]float64{},
 		Pending: map[int]float64{}, Now: q.Now.UTC()}
 	for _, s := range shownOf(q) {
-		v.Counts[s.String()] = q.Counts[s]
+		v.Counts[s.String()] = q.Listed(s)
 		if age := q.Age(s); age > 0 {
 			v.Oldest[s.String()] = age.Seconds()
 		}
+	}
+	if q.Suppressed > 0 {
+		v.Counts[suppressed] = q.Suppressed
 	}
 	for p := range q.OldestPending {
 		v.Pending[int(p)] = q.AgePending(p).Seconds()
@@ -58,7 +70,8 @@ func (a *app) stats() *cobra.Command {
 		Use:   "stats [QUEUE…]",
 		Short: "Count jobs by queue and state",
 		Long: `Count jobs by queue and state. OLDEST is the age of the oldest among the jobs that
-are next in their priority. --json shows this age for each priority.`,
+are next in their priority. --json shows this age for each priority. DEAD does not count
+suppressed jobs; where there are any, SUPPRESSED does.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			i, err := a.inspector(ctx)
@@ -92,11 +105,18 @@ func (a *app) statsOnce(ctx context.Context, i *inspect.Inspector, queues []stri
 	for _, s := range states {
 		heads = append(heads, strings.ToUpper(s.String()))
 	}
+	apart := anySuppressed(infos)
+	if apart {
+		heads = append(heads, strings.ToUpper(suppressed))
+	}
 	t := a.table(append(heads, "OLDEST", "")...)
 	for _, q := range infos {
 		cells := []string{q.Name}
 		for _, s := range states {
-			cells = append(cells, count(q.Counts[s]))
+			cells = append(cells, count(q.Listed(s)))
+		}
+		if apart {
+			cells = append(cells, count(q.Suppressed))
 		}
 		t.row(append(cells, span(q.Age(broker.StatePending)), paused(q.Policy.Paused))...)
 	}

@@ -109,7 +109,7 @@ var orders = []struct {
 }
 
 func mostOf(state broker.State) func(a, b inspect.QueueInfo) int {
-	return func(a, b inspect.QueueInfo) int { return cmp.Compare(b.Counts[state], a.Counts[state]) }
+	return func(a, b inspect.QueueInfo) int { return cmp.Compare(b.Listed(state), a.Listed(state)) }
 }
 
 // listed are the queues to show, in order.

@@ -37,7 +37,11 @@ func (r rates) add(queues []inspect.QueueInfo) {
 		for len(past) > 1 && at.Sub(past[1].at) >= rateSpan {
 			past = past[1:]
 		}
-		r[q.Name] = append(past, sample{at, q.Counts})
+		counts := make(map[broker.State]int64, len(q.Counts))
+		for state := range q.Counts {
+			counts[state] = q.Listed(state)
+		}
+		r[q.Name] = append(past, sample{at, counts})
 	}
 	for name := range r {
 		if !there[name] {

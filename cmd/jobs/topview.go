@@ -58,8 +58,8 @@ func (m *top) title() string {
 	sum := make(map[broker.State]int64)
 	workers := make(map[string]bool)
 	for _, q := range m.queues {
-		for state, n := range q.Counts {
-			sum[state] += n
+		for state := range q.Counts {
+			sum[state] += q.Listed(state)
 		}
 		for _, w := range q.Workers {
 			workers[w.ID] = true
@@ -85,7 +85,7 @@ type column struct {
 }
 
 func counted(state broker.State) func(*top, inspect.QueueInfo) string {
-	return func(_ *top, q inspect.QueueInfo) string { return count(q.Counts[state]) }
+	return func(_ *top, q inspect.QueueInfo) string { return count(q.Listed(state)) }
 }
 
 func changing(state broker.State) func(*top, inspect.QueueInfo) string {

@@ -139,6 +139,8 @@ func TestDecide(t *testing.T) {
 		s.jobs("dlq", "list")
 		s.jobs("dlq", "list", "--state", "pending")
 		s.jobs("dlq", "suppress", "hostile")
+		s.jobs("stats")
+		s.jobs("stats", "--json")
 		s.jobs("dlq", "list")
 		s.jobs("dlq", "list", "--suppressed")
 		s.jobs("dlq", "unsuppress", "hostile")

@@ -314,6 +314,26 @@ func TestServersOfOneStoreReportTheSameDepths(t *testing.T) {
 	}
 }
 
+func TestMetrics_SuppressedDeadJobsAreToldApart(t *testing.T) {
+	t.Parallel()
+	m := newMeasured(t, MetricsConfig{})
+	dead := broker.Restored{State: broker.StateDead, Head: broker.Head{Reason: broker.ReasonRetries}}
+	out := dead
+	out.Head.Suppressed = true
+	req := broker.EnqueueRequest{}
+	for i, past := range []broker.Restored{dead, out, out} {
+		req.Jobs = append(req.Jobs, broker.NewJob{Queue: "mail", ID: fmt.Sprint(i), Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}, Restore: &past})
+	}
+	if receipts, err := m.store.Enqueue(t.Context(), req); err != nil || receipts[2].Err != nil {
+		t.Fatal(err, receipts)
+	}
+	all := values(t, m.registry)
+	listed, suppressed := all["jobs_queue_depth{queue=mail,state=dead}"], all["jobs_queue_depth{queue=mail,state=suppressed}"]
+	if listed != 1 || suppressed != 2 {
+		t.Errorf("of 3 dead jobs, 2 of them suppressed, %v are told as dead and %v as suppressed; want 1 and 2", listed, suppressed)
+	}
+}
+
 func TestRunsOfSampledTracesLeaveExemplars(t *testing.T) {
 	t.Parallel()
 	m := newMeasured(t, MetricsConfig{})

@@ -81,11 +81,16 @@ func (m *Metrics) observeLocal(o metric.Observer) {
 // agedStates are those whose oldest job has an age.
 var agedStates = []broker.State{broker.StatePending, broker.StateScheduled, broker.StateRetry, broker.StateDead}
 
+// stateSuppressed labels the depth of suppressed dead jobs, which that of dead
+// ones leaves out: they wait for no decision.
+const stateSuppressed = "suppressed"
+
 // shownQueue is what is reported of a queue, or of all those beyond the bound.
 type shownQueue struct {
-	counts map[broker.State]int64
-	ages   map[broker.State]time.Duration
-	paused int64
+	counts     map[broker.State]int64
+	suppressed int64 // of the dead, beside those in counts
+	ages       map[broker.State]time.Duration
+	paused     int64
 }
 
 func (m *Metrics) observeQueues(o metric.Observer, reply broker.QueuesReply) {
@@ -98,9 +103,10 @@ func (m *Metrics) observeQueues(o metric.Observer, reply broker.QueuesReply) {
 			s = &shownQueue{counts: make(map[broker.State]int64), ages: make(map[broker.State]time.Duration)}
 			shown[label] = s
 		}
-		for state, n := range q.Counts {
-			s.counts[state] += n
+		for state := range q.Counts {
+			s.counts[state] += q.Listed(state)
 		}
+		s.suppressed += q.Suppressed
 		for _, state := range agedStates {
 			s.ages[state] = max(s.ages[state], q.Age(state, reply.Now))
 		}
@@ -113,6 +119,7 @@ func (m *Metrics) observeQueues(o metric.Observer, reply broker.QueuesReply) {
 		for _, state := range broker.States() {
 			o.ObserveInt64(m.instruments.depth, s.counts[state], metric.WithAttributes(queue, attribute.String(labelState, state.String())))
 		}
+		o.ObserveInt64(m.instruments.depth, s.suppressed, metric.WithAttributes(queue, attribute.String(labelState, stateSuppressed)))
 		for _, state := range agedStates {
 			o.ObserveFloat64(m.instruments.oldestAge, s.ages[state].Seconds(), metric.WithAttributes(queue, attribute.String(labelState, state.String())))
 		}

@@ -127,7 +127,7 @@ var metricTable = []Metric{
 
 	// State that all servers see alike.
 	{"jobs_queue_depth", "jobs.queue.depth", "{job}", Gauge, []string{labelQueue, labelState}, true,
-		"Jobs in the queue, by state: pending, scheduled, active, retry, completed, dead, cancelled, waiting. Suppressed dead jobs count as dead. States that a queue has no job in are zero."},
+		"Jobs in the queue, by state: pending, scheduled, active, retry, completed, dead, cancelled, waiting. Dead jobs that are suppressed are told apart, as suppressed. States that a queue has no job in are zero."},
 	{"jobs_queue_oldest_age_seconds", "jobs.queue.oldest.age", "s", Gauge, []string{labelQueue, labelState}, true,
 		"Age of the oldest job: for pending since the earliest creation of the jobs that are next in turn, each in its priority, for scheduled and retry since the earliest due time that has passed, for dead since the earliest death. Zero where there is none. Other states have no such series."},
 	{"jobs_queue_paused", "jobs.queue.paused", "{queue}", Gauge, []string{labelQueue}, true,

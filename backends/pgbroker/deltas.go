@@ -1,10 +1,13 @@
 package pgbroker
 
-import "sync"
+import (
+	"context"
+	"sync"
+)
 
 // deltas remember up to which number all deltas of counts are folded, so that
-// the depth of a queue is added up from there: while any snapshot in the
-// database is old, those that were folded since stay in the table.
+// deltas are added up and folded from there: while any snapshot in the database
+// is old, those that were folded since stay in the table.
 //
 // The floor is exact. A transaction has its ID before it draws a number, since
 // it writes jobs first. So those that drew up to N have lower IDs than the first
@@ -23,8 +26,38 @@ type deltaLook struct {
 	floor, drawn int64 // as known before it began
 
 	// The answer.
+	many             bool // wait to be folded
 	xmin, xmax, last int64
 	first            *int64 // over the floor
+}
+
+// foldFrom is how many deltas are too many to add up at each look.
+const foldFrom = 5000
+
+// step is the statement of a look.
+func (l *deltaLook) step(b *Broker) step {
+	return b.step("count_look", one(&l.many, &l.xmin, &l.xmax, &l.last, &l.first), foldFrom, l.floor)
+}
+
+// foldBatch is how many deltas are folded by one statement.
+const foldBatch = 10_000
+
+// fold folds all deltas that wait.
+func (b *Broker) fold(ctx context.Context) error {
+	for {
+		if n, err := b.foldSome(ctx); n < foldBatch || err != nil {
+			return err
+		}
+	}
+}
+
+func (b *Broker) foldSome(ctx context.Context) (n int, err error) {
+	look := b.deltas.look()
+	if err := b.call(ctx, b.byIndex(false), look.step(b), b.step("count_fold", one(&n), foldBatch, look.floor)); err != nil {
+		return 0, err
+	}
+	b.deltas.raise(look)
+	return n, nil
 }
 
 func (d *deltas) look() *deltaLook {

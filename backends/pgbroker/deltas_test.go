@@ -2,6 +2,7 @@ package pgbroker_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,40 +24,42 @@ func (f *fixture) fold() {
 }
 
 // While a snapshot is open, the deltas that were folded since stay in their
-// table. An enqueue into a queue with a depth limit does not step over them.
-func TestEnqueue_OldSnapshotMakesDepthLimitsNoDearer(t *testing.T) {
+// table. An enqueue into a queue with a depth limit does not step over them, nor
+// does who adds them up or folds more.
+func TestDeltas_OldSnapshotMakesNoUseDearer(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)
-	f := newFixture(t, sent.hook)
+	f := newFixtureAlone(t, sent.hook)
 	f.limitDepth(100)
-	old := f.begin(pgx.TxOptions{IsoLevel: pgx.RepeatableRead})
-	_, err := old.Exec(t.Context(), "select count(*) from "+f.schema+".job") // takes the snapshot
-	f.ok(err)
+	f.keepDead()
 	f.exec("insert into jobs.count_delta (queue, pending) select q.id, 0 from jobs.queue q, generate_series(1, 50000)")
 	f.fold()
-	// Transactions of other tests may hold the floor back for a while.
-	var with, without int64
-	for range 200 {
+	for range 3 { // looks that raise the floor
 		f.store(f, aJob("a"))
 		f.settle(f.claim(1, 0), broker.Complete(nil))
-		sent.take()
-		f.store(f, aJob("b"))
-		f.settle(f.claim(1, 0), broker.Complete(nil))
-		_, all := sent.take()
-		for _, s := range all {
-			if strings.Contains(s.SQL, "count_delta_n_seq") {
-				with = f.pagesOf(s.SQL, s.Args...)
-				s.Args[2] = int64(0)
-				without = f.pagesOf(s.SQL, s.Args...)
-				break
-			}
-		}
-		if with <= 50 {
-			break
-		}
+		f.counts()
 	}
-	if with > 50 || without < 200 {
-		t.Errorf("to look at the depth takes %d pages, and %d without a floor; want at most 50, and what the snapshot keeps", with, without)
+	sent.take()
+	f.store(f, aJob("b"))
+	f.counts()
+	f.fold()
+	_, all := sent.take()
+	for _, use := range []struct{ what, in string }{
+		{"to look at the depth", "d.n > $2"},
+		{"to look at the deltas", "count_delta_n_seq"},
+		{"to add them up", "with delta as"},
+		{"to fold more", "with taken as"},
+	} {
+		i := slices.IndexFunc(all, func(s pgx.TraceBatchQueryData) bool { return strings.Contains(s.SQL, use.in) && strings.Contains(s.SQL, "count_delta") })
+		if i < 0 {
+			t.Errorf("no statement was sent %s", use.what)
+			continue
+		}
+		with := f.pagesOf(all[i].SQL, all[i].Args...)
+		all[i].Args[1] = int64(0)
+		if without := f.pagesOf(all[i].SQL, all[i].Args...); with > 50 || without < 200 {
+			t.Errorf("%s takes %d pages, and %d without a floor; want at most 50, and what the snapshot keeps", use.what, with, without)
+		}
 	}
 }
 

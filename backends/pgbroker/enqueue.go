@@ -212,14 +212,13 @@ type queueRoom struct {
 }
 
 func (b *Broker) room(ctx context.Context, s session, queue string) (q queueRoom, err error) {
-	many, deltas := false, b.deltas.look()
-	err = s.run(ctx, b.step("queue_room", one(&q.number, &q.layout, &q.limit, &q.used, &many,
-		&deltas.xmin, &deltas.xmax, &deltas.last, &deltas.first), queue, foldFrom, deltas.floor))
+	deltas := b.deltas.look()
+	err = s.run(ctx, b.step("queue_room", one(&q.number, &q.layout, &q.limit, &q.used), queue, deltas.floor), deltas.step(b))
 	if _, own := s.(*ownPort); own && err == nil && q.number != 0 { // the snapshot of a caller's transaction may be old
 		b.deltas.raise(deltas)
 	}
-	if err == nil && many && q.limit > 0 {
-		b.tasks.start(func(ctx context.Context) { b.run(ctx, b.step("count_fold", nil, foldBatch)) }) // for the next
+	if err == nil && deltas.many && q.limit > 0 {
+		b.tasks.start(func(ctx context.Context) { b.foldSome(ctx) }) // for the next
 	}
 	return q, err
 }

@@ -174,7 +174,7 @@ func (e *examiner) counts(ctx context.Context) error {
 			err := r.Scan(columns...)
 			differ = append(differ, d)
 			return err
-		}), queue)}
+		}), queue, e.b.deltas.look().floor)}
 	err := e.b.call(ctx, look...)
 	if err == nil && e.req.Fix {
 		for range recounts {

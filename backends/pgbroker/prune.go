@@ -55,15 +55,3 @@ func (b *Broker) pruneQueue(ctx context.Context, queue string, now clock, limit 
 	got.More = got.More || n[0]+n[1] == limit || n[2]+n[3] == limit || n[4] == limit || n[5] >= limit
 	return nil
 }
-
-const foldBatch = 10_000
-
-// fold folds the deltas of counts that wait.
-func (b *Broker) fold(ctx context.Context) error {
-	for n := foldBatch; n == foldBatch; {
-		if err := b.call(ctx, b.step("count_fold", one(&n), foldBatch)); err != nil {
-			return err
-		}
-	}
-	return nil
-}

@@ -14,37 +14,35 @@ func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.Q
 	return reply, broker.About(err, "queues", "", "")
 }
 
-// foldFrom is how many deltas of counts are too many to add up at each look.
-const foldFrom = 5000
-
 func (b *Broker) queues(ctx context.Context, req *broker.QueuesRequest) (reply broker.QueuesReply, err error) {
 	var names []string
 	if len(req.Names) > 0 {
 		names = distinct(req.Names)
 	}
 	var at int64
-	many := false
+	deltas := b.deltas.look()
 	workers := make(map[string][]broker.WorkerInfo)
 	steps := []step{b.byIndex(true), b.step("clock", one(&at), clockOf(req.Now).micros),
-		b.step("count_unfolded", one(&many), foldFrom),
+		deltas.step(b),
 		b.step("queues", each(func(r rows) error {
 			info, err := scanQueue(r)
 			reply.Queues = append(reply.Queues, info)
 			return err
-		}), names)}
+		}), names, deltas.floor)}
 	if req.Workers {
 		steps = append(steps, b.step("queues_workers", each(func(r rows) error { return scanWorker(r, workers) }), names))
 	}
 	if err := b.call(ctx, steps...); err != nil {
 		return broker.QueuesReply{}, err
 	}
+	b.deltas.raise(deltas)
 	reply.Now = broker.FromMicros(at)
 	for i := range reply.Queues {
 		q := &reply.Queues[i]
 		q.AsOf, q.Workers = reply.Now, workers[q.Name]
 	}
-	if many {
-		err = b.call(ctx, b.step("count_fold", nil, foldFrom))
+	if deltas.many {
+		_, err = b.foldSome(ctx)
 	}
 	return reply, err
 }

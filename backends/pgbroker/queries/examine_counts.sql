@@ -1,5 +1,5 @@
 -- examine_counts.sql: count jobs and compare that with the counts, all by one snapshot.
--- Params: $1 name of a queue|null for all
+-- Params: $1 name of a queue|null for all, $2 floor of the deltas of counts
 -- Returns: one row per queue: its number and name, by how much its counts of pending, scheduled, active, retry, completed, dead,
 --   cancelled, waiting and suppressed jobs are too low
 -- Called by: (*Broker).Examine
@@ -9,7 +9,7 @@ with place as materialized (
   select queue, sum(pending) as pending, sum(scheduled) as scheduled, sum(active) as active, sum(retry) as retry,
          sum(completed) as completed, sum(dead) as dead, sum(cancelled) as cancelled
   from (select queue, pending, scheduled, active, retry, completed, dead, cancelled from jobs.count_total
-        union all select queue, pending, scheduled, active, retry, completed, dead, cancelled from jobs.count_delta) c
+        union all select queue, pending, scheduled, active, retry, completed, dead, cancelled from jobs.count_delta where n > $2) c
   group by queue
 ), there as materialized (
   select queue, state, count(*) as n from jobs.job where $1 is null or queue = (select id from place) group by queue, state

@@ -1,11 +1,11 @@
 -- queues.sql: describe queues, by name.
--- Params: $1 names|null for all
+-- Params: $1 names|null for all, $2 floor of the deltas of counts
 -- Returns: one row per queue: columns of queueRow
 -- Called by: (*Broker).Queues
 with delta as materialized (
   select queue, sum(pending) as pending, sum(scheduled) as scheduled, sum(active) as active, sum(retry) as retry,
          sum(completed) as completed, sum(dead) as dead, sum(cancelled) as cancelled
-  from jobs.count_delta group by queue
+  from jobs.count_delta where n > $2 group by queue
 )
 select q.name, q.layout, q.paused, q.max_depth, q.retain_age, q.retain_count, q.dead_age, q.dead_count, q.duplicate_span,
        (coalesce(t.pending, 0) + coalesce(d.pending, 0))::bigint, (coalesce(t.scheduled, 0) + coalesce(d.scheduled, 0))::bigint,

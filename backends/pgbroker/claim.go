@@ -158,29 +158,32 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 		queues[i], limits[i] = s.Queue, int32(s.Max)
 	}
 	begun := time.Now()
-	from, sweep := c.b.floors.start(queues, begun)
+	from, due, sweep := c.b.floors.start(queues, begun)
+	if c.now.micros != nil {
+		due = noDueFloors(len(queues))
+	}
 	steps := append([]step{c.b.byIndex(len(settle) == 0)}, settle...)
 	if len(c.shares) == 1 {
 		c.limit = min(c.limit, c.shares[0].Max) // what claim_ripe.sql takes counts against the limit alone
 	}
 	ripe := c.known == nil && len(c.shares) == 1 && c.b.ripe.expected(queues[0], c.asked)
 	if ripe {
-		steps = append(steps, c.ripe(from))
+		steps = append(steps, c.ripe(from, due))
 	}
 	if c.known == nil {
-		steps = append(steps, c.look(queues, promoteLimit))
+		steps = append(steps, c.look(queues, promoteLimit, due))
 	}
 	steps = append(steps, c.b.step("claim", func(r rows) error { return c.scan(r, &c.cut) }, c.worker, c.limit, queues, limits, from, c.room))
 	seen := c.b.floors.look(queues, begun, c.known != nil)
 	if seen != nil {
-		steps = append(steps, c.b.step("floor", one(&seen.xmin, &seen.xact, &seen.last, &seen.first), queues, seen.floors))
+		steps = append(steps, seen.step(c.b))
 	}
 	if err := c.b.call(ctx, steps...); err != nil {
 		return err
 	}
 	ended := time.Now()
 	c.b.leases.add(c.worker, len(c.jobs))
-	c.b.floors.claimed(queues, len(c.jobs), sweep, ended.Sub(begun))
+	c.b.floors.claimed(queues, max(len(c.jobs), c.due), sweep, ended.Sub(begun))
 	if seen != nil {
 		c.b.floors.raise(seen)
 	}
@@ -261,7 +264,7 @@ func (c *claiming) finish() {
 
 // look is the statement that makes due jobs pending and says how the claim's
 // queues stand.
-func (c *claiming) look(queues []string, promote int) step {
+func (c *claiming) look(queues []string, promote int, from dueFloors) step {
 	c.shareOf = make(map[int32]int, len(queues))
 	i := 0
 	return c.b.step("claim_due", each(func(r rows) error {
@@ -288,7 +291,7 @@ func (c *claiming) look(queues []string, promote int) step {
 		c.state[queues[i]] = q
 		i++
 		return nil
-	}), c.now.micros, c.worker, queues, promote, 2*promote)
+	}), c.now.micros, c.worker, queues, promote, 2*promote, from.at, from.seq)
 }
 
 // knownLayout is the newest layout of a queue's rows that this program serves.

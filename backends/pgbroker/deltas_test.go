@@ -50,7 +50,9 @@ func TestDeltas_OldSnapshotMakesNoUseDearer(t *testing.T) {
 		{"to add them up", "with delta as"},
 		{"to fold more", "with taken as"},
 	} {
-		i := slices.IndexFunc(all, func(s pgx.TraceBatchQueryData) bool { return strings.Contains(s.SQL, use.in) && strings.Contains(s.SQL, "count_delta") })
+		i := slices.IndexFunc(all, func(s pgx.TraceBatchQueryData) bool {
+			return strings.Contains(s.SQL, use.in) && strings.Contains(s.SQL, "count_delta")
+		})
 		if i < 0 {
 			t.Errorf("no statement was sent %s", use.what)
 			continue

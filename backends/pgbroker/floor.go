@@ -28,6 +28,11 @@ import (
 // a sweep is so slow that this would be much of all work.
 //
 // Front lanes have no floor: each job that is put there has a lower seq.
+//
+// Claims of due jobs begin where the last look saw the first one, though not at
+// due times of the last seconds, since jobs may become visible after theirs. The
+// few that become visible much later wait for a sweep: of a transaction that was
+// open for long, or held jobs, or jobs from elsewhere, whose time has passed.
 type floors struct {
 	mu     sync.Mutex
 	queues map[string]*queueFloors
@@ -44,7 +49,13 @@ type queueFloors struct {
 	ripening    int64         // a seq that becomes a floor
 	ripe        int64         // when all transactions up to this have ended
 	ripened     bool          // which they had at the last look
+	due         dueFloor
 }
+
+// dueFloor is a place in the order of due times up to which no job was seen.
+type dueFloor struct{ at, seq int64 }
+
+var noDueFloor = dueFloor{noFloor, noFloor}
 
 const (
 	noFloor = math.MinInt64
@@ -58,14 +69,18 @@ const (
 	doubtedShare = 5                      // of that, when a job may have been missed
 	sweepShare   = 20                     // a sweep waits so many times as long as the last one took
 
+	// dueMargin is how long after its due time a job may become visible and is yet
+	// found without a sweep. So many seconds of due jobs are stepped over at most.
+	dueMargin = int64(2 * time.Second / time.Microsecond)
+
 	// A look is worth its cost after so many jobs, or so long.
 	lookJobs  = 500
 	lookPause = 5 * time.Millisecond
 )
 
-// start returns where a claim of these queues begins, and whether it is a sweep
-// of some of them.
-func (f *floors) start(queues []string, now time.Time) (from []int64, sweep bool) {
+// start returns where a claim of these queues begins, of pending jobs and of due
+// ones, and whether it is a sweep of some of them.
+func (f *floors) start(queues []string, now time.Time) (from []int64, due dueFloors, sweep bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	from = make([]int64, 0, len(queues)*lanes)
@@ -82,8 +97,12 @@ func (f *floors) start(queues []string, now time.Time) (from []int64, sweep bool
 			for range lanes {
 				from = append(from, noFloor)
 			}
+			q.due = noDueFloor // what the sweep leaves is found by the next claims
+			f.jobs++           // and a look raises it again
+			due.add(q.due)
 			continue
 		}
+		due.add(q.due)
 		for lane := range lanes {
 			floor := q.safe[lane]
 			if q.ahead[lane]-floor > lagging {
@@ -92,20 +111,41 @@ func (f *floors) start(queues []string, now time.Time) (from []int64, sweep bool
 			from = append(from, floor)
 		}
 	}
-	return from, sweep
+	return from, due, sweep
 }
 
 // look is a look at the floors of queues on its way.
 type look struct {
 	queues []string
 	floors []int64 // from which it looks on
+	due    dueFloors
 	near   []bool  // whether these are ahead of the exact ones
 	drawn  []int64 // what was known to be drawn before its transaction began
 
 	// The answer.
-	xmin, xact int64    // the oldest transaction that ran, and the look's own
-	last       int64    // the last seq drawn
-	first      []*int64 // of each queue and lane: the first pending seq over its floor
+	xmin, xact      int64    // the oldest transaction that ran, and the look's own
+	last            int64    // the last seq drawn
+	first           []*int64 // of each queue and lane: the first pending seq over its floor
+	at              int64    // the store's time
+	dueAt, dueTurns []*int64 // of each queue: the first place in the order of due times over its floor
+}
+
+// step is the statement of a look.
+func (l *look) step(b *Broker) step {
+	return b.step("floor", one(&l.xmin, &l.xact, &l.last, &l.first, &l.at, &l.dueAt, &l.dueTurns), l.queues, l.floors, l.due.at, l.due.seq)
+}
+
+// dueFloors are those of several queues, as statements take them.
+type dueFloors struct{ at, seq []int64 }
+
+func (d *dueFloors) add(f dueFloor) { d.at, d.seq = append(d.at, f.at), append(d.seq, f.seq) }
+
+// noDueFloors are for requests with a clock of their own.
+func noDueFloors(queues int) (d dueFloors) {
+	for range queues {
+		d.add(noDueFloor)
+	}
+	return d
 }
 
 // look begins a look at the floors, or returns nil when it is not yet worth its
@@ -127,6 +167,7 @@ func (f *floors) look(queues []string, now time.Time, urgent bool) *look {
 			from = q.ahead
 		}
 		l.floors, l.near, l.drawn = append(l.floors, from[:]...), append(l.near, near), append(l.drawn, q.drawn)
+		l.due.add(q.due)
 	}
 	return l
 }
@@ -146,7 +187,7 @@ func (f *floors) queue(name string) *queueFloors {
 }
 
 func (q *queueFloors) reset() {
-	*q = queueFloors{pause: laggingPause}
+	*q = queueFloors{pause: laggingPause, due: noDueFloor}
 	for lane := 0; lane < lanes; lane += 2 {
 		q.safe[lane], q.ahead[lane] = noFloor, noFloor
 	}
@@ -169,7 +210,8 @@ func (q *queueFloors) lags() bool {
 	return false
 }
 
-// claimed tells of a claim's jobs, and how long it took when it was a sweep.
+// claimed tells of a claim's jobs, or of those that became pending for it if
+// they are more, and how long it took when it was a sweep.
 func (f *floors) claimed(queues []string, jobs int, sweep bool, took time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -185,11 +227,16 @@ func (f *floors) claimed(queues []string, jobs int, sweep bool, took time.Durati
 func (f *floors) raise(l *look) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(l.first) != len(l.queues)*lanes {
+	if len(l.first) != len(l.queues)*lanes || len(l.dueAt) != len(l.queues) || len(l.dueTurns) != len(l.queues) {
 		return
 	}
 	for i, name := range l.queues {
-		f.queue(name).raise(l, l.near[i], l.drawn[i], l.first[i*lanes:][:lanes])
+		q := f.queue(name)
+		q.raise(l, l.near[i], l.drawn[i], l.first[i*lanes:][:lanes])
+		q.due = dueFloor{l.at - dueMargin, noFloor}
+		if at := l.dueAt[i]; at != nil && *at <= q.due.at {
+			q.due = dueFloor{*at, *l.dueTurns[i] - 1}
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -39,6 +40,83 @@ func TestAnOldSnapshotMakesClaimsNoDearer(t *testing.T) {
 	// The test would prove nothing if the entries were gone.
 	if all := f.pagesOf(f.statement("claim"), testWorker, 10, []string{testQueue}, []int32{10}, make([]int64, 8), 1<<30); all < 4000 {
 		t.Errorf("a claim from the front of the index reads only %d pages: the snapshot keeps nothing", all)
+	}
+}
+
+// The same of jobs that fell due, whether they are leased as they are or become
+// pending first.
+func TestClaim_OldSnapshotMakesDueJobsNoDearer(t *testing.T) {
+	t.Parallel()
+	sent := new(statements)
+	f := newFixtureAlone(t, sent.hook)
+	f.keepDead()
+	claim := func(n int) {
+		for got := 0; got < n; {
+			jobs := f.claim(min(n-got, 1000), 0)
+			f.settle(jobs, broker.Complete(nil))
+			got += len(jobs)
+		}
+	}
+	f.fallDue("a", 10_000, time.Hour, bytes.Repeat([]byte("x"), 1800)) // four to a page
+	f.fallDue("b", 2000, time.Hour, nil)
+	claim(10_000)
+	pages := make(map[string][]int64)
+	for range 15 {
+		sent.take()
+		claim(50)
+		_, all := sent.take()
+		for _, s := range all {
+			switch {
+			case strings.Contains(s.SQL, "jobs_claim.bytes', sum"):
+				pages["claim_ripe"] = append(pages["claim_ripe"], f.pagesOf(s.SQL, s.Args...))
+			case strings.Contains(s.SQL, "promoted"):
+				pages["claim_due"] = append(pages["claim_due"], f.pagesOf(s.SQL, s.Args...))
+			}
+		}
+	}
+	for _, name := range []string{"claim_ripe", "claim_due"} {
+		slices.Sort(pages[name])
+		// A few of the claims were sweeps, which are rare by design.
+		if n := len(pages[name]); n == 0 || pages[name][n/2] > 300 {
+			t.Errorf("%s.sql reads %v pages in claims of 50 jobs after 10,000 due jobs that an old snapshot keeps, want at most 300 in most", name, pages[name])
+		}
+	}
+	none := []int64{math.MinInt64}
+	if all := f.pagesOf(f.statement("claim_due"), nil, testWorker, []string{testQueue}, 1000, 2000, none, none); all < 2500 {
+		t.Errorf("a claim from the front of the index reads only %d pages: the snapshot keeps nothing", all)
+	}
+}
+
+// fallDue puts jobs into the store that have been due since some time.
+func (f *fixture) fallDue(prefix string, n int, since time.Duration, payload []byte) {
+	f.t.Helper()
+	body := aJob("").Body
+	body.Payload = payload
+	f.exec(`insert into jobs.job (seq, created_at, run_at, queue, state, lane, id, body)
+		select nextval('jobs.job_seq'), 1, (extract(epoch from now()) * 1000000)::bigint - $1::bigint, q.id, 2, 5, $2 || n, $3
+		from generate_series(1, $4::int) n, jobs.queue q where q.name = $5`,
+		since.Microseconds(), prefix, broker.AppendBody(nil, &body), n, testQueue)
+}
+
+// Nothing tells this process of jobs whose time had passed when they came to be
+// seen. They are more than one claim makes pending.
+func TestClaim_FindsDueJobsThatComeLate(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	for i := range 3 { // each is worth a look at the floors
+		f.fallDue(fmt.Sprintf("before%d_", i), 1000, 0, nil)
+		for left := 1000; left > 0; {
+			left -= len(f.claim(500, time.Minute))
+		}
+	}
+	const late = 2500
+	f.fallDue("late", late, 2*time.Hour, nil)
+	began, got := time.Now(), 0
+	for got < late && time.Since(began) < sweepPromise {
+		got += len(f.claim(500, sweepPromise))
+	}
+	if got != late {
+		t.Errorf("claimed %d jobs within %v, want the %d whose time had passed", got, sweepPromise, late)
 	}
 }
 

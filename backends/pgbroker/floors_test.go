@@ -38,6 +38,7 @@ func (l *looks) end(k *look, xmin, last, first int64) {
 	if first > 0 {
 		k.first[normal] = &first
 	}
+	k.dueAt, k.dueTurns = make([]*int64, 1), make([]*int64, 1)
 	l.floors.raise(k)
 }
 
@@ -70,7 +71,7 @@ func TestAFloorFollowsWhatIsClaimed(t *testing.T) {
 	l.want("with a job pending below what was drawn", 449)
 	l.look(800, 0)
 	l.want("with nothing pending", 600)
-	if from, _ := l.floors.start([]string{"q"}, l.now); from[normal-1] != noFloor {
+	if from, _, _ := l.floors.start([]string{"q"}, l.now); from[normal-1] != noFloor {
 		t.Errorf("a front lane begins at %d, want its very front", from[normal-1])
 	}
 }
@@ -120,7 +121,7 @@ func TestClaimsSweepNowAndThen(t *testing.T) {
 	l := newLooks(t)
 	sweeps := func(during time.Duration) (n int) {
 		for end := l.now.Add(during); l.now.Before(end); l.now = l.now.Add(10 * time.Millisecond) {
-			if _, sweep := l.floors.start([]string{"q"}, l.now); sweep {
+			if _, _, sweep := l.floors.start([]string{"q"}, l.now); sweep {
 				n++
 				l.floors.claimed([]string{"q"}, 0, true, time.Millisecond)
 			}
@@ -139,7 +140,7 @@ func TestClaimsSweepNowAndThen(t *testing.T) {
 		l.end(k, open, seq*lagging, seq*lagging+1)
 	}
 	l.floors.start([]string{"q"}, l.now) // a sweep
-	if from, _ := l.floors.start([]string{"q"}, l.now); from[normal] <= lagging {
+	if from, _, _ := l.floors.start([]string{"q"}, l.now); from[normal] <= lagging {
 		t.Errorf("a claim begins at %d while the exact floor lags, want near the front", from[normal])
 	}
 	if n := sweeps(time.Second); n < 3 || n > 4 {
@@ -186,7 +187,38 @@ func TestALookGoesBackOnlyWhenThatRaisesTheFloor(t *testing.T) {
 	}
 	l.end(k, k.xact, seq, 50)
 	l.want("with the writer's job found", 49)
-	if from, _ := l.floors.start([]string{"q"}, l.now); from[normal] >= 50 && from[normal] != noFloor {
+	if from, _, _ := l.floors.start([]string{"q"}, l.now); from[normal] >= 50 && from[normal] != noFloor {
 		t.Errorf("a claim begins at %d, behind the writer's job at 50", from[normal])
 	}
+}
+
+func TestFloors_OfDueJobs(t *testing.T) {
+	t.Parallel()
+	l := newLooks(t)
+	const now = 1e15
+	look := func(dueAt, turn int64) {
+		k := l.begin()
+		k.first, k.dueAt, k.dueTurns, k.at = make([]*int64, lanes), []*int64{&dueAt}, []*int64{&turn}, now
+		if dueAt == 0 {
+			k.dueAt[0], k.dueTurns[0] = nil, nil
+		}
+		l.floors.raise(k)
+	}
+	want := func(what string, at, seq int64) {
+		t.Helper()
+		if _, due, _ := l.floors.start([]string{"q"}, l.now); len(due.at) != 1 || due.at[0] != at || due.seq[0] != seq {
+			t.Errorf("%s claims of due jobs begin behind %v, want the due time %d and turn %d", what, due, at, seq)
+		}
+	}
+	want("before any look", noFloor, noFloor)
+	l.floors.start([]string{"q"}, l.now) // a sweep
+	look(0, 0)
+	want("with nothing due", now-dueMargin, noFloor)
+	look(now-1, 7)
+	want("with a job that fell due just now", now-dueMargin, noFloor)
+	look(now-dueMargin-5, 7)
+	want("with a job that has been due for longer", now-dueMargin-5, 6)
+	l.now = l.now.Add(sweepPause)
+	want("in a sweep", noFloor, noFloor)
+	want("after a sweep, which may have left jobs,", noFloor, noFloor)
 }

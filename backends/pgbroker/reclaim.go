@@ -30,7 +30,7 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 		}), now.micros, req.Worker, queues),
 		b.step("reclaim", c.read, req.Worker, queues, req.Max, now.micros, req.ByteLimit()),
 		b.step("reclaim_drained", one(&got.More), queues),
-		c.look(queues, 0))
+		c.look(queues, 0, dueFloors{}))
 	if err != nil {
 		return broker.Claimed{}, broker.About(err, "reclaim", "", "")
 	}

@@ -51,7 +51,7 @@ func (r *ripe) note(queue string, next time.Time, left bool) {
 }
 
 // ripe is the statement that leases due jobs before any became pending.
-func (c *claiming) ripe(floors []int64) step {
+func (c *claiming) ripe(floors []int64, due dueFloors) step {
 	return c.b.step("claim_ripe", func(r rows) error {
 		if err := c.scan(r, &c.more); err != nil {
 			return err
@@ -60,7 +60,7 @@ func (c *claiming) ripe(floors []int64) step {
 			c.places[i].seq = math.MinInt64 + int64(i)
 		}
 		return nil
-	}, c.now.micros, c.worker, c.shares[0].Queue, min(c.limit, ripeLook), floors, ripeLook, c.room)
+	}, c.now.micros, c.worker, c.shares[0].Queue, min(c.limit, ripeLook), floors, ripeLook, c.room, due.at[0], due.seq[0])
 }
 
 // noteDue remembers for the next claim when it will meet due jobs.

@@ -1,5 +1,6 @@
 -- claim_due.sql: make due jobs pending, by due time, behind those that are pending already, and say how queues stand.
--- Params: $1 now µs|null, $2 worker, $3 queues, each once, $4 limit for each queue and state, $5 limit in all
+-- Params: $1 now µs|null, $2 worker, $3 queues, each once, $4 limit for each queue and state, $5 limit in all,
+--   $6 due times and $7 turns of the scan floors, one for each queue
 -- Returns: one row per queue in order: its number|null, now, layout|null, whether the worker is alive in it,
 --   how many jobs became pending in all, next due time|null
 -- Called by: (*Broker).Claim, in one transaction before claim.sql
@@ -18,7 +19,8 @@ with clock as materialized (
   cross join share q cross join (values (2::smallint), (4::smallint)) as s(state)
   cross join lateral (
     select id, run_at, seq, queue, state from jobs.job j
-    where j.queue = q.id and j.state = s.state and j.run_at <= (select now from clock)
+    where j.queue = q.id and j.state = s.state
+      and (j.run_at, j.seq) > (($6::bigint[])[q.ord::int], ($7::bigint[])[q.ord::int]) and j.run_at <= (select now from clock)
     order by j.run_at, j.seq limit t.most for update skip locked) d
   where q.layout <= 1
   limit $5

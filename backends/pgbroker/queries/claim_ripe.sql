@@ -1,7 +1,7 @@
 -- claim_ripe.sql: lease due jobs of one queue as they are, when no pending job goes before them: to become pending first would
 -- write each of them once more. What it took it leaves in a setting of the transaction, for the statements after it.
 -- Params: $1 now µs|null, $2 worker, $3 queue, $4 limit, $5 scan floors of the lanes 2 to 9, $6 how many due jobs of each
---   state are looked at, $7 bytes at which the answer ends
+--   state are looked at, $7 bytes at which the answer ends, $8 due time and $9 turn of the scan floor
 -- Returns: one row per job, in order: the columns of claim.sql, and whether more may be due
 -- Called by: (*Broker).Claim, in one transaction before claim_due.sql, when jobs are due as far as this process knows
 with share as materialized (
@@ -13,7 +13,7 @@ with share as materialized (
   from share s cross join (values (2::smallint), (4::smallint)) as o(state)
   cross join lateral (
     select j.state, lane, run_at, seq from jobs.job j
-    where j.queue = s.queue and j.state = o.state
+    where j.queue = s.queue and j.state = o.state and (j.run_at, j.seq) > ($8::bigint, $9::bigint)
       and j.run_at <= coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint)
     order by j.run_at, j.seq limit $6) d
 ), turn as materialized (
@@ -30,7 +30,7 @@ with share as materialized (
   select l.*, sum(l.size) over (order by l.run_at, l.seq rows unbounded preceding) - l.size as before
   from turn t cross join lateral (
     select ctid as place, id, state, run_at, seq, octet_length(body) + coalesce(octet_length(tail), 0) as size from jobs.job j
-    where j.queue = (select queue from share) and j.state = t.state
+    where j.queue = (select queue from share) and j.state = t.state and (j.run_at, j.seq) > ($8::bigint, $9::bigint)
       and j.run_at <= coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint)
     order by j.run_at, j.seq limit t.most for update skip locked) l
 ), leased as (

@@ -37,7 +37,7 @@ const (
 type Client struct {
 	cfg     ClientConfig
 	broker  broker.Broker
-	to      broker.Enqueuer // the broker, or a transaction of its store
+	to      broker.Producer // the broker, or a transaction of its store
 	bound   bool            // made by In
 	timeout time.Duration
 	retries int
@@ -69,7 +69,7 @@ func NewClient(b broker.Broker, cfg ClientConfig) *Client {
 // through e: inside the transaction that e stands for. Its calls are neither
 // grouped nor repeated, because a failed statement decides the transaction; a
 // JobInfo holds only if that commits. Closing it does nothing: it ends with c.
-func (c *Client) In(e broker.Enqueuer) *Client {
+func (c *Client) In(e broker.Producer) *Client {
 	if c == nil {
 		return nil
 	}

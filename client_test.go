@@ -123,7 +123,7 @@ func TestCloseWaitsForCallsUnderWayAndLeavesTheBrokerOpen(t *testing.T) {
 				t.Errorf("a call under way got %v", err)
 			}
 		}
-		if err := store.Ping(t.Context()); err != nil {
+		if _, err := store.Ping(t.Context()); err != nil {
 			t.Errorf("the broker after the client's Close: %v", err)
 		}
 	})

@@ -164,7 +164,7 @@ func (c *Client) call(ctx context.Context, jobs []broker.NewJob) []broker.Receip
 
 // enqueue calls the broker and turns a panic of its into an error, since it
 // may run on behalf of several callers.
-func enqueue(ctx context.Context, to broker.Enqueuer, jobs []broker.NewJob) (receipts []broker.Receipt, err error) {
+func enqueue(ctx context.Context, to broker.Producer, jobs []broker.NewJob) (receipts []broker.Receipt, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("the broker failed: %w", &PanicError{Value: v, Stack: string(debug.Stack())})

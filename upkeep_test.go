@@ -291,6 +291,8 @@ func newShifted(by time.Duration) *shifted {
 	return s
 }
 
+func (s *shifted) Ping(context.Context) (time.Time, error) { return s.now(), nil }
+
 func (s *shifted) now() time.Time { return time.Now().Add(time.Duration(s.by.Load())) }
 
 func TestSkewedClocksDoNoHarm(t *testing.T) {

@@ -66,7 +66,7 @@ func useAndClose(t *testing.T, url string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Ping(t.Context()); err != nil {
+	if _, err := b.Ping(t.Context()); err != nil {
 		t.Errorf("ping: %v", err)
 	}
 	enqueue(t, b, "a")
@@ -89,7 +89,7 @@ func useAndClose(t *testing.T, url string) {
 			t.Errorf("close: %v", err)
 		}
 	}
-	if err := b.Ping(t.Context()); !errors.Is(err, broker.ErrClosed) {
+	if _, err := b.Ping(t.Context()); !errors.Is(err, broker.ErrClosed) {
 		t.Errorf("after its close the broker answers a ping with %v, want ErrClosed", err)
 	}
 }

@@ -2,29 +2,8 @@ package broker
 
 import (
 	"cmp"
-	"context"
 	"time"
 )
-
-// Examiner is a broker that can look for what is wrong in its store: keys or
-// rows that contradict each other, and settings that lose jobs. Find it with
-// As. All backends of this module are Examiners.
-type Examiner interface {
-	// Examine makes one bounded step of an examination. A store may be
-	// examined while it is in use: what a step reports was wrong at one
-	// instant, or during the whole of what it looked at, and is never the half
-	// of somebody's change.
-	//
-	// Without Fix nothing is written. With Fix a finding is repaired in the
-	// same atomic step that found it, or left and marked so; repeating a step
-	// is harmless, and several examinations at once are too. A repair never
-	// removes a job that can still be run or looked at.
-	//
-	// The error is ErrUnavailable, ErrInvalid or ErrClosed when the step did
-	// nothing; after another one repairs may have been made. Findings are valid
-	// beside an error.
-	Examine(ctx context.Context, req ExamineRequest) (Examined, error)
-}
 
 // Bounds of a step of an examination.
 const (

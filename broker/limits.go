@@ -12,6 +12,7 @@ type Limits struct {
 	NoWait     bool // Claim does not wait; it answers at once
 	NoWatch    bool // Watch is refused
 	NoMark     bool // Mark is refused
+	NoExamine  bool // Examine is refused
 	// MaxPayload is the largest payload in bytes; 0 means DefaultMaxPayload.
 	MaxPayload int
 	// TimeStep is the resolution of stored times, when coarser than 1 µs.

@@ -109,6 +109,7 @@ var groups = [][]Rule{
 	outcomeRules,
 	reclaimRules,
 	scheduleRules,
+	examineRules,
 	uniqueRules,
 	policyRules,
 	findRules,

@@ -60,6 +60,13 @@ func limitTo(p *patched, l broker.Limits) {
 		}
 		return mark(ctx, r)
 	}
+	examine := p.examine
+	p.examine = func(ctx context.Context, r broker.ExamineRequest) (broker.Examined, error) {
+		if l.NoExamine {
+			return broker.Examined{}, broker.ErrUnsupported
+		}
+		return examine(ctx, r)
+	}
 	p.watch = func(ctx context.Context, r broker.WatchRequest) (<-chan broker.Event, error) {
 		if l.NoWatch {
 			return nil, broker.ErrUnsupported

@@ -36,6 +36,10 @@ var (
 		_, err := c.b.Watch(c.ctx, broker.WatchRequest{Queues: []string{c.q}})
 		c.is("Watch", err, broker.ErrUnsupported)
 	}}
+	examines = &limit{"NoExamine", func(l broker.Limits) bool { return l.NoExamine }, func(c *check) {
+		_, err := c.b.Examine(c.ctx, broker.ExamineRequest{Now: c.now})
+		c.is("Examine", err, broker.ErrUnsupported)
+	}}
 	marks = &limit{"NoMark", func(l broker.Limits) bool { return l.NoMark }, func(c *check) {
 		_, err := c.b.Mark(c.ctx, broker.MarkRequest{Now: c.now, Action: broker.MarkTake, Name: "m", Owner: "o", TTL: time.Minute})
 		c.is("Mark", err, broker.ErrUnsupported)

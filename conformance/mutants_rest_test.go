@@ -224,7 +224,10 @@ func (p *patched) noticing(away *atomic.Bool) {
 		}
 		return err
 	}
-	p.ping = func(ctx context.Context) error { return notice(ping(ctx)) }
+	p.ping = func(ctx context.Context) (time.Time, error) {
+		now, err := ping(ctx)
+		return now, notice(err)
+	}
 	p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
 		got, err := enqueue(ctx, r)
 		return got, notice(err)

@@ -175,6 +175,13 @@ var scheduleMutants = []mutant{
 			}
 		}, nil)
 	})},
+	{"Ping tells no time", "Schedule/OwnClockWithoutNow", always(func(p *patched) {
+		ping := p.ping
+		p.ping = func(ctx context.Context) (time.Time, error) {
+			_, err := ping(ctx)
+			return time.Time{}, err
+		}
+	})},
 	{"without a Now time stands still", "Schedule/OwnClockWithoutNow", always(func(p *patched) {
 		change(&p.enqueue, func(r *broker.EnqueueRequest) {
 			if r.Now.IsZero() {

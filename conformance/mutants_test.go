@@ -23,7 +23,7 @@ type mutant struct {
 }
 
 func allMutants() []mutant {
-	return slices.Concat(enqueueMutants, claimMutants, orderMutants, leaseMutants, settleMutants, reclaimMutants, scheduleMutants,
+	return slices.Concat(enqueueMutants, claimMutants, orderMutants, leaseMutants, settleMutants, reclaimMutants, scheduleMutants, examineMutants,
 		uniqueMutants, policyMutants, findMutants, operateMutants, holdMutants, editMutants, restoreMutants, retentionMutants, markMutants, watchMutants, dataMutants,
 		storeMutants, cutMutants, durableMutants, moreMutants, leftMutants, boundMutants, wakeMutants, raceMutants, limitMutants, formMutants)
 }

@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"context"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -23,7 +24,8 @@ type patched struct {
 	policy  func(context.Context, broker.PolicyRequest) (broker.Policy, error)
 	mark    func(context.Context, broker.MarkRequest) (broker.Marked, error)
 	watch   func(context.Context, broker.WatchRequest) (<-chan broker.Event, error)
-	ping    func(context.Context) error
+	examine func(context.Context, broker.ExamineRequest) (broker.Examined, error)
+	ping    func(context.Context) (time.Time, error)
 	limits  func() broker.Limits
 	closing func() error
 }
@@ -32,7 +34,7 @@ type patched struct {
 func patch(b broker.Broker) *patched {
 	return &patched{Broker: b, enqueue: b.Enqueue, claim: b.Claim, renew: b.Renew, retire: b.Retire, settle: b.Settle,
 		reclaim: b.Reclaim, prune: b.Prune, find: b.Find, queues: b.Queues, operate: b.Operate, policy: b.Policy,
-		mark: b.Mark, watch: b.Watch, ping: b.Ping, limits: b.Limits, closing: b.Close}
+		mark: b.Mark, watch: b.Watch, examine: b.Examine, ping: b.Ping, limits: b.Limits, closing: b.Close}
 }
 
 func (p *patched) Enqueue(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
@@ -74,9 +76,12 @@ func (p *patched) Mark(ctx context.Context, r broker.MarkRequest) (broker.Marked
 func (p *patched) Watch(ctx context.Context, r broker.WatchRequest) (<-chan broker.Event, error) {
 	return p.watch(ctx, r)
 }
-func (p *patched) Ping(ctx context.Context) error { return p.ping(ctx) }
-func (p *patched) Limits() broker.Limits          { return p.limits() }
-func (p *patched) Close() error                   { return p.closing() }
+func (p *patched) Ping(ctx context.Context) (time.Time, error) { return p.ping(ctx) }
+func (p *patched) Examine(ctx context.Context, r broker.ExamineRequest) (broker.Examined, error) {
+	return p.examine(ctx, r)
+}
+func (p *patched) Limits() broker.Limits { return p.limits() }
+func (p *patched) Close() error          { return p.closing() }
 
 // change replaces a method by one that changes the request, the answer, or
 // both; either may be nil.

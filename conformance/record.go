@@ -74,7 +74,9 @@ func (h *history) record(b broker.Broker) broker.Broker {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.handles++
-	return &recorder{Broker: b, h: h, handle: h.handles}
+	r := &recorder{h: h, handle: h.handles}
+	r.Broker = broker.Wrap(b, r.around)
+	return r
 }
 
 // recorder notes each call and its answer. It shows IDs, states and sizes,
@@ -84,9 +86,6 @@ type recorder struct {
 	h      *history
 	handle int
 }
-
-// Unwrap lets an audit ask what the store can do beyond the contract.
-func (r *recorder) Unwrap() broker.Broker { return r.Broker }
 
 // freshen says of jobs that are sent for the first time that they are, as
 // clients do of IDs that they drew, except in every fourth call: a store may
@@ -136,10 +135,66 @@ func (r *recorder) caught(err *error) {
 	}
 }
 
-func (r *recorder) Enqueue(ctx context.Context, req broker.EnqueueRequest) (_ []broker.Receipt, err error) {
+// around makes a call and notes what it was and what it answered.
+func (r *recorder) around(ctx context.Context, c *broker.Call, next func(context.Context) error) (err error) {
 	defer r.caught(&err)
-	req.Jobs = r.h.freshen(req.Jobs)
-	receipts, err := r.Broker.Enqueue(ctx, req)
+	if req, ok := c.Request.(*broker.EnqueueRequest); ok {
+		req.Jobs = r.h.freshen(req.Jobs)
+	}
+	err = next(ctx)
+	if now, text := describe(c); text != "" {
+		r.h.add(r.handle, now, err, "%s", text)
+	}
+	return err
+}
+
+// describe says what a call was and what it answered.
+func describe(c *broker.Call) (now time.Time, text string) {
+	switch req := c.Request.(type) {
+	case *broker.EnqueueRequest:
+		return req.Now, enqueued(req, *c.Reply.(*[]broker.Receipt))
+	case *broker.ClaimRequest:
+		return req.Now, claimed(req, c.Reply.(*broker.Claimed))
+	case *broker.RenewRequest:
+		got := c.Reply.(*broker.Renewed)
+		return req.Now, fmt.Sprintf("Renew(%s %v for %v register=%t)=lost %t held %v cancel %v",
+			req.Worker, req.Queues, req.Lease, req.Register, got.Lost, got.Held, got.Cancel)
+	case *broker.RetireRequest:
+		return req.Now, fmt.Sprintf("Retire(%s %v)=%v", req.Worker, req.Queues, c.Reply.(*broker.Retired).Released)
+	case *broker.SettleRequest:
+		return req.Now, settled(*req, *c.Reply.(*[]broker.Verdict), nil)
+	case *broker.ReclaimRequest:
+		got := c.Reply.(*broker.Claimed)
+		return req.Now, fmt.Sprintf("Reclaim(%s ≤%d %v)=%s more=%t", req.Worker, req.Max, req.Queues, jobList(got.Jobs), got.More)
+	case *broker.PruneRequest:
+		return req.Now, fmt.Sprintf("Prune(≤%d %v)=%+v", req.Max, req.Queues, *c.Reply.(*broker.Pruned))
+	case *broker.Query:
+		got, what := c.Reply.(*broker.Page), fmt.Sprintf("state %v worker %q key %q", req.State, req.Worker, req.Key)
+		if len(req.IDs) > 0 {
+			what = fmt.Sprintf("%.200q", req.IDs)
+		}
+		return req.Now, fmt.Sprintf("Find(%s %s ≤%d)=%s cursor=%t", req.Queue, what, req.Limit, jobList(got.Jobs), got.Cursor != "")
+	case *broker.QueuesRequest:
+		var parts list
+		for _, q := range c.Reply.(*broker.QueuesReply).Queues {
+			parts.add(fmt.Sprintf("%s%v", q.Name, q.Counts))
+		}
+		return req.Now, fmt.Sprintf("Queues(%v)=%s", req.Names, parts)
+	case *broker.Operation:
+		return req.Now, operated(req, *c.Reply.(*[]broker.OperationResult))
+	case *broker.PolicyRequest:
+		return now, fmt.Sprintf("Policy(%s)=%+v", req.Queue, *c.Reply.(*broker.Policy))
+	case *broker.MarkRequest:
+		got := c.Reply.(*broker.Marked)
+		return req.Now, fmt.Sprintf("Mark(action %d %s owner %s fence %d ttl %v)=held %t by %q fence %d",
+			req.Action, req.Name, req.Owner, req.Fence, req.TTL, got.Held, got.Owner, got.Fence)
+	case *broker.WatchRequest:
+		return now, fmt.Sprintf("Watch(%v %v)", req.Queues, req.Kinds)
+	}
+	return now, ""
+}
+
+func enqueued(req *broker.EnqueueRequest, receipts []broker.Receipt) string {
 	var parts list
 	for i, j := range req.Jobs {
 		part := fmt.Sprintf("%s/%s", j.Queue, j.ID)
@@ -154,13 +209,10 @@ func (r *recorder) Enqueue(ctx context.Context, req broker.EnqueueRequest) (_ []
 		}
 		parts.add(part)
 	}
-	r.h.add(r.handle, req.Now, err, "Enqueue(%s)", parts)
-	return receipts, err
+	return fmt.Sprintf("Enqueue(%s)", parts)
 }
 
-func (r *recorder) Claim(ctx context.Context, req broker.ClaimRequest) (_ broker.Claimed, err error) {
-	defer r.caught(&err)
-	got, err := r.Broker.Claim(ctx, req)
+func claimed(req *broker.ClaimRequest, got *broker.Claimed) string {
 	var queues list
 	for _, s := range req.Queues {
 		queues.add(fmt.Sprintf("%s≤%d", s.Queue, s.Max))
@@ -176,104 +228,22 @@ func (r *recorder) Claim(ctx context.Context, req broker.ClaimRequest) (_ broker
 	if !got.NextDue.IsZero() {
 		due = fmt.Sprintf(" next due %+v", got.NextDue.Sub(got.Now))
 	}
-	r.h.add(r.handle, req.Now, err, "Claim(%s ≤%d [%s]%s)=%s more=%t%s", req.Worker, req.Max, queues, settle, jobList(got.Jobs), got.More, due)
-	return got, err
+	return fmt.Sprintf("Claim(%s ≤%d [%s]%s)=%s more=%t%s", req.Worker, req.Max, queues, settle, jobList(got.Jobs), got.More, due)
 }
 
-func (r *recorder) Renew(ctx context.Context, req broker.RenewRequest) (_ broker.Renewed, err error) {
-	defer r.caught(&err)
-	got, err := r.Broker.Renew(ctx, req)
-	r.h.add(r.handle, req.Now, err, "Renew(%s %v for %v register=%t)=lost %t held %v cancel %v", req.Worker, req.Queues, req.Lease, req.Register, got.Lost, got.Held, got.Cancel)
-	return got, err
-}
-
-func (r *recorder) Retire(ctx context.Context, req broker.RetireRequest) (_ broker.Retired, err error) {
-	defer r.caught(&err)
-	got, err := r.Broker.Retire(ctx, req)
-	r.h.add(r.handle, req.Now, err, "Retire(%s %v)=%v", req.Worker, req.Queues, got.Released)
-	return got, err
-}
-
-func (r *recorder) Settle(ctx context.Context, req broker.SettleRequest) (_ []broker.Verdict, err error) {
-	defer r.caught(&err)
-	got, err := r.Broker.Settle(ctx, req)
-	r.h.add(r.handle, req.Now, err, "%s", settled(req, got, nil))
-	return got, err
-}
-
-func (r *recorder) Reclaim(ctx context.Context, req broker.ReclaimRequest) (_ broker.Claimed, err error) {
-	defer r.caught(&err)
-	got, err := r.Broker.Reclaim(ctx, req)
-	r.h.add(r.handle, req.Now, err, "Reclaim(%s ≤%d %v)=%s more=%t", req.Worker, req.Max, req.Queues, jobList(got.Jobs), got.More)
-	return got, err
-}
-
-func (r *recorder) Prune(ctx context.Context, req broker.PruneRequest) (_ broker.Pruned, err error) {
-	defer r.caught(&err)
-	got, err := r.Broker.Prune(ctx, req)
-	r.h.add(r.handle, req.Now, err, "Prune(≤%d %v)=%+v", req.Max, req.Queues, got)
-	return got, err
-}
-
-func (r *recorder) Find(ctx context.Context, q broker.Query) (_ broker.Page, err error) {
-	defer r.caught(&err)
-	got, err := r.Broker.Find(ctx, q)
-	what := fmt.Sprintf("state %v worker %q key %q", q.State, q.Worker, q.Key)
-	if len(q.IDs) > 0 {
-		what = fmt.Sprintf("%.200q", q.IDs)
-	}
-	r.h.add(r.handle, q.Now, err, "Find(%s %s ≤%d)=%s cursor=%t", q.Queue, what, q.Limit, jobList(got.Jobs), got.Cursor != "")
-	return got, err
-}
-
-func (r *recorder) Queues(ctx context.Context, req broker.QueuesRequest) (_ broker.QueuesReply, err error) {
-	defer r.caught(&err)
-	got, err := r.Broker.Queues(ctx, req)
-	var parts list
-	for _, q := range got.Queues {
-		parts.add(fmt.Sprintf("%s%v", q.Name, q.Counts))
-	}
-	r.h.add(r.handle, req.Now, err, "Queues(%v)=%s", req.Names, parts)
-	return got, err
-}
-
-func (r *recorder) Operate(ctx context.Context, op broker.Operation) (_ []broker.OperationResult, err error) {
-	defer r.caught(&err)
-	got, err := r.Broker.Operate(ctx, op)
+func operated(op *broker.Operation, results []broker.OperationResult) string {
 	var parts list
 	for i, ref := range op.Refs {
 		part := fmt.Sprintf("%s/%s@%d", ref.Queue, ref.ID, ref.Epoch)
-		if i < len(got) {
-			part += "=" + got[i].State.String()
-			if got[i].Err != nil {
-				part += " " + got[i].Err.Error()
+		if i < len(results) {
+			part += "=" + results[i].State.String()
+			if results[i].Err != nil {
+				part += " " + results[i].Err.Error()
 			}
 		}
 		parts.add(part)
 	}
-	r.h.add(r.handle, op.Now, err, "Operate(%v %s)", op.Kind, parts)
-	return got, err
-}
-
-func (r *recorder) Policy(ctx context.Context, req broker.PolicyRequest) (_ broker.Policy, err error) {
-	defer r.caught(&err)
-	got, err := r.Broker.Policy(ctx, req)
-	r.h.add(r.handle, time.Time{}, err, "Policy(%s)=%+v", req.Queue, got)
-	return got, err
-}
-
-func (r *recorder) Mark(ctx context.Context, req broker.MarkRequest) (_ broker.Marked, err error) {
-	defer r.caught(&err)
-	got, err := r.Broker.Mark(ctx, req)
-	r.h.add(r.handle, req.Now, err, "Mark(action %d %s owner %s fence %d ttl %v)=held %t by %q fence %d", req.Action, req.Name, req.Owner, req.Fence, req.TTL, got.Held, got.Owner, got.Fence)
-	return got, err
-}
-
-func (r *recorder) Watch(ctx context.Context, req broker.WatchRequest) (_ <-chan broker.Event, err error) {
-	defer r.caught(&err)
-	got, err := r.Broker.Watch(ctx, req)
-	r.h.add(r.handle, time.Time{}, err, "Watch(%v %v)", req.Queues, req.Kinds)
-	return got, err
+	return fmt.Sprintf("Operate(%v %s)", op.Kind, parts)
 }
 
 func (r *recorder) Close() error {

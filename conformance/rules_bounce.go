@@ -108,7 +108,10 @@ func (c *check) back() {
 	c.eventually("many Pings at once after the store was away", func() error {
 		errs := make(chan error)
 		for range 16 {
-			go func() { errs <- c.b.Ping(c.ctx) }()
+			go func() {
+				_, err := c.b.Ping(c.ctx)
+				errs <- err
+			}()
 		}
 		var all []error
 		for range 16 {

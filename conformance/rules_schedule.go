@@ -82,7 +82,7 @@ var scheduleRules = []Rule{
 		c.now = time.Date(2199, 6, 7, 8, 9, 10, 11000, time.UTC)
 		c.life()
 	}},
-	{"Schedule/OwnClockWithoutNow", "§15", "Without a Now, the store's clock decides, and every answer that has a Now tells it.", nil, func(c *check) {
+	{"Schedule/OwnClockWithoutNow", "§15", "Without a Now, the store's clock decides. Every answer that has a Now tells it, and so does Ping.", nil, func(c *check) {
 		c.real()
 		w := c.worker("w")
 		before, err := c.b.Claim(c.ctx, w.request(0))
@@ -103,6 +103,10 @@ var scheduleRules = []Rule{
 		queues, err := c.b.Queues(c.ctx, broker.QueuesRequest{})
 		c.ok("Queues", err)
 		c.that(!page.Now.Before(after) && !queues.Now.Before(page.Now), "Now of Find and Queues\ngot  %v and %v\nwant the store's clock, after %v", page.Now, queues.Now, after)
+		ping, err := c.b.Ping(c.ctx)
+		c.ok("Ping", err)
+		again := w.renew().Now
+		c.that(!ping.Before(queues.Now) && !ping.After(again.Add(c.tick)), "Ping\ngot  %v\nwant the store's clock, which was %v before and %v after", ping, queues.Now, again)
 	}},
 	{"Schedule/AnswersTellTheNowTheyWereGiven", "§15", "Every answer that has a Now tells the request's.", nil, func(c *check) {
 		c.add("a")

@@ -29,7 +29,7 @@ type Examination struct {
 // wrong is not found. With Fix it repairs each finding in the step that found
 // it; what cannot be repaired is found all the same. An error comes with a
 // finding that is zero and ends the examination: ErrUnsupported, when the
-// broker is no broker.Examiner; otherwise see Inspector.
+// store cannot be examined (broker.Limits.NoExamine); otherwise see Inspector.
 func (i *Inspector) Examine(ctx context.Context, e Examination) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
 		if err := i.examine(ctx, e, yield); err != nil {
@@ -43,10 +43,6 @@ func (i *Inspector) examine(ctx context.Context, e Examination, yield func(Findi
 	if err := i.check(ctx); err != nil {
 		return err
 	}
-	x, ok := broker.As[broker.Examiner](i.broker)
-	if !ok {
-		return &broker.Error{Op: "examine", Err: broker.ErrUnsupported, Hint: fmt.Sprintf("a %T cannot examine its store", i.broker)}
-	}
 	var names []string
 	if e.Queue != "" {
 		if _, err := i.Queue(ctx, e.Queue); err != nil {
@@ -57,7 +53,7 @@ func (i *Inspector) examine(ctx context.Context, e Examination, yield func(Findi
 	req := broker.ExamineRequest{Queue: e.Queue, Fix: e.Fix}
 	for {
 		callCtx, cancel := context.WithTimeout(ctx, examineTimeout)
-		got, err := x.Examine(callCtx, req)
+		got, err := i.broker.Examine(callCtx, req)
 		cancel()
 		for _, f := range got.Findings {
 			if !yield(f, nil) {

@@ -1,6 +1,7 @@
 package inspect_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -77,12 +78,16 @@ func TestExamineSaysWhatNobodyServes(t *testing.T) {
 // plain is a broker that cannot examine.
 type plain struct{ broker.Broker }
 
-func TestExamineNeedsAnExaminerAndAQueue(t *testing.T) {
+func (plain) Examine(context.Context, broker.ExamineRequest) (broker.Examined, error) {
+	return broker.Examined{}, broker.About(broker.ErrUnsupported, "examine", "", "")
+}
+
+func TestInspector_ExamineNeedsAStoreThatCanAndAQueue(t *testing.T) {
 	t.Parallel()
 	b := membroker.New()
 	defer b.Close()
 	if _, _, err := examined(t, plain{b}, inspect.Examination{}); !errors.Is(err, broker.ErrUnsupported) {
-		t.Errorf("a broker that is no Examiner: %v, want ErrUnsupported", err)
+		t.Errorf("a store that cannot examine itself: %v, want ErrUnsupported", err)
 	}
 	if _, _, err := examined(t, b, inspect.Examination{Queue: "none"}); !errors.Is(err, broker.ErrNotFound) {
 		t.Errorf("a queue that is not there: %v, want ErrNotFound", err)

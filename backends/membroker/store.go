@@ -58,8 +58,7 @@ type Broker struct {
 }
 
 var (
-	_ broker.Broker   = (*Broker)(nil)
-	_ broker.Examiner = (*Broker)(nil)
+	_ broker.Broker = (*Broker)(nil)
 )
 
 // begin starts an atomic step: it locks the store and reads its clock. With an
@@ -112,14 +111,18 @@ func (s *Store) queue(name string) *queue {
 // nothing.
 func (b *Broker) Limits() broker.Limits { return broker.Limits{InProcess: true} }
 
-// Ping reports ErrClosed once the handle is closed.
-func (b *Broker) Ping(ctx context.Context) error {
-	_, err := b.begin(ctx, "ping", time.Time{}, nil)
-	if err == nil {
-		b.end()
+// Ping answers the process's time, or ErrClosed once the handle is closed.
+func (b *Broker) Ping(ctx context.Context) (time.Time, error) {
+	now, err := b.begin(ctx, "ping", time.Time{}, nil)
+	if err != nil {
+		return time.Time{}, err
 	}
-	return err
+	b.end()
+	return time.UnixMicro(now.floor).UTC(), nil
 }
+
+// Reconnect does nothing: there are no connections.
+func (b *Broker) Reconnect() {}
 
 // Close ends this handle's calls that wait and closes the channels of its
 // watches; later calls answer ErrClosed. It does nothing to the store and

@@ -61,8 +61,7 @@ type Broker struct {
 }
 
 var (
-	_ broker.Broker   = (*Broker)(nil)
-	_ broker.Examiner = (*Broker)(nil)
+	_ broker.Broker = (*Broker)(nil)
 )
 
 // New returns a broker on a schema that Migrate made. It uses pool until Close,
@@ -98,9 +97,14 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 // Limits is the zero value: everything is supported.
 func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
 
-// Ping asks the server for a row.
-func (b *Broker) Ping(ctx context.Context) error {
-	return broker.About(b.call(ctx, step{sql: "select 1"}), "ping", "", "")
+// Ping asks the server for its time.
+func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {
+	var us int64
+	err = b.call(ctx, b.step("clock", one(&us), nil))
+	if err == nil {
+		now = time.UnixMicro(us).UTC()
+	}
+	return now, broker.About(err, "ping", "", "")
 }
 
 // Close ends calls that wait and the connection that listens. It leaves the

@@ -148,7 +148,7 @@ func series(prefix string, n int, changes ...func(*broker.NewJob)) []broker.NewJ
 }
 
 // store enqueues jobs and fails the test when one is refused.
-func (f *fixture) store(to broker.Enqueuer, jobs ...broker.NewJob) {
+func (f *fixture) store(to broker.Producer, jobs ...broker.NewJob) {
 	f.t.Helper()
 	receipts, err := to.Enqueue(f.t.Context(), broker.EnqueueRequest{Jobs: jobs})
 	f.ok(err)
@@ -158,7 +158,7 @@ func (f *fixture) store(to broker.Enqueuer, jobs ...broker.NewJob) {
 }
 
 // try enqueues one job and returns its receipt.
-func (f *fixture) try(to broker.Enqueuer, job broker.NewJob) broker.Receipt {
+func (f *fixture) try(to broker.Producer, job broker.NewJob) broker.Receipt {
 	f.t.Helper()
 	receipts, err := to.Enqueue(f.t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{job}})
 	if err != nil {

@@ -84,7 +84,7 @@ func jobs(n int, prefix string) []broker.NewJob {
 }
 
 // accept enqueues jobs, all of which must be accepted.
-func (f *inside) accept(to broker.Enqueuer, jobs ...broker.NewJob) {
+func (f *inside) accept(to broker.Producer, jobs ...broker.NewJob) {
 	f.t.Helper()
 	receipts, err := to.Enqueue(f.t.Context(), broker.EnqueueRequest{Jobs: jobs})
 	f.check(err)

@@ -19,15 +19,11 @@ func TestBroker_ReconnectGivesCallsNewConnections(t *testing.T) {
 	}
 	register()
 	pools := f.Broker.pool.Stat().NewConnsCount() + f.Broker.pulse.pool().Stat().NewConnsCount()
-	b, ok := broker.As[broker.Reconnecter](f.Broker)
-	if !ok {
-		t.Fatal("a server does not find that the broker can reconnect")
-	}
 	register()
 	if n := f.Broker.pool.Stat().NewConnsCount() + f.Broker.pulse.pool().Stat().NewConnsCount(); n != pools {
 		t.Fatalf("a second renewal opened %d connections", n-pools)
 	}
-	b.Reconnect()
+	f.Broker.Reconnect()
 	if n := f.Broker.pool.Stat().IdleConns(); n != 0 {
 		t.Errorf("the pool keeps %d connections from before", n)
 	}

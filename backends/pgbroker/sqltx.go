@@ -13,7 +13,7 @@ import (
 // its parameters $1, $2, …: arrays travel as text. The error of a transaction
 // that has ended is sql.ErrTxDone, too. Each enqueue takes about six round trips;
 // Tx takes two.
-func (b *Broker) SQLTx(tx *sql.Tx) broker.Enqueuer {
+func (b *Broker) SQLTx(tx *sql.Tx) broker.Producer {
 	return &txEnqueuer{b: b, port: &txPort{b: b, session: sqlSession{tx, pgtype.NewMap()}}}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Tx returns an Enqueuer that stores jobs in the caller's transaction: they
+// Tx returns a Producer that stores jobs in the caller's transaction: they
 // exist when it commits, and never did when it rolls back. A job that is
 // refused, or a call that fails, leaves the transaction as it was before. Other
 // processes are woken by the commit. IDs and unique keys are locked until the
@@ -21,8 +21,8 @@ import (
 // ErrUnsupported: it does not see every duplicate. One that has ended, or has
 // failed, is refused with ErrInvalid; the error is pgx.ErrTxClosed, too, when tx
 // itself knows, as it does after its Commit and Rollback, those of a nested
-// transaction included. The Enqueuer is not for two goroutines at once.
-func (b *Broker) Tx(tx pgx.Tx) broker.Enqueuer {
+// transaction included. The Producer is not for two goroutines at once.
+func (b *Broker) Tx(tx pgx.Tx) broker.Producer {
 	return &txEnqueuer{b: b, port: &txPort{b: b, session: txSession{tx, b.config.PollOnly}}}
 }
 

@@ -16,7 +16,7 @@ import (
 
 // callersTx is a transaction of an application.
 type callersTx struct {
-	broker.Enqueuer
+	broker.Producer
 	conn     *pgx.Conn // under it; nil for database/sql
 	exec     func(sql string, args ...any) error
 	text     func(sql string) (string, error)
@@ -33,7 +33,7 @@ func forEachTx(t *testing.T, test func(t *testing.T, f *fixture, begin func() *c
 		test(t, f, func() *callersTx {
 			tx := f.begin(pgx.TxOptions{})
 			return &callersTx{
-				Enqueuer: f.Tx(tx),
+				Producer: f.Tx(tx),
 				exec: func(sql string, args ...any) error {
 					_, err := tx.Exec(t.Context(), f.in(sql), args...)
 					return err
@@ -54,7 +54,7 @@ func forEachTx(t *testing.T, test func(t *testing.T, f *fixture, begin func() *c
 			f.ok(err)
 			t.Cleanup(func() { tx.Rollback() })
 			return &callersTx{
-				Enqueuer: f.SQLTx(tx),
+				Producer: f.SQLTx(tx),
 				exec: func(query string, args ...any) error {
 					_, err := tx.ExecContext(t.Context(), f.in(query), args...)
 					return err

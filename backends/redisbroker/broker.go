@@ -40,8 +40,7 @@ type Broker struct {
 }
 
 var (
-	_ broker.Broker   = (*Broker)(nil)
-	_ broker.Examiner = (*Broker)(nil)
+	_ broker.Broker = (*Broker)(nil)
 )
 
 // New makes a broker on the server, the Sentinel group or the Cluster that
@@ -104,22 +103,36 @@ func (b *Broker) Limits() broker.Limits { return broker.Limits{PairFrom: pairFro
 // pairFrom: what a call costs beside its jobs is little from here on.
 const pairFrom = 16
 
-// Ping asks every server for a sign of life.
-func (b *Broker) Ping(ctx context.Context) error {
+// Ping asks every server for its time, and answers the latest.
+func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {
 	if err := b.enter(ctx); err != nil {
-		return broker.About(err, "ping", "", "")
+		return now, broker.About(err, "ping", "", "")
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	err := await(ctx, func() error {
+	var mu sync.Mutex
+	var latest time.Time
+	err = await(ctx, func() error {
 		defer b.leave()
-		return b.store.each(ctx, func(ctx context.Context, node *redis.Client) error { return node.Ping(ctx).Err() })
+		return b.store.each(ctx, func(ctx context.Context, node *redis.Client) error {
+			at, err := node.Time(ctx).Result()
+			mu.Lock()
+			defer mu.Unlock()
+			latest = later(latest, at.UTC())
+			return err
+		})
 	})
 	if err != nil {
 		err = notSent(err)
 	}
-	return broker.About(err, "ping", "", "")
+	mu.Lock() // await may have given up
+	defer mu.Unlock()
+	return latest, broker.About(err, "ping", "", "")
 }
+
+// Reconnect does nothing: go-redis closes connections that fail, and follows
+// Sentinel and the Cluster by itself.
+func (b *Broker) Reconnect() {}
 
 // Close ends calls that wait, puts back jobs that they were just given, and
 // closes the broker's connections, not the client that New was given. Calls in

@@ -166,7 +166,7 @@ func TestShortcutsTakeNoConnectionFromThePool(t *testing.T) {
 	warm(t, b, "q")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	if err := b.Ping(ctx); err != nil {
+	if _, err := b.Ping(ctx); err != nil {
 		t.Errorf("beside a shortcut, with a pool of one: %v", err)
 	}
 }

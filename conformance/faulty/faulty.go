@@ -71,7 +71,7 @@ type Plan []Step
 
 // Broker is a broker with faults. Limits and Close never fail.
 type Broker struct {
-	inner broker.Broker
+	broker.Broker
 
 	mu    sync.Mutex
 	plan  Plan
@@ -80,7 +80,8 @@ type Broker struct {
 
 // Wrap returns b with the faults of a plan, which may be nil.
 func Wrap(b broker.Broker, plan Plan) *Broker {
-	f := &Broker{inner: b}
+	f := &Broker{}
+	f.Broker = broker.Wrap(b, f.around)
 	f.Set(plan)
 	return f
 }
@@ -113,17 +114,14 @@ func (b *Broker) next(method string) Fault {
 	return Fault{}
 }
 
-// through makes a call with the fault that the plan has for it. cut takes the
-// second half from an answer, whose parts there have the error instead, and
-// returns the error of the call itself; nil for answers of one part.
-func through[R any](ctx context.Context, b *Broker, method string, cut func(*R, error) error, call func(context.Context) (R, error)) (R, error) {
-	var none R
-	f := b.next(method)
-	if err := pass(ctx, method, f.Delay); err != nil {
-		return none, err
+// around makes a call with the fault that the plan has for it.
+func (b *Broker) around(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+	f := b.next(c.Method)
+	if err := pass(ctx, c.Method, f.Delay); err != nil {
+		return err
 	}
 	if f.Before != nil {
-		return none, f.Before
+		return f.Before
 	}
 	inner := ctx
 	if f.Within > 0 {
@@ -131,17 +129,21 @@ func through[R any](ctx context.Context, b *Broker, method string, cut func(*R, 
 		defer cancel()
 		inner = short
 	}
-	r, err := call(inner)
-	if late := pass(ctx, method, f.Linger); late != nil {
-		return none, late
+	err := next(inner)
+	if late := pass(ctx, c.Method, f.Linger); late != nil {
+		c.Clear()
+		return late
 	}
-	switch {
-	case f.After == nil:
-		return r, err
-	case f.Cut && cut != nil && err == nil:
-		return r, cut(&r, f.After)
+	if f.After == nil {
+		return err
 	}
-	return none, f.After
+	if f.Cut && err == nil {
+		if parts, lost := cut(c.Reply, f.After); parts {
+			return lost
+		}
+	}
+	c.Clear()
+	return f.After
 }
 
 // pass lets time go by, unless the context ends first.
@@ -159,13 +161,27 @@ func pass(ctx context.Context, method string, d time.Duration) error {
 	}
 }
 
-// cutClaim takes the second half of the jobs away, and of the verdicts.
-func cutClaim(c *broker.Claimed, err error) error {
-	c.Jobs = c.Jobs[:len(c.Jobs)/2]
-	if len(c.Verdicts) > 0 {
-		c.SettleErr = cutVerdicts(&c.Verdicts, err)
+// cut takes the second half from an answer of several parts, which have the
+// error instead, and returns the error of the call itself.
+func cut(reply any, err error) (parts bool, call error) {
+	switch r := reply.(type) {
+	case *[]broker.Receipt:
+		return true, cutParts(r, err, func(p *broker.Receipt) { *p = broker.Receipt{Queue: p.Queue, ID: p.ID, Err: err} })
+	case *[]broker.Verdict:
+		return true, cutVerdicts(r, err)
+	case *[]broker.OperationResult:
+		return true, cutParts(r, err, func(p *broker.OperationResult) { *p = broker.OperationResult{Ref: p.Ref, Err: err} })
+	case *broker.Claimed:
+		r.Jobs = r.Jobs[:len(r.Jobs)/2]
+		if len(r.Verdicts) > 0 {
+			r.SettleErr = cutVerdicts(&r.Verdicts, err)
+		}
+		return true, err
+	case *broker.Retired:
+		r.Released = r.Released[:len(r.Released)/2]
+		return true, err
 	}
-	return err
+	return false, nil
 }
 
 func cutVerdicts(all *[]broker.Verdict, err error) error {
@@ -185,91 +201,13 @@ func cutParts[P any](parts *[]P, err error, lose func(*P)) error {
 	return nil
 }
 
-// Enqueue implements broker.Broker.
-func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
-	return through(ctx, b, "Enqueue", func(all *[]broker.Receipt, err error) error {
-		return cutParts(all, err, func(r *broker.Receipt) { *r = broker.Receipt{Queue: r.Queue, ID: r.ID, Err: err} })
-	}, func(ctx context.Context) ([]broker.Receipt, error) { return b.inner.Enqueue(ctx, req) })
-}
-
-// Claim implements broker.Broker.
-func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
-	return through(ctx, b, "Claim", cutClaim, func(ctx context.Context) (broker.Claimed, error) { return b.inner.Claim(ctx, req) })
-}
-
-// Renew implements broker.Broker.
-func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
-	return through(ctx, b, "Renew", nil, func(ctx context.Context) (broker.Renewed, error) { return b.inner.Renew(ctx, req) })
-}
-
-// Retire implements broker.Broker.
-func (b *Broker) Retire(ctx context.Context, req broker.RetireRequest) (broker.Retired, error) {
-	return through(ctx, b, "Retire", func(all *broker.Retired, err error) error {
-		all.Released = all.Released[:len(all.Released)/2]
-		return err
-	}, func(ctx context.Context) (broker.Retired, error) { return b.inner.Retire(ctx, req) })
-}
-
-// Settle implements broker.Broker.
-func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
-	return through(ctx, b, "Settle", cutVerdicts, func(ctx context.Context) ([]broker.Verdict, error) { return b.inner.Settle(ctx, req) })
-}
-
-// Reclaim implements broker.Broker.
-func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker.Claimed, error) {
-	return through(ctx, b, "Reclaim", cutClaim, func(ctx context.Context) (broker.Claimed, error) { return b.inner.Reclaim(ctx, req) })
-}
-
-// Prune implements broker.Broker.
-func (b *Broker) Prune(ctx context.Context, req broker.PruneRequest) (broker.Pruned, error) {
-	return through(ctx, b, "Prune", nil, func(ctx context.Context) (broker.Pruned, error) { return b.inner.Prune(ctx, req) })
-}
-
-// Find implements broker.Broker.
-func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
-	return through(ctx, b, "Find", nil, func(ctx context.Context) (broker.Page, error) { return b.inner.Find(ctx, q) })
-}
-
-// Queues implements broker.Broker.
-func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.QueuesReply, error) {
-	return through(ctx, b, "Queues", nil, func(ctx context.Context) (broker.QueuesReply, error) { return b.inner.Queues(ctx, req) })
-}
-
-// Operate implements broker.Broker.
-func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
-	return through(ctx, b, "Operate", func(all *[]broker.OperationResult, err error) error {
-		return cutParts(all, err, func(r *broker.OperationResult) { *r = broker.OperationResult{Ref: r.Ref, Err: err} })
-	}, func(ctx context.Context) ([]broker.OperationResult, error) { return b.inner.Operate(ctx, op) })
-}
-
-// Policy implements broker.Broker.
-func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
-	return through(ctx, b, "Policy", nil, func(ctx context.Context) (broker.Policy, error) { return b.inner.Policy(ctx, req) })
-}
-
-// Mark implements broker.Broker.
-func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
-	return through(ctx, b, "Mark", nil, func(ctx context.Context) (broker.Marked, error) { return b.inner.Mark(ctx, req) })
-}
-
-// Watch implements broker.Broker. A watch whose reply is lost goes on in the
-// store until its context ends.
-func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan broker.Event, error) {
-	return through(ctx, b, "Watch", nil, func(ctx context.Context) (<-chan broker.Event, error) { return b.inner.Watch(ctx, req) })
-}
-
-// Ping implements broker.Broker.
-func (b *Broker) Ping(ctx context.Context) error {
-	_, err := through(ctx, b, "Ping", nil, func(ctx context.Context) (struct{}, error) { return struct{}{}, b.inner.Ping(ctx) })
-	return err
-}
-
-// Limits implements broker.Broker.
+// Limits are those of the broker inside. Calls and answers are lost here, so that
+// it counts as a store of several processes.
 func (b *Broker) Limits() broker.Limits {
-	limits := b.inner.Limits()
-	limits.InProcess = false // calls and answers are lost here
+	limits := b.Broker.Limits()
+	limits.InProcess = false
 	return limits
 }
 
-// Close implements broker.Broker.
-func (b *Broker) Close() error { return b.inner.Close() }
+// Unwrap is not there on purpose: nothing may go around the faults.
+func (b *Broker) Unwrap() broker.Broker { return nil }

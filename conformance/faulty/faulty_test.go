@@ -51,7 +51,7 @@ func TestFaultsBefallTheCallsThePlanNames(t *testing.T) {
 		t.Errorf("stored %v, want %v: the second call must not arrive, the third must", got, want)
 	}
 	for range 2 {
-		if err := b.Ping(t.Context()); !errors.Is(err, broker.ErrUnavailable) {
+		if _, err := b.Ping(t.Context()); !errors.Is(err, broker.ErrUnavailable) {
 			t.Errorf("Ping: error %v, want %v each time", err, broker.ErrUnavailable)
 		}
 	}
@@ -62,7 +62,7 @@ func TestFaultsBefallTheCallsThePlanNames(t *testing.T) {
 		t.Errorf("Calls counts %d enqueues, want 4", got)
 	}
 	b.Set(nil)
-	if err := b.Ping(t.Context()); err != nil || b.Calls("Enqueue") != 0 {
+	if _, err := b.Ping(t.Context()); err != nil || b.Calls("Enqueue") != 0 {
 		t.Errorf("after the plan was taken back: Ping error %v, %d calls counted; want none", err, b.Calls("Enqueue"))
 	}
 }
@@ -74,7 +74,7 @@ func TestASlowCallEndsWithItsContext(t *testing.T) {
 		defer inner.Close()
 		b := faulty.Wrap(inner, faulty.Plan{{Fault: faulty.Slow(time.Minute)}})
 		start := time.Now()
-		if err := b.Ping(t.Context()); err != nil || time.Since(start) != time.Minute {
+		if _, err := b.Ping(t.Context()); err != nil || time.Since(start) != time.Minute {
 			t.Errorf("Ping took %v and answered %v, want a minute and nil", time.Since(start), err)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

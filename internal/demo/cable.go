@@ -16,7 +16,11 @@ type cable struct {
 	worker func(id string) // told of each worker that is registered
 }
 
-// Unwrap is not there on purpose: nothing may go around the cable.
+func newCable(b broker.Broker, l *ledger, cut context.Context, worker func(id string)) *cable {
+	c := &cable{ledger: l, cut: cut, worker: worker}
+	c.Broker = broker.Wrap(b, c.around)
+	return c
+}
 
 // until bounds a call that may be broken off anywhere.
 func (c *cable) until(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -36,82 +40,47 @@ func (c *cable) dead() error {
 	return nil
 }
 
-// call makes a call, unless the cable is cut, and loses the answer if it is cut
-// meanwhile.
-func call[T any](c *cable, f func() (T, error)) (reply T, err error) {
+// around makes a call, unless the cable is cut, and loses the answer if it is cut
+// meanwhile. The ledger has to know verdicts, so that a call that settles is not
+// broken off.
+func (c *cable) around(ctx context.Context, call *broker.Call, next func(context.Context) error) error {
 	if err := c.dead(); err != nil {
-		return reply, err
+		return err
 	}
-	reply, err = f()
+	var stop context.CancelFunc
+	switch req := call.Request.(type) {
+	case *broker.RenewRequest:
+		if req.Register {
+			c.worker(req.Worker)
+		}
+	case *broker.ClaimRequest:
+		if len(req.Settle.Items) == 0 {
+			ctx, stop = c.until(ctx)
+			defer stop()
+		}
+	case *broker.WatchRequest:
+		ctx, stop = c.until(ctx) // which ends with the watch
+	}
+	err := next(ctx)
+	switch reply := call.Reply.(type) {
+	case *broker.Claimed:
+		if req, ok := call.Request.(*broker.ClaimRequest); ok {
+			c.ledger.settled(req.Settle, reply.Verdicts)
+		}
+	case *[]broker.Verdict:
+		c.ledger.settled(*call.Request.(*broker.SettleRequest), *reply)
+	case *[]broker.OperationResult:
+		c.ledger.decided(call.Request.(*broker.Operation).Kind, *reply)
+	case *<-chan broker.Event:
+		if err != nil {
+			stop()
+		}
+	}
 	if err := c.dead(); err != nil {
-		return *new(T), err
+		call.Clear()
+		return err
 	}
-	return reply, err
-}
-
-func (c *cable) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
-	if len(req.Settle.Items) == 0 { // otherwise the ledger has to know the verdicts
-		var stop context.CancelFunc
-		ctx, stop = c.until(ctx)
-		defer stop()
-	}
-	return call(c, func() (broker.Claimed, error) {
-		claimed, err := c.Broker.Claim(ctx, req)
-		c.ledger.settled(req.Settle, claimed.Verdicts)
-		return claimed, err
-	})
-}
-
-func (c *cable) Settle(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
-	return call(c, func() ([]broker.Verdict, error) {
-		verdicts, err := c.Broker.Settle(ctx, req)
-		c.ledger.settled(req, verdicts)
-		return verdicts, err
-	})
-}
-
-func (c *cable) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
-	if req.Register {
-		c.worker(req.Worker)
-	}
-	return call(c, func() (broker.Renewed, error) { return c.Broker.Renew(ctx, req) })
-}
-
-func (c *cable) Retire(ctx context.Context, req broker.RetireRequest) (broker.Retired, error) {
-	return call(c, func() (broker.Retired, error) { return c.Broker.Retire(ctx, req) })
-}
-
-func (c *cable) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker.Claimed, error) {
-	return call(c, func() (broker.Claimed, error) { return c.Broker.Reclaim(ctx, req) })
-}
-
-func (c *cable) Prune(ctx context.Context, req broker.PruneRequest) (broker.Pruned, error) {
-	return call(c, func() (broker.Pruned, error) { return c.Broker.Prune(ctx, req) })
-}
-
-func (c *cable) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
-	return call(c, func() (broker.Page, error) { return c.Broker.Find(ctx, q) })
-}
-
-func (c *cable) Queues(ctx context.Context, req broker.QueuesRequest) (broker.QueuesReply, error) {
-	return call(c, func() (broker.QueuesReply, error) { return c.Broker.Queues(ctx, req) })
-}
-
-func (c *cable) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
-	return call(c, func() ([]broker.OperationResult, error) {
-		results, err := c.Broker.Operate(ctx, op)
-		c.ledger.decided(op.Kind, results)
-		return results, err
-	})
-}
-
-func (c *cable) Watch(ctx context.Context, req broker.WatchRequest) (<-chan broker.Event, error) {
-	ctx, stop := c.until(ctx)
-	events, err := call(c, func() (<-chan broker.Event, error) { return c.Broker.Watch(ctx, req) })
-	if err != nil {
-		stop()
-	}
-	return events, err
+	return err
 }
 
 // Close leaves the store open: it is everybody's.

@@ -56,7 +56,7 @@ func Start(ctx context.Context, cfg Config) (*Demo, error) {
 		cfg.Lease = defaultLease
 	}
 	l := newLedger()
-	watched := &cable{Broker: cfg.Broker, ledger: l, cut: context.Background()}
+	watched := newCable(cfg.Broker, l, context.Background(), nil)
 	d := &Demo{cfg: cfg, ledger: l, watched: watched, inspector: inspect.New(watched), stop: func() {}}
 	found, err := d.inspector.Queues(ctx, d.Queues()...)
 	if err == nil && len(found) > 0 {

@@ -71,7 +71,7 @@ func (d *Demo) hire() (*worker, error) {
 		queues[d.cfg.Prefix+name] = weight
 	}
 	var err error
-	w.server, err = jobs.NewServer(&cable{Broker: d.cfg.Broker, ledger: d.ledger, cut: cut, worker: w.known}, jobs.Config{
+	w.server, err = jobs.NewServer(newCable(d.cfg.Broker, d.ledger, cut, w.known), jobs.Config{
 		Queues: queues, Concurrency: slots, Lease: d.cfg.Lease, RetryPolicy: jobs.Exponential(time.Second, 10*time.Second),
 		ShutdownTimeout: time.Second, Program: w.name, Logger: slog.New(slog.DiscardHandler),
 		Hooks: jobs.Hooks{Reclaim: func(e jobs.ReclaimEvent) { d.reclaimed(w, e) }},

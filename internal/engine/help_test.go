@@ -113,6 +113,14 @@ type tap struct {
 	reclaim func(context.Context, broker.ReclaimRequest) (broker.Claimed, error)
 	retire  func(context.Context, broker.RetireRequest) (broker.Retired, error)
 	find    func(context.Context, broker.Query) (broker.Page, error)
+	ping    func(context.Context) (time.Time, error)
+}
+
+func (b *tap) Ping(ctx context.Context) (time.Time, error) {
+	if b.ping != nil {
+		return b.ping(ctx)
+	}
+	return b.Broker.Ping(ctx)
 }
 
 func (b *tap) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {

@@ -3,8 +3,6 @@ package engine
 import (
 	"log/slog"
 	"time"
-
-	"github.com/seed81422ce9/jobs/broker"
 )
 
 const (
@@ -72,8 +70,8 @@ func (s *Server) watchdog(now time.Time) bool {
 		s.restarted = now
 	}
 	s.mu.Unlock()
-	if b, ok := broker.As[broker.Reconnecter](s.broker); ok && due {
-		b.Reconnect()
+	if due {
+		s.broker.Reconnect()
 	}
 	return due
 }

@@ -125,8 +125,11 @@ func TestServer_AJumpOfTheStoresClockIsSeenBeforeOthersAreJudged(t *testing.T) {
 		held bool
 	}{{0, nil, true}, {time.Second, nil, true}, {-time.Second, nil, true}, {time.Minute, nil, false}, {-time.Minute, nil, false}, {0, errCut, false}} {
 		b := &tap{Broker: newStore()}
-		b.find = func(context.Context, broker.Query) (broker.Page, error) {
-			return broker.Page{Now: time.Now().Add(c.jump)}, c.err
+		b.ping = func(context.Context) (time.Time, error) {
+			if c.err != nil {
+				return time.Time{}, c.err
+			}
+			return time.Now().Add(c.jump), nil
 		}
 		s, w := still(t, b, Options{})
 		w.stored = w.renewed

@@ -96,14 +96,14 @@ func (s *Server) upkeepDue(now time.Time) (w *worker, audit, reclaim bool) {
 func (s *Server) clockHeld(ctx context.Context, w *worker) bool {
 	callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
 	defer cancel()
-	page, err := s.broker.Find(callCtx, broker.Query{Queue: s.names[0], IDs: []string{w.id}})
+	store, _ := s.broker.Ping(callCtx)
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil {
+	if store.IsZero() {
 		return false
 	}
-	if off := page.Now.Sub(w.stored) - now.Sub(w.renewed); off.Abs() > s.opts.Lease/4 {
+	if off := store.Sub(w.stored) - now.Sub(w.renewed); off.Abs() > s.opts.Lease/4 {
 		w.steady = now
 		return false
 	}

@@ -43,12 +43,8 @@ var ofTestServers = map[string]bool{"server-not-persistent": true, "commits-not-
 
 // All makes all steps of an examination and calls step after each.
 func All(ctx context.Context, b broker.Broker, req broker.ExamineRequest, step func(broker.Examined)) (findings []broker.Finding, err error) {
-	x, ok := broker.As[broker.Examiner](b)
-	if !ok {
-		return nil, fmt.Errorf("a %T is no Examiner", b)
-	}
 	for {
-		got, err := x.Examine(ctx, req)
+		got, err := b.Examine(ctx, req)
 		if findings = append(findings, got.Findings...); err != nil {
 			return findings, err
 		}

@@ -59,7 +59,7 @@ type Metrics struct {
 	cfg         MetricsConfig
 	series      *registry
 	instruments instruments
-	commands    commands
+	commands    map[string]*command // by method
 	local       local
 	gauges      metric.Registration
 	broker      broker.Broker
@@ -90,8 +90,8 @@ func NewMetrics(cfg MetricsConfig) (*Metrics, error) {
 		return nil, fmt.Errorf("middleware: metrics: %w", err)
 	}
 	if cfg.Broker != nil {
-		m.commands.init()
-		m.broker = &measuredBroker{Broker: cfg.Broker, m: m}
+		m.commands = newCommands()
+		m.broker = broker.Wrap(cfg.Broker, m.measure)
 	}
 	var err error
 	if m.gauges, err = meter.RegisterCallback(m.observe, m.instruments.observed(cfg.Broker != nil)...); err != nil {

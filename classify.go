@@ -13,43 +13,44 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// Classes of errors that the server itself gives; see Classification.
+// Classes of errors that the server itself sets; see Classification.
 const (
 	ClassRetryable   = "retryable"    // any error that says nothing else
 	ClassPermanent   = "permanent"    // it wraps SkipRetry
-	ClassRateLimited = "rate_limited" // given by middleware alone: what the job calls asked for a pause
-	ClassTimeout     = "timeout"      // the run's time was up, or the error is ErrTimeout
+	ClassRateLimited = "rate_limited" // set by middleware only: the service that the job calls asked for a pause
+	ClassTimeout     = "timeout"      // the run's timeout passed, or the error is ErrTimeout
 	ClassPanic       = "panic"        // the handler panicked
-	ClassCrash       = "crash"        // the server died, or was cut off, during the run
+	ClassCrash       = "crash"        // the server died, or could not reach the store, during the run
 	ClassCancelled   = "cancelled"    // the job was cancelled while it ran, or by the handler
 	ClassExpired     = "expired"      // the job's deadline passed
 	ClassUnknownType = "unknown_type" // the handler does not know the job's type
 	ClassUnreadable  = "unreadable"   // the job's stored form cannot be read
-	ClassUncommitted = "uncommitted"  // the handler's transaction was to complete the job, and did not commit
+	ClassUncommitted = "uncommitted"  // the handler's transaction should have completed the job, but did not commit
 )
 
-// Classification is what an error of a handler means. Code and Class are kept
-// in the job's error history and label metrics, so they should be few.
+// Classification says what an error of a handler means. Code and Class are
+// kept in the job's error history and are labels of metrics, so there should
+// be few of them.
 type Classification struct {
-	// Code is short and machine-readable, such as an HTTP status; at most 255
-	// bytes. The server gives none.
+	// Code is short and machine-readable, such as an HTTP status, at most 255
+	// bytes. The server itself sets none.
 	Code string
-	// Class is a kind of error: one of the Class constants or the
-	// application's own. Empty means the server's own view.
+	// Class is the kind of error: one of the Class constants, or the
+	// application's own. Empty means the server's classification.
 	Class string
-	// As, when not nil, decides what becomes of the job in place of the error:
-	// an error that wraps SkipRetry, or one made by RetryAfter, Snooze or
-	// Cancel; any other is retried by policy.
+	// As, if not nil, decides in place of the error: an error that wraps
+	// SkipRetry, or one made by RetryAfter, Snooze or Cancel. Any other error is
+	// retried by policy.
 	As error
-	// Attempts, when above zero, is how many runs with a charged failure the
-	// job gets at most, this one included. It only lowers what the job's
-	// MaxRetries allows.
+	// Attempts, if above zero, is the maximum number of runs with a charged
+	// failure, this one included. It can only lower what the job's MaxRetries
+	// allows.
 	Attempts int
 }
 
-// Classified returns err with what it means, for a middleware that knows more
-// than the server's Config.Classify, which is not asked then. It reads as err
-// and unwraps to it. Of several the outermost counts.
+// Classified returns err with its meaning, for middleware that knows more than
+// the server's Config.Classify, which is then not called. The result reads as
+// err and unwraps to it. If there are several, the outermost counts.
 func Classified(err error, c Classification) error { return &classified{err: err, class: c} }
 
 type classified struct {

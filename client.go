@@ -11,17 +11,17 @@ import (
 
 // ClientConfig configures a Client. The zero value is ready to use.
 type ClientConfig struct {
-	// Defaults are options of every job, before those of its task and of the
-	// call, which win.
+	// Defaults are options of every job. Options of the task and of the call win
+	// over them.
 	Defaults []Option
 	// Middleware is the enqueue chain, outermost first. Nil entries are skipped.
 	Middleware []EnqueueMiddleware
-	// CallTimeout bounds each call to the broker. Zero or less means 5 seconds.
+	// CallTimeout limits each call to the broker. Zero or less means 5 seconds.
 	CallTimeout time.Duration
-	// Retries is how often a call is repeated when the store was unavailable
-	// or its answer was lost, after about 0.1 s, 0.4 s and so on, as long as
-	// the caller's context lasts; no repeat begins once CallTimeout has passed
-	// since the first attempt. Zero means 2, a negative number none.
+	// Retries is how often a call is repeated if the store was unavailable or
+	// its answer was lost, after about 0.1 s, 0.4 s and so on, while the
+	// caller's context lasts. No repetition starts later than CallTimeout after
+	// the first attempt. Zero means 2, a negative number none.
 	Retries int
 }
 
@@ -31,9 +31,9 @@ const (
 	maxRetries         = 10 // the pause before another one would be a day
 )
 
-// Client enqueues tasks. It may be used from any number of goroutines, and one
-// client per process and broker is best: concurrent calls of Enqueue are then
-// grouped into few calls to the broker.
+// Client enqueues tasks. Any number of goroutines can use it. Use one client
+// per process and broker: it groups concurrent calls of Enqueue into few calls
+// to the broker.
 type Client struct {
 	cfg     ClientConfig
 	broker  broker.Broker
@@ -47,7 +47,7 @@ type Client struct {
 	ids     *idSource
 }
 
-// NewClient makes a client of b, which it asks for its Limits. Closing the client
+// NewClient makes a client of b and asks b for its Limits. Closing the client
 // does not close b.
 func NewClient(b broker.Broker, cfg ClientConfig) *Client {
 	c := &Client{cfg: cfg, broker: b, to: b, gate: newGate(), ids: newIDSource()}
@@ -65,10 +65,11 @@ func NewClient(b broker.Broker, cfg ClientConfig) *Client {
 	return c
 }
 
-// In returns a client with the defaults and the chain of c that enqueues
-// through e: inside the transaction that e stands for. Its calls are neither
-// grouped nor repeated, because a failed statement decides the transaction; a
-// JobInfo holds only if that commits. Closing it does nothing: it ends with c.
+// In returns a client that enqueues through e, inside the transaction that e
+// stands for, with the defaults and the middleware of c. Its calls are neither
+// grouped nor repeated, because a failed statement ends the transaction. A
+// JobInfo is valid only if the transaction commits. Closing the new client
+// does nothing: it ends with c.
 func (c *Client) In(e broker.Producer) *Client {
 	if c == nil {
 		return nil
@@ -78,25 +79,25 @@ func (c *Client) In(e broker.Producer) *Client {
 	return &in
 }
 
-// Enqueue stores a job made of task and returns once the store has accepted
-// it. It is handled at least once from then on. The error says what happened:
+// Enqueue stores a job made of task and returns when the store has accepted
+// it. From then on it is handled at least once. The error says what happened:
 //
-//   - nil: the job is stored; the info says under which ID.
-//   - ErrDuplicate: its ID exists or its unique key is held. The info is not
-//     nil and names the job that holds it. With WithID, and only when an
-//     answer was lost on the way, that job may be this call's own.
-//   - ErrOutcomeUnknown: it may have been stored, under the ID in the info.
+//   - nil: the job is stored. The info has its ID.
+//   - ErrDuplicate: the ID exists, or the unique key is held. The info is not
+//     nil and names the job that holds it. With WithID, and only if an answer
+//     was lost, this can be the job of this call.
+//   - ErrOutcomeUnknown: the job may be stored, under the ID in the info.
 //   - ErrUnavailable, ErrQueueFull, ErrInvalid, ErrTooLarge and any other
 //     error: nothing was stored, and the info is nil.
 //
-// Failures of the store are repeated first, see ClientConfig.Retries. A job
-// whose answer was lost is not stored twice by a repeat, except when it was
-// already done, and its record gone, by the time of the repeat: it may then
-// run once more.
+// Enqueue repeats calls that the store failed; see ClientConfig.Retries. A
+// repetition after a lost answer does not store the job twice, with one
+// exception: if the job was completed meanwhile and left no record, it is
+// stored and runs once more.
 //
-// A call that finds another one under way shares the next call to the broker
-// with all that came meanwhile. It returns when ctx ends, the others go on. A
-// store that hangs is given up after three times CallTimeout at most.
+// If another call is in flight, this one shares the next call to the broker
+// with all that arrive meanwhile. It returns when ctx ends; the others go on.
+// If the store hangs, Enqueue gives up after three times CallTimeout at most.
 func (c *Client) Enqueue(ctx context.Context, task *Task, opts ...Option) (*JobInfo, error) {
 	if err := c.enter(ctx); err != nil {
 		return nil, broker.About(err, "enqueue", "", "")
@@ -134,14 +135,10 @@ func (s *single) free() {
 }
 
 // EnqueueMany enqueues tasks, of any types and queues, in as few calls to the
-// broker as it takes; opts apply to each. The receipts stand in the order of
-// the tasks, and each says what Enqueue would have said: one bad task harms no
-// other. The error is nil when every task was accepted; otherwise it counts
+// broker as possible. opts apply to each task. The receipts are in the order
+// of the tasks. Each says what Enqueue would have said: one bad task harms no
+// other. The error is nil if every task was accepted. Otherwise it counts
 // those that were not, and errors.Is finds their errors in it.
-//
-// Tasks are stored in their order. More than 1000 tasks or 4 MiB are split
-// into several calls; when the store fails for good on the way, the tasks
-// after that are refused with ErrUnavailable.
 func (c *Client) EnqueueMany(ctx context.Context, tasks []*Task, opts ...Option) ([]Receipt, error) {
 	if err := c.enter(ctx); err != nil {
 		return nil, broker.About(err, "enqueue", "", "")

@@ -21,43 +21,43 @@ type Config struct {
 	// empty one goes to the others. Nil means DefaultQueue alone.
 	Queues map[string]int
 
-	// StrictPriority takes a job of a queue only while no queue with a higher
-	// weight has one; equal weights go by name. Jobs that were fetched ahead,
-	// see Prefetch, still run first. Defaults to false: queues share by weight.
+	// StrictPriority claims jobs of a queue only while no queue with a higher
+	// weight has any; queues of equal weight are ordered by name. Prefetched
+	// jobs still run first. The default is false: queues share by weight.
 	StrictPriority bool
 
-	// QueueConcurrency bounds, for the queues that it names, how many jobs this
-	// server handles at once. A queue that it does not name may use every slot.
+	// QueueConcurrency limits how many jobs of a queue this server handles at
+	// once. Queues that are not named can use every slot.
 	QueueConcurrency map[string]int
 
-	// ShutdownTimeout is how long a drain lets handlers finish before it ends
-	// their contexts with ErrShutdown. They then have two seconds to return, the
-	// last calls to the store three, loops and hooks one each, and the broker's
-	// Close two (broker.MaxClose). Zero means 20 s, so that all of it, 29 s at
-	// worst, fits into the 30 s that orchestrators commonly give; a negative value
-	// ends the contexts at once.
+	// ShutdownTimeout is how long a drain waits for handlers before it ends
+	// their contexts with ErrShutdown. After that, handlers have 2 s to return,
+	// the last calls to the store take up to 3 s, loops and hooks 1 s each, and
+	// the broker's Close 2 s (broker.MaxClose). Zero means 20 s: all of it takes
+	// 29 s at worst, within the 30 s that orchestrators usually give. A negative
+	// value ends the contexts at once.
 	ShutdownTimeout time.Duration
 
-	// Lease is how long the store keeps this server's jobs for it after its
-	// last sign of life, which it gives every third of that and every 5 s at
-	// least: a job of a server that died runs again after this time and at most
-	// a second. Zero means 15 s, the least is 100 ms.
+	// Lease is how long the store keeps this server's jobs for it after its last
+	// heartbeat. Heartbeats come every third of Lease, and at least every 5 s.
+	// If the server dies, its jobs run again after Lease and at most a second.
+	// Zero means 15 s; the minimum is 100 ms.
 	//
-	// In a store that lives and dies with this process (broker.Limits.InProcess,
-	// membroker) zero means 24 h, and the 5 s do not apply, so that a server with
-	// nothing to do sleeps: a month in a testing/synctest bubble takes no time. A
-	// test in which a server dies sets Lease for all servers.
+	// In a store that ends with this process (broker.Limits.InProcess,
+	// membroker) zero means 24 h, and the 5 s do not apply. So a server with
+	// nothing to do sleeps: a month in a testing/synctest bubble takes no time.
+	// A test in which a server dies sets Lease for all servers.
 	Lease time.Duration
 
-	// Timeout bounds one run of a job that sets no timeout of its own: its
-	// context ends with ErrTimeout. Zero means 30 minutes, NoTimeout no bound.
+	// Timeout limits one run of a job that has no timeout of its own: its
+	// context ends with ErrTimeout. Zero means 30 minutes, NoTimeout no limit.
 	Timeout time.Duration
 
-	// Prefetch bounds how many jobs are fetched before a slot is free for them.
+	// Prefetch limits how many jobs are claimed before a slot is free for them.
 	// It is used only while handlers finish within about a round trip to the
-	// store, for at most 20 ms of work, and never for a queue named in
-	// QueueConcurrency; jobs that found no slot within 50 ms are given back.
-	// Zero means 1000, which is also the most; NoPrefetch switches it off.
+	// store, for at most 20 ms of work, and never for queues in
+	// QueueConcurrency. Jobs without a slot after 50 ms are released. Zero means
+	// 1000, which is the maximum. NoPrefetch switches it off.
 	Prefetch int
 
 	// RetryPolicy computes the delay before the next run of a job that failed.
@@ -65,66 +65,67 @@ type Config struct {
 	// a job has by default spread over three and a half days on average.
 	RetryPolicy RetryFunc
 
-	// RetryPolicies holds retry policies of single task types, by exact name,
-	// which replace RetryPolicy. A job's own backoff replaces both.
+	// RetryPolicies are retry policies of single task types, by exact name. They
+	// replace RetryPolicy. A job's own backoff replaces both.
 	RetryPolicies map[string]RetryFunc
 
-	// Middleware is put around the handler, outermost first: around every job
-	// that the server runs, those of unknown types included. Nil entries are
-	// skipped. What ServeMux.Use adds, for one mux, and what ServeMux.Handle is
-	// given, for one pattern, is inside of it.
+	// Middleware wraps the handler, outermost first, for every job that the
+	// server runs, also of unknown types. Nil entries are skipped. Middleware of
+	// ServeMux.Use and ServeMux.Handle is inside of it.
 	Middleware []Middleware
 
-	// Classify says what an error of a handler is that was not Classified; see
-	// Classification. Nil leaves it to the error. It may be called from several
+	// Classify classifies errors of handlers that were not Classified; see
+	// Classification. Nil leaves it to the error. It can be called from several
 	// goroutines.
 	Classify func(err error, job *Job) Classification
 
-	// CrashBudget is how many deaths of its server a job survives that sets no
-	// budget of its own. Zero means 3, a negative value none. After its first, a
-	// job runs beside few others, and after two, or before its last, alone.
+	// CrashBudget is how many crashes a job survives that has no budget of its
+	// own. Zero means 3, a negative value none. After its first crash a job runs
+	// beside few others; after two, or before its last, it runs alone.
 	CrashBudget int
 
-	// UnknownTypeLimit is how long a job that this server's handler does not
-	// know, or that a newer version of this module wrote, is put off, without a
-	// charge and with growing delays, before it is dead. Zero means 24 hours, a
-	// negative value kills it at once.
+	// UnknownTypeLimit is how long a job is put off, without a charge and with
+	// growing delays, if the handler does not know its type or a newer version
+	// of this module wrote it. Then it is dead. Zero means 24 hours; with a
+	// negative value it is dead at once.
 	UnknownTypeLimit time.Duration
 
-	// ErrorHistory is how many errors are kept on a job; older ones are dropped
-	// and counted. Zero means 10.
+	// ErrorHistory is how many errors are kept with a job. Older ones are
+	// dropped and counted. Zero means 10.
 	ErrorHistory int
 
-	// StuckGrace is how long a handler may go on after its context ended before
-	// it is reported as stuck: logged with its stack, and passed to Hooks.Stuck.
-	// While stuck handlers hold half of the slots, Ready fails. Zero means 30 s.
+	// StuckGrace is the time after the end of its context at which a handler is
+	// reported as stuck: its stack is logged, and Hooks.Stuck is called. While
+	// stuck handlers hold half of the slots, Ready fails. Zero means 30 s.
 	StuckGrace time.Duration
 
-	// ReadinessWindow is how old the last successful exchange with the store
-	// may be for Ready to pass. Zero means 30 s, or 24 h where Lease does.
+	// ReadinessWindow is the maximum age of the last successful exchange with
+	// the store for Ready to pass. Zero means 30 s, or 24 h if Lease is 24 h by
+	// default.
 	ReadinessWindow time.Duration
 
-	// PollInterval is about how long an idle server waits for word from the
-	// store before it asks on its own. New and due jobs do not wait for it,
-	// except in a store that cannot call. Zero means 5 s, 1 s in such a store, or
-	// 4 h where Lease means 24 h; the most is 12 h (broker.MaxWait). It never waits
-	// longer than a third of Lease or a fifth of ReadinessWindow.
+	// PollInterval is about how long an idle server waits for a wake-up before
+	// it asks the store itself. New and due jobs do not wait for it, unless the
+	// store cannot wake servers. Zero means 5 s; 1 s in such a store; 4 h if
+	// Lease is 24 h by default. The maximum is 12 h (broker.MaxWait). It is
+	// never longer than a third of Lease or a fifth of ReadinessWindow.
 	PollInterval time.Duration
 
-	// Program is the name and version of the program, recorded with its worker
-	// and in the errors of its jobs. Empty means what the binary says of itself.
+	// Program is the name and version of the program, stored with its worker and
+	// in errors of its jobs. Empty means the build information of the binary.
 	Program string
 
 	// Logger gets what an operator should know: starts, drains, losses, dead
-	// jobs, and now and then, for each type, a job that failed. Payloads are never logged. Nil means slog.Default().
+	// jobs and, at most every ten seconds for each type, a job that failed.
+	// Payloads are never logged. Nil means slog.Default().
 	Logger *slog.Logger
 
-	// Hooks are called when something happens; see there.
+	// Hooks are called when something happens; see type Hooks.
 	Hooks Hooks
 }
 
-// NoPrefetch, as Config.Prefetch, has no job leased before a slot is free. It
-// is not zero because the zero Config is to be the fast one.
+// NoPrefetch, as Config.Prefetch, claims no job before a slot is free. It is
+// not zero, because the zero Config should be the fast one.
 const NoPrefetch = -1
 
 const (

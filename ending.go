@@ -13,32 +13,32 @@ import (
 // How a run can end, as Ending.Outcome says.
 const (
 	EndedCompleted = "completed"
-	EndedRetried   = "retried"   // a failure was charged, the job runs again
+	EndedRetried   = "retried"   // after a charged failure; the job runs again
 	EndedDead      = "dead"      // by SkipRetry, or because its retries are spent
 	EndedExpired   = "expired"   // dead because its deadline passed
 	EndedSnoozed   = "snoozed"   // put off without a charge
 	EndedCancelled = "cancelled" // by a request, or by the handler
-	EndedReleased  = "released"  // given back without a charge: the server ended the run
+	EndedReleased  = "released"  // given back without a charge, because the server ended the run
 )
 
-// Ending is what becomes of a job whose handler has returned.
+// Ending is the outcome for a job whose handler has returned.
 type Ending struct {
 	Outcome string // one of the Ended constants
-	// Delay is the time until the next run of a job that is snoozed, or retried
-	// by an error that sets the delay; otherwise the retry policy does later.
+	// Delay is the time until the next run, if the job is snoozed, or if the
+	// error sets the delay. Otherwise the retry policy decides later.
 	Delay time.Duration
-	// Decided: the error says itself what becomes of the job, or was Classified.
-	// Middleware further out should leave it alone.
+	// Decided says that the error itself decides, or was Classified. Middleware
+	// further out should leave it alone.
 	Decided bool
 	Class   string // see Classification; empty without an error, and for Snooze
 	Code    string
 }
 
-// EndingOf says what becomes of job when its handler returns err, for
-// middleware that records it or refines it. It is what the server will do, with
-// these exceptions: Config.Classify is not asked, a job of an unknown type is
-// dead rather than snoozed once its limit has passed, and the outcome may come
-// too late (ErrLeaseLost).
+// EndingOf says which outcome the server will choose for job when its handler
+// returns err, for middleware that records or changes it. There are three
+// exceptions: Config.Classify is not called; a job of an unknown type is dead,
+// not snoozed, after its limit; and the outcome can come too late
+// (ErrLeaseLost).
 func EndingOf(ctx context.Context, job *Job, err error) Ending {
 	if err == nil {
 		return Ending{Outcome: EndedCompleted}

@@ -8,14 +8,14 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// JobInfo says what became of a task.
+// JobInfo says how a task was stored.
 type JobInfo struct {
 	ID    string
 	Queue string
 	State State // pending or scheduled
-	// RunAt is when a scheduled job is due; otherwise zero. When the store's
-	// answer was lost and a repeat found the job stored, State and RunAt are
-	// what this process reckons them to be.
+	// RunAt is when a scheduled job is due, otherwise zero. If the store's
+	// answer was lost and a repetition found the job stored, State and RunAt are
+	// estimates by this process's clock.
 	RunAt time.Time
 }
 
@@ -25,11 +25,11 @@ type Receipt struct {
 	Err error
 }
 
-// Outgoing is a job on its way to the store, as the enqueue chain sees it.
+// Outgoing is a job on its way to the store, as enqueue middleware sees it.
 // Before it calls next, a middleware may change any field of NewJob, which is
-// a private copy; the payload's bytes it replaces and never edits. One that
-// changes the ID must also set Body.GivenID. After next has returned, Info and
-// Err are the answer, and nothing may be changed.
+// a private copy. It may replace the payload, but must not edit its bytes. If
+// it changes the ID, it must also set Body.GivenID. After next has returned,
+// Info and Err are the answer, and nothing may be changed.
 type Outgoing struct {
 	broker.NewJob
 	Info JobInfo
@@ -44,16 +44,16 @@ type Outgoing struct {
 // SetHeader sets a header of the job.
 func (o *Outgoing) SetHeader(key, value string) { setHeader(&o.NewJob, key, value) }
 
-// EnqueueFunc takes jobs to the store and sets Info and Err of each.
+// EnqueueFunc stores jobs and sets Info and Err of each.
 type EnqueueFunc func(ctx context.Context, batch []*Outgoing)
 
-// EnqueueMiddleware wraps the way of jobs to the store: to add headers, to
-// encode payloads, to validate, to trace. It is called once per client; what
-// it returns is called for every Enqueue, with one job, and for every
+// EnqueueMiddleware wraps enqueueing: to add headers, encode payloads,
+// validate or trace. It is called once per client. The function that it
+// returns is called for every Enqueue, with one job, and for every
 // EnqueueMany, with all its jobs, from any number of goroutines at once. It
-// calls next at most once, with the batch or a part of it, and settles the
-// rest itself by their Err. Retries after a failure of the store happen below
-// the chain.
+// calls next at most once, with the batch or a part of it, and sets Err of the
+// other jobs itself. Repetitions after a failure of the store happen inside of
+// all middleware.
 type EnqueueMiddleware func(next EnqueueFunc) EnqueueFunc
 
 func chainEnqueue(chain []EnqueueMiddleware, last EnqueueFunc) EnqueueFunc {

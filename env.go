@@ -9,21 +9,21 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// ConfigFromEnv reads a server's configuration from the environment. Variables
-// that are unset or empty leave their field to its default:
+// ConfigFromEnv reads a server's configuration from the environment. Unset and
+// empty variables mean the default of their field:
 //
-//	JOBS_BROKER             the broker's URL, returned as it is: see backends.Open
+//	JOBS_BROKER             the broker's URL, returned unchanged; see backends.Open
 //	JOBS_CONCURRENCY        Concurrency: 20
 //	JOBS_QUEUES             Queues: critical:6,default:3,low (the weight defaults to 1)
 //	JOBS_STRICT_PRIORITY    StrictPriority: true or false
 //	JOBS_QUEUE_CONCURRENCY  QueueConcurrency: reports:2
-//	JOBS_SHUTDOWN_TIMEOUT   ShutdownTimeout: 25s; 0 ends contexts at once
+//	JOBS_SHUTDOWN_TIMEOUT   ShutdownTimeout: 20s; 0 ends contexts at once
 //	JOBS_LEASE              Lease: 15s
 //	JOBS_TIMEOUT            Timeout: 30m
 //	JOBS_PREFETCH           Prefetch: 1000; 0 switches it off
 //	JOBS_CRASH_BUDGET       CrashBudget: 3; 0 means none
 //
-// An error names the variable; it never contains the broker's URL.
+// Errors name the variable. They never contain the broker's URL.
 func ConfigFromEnv() (cfg Config, brokerURL string, err error) {
 	cfg, err = configFrom(os.Getenv)
 	return cfg, os.Getenv("JOBS_BROKER"), err

@@ -11,10 +11,11 @@ import (
 )
 
 // Errors of enqueueing and operating; test with errors.Is. Each means that
-// nothing was applied. Other errors of a call to the store leave that unknown.
+// nothing was applied. After other errors of a call to the store, something may
+// have been applied.
 var (
 	ErrUnavailable = broker.ErrUnavailable // the store could not be reached
-	ErrDuplicate   = broker.ErrDuplicate   // the ID exists or the unique key is held
+	ErrDuplicate   = broker.ErrDuplicate   // the ID exists, or the unique key is held
 	ErrQueueFull   = broker.ErrQueueFull
 	ErrTooLarge    = broker.ErrTooLarge
 	ErrInvalid     = broker.ErrInvalid
@@ -25,14 +26,14 @@ var (
 	ErrClosed      = broker.ErrClosed
 )
 
-// ErrOutcomeUnknown says that a job may or may not have been stored: the call
-// was sent and its answer never came, or the caller's context ended first. An
-// error of Enqueue that is not ErrOutcomeUnknown means that nothing was stored.
-// Enqueueing again can make a second job. With WithID the repeat is safe: it is
-// refused with ErrDuplicate if the first one succeeded.
+// ErrOutcomeUnknown says that a job may or may not be stored: the answer to
+// the call was lost, or the caller's context ended first. An error of Enqueue
+// that is not ErrOutcomeUnknown means that nothing was stored. To enqueue
+// again can make a second job. With WithID it is safe: if the first call
+// succeeded, the second is refused with ErrDuplicate.
 var ErrOutcomeUnknown = broker.ErrOutcomeUnknown
 
-// Causes for which a handler's context ends; see context.Cause.
+// Causes of the end of a handler's context; see context.Cause.
 var (
 	ErrTimeout   = engine.ErrTimeout
 	ErrDeadline  = engine.ErrDeadline
@@ -47,9 +48,9 @@ var (
 //	return fmt.Errorf("%w: bad payload: %v", jobs.SkipRetry, err)
 var SkipRetry = errors.New("skip retry for this job")
 
-// RetryAfter returns an error that charges a failure like any other but sets
-// the delay before the next run. It is dead all the same once the retries are
-// spent. A negative delay means none.
+// RetryAfter returns an error that charges a failure and sets the delay before
+// the next run. If the retries are spent, the job is dead all the same. A
+// negative delay means none.
 func RetryAfter(delay time.Duration, err error) error {
 	return &retryAfter{delay: max(delay, 0), err: err}
 }
@@ -64,16 +65,16 @@ func (e *retryAfter) Error() string {
 }
 func (e *retryAfter) Unwrap() error { return e.err }
 
-// Snooze returns an error that puts the job off for delay without charging a
-// failure.
+// Snooze returns an error that makes the job run again after delay, without
+// charging a failure.
 func Snooze(delay time.Duration) error { return &snooze{delay: max(delay, 0)} }
 
 type snooze struct{ delay time.Duration }
 
 func (e *snooze) Error() string { return fmt.Sprintf("snoozed for %v", e.delay) }
 
-// Cancel returns an error that ends the job as cancelled, with err, which may
-// be nil, in its history.
+// Cancel returns an error that cancels the job, with err in its history. err
+// may be nil.
 func Cancel(err error) error { return &cancelled{err: err} }
 
 type cancelled struct{ err error }

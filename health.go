@@ -11,21 +11,21 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Health returns a handler for the probes of an orchestrator and for a look at
-// the server from outside. It answers GET and HEAD of three paths:
+// Health returns an HTTP handler for the probes of an orchestrator, and for a
+// look at the server from outside. It answers GET and HEAD of three paths:
 //
 //	/healthz  200 while the process is alive, drains included; 503 once the server
 //	          has ended, since it cannot be started again. Restart the process then.
 //	/readyz   200 while Ready returns nil, otherwise 503 with its reason.
 //	/stats    JSON: what the server does, and the counts of the queues it serves.
-//	          503 with an error in it when the store does not answer within 5 seconds.
+//	          503 with an error in it if the store does not answer within 5 seconds.
 //
-// The first two make no call to the store; /stats makes one, which does not
-// grow with the queues' sizes. Nothing can be changed through the handler, and
-// no payload, header, error of a job or URL is shown; but names of queues and
-// hosts are, so serve it where operators alone can reach it. Under another
-// path than / it needs http.StripPrefix. It may be made before the server is
-// started, and any number of times.
+// The first two make no call to the store. /stats makes one, whose cost does
+// not grow with the queues. The handler changes nothing, and shows no payload,
+// header, error of a job or URL. It shows names of queues and hosts, so serve
+// it where only operators can reach it. Under another path than / it needs
+// http.StripPrefix. It can be made before the server is started, and any
+// number of times.
 func (s *Server) Health() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, s.alive()) })

@@ -9,23 +9,23 @@ import (
 	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
-// Hooks tell what a server does: for metrics and alerts. Each may be nil. They
-// are called by the server's own loops, several at once, so they must return
-// quickly and must not call the server. What an event refers to must neither
-// be changed nor be kept after the hook has returned. A hook that panics, or
-// ends its goroutine, is logged and does no harm.
+// Hooks report what a server does, for metrics and alerts. Each may be nil.
+// The server's own loops call them, several at once. So they must return
+// quickly and must not call the server. The data of an event must not be
+// changed, and must not be kept after the hook has returned. If a hook panics,
+// or ends its goroutine, that is logged and does no harm.
 type Hooks struct {
 	Claim   func(ClaimEvent)   // after each claim, successful or not
 	Settle  func(SettleEvent)  // after each attempt to settle
-	Renew   func(RenewEvent)   // after each attempt to renew the leases; told later, dropped when very late
-	Reclaim func(ReclaimEvent) // after each search for jobs of dead servers
-	Worker  func(WorkerEvent)  // when a worker has begun or ended; told later, in order with Renew
+	Renew   func(RenewEvent)   // after each attempt to renew the leases; called later, dropped if very late
+	Reclaim func(ReclaimEvent) // after each attempt to reclaim jobs of dead servers
+	Worker  func(WorkerEvent)  // when a worker has started or ended; called later, in order with Renew
 	Stuck   func(StuckEvent)   // once for each stuck handler
-	Unstuck func(StuckEvent)   // once for each of those that has returned at last
+	Unstuck func(StuckEvent)   // once for each stuck handler that has returned
 }
 
-// JoinHooks returns hooks that call, for each event, those of every argument
-// that are set, in order: the application's own beside those of middleware.
+// JoinHooks returns hooks that call, for each event, the hooks of all
+// arguments in order: the application's own and those of middleware.
 func JoinHooks(hooks ...Hooks) Hooks {
 	var all Hooks
 	for _, h := range hooks {
@@ -89,21 +89,22 @@ func stuckEvent(e engine.StuckEvent) StuckEvent {
 	return StuckEvent{Job: NewJob(e.Job), Cause: e.Cause, Overdue: e.Overdue, Stack: e.Stack}
 }
 
-// ClaimEvent tells what a claim gave.
+// ClaimEvent reports a claim.
 type ClaimEvent struct {
 	Now    time.Time    // the store's clock; zero beside an error
-	Jobs   []broker.Job // may be there beside an error
-	Asked  int          // how many jobs would have been taken
-	Waited bool         // it was to wait until there is a job
+	Jobs   []broker.Job // can be present beside an error
+	Asked  int          // the maximum number of jobs that was asked for
+	Waited bool         // it could wait for a job
 	Took   time.Duration
 	Err    error
 }
 
-// SettleEvent tells what became of outcomes. Verdicts has one for each item,
-// or none when the attempt failed; it will be repeated then. Items of queues in
-// which alone it failed are left out, Err says why, and they are repeated too.
-// With an Err that is ErrLeaseLost or broker.ErrWorkerGone nothing is repeated:
-// none of the items was applied.
+// SettleEvent reports an attempt to settle outcomes. Verdicts has one entry
+// for each item. It is empty if the attempt failed, which will then be
+// repeated. If the attempt failed for some queues only, their items are left
+// out, Err says why, and they will be repeated. With an Err that is
+// ErrLeaseLost or broker.ErrWorkerGone nothing is repeated: none of the items
+// was applied.
 type SettleEvent struct {
 	Items    []broker.Settlement
 	Verdicts []broker.Verdict
@@ -111,26 +112,27 @@ type SettleEvent struct {
 	Err      error
 }
 
-// RenewEvent tells of a heartbeat. Margin is how much of the lease was left
-// when it ended: near zero, jobs are about to be taken away. It is zero beside
-// the Err of an attempt to register, as long as none has succeeded.
+// RenewEvent reports a heartbeat. Margin is the time that was left of the
+// lease when it ended. Near zero, other workers will soon reclaim the jobs.
+// Margin is zero beside the Err of an attempt to register, until one has
+// succeeded.
 type RenewEvent struct {
 	Worker string
 	Margin time.Duration
 	Took   time.Duration
-	Lost   bool // the worker had run out, and its jobs are others' now
+	Lost   bool // the worker's leases had run out, and other workers have its jobs
 	Err    error
 }
 
-// ReclaimEvent tells which jobs of dead servers were taken over.
+// ReclaimEvent reports which jobs of dead servers were reclaimed.
 type ReclaimEvent struct {
 	Jobs []broker.Job
 	Took time.Duration
 	Err  error
 }
 
-// WorkerEvent tells of a worker: one registration of a server with the store.
-// A server that lost its worker begins another one.
+// WorkerEvent reports a worker: one registration of a server with the store. A
+// server that lost its worker starts another one.
 type WorkerEvent struct {
 	Kind        WorkerEventKind
 	Worker      string
@@ -145,12 +147,13 @@ type WorkerEventKind uint8
 // What happens to workers.
 const (
 	WorkerStarted = WorkerEventKind(engine.WorkerStarted) // it was registered
-	WorkerLost    = WorkerEventKind(engine.WorkerLost)    // it could not be renewed in time, or its jobs are others' now
+	WorkerLost    = WorkerEventKind(engine.WorkerLost)    // it could not be renewed in time, or other workers have its jobs
 	WorkerDrained = WorkerEventKind(engine.WorkerDrained) // its server was drained
 )
 
-// StuckEvent tells of a handler that goes on although its context ended for
-// Cause; Stack is where it is, and empty once it has returned.
+// StuckEvent reports a handler that has not returned after its context ended
+// for Cause. Stack is where it is now; it is empty once the handler has
+// returned.
 type StuckEvent struct {
 	Job     *Job
 	Cause   error

@@ -6,7 +6,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// State is where a job stands; see the constants.
+// State is the state of a job; see the constants.
 type State = broker.State
 
 // The states of a job.
@@ -21,9 +21,9 @@ const (
 	StateWaiting   = broker.StateWaiting
 )
 
-// Job is the view that a handler has of the job it runs. Its methods may be
-// called from several goroutines, except SetResult, Result and CompletesInTx.
-// The zero Job is not usable.
+// Job is a handler's view of the job that it runs. Its methods can be called
+// from several goroutines, except SetResult, Result and CompletesInTx. The
+// zero Job is not usable.
 type Job struct {
 	record *broker.Job
 	result []byte
@@ -31,7 +31,7 @@ type Job struct {
 	origin *Job // of a view made by WithPayload: the one that it was made from
 }
 
-// NewJob makes the view of a stored job: for tests of handlers, and for tools
+// NewJob makes a view of a stored job, for tests of handlers and for tools
 // that read jobs through a broker. It keeps record, which must not be nil.
 func NewJob(record *broker.Job) *Job { return &Job{record: record} }
 
@@ -44,14 +44,14 @@ func (j *Job) WithPayload(payload []byte) *Job {
 	return &Job{record: &record, origin: j}
 }
 
-// Record is the stored job behind the view, as it was when it was claimed. It
-// must not be changed.
+// Record is the stored job as it was when it was claimed. It must not be
+// changed.
 func (j *Job) Record() *broker.Job { return j.record }
 
 // ID is the job's ID, unique in its queue.
 func (j *Job) ID() string { return j.record.ID }
 
-// Queue is the queue that the job is in.
+// Queue is the job's queue.
 func (j *Job) Queue() string { return j.record.Queue }
 
 // Type is the task's type.
@@ -70,16 +70,16 @@ func (j *Job) Attempt() int { return j.record.Failures }
 // MaxRetries is how many failures the job survives.
 func (j *Job) MaxRetries() int { return j.record.MaxRetries }
 
-// Delivery counts the times that the job was handed out before this one.
+// Delivery is the number of deliveries before this one.
 func (j *Job) Delivery() int { return j.record.Deliveries }
 
 // Crashes counts the workers that died while they held the job.
 func (j *Job) Crashes() int { return j.record.Crashes }
 
-// Fence is a number that is higher in each lease of this job than in all
-// before: hand it to stores that can refuse a write with a lower one. A crash
-// of the job store that undoes a claim, see docs/delivery-semantics.md, can
-// hand out the same number twice.
+// Fence is higher in each lease of this job than in all leases before. Pass it
+// to stores that can refuse a write with a lower number. If a crash of the job
+// store undoes a claim, the same number can be given twice; see
+// docs/delivery-semantics.md.
 func (j *Job) Fence() int64 { return j.record.Epoch }
 
 // Header returns the header named key, or "".
@@ -92,7 +92,7 @@ func (j *Job) Headers() map[string]string { return j.record.Headers }
 func (j *Job) Key() string { return j.record.Key }
 
 // IdempotencyKey names the business effect of the job, or is "". Unlike the
-// ID it stays the same when the same work is enqueued again.
+// ID, it stays the same if the same work is enqueued again.
 func (j *Job) IdempotencyKey() string { return j.record.IdempotencyKey }
 
 // CorrelationID is the producer's correlation ID, or "".
@@ -107,19 +107,19 @@ func (j *Job) Deadline() time.Time { return j.record.Deadline }
 // LastError is the message of the job's newest error, or "".
 func (j *Job) LastError() string { return j.record.Errors.Last().Message }
 
-// SetResult keeps p as the job's result, stored with its completed record when
-// the handler returns nil and the record is retained. At most 1 MiB; a longer
-// result makes the run fail with ErrTooLarge.
+// SetResult keeps p as the job's result. It is stored with the completed
+// record if the handler returns nil and the record is kept. At most 1 MiB; a
+// longer result makes the run fail with ErrTooLarge.
 func (j *Job) SetResult(p []byte) { j.first().result = p }
 
-// Result is what SetResult kept last, or nil: for middleware, which sees it
-// after the handler has returned.
+// Result is what SetResult set last, or nil: for middleware, after the handler
+// has returned.
 func (j *Job) Result() []byte { return j.first().result }
 
-// CompletesInTx tells the server that a transaction of the handler completes the
-// job: pgbroker.CompleteTx calls it. A handler that returns nil says from then on
-// that the transaction has committed. If it has not, the job is still there and
-// is charged a failure of class ClassUncommitted.
+// CompletesInTx says that a transaction of the handler completes the job;
+// pgbroker.CompleteTx calls it. From then on, a handler that returns nil
+// claims that the transaction has committed. If it has not, the job still
+// exists and is charged a failure of class ClassUncommitted.
 func (j *Job) CompletesInTx() { j.first().inTx = true }
 
 // first is the view that the server gave out, of which this one was made.

@@ -13,8 +13,8 @@ import (
 )
 
 // ErrUnknownType is the error of a job whose type no pattern of a ServeMux
-// matches. A server does not charge it as a failure: the job is put off, for a
-// worker that knows the type, and dead after Config.UnknownTypeLimit.
+// matches. A server does not charge it as a failure. The job is put off for a
+// worker that knows the type, and is dead after Config.UnknownTypeLimit.
 var ErrUnknownType = errors.New("no handler is registered for the job's type")
 
 // ServeMux is a Handler that routes jobs by their type. A pattern is a type,
@@ -48,11 +48,11 @@ type routeTable struct {
 // NewServeMux makes an empty mux.
 func NewServeMux() *ServeMux { return new(ServeMux) }
 
-// Use adds middleware around every handler of the mux, whether it was
-// registered before or is later. What is added first is outermost, and all of
-// it is outside the middleware given to Handle. Nil entries are skipped. A
-// middleware is applied once to each handler, and anew after the mux was
-// changed. Jobs of unknown type do not pass through it.
+// Use adds middleware around every handler of the mux, registered before or
+// later. The first is outermost, and all of it is outside of the middleware
+// given to Handle. Nil entries are skipped. Each middleware is applied once to
+// each handler, and again after the mux was changed. Jobs of unknown types do
+// not pass through it.
 func (m *ServeMux) Use(chain ...Middleware) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,9 +60,9 @@ func (m *ServeMux) Use(chain ...Middleware) {
 	m.compiled.Store(nil)
 }
 
-// Handle registers the handler of pattern, inside chain, whose first entry is
-// outermost. It panics when h is nil, when the pattern is registered already,
-// and when it is empty, longer than 255 bytes, not UTF-8 or contains control
+// Handle registers the handler of pattern, inside of chain, whose first entry
+// is outermost. It panics if h is nil, if the pattern is registered already,
+// or if it is empty, longer than 255 bytes, not UTF-8 or contains control
 // characters.
 func (m *ServeMux) Handle(pattern string, h Handler, chain ...Middleware) {
 	if err := broker.CheckName("pattern", pattern); err != nil {
@@ -88,7 +88,7 @@ func (m *ServeMux) HandleFunc(pattern string, f func(ctx context.Context, job *J
 	m.Handle(pattern, HandlerFunc(f), chain...)
 }
 
-// ProcessJob gives the job to the handler of its type. Without one it returns
+// ProcessJob passes the job to the handler of its type. Without one it returns
 // an error that is ErrUnknownType.
 func (m *ServeMux) ProcessJob(ctx context.Context, job *Job) error {
 	if h, _ := m.table().find(job.Type()); h != nil {
@@ -97,9 +97,9 @@ func (m *ServeMux) ProcessJob(ctx context.Context, job *Job) error {
 	return unknownType(ctx, job)
 }
 
-// Handler returns the handler that a job of type typ goes to, inside its
-// middleware, and the pattern that it is registered for. For an unknown type
-// the pattern is empty, and the handler answers ErrUnknownType.
+// Handler returns the handler for jobs of type typ, inside of its middleware,
+// and the pattern for which it is registered. For an unknown type the pattern
+// is empty, and the handler returns ErrUnknownType.
 func (m *ServeMux) Handler(typ string) (h Handler, pattern string) {
 	h, pattern = m.table().find(typ)
 	if h == nil {
@@ -108,8 +108,8 @@ func (m *ServeMux) Handler(typ string) (h Handler, pattern string) {
 	return h, pattern
 }
 
-// Patterns lists the registered patterns in order. A worker shows them to
-// operators as the types that it knows.
+// Patterns lists the registered patterns in order. Operators see them as the
+// types that a worker knows.
 func (m *ServeMux) Patterns() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

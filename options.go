@@ -7,11 +7,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Option sets something of one enqueued job. Options come from three places:
-// ClientConfig.Defaults, then the task's own, then those of the call; a later
-// one wins over an earlier one. An Option can be used any number of times and
-// from several goroutines. Nothing is checked before Enqueue, which refuses
-// what is outside the limits, by name.
+// Option sets something of one enqueued job. Options come from
+// ClientConfig.Defaults, then from the task, then from the call; a later one
+// wins. An Option can be used any number of times and from several goroutines.
+// Enqueue checks them, and refuses what is outside the limits.
 type Option interface{ apply(*enqueueConfig) }
 
 // enqueueConfig is what the options of one Enqueue add up to.
@@ -25,10 +24,10 @@ type optionFunc func(*enqueueConfig)
 
 func (f optionFunc) apply(c *enqueueConfig) { f(c) }
 
-// DefaultQueue is the queue of jobs that name none.
+// DefaultQueue is the queue of jobs without WithQueue.
 const DefaultQueue = "default"
 
-// NoTimeout, as a job's timeout, lets a run take as long as it takes.
+// NoTimeout, as a job's timeout, does not limit a run.
 const NoTimeout = broker.NoTimeout
 
 // Priority orders jobs within a queue; see WithPriority.
@@ -58,75 +57,75 @@ func WithQueue(name string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Queue = name })
 }
 
-// WithPriority places the job among the others of its queue: all urgent jobs
-// go out before all normal ones, and so on. The default is PriorityNormal.
+// WithPriority sets the priority of the job in its queue: all urgent jobs run
+// before all normal ones, and so on. The default is PriorityNormal.
 func WithPriority(p Priority) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Priority = p })
 }
 
 // WithDelay makes the job due d after the store accepts it, by the store's
-// clock. Zero means at once, the limit is 100 years. It replaces WithRunAt.
+// clock. Zero means at once; the limit is 100 years. It replaces WithRunAt.
 func WithDelay(d time.Duration) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Delay, c.job.RunAt = d, time.Time{} })
 }
 
 // WithRunAt makes the job due at t, rounded up to a microsecond: never before,
-// by the store's clock. A time that has passed, or the zero time, means at
-// once; the limit is the year 2199. It replaces WithDelay.
+// by the store's clock. A time in the past, and the zero time, mean at once;
+// the limit is the year 2199. It replaces WithDelay.
 func WithRunAt(t time.Time) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Delay, c.job.RunAt = 0, t })
 }
 
-// WithDeadline lets no run start at or after t: the job is then dead, with
-// reason expired. A run that has started is cut off at t, with cause
-// ErrDeadline. The zero time, the default, means no deadline; the limit is the
-// year 2199.
+// WithDeadline sets the time at or after which no run starts: then the job is
+// dead, with reason expired. The context of a run that has started ends at t,
+// with cause ErrDeadline. The zero time, the default, means no deadline; the
+// limit is the year 2199.
 func WithDeadline(t time.Time) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Deadline = t })
 }
 
-// WithTimeout bounds each run: its context ends after d with cause ErrTimeout.
-// Zero, the default, means the server's default (30 minutes unless it was
-// configured); NoTimeout, which is 100 years, means no bound.
+// WithTimeout limits each run: its context ends after d with cause ErrTimeout.
+// Zero, the default, means the server's default (30 minutes unless
+// configured). NoTimeout, which is 100 years, means no limit.
 func WithTimeout(d time.Duration) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Timeout = d })
 }
 
-// WithMaxRetries lets the job fail n times and still run again, so that it runs
-// at most n+1 times; then it is dead. The default is 25, zero runs once, the
-// limit is a million. Crashes of workers, snoozes and releases do not count.
+// WithMaxRetries lets the job run again after each of n failures, so at most
+// n+1 times. Then it is dead. The default is 25; zero means one run; the limit
+// is a million. Crashes of workers, snoozes and releases do not count.
 func WithMaxRetries(n int) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.MaxRetries = n })
 }
 
-// WithBackoff gives the job a retry policy of its own, used instead of the
-// server's; RetryAfter still wins over it. Base is more than zero and at most
-// 100 years; a Max of zero means no other bound. The zero Backoff, the default,
-// leaves it to the server.
+// WithBackoff gives the job its own retry policy instead of the server's.
+// RetryAfter wins over it. Base is more than zero and at most 100 years. A Max
+// of zero means no other limit. The zero Backoff, the default, means the
+// server's policy.
 func WithBackoff(b Backoff) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Backoff = b })
 }
 
-// WithCrashBudget lets n workers die while they hold the job; the next crash
-// makes it dead. Zero, the default, means the server's default (3 unless it
-// was configured); the limit is a million.
+// WithCrashBudget lets n workers die while they hold the job. The next crash
+// makes it dead. Zero, the default, means the server's default (3 unless
+// configured); the limit is a million.
 func WithCrashBudget(n int) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.CrashBudget = n })
 }
 
 // WithRetention keeps the record of the completed or cancelled job, with its
 // result, for d, at most 100 years. Zero, the default, means the queue's
-// policy, which keeps none unless it was changed. Dead jobs are kept in any case.
+// policy, which keeps no records unless changed. Dead jobs are always kept.
 func WithRetention(d time.Duration) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Retention = d })
 }
 
 // WithID gives the job an ID chosen by the caller, 1 to 255 bytes, unique in
-// its queue. Enqueueing it again is refused with ErrDuplicate while a record
-// of it exists and, after that, for the queue's duplicate window (an hour
-// unless the policy says otherwise). An Enqueue whose outcome is unknown can
-// therefore be repeated with the same ID without making a second job. By
-// default the client makes a time-ordered ID.
+// its queue. To enqueue it again is refused with ErrDuplicate while a record
+// of the job exists and, after that, for the queue's duplicate window (an hour
+// unless its policy says otherwise). So if the outcome of an Enqueue is
+// unknown, it can be repeated with the same ID without making a second job. By
+// default the client generates a time-ordered ID.
 func WithID(id string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.ID, c.job.Body.GivenID = id, true })
 }
@@ -139,8 +138,8 @@ func WithKey(key string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Key = key })
 }
 
-// WithHeader adds one header. Keys are not empty, values may be any bytes; a
-// job has at most 64 headers of together 64 KiB. A later value replaces an
+// WithHeader adds a header. Keys must not be empty; values can be any bytes. A
+// job has at most 64 headers, of 64 KiB in all. A later value replaces an
 // earlier one of the same key.
 func WithHeader(key, value string) Option {
 	return optionFunc(func(c *enqueueConfig) { setHeader(c.job, key, value) })
@@ -165,23 +164,24 @@ func setHeader(job *broker.NewJob, key, value string) {
 	job.Body.Headers[key] = value
 }
 
-// WithCorrelationID marks the job as part of something larger, a request or a
-// business process: at most 255 bytes, kept with the job and shown to its
-// handler. The default is none.
+// WithCorrelationID marks the job as part of a request or a business process.
+// At most 255 bytes. It is kept with the job and shown to its handler. The
+// default is none.
 func WithCorrelationID(id string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.CorrelationID = id })
 }
 
 // WithIdempotencyKey names the business effect of the job, at most 255 bytes.
-// Give the same key whenever the same effect is meant: handlers, and the dedup
-// middleware, use it to have the effect once although a job can run twice. It
-// refuses no enqueue; see WithUniqueKey for that. The default is none.
+// Use the same key whenever you mean the same effect. Handlers, and the dedup
+// middleware, use it so that the effect happens once although the job can run
+// twice. It does not refuse an enqueue; WithUniqueKey does. The default is
+// none.
 func WithIdempotencyKey(key string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.IdempotencyKey = key })
 }
 
-// WithTypeVersion says which form the payload has, so that a handler can tell
-// an old one from a new one: zero, the default, or more.
+// WithTypeVersion sets the version of the payload's form, so that a handler
+// can tell old payloads from new ones. Zero is the default.
 func WithTypeVersion(version int) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.TypeVersion = version })
 }
@@ -192,9 +192,9 @@ func WithSource(source string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Source = source })
 }
 
-// WithPayloadRef records where the payload is, at most 64 KiB, when it is
-// stored elsewhere because it is too large. The handler fetches it; the
-// framework only carries the reference. The default is none.
+// WithPayloadRef says where the payload is, if it is stored elsewhere because
+// it is too large. At most 64 KiB. The framework only stores the reference;
+// the handler fetches the payload. The default is none.
 func WithPayloadRef(ref string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.PayloadRef = ref })
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// WithUniqueUntilDone makes the job unique in its queue: it holds a key, and
-// while it does, another job with the same key is refused with ErrDuplicate and
-// the ID of the holder. It holds the key through all its retries, until it is
-// completed, dead, cancelled or deleted, but for at most maxTTL after it was
-// enqueued. A maxTTL of zero sets no such bound; the limit is 100 years. A dead
-// job that is redriven takes its key again.
+// WithUniqueUntilDone makes the job unique in its queue. While it holds its
+// key, another job with the same key is refused with ErrDuplicate and the ID
+// of the holder. It holds the key through all its retries, until it is
+// completed, dead, cancelled or deleted, but not longer than maxTTL after it
+// was enqueued. A maxTTL of zero means no such limit; the longest is 100
+// years. A dead job that is redriven takes its key again.
 //
-// The key is that of WithUniqueKey. Without one it is derived from the task's
-// type and payload, as Enqueue got them, before any enqueue middleware: see
+// WithUniqueKey sets the key. Without it the key is derived from the task's
+// type and payload, as they were before any enqueue middleware: see
 // DerivedKeyPrefix. Of WithUniqueUntilDone, WithUniqueUntilStarted and
 // WithUniqueWindow the last one given counts.
 func WithUniqueUntilDone(maxTTL time.Duration) Option {
@@ -24,17 +24,17 @@ func WithUniqueUntilDone(maxTTL time.Duration) Option {
 }
 
 // WithUniqueUntilStarted makes the job hold its unique key until its first run
-// begins, or until it ends without one, but for at most maxTTL after it was
-// enqueued. A maxTTL of zero sets no such bound; the limit is 100 years. See
-// WithUniqueUntilDone for what the key is.
+// starts, or until it ends without one, but not longer than maxTTL after it
+// was enqueued. A maxTTL of zero means no such limit; the longest is 100
+// years. See WithUniqueUntilDone about the key.
 func WithUniqueUntilStarted(maxTTL time.Duration) Option {
 	return unique(broker.UniqueUntilStarted, maxTTL)
 }
 
 // WithUniqueWindow makes the job hold its unique key for window after it was
-// enqueued, whatever becomes of the job: a job of the same key is accepted once
-// in a window. The window is more than zero and at most 100 years. See
-// WithUniqueUntilDone for what the key is.
+// enqueued, however it ends. So one job per key is accepted in a window. The
+// window is more than zero and at most 100 years. See WithUniqueUntilDone
+// about the key.
 func WithUniqueWindow(window time.Duration) Option {
 	return unique(broker.UniqueWindow, window)
 }
@@ -45,8 +45,8 @@ func unique(mode broker.UniqueMode, ttl time.Duration) Option {
 	})
 }
 
-// WithUniqueKey makes the job unique by key, 1 to 255 bytes: any job of the
-// queue that holds the same key, whatever its type, excludes it. The key is
+// WithUniqueKey makes the job unique by key, 1 to 255 bytes. Any job of the
+// queue that holds the same key excludes it, whatever its type. The key is
 // stored in clear. Without another option the job holds it until it is done,
 // as with WithUniqueUntilDone(0).
 func WithUniqueKey(key string) Option {
@@ -55,7 +55,7 @@ func WithUniqueKey(key string) Option {
 	})
 }
 
-// WithoutUnique drops what earlier options asked of uniqueness.
+// WithoutUnique undoes earlier options about uniqueness.
 func WithoutUnique() Option {
 	return optionFunc(func(c *enqueueConfig) {
 		c.unique, c.keySet, c.job.Body.Unique = false, false, broker.Unique{}
@@ -75,11 +75,11 @@ func (c *enqueueConfig) finishUnique() error {
 	return nil
 }
 
-// DerivedKeyPrefix begins each unique key that is derived from a payload. 64
-// hexadecimal digits follow: the SHA-256 of the task's type, a zero byte and
-// the payload. It has no secret in it, so that whoever reads it can try out
-// payloads. Middleware that hides payloads must therefore replace such a key;
-// payload.Encrypt does.
+// DerivedKeyPrefix is the beginning of each unique key that is derived from a
+// payload. 64 hexadecimal digits follow: the SHA-256 of the task's type, a
+// zero byte and the payload. It contains no secret, so anybody who reads it
+// can test guesses of payloads. Middleware that hides payloads must replace
+// such a key, as payload.Encrypt does.
 const DerivedKeyPrefix = "sha256:"
 
 // contentKey is the unique key of a type and a payload. A type has no control

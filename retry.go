@@ -9,13 +9,13 @@ import (
 )
 
 // RetryFunc computes the delay before the next run of a job that failed with
-// err. Attempt counts the failures before this one: it is 0 after the first.
-// A negative delay means none, and none is longer than 100 years. It is called
-// from several goroutines.
+// err. attempt is the number of failures before this one: 0 after the first. A
+// negative delay means none; the longest is 100 years. It is called from
+// several goroutines.
 type RetryFunc func(attempt int, err error, job *Job) time.Duration
 
-// Exponential draws the delay at random between zero and base·2ⁿ, at most max,
-// for the failure number n from zero: jobs that failed together come back
+// Exponential chooses the delay at random between zero and base·2ⁿ, at most
+// max, for failure number n from zero. So jobs that failed together return
 // apart. A max of zero or less means 100 years.
 func Exponential(base, max time.Duration) RetryFunc {
 	return func(attempt int, _ error, _ *Job) time.Duration {

@@ -13,10 +13,10 @@ import (
 	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
-// Server handles jobs: it claims them from a broker, runs the handler in up to
-// Config.Concurrency goroutines, and settles what comes out of it. Whatever
-// its Concurrency, it uses a handful of connections: one loop each fetches,
-// settles, renews the leases, looks for jobs of dead servers, and listens for
+// Server handles jobs. It claims them from a broker, runs the handler in up to
+// Config.Concurrency goroutines, and settles the outcomes. Whatever its
+// Concurrency, it uses a few connections: one loop each claims, settles,
+// renews the leases, reclaims jobs of dead servers, and listens for
 // cancellations.
 //
 // A Server can be started once. Its methods may be called from any goroutine.
@@ -63,16 +63,17 @@ func NewServer(b broker.Broker, cfg Config) (*Server, error) {
 }
 
 // Run handles jobs with h until ctx ends, the process gets SIGINT or SIGTERM,
-// or Shutdown is called, and then drains: it claims nothing more, gives back
-// what no handler has begun, waits up to ShutdownTimeout for the handlers, ends
-// the contexts of the rest with ErrShutdown, settles what returns, and releases
-// what does not. A second signal skips the wait. Run returns nil after a drain
-// in which every handler returned; otherwise the error says what was left, or
-// why the server could not go on. A store that cannot be reached is no reason:
-// the server tries again until it can.
+// or Shutdown is called. Then it drains: it claims no more, releases jobs that
+// no handler has started, waits up to ShutdownTimeout for the handlers, ends
+// the contexts of the rest with ErrShutdown, settles those that return, and
+// releases the others. A second signal skips the wait. Run returns nil if
+// every handler returned. Otherwise the error says what was left, or why the
+// server could not go on. A store that cannot be reached is not such a reason:
+// the server keeps trying.
 //
-// Handlers' contexts hold the values of ctx, but do not end with it. In a
-// testing/synctest bubble use Start and Shutdown: signals arrive outside of it.
+// Contexts of handlers have the values of ctx, but do not end with it. In a
+// testing/synctest bubble use Start and Shutdown, because signals arrive
+// outside of it.
 func (s *Server) Run(ctx context.Context, h Handler) error {
 	if ctx == nil {
 		return broker.Invalid("context", "is nil; use context.Background()")
@@ -99,7 +100,7 @@ func (s *Server) Run(ctx context.Context, h Handler) error {
 	return s.engine.Err()
 }
 
-// Start begins to handle jobs with h and returns. Shutdown ends it.
+// Start starts to handle jobs with h, and returns. Shutdown ends it.
 func (s *Server) Start(h Handler) error { return s.start(context.Background(), h) }
 
 func (s *Server) start(ctx context.Context, h Handler) error {
@@ -114,10 +115,10 @@ func (s *Server) start(ctx context.Context, h Handler) error {
 	return nil
 }
 
-// Shutdown begins the drain that Run describes, if it has not begun, and waits
-// for its end; the error is that of Run. When ctx ends first, the wait for
-// handlers is skipped and Shutdown returns the context's error at once, while
-// the drain comes to its end. A server that was not started cannot be started
+// Shutdown starts the drain that Run describes, unless it has started, and
+// waits for its end. The error is that of Run. If ctx ends first, the wait for
+// handlers is skipped: Shutdown returns the context's error at once, and the
+// drain goes on to its end. A server that was not started cannot be started
 // afterwards. A nil ctx is refused, and nothing is shut down.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if ctx == nil {
@@ -126,9 +127,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return s.engine.Shutdown(ctx)
 }
 
-// Ready returns nil while the server does its work: it is started and not
-// draining, exchanged something with the store within ReadinessWindow, has not
-// failed to renew its leases throughout that time, and fewer than half of its
-// slots are held by stuck handlers. Otherwise the error says what is wrong. It
-// makes no call and is quick enough for any probe.
+// Ready returns nil while the server works: it is started and not draining; it
+// had a successful exchange with the store within ReadinessWindow; renewals
+// have not failed for all of that time; and stuck handlers hold fewer than
+// half of its slots. Otherwise the error says what is wrong. Ready makes no
+// call, so any probe can use it.
 func (s *Server) Ready() error { return s.engine.Ready() }

@@ -20,21 +20,23 @@ type Definition[T any] struct {
 }
 
 // Define makes the definition of tasks of type typ whose payload is a T in
-// JSON. The options are the defaults of each such task; those of a call win.
+// JSON. The options are the defaults of each task; options of a call win over
+// them.
 func Define[T any](typ string, defaults ...Option) Definition[T] {
 	return Definition[T]{typ: typ, defaults: defaults}
 }
 
-// WithCodec returns the definition with another way of writing arguments as a
-// payload. Nil means JSON.
+// WithCodec returns the definition with another codec for arguments. Nil means
+// JSON.
 func (d Definition[T]) WithCodec(codec Codec) Definition[T] {
 	d.codec = codec
 	return d
 }
 
-// UniqueBy returns the definition with a function that gives each job its
-// unique key; see WithUniqueKey, and WithUniqueUntilDone, WithUniqueUntilStarted
-// and WithUniqueWindow for how long it is held. A job for which key returns "" is not unique.
+// UniqueBy returns the definition with a function that computes each job's
+// unique key; see WithUniqueKey. WithUniqueUntilDone, WithUniqueUntilStarted
+// and WithUniqueWindow say how long the key is held. A job whose key is "" is
+// not unique.
 func (d Definition[T]) UniqueBy(key func(args T) string) Definition[T] {
 	d.uniqueBy = key
 	return d
@@ -83,8 +85,8 @@ func (d Definition[T]) Decode(payload []byte) (args T, err error) {
 	return args, err
 }
 
-// Handler makes f a Handler. A job whose payload cannot be decoded does not
-// reach f: it is dead at once, with the reason in its history.
+// Handler makes f a Handler. If a payload cannot be decoded, f is not called:
+// the job is dead at once, with the reason in its history.
 func (d Definition[T]) Handler(f func(ctx context.Context, args T, job *Job) error) Handler {
 	return HandlerFunc(func(ctx context.Context, job *Job) error {
 		args, err := d.Decode(job.Payload())
@@ -121,15 +123,15 @@ func recoverInto(err *error, explain func(error) error) {
 	}
 }
 
-// Codec writes arguments as payloads and reads them back. It may be called
-// from several goroutines at once. Its errors must not quote the payload,
-// since they are logged.
+// Codec writes arguments as payloads and reads them back. It can be called
+// from several goroutines at once. Its errors are logged, so they must not
+// quote the payload.
 type Codec interface {
 	Encode(args any) ([]byte, error)
 	Decode(payload []byte, args any) error // args is a pointer
 }
 
-// JSON is the codec of definitions that name none: encoding/json.
+// JSON is the default codec of definitions: encoding/json.
 var JSON Codec = jsonCodec{}
 
 type jsonCodec struct{}

@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// JobRecord is a stored job with everything that is known of it.
+// JobRecord is a stored job with all its data.
 type JobRecord = broker.Job
 
 // Errors of waiting for a job; test with errors.Is.
@@ -29,18 +29,18 @@ const (
 )
 
 // Wait waits until a job has ended and returns its record, with the result
-// that its handler set. The error is nil when the job completed, ErrDead (with
-// the reason and the last error in its message) or ErrCancelled when it ended
-// so; the record comes in all three cases.
+// that its handler set. The error is nil if the job was completed, ErrDead
+// (with the reason and the last error in its message) or ErrCancelled. The
+// record is returned in all three cases.
 //
-// A job that completes leaves a record only if it is retained: enqueue it with
-// WithRetention. Without a record Wait answers ErrGone: the job ended, was
-// deleted, or never was in this queue, and nobody can tell which. A job
-// enqueued in a transaction is there once that has committed.
+// A completed job leaves a record only if it has a retention: enqueue it with
+// WithRetention. Without a record Wait returns ErrGone: the job ended, was
+// deleted, or was never in this queue; nobody can tell which. A job that is
+// enqueued in a transaction exists when that has committed.
 //
-// While the store cannot be reached Wait goes on trying. It waits as long as
-// ctx lasts, so give that a deadline; then the error is the context's. Closing
-// the client ends it with ErrClosed.
+// While the store cannot be reached, Wait keeps trying. It waits as long as
+// ctx lasts, so give ctx a deadline; then the error is that of ctx. Closing
+// the client ends Wait with ErrClosed.
 func (c *Client) Wait(ctx context.Context, queue, id string) (*JobRecord, error) {
 	record, err := c.wait(ctx, queue, id)
 	return record, broker.About(err, "wait", queue, id)

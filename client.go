@@ -59,9 +59,6 @@ func NewClient(b broker.Broker, cfg ClientConfig) *Client {
 	}
 	c.chain = chainEnqueue(cfg.Middleware, storeEach)
 	c.group = &group{client: c}
-	if b != nil {
-		c.group.pair = b.Limits().PairFrom
-	}
 	return c
 }
 

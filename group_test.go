@@ -400,7 +400,7 @@ func TestIdleClientHasNoGoroutineAndKeepsNoJob(t *testing.T) {
 		}
 		cs.wait()
 		synctest.Wait()
-		if c.group.inFlight != 0 || c.group.line != nil || c.gate.inside != 0 {
+		if c.group.calling || c.group.waiting != nil || c.gate.inside != 0 {
 			t.Errorf("after the last call the group is %+v, %d calls inside", c.group, c.gate.inside)
 		}
 	})
@@ -421,8 +421,6 @@ func TestEveryAnswerIsTrue(t *testing.T) {
 			return random.IntN(n)
 		}
 		store := newSpyStore(t)
-		store.limits.PairFrom = roll(3) * 4
-		t.Logf("PairFrom is %d", store.limits.PairFrom)
 		store.before = func(_ int, ctx context.Context, _ broker.EnqueueRequest) error {
 			if err := sleep.For(ctx, time.Duration(roll(20))*time.Millisecond); err != nil || roll(10) > 0 {
 				return err

@@ -4,7 +4,7 @@ import "time"
 
 // Limits says what a backend cannot do. The zero value claims everything: a
 // declared limit is a promise to refuse cleanly, with ErrUnsupported and
-// nothing changed. PairFrom and InProcess are no limits but advice. Being a plain value it
+// nothing changed. InProcess is no limit but advice. Being a plain value it
 // survives any wrapping of a broker.
 type Limits struct {
 	NoPriority bool // one priority only; other priorities are refused
@@ -17,11 +17,6 @@ type Limits struct {
 	MaxPayload int
 	// TimeStep is the resolution of stored times, when coarser than 1 µs.
 	TimeStep time.Duration
-	// PairFrom is how many new jobs at least make a call of Enqueue beside
-	// another one worth what it costs the store. A client joins what concurrent
-	// callers enqueue, and makes a second call beside the first once as many jobs
-	// and half of the callers wait for it. 0 means one at a time.
-	PairFrom int
 	// InProcess says that the store lives and dies with this process, and that
 	// none of its wake-ups is lost. Servers then have long leases and wait for
 	// long, unless they are told otherwise. A wrapper that loses calls or answers

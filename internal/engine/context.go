@@ -71,8 +71,9 @@ func (c *boundContext) expectEnd() {
 	s.lookout.by(c.end.Add(grace))
 }
 
-// lazyContext is a context that time ends, or finish. Most short handlers never
-// look at theirs, so the real one, with its timer, is made when somebody does.
+// lazyContext is a context that time ends, or Finish. Most short handlers never
+// look at theirs, so the real one, with its timer, is made when somebody does:
+// it takes 15 allocations (BenchmarkServerContext), and a job may take 8 in all.
 type lazyContext struct {
 	parent   context.Context
 	end      time.Time // when time ends it; zero when it does not

@@ -40,52 +40,79 @@ type Broker interface {
 // Producer is what a client needs of a store. A backend whose store has
 // transactions offers one that enqueues inside the caller's.
 type Producer interface {
-	// Enqueue accepts new jobs, each on its own: the receipts stand in the
-	// order of the request, and a refusal of one says nothing about another.
-	// The call's own error is set only when it is all that is known of every job:
-	// where one call of the store failed and another was not even sent, each
-	// receipt has its own.
-	// Calling again with the same IDs after an unclear error creates no second
-	// job: a job that the first call stored answers ErrDuplicate. §2, §20.
+	// Enqueue stores new jobs, in any mix of queues, and makes each claimable or
+	// scheduled. Each job is accepted or refused on its own; the receipts stand in
+	// the order of req.Jobs.
+	//
+	// The caller sets Queue, ID and Body of each job, and checks none of it: the
+	// backend does, by NewJob.Check. It may change the payloads once Enqueue has
+	// returned. Several goroutines may enqueue at once, also jobs with the same ID.
+	//
+	// The call's own error is set only when it is all that is known of every job;
+	// where one queue's part failed, its receipts have the error. After an unclear
+	// error the caller may send the same IDs again: a job that the first call
+	// stored answers ErrDuplicate. §2, §20, §21, §22.
 	Enqueue(ctx context.Context, req EnqueueRequest) ([]Receipt, error)
 
 	// Limits says what the backend refuses. The zero value refuses nothing. It is
-	// the same at all times.
+	// the same at all times, and makes no call to the store.
 	Limits() Limits
 }
 
 // Worker is what a server needs, beside Limits.
 type Worker interface {
-	// Claim leases at most Max jobs to a registered worker, promoting due jobs
-	// itself, and waits up to Wait when there are none. Before claiming it
-	// settles what req.Settle carries. Jobs and verdicts are valid even beside
-	// an error: what one queue gave is never withheld because another failed.
-	// §6, §16, §18, §19.
+	// Claim leases at most Max jobs to a worker, promoting due jobs itself, and
+	// waits up to Wait for a first one. Before it claims it settles what
+	// req.Settle carries.
+	//
+	// The caller has registered the worker by Renew. It has any number of claims
+	// under way, but only one that carries a Settle or a call of Settle. When ctx
+	// ends while the claim waits, the caller holds nothing; when it ends later, or
+	// the error is unclear, the store may hold leases that nobody knows of: the
+	// caller finds them by Query.Worker and releases them.
+	//
+	// Jobs and verdicts count even beside an error: what one queue gave is never
+	// withheld because another failed. §6, §13, §16, §18, §19.
 	Claim(ctx context.Context, req ClaimRequest) (Claimed, error)
 
-	// Renew registers a worker (req.Register) or extends all its leases with
-	// one small write per queue's store, however many it holds. §6, §7, §8.
+	// Renew registers a worker (req.Register), or extends all its leases: one
+	// small write for each of its queues, however many jobs it holds.
+	//
+	// The caller sends every queue that the worker serves, each time. It has one
+	// renewal under way at a time, on a goroutine that nothing else holds up, and
+	// repeats one that failed. After Lost the ID is dead and the caller registers
+	// another one. §6, §7, §8.
 	Renew(ctx context.Context, req RenewRequest) (Renewed, error)
 
-	// Retire puts whatever the worker still holds back to the front of its
-	// queues and ends the worker's ID for good. Repeating it is harmless. §6.
+	// Retire ends a worker's ID for good and puts back what it still holds, to the
+	// front of the queues. The caller sends every queue that the worker served.
+	// Repeating it, and retiring a worker that nobody knows, does no harm. §6, §12.
 	Retire(ctx context.Context, req RetireRequest) (Retired, error)
 
-	// Settle ends leases, each with its outcome, each fenced and atomic with
-	// its follow-ups; the verdicts stand in the order of the request. A repeat
-	// of the worker's last number is answered as the first time. §3, §10.
+	// Settle ends leases, each with its outcome, each fenced, each atomic with its
+	// follow-ups (unique key, history, events). The verdicts stand in the order of
+	// req.Items.
+	//
+	// The caller gives each request of a worker the next Number, has one under way
+	// at a time, and sends it again under the same Number, unchanged, when its
+	// answer was lost: it is answered as the first time. It keeps the items
+	// unchanged until Settle has returned. §3, §9, §10.
 	Settle(ctx context.Context, req SettleRequest) ([]Verdict, error)
 
-	// Reclaim takes over jobs of workers that ran out, under fresh leases of
-	// the calling worker, which settles them at once and never runs them. §8.
+	// Reclaim ends workers whose time ran out and leases what they held to the
+	// calling worker, which settles it at once and does not run it. Any number of
+	// workers may do so at once: each job goes to one of them. After an unclear
+	// error it is as with Claim. §8, §13.
 	Reclaim(ctx context.Context, req ReclaimRequest) (Claimed, error)
 
-	// Prune removes what retention no longer keeps, a bounded amount a call,
-	// at any number of servers at once. §23.
+	// Prune removes records, remembered IDs and whatever else has lapsed, and
+	// examines at most Max records a queue. Any number of servers may do so at once.
+	// It may be repeated after any error. §23.
 	Prune(ctx context.Context, req PruneRequest) (Pruned, error)
 
-	// Mark takes, extends, changes or drops a named marker with an owner, a
-	// time to live and a fencing number. §24.
+	// Mark reads, takes, extends, changes or drops a named mark, which has an
+	// owner, a time to live and a fencing number. After an unclear error of
+	// MarkTake the owner takes it again; the fence is then a higher one. §24.
 	Mark(ctx context.Context, req MarkRequest) (Marked, error)
 
 	// Reconnect has calls that begin from now on use new connections: those that
@@ -99,25 +126,31 @@ type Worker interface {
 // Operator is what an operator's tool needs, beside the Limits and, to move jobs,
 // the Enqueue of a Producer.
 type Operator interface {
-	// Find returns one page of jobs. Cost is bounded by the page, never by the
-	// size of the queue. §23.
+	// Find returns one page of the jobs that a query selects. It costs as much as
+	// the records that it examines, at most Limit, whatever the size of the queue.
+	// The caller passes the page's Cursor, unchanged, to go on; it may do so at any
+	// later time, with another broker of the same store. §23.
 	Find(ctx context.Context, q Query) (Page, error)
 
-	// Queues describes queues: counts, oldest times, policy, workers. Cost is
-	// bounded by the number of queues (and of workers, when asked for). §23.
+	// Queues describes queues: counts, oldest times, policy, workers. It costs as
+	// much as there are queues asked for (and workers, if they are), whatever their
+	// sizes. §23.
 	Queues(ctx context.Context, req QueuesRequest) (QueuesReply, error)
 
-	// Operate applies an operator's decision to jobs named by ID; each is
-	// decided on its own, results stand in the order of the request. §23.
+	// Operate applies one decision to jobs named by ID. Each job is decided on its
+	// own; the results stand in the order of op.Refs. The caller may repeat it after
+	// an unclear error: what was done is then refused as not fitting, or done
+	// already. §23, §27, §28.
 	Operate(ctx context.Context, op Operation) ([]OperationResult, error)
 
-	// Policy changes the fields of a queue's policy that the request sets, in
-	// one step, and returns the whole; a request that sets none only reads.
+	// Policy changes the fields of a queue's policy that the request sets, in one
+	// step, and returns the whole; a request that sets none only reads. It counts
+	// for calls that begin after it has returned. It may be repeated. §1.
 	Policy(ctx context.Context, req PolicyRequest) (Policy, error)
 
-	// Watch delivers events until ctx ends; it returns once it is listening.
-	// The channel is closed afterwards. Events are hints: lost ones are
-	// counted, none is promised. §25.
+	// Watch returns once it is listening, and delivers events until ctx ends or
+	// Close is called; the channel is closed then. Events are hints: one may be
+	// lost, and lost ones are counted. The caller receives steadily. §25.
 	Watch(ctx context.Context, req WatchRequest) (<-chan Event, error)
 
 	// Examine makes one bounded step of a search for what is wrong in the store:

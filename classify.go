@@ -134,7 +134,8 @@ func (s *Server) decide(r *engine.Run, job *Job, err error) (outcome broker.Outc
 	if failed == nil {
 		return outcome
 	}
-	s.reports.Report(s.cfg.Logger, "Classify", slog.LevelError, "jobs: the handler's error, Classify or a retry policy failed, the job is retried by the default policy",
+	s.reports.Report(s.cfg.Logger, "Classify", slog.LevelError,
+		"jobs: the handler's error, Classify or a retry policy failed, the job is retried by the default policy",
 		"queue", job.Queue(), "id", job.ID(), "type", job.Type(), "error", failed, "stack", failed.Stack)
 	f := s.failure(r, job, errors.New(guard.Text(err)), class)
 	if p, ok := err.(*PanicError); ok && p != nil {

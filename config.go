@@ -167,7 +167,8 @@ func (cfg Config) withDefaults() (Config, error) {
 	}
 	for name := range cfg.QueueConcurrency {
 		if _, ok := cfg.Queues[name]; !ok {
-			return cfg, broker.Invalid("QueueConcurrency", "names the queue %q, which is not among Queues; add it there or remove it here", name)
+			return cfg, broker.Invalid("QueueConcurrency",
+				"names the queue %q, which is not among Queues; add it there or remove it here", name)
 		}
 	}
 	orDefault(&cfg.ShutdownTimeout, defaultShutdownTimeout)
@@ -213,7 +214,8 @@ func (cfg *Config) check() error {
 	}
 	for name, n := range cfg.QueueConcurrency {
 		if n < 1 {
-			return broker.Invalid("QueueConcurrency", "lets %d jobs of %q run at once; use 1 or more, or leave the queue out of Queues", n, name)
+			return broker.Invalid("QueueConcurrency",
+				"lets %d jobs of %q run at once; use 1 or more, or leave the queue out of Queues", n, name)
 		}
 	}
 	for name, f := range cfg.RetryPolicies {

@@ -100,7 +100,8 @@ func (c *Client) look(ctx context.Context, queue, id string) (*JobRecord, error)
 		return nil, err
 	}
 	if len(page.Jobs) == 0 {
-		return nil, &broker.Error{Err: ErrGone, Hint: "it ended and was not retained (see WithRetention), was deleted, or never was in this queue"}
+		return nil, &broker.Error{Err: ErrGone,
+			Hint: "it ended without a retention (see WithRetention), was deleted, or was never in this queue"}
 	}
 	return &page.Jobs[0], nil
 }

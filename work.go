@@ -101,7 +101,8 @@ func (p policy) Crashed(j *broker.Job, worker string) broker.Outcome {
 	f := broker.Failure{At: p.engine.StoreNow(), Attempt: j.Failures, Class: ClassCrash, Worker: worker, Version: p.cfg.Program,
 		Message: "the server that ran the job died or lost its lease"}
 	if j.Crashes >= p.engine.Budget(j) {
-		p.cfg.Logger.Warn("jobs: a job is dead", "reason", broker.ReasonCrashes.String(), "queue", j.Queue, "id", j.ID, "type", j.Type, "crashes", j.Crashes+1)
+		p.cfg.Logger.Warn("jobs: a job is dead", "reason", broker.ReasonCrashes.String(),
+			"queue", j.Queue, "id", j.ID, "type", j.Type, "crashes", j.Crashes+1)
 		return broker.Die(broker.ReasonCrashes, f)
 	}
 	if j.Crashes == 0 {
@@ -127,7 +128,8 @@ func (p policy) Types() (types []string) {
 		return nil
 	}
 	if failed := guard.Call(func() { types = h.Patterns() }); failed != nil {
-		p.cfg.Logger.Error("jobs: the handler's Patterns failed, the worker is registered without types", "error", failed, "stack", failed.Stack)
+		p.cfg.Logger.Error("jobs: the handler's Patterns failed, the worker is registered without types",
+			"error", failed, "stack", failed.Stack)
 		return nil
 	}
 	return types

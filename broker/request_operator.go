@@ -120,7 +120,9 @@ const (
 	OpUnhold                               // and come back as what they were
 )
 
-var operationNames = [...]string{"", "cancel", "delete", "redrive", "reschedule", "suppress", "unsuppress", "remove queue", "edit", "hold", "unhold"}
+var operationNames = [...]string{
+	"", "cancel", "delete", "redrive", "reschedule", "suppress", "unsuppress", "remove queue", "edit", "hold", "unhold",
+}
 
 func (k OperationKind) String() string {
 	if int(k) < len(operationNames) {

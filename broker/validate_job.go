@@ -129,7 +129,8 @@ func (b *Body) checkSizes(l Limits) error {
 		return tooLarge("payload ref", len(b.PayloadRef), MaxHeaderBytes, "shorten it")
 	}
 	if len(b.Headers) > MaxHeaders {
-		return &Error{Field: "headers", Err: ErrTooLarge, Hint: fmt.Sprintf("%d headers, the limit is %d; drop some", len(b.Headers), MaxHeaders)}
+		hint := fmt.Sprintf("%d headers, the limit is %d; drop some", len(b.Headers), MaxHeaders)
+		return &Error{Field: "headers", Err: ErrTooLarge, Hint: hint}
 	}
 	size := 0
 	for k, v := range b.Headers {

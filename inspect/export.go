@@ -36,8 +36,9 @@ func (s Selection) ExportAndDelete(ctx context.Context, w io.Writer, flush func(
 		flush = func() error { return nil }
 	}
 	if !s.query.State.Final() || len(s.query.IDs) > 0 {
-		return Report{}, broker.About(broker.Invalid("state", "is %v; only a selection by state dead, completed or cancelled can be exported and deleted (Move takes others)",
-			s.query.State), "export", s.query.Queue, "")
+		err := broker.Invalid("state", "is %v; only a selection by state dead, completed or cancelled can be exported and deleted "+
+			"(Move takes others)", s.query.State)
+		return Report{}, broker.About(err, "export", s.query.Queue, "")
 	}
 	return s.export(ctx, w, flush)
 }

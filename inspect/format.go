@@ -177,8 +177,9 @@ func appendLine(dst []byte, j *broker.Job) ([]byte, error) {
 	l := line{Version: lineVersion, Queue: j.Queue, ID: j.ID, Type: j.Type, TypeVersion: j.TypeVersion, State: j.State,
 		Reason: j.Reason.String(), Suppressed: j.Suppressed, Priority: uint8(j.Priority), MaxRetries: j.MaxRetries,
 		CrashBudget: j.CrashBudget, Timeout: lineSpan(j.Timeout), Deadline: lineTime(j.Deadline), Retention: lineSpan(j.Retention),
-		Key: j.Key, GivenID: j.GivenID, CorrelationID: j.CorrelationID, IdempotencyKey: j.IdempotencyKey, PayloadRef: lineText(j.PayloadRef),
-		Source: j.Source, Payload: j.Payload, CreatedAt: lineTime(j.CreatedAt), RunAt: lineTime(j.RunAt), FinishedAt: lineTime(j.FinishedAt),
+		Key: j.Key, GivenID: j.GivenID, CorrelationID: j.CorrelationID, IdempotencyKey: j.IdempotencyKey,
+		PayloadRef: lineText(j.PayloadRef), Source: j.Source, Payload: j.Payload,
+		CreatedAt: lineTime(j.CreatedAt), RunAt: lineTime(j.RunAt), FinishedAt: lineTime(j.FinishedAt),
 		Epoch: j.Epoch, Deliveries: j.Deliveries, Failures: j.Failures, Crashes: j.Crashes, Snoozes: j.Snoozes,
 		ErrorsDropped: j.Errors.Dropped, Result: j.Result, Head: unreadHead(j)}
 	if b := j.Backoff; b != (broker.Backoff{}) {
@@ -219,8 +220,8 @@ func appendASCII(dst, text []byte) []byte {
 // unreadHead is the stored form of a head in which there is more than this
 // version knows; nil for any other.
 func unreadHead(j *broker.Job) []byte {
-	known := broker.Head{Epoch: j.Epoch, Deliveries: j.Deliveries, Failures: j.Failures, Crashes: j.Crashes, Snoozes: j.Snoozes, Reason: j.Reason,
-		Suppressed: j.Suppressed, FinishedAt: j.FinishedAt, Result: j.Result, Errors: j.Errors}
+	known := broker.Head{Epoch: j.Epoch, Deliveries: j.Deliveries, Failures: j.Failures, Crashes: j.Crashes, Snoozes: j.Snoozes,
+		Reason: j.Reason, Suppressed: j.Suppressed, FinishedAt: j.FinishedAt, Result: j.Result, Errors: j.Errors}
 	whole := broker.AppendHead(nil, j.State, &j.Head)
 	if bytes.Equal(whole, broker.AppendHead(nil, j.State, &known)) {
 		return nil
@@ -240,7 +241,8 @@ func parseLine(text []byte) (broker.NewJob, error) {
 	case version.Version < 1:
 		return broker.NewJob{}, broker.Invalid("v", "is missing or below 1; give the version of the line")
 	case version.Version > lineVersion:
-		return broker.NewJob{}, fmt.Errorf("%w: line version %d, this program reads up to %d", broker.ErrNewerForm, version.Version, lineVersion)
+		return broker.NewJob{}, fmt.Errorf("%w: line version %d, this program reads up to %d",
+			broker.ErrNewerForm, version.Version, lineVersion)
 	}
 	var l line
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -270,9 +272,10 @@ func syntax(err error) string {
 
 func (l *line) job() (broker.NewJob, error) {
 	j := broker.Job{Queue: l.Queue, ID: l.ID, State: l.State, CreatedAt: timeOf(l.CreatedAt), RunAt: timeOf(l.RunAt)}
-	j.Body = broker.Body{Type: l.Type, TypeVersion: l.TypeVersion, Payload: l.Payload, Priority: broker.Priority(l.Priority), MaxRetries: l.MaxRetries,
-		CrashBudget: l.CrashBudget, Timeout: time.Duration(l.Timeout), Deadline: timeOf(l.Deadline), Retention: time.Duration(l.Retention), Key: l.Key,
-		GivenID: l.GivenID, CorrelationID: l.CorrelationID, IdempotencyKey: l.IdempotencyKey, PayloadRef: string(l.PayloadRef), Source: l.Source}
+	j.Body = broker.Body{Type: l.Type, TypeVersion: l.TypeVersion, Payload: l.Payload, Priority: broker.Priority(l.Priority),
+		MaxRetries: l.MaxRetries, CrashBudget: l.CrashBudget, Timeout: time.Duration(l.Timeout), Deadline: timeOf(l.Deadline),
+		Retention: time.Duration(l.Retention), Key: l.Key, GivenID: l.GivenID, CorrelationID: l.CorrelationID,
+		IdempotencyKey: l.IdempotencyKey, PayloadRef: string(l.PayloadRef), Source: l.Source}
 	if b := l.Backoff; b != nil {
 		kind, err := numberOf("backoff kind", backoffNames, b.Kind)
 		if err != nil {
@@ -304,8 +307,8 @@ func (l *line) job() (broker.NewJob, error) {
 		Reason: DeadReason(reason), Suppressed: l.Suppressed, FinishedAt: timeOf(l.FinishedAt), Result: l.Result}
 	j.Errors.Dropped = l.ErrorsDropped
 	for _, e := range l.Errors {
-		j.Errors.Entries = append(j.Errors.Entries, broker.Failure{At: timeOf(e.At), Attempt: e.Attempt, Code: string(e.Code), Class: string(e.Class),
-			Message: string(e.Message), Stack: string(e.Stack), Worker: string(e.Worker), Version: string(e.Version)})
+		j.Errors.Entries = append(j.Errors.Entries, broker.Failure{At: timeOf(e.At), Attempt: e.Attempt,
+			Code: string(e.Code), Class: string(e.Class), Message: string(e.Message), Stack: string(e.Stack), Worker: string(e.Worker), Version: string(e.Version)})
 	}
 	if len(l.Head) > 0 {
 		_, head, err := broker.ParseHead(l.Head)

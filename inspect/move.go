@@ -50,7 +50,8 @@ func (s Selection) Move(ctx context.Context, to Destination) (Report, error) {
 	}
 	switch state := s.query.State; {
 	case len(s.query.IDs) > 0 || state == broker.StateNone || state == broker.StateActive || state == broker.StateWaiting:
-		return Report{}, broker.About(broker.Invalid("state", "is %v; move jobs by state: pending, scheduled, retry, dead, completed or cancelled", state), "move", s.query.Queue, "")
+		err := broker.Invalid("state", "is %v; move jobs by state: pending, scheduled, retry, dead, completed or cancelled", state)
+		return Report{}, broker.About(err, "move", s.query.Queue, "")
 	case to.Copy || state.Final():
 		return s.copyTo(ctx, m)
 	}
@@ -138,7 +139,8 @@ func (i *Inspector) mover(ctx context.Context, queue string, to Destination) (*m
 		return nil, fmt.Errorf("jobs: move: the source: %w", err)
 	}
 	if here == there && m.queue == queue {
-		return nil, broker.About(broker.Invalid("destination", "is the queue that has the jobs; name another queue or store"), "move", queue, "")
+		err := broker.Invalid("destination", "is the queue that has the jobs; name another queue or store")
+		return nil, broker.About(err, "move", queue, "")
 	}
 	m.holder = movePrefix + there + "/" + m.queue
 	if len(m.holder) > broker.MaxNameLen {

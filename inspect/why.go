@@ -49,7 +49,8 @@ func Explain(j *broker.Job, q QueueInfo) (reasons []Explanation) {
 	case broker.StateCancelled:
 		add("cancelled", "it was cancelled %s ago", readable.Span(q.Now.Sub(j.FinishedAt)))
 	case broker.StateDead:
-		add("dead", "it died %s ago (%s) and stays until somebody redrives or deletes it; its last error: %s", readable.Span(q.Now.Sub(j.FinishedAt)), j.Reason, last.Message)
+		add("dead", "it died %s ago (%s) and stays until somebody redrives or deletes it; its last error: %s",
+			readable.Span(q.Now.Sub(j.FinishedAt)), j.Reason, last.Message)
 	case broker.StateWaiting:
 		add("held", "%s; before that it was %s", heldBy(j.Holder), j.HeldFrom)
 	case broker.StateActive:
@@ -74,7 +75,8 @@ func Explain(j *broker.Job, q QueueInfo) (reasons []Explanation) {
 		obstacles(j, q, add)
 		if len(reasons) == 0 {
 			ahead := q.Counts[broker.StatePending] - 1
-			add("queued", "%d other jobs are pending, too; the next one of its priority has waited %s", ahead, orNow(q.AgePending(j.Priority)))
+			add("queued", "%d other jobs are pending, too; the next one of its priority has waited %s",
+				ahead, orNow(q.AgePending(j.Priority)))
 		}
 	}
 	if !j.Deadline.IsZero() && !j.State.Final() {

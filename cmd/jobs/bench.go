@@ -130,7 +130,8 @@ func (a *app) runBench(ctx context.Context, p plan) (err error) {
 func (f figure) String() string {
 	s := fmt.Sprintf("%-19s", f.Measure)
 	if f.PerSecond > 0 {
-		s += fmt.Sprintf(" %9s jobs/s  (%d in %s)", strconv.FormatFloat(f.PerSecond, 'f', 0, 64), f.Jobs, span(time.Duration(f.Seconds*float64(time.Second))))
+		took := time.Duration(f.Seconds * float64(time.Second))
+		s += fmt.Sprintf(" %9s jobs/s  (%d in %s)", strconv.FormatFloat(f.PerSecond, 'f', 0, 64), f.Jobs, span(took))
 	}
 	if l := f.Latency; l != nil {
 		s += fmt.Sprintf("  median %.2f ms, 95 %% %.2f ms, 99 %% %.2f ms, longest %.2f ms", l.P50, l.P95, l.P99, l.Max)

@@ -43,11 +43,12 @@ type dashboardFlags struct {
 func (a *app) dashboard() *cobra.Command {
 	var f dashboardFlags
 	cmd := &cobra.Command{
-		Use:     "dashboard",
-		Short:   "Serve the dashboard in a browser",
-		Long:    dashboardHelp,
-		Example: "  jobs dashboard\n  jobs dashboard --write --payloads\n  jobs dashboard --addr :8383 --user ops --password-file /run/secrets/dashboard",
-		Args:    noArgs,
+		Use:   "dashboard",
+		Short: "Serve the dashboard in a browser",
+		Long:  dashboardHelp,
+		Example: "  jobs dashboard\n  jobs dashboard --write --payloads\n" +
+			"  jobs dashboard --addr :8383 --user ops --password-file /run/secrets/dashboard",
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			gate, err := f.gate()
 			if err != nil {
@@ -162,8 +163,11 @@ func (a *app) serve(ctx context.Context, f dashboardFlags, g *gate, h *dashboard
 
 // serveOn serves the dashboard on a listener until ctx ends.
 func (a *app) serveOn(ctx context.Context, l net.Listener, g *gate, h *dashboard.Handler) error {
-	server := &http.Server{Handler: g.guard(h), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(slog.NewTextHandler(a.err, nil), slog.LevelWarn)}
+	server := &http.Server{
+		Handler: g.guard(h), MaxHeaderBytes: 64 << 10,
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		ErrorLog: slog.NewLogLogger(slog.NewTextHandler(a.err, nil), slog.LevelWarn),
+	}
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(l) }()
 	select {

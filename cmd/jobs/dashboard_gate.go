@@ -49,7 +49,8 @@ func (g *gate) guard(h http.Handler) http.Handler {
 			w.Header().Set("Location", "./") // without the secret
 			w.WriteHeader(http.StatusSeeOther)
 		case g.token != "" && !g.admitted(r):
-			http.Error(w, "The secret is missing. Open the address that was printed when the dashboard was started.", http.StatusUnauthorized)
+			http.Error(w, "The secret is missing. Open the address that was printed when the dashboard was started.",
+				http.StatusUnauthorized)
 		default:
 			h.ServeHTTP(w, r)
 		}

@@ -29,7 +29,8 @@ func verb(name, short, long string, state broker.State) *decision {
 
 func (a *app) cancel() *cobra.Command {
 	return a.decide(verb("cancel", "Cancel jobs that have not ended",
-		"Cancel jobs that have not ended. If a job is running, its context ends, and what\nthe handler returns decides.", broker.StatePending))
+		"Cancel jobs that have not ended. If a job is running, its context ends, and what\nthe handler returns decides.",
+		broker.StatePending))
 }
 
 func (a *app) deleteJobs() *cobra.Command {

@@ -46,8 +46,9 @@ drain, and the demo accounts for every job: done, waiting, dead or lost.
 --broker uses a real store, with queues of its own that are removed at the end.
 So the other commands can look at them. JOBS_BROKER and the configuration file
 are not read.`,
-		Example: "  jobs demo\n  jobs demo --rate 500 --workers 8 --fail 0.3 --crash-every 5s\n  jobs demo --broker redis://localhost:6379 --for 2m",
-		Args:    noArgs,
+		Example: "  jobs demo\n  jobs demo --rate 500 --workers 8 --fail 0.3 --crash-every 5s\n" +
+			"  jobs demo --broker redis://localhost:6379 --for 2m",
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := t.check(); err != nil {
 				return err
@@ -196,9 +197,11 @@ func demoPanel(d *demo.Demo, address string) []string {
 // settleDemo tells where every job is.
 func (a *app) settleDemo(t demo.Accounts, took time.Duration) error {
 	if a.json {
-		if err := a.object(map[string]any{"seconds": took.Seconds(), "enqueued": t.Enqueued, "duplicates": t.Duplicates, "refused": t.Refused,
+		if err := a.object(map[string]any{
+			"seconds": took.Seconds(), "enqueued": t.Enqueued, "duplicates": t.Duplicates, "refused": t.Refused,
 			"done": t.Done, "waiting": t.Left, "dead": t.DLQ, "cancelled": t.Cancelled, "deleted": t.Deleted, "lost": t.Lost,
-			"failed_runs": t.Failed, "hung_runs": t.Hung, "redriven": t.Redriven, "crashes": t.Crashes, "reclaimed": t.Reclaimed}); err != nil {
+			"failed_runs": t.Failed, "hung_runs": t.Hung, "redriven": t.Redriven, "crashes": t.Crashes, "reclaimed": t.Reclaimed,
+		}); err != nil {
 			return err
 		}
 	}
@@ -214,7 +217,8 @@ func (a *app) settleDemo(t demo.Accounts, took time.Duration) error {
 		line("cancelled", t.Cancelled, "and %d deleted, by you", t.Deleted)
 	}
 	line("lost", t.Lost, "")
-	a.say("%d runs failed, %d of them hung. %d workers were killed, and %d of their jobs were reclaimed.", t.Failed, t.Hung, t.Crashes, t.Reclaimed)
+	a.say("%d runs failed, %d of them hung. %d workers were killed, and %d of their jobs were reclaimed.",
+		t.Failed, t.Hung, t.Crashes, t.Reclaimed)
 	if !t.Balanced() {
 		return errors.New("the numbers of jobs do not add up; did another program change jobs of the demo?")
 	}

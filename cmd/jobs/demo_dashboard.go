@@ -24,7 +24,8 @@ func (a *app) demoDashboard(ctx context.Context, d *demo.Demo, addr string) (add
 	if err != nil {
 		return "", nil, err
 	}
-	h, err := dashboard.New(inspect.New(d.Broker()), dashboard.Config{Title: "demo", Authorize: f.authorize, Logger: slog.New(slog.DiscardHandler)})
+	h, err := dashboard.New(inspect.New(d.Broker()),
+		dashboard.Config{Title: "demo", Authorize: f.authorize, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return "", nil, err
 	}

@@ -91,9 +91,8 @@ func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, ou
 		}
 		defer func() { err = errors.Join(err, file.Sync(), file.Close()) }()
 	}
-	d := &decision{Verb: inspect.Verb{Name: "export", Done: "exported", Do: func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
-		return s.Export(ctx, w)
-	}}}
+	export := func(s inspect.Selection, ctx context.Context) (inspect.Report, error) { return s.Export(ctx, w) }
+	d := &decision{Verb: inspect.Verb{Name: "export", Done: "exported", Do: export}}
 	if remove {
 		d.Done, d.Do = "exported and deleted", func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
 			return s.ExportAndDelete(ctx, w, flush)
@@ -155,10 +154,14 @@ func (a *app) runImport(ctx context.Context, i *inspect.Inspector, in io.Reader,
 	if a.json {
 		refused := make([]map[string]any, 0, len(r.Refusals))
 		for _, f := range r.Refusals {
-			refused = append(refused, map[string]any{"line": f.Line, "queue": f.Queue, "id": f.ID, "error": f.Err.Error(), "holder": f.Holder})
+			refused = append(refused, map[string]any{
+				"line": f.Line, "queue": f.Queue, "id": f.ID, "error": f.Err.Error(), "holder": f.Holder,
+			})
 		}
-		if err := a.object(map[string]any{"verb": "import", "dry_run": cfg.Check, "lines": r.Lines, "done": r.Done, "repeated": r.Repeated, "gone": r.Gone,
-			"refused": r.Refused, "refusals": refused}); err != nil {
+		if err := a.object(map[string]any{
+			"verb": "import", "dry_run": cfg.Check, "lines": r.Lines, "done": r.Done, "repeated": r.Repeated, "gone": r.Gone,
+			"refused": r.Refused, "refusals": refused,
+		}); err != nil {
 			return err
 		}
 	}

@@ -62,7 +62,8 @@ func (a *app) listOnce(ctx context.Context, i *inspect.Inspector, f *filter) err
 					return err
 				}
 			} else {
-				t.row(j.Queue, j.ID, j.Type, j.State.String(), strconv.Itoa(j.Failures), clock(when(j)), j.Key, short(j.Errors.Last().Message, 60))
+				t.row(j.Queue, j.ID, j.Type, j.State.String(), strconv.Itoa(j.Failures), clock(when(j)), j.Key,
+					short(j.Errors.Last().Message, 60))
 			}
 			if f.limit > 0 {
 				if left--; left == 0 {

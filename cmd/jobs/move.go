@@ -14,7 +14,9 @@ import (
 )
 
 // movable are the states whose jobs a move takes, those that wait first.
-var movable = []broker.State{broker.StatePending, broker.StateScheduled, broker.StateRetry, broker.StateDead, broker.StateCompleted, broker.StateCancelled}
+var movable = []broker.State{
+	broker.StatePending, broker.StateScheduled, broker.StateRetry, broker.StateDead, broker.StateCompleted, broker.StateCancelled,
+}
 
 // transfer is what is to be moved, and to where.
 type transfer struct {
@@ -45,9 +47,10 @@ and --to-queue, those of all moves.
 
 A job is refused, and stays here, if another job there has its ID or its unique
 key, or if the queue there is full. JOBS_TO can replace --to.`,
-		Example: "  jobs move --queue mail --to postgres://… --policy\n  jobs move --queue mail --to-queue mail-slow --state pending --type email:digest --rate 100",
-		Args:    noArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runMove(cmd.Context(), &t) },
+		Example: "  jobs move --queue mail --to postgres://… --policy\n" +
+			"  jobs move --queue mail --to-queue mail-slow --state pending --type email:digest --rate 100",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runMove(cmd.Context(), &t) },
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&t.queue, "queue", "q", "", "queue to move from")
@@ -141,14 +144,16 @@ func (a *app) undoMove(ctx context.Context, i *inspect.Inspector, t *transfer, t
 		}
 		return a.report(d, inspect.Report{Matched: n}, true)
 	}
-	if err := a.confirm(to.Broker == nil, "put back all jobs that moves hold, although some may be at their destination and run twice"); err != nil {
+	const question = "put back all jobs that moves hold, although some may be at their destination and run twice"
+	if err := a.confirm(to.Broker == nil, question); err != nil {
 		return err
 	}
 	r, err := i.UndoMove(ctx, t.queue, to)
 	return errors.Join(err, a.report(d, r, false))
 }
 
-func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer, to inspect.Destination, d *decision, queries []inspect.Query) error {
+func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer, to inspect.Destination,
+	d *decision, queries []inspect.Query) error {
 	n := 0
 	for _, q := range queries {
 		some, err := i.Select(q).Limit(rest(t.limit, n)).Count(ctx)

@@ -21,7 +21,8 @@ func (a *app) progress(what string, total int) progress {
 	}
 	return progress{progressbar.NewOptions(length, progressbar.OptionSetWriter(onTerminal(a.err)), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("jobs"), progressbar.OptionSetWidth(20),
-		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetPredictTime(true), progressbar.OptionSetSpinnerChangeInterval(0)), total}
+		progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionSetPredictTime(true),
+		progressbar.OptionSetSpinnerChangeInterval(0)), total}
 }
 
 // at says that n jobs are done.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,7 +36,7 @@ func (f *filter) flags(flags *pflag.FlagSet, state string) {
 }
 
 func stateNames() (names []string) {
-	for _, s := range []broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry, broker.StateCompleted, broker.StateDead, broker.StateCancelled, broker.StateWaiting} {
+	for _, s := range append(slices.Clone(shown), broker.StateWaiting) {
 		names = append(names, s.String())
 	}
 	return names
@@ -93,7 +94,8 @@ func (a *app) locate(ctx context.Context, i *inspect.Inspector, queue, id string
 		}
 		for n := range page.Jobs {
 			if found != nil {
-				return nil, &usageError{fmt.Sprintf("the ID %q is in the queues %q and %q; choose with --queue", id, found.Queue, info.Name)}
+				const format = "the ID %q is in the queues %q and %q; choose with --queue"
+				return nil, &usageError{fmt.Sprintf(format, id, found.Queue, info.Name)}
 			}
 			found = &page.Jobs[n]
 		}

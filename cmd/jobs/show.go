@@ -73,7 +73,8 @@ func (a *app) showJob(j *broker.Job, payload bool) error {
 	field("WORKER", j.Worker)
 	field("HOLDER", j.Holder)
 	field("PRIORITY", strconv.Itoa(int(j.Priority)))
-	field("RUNS", fmt.Sprintf("%d delivered, %d failed (%d retries allowed), %d crashed, %d snoozed", j.Deliveries, j.Failures, j.MaxRetries, j.Crashes, j.Snoozes))
+	field("RUNS", fmt.Sprintf("%d delivered, %d failed (%d retries allowed), %d crashed, %d snoozed",
+		j.Deliveries, j.Failures, j.MaxRetries, j.Crashes, j.Snoozes))
 	field("TIMEOUT", span(j.Timeout))
 	field("KEY", j.Key)
 	field("UNIQUE", j.Unique.Key)
@@ -110,7 +111,8 @@ func (a *app) showErrors(j *broker.Job) {
 		if f.Code != "" {
 			kind += " " + f.Code
 		}
-		a.say("\n%s  attempt %d  %s  worker %s  %s\n  %s", clock(f.At), f.Attempt, plain(kind), plain(f.Worker), plain(f.Version), lines(f.Message))
+		a.say("\n%s  attempt %d  %s  worker %s  %s\n  %s",
+			clock(f.At), f.Attempt, plain(kind), plain(f.Worker), plain(f.Version), lines(f.Message))
 		if f.Stack != "" {
 			a.say("  %s", lines(f.Stack))
 		}

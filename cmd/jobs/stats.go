@@ -25,7 +25,10 @@ type queueView struct {
 }
 
 // shown are the states that tables have columns for.
-var shown = []broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry, broker.StateCompleted, broker.StateDead, broker.StateCancelled}
+var shown = []broker.State{
+	broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry,
+	broker.StateCompleted, broker.StateDead, broker.StateCancelled,
+}
 
 // suppressed heads the column of dead jobs that are suppressed; that of dead ones
 // leaves these out.

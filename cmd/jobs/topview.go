@@ -68,8 +68,8 @@ func (m *top) title() string {
 	if m.seen.IsZero() {
 		return bold.Render("jobs top") + "  asking the store…"
 	}
-	s := bold.Render("jobs top") + fmt.Sprintf("  %s  %d pending  %d active  %d retry  %d dead  %d workers", m.seen.UTC().Format("15:04:05Z"),
-		sum[broker.StatePending], sum[broker.StateActive], sum[broker.StateRetry], sum[broker.StateDead], len(workers))
+	s := bold.Render("jobs top") + fmt.Sprintf("  %s  %d pending  %d active  %d retry  %d dead  %d workers",
+		m.seen.UTC().Format("15:04:05Z"), sum[broker.StatePending], sum[broker.StateActive], sum[broker.StateRetry], sum[broker.StateDead], len(workers))
 	if m.filter != "" && !m.typing {
 		s += "  filter: " + plain(m.filter)
 	}
@@ -202,7 +202,8 @@ func (m *top) below() []string {
 	if m.pane == workersPane {
 		lines := []string{"", bold.Render(fmt.Sprintf("%d workers of %s", len(q.Workers), plain(q.Name)))}
 		for _, w := range q.Workers {
-			lines = append(lines, plain(fmt.Sprintf("%s  %s  PID %d  %s  holds %d, %d slots  up %s", w.ID, w.Host, w.PID, w.Program, w.Held, w.Concurrency, span(q.Now.Sub(w.StartedAt)))))
+			lines = append(lines, plain(fmt.Sprintf("%s  %s  PID %d  %s  holds %d, %d slots  up %s",
+				w.ID, w.Host, w.PID, w.Program, w.Held, w.Concurrency, span(q.Now.Sub(w.StartedAt)))))
 		}
 		return lines
 	}
@@ -212,7 +213,8 @@ func (m *top) below() []string {
 	lines := []string{"", bold.Render(fmt.Sprintf("%d active in %s", q.Counts[broker.StateActive], plain(q.Name)))}
 	for i := range m.running.Jobs {
 		j := &m.running.Jobs[i]
-		lines = append(lines, plain(fmt.Sprintf("%s  %s  attempt %d  created %s ago  worker %s", j.ID, j.Type, j.Failures, span(m.running.Now.Sub(j.CreatedAt)), j.Worker)))
+		lines = append(lines, plain(fmt.Sprintf("%s  %s  attempt %d  created %s ago  worker %s",
+			j.ID, j.Type, j.Failures, span(m.running.Now.Sub(j.CreatedAt)), j.Worker)))
 	}
 	return lines
 }
@@ -245,5 +247,6 @@ func (m *top) since() string {
 	if m.seen.IsZero() {
 		return "asking again: "
 	}
-	return "as of " + m.seen.UTC().Format("15:04:05Z") + ", asking again every " + strconv.FormatFloat(m.every.Seconds(), 'f', -1, 64) + " s: "
+	every := strconv.FormatFloat(m.every.Seconds(), 'f', -1, 64)
+	return "as of " + m.seen.UTC().Format("15:04:05Z") + ", asking again every " + every + " s: "
 }

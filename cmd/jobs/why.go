@@ -23,7 +23,8 @@ func (a *app) why() *cobra.Command {
 			}
 			j, err := a.locate(cmd.Context(), i, queue, args[0])
 			if errors.Is(err, broker.ErrNotFound) {
-				return fmt.Errorf("%w: the job ended without a record (see KEEP COMPLETED of jobs queues policy), or was deleted, or is in another store", err)
+				return fmt.Errorf("%w: the job ended without a record (see KEEP COMPLETED of jobs queues policy), "+
+					"or was deleted, or is in another store", err)
 			}
 			if err != nil {
 				return err

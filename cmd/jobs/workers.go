@@ -81,7 +81,8 @@ when. The other jobs have just started, or wait for a slot.`,
 			}
 			t := a.table("WORKER", "HOST", "PID", "PROGRAM", "HOLDS", "SLOTS", "STARTED", "LEASE", "QUEUES")
 			for _, w := range workers {
-				t.row(w.ID, w.Host, strconv.Itoa(w.PID), w.Program, strconv.Itoa(w.Held), strconv.Itoa(w.Concurrency), clock(w.StartedAt), lease(w, queues[0].Now), strings.Join(w.Queues, " "))
+				t.row(w.ID, w.Host, strconv.Itoa(w.PID), w.Program, strconv.Itoa(w.Held), strconv.Itoa(w.Concurrency),
+					clock(w.StartedAt), lease(w, queues[0].Now), strings.Join(w.Queues, " "))
 				if running {
 					if err := a.running(cmd, i, w, queues[0].Now, t); err != nil {
 						return err

@@ -6,11 +6,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Edit replaces the payload of a pending, scheduled, retry or dead job. The job
-// is one that Job or List returned: the error is ErrWrongState, and nothing is
-// changed, when it has run, or was redriven, since. A job that waits keeps its
-// place in its queue; a dead one stays dead until it is redriven. The payload is
-// stored as it is: any bytes up to the store's limit.
+// Edit replaces the payload of a pending, scheduled, retry or dead job, which
+// Job or List returned. If it has run or was redriven since, the error is
+// ErrWrongState, and nothing is changed. A queued job keeps its position. A
+// dead job stays dead until it is redriven. The payload is any bytes up to the
+// store's limit.
 func (i *Inspector) Edit(ctx context.Context, job *broker.Job, payload []byte) error {
 	if job == nil {
 		return broker.Invalid("job", "is nil; get it from Job")

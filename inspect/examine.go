@@ -13,8 +13,8 @@ import (
 // means, are documented in package broker.
 type Finding = broker.Finding
 
-// Examination is what Examine does. The zero value looks at the whole store
-// and changes nothing.
+// Examination configures Examine. The zero value examines the whole store and
+// changes nothing.
 type Examination struct {
 	Queue string // this queue alone
 	Fix   bool   // repair what can be repaired
@@ -23,13 +23,13 @@ type Examination struct {
 	OnStep func(broker.Examined)
 }
 
-// Examine looks for what is wrong in the store: keys or rows that contradict
-// each other, settings that lose jobs, queues that nobody serves. It goes in
-// bounded steps and may be done at any time, while workers run: what is not
-// wrong is not found. With Fix it repairs each finding in the step that found
-// it; what cannot be repaired is found all the same. An error comes with a
-// finding that is zero and ends the examination: ErrUnsupported, when the
-// store cannot be examined (broker.Limits.NoExamine); otherwise see Inspector.
+// Examine finds what is wrong in the store: keys or rows that contradict each
+// other, settings that lose jobs, queues without workers. It works in bounded
+// steps and can run at any time, while workers run: it has no false alarms.
+// With Fix it repairs each finding in the step that found it, and still
+// reports those that it cannot repair. An error comes with a zero finding and
+// ends the examination. It is ErrUnsupported if the store cannot be examined
+// (broker.Limits.NoExamine); otherwise see Inspector.
 func (i *Inspector) Examine(ctx context.Context, e Examination) iter.Seq2[Finding, error] {
 	return func(yield func(Finding, error) bool) {
 		if err := i.examine(ctx, e, yield); err != nil {

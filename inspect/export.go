@@ -25,12 +25,11 @@ func (s Selection) Export(ctx context.Context, w io.Writer) (Report, error) {
 	return s.export(ctx, w, nil)
 }
 
-// ExportAndDelete is Export that also deletes what it has written: page by page,
-// after flush has returned nil, which promises that the lines written so far
-// will last. Only jobs in a final state (dead, completed, cancelled) are taken:
-// no worker can begin one meanwhile. A job that was redriven or edited between
-// being written and being deleted is refused and stays; its line is in the
-// export.
+// ExportAndDelete is Export that also deletes the jobs, page by page, after
+// flush has returned nil. With that flush promises that the lines written so
+// far will last. It takes only dead, completed and cancelled jobs, because no
+// worker can start them meanwhile. If a job was redriven or edited between
+// export and deletion, it is refused and stays; its line is in the export.
 func (s Selection) ExportAndDelete(ctx context.Context, w io.Writer, flush func() error) (Report, error) {
 	if flush == nil {
 		flush = func() error { return nil }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// Fingerprint reduces an error message to what it has in common with others of
-// its kind: its first line, in which quoted texts become "…", and numbers, IDs,
-// addresses and times become #. Messages with equal fingerprints most likely
-// have one cause.
+// Fingerprint reduces an error message to what it has in common with similar
+// ones: its first line, with "…" for quoted texts, and # for numbers, IDs,
+// addresses and times. Messages with equal fingerprints probably have one
+// cause.
 func Fingerprint(message string) string {
 	line, _, _ := strings.Cut(strings.TrimLeft(message, " \t\r\n"), "\n")
 	if len(line) > maxFingerprint {

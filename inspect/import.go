@@ -13,7 +13,8 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// ImportConfig refines an import. The zero value takes every line as it is.
+// ImportConfig configures an import. The zero value imports every line
+// unchanged.
 type ImportConfig struct {
 	// Queue is where the jobs go; empty means where each line says.
 	Queue string
@@ -23,8 +24,8 @@ type ImportConfig struct {
 	OnProgress func(ImportReport)
 }
 
-// ImportReport says what an import did. Lines is the sum of Done, Repeated and
-// Refused, but for lines without any text.
+// ImportReport says what an import did. Lines is the sum of Done, Repeated,
+// Refused and empty lines.
 type ImportReport struct {
 	Lines    int // read so far
 	Done     int // jobs that were stored; with Check: that could be, as far as the line tells
@@ -35,11 +36,11 @@ type ImportReport struct {
 	Refusals []LineRefusal
 }
 
-// LineRefusal says why a line of an import was not taken: ErrInvalid or
-// ErrTooLarge for a line that cannot be a job, ErrNewerForm for one of a newer
-// program, ErrDuplicate when another job has its ID or, with the ID of that
-// Holder, its unique key, ErrQueueFull, ErrWrongState while the job with its ID
-// is held.
+// LineRefusal says why a line of an import was refused: ErrInvalid or
+// ErrTooLarge if the line is not a valid job; ErrNewerForm if a newer program
+// wrote it; ErrDuplicate if another job has its ID or, with the ID of that
+// Holder, its unique key; ErrQueueFull; ErrWrongState while the job with its
+// ID is held.
 type LineRefusal struct {
 	Line   int // counted from 1
 	Queue  string
@@ -54,16 +55,16 @@ const (
 	importBytes = 4 << 20  // of lines, from which a call is made
 )
 
-// Import makes the jobs again that Export wrote to r, each in its state, with
-// its ID, bytes, errors, counts and times. Lines that cannot be taken are
-// refused on their own and reported with their numbers; the others are stored.
-// It can be repeated: a job that is there already is counted and left as it is,
-// also one that ran and is gone within the time for which its queue remembers
-// IDs (an hour, by default). Jobs that ended keep no unique key; completed and
-// cancelled ones whose retention is over are taken and not stored.
+// Import stores the jobs that Export wrote to r, each in its state, with its
+// ID, bytes, errors, counts and times. Bad lines are refused and reported with
+// their numbers; the others are stored. An import can be repeated: a job that
+// exists is counted and not changed. The same holds for a job that ran and is
+// gone, while its queue remembers its ID (an hour by default). Jobs that ended
+// keep no unique key. Completed and cancelled jobs whose retention is over are
+// accepted and not stored.
 //
-// An error ends the import, the report is valid beside it: it tells how many
-// lines were read. Import the same again then.
+// An error ends the import. The report is valid beside it and says how many
+// lines were read. Import the same lines again then.
 func (i *Inspector) Import(ctx context.Context, r io.Reader, cfg ImportConfig) (report ImportReport, err error) {
 	if err := i.check(ctx); err != nil {
 		return report, err

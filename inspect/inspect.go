@@ -26,18 +26,18 @@ type (
 	DeadReason    = broker.DeadReason    // says why a job is dead
 )
 
-// Inspector is the operator's side: it looks at queues, jobs and workers, and
-// carries out decisions about them. It may be used from any number of
-// goroutines. Each of its calls to the broker is bounded by 5 seconds; what
-// takes many calls is bounded by its context, but a decision's write that has
-// begun is waited for, so that its report is exact.
+// Inspector is the operator's side: it shows queues, jobs and workers, and
+// operates on them. It can be used from any number of goroutines. Each of its
+// calls to the broker takes at most 5 seconds. Work of many calls lasts as
+// long as its context, but a write that has started is waited for, so that the
+// report is exact.
 //
 // An error that is ErrUnavailable, ErrNotFound, ErrWrongState, ErrInvalid or
-// ErrClosed means that the call changed nothing; after another error it may
+// ErrClosed means that the call changed nothing. After another error it may
 // have taken effect. Every decision can be repeated without harm.
 type Inspector struct{ broker broker.Broker }
 
-// New makes an inspector of b, which the caller closes.
+// New makes an inspector of b. The caller closes b.
 func New(b broker.Broker) *Inspector { return &Inspector{broker: b} }
 
 // call makes one call to the broker, bounded in time.
@@ -75,26 +75,26 @@ type QueueInfo struct {
 // clock; see broker.QueueInfo.
 func (q QueueInfo) Age(state broker.State) time.Duration { return q.QueueInfo.Age(state, q.Now) }
 
-// AgePending is how long ago the pending job of a priority that is next in turn
-// was created, by the store's clock; see broker.QueueInfo.
+// AgePending is the age of the pending job that is next in a priority, by the
+// store's clock; see broker.QueueInfo.
 func (q QueueInfo) AgePending(p broker.Priority) time.Duration {
 	return q.QueueInfo.AgePending(p, q.Now)
 }
 
-// Queues describes the queues of those names, or all, sorted by name. A queue
-// that does not exist is left out.
+// Queues describes the named queues, or all, sorted by name. Queues that do
+// not exist are left out.
 func (i *Inspector) Queues(ctx context.Context, names ...string) ([]QueueInfo, error) {
 	return i.queues(ctx, broker.QueuesRequest{Names: names})
 }
 
-// Overview is Queues with the live workers that serve each queue, in the same
-// one call to the broker.
+// Overview is Queues with the live workers of each queue, in the same one call
+// to the broker.
 func (i *Inspector) Overview(ctx context.Context, names ...string) ([]QueueInfo, error) {
 	return i.queues(ctx, broker.QueuesRequest{Names: names, Workers: true})
 }
 
-// Queue describes one queue, with the workers that serve it. The error is
-// ErrNotFound when nothing was ever enqueued there.
+// Queue describes one queue with its live workers. The error is ErrNotFound if
+// nothing was ever enqueued there.
 func (i *Inspector) Queue(ctx context.Context, name string) (QueueInfo, error) {
 	err := broker.CheckQueue(name)
 	if err == nil {
@@ -122,15 +122,16 @@ func (i *Inspector) queues(ctx context.Context, req broker.QueuesRequest) (queue
 }
 
 // Workers lists the live workers of those queues, or of all, sorted by ID.
-// Held counts the jobs that a worker holds over these queues; which they are
-// tells Select with Query.Worker, queue by queue.
+// Held is the number of jobs that a worker holds in these queues. To list them
+// use Select with Query.Worker, queue by queue.
 func (i *Inspector) Workers(ctx context.Context, queues ...string) ([]WorkerInfo, error) {
 	infos, err := i.Overview(ctx, queues...)
 	return WorkersOf(infos), err
 }
 
 // WorkersOf lists the workers of queues as Overview describes them, each once,
-// sorted by ID. Held counts the jobs that a worker holds over these queues.
+// sorted by ID. Held is the number of jobs that a worker holds in these
+// queues.
 func WorkersOf(queues []QueueInfo) []WorkerInfo {
 	workers := make(map[string]WorkerInfo)
 	for _, q := range queues {
@@ -144,7 +145,7 @@ func WorkersOf(queues []QueueInfo) []WorkerInfo {
 	return slices.SortedFunc(maps.Values(workers), func(a, b WorkerInfo) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// Job returns one job with everything that is known of it, or ErrNotFound.
+// Job returns one job with all its data, or ErrNotFound.
 func (i *Inspector) Job(ctx context.Context, queue, id string) (*broker.Job, error) {
 	page, err := i.List(ctx, Query{Queue: queue, IDs: []string{id}, Suppressed: true})
 	if err == nil && len(page.Jobs) == 0 {
@@ -156,9 +157,9 @@ func (i *Inspector) Job(ctx context.Context, queue, id string) (*broker.Job, err
 	return &page.Jobs[0], nil
 }
 
-// List returns one page of the jobs that q selects. The next page has the
-// Cursor of this one as its Query.Cursor; an empty Cursor ends the listing.
-// Select lists them all.
+// List returns one page of the jobs that q selects. For the next page set
+// Query.Cursor to the Cursor of this one; an empty Cursor ends the listing.
+// Select lists all pages.
 func (i *Inspector) List(ctx context.Context, q Query) (page Page, err error) {
 	err = i.call(ctx, func(ctx context.Context, b broker.Broker) error {
 		page, err = b.Find(ctx, q)
@@ -167,11 +168,11 @@ func (i *Inspector) List(ctx context.Context, q Query) (page Page, err error) {
 	return page, err
 }
 
-// Watch delivers what happens in those queues until ctx ends, and closes the
-// channel then; it returns once it is listening. Events are hints: each comes at
-// most once, and how many a slow reader lost it is told by one of kind
-// broker.EventMissed. While somebody watches, the store does a little more work
-// for each job that ends: on Postgres a notification a settle.
+// Watch sends the events of those queues until ctx ends, and then closes the
+// channel. It returns when it is listening. Events are hints: each is sent at
+// most once. If the reader is too slow, an event of kind broker.EventMissed
+// says how many were lost. Watching costs the store a little for each job that
+// ends: on Postgres one notification per settle.
 func (i *Inspector) Watch(ctx context.Context, queues ...string) (<-chan broker.Event, error) {
 	if err := i.check(ctx); err != nil {
 		return nil, err
@@ -179,26 +180,26 @@ func (i *Inspector) Watch(ctx context.Context, queues ...string) (<-chan broker.
 	return i.broker.Watch(ctx, broker.WatchRequest{Queues: queues})
 }
 
-// Pause stops claims from a queue at once; jobs that run go on running, and
-// enqueueing goes on. Pausing a paused queue does nothing.
+// Pause stops claims from a queue at once. Running jobs go on, and so does
+// enqueueing. Pausing a paused queue does nothing.
 func (i *Inspector) Pause(ctx context.Context, queue string) error {
 	_, err := i.SetPolicy(ctx, PolicyRequest{Queue: queue, Paused: new(true)})
 	return err
 }
 
-// Resume lets claims from a queue go on.
+// Resume ends a pause.
 func (i *Inspector) Resume(ctx context.Context, queue string) error {
 	_, err := i.SetPolicy(ctx, PolicyRequest{Queue: queue, Paused: new(false)})
 	return err
 }
 
-// Policy returns a queue's rules.
+// Policy returns a queue's policy.
 func (i *Inspector) Policy(ctx context.Context, queue string) (Policy, error) {
 	return i.SetPolicy(ctx, PolicyRequest{Queue: queue})
 }
 
 // SetPolicy changes the fields of a queue's policy that change sets, in one
-// step, for every worker and client from then on. It returns the whole policy.
+// step, for all workers and clients. It returns the whole policy.
 func (i *Inspector) SetPolicy(ctx context.Context, change PolicyRequest) (policy Policy, err error) {
 	err = i.call(ctx, func(ctx context.Context, b broker.Broker) error {
 		policy, err = b.Policy(ctx, change)
@@ -207,9 +208,8 @@ func (i *Inspector) SetPolicy(ctx context.Context, change PolicyRequest) (policy
 	return policy, err
 }
 
-// RemoveQueue forgets an empty queue and its policy. It is refused with
-// ErrWrongState while there is a job in it, in any state, or a live worker
-// serves it.
+// RemoveQueue removes an empty queue and its policy. It is refused with
+// ErrWrongState while the queue has jobs, in any state, or live workers.
 func (i *Inspector) RemoveQueue(ctx context.Context, queue string) error {
 	results, err := i.operate(ctx, broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: queue, Epoch: broker.AnyEpoch}}})
 	if err == nil && len(results) > 0 {

@@ -26,23 +26,24 @@ type Destination struct {
 
 // Move moves the selected jobs to another store, of any backend, or to another
 // queue, with their IDs, bytes, errors, counts and times. The selection is by
-// state: pending, scheduled, retry, dead, completed or cancelled. Jobs that run
-// are not moved: what becomes of them is, when the move is run again. As every
-// decision it takes only what was there before it began, at PerSecond and up to
-// Limit; producers are to be switched over first.
+// state: pending, scheduled, retry, dead, completed or cancelled. Running jobs
+// are not moved; run the move again for them. Like every decision, it takes
+// only jobs that existed when it started, at PerSecond and up to Limit. Switch
+// producers to the destination first.
 //
-// No job is ever claimable in both stores, and none is lost, whenever the
-// process dies: what waits to run is first held at the source (in state waiting,
-// for this destination), then made again at the destination, then deleted at the
-// source. A move that starts again first finishes what an earlier one to the
-// same destination has held; UndoMove puts that back instead.
+// No job is ever claimable in both stores, and none is lost, even if the
+// process dies. A job that waits to run is first held at the source (in state
+// waiting, for this destination), then enqueued at the destination, then
+// deleted at the source. A move that starts again first finishes what an
+// earlier one to the same destination holds. UndoMove puts that back instead.
 //
-// Report.Done counts jobs that are at the destination; of those, Repeated were
-// there already. A job is refused, and stays, with ErrDuplicate when another job
-// there has its ID, or, with the ID of that Holder, its unique key; with
-// ErrQueueFull, ErrTooLarge or ErrNewerForm when it cannot be there; with
-// ErrWrongState when somebody else decided about it meanwhile. The report is
-// valid beside an error. An error that is ErrUnavailable may have left jobs held.
+// Report.Done counts jobs that are at the destination; Repeated of them were
+// there already. A job is refused, and stays, with ErrDuplicate if another job
+// there has its ID or, with the ID of that Holder, its unique key; with
+// ErrQueueFull, ErrTooLarge or ErrNewerForm if the destination cannot take it;
+// with ErrWrongState if somebody else changed it meanwhile. The report is
+// valid beside an error. An error that is ErrUnavailable may have left jobs
+// held.
 func (s Selection) Move(ctx context.Context, to Destination) (Report, error) {
 	m, err := s.inspector.mover(ctx, s.query.Queue, to)
 	if err != nil {
@@ -62,8 +63,8 @@ func (s Selection) Move(ctx context.Context, to Destination) (Report, error) {
 	return s.holdAndMove(ctx, m, report)
 }
 
-// FinishMove finishes what earlier moves of a queue to the same destination,
-// whose processes died, have held. Move does so as well.
+// FinishMove finishes earlier moves of a queue to the same destination whose
+// processes died: it moves the jobs that they held. Move does this too.
 func (i *Inspector) FinishMove(ctx context.Context, queue string, to Destination) (report Report, err error) {
 	m, err := i.mover(ctx, queue, to)
 	if err != nil {
@@ -72,12 +73,13 @@ func (i *Inspector) FinishMove(ctx context.Context, queue string, to Destination
 	return report, m.finishHeld(ctx, &report)
 }
 
-// UndoMove puts the jobs back into their queue that moves to that destination
-// have held. Those that are at the destination already are deleted here instead,
-// and count as Repeated. It is not for moves that go on.
+// UndoMove puts jobs back into their queue that moves to that destination
+// hold. Jobs that are at the destination already are deleted here instead, and
+// count as Repeated. Do not use it while such a move is running.
 //
-// With a Destination without Broker it puts back the jobs of every move from the
-// queue without looking: one that is at a destination already runs twice.
+// Without a Broker in to, it puts back the jobs of every move from the queue,
+// and does not look at destinations: a job that is at its destination already
+// runs twice.
 func (i *Inspector) UndoMove(ctx context.Context, queue string, to Destination) (report Report, err error) {
 	if to.Broker == nil {
 		return report, i.eachHeld(ctx, queue, movePrefix, func(page []broker.Job) error { return i.unhold(ctx, page, &report) })

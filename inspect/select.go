@@ -11,8 +11,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Selection is what a query selects, to be listed or decided about as a whole.
-// It is a value: methods that refine it return another.
+// Selection is a set of jobs, to be listed or operated on as a whole. It is a
+// value: methods that refine it return another one.
 type Selection struct {
 	inspector *Inspector
 	query     Query
@@ -23,34 +23,32 @@ type Selection struct {
 }
 
 // Select selects jobs of one queue: those of q.IDs, or else by q.State,
-// q.Worker or q.Key and what other filters q sets. Limit and Cursor of q are
-// not used.
+// q.Worker or q.Key and the other filters of q. Limit and Cursor of q are not
+// used.
 func (i *Inspector) Select(q Query) Selection { return Selection{inspector: i, query: q} }
 
-// Limit returns the selection cut off after n jobs. Zero or less means all.
+// Limit limits the selection to n jobs. Zero or less means all.
 func (s Selection) Limit(n int) Selection {
 	s.limit = n
 	return s
 }
 
-// PerSecond returns the selection to be worked on at no more than n jobs per
-// second, to send dead jobs back to a service that has just recovered, for
-// example. Zero or less means as fast as it goes.
+// PerSecond limits decisions to n jobs per second, for example to redrive jobs
+// of a service that has just recovered. Zero or less means no limit.
 func (s Selection) PerSecond(n int) Selection {
 	s.perSecond = n
 	return s
 }
 
 // OnProgress returns the selection with a function that a decision calls after
-// each step of some hundred jobs with what it has done so far.
+// each step of some hundred jobs, with its report so far.
 func (s Selection) OnProgress(f func(Report)) Selection {
 	s.progress = f
 	return s
 }
 
-// Where returns the selection without the jobs for which keep returns false: for
-// what no filter of a query can say. A decision shows keep jobs without payload
-// and result.
+// Where keeps only the jobs for which keep returns true, for conditions that
+// no filter of a query has. keep sees jobs without payload and result.
 func (s Selection) Where(keep func(*broker.Job) bool) Selection {
 	s.where = keep
 	return s
@@ -59,9 +57,9 @@ func (s Selection) Where(keep func(*broker.Job) bool) Selection {
 // keeps reports whether a job that was found is one of the selection.
 func (s *Selection) keeps(job *broker.Job) bool { return s.where == nil || s.where(job) }
 
-// Jobs lists the selected jobs, page by page. A job that is selected
-// throughout is shown at least once, and can be shown twice when it moves
-// meanwhile. An error comes with a nil job and ends the listing.
+// Jobs lists the selected jobs, page by page. A job that is selected all the
+// time is shown at least once. It can be shown twice if it moves meanwhile. An
+// error comes with a nil job and ends the listing.
 func (s Selection) Jobs(ctx context.Context) iter.Seq2[*broker.Job, error] {
 	return func(yield func(*broker.Job, error) bool) {
 		shown := 0
@@ -85,8 +83,8 @@ func (s Selection) Jobs(ctx context.Context) iter.Seq2[*broker.Job, error] {
 	}
 }
 
-// Count counts the selected jobs by listing them without their payloads.
-// Queues answers at once, where a whole state is asked for.
+// Count counts the selected jobs by listing them without payloads. For a whole
+// state Queues is faster.
 func (s Selection) Count(ctx context.Context) (int, error) {
 	s.query.NoPayload = true
 	n := 0
@@ -99,32 +97,32 @@ func (s Selection) Count(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// Redrive sends dead jobs back to their queue with fresh counts. One whose
-// unique key is held by another job meanwhile is refused with ErrDuplicate.
+// Redrive sends dead jobs back to their queue with fresh counters. A job is
+// refused with ErrDuplicate if another job holds its unique key.
 func (s Selection) Redrive(ctx context.Context) (Report, error) {
 	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpRedrive}})
 }
 
-// Cancel cancels jobs that have not ended. Those that run are asked to: their
-// contexts end with cause ErrCancelled, and the handler's return decides.
+// Cancel cancels jobs that have not ended. The contexts of running jobs end
+// with cause ErrCancelled, and what the handler returns decides.
 func (s Selection) Cancel(ctx context.Context) (Report, error) {
 	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpCancel}})
 }
 
-// Delete removes jobs and their records, whatever their state; those that run
-// are refused with ErrWrongState: cancel them first.
+// Delete removes jobs and their records, in any state but active: running jobs
+// are refused with ErrWrongState, and must be cancelled first.
 func (s Selection) Delete(ctx context.Context) (Report, error) {
 	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpDelete}})
 }
 
-// Reschedule makes scheduled, retry and pending jobs due at t; the zero time,
-// or one that has passed, means at once.
+// Reschedule makes scheduled, retry and pending jobs due at t. The zero time,
+// or one in the past, means at once.
 func (s Selection) Reschedule(ctx context.Context, t time.Time) (Report, error) {
 	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpReschedule, RunAt: t}})
 }
 
 // RescheduleIn makes scheduled, retry and pending jobs due after delay, by the
-// store's clock at the beginning, at most 100 years.
+// store's clock when it starts. The limit is 100 years.
 func (s Selection) RescheduleIn(ctx context.Context, delay time.Duration) (Report, error) {
 	if err := broker.CheckDuration("delay", delay); err != nil {
 		return Report{}, broker.About(err, broker.OpReschedule.String(), s.query.Queue, "")
@@ -132,8 +130,8 @@ func (s Selection) RescheduleIn(ctx context.Context, delay time.Duration) (Repor
 	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpReschedule}, delay: delay})
 }
 
-// Suppress takes dead jobs out of default lists, and out of what alerts go by: they
-// stay, and QueueInfo and metrics count them apart.
+// Suppress leaves dead jobs out of default lists and of alerts. QueueInfo and
+// metrics count them apart.
 func (s Selection) Suppress(ctx context.Context) (Report, error) {
 	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpSuppress}})
 }
@@ -144,8 +142,8 @@ func (s Selection) Unsuppress(ctx context.Context) (Report, error) {
 	return s.decide(ctx, decision{op: broker.Operation{Kind: broker.OpUnsuppress}})
 }
 
-// Purge deletes every job of a queue that is in state when it begins. It is
-// Select and Delete, suppressed jobs included.
+// Purge deletes every job of a queue that is in state when it starts, also
+// suppressed ones. It is Select and Delete.
 func (i *Inspector) Purge(ctx context.Context, queue string, state broker.State) (Report, error) {
 	return i.Select(Query{Queue: queue, State: state, Suppressed: true}).Delete(ctx)
 }
@@ -196,9 +194,9 @@ type Report struct {
 	Refusals []Refusal
 }
 
-// Refusal says why a decision was not carried out for a job: ErrWrongState,
-// ErrNotFound, or ErrDuplicate. Holder is, with ErrWrongState, who holds the job,
-// and with ErrDuplicate the ID of the job that holds its unique key.
+// Refusal says why a job was refused: ErrWrongState, ErrNotFound, or
+// ErrDuplicate. With ErrWrongState Holder is who holds the job; with
+// ErrDuplicate it is the ID of the job that holds its unique key.
 type Refusal struct {
 	Queue  string
 	ID     string
@@ -206,7 +204,7 @@ type Refusal struct {
 	Err    error
 }
 
-// Add adds what another decision did, for tools that carry out one in parts.
+// Add adds the report of another decision, for tools that work in parts.
 func (r *Report) Add(other Report) {
 	r.Matched += other.Matched
 	r.Done += other.Done

@@ -8,8 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Verb is a decision about jobs under the name that people use for it: in the
-// command, in the dashboard, and in logs.
+// Verb is an operation on jobs under the name that people use: in the command,
+// in the dashboard, and in logs.
 type Verb struct {
 	Name  string         // "redrive"
 	Done  string         // what became of the jobs: "redriven"
@@ -20,8 +20,8 @@ type Verb struct {
 	Do func(Selection, context.Context) (Report, error)
 }
 
-// Verbs are the decisions that need nothing but a selection, the harmless ones
-// first.
+// Verbs are the operations that need nothing but a selection, the harmless
+// ones first.
 func Verbs() []Verb { return slices.Clone(verbs) }
 
 // VerbNamed finds a verb by its name.
@@ -33,7 +33,7 @@ func VerbNamed(name string) (Verb, bool) {
 	return verbs[i], true
 }
 
-// Possible reports whether jobs of a state can be decided about so.
+// Possible reports whether the operation is possible for jobs in a state.
 func (v *Verb) Possible(state broker.State) bool { return slices.Contains(v.From, state) }
 
 var (

@@ -10,17 +10,17 @@ import (
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
-// Explanation is one answer to the question why a job has not run. Code is a
-// contract: paused, no-worker, unknown-type, busy, not-due, due, failed, queued,
-// running, cancel-requested, held, completed, cancelled, dead, deadline, unreadable.
-// Text is for people; it may hold what the job's producer or handler wrote.
+// Explanation is one reason why a job has not run. Code is a contract: paused,
+// no-worker, unknown-type, busy, not-due, due, failed, queued, running,
+// cancel-requested, held, completed, cancelled, dead, deadline, unreadable.
+// Text is for people; it can contain text of the job's producer or handler.
 type Explanation struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
 }
 
-// Why says why a job has not run, or what became of it, the first obstacle
-// first. It makes two calls; see Explain.
+// Why says why a job has not run, or how it ended, the first obstacle first.
+// It makes two calls; see Explain.
 func (i *Inspector) Why(ctx context.Context, queue, id string) ([]Explanation, error) {
 	job, err := i.Job(ctx, queue, id)
 	if err != nil {
@@ -33,8 +33,8 @@ func (i *Inspector) Why(ctx context.Context, queue, id string) ([]Explanation, e
 	return Explain(job, info), nil
 }
 
-// Explain says what a job waits for or has come to, the first obstacle first, as
-// far as the job and its queue, with the workers that serve it, can tell.
+// Explain says why a job has not run, or how it ended, the first obstacle
+// first. It uses only the job, its queue, and the workers that serve it.
 func Explain(j *broker.Job, q QueueInfo) (reasons []Explanation) {
 	add := func(code, format string, args ...any) {
 		reasons = append(reasons, Explanation{code, fmt.Sprintf(format, args...)})

@@ -12,15 +12,13 @@ import (
 // and nothing to give it repeats that step whenever it is woken. §6, §16, §18,
 // §19.
 func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
-	refused := req.Check()
-	hashes := b.store.hashes(&req.Settle, refused)
-	now, err := b.begin(ctx, "claim", req.Now, refused)
+	now, err := b.begin(ctx, "claim", req.Now, req.Check())
 	if err != nil {
 		return broker.Claimed{}, err
 	}
 	var got broker.Claimed
 	if len(req.Settle.Items) > 0 {
-		got.Verdicts = b.store.settle(&req.Settle, hashes, now)
+		got.Verdicts = b.store.settle(&req.Settle, now)
 	}
 	err = b.store.claim(&req, &got, now)
 	if err == nil && len(got.Jobs) == 0 && req.Max > 0 && req.Wait > 0 && req.Now.IsZero() {
@@ -33,19 +31,17 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 
 // claim is the step itself. A queue that refuses withholds nothing that
 // another gave.
-func (s *Store) claim(req *broker.ClaimRequest, got *broker.Claimed, now instant) error {
-	got.Now, got.More, got.NextDue = now.answer(), false, time.Time{}
+func (s *Store) claim(req *broker.ClaimRequest, got *broker.Claimed, now time.Time) error {
+	got.Now, got.More, got.NextDue = now, false, time.Time{}
 	var errs []error
 	left, room := req.Max, req.ByteLimit()
 	for _, share := range req.Queues {
 		q := s.queues[share.Queue]
-		if q == nil {
-			errs = append(errs, gone("claim", share.Queue))
-			continue
+		w := q.worker(req.Worker)
+		if q != nil {
+			q.promote(now)
 		}
-		q.promote(now)
-		w := q.workers[req.Worker]
-		if w == nil {
+		if w == nil || w.ended {
 			errs = append(errs, gone("claim", share.Queue))
 			continue
 		}
@@ -54,57 +50,64 @@ func (s *Store) claim(req *broker.ClaimRequest, got *broker.Claimed, now instant
 		left -= len(got.Jobs) - n
 	}
 	for _, share := range req.Queues {
-		q := s.queues[share.Queue]
-		if q == nil {
-			continue
+		if q := s.queues[share.Queue]; q != nil {
+			got.More = got.More || q.claimable()
+			got.NextDue = earlier(got.NextDue, q.nextDue())
+			q.touch()
 		}
-		got.More = got.More || q.claimable()
-		got.NextDue = earlier(got.NextDue, q.nextDue())
-		q.touch()
 	}
 	return errors.Join(errs...)
 }
 
 // promote makes pending what is due, by due time (§16).
-func (q *queue) promote(now instant) {
-	scheduled, retry := q.times[broker.StateScheduled], q.times[broker.StateRetry]
-	for now.reached(q.nextDue()) {
-		e, ok := scheduled.first()
-		if r, found := retry.first(); found && (!ok || r.at < e.at || r.at == e.at && r.seq < e.seq) {
-			e = r
-		}
-		q.move(e.what, broker.OnDue, broker.StatePending, 0)
+func (q *queue) promote(now time.Time) {
+	for j := q.nextDueJob(); j != nil && reached(now, j.RunAt); j = q.nextDueJob() {
+		q.move(j, broker.OnDue, broker.StatePending, time.Time{})
 	}
 }
 
-// nextDue is when the queue's next scheduled or retry job is due, or never.
-func (q *queue) nextDue() int64 {
-	return min(q.times[broker.StateScheduled].next(), q.times[broker.StateRetry].next())
+// nextDueJob is the queue's next scheduled or retry job to be due, or nil.
+func (q *queue) nextDueJob() *job {
+	return q.first(broker.StateScheduled, broker.StateRetry)
+}
+
+// first is the first job of two states that the same times order, or nil.
+func (q *queue) first(s, t broker.State) *job {
+	a, ok := q.states[s].Min()
+	b, also := q.states[t].Min()
+	if also && (!ok || b.at < a.at || b.at == a.at && b.seq < a.seq) {
+		return b.job
+	}
+	return a.job
+}
+
+// nextDue is when the next scheduled or retry job is due; zero when there is none.
+func (q *queue) nextDue() time.Time {
+	if j := q.nextDueJob(); j != nil {
+		return j.RunAt
+	}
+	return time.Time{}
 }
 
 // claimable reports whether a claim of a worker would find something.
-func (q *queue) claimable() bool { return !q.policy.Paused && q.count(broker.StatePending) > 0 }
+func (q *queue) claimable() bool { return !q.policy.Paused && q.len(broker.StatePending) > 0 }
 
 // claim leases up to limit jobs in turn, until they have taken all room (§13). It
 // changes no epoch: the lease belongs to the one it found (§3).
 func (q *queue) claim(w *worker, limit int, room *int, jobs []broker.Job) []broker.Job {
-	if limit <= 0 || *room <= 0 || !q.claimable() {
-		return jobs
+	if jobs == nil && limit > 0 && q.claimable() {
+		jobs = make([]broker.Job, 0, min(limit, q.len(broker.StatePending)))
 	}
-	if jobs == nil {
-		jobs = make([]broker.Job, 0, min(limit, q.count(broker.StatePending)))
-	}
-	for p := range q.ready {
-		for ; limit > 0 && *room > 0 && q.ready[p].first != nil; limit-- {
-			j := q.ready[p].first
-			*room -= j.size()
-			q.move(j, broker.OnClaim, broker.StateActive, 0)
-			w.lease(j)
-			if j.Unique.Mode == broker.UniqueUntilStarted {
-				q.freeKey(j)
-			}
-			jobs = q.show(jobs, j)
+	for ; limit > 0 && *room > 0 && q.claimable(); limit-- {
+		next, _ := q.states[broker.StatePending].Min()
+		j := next.job
+		q.move(j, broker.OnClaim, broker.StateActive, time.Time{})
+		q.give(j, w)
+		if j.Unique.Mode == broker.UniqueUntilStarted {
+			q.freeKey(j)
 		}
+		*room -= j.size()
+		jobs = append(jobs, j.Job)
 	}
 	return jobs
 }

@@ -13,13 +13,18 @@
 //
 // One mutex guards a store: each call is one atomic step, so the contract's
 // "at every instant that another client can observe" is "whenever the mutex is
-// free". The file named for a method holds that method. Below the methods,
-// queue.go moves jobs between the places of their states; ready.go, bag.go and
-// timeline.go are those places. They are exact: a job that leaves a state is
-// gone from its place in the same step, so no entry is ever void (§3), and
-// each costs O(1), or O(log n) where times order it. What a pending job consists
-// of is kept small and has few pointers, for the garbage collector's sake: see
-// index.go, body.go and arena.go, and ADR 14.
+// free". Follow one job: enqueue.go takes it in, claim.go leases it to a worker,
+// settle.go ends the lease, prune.go removes what was kept of it. On the way
+// queue.go moves it from state to state, and list.go keeps the order within a
+// state. wait.go lets a claim sleep until there is something for it, worker.go has
+// the life of those who claim, operate.go the decisions of operators. The rest
+// looks on (find.go, queues.go, watch.go, examine.go) or stands beside jobs
+// (unique.go, mark.go).
+//
+// A job is in the map of its queue, in the list of its state and, with a key, in
+// the list of that key: nothing else leads to it. These are exact: a job that
+// leaves a state is gone from its list in the same step, so no entry is ever void
+// (§3). Each step costs O(log n).
 //
 // # Time
 //

@@ -2,6 +2,7 @@ package membroker
 
 import (
 	"context"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -10,131 +11,105 @@ import (
 // is one step. It returns an error only when it stored nothing. §1, §20, §22.
 func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
 	refused := req.Check()
-	var jobs []*job
-	receipts := make([]broker.Receipt, len(req.Jobs))
-	if refused == nil {
-		jobs = b.store.accept(req.Jobs, receipts)
+	receipts, jobs := make([]broker.Receipt, len(req.Jobs)), make([]*job, len(req.Jobs))
+	for i := range req.Jobs { // copied before the store is locked
+		n := &req.Jobs[i]
+		receipts[i] = broker.Receipt{Queue: n.Queue, ID: n.ID, Err: n.Check(broker.Limits{})}
+		if receipts[i].Err == nil {
+			jobs[i] = newJob(n)
+		}
 	}
 	now, err := b.begin(ctx, "enqueue", req.Now, refused)
 	if err != nil {
 		return nil, err
 	}
 	defer b.end()
-	var q *queue
-	for i, j := range jobs {
-		if name := req.Jobs[i].Queue; q == nil || q.name != name {
-			q = b.store.queues[name]
-		}
-		if j != nil && q != nil {
-			q.jobs.fetch(j.hash)
-		}
-	}
 	for i, j := range jobs {
 		if j != nil {
-			b.store.enqueue(j, &req.Jobs[i], &receipts[i], now)
+			r := &receipts[i]
+			r.Holder, err = b.store.enqueue(j, &req.Jobs[i], r, now)
+			r.Err = broker.About(err, "enqueue", r.Queue, r.ID)
 		}
 	}
 	return receipts, nil
 }
 
-// accept copies the valid jobs of a request, before the store is locked; the
-// others stay nil and their receipts say why.
-func (s *Store) accept(news []broker.NewJob, receipts []broker.Receipt) []*job {
-	jobs := make([]*job, len(news))
-	payloads, ids := arena{chunk: storeChunk}, names{}
-	for i := range news {
-		payloads.left += len(news[i].Body.Payload) + packedSize(news[i].Body.Headers)
-		ids.left += len(news[i].ID)
-	}
-	for i := range news {
-		n := &news[i]
-		receipts[i] = broker.Receipt{Queue: n.Queue, ID: n.ID}
-		if err := n.Check(broker.Limits{}); err != nil {
-			receipts[i].Err = err
-			continue
-		}
-		jobs[i] = &job{id: ids.copy(n.ID), hash: hashOf(s.seed, n.ID), Body: s.bodies.of(&n.Body), payload: payloads.pack(n.Body.Payload, n.Body.Headers)}
-	}
-	return jobs
-}
-
-// enqueue checks in the contract's order, then stores.
-func (s *Store) enqueue(j *job, n *broker.NewJob, r *broker.Receipt, now instant) {
+// enqueue checks in the contract's order, then stores. With an error it says who
+// holds the ID, the unique key or the job.
+func (s *Store) enqueue(j *job, n *broker.NewJob, r *broker.Receipt, now time.Time) (holder string, err error) {
 	q := s.queue(n.Queue)
-	refuse := func(err error, holder string) {
-		r.Err, r.Holder = broker.About(err, "enqueue", n.Queue, n.ID), holder
+	if other := q.jobs[j.ID]; n.Restore != nil && other != nil && other.State == broker.StateWaiting {
+		return other.Holder, broker.Held(other.Holder)
 	}
-	if n.Restore != nil {
-		if other := q.jobs.find(j.id, j.hash); other != nil && other.state == broker.StateWaiting {
-			refuse(broker.Held(other.held.by), other.held.by)
-			return
-		}
-	}
-	if q.exists(j, n, now) {
-		refuse(broker.Duplicate(j.id, j.id), j.id)
-		return
+	if q.exists(n, now) {
+		return j.ID, broker.Duplicate(j.ID, j.ID)
 	}
 	if depth, limit := q.depth(), q.policy.MaxDepth; n.TakesRoom() && limit > 0 && depth >= limit {
-		refuse(broker.QueueFull(depth, limit), "")
-		return
+		return "", broker.QueueFull(depth, limit)
 	}
 	if n.TakesKey() {
-		if holder, held := q.heldBy(j.Unique.Key, now); held {
-			refuse(broker.Duplicate(j.id, holder), holder)
-			return
+		if holder, held := q.holderOf(j.Unique.Key, now); held {
+			return holder, broker.Duplicate(j.ID, holder)
 		}
 		q.takeKey(j, now)
 	}
-	j.created = now.ceil
-	event, past := broker.OnEnqueue, n.Restore
-	if past != nil {
-		event = broker.OnRestore
-		j.restore(past, now)
-	}
-	at, ahead := now.due(n.Delay, n.RunAt)
-	switch {
-	case past != nil && past.State.Final():
-		q.restore(j, past.State, now)
-		r.State = past.State
-		return
-	case past != nil && past.State == broker.StateRetry:
-		q.add(j, event, broker.StateRetry, at)
-	case ahead:
-		q.add(j, event, broker.StateScheduled, at)
+	j.CreatedAt = up(now)
+	due := dueAt(n.Delay, n.RunAt, now)
+	switch past := n.Restore; {
+	case past != nil:
+		q.restore(j, past, due, now)
+		r.State = past.State // also when its retention is over, and nothing was stored
+	case due.After(now):
+		q.add(j, broker.OnEnqueue, broker.StateScheduled, due)
 	default:
-		q.add(j, event, broker.StatePending, 0)
+		q.add(j, broker.OnEnqueue, broker.StatePending, time.Time{})
 	}
-	if r.State = j.state; timed(j.state) {
-		r.RunAt = broker.FromMicros(at)
+	if j.State != broker.StateNone {
+		r.State, r.RunAt = j.State, j.RunAt
 	}
+	return "", nil
 }
 
-// restore gives a new job its past.
-func (j *job) restore(past *broker.Restored, now instant) {
-	j.write(ownHead(past.NewHead(now.stamp())))
-	j.head.FinishedAt = broker.FromMicros(broker.Micros(j.head.FinishedAt))
+// dueAt is when a job with this delay or run time is due: now, with neither.
+func dueAt(delay time.Duration, runAt, now time.Time) time.Time {
+	switch {
+	case delay > 0:
+		return later(now, delay)
+	case !runAt.IsZero():
+		return up(runAt)
+	}
+	return now.Truncate(time.Microsecond)
+}
+
+// restore makes a new job what it was elsewhere. One that had ended is kept for
+// as long as if it had ended here (§29).
+func (q *queue) restore(j *job, past *broker.Restored, due, now time.Time) {
+	j.Head = ownHead(past.NewHead(up(now)))
+	j.FinishedAt = up(j.FinishedAt)
 	if !past.CreatedAt.IsZero() {
-		j.created = broker.Micros(past.CreatedAt)
+		j.CreatedAt = up(past.CreatedAt)
 	}
-}
-
-// restore keeps a job that had ended for as long as it would have been kept if it
-// had ended here (§29).
-func (q *queue) restore(j *job, to broker.State, now instant) {
-	at := broker.Micros(j.head.FinishedAt)
-	if to == broker.StateDead {
-		q.add(j, broker.OnRestore, to, at)
+	to := past.State
+	switch {
+	case to == broker.StateRetry:
+	case to == broker.StateDead:
+		due = time.Time{}
+	case to.Final():
+		lapse := later(j.FinishedAt, q.retention(j))
+		if !reached(now, lapse) {
+			q.add(j, broker.OnRestore, to, time.Time{})
+			q.lapseAt(j, lapse)
+		}
 		return
+	case due.After(now):
+		to = broker.StateScheduled
+	default:
+		to, due = broker.StatePending, time.Time{}
 	}
-	lapse := at + broker.DurationMicros(q.retention(j))
-	if !now.reached(lapse) {
-		q.add(j, broker.OnRestore, to, at)
-		j.lapse = lapse
-		q.lapses.add(j.lapse, j.seq, j)
-	}
+	q.add(j, broker.OnRestore, to, due)
 }
 
 // depth is how many jobs count for the queue's limit; retries do not.
 func (q *queue) depth() int64 {
-	return int64(q.count(broker.StatePending) + q.count(broker.StateScheduled) + q.count(broker.StateWaiting))
+	return int64(q.len(broker.StatePending) + q.len(broker.StateScheduled) + q.len(broker.StateWaiting))
 }

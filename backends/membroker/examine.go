@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -14,7 +15,14 @@ import (
 
 var examinePlan = broker.ExaminePlan{
 	Store: []string{"marks"},
-	Queue: []string{"jobs", "places", "keys", "unique keys", "remembered", "workers", "ended workers"},
+	Queue: []string{"jobs", "entries", "keys", "unique keys", "remembered", "workers"},
+}
+
+// examiner is one step of an examination.
+type examiner struct {
+	broker.Examined
+	req broker.ExamineRequest
+	q   *queue // that it is about
 }
 
 // Examine looks at the records of one part. Each step goes over the names of
@@ -22,42 +30,67 @@ var examinePlan = broker.ExaminePlan{
 func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker.Examined, error) {
 	refused := req.Check()
 	at, err := examinePlan.Read(&req)
-	now, err := b.begin(ctx, "examine", req.Now, cmp.Or(refused, err))
+	req.Now, err = b.begin(ctx, "examine", req.Now, cmp.Or(refused, err))
 	if err != nil {
 		return broker.Examined{}, err
 	}
 	defer b.end()
-	e := &examiner{fix: req.Fix, limit: req.Limit, now: now,
-		Examined: broker.Examined{Now: now.answer(), Queue: at.Queue, Part: at.Part}}
+	s := b.store
+	e := &examiner{Examined: broker.Examined{Now: req.Now, Queue: at.Queue, Part: at.Part}, req: req, q: s.queues[at.Queue]}
 	pos := ""
-	if q := b.store.queues[at.Queue]; q != nil {
-		pos = e.queuePart(q, at)
+	if at.Queue == "" {
+		pos = e.each(maps.Keys(s.marks), at.Pos, func(name string) { e.mark(s, name, s.marks[name]) })
+	} else if q := e.q; q != nil {
+		switch at.Part {
+		case "jobs":
+			pos = e.each(maps.Keys(q.jobs), at.Pos, func(id string) { e.job(q.jobs[id]) })
+		case "entries":
+			if pos = e.entries(at.Pos); pos == "" {
+				e.suppressed()
+			}
+		case "keys":
+			pos = e.each(maps.Keys(q.keys), at.Pos, func(key string) { e.key(key, q.keys[key]) })
+		case "unique keys":
+			pos = e.each(maps.Keys(q.unique), at.Pos, func(key string) { e.hold(key, q.unique[key]) })
+		case "remembered":
+			pos = e.each(maps.Keys(q.remembered), at.Pos, func(id string) {
+				e.lapses(q.lapses, lapse{broker.Micros(q.remembered[id].until), lapsedID, id}, "remembered-id-never-lapses")
+			})
+		case "workers":
+			pos = e.each(maps.Keys(q.workers), at.Pos, func(id string) { e.worker(q.workers[id]) })
+		}
 		q.touch() // a repair may have made something claimable
-	} else if at.Queue == "" {
-		pos = e.marks(b.store, at.Pos)
 	}
 	e.Cursor, _ = examinePlan.Next(&req, at, pos, func(queue string) (string, error) {
-		return strings.Join(following(maps.Keys(b.store.queues), queue, 1), ""), nil
+		return strings.Join(following(maps.Keys(s.queues), queue, 1), ""), nil
 	})
 	return e.Examined, nil
-}
-
-// examiner is one step of an examination.
-type examiner struct {
-	broker.Examined
-	fix   bool
-	limit int
-	now   instant
 }
 
 // found notes a finding, and repairs it where that was asked for.
 func (e *examiner) found(code, id string, repair func(), what string, args ...any) {
 	f := broker.Finding{Code: code, Queue: e.Queue, ID: id, What: fmt.Sprintf(what, args...)}
-	if e.fix {
+	switch {
+	case e.req.Fix && repair != nil:
 		repair()
 		f.Fixed = true
+	case e.req.Fix:
+		f.Left = "the other job has it"
 	}
 	e.Findings = append(e.Findings, f)
+}
+
+// each examines the next names and returns where to go on.
+func (e *examiner) each(names iter.Seq[string], after string, examine func(name string)) string {
+	next := following(names, after, e.req.Limit)
+	for _, name := range next {
+		e.Records++
+		examine(name)
+	}
+	if len(next) < e.req.Limit {
+		return ""
+	}
+	return next[len(next)-1]
 }
 
 // following are the first n names after one.
@@ -75,70 +108,143 @@ func following(names iter.Seq[string], after string, n int) []string {
 	return first
 }
 
-// each examines the next names of a map and returns where to go on.
-func each[T any](e *examiner, m map[string]T, after string, examine func(name string, what T)) string {
-	return e.names(maps.Keys(m), after, func(name string) { examine(name, m[name]) })
+// job examines whether all that should lead to a job does.
+func (e *examiner) job(j *job) {
+	q := e.q
+	if !q.states[j.State].Has(j.entry()) {
+		e.found("job-without-place", j.ID, func() { q.states[j.State].ReplaceOrInsert(j.entry()) }, "it is %v, and not among these", j.State)
+	}
+	if keyed, ok := q.keys[j.Key]; j.Key != "" && (!ok || !keyed.Has(j.keyEntry())) {
+		e.found("key-entry-missing", j.ID, func() { q.addKey(j) }, "it is not among the jobs of its key %q", j.Key)
+	}
+	if j.CancelRequested && j.State != broker.StateActive {
+		e.found("cancel-without-lease", j.ID, func() { j.CancelRequested = false }, "it is %v and is asked to cancel", j.State)
+	}
+	if w := q.workers[j.Worker]; j.State == broker.StateActive && (w == nil || w.ended && !slices.Contains(q.orphans, w)) {
+		e.found("lease-of-unknown-worker", j.ID, func() { e.orphan(j) }, "it is active, and its worker %q is not known", j.Worker)
+	}
+	if j.State == broker.StateCompleted || j.State == broker.StateCancelled {
+		e.lapses(q.lapses, j.lapse, "record-never-lapses")
+	}
+	if u := j.Unique; e.owesKey(j) && q.unique[u.Key].id != j.ID {
+		take := func() { q.takeKey(j, e.req.Now) }
+		if _, held := q.holderOf(u.Key, e.req.Now); held {
+			take = nil
+		}
+		e.found("unique-key-not-held", j.ID, take, "job %q has its unique key %q", q.unique[u.Key].id, u.Key)
+	}
 }
 
-// names is each for names of whatever.
-func (e *examiner) names(all iter.Seq[string], after string, examine func(name string)) string {
-	names := following(all, after, e.limit)
-	for _, name := range names {
-		e.Records++
-		examine(name)
+// owesKey reports whether a job must hold its unique key now.
+func (e *examiner) owesKey(j *job) bool {
+	u := j.Unique
+	if u.Key == "" || j.State.Final() || u.TTL > 0 && reached(e.req.Now, later(j.CreatedAt, u.TTL)) {
+		return false
 	}
-	if len(names) < e.limit {
-		return ""
-	}
-	return names[len(names)-1]
+	return u.Mode == broker.UniqueUntilDone || u.Mode == broker.UniqueUntilStarted && j.State != broker.StateActive && j.Deliveries == 0
 }
 
-func (e *examiner) queuePart(q *queue, at broker.ExamineCursor) string {
-	switch at.Part {
-	case "jobs":
-		return e.names(q.jobs.ids(), at.Pos, func(id string) { e.job(q, q.jobs.get(id)) })
-	case "places":
-		e.places(q)
-	case "keys":
-		return each(e, q.keys, at.Pos, func(key string, b *bag) { e.key(q, key, b) })
-	case "unique keys":
-		return each(e, q.unique, at.Pos, func(key string, h hold) { e.hold(q, key, h) })
-	case "remembered":
-		return each(e, q.remembered, at.Pos, func(id string, p past) {
-			if e.lapsing(q, givenID(id), p.until) {
-				return
+// orphan gives a job to an ended worker, for a reclaim to find.
+func (e *examiner) orphan(j *job) {
+	q := e.q
+	w := q.workers[j.Worker]
+	if w == nil {
+		w = &worker{WorkerInfo: broker.WorkerInfo{ID: cmp.Or(j.Worker, "unknown")}}
+		q.endWorker(w, e.req.Now)
+	}
+	j.Worker = w.ID
+	if w.Held = len(q.heldBy(w)); !slices.Contains(q.orphans, w) {
+		q.orphans = append(q.orphans, w)
+	}
+}
+
+// entries examines whether what is listed by state is in that state. A position
+// begins with the number of the state.
+func (e *examiner) entries(pos string) (next string) {
+	state, from := 0, start
+	if number, cursor, ok := strings.Cut(pos, " "); ok {
+		state, _ = strconv.Atoi(number)
+		from, _ = parseCursor(cursor)
+	}
+	for ; next == "" && 0 <= state && state < len(e.q.states); state, from = state+1, start {
+		l := e.q.states[state]
+		var wrong []entry
+		for x := range l.from(from) {
+			if e.Records == e.req.Limit {
+				next = fmt.Sprintf("%d %s", state, x.cursor())
+				break
 			}
-			e.found("remembered-id-never-lapses", id, func() { q.lapseAt(p.until, givenID(id)) }, "the ID is remembered, and nothing ends that")
-		})
-	case "workers":
-		return each(e, q.workers, at.Pos, func(id string, w *worker) { e.worker(q, id, w) })
-	case "ended workers":
-		return each(e, q.ended, at.Pos, func(id string, w *worker) { e.worker(q, id, w) })
+			if e.Records++; e.q.jobs[x.job.ID] != x.job || x != x.job.entry() || int(x.job.State) != state {
+				wrong = append(wrong, x)
+			}
+		}
+		for _, x := range wrong {
+			code := "entry-without-job"
+			if e.q.jobs[x.job.ID] == x.job {
+				code = "job-in-two-places"
+			}
+			e.found(code, x.job.ID, func() { l.Delete(x) }, "it is listed among those that are %v, and is %v", broker.State(state), x.job.State)
+		}
 	}
-	return ""
+	return next
 }
 
-// lapsing reports whether something lapses at a time, whatever its seq.
-func (e *examiner) lapsing(q *queue, what any, at int64) (found bool) {
-	q.lapses.tree.AscendGreaterOrEqual(entry[any]{at: at}, func(x entry[any]) bool {
-		found = x.at == at && x.what == what
-		return x.at == at && !found
-	})
-	return found
-}
-
-func (q *queue) lapseAt(at int64, what any) {
-	q.seq++
-	q.lapses.add(at, q.seq, what)
-}
-
-func (e *examiner) marks(s *Store, after string) string {
-	return each(e, s.marks, after, func(name string, m *mark) {
-		if x, ok := s.lapses.tree.Get(entry[*mark]{at: m.until, seq: m.fence}); !ok || x.what != m {
-			e.found("mark-never-lapses", name, func() { s.lapses.add(m.until, m.fence, m) }, "the mark is held, and nothing removes it after its time")
+// suppressed counts the dead jobs that are out of default lists.
+func (e *examiner) suppressed() {
+	n, counted := int64(0), &e.q.suppressed
+	for x := range e.q.states[broker.StateDead].from(start) {
+		if x.job.Suppressed {
+			n++
 		}
-		if m.fence > s.fence {
-			e.found("mark-fence-behind", name, func() { s.fence = m.fence }, "its fence is %d, the last one given out is %d", m.fence, s.fence)
+	}
+	if n != *counted {
+		e.found("count-differs", "suppressed", func() { *counted = n }, "%d dead jobs are suppressed, %d are counted", n, *counted)
+	}
+}
+
+func (e *examiner) key(key string, keyed list) {
+	var wrong []entry
+	for x := range keyed.from(start) {
+		if e.q.jobs[x.job.ID] != x.job || x != x.job.keyEntry() || x.job.Key != key {
+			wrong = append(wrong, x)
 		}
-	})
+	}
+	for _, x := range wrong {
+		e.found("key-entry-without-job", x.job.ID, func() { keyed.Delete(x) }, "it is listed by the key %q, and is gone or has another", key)
+	}
+}
+
+func (e *examiner) hold(key string, h hold) {
+	free := func() { delete(e.q.unique, key) }
+	switch j := e.q.jobs[h.id]; {
+	case h.mode == broker.UniqueWindow:
+		e.lapses(e.q.lapses, lapse{broker.Micros(h.until), lapsedWindow, key}, "unique-window-never-lapses")
+	case j == nil:
+		e.found("unique-key-of-missing-job", h.id, free, "it holds the unique key %q and is not stored", key)
+	case j.Unique.Key != key || j.State.Final() || h.mode == broker.UniqueUntilStarted && j.State == broker.StateActive:
+		e.found("unique-key-of-ended-job", h.id, free, "it is %v and still holds the unique key %q", j.State, key)
+	}
+}
+
+func (e *examiner) worker(w *worker) {
+	if n := len(e.q.heldBy(w)); n != w.Held {
+		e.found("lease-count-differs", w.ID, func() { w.Held = n }, "it counts %d leases and has %d", w.Held, n)
+	}
+	if w.ended {
+		e.lapses(e.q.lapses, w.forget, "worker-leftover")
+	}
+}
+
+func (e *examiner) mark(s *Store, name string, m *mark) {
+	e.lapses(s.lapses, m.lapse, "mark-never-lapses")
+	if m.Fence > s.fence {
+		e.found("mark-fence-behind", name, func() { s.fence = m.Fence }, "its fence is %d, the last one given out is %d", m.Fence, s.fence)
+	}
+}
+
+// lapses examines whether something will be removed at its time.
+func (e *examiner) lapses(l lapses, x lapse, code string) {
+	if !l.Has(x) {
+		e.found(code, x.name, func() { l.ReplaceOrInsert(x) }, "nothing removes it after %v", broker.FromMicros(x.at))
+	}
 }

@@ -24,81 +24,66 @@ func TestEveryCorruptionIsFoundAndRepaired(t *testing.T) {
 	t.Parallel()
 	examinetest.Run(t, func(testing.TB) broker.Broker { return New() }, []examinetest.Corruption{
 		{Name: "a scheduled job is in no order of time", Want: []string{"job-without-place scheduled"},
-			Plant: planted(func(q *queue) {
-				j := q.jobs.get("scheduled")
-				q.times[broker.StateScheduled].remove(j.at, j.seq)
-			})},
-		{Name: "a pending job is in no bag", Want: []string{"job-without-place pending"},
-			Plant: planted(func(q *queue) { q.bags[broker.StatePending].without(q.jobs.get("pending")) })},
-		{Name: "a pending job has no turn", Want: []string{"job-without-place pending"},
-			Plant: planted(func(q *queue) { q.ready[broker.PriorityNormal-1].remove(q.jobs.get("pending")) })},
+			Plant: planted(func(q *queue) { q.states[broker.StateScheduled].Delete(q.jobs["scheduled"].entry()) })},
+		{Name: "a pending job is in no list", Want: []string{"job-without-place pending"},
+			Plant: planted(func(q *queue) { q.states[broker.StatePending].Delete(q.jobs["pending"].entry()) })},
 		{Name: "a retry has a turn as well", Want: []string{"job-in-two-places retry"},
-			Plant: planted(func(q *queue) { q.ready[broker.PriorityNormal-1].pushBack(q.jobs.get("retry")) })},
+			Plant: planted(func(q *queue) {
+				q.states[broker.StatePending].ReplaceOrInsert(entry{at: 1, seq: -7, job: q.jobs["retry"]})
+			})},
 		{Name: "a dead job is listed as completed too", Want: []string{"job-in-two-places dead"},
-			Plant: planted(func(q *queue) { q.times[broker.StateCompleted].add(1, 1, q.jobs.get("dead")) })},
+			Plant: planted(func(q *queue) { q.states[broker.StateCompleted].ReplaceOrInsert(q.jobs["dead"].entry()) })},
 		{Name: "a list leads to a job that is gone", Want: []string{"entry-without-job lost"},
-			Plant: planted(func(q *queue) { q.times[broker.StateRetry].add(1<<60, 1, &job{id: "lost"}) })},
-		{Name: "a turn leads to nothing pending", Want: []string{"entry-without-job lost"},
 			Plant: planted(func(q *queue) {
-				q.ready[broker.PriorityLow-1].pushBack(&job{id: "lost", state: broker.StateRetry})
+				q.states[broker.StateRetry].ReplaceOrInsert(entry{at: 1 << 60, seq: 1, job: &job{Job: broker.Job{ID: "lost"}}})
 			})},
-		{Name: "a lease without a worker", Want: []string{"lease-of-unknown-worker active"},
-			Plant: planted(func(q *queue) {
-				q.jobs.get("active").holder.held.without(q.jobs.get("active"))
-				q.jobs.get("active").holder = nil
-			})},
+		{Name: "a lease without a worker", Want: []string{"lease-of-unknown-worker active", "lease-count-differs w"},
+			Plant: planted(func(q *queue) { q.jobs["active"].Worker = "" })},
 		{Name: "the worker of a lease is unknown", Want: []string{"lease-of-unknown-worker active", "lease-of-unknown-worker asked", "lease-of-unknown-worker started"},
-			Plant: planted(func(q *queue) { delete(q.workers, examinetest.Worker) })},
-		{Name: "a worker does not know a lease", Want: []string{"lease-count-differs w"},
-			Plant: planted(func(q *queue) { q.jobs.get("active").holder.held.without(q.jobs.get("active")) })},
-		{Name: "a worker holds a job that is gone", Want: []string{"lease-without-job lost"},
-			Plant: planted(func(q *queue) { q.workers[examinetest.Worker].held.add(&job{id: "lost"}) })},
-		{Name: "a worker counts a request to cancel too much", Want: []string{"lease-count-differs w"},
-			Plant: planted(func(q *queue) { q.workers[examinetest.Worker].cancels++ })},
+			Repairs: []string{"lease-of-unknown-worker active"}, // which makes a record of the worker
+			Plant:   planted(func(q *queue) { delete(q.workers, examinetest.Worker) })},
+		{Name: "nobody is told to take an ended worker's jobs over", Want: []string{"lease-of-unknown-worker active", "lease-of-unknown-worker asked", "lease-of-unknown-worker started"},
+			Repairs: []string{"lease-of-unknown-worker active"},
+			Plant: planted(func(q *queue) {
+				q.endWorker(q.workers[examinetest.Worker], examinetest.Start)
+				q.orphans = nil
+			})},
+		{Name: "a worker counts a lease too much", Want: []string{"lease-count-differs w"},
+			Plant: planted(func(q *queue) { q.workers[examinetest.Worker].Held++ })},
 		{Name: "a wrong count of suppressed jobs", Want: []string{"count-differs suppressed"}, Plant: planted(func(q *queue) { q.suppressed++ })},
 		{Name: "a pending job is asked to cancel", Want: []string{"cancel-without-lease pending"},
-			Plant: planted(func(q *queue) { q.jobs.get("pending").cancelRequested = true })},
-		{Name: "a worker is alive and ended", Want: []string{"worker-alive-and-ended w"},
-			Plant: planted(func(q *queue) {
-				gone := &worker{id: examinetest.Worker, ended: true, until: 1 << 60, held: bag{kind: byHolder}}
-				q.ended[gone.id] = gone
-				q.lapseAt(gone.until, gone)
-			})},
+			Plant: planted(func(q *queue) { q.jobs["pending"].CancelRequested = true })},
 		{Name: "an ended worker is never forgotten", Want: []string{"worker-leftover old"},
 			Plant: planted(func(q *queue) {
-				q.ended["old"] = &worker{id: "old", ended: true, until: 1 << 60, held: bag{kind: byHolder}}
+				q.workers["old"] = &worker{WorkerInfo: broker.WorkerInfo{ID: "old"}, ended: true, forget: lapse{1 << 60, lapsedWorker, "old"}}
 			})},
 		{Name: "a job is not found by its key", Want: []string{"key-entry-missing pending"},
-			Plant: planted(func(q *queue) { q.keys["tenant"].without(q.jobs.get("pending")) })},
+			Plant: planted(func(q *queue) { q.keys["tenant"].Delete(q.jobs["pending"].keyEntry()) })},
 		{Name: "a key leads to a job that is gone", Want: []string{"key-entry-without-job lost"},
-			Plant: planted(func(q *queue) { q.keys["tenant"].add(&job{id: "lost"}) })},
-		{Name: "a record is kept for ever", Want: []string{"record-never-lapses completed"},
 			Plant: planted(func(q *queue) {
-				j := q.jobs.get("completed")
-				q.lapses.remove(j.lapse, j.seq)
+				q.keys["tenant"].ReplaceOrInsert(entry{seq: 1 << 60, job: &job{Job: broker.Job{ID: "lost"}}})
 			})},
+		{Name: "a record is kept for ever", Want: []string{"record-never-lapses completed"},
+			Plant: planted(func(q *queue) { q.lapses.Delete(q.jobs["completed"].lapse) })},
 		{Name: "a unique key of a job that is gone", Want: []string{"unique-key-of-missing-job lost"},
-			Plant: planted(func(q *queue) { q.unique["other"] = hold{id: "lost", until: never} })},
+			Plant: planted(func(q *queue) { q.unique["other"] = hold{id: "lost"} })},
 		{Name: "a unique key of a job that died", Want: []string{"unique-key-of-ended-job died-unique"},
-			Plant: planted(func(q *queue) { q.unique["key-dead"] = hold{id: "died-unique", until: never} })},
+			Plant: planted(func(q *queue) { q.unique["key-dead"] = hold{id: "died-unique"} })},
 		{Name: "a unique key is free", Want: []string{"unique-key-not-held unique"},
 			Plant: planted(func(q *queue) { delete(q.unique, "key") })},
 		{Name: "a unique key is another job's", Left: true, Want: []string{"unique-key-not-held unique"},
 			Plant: planted(func(q *queue) {
-				j := q.jobs.get("pending")
-				body := *j.Body
-				body.Unique = broker.Unique{Key: "key"}
-				j.Body = &body
-				q.unique["key"] = hold{id: "pending", until: never}
+				q.jobs["pending"].Unique = broker.Unique{Key: "key"}
+				q.unique["key"] = hold{id: "pending"}
 			})},
 		{Name: "a window never lapses", Want: []string{"unique-window-never-lapses endless"},
 			Plant: planted(func(q *queue) {
-				q.unique["endless"] = hold{id: "gone", mode: broker.UniqueWindow, until: 1 << 60}
+				q.unique["endless"] = hold{id: "gone", mode: broker.UniqueWindow, until: broker.FromMicros(1 << 52)}
 			})},
 		{Name: "an ID is remembered for ever", Want: []string{"remembered-id-never-lapses old"},
-			Plant: planted(func(q *queue) { q.remembered["old"] = past{until: 1 << 60} })},
+			Plant: planted(func(q *queue) { q.remembered["old"] = past{until: broker.FromMicros(1 << 52)} })},
 		{Name: "a mark never lapses", Want: []string{"mark-never-lapses mark"},
-			Plant: planted(func(q *queue) { m := q.store.marks["mark"]; q.store.lapses.remove(m.until, m.fence) })},
+			Plant: planted(func(q *queue) { q.store.lapses.Delete(q.store.marks["mark"].lapse) })},
 		{Name: "fences begin anew", Want: []string{"mark-fence-behind mark"},
 			Plant: planted(func(q *queue) { q.store.fence = 0 })},
 	})
@@ -163,11 +148,11 @@ func TestARepairWakesWhoWaits(t *testing.T) {
 		got := claimInBackground(t, b, "w", 1, time.Minute, "q")
 		synctest.Wait()
 		b.store.mu.Lock()
-		b.store.queues["q"].jobs.add(&job{id: "a", hash: hashOf(b.store.seed, "a"), state: broker.StatePending, Body: &broker.Body{Priority: 1}})
+		b.store.queues["q"].jobs["a"] = &job{Job: broker.Job{Queue: "q", ID: "a", State: broker.StatePending}, at: 1}
 		b.store.mu.Unlock()
 		start := time.Now()
-		if found := examinetest.Examine(t, b, broker.ExamineRequest{Fix: true}); len(found) != 2 {
-			t.Errorf("found %+v, want that it is in no bag and has no turn", found)
+		if found := examinetest.Examine(t, b, broker.ExamineRequest{Fix: true}); len(found) != 1 {
+			t.Errorf("found %+v, want that it is in no list", found)
 		}
 		if c := <-got; c.err != nil || len(c.Jobs) != 1 || time.Since(start) > 0 {
 			t.Errorf("the claim answered %v, %v after %v; want the job at once", ids(c.Jobs), c.err, time.Since(start))

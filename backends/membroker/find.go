@@ -4,28 +4,26 @@ import (
 	"context"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Find returns a page of jobs. The index it pages through is that of the
-// worker, the key or the state, in this order of preference; the other fields
-// filter what it examines. A queue that does not exist has no jobs. §23.
+// Find returns a page of jobs. It pages through one list, and the query
+// filters what it examines.
+// A queue that does not exist has no jobs. §23.
 func (b *Broker) Find(ctx context.Context, query broker.Query) (broker.Page, error) {
 	now, err := b.begin(ctx, "find", query.Now, query.Check())
 	if err != nil {
 		return broker.Page{}, err
 	}
-	page := broker.Page{Now: now.answer()}
+	page := broker.Page{Now: now}
 	if q := b.store.queues[query.Queue]; q != nil {
 		page.Jobs, page.Cursor, err = q.find(&query)
 	}
 	b.end()
 	if query.NoPayload {
 		for i := range page.Jobs {
-			j := &page.Jobs[i]
-			j.Payload, j.Result = j.Payload[len(j.Payload):], nil // the headers lie behind it
+			page.Jobs[i].Payload, page.Jobs[i].Result = nil, nil
 		}
 	}
 	detach(page.Jobs)
@@ -35,52 +33,60 @@ func (b *Broker) Find(ctx context.Context, query broker.Query) (broker.Page, err
 func (q *queue) find(query *broker.Query) (jobs []broker.Job, cursor string, err error) {
 	if len(query.IDs) > 0 {
 		for _, id := range slices.Compact(slices.Sorted(slices.Values(query.IDs))) {
-			if j := q.jobs.get(id); j != nil {
-				jobs = q.show(jobs, j)
+			if j := q.jobs[id]; j != nil {
+				jobs = append(jobs, j.Job)
 			}
 		}
 		return jobs, "", nil
 	}
-	visit := func(j *job) {
-		if j.matches(query) {
-			jobs = q.show(jobs, j)
+	l, from, end := q.indexOf(query)
+	if query.Cursor != "" {
+		at, err := parseCursor(query.Cursor)
+		if err != nil {
+			return nil, "", err
+		}
+		if before(from, at) {
+			from = at
 		}
 	}
-	var index *bag
-	switch {
-	case query.Worker != "":
-		if w := q.holderOf(query.Worker); w != nil {
-			index = &w.held
+	examined := 0
+	for e := range l.from(from) {
+		if e.at >= end {
+			break
 		}
-	case query.Key != "":
-		index = q.keys[query.Key]
-	case timed(query.State):
-		before := int64(math.MaxInt64)
-		if !query.Before.IsZero() {
-			before = broker.Micros(query.Before)
+		if examined == query.Limit {
+			return jobs, e.cursor(), nil
 		}
-		cursor, err = q.times[query.State].page(query.Cursor, broker.Micros(query.After), before, query.Limit, visit)
-	case query.State < states:
-		index = &q.bags[query.State]
+		examined++
+		if query.Matches(&e.job.Job) {
+			jobs = append(jobs, e.job.Job)
+		}
 	}
-	if index != nil {
-		cursor, err = index.page(query.Cursor, query.Limit, visit)
-	}
-	return jobs, cursor, err
+	return jobs, "", nil
 }
 
-func (j *job) matches(query *broker.Query) bool {
-	at, head := j.at, j.read()
-	if !timed(j.state) {
-		at = j.created
+// indexOf is the list to page through: of the key, or of the state, which is active
+// for those of a worker. A page begins at from and ends before the time end.
+func (q *queue) indexOf(query *broker.Query) (l list, from entry, end int64) {
+	from, end = start, math.MaxInt64
+	state := query.State
+	if query.Worker != "" {
+		state = broker.StateActive
+	} else if keyed, ok := q.keys[query.Key]; ok {
+		return keyed, from, end
+	} else if query.Key != "" || int(state) >= len(q.states) {
+		state = broker.StateNone // where no job is
 	}
-	return (query.State == broker.StateNone || j.state == query.State) &&
-		(query.Worker == "" || j.holder != nil && j.holder.id == query.Worker) &&
-		(query.Key == "" || j.Key == query.Key) &&
-		(query.Type == "" || j.Type == query.Type) &&
-		(query.Reason == broker.ReasonNone || head.Reason == query.Reason) &&
-		(query.ErrorText == "" || strings.Contains(head.Errors.Last().Message, query.ErrorText)) &&
-		(query.After.IsZero() || at >= broker.Micros(query.After)) &&
-		(query.Before.IsZero() || at < broker.Micros(query.Before)) &&
-		(query.Suppressed || !head.Suppressed)
+	if timed(state) && !query.After.IsZero() {
+		from.at = broker.Micros(query.After)
+	}
+	if timed(state) && !query.Before.IsZero() {
+		end = broker.Micros(query.Before)
+	}
+	return q.states[state], from, end
+}
+
+// timed reports whether the jobs of a state are ordered by a time.
+func timed(s broker.State) bool {
+	return s.Final() || s == broker.StateScheduled || s == broker.StateRetry
 }

@@ -93,14 +93,14 @@ func TestACursorOfNoPageIsRefused(t *testing.T) {
 	b := New()
 	defer b.Close()
 	enqueue(t, b, newTestJob("q", "a"))
-	late := broker.Query{Queue: "q", State: broker.StatePending, Cursor: "9"} // of a page when there were more jobs
+	late := broker.Query{Queue: "q", State: broker.StatePending, Cursor: "1.0"} // of a page when there were more jobs
 	if page, err := b.Find(t.Context(), late); err != nil || len(page.Jobs) != 1 {
 		t.Errorf("a cursor from before other jobs left gave %v, %v; want the job that is left", ids(page.Jobs), err)
 	}
 	for _, query := range []broker.Query{
 		{State: broker.StatePending, Cursor: "x"},
-		{State: broker.StatePending, Cursor: "-1"},
-		{State: broker.StatePending, Cursor: "1.1"},
+		{State: broker.StatePending, Cursor: "1"},
+		{State: broker.StatePending, Cursor: "1.1.1"},
 		{State: broker.StateDead, Cursor: "1"},
 		{State: broker.StateDead, Cursor: "1.1x"},
 		{State: broker.StateDead, Cursor: "1. 1"},

@@ -3,17 +3,15 @@ package membroker
 import (
 	"bytes"
 	"context"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
 // mark is a name that somebody holds; a free one is not stored (§24).
 type mark struct {
-	name  string
-	owner string
-	fence int64
-	value []byte
-	until int64
+	broker.Marked
+	lapse lapse
 }
 
 // Mark reads, takes, keeps, sets or drops a mark. §24.
@@ -25,68 +23,51 @@ func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marke
 	defer b.end()
 	s := b.store
 	m := s.marks[req.Name]
-	if m != nil && now.reached(m.until) {
-		s.free(m)
+	if m != nil && reached(now, m.Until) {
+		s.free(req.Name)
 		m = nil
 	}
-	held := m != nil && m.owner == req.Owner && m.fence == req.Fence
+	held := m != nil && m.Owner == req.Owner && m.Fence == req.Fence
 	switch req.Action {
 	case broker.MarkRead:
 		held = m != nil
 	case broker.MarkTake:
 		if m == nil {
-			m = &mark{name: req.Name, owner: req.Owner, value: bytes.Clone(req.Value)}
+			m = &mark{Marked: broker.Marked{Owner: req.Owner, Value: bytes.Clone(req.Value)}}
+			s.marks[req.Name] = m
 		}
-		if held = m.owner == req.Owner; held {
-			s.free(m)
+		if held = m.Owner == req.Owner; held {
 			s.fence++ // one counter for all names, so that it outlives every mark
-			m.fence = s.fence
-			s.extend(m, now.plus(req.TTL))
+			m.Fence = s.fence
+			s.extend(req.Name, m, later(now, req.TTL))
 		}
 	case broker.MarkKeep, broker.MarkSet:
 		if held && req.Action == broker.MarkSet {
-			m.value = bytes.Clone(req.Value)
+			m.Value = bytes.Clone(req.Value)
 		}
 		if held {
-			s.extend(m, now.plus(req.TTL))
+			s.extend(req.Name, m, later(now, req.TTL))
 		}
 	case broker.MarkDrop:
 		if held {
-			s.free(m)
+			s.free(req.Name)
 			m = nil
 		}
 	}
-	if m == nil {
-		return broker.Marked{Held: held}, nil
+	got := broker.Marked{Held: held}
+	if m != nil {
+		got = m.Marked
+		got.Held, got.Value = held, bytes.Clone(m.Value)
 	}
-	return broker.Marked{Held: held, Owner: m.owner, Fence: m.fence, Value: bytes.Clone(m.value), Until: broker.FromMicros(m.until)}, nil
+	return got, nil
 }
 
-// extend stores a mark until a time. No other mark has its fence, which
-// therefore tells it from others that lapse at the same time.
-func (s *Store) extend(m *mark, until int64) {
-	s.lapses.remove(m.until, m.fence)
-	m.until = until
-	s.lapses.add(m.until, m.fence, m)
-	s.marks[m.name] = m
+func (s *Store) extend(name string, m *mark, until time.Time) {
+	s.lapses.Delete(m.lapse)
+	m.Until, m.lapse = until, s.lapses.at(until, lapsedMark, name)
 }
 
-func (s *Store) free(m *mark) {
-	s.lapses.remove(m.until, m.fence)
-	delete(s.marks, m.name)
-}
-
-func (s *Store) pruneMarks(budget int, got *broker.Pruned, now instant) {
-	for ; ; budget-- {
-		e, ok := s.lapses.first()
-		if !ok || !now.reached(e.at) {
-			return
-		}
-		if budget == 0 {
-			got.More = true
-			return
-		}
-		s.free(e.what)
-		got.Other++
-	}
+func (s *Store) free(name string) {
+	s.lapses.Delete(s.marks[name].lapse)
+	delete(s.marks, name)
 }

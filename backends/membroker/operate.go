@@ -1,8 +1,10 @@
 package membroker
 
 import (
+	"bytes"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -28,111 +30,96 @@ func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.Ope
 	return results, nil
 }
 
-func (s *Store) operate(op *broker.Operation, ref broker.Ref, now instant) (state broker.State, holder string, err error) {
+func (s *Store) operate(op *broker.Operation, ref broker.Ref, now time.Time) (state broker.State, holder string, err error) {
 	q := s.queues[ref.Queue]
-	if q == nil || q.jobs.get(ref.ID) == nil {
+	if q == nil || q.jobs[ref.ID] == nil {
 		return broker.StateNone, "", broker.ErrNotFound
 	}
-	j := q.jobs.get(ref.ID)
-	by := ""
-	if j.held != nil {
-		by = j.held.by
-	}
-	if done, err := op.Decide(ref, j.state, j.read().Epoch, by); err != nil {
-		return j.state, by, err
+	j := q.jobs[ref.ID]
+	if done, err := op.Decide(ref, j.State, j.Epoch, j.Holder); err != nil {
+		return j.State, j.Holder, err
 	} else if done {
-		return j.state, "", nil
+		return j.State, "", nil
 	}
 	switch op.Kind {
 	case broker.OpCancel:
-		if q.cancel(j, now); j.state == broker.StateNone {
+		if q.cancel(j, now); j.State == broker.StateNone {
 			return broker.StateCancelled, "", nil // of which no record is kept
 		}
 	case broker.OpDelete:
 		moved := stays
 		if op.Holder != "" {
-			moved = j.read().Epoch
+			moved = j.Epoch
 		}
 		q.drop(j, now, moved)
 	case broker.OpRedrive:
 		holder, err = q.redrive(j, now)
 	case broker.OpReschedule:
-		q.reschedule(j, op, now)
+		q.reschedule(j, dueAt(op.Delay, op.RunAt, now), now)
 	case broker.OpEdit:
-		j.edit(op.Payload)
+		if j.Payload = bytes.Clone(op.Payload); j.State == broker.StateDead { // §28
+			j.Head = j.Moved()
+		}
 	case broker.OpHold:
-		q.hold(j, op.Holder)
+		j.Head = j.Moved()
+		from := j.State
+		q.move(j, broker.OnHold, broker.StateWaiting, j.RunAt)
+		j.Holder, j.HeldFrom = op.Holder, from
 	case broker.OpUnhold:
-		q.unhold(j)
+		j.Head = j.Moved()
+		if q.move(j, broker.OnUnhold, j.HeldFrom, j.RunAt); j.State == broker.StatePending {
+			q.toFront(j)
+		}
 	case broker.OpSuppress, broker.OpUnsuppress:
-		q.suppress(j, op.Kind == broker.OpSuppress)
+		q.count(j, -1)
+		j.Suppressed = op.Kind == broker.OpSuppress
+		q.count(j, 1)
 	}
-	return j.state, holder, err
+	return j.State, holder, err
 }
 
 // cancel ends a job, or asks the holder of an active one to: that is no
 // transition, since the lease goes on.
-func (q *queue) cancel(j *job, now instant) {
-	if j.state == broker.StateActive {
-		if !j.cancelRequested {
-			j.cancelRequested = true
-			j.holder.cancels++
-		}
-		q.store.emit(broker.Event{Kind: broker.EventCancel, Queue: q.name, ID: j.id, State: j.state})
+func (q *queue) cancel(j *job, now time.Time) {
+	if j.State == broker.StateActive {
+		j.CancelRequested = true
+		q.store.emit(broker.Event{Kind: broker.EventCancel, Queue: q.name, ID: j.ID, State: j.State})
 		return
 	}
-	head := j.read().Moved()
-	head.FinishedAt = now.stamp()
-	j.write(head)
+	j.Head = j.Moved()
+	j.FinishedAt = up(now)
 	q.finish(j, broker.OnCancel, broker.StateCancelled, now)
-	q.store.emit(broker.Event{Kind: broker.EventSettled, Queue: q.name, ID: j.id, State: broker.StateCancelled})
+	q.store.emit(broker.Event{Kind: broker.EventSettled, Queue: q.name, ID: j.ID, State: broker.StateCancelled})
 }
 
 // redrive sends a dead job back, unless another holds its unique key (§21).
-func (q *queue) redrive(j *job, now instant) (holder string, err error) {
+func (q *queue) redrive(j *job, now time.Time) (holder string, err error) {
 	if j.Unique.Key != "" && j.Unique.Mode == broker.UniqueUntilDone {
-		if holder, held := q.heldBy(j.Unique.Key, now); held {
-			return holder, broker.Duplicate(j.id, holder)
+		if holder, held := q.holderOf(j.Unique.Key, now); held {
+			return holder, broker.Duplicate(j.ID, holder)
 		}
 		q.takeKey(j, now)
 	}
-	head := j.read().Redriven()
-	q.move(j, broker.OnRedrive, broker.StatePending, 0)
-	j.write(head)
+	q.move(j, broker.OnRedrive, broker.StatePending, time.Time{})
+	j.Head = j.Redriven()
 	return "", nil
 }
 
-// suppress takes a dead job out of default lists, or brings it back to them.
-func (q *queue) suppress(j *job, out bool) {
-	if out == j.suppressed() {
-		return
-	}
-	head := *j.read()
-	head.Suppressed = out
-	j.write(head)
-	if out {
-		q.suppressed++
-	} else {
-		q.suppressed--
-	}
-}
-
 // reschedule gives a job a new time; a pending one waits for it as scheduled.
-func (q *queue) reschedule(j *job, op *broker.Operation, now instant) {
-	j.write(j.read().Moved())
-	at, ahead := now.due(op.Delay, op.RunAt)
+func (q *queue) reschedule(j *job, due, now time.Time) {
+	j.Head = j.Moved()
 	switch {
-	case !ahead:
-		q.move(j, broker.OnReschedule, broker.StatePending, 0)
-	case j.state == broker.StateRetry:
-		q.move(j, broker.OnReschedule, broker.StateRetry, at)
+	case !due.After(now):
+		q.move(j, broker.OnReschedule, broker.StatePending, time.Time{})
+	case j.State == broker.StateRetry:
+		q.move(j, broker.OnReschedule, broker.StateRetry, due)
 	default:
-		q.move(j, broker.OnReschedule, broker.StateScheduled, at)
+		q.move(j, broker.OnReschedule, broker.StateScheduled, due)
 	}
 }
 
 // removeQueue forgets a queue that has no jobs and no live workers (§1).
-func (s *Store) removeQueue(ref broker.Ref, now instant) error {
+func (s *Store) removeQueue(ref broker.Ref, now time.Time) error {
 	if ref.ID != "" {
 		return broker.Invalid("id", "is set; remove a queue by its name alone")
 	}
@@ -140,20 +127,13 @@ func (s *Store) removeQueue(ref broker.Ref, now instant) error {
 	if q == nil {
 		return broker.ErrNotFound
 	}
-	var info broker.QueueInfo
-	for _, w := range q.workers {
-		if !now.reached(w.until) {
-			info.Workers = append(info.Workers, broker.WorkerInfo{ID: w.id})
-		}
-	}
-	if q.jobs.len() > 0 {
-		info.Counts = q.describe(false, now).Counts
-	}
-	if len(info.Workers)+len(info.Counts) > 0 {
+	info := q.describe(true, now)
+	info.Workers = slices.DeleteFunc(info.Workers, func(w broker.WorkerInfo) bool { return !w.Alive(now) })
+	if len(info.Workers) > 0 || len(q.jobs) > 0 {
 		return broker.QueueInUse(info)
 	}
 	for _, w := range slices.Clone(q.waiters) {
-		w.signal() // to learn that its worker is gone
+		w.wake() // to learn that its worker is gone
 	}
 	delete(s.queues, ref.Queue)
 	return nil

@@ -2,16 +2,63 @@ package membroker
 
 import (
 	"context"
+	"time"
+
+	"github.com/google/btree"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// What Prune finds in a queue's lapses, beside completed and cancelled jobs
-// and ended workers.
-type (
-	givenID string // a remembered ID
-	window  string // the key of a unique window
+// lapse says that something can be removed at a time in microseconds. What is
+// kept on beyond that has another lapse, and this one does nothing.
+type lapse struct {
+	at   int64
+	what lapsed
+	name string
+}
+
+type lapsed int8
+
+// What lapses.
+const (
+	lapsedRecord lapsed = iota // of a completed or cancelled job
+	lapsedID                   // a remembered one
+	lapsedWindow               // of a unique key
+	lapsedWorker               // the memory of an ended one
+	lapsedMark
 )
+
+// lapses are in the order of their times.
+type lapses struct{ *btree.BTreeG[lapse] }
+
+func newLapses() lapses {
+	return lapses{btree.NewG(degree, func(a, b lapse) bool {
+		if a.at != b.at {
+			return a.at < b.at
+		}
+		return a.what < b.what || a.what == b.what && a.name < b.name
+	})}
+}
+
+// at adds a lapse.
+func (l lapses) at(at time.Time, what lapsed, name string) lapse {
+	x := lapse{broker.Micros(at), what, name}
+	l.ReplaceOrInsert(x)
+	return x
+}
+
+// each removes what has lapsed, while there is budget for it, and returns what is
+// left of that; below zero if it was too small.
+func (l lapses) each(now time.Time, budget int, remove func(lapse)) int {
+	for x, ok := l.Min(); ok && x.at <= now.UnixMicro(); x, ok = l.Min() {
+		if budget--; budget < 0 {
+			break
+		}
+		l.Delete(x)
+		remove(x)
+	}
+	return budget
+}
 
 // Prune removes up to Max lapsed things per queue, and up to Max lapsed marks.
 // §23.
@@ -27,85 +74,77 @@ func (b *Broker) Prune(ctx context.Context, req broker.PruneRequest) (broker.Pru
 			q.prune(req.Max, &got, now)
 		}
 	}
-	b.store.pruneMarks(req.Max, &got, now)
+	left := b.store.lapses.each(now, req.Max, func(x lapse) {
+		delete(b.store.marks, x.name)
+		got.Other++
+	})
+	got.More = got.More || left < 0
 	return got, nil
 }
 
-func (q *queue) prune(budget int, got *broker.Pruned, now instant) {
-	for ; ; budget-- {
-		what := q.overdue(now)
-		if what == nil {
-			return
+// prune removes what has lapsed, then the records that retention no longer keeps,
+// those that ended first going first.
+func (q *queue) prune(budget int, got *broker.Pruned, now time.Time) {
+	budget = q.lapses.each(now, budget, func(x lapse) { q.removeLapsed(x, got, now) })
+	for j := q.surplus(now); j != nil && budget >= 0; j = q.surplus(now) {
+		if budget--; budget >= 0 {
+			q.pruneJob(j, got, now)
 		}
-		if budget == 0 {
-			got.More = true
-			return
-		}
-		if j, ok := what.(*job); ok {
-			switch j.state {
-			case broker.StateCompleted:
-				got.Completed++
-			case broker.StateCancelled:
-				got.Cancelled++
-			case broker.StateDead:
-				got.Dead++
-			}
-			q.check(j.state, broker.OnPrune, broker.StateNone)
-			q.drop(j, now, stays)
-			continue
-		}
-		got.Other += q.pruneLapsed(what, now)
 	}
+	got.More = got.More || budget < 0
 }
 
-// overdue is the next thing to prune, or nil: what has lapsed, then the
-// records that retention no longer keeps, those that ended first going first.
-func (q *queue) overdue(now instant) any {
-	if e, ok := q.lapses.first(); ok && now.reached(e.at) {
-		return e.what
-	}
-	completed, cancelled, dead := q.times[broker.StateCompleted], q.times[broker.StateCancelled], q.times[broker.StateDead]
-	if most := q.policy.RetainCompleted.Count; most > 0 && int64(completed.len()+cancelled.len()) > most {
-		e, ok := completed.first()
-		if c, found := cancelled.first(); found && (!ok || c.at < e.at || c.at == e.at && c.seq < e.seq) {
-			e = c
+// removeLapsed removes what a lapse is about, unless that has been renewed since.
+func (q *queue) removeLapsed(x lapse, got *broker.Pruned, now time.Time) {
+	switch x.what {
+	case lapsedRecord:
+		q.pruneJob(q.jobs[x.name], got, now)
+		return
+	case lapsedID:
+		if now.Before(q.remembered[x.name].until) {
+			return
 		}
-		return e.what
+		delete(q.remembered, x.name)
+	case lapsedWindow:
+		if h, ok := q.unique[x.name]; !ok || h.mode != broker.UniqueWindow || now.Before(h.until) {
+			return
+		}
+		delete(q.unique, x.name)
+	case lapsedWorker:
+		w := q.workers[x.name]
+		if w.Held > 0 { // its jobs wait for a reclaim: look again
+			w.forget = q.lapses.at(later(now, remembersEnded), lapsedWorker, w.ID)
+			return
+		}
+		delete(q.workers, x.name)
 	}
-	if e, ok := dead.first(); ok {
-		keep := q.policy.RetainDead
-		tooOld := keep.Age > 0 && now.reached(e.at+broker.DurationMicros(keep.Age))
-		if tooOld || keep.Count > 0 && int64(dead.len()) > keep.Count {
-			return e.what
+	got.Other++
+}
+
+func (q *queue) pruneJob(j *job, got *broker.Pruned, now time.Time) {
+	switch j.State {
+	case broker.StateCompleted:
+		got.Completed++
+	case broker.StateCancelled:
+		got.Cancelled++
+	case broker.StateDead:
+		got.Dead++
+	}
+	q.check(j.State, broker.OnPrune, broker.StateNone)
+	q.drop(j, now, stays)
+}
+
+// surplus is the first record that the queue's policy no longer keeps, or nil.
+func (q *queue) surplus(now time.Time) *job {
+	if most := q.policy.RetainCompleted.Count; most > 0 && int64(q.len(broker.StateCompleted)+q.len(broker.StateCancelled)) > most {
+		return q.first(broker.StateCompleted, broker.StateCancelled)
+	}
+	keep := q.policy.RetainDead
+	if first, ok := q.states[broker.StateDead].Min(); ok {
+		tooOld := keep.Age > 0 && reached(now, later(first.job.FinishedAt, keep.Age))
+		if tooOld || keep.Count > 0 && int64(q.len(broker.StateDead)) > keep.Count {
+			return first.job
 		}
 	}
 	return nil
-}
-
-// pruneLapsed removes the first of the queue's lapses and what it is about,
-// unless that has been renewed since. It returns how much it removed.
-func (q *queue) pruneLapsed(what any, now instant) int {
-	e, _ := q.lapses.first()
-	q.lapses.remove(e.at, e.seq)
-	switch what := what.(type) {
-	case givenID:
-		if now.reached(q.remembered[string(what)].until) {
-			delete(q.remembered, string(what))
-			return 1
-		}
-	case window:
-		if h, ok := q.unique[string(what)]; ok && now.reached(h.until) {
-			delete(q.unique, string(what))
-			return 1
-		}
-	case *worker:
-		if what.held.len() == 0 {
-			delete(q.ended, what.id)
-			return 1
-		}
-		what.until = now.plus(remembersEnded) // its jobs wait for a reclaim: look again
-		q.seq++
-		q.lapses.add(what.until, q.seq, what)
-	}
-	return 0
 }

@@ -1,173 +1,161 @@
 package membroker
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-const states = broker.StateWaiting + 1
+// job is a stored job: what callers are shown of it, and its positions in the
+// lists of its queue. Its bytes, headers and errors are replaced and never
+// written to, so they can be copied for callers after the store is unlocked.
+type job struct {
+	broker.Job
+	born    int64 // its position among those of its Key
+	at, seq int64 // its position in the list of its state
+	lapse   lapse // completed and cancelled: when the record is removed
+}
 
-// queue is a queue's record. Each job is in jobs and in the place of its
-// state: a bag, or a timeline for the states that times order.
+// queue is a queue's record. All that leads to a job is exact: a job that leaves
+// a state leaves its lists in the same step.
 type queue struct {
 	store  *Store
 	name   string
 	policy broker.Policy
-	jobs   index
-	keys   map[string]*bag // by Body.Key
-	seq    int64
 
-	bags  [states]bag              // pending, active, waiting
-	times [states]timeline[*job]   // scheduled, retry by due time; completed, dead, cancelled by end
-	ready [broker.Priorities]ready // the pending ones in turn
+	jobs   map[string]*job
+	states [broker.StateWaiting + 1]list // in the order of job.rank, then of seq
+	keys   map[string]list               // by Body.Key, in the order they came
+	seq    int64                         // the last number given out; a job behind all others has the highest
+	front  int64                         // and the lowest, of a job put before all others: negative
+	most   int                           // jobs there were since the map was made
 
 	suppressed int64 // of the dead ones
 
-	workers map[string]*worker // those that exist
-	ended   map[string]*worker // whose IDs are dead
-	orphans []*worker          // ended ones that still hold jobs
+	workers map[string]*worker // the live ones, and those whose IDs are dead
+	orphans []*worker          // ended ones that still hold jobs, for Reclaim
 
 	unique     map[string]hold // by unique key
 	remembered map[string]past // IDs given by callers whose jobs are gone
-	lapses     timeline[any]   // what Prune removes at its time; see overdue
+	lapses     lapses          // what Prune removes at its time
 
-	waiters []*waiter // in the order they came
-	woken   int       // waiters of this queue that were woken and have not come back
-	keeper  *waiter   // whose timer runs for this queue's next due job
-	alarm   int64     // when that fires; never without a keeper
-	touched bool
+	waiters []*waiter // claims that wait, in the order they came
+	touched bool      // is in Store.touched
 }
 
 func newQueue(s *Store, name string) *queue {
-	q := &queue{
-		store:      s,
-		name:       name,
-		jobs:       newIndex(s.seed),
-		keys:       make(map[string]*bag),
-		workers:    make(map[string]*worker),
-		ended:      make(map[string]*worker),
-		unique:     make(map[string]hold),
-		remembered: make(map[string]past),
-		lapses:     newTimeline[any](),
-		alarm:      never,
-	}
-	for _, state := range broker.States() {
-		if timed(state) {
-			q.times[state] = newTimeline[*job]()
-		}
+	q := &queue{store: s, name: name, jobs: make(map[string]*job), keys: make(map[string]list), workers: make(map[string]*worker),
+		unique: make(map[string]hold), remembered: make(map[string]past), lapses: newLapses()}
+	for s := range q.states {
+		q.states[s] = newList()
 	}
 	return q
 }
 
-// timed reports whether the jobs of a state are ordered by a time.
-func timed(s broker.State) bool {
-	return s.Final() || s == broker.StateScheduled || s == broker.StateRetry
+func (q *queue) len(s broker.State) int { return q.states[s].Len() }
+
+// count adds n to the number of suppressed jobs if j is one.
+func (q *queue) count(j *job, n int64) {
+	if j.State == broker.StateDead && j.Suppressed {
+		q.suppressed += n
+	}
 }
 
-// count is the number of jobs in a state.
-func (q *queue) count(s broker.State) int {
-	if timed(s) {
-		return q.times[s].len()
+// rank is what orders the jobs of a state: pending ones by priority, others by
+// the time when they are due or when they ended.
+func (j *job) rank() int64 {
+	switch {
+	case j.State == broker.StatePending:
+		return int64(j.Priority)
+	case j.State == broker.StateScheduled || j.State == broker.StateRetry:
+		return broker.Micros(j.RunAt)
+	case j.State.Final():
+		return broker.Micros(j.FinishedAt)
 	}
-	return q.bags[s].len()
+	return 0
 }
+
+func (j *job) entry() entry    { return entry{at: j.at, seq: j.seq, job: j} }
+func (j *job) keyEntry() entry { return entry{seq: j.born, job: j} }
 
 // add takes a new job in.
-func (q *queue) add(j *job, event broker.TransitionEvent, to broker.State, at int64) {
-	q.jobs.add(j)
-	if j.Key != "" {
+func (q *queue) add(j *job, event broker.TransitionEvent, to broker.State, due time.Time) {
+	q.jobs[j.ID] = j
+	q.most = max(q.most, len(q.jobs))
+	q.move(j, event, to, due)
+	if j.born = j.seq; j.Key != "" {
 		q.addKey(j)
 	}
-	q.move(j, event, to, at)
 }
 
 // addKey puts a job among those of its key.
 func (q *queue) addKey(j *job) {
-	keyed := q.keys[j.Key]
-	if keyed == nil {
-		keyed = &bag{kind: byKey}
-		q.keys[j.Key] = keyed
+	if _, ok := q.keys[j.Key]; !ok {
+		q.keys[j.Key] = newList()
 	}
-	keyed.add(j)
+	q.keys[j.Key].ReplaceOrInsert(j.keyEntry())
 }
 
-// move is the one way for a job from state to state; at is when it is due or
-// ended, in the states that times order. A job that stays in its state keeps
-// its position in the bag, so that a listing does not miss it (§23).
-func (q *queue) move(j *job, event broker.TransitionEvent, to broker.State, at int64) {
-	from := j.state
-	q.check(from, event, to)
+// move is the only way from state to state, to behind the others. due is when the
+// job is due, zero in the states that know no such time.
+func (q *queue) move(j *job, event broker.TransitionEvent, to broker.State, due time.Time) {
+	q.check(j.State, event, to)
 	q.leave(j)
-	if from != to && !timed(from) && from != broker.StateNone {
-		q.bags[from].remove(j)
-	}
-	if from != to && !timed(to) {
-		q.bags[to].add(j)
-	}
 	q.seq++
-	j.state, j.at, j.seq = to, at, q.seq
-	if to == broker.StatePending {
-		q.ready[j.Priority-1].pushBack(j)
-	}
-	if timed(to) {
-		q.times[to].add(at, j.seq, j)
-	}
-	if j.suppressed() {
-		q.suppressed++
-	}
+	j.State, j.RunAt, j.seq = to, due, q.seq
+	j.at = j.rank()
+	q.states[to].ReplaceOrInsert(j.entry())
+	q.count(j, 1)
 	q.touch()
 }
 
-// leave undoes what entering a state did beside the bags. A dead job's head is
-// replaced after it.
-func (q *queue) leave(j *job) {
-	if j.suppressed() {
-		q.suppressed--
-	}
-	switch j.state {
-	case broker.StatePending:
-		q.ready[j.Priority-1].remove(j)
-	case broker.StateActive:
-		j.holder.release(q, j)
-	case broker.StateWaiting:
-		j.held = nil
-	}
-	if timed(j.state) {
-		q.times[j.state].remove(j.at, j.seq)
-	}
-	if j.lapse != 0 {
-		q.lapses.remove(j.lapse, j.seq)
-		j.lapse = 0
+// check holds every step to the table of legal ones.
+func (q *queue) check(from broker.State, event broker.TransitionEvent, to broker.State) {
+	if !broker.Legal(from, event, to) {
+		panic(fmt.Sprintf("membroker: %v may not lead from %v to %v", event, from, to))
 	}
 }
 
-// toFront gives jobs that just became pending the first turns, in their order
-// (§16).
-func (q *queue) toFront(jobs []*job) {
-	for i := len(jobs) - 1; i >= 0; i-- {
-		r := &q.ready[jobs[i].Priority-1]
-		r.remove(jobs[i])
-		r.pushFront(jobs[i])
+// leave takes a job out of its state. The head of a dead one is replaced after it.
+func (q *queue) leave(j *job) {
+	q.count(j, -1)
+	q.states[j.State].Delete(j.entry())
+	switch j.State {
+	case broker.StateActive:
+		q.release(j)
+	case broker.StateWaiting:
+		j.Holder, j.HeldFrom = "", broker.StateNone
+	case broker.StateCompleted, broker.StateCancelled:
+		q.lapses.Delete(j.lapse)
+	}
+}
+
+// toFront gives jobs that just became pending the first turns, in their order (§16).
+func (q *queue) toFront(jobs ...*job) {
+	for _, j := range slices.Backward(jobs) {
+		q.states[broker.StatePending].Delete(j.entry())
+		q.front--
+		j.seq = q.front
+		q.states[broker.StatePending].ReplaceOrInsert(j.entry())
 	}
 }
 
 // finish moves a job whose head says that it ended to a final state, or drops
 // it when nothing is to be kept (§11).
-func (q *queue) finish(j *job, event broker.TransitionEvent, to broker.State, now instant) {
+func (q *queue) finish(j *job, event broker.TransitionEvent, to broker.State, now time.Time) {
 	q.freeKey(j)
 	keep := q.retention(j)
-	switch {
-	case to == broker.StateDead:
-		q.move(j, event, to, now.ceil)
-	case keep > 0:
-		q.move(j, event, to, now.ceil)
-		j.lapse = now.plus(keep)
-		q.lapses.add(j.lapse, j.seq, j)
-	default:
-		q.check(j.state, event, to)
+	if to != broker.StateDead && keep == 0 {
+		q.check(j.State, event, to)
 		q.drop(j, now, stays)
+		return
+	}
+	if q.move(j, event, to, time.Time{}); to != broker.StateDead {
+		q.lapseAt(j, later(now, keep))
 	}
 }
 
@@ -179,29 +167,63 @@ func (q *queue) retention(j *job) time.Duration {
 	return q.policy.RetainCompleted.Age
 }
 
+func (q *queue) lapseAt(j *job, at time.Time) {
+	j.lapse = q.lapses.at(at, lapsedRecord, j.ID)
+}
+
 // drop removes every trace of a job but what is to be remembered of it: moved is
 // the epoch at which it left for elsewhere, or stays.
-func (q *queue) drop(j *job, now instant, moved int64) {
+func (q *queue) drop(j *job, now time.Time, moved int64) {
 	q.freeKey(j)
 	q.leave(j)
-	if !timed(j.state) {
-		q.bags[j.state].remove(j)
-	}
-	if keyed := q.keys[j.Key]; keyed != nil {
-		if keyed.remove(j); keyed.len() == 0 {
+	if keyed, ok := q.keys[j.Key]; ok {
+		if keyed.Delete(j.keyEntry()); keyed.Len() == 0 {
 			delete(q.keys, j.Key)
 		}
 	}
-	q.jobs.remove(j)
-	j.state = broker.StateNone
+	if delete(q.jobs, j.ID); len(q.jobs) == 0 && q.most > 1000 { // after a burst: a map gives no memory back by itself
+		q.jobs, q.most = make(map[string]*job), 0
+	}
+	j.State = broker.StateNone
 	if j.GivenID {
-		q.remember(j.id, now, moved)
+		q.remember(j.ID, now, moved)
 	}
 }
 
-// check holds every step to the table of legal ones.
-func (q *queue) check(from broker.State, event broker.TransitionEvent, to broker.State) {
-	if !broker.Legal(from, event, to) {
-		panic(fmt.Sprintf("membroker: %v may not lead from %v to %v", event, from, to))
+// newJob copies what a caller enqueues, with times as the store keeps them (§2).
+func newJob(n *broker.NewJob) *job {
+	j := &job{Job: broker.Job{Queue: n.Queue, ID: n.ID, Body: n.Body}}
+	j.Payload, j.Headers = bytes.Clone(n.Body.Payload), maps.Clone(n.Body.Headers)
+	j.Timeout, j.Retention, j.Unique.TTL = upTo(j.Timeout), upTo(j.Retention), upTo(j.Unique.TTL)
+	j.Backoff.Base, j.Backoff.Max = upTo(j.Backoff.Base), upTo(j.Backoff.Max)
+	j.Deadline = up(j.Deadline)
+	return j
+}
+
+// ownHead copies a head that a caller handed in.
+func ownHead(h broker.Head) broker.Head {
+	h.Result = bytes.Clone(h.Result)
+	h.Errors.Entries = slices.Clone(h.Errors.Entries)
+	for i := range h.Errors.Entries {
+		h.Errors.Entries[i].At = up(h.Errors.Entries[i].At)
 	}
+	return h
+}
+
+// detach gives callers their own copies of what jobs share with the store.
+func detach(jobs []broker.Job) {
+	for i := range jobs {
+		j := &jobs[i]
+		j.Payload, j.Headers, j.Result = bytes.Clone(j.Payload), maps.Clone(j.Headers), bytes.Clone(j.Result)
+		j.Errors.Entries = slices.Clone(j.Errors.Entries)
+	}
+}
+
+// size is what the job counts for in an answer: its payload and headers (§13).
+func (j *job) size() int {
+	size := len(j.Payload)
+	for k, v := range j.Headers {
+		size += len(k) + len(v)
+	}
+	return size
 }

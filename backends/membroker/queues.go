@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -22,7 +23,7 @@ func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.Q
 		names = slices.Collect(maps.Keys(b.store.queues))
 	}
 	slices.Sort(names)
-	reply := broker.QueuesReply{Now: now.answer()}
+	reply := broker.QueuesReply{Now: now}
 	for _, name := range slices.Compact(names) {
 		if q := b.store.queues[name]; q != nil {
 			reply.Queues = append(reply.Queues, q.describe(req.Workers, now))
@@ -31,31 +32,65 @@ func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.Q
 	return reply, nil
 }
 
-func (q *queue) describe(workers bool, now instant) broker.QueueInfo {
-	info := broker.QueueInfo{
-		Name:   q.name,
-		Counts: make(map[broker.State]int64),
-		Oldest: make(map[broker.State]time.Time),
-		AsOf:   now.answer(),
-		Policy: q.policy,
-	}
+func (q *queue) describe(workers bool, now time.Time) broker.QueueInfo {
+	info := broker.QueueInfo{Name: q.name, AsOf: now, Policy: q.policy,
+		Counts: make(map[broker.State]int64), Oldest: make(map[broker.State]time.Time)}
 	for _, state := range broker.States() {
-		info.Counts[state] = int64(q.count(state))
-		if timed(state) && q.count(state) > 0 {
-			info.Oldest[state] = broker.FromMicros(q.times[state].next())
+		info.Counts[state] = int64(q.len(state))
+		if first, ok := q.states[state].Min(); ok && timed(state) {
+			info.Oldest[state] = broker.FromMicros(first.at)
 		}
 	}
-	for p := range q.ready {
-		if j := q.ready[p].first; j != nil {
-			info.SetOldestPending(broker.Priority(p+1), broker.FromMicros(j.created))
+	for p := range broker.Priority(broker.Priorities) {
+		from := entry{at: int64(p) + 1, seq: math.MinInt64}
+		for e := range q.states[broker.StatePending].from(from) {
+			if e.at == from.at {
+				info.SetOldestPending(p+1, e.job.CreatedAt)
+			}
+			break
 		}
 	}
 	info.Suppressed = q.suppressed
+	info.Suppressed = q.suppressed
 	if workers {
 		for _, w := range q.workers {
-			info.Workers = append(info.Workers, w.describe())
+			if !w.ended {
+				info.Workers = append(info.Workers, ownInfo(w.WorkerInfo))
+			}
 		}
 		slices.SortFunc(info.Workers, func(a, b broker.WorkerInfo) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	return info
+}
+
+// Policy changes what the request sets, in one step. Setting something in a
+// queue that does not exist makes it exist; reading does not.
+func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
+	if _, err := b.begin(ctx, "policy", time.Time{}, req.Check()); err != nil {
+		return broker.Policy{}, err
+	}
+	defer b.end()
+	if (req == broker.PolicyRequest{Queue: req.Queue}) {
+		if q := b.store.queues[req.Queue]; q != nil {
+			return q.policy, nil
+		}
+		return broker.Policy{}, nil
+	}
+	q := b.store.queue(req.Queue)
+	p := &q.policy
+	set(&p.Paused, req.Paused)
+	set(&p.MaxDepth, req.MaxDepth)
+	set(&p.RetainCompleted, req.RetainCompleted)
+	set(&p.RetainDead, req.RetainDead)
+	set(&p.DuplicateSpan, req.DuplicateSpan)
+	p.RetainCompleted.Age, p.RetainDead.Age = upTo(p.RetainCompleted.Age), upTo(p.RetainDead.Age)
+	p.DuplicateSpan = upTo(p.DuplicateSpan)
+	q.touch() // it may have been resumed
+	return *p, nil
+}
+
+func set[T any](field, value *T) {
+	if value != nil {
+		*field = *value
+	}
 }

@@ -3,7 +3,6 @@ package membroker
 import (
 	"context"
 	"fmt"
-	"hash/maphash"
 	"sync"
 	"time"
 
@@ -17,24 +16,14 @@ type Store struct {
 	queues   map[string]*queue
 	touched  []*queue // where something may have become claimable in this step
 	marks    map[string]*mark
-	fence    int64           // the highest given to a holder of any mark
-	lapses   timeline[*mark] // when marks lapse
-	watchers map[string][]*watcher
-	seed     maphash.Seed // of all hashes of IDs
-	bodies   bodies
+	fence    int64 // the highest given to a holder of any mark
+	lapses   lapses
+	watchers map[string][]*watcher // by queue
 }
 
 // NewStore makes an empty store.
 func NewStore() *Store {
-	seed := maphash.MakeSeed()
-	return &Store{
-		seed:     seed,
-		queues:   make(map[string]*queue),
-		marks:    make(map[string]*mark),
-		lapses:   newTimeline[*mark](),
-		watchers: make(map[string][]*watcher),
-		bodies:   bodies{seed: seed},
-	}
+	return &Store{queues: make(map[string]*queue), marks: make(map[string]*mark), lapses: newLapses(), watchers: make(map[string][]*watcher)}
 }
 
 // Open returns a new handle on the store. Closing it ends its own calls that
@@ -64,7 +53,7 @@ var (
 // begin starts an atomic step: it locks the store and reads its clock. With an
 // error the store is not locked, and nothing was done: the handle is closed,
 // the context has ended, or the request was refused.
-func (b *Broker) begin(ctx context.Context, op string, now time.Time, refused error) (instant, error) {
+func (b *Broker) begin(ctx context.Context, op string, now time.Time, refused error) (time.Time, error) {
 	b.store.mu.Lock()
 	err := b.usable(ctx, op)
 	if err == nil {
@@ -72,12 +61,12 @@ func (b *Broker) begin(ctx context.Context, op string, now time.Time, refused er
 	}
 	if err != nil {
 		b.store.mu.Unlock()
-		return instant{}, err
+		return time.Time{}, err
 	}
 	if now.IsZero() {
 		now = time.Now()
 	}
-	return instantOf(now), nil
+	return now.UTC(), nil
 }
 
 // usable says whether a call of this handle may still do something.
@@ -118,7 +107,7 @@ func (b *Broker) Ping(ctx context.Context) (time.Time, error) {
 		return time.Time{}, err
 	}
 	b.end()
-	return time.UnixMicro(now.floor).UTC(), nil
+	return now, nil
 }
 
 // Reconnect does nothing: there are no connections.
@@ -132,7 +121,7 @@ func (b *Broker) Close() error {
 	defer b.end()
 	b.closed = true
 	for w := range b.waiting {
-		w.signal()
+		w.wake()
 	}
 	for w := range b.watching {
 		w.leave()

@@ -81,13 +81,13 @@ func TestOneWaiterWakesAtATimeAndAllGetTheirJobs(t *testing.T) {
 		b.store.mu.Lock()
 		q := b.store.queues["q"]
 		for _, id := range []string{"0", "1"} {
-			q.add(&job{id: id, Body: &broker.Body{Priority: 1}}, broker.OnEnqueue, broker.StatePending, 0)
-			b.store.wake()
+			q.add(&job{Job: broker.Job{Queue: "q", ID: id, Body: broker.Body{Priority: 1}}}, broker.OnEnqueue, broker.StatePending, time.Time{})
 		}
-		woken, listening := q.woken, len(q.waiters)
+		b.store.wake()
+		listening := len(q.waiters)
 		b.store.mu.Unlock()
-		if woken != 1 || listening != waiters-1 {
-			t.Fatalf("two jobs woke %d of %d waiters and left %d; want one to wake, which wakes the next", woken, waiters, listening)
+		if listening != waiters-1 {
+			t.Fatalf("two jobs of one step left %d of %d waiters; want one to wake, which wakes the next", listening, waiters)
 		}
 
 		for n := 2; n < waiters; n++ {
@@ -124,7 +124,7 @@ func TestAWokenClaimThatGoesAwayHandsItsWakeOn(t *testing.T) {
 
 		store.mu.Lock() // so that the first waiter is woken and its context ends before it can claim
 		q := store.queues["q"]
-		q.add(&job{id: "a", Body: &broker.Body{Priority: 1}}, broker.OnEnqueue, broker.StatePending, 0)
+		q.add(&job{Job: broker.Job{Queue: "q", ID: "a", Body: broker.Body{Priority: 1}}}, broker.OnEnqueue, broker.StatePending, time.Time{})
 		store.wake()
 		cancel()
 		store.mu.Unlock()
@@ -173,10 +173,10 @@ func TestResumeWakesAndPauseDoesNot(t *testing.T) {
 		synctest.Wait()
 		b.store.mu.Lock()
 		q := b.store.queues["q"]
-		q.add(&job{id: "a", Body: &broker.Body{Priority: 1}}, broker.OnEnqueue, broker.StatePending, 0)
-		q.add(&job{id: "b", Body: &broker.Body{Priority: 1}}, broker.OnEnqueue, broker.StateScheduled, broker.Micros(time.Now().Add(time.Second)))
+		q.add(&job{Job: broker.Job{Queue: "q", ID: "a", Body: broker.Body{Priority: 1}}}, broker.OnEnqueue, broker.StatePending, time.Time{})
+		q.add(&job{Job: broker.Job{Queue: "q", ID: "b", Body: broker.Body{Priority: 1}}}, broker.OnEnqueue, broker.StateScheduled, time.Now().Add(time.Second))
 		b.store.wake()
-		if q.woken > 0 {
+		if len(q.waiters) == 0 {
 			t.Error("a job in a paused queue woke a claim")
 		}
 		b.store.mu.Unlock()
@@ -236,8 +236,8 @@ func TestAClaimIsWokenForTwoReasonsAtOnce(t *testing.T) {
 		synctest.Wait()
 		b.store.mu.Lock()
 		for w := range b.waiting {
-			w.signal()
-			w.signal()
+			w.wake()
+			w.wake()
 		}
 		b.store.mu.Unlock()
 		synctest.Wait()

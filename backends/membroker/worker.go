@@ -1,20 +1,20 @@
 package membroker
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// worker is a worker's standing in one queue (§6).
+// worker is what one queue knows of a worker (§6): what it said of itself, until
+// when its leases hold, and how many there are.
 type worker struct {
-	id      string
-	info    broker.WorkerInfo
-	until   int64 // when its leases run out; once it ended, when that is forgotten
-	ended   bool
-	held    bag
-	cancels int // held jobs that were asked to cancel
+	broker.WorkerInfo
+	ended  bool  // its ID is dead
+	forget lapse // and when that is forgotten
 
 	number   int64          // of its last settle here (§10)
 	verdicts []broker.State // of that settle's items: where they went, none where the lease was lost
@@ -24,51 +24,200 @@ type worker struct {
 // longer than any call of that worker can be under way.
 const remembersEnded = 24 * time.Hour
 
-// lease gives a job to a worker. The job is in no other's hands.
-func (w *worker) lease(j *job) {
-	j.holder = w
-	w.held.add(j)
-	if j.cancelRequested {
-		w.cancels++
+// worker is the one with an ID, alive or ended; or nil.
+func (q *queue) worker(id string) *worker {
+	if q == nil {
+		return nil
 	}
+	return q.workers[id]
+}
+
+func gone(op, queue string) error { return broker.About(broker.ErrWorkerGone, op, queue, "") }
+
+// give leases an active job, which nobody holds, to a worker.
+func (q *queue) give(j *job, w *worker) {
+	j.Worker = w.ID
+	w.Held++
 }
 
 // release takes a job out of its holder's hands.
-func (w *worker) release(q *queue, j *job) {
-	j.holder = nil
-	w.held.remove(j)
-	if j.cancelRequested {
-		w.cancels--
-	}
-	if w.ended && w.held.len() == 0 {
+func (q *queue) release(j *job) {
+	w := q.workers[j.Worker]
+	if w.Held--; w.ended && w.Held == 0 {
 		q.orphans = slices.DeleteFunc(q.orphans, func(o *worker) bool { return o == w })
 	}
+	j.Worker = ""
+}
+
+// heldBy are the jobs of a worker in the order of their leases. It looks at all that
+// are active: no more than the servers of this process run.
+func (q *queue) heldBy(w *worker) (jobs []*job) {
+	for e := range q.states[broker.StateActive].from(start) {
+		if e.job.Worker == w.ID {
+			jobs = append(jobs, e.job)
+		}
+	}
+	return jobs
 }
 
 // endWorker makes a worker's ID dead. What it still holds stays its own until
 // it is settled or reclaimed (§8, §10).
-func (q *queue) endWorker(w *worker, now instant) {
-	delete(q.workers, w.id)
-	q.ended[w.id] = w
-	*w = worker{id: w.id, ended: true, until: now.plus(remembersEnded), held: w.held, cancels: w.cancels}
-	q.seq++
-	q.lapses.add(w.until, q.seq, w)
-	if w.held.len() > 0 {
+func (q *queue) endWorker(w *worker, now time.Time) {
+	*w = worker{WorkerInfo: broker.WorkerInfo{ID: w.ID, Held: w.Held}, ended: true}
+	w.forget = q.lapses.at(later(now, remembersEnded), lapsedWorker, w.ID)
+	if q.workers[w.ID] = w; w.Held > 0 {
 		q.orphans = append(q.orphans, w)
 	}
 	for _, waiting := range slices.Clone(q.waiters) {
-		if waiting.worker == w.id {
-			waiting.signal()
+		if waiting.worker == w.ID {
+			waiting.wake()
 		}
 	}
 }
 
-// holderOf is the worker with an ID, whether it exists or ended; or nil.
-func (q *queue) holderOf(id string) *worker {
-	if w := q.workers[id]; w != nil {
-		return w
+// Renew registers a worker or extends its leases, in all the named queues or,
+// when one of them has ended the worker, in none. §6, §7, §8.
+func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
+	now, err := b.begin(ctx, "renew", req.Now, req.Check())
+	if err != nil {
+		return broker.Renewed{}, err
 	}
-	return q.ended[id]
+	defer b.end()
+	got := broker.Renewed{Now: now, Held: make(map[string]int, len(req.Queues))}
+	for _, name := range req.Queues {
+		w := b.store.queues[name].worker(req.Worker)
+		if got.Held[name] = 0; w != nil {
+			got.Held[name] = w.Held
+		}
+		got.Lost = got.Lost || w == nil && !req.Register || w != nil && w.ended
+	}
+	if got.Lost {
+		return got, nil
+	}
+	for name := range got.Held {
+		b.store.queue(name).renew(&req, &got, now)
+	}
+	return got, nil
 }
 
-func gone(op, queue string) error { return broker.About(broker.ErrWorkerGone, op, queue, "") }
+func (q *queue) renew(req *broker.RenewRequest, got *broker.Renewed, now time.Time) {
+	w := q.workers[req.Worker]
+	if w == nil {
+		w = &worker{WorkerInfo: broker.WorkerInfo{ID: req.Worker}}
+		q.workers[req.Worker] = w
+	}
+	if req.Register || req.Describe {
+		held := w.Held
+		w.WorkerInfo = ownInfo(req.Info)
+		w.ID, w.Held, w.StartedAt = req.Worker, held, up(w.StartedAt)
+		for i := range w.Longest {
+			w.Longest[i].Since = up(w.Longest[i].Since)
+		}
+	}
+	w.Until = later(now, req.Lease)
+	for _, other := range q.workers {
+		if !other.ended {
+			got.NextLapse = earlier(got.NextLapse, other.Until)
+		}
+	}
+	if len(q.orphans) > 0 {
+		got.NextLapse = earlier(got.NextLapse, now)
+	}
+	for _, j := range q.heldBy(w) {
+		if j.CancelRequested {
+			got.Cancel = append(got.Cancel, j.Ref())
+		}
+	}
+}
+
+func ownInfo(i broker.WorkerInfo) broker.WorkerInfo {
+	i.Queues, i.Types, i.Longest = slices.Clone(i.Queues), slices.Clone(i.Types), slices.Clone(i.Longest)
+	return i
+}
+
+// Reclaim ends the workers that ran out and hands their jobs to the calling
+// one, up to Max a call. §8.
+func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker.Claimed, error) {
+	now, err := b.begin(ctx, "reclaim", req.Now, req.Check())
+	if err != nil {
+		return broker.Claimed{}, err
+	}
+	got := broker.Claimed{Now: now}
+	var errs []error
+	room := req.ByteLimit()
+	for _, name := range req.Queues {
+		q := b.store.queues[name]
+		w := q.worker(req.Worker)
+		if w == nil || !w.Alive(now) { // ended ones have no Until
+			errs = append(errs, gone("reclaim", name))
+			continue
+		}
+		for _, other := range q.workers {
+			if !other.ended && !other.Alive(now) {
+				q.endWorker(other, now)
+			}
+		}
+		got.Jobs = q.reclaim(w, req.Max, &room, got.Jobs)
+		got.More = got.More || len(q.orphans) > 0
+		got.NextDue = earlier(got.NextDue, q.nextDue())
+	}
+	b.end()
+	detach(got.Jobs)
+	return got, errors.Join(errs...)
+}
+
+// reclaim leases jobs of ended workers to w until there are limit of them in
+// jobs, or these have taken all room (§13). The step to the new lease makes the
+// old one void (§3).
+func (q *queue) reclaim(w *worker, limit int, room *int, jobs []broker.Job) []broker.Job {
+	for _, orphan := range slices.Clone(q.orphans) {
+		for _, j := range q.heldBy(orphan) {
+			if len(jobs) >= limit || *room <= 0 {
+				return jobs
+			}
+			q.move(j, broker.OnReclaim, broker.StateActive, time.Time{}) // which ends an orphan that holds no more
+			j.Head = j.Moved()
+			q.give(j, w)
+			*room -= j.size()
+			jobs = append(jobs, j.Job)
+		}
+	}
+	return jobs
+}
+
+// Retire releases what a worker holds, to the front and in the order in which
+// it was claimed, and makes its ID dead, also where it never registered: its
+// registration may still be under way. §12.
+func (b *Broker) Retire(ctx context.Context, req broker.RetireRequest) (broker.Retired, error) {
+	now, err := b.begin(ctx, "retire", req.Now, req.Check())
+	if err != nil {
+		return broker.Retired{}, err
+	}
+	defer b.end()
+	var got broker.Retired
+	for _, name := range req.Queues {
+		if q := b.store.queues[name]; q != nil {
+			got.Released = append(got.Released, q.retire(req.Worker, now)...)
+		}
+	}
+	return got, nil
+}
+
+func (q *queue) retire(id string, now time.Time) (refs []broker.Ref) {
+	var released []*job
+	w := q.worker(id)
+	if w == nil {
+		w = &worker{WorkerInfo: broker.WorkerInfo{ID: id}}
+	}
+	for _, j := range q.heldBy(w) {
+		if q.end(j, broker.OnRetire, broker.Release(), &j.Head, 0, now) == broker.StatePending {
+			released = append(released, j)
+			refs = append(refs, j.Ref())
+		}
+	}
+	q.toFront(released...)
+	if !w.ended {
+		q.endWorker(w, now)
+	}
+	return refs
+}

@@ -1,0 +1,73 @@
+package membroker
+
+import (
+	"fmt"
+	"iter"
+	"math"
+	"time"
+
+	"github.com/google/btree"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// list holds jobs in an order from which any of them can leave, and which can be
+// paged through while others come and go. It is a B-tree, since the standard
+// library has no ordered set.
+type list struct{ *btree.BTreeG[entry] }
+
+// entry is a job's position in a list: by at, then by seq.
+type entry struct {
+	at, seq int64
+	job     *job
+}
+
+// degree is how many children a node of a tree has at least; 8 to 32 are alike
+// in speed, and a short list takes less memory with few.
+const degree = 16
+
+func before(a, b entry) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq }
+
+func newList() list { return list{btree.NewG(degree, before)} }
+
+// start is before all entries.
+var start = entry{at: math.MinInt64, seq: math.MinInt64}
+
+// from goes over the entries at e and behind it.
+func (l list) from(e entry) iter.Seq[entry] {
+	return func(yield func(entry) bool) { l.AscendGreaterOrEqual(e, yield) }
+}
+
+// cursor is the text of a position, for a page that begins there. A job that
+// stays in a list only ever moves behind its position (queue.move), so none that
+// stays is missed (§23).
+func (e entry) cursor() string { return fmt.Sprintf("%d.%d", e.at, e.seq) }
+
+func parseCursor(cursor string) (e entry, err error) {
+	if _, _ = fmt.Sscanf(cursor, "%d.%d", &e.at, &e.seq); e.cursor() != cursor {
+		return e, broker.Invalid("cursor", "%.64q is of no page of this query; start with an empty one", cursor)
+	}
+	return e, nil
+}
+
+// Times are stored in whole microseconds, rounded up, so that nothing is early (§15).
+
+func up(t time.Time) time.Time { return broker.FromMicros(broker.Micros(t)) }
+
+func upTo(d time.Duration) time.Duration {
+	return time.Duration(broker.DurationMicros(d)) * time.Microsecond
+}
+
+// later is the stored time that is d after t.
+func later(t time.Time, d time.Duration) time.Time { return up(t).Add(upTo(d)) }
+
+// reached reports whether a stored time has come. What holds until it holds no more.
+func reached(now, at time.Time) bool { return !now.Before(at) }
+
+// earlier is the earlier of two times; zero stands for none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

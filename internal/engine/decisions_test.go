@@ -34,14 +34,14 @@ func TestServer_ReclaimsAsLongAsThereIsMoreAndItIsNotDraining(t *testing.T) {
 	}
 }
 
-// pruner is a broker with something to prune, so many times.
-type pruner struct {
+// pruning is a broker with something to prune, so many times.
+type pruning struct {
 	broker.Broker
 	calls, more int
 	err         error
 }
 
-func (p *pruner) Prune(context.Context, broker.PruneRequest) (broker.Pruned, error) {
+func (p *pruning) Prune(context.Context, broker.PruneRequest) (broker.Pruned, error) {
 	p.calls++
 	return broker.Pruned{More: p.calls < p.more}, p.err
 }
@@ -49,18 +49,17 @@ func (p *pruner) Prune(context.Context, broker.PruneRequest) (broker.Pruned, err
 func TestServer_PrunesABoundedAmountATurn(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ more, calls int }{{1, 1}, {5, 5}, {10 * pruneRounds, pruneRounds}} {
-		b := &pruner{Broker: newStore(), more: c.more}
+		b := &pruning{Broker: newStore(), more: c.more}
 		s, _ := still(t, b, Options{})
-		away := outage{failures: 1}
-		if s.prune(t.Context(), &away); b.calls != c.calls || away.failures != 0 {
-			t.Errorf("with something to do for %d calls it made %d, want %d; %d failures are remembered after success", c.more, b.calls, c.calls, away.failures)
+		s.pruner.away.failures = 1
+		if s.pruner.turn(t.Context()); b.calls != c.calls || s.pruner.away.failures != 0 {
+			t.Errorf("with something to do for %d calls it made %d, want %d; %d failures are remembered after success", c.more, b.calls, c.calls, s.pruner.away.failures)
 		}
 	}
-	b := &pruner{Broker: newStore(), more: 10, err: errCut}
+	b := &pruning{Broker: newStore(), more: 10, err: errCut}
 	s, _ := still(t, b, Options{})
-	var away outage
-	if s.prune(t.Context(), &away); b.calls != 1 || away.failures != 1 {
-		t.Errorf("a store that fails was asked %d times, %d failures are remembered; want 1 and 1", b.calls, away.failures)
+	if s.pruner.turn(t.Context()); b.calls != 1 || s.pruner.away.failures != 1 {
+		t.Errorf("a store that fails was asked %d times, %d failures are remembered; want 1 and 1", b.calls, s.pruner.away.failures)
 	}
 }
 

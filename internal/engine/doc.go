@@ -15,7 +15,8 @@
 //	              jobs that a transaction of their handler completes
 //	worker.go     the ID under which a server claims; heartbeat.go: the loop that
 //	              registers and renews it; audit.go: leases that an answer did not tell of
-//	upkeep.go     the loop that reclaims and prunes; stuck.go: handlers that do not return
+//	upkeep.go     the loop that reclaims, prunes (prune.go) and looks for handlers that
+//	              do not return (stuck.go); marks.go: which jobs had begun when a server died
 //	watch.go      cancellations; drain.go: the end
 //
 // A Server has one lock. Methods that need it held end in Locked; methods of the

@@ -27,7 +27,7 @@ func (s *Server) supervise() {
 	defer stopWorking()
 	telling, stopTelling := context.WithCancel(context.Background())
 	var beat, work, told sync.WaitGroup
-	told.Go(func() { s.tellEvents(telling) })
+	told.Go(func() { s.events.tell(telling) })
 	s.claimers.Go(func() { s.fetch(claiming, working) })
 	s.claimers.Go(func() { s.upkeep(claiming, working) })
 	beat.Go(func() { s.heartbeat(beating) })

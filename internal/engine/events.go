@@ -8,53 +8,58 @@ import (
 )
 
 const (
-	maxEvents   = 256         // that wait: minutes of a heartbeat's
-	LastEvents  = time.Second // for those that are left when the drain is over
-	eventsAlarm = "jobs: the log or a hook is too slow, events of the heartbeat were dropped"
+	maxEvents  = 256         // that wait: minutes of a heartbeat's
+	LastEvents = time.Second // for those that are left when the drain is over
 )
 
 // events are what the heartbeat has to tell, to the log and to hooks. Another
 // goroutine tells it, in order, so that one which is slow cannot make the
 // heartbeat late. What finds no room is dropped, and counted.
 type events struct {
+	log     *slog.Logger
 	queue   chan func()
 	dropped atomic.Int64
 }
 
-// later has f called, unless too many wait already.
-func (s *Server) later(f func()) {
+func newEvents(log *slog.Logger) *events {
+	return &events{log: log, queue: make(chan func(), maxEvents)}
+}
+
+// call has f called later, unless too many wait already.
+func (e *events) call(f func()) {
 	select {
-	case s.events.queue <- f:
+	case e.queue <- f:
 	default:
-		s.events.dropped.Add(1)
+		e.dropped.Add(1)
 	}
 }
 
-// logLater writes a line to the log later.
-func (s *Server) logLater(level slog.Level, text string, args ...any) {
-	s.later(func() { s.log.Log(context.Background(), level, text, args...) })
+// line writes a line to the log later.
+func (e *events) line(level slog.Level, text string, args ...any) {
+	e.call(func() { e.log.Log(context.Background(), level, text, args...) })
 }
 
-// tellEvents calls what waits, until ctx ends and nothing is left.
-func (s *Server) tellEvents(ctx context.Context) {
-	tell := func(f func()) {
-		f()
-		if n := s.events.dropped.Swap(0); n > 0 {
-			s.log.Error(eventsAlarm, "dropped", n)
-		}
-	}
+// tell calls what waits, until ctx ends and nothing is left.
+func (e *events) tell(ctx context.Context) {
 	for {
 		select {
-		case f := <-s.events.queue:
-			tell(f)
+		case f := <-e.queue:
+			e.one(f)
 			continue
 		case <-ctx.Done():
 		}
 		select {
-		case f := <-s.events.queue:
-			tell(f)
+		case f := <-e.queue:
+			e.one(f)
 		default:
 			return
 		}
+	}
+}
+
+func (e *events) one(f func()) {
+	f()
+	if n := e.dropped.Swap(0); n > 0 {
+		e.log.Error("jobs: the log or a hook is too slow, events of the heartbeat were dropped", "dropped", n)
 	}
 }

@@ -90,7 +90,7 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 			s.fetcher.wake()
 			s.mu.Unlock()
 			s.tellWorker(WorkerStarted, w, nil)
-			s.logLater(slog.LevelInfo, "jobs: the server takes jobs", "worker", w.id, "queues", s.names, "concurrency", s.opts.Concurrency)
+			s.events.line(slog.LevelInfo, "jobs: the server takes jobs", "worker", w.id, "queues", s.names, "concurrency", s.opts.Concurrency)
 			return true
 		}
 		if ctx.Err() != nil {
@@ -110,7 +110,7 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 		failures, since, args := away.failures, away.since, away.args("worker", w.id)
 		s.mu.Unlock()
 		if tell {
-			s.logLater(s.loudness(now.Sub(since)), "jobs: cannot register with the store, trying again until it works", args...)
+			s.events.line(s.loudness(now.Sub(since)), "jobs: cannot register with the store, trying again until it works", args...)
 		}
 		if !after(ctx, backoff(failures)) {
 			return false
@@ -166,7 +166,7 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 			failures, since, args := away.failures, away.since, away.args("worker", w.id, "left", left.Round(time.Millisecond))
 			s.mu.Unlock()
 			if tell {
-				s.logLater(s.loudness(now.Sub(since)), "jobs: a renewal failed, trying again", args...)
+				s.events.line(s.loudness(now.Sub(since)), "jobs: a renewal failed, trying again", args...)
 			}
 			s.watchdog(now)
 			timer.Reset(max(0, min(backoff(failures), interval, left)))
@@ -177,7 +177,7 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 			interval = s.heartbeatsLocked(w)
 			s.mu.Unlock()
 			if again {
-				s.logLater(slog.LevelInfo, "jobs: renewing works again", "worker", w.id)
+				s.events.line(slog.LevelInfo, "jobs: renewing works again", "worker", w.id)
 			}
 			if s.watchdog(now) && s.holdsNothing(w) {
 				s.lose(w, "it could not claim for several leases")
@@ -241,7 +241,7 @@ func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerIn
 	}
 	s.mu.Unlock()
 	if hook := s.opts.Hooks.Renew; hook != nil && ctx.Err() == nil {
-		s.later(func() {
+		s.events.call(func() {
 			hook(RenewEvent{Worker: w.id, Margin: margin, Took: now.Sub(sent), Lost: reply.Lost, Err: err})
 		})
 	}

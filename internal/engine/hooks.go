@@ -81,6 +81,6 @@ type StuckEvent struct {
 // tellWorker has the hook called for a worker's beginning or end.
 func (s *Server) tellWorker(kind WorkerEventKind, w *worker, err error) {
 	if hook := s.opts.Hooks.Worker; hook != nil {
-		s.later(func() { hook(WorkerEvent{Kind: kind, Worker: w.id, Err: err}) })
+		s.events.call(func() { hook(WorkerEvent{Kind: kind, Worker: w.id, Err: err}) })
 	}
 }

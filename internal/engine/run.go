@@ -70,12 +70,12 @@ func (r *Run) limit(timeout time.Duration, store time.Time) {
 // meanwhile.
 func (s *Server) perform(r *Run) broker.Outcome {
 	if over, _ := r.Over(r.started); s.careful(r.Job) && !s.limits.NoMark && r.Job.Broken == nil && over == nil {
-		fence, ok := s.begun(r)
+		fence, ok := s.marks.begin(r)
 		if !ok {
 			r.Finish(context.Canceled, r.started)
 			return broker.Snooze(sleep.Jitter(s.Shortly(), 0.5), broker.Failure{})
 		}
-		defer s.unmark(r.Job, fence)
+		defer s.marks.end(r.Job, fence)
 	}
 	return s.policy.Perform(r)
 }

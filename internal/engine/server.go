@@ -12,7 +12,6 @@ import (
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/guard"
-	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 // Options configure a Server. All are set: the defaults are the caller's.
@@ -68,7 +67,9 @@ type Server struct {
 	names   []string // of the queues, highest weight first
 	index   map[string]int
 	inTx    txJobs
-	events  events
+	events  *events
+	marks   marks
+	pruner  *pruner
 	policy  Policy
 	values  context.Context // what every handler's context holds
 
@@ -93,7 +94,6 @@ type Server struct {
 	workers  []*worker       // with those before it that still have leases
 	calls    *sync.WaitGroup // claims under way, replaced by who waits for them
 	notes    []note          // for the log
-	pruning  pruning
 
 	unregistered outage    // attempts to register that failed in a row
 	unrenewed    outage    // renewals
@@ -119,11 +119,13 @@ func New(b broker.Broker, opts Options) *Server {
 	for i, name := range s.names {
 		s.index[name] = i
 	}
-	s.events.queue = make(chan func(), maxEvents)
 	s.slots.init(s)
 	s.fetcher.init(s)
 	s.settler.init()
 	s.lookout.init()
+	s.events = newEvents(s.log)
+	s.marks = marks{s.broker, s.log, s.reports, opts.Lease}
+	s.pruner = newPruner(s)
 	s.reports.Waiting = s.lookout.by
 	return s
 }
@@ -139,7 +141,6 @@ func (s *Server) Start(values context.Context, p Policy) bool {
 	}
 	s.started = true
 	s.policy, s.values = p, context.WithoutCancel(values)
-	s.pruning = pruning{every: pruneInterval, at: time.Now().Add(sleep.Jitter(pruneInterval, 0.5))}
 	go s.supervise()
 	return true
 }

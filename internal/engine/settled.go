@@ -121,7 +121,7 @@ func (s *Server) endedLocked(w *worker, items []broker.Settlement, verdicts []br
 	clear(items)
 	w.leases -= len(items)
 	w.traffic++
-	s.pruneSoonLocked(now)
+	s.pruner.soon(now)
 	full := s.settler.unsettled > maxUnsettled
 	s.settler.unsettled -= len(items)
 	if full {

@@ -1,10 +1,6 @@
 package engine
 
 import (
-	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"fmt"
 	"log/slog"
 	"math"
 	"time"
@@ -24,8 +20,6 @@ const (
 	suspectAfter = 2           // deaths
 	patienceMin  = time.Second // how long a careful job keeps others from beginning, at first
 	patienceMax  = time.Hour   // it doubles with each snooze
-	markGrace    = 24 * time.Hour
-	markOwner    = "handler"
 )
 
 // Budget is how many deaths of its server the job survives.
@@ -114,42 +108,6 @@ func (s *Server) giveTurnsBack() {
 // Shortly is how long something is put off for a while: a lease, unless leases are long.
 func (s *Server) Shortly() time.Duration { return min(s.opts.Lease, broker.DefaultLease) }
 
-// markOf names the mark of a job's lease. Deliveries rises with the end of
-// each lease, and not when the job is reclaimed.
-func markOf(j *broker.Job) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d", j.Queue, j.ID, j.Deliveries))
-	return "begun:" + hex.EncodeToString(sum[:])
-}
-
-// begun stores that the handler of a careful job begins. The answer is the
-// mark's fence, and false when it could not be stored; the job must not run then.
-func (s *Server) begun(r *Run) (fence int64, ok bool) {
-	ttl := time.Duration(broker.MaxDelay)
-	if !r.end.IsZero() {
-		ttl = min(max(r.end.Sub(r.started), 0)+markGrace+10*s.opts.Lease, ttl)
-	}
-	marked, err := s.mark(broker.MarkRequest{Name: markOf(r.Job), Action: broker.MarkTake, Owner: markOwner, TTL: ttl})
-	if err != nil {
-		s.reports.Report(s.log, "mark", slog.LevelWarn, "jobs: a job that crashed before cannot be marked as begun, it is put off",
-			"queue", r.Job.Queue, "id", r.Job.ID, "type", r.Job.Type, "error", err)
-	}
-	return marked.Fence, err == nil && marked.Held
-}
-
-// unmark removes the mark: whatever comes now is not the handler's doing.
-func (s *Server) unmark(j *broker.Job, fence int64) {
-	if _, err := s.mark(broker.MarkRequest{Name: markOf(j), Action: broker.MarkDrop, Owner: markOwner, Fence: fence}); err != nil {
-		s.reports.Report(s.log, "mark", slog.LevelWarn, "jobs: the mark of a job that crashed before cannot be removed",
-			"queue", j.Queue, "id", j.ID, "type", j.Type, "error", err)
-	}
-}
-
-func (s *Server) mark(req broker.MarkRequest) (broker.Marked, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), serverCallTimeout)
-	defer cancel()
-	return s.broker.Mark(ctx, req)
-}
-
 // innocent finds, among reclaimed jobs, those that are not charged: the store
 // has no mark of them, or cannot say.
 func (s *Server) innocent(jobs []broker.Job) map[*broker.Job]bool {
@@ -160,14 +118,11 @@ func (s *Server) innocent(jobs []broker.Job) map[*broker.Job]bool {
 		if !s.careful(j) || s.limits.NoMark {
 			continue
 		}
-		marked, err := broker.Marked{}, failed
+		begun := false
 		if failed == nil {
-			marked, err = s.mark(broker.MarkRequest{Name: markOf(j), Action: broker.MarkRead})
-			failed = err
+			begun, failed = s.marks.had(j)
 		}
-		if found[j] = err != nil || !marked.Held; err == nil && marked.Held {
-			s.unmark(j, marked.Fence)
-		}
+		found[j] = !begun
 	}
 	if failed != nil {
 		s.reports.Report(s.log, "mark", slog.LevelWarn,

@@ -90,7 +90,7 @@ func TestServer_TheMarkOfARunIsReadOnce(t *testing.T) {
 	t.Parallel()
 	s, w := still(t, newStore(), Options{})
 	r := runFor(s, w, testQueue, "a", 1)
-	if _, ok := s.begun(r); !ok {
+	if _, ok := s.marks.begin(r); !ok {
 		t.Fatal("the mark could not be stored")
 	}
 	jobs := []broker.Job{*r.Job}

@@ -11,10 +11,7 @@ import (
 
 const (
 	upkeepInterval = 900 * time.Millisecond // so that a dead server's job runs again within a second of its lease's end
-	pruneInterval  = 15 * time.Second       // the shortest
 	reclaimMax     = 100
-	pruneMax       = 1000
-	pruneRounds    = 100 // of one turn
 )
 
 // upkeep is the loop that takes over the jobs of dead servers, removes what is
@@ -22,7 +19,7 @@ const (
 // handlers, until ctx ends. It sleeps until there is something to do, and looks
 // once in upkeepInterval at most. Reclaims are under calls, as claims are.
 func (s *Server) upkeep(ctx, calls context.Context) {
-	var noReclaim, noPrune outage
+	var noReclaim outage
 	floor := time.Now().Add(sleep.Jitter(upkeepInterval, 0.2))
 	timer := time.NewTimer(s.lookout.in(floor))
 	defer timer.Stop()
@@ -50,8 +47,8 @@ func (s *Server) upkeep(ctx, calls context.Context) {
 				poke(s.renewNow) // which tells when the next lease runs out
 			}
 		}
-		if w != nil && s.pruneDue(time.Now()) {
-			s.prune(ctx, &noPrune)
+		if w != nil && s.pruner.due(time.Now()) {
+			s.pruner.turn(ctx)
 		}
 		s.mu.Lock()
 		s.expectUpkeepLocked(s.worker)
@@ -71,7 +68,7 @@ func (s *Server) expectUpkeepLocked(w *worker) {
 		reclaim = w.lapse
 	}
 	s.lookout.by(reclaim.Add(upkeepInterval - sleep.Jitter(upkeepInterval, 1)))
-	s.lookout.by(s.pruning.at)
+	s.lookout.by(s.pruner.next())
 }
 
 // upkeepDue says what to do for which worker. There is something to reclaim only
@@ -176,65 +173,4 @@ func (s *Server) over() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.isDrain
-}
-
-// pruning is when to prune next.
-type pruning struct {
-	every time.Duration
-	at    time.Time
-}
-
-// pruneDue reports whether it is time to prune, and plans the next time. Where
-// no other process makes something to prune, and nothing was found, that is ever
-// later, up to a lease.
-func (s *Server) pruneDue(now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p := &s.pruning
-	if now.Before(p.at) {
-		return false
-	}
-	p.at = now.Add(sleep.Jitter(p.every, 0.5))
-	if s.limits.InProcess {
-		p.every = min(2*p.every, max(pruneInterval, s.opts.Lease))
-	}
-	return true
-}
-
-// pruneSoonLocked says that there may be something to prune before long.
-func (s *Server) pruneSoonLocked(now time.Time) {
-	p := &s.pruning
-	if p.every == pruneInterval {
-		return
-	}
-	p.every = pruneInterval
-	if at := now.Add(sleep.Jitter(pruneInterval, 0.5)); at.Before(p.at) {
-		p.at = at
-		s.lookout.by(at)
-	}
-}
-
-// prune removes what is past its retention, a bounded amount a turn.
-func (s *Server) prune(ctx context.Context, away *outage) {
-	for range pruneRounds {
-		callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
-		reply, err := s.broker.Prune(callCtx, broker.PruneRequest{Queues: s.names, Max: pruneMax})
-		cancel()
-		if ctx.Err() != nil {
-			return
-		}
-		if err == nil {
-			away.ended()
-		} else if away.failed(time.Now(), err) {
-			s.log.Warn("jobs: pruning failed, trying again later", away.args()...)
-		}
-		if err != nil || reply != (broker.Pruned{}) {
-			s.mu.Lock()
-			s.pruneSoonLocked(time.Now())
-			s.mu.Unlock()
-		}
-		if err != nil || !reply.More {
-			return
-		}
-	}
 }

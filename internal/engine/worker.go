@@ -72,7 +72,7 @@ func (s *Server) lose(w *worker, why string) {
 	})
 	s.mu.Unlock()
 	s.tellWorker(WorkerLost, w, nil)
-	s.logLater(slog.LevelError, "jobs: the worker was lost, starting anew under another ID", "worker", w.id, "reason",
+	s.events.line(slog.LevelError, "jobs: the worker was lost, starting anew under another ID", "worker", w.id, "reason",
 		why, "handlers", handlers)
 }
 

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
+)
+
+const (
+	pruneInterval = 15 * time.Second // the shortest: a store that works finds something about as often
+	pruneMax      = 1000             // records of a queue that one call examines, so that no call takes long
+	pruneRounds   = 100              // calls of one turn, so that other upkeep gets its turn
+)
+
+// pruner removes what is past its retention. It has its own lock.
+type pruner struct {
+	broker  broker.Broker
+	log     *slog.Logger
+	queues  []string
+	lookout *lookout
+	longest time.Duration // between two turns, while nothing is found
+
+	away outage // calls that failed in a row; the upkeep loop's alone
+
+	mu    sync.Mutex
+	every time.Duration
+	at    time.Time // of the next turn
+}
+
+func newPruner(s *Server) *pruner {
+	p := &pruner{broker: s.broker, log: s.log, queues: s.names, lookout: &s.lookout, longest: pruneInterval, every: pruneInterval}
+	if s.limits.InProcess {
+		// Nobody else makes something to prune.
+		p.longest = max(pruneInterval, s.opts.Lease)
+	}
+	p.at = time.Now().Add(sleep.Jitter(p.every, 0.5))
+	return p
+}
+
+// next is when the next turn is due.
+func (p *pruner) next() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at
+}
+
+// due reports whether a turn is due, and plans the next one.
+func (p *pruner) due(now time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now.Before(p.at) {
+		return false
+	}
+	p.at = now.Add(sleep.Jitter(p.every, 0.5))
+	p.every = min(2*p.every, p.longest)
+	return true
+}
+
+// soon says that there may be something to prune before long.
+func (p *pruner) soon(now time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.every == pruneInterval {
+		return
+	}
+	p.every = pruneInterval
+	if at := now.Add(sleep.Jitter(pruneInterval, 0.5)); at.Before(p.at) {
+		p.at = at
+		p.lookout.by(at)
+	}
+}
+
+// turn removes a bounded amount.
+func (p *pruner) turn(ctx context.Context) {
+	for range pruneRounds {
+		callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
+		reply, err := p.broker.Prune(callCtx, broker.PruneRequest{Queues: p.queues, Max: pruneMax})
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			p.away.ended()
+		} else if p.away.failed(time.Now(), err) {
+			p.log.Warn("jobs: pruning failed, trying again later", p.away.args()...)
+		}
+		if err != nil || reply != (broker.Pruned{}) {
+			p.soon(time.Now())
+		}
+		if err != nil || !reply.More {
+			return
+		}
+	}
+}

@@ -81,7 +81,7 @@ func (h *Handler) policy(w http.ResponseWriter, r *http.Request) error {
 }
 
 var fieldNames = map[string]string{
-	"max-depth": "Greatest depth", "duplicate-age": "Refuse a chosen ID again for", "completed-age": "Keep completed for", "completed-count": "Keep completed, at most",
+	"max-depth": "Maximum depth", "duplicate-age": "Refuse a given ID again for", "completed-age": "Keep completed for", "completed-count": "Keep completed, at most",
 	"dead-age": "Keep dead for", "dead-count": "Keep dead, at most",
 	"older": "Older than", "newer": "Newer than", "rate": "Jobs per second", "in": "In",
 }

@@ -15,8 +15,7 @@ const watchBuffer = 256
 // under the store's mutex only.
 type watcher struct {
 	handle *Broker
-	queues []string
-	kinds  []broker.EventKind
+	req    broker.WatchRequest
 	events chan broker.Event
 	stop   func() bool
 }
@@ -28,13 +27,9 @@ func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan bro
 		return nil, err
 	}
 	defer b.end()
-	w := &watcher{
-		handle: b,
-		queues: slices.Compact(slices.Sorted(slices.Values(req.Queues))),
-		kinds:  slices.Clone(req.Kinds),
-		events: make(chan broker.Event, watchBuffer),
-	}
-	for _, name := range w.queues {
+	req.Queues, req.Kinds = slices.Compact(slices.Sorted(slices.Values(req.Queues))), slices.Clone(req.Kinds)
+	w := &watcher{handle: b, req: req, events: make(chan broker.Event, watchBuffer)}
+	for _, name := range req.Queues {
 		b.store.watchers[name] = append(b.store.watchers[name], w)
 	}
 	b.watching[w] = struct{}{}
@@ -53,7 +48,7 @@ func (w *watcher) leave() {
 	}
 	delete(w.handle.watching, w)
 	s := w.handle.store
-	for _, name := range w.queues {
+	for _, name := range w.req.Queues {
 		others := slices.DeleteFunc(s.watchers[name], func(o *watcher) bool { return o == w })
 		if s.watchers[name] = others; len(others) == 0 {
 			delete(s.watchers, name)
@@ -66,33 +61,8 @@ func (w *watcher) leave() {
 // emit tells the watchers of a queue.
 func (s *Store) emit(e broker.Event) {
 	for _, w := range s.watchers[e.Queue] {
-		if len(w.kinds) == 0 || slices.Contains(w.kinds, e.Kind) {
-			w.send(e)
+		if w.req.Wants(e.Kind) {
+			broker.SendEvent(w.events, e)
 		}
 	}
-}
-
-// send never waits. When the buffer is full it takes back what is in it, and
-// says how much that was: what a watcher missed it learns at once, and the
-// events after that are the newest.
-func (w *watcher) send(e broker.Event) {
-	select {
-	case w.events <- e:
-		return
-	default:
-	}
-	missed := broker.Event{Kind: broker.EventMissed}
-	for {
-		select {
-		case lost := <-w.events:
-			missed.Missed += max(lost.Missed, 1)
-			continue
-		default:
-		}
-		break
-	}
-	if missed.Missed > 0 {
-		w.events <- missed
-	}
-	w.events <- e
 }

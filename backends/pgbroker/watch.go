@@ -194,7 +194,7 @@ type watcher struct {
 
 // wants reports whether the watcher asked for events of a kind.
 func (w *watcher) wants(kind broker.EventKind) bool {
-	return len(w.kinds) == 0 || slices.Contains(w.kinds, kind)
+	return (&broker.WatchRequest{Kinds: w.kinds}).Wants(kind)
 }
 
 // tell reads a notification of events.
@@ -217,33 +217,12 @@ func (w *watcher) tell(kind, queue, lines string) {
 	}
 }
 
-// send never waits. When the buffer is full it takes back what is in it and
-// says how much that was: a watcher learns what it missed before the events
-// that came after.
 func (w *watcher) send(e broker.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.closed {
-		return
+	if !w.closed {
+		broker.SendEvent(w.events, e)
 	}
-	select {
-	case w.events <- e:
-		return
-	default:
-	}
-	missed := broker.Event{Kind: broker.EventMissed}
-	for taken := true; taken; {
-		select {
-		case lost := <-w.events:
-			missed.Missed += max(lost.Missed, 1)
-		default:
-			taken = false
-		}
-	}
-	if missed.Missed > 0 {
-		w.events <- missed
-	}
-	w.events <- e
 }
 
 func (w *watcher) close() {

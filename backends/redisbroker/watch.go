@@ -141,30 +141,7 @@ func (w *watcher) read(m *redis.Message) {
 
 // wants reports whether events of a kind are asked for.
 func (w *watcher) wants(kind broker.EventKind) bool {
-	return len(w.kinds) == 0 || slices.Contains(w.kinds, kind)
+	return (&broker.WatchRequest{Kinds: w.kinds}).Wants(kind)
 }
 
-// send never waits. When the buffer is full it takes back what is in it, and
-// says how much that was: what a watcher missed it learns at once, and the
-// events after that are the newest.
-func (w *watcher) send(e broker.Event) {
-	select {
-	case w.events <- e:
-		return
-	default:
-	}
-	missed := broker.Event{Kind: broker.EventMissed}
-	for {
-		select {
-		case lost := <-w.events:
-			missed.Missed += max(lost.Missed, 1)
-			continue
-		default:
-		}
-		break
-	}
-	if missed.Missed > 0 {
-		w.events <- missed
-	}
-	w.events <- e
-}
+func (w *watcher) send(e broker.Event) { broker.SendEvent(w.events, e) }

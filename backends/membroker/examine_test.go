@@ -39,10 +39,12 @@ func TestEveryCorruptionIsFoundAndRepaired(t *testing.T) {
 			})},
 		{Name: "a lease without a worker", Want: []string{"lease-of-unknown-worker active", "lease-count-differs w"},
 			Plant: planted(func(q *queue) { q.jobs["active"].Worker = "" })},
-		{Name: "the worker of a lease is unknown", Want: []string{"lease-of-unknown-worker active", "lease-of-unknown-worker asked", "lease-of-unknown-worker started"},
+		{Name: "the worker of a lease is unknown",
+			Want:    []string{"lease-of-unknown-worker active", "lease-of-unknown-worker asked", "lease-of-unknown-worker started"},
 			Repairs: []string{"lease-of-unknown-worker active"}, // which makes a record of the worker
 			Plant:   planted(func(q *queue) { delete(q.workers, examinetest.Worker) })},
-		{Name: "nobody is told to take an ended worker's jobs over", Want: []string{"lease-of-unknown-worker active", "lease-of-unknown-worker asked", "lease-of-unknown-worker started"},
+		{Name: "nobody is told to take an ended worker's jobs over",
+			Want:    []string{"lease-of-unknown-worker active", "lease-of-unknown-worker asked", "lease-of-unknown-worker started"},
 			Repairs: []string{"lease-of-unknown-worker active"},
 			Plant: planted(func(q *queue) {
 				q.endWorker(q.workers[examinetest.Worker], examinetest.Start)

@@ -98,7 +98,9 @@ func (q *queue) prune(budget int, got *broker.Pruned, now time.Time) {
 func (q *queue) removeLapsed(x lapse, got *broker.Pruned, now time.Time) {
 	switch x.what {
 	case lapsedRecord:
-		q.pruneJob(q.jobs[x.name], got, now)
+		if j := q.jobs[x.name]; j != nil && j.lapse == x {
+			q.pruneJob(j, got, now)
+		}
 		return
 	case lapsedID:
 		if now.Before(q.remembered[x.name].until) {

@@ -308,7 +308,8 @@ func (l *line) job() (broker.NewJob, error) {
 	j.Errors.Dropped = l.ErrorsDropped
 	for _, e := range l.Errors {
 		j.Errors.Entries = append(j.Errors.Entries, broker.Failure{At: timeOf(e.At), Attempt: e.Attempt,
-			Code: string(e.Code), Class: string(e.Class), Message: string(e.Message), Stack: string(e.Stack), Worker: string(e.Worker), Version: string(e.Version)})
+			Code: string(e.Code), Class: string(e.Class), Message: string(e.Message),
+			Stack: string(e.Stack), Worker: string(e.Worker), Version: string(e.Version)})
 	}
 	if len(l.Head) > 0 {
 		_, head, err := broker.ParseHead(l.Head)

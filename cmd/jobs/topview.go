@@ -69,7 +69,8 @@ func (m *top) title() string {
 		return bold.Render("jobs top") + "  asking the store…"
 	}
 	s := bold.Render("jobs top") + fmt.Sprintf("  %s  %d pending  %d active  %d retry  %d dead  %d workers",
-		m.seen.UTC().Format("15:04:05Z"), sum[broker.StatePending], sum[broker.StateActive], sum[broker.StateRetry], sum[broker.StateDead], len(workers))
+		m.seen.UTC().Format("15:04:05Z"), sum[broker.StatePending], sum[broker.StateActive],
+		sum[broker.StateRetry], sum[broker.StateDead], len(workers))
 	if m.filter != "" && !m.typing {
 		s += "  filter: " + plain(m.filter)
 	}

@@ -73,8 +73,8 @@ func (a *app) stats() *cobra.Command {
 		Use:   "stats [QUEUE…]",
 		Short: "Count jobs by queue and state",
 		Long: `Count jobs by queue and state. OLDEST is the age of the oldest among the jobs that
-are next in their priority. --json shows this age for each priority. DEAD does not count
-suppressed jobs; where there are any, SUPPRESSED does.`,
+are next in their priority. --json shows this age for each priority. DEAD leaves
+out suppressed jobs, which SUPPRESSED counts where there are any.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			i, err := a.inspector(ctx)

@@ -117,7 +117,10 @@
 // CreatedAt is the store's (or the request's Now). A request with Now never
 // waits. Clocks of callers are never used.
 //
-// §16 Order. Within a queue, lower Priority numbers go first. Within a priority,
+// §16 Order. Within a queue, lower Priority numbers go first. With
+// Policy.PriorityRound, of so many jobs in a row that claims lease from a queue at
+// least one is of each priority that had pending jobs all the while; the others,
+// most urgent first. A backend counts them in the store, or in each handle. Within a priority,
 // jobs go out in the order in which they became pending; a batch keeps its
 // order. Released jobs, crashed ones without a delay, and those that were held
 // while pending go to the front; due,

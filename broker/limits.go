@@ -54,6 +54,7 @@ const (
 	MaxWait           = 12 * time.Hour  // of one Claim
 	MaxClose          = 2 * time.Second // of a backend's Close, whatever its store does
 	MaxDelay          = 100 * 365 * 24 * time.Hour
+	MaxPriorityRound  = 1000 // jobs of a Policy.PriorityRound
 	MaxRetriesCap     = 1_000_000
 	NoTimeout         = MaxDelay // as a Timeout: a run ends by itself
 )

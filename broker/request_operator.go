@@ -164,6 +164,24 @@ type Policy struct {
 	RetainCompleted Retention     // and cancelled; the zero value keeps none
 	RetainDead      Retention     // the zero value keeps all
 	DuplicateSpan   time.Duration // how long a caller's own ID outlives its job; 0 means DefaultDuplicateSpan
+
+	// PriorityRound has jobs of low priority go out while more urgent ones are
+	// pending: of so many jobs in a row that claims take, at least one is of each
+	// priority that has pending jobs. From 4 (each in turn) to MaxPriorityRound; 0
+	// means that urgent jobs go first, whatever waits.
+	PriorityRound int64
+}
+
+// Turn is the priority that the n-th job (from 0) that claims take is to be of, if
+// one of that priority is pending; otherwise, and when it is 0, the most urgent
+// job goes. The last three jobs of a round are those of the lower priorities.
+func (p *Policy) Turn(n int64) Priority {
+	if p.PriorityRound > 0 {
+		if last := n%p.PriorityRound - p.PriorityRound; last >= -3 {
+			return Priority(int64(PriorityBulk) + 1 + last)
+		}
+	}
+	return 0
 }
 
 // Retention bounds kept records by age and by count; 0 in Count means no
@@ -182,4 +200,5 @@ type PolicyRequest struct {
 	RetainCompleted *Retention
 	RetainDead      *Retention
 	DuplicateSpan   *time.Duration
+	PriorityRound   *int64
 }

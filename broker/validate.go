@@ -189,6 +189,9 @@ func (r *PolicyRequest) Check() error {
 	if err == nil && r.DuplicateSpan != nil {
 		err = CheckDuration("duplicate span", *r.DuplicateSpan)
 	}
+	if n := r.PriorityRound; err == nil && n != nil && *n != 0 && (*n < Priorities || *n > MaxPriorityRound) {
+		err = Invalid("priority round", "is %d; use 0 (urgent jobs first) or %d to %d", *n, Priorities, MaxPriorityRound)
+	}
 	return About(err, "policy", r.Queue, "")
 }
 

@@ -201,6 +201,9 @@ func TestPoliciesMarksAndWatchesAreChecked(t *testing.T) {
 		badDurations("duplicate span", func(d time.Duration) error { return (&broker.PolicyRequest{Queue: "q", DuplicateSpan: &d}).Check() }),
 		[]bad{
 			{"negative count", retention(broker.Retention{Count: -1}), broker.ErrInvalid, []string{"retention count", "-1", "0 (unbounded)"}},
+			{"a round without a turn for each priority", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(3))}).Check(), broker.ErrInvalid, []string{"priority round", "3", "0 (urgent jobs first) or 4 to 1000"}},
+			{"a round too long", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(1001))}).Check(), broker.ErrInvalid, []string{"priority round", "1001", "0 (urgent jobs first) or 4 to 1000"}},
+			{"a negative round", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(-4))}).Check(), broker.ErrInvalid, []string{"priority round", "-4"}},
 			{"negative depth", (&broker.PolicyRequest{Queue: "q", MaxDepth: &negative}).Check(), broker.ErrInvalid, []string{"max depth", "-1", "0 (unbounded)"}},
 		}))
 

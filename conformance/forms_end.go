@@ -20,6 +20,8 @@ var unfit = map[string]func(*form){
 	"Enqueue/GivenIDsFollowThePolicy": func(f *form) { f.given, f.retention, f.due = false, false, false },
 	// Jobs that are due have no place in the queue until a claim sees them.
 	"Order/RescheduledGoToTheBack": func(f *form) { f.due = false },
+	// Each handle may count turns for itself.
+	"Order/RoundsReachEachPriority": func(f *form) { f.rotate = false },
 }
 
 // probed bounds the jobs that are looked at when a form is over.

@@ -121,6 +121,23 @@ var orderMutants = []mutant{
 	{"priorities are ignored", "Order/LowerPriorityNumbersFirst Order/FrontIsOfAPriority", always(func(p *patched) {
 		p.newJobs(func(j *broker.NewJob) { j.Body.Priority = broker.PriorityNormal })
 	})},
+	{"priorities know no rounds", "Order/RoundsReachEachPriority", always(func(p *patched) {
+		change(&p.policy, func(r *broker.PolicyRequest) {
+			if r.PriorityRound != nil && *r.PriorityRound != 0 {
+				r.MaxDepth, r.PriorityRound = new(int64(0)), nil
+			}
+		}, nil)
+	})},
+	{"a round is one job longer", "Order/RoundsReachEachPriority", always(func(p *patched) {
+		change(&p.policy, func(r *broker.PolicyRequest) {
+			if r.PriorityRound != nil && *r.PriorityRound != 0 {
+				r.PriorityRound = new(*r.PriorityRound + 1)
+			}
+		}, nil)
+	})},
+	{"rounds turn around jobs of one priority", "Order/RoundsWasteNoTurn", always(func(p *patched) {
+		change(&p.claim, nil, func(_ *broker.ClaimRequest, a *broker.Claimed) { slices.Reverse(a.Jobs) })
+	})},
 	{"released jobs go to the back", "Order/ReleasedGoToTheFront Order/StaysBehindAReturnedJob", always(func(p *patched) {
 		p.outcomes(func(_ string, s *broker.Settlement) {
 			if s.Outcome.Kind() == broker.OutcomeRelease {

@@ -51,6 +51,78 @@ var orderRules = []Rule{
 		c.accept(urgent)
 		w.take("1-late", "2-4", "3-2", "3-7", "4-0", "4-5")
 	}},
+	{"Order/RoundsReachEachPriority", "§16", "With a PriorityRound, of so many jobs in a row at least one is of each priority that has pending jobs, by small claims and by large ones; the others are urgent ones first.", priority, func(c *check) {
+		const round, each = 6, 30
+		w := c.worker("w")
+		next := map[broker.Priority]int{}
+		for p := broker.PriorityUrgent; p <= broker.PriorityBulk; p++ {
+			var jobs []broker.NewJob
+			for i := range each {
+				j := c.job(fmt.Sprintf("%d-%02d", p, i))
+				j.Body.Priority = p
+				jobs = append(jobs, j)
+			}
+			c.accept(jobs...)
+		}
+		c.policy(broker.PolicyRequest{PriorityRound: new(int64(round))})
+		var order []broker.Priority
+		went := func(got []broker.Job, most int) {
+			c.tb.Helper()
+			c.same("number of jobs", len(got), most)
+			for i := range got {
+				p := got[i].Priority
+				c.same("job of its priority", got[i].ID, fmt.Sprintf("%d-%02d", p, next[p]))
+				next[p]++
+				order = append(order, p)
+			}
+		}
+		for _, most := range []int{1, 1, 1, 1, 1, 1, 1, 1, 2, 3, 5, 1, 17, 2, 1, 4} {
+			went(w.claim(most), most)
+		}
+		for range 8 { // claims that wanted more, and end by their bytes
+			req := w.request(20)
+			req.Bytes = 1
+			got, err := w.b.Claim(c.ctx, req)
+			c.ok("Claim", err)
+			went(got.Jobs, 1)
+		}
+		for i := range len(order) - round + 1 {
+			n := map[broker.Priority]int{}
+			for _, p := range order[i : i+round] {
+				n[p]++
+			}
+			c.same(fmt.Sprintf("jobs of each priority, from the %d-th on, of %v", i+1, order), fmt.Sprint(n), fmt.Sprint(map[broker.Priority]int{1: 3, 2: 1, 3: 1, 4: 1}))
+		}
+		c.policy(broker.PolicyRequest{PriorityRound: new(int64(0))})
+		c.same("next jobs without rounds", idsOf(w.claim(2)), []string{fmt.Sprintf("1-%02d", next[1]), fmt.Sprintf("1-%02d", next[1]+1)})
+	}},
+	{"Order/RoundsWasteNoTurn", "§16", "With a PriorityRound, the turn of a priority without pending jobs goes to the most urgent job there is, and jobs of one priority keep their order.", priority, func(c *check) {
+		c.policy(broker.PolicyRequest{PriorityRound: new(int64(4))})
+		var low, ids []string
+		var jobs []broker.NewJob
+		for i := range 9 {
+			j := c.job(fmt.Sprint("3-", i))
+			j.Body.Priority = broker.PriorityLow
+			jobs, low = append(jobs, j), append(low, j.ID)
+		}
+		for i := range 2 {
+			j := c.job(fmt.Sprint("1-", i))
+			j.Body.Priority = broker.PriorityUrgent
+			jobs, ids = append(jobs, j), append(ids, j.ID)
+		}
+		c.accept(jobs...)
+		w := c.worker("w")
+		got := w.claim(7)
+		c.same("claimed", sorted(idsOf(got)), sorted(append(ids, low[:5]...)))
+		var kept []string
+		for i := range got {
+			if got[i].Priority == broker.PriorityLow {
+				kept = append(kept, got[i].ID)
+			}
+		}
+		c.same("low jobs in the order of the answer", kept, low[:5])
+		w.take(low[5:]...)
+	}},
 	{"Order/ReleasedGoToTheFront", "§16", "A released job is the next of its priority.", nil, func(c *check) {
 		c.add("a", "b", "c")
 		w := c.worker("w")

@@ -62,6 +62,8 @@ var policyRules = []Rule{
 		c.same("after two more", c.policy(broker.PolicyRequest{MaxDepth: &depth, RetainCompleted: &done}), want)
 		want.RetainDead, want.DuplicateSpan = dead, span
 		c.same("after the rest", c.policy(broker.PolicyRequest{RetainDead: &dead, DuplicateSpan: &span}), want)
+		want.PriorityRound = 7
+		c.same("after a priority round", c.policy(broker.PolicyRequest{PriorityRound: new(int64(7))}), want)
 		no, none := false, broker.Retention{}
 		want.Paused, want.RetainDead = false, none
 		c.same("after taking two back", c.policy(broker.PolicyRequest{Paused: &no, RetainDead: &none}), want)
@@ -94,6 +96,8 @@ var policyRules = []Rule{
 		for _, req := range []broker.PolicyRequest{
 			{Queue: c.q, Paused: &yes, MaxDepth: &below},
 			{Queue: c.q, Paused: &yes, RetainDead: &broker.Retention{Age: -1}},
+			{Queue: c.q, Paused: &yes, PriorityRound: new(int64(3))},
+			{Queue: c.q, Paused: &yes, PriorityRound: new(int64(broker.MaxPriorityRound + 1))},
 			{Queue: "{}", Paused: &yes},
 		} {
 			_, err := c.b.Policy(c.ctx, req)

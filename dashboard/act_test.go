@@ -114,9 +114,9 @@ func TestDecisionsAboutQueues(t *testing.T) {
 	s.enqueue("mail", "a", "email")
 	has(t, s.follow(s.post(303, "pause?queue=mail", nil)), "The queue mail is paused", ">paused<")
 	has(t, s.follow(s.post(303, "resume?queue=mail", nil)), "The queue mail goes on", ">open<")
-	form := url.Values{"max-depth": {"5,000"}, "completed-age": {"7d"}, "completed-count": {"100"}, "dead-age": {"1d12h"}, "dead-count": {""}, "duplicate-age": {"30m"}}
-	has(t, s.follow(s.post(303, "policy?queue=mail", form)), "has new rules", `value="5000"`, `value="7d"`, `value="36h"`)
-	want := inspect.Policy{MaxDepth: 5000, RetainCompleted: inspect.Retention{Age: 7 * 24 * time.Hour, Count: 100}, RetainDead: inspect.Retention{Age: 36 * time.Hour}, DuplicateSpan: 30 * time.Minute}
+	form := url.Values{"max-depth": {"5,000"}, "completed-age": {"7d"}, "completed-count": {"100"}, "dead-age": {"1d12h"}, "dead-count": {""}, "duplicate-age": {"30m"}, "priority-round": {"20"}}
+	has(t, s.follow(s.post(303, "policy?queue=mail", form)), "has new rules", `value="5000"`, `value="7d"`, `value="36h"`, `value="20"`)
+	want := inspect.Policy{MaxDepth: 5000, RetainCompleted: inspect.Retention{Age: 7 * 24 * time.Hour, Count: 100}, RetainDead: inspect.Retention{Age: 36 * time.Hour}, DuplicateSpan: 30 * time.Minute, PriorityRound: 20}
 	if p, err := s.handler.inspector.Policy(t.Context(), "mail"); err != nil || p != want {
 		t.Errorf("the policy is %+v, %v; want %+v", p, err, want)
 	}
@@ -130,11 +130,12 @@ func TestDecisionsAboutQueues(t *testing.T) {
 	if p, err := s.handler.inspector.Policy(t.Context(), "mail"); err != nil || p.RetainDead != exact || p.MaxDepth != 0 {
 		t.Errorf("the policy is %+v, %v; want dead ones kept for %v, and no bound", p, err, exact.Age)
 	}
-	for field, value := range map[string]string{"max-depth": "many", "dead-age": "soon", "completed-count": "-1"} {
+	for field, value := range map[string]string{"max-depth": "many", "dead-age": "soon", "completed-count": "-1", "priority-round": "twice"} {
 		wrong := url.Values{}
 		wrong.Set(field, value)
 		has(t, s.post(400, "policy?queue=mail", wrong), fieldNames[field])
 	}
+	has(t, s.post(400, "policy?queue=mail", url.Values{"priority-round": {"3"}}), "priority round", "4 to 1000")
 	s.post(404, "pause?queue=typo", nil)
 	if _, err := s.handler.inspector.Queue(t.Context(), "typo"); !errors.Is(err, broker.ErrNotFound) {
 		t.Errorf("pausing a queue that does not exist made it: %v", err)

@@ -17,6 +17,7 @@ type policyForm struct {
 	MaxDepth                         string
 	CompletedAge, CompletedCount     string
 	DeadAge, DeadCount, DuplicateAge string
+	PriorityRound                    string
 }
 
 func formOf(p inspect.Policy) policyForm {
@@ -27,7 +28,7 @@ func formOf(p inspect.Policy) policyForm {
 		return strconv.FormatInt(n, 10)
 	}
 	return policyForm{count(p.MaxDepth), readable.Span(p.RetainCompleted.Age), count(p.RetainCompleted.Count),
-		readable.Span(p.RetainDead.Age), count(p.RetainDead.Count), readable.Span(p.DuplicateSpan)}
+		readable.Span(p.RetainDead.Age), count(p.RetainDead.Count), readable.Span(p.DuplicateSpan), count(p.PriorityRound)}
 }
 
 func (h *Handler) pause(w http.ResponseWriter, r *http.Request) error {
@@ -72,9 +73,10 @@ func (h *Handler) policy(w http.ResponseWriter, r *http.Request) error {
 		age("dead-age", was.DeadAge, &p.RetainDead.Age)
 		number("dead-count", was.DeadCount, &p.RetainDead.Count)
 		age("duplicate-age", was.DuplicateAge, &p.DuplicateSpan)
+		number("priority-round", was.PriorityRound, &p.PriorityRound)
 		if err == nil {
 			_, err = h.inspector.SetPolicy(r.Context(), inspect.PolicyRequest{Queue: name, MaxDepth: &p.MaxDepth,
-				RetainCompleted: &p.RetainCompleted, RetainDead: &p.RetainDead, DuplicateSpan: &p.DuplicateSpan})
+				RetainCompleted: &p.RetainCompleted, RetainDead: &p.RetainDead, DuplicateSpan: &p.DuplicateSpan, PriorityRound: &p.PriorityRound})
 		}
 		return err
 	})
@@ -83,7 +85,7 @@ func (h *Handler) policy(w http.ResponseWriter, r *http.Request) error {
 var fieldNames = map[string]string{
 	"max-depth": "Maximum depth", "duplicate-age": "Refuse a given ID again for", "completed-age": "Keep completed for", "completed-count": "Keep completed, at most",
 	"dead-age": "Keep dead for", "dead-count": "Keep dead, at most",
-	"older": "Older than", "newer": "Newer than", "rate": "Jobs per second", "in": "In",
+	"priority-round": "Jobs in a row, one of each priority", "older": "Older than", "newer": "Newer than", "rate": "Jobs per second", "in": "In",
 }
 
 // parseCount reads a whole number; nothing is zero.

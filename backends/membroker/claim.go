@@ -3,6 +3,7 @@ package membroker
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -99,8 +100,8 @@ func (q *queue) claim(w *worker, limit int, room *int, jobs []broker.Job) []brok
 		jobs = make([]broker.Job, 0, min(limit, q.len(broker.StatePending)))
 	}
 	for ; limit > 0 && *room > 0 && q.claimable(); limit-- {
-		next, _ := q.states[broker.StatePending].Min()
-		j := next.job
+		j := q.next()
+		q.turn++
 		q.move(j, broker.OnClaim, broker.StateActive, time.Time{})
 		q.give(j, w)
 		if j.Unique.Mode == broker.UniqueUntilStarted {
@@ -110,4 +111,19 @@ func (q *queue) claim(w *worker, limit int, room *int, jobs []broker.Job) []brok
 		jobs = append(jobs, j.Job)
 	}
 	return jobs
+}
+
+// next is the pending job that a claim takes next; there is one.
+func (q *queue) next() *job {
+	pending := q.states[broker.StatePending]
+	if p := q.policy.Turn(q.turn); p != 0 {
+		for e := range pending.from(entry{at: int64(p), seq: math.MinInt64}) {
+			if e.at == int64(p) {
+				return e.job
+			}
+			break
+		}
+	}
+	first, _ := pending.Min()
+	return first.job
 }

@@ -34,6 +34,7 @@ type queue struct {
 	front  int64                         // and the lowest, of a job put before all others: negative
 	most   int                           // jobs there were since the map was made
 
+	turn       int64 // how many jobs claims took
 	suppressed int64 // of the dead ones
 
 	workers map[string]*worker // the live ones, and those whose IDs are dead

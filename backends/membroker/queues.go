@@ -51,7 +51,6 @@ func (q *queue) describe(workers bool, now time.Time) broker.QueueInfo {
 		}
 	}
 	info.Suppressed = q.suppressed
-	info.Suppressed = q.suppressed
 	if workers {
 		for _, w := range q.workers {
 			if !w.ended {
@@ -83,6 +82,7 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 	set(&p.RetainCompleted, req.RetainCompleted)
 	set(&p.RetainDead, req.RetainDead)
 	set(&p.DuplicateSpan, req.DuplicateSpan)
+	set(&p.PriorityRound, req.PriorityRound)
 	p.RetainCompleted.Age, p.RetainDead.Age = upTo(p.RetainCompleted.Age), upTo(p.RetainDead.Age)
 	p.DuplicateSpan = upTo(p.DuplicateSpan)
 	q.touch() // it may have been resumed

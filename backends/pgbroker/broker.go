@@ -44,6 +44,7 @@ type Broker struct {
 	floors   floors
 	quiet    quiet
 	ripe     ripe
+	rounds   rounds
 	leases   leases
 	deltas   deltas
 	tasks    *tasks

@@ -48,7 +48,13 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *sta
 		if first {
 			before = s.steps()
 		}
-		if err = c.run(ctx, before); first {
+		if err = c.run(ctx, before); err == nil && len(c.begins) > 0 {
+			c.addTo(&got)
+			room -= c.size
+			c = c.again(req.Max-len(got.Jobs), room)
+			err = c.run(ctx, nil)
+		}
+		if first {
 			got.Verdicts, got.SettleErr = s.verdicts(ctx, err)
 		}
 		if err == nil {
@@ -77,6 +83,11 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *sta
 		got.NextDue = earlier(got.NextDue, q.nextDue)
 	}
 	return got, errors.Join(errs...)
+}
+
+// again is a claim of the queues that go in rounds, once that is known.
+func (c *claiming) again(limit, room int) *claiming {
+	return &claiming{b: c.b, worker: c.worker, now: c.now, asked: c.asked, shares: c.begins, limit: limit, room: room, state: c.state}
 }
 
 // addTo adds what a round gave. A round that failed gave nothing, whatever rows
@@ -134,6 +145,8 @@ type claiming struct {
 	size    int  // bytes of the jobs
 	cut     bool // claim.sql left jobs out because of their bytes
 	more    bool
+	turns   []int64        // of each share, nil when no queue goes in rounds
+	begins  []broker.Share // of queues that go in rounds, as the claim learnt: it took nothing of them
 	state   map[string]queueState
 	places  []place       // of the jobs
 	shareOf map[int32]int // by number of the queue; the first, if the queues were not looked at
@@ -173,7 +186,7 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	if c.known == nil {
 		steps = append(steps, c.look(queues, promoteLimit, due))
 	}
-	steps = append(steps, c.b.step("claim", func(r rows) error { return c.scan(r, &c.cut) }, c.worker, c.limit, queues, limits, from, c.room))
+	steps = append(steps, c.pending(queues, limits, from))
 	seen := c.b.floors.look(queues, begun, c.known != nil)
 	if seen != nil {
 		steps = append(steps, seen.step(c.b))
@@ -194,8 +207,38 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 		c.unlocked(queues)
 	}
 	c.finish()
+	c.giveBack(limits)
 	c.more = c.more || c.cut || c.due >= promoteLimit
 	return nil
+}
+
+// pending is the statement that leases pending jobs.
+func (c *claiming) pending(queues []string, limits []int32, from []int64) step {
+	args := []any{c.worker, c.limit, queues, limits, from, c.room}
+	read := func(r rows) error { return c.scan(r, &c.cut) }
+	if c.turns = c.b.rounds.take(queues, limits, c.limit); c.turns == nil {
+		return c.b.step("claim", read, args...)
+	}
+	return c.b.step("claim_rounds", func(r rows) error {
+		for i := range c.places { // what claim_ripe.sql took goes before
+			c.places[i].lane = 0
+		}
+		return read(r)
+	}, append(args, c.turns)...)
+}
+
+// giveBack gives back the turns that were not used.
+func (c *claiming) giveBack(limits []int32) {
+	if c.turns == nil {
+		return
+	}
+	taken := make(map[string]int)
+	for i := range c.jobs {
+		taken[c.jobs[i].Queue]++
+	}
+	for i, s := range c.shares {
+		c.b.rounds.giveBack(s.Queue, min(int(limits[i]), c.limit)-taken[s.Queue])
+	}
 }
 
 // unlocked wakes the claims that wait: jobs that are too many bytes for this
@@ -271,8 +314,8 @@ func (c *claiming) look(queues []string, promote int, from dueFloors) step {
 		var id *int32
 		var layout *int
 		var alive bool
-		var due *int64
-		if err := r.Scan(&id, &c.at, &layout, &alive, &c.due, &due); err != nil {
+		var due, round *int64
+		if err := r.Scan(&id, &c.at, &layout, &alive, &c.due, &due, &round); err != nil {
 			return err
 		}
 		var q queueState
@@ -284,6 +327,9 @@ func (c *claiming) look(queues []string, promote int, from dueFloors) step {
 		}
 		if id != nil {
 			c.shareOf[*id] = i
+		}
+		if c.b.rounds.note(queues[i], round != nil && *round > 0) {
+			c.begins = append(c.begins, c.shares[i])
 		}
 		if due != nil {
 			q.nextDue = broker.FromMicros(*due)

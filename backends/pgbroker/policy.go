@@ -46,7 +46,7 @@ func (b *Broker) policy(ctx context.Context, req *broker.PolicyRequest) (broker.
 	wake := b.waker.message(req.Queue, false) // it may have been resumed
 	var ignored any
 	err := b.call(ctx, b.step("policy_set", func(r rows) error { return read(r, &ignored) },
-		req.Queue, req.Paused, req.MaxDepth, keptAge, keptCount, deadAge, deadCount, span, wake.channel, wake.payload))
+		req.Queue, req.Paused, req.MaxDepth, keptAge, keptCount, deadAge, deadCount, span, wake.channel, wake.payload, req.PriorityRound))
 	b.waker.wake(req.Queue, false)
 	if err == nil && !found {
 		if layout, err = b.layout(ctx, req.Queue); err == nil {
@@ -69,12 +69,12 @@ func retention(r *broker.Retention) (age, count *int64) {
 
 // policyRow receives a queue's policy.
 type policyRow struct {
-	paused                                                 bool
-	depth, keptAge, keptCount, deadAge, deadCount, dupSpan int64
+	paused                                                        bool
+	depth, keptAge, keptCount, deadAge, deadCount, dupSpan, round int64
 }
 
 func (p *policyRow) columns() []any {
-	return []any{&p.paused, &p.depth, &p.keptAge, &p.keptCount, &p.deadAge, &p.deadCount, &p.dupSpan}
+	return []any{&p.paused, &p.depth, &p.keptAge, &p.keptCount, &p.deadAge, &p.deadCount, &p.dupSpan, &p.round}
 }
 
 func (p *policyRow) policy() broker.Policy {
@@ -84,6 +84,7 @@ func (p *policyRow) policy() broker.Policy {
 		RetainCompleted: broker.Retention{Age: micros(p.keptAge), Count: p.keptCount},
 		RetainDead:      broker.Retention{Age: micros(p.deadAge), Count: p.deadCount},
 		DuplicateSpan:   micros(p.dupSpan),
+		PriorityRound:   p.round,
 	}
 }
 

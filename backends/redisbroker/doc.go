@@ -35,7 +35,8 @@
 // or a unique key.
 //
 //	m      hash    the queue's record: layout version v, number of buckets B, policy, size of the largest body
-//	               over 4 KiB (big), void entries (void), how far prune has swept them (swept), until when somebody watches (watch)
+//	               over 4 KiB (big), void entries (void), how far prune has swept them (swept), until when somebody watches (watch),
+//	               jobs that claims took while priorities go in rounds (turn)
 //	p…     string  there if and only if push.lua and lineup.lua are for the queue, which ask for nothing else: it has
 //	               as many buckets as the name says (p alone: one), no limit, and is not paused. Written anew by whoever sends an ID that may have been sent before: connections that
 //	               send new ones watch it

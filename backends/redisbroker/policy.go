@@ -44,10 +44,13 @@ func policyArgs(req *broker.PolicyRequest) []any {
 	if req.DuplicateSpan != nil {
 		args = append(args, "span", broker.DurationMicros(*req.DuplicateSpan))
 	}
+	if req.PriorityRound != nil {
+		args = append(args, "round", *req.PriorityRound)
+	}
 	return args
 }
 
-const policyFields = 7
+const policyFields = 8
 
 // policyOf reads the fields in the order in which policy.lua gives them.
 func policyOf(fields []any) broker.Policy {
@@ -61,5 +64,6 @@ func policyOf(fields []any) broker.Policy {
 		RetainCompleted: broker.Retention{Age: duration(2), Count: number(fields[3])},
 		RetainDead:      broker.Retention{Age: duration(4), Count: number(fields[5])},
 		DuplicateSpan:   duration(6),
+		PriorityRound:   number(fields[7]),
 	}
 }

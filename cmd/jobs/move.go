@@ -199,7 +199,7 @@ func copyPolicy(ctx context.Context, i *inspect.Inspector, queue string, to insp
 	p, err := i.Policy(ctx, queue)
 	if err == nil {
 		_, err = inspect.New(to.Broker).SetPolicy(ctx, inspect.PolicyRequest{Queue: cmp.Or(to.Queue, queue), MaxDepth: &p.MaxDepth,
-			RetainCompleted: &p.RetainCompleted, RetainDead: &p.RetainDead, DuplicateSpan: &p.DuplicateSpan})
+			RetainCompleted: &p.RetainCompleted, RetainDead: &p.RetainDead, DuplicateSpan: &p.DuplicateSpan, PriorityRound: &p.PriorityRound})
 	}
 	return err
 }

@@ -42,7 +42,7 @@ func TestJobsAreMovedBetweenAllBackends(t *testing.T) {
 					c.run(0, "enqueue", "--type", "email:a", "--queue", "mail", "--id", id(fmt.Sprint("p", n)), "--payload", fmt.Sprint(n), "--header", "tenant=x")
 				}
 				c.run(0, "enqueue", "--type", "email:late", "--queue", "mail", "--id", id("late"), "--delay", "1h")
-				c.run(0, "queues", "policy", "mail", "--max-depth", "50")
+				c.run(0, "queues", "policy", "mail", "--max-depth", "50", "--priority-round", "20")
 				c.run(0, "queues", "pause", "mail")
 				before := c.run(0, "show", id("p1"), "--payload", "--json")
 
@@ -54,7 +54,7 @@ func TestJobsAreMovedBetweenAllBackends(t *testing.T) {
 				if after := d.run(0, "show", id("p1"), "--payload", "--json"); after != before {
 					t.Errorf("p1 is\n%s\nand was\n%s", after, before)
 				}
-				c.has(d.run(0, "queues", "policy", "mail"), `PAUSED +false`, `MAX DEPTH +50`)
+				c.has(d.run(0, "queues", "policy", "mail"), `PAUSED +false`, `MAX DEPTH +50`, `PRIORITY ROUND +20`)
 				c.has(c.run(0, "stats"), `(?m)^mail +paused`)
 				c.has(d.run(0, "move", "--queue", "mail", "--to-queue", "other", "--state", "scheduled", "--yes"), `1 of 1 jobs moved`)
 				c.has(d.run(0, "show", id("late"), "--queue", "other"), `STATE +scheduled`)

@@ -23,11 +23,12 @@ type policyView struct {
 	RetainDeadAge       float64 `json:"retain_dead_seconds"`
 	RetainDeadMost      int64   `json:"retain_dead_count"`
 	DuplicateSpan       float64 `json:"duplicate_span_seconds"`
+	PriorityRound       int64   `json:"priority_round"`
 }
 
 func viewPolicy(p inspect.Policy) *policyView {
 	return &policyView{p.Paused, p.MaxDepth, p.RetainCompleted.Age.Seconds(), p.RetainCompleted.Count,
-		p.RetainDead.Age.Seconds(), p.RetainDead.Count, p.DuplicateSpan.Seconds()}
+		p.RetainDead.Age.Seconds(), p.RetainDead.Count, p.DuplicateSpan.Seconds(), p.PriorityRound}
 }
 
 func (a *app) queues() *cobra.Command {
@@ -41,7 +42,7 @@ func (a *app) queues() *cobra.Command {
 }
 
 func (a *app) policy() *cobra.Command {
-	var maxDepth, completedMost, deadMost int64
+	var maxDepth, completedMost, deadMost, round int64
 	var completedAge, deadAge, duplicates time.Duration
 	cmd := &cobra.Command{
 		Use:   "policy QUEUE",
@@ -65,6 +66,9 @@ if --keep-completed or the job's own retention says for how long.`,
 			}
 			if given("duplicate-span") {
 				change.DuplicateSpan = &duplicates
+			}
+			if given("priority-round") {
+				change.PriorityRound = &round
 			}
 			now, err := i.Policy(cmd.Context(), args[0])
 			if err != nil {
@@ -92,6 +96,7 @@ if --keep-completed or the job's own retention says for how long.`,
 			t.row("KEEP COMPLETED", bound(p.RetainCompleted, "none, unless a job asks for it"))
 			t.row("KEEP DEAD", bound(p.RetainDead, "all"))
 			t.row("DUPLICATE SPAN", span(cmp.Or(p.DuplicateSpan, broker.DefaultDuplicateSpan)))
+			t.row("PRIORITY ROUND", cmp.Or(count(p.PriorityRound), "none, urgent jobs go first"))
 			return t.end()
 		},
 	}
@@ -102,6 +107,7 @@ if --keep-completed or the job's own retention says for how long.`,
 	flags.DurationVar(&deadAge, "keep-dead", 0, "how long to keep dead jobs")
 	flags.Int64Var(&deadMost, "keep-dead-count", 0, "how many dead jobs to keep")
 	flags.DurationVar(&duplicates, "duplicate-span", 0, "how long to refuse a given ID after its job is gone")
+	flags.Int64Var(&round, "priority-round", 0, "of so many jobs in a row, at least one is of each priority that has pending jobs;\n4 to 1000, 0 for urgent jobs first")
 	return cmd
 }
 

@@ -16,6 +16,7 @@ create table jobs.queue (
   dead_age       bigint  not null default 0,
   dead_count     bigint  not null default 0,
   duplicate_span bigint  not null default 0, -- 0: an hour
+  priority_round bigint  not null default 0, -- 0: urgent jobs first
   watched_until  bigint  not null default 0, -- settles are announced until then
   polled_until   bigint  not null default 0, -- and written to event, for who cannot listen
   leaving        boolean not null default false -- being removed; what comes for it makes it stay

@@ -1,4 +1,5 @@
--- claim.sql: lease pending jobs in turn, share by share, to a worker that is alive in their queue.
+-- claim.sql: lease pending jobs in turn, share by share, to a worker that is alive in their queue. Queues whose priorities
+-- take turns in rounds are left to claim_rounds.sql.
 -- The nested loops are lazy under their limits: what is not needed is neither read nor locked.
 -- Params: $1 worker, $2 limit over all shares, $3 queues, each once, $4 limit of each, $5 scan floors: for each queue
 --   those of the lanes 2 to 9, $6 bytes at which the answer ends
@@ -7,7 +8,7 @@
 with share as materialized (
   select s.ord, s.most, q.id as queue, w.num as worker
   from unnest($3::text[], $4::int[]) with ordinality as s(name, most, ord)
-  cross join lateral (select id from jobs.queue where name = s.name and layout <= 1 and not paused limit 1) q
+  cross join lateral (select id from jobs.queue where name = s.name and layout <= 1 and not paused and priority_round = 0 limit 1) q
   cross join lateral (select num from jobs.worker where queue = q.id and id = $1 and ended_at is null limit 1 for key share) w
 ), taken as materialized (
   -- What claim_ripe.sql took.

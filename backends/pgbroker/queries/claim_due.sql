@@ -2,14 +2,14 @@
 -- Params: $1 now µs|null, $2 worker, $3 queues, each once, $4 limit for each queue and state, $5 limit in all,
 --   $6 due times and $7 turns of the scan floors, one for each queue
 -- Returns: one row per queue in order: its number|null, now, layout|null, whether the worker is alive in it,
---   how many jobs became pending in all, next due time|null
+--   how many jobs became pending in all, next due time|null, the queue's priority round|null
 -- Called by: (*Broker).Claim, in one transaction before claim.sql
 with clock as materialized (
   select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), share as materialized (
-  select s.ord, q.id, q.layout
+  select s.ord, q.id, q.layout, q.priority_round
   from unnest($3::text[]) with ordinality as s(name, ord)
-  left join lateral (select id, layout from jobs.queue where name = s.name limit 1) q on true
+  left join lateral (select id, layout, priority_round from jobs.queue where name = s.name limit 1) q on true
 ), due as materialized (
   select d.id, d.run_at, d.seq, d.queue, d.state
   from (
@@ -40,5 +40,6 @@ select s.id, (select now from clock), s.layout,
        (select count(*) from due),
        least(
          (select run_at from jobs.job where queue = s.id and state = 2 and run_at > (select now from clock) order by run_at limit 1),
-         (select run_at from jobs.job where queue = s.id and state = 4 and run_at > (select now from clock) order by run_at limit 1))
+         (select run_at from jobs.job where queue = s.id and state = 4 and run_at > (select now from clock) order by run_at limit 1)),
+       s.priority_round
 from share s order by s.ord

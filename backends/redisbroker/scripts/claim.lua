@@ -25,11 +25,12 @@ local sub, byte, find = string.sub, string.byte, string.find
 local worker, most, room = ARGV[first], tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
 local queues = {}
 for i = 1, tonumber(ARGV[2]) do
-  local q, m = open('paused', 'void', 'big')
+  local q, m = open('paused', 'void', 'big', 'round', 'turn')
   if not q.refused and redis.call('HEXISTS', q.s, worker) == 0 then q.refused = {GONE} end
   q.paused = m[3] == '1'
   q.void, q.dropped = tonumber(m[4] or 0), 0
   q.big = biggest(m[5])
+  q.round, q.turn = tonumber(m[6] or 0), tonumber(m[7] or 0)
   q.leased, q.drained = 0, {}
   queues[i] = q
   if not q.refused and not q.paused then
@@ -211,38 +212,64 @@ local function few(q, want, look)
   return fits(q, look(math.min(want, MEASURED)))
 end
 
--- take serves one share. It ends early at a bound of the call.
-local function take(q, want, jobs)
+-- take_of takes jobs of priority p, and returns how many it leased: less than it
+-- wants when there are no more, or at a bound of the call.
+local function take_of(q, p, want, jobs)
+  local taken = 0
+  while taken < want and not q.drained[p] do
+    local n = few(q, want - taken, function(n)
+      local turns = redis.call('LRANGE', q.r[p], -n, -1)
+      local next = {}
+      for i = #turns, 1, -1 do next[#next + 1] = turns[i] end
+      return next, epochs_of(next)
+    end)
+    if n < 1 then
+      if room <= 0 then return taken end
+      q.drained[p] = true
+      break
+    end
+    local turns = redis.call('RPOP', q.r[p], n) or {}
+    if #turns < n then q.drained[p] = true end
+    if #turns > 0 and q.void > q.dropped then turns = valid(q, p, turns) end
+    if #turns > 0 then taken = taken + lease(q, p, turns, epochs_of(turns), jobs) end
+    if dropped >= VOIDS then return taken end
+  end
+  local late = q.late and q.late[p]
+  while taken < want and late and late.taken < #late.ids do
+    local from = late.taken + 1
+    local n = few(q, math.min(want - taken, #late.ids - late.taken), function(n)
+      local upto = math.min(late.taken + n, #late.ids)
+      return {unpack(late.ids, from, upto)}, {unpack(late.epochs, from, upto)}
+    end)
+    if n < 1 then return taken end
+    late.taken = late.taken + n
+    taken = taken + lease(q, p, {unpack(late.ids, from, late.taken)}, {unpack(late.epochs, from, late.taken)}, jobs)
+  end
+  return taken
+end
+
+-- urgent takes the most urgent jobs.
+local function urgent(q, want, jobs)
+  local taken = 0
   for p = 1, 4 do
-    while want > 0 and not q.drained[p] do
-      local n = few(q, want, function(n)
-        local turns = redis.call('LRANGE', q.r[p], -n, -1)
-        local next = {}
-        for i = #turns, 1, -1 do next[#next + 1] = turns[i] end
-        return next, epochs_of(next)
-      end)
-      if n < 1 then
-        if room <= 0 then return end
-        q.drained[p] = true
-        break
-      end
-      local turns = redis.call('RPOP', q.r[p], n) or {}
-      if #turns < n then q.drained[p] = true end
-      if #turns > 0 and q.void > q.dropped then turns = valid(q, p, turns) end
-      if #turns > 0 then want = want - lease(q, p, turns, epochs_of(turns), jobs) end
-      if dropped >= VOIDS then return end
-    end
-    local late = q.late and q.late[p]
-    while want > 0 and late and late.taken < #late.ids do
-      local from = late.taken + 1
-      local n = few(q, math.min(want, #late.ids - late.taken), function(n)
-        local upto = math.min(late.taken + n, #late.ids)
-        return {unpack(late.ids, from, upto)}, {unpack(late.epochs, from, upto)}
-      end)
-      if n < 1 then return end
-      late.taken = late.taken + n
-      want = want - lease(q, p, {unpack(late.ids, from, late.taken)}, {unpack(late.epochs, from, late.taken)}, jobs)
-    end
+    if taken >= want or room <= 0 or dropped >= VOIDS then break end
+    taken = taken + take_of(q, p, want - taken, jobs)
+  end
+  return taken
+end
+
+-- in_rounds takes jobs whose priorities take turns: of so many in a row, the last
+-- three turns are of the priorities 2, 3 and 4 (broker.Policy.Turn). Where no such
+-- job is pending, and at all other turns, the most urgent job goes.
+local function in_rounds(q, want, jobs)
+  while want > 0 do
+    local at, taken = q.turn % q.round, 0
+    local low = at - (q.round - 3) -- from 0 on: that of a lower priority
+    local n = math.min(want, low < 0 and -low or 1)
+    if low >= 0 then taken = take_of(q, low + 2, 1, jobs) end
+    if taken == 0 then taken = urgent(q, n, jobs) end
+    if taken == 0 then return end
+    q.turn, want = q.turn + taken, want - taken
   end
 end
 
@@ -261,7 +288,7 @@ for at = first + 3, #ARGV, 2 do
     local want = math.min(most - total, tonumber(ARGV[at + 1]))
     if want > 0 and room > 0 and dropped < VOIDS then
       if not q.late and q.due and q.due <= now then promote(q, want) end
-      take(q, want, jobs)
+      if q.round > 0 then in_rounds(q, want, jobs) else urgent(q, want, jobs) end
     end
   end
   shares[#shares + 1] = jobs
@@ -294,6 +321,7 @@ for i, q in ipairs(queues) do
     if q.refused[1] == GONE then token(q) end -- the one that it took is for somebody else
   else
     if q.leased > 0 then redis.call('HINCRBY', q.k, worker, q.leased) end
+    if q.leased > 0 and q.round > 0 then redis.call('HINCRBY', q.m, 'turn', q.leased) end
     if q.dropped > 0 then redis.call('HINCRBY', q.m, 'void', -q.dropped) end
     reply[i + 2] = {0, token(q), q.due or -1}
   end

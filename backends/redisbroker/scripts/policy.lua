@@ -2,7 +2,7 @@
 --
 -- KEYS   m p z y r* t
 -- ARGV   now; 1; buckets; then per change: field, value
--- Reply  {0, now, paused, depth, retain, count, deadage, deadcount, span}
+-- Reply  {0, now, paused, depth, retain, count, deadage, deadcount, span, round}
 -- @include clock
 -- @include open
 -- @include due
@@ -15,7 +15,7 @@ if #ARGV >= first then
   for i = first, #ARGV do changes[#changes + 1] = ARGV[i] end
   redis.call('HSET', q.m, unpack(changes))
 end
-local m = redis.call('HMGET', q.m, 'paused', 'depth', 'retain', 'count', 'deadage', 'deadcount', 'span', 'void')
+local m = redis.call('HMGET', q.m, 'paused', 'depth', 'retain', 'count', 'deadage', 'deadcount', 'span', 'round', 'void')
 q.paused = m[1] == '1'
 if #ARGV >= first then
   if q.paused or tonumber(m[2] or 0) > 0 then redis.call('DEL', q.p) else redis.call('SET', q.p, LAYOUT) end
@@ -23,11 +23,11 @@ end
 if q.paused then
   redis.call('DEL', q.t)
 elseif #ARGV >= first then
-  local ready = -tonumber(m[8] or 0)
+  local ready = -tonumber(m[9] or 0)
   for p = 1, 4 do ready = ready + redis.call('LLEN', q.r[p]) end
   -- Claims that wait learnt of no due time while the queue was paused.
   if ready > 0 or next_due(q) then wake(q) end
 end
 local reply = {0, now}
-for i = 1, 7 do reply[i + 2] = tonumber(m[i] or 0) end
+for i = 1, 8 do reply[i + 2] = tonumber(m[i] or 0) end
 return reply

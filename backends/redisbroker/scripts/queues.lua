@@ -16,9 +16,9 @@
 
 local VOIDS = 100 -- void entries passed over to find the next job of a priority
 
-local q, m = open('paused', 'depth', 'retain', 'count', 'deadage', 'deadcount', 'span', 'void')
+local q, m = open('paused', 'depth', 'retain', 'count', 'deadage', 'deadcount', 'span', 'round', 'void')
 if q.refused then return q.refused end
-local voids = tonumber(m[10] or 0)
+local voids = tonumber(m[11] or 0)
 local pending, created = -voids, {}
 for p = 1, 4 do
   local n, at = redis.call('LLEN', q.r[p]), 1
@@ -35,7 +35,7 @@ local waiting = redis.call('HLEN', q.o)
 local reply = {0, now, pending, redis.call('ZCARD', q.z) - 1, redis.call('HLEN', q.a) - 1 - waiting, redis.call('ZCARD', q.y) - 1,
   redis.call('ZCARD', q.f), redis.call('ZCARD', q.d), redis.call('ZCARD', q.g), waiting, redis.call('SCARD', q.ds), created[1], created[2], created[3], created[4]}
 for _, set in ipairs({q.z, q.y, q.f, q.d, q.g}) do reply[#reply + 1] = due(set) or -1 end
-for i = 3, 9 do reply[#reply + 1] = tonumber(m[i] or 0) end
+for i = 3, 10 do reply[#reply + 1] = tonumber(m[i] or 0) end
 if ARGV[first] == '1' then
   local workers = redis.call('ZRANGE', q.w, 0, -1, 'WITHSCORES')
   for i = 1, #workers, 2 do

@@ -22,7 +22,8 @@
 // record is gone, however it went. Enqueue registers a queue the first time it
 // is named, and so do a Renew with Register and a Policy that sets a field: from then on Queues lists
 // it, until OpRemoveQueue, which refuses a queue that has jobs (in any state)
-// or live workers.
+// or live workers, and forgets all else of it: policy, remembered IDs, unique
+// windows, ended workers.
 //
 // §2 Body and head. Body is written once (§28 tells who may change the payload)
 // and returned unchanged: payload,
@@ -54,9 +55,12 @@
 // # Leases
 //
 // §6 Workers. A worker exists from its Renew with Register until it retires or
-// a Reclaim finds that it ran out; then its ID is dead for good: Renew answers
+// a Reclaim finds that it ran out; then its ID is ended: Renew answers
 // Lost (with or without Register), Claim and Reclaim answer ErrWorkerGone and
-// lease nothing, also when they execute late. Claim checks this, queue by queue,
+// lease nothing, also when they execute late. Prune forgets an ended ID
+// EndedWorkerSpan after its end, and not while it has a lease; until then it
+// stays ended. Beside Lost the rest of the answer means nothing, and the other
+// queues may have been renewed or not. Claim checks this, queue by queue,
 // in its own atomic step. Registering an ID that is alive renews it. What a
 // worker says of itself is kept until it says so anew (Describe); a Renew with
 // neither leaves it.
@@ -76,14 +80,16 @@
 // a transition, so the old lease is void from that instant, and the job not
 // before. A reclaimed job is not in the queue: it is active under its new lease
 // until it is settled, and reclaimed again if that worker runs out. A Reclaim
-// by a worker that itself ran out does nothing but answer ErrWorkerGone. The
+// by a worker that itself ran out does nothing but answer ErrWorkerGone; over
+// several queues this holds queue by queue, and jobs come beside the error. The
 // head is unchanged but for the epoch: the crash is charged by the outcome.
 // Renew answers the end of the leases that run out first, by which callers know
 // when a Reclaim may find something.
 //
 // §9 Charges. Deliveries counts leases that ended; Failures, Crashes and Snoozes
 // what the outcomes charged: exactly what [Outcome.Apply] says. No backend
-// invents a retry, a delay or a verdict.
+// invents a retry, a delay or a verdict. The outcome changes the item's Head or
+// the stored one: they are the same while the lease holds.
 //
 // §10 Settle. An item applies if the job is active under that worker and epoch,
 // and answers ErrLeaseLost otherwise; neither affects other items. The state it
@@ -99,7 +105,10 @@
 // record is gone in the same step. Dead jobs are kept (§23 prunes them by Policy.RetainDead only).
 //
 // §12 Retire. Retire releases every lease of the worker as Outcome Release does
-// (as Cancel does where that was asked for), lists them, and ends the ID.
+// (as Cancel does where that was asked for), and ends the ID, also one that was
+// never registered: its registration may come late. It lists the jobs that went
+// back to their queues, by their new epochs. It leaves out a queue that does not
+// exist.
 //
 // §13 Bytes. A Claim or a Reclaim gives no further job once those of the answer
 // have Bytes bytes, and says More if something was left: so the first job always
@@ -127,7 +136,8 @@
 // retried, rescheduled and redriven ones to the back. Jobs in front have no
 // order among themselves. A job that is due counts
 // as pending from the first claim (or other call) that sees it due; several
-// that become due in one call go by due time.
+// that become due in one call go by due time. A claim may make a bounded number
+// of due jobs pending, the earliest due first, and then says More.
 //
 // §18 Waking. A claim that waits returns soon after a job becomes claimable in
 // one of its queues, by enqueue, settle, retire, resume, redrive, reschedule or
@@ -137,7 +147,8 @@
 // returns soon and says so. Jobs that become claimable in one call wake about as
 // many claims as there are jobs, in whatever processes; a claim that stops waiting
 // leaves the others to be woken. A wake-up is a hint: a claim may wait in vain for at most its Wait, and a claim
-// made later finds everything. Paused queues wake nobody until they resume.
+// made later finds everything. Paused queues wake nobody until they resume. They
+// make no claim say More, or a NextDue that has passed.
 //
 // §19 Several queues. Shares are served in order, each up to its Max, until
 // ClaimRequest.Max. A backend that cannot serve all in one step may give less,
@@ -177,7 +188,10 @@
 // one next in turn was created, so that a priority which waits for others shows. Prune removes completed and cancelled records past their
 // time and over the count, which is of both together (earliest end first), dead
 // ones by RetainDead, and
-// whatever else has lapsed.
+// whatever else has lapsed: remembered IDs, unique windows, ended workers, marks.
+// A query selects the jobs that match all that it sets. A cursor that no page of
+// the query gave is refused or gives some page. A job leaves all listings with its
+// record. Find, Queues and Prune leave out queues that do not exist.
 //
 // §24 Mark. At most one owner holds a name at a time; a mark lapses at Until.
 // Take by the same owner renews it and keeps its value. Every Take that holds,
@@ -185,9 +199,12 @@
 // the mark lapsed or was dropped. Keep, Set and Drop need owner and the latest
 // fence; otherwise they change nothing and answer Held false with the holder.
 // So who took a mark before somebody else took it in the same name can no
-// longer change it.
+// longer change it. After a drop, and while nobody holds a mark, all but Held in
+// the answer is zero.
 //
-// §25 Watch. Watch returns once events of later calls will be seen. Events are
+// §25 Watch. Watch returns once events of later calls will be seen. EventSettled
+// says where a settle or a Retire took a job, whether a record is kept or not, and
+// that an OpCancel ended one; no other step sends it. Events are
 // sent at most once; a watcher that is slow loses some and is told how many
 // (EventMissed). Who waits for a job watches, looks, waits, and looks again at
 // intervals.
@@ -204,7 +221,8 @@
 // Holder is done already, whatever the Ref's epoch; for another it answers
 // ErrWrongState and names the holder. OpUnhold makes it again what it was: a
 // pending job at the front of its queue, the others at their time, which may
-// have passed. With a Holder, OpUnhold and OpDelete answer ErrWrongState, and
+// have passed. An operation of any kind that is refused about a held job names
+// its holder. With a Holder, OpUnhold and OpDelete answer ErrWrongState, and
 // name the holder, about a job that another holds.
 //
 // §28 Editing. OpEdit replaces the payload of a job that is pending, scheduled,
@@ -217,7 +235,9 @@
 //
 // §29 Restoring. A NewJob with Restore is stored as what it was elsewhere: in
 // its state, with its CreatedAt and its Head, whose epoch rises by one, so that
-// no Ref from there fits. A job in retry keeps its time, which may have passed. Checks
+// no Ref from there fits. A job in retry keeps its time, which may have passed; a
+// pending or scheduled one is pending or scheduled by its time. A unique key is
+// held for its TTL from the restore. Checks
 // are those of §20, but depth refuses only pending and scheduled ones, and a job
 // that ended takes no unique key (nor one that freed it by starting). Completed
 // and cancelled ones are kept for their retention from the time of their end;

@@ -41,6 +41,7 @@ const (
 	DefaultLease         = 15 * time.Second // a worker's leases last after a renewal
 	DefaultErrorHistory  = 10               // error entries kept on a job
 	DefaultDuplicateSpan = time.Hour        // a caller's own ID is remembered after its job left
+	EndedWorkerSpan      = 24 * time.Hour   // an ended worker's ID is refused: longer than any call of it is under way
 
 	MaxNameLen     = 255      // bytes of a queue name, a type, an ID, a key
 	MaxHeaders     = 64       // headers of one job

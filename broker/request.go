@@ -80,7 +80,7 @@ type EventKind uint8
 
 // What can be watched.
 const (
-	EventSettled EventKind = iota + 1 // a job reached State
+	EventSettled EventKind = iota + 1 // a settle, a Retire or an OpCancel took a job to State
 	EventCancel                       // an active job was asked to cancel
 	EventMissed                       // Missed events were lost to this watcher
 )

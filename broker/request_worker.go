@@ -95,7 +95,8 @@ type RetireRequest struct {
 	Queues []string
 }
 
-// Retired lists the jobs that went back to the front of their queues.
+// Retired lists the jobs that went back to the front of their queues, by the
+// epochs that they have there.
 type Retired struct {
 	Released []Ref
 }
@@ -150,6 +151,6 @@ type PruneRequest struct {
 // Pruned counts what a Prune removed.
 type Pruned struct {
 	Completed, Cancelled, Dead int
-	Other                      int // remembered IDs, unique windows, ended workers
+	Other                      int // remembered IDs, unique windows, ended workers, marks
 	More                       bool
 }

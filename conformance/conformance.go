@@ -133,6 +133,8 @@ var groups = [][]Rule{
 	moreRules,
 	leftRules,
 	boundRules,
+	endedRules,
+	answerRules,
 	modelRules,
 }
 

@@ -18,6 +18,10 @@ var unfit = map[string]func(*form){
 	// come at the rule's time.
 	"Enqueue/GivenIDIsRemembered":     func(f *form) { f.given, f.retention, f.due = false, false, false },
 	"Enqueue/GivenIDsFollowThePolicy": func(f *form) { f.given, f.retention, f.due = false, false, false },
+	// It prunes its own queue alone.
+	"Lease/EndedIDIsRememberedForADay": func(f *form) { f.queues = false },
+	// Here the queue must not exist before.
+	"Lease/RegistersItsQueue": func(f *form) { f.queues = false },
 	// Jobs that are due have no place in the queue until a claim sees them.
 	"Order/RescheduledGoToTheBack": func(f *form) { f.due = false },
 	// Each handle may count turns for itself.

@@ -198,6 +198,7 @@ func (c *check) prune() broker.Pruned {
 		p, err := c.b.Prune(c.ctx, broker.PruneRequest{Now: c.now, Queues: []string{c.q}, Max: 100})
 		c.ok("Prune", err)
 		sum.Completed, sum.Cancelled, sum.Dead = sum.Completed+p.Completed, sum.Cancelled+p.Cancelled, sum.Dead+p.Dead
+		sum.Other += p.Other
 		if !p.More {
 			return sum
 		}

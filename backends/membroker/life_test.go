@@ -105,7 +105,7 @@ func (l *life) step(t *testing.T) {
 	}
 	l.now = l.now.Add(time.Duration(l.IntN(2000)) * time.Millisecond)
 	if l.IntN(200) == 0 {
-		l.now = l.now.Add(2 * remembersEnded)
+		l.now = l.now.Add(2 * broker.EndedWorkerSpan)
 	}
 }
 

@@ -115,7 +115,7 @@ func (q *queue) removeLapsed(x lapse, got *broker.Pruned, now time.Time) {
 	case lapsedWorker:
 		w := q.workers[x.name]
 		if w.Held > 0 { // its jobs wait for a reclaim: look again
-			w.forget = q.lapses.at(later(now, remembersEnded), lapsedWorker, w.ID)
+			w.forget = q.lapses.at(later(now, broker.EndedWorkerSpan), lapsedWorker, w.ID)
 			return
 		}
 		delete(q.workers, x.name)

@@ -196,7 +196,7 @@ func TestALateSettleOfALongEndedWorkerStillApplies(t *testing.T) {
 	if err != nil || len(got.Jobs) != 1 || !got.More {
 		t.Fatalf("reclaiming gave %v, more %v, %v", ids(got.Jobs), got.More, err)
 	}
-	now = now.Add(2 * remembersEnded)
+	now = now.Add(2 * broker.EndedWorkerSpan)
 	if _, err := b.Prune(t.Context(), broker.PruneRequest{Now: now, Queues: queues, Max: 10}); err != nil {
 		t.Fatal(err)
 	}

@@ -20,10 +20,6 @@ type worker struct {
 	verdicts []broker.State // of that settle's items: where they went, none where the lease was lost
 }
 
-// remembersEnded is for how long the ID of a worker that ended is refused:
-// longer than any call of that worker can be under way.
-const remembersEnded = 24 * time.Hour
-
 // worker is the one with an ID, alive or ended; or nil.
 func (q *queue) worker(id string) *worker {
 	if q == nil {
@@ -64,7 +60,7 @@ func (q *queue) heldBy(w *worker) (jobs []*job) {
 // it is settled or reclaimed (§8, §10).
 func (q *queue) endWorker(w *worker, now time.Time) {
 	*w = worker{WorkerInfo: broker.WorkerInfo{ID: w.ID, Held: w.Held}, ended: true}
-	w.forget = q.lapses.at(later(now, remembersEnded), lapsedWorker, w.ID)
+	w.forget = q.lapses.at(later(now, broker.EndedWorkerSpan), lapsedWorker, w.ID)
 	if q.workers[w.ID] = w; w.Held > 0 {
 		q.orphans = append(q.orphans, w)
 	}

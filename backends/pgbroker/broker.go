@@ -39,7 +39,6 @@ type Broker struct {
 
 	channel  string   // of notifications
 	limited  sync.Map // queues that had a depth limit when last looked at: saves a round trip
-	numbers  sync.Map // of queues, as last looked at
 	keeping  sync.Map // queues that kept records when last looked at
 	floors   floors
 	quiet    quiet

@@ -42,54 +42,18 @@ func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
 	if f.restored() {
 		return p.b.transact(ctx, func(s session) error { return f.restore(ctx, s, lead) })
 	}
-	if !slices.ContainsFunc(f.jobs, careful) {
-		queue, err := p.b.queueNumber(ctx, f.queue)
-		if err != nil {
+	plain := f.plain()
+	if plain {
+		if err = p.run(ctx, f.storePlain(lead)); f.served || err != nil && sqlState(err) != uniqueViolation {
 			return err
 		}
-		plain := queue != 0 && f.plain()
-		if plain {
-			if err = p.run(ctx, f.storePlain(queue, lead)); f.decided(err) {
-				return err
-			}
-		}
-		if !recordExists(err) {
-			if err = p.run(ctx, f.store(queue), f.seal(queue, lead)); f.decided(err) {
-				if plain && err == nil {
-					p.b.keeping.Store(f.queue, struct{}{})
-				}
-				return err
-			}
-		}
-		if !recordExists(err) { // the queue is not what it was when last looked at
-			p.b.numbers.Delete(f.queue)
-		}
+		plain = err == nil // the queue keeps records, unless it is not served at all
 	}
-	return p.run(ctx, append(f.prepare(nil), f.storeCareful(), f.sealCareful(nil, lead))...)
-}
-
-// decided reports whether a statement that stores all or nothing leaves nothing
-// to be tried in another way.
-func (f *flush) decided(err error) bool { return !recordExists(err) && (err != nil || f.served) }
-
-// recordExists reports whether a flush of jobs that collide with no others
-// failed because one did: it was sent before, and its answer was lost.
-func recordExists(err error) bool {
-	state := sqlState(err)
-	return state == uniqueViolation || state == invalidText
-}
-
-// queueNumber is the number under which a queue's jobs are stored, 0 when it is
-// not known. It is remembered: the statement that uses it checks it.
-func (b *Broker) queueNumber(ctx context.Context, queue string) (number int32, err error) {
-	if n, ok := b.numbers.Load(queue); ok {
-		return n.(int32), nil
+	err = p.run(ctx, append(f.prepare(nil), f.store(), f.seal(nil, lead))...)
+	if plain && err == nil && f.served {
+		p.b.keeping.Store(f.queue, struct{}{})
 	}
-	q, err := b.room(ctx, b, queue)
-	if err == nil && q.number != 0 {
-		b.numbers.Store(queue, q.number)
-	}
-	return q.number, err
+	return err
 }
 
 // refused is why a request can go no further for some of its jobs.

@@ -19,7 +19,6 @@ func notSent(err error) error {
 const (
 	lockTimeout      = "55P03"
 	uniqueViolation  = "23505"
-	invalidText      = "22P02" // what enqueue_seal.sql fails with
 	deadlockDetected = "40P01"
 	undefinedTable   = "42P01"
 	duplicateTable   = "42P07"

@@ -109,41 +109,27 @@ func (f *flush) lanes() []int16 {
 }
 
 // plain reports whether all jobs are to run at once, leave nothing behind, and
-// cannot have been stored before.
+// can neither collide with others nor have been stored before.
 func (f *flush) plain() bool {
 	_, keeps := f.b.keeping.Load(f.queue)
 	return !keeps && !slices.ContainsFunc(f.jobs, func(j *broker.NewJob) bool {
-		return j.Drawn.IsZero() || later(j) || j.Body.Retention != 0 || j.Body.Key != ""
+		return careful(j) || j.Drawn.IsZero() || later(j) || j.Body.Retention != 0 || j.Body.Key != ""
 	})
 }
 
-// storePlain is the statement that stores such jobs: all of them or none.
-func (f *flush) storePlain(queue int32, wake *wakeUp) step {
+// storePlain is the fast way: the statement that stores such jobs, all of them
+// or none.
+func (f *flush) storePlain(wake *wakeUp) step {
 	f.served, f.stored, f.heldOut, f.known, f.holders = false, nil, nil, nil, nil
 	channel, payload := wake.args()
 	return f.b.step("enqueue_plain", func(r rows) error {
 		f.served = r.Next()
 		return nil
-	}, f.now.micros, queue, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(), channel, payload)
+	}, f.now.micros, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(), channel, payload)
 }
 
-// store is the statement that stores jobs that collide with no others: all of
-// them or none.
-func (f *flush) store(queue int32) step {
-	f.served, f.stored, f.heldOut = false, nil, nil
-	return f.b.step("enqueue", func(r rows) error {
-		if !r.Next() {
-			return nil
-		}
-		f.served = true
-		var ignored any
-		return r.Scan(&f.at, &ignored)
-	}, f.now.micros, queue, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(),
-		f.numbers(runAt), f.numbers(f.delay), f.numbers(retain), f.column(key))
-}
-
-// storeCareful is the statement that stores any jobs.
-func (f *flush) storeCareful() step {
+// store is the statement that stores jobs of any kind.
+func (f *flush) store() step {
 	var given []bool
 	for i, j := range f.jobs {
 		if j.Body.GivenID && given == nil {
@@ -154,16 +140,9 @@ func (f *flush) storeCareful() step {
 		}
 	}
 	f.served, f.stored, f.heldOut = false, nil, nil
-	return f.b.step("enqueue_careful", one(&f.at, &f.served, &f.stored, &f.heldOut),
+	return f.b.step("enqueue", one(&f.at, &f.served, &f.stored, &f.heldOut),
 		f.now.micros, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(),
 		f.numbers(runAt), f.numbers(f.delay), f.numbers(retain), given, f.column(key), f.column(uniqueKey), f.token)
-}
-
-// seal is the statement that fails when one of the jobs exists elsewhere.
-func (f *flush) seal(queue int32, wake *wakeUp) step {
-	f.known, f.holders = nil, nil
-	channel, payload := wake.args()
-	return f.b.step("enqueue_seal", nil, f.now.micros, queue, f.column(jobID), channel, payload)
 }
 
 // delay is a job's delay as it is added to the clock.
@@ -174,9 +153,10 @@ func (f *flush) delay(j *broker.NewJob) int64 {
 	return 0
 }
 
-// sealCareful is the statement that takes back those of the jobs that exist
-// elsewhere, and says who holds unique keys. Without stored, those whose rows the transaction wrote count as stored.
-func (f *flush) sealCareful(stored []string, wake *wakeUp) step {
+// seal is the statement that takes back those of the jobs that exist elsewhere,
+// and says who holds unique keys. Without stored, those whose rows the
+// transaction wrote count as stored.
+func (f *flush) seal(stored []string, wake *wakeUp) step {
 	f.known, f.holders = nil, nil
 	var id, holder *string
 	var known *bool
@@ -185,7 +165,7 @@ func (f *flush) sealCareful(stored []string, wake *wakeUp) step {
 		keys = f.column(uniqueKey)
 	}
 	channel, payload := wake.args()
-	return f.b.step("enqueue_careful_seal", each(func(r rows) error {
+	return f.b.step("enqueue_seal", each(func(r rows) error {
 		if err := r.Scan(&id, &known, &holder); err != nil || id == nil {
 			return err
 		}

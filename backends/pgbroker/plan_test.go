@@ -22,19 +22,15 @@ var hot = []struct {
 	indexes []string
 }{
 	{"enqueue_plain", "", nil},
-	{"enqueue", "", nil},
-	{"enqueue_seal", "seqscan", nil}, // enqueue.sql sets that alone
 	{"enqueue_keys", "settings", nil},
-	{"enqueue_careful", "settings", nil},
-	{"enqueue_careful_seal", "settings", []string{"job_pkey"}},
+	{"enqueue", "settings", nil},
+	{"enqueue_seal", "settings", []string{"job_pkey"}},
 	{"claim_ripe", "settings", []string{"job_due", "job_ready"}},
 	{"claim_due", "settings", []string{"job_due", "job_pkey"}},
 	{"claim", "settings", []string{"job_ready"}},
 	{"floor", "settings", []string{"job_due", "job_ready"}},
 	{"settle", "settings", []string{"job_pkey"}},
-	{"settle_alive", "settings", []string{"job_pkey"}},
 	{"settle_done", "settings", []string{"job_pkey"}},
-	{"settle_plain", "settings", []string{"job_pkey"}},
 	{"cancelled", "settings", []string{"job_pkey"}},
 	{"renew", "", nil},
 	{"renew_held", "settings", []string{"job_lease", "job_cancel"}},
@@ -100,7 +96,7 @@ func (f *fixture) checkPlans(when string) {
 			}
 		}
 	}
-	for _, name := range []string{"settle_alive", "settle_done", "settle_plain"} {
+	for _, name := range []string{"settle_done"} {
 		if p := f.plan(conn, name, "settings"); !p.probesInOrder("job_pkey") {
 			f.t.Errorf("%s.sql, planned on %s, does not take its locks in the order of the IDs:\n%s", name, when, p.text)
 		}
@@ -135,7 +131,7 @@ func (p queryPlan) entered(index, condition string) (n int) {
 func TestPlansAssignTheTransactionsIDBeforeATurn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	for _, name := range []string{"enqueue_plain", "enqueue", "enqueue_careful", "settle", "settle_alive"} {
+	for _, name := range []string{"enqueue_plain", "enqueue", "settle"} {
 		tx := f.begin(pgx.TxOptions{})
 		text := f.statement(name)
 		_, err := tx.Exec(t.Context(), "set local plan_cache_mode = force_generic_plan")
@@ -167,13 +163,10 @@ func (f *fixture) plan(conn *pgx.Conn, name, before string) queryPlan {
 	f.ok(err)
 	defer tx.Rollback(ctx)
 	text := f.statement(name)
-	switch before {
-	case "seqscan":
-		_, err = tx.Exec(ctx, "set local enable_seqscan = off")
-	case "settings":
-		_, err = tx.Exec(ctx, f.statement("settings"), nil, nil)
+	if before != "" {
+		_, err = tx.Exec(ctx, f.statement(before), nil, nil)
+		f.ok(err)
 	}
-	f.ok(err)
 	_, err = tx.Exec(ctx, "set local plan_cache_mode = force_generic_plan")
 	f.ok(err)
 	_, err = tx.Exec(ctx, "prepare looked_at as "+text)

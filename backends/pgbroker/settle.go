@@ -46,7 +46,6 @@ type settleTurn struct {
 	known    []int32
 	verdicts []int32
 	repeat   bool // another sending of this request came first
-	keeps    bool // the queue keeps records, so that the plain statement did nothing
 }
 
 func newSettling(b *Broker, req *broker.SettleRequest) *settling {
@@ -93,9 +92,7 @@ func (s *settling) turn(t *settleTurn) step {
 		tails                                  = make([][]byte, 0, n)
 		buf                                    []byte
 		seen                                   = make(map[broker.Ref]bool, n)
-		done, alive                            = true, true
-		_, keeps                               = s.b.keeping.Load(t.queue)
-		bare                                   = !keeps
+		done                                   = true
 	)
 	for _, i := range t.items {
 		item := &s.req.Items[i]
@@ -110,8 +107,6 @@ func (s *settling) turn(t *settleTurn) step {
 			t.alive = append(t.alive, ref.ID)
 		}
 		done = done && (o.State() == broker.StateCompleted || o.State() == broker.StateCancelled)
-		alive = alive && !o.State().Final() && !o.Front()
-		bare = bare && leavesNothing(item.Job)
 		ids, epochs, states = append(ids, ref.ID), append(epochs, ref.Epoch), append(states, int16(o.State()))
 		delay := int64(0)
 		if o.Delay() > 0 {
@@ -128,10 +123,7 @@ func (s *settling) turn(t *settleTurn) step {
 	if s.req.Number > 0 {
 		number = &s.req.Number
 	}
-	t.served, t.watched, t.last, t.known, t.verdicts, t.repeat, t.keeps = false, false, nil, nil, nil, false, false
-	if number != nil && done && bare {
-		return s.b.step("settle_plain", t.read(&t.keeps), t.queue, s.req.Worker, number, ids, epochs, states)
-	}
+	t.served, t.watched, t.last, t.known, t.verdicts, t.repeat = false, false, nil, nil, nil, false
 	if number != nil && done {
 		return s.b.step("settle_done", t.read(),
 			s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, deliveries, failures, crashes, snoozes, tails)
@@ -141,28 +133,8 @@ func (s *settling) turn(t *settleTurn) step {
 	}
 	channel, payload := t.wake.args()
 	var ignored any
-	if number != nil && alive {
-		return s.b.step("settle_alive", t.read(&ignored), s.now.micros, t.queue, s.req.Worker, number, ids, epochs, unlessZero(delays),
-			deliveries, unlessZero(failures), unlessZero(crashes), unlessZero(snoozes), tails, channel, payload)
-	}
 	return s.b.step("settle", t.read(&ignored), s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, delays, fronts,
 		deliveries, failures, crashes, snoozes, tails, channel, payload)
-}
-
-// unlessZero is a column, or nil when it is zero in all rows: the server then has
-// nothing to unpack.
-func unlessZero[T int32 | int64](column []T) []T {
-	if slices.ContainsFunc(column, func(n T) bool { return n != 0 }) {
-		return column
-	}
-	return nil
-}
-
-// leavesNothing reports whether the end of a job needs no more than its row to
-// go, if its queue keeps no records. A job without its body is not known to.
-func leavesNothing(j *broker.Job) bool {
-	b := &j.Body
-	return b.Type != "" && j.Broken == nil && !b.GivenID && b.Retention == 0 && b.Unique.Key == ""
 }
 
 func (t *settleTurn) read(more ...any) func(rows) error {
@@ -200,12 +172,6 @@ func (s *settling) verdicts(ctx context.Context, err error) ([]broker.Verdict, e
 }
 
 func (s *settling) judge(ctx context.Context, t *settleTurn, verdicts []broker.Verdict) error {
-	if t.keeps {
-		s.b.keeping.Store(t.queue, struct{}{})
-		if err := s.b.call(ctx, s.b.byIndex(false), s.turn(t)); err != nil {
-			return err
-		}
-	}
 	fault := error(broker.ErrLeaseLost)
 	applied := t.verdicts
 	switch {

@@ -93,7 +93,7 @@ func (p *txPort) flush(ctx context.Context, f *flush) error {
 	if f.restored() {
 		err = f.restore(ctx, p.session, wake, begin...)
 	} else {
-		err = p.run(ctx, append(f.prepare(begin), f.storeCareful())...)
+		err = p.run(ctx, append(f.prepare(begin), f.store())...)
 	}
 	if isolation != "" && isolation != "read committed" {
 		err = fmt.Errorf("%w: the transaction is %s, in which jobs that ended since it began are not seen; begin it READ COMMITTED",
@@ -106,7 +106,7 @@ func (p *txPort) flush(ctx context.Context, f *flush) error {
 			if stored == nil {
 				stored = f.column(jobID)
 			}
-			end = append(end, f.sealCareful(stored, wake))
+			end = append(end, f.seal(stored, wake))
 		}
 		err = p.run(ctx, append(end, p.b.step("settings_restore", nil, kept[0], kept[1], kept[2], kept[3], kept[4], kept[5], kept[6]),
 			step{sql: "release savepoint jobs_enqueue"})...)

@@ -1,25 +1,47 @@
--- enqueue.sql: store new jobs of one queue, without unique keys, or fail when the ID of one stands in job already.
--- It does not ask "on conflict": that would cost a second look at the index, a lock and a log record for each job.
--- It also sets that the statement after it is planned once, and by index only, like settings.sql.
--- Params: $1 now µs|null, $2 number of the queue, $3 its name, $4 also when the queue has a depth limit, $5 IDs, $6 lanes,
---   $7 bodies, $8 run times µs|null, $9 delays µs|null, $10 retentions µs|null, $11 keys|null; in these arrays 0 and '' mean none
--- Returns: no row when the queue is not served so; else one: now, nothing
+-- enqueue.sql: store new jobs of one queue, of any kind: those whose IDs are free in job, and whose unique keys were taken. They go in
+-- by their IDs, so that batches that share some wait for each other and not in a circle; their turns are those of the batch.
+-- Params: $1 now µs|null, $2 queue, $3 also when the queue has a depth limit, $4 IDs, $5 lanes, $6 bodies,
+--   $7 run times µs|null, $8 delays µs|null, $9 retentions µs|null, $10 given|null, $11 keys|null,
+--   $12 unique keys|null, $13 token of the keys that were taken|null; in these arrays 0 and '' mean none
+-- Returns: one row: now, whether the queue is served, the IDs stored or null when all were, the IDs of jobs whose unique
+--   keys were not taken|null
 -- Called by: (*Broker).Enqueue, in one transaction before enqueue_seal.sql
-with stored as (
-  insert into jobs.job (queue, id, state, lane, seq, created_at, run_at, retention, key, body)
-  select q.id, n.id, case when d.due > q.now then 2 else 1 end, n.lane, nextval('jobs.job_seq'), q.now,
-         case when d.due > q.now then d.due end, nullif(n.retention, 0), nullif(n.key, ''), n.body
-  from (
-    -- Assigning the transaction's ID before any seq is what the scan floor relies on. As a column it would be left out.
-    select id, coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-    from jobs.queue where id = $2 and name = $3 and layout <= 1 and not leaving and (max_depth = 0 or $4) and pg_current_xact_id() is not null
-    offset 0) q
-  cross join unnest($5::text[], $6::smallint[], $7::bytea[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[])
-    as n(id, lane, body, run_at, delay, retention, key)
-  cross join lateral (select coalesce(nullif(n.run_at, 0), q.now + n.delay) as due) d
-  returning state, created_at
+with clock as materialized (
+  -- Assigning the transaction's ID before any seq is what the scan floor relies on.
+  select coalesce($1::bigint, case when $13::bigint is not null then nullif(current_setting('jobs_enqueue.now', true), '')::bigint end,
+                  (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid
+), place as materialized (
+  select id from jobs.queue where name = $2 and layout <= 1 and not leaving and (max_depth = 0 or $3)
+), taken as materialized (
+  -- Looked up once, key by key: a test per job would be planned as a scan of all keys.
+  select key from jobs.unique_key
+  where $13::bigint is not null and queue = (select id from place) and key = any ($12::text[]) and token = $13
+), turn as materialized (
+  select place.id as queue, n.*, clock.now, coalesce(nullif(n.run_at, 0), clock.now + n.delay) as due, nextval('jobs.job_seq') as seq
+  from clock cross join place
+  cross join unnest($4::text[], $5::smallint[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bigint[], $10::boolean[], $11::text[], $12::text[])
+    as n(id, lane, body, run_at, delay, retention, given, key, unique_key)
+  where n.unique_key is null or n.unique_key = '' or n.unique_key in (select key from taken)
+), stored as (
+  insert into jobs.job (queue, id, state, lane, seq, created_at, run_at, retention, given, key, unique_key, body)
+  select queue, id, case when due > now then 2 else 1 end, lane, seq, now, case when due > now then due end,
+         nullif(retention, 0), nullif(given, false), nullif(key, ''), nullif(unique_key, ''), body
+  from turn order by id collate "C"
+  on conflict (id, queue) do nothing
+  returning id, state
+), freed as (
+  delete from jobs.unique_key u
+  where $13 is not null and u.queue = (select id from jobs.queue where name = $2) and u.key = any ($12) and u.token = $13
+    and not exists (select from stored s where s.id = u.job)
+), counted as (
+  insert into jobs.count_delta (queue, pending, scheduled)
+  select place.id, c.pending, c.scheduled
+  from place, (select count(*) filter (where state = 1) as pending, count(*) filter (where state = 2) as scheduled from stored) c
+  where c.pending + c.scheduled > 0
 )
-insert into jobs.count_delta (queue, pending, scheduled)
-select $2, count(*) filter (where state = 1), count(*) filter (where state = 2) from stored having count(*) > 0
-returning (select created_at from stored limit 1),
-          set_config('enable_seqscan', 'off', true) || set_config('plan_cache_mode', 'force_generic_plan', true)
+select clock.now, exists (select from place),
+       case when (select count(*) from stored) < cardinality($4::text[]) then array(select id from stored) end,
+       case when $13 is not null then array(
+         select n.id from place, unnest($4::text[], $12::text[]) as n(id, unique_key)
+         where n.unique_key <> '' and n.unique_key not in (select key from taken)) end
+from clock

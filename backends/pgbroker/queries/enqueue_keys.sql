@@ -4,7 +4,7 @@
 -- Params: $1 now µs|null, $2 queue, $3 also when the queue has a depth limit, $4 keys, each once, $5 IDs, $6 modes,
 --   $7 times to live µs, 0 for none, $8 token of this enqueue
 -- Returns: nothing
--- Called by: (*Broker).Enqueue, in one transaction before enqueue_careful.sql or restore.sql; (*Broker).Operate
+-- Called by: (*Broker).Enqueue, in one transaction before enqueue.sql or restore.sql; (*Broker).Operate
 with clock as materialized (
   select now, set_config('jobs_enqueue.now', now::text, true)
   from (select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now) c

@@ -1,14 +1,36 @@
--- enqueue_seal.sql: fail when new jobs have a record elsewhere, and wake.
+-- enqueue_seal.sql: take back new jobs whose IDs have a record elsewhere, say who holds keys, and wake.
 -- A second statement, because its snapshot shows jobs that ended while the first waited for their IDs.
--- Params: $1 now µs|null, $2 number of the queue, $3 IDs, $4 channel|null, $5 payload|null
--- Returns: one row, of no use. It fails with 22P02, because what it says of an ID is no number
+-- Params: $1 now µs|null, $2 queue, $3 IDs, $4 those that were stored|null: those whose rows this transaction wrote,
+--   $5 unique keys, '' for none|null, $6 token|null, $7 channel|null, $8 payload|null
+-- Returns: one row per refused job: ID, whether the ID has a record, holder of its unique key|null
 -- Called by: (*Broker).Enqueue, in one transaction after enqueue.sql
-select (select ('a record exists: ' || id)::int from (
-    select id from jobs.dead where id = any ($3::text[]) and queue = $2
-    union all
-    select id from jobs.history where id = any ($3::text[]) and queue = $2
-    union all
-    select id from jobs.remembered where id = any ($3::text[]) and queue = $2
-      and until > coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint)) known
-  limit 1),
-  case when $4::text is not null then pg_notify($4, $5)::text end
+with clock as materialized (
+  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+), place as materialized (
+  select id from jobs.queue where name = $2
+), known as materialized (
+  select id from jobs.dead where queue = (select id from place) and id = any ($3::text[])
+  union all
+  select id from jobs.history where queue = (select id from place) and id = any ($3::text[])
+  union all
+  select id from jobs.remembered
+  where queue = (select id from place) and id = any ($3::text[]) and until > (select now from clock)
+), undone as (
+  delete from jobs.job j
+  where j.queue = (select id from place) and j.id = any (array(select id from known))
+    and case when $4::text[] is null then j.xmin = pg_current_xact_id()::xid else j.id = any ($4) end
+  returning j.id, j.state, j.unique_key
+), freed as (
+  delete from jobs.unique_key u
+  where u.queue = (select id from place) and u.key = any (array(select unique_key from undone where unique_key is not null)) and u.token = $6
+), counted as (
+  insert into jobs.count_delta (queue, pending, scheduled)
+  select place.id, -count(*) filter (where state = 1), -count(*) filter (where state = 2) from place, undone group by place.id
+)
+select id, true as known, null::text as holder from known
+union all
+select n.id, exists (select from jobs.job j where j.queue = u.queue and j.id = n.id), u.job
+from unnest($3::text[], $5::text[]) as n(id, key) join jobs.unique_key u on u.queue = (select id from place) and u.key = any ($5::text[]) and u.key = n.key
+where $5::text[] is not null and u.token is distinct from $6::bigint
+union all
+select null, null, pg_notify($7, $8)::text where $7::text is not null

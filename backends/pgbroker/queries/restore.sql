@@ -1,6 +1,6 @@
 -- restore.sql: store jobs of one queue that were elsewhere before, whose IDs are free in job, and whose unique keys were
 -- taken. Those that ended stand in job, too, until restore_end.sql: their IDs are locked by it. They go in by
--- their IDs, like those of enqueue_careful.sql.
+-- their IDs, like those of enqueue.sql.
 -- Params: $1 now µs|null, $2 queue, $3 also when the queue has a depth limit, $4 IDs, $5 states, $6 lanes, $7 bodies,
 --   $8 run times µs|null, $9 delays µs|null, $10 retentions µs|null, $11 given|null, $12 keys|null, $13 unique keys|null,
 --   $14 those of them to take|null, $15 token of the keys that were taken|null, $16 epochs there, $17 creation times µs,

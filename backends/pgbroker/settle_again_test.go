@@ -24,8 +24,8 @@ func (f *fixture) again(number int64, delay time.Duration, jobs ...broker.Job) m
 	return states
 }
 
-// Jobs that all live on have a statement of their own, and what moves those
-// whose cancelling was asked for looks only when there are some.
+// What moves jobs that would live on, but whose cancelling was asked for, looks
+// only when there are some.
 func TestJobsThatAllLiveOnAreCancelledWhenThatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)

@@ -1,7 +1,7 @@
 -- claim_rounds.sql: lease pending jobs as claim.sql does, where priorities of some queues take turns: of so many jobs in a row,
 -- the last three turns are of the priorities 2, 3 and 4 (broker.Policy.Turn). Where no such job is pending, and at all other
 -- turns, the most urgent job goes. In the other queues that is so at all turns: their rounds are endless.
--- Params: those of claim.sql, $7 the number of the next turn of each queue
+-- Params: $1 worker, $2 limit, $3 queues, $4 limits, $5 scan floors and $6 bytes as in claim.sql, $7 the number of the next turn of each queue
 -- Returns: one row per job: number of its queue, 0, its turn, and the other columns of claim.sql
 -- Called by: (*Broker).Claim
 with taken as materialized (

@@ -21,14 +21,13 @@ type Broker struct {
 	log    *slog.Logger
 	store  store
 
-	queues    sync.Map     // name → *queue, as this process knows them
-	forgot    atomic.Int64 // the uptime when queues were last forgotten
-	waiters   waiters
-	listener  listener
-	quiet     quiet
-	shortcuts shortcuts
-	marks     []*queue      // the keys of marks, by slot
-	pruned    atomic.Uint32 // slots of marks pruned
+	queues   sync.Map     // name → *queue, as this process knows them
+	forgot   atomic.Int64 // the uptime when queues were last forgotten
+	waiters  waiters
+	listener listener
+	quiet    quiet
+	marks    []*queue      // the keys of marks, by slot
+	pruned   atomic.Uint32 // slots of marks pruned
 
 	examinations examinations
 
@@ -68,7 +67,6 @@ func New(ctx context.Context, client redis.UniversalClient, config Config) (*Bro
 		return nil, broker.About(err, "new", "", "")
 	}
 	b.listener.channels = make(map[string]*channel)
-	b.shortcuts.after, b.shortcuts.rest, b.shortcuts.idle = shortcutAfter, shortcutRest, shortcutIdle
 	b.ending, b.end = context.WithCancel(context.Background())
 	if c, ok := client.(*redis.Client); ok && b.store.named != nil {
 		go b.store.named.follow(b.ending, c, b.config.Prefix+":master") // a key that is never there

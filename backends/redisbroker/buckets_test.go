@@ -17,7 +17,7 @@ import (
 
 // drawnAt is a job under a ULID of that time.
 func drawnAt(queue string, at time.Time) broker.NewJob {
-	return firstSend(job(queue, ulid.MustNew(ulid.Timestamp(at), ulid.DefaultEntropy()).String()))
+	return job(queue, ulid.MustNew(ulid.Timestamp(at), ulid.DefaultEntropy()).String())
 }
 
 // filled says how many jobs each bucket of a queue holds, but for empty ones.
@@ -49,41 +49,19 @@ func TestJobsThatComeTogetherAreInOneBucket(t *testing.T) {
 	for i := range 90 { // three times: before and after a slice's end, and a second later
 		batch = append(batch, drawnAt("q", begun.Add([]time.Duration{0, 130 * time.Millisecond, 1024 * time.Millisecond}[i/10%3])))
 	}
-	number, count := int64(0), new(commands)
-	count.reset()
-	b.store.aside.AddHook(count)
+	number := int64(0)
 	slots := make(map[any]bool)
 	for i := range batch {
 		slots[q.bucket(slotOf(batch[i].ID))] = true
 	}
 	for name, send := range map[string]func([]broker.NewJob){
-		"shortcut": func(jobs []broker.NewJob) {
-			b.shortcuts.shut, b.shortcuts.idle = time.Time{}, time.Minute
-			warm(t, b, "q")
-			count.reset()
-			defer func() {
-				if n := count.transacted.Load(); n != 1 {
-					t.Errorf("%d transactions were sent for the batch, want 1", n)
-				}
-			}()
-			for i := range jobs {
-				jobs[i].Drawn = time.Now()
-			}
-			accept(t, b, jobs)
-		},
-		"lineup": func(jobs []broker.NewJob) {
-			for i := range jobs {
-				jobs[i].Drawn = time.Time{}
-			}
-			accept(t, b, jobs)
-		},
-		"push": func(jobs []broker.NewJob) {
-			b.shortcuts.pause(time.Minute)
+		"a batch": func(jobs []broker.NewJob) { accept(t, b, jobs) },
+		"one by one": func(jobs []broker.NewJob) {
 			for i := range jobs {
 				accept(t, b, jobs[i:i+1])
 			}
 		},
-		"enqueue": func(jobs []broker.NewJob) {
+		"with a key": func(jobs []broker.NewJob) {
 			for i := range jobs {
 				jobs[i].Body.Key = "key"
 			}
@@ -110,9 +88,7 @@ func TestJobsThatComeTogetherAreInOneBucket(t *testing.T) {
 				if j := &got.Jobs[i]; string(j.Body.Payload) != "payload of "+j.ID {
 					t.Errorf("%s: %s has the payload %q", name, j.ID, j.Body.Payload)
 				}
-				if !strings.HasPrefix(got.Jobs[i].ID, "warm") {
-					order = append(order, got.Jobs[i].ID)
-				}
+				order = append(order, got.Jobs[i].ID)
 			}
 			number++
 			if _, err := b.Settle(t.Context(), broker.SettleRequest{Worker: "w", Number: number, Items: items}); err != nil {
@@ -230,7 +206,6 @@ func TestMixedBucketsAreNoticed(t *testing.T) {
 	want := 1
 	for _, other := range []int{1, 7, maxBuckets} {
 		b := openAs(t, c, Config{Prefix: prefix, Buckets: other})
-		b.shortcuts.after, b.shortcuts.rest = 1, 0
 		send := func(b *Broker, jobs int) {
 			var batch []broker.NewJob
 			for range jobs {

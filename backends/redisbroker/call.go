@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -21,7 +20,7 @@ type step struct {
 	seen   bool     // this process knew that the queue was there when it was sent
 	now    string
 	args   []any         // behind those that every script has
-	batch  *enqueueBatch // push.lua, lineup.lua: enqueue.lua would do instead
+	batch  *enqueueBatch // enqueue_plain.lua: enqueue.lua would do instead
 	rows   []stretch     // the jobs that it names, where it names all; scripts are given their buckets alone
 	shares []int         // claim: which shares it serves …
 	places []int         // … and of which of its queues
@@ -42,7 +41,7 @@ const (
 	codeGone    = 4 // the worker is over, or was never registered
 	codeGap     = 5 // an earlier part of the same settle is missing
 	codeBusy    = 6 // keys of something else are in the way
-	codeLimited = 7 // the queue needs enqueue.lua, not push.lua
+	codeLimited = 7 // the queue needs enqueue.lua, not enqueue_plain.lua
 )
 
 const (
@@ -149,9 +148,6 @@ func (b *Broker) rounds(ctx context.Context, steps []*step) {
 			return
 		}
 		calls := b.exchange(ctx, pending)
-		if calls == nil {
-			return
-		}
 		var again []*step
 		for i, s := range pending {
 			s.read(calls[i])
@@ -169,28 +165,13 @@ func (b *Broker) rounds(ctx context.Context, steps []*step) {
 	}
 }
 
-// exchange sends steps and returns their calls, or nil if they went by a
-// shortcut and are answered.
+// exchange sends steps and returns their calls.
 func (b *Broker) exchange(ctx context.Context, steps []*step) []*call {
-	var way *shortcut
-	var ready bool
-	if b.store.single != nil && b.config.Replicas == 0 {
-		way, ready = b.shortcuts.take(steps)
-	}
-	if way != nil {
-		defer b.shortcuts.give(way)
-	}
-	if ready && b.transact(ctx, way, steps) {
-		return nil
-	}
 	calls := make([]*call, len(steps))
 	for i, s := range steps {
 		calls[i] = b.newCall(s)
 	}
 	b.exec(ctx, calls)
-	if way != nil && !ready && !slices.ContainsFunc(calls, func(c *call) bool { return c.err != nil }) {
-		b.begin(ctx, way, steps)
-	}
 	return calls
 }
 
@@ -247,7 +228,7 @@ func (s *step) read(c *call) {
 	if s.err != nil {
 		return
 	}
-	if code, ok := c.cmd.Val().(int64); ok { // push.lua, with nothing to tell
+	if code, ok := c.cmd.Val().(int64); ok { // enqueue_plain.lua, with nothing to tell
 		s.code, s.at = code, 0
 		return
 	}

@@ -108,7 +108,6 @@ func place(tb conformance.TB, prefix string, config Config, client redis.Univers
 			if err != nil {
 				tb.Fatalf("New: %v", err)
 			}
-			b.shortcuts.after, b.shortcuts.rest = 1, 0 // or few rules would come to them
 			return b
 		},
 		Bounce: func(tb conformance.TB) { bounce(tb, client, prefix) },

@@ -139,12 +139,8 @@ func TestAllocationsPerBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	const runs = 20
-	warm(t, b, "default")
 	jobs := benchJobs(0, (runs+1)*batch)
 	enqueued := testing.AllocsPerRun(runs, func() {
-		for i := range jobs[:batch] {
-			jobs[i].Drawn = time.Now()
-		}
 		if _, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: jobs[:batch]}); err != nil {
 			t.Fatal(err)
 		}

@@ -18,11 +18,7 @@
 // A user with an access list needs the keys and channels that begin with the
 // prefix, and these commands; INFO is asked for once and may be denied:
 //
-//	ACL SETUSER jobs on >secret ~jobs:* &jobs:* +@read +@write +@connection +@pubsub +@transaction +evalsha +script|load +time +info
-//
-// Without +@transaction new jobs go by scripts, which takes the server half as
-// long again where they come in batches. For many requests in a row there are
-// up to three connections more than PoolSize says.
+//	ACL SETUSER jobs on >secret ~jobs:* &jobs:* +@read +@write +@connection +@pubsub +evalsha +script|load +time +info
 //
 // In a Cluster each queue has its own hash slot, so queues spread over the
 // nodes and one queue is as fast as one node. While a slot is being moved,
@@ -37,9 +33,8 @@
 //	m      hash    the queue's record: layout version v, number of buckets B, policy, size of the largest body
 //	               over 4 KiB (big), void entries (void), how far prune has swept them (swept), until when somebody watches (watch),
 //	               jobs that claims took while priorities go in rounds (turn)
-//	p…     string  there if and only if push.lua and lineup.lua are for the queue, which ask for nothing else: it has
-//	               as many buckets as the name says (p alone: one), no limit, and is not paused. Written anew by whoever sends an ID that may have been sent before: connections that
-//	               send new ones watch it
+//	p…     string  there if and only if enqueue_plain.lua is for the queue, which asks for nothing else: it has as
+//	               many buckets as the name says (p alone: one), no limit, and is not paused
 //	b0…    hash    ID → creation time in µs (8 bytes) and broker.AppendBody: written once. The bodies are spread over
 //	               these buckets by their IDs
 //	h      hash    ID → broker.AppendHead and, where that has a tail, a byte of its checksum; a fresh job has none
@@ -87,8 +82,8 @@
 //     enqueued anew under the same ID has the same turn.
 //   - Most jobs are claimed in the epoch in which they were enqueued, so their
 //     turns are what a claim needs, as they stand: the ID.
-//   - A release that raises a queue's layout deletes p, and gives its own shortcut another name: push.lua of
-//     the release before does not look at the record, whatever version that has.
+//   - A release that raises a queue's layout deletes p, and gives its own flag another name: enqueue_plain.lua
+//     of the release before does not look at the record, whatever version that has.
 //   - A held job has a lease of nobody's. A program that does not know o takes it
 //     for active, which is all that it needs to leave it alone.
 //   - A lease carries the index of the body when it names something to free, so
@@ -113,7 +108,6 @@
 // before.
 //
 // No call is ever sent twice, but after an answer that says that it did nothing:
-// a script not loaded, a transaction that somebody came before or that the server
-// refused, a queue that is elsewhere, not made yet, laid out in another way or
-// limited. New therefore copies the client it is given, with retries off.
+// a script not loaded, a queue that is elsewhere, not made yet, laid out in another
+// way or limited. New therefore copies the client it is given, with retries off.
 package redisbroker

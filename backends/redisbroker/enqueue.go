@@ -91,16 +91,11 @@ type enqueueBatch struct {
 	restored bool  // it is of jobs that were elsewhere
 	items    []int // places in the request
 	texts    *arena
-	named    []int     // places in items of jobs with options, which have a third piece
-	longest  int       // of the bodies
-	known    bool      // some IDs may have been used before
-	drawn    time.Time // the first of those that were not
-	created  int64     // as far as this process knows; bodies begin with it
-	recent   bool      // that need not be checked
+	named    []int // places in items of jobs with options, which have a third piece
+	longest  int   // of the bodies
+	created  int64 // as far as this process knows; bodies begin with it
+	recent   bool  // that need not be checked
 }
-
-// noteworthy is the size of a body over which scripts note it: lib/big.lua.
-const noteworthy = 4096
 
 func (e *enqueueBatch) full() bool {
 	return len(e.items) >= callJobs || len(e.texts.buf) >= callBytes
@@ -116,11 +111,6 @@ func (e *enqueueBatch) add(i int, j *broker.NewJob) {
 	t.buf = broker.AppendBody(t.buf, &j.Body)
 	e.longest = max(e.longest, len(t.buf)-from)
 	t.cut()
-	if first := len(e.items) == 1; j.Drawn.IsZero() || j.Body.GivenID {
-		e.known = true
-	} else if first || j.Drawn.Before(e.drawn) {
-		e.drawn = j.Drawn
-	}
 	u := &j.Body.Unique
 	if j.Delay == 0 && j.RunAt.IsZero() && j.Body.Priority == broker.PriorityNormal && u.Key == "" && j.Body.Key == "" {
 		return
@@ -143,8 +133,7 @@ func (a *arena) addOptions(j *broker.NewJob) {
 	a.cut()
 }
 
-// step is the call for the batch. Jobs that need nothing but their place in line
-// are for scripts that do nothing else.
+// step is the call for the batch: of enqueue_plain.lua where that will do.
 func (e *enqueueBatch) step(now string) *step {
 	t, n := e.texts, len(e.items)
 	s := &step{queues: []string{e.queue.name}, create: true, now: now, rows: t.rows}
@@ -154,15 +143,9 @@ func (e *enqueueBatch) step(now string) *step {
 		s.script, s.args = restoreScript, e.texts.all()
 	case len(e.named) > 0 || e.queue.isLimited():
 		e.careful(s)
-	case n == 1 && !e.known && e.longest <= noteworthy:
-		s.script, s.batch = pushScript, e
-		if t.args = append(t.args, &pieces[0], &pieces[1]); !e.recent {
-			t.args = append(t.args, 1)
-		}
-		s.args = t.args
 	default:
-		s.script, s.batch = lineupScript, e
-		t.args = append(slices.Grow(t.args, 4+2*n+len(t.rows)), now, !e.recent, e.known, e.longest)
+		s.script, s.batch = plainScript, e
+		t.args = append(slices.Grow(t.args, 3+2*n+len(t.rows)), now, !e.recent, e.longest)
 		for _, r := range t.rows {
 			t.args = append(t.args, r.jobs)
 			for i := range pieces[:2*r.jobs] {
@@ -181,11 +164,11 @@ func (e *enqueueBatch) careful(s *step) {
 	s.script, s.batch = enqueueScript, nil
 	t, n := e.texts, len(e.items)
 	pieces := t.pieces
-	args := slices.Grow(append(t.args[:0], e.known, n), 2*(n+len(e.named)))[:2+2*n]
+	args := slices.Grow(append(t.args[:0], n), 2*(n+len(e.named)))[:1+2*n]
 	named := e.named
 	for i := range n {
 		pieces[1] = pieces[1][createdSize:]
-		args[2+i], args[2+n+i] = &pieces[0], &pieces[1]
+		args[1+i], args[1+n+i] = &pieces[0], &pieces[1]
 		if pieces = pieces[2:]; len(named) > 0 && named[0] == i {
 			args = append(args, i+1, &pieces[0])
 			pieces, named = pieces[1:], named[1:]

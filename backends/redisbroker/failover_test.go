@@ -41,17 +41,16 @@ func TestNothingIsSentToAnOldMaster(t *testing.T) {
 	t.Parallel()
 	g, client, old, promoted := group(t)
 	b := openAs(t, client, Config{})
-	b.shortcuts.after, b.shortcuts.rest = 1, 0
 	sent := 0
 	send := func(ctx context.Context) error {
 		sent++
-		receipts, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{firstSend(job("q", fmt.Sprint("job-", sent)))}})
+		receipts, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{job("q", fmt.Sprint("job-", sent))}})
 		if err == nil {
 			err = receipts[0].Err
 		}
 		return err
 	}
-	for range 20 { // scripts, then shortcuts, each by connections of its own
+	for range 20 {
 		if err := send(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -104,9 +103,9 @@ func TestNewJobsAreAcknowledgedByReplicas(t *testing.T) {
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: testenv.RedisCluster(t)})
 	t.Cleanup(func() { _ = cluster.Close() })
 	ways := map[string]func(*broker.NewJob){
-		"push or lineup": func(*broker.NewJob) {},
-		"enqueue":        func(j *broker.NewJob) { j.Delay = time.Hour },
-		"restore":        func(j *broker.NewJob) { j.Restore = &broker.Restored{State: broker.StatePending} },
+		"enqueue_plain": func(*broker.NewJob) {},
+		"enqueue":       func(j *broker.NewJob) { j.Delay = time.Hour },
+		"restore":       func(j *broker.NewJob) { j.Restore = &broker.Restored{State: broker.StatePending} },
 	}
 	for name, test := range map[string]struct {
 		client   redis.UniversalClient
@@ -125,13 +124,12 @@ func TestNewJobsAreAcknowledgedByReplicas(t *testing.T) {
 			timeout = 10 * time.Second
 		}
 		b := openAs(t, test.client, Config{Prefix: testenv.Name(t), Replicas: test.replicas, ReplicaTimeout: timeout})
-		b.shortcuts.after, b.shortcuts.rest = 1, 0
 		n := 0
 		for way, form := range ways {
-			for _, batch := range []int{1, 1, 3, 3} { // a shortcut would be taken for the second, and the fourth
+			for _, batch := range []int{1, 3} {
 				jobs := make([]broker.NewJob, batch)
 				for i := range jobs {
-					jobs[i] = firstSend(job("q", fmt.Sprint("job-", n)))
+					jobs[i] = job("q", fmt.Sprint("job-", n))
 					form(&jobs[i])
 					n++
 				}
@@ -149,7 +147,6 @@ func TestNewJobsAreAcknowledgedByReplicas(t *testing.T) {
 						case test.reached && test.replicas > 0 && !replica.HExists(t.Context(), b.queue("q").bucket(slotOf(r.ID)).(string), r.ID).Val():
 							t.Errorf("%s, %s: job %d was accepted and is not in the replica", name, way, i)
 						}
-						jobs[i].Drawn = time.Time{}
 					}
 				}
 			}

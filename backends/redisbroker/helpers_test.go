@@ -60,12 +60,6 @@ func job(queue, id string) broker.NewJob {
 	return broker.NewJob{Queue: queue, ID: id, Body: broker.Body{Type: "work", Payload: []byte("payload of " + id), Priority: broker.PriorityNormal, MaxRetries: 3}}
 }
 
-// firstSend says that the job's ID is sent for the first time.
-func firstSend(j broker.NewJob) broker.NewJob {
-	j.Drawn = time.Now()
-	return j
-}
-
 func enqueue(tb testing.TB, b *Broker, jobs ...broker.NewJob) {
 	tb.Helper()
 	receipts, err := b.Enqueue(tb.Context(), broker.EnqueueRequest{Now: at(0), Jobs: jobs})
@@ -110,4 +104,18 @@ func claimAt(tb testing.TB, b *Broker, now time.Time, worker string, max int, qu
 		tb.Fatalf("Claim: %v", err)
 	}
 	return got
+}
+
+// accept enqueues jobs at the store's own time, and each must be accepted.
+func accept(t *testing.T, b *Broker, jobs []broker.NewJob) {
+	t.Helper()
+	receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: jobs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range receipts {
+		if r.Err != nil || r.State != broker.StatePending {
+			t.Fatalf("%s was made %v, %v", r.ID, r.State, r.Err)
+		}
+	}
 }

@@ -33,8 +33,8 @@ func (l *life) run() {
 }
 
 func (l *life) policies() {
-	enqueue(l.t, l.b, firstSend(job(l.queue, "plain"))) // before there is a limit
-	enqueue(l.t, l.b, firstSend(job(l.queue, "plain2")), firstSend(job(l.queue, "plain3")))
+	enqueue(l.t, l.b, job(l.queue, "plain")) // before there is a limit
+	enqueue(l.t, l.b, job(l.queue, "plain2"), job(l.queue, "plain3"))
 	age, depth, paused, count := broker.Retention{Age: time.Hour, Count: 100}, int64(1000), true, broker.Retention{Age: time.Hour, Count: 100}
 	for _, req := range []broker.PolicyRequest{
 		{MaxDepth: &depth, RetainCompleted: &age, RetainDead: &count},

@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/examinetest"
 )
 
-// isPlain reports whether the key of a queue is there that push.lua asks for.
+// isPlain reports whether the key of a queue is there that enqueue_plain.lua asks for.
 func isPlain(t *testing.T, c *redis.Client, b *Broker) bool {
 	t.Helper()
 	n, err := c.Exists(t.Context(), b.queue("q").key("p")).Result()
@@ -83,7 +83,7 @@ func TestJobsOfAQueueThatLostItsRecordComeBack(t *testing.T) {
 			t.Parallel()
 			c := client(t)
 			b := open(t, c)
-			enqueue(t, b, firstSend(job("q", "before")))
+			enqueue(t, b, job("q", "before"))
 			for i, keys := range b.queue("q").keys {
 				for _, key := range keys {
 					if remains(keyNames[i]) {
@@ -94,7 +94,7 @@ func TestJobsOfAQueueThatLostItsRecordComeBack(t *testing.T) {
 					}
 				}
 			}
-			enqueue(t, b, firstSend(job("q", "after")))
+			enqueue(t, b, job("q", "after"))
 
 			_, err := b.Renew(t.Context(), broker.RenewRequest{Now: at(0), Worker: "w", Queues: []string{"q"}, Lease: time.Minute, Register: true})
 			if err == nil || !strings.Contains(err.Error(), "without a queue's record") {
@@ -128,11 +128,11 @@ func TestAQueueThatWasJustMadeIsNotTakenToBeLimited(t *testing.T) {
 	other := openAs(t, c, b.config)
 	send := func(id string, meanwhile func()) *step {
 		e := &enqueueBatch{queue: b.queue("q"), recent: true, texts: newArena()}
-		j := firstSend(job("q", id))
+		j := job("q", id)
 		e.add(0, &j)
 		s := e.step(nowArg(at(0)))
-		if s.script != pushScript {
-			t.Fatalf("%s goes by %s, want push", id, s.script.name)
+		if s.script != plainScript {
+			t.Fatalf("%s goes by %s, want enqueue_plain", id, s.script.name)
 		}
 		calls := b.exchange(t.Context(), []*step{s})
 		meanwhile()
@@ -144,7 +144,7 @@ func TestAQueueThatWasJustMadeIsNotTakenToBeLimited(t *testing.T) {
 		}
 		return s
 	}
-	early := send("early", func() { enqueue(t, other, firstSend(job("q", "first"))) })
+	early := send("early", func() { enqueue(t, other, job("q", "first")) })
 	if b.queue("q").isLimited() {
 		t.Error("a queue that was made after the call is taken to be limited")
 	}
@@ -166,14 +166,14 @@ func TestAQueueThatWasRemovedIsNotTakenToBeLimited(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
-	accept(t, b, firstSends("q", "before", 1))
+	accept(t, b, []broker.NewJob{job("q", "before0")})
 	other := openAs(t, c, b.config)
 	l := &life{t: t, b: other, queue: "q"}
 	l.operate(broker.Operation{Kind: broker.OpDelete}, "before0")
 	if results, err := other.Operate(t.Context(), removal("q")); err != nil || results[0].Err != nil {
 		t.Fatal(results, err)
 	}
-	accept(t, b, firstSends("q", "after", 1))
+	accept(t, b, []broker.NewJob{job("q", "after0")})
 	if !isPlain(t, c, b) || b.queue("q").isLimited() {
 		t.Error("the queue that was made again is taken to be limited")
 	}
@@ -184,13 +184,13 @@ func TestAQueueThatLostItsShortcutTakesJobs(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
-	enqueue(t, b, firstSend(job("q", "a")))
+	enqueue(t, b, job("q", "a"))
 	if err := c.Del(t.Context(), b.queue("q").key("p")).Err(); err != nil {
 		t.Fatal(err)
 	}
-	enqueue(t, b, firstSend(job("q", "b")))
+	enqueue(t, b, job("q", "b"))
 	b.queue("q").limited.Store(0)
-	enqueue(t, b, firstSend(job("q", "c")), firstSend(job("q", "d")))
+	enqueue(t, b, job("q", "c"), job("q", "d"))
 	register(t, b, "w", "q")
 	if got := claimAt(t, b, at(0), "w", 9, "q").Jobs; len(got) != 4 {
 		t.Errorf("claimed %d jobs, want all 4", len(got))
@@ -206,7 +206,7 @@ func TestOneWakeTokenIsLeftForManyJobs(t *testing.T) {
 	send := func(jobs int) {
 		var news []broker.NewJob
 		for range jobs {
-			news = append(news, firstSend(job("q", fmt.Sprint("j", n))))
+			news = append(news, job("q", fmt.Sprint("j", n)))
 			n++
 		}
 		enqueue(t, b, news...)
@@ -230,11 +230,11 @@ func TestALargeBodyIsNoted(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
-	enqueue(t, b, firstSend(job("q", "of a known queue")))
+	enqueue(t, b, job("q", "of a known queue"))
 	for i, jobs := range []int{1, 2} {
 		var news []broker.NewJob
 		for n := range jobs {
-			j := firstSend(job("q", fmt.Sprint(i, "-", n)))
+			j := job("q", fmt.Sprint(i, "-", n))
 			j.Body.Payload = make([]byte, (i+1)*5000/(n+1)) // the first of them is the largest
 			news = append(news, j)
 		}

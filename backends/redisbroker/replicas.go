@@ -19,7 +19,7 @@ type quorum struct {
 // that a failover must not take back.
 func (b *Broker) awaited(s *script) quorum {
 	switch s {
-	case pushScript, lineupScript, enqueueScript, restoreScript:
+	case plainScript, enqueueScript, restoreScript:
 		return quorum{b.config.Replicas, b.config.ReplicaTimeout}
 	}
 	return quorum{}

@@ -29,8 +29,7 @@ type script struct {
 
 var (
 	createScript  = mustScript("create")
-	pushScript    = mustScript("push")
-	lineupScript  = mustScript("lineup")
+	plainScript   = mustScript("enqueue_plain")
 	enqueueScript = mustScript("enqueue")
 	restoreScript = mustScript("restore")
 	claimScript   = mustScript("claim")
@@ -54,7 +53,7 @@ var (
 	examineNamesScript  = mustScript("examine_names")
 	examineMarksScript  = mustScript("examine_marks")
 
-	scripts = []*script{createScript, pushScript, lineupScript, enqueueScript, restoreScript, claimScript, settleScript, renewScript, retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, pruneScript, markScript, watchScript,
+	scripts = []*script{createScript, plainScript, enqueueScript, restoreScript, claimScript, settleScript, renewScript, retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, pruneScript, markScript, watchScript,
 		examineRecordScript, examineJobsScript, examinePlacesScript, examineLeasesScript, examineNamesScript, examineMarksScript}
 )
 

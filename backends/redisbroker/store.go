@@ -22,7 +22,6 @@ const callTimeout = 30 * time.Second
 // redis.ClusterClient, which repeats commands after network errors.
 type store struct {
 	single  *redis.Client
-	aside   *redis.Client // the same server, for shortcuts, which keep their connections
 	cluster *redis.ClusterClient
 	named   *masters // where Sentinels name the server
 }
@@ -46,9 +45,7 @@ func connect(client redis.UniversalClient) (store, error) {
 			named = &masters{dial: o.Dialer, conns: make(map[*followed]struct{})}
 			o.Dialer = named.connect
 		}
-		aside := o
-		aside.PoolSize, aside.MaxActiveConns = len(shortcuts{}.ways), 0
-		return store{single: redis.NewClient(&o), aside: redis.NewClient(&aside), named: named}, nil
+		return store{single: redis.NewClient(&o), named: named}, nil
 	case *redis.ClusterClient:
 		o := *c.Options()
 		o.MaxRetries, o.DialerRetries, o.MaxRedirects = -1, 1, -1
@@ -126,7 +123,7 @@ func (s *store) doubt(ctx context.Context) {
 func (s *store) close() error {
 	var errs []error
 	if s.single != nil {
-		errs = append(errs, s.single.Close(), s.aside.Close())
+		errs = append(errs, s.single.Close())
 	}
 	if s.cluster != nil {
 		errs = append(errs, s.cluster.Close())

@@ -1,9 +1,8 @@
 -- enqueue: accept new jobs of one queue, each on its own, in order.
 --
--- KEYS   m p ids u i z y l o r* t b*
--- ARGV   now; 1; buckets; 1 if some IDs may have been sent before; how many
---        jobs; their IDs; their bodies; then for
---        each but a pending job of normal priority with no names: its number and
+-- KEYS   m ids u i z y l o r* t b*
+-- ARGV   now; 1; buckets; how many jobs; their IDs; their bodies; then for each
+--        but a pending job of normal priority with no names: its number and
 --        options, which are priority .. when .. "\n" .. mode .. ttl .. "\n" ..
 --        unique key .. "\n" .. key, where when is "n", "d" .. delay or "a" .. time
 -- Reply  {0, now, then per job refused: its number, why, holder}
@@ -20,8 +19,6 @@ if q.refused then return q.refused end
 q.paused = m[3] == '1'
 local depth, big = tonumber(m[4] or 0), tonumber(m[6] or 0)
 
-if ARGV[first] == '1' then redis.call('SET', q.p, LAYOUT, 'XX') end
-first = first + 1
 local total = tonumber(ARGV[first])
 local ids, named = {unpack(ARGV, first + 1, first + total)}, {}
 for at = first + 2 * total + 1, #ARGV, 2 do named[tonumber(ARGV[at])] = ARGV[at + 1] end

@@ -1,7 +1,7 @@
 -- restore: accept jobs of one queue that were elsewhere before, each on its own,
 -- in order.
 --
--- KEYS   m p h ids u i z y d ds f g l o r* t b*
+-- KEYS   m h ids u i z y d ds f g l o r* t b*
 -- ARGV   now; 1; buckets; then per job: id, body, options as for enqueue, where
 --        the unique key is empty if it is not taken; past, that is state ","
 --        epoch "," creation time "," end "," retention, in µs and 0 for none, "," 1 when
@@ -19,7 +19,6 @@
 
 local q, m = open('paused', 'depth', 'void', 'big', 'retain')
 if q.refused then return q.refused end
-redis.call('SET', q.p, LAYOUT, 'XX') -- as enqueue does for IDs that may have been sent before
 q.paused = m[3] == '1'
 local big, retain = tonumber(m[6] or 0), tonumber(m[7] or 0)
 local depth, room = tonumber(m[4] or 0), nil

@@ -1,0 +1,95 @@
+-- enqueue_plain: accept new jobs that are to run at once, with normal priority and
+-- no options, in a queue without a limit that is not paused, as its key p says. It
+-- does what enqueue does for them, for two thirds of what that costs in a batch of
+-- 100 and for half of what it costs alone: one caller enqueues 0.7 times as many jobs
+-- per second as asynq's by enqueue, and 1.05 times by this.
+--
+-- KEYS   m p ids r2 t b*   (of the buckets one for each run)
+-- ARGV   its time, or 0 for the store's clock; 1 if bodies begin with eight bytes
+--        that mean nothing and not with the time of creation; the size of the
+--        longest body; then per run of jobs of one bucket how many they are, and
+--        the ID and body of each
+-- Reply  {0, the time or 0 where it was not read, then per job refused: its
+--        number, 1, ''} as enqueue, or 0 alone for {0, 0}; {LIMITED} where the
+--        jobs are for enqueue
+-- @include big
+
+local TIME, STAMP, LONGEST, RUNS = 1, 2, 3, 4 -- places in ARGV
+
+local there = redis.call('EXISTS', q.p, q.p, q.t) -- 1 is a token alone; 2 is plain, without one; 3 is both
+if there < 2 then
+  -- @include why
+  return {LIMITED}
+end
+local now = 0
+local function clock()
+  if now == 0 then
+    local t = redis.call('TIME')
+    now = t[1] * 1000000 + t[2]
+  end
+  return now
+end
+
+-- A run is where its jobs stand in ARGV and in ids: from, till, first, last.
+local ids, runs, n, at = {}, {}, 0, RUNS
+local created = ARGV[STAMP] == '1' and struct.pack('>I8', clock())
+while at < #ARGV do
+  local from, before = at + 1, n
+  at = from + 2 * tonumber(ARGV[at])
+  for i = from, at - 1, 2 do
+    n = n + 1
+    ids[n] = ARGV[i]
+    if created then ARGV[i + 1] = created .. string.sub(ARGV[i + 1], 9) end
+  end
+  runs[#runs + 1] = {from, at - 1, before + 1, n}
+end
+local remembered, exists, clash = {}, {}, false
+if redis.call('HLEN', q.ids) > 0 then
+  remembered = redis.call('HMGET', q.ids, unpack(ids))
+  for i = 1, n do clash = clash or remembered[i] end
+end
+if n == 1 and not clash then
+  clash = redis.call('HSETNX', q.b[1], ids[1], ARGV[RUNS + 2]) == 0
+  if clash then return {0, now, 1, 1, ''} end
+else
+  for b, run in ipairs(runs) do
+    local some = redis.call('HMGET', q.b[b], unpack(ids, run[3], run[4]))
+    for i = 1, #some do
+      if some[i] then exists[run[3] + i - 1], clash = true, true end
+    end
+  end
+  if not clash then
+    for b, run in ipairs(runs) do
+      local new = redis.call('HSET', q.b[b], unpack(ARGV, run[1], run[2]))
+      clash = clash or new <= run[4] - run[3]
+    end
+  end
+end
+
+local reply = 0
+if clash then
+  -- One is not new, or stands twice: then the first of its name is taken.
+  local time, seen, taken = ARGV[TIME] == '0' and clock() or math.floor(tonumber(ARGV[TIME])), {}, {}
+  reply = {0, now}
+  for b, run in ipairs(runs) do
+    for i = run[3], run[4] do
+      local id, r = ids[i], #reply
+      if seen[id] or exists[i] or (remembered[i] and tonumber(remembered[i]) > time) then
+        reply[r + 1], reply[r + 2], reply[r + 3] = i, 1, ''
+      else
+        seen[id] = true
+        taken[#taken + 1] = id
+        redis.call('HSET', q.b[b], id, ARGV[run[1] + 2 * (i - run[3]) + 1])
+      end
+    end
+  end
+  if #taken == 0 then return reply end
+  ids = taken
+elseif now > 0 then
+  reply = {0, now}
+end
+redis.call('LPUSH', q.r2, unpack(ids))
+local longest = tonumber(ARGV[LONGEST])
+if longest > biggest() and longest > biggest(redis.call('HGET', q.m, 'big')) then redis.call('HSET', q.m, 'big', longest) end
+if there == 2 then redis.call('LPUSH', q.t, '1') end -- a plain queue is not paused
+return reply

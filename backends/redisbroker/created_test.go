@@ -21,9 +21,9 @@ func TestTheTimeOfCreationIsTheStoresOwn(t *testing.T) {
 				b := open(t, c)
 				var jobs []broker.NewJob
 				for i := range n {
-					jobs = append(jobs, firstSend(job("q", fmt.Sprint("j", i))))
+					jobs = append(jobs, job("q", fmt.Sprint("j", i)))
 				}
-				first := firstSend(job("q", "first")) // tells the time, after which a guess can be made
+				first := job("q", "first") // tells the time, after which a guess can be made
 				if _, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{first}}); err != nil {
 					t.Fatal(err)
 				}
@@ -33,7 +33,7 @@ func TestTheTimeOfCreationIsTheStoresOwn(t *testing.T) {
 				}
 				q.ahead.Add(off.Microseconds())
 				if off != 0 {
-					q.heard.Add(-hearsay.Microseconds())
+					q.heard.Add(-clockTrust.Microseconds())
 				}
 				before, err := c.Time(t.Context()).Result()
 				if err != nil {
@@ -54,8 +54,8 @@ func TestTheTimeOfCreationIsTheStoresOwn(t *testing.T) {
 					if j.ID == "first" {
 						continue
 					}
-					if at := j.CreatedAt; at.Before(before.Add(-10*time.Millisecond)) || at.After(after) {
-						t.Errorf("%s was created at %v, which is not between %v, less 10 ms, and %v", j.ID, at, before, after)
+					if at := j.CreatedAt; at.Before(before.Add(-time.Minute)) || at.After(after) {
+						t.Errorf("%s was created at %v, which is not between %v, less a minute for the way of an answer, and %v", j.ID, at, before, after)
 					}
 					if string(j.Body.Payload) != "payload of "+j.ID {
 						t.Errorf("%s has the payload %q", j.ID, j.Body.Payload)

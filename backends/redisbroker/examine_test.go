@@ -243,10 +243,15 @@ func (p *planting) marks(name string, f func(key string)) {
 
 func TestEveryCorruptionIsFoundAndRepaired(t *testing.T) {
 	t.Parallel()
+	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL) // an examination looks through all keys of a server
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, buckets := range []int{1, 3} {
 		t.Run(fmt.Sprint(buckets, "_buckets"), func(t *testing.T) {
 			t.Parallel()
-			c := client(t)
+			c := redis.NewClient(o)
+			t.Cleanup(func() { _ = c.Close() })
 			examinetest.Run(t, func(tb testing.TB) broker.Broker {
 				return openAs(tb, c, Config{Prefix: placeName(tb), Buckets: buckets})
 			}, corruptions(c, buckets))

@@ -41,7 +41,7 @@ func TestAFullStoreDrains(t *testing.T) {
 	if _, err := b.Mark(t.Context(), mark); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.ConfigSet(t.Context(), "maxmemory", "1mb").Err(); err != nil {
+	if err := c.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
 		t.Fatal(err)
 	}
 

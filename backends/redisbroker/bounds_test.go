@@ -65,6 +65,30 @@ func TestLargeBodiesComeInSeveralClaims(t *testing.T) {
 	}
 }
 
+// Among bodies of very different sizes a claim ends with the one that fills it,
+// wherever in a portion of those whose sizes are asked for that stands.
+func TestBroker_ClaimEndsAtTheBodyThatFillsIt(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	register(t, b, "w", "q")
+	const room = 100_000
+	sizes := []int{10, 10, 60_000, 10, 50_000, 10, 10, 200_000, 10, 99_000, 10}
+	var jobs []broker.NewJob
+	for i, size := range sizes {
+		j := job("q", fmt.Sprintf("j%02d", i))
+		j.Body.Payload = make([]byte, size)
+		jobs = append(jobs, j)
+	}
+	enqueue(t, b, jobs...)
+	for claim, want := range []int{5, 3, 3} { // each with the first body that goes beyond the room
+		req := broker.ClaimRequest{Now: at(0), Worker: "w", Max: 99, Bytes: room, Queues: []broker.Share{{Queue: "q", Max: 99}}}
+		got, err := b.Claim(t.Context(), req)
+		if err != nil || len(got.Jobs) != want || got.More != (claim < 2) {
+			t.Fatalf("claim %d: %d jobs, more is %t, %v; want %d", claim, len(got.Jobs), got.More, err, want)
+		}
+	}
+}
+
 // A caller that settles nonsense is told so, and harms no other item.
 func TestASettleOfNonsenseHarmsNoOther(t *testing.T) {
 	t.Parallel()

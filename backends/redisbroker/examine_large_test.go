@@ -1,6 +1,7 @@
 package redisbroker
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -41,5 +42,36 @@ func TestBroker_ExaminesJobsWithLargeEndsWithoutFindings(t *testing.T) {
 		if found := examinetest.Examine(t, b, broker.ExamineRequest{}); len(found) > 0 {
 			t.Errorf("a job that is %s: %v", name, found)
 		}
+	}
+}
+
+// One large job in a queue's past does not make its examination take a step for
+// every few jobs.
+func TestBroker_ExaminesSmallJobsInLargeStepsBesideALargeOne(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := openAs(t, c, Config{Prefix: testenv.Name(t), Buckets: 1})
+	large := job("q", "large")
+	large.Body.Payload = make([]byte, 1<<20)
+	jobs := []broker.NewJob{large}
+	for i := range 300 {
+		jobs = append(jobs, job("q", fmt.Sprintf("small-%03d", i)))
+	}
+	enqueue(t, b, jobs...)
+	steps, records := 0, 0
+	for req := (broker.ExamineRequest{Now: at(0), Limit: broker.MaxExamine}); ; {
+		got, err := b.Examine(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Part == "jobs" {
+			steps, records = steps+1, records+got.Records
+		}
+		if req.Cursor = got.Cursor; req.Cursor == "" {
+			break
+		}
+	}
+	if steps > 3 || records != len(jobs) {
+		t.Errorf("%d jobs were examined in %d steps, want %d in at most 3", records, steps, len(jobs))
 	}
 }

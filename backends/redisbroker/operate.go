@@ -15,6 +15,13 @@ import (
 // between looking and deciding.
 const operateRounds = 5
 
+// What operate.lua answers of a job in place of its new state.
+const (
+	operateChanged    = -1 // since it was looked at
+	operateKeyHeld    = -2 // its unique key, by another job
+	operateUnreadable = -3 // its body
+)
+
 // Operate decides each Ref on its own. It looks at the jobs, then decides in a
 // second round trip, where a job that has changed meanwhile is left alone and
 // looked at again. §23.
@@ -96,16 +103,16 @@ func (b *Broker) operate(ctx context.Context, op *broker.Operation, queue string
 				continue
 			}
 			switch state := number(s.reply[2*n]); {
-			case state == -2:
+			case state == operateKeyHeld:
 				holder := text(s.reply[2*n+1])
 				results[at].Holder, results[at].Err = holder, broker.Duplicate(op.Refs[at].ID, holder)
-			case state == -3:
+			case state == operateUnreadable:
 				results[at].Err = broker.ErrMalformed
-			case state >= 0:
+			case state != operateChanged:
 				results[at].State = broker.State(state)
 			case round+1 == operateRounds:
 				results[at].Err = fmt.Errorf("%w: it changes all the time", broker.ErrWrongState)
-			default:
+			default: // operateChanged
 				places = append(places, at)
 			}
 		}

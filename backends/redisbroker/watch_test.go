@@ -121,3 +121,27 @@ func TestWatchersShareAConnection(t *testing.T) {
 		}
 	}
 }
+
+// Whoever asks to be told for a shorter time takes nothing from who asked for longer.
+func TestBroker_WatchKeepsTheLaterTime(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	enqueue(t, b, job("q", "a"))
+	until := func() time.Time {
+		us, err := c.HGet(t.Context(), b.queue("q").key("m"), "watch").Int64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return time.UnixMicro(us)
+	}
+	for _, span := range []time.Duration{time.Hour, time.Minute} {
+		s := &step{script: watchScript, queues: []string{"q"}, now: "0", args: []any{span.Microseconds()}}
+		if err := b.runOne(t.Context(), s); err != nil || s.code != codeDone {
+			t.Fatal(s.code, err)
+		}
+	}
+	if left := time.Until(until()); left < 30*time.Minute {
+		t.Errorf("settles tell for %v more, want the hour that was asked for first", left)
+	}
+}

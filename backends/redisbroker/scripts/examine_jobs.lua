@@ -14,11 +14,14 @@
 -- @include finish
 -- @include standing
 
-local BYTES = 8388608
+local BYTES = 8388608 -- read in one call, about
 
 local q, m = open('big', 'retain')
 if q.refused then return q.refused end
 local big = biggest(m[3])
+-- A page is small enough for the largest job that the queue ever had; a call reads
+-- as many pages as its jobs leave room for.
+local a_page, read = math.max(1, math.min(most, math.floor(BYTES / big))), 0
 
 -- unlease takes a job's lease away.
 local function unlease(id, lease)
@@ -107,25 +110,29 @@ local function examine(id, body, head, lease)
 end
 
 if part == 'heads' then
-  local page, at = scanned(q.h, cursor, math.max(1, math.min(most, math.floor(BYTES / big))))
-  for _, field in ipairs(page) do
-    local id = field[1]
-    if id ~= '' and redis.call('HEXISTS', q.b[bucket(q, id)], id) == 0 then
-      found('head-without-job', id, 'a head is stored without a job', function() redis.call('HDEL', q.h, id) end)
+  local page, at = nil, cursor
+  repeat
+    page, at = scanned(q.h, at, a_page, math.min(a_page, most - records))
+    for _, field in ipairs(page) do
+      local id = field[1]
+      read = read + #field[2]
+      if id ~= '' and redis.call('HEXISTS', q.b[bucket(q, id)], id) == 0 then
+        found('head-without-job', id, 'a head is stored without a job', function() redis.call('HDEL', q.h, id) end)
+      end
     end
-  end
+  until at == '' or records >= most or read >= BYTES
   return answer(at)
 end
 
 local b, at = string.match(cursor, '^(%d+)/(.*)$')
 b, at = tonumber(b or 1), at or ''
-local bound = math.max(1, math.min(most, math.floor(BYTES / big)))
 repeat
   local page
-  page, at = scanned(q.b[b], at, bound, bound - records)
+  page, at = scanned(q.b[b], at, a_page, math.min(a_page, most - records))
   for _, field in ipairs(page) do
     local id, body = field[1], field[2]
     local right = bucket(q, id)
+    read = read + #body
     if id == '' then
       records = records - 1
     elseif right ~= b then
@@ -139,8 +146,7 @@ repeat
       examine(id, body, redis.call('HGET', q.h, id), redis.call('HGET', q.a, id))
     end
   end
-  local ended = at == ''
-  if ended then b = b + 1 end
-until not ended or b > q.buckets or records >= bound
+  if at == '' then b = b + 1 end
+until b > q.buckets or records >= most or read >= BYTES
 if b > q.buckets then return answer('') end
 return answer(b .. '/' .. at)

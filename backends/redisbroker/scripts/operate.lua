@@ -9,9 +9,8 @@
 --        reschedule (argument: "n", "d" .. delay or "a" .. time); note (a new
 --        tail in the same epoch; argument: "1" when it is suppressed); edit (argument: its payload); hold (argument:
 --        for whom); unhold
--- Reply  {0, now, then per job: its new state, or -1 when it has changed since,
---        or -2 when its unique key is held, or -3 when its body cannot be read;
---        the holder}
+-- Reply  {0, now, then per job: its new state, or CHANGED since it was looked at,
+--        or KEY_HELD by another job, or UNREADABLE, of its body; the holder}
 -- @include clock
 -- @include open
 -- @include bodies
@@ -27,6 +26,7 @@ local q, m = open('paused', 'watch', 'retain', 'span', 'big')
 if q.refused then return q.refused end
 q.paused = m[3] == '1'
 q.retain, q.span = tonumber(m[5] or 0), duplicate_span(m[6])
+local CHANGED, KEY_HELD, UNREADABLE = -1, -2, -3 -- below all states; as in operate.go
 local channel, reply, events = ARGV[first], {0, now}, {}
 local sets = {[SCHEDULED] = q.z, [RETRY] = q.y, [COMPLETED] = q.f, [DEAD] = q.d, [CANCELLED] = q.g}
 
@@ -78,7 +78,7 @@ end
 local function edit(id, state, epoch, payload)
   local bucket_of = q.b[bucket(q, id)]
   local body = with_payload(redis.call('HGET', bucket_of, id), payload)
-  if not body then return -3 end
+  if not body then return UNREADABLE end
   redis.call('HSET', bucket_of, id, body)
   if #body > tonumber(m[7] or 0) then redis.call('HSET', q.m, 'big', #body) end
   if state == DEAD then
@@ -129,7 +129,7 @@ local function apply(id, state, epoch, entry, index, what, rest, argument, due_a
   local to, at, set = PENDING, nil, nil
   if what == 'redrive' then
     local other = key_taken(id, index)
-    if other then return -2, other end
+    if other then return KEY_HELD, other end
   elseif what == 'unhold' then
     local from, due = string.match(redis.call('HGET', q.o, id), '^(%d)(%d*):')
     to, at = tonumber(from), tonumber(due)
@@ -151,7 +151,7 @@ end
 
 for at = first + 1, #ARGV, 7 do
   local id, state, epoch, index = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), ARGV[at + 3]
-  local head, result, other = redis.call('HGET', q.h, id), -1, nil
+  local head, result, other = redis.call('HGET', q.h, id), CHANGED, nil
   if redis.call('HEXISTS', q.b[bucket(q, id)], id) == 1 and
     tonumber(head and string.match(head, '^%d+') or 0) == epoch then
     local now_in, entry, due_at = place(q, id, index, head, redis.call('HGET', q.a, id))

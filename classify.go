@@ -90,15 +90,15 @@ func classOf(err, cause error) string {
 	switch {
 	case isA[*PanicError](err):
 		return ClassPanic
-	case cause == ErrCancelled || isA[*cancelled](err):
+	case errors.Is(cause, ErrCancelled) || isA[*cancelled](err):
 		return ClassCancelled
 	case errors.Is(err, SkipRetry):
 		return ClassPermanent
 	case errors.Is(err, ErrUnknownType):
 		return ClassUnknownType
-	case cause == ErrDeadline:
+	case errors.Is(cause, ErrDeadline):
 		return ClassExpired
-	case cause == ErrTimeout || errors.Is(err, ErrTimeout):
+	case errors.Is(cause, ErrTimeout) || errors.Is(err, ErrTimeout):
 		return ClassTimeout
 	}
 	return ClassRetryable

@@ -124,7 +124,7 @@ type Config struct {
 	Hooks Hooks
 }
 
-// NoPrefetch, as Config.Prefetch, claims no job before a slot is free. It is
+// NoPrefetch as Config.Prefetch claims no job before a slot is free. It is
 // not zero, because the zero Config should be the fast one.
 const NoPrefetch = -1
 

@@ -42,7 +42,7 @@ var (
 	ErrLeaseLost = broker.ErrLeaseLost
 )
 
-// SkipRetry, wrapped in a handler's error, sends the job to the dead-letter
+// SkipRetry wrapped in a handler's error, sends the job to the dead-letter
 // queue at once:
 //
 //	return fmt.Errorf("%w: bad payload: %v", jobs.SkipRetry, err)

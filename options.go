@@ -27,7 +27,7 @@ func (f optionFunc) apply(c *enqueueConfig) { f(c) }
 // DefaultQueue is the queue of jobs without WithQueue.
 const DefaultQueue = "default"
 
-// NoTimeout, as a job's timeout, does not limit a run.
+// NoTimeout as a job's timeout, does not limit a run.
 const NoTimeout = broker.NoTimeout
 
 // Priority orders jobs within a queue; see WithPriority.

@@ -27,7 +27,7 @@ type Server struct {
 	reports guard.Reports
 }
 
-// ErrStarted: the server was started before, or shut down; make a new one.
+// ErrStarted says that the server was started before, or shut down; make a new one.
 var ErrStarted = errors.New("jobs: the server was started before; make a new one")
 
 // NewServer makes a server of b. An error names the field of cfg that is

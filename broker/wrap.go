@@ -40,7 +40,8 @@ type wrapped struct {
 func (w *wrapped) Unwrap() Broker { return w.Broker }
 
 // through makes a call of method, inside of around.
-func through[Request, Reply any](ctx context.Context, w *wrapped, method string, req Request, call func(context.Context, Request) (Reply, error)) (Reply, error) {
+func through[Request, Reply any](ctx context.Context, w *wrapped, method string, req Request,
+	call func(context.Context, Request) (Reply, error)) (Reply, error) {
 	var reply Reply
 	c := Call{Method: method, Request: &req, Reply: &reply, clear: func() { reply = *new(Reply) }}
 	err := w.around(ctx, &c, func(ctx context.Context) (err error) {

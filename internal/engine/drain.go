@@ -228,7 +228,8 @@ func (s *Server) drainError(left, unsettled int) error {
 	case s.fatal != nil:
 		return fmt.Errorf("jobs: the server cannot go on: %w", s.fatal)
 	case left > 0:
-		return fmt.Errorf("jobs: drain: %d handlers did not return within ShutdownTimeout (%v) and a grace of %v; their jobs were released and run again", left, s.opts.ShutdownTimeout, ShutdownGrace)
+		return fmt.Errorf("jobs: drain: %d handlers did not return within ShutdownTimeout (%v) and a grace of %v; "+
+			"their jobs were released and run again", left, s.opts.ShutdownTimeout, ShutdownGrace)
 	case unsettled > 0:
 		return fmt.Errorf("jobs: drain: %d outcomes could not be settled, the store did not answer; their jobs run again", unsettled)
 	}

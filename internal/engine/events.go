@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	maxEvents  = 256         // that wait: minutes of a heartbeat's
-	LastEvents = time.Second // for those that are left when the drain is over
+	maxEvents = 256 // that wait: minutes of a heartbeat's
+	// LastEvents is how long those have that are left when the drain is over.
+	LastEvents = time.Second
 )
 
 // events are what the heartbeat has to tell, to the log and to hooks. Another

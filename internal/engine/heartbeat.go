@@ -90,7 +90,8 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 			s.fetcher.wake()
 			s.mu.Unlock()
 			s.tellWorker(WorkerStarted, w, nil)
-			s.events.line(slog.LevelInfo, "jobs: the server takes jobs", "worker", w.id, "queues", s.names, "concurrency", s.opts.Concurrency)
+			s.events.line(slog.LevelInfo, "jobs: the server takes jobs",
+				"worker", w.id, "queues", s.names, "concurrency", s.opts.Concurrency)
 			return true
 		}
 		if ctx.Err() != nil {

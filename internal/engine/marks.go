@@ -36,7 +36,7 @@ func (m *marks) name(j *broker.Job) string {
 // begin stores that the handler of a job begins. It returns the mark's fence, and
 // false when it could not be stored; the job must not run then.
 func (m *marks) begin(r *Run) (fence int64, ok bool) {
-	ttl := time.Duration(broker.MaxDelay)
+	ttl := broker.MaxDelay
 	if !r.end.IsZero() {
 		ttl = min(max(r.end.Sub(r.started), 0)+markGrace+10*m.lease, ttl)
 	}

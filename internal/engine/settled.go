@@ -128,7 +128,8 @@ func (s *Server) endedLocked(w *worker, items []broker.Settlement, verdicts []br
 		s.fetcher.wake()
 	}
 	if lost > 0 {
-		s.noteLocked(slog.LevelWarn, "jobs: outcomes were refused, the jobs run again elsewhere", "worker", w.id, "jobs", lost, "error", why)
+		s.noteLocked(slog.LevelWarn, "jobs: outcomes were refused, the jobs run again elsewhere",
+			"worker", w.id, "jobs", lost, "error", why)
 	}
 	if s.settler.unsettled == 0 && s.settler.flushed != nil {
 		close(s.settler.flushed)

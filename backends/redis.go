@@ -17,7 +17,8 @@ import (
 // has beyond them would break the contract (retries of commands, reads from
 // replicas) or has no use here.
 var (
-	redisParams    = []string{"client_name", "conn_max_idle_time", "conn_max_lifetime", "dial_timeout", "min_idle_conns", "pool_size", "pool_timeout", "protocol", "read_timeout", "write_timeout"}
+	redisParams = []string{"client_name", "conn_max_idle_time", "conn_max_lifetime", "dial_timeout", "min_idle_conns", "pool_size",
+		"pool_timeout", "protocol", "read_timeout", "write_timeout"}
 	oneParams      = append([]string{"db", "skip_verify"}, redisParams...)
 	clusterParams  = append([]string{"addr"}, redisParams...)
 	sentinelParams = append([]string{"addr", "db", "master_name", "password", "skip_verify", "username"}, redisParams...)

@@ -101,7 +101,8 @@ func partly(err error, v verb, r inspect.Report) error {
 
 // noticeOf says what was done.
 func noticeOf(v verb, r inspect.Report) notice {
-	n := notice{Text: fmt.Sprintf("%s of %s jobs %s.", num(int64(r.Done-r.Requested)), num(int64(r.Done+r.Refused)), v.Done), Wrong: r.Refused > 0}
+	n := notice{Text: fmt.Sprintf("%s of %s jobs %s.", num(int64(r.Done-r.Requested)), num(int64(r.Done+r.Refused)), v.Done),
+		Wrong: r.Refused > 0}
 	if r.Done == 1 && r.Refused == 0 && r.Requested == 0 {
 		n.Text = "The job is " + v.Done + "."
 	}

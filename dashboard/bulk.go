@@ -131,7 +131,8 @@ func (h *Handler) startBulk(w http.ResponseWriter, r *http.Request) error {
 		most = -1
 	}
 	ctx, stop := context.WithCancelCause(h.closing)
-	o := &operation{id: rand.Text(), verb: v, about: about, to: f.link("jobs"), who: who, rate: int(rate), begun: time.Now(), most: most, stop: stop}
+	o := &operation{id: rand.Text(), verb: v, about: about, to: f.link("jobs"), who: who, rate: int(rate), begun: time.Now(),
+		most: most, stop: stop}
 	if !h.bulk.add(o) {
 		stop(nil)
 		return &pageError{http.StatusConflict, fmt.Sprintf("%d operations are running already. Wait for one to end, or stop it.", maxBulk)}
@@ -263,7 +264,8 @@ func (h *Handler) work(w http.ResponseWriter, r *http.Request) error {
 	var p workPage
 	for _, o := range h.bulk.list() {
 		o.mu.Lock()
-		row := operationRow{ID: o.id, Verb: o.verb.Label, About: o.about, To: o.to, Who: o.who, Rate: o.rate, Begun: o.begun, Report: o.report, Most: o.most,
+		row := operationRow{ID: o.id, Verb: o.verb.Label, About: o.about, To: o.to, Who: o.who, Rate: o.rate, Begun: o.begun,
+			Report: o.report, Most: o.most,
 			Running: o.ended.IsZero(), Took: o.ended.Sub(o.begun), MayStop: v.May(o.verb.action)}
 		if row.Running {
 			row.Took = time.Since(o.begun)

@@ -31,7 +31,8 @@ const (
 
 // Actions lists all actions.
 func Actions() []Action {
-	return []Action{ActionPayload, ActionCancel, ActionDelete, ActionRedrive, ActionReschedule, ActionEdit, ActionSuppress, ActionPause, ActionPolicy, ActionRemove}
+	return []Action{ActionPayload, ActionCancel, ActionDelete, ActionRedrive, ActionReschedule, ActionEdit, ActionSuppress, ActionPause,
+		ActionPolicy, ActionRemove}
 }
 
 // Config is how a Handler works. The zero value shows everything but payloads

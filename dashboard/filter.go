@@ -35,7 +35,8 @@ func (f filter) link(page string) string {
 	if f.Suppressed {
 		suppressed = "1"
 	}
-	return link(page, "queue", f.Queue, "state", f.State, "type", f.Type, "key", f.Key, "error", f.Error, "reason", f.Reason, "worker", f.Worker,
+	return link(page, "queue", f.Queue, "state", f.State, "type", f.Type, "key", f.Key, "error", f.Error, "reason", f.Reason, "worker",
+		f.Worker,
 		"id", f.ID, "older", f.Older, "newer", f.Newer, "suppressed", suppressed, "at", f.At, "cursor", f.Cursor)
 }
 
@@ -85,7 +86,8 @@ func (f filter) query(now time.Time) (q inspect.Query, err error) {
 	switch {
 	case f.State == anyState && (f.Key != "" || f.Worker != ""):
 	case f.State == anyState:
-		return q, &pageError{http.StatusBadRequest, "Jobs of any state can be listed for a tenant key or a worker: give one of them, or choose a state."}
+		return q, &pageError{http.StatusBadRequest,
+			"Jobs of any state can be listed for a tenant key or a worker: give one of them, or choose a state."}
 	default:
 		if q.State, err = broker.ParseState(f.State); err != nil {
 			return q, err

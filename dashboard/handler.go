@@ -126,7 +126,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var err error
 	switch {
 	case !ok || !slash:
-		err = &pageError{http.StatusNotFound, "There is no such page below the dashboard's path. Mount it with http.StripPrefix, or set Config.Prefix."}
+		err = &pageError{http.StatusNotFound,
+			"There is no such page below the dashboard's path. Mount it with http.StripPrefix, or set Config.Prefix."}
 	case h.closing.Err() != nil:
 		err = errClosed
 	case r.Method == http.MethodPost:
@@ -207,7 +208,8 @@ func (h *Handler) ask(r *http.Request, action Action) (who string, err error) {
 		err = guard.Error(err)
 	})
 	if failed != nil {
-		h.reports.Report(h.log, "Authorize", slog.LevelError, "jobs dashboard: Authorize failed", "action", string(action), "error", failed, "stack", failed.Stack)
+		h.reports.Report(h.log, "Authorize", slog.LevelError, "jobs dashboard: Authorize failed", "action", string(action), "error",
+			failed, "stack", failed.Stack)
 		return "", errors.New("the program that shows this page failed to decide")
 	}
 	return who, err

@@ -111,7 +111,8 @@ func life(j *broker.Job, now time.Time) (all []event) {
 		default:
 			title += ": " + text(f.Class)
 		}
-		all = append(all, event{At: f.At, Kind: "error", Title: title, Error: f.Message, Stack: f.Stack, Lines: details("code", f.Code, "worker", f.Worker, "version", f.Version)})
+		all = append(all, event{At: f.At, Kind: "error", Title: title, Error: f.Message, Stack: f.Stack, Lines: details("code", f.Code,
+			"worker", f.Worker, "version", f.Version)})
 	}
 	switch j.State {
 	case broker.StatePending:

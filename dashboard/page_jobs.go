@@ -81,7 +81,8 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
 		return n
 	}
 	for _, state := range shownStates(counts) {
-		p.States = append(p.States, stateTab{State: state, Count: counts(state), To: f.In(state.String()), Active: f.State == state.String()})
+		p.States = append(p.States, stateTab{State: state, Count: counts(state), To: f.In(state.String()),
+			Active: f.State == state.String()})
 	}
 	query, err := f.query(s.survey.now())
 	if err == nil {

@@ -63,7 +63,8 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p := overviewPage{Rates: s.total, Known: s.total.known, Watches: !h.cfg.NoRates}
-	for _, state := range []broker.State{broker.StatePending, broker.StateActive, broker.StateScheduled, broker.StateRetry, broker.StateDead} {
+	for _, state := range []broker.State{broker.StatePending, broker.StateActive, broker.StateScheduled, broker.StateRetry,
+		broker.StateDead} {
 		t := tile{State: state, To: link("jobs", "state", state.String())}
 		var oldest time.Duration
 		for _, q := range s.survey.Queues {
@@ -131,10 +132,12 @@ func alerts(s *snapshot) (all []alert) {
 			add(false, q.Name, "The next job of the queue %s has waited %s: %s.", name, span(age), why)
 		}
 		if n := q.Policy.MaxDepth; n > 0 && (waiting+q.Counts[broker.StateScheduled])*10 >= n*9 {
-			add(true, q.Name, "The queue %s has reached nine tenths of its greatest depth, %s: beyond it enqueues are refused.", name, num(n))
+			add(true, q.Name, "The queue %s has reached nine tenths of its greatest depth, %s: beyond it enqueues are refused.", name,
+				num(n))
 		}
 		if dead := q.Listed(broker.StateDead); dead > 0 {
-			all = append(all, alert{false, fmt.Sprintf("%s dead jobs in the queue %s wait for a decision.", num(dead), name), link("dead", "queue", q.Name), "Sort them out"})
+			all = append(all, alert{false, fmt.Sprintf("%s dead jobs in the queue %s wait for a decision.", num(dead), name),
+				link("dead", "queue", q.Name), "Sort them out"})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b alert) int {
@@ -187,7 +190,8 @@ type cell struct {
 
 // Cells are the queue's depths.
 func (q queueRow) Cells() (cells []cell) {
-	for _, state := range [...]broker.State{broker.StatePending, broker.StateActive, broker.StateScheduled, broker.StateRetry, broker.StateDead} {
+	for _, state := range [...]broker.State{broker.StatePending, broker.StateActive, broker.StateScheduled, broker.StateRetry,
+		broker.StateDead} {
 		cells = append(cells, cell{q.Counts[state], link("jobs", "queue", q.Name, "state", state.String())})
 	}
 	return cells
@@ -205,7 +209,8 @@ func rowsOf(s *snapshot) []queueRow {
 	rows := make([]queueRow, 0, len(s.survey.Queues))
 	var deepest int64 = 1
 	for _, q := range s.survey.Queues {
-		row := queueRow{Name: q.Name, Counts: make(map[broker.State]int64), Paused: q.Policy.Paused, Rates: s.rates[q.Name], Slow: q.Age(broker.StatePending) > longWait}
+		row := queueRow{Name: q.Name, Counts: make(map[broker.State]int64), Paused: q.Policy.Paused, Rates: s.rates[q.Name],
+			Slow: q.Age(broker.StatePending) > longWait}
 		for state := range q.Counts {
 			row.Counts[state] = q.Listed(state)
 		}

@@ -79,7 +79,8 @@ func (h *Handler) decoded(r *http.Request, j *broker.Job) (payload []byte, probl
 		}
 	})
 	if failed != nil {
-		h.log.Error("jobs dashboard: Decode failed", "queue", j.Queue, "id", j.ID, "panic", fmt.Sprintf("%T", failed.Value), "stack", failed.Stack) // the value may quote the payload
+		h.log.Error("jobs dashboard: Decode failed", "queue", j.Queue, "id", j.ID, "panic", fmt.Sprintf("%T", failed.Value), "stack",
+			failed.Stack) // the value may quote the payload
 		return j.Payload, "Decode failed"
 	}
 	return payload, problem

@@ -107,7 +107,8 @@ func parseSpan(field, s string) (time.Duration, error) {
 	if s == "" {
 		return 0, nil
 	}
-	wrong := &pageError{http.StatusBadRequest, fmt.Sprintf("%s: %q is no time span; write 90s, 15m, 12h or 7d.", fieldNames[field], text(s))}
+	wrong := &pageError{http.StatusBadRequest, fmt.Sprintf("%s: %q is no time span; write 90s, 15m, 12h or 7d.", fieldNames[field],
+		text(s))}
 	rest, days := s, int64(0)
 	if number, after, ok := strings.Cut(s, "d"); ok {
 		n, err := strconv.ParseInt(number, 10, 32)

@@ -225,7 +225,8 @@ func (p *poller) keep(l *look, begun int64, found survey, err error) *snapshot {
 	if p.history = append(p.history, pt); len(p.history) > maxHistory {
 		p.history = append(p.history[:0], p.history[1:]...)
 	}
-	s.message, _ = json.Marshal(tick{Seq: s.seq, OK: err == nil, Text: s.trouble(), Bulk: p.running(), Interval: p.interval.Milliseconds(), Point: pt})
+	s.message, _ = json.Marshal(tick{Seq: s.seq, OK: err == nil, Text: s.trouble(), Bulk: p.running(),
+		Interval: p.interval.Milliseconds(), Point: pt})
 	p.newest = s
 	return s
 }

@@ -18,8 +18,9 @@ type verb struct {
 }
 
 // actions permit verbs. Who may suppress may undo it.
-var actions = map[string]Action{"redrive": ActionRedrive, "reschedule": ActionReschedule, "suppress": ActionSuppress, "unsuppress": ActionSuppress,
-	"cancel": ActionCancel, "delete": ActionDelete}
+var actions = map[string]Action{"redrive": ActionRedrive, "reschedule": ActionReschedule, "suppress": ActionSuppress,
+	"unsuppress": ActionSuppress,
+	"cancel":     ActionCancel, "delete": ActionDelete}
 
 var verbs = func() (all []verb) {
 	for _, v := range inspect.Verbs() {

@@ -126,7 +126,8 @@ func Dedup(cfg DedupConfig) jobs.Middleware {
 		field.Refuse("DedupConfig.Marks", "is nil; any broker will do")
 	}
 	if cfg.Hold < 0 || cfg.Hold > broker.MaxDelay {
-		field.Refuse("DedupConfig.Hold", "is %v; use more than zero and at most %v, or 0 for as long as the run may take", cfg.Hold, time.Duration(broker.MaxDelay))
+		field.Refuse("DedupConfig.Hold", "is %v; use more than zero and at most %v, or 0 for as long as the run may take", cfg.Hold,
+			time.Duration(broker.MaxDelay))
 	}
 	field.DurationOr("DedupConfig.Keep", &cfg.Keep, defaultKeep)
 	field.DurationOr("DedupConfig.Wait", &cfg.Wait, defaultWait)

@@ -39,7 +39,8 @@ func Timeout(cfg TimeoutConfig) jobs.Middleware {
 		field.Refuse("TimeoutConfig.Soft", "is %v; use more than zero and at most %v", cfg.Soft, time.Duration(broker.MaxDelay))
 	}
 	if cfg.Hard != 0 && cfg.Hard <= cfg.Soft {
-		field.Refuse("TimeoutConfig.Hard", "is %v; use more than Soft, which is %v, or 0 for the server's StuckGrace after it", cfg.Hard, cfg.Soft)
+		field.Refuse("TimeoutConfig.Hard", "is %v; use more than Soft, which is %v, or 0 for the server's StuckGrace after it",
+			cfg.Hard, cfg.Soft)
 	}
 	return func(next jobs.Handler) jobs.Handler {
 		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {

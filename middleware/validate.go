@@ -106,7 +106,8 @@ func MaxPayload(limit int) Check {
 	}
 	return func(_ context.Context, job *broker.NewJob) error {
 		if n := len(job.Body.Payload); n > limit {
-			return broker.Invalid("payload", "has %d bytes, the limit is %d; store it elsewhere and pass a reference (ClaimCheck does)", n, limit)
+			return broker.Invalid("payload", "has %d bytes, the limit is %d; store it elsewhere and pass a reference (ClaimCheck does)",
+				n, limit)
 		}
 		return nil
 	}

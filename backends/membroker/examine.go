@@ -112,7 +112,8 @@ func following(names iter.Seq[string], after string, n int) []string {
 func (e *examiner) job(j *job) {
 	q := e.q
 	if !q.states[j.State].Has(j.entry()) {
-		e.found("job-without-place", j.ID, func() { q.states[j.State].ReplaceOrInsert(j.entry()) }, "it is %v, and not among these", j.State)
+		e.found("job-without-place", j.ID, func() { q.states[j.State].ReplaceOrInsert(j.entry()) }, "it is %v, and not among these",
+			j.State)
 	}
 	if keyed, ok := q.keys[j.Key]; j.Key != "" && (!ok || !keyed.Has(j.keyEntry())) {
 		e.found("key-entry-missing", j.ID, func() { q.addKey(j) }, "it is not among the jobs of its key %q", j.Key)
@@ -183,7 +184,8 @@ func (e *examiner) entries(pos string) (next string) {
 			if e.q.jobs[x.job.ID] == x.job {
 				code = "job-in-two-places"
 			}
-			e.found(code, x.job.ID, func() { l.Delete(x) }, "it is listed among those that are %v, and is %v", broker.State(state), x.job.State)
+			e.found(code, x.job.ID, func() { l.Delete(x) }, "it is listed among those that are %v, and is %v", broker.State(state),
+				x.job.State)
 		}
 	}
 	return next
@@ -210,7 +212,8 @@ func (e *examiner) key(key string, keyed list) {
 		}
 	}
 	for _, x := range wrong {
-		e.found("key-entry-without-job", x.job.ID, func() { keyed.Delete(x) }, "it is listed by the key %q, and is gone or has another", key)
+		e.found("key-entry-without-job", x.job.ID, func() { keyed.Delete(x) }, "it is listed by the key %q, and is gone or has another",
+			key)
 	}
 }
 

@@ -23,7 +23,8 @@ type Store struct {
 
 // NewStore makes an empty store.
 func NewStore() *Store {
-	return &Store{queues: make(map[string]*queue), marks: make(map[string]*mark), lapses: newLapses(), watchers: make(map[string][]*watcher)}
+	return &Store{queues: make(map[string]*queue), marks: make(map[string]*mark), lapses: newLapses(),
+		watchers: make(map[string][]*watcher)}
 }
 
 // Open returns a new handle on the store. Closing it ends its own calls that

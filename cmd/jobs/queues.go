@@ -107,7 +107,8 @@ if --keep-completed or the job's own retention says for how long.`,
 	flags.DurationVar(&deadAge, "keep-dead", 0, "how long to keep dead jobs")
 	flags.Int64Var(&deadMost, "keep-dead-count", 0, "how many dead jobs to keep")
 	flags.DurationVar(&duplicates, "duplicate-span", 0, "how long to refuse a given ID after its job is gone")
-	flags.Int64Var(&round, "priority-round", 0, "of so many jobs in a row, at least one is of each priority that has pending jobs;\n4 to 1000, 0 for urgent jobs first")
+	flags.Int64Var(&round, "priority-round", 0,
+		"of so many jobs in a row, at least one is of each priority that has pending jobs;\n4 to 1000, 0 for urgent jobs first")
 	return cmd
 }
 

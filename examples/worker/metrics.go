@@ -31,7 +31,8 @@ func measure(b broker.Broker) (*measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &measured{provider: metric.NewMeterProvider(metric.WithReader(reader)), handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}
+	m := &measured{provider: metric.NewMeterProvider(metric.WithReader(reader)),
+		handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{})}
 	m.Metrics, err = observe.NewMetrics(observe.MetricsConfig{Broker: b, MeterProvider: m.provider})
 	return m, err
 }

@@ -64,7 +64,8 @@ func Start(ctx context.Context, cfg Config) (*Demo, error) {
 	}
 	for _, queue := range d.Queues() {
 		if err == nil { // so that there is something to look at
-			_, err = d.inspector.SetPolicy(ctx, inspect.PolicyRequest{Queue: queue, RetainCompleted: &inspect.Retention{Age: 10 * time.Minute, Count: 500}})
+			_, err = d.inspector.SetPolicy(ctx, inspect.PolicyRequest{Queue: queue,
+				RetainCompleted: &inspect.Retention{Age: 10 * time.Minute, Count: 500}})
 		}
 	}
 	if err != nil {

@@ -61,7 +61,8 @@ var tenants = []string{"acme", "acme", "acme", "acme", "globex", "globex", "init
 func (d *Demo) task(n int) *jobs.Task {
 	k := pick()
 	options := []jobs.Option{jobs.WithQueue(d.cfg.Prefix + k.queue), jobs.WithKey(tenants[rand.N(len(tenants))]), jobs.WithMaxRetries(3),
-		jobs.WithTimeout(runTimeout), jobs.WithSource("demo"), jobs.WithHeader("traceparent", fmt.Sprintf("00-%016x%016x-%016x-01", rand.Uint64(), rand.Uint64(), rand.Uint64()))}
+		jobs.WithTimeout(runTimeout), jobs.WithSource("demo"), jobs.WithHeader("traceparent",
+			fmt.Sprintf("00-%016x%016x-%016x-01", rand.Uint64(), rand.Uint64(), rand.Uint64()))}
 	if k.typ == "image:thumbnail" {
 		options = append(options, jobs.WithUniqueKey(fmt.Sprintf("photo-%d", n%imageCount)))
 	}

@@ -31,7 +31,8 @@ func Busy(t *testing.T, open func(testing.TB) broker.Broker) {
 	var parties sync.WaitGroup
 	failed := make(chan error, 6)
 	var passes atomic.Int64
-	for i, act := range []func(*party) error{(*party).produce, (*party).produce, (*party).work, (*party).work, (*party).work, (*party).decide} {
+	for i, act := range []func(*party) error{(*party).produce, (*party).produce, (*party).work, (*party).work, (*party).work,
+		(*party).decide} {
 		p := &party{Rand: rand.New(rand.NewPCG(seed, uint64(i))), ctx: ctx, b: open(t), who: i, passes: &passes}
 		parties.Go(func() {
 			if err := act(p); err != nil {
@@ -102,7 +103,8 @@ func (p *party) produce() error {
 				j.Body.Key = fmt.Sprint("tenant-", p.IntN(3))
 			}
 			if p.IntN(3) == 0 {
-				j.Body.Unique = broker.Unique{Key: fmt.Sprint("key-", p.IntN(10)), Mode: broker.UniqueMode(p.IntN(3)), TTL: time.Duration(1+p.IntN(300)) * time.Millisecond}
+				j.Body.Unique = broker.Unique{Key: fmt.Sprint("key-", p.IntN(10)), Mode: broker.UniqueMode(p.IntN(3)),
+					TTL: time.Duration(1+p.IntN(300)) * time.Millisecond}
 			}
 			news[i] = j
 		}
@@ -117,7 +119,8 @@ func (p *party) produce() error {
 func (p *party) work() error {
 	for life, turn := 0, 0; p.goesOn(turn); life++ {
 		worker := fmt.Sprintf("w%d-%d", p.who, life)
-		if _, err := p.b.Renew(p.ctx, broker.RenewRequest{Worker: worker, Queues: []string{Queue}, Lease: 20 * time.Millisecond, Register: true}); err != nil {
+		if _, err := p.b.Renew(p.ctx, broker.RenewRequest{Worker: worker, Queues: []string{Queue}, Lease: 20 * time.Millisecond,
+			Register: true}); err != nil {
 			return err
 		}
 		p.number = 0
@@ -157,7 +160,8 @@ func (p *party) settle(worker string, held []broker.Job) error {
 		if p.IntN(10) == 0 {
 			continue // it keeps it until it dies
 		}
-		o := []broker.Outcome{broker.Complete(nil), broker.Complete(nil), broker.Retry(time.Duration(p.IntN(20))*time.Millisecond, f), broker.Release(),
+		o := []broker.Outcome{broker.Complete(nil), broker.Complete(nil), broker.Retry(time.Duration(p.IntN(20))*time.Millisecond, f),
+			broker.Release(),
 			broker.Die(broker.ReasonRetries, f), broker.Crash(0, f), broker.Cancel(f), broker.Snooze(time.Millisecond, f)}[p.IntN(8)]
 		items = append(items, broker.Settlement{Job: &held[i], Outcome: o})
 	}
@@ -172,11 +176,13 @@ func (p *party) settle(worker string, held []broker.Job) error {
 // decide operates on whatever it meets, pauses and resumes, and prunes.
 func (p *party) decide() error {
 	for turn := 0; p.goesOn(turn); turn++ {
-		page, err := p.b.Find(p.ctx, broker.Query{Queue: Queue, State: broker.States()[p.IntN(len(broker.States()))], Limit: 20, NoPayload: true})
+		page, err := p.b.Find(p.ctx, broker.Query{Queue: Queue, State: broker.States()[p.IntN(len(broker.States()))], Limit: 20,
+			NoPayload: true})
 		if err != nil {
 			return err
 		}
-		kinds := []broker.OperationKind{broker.OpCancel, broker.OpDelete, broker.OpRedrive, broker.OpReschedule, broker.OpHold, broker.OpUnhold}
+		kinds := []broker.OperationKind{broker.OpCancel, broker.OpDelete, broker.OpRedrive, broker.OpReschedule, broker.OpHold,
+			broker.OpUnhold}
 		op := broker.Operation{Kind: kinds[p.IntN(len(kinds))],
 			Delay: time.Duration(p.IntN(2)*p.IntN(50)) * time.Millisecond}
 		if op.Kind == broker.OpHold {

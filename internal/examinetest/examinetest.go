@@ -42,7 +42,8 @@ func Examine(tb testing.TB, b broker.Broker, req broker.ExamineRequest) []broker
 var ofTestServers = map[string]bool{"server-not-persistent": true, "commits-not-durable": true}
 
 // All makes all steps of an examination and calls step after each.
-func All(ctx context.Context, b broker.Broker, req broker.ExamineRequest, step func(broker.Examined)) (findings []broker.Finding, err error) {
+func All(ctx context.Context, b broker.Broker, req broker.ExamineRequest, step func(broker.Examined)) (findings []broker.Finding,
+	err error) {
 	for {
 		got, err := b.Examine(ctx, req)
 		if findings = append(findings, got.Findings...); err != nil {

@@ -36,7 +36,8 @@ func Populate(tb testing.TB, b broker.Broker) {
 	p.settle(map[string]broker.Outcome{
 		"released": broker.Release(), "retry": broker.Retry(time.Hour, broker.Failure{Message: "it failed"}),
 		"completed": broker.Complete([]byte("result")), "cancelled": broker.Cancel(broker.Failure{}), "gone": broker.Complete(nil),
-		"dead": broker.Die(broker.ReasonRetries, broker.Failure{Message: "it failed"}), "died-unique": broker.Die(broker.ReasonSkipRetry, broker.Failure{}),
+		"dead": broker.Die(broker.ReasonRetries,
+			broker.Failure{Message: "it failed"}), "died-unique": broker.Die(broker.ReasonSkipRetry, broker.Failure{}),
 	})
 	p.enqueue("window", func(j *broker.NewJob) {
 		j.Body.Unique = broker.Unique{Key: "key-window", Mode: broker.UniqueWindow, TTL: 24 * time.Hour}
@@ -54,7 +55,8 @@ func Populate(tb testing.TB, b broker.Broker) {
 		j.Delay = time.Hour
 	})
 	p.operate(broker.Operation{Kind: broker.OpHold, Holder: "mover"}, "held")
-	if _, err := b.Mark(tb.Context(), broker.MarkRequest{Now: Start, Action: broker.MarkTake, Name: "mark", Owner: "o", TTL: time.Hour}); err != nil {
+	if _, err := b.Mark(tb.Context(), broker.MarkRequest{Now: Start, Action: broker.MarkTake, Name: "mark", Owner: "o",
+		TTL: time.Hour}); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -68,8 +70,9 @@ type population struct {
 
 func (p *population) register(worker string, now time.Time) {
 	p.tb.Helper()
-	_, err := p.b.Renew(p.tb.Context(), broker.RenewRequest{Now: now, Worker: worker, Queues: []string{Queue}, Lease: time.Minute, Register: true,
-		Info: broker.WorkerInfo{Host: "h"}})
+	_, err := p.b.Renew(p.tb.Context(), broker.RenewRequest{Now: now, Worker: worker, Queues: []string{Queue}, Lease: time.Minute,
+		Register: true,
+		Info:     broker.WorkerInfo{Host: "h"}})
 	if err != nil {
 		p.tb.Fatalf("Renew: %v", err)
 	}
@@ -77,7 +80,8 @@ func (p *population) register(worker string, now time.Time) {
 
 func (p *population) enqueue(id string, change func(*broker.NewJob)) {
 	p.tb.Helper()
-	j := broker.NewJob{Queue: Queue, ID: id, Body: broker.Body{Type: "t", Payload: []byte("p"), Priority: broker.PriorityNormal, Key: "tenant", Retention: time.Hour}}
+	j := broker.NewJob{Queue: Queue, ID: id, Body: broker.Body{Type: "t", Payload: []byte("p"), Priority: broker.PriorityNormal,
+		Key: "tenant", Retention: time.Hour}}
 	if change != nil {
 		change(&j)
 	}
@@ -89,7 +93,8 @@ func (p *population) enqueue(id string, change func(*broker.NewJob)) {
 
 func (p *population) claim(worker string) {
 	p.tb.Helper()
-	got, err := p.b.Claim(p.tb.Context(), broker.ClaimRequest{Now: Start, Worker: worker, Queues: []broker.Share{{Queue: Queue, Max: 100}}, Max: 100})
+	got, err := p.b.Claim(p.tb.Context(), broker.ClaimRequest{Now: Start, Worker: worker, Queues: []broker.Share{{Queue: Queue,
+		Max: 100}}, Max: 100})
 	if err != nil {
 		p.tb.Fatalf("Claim: %v", err)
 	}
@@ -153,7 +158,8 @@ func drain(tb testing.TB, b broker.Broker) {
 			left[j.ID] = left[j.ID] || !s.Final() || s == broker.StateDead
 		}
 	}
-	for kind, state := range map[broker.OperationKind]broker.State{broker.OpRedrive: broker.StateDead, broker.OpUnhold: broker.StateWaiting} {
+	for kind, state := range map[broker.OperationKind]broker.State{broker.OpRedrive: broker.StateDead,
+		broker.OpUnhold: broker.StateWaiting} {
 		if len(refs[state]) == 0 {
 			continue
 		}

@@ -20,7 +20,8 @@ type Worker struct {
 // New registers a worker of a queue, and of more where more are named. Its lease lasts an hour.
 func New(t testing.TB, b broker.Broker, id, queue string, more ...string) *Worker {
 	t.Helper()
-	if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: id, Queues: append([]string{queue}, more...), Lease: time.Hour, Register: true}); err != nil {
+	if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: id, Queues: append([]string{queue}, more...), Lease: time.Hour,
+		Register: true}); err != nil {
 		t.Fatalf("registering a worker: %v", err)
 	}
 	return &Worker{t: t, b: b, id: id, Queue: queue}
@@ -40,7 +41,8 @@ func (w *Worker) Claim() broker.Job {
 func (w *Worker) Settle(job broker.Job, o broker.Outcome) {
 	w.t.Helper()
 	w.number++
-	verdicts, err := w.b.Settle(w.t.Context(), broker.SettleRequest{Worker: w.id, Number: w.number, Items: []broker.Settlement{{Job: &job, Outcome: o}}})
+	verdicts, err := w.b.Settle(w.t.Context(), broker.SettleRequest{Worker: w.id, Number: w.number,
+		Items: []broker.Settlement{{Job: &job, Outcome: o}}})
 	if err == nil {
 		err = verdicts[0].Err
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 // commandNames are the calls to a store, as broker.Call names them.
-var commandNames = []string{"Enqueue", "Claim", "Renew", "Retire", "Settle", "Reclaim", "Prune", "Mark", "Find", "Queues", "Operate", "Policy",
+var commandNames = []string{"Enqueue", "Claim", "Renew", "Retire", "Settle", "Reclaim", "Prune", "Mark", "Find", "Queues", "Operate",
+	"Policy",
 	"Watch", "Examine", "Ping"}
 
 // How a call failed.

@@ -121,7 +121,8 @@ func (m *Metrics) observeQueues(o metric.Observer, reply broker.QueuesReply) {
 		}
 		o.ObserveInt64(m.instruments.depth, s.suppressed, metric.WithAttributes(queue, attribute.String(labelState, stateSuppressed)))
 		for _, state := range agedStates {
-			o.ObserveFloat64(m.instruments.oldestAge, s.ages[state].Seconds(), metric.WithAttributes(queue, attribute.String(labelState, state.String())))
+			o.ObserveFloat64(m.instruments.oldestAge, s.ages[state].Seconds(),
+				metric.WithAttributes(queue, attribute.String(labelState, state.String())))
 		}
 		o.ObserveInt64(m.instruments.paused, s.paused, metric.WithAttributes(queue))
 	}

@@ -112,14 +112,16 @@ func (d *declarer) counter(name string) metric.Int64Counter {
 
 func (d *declarer) seconds(name string, buckets []float64) metric.Float64Histogram {
 	m := d.find(name, Histogram)
-	made, err := d.meter.Float64Histogram(m.Instrument, metric.WithUnit(m.Unit), metric.WithDescription(m.Help), metric.WithExplicitBucketBoundaries(buckets...))
+	made, err := d.meter.Float64Histogram(m.Instrument, metric.WithUnit(m.Unit), metric.WithDescription(m.Help),
+		metric.WithExplicitBucketBoundaries(buckets...))
 	d.fail(err)
 	return made
 }
 
 func (d *declarer) counts(name string, buckets []float64) metric.Int64Histogram {
 	m := d.find(name, Histogram)
-	made, err := d.meter.Int64Histogram(m.Instrument, metric.WithUnit(m.Unit), metric.WithDescription(m.Help), metric.WithExplicitBucketBoundaries(buckets...))
+	made, err := d.meter.Int64Histogram(m.Instrument, metric.WithUnit(m.Unit), metric.WithDescription(m.Help),
+		metric.WithExplicitBucketBoundaries(buckets...))
 	d.fail(err)
 	return made
 }

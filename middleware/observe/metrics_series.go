@@ -119,7 +119,8 @@ func (r *registry) of(queue string, b *broker.Body) *series {
 // next returns the series of a job of a batch: most often that of the one
 // before it, last, which costs less to see than to look up.
 func (r *registry) next(last *series, before, job *broker.Job) *series {
-	if last != nil && before.Queue == job.Queue && before.Type == job.Type && before.Priority == job.Priority && (!r.keyed || before.Key == job.Key) {
+	if last != nil && before.Queue == job.Queue && before.Type == job.Type && before.Priority == job.Priority && (!r.keyed ||
+		before.Key == job.Key) {
 		return last
 	}
 	return r.of(job.Queue, &job.Body)
@@ -149,7 +150,8 @@ func (r *registry) enter(key seriesKey) *series {
 			return s
 		}
 	}
-	attributes := []attribute.KeyValue{attribute.String(labelQueue, key.queue), attribute.String(labelType, key.typ), attribute.String(labelPriority, priorityName(key.priority))}
+	attributes := []attribute.KeyValue{attribute.String(labelQueue, key.queue), attribute.String(labelType, key.typ),
+		attribute.String(labelPriority, priorityName(key.priority))}
 	if r.keyed {
 		attributes = append(attributes, attribute.String(labelKey, key.key))
 	}

@@ -312,10 +312,12 @@ func (t *Tracing) settled(e jobs.SettleEvent) {
 }
 
 // batch makes the span of a call that is over, with links to its jobs.
-func (t *Tracing) batch(op operation, took time.Duration, n int, job func(int) *broker.Job, outcome func(int) attribute.KeyValue) (trace.Span, func()) {
+func (t *Tracing) batch(op operation, took time.Duration, n int, job func(int) *broker.Job,
+	outcome func(int) attribute.KeyValue) (trace.Span, func()) {
 	kind := t.spans.of(op, commonQueue(n, func(i int) string { return job(i).Queue }))
 	now := time.Now()
-	_, span := t.tracer.Start(context.Background(), kind.name, append(kind.options[:len(kind.options):len(kind.options)], trace.WithTimestamp(now.Add(-took)))...)
+	_, span := t.tracer.Start(context.Background(), kind.name,
+		append(kind.options[:len(kind.options):len(kind.options)], trace.WithTimestamp(now.Add(-took)))...)
 	end := func() { span.End(trace.WithTimestamp(now)) }
 	if !span.IsRecording() {
 		return span, end

@@ -136,7 +136,8 @@ func parseTraceparent(text string) trace.SpanContext {
 	if err != nil || flags > uint64(trace.FlagsSampled|trace.FlagsRandom) {
 		return trace.SpanContext{}
 	}
-	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceID, SpanID: spanID, TraceFlags: trace.TraceFlags(flags), Remote: true})
+	return trace.NewSpanContext(trace.SpanContextConfig{TraceID: traceID, SpanID: spanID, TraceFlags: trace.TraceFlags(flags),
+		Remote: true})
 }
 
 // addHeader adds a header of telemetry's own, unless the job then had more

@@ -42,7 +42,8 @@ func Compress(cfg CompressConfig) PayloadCodec {
 	// In a single segment the window, which the decoder bounds too, is never
 	// larger than the payload.
 	if c.encoder, err = zstd.NewWriter(nil, zstd.WithSingleSegment(true)); err == nil {
-		c.decoder, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(max(uint64(c.max), zstd.MinWindowSize)))
+		c.decoder, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0),
+			zstd.WithDecoderMaxMemory(max(uint64(c.max), zstd.MinWindowSize)))
 	}
 	if err != nil {
 		panic("middleware: zstd: " + err.Error()) // the options above are wrong
@@ -62,7 +63,8 @@ func (c *compression) EncodePayload(_ context.Context, job *broker.NewJob) error
 	plain := job.Body.Payload
 	sign(job, compressionHeader, "")
 	if len(plain) > c.max {
-		return fmt.Errorf("%w: the payload has %d bytes, CompressConfig.MaxSize is %d; store it elsewhere", jobs.ErrTooLarge, len(plain), c.max)
+		return fmt.Errorf("%w: the payload has %d bytes, CompressConfig.MaxSize is %d; store it elsewhere", jobs.ErrTooLarge,
+			len(plain), c.max)
 	}
 	if len(plain) < c.min {
 		return nil

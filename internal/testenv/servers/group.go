@@ -32,7 +32,8 @@ func PrivateGroup() (*Group, error) {
 		return addr, err
 	}
 	var err error
-	if g.Master, err = start(startRedis(ctx, "--save", "", "--rename-command", "SLAVEOF", "", "--rename-command", "REPLICAOF", "")); err != nil {
+	if g.Master, err = start(startRedis(ctx, "--save", "", "--rename-command", "SLAVEOF", "", "--rename-command", "REPLICAOF",
+		"")); err != nil {
 		return g, err
 	}
 	host, port, err := net.SplitHostPort(g.Master)

@@ -48,7 +48,8 @@ func startPostgres(ctx context.Context, settings ...string) (*Process, string, e
 		return args, err
 	}
 	dsn := func(addr string) string {
-		u := url.URL{Scheme: "postgres", User: url.UserPassword("postgres", password), Host: addr, Path: "/postgres", RawQuery: "sslmode=disable"}
+		u := url.URL{Scheme: "postgres", User: url.UserPassword("postgres", password), Host: addr, Path: "/postgres",
+			RawQuery: "sslmode=disable"}
 		return u.String()
 	}
 	ready := func(ctx context.Context, addr string) error { return postgresReady(ctx, dsn(addr)) }
@@ -96,7 +97,8 @@ func localPgBouncer(ctx context.Context) (string, error) {
 		return []string{binary, config}, p.write(users, entry)
 	}
 	dsn := func(addr string) string {
-		u := url.URL{Scheme: "postgres", User: url.UserPassword(to.User, to.Password), Host: addr, Path: "/" + to.Database, RawQuery: "sslmode=disable"}
+		u := url.URL{Scheme: "postgres", User: url.UserPassword(to.User, to.Password), Host: addr, Path: "/" + to.Database,
+			RawQuery: "sslmode=disable"}
 		return u.String()
 	}
 	// Its first ready connection also proves the way through to the server.

@@ -51,7 +51,8 @@ func run(name string, args ...string) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	for i, key := range []string{servers.EnvRedis, servers.EnvRedisSentinel, servers.EnvRedisCluster, servers.EnvPostgres, servers.EnvPgBouncer} {
+	for i, key := range []string{servers.EnvRedis, servers.EnvRedisSentinel, servers.EnvRedisCluster, servers.EnvPostgres,
+		servers.EnvPgBouncer} {
 		if err := os.Setenv(key, urls[i]); err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ type Producer interface {
 	// The call's own error is set only when it is all that is known of every job;
 	// where one queue's part failed, its receipts have the error. After an unclear
 	// error the caller may send the same IDs again: a job that the first call
-	// stored answers ErrDuplicate. §2, §20, §21, §22.
+	// stored answers ErrDuplicate. §2, §18, §19, §20.
 	Enqueue(ctx context.Context, req EnqueueRequest) ([]Receipt, error)
 
 	// Limits says what the backend refuses. The zero value refuses nothing. It is
@@ -72,7 +72,7 @@ type Worker interface {
 	// caller finds them by Query.Worker and releases them.
 	//
 	// Jobs and verdicts count even beside an error: what one queue gave is never
-	// withheld because another failed. §6, §13, §16, §18, §19.
+	// withheld because another failed. §6, §13, §14, §16, §17.
 	Claim(ctx context.Context, req ClaimRequest) (Claimed, error)
 
 	// Renew registers a worker (req.Register), or extends all its leases: one
@@ -84,7 +84,7 @@ type Worker interface {
 	// another one. §6, §7, §8.
 	Renew(ctx context.Context, req RenewRequest) (Renewed, error)
 
-	// Retire ends a worker's ID for good and puts back what it still holds, to the
+	// Retire ends a worker's ID and puts back what it still holds, to the
 	// front of the queues. The caller sends every queue that the worker served.
 	// Repeating it, and retiring a worker that nobody knows, does no harm. §6, §12.
 	Retire(ctx context.Context, req RetireRequest) (Retired, error)
@@ -129,7 +129,7 @@ type Operator interface {
 	// Find returns one page of the jobs that a query selects. It costs as much as
 	// the records that it examines, at most Limit, whatever the size of the queue.
 	// The caller passes the page's Cursor, unchanged, to go on; it may do so at any
-	// later time, with another broker of the same store. §23.
+	// later time, with another broker of the same store. §21.
 	Find(ctx context.Context, q Query) (Page, error)
 
 	// Queues describes queues: counts, oldest times, policy, workers. It costs as
@@ -140,7 +140,7 @@ type Operator interface {
 	// Operate applies one decision to jobs named by ID. Each job is decided on its
 	// own; the results stand in the order of op.Refs. The caller may repeat it after
 	// an unclear error: what was done is then refused as not fitting, or done
-	// already. §23, §27, §28.
+	// already. §22, §27, §28.
 	Operate(ctx context.Context, op Operation) ([]OperationResult, error)
 
 	// Policy changes the fields of a queue's policy that the request sets, in one

@@ -8,7 +8,7 @@ import (
 
 // Decide says whether a store applies the operation to the job that ref names,
 // which it found in a state, at an epoch and, when it waits, held by holder
-// (§23, §27, §28). It is done when nothing is left to do. The error is
+// (§22, §27, §28). It is done when nothing is left to do. The error is
 // ErrWrongState and says what stands against it: somebody decided about the job
 // since it was looked at, another holds it, or its state.
 func (o *Operation) Decide(ref Ref, state State, epoch int64, holder string) (done bool, err error) {

@@ -40,7 +40,8 @@ func (c *check) examine() {
 		got, err := c.b.Examine(c.ctx, req)
 		c.ok("Examine", err)
 		for _, f := range got.Findings {
-			c.that(f.Queue == "" || f.Kind().Warning, "audit: an examination of the store\ngot  %+v, which means: %s\nwant no finding", f, f.Kind().Means)
+			c.that(f.Queue == "" || f.Kind().Warning, "audit: an examination of the store\ngot  %+v, which means: %s\nwant no finding",
+				f, f.Kind().Means)
 		}
 		if req.Cursor = got.Cursor; req.Cursor == "" {
 			return
@@ -68,7 +69,8 @@ func (c *check) auditQueue(name string) {
 				c.failf("audit: job %s of %s\ngot  listed as %v and as %v\nwant one state", j.ID, name, other, state)
 			}
 			if (state == broker.StateActive) != (j.Worker != "") {
-				c.failf("audit: job %s of %s\ngot  state %v of worker %q\nwant a worker when active, and only then", j.ID, name, state, j.Worker)
+				c.failf("audit: job %s of %s\ngot  state %v of worker %q\nwant a worker when active, and only then", j.ID, name, state,
+					j.Worker)
 			}
 			if (state == broker.StateScheduled || state == broker.StateRetry) && !j.RunAt.After(now) {
 				due = true // it may count as pending by the next call
@@ -90,7 +92,8 @@ func (c *check) auditQueue(name string) {
 	if !due {
 		for _, state := range broker.States() {
 			if info.Counts[state] != counts[state] {
-				c.failf("audit: count of %v jobs of %s\ngot  %d\nwant %d, as many as are listed", state, name, info.Counts[state], counts[state])
+				c.failf("audit: count of %v jobs of %s\ngot  %d\nwant %d, as many as are listed", state, name, info.Counts[state],
+					counts[state])
 			}
 		}
 	}

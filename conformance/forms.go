@@ -182,7 +182,8 @@ func (b *formedBroker) Enqueue(ctx context.Context, req broker.EnqueueRequest) (
 		}
 		if !m.due.IsZero() {
 			if r.State != broker.StateScheduled || !r.RunAt.Equal(m.due) {
-				return receipts, fmt.Errorf("the receipt of %s/%s says %v at %v, want scheduled at %v", r.Queue, r.ID, r.State, r.RunAt, m.due)
+				return receipts, fmt.Errorf("the receipt of %s/%s says %v at %v, want scheduled at %v", r.Queue, r.ID, r.State, r.RunAt,
+					m.due)
 			}
 			r.State, r.RunAt = broker.StatePending, time.Time{}
 		}

@@ -291,7 +291,8 @@ func (m *model) mark(req broker.MarkRequest, got broker.Marked) error {
 	case req.Action != broker.MarkRead:
 		want.Held = false
 	}
-	if got.Held != want.Held || mark.Held && (got.Owner != want.Owner || got.Fence != want.Fence || !got.Until.Equal(want.Until) || !bytes.Equal(got.Value, want.Value)) {
+	if got.Held != want.Held || mark.Held && (got.Owner != want.Owner || got.Fence != want.Fence || !got.Until.Equal(want.Until) ||
+		!bytes.Equal(got.Value, want.Value)) {
 		return fmt.Errorf("mark: %+v, want %+v", got, want)
 	}
 	return nil

@@ -58,7 +58,8 @@ func (s *sequence) reclaim() {
 }
 
 func (s *sequence) operate() {
-	kinds := []broker.OperationKind{broker.OpCancel, broker.OpCancel, broker.OpDelete, broker.OpRedrive, broker.OpRedrive, broker.OpReschedule, broker.OpReschedule, broker.OpSuppress, broker.OpUnsuppress,
+	kinds := []broker.OperationKind{broker.OpCancel, broker.OpCancel, broker.OpDelete, broker.OpRedrive, broker.OpRedrive,
+		broker.OpReschedule, broker.OpReschedule, broker.OpSuppress, broker.OpUnsuppress,
 		broker.OpHold, broker.OpHold, broker.OpUnhold, broker.OpEdit}
 	op := broker.Operation{Now: s.m.now, Kind: kinds[s.r.IntN(len(kinds))]}
 	if op.Kind == broker.OpReschedule && s.chance(80) {

@@ -8,65 +8,69 @@ import (
 
 // Rules about answers that a backend's author would otherwise have to guess.
 var answerRules = []Rule{
-	{"Watch/SettledIsOfEndedLeasesAndCancels", "§25", "EventSettled reports where a settle or a retire took a job, kept or not, and what an operator cancelled; no other step does.", watch, func(c *check) {
-		c.add("first")
-		events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventSettled}})
-		w, v := c.worker("w"), c.worker("v")
-		late := c.job("late")
-		late.Delay = time.Hour
-		c.add("completed", "retried", "dead", "asked")
-		c.accept(late)
-		held := w.take("first", "completed", "retried", "dead", "asked")
-		c.decide(broker.OpCancel, "asked")
-		w.settle(broker.Release(), &held[0])
-		w.settle(broker.Complete(nil), &held[1])
-		w.settle(broker.Retry(time.Hour, failure("x")), &held[2])
-		w.settle(broker.Die(broker.ReasonRetries, failure("x")), &held[3])
-		w.retire()
-		c.decide(broker.OpRedrive, "dead")
-		c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule}, "retried")[0].Err)
-		c.hold("dead")
-		c.decide(broker.OpUnhold, "dead")
-		c.decide(broker.OpCancel, "late")
-		c.decide(broker.OpDelete, "retried")
-		v.settle(broker.Cancel(failure("x")), v.one("dead"))
-		v.one("first")
-		r := c.worker("r")
-		c.runOut(r)
-		taken := r.reclaim(1)
-		c.same("reclaimed", idsOf(taken), []string{"first"})
-		r.settle(broker.Snooze(0, failure("")), &taken[0])
-		r.settle(broker.Complete(nil), r.one("first"))
+	{"Watch/SettledIsOfEndedLeasesAndCancels", "§25",
+		"EventSettled reports where a settle or a retire took a job, kept or not, and what an operator cancelled; no other step does.",
+		watch, func(c *check) {
+			c.add("first")
+			events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventSettled}})
+			w, v := c.worker("w"), c.worker("v")
+			late := c.job("late")
+			late.Delay = time.Hour
+			c.add("completed", "retried", "dead", "asked")
+			c.accept(late)
+			held := w.take("first", "completed", "retried", "dead", "asked")
+			c.decide(broker.OpCancel, "asked")
+			w.settle(broker.Release(), &held[0])
+			w.settle(broker.Complete(nil), &held[1])
+			w.settle(broker.Retry(time.Hour, failure("x")), &held[2])
+			w.settle(broker.Die(broker.ReasonRetries, failure("x")), &held[3])
+			w.retire()
+			c.decide(broker.OpRedrive, "dead")
+			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule}, "retried")[0].Err)
+			c.hold("dead")
+			c.decide(broker.OpUnhold, "dead")
+			c.decide(broker.OpCancel, "late")
+			c.decide(broker.OpDelete, "retried")
+			v.settle(broker.Cancel(failure("x")), v.one("dead"))
+			v.one("first")
+			r := c.worker("r")
+			c.runOut(r)
+			taken := r.reclaim(1)
+			c.same("reclaimed", idsOf(taken), []string{"first"})
+			r.settle(broker.Snooze(0, failure("")), &taken[0])
+			r.settle(broker.Complete(nil), r.one("first"))
 
-		want := map[broker.Event]int{}
-		for _, e := range []struct {
-			id    string
-			state broker.State
-		}{{"first", broker.StatePending}, {"completed", broker.StateCompleted}, {"retried", broker.StateRetry}, {"dead", broker.StateDead},
-			{"asked", broker.StateCancelled}, {"late", broker.StateCancelled}, {"dead", broker.StateCancelled}, {"first", broker.StatePending}, {"first", broker.StateCompleted}} {
-			want[broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: e.id, State: e.state}]++
-		}
-		last := broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: "first", State: broker.StateCompleted}
-		got := map[broker.Event]int{}
-		c.event("the last event", events, func(e broker.Event) bool {
-			got[e]++
-			return e == last
-		})
-		c.same("events", got, want)
-	}},
-	{"Restore/TakesItsKeyForItsWholeTTL", "§29", "A restored job holds its unique key for its TTL from when it is restored, whenever it was created.", unique, func(c *check) {
-		for i, mode := range []broker.UniqueMode{untilSettled, untilStarted, window} {
-			key := []string{"until done", "until started", "window"}[i]
-			j := c.uniqueJob(key, key, mode, time.Minute)
-			j.Restore = &broker.Restored{State: broker.StatePending, CreatedAt: c.now.Add(-time.Hour)}
-			c.accept(j)
-			c.pass(time.Minute - c.tick)
-			c.same("holder", c.refuse(c.uniqueJob("b", key, untilSettled, 0), broker.ErrDuplicate).Holder, key)
-			c.pass(c.tick)
-			c.accept(c.uniqueJob("after "+key, key, untilSettled, 0))
-			c.same("jobs", len(c.list(broker.Query{State: broker.StatePending})), 2*i+2)
-		}
-	}},
+			want := map[broker.Event]int{}
+			for _, e := range []struct {
+				id    string
+				state broker.State
+			}{{"first", broker.StatePending}, {"completed", broker.StateCompleted}, {"retried", broker.StateRetry}, {"dead", broker.StateDead},
+				{"asked", broker.StateCancelled}, {"late", broker.StateCancelled}, {"dead", broker.StateCancelled}, {"first",
+					broker.StatePending}, {"first", broker.StateCompleted}} {
+				want[broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: e.id, State: e.state}]++
+			}
+			last := broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: "first", State: broker.StateCompleted}
+			got := map[broker.Event]int{}
+			c.event("the last event", events, func(e broker.Event) bool {
+				got[e]++
+				return e == last
+			})
+			c.same("events", got, want)
+		}},
+	{"Restore/TakesItsKeyForItsWholeTTL", "§29",
+		"A restored job holds its unique key for its TTL from when it is restored, whenever it was created.", unique, func(c *check) {
+			for i, mode := range []broker.UniqueMode{untilSettled, untilStarted, window} {
+				key := []string{"until done", "until started", "window"}[i]
+				j := c.uniqueJob(key, key, mode, time.Minute)
+				j.Restore = &broker.Restored{State: broker.StatePending, CreatedAt: c.now.Add(-time.Hour)}
+				c.accept(j)
+				c.pass(time.Minute - c.tick)
+				c.same("holder", c.refuse(c.uniqueJob("b", key, untilSettled, 0), broker.ErrDuplicate).Holder, key)
+				c.pass(c.tick)
+				c.accept(c.uniqueJob("after "+key, key, untilSettled, 0))
+				c.same("jobs", len(c.list(broker.Query{State: broker.StatePending})), 2*i+2)
+			}
+		}},
 	{"Restore/TimeDecides", "§29", "A restored pending or scheduled job is pending or scheduled by its time alone.", nil, func(c *check) {
 		for _, state := range []broker.State{broker.StatePending, broker.StateScheduled} {
 			now, later, past := c.job("now "+state.String()), c.job("later "+state.String()), c.job("past "+state.String())
@@ -80,84 +84,91 @@ var answerRules = []Rule{
 			c.same("RunAt", c.must(later.ID, broker.StateScheduled).RunAt, c.up(c.now.Add(time.Minute)))
 		}
 	}},
-	{"Policy/PausedQueueIsNotAwaited", "§18", "A claim of a paused queue never answers a NextDue that has passed, nor More: its caller would ask again at once, for nothing.", nil, func(c *check) {
-		w := c.worker("w")
-		c.add("pending")
-		j := c.job("late")
-		j.Delay = time.Minute
-		c.accept(j)
-		c.pause(c.q, true)
-		for _, d := range []time.Duration{0, time.Minute, time.Hour} {
-			c.pass(d)
-			w.renew()
-			w.nothing()
-			got, err := c.claimSome(w.request(5))
-			c.ok("Claim", err)
-			c.that(!got.More && (got.NextDue.IsZero() || got.NextDue.After(c.now)), "claim of a paused queue\ngot  More %t, NextDue %v\nwant no More, and none or a later time than %v",
-				got.More, got.NextDue, c.now)
-		}
-		c.pause(c.q, false)
-		c.same("claimed", sorted(idsOf(w.claim(2))), []string{"late", "pending"})
-	}},
-	{"Operate/RemovedQueueIsForgotten", "§1", "A queue that was removed forgets its remembered IDs, its unique windows, its policy and its ended workers.", nil, func(c *check) {
-		given := c.job("given")
-		given.Body.GivenID = true
-		c.accept(given)
-		if !c.limits.NoUnique {
-			c.accept(c.uniqueJob("u", "key", window, time.Hour))
-			c.decide(broker.OpDelete, "u")
-		}
-		c.decide(broker.OpDelete, "given")
-		c.keep(time.Hour)
-		w := c.worker("w")
-		w.retire()
-		r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
-		c.ok("Operate", err)
-		c.ok("removal", r[0].Err)
-		c.accept(given)
-		if !c.limits.NoUnique {
-			c.accept(c.uniqueJob("u", "key", window, time.Hour))
-			c.decide(broker.OpDelete, "u")
-		}
-		c.same("policy", c.policy(broker.PolicyRequest{}), broker.Policy{})
-		again := c.worker("w")
-		again.settle(broker.Complete(nil), again.one("given"))
-		c.gone("given")
-	}},
-	{"Find/SelectsByAllThatIsSet", "§23", "A query with a worker, a key and a state lists the jobs that match them all.", nil, func(c *check) {
-		for i, id := range []string{"a", "b", "c", "d"} {
-			j := c.job(id)
-			j.Body.Key = []string{"tenant", "another"}[i%2]
+	{"Policy/PausedQueueIsNotAwaited", "§17",
+		"A claim of a paused queue never answers a NextDue that has passed, nor More: its caller would ask again at once, for nothing.",
+		nil, func(c *check) {
+			w := c.worker("w")
+			c.add("pending")
+			j := c.job("late")
+			j.Delay = time.Minute
 			c.accept(j)
-		}
-		w, v := c.worker("w"), c.worker("v")
-		w.take("a", "b")
-		v.take("c")
-		for _, at := range []struct {
-			q    broker.Query
-			want []string
-		}{
-			{broker.Query{Worker: "w", Key: "tenant"}, []string{"a"}},
-			{broker.Query{State: broker.StateActive, Key: "tenant"}, []string{"a", "c"}},
-			{broker.Query{State: broker.StatePending, Key: "another"}, []string{"d"}},
-			{broker.Query{State: broker.StateActive, Worker: "w"}, []string{"a", "b"}},
-			{broker.Query{State: broker.StatePending, Worker: "w"}, []string{}},
-			{broker.Query{State: broker.StateActive, Worker: "v", Key: "tenant"}, []string{"c"}},
-			{broker.Query{State: broker.StateActive, Worker: "v", Key: "another"}, []string{}},
-		} {
-			c.same(show(at.q), sorted(idsOf(c.list(at.q))), at.want)
-		}
-	}},
-	{"Mark/NobodysIsEmpty", "§24", "A mark that nobody holds, since it was dropped or has lapsed, has no owner, fence, value or end.", marks, func(c *check) {
-		take := broker.MarkRequest{Action: broker.MarkTake, Name: "m", Owner: "a", TTL: time.Minute, Value: []byte("v")}
-		m := c.mark(take)
-		c.same("the dropped mark", c.mark(broker.MarkRequest{Action: broker.MarkDrop, Name: "m", Owner: "a", Fence: m.Fence}), broker.Marked{Held: true})
-		c.same("the mark after it", c.empty("m"), broker.Marked{})
-		c.mark(take)
-		c.pass(time.Minute)
-		c.same("the lapsed mark", c.empty("m"), broker.Marked{})
-		c.same("a mark that never was", c.empty("n"), broker.Marked{})
-	}},
+			c.pause(c.q, true)
+			for _, d := range []time.Duration{0, time.Minute, time.Hour} {
+				c.pass(d)
+				w.renew()
+				w.nothing()
+				got, err := c.claimSome(w.request(5))
+				c.ok("Claim", err)
+				c.that(!got.More && (got.NextDue.IsZero() || got.NextDue.After(c.now)),
+					"claim of a paused queue\ngot  More %t, NextDue %v\nwant no More, and none or a later time than %v",
+					got.More, got.NextDue, c.now)
+			}
+			c.pause(c.q, false)
+			c.same("claimed", sorted(idsOf(w.claim(2))), []string{"late", "pending"})
+		}},
+	{"Operate/RemovedQueueIsForgotten", "§1",
+		"A queue that was removed forgets its remembered IDs, its unique windows, its policy and its ended workers.", nil, func(c *check) {
+			given := c.job("given")
+			given.Body.GivenID = true
+			c.accept(given)
+			if !c.limits.NoUnique {
+				c.accept(c.uniqueJob("u", "key", window, time.Hour))
+				c.decide(broker.OpDelete, "u")
+			}
+			c.decide(broker.OpDelete, "given")
+			c.keep(time.Hour)
+			w := c.worker("w")
+			w.retire()
+			r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
+			c.ok("Operate", err)
+			c.ok("removal", r[0].Err)
+			c.accept(given)
+			if !c.limits.NoUnique {
+				c.accept(c.uniqueJob("u", "key", window, time.Hour))
+				c.decide(broker.OpDelete, "u")
+			}
+			c.same("policy", c.policy(broker.PolicyRequest{}), broker.Policy{})
+			again := c.worker("w")
+			again.settle(broker.Complete(nil), again.one("given"))
+			c.gone("given")
+		}},
+	{"Find/SelectsByAllThatIsSet", "§21", "A query with a worker, a key and a state lists the jobs that match them all.", nil,
+		func(c *check) {
+			for i, id := range []string{"a", "b", "c", "d"} {
+				j := c.job(id)
+				j.Body.Key = []string{"tenant", "another"}[i%2]
+				c.accept(j)
+			}
+			w, v := c.worker("w"), c.worker("v")
+			w.take("a", "b")
+			v.take("c")
+			for _, at := range []struct {
+				q    broker.Query
+				want []string
+			}{
+				{broker.Query{Worker: "w", Key: "tenant"}, []string{"a"}},
+				{broker.Query{State: broker.StateActive, Key: "tenant"}, []string{"a", "c"}},
+				{broker.Query{State: broker.StatePending, Key: "another"}, []string{"d"}},
+				{broker.Query{State: broker.StateActive, Worker: "w"}, []string{"a", "b"}},
+				{broker.Query{State: broker.StatePending, Worker: "w"}, []string{}},
+				{broker.Query{State: broker.StateActive, Worker: "v", Key: "tenant"}, []string{"c"}},
+				{broker.Query{State: broker.StateActive, Worker: "v", Key: "another"}, []string{}},
+			} {
+				c.same(show(at.q), sorted(idsOf(c.list(at.q))), at.want)
+			}
+		}},
+	{"Mark/NobodysIsEmpty", "§24", "A mark that nobody holds, since it was dropped or has lapsed, has no owner, fence, value or end.",
+		marks, func(c *check) {
+			take := broker.MarkRequest{Action: broker.MarkTake, Name: "m", Owner: "a", TTL: time.Minute, Value: []byte("v")}
+			m := c.mark(take)
+			c.same("the dropped mark", c.mark(broker.MarkRequest{Action: broker.MarkDrop, Name: "m", Owner: "a", Fence: m.Fence}),
+				broker.Marked{Held: true})
+			c.same("the mark after it", c.empty("m"), broker.Marked{})
+			c.mark(take)
+			c.pass(time.Minute)
+			c.same("the lapsed mark", c.empty("m"), broker.Marked{})
+			c.same("a mark that never was", c.empty("n"), broker.Marked{})
+		}},
 }
 
 // empty reads a mark.

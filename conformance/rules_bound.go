@@ -14,150 +14,162 @@ const thousands = 2300
 
 // Rules about more than fits into one step of a store, over two queues.
 var boundRules = []Rule{
-	{"Bound/RetireReleasesThousands", "§12", "However many jobs a worker holds, in several queues: they are listed, counted, and released by one Retire.", nil, func(c *check) {
-		w := c.holdThousands()
-		c.same("listed for the worker", len(c.list(broker.Query{Worker: w.id, Limit: 1000}))+
-			len(c.list(broker.Query{Queue: "other", Worker: w.id, Limit: 1000})), thousands)
-		held := w.renew().Held
-		c.same("counted for the worker", held[c.q]+held["other"], thousands)
-		released := make(map[broker.Ref]bool)
-		for _, ref := range w.retire().Released {
-			released[ref] = true
-		}
-		c.same("jobs released", len(released), thousands)
-		for _, q := range w.queues {
-			c.same("pending jobs of "+q, c.counted(q).Counts[broker.StatePending], int64(thousands/2))
-		}
-	}},
-	{"Bound/ReclaimTakesThousands", "§8", "However many jobs a worker held that ran out, reclaims of several queues hand each of them out once, and then say no More.", nil, func(c *check) {
-		w := c.holdThousands()
-		r := c.worker("r", w.queues...)
-		c.runOut(r)
-		seen := make(map[string]bool)
-		for calls := 0; ; calls++ {
-			got, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: "r", Queues: w.queues, Max: broker.MaxClaim})
-			c.ok("Reclaim", err)
-			c.claimed(r, got, broker.MaxClaim)
-			for _, j := range got.Jobs {
-				c.that(!seen[j.ID], "job %s\ngot  reclaimed twice\nwant once", j.ID)
-				seen[j.ID] = true
+	{"Bound/RetireReleasesThousands", "§12",
+		"However many jobs a worker holds, in several queues: they are listed, counted, and released by one Retire.", nil, func(c *check) {
+			w := c.holdThousands()
+			c.same("listed for the worker", len(c.list(broker.Query{Worker: w.id, Limit: 1000}))+
+				len(c.list(broker.Query{Queue: "other", Worker: w.id, Limit: 1000})), thousands)
+			held := w.renew().Held
+			c.same("counted for the worker", held[c.q]+held["other"], thousands)
+			released := make(map[broker.Ref]bool)
+			for _, ref := range w.retire().Released {
+				released[ref] = true
 			}
-			if !got.More {
-				break
+			c.same("jobs released", len(released), thousands)
+			for _, q := range w.queues {
+				c.same("pending jobs of "+q, c.counted(q).Counts[broker.StatePending], int64(thousands/2))
 			}
-			c.that(calls < 100, "reclaims\ngot  More after %d of %d jobs in 100 calls\nwant an end", len(seen), thousands)
-		}
-		c.same("jobs reclaimed", len(seen), thousands)
-	}},
-	{"Bound/SettleTakesThousands", "§10", "A settle of thousands of items over several queues has a verdict for each, in order, and those whose lease was lost harm no other.", nil, func(c *check) {
-		c.keepIn(c.q, time.Hour)
-		w := c.holdThousands()
-		var items []broker.Settlement
-		for i, j := range c.heldBy(w) {
-			if i%7 == 0 {
-				j.Epoch++ // which is no lease
-			}
-			items = append(items, broker.Settlement{Job: &j, Outcome: []broker.Outcome{broker.Complete(nil), broker.Retry(time.Hour, failure("x")), broker.Release()}[i%3]})
-		}
-		for range 2 { // a repeat is answered as the first time
-			for i, v := range w.sendAs(1, items...) {
-				want := broker.Verdict{Queue: v.Queue, ID: v.ID, State: items[i].Outcome.State()}
-				if i%7 == 0 {
-					want.State, want.Err = broker.StateNone, broker.ErrLeaseLost
-				}
-				c.that(errors.Is(v.Err, want.Err) && (v.Err == nil) == (want.Err == nil) && (v.Err != nil || v.State == want.State),
-					"verdict %d, of %s/%s\ngot  %v, error %v\nwant %v, error %v", i, v.Queue, v.ID, v.State, v.Err, want.State, want.Err)
-			}
-		}
-		c.same("jobs still held", len(c.heldBy(w)), (thousands+6)/7)
-	}},
-	{"Bound/EnqueueTakesTheLargestBatch", "§20", "A batch of the largest size, over several queues, is accepted whole, and keeps its order in each.", nil, func(c *check) {
-		jobs := make([]broker.NewJob, broker.MaxBatch)
-		for i := range jobs {
-			jobs[i] = broker.NewJob{Queue: []string{c.q, "other"}[i%2], ID: fmt.Sprint("j", i),
-				Body: broker.Body{Type: "work", Priority: broker.PriorityNormal}}
-		}
-		c.accept(jobs...)
-		w := c.worker("w", c.q, "other")
-		next := map[string]int{c.q: 0, "other": 1}
-		for range 3 {
-			for _, j := range w.claim(broker.MaxClaim) {
-				c.same("job next in "+j.Queue, j.ID, fmt.Sprint("j", next[j.Queue]))
-				next[j.Queue] += 2
-			}
-		}
-		for _, q := range w.queues {
-			n := c.counted(q).Counts
-			c.same("jobs of "+q, n[broker.StatePending]+n[broker.StateActive], int64(broker.MaxBatch/2))
-		}
-	}},
-	{"Bound/PruneTakesEachQueue", "§23", "A prune of several queues prunes each of them, also behind one that does not exist, and says More while one has something left.", nil, func(c *check) {
-		queues := []string{c.q, "unknown", "other", "third"}
-		for i, q := range []string{c.q, "other", "third"} {
-			c.keepIn(q, time.Minute)
-			for n := range 4 * (i + 1) {
-				j := c.job(fmt.Sprint("j", n))
-				j.Queue = q
-				c.accept(j)
-			}
-			w := c.worker("w", q)
-			w.settle(broker.Complete(nil), refs(w.claim(20))...)
-			w.retire()
-		}
-		c.pass(time.Hour)
-		sum := 0
-		for calls := 0; ; calls++ {
-			p, err := c.b.Prune(c.ctx, broker.PruneRequest{Now: c.now, Queues: queues, Max: 5})
-			c.ok("Prune", err)
-			c.that(p.Completed <= 15, "records pruned in one call\ngot  %d\nwant at most 5 of each queue", p.Completed)
-			if sum += p.Completed; !p.More {
-				break
-			}
-			c.that(calls < 50, "Prune\ngot  More after 50 calls\nwant an end")
-		}
-		c.same("records pruned", sum, 24)
-	}},
-	{"Bound/PagesGoOnFromAJobThatIsGone", "§23", "Of many jobs with one time, each is listed that stays, although the last job of each page is deleted before the next.", nil, func(c *check) {
-		const n = 14
-		w := c.everyState()
-		ids := make(map[broker.State][]string)
-		outcomes := map[broker.State]broker.Outcome{broker.StateRetry: broker.Retry(time.Hour, failure("x")), broker.StateDead: broker.Die(broker.ReasonRetries, failure("x")),
-			broker.StateCompleted: broker.Complete(nil), broker.StateCancelled: broker.Cancel(failure("x"))}
-		w.take("pending")
-		for state, o := range outcomes {
-			ids[state] = c.addMany(state.String()+"-", n)
-			w.settle(o, refs(w.take(ids[state]...))...)
-		}
-		for i := range n {
-			j := c.job(fmt.Sprint("scheduled-", i))
-			j.Delay = time.Hour
-			c.accept(j)
-			ids[broker.StateScheduled] = append(ids[broker.StateScheduled], j.ID)
-		}
-		for state, all := range ids {
-			seen, gone := make(map[string]bool), make(map[string]bool)
-			q := broker.Query{Now: c.now, Queue: c.q, State: state, Limit: 3}
-			for pages := 0; ; pages++ {
-				page, err := c.b.Find(c.ctx, q)
-				c.ok("Find", err)
-				for _, j := range page.Jobs {
+		}},
+	{"Bound/ReclaimTakesThousands", "§8",
+		"However many jobs a worker held that ran out, reclaims of several queues hand each of them out once, and then say no More.",
+		nil, func(c *check) {
+			w := c.holdThousands()
+			r := c.worker("r", w.queues...)
+			c.runOut(r)
+			seen := make(map[string]bool)
+			for calls := 0; ; calls++ {
+				got, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: "r", Queues: w.queues, Max: broker.MaxClaim})
+				c.ok("Reclaim", err)
+				c.claimed(r, got, broker.MaxClaim)
+				for _, j := range got.Jobs {
+					c.that(!seen[j.ID], "job %s\ngot  reclaimed twice\nwant once", j.ID)
 					seen[j.ID] = true
 				}
-				if q.Cursor = page.Cursor; q.Cursor == "" {
+				if !got.More {
 					break
 				}
-				if len(page.Jobs) > 0 {
-					last := page.Jobs[len(page.Jobs)-1].ID
-					c.decide(broker.OpDelete, last)
-					gone[last] = true
+				c.that(calls < 100, "reclaims\ngot  More after %d of %d jobs in 100 calls\nwant an end", len(seen), thousands)
+			}
+			c.same("jobs reclaimed", len(seen), thousands)
+		}},
+	{"Bound/SettleTakesThousands", "§10",
+		"A settle of thousands of items over several queues has a verdict for each, in order, and those whose lease was lost harm no other.", nil, func(c *check) {
+			c.keepIn(c.q, time.Hour)
+			w := c.holdThousands()
+			var items []broker.Settlement
+			for i, j := range c.heldBy(w) {
+				if i%7 == 0 {
+					j.Epoch++ // which is no lease
 				}
-				c.that(pages < 100, "listing\ngot  a cursor after 100 pages\nwant an end")
+				items = append(items, broker.Settlement{Job: &j, Outcome: []broker.Outcome{broker.Complete(nil), broker.Retry(time.Hour,
+					failure("x")), broker.Release()}[i%3]})
 			}
-			for _, id := range all {
-				c.that(seen[id], "%v job %s, which has the same time as others\ngot  not listed (the jobs deleted meanwhile: %d)\nwant it listed", state, id, len(gone))
+			for range 2 { // a repeat is answered as the first time
+				for i, v := range w.sendAs(1, items...) {
+					want := broker.Verdict{Queue: v.Queue, ID: v.ID, State: items[i].Outcome.State()}
+					if i%7 == 0 {
+						want.State, want.Err = broker.StateNone, broker.ErrLeaseLost
+					}
+					c.that(errors.Is(v.Err, want.Err) && (v.Err == nil) == (want.Err == nil) && (v.Err != nil || v.State == want.State),
+						"verdict %d, of %s/%s\ngot  %v, error %v\nwant %v, error %v", i, v.Queue, v.ID, v.State, v.Err, want.State, want.Err)
+				}
 			}
-		}
-	}},
+			c.same("jobs still held", len(c.heldBy(w)), (thousands+6)/7)
+		}},
+	{"Bound/EnqueueTakesTheLargestBatch", "§18",
+		"A batch of the largest size, over several queues, is accepted whole, and keeps its order in each.", nil, func(c *check) {
+			jobs := make([]broker.NewJob, broker.MaxBatch)
+			for i := range jobs {
+				jobs[i] = broker.NewJob{Queue: []string{c.q, "other"}[i%2], ID: fmt.Sprint("j", i),
+					Body: broker.Body{Type: "work", Priority: broker.PriorityNormal}}
+			}
+			c.accept(jobs...)
+			w := c.worker("w", c.q, "other")
+			next := map[string]int{c.q: 0, "other": 1}
+			for range 3 {
+				for _, j := range w.claim(broker.MaxClaim) {
+					c.same("job next in "+j.Queue, j.ID, fmt.Sprint("j", next[j.Queue]))
+					next[j.Queue] += 2
+				}
+			}
+			for _, q := range w.queues {
+				n := c.counted(q).Counts
+				c.same("jobs of "+q, n[broker.StatePending]+n[broker.StateActive], int64(broker.MaxBatch/2))
+			}
+		}},
+	{"Bound/PruneTakesEachQueue", "§23",
+		"A prune of several queues prunes each of them, also behind one that does not exist, and says More while one has something left.", nil, func(c *check) {
+			queues := []string{c.q, "unknown", "other", "third"}
+			for i, q := range []string{c.q, "other", "third"} {
+				c.keepIn(q, time.Minute)
+				for n := range 4 * (i + 1) {
+					j := c.job(fmt.Sprint("j", n))
+					j.Queue = q
+					c.accept(j)
+				}
+				w := c.worker("w", q)
+				w.settle(broker.Complete(nil), refs(w.claim(20))...)
+				w.retire()
+			}
+			c.pass(time.Hour)
+			sum := 0
+			for calls := 0; ; calls++ {
+				p, err := c.b.Prune(c.ctx, broker.PruneRequest{Now: c.now, Queues: queues, Max: 5})
+				c.ok("Prune", err)
+				c.that(p.Completed <= 15, "records pruned in one call\ngot  %d\nwant at most 5 of each queue", p.Completed)
+				if sum += p.Completed; !p.More {
+					break
+				}
+				c.that(calls < 50, "Prune\ngot  More after 50 calls\nwant an end")
+			}
+			c.same("records pruned", sum, 24)
+		}},
+	{"Bound/PagesGoOnFromAJobThatIsGone", "§21",
+		"Of many jobs with one time, each is listed that stays, although the last job of each page is deleted before the next.", nil,
+		func(c *check) {
+			const n = 14
+			w := c.everyState()
+			ids := make(map[broker.State][]string)
+			outcomes := map[broker.State]broker.Outcome{broker.StateRetry: broker.Retry(time.Hour, failure("x")),
+				broker.StateDead:      broker.Die(broker.ReasonRetries, failure("x")),
+				broker.StateCompleted: broker.Complete(nil), broker.StateCancelled: broker.Cancel(failure("x"))}
+			w.take("pending")
+			for state, o := range outcomes {
+				ids[state] = c.addMany(state.String()+"-", n)
+				w.settle(o, refs(w.take(ids[state]...))...)
+			}
+			for i := range n {
+				j := c.job(fmt.Sprint("scheduled-", i))
+				j.Delay = time.Hour
+				c.accept(j)
+				ids[broker.StateScheduled] = append(ids[broker.StateScheduled], j.ID)
+			}
+			for state, all := range ids {
+				seen, gone := make(map[string]bool), make(map[string]bool)
+				q := broker.Query{Now: c.now, Queue: c.q, State: state, Limit: 3}
+				for pages := 0; ; pages++ {
+					page, err := c.b.Find(c.ctx, q)
+					c.ok("Find", err)
+					for _, j := range page.Jobs {
+						seen[j.ID] = true
+					}
+					if q.Cursor = page.Cursor; q.Cursor == "" {
+						break
+					}
+					if len(page.Jobs) > 0 {
+						last := page.Jobs[len(page.Jobs)-1].ID
+						c.decide(broker.OpDelete, last)
+						gone[last] = true
+					}
+					c.that(pages < 100, "listing\ngot  a cursor after 100 pages\nwant an end")
+				}
+				for _, id := range all {
+					c.that(seen[id],
+						"%v job %s, which has the same time as others\ngot  not listed (the jobs deleted meanwhile: %d)\nwant it listed",
+						state, id, len(gone))
+				}
+			}
+		}},
 }
 
 // holdThousands registers worker w, which then holds as many jobs, half of them

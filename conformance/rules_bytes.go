@@ -9,54 +9,58 @@ import (
 )
 
 var bytesRules = []Rule{
-	{"Claim/EndsWithItsBytes", "§13", "A claim gives no further job once those it gave have Bytes bytes, and says More: the first always goes.", nil, func(c *check) {
-		w := c.worker("w", c.q, "other")
-		for _, most := range []int{1, 900, 2_300} {
-			w.inParts(c.heavy(0, c.q, c.q, c.q, c.q, c.q), most, c.q)
-			w.inParts(c.heavy(0, c.q, c.q, c.q, c.q, c.q), most, c.q, c.q)
-			w.inParts(c.heavy(0, c.q, "other", c.q, "other", c.q, "other"), most, c.q, "other")
-		}
-	}},
-	{"Claim/EndsWithItsBytesOfDueJobs", "§13", "A claim of jobs that fell due ends with its Bytes, too, whether they come alone or behind pending ones.", nil, func(c *check) {
-		w := c.worker("w")
-		for _, known := range []bool{false, true} { // a store may know when the next is due, and claim it by a way of its own
-			ids := c.heavy(time.Minute, c.q, c.q, c.q, c.q)
-			if known {
-				w.nothing()
+	{"Claim/EndsWithItsBytes", "§13",
+		"A claim gives no further job once those it gave have Bytes bytes, and says More: the first always goes.", nil, func(c *check) {
+			w := c.worker("w", c.q, "other")
+			for _, most := range []int{1, 900, 2_300} {
+				w.inParts(c.heavy(0, c.q, c.q, c.q, c.q, c.q), most, c.q)
+				w.inParts(c.heavy(0, c.q, c.q, c.q, c.q, c.q), most, c.q, c.q)
+				w.inParts(c.heavy(0, c.q, "other", c.q, "other", c.q, "other"), most, c.q, "other")
 			}
-			c.pass(time.Hour)
-			w.inParts(ids, 2_300, c.q)
-			late := c.heavy(time.Minute, c.q, c.q, c.q, c.q)
-			if known {
-				w.nothing()
+		}},
+	{"Claim/EndsWithItsBytesOfDueJobs", "§13",
+		"A claim of jobs that fell due ends with its Bytes, too, whether they come alone or behind pending ones.", nil, func(c *check) {
+			w := c.worker("w")
+			for _, known := range []bool{false, true} { // a store may know when the next is due, and claim it by a way of its own
+				ids := c.heavy(time.Minute, c.q, c.q, c.q, c.q)
+				if known {
+					w.nothing()
+				}
+				c.pass(time.Hour)
+				w.inParts(ids, 2_300, c.q)
+				late := c.heavy(time.Minute, c.q, c.q, c.q, c.q)
+				if known {
+					w.nothing()
+				}
+				ids = c.heavy(0, c.q, c.q, c.q)
+				c.pass(time.Hour)
+				w.inParts(append(ids, late...), 2_300, c.q)
 			}
-			ids = c.heavy(0, c.q, c.q, c.q)
-			c.pass(time.Hour)
-			w.inParts(append(ids, late...), 2_300, c.q)
-		}
-	}},
-	{"Reclaim/EndsWithItsBytes", "§13", "A reclaim gives no further job once those it gave have Bytes bytes, and says More: the first always goes.", nil, func(c *check) {
-		ids := c.heavy(0, c.q, c.q, c.q, c.q, c.q, c.q, c.q)
-		w, r := c.worker("w"), c.worker("r")
-		w.take(ids...)
-		c.runOut(r)
-		var got []string
-		for _, most := range []int{2_300, 1, 900, 2_300} {
-			res, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: "r", Queues: []string{c.q}, Max: 9, Bytes: most})
-			c.ok("Reclaim", err)
-			c.claimed(r, res, 1+(most-1)/heavy)
-			got = append(got, idsOf(res.Jobs)...)
-			if len(got) < len(ids) {
-				c.that(len(res.Jobs) > 0 && res.More, "reclaim with Bytes %d, %d of 7 jobs reclaimed\ngot  %d jobs, More %t\nwant some, and More",
-					most, len(got), len(res.Jobs), res.More)
+		}},
+	{"Reclaim/EndsWithItsBytes", "§13",
+		"A reclaim gives no further job once those it gave have Bytes bytes, and says More: the first always goes.", nil, func(c *check) {
+			ids := c.heavy(0, c.q, c.q, c.q, c.q, c.q, c.q, c.q)
+			w, r := c.worker("w"), c.worker("r")
+			w.take(ids...)
+			c.runOut(r)
+			var got []string
+			for _, most := range []int{2_300, 1, 900, 2_300} {
+				res, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: "r", Queues: []string{c.q}, Max: 9, Bytes: most})
+				c.ok("Reclaim", err)
+				c.claimed(r, res, 1+(most-1)/heavy)
+				got = append(got, idsOf(res.Jobs)...)
+				if len(got) < len(ids) {
+					c.that(len(res.Jobs) > 0 && res.More,
+						"reclaim with Bytes %d, %d of 7 jobs reclaimed\ngot  %d jobs, More %t\nwant some, and More",
+						most, len(got), len(res.Jobs), res.More)
+				}
 			}
-		}
-		got = append(got, idsOf(r.reclaim(9))...)
-		c.same("reclaimed", sorted(got), ids)
-		res, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: "r", Queues: []string{c.q}, Max: 9, Bytes: -1})
-		c.is("Reclaim with Bytes -1", err, broker.ErrInvalid)
-		c.same("jobs", len(res.Jobs), 0)
-	}},
+			got = append(got, idsOf(r.reclaim(9))...)
+			c.same("reclaimed", sorted(got), ids)
+			res, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: "r", Queues: []string{c.q}, Max: 9, Bytes: -1})
+			c.is("Reclaim with Bytes -1", err, broker.ErrInvalid)
+			c.same("jobs", len(res.Jobs), 0)
+		}},
 }
 
 // heavy is the size of the payloads that the rules of bytes claim.
@@ -98,7 +102,8 @@ func (w *worker) inParts(ids []string, most int, queues ...string) {
 		c.ok("Claim", err)
 		c.claimed(w, answer, limit)
 		if got = append(got, idsOf(answer.Jobs)...); len(got) < len(ids) {
-			c.that(len(answer.Jobs) > 0 && answer.More, "claim with Bytes %d of jobs with %d each, %d of %d claimed\ngot  %d jobs, More %t\nwant some, and More",
+			c.that(len(answer.Jobs) > 0 && answer.More,
+				"claim with Bytes %d of jobs with %d each, %d of %d claimed\ngot  %d jobs, More %t\nwant some, and More",
 				most, heavy, len(got), len(ids), len(answer.Jobs), answer.More)
 		}
 	}

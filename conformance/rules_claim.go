@@ -9,15 +9,16 @@ import (
 )
 
 var claimRules = []Rule{
-	{"Claim/LeasesToItsWorker", "§6", "A claimed job is active, under a lease of the worker that asked, at the epoch it had.", nil, func(c *check) {
-		c.add("a")
-		created := c.up(c.now)
-		c.pass(time.Second)
-		got := *c.worker("w").one("a")
-		want := broker.Job{Queue: c.q, ID: "a", Body: c.job("a").Body, State: broker.StateActive, CreatedAt: created, Worker: "w"}
-		c.same("the claimed job", got, want)
-		c.same("the job as another client finds it", *c.must("a", broker.StateActive), want)
-	}},
+	{"Claim/LeasesToItsWorker", "§6", "A claimed job is active, under a lease of the worker that asked, at the epoch it had.", nil,
+		func(c *check) {
+			c.add("a")
+			created := c.up(c.now)
+			c.pass(time.Second)
+			got := *c.worker("w").one("a")
+			want := broker.Job{Queue: c.q, ID: "a", Body: c.job("a").Body, State: broker.StateActive, CreatedAt: created, Worker: "w"}
+			c.same("the claimed job", got, want)
+			c.same("the job as another client finds it", *c.must("a", broker.StateActive), want)
+		}},
 	{"Claim/GivesAJobOnce", "§26", "A job that is claimed is given to nobody else, on whatever handle.", nil, func(c *check) {
 		other := c.open()
 		c.add("a", "b", "c", "d", "e")
@@ -29,7 +30,7 @@ var claimRules = []Rule{
 		one.nothing()
 		two.nothing()
 	}},
-	{"Claim/GivesAtMostMax", "§19", "The sum of what a claim gives never exceeds Max, nor a share its own.", nil, func(c *check) {
+	{"Claim/GivesAtMostMax", "§14", "The sum of what a claim gives never exceeds Max, nor a share its own.", nil, func(c *check) {
 		for i := range 12 {
 			j := c.job(fmt.Sprint("j", i))
 			j.Queue = []string{c.q, "other"}[i%2]
@@ -58,12 +59,13 @@ var claimRules = []Rule{
 		w.nothing()
 		c.pass(2 * time.Minute)
 		for _, most := range []int{1, 2} {
-			got, err := c.b.Claim(c.ctx, broker.ClaimRequest{Now: c.now, Worker: "w", Max: 9, Queues: []broker.Share{{Queue: "due", Max: most}}})
+			got, err := c.b.Claim(c.ctx, broker.ClaimRequest{Now: c.now, Worker: "w", Max: 9, Queues: []broker.Share{{Queue: "due",
+				Max: most}}})
 			c.ok("Claim", err)
 			c.same("due jobs in a share", len(got.Jobs), most)
 		}
 	}},
-	{"Claim/ServesSharesInOrder", "§19", "Shares are served in order, and a queue may stand several times.", nil, func(c *check) {
+	{"Claim/ServesSharesInOrder", "§14", "Shares are served in order, and a queue may stand several times.", nil, func(c *check) {
 		for i := range 4 {
 			for _, q := range []string{c.q, "other"} {
 				j := c.job(fmt.Sprint(q, i))
@@ -76,7 +78,7 @@ var claimRules = []Rule{
 		c.same("claimed", c.claimShares(w, 6, shares), []string{"other0", "q0", "q1", "other1", "other2", "other3"})
 		c.same("claimed", c.claimShares(w, 6, shares), []string{"q2", "q3"})
 	}},
-	{"Claim/EmptyIsEmpty", "§19", "A claim of queues without claimable jobs gives nothing and no error.", nil, func(c *check) {
+	{"Claim/EmptyIsEmpty", "§14", "A claim of queues without claimable jobs gives nothing and no error.", nil, func(c *check) {
 		w := c.worker("w", c.q, "never used")
 		got, err := c.b.Claim(c.ctx, w.request(5))
 		c.ok("Claim", err)
@@ -84,7 +86,7 @@ var claimRules = []Rule{
 		c.that(got.NextDue.IsZero(), "NextDue\ngot  %v\nwant none", got.NextDue)
 		c.same("Now", got.Now, c.now)
 	}},
-	{"Claim/SaysWhatIsLeft", "§19", "A claim that leaves claimable jobs says More.", nil, func(c *check) {
+	{"Claim/SaysWhatIsLeft", "§14", "A claim that leaves claimable jobs says More.", nil, func(c *check) {
 		c.add("a", "b", "c")
 		w := c.worker("w")
 		got, err := c.b.Claim(c.ctx, w.request(1))
@@ -92,22 +94,23 @@ var claimRules = []Rule{
 		c.that(got.More, "More\ngot  false after %s\nwant true: jobs are left", jobList(got.Jobs))
 		c.same("the rest", len(got.Jobs)+len(w.claim(3-len(got.Jobs))), 3)
 	}},
-	{"Claim/SaysWhenTheNextIsDue", "§18", "NextDue is the earliest due time of the scheduled and retry jobs of the queues asked.", nil, func(c *check) {
-		w := c.worker("w", c.q, "other")
-		late, early := c.job("late"), c.job("early")
-		late.Delay, early.Delay, early.Queue = time.Hour, time.Minute, "other"
-		c.accept(late, early, c.job("now"))
-		got, err := c.b.Claim(c.ctx, w.request(5))
-		c.ok("Claim", err)
-		c.same("NextDue", got.NextDue, c.up(c.now.Add(time.Minute)))
-		w.settle(broker.Retry(time.Second, failure("once")), refs(got.Jobs)...)
-		got, err = c.b.Claim(c.ctx, w.request(5))
-		c.ok("Claim", err)
-		c.same("NextDue with a retry", got.NextDue, c.up(c.now.Add(time.Second)))
-		got, err = c.b.Claim(c.ctx, broker.ClaimRequest{Now: c.now, Worker: "w", Max: 5, Queues: []broker.Share{{Queue: "other", Max: 5}}})
-		c.ok("Claim", err)
-		c.same("NextDue of one queue", got.NextDue, c.up(c.now.Add(time.Minute)))
-	}},
+	{"Claim/SaysWhenTheNextIsDue", "§17", "NextDue is the earliest due time of the scheduled and retry jobs of the queues asked.", nil,
+		func(c *check) {
+			w := c.worker("w", c.q, "other")
+			late, early := c.job("late"), c.job("early")
+			late.Delay, early.Delay, early.Queue = time.Hour, time.Minute, "other"
+			c.accept(late, early, c.job("now"))
+			got, err := c.b.Claim(c.ctx, w.request(5))
+			c.ok("Claim", err)
+			c.same("NextDue", got.NextDue, c.up(c.now.Add(time.Minute)))
+			w.settle(broker.Retry(time.Second, failure("once")), refs(got.Jobs)...)
+			got, err = c.b.Claim(c.ctx, w.request(5))
+			c.ok("Claim", err)
+			c.same("NextDue with a retry", got.NextDue, c.up(c.now.Add(time.Second)))
+			got, err = c.b.Claim(c.ctx, broker.ClaimRequest{Now: c.now, Worker: "w", Max: 5, Queues: []broker.Share{{Queue: "other", Max: 5}}})
+			c.ok("Claim", err)
+			c.same("NextDue of one queue", got.NextDue, c.up(c.now.Add(time.Minute)))
+		}},
 	{"Claim/SettlesFirst", "§10", "A claim settles what it carries before it claims, and its verdicts answer that.", nil, func(c *check) {
 		c.add("a", "b")
 		w := c.worker("w")
@@ -123,34 +126,38 @@ var claimRules = []Rule{
 		c.same("claimed after the settle", append(idsOf(got.Jobs), idsOf(w.claim(1-len(got.Jobs)))...), []string{"a"})
 		c.gone("b")
 	}},
-	{"Claim/RepeatedSettleIsNotRepeated", "§10", "A claim that repeats a settle's number answers it as the first time, and still claims.", nil, func(c *check) {
-		c.add("a", "b")
-		w := c.worker("w")
-		a := w.one("a")
-		w.settle(broker.Release(), a)
-		again := w.one("a")
-		req := w.request(5)
-		req.Settle = broker.SettleRequest{Now: c.now, Worker: "w", Number: 1, Items: []broker.Settlement{{Job: again, Outcome: broker.Complete(nil)}}}
-		got, err := c.b.Claim(c.ctx, req)
-		c.ok("Claim", err)
-		c.same("verdicts", got.Verdicts, []broker.Verdict{{Queue: c.q, ID: "a", State: broker.StatePending}})
-		c.same("claimed", append(idsOf(got.Jobs), idsOf(w.claim(1-len(got.Jobs)))...), []string{"b"})
-		c.must("a", broker.StateActive)
-	}},
-	{"Claim/UnknownWorkerGetsNothing", "§6", "A worker that is not registered in the queue gets ErrWorkerGone and no lease.", nil, func(c *check) {
-		c.add("a")
-		w := &worker{c: c, b: c.b, id: "nobody", queues: []string{c.q}}
-		got, err := c.b.Claim(c.ctx, w.request(5))
-		c.is("Claim", err, broker.ErrWorkerGone)
-		c.same("jobs", len(got.Jobs), 0)
-		c.must("a", broker.StatePending)
-	}},
-	{"Claim/FailingQueueWithholdsNothing", "§19", "What one queue gave comes beside the error of another.", nil, func(c *check) {
+	{"Claim/RepeatedSettleIsNotRepeated", "§10",
+		"A claim that repeats a settle's number answers it as the first time, and still claims.", nil, func(c *check) {
+			c.add("a", "b")
+			w := c.worker("w")
+			a := w.one("a")
+			w.settle(broker.Release(), a)
+			again := w.one("a")
+			req := w.request(5)
+			req.Settle = broker.SettleRequest{Now: c.now, Worker: "w", Number: 1,
+				Items: []broker.Settlement{{Job: again, Outcome: broker.Complete(nil)}}}
+			got, err := c.b.Claim(c.ctx, req)
+			c.ok("Claim", err)
+			c.same("verdicts", got.Verdicts, []broker.Verdict{{Queue: c.q, ID: "a", State: broker.StatePending}})
+			c.same("claimed", append(idsOf(got.Jobs), idsOf(w.claim(1-len(got.Jobs)))...), []string{"b"})
+			c.must("a", broker.StateActive)
+		}},
+	{"Claim/UnknownWorkerGetsNothing", "§6", "A worker that is not registered in the queue gets ErrWorkerGone and no lease.", nil,
+		func(c *check) {
+			c.add("a")
+			w := &worker{c: c, b: c.b, id: "nobody", queues: []string{c.q}}
+			got, err := c.b.Claim(c.ctx, w.request(5))
+			c.is("Claim", err, broker.ErrWorkerGone)
+			c.same("jobs", len(got.Jobs), 0)
+			c.must("a", broker.StatePending)
+		}},
+	{"Claim/FailingQueueWithholdsNothing", "§14", "What one queue gave comes beside the error of another.", nil, func(c *check) {
 		other := c.job("b")
 		other.Queue = "other"
 		c.accept(c.job("a"), other)
 		w := c.worker("w")
-		for _, order := range [][]broker.Share{{{Queue: c.q, Max: 5}, {Queue: "other", Max: 5}}, {{Queue: "other", Max: 5}, {Queue: c.q, Max: 5}}} {
+		for _, order := range [][]broker.Share{{{Queue: c.q, Max: 5}, {Queue: "other", Max: 5}},
+			{{Queue: "other", Max: 5}, {Queue: c.q, Max: 5}}} {
 			got, err := c.claimSome(broker.ClaimRequest{Now: c.now, Worker: "w", Max: 5, Queues: order})
 			c.is("Claim of a queue the worker is unknown in", err, broker.ErrWorkerGone)
 			c.same("jobs of the queue it is known in", idsOf(got.Jobs), []string{"a"})
@@ -158,26 +165,28 @@ var claimRules = []Rule{
 		}
 		c.that(c.findIn("other", "b").State == broker.StatePending, "job of the failing queue\ngot  claimed\nwant it pending")
 	}},
-	{"Claim/SettleSurvivesAFailingClaim", "§10", "Outcomes that travel with a claim are settled although the claim is refused.", nil, func(c *check) {
-		c.add("a", "b")
-		w, reclaimer := c.worker("w"), c.worker("reclaimer")
-		held := w.take("a", "b")
-		c.runOut(reclaimer)
-		taken := reclaimer.reclaim(1)
-		c.same("reclaimed", len(taken), 1)
-		rest := &held[0]
-		if taken[0].ID == rest.ID {
-			rest = &held[1]
-		}
-		req := w.request(5)
-		req.Settle = broker.SettleRequest{Now: c.now, Worker: "w", Number: 1, Items: []broker.Settlement{{Job: rest, Outcome: broker.Complete(nil)}}}
-		got, err := c.b.Claim(c.ctx, req)
-		c.is("Claim of an ended worker", err, broker.ErrWorkerGone)
-		c.ok("its settle", got.SettleErr)
-		c.same("verdicts", got.Verdicts, []broker.Verdict{{Queue: c.q, ID: rest.ID, State: broker.StateCompleted}})
-		c.gone(rest.ID)
-	}},
-	{"Claim/RefusesWhatIsInvalid", "§19", "A claim outside the limits is refused with ErrInvalid and leases nothing.", nil, func(c *check) {
+	{"Claim/SettleSurvivesAFailingClaim", "§10", "Outcomes that travel with a claim are settled although the claim is refused.", nil,
+		func(c *check) {
+			c.add("a", "b")
+			w, reclaimer := c.worker("w"), c.worker("reclaimer")
+			held := w.take("a", "b")
+			c.runOut(reclaimer)
+			taken := reclaimer.reclaim(1)
+			c.same("reclaimed", len(taken), 1)
+			rest := &held[0]
+			if taken[0].ID == rest.ID {
+				rest = &held[1]
+			}
+			req := w.request(5)
+			req.Settle = broker.SettleRequest{Now: c.now, Worker: "w", Number: 1,
+				Items: []broker.Settlement{{Job: rest, Outcome: broker.Complete(nil)}}}
+			got, err := c.b.Claim(c.ctx, req)
+			c.is("Claim of an ended worker", err, broker.ErrWorkerGone)
+			c.ok("its settle", got.SettleErr)
+			c.same("verdicts", got.Verdicts, []broker.Verdict{{Queue: c.q, ID: rest.ID, State: broker.StateCompleted}})
+			c.gone(rest.ID)
+		}},
+	{"Claim/RefusesWhatIsInvalid", "§14", "A claim outside the limits is refused with ErrInvalid and leases nothing.", nil, func(c *check) {
 		c.add("a")
 		w := c.worker("w")
 		job := &broker.Job{Queue: c.q, ID: "a"}
@@ -208,17 +217,18 @@ var claimRules = []Rule{
 		c.ok("Claim", err)
 		c.same("jobs", len(got.Jobs), 0)
 	}},
-	{"Claim/DiscardsManyVoidEntries", "§3", "However many jobs were deleted or cancelled before their turn, the next claims find what is behind them.", nil, func(c *check) {
-		var ids []string
-		for i := range 900 {
-			ids = append(ids, fmt.Sprint("void", i))
-		}
-		c.add(ids...)
-		c.add("behind")
-		c.decide(broker.OpDelete, ids[:450]...)
-		c.decide(broker.OpCancel, ids[450:]...)
-		c.worker("w").take("behind")
-	}},
+	{"Claim/DiscardsManyVoidEntries", "§3",
+		"However many jobs were deleted or cancelled before their turn, the next claims find what is behind them.", nil, func(c *check) {
+			var ids []string
+			for i := range 900 {
+				ids = append(ids, fmt.Sprint("void", i))
+			}
+			c.add(ids...)
+			c.add("behind")
+			c.decide(broker.OpDelete, ids[:450]...)
+			c.decide(broker.OpCancel, ids[450:]...)
+			c.worker("w").take("behind")
+		}},
 }
 
 // claimSome claims until something is given, or there is no more.

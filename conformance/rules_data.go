@@ -13,7 +13,8 @@ import (
 )
 
 // oddNames are names that a store may confuse, split, fold or trim.
-var oddNames = []string{"a", "A", "a ", " a", "\u00e9", "e\u0301", "ß", "日本語", "🙂", "it's", `"quoted"`, `back\slash`, "colon:s", "per%cent", "under_score",
+var oddNames = []string{"a", "A", "a ", " a", "\u00e9", "e\u0301", "ß", "日本語", "🙂", "it's", `"quoted"`, `back\slash`, "colon:s",
+	"per%cent", "under_score",
 	"sta*r", "[a]", "$1", "a/b", "a,b", "a;b", "-1", "0", "01", "NULL", "nil", strings.Repeat("n", broker.MaxNameLen)}
 
 // oddBytes are values that a store's text types would alter.
@@ -22,22 +23,24 @@ var oddBytes = func() []string {
 	for i := range all {
 		all[i] = byte(i)
 	}
-	return []string{"", "\x00", "a\x00b", "\xff\xfe", string(all), "\xed\xa0\x80", "null", "{}", `"`, "\\x00", `\u0000`, "\r\n", "\u00e9", "e\u0301", "1", "1.0", "-0", " padded "}
+	return []string{"", "\x00", "a\x00b", "\xff\xfe", string(all), "\xed\xa0\x80", "null", "{}", `"`, "\\x00", `\u0000`, "\r\n",
+		"\u00e9", "e\u0301", "1", "1.0", "-0", " padded "}
 }()
 
 var dataRules = []Rule{
-	{"Data/PayloadsComeBackUnchanged", "§2", "Payloads come back byte for byte, empty or not valid UTF-8 ones too, from Claim and from Find.", nil, func(c *check) {
-		jobs := make([]broker.NewJob, len(oddBytes))
-		for i, p := range oddBytes {
-			jobs[i] = c.job(fmt.Sprint("j", i))
-			jobs[i].Body.Payload = []byte(p)
-		}
-		c.accept(jobs...)
-		for i, j := range c.worker("w").claim(len(jobs)) {
-			c.bodyIs(&j, jobs[i].Body)
-			c.bodyIs(c.must(j.ID, broker.StateActive), jobs[i].Body)
-		}
-	}},
+	{"Data/PayloadsComeBackUnchanged", "§2",
+		"Payloads come back byte for byte, empty or not valid UTF-8 ones too, from Claim and from Find.", nil, func(c *check) {
+			jobs := make([]broker.NewJob, len(oddBytes))
+			for i, p := range oddBytes {
+				jobs[i] = c.job(fmt.Sprint("j", i))
+				jobs[i].Body.Payload = []byte(p)
+			}
+			c.accept(jobs...)
+			for i, j := range c.worker("w").claim(len(jobs)) {
+				c.bodyIs(&j, jobs[i].Body)
+				c.bodyIs(c.must(j.ID, broker.StateActive), jobs[i].Body)
+			}
+		}},
 	{"Data/HeadersComeBackUnchanged", "§2", "Header keys and values come back byte for byte.", nil, func(c *check) {
 		j := c.job("a")
 		j.Body.Headers = map[string]string{}
@@ -89,23 +92,24 @@ var dataRules = []Rule{
 			c.that(string(got) == r, "result %d\ngot  %q\nwant %q", i, got, r)
 		}
 	}},
-	{"Data/ErrorsComeBackUnchanged", "§4", "Every field of an error history comes back byte for byte, through retries and death.", nil, func(c *check) {
-		c.add("a")
-		w := c.worker("w")
-		head := broker.Head{}
-		for i, s := range oddBytes {
-			f := broker.Failure{At: c.up(c.now), Attempt: i, Code: s, Class: s, Message: s, Stack: s, Worker: s, Version: s}
-			o := broker.Retry(0, f)
-			if i == len(oddBytes)-1 {
-				o = broker.Die(broker.ReasonSkipRetry, f)
+	{"Data/ErrorsComeBackUnchanged", "§4", "Every field of an error history comes back byte for byte, through retries and death.", nil,
+		func(c *check) {
+			c.add("a")
+			w := c.worker("w")
+			head := broker.Head{}
+			for i, s := range oddBytes {
+				f := broker.Failure{At: c.up(c.now), Attempt: i, Code: s, Class: s, Message: s, Stack: s, Worker: s, Version: s}
+				o := broker.Retry(0, f)
+				if i == len(oddBytes)-1 {
+					o = broker.Die(broker.ReasonSkipRetry, f)
+				}
+				w.settle(o, w.one("a"))
+				want := o.Apply(head, c.up(c.now), 0)
+				head = c.find("a").Head
+				c.that(headsEqual(head, want), "head after error %d\ngot  %s\nwant %s", i, show(head), show(want))
+				c.pass(c.tick)
 			}
-			w.settle(o, w.one("a"))
-			want := o.Apply(head, c.up(c.now), 0)
-			head = c.find("a").Head
-			c.that(headsEqual(head, want), "head after error %d\ngot  %s\nwant %s", i, show(head), show(want))
-			c.pass(c.tick)
-		}
-	}},
+		}},
 	{"Data/NamesAreBytes", "§1", "Queues, IDs and workers are told apart byte by byte and come back unchanged.", nil, func(c *check) {
 		c.audited = false // of so many queues
 		var jobs []broker.NewJob
@@ -133,28 +137,31 @@ var dataRules = []Rule{
 			c.same("claimed", idsOf(w.claim(5)), []string{name})
 		}
 	}},
-	{"Data/TimesRoundUpToMicroseconds", "§2", "Durations and times of a body come back to the microsecond, rounded up.", nil, func(c *check) {
-		j := c.job("a")
-		j.Body.Timeout, j.Body.Retention = time.Second+time.Nanosecond, time.Hour+999*time.Nanosecond
-		j.Body.Deadline = c.now.Add(time.Hour + time.Nanosecond)
-		j.Body.Backoff = broker.Backoff{Kind: broker.BackoffLinear, Base: time.Nanosecond, Max: time.Minute + time.Nanosecond}
-		c.accept(j)
-		for _, got := range []*broker.Job{c.must("a", broker.StatePending), c.worker("w").one("a")} {
-			c.same("Timeout", got.Timeout, time.Second+time.Microsecond)
-			c.same("Retention", got.Retention, time.Hour+time.Microsecond)
-			c.same("Deadline", got.Deadline, broker.FromMicros(broker.Micros(j.Body.Deadline)))
-			c.same("Backoff", got.Backoff, broker.Backoff{Kind: broker.BackoffLinear, Base: time.Microsecond, Max: time.Minute + time.Microsecond})
-		}
-	}},
-	{"Data/LargestPayload", "§2", "A payload of the limit is accepted and comes back; a byte more is refused with ErrTooLarge.", nil, func(c *check) {
-		j := c.job("a")
-		j.Body.Payload = random(c.limits.PayloadLimit() + 1)
-		c.refuse(j, broker.ErrTooLarge)
-		c.gone("a")
-		j.Body.Payload = j.Body.Payload[1:]
-		c.accept(j)
-		c.bodyIs(c.worker("w").one("a"), j.Body)
-	}},
+	{"Data/TimesRoundUpToMicroseconds", "§2", "Durations and times of a body come back to the microsecond, rounded up.", nil,
+		func(c *check) {
+			j := c.job("a")
+			j.Body.Timeout, j.Body.Retention = time.Second+time.Nanosecond, time.Hour+999*time.Nanosecond
+			j.Body.Deadline = c.now.Add(time.Hour + time.Nanosecond)
+			j.Body.Backoff = broker.Backoff{Kind: broker.BackoffLinear, Base: time.Nanosecond, Max: time.Minute + time.Nanosecond}
+			c.accept(j)
+			for _, got := range []*broker.Job{c.must("a", broker.StatePending), c.worker("w").one("a")} {
+				c.same("Timeout", got.Timeout, time.Second+time.Microsecond)
+				c.same("Retention", got.Retention, time.Hour+time.Microsecond)
+				c.same("Deadline", got.Deadline, broker.FromMicros(broker.Micros(j.Body.Deadline)))
+				c.same("Backoff", got.Backoff, broker.Backoff{Kind: broker.BackoffLinear, Base: time.Microsecond,
+					Max: time.Minute + time.Microsecond})
+			}
+		}},
+	{"Data/LargestPayload", "§2", "A payload of the limit is accepted and comes back; a byte more is refused with ErrTooLarge.", nil,
+		func(c *check) {
+			j := c.job("a")
+			j.Body.Payload = random(c.limits.PayloadLimit() + 1)
+			c.refuse(j, broker.ErrTooLarge)
+			c.gone("a")
+			j.Body.Payload = j.Body.Payload[1:]
+			c.accept(j)
+			c.bodyIs(c.worker("w").one("a"), j.Body)
+		}},
 	{"Data/ManyLargeJobs", "§4", "A batch of large jobs goes in and comes out whole, in as many calls as it takes.", nil, func(c *check) {
 		const n = 24
 		size := min(200<<10, c.limits.PayloadLimit())
@@ -172,39 +179,40 @@ var dataRules = []Rule{
 		}
 		w.settle(broker.Complete(random(min(64<<10, size))), refs(got)...)
 	}},
-	{"Data/RequestsAreNotKept", "§2", "What the caller does with a request or an answer afterwards changes nothing that is stored.", nil, func(c *check) {
-		c.keep(time.Hour)
-		jobs := []broker.NewJob{c.job("a")}
-		jobs[0].Body.Headers = map[string]string{"k": "v"}
-		want := jobs[0].Body
-		want.Payload, want.Headers = bytes.Clone(want.Payload), maps.Clone(want.Headers)
-		spoil := func(b *broker.Body) {
-			clear(b.Payload)
-			b.Headers["k"], b.Type = "spoiled", "spoiled"
-		}
-		c.accept(jobs...)
-		spoil(&jobs[0].Body)
-		jobs[0].ID = "spoiled"
-		w := c.worker("w")
-		found := c.must("a", broker.StatePending)
-		c.bodyIs(found, want)
-		spoil(&found.Body)
-		held := w.one("a")
-		c.bodyIs(held, want)
-		ref := *held
-		ref.Body = broker.Body{}
-		spoil(&held.Body)
-		result := []byte("result")
-		w.settle(broker.Complete(result), &ref)
-		clear(result)
-		for range 2 {
-			j := c.must("a", broker.StateCompleted)
-			c.bodyIs(j, want)
-			c.that(string(j.Result) == "result", "result\ngot  %q\nwant %q", j.Result, "result")
-			spoil(&j.Body)
-			clear(j.Result)
-		}
-	}},
+	{"Data/RequestsAreNotKept", "§2", "What the caller does with a request or an answer afterwards changes nothing that is stored.",
+		nil, func(c *check) {
+			c.keep(time.Hour)
+			jobs := []broker.NewJob{c.job("a")}
+			jobs[0].Body.Headers = map[string]string{"k": "v"}
+			want := jobs[0].Body
+			want.Payload, want.Headers = bytes.Clone(want.Payload), maps.Clone(want.Headers)
+			spoil := func(b *broker.Body) {
+				clear(b.Payload)
+				b.Headers["k"], b.Type = "spoiled", "spoiled"
+			}
+			c.accept(jobs...)
+			spoil(&jobs[0].Body)
+			jobs[0].ID = "spoiled"
+			w := c.worker("w")
+			found := c.must("a", broker.StatePending)
+			c.bodyIs(found, want)
+			spoil(&found.Body)
+			held := w.one("a")
+			c.bodyIs(held, want)
+			ref := *held
+			ref.Body = broker.Body{}
+			spoil(&held.Body)
+			result := []byte("result")
+			w.settle(broker.Complete(result), &ref)
+			clear(result)
+			for range 2 {
+				j := c.must("a", broker.StateCompleted)
+				c.bodyIs(j, want)
+				c.that(string(j.Result) == "result", "result\ngot  %q\nwant %q", j.Result, "result")
+				spoil(&j.Body)
+				clear(j.Result)
+			}
+		}},
 }
 
 // fullBody sets every field.

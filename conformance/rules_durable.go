@@ -10,84 +10,86 @@ import (
 // asks again about every kind of record: a store may keep one of them in memory
 // and not know it.
 var durableRules = []Rule{
-	{"Durable/EveryKindOfRecordOutlivesARestart", "§26", "After a restart jobs in every state, leases, workers, settle numbers, remembered IDs, unique keys, cancel requests, keys, policies and marks are what they were.", nil, func(c *check) {
-		w := c.everyState()
-		v, ended := c.worker("v"), c.worker("ended")
-		ended.retire()
-		ids := []string{"pending", "scheduled", "active", "retry", "dead", "completed", "cancelled", "held", "keyed", "hidden"}
-		keyed, given := c.job("keyed"), c.job("given")
-		keyed.Body.Key, given.Body.GivenID = "tenant", true
-		if !c.limits.NoUnique {
-			keyed.Body.Unique = broker.Unique{Key: "key", Mode: untilSettled}
-		}
-		hidden, first := c.job("hidden"), c.job("settled")
-		c.accept(c.job("held"), hidden, first, given)
-		c.hold("held", "pending") // out of the way
-		taken := v.take("hidden", "settled", "given")
-		v.settle(broker.Die(broker.ReasonRetries, failure("x")), &taken[0])
-		c.decide(broker.OpSuppress, "hidden")
-		items := []broker.Settlement{{Job: &taken[1], Outcome: broker.Complete(nil)}, {Job: &taken[2], Outcome: broker.Complete(nil)}}
-		v.number++
-		verdicts := v.sendAs(v.number, items...)
-		c.decide(broker.OpDelete, "given")
-		c.accept(keyed)
-		c.decide(broker.OpCancel, "active")
-		c.decide(broker.OpUnhold, "pending")
-		depth, dead := int64(1000), broker.Retention{Age: 100 * time.Hour, Count: 7}
-		c.policy(broker.PolicyRequest{MaxDepth: &depth, RetainDead: &dead})
-		c.pause("paused", true)
-		mark := broker.Marked{}
-		if !c.limits.NoMark {
-			mark = c.mark(broker.MarkRequest{Action: broker.MarkTake, Name: "m", Owner: "a", TTL: time.Hour, Value: []byte("value")})
-		}
-		before := make(map[string]*broker.Job)
-		for _, id := range ids {
-			before[id] = c.find(id)
-		}
-		policy, counts := c.policy(broker.PolicyRequest{}), c.counted(c.q).Counts
-		lapse := w.renew()
+	{"Durable/EveryKindOfRecordOutlivesARestart", "§26",
+		"After a restart jobs in every state, leases, workers, settle numbers, remembered IDs, unique keys, cancel requests, keys, policies and marks are what they were.", nil, func(c *check) {
+			w := c.everyState()
+			v, ended := c.worker("v"), c.worker("ended")
+			ended.retire()
+			ids := []string{"pending", "scheduled", "active", "retry", "dead", "completed", "cancelled", "held", "keyed", "hidden"}
+			keyed, given := c.job("keyed"), c.job("given")
+			keyed.Body.Key, given.Body.GivenID = "tenant", true
+			if !c.limits.NoUnique {
+				keyed.Body.Unique = broker.Unique{Key: "key", Mode: untilSettled}
+			}
+			hidden, first := c.job("hidden"), c.job("settled")
+			c.accept(c.job("held"), hidden, first, given)
+			c.hold("held", "pending") // out of the way
+			taken := v.take("hidden", "settled", "given")
+			v.settle(broker.Die(broker.ReasonRetries, failure("x")), &taken[0])
+			c.decide(broker.OpSuppress, "hidden")
+			items := []broker.Settlement{{Job: &taken[1], Outcome: broker.Complete(nil)}, {Job: &taken[2], Outcome: broker.Complete(nil)}}
+			v.number++
+			verdicts := v.sendAs(v.number, items...)
+			c.decide(broker.OpDelete, "given")
+			c.accept(keyed)
+			c.decide(broker.OpCancel, "active")
+			c.decide(broker.OpUnhold, "pending")
+			depth, dead := int64(1000), broker.Retention{Age: 100 * time.Hour, Count: 7}
+			c.policy(broker.PolicyRequest{MaxDepth: &depth, RetainDead: &dead})
+			c.pause("paused", true)
+			mark := broker.Marked{}
+			if !c.limits.NoMark {
+				mark = c.mark(broker.MarkRequest{Action: broker.MarkTake, Name: "m", Owner: "a", TTL: time.Hour, Value: []byte("value")})
+			}
+			before := make(map[string]*broker.Job)
+			for _, id := range ids {
+				before[id] = c.find(id)
+			}
+			policy, counts := c.policy(broker.PolicyRequest{}), c.counted(c.q).Counts
+			lapse := w.renew()
 
-		c.restart()
-		w.b, v.b, ended.b = c.b, c.b, c.b
+			c.restart()
+			w.b, v.b, ended.b = c.b, c.b, c.b
 
-		for _, id := range ids {
-			c.same("job "+id, c.find(id), before[id])
-		}
-		for _, state := range broker.States() {
-			c.same("count of "+state.String()+" jobs", c.counted(c.q).Counts[state], counts[state])
-			c.same("listed "+state.String()+" jobs", int64(len(c.list(broker.Query{State: state, Suppressed: true}))), counts[state])
-		}
-		c.same("found by key", idsOf(c.list(broker.Query{Key: "tenant"})), []string{"keyed"})
-		c.same("policy", c.policy(broker.PolicyRequest{}), policy)
-		c.that(c.policy(broker.PolicyRequest{Queue: "paused"}).Paused, "the paused queue\ngot  resumed\nwant it paused")
-		c.same("verdicts of a repeated settle", v.sendAs(v.number, items...), verdicts)
-		for _, j := range []broker.NewJob{given, c.job("pending")} {
-			c.same("holder of the ID "+j.ID, c.refuse(j, broker.ErrDuplicate).Holder, j.ID)
-		}
-		if !c.limits.NoUnique {
-			c.same("holder of the unique key", c.refuse(c.uniqueJob("u", "key", untilSettled, 0), broker.ErrDuplicate).Holder, "keyed")
-		}
-		now := w.renew()
-		c.that(!now.Lost && !v.renew().Lost, "workers that were alive\ngot  Lost\nwant them alive")
-		c.same("held", now.Held, lapse.Held)
-		c.same("asked to cancel", now.Cancel, []broker.Ref{before["active"].Ref()})
-		c.that(now.NextLapse.Equal(lapse.NextLapse), "NextLapse\ngot  %v\nwant %v", now.NextLapse, lapse.NextLapse)
-		c.that(ended.renewAs(lease, true).Lost, "the worker that had retired\ngot  alive\nwant Lost")
-		if !c.limits.NoMark {
-			c.same("mark", c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"}), mark)
-			c.that(!c.mark(broker.MarkRequest{Action: broker.MarkTake, Name: "m", Owner: "b", TTL: time.Hour}).Held, "the mark\ngot  taken by another\nwant it held")
-		}
-		w.settle(broker.Complete(nil), before["active"])
-		c.decide(broker.OpUnhold, "held")
-		w.take("held", "pending", "keyed")
-		c.pass(2 * time.Hour)
-		r := c.worker("r")
-		c.same("due", sorted(idsOf(r.claim(9))), []string{"retry", "scheduled"})
-		c.same("of workers that ran out", sorted(idsOf(r.reclaim(9))), []string{"held", "keyed", "pending"})
-		c.pass(30 * time.Hour)
-		c.that(c.prune().Completed >= 2, "pruned\ngot  fewer completed records than are past their retention\nwant them gone")
-		c.gone("completed")
-	}},
+			for _, id := range ids {
+				c.same("job "+id, c.find(id), before[id])
+			}
+			for _, state := range broker.States() {
+				c.same("count of "+state.String()+" jobs", c.counted(c.q).Counts[state], counts[state])
+				c.same("listed "+state.String()+" jobs", int64(len(c.list(broker.Query{State: state, Suppressed: true}))), counts[state])
+			}
+			c.same("found by key", idsOf(c.list(broker.Query{Key: "tenant"})), []string{"keyed"})
+			c.same("policy", c.policy(broker.PolicyRequest{}), policy)
+			c.that(c.policy(broker.PolicyRequest{Queue: "paused"}).Paused, "the paused queue\ngot  resumed\nwant it paused")
+			c.same("verdicts of a repeated settle", v.sendAs(v.number, items...), verdicts)
+			for _, j := range []broker.NewJob{given, c.job("pending")} {
+				c.same("holder of the ID "+j.ID, c.refuse(j, broker.ErrDuplicate).Holder, j.ID)
+			}
+			if !c.limits.NoUnique {
+				c.same("holder of the unique key", c.refuse(c.uniqueJob("u", "key", untilSettled, 0), broker.ErrDuplicate).Holder, "keyed")
+			}
+			now := w.renew()
+			c.that(!now.Lost && !v.renew().Lost, "workers that were alive\ngot  Lost\nwant them alive")
+			c.same("held", now.Held, lapse.Held)
+			c.same("asked to cancel", now.Cancel, []broker.Ref{before["active"].Ref()})
+			c.that(now.NextLapse.Equal(lapse.NextLapse), "NextLapse\ngot  %v\nwant %v", now.NextLapse, lapse.NextLapse)
+			c.that(ended.renewAs(lease, true).Lost, "the worker that had retired\ngot  alive\nwant Lost")
+			if !c.limits.NoMark {
+				c.same("mark", c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"}), mark)
+				c.that(!c.mark(broker.MarkRequest{Action: broker.MarkTake, Name: "m", Owner: "b", TTL: time.Hour}).Held,
+					"the mark\ngot  taken by another\nwant it held")
+			}
+			w.settle(broker.Complete(nil), before["active"])
+			c.decide(broker.OpUnhold, "held")
+			w.take("held", "pending", "keyed")
+			c.pass(2 * time.Hour)
+			r := c.worker("r")
+			c.same("due", sorted(idsOf(r.claim(9))), []string{"retry", "scheduled"})
+			c.same("of workers that ran out", sorted(idsOf(r.reclaim(9))), []string{"held", "keyed", "pending"})
+			c.pass(30 * time.Hour)
+			c.that(c.prune().Completed >= 2, "pruned\ngot  fewer completed records than are past their retention\nwant them gone")
+			c.gone("completed")
+		}},
 }
 
 // restart closes the first handle, has the store closed and opened anew, or all

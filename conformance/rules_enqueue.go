@@ -11,7 +11,7 @@ import (
 )
 
 var enqueueRules = []Rule{
-	{"Enqueue/ReceiptsStandInOrder", "§20", "Receipts stand in the order of the request, whatever queues it names.", nil, func(c *check) {
+	{"Enqueue/ReceiptsStandInOrder", "§18", "Receipts stand in the order of the request, whatever queues it names.", nil, func(c *check) {
 		var jobs []broker.NewJob
 		for i := range 9 {
 			j := c.job(fmt.Sprint("j", i))
@@ -29,69 +29,75 @@ var enqueueRules = []Rule{
 			c.same(fmt.Sprint("receipt ", i), r, want)
 		}
 	}},
-	{"Enqueue/PendingAtOnce", "§20", "A job without a time, or with one that has passed, is pending and claimable at once.", nil, func(c *check) {
-		past := c.job("past")
-		past.RunAt = c.now.Add(-time.Hour)
-		present := c.job("present")
-		present.RunAt = c.now
-		for _, r := range c.enqueue(c.job("plain"), past, present) {
-			c.ok("Enqueue of "+r.ID, r.Err)
-			c.same("receipt of "+r.ID, r, broker.Receipt{Queue: c.q, ID: r.ID, State: broker.StatePending})
-		}
-		c.worker("w").take("plain", "past", "present")
-	}},
-	{"Enqueue/ScheduledSaysWhen", "§15", "A job with a time ahead is scheduled, and its receipt and its record say when it is due.", nil, func(c *check) {
-		delayed, timed := c.job("delayed"), c.job("timed")
-		delayed.Delay = 90 * time.Second
-		timed.RunAt = c.now.Add(36 * time.Hour)
-		for i, r := range c.enqueue(delayed, timed) {
-			due := []time.Time{c.up(c.now.Add(90 * time.Second)), c.up(timed.RunAt)}[i]
-			c.same("receipt of "+r.ID, r, broker.Receipt{Queue: c.q, ID: r.ID, State: broker.StateScheduled, RunAt: due})
-			c.same("RunAt of "+r.ID, c.must(r.ID, broker.StateScheduled).RunAt, due)
-		}
-	}},
-	{"Enqueue/BadItemFailsAlone", "§20", "An item that is invalid is refused with its own error, and the others are accepted.", nil, func(c *check) {
-		brace, noType, noID, odd, both := c.job("brace"), c.job("no-type"), c.job(""), c.job("odd"), c.job("both")
-		brace.Queue = "a{b}"
-		noType.Body.Type = ""
-		odd.Body.Priority = 9
-		both.Delay, both.RunAt = time.Second, c.now.Add(time.Hour)
-		headers := c.job("headers")
-		headers.Body.Headers = map[string]string{"h": strings.Repeat("x", broker.MaxHeaderBytes)}
-		jobs := []broker.NewJob{c.job("first"), brace, noType, c.job("middle"), noID, odd, both, headers, c.job("last")}
-		want := []error{nil, broker.ErrInvalid, broker.ErrInvalid, nil, broker.ErrInvalid, broker.ErrInvalid, broker.ErrInvalid, broker.ErrTooLarge, nil}
-		for i, r := range c.enqueue(jobs...) {
-			if !errors.Is(r.Err, want[i]) {
-				c.failf("error of item %d, %q\ngot  %v\nwant %v", i, r.ID, r.Err, want[i])
+	{"Enqueue/PendingAtOnce", "§18", "A job without a time, or with one that has passed, is pending and claimable at once.", nil,
+		func(c *check) {
+			past := c.job("past")
+			past.RunAt = c.now.Add(-time.Hour)
+			present := c.job("present")
+			present.RunAt = c.now
+			for _, r := range c.enqueue(c.job("plain"), past, present) {
+				c.ok("Enqueue of "+r.ID, r.Err)
+				c.same("receipt of "+r.ID, r, broker.Receipt{Queue: c.q, ID: r.ID, State: broker.StatePending})
 			}
-		}
-		c.worker("w").take("first", "middle", "last")
-		for _, id := range []string{"no-type", "odd", "both", "headers"} {
-			c.gone(id)
-		}
-	}},
-	{"Enqueue/DuplicateIDIsRefused", "§2", "The ID of a stored job is refused with ErrDuplicate and that ID as holder, in every state, and changes nothing.", nil, func(c *check) {
-		w := c.worker("w")
-		scheduled := c.job("scheduled")
-		scheduled.Delay = time.Hour
-		c.add("active", "dead", "retry")
-		held := w.take("active", "dead", "retry")
-		w.settle(broker.Die(broker.ReasonSkipRetry, failure("no")), &held[1])
-		w.settle(broker.Retry(time.Hour, failure("later")), &held[2])
-		c.accept(c.job("pending"), scheduled)
-		ids := []string{"pending", "scheduled", "active", "retry", "dead"}
-		states := []broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry, broker.StateDead}
-		for i, id := range ids {
-			again := c.job(id)
-			again.Body.Payload = []byte("another")
-			r := c.refuse(again, broker.ErrDuplicate)
-			c.same("holder of "+id, r.Holder, id)
-			j := c.must(id, states[i])
-			c.that(bytes.Equal(j.Payload, []byte("payload of "+id)), "payload of %s\ngot  %q\nwant it unchanged", id, j.Payload)
-		}
-		w.settle(broker.Complete(nil), &held[0])
-	}},
-	{"Enqueue/DuplicateInOneRequest", "§20", "An item sees the effect of those before it in the same request.", nil, func(c *check) {
+			c.worker("w").take("plain", "past", "present")
+		}},
+	{"Enqueue/ScheduledSaysWhen", "§15", "A job with a time ahead is scheduled, and its receipt and its record say when it is due.",
+		nil, func(c *check) {
+			delayed, timed := c.job("delayed"), c.job("timed")
+			delayed.Delay = 90 * time.Second
+			timed.RunAt = c.now.Add(36 * time.Hour)
+			for i, r := range c.enqueue(delayed, timed) {
+				due := []time.Time{c.up(c.now.Add(90 * time.Second)), c.up(timed.RunAt)}[i]
+				c.same("receipt of "+r.ID, r, broker.Receipt{Queue: c.q, ID: r.ID, State: broker.StateScheduled, RunAt: due})
+				c.same("RunAt of "+r.ID, c.must(r.ID, broker.StateScheduled).RunAt, due)
+			}
+		}},
+	{"Enqueue/BadItemFailsAlone", "§18", "An item that is invalid is refused with its own error, and the others are accepted.", nil,
+		func(c *check) {
+			brace, noType, noID, odd, both := c.job("brace"), c.job("no-type"), c.job(""), c.job("odd"), c.job("both")
+			brace.Queue = "a{b}"
+			noType.Body.Type = ""
+			odd.Body.Priority = 9
+			both.Delay, both.RunAt = time.Second, c.now.Add(time.Hour)
+			headers := c.job("headers")
+			headers.Body.Headers = map[string]string{"h": strings.Repeat("x", broker.MaxHeaderBytes)}
+			jobs := []broker.NewJob{c.job("first"), brace, noType, c.job("middle"), noID, odd, both, headers, c.job("last")}
+			want := []error{nil, broker.ErrInvalid, broker.ErrInvalid, nil, broker.ErrInvalid, broker.ErrInvalid, broker.ErrInvalid,
+				broker.ErrTooLarge, nil}
+			for i, r := range c.enqueue(jobs...) {
+				if !errors.Is(r.Err, want[i]) {
+					c.failf("error of item %d, %q\ngot  %v\nwant %v", i, r.ID, r.Err, want[i])
+				}
+			}
+			c.worker("w").take("first", "middle", "last")
+			for _, id := range []string{"no-type", "odd", "both", "headers"} {
+				c.gone(id)
+			}
+		}},
+	{"Enqueue/DuplicateIDIsRefused", "§2",
+		"The ID of a stored job is refused with ErrDuplicate and that ID as holder, in every state, and changes nothing.", nil,
+		func(c *check) {
+			w := c.worker("w")
+			scheduled := c.job("scheduled")
+			scheduled.Delay = time.Hour
+			c.add("active", "dead", "retry")
+			held := w.take("active", "dead", "retry")
+			w.settle(broker.Die(broker.ReasonSkipRetry, failure("no")), &held[1])
+			w.settle(broker.Retry(time.Hour, failure("later")), &held[2])
+			c.accept(c.job("pending"), scheduled)
+			ids := []string{"pending", "scheduled", "active", "retry", "dead"}
+			states := []broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry, broker.StateDead}
+			for i, id := range ids {
+				again := c.job(id)
+				again.Body.Payload = []byte("another")
+				r := c.refuse(again, broker.ErrDuplicate)
+				c.same("holder of "+id, r.Holder, id)
+				j := c.must(id, states[i])
+				c.that(bytes.Equal(j.Payload, []byte("payload of "+id)), "payload of %s\ngot  %q\nwant it unchanged", id, j.Payload)
+			}
+			w.settle(broker.Complete(nil), &held[0])
+		}},
+	{"Enqueue/DuplicateInOneRequest", "§18", "An item sees the effect of those before it in the same request.", nil, func(c *check) {
 		for _, id := range []string{"new", "known"} { // a store may take another way into a queue that it knows
 			second := c.job(id)
 			second.Body.Payload = []byte("second")
@@ -116,29 +122,30 @@ var enqueueRules = []Rule{
 		c.gone("a")
 		c.that(c.findIn("other", "a") != nil, "settling q/a\ngot  other/a gone\nwant it untouched")
 	}},
-	{"Enqueue/GivenIDIsRemembered", "§1", "A caller's own ID stays refused for the queue's duplicate span after its record is gone, however it went.", nil, func(c *check) {
-		w := c.worker("w")
-		given := func(id string) broker.NewJob {
-			j := c.job(id)
-			j.Body.GivenID = true
-			return j
-		}
-		ends := []string{"completed", "cancelled", "deleted"}
-		c.accept(given("completed"), given("cancelled"), given("deleted"))
-		w.settle(broker.Complete(nil), w.one("completed"))
-		c.decide(broker.OpCancel, "cancelled")
-		c.decide(broker.OpDelete, "deleted")
-		c.pass(broker.DefaultDuplicateSpan - c.tick)
-		for _, id := range ends {
-			c.gone(id)
-			c.same("holder", c.refuse(given(id), broker.ErrDuplicate).Holder, id)
-			c.refuse(c.job(id), broker.ErrDuplicate)
-		}
-		c.pass(c.tick)
-		for _, id := range ends {
-			c.accept(given(id))
-		}
-	}},
+	{"Enqueue/GivenIDIsRemembered", "§1",
+		"A caller's own ID stays refused for the queue's duplicate span after its record is gone, however it went.", nil, func(c *check) {
+			w := c.worker("w")
+			given := func(id string) broker.NewJob {
+				j := c.job(id)
+				j.Body.GivenID = true
+				return j
+			}
+			ends := []string{"completed", "cancelled", "deleted"}
+			c.accept(given("completed"), given("cancelled"), given("deleted"))
+			w.settle(broker.Complete(nil), w.one("completed"))
+			c.decide(broker.OpCancel, "cancelled")
+			c.decide(broker.OpDelete, "deleted")
+			c.pass(broker.DefaultDuplicateSpan - c.tick)
+			for _, id := range ends {
+				c.gone(id)
+				c.same("holder", c.refuse(given(id), broker.ErrDuplicate).Holder, id)
+				c.refuse(c.job(id), broker.ErrDuplicate)
+			}
+			c.pass(c.tick)
+			for _, id := range ends {
+				c.accept(given(id))
+			}
+		}},
 	{"Enqueue/GivenIDsFollowThePolicy", "§1", "Policy.DuplicateSpan sets how long a caller's own ID is remembered.", nil, func(c *check) {
 		span := 5 * time.Minute
 		j := c.job("a")
@@ -162,17 +169,18 @@ var enqueueRules = []Rule{
 		c.add("completed", "deleted")
 		w.take("completed", "deleted")
 	}},
-	{"Enqueue/ChecksInOrder", "§20", "An item is checked for validity, a known ID, a full queue and a held unique key, in this order.", unique, func(c *check) {
-		depth := int64(1)
-		c.accept(c.uniqueJob("holder", "key", broker.UniqueUntilDone, 0))
-		c.policy(broker.PolicyRequest{MaxDepth: &depth})
-		bad := c.uniqueJob("holder", "key", broker.UniqueUntilDone, 0)
-		bad.Body.Type = ""
-		c.refuse(bad, broker.ErrInvalid)
-		known := c.uniqueJob("holder", "key", broker.UniqueUntilDone, 0)
-		c.same("holder", c.refuse(known, broker.ErrDuplicate).Holder, "holder")
-		c.refuse(c.uniqueJob("new", "key", broker.UniqueUntilDone, 0), broker.ErrQueueFull)
-	}},
+	{"Enqueue/ChecksInOrder", "§18", "An item is checked for validity, a known ID, a full queue and a held unique key, in this order.",
+		unique, func(c *check) {
+			depth := int64(1)
+			c.accept(c.uniqueJob("holder", "key", broker.UniqueUntilDone, 0))
+			c.policy(broker.PolicyRequest{MaxDepth: &depth})
+			bad := c.uniqueJob("holder", "key", broker.UniqueUntilDone, 0)
+			bad.Body.Type = ""
+			c.refuse(bad, broker.ErrInvalid)
+			known := c.uniqueJob("holder", "key", broker.UniqueUntilDone, 0)
+			c.same("holder", c.refuse(known, broker.ErrDuplicate).Holder, "holder")
+			c.refuse(c.uniqueJob("new", "key", broker.UniqueUntilDone, 0), broker.ErrQueueFull)
+		}},
 	{"Enqueue/RegistersItsQueue", "§1", "A queue is listed from its first job on, also when it has no job left.", nil, func(c *check) {
 		reply, err := c.b.Queues(c.ctx, broker.QueuesRequest{Now: c.now})
 		c.ok("Queues", err)
@@ -192,10 +200,10 @@ var enqueueRules = []Rule{
 		c.same("CreatedAt of a", c.must("a", broker.StatePending).CreatedAt, c.up(at.Add(-time.Minute)))
 		c.same("CreatedAt of b", c.must("b", broker.StatePending).CreatedAt, c.up(at))
 	}},
-	{"Enqueue/NothingIsNothing", "§20", "A request without jobs does nothing.", nil, func(c *check) {
+	{"Enqueue/NothingIsNothing", "§18", "A request without jobs does nothing.", nil, func(c *check) {
 		c.same("receipts", len(c.enqueue()), 0)
 	}},
-	{"Enqueue/TooManyAreRefused", "§20", "A request over the batch limit is refused as a whole, with nothing stored.", nil, func(c *check) {
+	{"Enqueue/TooManyAreRefused", "§18", "A request over the batch limit is refused as a whole, with nothing stored.", nil, func(c *check) {
 		jobs := make([]broker.NewJob, broker.MaxBatch+1)
 		for i := range jobs {
 			jobs[i] = c.job(fmt.Sprint("j", i))

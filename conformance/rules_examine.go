@@ -28,10 +28,11 @@ var examineRules = []Rule{
 			c.that(steps < 10_000, "the examination of a store with six jobs\ngot  %d steps, and it goes on\nwant an end", steps)
 		}
 	}},
-	{"Examine/BadRequestsAreRefused", "§23", "A step of more than MaxExamine records, or of a queue that cannot be, is refused by name.", examines, func(c *check) {
-		_, err := c.b.Examine(c.ctx, broker.ExamineRequest{Now: c.now, Limit: broker.MaxExamine + 1})
-		c.is("Examine of too many records in a step", err, broker.ErrInvalid)
-		_, err = c.b.Examine(c.ctx, broker.ExamineRequest{Now: c.now, Queue: "a{b}"})
-		c.is("Examine of a queue that cannot be", err, broker.ErrInvalid)
-	}},
+	{"Examine/BadRequestsAreRefused", "§23",
+		"A step of more than MaxExamine records, or of a queue that cannot be, is refused by name.", examines, func(c *check) {
+			_, err := c.b.Examine(c.ctx, broker.ExamineRequest{Now: c.now, Limit: broker.MaxExamine + 1})
+			c.is("Examine of too many records in a step", err, broker.ErrInvalid)
+			_, err = c.b.Examine(c.ctx, broker.ExamineRequest{Now: c.now, Queue: "a{b}"})
+			c.is("Examine of a queue that cannot be", err, broker.ErrInvalid)
+		}},
 }

@@ -9,7 +9,7 @@ import (
 )
 
 var findRules = []Rule{
-	{"Find/ByID", "§23", "Find by IDs shows exactly those that exist, in whatever state, once each.", nil, func(c *check) {
+	{"Find/ByID", "§21", "Find by IDs shows exactly those that exist, in whatever state, once each.", nil, func(c *check) {
 		c.everyState()
 		for state, id := range stateIDs {
 			c.must(id, state)
@@ -19,30 +19,31 @@ var findRules = []Rule{
 		c.same("found", sorted(idsOf(page.Jobs)), []string{"active", "dead", "pending"})
 		c.same("cursor", page.Cursor, "")
 	}},
-	{"Find/ByState", "§23", "Each state lists its jobs, and no others.", nil, func(c *check) {
+	{"Find/ByState", "§21", "Each state lists its jobs, and no others.", nil, func(c *check) {
 		c.everyState()
 		for state, id := range stateIDs {
 			c.same("jobs in state "+state.String(), idsOf(c.list(broker.Query{State: state})), []string{id})
 		}
 	}},
-	{"Find/ShowsTheWholeJob", "§23", "A listing shows each job as Find by ID does.", nil, func(c *check) {
+	{"Find/ShowsTheWholeJob", "§21", "A listing shows each job as Find by ID does.", nil, func(c *check) {
 		c.everyState()
 		for state, id := range stateIDs {
 			listed := c.list(broker.Query{State: state})
 			c.same("the listed "+id, listed[0], *c.must(id, state))
 		}
 	}},
-	{"Find/PagesShowEveryJob", "§23", "A listing in pages examines at most Limit records a page, ends, and shows every job.", nil, func(c *check) {
-		w := c.worker("w")
-		want := c.manyInEachState(w, 23)
-		for state, ids := range want {
-			for _, limit := range []int{1, 5, 23} {
-				got := idsOf(c.list(broker.Query{State: state, Limit: limit}))
-				c.same(fmt.Sprintf("jobs in state %v in pages of %d", state, limit), sorted(got), sorted(ids))
+	{"Find/PagesShowEveryJob", "§21", "A listing in pages examines at most Limit records a page, ends, and shows every job.", nil,
+		func(c *check) {
+			w := c.worker("w")
+			want := c.manyInEachState(w, 23)
+			for state, ids := range want {
+				for _, limit := range []int{1, 5, 23} {
+					got := idsOf(c.list(broker.Query{State: state, Limit: limit}))
+					c.same(fmt.Sprintf("jobs in state %v in pages of %d", state, limit), sorted(got), sorted(ids))
+				}
 			}
-		}
-	}},
-	{"Find/ScheduledByDueTime", "§23", "Scheduled and retry jobs are listed by due time.", nil, func(c *check) {
+		}},
+	{"Find/ScheduledByDueTime", "§21", "Scheduled and retry jobs are listed by due time.", nil, func(c *check) {
 		w := c.worker("w")
 		delays := []int{5, 3, 9, 1, 7, 2, 8}
 		for _, d := range delays {
@@ -56,16 +57,19 @@ var findRules = []Rule{
 			w.settle(broker.Retry(time.Duration(d)*time.Minute, failure("x")), w.one(id))
 		}
 		for _, limit := range []int{2, 100} {
-			c.same("scheduled", idsOf(c.list(broker.Query{State: broker.StateScheduled, Limit: limit})), []string{"s1", "s2", "s3", "s5", "s7", "s8", "s9"})
-			c.same("retry", idsOf(c.list(broker.Query{State: broker.StateRetry, Limit: limit})), []string{"r1", "r2", "r3", "r5", "r7", "r8", "r9"})
+			c.same("scheduled", idsOf(c.list(broker.Query{State: broker.StateScheduled, Limit: limit})),
+				[]string{"s1", "s2", "s3", "s5", "s7", "s8", "s9"})
+			c.same("retry", idsOf(c.list(broker.Query{State: broker.StateRetry, Limit: limit})),
+				[]string{"r1", "r2", "r3", "r5", "r7", "r8", "r9"})
 		}
 	}},
-	{"Find/FinalByEnd", "§23", "Completed, cancelled and dead jobs are listed by their end, earliest first.", nil, func(c *check) {
+	{"Find/FinalByEnd", "§21", "Completed, cancelled and dead jobs are listed by their end, earliest first.", nil, func(c *check) {
 		c.keep(time.Hour)
 		w := c.worker("w")
 		want := map[broker.State][]string{}
 		for _, i := range []int{4, 1, 3, 5, 2} {
-			for _, o := range []broker.Outcome{broker.Complete(nil), broker.Cancel(failure("x")), broker.Die(broker.ReasonSkipRetry, failure("x"))} {
+			for _, o := range []broker.Outcome{broker.Complete(nil), broker.Cancel(failure("x")),
+				broker.Die(broker.ReasonSkipRetry, failure("x"))} {
 				id := fmt.Sprint(o.State(), i)
 				c.add(id)
 				w.settle(o, w.one(id))
@@ -92,7 +96,7 @@ var findRules = []Rule{
 		w.settle(broker.Release(), &got[0])
 		c.same("held by nobody", len(c.list(broker.Query{Worker: "w"})), 0)
 	}},
-	{"Find/ByKey", "§23", "A key's listing shows its jobs in every state.", nil, func(c *check) {
+	{"Find/ByKey", "§21", "A key's listing shows its jobs in every state.", nil, func(c *check) {
 		c.keep(time.Hour)
 		w := c.worker("w")
 		keyed := func(id, key string) broker.NewJob {
@@ -113,7 +117,7 @@ var findRules = []Rule{
 		c.same("jobs of the other key", idsOf(c.list(broker.Query{Key: "tenant 2"})), []string{"other"})
 		c.same("dead jobs of the key", idsOf(c.list(broker.Query{Key: "tenant", State: broker.StateDead})), []string{"dead"})
 	}},
-	{"Find/Filters", "§23", "Type, reason, error text and time narrow a listing.", nil, func(c *check) {
+	{"Find/Filters", "§21", "Type, reason, error text and time narrow a listing.", nil, func(c *check) {
 		w := c.worker("w")
 		start := c.now
 		reasons := []broker.DeadReason{broker.ReasonRetries, broker.ReasonExpired}
@@ -141,18 +145,21 @@ var findRules = []Rule{
 		is(broker.Query{Before: start.Add(2 * time.Second)}, "j0", "j1")
 		is(broker.Query{After: start.Add(time.Second), Before: start.Add(3 * time.Second), Type: "type2"}, "j2")
 	}},
-	{"Find/FiltersByDueAndCreation", "§23", "After and Before mean the due time of scheduled jobs, and the creation of pending ones.", nil, func(c *check) {
-		start := c.now
-		for i := range 4 {
-			j := c.job(fmt.Sprint("s", i))
-			j.RunAt = start.Add(time.Hour * time.Duration(i+1))
-			c.accept(j, c.job(fmt.Sprint("p", i)))
-			c.pass(time.Second)
-		}
-		c.same("scheduled", idsOf(c.list(broker.Query{State: broker.StateScheduled, After: start.Add(2 * time.Hour), Before: start.Add(4 * time.Hour)})), []string{"s1", "s2"})
-		c.same("pending", sorted(idsOf(c.list(broker.Query{State: broker.StatePending, After: start.Add(time.Second), Before: start.Add(3 * time.Second)}))), []string{"p1", "p2"})
-	}},
-	{"Find/MayLeaveThePayloadOut", "§23", "NoPayload leaves payload and result out, and nothing else.", nil, func(c *check) {
+	{"Find/FiltersByDueAndCreation", "§21", "After and Before mean the due time of scheduled jobs, and the creation of pending ones.",
+		nil, func(c *check) {
+			start := c.now
+			for i := range 4 {
+				j := c.job(fmt.Sprint("s", i))
+				j.RunAt = start.Add(time.Hour * time.Duration(i+1))
+				c.accept(j, c.job(fmt.Sprint("p", i)))
+				c.pass(time.Second)
+			}
+			c.same("scheduled", idsOf(c.list(broker.Query{State: broker.StateScheduled, After: start.Add(2 * time.Hour),
+				Before: start.Add(4 * time.Hour)})), []string{"s1", "s2"})
+			c.same("pending", sorted(idsOf(c.list(broker.Query{State: broker.StatePending, After: start.Add(time.Second),
+				Before: start.Add(3 * time.Second)}))), []string{"p1", "p2"})
+		}},
+	{"Find/MayLeaveThePayloadOut", "§21", "NoPayload leaves payload and result out, and nothing else.", nil, func(c *check) {
 		c.everyState()
 		headed := c.job("with-headers")
 		headed.Body.Headers = map[string]string{"a": "1", "b": "2"}
@@ -174,49 +181,53 @@ var findRules = []Rule{
 			compare(id, state, broker.Query{State: state})
 		}
 	}},
-	{"Find/SurvivesChange", "§23", "What matches throughout a listing is shown, although other jobs come and go between its pages.", nil, func(c *check) {
-		w := c.worker("w")
-		want := c.manyInEachState(w, 20)
-		for _, state := range []broker.State{broker.StatePending, broker.StateScheduled, broker.StateRetry, broker.StateDead} {
-			ids := want[state]
-			seen := make(map[string]bool)
-			q := broker.Query{Now: c.now, Queue: c.q, State: state, Limit: 4}
-			gone := make(map[string]bool)
-			for page := 0; ; page++ {
-				p, err := c.b.Find(c.ctx, q)
-				c.ok("Find", err)
-				for _, j := range p.Jobs {
-					seen[j.ID] = true
+	{"Find/SurvivesChange", "§21", "What matches throughout a listing is shown, although other jobs come and go between its pages.",
+		nil, func(c *check) {
+			w := c.worker("w")
+			want := c.manyInEachState(w, 20)
+			for _, state := range []broker.State{broker.StatePending, broker.StateScheduled, broker.StateRetry, broker.StateDead} {
+				ids := want[state]
+				seen := make(map[string]bool)
+				q := broker.Query{Now: c.now, Queue: c.q, State: state, Limit: 4}
+				gone := make(map[string]bool)
+				for page := 0; ; page++ {
+					p, err := c.b.Find(c.ctx, q)
+					c.ok("Find", err)
+					for _, j := range p.Jobs {
+						seen[j.ID] = true
+					}
+					if q.Cursor = p.Cursor; q.Cursor == "" {
+						break
+					}
+					if page < 5 {
+						i := (page * 7) % 20
+						c.decide(broker.OpDelete, ids[i])
+						gone[ids[i]] = true
+						c.add(fmt.Sprint("new", state, page))
+					}
+					c.that(page < 200, "listing\ngot  a cursor after %d pages\nwant an end", page)
 				}
-				if q.Cursor = p.Cursor; q.Cursor == "" {
-					break
+				for _, id := range ids {
+					c.that(seen[id] || gone[id], "%v job %s\ngot  not shown\nwant shown: it was there throughout", state, id)
 				}
-				if page < 5 {
-					i := (page * 7) % 20
-					c.decide(broker.OpDelete, ids[i])
-					gone[ids[i]] = true
-					c.add(fmt.Sprint("new", state, page))
-				}
-				c.that(page < 200, "listing\ngot  a cursor after %d pages\nwant an end", page)
 			}
-			for _, id := range ids {
-				c.that(seen[id] || gone[id], "%v job %s\ngot  not shown\nwant shown: it was there throughout", state, id)
-			}
-		}
-	}},
-	{"Find/UnknownIsEmpty", "§23", "A listing of an unknown queue, worker or key is empty.", nil, func(c *check) {
+		}},
+	{"Find/UnknownIsEmpty", "§21", "A listing of an unknown queue, worker or key is empty.", nil, func(c *check) {
 		c.add("a")
-		for _, q := range []broker.Query{{Queue: "unknown", State: broker.StatePending}, {Queue: "unknown", IDs: []string{"a"}}, {Worker: "unknown"}, {Key: "unknown"}, {IDs: []string{"unknown"}}} {
+		for _, q := range []broker.Query{{Queue: "unknown", State: broker.StatePending}, {Queue: "unknown", IDs: []string{"a"}},
+			{Worker: "unknown"}, {Key: "unknown"}, {IDs: []string{"unknown"}}} {
 			c.same(fmt.Sprintf("%+v", q), len(c.list(q)), 0)
 		}
 	}},
-	{"Find/RefusesWhatIsInvalid", "§23", "A query that selects nothing, or beyond the limits, is refused with ErrInvalid.", nil, func(c *check) {
-		c.add("a")
-		for _, q := range []broker.Query{{Queue: c.q}, {Queue: c.q, State: broker.StatePending, Limit: 1001}, {Queue: c.q, State: broker.StatePending, Limit: -1}, {Queue: "{}", State: broker.StatePending}} {
-			_, err := c.b.Find(c.ctx, q)
-			c.is(fmt.Sprintf("Find(%+v)", q), err, broker.ErrInvalid)
-		}
-	}},
+	{"Find/RefusesWhatIsInvalid", "§21", "A query that selects nothing, or beyond the limits, is refused with ErrInvalid.", nil,
+		func(c *check) {
+			c.add("a")
+			for _, q := range []broker.Query{{Queue: c.q}, {Queue: c.q, State: broker.StatePending, Limit: 1001},
+				{Queue: c.q, State: broker.StatePending, Limit: -1}, {Queue: "{}", State: broker.StatePending}} {
+				_, err := c.b.Find(c.ctx, q)
+				c.is(fmt.Sprintf("Find(%+v)", q), err, broker.ErrInvalid)
+			}
+		}},
 }
 
 // stateIDs names the one job that everyState leaves in each state.

@@ -23,20 +23,22 @@ func (c *check) hold(ids ...string) {
 var queued = map[string]broker.State{"pending": broker.StatePending, "scheduled": broker.StateScheduled, "retry": broker.StateRetry}
 
 var holdRules = []Rule{
-	{"Hold/TakesOutOfTheQueue", "§27", "A pending, scheduled or retry job that is held is waiting, shows its holder and what it was, and is otherwise unchanged.", nil, func(c *check) {
-		c.everyState()
-		for id, state := range queued {
-			want := *c.must(id, state)
-			c.hold(id)
-			want.State, want.Holder, want.HeldFrom = broker.StateWaiting, holder, state
-			want.Epoch++
-			c.same("the held job", *c.must(id, broker.StateWaiting), want)
-		}
-		c.same("listed", sorted(idsOf(c.list(broker.Query{State: broker.StateWaiting}))), []string{"pending", "retry", "scheduled"})
-		counts := c.counted(c.q).Counts
-		c.that(counts[broker.StateWaiting] == 3 && counts[broker.StatePending]+counts[broker.StateScheduled]+counts[broker.StateRetry] == 0,
-			"counts\ngot  %s\nwant 3 waiting and none in the queue", summary(counts))
-	}},
+	{"Hold/TakesOutOfTheQueue", "§27",
+		"A pending, scheduled or retry job that is held is waiting, shows its holder and what it was, and is otherwise unchanged.", nil,
+		func(c *check) {
+			c.everyState()
+			for id, state := range queued {
+				want := *c.must(id, state)
+				c.hold(id)
+				want.State, want.Holder, want.HeldFrom = broker.StateWaiting, holder, state
+				want.Epoch++
+				c.same("the held job", *c.must(id, broker.StateWaiting), want)
+			}
+			c.same("listed", sorted(idsOf(c.list(broker.Query{State: broker.StateWaiting}))), []string{"pending", "retry", "scheduled"})
+			counts := c.counted(c.q).Counts
+			c.that(counts[broker.StateWaiting] == 3 && counts[broker.StatePending]+counts[broker.StateScheduled]+counts[broker.StateRetry] == 0,
+				"counts\ngot  %s\nwant 3 waiting and none in the queue", summary(counts))
+		}},
 	{"Hold/IsNeverClaimed", "§27", "A held job is not claimed and does not fall due, whatever it was.", nil, func(c *check) {
 		w := c.everyState()
 		c.hold("pending", "scheduled", "retry")
@@ -49,7 +51,7 @@ var holdRules = []Rule{
 			c.must(id, broker.StateWaiting)
 		}
 	}},
-	{"Hold/InPages", "§23", "Waiting jobs are listed page by page, each at least once, also while others come back.", nil, func(c *check) {
+	{"Hold/InPages", "§21", "Waiting jobs are listed page by page, each at least once, also while others come back.", nil, func(c *check) {
 		ids := c.addMany("j", 25)
 		c.hold(ids...)
 		seen := make(map[string]bool)
@@ -71,26 +73,27 @@ var holdRules = []Rule{
 			c.that(seen[id] || i == 3 || i == 12 || i == 20, "listed\ngot  no %s\nwant each that was waiting throughout", id)
 		}
 	}},
-	{"Hold/AsTheyAreListed", "§23", "Who lists the jobs of a state page by page, and takes each page away, meets every one of them.", nil, func(c *check) {
-		for _, take := range []broker.Operation{{Kind: broker.OpHold, Holder: holder}, {Kind: broker.OpDelete}} {
-			ids := c.addMany(take.Kind.String(), 30)
-			q := broker.Query{Now: c.now, Queue: c.q, State: broker.StatePending, Limit: 4}
-			taken := 0
-			for range 100 {
-				page, err := c.b.Find(c.ctx, q)
-				c.ok("Find", err)
-				for _, j := range page.Jobs {
-					if c.operate(take, j.ID)[0].Err == nil {
-						taken++
+	{"Hold/AsTheyAreListed", "§21", "Who lists the jobs of a state page by page, and takes each page away, meets every one of them.",
+		nil, func(c *check) {
+			for _, take := range []broker.Operation{{Kind: broker.OpHold, Holder: holder}, {Kind: broker.OpDelete}} {
+				ids := c.addMany(take.Kind.String(), 30)
+				q := broker.Query{Now: c.now, Queue: c.q, State: broker.StatePending, Limit: 4}
+				taken := 0
+				for range 100 {
+					page, err := c.b.Find(c.ctx, q)
+					c.ok("Find", err)
+					for _, j := range page.Jobs {
+						if c.operate(take, j.ID)[0].Err == nil {
+							taken++
+						}
+					}
+					if q.Cursor = page.Cursor; q.Cursor == "" {
+						break
 					}
 				}
-				if q.Cursor = page.Cursor; q.Cursor == "" {
-					break
-				}
+				c.same("jobs that were listed and taken", taken, len(ids))
 			}
-			c.same("jobs that were listed and taken", taken, len(ids))
-		}
-	}},
+		}},
 	{"Hold/UnholdMakesItWhatItWas", "§27", "OpUnhold makes a job again what it was, at the time it had.", nil, func(c *check) {
 		w := c.everyState()
 		for id, state := range queued {
@@ -115,78 +118,84 @@ var holdRules = []Rule{
 		c.decide(broker.OpUnhold, "c")
 		c.worker("w").take("c", "a")
 	}},
-	{"Hold/UnholdAfterItsTime", "§27", "A job whose time passed while it was held can be claimed as soon as it is not.", nil, func(c *check) {
-		w := c.everyState()
-		w.take("pending")
-		c.hold("scheduled", "retry")
-		c.pass(24 * time.Hour)
-		w.renew()
-		w.nothing()
-		c.decide(broker.OpUnhold, "scheduled", "retry")
-		c.same("claimed", sorted(idsOf(w.claim(5))), []string{"retry", "scheduled"})
-	}},
-	{"Hold/AgainIsDone", "§27", "Holding a job again for the same holder is done already, at whatever epoch; for another it is refused, and the holder named.", nil, func(c *check) {
-		c.add("a")
-		before := c.must("a", broker.StatePending).Ref()
-		c.hold("a")
-		held := *c.must("a", broker.StateWaiting)
-		for _, epoch := range []int64{before.Epoch, held.Epoch, broker.AnyEpoch} {
-			op := broker.Operation{Now: c.now, Kind: broker.OpHold, Holder: holder, Refs: []broker.Ref{{Queue: c.q, ID: "a", Epoch: epoch}}}
-			r, err := c.b.Operate(c.ctx, op)
-			c.ok("Operate", err)
-			c.ok("the repeated hold", r[0].Err)
-			c.same("state", r[0].State, broker.StateWaiting)
-			op.Holder = "another"
-			r, err = c.b.Operate(c.ctx, op)
-			c.ok("Operate", err)
-			c.is("a hold for another", r[0].Err, broker.ErrWrongState)
-			c.same("holder", r[0].Holder, holder)
-			c.same("the held job", *c.must("a", broker.StateWaiting), held)
-		}
-	}},
-	{"Hold/HolderDecides", "§27", "With a holder, OpUnhold and OpDelete leave alone what another holds, and name who; without one they decide about any job.", nil, func(c *check) {
-		c.add("a", "b")
-		c.hold("a", "b")
-		for _, kind := range []broker.OperationKind{broker.OpUnhold, broker.OpDelete} {
-			r := c.operate(broker.Operation{Kind: kind, Holder: "another"}, "a")[0]
-			c.is(kind.String()+" by another", r.Err, broker.ErrWrongState)
-			c.same("holder", r.Holder, holder)
-			c.must("a", broker.StateWaiting)
-		}
-		c.decide(broker.OpUnhold, "a")
-		c.must("a", broker.StatePending)
-		c.ok("delete by the holder", c.operate(broker.Operation{Kind: broker.OpDelete, Holder: holder}, "b")[0].Err)
-		c.gone("b")
-	}},
-	{"Hold/ObeysTheTable", "§27", "A job is held, and let go, in exactly the states from which the transition table has that.", nil, func(c *check) {
-		for _, op := range []struct {
-			kind  broker.OperationKind
-			event broker.TransitionEvent
-		}{{broker.OpHold, broker.OnHold}, {broker.OpUnhold, broker.OnUnhold}} {
-			q := c.q
-			c.q = op.kind.String() // a queue of its own for each
-			w := c.everyStateOf("w " + c.q)
-			for state, id := range stateIDs {
-				if broker.Allows(state, op.event) {
-					continue
-				}
-				before := *c.must(id, state)
-				r := c.operate(broker.Operation{Kind: op.kind, Holder: holder}, id)[0]
-				c.is(fmt.Sprintf("%v of a job that is %v", op.kind, state), r.Err, broker.ErrWrongState)
-				c.same("the refused job", *c.must(id, state), before)
+	{"Hold/UnholdAfterItsTime", "§27", "A job whose time passed while it was held can be claimed as soon as it is not.", nil,
+		func(c *check) {
+			w := c.everyState()
+			w.take("pending")
+			c.hold("scheduled", "retry")
+			c.pass(24 * time.Hour)
+			w.renew()
+			w.nothing()
+			c.decide(broker.OpUnhold, "scheduled", "retry")
+			c.same("claimed", sorted(idsOf(w.claim(5))), []string{"retry", "scheduled"})
+		}},
+	{"Hold/AgainIsDone", "§27",
+		"Holding a job again for the same holder is done already, at whatever epoch; for another it is refused, and the holder named.",
+		nil, func(c *check) {
+			c.add("a")
+			before := c.must("a", broker.StatePending).Ref()
+			c.hold("a")
+			held := *c.must("a", broker.StateWaiting)
+			for _, epoch := range []int64{before.Epoch, held.Epoch, broker.AnyEpoch} {
+				op := broker.Operation{Now: c.now, Kind: broker.OpHold, Holder: holder, Refs: []broker.Ref{{Queue: c.q, ID: "a", Epoch: epoch}}}
+				r, err := c.b.Operate(c.ctx, op)
+				c.ok("Operate", err)
+				c.ok("the repeated hold", r[0].Err)
+				c.same("state", r[0].State, broker.StateWaiting)
+				op.Holder = "another"
+				r, err = c.b.Operate(c.ctx, op)
+				c.ok("Operate", err)
+				c.is("a hold for another", r[0].Err, broker.ErrWrongState)
+				c.same("holder", r[0].Holder, holder)
+				c.same("the held job", *c.must("a", broker.StateWaiting), held)
 			}
-			w.retire()
-			c.q = q
-		}
-		c.add("held")
-		c.hold("held")
-		for _, kind := range []broker.OperationKind{broker.OpReschedule, broker.OpRedrive, broker.OpSuppress} {
-			r := c.operate(broker.Operation{Kind: kind}, "held")[0]
-			c.is(kind.String()+" of a held job", r.Err, broker.ErrWrongState)
-			c.same("holder", r.Holder, holder)
-		}
-		c.must("held", broker.StateWaiting)
-	}},
+		}},
+	{"Hold/HolderDecides", "§27",
+		"With a holder, OpUnhold and OpDelete leave alone what another holds, and name who; without one they decide about any job.",
+		nil, func(c *check) {
+			c.add("a", "b")
+			c.hold("a", "b")
+			for _, kind := range []broker.OperationKind{broker.OpUnhold, broker.OpDelete} {
+				r := c.operate(broker.Operation{Kind: kind, Holder: "another"}, "a")[0]
+				c.is(kind.String()+" by another", r.Err, broker.ErrWrongState)
+				c.same("holder", r.Holder, holder)
+				c.must("a", broker.StateWaiting)
+			}
+			c.decide(broker.OpUnhold, "a")
+			c.must("a", broker.StatePending)
+			c.ok("delete by the holder", c.operate(broker.Operation{Kind: broker.OpDelete, Holder: holder}, "b")[0].Err)
+			c.gone("b")
+		}},
+	{"Hold/ObeysTheTable", "§27", "A job is held, and let go, in exactly the states from which the transition table has that.", nil,
+		func(c *check) {
+			for _, op := range []struct {
+				kind  broker.OperationKind
+				event broker.TransitionEvent
+			}{{broker.OpHold, broker.OnHold}, {broker.OpUnhold, broker.OnUnhold}} {
+				q := c.q
+				c.q = op.kind.String() // a queue of its own for each
+				w := c.everyStateOf("w " + c.q)
+				for state, id := range stateIDs {
+					if broker.Allows(state, op.event) {
+						continue
+					}
+					before := *c.must(id, state)
+					r := c.operate(broker.Operation{Kind: op.kind, Holder: holder}, id)[0]
+					c.is(fmt.Sprintf("%v of a job that is %v", op.kind, state), r.Err, broker.ErrWrongState)
+					c.same("the refused job", *c.must(id, state), before)
+				}
+				w.retire()
+				c.q = q
+			}
+			c.add("held")
+			c.hold("held")
+			for _, kind := range []broker.OperationKind{broker.OpReschedule, broker.OpRedrive, broker.OpSuppress} {
+				r := c.operate(broker.Operation{Kind: kind}, "held")[0]
+				c.is(kind.String()+" of a held job", r.Err, broker.ErrWrongState)
+				c.same("holder", r.Holder, holder)
+			}
+			c.must("held", broker.StateWaiting)
+		}},
 	{"Hold/StaleRefIsRefused", "§3", "A job is neither held nor let go nor deleted at an epoch that has passed.", nil, func(c *check) {
 		c.add("a")
 		before := c.must("a", broker.StatePending).Ref()
@@ -205,24 +214,26 @@ var holdRules = []Rule{
 		refused(broker.OpDelete, held)
 		c.must("a", broker.StatePending)
 	}},
-	{"Hold/EndsWithTheJob", "§23", "A held job that is cancelled or deleted is never claimed, and nothing of it is held.", nil, func(c *check) {
-		c.keep(time.Hour)
-		c.add("a", "b", "c")
-		w := c.worker("w")
-		c.hold("a", "b")
-		c.decide(broker.OpCancel, "a")
-		c.decide(broker.OpDelete, "b")
-		j := c.must("a", broker.StateCancelled)
-		c.that(j.Holder == "" && j.HeldFrom == broker.StateNone && j.RunAt.IsZero() && j.FinishedAt.Equal(c.up(c.now)), "the cancelled job\ngot  %s\nwant it ended now, and held by nobody", show(*j))
-		c.gone("b")
-		c.is("unhold of a cancelled job", c.operate(broker.Operation{Kind: broker.OpUnhold}, "a")[0].Err, broker.ErrWrongState)
-		c.is("unhold of a deleted job", c.operate(broker.Operation{Kind: broker.OpUnhold}, "b")[0].Err, broker.ErrNotFound)
-		w.take("c")
-		w.nothing()
-		c.accept(c.job("b"))
-		c.same("state of the new job with the ID", c.must("b", broker.StatePending).Holder, "")
-	}},
-	{"Hold/KeepsItsKey", "§21", "A held job keeps its unique key, and frees it when it is deleted.", unique, func(c *check) {
+	{"Hold/EndsWithTheJob", "§22", "A held job that is cancelled or deleted is never claimed, and nothing of it is held.", nil,
+		func(c *check) {
+			c.keep(time.Hour)
+			c.add("a", "b", "c")
+			w := c.worker("w")
+			c.hold("a", "b")
+			c.decide(broker.OpCancel, "a")
+			c.decide(broker.OpDelete, "b")
+			j := c.must("a", broker.StateCancelled)
+			c.that(j.Holder == "" && j.HeldFrom == broker.StateNone && j.RunAt.IsZero() && j.FinishedAt.Equal(c.up(c.now)),
+				"the cancelled job\ngot  %s\nwant it ended now, and held by nobody", show(*j))
+			c.gone("b")
+			c.is("unhold of a cancelled job", c.operate(broker.Operation{Kind: broker.OpUnhold}, "a")[0].Err, broker.ErrWrongState)
+			c.is("unhold of a deleted job", c.operate(broker.Operation{Kind: broker.OpUnhold}, "b")[0].Err, broker.ErrNotFound)
+			w.take("c")
+			w.nothing()
+			c.accept(c.job("b"))
+			c.same("state of the new job with the ID", c.must("b", broker.StatePending).Holder, "")
+		}},
+	{"Hold/KeepsItsKey", "§19", "A held job keeps its unique key, and frees it when it is deleted.", unique, func(c *check) {
 		c.accept(c.uniqueJob("a", "key", untilSettled, 0))
 		c.hold("a")
 		c.same("holder", c.refuse(c.uniqueJob("b", "key", untilSettled, 0), broker.ErrDuplicate).Holder, "a")
@@ -232,7 +243,7 @@ var holdRules = []Rule{
 		c.decide(broker.OpDelete, "a")
 		c.accept(c.uniqueJob("b", "key", untilSettled, 0))
 	}},
-	{"Hold/CountsForDepth", "§22", "Waiting jobs count for the depth of their queue.", nil, func(c *check) {
+	{"Hold/CountsForDepth", "§20", "Waiting jobs count for the depth of their queue.", nil, func(c *check) {
 		depth := int64(2)
 		c.add("a", "b")
 		c.hold("a")
@@ -251,13 +262,15 @@ var holdRules = []Rule{
 		c.decide(broker.OpUnhold, "a")
 		c.worker("w").take("a")
 	}},
-	{"Hold/RefusesWhatIsInvalid", "§27", "A hold without a holder, and a holder where none belongs, are refused with ErrInvalid.", nil, func(c *check) {
-		c.add("a")
-		for _, op := range []broker.Operation{{Kind: broker.OpHold}, {Kind: broker.OpHold, Holder: "a\nb"}, {Kind: broker.OpCancel, Holder: holder}} {
-			op.Now, op.Refs = c.now, []broker.Ref{{Queue: c.q, ID: "a", Epoch: broker.AnyEpoch}}
-			_, err := c.b.Operate(c.ctx, op)
-			c.is("Operate", err, broker.ErrInvalid)
-		}
-		c.must("a", broker.StatePending)
-	}},
+	{"Hold/RefusesWhatIsInvalid", "§27", "A hold without a holder, and a holder where none belongs, are refused with ErrInvalid.", nil,
+		func(c *check) {
+			c.add("a")
+			for _, op := range []broker.Operation{{Kind: broker.OpHold}, {Kind: broker.OpHold, Holder: "a\nb"},
+				{Kind: broker.OpCancel, Holder: holder}} {
+				op.Now, op.Refs = c.now, []broker.Ref{{Queue: c.q, ID: "a", Epoch: broker.AnyEpoch}}
+				_, err := c.b.Operate(c.ctx, op)
+				c.is("Operate", err, broker.ErrInvalid)
+			}
+			c.must("a", broker.StatePending)
+		}},
 }

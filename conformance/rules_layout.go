@@ -17,9 +17,11 @@ var layoutRules = []Rule{
 		w.take("a")
 		c.store.PlantLayout(c.tb, c.q)
 		errs := c.everyMethod(c.ctx, c.b)
-		_, errs["Renew"] = c.b.Renew(c.ctx, broker.RenewRequest{Now: c.now, Worker: "v", Queues: []string{c.q}, Lease: lease, Register: true})
+		_, errs["Renew"] = c.b.Renew(c.ctx, broker.RenewRequest{Now: c.now, Worker: "v", Queues: []string{c.q}, Lease: lease,
+			Register: true})
 		_, errs["Claim"] = c.b.Claim(c.ctx, w.request(1))
-		operated, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: []broker.Ref{{Queue: c.q, ID: "b", Epoch: broker.AnyEpoch}}})
+		operated, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: []broker.Ref{{Queue: c.q, ID: "b",
+			Epoch: broker.AnyEpoch}}})
 		if err == nil {
 			err = operated[0].Err
 		}
@@ -51,76 +53,85 @@ var layoutRules = []Rule{
 		c.is("Claim over both", err, broker.ErrNewerForm)
 		c.that(len(got.Jobs) > 0 && got.Jobs[0].Queue == "other", "jobs claimed\ngot  %s\nwant those of the other queue", jobList(got.Jobs))
 	}},
-	{"Layout/SettlesApart", "§5", "A settle over a queue of a newer layout and another applies to the other, and each verdict has the error of its own queue.", nil, func(c *check) {
-		c.audited = false // nothing of one queue can be listed
-		ids := []string{"a", "b", "c", "d"}
-		for i, id := range ids {
-			j := c.job(id)
-			j.Queue = []string{"other", c.q}[i%2]
-			c.accept(j)
-		}
-		w := c.worker("w", "other", c.q)
-		held := w.claim(4)
-		c.same("claimed", idsOf(held), []string{"a", "c", "b", "d"})
-		c.store.PlantLayout(c.tb, c.q)
-		for range 2 { // a repeat is answered as the first time
-			for i, v := range w.sendAs(1, broker.Settlement{Job: &held[0], Outcome: broker.Complete(nil)}, broker.Settlement{Job: &held[2], Outcome: broker.Release()},
-				broker.Settlement{Job: &held[1], Outcome: broker.Retry(time.Hour, failure("x"))}, broker.Settlement{Job: &held[3], Outcome: broker.Complete(nil)}) {
-				if i%2 == 1 {
-					c.is("verdict of "+v.ID+", in the newer queue", v.Err, broker.ErrNewerForm)
-					continue
-				}
-				c.ok("verdict of "+v.ID+", in the other queue", v.Err)
+	{"Layout/SettlesApart", "§5",
+		"A settle over a queue of a newer layout and another applies to the other, and each verdict has the error of its own queue.",
+		nil, func(c *check) {
+			c.audited = false // nothing of one queue can be listed
+			ids := []string{"a", "b", "c", "d"}
+			for i, id := range ids {
+				j := c.job(id)
+				j.Queue = []string{"other", c.q}[i%2]
+				c.accept(j)
 			}
-		}
-		c.that(c.findIn("other", "a") == nil, "completed job of the other queue\ngot  a record\nwant none")
-		c.same("state of the retried job", c.findIn("other", "c").State, broker.StateRetry)
-	}},
-	{"Broken/HarmsNoOther", "§4", "A job whose body cannot be read is claimed and found like any other, with Broken set, and the batch around it is whole.", nil, func(c *check) {
-		w := c.brokenJobs()
-		got := w.claim(5)
-		c.same("claimed", idsOf(got), []string{"a", "newer", "malformed", "empty", "b"})
-		for i, want := range []error{nil, broker.ErrNewerForm, broker.ErrMalformed, broker.ErrMalformed, nil} {
-			c.that(errors.Is(got[i].Broken, want), "Broken of the claimed %s\ngot  %v\nwant %v", got[i].ID, got[i].Broken, want)
-			found := c.must(got[i].ID, broker.StateActive)
-			c.that(errors.Is(found.Broken, want), "Broken of the found %s\ngot  %v\nwant %v", got[i].ID, found.Broken, want)
-		}
-		c.same("listed", len(c.list(broker.Query{State: broker.StateActive})), 5)
-		c.same("payload of the job behind", string(got[4].Payload), "payload of b")
-	}},
-	{"Broken/CanBeSettled", "§4", "A job whose body cannot be read is settled, redriven, reclaimed and deleted like any other.", nil, func(c *check) {
-		w := c.brokenJobs()
-		got := w.take("a", "newer", "malformed", "empty", "b")
-		w.settle(broker.Die(broker.ReasonUndecodable, failure("cannot be read")), &got[1], &got[2], &got[3])
-		w.settle(broker.Complete(nil), &got[0], &got[4])
-		for _, id := range []string{"newer", "malformed", "empty"} {
-			j := c.must(id, broker.StateDead)
-			c.same("reason", j.Reason, broker.ReasonUndecodable)
-			c.same("last error", j.Errors.Last().Message, "cannot be read")
-		}
-		c.decide(broker.OpRedrive, "newer", "malformed", "empty")
-		w.take("newer", "malformed", "empty")
-		r := c.worker("r")
-		c.runOut(r)
-		taken := r.reclaim(5)
-		c.same("reclaimed", len(taken), 3)
-		r.settle(broker.Snooze(0, failure("")), refs(taken)...)
-		c.decide(broker.OpDelete, "newer", "malformed", "empty")
-		r.nothing()
-	}},
-	{"Broken/FreesItsKey", "§4", "A job whose body is of a newer version frees its unique key at its end: the index of every version can be read.", unique, func(c *check) {
-		j := c.uniqueJob("a", "key", untilSettled, 0)
-		c.accept(j)
-		c.plantNewer(j)
-		w := c.worker("w")
-		held := w.one("a")
-		c.refuse(c.uniqueJob("b", "key", untilSettled, 0), broker.ErrDuplicate)
-		w.settle(broker.Die(broker.ReasonUndecodable, failure("x")), held)
-		c.accept(c.uniqueJob("b", "key", untilSettled, 0))
-		r := c.operate(broker.Operation{Kind: broker.OpRedrive}, "a")[0]
-		c.is("redrive", r.Err, broker.ErrDuplicate)
-		c.same("holder", r.Holder, "b")
-	}},
+			w := c.worker("w", "other", c.q)
+			held := w.claim(4)
+			c.same("claimed", idsOf(held), []string{"a", "c", "b", "d"})
+			c.store.PlantLayout(c.tb, c.q)
+			for range 2 { // a repeat is answered as the first time
+				for i, v := range w.sendAs(1, broker.Settlement{Job: &held[0], Outcome: broker.Complete(nil)},
+					broker.Settlement{Job: &held[2], Outcome: broker.Release()},
+					broker.Settlement{Job: &held[1], Outcome: broker.Retry(time.Hour, failure("x"))}, broker.Settlement{Job: &held[3],
+						Outcome: broker.Complete(nil)}) {
+					if i%2 == 1 {
+						c.is("verdict of "+v.ID+", in the newer queue", v.Err, broker.ErrNewerForm)
+						continue
+					}
+					c.ok("verdict of "+v.ID+", in the other queue", v.Err)
+				}
+			}
+			c.that(c.findIn("other", "a") == nil, "completed job of the other queue\ngot  a record\nwant none")
+			c.same("state of the retried job", c.findIn("other", "c").State, broker.StateRetry)
+		}},
+	{"Broken/HarmsNoOther", "§4",
+		"A job whose body cannot be read is claimed and found like any other, with Broken set, and the batch around it is whole.", nil,
+		func(c *check) {
+			w := c.brokenJobs()
+			got := w.claim(5)
+			c.same("claimed", idsOf(got), []string{"a", "newer", "malformed", "empty", "b"})
+			for i, want := range []error{nil, broker.ErrNewerForm, broker.ErrMalformed, broker.ErrMalformed, nil} {
+				c.that(errors.Is(got[i].Broken, want), "Broken of the claimed %s\ngot  %v\nwant %v", got[i].ID, got[i].Broken, want)
+				found := c.must(got[i].ID, broker.StateActive)
+				c.that(errors.Is(found.Broken, want), "Broken of the found %s\ngot  %v\nwant %v", got[i].ID, found.Broken, want)
+			}
+			c.same("listed", len(c.list(broker.Query{State: broker.StateActive})), 5)
+			c.same("payload of the job behind", string(got[4].Payload), "payload of b")
+		}},
+	{"Broken/CanBeSettled", "§4", "A job whose body cannot be read is settled, redriven, reclaimed and deleted like any other.", nil,
+		func(c *check) {
+			w := c.brokenJobs()
+			got := w.take("a", "newer", "malformed", "empty", "b")
+			w.settle(broker.Die(broker.ReasonUndecodable, failure("cannot be read")), &got[1], &got[2], &got[3])
+			w.settle(broker.Complete(nil), &got[0], &got[4])
+			for _, id := range []string{"newer", "malformed", "empty"} {
+				j := c.must(id, broker.StateDead)
+				c.same("reason", j.Reason, broker.ReasonUndecodable)
+				c.same("last error", j.Errors.Last().Message, "cannot be read")
+			}
+			c.decide(broker.OpRedrive, "newer", "malformed", "empty")
+			w.take("newer", "malformed", "empty")
+			r := c.worker("r")
+			c.runOut(r)
+			taken := r.reclaim(5)
+			c.same("reclaimed", len(taken), 3)
+			r.settle(broker.Snooze(0, failure("")), refs(taken)...)
+			c.decide(broker.OpDelete, "newer", "malformed", "empty")
+			r.nothing()
+		}},
+	{"Broken/FreesItsKey", "§4",
+		"A job whose body is of a newer version frees its unique key at its end: the index of every version can be read.", unique,
+		func(c *check) {
+			j := c.uniqueJob("a", "key", untilSettled, 0)
+			c.accept(j)
+			c.plantNewer(j)
+			w := c.worker("w")
+			held := w.one("a")
+			c.refuse(c.uniqueJob("b", "key", untilSettled, 0), broker.ErrDuplicate)
+			w.settle(broker.Die(broker.ReasonUndecodable, failure("x")), held)
+			c.accept(c.uniqueJob("b", "key", untilSettled, 0))
+			r := c.operate(broker.Operation{Kind: broker.OpRedrive}, "a")[0]
+			c.is("redrive", r.Err, broker.ErrDuplicate)
+			c.same("holder", r.Holder, "b")
+		}},
 }
 
 // brokenJobs enqueues a, newer, malformed, empty, b, and breaks the three.

@@ -8,14 +8,15 @@ import (
 )
 
 var leaseRules = []Rule{
-	{"Lease/RenewNeedsRegistration", "§6", "A worker exists from its Renew with Register; before that Renew answers Lost.", nil, func(c *check) {
-		c.add("a")
-		w := &worker{c: c, b: c.b, id: "w", queues: []string{c.q}}
-		c.that(w.renew().Lost, "Renew of an unknown worker\ngot  not lost\nwant Lost")
-		_, err := c.b.Claim(c.ctx, w.request(1))
-		c.is("Claim after it", err, broker.ErrWorkerGone)
-		c.worker("w").take("a")
-	}},
+	{"Lease/RenewNeedsRegistration", "§6", "A worker exists from its Renew with Register; before that Renew answers Lost.", nil,
+		func(c *check) {
+			c.add("a")
+			w := &worker{c: c, b: c.b, id: "w", queues: []string{c.q}}
+			c.that(w.renew().Lost, "Renew of an unknown worker\ngot  not lost\nwant Lost")
+			_, err := c.b.Claim(c.ctx, w.request(1))
+			c.is("Claim after it", err, broker.ErrWorkerGone)
+			c.worker("w").take("a")
+		}},
 	{"Lease/RegisteringAgainRenews", "§6", "Registering an ID that is alive renews it and keeps its leases.", nil, func(c *check) {
 		c.add("a")
 		w := c.worker("w")
@@ -27,13 +28,14 @@ var leaseRules = []Rule{
 		c.same("reclaimed", len(c.worker("r").reclaim(5)), 0)
 		w.settle(broker.Complete(nil), held)
 	}},
-	{"Lease/RetiredIsDeadForGood", "§6", "A retired ID never lives again: Renew answers Lost, Claim and Reclaim ErrWorkerGone, and nothing is leased.", nil, func(c *check) {
-		c.add("a")
-		w := c.worker("w")
-		w.retire()
-		c.deadForGood(w)
-	}},
-	{"Lease/FoundIsDeadForGood", "§6", "An ID that a Reclaim found run out never lives again.", nil, func(c *check) {
+	{"Lease/RetiredIsDeadForGood", "§6",
+		"A retired ID stays ended, until Prune forgets it: Renew answers Lost, Claim and Reclaim ErrWorkerGone, and nothing is leased.", nil, func(c *check) {
+			c.add("a")
+			w := c.worker("w")
+			w.retire()
+			c.deadForGood(w)
+		}},
+	{"Lease/FoundIsDeadForGood", "§6", "An ID that a Reclaim found run out stays ended, until Prune forgets it.", nil, func(c *check) {
 		c.add("a")
 		w, r := c.worker("w"), c.worker("r")
 		c.runOut(r)
@@ -42,35 +44,37 @@ var leaseRules = []Rule{
 		c.pass(365 * 24 * time.Hour)
 		c.deadForGood(w)
 	}},
-	{"Lease/HoldsUntilItsTime", "§8", "Leases hold until the last Renew plus its Lease, not an instant less, and not an instant more.", nil, func(c *check) {
-		c.add("a")
-		w := c.worker("w")
-		w.take("a")
-		c.pass(lease - c.tick)
-		r := c.worker("r")
-		c.same("reclaimed before the lease's time", len(r.reclaim(5)), 0)
-		w.renewAs(time.Minute, false)
-		c.pass(time.Minute - c.tick)
-		r.renew()
-		c.same("reclaimed before the renewed lease's time", len(r.reclaim(5)), 0)
-		c.pass(c.tick)
-		c.same("reclaimed at the lease's time", idsOf(r.reclaim(5)), []string{"a"})
-	}},
-	{"Lease/AliveUntilItsTime", "§8", "A worker is alive before the end of its leases and not at it: until then its queue is not removed and it may reclaim; then it may not, and the queue goes.", nil, func(c *check) {
-		remove := func() error {
-			r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
-			c.ok("Operate", err)
-			return r[0].Err
-		}
-		w := c.worker("w")
-		c.pass(lease - c.tick)
-		w.reclaim(5)
-		c.is("removal of the queue before its worker's end", remove(), broker.ErrWrongState)
-		c.pass(c.tick)
-		_, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: w.id, Queues: []string{c.q}, Max: 5})
-		c.is("Reclaim by a worker at its end", err, broker.ErrWorkerGone)
-		c.ok("removal of the queue at its worker's end", remove())
-	}},
+	{"Lease/HoldsUntilItsTime", "§8", "Leases hold until the last Renew plus its Lease, not an instant less, and not an instant more.",
+		nil, func(c *check) {
+			c.add("a")
+			w := c.worker("w")
+			w.take("a")
+			c.pass(lease - c.tick)
+			r := c.worker("r")
+			c.same("reclaimed before the lease's time", len(r.reclaim(5)), 0)
+			w.renewAs(time.Minute, false)
+			c.pass(time.Minute - c.tick)
+			r.renew()
+			c.same("reclaimed before the renewed lease's time", len(r.reclaim(5)), 0)
+			c.pass(c.tick)
+			c.same("reclaimed at the lease's time", idsOf(r.reclaim(5)), []string{"a"})
+		}},
+	{"Lease/AliveUntilItsTime", "§8",
+		"A worker is alive before the end of its leases and not at it: until then its queue is not removed and it may reclaim; then it may not, and the queue goes.", nil, func(c *check) {
+			remove := func() error {
+				r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
+				c.ok("Operate", err)
+				return r[0].Err
+			}
+			w := c.worker("w")
+			c.pass(lease - c.tick)
+			w.reclaim(5)
+			c.is("removal of the queue before its worker's end", remove(), broker.ErrWrongState)
+			c.pass(c.tick)
+			_, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: w.id, Queues: []string{c.q}, Max: 5})
+			c.is("Reclaim by a worker at its end", err, broker.ErrWorkerGone)
+			c.ok("removal of the queue at its worker's end", remove())
+		}},
 	{"Lease/OneRenewalHoldsAll", "§6", "A renewal extends every lease of its worker in the queues it names.", nil, func(c *check) {
 		w, r := c.worker("w", c.q, "other"), c.worker("r", c.q, "other")
 		for i := range 6 {
@@ -88,17 +92,18 @@ var leaseRules = []Rule{
 		c.same("reclaimed", len(r.reclaim(10)), 0)
 		w.settle(broker.Complete(nil), refs(held)...)
 	}},
-	{"Lease/RunOutMayRenew", "§8", "A worker that ran out may renew until a Reclaim has found it, and then holds its jobs again.", nil, func(c *check) {
-		c.add("a")
-		w, r := c.worker("w"), c.worker("r")
-		held := w.one("a")
-		c.pass(3 * lease)
-		r.renew()
-		got := w.renew()
-		c.that(!got.Lost && got.Held[c.q] == 1, "Renew after the time\ngot  %+v\nwant not lost, one lease held", got)
-		c.same("reclaimed", len(r.reclaim(5)), 0)
-		w.settle(broker.Complete(nil), held)
-	}},
+	{"Lease/RunOutMayRenew", "§8", "A worker that ran out may renew until a Reclaim has found it, and then holds its jobs again.", nil,
+		func(c *check) {
+			c.add("a")
+			w, r := c.worker("w"), c.worker("r")
+			held := w.one("a")
+			c.pass(3 * lease)
+			r.renew()
+			got := w.renew()
+			c.that(!got.Lost && got.Held[c.q] == 1, "Renew after the time\ngot  %+v\nwant not lost, one lease held", got)
+			c.same("reclaimed", len(r.reclaim(5)), 0)
+			w.settle(broker.Complete(nil), held)
+		}},
 	{"Lease/RunOutMaySettle", "§8", "A lease that ran out may be settled until a Reclaim has found its worker.", nil, func(c *check) {
 		c.add("a", "b")
 		w, r := c.worker("w"), c.worker("r")
@@ -118,66 +123,69 @@ var leaseRules = []Rule{
 		r.renew()
 		c.same("reclaimed: its jobs go with it", idsOf(r.reclaim(5)), []string{"a"})
 	}},
-	{"Lease/RenewCountsWhatIsHeld", "§7", "Renew answers how many leases the store counts for the worker, queue by queue.", nil, func(c *check) {
-		w := c.worker("w", c.q, "other")
-		v := c.worker("v", c.q)
-		for i := range 5 {
-			j := c.job(fmt.Sprint("j", i))
-			j.Queue = []string{c.q, "other"}[i/3]
-			c.accept(j)
-		}
-		c.heldIs(w, 0, 0)
-		v.take("j0")
-		held := w.claim(4)
-		c.heldIs(w, 2, 2)
-		w.settle(broker.Complete(nil), &held[0])
-		c.heldIs(w, 1, 2)
-		w.settle(broker.Retry(time.Minute, failure("later")), &held[3])
-		w.settle(broker.Release(), &held[2])
-		c.heldIs(w, 1, 0)
-		c.same("held by the other worker", v.renew().Held[c.q], 1)
-	}},
-	{"Lease/CancelShowsInRenew", "§23", "Renew lists held jobs whose cancelling was asked for, until their lease ends.", nil, func(c *check) {
-		c.add("a", "b")
-		w, v := c.worker("w"), c.worker("v")
-		a, b := w.one("a"), v.one("b")
-		c.same("cancel, before it is asked", len(w.renew().Cancel), 0)
-		c.decide(broker.OpCancel, "a", "b")
-		for range 2 {
-			c.same("cancel", w.renew().Cancel, []broker.Ref{a.Ref()})
-			c.same("cancel of the other worker", v.renew().Cancel, []broker.Ref{b.Ref()})
-		}
-		w.settle(broker.Complete(nil), a)
-		c.same("cancel, after the lease", len(w.renew().Cancel), 0)
-	}},
+	{"Lease/RenewCountsWhatIsHeld", "§7", "Renew answers how many leases the store counts for the worker, queue by queue.", nil,
+		func(c *check) {
+			w := c.worker("w", c.q, "other")
+			v := c.worker("v", c.q)
+			for i := range 5 {
+				j := c.job(fmt.Sprint("j", i))
+				j.Queue = []string{c.q, "other"}[i/3]
+				c.accept(j)
+			}
+			c.heldIs(w, 0, 0)
+			v.take("j0")
+			held := w.claim(4)
+			c.heldIs(w, 2, 2)
+			w.settle(broker.Complete(nil), &held[0])
+			c.heldIs(w, 1, 2)
+			w.settle(broker.Retry(time.Minute, failure("later")), &held[3])
+			w.settle(broker.Release(), &held[2])
+			c.heldIs(w, 1, 0)
+			c.same("held by the other worker", v.renew().Held[c.q], 1)
+		}},
+	{"Lease/CancelShowsInRenew", "§22", "Renew lists held jobs whose cancelling was asked for, until their lease ends.", nil,
+		func(c *check) {
+			c.add("a", "b")
+			w, v := c.worker("w"), c.worker("v")
+			a, b := w.one("a"), v.one("b")
+			c.same("cancel, before it is asked", len(w.renew().Cancel), 0)
+			c.decide(broker.OpCancel, "a", "b")
+			for range 2 {
+				c.same("cancel", w.renew().Cancel, []broker.Ref{a.Ref()})
+				c.same("cancel of the other worker", v.renew().Cancel, []broker.Ref{b.Ref()})
+			}
+			w.settle(broker.Complete(nil), a)
+			c.same("cancel, after the lease", len(w.renew().Cancel), 0)
+		}},
 	{"Lease/LostInOneQueueIsLost", "§6", "A worker that one of its queues has ended is told so by its next Renew.", nil, func(c *check) {
 		w, r := c.worker("w", c.q, "other"), c.worker("r", c.q)
 		c.runOut(r)
 		r.reclaim(1)
 		c.that(w.renew().Lost, "Renew\ngot  not lost\nwant Lost: %s has ended it", c.q)
 	}},
-	{"Lease/RetireGivesEverythingBack", "§12", "Retire releases every lease without a charge, lists them, and is harmless when repeated.", nil, func(c *check) {
-		w := c.worker("w", c.q, "other")
-		for i := range 4 {
-			j := c.job(fmt.Sprint("j", i))
-			j.Queue = w.queues[i%2]
-			c.accept(j)
-		}
-		held := w.claim(4)
-		var names []string
-		for _, ref := range w.retire().Released {
-			names = append(names, ref.Queue+"/"+ref.ID)
-		}
-		c.same("released", sorted(names), []string{"other/j1", "other/j3", "q/j0", "q/j2"})
-		for _, j := range held {
-			got := c.findIn(j.Queue, j.ID)
-			c.same("state of "+j.ID, got.State, broker.StatePending)
-			c.same("head of "+j.ID, got.Head, broker.Release().Apply(j.Head, c.now, 0))
-		}
-		c.same("released the second time", len(w.retire().Released), 0)
-		w.lost(refs(held)...)
-		c.same("claimed by another", len(c.worker("v", c.q, "other").claim(9)), 4)
-	}},
+	{"Lease/RetireGivesEverythingBack", "§12",
+		"Retire releases every lease without a charge, lists them, and is harmless when repeated.", nil, func(c *check) {
+			w := c.worker("w", c.q, "other")
+			for i := range 4 {
+				j := c.job(fmt.Sprint("j", i))
+				j.Queue = w.queues[i%2]
+				c.accept(j)
+			}
+			held := w.claim(4)
+			var names []string
+			for _, ref := range w.retire().Released {
+				names = append(names, ref.Queue+"/"+ref.ID)
+			}
+			c.same("released", sorted(names), []string{"other/j1", "other/j3", "q/j0", "q/j2"})
+			for _, j := range held {
+				got := c.findIn(j.Queue, j.ID)
+				c.same("state of "+j.ID, got.State, broker.StatePending)
+				c.same("head of "+j.ID, got.Head, broker.Release().Apply(j.Head, c.now, 0))
+			}
+			c.same("released the second time", len(w.retire().Released), 0)
+			w.lost(refs(held)...)
+			c.same("claimed by another", len(c.worker("v", c.q, "other").claim(9)), 4)
+		}},
 	{"Lease/RetireCancelsWhatWasToBe", "§12", "Retire cancels a held job whose cancelling was asked for.", nil, func(c *check) {
 		c.keep(time.Hour)
 		c.add("a", "b")
@@ -199,59 +207,66 @@ var leaseRules = []Rule{
 		c.that(!v.renew().Lost, "Renew of the other worker\ngot  Lost\nwant alive")
 		v.settle(broker.Complete(nil), b)
 	}},
-	{"Lease/LateClaimLeasesNothing", "§6", "A claim that executes after its worker's end leases nothing, also in one of several queues.", nil, func(c *check) {
-		other := c.job("b")
-		other.Queue = "other"
-		c.accept(c.job("a"), other)
-		w := c.worker("w", c.q, "other")
-		late := w.request(5)
-		w.retire()
-		got, err := c.open().Claim(c.ctx, late)
-		c.is("late Claim", err, broker.ErrWorkerGone)
-		c.same("jobs", len(got.Jobs), 0)
-		c.worker("v", c.q, "other").claim(2)
-	}},
-	{"Lease/WorkersAreDescribed", "§6", "Queues describes the live workers: what they said of themselves, until when their leases hold, and how many they hold.", nil, func(c *check) {
-		c.add("a")
-		info := broker.WorkerInfo{Host: "host", PID: 77, Program: "program 1.2", Concurrency: 9, Queues: []string{c.q},
-			Types: []string{"mail:*", "x"}, StartedAt: c.up(c.now)}
-		_, err := c.b.Renew(c.ctx, broker.RenewRequest{Now: c.now, Worker: "w", Queues: []string{c.q}, Lease: lease, Register: true, Info: info})
-		c.ok("Renew", err)
-		w := &worker{c: c, b: c.b, id: "w", queues: []string{c.q}}
-		w.take("a")
-		v := c.worker("v")
-		c.pass(time.Second)
-		w.renew()
-		info.ID, info.Until, info.Held = "w", c.up(c.now.Add(lease)), 1
-		got := c.workers()
-		c.same("workers", len(got), 2)
-		c.same("description of w", got["w"], info)
-		v.retire()
-		w.retire()
-		c.same("workers after they retired", len(c.workers()), 0)
-	}},
-	{"Lease/WorkersDescribeThemselvesAnew", "§6", "A renewal with Describe replaces what a live worker said of itself, one without leaves it, and an ended worker says nothing more.", nil, func(c *check) {
-		w := c.worker("w")
-		renew := func(describe bool, info broker.WorkerInfo) broker.Renewed {
-			got, err := c.b.Renew(c.ctx, broker.RenewRequest{Now: c.now, Worker: "w", Queues: []string{c.q}, Lease: lease, Describe: describe, Info: info})
+	{"Lease/LateClaimLeasesNothing", "§6",
+		"A claim that executes after its worker's end leases nothing, also in one of several queues.", nil, func(c *check) {
+			other := c.job("b")
+			other.Queue = "other"
+			c.accept(c.job("a"), other)
+			w := c.worker("w", c.q, "other")
+			late := w.request(5)
+			w.retire()
+			got, err := c.open().Claim(c.ctx, late)
+			c.is("late Claim", err, broker.ErrWorkerGone)
+			c.same("jobs", len(got.Jobs), 0)
+			c.worker("v", c.q, "other").claim(2)
+		}},
+	{"Lease/WorkersAreDescribed", "§6",
+		"Queues describes the live workers: what they said of themselves, until when their leases hold, and how many they hold.", nil,
+		func(c *check) {
+			c.add("a")
+			info := broker.WorkerInfo{Host: "host", PID: 77, Program: "program 1.2", Concurrency: 9, Queues: []string{c.q},
+				Types: []string{"mail:*", "x"}, StartedAt: c.up(c.now)}
+			_, err := c.b.Renew(c.ctx, broker.RenewRequest{Now: c.now, Worker: "w", Queues: []string{c.q}, Lease: lease, Register: true,
+				Info: info})
 			c.ok("Renew", err)
-			return got
-		}
-		want := broker.WorkerInfo{ID: "w", Host: "host", Concurrency: 3, Queues: []string{c.q}, Until: c.up(c.now.Add(lease)), Longest: []broker.Running{
-			{Queue: c.q, ID: "a", Since: c.up(c.now)}, {Queue: c.q, ID: "b", Since: c.up(c.now.Add(time.Second))}}}
-		info := want
-		info.ID, info.Until = "", time.Time{}
-		renew(true, info)
-		c.same("description", c.workers()["w"], want)
-		renew(false, broker.WorkerInfo{Host: "another"})
-		c.same("description after a renewal that has none", c.workers()["w"], want)
-		info.Longest, want.Longest = nil, nil
-		renew(true, info)
-		c.same("description after all handlers returned", c.workers()["w"], want)
-		w.retire()
-		c.that(renew(true, info).Lost, "Renew of a retired worker that describes itself\ngot  not lost\nwant Lost")
-		c.same("workers after that", len(c.workers()), 0)
-	}},
+			w := &worker{c: c, b: c.b, id: "w", queues: []string{c.q}}
+			w.take("a")
+			v := c.worker("v")
+			c.pass(time.Second)
+			w.renew()
+			info.ID, info.Until, info.Held = "w", c.up(c.now.Add(lease)), 1
+			got := c.workers()
+			c.same("workers", len(got), 2)
+			c.same("description of w", got["w"], info)
+			v.retire()
+			w.retire()
+			c.same("workers after they retired", len(c.workers()), 0)
+		}},
+	{"Lease/WorkersDescribeThemselvesAnew", "§6",
+		"A renewal with Describe replaces what a live worker said of itself, one without leaves it, and an ended worker says nothing more.", nil, func(c *check) {
+			w := c.worker("w")
+			renew := func(describe bool, info broker.WorkerInfo) broker.Renewed {
+				got, err := c.b.Renew(c.ctx, broker.RenewRequest{Now: c.now, Worker: "w", Queues: []string{c.q}, Lease: lease,
+					Describe: describe, Info: info})
+				c.ok("Renew", err)
+				return got
+			}
+			want := broker.WorkerInfo{ID: "w", Host: "host", Concurrency: 3, Queues: []string{c.q}, Until: c.up(c.now.Add(lease)),
+				Longest: []broker.Running{
+					{Queue: c.q, ID: "a", Since: c.up(c.now)}, {Queue: c.q, ID: "b", Since: c.up(c.now.Add(time.Second))}}}
+			info := want
+			info.ID, info.Until = "", time.Time{}
+			renew(true, info)
+			c.same("description", c.workers()["w"], want)
+			renew(false, broker.WorkerInfo{Host: "another"})
+			c.same("description after a renewal that has none", c.workers()["w"], want)
+			info.Longest, want.Longest = nil, nil
+			renew(true, info)
+			c.same("description after all handlers returned", c.workers()["w"], want)
+			w.retire()
+			c.that(renew(true, info).Lost, "Renew of a retired worker that describes itself\ngot  not lost\nwant Lost")
+			c.same("workers after that", len(c.workers()), 0)
+		}},
 }
 
 // deadForGood requires that w's ID is refused everywhere, while job a waits.

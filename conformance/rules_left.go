@@ -11,66 +11,71 @@ import (
 // Rules about More: an answer that ends at Max says whether something is left,
 // wherever that is.
 var leftRules = []Rule{
-	{"Claim/SaysMoreOfDueJobs", "§19", "A claim that ends at Max and leaves jobs that fell due says More, whether they were scheduled or in retry.", nil, func(c *check) {
-		w := c.worker("w")
-		for round, toldBefore := range []bool{false, true} {
-			ids := c.addMany(fmt.Sprint("retry", round), 3)
-			w.settle(broker.Retry(time.Minute, failure("x")), refs(w.claim(3))...)
-			for i := range 2 {
-				j := c.job(fmt.Sprint("scheduled", round, i))
-				j.Delay = time.Hour
-				c.accept(j)
-				ids = append(ids, j.ID)
-			}
-			if toldBefore { // a store that knows when the next is due may take a fast path
-				w.nothing()
-			}
-			c.pass(2 * time.Minute)
-			w.renew()
-			c.untilNoMore(ids[:3], 1, c.claims(w, c.q))
-			c.pass(time.Hour)
-			w.renew()
-			c.untilNoMore(ids[3:], 1, c.claims(w, c.q))
-		}
-	}},
-	{"Claim/SaysMoreOfEveryQueue", "§19", "A claim that ends at Max says More for jobs that are left in any of its queues, also in one that it did not reach.", nil, func(c *check) {
-		queues := []string{c.q, "other", "third"}
-		w := c.worker("w", queues...)
-		for _, most := range []int{1, 2, 4} {
-			var ids []string
-			for i := range 9 {
-				j := c.job(fmt.Sprintf("j%d-%d", most, i))
-				j.Queue = queues[i%3]
-				if i > 5 { // and some fall due
-					j.Delay = time.Minute
+	{"Claim/SaysMoreOfDueJobs", "§14",
+		"A claim that ends at Max and leaves jobs that fell due says More, whether they were scheduled or in retry.", nil, func(c *check) {
+			w := c.worker("w")
+			for round, toldBefore := range []bool{false, true} {
+				ids := c.addMany(fmt.Sprint("retry", round), 3)
+				w.settle(broker.Retry(time.Minute, failure("x")), refs(w.claim(3))...)
+				for i := range 2 {
+					j := c.job(fmt.Sprint("scheduled", round, i))
+					j.Delay = time.Hour
+					c.accept(j)
+					ids = append(ids, j.ID)
 				}
+				if toldBefore { // a store that knows when the next is due may take a fast path
+					w.nothing()
+				}
+				c.pass(2 * time.Minute)
+				w.renew()
+				c.untilNoMore(ids[:3], 1, c.claims(w, c.q))
+				c.pass(time.Hour)
+				w.renew()
+				c.untilNoMore(ids[3:], 1, c.claims(w, c.q))
+			}
+		}},
+	{"Claim/SaysMoreOfEveryQueue", "§14",
+		"A claim that ends at Max says More for jobs that are left in any of its queues, also in one that it did not reach.", nil,
+		func(c *check) {
+			queues := []string{c.q, "other", "third"}
+			w := c.worker("w", queues...)
+			for _, most := range []int{1, 2, 4} {
+				var ids []string
+				for i := range 9 {
+					j := c.job(fmt.Sprintf("j%d-%d", most, i))
+					j.Queue = queues[i%3]
+					if i > 5 { // and some fall due
+						j.Delay = time.Minute
+					}
+					c.accept(j)
+					ids = append(ids, j.ID)
+				}
+				c.pass(time.Minute)
+				w.renew()
+				c.untilNoMore(ids, most, c.claims(w, queues...))
+			}
+		}},
+	{"Reclaim/SaysMoreOfEveryQueue", "§8",
+		"A reclaim that ends at Max says More for jobs that are left in any of its queues, of any worker that ran out.", nil,
+		func(c *check) {
+			queues := []string{c.q, "other", "third"}
+			v, w, r := c.worker("v", queues...), c.worker("w", queues...), c.worker("r", queues...)
+			var ids []string
+			for i := range 10 {
+				j := c.job(fmt.Sprint("j", i))
+				j.Queue = queues[i%3]
 				c.accept(j)
 				ids = append(ids, j.ID)
 			}
-			c.pass(time.Minute)
-			w.renew()
-			c.untilNoMore(ids, most, c.claims(w, queues...))
-		}
-	}},
-	{"Reclaim/SaysMoreOfEveryQueue", "§8", "A reclaim that ends at Max says More for jobs that are left in any of its queues, of any worker that ran out.", nil, func(c *check) {
-		queues := []string{c.q, "other", "third"}
-		v, w, r := c.worker("v", queues...), c.worker("w", queues...), c.worker("r", queues...)
-		var ids []string
-		for i := range 10 {
-			j := c.job(fmt.Sprint("j", i))
-			j.Queue = queues[i%3]
-			c.accept(j)
-			ids = append(ids, j.ID)
-		}
-		c.same("claimed", len(v.claim(4))+len(w.claim(6)), len(ids))
-		c.runOut(r)
-		c.untilNoMore(ids, 2, func(most int) broker.Claimed {
-			got, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: r.id, Queues: queues, Max: most})
-			c.ok("Reclaim", err)
-			c.claimed(r, got, most)
-			return got
-		})
-	}},
+			c.same("claimed", len(v.claim(4))+len(w.claim(6)), len(ids))
+			c.runOut(r)
+			c.untilNoMore(ids, 2, func(most int) broker.Claimed {
+				got, err := c.b.Reclaim(c.ctx, broker.ReclaimRequest{Now: c.now, Worker: r.id, Queues: queues, Max: most})
+				c.ok("Reclaim", err)
+				c.claimed(r, got, most)
+				return got
+			})
+		}},
 }
 
 // claims makes a function that claims once, from these queues in order.

@@ -14,12 +14,14 @@ import (
 // The rules of this group make random calls and compare each answer, and every
 // few calls the whole store, with the model.
 var modelRules = []Rule{
-	{"Model/OneQueue", "§26", "Whatever is asked of a queue, in whatever order, every answer is what the contract says.", nil, func(c *check) {
-		c.sequences(1, 300)
-	}},
-	{"Model/SeveralQueues", "§26", "Whatever is asked of several queues at once, every answer is what the contract says.", nil, func(c *check) {
-		c.sequences(3, 300)
-	}},
+	{"Model/OneQueue", "§26", "Whatever is asked of a queue, in whatever order, every answer is what the contract says.", nil,
+		func(c *check) {
+			c.sequences(1, 300)
+		}},
+	{"Model/SeveralQueues", "§26", "Whatever is asked of several queues at once, every answer is what the contract says.", nil,
+		func(c *check) {
+			c.sequences(3, 300)
+		}},
 }
 
 // Without JOBS_STRESS a rule runs so many sequences, or as many as it can in so
@@ -89,7 +91,8 @@ func newSequence(c *check, seed uint64, queues int) *sequence {
 	h := fnv.New64a()
 	fmt.Fprint(h, c.rule.ID, seed)
 	s := &sequence{check: c, run0: seed, r: rand.New(rand.NewPCG(h.Sum64(), 0)),
-		m: &model{now: c.now, queues: map[string]*modelQueue{}, marks: map[string]*broker.Marked{}}, all: []broker.Broker{c.b, c.open(), c.open()}}
+		m: &model{now: c.now, queues: map[string]*modelQueue{}, marks: map[string]*broker.Marked{}}, all: []broker.Broker{c.b, c.open(),
+			c.open()}}
 	for i := range queues {
 		s.names = append(s.names, fmt.Sprintf("q%d-%d", i, seed))
 	}

@@ -8,41 +8,43 @@ import (
 
 // Rules of several groups about what two of a store's structures have to agree on.
 var moreRules = []Rule{
-	{"Find/ByIDGivenTwice", "§23", "An ID that is given twice finds its job once.", nil, func(c *check) {
+	{"Find/ByIDGivenTwice", "§21", "An ID that is given twice finds its job once.", nil, func(c *check) {
 		c.add("a", "b")
 		page, err := c.b.Find(c.ctx, broker.Query{Now: c.now, Queue: c.q, IDs: []string{"a", "b", "a", "none", "none"}})
 		c.ok("Find", err)
 		c.same("found", sorted(idsOf(page.Jobs)), []string{"a", "b"})
 	}},
-	{"Retention/RedrivenJobIsNotPruned", "§23", "A dead job that was redriven is not pruned as a dead one, and does not count as the oldest.", nil, func(c *check) {
-		w := c.worker("w")
-		c.add("a", "b")
-		w.settle(broker.Die(broker.ReasonRetries, failure("x")), refs(w.take("a", "b"))...)
-		c.pass(time.Second)
-		c.decide(broker.OpRedrive, "a", "b")
-		w.settle(broker.Die(broker.ReasonRetries, failure("x")), w.one("a"))
-		again := c.now
-		c.policy(broker.PolicyRequest{RetainDead: &broker.Retention{Age: time.Minute, Count: 1}})
-		c.same("the earliest end of a dead job", c.counted(c.q).Oldest[broker.StateDead].UTC(), again.UTC())
-		c.same("dead jobs pruned", c.prune().Dead, 0)
-		w.take("b")
-		c.pass(time.Hour)
-		c.same("dead jobs pruned later", c.prune().Dead, 1)
-		c.gone("a")
-		c.must("b", broker.StateActive)
-	}},
-	{"Order/DueGoByDueTimeWhereverTheyWait", "§16", "Scheduled jobs and retries that become due in one call go by due time, together.", nil, func(c *check) {
-		w := c.worker("w")
-		c.add("r1", "r2")
-		for i, j := range w.take("r1", "r2") {
-			w.settle(broker.Retry(time.Duration(2*i+2)*time.Second, failure("x")), &j)
-		}
-		for i, id := range []string{"s1", "s2", "s3"} {
-			j := c.job(id)
-			j.Delay = time.Duration(2*i+1) * time.Second
-			c.accept(j)
-		}
-		c.pass(time.Minute)
-		w.take("s1", "r1", "s2", "r2", "s3")
-	}},
+	{"Retention/RedrivenJobIsNotPruned", "§23",
+		"A dead job that was redriven is not pruned as a dead one, and does not count as the oldest.", nil, func(c *check) {
+			w := c.worker("w")
+			c.add("a", "b")
+			w.settle(broker.Die(broker.ReasonRetries, failure("x")), refs(w.take("a", "b"))...)
+			c.pass(time.Second)
+			c.decide(broker.OpRedrive, "a", "b")
+			w.settle(broker.Die(broker.ReasonRetries, failure("x")), w.one("a"))
+			again := c.now
+			c.policy(broker.PolicyRequest{RetainDead: &broker.Retention{Age: time.Minute, Count: 1}})
+			c.same("the earliest end of a dead job", c.counted(c.q).Oldest[broker.StateDead].UTC(), again.UTC())
+			c.same("dead jobs pruned", c.prune().Dead, 0)
+			w.take("b")
+			c.pass(time.Hour)
+			c.same("dead jobs pruned later", c.prune().Dead, 1)
+			c.gone("a")
+			c.must("b", broker.StateActive)
+		}},
+	{"Order/DueGoByDueTimeWhereverTheyWait", "§16", "Scheduled jobs and retries that become due in one call go by due time, together.",
+		nil, func(c *check) {
+			w := c.worker("w")
+			c.add("r1", "r2")
+			for i, j := range w.take("r1", "r2") {
+				w.settle(broker.Retry(time.Duration(2*i+2)*time.Second, failure("x")), &j)
+			}
+			for i, id := range []string{"s1", "s2", "s3"} {
+				j := c.job(id)
+				j.Delay = time.Duration(2*i+1) * time.Second
+				c.accept(j)
+			}
+			c.pass(time.Minute)
+			w.take("s1", "r1", "s2", "r2", "s3")
+		}},
 }

@@ -10,57 +10,62 @@ import (
 )
 
 var operateRules = []Rule{
-	{"Operate/ObeysTheTable", "§23", "Each operation is allowed in exactly the states from which the transition table has its event.", nil, func(c *check) {
-		for _, op := range []struct {
-			kind  broker.OperationKind
-			event broker.TransitionEvent
-		}{{broker.OpRedrive, broker.OnRedrive}, {broker.OpReschedule, broker.OnReschedule}, {broker.OpCancel, broker.OnCancel}, {broker.OpDelete, broker.OnDelete}} {
-			q := c.q
-			c.q = op.kind.String() // a queue of its own for each
-			w := c.everyStateOf("w " + c.q)
-			for state, id := range stateIDs {
-				before := *c.must(id, state)
-				allowed := broker.Allows(state, op.event) || op.kind == broker.OpCancel && state == broker.StateActive
-				r := c.operate(broker.Operation{Kind: op.kind}, id)[0]
-				if allowed {
-					c.ok(fmt.Sprintf("%v of a job that is %v", op.kind, state), r.Err)
-					continue
+	{"Operate/ObeysTheTable", "§22", "Each operation is allowed in exactly the states from which the transition table has its event.",
+		nil, func(c *check) {
+			for _, op := range []struct {
+				kind  broker.OperationKind
+				event broker.TransitionEvent
+			}{{broker.OpRedrive, broker.OnRedrive}, {broker.OpReschedule, broker.OnReschedule}, {broker.OpCancel,
+				broker.OnCancel}, {broker.OpDelete, broker.OnDelete}} {
+				q := c.q
+				c.q = op.kind.String() // a queue of its own for each
+				w := c.everyStateOf("w " + c.q)
+				for state, id := range stateIDs {
+					before := *c.must(id, state)
+					allowed := broker.Allows(state, op.event) || op.kind == broker.OpCancel && state == broker.StateActive
+					r := c.operate(broker.Operation{Kind: op.kind}, id)[0]
+					if allowed {
+						c.ok(fmt.Sprintf("%v of a job that is %v", op.kind, state), r.Err)
+						continue
+					}
+					c.is(fmt.Sprintf("%v of a job that is %v", op.kind, state), r.Err, broker.ErrWrongState)
+					c.same("the refused job", *c.must(id, state), before)
 				}
-				c.is(fmt.Sprintf("%v of a job that is %v", op.kind, state), r.Err, broker.ErrWrongState)
-				c.same("the refused job", *c.must(id, state), before)
+				w.retire()
+				c.q = q
 			}
-			w.retire()
-			c.q = q
-		}
-	}},
-	{"Operate/CancelledIsNeverClaimed", "§23", "A job cancelled while pending, scheduled or in retry is cancelled, and never claimed.", nil, func(c *check) {
-		w := c.everyState()
-		c.add("behind")
-		for i, r := range c.operate(broker.Operation{Kind: broker.OpCancel}, "pending", "scheduled", "retry") {
-			c.ok("cancel", r.Err)
-			c.same("state", r.State, broker.StateCancelled)
-			j := c.must([]string{"pending", "scheduled", "retry"}[i], broker.StateCancelled)
-			c.same("FinishedAt", j.FinishedAt, c.up(c.now))
-			c.that(j.RunAt.IsZero(), "RunAt\ngot  %v\nwant none", j.RunAt)
-		}
-		c.pass(2 * time.Hour)
-		w.take("behind")
-		w.nothing()
-	}},
-	{"Operate/CancelAsksAnActiveJob", "§23", "Cancelling an active job marks it, leaves its lease alone, and is harmless when repeated.", nil, func(c *check) {
-		c.add("a")
-		w := c.worker("w")
-		held := w.one("a")
-		for range 3 {
-			r := c.operate(broker.Operation{Kind: broker.OpCancel}, "a")[0]
-			c.ok("cancel", r.Err)
-			c.same("state", r.State, broker.StateActive)
-			j := c.must("a", broker.StateActive)
-			c.that(j.CancelRequested && j.Worker == "w" && j.Epoch == held.Epoch, "the job\ngot  %s\nwant CancelRequested under the same lease", show(*j))
-		}
-		w.settle(broker.Complete(nil), held)
-	}},
-	{"Operate/DeletedIsNeverClaimed", "§23", "A deleted job is gone, in whatever state it was, and never claimed.", nil, func(c *check) {
+		}},
+	{"Operate/CancelledIsNeverClaimed", "§22", "A job cancelled while pending, scheduled or in retry is cancelled, and never claimed.",
+		nil, func(c *check) {
+			w := c.everyState()
+			c.add("behind")
+			for i, r := range c.operate(broker.Operation{Kind: broker.OpCancel}, "pending", "scheduled", "retry") {
+				c.ok("cancel", r.Err)
+				c.same("state", r.State, broker.StateCancelled)
+				j := c.must([]string{"pending", "scheduled", "retry"}[i], broker.StateCancelled)
+				c.same("FinishedAt", j.FinishedAt, c.up(c.now))
+				c.that(j.RunAt.IsZero(), "RunAt\ngot  %v\nwant none", j.RunAt)
+			}
+			c.pass(2 * time.Hour)
+			w.take("behind")
+			w.nothing()
+		}},
+	{"Operate/CancelAsksAnActiveJob", "§22",
+		"Cancelling an active job marks it, leaves its lease alone, and is harmless when repeated.", nil, func(c *check) {
+			c.add("a")
+			w := c.worker("w")
+			held := w.one("a")
+			for range 3 {
+				r := c.operate(broker.Operation{Kind: broker.OpCancel}, "a")[0]
+				c.ok("cancel", r.Err)
+				c.same("state", r.State, broker.StateActive)
+				j := c.must("a", broker.StateActive)
+				c.that(j.CancelRequested && j.Worker == "w" && j.Epoch == held.Epoch,
+					"the job\ngot  %s\nwant CancelRequested under the same lease", show(*j))
+			}
+			w.settle(broker.Complete(nil), held)
+		}},
+	{"Operate/DeletedIsNeverClaimed", "§22", "A deleted job is gone, in whatever state it was, and never claimed.", nil, func(c *check) {
 		w := c.everyState()
 		c.add("behind")
 		ids := []string{"pending", "scheduled", "retry", "completed", "dead", "cancelled"}
@@ -73,14 +78,14 @@ var operateRules = []Rule{
 		w.take("behind")
 		w.nothing()
 	}},
-	{"Operate/ActiveIsNotDeleted", "§23", "An active job is not deleted.", nil, func(c *check) {
+	{"Operate/ActiveIsNotDeleted", "§22", "An active job is not deleted.", nil, func(c *check) {
 		c.add("a")
 		w := c.worker("w")
 		held := w.one("a")
 		c.is("delete", c.operate(broker.Operation{Kind: broker.OpDelete}, "a")[0].Err, broker.ErrWrongState)
 		w.settle(broker.Complete(nil), held)
 	}},
-	{"Operate/RedriveStartsAfresh", "§23", "A redriven job is pending with fresh counts, its history kept.", nil, func(c *check) {
+	{"Operate/RedriveStartsAfresh", "§22", "A redriven job is pending with fresh counts, its history kept.", nil, func(c *check) {
 		c.add("a")
 		w := c.worker("w")
 		w.settle(broker.Retry(0, failure("first")), w.one("a"))
@@ -99,29 +104,30 @@ var operateRules = []Rule{
 		w.renew()
 		c.same("the claimed job", *w.one("a"), want)
 	}},
-	{"Operate/RescheduleSetsTheTime", "§23", "A scheduled, retry or pending job gets the new time, earlier or later, and only that.", nil, func(c *check) {
-		w := c.everyState()
-		w.settle(broker.Complete(nil), c.must("active", broker.StateActive))
-		for i, r := range c.operate(broker.Operation{Kind: broker.OpReschedule, Delay: time.Minute}, "scheduled", "retry", "pending") {
-			c.ok("reschedule", r.Err)
-			want := []broker.State{broker.StateScheduled, broker.StateRetry, broker.StateScheduled}[i]
-			c.same("state", r.State, want)
-			c.same("RunAt", c.must(r.Ref.ID, want).RunAt, c.up(c.now.Add(time.Minute)))
-		}
-		late := c.up(c.now.Add(3*time.Hour + c.tick))
-		c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule, RunAt: late}, "scheduled")[0].Err)
-		c.same("RunAt", c.must("scheduled", broker.StateScheduled).RunAt, late)
-		c.pass(time.Minute - c.tick)
-		w.nothing()
-		c.pass(c.tick)
-		c.same("claimed", sorted(idsOf(w.claim(5))), []string{"pending", "retry"})
-		c.now = late.Add(-c.tick)
-		w.nothing()
-		c.now = late
-		j := w.one("scheduled")
-		c.same("failures", j.Failures, 0)
-	}},
-	{"Operate/RescheduleAtOnce", "§23", "Rescheduled without a time, a job is pending at once.", nil, func(c *check) {
+	{"Operate/RescheduleSetsTheTime", "§22", "A scheduled, retry or pending job gets the new time, earlier or later, and only that.",
+		nil, func(c *check) {
+			w := c.everyState()
+			w.settle(broker.Complete(nil), c.must("active", broker.StateActive))
+			for i, r := range c.operate(broker.Operation{Kind: broker.OpReschedule, Delay: time.Minute}, "scheduled", "retry", "pending") {
+				c.ok("reschedule", r.Err)
+				want := []broker.State{broker.StateScheduled, broker.StateRetry, broker.StateScheduled}[i]
+				c.same("state", r.State, want)
+				c.same("RunAt", c.must(r.Ref.ID, want).RunAt, c.up(c.now.Add(time.Minute)))
+			}
+			late := c.up(c.now.Add(3*time.Hour + c.tick))
+			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule, RunAt: late}, "scheduled")[0].Err)
+			c.same("RunAt", c.must("scheduled", broker.StateScheduled).RunAt, late)
+			c.pass(time.Minute - c.tick)
+			w.nothing()
+			c.pass(c.tick)
+			c.same("claimed", sorted(idsOf(w.claim(5))), []string{"pending", "retry"})
+			c.now = late.Add(-c.tick)
+			w.nothing()
+			c.now = late
+			j := w.one("scheduled")
+			c.same("failures", j.Failures, 0)
+		}},
+	{"Operate/RescheduleAtOnce", "§22", "Rescheduled without a time, a job is pending at once.", nil, func(c *check) {
 		w := c.everyState()
 		c.same("claimed", idsOf(w.claim(1)), []string{"pending"})
 		for _, r := range c.operate(broker.Operation{Kind: broker.OpReschedule}, "scheduled", "retry") {
@@ -132,39 +138,42 @@ var operateRules = []Rule{
 		}
 		w.take("scheduled", "retry")
 	}},
-	{"Operate/SuppressHidesTheDead", "§23", "A suppressed dead job stays dead, out of listings that do not ask for it, until it is unsuppressed.", nil, func(c *check) {
-		c.add("a", "b")
-		w := c.worker("w")
-		w.settle(broker.Die(broker.ReasonRetries, failure("x")), refs(w.take("a", "b"))...)
-		c.decide(broker.OpSuppress, "a")
-		c.same("dead", idsOf(c.list(broker.Query{State: broker.StateDead})), []string{"b"})
-		all := c.list(broker.Query{State: broker.StateDead, Suppressed: true})
-		c.same("dead, suppressed ones too", sorted(idsOf(all)), []string{"a", "b"})
-		c.that(c.must("a", broker.StateDead).Suppressed && !c.must("b", broker.StateDead).Suppressed, "Suppressed\ngot  otherwise\nwant of a alone")
-		c.decide(broker.OpUnsuppress, "a")
-		c.same("dead", sorted(idsOf(c.list(broker.Query{State: broker.StateDead}))), []string{"a", "b"})
-		c.add("c")
-		for _, kind := range []broker.OperationKind{broker.OpSuppress, broker.OpUnsuppress} {
-			c.is(kind.String()+" of a pending job", c.operate(broker.Operation{Kind: kind}, "c")[0].Err, broker.ErrWrongState)
-		}
-	}},
-	{"Operate/StaleRefIsRefused", "§3", "A decision about a job at an epoch that has passed answers ErrWrongState and changes nothing.", nil, func(c *check) {
-		c.add("a")
-		w := c.worker("w")
-		stale := c.must("a", broker.StatePending).Ref()
-		w.settle(broker.Release(), w.one("a"))
-		for _, kind := range []broker.OperationKind{broker.OpCancel, broker.OpDelete, broker.OpReschedule} {
-			r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: kind, Refs: []broker.Ref{stale}})
+	{"Operate/SuppressHidesTheDead", "§22",
+		"A suppressed dead job stays dead, out of listings that do not ask for it, until it is unsuppressed.", nil, func(c *check) {
+			c.add("a", "b")
+			w := c.worker("w")
+			w.settle(broker.Die(broker.ReasonRetries, failure("x")), refs(w.take("a", "b"))...)
+			c.decide(broker.OpSuppress, "a")
+			c.same("dead", idsOf(c.list(broker.Query{State: broker.StateDead})), []string{"b"})
+			all := c.list(broker.Query{State: broker.StateDead, Suppressed: true})
+			c.same("dead, suppressed ones too", sorted(idsOf(all)), []string{"a", "b"})
+			c.that(c.must("a", broker.StateDead).Suppressed && !c.must("b", broker.StateDead).Suppressed,
+				"Suppressed\ngot  otherwise\nwant of a alone")
+			c.decide(broker.OpUnsuppress, "a")
+			c.same("dead", sorted(idsOf(c.list(broker.Query{State: broker.StateDead}))), []string{"a", "b"})
+			c.add("c")
+			for _, kind := range []broker.OperationKind{broker.OpSuppress, broker.OpUnsuppress} {
+				c.is(kind.String()+" of a pending job", c.operate(broker.Operation{Kind: kind}, "c")[0].Err, broker.ErrWrongState)
+			}
+		}},
+	{"Operate/StaleRefIsRefused", "§3", "A decision about a job at an epoch that has passed answers ErrWrongState and changes nothing.",
+		nil, func(c *check) {
+			c.add("a")
+			w := c.worker("w")
+			stale := c.must("a", broker.StatePending).Ref()
+			w.settle(broker.Release(), w.one("a"))
+			for _, kind := range []broker.OperationKind{broker.OpCancel, broker.OpDelete, broker.OpReschedule} {
+				r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: kind, Refs: []broker.Ref{stale}})
+				c.ok("Operate", err)
+				c.is(kind.String()+" at an earlier epoch", r[0].Err, broker.ErrWrongState)
+				c.must("a", broker.StatePending)
+			}
+			stale.Epoch = 1
+			r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: []broker.Ref{stale}})
 			c.ok("Operate", err)
-			c.is(kind.String()+" at an earlier epoch", r[0].Err, broker.ErrWrongState)
-			c.must("a", broker.StatePending)
-		}
-		stale.Epoch = 1
-		r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: []broker.Ref{stale}})
-		c.ok("Operate", err)
-		c.ok("delete at the epoch of now", r[0].Err)
-		c.gone("a")
-	}},
+			c.ok("delete at the epoch of now", r[0].Err)
+			c.gone("a")
+		}},
 	{"Operate/StaleRefOfADeadJob", "§3", "A redrive of a dead job at an epoch that has passed is refused.", nil, func(c *check) {
 		c.add("a")
 		w := c.worker("w")
@@ -179,99 +188,109 @@ var operateRules = []Rule{
 		}
 		c.must("a", broker.StateDead)
 	}},
-	{"Operate/EachOnItsOwn", "§23", "Each job is decided on its own; results stand in order, and unknown jobs answer ErrNotFound.", nil, func(c *check) {
-		c.everyState()
-		other := c.job("x")
-		other.Queue = "other"
-		c.accept(other)
-		ops := []broker.Ref{{Queue: c.q, ID: "unknown", Epoch: broker.AnyEpoch}, {Queue: c.q, ID: "dead", Epoch: broker.AnyEpoch}, {Queue: "other", ID: "x", Epoch: broker.AnyEpoch},
-			{Queue: c.q, ID: "active", Epoch: broker.AnyEpoch}, {Queue: c.q, ID: "x", Epoch: broker.AnyEpoch}, {Queue: c.q, ID: "pending", Epoch: broker.AnyEpoch}, {Queue: c.q, ID: "pending", Epoch: broker.AnyEpoch}}
-		want := []error{broker.ErrNotFound, nil, nil, broker.ErrWrongState, broker.ErrNotFound, nil, broker.ErrNotFound}
-		got, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: ops})
-		c.ok("Operate", err)
-		c.same("results", len(got), len(ops))
-		for i, r := range got {
-			c.same("ref", r.Ref, ops[i])
-			c.that(errors.Is(r.Err, want[i]), "delete of %s/%s\ngot  error %v\nwant %v", r.Ref.Queue, r.Ref.ID, r.Err, want[i])
-		}
-		c.must("active", broker.StateActive)
-	}},
-	{"Operate/SeesWhatItDidBefore", "§23", "Of several decisions about one job in a request, each sees what those before it did.", nil, func(c *check) {
-		c.add("a", "b", "c")
-		for i, op := range []struct {
-			kind   broker.OperationKind
-			second error
-		}{{broker.OpCancel, broker.ErrNotFound}, {broker.OpDelete, broker.ErrNotFound}, {broker.OpReschedule, broker.ErrWrongState}} {
-			id := []string{"a", "b", "c"}[i]
-			ref := broker.Ref{Queue: c.q, ID: id, Epoch: 0}
-			r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: op.kind, Refs: []broker.Ref{ref, ref}})
+	{"Operate/EachOnItsOwn", "§22", "Each job is decided on its own; results stand in order, and unknown jobs answer ErrNotFound.", nil,
+		func(c *check) {
+			c.everyState()
+			other := c.job("x")
+			other.Queue = "other"
+			c.accept(other)
+			ops := []broker.Ref{{Queue: c.q, ID: "unknown", Epoch: broker.AnyEpoch}, {Queue: c.q, ID: "dead", Epoch: broker.AnyEpoch},
+				{Queue: "other", ID: "x", Epoch: broker.AnyEpoch},
+				{Queue: c.q, ID: "active", Epoch: broker.AnyEpoch}, {Queue: c.q, ID: "x", Epoch: broker.AnyEpoch}, {Queue: c.q,
+					ID: "pending", Epoch: broker.AnyEpoch}, {Queue: c.q, ID: "pending", Epoch: broker.AnyEpoch}}
+			want := []error{broker.ErrNotFound, nil, nil, broker.ErrWrongState, broker.ErrNotFound, nil, broker.ErrNotFound}
+			got, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: ops})
 			c.ok("Operate", err)
-			c.ok("the first "+op.kind.String(), r[0].Err)
-			c.is("the second "+op.kind.String(), r[1].Err, op.second)
-		}
-	}},
-	{"Operate/SaysWhatStandsAgainstIt", "§23", "A refused operation answers where the job is, and its error says that, or who holds the job, or that it changed, or what is in the queue.", nil, func(c *check) {
-		w := c.everyState()
-		c.add("held", "old")
-		c.hold("held")
-		refused := func(op broker.Operation, ref broker.Ref, state broker.State, words ...string) {
-			op.Now, op.Refs = c.now, []broker.Ref{ref}
-			r, err := c.b.Operate(c.ctx, op)
-			c.ok("Operate", err)
-			what := fmt.Sprintf("%v of %q", op.Kind, ref.ID)
-			c.is(what, r[0].Err, broker.ErrWrongState)
-			c.same("state after "+what, r[0].State, state)
-			var e *broker.Error
-			c.that(errors.As(r[0].Err, &e), "error of %s\ngot  %T\nwant a *broker.Error", what, r[0].Err)
-			for _, word := range words {
-				c.that(strings.Contains(e.Hint, word), "hint of %s\ngot  %q\nwant %q in it", what, e.Hint, word)
+			c.same("results", len(got), len(ops))
+			for i, r := range got {
+				c.same("ref", r.Ref, ops[i])
+				c.that(errors.Is(r.Err, want[i]), "delete of %s/%s\ngot  error %v\nwant %v", r.Ref.Queue, r.Ref.ID, r.Err, want[i])
 			}
-		}
-		for state, id := range stateIDs {
-			if state != broker.StateDead {
-				refused(broker.Operation{Kind: broker.OpRedrive}, broker.Ref{Queue: c.q, ID: id, Epoch: broker.AnyEpoch}, state, state.String(), "dead")
+			c.must("active", broker.StateActive)
+		}},
+	{"Operate/SeesWhatItDidBefore", "§22", "Of several decisions about one job in a request, each sees what those before it did.", nil,
+		func(c *check) {
+			c.add("a", "b", "c")
+			for i, op := range []struct {
+				kind   broker.OperationKind
+				second error
+			}{{broker.OpCancel, broker.ErrNotFound}, {broker.OpDelete, broker.ErrNotFound}, {broker.OpReschedule, broker.ErrWrongState}} {
+				id := []string{"a", "b", "c"}[i]
+				ref := broker.Ref{Queue: c.q, ID: id, Epoch: 0}
+				r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: op.kind, Refs: []broker.Ref{ref, ref}})
+				c.ok("Operate", err)
+				c.ok("the first "+op.kind.String(), r[0].Err)
+				c.is("the second "+op.kind.String(), r[1].Err, op.second)
 			}
-		}
-		any := broker.Ref{Queue: c.q, ID: "held", Epoch: broker.AnyEpoch}
-		refused(broker.Operation{Kind: broker.OpRedrive}, any, broker.StateWaiting, holder)
-		refused(broker.Operation{Kind: broker.OpUnhold, Holder: "another"}, any, broker.StateWaiting, holder)
-		old := c.must("old", broker.StatePending).Ref()
-		c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule}, "old")[0].Err)
-		refused(broker.Operation{Kind: broker.OpDelete}, old, broker.StatePending, "changed")
-		refused(broker.Operation{Kind: broker.OpRemoveQueue}, broker.Ref{Queue: c.q}, broker.StateNone, "1 dead", w.id)
-	}},
-	{"Operate/RefusesWhatIsInvalid", "§23", "An operation outside the limits is refused with ErrInvalid, and changes nothing.", nil, func(c *check) {
-		c.add("a")
-		for _, op := range []broker.Operation{{Kind: 0}, {Kind: broker.OpUnhold + 1}, {Kind: broker.OpReschedule, Delay: 1, RunAt: c.now}, {Kind: broker.OpReschedule, Delay: -1}} {
-			op.Now, op.Refs = c.now, []broker.Ref{{Queue: c.q, ID: "a", Epoch: broker.AnyEpoch}}
-			_, err := c.b.Operate(c.ctx, op)
-			c.is("Operate", err, broker.ErrInvalid)
-		}
-		c.same("epoch", c.must("a", broker.StatePending).Epoch, int64(0))
-	}},
-	{"Operate/RemovesEmptyQueues", "§1", "A queue is removed when it has no job in any state and no live worker, and then it is as if it had never been.", nil, func(c *check) {
-		remove := func(queue string) error {
-			r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: queue}}})
-			c.ok("Operate", err)
-			return r[0].Err
-		}
-		w := c.worker("w")
-		c.add("a")
-		w.settle(broker.Die(broker.ReasonRetries, failure("x")), w.one("a"))
-		w.retire()
-		c.is("removal of a queue with a dead job", remove(c.q), broker.ErrWrongState)
-		c.must("a", broker.StateDead)
-		c.decide(broker.OpDelete, "a")
-		v := c.worker("v")
-		c.is("removal of a queue with a worker", remove(c.q), broker.ErrWrongState)
-		v.retire()
-		c.pause(c.q, true)
-		c.ok("removal of an empty queue", remove(c.q))
-		reply, err := c.b.Queues(c.ctx, broker.QueuesRequest{Now: c.now})
-		c.ok("Queues", err)
-		c.same("queues", len(reply.Queues), 0)
-		c.is("removal of an unknown queue", remove(c.q), broker.ErrNotFound)
-		c.add("a")
-		c.worker("u").take("a")
-	}},
+		}},
+	{"Operate/SaysWhatStandsAgainstIt", "§22",
+		"A refused operation answers where the job is, and its error says that, or who holds the job, or that it changed, or what is in the queue.", nil, func(c *check) {
+			w := c.everyState()
+			c.add("held", "old")
+			c.hold("held")
+			refused := func(op broker.Operation, ref broker.Ref, state broker.State, words ...string) {
+				op.Now, op.Refs = c.now, []broker.Ref{ref}
+				r, err := c.b.Operate(c.ctx, op)
+				c.ok("Operate", err)
+				what := fmt.Sprintf("%v of %q", op.Kind, ref.ID)
+				c.is(what, r[0].Err, broker.ErrWrongState)
+				c.same("state after "+what, r[0].State, state)
+				var e *broker.Error
+				c.that(errors.As(r[0].Err, &e), "error of %s\ngot  %T\nwant a *broker.Error", what, r[0].Err)
+				for _, word := range words {
+					c.that(strings.Contains(e.Hint, word), "hint of %s\ngot  %q\nwant %q in it", what, e.Hint, word)
+				}
+			}
+			for state, id := range stateIDs {
+				if state != broker.StateDead {
+					refused(broker.Operation{Kind: broker.OpRedrive}, broker.Ref{Queue: c.q, ID: id, Epoch: broker.AnyEpoch}, state,
+						state.String(), "dead")
+				}
+			}
+			any := broker.Ref{Queue: c.q, ID: "held", Epoch: broker.AnyEpoch}
+			refused(broker.Operation{Kind: broker.OpRedrive}, any, broker.StateWaiting, holder)
+			refused(broker.Operation{Kind: broker.OpUnhold, Holder: "another"}, any, broker.StateWaiting, holder)
+			old := c.must("old", broker.StatePending).Ref()
+			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule}, "old")[0].Err)
+			refused(broker.Operation{Kind: broker.OpDelete}, old, broker.StatePending, "changed")
+			refused(broker.Operation{Kind: broker.OpRemoveQueue}, broker.Ref{Queue: c.q}, broker.StateNone, "1 dead", w.id)
+		}},
+	{"Operate/RefusesWhatIsInvalid", "§22", "An operation outside the limits is refused with ErrInvalid, and changes nothing.", nil,
+		func(c *check) {
+			c.add("a")
+			for _, op := range []broker.Operation{{Kind: 0}, {Kind: broker.OpUnhold + 1},
+				{Kind: broker.OpReschedule, Delay: 1, RunAt: c.now}, {Kind: broker.OpReschedule, Delay: -1}} {
+				op.Now, op.Refs = c.now, []broker.Ref{{Queue: c.q, ID: "a", Epoch: broker.AnyEpoch}}
+				_, err := c.b.Operate(c.ctx, op)
+				c.is("Operate", err, broker.ErrInvalid)
+			}
+			c.same("epoch", c.must("a", broker.StatePending).Epoch, int64(0))
+		}},
+	{"Operate/RemovesEmptyQueues", "§1",
+		"A queue is removed when it has no job in any state and no live worker, and then it is as if it had never been.", nil,
+		func(c *check) {
+			remove := func(queue string) error {
+				r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: queue}}})
+				c.ok("Operate", err)
+				return r[0].Err
+			}
+			w := c.worker("w")
+			c.add("a")
+			w.settle(broker.Die(broker.ReasonRetries, failure("x")), w.one("a"))
+			w.retire()
+			c.is("removal of a queue with a dead job", remove(c.q), broker.ErrWrongState)
+			c.must("a", broker.StateDead)
+			c.decide(broker.OpDelete, "a")
+			v := c.worker("v")
+			c.is("removal of a queue with a worker", remove(c.q), broker.ErrWrongState)
+			v.retire()
+			c.pause(c.q, true)
+			c.ok("removal of an empty queue", remove(c.q))
+			reply, err := c.b.Queues(c.ctx, broker.QueuesRequest{Now: c.now})
+			c.ok("Queues", err)
+			c.same("queues", len(reply.Queues), 0)
+			c.is("removal of an unknown queue", remove(c.q), broker.ErrNotFound)
+			c.add("a")
+			c.worker("u").take("a")
+		}},
 }

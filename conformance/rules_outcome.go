@@ -20,35 +20,37 @@ var outcomeRules = []Rule{
 			c.gone(id)
 		}
 	}},
-	{"Outcome/StoresWhatApplySays", "§9", "Every outcome stores exactly the head that Outcome.Apply gives, in the state that Outcome.State gives.", nil, func(c *check) {
-		c.keep(time.Hour)
-		outcomes := everyOutcome()
-		var ids []string
-		for i := range outcomes {
-			ids = append(ids, fmt.Sprint("j", i))
-		}
-		c.add(ids...)
-		w := c.worker("w")
-		held := w.take(ids...)
-		c.pass(1234567 * time.Microsecond)
-		var items []broker.Settlement
-		for i := range held {
-			items = append(items, broker.Settlement{Job: &held[i], Outcome: outcomes[i]})
-		}
-		verdicts := w.send(items...)
-		for i, o := range outcomes {
-			c.ok("settle", verdicts[i].Err)
-			c.same("verdict of "+o.Kind().String(), verdicts[i].State, o.State())
-			c.outcomeOf(ids[i], o, held[i].Head)
-		}
-	}},
+	{"Outcome/StoresWhatApplySays", "§9",
+		"Every outcome stores exactly the head that Outcome.Apply gives, in the state that Outcome.State gives.", nil, func(c *check) {
+			c.keep(time.Hour)
+			outcomes := everyOutcome()
+			var ids []string
+			for i := range outcomes {
+				ids = append(ids, fmt.Sprint("j", i))
+			}
+			c.add(ids...)
+			w := c.worker("w")
+			held := w.take(ids...)
+			c.pass(1234567 * time.Microsecond)
+			var items []broker.Settlement
+			for i := range held {
+				items = append(items, broker.Settlement{Job: &held[i], Outcome: outcomes[i]})
+			}
+			verdicts := w.send(items...)
+			for i, o := range outcomes {
+				c.ok("settle", verdicts[i].Err)
+				c.same("verdict of "+o.Kind().String(), verdicts[i].State, o.State())
+				c.outcomeOf(ids[i], o, held[i].Head)
+			}
+		}},
 	{"Outcome/AddsToWhatWasCharged", "§9", "Counts and history add up over the lives of a job.", nil, func(c *check) {
 		c.add("a")
 		w := c.worker("w")
 		head := broker.Head{}
 		for i, o := range []broker.Outcome{
 			broker.Retry(time.Second, failure("first")), broker.Snooze(time.Second, failure("second")), broker.Crash(0, failure("third")),
-			broker.Release(), broker.Retry(0, failure("fourth")), broker.Snooze(0, failure("")), broker.Die(broker.ReasonRetries, failure("fifth")),
+			broker.Release(), broker.Retry(0, failure("fourth")), broker.Snooze(0, failure("")), broker.Die(broker.ReasonRetries,
+				failure("fifth")),
 		} {
 			c.pass(time.Second)
 			held := w.one("a")
@@ -58,21 +60,22 @@ var outcomeRules = []Rule{
 		}
 		c.same("messages", len(head.Errors.Entries), 5)
 	}},
-	{"Outcome/RetryIsDueAfterItsDelay", "§9", "A retried, snoozed or crashed job is due when its delay has passed, and not before.", nil, func(c *check) {
-		c.add("a", "b", "c")
-		w := c.worker("w")
-		held := w.take("a", "b", "c")
-		w.send(broker.Settlement{Job: &held[0], Outcome: broker.Retry(10*time.Second, failure("x"))},
-			broker.Settlement{Job: &held[1], Outcome: broker.Snooze(20*time.Second, failure(""))},
-			broker.Settlement{Job: &held[2], Outcome: broker.Crash(30*time.Second, failure("x"))})
-		for _, id := range []string{"a", "b", "c"} {
-			c.pass(10*time.Second - c.tick)
-			w.nothing()
-			c.same("RunAt of "+id, c.must(id, broker.StateRetry).RunAt, c.up(c.now.Add(c.tick)))
-			c.pass(c.tick)
-			w.take(id)
-		}
-	}},
+	{"Outcome/RetryIsDueAfterItsDelay", "§9", "A retried, snoozed or crashed job is due when its delay has passed, and not before.",
+		nil, func(c *check) {
+			c.add("a", "b", "c")
+			w := c.worker("w")
+			held := w.take("a", "b", "c")
+			w.send(broker.Settlement{Job: &held[0], Outcome: broker.Retry(10*time.Second, failure("x"))},
+				broker.Settlement{Job: &held[1], Outcome: broker.Snooze(20*time.Second, failure(""))},
+				broker.Settlement{Job: &held[2], Outcome: broker.Crash(30*time.Second, failure("x"))})
+			for _, id := range []string{"a", "b", "c"} {
+				c.pass(10*time.Second - c.tick)
+				w.nothing()
+				c.same("RunAt of "+id, c.must(id, broker.StateRetry).RunAt, c.up(c.now.Add(c.tick)))
+				c.pass(c.tick)
+				w.take(id)
+			}
+		}},
 	{"Outcome/ResultIsKept", "§11", "The result of a completed job is kept with its record.", nil, func(c *check) {
 		c.keep(time.Hour)
 		c.add("a", "b")
@@ -86,7 +89,8 @@ var outcomeRules = []Rule{
 		c.same("result of b", len(c.must("b", broker.StateCompleted).Result), 0)
 	}},
 	{"Outcome/DeadSaysWhy", "§11", "A dead job is kept with the reason it died for.", nil, func(c *check) {
-		reasons := []broker.DeadReason{broker.ReasonRetries, broker.ReasonSkipRetry, broker.ReasonCrashes, broker.ReasonExpired, broker.ReasonUnknownType, broker.ReasonUndecodable}
+		reasons := []broker.DeadReason{broker.ReasonRetries, broker.ReasonSkipRetry, broker.ReasonCrashes, broker.ReasonExpired,
+			broker.ReasonUnknownType, broker.ReasonUndecodable}
 		w := c.worker("w")
 		for _, reason := range reasons {
 			c.add(reason.String())
@@ -99,39 +103,41 @@ var outcomeRules = []Rule{
 			c.same("message", j.Errors.Last().Message, "because")
 		}
 	}},
-	{"Outcome/HistoryIsCapped", "§9", "The error history keeps the newest entries up to the request's cap, and counts the dropped ones.", nil, func(c *check) {
-		c.add("a", "b")
-		w := c.worker("w")
-		for i := range 5 {
-			held := w.claim(2)
-			var items []broker.Settlement
-			for k := range held {
-				items = append(items, broker.Settlement{Job: &held[k], Outcome: broker.Retry(0, failure(fmt.Sprint("error ", i)))})
+	{"Outcome/HistoryIsCapped", "§9",
+		"The error history keeps the newest entries up to the request's cap, and counts the dropped ones.", nil, func(c *check) {
+			c.add("a", "b")
+			w := c.worker("w")
+			for i := range 5 {
+				held := w.claim(2)
+				var items []broker.Settlement
+				for k := range held {
+					items = append(items, broker.Settlement{Job: &held[k], Outcome: broker.Retry(0, failure(fmt.Sprint("error ", i)))})
+				}
+				w.number++
+				_, err := c.b.Settle(c.ctx, broker.SettleRequest{Now: c.now, Worker: "w", Number: w.number, Items: items, History: 3})
+				c.ok("Settle", err)
 			}
-			w.number++
-			_, err := c.b.Settle(c.ctx, broker.SettleRequest{Now: c.now, Worker: "w", Number: w.number, Items: items, History: 3})
-			c.ok("Settle", err)
-		}
-		for _, id := range []string{"a", "b"} {
-			log := c.must(id, broker.StatePending).Errors
-			var messages []string
-			for _, f := range log.Entries {
-				messages = append(messages, f.Message)
+			for _, id := range []string{"a", "b"} {
+				log := c.must(id, broker.StatePending).Errors
+				var messages []string
+				for _, f := range log.Entries {
+					messages = append(messages, f.Message)
+				}
+				c.same("history of "+id, messages, []string{"error 2", "error 3", "error 4"})
+				c.same("dropped of "+id, log.Dropped, 2)
 			}
-			c.same("history of "+id, messages, []string{"error 2", "error 3", "error 4"})
-			c.same("dropped of "+id, log.Dropped, 2)
-		}
-	}},
-	{"Outcome/HistoryHasADefault", "§9", "Without a cap in the request the history keeps DefaultErrorHistory entries.", nil, func(c *check) {
-		c.add("a")
-		w := c.worker("w")
-		for range broker.DefaultErrorHistory + 2 {
-			w.settle(broker.Retry(0, failure("x")), w.one("a"))
-		}
-		log := c.must("a", broker.StatePending).Errors
-		c.same("entries", len(log.Entries), broker.DefaultErrorHistory)
-		c.same("dropped", log.Dropped, 2)
-	}},
+		}},
+	{"Outcome/HistoryHasADefault", "§9", "Without a cap in the request the history keeps DefaultErrorHistory entries.", nil,
+		func(c *check) {
+			c.add("a")
+			w := c.worker("w")
+			for range broker.DefaultErrorHistory + 2 {
+				w.settle(broker.Retry(0, failure("x")), w.one("a"))
+			}
+			log := c.must("a", broker.StatePending).Errors
+			c.same("entries", len(log.Entries), broker.DefaultErrorHistory)
+			c.same("dropped", log.Dropped, 2)
+		}},
 }
 
 // everyOutcome has each kind, with and without what is optional.

@@ -8,21 +8,22 @@ import (
 )
 
 var scheduleRules = []Rule{
-	{"Schedule/NothingRunsEarly", "§15", "A scheduled job is claimable from its due time on, without any sweep, and not an instant before.", nil, func(c *check) {
-		delayed, timed := c.job("delayed"), c.job("timed")
-		delayed.Delay = time.Hour
-		timed.RunAt = c.now.Add(2 * time.Hour)
-		c.accept(delayed, timed)
-		for _, id := range []string{"delayed", "timed"} {
-			c.pass(time.Hour - c.tick)
-			w := c.worker("before " + id)
-			w.nothing()
-			c.must(id, broker.StateScheduled)
-			w.retire()
-			c.pass(c.tick)
-			c.worker("at " + id).take(id)
-		}
-	}},
+	{"Schedule/NothingRunsEarly", "§15",
+		"A scheduled job is claimable from its due time on, without any sweep, and not an instant before.", nil, func(c *check) {
+			delayed, timed := c.job("delayed"), c.job("timed")
+			delayed.Delay = time.Hour
+			timed.RunAt = c.now.Add(2 * time.Hour)
+			c.accept(delayed, timed)
+			for _, id := range []string{"delayed", "timed"} {
+				c.pass(time.Hour - c.tick)
+				w := c.worker("before " + id)
+				w.nothing()
+				c.must(id, broker.StateScheduled)
+				w.retire()
+				c.pass(c.tick)
+				c.worker("at " + id).take(id)
+			}
+		}},
 	{"Schedule/DueTimesRoundUp", "§15", "A due time between two instants of the store rounds up, never down.", nil, func(c *check) {
 		timed, delayed := c.job("timed"), c.job("delayed")
 		timed.RunAt = c.now.Add(time.Second + time.Nanosecond)
@@ -40,74 +41,84 @@ var scheduleRules = []Rule{
 			c.pass(-c.tick)
 		}
 	}},
-	{"Schedule/ManyFallDueAtOnce", "§15", "However many jobs fall due at one instant, all of them can be claimed at it.", nil, func(c *check) {
-		const n = 2500
-		jobs := make([]broker.NewJob, n)
-		for i := range jobs {
-			jobs[i] = c.job(fmt.Sprint("j", i))
-			jobs[i].Delay = time.Minute
-		}
-		c.accept(jobs...)
-		c.pass(time.Minute)
-		w := c.worker("w")
-		seen := make(map[string]bool)
-		for len(seen) < n {
-			got := w.claim(broker.MaxClaim)
-			c.that(len(got) > 0, "claimed\ngot  %d jobs in all\nwant %d", len(seen), n)
-			for _, j := range got {
-				seen[j.ID] = true
+	{"Schedule/ManyFallDueAtOnce", "§15", "However many jobs fall due at one instant, all of them can be claimed at it.", nil,
+		func(c *check) {
+			const n = 2500
+			jobs := make([]broker.NewJob, n)
+			for i := range jobs {
+				jobs[i] = c.job(fmt.Sprint("j", i))
+				jobs[i].Delay = time.Minute
 			}
-			w.settle(broker.Complete(nil), refs(got)...)
-		}
-	}},
-	{"Schedule/NoTimeIsTooFar", "§15", "Times up to the end of the calendar are kept to the microsecond, and later ones refused.", nil, func(c *check) {
-		last, over := c.job("last"), c.job("over")
-		last.RunAt = broker.MaxTime.Add(-c.tick)
-		over.RunAt = broker.MaxTime
-		r := c.enqueue(last, over)
-		c.ok("Enqueue", r[0].Err)
-		c.is("Enqueue after the end", r[1].Err, broker.ErrInvalid)
-		c.same("RunAt", c.must("last", broker.StateScheduled).RunAt, last.RunAt)
-		c.now = last.RunAt.Add(-c.tick)
-		w := c.worker("w")
-		w.nothing()
-		c.pass(c.tick)
-		w.take("last")
-	}},
-	{"Schedule/VirtualTimeMayBeLongAgo", "§15", "A whole life of a job works in a time long past, whatever the store's own clock says.", nil, func(c *check) {
-		c.now = time.Date(1971, 1, 2, 3, 4, 5, 6000, time.UTC)
-		c.life()
-	}},
-	{"Schedule/VirtualTimeMayBeFarAhead", "§15", "A whole life of a job works in a time far ahead, whatever the store's own clock says.", nil, func(c *check) {
-		c.now = time.Date(2199, 6, 7, 8, 9, 10, 11000, time.UTC)
-		c.life()
-	}},
-	{"Schedule/OwnClockWithoutNow", "§15", "Without a Now, the store's clock decides. Every answer that has a Now tells it, and so does Ping.", nil, func(c *check) {
-		c.real()
-		w := c.worker("w")
-		before, err := c.b.Claim(c.ctx, w.request(0))
-		c.ok("Claim", err)
-		late := c.job("late")
-		late.Delay = time.Hour
-		c.accept(c.job("a"), late)
-		w.take("a")
-		after := w.renew().Now
-		created := c.must("a", broker.StateActive).CreatedAt
-		c.that(!created.Before(before.Now) && !created.After(after), "CreatedAt\ngot  %v\nwant from %v to %v, the store's clock before and after", created, before.Now, after)
-		due := c.must("late", broker.StateScheduled).RunAt
-		c.that(!due.Before(before.Now.Add(time.Hour)) && !due.After(after.Add(time.Hour+c.tick)), "RunAt\ngot  %v\nwant an hour after %v to %v", due, before.Now, after)
-		until := c.workers()["w"].Until
-		c.that(!until.Before(before.Now.Add(lease)) && !until.After(after.Add(lease+c.tick)), "the lease's end\ngot  %v\nwant %v after the renewal, which was at %v or before", until, lease, after)
-		page, err := c.b.Find(c.ctx, broker.Query{Queue: c.q, IDs: []string{"a"}})
-		c.ok("Find", err)
-		queues, err := c.b.Queues(c.ctx, broker.QueuesRequest{})
-		c.ok("Queues", err)
-		c.that(!page.Now.Before(after) && !queues.Now.Before(page.Now), "Now of Find and Queues\ngot  %v and %v\nwant the store's clock, after %v", page.Now, queues.Now, after)
-		ping, err := c.b.Ping(c.ctx)
-		c.ok("Ping", err)
-		again := w.renew().Now
-		c.that(!ping.Before(queues.Now) && !ping.After(again.Add(c.tick)), "Ping\ngot  %v\nwant the store's clock, which was %v before and %v after", ping, queues.Now, again)
-	}},
+			c.accept(jobs...)
+			c.pass(time.Minute)
+			w := c.worker("w")
+			seen := make(map[string]bool)
+			for len(seen) < n {
+				got := w.claim(broker.MaxClaim)
+				c.that(len(got) > 0, "claimed\ngot  %d jobs in all\nwant %d", len(seen), n)
+				for _, j := range got {
+					seen[j.ID] = true
+				}
+				w.settle(broker.Complete(nil), refs(got)...)
+			}
+		}},
+	{"Schedule/NoTimeIsTooFar", "§15", "Times up to the end of the calendar are kept to the microsecond, and later ones refused.", nil,
+		func(c *check) {
+			last, over := c.job("last"), c.job("over")
+			last.RunAt = broker.MaxTime.Add(-c.tick)
+			over.RunAt = broker.MaxTime
+			r := c.enqueue(last, over)
+			c.ok("Enqueue", r[0].Err)
+			c.is("Enqueue after the end", r[1].Err, broker.ErrInvalid)
+			c.same("RunAt", c.must("last", broker.StateScheduled).RunAt, last.RunAt)
+			c.now = last.RunAt.Add(-c.tick)
+			w := c.worker("w")
+			w.nothing()
+			c.pass(c.tick)
+			w.take("last")
+		}},
+	{"Schedule/VirtualTimeMayBeLongAgo", "§15", "A whole life of a job works in a time long past, whatever the store's own clock says.",
+		nil, func(c *check) {
+			c.now = time.Date(1971, 1, 2, 3, 4, 5, 6000, time.UTC)
+			c.life()
+		}},
+	{"Schedule/VirtualTimeMayBeFarAhead", "§15",
+		"A whole life of a job works in a time far ahead, whatever the store's own clock says.", nil, func(c *check) {
+			c.now = time.Date(2199, 6, 7, 8, 9, 10, 11000, time.UTC)
+			c.life()
+		}},
+	{"Schedule/OwnClockWithoutNow", "§15",
+		"Without a Now, the store's clock decides. Every answer that has a Now tells it, and so does Ping.", nil, func(c *check) {
+			c.real()
+			w := c.worker("w")
+			before, err := c.b.Claim(c.ctx, w.request(0))
+			c.ok("Claim", err)
+			late := c.job("late")
+			late.Delay = time.Hour
+			c.accept(c.job("a"), late)
+			w.take("a")
+			after := w.renew().Now
+			created := c.must("a", broker.StateActive).CreatedAt
+			c.that(!created.Before(before.Now) && !created.After(after),
+				"CreatedAt\ngot  %v\nwant from %v to %v, the store's clock before and after", created, before.Now, after)
+			due := c.must("late", broker.StateScheduled).RunAt
+			c.that(!due.Before(before.Now.Add(time.Hour)) && !due.After(after.Add(time.Hour+c.tick)),
+				"RunAt\ngot  %v\nwant an hour after %v to %v", due, before.Now, after)
+			until := c.workers()["w"].Until
+			c.that(!until.Before(before.Now.Add(lease)) && !until.After(after.Add(lease+c.tick)),
+				"the lease's end\ngot  %v\nwant %v after the renewal, which was at %v or before", until, lease, after)
+			page, err := c.b.Find(c.ctx, broker.Query{Queue: c.q, IDs: []string{"a"}})
+			c.ok("Find", err)
+			queues, err := c.b.Queues(c.ctx, broker.QueuesRequest{})
+			c.ok("Queues", err)
+			c.that(!page.Now.Before(after) && !queues.Now.Before(page.Now),
+				"Now of Find and Queues\ngot  %v and %v\nwant the store's clock, after %v", page.Now, queues.Now, after)
+			ping, err := c.b.Ping(c.ctx)
+			c.ok("Ping", err)
+			again := w.renew().Now
+			c.that(!ping.Before(queues.Now) && !ping.After(again.Add(c.tick)),
+				"Ping\ngot  %v\nwant the store's clock, which was %v before and %v after", ping, queues.Now, again)
+		}},
 	{"Schedule/AnswersTellTheNowTheyWereGiven", "§15", "Every answer that has a Now tells the request's.", nil, func(c *check) {
 		c.add("a")
 		w := c.worker("w")
@@ -126,27 +137,29 @@ var scheduleRules = []Rule{
 		c.ok("Queues", err)
 		c.same("Now of Queues", queues.Now, c.now)
 	}},
-	{"Schedule/DeadlinesAreTheFrameworks", "§9", "A job past its deadline is handed out like any other: the verdict is not the store's.", nil, func(c *check) {
-		j := c.job("a")
-		j.Body.Deadline = c.now.Add(time.Minute)
-		late := c.job("late")
-		late.Body.Deadline, late.Delay = c.now.Add(time.Minute), 2*time.Minute
-		c.accept(j, late)
-		c.pass(time.Hour)
-		c.prune()
-		c.worker("w").take("a", "late")
-	}},
-	{"Schedule/DelayIsFromTheStoresNow", "§15", "A delay counts from the request's Now, also when that is behind an earlier request's.", nil, func(c *check) {
-		c.add("a")
-		c.pass(-time.Hour)
-		j := c.job("b")
-		j.Delay = time.Minute
-		r := c.enqueue(j)[0]
-		c.ok("Enqueue", r.Err)
-		c.same("RunAt", r.RunAt, c.up(c.now.Add(time.Minute)))
-		c.pass(time.Hour)
-		c.worker("w").take("a", "b")
-	}},
+	{"Schedule/DeadlinesAreTheFrameworks", "§9",
+		"A job past its deadline is handed out like any other: the verdict is not the store's.", nil, func(c *check) {
+			j := c.job("a")
+			j.Body.Deadline = c.now.Add(time.Minute)
+			late := c.job("late")
+			late.Body.Deadline, late.Delay = c.now.Add(time.Minute), 2*time.Minute
+			c.accept(j, late)
+			c.pass(time.Hour)
+			c.prune()
+			c.worker("w").take("a", "late")
+		}},
+	{"Schedule/DelayIsFromTheStoresNow", "§15", "A delay counts from the request's Now, also when that is behind an earlier request's.",
+		nil, func(c *check) {
+			c.add("a")
+			c.pass(-time.Hour)
+			j := c.job("b")
+			j.Delay = time.Minute
+			r := c.enqueue(j)[0]
+			c.ok("Enqueue", r.Err)
+			c.same("RunAt", r.RunAt, c.up(c.now.Add(time.Minute)))
+			c.pass(time.Hour)
+			c.worker("w").take("a", "b")
+		}},
 }
 
 // life takes a job through everything that depends on time.
@@ -179,7 +192,8 @@ func (c *check) life() {
 	}
 	r.settle(broker.Complete(nil), &taken[0])
 	if !c.limits.NoMark {
-		c.that(c.mark(broker.MarkRequest{Action: broker.MarkTake, Name: "m", Owner: "o", TTL: time.Minute}).Held, "mark\ngot  not held\nwant held")
+		c.that(c.mark(broker.MarkRequest{Action: broker.MarkTake, Name: "m", Owner: "o", TTL: time.Minute}).Held,
+			"mark\ngot  not held\nwant held")
 		c.pass(time.Minute - c.tick)
 		c.that(c.mark(broker.MarkRequest{Action: broker.MarkRead, Name: "m"}).Held, "mark before its time\ngot  lapsed\nwant held")
 	}

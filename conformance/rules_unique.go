@@ -13,16 +13,19 @@ const (
 )
 
 var uniqueRules = []Rule{
-	{"Unique/SecondIsRefused", "§21", "While a key is held, another job with it is refused with ErrDuplicate and the holder's ID, on every handle.", unique, func(c *check) {
-		c.accept(c.uniqueJob("a", "key", untilSettled, 0), c.uniqueJob("b", "key2", untilSettled, 0))
-		c.same("holder", c.refuse(c.uniqueJob("c", "key", untilSettled, 0), broker.ErrDuplicate).Holder, "a")
-		c.b = c.open()
-		c.same("holder", c.refuse(c.uniqueJob("c", "key2", untilStarted, time.Hour), broker.ErrDuplicate).Holder, "b")
-		c.gone("c")
-		c.worker("w").take("a", "b")
-	}},
-	{"Unique/HoldsWithinARequest", "§20", "Of two jobs with one key in a request, the first is accepted.", unique, func(c *check) {
-		r := c.enqueue(c.uniqueJob("a", "key", untilSettled, 0), c.uniqueJob("b", "key", untilSettled, 0), c.uniqueJob("c", "other", untilSettled, 0))
+	{"Unique/SecondIsRefused", "§19",
+		"While a key is held, another job with it is refused with ErrDuplicate and the holder's ID, on every handle.", unique,
+		func(c *check) {
+			c.accept(c.uniqueJob("a", "key", untilSettled, 0), c.uniqueJob("b", "key2", untilSettled, 0))
+			c.same("holder", c.refuse(c.uniqueJob("c", "key", untilSettled, 0), broker.ErrDuplicate).Holder, "a")
+			c.b = c.open()
+			c.same("holder", c.refuse(c.uniqueJob("c", "key2", untilStarted, time.Hour), broker.ErrDuplicate).Holder, "b")
+			c.gone("c")
+			c.worker("w").take("a", "b")
+		}},
+	{"Unique/HoldsWithinARequest", "§18", "Of two jobs with one key in a request, the first is accepted.", unique, func(c *check) {
+		r := c.enqueue(c.uniqueJob("a", "key", untilSettled, 0), c.uniqueJob("b", "key", untilSettled, 0),
+			c.uniqueJob("c", "other", untilSettled, 0))
 		c.ok("the first", r[0].Err)
 		c.is("the second", r[1].Err, broker.ErrDuplicate)
 		c.same("holder", r[1].Holder, "a")
@@ -34,124 +37,132 @@ var uniqueRules = []Rule{
 		other.Queue = "other"
 		c.accept(c.uniqueJob("a", "key", untilSettled, 0), other)
 	}},
-	{"Unique/KeysAreBytes", "§21", "Keys are compared byte by byte: case, spaces and forms of a letter tell them apart.", unique, func(c *check) {
-		for i, key := range oddNames {
-			c.accept(c.uniqueJob(key, key, untilSettled, 0))
-			c.same("holder", c.refuse(c.uniqueJob("x", key, untilSettled, 0), broker.ErrDuplicate).Holder, oddNames[i])
-		}
-	}},
-	{"Unique/HeldThroughoutAJobsLife", "§21", "A key until settled is held while its job is scheduled, pending, active, in retry, snoozed, released, retired and reclaimed.", unique, func(c *check) {
-		j := c.uniqueJob("a", "key", untilSettled, 0)
-		j.Delay = time.Minute
-		c.accept(j)
-		held := func(when string) {
-			c.tb.Helper()
-			r := c.enqueue(c.uniqueJob("b", "key", untilSettled, 0))[0]
-			c.is("Enqueue with the key of a job that is "+when, r.Err, broker.ErrDuplicate)
-			c.same("holder", r.Holder, "a")
-		}
-		w, r := c.worker("w"), c.worker("r")
-		held("scheduled")
-		c.pass(time.Minute)
-		held("due")
-		a := w.one("a")
-		held("active")
-		w.settle(broker.Retry(time.Second, failure("x")), a)
-		held("in retry")
-		c.pass(time.Second)
-		w.settle(broker.Snooze(time.Second, failure("")), w.one("a"))
-		held("snoozed")
-		c.pass(time.Second)
-		w.settle(broker.Release(), w.one("a"))
-		held("released")
-		w.settle(broker.Crash(0, failure("x")), w.one("a"))
-		held("crashed")
-		c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule}, "a")[0].Err)
-		held("rescheduled")
-		w.one("a")
-		w.retire()
-		held("retired")
-		c.worker("v").one("a")
-		r.renew()
-		c.runOut(r)
-		taken := r.reclaim(1)
-		held("reclaimed")
-		r.settle(broker.Complete(nil), &taken[0])
-		c.accept(c.uniqueJob("b", "key", untilSettled, 0))
-	}},
-	{"Unique/FreedByEveryEnd", "§21", "The step that ends a job frees its key, whichever end it is, before any retention.", unique, func(c *check) {
-		c.keep(time.Hour)
-		w := c.worker("w")
-		ends := []struct {
-			name string
-			end  func(id string)
-		}{
-			{"completed", func(id string) { w.settle(broker.Complete(nil), w.one(id)) }},
-			{"dead", func(id string) { w.settle(broker.Die(broker.ReasonSkipRetry, failure("x")), w.one(id)) }},
-			{"cancelled by its outcome", func(id string) { w.settle(broker.Cancel(failure("x")), w.one(id)) }},
-			{"cancelled while pending", func(id string) { c.decide(broker.OpCancel, id) }},
-			{"deleted", func(id string) { c.decide(broker.OpDelete, id) }},
-			{"cancelled while active", func(id string) {
-				j := w.one(id)
-				c.decide(broker.OpCancel, id)
-				w.settle(broker.Retry(time.Hour, failure("x")), j)
-			}},
-		}
-		for _, mode := range []broker.UniqueMode{untilSettled, untilStarted} {
-			for _, e := range ends {
-				id := e.name + []string{"", " again"}[mode]
-				c.accept(c.uniqueJob(id, "key", mode, 0))
-				e.end(id)
+	{"Unique/KeysAreBytes", "§19", "Keys are compared byte by byte: case, spaces and forms of a letter tell them apart.", unique,
+		func(c *check) {
+			for i, key := range oddNames {
+				c.accept(c.uniqueJob(key, key, untilSettled, 0))
+				c.same("holder", c.refuse(c.uniqueJob("x", key, untilSettled, 0), broker.ErrDuplicate).Holder, oddNames[i])
 			}
-		}
-		c.accept(c.uniqueJob("last", "key", untilSettled, 0))
-	}},
-	{"Unique/FreedWhenRetired", "§21", "A job that a retiring worker cancels frees its key, and one that it releases keeps it.", unique, func(c *check) {
-		c.accept(c.uniqueJob("a", "key a", untilSettled, 0), c.uniqueJob("b", "key b", untilSettled, 0))
-		w := c.worker("w")
-		w.take("a", "b")
-		c.decide(broker.OpCancel, "a")
-		w.retire()
-		c.accept(c.uniqueJob("c", "key a", untilSettled, 0))
-		c.same("holder", c.refuse(c.uniqueJob("d", "key b", untilSettled, 0), broker.ErrDuplicate).Holder, "b")
-	}},
-	{"Unique/FreedWhenStarted", "§21", "A key until started is freed by the first claim of its job, and not held again by a retry.", unique, func(c *check) {
-		c.accept(c.uniqueJob("a", "key", untilStarted, 0))
-		c.refuse(c.uniqueJob("b", "key", untilStarted, 0), broker.ErrDuplicate)
-		w := c.worker("w")
-		a := w.one("a")
-		c.accept(c.uniqueJob("b", "key", untilStarted, 0))
-		w.settle(broker.Retry(0, failure("x")), a)
-		c.same("holder", c.refuse(c.uniqueJob("c", "key", untilStarted, 0), broker.ErrDuplicate).Holder, "b")
-		b := w.one("b")
-		a = w.one("a")
-		c.accept(c.uniqueJob("c", "key", untilStarted, 0))
-		w.settle(broker.Complete(nil), a, b)
-		c.same("holder", c.refuse(c.uniqueJob("d", "key", untilStarted, 0), broker.ErrDuplicate).Holder, "c")
-	}},
-	{"Unique/WindowOutlivesItsJob", "§21", "A window holds its key for its length from the enqueue, whatever becomes of the job.", unique, func(c *check) {
-		c.accept(c.uniqueJob("a", "key a", window, time.Hour), c.uniqueJob("b", "key b", window, time.Hour))
-		w := c.worker("w")
-		w.settle(broker.Complete(nil), w.one("a"))
-		c.decide(broker.OpDelete, "b")
-		c.prune()
-		c.pass(time.Hour - c.tick)
-		c.prune()
-		c.same("holder", c.refuse(c.uniqueJob("c", "key a", window, time.Hour), broker.ErrDuplicate).Holder, "a")
-		c.same("holder", c.refuse(c.uniqueJob("c", "key b", window, time.Hour), broker.ErrDuplicate).Holder, "b")
-		c.pass(c.tick)
-		c.accept(c.uniqueJob("c", "key a", window, time.Hour), c.uniqueJob("d", "key b", window, time.Hour))
-	}},
-	{"Unique/TTLBoundsTheHold", "§21", "A key is free when its TTL has passed since the enqueue, although its job lives.", unique, func(c *check) {
-		c.accept(c.uniqueJob("a", "key a", untilSettled, time.Minute), c.uniqueJob("b", "key b", untilStarted, time.Minute))
-		c.pass(time.Minute - c.tick)
-		c.refuse(c.uniqueJob("c", "key a", untilSettled, time.Minute), broker.ErrDuplicate)
-		c.refuse(c.uniqueJob("d", "key b", untilStarted, time.Minute), broker.ErrDuplicate)
-		c.pass(c.tick)
-		c.accept(c.uniqueJob("c", "key a", untilSettled, time.Minute), c.uniqueJob("d", "key b", untilStarted, time.Minute))
-		c.worker("w").take("a", "b", "c", "d")
-	}},
-	{"Unique/OnlyTheHolderFrees", "§21", "A job whose key lapsed does not free it from the job that holds it now.", unique, func(c *check) {
+		}},
+	{"Unique/HeldThroughoutAJobsLife", "§19",
+		"A key until settled is held while its job is scheduled, pending, active, in retry, snoozed, released, retired and reclaimed.",
+		unique, func(c *check) {
+			j := c.uniqueJob("a", "key", untilSettled, 0)
+			j.Delay = time.Minute
+			c.accept(j)
+			held := func(when string) {
+				c.tb.Helper()
+				r := c.enqueue(c.uniqueJob("b", "key", untilSettled, 0))[0]
+				c.is("Enqueue with the key of a job that is "+when, r.Err, broker.ErrDuplicate)
+				c.same("holder", r.Holder, "a")
+			}
+			w, r := c.worker("w"), c.worker("r")
+			held("scheduled")
+			c.pass(time.Minute)
+			held("due")
+			a := w.one("a")
+			held("active")
+			w.settle(broker.Retry(time.Second, failure("x")), a)
+			held("in retry")
+			c.pass(time.Second)
+			w.settle(broker.Snooze(time.Second, failure("")), w.one("a"))
+			held("snoozed")
+			c.pass(time.Second)
+			w.settle(broker.Release(), w.one("a"))
+			held("released")
+			w.settle(broker.Crash(0, failure("x")), w.one("a"))
+			held("crashed")
+			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule}, "a")[0].Err)
+			held("rescheduled")
+			w.one("a")
+			w.retire()
+			held("retired")
+			c.worker("v").one("a")
+			r.renew()
+			c.runOut(r)
+			taken := r.reclaim(1)
+			held("reclaimed")
+			r.settle(broker.Complete(nil), &taken[0])
+			c.accept(c.uniqueJob("b", "key", untilSettled, 0))
+		}},
+	{"Unique/FreedByEveryEnd", "§19", "The step that ends a job frees its key, whichever end it is, before any retention.", unique,
+		func(c *check) {
+			c.keep(time.Hour)
+			w := c.worker("w")
+			ends := []struct {
+				name string
+				end  func(id string)
+			}{
+				{"completed", func(id string) { w.settle(broker.Complete(nil), w.one(id)) }},
+				{"dead", func(id string) { w.settle(broker.Die(broker.ReasonSkipRetry, failure("x")), w.one(id)) }},
+				{"cancelled by its outcome", func(id string) { w.settle(broker.Cancel(failure("x")), w.one(id)) }},
+				{"cancelled while pending", func(id string) { c.decide(broker.OpCancel, id) }},
+				{"deleted", func(id string) { c.decide(broker.OpDelete, id) }},
+				{"cancelled while active", func(id string) {
+					j := w.one(id)
+					c.decide(broker.OpCancel, id)
+					w.settle(broker.Retry(time.Hour, failure("x")), j)
+				}},
+			}
+			for _, mode := range []broker.UniqueMode{untilSettled, untilStarted} {
+				for _, e := range ends {
+					id := e.name + []string{"", " again"}[mode]
+					c.accept(c.uniqueJob(id, "key", mode, 0))
+					e.end(id)
+				}
+			}
+			c.accept(c.uniqueJob("last", "key", untilSettled, 0))
+		}},
+	{"Unique/FreedWhenRetired", "§19", "A job that a retiring worker cancels frees its key, and one that it releases keeps it.", unique,
+		func(c *check) {
+			c.accept(c.uniqueJob("a", "key a", untilSettled, 0), c.uniqueJob("b", "key b", untilSettled, 0))
+			w := c.worker("w")
+			w.take("a", "b")
+			c.decide(broker.OpCancel, "a")
+			w.retire()
+			c.accept(c.uniqueJob("c", "key a", untilSettled, 0))
+			c.same("holder", c.refuse(c.uniqueJob("d", "key b", untilSettled, 0), broker.ErrDuplicate).Holder, "b")
+		}},
+	{"Unique/FreedWhenStarted", "§19", "A key until started is freed by the first claim of its job, and not held again by a retry.",
+		unique, func(c *check) {
+			c.accept(c.uniqueJob("a", "key", untilStarted, 0))
+			c.refuse(c.uniqueJob("b", "key", untilStarted, 0), broker.ErrDuplicate)
+			w := c.worker("w")
+			a := w.one("a")
+			c.accept(c.uniqueJob("b", "key", untilStarted, 0))
+			w.settle(broker.Retry(0, failure("x")), a)
+			c.same("holder", c.refuse(c.uniqueJob("c", "key", untilStarted, 0), broker.ErrDuplicate).Holder, "b")
+			b := w.one("b")
+			a = w.one("a")
+			c.accept(c.uniqueJob("c", "key", untilStarted, 0))
+			w.settle(broker.Complete(nil), a, b)
+			c.same("holder", c.refuse(c.uniqueJob("d", "key", untilStarted, 0), broker.ErrDuplicate).Holder, "c")
+		}},
+	{"Unique/WindowOutlivesItsJob", "§19", "A window holds its key for its length from the enqueue, whatever becomes of the job.",
+		unique, func(c *check) {
+			c.accept(c.uniqueJob("a", "key a", window, time.Hour), c.uniqueJob("b", "key b", window, time.Hour))
+			w := c.worker("w")
+			w.settle(broker.Complete(nil), w.one("a"))
+			c.decide(broker.OpDelete, "b")
+			c.prune()
+			c.pass(time.Hour - c.tick)
+			c.prune()
+			c.same("holder", c.refuse(c.uniqueJob("c", "key a", window, time.Hour), broker.ErrDuplicate).Holder, "a")
+			c.same("holder", c.refuse(c.uniqueJob("c", "key b", window, time.Hour), broker.ErrDuplicate).Holder, "b")
+			c.pass(c.tick)
+			c.accept(c.uniqueJob("c", "key a", window, time.Hour), c.uniqueJob("d", "key b", window, time.Hour))
+		}},
+	{"Unique/TTLBoundsTheHold", "§19", "A key is free when its TTL has passed since the enqueue, although its job lives.", unique,
+		func(c *check) {
+			c.accept(c.uniqueJob("a", "key a", untilSettled, time.Minute), c.uniqueJob("b", "key b", untilStarted, time.Minute))
+			c.pass(time.Minute - c.tick)
+			c.refuse(c.uniqueJob("c", "key a", untilSettled, time.Minute), broker.ErrDuplicate)
+			c.refuse(c.uniqueJob("d", "key b", untilStarted, time.Minute), broker.ErrDuplicate)
+			c.pass(c.tick)
+			c.accept(c.uniqueJob("c", "key a", untilSettled, time.Minute), c.uniqueJob("d", "key b", untilStarted, time.Minute))
+			c.worker("w").take("a", "b", "c", "d")
+		}},
+	{"Unique/OnlyTheHolderFrees", "§19", "A job whose key lapsed does not free it from the job that holds it now.", unique, func(c *check) {
 		c.accept(c.uniqueJob("a", "key", untilSettled, time.Minute), c.uniqueJob("b", "key 2", untilStarted, time.Minute))
 		c.pass(time.Minute)
 		c.accept(c.uniqueJob("holder", "key", untilSettled, 0), c.uniqueJob("holder 2", "key 2", untilStarted, 0))
@@ -162,7 +173,7 @@ var uniqueRules = []Rule{
 		c.same("holder", c.refuse(c.uniqueJob("c", "key", untilSettled, 0), broker.ErrDuplicate).Holder, "holder")
 		c.same("holder", c.refuse(c.uniqueJob("c", "key 2", untilStarted, 0), broker.ErrDuplicate).Holder, "holder 2")
 	}},
-	{"Unique/RedriveTakesTheKeyAgain", "§21", "Redrive takes a key until settled again, for its TTL from then.", unique, func(c *check) {
+	{"Unique/RedriveTakesTheKeyAgain", "§19", "Redrive takes a key until settled again, for its TTL from then.", unique, func(c *check) {
 		c.accept(c.uniqueJob("a", "key", untilSettled, time.Minute))
 		w := c.worker("w")
 		w.settle(broker.Die(broker.ReasonSkipRetry, failure("x")), w.one("a"))
@@ -173,30 +184,32 @@ var uniqueRules = []Rule{
 		c.pass(c.tick)
 		c.accept(c.uniqueJob("b", "key", untilSettled, 0))
 	}},
-	{"Unique/RedriveIsRefusedByAHolder", "§21", "Redrive of a job whose key is held answers ErrDuplicate and the holder's ID, and changes nothing.", unique, func(c *check) {
-		c.accept(c.uniqueJob("a", "key", untilSettled, 0))
-		w := c.worker("w")
-		w.settle(broker.Die(broker.ReasonSkipRetry, failure("x")), w.one("a"))
-		c.accept(c.uniqueJob("b", "key", untilSettled, 0))
-		before := *c.must("a", broker.StateDead)
-		r := c.operate(broker.Operation{Kind: broker.OpRedrive}, "a")[0]
-		c.is("redrive", r.Err, broker.ErrDuplicate)
-		c.same("holder", r.Holder, "b")
-		c.same("the dead job", *c.must("a", broker.StateDead), before)
-		w.settle(broker.Complete(nil), w.one("b"))
-		c.decide(broker.OpRedrive, "a")
-		c.same("holder", c.refuse(c.uniqueJob("c", "key", untilSettled, 0), broker.ErrDuplicate).Holder, "a")
-	}},
-	{"Unique/RedriveTakesNoOtherKey", "§21", "Redrive takes no key of a mode that was over when the job started, nor extends a window.", unique, func(c *check) {
-		c.accept(c.uniqueJob("a", "key a", untilStarted, 0), c.uniqueJob("b", "key b", window, time.Minute))
-		w := c.worker("w")
-		held := w.take("a", "b")
-		w.settle(broker.Die(broker.ReasonSkipRetry, failure("x")), refs(held)...)
-		c.pass(time.Minute)
-		c.decide(broker.OpRedrive, "a", "b")
-		c.accept(c.uniqueJob("c", "key a", untilStarted, 0), c.uniqueJob("d", "key b", window, time.Minute))
-	}},
-	{"Unique/RefusedLeavesNoKey", "§21", "An enqueue that is refused, for whatever reason, leaves no key behind.", unique, func(c *check) {
+	{"Unique/RedriveIsRefusedByAHolder", "§19",
+		"Redrive of a job whose key is held answers ErrDuplicate and the holder's ID, and changes nothing.", unique, func(c *check) {
+			c.accept(c.uniqueJob("a", "key", untilSettled, 0))
+			w := c.worker("w")
+			w.settle(broker.Die(broker.ReasonSkipRetry, failure("x")), w.one("a"))
+			c.accept(c.uniqueJob("b", "key", untilSettled, 0))
+			before := *c.must("a", broker.StateDead)
+			r := c.operate(broker.Operation{Kind: broker.OpRedrive}, "a")[0]
+			c.is("redrive", r.Err, broker.ErrDuplicate)
+			c.same("holder", r.Holder, "b")
+			c.same("the dead job", *c.must("a", broker.StateDead), before)
+			w.settle(broker.Complete(nil), w.one("b"))
+			c.decide(broker.OpRedrive, "a")
+			c.same("holder", c.refuse(c.uniqueJob("c", "key", untilSettled, 0), broker.ErrDuplicate).Holder, "a")
+		}},
+	{"Unique/RedriveTakesNoOtherKey", "§19", "Redrive takes no key of a mode that was over when the job started, nor extends a window.",
+		unique, func(c *check) {
+			c.accept(c.uniqueJob("a", "key a", untilStarted, 0), c.uniqueJob("b", "key b", window, time.Minute))
+			w := c.worker("w")
+			held := w.take("a", "b")
+			w.settle(broker.Die(broker.ReasonSkipRetry, failure("x")), refs(held)...)
+			c.pass(time.Minute)
+			c.decide(broker.OpRedrive, "a", "b")
+			c.accept(c.uniqueJob("c", "key a", untilStarted, 0), c.uniqueJob("d", "key b", window, time.Minute))
+		}},
+	{"Unique/RefusedLeavesNoKey", "§19", "An enqueue that is refused, for whatever reason, leaves no key behind.", unique, func(c *check) {
 		c.add("known")
 		c.refuse(c.uniqueJob("known", "key", untilSettled, 0), broker.ErrDuplicate)
 		depth, none := int64(1), int64(0)

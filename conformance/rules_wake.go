@@ -11,12 +11,12 @@ import (
 
 // The rules of this group use the store's own clock: they wait.
 var wakeRules = []Rule{
-	{"Wake/ByEnqueue", "§18", "A waiting claim gets a job soon after another handle enqueues it.", wait, func(c *check) {
+	{"Wake/ByEnqueue", "§17", "A waiting claim gets a job soon after another handle enqueues it.", wait, func(c *check) {
 		c.wakes(func(w *worker, id string) func() {
 			return func() { c.add(id) }
 		})
 	}},
-	{"Wake/ByRelease", "§18", "A waiting claim gets a job soon after another worker gives it back.", wait, func(c *check) {
+	{"Wake/ByRelease", "§17", "A waiting claim gets a job soon after another worker gives it back.", wait, func(c *check) {
 		v := c.realWorker("v")
 		c.wakes(func(w *worker, id string) func() {
 			c.add(id)
@@ -24,7 +24,7 @@ var wakeRules = []Rule{
 			return func() { v.settle(broker.Release(), held) }
 		})
 	}},
-	{"Wake/ByRetryAtOnce", "§18", "A waiting claim gets a job soon after it is retried without delay.", wait, func(c *check) {
+	{"Wake/ByRetryAtOnce", "§17", "A waiting claim gets a job soon after it is retried without delay.", wait, func(c *check) {
 		v := c.realWorker("v")
 		c.wakes(func(w *worker, id string) func() {
 			c.add(id)
@@ -32,7 +32,7 @@ var wakeRules = []Rule{
 			return func() { v.settle(broker.Retry(0, failure("x")), held) }
 		})
 	}},
-	{"Wake/ByRetire", "§18", "A waiting claim gets a job soon after the worker that held it retires.", wait, func(c *check) {
+	{"Wake/ByRetire", "§17", "A waiting claim gets a job soon after the worker that held it retires.", wait, func(c *check) {
 		c.wakes(func(w *worker, id string) func() {
 			c.add(id)
 			v := c.realWorker("holder of " + id)
@@ -40,23 +40,24 @@ var wakeRules = []Rule{
 			return func() { v.retire() }
 		})
 	}},
-	{"Wake/ByResume", "§18", "A waiting claim gets a job of a paused queue soon after that resumes.", wait, func(c *check) {
+	{"Wake/ByResume", "§17", "A waiting claim gets a job of a paused queue soon after that resumes.", wait, func(c *check) {
 		c.wakes(func(w *worker, id string) func() {
 			c.pause(c.q, true)
 			c.add(id)
 			return func() { c.pause(c.q, false) }
 		})
 	}},
-	{"Wake/ByResumeWhenDue", "§18", "A waiting claim gets a job that became due in a paused queue soon after that resumes.", wait, func(c *check) {
-		c.wakes(func(w *worker, id string) func() {
-			c.pause(c.q, true)
-			j := c.job(id)
-			j.Delay = time.Microsecond
-			c.accept(j)
-			return func() { c.pause(c.q, false) }
-		})
-	}},
-	{"Wake/ByRedrive", "§18", "A waiting claim gets a dead job soon after it is redriven.", wait, func(c *check) {
+	{"Wake/ByResumeWhenDue", "§17", "A waiting claim gets a job that became due in a paused queue soon after that resumes.", wait,
+		func(c *check) {
+			c.wakes(func(w *worker, id string) func() {
+				c.pause(c.q, true)
+				j := c.job(id)
+				j.Delay = time.Microsecond
+				c.accept(j)
+				return func() { c.pause(c.q, false) }
+			})
+		}},
+	{"Wake/ByRedrive", "§17", "A waiting claim gets a dead job soon after it is redriven.", wait, func(c *check) {
 		v := c.realWorker("v")
 		c.wakes(func(w *worker, id string) func() {
 			c.add(id)
@@ -64,7 +65,7 @@ var wakeRules = []Rule{
 			return func() { c.decide(broker.OpRedrive, id) }
 		})
 	}},
-	{"Wake/ByReschedule", "§18", "A waiting claim gets a scheduled job soon after it is rescheduled to run at once.", wait, func(c *check) {
+	{"Wake/ByReschedule", "§17", "A waiting claim gets a scheduled job soon after it is rescheduled to run at once.", wait, func(c *check) {
 		c.wakes(func(w *worker, id string) func() {
 			j := c.job(id)
 			j.Delay = time.Hour
@@ -72,21 +73,21 @@ var wakeRules = []Rule{
 			return func() { c.decide(broker.OpReschedule, id) }
 		})
 	}},
-	{"Wake/ByUnhold", "§18", "A waiting claim gets a job soon after its holder lets it go.", wait, func(c *check) {
+	{"Wake/ByUnhold", "§17", "A waiting claim gets a job soon after its holder lets it go.", wait, func(c *check) {
 		c.wakes(func(w *worker, id string) func() {
 			c.add(id)
 			c.hold(id)
 			return func() { c.decide(broker.OpUnhold, id) }
 		})
 	}},
-	{"Wake/ByRestore", "§18", "A waiting claim gets a job soon after it is restored.", wait, func(c *check) {
+	{"Wake/ByRestore", "§17", "A waiting claim gets a job soon after it is restored.", wait, func(c *check) {
 		c.wakes(func(w *worker, id string) func() {
 			j := c.job(id)
 			j.Restore = &broker.Restored{State: broker.StateRetry}
 			return func() { c.accept(j) }
 		})
 	}},
-	{"Wake/InAnyOfItsQueues", "§18", "A claim that waits on several queues is woken by each of them.", wait, func(c *check) {
+	{"Wake/InAnyOfItsQueues", "§17", "A claim that waits on several queues is woken by each of them.", wait, func(c *check) {
 		c.real()
 		w := c.workerOn(c.open(), "w", "first", c.q, "third")
 		for i, queue := range []string{"third", "first", c.q} {
@@ -95,97 +96,101 @@ var wakeRules = []Rule{
 			c.woken(w, j.ID, func() { c.accept(j) })
 		}
 	}},
-	{"Wake/WhenDue", "§18", "A caller that waits until NextDue gets the job that falls due then, by the store's clock and not before.", wait, func(c *check) {
-		c.real()
-		w := c.worker("w")
-		j := c.job("a")
-		j.Delay = 30 * time.Millisecond
-		c.accept(j)
-		due := c.find("a").RunAt
-		end := time.Now().Add(patience)
-		for {
-			got, err := c.b.Claim(c.ctx, w.request(1))
-			c.ok("Claim", err)
-			if len(got.Jobs) > 0 {
-				c.that(!got.Now.Before(due), "claimed\ngot  at %v\nwant not before it was due at %v", got.Now, due)
-				break
+	{"Wake/WhenDue", "§17", "A caller that waits until NextDue gets the job that falls due then, by the store's clock and not before.",
+		wait, func(c *check) {
+			c.real()
+			w := c.worker("w")
+			j := c.job("a")
+			j.Delay = 30 * time.Millisecond
+			c.accept(j)
+			due := c.find("a").RunAt
+			end := time.Now().Add(patience)
+			for {
+				got, err := c.b.Claim(c.ctx, w.request(1))
+				c.ok("Claim", err)
+				if len(got.Jobs) > 0 {
+					c.that(!got.Now.Before(due), "claimed\ngot  at %v\nwant not before it was due at %v", got.Now, due)
+					break
+				}
+				c.that(time.Now().Before(end), "claim of a job due at %v\ngot  nothing until %v\nwant the job", due, got.Now)
+				c.that(got.More || !got.NextDue.IsZero(), "NextDue\ngot  none\nwant %v", due)
+				<-time.After(max(got.NextDue.Sub(got.Now), time.Millisecond)) // the caller's own timer, as §17 says
 			}
-			c.that(time.Now().Before(end), "claim of a job due at %v\ngot  nothing until %v\nwant the job", due, got.Now)
-			c.that(got.More || !got.NextDue.IsZero(), "NextDue\ngot  none\nwant %v", due)
-			<-time.After(max(got.NextDue.Sub(got.Now), time.Millisecond)) // the caller's own timer, as §18 says
-		}
-	}},
-	{"Wake/ByWhatIsDueSooner", "§18", "A waiting claim gets a job that comes to be due sooner than any it knew of soon after that time: by enqueue, retry and reschedule.", wait, func(c *check) {
-		c.real()
-		w, v := c.workerOn(c.open(), "w"), c.realWorker("v")
-		for i, trigger := range []func(id string, delay time.Duration) func(){
-			func(id string, delay time.Duration) func() {
-				j := c.job(id)
-				j.Delay = delay
-				return func() { c.accept(j) }
-			},
-			func(id string, delay time.Duration) func() {
-				c.add(id)
-				held := v.one(id)
-				return func() { v.settle(broker.Retry(delay, failure("x")), held) }
-			},
-			func(id string, delay time.Duration) func() {
-				j := c.job(id)
-				j.Delay = 2 * time.Hour
-				c.accept(j)
-				return func() {
-					for _, r := range c.operate(broker.Operation{Kind: broker.OpReschedule, Delay: delay}, id) {
-						c.ok("reschedule", r.Err)
+		}},
+	{"Wake/ByWhatIsDueSooner", "§17",
+		"A waiting claim gets a job that comes to be due sooner than any it knew of soon after that time: by enqueue, retry and reschedule.", wait, func(c *check) {
+			c.real()
+			w, v := c.workerOn(c.open(), "w"), c.realWorker("v")
+			for i, trigger := range []func(id string, delay time.Duration) func(){
+				func(id string, delay time.Duration) func() {
+					j := c.job(id)
+					j.Delay = delay
+					return func() { c.accept(j) }
+				},
+				func(id string, delay time.Duration) func() {
+					c.add(id)
+					held := v.one(id)
+					return func() { v.settle(broker.Retry(delay, failure("x")), held) }
+				},
+				func(id string, delay time.Duration) func() {
+					j := c.job(id)
+					j.Delay = 2 * time.Hour
+					c.accept(j)
+					return func() {
+						for _, r := range c.operate(broker.Operation{Kind: broker.OpReschedule, Delay: delay}, id) {
+							c.ok("reschedule", r.Err)
+						}
 					}
+				},
+			} {
+				id := fmt.Sprint("j", i)
+				c.woken(w, id, trigger(id, 5*time.Millisecond))
+				if i == 0 { // from now on another job is known to be due, much later
+					j := c.job("later")
+					j.Delay = time.Hour
+					c.accept(j)
 				}
-			},
-		} {
-			id := fmt.Sprint("j", i)
-			c.woken(w, id, trigger(id, 5*time.Millisecond))
-			if i == 0 { // from now on another job is known to be due, much later
-				j := c.job("later")
-				j.Delay = time.Hour
-				c.accept(j)
 			}
-		}
-	}},
-	{"Wake/EndsByItself", "§18", "A claim that waits in vain ends when its wait is over, without an error, also in a paused queue.", wait, func(c *check) {
-		c.real()
-		c.add("a")
-		c.pause(c.q, true)
-		w := c.worker("w")
-		req := w.request(1)
-		req.Wait = 20 * time.Millisecond
-		got, err := c.b.Claim(c.ctx, req)
-		c.ok("Claim", err)
-		c.same("jobs", len(got.Jobs), 0)
-	}},
-	{"Wake/EndsWithItsContext", "§18", "A waiting claim ends when its context does, with its error, and holds nothing for a caller that went away.", wait, func(c *check) {
-		c.real()
-		for round := range 5 {
-			gone := c.workerOn(c.open(), fmt.Sprint("gone", round))
-			ctx, cancel := context.WithCancel(c.ctx)
-			done := make(chan error, 1)
-			go func() {
-				req := gone.request(1)
-				req.Wait = 6 * patience
-				var err error
-				for err == nil { // it may be woken for nothing
-					_, err = gone.b.Claim(ctx, req)
-				}
-				done <- err
-			}()
-			<-time.After(time.Duration(round) * 2 * time.Millisecond) // so that some claims wait already
-			cancel()
-			c.is("Claim", c.receive("return of the claim", done), context.Canceled)
-			id := fmt.Sprint("j", round)
-			c.add(id)
-			w := c.worker(fmt.Sprint("w", round))
-			c.ok("claim by another", c.claimOne(w, id))
-			c.same("held for the caller that went away", gone.renew().Held[c.q], 0)
-		}
-	}},
-	{"Wake/EndsWithItsBroker", "§18", "Close ends claims that wait.", wait, func(c *check) {
+		}},
+	{"Wake/EndsByItself", "§17", "A claim that waits in vain ends when its wait is over, without an error, also in a paused queue.",
+		wait, func(c *check) {
+			c.real()
+			c.add("a")
+			c.pause(c.q, true)
+			w := c.worker("w")
+			req := w.request(1)
+			req.Wait = 20 * time.Millisecond
+			got, err := c.b.Claim(c.ctx, req)
+			c.ok("Claim", err)
+			c.same("jobs", len(got.Jobs), 0)
+		}},
+	{"Wake/EndsWithItsContext", "§17",
+		"A waiting claim ends when its context does, with its error, and holds nothing for a caller that went away.", wait, func(c *check) {
+			c.real()
+			for round := range 5 {
+				gone := c.workerOn(c.open(), fmt.Sprint("gone", round))
+				ctx, cancel := context.WithCancel(c.ctx)
+				done := make(chan error, 1)
+				go func() {
+					req := gone.request(1)
+					req.Wait = 6 * patience
+					var err error
+					for err == nil { // it may be woken for nothing
+						_, err = gone.b.Claim(ctx, req)
+					}
+					done <- err
+				}()
+				<-time.After(time.Duration(round) * 2 * time.Millisecond) // so that some claims wait already
+				cancel()
+				c.is("Claim", c.receive("return of the claim", done), context.Canceled)
+				id := fmt.Sprint("j", round)
+				c.add(id)
+				w := c.worker(fmt.Sprint("w", round))
+				c.ok("claim by another", c.claimOne(w, id))
+				c.same("held for the caller that went away", gone.renew().Held[c.q], 0)
+			}
+		}},
+	{"Wake/EndsWithItsBroker", "§17", "Close ends claims that wait.", wait, func(c *check) {
 		c.real()
 		b := c.open()
 		w := c.workerOn(b, "w")
@@ -203,7 +208,7 @@ var wakeRules = []Rule{
 		c.ok("Close", b.Close())
 		c.is("Claim", c.receive("return of the claim", done), broker.ErrClosed)
 	}},
-	{"Wake/ManyWaitersShare", "§18", "Many waiting claims get as many jobs, each one once.", wait, func(c *check) {
+	{"Wake/ManyWaitersShare", "§17", "Many waiting claims get as many jobs, each one once.", wait, func(c *check) {
 		c.real()
 		const n = 8
 		var left atomic.Int64
@@ -300,7 +305,8 @@ func (c *check) claimOne(w *worker, id string) error {
 				return fmt.Errorf("claimed %s, want %s", got.Jobs[0].ID, id)
 			}
 			w.number++
-			settle := broker.SettleRequest{Worker: w.id, Number: w.number, Items: []broker.Settlement{{Job: &got.Jobs[0], Outcome: broker.Complete(nil)}}}
+			settle := broker.SettleRequest{Worker: w.id, Number: w.number,
+				Items: []broker.Settlement{{Job: &got.Jobs[0], Outcome: broker.Complete(nil)}}}
 			verdicts, err := w.b.Settle(c.ctx, settle)
 			for ; away(err); verdicts, err = w.b.Settle(c.ctx, settle) {
 				<-time.After(pause)

@@ -10,40 +10,43 @@ import (
 
 // The rest of the group Wake: several claims that wait.
 var wakeAllRules = []Rule{
-	{"Wake/BatchWakesAsManyAsItHasJobsFor", "§18", "Of claims that wait for one job each, a batch of as many jobs wakes all, on every handle.", wait, func(c *check) {
-		c.real()
-		const n = 6
-		handles := c.handles()
-		done := make(chan error, n)
-		for i := range n {
-			w := c.workerOn(handles[i%3], fmt.Sprint("w", i))
-			go func() { done <- c.claimAny(c.ctx, w) }()
-		}
-		<-time.After(settleDown)
-		c.addMany("j", n)
-		for i := range n {
-			c.ok("waiting claim", c.receive(fmt.Sprintf("claim %d of %d that waited when %d jobs came", i+1, n, n), done))
-		}
-	}},
-	{"Wake/WhoLeavesTakesNoOtherAlong", "§18", "A claim that ends its wait, by its context or its time, leaves those that wait on for the same queue to be woken.", wait, func(c *check) {
-		c.real()
-		b := c.open()
-		stays, leaves, ends := c.workerOn(b, "stays"), c.workerOn(b, "leaves"), c.workerOn(b, "ends")
-		done, left := make(chan error, 1), make(chan error, 1)
-		go func() { done <- c.claimAny(c.ctx, stays) }()
-		<-time.After(settleDown)
-		ctx, cancel := context.WithCancel(c.ctx)
-		go func() { left <- c.claimAny(ctx, leaves) }()
-		req := ends.request(1)
-		req.Wait = settleDown
-		got, err := b.Claim(c.ctx, req)
-		c.ok("a claim whose time is up", err)
-		c.same("jobs", len(got.Jobs), 0)
-		cancel()
-		c.is("a claim whose context ended", c.receive("return of the claim", left), context.Canceled)
-		c.add("a")
-		c.ok("the claim that stayed", c.receive("return of the claim that stayed", done))
-	}},
+	{"Wake/BatchWakesAsManyAsItHasJobsFor", "§17",
+		"Of claims that wait for one job each, a batch of as many jobs wakes all, on every handle.", wait, func(c *check) {
+			c.real()
+			const n = 6
+			handles := c.handles()
+			done := make(chan error, n)
+			for i := range n {
+				w := c.workerOn(handles[i%3], fmt.Sprint("w", i))
+				go func() { done <- c.claimAny(c.ctx, w) }()
+			}
+			<-time.After(settleDown)
+			c.addMany("j", n)
+			for i := range n {
+				c.ok("waiting claim", c.receive(fmt.Sprintf("claim %d of %d that waited when %d jobs came", i+1, n, n), done))
+			}
+		}},
+	{"Wake/WhoLeavesTakesNoOtherAlong", "§17",
+		"A claim that ends its wait, by its context or its time, leaves those that wait on for the same queue to be woken.", wait,
+		func(c *check) {
+			c.real()
+			b := c.open()
+			stays, leaves, ends := c.workerOn(b, "stays"), c.workerOn(b, "leaves"), c.workerOn(b, "ends")
+			done, left := make(chan error, 1), make(chan error, 1)
+			go func() { done <- c.claimAny(c.ctx, stays) }()
+			<-time.After(settleDown)
+			ctx, cancel := context.WithCancel(c.ctx)
+			go func() { left <- c.claimAny(ctx, leaves) }()
+			req := ends.request(1)
+			req.Wait = settleDown
+			got, err := b.Claim(c.ctx, req)
+			c.ok("a claim whose time is up", err)
+			c.same("jobs", len(got.Jobs), 0)
+			cancel()
+			c.is("a claim whose context ended", c.receive("return of the claim", left), context.Canceled)
+			c.add("a")
+			c.ok("the claim that stayed", c.receive("return of the claim that stayed", done))
+		}},
 }
 
 // settleDown is how long claims are given to come to wait. One that is slower

@@ -9,20 +9,22 @@ import (
 )
 
 var watchRules = []Rule{
-	{"Watch/SettledIsSeen", "§25", "A watcher sees a job reach its state, once Watch has returned, also when another handle settles it.", watch, func(c *check) {
-		events := c.watch(broker.WatchRequest{Queues: []string{c.q}})
-		c.b = c.open()
-		c.add("completed", "dead", "retried")
-		w := c.worker("w")
-		held := w.take("completed", "dead", "retried")
-		w.settle(broker.Complete(nil), &held[0])
-		w.settle(broker.Die(broker.ReasonRetries, failure("x")), &held[1])
-		w.settle(broker.Retry(time.Hour, failure("x")), &held[2])
-		for id, state := range map[string]broker.State{"completed": broker.StateCompleted, "dead": broker.StateDead, "retried": broker.StateRetry} {
-			events = c.seen(events, broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: id, State: state})
-		}
-	}},
-	{"Watch/CancelIsSeen", "§23", "A watcher sees that an active job was asked to cancel.", watch, func(c *check) {
+	{"Watch/SettledIsSeen", "§25",
+		"A watcher sees a job reach its state, once Watch has returned, also when another handle settles it.", watch, func(c *check) {
+			events := c.watch(broker.WatchRequest{Queues: []string{c.q}})
+			c.b = c.open()
+			c.add("completed", "dead", "retried")
+			w := c.worker("w")
+			held := w.take("completed", "dead", "retried")
+			w.settle(broker.Complete(nil), &held[0])
+			w.settle(broker.Die(broker.ReasonRetries, failure("x")), &held[1])
+			w.settle(broker.Retry(time.Hour, failure("x")), &held[2])
+			for id, state := range map[string]broker.State{"completed": broker.StateCompleted, "dead": broker.StateDead,
+				"retried": broker.StateRetry} {
+				events = c.seen(events, broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: id, State: state})
+			}
+		}},
+	{"Watch/CancelIsSeen", "§22", "A watcher sees that an active job was asked to cancel.", watch, func(c *check) {
 		events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventCancel}})
 		c.add("a")
 		c.worker("w").take("a")
@@ -45,18 +47,19 @@ var watchRules = []Rule{
 		e := c.event("first event", events, func(e broker.Event) bool { return e.Kind != broker.EventMissed })
 		c.same("first event", e, broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: "a", State: broker.StateCompleted})
 	}},
-	{"Watch/EndsWithItsContext", "§25", "The channel is closed when the watcher's context ends, and nobody else's is.", watch, func(c *check) {
-		ctx, cancel := context.WithCancel(c.ctx)
-		ended, err := c.b.Watch(ctx, broker.WatchRequest{Queues: []string{c.q}})
-		c.ok("Watch", err)
-		events := c.watch(broker.WatchRequest{Queues: []string{c.q}})
-		cancel()
-		c.closed("channel of the watcher whose context ended", ended)
-		c.add("a")
-		w := c.worker("w")
-		w.settle(broker.Complete(nil), w.one("a"))
-		c.seen(events, broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: "a", State: broker.StateCompleted})
-	}},
+	{"Watch/EndsWithItsContext", "§25", "The channel is closed when the watcher's context ends, and nobody else's is.", watch,
+		func(c *check) {
+			ctx, cancel := context.WithCancel(c.ctx)
+			ended, err := c.b.Watch(ctx, broker.WatchRequest{Queues: []string{c.q}})
+			c.ok("Watch", err)
+			events := c.watch(broker.WatchRequest{Queues: []string{c.q}})
+			cancel()
+			c.closed("channel of the watcher whose context ended", ended)
+			c.add("a")
+			w := c.worker("w")
+			w.settle(broker.Complete(nil), w.one("a"))
+			c.seen(events, broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: "a", State: broker.StateCompleted})
+		}},
 	{"Watch/EndsWithItsBroker", "§25", "The channel is closed when the broker is closed.", watch, func(c *check) {
 		b := c.open()
 		events, err := b.Watch(c.ctx, broker.WatchRequest{Queues: []string{c.q}})
@@ -64,29 +67,31 @@ var watchRules = []Rule{
 		c.ok("Close", b.Close())
 		c.closed("channel of a closed broker", events)
 	}},
-	{"Watch/CountsWhatASlowOneMissed", "§25", "A watcher that does not keep up gets its events or is told how many it missed.", watch, func(c *check) {
-		const batches, size = 6, 500
-		events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventSettled}})
-		w := c.worker("w")
-		for b := range batches {
-			ids := make([]string, size)
-			for i := range ids {
-				ids[i] = fmt.Sprintf("%d-%d", b, i)
+	{"Watch/CountsWhatASlowOneMissed", "§25", "A watcher that does not keep up gets its events or is told how many it missed.", watch,
+		func(c *check) {
+			const batches, size = 6, 500
+			events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventSettled}})
+			w := c.worker("w")
+			for b := range batches {
+				ids := make([]string, size)
+				for i := range ids {
+					ids[i] = fmt.Sprintf("%d-%d", b, i)
+				}
+				c.add(ids...)
+				w.settle(broker.Complete(nil), refs(w.claim(size))...)
 			}
-			c.add(ids...)
-			w.settle(broker.Complete(nil), refs(w.claim(size))...)
-		}
-		seen, missed := int64(0), int64(0)
-		for seen+missed < batches*size {
-			e := c.event(fmt.Sprintf("event after %d seen and %d missed of %d", seen, missed, batches*size), events, func(broker.Event) bool { return true })
-			if e.Kind == broker.EventMissed {
-				missed += e.Missed
-			} else {
-				seen++
+			seen, missed := int64(0), int64(0)
+			for seen+missed < batches*size {
+				e := c.event(fmt.Sprintf("event after %d seen and %d missed of %d", seen, missed, batches*size), events,
+					func(broker.Event) bool { return true })
+				if e.Kind == broker.EventMissed {
+					missed += e.Missed
+				} else {
+					seen++
+				}
 			}
-		}
-		c.same("seen and missed", seen+missed, int64(batches*size))
-	}},
+			c.same("seen and missed", seen+missed, int64(batches*size))
+		}},
 }
 
 func (c *check) watch(req broker.WatchRequest) <-chan broker.Event {

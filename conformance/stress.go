@@ -111,7 +111,8 @@ func (l *ledger) produce(b broker.Broker, r *rand.Rand, who int) error {
 func (l *ledger) work(b broker.Broker, r *rand.Rand, who int) error {
 	for life, turn := 0, 0; turn < turns; life++ {
 		w := &worker{c: l.check, b: b, id: fmt.Sprintf("w%d-%d", who, life), queues: []string{l.q}}
-		if _, err := b.Renew(l.ctx, broker.RenewRequest{Now: l.time(), Worker: w.id, Queues: w.queues, Lease: lease, Register: true}); err != nil {
+		if _, err := b.Renew(l.ctx, broker.RenewRequest{Now: l.time(), Worker: w.id, Queues: w.queues, Lease: lease,
+			Register: true}); err != nil {
 			return err
 		}
 		var held []broker.Job
@@ -200,7 +201,8 @@ func (l *ledger) settleSome(w *worker, r *rand.Rand, jobs []broker.Job) error {
 			continue
 		}
 		if void[i] {
-			return fmt.Errorf("settle of %s by %s at epoch %d was accepted, after a lease at epoch %d was given", v.ID, w.id, jobs[i].Epoch, l.newest[v.ID])
+			return fmt.Errorf("settle of %s by %s at epoch %d was accepted, after a lease at epoch %d was given", v.ID, w.id,
+				jobs[i].Epoch, l.newest[v.ID])
 		}
 		l.settled[fmt.Sprintf("%s at epoch %d", v.ID, jobs[i].Epoch)]++
 		if e := l.asked[v.ID]; v.State.Final() && e.ending == 0 {
@@ -224,7 +226,8 @@ func (l *ledger) decideAt(b broker.Broker, r *rand.Rand) error {
 		}
 		before := l.clock.Add(1)
 		kind := []broker.OperationKind{broker.OpCancel, broker.OpDelete, broker.OpRedrive, broker.OpReschedule}[r.IntN(4)]
-		results, err := b.Operate(l.ctx, broker.Operation{Now: l.time(), Kind: kind, Refs: []broker.Ref{{Queue: l.q, ID: id, Epoch: broker.AnyEpoch}}})
+		results, err := b.Operate(l.ctx, broker.Operation{Now: l.time(), Kind: kind, Refs: []broker.Ref{{Queue: l.q, ID: id,
+			Epoch: broker.AnyEpoch}}})
 		if err != nil {
 			return err
 		}
@@ -295,7 +298,8 @@ func (l *ledger) close() {
 		slices.SortFunc(ids, func(a, b string) int { return cmp.Compare(l.asked[a].alive, l.asked[b].alive) })
 		for i, id := range ids[1:] {
 			earlier := ids[i]
-			c.that(l.asked[earlier].ending <= l.asked[id].alive, "key %s\ngot  held by %s and by %s at one moment\nwant by one", key, earlier, id)
+			c.that(l.asked[earlier].ending <= l.asked[id].alive, "key %s\ngot  held by %s and by %s at one moment\nwant by one", key,
+				earlier, id)
 		}
 	}
 }

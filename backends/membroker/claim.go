@@ -10,8 +10,8 @@ import (
 )
 
 // Claim settles what comes with it and leases jobs, in one step. With a Wait
-// and nothing to give it repeats that step whenever it is woken. §6, §16, §18,
-// §19.
+// and nothing to give it repeats that step whenever it is woken. §6, §14, §16,
+// §17.
 func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 	now, err := b.begin(ctx, "claim", req.Now, req.Check())
 	if err != nil {

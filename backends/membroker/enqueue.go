@@ -8,7 +8,7 @@ import (
 )
 
 // Enqueue accepts or refuses each job on its own, in order; the whole request
-// is one step. It returns an error only when it stored nothing. §1, §20, §22.
+// is one step. It returns an error only when it stored nothing. §1, §18, §20.
 func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
 	refused := req.Check()
 	receipts, jobs := make([]broker.Receipt, len(req.Jobs)), make([]*job, len(req.Jobs))

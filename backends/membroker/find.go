@@ -10,7 +10,7 @@ import (
 
 // Find returns a page of jobs. It pages through one list, and the query
 // filters what it examines.
-// A queue that does not exist has no jobs. §23.
+// A queue that does not exist has no jobs. §21.
 func (b *Broker) Find(ctx context.Context, query broker.Query) (broker.Page, error) {
 	now, err := b.begin(ctx, "find", query.Now, query.Check())
 	if err != nil {

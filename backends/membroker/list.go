@@ -40,7 +40,7 @@ func (l list) from(e entry) iter.Seq[entry] {
 
 // cursor is the text of a position, for a page that begins there. A job that
 // stays in a list only ever moves behind its position (queue.move), so none that
-// stays is missed (§23).
+// stays is missed (§21).
 func (e entry) cursor() string { return fmt.Sprintf("%d.%d", e.at, e.seq) }
 
 func parseCursor(cursor string) (e entry, err error) {

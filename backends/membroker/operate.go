@@ -10,7 +10,7 @@ import (
 )
 
 // Operate decides each Ref on its own, in order; the whole request is one
-// step. §23.
+// step. §22.
 func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
 	now, err := b.begin(ctx, op.Kind.String(), op.Now, op.Check(b.Limits()))
 	if err != nil {
@@ -92,7 +92,7 @@ func (q *queue) cancel(j *job, now time.Time) {
 	q.store.emit(broker.Event{Kind: broker.EventSettled, Queue: q.name, ID: j.ID, State: broker.StateCancelled})
 }
 
-// redrive sends a dead job back, unless another holds its unique key (§21).
+// redrive sends a dead job back, unless another holds its unique key (§19).
 func (q *queue) redrive(j *job, now time.Time) (holder string, err error) {
 	if j.Unique.Key != "" && j.Unique.Mode == broker.UniqueUntilDone {
 		if holder, held := q.holderOf(j.Unique.Key, now); held {

@@ -7,7 +7,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// hold is a unique key's holder (§21).
+// hold is a unique key's holder (§19).
 type hold struct {
 	id    string
 	mode  broker.UniqueMode

@@ -28,7 +28,7 @@ func (q *queue) touch() {
 
 // wake ends a step: in each touched queue that has something, it wakes one claim.
 // When that comes back it touches the queue, whether it takes jobs or goes away,
-// so that the next is woken if something is left (§18). Something is a pending
+// so that the next is woken if something is left (§17). Something is a pending
 // job, or one that will be due and that no alarm is set for.
 func (s *Store) wake() {
 	for _, q := range s.touched {

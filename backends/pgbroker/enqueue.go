@@ -11,7 +11,7 @@ import (
 
 // Enqueue stores the jobs of each queue in one round trip, unless one of them
 // must see the effect of another: then in as many as that takes. Each round
-// trip is a transaction of its own. §20.
+// trip is a transaction of its own. §18.
 func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
 	return b.enqueue(ctx, &ownPort{b}, req)
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // Find reads one page of the index of the worker, the key or the state, in
-// this order of preference; the other fields filter what it read. §23.
+// this order of preference; the other fields filter what it read. §21.
 func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
 	if err := firstOf(b.usable(ctx), q.Check()); err != nil {
 		return broker.Page{}, broker.About(err, "find", "", "")

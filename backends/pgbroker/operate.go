@@ -10,7 +10,7 @@ import (
 
 // Operate looks at the jobs of one queue at a time and locks them, decides, and
 // writes, all in one transaction; a job that is named twice is decided twice.
-// §23.
+// §22.
 func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
 	verb := op.Kind.String()
 	if err := firstOf(b.usable(ctx), op.Check(b.Limits())); err != nil {

@@ -23,7 +23,7 @@ const lookTime = 10 * time.Second
 // looks first, unless that is known to be in vain, and again when it is woken,
 // when the next job is due, and now and then: only for pending jobs, when these
 // are all that can have come. Between the looks it holds nothing of the store's.
-// §18.
+// §17.
 func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (broker.Claimed, error) {
 	queues := make([]string, 0, len(req.Queues))
 	for _, s := range req.Queues {

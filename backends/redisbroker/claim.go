@@ -8,7 +8,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Claim settles what comes with it and leases jobs. §6, §16, §18, §19.
+// Claim settles what comes with it and leases jobs. §6, §14, §16, §17.
 //
 // On one server all queues are served by one script call, in one round trip
 // with the settle. In a Cluster each queue is asked for its part of Max at the

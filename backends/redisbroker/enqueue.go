@@ -18,7 +18,7 @@ const (
 	callBytes = 4 << 20
 )
 
-// Enqueue accepts or refuses each job on its own. §20. One round trip; in a
+// Enqueue accepts or refuses each job on its own. §18. One round trip; in a
 // Cluster one for each node, at the same time.
 func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
 	if err := req.Check(); err != nil {

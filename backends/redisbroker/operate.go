@@ -24,7 +24,7 @@ const (
 
 // Operate decides each Ref on its own. It looks at the jobs, then decides in a
 // second round trip, where a job that has changed meanwhile is left alone and
-// looked at again. §23.
+// looked at again. §22.
 func (b *Broker) Operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
 	if err := op.Check(b.Limits()); err != nil {
 		return nil, err

@@ -3,7 +3,6 @@ package pgbroker_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/seed81422ce9/jobs/backends/pgbroker"
 )
 
 // hot are the statements whose cost must not depend on how many jobs there
@@ -28,6 +29,7 @@ var hot = []struct {
 	{"claim_ripe", "settings", []string{"job_due", "job_ready"}},
 	{"claim_due", "settings", []string{"job_due", "job_pkey"}},
 	{"claim", "settings", []string{"job_ready"}},
+	{"claim_rounds", "settings", []string{"job_ready"}},
 	{"floor", "settings", []string{"job_due", "job_ready"}},
 	{"settle", "settings", []string{"job_pkey"}},
 	{"settle_done", "settings", []string{"job_pkey"}},
@@ -101,7 +103,7 @@ func (f *fixture) checkPlans(when string) {
 			f.t.Errorf("%s.sql, planned on %s, does not take its locks in the order of the IDs:\n%s", name, when, p.text)
 		}
 	}
-	for _, name := range []string{"claim", "floor"} {
+	for _, name := range []string{"claim", "claim_rounds", "floor"} {
 		if p := f.plan(conn, name, "settings"); !p.orderedBy("job_ready", "queue", "lane", "seq") {
 			f.t.Errorf("%s.sql, planned on %s, does not begin at a turn of a lane: a condition on queue, lane or seq is no condition of job_ready:\n%s", name, when, p.text)
 		} else if name == "claim" && p.sorts("job_ready") {
@@ -182,12 +184,14 @@ func (f *fixture) plan(conn *pgx.Conn, name, before string) queryPlan {
 	return parsePlan(f, shown)
 }
 
-// statement is a file of queries, as the broker sends it.
+// statement is a statement as the broker sends it.
 func (f *fixture) statement(name string) string {
 	f.t.Helper()
-	text, err := os.ReadFile("queries/" + name + ".sql")
-	f.ok(err)
-	return f.in(string(text))
+	text, ok := pgbroker.Statements(f.schema)[name]
+	if !ok {
+		f.t.Fatalf("there is no statement %q", name)
+	}
+	return text
 }
 
 var parameter = regexp.MustCompile(`\$(\d+)`)

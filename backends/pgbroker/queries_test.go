@@ -3,7 +3,7 @@ package pgbroker
 import (
 	"os"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,18 +25,14 @@ func TestEveryStatementPreparesOnTheSchema(t *testing.T) {
 	}
 }
 
+var numberedParam = regexp.MustCompile(`\$\d`)
+
 // A header says what a statement does, every parameter, what comes back, and
 // who calls it: the reader of one file should need no other.
 func TestEveryStatementHasAHeader(t *testing.T) {
 	t.Parallel()
-	param := regexp.MustCompile(`\$(\d+)`)
 	for name := range loadQueries(DefaultSchema) {
-		text, err := queryFiles.ReadFile("queries/" + name + ".sql")
-		if err != nil {
-			t.Fatal(err)
-		}
-		body := statement(string(text))
-		header := strings.TrimSuffix(string(text), body)
+		header, body := readQuery(name + ".sql")
 		if !strings.HasPrefix(header, "-- "+name+".sql: ") {
 			t.Errorf("queries/%s.sql does not begin with its name and purpose", name)
 		}
@@ -45,19 +41,17 @@ func TestEveryStatementHasAHeader(t *testing.T) {
 				t.Errorf("the header of queries/%s.sql does not have one line %q", name, strings.TrimSpace(part))
 			}
 		}
-		used := make(map[int]bool)
-		most := 0
-		for _, m := range param.FindAllStringSubmatch(body, -1) {
-			n, _ := strconv.Atoi(m[1])
-			used[n], most = true, max(most, n)
+		params := paramsOf(header)
+		for i, param := range params {
+			if slices.Contains(params[:i], param) {
+				t.Errorf("the header of queries/%s.sql lists %s twice", name, param)
+			}
+			if !slices.Contains(paramUse.FindAllString(body, -1), param) {
+				t.Errorf("queries/%s.sql does not use its parameter %s", name, param)
+			}
 		}
-		for n := 1; n <= most; n++ {
-			if !used[n] {
-				t.Errorf("queries/%s.sql skips parameter $%d", name, n)
-			}
-			if !strings.Contains(header, "$"+strconv.Itoa(n)+" ") && !strings.Contains(header, "to $"+strconv.Itoa(most)+" ") {
-				t.Errorf("the header of queries/%s.sql does not explain $%d", name, n)
-			}
+		if numberedParam.MatchString(body) || strings.Contains(body, "{{") {
+			t.Errorf("queries/%s.sql has a parameter without a name, or a part that is not there", name)
 		}
 	}
 }
@@ -81,6 +75,33 @@ func TestEveryStatementIsUsed(t *testing.T) {
 	for name := range loadQueries(DefaultSchema) {
 		if !strings.Contains(code.String(), `step("`+name+`"`) {
 			t.Errorf("nothing runs queries/%s.sql", name)
+		}
+	}
+}
+
+func TestEveryPartIsUsed(t *testing.T) {
+	t.Parallel()
+	parts, err := queryFiles.ReadDir("queries/parts")
+	if err != nil || len(parts) == 0 {
+		t.Fatal("no parts", err)
+	}
+	files, err := queryFiles.ReadDir("queries")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, f := range files {
+		if text, err := queryFiles.ReadFile("queries/" + f.Name()); err == nil {
+			all.Write(text)
+		}
+	}
+	for _, part := range parts {
+		name := strings.TrimSuffix(part.Name(), ".sql")
+		if n := strings.Count(all.String(), "{{"+name+"}}"); n < 2 {
+			t.Errorf("%d statements use queries/parts/%s.sql; a part is what several share", n, name)
+		}
+		if header, _ := readQuery("parts/" + part.Name()); !strings.HasPrefix(header, "-- "+name+".sql: ") {
+			t.Errorf("queries/parts/%s.sql does not begin with its name and purpose", name)
 		}
 	}
 }

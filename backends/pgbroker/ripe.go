@@ -60,7 +60,7 @@ func (c *claiming) ripe(floors []int64, due dueFloors) step {
 			c.places[i].seq = math.MinInt64 + int64(i)
 		}
 		return nil
-	}, c.now.micros, c.worker, c.shares[0].Queue, min(c.limit, ripeLook), floors, ripeLook, c.room, due.at[0], due.seq[0])
+	}, c.now.micros, c.worker, []string{c.shares[0].Queue}, []int32{int32(min(c.limit, ripeLook))}, floors, ripeLook, c.room, due.at, due.seq)
 }
 
 // noteDue remembers for the next claim when it will meet due jobs.

@@ -4,25 +4,31 @@ import (
 	"embed"
 	"fmt"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-//go:embed queries/*.sql
+//go:embed queries/*.sql queries/parts/*.sql
 var queryFiles embed.FS
 
-// queries are the statements, by the names of their files, with the schema's
-// name in place.
+// queries are the statements, by the names of their files, as the server gets
+// them. In a file a parameter has a name, such as @queue, and its header lists
+// the names in the order of the arguments; {{part}} stands for what is in a file
+// of queries/parts, which several statements share.
 type queries map[string]string
 
 // DefaultSchema is the schema of a Config that names none. The embedded files
-// are written for it, so that they can be run by hand.
+// are written for it.
 const DefaultSchema = "jobs"
 
 var (
 	schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,47}$`)
 	schemaUse  = regexp.MustCompile(`\bjobs\.`)
+	paramUse   = regexp.MustCompile(`@[a-z_]+`)
+	partUse    = regexp.MustCompile(`\{\{([a-z_]+)\}\}`)
 )
 
 // checkSchema refuses names that would need quoting, or that would leave no
@@ -46,13 +52,46 @@ func loadQueries(schema string) queries {
 	}
 	q := make(queries, len(files))
 	for _, f := range files {
-		text, err := queryFiles.ReadFile("queries/" + f.Name())
-		if err != nil {
-			panic(err)
+		if !f.IsDir() {
+			header, body := readQuery(f.Name())
+			q[strings.TrimSuffix(f.Name(), ".sql")] = inSchema(numbered(f.Name(), header, body), schema)
 		}
-		q[strings.TrimSuffix(f.Name(), ".sql")] = inSchema(statement(string(text)), schema)
 	}
 	return q
+}
+
+// readQuery returns a file's header, and the statement with its parts in place.
+func readQuery(name string) (header, body string) {
+	text, err := queryFiles.ReadFile("queries/" + name)
+	if err != nil {
+		panic(err)
+	}
+	body = statement(string(text))
+	header = strings.TrimSuffix(string(text), body)
+	return header, partUse.ReplaceAllStringFunc(body, func(use string) string {
+		_, part := readQuery("parts/" + strings.Trim(use, "{}") + ".sql")
+		return strings.TrimSpace(part)
+	})
+}
+
+// paramsOf returns the names of a statement's parameters, in their order.
+func paramsOf(header string) []string {
+	_, params, _ := strings.Cut(header, "-- Params: ")
+	params, _, _ = strings.Cut(params, "\n-- Returns: ")
+	return paramUse.FindAllString(params, -1)
+}
+
+// numbered gives the parameters of a statement their numbers: the places of
+// their names in the header.
+func numbered(file, header, body string) string {
+	params := paramsOf(header)
+	return paramUse.ReplaceAllStringFunc(body, func(param string) string {
+		n := slices.Index(params, param)
+		if n < 0 {
+			panic(fmt.Sprintf("pgbroker: the header of %s does not list %s", file, param))
+		}
+		return "$" + strconv.Itoa(n+1)
+	})
 }
 
 // statement is a file without its header, which need not travel.

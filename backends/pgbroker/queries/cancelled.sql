@@ -1,18 +1,19 @@
 -- cancelled.sql: move jobs that this transaction gave state 7 out of job: to history, or nowhere when nothing keeps them.
 -- After a settle that gave it to none it does not even look.
--- Params: $1 now µs|null, $2 queue, $3 IDs, others among them
+-- Params: @now µs|null, @queue, @ids, others among them
 -- Returns: nothing
 -- Called by: (*Broker).Settle and its like, after settle.sql; (*Broker).Operate, after operate_cancel.sql
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (
-  select id, retain_age, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span from jobs.queue where name = $2
+  select id, retain_age, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span from jobs.queue where name = @queue
 ), ended as (
-  delete from jobs.job j where j.queue = (select id from place) and j.id = any ($3::text[]) and j.state = 7
+  delete from jobs.job j where j.queue = (select id from place) and j.id = any (@ids::text[]) and j.state = 7
     and current_setting('jobs_settle.cancelled', true) is distinct from '0'
   returning j.*, coalesce(j.retention, (select retain_age from place)) as keep
 ), kept as (
-  insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given, id, key, tail, body)
+  insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given,
+    id, key, tail, body)
   select clock.now + e.keep, 0, clock.now, e.created_at, e.epoch, e.queue, e.deliveries, e.failures, e.crashes, e.snoozes,
          7, e.given, e.id, e.key, e.tail, e.body
   from clock, ended e where e.keep > 0

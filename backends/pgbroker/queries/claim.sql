@@ -1,16 +1,11 @@
 -- claim.sql: lease pending jobs in turn, share by share, to a worker that is alive in their queue. Queues whose priorities
 -- take turns in rounds are left to claim_rounds.sql.
 -- The nested loops are lazy under their limits: what is not needed is neither read nor locked.
--- Params: $1 worker, $2 limit over all shares, $3 queues, each once, $4 limit of each, $5 scan floors: for each queue
---   those of the lanes 2 to 9, $6 bytes at which the answer ends
--- Returns: one row per job: number of its queue, lane, seq, cancel, the columns of jobRow, and whether $6 left some out
+-- Params: @worker, @limit over all shares, @queues, each once, @limits limit of each, @floors scan floors: for each queue those of the
+--   lanes 2 to 9, @bytes at which the answer ends
+-- Returns: one row per job: number of its queue, lane, seq, cancel, the columns of jobRow, and whether @bytes left some out
 -- Called by: (*Broker).Claim
-with share as materialized (
-  select s.ord, s.most, q.id as queue, w.num as worker
-  from unnest($3::text[], $4::int[]) with ordinality as s(name, most, ord)
-  cross join lateral (select id from jobs.queue where name = s.name and layout <= 1 and not paused and priority_round = 0 limit 1) q
-  cross join lateral (select num from jobs.worker where queue = q.id and id = $1 and ended_at is null limit 1 for key share) w
-), taken as materialized (
+with {{claimable}}, taken as materialized (
   -- What claim_ripe.sql took.
   select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as jobs,
          coalesce(nullif(current_setting('jobs_claim.bytes', true), '')::bigint, 0) as bytes
@@ -20,14 +15,15 @@ with share as materialized (
     select l.place, l.size
     from generate_series(2, 9) as n(lane) cross join lateral (
       select j.ctid as place, octet_length(j.body) + coalesce(octet_length(j.tail), 0) as size from jobs.job j
-      where j.state = 1 and j.queue = s.queue and j.lane = n.lane::smallint and j.seq > ($5::bigint[])[(s.ord::int - 1) * 8 + n.lane - 1]
+      where {{pending}}
       order by j.seq limit s.most for update skip locked) l
     limit s.most) r
-  limit $2 - (select jobs from taken)
+  where s.priority_round = 0
+  limit @limit - (select jobs from taken)
 ), leased as (
   -- Perhaps not all that were picked: the lock is on the newest version of a row, which this statement may not see yet.
   update jobs.job j set state = 3, worker = (select s.worker from share s where s.queue = j.queue)
-  where j.ctid = any (array(select place from picked where before < $6))
+  where j.ctid = any (array(select place from picked where before < @bytes))
   returning j.queue, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body,
             j.unique_key
 ), freed as (
@@ -38,5 +34,5 @@ with share as materialized (
   insert into jobs.count_delta (queue, pending, active) select queue, -count(*), count(*) from leased group by queue
 )
 select queue, lane, seq, cancel, id, created_at, epoch, deliveries, failures, crashes, snoozes, tail, body,
-       exists (select from picked where before >= $6)
+       exists (select from picked where before >= @bytes)
 from leased

@@ -1,29 +1,28 @@
 -- claim_due.sql: make due jobs pending, by due time, behind those that are pending already, and say how queues stand.
--- Params: $1 now µs|null, $2 worker, $3 queues, each once, $4 limit for each queue and state, $5 limit in all,
---   $6 due times and $7 turns of the scan floors, one for each queue
+-- Params: @now µs|null, @worker, @queues, each once, @each_limit limit for each queue and state, @limit in all, @due_at due times and
+--   @due_turns turns of the scan floors, one for each queue
 -- Returns: one row per queue in order: its number|null, now, layout|null, whether the worker is alive in it,
 --   how many jobs became pending in all, next due time|null, the queue's priority round|null
 -- Called by: (*Broker).Claim, in one transaction before claim.sql
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-), share as materialized (
-  select s.ord, q.id, q.layout, q.priority_round
-  from unnest($3::text[]) with ordinality as s(name, ord)
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+), asked as materialized (
+  select s.ord, q.id as queue, q.layout, q.priority_round
+  from unnest(@queues::text[]) with ordinality as s(name, ord)
   left join lateral (select id, layout, priority_round from jobs.queue where name = s.name limit 1) q on true
 ), due as materialized (
   select d.id, d.run_at, d.seq, d.queue, d.state
   from (
     -- Behind those that claim_ripe.sql leased only so many that order is kept where due jobs are few.
-    select case when leased = 0 then $4 else greatest(100 - leased, 0) end as most
+    select case when leased = 0 then @each_limit else greatest(100 - leased, 0) end as most
     from (select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as leased offset 0) l) t
-  cross join share q cross join (values (2::smallint), (4::smallint)) as s(state)
+  cross join asked s cross join (values (2::smallint), (4::smallint)) as o(state)
   cross join lateral (
     select id, run_at, seq, queue, state from jobs.job j
-    where j.queue = q.id and j.state = s.state
-      and (j.run_at, j.seq) > (($6::bigint[])[q.ord::int], ($7::bigint[])[q.ord::int]) and j.run_at <= (select now from clock)
+    where {{due}}
     order by j.run_at, j.seq limit t.most for update skip locked) d
-  where q.layout <= 1
-  limit $5
+  where s.layout <= 1
+  limit @limit
 ), turn as materialized (
   -- Row locks gave the transaction its ID before the first seq, as the scan floor asks.
   select o.queue, o.id, nextval('jobs.job_seq') as seq from (select queue, id from due order by run_at, seq) o
@@ -35,11 +34,11 @@ with clock as materialized (
   from turn t
   where j.id = any (array(select id from turn)) and j.queue = t.queue and j.id = t.id
 )
-select s.id, (select now from clock), s.layout,
-       coalesce((select true from jobs.worker where id = $2 and queue = s.id and ended_at is null), false),
+select s.queue, (select now from clock), s.layout,
+       coalesce((select true from jobs.worker where id = @worker and queue = s.queue and ended_at is null), false),
        (select count(*) from due),
        least(
-         (select run_at from jobs.job where queue = s.id and state = 2 and run_at > (select now from clock) order by run_at limit 1),
-         (select run_at from jobs.job where queue = s.id and state = 4 and run_at > (select now from clock) order by run_at limit 1)),
+         (select run_at from jobs.job where queue = s.queue and state = 2 and run_at > (select now from clock) order by run_at limit 1),
+         (select run_at from jobs.job where queue = s.queue and state = 4 and run_at > (select now from clock) order by run_at limit 1)),
        s.priority_round
-from share s order by s.ord
+from asked s order by s.ord

@@ -1,41 +1,35 @@
 -- claim_ripe.sql: lease due jobs of one queue as they are, when no pending job goes before them: to become pending first would
 -- write each of them once more. What it took it leaves in a setting of the transaction, for the statements after it.
--- Params: $1 now µs|null, $2 worker, $3 queue, $4 limit, $5 scan floors of the lanes 2 to 9, $6 how many due jobs of each
---   state are looked at, $7 bytes at which the answer ends, $8 due time and $9 turn of the scan floor
+-- Params: @now µs|null, @worker, @queues the one, @limits how many, @floors scan floors of the lanes 2 to 9, @seen how many due
+--   jobs of each state are looked at, @bytes at which the answer ends, @due_at due time and @due_turns turn of the scan floor
 -- Returns: one row per job, in order: the columns of claim.sql, and whether more may be due
 -- Called by: (*Broker).Claim, in one transaction before claim_due.sql, when jobs are due as far as this process knows
-with share as materialized (
-  select q.id as queue, w.num as worker
-  from (select id from jobs.queue where name = $3 and layout <= 1 and not paused limit 1) q
-  cross join lateral (select num from jobs.worker where queue = q.id and id = $2 and ended_at is null limit 1 for key share) w
-), seen as materialized (
+with {{claimable}}, seen as materialized (
   select d.*
   from share s cross join (values (2::smallint), (4::smallint)) as o(state)
   cross join lateral (
     select j.state, lane, run_at, seq from jobs.job j
-    where j.queue = s.queue and j.state = o.state and (j.run_at, j.seq) > ($8::bigint, $9::bigint)
-      and j.run_at <= coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint)
-    order by j.run_at, j.seq limit $6) d
+    where {{due}}
+    order by j.run_at, j.seq limit @seen) d
 ), turn as materialized (
   -- How many of each state are first. Their order is that of their index as long as all have one priority.
   select state, count(*) as most
-  from (select state from seen order by run_at, seq limit $4) f
+  from (select state from seen order by run_at, seq limit (select most from share)) f
   where (select min(lane) = max(lane) from seen) and not exists (
     select from share s cross join generate_series(2, 9) as n(lane) cross join lateral (
       select from jobs.job j
-      where j.state = 1 and j.queue = s.queue and j.lane = n.lane::smallint and j.seq > ($5::bigint[])[n.lane - 1]
+      where {{pending}}
       order by j.seq limit 1) p)
   group by state
 ), picked as materialized (
   select l.*, sum(l.size) over (order by l.run_at, l.seq rows unbounded preceding) - l.size as before
-  from turn t cross join lateral (
+  from share s cross join turn o cross join lateral (
     select ctid as place, id, state, run_at, seq, octet_length(body) + coalesce(octet_length(tail), 0) as size from jobs.job j
-    where j.queue = (select queue from share) and j.state = t.state and (j.run_at, j.seq) > ($8::bigint, $9::bigint)
-      and j.run_at <= coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint)
-    order by j.run_at, j.seq limit t.most for update skip locked) l
+    where {{due}}
+    order by j.run_at, j.seq limit o.most for update skip locked) l
 ), leased as (
   update jobs.job j set state = 3, run_at = null, worker = (select worker from share)
-  where j.ctid = any (array(select place from picked where before < $7))
+  where j.ctid = any (array(select place from picked where before < @bytes))
   returning j.queue, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body,
             j.unique_key
 ), freed as (
@@ -52,6 +46,6 @@ with share as materialized (
   select set_config('jobs_claim.leased', count(*)::text, true), set_config('jobs_claim.bytes', sum(size)::text, true) from given
 )
 select queue, lane, seq, cancel, id, created_at, epoch, deliveries, failures, crashes, snoozes, tail, body,
-       (select count(*) from seen) >= $6 or exists (select from picked where before >= $7)
+       (select count(*) from seen) >= @seen or exists (select from picked where before >= @bytes)
 from given cross join told
 order by lane, run_at, seq

@@ -1,45 +1,42 @@
 -- claim_rounds.sql: lease pending jobs as claim.sql does, where priorities of some queues take turns: of so many jobs in a row,
 -- the last three turns are of the priorities 2, 3 and 4 (broker.Policy.Turn). Where no such job is pending, and at all other
 -- turns, the most urgent job goes. In the other queues that is so at all turns: their rounds are endless.
--- Params: $1 worker, $2 limit, $3 queues, $4 limits, $5 scan floors and $6 bytes as in claim.sql, $7 the number of the next turn of each queue
+-- Params: @worker, @limit, @queues, @limits, @floors and @bytes as in claim.sql, @turns the number of the next turn of each queue
 -- Returns: one row per job: number of its queue, 0, its turn, and the other columns of claim.sql
 -- Called by: (*Broker).Claim
-with taken as materialized (
+with {{claimable}}, taken as materialized (
   -- What claim_ripe.sql took.
   select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as jobs,
          coalesce(nullif(current_setting('jobs_claim.bytes', true), '')::bigint, 0) as bytes
-), share as materialized (
-  select s.ord::int as ord, q.id as queue, w.num as worker, least(s.most, $2 - taken.jobs) as most, s.turn + taken.jobs as turn,
-         coalesce(nullif(q.priority_round, 0), 1::bigint << 40) as round
-  from taken cross join unnest($3::text[], $4::int[], $7::bigint[]) with ordinality as s(name, most, turn, ord)
-  cross join lateral (
-    select id, priority_round from jobs.queue where name = s.name and layout <= 1 and not paused limit 1) q
-  cross join lateral (select num from jobs.worker where queue = q.id and id = $1 and ended_at is null limit 1 for key share) w
+), going as materialized (
+  select s.ord, s.queue, s.worker, least(s.most, @limit - taken.jobs) as most, (@turns::bigint[])[s.ord::int] + taken.jobs as turn,
+         coalesce(nullif(s.priority_round, 0), 1::bigint << 40) as round
+  from share s cross join taken
 ), reserved as materialized (
   -- Of each lower priority as many as have a turn of theirs.
   select s.queue, l.place, l.lane, l.seq, l.size, l.id,
-         n.first + s.round * (row_number() over (partition by s.queue, n.priority order by l.lane, l.seq) - 1) as turn
-  from share s
+         f.first + s.round * (row_number() over (partition by s.queue, f.priority order by l.lane, l.seq) - 1) as turn
+  from going s
   cross join lateral (
-    select p as priority, s.turn + mod(s.round - 5 + p - mod(s.turn, s.round) + s.round, s.round) as first from generate_series(2, 4) as p) n
+    select p as priority, s.turn + mod(s.round - 5 + p - mod(s.turn, s.round) + s.round, s.round) as first
+    from generate_series(2, 4) as p) f
   cross join lateral (
-    select j.* from generate_series(2 * n.priority, 2 * n.priority + 1) as o(lane) cross join lateral (
+    select j.* from generate_series(2 * f.priority, 2 * f.priority + 1) as n(lane) cross join lateral (
       select j.ctid as place, j.id, j.lane, j.seq, octet_length(j.body) + coalesce(octet_length(j.tail), 0) as size from jobs.job j
-      where j.state = 1 and j.queue = s.queue and j.lane = o.lane::smallint and j.seq > ($5::bigint[])[(s.ord - 1) * 8 + o.lane - 1]
+      where {{pending}}
       order by j.seq limit s.most for update skip locked) j
-    limit greatest((s.turn + s.most - n.first + s.round - 1) / s.round, 0)) l
+    limit greatest((s.turn + s.most - f.first + s.round - 1) / s.round, 0)) l
 ), rest as materialized (
   select s.queue, l.*, row_number() over (partition by s.queue order by l.lane, l.seq) as n
-  from share s cross join lateral (
-    select j.* from generate_series(2, 9) as o(lane) cross join lateral (
+  from going s cross join lateral (
+    select j.* from generate_series(2, 9) as n(lane) cross join lateral (
       select j.ctid as place, j.id, j.lane, j.seq, octet_length(j.body) + coalesce(octet_length(j.tail), 0) as size from jobs.job j
-      where j.state = 1 and j.queue = s.queue and j.lane = o.lane::smallint and j.seq > ($5::bigint[])[(s.ord - 1) * 8 + o.lane - 1]
-        and j.ctid <> all (array(select place from reserved))
+      where {{pending}} and j.ctid <> all (array(select place from reserved))
       order by j.seq limit s.most for update skip locked) j
     limit s.most - (select count(*) from reserved r where r.queue = s.queue)) l
 ), free as materialized (
   select s.queue, t.turn, row_number() over (partition by s.queue order by t.turn) as n
-  from share s cross join lateral generate_series(s.turn, s.turn + s.most - 1) as t(turn)
+  from going s cross join lateral generate_series(s.turn, s.turn + s.most - 1) as t(turn)
   where not exists (select from reserved r where r.queue = s.queue and r.turn = t.turn)
 ), chosen as materialized (
   select queue, place, id, lane / 2 as priority, lane, seq, size, turn from reserved
@@ -53,20 +50,20 @@ with taken as materialized (
     from (select *, row_number() over (partition by queue, priority order by lane, seq) as n from chosen) j
     join (select queue, priority, turn, row_number() over (partition by queue, priority order by turn) as n from chosen) t
       on t.queue = j.queue and t.priority = j.priority and t.n = j.n
-    join share s on s.queue = j.queue
-    order by s.ord, t.turn limit $2 - (select jobs from taken)) o
+    join going s on s.queue = j.queue
+    order by s.ord, t.turn limit @limit - (select jobs from taken)) o
 ), leased as (
-  update jobs.job j set state = 3, worker = (select s.worker from share s where s.queue = j.queue)
-  where j.ctid = any (array(select place from picked where before < $6))
+  update jobs.job j set state = 3, worker = (select s.worker from going s where s.queue = j.queue)
+  where j.ctid = any (array(select place from picked where before < @bytes))
   returning j.queue, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body,
             j.unique_key
 ), freed as (
   delete from jobs.unique_key u
-  where u.queue = any (array(select queue from share)) and u.key = any (array(select unique_key from leased where unique_key is not null))
+  where u.queue = any (array(select queue from going)) and u.key = any (array(select unique_key from leased where unique_key is not null))
     and u.mode = 1 and exists (select from leased l where l.queue = u.queue and l.unique_key = u.key and l.id = u.job)
 ), counted as (
   insert into jobs.count_delta (queue, pending, active) select queue, -count(*), count(*) from leased group by queue
 )
 select l.queue, 0::smallint, p.turn, l.cancel, l.id, l.created_at, l.epoch, l.deliveries, l.failures, l.crashes, l.snoozes, l.tail, l.body,
-       (select count(*) from chosen) > (select count(*) from picked where before < $6)
+       (select count(*) from chosen) > (select count(*) from picked where before < @bytes)
 from leased l join picked p on p.queue = l.queue and p.id = l.id

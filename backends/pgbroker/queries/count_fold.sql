@@ -1,10 +1,10 @@
 -- count_fold.sql: fold deltas of counts into the totals. Several at once take different ones.
--- Params: $1 limit, $2 floor of the deltas
+-- Params: @limit, @floor of the deltas
 -- Returns: one row: how many were folded
 -- Called by: (*Broker).Prune, (*Broker).Queues, (*Broker).Enqueue
 with taken as (
   delete from jobs.count_delta
-  where ctid = any (array(select ctid from jobs.count_delta where n > $2 order by n limit $1 for update skip locked))
+  where ctid = any (array(select ctid from jobs.count_delta where n > @floor order by n limit @limit for update skip locked))
   returning queue, pending, scheduled, active, retry, completed, dead, cancelled
 ), folded as (
   insert into jobs.count_total as t (queue, pending, scheduled, active, retry, completed, dead, cancelled)

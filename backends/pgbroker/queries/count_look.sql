@@ -1,9 +1,10 @@
 -- count_look.sql: say whether many deltas of counts wait to be folded, and what their floor is computed from, by one snapshot.
--- Params: $1 how many are many, $2 floor
+-- Params: @many how many are many, @floor
 -- Returns: one row: whether there are so many, oldest transaction that runs, the first not begun, last number of a delta,
 --   the first delta over the floor|null
 -- Called by: (*Broker).Queues, (*Broker).Prune, (*Broker).Enqueue
-select (select count(*) from (select from jobs.count_delta where n > $2 order by n limit $1) d) >= $1,
-       pg_snapshot_xmin(s.snapshot)::text::bigint, pg_snapshot_xmax(s.snapshot)::text::bigint, (select last_value from jobs.count_delta_n_seq),
-       (select n from jobs.count_delta where n > $2 order by n limit 1)
+select (select count(*) from (select from jobs.count_delta where n > @floor order by n limit @many) d) >= @many,
+       pg_snapshot_xmin(s.snapshot)::text::bigint, pg_snapshot_xmax(s.snapshot)::text::bigint, (select last_value
+         from jobs.count_delta_n_seq),
+       (select n from jobs.count_delta where n > @floor order by n limit 1)
 from (select pg_current_snapshot() as snapshot offset 0) s

@@ -1,20 +1,20 @@
 -- day_end.sql: count what goes with a partition, and remember the IDs that callers gave.
--- Params: $1 day
+-- Params: @day
 -- Returns: one row: completed, cancelled
 -- Called by: (*Broker).Prune, in one transaction before the partition is dropped
 with clock as materialized (
   select (extract(epoch from statement_timestamp()) * 1000000)::bigint as now
 ), gone as materialized (
   select queue, count(*) filter (where state = 5) as completed, count(*) filter (where state = 7) as cancelled
-  from jobs.history where day = $1 group by queue
+  from jobs.history where day = @day group by queue
 ), remembered as (
   insert into jobs.remembered (queue, id, until)
   select h.queue, h.id, clock.now + coalesce(nullif(q.duplicate_span, 0), 3600000000)
-  from clock, jobs.history h join jobs.queue q on q.id = h.queue where h.day = $1 and h.given
+  from clock, jobs.history h join jobs.queue q on q.id = h.queue where h.day = @day and h.given
   on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch
 ), counted as (
   insert into jobs.count_delta (queue, completed, cancelled) select queue, -completed, -cancelled from gone
 ), ended as (
-  delete from jobs.history_day where day = $1
+  delete from jobs.history_day where day = @day
 )
 select coalesce(sum(completed), 0)::bigint, coalesce(sum(cancelled), 0)::bigint from gone

@@ -1,5 +1,5 @@
 -- day_list.sql: list a day: from now on records that expire on it go into its partition.
--- Params: $1 day
+-- Params: @day
 -- Returns: nothing
 -- Called by: (*Broker).Prune, when the transaction that made the partition is over
-insert into jobs.history_day (day) values ($1) on conflict do nothing
+insert into jobs.history_day (day) values (@day) on conflict do nothing

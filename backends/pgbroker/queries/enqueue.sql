@@ -1,25 +1,26 @@
 -- enqueue.sql: store new jobs of one queue, of any kind: those whose IDs are free in job, and whose unique keys were taken. They go in
 -- by their IDs, so that batches that share some wait for each other and not in a circle; their turns are those of the batch.
--- Params: $1 now µs|null, $2 queue, $3 also when the queue has a depth limit, $4 IDs, $5 lanes, $6 bodies,
---   $7 run times µs|null, $8 delays µs|null, $9 retentions µs|null, $10 given|null, $11 keys|null,
---   $12 unique keys|null, $13 token of the keys that were taken|null; in these arrays 0 and '' mean none
+-- Params: @now µs|null, @queue, @limited also when the queue has a depth limit, @ids, @lanes, @bodies, @run_at run times µs|null,
+--   @delays µs|null, @retentions µs|null, @given|null, @keys|null, @unique_keys|null, @token of the keys that were taken|null; in these
+--   arrays 0 and '' mean none
 -- Returns: one row: now, whether the queue is served, the IDs stored or null when all were, the IDs of jobs whose unique
 --   keys were not taken|null
 -- Called by: (*Broker).Enqueue, in one transaction before enqueue_seal.sql
 with clock as materialized (
   -- Assigning the transaction's ID before any seq is what the scan floor relies on.
-  select coalesce($1::bigint, case when $13::bigint is not null then nullif(current_setting('jobs_enqueue.now', true), '')::bigint end,
+  select coalesce(@now::bigint, case when @token::bigint is not null then nullif(current_setting('jobs_enqueue.now', true), '')::bigint end,
                   (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid
 ), place as materialized (
-  select id from jobs.queue where name = $2 and layout <= 1 and not leaving and (max_depth = 0 or $3)
+  select id from jobs.queue where name = @queue and layout <= 1 and not leaving and (max_depth = 0 or @limited)
 ), taken as materialized (
   -- Looked up once, key by key: a test per job would be planned as a scan of all keys.
   select key from jobs.unique_key
-  where $13::bigint is not null and queue = (select id from place) and key = any ($12::text[]) and token = $13
+  where @token::bigint is not null and queue = (select id from place) and key = any (@unique_keys::text[]) and token = @token
 ), turn as materialized (
   select place.id as queue, n.*, clock.now, coalesce(nullif(n.run_at, 0), clock.now + n.delay) as due, nextval('jobs.job_seq') as seq
   from clock cross join place
-  cross join unnest($4::text[], $5::smallint[], $6::bytea[], $7::bigint[], $8::bigint[], $9::bigint[], $10::boolean[], $11::text[], $12::text[])
+  cross join unnest(@ids::text[], @lanes::smallint[], @bodies::bytea[], @run_at::bigint[], @delays::bigint[], @retentions::bigint[],
+    @given::boolean[], @keys::text[], @unique_keys::text[])
     as n(id, lane, body, run_at, delay, retention, given, key, unique_key)
   where n.unique_key is null or n.unique_key = '' or n.unique_key in (select key from taken)
 ), stored as (
@@ -31,7 +32,7 @@ with clock as materialized (
   returning id, state
 ), freed as (
   delete from jobs.unique_key u
-  where $13 is not null and u.queue = (select id from jobs.queue where name = $2) and u.key = any ($12) and u.token = $13
+  where @token is not null and u.queue = (select id from jobs.queue where name = @queue) and u.key = any (@unique_keys) and u.token = @token
     and not exists (select from stored s where s.id = u.job)
 ), counted as (
   insert into jobs.count_delta (queue, pending, scheduled)
@@ -40,8 +41,8 @@ with clock as materialized (
   where c.pending + c.scheduled > 0
 )
 select clock.now, exists (select from place),
-       case when (select count(*) from stored) < cardinality($4::text[]) then array(select id from stored) end,
-       case when $13 is not null then array(
-         select n.id from place, unnest($4::text[], $12::text[]) as n(id, unique_key)
+       case when (select count(*) from stored) < cardinality(@ids::text[]) then array(select id from stored) end,
+       case when @token is not null then array(
+         select n.id from place, unnest(@ids::text[], @unique_keys::text[]) as n(id, unique_key)
          where n.unique_key <> '' and n.unique_key not in (select key from taken)) end
 from clock

@@ -1,24 +1,24 @@
 -- enqueue_keys.sql: take unique keys that are free, or whose hold has run out. Everybody takes them in their order, so that
 -- batches that share some of them wait for each other and not in a circle. The time goes into a setting of the transaction:
 -- the jobs are created at the instant from which their keys are held.
--- Params: $1 now µs|null, $2 queue, $3 also when the queue has a depth limit, $4 keys, each once, $5 IDs, $6 modes,
---   $7 times to live µs, 0 for none, $8 token of this enqueue
+-- Params: @now µs|null, @queue, @limited also when the queue has a depth limit, @keys, each once, @ids, @modes, @ttls times to live µs,
+--   0 for none, @token of this enqueue
 -- Returns: nothing
 -- Called by: (*Broker).Enqueue, in one transaction before enqueue.sql or restore.sql; (*Broker).Operate
 with clock as materialized (
   select now, set_config('jobs_enqueue.now', now::text, true)
-  from (select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now) c
+  from (select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now) c
 ), wish as materialized (
   select q.id as queue, n.key, n.id, n.mode, clock.now + nullif(n.ttl, 0) as until
-  from clock cross join (select id from jobs.queue where name = $2 and layout <= 1 and (max_depth = 0 or $3)) q
-  cross join unnest($4::text[], $5::text[], $6::smallint[], $7::bigint[]) as n(key, id, mode, ttl)
+  from clock cross join (select id from jobs.queue where name = @queue and layout <= 1 and (max_depth = 0 or @limited)) q
+  cross join unnest(@keys::text[], @ids::text[], @modes::smallint[], @ttls::bigint[]) as n(key, id, mode, ttl)
   order by n.key collate "C"
 ), lapsed as (
   -- Not by "on conflict": that would lock the keys that others hold, while their jobs may be about to free them.
-  update jobs.unique_key u set job = w.id, mode = w.mode, token = $8, until = w.until
+  update jobs.unique_key u set job = w.id, mode = w.mode, token = @token, until = w.until
   from wish w
-  where u.queue = w.queue and u.key = any ($4) and u.key = w.key and u.until <= (select now from clock)
+  where u.queue = w.queue and u.key = any (@keys) and u.key = w.key and u.until <= (select now from clock)
 )
 insert into jobs.unique_key (queue, key, job, mode, token, until)
-select queue, key, id, mode, $8, until from wish -- in its order
+select queue, key, id, mode, @token, until from wish -- in its order
 on conflict (key, queue) do nothing

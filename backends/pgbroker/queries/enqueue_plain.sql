@@ -1,8 +1,7 @@
 -- enqueue_plain.sql: store new jobs of one queue and wake, or fail when the ID of one stands in job already. The fast way, for jobs
 -- whose IDs are fresh and that are to run at once and leave nothing behind but when they die: what the server thought over until
 -- a repeat of it had died is not stored again. One that dies at this very moment may be, since this is one statement.
--- Params: $1 now µs|null, $2 queue, $3 also when the queue has a depth limit, $4 IDs, $5 lanes, $6 bodies,
---   $7 channel|null, $8 payload|null
+-- Params: @now µs|null, @queue, @limited also when the queue has a depth limit, @ids, @lanes, @bodies, @channel|null, @payload|null
 -- Returns: one row, of no use; no row when the queue is not served so, or keeps records, or one of the jobs is dead
 -- Called by: (*Broker).Enqueue
 with stored as (
@@ -10,13 +9,14 @@ with stored as (
   select q.id, n.id, 1, n.lane, nextval('jobs.job_seq'), q.now, n.body
   from (
     -- Assigning the transaction's ID before any seq is what the scan floor relies on. As a column it would be left out.
-    select q.id, coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+    select q.id, coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
     from jobs.queue q
-    where name = $2 and layout <= 1 and not leaving and retain_age = 0 and (max_depth = 0 or $3) and pg_current_xact_id() is not null
-      and not exists (select from jobs.dead d where d.id = any ($4::text[]) and d.queue = q.id)
+    where name = @queue and layout <= 1 and not leaving and retain_age = 0 and (max_depth = 0 or @limited)
+      and pg_current_xact_id() is not null
+      and not exists (select from jobs.dead d where d.id = any (@ids::text[]) and d.queue = q.id)
     offset 0) q
-  cross join unnest($4::text[], $5::smallint[], $6::bytea[]) as n(id, lane, body)
+  cross join unnest(@ids::text[], @lanes::smallint[], @bodies::bytea[]) as n(id, lane, body)
   returning queue
 )
 insert into jobs.count_delta (queue, pending) select queue, count(*) from stored group by queue
-returning case when $7::text is not null then pg_notify($7, $8)::text end
+returning case when @channel::text is not null then pg_notify(@channel, @payload)::text end

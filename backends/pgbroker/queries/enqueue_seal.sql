@@ -1,28 +1,29 @@
 -- enqueue_seal.sql: take back new jobs whose IDs have a record elsewhere, say who holds keys, and wake.
 -- A second statement, because its snapshot shows jobs that ended while the first waited for their IDs.
--- Params: $1 now µs|null, $2 queue, $3 IDs, $4 those that were stored|null: those whose rows this transaction wrote,
---   $5 unique keys, '' for none|null, $6 token|null, $7 channel|null, $8 payload|null
+-- Params: @now µs|null, @queue, @ids, @stored those that were stored|null: those whose rows this transaction wrote, @unique_keys, ''
+--   for none|null, @token|null, @channel|null, @payload|null
 -- Returns: one row per refused job: ID, whether the ID has a record, holder of its unique key|null
 -- Called by: (*Broker).Enqueue, in one transaction after enqueue.sql
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (
-  select id from jobs.queue where name = $2
+  select id from jobs.queue where name = @queue
 ), known as materialized (
-  select id from jobs.dead where queue = (select id from place) and id = any ($3::text[])
+  select id from jobs.dead where queue = (select id from place) and id = any (@ids::text[])
   union all
-  select id from jobs.history where queue = (select id from place) and id = any ($3::text[])
+  select id from jobs.history where queue = (select id from place) and id = any (@ids::text[])
   union all
   select id from jobs.remembered
-  where queue = (select id from place) and id = any ($3::text[]) and until > (select now from clock)
+  where queue = (select id from place) and id = any (@ids::text[]) and until > (select now from clock)
 ), undone as (
   delete from jobs.job j
   where j.queue = (select id from place) and j.id = any (array(select id from known))
-    and case when $4::text[] is null then j.xmin = pg_current_xact_id()::xid else j.id = any ($4) end
+    and case when @stored::text[] is null then j.xmin = pg_current_xact_id()::xid else j.id = any (@stored) end
   returning j.id, j.state, j.unique_key
 ), freed as (
   delete from jobs.unique_key u
-  where u.queue = (select id from place) and u.key = any (array(select unique_key from undone where unique_key is not null)) and u.token = $6
+  where u.queue = (select id from place) and u.key = any (array(select unique_key from undone where unique_key is not null))
+    and u.token = @token
 ), counted as (
   insert into jobs.count_delta (queue, pending, scheduled)
   select place.id, -count(*) filter (where state = 1), -count(*) filter (where state = 2) from place, undone group by place.id
@@ -30,7 +31,8 @@ with clock as materialized (
 select id, true as known, null::text as holder from known
 union all
 select n.id, exists (select from jobs.job j where j.queue = u.queue and j.id = n.id), u.job
-from unnest($3::text[], $5::text[]) as n(id, key) join jobs.unique_key u on u.queue = (select id from place) and u.key = any ($5::text[]) and u.key = n.key
-where $5::text[] is not null and u.token is distinct from $6::bigint
+from unnest(@ids::text[], @unique_keys::text[]) as n(id, key) join jobs.unique_key u on u.queue = (select id from place)
+  and u.key = any (@unique_keys::text[]) and u.key = n.key
+where @unique_keys::text[] is not null and u.token is distinct from @token::bigint
 union all
-select null, null, pg_notify($7, $8)::text where $7::text is not null
+select null, null, pg_notify(@channel, @payload)::text where @channel::text is not null

@@ -1,16 +1,17 @@
 -- examine_bury.sql: move a job whose due time is lost to the dead ones.
--- Params: $1 now µs|null, $2 ID and $3 number of its queue, locked, $4 what its tail gets behind it
+-- Params: @now µs|null, @id and @queue number of its queue, locked, @more what its tail gets behind it
 -- Returns: nothing
 -- Called by: (*Broker).Examine, in one transaction after examine_lock.sql
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), lost as (
-  delete from jobs.job where id = $2 and queue = $3 returning *
+  delete from jobs.job where id = @id and queue = @queue returning *
 ), freed as (
   delete from jobs.unique_key u using lost where u.key = lost.unique_key and u.queue = lost.queue and u.job = lost.id and u.mode <> 2
 )
-insert into jobs.dead (died_at, created_at, epoch, retention, queue, deliveries, failures, crashes, snoozes, lane, given, id, key, unique_key, tail, body)
+insert into jobs.dead (died_at, created_at, epoch, retention, queue, deliveries, failures, crashes, snoozes, lane, given, id, key,
+  unique_key, tail, body)
 select clock.now, l.created_at, coalesce(l.epoch, 0) + 1, l.retention, l.queue, l.deliveries, l.failures, l.crashes, l.snoozes,
-       l.lane / 2 * 2 + 1, l.given, l.id, l.key, l.unique_key, coalesce(l.tail, '') || $4::bytea, l.body
+       l.lane / 2 * 2 + 1, l.given, l.id, l.key, l.unique_key, coalesce(l.tail, '') || @more::bytea, l.body
 from clock, lost l
 on conflict (id, queue) do nothing

@@ -1,18 +1,19 @@
 -- examine_drop.sql: remove the records of a job that a later one of it has outlived, from one of three tables.
--- Params: $1 ID and $2 number of its queue, $3 whether from job, $4 from dead, $5 from history
+-- Params: @id and @queue number of its queue, @job whether from job, @dead from dead, @history from history
 -- Returns: one row: how many from job by state 1, 2, 3, 4 (a held one is counted here), from history by state 5 and 7, from dead
 -- Called by: (*Broker).Examine, in one transaction after examine_lock.sql
 with live as (
-  delete from jobs.job where $3 and id = $1 and queue = $2 returning state
+  delete from jobs.job where @job and id = @id and queue = @queue returning state
 ), died as (
-  delete from jobs.dead where $4 and id = $1 and queue = $2 returning suppressed
+  delete from jobs.dead where @dead and id = @id and queue = @queue returning suppressed
 ), kept as (
-  delete from jobs.history where $5 and id = $1 and queue = $2 returning state
+  delete from jobs.history where @history and id = @id and queue = @queue returning state
 ), waited as (
   update jobs.count_total set waiting = waiting - (select count(*) from live where state = 8),
     suppressed = suppressed - (select count(*) from died where suppressed)
-  where queue = $2 and (exists (select from live where state = 8) or exists (select from died where suppressed))
+  where queue = @queue and (exists (select from live where state = 8) or exists (select from died where suppressed))
 )
-select count(*) filter (where state = 1), count(*) filter (where state = 2), count(*) filter (where state = 3), count(*) filter (where state = 4),
+select count(*) filter (where state = 1), count(*) filter (where state = 2), count(*) filter (where state = 3),
+  count(*) filter (where state = 4),
        count(*) filter (where state = 5), count(*) filter (where state = 7), count(*) filter (where state = 6)
 from (select state from live union all select state from kept union all select 6::smallint from died) gone

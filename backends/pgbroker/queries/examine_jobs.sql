@@ -1,19 +1,20 @@
 -- examine_jobs.sql: what there is to know of a page of jobs that are not final, by one snapshot.
--- Params: $1 ID and $2 number of a queue after which the page begins, $3 limit, $4 IDs|null: these jobs instead of a page
+-- Params: @id and @queue number of a queue after which the page begins, @limit, @ids|null: these jobs instead of a page
 -- Returns: one row per job, in the order of the page: the columns of jobFacts
 -- Called by: (*Broker).Examine
 with page as materialized (
   select p.* from (
-    select * from jobs.job where $4::text[] is null and (id, queue) > ($1::text, $2::int) order by id, queue limit $3) p
+    select * from jobs.job where @ids::text[] is null and (id, queue) > (@id::text, @queue::int) order by id, queue limit @limit) p
   union all
-  select j.* from jobs.job j where $4 is not null and j.id = any ($4)
+  select j.* from jobs.job j where @ids is not null and j.id = any (@ids)
 )
 select p.id, p.queue, q.name, coalesce(q.layout, 0), p.state, p.run_at, p.held, p.worker, p.lane,
        coalesce(p.epoch, 0), coalesce(p.deliveries, 0), p.created_at,
        coalesce(w.queue = p.queue, false), coalesce(w.drained, false), coalesce(w.id, ''),
        (select d.epoch from jobs.dead d where d.id = p.id and d.queue = p.queue),
        (select max(h.epoch) from jobs.history h where h.id = p.id and h.queue = p.queue),
-       p.unique_key, u.job, u.until, case when p.unique_key is not null and u.job is distinct from p.id then substring(p.body from 1 for 4096) end,
+       p.unique_key, u.job, u.until, case when p.unique_key is not null and u.job is distinct from p.id then substring(p.body
+         from 1 for 4096) end,
        q.name is null and not exists (select from jobs.job o where o.queue = p.queue and o.id < p.id)
 from page p
 left join lateral (select name, layout from jobs.queue where id = p.queue limit 1) q on true

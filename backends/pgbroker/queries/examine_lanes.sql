@@ -1,8 +1,8 @@
 -- examine_lanes.sql: put dead jobs, or records, right that have a lane or state that no version wrote.
--- Params: $1 ID, $2 number of its queue
+-- Params: @id, @queue number of its queue
 -- Returns: nothing
 -- Called by: (*Broker).Examine
 with dead as (
-  update jobs.dead set lane = 5 where id = $1 and queue = $2 and lane not between 2 and 9
+  update jobs.dead set lane = 5 where id = @id and queue = @queue and lane not between 2 and 9
 )
-update jobs.history set state = 5 where id = $1 and queue = $2 and state not in (5, 7)
+update jobs.history set state = 5 where id = @id and queue = @queue and state not in (5, 7)

@@ -1,5 +1,5 @@
 -- examine_lock.sql: lock jobs that are not final, to be looked at again and repaired.
--- Params: $1 IDs
+-- Params: @ids
 -- Returns: nothing
 -- Called by: (*Broker).Examine, in one transaction before examine_jobs.sql
-select from jobs.job where id = any ($1::text[]) order by id, queue for update
+select from jobs.job where id = any (@ids::text[]) order by id, queue for update

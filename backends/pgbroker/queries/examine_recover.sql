@@ -1,5 +1,5 @@
 -- examine_recover.sql: make a queue again whose record is gone, under a name that says so.
--- Params: $1 number of the queue
+-- Params: @queue number of the queue
 -- Returns: nothing
 -- Called by: (*Broker).Examine
-insert into jobs.queue (id, name) overriding system value values ($1, 'recovered-' || $1::int) on conflict do nothing
+insert into jobs.queue (id, name) overriding system value values (@queue, 'recovered-' || @queue::int) on conflict do nothing

@@ -1,8 +1,8 @@
 -- examine_remembered.sql: a page of remembered IDs, and whether their queues are there.
--- Params: $1 ID and $2 number of a queue after which the page begins, $3 limit
+-- Params: @id and @queue number of a queue after which the page begins, @limit
 -- Returns: one row per ID, in the order of the page: ID, number and name of the queue|null, layout, nothing
 -- Called by: (*Broker).Examine
 select r.id, r.queue, q.name, coalesce(q.layout, 0), false
-from (select id, queue from jobs.remembered where (id, queue) > ($1::text, $2::int) order by id, queue limit $3) r
+from (select id, queue from jobs.remembered where (id, queue) > (@id::text, @queue::int) order by id, queue limit @limit) r
 left join lateral (select name, layout from jobs.queue where id = r.queue limit 1) q on true
 order by r.id, r.queue

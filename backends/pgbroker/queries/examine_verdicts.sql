@@ -1,9 +1,9 @@
 -- examine_verdicts.sql: look for verdicts of workers that are gone, in a page of them.
--- Params: $1 number of a worker and $2 number after which the page begins, $3 limit
+-- Params: @worker number of a worker and @number after which the page begins, @limit
 -- Returns: one row: how many were looked at, the last worker and number|null, the numbers of workers that are gone
 -- Called by: (*Broker).Examine
 with page as materialized (
-  select worker, number from jobs.settled where (worker, number) > ($1::bigint, $2::bigint) order by worker, number limit $3
+  select worker, number from jobs.settled where (worker, number) > (@worker::bigint, @number::bigint) order by worker, number limit @limit
 ), gone as materialized (
   select p.worker from page p where not exists (select from jobs.worker w where w.num = p.worker)
 )

@@ -1,9 +1,9 @@
 -- examine_workers.sql: what there is to know of a page of workers.
--- Params: $1 ID and $2 number of a queue after which the page begins, $3 limit
+-- Params: @id and @queue number of a queue after which the page begins, @limit
 -- Returns: one row per worker, in the order of the page: ID, number and name of the queue|null, layout, whether it counts as
 --   drained although it is alive
 -- Called by: (*Broker).Examine
 select w.id, w.queue, q.name, coalesce(q.layout, 0), w.drained and w.ended_at is null
-from (select * from jobs.worker where (id, queue) > ($1::text, $2::int) order by id, queue limit $3) w
+from (select * from jobs.worker where (id, queue) > (@id::text, @queue::int) order by id, queue limit @limit) w
 left join lateral (select name, layout from jobs.queue where id = w.queue limit 1) q on true
 order by w.id, w.queue

@@ -1,13 +1,13 @@
 -- mark_take.sql: take a mark that is free, or take it again for its owner.
 -- A fence is drawn after the row is locked, so that a later take's is higher.
--- Params: $1 now µs|null, $2 name, $3 owner, $4 time to live µs, $5 value
+-- Params: @now µs|null, @name, @owner, @ttl time to live µs, @value
 -- Returns: the columns of a mark, no row when another holds it
 -- Called by: (*Broker).Mark
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 )
 insert into jobs.mark as m (name, owner, fence, value, until)
-select $2, $3, nextval('jobs.mark_fence'), $5, clock.now + $4 from clock
+select @name, @owner, nextval('jobs.mark_fence'), @value, clock.now + @ttl from clock
 on conflict (name) do update set
   owner = excluded.owner, until = excluded.until,
   fence = nextval('jobs.mark_fence'),

@@ -1,25 +1,29 @@
 -- operate_delete.sql: delete jobs that are not active, wherever they are.
--- Params: $1 now µs|null, $2 queue, $3 IDs, all of them locked, $4 whether they are elsewhere now
+-- Params: @now µs|null, @queue, @ids, all of them locked, @elsewhere whether they are elsewhere now
 -- Returns: nothing
 -- Called by: (*Broker).Operate
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (
-  select id, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span from jobs.queue where name = $2
+  select id, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span from jobs.queue where name = @queue
 ), live as (
-  delete from jobs.job where queue = (select id from place) and id = any ($3::text[]) returning id, state, given, unique_key, coalesce(epoch, 0) as epoch
+  delete from jobs.job where queue = (select id from place) and id = any (@ids::text[]) returning id, state, given, unique_key,
+    coalesce(epoch, 0) as epoch
 ), died as (
-  delete from jobs.dead where queue = (select id from place) and id = any ($3::text[]) returning id, 6::smallint as state, given, epoch, suppressed
+  delete from jobs.dead where queue = (select id from place) and id = any (@ids::text[]) returning id, 6::smallint as state, given, epoch,
+    suppressed
 ), kept as (
-  delete from jobs.history where queue = (select id from place) and id = any ($3::text[]) returning id, state, given, epoch
+  delete from jobs.history where queue = (select id from place) and id = any (@ids::text[]) returning id, state, given, epoch
 ), gone as materialized (
-  select id, state, given, epoch from live union all select id, state, given, epoch from died union all select id, state, given, epoch from kept
+  select id, state, given, epoch from live union all select id, state, given, epoch from died union all select id, state, given,
+    epoch from kept
 ), freed as (
   delete from jobs.unique_key u using live e
   where e.unique_key is not null and u.queue = (select id from place) and u.key = e.unique_key and u.job = e.id and u.mode <> 2
 ), remembered as (
   insert into jobs.remembered (queue, id, until, epoch)
-  select place.id, gone.id, clock.now + place.duplicate_span, case when $4::boolean then gone.epoch end from clock, place, gone where gone.given
+  select place.id, gone.id, clock.now + place.duplicate_span, case when @elsewhere::boolean then gone.epoch end from clock, place,
+    gone where gone.given
   on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch
 ), waited as (
   update jobs.count_total set waiting = waiting - (select count(*) from gone where state = 8),

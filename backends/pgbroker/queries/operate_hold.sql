@@ -1,14 +1,14 @@
 -- operate_hold.sql: take pending, scheduled and retry jobs out of the queue.
--- Params: $1 queue, $2 IDs, all of them locked, $3 for whom
+-- Params: @queue, @ids, all of them locked, @holder for whom
 -- Returns: nothing
 -- Called by: (*Broker).Operate
 with place as materialized (
-  select id from jobs.queue where name = $1
+  select id from jobs.queue where name = @queue
 ), was as materialized (
-  select state from jobs.job where queue = (select id from place) and id = any ($2::text[])
+  select state from jobs.job where queue = (select id from place) and id = any (@ids::text[])
 ), held as (
-  update jobs.job set state = 8, held = state::text || ':' || $3::text, run_at = coalesce(run_at, 0), epoch = coalesce(epoch, 0) + 1
-  where queue = (select id from place) and id = any ($2::text[])
+  update jobs.job set state = 8, held = state::text || ':' || @holder::text, run_at = coalesce(run_at, 0), epoch = coalesce(epoch, 0) + 1
+  where queue = (select id from place) and id = any (@ids::text[])
 ), counted as (
   insert into jobs.count_delta (queue, pending, scheduled, retry)
   select (select id from place), -count(*) filter (where state = 1), -count(*) filter (where state = 2), -count(*) filter (where state = 4)

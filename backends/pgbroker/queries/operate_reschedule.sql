@@ -1,21 +1,21 @@
 -- operate_reschedule.sql: give scheduled, retry and pending jobs a new time.
--- Params: $1 now µs|null, $2 queue, $3 IDs, all of them locked, $4 run time µs|null, $5 delay µs, $6 channel, $7 payload
+-- Params: @now µs|null, @queue, @ids, all of them locked, @run_at run time µs|null, @delay µs, @channel, @payload
 -- Returns: one row: the IDs, their states, nothing
 -- Called by: (*Broker).Operate
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), due as materialized (
-  select now, coalesce($4::bigint, now + $5) as due from clock
+  select now, coalesce(@run_at::bigint, now + @delay) as due from clock
 ), turn as materialized (
   select o.id, nextval('jobs.job_seq') as seq
-  from (select n.id from unnest($3::text[]) with ordinality as n(id, ord) order by n.ord) o
+  from (select n.id from unnest(@ids::text[]) with ordinality as n(id, ord) order by n.ord) o
 ), moved as (
   update jobs.job j set
     state = case when due.due <= due.now then 1 when j.state = 4 then 4 else 2 end,
     run_at = case when due.due > due.now then due.due end,
     seq = n.seq, lane = j.lane / 2 * 2 + 1, epoch = coalesce(j.epoch, 0) + 1
   from due, turn n
-  where j.queue = (select id from jobs.queue where name = $2) and j.id = any ($3) and j.id = n.id
+  where j.queue = (select id from jobs.queue where name = @queue) and j.id = any (@ids) and j.id = n.id
   returning j.id, j.state
 ), counted as (
   -- What left its state is told from the rows as they were, which the locks keep.
@@ -24,6 +24,7 @@ with clock as materialized (
          count(*) filter (where m.state = 1) - count(*) filter (where j.state = 1),
          count(*) filter (where m.state = 2) - count(*) filter (where j.state = 2),
          count(*) filter (where m.state = 4) - count(*) filter (where j.state = 4)
-  from moved m join jobs.job j on j.queue = (select id from jobs.queue where name = $2) and j.id = any ($3) and j.id = m.id group by j.queue
+  from moved m join jobs.job j on j.queue = (select id from jobs.queue where name = @queue) and j.id = any (@ids)
+    and j.id = m.id group by j.queue
 )
-select array(select id from moved), array(select state from moved), pg_notify($6, $7)::text
+select array(select id from moved), array(select state from moved), pg_notify(@channel, @payload)::text

@@ -1,20 +1,20 @@
 -- operate_unhold.sql: make held jobs again what they were, pending ones in front.
--- Params: $1 queue, $2 IDs, all of them locked, $3 channel, $4 payload
+-- Params: @queue, @ids, all of them locked, @channel, @payload
 -- Returns: one row: the IDs, their states, nothing
 -- Called by: (*Broker).Operate
 with place as materialized (
-  select id from jobs.queue where name = $1
+  select id from jobs.queue where name = @queue
 ), turn as materialized (
   -- The first goes out first.
   select o.id, nextval('jobs.job_seq') as seq
-  from (select n.id from unnest($2::text[]) with ordinality as n(id, ord) order by n.ord desc) o
+  from (select n.id from unnest(@ids::text[]) with ordinality as n(id, ord) order by n.ord desc) o
 ), back as (
   update jobs.job j set
     state = left(j.held, 1)::smallint, held = null, run_at = nullif(j.run_at, 0), epoch = coalesce(j.epoch, 0) + 1,
     seq = case when left(j.held, 1) = '1' then -n.seq else j.seq end,
     lane = case when left(j.held, 1) = '1' then j.lane / 2 * 2 else j.lane end
   from turn n
-  where j.queue = (select id from place) and j.id = any ($2) and j.id = n.id
+  where j.queue = (select id from place) and j.id = any (@ids) and j.id = n.id
   returning j.id, j.state
 ), counted as (
   insert into jobs.count_delta (queue, pending, scheduled, retry)
@@ -23,4 +23,4 @@ with place as materialized (
 ), total as (
   update jobs.count_total set waiting = waiting - (select count(*) from back) where queue = (select id from place)
 )
-select array(select id from back), array(select state from back), pg_notify($3, $4)::text
+select array(select id from back), array(select state from back), pg_notify(@channel, @payload)::text

@@ -1,20 +1,20 @@
 -- prune_dead.sql: remove the dead jobs that died first, of those over the age and the count that their queue keeps.
--- Params: $1 now µs|null, $2 queue, $3 limit
+-- Params: @now µs|null, @queue, @limit
 -- Returns: one row: how many
 -- Called by: (*Broker).Prune
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (
   select q.id, coalesce(nullif(q.duplicate_span, 0), 3600000000) as duplicate_span, nullif(q.dead_age, 0) as dead_age,
          case when q.dead_count = 0 then 0 else
-           least($3, coalesce((select t.dead from jobs.count_total t where t.queue = q.id), 0)
+           least(@limit, coalesce((select t.dead from jobs.count_total t where t.queue = q.id), 0)
              + coalesce((select sum(d.dead) from jobs.count_delta d where d.queue = q.id), 0) - q.dead_count) end as surplus
-  from jobs.queue q where q.name = $2 and q.layout <= 1 and (q.dead_age > 0 or q.dead_count > 0)
+  from jobs.queue q where q.name = @queue and q.layout <= 1 and (q.dead_age > 0 or q.dead_count > 0)
 ), gone as (
   delete from jobs.dead where queue = (select id from place) and id = any (array(
     select f.id from (
       select d.id, d.died_at, row_number() over () as ord
-      from (select id, died_at from jobs.dead where queue = (select id from place) order by died_at, id limit $3) d) f
+      from (select id, died_at from jobs.dead where queue = (select id from place) order by died_at, id limit @limit) d) f
     where f.ord <= (select surplus from place) or f.died_at + (select dead_age from place) <= (select now from clock)))
   returning id, given, suppressed
 ), remembered as (

@@ -1,15 +1,15 @@
 -- prune_marks.sql: remove marks and events that lapsed an hour ago. A mark lies that long so that a taker that stalls
 -- between drawing its fence and storing the mark finds it, and draws again.
--- Params: $1 now µs|null, $2 limit
+-- Params: @now µs|null, @limit
 -- Returns: one row: how many marks
 -- Called by: (*Broker).Prune
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), events as (
   delete from jobs.event where at <= (extract(epoch from statement_timestamp()) * 1000000)::bigint - 3600000000
 ), gone as (
   delete from jobs.mark where ctid = any (array(
-    select ctid from jobs.mark where until <= (select now from clock) - 3600000000 order by until limit $2 for update skip locked))
+    select ctid from jobs.mark where until <= (select now from clock) - 3600000000 order by until limit @limit for update skip locked))
   returning 1
 )
 select count(*) from gone

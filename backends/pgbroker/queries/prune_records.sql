@@ -1,16 +1,16 @@
 -- prune_records.sql: remove completed and cancelled records past their time, those that a partition's end does not remove.
--- Params: $1 now µs|null, $2 queue, $3 limit
+-- Params: @now µs|null, @queue, @limit
 -- Returns: one row: completed, cancelled
 -- Called by: (*Broker).Prune
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (
-  select id, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span from jobs.queue where name = $2 and layout <= 1
+  select id, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span from jobs.queue where name = @queue and layout <= 1
 ), gone as (
   delete from jobs.history_other where ctid = any (array(
     select ctid from jobs.history_other
     where queue = (select id from place) and expires_at <= (select now from clock)
-    order by expires_at limit $3 for update skip locked))
+    order by expires_at limit @limit for update skip locked))
   returning id, state, given
 ), remembered as (
   insert into jobs.remembered (queue, id, until)

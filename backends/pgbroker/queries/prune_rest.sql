@@ -1,27 +1,27 @@
 -- prune_rest.sql: remove what else has lapsed in a queue: remembered IDs, unique windows, ended workers after a day.
--- Params: $1 now µs|null, $2 queue, $3 limit of each
+-- Params: @now µs|null, @queue, @limit of each
 -- Returns: one row: how many
 -- Called by: (*Broker).Prune
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (
-  select id from jobs.queue where name = $2 and layout <= 1
+  select id from jobs.queue where name = @queue and layout <= 1
 ), ids as (
   delete from jobs.remembered where ctid = any (array(
     select ctid from jobs.remembered where queue = (select id from place) and until <= (select now from clock)
-    order by until limit $3 for update skip locked))
+    order by until limit @limit for update skip locked))
   returning 1
 ), windows as (
   delete from jobs.unique_key where ctid = any (array(
     select ctid from jobs.unique_key where queue = (select id from place) and mode = 2 and until <= (select now from clock)
-    order by until limit $3 for update skip locked))
+    order by until limit @limit for update skip locked))
   returning 1
 ), workers as (
   delete from jobs.worker where ctid = any (array(
     select w.ctid from jobs.worker w
     where w.queue = (select id from place) and w.ended_at <= (select now from clock) - 86400000000
       and not exists (select from jobs.job j where j.worker = w.num)
-    limit $3 for update skip locked))
+    limit @limit for update skip locked))
   returning num
 ), verdicts as (
   delete from jobs.settled where worker = any (array(select num from workers))

@@ -1,20 +1,22 @@
 -- prune_surplus.sql: remove the completed and cancelled records that ended first, of those over the queue's count.
--- Params: $1 now µs|null, $2 queue, $3 limit
+-- Params: @now µs|null, @queue, @limit
 -- Returns: one row: completed, cancelled
 -- Called by: (*Broker).Prune, after prune_records.sql
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (
   select q.id, coalesce(nullif(q.duplicate_span, 0), 3600000000) as duplicate_span,
-         least($3, coalesce((select t.completed + t.cancelled from jobs.count_total t where t.queue = q.id), 0)
+         least(@limit, coalesce((select t.completed + t.cancelled from jobs.count_total t where t.queue = q.id), 0)
            + coalesce((select sum(d.completed + d.cancelled) from jobs.count_delta d where d.queue = q.id), 0) - q.retain_count) as surplus
-  from jobs.queue q where q.name = $2 and q.layout <= 1 and q.retain_count > 0
+  from jobs.queue q where q.name = @queue and q.layout <= 1 and q.retain_count > 0
 ), first as materialized (
   (select h.id, h.finished_at from place cross join lateral (
-     select id, finished_at from jobs.history where queue = place.id and state = 5 order by finished_at, id limit greatest(place.surplus, 0)) h)
+     select id, finished_at from jobs.history where queue = place.id and state = 5 order by finished_at, id limit greatest(place.surplus,
+       0)) h)
   union all
   (select h.id, h.finished_at from place cross join lateral (
-     select id, finished_at from jobs.history where queue = place.id and state = 7 order by finished_at, id limit greatest(place.surplus, 0)) h)
+     select id, finished_at from jobs.history where queue = place.id and state = 7 order by finished_at, id limit greatest(place.surplus,
+       0)) h)
 ), gone as (
   delete from jobs.history where queue = (select id from place) and id = any (array(
     select id from first order by finished_at, id limit greatest((select surplus from place), 0)))

@@ -1,5 +1,5 @@
 -- queue_layout.sql: the layout of queues' rows.
--- Params: $1 names
+-- Params: @queues names
 -- Returns: one row: the newest layout, 0 when none of the queues exists
 -- Called by: methods that look and operate
-select coalesce(max(layout), 0) from jobs.queue where name = any ($1::text[])
+select coalesce(max(layout), 0) from jobs.queue where name = any (@queues::text[])

@@ -1,8 +1,8 @@
 -- queue_room.sql: say why a queue is not served, or how many jobs it has room for.
--- Params: $1 queue, $2 floor of the deltas of counts
+-- Params: @queue, @floor of the deltas of counts
 -- Returns: at most one row: number, layout, 0 when it is being removed, depth limit, pending, scheduled and waiting jobs
 -- Called by: (*Broker).Enqueue; every method that found a queue unserved
 select q.id, case when q.leaving then 0 else q.layout end, q.max_depth,
        coalesce((select t.pending + t.scheduled + t.waiting from jobs.count_total t where t.queue = q.id), 0)
-         + coalesce((select sum(d.pending + d.scheduled) from jobs.count_delta d where d.n > $2 and d.queue = q.id), 0)::bigint
-from jobs.queue q where q.name = $1
+         + coalesce((select sum(d.pending + d.scheduled) from jobs.count_delta d where d.n > @floor and d.queue = q.id), 0)::bigint
+from jobs.queue q where q.name = @queue

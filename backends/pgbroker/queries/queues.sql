@@ -1,11 +1,11 @@
 -- queues.sql: describe queues, by name.
--- Params: $1 names|null for all, $2 floor of the deltas of counts
+-- Params: @queues names|null for all, @floor of the deltas of counts
 -- Returns: one row per queue: columns of queueRow
 -- Called by: (*Broker).Queues
 with delta as materialized (
   select queue, sum(pending) as pending, sum(scheduled) as scheduled, sum(active) as active, sum(retry) as retry,
          sum(completed) as completed, sum(dead) as dead, sum(cancelled) as cancelled
-  from jobs.count_delta where n > $2 group by queue
+  from jobs.count_delta where n > @floor group by queue
 )
 select q.name, q.layout, q.paused, q.max_depth, q.retain_age, q.retain_count, q.dead_age, q.dead_count, q.duplicate_span, q.priority_round,
        (coalesce(t.pending, 0) + coalesce(d.pending, 0))::bigint, (coalesce(t.scheduled, 0) + coalesce(d.scheduled, 0))::bigint,
@@ -23,5 +23,5 @@ select q.name, q.layout, q.paused, q.max_depth, q.retain_age, q.retain_count, q.
        (select finished_at from jobs.history where queue = q.id and state = 7 order by finished_at limit 1),
        coalesce(t.waiting, 0), coalesce(t.suppressed, 0)
 from jobs.queue q left join jobs.count_total t on t.queue = q.id left join delta d on d.queue = q.id
-where $1::text[] is null or q.name = any ($1)
+where @queues::text[] is null or q.name = any (@queues)
 order by q.name

@@ -1,11 +1,11 @@
 -- reclaim_drained.sql: note which ended workers hold no lease any more.
--- Params: $1 queues
+-- Params: @queues
 -- Returns: one row: whether any ended worker still holds one
 -- Called by: (*Broker).Reclaim, in one transaction after reclaim.sql
 with ended as materialized (
   select w.num, exists (select from jobs.job j where j.worker = w.num) as holds
   from jobs.worker w
-  where w.queue = any (array(select id from jobs.queue where name = any ($1::text[]))) and not w.drained and w.ended_at is not null
+  where w.queue = any (array(select id from jobs.queue where name = any (@queues::text[]))) and not w.drained and w.ended_at is not null
 ), noted as (
   update jobs.worker set drained = true where num = any (array(select num from ended where not holds))
 )

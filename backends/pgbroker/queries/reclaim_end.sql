@@ -1,16 +1,16 @@
 -- reclaim_end.sql: end the workers of queues that ran out, for a worker that is alive and has not run out itself.
 -- A worker with a claim under way is left for the next time.
--- Params: $1 now µs|null, $2 calling worker, $3 queues
+-- Params: @now µs|null, @worker calling worker, @queues
 -- Returns: one row per queue where the caller may reclaim: queue
 -- Called by: (*Broker).Reclaim, in one transaction before reclaim.sql
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), caller as materialized (
   select q.id as queue, q.name
-  from clock cross join unnest($3::text[]) as n(name)
+  from clock cross join unnest(@queues::text[]) as n(name)
   cross join lateral (select id, name from jobs.queue where name = n.name and layout <= 1 limit 1) q
   cross join lateral (
-    select num from jobs.worker where queue = q.id and id = $2 and ended_at is null and until > clock.now limit 1 for key share) w
+    select num from jobs.worker where queue = q.id and id = @worker and ended_at is null and until > clock.now limit 1 for key share) w
 ), silent as materialized (
   select w.num from clock cross join caller c cross join lateral (
     select num from jobs.worker where queue = c.queue and not drained and ended_at is null and until <= clock.now

@@ -1,5 +1,5 @@
 -- register_queue.sql: make queues known, and let those stay that are being removed.
--- Params: $1 names, sorted
+-- Params: @queues names, sorted
 -- Returns: nothing
 -- Called by: (*Broker).Enqueue, (*Broker).Renew, (*Broker).Policy
-insert into jobs.queue as q (name) select unnest($1::text[]) on conflict (name) do update set leaving = false where q.leaving
+insert into jobs.queue as q (name) select unnest(@queues::text[]) on conflict (name) do update set leaving = false where q.leaving

@@ -1,14 +1,14 @@
 -- remove_queue.sql: let a queue leave that has no job and no live worker, or remove one that was let and has none still.
--- Params: $1 now µs|null, $2 queue, $3 whether to remove it: nobody writes who may not know that it is leaving
+-- Params: @now µs|null, @queue, @remove whether to remove it: nobody writes who may not know that it is leaving
 -- Returns: one row: layout, 0 when there is no such queue, whether it is leaving now, or gone
 -- Called by: (*Broker).Operate
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (
-  select id, layout, leaving from jobs.queue where name = $2 for update
+  select id, layout, leaving from jobs.queue where name = @queue for update
 ), idle as materialized (
   select p.id from place p, clock
-  where p.layout <= 1 and (p.leaving or not $3::boolean)
+  where p.layout <= 1 and (p.leaving or not @remove::boolean)
     and not exists (select from jobs.job where queue = p.id and state = 1)
     and not exists (select from jobs.job where queue = p.id and run_at is not null)
     and not exists (select from jobs.worker w where w.queue = p.id and exists (select from jobs.job j where j.worker = w.num))
@@ -16,9 +16,9 @@ with clock as materialized (
     and not exists (select from jobs.history where queue = p.id)
     and not exists (select from jobs.worker where queue = p.id and ended_at is null and until > clock.now)
 ), leaving as (
-  update jobs.queue set leaving = true where not $3 and id = (select id from idle)
+  update jobs.queue set leaving = true where not @remove and id = (select id from idle)
 ), removed as materialized (
-  select id from idle where $3
+  select id from idle where @remove
 ), workers as (
   delete from jobs.worker w using removed r where w.queue = r.id returning w.num
 ), settled as (

@@ -1,33 +1,36 @@
 -- restore_end.sql: take back jobs whose IDs have a record elsewhere, and move those that had ended to where they belong: to
 -- dead, to history, or nowhere when their retention is over.
--- Params: $1 now µs|null, $2 queue, $3 IDs to keep, $4 their ends µs, 0 for none, $5 IDs to take back, $6 token|null of the
---   keys that were taken, $7 channel, $8 payload, $9 of those to keep, whether they are suppressed
+-- Params: @now µs|null, @queue, @keep IDs to keep, @until their ends µs, 0 for none, @take_back IDs to take back, @token|null of the
+--   keys that were taken, @channel, @payload, @suppressed of those to keep, whether they are suppressed
 -- Returns: one row, of no use
 -- Called by: (*Broker).Enqueue, in one transaction after restore_look.sql
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (
-  select id, retain_age from jobs.queue where name = $2
+  select id, retain_age from jobs.queue where name = @queue
 ), undone as (
-  delete from jobs.job where queue = (select id from place) and id = any ($5::text[])
+  delete from jobs.job where queue = (select id from place) and id = any (@take_back::text[])
 ), freed as (
   delete from jobs.unique_key u
-  where $6::bigint is not null and u.queue = (select id from place) and u.token = $6 and u.job = any ($5)
-    and u.key = any (array(select unique_key from jobs.job where queue = (select id from place) and id = any ($5) and unique_key is not null))
+  where @token::bigint is not null and u.queue = (select id from place) and u.token = @token and u.job = any (@take_back)
+    and u.key = any (array(select unique_key from jobs.job where queue = (select id from place) and id = any (@take_back)
+      and unique_key is not null))
 ), live as materialized (
-  select state from jobs.job where queue = (select id from place) and id = any ($3::text[]) and state < 5
+  select state from jobs.job where queue = (select id from place) and id = any (@keep::text[]) and state < 5
 ), ended as (
-  delete from jobs.job j using clock, unnest($3::text[], $4::bigint[], $9::boolean[]) as n(id, finished, suppressed)
-  where j.queue = (select id from place) and j.id = any ($3) and j.id = n.id and j.state >= 5
+  delete from jobs.job j using clock, unnest(@keep::text[], @until::bigint[], @suppressed::boolean[]) as n(id, finished, suppressed)
+  where j.queue = (select id from place) and j.id = any (@keep) and j.id = n.id and j.state >= 5
   returning j.*, coalesce(nullif(n.finished, 0), clock.now) as finished, coalesce(j.retention, (select retain_age from place)) as keep,
     nullif(n.suppressed and j.state = 6, false) as suppressed
 ), died as (
-  insert into jobs.dead (died_at, created_at, epoch, retention, queue, deliveries, failures, crashes, snoozes, lane, given, suppressed, id, key, unique_key, tail, body)
+  insert into jobs.dead (died_at, created_at, epoch, retention, queue, deliveries, failures, crashes, snoozes, lane, given, suppressed,
+    id, key, unique_key, tail, body)
   select e.finished, e.created_at, e.epoch, e.retention, e.queue, e.deliveries, e.failures, e.crashes, e.snoozes,
          e.lane, e.given, e.suppressed, e.id, e.key, e.unique_key, e.tail, e.body
   from ended e where e.state = 6
 ), kept as (
-  insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given, id, key, tail, body)
+  insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given,
+    id, key, tail, body)
   select e.finished + e.keep, 0, e.finished, e.created_at, e.epoch, e.queue, e.deliveries, e.failures, e.crashes, e.snoozes,
          e.state, e.given, e.id, e.key, e.tail, e.body
   from clock, ended e where e.state <> 6 and e.finished + e.keep > clock.now
@@ -45,4 +48,4 @@ with clock as materialized (
   select (select id from place), o.n from (select count(*) as n from ended where suppressed) o where o.n > 0
   on conflict (queue) do update set suppressed = t.suppressed + excluded.suppressed
 )
-select case when $7::text is not null then pg_notify($7, $8)::text end
+select case when @channel::text is not null then pg_notify(@channel, @payload)::text end

@@ -1,21 +1,21 @@
 -- restore_look.sql: say which IDs are refused to jobs that were elsewhere, because there is a record of them. One that left
 -- for elsewhere itself is let in again from a later epoch.
--- Params: $1 now µs|null, $2 queue, $3 IDs, $4 their epochs there, $5 those that this transaction stored|null
+-- Params: @now µs|null, @queue, @ids, @epochs their epochs there, @stored those that this transaction stored|null
 -- Returns: one row per such ID: ID, what held says of the job|null
 -- Called by: (*Broker).Enqueue, in one transaction after restore.sql, with a later snapshot, which shows jobs that ended
 --   while that waited for their IDs; and of jobs that a full queue turns away
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (
-  select id from jobs.queue where name = $2
+  select id from jobs.queue where name = @queue
 )
 select j.id, j.held from jobs.job j
-where j.queue = (select id from place) and j.id = any ($3::text[]) and ($5::text[] is null or j.id <> all ($5))
+where j.queue = (select id from place) and j.id = any (@ids::text[]) and (@stored::text[] is null or j.id <> all (@stored))
 union all
-select id, null from jobs.dead where queue = (select id from place) and id = any ($3::text[])
+select id, null from jobs.dead where queue = (select id from place) and id = any (@ids::text[])
 union all
-select id, null from jobs.history where queue = (select id from place) and id = any ($3::text[])
+select id, null from jobs.history where queue = (select id from place) and id = any (@ids::text[])
 union all
-select r.id, null from jobs.remembered r join unnest($3::text[], $4::bigint[]) as n(id, epoch) on n.id = r.id
-where r.queue = (select id from place) and r.id = any ($3) and r.until > (select now from clock)
+select r.id, null from jobs.remembered r join unnest(@ids::text[], @epochs::bigint[]) as n(id, epoch) on n.id = r.id
+where r.queue = (select id from place) and r.id = any (@ids) and r.until > (select now from clock)
   and (r.epoch is null or n.epoch <= r.epoch)

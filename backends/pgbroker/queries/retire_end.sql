@@ -1,13 +1,13 @@
 -- retire_end.sql: make a worker's ID dead in queues.
 -- The lock is stronger than the update needs: it waits for claims of the worker that are under way.
--- Params: $1 now µs|null, $2 worker, $3 queues
+-- Params: @now µs|null, @worker, @queues
 -- Returns: nothing
 -- Called by: (*Broker).Retire, in one transaction between retire_meet.sql and retire_held.sql
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), known as materialized (
   select num from jobs.worker
-  where queue = any (array(select id from jobs.queue where name = any ($3::text[]) and layout <= 1)) and id = $2
+  where queue = any (array(select id from jobs.queue where name = any (@queues::text[]) and layout <= 1)) and id = @worker
   order by queue for update
 ), forgotten as (
   delete from jobs.settled where worker = any (array(select num from known))

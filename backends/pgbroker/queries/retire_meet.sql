@@ -1,9 +1,9 @@
 -- retire_meet.sql: make a worker known in queues where it is not: its registration may be under way.
--- Params: $1 now µs|null, $2 worker, $3 queues
+-- Params: @now µs|null, @worker, @queues
 -- Returns: nothing
 -- Called by: (*Broker).Retire, in one transaction before retire_end.sql
 insert into jobs.worker (queue, id, until, ended_at, info)
-select q.id, $2, n.now, n.now, ''
-from jobs.queue q, (select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now) n
-where q.name = any ($3::text[]) and q.layout <= 1 and not q.leaving
+select q.id, @worker, n.now, n.now, ''
+from jobs.queue q, (select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now) n
+where q.name = any (@queues::text[]) and q.layout <= 1 and not q.leaving
 on conflict (id, queue) do nothing

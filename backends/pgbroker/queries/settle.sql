@@ -2,30 +2,30 @@
 -- The lease is (queue, ID, epoch, worker). The test of the worker is written so that it cannot be looked up in job_lease,
 -- which a plan would otherwise go by on unlucky statistics. A job that was asked to cancel and would live on gets state 7
 -- here, whenever the wish was committed; cancelled.sql then moves it, which a setting of the transaction tells how many there are.
--- Params: $1 now µs|null, $2 queue, $3 worker, $4 number of the request|null for none, $5 IDs, $6 epochs, $7 states to go to,
---   $8 delays µs, $9 whether to the front, $10 deliveries, $11 failures, $12 crashes, $13 snoozes, $14 tails,
---   $15 channel|null: wakes claims, $16 payload
+-- Params: @now µs|null, @queue, @worker, @number of the request|null for none, @ids, @epochs, @states to go to, @delays µs, @fronts
+--   whether to the front, @deliveries, @failures, @crashes, @snoozes, @tails, @channel|null: wakes claims, @payload
 -- Returns: one row, none when the queue is not served: whether it is watched, the worker's last number|null, its
 --   verdicts|null, the verdicts of this request (ordinal * 16 + state of each item that applied), whether another
 --   sending of the request came first, nothing
 -- Called by: (*Broker).Settle, (*Broker).Claim, (*Broker).CompleteTx, (*Broker).Retire
 with clock as materialized (
-  select coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid,
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid,
          (extract(epoch from statement_timestamp()) * 1000000)::bigint as real
 ), place as materialized (
   select id, retain_age, retain_count, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span, watched_until, polled_until
-  from jobs.queue where name = $2 and layout <= 1
+  from jobs.queue where name = @queue and layout <= 1
 ), holder as materialized (
-  select num, ended_at is null and $4::bigint is not null as numbered
-  from jobs.worker where queue = (select id from place) and id = $3
+  select num, ended_at is null and @number::bigint is not null as numbered
+  from jobs.worker where queue = (select id from place) and id = @worker
 ), last as materialized (
   select number, verdicts from jobs.settled
   where worker = (select num from holder where numbered) order by number desc limit 1
 ), item as materialized (
   select n.*, n.front and n.state = 1 as ahead
-  from unnest($5::text[], $6::bigint[], $7::smallint[], $8::bigint[], $9::boolean[], $10::int[], $11::int[], $12::int[], $13::int[], $14::bytea[])
+  from unnest(@ids::text[], @epochs::bigint[], @states::smallint[], @delays::bigint[], @fronts::boolean[], @deliveries::int[],
+    @failures::int[], @crashes::int[], @snoozes::int[], @tails::bytea[])
     with ordinality as n(id, epoch, state, delay, front, deliveries, failures, crashes, snoozes, tail, ord)
-  where exists (select from holder) and not exists (select from last where number >= $4)
+  where exists (select from holder) and not exists (select from last where number >= @number)
 ), held as materialized (
   -- In the order of their IDs, like every other transaction that waits for several jobs: the two writes below would each
   -- have an order of its own.
@@ -58,18 +58,20 @@ with clock as materialized (
     and j.id = n.id and coalesce(j.epoch, 0) = n.epoch and j.worker is not distinct from (select num from holder)
   returning n.ord, n.id, j.state
 ), kept as (
-  insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given, id, key, tail, body)
+  insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given,
+    id, key, tail, body)
   select clock.now + e.keep, case when d.day = any (array(select day from jobs.history_day)) then d.day else 0 end,
          clock.now, e.created_at, e.epoch, place.id, e.deliveries, nullif(e.failures, 0), nullif(e.crashes, 0),
          nullif(e.snoozes, 0), e.state, e.given, e.id, e.key, nullif(e.tail, ''), e.body
   from clock, place, ended e
   -- Whole days, in real time, of queues that need not count what they keep.
   cross join lateral (
-    select case when e.keep >= 86400000000 and $1::bigint is null and place.retain_count = 0
+    select case when e.keep >= 86400000000 and @now::bigint is null and place.retain_count = 0
       then ((clock.now + e.keep) / 86400000000)::int end as day) d
   where e.state <> 6 and e.keep > 0
 ), died as (
-  insert into jobs.dead (died_at, created_at, epoch, retention, queue, deliveries, failures, crashes, snoozes, lane, given, id, key, unique_key, tail, body)
+  insert into jobs.dead (died_at, created_at, epoch, retention, queue, deliveries, failures, crashes, snoozes, lane, given, id, key,
+    unique_key, tail, body)
   select clock.now, e.created_at, e.epoch, e.retention, place.id, e.deliveries, nullif(e.failures, 0), nullif(e.crashes, 0),
          nullif(e.snoozes, 0), e.lane / 2 * 2 + 1, e.given, e.id, e.key, e.unique_key, nullif(e.tail, ''), e.body
   from clock, place, ended e where e.state = 6
@@ -95,17 +97,18 @@ with clock as materialized (
   where c.n > 0
 ), forgotten as (
   delete from jobs.settled
-  where worker = (select num from holder) and number = (select number from last where number < $4)
+  where worker = (select num from holder) and number = (select number from last where number < @number)
 ), noted as (
   insert into jobs.settled (worker, number, verdicts)
-  select num, $4, (select coalesce(array_agg((ord * 16 + state)::int), '{}') from done) from holder
-  where numbered and not exists (select from last where number >= $4)
+  select num, @number, (select coalesce(array_agg((ord * 16 + state)::int), '{}') from done) from holder
+  where numbered and not exists (select from last where number >= @number)
   on conflict do nothing
   returning 1
 )
 select greatest(place.watched_until, place.polled_until) > clock.real, (select number from last), (select verdicts from last),
        (select array_agg((ord * 16 + state)::int) from done),
-       exists (select from holder where numbered) and not exists (select from last where number >= $4) and not exists (select from noted),
+       exists (select from holder where numbered) and not exists (select from last where number >= @number) and not exists (select
+         from noted),
        set_config('jobs_settle.cancelled', (select count(*) from back where state = 7)::text, true)
-         || case when $15::text is not null then pg_notify($15, $16)::text else '' end
+         || case when @channel::text is not null then pg_notify(@channel, @payload)::text else '' end
 from clock, place

@@ -1,23 +1,24 @@
 -- settle_done.sql: settle.sql for requests whose outcomes all complete or cancel, which most do, in half the time.
--- Params: $1 now µs|null, $2 queue, $3 worker, $4 number of the request, $5 IDs, $6 epochs, $7 states to go to, $8 deliveries,
---   $9 failures, $10 crashes, $11 snoozes, $12 tails
+-- Params: @now µs|null, @queue, @worker, @number of the request, @ids, @epochs, @states to go to, @deliveries, @failures, @crashes,
+--   @snoozes, @tails
 -- Returns: as settle.sql
 -- Called by: (*Broker).Settle, (*Broker).Claim
 with place as materialized (
   select id, retain_age, retain_count, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span,
          greatest(watched_until, polled_until) > (extract(epoch from statement_timestamp()) * 1000000)::bigint as watched,
-         coalesce($1::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
-  from jobs.queue where name = $2 and layout <= 1
+         coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  from jobs.queue where name = @queue and layout <= 1
 ), holder as materialized (
   select w.num, w.ended_at is null as numbered, s.number, s.verdicts
-  from (select num, ended_at from jobs.worker where queue = (select id from place) and id = $3) w
+  from (select num, ended_at from jobs.worker where queue = (select id from place) and id = @worker) w
   left join lateral (
     select number, verdicts from jobs.settled where worker = w.num and w.ended_at is null order by number desc limit 1) s on true
 ), item as materialized (
   select n.*
-  from unnest($5::text[], $6::bigint[], $7::smallint[], $8::int[], $9::int[], $10::int[], $11::int[], $12::bytea[])
+  from unnest(@ids::text[], @epochs::bigint[], @states::smallint[], @deliveries::int[], @failures::int[], @crashes::int[],
+    @snoozes::int[], @tails::bytea[])
     with ordinality as n(id, epoch, state, deliveries, failures, crashes, snoozes, tail, ord)
-  where exists (select from holder where number is null or number < $4::bigint)
+  where exists (select from holder where number is null or number < @number::bigint)
 ), ended as (
   delete from jobs.job j using item n
   where j.queue = (select id from place) and j.id = any (array(select id from item))
@@ -26,14 +27,15 @@ with place as materialized (
     j.created_at, n.epoch + 1 as epoch, n.deliveries, n.failures, n.crashes, n.snoozes, n.tail,
     case when coalesce(j.retention, (select retain_age from place)) > 0 then j.body end as body
 ), kept as (
-  insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given, id, key, tail, body)
+  insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given,
+    id, key, tail, body)
   select p.now + e.keep, case when d.day = any (array(select day from jobs.history_day)) then d.day else 0 end,
          p.now, e.created_at, e.epoch, p.id, e.deliveries, nullif(e.failures, 0), nullif(e.crashes, 0),
          nullif(e.snoozes, 0), e.state, e.given, e.id, e.key, nullif(e.tail, ''), e.body
   from place p cross join ended e
   -- Whole days, in real time, of queues that need not count what they keep.
   cross join lateral (
-    select case when e.keep >= 86400000000 and $1::bigint is null and p.retain_count = 0
+    select case when e.keep >= 86400000000 and @now::bigint is null and p.retain_count = 0
       then ((p.now + e.keep) / 86400000000)::int end as day) d
   where e.keep > 0
 ), remembered as (
@@ -49,14 +51,14 @@ with place as materialized (
   select (select id from place), -count(*), count(*) filter (where state = 5 and keep > 0), count(*) filter (where state = 7 and keep > 0)
   from ended having count(*) > 0
 ), forgotten as (
-  delete from jobs.settled where worker = (select num from holder) and number = (select number from holder where number < $4)
+  delete from jobs.settled where worker = (select num from holder) and number = (select number from holder where number < @number)
 ), noted as (
   insert into jobs.settled (worker, number, verdicts)
-  select num, $4, (select coalesce(array_agg((ord * 16 + state)::int), '{}') from ended) from holder
-  where numbered and (number is null or number < $4)
+  select num, @number, (select coalesce(array_agg((ord * 16 + state)::int), '{}') from ended) from holder
+  where numbered and (number is null or number < @number)
   on conflict do nothing
   returning 1
 )
 select p.watched, h.number, h.verdicts, (select array_agg((ord * 16 + state)::int) from ended),
-       coalesce(h.numbered and (h.number is null or h.number < $4), false) and not exists (select from noted)
+       coalesce(h.numbered and (h.number is null or h.number < @number), false) and not exists (select from noted)
 from place p left join holder h on true

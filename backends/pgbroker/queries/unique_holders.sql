@@ -1,5 +1,5 @@
 -- unique_holders.sql: who holds unique keys.
--- Params: $1 queue, $2 keys
+-- Params: @queue, @keys
 -- Returns: one row per key that is held: key, ID of the holder
 -- Called by: (*Broker).Operate
-select key, job from jobs.unique_key where queue = (select id from jobs.queue where name = $1) and key = any ($2::text[])
+select key, job from jobs.unique_key where queue = (select id from jobs.queue where name = @queue) and key = any (@keys::text[])

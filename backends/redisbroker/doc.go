@@ -28,7 +28,8 @@
 //
 // Every key of a queue is <prefix>:{<queue>}:<name>. Scripts get all their keys
 // declared; none is built in a script, and none is named after a job, a worker
-// or a unique key.
+// or a unique key. The names are short, since each call carries them; scripts have
+// a word for each, which keys.go lists.
 //
 //	m      hash    the queue's record: layout version v, number of buckets B, policy, size of the largest body
 //	               over 4 KiB (big), void entries (void), how far prune has swept them (swept), until when somebody watches (watch),

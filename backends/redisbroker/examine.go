@@ -17,20 +17,16 @@ var examinePlan = broker.ExaminePlan{
 		"sizes", "twins", "voids", "total"},
 }
 
-// examineScripts names the script of each part of a queue, and what the script
-// calls it.
-var examineScripts = map[string]struct {
-	script *script
-	part   string
-}{
-	"jobs": {examineJobsScript, "jobs"}, "heads": {examineJobsScript, "heads"},
-	"ready": {examinePlacesScript, "ready"}, "scheduled": {examinePlacesScript, "z"}, "retry": {examinePlacesScript, "y"},
-	"dead": {examinePlacesScript, "d"}, "suppressed": {examinePlacesScript, "ds"}, "completed": {examinePlacesScript, "f"}, "cancelled": {examinePlacesScript, "g"},
-	"sizes": {examinePlacesScript, "sizes"}, "voids": {examinePlacesScript, "voids"},
-	"leases": {examineLeasesScript, "leases"}, "held": {examineLeasesScript, "held"}, "cancels": {examineLeasesScript, "cancels"}, "workers": {examineLeasesScript, "workers"},
-	"noted": {examineLeasesScript, "noted"}, "infos": {examineLeasesScript, "infos"}, "ended": {examineLeasesScript, "ended"},
-	"unique keys": {examineNamesScript, "unique keys"}, "remembered": {examineNamesScript, "remembered"},
-	"keys": {examineNamesScript, "keys"}, "lapses": {examineNamesScript, "lapses"},
+// examineScripts names the script of each part of a queue.
+var examineScripts = map[string]*script{
+	"jobs": examineJobsScript, "heads": examineJobsScript,
+	"ready": examinePlacesScript, "scheduled": examinePlacesScript, "retry": examinePlacesScript,
+	"dead": examinePlacesScript, "suppressed": examinePlacesScript,
+	"completed": examinePlacesScript, "cancelled": examinePlacesScript,
+	"sizes": examinePlacesScript, "voids": examinePlacesScript,
+	"leases": examineLeasesScript, "held": examineLeasesScript, "cancels": examineLeasesScript, "workers": examineLeasesScript,
+	"noted": examineLeasesScript, "infos": examineLeasesScript, "ended": examineLeasesScript,
+	"unique keys": examineNamesScript, "remembered": examineNamesScript, "keys": examineNamesScript, "lapses": examineNamesScript,
 }
 
 // Examine makes a step: one script call, which looks at its records and repairs
@@ -140,8 +136,7 @@ func (e *examiner) queuePart(ctx context.Context) (pos string, over bool, err er
 			return "", false, nil
 		}
 	}
-	part := examineScripts[e.at.Part]
-	told, pos, over, err := e.call(ctx, part.script, part.part)
+	told, pos, over, err := e.call(ctx, examineScripts[e.at.Part], e.at.Part)
 	switch e.at.Part {
 	case "jobs":
 		e.await(told)

@@ -86,10 +86,10 @@ func (b *Broker) list(ctx context.Context, q *broker.Query) (broker.Page, error)
 	return page, nil
 }
 
-// timedIndex names the sorted sets in which time orders the jobs of a state.
+// timedIndex names, for find.lua, the sorted sets in which time orders the jobs of a state.
 var timedIndex = map[broker.State]string{
-	broker.StateScheduled: "z", broker.StateRetry: "y",
-	broker.StateCompleted: "f", broker.StateCancelled: "g", broker.StateDead: "d",
+	broker.StateScheduled: "scheduled", broker.StateRetry: "retry",
+	broker.StateCompleted: "completed", broker.StateCancelled: "cancelled", broker.StateDead: "dead",
 }
 
 // The forms of cursors: scripts/lib/pages.lua.

@@ -8,12 +8,24 @@ import (
 	"time"
 )
 
-// The keys of a queue, by the names that scripts give them in their headers.
-// The package comment says what each holds. r* stands for the four ready
-// lists, r2 for the one of normal priority among them, p* for p by whatever number
-// of buckets, b* for the body buckets, which come last.
+// keyNames are the keys of a queue, as they are stored. The package comment says
+// what each holds. r* stands for the four ready lists, r2 for the one of normal
+// priority among them, p* for p by whatever number of buckets, b* for the body
+// buckets, which come last.
 var keyNames = []string{"m", "p", "h", "a", "w", "wi", "k", "s", "x", "n", "c", "u", "i", "ids",
 	"z", "y", "d", "ds", "f", "g", "l", "v", "t", "o", "p*", "r2", "r*", "b*"}
+
+// keyWords are what scripts call the keys. The stored names are short, since each
+// call carries them; the words cost nothing, since they are replaced at load.
+var keyWords = map[string]string{
+	"record": "m", "plain": "p", "plain*": "p*", "token": "t",
+	"bodies*": "b*", "heads": "h", "ready*": "r*", "normal": "r2", "void_turns": "v",
+	"scheduled": "z", "retry": "y", "leases": "a", "held": "o", "cancels": "c",
+	"dead": "d", "suppressed": "ds", "completed": "f", "cancelled": "g",
+	"unique": "u", "remembered": "ids", "by_key": "i", "lapses": "l",
+	"workers": "s", "worker_infos": "wi", "lease_ends": "w", "lease_counts": "k", "ended_workers": "x", "unreclaimed": "n",
+	"marks": "h", "fences": "n", // of a group of marks, which has lapses too
+}
 
 // queue is what this process knows of a queue: its keys, which depend on the
 // number of body buckets. It does not change, but for a hint; a queue that turns out

@@ -16,15 +16,16 @@ import (
 var scriptFiles embed.FS
 
 // script is one of scripts/*.lua, expanded: "-- @include x" stands for
-// scripts/lib/x.lua, once per script, and q.x for the key that has the name x
-// on the KEYS line of the header, of the queue q. Putting the place in KEYS
-// there, rather than making a table of the names, saves some µs in each call.
+// scripts/lib/x.lua, once per script, and q.x for the key that the header declares
+// by the word x, of the queue q. Putting the place in KEYS there, rather than
+// making a table of the words, saves some µs in each call.
 type script struct {
 	name   string
 	source string
 	sha    string
-	keys   []int // places in keyNames
-	short  bool  // gets no time and no numbers of queues and buckets, and does not open a queue
+	words  []string // the keys it declares
+	keys   []int    // their places in keyNames
+	short  bool     // gets no time and no numbers of queues and buckets, and does not open a queue
 }
 
 var (
@@ -53,7 +54,8 @@ var (
 	examineNamesScript  = mustScript("examine_names")
 	examineMarksScript  = mustScript("examine_marks")
 
-	scripts = []*script{createScript, plainScript, enqueueScript, restoreScript, claimScript, settleScript, renewScript, retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, pruneScript, markScript, watchScript,
+	scripts = []*script{createScript, plainScript, enqueueScript, restoreScript, claimScript, settleScript, renewScript, retireScript,
+		reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, pruneScript, markScript, watchScript,
 		examineRecordScript, examineJobsScript, examinePlacesScript, examineLeasesScript, examineNamesScript, examineMarksScript}
 )
 
@@ -71,10 +73,11 @@ func parseScript(name string) (*script, error) {
 		return nil, err
 	}
 	s := &script{name: name, short: !opens.Match(header)}
-	for _, key := range declared(string(header)) {
-		at := slices.Index(keyNames, key)
+	s.words = declared(string(header))
+	for _, word := range s.words {
+		at := slices.Index(keyNames, keyWords[word])
 		if at < 0 {
-			return nil, fmt.Errorf("script %s: key %q is unknown", name, key)
+			return nil, fmt.Errorf("script %s: key %q is unknown", name, word)
 		}
 		s.keys = append(s.keys, at)
 	}
@@ -88,15 +91,12 @@ func parseScript(name string) (*script, error) {
 	return s, nil
 }
 
-// declared reads the names on the KEYS line of a header.
+// declared reads the words between KEYS and ARGV in a header.
 func declared(text string) []string {
-	for line := range strings.Lines(text) {
-		if rest, ok := strings.CutPrefix(line, "-- KEYS "); ok {
-			rest, _, _ = strings.Cut(rest, "(")
-			return strings.Fields(rest)
-		}
-	}
-	return nil
+	_, text, _ = strings.Cut(text, "-- KEYS ")
+	text, _, _ = strings.Cut(text, "-- ARGV ")
+	text, _, _ = strings.Cut(text, "(")
+	return strings.Fields(strings.ReplaceAll(text, "--", ""))
 }
 
 // expand replaces the include lines of a file, each file once.
@@ -143,26 +143,26 @@ func code(line string) string {
 // opens says that a script is one of those whose arguments lib/open.lua knows.
 var opens = regexp.MustCompile(`(?m)^-- ARGV   (now|0); [1q]`)
 
-// keyUse is the use of a key in a script: q.z, q.r[p], q.b[i]. It begins with
-// letters, which are searched for quickly; no other name in a script ends in q.
-var keyUse = regexp.MustCompile(`q\.([a-z0-9]+)(\[)?`)
+// keyUse is the use of a key in a script: q.retry, q.ready[p], q.bodies[i]. It begins
+// with letters, which are searched for quickly; no other name in a script ends in q.
+var keyUse = regexp.MustCompile(`q\.([a-z_]+)(\[)?`)
 
 // place writes places in KEYS for the names of keys in a script, and in front
 // the function names(at, n): it returns the queue, with n buckets, whose keys
 // are those behind KEYS[at], and the place of the last of them.
 func (s *script) place(body string, many bool) string {
 	places, n := make(map[string]int), 0
-	for _, at := range s.keys {
-		switch key := keyNames[at]; key {
-		case "r*":
-			places["r["], n = n, n+priorities
-		case "b*":
-			places["b["] = n
-		case "p*":
+	for _, word := range s.words {
+		switch word {
+		case "ready*":
+			places["ready["], n = n, n+priorities
+		case "bodies*":
+			places["bodies["] = n
+		case "plain*":
 			n += maxBuckets
 		default:
 			n++
-			places[key] = n
+			places[word] = n
 		}
 	}
 	base := ""
@@ -188,5 +188,6 @@ func (s *script) place(body string, many bool) string {
 		return body
 	}
 	// The table is made with room for what scripts note of a queue.
-	return "local function names(at,n) return {at=at,buckets=n,refused=false,paused=false,void=0,dropped=0,big=0,leased=0,late=false},at+" + last + " end\n" + body
+	return "local function names(at,n) " +
+		"return {at=at,buckets=n,refused=false,paused=false,void=0,dropped=0,big=0,leased=0,late=false},at+" + last + " end\n" + body
 }

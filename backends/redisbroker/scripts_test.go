@@ -62,7 +62,7 @@ func TestEveryScriptSaysWhatItDoes(t *testing.T) {
 	}
 }
 
-var usedKey = regexp.MustCompile(`\bq\.([a-z0-9]+)\b(\s*=[^=])?`)
+var usedKey = regexp.MustCompile(`\bq\.([a-z_0-9]+)\b(\s*=[^=])?`)
 
 // notKeys are the fields that scripts keep beside the keys of a queue.
 var notKeys = []string{"buckets", "refused", "paused", "void", "dropped", "big", "leased", "late", "drained", "due", "retain", "span", "old", "turn", "round"}
@@ -83,14 +83,13 @@ func TestScriptsDeclareTheKeysTheyUse(t *testing.T) {
 			if slices.Contains(notKeys, name) {
 				continue
 			}
-			if name == "r" || name == "b" {
+			if name == "ready" || name == "bodies" {
 				name += "*"
 			}
 			used[name] = true
 		}
 		whole := s == createScript || s == dropScript // they name KEYS as a whole
-		for _, at := range s.keys {
-			name := keyNames[at]
+		for _, name := range s.words {
 			if !used[name] && !whole {
 				t.Errorf("%s.lua declares %s and does not use it", s.name, name)
 			}
@@ -101,6 +100,27 @@ func TestScriptsDeclareTheKeysTheyUse(t *testing.T) {
 		}
 		if !whole && regexp.MustCompile(`\bKEYS\b`).MatchString(code) {
 			t.Errorf("%s.lua reads KEYS itself", s.name)
+		}
+	}
+}
+
+// A word for a key must not stand for something else too: the loader would put a
+// key in its place.
+func TestEachKeyHasItsWord(t *testing.T) {
+	t.Parallel()
+	named := make(map[string]bool)
+	for word, name := range keyWords {
+		named[name] = true
+		if slices.Contains(notKeys, strings.TrimSuffix(word, "*")) {
+			t.Errorf("%s is a key, and a field that scripts keep", word)
+		}
+		if !slices.Contains(keyNames, name) {
+			t.Errorf("%s stands for %s, which is no key", word, name)
+		}
+	}
+	for _, name := range keyNames {
+		if !named[name] {
+			t.Errorf("scripts have no word for the key %s", name)
 		}
 	}
 }

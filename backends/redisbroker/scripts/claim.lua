@@ -1,6 +1,7 @@
 -- claim: lease jobs to a worker, from the shares of a claim in their order.
 --
--- KEYS   m s v h a k u z y r* t b*   (a block for each queue)
+-- KEYS   record workers void_turns heads leases lease_counts unique scheduled retry ready* token
+--        bodies*   (a block for each queue)
 -- ARGV   now; queues; buckets of each; worker; most jobs; bytes of bodies and
 --        heads at which the answer ends; then per share: the number of its
 --        queue, its most jobs
@@ -26,7 +27,7 @@ local worker, most, room = ARGV[first], tonumber(ARGV[first + 1]), tonumber(ARGV
 local queues = {}
 for i = 1, tonumber(ARGV[2]) do
   local q, m = open('paused', 'void', 'big', 'round', 'turn')
-  if not q.refused and redis.call('HEXISTS', q.s, worker) == 0 then q.refused = {GONE} end
+  if not q.refused and redis.call('HEXISTS', q.workers, worker) == 0 then q.refused = {GONE} end
   q.paused = m[3] == '1'
   q.void, q.dropped = tonumber(m[4] or 0), 0
   q.big = biggest(m[5])
@@ -34,7 +35,7 @@ for i = 1, tonumber(ARGV[2]) do
   q.leased, q.drained = 0, {}
   queues[i] = q
   if not q.refused and not q.paused then
-    local z, y = due(q.z), due(q.y)
+    local z, y = due(q.scheduled), due(q.retry)
     q.due = z and y and math.min(z, y) or z or y
   end
 end
@@ -45,7 +46,7 @@ end
 -- many moved as the share wants, and its part of PROMOTED: in all that is not many
 -- more than are leased.
 local function promote(q, want)
-  local z, y = due(q.z), due(q.y)
+  local z, y = due(q.scheduled), due(q.retry)
   local most = math.min(PROMOTED, want + math.ceil(PROMOTED / #queues))
 
   -- overdue lists due entries of a set, with their times if another is to be
@@ -59,7 +60,7 @@ local function promote(q, want)
 
   local all, of_z, of_y = {}, 0, 0
   if z and y and math.max(z, y) <= now then
-    local zs, ys = overdue(q.z, true), overdue(q.y, true)
+    local zs, ys = overdue(q.scheduled, true), overdue(q.retry, true)
     while #all < most and (zs[2 * of_z + 1] or ys[2 * of_y + 1]) do
       local a, b = tonumber(zs[2 * of_z + 2]), tonumber(ys[2 * of_y + 2])
       if a and (not b or a <= b) then
@@ -71,14 +72,14 @@ local function promote(q, want)
       end
     end
   elseif q.due == z then
-    all = overdue(q.z)
+    all = overdue(q.scheduled)
     of_z = #all
   else
-    all = overdue(q.y)
+    all = overdue(q.retry)
     of_y = #all
   end
-  if of_z > 0 then redis.call('ZREMRANGEBYRANK', q.z, 0, of_z - 1) end
-  if of_y > 0 then redis.call('ZREMRANGEBYRANK', q.y, 0, of_y - 1) end
+  if of_z > 0 then redis.call('ZREMRANGEBYRANK', q.scheduled, 0, of_z - 1) end
+  if of_y > 0 then redis.call('ZREMRANGEBYRANK', q.retry, 0, of_y - 1) end
   q.late = {}
   for p = 1, 4 do q.late[p] = {ids = {}, epochs = {}, taken = 0} end
   for _, entry in ipairs(all) do
@@ -98,7 +99,7 @@ local function put_back(q)
       turns[#turns + 1] = late.epochs[i] and '\1' .. late.epochs[i] .. late.ids[i] or late.ids[i]
     end
     if #turns > 0 then
-      redis.call('LPUSH', q.r[p], unpack(turns))
+      redis.call('LPUSH', q.ready[p], unpack(turns))
       q.drained[p] = false
     end
   end
@@ -109,7 +110,7 @@ local dropped = 0
 local function valid(q, p, turns)
   local fields = {}
   for i, t in ipairs(turns) do fields[i] = p .. t end
-  local counts = redis.call('HMGET', q.v, unpack(fields))
+  local counts = redis.call('HMGET', q.void_turns, unpack(fields))
   local kept, left = {}, {}
   for i, field in ipairs(fields) do
     local n = left[field] or tonumber(counts[i] or 0)
@@ -118,7 +119,7 @@ local function valid(q, p, turns)
     else
       left[field] = n - 1
       q.dropped, dropped = q.dropped + 1, dropped + 1
-      if n == 1 then redis.call('HDEL', q.v, field) else redis.call('HINCRBY', q.v, field, -1) end
+      if n == 1 then redis.call('HDEL', q.void_turns, field) else redis.call('HINCRBY', q.void_turns, field, -1) end
     end
   end
   return kept
@@ -137,7 +138,7 @@ local function lease(q, p, ids, epochs, jobs)
       if epochs[i] then aged[#aged + 1] = ids[i] end
     end
   end
-  local found, some, a = bodies(q, ids), #aged > 0 and redis.call('HMGET', q.h, unpack(aged)), 0
+  local found, some, a = bodies(q, ids), #aged > 0 and redis.call('HMGET', q.heads, unpack(aged)), 0
   local heads, set, s, size = {}, {}, 0, 0
   for i = 1, #ids do
     local id, body, value = ids[i], found[i], fresh
@@ -172,7 +173,7 @@ local function lease(q, p, ids, epochs, jobs)
   room = room - size
   local n = #jobs
   jobs[n + 1], jobs[n + 2], jobs[n + 3] = ids, found, heads
-  if s > 0 then redis.call('HSET', q.a, unpack(set)) end
+  if s > 0 then redis.call('HSET', q.leases, unpack(set)) end
   q.leased, total = q.leased + s / 2, total + s / 2
   return s / 2
 end
@@ -196,8 +197,8 @@ local function fits(q, ids, epochs)
   local left = room
   for i, id in ipairs(ids) do
     if left <= 0 then return i - 1 end
-    left = left - redis.call('HSTRLEN', q.b[bucket(q, id)], id)
-    if epochs and epochs[i] then left = left - redis.call('HSTRLEN', q.h, id) end
+    left = left - redis.call('HSTRLEN', q.bodies[bucket(q, id)], id)
+    if epochs and epochs[i] then left = left - redis.call('HSTRLEN', q.heads, id) end
   end
   return #ids
 end
@@ -218,7 +219,7 @@ local function take_of(q, p, want, jobs)
   local taken = 0
   while taken < want and not q.drained[p] do
     local n = few(q, want - taken, function(n)
-      local turns = redis.call('LRANGE', q.r[p], -n, -1)
+      local turns = redis.call('LRANGE', q.ready[p], -n, -1)
       local next = {}
       for i = #turns, 1, -1 do next[#next + 1] = turns[i] end
       return next, epochs_of(next)
@@ -228,7 +229,7 @@ local function take_of(q, p, want, jobs)
       q.drained[p] = true
       break
     end
-    local turns = redis.call('RPOP', q.r[p], n) or {}
+    local turns = redis.call('RPOP', q.ready[p], n) or {}
     if #turns < n then q.drained[p] = true end
     if #turns > 0 and q.void > q.dropped then turns = valid(q, p, turns) end
     if #turns > 0 then taken = taken + lease(q, p, turns, epochs_of(turns), jobs) end
@@ -276,7 +277,7 @@ end
 for _, q in ipairs(queues) do
   if not q.refused and not q.paused then
     -- Most queues have jobs of normal priority only.
-    if redis.call('EXISTS', q.r[1], q.r[3], q.r[4]) == 0 then
+    if redis.call('EXISTS', q.ready[1], q.ready[3], q.ready[4]) == 0 then
       q.drained[1], q.drained[3], q.drained[4] = true, true, true
     end
   end
@@ -301,14 +302,14 @@ local function token(q)
   if not q.paused then
     local ready = q.dropped - q.void
     for p = 1, 4 do
-      if not q.drained[p] then ready = ready + redis.call('LLEN', q.r[p]) end
+      if not q.drained[p] then ready = ready + redis.call('LLEN', q.ready[p]) end
     end
     if ready > 0 or (q.due and q.due <= now) then more = 1 end
   end
   if more == 0 then
-    redis.call('DEL', q.t)
-  elseif redis.call('LLEN', q.t) == 0 then
-    redis.call('LPUSH', q.t, '1')
+    redis.call('DEL', q.token)
+  elseif redis.call('LLEN', q.token) == 0 then
+    redis.call('LPUSH', q.token, '1')
   end
   return more
 end
@@ -320,9 +321,9 @@ for i, q in ipairs(queues) do
     reply[i + 2] = q.refused
     if q.refused[1] == GONE then token(q) end -- the one that it took is for somebody else
   else
-    if q.leased > 0 then redis.call('HINCRBY', q.k, worker, q.leased) end
-    if q.leased > 0 and q.round > 0 then redis.call('HINCRBY', q.m, 'turn', q.leased) end
-    if q.dropped > 0 then redis.call('HINCRBY', q.m, 'void', -q.dropped) end
+    if q.leased > 0 then redis.call('HINCRBY', q.lease_counts, worker, q.leased) end
+    if q.leased > 0 and q.round > 0 then redis.call('HINCRBY', q.record, 'turn', q.leased) end
+    if q.dropped > 0 then redis.call('HINCRBY', q.record, 'void', -q.dropped) end
     reply[i + 2] = {0, token(q), q.due or -1}
   end
 end

@@ -1,6 +1,6 @@
 -- enqueue: accept new jobs of one queue, each on its own, in order.
 --
--- KEYS   m ids u i z y l o r* t b*
+-- KEYS   record remembered unique by_key scheduled retry lapses held ready* token bodies*
 -- ARGV   now; 1; buckets; how many jobs; their IDs; their bodies; then for each
 --        but a pending job of normal priority with no names: its number and
 --        options, which are priority .. when .. "\n" .. mode .. ttl .. "\n" ..
@@ -24,12 +24,12 @@ local ids, named = {unpack(ARGV, first + 1, first + total)}, {}
 for at = first + 2 * total + 1, #ARGV, 2 do named[tonumber(ARGV[at])] = ARGV[at + 1] end
 local exists = bodies(q, ids)
 local remembered = {}
-if redis.call('HLEN', q.ids) > 0 then remembered = redis.call('HMGET', q.ids, unpack(ids)) end
+if redis.call('HLEN', q.remembered) > 0 then remembered = redis.call('HMGET', q.remembered, unpack(ids)) end
 local room
 if depth > 0 then
   local void = tonumber(m[5] or 0)
-  room = depth + void - (redis.call('ZCARD', q.z) - 1) - redis.call('HLEN', q.o)
-  for p = 1, 4 do room = room - redis.call('LLEN', q.r[p]) end
+  room = depth + void - (redis.call('ZCARD', q.scheduled) - 1) - redis.call('HLEN', q.held)
+  for p = 1, 4 do room = room - redis.call('LLEN', q.ready[p]) end
 end
 
 -- checks: every job, before the first write
@@ -51,7 +51,7 @@ local function accept_named(i, id, options)
   local time
   if when == 'd' then time = up + tonumber(at) elseif when == 'a' then time = tonumber(at) end
   if unique ~= '' then
-    local holder = keys[unique] or redis.call('HGET', q.u, unique)
+    local holder = keys[unique] or redis.call('HGET', q.unique, unique)
     if holder then
       local colon = string.find(holder, ':', 1, true)
       local till = tonumber(string.sub(holder, 2, colon - 1))
@@ -106,20 +106,20 @@ end
 if stored == 0 then return reply end
 
 -- effects
-for b, list in pairs(by_bucket(q, store, 1)) do redis.call('HSET', q.b[b], unpack(list)) end
-if longest > big then redis.call('HSET', q.m, 'big', longest) end
-if #held > 0 then redis.call('HSET', q.u, unpack(held)) end
-if #windows > 0 then redis.call('ZADD', q.l, unpack(windows)) end
-if #index > 0 then redis.call('ZADD', q.i, unpack(index)) end
+for b, list in pairs(by_bucket(q, store, 1)) do redis.call('HSET', q.bodies[b], unpack(list)) end
+if longest > big then redis.call('HSET', q.record, 'big', longest) end
+if #held > 0 then redis.call('HSET', q.unique, unpack(held)) end
+if #windows > 0 then redis.call('ZADD', q.lapses, unpack(windows)) end
+if #index > 0 then redis.call('ZADD', q.by_key, unpack(index)) end
 local woken = false
 if #later > 0 then
   local before = next_due(q)
   woken = not before or earliest < before
-  redis.call('ZADD', q.z, unpack(later))
+  redis.call('ZADD', q.scheduled, unpack(later))
 end
 for p = 1, 4 do
   if #ready[p] > 0 then
-    redis.call('LPUSH', q.r[p], unpack(ready[p]))
+    redis.call('LPUSH', q.ready[p], unpack(ready[p]))
     woken = true
   end
 end

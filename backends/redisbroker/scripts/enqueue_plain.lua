@@ -1,10 +1,10 @@
 -- enqueue_plain: accept new jobs that are to run at once, with normal priority and
--- no options, in a queue without a limit that is not paused, as its key p says. It
+-- no options, in a queue without a limit that is not paused, as its key plain says. It
 -- does what enqueue does for them, for two thirds of what that costs in a batch of
 -- 100 and for half of what it costs alone: one caller enqueues 0.7 times as many jobs
 -- per second as asynq's by enqueue, and 1.05 times by this.
 --
--- KEYS   m p ids r2 t b*   (of the buckets one for each run)
+-- KEYS   record plain remembered normal token bodies*   (of the buckets one for each run)
 -- ARGV   its time, or 0 for the store's clock; 1 if bodies begin with eight bytes
 --        that mean nothing and not with the time of creation; the size of the
 --        longest body; then per run of jobs of one bucket how many they are, and
@@ -16,7 +16,7 @@
 
 local TIME, STAMP, LONGEST, RUNS = 1, 2, 3, 4 -- places in ARGV
 
-local there = redis.call('EXISTS', q.p, q.p, q.t) -- 1 is a token alone; 2 is plain, without one; 3 is both
+local there = redis.call('EXISTS', q.plain, q.plain, q.token) -- 1 is a token alone; 2 is plain, without one; 3 is both
 if there < 2 then
   -- @include why
   return {LIMITED}
@@ -44,23 +44,23 @@ while at < #ARGV do
   runs[#runs + 1] = {from, at - 1, before + 1, n}
 end
 local remembered, exists, clash = {}, {}, false
-if redis.call('HLEN', q.ids) > 0 then
-  remembered = redis.call('HMGET', q.ids, unpack(ids))
+if redis.call('HLEN', q.remembered) > 0 then
+  remembered = redis.call('HMGET', q.remembered, unpack(ids))
   for i = 1, n do clash = clash or remembered[i] end
 end
 if n == 1 and not clash then
-  clash = redis.call('HSETNX', q.b[1], ids[1], ARGV[RUNS + 2]) == 0
+  clash = redis.call('HSETNX', q.bodies[1], ids[1], ARGV[RUNS + 2]) == 0
   if clash then return {0, now, 1, 1, ''} end
 else
   for b, run in ipairs(runs) do
-    local some = redis.call('HMGET', q.b[b], unpack(ids, run[3], run[4]))
+    local some = redis.call('HMGET', q.bodies[b], unpack(ids, run[3], run[4]))
     for i = 1, #some do
       if some[i] then exists[run[3] + i - 1], clash = true, true end
     end
   end
   if not clash then
     for b, run in ipairs(runs) do
-      local new = redis.call('HSET', q.b[b], unpack(ARGV, run[1], run[2]))
+      local new = redis.call('HSET', q.bodies[b], unpack(ARGV, run[1], run[2]))
       clash = clash or new <= run[4] - run[3]
     end
   end
@@ -79,7 +79,7 @@ if clash then
       else
         seen[id] = true
         taken[#taken + 1] = id
-        redis.call('HSET', q.b[b], id, ARGV[run[1] + 2 * (i - run[3]) + 1])
+        redis.call('HSET', q.bodies[b], id, ARGV[run[1] + 2 * (i - run[3]) + 1])
       end
     end
   end
@@ -88,8 +88,8 @@ if clash then
 elseif now > 0 then
   reply = {0, now}
 end
-redis.call('LPUSH', q.r2, unpack(ids))
+redis.call('LPUSH', q.normal, unpack(ids))
 local longest = tonumber(ARGV[LONGEST])
-if longest > biggest() and longest > biggest(redis.call('HGET', q.m, 'big')) then redis.call('HSET', q.m, 'big', longest) end
-if there == 2 then redis.call('LPUSH', q.t, '1') end -- a plain queue is not paused
+if longest > biggest() and longest > biggest(redis.call('HGET', q.record, 'big')) then redis.call('HSET', q.record, 'big', longest) end
+if there == 2 then redis.call('LPUSH', q.token, '1') end -- a plain queue is not paused
 return reply

@@ -1,7 +1,8 @@
 -- examine_jobs: examine a page of the stored jobs, and whether all that should
 -- lead to each does.
 --
--- KEYS   m h a c k u i ids z y d f g l r* b*
+-- KEYS   record heads leases cancels lease_counts unique by_key remembered scheduled retry dead
+--        completed cancelled lapses ready* bodies*
 -- ARGV   now; 1; buckets; "jobs" or "heads"; cursor; most records; 1 to repair
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
 --        wrong, 1 if repaired, why not}; told is the creation time, priority
@@ -26,9 +27,9 @@ local a_page, read = math.max(1, math.min(most, math.floor(BYTES / big))), 0
 -- unlease takes a job's lease away.
 local function unlease(id, lease)
   local _, _, worker = holder(lease)
-  redis.call('HDEL', q.c, id)
-  redis.call('HDEL', q.a, id)
-  if worker ~= '' and tonumber(redis.call('HGET', q.k, worker) or 0) > 0 then redis.call('HINCRBY', q.k, worker, -1) end
+  redis.call('HDEL', q.cancels, id)
+  redis.call('HDEL', q.leases, id)
+  if worker ~= '' and tonumber(redis.call('HGET', q.lease_counts, worker) or 0) > 0 then redis.call('HINCRBY', q.lease_counts, worker, -1) end
 end
 
 -- places examines where a job stands beside its home.
@@ -36,22 +37,22 @@ local function places(id, head, s)
   local function extra(where, remove)
     found('job-in-two-places', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and among ' .. CALLED[where], remove)
   end
-  if s.lease and s.home ~= 'a' then extra('a', function() unlease(id, s.lease) end) end
-  for name, key in pairs({z = q.z, y = q.y}) do
+  if s.lease and s.home ~= 'leases' then extra('leases', function() unlease(id, s.lease) end) end
+  for name, key in pairs({scheduled = q.scheduled, retry = q.retry}) do
     if s[name] and s.home ~= name then extra(name, function() redis.call('ZREM', key, s.entry) end) end
   end
   for state, name in pairs(HOME) do
-    local key = state == DEAD and q.d or state == COMPLETED and q.f or q.g
+    local key = state == DEAD and q.dead or state == COMPLETED and q.completed or q.cancelled
     if s[name] and s.home ~= name then
-      if s.home == 'r' and in_line(q, s) == false then
+      if s.home == 'ready' and in_line(q, s) == false then
         s.home = name
         found('head-differs', id, 'it stands among ' .. CALLED[name] .. ' and nowhere else, and its head says another state', function()
-          redis.call('HSET', q.h, id, moved(head, s.epoch, state, int(tonumber(s[name])), 0))
+          redis.call('HSET', q.heads, id, moved(head, s.epoch, state, int(tonumber(s[name])), 0))
         end)
       else
         extra(name, function()
           redis.call('ZREM', key, id)
-          redis.call('ZREM', q.l, 'r' .. id)
+          redis.call('ZREM', q.lapses, 'r' .. id)
         end)
       end
     elseif s.home == name and not s[name] then
@@ -70,8 +71,8 @@ local function unique(id, body, s)
     till = created(body) + till
     if till <= now then return end
   end
-  if mode == UNTIL_STARTED and (s.home == 'a' or s.deliveries > 0) then return end
-  local held = redis.call('HGET', q.u, key)
+  if mode == UNTIL_STARTED and (s.home == 'leases' or s.deliveries > 0) then return end
+  local held = redis.call('HGET', q.unique, key)
   local other
   if held then
     local ends, by = string.match(held, '^%d(%d+):(.*)$')
@@ -80,30 +81,30 @@ local function unique(id, body, s)
   end
   found('unique-key-not-held', id, other and 'job ' .. other .. ' holds its unique key' or 'nobody holds its unique key', function()
     if other then return 'the other job has it' end
-    redis.call('HSET', q.u, key, int((mode or 0) / 2) .. int(till) .. ':' .. id)
+    redis.call('HSET', q.unique, key, int((mode or 0) / 2) .. int(till) .. ':' .. id)
   end)
 end
 
 local function examine(id, body, head, lease)
   local s = standing(q, id, body, head, lease)
   places(id, head, s)
-  if s.home == 'r' then told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. s.turn end
+  if s.home == 'ready' then told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. s.turn end
   local size = math.max(#body - 8, head and #head or 0)
   if size > big then
     found('size-bound-exceeded', id, 'it has ' .. size .. ' bytes, the queue\'s record says ' .. big .. ' at most', function()
-      redis.call('HSET', q.m, 'big', size)
+      redis.call('HSET', q.record, 'big', size)
       big = size
     end)
   end
   local key = s.index[KEY]
-  if key and not redis.call('ZSCORE', q.i, key .. '\0' .. id) then
-    found('key-entry-missing', id, 'the index of keys does not lead to it', function() redis.call('ZADD', q.i, 0, key .. '\0' .. id) end)
+  if key and not redis.call('ZSCORE', q.by_key, key .. '\0' .. id) then
+    found('key-entry-missing', id, 'the index of keys does not lead to it', function() redis.call('ZADD', q.by_key, 0, key .. '\0' .. id) end)
   end
-  if (s.home == 'f' or s.home == 'g') and not redis.call('ZSCORE', q.l, 'r' .. id) then
+  if (s.home == 'completed' or s.home == 'cancelled') and not redis.call('ZSCORE', q.lapses, 'r' .. id) then
     found('record-never-lapses', id, 'it ended, and nothing ends its retention', function()
       local keep = retention(body)
       if keep == 0 then keep = tonumber(m[4] or 0) end
-      redis.call('ZADD', q.l, int(up + keep), 'r' .. id)
+      redis.call('ZADD', q.lapses, int(up + keep), 'r' .. id)
     end)
   end
   unique(id, body, s)
@@ -112,12 +113,12 @@ end
 if part == 'heads' then
   local page, at = nil, cursor
   repeat
-    page, at = scanned(q.h, at, a_page, math.min(a_page, most - records))
+    page, at = scanned(q.heads, at, a_page, math.min(a_page, most - records))
     for _, field in ipairs(page) do
       local id = field[1]
       read = read + #field[2]
-      if id ~= '' and redis.call('HEXISTS', q.b[bucket(q, id)], id) == 0 then
-        found('head-without-job', id, 'a head is stored without a job', function() redis.call('HDEL', q.h, id) end)
+      if id ~= '' and redis.call('HEXISTS', q.bodies[bucket(q, id)], id) == 0 then
+        found('head-without-job', id, 'a head is stored without a job', function() redis.call('HDEL', q.heads, id) end)
       end
     end
   until at == '' or records >= most or read >= BYTES
@@ -128,7 +129,7 @@ local b, at = string.match(cursor, '^(%d+)/(.*)$')
 b, at = tonumber(b or 1), at or ''
 repeat
   local page
-  page, at = scanned(q.b[b], at, a_page, math.min(a_page, most - records))
+  page, at = scanned(q.bodies[b], at, a_page, math.min(a_page, most - records))
   for _, field in ipairs(page) do
     local id, body = field[1], field[2]
     local right = bucket(q, id)
@@ -137,13 +138,13 @@ repeat
       records = records - 1
     elseif right ~= b then
       found('body-in-wrong-bucket', id, 'it is stored in b' .. (b - 1) .. ' and belongs into b' .. (right - 1), function()
-        redis.call('HDEL', q.b[b], id)
-        redis.call('HSETNX', q.b[right], id, body)
+        redis.call('HDEL', q.bodies[b], id)
+        redis.call('HSETNX', q.bodies[right], id, body)
       end)
     end
     -- One that belongs into a bucket behind this is met there again, once moved.
     if id ~= '' and (right == b or right < b and fixing) then
-      examine(id, body, redis.call('HGET', q.h, id), redis.call('HGET', q.a, id))
+      examine(id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id))
     end
   end
   if at == '' then b = b + 1 end

@@ -1,7 +1,8 @@
 -- examine_leases: examine a page of leases, of held jobs, of requests to cancel,
 -- or of what is noted of workers.
 --
--- KEYS   m h a c w wi k s x n z y l o r* t b*
+-- KEYS   record heads leases cancels lease_ends worker_infos lease_counts workers ended_workers
+--        unreclaimed scheduled retry lapses held ready* token bodies*
 -- ARGV   now; 1; buckets; part: "leases", "held", "cancels", "workers", "noted",
 --        "infos", "ended"; cursor; most records; 1 to repair
 -- Reply  {0, now, cursor, records, {}, then per finding: code, ID, what is wrong,
@@ -21,51 +22,51 @@ local q, m = open('paused')
 if q.refused then return q.refused end
 q.paused = m[3] == '1'
 
-local function known(worker) return redis.call('ZSCORE', q.w, worker) or redis.call('HEXISTS', q.n, worker) == 1 end
+local function known(worker) return redis.call('ZSCORE', q.lease_ends, worker) or redis.call('HEXISTS', q.unreclaimed, worker) == 1 end
 
 local function examine_lease(id, lease)
-  local body, head = redis.call('HGET', q.b[bucket(q, id)], id), redis.call('HGET', q.h, id)
+  local body, head = redis.call('HGET', q.bodies[bucket(q, id)], id), redis.call('HGET', q.heads, id)
   local epoch, worker = string.match(lease, '^[1-4](%d+):(.-)\n')
   local at, state = '0', '0'
   if head then at, state = string.match(head, '^(%d+),(%d+),') end
   at, state = tonumber(at or 0), tonumber(state or 0)
-  local waiting = worker == '' and redis.call('HEXISTS', q.o, id) == 1
+  local waiting = worker == '' and redis.call('HEXISTS', q.held, id) == 1
   if not epoch or worker == '' and not waiting and body then
     found('lease-malformed', id, 'its lease names no worker', function()
-      redis.call('HDEL', q.c, id)
-      redis.call('HDEL', q.a, id)
+      redis.call('HDEL', q.cancels, id)
+      redis.call('HDEL', q.leases, id)
       if not body or state == COMPLETED or state == DEAD or state == CANCELLED then return end
       local priority = priority_of(parse_index((index_of(body))))
-      redis.call('HSET', q.h, id, moved(head, at + 1, PENDING, '0', 1))
-      redis.call('LPUSH', q.r[tonumber(priority)], turn(int(at + 1), id))
+      redis.call('HSET', q.heads, id, moved(head, at + 1, PENDING, '0', 1))
+      redis.call('LPUSH', q.ready[tonumber(priority)], turn(int(at + 1), id))
       wake(q)
     end)
   elseif not body then
     found('lease-without-job', id, 'worker ' .. worker .. ' has a lease of it, and it is not stored', function()
-      redis.call('HDEL', q.c, id)
-      redis.call('HDEL', q.a, id)
-      if worker ~= '' and tonumber(redis.call('HGET', q.k, worker) or 0) > 0 then redis.call('HINCRBY', q.k, worker, -1) end
+      redis.call('HDEL', q.cancels, id)
+      redis.call('HDEL', q.leases, id)
+      if worker ~= '' and tonumber(redis.call('HGET', q.lease_counts, worker) or 0) > 0 then redis.call('HINCRBY', q.lease_counts, worker, -1) end
     end)
   elseif state == COMPLETED or state == DEAD or state == CANCELLED then
     return -- examine_jobs.lua finds that
-  elseif not waiting and not known(worker) and redis.call('HEXISTS', q.s, worker) == 0 then
+  elseif not waiting and not known(worker) and redis.call('HEXISTS', q.workers, worker) == 0 then
     found('lease-of-unknown-worker', id, 'its worker ' .. worker .. ' is not known', function()
       bury(q, worker)
-      redis.call('HSET', q.n, worker, int(up))
-      redis.call('HSET', q.k, worker, redis.call('HLEN', q.a)) -- at most; a reclaim looks through all
-      redis.call('HSET', q.m, 'scan', '0')
+      redis.call('HSET', q.unreclaimed, worker, int(up))
+      redis.call('HSET', q.lease_counts, worker, redis.call('HLEN', q.leases)) -- at most; a reclaim looks through all
+      redis.call('HSET', q.record, 'scan', '0')
     end)
   elseif tonumber(epoch) ~= at then
     found('lease-of-other-epoch', id, 'its lease is of epoch ' .. epoch .. ', it is at ' .. int(at), function()
-      redis.call('HSET', q.h, id, moved(head, tonumber(epoch), waiting and WAITING or ACTIVE, '0', 0))
+      redis.call('HSET', q.heads, id, moved(head, tonumber(epoch), waiting and WAITING or ACTIVE, '0', 0))
     end)
   end
 end
 
 local function examine_held(id)
-  local lease = redis.call('HGET', q.a, id)
-  local function remove() redis.call('HDEL', q.o, id) end
-  if redis.call('HEXISTS', q.b[bucket(q, id)], id) == 0 then
+  local lease = redis.call('HGET', q.leases, id)
+  local function remove() redis.call('HDEL', q.held, id) end
+  if redis.call('HEXISTS', q.bodies[bucket(q, id)], id) == 0 then
     found('entry-without-job', id, 'it stands among the held jobs and is not stored', remove)
   elseif not lease or not string.find(lease, '^%d+:\n') then
     found('job-in-two-places', id, 'it stands among the held jobs and is not held', remove)
@@ -73,33 +74,33 @@ local function examine_held(id)
 end
 
 local function examine_cancel(id, worker)
-  local lease = redis.call('HGET', q.a, id)
+  local lease = redis.call('HGET', q.leases, id)
   local by = lease and string.match(lease, '^%d+:(.-)\n')
   if not by then
-    found('cancel-without-lease', id, 'it is asked to cancel and is not active', function() redis.call('HDEL', q.c, id) end)
+    found('cancel-without-lease', id, 'it is asked to cancel and is not active', function() redis.call('HDEL', q.cancels, id) end)
   elseif by ~= worker then
     found('cancel-without-lease', id, 'worker ' .. worker .. ' is asked to cancel it, and worker ' .. by .. ' has it', function()
-      redis.call('HSET', q.c, id, by)
+      redis.call('HSET', q.cancels, id, by)
     end)
   end
 end
 
 local function examine_worker(id)
-  if redis.call('HEXISTS', q.x, id) == 1 then
+  if redis.call('HEXISTS', q.ended_workers, id) == 1 then
     found('worker-alive-and-ended', id, 'it is alive, and its ID was ended', function()
-      redis.call('HDEL', q.s, id)
-      if not redis.call('ZSCORE', q.w, id) then redis.call('ZADD', q.w, int(up), id) end
+      redis.call('HDEL', q.workers, id)
+      if not redis.call('ZSCORE', q.lease_ends, id) then redis.call('ZADD', q.lease_ends, int(up), id) end
     end)
-  elseif not redis.call('ZSCORE', q.w, id) then
-    found('worker-without-time', id, 'it is alive, and nothing says until when', function() redis.call('ZADD', q.w, int(up + MINUTE), id) end)
+  elseif not redis.call('ZSCORE', q.lease_ends, id) then
+    found('worker-without-time', id, 'it is alive, and nothing says until when', function() redis.call('ZADD', q.lease_ends, int(up + MINUTE), id) end)
   end
 end
 
-local keys = {leases = q.a, held = q.o, cancels = q.c, workers = q.s, noted = q.k, infos = q.wi, ended = q.x}
+local keys = {leases = q.leases, held = q.held, cancels = q.cancels, workers = q.workers, noted = q.lease_counts, infos = q.worker_infos, ended = q.ended_workers}
 local page, at = scanned(keys[part], cursor, most)
 for _, field in ipairs(page) do
   local id, value = field[1], field[2]
-  local gone = not known(id) and redis.call('HEXISTS', q.s, id) == 0
+  local gone = not known(id) and redis.call('HEXISTS', q.workers, id) == 0
   if id == '' then
     records = records - 1
   elseif part == 'leases' then
@@ -111,11 +112,11 @@ for _, field in ipairs(page) do
   elseif part == 'workers' then
     examine_worker(id)
   elseif part == 'noted' and gone and value == '0' then
-    found('worker-leftover', id, 'its leases are counted, and it is gone', function() redis.call('HDEL', q.k, id) end)
+    found('worker-leftover', id, 'its leases are counted, and it is gone', function() redis.call('HDEL', q.lease_counts, id) end)
   elseif part == 'infos' and gone then
-    found('worker-leftover', id, 'what it said of itself is there, and it is gone', function() redis.call('HDEL', q.wi, id) end)
-  elseif part == 'ended' and not redis.call('ZSCORE', q.l, 'w' .. id) then
-    found('worker-leftover', id, 'it ended, and nothing ends the memory of that', function() redis.call('ZADD', q.l, int(up + DAY), 'w' .. id) end)
+    found('worker-leftover', id, 'what it said of itself is there, and it is gone', function() redis.call('HDEL', q.worker_infos, id) end)
+  elseif part == 'ended' and not redis.call('ZSCORE', q.lapses, 'w' .. id) then
+    found('worker-leftover', id, 'it ended, and nothing ends the memory of that', function() redis.call('ZADD', q.lapses, int(up + DAY), 'w' .. id) end)
   end
 end
 return answer(at)

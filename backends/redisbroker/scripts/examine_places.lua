@@ -1,8 +1,9 @@
 -- examine_places: examine a page of the turns in ready lists or of a sorted set
 -- of jobs, jobs that no turn was seen of, and the sizes of all.
 --
--- KEYS   m h a k s n u i z y d ds f g l v r* t b*
--- ARGV   now; 1; buckets; part: "ready", "z", "y", "d", "f", "g", "ds", "lost",
+-- KEYS   record heads leases lease_counts workers unreclaimed unique by_key scheduled retry dead
+--        suppressed completed cancelled lapses void_turns ready* token bodies*
+-- ARGV   now; 1; buckets; part: "ready", "scheduled", "retry", "dead", "completed", "cancelled", "suppressed", "lost",
 --        "sizes", "twins", "voids"; cursor; most records; 1 to repair; for "lost": what
 --        to add to the head of a job that dies, then the jobs, as
 --        examine_jobs.lua told them; for "twins": priorities and turns
@@ -22,14 +23,14 @@ local q, m = open('paused', 'void')
 if q.refused then return q.refused end
 q.paused = m[3] == '1'
 
-local function body_of(id) return redis.call('HGET', q.b[bucket(q, id)], id) end
+local function body_of(id) return redis.call('HGET', q.bodies[bucket(q, id)], id) end
 
-local function look(id, body) return standing(q, id, body, redis.call('HGET', q.h, id), redis.call('HGET', q.a, id)) end
+local function look(id, body) return standing(q, id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id)) end
 
 -- void has a claim drop a turn of a ready list.
 local function void(p, t)
-  redis.call('HINCRBY', q.v, p .. t, 1)
-  redis.call('HINCRBY', q.m, 'void', 1)
+  redis.call('HINCRBY', q.void_turns, p .. t, 1)
+  redis.call('HINCRBY', q.record, 'void', 1)
 end
 
 -- see tells that a job was seen at its turn.
@@ -41,12 +42,12 @@ local NOBODY = '?' -- the turn of no job, to be void
 local function examine_line()
   local p, offset = 1, 0
   if cursor ~= '' then p, offset = tonumber(string.sub(cursor, 1, 1)), tonumber(string.sub(cursor, 2)) end
-  local turns = redis.call('LRANGE', q.r[p], int(offset), int(offset + most - 1))
+  local turns = redis.call('LRANGE', q.ready[p], int(offset), int(offset + most - 1))
   local counts, seen = {}, {}
-  if #turns > 0 and redis.call('HLEN', q.v) > 0 then
+  if #turns > 0 and redis.call('HLEN', q.void_turns) > 0 then
     local fields = {}
     for i, t in ipairs(turns) do fields[i] = p .. t end
-    counts = redis.call('HMGET', q.v, unpack(fields))
+    counts = redis.call('HMGET', q.void_turns, unpack(fields))
   end
   for i, t in ipairs(turns) do
     records = records + 1
@@ -55,7 +56,7 @@ local function examine_line()
     if not id then
       found('entry-malformed', t, 'a turn in r' .. p .. ' names no job', function()
         -- Nothing may move in the list, so that other examinations miss nothing.
-        redis.call('LSET', q.r[p], int(offset + i - 1), NOBODY)
+        redis.call('LSET', q.ready[p], int(offset + i - 1), NOBODY)
         void(p, NOBODY)
       end)
     elseif counts[i] then
@@ -68,16 +69,16 @@ local function examine_line()
         see(body, s)
         found('entry-of-other-epoch', id, 'a turn of it in r' .. p .. ' is of epoch ' .. (string.match(t, '^\1(%d+):') or '0') ..
           ', it should be of epoch ' .. int(s.epoch) .. ' in r' .. s.priority, function()
-          local there = s.home ~= 'r' or in_line(q, s)
+          local there = s.home ~= 'ready' or in_line(q, s)
           if there == nil then return LONG end
           if there or s.priority ~= p then
             void(p, t)
-            if not there then redis.call('LPUSH', q.r[s.priority], s.turn) end
+            if not there then redis.call('LPUSH', q.ready[s.priority], s.turn) end
           else
-            redis.call('LSET', q.r[p], int(offset + i - 1), s.turn)
+            redis.call('LSET', q.ready[p], int(offset + i - 1), s.turn)
           end
         end)
-      elseif s.home ~= 'r' then
+      elseif s.home ~= 'ready' then
         found('job-in-two-places', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and in line', function() void(p, t) end)
       elseif seen[t] then
         found('job-in-two-places', id, 'it stands in line twice', function() void(p, t) end)
@@ -110,7 +111,7 @@ local function examine_times(name, key)
         see(body, s)
         found('entry-of-other-epoch', id, 'its entry among ' .. CALLED[name] .. ' is ' .. string.match(e, '^(%d+):') .. ', it should be ' ..
           string.match(s.entry, '^(%d+):'), function()
-          local there = s.home ~= 'r' or in_line(q, s)
+          local there = s.home ~= 'ready' or in_line(q, s)
           if there == nil then return LONG end
           local score = redis.call('ZSCORE', key, e)
           remove()
@@ -127,23 +128,23 @@ local VERSION, SUPPRESSED = 1, 3 -- fields of a head's tail (package broker, hea
 -- examine_suppressed examines whether a dead job is counted as suppressed if its
 -- head says that it is.
 local function examine_suppressed(id)
-  local head = redis.call('HGET', q.h, id)
+  local head = redis.call('HGET', q.heads, id)
   if not legible(head) then return end
   local tail = fields(head, string.find(head, ';', 1, true) + 1, #head, SUPPRESSED)
   local out = (tail[SUPPRESSED] or 0) ~= 0
-  if tail[VERSION] or out == (redis.call('SISMEMBER', q.ds, id) == 1) then return end
+  if tail[VERSION] or out == (redis.call('SISMEMBER', q.suppressed, id) == 1) then return end
   found('count-differs', id, 'it is ' .. (out and '' or 'not ') .. 'suppressed, and is ' .. (out and 'not ' or '') .. 'counted as that', function()
-    redis.call(out and 'SADD' or 'SREM', q.ds, id)
+    redis.call(out and 'SADD' or 'SREM', q.suppressed, id)
   end)
 end
 
 -- examine_counted examines a page of those that count as suppressed.
 local function examine_counted()
-  local page = redis.call('SSCAN', q.ds, cursor == '' and '0' or cursor, 'COUNT', most)
+  local page = redis.call('SSCAN', q.suppressed, cursor == '' and '0' or cursor, 'COUNT', most)
   for _, id in ipairs(page[2]) do
     records = records + 1
-    if not redis.call('ZSCORE', q.d, id) then
-      found('count-differs', id, 'it is counted as suppressed, and is not dead', function() redis.call('SREM', q.ds, id) end)
+    if not redis.call('ZSCORE', q.dead, id) then
+      found('count-differs', id, 'it is counted as suppressed, and is not dead', function() redis.call('SREM', q.suppressed, id) end)
     end
   end
   return answer(page[1] == '0' and '' or page[1])
@@ -157,9 +158,9 @@ local function examine_ended(name, key)
     if not body_of(id) then
       found('entry-without-job', id, 'it stands among ' .. CALLED[name] .. ' and is not stored', function()
         redis.call('ZREM', key, id)
-        redis.call('ZREM', q.l, 'r' .. id)
+        redis.call('ZREM', q.lapses, 'r' .. id)
       end)
-    elseif name == 'd' then
+    elseif name == 'dead' then
       examine_suppressed(id)
     end
   end
@@ -176,18 +177,18 @@ local function examine_lost()
     local id = id_of_turn(t)
     local body = body_of(id)
     local s = body and string.sub(body, 1, 8) == born and look(id, body)
-    if s and s.home == 'r' and s.turn == t and s.priority == p then
+    if s and s.home == 'ready' and s.turn == t and s.priority == p then
       local dies = s.state == SCHEDULED
       found('job-without-place', id, dies and 'it was rescheduled, and its time is lost' or 'it is to be pending, and does not stand in line', function()
         -- A new epoch, so that another examination does not do it again.
-        local head, epoch = redis.call('HGET', q.h, id), int(s.epoch + 1)
+        local head, epoch = redis.call('HGET', q.heads, id), int(s.epoch + 1)
         if dies then
           unhold(q, s.index, id)
-          redis.call('HSET', q.h, id, moved(head, s.epoch + 1, DEAD, int(up), 0) .. ARGV[first + 4])
-          redis.call('ZADD', q.d, int(up), id)
+          redis.call('HSET', q.heads, id, moved(head, s.epoch + 1, DEAD, int(up), 0) .. ARGV[first + 4])
+          redis.call('ZADD', q.dead, int(up), id)
         else
-          redis.call('HSET', q.h, id, moved(head, s.epoch + 1, PENDING, '0', 0))
-          redis.call('LPUSH', q.r[p], turn(epoch, id))
+          redis.call('HSET', q.heads, id, moved(head, s.epoch + 1, PENDING, '0', 0))
+          redis.call('LPUSH', q.ready[p], turn(epoch, id))
           wake(q)
         end
       end)
@@ -200,30 +201,30 @@ local MANY = 5000 -- entries counted in one step
 
 -- leases counts the leases of each worker.
 local function leases()
-  if redis.call('HLEN', q.a) > MANY then return end
+  if redis.call('HLEN', q.leases) > MANY then return end
   local held, noted = {}, {}
-  local all = redis.call('HGETALL', q.a)
+  local all = redis.call('HGETALL', q.leases)
   for i = 1, #all, 2 do
     local worker = string.match(all[i + 1], '^%d+:(.-)\n')
     if all[i] ~= '' and (worker or '') ~= '' then held[worker] = (held[worker] or 0) + 1 end
   end
-  local known = redis.call('HGETALL', q.k)
+  local known = redis.call('HGETALL', q.lease_counts)
   for i = 1, #known, 2 do
     if known[i] ~= '' then noted[known[i]] = tonumber(known[i + 1]) end
   end
-  for _, worker in ipairs(redis.call('HKEYS', q.s)) do
+  for _, worker in ipairs(redis.call('HKEYS', q.workers)) do
     if worker ~= '' then held[worker] = held[worker] or 0 end
   end
   for worker in pairs(noted) do held[worker] = held[worker] or 0 end
   for worker, n in pairs(held) do
     -- A reclaim ends its search for the jobs of an ended worker by itself.
-    local ended = redis.call('HEXISTS', q.n, worker) == 1
-    local live = redis.call('HEXISTS', q.s, worker) == 1
+    local ended = redis.call('HEXISTS', q.unreclaimed, worker) == 1
+    local live = redis.call('HEXISTS', q.workers, worker) == 1
     local wrong = noted[worker] ~= n
     if ended then wrong = (noted[worker] or 0) < n elseif not live then wrong = n == 0 and (noted[worker] or 0) ~= 0 end
     if wrong then
       found('lease-count-differs', worker, 'it has ' .. n .. ' leases, ' .. (noted[worker] or 'none') .. ' are noted', function()
-        redis.call('HSET', q.k, worker, n)
+        redis.call('HSET', q.lease_counts, worker, n)
       end)
     end
   end
@@ -234,25 +235,25 @@ local function sizes()
   records = 1
   leases()
   local void_entries = tonumber(m[4] or 0)
-  if redis.call('HLEN', q.v) <= MANY then
+  if redis.call('HLEN', q.void_turns) <= MANY then
     local sum = 0
-    for _, n in ipairs(redis.call('HVALS', q.v)) do sum = sum + tonumber(n) end
+    for _, n in ipairs(redis.call('HVALS', q.void_turns)) do sum = sum + tonumber(n) end
     if sum ~= void_entries then
       found('count-differs', 'void', int(sum) .. ' turns are void, ' .. int(void_entries) .. ' are counted', function()
-        redis.call('HSET', q.m, 'void', int(sum))
+        redis.call('HSET', q.record, 'void', int(sum))
       end)
       void_entries = sum
     end
   end
   local jobs, places = 0, -void_entries
-  for b = 1, q.buckets do jobs = jobs + redis.call('HLEN', q.b[b]) - redis.call('HEXISTS', q.b[b], '') end
-  for p = 1, 4 do places = places + redis.call('LLEN', q.r[p]) end
+  for b = 1, q.buckets do jobs = jobs + redis.call('HLEN', q.bodies[b]) - redis.call('HEXISTS', q.bodies[b], '') end
+  for p = 1, 4 do places = places + redis.call('LLEN', q.ready[p]) end
   local guard = string.rep('\0', 65)
-  for _, key in ipairs({q.z, q.y}) do
+  for _, key in ipairs({q.scheduled, q.retry}) do
     places = places + redis.call('ZCARD', key) - (redis.call('ZSCORE', key, guard) and 1 or 0)
   end
-  places = places + redis.call('HLEN', q.a) - redis.call('HEXISTS', q.a, '')
-  for _, key in ipairs({q.d, q.f, q.g}) do places = places + redis.call('ZCARD', key) end
+  places = places + redis.call('HLEN', q.leases) - redis.call('HEXISTS', q.leases, '')
+  for _, key in ipairs({q.dead, q.completed, q.cancelled}) do places = places + redis.call('ZCARD', key) end
   told = {jobs, places}
   return answer('')
 end
@@ -262,7 +263,7 @@ local function twins()
   for i = first + 4, #ARGV do
     records = records + 1
     local p, t = tonumber(string.sub(ARGV[i], 1, 1)), string.sub(ARGV[i], 2)
-    local n = #redis.call('LPOS', q.r[p], t, 'COUNT', 0, 'MAXLEN', LOOK) - tonumber(redis.call('HGET', q.v, p .. t) or 0)
+    local n = #redis.call('LPOS', q.ready[p], t, 'COUNT', 0, 'MAXLEN', LOOK) - tonumber(redis.call('HGET', q.void_turns, p .. t) or 0)
     if n > 1 then
       found('job-in-two-places', id_of_turn(t), 'it stands in line ' .. n .. ' times', function()
         for _ = 2, n do void(p, t) end
@@ -276,17 +277,17 @@ end
 -- takes about as long as anything else here.
 local function voids()
   local all = 0
-  for p = 1, 4 do all = all + redis.call('LLEN', q.r[p]) end
-  local page, at = scanned(q.v, cursor, math.max(1, math.min(most, math.floor(LOOK / (all + 1)))))
+  for p = 1, 4 do all = all + redis.call('LLEN', q.ready[p]) end
+  local page, at = scanned(q.void_turns, cursor, math.max(1, math.min(most, math.floor(LOOK / (all + 1)))))
   for _, field in ipairs(page) do
     local noted = tonumber(field[2])
     local p, t = string.match(field[1], '^([1-4])(.+)$')
     local there = 0
-    if p then there = #redis.call('LPOS', q.r[tonumber(p)], t, 'COUNT', 0, 'MAXLEN', LOOK) end
-    if there < noted and (not p or redis.call('LLEN', q.r[tonumber(p)]) <= LOOK) then
+    if p then there = #redis.call('LPOS', q.ready[tonumber(p)], t, 'COUNT', 0, 'MAXLEN', LOOK) end
+    if there < noted and (not p or redis.call('LLEN', q.ready[tonumber(p)]) <= LOOK) then
       found('void-mark-without-entry', t or field[1], noted .. ' turns of it are noted as void, ' .. there .. ' stand in line', function()
-        if there == 0 then redis.call('HDEL', q.v, field[1]) else redis.call('HSET', q.v, field[1], there) end
-        redis.call('HINCRBY', q.m, 'void', there - noted)
+        if there == 0 then redis.call('HDEL', q.void_turns, field[1]) else redis.call('HSET', q.void_turns, field[1], there) end
+        redis.call('HINCRBY', q.record, 'void', there - noted)
       end)
     end
   end
@@ -294,12 +295,12 @@ local function voids()
 end
 
 if part == 'ready' then return examine_line() end
-if part == 'z' then return examine_times(part, q.z) end
-if part == 'y' then return examine_times(part, q.y) end
-if part == 'd' then return examine_ended(part, q.d) end
-if part == 'f' then return examine_ended(part, q.f) end
-if part == 'g' then return examine_ended(part, q.g) end
-if part == 'ds' then return examine_counted() end
+if part == 'scheduled' then return examine_times(part, q.scheduled) end
+if part == 'retry' then return examine_times(part, q.retry) end
+if part == 'dead' then return examine_ended(part, q.dead) end
+if part == 'completed' then return examine_ended(part, q.completed) end
+if part == 'cancelled' then return examine_ended(part, q.cancelled) end
+if part == 'suppressed' then return examine_counted() end
 if part == 'lost' then return examine_lost() end
 if part == 'twins' then return twins() end
 if part == 'sizes' then return sizes() end

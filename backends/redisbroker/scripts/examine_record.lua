@@ -1,7 +1,9 @@
 -- examine_record: examine a queue's record, the kinds of its keys, and its wake
 -- token.
 --
--- KEYS   m p a h w wi k s x n c u ids i z y d ds f g l v o r* t b*
+-- KEYS   record plain leases heads lease_ends worker_infos lease_counts workers ended_workers
+--        unreclaimed cancels unique remembered by_key scheduled retry dead suppressed completed
+--        cancelled lapses void_turns held ready* token bodies*
 -- ARGV   now; 1; buckets; part: "record" or "token"; cursor; most records; 1 to
 --        repair; for "token": what told held before
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
@@ -21,10 +23,10 @@ q.paused = m[3] == '1'
 if part == 'token' then
   local ready, turns = -tonumber(m[5] or 0), {}
   for p = 1, 4 do
-    ready = ready + redis.call('LLEN', q.r[p])
-    turns[p] = redis.call('LINDEX', q.r[p], -1) or ''
+    ready = ready + redis.call('LLEN', q.ready[p])
+    turns[p] = redis.call('LINDEX', q.ready[p], -1) or ''
   end
-  if ready <= 0 or q.paused or redis.call('LLEN', q.t) > 0 then return answer('') end
+  if ready <= 0 or q.paused or redis.call('LLEN', q.token) > 0 then return answer('') end
   told[1] = table.concat(turns, '\n')
   if told[1] == ARGV[first + 4] then
     found('wake-token-missing', '', int(ready) .. ' jobs can be claimed, and there is no wake token', function() wake(q) end)
@@ -32,12 +34,16 @@ if part == 'token' then
   return answer('')
 end
 
-local kinds = {{'m', q.m, 'hash'}, {'p', q.p, 'string'}, {'a', q.a, 'hash'}, {'h', q.h, 'hash'}, {'w', q.w, 'zset'}, {'wi', q.wi, 'hash'},
-  {'k', q.k, 'hash'}, {'s', q.s, 'hash'}, {'x', q.x, 'hash'}, {'n', q.n, 'hash'}, {'c', q.c, 'hash'}, {'u', q.u, 'hash'},
-  {'ids', q.ids, 'hash'}, {'i', q.i, 'zset'}, {'z', q.z, 'zset'}, {'y', q.y, 'zset'}, {'d', q.d, 'zset'}, {'ds', q.ds, 'set'}, {'f', q.f, 'zset'},
-  {'g', q.g, 'zset'}, {'l', q.l, 'zset'}, {'v', q.v, 'hash'}, {'o', q.o, 'hash'}, {'t', q.t, 'list'}}
-for p = 1, 4 do kinds[#kinds + 1] = {'r' .. p, q.r[p], 'list'} end
-for b = 1, q.buckets do kinds[#kinds + 1] = {'b' .. (b - 1), q.b[b], 'hash'} end
+local kinds = {
+  {'m', q.record, 'hash'}, {'p', q.plain, 'string'}, {'t', q.token, 'list'}, {'h', q.heads, 'hash'}, {'v', q.void_turns, 'hash'},
+  {'a', q.leases, 'hash'}, {'c', q.cancels, 'hash'}, {'o', q.held, 'hash'}, {'z', q.scheduled, 'zset'}, {'y', q.retry, 'zset'},
+  {'d', q.dead, 'zset'}, {'ds', q.suppressed, 'set'}, {'f', q.completed, 'zset'}, {'g', q.cancelled, 'zset'},
+  {'u', q.unique, 'hash'}, {'ids', q.remembered, 'hash'}, {'i', q.by_key, 'zset'}, {'l', q.lapses, 'zset'},
+  {'s', q.workers, 'hash'}, {'wi', q.worker_infos, 'hash'}, {'w', q.lease_ends, 'zset'}, {'k', q.lease_counts, 'hash'},
+  {'x', q.ended_workers, 'hash'}, {'n', q.unreclaimed, 'hash'},
+}
+for p = 1, 4 do kinds[#kinds + 1] = {'r' .. p, q.ready[p], 'list'} end
+for b = 1, q.buckets do kinds[#kinds + 1] = {'b' .. (b - 1), q.bodies[b], 'hash'} end
 for _, kind in ipairs(kinds) do
   local name, key, want = unpack(kind)
   local is = redis.call('TYPE', key).ok
@@ -57,18 +63,18 @@ local function guarded(name, key, set)
     if set then redis.call('ZADD', key, '+inf', guard) else redis.call('HSET', key, '', guard) end
   end)
 end
-for _, kind in ipairs({{'a', q.a}, {'h', q.h}, {'k', q.k}, {'s', q.s}}) do guarded(kind[1], kind[2]) end
-for b = 1, q.buckets do guarded('b' .. (b - 1), q.b[b]) end
-for _, kind in ipairs({{'w', q.w}, {'z', q.z}, {'y', q.y}}) do guarded(kind[1], kind[2], true) end
+for _, kind in ipairs({{'a', q.leases}, {'h', q.heads}, {'k', q.lease_counts}, {'s', q.workers}}) do guarded(kind[1], kind[2]) end
+for b = 1, q.buckets do guarded('b' .. (b - 1), q.bodies[b]) end
+for _, kind in ipairs({{'w', q.lease_ends}, {'z', q.scheduled}, {'y', q.retry}}) do guarded(kind[1], kind[2], true) end
 
 local plain, flag = not q.paused and tonumber(m[4] or 0) == 0, 'p' .. (q.buckets > 1 and q.buckets or '')
-if plain ~= (redis.call('EXISTS', q.p) == 1) then
+if plain ~= (redis.call('EXISTS', q.plain) == 1) then
   found('shortcut-flag-differs', flag, 'the key ' .. flag .. ' is ' .. (plain and 'missing' or 'there, and the queue is not plain'),
-    function() if plain then redis.call('SET', q.p, LAYOUT) else redis.call('DEL', q.p) end end)
+    function() if plain then redis.call('SET', q.plain, LAYOUT) else redis.call('DEL', q.plain) end end)
 end
 
 local HOUR = 3600000000
-local first_lapse = redis.call('ZRANGE', q.l, 0, 0, 'WITHSCORES')
+local first_lapse = redis.call('ZRANGE', q.lapses, 0, 0, 'WITHSCORES')
 if first_lapse[1] and tonumber(first_lapse[2]) < now - HOUR then
   found('prune-behind', '', 'something lapsed ' .. int((now - tonumber(first_lapse[2])) / HOUR) .. ' hours ago and is still there',
     function() return 'servers prune in small steps' end)

@@ -1,12 +1,14 @@
 -- find: one page of jobs, or jobs by ID.
 --
--- KEYS   m h a c i z y d f g o r* b*
+-- KEYS   record heads leases cancels by_key scheduled retry dead completed cancelled held ready*
+--        bodies*
 -- ARGV   now; 1; buckets; most jobs examined; 1 to leave payloads out; how to
 --        select; cursor; then for "ids": the IDs; for "active": worker or empty;
 --        for "waiting": nothing;
---        for "key": the key; for z, y, d, f and g: score from, score before
+--        for "key": the key; for the sets "scheduled",
+--        "retry", "dead", "completed" and "cancelled": score from, score before
 -- Reply  {0, now, cursor, then per job: id, state, due time or -1, worker or, of
---        a held job, what o says, 1 if asked to cancel, body, head}. A page ends early after 8 MiB; for "ids"
+--        a held job, what held says, 1 if asked to cancel, body, head}. A page ends early after 8 MiB; for "ids"
 --        the cursor is how many were looked at then.
 -- @include clock
 -- @include open
@@ -32,15 +34,15 @@ local function page(most)
   elseif how == 'ready' then
     return ready(q, cursor, most)
   elseif how == 'active' then
-    return unordered(q.a, cursor, n, ARGV[first + 4], most)
+    return unordered(q.leases, cursor, n, ARGV[first + 4], most)
   elseif how == 'waiting' then
-    return unordered(q.o, cursor, n, '', most)
+    return unordered(q.held, cursor, n, '', most)
   elseif how == 'key' then
     return keyed(q, cursor, most, ARGV[first + 4])
   end
-  local sets = {z = q.z, y = q.y, d = q.d, f = q.f, g = q.g}
+  local sets = {scheduled = q.scheduled, retry = q.retry, dead = q.dead, completed = q.completed, cancelled = q.cancelled}
   local some, behind = timed(sets[how], cursor, most, ARGV[first + 4], ARGV[first + 5])
-  if how == 'z' or how == 'y' then
+  if how == 'scheduled' or how == 'retry' then
     for i, e in ipairs(some) do some[i] = string.sub(e, string.find(e, ':', 3, true) + 1) end
   end
   return some, behind
@@ -69,9 +71,9 @@ local function without_payload(body)
   return body
 end
 
-local stored, heads = bodies(q, ids), redis.call('HMGET', q.h, unpack(ids))
-local leases, asked = redis.call('HMGET', q.a, unpack(ids)), {}
-if redis.call('HLEN', q.c) > 0 then asked = redis.call('HMGET', q.c, unpack(ids)) end
+local stored, heads = bodies(q, ids), redis.call('HMGET', q.heads, unpack(ids))
+local leases, asked = redis.call('HMGET', q.leases, unpack(ids)), {}
+if redis.call('HLEN', q.cancels) > 0 then asked = redis.call('HMGET', q.cancels, unpack(ids)) end
 local seen = {}
 for i, id in ipairs(ids) do
   local body = stored[i]
@@ -80,7 +82,7 @@ for i, id in ipairs(ids) do
     if not listed or state == listed then
       local worker = ''
       if state == WAITING then
-        worker = redis.call('HGET', q.o, id) or ''
+        worker = redis.call('HGET', q.held, id) or ''
       elseif leases[i] then
         _, _, worker = holder(leases[i])
       end

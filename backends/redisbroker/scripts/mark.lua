@@ -1,8 +1,8 @@
 -- mark: read, take, keep, set or drop a mark, or remove marks that lapsed. A
 -- mark is stored as fence .. "," .. until .. "," .. owner .. "\n" .. value. The
--- counter n of fences outlives every mark.
+-- counter fences outlives every mark.
 --
--- KEYS   h l n
+-- KEYS   marks lapses fences
 -- ARGV   now; 1; 0; action; name; owner; fence; ttl in µs; value. The actions
 --        are read, take, keep, set, drop; and prune, whose name is how many
 -- Reply  {0, now, 1 if held, owner, fence, value, until}; for prune
@@ -16,10 +16,10 @@ local first = 4
 local action, name, owner, fence = ARGV[first], ARGV[first + 1], ARGV[first + 2], tonumber(ARGV[first + 3])
 
 local function prune(n)
-  local lapsed = redis.call('ZRANGEBYSCORE', q.l, '-inf', int(now), 'LIMIT', 0, n)
+  local lapsed = redis.call('ZRANGEBYSCORE', q.lapses, '-inf', int(now), 'LIMIT', 0, n)
   if #lapsed > 0 then
-    redis.call('ZREM', q.l, unpack(lapsed))
-    redis.call('HDEL', q.h, unpack(lapsed))
+    redis.call('ZREM', q.lapses, unpack(lapsed))
+    redis.call('HDEL', q.marks, unpack(lapsed))
   end
   return #lapsed
 end
@@ -31,7 +31,7 @@ if action == 'prune' then
 end
 
 local mark
-local stored = redis.call('HGET', q.h, name)
+local stored = redis.call('HGET', q.marks, name)
 if stored then
   local number, till, by, value = string.match(stored, '^(%d+),(%d+),([^\n]*)\n(.*)$')
   if tonumber(till) > now then
@@ -47,21 +47,21 @@ end
 if action ~= 'read' then
   -- A removal comes first: a full store refuses a script that begins with
   -- anything else, and a holder must not lose its mark for that.
-  redis.call('ZREM', q.l, name)
+  redis.call('ZREM', q.lapses, name)
   prune(LAPSED)
   if action == 'drop' then
-    redis.call('HDEL', q.h, name)
+    redis.call('HDEL', q.marks, name)
     mark = nil
   else
     if action == 'take' then
       mark = mark or {owner = owner, value = ARGV[first + 5]}
-      mark.fence = redis.call('INCR', q.n)
+      mark.fence = redis.call('INCR', q.fences)
       held = true
     end
     if action == 'set' then mark.value = ARGV[first + 5] end
     mark.till = up + tonumber(ARGV[first + 4])
-    redis.call('HSET', q.h, name, int(mark.fence) .. ',' .. int(mark.till) .. ',' .. mark.owner .. '\n' .. mark.value)
-    redis.call('ZADD', q.l, int(mark.till), name)
+    redis.call('HSET', q.marks, name, int(mark.fence) .. ',' .. int(mark.till) .. ',' .. mark.owner .. '\n' .. mark.value)
+    redis.call('ZADD', q.lapses, int(mark.till), name)
   end
 end
 if not mark then return {0, now, held and 1 or 0, '', 0, '', -1} end

@@ -1,6 +1,7 @@
 -- operate: apply operators' decisions, each to the job as it was looked at.
 --
--- KEYS   m h a c u i ids z y d ds f g l v o r* t b*
+-- KEYS   record heads leases cancels unique by_key remembered scheduled retry dead suppressed
+--        completed cancelled lapses void_turns held ready* token bodies*
 -- ARGV   now; 1; buckets; channel for events, with "c" behind
 --        it that for cancellations; then per job: id, its state, its
 --        epoch, its index, what to do, its new counts and tail, an argument.
@@ -28,21 +29,21 @@ q.paused = m[3] == '1'
 q.retain, q.span = tonumber(m[5] or 0), duplicate_span(m[6])
 local CHANGED, KEY_HELD, UNREADABLE = -1, -2, -3 -- below all states; as in operate.go
 local channel, reply, events = ARGV[first], {0, now}, {}
-local sets = {[SCHEDULED] = q.z, [RETRY] = q.y, [COMPLETED] = q.f, [DEAD] = q.d, [CANCELLED] = q.g}
+local sets = {[SCHEDULED] = q.scheduled, [RETRY] = q.retry, [COMPLETED] = q.completed, [DEAD] = q.dead, [CANCELLED] = q.cancelled}
 
 -- leave takes a job out of the structure of its state. Its turn in a ready
 -- list stays, and is noted to be void: listings count turns.
 local function leave(id, state, entry)
   if state == PENDING then
-    redis.call('HINCRBY', q.v, entry, 1)
-    redis.call('HINCRBY', q.m, 'void', 1)
+    redis.call('HINCRBY', q.void_turns, entry, 1)
+    redis.call('HINCRBY', q.record, 'void', 1)
   elseif state == WAITING then
-    redis.call('HDEL', q.a, id)
-    redis.call('HDEL', q.o, id)
+    redis.call('HDEL', q.leases, id)
+    redis.call('HDEL', q.held, id)
   else
     redis.call('ZREM', sets[state], entry or id)
-    if state == DEAD then redis.call('SREM', q.ds, id) end
-    redis.call('ZREM', q.l, 'r' .. id)
+    if state == DEAD then redis.call('SREM', q.suppressed, id) end
+    redis.call('ZREM', q.lapses, 'r' .. id)
   end
 end
 
@@ -53,7 +54,7 @@ local function enter(id, priority, epoch, set, at, front)
     redis.call('ZADD', set, int(at), priority .. int(epoch) .. ':' .. id)
     if not due or at < due then wake(q) end
   else
-    redis.call(front and 'RPUSH' or 'LPUSH', q.r[tonumber(priority)], turn(int(epoch), id))
+    redis.call(front and 'RPUSH' or 'LPUSH', q.ready[tonumber(priority)], turn(int(epoch), id))
     wake(q)
   end
 end
@@ -62,7 +63,7 @@ end
 local function key_taken(id, index)
   local key = index[UNIQUE_KEY]
   if not key or index[UNIQUE_MODE] then return nil end
-  local held = redis.call('HGET', q.u, key)
+  local held = redis.call('HGET', q.unique, key)
   if held then
     local colon = string.find(held, ':', 1, true)
     local till = tonumber(string.sub(held, 2, colon - 1))
@@ -71,28 +72,28 @@ local function key_taken(id, index)
   local ttl = (index[UNIQUE_TTL] or 0) / 2
   local till = '0'
   if ttl > 0 then till = int(up + ttl) end
-  redis.call('HSET', q.u, key, '0' .. till .. ':' .. id)
+  redis.call('HSET', q.unique, key, '0' .. till .. ':' .. id)
 end
 
 -- edit replaces a payload; a dead job's epoch rises.
 local function edit(id, state, epoch, payload)
-  local bucket_of = q.b[bucket(q, id)]
+  local bucket_of = q.bodies[bucket(q, id)]
   local body = with_payload(redis.call('HGET', bucket_of, id), payload)
   if not body then return UNREADABLE end
   redis.call('HSET', bucket_of, id, body)
-  if #body > tonumber(m[7] or 0) then redis.call('HSET', q.m, 'big', #body) end
+  if #body > tonumber(m[7] or 0) then redis.call('HSET', q.record, 'big', #body) end
   if state == DEAD then
-    redis.call('HSET', q.h, id, int(epoch + 1) .. string.match(redis.call('HGET', q.h, id), '^%d+(,.*)$'))
+    redis.call('HSET', q.heads, id, int(epoch + 1) .. string.match(redis.call('HGET', q.heads, id), '^%d+(,.*)$'))
   end
   return state
 end
 
 local function apply(id, state, epoch, entry, index, what, rest, argument, due_at)
   -- A removal comes first, so that a full store lets operators make room.
-  redis.call('HDEL', q.c, what == 'ask' and '' or id)
+  redis.call('HDEL', q.cancels, what == 'ask' and '' or id)
   if what == 'ask' then
-    local _, _, worker = holder(redis.call('HGET', q.a, id))
-    redis.call('HSET', q.c, id, worker)
+    local _, _, worker = holder(redis.call('HGET', q.leases, id))
+    redis.call('HSET', q.cancels, id, worker)
     redis.pcall('PUBLISH', channel .. 'c', id)
     return state
   elseif what == 'delete' or what == 'leave' then
@@ -105,15 +106,15 @@ local function apply(id, state, epoch, entry, index, what, rest, argument, due_a
     local heads, gone = {}, {}
     leave(id, state, entry)
     local head = int(epoch + 1) .. ',' .. CANCELLED .. ',' .. int(up) .. ',' .. rest
-    finish(q, id, index, head, tonumber(argument), q.g, heads, gone)
+    finish(q, id, index, head, tonumber(argument), q.cancelled, heads, gone)
     remove(q, gone)
-    if #heads > 0 then redis.call('HSET', q.h, unpack(heads)) end
+    if #heads > 0 then redis.call('HSET', q.heads, unpack(heads)) end
     events[#events + 1] = CANCELLED .. id
     return CANCELLED
   elseif what == 'note' then
-    local before = string.match(redis.call('HGET', q.h, id), '^%d+,%d+,%d+,')
-    redis.call(argument == '1' and 'SADD' or 'SREM', q.ds, id)
-    redis.call('HSET', q.h, id, before .. rest)
+    local before = string.match(redis.call('HGET', q.heads, id), '^%d+,%d+,%d+,')
+    redis.call(argument == '1' and 'SADD' or 'SREM', q.suppressed, id)
+    redis.call('HSET', q.heads, id, before .. rest)
     return state
   elseif what == 'edit' then
     return edit(id, state, epoch, argument)
@@ -121,9 +122,9 @@ local function apply(id, state, epoch, entry, index, what, rest, argument, due_a
   local priority = priority_of(index)
   if what == 'hold' then
     leave(id, state, entry)
-    redis.call('HSET', q.a, id, priority .. int(epoch + 1) .. ':\n')
-    redis.call('HSET', q.o, id, state .. (due_at and int(due_at) or '') .. ':' .. argument)
-    redis.call('HSET', q.h, id, int(epoch + 1) .. ',' .. WAITING .. ',0,' .. rest)
+    redis.call('HSET', q.leases, id, priority .. int(epoch + 1) .. ':\n')
+    redis.call('HSET', q.held, id, state .. (due_at and int(due_at) or '') .. ':' .. argument)
+    redis.call('HSET', q.heads, id, int(epoch + 1) .. ',' .. WAITING .. ',0,' .. rest)
     return WAITING
   end
   local to, at, set = PENDING, nil, nil
@@ -131,7 +132,7 @@ local function apply(id, state, epoch, entry, index, what, rest, argument, due_a
     local other = key_taken(id, index)
     if other then return KEY_HELD, other end
   elseif what == 'unhold' then
-    local from, due = string.match(redis.call('HGET', q.o, id), '^(%d)(%d*):')
+    local from, due = string.match(redis.call('HGET', q.held, id), '^(%d)(%d*):')
     to, at = tonumber(from), tonumber(due)
     set = sets[to]
   else
@@ -144,17 +145,17 @@ local function apply(id, state, epoch, entry, index, what, rest, argument, due_a
     end
   end
   leave(id, state, entry)
-  redis.call('HSET', q.h, id, int(epoch + 1) .. ',' .. to .. ',0,' .. rest)
+  redis.call('HSET', q.heads, id, int(epoch + 1) .. ',' .. to .. ',0,' .. rest)
   enter(id, priority, epoch + 1, set, at, what == 'unhold')
   return to
 end
 
 for at = first + 1, #ARGV, 7 do
   local id, state, epoch, index = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), ARGV[at + 3]
-  local head, result, other = redis.call('HGET', q.h, id), CHANGED, nil
-  if redis.call('HEXISTS', q.b[bucket(q, id)], id) == 1 and
+  local head, result, other = redis.call('HGET', q.heads, id), CHANGED, nil
+  if redis.call('HEXISTS', q.bodies[bucket(q, id)], id) == 1 and
     tonumber(head and string.match(head, '^%d+') or 0) == epoch then
-    local now_in, entry, due_at = place(q, id, index, head, redis.call('HGET', q.a, id))
+    local now_in, entry, due_at = place(q, id, index, head, redis.call('HGET', q.leases, id))
     if now_in == state then
       result, other = apply(id, state, epoch, entry, parse_index(index), ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], due_at)
     end

@@ -1,6 +1,7 @@
 -- prune: remove what retention no longer keeps, and what else has lapsed.
 --
--- KEYS   m n h x u i ids d ds f g l v r* b*
+-- KEYS   record unreclaimed heads ended_workers unique by_key remembered dead suppressed completed
+--        cancelled lapses void_turns ready* bodies*
 -- ARGV   now; 1; buckets; most records examined
 -- Reply  {0, now, completed, cancelled, dead, others removed, 1 when more is left}
 -- @include clock
@@ -20,41 +21,41 @@ local removed, records = {[COMPLETED] = 0, [CANCELLED] = 0, [DEAD] = 0, other = 
 
 local function drop(set, state, id)
   redis.call('ZREM', set, id)
-  redis.call('ZREM', q.l, 'r' .. id)
-  if state == DEAD then redis.call('SREM', q.ds, id) end
+  redis.call('ZREM', q.lapses, 'r' .. id)
+  if state == DEAD then redis.call('SREM', q.suppressed, id) end
   records[#records + 1] = id
   removed[state] = removed[state] + 1
 end
 
--- lapsed handles an entry of l: a kind, and a name.
+-- lapsed handles an entry of lapses: a kind, and a name.
 local function lapsed(entry)
   local kind, name = string.sub(entry, 1, 1), string.sub(entry, 2)
   if kind == 'r' then
-    if redis.call('ZSCORE', q.f, name) then
-      drop(q.f, COMPLETED, name)
-    elseif redis.call('ZSCORE', q.g, name) then
-      drop(q.g, CANCELLED, name)
+    if redis.call('ZSCORE', q.completed, name) then
+      drop(q.completed, COMPLETED, name)
+    elseif redis.call('ZSCORE', q.cancelled, name) then
+      drop(q.cancelled, CANCELLED, name)
     end
   elseif kind == 'i' then
-    redis.call('HDEL', q.ids, name)
+    redis.call('HDEL', q.remembered, name)
     removed.other = removed.other + 1
   elseif kind == 'u' then
-    local held = redis.call('HGET', q.u, name)
+    local held = redis.call('HGET', q.unique, name)
     if held and string.sub(held, 1, 1) == '2' and tonumber(string.match(held, '^%d(%d+):')) <= now then
-      redis.call('HDEL', q.u, name)
+      redis.call('HDEL', q.unique, name)
       removed.other = removed.other + 1
     end
-  elseif redis.call('HEXISTS', q.n, name) == 1 then
-    redis.call('ZADD', q.l, int(up + 86400000000), entry) -- its jobs wait for a reclaim: look again
+  elseif redis.call('HEXISTS', q.unreclaimed, name) == 1 then
+    redis.call('ZADD', q.lapses, int(up + 86400000000), entry) -- its jobs wait for a reclaim: look again
   else
-    redis.call('HDEL', q.x, name)
+    redis.call('HDEL', q.ended_workers, name)
     removed.other = removed.other + 1
   end
 end
 
-local entries = redis.call('ZRANGEBYSCORE', q.l, '-inf', int(now), 'LIMIT', 0, budget)
+local entries = redis.call('ZRANGEBYSCORE', q.lapses, '-inf', int(now), 'LIMIT', 0, budget)
 local n = fit(q, entries, 2)
-if n > 0 then redis.call('ZREM', q.l, unpack(entries, 1, n)) end
+if n > 0 then redis.call('ZREM', q.lapses, unpack(entries, 1, n)) end
 for i = 1, n do lapsed(entries[i]) end
 budget = budget - n
 
@@ -62,11 +63,11 @@ budget = budget - n
 local function over(count, cap) return cap > 0 and math.min(budget, count - cap) or 0 end
 
 local cap = tonumber(m[4] or 0)
-local completed, cancelled = redis.call('ZCARD', q.f), redis.call('ZCARD', q.g)
+local completed, cancelled = redis.call('ZCARD', q.completed), redis.call('ZCARD', q.cancelled)
 local excess = over(completed + cancelled, cap)
 if excess > 0 then
-  local f = redis.call('ZRANGE', q.f, 0, excess - 1, 'WITHSCORES')
-  local g = redis.call('ZRANGE', q.g, 0, excess - 1, 'WITHSCORES')
+  local f = redis.call('ZRANGE', q.completed, 0, excess - 1, 'WITHSCORES')
+  local g = redis.call('ZRANGE', q.cancelled, 0, excess - 1, 'WITHSCORES')
   local i, j, first_ones, of_f = 1, 1, {}, {}
   for k = 1, excess do
     of_f[k] = f[i] and (not g[j] or tonumber(f[i + 1]) <= tonumber(g[j + 1]))
@@ -78,23 +79,23 @@ if excess > 0 then
   end
   n = fit(q, first_ones)
   for k = 1, n do
-    if of_f[k] then drop(q.f, COMPLETED, first_ones[k]) else drop(q.g, CANCELLED, first_ones[k]) end
+    if of_f[k] then drop(q.completed, COMPLETED, first_ones[k]) else drop(q.cancelled, CANCELLED, first_ones[k]) end
   end
   budget = budget - n
 end
 
 local age = tonumber(m[5] or 0)
 if age > 0 and budget > 0 then
-  local old = redis.call('ZRANGEBYSCORE', q.d, '-inf', int(now - age), 'LIMIT', 0, budget)
+  local old = redis.call('ZRANGEBYSCORE', q.dead, '-inf', int(now - age), 'LIMIT', 0, budget)
   n = fit(q, old)
-  for i = 1, n do drop(q.d, DEAD, old[i]) end
+  for i = 1, n do drop(q.dead, DEAD, old[i]) end
   budget = budget - n
 end
-excess = over(redis.call('ZCARD', q.d), tonumber(m[6] or 0))
+excess = over(redis.call('ZCARD', q.dead), tonumber(m[6] or 0))
 if excess > 0 then
-  local old = redis.call('ZRANGE', q.d, 0, excess - 1)
+  local old = redis.call('ZRANGE', q.dead, 0, excess - 1)
   n = fit(q, old)
-  for i = 1, n do drop(q.d, DEAD, old[i]) end
+  for i = 1, n do drop(q.dead, DEAD, old[i]) end
   budget = budget - n
 end
 
@@ -113,33 +114,33 @@ local VOID = '\2' -- no turn
 local function sweep()
   local void, lengths, all = tonumber(m[7] or 0), {}, 0
   for p = 1, 4 do
-    lengths[p] = redis.call('LLEN', q.r[p])
+    lengths[p] = redis.call('LLEN', q.ready[p])
     all = all + lengths[p]
   end
   if void <= (all - void) / 2 + 1000 then return false end
-  redis.call('HDEL', q.m, 'swept') -- a removal comes first, so that a full store is swept too
+  redis.call('HDEL', q.record, 'swept') -- a removal comes first, so that a full store is swept too
   local p, passed = string.match(m[8] or '1,0', '^(%d),(%d+)$')
   p, passed = tonumber(p), tonumber(passed)
   while p <= 4 and (passed >= lengths[p] or passed >= FAR) do p, passed = p + 1, 0 end
   if p > 4 then return false end -- and the next call begins anew
-  local turns, fields, left, gone = redis.call('LRANGE', q.r[p], int(-passed - most), int(-passed - 1)), {}, {}, 0
+  local turns, fields, left, gone = redis.call('LRANGE', q.ready[p], int(-passed - most), int(-passed - 1)), {}, {}, 0
   for i, t in ipairs(turns) do fields[i] = p .. t end
-  local counts = redis.call('HMGET', q.v, unpack(fields))
+  local counts = redis.call('HMGET', q.void_turns, unpack(fields))
   for i = #turns, 1, -1 do
     local field = fields[i]
     local times = left[field] or tonumber(counts[i] or 0)
     if times > 0 then
       left[field] = times - 1
-      if times == 1 then redis.call('HDEL', q.v, field) else redis.call('HINCRBY', q.v, field, -1) end
-      redis.call('LSET', q.r[p], int(-passed - 1 - (#turns - i)), VOID)
+      if times == 1 then redis.call('HDEL', q.void_turns, field) else redis.call('HINCRBY', q.void_turns, field, -1) end
+      redis.call('LSET', q.ready[p], int(-passed - 1 - (#turns - i)), VOID)
       gone = gone + 1
     end
   end
   if gone > 0 then
-    redis.call('LREM', q.r[p], -gone, VOID)
-    redis.call('HINCRBY', q.m, 'void', -gone)
+    redis.call('LREM', q.ready[p], -gone, VOID)
+    redis.call('HINCRBY', q.record, 'void', -gone)
   end
-  redis.call('HSET', q.m, 'swept', p .. ',' .. int(passed + #turns - gone))
+  redis.call('HSET', q.record, 'swept', p .. ',' .. int(passed + #turns - gone))
   return true
 end
 local swept = budget > 0 and room > 0 and sweep()

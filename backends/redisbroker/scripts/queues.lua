@@ -1,6 +1,7 @@
 -- queues: describe a queue.
 --
--- KEYS   m a k s w wi z y d ds f g v o r* b*
+-- KEYS   record leases lease_counts workers lease_ends worker_infos scheduled retry dead suppressed
+--        completed cancelled void_turns held ready* bodies*
 -- ARGV   now; 1; buckets; 1 to list the workers
 -- Reply  {0, now, pending, scheduled, active, retry, completed, dead, cancelled, waiting;
 --        how many of the dead are suppressed;
@@ -21,28 +22,28 @@ if q.refused then return q.refused end
 local voids = tonumber(m[11] or 0)
 local pending, created = -voids, {}
 for p = 1, 4 do
-  local n, at = redis.call('LLEN', q.r[p]), 1
+  local n, at = redis.call('LLEN', q.ready[p]), 1
   pending, created[p] = pending + n, ''
   n = math.min(n, VOIDS)
-  local e = n > 0 and redis.call('LINDEX', q.r[p], -1)
-  while voids > 0 and e and redis.call('HGET', q.v, p .. e) do
+  local e = n > 0 and redis.call('LINDEX', q.ready[p], -1)
+  while voids > 0 and e and redis.call('HGET', q.void_turns, p .. e) do
     at = at + 1
-    e = at <= n and redis.call('LINDEX', q.r[p], -at)
+    e = at <= n and redis.call('LINDEX', q.ready[p], -at)
   end
   if e then created[p] = string.sub(bodies(q, {id_of_turn(e)})[1] or '', 1, 8) end
 end
-local waiting = redis.call('HLEN', q.o)
-local reply = {0, now, pending, redis.call('ZCARD', q.z) - 1, redis.call('HLEN', q.a) - 1 - waiting, redis.call('ZCARD', q.y) - 1,
-  redis.call('ZCARD', q.f), redis.call('ZCARD', q.d), redis.call('ZCARD', q.g), waiting, redis.call('SCARD', q.ds), created[1], created[2], created[3], created[4]}
-for _, set in ipairs({q.z, q.y, q.f, q.d, q.g}) do reply[#reply + 1] = due(set) or -1 end
+local waiting = redis.call('HLEN', q.held)
+local reply = {0, now, pending, redis.call('ZCARD', q.scheduled) - 1, redis.call('HLEN', q.leases) - 1 - waiting, redis.call('ZCARD', q.retry) - 1,
+  redis.call('ZCARD', q.completed), redis.call('ZCARD', q.dead), redis.call('ZCARD', q.cancelled), waiting, redis.call('SCARD', q.suppressed), created[1], created[2], created[3], created[4]}
+for _, set in ipairs({q.scheduled, q.retry, q.completed, q.dead, q.cancelled}) do reply[#reply + 1] = due(set) or -1 end
 for i = 3, 10 do reply[#reply + 1] = tonumber(m[i] or 0) end
 if ARGV[first] == '1' then
-  local workers = redis.call('ZRANGE', q.w, 0, -1, 'WITHSCORES')
+  local workers = redis.call('ZRANGE', q.lease_ends, 0, -1, 'WITHSCORES')
   for i = 1, #workers, 2 do
     local id = workers[i]
-    if string.byte(id) ~= 0 and redis.call('HEXISTS', q.s, id) == 1 then
-      for _, v in ipairs({id, tonumber(workers[i + 1]), redis.call('HGET', q.wi, id) or '',
-        tonumber(redis.call('HGET', q.k, id) or 0)}) do
+    if string.byte(id) ~= 0 and redis.call('HEXISTS', q.workers, id) == 1 then
+      for _, v in ipairs({id, tonumber(workers[i + 1]), redis.call('HGET', q.worker_infos, id) or '',
+        tonumber(redis.call('HGET', q.lease_counts, id) or 0)}) do
         reply[#reply + 1] = v
       end
     end

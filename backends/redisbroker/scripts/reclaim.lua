@@ -1,9 +1,10 @@
 -- reclaim: end workers that ran out, and lease what they held to the caller.
--- n holds ended workers with leases left; m's field scan is how far the search
--- of the active jobs for them has come. A worker that joins n starts the search
--- anew, so that at its end nothing of anybody in n is left.
+-- unreclaimed holds ended workers with leases left; the record's field scan is how
+-- far the search of the leases for them has come. A worker that joins them starts
+-- the search anew, so that at its end none of them has anything left.
 --
--- KEYS   m w wi k s x n a h c l b*
+-- KEYS   record lease_ends worker_infos lease_counts workers ended_workers unreclaimed leases heads
+--        cancels lapses bodies*
 -- ARGV   now; 1; buckets; worker; most jobs; bytes of bodies and heads at which
 --        the answer ends
 -- Reply  {0, now, 1 when more is left, then per job: id, body, head, 1 if asked
@@ -21,32 +22,32 @@ local STEPS = 10      -- of the search in one call
 local q, m = open('scan')
 if q.refused then return q.refused end
 local worker, most = ARGV[first], tonumber(ARGV[first + 1])
-local alive = redis.call('ZSCORE', q.w, worker)
-if redis.call('HEXISTS', q.s, worker) == 0 or not alive or tonumber(alive) <= now then return {GONE} end
+local alive = redis.call('ZSCORE', q.lease_ends, worker)
+if redis.call('HEXISTS', q.workers, worker) == 0 or not alive or tonumber(alive) <= now then return {GONE} end
 
 local cursor = m[3] or '0'
-local late = redis.call('ZRANGEBYSCORE', q.w, '-inf', int(now), 'LIMIT', 0, ENDED)
+local late = redis.call('ZRANGEBYSCORE', q.lease_ends, '-inf', int(now), 'LIMIT', 0, ENDED)
 for _, id in ipairs(late) do
-  redis.call('ZREM', q.w, id)
-  redis.call('HDEL', q.s, id)
-  redis.call('HDEL', q.wi, id)
+  redis.call('ZREM', q.lease_ends, id)
+  redis.call('HDEL', q.workers, id)
+  redis.call('HDEL', q.worker_infos, id)
   bury(q, id)
-  if tonumber(redis.call('HGET', q.k, id) or 0) > 0 then
-    redis.call('HSET', q.n, id, int(up))
+  if tonumber(redis.call('HGET', q.lease_counts, id) or 0) > 0 then
+    redis.call('HSET', q.unreclaimed, id, int(up))
     cursor = '0'
   else
-    redis.call('HDEL', q.k, id)
+    redis.call('HDEL', q.lease_counts, id)
   end
 end
 
 local ended, left = {}, 0
-for _, id in ipairs(redis.call('HKEYS', q.n)) do
-  local held = tonumber(redis.call('HGET', q.k, id) or 0)
+for _, id in ipairs(redis.call('HKEYS', q.unreclaimed)) do
+  local held = tonumber(redis.call('HGET', q.lease_counts, id) or 0)
   if held > 0 then
     ended[id] = held
     left = left + 1
   else
-    redis.call('HDEL', q.n, id)
+    redis.call('HDEL', q.unreclaimed, id)
   end
 end
 
@@ -54,10 +55,10 @@ local reply, taken, room = {0, now, 0}, 0, tonumber(ARGV[first + 2])
 
 -- take leases the jobs with these leases of ended workers to the caller.
 local function take(ids, leases)
-  local stored, heads = bodies(q, ids), redis.call('HMGET', q.h, unpack(ids))
+  local stored, heads = bodies(q, ids), redis.call('HMGET', q.heads, unpack(ids))
   local asked, set, moves = {}, {}, {}
-  if redis.call('HLEN', q.c) > 0 then asked = redis.call('HMGET', q.c, unpack(ids)) end
-  redis.call('HDEL', q.a, unpack(ids))
+  if redis.call('HLEN', q.cancels) > 0 then asked = redis.call('HMGET', q.cancels, unpack(ids)) end
+  redis.call('HDEL', q.leases, unpack(ids))
   for i, id in ipairs(ids) do
     local priority, epoch, by, index = holder(leases[i])
     ended[by] = ended[by] - 1
@@ -72,19 +73,19 @@ local function take(ids, leases)
     moves[#moves + 1] = head
     set[#set + 1] = id
     set[#set + 1] = priority .. int(epoch + 1) .. ':' .. worker .. '\n' .. index
-    if asked[i] then redis.call('HSET', q.c, id, worker) end
+    if asked[i] then redis.call('HSET', q.cancels, id, worker) end
     local n = #reply
     reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4] = id, stored[i] or emptied(q, id), head, asked[i] and 1 or 0
   end
-  redis.call('HSET', q.a, unpack(set))
-  redis.call('HSET', q.h, unpack(moves))
+  redis.call('HSET', q.leases, unpack(set))
+  redis.call('HSET', q.heads, unpack(moves))
   taken = taken + #ids
 end
 
 local full = false
 for _ = 1, STEPS do
   if left == 0 or full then break end
-  local scan = redis.call('HSCAN', q.a, cursor, 'COUNT', 1000)
+  local scan = redis.call('HSCAN', q.leases, cursor, 'COUNT', 1000)
   local ids, leases = {}, {}
   for i = 1, #scan[2], 2 do
     local id = scan[2][i]
@@ -95,7 +96,7 @@ for _ = 1, STEPS do
           full = true
           break
         end
-        room = room - redis.call('HSTRLEN', q.b[bucket(q, id)], id) - redis.call('HSTRLEN', q.h, id)
+        room = room - redis.call('HSTRLEN', q.bodies[bucket(q, id)], id) - redis.call('HSTRLEN', q.heads, id)
         ids[#ids + 1] = id
         leases[#leases + 1] = scan[2][i + 1]
       end
@@ -111,20 +112,20 @@ for _ = 1, STEPS do
   end
 end
 
-if taken > 0 then redis.call('HINCRBY', q.k, worker, taken) end
+if taken > 0 then redis.call('HINCRBY', q.lease_counts, worker, taken) end
 for id, held in pairs(ended) do
   if held > 0 then
-    redis.call('HSET', q.k, id, held)
+    redis.call('HSET', q.lease_counts, id, held)
   else
-    redis.call('HDEL', q.k, id)
-    redis.call('HDEL', q.n, id)
+    redis.call('HDEL', q.lease_counts, id)
+    redis.call('HDEL', q.unreclaimed, id)
   end
 end
-if redis.call('HLEN', q.n) > 0 then
-  redis.call('HSET', q.m, 'scan', cursor)
+if redis.call('HLEN', q.unreclaimed) > 0 then
+  redis.call('HSET', q.record, 'scan', cursor)
   reply[3] = 1
 elseif m[3] then
-  redis.call('HDEL', q.m, 'scan')
+  redis.call('HDEL', q.record, 'scan')
 end
 if #late == ENDED then reply[3] = 1 end
 return reply

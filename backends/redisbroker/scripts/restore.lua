@@ -1,7 +1,8 @@
 -- restore: accept jobs of one queue that were elsewhere before, each on its own,
 -- in order.
 --
--- KEYS   m h ids u i z y d ds f g l o r* t b*
+-- KEYS   record heads remembered unique by_key scheduled retry dead suppressed completed cancelled
+--        lapses held ready* token bodies*
 -- ARGV   now; 1; buckets; then per job: id, body, options as for enqueue, where
 --        the unique key is empty if it is not taken; past, that is state ","
 --        epoch "," creation time "," end "," retention, in µs and 0 for none, "," 1 when
@@ -23,8 +24,8 @@ q.paused = m[3] == '1'
 local big, retain = tonumber(m[6] or 0), tonumber(m[7] or 0)
 local depth, room = tonumber(m[4] or 0), nil
 if depth > 0 then
-  room = depth + tonumber(m[5] or 0) - (redis.call('ZCARD', q.z) - 1) - redis.call('HLEN', q.o)
-  for p = 1, 4 do room = room - redis.call('LLEN', q.r[p]) end
+  room = depth + tonumber(m[5] or 0) - (redis.call('ZCARD', q.scheduled) - 1) - redis.call('HLEN', q.held)
+  for p = 1, 4 do room = room - redis.call('LLEN', q.ready[p]) end
 end
 
 -- stamp writes a creation time in eight bytes.
@@ -40,7 +41,7 @@ end
 -- remembered reports whether an ID is refused to a job of this epoch. One that
 -- left for elsewhere, as forget notes, comes back from a later epoch.
 local function remembered(id, epoch)
-  local till = redis.call('HGET', q.ids, id)
+  local till = redis.call('HGET', q.remembered, id)
   if not till or tonumber(till) <= now then return false end
   local left = string.match(till, '^%d+%.0+(%d*)$')
   return not left or epoch <= tonumber(left ~= '' and left or 0)
@@ -48,7 +49,7 @@ end
 
 -- take gives a unique key to a job, or returns who holds it.
 local function take(key, id, mode, ttl)
-  local held = redis.call('HGET', q.u, key)
+  local held = redis.call('HGET', q.unique, key)
   if held then
     local colon = string.find(held, ':', 1, true)
     local till = tonumber(string.sub(held, 2, colon - 1))
@@ -63,10 +64,10 @@ local next_before, earliest, pushed = next_due(q), nil, false
 
 -- accept stores a job, or returns why not.
 local function accept(id, body, options, past, rest)
-  local where = q.b[bucket(q, id)]
+  local where = q.bodies[bucket(q, id)]
   local state, epoch, created, ended, keep, suppressed = string.match(past, '^(%d+),(%d+),(%d+),(%d+),(%d+),(%d)$')
   state, epoch, ended, keep = tonumber(state), tonumber(epoch), tonumber(ended), tonumber(keep)
-  local holder = redis.call('HGET', q.o, id)
+  local holder = redis.call('HGET', q.held, id)
   if holder then return 4, string.sub(holder, string.find(holder, ':', 1, true) + 1) end
   if redis.call('HEXISTS', where, id) == 1 or remembered(id, epoch) then return 1, '' end
   if room and room < 1 and (state == PENDING or state == SCHEDULED) then
@@ -90,10 +91,10 @@ local function accept(id, body, options, past, rest)
 
   redis.call('HSET', where, id, stamp(created == '0' and up or tonumber(created)) .. body)
   if taken then
-    redis.call('HSET', q.u, unique, taken)
-    if mode == '2' then redis.call('ZADD', q.l, till, 'u' .. unique) end
+    redis.call('HSET', q.unique, unique, taken)
+    if mode == '2' then redis.call('ZADD', q.lapses, till, 'u' .. unique) end
   end
-  if key ~= '' then redis.call('ZADD', q.i, '0', key .. '\0' .. id) end
+  if key ~= '' then redis.call('ZADD', q.by_key, '0', key .. '\0' .. id) end
   local time = now
   if when == 'd' then time = up + tonumber(at) elseif when == 'a' then time = tonumber(at) end
   if state == PENDING or state == SCHEDULED then
@@ -101,20 +102,20 @@ local function accept(id, body, options, past, rest)
     if room then room = room - 1 end
   end
   local head = int(epoch + 1) .. ',' .. state .. ',' .. int(ended) .. ',' .. rest
-  redis.call('HSET', q.h, id, head)
+  redis.call('HSET', q.heads, id, head)
   big = math.max(big, #body, #head)
   if state == PENDING then
-    redis.call('LPUSH', q.r[tonumber(priority)], turn(int(epoch + 1), id))
+    redis.call('LPUSH', q.ready[tonumber(priority)], turn(int(epoch + 1), id))
     pushed = true
   elseif state == SCHEDULED or state == RETRY then
-    redis.call('ZADD', state == RETRY and q.y or q.z, int(time), priority .. int(epoch + 1) .. ':' .. id)
+    redis.call('ZADD', state == RETRY and q.retry or q.scheduled, int(time), priority .. int(epoch + 1) .. ':' .. id)
     if not earliest or time < earliest then earliest = time end
   elseif state == DEAD then
-    redis.call('ZADD', q.d, int(ended), id)
-    if suppressed == '1' then redis.call('SADD', q.ds, id) end
+    redis.call('ZADD', q.dead, int(ended), id)
+    if suppressed == '1' then redis.call('SADD', q.suppressed, id) end
   else
-    redis.call('ZADD', state == COMPLETED and q.f or q.g, int(ended), id)
-    redis.call('ZADD', q.l, int(ended + keep), 'r' .. id)
+    redis.call('ZADD', state == COMPLETED and q.completed or q.cancelled, int(ended), id)
+    redis.call('ZADD', q.lapses, int(ended + keep), 'r' .. id)
   end
 end
 
@@ -126,6 +127,6 @@ for at = first, #ARGV, 5 do
     reply[n + 1], reply[n + 2], reply[n + 3] = (at - first) / 5 + 1, why, holder
   end
 end
-if big > tonumber(m[6] or 0) then redis.call('HSET', q.m, 'big', big) end
+if big > tonumber(m[6] or 0) then redis.call('HSET', q.record, 'big', big) end
 if pushed or earliest and (not next_before or earliest < next_before) then wake(q) end
 return reply

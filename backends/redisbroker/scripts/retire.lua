@@ -3,7 +3,8 @@
 -- the answer until that is 0. The worker's own time still runs meanwhile, so
 -- that a reclaim takes over where a retire stopped.
 --
--- KEYS   m w wi k s x a h c u i ids g l r* t b*
+-- KEYS   record lease_ends worker_infos lease_counts workers ended_workers leases heads cancels
+--        unique by_key remembered cancelled lapses ready* token bodies*
 -- ARGV   now; 1; buckets; worker; cursor; channel for events
 -- Reply  {0, now, cursor, then per released job: id, new epoch}; a refusal
 -- @include clock
@@ -21,12 +22,12 @@ q.paused = m[3] == '1'
 q.retain, q.span = tonumber(m[5] or 0), duplicate_span(m[6])
 local worker = ARGV[first]
 
-redis.call('HDEL', q.s, worker)
+redis.call('HDEL', q.workers, worker)
 bury(q, worker)
-local held = tonumber(redis.call('HGET', q.k, worker) or 0)
+local held = tonumber(redis.call('HGET', q.lease_counts, worker) or 0)
 local cursor, mine = '0', {}
 if held > 0 then
-  local scan = redis.call('HSCAN', q.a, ARGV[first + 1], 'COUNT', 1000)
+  local scan = redis.call('HSCAN', q.leases, ARGV[first + 1], 'COUNT', 1000)
   cursor = scan[1]
   for i = 1, #scan[2], 2 do
     if scan[2][i] ~= '' then
@@ -42,14 +43,14 @@ if #mine > 0 then
   table.sort(mine, function(a, b) return a[1] > b[1] end)
   local ids = {}
   for i, job in ipairs(mine) do ids[i] = job[1] end
-  local known, asked, stored = redis.call('HMGET', q.h, unpack(ids)), {}, {}
-  if redis.call('HLEN', q.c) > 0 then
-    asked = redis.call('HMGET', q.c, unpack(ids))
+  local known, asked, stored = redis.call('HMGET', q.heads, unpack(ids)), {}, {}
+  if redis.call('HLEN', q.cancels) > 0 then
+    asked = redis.call('HMGET', q.cancels, unpack(ids))
     stored = bodies(q, ids)
-    redis.call('HDEL', q.c, unpack(ids))
+    redis.call('HDEL', q.cancels, unpack(ids))
   end
-  redis.call('HDEL', q.a, unpack(ids))
-  held = redis.call('HINCRBY', q.k, worker, -#ids)
+  redis.call('HDEL', q.leases, unpack(ids))
+  held = redis.call('HINCRBY', q.lease_counts, worker, -#ids)
   local heads, gone, lists = {}, {}, {{}, {}, {}, {}}
   for i, job in ipairs(mine) do
     local id, priority, epoch, index = unpack(job)
@@ -57,7 +58,7 @@ if #mine > 0 then
     if asked[i] then
       state = CANCELLED
       finish(q, id, parse_index(index), moved(known[i], epoch, state, int(up), 1),
-        stored[i] and retention(stored[i]) or 0, q.g, heads, gone)
+        stored[i] and retention(stored[i]) or 0, q.cancelled, heads, gone)
     else
       heads[#heads + 1] = id
       heads[#heads + 1] = moved(known[i], epoch, state, '0', 1)
@@ -69,19 +70,19 @@ if #mine > 0 then
     events[i] = state .. id
   end
   remove(q, gone)
-  if #heads > 0 then redis.call('HSET', q.h, unpack(heads)) end
+  if #heads > 0 then redis.call('HSET', q.heads, unpack(heads)) end
   for p = 1, 4 do
     if #lists[p] > 0 then
-      redis.call('RPUSH', q.r[p], unpack(lists[p]))
+      redis.call('RPUSH', q.ready[p], unpack(lists[p]))
       wake(q)
     end
   end
   publish(m[4], ARGV[first + 2], events)
 end
 if held <= 0 or cursor == '0' then
-  redis.call('ZREM', q.w, worker)
-  redis.call('HDEL', q.wi, worker)
-  redis.call('HDEL', q.k, worker)
+  redis.call('ZREM', q.lease_ends, worker)
+  redis.call('HDEL', q.worker_infos, worker)
+  redis.call('HDEL', q.lease_counts, worker)
   reply[3] = '0'
 end
 return reply

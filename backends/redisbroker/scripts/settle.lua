@@ -1,6 +1,7 @@
 -- settle: end leases of one worker, each with its outcome.
 --
--- KEYS   m s n a h k c u i ids z y d f g l r* t b*
+-- KEYS   record workers unreclaimed leases heads lease_counts cancels unique by_key remembered
+--        scheduled retry dead completed cancelled lapses ready* token bodies*
 -- ARGV   now; 1; buckets; worker; number of the request, 0 for none; how many
 --        items of it went before in other calls; channel for events; how many
 --        items; their IDs; then runs of items with the same outcome: how many,
@@ -26,8 +27,8 @@ local worker, number, offset = ARGV[first], tonumber(ARGV[first + 1]), tonumber(
 local total = tonumber(ARGV[first + 4])
 local ids = {unpack(ARGV, first + 5, first + 4 + total)}
 
--- What was answered before: s holds the worker's last number and its verdicts.
-local known, before = redis.call('HGET', q.s, worker), ''
+-- What was answered before: workers holds the worker's last number and its verdicts.
+local known, before = redis.call('HGET', q.workers, worker), ''
 local numbered = known and number > 0
 if numbered then
   local colon = string.find(known, ':', 1, true)
@@ -40,9 +41,9 @@ local skip = math.min(#before - offset, total)
 if not numbered then skip = 0 end
 
 -- checks
-local leases = redis.call('HMGET', q.a, unpack(ids))
+local leases = redis.call('HMGET', q.leases, unpack(ids))
 local asked = {}
-if redis.call('HLEN', q.c) > 0 then asked = redis.call('HMGET', q.c, unpack(ids)) end
+if redis.call('HLEN', q.cancels) > 0 then asked = redis.call('HMGET', q.cancels, unpack(ids)) end
 local outcomes, verdicts = {}, {}
 local STATES = {c = COMPLETED, x = CANCELLED, d = DEAD, y = RETRY, p = PENDING, f = PENDING}
 
@@ -117,15 +118,15 @@ end
 
 -- effects
 if #ended > 0 then
-  if redis.call('HDEL', q.a, unpack(ended)) < #ended then
+  if redis.call('HDEL', q.leases, unpack(ended)) < #ended then
     verdicts = {}
     ended, others, gone, aged = sort_out({})
   end
-  if next(asked) then redis.call('HDEL', q.c, unpack(ended)) end
-  local left = redis.call('HINCRBY', q.k, worker, -#ended)
+  if next(asked) then redis.call('HDEL', q.cancels, unpack(ended)) end
+  local left = redis.call('HINCRBY', q.lease_counts, worker, -#ended)
   if not known and left <= 0 then
-    redis.call('HDEL', q.k, worker)
-    redis.call('HDEL', q.n, worker)
+    redis.call('HDEL', q.lease_counts, worker)
+    redis.call('HDEL', q.unreclaimed, worker)
   end
 end
 if #others > 0 then
@@ -152,7 +153,7 @@ if #others > 0 then
     if #lease > #o.fence + 1 then index = parse_index(string.sub(lease, #o.fence + 2)) end
     if kind == 'c' or kind == 'x' then
       local before = #gone
-      finish(q, id, index, head, o.keep, kind == 'c' and q.f or q.g, heads, gone)
+      finish(q, id, index, head, o.keep, kind == 'c' and q.completed or q.cancelled, heads, gone)
       if #heads > stored and #head > longest then longest = #head end
       stored = #heads
       if #gone > before and o.epoch ~= '0' then aged[#aged + 1] = id end
@@ -161,7 +162,7 @@ if #others > 0 then
       if #head > longest then longest = #head end
       if kind == 'd' then
         unhold(q, index, id)
-        redis.call('ZADD', q.d, int(up), id)
+        redis.call('ZADD', q.dead, int(up), id)
       else
         local priority = string.sub(lease, 1, 1)
         if kind == 'y' then
@@ -177,23 +178,23 @@ if #others > 0 then
     end
     verdicts[i - skip] = tostring(state)
   end
-  if stored > 0 then redis.call('HSET', q.h, unpack(heads)) end
-  if longest > tonumber(m[7] or 0) then redis.call('HSET', q.m, 'big', longest) end
+  if stored > 0 then redis.call('HSET', q.heads, unpack(heads)) end
+  if longest > tonumber(m[7] or 0) then redis.call('HSET', q.record, 'big', longest) end
   local woken = false
   if #dues > 0 then
     local due = next_due(q)
     woken = not due or earliest < due
-    redis.call('ZADD', q.y, unpack(dues))
+    redis.call('ZADD', q.retry, unpack(dues))
   end
   for p = 1, 4 do
     if #back[p] > 0 then
-      redis.call('LPUSH', q.r[p], unpack(back[p]))
+      redis.call('LPUSH', q.ready[p], unpack(back[p]))
       woken = true
     end
     if #front[p] > 0 then
       local reversed, n = {}, #front[p]
       for i = 1, n do reversed[i] = front[p][n + 1 - i] end
-      redis.call('RPUSH', q.r[p], unpack(reversed))
+      redis.call('RPUSH', q.ready[p], unpack(reversed))
       woken = true
     end
   end
@@ -202,7 +203,7 @@ end
 remove(q, gone, aged)
 local fresh = table.concat(verdicts)
 local answer = string.sub(before, offset + 1, offset + skip) .. fresh
-if numbered and skip < total then redis.call('HSET', q.s, worker, int(number) .. ':' .. before .. fresh) end
+if numbered and skip < total then redis.call('HSET', q.workers, worker, int(number) .. ':' .. before .. fresh) end
 if watched(m[4]) then
   local events = {}
   for i = skip + 1, total do

@@ -1,7 +1,7 @@
 -- watch: have settles tell of the jobs of a queue for some time. The time is
 -- always the store's clock's, since watching is done in real time.
 --
--- KEYS   m
+-- KEYS   record
 -- ARGV   0; 1; buckets; for how long, in µs
 -- Reply  {0, now}; a refusal
 -- @include clock
@@ -10,5 +10,5 @@
 local q, m = open('watch')
 if q.refused then return q.refused end
 local till = now + tonumber(ARGV[first])
-if till > tonumber(m[3] or 0) then redis.call('HSET', q.m, 'watch', int(till)) end
+if till > tonumber(m[3] or 0) then redis.call('HSET', q.record, 'watch', int(till)) end
 return {0, now}

@@ -8,7 +8,7 @@ end
 
 -- next_due is the earliest time in both, or nil.
 local function next_due(q)
-  local z, y = due(q.z), due(q.y)
+  local z, y = due(q.scheduled), due(q.retry)
   if z and y then return math.min(z, y) end
   return z or y
 end

@@ -9,7 +9,7 @@ local function retention(body)
   return (fields(body, at, #body, 9)[9] or 0) / 2
 end
 
--- finish ends a job that was completed (set f) or cancelled (set g): it keeps
+-- finish ends a job that was completed or cancelled (set is for which): it keeps
 -- the record for the time given or else the queue's, or lets it go. It adds to
 -- the lists of heads to store and of records to remove.
 local function finish(q, id, f, head, keep, set, heads, gone)
@@ -22,6 +22,6 @@ local function finish(q, id, f, head, keep, set, heads, gone)
     heads[#heads + 1] = id
     heads[#heads + 1] = head
     redis.call('ZADD', set, int(up), id)
-    redis.call('ZADD', q.l, int(up + keep), 'r' .. id)
+    redis.call('ZADD', q.lapses, int(up + keep), 'r' .. id)
   end
 end

@@ -8,7 +8,7 @@ local function fit(q, names, from)
   for i, name in ipairs(names) do
     if room <= 0 then return i - 1 end
     local id = from and string.sub(name, from) or name
-    room = room - redis.call('HSTRLEN', q.b[bucket(q, id)], id) - redis.call('HSTRLEN', q.h, id)
+    room = room - redis.call('HSTRLEN', q.bodies[bucket(q, id)], id) - redis.call('HSTRLEN', q.heads, id)
   end
   return #names
 end

@@ -12,10 +12,10 @@ end
 -- that its caller chose for the queue's duplicate span. The epoch at which a job
 -- left for elsewhere stands so far behind the point that the number is the same.
 local function forget(q, f, id, left)
-  if f[KEY] then redis.call('ZREM', q.i, f[KEY] .. '\0' .. id) end
+  if f[KEY] then redis.call('ZREM', q.by_key, f[KEY] .. '\0' .. id) end
   if f[GIVEN] then
     local till = int(up + q.span)
-    redis.call('HSET', q.ids, id, left and till .. '.00000000000000000000' .. int(left) or till)
-    redis.call('ZADD', q.l, till, 'i' .. id)
+    redis.call('HSET', q.remembered, id, left and till .. '.00000000000000000000' .. int(left) or till)
+    redis.call('ZADD', q.lapses, till, 'i' .. id)
   end
 end

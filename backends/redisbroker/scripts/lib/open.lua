@@ -12,7 +12,7 @@ local function open(...)
   local n = tonumber(ARGV[2 + opened])
   local q
   q, offset = names(offset, n < 0 and 1 or n)
-  local m = redis.call('HMGET', q.m, 'v', 'B', ...)
+  local m = redis.call('HMGET', q.record, 'v', 'B', ...)
   local version, buckets = tonumber(m[1]), tonumber(m[2] or 0)
   if not version then
     q.refused = {ABSENT}

@@ -12,7 +12,7 @@ local function ready(q, cursor, n)
   if cursor ~= '' then p, offset = tonumber(string.sub(cursor, 1, 1)), tonumber(string.sub(cursor, 2)) end
   local ids = {}
   for list = p, 4 do
-    local entries = redis.call('LRANGE', q.r[list], int(offset), int(offset + n - #ids - 1))
+    local entries = redis.call('LRANGE', q.ready[list], int(offset), int(offset + n - #ids - 1))
     for _, e in ipairs(entries) do ids[#ids + 1] = id_of_turn(e) end
     if #ids == n then return ids, list .. int(offset + #entries) end
     offset = 0
@@ -20,7 +20,7 @@ local function ready(q, cursor, n)
   return ids, ''
 end
 
--- unordered pages through a hash of jobs, a for the leases or o for what is held:
+-- unordered pages through a hash of jobs, that of leases or of what is held:
 -- the cursor is a scan's, and the last ID that was taken of what the scan gave
 -- for it, since that may be more than n. It takes fewer than n for most, but the
 -- scan is the same: one that gave more would go back behind the last ID.
@@ -80,7 +80,7 @@ end
 local function keyed(q, cursor, n, key)
   local from = '[' .. key .. '\0'
   if cursor ~= '' then from = '(' .. key .. '\0' .. cursor end
-  local ids = redis.call('ZRANGEBYLEX', q.i, from, '(' .. key .. '\1', 'LIMIT', 0, n)
+  local ids = redis.call('ZRANGEBYLEX', q.by_key, from, '(' .. key .. '\1', 'LIMIT', 0, n)
   for i, member in ipairs(ids) do ids[i] = string.sub(member, #key + 2) end
   if #ids < n then return ids, '' end
   return ids, ids[n]

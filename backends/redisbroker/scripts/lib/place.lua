@@ -10,7 +10,7 @@ local function priority_of(index)
   return int(priority)
 end
 
--- held reports whether a lease is nobody's, which is that of a job in o.
+-- held reports whether a lease is nobody's, which is that of a held job.
 local function held(lease) return string.byte(lease, string.find(lease, ':', 2, true) + 1) == 10 end
 
 -- place says where a job is that exists: its state, its entry in the structure
@@ -22,9 +22,9 @@ local function place(q, id, index, head, lease)
   state = tonumber(state or 0)
   if state == COMPLETED or state == DEAD or state == CANCELLED then return state end
   local entry = priority_of(parse_index(index)) .. (epoch or '0') .. ':' .. id
-  local at = redis.call('ZSCORE', q.z, entry)
+  local at = redis.call('ZSCORE', q.scheduled, entry)
   if at then return SCHEDULED, entry, tonumber(at) end
-  at = redis.call('ZSCORE', q.y, entry)
+  at = redis.call('ZSCORE', q.retry, entry)
   if at then return RETRY, entry, tonumber(at) end
   return PENDING, priority_of(parse_index(index)) .. turn(epoch or '0', id)
 end

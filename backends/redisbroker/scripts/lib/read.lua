@@ -5,7 +5,7 @@ local function bodies(q, ids)
   local all, others, b = {}, ids, 0
   if together(q, ids) then
     b = bucket(q, ids[1])
-    all = redis.call('HMGET', q.b[b], unpack(ids))
+    all = redis.call('HMGET', q.bodies[b], unpack(ids))
     if q.buckets == 1 then return all end
     others = {}
     for i = 1, #ids do
@@ -15,7 +15,7 @@ local function bodies(q, ids)
   end
   local found = {}
   for of, list in pairs(by_bucket(q, others, 0)) do
-    local some = redis.call('HMGET', q.b[of], unpack(list))
+    local some = redis.call('HMGET', q.bodies[of], unpack(list))
     for i = 1, #list do found[list[i]] = some[i] end
   end
   for i = 1, #ids do all[i] = all[i] or found[ids[i]] or false end

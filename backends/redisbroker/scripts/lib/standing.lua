@@ -1,9 +1,9 @@
 -- @include place
 -- @include read
 
-local HOME = {[COMPLETED] = 'f', [DEAD] = 'd', [CANCELLED] = 'g'}
-local CALLED = {a = 'the leases', r = 'line', z = 'the scheduled jobs', y = 'the retries', d = 'the dead jobs',
-  f = 'the completed jobs', g = 'the cancelled jobs'}
+local HOME = {[COMPLETED] = 'completed', [DEAD] = 'dead', [CANCELLED] = 'cancelled'}
+local CALLED = {leases = 'the leases', ready = 'line', scheduled = 'the scheduled jobs', retry = 'the retries',
+  dead = 'the dead jobs', completed = 'the completed jobs', cancelled = 'the cancelled jobs'}
 
 -- standing says where a job is, in every structure but the ready lists, and
 -- which place is its home: that of the state that its head ended in, else its
@@ -16,9 +16,10 @@ local function standing(q, id, body, head, lease)
   s.finished, s.deliveries = tonumber(finished or 0), tonumber(deliveries or 0)
   s.priority = tonumber(priority_of(s.index))
   s.entry, s.turn = int(s.priority) .. int(s.epoch) .. ':' .. id, turn(int(s.epoch), id)
-  s.z, s.y = redis.call('ZSCORE', q.z, s.entry), redis.call('ZSCORE', q.y, s.entry)
-  s.d, s.f, s.g = redis.call('ZSCORE', q.d, id), redis.call('ZSCORE', q.f, id), redis.call('ZSCORE', q.g, id)
-  s.home = HOME[s.state] or lease and 'a' or s.z and 'z' or s.y and 'y' or 'r'
+  s.scheduled, s.retry = redis.call('ZSCORE', q.scheduled, s.entry), redis.call('ZSCORE', q.retry, s.entry)
+  s.dead, s.completed = redis.call('ZSCORE', q.dead, id), redis.call('ZSCORE', q.completed, id)
+  s.cancelled = redis.call('ZSCORE', q.cancelled, id)
+  s.home = HOME[s.state] or lease and 'leases' or s.scheduled and 'scheduled' or s.retry and 'retry' or 'ready'
   return s
 end
 
@@ -28,10 +29,10 @@ local looked = 0    -- and in all, in this step
 -- in_line says whether a job has its turn in a ready list: nil when it would
 -- take too long to say.
 local function in_line(q, s)
-  local n = redis.call('LLEN', q.r[s.priority])
+  local n = redis.call('LLEN', q.ready[s.priority])
   looked = looked + n
   if n > 2 * LOOK or looked > 4 * LOOK then return nil end
-  return redis.call('LPOS', q.r[s.priority], s.turn) and true or false
+  return redis.call('LPOS', q.ready[s.priority], s.turn) and true or false
 end
 
 local LONG = 'the line is too long to look through'

@@ -45,16 +45,13 @@ type Examined struct {
 	Cursor   string // of the next step; empty at the end
 }
 
-// Finding is one thing that is wrong.
+// Finding is one thing that is wrong. Its backend fills in the kind, so that
+// whoever shows a finding needs to know no backend.
 type Finding struct {
-	Code  string // which kind, see FindingKinds; codes keep their meaning
+	FindingKind
 	Queue string // empty for the store as a whole
 	ID    string // of the job, or the name of what else it is about
 	What  string // what is wrong here, in one sentence
 	Fixed bool   // it was repaired
 	Left  string // why it was not, although that was asked for
 }
-
-// Kind is what there is to know of the finding's code. The zero FindingKind
-// stands for a code that this version does not know.
-func (f Finding) Kind() FindingKind { return findingKinds[f.Code] }

@@ -2,9 +2,6 @@ package broker_test
 
 import (
 	"errors"
-	"fmt"
-	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,23 +9,31 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestEveryKindOfFindingSaysWhatToDo(t *testing.T) {
+func TestKnownFindings_AddsABackendsOwn(t *testing.T) {
 	t.Parallel()
-	kinds := broker.FindingKinds()
-	for _, k := range kinds {
-		if !regexp.MustCompile(`^[a-z]+(-[a-z]+)+$`).MatchString(k.Code) {
-			t.Errorf("%q is no code", k.Code)
-		}
-		if k.Means == "" || k.Repair == "" && k.Advice == "" {
-			t.Errorf("%s says neither what a repair does nor what to do: %+v", k.Code, k)
-		}
-		if got := (broker.Finding{Code: k.Code}).Kind(); got != k {
-			t.Errorf("the kind of %s is %+v", k.Code, got)
-		}
+	own := broker.FindingKind{Code: "disk-full", Means: "m", Advice: "a"}
+	kinds := broker.KnownFindings([]broker.FindingKind{own})
+	if got := kinds.Of("disk-full"); got != own {
+		t.Errorf("the backend's own kind is %+v", got)
 	}
-	if len(kinds) < 50 || !slices.IsSortedFunc(kinds, func(a, b broker.FindingKind) int { return strings.Compare(a.Code, b.Code) }) {
-		t.Errorf("%d kinds, out of order", len(kinds))
+	if got := kinds.Of("count-differs"); got.Means == "" || got.Repair == "" {
+		t.Errorf("a kind of any store is %+v", got)
 	}
+	if got := kinds.Of("unheard-of"); got != (broker.FindingKind{Code: "unheard-of"}) {
+		t.Errorf("an unknown kind is %+v, want the code alone", got)
+	}
+	if got := broker.KnownFindings().Of("disk-full"); got.Means != "" {
+		t.Errorf("one backend's kind is known to others: %+v", got)
+	}
+	if list := kinds.List(); len(list) != len(kinds) || !slices.IsSortedFunc(list, func(a, b broker.FindingKind) int { return strings.Compare(a.Code, b.Code) }) {
+		t.Errorf("the list of %d kinds is %+v", len(kinds), list)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a backend can describe count-differs anew")
+		}
+	}()
+	broker.KnownFindings([]broker.FindingKind{{Code: "count-differs"}})
 }
 
 func TestAnExaminationGoesThroughItsPlan(t *testing.T) {
@@ -66,31 +71,6 @@ func TestAnExaminationGoesThroughItsPlan(t *testing.T) {
 	} {
 		if at, err := plan.Read(&req); !errors.Is(err, broker.ErrInvalid) {
 			t.Errorf("%+v: %+v, %v, want ErrInvalid", req, at, err)
-		}
-	}
-}
-
-// The page for operators lists what this package says.
-func TestTheDocumentationKnowsEveryFinding(t *testing.T) {
-	t.Parallel()
-	page, err := os.ReadFile("../docs/doctor.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tables, list, _ := strings.Cut(string(page), "## All findings")
-	for _, k := range broker.FindingKinds() {
-		row := fmt.Sprintf("| `%s` | %s | %s | %s |\n", k.Code, k.Means, k.Repair, k.Advice)
-		errors, warnings, _ := strings.Cut(list, "### Warnings")
-		if at := map[bool]string{true: warnings, false: errors}[k.Warning]; !strings.Contains(at, row) {
-			t.Errorf("docs/doctor.md lacks, among errors or warnings as it is, the row\n%s", row)
-		}
-		if !strings.Contains(tables, "`"+k.Code+"`") {
-			t.Errorf("docs/doctor.md does not say what must hold for %s not to be found", k.Code)
-		}
-	}
-	for _, m := range regexp.MustCompile("`([a-z]+(?:-[a-z]+)+)`").FindAllStringSubmatch(string(page), -1) {
-		if (broker.Finding{Code: m[1]}).Kind().Code == "" {
-			t.Errorf("docs/doctor.md names %s, which is no finding", m[1])
 		}
 	}
 }

@@ -40,8 +40,8 @@ func (c *check) examine() {
 		got, err := c.b.Examine(c.ctx, req)
 		c.ok("Examine", err)
 		for _, f := range got.Findings {
-			c.that(f.Queue == "" || f.Kind().Warning, "audit: an examination of the store\ngot  %+v, which means: %s\nwant no finding",
-				f, f.Kind().Means)
+			c.that(f.Queue == "" || f.Warning, "audit: an examination of the store\ngot  %+v, which means: %s\nwant no finding",
+				f, f.Means)
 		}
 		if req.Cursor = got.Cursor; req.Cursor == "" {
 			return

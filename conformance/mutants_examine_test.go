@@ -11,7 +11,7 @@ var examineMutants = []mutant{
 		examine := p.examine
 		p.examine = func(ctx context.Context, r broker.ExamineRequest) (broker.Examined, error) {
 			got, err := examine(ctx, r)
-			got.Findings = append(got.Findings, broker.Finding{Code: "count-differs", Queue: r.Queue})
+			got.Findings = append(got.Findings, broker.Finding{FindingKind: broker.KnownFindings().Of("count-differs"), Queue: r.Queue})
 			return got, err
 		}
 	})},

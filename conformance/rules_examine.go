@@ -20,7 +20,7 @@ var examineRules = []Rule{
 			got, err := c.b.Examine(c.ctx, req)
 			c.ok("Examine", err)
 			for _, f := range got.Findings {
-				c.that(f.Kind().Warning, "a step of the examination\ngot  %+v\nwant no finding", f)
+				c.that(f.Warning, "a step of the examination\ngot  %+v\nwant no finding", f)
 			}
 			if req.Cursor = got.Cursor; req.Cursor == "" {
 				return

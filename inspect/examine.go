@@ -89,6 +89,9 @@ const examineTimeout = 30 * time.Second
 // taken over.
 const reclaimGrace = time.Minute
 
+// kinds holds what the inspector finds by itself.
+var kinds = broker.KnownFindings()
+
 // unserved says what is wrong with who serves a queue.
 func unserved(q QueueInfo) (findings []Finding) {
 	live := 0
@@ -96,7 +99,7 @@ func unserved(q QueueInfo) (findings []Finding) {
 		if w.Alive(q.Now) {
 			live++
 		} else if gone := q.Now.Sub(w.Until); gone > reclaimGrace {
-			findings = append(findings, Finding{Code: "worker-not-reclaimed", Queue: q.Name, ID: w.ID,
+			findings = append(findings, Finding{FindingKind: kinds.Of("worker-not-reclaimed"), Queue: q.Name, ID: w.ID,
 				What: fmt.Sprintf("worker %s on %s ran out %v ago and holds %d jobs", w.ID, w.Host, gone.Round(time.Second), w.Held)})
 		}
 	}
@@ -105,7 +108,7 @@ func unserved(q QueueInfo) (findings []Finding) {
 		due = 1
 	}
 	if live == 0 && due > 0 && !q.Policy.Paused {
-		findings = append(findings, Finding{Code: "queue-not-served", Queue: q.Name,
+		findings = append(findings, Finding{FindingKind: kinds.Of("queue-not-served"), Queue: q.Name,
 			What: fmt.Sprintf("%d jobs are pending or due, and no live worker serves the queue", due)})
 	}
 	return findings

@@ -67,9 +67,12 @@ func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker
 	return e.Examined, nil
 }
 
+// kinds are those that any store can have.
+var kinds = broker.KnownFindings()
+
 // found notes a finding, and repairs it where that was asked for.
 func (e *examiner) found(code, id string, repair func(), what string, args ...any) {
-	f := broker.Finding{Code: code, Queue: e.Queue, ID: id, What: fmt.Sprintf(what, args...)}
+	f := broker.Finding{FindingKind: kinds.Of(code), Queue: e.Queue, ID: id, What: fmt.Sprintf(what, args...)}
 	switch {
 	case e.req.Fix && repair != nil:
 		repair()

@@ -103,7 +103,7 @@ func (e *examiner) note(ctx context.Context, found ...noted) error {
 }
 
 func told(code, queue, id, what string, args ...any) broker.Finding {
-	return broker.Finding{Code: code, Queue: queue, ID: id, What: fmt.Sprintf(what, args...)}
+	return broker.Finding{FindingKind: kinds.Of(code), Queue: queue, ID: id, What: fmt.Sprintf(what, args...)}
 }
 
 // run makes a repair of statements.

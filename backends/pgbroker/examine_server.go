@@ -43,7 +43,7 @@ func (e *examiner) server(ctx context.Context) error {
 }
 
 func serverFindings(unsafe []string, vacuums, replica bool, held []string, skew time.Duration) (found []noted) {
-	add := func(code, what string) { found = append(found, noted{Finding: broker.Finding{Code: code, What: what}}) }
+	add := func(code, what string) { found = append(found, noted{Finding: told(code, "", "", "%s", what)}) }
 	for _, setting := range unsafe {
 		add("commits-not-durable", setting)
 	}

@@ -182,7 +182,8 @@ func (e *examiner) read(err error, s *step) (told []any, pos string, over bool, 
 	e.Now, e.Records = moment(s.at), int(number(s.reply[1]))
 	told, _ = s.reply[2].([]any)
 	for list := s.reply[3:]; len(list) >= 5; list = list[5:] {
-		f := broker.Finding{Code: text(list[0]), Queue: e.at.Queue, ID: text(list[1]), What: text(list[2]), Fixed: number(list[3]) == 1}
+		f := finding(text(list[0]), e.at.Queue, text(list[1]), text(list[2]))
+		f.Fixed = number(list[3]) == 1
 		if e.req.Fix {
 			f.Left = text(list[4])
 		}
@@ -191,9 +192,13 @@ func (e *examiner) read(err error, s *step) (told []any, pos string, over bool, 
 	return told, text(s.reply[0]), false, nil
 }
 
+func finding(code, queue, id, what string) broker.Finding {
+	return broker.Finding{FindingKind: kinds.Of(code), Queue: queue, ID: id, What: what}
+}
+
 // note adds a finding that is not repaired.
 func (e *examiner) note(code, id, what, left string) {
-	f := broker.Finding{Code: code, Queue: e.at.Queue, ID: id, What: what}
+	f := finding(code, e.at.Queue, id, what)
 	if e.req.Fix {
 		f.Left = cmp.Or(left, "it cannot be repaired from here")
 	}

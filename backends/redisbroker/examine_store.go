@@ -88,7 +88,7 @@ const maxSkew = 10 * time.Second
 // its setting of that name.
 func settings(addr string, info map[string]string, save string, skew time.Duration) (findings []broker.Finding) {
 	add := func(code, format string, args ...any) {
-		findings = append(findings, broker.Finding{Code: code, ID: addr, What: fmt.Sprintf(format, args...)})
+		findings = append(findings, finding(code, "", addr, fmt.Sprintf(format, args...)))
 	}
 	if v := info["redis_version"]; v != "" && !atLeast(v, 6, 2) {
 		add("server-too-old", "it is Redis %s; 6.2 is the oldest that will do", v)

@@ -93,16 +93,16 @@ type diagnosis struct {
 }
 
 type sameFindings struct {
-	code, queue string
-	first       []inspect.Finding
-	count       int
-	fixed       int
-	left        []string // reasons
+	kind  broker.FindingKind
+	queue string
+	first []inspect.Finding
+	count int
+	fixed int
+	left  []string // reasons
 }
 
 func (d *diagnosis) add(f inspect.Finding) {
-	kind := f.Kind()
-	if kind.Warning {
+	if f.Warning {
 		d.warnings++
 	} else {
 		d.errors++
@@ -110,16 +110,16 @@ func (d *diagnosis) add(f inspect.Finding) {
 	switch {
 	case f.Fixed:
 		d.fixed++
-	case kind.Repair != "":
+	case f.Repair != "":
 		d.fixable++
 	}
-	if !f.Fixed && !kind.Warning {
+	if !f.Fixed && !f.Warning {
 		d.remain++
 	}
-	at := slices.IndexFunc(d.groups, func(g *sameFindings) bool { return g.code == f.Code && g.queue == f.Queue })
+	at := slices.IndexFunc(d.groups, func(g *sameFindings) bool { return g.kind == f.FindingKind && g.queue == f.Queue })
 	if at < 0 {
 		at = len(d.groups)
-		d.groups = append(d.groups, &sameFindings{code: f.Code, queue: f.Queue})
+		d.groups = append(d.groups, &sameFindings{kind: f.FindingKind, queue: f.Queue})
 	}
 	g := d.groups[at]
 	if g.count++; d.all || g.count <= shownOfEach {
@@ -138,15 +138,15 @@ func (a *app) tell(d *diagnosis, fix bool) error {
 		return nil
 	}
 	slices.SortStableFunc(d.groups, func(x, y *sameFindings) int {
-		return cmp.Or(cmp.Compare(level(x.code), level(y.code)), strings.Compare(x.queue, y.queue))
+		return cmp.Or(cmp.Compare(level(x.kind), level(y.kind)), strings.Compare(x.queue, y.queue))
 	})
 	for _, g := range d.groups {
-		kind := inspect.Finding{Code: g.code}.Kind()
+		kind := g.kind
 		about := "the store"
 		if g.queue != "" {
 			about = "queue " + g.queue
 		}
-		a.say("%s: %s in %s (%d)", level(g.code), g.code, plain(about), g.count)
+		a.say("%s: %s in %s (%d)", level(kind), kind.Code, plain(about), g.count)
 		for _, f := range g.first {
 			a.say("  %s", plain(strings.TrimPrefix(f.ID+": "+f.What, ": ")))
 		}
@@ -180,8 +180,8 @@ func (a *app) tell(d *diagnosis, fix bool) error {
 	return nil
 }
 
-func level(code string) string {
-	if (inspect.Finding{Code: code}).Kind().Warning {
+func level(k broker.FindingKind) string {
+	if k.Warning {
 		return "warning"
 	}
 	return "error"
@@ -202,6 +202,5 @@ type findingView struct {
 }
 
 func viewOf(f inspect.Finding) findingView {
-	k := f.Kind()
-	return findingView{level(f.Code), f.Code, f.Queue, f.ID, f.What, k.Means, k.Repair, k.Advice, f.Fixed, f.Left}
+	return findingView{level(f.FindingKind), f.Code, f.Queue, f.ID, f.What, f.Means, f.Repair, f.Advice, f.Fixed, f.Left}
 }

@@ -104,7 +104,7 @@ func Run(t *testing.T, open func(testing.TB) broker.Broker, table []Corruption) 
 				if f.Fixed == c.Left {
 					t.Errorf("repaired: %t, want %t: %+v", f.Fixed, !c.Left, f)
 				}
-				if f.Kind().Code == "" || f.What == "" || !f.Fixed && f.Left == "" && f.Kind().Repair != "" {
+				if f.Means == "" || f.What == "" || !f.Fixed && f.Left == "" && f.Repair != "" {
 					t.Errorf("the finding does not say what it is: %+v", f)
 				}
 			}

@@ -1,0 +1,101 @@
+package redisbroker
+
+import "github.com/seed81422ce9/jobs/broker"
+
+// kinds are all kinds of findings that this backend can report.
+var kinds = broker.KnownFindings(jobFindings, workerFindings, queueFindings, settingFindings)
+
+// FindingKinds lists every kind of finding that Examine can report, by code.
+func FindingKinds() []broker.FindingKind { return kinds.List() }
+
+const whenShorter = "examine again when fewer jobs wait"
+
+// What can be wrong with a job and its entries.
+var jobFindings = []broker.FindingKind{
+	{Code: "entry-of-other-epoch",
+		Means:  "an entry names another epoch or priority than the job: the job would be leased again and again, and its outcomes refused",
+		Repair: "the entry is rewritten for the job, at the same time or position; it is removed if the job has another entry",
+		Advice: whenShorter},
+	{Code: "entry-malformed",
+		Means:  "an entry cannot be read: claims of the queue may fail",
+		Repair: "the entry is removed; if a job then has no entry, that is found next"},
+	{Code: "head-without-job",
+		Means:  "counters and errors of a job are stored without the job: a new job with the same ID would start with them",
+		Repair: "they are removed"},
+	{Code: "head-differs",
+		Means:  "the job is in the list of a state that its head does not name: it cannot be redriven, deleted or pruned as shown",
+		Repair: "the head gets the state of the list"},
+	{Code: "body-in-wrong-bucket",
+		Means:  "the job's body is stored where no call looks for it",
+		Repair: "the body is moved to its bucket; if the bucket has it already, the other copy is removed"},
+	{Code: "lapse-without-record", Warning: true,
+		Means:  "the store will remove something that is gone already: it takes room, no more",
+		Repair: "the entry is removed"},
+	{Code: "void-mark-without-entry",
+		Means:  "an entry is marked as void that is not in its list: a later job with that ID would be dropped, and counts are too low",
+		Repair: "the mark is removed",
+		Advice: whenShorter},
+}
+
+// What can be wrong with leases and workers.
+var workerFindings = []broker.FindingKind{
+	{Code: "lease-without-job",
+		Means:  "a lease is of a job that is not stored: the worker's count of leases is too high",
+		Repair: "the lease is removed"},
+	{Code: "lease-of-other-epoch",
+		Means:  "a lease names another epoch than the job: its outcome is refused, and the job runs again when the worker ends",
+		Repair: "the job gets the epoch of the lease"},
+	{Code: "lease-malformed",
+		Means:  "a lease cannot be read: reclaims may fail",
+		Repair: "the lease is removed; the job becomes pending"},
+	{Code: "worker-without-time",
+		Means:  "a live worker has no end of its leases: if its process dies, no server reclaims its jobs",
+		Repair: "its leases end in one minute, unless it renews them"},
+}
+
+// What can be wrong with queues as a whole, their keys and tables.
+var queueFindings = []broker.FindingKind{
+	{Code: "queue-not-listed",
+		Means:  "a queue is not in the list of queues: operators do not see it",
+		Repair: "it is listed"},
+	{Code: "key-of-wrong-type",
+		Means:  "a key of the queue has a wrong type: calls for the queue fail",
+		Advice: "find out who wrote it; rename or delete that key, then examine again"},
+	{Code: "key-expires",
+		Means:  "the server will delete a key of the queue, with all jobs in it",
+		Repair: "the expiry is removed"},
+	{Code: "guard-missing",
+		Means:  "the entry is missing that keeps a structure fast: counts are too low by one",
+		Repair: "it is added"},
+	{Code: "shortcut-flag-differs",
+		Means:  "the queue's flag for fast enqueueing is wrong: its pause, its depth limit or its speed suffers",
+		Repair: "the flag is corrected"},
+	{Code: "size-bound-exceeded", Warning: true,
+		Means:  "a job is larger than the queue's record says: answers may become too large",
+		Repair: "the record is corrected"},
+	{Code: "wake-token-missing", Warning: true,
+		Means:  "jobs can be claimed, but nothing wakes waiting workers: jobs start late",
+		Repair: "waiting workers are woken"},
+}
+
+// What can be wrong with the server that is the store.
+var settingFindings = []broker.FindingKind{
+	{Code: "server-evicts-jobs",
+		Means:  "the server deletes keys, with all jobs in them, when its memory is full",
+		Advice: "set maxmemory-policy to noeviction"},
+	{Code: "server-not-persistent", Warning: true,
+		Means:  "the server keeps nothing on disk: a restart loses all jobs",
+		Advice: "set appendonly to yes"},
+	{Code: "server-persistence-fails",
+		Means:  "the server's last attempt to write to disk failed: it loses jobs when it restarts, or refuses writes",
+		Advice: "look at the server's log and for a full disk"},
+	{Code: "server-nearly-full", Warning: true,
+		Means:  "the server has used most of its memory: soon it refuses new jobs",
+		Advice: "raise maxmemory, purge records, or limit the depth of queues"},
+	{Code: "server-too-old",
+		Means:  "this program does not support a server this old",
+		Advice: "update the server"},
+	{Code: "cluster-slots-uncovered",
+		Means:  "some queues have no server: calls for them fail",
+		Advice: "run redis-cli --cluster fix"},
+}

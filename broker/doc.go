@@ -156,7 +156,9 @@
 // whatever processes; a claim that stops waiting leaves the others to be woken. A
 // paused queue wakes nobody until it is resumed, and makes no claim say More, or a
 // NextDue that has passed. A wake-up is a hint: a claim may wait for nothing, for
-// at most its Wait, and a claim made later finds everything.
+// at most its Wait, and a claim made later finds everything. Only jobs that another
+// call is at work on, perhaps one whose caller has gone, may be passed over until
+// that call is over.
 //
 // # Enqueue
 //

@@ -94,8 +94,13 @@ var cutRules = []Rule{
 			w := c.workerOn(f, "w", c.q, "other")
 			charged := 0
 			c.expiring(f, "Settle", func() {
-				held := w.claim(6)
-				c.same("jobs claimed", len(held), 6)
+				var held []broker.Job
+				c.eventually("claiming 6 jobs", func() error { // the call that timed out may still be at work on them
+					if held = append(held, w.claim(6-len(held))...); len(held) < 6 {
+						return fmt.Errorf("%d are claimed: %w", len(held), errNotYet)
+					}
+					return nil
+				})
 				var items []broker.Settlement
 				for i := range held {
 					c.same("failures of "+held[i].ID, held[i].Failures, charged)

@@ -211,11 +211,7 @@ func (b *Broker) newCall(s *step) *call {
 	if !s.script.short {
 		c.args = append(c.args, s.now, len(queues))
 		for _, q := range queues {
-			n := q.buckets
-			if few {
-				n = -n
-			}
-			c.args = append(c.args, n)
+			c.args = append(c.args, q.buckets)
 		}
 	}
 	c.args = append(c.args, s.args...)

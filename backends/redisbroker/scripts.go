@@ -25,6 +25,7 @@ type script struct {
 	sha    string
 	words  []string // the keys it declares
 	keys   []int    // their places in keyNames
+	args   []string // the arguments it declares
 	short  bool     // gets no time and no numbers of queues and buckets, and does not open a queue
 }
 
@@ -72,8 +73,8 @@ func parseScript(name string) (*script, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &script{name: name, short: !opens.Match(header)}
-	s.words = declared(string(header))
+	s := &script{name: name, words: declared(string(header), "KEYS", "ARGV"), args: declared(string(header), "ARGV", "Reply")}
+	s.short = len(s.args) == 0 || s.args[0] != "now"
 	for _, word := range s.words {
 		at := slices.Index(keyNames, keyWords[word])
 		if at < 0 {
@@ -85,16 +86,17 @@ func parseScript(name string) (*script, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.source = s.place(body, strings.Contains(string(header), manyQueues))
+	many := strings.Contains(string(header), manyQueues)
+	s.source = s.placeKeys(placeFields(s.placeArgs(body, many)), many)
 	sum := sha1.Sum([]byte(s.source))
 	s.sha = hex.EncodeToString(sum[:])
 	return s, nil
 }
 
-// declared reads the words between KEYS and ARGV in a header.
-func declared(text string) []string {
-	_, text, _ = strings.Cut(text, "-- KEYS ")
-	text, _, _ = strings.Cut(text, "-- ARGV ")
+// declared reads the words between two titles in a header, up to what explains them.
+func declared(text, title, next string) []string {
+	_, text, _ = strings.Cut(text, "-- "+title+" ")
+	text, _, _ = strings.Cut(text, "-- "+next+" ")
 	text, _, _ = strings.Cut(text, "(")
 	return strings.Fields(strings.ReplaceAll(text, "--", ""))
 }
@@ -140,17 +142,66 @@ func code(line string) string {
 	return line
 }
 
-// opens says that a script is one of those whose arguments lib/open.lua knows.
-var opens = regexp.MustCompile(`(?m)^-- ARGV   (now|0); [1q]`)
+// keyUse is the use of a key in a script: q.retry, q.ready[p], q.bodies[i]; argUse that
+// of an argument: args.worker, and first.jobs for the place in ARGV where a list
+// begins; fieldUse that of a field of the record: m.paused. They begin with letters, which
+// are searched for quickly; no other name in a script ends like these.
+var (
+	keyUse   = regexp.MustCompile(`q\.([a-z_]+)(\[)?`)
+	argUse   = regexp.MustCompile(`args\.([a-z_]+)`)
+	firstUse = regexp.MustCompile(`first\.([a-z_]+)`)
+	fieldUse = regexp.MustCompile(`m\.([a-z]+)`)
+	opening  = regexp.MustCompile(`= open\('([a-z', ]+)'\)`)
+)
 
-// keyUse is the use of a key in a script: q.retry, q.ready[p], q.bodies[i]. It begins
-// with letters, which are searched for quickly; no other name in a script ends in q.
-var keyUse = regexp.MustCompile(`q\.([a-z_]+)(\[)?`)
+// placeArgs writes places in ARGV for the names of arguments. A name with a star is
+// a list's. Where the list buckets* has an entry for each queue, what follows is behind
+// those; what follows another list is for the script to find.
+func (s *script) placeArgs(body string, many bool) string {
+	places, base := make(map[string]string, len(s.args)), ""
+	for i, word := range s.args {
+		name, list := strings.CutSuffix(word, "*")
+		places[name] = base + strconv.Itoa(i+1)
+		if list && !(many && name == "buckets") {
+			break
+		}
+		if list {
+			base = "tonumber(ARGV[2])-1+" // the number of queues
+		}
+	}
+	put := func(format string) func(string) string {
+		return func(use string) string {
+			if at, ok := places[use[strings.Index(use, ".")+1:]]; ok {
+				return fmt.Sprintf(format, at)
+			}
+			return use
+		}
+	}
+	body = argUse.ReplaceAllStringFunc(body, put("ARGV[%s]"))
+	return firstUse.ReplaceAllStringFunc(body, put("%s"))
+}
 
-// place writes places in KEYS for the names of keys in a script, and in front
-// the function names(at, n): it returns the queue, with n buckets, whose keys
-// are those behind KEYS[at], and the place of the last of them.
-func (s *script) place(body string, many bool) string {
+// placeFields writes places for the fields of the record that a script's call of
+// open names, in the list m that open returns.
+func placeFields(body string) string {
+	call := opening.FindStringSubmatch(body)
+	if call == nil {
+		return body
+	}
+	fields := strings.Split(call[1], "', '")
+	return fieldUse.ReplaceAllStringFunc(body, func(use string) string {
+		if at := slices.Index(fields, use[len("m."):]); at >= 0 {
+			return fmt.Sprintf("m[%d]", at+3) // behind the version and the number of buckets
+		}
+		return use
+	})
+}
+
+// placeKeys writes places in KEYS for the names of keys, and in front the function
+// names(at, n): it returns the queue whose keys are those behind KEYS[at], and the
+// place of the last of them. In a call for several queues it has n buckets; in any
+// other, as many as the call was given.
+func (s *script) placeKeys(body string, many bool) string {
 	places, n := make(map[string]int), 0
 	for _, word := range s.words {
 		switch word {
@@ -180,14 +231,14 @@ func (s *script) place(body string, many bool) string {
 		}
 		return fmt.Sprintf("KEYS[%s%d]", base, at)
 	})
-	last := strconv.Itoa(n)
-	if slices.Contains(s.keys, len(keyNames)-1) {
-		last += "+n"
-	}
 	if s.short {
 		return body
 	}
+	buckets, last := fmt.Sprintf("#KEYS-%d", n), strconv.Itoa(n)
+	if many {
+		buckets, last = "n", last+"+n"
+	}
 	// The table is made with room for what scripts note of a queue.
-	return "local function names(at,n) " +
-		"return {at=at,buckets=n,refused=false,paused=false,void=0,dropped=0,big=0,leased=0,late=false},at+" + last + " end\n" + body
+	return "local function names(at,n) return {at=at,buckets=" + buckets +
+		",refused=false,paused=false,void=0,dropped=0,big=0,leased=0,late=false},at+" + last + " end\n" + body
 }

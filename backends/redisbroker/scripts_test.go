@@ -54,7 +54,7 @@ func TestEveryScriptSaysWhatItDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{`\A-- ` + s.name + `: [a-z].*\.?`, `(?m)^-- KEYS   [a-z]`, `(?m)^-- ARGV   ((now|0); [1q]|its )`, `(?m)^-- Reply  \{0`} {
+		for _, want := range []string{`\A-- ` + s.name + `: [a-z].*\.?`, `(?m)^-- KEYS   [a-z]`, `(?m)^-- ARGV   (now queues buckets|time )`, `(?m)^-- Reply  \{0`} {
 			if !regexp.MustCompile(want).Match(text) {
 				t.Errorf("header of %s.lua: nothing matches %s", s.name, want)
 			}
@@ -125,16 +125,57 @@ func TestEachKeyHasItsWord(t *testing.T) {
 	}
 }
 
-// keyUse takes what follows a q and a point for a key, whatever stands before.
-func TestNoOtherNameInAScriptEndsInQ(t *testing.T) {
+// An argument or a field of the record that a script names and does not declare
+// would be read of a table that is not there.
+func TestScriptsDeclareTheArgumentsTheyUse(t *testing.T) {
 	t.Parallel()
 	for _, s := range scripts {
 		text, err := expand(s.name+".lua", make(map[string]bool))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if name := regexp.MustCompile(`\w+q\.[a-z0-9]+`).FindString(text); name != "" {
-			t.Errorf("%s.lua has %s, of which q.… would be taken for a key", s.name, name)
+		for _, name := range regexp.MustCompile(`\b(args|first|m)\.[a-z_]+`).FindAllString(s.source, -1) {
+			t.Errorf("%s.lua uses %s and does not declare it", s.name, name)
+		}
+		for _, word := range s.args {
+			name, list := strings.CutSuffix(word, "*")
+			if name == "now" || name == "queues" || name == "buckets" {
+				continue // each call has them
+			}
+			use := "args." + name
+			if list {
+				use = "first." + name
+			}
+			if !regexp.MustCompile(`\b` + use + `\b`).MatchString(text) {
+				t.Errorf("%s.lua declares the argument %s and does not use it", s.name, word)
+			}
+			if list {
+				break // the script finds the others behind it
+			}
+		}
+		call := opening.FindStringSubmatch(text)
+		if call == nil {
+			continue
+		}
+		for _, field := range strings.Split(call[1], "', '") {
+			if !regexp.MustCompile(`\bm\.` + field + `\b`).MatchString(text) {
+				t.Errorf("%s.lua reads the field %s of the record and does not use it", s.name, field)
+			}
+		}
+	}
+}
+
+// The loader takes what follows q, args, first or m and a point for a name of its
+// own, whatever stands before.
+func TestNoOtherNameInAScriptEndsLikeThoseTheLoaderPlaces(t *testing.T) {
+	t.Parallel()
+	for _, s := range scripts {
+		text, err := expand(s.name+".lua", make(map[string]bool))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name := regexp.MustCompile(`\w+(q|args|first|m)\.[a-z0-9]+`).FindString(text); name != "" {
+			t.Errorf("%s.lua has %s, which the loader would take for a name of its own", s.name, name)
 		}
 		if strings.Contains(text, "--") {
 			t.Errorf("%s.lua has a comment left", s.name)

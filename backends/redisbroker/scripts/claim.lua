@@ -2,9 +2,9 @@
 --
 -- KEYS   record workers void_turns heads leases lease_counts unique scheduled retry ready* token
 --        bodies*   (a block for each queue)
--- ARGV   now; queues; buckets of each; worker; most jobs; bytes of bodies and
---        heads at which the answer ends; then per share: the number of its
---        queue, its most jobs
+-- ARGV   now queues buckets* worker most_jobs most_bytes shares*
+--        (most_bytes: of bodies and heads, at which the answer ends; per share: the number of its
+--        queue, its most jobs)
 -- Reply  {0, now, then per queue: a refusal, or {0, 1 when more is left, next
 --        due time or -1}; then per share so many times as it takes: IDs,
 --        bodies, which are empty where there is no such job, and a list of the
@@ -23,15 +23,15 @@ local VOIDS = 1000    -- void turns dropped in one call
 local MEASURED = 32   -- jobs whose sizes are asked for at a time
 
 local sub, byte, find = string.sub, string.byte, string.find
-local worker, most, room = ARGV[first], tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
+local worker, most, room = args.worker, tonumber(args.most_jobs), tonumber(args.most_bytes)
 local queues = {}
-for i = 1, tonumber(ARGV[2]) do
+for i = 1, tonumber(args.queues) do
   local q, m = open('paused', 'void', 'big', 'round', 'turn')
   if not q.refused and redis.call('HEXISTS', q.workers, worker) == 0 then q.refused = {GONE} end
-  q.paused = m[3] == '1'
-  q.void, q.dropped = tonumber(m[4] or 0), 0
-  q.big = biggest(m[5])
-  q.round, q.turn = tonumber(m[6] or 0), tonumber(m[7] or 0)
+  q.paused = m.paused == '1'
+  q.void, q.dropped = tonumber(m.void or 0), 0
+  q.big = biggest(m.big)
+  q.round, q.turn = tonumber(m.round or 0), tonumber(m.turn or 0)
   q.leased, q.drained = 0, {}
   queues[i] = q
   if not q.refused and not q.paused then
@@ -283,10 +283,11 @@ for _, q in ipairs(queues) do
   end
 end
 local shares = {}
-for at = first + 3, #ARGV, 2 do
-  local q, jobs = queues[tonumber(ARGV[at])], {}
+for at = first.shares, #ARGV, 2 do
+  local number, most_of_share = unpack(ARGV, at, at + 1)
+  local q, jobs = queues[tonumber(number)], {}
   if not q.refused and not q.paused then
-    local want = math.min(most - total, tonumber(ARGV[at + 1]))
+    local want = math.min(most - total, tonumber(most_of_share))
     if want > 0 and room > 0 and dropped < VOIDS then
       if not q.late and q.due and q.due <= now then promote(q, want) end
       if q.round > 0 then in_rounds(q, want, jobs) else urgent(q, want, jobs) end

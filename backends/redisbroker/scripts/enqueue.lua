@@ -1,10 +1,10 @@
 -- enqueue: accept new jobs of one queue, each on its own, in order.
 --
 -- KEYS   record remembered unique by_key scheduled retry lapses held ready* token bodies*
--- ARGV   now; 1; buckets; how many jobs; their IDs; their bodies; then for each
---        but a pending job of normal priority with no names: its number and
---        options, which are priority .. when .. "\n" .. mode .. ttl .. "\n" ..
---        unique key .. "\n" .. key, where when is "n", "d" .. delay or "a" .. time
+-- ARGV   now queues buckets total ids* bodies* options*
+--        (total: how many jobs; options, for each but a pending job of normal priority
+--        with no names: its number, and priority .. when .. "\n" .. mode .. ttl .. "\n" ..
+--        unique key .. "\n" .. key, where when is "n", "d" .. delay or "a" .. time)
 -- Reply  {0, now, then per job refused: its number, why, holder}
 --        why: 1 ID exists, 2 queue full (its depth, a slash and the limit), 3 unique key held
 -- @include clock
@@ -16,18 +16,23 @@
 
 local q, m = open('paused', 'depth', 'void', 'big')
 if q.refused then return q.refused end
-q.paused = m[3] == '1'
-local depth, big = tonumber(m[4] or 0), tonumber(m[6] or 0)
+q.paused = m.paused == '1'
+local depth, big = tonumber(m.depth or 0), tonumber(m.big or 0)
 
-local total = tonumber(ARGV[first])
-local ids, named = {unpack(ARGV, first + 1, first + total)}, {}
-for at = first + 2 * total + 1, #ARGV, 2 do named[tonumber(ARGV[at])] = ARGV[at + 1] end
+local total = tonumber(args.total)
+local first_body = first.ids + total
+local first_option = first_body + total
+local ids, named = {unpack(ARGV, first.ids, first_body - 1)}, {}
+for at = first_option, #ARGV, 2 do
+  local number, options = unpack(ARGV, at, at + 1)
+  named[tonumber(number)] = options
+end
 local exists = bodies(q, ids)
 local remembered = {}
 if redis.call('HLEN', q.remembered) > 0 then remembered = redis.call('HMGET', q.remembered, unpack(ids)) end
 local room
 if depth > 0 then
-  local void = tonumber(m[5] or 0)
+  local void = tonumber(m.void or 0)
   room = depth + void - (redis.call('ZCARD', q.scheduled) - 1) - redis.call('HLEN', q.held)
   for p = 1, 4 do room = room - redis.call('LLEN', q.ready[p]) end
 end
@@ -93,7 +98,7 @@ for i = 1, total do
   elseif room and room < 1 then
     refuse(i, 2, int(depth - room) .. '/' .. int(depth))
   else
-    local body, options, ok = ARGV[first + total + i], named[i], true
+    local body, options, ok = ARGV[first_body + i - 1], named[i], true
     if options then ok = accept_named(i, id, options) else normal[#normal + 1] = id end
     if ok then
       seen[id] = true

@@ -5,16 +5,14 @@
 -- per second as asynq's by enqueue, and 1.05 times by this.
 --
 -- KEYS   record plain remembered normal token bodies*   (of the buckets one for each run)
--- ARGV   its time, or 0 for the store's clock; 1 if bodies begin with eight bytes
---        that mean nothing and not with the time of creation; the size of the
---        longest body; then per run of jobs of one bucket how many they are, and
---        the ID and body of each
+-- ARGV   time stamp longest runs*
+--        (time: 0 for the store's clock; stamp: 1 if bodies begin with eight bytes that mean
+--        nothing and not with the time of creation; longest: the size of the longest body;
+--        per run of jobs of one bucket: how many they are, and the ID and body of each)
 -- Reply  {0, the time or 0 where it was not read, then per job refused: its
 --        number, 1, ''} as enqueue, or 0 alone for {0, 0}; {LIMITED} where the
 --        jobs are for enqueue
 -- @include big
-
-local TIME, STAMP, LONGEST, RUNS = 1, 2, 3, 4 -- places in ARGV
 
 local there = redis.call('EXISTS', q.plain, q.plain, q.token) -- 1 is a token alone; 2 is plain, without one; 3 is both
 if there < 2 then
@@ -30,9 +28,9 @@ local function clock()
   return now
 end
 
--- A run is where its jobs stand in ARGV and in ids: from, till, first, last.
-local ids, runs, n, at = {}, {}, 0, RUNS
-local created = ARGV[STAMP] == '1' and struct.pack('>I8', clock())
+-- A run is where its jobs stand in ARGV, from and till, and in ids, start and stop.
+local ids, runs, n, at = {}, {}, 0, first.runs
+local created = args.stamp == '1' and struct.pack('>I8', clock())
 while at < #ARGV do
   local from, before = at + 1, n
   at = from + 2 * tonumber(ARGV[at])
@@ -41,7 +39,7 @@ while at < #ARGV do
     ids[n] = ARGV[i]
     if created then ARGV[i + 1] = created .. string.sub(ARGV[i + 1], 9) end
   end
-  runs[#runs + 1] = {from, at - 1, before + 1, n}
+  runs[#runs + 1] = {from = from, till = at - 1, start = before + 1, stop = n}
 end
 local remembered, exists, clash = {}, {}, false
 if redis.call('HLEN', q.remembered) > 0 then
@@ -49,19 +47,19 @@ if redis.call('HLEN', q.remembered) > 0 then
   for i = 1, n do clash = clash or remembered[i] end
 end
 if n == 1 and not clash then
-  clash = redis.call('HSETNX', q.bodies[1], ids[1], ARGV[RUNS + 2]) == 0
+  clash = redis.call('HSETNX', q.bodies[1], unpack(ARGV, runs[1].from, runs[1].till)) == 0
   if clash then return {0, now, 1, 1, ''} end
 else
   for b, run in ipairs(runs) do
-    local some = redis.call('HMGET', q.bodies[b], unpack(ids, run[3], run[4]))
+    local some = redis.call('HMGET', q.bodies[b], unpack(ids, run.start, run.stop))
     for i = 1, #some do
-      if some[i] then exists[run[3] + i - 1], clash = true, true end
+      if some[i] then exists[run.start + i - 1], clash = true, true end
     end
   end
   if not clash then
     for b, run in ipairs(runs) do
-      local new = redis.call('HSET', q.bodies[b], unpack(ARGV, run[1], run[2]))
-      clash = clash or new <= run[4] - run[3]
+      local new = redis.call('HSET', q.bodies[b], unpack(ARGV, run.from, run.till))
+      clash = clash or new <= run.stop - run.start
     end
   end
 end
@@ -69,17 +67,17 @@ end
 local reply = 0
 if clash then
   -- One is not new, or stands twice: then the first of its name is taken.
-  local time, seen, taken = ARGV[TIME] == '0' and clock() or math.floor(tonumber(ARGV[TIME])), {}, {}
+  local time, seen, taken = args.time == '0' and clock() or math.floor(tonumber(args.time)), {}, {}
   reply = {0, now}
   for b, run in ipairs(runs) do
-    for i = run[3], run[4] do
-      local id, r = ids[i], #reply
+    for i = run.start, run.stop do
+      local id, r, at = ids[i], #reply, run.from + 2 * (i - run.start)
       if seen[id] or exists[i] or (remembered[i] and tonumber(remembered[i]) > time) then
         reply[r + 1], reply[r + 2], reply[r + 3] = i, 1, ''
       else
         seen[id] = true
         taken[#taken + 1] = id
-        redis.call('HSET', q.bodies[b], id, ARGV[run[1] + 2 * (i - run[3]) + 1])
+        redis.call('HSET', q.bodies[b], unpack(ARGV, at, at + 1))
       end
     end
   end
@@ -89,7 +87,9 @@ elseif now > 0 then
   reply = {0, now}
 end
 redis.call('LPUSH', q.normal, unpack(ids))
-local longest = tonumber(ARGV[LONGEST])
-if longest > biggest() and longest > biggest(redis.call('HGET', q.record, 'big')) then redis.call('HSET', q.record, 'big', longest) end
+local longest = tonumber(args.longest)
+if longest > biggest() and longest > biggest(redis.call('HGET', q.record, 'big')) then
+  redis.call('HSET', q.record, 'big', longest)
+end
 if there == 2 then redis.call('LPUSH', q.token, '1') end -- a plain queue is not paused
 return reply

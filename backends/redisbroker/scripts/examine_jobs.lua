@@ -3,7 +3,7 @@
 --
 -- KEYS   record heads leases cancels lease_counts unique by_key remembered scheduled retry dead
 --        completed cancelled lapses ready* bodies*
--- ARGV   now; 1; buckets; "jobs" or "heads"; cursor; most records; 1 to repair
+-- ARGV   now queues buckets part cursor most repair   (part: "jobs" or "heads"; most: records; repair: 1 to repair)
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
 --        wrong, 1 if repaired, why not}; told is the creation time, priority
 --        and turn of each job that must stand in line
@@ -19,7 +19,7 @@ local BYTES = 8388608 -- read in one call, about
 
 local q, m = open('big', 'retain')
 if q.refused then return q.refused end
-local big = biggest(m[3])
+local big = biggest(m.big)
 -- A page is small enough for the largest job that the queue ever had; a call reads
 -- as many pages as its jobs leave room for.
 local a_page, read = math.max(1, math.min(most, math.floor(BYTES / big))), 0
@@ -103,7 +103,7 @@ local function examine(id, body, head, lease)
   if (s.home == 'completed' or s.home == 'cancelled') and not redis.call('ZSCORE', q.lapses, 'r' .. id) then
     found('record-never-lapses', id, 'it ended, and nothing ends its retention', function()
       local keep = retention(body)
-      if keep == 0 then keep = tonumber(m[4] or 0) end
+      if keep == 0 then keep = tonumber(m.retain or 0) end
       redis.call('ZADD', q.lapses, int(up + keep), 'r' .. id)
     end)
   end

@@ -3,8 +3,9 @@
 --
 -- KEYS   record heads leases cancels lease_ends worker_infos lease_counts workers ended_workers
 --        unreclaimed scheduled retry lapses held ready* token bodies*
--- ARGV   now; 1; buckets; part: "leases", "held", "cancels", "workers", "noted",
---        "infos", "ended"; cursor; most records; 1 to repair
+-- ARGV   now queues buckets part cursor most repair
+--        (part: "leases", "held", "cancels", "workers", "noted", "infos", "ended"; most: records;
+--        repair: 1 to repair)
 -- Reply  {0, now, cursor, records, {}, then per finding: code, ID, what is wrong,
 --        1 if repaired, why not}
 -- @include clock
@@ -20,7 +21,7 @@ local MINUTE = 60000000
 
 local q, m = open('paused')
 if q.refused then return q.refused end
-q.paused = m[3] == '1'
+q.paused = m.paused == '1'
 
 local function known(worker) return redis.call('ZSCORE', q.lease_ends, worker) or redis.call('HEXISTS', q.unreclaimed, worker) == 1 end
 

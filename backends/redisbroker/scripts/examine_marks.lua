@@ -1,13 +1,12 @@
 -- examine_marks: examine a page of the marks of a group.
 --
 -- KEYS   marks lapses fences
--- ARGV   now; 1; 0; part; cursor; most records; 1 to repair
+-- ARGV   now queues buckets part cursor most repair   (most: records; repair: 1 to repair)
 -- Reply  {0, now, cursor, records, {}, then per finding: code, ID, what is wrong,
 --        1 if repaired, why not}
 -- @include clock
 
-local q = names(0, 0)
-local first = 4
+local q = names(0)
 -- @include examine
 
 local page, at = scanned(q.marks, cursor, most)

@@ -3,8 +3,8 @@
 --
 -- KEYS   record heads leases ended_workers unique by_key remembered scheduled retry dead completed
 --        cancelled lapses ready* bodies*
--- ARGV   now; 1; buckets; part: "unique keys", "remembered", "keys", "lapses";
---        cursor; most records; 1 to repair
+-- ARGV   now queues buckets part cursor most repair
+--        (part: "unique keys", "remembered", "keys", "lapses"; most: records; repair: 1 to repair)
 -- Reply  {0, now, cursor, records, {}, then per finding: code, ID, what is wrong,
 --        1 if repaired, why not}
 -- @include clock

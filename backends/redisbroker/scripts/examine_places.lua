@@ -3,10 +3,11 @@
 --
 -- KEYS   record heads leases lease_counts workers unreclaimed unique by_key scheduled retry dead
 --        suppressed completed cancelled lapses void_turns ready* token bodies*
--- ARGV   now; 1; buckets; part: "ready", "scheduled", "retry", "dead", "completed", "cancelled", "suppressed", "lost",
---        "sizes", "twins", "voids"; cursor; most records; 1 to repair; for "lost": what
---        to add to the head of a job that dies, then the jobs, as
---        examine_jobs.lua told them; for "twins": priorities and turns
+-- ARGV   now queues buckets part cursor most repair more*
+--        (part: "ready", "scheduled", "retry", "dead", "completed", "cancelled", "suppressed",
+--        "lost", "sizes", "twins", "voids"; most: records; repair: 1 to repair; more, for "lost":
+--        what to add to the head of a job that dies, then the jobs, as examine_jobs.lua told them;
+--        for "twins": priorities and turns)
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
 --        wrong, 1 if repaired, why not}; told is, for "ready": the creation time,
 --        priority and turn of each job seen; for "sizes": the numbers of jobs and of places
@@ -21,7 +22,7 @@
 
 local q, m = open('paused', 'void')
 if q.refused then return q.refused end
-q.paused = m[3] == '1'
+q.paused = m.paused == '1'
 
 local function body_of(id) return redis.call('HGET', q.bodies[bucket(q, id)], id) end
 
@@ -171,7 +172,8 @@ end
 -- whole pass over the line has seen no turn: if they are still where they were,
 -- nothing leads to them.
 local function examine_lost()
-  for i = first + 5, #ARGV do
+  local death, first_job = ARGV[first.more], first.more + 1
+  for i = first_job, #ARGV do
     records = records + 1
     local born, p, t = string.sub(ARGV[i], 1, 8), tonumber(string.sub(ARGV[i], 9, 9)), string.sub(ARGV[i], 10)
     local id = id_of_turn(t)
@@ -184,7 +186,7 @@ local function examine_lost()
         local head, epoch = redis.call('HGET', q.heads, id), int(s.epoch + 1)
         if dies then
           unhold(q, s.index, id)
-          redis.call('HSET', q.heads, id, moved(head, s.epoch + 1, DEAD, int(up), 0) .. ARGV[first + 4])
+          redis.call('HSET', q.heads, id, moved(head, s.epoch + 1, DEAD, int(up), 0) .. death)
           redis.call('ZADD', q.dead, int(up), id)
         else
           redis.call('HSET', q.heads, id, moved(head, s.epoch + 1, PENDING, '0', 0))
@@ -234,7 +236,7 @@ end
 local function sizes()
   records = 1
   leases()
-  local void_entries = tonumber(m[4] or 0)
+  local void_entries = tonumber(m.void or 0)
   if redis.call('HLEN', q.void_turns) <= MANY then
     local sum = 0
     for _, n in ipairs(redis.call('HVALS', q.void_turns)) do sum = sum + tonumber(n) end
@@ -260,7 +262,7 @@ end
 
 -- twins looks for turns that stand in line more than once.
 local function twins()
-  for i = first + 4, #ARGV do
+  for i = first.more, #ARGV do
     records = records + 1
     local p, t = tonumber(string.sub(ARGV[i], 1, 1)), string.sub(ARGV[i], 2)
     local n = #redis.call('LPOS', q.ready[p], t, 'COUNT', 0, 'MAXLEN', LOOK) - tonumber(redis.call('HGET', q.void_turns, p .. t) or 0)

@@ -4,8 +4,9 @@
 -- KEYS   record plain leases heads lease_ends worker_infos lease_counts workers ended_workers
 --        unreclaimed cancels unique remembered by_key scheduled retry dead suppressed completed
 --        cancelled lapses void_turns held ready* token bodies*
--- ARGV   now; 1; buckets; part: "record" or "token"; cursor; most records; 1 to
---        repair; for "token": what told held before
+-- ARGV   now queues buckets part cursor most repair before
+--        (part: "record" or "token"; most: records; repair: 1 to repair; before, for "token": what
+--        told held before)
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
 --        wrong, 1 if repaired, why not}; told is, for "record": "type" when the
 --        queue cannot be looked at any further; for "token": the next job in
@@ -18,17 +19,17 @@
 
 local q, m = open('paused', 'depth', 'void')
 if q.refused then return q.refused end
-q.paused = m[3] == '1'
+q.paused = m.paused == '1'
 
 if part == 'token' then
-  local ready, turns = -tonumber(m[5] or 0), {}
+  local ready, turns = -tonumber(m.void or 0), {}
   for p = 1, 4 do
     ready = ready + redis.call('LLEN', q.ready[p])
     turns[p] = redis.call('LINDEX', q.ready[p], -1) or ''
   end
   if ready <= 0 or q.paused or redis.call('LLEN', q.token) > 0 then return answer('') end
   told[1] = table.concat(turns, '\n')
-  if told[1] == ARGV[first + 4] then
+  if told[1] == args.before then
     found('wake-token-missing', '', int(ready) .. ' jobs can be claimed, and there is no wake token', function() wake(q) end)
   end
   return answer('')
@@ -67,7 +68,7 @@ for _, kind in ipairs({{'a', q.leases}, {'h', q.heads}, {'k', q.lease_counts}, {
 for b = 1, q.buckets do guarded('b' .. (b - 1), q.bodies[b]) end
 for _, kind in ipairs({{'w', q.lease_ends}, {'z', q.scheduled}, {'y', q.retry}}) do guarded(kind[1], kind[2], true) end
 
-local plain, flag = not q.paused and tonumber(m[4] or 0) == 0, 'p' .. (q.buckets > 1 and q.buckets or '')
+local plain, flag = not q.paused and tonumber(m.depth or 0) == 0, 'p' .. (q.buckets > 1 and q.buckets or '')
 if plain ~= (redis.call('EXISTS', q.plain) == 1) then
   found('shortcut-flag-differs', flag, 'the key ' .. flag .. ' is ' .. (plain and 'missing' or 'there, and the queue is not plain'),
     function() if plain then redis.call('SET', q.plain, LAYOUT) else redis.call('DEL', q.plain) end end)

@@ -2,11 +2,10 @@
 --
 -- KEYS   record heads leases cancels by_key scheduled retry dead completed cancelled held ready*
 --        bodies*
--- ARGV   now; 1; buckets; most jobs examined; 1 to leave payloads out; how to
---        select; cursor; then for "ids": the IDs; for "active": worker or empty;
---        for "waiting": nothing;
---        for "key": the key; for the sets "scheduled",
---        "retry", "dead", "completed" and "cancelled": score from, score before
+-- ARGV   now queues buckets most trimmed how cursor selection*
+--        (most: jobs examined; trimmed: 1 to leave payloads out; how to select, and the selection
+--        for "ids": the IDs; "active": worker or empty; "waiting": nothing; "key": the key; for
+--        the sets "scheduled", "retry", "dead", "completed", "cancelled": score from, score before)
 -- Reply  {0, now, cursor, then per job: id, state, due time or -1, worker or, of
 --        a held job, what held says, 1 if asked to cancel, body, head}. A page ends early after 8 MiB; for "ids"
 --        the cursor is how many were looked at then.
@@ -20,28 +19,29 @@
 
 local q = open()
 if q.refused then return q.refused end
-local n = tonumber(ARGV[first])
-local trimmed, how, cursor = ARGV[first + 1] == '1', ARGV[first + 2], ARGV[first + 3]
+local n = tonumber(args.most)
+local trimmed, how, cursor = args.trimmed == '1', args.how, args.cursor
 local listed = ({ready = PENDING, active = ACTIVE, waiting = WAITING})[how]
 
 -- page looks up no more than so many jobs, of a page of n: their IDs, and the
 -- cursor behind them.
 local function page(most)
   if how == 'ids' then
-    local from, some = first + 4 + tonumber(cursor), {}
+    local from, some = first.selection + tonumber(cursor), {}
     for at = from, math.min(#ARGV, from + most - 1) do some[#some + 1] = ARGV[at] end
-    return some, from + most <= #ARGV and int(from + most - first - 4) or ''
+    return some, from + most <= #ARGV and int(from + most - first.selection) or ''
   elseif how == 'ready' then
     return ready(q, cursor, most)
   elseif how == 'active' then
-    return unordered(q.leases, cursor, n, ARGV[first + 4], most)
+    return unordered(q.leases, cursor, n, ARGV[first.selection], most)
   elseif how == 'waiting' then
     return unordered(q.held, cursor, n, '', most)
   elseif how == 'key' then
-    return keyed(q, cursor, most, ARGV[first + 4])
+    return keyed(q, cursor, most, ARGV[first.selection])
   end
   local sets = {scheduled = q.scheduled, retry = q.retry, dead = q.dead, completed = q.completed, cancelled = q.cancelled}
-  local some, behind = timed(sets[how], cursor, most, ARGV[first + 4], ARGV[first + 5])
+  local after, before = unpack(ARGV, first.selection)
+  local some, behind = timed(sets[how], cursor, most, after, before)
   if how == 'scheduled' or how == 'retry' then
     for i, e in ipairs(some) do some[i] = string.sub(e, string.find(e, ':', 3, true) + 1) end
   end

@@ -3,17 +3,16 @@
 -- counter fences outlives every mark.
 --
 -- KEYS   marks lapses fences
--- ARGV   now; 1; 0; action; name; owner; fence; ttl in µs; value. The actions
---        are read, take, keep, set, drop; and prune, whose name is how many
+-- ARGV   now queues buckets action name owner fence ttl value
+--        (action: read, take, keep, set, drop; or prune, whose name is how many; ttl: in µs)
 -- Reply  {0, now, 1 if held, owner, fence, value, until}; for prune
 --        {0, now, marks removed, 1 when more are left}
 -- @include clock
 
 local LAPSED = 10 -- removed beside any other change
 
-local q = names(0, 0)
-local first = 4
-local action, name, owner, fence = ARGV[first], ARGV[first + 1], ARGV[first + 2], tonumber(ARGV[first + 3])
+local q = names(0)
+local action, name, owner, fence = args.action, args.name, args.owner, tonumber(args.fence)
 
 local function prune(n)
   local lapsed = redis.call('ZRANGEBYSCORE', q.lapses, '-inf', int(now), 'LIMIT', 0, n)
@@ -54,12 +53,12 @@ if action ~= 'read' then
     mark = nil
   else
     if action == 'take' then
-      mark = mark or {owner = owner, value = ARGV[first + 5]}
+      mark = mark or {owner = owner, value = args.value}
       mark.fence = redis.call('INCR', q.fences)
       held = true
     end
-    if action == 'set' then mark.value = ARGV[first + 5] end
-    mark.till = up + tonumber(ARGV[first + 4])
+    if action == 'set' then mark.value = args.value end
+    mark.till = up + tonumber(args.ttl)
     redis.call('HSET', q.marks, name, int(mark.fence) .. ',' .. int(mark.till) .. ',' .. mark.owner .. '\n' .. mark.value)
     redis.call('ZADD', q.lapses, int(mark.till), name)
   end

@@ -2,14 +2,14 @@
 --
 -- KEYS   record heads leases cancels unique by_key remembered scheduled retry dead suppressed
 --        completed cancelled lapses void_turns held ready* token bodies*
--- ARGV   now; 1; buckets; channel for events, with "c" behind
---        it that for cancellations; then per job: id, its state, its
---        epoch, its index, what to do, its new counts and tail, an argument.
---        What to do is: ask an active job to cancel; cancel (argument: its
---        retention); delete; leave (delete what is elsewhere now); redrive;
---        reschedule (argument: "n", "d" .. delay or "a" .. time); note (a new
---        tail in the same epoch; argument: "1" when it is suppressed); edit (argument: its payload); hold (argument:
---        for whom); unhold
+-- ARGV   now queues buckets channel jobs*
+--        (channel: for events, with "c" behind it that for cancellations; per job: id, its state,
+--        its epoch, its index, what to do, its new counts and tail, an argument.
+--        What to do is: ask an active job to cancel; cancel, whose argument is its retention;
+--        delete; leave, which deletes what is elsewhere now; redrive; reschedule, whose argument
+--        is "n", "d" .. delay or "a" .. time; note, which writes a new tail in the same epoch,
+--        with "1" when it is suppressed; edit, whose argument is its payload; hold, whose
+--        argument is for whom; unhold)
 -- Reply  {0, now, then per job: its new state, or CHANGED since it was looked at,
 --        or KEY_HELD by another job, or UNREADABLE, of its body; the holder}
 -- @include clock
@@ -25,10 +25,10 @@
 
 local q, m = open('paused', 'watch', 'retain', 'span', 'big')
 if q.refused then return q.refused end
-q.paused = m[3] == '1'
-q.retain, q.span = tonumber(m[5] or 0), duplicate_span(m[6])
+q.paused = m.paused == '1'
+q.retain, q.span = tonumber(m.retain or 0), duplicate_span(m.span)
 local CHANGED, KEY_HELD, UNREADABLE = -1, -2, -3 -- below all states; as in operate.go
-local channel, reply, events = ARGV[first], {0, now}, {}
+local channel, reply, events = args.channel, {0, now}, {}
 local sets = {[SCHEDULED] = q.scheduled, [RETRY] = q.retry, [COMPLETED] = q.completed, [DEAD] = q.dead, [CANCELLED] = q.cancelled}
 
 -- leave takes a job out of the structure of its state. Its turn in a ready
@@ -81,7 +81,7 @@ local function edit(id, state, epoch, payload)
   local body = with_payload(redis.call('HGET', bucket_of, id), payload)
   if not body then return UNREADABLE end
   redis.call('HSET', bucket_of, id, body)
-  if #body > tonumber(m[7] or 0) then redis.call('HSET', q.record, 'big', #body) end
+  if #body > tonumber(m.big or 0) then redis.call('HSET', q.record, 'big', #body) end
   if state == DEAD then
     redis.call('HSET', q.heads, id, int(epoch + 1) .. string.match(redis.call('HGET', q.heads, id), '^%d+(,.*)$'))
   end
@@ -150,18 +150,19 @@ local function apply(id, state, epoch, entry, index, what, rest, argument, due_a
   return to
 end
 
-for at = first + 1, #ARGV, 7 do
-  local id, state, epoch, index = ARGV[at], tonumber(ARGV[at + 1]), tonumber(ARGV[at + 2]), ARGV[at + 3]
+for at = first.jobs, #ARGV, 7 do
+  local id, state, epoch, index, what, rest, argument = unpack(ARGV, at, at + 6)
+  state, epoch = tonumber(state), tonumber(epoch)
   local head, result, other = redis.call('HGET', q.heads, id), CHANGED, nil
   if redis.call('HEXISTS', q.bodies[bucket(q, id)], id) == 1 and
     tonumber(head and string.match(head, '^%d+') or 0) == epoch then
     local now_in, entry, due_at = place(q, id, index, head, redis.call('HGET', q.leases, id))
     if now_in == state then
-      result, other = apply(id, state, epoch, entry, parse_index(index), ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], due_at)
+      result, other = apply(id, state, epoch, entry, parse_index(index), what, rest, argument, due_at)
     end
   end
   reply[#reply + 1] = result
   reply[#reply + 1] = other or ''
 end
-publish(m[4], channel, events)
+publish(m.watch, channel, events)
 return reply

@@ -1,7 +1,7 @@
 -- policy: change fields of a queue's policy, and read all of it.
 --
 -- KEYS   record plain scheduled retry ready* token
--- ARGV   now; 1; buckets; then per change: field, value
+-- ARGV   now queues buckets changes*   (per change: field, value)
 -- Reply  {0, now, paused, depth, retain, count, deadage, deadcount, span, round}
 -- @include clock
 -- @include open
@@ -10,24 +10,22 @@
 
 local q = open()
 if q.refused then return q.refused end
-if #ARGV >= first then
-  local changes = {}
-  for i = first, #ARGV do changes[#changes + 1] = ARGV[i] end
-  redis.call('HSET', q.record, unpack(changes))
-end
-local m = redis.call('HMGET', q.record, 'paused', 'depth', 'retain', 'count', 'deadage', 'deadcount', 'span', 'round', 'void')
-q.paused = m[1] == '1'
-if #ARGV >= first then
-  if q.paused or tonumber(m[2] or 0) > 0 then redis.call('DEL', q.plain) else redis.call('SET', q.plain, LAYOUT) end
+local changes = #ARGV >= first.changes
+if changes then redis.call('HSET', q.record, unpack(ARGV, first.changes)) end
+local policy = redis.call('HMGET', q.record, 'paused', 'depth', 'retain', 'count', 'deadage', 'deadcount', 'span', 'round')
+local paused, depth = unpack(policy)
+q.paused = paused == '1'
+if changes then
+  if q.paused or tonumber(depth or 0) > 0 then redis.call('DEL', q.plain) else redis.call('SET', q.plain, LAYOUT) end
 end
 if q.paused then
   redis.call('DEL', q.token)
-elseif #ARGV >= first then
-  local ready = -tonumber(m[9] or 0)
+elseif changes then
+  local ready = -tonumber(redis.call('HGET', q.record, 'void') or 0)
   for p = 1, 4 do ready = ready + redis.call('LLEN', q.ready[p]) end
   -- Claims that wait learnt of no due time while the queue was paused.
   if ready > 0 or next_due(q) then wake(q) end
 end
 local reply = {0, now}
-for i = 1, 8 do reply[i + 2] = tonumber(m[i] or 0) end
+for i = 1, #policy do reply[#reply + 1] = tonumber(policy[i] or 0) end
 return reply

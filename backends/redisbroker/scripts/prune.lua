@@ -2,7 +2,7 @@
 --
 -- KEYS   record unreclaimed heads ended_workers unique by_key remembered dead suppressed completed
 --        cancelled lapses void_turns ready* bodies*
--- ARGV   now; 1; buckets; most records examined
+-- ARGV   now queues buckets most   (most: records examined)
 -- Reply  {0, now, completed, cancelled, dead, others removed, 1 when more is left}
 -- @include clock
 -- @include open
@@ -14,8 +14,8 @@
 
 local q, m = open('span', 'count', 'deadage', 'deadcount', 'void', 'swept')
 if q.refused then return q.refused end
-q.span = duplicate_span(m[3])
-local most = tonumber(ARGV[first])
+q.span = duplicate_span(m.span)
+local most = tonumber(args.most)
 local budget = most
 local removed, records = {[COMPLETED] = 0, [CANCELLED] = 0, [DEAD] = 0, other = 0}, {}
 
@@ -62,7 +62,7 @@ budget = budget - n
 -- over is how many of the earliest jobs of a count are too many.
 local function over(count, cap) return cap > 0 and math.min(budget, count - cap) or 0 end
 
-local cap = tonumber(m[4] or 0)
+local cap = tonumber(m.count or 0)
 local completed, cancelled = redis.call('ZCARD', q.completed), redis.call('ZCARD', q.cancelled)
 local excess = over(completed + cancelled, cap)
 if excess > 0 then
@@ -84,14 +84,14 @@ if excess > 0 then
   budget = budget - n
 end
 
-local age = tonumber(m[5] or 0)
+local age = tonumber(m.deadage or 0)
 if age > 0 and budget > 0 then
   local old = redis.call('ZRANGEBYSCORE', q.dead, '-inf', int(now - age), 'LIMIT', 0, budget)
   n = fit(q, old)
   for i = 1, n do drop(q.dead, DEAD, old[i]) end
   budget = budget - n
 end
-excess = over(redis.call('ZCARD', q.dead), tonumber(m[6] or 0))
+excess = over(redis.call('ZCARD', q.dead), tonumber(m.deadcount or 0))
 if excess > 0 then
   local old = redis.call('ZRANGE', q.dead, 0, excess - 1)
   n = fit(q, old)
@@ -112,14 +112,14 @@ end
 local FAR = 100000
 local VOID = '\2' -- no turn
 local function sweep()
-  local void, lengths, all = tonumber(m[7] or 0), {}, 0
+  local void, lengths, all = tonumber(m.void or 0), {}, 0
   for p = 1, 4 do
     lengths[p] = redis.call('LLEN', q.ready[p])
     all = all + lengths[p]
   end
   if void <= (all - void) / 2 + 1000 then return false end
   redis.call('HDEL', q.record, 'swept') -- a removal comes first, so that a full store is swept too
-  local p, passed = string.match(m[8] or '1,0', '^(%d),(%d+)$')
+  local p, passed = string.match(m.swept or '1,0', '^(%d),(%d+)$')
   p, passed = tonumber(p), tonumber(passed)
   while p <= 4 and (passed >= lengths[p] or passed >= FAR) do p, passed = p + 1, 0 end
   if p > 4 then return false end -- and the next call begins anew

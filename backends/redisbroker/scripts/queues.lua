@@ -2,7 +2,7 @@
 --
 -- KEYS   record leases lease_counts workers lease_ends worker_infos scheduled retry dead suppressed
 --        completed cancelled void_turns held ready* bodies*
--- ARGV   now; 1; buckets; 1 to list the workers
+-- ARGV   now queues buckets with_workers   (with_workers: 1 to list them)
 -- Reply  {0, now, pending, scheduled, active, retry, completed, dead, cancelled, waiting;
 --        how many of the dead are suppressed;
 --        creation time of the next job in turn of each priority, 8 bytes or
@@ -19,7 +19,7 @@ local VOIDS = 100 -- void entries passed over to find the next job of a priority
 
 local q, m = open('paused', 'depth', 'retain', 'count', 'deadage', 'deadcount', 'span', 'round', 'void')
 if q.refused then return q.refused end
-local voids = tonumber(m[11] or 0)
+local voids = tonumber(m.void or 0)
 local pending, created = -voids, {}
 for p = 1, 4 do
   local n, at = redis.call('LLEN', q.ready[p]), 1
@@ -33,11 +33,14 @@ for p = 1, 4 do
   if e then created[p] = string.sub(bodies(q, {id_of_turn(e)})[1] or '', 1, 8) end
 end
 local waiting = redis.call('HLEN', q.held)
-local reply = {0, now, pending, redis.call('ZCARD', q.scheduled) - 1, redis.call('HLEN', q.leases) - 1 - waiting, redis.call('ZCARD', q.retry) - 1,
-  redis.call('ZCARD', q.completed), redis.call('ZCARD', q.dead), redis.call('ZCARD', q.cancelled), waiting, redis.call('SCARD', q.suppressed), created[1], created[2], created[3], created[4]}
+local active = redis.call('HLEN', q.leases) - 1 - waiting
+local reply = {0, now, pending, redis.call('ZCARD', q.scheduled) - 1, active, redis.call('ZCARD', q.retry) - 1,
+  redis.call('ZCARD', q.completed), redis.call('ZCARD', q.dead), redis.call('ZCARD', q.cancelled), waiting,
+  redis.call('SCARD', q.suppressed), created[1], created[2], created[3], created[4]}
 for _, set in ipairs({q.scheduled, q.retry, q.completed, q.dead, q.cancelled}) do reply[#reply + 1] = due(set) or -1 end
-for i = 3, 10 do reply[#reply + 1] = tonumber(m[i] or 0) end
-if ARGV[first] == '1' then
+local policy = {m.paused, m.depth, m.retain, m.count, m.deadage, m.deadcount, m.span, m.round}
+for i = 1, #policy do reply[#reply + 1] = tonumber(policy[i] or 0) end
+if args.with_workers == '1' then
   local workers = redis.call('ZRANGE', q.lease_ends, 0, -1, 'WITHSCORES')
   for i = 1, #workers, 2 do
     local id = workers[i]

@@ -5,8 +5,8 @@
 --
 -- KEYS   record lease_ends worker_infos lease_counts workers ended_workers unreclaimed leases heads
 --        cancels lapses bodies*
--- ARGV   now; 1; buckets; worker; most jobs; bytes of bodies and heads at which
---        the answer ends
+-- ARGV   now queues buckets worker most_jobs most_bytes
+--        (most_bytes: of bodies and heads, at which the answer ends)
 -- Reply  {0, now, 1 when more is left, then per job: id, body, head, 1 if asked
 --        to cancel}; a refusal; {GONE} when the caller itself is over
 -- @include clock
@@ -21,11 +21,11 @@ local STEPS = 10      -- of the search in one call
 
 local q, m = open('scan')
 if q.refused then return q.refused end
-local worker, most = ARGV[first], tonumber(ARGV[first + 1])
+local worker, most = args.worker, tonumber(args.most_jobs)
 local alive = redis.call('ZSCORE', q.lease_ends, worker)
 if redis.call('HEXISTS', q.workers, worker) == 0 or not alive or tonumber(alive) <= now then return {GONE} end
 
-local cursor = m[3] or '0'
+local cursor = m.scan or '0'
 local late = redis.call('ZRANGEBYSCORE', q.lease_ends, '-inf', int(now), 'LIMIT', 0, ENDED)
 for _, id in ipairs(late) do
   redis.call('ZREM', q.lease_ends, id)
@@ -51,7 +51,7 @@ for _, id in ipairs(redis.call('HKEYS', q.unreclaimed)) do
   end
 end
 
-local reply, taken, room = {0, now, 0}, 0, tonumber(ARGV[first + 2])
+local reply, taken, room = {0, now, 0}, 0, tonumber(args.most_bytes)
 
 -- take leases the jobs with these leases of ended workers to the caller.
 local function take(ids, leases)
@@ -124,7 +124,7 @@ end
 if redis.call('HLEN', q.unreclaimed) > 0 then
   redis.call('HSET', q.record, 'scan', cursor)
   reply[3] = 1
-elseif m[3] then
+elseif m.scan then
   redis.call('HDEL', q.record, 'scan')
 end
 if #late == ENDED then reply[3] = 1 end

@@ -2,8 +2,8 @@
 --
 -- KEYS   record lease_ends worker_infos lease_counts workers ended_workers unreclaimed cancels
 --        leases
--- ARGV   now; 1; buckets; worker; lease in µs; 1 to register; info,
---        empty to leave it as it is
+-- ARGV   now queues buckets worker lease register info
+--        (lease: in µs; register: 1 to register; info: empty to leave it as it is)
 -- Reply  {0, now, leases held, when the next leases run out, then per job asked
 --        to cancel: id, epoch}; a refusal; {GONE} when the ID is over or unknown
 -- @include clock
@@ -12,7 +12,7 @@
 
 local q = open()
 if q.refused then return q.refused end
-local worker, lease, register = ARGV[first], tonumber(ARGV[first + 1]), ARGV[first + 2] == '1'
+local worker, lease, register = args.worker, tonumber(args.lease), args.register == '1'
 local new = redis.call('HEXISTS', q.workers, worker) == 0
 if new and (not register or redis.call('HEXISTS', q.ended_workers, worker) == 1) then return {GONE} end
 
@@ -20,7 +20,7 @@ if new and (not register or redis.call('HEXISTS', q.ended_workers, worker) == 1)
 -- anything else, and workers must not lose their leases for that.
 redis.call('ZREM', q.lease_ends, worker)
 redis.call('ZADD', q.lease_ends, int(up + lease), worker)
-if register or ARGV[first + 3] ~= '' then redis.call('HSET', q.worker_infos, worker, ARGV[first + 3]) end
+if register or args.info ~= '' then redis.call('HSET', q.worker_infos, worker, args.info) end
 if new then
   redis.call('HSET', q.lease_counts, worker, 0)
   redis.call('HSET', q.workers, worker, '0:')

@@ -3,11 +3,10 @@
 --
 -- KEYS   record heads remembered unique by_key scheduled retry dead suppressed completed cancelled
 --        lapses held ready* token bodies*
--- ARGV   now; 1; buckets; then per job: id, body, options as for enqueue, where
---        the unique key is empty if it is not taken; past, that is state ","
---        epoch "," creation time "," end "," retention, in µs and 0 for none, "," 1 when
---        it is suppressed;
---        counts and tail of its head
+-- ARGV   now queues buckets jobs*
+--        (per job: id, body, options as for enqueue, where the unique key is empty if it is not
+--        taken; past, that is state "," epoch "," creation time "," end "," retention, in µs and 0
+--        for none, "," 1 when it is suppressed; counts and tail of its head)
 -- Reply  {0, now, then per job refused: its number, why, holder}
 --        why: 1 ID exists, 2 queue full, 3 unique key held, 4 the job is held
 -- @include clock
@@ -20,11 +19,11 @@
 
 local q, m = open('paused', 'depth', 'void', 'big', 'retain')
 if q.refused then return q.refused end
-q.paused = m[3] == '1'
-local big, retain = tonumber(m[6] or 0), tonumber(m[7] or 0)
-local depth, room = tonumber(m[4] or 0), nil
+q.paused = m.paused == '1'
+local big, retain = tonumber(m.big or 0), tonumber(m.retain or 0)
+local depth, room = tonumber(m.depth or 0), nil
 if depth > 0 then
-  room = depth + tonumber(m[5] or 0) - (redis.call('ZCARD', q.scheduled) - 1) - redis.call('HLEN', q.held)
+  room = depth + tonumber(m.void or 0) - (redis.call('ZCARD', q.scheduled) - 1) - redis.call('HLEN', q.held)
   for p = 1, 4 do room = room - redis.call('LLEN', q.ready[p]) end
 end
 
@@ -120,13 +119,13 @@ local function accept(id, body, options, past, rest)
 end
 
 local reply = {0, now}
-for at = first, #ARGV, 5 do
-  local why, holder = accept(ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3], ARGV[at + 4])
+for at = first.jobs, #ARGV, 5 do
+  local why, holder = accept(unpack(ARGV, at, at + 4))
   if why then
     local n = #reply
-    reply[n + 1], reply[n + 2], reply[n + 3] = (at - first) / 5 + 1, why, holder
+    reply[n + 1], reply[n + 2], reply[n + 3] = (at - first.jobs) / 5 + 1, why, holder
   end
 end
-if big > tonumber(m[6] or 0) then redis.call('HSET', q.record, 'big', big) end
+if big > tonumber(m.big or 0) then redis.call('HSET', q.record, 'big', big) end
 if pushed or earliest and (not next_before or earliest < next_before) then wake(q) end
 return reply

@@ -5,7 +5,7 @@
 --
 -- KEYS   record lease_ends worker_infos lease_counts workers ended_workers leases heads cancels
 --        unique by_key remembered cancelled lapses ready* token bodies*
--- ARGV   now; 1; buckets; worker; cursor; channel for events
+-- ARGV   now queues buckets worker cursor channel   (channel: for events)
 -- Reply  {0, now, cursor, then per released job: id, new epoch}; a refusal
 -- @include clock
 -- @include open
@@ -18,16 +18,16 @@
 
 local q, m = open('paused', 'watch', 'retain', 'span')
 if q.refused then return q.refused end
-q.paused = m[3] == '1'
-q.retain, q.span = tonumber(m[5] or 0), duplicate_span(m[6])
-local worker = ARGV[first]
+q.paused = m.paused == '1'
+q.retain, q.span = tonumber(m.retain or 0), duplicate_span(m.span)
+local worker = args.worker
 
 redis.call('HDEL', q.workers, worker)
 bury(q, worker)
 local held = tonumber(redis.call('HGET', q.lease_counts, worker) or 0)
 local cursor, mine = '0', {}
 if held > 0 then
-  local scan = redis.call('HSCAN', q.leases, ARGV[first + 1], 'COUNT', 1000)
+  local scan = redis.call('HSCAN', q.leases, args.cursor, 'COUNT', 1000)
   cursor = scan[1]
   for i = 1, #scan[2], 2 do
     if scan[2][i] ~= '' then
@@ -77,7 +77,7 @@ if #mine > 0 then
       wake(q)
     end
   end
-  publish(m[4], ARGV[first + 2], events)
+  publish(m.watch, args.channel, events)
 end
 if held <= 0 or cursor == '0' then
   redis.call('ZREM', q.lease_ends, worker)

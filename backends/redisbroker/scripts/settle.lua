@@ -2,13 +2,13 @@
 --
 -- KEYS   record workers unreclaimed leases heads lease_counts cancels unique by_key remembered
 --        scheduled retry dead completed cancelled lapses ready* token bodies*
--- ARGV   now; 1; buckets; worker; number of the request, 0 for none; how many
---        items of it went before in other calls; channel for events; how many
---        items; their IDs; then runs of items with the same outcome: how many,
---        the outcome, and 1 if delay and tail follow for each of them, or 0. An outcome
---        is epoch ";" kind retention ";" deliveries ";" counts ";" counts if
---        cancelled, where kind is c complete, x cancel, d dead, y retry, p pending
---        at the back, f pending at the front
+-- ARGV   now queues buckets worker number offset channel total ids* runs*
+--        (number: of the request, 0 for none; offset: how many items of it went before in other
+--        calls; channel: for events; total: how many items; per run of items with the same
+--        outcome: how many, the outcome, and 1 if delay and tail follow for each of them, or 0.
+--        An outcome is epoch ";" kind retention ";" deliveries ";" counts ";" counts if
+--        cancelled, where kind is c complete, x cancel, d dead, y retry, p pending at the back,
+--        f pending at the front)
 -- Reply  {0, now, verdicts}: per item a digit, its new state, or 0 for a lease
 --        that was over; a refusal; {GAP} when earlier items are missing
 -- @include clock
@@ -21,11 +21,12 @@
 
 local q, m = open('paused', 'watch', 'retain', 'span', 'big')
 if q.refused then return q.refused end
-q.paused = m[3] == '1'
-q.retain, q.span = tonumber(m[5] or 0), duplicate_span(m[6])
-local worker, number, offset = ARGV[first], tonumber(ARGV[first + 1]), tonumber(ARGV[first + 2])
-local total = tonumber(ARGV[first + 4])
-local ids = {unpack(ARGV, first + 5, first + 4 + total)}
+q.paused = m.paused == '1'
+q.retain, q.span = tonumber(m.retain or 0), duplicate_span(m.span)
+local worker, number, offset = args.worker, tonumber(args.number), tonumber(args.offset)
+local total = tonumber(args.total)
+local first_run = first.ids + total
+local ids = {unpack(ARGV, first.ids, first_run - 1)}
 
 -- What was answered before: workers holds the worker's last number and its verdicts.
 local known, before = redis.call('HGET', q.workers, worker), ''
@@ -60,8 +61,9 @@ end
 -- all_quick reports whether every item completes a job that nobody keeps and
 -- that has nothing to free, as mostly.
 local function all_quick()
-  local o = outcome_of(ARGV[first + 6 + total])
-  if skip > 0 or not o.quick or o.epoch ~= '0' or tonumber(ARGV[first + 5 + total]) < total then return false end
+  local count, outcome = unpack(ARGV, first_run, first_run + 1)
+  local o = outcome_of(outcome)
+  if skip > 0 or not o.quick or o.epoch ~= '0' or tonumber(count) < total then return false end
   local quick = o.quick
   for i = 1, total do
     if leases[i] ~= quick then return false end
@@ -76,11 +78,11 @@ end
 local outcome, extra = {}, {}
 local function sort_out(seen)
   local ended, others, gone, aged, n = {}, {}, {}, {}, 0
-  local i, at = 0, first + 5 + total
+  local i, at = 0, first_run
   while i < total do
-    local count, each = tonumber(ARGV[at]), ARGV[at + 2] == '1'
-    local o = outcomes[ARGV[at + 1]] or outcome_of(ARGV[at + 1])
-    at = at + 3
+    local count, text, each = unpack(ARGV, at, at + 2)
+    count, each, at = tonumber(count), each == '1', at + 3
+    local o = outcomes[text] or outcome_of(text)
     for k = 1, count do
       i = i + 1
       if i > skip then
@@ -142,14 +144,15 @@ if #others > 0 then
   end
 
   local heads, back, front, dues = {}, {{}, {}, {}, {}}, {{}, {}, {}, {}}, {}
-  local stored, longest, earliest = 0, tonumber(m[7] or 0), nil
+  local stored, longest, earliest = 0, tonumber(m.big or 0), nil
   local none = {}
   for _, i in ipairs(others) do
-    local id, lease, o, at = ids[i], leases[i], outcome[i], extra[i]
+    local id, lease, o, delay, tail = ids[i], leases[i], outcome[i], nil, nil
+    if extra[i] then delay, tail = unpack(ARGV, extra[i], extra[i] + 1) end
     if not o.head then read(o) end
     local kind, state, head, index = o.kind, o.state, o.head, none
     if asked[i] and o.cancelled then kind, state, head = 'x', CANCELLED, o.cancelled end
-    if at then head = head .. ARGV[at + 1] end
+    if tail then head = head .. tail end
     if #lease > #o.fence + 1 then index = parse_index(string.sub(lease, #o.fence + 2)) end
     if kind == 'c' or kind == 'x' then
       local before = #gone
@@ -166,7 +169,7 @@ if #others > 0 then
       else
         local priority = string.sub(lease, 1, 1)
         if kind == 'y' then
-          local time = up + (at and tonumber(ARGV[at]) or 0)
+          local time = up + (delay and tonumber(delay) or 0)
           if not earliest or time < earliest then earliest = time end
           local d = #dues
           dues[d + 1], dues[d + 2] = time, priority .. o.next .. ':' .. id
@@ -179,7 +182,7 @@ if #others > 0 then
     verdicts[i - skip] = tostring(state)
   end
   if stored > 0 then redis.call('HSET', q.heads, unpack(heads)) end
-  if longest > tonumber(m[7] or 0) then redis.call('HSET', q.record, 'big', longest) end
+  if longest > tonumber(m.big or 0) then redis.call('HSET', q.record, 'big', longest) end
   local woken = false
   if #dues > 0 then
     local due = next_due(q)
@@ -204,12 +207,12 @@ remove(q, gone, aged)
 local fresh = table.concat(verdicts)
 local answer = string.sub(before, offset + 1, offset + skip) .. fresh
 if numbered and skip < total then redis.call('HSET', q.workers, worker, int(number) .. ':' .. before .. fresh) end
-if watched(m[4]) then
+if watched(m.watch) then
   local events = {}
   for i = skip + 1, total do
     local state = string.sub(answer, i, i)
     if state ~= '0' then events[#events + 1] = state .. ids[i] end
   end
-  publish(m[4], ARGV[first + 3], events)
+  publish(m.watch, args.channel, events)
 end
 return {0, now, answer}

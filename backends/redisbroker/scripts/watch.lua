@@ -2,13 +2,13 @@
 -- always the store's clock's, since watching is done in real time.
 --
 -- KEYS   record
--- ARGV   0; 1; buckets; for how long, in µs
+-- ARGV   now queues buckets span   (now: always 0; span: for how long, in µs)
 -- Reply  {0, now}; a refusal
 -- @include clock
 -- @include open
 
 local q, m = open('watch')
 if q.refused then return q.refused end
-local till = now + tonumber(ARGV[first])
-if till > tonumber(m[3] or 0) then redis.call('HSET', q.record, 'watch', int(till)) end
+local till = now + tonumber(args.span)
+if till > tonumber(m.watch or 0) then redis.call('HSET', q.record, 'watch', int(till)) end
 return {0, now}

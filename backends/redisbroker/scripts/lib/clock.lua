@@ -1,11 +1,11 @@
 -- now is the time rounded down, to compare with; up is it rounded up, to store.
 local now, up
-if ARGV[1] == '0' then
+if args.now == '0' then
   local t = redis.call('TIME')
   now = t[1] * 1000000 + t[2]
   up = now
 else
-  local t = tonumber(ARGV[1])
+  local t = tonumber(args.now)
   now, up = math.floor(t), math.ceil(t)
 end
 

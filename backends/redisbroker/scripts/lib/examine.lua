@@ -1,8 +1,7 @@
--- What an examination has in common. Arguments from first on: part; cursor;
--- most records; 1 to repair; more, as the part needs it. The answer is
--- {0, now, cursor, records, a list for the caller, then per finding: code, ID,
--- what is wrong, 1 if repaired, why not}.
-local part, cursor, most, fixing = ARGV[first], ARGV[first + 1], tonumber(ARGV[first + 2]), ARGV[first + 3] == '1'
+-- What an examination has in common. The answer is {0, now, cursor, records, a
+-- list for the caller, then per finding: code, ID, what is wrong, 1 if repaired,
+-- why not}.
+local part, cursor, most, fixing = args.part, args.cursor, tonumber(args.most), args.repair == '1'
 local records, told, findings = 0, {}, {}
 
 -- found notes a finding and repairs it: repair returns why it could not.

@@ -126,3 +126,37 @@ func TestServer_GivesUpAWaitForMoreThanItCanStart(t *testing.T) {
 		}
 	})
 }
+
+// With few slots, handlers that take about as long as prefetched work may take,
+// and a store that is farther away, a third of what may be held is less than one
+// job. The server must claim that one.
+func TestServer_FewSlotsAndAFarStoreGoOn(t *testing.T) {
+	for _, slots := range []int{1, 2} {
+		for _, took := range []time.Duration{5 * time.Millisecond, 15 * time.Millisecond, 19500 * time.Microsecond} {
+			t.Run(fmt.Sprintf("%d slots, %v", slots, took), func(t *testing.T) {
+				bubble(t, func(t *testing.T) {
+					b := newStore()
+					far := &tap{Broker: b}
+					far.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+						time.Sleep(15 * time.Millisecond)
+						got, err := b.Claim(ctx, req)
+						time.Sleep(15 * time.Millisecond)
+						return got, err
+					}
+					serve(t, far, Config{Concurrency: slots}, func(context.Context, *Job) error {
+						time.Sleep(took)
+						return nil
+					})
+					for i := range 50 {
+						add(t, b, DefaultQueue, fmt.Sprint("batch", i), 3)
+						pass(time.Duration(i%5) * 30 * time.Millisecond)
+					}
+					pass(time.Minute)
+					if n := count(t, b, DefaultQueue, StateCompleted); n != 150 {
+						t.Errorf("a minute after the last of 150 jobs came, %d are done", n)
+					}
+				})
+			})
+		}
+	}
+}

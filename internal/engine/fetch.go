@@ -198,7 +198,7 @@ func (s *Server) planClaimLocked() (call claimCall, ok bool) {
 	want, free := s.wantLocked()
 	want = f.size.most(want)
 	if call.ahead = s.plentyLocked(); call.ahead {
-		want = min(want, s.capacityLocked()/3) // one third is under way, one is on its way, one is here
+		want = min(want, max(1, s.capacityLocked()/3)) // one third is under way, one is on its way, one is here
 	}
 	for i := range s.names {
 		f.room[i] = want

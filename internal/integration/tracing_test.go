@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -137,7 +136,7 @@ func (s *traced) life(t *testing.T) trace.SpanContext {
 		RetryPolicy: jobs.Constant(time.Millisecond),
 		Middleware:  []jobs.Middleware{s.tracing.Middleware()},
 		Hooks:       jobs.JoinHooks(s.tracing.Hooks(), jobs.Hooks{Settle: s.noteSettled}),
-		Logger:      slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Logger:      slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -222,6 +222,9 @@
 //
 // # Moving and editing
 //
+// A backend with Limits.NoMove declines this part, as a whole: it has no waiting
+// jobs, and no job comes from elsewhere.
+//
 // §27 Holding. OpHold takes a pending, scheduled or retry job out of all that
 // claims look at, into state waiting, in one step. Such a job is not claimed and
 // does not fall due. It keeps body, head and unique key, and shows Holder, HeldFrom

@@ -13,6 +13,9 @@ type Limits struct {
 	NoWatch    bool // Watch is refused
 	NoMark     bool // Mark is refused
 	NoExamine  bool // Examine is refused
+	// NoMove refuses moving and editing (§27 to §29): OpHold, OpUnhold, OpEdit, an
+	// OpDelete with a Holder, and new jobs with Restore. No job is waiting then.
+	NoMove bool
 	// MaxPayload is the largest payload in bytes; 0 means DefaultMaxPayload.
 	MaxPayload int
 	// TimeStep is the resolution of stored times, when coarser than 1 µs.
@@ -20,7 +23,9 @@ type Limits struct {
 	// InProcess says that the store lives and dies with this process, and that
 	// none of its wake-ups is lost. Servers then have long leases and wait for
 	// long, unless they are told otherwise. A wrapper that loses calls or answers
-	// clears it.
+	// clears it. A store that outlives its process leaves it false, also when one
+	// process at a time can open it, as with a locked file: the jobs of a process
+	// that died would wait for the end of a long lease.
 	InProcess bool
 }
 

@@ -150,6 +150,8 @@ func (o *Operation) Check(l Limits) error {
 	case err != nil:
 	case o.Kind < OpCancel || o.Kind > OpUnhold:
 		err = Invalid("kind", "%d is unknown", o.Kind)
+	case l.NoMove && (o.Holder != "" || o.Kind == OpHold || o.Kind == OpUnhold || o.Kind == OpEdit):
+		err = ErrUnsupported
 	case o.Kind == OpHold && o.Holder == "":
 		err = Invalid("holder", "is empty; say who holds the jobs, and for what")
 	case o.Holder != "" && o.Kind != OpHold && o.Kind != OpUnhold && o.Kind != OpDelete:

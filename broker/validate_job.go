@@ -108,6 +108,8 @@ func (j *NewJob) Check(l Limits) error {
 		err = Invalid("delay", "is set together with run at; set one of them")
 	case b.newer:
 		err = &Error{Field: "body", Err: ErrNewerForm, Hint: "a copy would lack fields that this program does not know; update it"}
+	case j.Restore != nil && l.NoMove:
+		err = &Error{Field: "restore", Err: ErrUnsupported}
 	case j.Restore != nil:
 		err = j.checkRestore()
 	}

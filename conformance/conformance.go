@@ -15,6 +15,7 @@ type TB interface {
 	Name() string
 	Context() context.Context
 	Cleanup(func())
+	TempDir() string
 	Failed() bool
 	FailNow()
 	Logf(format string, args ...any)
@@ -81,6 +82,24 @@ type limit struct {
 	name     string
 	declared func(broker.Limits) bool
 	refused  func(*check)
+	also     *limit
+}
+
+// and is the limit of a rule that either of two makes void.
+func (l *limit) and(other *limit) *limit {
+	both := *l
+	both.also = other
+	return &both
+}
+
+// declined is the first limit of the rule that is declared, or nil.
+func (r Rule) declined(by broker.Limits) *limit {
+	for l := r.limit; l != nil; l = l.also {
+		if l.declared(by) {
+			return l
+		}
+	}
+	return nil
 }
 
 // lacks reports whether r is about a part of the store that it does not have.

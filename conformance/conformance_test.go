@@ -42,8 +42,8 @@ func TestABackendWithDeclaredLimitsConforms(t *testing.T) {
 			refused++
 		}
 	}
-	if refused < 40 {
-		t.Errorf("%d rules were checked as refusals, want at least 40: uniqueness, priorities, waiting, watching and marks", refused)
+	if refused < 80 {
+		t.Errorf("%d rules were checked as refusals, want at least 80: uniqueness, priorities, waiting, watching, marks and moving", refused)
 	}
 }
 
@@ -112,7 +112,7 @@ func unchanged() func(*patched) { return func(*patched) {} }
 
 // limited declares every limit, and refuses as cleanly as it must.
 func limited() func(*patched) {
-	limits := broker.Limits{NoPriority: true, NoUnique: true, NoWait: true, NoWatch: true, NoMark: true, NoExamine: true, MaxPayload: 1000, TimeStep: time.Millisecond}
+	limits := broker.Limits{NoPriority: true, NoUnique: true, NoWait: true, NoWatch: true, NoMark: true, NoExamine: true, NoMove: true, MaxPayload: 1000, TimeStep: time.Millisecond}
 	return func(p *patched) { limitTo(p, limits) }
 }
 

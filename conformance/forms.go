@@ -43,7 +43,7 @@ var formed = []string{"Enqueue", "Claim", "Lease", "Settle", "Outcome", "Order"}
 
 // formsOf are the forms in which r runs after its plain one.
 func formsOf(r Rule, l broker.Limits) []*form {
-	if !slices.Contains(formed, r.Group()) || r.limit != nil && r.limit.declared(l) {
+	if !slices.Contains(formed, r.Group()) || r.declined(l) != nil {
 		return nil
 	}
 	var all []*form

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"os"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -96,8 +97,8 @@ func (v *Verdict) run(tb TB, r Rule, newStore func(TB) *Store) {
 	v.Result = Failed
 	c := newCheck(tb, r, store, v, nil)
 	check, result := r.check, Passed
-	if r.limit != nil && r.limit.declared(c.limits) {
-		v.Limit, check, result = r.limit.name, r.limit.refused, Refused
+	if l := r.declined(c.limits); l != nil {
+		v.Limit, check, result = l.name, l.refused, Refused
 	}
 	c.run(check)
 	for _, f := range formsOf(r, c.limits) {
@@ -152,7 +153,22 @@ func (t *judgeTB) Helper()                  {}
 func (t *judgeTB) Name() string             { return t.name }
 func (t *judgeTB) Context() context.Context { return t.ctx }
 func (t *judgeTB) Cleanup(f func())         { t.cleanups = append(t.cleanups, f) }
-func (t *judgeTB) Logf(string, ...any)      {}
+
+// TempDir returns a new directory, which is removed after the rule.
+func (t *judgeTB) TempDir() string {
+	dir, err := os.MkdirTemp("", "conformance")
+	if err != nil {
+		t.Fatalf("TempDir: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Errorf("TempDir: %v", err)
+		}
+	})
+	return dir
+}
+
+func (t *judgeTB) Logf(string, ...any) {}
 
 func (t *judgeTB) Failed() bool {
 	t.mu.Lock()

@@ -9,12 +9,12 @@ import (
 // What a backend may decline, and how its refusal has to look: ErrUnsupported,
 // with nothing changed.
 var (
-	unique = &limit{"NoUnique", func(l broker.Limits) bool { return l.NoUnique }, func(c *check) {
+	unique = &limit{name: "NoUnique", declared: func(l broker.Limits) bool { return l.NoUnique }, refused: func(c *check) {
 		c.refuse(c.uniqueJob("a", "key", broker.UniqueUntilDone, 0), broker.ErrUnsupported)
 		c.gone("a")
 		c.add("a")
 	}}
-	priority = &limit{"NoPriority", func(l broker.Limits) bool { return l.NoPriority }, func(c *check) {
+	priority = &limit{name: "NoPriority", declared: func(l broker.Limits) bool { return l.NoPriority }, refused: func(c *check) {
 		for _, p := range []broker.Priority{broker.PriorityUrgent, broker.PriorityLow, broker.PriorityBulk} {
 			j := c.job("a")
 			j.Body.Priority = p
@@ -23,7 +23,7 @@ var (
 		}
 		c.add("a")
 	}}
-	wait = &limit{"NoWait", func(l broker.Limits) bool { return l.NoWait }, func(c *check) {
+	wait = &limit{name: "NoWait", declared: func(l broker.Limits) bool { return l.NoWait }, refused: func(c *check) {
 		c.real()
 		w := c.worker("w")
 		req := w.request(1)
@@ -32,16 +32,39 @@ var (
 		c.ok("a claim with a wait, which is not waited", err)
 		c.same("jobs", len(got.Jobs), 0)
 	}}
-	watch = &limit{"NoWatch", func(l broker.Limits) bool { return l.NoWatch }, func(c *check) {
+	watch = &limit{name: "NoWatch", declared: func(l broker.Limits) bool { return l.NoWatch }, refused: func(c *check) {
 		_, err := c.b.Watch(c.ctx, broker.WatchRequest{Queues: []string{c.q}})
 		c.is("Watch", err, broker.ErrUnsupported)
 	}}
-	examines = &limit{"NoExamine", func(l broker.Limits) bool { return l.NoExamine }, func(c *check) {
+	examines = &limit{name: "NoExamine", declared: func(l broker.Limits) bool { return l.NoExamine }, refused: func(c *check) {
 		_, err := c.b.Examine(c.ctx, broker.ExamineRequest{Now: c.now})
 		c.is("Examine", err, broker.ErrUnsupported)
 	}}
-	marks = &limit{"NoMark", func(l broker.Limits) bool { return l.NoMark }, func(c *check) {
+	marks = &limit{name: "NoMark", declared: func(l broker.Limits) bool { return l.NoMark }, refused: func(c *check) {
 		_, err := c.b.Mark(c.ctx, broker.MarkRequest{Now: c.now, Action: broker.MarkTake, Name: "m", Owner: "o", TTL: time.Minute})
 		c.is("Mark", err, broker.ErrUnsupported)
+	}}
+	moves = &limit{name: "NoMove", declared: func(l broker.Limits) bool { return l.NoMove }, refused: func(c *check) {
+		c.add("dead")
+		w := c.worker("w")
+		w.settle(broker.Die(broker.ReasonRetries, failure("x")), w.one("dead"))
+		c.add("a")
+		want := map[string]broker.Job{"a": *c.must("a", broker.StatePending), "dead": *c.must("dead", broker.StateDead)}
+		for _, op := range []broker.Operation{{Kind: broker.OpHold, Holder: holder}, {Kind: broker.OpUnhold}, {Kind: broker.OpUnhold, Holder: holder},
+			{Kind: broker.OpEdit, Payload: []byte("new")}, {Kind: broker.OpDelete, Holder: holder}} {
+			for id := range want {
+				op.Now, op.Refs = c.now, []broker.Ref{{Queue: c.q, ID: id, Epoch: broker.AnyEpoch}}
+				_, err := c.b.Operate(c.ctx, op)
+				c.is("Operate: "+op.Kind.String(), err, broker.ErrUnsupported)
+			}
+		}
+		for id, j := range want {
+			c.same("job "+id+" after what was refused", *c.find(id), j)
+			n := c.copyOf(id)
+			n.ID = "copy"
+			c.refuse(n, broker.ErrUnsupported)
+		}
+		c.that(c.findIn(elsewhere, "copy") == nil, "the copy that was refused\ngot  a job\nwant none")
+		c.same("waiting jobs", c.counted(c.q).Counts[broker.StateWaiting], int64(0))
 	}}
 )

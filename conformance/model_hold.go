@@ -94,6 +94,9 @@ func (s *sequence) holder() string { return fmt.Sprint("move:", s.r.IntN(2)) }
 // restore copies a job to some queue, under its ID or another, and mostly deletes
 // the original, as a mover would.
 func (s *sequence) restore() {
+	if s.limits.NoMove {
+		return
+	}
 	q := s.m.queue(s.name())
 	j := s.pick(q, broker.OpHold)
 	if j == nil || j.State == broker.StateActive {

@@ -59,8 +59,10 @@ func (s *sequence) reclaim() {
 
 func (s *sequence) operate() {
 	kinds := []broker.OperationKind{broker.OpCancel, broker.OpCancel, broker.OpDelete, broker.OpRedrive, broker.OpRedrive,
-		broker.OpReschedule, broker.OpReschedule, broker.OpSuppress, broker.OpUnsuppress,
-		broker.OpHold, broker.OpHold, broker.OpUnhold, broker.OpEdit}
+		broker.OpReschedule, broker.OpReschedule, broker.OpSuppress, broker.OpUnsuppress}
+	if !s.limits.NoMove {
+		kinds = append(kinds, broker.OpHold, broker.OpHold, broker.OpUnhold, broker.OpEdit)
+	}
 	op := broker.Operation{Now: s.m.now, Kind: kinds[s.r.IntN(len(kinds))]}
 	if op.Kind == broker.OpReschedule && s.chance(80) {
 		if op.Delay = s.duration(); s.chance(40) {
@@ -74,7 +76,7 @@ func (s *sequence) operate() {
 	case broker.OpHold:
 		op.Holder = s.holder()
 	case broker.OpUnhold, broker.OpDelete:
-		if s.chance(50) {
+		if s.chance(50) && !s.limits.NoMove {
 			op.Holder = s.holder()
 		}
 	}

@@ -282,4 +282,44 @@ var limitMutants = []mutant{
 	{"waiting is declined and done", "Wake/ByEnqueue", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoWait: true} } })},
 	{"watching is declined and done", "Watch/SettledIsSeen", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoWatch: true} } })},
 	{"marks are declined and taken", "Mark/OneOwnerAtATime", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoMark: true} } })},
+	{"moving is declined and done", "Hold/TakesOutOfTheQueue Edit/ReplacesThePayload Restore/KeepsTheWholePast",
+		always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoMove: true} } })},
+	{"moving is declined, and new jobs with a past are taken", "Restore/KeepsTheWholePast", always(func(p *patched) {
+		enqueue := p.enqueue
+		limitTo(p, broker.Limits{NoMove: true})
+		p.enqueue = enqueue
+	})},
+	{"moving is declined, and a delete with a holder is done", "Hold/TakesOutOfTheQueue", always(func(p *patched) {
+		all := p.operate
+		limitTo(p, broker.Limits{NoMove: true})
+		declined := p.operate
+		p.operate = func(ctx context.Context, o broker.Operation) ([]broker.OperationResult, error) {
+			if o.Kind == broker.OpDelete {
+				return all(ctx, o)
+			}
+			return declined(ctx, o)
+		}
+	})},
+	{"an edit is declined and done", "Edit/ReplacesThePayload", always(func(p *patched) {
+		limitTo(p, broker.Limits{NoMove: true})
+		operate := p.operate
+		p.operate = func(ctx context.Context, o broker.Operation) ([]broker.OperationResult, error) {
+			if o.Kind == broker.OpEdit && ctx.Err() == nil && o.Check(broker.Limits{}) == nil {
+				_, _ = p.Broker.Operate(ctx, o)
+			}
+			return operate(ctx, o)
+		}
+	})},
+	{"a refused copy is stored", "Restore/KeepsTheWholePast", always(func(p *patched) {
+		limitTo(p, broker.Limits{NoMove: true})
+		enqueue := p.enqueue
+		p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
+			for _, j := range r.Jobs {
+				if j.Restore != nil && ctx.Err() == nil {
+					_, _ = p.Broker.Enqueue(ctx, broker.EnqueueRequest{Now: r.Now, Jobs: []broker.NewJob{j}})
+				}
+			}
+			return enqueue(ctx, r)
+		}
+	})},
 }

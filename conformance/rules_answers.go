@@ -27,8 +27,10 @@ var answerRules = []Rule{
 			w.retire()
 			c.decide(broker.OpRedrive, "dead")
 			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule}, "retried")[0].Err)
-			c.hold("dead")
-			c.decide(broker.OpUnhold, "dead")
+			if !c.limits.NoMove {
+				c.hold("dead")
+				c.decide(broker.OpUnhold, "dead")
+			}
 			c.decide(broker.OpCancel, "late")
 			c.decide(broker.OpDelete, "retried")
 			v.settle(broker.Cancel(failure("x")), v.one("dead"))
@@ -58,7 +60,7 @@ var answerRules = []Rule{
 			c.same("events", got, want)
 		}},
 	{"Restore/TakesItsKeyForItsWholeTTL", "§29",
-		"A restored job holds its unique key for its TTL from when it is restored, whenever it was created.", unique, func(c *check) {
+		"A restored job holds its unique key for its TTL from when it is restored, whenever it was created.", unique.and(moves), func(c *check) {
 			for i, mode := range []broker.UniqueMode{untilSettled, untilStarted, window} {
 				key := []string{"until done", "until started", "window"}[i]
 				j := c.uniqueJob(key, key, mode, time.Minute)
@@ -71,7 +73,7 @@ var answerRules = []Rule{
 				c.same("jobs", len(c.list(broker.Query{State: broker.StatePending})), 2*i+2)
 			}
 		}},
-	{"Restore/TimeDecides", "§29", "A restored pending or scheduled job is pending or scheduled by its time alone.", nil, func(c *check) {
+	{"Restore/TimeDecides", "§29", "A restored pending or scheduled job is pending or scheduled by its time alone.", moves, func(c *check) {
 		for _, state := range []broker.State{broker.StatePending, broker.StateScheduled} {
 			now, later, past := c.job("now "+state.String()), c.job("later "+state.String()), c.job("past "+state.String())
 			later.Delay, past.RunAt = time.Minute, c.now.Add(-time.Minute)

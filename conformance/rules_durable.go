@@ -15,25 +15,30 @@ var durableRules = []Rule{
 			w := c.everyState()
 			v, ended := c.worker("v"), c.worker("ended")
 			ended.retire()
-			ids := []string{"pending", "scheduled", "active", "retry", "dead", "completed", "cancelled", "held", "keyed", "hidden"}
+			ids := []string{"pending", "scheduled", "active", "retry", "dead", "completed", "cancelled", "keyed", "hidden"}
+			waiting := []string{"keyed", "pending"} // for a worker, at the end
 			keyed, given := c.job("keyed"), c.job("given")
 			keyed.Body.Key, given.Body.GivenID = "tenant", true
 			if !c.limits.NoUnique {
 				keyed.Body.Unique = broker.Unique{Key: "key", Mode: untilSettled}
 			}
 			hidden, first := c.job("hidden"), c.job("settled")
-			c.accept(c.job("held"), hidden, first, given)
-			c.hold("held", "pending") // out of the way
-			taken := v.take("hidden", "settled", "given")
-			v.settle(broker.Die(broker.ReasonRetries, failure("x")), &taken[0])
+			if !c.limits.NoMove {
+				c.add("held")
+				c.hold("held")
+				ids, waiting = append(ids, "held"), append([]string{"held"}, waiting...)
+			}
+			c.accept(hidden, first, given)
+			taken := v.take("pending", "hidden", "settled", "given")
+			v.settle(broker.Release(), &taken[0])
+			v.settle(broker.Die(broker.ReasonRetries, failure("x")), &taken[1])
 			c.decide(broker.OpSuppress, "hidden")
-			items := []broker.Settlement{{Job: &taken[1], Outcome: broker.Complete(nil)}, {Job: &taken[2], Outcome: broker.Complete(nil)}}
+			items := []broker.Settlement{{Job: &taken[2], Outcome: broker.Complete(nil)}, {Job: &taken[3], Outcome: broker.Complete(nil)}}
 			v.number++
 			verdicts := v.sendAs(v.number, items...)
 			c.decide(broker.OpDelete, "given")
 			c.accept(keyed)
 			c.decide(broker.OpCancel, "active")
-			c.decide(broker.OpUnhold, "pending")
 			depth, dead := int64(1000), broker.Retention{Age: 100 * time.Hour, Count: 7}
 			c.policy(broker.PolicyRequest{MaxDepth: &depth, RetainDead: &dead})
 			c.pause("paused", true)
@@ -80,12 +85,14 @@ var durableRules = []Rule{
 					"the mark\ngot  taken by another\nwant it held")
 			}
 			w.settle(broker.Complete(nil), before["active"])
-			c.decide(broker.OpUnhold, "held")
-			w.take("held", "pending", "keyed")
+			if !c.limits.NoMove {
+				c.decide(broker.OpUnhold, "held")
+			}
+			c.same("claimed", sorted(idsOf(w.claim(9))), waiting)
 			c.pass(2 * time.Hour)
 			r := c.worker("r")
 			c.same("due", sorted(idsOf(r.claim(9))), []string{"retry", "scheduled"})
-			c.same("of workers that ran out", sorted(idsOf(r.reclaim(9))), []string{"held", "keyed", "pending"})
+			c.same("of workers that ran out", sorted(idsOf(r.reclaim(9))), waiting)
 			c.pass(30 * time.Hour)
 			c.that(c.prune().Completed >= 2, "pruned\ngot  fewer completed records than are past their retention\nwant them gone")
 			c.gone("completed")

@@ -17,7 +17,7 @@ func (c *check) edit(id string, payload []byte) {
 
 var editRules = []Rule{
 	{"Edit/ReplacesThePayload", "§28", "An edited job has the new payload, and nothing else of it changes but the epoch of a dead one.",
-		nil, func(c *check) {
+		moves, func(c *check) {
 			c.everyState()
 			for state, id := range stateIDs {
 				if !state.Editable() {
@@ -39,7 +39,7 @@ var editRules = []Rule{
 				}
 			}
 		}},
-	{"Edit/ReachesItsRun", "§28", "A worker is given the payload of the last edit, and the job's other fields as they were.", nil,
+	{"Edit/ReachesItsRun", "§28", "A worker is given the payload of the last edit, and the job's other fields as they were.", moves,
 		func(c *check) {
 			j := c.job("a")
 			j.Body.Headers = map[string]string{"k": "\xff"}
@@ -57,7 +57,7 @@ var editRules = []Rule{
 			c.decide(broker.OpRedrive, "a")
 			c.same("payload of the redriven job", string(w.one("a").Payload), "after its death")
 		}},
-	{"Edit/KeepsThePlace", "§28", "A pending job keeps its place in the line, and its epoch.", nil, func(c *check) {
+	{"Edit/KeepsThePlace", "§28", "A pending job keeps its place in the line, and its epoch.", moves, func(c *check) {
 		c.add("a", "b", "c")
 		ref := c.must("b", broker.StatePending).Ref()
 		c.edit("b", []byte("edited"))
@@ -67,7 +67,7 @@ var editRules = []Rule{
 		c.ok("edit at the epoch from before", r[0].Err)
 		c.worker("w").take("a", "b", "c")
 	}},
-	{"Edit/MakesCopiesOfTheDeadStale", "§28", "Who decides about a dead job by a copy from before its edit is refused.", nil,
+	{"Edit/MakesCopiesOfTheDeadStale", "§28", "Who decides about a dead job by a copy from before its edit is refused.", moves,
 		func(c *check) {
 			c.everyState()
 			before := c.must("dead", broker.StateDead).Ref()
@@ -79,7 +79,7 @@ var editRules = []Rule{
 			}
 			c.same("payload", string(c.must("dead", broker.StateDead).Payload), "edited")
 		}},
-	{"Edit/OtherStatesAreRefused", "§28", "An active, held, completed or cancelled job is not edited.", nil, func(c *check) {
+	{"Edit/OtherStatesAreRefused", "§28", "An active, held, completed or cancelled job is not edited.", moves, func(c *check) {
 		c.everyState()
 		c.add("held")
 		c.hold("held")
@@ -100,7 +100,7 @@ var editRules = []Rule{
 		c.is("edit of no job", c.operate(broker.Operation{Kind: broker.OpEdit}, "unknown")[0].Err, broker.ErrNotFound)
 	}},
 	{"Edit/RefusesWhatIsInvalid", "§28",
-		"An edit of several jobs, a payload over the limit, and a payload where none belongs are refused, and nothing changes.", nil,
+		"An edit of several jobs, a payload over the limit, and a payload where none belongs are refused, and nothing changes.", moves,
 		func(c *check) {
 			c.add("a", "b")
 			ref := func(id string) broker.Ref { return broker.Ref{Queue: c.q, ID: id, Epoch: broker.AnyEpoch} }
@@ -124,7 +124,7 @@ var editRules = []Rule{
 			c.same("payload of the job that was not edited", string(got[0].Payload), "payload of a")
 			c.that(bytes.Equal(got[1].Payload, largest), "payload\ngot  %s\nwant the largest there may be", show(got[1].Payload))
 		}},
-	{"Broken/EditKeepsWhatIsNewer", "§28", "An edit keeps fields of the stored body that this program does not know.", nil, func(c *check) {
+	{"Broken/EditKeepsWhatIsNewer", "§28", "An edit keeps fields of the stored body that this program does not know.", moves, func(c *check) {
 		c.add("a")
 		body := c.job("a").Body
 		c.store.PlantBody(c.tb, c.q, "a", append(broker.AppendBody(nil, &body), "\xff\x7f\x03new"...)) // field 8191, three bytes
@@ -136,7 +136,7 @@ var editRules = []Rule{
 		c.refuse(broker.NewJob{Queue: "other", ID: "copy", Body: j.Body}, broker.ErrNewerForm)
 	}},
 	{"Broken/EditRefusesWhatItCannotRead", "§28",
-		"A body that cannot be read is not edited: ErrNewerForm or ErrMalformed, and nothing changes.", nil, func(c *check) {
+		"A body that cannot be read is not edited: ErrNewerForm or ErrMalformed, and nothing changes.", moves, func(c *check) {
 			w := c.brokenJobs()
 			for id, want := range map[string]error{"newer": broker.ErrNewerForm, "malformed": broker.ErrMalformed,
 				"empty": broker.ErrMalformed} {

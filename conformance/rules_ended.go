@@ -188,7 +188,7 @@ var endedRules = []Rule{
 			w, n := c.worker("w"), 0
 			for _, mode := range []broker.UniqueMode{untilSettled, untilStarted} {
 				for _, kind := range []broker.OperationKind{broker.OpCancel, broker.OpDelete} {
-					for _, before := range []func(broker.NewJob){
+					ways := []func(broker.NewJob){
 						func(j broker.NewJob) { // scheduled
 							j.Delay = time.Hour
 							c.accept(j)
@@ -196,10 +196,6 @@ var endedRules = []Rule{
 						func(j broker.NewJob) { // in retry
 							c.accept(j)
 							w.settle(broker.Retry(time.Hour, failure("x")), w.one(j.ID))
-						},
-						func(j broker.NewJob) { // held
-							c.accept(j)
-							c.hold(j.ID)
 						},
 						func(j broker.NewJob) { // released by a worker that retired
 							c.accept(j)
@@ -220,12 +216,18 @@ var endedRules = []Rule{
 							w.settle(broker.Die(broker.ReasonRetries, failure("x")), w.one(j.ID))
 							c.decide(broker.OpRedrive, j.ID)
 						},
-						func(j broker.NewJob) { // restored
+					}
+					if !c.limits.NoMove {
+						ways = append(ways, func(j broker.NewJob) { // held
+							c.accept(j)
+							c.hold(j.ID)
+						}, func(j broker.NewJob) { // restored
 							j.Restore = &broker.Restored{State: broker.StateRetry, Head: broker.Head{Epoch: 3}}
 							j.Delay = time.Hour
 							c.accept(j)
-						},
-					} {
+						})
+					}
+					for _, before := range ways {
 						w.renew()
 						n++
 						j := c.uniqueJob(string(rune('A'+n)), "key", mode, 0)

@@ -24,7 +24,7 @@ var queued = map[string]broker.State{"pending": broker.StatePending, "scheduled"
 
 var holdRules = []Rule{
 	{"Hold/TakesOutOfTheQueue", "§27",
-		"A pending, scheduled or retry job that is held is waiting, shows its holder and what it was, and is otherwise unchanged.", nil,
+		"A pending, scheduled or retry job that is held is waiting, shows its holder and what it was, and is otherwise unchanged.", moves,
 		func(c *check) {
 			c.everyState()
 			for id, state := range queued {
@@ -39,7 +39,7 @@ var holdRules = []Rule{
 			c.that(counts[broker.StateWaiting] == 3 && counts[broker.StatePending]+counts[broker.StateScheduled]+counts[broker.StateRetry] == 0,
 				"counts\ngot  %s\nwant 3 waiting and none in the queue", summary(counts))
 		}},
-	{"Hold/IsNeverClaimed", "§27", "A held job is not claimed and does not fall due, whatever it was.", nil, func(c *check) {
+	{"Hold/IsNeverClaimed", "§27", "A held job is not claimed and does not fall due, whatever it was.", moves, func(c *check) {
 		w := c.everyState()
 		c.hold("pending", "scheduled", "retry")
 		c.pass(24 * time.Hour)
@@ -51,7 +51,7 @@ var holdRules = []Rule{
 			c.must(id, broker.StateWaiting)
 		}
 	}},
-	{"Hold/InPages", "§21", "Waiting jobs are listed page by page, each at least once, also while others come back.", nil, func(c *check) {
+	{"Hold/InPages", "§21", "Waiting jobs are listed page by page, each at least once, also while others come back.", moves, func(c *check) {
 		ids := c.addMany("j", 25)
 		c.hold(ids...)
 		seen := make(map[string]bool)
@@ -74,7 +74,7 @@ var holdRules = []Rule{
 		}
 	}},
 	{"Hold/AsTheyAreListed", "§21", "Who lists the jobs of a state page by page, and takes each page away, meets every one of them.",
-		nil, func(c *check) {
+		moves, func(c *check) {
 			for _, take := range []broker.Operation{{Kind: broker.OpHold, Holder: holder}, {Kind: broker.OpDelete}} {
 				ids := c.addMany(take.Kind.String(), 30)
 				q := broker.Query{Now: c.now, Queue: c.q, State: broker.StatePending, Limit: 4}
@@ -94,7 +94,7 @@ var holdRules = []Rule{
 				c.same("jobs that were listed and taken", taken, len(ids))
 			}
 		}},
-	{"Hold/UnholdMakesItWhatItWas", "§27", "OpUnhold makes a job again what it was, at the time it had.", nil, func(c *check) {
+	{"Hold/UnholdMakesItWhatItWas", "§27", "OpUnhold makes a job again what it was, at the time it had.", moves, func(c *check) {
 		w := c.everyState()
 		for id, state := range queued {
 			want := *c.must(id, state)
@@ -112,13 +112,13 @@ var holdRules = []Rule{
 		w.renew()
 		c.same("claimed", sorted(idsOf(w.claim(5))), []string{"retry", "scheduled"})
 	}},
-	{"Hold/UnholdPutsInFront", "§16", "A job that was held while pending goes to the front of its queue.", nil, func(c *check) {
+	{"Hold/UnholdPutsInFront", "§16", "A job that was held while pending goes to the front of its queue.", moves, func(c *check) {
 		c.add("a", "b", "c")
 		c.hold("b", "c")
 		c.decide(broker.OpUnhold, "c")
 		c.worker("w").take("c", "a")
 	}},
-	{"Hold/UnholdAfterItsTime", "§27", "A job whose time passed while it was held can be claimed as soon as it is not.", nil,
+	{"Hold/UnholdAfterItsTime", "§27", "A job whose time passed while it was held can be claimed as soon as it is not.", moves,
 		func(c *check) {
 			w := c.everyState()
 			w.take("pending")
@@ -131,7 +131,7 @@ var holdRules = []Rule{
 		}},
 	{"Hold/AgainIsDone", "§27",
 		"Holding a job again for the same holder is done already, at whatever epoch; for another it is refused, and the holder named.",
-		nil, func(c *check) {
+		moves, func(c *check) {
 			c.add("a")
 			before := c.must("a", broker.StatePending).Ref()
 			c.hold("a")
@@ -152,7 +152,7 @@ var holdRules = []Rule{
 		}},
 	{"Hold/HolderDecides", "§27",
 		"With a holder, OpUnhold and OpDelete leave alone what another holds, and name who; without one they decide about any job.",
-		nil, func(c *check) {
+		moves, func(c *check) {
 			c.add("a", "b")
 			c.hold("a", "b")
 			for _, kind := range []broker.OperationKind{broker.OpUnhold, broker.OpDelete} {
@@ -166,7 +166,7 @@ var holdRules = []Rule{
 			c.ok("delete by the holder", c.operate(broker.Operation{Kind: broker.OpDelete, Holder: holder}, "b")[0].Err)
 			c.gone("b")
 		}},
-	{"Hold/ObeysTheTable", "§27", "A job is held, and let go, in exactly the states from which the transition table has that.", nil,
+	{"Hold/ObeysTheTable", "§27", "A job is held, and let go, in exactly the states from which the transition table has that.", moves,
 		func(c *check) {
 			for _, op := range []struct {
 				kind  broker.OperationKind
@@ -196,7 +196,7 @@ var holdRules = []Rule{
 			}
 			c.must("held", broker.StateWaiting)
 		}},
-	{"Hold/StaleRefIsRefused", "§3", "A job is neither held nor let go nor deleted at an epoch that has passed.", nil, func(c *check) {
+	{"Hold/StaleRefIsRefused", "§3", "A job is neither held nor let go nor deleted at an epoch that has passed.", moves, func(c *check) {
 		c.add("a")
 		before := c.must("a", broker.StatePending).Ref()
 		c.hold("a")
@@ -214,7 +214,7 @@ var holdRules = []Rule{
 		refused(broker.OpDelete, held)
 		c.must("a", broker.StatePending)
 	}},
-	{"Hold/EndsWithTheJob", "§22", "A held job that is cancelled or deleted is never claimed, and nothing of it is held.", nil,
+	{"Hold/EndsWithTheJob", "§22", "A held job that is cancelled or deleted is never claimed, and nothing of it is held.", moves,
 		func(c *check) {
 			c.keep(time.Hour)
 			c.add("a", "b", "c")
@@ -233,7 +233,7 @@ var holdRules = []Rule{
 			c.accept(c.job("b"))
 			c.same("state of the new job with the ID", c.must("b", broker.StatePending).Holder, "")
 		}},
-	{"Hold/KeepsItsKey", "§19", "A held job keeps its unique key, and frees it when it is deleted.", unique, func(c *check) {
+	{"Hold/KeepsItsKey", "§19", "A held job keeps its unique key, and frees it when it is deleted.", unique.and(moves), func(c *check) {
 		c.accept(c.uniqueJob("a", "key", untilSettled, 0))
 		c.hold("a")
 		c.same("holder", c.refuse(c.uniqueJob("b", "key", untilSettled, 0), broker.ErrDuplicate).Holder, "a")
@@ -243,7 +243,7 @@ var holdRules = []Rule{
 		c.decide(broker.OpDelete, "a")
 		c.accept(c.uniqueJob("b", "key", untilSettled, 0))
 	}},
-	{"Hold/CountsForDepth", "§20", "Waiting jobs count for the depth of their queue.", nil, func(c *check) {
+	{"Hold/CountsForDepth", "§20", "Waiting jobs count for the depth of their queue.", moves, func(c *check) {
 		depth := int64(2)
 		c.add("a", "b")
 		c.hold("a")
@@ -253,7 +253,7 @@ var holdRules = []Rule{
 		c.add("c")
 		c.refuse(c.job("d"), broker.ErrQueueFull)
 	}},
-	{"Hold/KeepsItsQueue", "§1", "A queue with a held job is not removed.", nil, func(c *check) {
+	{"Hold/KeepsItsQueue", "§1", "A queue with a held job is not removed.", moves, func(c *check) {
 		c.add("a")
 		c.hold("a")
 		r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
@@ -262,7 +262,7 @@ var holdRules = []Rule{
 		c.decide(broker.OpUnhold, "a")
 		c.worker("w").take("a")
 	}},
-	{"Hold/RefusesWhatIsInvalid", "§27", "A hold without a holder, and a holder where none belongs, are refused with ErrInvalid.", nil,
+	{"Hold/RefusesWhatIsInvalid", "§27", "A hold without a holder, and a holder where none belongs, are refused with ErrInvalid.", moves,
 		func(c *check) {
 			c.add("a")
 			for _, op := range []broker.Operation{{Kind: broker.OpHold}, {Kind: broker.OpHold, Holder: "a\nb"},

@@ -226,8 +226,7 @@ var operateRules = []Rule{
 	{"Operate/SaysWhatStandsAgainstIt", "§22",
 		"A refused operation answers where the job is, and its error says that, or who holds the job, or that it changed, or what is in the queue.", nil, func(c *check) {
 			w := c.everyState()
-			c.add("held", "old")
-			c.hold("held")
+			c.add("old")
 			refused := func(op broker.Operation, ref broker.Ref, state broker.State, words ...string) {
 				op.Now, op.Refs = c.now, []broker.Ref{ref}
 				r, err := c.b.Operate(c.ctx, op)
@@ -247,9 +246,13 @@ var operateRules = []Rule{
 						state.String(), "dead")
 				}
 			}
-			any := broker.Ref{Queue: c.q, ID: "held", Epoch: broker.AnyEpoch}
-			refused(broker.Operation{Kind: broker.OpRedrive}, any, broker.StateWaiting, holder)
-			refused(broker.Operation{Kind: broker.OpUnhold, Holder: "another"}, any, broker.StateWaiting, holder)
+			if !c.limits.NoMove {
+				c.add("held")
+				c.hold("held")
+				any := broker.Ref{Queue: c.q, ID: "held", Epoch: broker.AnyEpoch}
+				refused(broker.Operation{Kind: broker.OpRedrive}, any, broker.StateWaiting, holder)
+				refused(broker.Operation{Kind: broker.OpUnhold, Holder: "another"}, any, broker.StateWaiting, holder)
+			}
 			old := c.must("old", broker.StatePending).Ref()
 			c.ok("reschedule", c.operate(broker.Operation{Kind: broker.OpReschedule}, "old")[0].Err)
 			refused(broker.Operation{Kind: broker.OpDelete}, old, broker.StatePending, "changed")

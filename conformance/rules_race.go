@@ -247,11 +247,11 @@ var raceRules = []Rule{
 	{"Race/ClaimOrDelete", "§22", "A claim and a delete at once: each job is deleted, or claimed and not deleted.", nil, func(c *check) {
 		c.claimOr(broker.Operation{Kind: broker.OpDelete})
 	}},
-	{"Race/ClaimOrHold", "§27", "A claim and a hold at once: each job is held, or claimed and not held.", nil, func(c *check) {
+	{"Race/ClaimOrHold", "§27", "A claim and a hold at once: each job is held, or claimed and not held.", moves, func(c *check) {
 		c.claimOr(broker.Operation{Kind: broker.OpHold, Holder: holder})
 	}},
 	{"Race/ClaimOrEdit", "§28",
-		"A claim and an edit at once: the worker is given the new payload if the edit was done, else the old one.", nil, func(c *check) {
+		"A claim and an edit at once: the worker is given the new payload if the edit was done, else the old one.", moves, func(c *check) {
 			claimed, edited := c.raceClaims(broker.Operation{Kind: broker.OpEdit, Payload: []byte("edited")})
 			c.same("claimed", len(claimed), raced)
 			for id, j := range claimed {

@@ -34,7 +34,7 @@ func (c *check) leave(queue, id string) {
 
 var restoreRules = []Rule{
 	{"Restore/KeepsTheWholePast", "§29",
-		"A job restored in another queue is what it was: state, times, counts, errors, result; its epoch is the next.", nil,
+		"A job restored in another queue is what it was: state, times, counts, errors, result; its epoch is the next.", moves,
 		func(c *check) {
 			c.everyState()
 			c.keepIn(elsewhere, 24*time.Hour)
@@ -56,7 +56,7 @@ var restoreRules = []Rule{
 				c.same("the copy of "+id, *got, want)
 			}
 		}},
-	{"Restore/OfAHeldJob", "§29", "A copy of a held job is what the job was before it was held.", nil, func(c *check) {
+	{"Restore/OfAHeldJob", "§29", "A copy of a held job is what the job was before it was held.", moves, func(c *check) {
 		c.everyState()
 		c.hold("pending", "scheduled", "retry")
 		for id, state := range queued {
@@ -67,7 +67,7 @@ var restoreRules = []Rule{
 				id, show(*got), state, held.RunAt)
 		}
 	}},
-	{"Restore/GoesOn", "§29", "A restored job goes on as it would have: at its time, with its counts, redriven when it is dead.", nil,
+	{"Restore/GoesOn", "§29", "A restored job goes on as it would have: at its time, with its counts, redriven when it is dead.", moves,
 		func(c *check) {
 			c.everyState()
 			due := c.must("retry", broker.StateRetry).RunAt
@@ -93,7 +93,7 @@ var restoreRules = []Rule{
 			c.decide(broker.OpCancel, "retry")
 			w.take("scheduled", "dead")
 		}},
-	{"Restore/AfterItsTime", "§29", "A restored job whose time has passed can be claimed at once.", nil, func(c *check) {
+	{"Restore/AfterItsTime", "§29", "A restored job whose time has passed can be claimed at once.", moves, func(c *check) {
 		c.everyState()
 		c.hold("scheduled", "retry")
 		c.pass(24 * time.Hour)
@@ -104,7 +104,7 @@ var restoreRules = []Rule{
 		c.same("claimed", sorted(idsOf(c.worker("v", elsewhere).claim(5))), []string{"retry", "scheduled"})
 	}},
 	{"Restore/RepeatIsRefused", "§29",
-		"A restored job that is restored again is refused as a duplicate, also after it has ended and gone when its ID was given.", nil,
+		"A restored job that is restored again is refused as a duplicate, also after it has ended and gone when its ID was given.", moves,
 		func(c *check) {
 			c.everyState()
 			pending, dead := c.copyOf("pending"), c.copyOf("dead")
@@ -123,7 +123,7 @@ var restoreRules = []Rule{
 			}
 		}},
 	{"Restore/RefusesWhatIsHeld", "§29",
-		"An ID whose job is held is refused with ErrWrongState, and the holder named: it may be the original.", nil, func(c *check) {
+		"An ID whose job is held is refused with ErrWrongState, and the holder named: it may be the original.", moves, func(c *check) {
 			c.add("a")
 			c.hold("a")
 			n := c.copyOf("a")
@@ -135,7 +135,7 @@ var restoreRules = []Rule{
 			c.same("holder of the ID of a plain job", c.refuse(n, broker.ErrDuplicate).Holder, "a")
 		}},
 	{"Restore/ComesBack", "§29",
-		"A job with a given ID that went elsewhere can come back; others with the ID, and late repeats, are refused.", nil, func(c *check) {
+		"A job with a given ID that went elsewhere can come back; others with the ID, and late repeats, are refused.", moves, func(c *check) {
 			n := c.job("a")
 			n.Body.GivenID = true
 			c.accept(n)
@@ -161,7 +161,7 @@ var restoreRules = []Rule{
 			c.refuse(back, broker.ErrDuplicate)
 		}},
 	{"Restore/DeletedStaysDeleted", "§29",
-		"A given ID whose job was deleted, and did not go elsewhere, is refused to a restored job too.", nil, func(c *check) {
+		"A given ID whose job was deleted, and did not go elsewhere, is refused to a restored job too.", moves, func(c *check) {
 			n := c.job("a")
 			n.Body.GivenID = true
 			c.accept(n)
@@ -173,7 +173,7 @@ var restoreRules = []Rule{
 			c.pass(2 * time.Hour)
 			c.accept(copied)
 		}},
-	{"Restore/NoRefFromThereFits", "§29", "A Ref of the original names no state of the restored job.", nil, func(c *check) {
+	{"Restore/NoRefFromThereFits", "§29", "A Ref of the original names no state of the restored job.", moves, func(c *check) {
 		c.everyState()
 		for _, id := range []string{"pending", "scheduled", "retry", "dead"} {
 			c.accept(c.copyOf(id))
@@ -185,7 +185,7 @@ var restoreRules = []Rule{
 		}
 	}},
 	{"Restore/KeptFromItsEnd", "§29",
-		"A restored completed or cancelled job is kept for its retention from its end; when that is over, it is accepted and nothing is stored.", nil, func(c *check) {
+		"A restored completed or cancelled job is kept for its retention from its end; when that is over, it is accepted and nothing is stored.", moves, func(c *check) {
 			w := c.everyState()
 			end := c.must("completed", broker.StateCompleted).FinishedAt
 			completed, cancelled := c.copyOf("completed"), c.copyOf("cancelled")
@@ -213,7 +213,7 @@ var restoreRules = []Rule{
 			c.accept(cancelled)
 			c.gone("cancelled")
 		}},
-	{"Restore/DepthRefusesWhatCounts", "§20", "A full queue refuses a restored pending or scheduled job, and accepts others.", nil,
+	{"Restore/DepthRefusesWhatCounts", "§20", "A full queue refuses a restored pending or scheduled job, and accepts others.", moves,
 		func(c *check) {
 			c.everyState()
 			c.keepIn(elsewhere, 24*time.Hour)
@@ -228,7 +228,7 @@ var restoreRules = []Rule{
 			c.accept(c.copyOf("retry"), c.copyOf("dead"), c.copyOf("completed"), c.copyOf("cancelled"))
 		}},
 	{"Restore/TakesItsKey", "§29",
-		"A restored job takes the unique key that it held, or is refused with the holder's ID; one that ended, or freed it by starting, takes none.", unique, func(c *check) {
+		"A restored job takes the unique key that it held, or is refused with the holder's ID; one that ended, or freed it by starting, takes none.", unique.and(moves), func(c *check) {
 			restored := func(id string, state broker.State, mode broker.UniqueMode, deliveries int) broker.NewJob {
 				n := c.uniqueJob(id, "key", mode, time.Hour)
 				n.Restore = &broker.Restored{State: state, Head: broker.Head{Deliveries: deliveries}}
@@ -251,7 +251,7 @@ var restoreRules = []Rule{
 			c.accept(c.uniqueJob("c", "key", untilSettled, 0))
 		}},
 	{"Restore/SeesWhatStandsBefore", "§18", "Restored and new jobs of one request are decided in order, each seeing those before it.",
-		nil, func(c *check) {
+		moves, func(c *check) {
 			restored := func(id string, state broker.State) broker.NewJob {
 				n := c.job(id)
 				n.Restore = &broker.Restored{State: state}
@@ -266,7 +266,7 @@ var restoreRules = []Rule{
 			c.same("claimed", sorted(idsOf(c.worker("w").claim(10))), []string{"a", "c", "d", "e", "f"})
 		}},
 	{"Restore/KeepsItsPriority", "§29", "Restored jobs go out by their priority, and within it in the order of their request.",
-		priority, func(c *check) {
+		priority.and(moves), func(c *check) {
 			var jobs []broker.NewJob
 			for i, p := range []broker.Priority{broker.PriorityBulk, broker.PriorityUrgent, broker.PriorityNormal, broker.PriorityUrgent} {
 				n := c.job(fmt.Sprint("j", i))
@@ -277,7 +277,7 @@ var restoreRules = []Rule{
 			c.worker("w").take("j1", "j3", "j2", "j0")
 		}},
 	{"Restore/RefusesWhatIsInvalid", "§29",
-		"What no job can have been is refused with ErrInvalid or ErrTooLarge, and nothing is stored.", nil, func(c *check) {
+		"What no job can have been is refused with ErrInvalid or ErrTooLarge, and nothing is stored.", moves, func(c *check) {
 			for what, r := range map[string]broker.Restored{
 				"an active job":     {State: broker.StateActive},
 				"a held job":        {State: broker.StateWaiting},
@@ -300,7 +300,7 @@ var restoreRules = []Rule{
 			c.gone("a")
 		}},
 	{"Restore/UnknownTimesAreNow", "§29",
-		"A restored job without a creation time was created now, and one that ended without a time ended now.", nil, func(c *check) {
+		"A restored job without a creation time was created now, and one that ended without a time ended now.", moves, func(c *check) {
 			n := c.job("a")
 			n.Restore = &broker.Restored{State: broker.StateDead, Head: broker.Head{Reason: broker.ReasonExpired}}
 			c.accept(n)

@@ -73,14 +73,14 @@ var wakeRules = []Rule{
 			return func() { c.decide(broker.OpReschedule, id) }
 		})
 	}},
-	{"Wake/ByUnhold", "§17", "A waiting claim gets a job soon after its holder lets it go.", wait, func(c *check) {
+	{"Wake/ByUnhold", "§17", "A waiting claim gets a job soon after its holder lets it go.", wait.and(moves), func(c *check) {
 		c.wakes(func(w *worker, id string) func() {
 			c.add(id)
 			c.hold(id)
 			return func() { c.decide(broker.OpUnhold, id) }
 		})
 	}},
-	{"Wake/ByRestore", "§17", "A waiting claim gets a job soon after it is restored.", wait, func(c *check) {
+	{"Wake/ByRestore", "§17", "A waiting claim gets a job soon after it is restored.", wait.and(moves), func(c *check) {
 		c.wakes(func(w *worker, id string) func() {
 			j := c.job(id)
 			j.Restore = &broker.Restored{State: broker.StateRetry}

@@ -10,10 +10,17 @@ import (
 // Job or List returned. If it has run or was redriven since, the error is
 // ErrWrongState, and nothing is changed. A queued job keeps its position. A
 // dead job stays dead until it is redriven. The payload is any bytes up to the
-// store's limit.
+// store's limit. The error is ErrUnsupported if the store does not edit jobs
+// (broker.Limits.NoMove).
 func (i *Inspector) Edit(ctx context.Context, job *broker.Job, payload []byte) error {
 	if job == nil {
 		return broker.Invalid("job", "is nil; get it from Job")
+	}
+	if err := i.check(ctx); err != nil {
+		return err
+	}
+	if err := i.canMove("the store"); err != nil {
+		return broker.About(err, broker.OpEdit.String(), job.Queue, job.ID)
 	}
 	results, err := i.operate(ctx, broker.Operation{Kind: broker.OpEdit, Refs: []broker.Ref{job.Ref()}, Payload: payload})
 	if err == nil && len(results) > 0 {

@@ -63,11 +63,15 @@ const (
 // keep no unique key. Completed and cancelled jobs whose retention is over are
 // accepted and not stored.
 //
-// An error ends the import. The report is valid beside it and says how many
+// An error ends the import; it is ErrUnsupported if the store takes no jobs with a
+// past (broker.Limits.NoMove). The report is valid beside it and says how many
 // lines were read. Import the same lines again then.
 func (i *Inspector) Import(ctx context.Context, r io.Reader, cfg ImportConfig) (report ImportReport, err error) {
 	if err := i.check(ctx); err != nil {
 		return report, err
+	}
+	if err := i.canMove("the store"); err != nil {
+		return report, broker.About(err, "import", cfg.Queue, "")
 	}
 	m := importing{inspector: i, cfg: cfg}
 	in := bufio.NewReaderSize(r, 64<<10)

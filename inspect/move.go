@@ -42,7 +42,8 @@ type Destination struct {
 // there has its ID or, with the ID of that Holder, its unique key; with
 // ErrQueueFull, ErrTooLarge or ErrNewerForm if the destination cannot take it;
 // with ErrWrongState if somebody else changed it meanwhile. The report is
-// valid beside an error. An error that is ErrUnavailable may have left jobs
+// valid beside an error. An error that is ErrUnsupported says which of the two
+// stores does not move jobs (broker.Limits.NoMove). An error that is ErrUnavailable may have left jobs
 // held.
 func (s Selection) Move(ctx context.Context, to Destination) (Report, error) {
 	m, err := s.inspector.mover(ctx, s.query.Queue, to)
@@ -82,6 +83,12 @@ func (i *Inspector) FinishMove(ctx context.Context, queue string, to Destination
 // runs twice.
 func (i *Inspector) UndoMove(ctx context.Context, queue string, to Destination) (report Report, err error) {
 	if to.Broker == nil {
+		if err := i.check(ctx); err != nil {
+			return report, err
+		}
+		if err := i.canMove("the source"); err != nil {
+			return report, broker.About(err, "undo a move", queue, "")
+		}
 		return report, i.eachHeld(ctx, queue, movePrefix, func(page []broker.Job) error { return i.unhold(ctx, page, &report) })
 	}
 	m, err := i.mover(ctx, queue, to)
@@ -117,6 +124,15 @@ type mover struct {
 	copies   bool
 }
 
+// canMove refuses what needs §27 to §29 of the contract, if the store declines
+// them.
+func (i *Inspector) canMove(what string) error {
+	if i.broker.Limits().NoMove {
+		return &broker.Error{Field: what, Err: broker.ErrUnsupported, Hint: "its backend neither moves, restores nor edits jobs"}
+	}
+	return nil
+}
+
 // movePage is how many jobs are moved in one step.
 const movePage = 50
 
@@ -129,6 +145,12 @@ func (i *Inspector) mover(ctx context.Context, queue string, to Destination) (*m
 	}
 	m := &mover{from: i, to: New(to.Broker), source: queue, queue: cmp.Or(to.Queue, queue), copies: to.Copy}
 	err := cmp.Or(m.to.check(ctx), broker.CheckQueue(queue), broker.CheckQueue(m.queue))
+	if err == nil && !to.Copy { // a copy asks nothing of the source
+		err = i.canMove("the source")
+	}
+	if err == nil {
+		err = m.to.canMove("the destination")
+	}
 	if err != nil {
 		return nil, broker.About(err, "move", queue, "")
 	}

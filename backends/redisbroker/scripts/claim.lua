@@ -15,7 +15,7 @@
 -- @include unhold
 -- @include emptied
 -- @include head
--- @include due
+-- @include claimable
 -- @include big
 
 local PROMOTED = 1000 -- due jobs moved in one call beyond those that it leases, in all queues
@@ -28,16 +28,11 @@ local queues = {}
 for i = 1, tonumber(args.queues) do
   local q, m = open('paused', 'void', 'big', 'round', 'turn')
   if not q.refused and redis.call('HEXISTS', q.workers, worker) == 0 then q.refused = {GONE} end
-  q.paused = m.paused == '1'
   q.void, q.dropped = tonumber(m.void or 0), 0
   q.big = biggest(m.big)
-  q.round, q.turn = tonumber(m.round or 0), tonumber(m.turn or 0)
   q.leased, q.drained = 0, {}
   queues[i] = q
-  if not q.refused and not q.paused then
-    local z, y = due(q.scheduled), due(q.retry)
-    q.due = z and y and math.min(z, y) or z or y
-  end
+  read_rules(q, m)
 end
 
 -- promote makes pending the jobs that are due, earliest first: it takes them
@@ -249,33 +244,11 @@ local function take_of(q, p, want, jobs)
   return taken
 end
 
--- urgent takes the most urgent jobs.
-local function urgent(q, want, jobs)
-  local taken = 0
-  for p = 1, 4 do
-    if taken >= want or room <= 0 or dropped >= VOIDS then break end
-    taken = taken + take_of(q, p, want - taken, jobs)
-  end
-  return taken
-end
-
--- in_rounds takes jobs whose priorities take turns: of so many in a row, the last
--- three turns are of the priorities 2, 3 and 4 (broker.Policy.Turn). Where no such
--- job is pending, and at all other turns, the most urgent job goes.
-local function in_rounds(q, want, jobs)
-  while want > 0 do
-    local at, taken = q.turn % q.round, 0
-    local low = at - (q.round - 3) -- from 0 on: that of a lower priority
-    local n = math.min(want, low < 0 and -low or 1)
-    if low >= 0 then taken = take_of(q, low + 2, 1, jobs) end
-    if taken == 0 then taken = urgent(q, n, jobs) end
-    if taken == 0 then return end
-    q.turn, want = q.turn + taken, want - taken
-  end
-end
+-- full reports that the call is at a bound: of bytes, or of void turns dropped.
+local function full() return room <= 0 or dropped >= VOIDS end
 
 for _, q in ipairs(queues) do
-  if not q.refused and not q.paused then
+  if claimable(q) then
     -- Most queues have jobs of normal priority only.
     if redis.call('EXISTS', q.ready[1], q.ready[3], q.ready[4]) == 0 then
       q.drained[1], q.drained[3], q.drained[4] = true, true, true
@@ -286,11 +259,11 @@ local shares = {}
 for at = first.shares, #ARGV, 2 do
   local number, most_of_share = unpack(ARGV, at, at + 1)
   local q, jobs = queues[tonumber(number)], {}
-  if not q.refused and not q.paused then
+  if claimable(q) then
     local want = math.min(most - total, tonumber(most_of_share))
-    if want > 0 and room > 0 and dropped < VOIDS then
-      if not q.late and q.due and q.due <= now then promote(q, want) end
-      if q.round > 0 then in_rounds(q, want, jobs) else urgent(q, want, jobs) end
+    if want > 0 and not full() then
+      if not q.late and any_due(q) then promote(q, want) end
+      take_next(q, want, jobs, take_of, full)
     end
   end
   shares[#shares + 1] = jobs
@@ -299,14 +272,11 @@ end
 -- token leaves a wake token if something is claimable now, and none otherwise,
 -- so that no wait ends in vain. It returns 1 or 0 for that.
 local function token(q)
-  local more = 0
-  if not q.paused then
-    local ready = q.dropped - q.void
-    for p = 1, 4 do
-      if not q.drained[p] then ready = ready + redis.call('LLEN', q.ready[p]) end
-    end
-    if ready > 0 or (q.due and q.due <= now) then more = 1 end
+  local ready = q.dropped - q.void
+  for p = 1, 4 do
+    if not q.drained[p] then ready = ready + redis.call('LLEN', q.ready[p]) end
   end
+  local more = any_left(q, ready) and 1 or 0
   if more == 0 then
     redis.call('DEL', q.token)
   elseif redis.call('LLEN', q.token) == 0 then
@@ -323,7 +293,7 @@ for i, q in ipairs(queues) do
     if q.refused[1] == GONE then token(q) end -- the one that it took is for somebody else
   else
     if q.leased > 0 then redis.call('HINCRBY', q.lease_counts, worker, q.leased) end
-    if q.leased > 0 and q.round > 0 then redis.call('HINCRBY', q.record, 'turn', q.leased) end
+    count_claimed(q, q.leased)
     if q.dropped > 0 then redis.call('HINCRBY', q.record, 'void', -q.dropped) end
     reply[i + 2] = {0, token(q), q.due or -1}
   end

@@ -1,0 +1,59 @@
+-- @include due
+
+-- What of a queue can be claimed now, and in which order: the pause, due times,
+-- priorities and their rounds. A claim asks here and nowhere else, so that another
+-- rule, such as a rate, is added here, with the fields of the record that it needs.
+
+-- claimable reports whether jobs of a queue can be claimed at all.
+local function claimable(q) return not q.refused and not q.paused end
+
+-- read_rules notes of a queue what its record says of claims, and its next due time.
+local function read_rules(q, m)
+  q.paused = m.paused == '1'
+  q.round, q.turn = tonumber(m.round or 0), tonumber(m.turn or 0)
+  if claimable(q) then q.due = next_due(q) end
+end
+
+-- any_due reports whether a scheduled or a retry job is due.
+local function any_due(q) return q.due and q.due <= now end
+
+-- any_left reports whether something can be claimed now, where the ready lists have
+-- so many jobs.
+local function any_left(q, ready) return not q.paused and (ready > 0 or any_due(q)) end
+
+-- take_urgent takes the most urgent jobs first.
+local function take_urgent(q, want, jobs, take, full)
+  local taken = 0
+  for p = 1, 4 do
+    if taken >= want or full() then break end
+    taken = taken + take(q, p, want - taken, jobs)
+  end
+  return taken
+end
+
+-- take_in_rounds takes jobs whose priorities take turns: of so many in a row, the
+-- last three turns are of the priorities 2, 3 and 4 (broker.Policy.Turn). Where no such
+-- job is pending, and at all other turns, the most urgent job goes.
+local function take_in_rounds(q, want, jobs, take, full)
+  while want > 0 do
+    local at, taken = q.turn % q.round, 0
+    local low = at - (q.round - 3) -- from 0 on: that of a lower priority
+    local n = math.min(want, low < 0 and -low or 1)
+    if low >= 0 then taken = take(q, low + 2, 1, jobs) end
+    if taken == 0 then taken = take_urgent(q, n, jobs, take, full) end
+    if taken == 0 then return end
+    q.turn, want = q.turn + taken, want - taken
+  end
+end
+
+-- take_next takes up to so many jobs in the order in which they are to be claimed.
+-- take takes those of a priority, adds them to jobs and returns how many they are;
+-- full reports that the call is at a bound.
+local function take_next(q, want, jobs, take, full)
+  if q.round > 0 then take_in_rounds(q, want, jobs, take, full) else take_urgent(q, want, jobs, take, full) end
+end
+
+-- count_claimed notes that so many jobs were leased.
+local function count_claimed(q, n)
+  if n > 0 and q.round > 0 then redis.call('HINCRBY', q.record, 'turn', n) end
+end

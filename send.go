@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/plaintime"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -146,7 +147,7 @@ func sizeOf(job *broker.NewJob) int {
 // call makes one call to the store, bounded in time, and returns a receipt for
 // each job.
 func (c *Client) call(ctx context.Context, jobs []broker.NewJob) []broker.Receipt {
-	ctx, cancel := broker.WithTimeout(ctx, c.timeout)
+	ctx, cancel := plaintime.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	receipts, err := enqueue(ctx, c.to, jobs)
 	if err == nil && len(receipts) == len(jobs) {

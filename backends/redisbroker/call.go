@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/plaintime"
 )
 
 // step is one script call and its answer.
@@ -74,7 +75,7 @@ func (b *Broker) run(ctx context.Context, late func(), steps ...*step) error {
 	if err := b.enter(ctx); err != nil {
 		return err
 	}
-	if late == nil && broker.OnlyTime(ctx) {
+	if late == nil && plaintime.OnlyTime(ctx) {
 		defer b.leave()
 		b.rounds(unwatched{ctx}, steps)
 		return nil

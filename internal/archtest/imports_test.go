@@ -33,7 +33,7 @@ var rules = []rule{
 	{of: "broker", may: []string{}},
 	{of: "internal/engine", may: []string{"broker", "internal/guard", "internal/sleep"}},
 	{of: "backends/membroker/...", may: []string{"broker", "backends/membroker/...", "github.com/google/btree"}},
-	{of: "backends/redisbroker/...", may: []string{"broker", "backends/redisbroker/...", "internal/guard", "github.com/redis/..."}},
+	{of: "backends/redisbroker/...", may: []string{"broker", "backends/redisbroker/...", "internal/guard", "internal/plaintime", "github.com/redis/..."}},
 	{of: "backends/pgbroker/...", may: []string{"broker", "backends/pgbroker/...", "internal/guard", "github.com/jackc/...", "github.com/pressly/goose/..."}},
 	{of: "conformance/...", may: []string{"broker", "conformance/..."}},
 	{of: "", may: []string{"broker", "internal/...", "github.com/oklog/ulid/..."}, never: append([]string{"backends/..."}, drivers...)},

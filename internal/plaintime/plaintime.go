@@ -1,4 +1,8 @@
-package broker
+// Package plaintime makes contexts for calls to a store whose end is a time and
+// nothing else. The client makes one for each call, and Redis calls in the caller's
+// goroutine under it: one caller enqueues 31,000 jobs a second with it, and 24,000
+// under those of package context (docs/performance-log.md).
+package plaintime
 
 import (
 	"context"

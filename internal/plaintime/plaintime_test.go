@@ -1,4 +1,4 @@
-package broker
+package plaintime
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 func TestTimeoutOfAContextNobodyCancelsEndsByTimeAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, watched := range map[string]bool{"watched": true, "not watched": false} {
-			ctx, cancel := WithTimeout(context.WithValue(context.Background(), name, 1), time.Second)
+			ctx, cancel := WithTimeout(context.WithValue(context.Background(), testKey(name), 1), time.Second)
 			defer cancel()
-			if !OnlyTime(ctx) || ctx.Value(name) != 1 {
-				t.Fatalf("%s: OnlyTime is %v, its value %v", name, OnlyTime(ctx), ctx.Value(name))
+			if !OnlyTime(ctx) || ctx.Value(testKey(name)) != 1 {
+				t.Fatalf("%s: OnlyTime is %v, its value %v", name, OnlyTime(ctx), ctx.Value(testKey(name)))
 			}
 			if d, ok := ctx.Deadline(); !ok || time.Until(d) != time.Second {
 				t.Errorf("%s: the deadline is in %v, %v", name, time.Until(d), ok)
@@ -32,7 +32,7 @@ func TestTimeoutOfAContextNobodyCancelsEndsByTimeAlone(t *testing.T) {
 			if err := ctx.Err(); err != nil {
 				t.Errorf("%s: %v before its time", name, err)
 			}
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			synctest.Wait()
 			if err := ctx.Err(); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s: at its deadline: %v", name, err)
@@ -93,3 +93,5 @@ func TestContextsOfATimeoutNeedNoGoroutine(t *testing.T) {
 	<-child.Done()
 	stop()
 }
+
+type testKey string

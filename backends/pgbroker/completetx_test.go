@@ -304,7 +304,7 @@ func TestAJobCanBeCompletedAtAnyIsolation(t *testing.T) {
 func TestAHandlerOfAnOlderReleaseCompletesNothing(t *testing.T) {
 	forEachHandlersTx(t, func(t *testing.T, f *fixture, begin func() *handlersTx) {
 		job := f.claimed("a")
-		f.exec("update jobs.queue set layout = 99")
+		f.exec("update jobs.queue set layout = 2")
 		tx := begin()
 		if err := tx.complete(t.Context(), job); !errors.Is(err, broker.ErrNewerForm) {
 			t.Errorf("the error is %v, want ErrNewerForm", err)

@@ -74,7 +74,7 @@ func store(tb conformance.TB, direct *pgxpool.Pool, url string, config Config, r
 		},
 		Dump: func() string { return dump(direct, config.Schema) },
 		PlantLayout: func(tb conformance.TB, queue string) {
-			exec(tb, "update jobs.queue set layout = 1000 where name = $1", queue)
+			exec(tb, "update jobs.queue set layout = $2 where name = $1", queue, knownLayout+1) // the next one: the hardest to tell
 		},
 		PlantBody: func(tb conformance.TB, queue, id string, body []byte) {
 			for _, table := range []string{"job", "dead", "history"} {

@@ -97,7 +97,7 @@ func corruptions(direct *pgxpool.Pool) []examinetest.Corruption {
 		{Name: "verdicts of a worker that is gone", Want: []string{"verdicts-of-unknown-worker 999999"}, Plant: p("insert into jobs.settled values (999999, 1, '{}')")},
 		{Name: "turns begin anew", Want: []string{"turns-behind job_seq"}, Plant: p("alter sequence jobs.job_seq restart with 1")},
 		{Name: "fences begin anew", Want: []string{"mark-fence-behind mark"}, Plant: p("update jobs.mark set fence = 1000000")},
-		{Name: "a layout of a newer release", Left: true, Want: []string{"layout-newer "}, Plant: p("update jobs.queue set layout = 1000")},
+		{Name: "a layout of a newer release", Left: true, Want: []string{"layout-newer "}, Plant: p("update jobs.queue set layout = 2")},
 
 		{Name: "a day without a partition", Want: []string{"history-partition-missing 1000000"}, Plant: p("insert into jobs.history_day values (1000000)")},
 		{Name: "a partition that is not listed", Want: []string{"history-partition-unlisted 1000001"},

@@ -43,7 +43,8 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 			batch = batches[j.Queue]
 		}
 		if restored := j.Restore != nil; batch == nil || batch.full() || batch.restored != restored {
-			batch = &enqueueBatch{queue: b.queue(j.Queue), restored: restored, items: make([]int, 0, min(len(req.Jobs)-i, callJobs)), texts: newArena()}
+			n := min(len(req.Jobs)-i, callJobs)
+			batch = &enqueueBatch{queue: b.queue(j.Queue), restored: restored, items: make([]int, 0, n), texts: newArena()}
 			if batch.created, batch.recent = broker.Micros(req.Now), true; req.Now.IsZero() {
 				batch.created, batch.recent = batch.queue.time()
 			}

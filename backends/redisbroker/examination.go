@@ -104,7 +104,8 @@ func (e *examiner) lost(ctx context.Context) (pos string, over bool, err error) 
 		}
 	}
 	tail := appendTail(nil, &broker.Head{Reason: broker.ReasonUndecodable, Errors: broker.ErrorLog{Entries: []broker.Failure{{
-		At: time.Now(), Code: "time_lost", Class: "permanent", Message: "the time at which it was due was lost from the store, and an examination found it"}}}})
+		At: time.Now(), Code: "time_lost", Class: "permanent",
+		Message: "the time at which it was due was lost from the store, and an examination found it"}}}})
 	return e.inBatches(ctx, "lost", e.req.Limit, string(tail))
 }
 
@@ -142,6 +143,7 @@ func (e *examiner) inBatches(ctx context.Context, part string, size int, args ..
 // total reports what no other finding explains.
 func (e *examiner) total() {
 	if e.surplus != 0 && e.found == 0 {
-		e.note("count-differs", "places", strconv.FormatInt(e.surplus, 10)+" more jobs are stored than there are places of jobs", "nothing says which of them is wrong")
+		e.note("count-differs", "places", strconv.FormatInt(e.surplus, 10)+" more jobs are stored than there are places of jobs",
+			"nothing says which of them is wrong")
 	}
 }

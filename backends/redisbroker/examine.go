@@ -152,7 +152,8 @@ func (e *examiner) queuePart(ctx context.Context) (pos string, over bool, err er
 
 // ofPlaces are the findings that explain why there are not as many places as
 // jobs.
-var ofPlaces = map[string]bool{"job-without-place": true, "job-in-two-places": true, "entry-without-job": true, "entry-of-other-epoch": true,
+var ofPlaces = map[string]bool{"job-without-place": true, "job-in-two-places": true,
+	"entry-without-job": true, "entry-of-other-epoch": true,
 	"entry-malformed": true, "head-differs": true, "body-in-wrong-bucket": true, "lease-without-job": true, "lease-malformed": true,
 	"count-differs": true, "void-mark-without-entry": true}
 

@@ -129,7 +129,8 @@ func (e *examiner) slots(ctx context.Context) error {
 		}
 		info := parseInfo(reply)
 		if info["cluster_state"] != "ok" || info["cluster_slots_ok"] != "16384" {
-			e.note("cluster-slots-uncovered", "", fmt.Sprintf("the state of the Cluster is %s, %s of its 16384 slots are in order", info["cluster_state"], info["cluster_slots_ok"]), "")
+			e.note("cluster-slots-uncovered", "", fmt.Sprintf("the state of the Cluster is %s, %s of its 16384 slots are in order",
+				info["cluster_state"], info["cluster_slots_ok"]), "")
 		}
 		return nil
 	})
@@ -216,7 +217,8 @@ func (e *examiner) known(ctx context.Context, name string, keys []string) error 
 	e.at.Queue = name
 	defer func() { e.at.Queue = "" }()
 	if !recorded {
-		e.note("queue-record-missing", "", "keys of the queue are there, such as "+first+", and its record m is not", "no job is left in it: delete its keys")
+		e.note("queue-record-missing", "", "keys of the queue are there, such as "+first+", and its record m is not",
+			"no job is left in it: delete its keys")
 		if buckets > 0 {
 			err = e.repaired(ctx, func(ctx context.Context) error { return e.b.remake(ctx, name, buckets) })
 		}

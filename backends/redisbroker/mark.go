@@ -29,7 +29,8 @@ func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marke
 	}
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(req.Name)) // never fails
-	action := [...]string{broker.MarkRead: "read", broker.MarkTake: "take", broker.MarkKeep: "keep", broker.MarkSet: "set", broker.MarkDrop: "drop"}[req.Action]
+	action := [...]string{broker.MarkRead: "read", broker.MarkTake: "take", broker.MarkKeep: "keep",
+		broker.MarkSet: "set", broker.MarkDrop: "drop"}[req.Action]
 	value := string(req.Value)
 	s := &step{script: markScript, keys: b.marks[hash.Sum32()%markSlots], now: nowArg(req.Now),
 		args: []any{action, req.Name, req.Owner, req.Fence, broker.DurationMicros(req.TTL), value}}

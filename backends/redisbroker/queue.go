@@ -102,7 +102,8 @@ func (b *Broker) create(ctx context.Context, name string) error {
 		return notSent(s.err) // what the queue was needed for has not been sent
 	case s.code == codeBusy:
 		return &broker.Error{Queue: name, Err: broker.ErrInvalid, Field: "prefix",
-			Hint: fmt.Sprintf("keys that begin with %q exist without a queue's record: they are another program's, or the record was evicted or deleted; see docs/operations.md", b.config.Prefix+":{…}:")}
+			Hint: fmt.Sprintf("keys that begin with %q exist without a queue's record: they are another program's, "+
+				"or the record was evicted or deleted; see docs/operations.md", b.config.Prefix+":{…}:")}
 	}
 	b.repair(ctx, s)
 	return s.err

@@ -64,7 +64,8 @@ func (b *Broker) settleBatches(req *broker.SettleRequest) []*settleBatch {
 	}
 	for _, batch := range all {
 		args := append(batch.texts.args, req.Worker, req.Number, batch.offset, b.queue(batch.queue).channel)
-		batch.step = &step{script: settleScript, queues: []string{batch.queue}, now: nowArg(req.Now), args: batch.args(args), rows: batch.texts.rows}
+		batch.step = &step{script: settleScript, queues: []string{batch.queue}, now: nowArg(req.Now),
+			args: batch.args(args), rows: batch.texts.rows}
 	}
 	return all
 }

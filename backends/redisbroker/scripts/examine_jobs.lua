@@ -29,7 +29,9 @@ local function unlease(id, lease)
   local _, _, worker = holder(lease)
   redis.call('HDEL', q.cancels, id)
   redis.call('HDEL', q.leases, id)
-  if worker ~= '' and tonumber(redis.call('HGET', q.lease_counts, worker) or 0) > 0 then redis.call('HINCRBY', q.lease_counts, worker, -1) end
+  if worker ~= '' and tonumber(redis.call('HGET', q.lease_counts, worker) or 0) > 0 then
+    redis.call('HINCRBY', q.lease_counts, worker, -1)
+  end
 end
 
 -- places examines where a job stands beside its home.
@@ -57,7 +59,9 @@ local function places(id, head, s)
       end
     elseif s.home == name and not s[name] then
       local at = s.finished > 0 and s.finished or up
-      found('job-without-place', id, 'it ended, and does not stand among ' .. CALLED[name], function() redis.call('ZADD', key, int(at), id) end)
+      found('job-without-place', id, 'it ended, and does not stand among ' .. CALLED[name], function()
+        redis.call('ZADD', key, int(at), id)
+      end)
     end
   end
 end
@@ -98,7 +102,9 @@ local function examine(id, body, head, lease)
   end
   local key = s.index[KEY]
   if key and not redis.call('ZSCORE', q.by_key, key .. '\0' .. id) then
-    found('key-entry-missing', id, 'the index of keys does not lead to it', function() redis.call('ZADD', q.by_key, 0, key .. '\0' .. id) end)
+    found('key-entry-missing', id, 'the index of keys does not lead to it', function()
+      redis.call('ZADD', q.by_key, 0, key .. '\0' .. id)
+    end)
   end
   if (s.home == 'completed' or s.home == 'cancelled') and not redis.call('ZSCORE', q.lapses, 'r' .. id) then
     found('record-never-lapses', id, 'it ended, and nothing ends its retention', function()

@@ -46,7 +46,9 @@ local function examine_lease(id, lease)
     found('lease-without-job', id, 'worker ' .. worker .. ' has a lease of it, and it is not stored', function()
       redis.call('HDEL', q.cancels, id)
       redis.call('HDEL', q.leases, id)
-      if worker ~= '' and tonumber(redis.call('HGET', q.lease_counts, worker) or 0) > 0 then redis.call('HINCRBY', q.lease_counts, worker, -1) end
+      if worker ~= '' and tonumber(redis.call('HGET', q.lease_counts, worker) or 0) > 0 then
+        redis.call('HINCRBY', q.lease_counts, worker, -1)
+      end
     end)
   elseif state == COMPLETED or state == DEAD or state == CANCELLED then
     return -- examine_jobs.lua finds that
@@ -93,11 +95,14 @@ local function examine_worker(id)
       if not redis.call('ZSCORE', q.lease_ends, id) then redis.call('ZADD', q.lease_ends, int(up), id) end
     end)
   elseif not redis.call('ZSCORE', q.lease_ends, id) then
-    found('worker-without-time', id, 'it is alive, and nothing says until when', function() redis.call('ZADD', q.lease_ends, int(up + MINUTE), id) end)
+    found('worker-without-time', id, 'it is alive, and nothing says until when', function()
+      redis.call('ZADD', q.lease_ends, int(up + MINUTE), id)
+    end)
   end
 end
 
-local keys = {leases = q.leases, held = q.held, cancels = q.cancels, workers = q.workers, noted = q.lease_counts, infos = q.worker_infos, ended = q.ended_workers}
+local keys = {leases = q.leases, held = q.held, cancels = q.cancels, workers = q.workers, noted = q.lease_counts,
+  infos = q.worker_infos, ended = q.ended_workers}
 local page, at = scanned(keys[part], cursor, most)
 for _, field in ipairs(page) do
   local id, value = field[1], field[2]
@@ -117,7 +122,9 @@ for _, field in ipairs(page) do
   elseif part == 'infos' and gone then
     found('worker-leftover', id, 'what it said of itself is there, and it is gone', function() redis.call('HDEL', q.worker_infos, id) end)
   elseif part == 'ended' and not redis.call('ZSCORE', q.lapses, 'w' .. id) then
-    found('worker-leftover', id, 'it ended, and nothing ends the memory of that', function() redis.call('ZADD', q.lapses, int(up + DAY), 'w' .. id) end)
+    found('worker-leftover', id, 'it ended, and nothing ends the memory of that', function()
+      redis.call('ZADD', q.lapses, int(up + DAY), 'w' .. id)
+    end)
   end
 end
 return answer(at)

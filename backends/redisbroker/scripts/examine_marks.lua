@@ -18,7 +18,9 @@ for _, field in ipairs(page) do
   end
   local given = tonumber(redis.call('GET', q.fences) or 0)
   if fence and tonumber(fence) > given then
-    found('mark-fence-behind', name, 'its fence is ' .. fence .. ', the last one given out is ' .. int(given), function() redis.call('SET', q.fences, fence) end)
+    found('mark-fence-behind', name, 'its fence is ' .. fence .. ', the last one given out is ' .. int(given), function()
+      redis.call('SET', q.fences, fence)
+    end)
   end
 end
 return answer(at)

@@ -23,7 +23,9 @@ local function examine_unique(key, held)
   local mode, till, id = string.match(held, '^(%d)(%d+):(.*)$')
   if mode == '2' then
     if not redis.call('ZSCORE', q.lapses, 'u' .. key) then
-      found('unique-window-never-lapses', key, 'the window of the key is on no list of what lapses', function() redis.call('ZADD', q.lapses, till, 'u' .. key) end)
+      found('unique-window-never-lapses', key, 'the window of the key is on no list of what lapses', function()
+        redis.call('ZADD', q.lapses, till, 'u' .. key)
+      end)
     end
     return
   end
@@ -41,7 +43,9 @@ end
 
 local function examine_remembered(id, till)
   if not redis.call('ZSCORE', q.lapses, 'i' .. id) then
-    found('remembered-id-never-lapses', id, 'the ID is remembered, and nothing ends that', function() redis.call('ZADD', q.lapses, till, 'i' .. id) end)
+    found('remembered-id-never-lapses', id, 'the ID is remembered, and nothing ends that', function()
+      redis.call('ZADD', q.lapses, till, 'i' .. id)
+    end)
   end
 end
 
@@ -61,7 +65,9 @@ local function examine_lapse(entry)
     kind == 'i' and redis.call('HEXISTS', q.remembered, name) == 1 or kind == 'w' and redis.call('HEXISTS', q.ended_workers, name) == 1 or
     kind == 'u' and (redis.call('HEXISTS', q.unique, name) == 1 or tonumber(redis.call('ZSCORE', q.lapses, entry)) <= now)
   if not there then
-    found('lapse-without-record', name, 'it is to be removed at a time, and is not there', function() redis.call('ZREM', q.lapses, entry) end)
+    found('lapse-without-record', name, 'it is to be removed at a time, and is not there', function()
+      redis.call('ZREM', q.lapses, entry)
+    end)
   end
 end
 

@@ -134,7 +134,8 @@ local function examine_suppressed(id)
   local tail = fields(head, string.find(head, ';', 1, true) + 1, #head, SUPPRESSED)
   local out = (tail[SUPPRESSED] or 0) ~= 0
   if tail[VERSION] or out == (redis.call('SISMEMBER', q.suppressed, id) == 1) then return end
-  found('count-differs', id, 'it is ' .. (out and '' or 'not ') .. 'suppressed, and is ' .. (out and 'not ' or '') .. 'counted as that', function()
+  local is, counted = out and '' or 'not ', out and 'not ' or ''
+  found('count-differs', id, 'it is ' .. is .. 'suppressed, and is ' .. counted .. 'counted as that', function()
     redis.call(out and 'SADD' or 'SREM', q.suppressed, id)
   end)
 end
@@ -181,7 +182,8 @@ local function examine_lost()
     local s = body and string.sub(body, 1, 8) == born and look(id, body)
     if s and s.home == 'ready' and s.turn == t and s.priority == p then
       local dies = s.state == SCHEDULED
-      found('job-without-place', id, dies and 'it was rescheduled, and its time is lost' or 'it is to be pending, and does not stand in line', function()
+      local what = dies and 'it was rescheduled, and its time is lost' or 'it is to be pending, and does not stand in line'
+      found('job-without-place', id, what, function()
         -- A new epoch, so that another examination does not do it again.
         local head, epoch = redis.call('HGET', q.heads, id), int(s.epoch + 1)
         if dies then

@@ -50,7 +50,9 @@ for _, kind in ipairs(kinds) do
   local is = redis.call('TYPE', key).ok
   if is ~= want and is ~= 'none' then
     told[1] = 'type'
-    found('key-of-wrong-type', name, 'the key ' .. name .. ' is a ' .. is .. ', not a ' .. want, function() return 'what it holds is not known' end)
+    found('key-of-wrong-type', name, 'the key ' .. name .. ' is a ' .. is .. ', not a ' .. want, function()
+      return 'what it holds is not known'
+    end)
   elseif redis.call('PTTL', key) >= 0 then
     found('key-expires', name, 'the key ' .. name .. ' has an expiry', function() redis.call('PERSIST', key) end)
   end

@@ -29,6 +29,7 @@ type Verdict struct {
 	Result  Result `json:"result"`
 	Limit   string `json:"limit,omitempty"`   // the declared limit, when Refused
 	Failure string `json:"failure,omitempty"` // the failure's text
+	Seed    uint64 `json:"seed,omitempty"`    // JOBS_SEED of the last random calls, if the rule makes any
 }
 
 // Judge checks the rules with these IDs, or those of a group ("Lease/"), or

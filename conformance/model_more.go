@@ -129,7 +129,7 @@ func (m *model) operate(op broker.Operation, results []broker.OperationResult) e
 			}
 		case broker.OpRedrive:
 			j.Head = j.Head.Redriven()
-			if m.pending(j, false); j.Unique.Key != "" && j.Unique.Mode == untilSettled {
+			if m.pending(j, false); j.Unique.Key != "" && j.Unique.Mode == untilDone {
 				m.hold(q, j)
 			}
 		case broker.OpReschedule:
@@ -178,7 +178,7 @@ func (m *model) allows(q *modelQueue, j *modelJob, op broker.Operation, epoch in
 	if !allowed || epoch != broker.AnyEpoch && epoch != j.Epoch || op.Holder != "" && j.Holder != "" && j.Holder != op.Holder {
 		return broker.ErrWrongState, j.Holder
 	}
-	if op.Kind == broker.OpRedrive && j.Unique.Key != "" && j.Unique.Mode == untilSettled {
+	if op.Kind == broker.OpRedrive && j.Unique.Key != "" && j.Unique.Mode == untilDone {
 		if h := q.holder(j.Unique.Key, m.now); h != "" && h != j.ID {
 			return broker.ErrDuplicate, h
 		}

@@ -273,6 +273,25 @@ var raceMutants = []mutant{
 			}
 		})
 	})},
+	{"of the jobs that one settle completes some lose their records", "Race/Stress Race/StressOnABadNetwork", always(func(p *patched) {
+		change(&p.settle, nil, func(r *broker.SettleRequest, a *[]broker.Verdict) {
+			for i, v := range *a {
+				if i > 0 && v.Err == nil && v.State == broker.StateCompleted {
+					p.act(r.Now, broker.OpDelete, r.Items[i].Job.Queue, v.ID)
+				}
+			}
+		})
+	})},
+	// One lost answer in forty sends is enough, and one in four sends loses its own.
+	{"an enqueue that is repeated removes its job", "Race/StressOnABadNetwork", always(func(p *patched) {
+		change(&p.enqueue, nil, func(r *broker.EnqueueRequest, a *[]broker.Receipt) {
+			for _, got := range *a {
+				if errors.Is(got.Err, broker.ErrDuplicate) && got.Holder == got.ID {
+					p.act(r.Now, broker.OpDelete, got.Queue, got.ID)
+				}
+			}
+		})
+	})},
 }
 
 // A declared limit is held to its refusal.

@@ -29,7 +29,7 @@ var settleMutants = []mutant{
 			s.Job = &j
 		})
 	})},
-	{"a lost lease is settled with success", "Settle/EndedLeaseIsVoid Settle/TwiceInOneRequest Race/OneSettleOfALease Race/Stress Race/StressOnABadNetwork", always(func(p *patched) {
+	{"a lost lease is settled with success", "Settle/EndedLeaseIsVoid Settle/TwiceInOneRequest Race/OneSettleOfALease", always(func(p *patched) {
 		p.verdicts(func(v *broker.Verdict) { v.Err = nil })
 	})},
 	{"one lost lease fails its request", "Settle/LostItemHarmsNoOther", always(func(p *patched) {

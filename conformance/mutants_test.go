@@ -36,7 +36,7 @@ func TestEachMutantIsKilledByTheRulesItNames(t *testing.T) {
 				for _, v := range conformance.Judge(memory(m.mutate), strings.Fields(m.kills)...) {
 					switch {
 					case v.Result != conformance.Failed:
-						t.Errorf("%s: %s, although %s", v.Rule, v.Result, m.name)
+						t.Errorf("%s: %s, although %s (JOBS_SEED=%d)", v.Rule, v.Result, m.name, v.Seed)
 					case v.Section == "" || strings.Contains(v.Failure, "panic:"):
 						t.Errorf("%s failed for another reason:\n%s", v.Rule, v.Failure)
 					}

@@ -61,15 +61,15 @@ var answerRules = []Rule{
 		}},
 	{"Restore/TakesItsKeyForItsWholeTTL", "§29",
 		"A restored job holds its unique key for its TTL from when it is restored, whenever it was created.", unique.and(moves), func(c *check) {
-			for i, mode := range []broker.UniqueMode{untilSettled, untilStarted, window} {
+			for i, mode := range []broker.UniqueMode{untilDone, untilStarted, window} {
 				key := []string{"until done", "until started", "window"}[i]
 				j := c.uniqueJob(key, key, mode, time.Minute)
 				j.Restore = &broker.Restored{State: broker.StatePending, CreatedAt: c.now.Add(-time.Hour)}
 				c.accept(j)
 				c.pass(time.Minute - c.tick)
-				c.same("holder", c.refuse(c.uniqueJob("b", key, untilSettled, 0), broker.ErrDuplicate).Holder, key)
+				c.same("holder", c.refuse(c.uniqueJob("b", key, untilDone, 0), broker.ErrDuplicate).Holder, key)
 				c.pass(c.tick)
-				c.accept(c.uniqueJob("after "+key, key, untilSettled, 0))
+				c.accept(c.uniqueJob("after "+key, key, untilDone, 0))
 				c.same("jobs", len(c.list(broker.Query{State: broker.StatePending})), 2*i+2)
 			}
 		}},

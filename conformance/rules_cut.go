@@ -50,7 +50,7 @@ var cutRules = []Rule{
 					j := c.job(fmt.Sprint("j", n))
 					j.Queue = []string{c.q, "other"}[k%2]
 					if k%3 == 0 && !c.limits.NoUnique {
-						j.Body.Unique = broker.Unique{Key: j.ID, Mode: untilSettled}
+						j.Body.Unique = broker.Unique{Key: j.ID, Mode: untilDone}
 					}
 					j.Body.GivenID = k > 3
 					jobs = append(jobs, j)
@@ -126,7 +126,7 @@ var cutRules = []Rule{
 			c.drain(w, 6)
 		}},
 	{"Fault/HalfAnAnswerLosesNothing", "§7",
-		"What the lost half of an answer said is learned by asking again: enqueue and settle by a repeat, a claim by what its worker holds.", nil, func(c *check) {
+		"A caller that lost half of an answer asks again: it repeats an enqueue or a settle, and finds a claim by what its worker holds.", nil, func(c *check) {
 			f := faulty.Wrap(c.open(), faulty.Plan{{Method: "Enqueue", Call: 1, Fault: faulty.ReplyCut}, {Method: "Claim", Call: 1,
 				Fault: faulty.ReplyCut},
 				{Method: "Settle", Call: 1, Fault: faulty.ReplyCut}, {Method: "Operate", Call: 1, Fault: faulty.ReplyCut}})

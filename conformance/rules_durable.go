@@ -20,7 +20,7 @@ var durableRules = []Rule{
 			keyed, given := c.job("keyed"), c.job("given")
 			keyed.Body.Key, given.Body.GivenID = "tenant", true
 			if !c.limits.NoUnique {
-				keyed.Body.Unique = broker.Unique{Key: "key", Mode: untilSettled}
+				keyed.Body.Unique = broker.Unique{Key: "key", Mode: untilDone}
 			}
 			hidden, first := c.job("hidden"), c.job("settled")
 			if !c.limits.NoMove {
@@ -71,7 +71,7 @@ var durableRules = []Rule{
 				c.same("holder of the ID "+j.ID, c.refuse(j, broker.ErrDuplicate).Holder, j.ID)
 			}
 			if !c.limits.NoUnique {
-				c.same("holder of the unique key", c.refuse(c.uniqueJob("u", "key", untilSettled, 0), broker.ErrDuplicate).Holder, "keyed")
+				c.same("holder of the unique key", c.refuse(c.uniqueJob("u", "key", untilDone, 0), broker.ErrDuplicate).Holder, "keyed")
 			}
 			now := w.renew()
 			c.that(!now.Lost && !v.renew().Lost, "workers that were alive\ngot  Lost\nwant them alive")

@@ -57,7 +57,7 @@ var editRules = []Rule{
 			c.decide(broker.OpRedrive, "a")
 			c.same("payload of the redriven job", string(w.one("a").Payload), "after its death")
 		}},
-	{"Edit/KeepsThePlace", "§28", "A pending job keeps its place in the line, and its epoch.", moves, func(c *check) {
+	{"Edit/KeepsThePlace", "§28", "A pending job keeps its position and its epoch.", moves, func(c *check) {
 		c.add("a", "b", "c")
 		ref := c.must("b", broker.StatePending).Ref()
 		c.edit("b", []byte("edited"))
@@ -67,7 +67,7 @@ var editRules = []Rule{
 		c.ok("edit at the epoch from before", r[0].Err)
 		c.worker("w").take("a", "b", "c")
 	}},
-	{"Edit/MakesCopiesOfTheDeadStale", "§28", "Who decides about a dead job by a copy from before its edit is refused.", moves,
+	{"Edit/MakesCopiesOfTheDeadStale", "§28", "A decision about a dead job by a copy from before its edit is refused.", moves,
 		func(c *check) {
 			c.everyState()
 			before := c.must("dead", broker.StateDead).Ref()

@@ -186,7 +186,7 @@ var endedRules = []Rule{
 	{"Unique/FreedByEveryRarerEnd", "§19",
 		"A key is free after its job ended, also when it waited for its time, was held, retired, reclaimed, redriven or restored before.", unique, func(c *check) {
 			w, n := c.worker("w"), 0
-			for _, mode := range []broker.UniqueMode{untilSettled, untilStarted} {
+			for _, mode := range []broker.UniqueMode{untilDone, untilStarted} {
 				for _, kind := range []broker.OperationKind{broker.OpCancel, broker.OpDelete} {
 					ways := []func(broker.NewJob){
 						func(j broker.NewJob) { // scheduled
@@ -237,6 +237,6 @@ var endedRules = []Rule{
 					}
 				}
 			}
-			c.accept(c.uniqueJob("last", "key", untilSettled, 0))
+			c.accept(c.uniqueJob("last", "key", untilDone, 0))
 		}},
 }

@@ -17,7 +17,7 @@ var faultRules = []Rule{
 			f := c.faulty("Enqueue")
 			jobs := []broker.NewJob{c.job("a"), c.job("b")}
 			if !c.limits.NoUnique {
-				jobs = append(jobs, c.uniqueJob("c", "key", untilSettled, 0))
+				jobs = append(jobs, c.uniqueJob("c", "key", untilDone, 0))
 			}
 			_, err := f.Enqueue(c.ctx, broker.EnqueueRequest{Now: c.now, Jobs: jobs})
 			c.is("the first call", err, faulty.ErrReplyLost)
@@ -227,14 +227,14 @@ var faultRules = []Rule{
 		c.same("taken again", again, first)
 	}},
 	{"Fault/DeadProcessStrandsNothing", "§26",
-		"What a process held that died without a word is found by the others, in every queue, and goes on.", nil, func(c *check) {
+		"Other workers find what a dead process held, in every queue, and it goes on.", nil, func(c *check) {
 			dead := c.workerOn(c.open(), "dead", c.q, "other")
 			r := c.worker("r", c.q, "other")
 			other := c.job("b")
 			other.Queue = "other"
 			c.accept(c.job("a"), other, c.job("c"))
 			if !c.limits.NoUnique {
-				c.accept(c.uniqueJob("u", "key", untilSettled, 0))
+				c.accept(c.uniqueJob("u", "key", untilDone, 0))
 			}
 			n := len(dead.claim(9))
 			c.runOut(r)
@@ -242,7 +242,7 @@ var faultRules = []Rule{
 			c.same("reclaimed", len(taken), n)
 			r.settle(broker.Complete(nil), refs(taken)...)
 			if !c.limits.NoUnique {
-				c.accept(c.uniqueJob("v", "key", untilSettled, 0))
+				c.accept(c.uniqueJob("v", "key", untilDone, 0))
 			}
 		}},
 	{"Fault/ClosedBrokerSaysSo", "§26",

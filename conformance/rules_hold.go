@@ -73,7 +73,7 @@ var holdRules = []Rule{
 			c.that(seen[id] || i == 3 || i == 12 || i == 20, "listed\ngot  no %s\nwant each that was waiting throughout", id)
 		}
 	}},
-	{"Hold/AsTheyAreListed", "§21", "Who lists the jobs of a state page by page, and takes each page away, meets every one of them.",
+	{"Hold/AsTheyAreListed", "§21", "A caller that lists the jobs of a state page by page, and takes each page away, meets every one of them.",
 		moves, func(c *check) {
 			for _, take := range []broker.Operation{{Kind: broker.OpHold, Holder: holder}, {Kind: broker.OpDelete}} {
 				ids := c.addMany(take.Kind.String(), 30)
@@ -234,14 +234,14 @@ var holdRules = []Rule{
 			c.same("state of the new job with the ID", c.must("b", broker.StatePending).Holder, "")
 		}},
 	{"Hold/KeepsItsKey", "§19", "A held job keeps its unique key, and frees it when it is deleted.", unique.and(moves), func(c *check) {
-		c.accept(c.uniqueJob("a", "key", untilSettled, 0))
+		c.accept(c.uniqueJob("a", "key", untilDone, 0))
 		c.hold("a")
-		c.same("holder", c.refuse(c.uniqueJob("b", "key", untilSettled, 0), broker.ErrDuplicate).Holder, "a")
+		c.same("holder", c.refuse(c.uniqueJob("b", "key", untilDone, 0), broker.ErrDuplicate).Holder, "a")
 		c.decide(broker.OpUnhold, "a")
-		c.refuse(c.uniqueJob("b", "key", untilSettled, 0), broker.ErrDuplicate)
+		c.refuse(c.uniqueJob("b", "key", untilDone, 0), broker.ErrDuplicate)
 		c.hold("a")
 		c.decide(broker.OpDelete, "a")
-		c.accept(c.uniqueJob("b", "key", untilSettled, 0))
+		c.accept(c.uniqueJob("b", "key", untilDone, 0))
 	}},
 	{"Hold/CountsForDepth", "§20", "Waiting jobs count for the depth of their queue.", moves, func(c *check) {
 		depth := int64(2)

@@ -120,14 +120,14 @@ var layoutRules = []Rule{
 	{"Broken/FreesItsKey", "§4",
 		"A job whose body is of a newer version frees its unique key at its end: the index of every version can be read.", unique,
 		func(c *check) {
-			j := c.uniqueJob("a", "key", untilSettled, 0)
+			j := c.uniqueJob("a", "key", untilDone, 0)
 			c.accept(j)
 			c.plantNewer(j)
 			w := c.worker("w")
 			held := w.one("a")
-			c.refuse(c.uniqueJob("b", "key", untilSettled, 0), broker.ErrDuplicate)
+			c.refuse(c.uniqueJob("b", "key", untilDone, 0), broker.ErrDuplicate)
 			w.settle(broker.Die(broker.ReasonUndecodable, failure("x")), held)
-			c.accept(c.uniqueJob("b", "key", untilSettled, 0))
+			c.accept(c.uniqueJob("b", "key", untilDone, 0))
 			r := c.operate(broker.Operation{Kind: broker.OpRedrive}, "a")[0]
 			c.is("redrive", r.Err, broker.ErrDuplicate)
 			c.same("holder", r.Holder, "b")

@@ -50,7 +50,7 @@ func (c *check) seed() uint64 {
 // seeded logs a seed before it is used, and makes a failure show it.
 func (c *check) seeded(seed uint64) {
 	c.tb.Logf("JOBS_SEED=%d", seed)
-	c.calls.seed = seed
+	c.calls.seed, c.verdict.Seed = seed, seed
 }
 
 // sequences runs random sequences, each in queues of its own.

@@ -83,7 +83,7 @@ var raceRules = []Rule{
 			for round := range 5 {
 				key := fmt.Sprint("key", round)
 				receipts := c.enqueueAtOnce(handles, func(i int) broker.NewJob {
-					return c.uniqueJob(fmt.Sprintf("%s-%d", key, i), key, untilSettled, 0)
+					return c.uniqueJob(fmt.Sprintf("%s-%d", key, i), key, untilDone, 0)
 				})
 				c.oneAccepted(receipts)
 			}

@@ -194,7 +194,7 @@ var reclaimRules = []Rule{
 			c.same("listed for the ended worker", len(c.list(broker.Query{Worker: "w"})), 0)
 			c.same("active jobs", c.counted(c.q).Counts[broker.StateActive], int64(2))
 		}},
-	{"Reclaim/EndsOnlyWhoRanOut", "§8", "Workers that ran out are ended one and all, whether they held jobs or not, and nobody else.",
+	{"Reclaim/EndsOnlyWhoRanOut", "§8", "A reclaim ends every worker that ran out, whether it held jobs or not, and nobody else.",
 		nil, func(c *check) {
 			r := c.worker("r")
 			var dead []*worker

@@ -234,21 +234,21 @@ var restoreRules = []Rule{
 				n.Restore = &broker.Restored{State: state, Head: broker.Head{Deliveries: deliveries}}
 				return n
 			}
-			c.accept(restored("dead", broker.StateDead, untilSettled, 1), restored("started", broker.StatePending, untilStarted, 1))
-			c.accept(restored("a", broker.StateRetry, untilSettled, 1))
-			for _, n := range []broker.NewJob{c.uniqueJob("b", "key", untilSettled, 0), restored("b", broker.StatePending, untilSettled, 0),
+			c.accept(restored("dead", broker.StateDead, untilDone, 1), restored("started", broker.StatePending, untilStarted, 1))
+			c.accept(restored("a", broker.StateRetry, untilDone, 1))
+			for _, n := range []broker.NewJob{c.uniqueJob("b", "key", untilDone, 0), restored("b", broker.StatePending, untilDone, 0),
 				restored("b", broker.StateScheduled, untilStarted, 0), restored("b", broker.StateRetry, window, 3)} {
 				c.same("holder", c.refuse(n, broker.ErrDuplicate).Holder, "a")
 			}
-			c.accept(restored("dead too", broker.StateDead, untilSettled, 1), restored("started too", broker.StatePending, untilStarted, 1))
+			c.accept(restored("dead too", broker.StateDead, untilDone, 1), restored("started too", broker.StatePending, untilStarted, 1))
 			c.is("redrive of the dead one", c.operate(broker.Operation{Kind: broker.OpRedrive}, "dead")[0].Err, broker.ErrDuplicate)
 			c.pass(time.Hour)
-			c.accept(restored("b", broker.StatePending, untilSettled, 0))
+			c.accept(restored("b", broker.StatePending, untilDone, 0))
 			w := c.worker("w")
 			for _, j := range w.claim(10) {
 				w.settle(broker.Complete(nil), &j)
 			}
-			c.accept(c.uniqueJob("c", "key", untilSettled, 0))
+			c.accept(c.uniqueJob("c", "key", untilDone, 0))
 		}},
 	{"Restore/SeesWhatStandsBefore", "§18", "Restored and new jobs of one request are decided in order, each seeing those before it.",
 		moves, func(c *check) {

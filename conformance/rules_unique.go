@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	untilSettled = broker.UniqueUntilDone
+	untilDone    = broker.UniqueUntilDone
 	untilStarted = broker.UniqueUntilStarted
 	window       = broker.UniqueWindow
 )
@@ -16,16 +16,16 @@ var uniqueRules = []Rule{
 	{"Unique/SecondIsRefused", "§19",
 		"While a key is held, another job with it is refused with ErrDuplicate and the holder's ID, on every handle.", unique,
 		func(c *check) {
-			c.accept(c.uniqueJob("a", "key", untilSettled, 0), c.uniqueJob("b", "key2", untilSettled, 0))
-			c.same("holder", c.refuse(c.uniqueJob("c", "key", untilSettled, 0), broker.ErrDuplicate).Holder, "a")
+			c.accept(c.uniqueJob("a", "key", untilDone, 0), c.uniqueJob("b", "key2", untilDone, 0))
+			c.same("holder", c.refuse(c.uniqueJob("c", "key", untilDone, 0), broker.ErrDuplicate).Holder, "a")
 			c.b = c.open()
 			c.same("holder", c.refuse(c.uniqueJob("c", "key2", untilStarted, time.Hour), broker.ErrDuplicate).Holder, "b")
 			c.gone("c")
 			c.worker("w").take("a", "b")
 		}},
 	{"Unique/HoldsWithinARequest", "§18", "Of two jobs with one key in a request, the first is accepted.", unique, func(c *check) {
-		r := c.enqueue(c.uniqueJob("a", "key", untilSettled, 0), c.uniqueJob("b", "key", untilSettled, 0),
-			c.uniqueJob("c", "other", untilSettled, 0))
+		r := c.enqueue(c.uniqueJob("a", "key", untilDone, 0), c.uniqueJob("b", "key", untilDone, 0),
+			c.uniqueJob("c", "other", untilDone, 0))
 		c.ok("the first", r[0].Err)
 		c.is("the second", r[1].Err, broker.ErrDuplicate)
 		c.same("holder", r[1].Holder, "a")
@@ -33,26 +33,26 @@ var uniqueRules = []Rule{
 		c.gone("b")
 	}},
 	{"Unique/KeysAreOfAQueue", "§1", "A key is free in one queue although it is held in another.", unique, func(c *check) {
-		other := c.uniqueJob("b", "key", untilSettled, 0)
+		other := c.uniqueJob("b", "key", untilDone, 0)
 		other.Queue = "other"
-		c.accept(c.uniqueJob("a", "key", untilSettled, 0), other)
+		c.accept(c.uniqueJob("a", "key", untilDone, 0), other)
 	}},
 	{"Unique/KeysAreBytes", "§19", "Keys are compared byte by byte: case, spaces and forms of a letter tell them apart.", unique,
 		func(c *check) {
 			for i, key := range oddNames {
-				c.accept(c.uniqueJob(key, key, untilSettled, 0))
-				c.same("holder", c.refuse(c.uniqueJob("x", key, untilSettled, 0), broker.ErrDuplicate).Holder, oddNames[i])
+				c.accept(c.uniqueJob(key, key, untilDone, 0))
+				c.same("holder", c.refuse(c.uniqueJob("x", key, untilDone, 0), broker.ErrDuplicate).Holder, oddNames[i])
 			}
 		}},
 	{"Unique/HeldThroughoutAJobsLife", "§19",
 		"A key until settled is held while its job is scheduled, pending, active, in retry, snoozed, released, retired and reclaimed.",
 		unique, func(c *check) {
-			j := c.uniqueJob("a", "key", untilSettled, 0)
+			j := c.uniqueJob("a", "key", untilDone, 0)
 			j.Delay = time.Minute
 			c.accept(j)
 			held := func(when string) {
 				c.tb.Helper()
-				r := c.enqueue(c.uniqueJob("b", "key", untilSettled, 0))[0]
+				r := c.enqueue(c.uniqueJob("b", "key", untilDone, 0))[0]
 				c.is("Enqueue with the key of a job that is "+when, r.Err, broker.ErrDuplicate)
 				c.same("holder", r.Holder, "a")
 			}
@@ -83,7 +83,7 @@ var uniqueRules = []Rule{
 			taken := r.reclaim(1)
 			held("reclaimed")
 			r.settle(broker.Complete(nil), &taken[0])
-			c.accept(c.uniqueJob("b", "key", untilSettled, 0))
+			c.accept(c.uniqueJob("b", "key", untilDone, 0))
 		}},
 	{"Unique/FreedByEveryEnd", "§19", "The step that ends a job frees its key, whichever end it is, before any retention.", unique,
 		func(c *check) {
@@ -104,24 +104,24 @@ var uniqueRules = []Rule{
 					w.settle(broker.Retry(time.Hour, failure("x")), j)
 				}},
 			}
-			for _, mode := range []broker.UniqueMode{untilSettled, untilStarted} {
+			for _, mode := range []broker.UniqueMode{untilDone, untilStarted} {
 				for _, e := range ends {
 					id := e.name + []string{"", " again"}[mode]
 					c.accept(c.uniqueJob(id, "key", mode, 0))
 					e.end(id)
 				}
 			}
-			c.accept(c.uniqueJob("last", "key", untilSettled, 0))
+			c.accept(c.uniqueJob("last", "key", untilDone, 0))
 		}},
 	{"Unique/FreedWhenRetired", "§19", "A job that a retiring worker cancels frees its key, and one that it releases keeps it.", unique,
 		func(c *check) {
-			c.accept(c.uniqueJob("a", "key a", untilSettled, 0), c.uniqueJob("b", "key b", untilSettled, 0))
+			c.accept(c.uniqueJob("a", "key a", untilDone, 0), c.uniqueJob("b", "key b", untilDone, 0))
 			w := c.worker("w")
 			w.take("a", "b")
 			c.decide(broker.OpCancel, "a")
 			w.retire()
-			c.accept(c.uniqueJob("c", "key a", untilSettled, 0))
-			c.same("holder", c.refuse(c.uniqueJob("d", "key b", untilSettled, 0), broker.ErrDuplicate).Holder, "b")
+			c.accept(c.uniqueJob("c", "key a", untilDone, 0))
+			c.same("holder", c.refuse(c.uniqueJob("d", "key b", untilDone, 0), broker.ErrDuplicate).Holder, "b")
 		}},
 	{"Unique/FreedWhenStarted", "§19", "A key until started is freed by the first claim of its job, and not held again by a retry.",
 		unique, func(c *check) {
@@ -154,42 +154,42 @@ var uniqueRules = []Rule{
 		}},
 	{"Unique/TTLBoundsTheHold", "§19", "A key is free when its TTL has passed since the enqueue, although its job lives.", unique,
 		func(c *check) {
-			c.accept(c.uniqueJob("a", "key a", untilSettled, time.Minute), c.uniqueJob("b", "key b", untilStarted, time.Minute))
+			c.accept(c.uniqueJob("a", "key a", untilDone, time.Minute), c.uniqueJob("b", "key b", untilStarted, time.Minute))
 			c.pass(time.Minute - c.tick)
-			c.refuse(c.uniqueJob("c", "key a", untilSettled, time.Minute), broker.ErrDuplicate)
+			c.refuse(c.uniqueJob("c", "key a", untilDone, time.Minute), broker.ErrDuplicate)
 			c.refuse(c.uniqueJob("d", "key b", untilStarted, time.Minute), broker.ErrDuplicate)
 			c.pass(c.tick)
-			c.accept(c.uniqueJob("c", "key a", untilSettled, time.Minute), c.uniqueJob("d", "key b", untilStarted, time.Minute))
+			c.accept(c.uniqueJob("c", "key a", untilDone, time.Minute), c.uniqueJob("d", "key b", untilStarted, time.Minute))
 			c.worker("w").take("a", "b", "c", "d")
 		}},
 	{"Unique/OnlyTheHolderFrees", "§19", "A job whose key lapsed does not free it from the job that holds it now.", unique, func(c *check) {
-		c.accept(c.uniqueJob("a", "key", untilSettled, time.Minute), c.uniqueJob("b", "key 2", untilStarted, time.Minute))
+		c.accept(c.uniqueJob("a", "key", untilDone, time.Minute), c.uniqueJob("b", "key 2", untilStarted, time.Minute))
 		c.pass(time.Minute)
-		c.accept(c.uniqueJob("holder", "key", untilSettled, 0), c.uniqueJob("holder 2", "key 2", untilStarted, 0))
+		c.accept(c.uniqueJob("holder", "key", untilDone, 0), c.uniqueJob("holder 2", "key 2", untilStarted, 0))
 		w := c.worker("w")
 		held := w.take("a", "b")
 		c.same("holder", c.refuse(c.uniqueJob("c", "key 2", untilStarted, 0), broker.ErrDuplicate).Holder, "holder 2")
 		w.settle(broker.Complete(nil), refs(held)...)
-		c.same("holder", c.refuse(c.uniqueJob("c", "key", untilSettled, 0), broker.ErrDuplicate).Holder, "holder")
+		c.same("holder", c.refuse(c.uniqueJob("c", "key", untilDone, 0), broker.ErrDuplicate).Holder, "holder")
 		c.same("holder", c.refuse(c.uniqueJob("c", "key 2", untilStarted, 0), broker.ErrDuplicate).Holder, "holder 2")
 	}},
 	{"Unique/RedriveTakesTheKeyAgain", "§19", "Redrive takes a key until settled again, for its TTL from then.", unique, func(c *check) {
-		c.accept(c.uniqueJob("a", "key", untilSettled, time.Minute))
+		c.accept(c.uniqueJob("a", "key", untilDone, time.Minute))
 		w := c.worker("w")
 		w.settle(broker.Die(broker.ReasonSkipRetry, failure("x")), w.one("a"))
 		c.pass(time.Hour)
 		c.decide(broker.OpRedrive, "a")
 		c.pass(time.Minute - c.tick)
-		c.same("holder", c.refuse(c.uniqueJob("b", "key", untilSettled, 0), broker.ErrDuplicate).Holder, "a")
+		c.same("holder", c.refuse(c.uniqueJob("b", "key", untilDone, 0), broker.ErrDuplicate).Holder, "a")
 		c.pass(c.tick)
-		c.accept(c.uniqueJob("b", "key", untilSettled, 0))
+		c.accept(c.uniqueJob("b", "key", untilDone, 0))
 	}},
 	{"Unique/RedriveIsRefusedByAHolder", "§19",
 		"Redrive of a job whose key is held answers ErrDuplicate and the holder's ID, and changes nothing.", unique, func(c *check) {
-			c.accept(c.uniqueJob("a", "key", untilSettled, 0))
+			c.accept(c.uniqueJob("a", "key", untilDone, 0))
 			w := c.worker("w")
 			w.settle(broker.Die(broker.ReasonSkipRetry, failure("x")), w.one("a"))
-			c.accept(c.uniqueJob("b", "key", untilSettled, 0))
+			c.accept(c.uniqueJob("b", "key", untilDone, 0))
 			before := *c.must("a", broker.StateDead)
 			r := c.operate(broker.Operation{Kind: broker.OpRedrive}, "a")[0]
 			c.is("redrive", r.Err, broker.ErrDuplicate)
@@ -197,7 +197,7 @@ var uniqueRules = []Rule{
 			c.same("the dead job", *c.must("a", broker.StateDead), before)
 			w.settle(broker.Complete(nil), w.one("b"))
 			c.decide(broker.OpRedrive, "a")
-			c.same("holder", c.refuse(c.uniqueJob("c", "key", untilSettled, 0), broker.ErrDuplicate).Holder, "a")
+			c.same("holder", c.refuse(c.uniqueJob("c", "key", untilDone, 0), broker.ErrDuplicate).Holder, "a")
 		}},
 	{"Unique/RedriveTakesNoOtherKey", "§19", "Redrive takes no key of a mode that was over when the job started, nor extends a window.",
 		unique, func(c *check) {
@@ -211,14 +211,14 @@ var uniqueRules = []Rule{
 		}},
 	{"Unique/RefusedLeavesNoKey", "§19", "An enqueue that is refused, for whatever reason, leaves no key behind.", unique, func(c *check) {
 		c.add("known")
-		c.refuse(c.uniqueJob("known", "key", untilSettled, 0), broker.ErrDuplicate)
+		c.refuse(c.uniqueJob("known", "key", untilDone, 0), broker.ErrDuplicate)
 		depth, none := int64(1), int64(0)
 		c.policy(broker.PolicyRequest{MaxDepth: &depth})
-		c.refuse(c.uniqueJob("full", "key", untilSettled, 0), broker.ErrQueueFull)
+		c.refuse(c.uniqueJob("full", "key", untilDone, 0), broker.ErrQueueFull)
 		c.policy(broker.PolicyRequest{MaxDepth: &none})
-		invalid := c.uniqueJob("invalid", "key", untilSettled, 0)
+		invalid := c.uniqueJob("invalid", "key", untilDone, 0)
 		invalid.Body.Type = ""
 		c.refuse(invalid, broker.ErrInvalid)
-		c.accept(c.uniqueJob("a", "key", untilSettled, 0))
+		c.accept(c.uniqueJob("a", "key", untilDone, 0))
 	}},
 }

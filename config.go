@@ -69,6 +69,10 @@ type Config struct {
 	// replace RetryPolicy. A job's own backoff replaces both.
 	RetryPolicies map[string]RetryFunc
 
+	// Extensions are parts of the framework that the server runs beside its
+	// queues; package schedule makes one. They have slots of their own.
+	Extensions []Extension
+
 	// Middleware wraps the handler, outermost first, for every job that the
 	// server runs, also of unknown types. Nil entries are skipped. Middleware of
 	// ServeMux.Use and ServeMux.Handle is inside of it.
@@ -159,6 +163,9 @@ func (cfg Config) withDefaults() (Config, error) {
 	if err := cfg.check(); err != nil {
 		return cfg, err
 	}
+	if err := cfg.checkExtensions(); err != nil {
+		return cfg, err
+	}
 	if cfg.Concurrency == 0 {
 		cfg.Concurrency = defaultPerCPU * runtime.GOMAXPROCS(0)
 	}
@@ -207,6 +214,9 @@ func (cfg *Config) check() error {
 	for name, weight := range cfg.Queues {
 		if err := broker.CheckQueue(name); err != nil {
 			return broker.Invalid("Queues", "names a queue that cannot be: %v", err)
+		}
+		if broker.Reserved(name) {
+			return broker.Invalid("Queues", "names %q, which belongs to the framework; use Extensions", name)
 		}
 		if weight < 1 || weight > maxWeight {
 			return broker.Invalid("Queues", "gives %q the weight %d; use 1 to %d, or leave the queue out", name, weight, maxWeight)

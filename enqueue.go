@@ -69,29 +69,59 @@ func chainEnqueue(chain []EnqueueMiddleware, last EnqueueFunc) EnqueueFunc {
 func (o *Outgoing) fill(c *Client, task *Task, call []Option) error {
 	o.client = c
 	if task == nil {
-		return broker.Invalid("task", "is nil; make one with NewTask")
+		return errNoTask
 	}
-	o.Queue = DefaultQueue
-	b := &o.Body
+	o.config.describe(&o.NewJob, task, c.cfg.Defaults, call)
+	if !o.Body.GivenID {
+		o.Drawn = time.Now()
+		o.drawn = c.ids.next(o.Drawn)
+		o.ID = o.drawn
+	}
+	return o.config.finish()
+}
+
+// Draft returns the job that Enqueue would store of the task with these
+// options, for packages that keep a task in order to enqueue it later. It
+// knows no client, so the client's defaults and its middleware are not in it,
+// and it has an ID only if an option gives one. It shares the task's payload.
+// The error says which option is outside its limits; those that depend on the
+// store are not checked (broker.NewJob.Check does that).
+func (t *Task) Draft(opts ...Option) (broker.NewJob, error) {
+	var job broker.NewJob
+	if t == nil {
+		return job, errNoTask
+	}
+	var c enqueueConfig
+	c.describe(&job, t, nil, opts)
+	return job, c.finish()
+}
+
+var errNoTask = broker.Invalid("task", "is nil; make one with NewTask")
+
+// describe makes job what a task and its options ask for.
+func (c *enqueueConfig) describe(job *broker.NewJob, task *Task, defaults, call []Option) {
+	c.job, job.Queue = job, DefaultQueue
+	b := &job.Body
 	b.Type, b.Payload = task.typ, task.payload
 	b.MaxRetries, b.Priority = broker.DefaultMaxRetries, PriorityNormal
-	o.config.job = &o.NewJob
-	for _, options := range [...][]Option{c.cfg.Defaults, task.options, call} {
+	for _, options := range [...][]Option{defaults, task.options, call} {
 		for _, option := range options {
 			if option != nil {
-				option.apply(&o.config)
+				option.apply(c)
 			}
 		}
 	}
 	if b.Priority == 0 {
 		b.Priority = PriorityNormal
 	}
-	if !b.GivenID {
-		o.Drawn = time.Now()
-		o.drawn = c.ids.next(o.Drawn)
-		o.ID = o.drawn
+}
+
+// finish refuses what no store can check, and derives the unique key.
+func (c *enqueueConfig) finish() error {
+	if err := broker.CheckUnreserved(c.job.Queue); err != nil {
+		return err
 	}
-	return o.config.finishUnique()
+	return c.finishUnique()
 }
 
 // answer records what the store said of the job.

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -32,7 +33,7 @@ func (c *Client) store(ctx context.Context, batch []*Outgoing) {
 			o.Drawn = time.Time{} // the chain changed it
 		}
 		if o.Err == nil {
-			o.Err = o.NewJob.Check(limits)
+			o.Err = cmp.Or(broker.CheckUnreserved(o.Queue), o.NewJob.Check(limits))
 		}
 		return o.Err == nil
 	})

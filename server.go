@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -25,6 +26,8 @@ type Server struct {
 	broker  broker.Broker
 	engine  *engine.Server
 	reports guard.Reports
+
+	extended *extended // nil without Extensions
 }
 
 // ErrStarted says that the server was started before, or shut down; make a new one.
@@ -51,14 +54,18 @@ func NewServer(b broker.Broker, cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, broker: b}
 	ids := newIDSource()
-	s.engine = engine.New(b, engine.Options{
+	options := engine.Options{
 		Queues: cfg.Queues, StrictPriority: cfg.StrictPriority, QueueConcurrency: cfg.QueueConcurrency,
 		Concurrency: cfg.Concurrency, Prefetch: cfg.Prefetch, CrashBudget: cfg.CrashBudget, ErrorHistory: cfg.ErrorHistory,
 		ShutdownTimeout: cfg.ShutdownTimeout, Lease: cfg.Lease, Timeout: cfg.Timeout, StuckGrace: cfg.StuckGrace,
 		ReadinessWindow: cfg.ReadinessWindow, PollInterval: cfg.PollInterval,
 		Program: cfg.Program, Logger: cfg.Logger, Reports: &s.reports, Hooks: s.hooks(cfg.Hooks),
 		NewID: func() string { return ids.next(time.Now()) },
-	})
+	}
+	s.engine = engine.New(b, options)
+	if len(cfg.Extensions) > 0 {
+		s.extended = newExtended(b, cfg.Extensions, options)
+	}
 	return s, nil
 }
 
@@ -94,9 +101,15 @@ func (s *Server) Run(ctx context.Context, h Handler) error {
 	select {
 	case <-signals:
 		s.engine.Hurry()
+		if s.extended != nil {
+			s.extended.engine.Hurry()
+		}
 	case <-s.engine.Done():
 	}
 	<-s.engine.Done()
+	if s.extended != nil {
+		return errors.Join(s.engine.Err(), s.extended.wait())
+	}
 	return s.engine.Err()
 }
 
@@ -112,6 +125,9 @@ func (s *Server) start(ctx context.Context, h Handler) error {
 	if !s.engine.Start(ctx, policy{Server: s, given: h, handler: Chain(s.cfg.Middleware...)(h)}) {
 		return ErrStarted
 	}
+	if s.extended != nil {
+		s.extended.start(ctx, s)
+	}
 	return nil
 }
 
@@ -124,7 +140,12 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		return broker.Invalid("context", "is nil; use context.Background()")
 	}
-	return s.engine.Shutdown(ctx)
+	if s.extended == nil {
+		return s.engine.Shutdown(ctx)
+	}
+	s.extended.engine.Drain() // the two drain side by side
+	err := s.engine.Shutdown(ctx)
+	return errors.Join(err, s.extended.shutdown(ctx))
 }
 
 // Ready returns nil while the server works: it is started and not draining; it
@@ -132,4 +153,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // have not failed for all of that time; and stuck handlers hold fewer than
 // half of its slots. Otherwise the error says what is wrong. Ready makes no
 // call, so any probe can use it.
-func (s *Server) Ready() error { return s.engine.Ready() }
+func (s *Server) Ready() error {
+	if s.extended != nil {
+		return cmp.Or(s.engine.Ready(), s.extended.engine.Ready())
+	}
+	return s.engine.Ready()
+}

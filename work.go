@@ -98,8 +98,7 @@ const crashDelayMax = 10 * time.Minute
 // on it waits, for a random while: of several jobs that one server held, the
 // one that kills servers so meets the others less and less.
 func (p policy) Crashed(j *broker.Job, worker string) broker.Outcome {
-	f := broker.Failure{At: p.engine.StoreNow(), Attempt: j.Failures, Class: ClassCrash, Worker: worker, Version: p.cfg.Program,
-		Message: "the server that ran the job died or lost its lease"}
+	f := p.crash(j, worker)
 	if j.Crashes >= p.engine.Budget(j) {
 		p.cfg.Logger.Warn("jobs: a job is dead", "reason", broker.ReasonCrashes.String(),
 			"queue", j.Queue, "id", j.ID, "type", j.Type, "crashes", j.Crashes+1)
@@ -109,6 +108,12 @@ func (p policy) Crashed(j *broker.Job, worker string) broker.Outcome {
 		return broker.Crash(0, f)
 	}
 	return broker.Crash(sleep.Jitter(sleep.Doubled(p.engine.Shortly(), j.Crashes-1, crashDelayMax), 0.9), f)
+}
+
+// crash is the entry of a job's history for the death of its worker.
+func (p policy) crash(j *broker.Job, worker string) broker.Failure {
+	return broker.Failure{At: p.engine.StoreNow(), Attempt: j.Failures, Class: ClassCrash, Worker: worker, Version: p.cfg.Program,
+		Message: "the server that ran the job died or lost its lease"}
 }
 
 // Refused charges a plain failure in place of an outcome that the store refuses.

@@ -82,15 +82,26 @@ func (q QueueInfo) AgePending(p broker.Priority) time.Duration {
 }
 
 // Queues describes the named queues, or all, sorted by name. Queues that do
-// not exist are left out.
+// not exist are left out. So are those of the framework (broker.Reserved),
+// unless they are named.
 func (i *Inspector) Queues(ctx context.Context, names ...string) ([]QueueInfo, error) {
-	return i.queues(ctx, broker.QueuesRequest{Names: names})
+	queues, err := i.queues(ctx, broker.QueuesRequest{Names: names})
+	return listed(queues, names), err
 }
 
 // Overview is Queues with the live workers of each queue, in the same one call
 // to the broker.
 func (i *Inspector) Overview(ctx context.Context, names ...string) ([]QueueInfo, error) {
-	return i.queues(ctx, broker.QueuesRequest{Names: names, Workers: true})
+	queues, err := i.queues(ctx, broker.QueuesRequest{Names: names, Workers: true})
+	return listed(queues, names), err
+}
+
+// listed leaves the queues of the framework out of a list of all.
+func listed(queues []QueueInfo, names []string) []QueueInfo {
+	if len(names) > 0 {
+		return queues
+	}
+	return slices.DeleteFunc(queues, func(q QueueInfo) bool { return broker.Reserved(q.Name) })
 }
 
 // Queue describes one queue with its live workers. The error is ErrNotFound if

@@ -31,7 +31,7 @@ type MetricsConfig struct {
 	MeterProvider metric.MeterProvider
 
 	// Queues names the queues whose depths and ages are reported. Nil means all
-	// that the store has.
+	// that the store has, but those of the framework itself (broker.Reserved).
 	Queues []string
 
 	// Keys is how many values the label key may have, which is the tenant or

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,6 +49,9 @@ func (m *Metrics) observe(ctx context.Context, o metric.Observer) error {
 	ctx, cancel := context.WithTimeout(ctx, sharedTimeout)
 	defer cancel()
 	reply, err := m.broker.Queues(ctx, broker.QueuesRequest{Names: m.cfg.Queues})
+	if len(m.cfg.Queues) == 0 {
+		reply.Queues = slices.DeleteFunc(reply.Queues, func(q broker.QueueInfo) bool { return broker.Reserved(q.Name) })
+	}
 	if err == nil {
 		m.observeQueues(o, reply)
 	}

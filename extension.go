@@ -1,0 +1,175 @@
+package jobs
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/engine"
+	"github.com/seed81422ce9/jobs/internal/sleep"
+)
+
+// Extension is a part of the framework above the store, such as package
+// schedule. It has a reserved queue, whose jobs a server hands to the
+// extension's handler instead of its own. They have slots of their own, so a
+// server with no free slot still runs them at once.
+//
+// No budget ends a job of an extension: after a crash, or if it cannot be
+// read here, it runs again. Config.Middleware, Config.Classify and Config.Hooks
+// are not for its jobs, except Hooks.Stuck and Hooks.Unstuck.
+type Extension struct {
+	// Queue is the name of the queue. It begins with broker.ReservedPrefix.
+	Queue string
+	// Handler handles the jobs of the queue.
+	Handler Handler
+	// Concurrency is how many of its jobs a server handles at once. Zero means 8,
+	// the maximum is 1000.
+	Concurrency int
+	// Start, unless nil, is called in a goroutine of its own when the server
+	// starts. Its context ends when the server drains, and it returns soon after.
+	Start func(ctx context.Context)
+}
+
+const (
+	defaultExtensionConcurrency = 8
+	maxExtensionConcurrency     = 1000
+)
+
+// checkExtensions refuses extensions that cannot be, and sets their defaults.
+func (cfg *Config) checkExtensions() error {
+	extensions := make([]Extension, 0, len(cfg.Extensions))
+	known := make(map[string]bool)
+	for _, e := range cfg.Extensions {
+		switch {
+		case !broker.Reserved(e.Queue):
+			return broker.Invalid("Extensions", "has one with the queue %q; its name must begin with %s", e.Queue, broker.ReservedPrefix)
+		case broker.CheckQueue(e.Queue) != nil:
+			return broker.Invalid("Extensions", "has a queue that cannot be: %v", broker.CheckQueue(e.Queue))
+		case known[e.Queue]:
+			return broker.Invalid("Extensions", "has two with the queue %q; remove one", e.Queue)
+		case e.Handler == nil:
+			return broker.Invalid("Extensions", "has one without a Handler, of the queue %q", e.Queue)
+		case e.Concurrency < 0 || e.Concurrency > maxExtensionConcurrency:
+			return broker.Invalid("Extensions", "gives %q the Concurrency %d; use 1 to %d, or 0 for %d",
+				e.Queue, e.Concurrency, maxExtensionConcurrency, defaultExtensionConcurrency)
+		}
+		known[e.Queue] = true
+		orDefault(&e.Concurrency, defaultExtensionConcurrency)
+		extensions = append(extensions, e)
+	}
+	cfg.Extensions = extensions
+	return nil
+}
+
+// extended is the part of a server that runs extensions: a small engine of its
+// own. So long handlers of the application never hold a schedule up.
+type extended struct {
+	engine   *engine.Server
+	handlers map[string]Handler
+	starts   []func(context.Context)
+	started  atomic.Bool
+	running  sync.WaitGroup
+	done     chan struct{} // closed when no Start is left
+}
+
+// newExtended makes the engine of the extensions from the options of the server's.
+func newExtended(b broker.Broker, extensions []Extension, o engine.Options) *extended {
+	x := &extended{handlers: make(map[string]Handler), done: make(chan struct{})}
+	o.Queues, o.QueueConcurrency = make(map[string]int), make(map[string]int)
+	o.Concurrency, o.Prefetch, o.StrictPriority = 0, 0, false
+	for _, e := range extensions {
+		x.handlers[e.Queue] = e.Handler
+		o.Queues[e.Queue], o.QueueConcurrency[e.Queue] = 1, e.Concurrency
+		o.Concurrency += e.Concurrency
+		if e.Start != nil {
+			x.starts = append(x.starts, e.Start)
+		}
+	}
+	o.CrashBudget = 0 // nobody is careful with these jobs: their handlers are the framework's
+	o.Hooks = engine.Hooks{Stuck: o.Hooks.Stuck, Unstuck: o.Hooks.Unstuck}
+	x.engine = engine.New(b, o)
+	return x
+}
+
+// start starts the extensions beside a server, until either of the two drains.
+func (x *extended) start(ctx context.Context, s *Server) {
+	x.started.Store(true)
+	x.engine.Start(ctx, extensionPolicy{policy{Server: s, handler: HandlerFunc(x.process)}})
+	starting, stop := context.WithCancel(context.WithoutCancel(ctx))
+	for _, f := range x.starts {
+		x.running.Go(func() { f(starting) })
+	}
+	go func() {
+		select {
+		case <-s.engine.Draining():
+			x.engine.Drain()
+		case <-x.engine.Draining():
+			s.engine.Drain()
+		}
+		stop()
+		x.running.Wait()
+		close(x.done)
+	}()
+}
+
+// startsGrace is how long a drain waits for an Extension.Start, as it does for hooks.
+const startsGrace = time.Second
+
+// shutdown drains the extensions and waits for the end, as Server.Shutdown does.
+func (x *extended) shutdown(ctx context.Context) error {
+	if err := x.engine.Shutdown(ctx); err != nil || !x.started.Load() {
+		return err
+	}
+	return x.wait()
+}
+
+// wait waits until the extensions of a started server are over.
+func (x *extended) wait() error {
+	<-x.engine.Done()
+	timer := time.NewTimer(startsGrace)
+	defer timer.Stop()
+	select {
+	case <-x.done:
+	case <-timer.C:
+	}
+	return x.engine.Err()
+}
+
+// process hands a job to the handler of its queue.
+func (x *extended) process(ctx context.Context, job *Job) error {
+	return x.handlers[job.Queue()].ProcessJob(ctx, job)
+}
+
+// extensionPolicy decides about the jobs of extensions: nothing that happens to
+// a server ends them.
+type extensionPolicy struct{ policy }
+
+// Delays of a job of an extension that cannot run just now.
+const (
+	unreadableDelay = time.Minute      // until a server of a newer version may have it
+	crashedDelay    = time.Minute      // after crashes that follow each other
+	crashedRecently = 10 * time.Minute // such crashes
+)
+
+func (p extensionPolicy) Perform(r *engine.Run) broker.Outcome {
+	if r.Job.Broken != nil {
+		return broker.Snooze(sleep.Jitter(unreadableDelay, 0.5), broker.Failure{})
+	}
+	return p.policy.Perform(r)
+}
+
+// Crashed puts the job back at once. If its last crash was just now, it waits: it
+// may be what kills the servers.
+func (p extensionPolicy) Crashed(j *broker.Job, worker string) broker.Outcome {
+	f := p.crash(j, worker)
+	last := j.Errors.Last()
+	if last.Class == ClassCrash && f.At.Sub(last.At) < crashedRecently {
+		return broker.Crash(sleep.Jitter(crashedDelay, 0.5), f)
+	}
+	return broker.Crash(0, f)
+}
+
+// Types: who looks at workers sees the types of the application's handler only.
+func (p extensionPolicy) Types() []string { return nil }

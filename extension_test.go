@@ -1,0 +1,172 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/engine"
+)
+
+const reserved = broker.ReservedPrefix + "test"
+
+// putReserved stores a job in the queue of an extension, as packages of the
+// framework do: past the client.
+func putReserved(t *testing.T, b broker.Broker, body broker.Body) {
+	t.Helper()
+	body.Type, body.Priority = "tick", PriorityNormal
+	receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: reserved, ID: "one", Body: body}}})
+	if err != nil || receipts[0].Err != nil {
+		t.Fatal(err, receipts)
+	}
+}
+
+func TestExtension_RunsWhileEverySlotIsTaken(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := membroker.New()
+		ran, release, started := make(chan string, 1), make(chan struct{}), make(chan struct{})
+		var ended context.Context
+		serve(t, b, Config{Concurrency: 1, Extensions: []Extension{{
+			Queue:   reserved,
+			Handler: HandlerFunc(func(_ context.Context, j *Job) error { ran <- j.Queue(); return nil }),
+			Start:   func(ctx context.Context) { ended = ctx; <-ctx.Done() },
+		}}, Middleware: []Middleware{func(h Handler) Handler {
+			return HandlerFunc(func(ctx context.Context, j *Job) error {
+				if j.Queue() == reserved {
+					t.Error("the server's middleware ran for the extension's job")
+				}
+				return h.ProcessJob(ctx, j)
+			})
+		}}}, func(context.Context, *Job) error { close(started); <-release; return nil })
+		if _, err := NewClient(b, ClientConfig{}).Enqueue(t.Context(), NewTask("long", nil)); err != nil {
+			t.Fatal(err)
+		}
+		<-started
+		putReserved(t, b, broker.Body{})
+		if got := <-ran; got != reserved {
+			t.Errorf("the extension's handler got a job of %q", got)
+		}
+		synctest.Wait()
+		if ended == nil || ended.Err() != nil {
+			t.Errorf("the context of Start is %v while the server runs", ended)
+		}
+		close(release)
+	})
+}
+
+func TestExtension_DrainsWithItsServer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := membroker.New()
+		var start context.Context
+		finished := false
+		s := serve(t, b, Config{Extensions: []Extension{{
+			Queue: reserved, Start: func(ctx context.Context) { start = ctx; <-ctx.Done() },
+			Handler: HandlerFunc(func(context.Context, *Job) error { time.Sleep(time.Second); finished = true; return nil }),
+		}}}, func(context.Context, *Job) error { return nil })
+		putReserved(t, b, broker.Body{})
+		time.Sleep(100 * time.Millisecond)
+		if err := s.Ready(); err != nil {
+			t.Errorf("Ready says %v", err)
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if !finished {
+			t.Error("the drain did not wait for the extension's handler")
+		}
+		if start.Err() == nil {
+			t.Error("the context of Start outlives the server")
+		}
+		info, err := inspect.New(b).Queue(t.Context(), reserved)
+		if err != nil || len(info.Workers) != 0 {
+			t.Errorf("after the drain the queue is served by %v (%v)", info.Workers, err)
+		}
+	})
+}
+
+func TestExtension_NoCrashEndsAJob(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := membroker.New()
+		runs := 0
+		serve(t, b, Config{Lease: time.Second, Extensions: []Extension{{
+			Queue: reserved, Handler: HandlerFunc(func(context.Context, *Job) error { runs++; return nil })}}},
+			func(context.Context, *Job) error { return nil })
+		head := broker.Head{Crashes: 1000}
+		receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: reserved, ID: "crashed",
+			Body: broker.Body{Type: "x", Priority: PriorityNormal}, Restore: &broker.Restored{State: broker.StatePending, Head: head}}}})
+		if err != nil || receipts[0].Err != nil {
+			t.Fatal(err, receipts)
+		}
+		time.Sleep(time.Second)
+		if runs != 1 {
+			t.Fatalf("a job that crashed a thousand times ran %d times", runs)
+		}
+		s, err := NewServer(b, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := extensionPolicy{policy{Server: s}}
+		first := p.Crashed(&broker.Job{Head: head}, "w")
+		if first.Kind() != broker.OutcomeCrash || first.Delay() != 0 {
+			t.Errorf("a crash gives %v after %v, want crash at once", first.Kind(), first.Delay())
+		}
+		again := first.Apply(head, time.Now(), 10)
+		if o := p.Crashed(&broker.Job{Head: again}, "w"); o.Kind() != broker.OutcomeCrash || o.Delay() < crashedDelay/2 {
+			t.Errorf("a crash just after another gives %v after %v, want crash after %v", o.Kind(), o.Delay(), crashedDelay)
+		}
+		if o := p.Perform(&engine.Run{Job: &broker.Job{Broken: broker.ErrMalformed}}); o.Kind() != broker.OutcomeSnooze {
+			t.Errorf("an unreadable job gets %v, want snooze", o.Kind())
+		}
+	})
+}
+
+func TestExtension_ReservedQueuesAreNotTheApplications(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := membroker.New()
+		client := NewClient(b, ClientConfig{})
+		_, err := client.Enqueue(t.Context(), NewTask("a", nil), WithQueue(reserved))
+		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "the framework itself") {
+			t.Errorf("enqueueing into a reserved queue says %v", err)
+		}
+		moved := NewClient(b, ClientConfig{Middleware: []EnqueueMiddleware{func(next EnqueueFunc) EnqueueFunc {
+			return func(ctx context.Context, batch []*Outgoing) { batch[0].Queue = reserved; next(ctx, batch) }
+		}}})
+		if _, err := moved.Enqueue(t.Context(), NewTask("a", nil)); !errors.Is(err, ErrInvalid) {
+			t.Errorf("a middleware that changes the queue to a reserved one gets %v", err)
+		}
+		if _, err := client.Enqueue(t.Context(), NewTask("a", nil)); err != nil {
+			t.Fatal(err)
+		}
+		putReserved(t, b, broker.Body{})
+		i := inspect.New(b)
+		all, err := i.Queues(t.Context())
+		if err != nil || len(all) != 1 || all[0].Name != DefaultQueue {
+			t.Errorf("the list of all queues is %v (%v), want %s alone", all, err, DefaultQueue)
+		}
+		if named, err := i.Queues(t.Context(), reserved); err != nil || len(named) != 1 {
+			t.Errorf("a reserved queue asked for by name: %v (%v)", named, err)
+		}
+	})
+}
+
+func TestConfig_ExtensionsThatCannotBe(t *testing.T) {
+	h := HandlerFunc(func(context.Context, *Job) error { return nil })
+	for name, cfg := range map[string]Config{
+		"a queue of the application": {Extensions: []Extension{{Queue: "mail", Handler: h}}},
+		"braces":                     {Extensions: []Extension{{Queue: "@{}", Handler: h}}},
+		"no handler":                 {Extensions: []Extension{{Queue: reserved}}},
+		"two of one queue":           {Extensions: []Extension{{Queue: reserved, Handler: h}, {Queue: reserved, Handler: h}}},
+		"concurrency":                {Extensions: []Extension{{Queue: reserved, Handler: h, Concurrency: -1}}},
+		"among Queues":               {Queues: map[string]int{reserved: 1}},
+	} {
+		if _, err := NewServer(membroker.New(), cfg); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%s: NewServer says %v, want ErrInvalid", name, err)
+		}
+	}
+}

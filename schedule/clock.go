@@ -1,0 +1,147 @@
+package schedule
+
+import (
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// The arithmetic of clocks is in this file, and nowhere else. The rule:
+//
+// A line that does not name every hour means times of the wall clock. Each of
+// them comes once. If the clock is put forward over some of them, they come
+// together at the first instant after the gap. If the clock is put back, they
+// come the first time only.
+//
+// A line of every hour follows elapsed time. Times that the clock skips are
+// skipped, and those that it repeats are repeated: every ten minutes stays
+// every ten minutes.
+//
+// Times are searched within the spans in which the zone's offset is constant.
+// Within one, the wall clock is plain counting, and at its edges the rule
+// applies. So it does not matter by how much a clock is put, or at what time of
+// day.
+
+// wall is what a clock on a wall shows.
+type wall struct{ year, month, day, hour, minute, second int }
+
+func wallOf(t time.Time, offset int) wall {
+	t = t.UTC().Add(time.Duration(offset) * time.Second)
+	year, month, day := t.Date()
+	return wall{year, int(month), day, t.Hour(), t.Minute(), t.Second()}
+}
+
+// instant is when a clock with the offset shows w.
+func (w wall) instant(offset int) time.Time {
+	return time.Date(w.year, time.Month(w.month), w.day, w.hour, w.minute, w.second, 0, time.UTC).
+		Add(-time.Duration(offset) * time.Second)
+}
+
+// next is the first time of the line after t by the clocks of a zone; ok is
+// false if there is none.
+func (c *cronLine) next(t time.Time, zone *time.Location) (next time.Time, ok bool) {
+	for t = t.Truncate(time.Second).Add(time.Second); t.Before(broker.MaxTime); {
+		start, end := t.In(zone).ZoneBounds()
+		_, offset := t.In(zone).Zone()
+		from := wallOf(t, offset)
+		if !start.IsZero() && !c.everyHour {
+			_, before := start.Add(-1).In(zone).Zone()
+			if offset > before && t.Equal(start) && c.firesWithin(wallOf(start, before), wallOf(start, offset)) {
+				return start, true
+			}
+			if again := start.Add(time.Duration(before-offset) * time.Second); t.Before(again) { // shown before
+				from = wallOf(again, offset)
+			}
+		}
+		w, ok := c.nextWall(from)
+		if !ok {
+			return time.Time{}, false
+		}
+		if next = w.instant(offset); end.IsZero() || next.Before(end) {
+			return next, next.Before(broker.MaxTime)
+		}
+		t = end
+	}
+	return time.Time{}, false
+}
+
+// firesWithin reports whether the line has a time from one wall time on and
+// before another.
+func (c *cronLine) firesWithin(from, to wall) bool {
+	w, ok := c.nextWall(from)
+	return ok && w.instant(0).Before(to.instant(0))
+}
+
+// horizon is how many years are searched. A weekday's fifth on the 29th of
+// February is the rarest that there is, and comes after 40 years at most.
+const horizon = 50
+
+// nextWall is the first time of the line from w on, by a clock that is never
+// put.
+func (c *cronLine) nextWall(w wall) (wall, bool) {
+	for last := w.year + horizon; w.year <= last; {
+		if month, ok := after(c.month, w.month); !ok {
+			w = wall{year: w.year + 1, month: 1, day: 1}
+			continue
+		} else if month != w.month {
+			w = wall{year: w.year, month: month, day: 1}
+		}
+		if length := daysIn(w.year, w.month); w.day > length {
+			w = wall{year: w.year, month: w.month + 1, day: 1}
+			if w.month > 12 {
+				w.year, w.month = w.year+1, 1
+			}
+			continue
+		} else if !c.matchesDay(w, length) {
+			w = wall{year: w.year, month: w.month, day: w.day + 1}
+			continue
+		}
+		if at, ok := c.nextInDay(w); ok {
+			return at, true
+		}
+		w = wall{year: w.year, month: w.month, day: w.day + 1}
+	}
+	return wall{}, false
+}
+
+// nextInDay is the first time of the line from w on, on the day of w.
+func (c *cronLine) nextInDay(w wall) (wall, bool) {
+	first, _ := after(c.second, 0)
+	second, ok := after(c.second, w.second)
+	minute := w.minute
+	if !ok {
+		second, minute = first, minute+1
+	}
+	if m, ok := after(c.minute, minute); !ok || m != minute {
+		minute, second = m, first
+		if !ok {
+			minute, _ = after(c.minute, 0)
+			w.hour++
+		}
+	}
+	hour, ok := after(c.hour, w.hour)
+	if !ok {
+		return wall{}, false
+	}
+	if hour != w.hour {
+		minute, _ = after(c.minute, 0)
+		second = first
+	}
+	return wall{w.year, w.month, w.day, hour, minute, second}, true
+}
+
+// matchesDay reports whether the line fires on a day. If it restricts both the
+// day of the month and the weekday, one of them is enough.
+func (c *cronLine) matchesDay(w wall, length int) bool {
+	weekday := int(time.Date(w.year, time.Month(w.month), w.day, 0, 0, 0, 0, time.UTC).Weekday())
+	byDay := c.day>>w.day&1 == 1 || c.lastDay && w.day == length
+	byWeekday := c.weekday>>weekday&1 == 1 || c.nth[weekday]>>((w.day+6)/7)&1 == 1
+	if c.anyDay || c.anyWeekday {
+		return byDay && byWeekday
+	}
+	return byDay || byWeekday
+}
+
+func daysIn(year, month int) int {
+	return time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
+}

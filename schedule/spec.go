@@ -1,0 +1,141 @@
+package schedule
+
+import (
+	"strings"
+	"time"
+	_ "time/tzdata" // zones are known in containers that have no files of them
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Spec says at which times a schedule ticks. Cron and Every make one.
+type Spec struct{ text, zone string }
+
+// Cron is a line of cron by the clocks of a zone: minute, hour, day of the
+// month, month and weekday, separated by spaces, with the second before them if
+// wanted. A field is *, a value, a range 1-5, a step */10 or 8-18/2, or a list
+// of these. Months and weekdays have English names of three letters. Sunday is
+// 0 or 7. L among the days is the last one of the month. MON#1 is the first
+// Monday of the month. If both the day and the weekday are restricted, one of
+// them is enough, as in any cron.
+//
+// The line can also be @hourly, @daily (or @midnight), @weekly, @monthly,
+// @yearly (or @annually), or @every with a duration; see Every.
+//
+// The zone is a name of the tz database, "Europe/Berlin" for example. An empty
+// one means UTC. "Local" is refused, because it differs between servers.
+//
+// Clocks are put forward and back. A line that names hours fires once for each
+// of its times: those in a gap at the first instant after it, those that come
+// twice the first time. A line of every hour follows elapsed time.
+func Cron(line, zone string) Spec {
+	return Spec{text: strings.Join(strings.Fields(line), " "), zone: zone}
+}
+
+// Every ticks each interval, of whole seconds, at least one. Ticks are counted
+// from the start that WithStart sets, otherwise from 1970 in UTC: those of
+// Every(time.Hour) are at full hours, whenever the schedule was made.
+func Every(interval time.Duration) Spec { return Spec{text: everyPrefix + interval.String()} }
+
+const everyPrefix = "@every "
+
+// String is the line with its zone, if it has one.
+func (s Spec) String() string {
+	if s.zone == "" {
+		return s.text
+	}
+	return s.text + " " + s.zone
+}
+
+// Next lists the first n times after t. They are fewer if the spec ends before.
+// The error names what is wrong with the spec.
+func (s Spec) Next(t time.Time, n int) ([]time.Time, error) {
+	timing, err := s.parse(time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	var times []time.Time
+	for range n {
+		next, ok := timing.next(t)
+		if !ok {
+			break
+		}
+		times, t = append(times, next), next
+	}
+	return times, nil
+}
+
+// timing computes nominal times.
+type timing interface {
+	// next is the first one after t.
+	next(t time.Time) (next time.Time, ok bool)
+}
+
+// parse reads the spec; intervals are counted from anchor.
+func (s Spec) parse(anchor time.Time) (timing, error) {
+	zone, err := s.location()
+	if err != nil {
+		return nil, err
+	}
+	if text, ok := strings.CutPrefix(s.text, everyPrefix); ok {
+		interval, err := time.ParseDuration(text)
+		if err != nil || interval < time.Second || interval%time.Second != 0 || interval > broker.MaxDelay {
+			return nil, broker.Invalid("spec", "%q has no interval of whole seconds, 1s or more; use @every 90s for example", s.text)
+		}
+		if anchor.IsZero() {
+			anchor = time.Unix(0, 0).UTC()
+		}
+		return every{interval, anchor}, nil
+	}
+	line, err := parseCron(s.text)
+	if err != nil {
+		return nil, err
+	}
+	return calendar{line, zone}, nil
+}
+
+func (s Spec) location() (*time.Location, error) {
+	switch s.zone {
+	case "":
+		return time.UTC, nil
+	case "Local":
+		return nil, broker.Invalid("zone", "is Local, which differs between servers; name a zone, Europe/Berlin for example")
+	}
+	zone, err := time.LoadLocation(s.zone)
+	if err != nil {
+		return nil, broker.Invalid("zone", "%q is unknown; use a name of the tz database, Europe/Berlin for example", s.zone)
+	}
+	return zone, nil
+}
+
+// calendar is a line of cron in a zone.
+type calendar struct {
+	line *cronLine
+	zone *time.Location
+}
+
+func (c calendar) next(t time.Time) (time.Time, bool) {
+	next, ok := c.line.next(t, c.zone)
+	return next.UTC(), ok
+}
+
+// every is an interval counted from a time.
+type every struct {
+	interval time.Duration
+	anchor   time.Time
+}
+
+func (e every) next(t time.Time) (time.Time, bool) {
+	// Seconds, since the difference of times is at most 292 years.
+	step := int64(e.interval / time.Second)
+	passed := t.Unix() - e.anchor.Unix()
+	if t.Nanosecond() < e.anchor.Nanosecond() {
+		passed--
+	}
+	n := passed / step
+	if passed%step < 0 {
+		n--
+	}
+	next := time.Unix(e.anchor.Unix()+(n+1)*step, int64(e.anchor.Nanosecond())).UTC()
+	return next, next.Before(broker.MaxTime)
+}

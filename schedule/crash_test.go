@@ -1,0 +1,211 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance/faulty"
+)
+
+// mortal is a broker as a process sees it that can be killed: from then on none
+// of its calls arrives, and those under way are gone.
+type mortal struct {
+	broker.Broker
+	ctx   context.Context
+	kill  context.CancelFunc
+	calls atomic.Int64
+	after int64 // so many calls of a schedule it dies; zero means never
+	lost  bool  // the last call is carried out, and its answer lost
+}
+
+func newMortal(b broker.Broker) *mortal {
+	m := &mortal{}
+	m.ctx, m.kill = context.WithCancel(context.Background())
+	m.Broker = broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+		if m.ctx.Err() != nil {
+			return broker.ErrUnavailable
+		}
+		last := m.counts(c) && m.calls.Add(1) == m.after
+		if last && !m.lost {
+			m.kill()
+			return broker.ErrUnavailable
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(m.ctx, cancel)()
+		err := next(ctx)
+		if last {
+			m.kill()
+		}
+		if m.ctx.Err() != nil && c.Method != "Watch" {
+			c.Clear()
+			return faulty.ErrReplyLost
+		}
+		return err
+	})
+	return m
+}
+
+// counts reports whether a call is one that a schedule's run makes, with what
+// comes before and after it.
+func (m *mortal) counts(c *broker.Call) bool {
+	switch r := c.Request.(type) {
+	case *broker.MarkRequest, *broker.EnqueueRequest, *broker.Query:
+		return true
+	case *broker.Operation:
+		return true
+	case *broker.SettleRequest:
+		return len(r.Items) > 0 && r.Items[0].Job.Queue == Queue
+	case *broker.ClaimRequest:
+		return len(r.Settle.Items) > 0 && r.Settle.Items[0].Job.Queue == Queue
+	}
+	return c.Method == "Ping"
+}
+
+// A server dies before or after each single call that its schedules make.
+// Another one goes on, and each tick runs once.
+func TestSchedule_NoCrashLosesOrDoublesATick(t *testing.T) {
+	every := Every(5 * time.Second)
+	for _, overlap := range []Overlap{OverlapAllow, OverlapSkip} {
+		for call := int64(1); call <= 16; call++ {
+			for _, lost := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s, call %d, carried out %v", overlap, call, lost), func(t *testing.T) {
+					inWorld(t, func(w *world) {
+						w.put("s", every, WithOverlap(overlap), WithMisfire(RunUpTo(100, 0)))
+						start := time.Now()
+						dying := newMortal(w.store)
+						dying.after, dying.lost = call, lost
+						cfg := jobs.Config{Lease: time.Second, PollInterval: time.Second}
+						w.serve(dying, cfg, ExtensionConfig{})
+						for dying.ctx.Err() == nil && time.Since(start) < 30*time.Second {
+							time.Sleep(100 * time.Millisecond)
+						}
+						w.serve(w.store, cfg, ExtensionConfig{})
+						pass(time.Until(start.Add(time.Minute)))
+						if dying.ctx.Err() == nil {
+							t.Fatalf("the server made only %d calls: it did not die", dying.calls.Load())
+						}
+						w.exactly("ticks", "s", w.nominal(every, start, time.Now()))
+						if n := w.info("s").Counts; n.Enqueued != 12 || n.Missed+n.Refused+n.Skipped != 0 {
+							t.Errorf("the counts are %+v, want 12 enqueued and nothing else", n)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// Every method of the store fails now and then, before or after it is carried
+// out.
+func TestSchedule_NoLostAnswerLosesOrDoublesATick(t *testing.T) {
+	for _, method := range []string{"Mark", "Enqueue", "Ping", "Settle", "Claim", "Find"} {
+		for name, fault := range map[string]faulty.Fault{"unavailable": faulty.Unavailable, "lost": faulty.ReplyLost} {
+			t.Run(method+" "+name, func(t *testing.T) {
+				inWorld(t, func(w *world) {
+					w.put("s", Every(time.Minute), WithOverlap(OverlapSkip))
+					start := time.Now()
+					bad := faulty.Wrap(w.store, nil)
+					var plan faulty.Plan
+					for n := 2; n < 200; n += 1 + n%4 {
+						plan = append(plan, faulty.Step{Method: method, Call: n, Fault: fault})
+					}
+					bad.Set(plan)
+					w.serve(bad, jobs.Config{Lease: 2 * time.Second, PollInterval: time.Second}, ExtensionConfig{})
+					pass(10*time.Minute + 30*time.Second)
+					if bad.Calls(method) < 3 {
+						t.Fatalf("%s was called %d times: nothing failed", method, bad.Calls(method))
+					}
+					w.exactly(method, "s", w.nominal(Every(time.Minute), start, time.Now()))
+				})
+			})
+		}
+	}
+}
+
+// Five servers are killed at random for six minutes, and replaced. Each tick of
+// five schedules has one job.
+func TestSchedule_ServersKilledAtRandom(t *testing.T) {
+	inWorld(t, func(w *world) {
+		const schedules, ticks = 5, 36
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		r := rand.New(rand.NewPCG(seed, 1))
+		for i := range schedules {
+			w.put(fmt.Sprint("s", i), Every(10*time.Second), WithMisfire(RunUpTo(1000, 0)))
+		}
+		start := time.Now()
+		var mu sync.Mutex
+		runs := make(map[string]int)
+		w.handler = func(_ context.Context, j *jobs.Job) error {
+			k, _ := TickOf(j)
+			mu.Lock()
+			runs[k.Schedule]++
+			mu.Unlock()
+			return nil
+		}
+		cfg := jobs.Config{Lease: 2 * time.Second, PollInterval: time.Second}
+		fleet := make([]*mortal, 5)
+		servers := make([]*jobs.Server, 5)
+		for i := range fleet {
+			fleet[i] = newMortal(w.store)
+			servers[i] = w.serve(fleet[i], cfg, ExtensionConfig{})
+		}
+		kills := 0
+		for time.Since(start) < ticks*10*time.Second-time.Minute {
+			time.Sleep(time.Duration(r.Int64N(int64(10 * time.Second))))
+			i := r.IntN(len(fleet))
+			fleet[i].kill()
+			kills++
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			_ = servers[i].Shutdown(ctx)
+			cancel()
+			fleet[i] = newMortal(w.store)
+			servers[i] = w.serve(fleet[i], cfg, ExtensionConfig{})
+		}
+		pass(time.Until(start.Add(ticks*10*time.Second + 5*time.Second)))
+		for i := range schedules {
+			id := fmt.Sprint("s", i)
+			c := w.info(id).Counts
+			if c.Enqueued != ticks || c.Missed+c.Skipped+c.Refused != 0 {
+				t.Errorf("after %d kills %s has the counts %+v, want %d enqueued", kills, id, c, ticks)
+			}
+			for n := 1; n <= ticks; n++ { // a job may run twice, as every job, but there is one for each tick
+				at := start.Add(time.Duration(n) * 10 * time.Second)
+				if w.ran[tick{At: at}.jobID(id)] == 0 {
+					t.Fatalf("after %d kills the tick %v of %s never ran", kills, at, id)
+				}
+			}
+		}
+		if len(w.ran) != schedules*ticks {
+			t.Errorf("%d jobs ran, want %d: one for each tick", len(w.ran), schedules*ticks)
+		}
+	})
+}
+
+// The store forgets the state of a schedule. Ticks that were run do not run
+// again, and it goes on.
+func TestSchedule_LostState(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.up()
+		w.put("s", Every(10*time.Minute), WithMisfire(RunUpTo(1000, 0)))
+		start := time.Now()
+		pass(5*time.Hour + time.Minute)
+		m, err := w.store.Mark(w.Context(), broker.MarkRequest{Action: broker.MarkTake, Name: markPrefix + "s", Owner: markOwner, TTL: time.Hour})
+		if err == nil {
+			m, err = w.store.Mark(w.Context(), broker.MarkRequest{Action: broker.MarkDrop, Name: markPrefix + "s", Owner: markOwner, Fence: m.Fence})
+		}
+		if err != nil || !m.Held {
+			t.Fatal(m, err)
+		}
+		pass(time.Hour)
+		w.exactly("after the state was lost", "s", w.nominal(Every(10*time.Minute), start, time.Now()))
+	})
+}

@@ -1,0 +1,102 @@
+package schedule
+
+import "time"
+
+// plan computes the ticks of one schedule.
+type plan struct {
+	timing
+	start, end time.Time
+	offset     time.Duration
+	misfire    Misfire
+}
+
+func (r *record) plan(id string) (*plan, error) {
+	timing, err := Spec{r.Spec, r.Zone}.parse(r.Start)
+	if err != nil {
+		return nil, err
+	}
+	return &plan{timing, r.Start, r.End, r.offset(id), r.Misfire}, nil
+}
+
+// after is the first tick after t.
+func (p *plan) after(t time.Time) (time.Time, bool) {
+	if before := p.start.Add(-1); !p.start.IsZero() && t.Before(before) {
+		t = before
+	}
+	next, ok := p.next(t)
+	return next, ok && (p.end.IsZero() || !next.After(p.end))
+}
+
+// dueAt is when a tick is to be run, if the next one is at following, which is
+// zero if there is none.
+func (p *plan) dueAt(tick, following time.Time) time.Time {
+	offset := p.offset
+	if !following.IsZero() {
+		offset %= following.Sub(tick)
+	}
+	return tick.Add(offset)
+}
+
+// due is what is to be run.
+type due struct {
+	ticks   []time.Time // oldest first
+	missed  int64       // others, that are too many or too old; at least so many after maxSteps
+	through time.Time   // the last tick that was due
+	next    time.Time   // when the next one is to be run; zero if there is none
+}
+
+// maxSteps bounds the ticks that are counted one by one: a schedule of every
+// second that nobody ran for a day.
+const maxSteps = 100_000
+
+// dueBetween finds the ticks after from that are due at now.
+func (p *plan) dueBetween(from, now time.Time) due {
+	d, more := p.scan(from, now)
+	if !more {
+		return d
+	}
+	counted := d.missed + int64(len(d.ticks))
+	for back := time.Minute; more; back *= 2 { // the newest are what counts
+		since := now.Add(-back)
+		var newest due
+		if newest, more = p.scan(since, now); more || len(newest.ticks) == 0 && newest.missed == 0 && since.After(from) {
+			more = true
+			continue
+		}
+		d = newest
+	}
+	d.missed = max(d.missed, counted-int64(len(d.ticks)))
+	return d
+}
+
+// scan counts ticks one by one; more says that there are too many.
+func (p *plan) scan(from, now time.Time) (d due, more bool) {
+	d.through = from
+	tick, ok := p.after(from)
+	for n := 0; ok; n++ {
+		following, further := p.after(tick)
+		if !further {
+			following = time.Time{}
+		}
+		at := p.dueAt(tick, following)
+		if at.After(now) {
+			d.next = at
+			break
+		}
+		if n == maxSteps {
+			return d, true
+		}
+		d.through = tick
+		if p.misfire.Window == 0 || now.Sub(at) <= p.misfire.Window {
+			d.ticks = append(d.ticks, tick)
+		} else {
+			d.missed++
+		}
+		if len(d.ticks) > p.misfire.Max {
+			d.ticks = d.ticks[1:]
+			d.missed++
+		}
+		tick, ok = following, further
+	}
+	return d, false
+}

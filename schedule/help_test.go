@@ -1,0 +1,161 @@
+package schedule
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+// world is a store in a bubble of virtual time, which begins with the year
+// 2000, and what ran on its servers.
+type world struct {
+	*testing.T
+	store     broker.Broker
+	schedules *Schedules
+
+	mu      sync.Mutex
+	ran     map[string]int       // how often, by ID
+	begun   map[string]time.Time // when, first
+	handler jobs.HandlerFunc     // nil returns at once
+}
+
+func inWorld(t *testing.T, f func(w *world)) {
+	t.Helper()
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := membroker.New()
+		t.Cleanup(func() { b.Close() })
+		f(&world{T: t, store: b, schedules: New(b, "test"), ran: make(map[string]int), begun: make(map[string]time.Time)})
+	})
+}
+
+// serve starts a server on b, which is stopped after the test.
+func (w *world) serve(b broker.Broker, cfg jobs.Config, ext ExtensionConfig) *jobs.Server {
+	w.Helper()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	ext.Logger = cfg.Logger
+	client := jobs.NewClient(b, jobs.ClientConfig{})
+	cfg.Extensions = []jobs.Extension{New(b, "test").Extension(client, ext)}
+	s, err := jobs.NewServer(b, cfg)
+	if err != nil {
+		w.Fatal(err)
+	}
+	err = s.Start(jobs.HandlerFunc(func(ctx context.Context, j *jobs.Job) error {
+		w.mu.Lock()
+		if w.ran[j.ID()]++; w.ran[j.ID()] == 1 {
+			w.begun[j.ID()] = time.Now()
+		}
+		w.mu.Unlock()
+		if w.handler != nil {
+			return w.handler(ctx, j)
+		}
+		return nil
+	}))
+	if err != nil {
+		w.Fatal(err)
+	}
+	w.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		s.Shutdown(ctx)
+	})
+	return s
+}
+
+// up starts a server with nothing special.
+func (w *world) up() *jobs.Server {
+	w.Helper()
+	return w.serve(w.store, jobs.Config{}, ExtensionConfig{})
+}
+
+func (w *world) down(s *jobs.Server) {
+	w.Helper()
+	if err := s.Shutdown(w.Context()); err != nil {
+		w.Error(err)
+	}
+}
+
+func (w *world) put(id string, spec Spec, opts ...Option) Change {
+	w.Helper()
+	change, err := w.schedules.Put(w.Context(), id, spec, jobs.NewTask("task", nil), opts...)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return change
+}
+
+func (w *world) info(id string) Info {
+	w.Helper()
+	info, err := w.schedules.Get(w.Context(), id)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return info
+}
+
+// jobs are the IDs of the jobs that ran, in the order of their times, without
+// the schedule's ID.
+func (w *world) ticks() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var ids []string
+	for id := range w.ran {
+		ids = append(ids, id[strings.Index(id, "@")+1:])
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// exactly checks that each of the ticks ran once, and nothing else.
+func (w *world) exactly(what, id string, want []time.Time) {
+	w.Helper()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var wrong []string
+	for _, at := range want {
+		if n := w.ran[tick{At: at}.jobID(id)]; n != 1 {
+			wrong = append(wrong, fmt.Sprintf("%s ran %d times", at.UTC().Format(time.RFC3339), n))
+		}
+	}
+	if len(wrong) > 0 || len(w.ran) != len(want) {
+		w.Errorf("%s: of %d ticks %d ran, %d of them wrong: %v", what, len(want), len(w.ran), len(wrong), wrong[:min(len(wrong), 10)])
+	}
+}
+
+func (w *world) nominal(spec Spec, from, to time.Time) []time.Time {
+	w.Helper()
+	timing, err := spec.parse(time.Time{})
+	if err != nil {
+		w.Fatal(err)
+	}
+	var times []time.Time
+	for at, ok := timing.next(from); ok && !at.After(to); at, ok = timing.next(at) {
+		times = append(times, at)
+	}
+	return times
+}
+
+// pass lets time go by, and what it set off settle.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// inWorld2 is inWorld in a test that has been in one.
+func inWorld2(t *testing.T, f func(w *world)) {
+	t.Helper()
+	t.Run("also", func(t *testing.T) { inWorld(t, f) })
+}

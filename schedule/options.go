@@ -1,0 +1,94 @@
+package schedule
+
+import (
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+// Definition is a schedule as a program names it.
+type Definition struct {
+	ID      string     // 1 to 200 bytes, unique in the store
+	Spec    Spec       // when it ticks
+	Task    *jobs.Task // what each tick enqueues, with its options
+	Options []Option
+}
+
+// Option sets something of a schedule.
+type Option interface{ apply(*settings) }
+
+type settings struct {
+	record
+	job []jobs.Option
+}
+
+type optionFunc func(*settings)
+
+func (f optionFunc) apply(s *settings) { f(s) }
+
+// Misfire says what becomes of ticks that nobody ran in time, because no server
+// was up or the store could not be reached. Of the ticks that are due when a
+// server comes to it, the newest Max are run, oldest first, as far as they are
+// not older than Window. The others are counted as missed.
+type Misfire struct {
+	Max    int           // 1 to 1000
+	Window time.Duration // zero means any age
+}
+
+// Policies for misfires. RunUpTo makes others.
+var (
+	MisfireOne  = Misfire{Max: 1}                      // the newest, however late: the default
+	MisfireSkip = Misfire{Max: 1, Window: time.Minute} // none that is later than a minute
+)
+
+// RunUpTo runs up to max missed ticks that are not older than window.
+func RunUpTo(max int, window time.Duration) Misfire { return Misfire{Max: max, Window: window} }
+
+// WithMisfire sets what becomes of missed ticks. The default is MisfireOne.
+func WithMisfire(m Misfire) Option { return optionFunc(func(s *settings) { s.Misfire = m }) }
+
+// Overlap says what becomes of a tick if the job of the tick before has not
+// ended: it is queued, runs, or waits for a retry.
+type Overlap string
+
+// Policies for overlaps.
+const (
+	OverlapAllow  Overlap = "allow"  // the jobs run side by side: the default
+	OverlapSkip   Overlap = "skip"   // the tick is dropped, and counted as skipped
+	OverlapBuffer Overlap = "buffer" // one tick waits for the end, at most; later ones are skipped
+	OverlapCancel Overlap = "cancel" // the job before is cancelled; if it runs, its context ends
+)
+
+// WithOverlap sets what becomes of a tick whose predecessor has not ended. The
+// default is OverlapAllow. Ticks that wait start within some seconds of the end,
+// at most 30.
+func WithOverlap(o Overlap) Option { return optionFunc(func(s *settings) { s.Overlap = o }) }
+
+// WithJitter puts ticks off by up to d, so that schedules of the same time do
+// not all start at once. Each schedule has its own delay, which its ID decides:
+// so its ticks stay as far apart as they were. A tick is never put off to the
+// next one. IDs and headers of jobs keep the nominal time. The default is zero.
+func WithJitter(d time.Duration) Option {
+	return optionFunc(func(s *settings) { s.Jitter = duration(d) })
+}
+
+// WithStart sets the time before which there is no tick, and from which
+// intervals are counted. The default is when the schedule was put.
+func WithStart(t time.Time) Option { return optionFunc(func(s *settings) { s.Start = when(t) }) }
+
+// WithEnd sets the time after which there is no tick. The default is none. The
+// schedule stays, and does nothing, until it is deleted.
+func WithEnd(t time.Time) Option { return optionFunc(func(s *settings) { s.End = when(t) }) }
+
+// WithExpiry gives each tick's job a deadline so long after its nominal time;
+// see jobs.WithDeadline. The default is none.
+func WithExpiry(d time.Duration) Option {
+	return optionFunc(func(s *settings) { s.Expiry = duration(d) })
+}
+
+// WithJob sets enqueue options of each tick's job, which win over those of the
+// task. Options that set an ID, a delay, a time or a deadline are refused: the
+// schedule sets these. Defaults of clients do not count.
+func WithJob(opts ...jobs.Option) Option {
+	return optionFunc(func(s *settings) { s.job = append(s.job, opts...) })
+}

@@ -1,0 +1,373 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// writes counts the calls that change a store.
+func writes(b broker.Broker) (broker.Broker, *atomic.Int64) {
+	n := new(atomic.Int64)
+	return broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+		if c.Method != "Ping" && c.Method != "Find" {
+			n.Add(1)
+		}
+		return next(ctx)
+	}), n
+}
+
+func TestPut_WithoutADifferenceItWritesNothing(t *testing.T) {
+	inWorld(t, func(w *world) {
+		counted, n := writes(w.store)
+		w.schedules = New(counted, "test")
+		if got := w.put("s", Every(time.Hour), WithJitter(time.Second)); got != Created {
+			t.Errorf("the first Put says %s", got)
+		}
+		w.up()
+		pass(90 * time.Minute)
+		n.Store(0)
+		if got := w.put("s", Every(time.Hour), WithJitter(time.Second)); got != Unchanged || n.Load() != 0 {
+			t.Errorf("the same again says %s and makes %d writing calls", got, n.Load())
+		}
+		if got := w.put("s", Every(time.Hour), WithJitter(time.Second), WithOverlap(OverlapSkip)); got != Updated {
+			t.Errorf("a change says %s", got)
+		}
+		if got := w.info("s").Overlap; got != OverlapSkip {
+			t.Errorf("after the change the overlap is %s", got)
+		}
+	})
+}
+
+// Ticks from before a change of the times do not count; a change of anything
+// else does not touch the ticks.
+func TestPut_AChangeOfTheTimes(t *testing.T) {
+	inWorld(t, func(w *world) {
+		all := WithMisfire(RunUpTo(100, 0))
+		w.up()
+		w.put("s", Cron("0 9 * * *", ""), all)
+		pass(15 * time.Hour)
+		w.put("s", Cron("0 10 * * *", ""), all)
+		pass(24 * time.Hour)
+		if got := fmt.Sprint(w.ticks()); got != "[2000-01-01T09:00:00Z 2000-01-02T10:00:00Z]" {
+			t.Errorf("ran %v; at 15:00 the time was changed from 9:00 to 10:00", got)
+		}
+	})
+	inWorld2(t, func(w *world) {
+		all := WithMisfire(RunUpTo(100, 0))
+		w.put("s", Every(time.Hour), all)
+		pass(150 * time.Minute)
+		w.put("s", Every(time.Hour), all, WithExpiry(10*time.Hour))
+		w.up()
+		pass(time.Second)
+		if got := w.ticks(); len(got) != 2 {
+			t.Errorf("ran %v, want the two ticks from before the change", got)
+		}
+	})
+}
+
+func TestPut_WhatCannotBe(t *testing.T) {
+	inWorld(t, func(w *world) {
+		task := jobs.NewTask("task", nil)
+		for name, c := range map[string]struct {
+			id    string
+			spec  Spec
+			task  *jobs.Task
+			opts  []Option
+			field string
+		}{
+			"an empty ID":        {"", Every(time.Hour), task, nil, "id"},
+			"a long ID":          {strings.Repeat("x", 201), Every(time.Hour), task, nil, "id"},
+			"a line of nothing":  {"s", Cron("0 0 31 2 *", ""), task, nil, "spec"},
+			"no spec":            {"s", Spec{}, task, nil, "spec"},
+			"an unknown zone":    {"s", Cron("@daily", "Mars/Base"), task, nil, "zone"},
+			"no task":            {"s", Every(time.Hour), nil, nil, "task"},
+			"no type":            {"s", Every(time.Hour), jobs.NewTask("", nil), nil, "type"},
+			"a given ID":         {"s", Every(time.Hour), jobs.NewTask("t", nil, jobs.WithID("x")), nil, "id"},
+			"a delay":            {"s", Every(time.Hour), jobs.NewTask("t", nil, jobs.WithDelay(1)), nil, "delay"},
+			"a time":             {"s", Every(time.Hour), jobs.NewTask("t", nil, jobs.WithRunAt(time.Now())), nil, "run at"},
+			"a deadline":         {"s", Every(time.Hour), jobs.NewTask("t", nil, jobs.WithDeadline(time.Now())), nil, "deadline"},
+			"a reserved queue":   {"s", Every(time.Hour), jobs.NewTask("t", nil, jobs.WithQueue(Queue)), nil, "queue"},
+			"its own header":     {"s", Every(time.Hour), jobs.NewTask("t", nil, jobs.WithHeader(HeaderTick, "")), nil, "headers"},
+			"a large payload":    {"s", Every(time.Hour), jobs.NewTask("t", make([]byte, 2<<20)), nil, "payload"},
+			"an unknown overlap": {"s", Every(time.Hour), task, []Option{WithOverlap("maybe")}, "overlap"},
+			"no misfire":         {"s", Every(time.Hour), task, []Option{WithMisfire(Misfire{})}, "misfire"},
+			"a negative window":  {"s", Every(time.Hour), task, []Option{WithMisfire(RunUpTo(1, -1))}, "misfire window"},
+			"a negative jitter":  {"s", Every(time.Hour), task, []Option{WithJitter(-1)}, "jitter"},
+			"a negative expiry":  {"s", Every(time.Hour), task, []Option{WithExpiry(-1)}, "expiry"},
+			"an early end":       {"s", Every(time.Hour), task, []Option{WithStart(time.Now()), WithEnd(time.Now().Add(-1e9))}, "end"},
+			"a start in 1800":    {"s", Every(time.Hour), task, []Option{WithStart(time.Date(1800, 1, 1, 0, 0, 0, 0, time.UTC))}, "start"},
+			"a task's option":    {"s", Every(time.Hour), task, []Option{WithJob(jobs.WithMaxRetries(-1))}, "max retries"},
+		} {
+			_, err := w.schedules.Put(w.Context(), c.id, c.spec, c.task, c.opts...)
+			var e *broker.Error
+			if !errors.As(err, &e) || e.Field != c.field || broker.MayHaveApplied(err) {
+				t.Errorf("%s: the error is %v; it should name the field %q", name, err, c.field)
+			}
+		}
+		if _, err := New(w.store, "").Put(w.Context(), "s", Every(time.Hour), task); !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), "owner") {
+			t.Errorf("without an owner the error is %v", err)
+		}
+		all, err := w.schedules.List(w.Context())
+		if err != nil || len(all) != 0 {
+			t.Errorf("after all this the store has %v (%v)", all, err)
+		}
+	})
+}
+
+func TestPut_TheScheduleOfAnotherOwner(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.put("s", Every(time.Hour))
+		other := New(w.store, "other")
+		_, err := other.Put(w.Context(), "s", Every(time.Minute), jobs.NewTask("task", nil))
+		var e *broker.Error
+		if !errors.Is(err, broker.ErrDuplicate) || !errors.As(err, &e) || e.Field != "owner" || e.ID != "s" || !strings.Contains(err.Error(), `"test"`) {
+			t.Errorf("the error is %v", err)
+		}
+		_, err = other.Sync(w.Context(), Definition{ID: "new", Spec: Every(time.Hour), Task: jobs.NewTask("t", nil)},
+			Definition{ID: "s", Spec: Every(time.Hour), Task: jobs.NewTask("t", nil)})
+		if !errors.Is(err, broker.ErrDuplicate) {
+			t.Errorf("Sync says %v", err)
+		}
+		all, err := w.schedules.List(w.Context())
+		if err != nil || len(all) != 1 || all[0].Spec != "@every 1h0m0s" || all[0].Owner != "test" {
+			t.Errorf("afterwards the store has %+v (%v)", all, err)
+		}
+	})
+}
+
+func TestSync_RemovesWhatTheCodeNoLongerNames(t *testing.T) {
+	inWorld(t, func(w *world) {
+		d := func(id string, every time.Duration) Definition {
+			return Definition{ID: id, Spec: Every(every), Task: jobs.NewTask("task", nil)}
+		}
+		if _, err := New(w.store, "other").Put(w.Context(), "theirs", Every(time.Hour), jobs.NewTask("t", nil)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.schedules.Sync(w.Context(), d("a", time.Hour), d("b", time.Hour), d("c", time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		w.up()
+		pass(time.Minute)
+		done, err := w.schedules.Sync(w.Context(), d("a", time.Hour), d("b", time.Minute), d("d", time.Hour))
+		if err != nil || fmt.Sprint(done) != "{[d] [b] [a] [c]}" {
+			t.Errorf("the second Sync did %+v (%v)", done, err)
+		}
+		if _, err := w.schedules.Sync(w.Context(), d("a", time.Hour), d("a", time.Minute)); !errors.Is(err, broker.ErrInvalid) {
+			t.Errorf("two definitions of one ID: %v", err)
+		}
+		all, err := w.schedules.List(w.Context())
+		var ids []string
+		for _, info := range all {
+			ids = append(ids, info.ID)
+		}
+		if err != nil || !slices.Equal(ids, []string{"a", "b", "d", "theirs"}) {
+			t.Errorf("the store has %v (%v)", ids, err)
+		}
+	})
+}
+
+func TestPause_AndResume(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.up()
+		w.put("s", Every(time.Hour), WithMisfire(RunUpTo(100, 0)))
+		pass(90 * time.Minute)
+		for range 2 {
+			if err := w.schedules.Pause(w.Context(), "s", "ada"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(3 * time.Hour)
+		if p := w.info("s").Paused; p == nil || p.By != "ada" {
+			t.Errorf("it is paused by %+v", p)
+		}
+		w.put("s", Every(time.Hour), WithMisfire(RunUpTo(99, 0)))
+		pass(3 * time.Hour)
+		if err := w.schedules.Resume(w.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Hour)
+		if got := fmt.Sprint(w.ticks()); got != "[2000-01-01T01:00:00Z 2000-01-01T08:00:00Z]" {
+			t.Errorf("ran %v; it was paused from 1:30 to 7:30", got)
+		}
+		if c := w.info("s").Counts; c.Missed != 0 || c.Enqueued != 2 {
+			t.Errorf("the counts are %+v", c)
+		}
+		for _, err := range []error{w.schedules.Pause(w.Context(), "none", ""), w.schedules.Resume(w.Context(), "none"), w.schedules.Delete(w.Context(), "none")} {
+			if !errors.Is(err, broker.ErrNotFound) {
+				t.Errorf("an unknown schedule: %v", err)
+			}
+		}
+	})
+}
+
+func TestRunNow(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.up()
+		w.put("s", Every(time.Hour), WithOverlap(OverlapSkip))
+		if err := w.schedules.Pause(w.Context(), "s", ""); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		var want []string
+		for range 3 {
+			id, err := w.schedules.RunNow(w.Context(), "s")
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, id[2:])
+		}
+		pass(time.Second)
+		if got := w.ticks(); !slices.Equal(got, want) {
+			t.Errorf("ran %v, want %v", got, want)
+		}
+	})
+	inWorld2(t, func(w *world) {
+		w.put("s", Every(time.Hour))
+		for range maxRuns {
+			if _, err := w.schedules.RunNow(w.Context(), "s"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.schedules.RunNow(w.Context(), "s"); !errors.Is(err, broker.ErrQueueFull) {
+			t.Errorf("one run too many says %v", err)
+		}
+	})
+}
+
+// A schedule that is deleted and made again is a new one, with the same ID or
+// not, also at once.
+func TestDelete_AndPutAgain(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.up()
+		w.put("s", Every(time.Hour))
+		pass(90 * time.Minute)
+		if err := w.schedules.Pause(w.Context(), "s", ""); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.schedules.Delete(w.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.schedules.Get(w.Context(), "s"); !errors.Is(err, broker.ErrNotFound) {
+			t.Errorf("Get of a deleted schedule says %v", err)
+		}
+		if got := w.put("s", Every(time.Hour)); got != Created {
+			t.Errorf("Put says %s", got)
+		}
+		if info := w.info("s"); info.Paused != nil || info.Counts != (Counts{}) {
+			t.Errorf("the new one has the past of the old one: %+v", info)
+		}
+		pass(time.Hour)
+		if got := fmt.Sprint(w.ticks()); got != "[2000-01-01T01:00:00Z 2000-01-01T02:00:00Z]" {
+			t.Errorf("ran %v", got)
+		}
+	})
+}
+
+// A server that starts brings back what is dead or gone.
+func TestExtension_RevivesSchedules(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.put("dead", Every(time.Hour))
+		page, err := w.store.Find(w.Context(), broker.Query{Queue: Queue, IDs: []string{"dead"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead := page.Jobs[0].Copy()
+		if err := w.schedules.Delete(w.Context(), "dead"); err != nil {
+			t.Fatal(err)
+		}
+		dead.Restore.State, dead.Restore.Head.Reason = broker.StateDead, broker.ReasonCrashes
+		if receipts, err := w.store.Enqueue(w.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{dead}}); err != nil || receipts[0].Err != nil {
+			t.Fatal(err, receipts)
+		}
+		if info := w.info("dead"); !strings.Contains(info.Error, "dead") {
+			t.Errorf("a dead schedule has the error %q", info.Error)
+		}
+		w.serve(w.store, jobs.Config{}, ExtensionConfig{Definitions: []Definition{
+			{ID: "missing", Spec: Every(time.Hour), Task: jobs.NewTask("task", nil)}}})
+		pass(time.Hour + time.Second)
+		if w.ran["dead@2000-01-01T01:00:00Z"] != 1 || w.ran["missing@2000-01-01T01:00:00Z"] != 1 {
+			t.Errorf("ran %v, want a tick of each", w.ran)
+		}
+	})
+}
+
+// What a program cannot run is left for one that can, and is not lost.
+func TestSchedule_DefinitionsThatCannotBeRead(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.up()
+		w.put("s", Every(time.Hour))
+		pass(time.Minute)
+		edit := func(payload string) {
+			job, err := w.schedules.job(w.Context(), "s")
+			if err == nil {
+				err = w.schedules.decideOn(w.Context(), broker.Operation{Kind: broker.OpEdit, Payload: []byte(payload)}, job)
+			}
+			if err == nil {
+				err = w.schedules.wake(w.Context(), "s")
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, payload := range []string{"{", `{"v":99}`, `{"v":1,"unknown":1}`, `{"v":1}`} {
+			edit(payload)
+			pass(2 * time.Hour)
+			if info := w.info("s"); info.Error == "" || info.State != broker.StateRetry {
+				t.Errorf("with the payload %s the schedule is %v with the error %q", payload, info.State, info.Error)
+			}
+		}
+		ran := len(w.ran)
+		if got := w.put("s", Every(time.Hour)); got != Updated {
+			t.Errorf("Put says %s", got)
+		}
+		pass(time.Hour)
+		if len(w.ran) != ran+1 {
+			t.Errorf("after it was put right %d ticks ran in an hour", len(w.ran)-ran)
+		}
+	})
+}
+
+// A job that its queue refuses for good is counted; one that it refuses for
+// now waits.
+func TestSchedule_RefusedTicks(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.up()
+		one := int64(1)
+		if _, err := w.store.Policy(w.Context(), broker.PolicyRequest{Queue: "full", MaxDepth: &one}); err != nil {
+			t.Fatal(err)
+		}
+		_, err := w.schedules.Put(w.Context(), "s", Every(time.Hour), jobs.NewTask("task", nil, jobs.WithQueue("full")), WithMisfire(RunUpTo(100, 0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(3*time.Hour + time.Minute)
+		if info := w.info("s"); info.Counts.Enqueued != 1 || !strings.Contains(info.Error, "full") {
+			t.Errorf("with a full queue: %+v, error %q", info.Counts, info.Error)
+		}
+		one = 100
+		if _, err := w.store.Policy(w.Context(), broker.PolicyRequest{Queue: "full", MaxDepth: &one}); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Minute)
+		if info := w.info("s"); info.Counts != (Counts{Enqueued: 3}) || info.Error != "" {
+			t.Errorf("when there is room again: %+v, error %q", info.Counts, info.Error)
+		}
+		_, err = w.schedules.Put(w.Context(), "u", Every(time.Hour), jobs.NewTask("task", nil, jobs.WithQueue("unserved"), jobs.WithUniqueKey("k")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(3 * time.Hour)
+		if c := w.info("u").Counts; c != (Counts{Enqueued: 1, Skipped: 2}) {
+			t.Errorf("with a unique key that is held: %+v", c)
+		}
+	})
+}

@@ -1,0 +1,196 @@
+package schedule
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// record is the stored form of a schedule, the payload of its job.
+type record struct {
+	Version int       `json:"v"`
+	Owner   string    `json:"owner"`
+	Spec    string    `json:"spec"`
+	Zone    string    `json:"zone,omitempty"`
+	Start   time.Time `json:"start,omitzero"`
+	End     time.Time `json:"end,omitzero"`
+	Jitter  duration  `json:"jitter,omitzero"`
+	Expiry  duration  `json:"expiry,omitzero"`
+	Misfire Misfire   `json:"misfire"`
+	Overlap Overlap   `json:"overlap"`
+	Job     job       `json:"job"`
+	Since   time.Time `json:"since"` // when its times were last set: earlier ones do not count
+	Born    time.Time `json:"born"`  // when it was made: state of another birth is not its own
+}
+
+// recordVersion is the newest form that this program knows.
+const recordVersion = 1
+
+// duration is a time.Duration that people can read in JSON.
+type duration time.Duration
+
+func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+func (d *duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = duration(parsed)
+	return err
+}
+
+// MarshalJSON writes the window as people read it.
+func (m Misfire) MarshalJSON() ([]byte, error) {
+	return json.Marshal(misfireForm{m.Max, duration(m.Window)})
+}
+
+// UnmarshalJSON reads what MarshalJSON writes.
+func (m *Misfire) UnmarshalJSON(text []byte) error {
+	var form misfireForm
+	err := json.Unmarshal(text, &form)
+	*m = Misfire{form.Max, time.Duration(form.Window)}
+	return err
+}
+
+type misfireForm struct {
+	Max    int      `json:"max"`
+	Window duration `json:"window,omitzero"`
+}
+
+// when is t as it is stored: in UTC, to the microsecond.
+func when(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.UTC().Truncate(time.Microsecond)
+}
+
+const (
+	maxID      = 200 // bytes: the ID of a tick's job is at most 255
+	maxMisfire = 1000
+)
+
+// newRecord checks a definition and makes its stored form, without the times
+// at which it was put.
+func newRecord(d Definition, owner string, limits broker.Limits) (*record, error) {
+	s := settings{record: record{Version: recordVersion, Owner: owner, Spec: d.Spec.text, Zone: d.Spec.zone,
+		Misfire: MisfireOne, Overlap: OverlapAllow}}
+	for _, option := range d.Options {
+		if option != nil {
+			option.apply(&s)
+		}
+	}
+	if err := checkID(d.ID); err != nil {
+		return nil, err
+	}
+	if err := broker.CheckName("owner", owner); err != nil {
+		return nil, err
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	if _, err := d.Spec.parse(s.Start); err != nil {
+		return nil, err
+	}
+	draft, err := d.Task.Draft(s.job...)
+	if err == nil {
+		s.Job, err = newJob(draft)
+	}
+	if err == nil {
+		probe := s.newJob(d.ID, tick{At: broker.MaxTime.Add(-time.Hour * 24 * 366)})
+		err = probe.Check(limits)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &s.record, nil
+}
+
+func checkID(id string) error {
+	if err := broker.CheckName("id", id); err != nil {
+		return err
+	}
+	if len(id) > maxID {
+		return broker.Invalid("id", "has %d bytes, the limit is %d; shorten it", len(id), maxID)
+	}
+	return nil
+}
+
+func (r *record) check() error {
+	switch {
+	case r.Misfire.Max < 1 || r.Misfire.Max > maxMisfire:
+		return broker.Invalid("misfire", "runs up to %d ticks; use 1 to %d", r.Misfire.Max, maxMisfire)
+	case !r.End.IsZero() && r.End.Before(r.Start):
+		return broker.Invalid("end", "is before the start; swap them")
+	}
+	switch r.Overlap {
+	case OverlapAllow, OverlapSkip, OverlapBuffer, OverlapCancel:
+	default:
+		return broker.Invalid("overlap", "%q is none of allow, skip, buffer and cancel", r.Overlap)
+	}
+	for _, d := range []struct {
+		field string
+		value time.Duration
+	}{{"misfire window", r.Misfire.Window}, {"jitter", time.Duration(r.Jitter)}, {"expiry", time.Duration(r.Expiry)}} {
+		if err := broker.CheckDuration(d.field, d.value); err != nil {
+			return err
+		}
+	}
+	if err := broker.CheckTime("start", r.Start); err != nil {
+		return err
+	}
+	return broker.CheckTime("end", r.End)
+}
+
+// sameTimes reports whether two forms of a schedule have the same ticks.
+func (r *record) sameTimes(other *record) bool {
+	return r.Spec == other.Spec && r.Zone == other.Zone && r.Start.Equal(other.Start) && r.End.Equal(other.End) && r.Jitter == other.Jitter
+}
+
+func (r *record) encode() []byte {
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic(fmt.Sprintf("schedule: the stored form cannot be written: %v", err)) // it has nothing that could fail
+	}
+	return text
+}
+
+// decode reads a stored form. Fields that it does not know are those of a newer
+// version, and are refused.
+func decode(payload []byte) (*record, error) {
+	var head struct {
+		Version int `json:"v"`
+	}
+	if err := json.Unmarshal(payload, &head); err != nil {
+		return nil, fmt.Errorf("%w: the definition is no JSON: %w", broker.ErrMalformed, err)
+	}
+	if head.Version > recordVersion {
+		return nil, &broker.Error{Field: "definition", Err: broker.ErrNewerForm, Hint: "update this program"}
+	}
+	r := new(record)
+	in := json.NewDecoder(bytes.NewReader(payload))
+	in.DisallowUnknownFields()
+	if err := in.Decode(r); err != nil {
+		return nil, fmt.Errorf("%w: the definition: %w", broker.ErrMalformed, err)
+	}
+	if err := r.check(); err != nil {
+		return nil, fmt.Errorf("%w: the definition: %w", broker.ErrMalformed, err)
+	}
+	return r, nil
+}
+
+// offset is by how much the ticks of a schedule are put off, at most.
+func (r *record) offset(id string) time.Duration {
+	if r.Jitter <= 0 {
+		return 0
+	}
+	h := fnv.New64a()
+	h.Write([]byte(id))
+	sum := h.Sum64()
+	sum ^= sum >> 33 // the last bytes of an ID, often its number, move few bits of the sum
+	sum *= 0xff51afd7ed558ccd
+	sum ^= sum >> 33
+	return time.Duration(sum % uint64(r.Jitter)).Truncate(time.Microsecond)
+}

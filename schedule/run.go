@@ -1,0 +1,229 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
+)
+
+// runner runs schedules in a server.
+type runner struct {
+	*Schedules
+	client *jobs.Client
+	log    *slog.Logger
+}
+
+const (
+	// maxNap is how long a schedule sleeps at most. So rules for clocks that
+	// change, and an edit whose author died before it woke the schedule, are
+	// noticed in time.
+	maxNap = 6 * time.Hour
+	// A schedule that failed is tried again after this.
+	retryPause = 5 * time.Second
+	// One that only a newer program, or somebody's mend, can run.
+	brokenPause = time.Minute
+	// The distance at which it looks whether the job before a tick that waits has
+	// ended: a tenth of the time that it has waited, between these.
+	pollMin, pollMax = time.Second, 30 * time.Second
+)
+
+// ProcessJob runs a schedule: it decides about the ticks that are due, and
+// snoozes until the next one.
+func (x *runner) ProcessJob(ctx context.Context, job *jobs.Job) error {
+	nap, err := x.run(ctx, job)
+	switch {
+	case err == nil:
+		return jobs.Snooze(nap)
+	case errors.Is(err, errOvertaken):
+		return jobs.Snooze(sleep.Jitter(pollMin, 0.9))
+	case errors.Is(err, broker.ErrNewerForm) || errors.Is(err, broker.ErrMalformed) || errors.Is(err, broker.ErrInvalid):
+		x.log.Error("jobs: a schedule cannot run here", "schedule", job.ID(), "error", err)
+		return jobs.Snooze(sleep.Jitter(brokenPause, 0.5))
+	}
+	x.log.Warn("jobs: a schedule failed and is tried again", "schedule", job.ID(), "error", err)
+	return jobs.Snooze(sleep.Jitter(retryPause, 0.5))
+}
+
+// run does what is due and says for how long the schedule may sleep. Each step
+// can be repeated: whoever comes after a crash finds what was decided, and
+// carries it out.
+func (x *runner) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err error) {
+	id := job.ID()
+	r, err := decode(job.Payload())
+	if err != nil {
+		return 0, err
+	}
+	p, err := r.plan(id)
+	if err != nil {
+		return 0, err
+	}
+	now, err := x.now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	began := time.Now()
+	st, fence, err := x.take(ctx, id, firstState(r, job.Delivery(), now))
+	if err != nil {
+		return 0, err
+	}
+	next := time.Time{}
+	for done := false; !done; {
+		changed := false
+		if done = len(st.Pending) == 0; done {
+			if changed, next, err = x.decide(ctx, id, r, p, &st, now); err != nil {
+				return 0, err
+			}
+			done = len(st.Pending) == 0
+		}
+		if changed {
+			if err := x.keep(ctx, id, fence, &st); err != nil {
+				return 0, err
+			}
+		}
+		if !done {
+			failed := x.carryOut(ctx, id, r, &st)
+			if err := x.keep(ctx, id, fence, &st); err != nil {
+				return 0, err
+			}
+			if failed != nil {
+				return 0, failed
+			}
+		}
+	}
+	nap = maxNap
+	now = now.Add(time.Since(began))
+	if !next.IsZero() {
+		nap = min(nap, next.Sub(now))
+	}
+	if !st.Buffered.IsZero() && st.Paused == nil {
+		nap = min(nap, min(max(now.Sub(st.Buffered)/10, pollMin), pollMax))
+	}
+	return max(nap, 0), nil
+}
+
+// decide settles in the state what becomes of the ticks that are due. It
+// changes nothing else.
+func (x *runner) decide(ctx context.Context, id string, r *record, p *plan, st *state, now time.Time) (changed bool, next time.Time, err error) {
+	from := st.Through
+	if r.Since.After(from) {
+		from = r.Since
+	}
+	d := p.dueBetween(from, now)
+	for _, at := range st.Runs {
+		st.Pending = append(st.Pending, tick{At: at, Manual: true})
+	}
+	changed = len(st.Runs) > 0 || !d.through.Equal(from)
+	st.Runs, st.Through = nil, d.through
+	if st.Paused != nil {
+		return changed, d.next, nil
+	}
+	if r.Expiry > 0 { // no run of these could begin
+		for len(d.ticks) > 0 && !d.ticks[0].Add(time.Duration(r.Expiry)).After(now) {
+			d.ticks, d.missed = d.ticks[1:], d.missed+1
+		}
+	}
+	st.Counts.Missed += d.missed
+	if len(d.ticks) == 0 && st.Buffered.IsZero() {
+		return changed, d.next, nil
+	}
+	busy := false
+	if r.Overlap != OverlapAllow && st.Last != nil {
+		if busy, err = x.unfinished(ctx, st.Last); err != nil {
+			return false, next, err
+		}
+	}
+	var chosen []time.Time
+	if !st.Buffered.IsZero() && !busy {
+		chosen, busy, st.Buffered = append(chosen, st.Buffered), true, time.Time{}
+	}
+	for _, at := range d.ticks {
+		switch {
+		case !busy || r.Overlap == OverlapAllow:
+			chosen = append(chosen, at)
+		case r.Overlap == OverlapBuffer && st.Buffered.IsZero():
+			st.Buffered = at
+		case r.Overlap == OverlapCancel:
+			if len(chosen) > 0 {
+				st.Counts.Skipped += int64(len(chosen))
+			} else {
+				st.Cancel = st.Last
+			}
+			chosen = []time.Time{at}
+		default:
+			st.Counts.Skipped++
+		}
+		busy = true
+	}
+	for _, at := range chosen {
+		k := tick{At: at}
+		st.Pending = append(st.Pending, k)
+		st.Last = &lastJob{Queue: r.Job.Queue, ID: k.jobID(id), At: at}
+	}
+	return changed || len(d.ticks) > 0 || len(chosen) > 0, d.next, nil
+}
+
+// unfinished reports whether the job of a tick is still to end.
+func (x *runner) unfinished(ctx context.Context, j *lastJob) (bool, error) {
+	page, err := x.find(ctx, broker.Query{Queue: j.Queue, IDs: []string{j.ID}, Suppressed: true, NoPayload: true})
+	if err != nil {
+		return false, err
+	}
+	return len(page.Jobs) > 0 && !page.Jobs[0].State.Final(), nil
+}
+
+// carryOut enqueues the ticks that were decided, and notes in the state what
+// came of it.
+func (x *runner) carryOut(ctx context.Context, id string, r *record, st *state) error {
+	if st.Cancel != nil {
+		ref := broker.Ref{Queue: st.Cancel.Queue, ID: st.Cancel.ID, Epoch: broker.AnyEpoch}
+		results, err := x.operate(ctx, broker.Operation{Kind: broker.OpCancel, Refs: []broker.Ref{ref}})
+		if err == nil && broker.StoreFailed(results[0].Err) {
+			err = results[0].Err
+		}
+		if err != nil {
+			return err
+		}
+		st.Cancel = nil
+	}
+	tasks := make([]*jobs.Task, len(st.Pending))
+	for i, k := range st.Pending {
+		tasks[i] = r.task(id, k)
+	}
+	receipts, err := x.client.EnqueueMany(ctx, tasks)
+	if len(receipts) < len(tasks) {
+		return err
+	}
+	var left []tick
+	var failed error
+	st.Error = ""
+	for i, k := range st.Pending {
+		err := receipts[i].Err
+		switch {
+		case err == nil || errors.Is(err, broker.ErrDuplicate) && receipts[i].ID == k.jobID(id):
+			st.Counts.Enqueued++
+		case errors.Is(err, broker.ErrDuplicate): // its unique key is held
+			st.Counts.Skipped++
+		case refusedForGood(err):
+			st.Counts.Refused++
+			st.Error = fmt.Sprintf("the tick of %s was refused: %v", k.At.Format(time.RFC3339Nano), err)
+			x.log.Error("jobs: the job of a schedule's tick was refused", "schedule", id, "tick", k.At, "error", err)
+		default:
+			left, failed = append(left, k), err
+			st.Error = err.Error()
+		}
+	}
+	st.Pending = left
+	return failed
+}
+
+// refusedForGood reports whether the same job will be refused again.
+func refusedForGood(err error) bool {
+	return errors.Is(err, broker.ErrInvalid) || errors.Is(err, broker.ErrTooLarge) || errors.Is(err, broker.ErrUnsupported) ||
+		errors.Is(err, broker.ErrNewerForm)
+}

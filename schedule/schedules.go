@@ -1,0 +1,340 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
+)
+
+// Queue is the reserved queue whose jobs are schedules.
+const Queue = broker.ReservedPrefix + "schedules"
+
+const (
+	jobType = "schedule"
+	jobKey  = "schedule" // of each schedule's job: they are listed by it, in whatever state they are
+
+	callTimeout = 5 * time.Second // of one call to the broker
+	runTimeout  = time.Minute     // of one run of a schedule
+	failedPause = 10 * time.Second
+)
+
+// Schedules are the schedules of one store. Any number of goroutines can use
+// it. Calls take at most some seconds. After an error that is not one of
+// package broker, a call may have taken effect; each can be repeated.
+type Schedules struct {
+	broker broker.Broker
+	owner  string
+}
+
+// New returns the schedules in the store of b. The owner is whose schedules
+// this program puts: the name of an application or of a part of it, the same in
+// all its processes. It keeps two programs from using the same ID, and Sync from
+// deleting what others put. Tools that put nothing can leave it empty.
+func New(b broker.Broker, owner string) *Schedules { return &Schedules{broker: b, owner: owner} }
+
+// Change says what Put did.
+type Change string
+
+// What Put did.
+const (
+	Unchanged Change = "unchanged" // the store had the same definition: nothing was written
+	Created   Change = "created"
+	Updated   Change = "updated"
+)
+
+// Put makes a schedule, or changes it to what it should be. Call it when the
+// program starts: without a difference to what is stored it writes nothing.
+// Ticks continue from where they were. If the times change, those before the
+// change do not count. A pause, and the counts, stay.
+//
+// The error names the field that cannot be: a line that never fires, an unknown
+// zone, an empty ID. It is ErrDuplicate if the schedule belongs to another
+// owner. In these cases nothing was stored.
+func (s *Schedules) Put(ctx context.Context, id string, spec Spec, task *jobs.Task, opts ...Option) (Change, error) {
+	return s.put(ctx, Definition{ID: id, Spec: spec, Task: task, Options: opts})
+}
+
+func (s *Schedules) put(ctx context.Context, d Definition) (Change, error) {
+	change, err := s.tryPut(ctx, d)
+	return change, about(err, "put schedule", d.ID)
+}
+
+func (s *Schedules) tryPut(ctx context.Context, d Definition) (Change, error) {
+	if err := s.check(ctx); err != nil {
+		return "", err
+	}
+	wanted, err := newRecord(d, s.owner, s.broker.Limits())
+	if err != nil {
+		return "", err
+	}
+	var change Change
+	err = s.repeat(ctx, func() error {
+		now, err := s.now(ctx)
+		if err != nil {
+			return err
+		}
+		wanted.Since, wanted.Born = when(now), when(now)
+		stored, err := s.stored(ctx, d.ID)
+		switch {
+		case errors.Is(err, broker.ErrNotFound):
+			change, err = Created, s.create(ctx, d.ID, wanted)
+			return err
+		case errors.Is(err, broker.ErrMalformed) && stored != nil: // edited by hand
+			stored.record = &record{Owner: s.owner, Born: wanted.Born}
+		case err != nil:
+			return err
+		}
+		change, err = s.update(ctx, stored, wanted)
+		return err
+	})
+	return change, err
+}
+
+// create stores a new schedule, due at once: its first run finds the first tick.
+func (s *Schedules) create(ctx context.Context, id string, r *record) error {
+	if s.broker.Limits().NoMark {
+		return &broker.Error{Field: "schedule", Err: broker.ErrUnsupported, Hint: "the store has no marks, which schedules need"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	receipts, err := s.broker.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: Queue, ID: id, Body: broker.Body{
+		Type: jobType, TypeVersion: recordVersion, Payload: r.encode(), Key: jobKey, Source: r.Owner, Priority: broker.PriorityNormal,
+		MaxRetries: broker.MaxRetriesCap, Timeout: runTimeout,
+		Backoff: broker.Backoff{Kind: broker.BackoffExponential, Base: failedPause, Max: 6 * failedPause},
+	}}}})
+	if err == nil {
+		err = receipts[0].Err
+	}
+	if errors.Is(err, broker.ErrDuplicate) {
+		return errAgain // somebody else was quicker
+	}
+	return err
+}
+
+// update makes a stored schedule what it should be.
+func (s *Schedules) update(ctx context.Context, stored *storedSchedule, wanted *record) (Change, error) {
+	job, have := stored.job, stored.record
+	if have.Owner != s.owner {
+		return "", &broker.Error{Field: "owner", Err: broker.ErrDuplicate,
+			Hint: fmt.Sprintf("the schedule belongs to %q, and this program is %q; choose another ID, or delete that one first", have.Owner, s.owner)}
+	}
+	if job.State == broker.StateCompleted || job.State == broker.StateCancelled { // a record that a policy keeps
+		if err := s.decideOn(ctx, broker.Operation{Kind: broker.OpDelete}, job); err != nil && !errors.Is(err, broker.ErrNotFound) {
+			return "", err
+		}
+		return "", errAgain
+	}
+	wanted.Born = have.Born
+	if wanted.sameTimes(have) {
+		wanted.Since = have.Since
+	}
+	change, payload := Unchanged, wanted.encode()
+	if string(payload) != string(job.Payload) {
+		change = Updated
+		if job.State == broker.StateActive {
+			return "", errAgain
+		}
+		if err := s.decideOn(ctx, broker.Operation{Kind: broker.OpEdit, Payload: payload}, job); err != nil {
+			return "", again(err)
+		}
+		if job.State == broker.StateDead {
+			job.Epoch = broker.AnyEpoch // the edit raised it
+		}
+	}
+	switch {
+	case job.State == broker.StateDead:
+		change = Updated
+		return change, again(s.decideOn(ctx, broker.Operation{Kind: broker.OpRedrive}, job))
+	case change == Updated:
+		return change, s.wake(ctx, job.ID)
+	}
+	return change, nil
+}
+
+// wake has a schedule run at once. One that is running, or that is gone, need
+// not be woken.
+func (s *Schedules) wake(ctx context.Context, id string) error {
+	err := s.decideOn(ctx, broker.Operation{Kind: broker.OpReschedule}, &broker.Job{Queue: Queue, ID: id, Head: broker.Head{Epoch: broker.AnyEpoch}})
+	if errors.Is(err, broker.ErrWrongState) || errors.Is(err, broker.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// Synced says what Sync did, by IDs.
+type Synced struct{ Created, Updated, Unchanged, Deleted []string }
+
+// Sync puts these definitions, and deletes the other schedules of this owner:
+// what the code no longer names is gone. A definition that cannot be put leaves
+// everything as it was; the error is that of Put, and names the ID. During a
+// deploy, the last process that starts wins: do not let old processes start
+// again after new ones.
+func (s *Schedules) Sync(ctx context.Context, definitions ...Definition) (done Synced, err error) {
+	if err := s.check(ctx); err != nil {
+		return done, about(err, "sync schedules", "")
+	}
+	named := make(map[string]bool)
+	for _, d := range definitions {
+		_, err := newRecord(d, s.owner, s.broker.Limits())
+		if err == nil && named[d.ID] {
+			err = broker.Invalid("id", "is that of two definitions; give each its own")
+		}
+		if err != nil {
+			return done, about(err, "sync schedules", d.ID)
+		}
+		named[d.ID] = true
+	}
+	all, err := s.List(ctx)
+	if err != nil {
+		return done, err
+	}
+	for _, info := range all {
+		if named[info.ID] && info.Owner != s.owner && info.Owner != "" {
+			return done, about(&broker.Error{Field: "owner", Err: broker.ErrDuplicate,
+				Hint: fmt.Sprintf("the schedule belongs to %q, and this program is %q", info.Owner, s.owner)}, "sync schedules", info.ID)
+		}
+	}
+	for _, d := range definitions {
+		change, err := s.put(ctx, d)
+		if err != nil {
+			return done, err
+		}
+		switch change {
+		case Created:
+			done.Created = append(done.Created, d.ID)
+		case Updated:
+			done.Updated = append(done.Updated, d.ID)
+		default:
+			done.Unchanged = append(done.Unchanged, d.ID)
+		}
+	}
+	for _, info := range all {
+		if info.Owner != s.owner || named[info.ID] {
+			continue
+		}
+		if err := s.Delete(ctx, info.ID); err != nil && !errors.Is(err, broker.ErrNotFound) {
+			return done, err
+		}
+		done.Deleted = append(done.Deleted, info.ID)
+	}
+	return done, nil
+}
+
+// Delete removes a schedule with its counts. Jobs that it enqueued stay. The
+// error is ErrNotFound if there is none.
+func (s *Schedules) Delete(ctx context.Context, id string) error {
+	return about(s.repeat(ctx, func() error {
+		job, err := s.job(ctx, id)
+		if err != nil {
+			return err
+		}
+		if job.State == broker.StateActive {
+			return errAgain
+		}
+		if err := s.decideOn(ctx, broker.Operation{Kind: broker.OpDelete}, job); err != nil {
+			return again(err)
+		}
+		m, err := s.mark(ctx, broker.MarkRequest{Action: broker.MarkTake, Name: markPrefix + id, Owner: markOwner, TTL: time.Minute})
+		if err == nil && m.Held {
+			_, err = s.mark(ctx, broker.MarkRequest{Action: broker.MarkDrop, Name: markPrefix + id, Owner: markOwner, Fence: m.Fence})
+		}
+		return err
+	}), "delete schedule", id)
+}
+
+// Pause stops the ticks of a schedule until Resume. Ticks meanwhile do not
+// count as missed. Pausing again changes nothing. by is shown to operators.
+func (s *Schedules) Pause(ctx context.Context, id, by string) error {
+	return about(s.change(ctx, id, func(st *state, now time.Time) error {
+		if st.Paused == nil {
+			st.Paused = &Pause{At: when(now), By: by}
+		}
+		return nil
+	}), "pause schedule", id)
+}
+
+// Resume ends a pause: the next tick is the first one after now.
+func (s *Schedules) Resume(ctx context.Context, id string) error {
+	return about(s.change(ctx, id, func(st *state, now time.Time) error {
+		if st.Paused != nil {
+			st.Paused, st.Through = nil, later(st.Through, when(now))
+		}
+		return nil
+	}), "resume schedule", id)
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// RunNow has a schedule's job enqueued once more, at once, also while the
+// schedule is paused, and whatever its overlap policy. It returns the ID that
+// the job will have: a server that runs schedules enqueues it.
+func (s *Schedules) RunNow(ctx context.Context, id string) (jobID string, err error) {
+	err = s.change(ctx, id, func(st *state, now time.Time) error {
+		at := when(now)
+		for _, other := range append(st.Runs, pendingTimes(st)...) {
+			if !at.After(other) {
+				at = other.Add(time.Microsecond)
+			}
+		}
+		if len(st.Runs) >= maxRuns {
+			return &broker.Error{Field: "runs", Err: broker.ErrQueueFull, Hint: fmt.Sprintf("%d are asked for and not enqueued; is a server up?", maxRuns)}
+		}
+		st.Runs, jobID = append(st.Runs, at), tick{At: at, Manual: true}.jobID(id)
+		return nil
+	})
+	if err == nil {
+		err = s.wake(ctx, id)
+	}
+	return jobID, about(err, "run schedule", id)
+}
+
+// maxRuns bounds the runs by hand that wait for a server.
+const maxRuns = 100
+
+func pendingTimes(st *state) (times []time.Time) {
+	for _, k := range st.Pending {
+		if k.Manual {
+			times = append(times, k.At)
+		}
+	}
+	return times
+}
+
+// errAgain: the schedule was running, or somebody else changed it.
+var errAgain = errors.New("the schedule was changed meanwhile")
+
+// again is errAgain if looking again can help.
+func again(err error) error {
+	if errors.Is(err, broker.ErrWrongState) {
+		return errors.Join(errAgain, err)
+	}
+	return err
+}
+
+// repeat calls f until it does not meet a run of the schedule or somebody
+// else's change. A run takes some milliseconds.
+func (s *Schedules) repeat(ctx context.Context, f func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := f()
+		if !errors.Is(err, errAgain) || attempt >= maxAttempts {
+			return err
+		}
+		if err := sleep.For(ctx, min(time.Duration(attempt+1)*10*time.Millisecond, 200*time.Millisecond)); err != nil {
+			return err
+		}
+	}
+}
+
+func about(err error, op, id string) error {
+	return broker.About(err, op, "", id)
+}

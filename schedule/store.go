@@ -1,0 +1,89 @@
+package schedule
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Calls to the broker, each bounded in time.
+
+func (s *Schedules) check(ctx context.Context) error {
+	switch {
+	case s == nil || s.broker == nil:
+		return broker.Invalid("schedules", "has no broker; make it with New and give it one")
+	case ctx == nil:
+		return broker.Invalid("context", "is nil; use context.Background()")
+	}
+	return nil
+}
+
+// now is the store's time.
+func (s *Schedules) now(ctx context.Context) (time.Time, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return s.broker.Ping(ctx)
+}
+
+func (s *Schedules) mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return s.broker.Mark(ctx, req)
+}
+
+func (s *Schedules) find(ctx context.Context, q broker.Query) (broker.Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return s.broker.Find(ctx, q)
+}
+
+func (s *Schedules) operate(ctx context.Context, op broker.Operation) ([]broker.OperationResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return s.broker.Operate(ctx, op)
+}
+
+// decideOn carries out one decision about one job.
+func (s *Schedules) decideOn(ctx context.Context, op broker.Operation, job *broker.Job) error {
+	op.Refs = []broker.Ref{{Queue: job.Queue, ID: job.ID, Epoch: job.Epoch}}
+	results, err := s.operate(ctx, op)
+	if err == nil {
+		err = results[0].Err
+	}
+	return err
+}
+
+// job is the job that a schedule is.
+func (s *Schedules) job(ctx context.Context, id string) (*broker.Job, error) {
+	if err := s.check(ctx); err != nil {
+		return nil, err
+	}
+	if err := checkID(id); err != nil {
+		return nil, err
+	}
+	page, err := s.find(ctx, broker.Query{Queue: Queue, IDs: []string{id}, Suppressed: true})
+	if err == nil && len(page.Jobs) == 0 {
+		err = broker.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &page.Jobs[0], page.Jobs[0].Broken
+}
+
+// storedSchedule is a schedule as the store has it.
+type storedSchedule struct {
+	job    *broker.Job
+	record *record
+}
+
+// stored reads a schedule. One that is malformed comes beside the error.
+func (s *Schedules) stored(ctx context.Context, id string) (*storedSchedule, error) {
+	job, err := s.job(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	r, err := decode(job.Payload)
+	return &storedSchedule{job, r}, err
+}

@@ -70,7 +70,7 @@ func TestExtension_DrainsWithItsServer(t *testing.T) {
 			Handler: HandlerFunc(func(context.Context, *Job) error { time.Sleep(time.Second); finished = true; return nil }),
 		}}}, func(context.Context, *Job) error { return nil })
 		putReserved(t, b, broker.Body{})
-		time.Sleep(100 * time.Millisecond)
+		pass(100 * time.Millisecond)
 		if err := s.Ready(); err != nil {
 			t.Errorf("Ready says %v", err)
 		}
@@ -103,7 +103,7 @@ func TestExtension_NoCrashEndsAJob(t *testing.T) {
 		if err != nil || receipts[0].Err != nil {
 			t.Fatal(err, receipts)
 		}
-		time.Sleep(time.Second)
+		pass(time.Second)
 		if runs != 1 {
 			t.Fatalf("a job that crashed a thousand times ran %d times", runs)
 		}

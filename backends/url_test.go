@@ -224,3 +224,14 @@ func TestPostgresURLsSayWhatToConnectTo(t *testing.T) {
 		t.Errorf("settings of the session: %v, want application_name alone", at.RuntimeParams)
 	}
 }
+
+func TestOpen_NamesTheSchemesThatItKnows(t *testing.T) {
+	t.Parallel()
+	_, err := Open(t.Context(), "bolt://file")
+	for _, scheme := range []string{"redis", "rediss", "redis+unix", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel",
+		"postgres", "postgresql", "memory"} {
+		if !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), " "+scheme+"://") {
+			t.Errorf("the error about an unknown scheme does not name %s: %v", scheme, err)
+		}
+	}
+}

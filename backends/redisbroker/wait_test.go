@@ -354,4 +354,30 @@ func TestWakeTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 	tokens("released", 1)
+	claimAt(t, b, at(0), "w", 5, "q")
+	tokens("nothing left again", 0)
+
+	// A claim that waits must learn of a due time that it was not told.
+	pause(true)
+	j := job("q", "later")
+	j.Delay = time.Hour
+	first := job("q", "first")
+	first.Delay = time.Hour / 2
+	enqueue(t, b, j, first)
+	tokens("scheduled while paused", 0)
+	pause(false)
+	tokens("resumed with scheduled jobs", 1)
+	claimAt(t, b, at(0), "w", 5, "q")
+	tokens("a claim was told when the first is due", 0)
+	for _, move := range []struct {
+		delay time.Duration
+		want  int64
+	}{{2 * time.Hour, 0}, {time.Minute, 1}} {
+		results, err := b.Operate(t.Context(), broker.Operation{Now: at(0), Kind: broker.OpReschedule, Delay: move.delay,
+			Refs: []broker.Ref{{Queue: "q", ID: "later", Epoch: broker.AnyEpoch}}})
+		if err != nil || results[0].Err != nil {
+			t.Fatal(results, err)
+		}
+		tokens("rescheduled by "+move.delay.String(), move.want)
+	}
 }

@@ -32,8 +32,8 @@ var (
 	minutes  = field{name: "minute", max: 59}
 	hours    = field{name: "hour", max: 23}
 	days     = field{name: "day of the month", min: 1, max: 31}
-	months   = field{name: "month", min: 1, max: 12, names: []string{"jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"}}
-	weekdays = field{name: "weekday", max: 7, names: []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat", "sun"}}
+	months   = field{name: "month", min: 1, max: 12, names: strings.Fields("jan feb mar apr may jun jul aug sep oct nov dec")}
+	weekdays = field{name: "weekday", max: 7, names: strings.Fields("sun mon tue wed thu fri sat sun")}
 )
 
 var shorthands = map[string]string{
@@ -48,7 +48,8 @@ func parseCron(line string) (*cronLine, error) {
 	if len(words) == 1 && strings.HasPrefix(words[0], "@") {
 		full, ok := shorthands[strings.ToLower(words[0])]
 		if !ok {
-			return nil, broker.Invalid("spec", "%q is none of @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @every <duration>", line)
+			return nil, broker.Invalid("spec",
+				"%q is none of @hourly, @daily, @midnight, @weekly, @monthly, @yearly and @every <duration>", line)
 		}
 		words = strings.Fields(full)
 	}
@@ -56,8 +57,8 @@ func parseCron(line string) (*cronLine, error) {
 		words = append([]string{"0"}, words...)
 	}
 	if len(words) != 6 {
-		return nil, broker.Invalid("spec", "%q has %d fields; give it minute, hour, day, month and weekday, with the second before them if wanted",
-			line, len(words))
+		return nil, broker.Invalid("spec",
+			"%q has %d fields; give it minute, hour, day, month and weekday, with the second before them if wanted", line, len(words))
 	}
 	c := new(cronLine)
 	var err error

@@ -85,7 +85,8 @@ func (x *runner) revive(ctx context.Context) error {
 			if err := x.decideOn(ctx, broker.Operation{Kind: broker.OpRedrive}, job); broker.StoreFailed(err) && err != nil {
 				return err
 			}
-			x.log.Warn("jobs: a dead schedule was revived", "schedule", job.ID, "reason", job.Reason.String(), "error", job.Errors.Last().Message)
+			x.log.Warn("jobs: a dead schedule was revived", "schedule", job.ID, "reason", job.Reason.String(),
+				"error", job.Errors.Last().Message)
 		}
 		return nil
 	})

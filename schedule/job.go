@@ -38,12 +38,14 @@ func newJob(draft broker.NewJob) (job, error) {
 		"id": b.GivenID, "delay": draft.Delay != 0, "run at": !draft.RunAt.IsZero(), "deadline": !b.Deadline.IsZero(),
 	} {
 		if set {
-			return job{}, broker.Invalid(field, "is set by an option of the task; the schedule sets it for each tick (see WithJitter and WithExpiry)")
+			return job{}, broker.Invalid(field,
+				"is set by an option of the task; the schedule sets it for each tick (see WithJitter and WithExpiry)")
 		}
 	}
 	j := job{Queue: draft.Queue, Type: b.Type, TypeVersion: b.TypeVersion, Priority: b.Priority, MaxRetries: b.MaxRetries,
 		CrashBudget: b.CrashBudget, Timeout: duration(b.Timeout), Retention: duration(b.Retention), Backoff: b.Backoff,
-		Unique: b.Unique, Key: b.Key, CorrelationID: b.CorrelationID, IdempotencyKey: b.IdempotencyKey, PayloadRef: b.PayloadRef, Source: b.Source}
+		Unique: b.Unique, Key: b.Key, CorrelationID: b.CorrelationID, IdempotencyKey: b.IdempotencyKey,
+		PayloadRef: b.PayloadRef, Source: b.Source}
 	if utf8.Valid(b.Payload) {
 		j.Payload = string(b.Payload)
 	} else {
@@ -119,7 +121,8 @@ func (r *record) task(schedule string, k tick) *jobs.Task {
 		jobs.WithRetention(time.Duration(j.Retention)), jobs.WithBackoff(j.Backoff), jobs.WithKey(j.Key),
 		jobs.WithCorrelationID(j.CorrelationID), jobs.WithIdempotencyKey(j.IdempotencyKey), jobs.WithPayloadRef(j.PayloadRef),
 		jobs.WithSource(j.Source), jobs.WithDelay(0), jobs.WithDeadline(time.Time{}),
-		jobs.WithID(k.jobID(schedule)), jobs.WithHeader(HeaderSchedule, schedule), jobs.WithHeader(HeaderTick, k.At.UTC().Format(time.RFC3339Nano)),
+		jobs.WithID(k.jobID(schedule)), jobs.WithHeader(HeaderSchedule, schedule),
+		jobs.WithHeader(HeaderTick, k.At.UTC().Format(time.RFC3339Nano)),
 	}
 	for name, value := range j.HeaderBytes {
 		opts = append(opts, jobs.WithHeader(name, string(value)))

@@ -109,7 +109,9 @@ func (x *runner) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err
 
 // decide settles in the state what becomes of the ticks that are due. It
 // changes nothing else.
-func (x *runner) decide(ctx context.Context, id string, r *record, p *plan, st *state, now time.Time) (changed bool, next time.Time, err error) {
+func (x *runner) decide(ctx context.Context, id string, r *record, p *plan, st *state, now time.Time) (
+	changed bool, next time.Time, err error,
+) {
 	from := st.Through
 	if r.Since.After(from) {
 		from = r.Since

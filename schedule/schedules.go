@@ -103,7 +103,8 @@ func (s *Schedules) create(ctx context.Context, id string, r *record) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	receipts, err := s.broker.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: Queue, ID: id, Body: broker.Body{
-		Type: jobType, TypeVersion: recordVersion, Payload: r.encode(), Key: jobKey, Source: r.Owner, Priority: broker.PriorityNormal,
+		Type: jobType, TypeVersion: recordVersion, Payload: r.encode(), Key: jobKey, Source: r.Owner,
+		Priority:   broker.PriorityNormal,
 		MaxRetries: broker.MaxRetriesCap, Timeout: runTimeout,
 		Backoff: broker.Backoff{Kind: broker.BackoffExponential, Base: failedPause, Max: 6 * failedPause},
 	}}}})
@@ -159,7 +160,8 @@ func (s *Schedules) update(ctx context.Context, stored *storedSchedule, wanted *
 // wake has a schedule run at once. One that is running, or that is gone, need
 // not be woken.
 func (s *Schedules) wake(ctx context.Context, id string) error {
-	err := s.decideOn(ctx, broker.Operation{Kind: broker.OpReschedule}, &broker.Job{Queue: Queue, ID: id, Head: broker.Head{Epoch: broker.AnyEpoch}})
+	job := &broker.Job{Queue: Queue, ID: id, Head: broker.Head{Epoch: broker.AnyEpoch}}
+	err := s.decideOn(ctx, broker.Operation{Kind: broker.OpReschedule}, job)
 	if errors.Is(err, broker.ErrWrongState) || errors.Is(err, broker.ErrNotFound) {
 		return nil
 	}
@@ -287,7 +289,8 @@ func (s *Schedules) RunNow(ctx context.Context, id string) (jobID string, err er
 			}
 		}
 		if len(st.Runs) >= maxRuns {
-			return &broker.Error{Field: "runs", Err: broker.ErrQueueFull, Hint: fmt.Sprintf("%d are asked for and not enqueued; is a server up?", maxRuns)}
+			return &broker.Error{Field: "runs", Err: broker.ErrQueueFull,
+				Hint: fmt.Sprintf("%d are asked for and not enqueued; is a server up?", maxRuns)}
 		}
 		st.Runs, jobID = append(st.Runs, at), tick{At: at, Manual: true}.jobID(id)
 		return nil

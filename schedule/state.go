@@ -75,7 +75,8 @@ func (s *Schedules) take(ctx context.Context, id string, first state) (st state,
 	if err != nil {
 		return st, 0, err
 	}
-	m, err := s.mark(ctx, broker.MarkRequest{Action: broker.MarkTake, Name: markPrefix + id, Owner: markOwner, TTL: broker.MaxDelay, Value: value})
+	m, err := s.mark(ctx, broker.MarkRequest{Action: broker.MarkTake, Name: markPrefix + id, Owner: markOwner,
+		TTL: broker.MaxDelay, Value: value})
 	if err != nil {
 		return st, 0, err
 	}

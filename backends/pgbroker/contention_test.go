@@ -242,3 +242,37 @@ func TestRemoveQueue_WhateverComesLetsTheQueueStay(t *testing.T) {
 		t.Errorf("%d unique keys are held by jobs that were not stored", n)
 	}
 }
+
+// A job can stand beside a record of its ID, when its enqueue met the end of a
+// repeat. A further repeat takes back what it stored itself, and no more.
+func TestEnqueue_RepeatLeavesAJobBesideItsRecord(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.store(f, aJob("b", given, func(j *broker.NewJob) { j.Body.Retention = time.Hour }))
+	f.settle(f.claim(1, 0), broker.Complete(nil))
+	f.store(f, aJob("a", given))
+	f.exec("update jobs.history set id = 'a' where id = 'b'")
+	if r := f.try(f, aJob("a", given)); !errors.Is(r.Err, broker.ErrDuplicate) {
+		t.Errorf("the repeat is answered with %v, want ErrDuplicate", r.Err)
+	}
+	if got := names(f.claim(2, 0)); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("claimed %v after the repeat, want the job that was there before, a", got)
+	}
+}
+
+// Jobs that a claim leaves because of their bytes are told of, also where
+// priorities take turns.
+func TestClaim_RoundsSayThatBytesLeftSomeOut(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: testQueue, PriorityRound: new(int64(5))})
+	f.ok(err)
+	f.store(f, series("a", 3)...)
+	for left := 2; left >= 0; left-- {
+		got, err := f.Claim(t.Context(), broker.ClaimRequest{Worker: testWorker, Max: 3, Bytes: 1, Queues: []broker.Share{{Queue: testQueue, Max: 3}}})
+		f.ok(err)
+		if len(got.Jobs) != 1 || got.More != (left > 0) {
+			t.Errorf("claimed %v with More %v while %d more jobs are pending, want one job and More %v", names(got.Jobs), got.More, left, left > 0)
+		}
+	}
+}

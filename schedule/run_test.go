@@ -135,10 +135,10 @@ func TestSchedule_Overlaps(t *testing.T) {
 		ran     []string
 		skipped int64
 	}{
-		// Each job takes 25 minutes, and there is a tick every 10.
+		// Each job takes 26 minutes, and there is a tick every 10.
 		{OverlapAllow, []string{"10", "20", "30", "40", "50", "00"}, 0},
 		{OverlapSkip, []string{"10", "40"}, 4},
-		{OverlapBuffer, []string{"10", "20"}, 3}, // that of 20 begins at 35, that of 40 waits
+		{OverlapBuffer, []string{"10", "20"}, 3}, // that of 20 begins at 36, that of 40 waits
 		{OverlapCancel, []string{"10", "20", "30", "40", "50", "00"}, 0},
 	} {
 		t.Run(string(c.policy), func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestSchedule_Overlaps(t *testing.T) {
 					w.mu.Unlock()
 					defer func() { w.mu.Lock(); together--; w.mu.Unlock() }()
 					select {
-					case <-time.After(25 * time.Minute):
+					case <-time.After(26 * time.Minute):
 						return nil
 					case <-ctx.Done():
 						w.mu.Lock()

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestAHandlerIsStuckByTheBoundThatAMiddlewareSet(t *testing.T) {
+func TestServer_AHandlerIsStuckByTheBoundThatAMiddlewareSet(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		gate := make(chan struct{})
@@ -48,7 +48,7 @@ func TestAHandlerIsStuckByTheBoundThatAMiddlewareSet(t *testing.T) {
 	})
 }
 
-func TestABoundEndsItsContextAndNoneAround(t *testing.T) {
+func TestServer_ABoundEndsItsContextAndNoneAround(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		type key struct{}
 		b := newStore()
@@ -93,7 +93,7 @@ func TestABoundEndsItsContextAndNoneAround(t *testing.T) {
 	})
 }
 
-func TestACancellationGoesThroughABound(t *testing.T) {
+func TestServer_ACancellationGoesThroughABound(t *testing.T) {
 	t.Parallel()
 	around, cancel := context.WithCancelCause(context.Background())
 	bounded, release := WithBound(around, Bound{End: time.Now().Add(time.Hour)})

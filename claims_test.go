@@ -35,7 +35,7 @@ func (s *farStore) Claim(ctx context.Context, req broker.ClaimRequest) (broker.C
 	return s.Broker.Claim(ctx, req)
 }
 
-func TestTwoClaimsAreUnderWayWhileQuickJobsArePlenty(t *testing.T) {
+func TestServer_TwoClaimsAreUnderWayWhileQuickJobsArePlenty(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := &farStore{Broker: newStore()}
 		add(t, b, DefaultQueue, "a", 5000)
@@ -52,7 +52,7 @@ func TestTwoClaimsAreUnderWayWhileQuickJobsArePlenty(t *testing.T) {
 	})
 }
 
-func TestASlowStreamOfQuickJobsIsClaimedInFewClaims(t *testing.T) {
+func TestServer_ASlowStreamOfQuickJobsIsClaimedInFewClaims(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := &farStore{Broker: newStore()}
 		serve(t, b, Config{Concurrency: 100}, func(context.Context, *Job) error { return nil })

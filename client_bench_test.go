@@ -28,7 +28,7 @@ const (
 	maxEnqueueAllocsBare = 5
 )
 
-func TestEnqueueAllocatesLittle(t *testing.T) {
+func TestClient_EnqueueAllocatesLittle(t *testing.T) {
 	c := NewClient(instantStore{}, ClientConfig{})
 	task := NewTask("mail", make([]byte, 200))
 	for _, k := range []struct {

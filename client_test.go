@@ -13,7 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestEnqueueStoresTheTaskAndSaysWhere(t *testing.T) {
+func TestClient_EnqueueStoresTheTaskAndSaysWhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		c := newTestClient(t, store, ClientConfig{})
@@ -36,7 +36,7 @@ func TestEnqueueStoresTheTaskAndSaysWhere(t *testing.T) {
 	})
 }
 
-func TestDuplicateNamesTheHolder(t *testing.T) {
+func TestClient_DuplicateNamesTheHolder(t *testing.T) {
 	t.Parallel()
 	store := newSpyStore(t)
 	c := newTestClient(t, store, ClientConfig{})
@@ -55,7 +55,7 @@ func TestDuplicateNamesTheHolder(t *testing.T) {
 	}
 }
 
-func TestClientsThatCannotWorkSaySo(t *testing.T) {
+func TestClient_ClientsThatCannotWorkSaySo(t *testing.T) {
 	t.Parallel()
 	store := newSpyStore(t)
 	closed := NewClient(store, ClientConfig{})
@@ -101,7 +101,7 @@ func TestClientsThatCannotWorkSaySo(t *testing.T) {
 	}
 }
 
-func TestCloseWaitsForCallsUnderWayAndLeavesTheBrokerOpen(t *testing.T) {
+func TestClient_CloseWaitsForCallsUnderWayAndLeavesTheBrokerOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := slowStore(t)
 		c := NewClient(store, ClientConfig{})
@@ -129,7 +129,7 @@ func TestCloseWaitsForCallsUnderWayAndLeavesTheBrokerOpen(t *testing.T) {
 	})
 }
 
-func TestClientOfATransactionSendsThroughItAlone(t *testing.T) {
+func TestClient_OfATransactionSendsThroughItAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store, tx := newSpyStore(t), newSpyStore(t)
 		var seen int
@@ -155,7 +155,7 @@ func TestClientOfATransactionSendsThroughItAlone(t *testing.T) {
 	})
 }
 
-func TestEnqueueManyAnswersEachTask(t *testing.T) {
+func TestClient_EnqueueManyAnswersEachTask(t *testing.T) {
 	t.Parallel()
 	const n, bad = 10_000, 4711
 	store := newSpyStore(t)
@@ -196,7 +196,7 @@ func TestEnqueueManyAnswersEachTask(t *testing.T) {
 	}
 }
 
-func TestEnqueueManyOfNothingAsksNobody(t *testing.T) {
+func TestClient_EnqueueManyOfNothingAsksNobody(t *testing.T) {
 	t.Parallel()
 	store := newSpyStore(t)
 	c := newTestClient(t, store, ClientConfig{})
@@ -212,7 +212,7 @@ func TestEnqueueManyOfNothingAsksNobody(t *testing.T) {
 	}
 }
 
-func TestLargeTasksShareACallUpToFourMiB(t *testing.T) {
+func TestClient_LargeTasksShareACallUpToFourMiB(t *testing.T) {
 	t.Parallel()
 	store := newSpyStore(t)
 	tasks := make([]*Task, 9)
@@ -227,7 +227,7 @@ func TestLargeTasksShareACallUpToFourMiB(t *testing.T) {
 	}
 }
 
-func TestEnqueueChainSeesAndChangesJobsInOrder(t *testing.T) {
+func TestClient_EnqueueChainSeesAndChangesJobsInOrder(t *testing.T) {
 	t.Parallel()
 	var log []string
 	note := func(name string) EnqueueMiddleware {
@@ -259,7 +259,7 @@ func TestEnqueueChainSeesAndChangesJobsInOrder(t *testing.T) {
 	}
 }
 
-func TestEnqueueChainMayRefuseSomeAndPassOnOthers(t *testing.T) {
+func TestClient_EnqueueChainMayRefuseSomeAndPassOnOthers(t *testing.T) {
 	t.Parallel()
 	errPolicy := errors.New("not on Sundays")
 	for name, middleware := range map[string]EnqueueFunc{
@@ -296,7 +296,7 @@ func TestEnqueueChainMayRefuseSomeAndPassOnOthers(t *testing.T) {
 	}
 }
 
-func TestEnqueueChainThatForgetsAJobIsFoundOut(t *testing.T) {
+func TestClient_EnqueueChainThatForgetsAJobIsFoundOut(t *testing.T) {
 	t.Parallel()
 	forget := func(EnqueueFunc) EnqueueFunc { return func(context.Context, []*Outgoing) {} }
 	c := newTestClient(t, newSpyStore(t), ClientConfig{Middleware: []EnqueueMiddleware{forget}})
@@ -305,7 +305,7 @@ func TestEnqueueChainThatForgetsAJobIsFoundOut(t *testing.T) {
 	}
 }
 
-func TestPanicOfTheChainIsTheCallersAndHarmsNobodyElse(t *testing.T) {
+func TestClient_PanicOfTheChainIsTheCallersAndHarmsNobodyElse(t *testing.T) {
 	t.Parallel()
 	explode := func(next EnqueueFunc) EnqueueFunc {
 		return func(ctx context.Context, batch []*Outgoing) {

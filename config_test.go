@@ -11,7 +11,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestErrorsOfAConfigurationNameTheFieldAndTheRemedy(t *testing.T) {
+func TestConfig_ErrorsOfAConfigurationNameTheFieldAndTheRemedy(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		field string
@@ -45,7 +45,7 @@ func TestErrorsOfAConfigurationNameTheFieldAndTheRemedy(t *testing.T) {
 	}
 }
 
-func TestTheZeroConfigurationHasTheDocumentedDefaults(t *testing.T) {
+func TestConfig_TheZeroConfigurationHasTheDocumentedDefaults(t *testing.T) {
 	t.Parallel()
 	cfg, err := Config{}.withDefaults()
 	if err != nil {
@@ -63,7 +63,7 @@ func TestTheZeroConfigurationHasTheDocumentedDefaults(t *testing.T) {
 	}
 }
 
-func TestConfigurationComesFromTheEnvironment(t *testing.T) {
+func TestConfig_ConfigurationComesFromTheEnvironment(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{
 		"JOBS_CONCURRENCY": "20", "JOBS_QUEUES": "critical:6, default:3,low", "JOBS_STRICT_PRIORITY": "true",
@@ -90,7 +90,7 @@ func TestConfigurationComesFromTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheEnvironmentNameTheVariable(t *testing.T) {
+func TestConfig_ErrorsOfTheEnvironmentNameTheVariable(t *testing.T) {
 	t.Parallel()
 	for name, values := range map[string][]string{
 		"JOBS_CONCURRENCY":       {"many", "-1", "0", "1.5"},
@@ -117,7 +117,7 @@ func TestErrorsOfTheEnvironmentNameTheVariable(t *testing.T) {
 	}
 }
 
-func TestTheBrokersURLIsReturnedAsItIs(t *testing.T) {
+func TestConfig_TheBrokersURLIsReturnedAsItIs(t *testing.T) {
 	t.Setenv("JOBS_BROKER", "redis://user:secret@host/1")
 	t.Setenv("JOBS_CONCURRENCY", "x")
 	_, url, err := ConfigFromEnv()

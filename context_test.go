@@ -12,7 +12,7 @@ import (
 
 type ctxKey string
 
-func TestTheContextTellsWhyItEnded(t *testing.T) {
+func TestContext_TheContextTellsWhyItEnded(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
@@ -79,7 +79,7 @@ func cancelJob(t *testing.T, b broker.Broker, id string) {
 	}
 }
 
-func TestAHandlerThatSucceedsAfterItsContextEndedHasSucceeded(t *testing.T) {
+func TestContext_AHandlerThatSucceedsAfterItsContextEndedHasSucceeded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, DefaultQueue, "slow", 1, func(j *broker.NewJob) { j.Body.Timeout = time.Second })
@@ -96,7 +96,7 @@ func TestAHandlerThatSucceedsAfterItsContextEndedHasSucceeded(t *testing.T) {
 	})
 }
 
-func TestACancellationArrivesWithTheNextRenewalWhereTheStoreCannotTell(t *testing.T) {
+func TestContext_ACancellationArrivesWithTheNextRenewalWhereTheStoreCannotTell(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := &tap{Broker: newStore(), limits: &broker.Limits{NoWatch: true}}
 		add(t, b, DefaultQueue, "a", 1)
@@ -117,7 +117,7 @@ func TestACancellationArrivesWithTheNextRenewalWhereTheStoreCannotTell(t *testin
 	})
 }
 
-func TestTheSlotIsHeldUntilTheHandlerHasReturned(t *testing.T) {
+func TestContext_TheSlotIsHeldUntilTheHandlerHasReturned(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, DefaultQueue, "a", 2, func(j *broker.NewJob) { j.Body.Timeout = time.Second })
@@ -145,7 +145,7 @@ func TestTheSlotIsHeldUntilTheHandlerHasReturned(t *testing.T) {
 	})
 }
 
-func TestAnExpiredJobIsDeadWithoutHavingRun(t *testing.T) {
+func TestContext_AnExpiredJobIsDeadWithoutHavingRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, DefaultQueue, "a", 1, func(j *broker.NewJob) { j.Body.Deadline = time.Now().Add(time.Second) })
@@ -158,7 +158,7 @@ func TestAnExpiredJobIsDeadWithoutHavingRun(t *testing.T) {
 	})
 }
 
-func TestHandlersContextsHoldTheValuesOfTheCallersAndTheJob(t *testing.T) {
+func TestContext_HandlersContextsHoldTheValuesOfTheCallersAndTheJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, DefaultQueue, "a", 1)
@@ -197,7 +197,7 @@ func TestHandlersContextsHoldTheValuesOfTheCallersAndTheJob(t *testing.T) {
 	})
 }
 
-func TestAJobsOwnTimeoutReplacesTheServers(t *testing.T) {
+func TestContext_AJobsOwnTimeoutReplacesTheServers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, DefaultQueue, "none", 1, func(j *broker.NewJob) { j.Body.Timeout = NoTimeout })

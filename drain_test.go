@@ -14,7 +14,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/engine"
 )
 
-func TestADrainLetsHandlersFinish(t *testing.T) {
+func TestServer_ADrainLetsHandlersFinish(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, DefaultQueue, "a", 100)
@@ -43,7 +43,7 @@ func TestADrainLetsHandlersFinish(t *testing.T) {
 	})
 }
 
-func TestNoJobIsClaimedAfterTheDrainBegan(t *testing.T) {
+func TestServer_NoJobIsClaimedAfterTheDrainBegan(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var draining atomic.Bool
@@ -91,7 +91,7 @@ func TestNoJobIsClaimedAfterTheDrainBegan(t *testing.T) {
 	})
 }
 
-func TestJobsFetchedAheadAreGivenBackWhenTheDrainBegins(t *testing.T) {
+func TestServer_JobsFetchedAheadAreGivenBackWhenTheDrainBegins(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		gate := make(chan struct{})
@@ -127,7 +127,7 @@ func TestJobsFetchedAheadAreGivenBackWhenTheDrainBegins(t *testing.T) {
 	})
 }
 
-func TestADrainLongerThanALeaseKeepsItsLeasesAndLogsWhatItReleased(t *testing.T) {
+func TestServer_ADrainLongerThanALeaseKeepsItsLeasesAndLogsWhatItReleased(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var log testLog
@@ -174,7 +174,7 @@ func TestADrainLongerThanALeaseKeepsItsLeasesAndLogsWhatItReleased(t *testing.T)
 	})
 }
 
-func TestHandlersThatOutliveShutdownTimeoutAreCutOffWithoutACharge(t *testing.T) {
+func TestServer_HandlersThatOutliveShutdownTimeoutAreCutOffWithoutACharge(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
@@ -215,7 +215,7 @@ func TestHandlersThatOutliveShutdownTimeoutAreCutOffWithoutACharge(t *testing.T)
 	}
 }
 
-func TestShutdownReturnsWhenItsContextEndsAndHurriesTheDrain(t *testing.T) {
+func TestServer_ShutdownReturnsWhenItsContextEndsAndHurriesTheDrain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, DefaultQueue, "a", 1)
@@ -236,7 +236,7 @@ func TestShutdownReturnsWhenItsContextEndsAndHurriesTheDrain(t *testing.T) {
 	})
 }
 
-func TestAStoreThatIsDownDoesNotHangTheDrain(t *testing.T) {
+func TestServer_AStoreThatIsDownDoesNotHangTheDrain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newCable(newStore())
 		add(t, c.Broker, DefaultQueue, "a", 3)
@@ -257,7 +257,7 @@ func TestAStoreThatIsDownDoesNotHangTheDrain(t *testing.T) {
 	})
 }
 
-func TestOutcomesAreSettledWhenTheStoreComesBackDuringTheDrain(t *testing.T) {
+func TestServer_OutcomesAreSettledWhenTheStoreComesBackDuringTheDrain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newCable(newStore())
 		add(t, c.Broker, DefaultQueue, "a", 3)
@@ -277,7 +277,7 @@ func TestOutcomesAreSettledWhenTheStoreComesBackDuringTheDrain(t *testing.T) {
 	})
 }
 
-func TestCancellationsArriveDuringADrain(t *testing.T) {
+func TestServer_CancellationsArriveDuringADrain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, DefaultQueue, "a", 1)

@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestEndingOfSaysWhatTheServerDoes(t *testing.T) {
+func TestEnding_OfSaysWhatTheServerDoes(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		plain := errors.New("no luck")
 		cases := []struct {
@@ -86,7 +86,7 @@ func TestEndingOfSaysWhatTheServerDoes(t *testing.T) {
 	})
 }
 
-func TestEndingOfKnowsWhyTheRunEnded(t *testing.T) {
+func TestEnding_OfKnowsWhyTheRunEnded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		got := map[string]Ending{}
@@ -116,7 +116,7 @@ func TestEndingOfKnowsWhyTheRunEnded(t *testing.T) {
 	})
 }
 
-func TestWhatAnErrorWasClassifiedAsGoesBeforeTheServersClassify(t *testing.T) {
+func TestEnding_WhatAnErrorWasClassifiedAsGoesBeforeTheServersClassify(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		cfg := Config{Classify: func(error, *Job) Classification {
@@ -134,7 +134,7 @@ func TestWhatAnErrorWasClassifiedAsGoesBeforeTheServersClassify(t *testing.T) {
 	})
 }
 
-func TestAttemptsOfAClassificationEndARetriedJobAsSpent(t *testing.T) {
+func TestEnding_AttemptsOfAClassificationEndARetriedJobAsSpent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		runs := 0
@@ -150,7 +150,7 @@ func TestAttemptsOfAClassificationEndARetriedJobAsSpent(t *testing.T) {
 	})
 }
 
-func TestMiddlewareOfTheServerIsOutsideThatOfMuxAndPattern(t *testing.T) {
+func TestEnding_MiddlewareOfTheServerIsOutsideThatOfMuxAndPattern(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var order []string
@@ -190,7 +190,7 @@ func TestMiddlewareOfTheServerIsOutsideThatOfMuxAndPattern(t *testing.T) {
 	})
 }
 
-func TestAMiddlewareThatReturnsNoHandlerIsNamed(t *testing.T) {
+func TestEnding_AMiddlewareThatReturnsNoHandlerIsNamed(t *testing.T) {
 	t.Parallel()
 	none := func(Handler) Handler { return nil }
 	server, err := NewServer(newStore(), Config{Middleware: []Middleware{nil, none}})

@@ -25,7 +25,7 @@ func deaf(b broker.Broker) *tap {
 	}}
 }
 
-func TestAnIdleServerStartsANewJobAtOnce(t *testing.T) {
+func TestServer_AnIdleServerStartsANewJobAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var at time.Time
@@ -42,7 +42,7 @@ func TestAnIdleServerStartsANewJobAtOnce(t *testing.T) {
 	})
 }
 
-func TestADueJobIsClaimedOnTimeByTheServersOwnTimer(t *testing.T) {
+func TestServer_ADueJobIsClaimedOnTimeByTheServersOwnTimer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := deaf(newStore())
 		began := time.Now()
@@ -56,7 +56,7 @@ func TestADueJobIsClaimedOnTimeByTheServersOwnTimer(t *testing.T) {
 	})
 }
 
-func TestARetryIsClaimedOnTimeByTheServerThatAskedForIt(t *testing.T) {
+func TestServer_ARetryIsClaimedOnTimeByTheServerThatAskedForIt(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := deaf(newStore())
 		add(t, b, DefaultQueue, "a", 1)
@@ -77,7 +77,7 @@ func TestARetryIsClaimedOnTimeByTheServerThatAskedForIt(t *testing.T) {
 	})
 }
 
-func TestAPausedQueueWithDueJobsIsNotAskedInCircles(t *testing.T) {
+func TestServer_APausedQueueWithDueJobsIsNotAskedInCircles(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var calls atomic.Int64
@@ -100,7 +100,7 @@ func TestAPausedQueueWithDueJobsIsNotAskedInCircles(t *testing.T) {
 	})
 }
 
-func TestNoMoreIsLeasedThanThereAreSlots(t *testing.T) {
+func TestServer_NoMoreIsLeasedThanThereAreSlots(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]Config{
 		"without prefetch": {Concurrency: 5, Prefetch: NoPrefetch},
@@ -130,7 +130,7 @@ func TestNoMoreIsLeasedThanThereAreSlots(t *testing.T) {
 	}
 }
 
-func TestQuickHandlersHaveJobsFetchedAheadWhichAreReleasedWhenTheyDoNotStart(t *testing.T) {
+func TestServer_QuickHandlersHaveJobsFetchedAheadWhichAreReleasedWhenTheyDoNotStart(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var block atomic.Bool
@@ -173,7 +173,7 @@ func TestQuickHandlersHaveJobsFetchedAheadWhichAreReleasedWhenTheyDoNotStart(t *
 	})
 }
 
-func TestAQueueWithLocalConcurrencyIsNeverFetchedAhead(t *testing.T) {
+func TestServer_AQueueWithLocalConcurrencyIsNeverFetchedAhead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var block atomic.Bool
@@ -197,7 +197,7 @@ func TestAQueueWithLocalConcurrencyIsNeverFetchedAhead(t *testing.T) {
 	})
 }
 
-func TestAServerOutlivesAStoreThatIsAway(t *testing.T) {
+func TestServer_AServerOutlivesAStoreThatIsAway(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newCable(newStore())
 		var log testLog
@@ -238,7 +238,7 @@ func TestAServerOutlivesAStoreThatIsAway(t *testing.T) {
 	})
 }
 
-func TestJobsThatComeBesideAnErrorAreHandled(t *testing.T) {
+func TestServer_JobsThatComeBesideAnErrorAreHandled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		half := &tap{Broker: b, claim: func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
@@ -254,7 +254,7 @@ func TestJobsThatComeBesideAnErrorAreHandled(t *testing.T) {
 	})
 }
 
-func TestALostReplyOfAClaimStrandsNothing(t *testing.T) {
+func TestServer_ALostReplyOfAClaimStrandsNothing(t *testing.T) {
 	t.Parallel()
 	for _, unknown := range []string{"with an error that says so", "silently"} {
 		t.Run(unknown, func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestALostReplyOfAClaimStrandsNothing(t *testing.T) {
 	}
 }
 
-func TestAClaimThatExecutesAfterItWasGivenUpStrandsNothing(t *testing.T) {
+func TestServer_AClaimThatExecutesAfterItWasGivenUpStrandsNothing(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		executed := make(chan struct{})
@@ -321,7 +321,7 @@ func TestAClaimThatExecutesAfterItWasGivenUpStrandsNothing(t *testing.T) {
 	})
 }
 
-func TestALostReplyIsNoticedUnderLoadToo(t *testing.T) {
+func TestServer_ALostReplyIsNoticedUnderLoadToo(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var lose atomic.Bool
@@ -359,7 +359,7 @@ func TestALostReplyIsNoticedUnderLoadToo(t *testing.T) {
 	})
 }
 
-func TestTwoClaimsThatCrossDoNotOverfillTheSlots(t *testing.T) {
+func TestServer_TwoClaimsThatCrossDoNotOverfillTheSlots(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]Config{
 		"all slots":          {Concurrency: 2, Prefetch: NoPrefetch},
@@ -397,7 +397,7 @@ func TestTwoClaimsThatCrossDoNotOverfillTheSlots(t *testing.T) {
 	}
 }
 
-func TestAClaimThatWaitsIsGivenUpOnlyWhenItWouldMissAQueue(t *testing.T) {
+func TestServer_AClaimThatWaitsIsGivenUpOnlyWhenItWouldMissAQueue(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var givenUp atomic.Int64
@@ -425,7 +425,7 @@ func TestAClaimThatWaitsIsGivenUpOnlyWhenItWouldMissAQueue(t *testing.T) {
 	})
 }
 
-func TestAHealthyServerHasNoDoubtsAboutItsLeases(t *testing.T) {
+func TestServer_AHealthyServerHasNoDoubtsAboutItsLeases(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		tapped := &tap{Broker: b, find: func(ctx context.Context, q broker.Query) (broker.Page, error) {
@@ -484,7 +484,7 @@ func TestServer_RenewalWithoutACountRaisesNoDoubts(t *testing.T) {
 	})
 }
 
-func TestAStoreThatCannotWaitIsPolled(t *testing.T) {
+func TestServer_AStoreThatCannotWaitIsPolled(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var calls atomic.Int64
@@ -513,7 +513,7 @@ func TestAStoreThatCannotWaitIsPolled(t *testing.T) {
 	})
 }
 
-func TestAJobThatEndsDuringARenewalRaisesNoDoubts(t *testing.T) {
+func TestServer_AJobThatEndsDuringARenewalRaisesNoDoubts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		end, over := make(chan struct{}), make(chan struct{})
@@ -551,7 +551,7 @@ func TestAJobThatEndsDuringARenewalRaisesNoDoubts(t *testing.T) {
 	})
 }
 
-func TestAnIdleServerIsReadyHoweverShortTheWindowIs(t *testing.T) {
+func TestServer_AnIdleServerIsReadyHoweverShortTheWindowIs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		s := serve(t, newStore(), Config{ReadinessWindow: 2 * time.Second, Lease: 5 * time.Minute, PollInterval: time.Minute}, func(context.Context, *Job) error { return nil })
 		for range 1000 {

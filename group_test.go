@@ -61,7 +61,7 @@ func (c *callers) wait() map[string]outcome {
 	return c.results
 }
 
-func TestConcurrentCallsShareTheNextCallToTheStore(t *testing.T) {
+func TestClient_ConcurrentCallsShareTheNextCallToTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := slowStore(t)
 		cs := newCallers(newTestClient(t, store, ClientConfig{}))
@@ -95,7 +95,7 @@ func TestConcurrentCallsShareTheNextCallToTheStore(t *testing.T) {
 	})
 }
 
-func TestCallersAloneAreNotHeldUp(t *testing.T) {
+func TestClient_CallersAloneAreNotHeldUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := slowStore(t)
 		c := newTestClient(t, store, ClientConfig{})
@@ -109,7 +109,7 @@ func TestCallersAloneAreNotHeldUp(t *testing.T) {
 	})
 }
 
-func TestGroupedBatchesStayBelowFourMiB(t *testing.T) {
+func TestClient_GroupedBatchesStayBelowFourMiB(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := slowStore(t)
 		cs := newCallers(newTestClient(t, store, ClientConfig{}))
@@ -129,9 +129,9 @@ func TestGroupedBatchesStayBelowFourMiB(t *testing.T) {
 	})
 }
 
-// TestCallerThatLeavesHarmsNobody ends the context of a caller in each place it
+// TestClient_CallerThatLeavesHarmsNobody ends the context of a caller in each place it
 // can be in: making the call in flight, in a batch under way, in the line.
-func TestCallerThatLeavesHarmsNobody(t *testing.T) {
+func TestClient_CallerThatLeavesHarmsNobody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := slowStore(t)
 		cs := newCallers(newTestClient(t, store, ClientConfig{}))
@@ -173,7 +173,7 @@ func TestCallerThatLeavesHarmsNobody(t *testing.T) {
 	})
 }
 
-func TestGroupedCallHasADeadlineOfItsOwn(t *testing.T) {
+func TestClient_GroupedCallHasADeadlineOfItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		store.before = func(call int, ctx context.Context, _ broker.EnqueueRequest) error {
@@ -195,7 +195,7 @@ func TestGroupedCallHasADeadlineOfItsOwn(t *testing.T) {
 
 // A store that hangs fails one call after another; who waited behind more than
 // one of them is told at once that nothing was sent.
-func TestALineThatWaitsForTooLongIsTurnedAway(t *testing.T) {
+func TestClient_ALineThatWaitsForTooLongIsTurnedAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		store.before = func(_ int, ctx context.Context, _ broker.EnqueueRequest) error { return sleep.For(ctx, time.Hour) }
@@ -217,7 +217,7 @@ func TestALineThatWaitsForTooLongIsTurnedAway(t *testing.T) {
 
 // A call that takes all its time, and the moment that it takes to return, ends
 // nobody's but its own.
-func TestOneCallThatHangsCostsTheNextNothing(t *testing.T) {
+func TestClient_OneCallThatHangsCostsTheNextNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		store.before = func(call int, ctx context.Context, _ broker.EnqueueRequest) error {
@@ -238,7 +238,7 @@ func TestOneCallThatHangsCostsTheNextNothing(t *testing.T) {
 	})
 }
 
-func TestABatchThatEveryoneLeftIsNotSent(t *testing.T) {
+func TestClient_ABatchThatEveryoneLeftIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := slowStore(t)
 		cs := newCallers(newTestClient(t, store, ClientConfig{}))
@@ -257,7 +257,7 @@ func TestABatchThatEveryoneLeftIsNotSent(t *testing.T) {
 	})
 }
 
-func TestBadJobInABatchHarmsNoOther(t *testing.T) {
+func TestClient_BadJobInABatchHarmsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := slowStore(t)
 		c := newTestClient(t, store, ClientConfig{})
@@ -278,9 +278,9 @@ func TestBadJobInABatchHarmsNoOther(t *testing.T) {
 	})
 }
 
-// TestPoisonedBatchIsTakenApart has a job that makes every call that carries
+// TestClient_PoisonedBatchIsTakenApart has a job that makes every call that carries
 // it fail in a way the broker cannot explain.
-func TestPoisonedBatchIsTakenApart(t *testing.T) {
+func TestClient_PoisonedBatchIsTakenApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		store.before = func(_ int, ctx context.Context, req broker.EnqueueRequest) error {
@@ -307,7 +307,7 @@ func TestPoisonedBatchIsTakenApart(t *testing.T) {
 	})
 }
 
-func TestPanicOfTheBrokerReachesEveryCallerAsAnError(t *testing.T) {
+func TestClient_PanicOfTheBrokerReachesEveryCallerAsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		store.before = func(call int, ctx context.Context, _ broker.EnqueueRequest) error {
@@ -331,7 +331,7 @@ func TestPanicOfTheBrokerReachesEveryCallerAsAnError(t *testing.T) {
 	})
 }
 
-func TestPayloadMayChangeOnceEnqueueHasReturned(t *testing.T) {
+func TestClient_PayloadMayChangeOnceEnqueueHasReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := slowStore(t)
 		cs := newCallers(newTestClient(t, store, ClientConfig{}))
@@ -352,7 +352,7 @@ func TestPayloadMayChangeOnceEnqueueHasReturned(t *testing.T) {
 	})
 }
 
-func TestOneCallIsUnderWayHoweverManyGather(t *testing.T) {
+func TestClient_OneCallIsUnderWayHoweverManyGather(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var inside int
 		var mu sync.Mutex
@@ -390,7 +390,7 @@ func TestOneCallIsUnderWayHoweverManyGather(t *testing.T) {
 	})
 }
 
-func TestIdleClientHasNoGoroutineAndKeepsNoJob(t *testing.T) {
+func TestClient_IdleClientHasNoGoroutineAndKeepsNoJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := slowStore(t)
 		c := newTestClient(t, store, ClientConfig{})
@@ -406,10 +406,10 @@ func TestIdleClientHasNoGoroutineAndKeepsNoJob(t *testing.T) {
 	})
 }
 
-// TestEveryAnswerIsTrue has many callers, some of which leave, and a store that
+// TestClient_EveryAnswerIsTrue has many callers, some of which leave, and a store that
 // is slow, away, or loses its answers, and compares what each was told with
 // what is stored.
-func TestEveryAnswerIsTrue(t *testing.T) {
+func TestClient_EveryAnswerIsTrue(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	synctest.Test(t, func(t *testing.T) {

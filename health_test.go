@@ -47,7 +47,7 @@ func statsOf(t testing.TB, h http.Handler, status int) (st stats) {
 	return st
 }
 
-func TestProbesFollowTheLifeOfAServer(t *testing.T) {
+func TestServer_ProbesFollowTheLifeOfAServer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		s, err := NewServer(b, Config{Concurrency: 1, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
@@ -85,7 +85,7 @@ func TestProbesFollowTheLifeOfAServer(t *testing.T) {
 	})
 }
 
-func TestReadinessNeedsAClaimThatSucceededLatelyAndLivenessDoesNot(t *testing.T) {
+func TestServer_ReadinessNeedsAClaimThatSucceededLatelyAndLivenessDoesNot(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newCable(newStore())
 		s := serve(t, c, Config{ReadinessWindow: 10 * time.Second, Lease: time.Minute}, func(context.Context, *Job) error { return nil })
@@ -106,7 +106,7 @@ func TestReadinessNeedsAClaimThatSucceededLatelyAndLivenessDoesNot(t *testing.T)
 	})
 }
 
-func TestStatsShowTheServerAndItsQueues(t *testing.T) {
+func TestServer_StatsShowTheServerAndItsQueues(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		gate := make(chan struct{})
@@ -173,7 +173,7 @@ func (b *countless) Queues(ctx context.Context, req broker.QueuesRequest) (broke
 	return b.Broker.Queues(ctx, req)
 }
 
-func TestStatsSayWhatTheServerKnowsWhenTheStoreDoesNotAnswer(t *testing.T) {
+func TestServer_StatsSayWhatTheServerKnowsWhenTheStoreDoesNotAnswer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := &countless{Broker: membroker.New()}
 		s := serve(t, b, Config{Concurrency: 3}, func(context.Context, *Job) error { return nil })
@@ -186,7 +186,7 @@ func TestStatsSayWhatTheServerKnowsWhenTheStoreDoesNotAnswer(t *testing.T) {
 	})
 }
 
-func TestHealthOnlyReads(t *testing.T) {
+func TestServer_HealthOnlyReads(t *testing.T) {
 	t.Parallel()
 	s, err := NewServer(newStore(), Config{})
 	if err != nil {

@@ -22,7 +22,7 @@ func workers(t *testing.T, b broker.Broker) []broker.WorkerInfo {
 	return reply.Queues[0].Workers
 }
 
-func TestAServerRegistersWithWhatOperatorsWantToKnow(t *testing.T) {
+func TestServer_AServerRegistersWithWhatOperatorsWantToKnow(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		mux := NewServeMux()
@@ -53,7 +53,7 @@ func TestAServerRegistersWithWhatOperatorsWantToKnow(t *testing.T) {
 	})
 }
 
-func TestALongJobKeepsItsLease(t *testing.T) {
+func TestServer_ALongJobKeepsItsLease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, DefaultQueue, "a", 1)
@@ -84,7 +84,7 @@ func TestALongJobKeepsItsLease(t *testing.T) {
 	})
 }
 
-func TestWithoutARenewalForALeaseTheHandlersEndAndAnotherWorkerStarts(t *testing.T) {
+func TestServer_WithoutARenewalForALeaseTheHandlersEndAndAnotherWorkerStarts(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newCable(newStore())
 		add(t, c.Broker, DefaultQueue, "a", 1)
@@ -128,7 +128,7 @@ func TestWithoutARenewalForALeaseTheHandlersEndAndAnotherWorkerStarts(t *testing
 	})
 }
 
-func TestAZombieCannotSettleWhatAnotherServerHasTakenOver(t *testing.T) {
+func TestServer_AZombieCannotSettleWhatAnotherServerHasTakenOver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()
 		c := newCable(store)
@@ -163,7 +163,7 @@ func TestAZombieCannotSettleWhatAnotherServerHasTakenOver(t *testing.T) {
 	})
 }
 
-func TestAWorkerThatTheStoreEndedStartsAnewAtItsNextRenewal(t *testing.T) {
+func TestServer_AWorkerThatTheStoreEndedStartsAnewAtItsNextRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var log testLog
@@ -189,7 +189,7 @@ func TestAWorkerThatTheStoreEndedStartsAnewAtItsNextRenewal(t *testing.T) {
 	})
 }
 
-func TestASlowStoreDoesNotMakeTheHeartbeatLate(t *testing.T) {
+func TestServer_ASlowStoreDoesNotMakeTheHeartbeatLate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		slow := &tap{Broker: b}
@@ -224,7 +224,7 @@ func TestASlowStoreDoesNotMakeTheHeartbeatLate(t *testing.T) {
 	})
 }
 
-func TestAJobThatTheStoreNoLongerHoldsForUsEnds(t *testing.T) {
+func TestServer_AJobThatTheStoreNoLongerHoldsForUsEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, DefaultQueue, "a", 2)

@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestJoinedHooksAreAllCalledInOrder(t *testing.T) {
+func TestHooks_JoinedHooksAreAllCalledInOrder(t *testing.T) {
 	t.Parallel()
 	var got []string
 	name := func(s string) Hooks {
@@ -43,7 +43,7 @@ func TestJoinedHooksAreAllCalledInOrder(t *testing.T) {
 	}
 }
 
-func TestTheWorkerHookTellsOfStartsLossesAndTheDrain(t *testing.T) {
+func TestHooks_TheWorkerHookTellsOfStartsLossesAndTheDrain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var events []WorkerEvent

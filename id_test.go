@@ -11,7 +11,7 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-func TestIDsOfOneSourceAscend(t *testing.T) {
+func TestID_IDsOfOneSourceAscend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, last := newIDSource(), ""
 		for i := range 10_000 {
@@ -30,7 +30,7 @@ func TestIDsOfOneSourceAscend(t *testing.T) {
 	})
 }
 
-func TestClockSetBackDoesNotBreakTheOrderOfIDs(t *testing.T) {
+func TestID_ClockSetBackDoesNotBreakTheOrderOfIDs(t *testing.T) {
 	t.Parallel()
 	s := newIDSource()
 	_ = s.last.SetTime(ulid.Timestamp(time.Now().Add(time.Hour)))
@@ -42,7 +42,7 @@ func TestClockSetBackDoesNotBreakTheOrderOfIDs(t *testing.T) {
 	}
 }
 
-func TestIDsOfConcurrentCallersDiffer(t *testing.T) {
+func TestID_IDsOfConcurrentCallersDiffer(t *testing.T) {
 	t.Parallel()
 	const callers, each = 8, 1000
 	var mu sync.Mutex

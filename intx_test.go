@@ -51,7 +51,7 @@ func (b *transactional) after(verdicts []broker.Verdict) {
 	}
 }
 
-func TestAJobCompletedInATransactionIsNoLostLease(t *testing.T) {
+func TestServer_AJobCompletedInATransactionIsNoLostLease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for name, handlerErr := range map[string]error{"committed": nil, "the commit's answer was lost": errors.New("connection reset")} {
 			b := newTransactional()
@@ -81,7 +81,7 @@ func TestAJobCompletedInATransactionIsNoLostLease(t *testing.T) {
 	})
 }
 
-func TestAJobWhoseTransactionDidNotCommitRunsAgain(t *testing.T) {
+func TestServer_AJobWhoseTransactionDidNotCommitRunsAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newTransactional()
 		defer b.Close()
@@ -105,7 +105,7 @@ func TestAJobWhoseTransactionDidNotCommitRunsAgain(t *testing.T) {
 	})
 }
 
-func TestAJobWhoseLastTransactionDidNotCommitIsDead(t *testing.T) {
+func TestServer_AJobWhoseLastTransactionDidNotCommitIsDead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newTransactional()
 		defer b.Close()
@@ -122,7 +122,7 @@ func TestAJobWhoseLastTransactionDidNotCommitIsDead(t *testing.T) {
 	})
 }
 
-func TestAHandlerThatFailsAfterARollbackIsRetriedAsUsual(t *testing.T) {
+func TestServer_AHandlerThatFailsAfterARollbackIsRetriedAsUsual(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newTransactional()
 		defer b.Close()

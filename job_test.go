@@ -6,7 +6,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestViewWithAnotherPayloadIsOfTheSameJob(t *testing.T) {
+func TestJob_ViewWithAnotherPayloadIsOfTheSameJob(t *testing.T) {
 	t.Parallel()
 	job := NewJob(&broker.Job{ID: "id", Body: broker.Body{Type: "mail", Payload: []byte("encoded")}})
 	twice := job.WithPayload([]byte("half")).WithPayload([]byte("decoded"))

@@ -23,7 +23,7 @@ type named string
 func (n named) Error() string                          { return string(n) }
 func (n named) ProcessJob(context.Context, *Job) error { return n }
 
-func TestJobsGoToTheirExactPatternThenToTheLongest(t *testing.T) {
+func TestServeMux_JobsGoToTheirExactPatternThenToTheLongest(t *testing.T) {
 	t.Parallel()
 	m := NewServeMux()
 	for _, pattern := range []string{"email:*", "email:welcome", "email:welcome:*", "report", "a*b"} {
@@ -63,7 +63,7 @@ func TestJobsGoToTheirExactPatternThenToTheLongest(t *testing.T) {
 	}
 }
 
-func TestMiddlewareOfTheMuxIsOutsideThatOfThePattern(t *testing.T) {
+func TestServeMux_MiddlewareOfTheMuxIsOutsideThatOfThePattern(t *testing.T) {
 	t.Parallel()
 	var log []string
 	note := func(name string) Middleware {
@@ -90,7 +90,7 @@ func TestMiddlewareOfTheMuxIsOutsideThatOfThePattern(t *testing.T) {
 	}
 }
 
-func TestMiddlewareIsAppliedOncePerHandler(t *testing.T) {
+func TestServeMux_MiddlewareIsAppliedOncePerHandler(t *testing.T) {
 	t.Parallel()
 	applied := 0
 	m := NewServeMux()
@@ -105,7 +105,7 @@ func TestMiddlewareIsAppliedOncePerHandler(t *testing.T) {
 	}
 }
 
-func TestBadRegistrationPanicsWithThePatternsName(t *testing.T) {
+func TestServeMux_BadRegistrationPanicsWithThePatternsName(t *testing.T) {
 	t.Parallel()
 	m := NewServeMux()
 	m.Handle("twice", named("x"))
@@ -132,7 +132,7 @@ func TestBadRegistrationPanicsWithThePatternsName(t *testing.T) {
 	}
 }
 
-func TestMuxMayChangeWhileItProcesses(t *testing.T) {
+func TestServeMux_MuxMayChangeWhileItProcesses(t *testing.T) {
 	t.Parallel()
 	var m ServeMux
 	m.Handle("*", named("all"))

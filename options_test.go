@@ -23,7 +23,7 @@ func described(t *testing.T, c *Client, task *Task, call ...Option) broker.NewJo
 	return o.NewJob
 }
 
-func TestEachOptionSetsItsFieldAndNothingElse(t *testing.T) {
+func TestOptions_EachOptionSetsItsFieldAndNothingElse(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2040, 5, 1, 12, 0, 0, 0, time.UTC)
 	backoff := Backoff{Kind: BackoffLinear, Base: time.Second, Max: time.Minute}
@@ -71,7 +71,7 @@ func TestEachOptionSetsItsFieldAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestOptionsOfTheCallWinOverTheTasksAndThoseOverTheClients(t *testing.T) {
+func TestOptions_OfTheCallWinOverTheTasksAndThoseOverTheClients(t *testing.T) {
 	t.Parallel()
 	c := NewClient(nil, ClientConfig{Defaults: []Option{WithQueue("client"), WithSource("client"), WithKey("client"), WithHeader("h", "client")}})
 	task := NewTask("mail", nil, WithQueue("task"), WithSource("task"), WithHeader("h", "task"))
@@ -84,7 +84,7 @@ func TestOptionsOfTheCallWinOverTheTasksAndThoseOverTheClients(t *testing.T) {
 	}
 }
 
-func TestDelayAndRunAtReplaceEachOther(t *testing.T) {
+func TestOptions_DelayAndRunAtReplaceEachOther(t *testing.T) {
 	t.Parallel()
 	c, at := NewClient(nil, ClientConfig{}), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
 	if got := described(t, c, NewTask("mail", nil), WithDelay(time.Hour), WithRunAt(at)); got.Delay != 0 || !got.RunAt.Equal(at) {
@@ -95,7 +95,7 @@ func TestDelayAndRunAtReplaceEachOther(t *testing.T) {
 	}
 }
 
-func TestHeadersOfOneJobAreNotThoseOfAnother(t *testing.T) {
+func TestOptions_HeadersOfOneJobAreNotThoseOfAnother(t *testing.T) {
 	t.Parallel()
 	shared := map[string]string{"a": "1"}
 	c := NewClient(nil, ClientConfig{Defaults: []Option{WithHeaders(shared), WithHeader("b", "2")}})
@@ -109,7 +109,7 @@ func TestHeadersOfOneJobAreNotThoseOfAnother(t *testing.T) {
 	}
 }
 
-func TestUniqueOptionsCombine(t *testing.T) {
+func TestOptions_UniqueOptionsCombine(t *testing.T) {
 	t.Parallel()
 	c := NewClient(nil, ClientConfig{})
 	content := contentKey("mail", []byte("p"))
@@ -140,7 +140,7 @@ func TestUniqueOptionsCombine(t *testing.T) {
 	}
 }
 
-func TestDerivedKeysTellTypeAndPayloadApart(t *testing.T) {
+func TestOptions_DerivedKeysTellTypeAndPayloadApart(t *testing.T) {
 	t.Parallel()
 	if contentKey("ab", []byte("c")) == contentKey("a", []byte("bc")) {
 		t.Error("the type ab with payload c and the type a with payload bc have the same key")
@@ -150,8 +150,8 @@ func TestDerivedKeysTellTypeAndPayloadApart(t *testing.T) {
 	}
 }
 
-// TestBadInputIsRefusedByName enqueues one thing wrong at a time.
-func TestBadInputIsRefusedByName(t *testing.T) {
+// TestOptions_BadInputIsRefusedByName enqueues one thing wrong at a time.
+func TestOptions_BadInputIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 256)
 	task := NewTask("mail", nil)

@@ -7,7 +7,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestExponentialSpreadsOverTheWholeOfItsGrowingRange(t *testing.T) {
+func TestRetryPolicy_ExponentialSpreadsOverTheWholeOfItsGrowingRange(t *testing.T) {
 	t.Parallel()
 	policy := Exponential(10*time.Second, time.Hour)
 	for attempt, ceiling := range map[int]time.Duration{0: 10 * time.Second, 1: 20 * time.Second, 5: 320 * time.Second, 20: time.Hour, 1 << 30: time.Hour} {
@@ -33,7 +33,7 @@ func TestExponentialSpreadsOverTheWholeOfItsGrowingRange(t *testing.T) {
 	}
 }
 
-func TestLinearGrowsToItsMaximum(t *testing.T) {
+func TestRetryPolicy_LinearGrowsToItsMaximum(t *testing.T) {
 	t.Parallel()
 	policy := Linear(time.Minute, 5*time.Minute)
 	for attempt, want := range map[int]time.Duration{0: time.Minute, 1: 2 * time.Minute, 4: 5 * time.Minute, 5: 5 * time.Minute, 1 << 60: 5 * time.Minute} {
@@ -46,7 +46,7 @@ func TestLinearGrowsToItsMaximum(t *testing.T) {
 	}
 }
 
-func TestAbsurdDelaysOfAPolicyAreCut(t *testing.T) {
+func TestRetryPolicy_AbsurdDelaysOfAPolicyAreCut(t *testing.T) {
 	t.Parallel()
 	for asked, want := range map[time.Duration]time.Duration{-time.Hour: 0, 1<<63 - 1: broker.MaxDelay, time.Second: time.Second} {
 		cfg, err := Config{RetryPolicy: Constant(asked)}.withDefaults()
@@ -59,7 +59,7 @@ func TestAbsurdDelaysOfAPolicyAreCut(t *testing.T) {
 	}
 }
 
-func TestTheDefaultRetriesSpanDays(t *testing.T) {
+func TestRetryPolicy_TheDefaultRetriesSpanDays(t *testing.T) {
 	t.Parallel()
 	cfg, err := Config{}.withDefaults()
 	if err != nil {

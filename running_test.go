@@ -15,7 +15,7 @@ import (
 
 // Operators see which jobs a worker has run for longest, and since when, as of
 // its last heartbeat; handlers that return at once are not among them.
-func TestAWorkerSaysWhatItHasRunForLongest(t *testing.T) {
+func TestServer_AWorkerSaysWhatItHasRunForLongest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newStore()
 		defer b.Close()

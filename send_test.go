@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestUnavailableStoreIsTriedAgain(t *testing.T) {
+func TestClient_UnavailableStoreIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		store.before = func(call int, _ context.Context, _ broker.EnqueueRequest) error {
@@ -33,7 +33,7 @@ func TestUnavailableStoreIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestStoreThatStaysAwayIsGivenUpAsUnavailable(t *testing.T) {
+func TestClient_StoreThatStaysAwayIsGivenUpAsUnavailable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		store.before = func(int, context.Context, broker.EnqueueRequest) error { return broker.ErrUnavailable }
@@ -51,7 +51,7 @@ func TestStoreThatStaysAwayIsGivenUpAsUnavailable(t *testing.T) {
 	})
 }
 
-func TestLostAnswerIsFoundOutByTheRepeat(t *testing.T) {
+func TestClient_LostAnswerIsFoundOutByTheRepeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		store.after = func(call int) error {
@@ -77,7 +77,7 @@ func TestLostAnswerIsFoundOutByTheRepeat(t *testing.T) {
 }
 
 // Only of an ID that this client drew can it say that nobody else has sent it.
-func TestAnIDThatTheChainChangedWasNotDrawn(t *testing.T) {
+func TestClient_AnIDThatTheChainChangedWasNotDrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		renamed := func(next EnqueueFunc) EnqueueFunc {
@@ -99,7 +99,7 @@ func TestAnIDThatTheChainChangedWasNotDrawn(t *testing.T) {
 	})
 }
 
-func TestLostAnswerForAGivenIDIsADuplicate(t *testing.T) {
+func TestClient_LostAnswerForAGivenIDIsADuplicate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		store.after = func(int) error { return errReset }
@@ -121,7 +121,7 @@ func TestLostAnswerForAGivenIDIsADuplicate(t *testing.T) {
 	})
 }
 
-func TestOutcomeStaysUnknownWhateverTheRepeatsMeet(t *testing.T) {
+func TestClient_OutcomeStaysUnknownWhateverTheRepeatsMeet(t *testing.T) {
 	for name, later := range map[string]error{
 		"unavailable": broker.ErrUnavailable,
 		"refused":     broker.ErrQueueFull,
@@ -148,7 +148,7 @@ func TestOutcomeStaysUnknownWhateverTheRepeatsMeet(t *testing.T) {
 	}
 }
 
-func TestHangingStoreIsGivenUpInBoundedTime(t *testing.T) {
+func TestClient_HangingStoreIsGivenUpInBoundedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		store.before = func(_ int, ctx context.Context, _ broker.EnqueueRequest) error {
@@ -175,7 +175,7 @@ func TestHangingStoreIsGivenUpInBoundedTime(t *testing.T) {
 	})
 }
 
-func TestCallersContextBoundsTheRepeats(t *testing.T) {
+func TestClient_CallersContextBoundsTheRepeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		store.before = func(int, context.Context, broker.EnqueueRequest) error { return broker.ErrUnavailable }
@@ -191,7 +191,7 @@ func TestCallersContextBoundsTheRepeats(t *testing.T) {
 	})
 }
 
-func TestEndedContextSendsNothing(t *testing.T) {
+func TestClient_EndedContextSendsNothing(t *testing.T) {
 	t.Parallel()
 	store := newSpyStore(t)
 	c := newTestClient(t, store, ClientConfig{})
@@ -210,7 +210,7 @@ func TestEndedContextSendsNothing(t *testing.T) {
 	}
 }
 
-func TestBatchIsRepeatedOnlyWhereItFailed(t *testing.T) {
+func TestClient_BatchIsRepeatedOnlyWhereItFailed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		store.after = func(call int) error {
@@ -236,7 +236,7 @@ func TestBatchIsRepeatedOnlyWhereItFailed(t *testing.T) {
 	})
 }
 
-func TestBatchStopsWhereTheStoreFailsForGood(t *testing.T) {
+func TestClient_BatchStopsWhereTheStoreFailsForGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		store.before = func(call int, _ context.Context, _ broker.EnqueueRequest) error {
@@ -268,7 +268,7 @@ func (s shortBroker) Enqueue(context.Context, broker.EnqueueRequest) ([]broker.R
 	return nil, nil
 }
 
-func TestBrokerThatAnswersTooFewIsNotBelieved(t *testing.T) {
+func TestClient_BrokerThatAnswersTooFewIsNotBelieved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newTestClient(t, shortBroker{newSpyStore(t)}, ClientConfig{})
 		if _, err := c.Enqueue(t.Context(), NewTask("mail", nil)); !errors.Is(err, ErrOutcomeUnknown) {
@@ -277,7 +277,7 @@ func TestBrokerThatAnswersTooFewIsNotBelieved(t *testing.T) {
 	})
 }
 
-func TestPanicOfTheBrokerIsAnError(t *testing.T) {
+func TestClient_PanicOfTheBrokerIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		store.before = func(int, context.Context, broker.EnqueueRequest) error { panic("boom") }

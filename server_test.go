@@ -16,7 +16,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestAServerHandlesWhatAClientEnqueues(t *testing.T) {
+func TestServer_AServerHandlesWhatAClientEnqueues(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := membroker.New()
 		ran := make(chan string, 1)
@@ -33,7 +33,7 @@ func TestAServerHandlesWhatAClientEnqueues(t *testing.T) {
 	})
 }
 
-func TestAServerCanBeStartedOnce(t *testing.T) {
+func TestServer_AServerCanBeStartedOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := HandlerFunc(func(context.Context, *Job) error { return nil })
 		s := serve(t, newStore(), Config{}, h)
@@ -64,7 +64,7 @@ func TestAServerCanBeStartedOnce(t *testing.T) {
 	})
 }
 
-func TestAServerNeedsABrokerAHandlerAndAContext(t *testing.T) {
+func TestServer_AServerNeedsABrokerAHandlerAndAContext(t *testing.T) {
 	t.Parallel()
 	if _, err := NewServer(nil, Config{}); !errors.Is(err, ErrInvalid) {
 		t.Errorf("without a broker: %v", err)
@@ -91,7 +91,7 @@ func TestAServerNeedsABrokerAHandlerAndAContext(t *testing.T) {
 	}
 }
 
-func TestReadyTellsWhyNot(t *testing.T) {
+func TestServer_ReadyTellsWhyNot(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var hang atomic.Bool
@@ -144,7 +144,7 @@ func TestReadyTellsWhyNot(t *testing.T) {
 	})
 }
 
-func TestAServerWhoseBrokerIsClosedEnds(t *testing.T) {
+func TestServer_AServerWhoseBrokerIsClosedEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := membroker.New()
 		s := serve(t, b, Config{}, func(context.Context, *Job) error { return nil })
@@ -162,7 +162,7 @@ func TestAServerWhoseBrokerIsClosedEnds(t *testing.T) {
 	})
 }
 
-func TestAServerThatTheStoreRefusesEnds(t *testing.T) {
+func TestServer_AServerThatTheStoreRefusesEnds(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := &tap{Broker: newStore(), renew: func(context.Context, broker.RenewRequest) (broker.Renewed, error) {
 			return broker.Renewed{}, broker.About(broker.ErrNewerForm, "renew", DefaultQueue, "")
@@ -175,7 +175,7 @@ func TestAServerThatTheStoreRefusesEnds(t *testing.T) {
 	})
 }
 
-func TestHooksSeeWhatHappens(t *testing.T) {
+func TestServer_HooksSeeWhatHappens(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := unsure(newStore())
 		add(t, b, DefaultQueue, "a", 3)
@@ -215,7 +215,7 @@ func TestHooksSeeWhatHappens(t *testing.T) {
 
 // The tests of Run have real signals, so they run apart from the others.
 
-func TestRunDrainsWhenItsContextEnds(t *testing.T) {
+func TestServer_RunDrainsWhenItsContextEnds(t *testing.T) {
 	b := newStore()
 	add(t, b, DefaultQueue, "a", 1)
 	s, err := NewServer(b, Config{Logger: discard})
@@ -232,7 +232,7 @@ func TestRunDrainsWhenItsContextEnds(t *testing.T) {
 	expect(t, b, DefaultQueue, "a-0", StateCompleted)
 }
 
-func TestRunDrainsOnSignalsAndHurriesOnTheSecond(t *testing.T) {
+func TestServer_RunDrainsOnSignalsAndHurriesOnTheSecond(t *testing.T) {
 	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		t.Run(fmt.Sprint(sig), func(t *testing.T) {
 			b := newStore()

@@ -15,7 +15,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestAFinishedJobIsSettledAtOnceWhileAClaimWaits(t *testing.T) {
+func TestServer_AFinishedJobIsSettledAtOnceWhileAClaimWaits(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, DefaultQueue, "a", 2)
@@ -33,7 +33,7 @@ func TestAFinishedJobIsSettledAtOnceWhileAClaimWaits(t *testing.T) {
 	})
 }
 
-func TestABusyServerSettlesAndClaimsInOneRoundTrip(t *testing.T) {
+func TestServer_ABusyServerSettlesAndClaimsInOneRoundTrip(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var calls tally
@@ -63,7 +63,7 @@ func TestABusyServerSettlesAndClaimsInOneRoundTrip(t *testing.T) {
 	})
 }
 
-func TestASettleWhoseReplyWasLostIsRepeatedUnderItsNumber(t *testing.T) {
+func TestServer_ASettleWhoseReplyWasLostIsRepeatedUnderItsNumber(t *testing.T) {
 	t.Parallel()
 	for _, way := range []string{"settle", "claim"} {
 		t.Run(way, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestASettleWhoseReplyWasLostIsRepeatedUnderItsNumber(t *testing.T) {
 	}
 }
 
-func TestOutcomesAreKeptUntilTheStoreIsBack(t *testing.T) {
+func TestServer_OutcomesAreKeptUntilTheStoreIsBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newCable(newStore())
 		add(t, c.Broker, DefaultQueue, "a", 10)
@@ -149,7 +149,7 @@ func TestOutcomesAreKeptUntilTheStoreIsBack(t *testing.T) {
 	})
 }
 
-func TestOneOutcomeThatTheStoreRefusesHarmsNoOther(t *testing.T) {
+func TestServer_OneOutcomeThatTheStoreRefusesHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	for _, always := range []bool{false, true} {
 		t.Run(map[bool]string{false: "as it is", true: "whatever it is"}[always], func(t *testing.T) {
@@ -195,7 +195,7 @@ func TestOneOutcomeThatTheStoreRefusesHarmsNoOther(t *testing.T) {
 	}
 }
 
-func TestResultsAndErrorHistoryAreKeptAsConfigured(t *testing.T) {
+func TestServer_ResultsAndErrorHistoryAreKeptAsConfigured(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, DefaultQueue, "a", 1, func(j *broker.NewJob) { j.Body.MaxRetries = 10 })
@@ -214,7 +214,7 @@ func TestResultsAndErrorHistoryAreKeptAsConfigured(t *testing.T) {
 	})
 }
 
-func TestAnOutcomeDoesNotWaitForAClaimThatHangs(t *testing.T) {
+func TestServer_AnOutcomeDoesNotWaitForAClaimThatHangs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, DefaultQueue, "a", 1)
@@ -242,7 +242,7 @@ func TestAnOutcomeDoesNotWaitForAClaimThatHangs(t *testing.T) {
 	})
 }
 
-func TestOutcomesOfAQueueThatFailsAreSentAgainAndHoldUpNoOthers(t *testing.T) {
+func TestServer_OutcomesOfAQueueThatFailsAreSentAgainAndHoldUpNoOthers(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		for _, q := range []string{"near", "far"} {
@@ -304,7 +304,7 @@ func TestOutcomesOfAQueueThatFailsAreSentAgainAndHoldUpNoOthers(t *testing.T) {
 	})
 }
 
-func TestALostSettleIsRepeatedWhileTheServerIsBusy(t *testing.T) {
+func TestServer_ALostSettleIsRepeatedWhileTheServerIsBusy(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var once sync.Once
@@ -330,7 +330,7 @@ func TestALostSettleIsRepeatedWhileTheServerIsBusy(t *testing.T) {
 	})
 }
 
-func TestAServerThatCannotSettleStopsClaiming(t *testing.T) {
+func TestServer_AServerThatCannotSettleStopsClaiming(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var broken atomic.Bool

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestAStuckHandlerIsReportedOnceWithItsStackAndReadinessFailsWhenTheyAreMany(t *testing.T) {
+func TestServer_AStuckHandlerIsReportedOnceWithItsStackAndReadinessFailsWhenTheyAreMany(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		gate := make(chan struct{})

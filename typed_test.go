@@ -17,7 +17,7 @@ type mailArgs struct {
 	Sent time.Time
 }
 
-func TestTypedArgumentsReachTheHandlerAsTheyWere(t *testing.T) {
+func TestTyped_ArgumentsReachTheHandlerAsTheyWere(t *testing.T) {
 	t.Parallel()
 	store := newSpyStore(t)
 	c := newTestClient(t, store, ClientConfig{})
@@ -42,7 +42,7 @@ func TestTypedArgumentsReachTheHandlerAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestUndecodablePayloadIsNotRetriedAndNotQuoted(t *testing.T) {
+func TestTyped_UndecodablePayloadIsNotRetriedAndNotQuoted(t *testing.T) {
 	t.Parallel()
 	mail := Define[mailArgs]("mail")
 	h := mail.Handler(func(context.Context, mailArgs, *Job) error {
@@ -66,7 +66,7 @@ func TestUndecodablePayloadIsNotRetriedAndNotQuoted(t *testing.T) {
 	}
 }
 
-func TestUnencodableArgumentsAreRefused(t *testing.T) {
+func TestTyped_UnencodableArgumentsAreRefused(t *testing.T) {
 	t.Parallel()
 	if task, err := Define[chan int]("c").Task(nil); task != nil || !errors.Is(err, ErrInvalid) || broker.MayHaveApplied(err) {
 		t.Errorf("a channel: %v, %v", task, err)
@@ -82,7 +82,7 @@ type panicky struct{}
 func (panicky) MarshalJSON() ([]byte, error) { panic("boom") }
 func (*panicky) UnmarshalJSON([]byte) error  { panic("boom") }
 
-func TestPanicsOfArgumentsAreErrors(t *testing.T) {
+func TestTyped_PanicsOfArgumentsAreErrors(t *testing.T) {
 	t.Parallel()
 	d := Define[panicky]("p")
 	var p *PanicError
@@ -109,7 +109,7 @@ func (upper) Decode(p []byte, args any) error {
 	return json.Unmarshal([]byte(strings.ToLower(string(p))), args)
 }
 
-func TestCodecOfADefinitionIsUsedBothWays(t *testing.T) {
+func TestTyped_CodecOfADefinitionIsUsedBothWays(t *testing.T) {
 	t.Parallel()
 	plain := Define[string]("s")
 	loud := plain.WithCodec(upper{})
@@ -125,7 +125,7 @@ func TestCodecOfADefinitionIsUsedBothWays(t *testing.T) {
 	}
 }
 
-func TestUniqueByGivesEachJobItsKey(t *testing.T) {
+func TestTyped_UniqueByGivesEachJobItsKey(t *testing.T) {
 	t.Parallel()
 	c := NewClient(nil, ClientConfig{})
 	mail := Define[mailArgs]("mail", WithUniqueUntilDone(time.Hour)).UniqueBy(func(a mailArgs) string { return a.To })
@@ -145,7 +145,7 @@ func TestUniqueByGivesEachJobItsKey(t *testing.T) {
 	}
 }
 
-func TestZeroDefinitionIsRefusedByEnqueue(t *testing.T) {
+func TestTyped_ZeroDefinitionIsRefusedByEnqueue(t *testing.T) {
 	t.Parallel()
 	var d Definition[int]
 	if _, err := d.Enqueue(t.Context(), newTestClient(t, newSpyStore(t), ClientConfig{}), 1); !errors.Is(err, ErrInvalid) {

@@ -29,7 +29,7 @@ func crash(t *testing.T, store broker.Broker) {
 	c.setCut(true)
 }
 
-func TestAJobOfADeadServerRunsAgainWithinALeaseAndASecond(t *testing.T) {
+func TestServer_AJobOfADeadServerRunsAgainWithinALeaseAndASecond(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()
 		var at time.Time
@@ -59,7 +59,7 @@ func TestAJobOfADeadServerRunsAgainWithinALeaseAndASecond(t *testing.T) {
 	})
 }
 
-func TestAJobThatKillsItsServersStopsWhenItsCrashBudgetIsSpent(t *testing.T) {
+func TestServer_AJobThatKillsItsServersStopsWhenItsCrashBudgetIsSpent(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name           string
@@ -119,7 +119,7 @@ func TestAJobThatKillsItsServersStopsWhenItsCrashBudgetIsSpent(t *testing.T) {
 	}
 }
 
-func TestAServerJudgesOthersOnlyAfterALeaseWithoutAGapOfItsOwn(t *testing.T) {
+func TestServer_AServerJudgesOthersOnlyAfterALeaseWithoutAGapOfItsOwn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		c := newCable(unsure(newStore()))
 		var calls []time.Time
@@ -174,7 +174,7 @@ func unsure(b broker.Broker) *tap {
 	}}
 }
 
-func TestAJobOfADeadServerRunsAgainWithinItsLeaseAndASecondWhateverOthersLeasesAre(t *testing.T) {
+func TestServer_AJobOfADeadServerRunsAgainWithinItsLeaseAndASecondWhateverOthersLeasesAre(t *testing.T) {
 	t.Parallel()
 	for _, own := range []time.Duration{time.Second, broker.DefaultLease, 10 * time.Minute} {
 		for _, dead := range []time.Duration{5 * time.Second, broker.DefaultLease, time.Minute} {
@@ -213,7 +213,7 @@ func TestAJobOfADeadServerRunsAgainWithinItsLeaseAndASecondWhateverOthersLeasesA
 	}
 }
 
-func TestIdleServersAskTheirStoreSeldom(t *testing.T) {
+func TestServer_IdleServersAskTheirStoreSeldom(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()
 		var calls tally
@@ -295,7 +295,7 @@ func (s *shifted) Ping(context.Context) (time.Time, error) { return s.now(), nil
 
 func (s *shifted) now() time.Time { return time.Now().Add(time.Duration(s.by.Load())) }
 
-func TestSkewedClocksDoNoHarm(t *testing.T) {
+func TestServer_SkewedClocksDoNoHarm(t *testing.T) {
 	t.Parallel()
 	for _, by := range []time.Duration{-time.Hour, time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -357,7 +357,7 @@ func TestSkewedClocksDoNoHarm(t *testing.T) {
 	}
 }
 
-func TestAJumpOfTheStoresClockCostsNobodyAJob(t *testing.T) {
+func TestServer_AJumpOfTheStoresClockCostsNobodyAJob(t *testing.T) {
 	t.Parallel()
 	// At the default lease of 15 s, in all phases of the two servers' renewals.
 	for _, jump := range []time.Duration{3, 5, 8, 10, 11, 12, 13, 14, 15, 17, 30, 3600, -10, -3600} {
@@ -397,7 +397,7 @@ func testJump(t *testing.T, jump, later time.Duration) {
 	}
 }
 
-func TestFinishedJobsArePrunedWhenTheirRetentionIsOver(t *testing.T) {
+func TestServer_FinishedJobsArePrunedWhenTheirRetentionIsOver(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, DefaultQueue, "a", 5000, func(j *broker.NewJob) { j.Body.Retention = time.Minute })

@@ -14,7 +14,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestWaitReturnsHowTheJobEnded(t *testing.T) {
+func TestClient_WaitReturnsHowTheJobEnded(t *testing.T) {
 	for name, test := range map[string]struct {
 		outcome broker.Outcome
 		err     error
@@ -57,7 +57,7 @@ func TestWaitReturnsHowTheJobEnded(t *testing.T) {
 	}
 }
 
-func TestWaitSaysWhenThereIsNoRecord(t *testing.T) {
+func TestClient_WaitSaysWhenThereIsNoRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		c := newTestClient(t, store, ClientConfig{})
@@ -109,7 +109,7 @@ func (b *deafBroker) Find(ctx context.Context, q broker.Query) (broker.Page, err
 	return b.spyStore.Find(ctx, q)
 }
 
-func TestWaitLooksAgainWhenItHearsNothing(t *testing.T) {
+func TestClient_WaitLooksAgainWhenItHearsNothing(t *testing.T) {
 	t.Run("because the backend has no events", func(t *testing.T) { testDeafWait(t, false) })
 	t.Run("because the events broke off", func(t *testing.T) { testDeafWait(t, true) })
 }
@@ -140,7 +140,7 @@ func testDeafWait(t *testing.T, breaksOff bool) {
 	})
 }
 
-func TestWaitEndsWithItsContextOrItsClient(t *testing.T) {
+func TestClient_WaitEndsWithItsContextOrItsClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &deafBroker{spyStore: newSpyStore(t)}
 		c := newTestClient(t, store, ClientConfig{})
@@ -167,7 +167,7 @@ func TestWaitEndsWithItsContextOrItsClient(t *testing.T) {
 	})
 }
 
-func TestWaitDoesNotHangWhereTheStoreCannotBeHeard(t *testing.T) {
+func TestClient_WaitDoesNotHangWhereTheStoreCannotBeHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &deafBroker{spyStore: newSpyStore(t), hangs: true}
 		c := newTestClient(t, store, ClientConfig{})
@@ -181,7 +181,7 @@ func TestWaitDoesNotHangWhereTheStoreCannotBeHeard(t *testing.T) {
 	})
 }
 
-func TestWaitRefusesNamesThatCannotBe(t *testing.T) {
+func TestClient_WaitRefusesNamesThatCannotBe(t *testing.T) {
 	t.Parallel()
 	c := newTestClient(t, newSpyStore(t), ClientConfig{})
 	for _, name := range [][2]string{{"", "id"}, {"q", ""}, {"{", "id"}} {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestServersHandleQueuesInProportionToTheirWeights(t *testing.T) {
+func TestServer_ServersHandleQueuesInProportionToTheirWeights(t *testing.T) {
 	t.Parallel()
 	weights := map[string]int{"critical": 6, "default": 3, "low": 1}
 	for _, concurrency := range []int{1, 10, 100} {
@@ -41,7 +41,7 @@ func TestServersHandleQueuesInProportionToTheirWeights(t *testing.T) {
 	}
 }
 
-func TestStrictPriorityTakesALowerQueueOnlyWhenTheHigherAreEmpty(t *testing.T) {
+func TestServer_StrictPriorityTakesALowerQueueOnlyWhenTheHigherAreEmpty(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		for _, queue := range []string{"low", "default", "critical", "also-critical"} {
@@ -66,7 +66,7 @@ func TestStrictPriorityTakesALowerQueueOnlyWhenTheHigherAreEmpty(t *testing.T) {
 	})
 }
 
-func TestAQueuesLocalConcurrencyIsKept(t *testing.T) {
+func TestServer_AQueuesLocalConcurrencyIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, "reports", "a", 20)
@@ -100,7 +100,7 @@ func TestAQueuesLocalConcurrencyIsKept(t *testing.T) {
 	})
 }
 
-func TestAQueueThatWasFullLocallyIsWaitedForAgain(t *testing.T) {
+func TestServer_AQueueThatWasFullLocallyIsWaitedForAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		cfg := Config{Concurrency: 10, Queues: map[string]int{"reports": 1, "mail": 1}, QueueConcurrency: map[string]int{"reports": 1}, PollInterval: time.Minute}

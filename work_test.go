@@ -14,7 +14,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestWhatAHandlerReturnsDecidesWhatBecomesOfTheJob(t *testing.T) {
+func TestServer_WhatAHandlerReturnsDecidesWhatBecomesOfTheJob(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
 	for _, c := range []struct {
@@ -67,7 +67,7 @@ func TestWhatAHandlerReturnsDecidesWhatBecomesOfTheJob(t *testing.T) {
 	}
 }
 
-func TestAHandlerThatFailsRunsAgainAfterThePolicysDelayUntilItSucceeds(t *testing.T) {
+func TestServer_AHandlerThatFailsRunsAgainAfterThePolicysDelayUntilItSucceeds(t *testing.T) {
 	t.Parallel()
 	perType := map[string]RetryFunc{"typed": Linear(10*time.Second, time.Hour)}
 	for _, c := range []struct {
@@ -109,7 +109,7 @@ func TestAHandlerThatFailsRunsAgainAfterThePolicysDelayUntilItSucceeds(t *testin
 	}
 }
 
-func TestAJobRunsMaxRetriesAndOnceMoreThenItIsDead(t *testing.T) {
+func TestServer_AJobRunsMaxRetriesAndOnceMoreThenItIsDead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		runs := map[string]int{}
@@ -129,7 +129,7 @@ func TestAJobRunsMaxRetriesAndOnceMoreThenItIsDead(t *testing.T) {
 	})
 }
 
-func TestAPanicIsKeptWithItsStack(t *testing.T) {
+func TestServer_APanicIsKeptWithItsStack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, DefaultQueue, "a", 1)
@@ -144,7 +144,7 @@ func TestAPanicIsKeptWithItsStack(t *testing.T) {
 
 func panicsHere() error { panic("all is lost") }
 
-func TestAServerSurvivesHandlersThatEndTheirGoroutine(t *testing.T) {
+func TestServer_AServerSurvivesHandlersThatEndTheirGoroutine(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		add(t, b, DefaultQueue, "a", 20)
@@ -162,7 +162,7 @@ func TestAServerSurvivesHandlersThatEndTheirGoroutine(t *testing.T) {
 	})
 }
 
-func TestClassifySaysWhatAnErrorMeans(t *testing.T) {
+func TestServer_ClassifySaysWhatAnErrorMeans(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		limited := errors.New("429")
@@ -198,7 +198,7 @@ func TestClassifySaysWhatAnErrorMeans(t *testing.T) {
 	})
 }
 
-func TestAJobOfAnUnknownTypeIsPutOffWithGrowingDelaysThenDead(t *testing.T) {
+func TestServer_AJobOfAnUnknownTypeIsPutOffWithGrowingDelaysThenDead(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var tries []time.Time
@@ -226,7 +226,7 @@ func TestAJobOfAnUnknownTypeIsPutOffWithGrowingDelaysThenDead(t *testing.T) {
 	})
 }
 
-func TestAnUnknownTypeIsDeadAtOnceIfSoConfigured(t *testing.T) {
+func TestServer_AnUnknownTypeIsDeadAtOnceIfSoConfigured(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		serve(t, b, Config{UnknownTypeLimit: -1}, NewServeMux().ProcessJob)
@@ -238,7 +238,7 @@ func TestAnUnknownTypeIsDeadAtOnceIfSoConfigured(t *testing.T) {
 	})
 }
 
-func TestAJobThatCannotBeReadIsSetAsideAndHarmsNoOther(t *testing.T) {
+func TestServer_AJobThatCannotBeReadIsSetAsideAndHarmsNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := &tap{Broker: newStore()}
 		b.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {

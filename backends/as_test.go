@@ -11,7 +11,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-func TestWhatABackendAloneCanDoIsFoundInItsBroker(t *testing.T) {
+func TestAs_WhatABackendAloneCanDoIsFoundInItsBroker(t *testing.T) {
 	t.Parallel()
 	postgres := testenv.PostgresPlace(t)
 	if err := backends.Migrate(t.Context(), postgres); err != nil {

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-func TestEveryKindOfURLOpensAStore(t *testing.T) {
+func TestOpen_EveryKindOfURLOpensAStore(t *testing.T) {
 	t.Parallel()
 	for name, place := range map[string]func(t *testing.T) string{
 		"memory": func(*testing.T) string { return "memory://" },
@@ -94,7 +94,7 @@ func useAndClose(t *testing.T, url string) {
 	}
 }
 
-func TestPrefixesAndSchemasKeepStoresApart(t *testing.T) {
+func TestOpen_PrefixesAndSchemasKeepStoresApart(t *testing.T) {
 	t.Parallel()
 	for name, place := range map[string]func(testing.TB) string{"redis": testenv.RedisPlace, "postgres": testenv.PostgresPlace} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestPrefixesAndSchemasKeepStoresApart(t *testing.T) {
 	}
 }
 
-func TestAURLSaysInHowManyBucketsTheBodiesOfRedisAre(t *testing.T) {
+func TestOpen_AURLSaysInHowManyBucketsTheBodiesOfRedisAre(t *testing.T) {
 	t.Parallel()
 	place := testenv.RedisPlace(t)
 	b, err := backends.Open(t.Context(), place+"&buckets=3")
@@ -146,7 +146,7 @@ func TestAURLSaysInHowManyBucketsTheBodiesOfRedisAre(t *testing.T) {
 	}
 }
 
-func TestAStoreThatWasNotMigratedSaysSo(t *testing.T) {
+func TestOpen_AStoreThatWasNotMigratedSaysSo(t *testing.T) {
 	t.Parallel()
 	b, err := backends.Open(t.Context(), testenv.PostgresPlace(t))
 	if err == nil {
@@ -158,7 +158,7 @@ func TestAStoreThatWasNotMigratedSaysSo(t *testing.T) {
 	}
 }
 
-func TestClosingAPostgresBrokerClosesItsConnections(t *testing.T) {
+func TestOpen_ClosingAPostgresBrokerClosesItsConnections(t *testing.T) {
 	t.Parallel()
 	url := testenv.PostgresPlace(t)
 	name := testenv.Name(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestABadURLIsRefusedWithThePartThatIsToBlame(t *testing.T) {
+func TestUrl_ABadURLIsRefusedWithThePartThatIsToBlame(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ url, part string }{
 		{"", "scheme"},
@@ -77,7 +77,7 @@ func TestABadURLIsRefusedWithThePartThatIsToBlame(t *testing.T) {
 	}
 }
 
-func TestAnErrorNeverTellsAPassword(t *testing.T) {
+func TestUrl_AnErrorNeverTellsAPassword(t *testing.T) {
 	t.Parallel()
 	const left, right = "hunter", "twosecret"
 	urls := []string{left + right, left + ":" + right + "@localhost", left + right + "://localhost", "redis:" + left + right,
@@ -158,7 +158,7 @@ func checkSecret(t *testing.T, url string, err error, parts ...string) {
 	}
 }
 
-func TestRedisURLsSayWhatToConnectTo(t *testing.T) {
+func TestUrl_RedisURLsSayWhatToConnectTo(t *testing.T) {
 	t.Parallel()
 	client := func(url string) redis.UniversalClient {
 		t.Helper()
@@ -199,7 +199,7 @@ func TestRedisURLsSayWhatToConnectTo(t *testing.T) {
 	}
 }
 
-func TestPostgresURLsSayWhatToConnectTo(t *testing.T) {
+func TestUrl_PostgresURLsSayWhatToConnectTo(t *testing.T) {
 	t.Parallel()
 	l, err := parse("postgresql://me:p%40ss@a:1,b:2/jobs?schema=s&poll_only=true&sslmode=disable&pool_max_conns=9&application_name=x")
 	if err != nil {

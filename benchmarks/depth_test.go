@@ -24,7 +24,7 @@ func (s *slow) EnqueueMany(_ context.Context, batch []system.Job) error {
 
 // A worker is quicker than the producer: it waits, so that the queue keeps its
 // depth, also for the round that comes next.
-func TestADepthIsKeptThoughTheWorkerIsQuicker(t *testing.T) {
+func TestDepth_ADepthIsKeptThoughTheWorkerIsQuicker(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "counter")
 	synctest.Test(t, func(t *testing.T) {

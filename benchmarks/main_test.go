@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestPayloadsAreReadAlsoAfterAStoreRewroteThem(t *testing.T) {
+func TestMain_PayloadsAreReadAlsoAfterAStoreRewroteThem(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_790_000_000, 123_456_789)
 	p := payload(987_654, at)
@@ -38,7 +38,7 @@ func TestPayloadsAreReadAlsoAfterAStoreRewroteThem(t *testing.T) {
 	}
 }
 
-func TestEveryWorkloadHasItsNameOnceInAStore(t *testing.T) {
+func TestMain_EveryWorkloadHasItsNameOnceInAStore(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for _, w := range workloads() {
@@ -72,7 +72,7 @@ func measured(t *testing.T, o options) *report.Results {
 	return r
 }
 
-func TestARunMeasuresWithProcessesOfItsOwn(t *testing.T) {
+func TestMain_ARunMeasuresWithProcessesOfItsOwn(t *testing.T) {
 	t.Parallel()
 	o := memoryRun(t)
 	r := measured(t, o)
@@ -87,7 +87,7 @@ func TestARunMeasuresWithProcessesOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestAtADepthItIsMeasuredHowLongClaimsTake(t *testing.T) {
+func TestMain_AtADepthItIsMeasuredHowLongClaimsTake(t *testing.T) {
 	t.Parallel()
 	o := memoryRun(t)
 	o.only, o.rounds = "memory/depth10k", 1
@@ -100,7 +100,7 @@ func TestAtADepthItIsMeasuredHowLongClaimsTake(t *testing.T) {
 	}
 }
 
-func TestASystemOfOneWorkloadTakesPartInNoOther(t *testing.T) {
+func TestMain_ASystemOfOneWorkloadTakesPartInNoOther(t *testing.T) {
 	t.Parallel()
 	for _, w := range workloads() {
 		takesPart := slices.Contains(w.systems(func(string) bool { return true }), "refusing-redis")
@@ -110,7 +110,7 @@ func TestASystemOfOneWorkloadTakesPartInNoOther(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedRunWritesNoDocument(t *testing.T) {
+func TestMain_AnInterruptedRunWritesNoDocument(t *testing.T) {
 	t.Parallel()
 	o := memoryRun(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -124,7 +124,7 @@ func TestAnInterruptedRunWritesNoDocument(t *testing.T) {
 	}
 }
 
-func TestSenselessFlagsAreRefused(t *testing.T) {
+func TestMain_SenselessFlagsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*options){
 		"rounds":   func(o *options) { o.rounds = 0 },

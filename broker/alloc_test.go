@@ -9,7 +9,7 @@ import (
 // These run for every job, so what they may allocate is fixed here. The tests
 // are not parallel: AllocsPerRun counts everybody's allocations.
 
-func TestCheckingAValidJobAllocatesNothing(t *testing.T) {
+func TestAlloc_CheckingAValidJobAllocatesNothing(t *testing.T) {
 	job := broker.NewJob{Queue: "q", ID: "id", Body: fullBody()}
 	if got := testing.AllocsPerRun(100, func() {
 		if err := job.Check(broker.Limits{}); err != nil {
@@ -20,7 +20,7 @@ func TestCheckingAValidJobAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestCheckingValidRequestsAllocatesNothing(t *testing.T) {
+func TestAlloc_CheckingValidRequestsAllocatesNothing(t *testing.T) {
 	j := &broker.Job{Queue: "q", ID: "id"}
 	settle := broker.SettleRequest{Worker: "w", Number: 1, Items: []broker.Settlement{{Job: j, Outcome: broker.Release()}}}
 	claim := broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "q", Max: 1}}, Max: 1, Settle: settle}
@@ -33,7 +33,7 @@ func TestCheckingValidRequestsAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestTheStoredFormsCostFewAllocations(t *testing.T) {
+func TestAlloc_TheStoredFormsCostFewAllocations(t *testing.T) {
 	minimal := broker.Body{Type: "email:send", Priority: broker.PriorityNormal, Payload: make([]byte, 200)}
 	full, head, fresh := fullBody(), fullHead(), broker.Head{}
 	buffer := make([]byte, 0, 4096)

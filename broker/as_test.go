@@ -17,7 +17,7 @@ func (w wrapper) Unwrap() broker.Broker { return w.Broker }
 
 type opaque struct{ broker.Broker }
 
-func TestAsLooksInsideOfWrappers(t *testing.T) {
+func TestAs_LooksInsideOfWrappers(t *testing.T) {
 	t.Parallel()
 	inner := &store{name: "inner"}
 	for name, b := range map[string]broker.Broker{"itself": inner, "wrapped": wrapper{inner}, "wrapped twice": wrapper{wrapper{inner}}} {

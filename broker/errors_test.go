@@ -11,7 +11,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestErrorsSayWhetherTheCallMayHaveApplied(t *testing.T) {
+func TestErrors_SayWhetherTheCallMayHaveApplied(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{broker.ErrUnavailable, broker.ErrDuplicate, broker.ErrLeaseLost, broker.ErrWorkerGone, broker.ErrNotFound,
 		broker.ErrWrongState, broker.ErrQueueFull, broker.ErrTooLarge, broker.ErrInvalid, broker.ErrUnsupported, broker.ErrNewerForm,
@@ -29,7 +29,7 @@ func TestErrorsSayWhetherTheCallMayHaveApplied(t *testing.T) {
 
 // Several queues fail each in their own way: one answer that was lost leaves the
 // whole call open, however the errors came together.
-func TestJoinedErrorsLeaveOpenWhatOneOfThemDoes(t *testing.T) {
+func TestErrors_JoinedErrorsLeaveOpenWhatOneOfThemDoes(t *testing.T) {
 	t.Parallel()
 	away := fmt.Errorf("%w: %w", broker.ErrUnavailable, io.EOF) // the cause says nothing more
 	gone := broker.About(broker.ErrWorkerGone, "claim", "q", "")
@@ -61,7 +61,7 @@ func TestJoinedErrorsLeaveOpenWhatOneOfThemDoes(t *testing.T) {
 	}
 }
 
-func TestAboutFillsWhatIsNotKnownYet(t *testing.T) {
+func TestErrors_AboutFillsWhatIsNotKnownYet(t *testing.T) {
 	t.Parallel()
 	if broker.About(nil, "op", "q", "id") != nil {
 		t.Error("nil became an error")
@@ -82,7 +82,7 @@ func TestAboutFillsWhatIsNotKnownYet(t *testing.T) {
 	}
 }
 
-func TestARefusedNameDoesNotFloodTheLog(t *testing.T) {
+func TestErrors_ARefusedNameDoesNotFloodTheLog(t *testing.T) {
 	t.Parallel()
 	j := broker.NewJob{Queue: strings.Repeat("q", 1<<20), ID: strings.Repeat("i", 1<<20)}
 	if text := j.Check(broker.Limits{}).Error(); len(text) > 500 {
@@ -90,7 +90,7 @@ func TestARefusedNameDoesNotFloodTheLog(t *testing.T) {
 	}
 }
 
-func TestDefaultsOfLimits(t *testing.T) {
+func TestErrors_DefaultsOfLimits(t *testing.T) {
 	t.Parallel()
 	if got := (broker.Limits{}).PayloadLimit(); got != broker.DefaultMaxPayload {
 		t.Errorf("without a limit of its own a backend takes payloads of %d bytes, want %d", got, broker.DefaultMaxPayload)

@@ -36,7 +36,7 @@ func TestKnownFindings_AddsABackendsOwn(t *testing.T) {
 	broker.KnownFindings([]broker.FindingKind{{Code: "count-differs"}})
 }
 
-func TestAnExaminationGoesThroughItsPlan(t *testing.T) {
+func TestExamine_AnExaminationGoesThroughItsPlan(t *testing.T) {
 	t.Parallel()
 	plan := broker.ExaminePlan{Store: []string{"s", "r"}, Queue: []string{"a", "b"}}
 	after := func(queue string) (string, error) {

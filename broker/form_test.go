@@ -11,7 +11,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestTheStoredFormsAreThoseOfEarlierReleases(t *testing.T) {
+func TestForm_TheStoredFormsAreThoseOfEarlierReleases(t *testing.T) {
 	t.Parallel()
 	minimal := broker.Body{Type: "t", Priority: broker.PriorityNormal}
 	huge, long := minimal, minimal
@@ -43,7 +43,7 @@ func TestTheStoredFormsAreThoseOfEarlierReleases(t *testing.T) {
 
 // The full examples are what the tests of the stored forms stand on: a field
 // that is added to a type must be added to them.
-func TestTheFullExamplesSetEveryField(t *testing.T) {
+func TestForm_TheFullExamplesSetEveryField(t *testing.T) {
 	t.Parallel()
 	for _, v := range []any{fullBody(), fullBody().Unique, fullBody().Backoff, fullHead(), fullHead().Errors, fullHead().Errors.Entries[0], fullWorkerInfo()} {
 		value := reflect.ValueOf(v)
@@ -55,7 +55,7 @@ func TestTheFullExamplesSetEveryField(t *testing.T) {
 	}
 }
 
-func TestAnyBodyAndHeadComeBackAsTheyWere(t *testing.T) {
+func TestForm_AnyBodyAndHeadComeBackAsTheyWere(t *testing.T) {
 	t.Parallel()
 	r := newRandom(t)
 	prefix := []byte("what was there before")
@@ -77,7 +77,7 @@ func TestAnyBodyAndHeadComeBackAsTheyWere(t *testing.T) {
 }
 
 // The index tells which keys a job holds, so that an older program can end it.
-func TestABodyOfANewerVersionIsRefusedButItsIndexIsRead(t *testing.T) {
+func TestForm_ABodyOfANewerVersionIsRefusedButItsIndexIsRead(t *testing.T) {
 	t.Parallel()
 	b := fullBody()
 	form := broker.AppendBody(nil, &b)
@@ -96,7 +96,7 @@ func TestABodyOfANewerVersionIsRefusedButItsIndexIsRead(t *testing.T) {
 	}
 }
 
-func TestAHeadOfANewerVersionIsRefused(t *testing.T) {
+func TestForm_AHeadOfANewerVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	_, _, err := broker.ParseHead([]byte("0,0,0,0,0,0,0;\x02\x04")) // field 1, a number: 2
 	if !errors.Is(err, broker.ErrNewerForm) {
@@ -104,7 +104,7 @@ func TestAHeadOfANewerVersionIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnOlderWorkerStripsNothingFromANewerHead(t *testing.T) {
+func TestForm_AnOlderWorkerStripsNothingFromANewerHead(t *testing.T) {
 	t.Parallel()
 	const added = "\x63\x03abc" // field 49, three bytes
 	for name, stored := range map[string]string{
@@ -125,7 +125,7 @@ func TestAnOlderWorkerStripsNothingFromANewerHead(t *testing.T) {
 	}
 }
 
-func TestFieldsThatAreNotKnownAreSkipped(t *testing.T) {
+func TestForm_FieldsThatAreNotKnownAreSkipped(t *testing.T) {
 	t.Parallel()
 	const number, text = "\xfe\x7f\x08", "\xff\x7f\x03new" // field 8191 in either wire form
 	b := fullBody()
@@ -147,7 +147,7 @@ func TestFieldsThatAreNotKnownAreSkipped(t *testing.T) {
 	}
 }
 
-func TestAPayloadIsReplacedWithinItsForm(t *testing.T) {
+func TestForm_APayloadIsReplacedWithinItsForm(t *testing.T) {
 	t.Parallel()
 	const number, text = "\xfe\x7f\x08", "\xff\x7f\x03new" // field 8191 in either wire form
 	r := newRandom(t)
@@ -179,7 +179,7 @@ func TestAPayloadIsReplacedWithinItsForm(t *testing.T) {
 
 // A form that was cut off is an error or, at the border of two fields, a form
 // with fewer fields; it never panics and never reads beyond its end.
-func TestAFormCutOffAnywhereIsAnErrorOrAPart(t *testing.T) {
+func TestForm_AFormCutOffAnywhereIsAnErrorOrAPart(t *testing.T) {
 	t.Parallel()
 	b, h, info := fullBody(), fullHead(), fullWorkerInfo()
 	for name, form := range map[string][]byte{
@@ -222,7 +222,7 @@ func TestAFormCutOffAnywhereIsAnErrorOrAPart(t *testing.T) {
 	}
 }
 
-func TestTimesAreRoundedUpToMicroseconds(t *testing.T) {
+func TestForm_TimesAreRoundedUpToMicroseconds(t *testing.T) {
 	t.Parallel()
 	second := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, c := range []struct {
@@ -253,7 +253,7 @@ func TestTimesAreRoundedUpToMicroseconds(t *testing.T) {
 	}
 }
 
-func TestFormsThatNoReleaseWroteAreRefused(t *testing.T) {
+func TestForm_FormsThatNoReleaseWroteAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, form := range map[string]string{
 		"nothing":                     "",

@@ -36,7 +36,7 @@ func outcomes() map[string]broker.Outcome {
 	}
 }
 
-func TestApplyChargesWhatTheOutcomeSays(t *testing.T) {
+func TestOutcome_ApplyChargesWhatTheOutcomeSays(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
 	before := broker.Head{Epoch: 5, Deliveries: 4, Failures: 3, Crashes: 2, Snoozes: 1,
@@ -97,7 +97,7 @@ func TestApplyChargesWhatTheOutcomeSays(t *testing.T) {
 	}
 }
 
-func TestAJobAskedToCancelEndsWhateverItsOutcome(t *testing.T) {
+func TestOutcome_AJobAskedToCancelEndsWhateverItsOutcome(t *testing.T) {
 	t.Parallel()
 	for name, o := range outcomes() {
 		got := o.IfCancelRequested()
@@ -111,7 +111,7 @@ func TestAJobAskedToCancelEndsWhateverItsOutcome(t *testing.T) {
 	}
 }
 
-func TestOutcomesAreNamed(t *testing.T) {
+func TestOutcome_OutcomesAreNamed(t *testing.T) {
 	t.Parallel()
 	names := make(map[string]bool)
 	for k := range broker.OutcomeCancel + 1 {
@@ -125,7 +125,7 @@ func TestOutcomesAreNamed(t *testing.T) {
 	}
 }
 
-func TestRedriveGivesFreshCountsAndKeepsTheHistory(t *testing.T) {
+func TestOutcome_RedriveGivesFreshCountsAndKeepsTheHistory(t *testing.T) {
 	t.Parallel()
 	h := fullHead()
 	want := broker.Head{Epoch: h.Epoch + 1, Deliveries: h.Deliveries, Errors: h.Errors}
@@ -139,7 +139,7 @@ func TestRedriveGivesFreshCountsAndKeepsTheHistory(t *testing.T) {
 	}
 }
 
-func TestTheErrorLogKeepsTheNewestAndCountsTheOthers(t *testing.T) {
+func TestOutcome_TheErrorLogKeepsTheNewestAndCountsTheOthers(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{1, 2, 5, 0, -1} {
 		kept := most
@@ -173,7 +173,7 @@ func TestTheErrorLogKeepsTheNewestAndCountsTheOthers(t *testing.T) {
 	}
 }
 
-func TestLongMessagesAreCutAndSaySo(t *testing.T) {
+func TestOutcome_LongMessagesAreCutAndSaySo(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		give string

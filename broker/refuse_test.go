@@ -9,7 +9,7 @@ import (
 )
 
 // Who reads a refusal learns where the job is and what the operation is for.
-func TestRefusalsSayWhy(t *testing.T) {
+func TestRefuse_RefusalsSayWhy(t *testing.T) {
 	t.Parallel()
 	ref := broker.Ref{Queue: "q", ID: "a", Epoch: broker.AnyEpoch}
 	seen := broker.Ref{Queue: "q", ID: "a", Epoch: 3}

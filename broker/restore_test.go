@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestWhatNoJobCanHaveBeenIsNotRestored(t *testing.T) {
+func TestRestore_WhatNoJobCanHaveBeenIsNotRestored(t *testing.T) {
 	t.Parallel()
 	restore := func(change func(*broker.NewJob, *broker.Restored)) error {
 		return with(func(j *broker.NewJob) {
@@ -57,7 +57,7 @@ func TestWhatNoJobCanHaveBeenIsNotRestored(t *testing.T) {
 	checkRefusals(t, "enqueue", all)
 }
 
-func TestACopyIsOfWhatTheJobWas(t *testing.T) {
+func TestRestore_ACopyIsOfWhatTheJobWas(t *testing.T) {
 	t.Parallel()
 	j := broker.Job{Queue: "q", ID: "id", Body: fullBody(), Head: fullHead(), CreatedAt: time.Unix(5, 0), RunAt: time.Unix(9, 0),
 		State: broker.StateWaiting, HeldFrom: broker.StateRetry, Holder: "somebody"}
@@ -71,7 +71,7 @@ func TestACopyIsOfWhatTheJobWas(t *testing.T) {
 	checkRefusals(t, "enqueue", []bad{{"a copy of an active job", copied.Check(broker.Limits{}), broker.ErrInvalid, []string{"active"}}})
 }
 
-func TestARestoredHeadHasWhatGoesWithItsState(t *testing.T) {
+func TestRestore_ARestoredHeadHasWhatGoesWithItsState(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	full := fullHead()

@@ -11,7 +11,7 @@ import (
 
 // The table in the form in which people read it: a change of what is legal
 // shows as a change of this file.
-func TestTheTableIsTheOneThatIsWrittenDown(t *testing.T) {
+func TestTransition_TheTableIsTheOneThatIsWrittenDown(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
 	fmt.Fprintf(&text, "%-10s %-11s %s\n", "from", "event", "to")
@@ -31,7 +31,7 @@ func TestTheTableIsTheOneThatIsWrittenDown(t *testing.T) {
 	golden(t, "transitions.txt", []byte(text.String()))
 }
 
-func TestEveryStateIsReachedAndNoJobIsStuck(t *testing.T) {
+func TestTransition_EveryStateIsReachedAndNoJobIsStuck(t *testing.T) {
 	t.Parallel()
 	reaches := func(start broker.State, last broker.State) bool {
 		seen := []broker.State{start}
@@ -54,7 +54,7 @@ func TestEveryStateIsReachedAndNoJobIsStuck(t *testing.T) {
 	}
 }
 
-func TestFinalStatesAreLeftByDecisionOrRetentionOnly(t *testing.T) {
+func TestTransition_FinalStatesAreLeftByDecisionOrRetentionOnly(t *testing.T) {
 	t.Parallel()
 	leaves := []broker.TransitionEvent{broker.OnRedrive, broker.OnDelete, broker.OnPrune}
 	for _, step := range broker.Transitions() {
@@ -64,7 +64,7 @@ func TestFinalStatesAreLeftByDecisionOrRetentionOnly(t *testing.T) {
 	}
 }
 
-func TestAnActiveJobIsLeftByTheEndOfItsLeaseOnly(t *testing.T) {
+func TestTransition_AnActiveJobIsLeftByTheEndOfItsLeaseOnly(t *testing.T) {
 	t.Parallel()
 	ends := []broker.TransitionEvent{broker.OnSettle, broker.OnReclaim, broker.OnRetire}
 	for _, step := range broker.Transitions() {
@@ -74,7 +74,7 @@ func TestAnActiveJobIsLeftByTheEndOfItsLeaseOnly(t *testing.T) {
 	}
 }
 
-func TestLegalAndAllowsAgreeWithTheTable(t *testing.T) {
+func TestTransition_LegalAndAllowsAgreeWithTheTable(t *testing.T) {
 	t.Parallel()
 	table := broker.Transitions()
 	events := []broker.TransitionEvent{broker.OnEnqueue, broker.OnDue, broker.OnClaim, broker.OnSettle, broker.OnReclaim, broker.OnRetire,
@@ -101,7 +101,7 @@ func TestLegalAndAllowsAgreeWithTheTable(t *testing.T) {
 	}
 }
 
-func TestOutcomesLeadWhereTheTableAllows(t *testing.T) {
+func TestTransition_OutcomesLeadWhereTheTableAllows(t *testing.T) {
 	t.Parallel()
 	for name, o := range outcomes() {
 		if !broker.Legal(broker.StateActive, broker.OnSettle, o.State()) {
@@ -113,7 +113,7 @@ func TestOutcomesLeadWhereTheTableAllows(t *testing.T) {
 	}
 }
 
-func TestStatesHaveNamesThatAreReadBack(t *testing.T) {
+func TestTransition_StatesHaveNamesThatAreReadBack(t *testing.T) {
 	t.Parallel()
 	for _, s := range broker.States() {
 		text, err := s.MarshalText()

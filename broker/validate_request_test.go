@@ -10,7 +10,7 @@ import (
 
 // For each request: what is valid, and each field's bad values.
 
-func TestEnqueueAndClaimRequestsAreChecked(t *testing.T) {
+func TestValidateRequest_EnqueueAndClaimRequestsAreChecked(t *testing.T) {
 	t.Parallel()
 	enqueue := broker.EnqueueRequest{Jobs: make([]broker.NewJob, broker.MaxBatch+1)}
 	checkRefusals(t, "enqueue", []bad{{"too many jobs", enqueue.Check(), broker.ErrInvalid, []string{"jobs", "10001", "10000", "split"}}})
@@ -42,7 +42,7 @@ func TestEnqueueAndClaimRequestsAreChecked(t *testing.T) {
 	})
 }
 
-func TestSettleRequestsAreChecked(t *testing.T) {
+func TestValidateRequest_SettleRequestsAreChecked(t *testing.T) {
 	t.Parallel()
 	with := func(change func(*broker.SettleRequest)) error {
 		r := broker.SettleRequest{Worker: "w", Number: 1, Items: []broker.Settlement{
@@ -68,7 +68,7 @@ func TestSettleRequestsAreChecked(t *testing.T) {
 	checkRefusals(t, "settle", all)
 }
 
-func TestWorkerRequestsAreChecked(t *testing.T) {
+func TestValidateRequest_WorkerRequestsAreChecked(t *testing.T) {
 	t.Parallel()
 	renew := func(worker, queue string, lease time.Duration) error {
 		return (&broker.RenewRequest{Worker: worker, Queues: []string{"a", queue}, Lease: lease}).Check()
@@ -114,7 +114,7 @@ func TestWorkerRequestsAreChecked(t *testing.T) {
 		}))
 }
 
-func TestQueriesAndOperationsAreChecked(t *testing.T) {
+func TestValidateRequest_QueriesAndOperationsAreChecked(t *testing.T) {
 	t.Parallel()
 	find := func(change func(*broker.Query)) error {
 		q := broker.Query{Queue: "q", State: broker.StateDead}
@@ -183,7 +183,7 @@ func TestQueriesAndOperationsAreChecked(t *testing.T) {
 	})
 }
 
-func TestPoliciesMarksAndWatchesAreChecked(t *testing.T) {
+func TestValidateRequest_PoliciesMarksAndWatchesAreChecked(t *testing.T) {
 	t.Parallel()
 	if err := (&broker.PolicyRequest{Queue: "q"}).Check(); err != nil {
 		t.Errorf("reading a policy was refused: %v", err)

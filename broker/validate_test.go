@@ -95,7 +95,7 @@ func with(change func(*broker.NewJob)) error {
 	return j.Check(broker.Limits{})
 }
 
-func TestANewJobOutsideTheLimitsIsRefusedInWords(t *testing.T) {
+func TestValidate_ANewJobOutsideTheLimitsIsRefusedInWords(t *testing.T) {
 	t.Parallel()
 	if err := with(func(*broker.NewJob) {}); err != nil {
 		t.Fatalf("a valid job was refused: %v", err)
@@ -158,7 +158,7 @@ func TestANewJobOutsideTheLimitsIsRefusedInWords(t *testing.T) {
 	checkRefusals(t, "enqueue", all)
 }
 
-func TestANewJobAtTheLimitsIsAccepted(t *testing.T) {
+func TestValidate_ANewJobAtTheLimitsIsAccepted(t *testing.T) {
 	t.Parallel()
 	name := strings.Repeat("n", broker.MaxNameLen)
 	j := broker.NewJob{Queue: name, ID: name, RunAt: broker.MaxTime.Add(-1), Body: broker.Body{
@@ -177,7 +177,7 @@ func TestANewJobAtTheLimitsIsAccepted(t *testing.T) {
 	}
 }
 
-func TestDeclaredLimitsRefuseWhatTheyExclude(t *testing.T) {
+func TestValidate_DeclaredLimitsRefuseWhatTheyExclude(t *testing.T) {
 	t.Parallel()
 	j := broker.NewJob{Queue: "q", ID: "id", Body: fullBody()}
 	j.Body.Payload = make([]byte, 11)

@@ -27,11 +27,11 @@ func TestMemoryConforms(t *testing.T) {
 	})
 }
 
-func TestAnOddButLegalBackendConforms(t *testing.T) {
+func TestSuite_AnOddButLegalBackendConforms(t *testing.T) {
 	conformance.Run(t, memory(odd))
 }
 
-func TestABackendWithDeclaredLimitsConforms(t *testing.T) {
+func TestSuite_ABackendWithDeclaredLimitsConforms(t *testing.T) {
 	t.Parallel()
 	refused := 0
 	for _, v := range conformance.Judge(memory(limited)) {
@@ -47,7 +47,7 @@ func TestABackendWithDeclaredLimitsConforms(t *testing.T) {
 	}
 }
 
-func TestEverySectionOfTheContractHasARule(t *testing.T) {
+func TestSuite_EverySectionOfTheContractHasARule(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../broker/doc.go")
 	if err != nil {
@@ -73,7 +73,7 @@ func TestEverySectionOfTheContractHasARule(t *testing.T) {
 	}
 }
 
-func TestRulesHaveStableNamesAndSentences(t *testing.T) {
+func TestSuite_RulesHaveStableNamesAndSentences(t *testing.T) {
 	t.Parallel()
 	name := regexp.MustCompile(`^[A-Z][a-z]+/[A-Z][A-Za-z]+$`)
 	seen := make(map[string]bool)
@@ -87,7 +87,7 @@ func TestRulesHaveStableNamesAndSentences(t *testing.T) {
 	}
 }
 
-func TestJudgeRefusesANameThatMeansNoRule(t *testing.T) {
+func TestSuite_JudgeRefusesANameThatMeansNoRule(t *testing.T) {
 	t.Parallel()
 	got := conformance.Judge(memory(unchanged), "Lease/NoSuchRule", "Watch/")
 	if len(got) < 3 || got[0].Result != conformance.Failed || got[1].Result != conformance.Passed {
@@ -95,7 +95,7 @@ func TestJudgeRefusesANameThatMeansNoRule(t *testing.T) {
 	}
 }
 
-func TestAFailureTellsAStrangerWhatBroke(t *testing.T) {
+func TestSuite_AFailureTellsAStrangerWhatBroke(t *testing.T) {
 	t.Parallel()
 	v := conformance.Judge(memory(func() func(*patched) {
 		return func(p *patched) { p.newJobs(func(j *broker.NewJob) { j.Body.Payload = nil }) }
@@ -123,7 +123,7 @@ func BenchmarkMemory(b *testing.B) {
 	})
 }
 
-func TestAPanicInABackendFailsItsRuleAlone(t *testing.T) {
+func TestSuite_APanicInABackendFailsItsRuleAlone(t *testing.T) {
 	t.Parallel()
 	got := conformance.Judge(memory(func() func(*patched) {
 		return func(p *patched) {

@@ -103,7 +103,7 @@ func onlyOf(r *broker.SettleRequest, state broker.State) bool {
 	return len(r.Items) > 2 && !slices.ContainsFunc(r.Items, func(s broker.Settlement) bool { return s.Outcome.State() != state })
 }
 
-func TestFormsFindWhatThePlainFormOfARuleDoesNot(t *testing.T) {
+func TestSuite_FormsFindWhatThePlainFormOfARuleDoesNot(t *testing.T) {
 	t.Parallel()
 	for _, m := range formMutants {
 		t.Run(m.name, func(t *testing.T) {

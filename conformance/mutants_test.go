@@ -28,7 +28,7 @@ func allMutants() []mutant {
 		storeMutants, cutMutants, durableMutants, moreMutants, leftMutants, boundMutants, endedMutants, answerMutants, wakeMutants, raceMutants, limitMutants, formMutants)
 }
 
-func TestEachMutantIsKilledByTheRulesItNames(t *testing.T) {
+func TestSuite_EachMutantIsKilledByTheRulesItNames(t *testing.T) {
 	for _, m := range allMutants() {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
@@ -46,7 +46,7 @@ func TestEachMutantIsKilledByTheRulesItNames(t *testing.T) {
 	}
 }
 
-func TestEachRuleKillsAMutant(t *testing.T) {
+func TestSuite_EachRuleKillsAMutant(t *testing.T) {
 	t.Parallel()
 	killed := make(map[string]bool)
 	for _, m := range allMutants() {

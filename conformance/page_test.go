@@ -121,7 +121,7 @@ func render(columns []column) []byte {
 	return b.Bytes()
 }
 
-func TestTheBackendsPageIsInStep(t *testing.T) {
+func TestSuite_TheBackendsPageIsInStep(t *testing.T) {
 	t.Parallel()
 	memory := conformance.Report{Backend: "membroker", Test: "TestConformance", Verdicts: conformance.Judge(func(conformance.TB) *conformance.Store {
 		s := membroker.NewStore()

@@ -24,7 +24,7 @@ func (s *site) follow(to string) string {
 	return s.get(200, to)
 }
 
-func TestDecisionsAboutOneJob(t *testing.T) {
+func TestAct_DecisionsAboutOneJob(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
 	s.enqueue("mail", "a", "email")
@@ -70,7 +70,7 @@ func TestDecisionsAboutOneJob(t *testing.T) {
 	has(t, s.log.String(), `who=tester action=reschedule queue=mail ids=[a]`, `action=cancel queue=mail ids=[b]`, `action=delete`, `done=1 refused=0`)
 }
 
-func TestDecisionsAboutCheckedRows(t *testing.T) {
+func TestAct_DecisionsAboutCheckedRows(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
 	const odd = `a b&id=x"<é>`
@@ -95,7 +95,7 @@ func TestDecisionsAboutCheckedRows(t *testing.T) {
 	}
 }
 
-func TestADecisionThatIsHalfDoneSaysSo(t *testing.T) {
+func TestAct_ADecisionThatIsHalfDoneSaysSo(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
 	s.die("a", "1", "email", "no route")
@@ -108,7 +108,7 @@ func TestADecisionThatIsHalfDoneSaysSo(t *testing.T) {
 	has(t, s.post(502, "act?state=dead", form), "may have been carried out or not")
 }
 
-func TestDecisionsAboutQueues(t *testing.T) {
+func TestAct_DecisionsAboutQueues(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
 	s.enqueue("mail", "a", "email")
@@ -146,7 +146,7 @@ func TestDecisionsAboutQueues(t *testing.T) {
 	has(t, s.log.String(), "action=pause queue=mail", "action=policy queue=mail", "action=remove queue=mail", "not carried out")
 }
 
-func TestWithoutAnAuthorizerNothingCanBeDone(t *testing.T) {
+func TestAct_WithoutAnAuthorizerNothingCanBeDone(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})
 	s.die("mail", "a", "email", "no route", func(j *broker.NewJob) { j.Body.Payload = []byte("a secret") })
@@ -166,7 +166,7 @@ func TestWithoutAnAuthorizerNothingCanBeDone(t *testing.T) {
 	}
 }
 
-func TestTheAuthorizerDecidesActionByAction(t *testing.T) {
+func TestAct_TheAuthorizerDecidesActionByAction(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: func(r *http.Request, a Action) (string, error) {
 		if a != ActionRedrive || r.Header.Get("User") != "ada" {
@@ -213,7 +213,7 @@ func TestHandler_SurvivesWhatTheProgramSupplies(t *testing.T) {
 	}
 }
 
-func TestRequestsFromOtherSitesAreRefused(t *testing.T) {
+func TestAct_RequestsFromOtherSitesAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
 	s.die("mail", "a", "email", "no route")

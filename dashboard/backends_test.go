@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-func TestTheDashboardOnEachServer(t *testing.T) {
+func TestBackends_TheDashboardOnEachServer(t *testing.T) {
 	t.Parallel()
 	postgres := testenv.PostgresPlace(t)
 	if err := backends.Migrate(t.Context(), postgres); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestEachDecisionIsClicked(t *testing.T) {
+func TestBrowserAct_EachDecisionIsClicked(t *testing.T) {
 	s := newSite(t, Config{Authorize: everything})
 	s.fill()
 	s.die("mail", "edited", "email", "no such user", payload(`{"user": 1}`))
@@ -119,7 +119,7 @@ func TestEachDecisionIsClicked(t *testing.T) {
 	b.sees("Job mail-005")
 }
 
-func TestAReadOnlyPageHasNoButtons(t *testing.T) {
+func TestBrowserAct_AReadOnlyPageHasNoButtons(t *testing.T) {
 	s := newSite(t, Config{})
 	s.fill()
 	b := browse(t, s)
@@ -134,7 +134,7 @@ func TestAReadOnlyPageHasNoButtons(t *testing.T) {
 	}
 }
 
-func TestFiltersStayInTheAddress(t *testing.T) {
+func TestBrowserAct_FiltersStayInTheAddress(t *testing.T) {
 	s := newSite(t, Config{})
 	s.fill()
 	b := browse(t, s)
@@ -164,7 +164,7 @@ func TestFiltersStayInTheAddress(t *testing.T) {
 	b.until("the state changed and the rest stayed", `document.getElementById("f-state").value === "retry" && document.getElementById("f-error").value === "10.0.3.4"`)
 }
 
-func TestPagesAreTurned(t *testing.T) {
+func TestBrowserAct_PagesAreTurned(t *testing.T) {
 	s := newSite(t, Config{})
 	for i := range 150 {
 		s.enqueue("mail", fmt.Sprintf("m%03d", i), "email")

@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-func TestAPageShowsWhatHappens(t *testing.T) {
+func TestBrowserLive_APageShowsWhatHappens(t *testing.T) {
 	s := newSite(t, Config{})
 	s.fill()
 	b := browse(t, s)
@@ -36,7 +36,7 @@ func TestAPageShowsWhatHappens(t *testing.T) {
 	b.sees("it is held by worker w")
 }
 
-func TestAPageOutlivesItsStore(t *testing.T) {
+func TestBrowserLive_APageOutlivesItsStore(t *testing.T) {
 	redis := testenv.PrivateRedis(t)
 	store, err := backends.Open(t.Context(), redis.URL)
 	if err != nil {
@@ -63,7 +63,7 @@ func TestAPageOutlivesItsStore(t *testing.T) {
 	b.until("the page goes on", `document.querySelectorAll("tbody th a").length === 2`)
 }
 
-func TestAPageOpenedWithoutAStoreShowsItWhenItComes(t *testing.T) {
+func TestBrowserLive_APageOpenedWithoutAStoreShowsItWhenItComes(t *testing.T) {
 	s := newSite(t, Config{})
 	s.enqueue("mail", "a", "email")
 	s.faults.Set(faulty.Plan{{Fault: faulty.Unavailable}})
@@ -75,7 +75,7 @@ func TestAPageOpenedWithoutAStoreShowsItWhenItComes(t *testing.T) {
 	b.until("the queue is there", `document.querySelector("tbody th a")?.textContent === "mail"`)
 }
 
-func TestAPageOutlivesTheDashboard(t *testing.T) {
+func TestBrowserLive_APageOutlivesTheDashboard(t *testing.T) {
 	s := newSite(t, Config{})
 	s.enqueue("mail", "a", "email")
 	b := browse(t, s)
@@ -90,7 +90,7 @@ func TestAPageOutlivesTheDashboard(t *testing.T) {
 }
 
 // A browser opens six connections to a host: tabs share one for their news.
-func TestMoreTabsThanConnectionsStayLive(t *testing.T) {
+func TestBrowserLive_MoreTabsThanConnectionsStayLive(t *testing.T) {
 	s := newSite(t, Config{})
 	s.fill()
 	profile := browse(t, s) // which ends with its first tab
@@ -144,7 +144,7 @@ func TestMoreTabsThanConnectionsStayLive(t *testing.T) {
 	}
 }
 
-func TestNothingThatOthersWroteRuns(t *testing.T) {
+func TestBrowserLive_NothingThatOthersWroteRuns(t *testing.T) {
 	s := newSite(t, Config{Authorize: everything, Title: script})
 	s.infest()
 	b := browse(t, s)

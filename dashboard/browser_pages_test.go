@@ -16,7 +16,7 @@ import (
 var allPages = map[string]string{"overview": "", "queues": "queues", "queue": "queue?name=mail", "jobs": "jobs?state=dead", "job": "job?queue=mail&id=dead-003&show=payload",
 	"dead": "dead", "workers": "workers", "worker": "workers?worker=01J9WORKERA", "work": "work", "error": "nothing"}
 
-func TestEveryPageCanBeSeen(t *testing.T) {
+func TestBrowserPages_EveryPageCanBeSeen(t *testing.T) {
 	s := newSite(t, Config{Title: "shop", Authorize: everything})
 	s.fill()
 	axe, err := os.ReadFile("testdata/axe.min.js")
@@ -65,7 +65,7 @@ func (b *tab) accessible(name, axe string, wholly bool) {
 	}
 }
 
-func TestThePagesAreWalkedWithTheKeyboardAlone(t *testing.T) {
+func TestBrowserPages_ThePagesAreWalkedWithTheKeyboardAlone(t *testing.T) {
 	s := newSite(t, Config{Authorize: everything})
 	s.fill()
 	b := browse(t, s)
@@ -111,7 +111,7 @@ func (b *tab) tabTo(selector string) {
 
 func quote(s string) string { return "`" + s + "`" }
 
-func TestFocusAndWhatWasOpenedStayWhileThePageIsKeptUpToDate(t *testing.T) {
+func TestBrowserPages_FocusAndWhatWasOpenedStayWhileThePageIsKeptUpToDate(t *testing.T) {
 	s := newSite(t, Config{Authorize: everything})
 	s.fill()
 	b := browse(t, s)
@@ -145,7 +145,7 @@ func TestFocusAndWhatWasOpenedStayWhileThePageIsKeptUpToDate(t *testing.T) {
 	b.until("the list goes on", `document.getElementById("live").innerHTML !== `+"`"+"`"+` && document.querySelectorAll("input[name=job]").length >= 36`)
 }
 
-func TestTheThemeIsChosenAndKept(t *testing.T) {
+func TestBrowserPages_TheThemeIsChosenAndKept(t *testing.T) {
 	s := newSite(t, Config{})
 	b := browse(t, s)
 	b.prefers("light")
@@ -169,7 +169,7 @@ func TestTheThemeIsChosenAndKept(t *testing.T) {
 	}
 }
 
-func TestPagesWorkWithoutScripts(t *testing.T) {
+func TestBrowserPages_PagesWorkWithoutScripts(t *testing.T) {
 	s := newSite(t, Config{Authorize: everything})
 	s.fill()
 	b := browse(t, s)
@@ -189,7 +189,7 @@ func TestPagesWorkWithoutScripts(t *testing.T) {
 	b.do(chromedp.WaitVisible(chromedp.CSS(`a[href="workers?worker=01J9WORKERB"]`)))
 }
 
-func TestAPageAsksNobodyElse(t *testing.T) {
+func TestBrowserPages_APageAsksNobodyElse(t *testing.T) {
 	s := newSite(t, Config{})
 	b := browse(t, s)
 	b.open("")

@@ -34,7 +34,7 @@ func (s *site) count(queue string, state broker.State) int64 {
 	return q.Counts[state]
 }
 
-func TestABulkOperationTakesWhatTheFilterSelects(t *testing.T) {
+func TestBulk_ABulkOperationTakesWhatTheFilterSelects(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
 	for i := range 5 {
@@ -73,7 +73,7 @@ func TestABulkOperationTakesWhatTheFilterSelects(t *testing.T) {
 	s.post(400, "bulk?state=pending", url.Values{"verb": {"nothing"}})
 }
 
-func TestABulkOperationCanBeStopped(t *testing.T) {
+func TestBulk_ABulkOperationCanBeStopped(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
 	for i := range 20 {
@@ -98,7 +98,7 @@ func lacks(page, text string) string {
 	return fmt.Sprintf("the page lacks %q:\n%.2000s", text, body(page))
 }
 
-func TestBulkOperationsAreFew(t *testing.T) {
+func TestBulk_OperationsAreFew(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
 	for i := range 3 {
@@ -121,7 +121,7 @@ func TestBulkOperationsAreFew(t *testing.T) {
 	}
 }
 
-func TestABulkOperationSaysThatTheStoreWentAway(t *testing.T) {
+func TestBulk_ABulkOperationSaysThatTheStoreWentAway(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
 	s.die("a", "a1", "email", "no route")
@@ -132,7 +132,7 @@ func TestABulkOperationSaysThatTheStoreWentAway(t *testing.T) {
 	has(t, s.get(200, "work"), "0 done", "The store does not answer")
 }
 
-func TestOldOperationsAreForgotten(t *testing.T) {
+func TestBulk_OldOperationsAreForgotten(t *testing.T) {
 	t.Parallel()
 	var b bulkWork
 	for i := range 3 * keptBulk {

@@ -29,7 +29,7 @@ func payload(p string) func(*broker.NewJob) {
 	return func(j *broker.NewJob) { j.Body.Payload = []byte(p) }
 }
 
-func TestAPayloadIsEditedAndTheJobRedriven(t *testing.T) {
+func TestEdit_APayloadIsEditedAndTheJobRedriven(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
 	s.die("mail", "a", "email", "no such user", payload(`{"user": 1.0, "user": 2, "t": "`+"\u202e\U000e0001"+`"}`))
@@ -61,7 +61,7 @@ func TestAPayloadIsEditedAndTheJobRedriven(t *testing.T) {
 	hasNot(t, log, "user\\\":", `"user"`)
 }
 
-func TestAnEditedJobThatCannotBeRedrivenIsSaidSo(t *testing.T) {
+func TestEdit_AnEditedJobThatCannotBeRedrivenIsSaidSo(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
 	unique := func(j *broker.NewJob) { j.Body.Unique = broker.Unique{Key: "k"} }
@@ -71,7 +71,7 @@ func TestAnEditedJobThatCannotBeRedrivenIsSaidSo(t *testing.T) {
 	has(t, s.follow(s.post(303, to, url.Values{"payload": {"[1]"}, "redrive": {"1"}})), "The payload is changed, but the job was not redriven: The job b holds its unique key")
 }
 
-func TestWhatCannotBeEditedHasNoForm(t *testing.T) {
+func TestEdit_WhatCannotBeEditedHasNoForm(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
 	for i, p := range []string{"", "text", "{\"a\": \"\xff\"}", strings.Repeat("[", 100) + strings.Repeat("]", 100), `"` + strings.Repeat("a", maxShown) + `"`,

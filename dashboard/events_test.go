@@ -46,7 +46,7 @@ func (s *site) listen(ctx context.Context, f func(tick) bool) error {
 	return ctx.Err()
 }
 
-func TestManyPagesCostAsMuchAsOne(t *testing.T) {
+func TestEvents_ManyPagesCostAsMuchAsOne(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{NoRates: true, Interval: minInterval})
 	s.fill()
@@ -113,7 +113,7 @@ func TestManyPagesCostAsMuchAsOne(t *testing.T) {
 	}
 }
 
-func TestPagesThatAreOpenedAtOnceShareALook(t *testing.T) {
+func TestEvents_PagesThatAreOpenedAtOnceShareALook(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{NoRates: true, Interval: time.Hour})
 	s.faults.Set(faulty.Plan{{Method: "Queues", Fault: faulty.Slow(300 * time.Millisecond)}})
@@ -129,7 +129,7 @@ func TestPagesThatAreOpenedAtOnceShareALook(t *testing.T) {
 
 // Lists refresh themselves too; those of one address share an answer, and
 // others are limited.
-func TestListsThatRefreshThemselvesAreLimited(t *testing.T) {
+func TestEvents_ListsThatRefreshThemselvesAreLimited(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{NoRates: true, Interval: time.Hour})
 	s.fill()
@@ -164,7 +164,7 @@ func TestListsThatRefreshThemselvesAreLimited(t *testing.T) {
 	s.get(200, "jobs?state=dead&type=t19") // who asks is answered
 }
 
-func TestRatesAreCountedWhileAPageIsOpen(t *testing.T) {
+func TestEvents_RatesAreCountedWhileAPageIsOpen(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})
 	s.enqueue("mail", "first", "email")
@@ -196,7 +196,7 @@ func TestRatesAreCountedWhileAPageIsOpen(t *testing.T) {
 	}
 }
 
-func TestWatchingBeginsAgainWhenItEnds(t *testing.T) {
+func TestEvents_WatchingBeginsAgainWhenItEnds(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})
 	s.enqueue("mail", "a", "email")
@@ -219,7 +219,7 @@ func TestWatchingBeginsAgainWhenItEnds(t *testing.T) {
 	})
 }
 
-func TestAStoreThatGoesAwayIsTold(t *testing.T) {
+func TestEvents_AStoreThatGoesAwayIsTold(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})
 	s.fill()
@@ -245,7 +245,7 @@ func TestAStoreThatGoesAwayIsTold(t *testing.T) {
 	}
 }
 
-func TestADashboardOfAStoreThatWasNeverThere(t *testing.T) {
+func TestEvents_ADashboardOfAStoreThatWasNeverThere(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})
 	s.enqueue("mail", "a", "email")
@@ -256,7 +256,7 @@ func TestADashboardOfAStoreThatWasNeverThere(t *testing.T) {
 	has(t, s.get(200, ""), ">mail<")
 }
 
-func TestASlowPageIsDroppedAndHoldsNothingUp(t *testing.T) {
+func TestEvents_ASlowPageIsDroppedAndHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{NoRates: true})
 	s.enqueue("mail", "a", "email")
@@ -273,7 +273,7 @@ func TestASlowPageIsDroppedAndHoldsNothingUp(t *testing.T) {
 	}
 }
 
-func TestPagesThatListenAreLimited(t *testing.T) {
+func TestEvents_PagesThatListenAreLimited(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{NoRates: true})
 	for range maxPages {
@@ -286,7 +286,7 @@ func TestPagesThatListenAreLimited(t *testing.T) {
 	has(t, s.get(503, "events"), "Too many pages")
 }
 
-func TestWhatAPageDecidedItSeesAtOnce(t *testing.T) {
+func TestEvents_WhatAPageDecidedItSeesAtOnce(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything, Interval: time.Hour}) // no look but those that are asked for
 	s.enqueue("mail", "a", "email")

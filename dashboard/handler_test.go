@@ -15,7 +15,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestPagesShowTheStore(t *testing.T) {
+func TestHandler_PagesShowTheStore(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Title: "shop"})
 	s.fill()
@@ -41,7 +41,7 @@ func TestPagesShowTheStore(t *testing.T) {
 	s.send(405, http.MethodPut, "", nil)
 }
 
-func TestAWorkersPageSaysForHowLongItRunsWhat(t *testing.T) {
+func TestHandler_AWorkersPageSaysForHowLongItRunsWhat(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})
 	for _, id := range []string{"another", "nightly", "quick"} {
@@ -56,7 +56,7 @@ func TestAWorkersPageSaysForHowLongItRunsWhat(t *testing.T) {
 	}
 }
 
-func TestAJobsPageTellsItsLife(t *testing.T) {
+func TestHandler_AJobsPageTellsItsLife(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{TraceURL: "https://traces.example/t/{trace}?x"})
 	s.enqueue("mail", "a", "email:welcome", func(j *broker.NewJob) {
@@ -77,7 +77,7 @@ func TestAJobsPageTellsItsLife(t *testing.T) {
 	has(t, s.get(200, "job?queue=mail&id=c"), "it completed", "Completed</strong>")
 }
 
-func TestTheHandlerMountsAnywhere(t *testing.T) {
+func TestHandler_TheHandlerMountsAnywhere(t *testing.T) {
 	t.Parallel()
 	b := membroker.New()
 	defer b.Close()
@@ -127,7 +127,7 @@ func TestTheHandlerMountsAnywhere(t *testing.T) {
 	}
 }
 
-func TestAWrongConfigurationIsRefused(t *testing.T) {
+func TestHandler_AWrongConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	b := membroker.New()
 	defer b.Close()
@@ -147,7 +147,7 @@ func TestAWrongConfigurationIsRefused(t *testing.T) {
 	}
 }
 
-func TestEveryAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
+func TestHandler_EveryAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})
 	for _, path := range []string{"", "jobs", "static/app.js", "nothing", "history"} {
@@ -179,7 +179,7 @@ func TestEveryAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
 	}
 }
 
-func TestAClosedHandlerRefuses(t *testing.T) {
+func TestHandler_AClosedHandlerRefuses(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
 	ended, began := make(chan error, 1), make(chan bool, 100)
@@ -198,7 +198,7 @@ func TestAClosedHandlerRefuses(t *testing.T) {
 	s.post(503, "pause?queue=a", nil)
 }
 
-func TestAWorkerThatFellSilentIsNotCountedOn(t *testing.T) {
+func TestHandler_AWorkerThatFellSilentIsNotCountedOn(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})
 	s.enqueue("mail", "a", "email")
@@ -230,7 +230,7 @@ func TestSlots_NoMoreAreTakenThanThereAre(t *testing.T) {
 	}
 }
 
-func TestJobsThatAreHeldAreShown(t *testing.T) {
+func TestHandler_JobsThatAreHeldAreShown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})
 	s.enqueue("mail", "a", "email")

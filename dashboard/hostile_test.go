@@ -63,7 +63,7 @@ func hostilePages() []string {
 		"job?queue=" + url.QueryEscape(script) + "&id=none", "?notice=" + url.QueryEscape(script), "jobs?state=pending&older=" + url.QueryEscape(script)}
 }
 
-func TestWhatOthersWroteIsOnlyShown(t *testing.T) {
+func TestHostile_WhatOthersWroteIsOnlyShown(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything, TraceURL: "https://traces.example/{trace}", Title: script})
 	s.infest()
@@ -112,7 +112,7 @@ func read(t *testing.T, resp *http.Response) string {
 	return b.String()
 }
 
-func TestPayloadsAreShownToWhoMaySeeThem(t *testing.T) {
+func TestHostile_PayloadsAreShownToWhoMaySeeThem(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: func(r *http.Request, a Action) (string, error) {
 		if a == ActionPayload && r.Header.Get("User") == "ada" {
@@ -151,7 +151,7 @@ func TestPayloadsAreShownToWhoMaySeeThem(t *testing.T) {
 	has(t, s.get(200, "job?queue=q&id=plain&show=payload", "User", "ada"), "the result", "shown as text")
 }
 
-func TestBytesBecomeReadable(t *testing.T) {
+func TestHostile_BytesBecomeReadable(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		in   string
@@ -181,7 +181,7 @@ func TestBytesBecomeReadable(t *testing.T) {
 	}
 }
 
-func TestAnUnreadableJobIsShownAsOne(t *testing.T) {
+func TestHostile_AnUnreadableJobIsShownAsOne(t *testing.T) {
 	t.Parallel()
 	v := &view{had: map[Action]bool{}, may: func(Action) bool { return true }}
 	j := &broker.Job{Queue: "q", ID: "a", State: broker.StatePending, Broken: fmt.Errorf("%w: body", broker.ErrMalformed)}

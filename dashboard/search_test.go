@@ -99,7 +99,7 @@ func sorted(s []string) []string {
 	return out
 }
 
-func TestAnIDIsFoundInAnyQueue(t *testing.T) {
+func TestSearch_AnIDIsFoundInAnyQueue(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})
 	s.enqueue("mail", "both", "email")
@@ -114,7 +114,7 @@ func TestAnIDIsFoundInAnyQueue(t *testing.T) {
 	has(t, s.get(200, "jobs?id=none"), "No job matches")
 }
 
-func TestEveryJobIsOnSomePage(t *testing.T) {
+func TestSearch_EveryJobIsOnSomePage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})
 	const each = 130
@@ -150,7 +150,7 @@ func nextPage(page string) string {
 }
 
 // A large store costs a page no more than a small one.
-func TestNoPageScansAQueue(t *testing.T) {
+func TestSearch_NoPageScansAQueue(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything, NoRates: true})
 	s.flood(100_000)
@@ -229,7 +229,7 @@ func (s *site) flood(n int) {
 	}
 }
 
-func TestDeadJobsAreGroupedByWhatTheyDiedOf(t *testing.T) {
+func TestSearch_DeadJobsAreGroupedByWhatTheyDiedOf(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
 	for i := range 6 {
@@ -261,7 +261,7 @@ func TestDeadJobsAreGroupedByWhatTheyDiedOf(t *testing.T) {
 	has(t, s.log.String(), "an operation ended", "done=6")
 }
 
-func TestSuppressedJobsWaitForNobody(t *testing.T) {
+func TestSearch_SuppressedJobsWaitForNobody(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})
 	for _, queue := range []string{"mail", "post"} {

@@ -78,18 +78,18 @@ func tool(t *testing.T, name string, args ...string) {
 	}
 }
 
-func TestPrometheusTakesItsFiles(t *testing.T) {
+func TestDeploy_PrometheusTakesItsFiles(t *testing.T) {
 	t.Parallel()
 	tool(t, "promtool", "check", "rules", rulesFile)
 	tool(t, "promtool", "check", "config", scrapeConfig)
 }
 
-func TestAlertsFireWhenTheyShouldAndOnlyThen(t *testing.T) {
+func TestDeploy_AlertsFireWhenTheyShouldAndOnlyThen(t *testing.T) {
 	t.Parallel()
 	tool(t, "promtool", "test", "rules", rulesTest)
 }
 
-func TestEachAlertIsTestedBothWays(t *testing.T) {
+func TestDeploy_EachAlertIsTestedBothWays(t *testing.T) {
 	t.Parallel()
 	var file struct {
 		RuleFiles          []string `yaml:"rule_files"`
@@ -126,7 +126,7 @@ func TestEachAlertIsTestedBothWays(t *testing.T) {
 	}
 }
 
-func TestEachAlertHasARunbookAndEachRunbookAnAlert(t *testing.T) {
+func TestDeploy_EachAlertHasARunbookAndEachRunbookAnAlert(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(runbooks)
 	if err != nil {
@@ -212,7 +212,7 @@ func listed(series string) (observe.Metric, bool) {
 	return observe.Metric{}, false
 }
 
-func TestAlertsAskForMetricsThatAreListed(t *testing.T) {
+func TestDeploy_AlertsAskForMetricsThatAreListed(t *testing.T) {
 	t.Parallel()
 	for _, a := range alerts(t) {
 		checkQuery(t, a.Alert, a.Expr)

@@ -56,7 +56,7 @@ func queries(t *testing.T, window string) map[string][]string {
 	return all
 }
 
-func TestTheDashboardAsksForMetricsThatAreListed(t *testing.T) {
+func TestDeploy_TheDashboardAsksForMetricsThatAreListed(t *testing.T) {
 	t.Parallel()
 	for title, exprs := range queries(t, "1m") {
 		for _, expr := range exprs {
@@ -65,7 +65,7 @@ func TestTheDashboardAsksForMetricsThatAreListed(t *testing.T) {
 	}
 }
 
-func TestThePanelsOfTheDashboardAreWhole(t *testing.T) {
+func TestDeploy_ThePanelsOfTheDashboardAreWhole(t *testing.T) {
 	t.Parallel()
 	ids, taken := map[int]bool{}, map[[2]int]string{}
 	for _, p := range dashboard(t) {
@@ -87,7 +87,7 @@ func TestThePanelsOfTheDashboardAreWhole(t *testing.T) {
 	}
 }
 
-func TestGrafanaIsGivenTheDashboardAndItsSource(t *testing.T) {
+func TestDeploy_GrafanaIsGivenTheDashboardAndItsSource(t *testing.T) {
 	t.Parallel()
 	var sources struct {
 		APIVersion  int `yaml:"apiVersion"`

@@ -30,7 +30,7 @@ func buildImage(t *testing.T, version string) string {
 
 // An image has neither a dynamic linker nor Go: programs in it are static, and
 // say which version they are. It has no home directory either.
-func TestProgramsOfTheImagesRunAlone(t *testing.T) {
+func TestDeploy_ProgramsOfTheImagesRunAlone(t *testing.T) {
 	t.Parallel()
 	const version = "v1.2.3-4-gabcdef"
 	out := buildImage(t, version)

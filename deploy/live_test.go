@@ -27,7 +27,7 @@ const (
 // happens to a system: mails that fail, a worker that stops for longer than
 // its lease, a store that is away. Prometheus, with the stack's configuration,
 // has to show something in every panel, and the numbers have to be right.
-func TestThePanelsAreFilledByALiveSystem(t *testing.T) {
+func TestDeploy_ThePanelsAreFilledByALiveSystem(t *testing.T) {
 	t.Parallel()
 	redis := testenv.PrivateRedis(t)
 	mails := newMailServer(t)

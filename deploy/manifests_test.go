@@ -124,7 +124,7 @@ func file(t *testing.T, name string) string {
 
 // Both environments are read by the worker, name by name, and give it a grace
 // period that its drain fits into.
-func TestTheWorkerReadsWhatItIsConfiguredWith(t *testing.T) {
+func TestDeploy_TheWorkerReadsWhatItIsConfiguredWith(t *testing.T) {
 	own := regexp.MustCompile(`env:"([A-Z_]+)"`).FindAllStringSubmatch(file(t, "../examples/worker/settings.go"), -1)
 	reads := func(name string) bool {
 		if name == "JOBS_BROKER" || slices.ContainsFunc(own, func(m []string) bool { return m[1] == name }) {
@@ -174,7 +174,7 @@ func TestTheWorkerReadsWhatItIsConfiguredWith(t *testing.T) {
 	}
 }
 
-func TestPortsAreTheSameEverywhere(t *testing.T) {
+func TestDeploy_PortsAreTheSameEverywhere(t *testing.T) {
 	t.Parallel()
 	const want = "8080"
 	d := manifests(t, "kubernetes/worker.yaml")["Deployment"]
@@ -217,7 +217,7 @@ func TestPortsAreTheSameEverywhere(t *testing.T) {
 	}
 }
 
-func TestProbesAskWhatAServerAnswers(t *testing.T) {
+func TestDeploy_ProbesAskWhatAServerAnswers(t *testing.T) {
 	t.Parallel()
 	b := membroker.New()
 	defer b.Close()
@@ -236,7 +236,7 @@ func TestProbesAskWhatAServerAnswers(t *testing.T) {
 	}
 }
 
-func TestWorkersRunWithoutRights(t *testing.T) {
+func TestDeploy_WorkersRunWithoutRights(t *testing.T) {
 	t.Parallel()
 	dockerfile := file(t, "Dockerfile")
 	uid := regexp.MustCompile(`(?m)^USER (\d+):\d+$`).FindStringSubmatch(dockerfile)
@@ -265,7 +265,7 @@ func TestWorkersRunWithoutRights(t *testing.T) {
 	}
 }
 
-func TestTheStackHoldsTogether(t *testing.T) {
+func TestDeploy_TheStackHoldsTogether(t *testing.T) {
 	t.Parallel()
 	c := compose(t)
 	dockerfile := file(t, "Dockerfile")
@@ -303,7 +303,7 @@ func TestTheStackHoldsTogether(t *testing.T) {
 	}
 }
 
-func TestScalingFollowsTheDepthOfTheQueues(t *testing.T) {
+func TestDeploy_ScalingFollowsTheDepthOfTheQueues(t *testing.T) {
 	t.Parallel()
 	s := manifests(t, "kubernetes/autoscale.yaml")["ScaledObject"]
 	d := manifests(t, "kubernetes/worker.yaml")["Deployment"]

@@ -31,7 +31,7 @@ func examined(t *testing.T, b broker.Broker, e inspect.Examination) (found []str
 	return found, steps, nil
 }
 
-func TestExamineSaysWhatNobodyServes(t *testing.T) {
+func TestExamine_SaysWhatNobodyServes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := membroker.New()

@@ -132,7 +132,7 @@ func (p place) export(t *testing.T, queue string) string {
 	return file.String()
 }
 
-func TestAnExportIsImportedWithoutLoss(t *testing.T) {
+func TestExport_AnExportIsImportedWithoutLoss(t *testing.T) {
 	t.Parallel()
 	from, to := newPlace(membroker.New()), newPlace(membroker.New())
 	from.put(t, pasts()...)
@@ -164,7 +164,7 @@ func TestAnExportIsImportedWithoutLoss(t *testing.T) {
 	}
 }
 
-func TestLinesThatCannotBeTakenAreReportedAndTheOthersStored(t *testing.T) {
+func TestExport_LinesThatCannotBeTakenAreReportedAndTheOthersStored(t *testing.T) {
 	t.Parallel()
 	good := func(id string) string {
 		return `{"v":1,"queue":"default","id":"` + id + `","type":"t","state":"dead","priority":2,"max_retries":0,"created_at":"2026-01-02T03:04:05Z"}`
@@ -223,7 +223,7 @@ func TestLinesThatCannotBeTakenAreReportedAndTheOthersStored(t *testing.T) {
 	}
 }
 
-func TestAnImportLeavesWhatIsThereAlone(t *testing.T) {
+func TestExport_AnImportLeavesWhatIsThereAlone(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 3)
@@ -251,7 +251,7 @@ func TestAnImportLeavesWhatIsThereAlone(t *testing.T) {
 	}
 }
 
-func TestExportAndDeleteRemovesWhatLasts(t *testing.T) {
+func TestExport_AndDeleteRemovesWhatLasts(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 250)
@@ -299,7 +299,7 @@ func TestExportAndDeleteRemovesWhatLasts(t *testing.T) {
 	}
 }
 
-func TestAnExportRefusesWhatItCannotTakeWhole(t *testing.T) {
+func TestExport_AnExportRefusesWhatItCannotTakeWhole(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 2, jobs.WithKey("k"))
@@ -319,7 +319,7 @@ type brokenWriter struct{ err error }
 
 func (w brokenWriter) Write([]byte) (int, error) { return 0, w.err }
 
-func TestEditReplacesThePayloadOfWhatWasShown(t *testing.T) {
+func TestExport_EditReplacesThePayloadOfWhatWasShown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 2)

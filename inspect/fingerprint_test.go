@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestMessagesOfOneCauseHaveOneFingerprint(t *testing.T) {
+func TestFingerprint_MessagesOfOneCauseHaveOneFingerprint(t *testing.T) {
 	t.Parallel()
 	for want, messages := range map[string][]string{
 		`user # not found`:          {"user 17 not found", "user 4711 not found\nat line 3", "  user 01J8ZKQ4YV7N3M2T5X6W8R9ABC not found", "user 5f3a9c not found"},

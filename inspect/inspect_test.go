@@ -64,7 +64,7 @@ func (b *bench) count(t *testing.T, state broker.State) int {
 	return n
 }
 
-func TestInspectorShowsQueues(t *testing.T) {
+func TestInspect_InspectorShowsQueues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.enqueue(t, "mail", 2)
@@ -116,7 +116,7 @@ func TestQueueInfo_AgeIsOfTheOldestPriority(t *testing.T) {
 	})
 }
 
-func TestInspectorShowsWorkersAndWhatTheyHold(t *testing.T) {
+func TestInspect_InspectorShowsWorkersAndWhatTheyHold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 1)
@@ -137,7 +137,7 @@ func TestInspectorShowsWorkersAndWhatTheyHold(t *testing.T) {
 	}
 }
 
-func TestInspectorFindsOneJob(t *testing.T) {
+func TestInspect_InspectorFindsOneJob(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 1)
@@ -150,7 +150,7 @@ func TestInspectorFindsOneJob(t *testing.T) {
 	}
 }
 
-func TestListingGoesThroughEveryPage(t *testing.T) {
+func TestInspect_ListingGoesThroughEveryPage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 350)
@@ -181,7 +181,7 @@ func TestListingGoesThroughEveryPage(t *testing.T) {
 	}
 }
 
-func TestDeadJobsAreRedrivenBySelection(t *testing.T) {
+func TestInspect_DeadJobsAreRedrivenBySelection(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 1200)
@@ -201,7 +201,7 @@ func TestDeadJobsAreRedrivenBySelection(t *testing.T) {
 	}
 }
 
-func TestDecisionStopsAtItsLimit(t *testing.T) {
+func TestInspect_DecisionStopsAtItsLimit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 600)
@@ -211,7 +211,7 @@ func TestDecisionStopsAtItsLimit(t *testing.T) {
 	}
 }
 
-func TestDecisionKeepsItsRate(t *testing.T) {
+func TestInspect_DecisionKeepsItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.enqueue(t, "mail", 100)
@@ -245,9 +245,9 @@ func (b *busyStore) Operate(ctx context.Context, op broker.Operation) ([]broker.
 	return results, err
 }
 
-// TestDecisionTakesOnlyWhatWasThereBefore has every job that a step moves come
+// TestInspect_DecisionTakesOnlyWhatWasThereBefore has every job that a step moves come
 // back at once, and new ones besides: a decision that took them would never end.
-func TestDecisionTakesOnlyWhatWasThereBefore(t *testing.T) {
+func TestInspect_DecisionTakesOnlyWhatWasThereBefore(t *testing.T) {
 	const n = 700
 	for name, test := range map[string]struct {
 		state   broker.State
@@ -313,7 +313,7 @@ func mustEnqueueMany(t *testing.T, c *jobs.Client, n int, opts ...jobs.Option) {
 	}
 }
 
-func TestJobsThatMovedOnMeanwhileAreLeftAlone(t *testing.T) {
+func TestInspect_JobsThatMovedOnMeanwhileAreLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)
 		b.enqueue(t, "mail", 3)
@@ -348,7 +348,7 @@ func (b *racingStore) Operate(ctx context.Context, op broker.Operation) ([]broke
 	return b.bench.Operate(ctx, op)
 }
 
-func TestNamedJobsThatCannotBeDecidedAreErrors(t *testing.T) {
+func TestInspect_NamedJobsThatCannotBeDecidedAreErrors(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 1)
@@ -369,7 +369,7 @@ func TestNamedJobsThatCannotBeDecidedAreErrors(t *testing.T) {
 	}
 }
 
-func TestRunningJobsAreAskedToCancelAndNotDeleted(t *testing.T) {
+func TestInspect_RunningJobsAreAskedToCancelAndNotDeleted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 2)
@@ -386,7 +386,7 @@ func TestRunningJobsAreAskedToCancelAndNotDeleted(t *testing.T) {
 	}
 }
 
-func TestSuppressedJobsLeaveTheListsAndComeBack(t *testing.T) {
+func TestInspect_SuppressedJobsLeaveTheListsAndComeBack(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 3)
@@ -409,7 +409,7 @@ func TestSuppressedJobsLeaveTheListsAndComeBack(t *testing.T) {
 	}
 }
 
-func TestQueuesArePausedChangedAndRemoved(t *testing.T) {
+func TestInspect_QueuesArePausedChangedAndRemoved(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	if err := b.inspector.Pause(t.Context(), "default"); err != nil {
@@ -442,7 +442,7 @@ func TestQueuesArePausedChangedAndRemoved(t *testing.T) {
 	}
 }
 
-func TestInspectorThatCannotWorkSaysSo(t *testing.T) {
+func TestInspect_InspectorThatCannotWorkSaysSo(t *testing.T) {
 	t.Parallel()
 	for name, i := range map[string]*Inspector{"nil": nil, "zero": {}, "nil broker": New(nil)} {
 		_, err := i.Queues(t.Context())

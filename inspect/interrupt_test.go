@@ -25,7 +25,7 @@ func (s *interruptedStore) Operate(ctx context.Context, op broker.Operation) ([]
 	return results, err
 }
 
-func TestAnInterruptedDecisionKnowsWhatItDid(t *testing.T) {
+func TestInterrupt_AnInterruptedDecisionKnowsWhatItDid(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	store := &interruptedStore{membroker.New(), cancel}

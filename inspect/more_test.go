@@ -8,7 +8,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestADecisionLeavesOutWhatWhereDoesNotKeep(t *testing.T) {
+func TestMore_ADecisionLeavesOutWhatWhereDoesNotKeep(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 4)
@@ -28,7 +28,7 @@ func TestADecisionLeavesOutWhatWhereDoesNotKeep(t *testing.T) {
 	}
 }
 
-func TestWhyAsksForTheJobAndItsQueue(t *testing.T) {
+func TestMore_WhyAsksForTheJobAndItsQueue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 1)
@@ -44,7 +44,7 @@ func TestWhyAsksForTheJobAndItsQueue(t *testing.T) {
 	}
 }
 
-func TestAnInspectorWatches(t *testing.T) {
+func TestMore_AnInspectorWatches(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.enqueue(t, "mail", 1)

@@ -40,7 +40,7 @@ func waitingJob(id string, payload int) broker.NewJob {
 	return broker.NewJob{Queue: "default", ID: id, Body: broker.Body{Type: "t", Priority: 2, Payload: make([]byte, payload)}}
 }
 
-func TestADeadJobThatIsRedrivenMeanwhileStays(t *testing.T) {
+func TestMoveRace_ADeadJobThatIsRedrivenMeanwhileStays(t *testing.T) {
 	t.Parallel()
 	from, to := newPlace(membroker.New()), newPlace(membroker.New())
 	from.put(t, pasts()...)
@@ -60,9 +60,9 @@ func TestADeadJobThatIsRedrivenMeanwhileStays(t *testing.T) {
 	}
 }
 
-// TestACopyThatRanIsNotSentAgain: the process that moved died after it had sent
+// TestMoveRace_ACopyThatRanIsNotSentAgain: the process that moved died after it had sent
 // the job, which then ran at the destination and left no record.
-func TestACopyThatRanIsNotSentAgain(t *testing.T) {
+func TestMoveRace_ACopyThatRanIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	from, to := newPlace(membroker.New()), newPlace(membroker.New())
 	from.put(t, waitingJob("a", 1))
@@ -84,9 +84,9 @@ func TestACopyThatRanIsNotSentAgain(t *testing.T) {
 	}
 }
 
-// TestAnImportedJobThatRanIsNotStoredAgain: an ID that was made up, not given, is
+// TestMoveRace_AnImportedJobThatRanIsNotStoredAgain: an ID that was made up, not given, is
 // remembered as well.
-func TestAnImportedJobThatRanIsNotStoredAgain(t *testing.T) {
+func TestMoveRace_AnImportedJobThatRanIsNotStoredAgain(t *testing.T) {
 	t.Parallel()
 	b := newPlace(membroker.New())
 	worker := handworker.New(t, b.Broker, "w", "default")
@@ -102,7 +102,7 @@ func TestAnImportedJobThatRanIsNotStoredAgain(t *testing.T) {
 	}
 }
 
-func TestAnInterruptionLetsTheStepEnd(t *testing.T) {
+func TestMoveRace_AnInterruptionLetsTheStepEnd(t *testing.T) {
 	t.Parallel()
 	for _, state := range []broker.State{broker.StatePending, broker.StateDead} {
 		from, to := newPlace(membroker.New()), newPlace(membroker.New())
@@ -129,9 +129,9 @@ func TestAnInterruptionLetsTheStepEnd(t *testing.T) {
 	}
 }
 
-// TestAStepThatGotHalfwayIsNotTakenBack: of a step that takes several calls, the
+// TestMoveRace_AStepThatGotHalfwayIsNotTakenBack: of a step that takes several calls, the
 // first ones got through.
-func TestAStepThatGotHalfwayIsNotTakenBack(t *testing.T) {
+func TestMoveRace_AStepThatGotHalfwayIsNotTakenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to := newPlace(membroker.New()), newPlace(membroker.New())
 		for n := range 10 {
@@ -156,7 +156,7 @@ func TestAStepThatGotHalfwayIsNotTakenBack(t *testing.T) {
 	})
 }
 
-func TestAJobThatIsClaimedMeanwhileIsLeftAlone(t *testing.T) {
+func TestMoveRace_AJobThatIsClaimedMeanwhileIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	from, to := newPlace(membroker.New()), newPlace(membroker.New())
 	from.put(t, waitingJob("a", 1), waitingJob("b", 1))

@@ -32,7 +32,7 @@ func moveAll(ctx context.Context, i *Inspector, queue string, to Destination) (s
 	return sum, nil
 }
 
-func TestAMoveTakesJobsAlongWhole(t *testing.T) {
+func TestMove_AMoveTakesJobsAlongWhole(t *testing.T) {
 	t.Parallel()
 	from, to := newPlace(membroker.New()), newPlace(membroker.New())
 	from.put(t, pasts()...)
@@ -52,7 +52,7 @@ func TestAMoveTakesJobsAlongWhole(t *testing.T) {
 	sameJobs(t, from.all(t, "default"), want)
 }
 
-func TestACopyLeavesTheSourceAsItIs(t *testing.T) {
+func TestMove_ACopyLeavesTheSourceAsItIs(t *testing.T) {
 	t.Parallel()
 	from, to := newPlace(membroker.New()), newPlace(membroker.New())
 	from.put(t, pasts()...)
@@ -67,7 +67,7 @@ func TestACopyLeavesTheSourceAsItIs(t *testing.T) {
 	sameJobs(t, from.all(t, "default"), want)
 }
 
-func TestAMoveIsRefusedWhereItMakesNoSense(t *testing.T) {
+func TestMove_AMoveIsRefusedWhereItMakesNoSense(t *testing.T) {
 	t.Parallel()
 	store := membroker.NewStore()
 	from, same := newPlace(store.Open()), newPlace(store.Open())
@@ -95,7 +95,7 @@ func TestAMoveIsRefusedWhereItMakesNoSense(t *testing.T) {
 	}
 }
 
-func TestAMoveStopsAtItsLimitAndKeepsItsRate(t *testing.T) {
+func TestMove_AMoveStopsAtItsLimitAndKeepsItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to := newPlace(membroker.New()), newPlace(membroker.New())
 		for n := range 200 {
@@ -119,9 +119,9 @@ func TestAMoveStopsAtItsLimitAndKeepsItsRate(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeAtTheDestinationStays: nothing that is refused there is lost
+// TestMove_WhatCannotBeAtTheDestinationStays: nothing that is refused there is lost
 // or held here.
-func TestWhatCannotBeAtTheDestinationStays(t *testing.T) {
+func TestMove_WhatCannotBeAtTheDestinationStays(t *testing.T) {
 	t.Parallel()
 	job := func(id, unique string) broker.NewJob {
 		return broker.NewJob{Queue: "default", ID: id, Body: broker.Body{Type: "t", Priority: 2, Payload: []byte("here"), Unique: broker.Unique{Key: unique}}}
@@ -221,9 +221,9 @@ func (m mortal) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marked
 	return dies(m, func() (broker.Marked, error) { return m.Broker.Mark(ctx, req) })
 }
 
-// TestAMoveWhoseProcessDiesAnywhere kills the process before and after each of
+// TestMove_AMoveWhoseProcessDiesAnywhere kills the process before and after each of
 // its calls, and then has another one finish the move, or undo it.
-func TestAMoveWhoseProcessDiesAnywhere(t *testing.T) {
+func TestMove_AMoveWhoseProcessDiesAnywhere(t *testing.T) {
 	for _, undo := range []bool{false, true} {
 		for _, after := range []bool{false, true} {
 			t.Run(fmt.Sprintf("undo=%v/after=%v", undo, after), func(t *testing.T) {
@@ -287,8 +287,8 @@ func TestAMoveWhoseProcessDiesAnywhere(t *testing.T) {
 	}
 }
 
-// TestAMoveToElsewhereLeavesHeldJobsAlone: they are for another destination.
-func TestAMoveToElsewhereLeavesHeldJobsAlone(t *testing.T) {
+// TestMove_AMoveToElsewhereLeavesHeldJobsAlone: they are for another destination.
+func TestMove_AMoveToElsewhereLeavesHeldJobsAlone(t *testing.T) {
 	t.Parallel()
 	from, first, second := newPlace(membroker.New()), newPlace(membroker.New()), newPlace(membroker.New())
 	from.put(t, pasts()...)
@@ -334,7 +334,7 @@ func (a *away) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker
 	return a.Broker.Enqueue(ctx, req)
 }
 
-func TestADestinationThatGoesAwayLeavesNothingHeld(t *testing.T) {
+func TestMove_ADestinationThatGoesAwayLeavesNothingHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from, to := newPlace(membroker.New()), newPlace(membroker.New())
 		for n := range 120 {
@@ -352,8 +352,8 @@ func TestADestinationThatGoesAwayLeavesNothingHeld(t *testing.T) {
 	})
 }
 
-// TestJobsRunOnceWhileTheyAreMoved has workers on both sides.
-func TestJobsRunOnceWhileTheyAreMoved(t *testing.T) {
+// TestMove_JobsRunOnceWhileTheyAreMoved has workers on both sides.
+func TestMove_JobsRunOnceWhileTheyAreMoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 1000
 		from, to := newPlace(membroker.New()), newPlace(membroker.New())

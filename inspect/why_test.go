@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestEveryObstacleIsNamed(t *testing.T) {
+func TestWhy_EveryObstacleIsNamed(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	worker := func(types ...string) WorkerInfo {

@@ -23,7 +23,7 @@ func (c *changes) note(key string, from, to middleware.BreakerState) {
 	*c = append(*c, fmt.Sprintf("%s: %s to %s", key, from, to))
 }
 
-func TestABreakerOpensPutsOffWithoutAChargeAndClosesAgain(t *testing.T) {
+func TestBreaker_ABreakerOpensPutsOffWithoutAChargeAndClosesAgain(t *testing.T) {
 	chaintest.InBubble(t, func(t *testing.T) {
 		var seen changes
 		var up atomic.Bool
@@ -70,7 +70,7 @@ func TestABreakerOpensPutsOffWithoutAChargeAndClosesAgain(t *testing.T) {
 	})
 }
 
-func TestAFailedProbeOpensTheBreakerAgainAndOthersWaitForIt(t *testing.T) {
+func TestBreaker_AFailedProbeOpensTheBreakerAgainAndOthersWaitForIt(t *testing.T) {
 	chaintest.InBubble(t, func(t *testing.T) {
 		var seen changes
 		m := middleware.Breaker(middleware.BreakerConfig{Failures: 1, Pause: time.Minute, OnChange: seen.note})
@@ -96,7 +96,7 @@ func TestAFailedProbeOpensTheBreakerAgainAndOthersWaitForIt(t *testing.T) {
 	})
 }
 
-func TestEachTypeHasItsOwnBreakerUnlessKeySaysOtherwise(t *testing.T) {
+func TestBreaker_EachTypeHasItsOwnBreakerUnlessKeySaysOtherwise(t *testing.T) {
 	t.Parallel()
 	own := middleware.Breaker(middleware.BreakerConfig{Failures: 1})
 	shared := middleware.Breaker(middleware.BreakerConfig{Failures: 1, Key: func(*jobs.Job) string { return "host" }})
@@ -111,7 +111,7 @@ func TestEachTypeHasItsOwnBreakerUnlessKeySaysOtherwise(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheJobItselfDoNotCount(t *testing.T) {
+func TestBreaker_ErrorsOfTheJobItselfDoNotCount(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"permanent": fmt.Errorf("%w: bad", jobs.SkipRetry),
@@ -133,7 +133,7 @@ func TestErrorsOfTheJobItselfDoNotCount(t *testing.T) {
 	}
 }
 
-func TestPanicAndGoexitCountAndLeaveNoProbeBehind(t *testing.T) {
+func TestBreaker_PanicAndGoexitCountAndLeaveNoProbeBehind(t *testing.T) {
 	chaintest.InBubble(t, func(t *testing.T) {
 		m := middleware.Breaker(middleware.BreakerConfig{Failures: 1, Pause: time.Minute})
 		for _, end := range []func(){func() { panic("boom") }, runtime.Goexit} {
@@ -155,7 +155,7 @@ func TestPanicAndGoexitCountAndLeaveNoProbeBehind(t *testing.T) {
 	})
 }
 
-func TestAsManyProbesRunAtOnceAsAreAskedFor(t *testing.T) {
+func TestBreaker_AsManyProbesRunAtOnceAsAreAskedFor(t *testing.T) {
 	chaintest.InBubble(t, func(t *testing.T) {
 		var seen changes
 		m := middleware.Breaker(middleware.BreakerConfig{Failures: 1, Pause: time.Minute, Probes: 2, OnChange: seen.note})
@@ -183,7 +183,7 @@ func TestAsManyProbesRunAtOnceAsAreAskedFor(t *testing.T) {
 	})
 }
 
-func TestACallbackThatPanicsHarmsNeitherItsRunNorTheBreaker(t *testing.T) {
+func TestBreaker_ACallbackThatPanicsHarmsNeitherItsRunNorTheBreaker(t *testing.T) {
 	t.Parallel()
 	m := middleware.Recovery(nil)
 	m = jobs.Chain(m, middleware.Breaker(middleware.BreakerConfig{Failures: 1, OnChange: func(string, middleware.BreakerState, middleware.BreakerState) { panic("hook") }}))
@@ -195,7 +195,7 @@ func TestACallbackThatPanicsHarmsNeitherItsRunNorTheBreaker(t *testing.T) {
 	}
 }
 
-func TestTypesWithoutEndShareOneBreakerInTheEnd(t *testing.T) {
+func TestBreaker_TypesWithoutEndShareOneBreakerInTheEnd(t *testing.T) {
 	t.Parallel()
 	keys := map[string]bool{}
 	m := middleware.Breaker(middleware.BreakerConfig{Failures: 1, OnChange: func(key string, _, _ middleware.BreakerState) { keys[key] = true }})
@@ -207,7 +207,7 @@ func TestTypesWithoutEndShareOneBreakerInTheEnd(t *testing.T) {
 	}
 }
 
-func TestBreakerRefusesWhatCannotBe(t *testing.T) {
+func TestBreaker_RefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
 	chaintest.WantRefusal(t, "BreakerConfig.Failures: invalid: is -1; use 1 to 1000000, or 0 for 5", func() { middleware.Breaker(middleware.BreakerConfig{Failures: -1}) })
 	chaintest.WantRefusal(t, "BreakerConfig.Probes", func() { middleware.Breaker(middleware.BreakerConfig{Probes: -1}) })

@@ -53,7 +53,7 @@ func deliver(ctx context.Context, cfg DedupConfig, job *jobs.Job, handler func()
 
 func succeed() error { return nil }
 
-func TestAJobWithoutAKeyNeedsNoMarker(t *testing.T) {
+func TestDedup_AJobWithoutAKeyNeedsNoMarker(t *testing.T) {
 	t.Parallel()
 	marks := &faultyMarks{answer: func(broker.MarkRequest) (bool, error) { return true, broker.ErrUnavailable }}
 	for range 2 {
@@ -64,7 +64,7 @@ func TestAJobWithoutAKeyNeedsNoMarker(t *testing.T) {
 	}
 }
 
-func TestWithoutAStoreTheHandlerDoesNotRun(t *testing.T) {
+func TestDedup_WithoutAStoreTheHandlerDoesNotRun(t *testing.T) {
 	t.Parallel()
 	marks := &faultyMarks{answer: func(broker.MarkRequest) (bool, error) { return true, broker.ErrUnavailable }}
 	ran, err := deliver(t.Context(), DedupConfig{Marks: marks}, keyedJob("a"), succeed)
@@ -73,7 +73,7 @@ func TestWithoutAStoreTheHandlerDoesNotRun(t *testing.T) {
 	}
 }
 
-func TestAnEffectThatCannotBeRecordedIsNoFailure(t *testing.T) {
+func TestDedup_AnEffectThatCannotBeRecordedIsNoFailure(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	marks := &faultyMarks{Marks: openMarks(t), answer: func(req broker.MarkRequest) (bool, error) {
@@ -98,7 +98,7 @@ func TestAnEffectThatCannotBeRecordedIsNoFailure(t *testing.T) {
 	}
 }
 
-func TestLostAnswersOfTheStoreDoNoHarm(t *testing.T) {
+func TestDedup_LostAnswersOfTheStoreDoNoHarm(t *testing.T) {
 	t.Parallel()
 	lost := errors.New("connection reset")
 	lose := true
@@ -121,7 +121,7 @@ func TestLostAnswersOfTheStoreDoNoHarm(t *testing.T) {
 	}
 }
 
-func TestAZombieLeavesTheMarkerToItsSuccessor(t *testing.T) {
+func TestDedup_AZombieLeavesTheMarkerToItsSuccessor(t *testing.T) {
 	t.Parallel()
 	marks := openMarks(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -259,7 +259,7 @@ func TestDedup_WaitsGrowSoThatManyWaitersCostLittle(t *testing.T) {
 	})
 }
 
-func TestAnEffectIsRecordedAlthoughTheContextEnded(t *testing.T) {
+func TestDedup_AnEffectIsRecordedAlthoughTheContextEnded(t *testing.T) {
 	t.Parallel()
 	marks := openMarks(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -271,7 +271,7 @@ func TestAnEffectIsRecordedAlthoughTheContextEnded(t *testing.T) {
 	}
 }
 
-func TestARunLongerThanItsHoldIsRecordedUnlessAnotherRuns(t *testing.T) {
+func TestDedup_ARunLongerThanItsHoldIsRecordedUnlessAnotherRuns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -296,7 +296,7 @@ func TestARunLongerThanItsHoldIsRecordedUnlessAnotherRuns(t *testing.T) {
 	})
 }
 
-func TestTheHoldLastsAsLongAsTheRunMay(t *testing.T) {
+func TestDedup_TheHoldLastsAsLongAsTheRunMay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		limited, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -318,7 +318,7 @@ func TestTheHoldLastsAsLongAsTheRunMay(t *testing.T) {
 	})
 }
 
-func TestABusyKeyCostsTheJobNothing(t *testing.T) {
+func TestDedup_ABusyKeyCostsTheJobNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := membroker.New()
@@ -361,7 +361,7 @@ func TestABusyKeyCostsTheJobNothing(t *testing.T) {
 	})
 }
 
-func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
+func TestDedup_ConstructorsRefuseWhatCannotWork(t *testing.T) {
 	t.Parallel()
 	marks := openMarks(t)
 	for field, build := range map[string]func(){

@@ -17,7 +17,7 @@ import (
 
 type tenantKey struct{}
 
-func TestDefaultsFillWhatAJobLeavesOpenAndNothingElse(t *testing.T) {
+func TestDefaults_FillWhatAJobLeavesOpenAndNothingElse(t *testing.T) {
 	t.Parallel()
 	c, b := producer(t, middleware.Defaults(func(ctx context.Context, job *broker.NewJob) middleware.TaskDefaults {
 		tenant, _ := ctx.Value(tenantKey{}).(string)
@@ -65,7 +65,7 @@ func TestDefaultsFillWhatAJobLeavesOpenAndNothingElse(t *testing.T) {
 	chaintest.WantRefusal(t, "Defaults: invalid: has no function", func() { middleware.Defaults(nil) })
 }
 
-func TestADefaultOutsideItsLimitsIsRefusedByName(t *testing.T) {
+func TestDefaults_ADefaultOutsideItsLimitsIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	c, _ := producer(t, middleware.Defaults(func(context.Context, *broker.NewJob) middleware.TaskDefaults {
 		return middleware.TaskDefaults{Timeout: -time.Second}

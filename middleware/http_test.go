@@ -16,7 +16,7 @@ import (
 	"github.com/seed81422ce9/jobs/middleware"
 )
 
-func TestStatusesMeanWhatTheySay(t *testing.T) {
+func TestHttp_StatusesMeanWhatTheySay(t *testing.T) {
 	t.Parallel()
 	wait := http.Header{"Retry-After": {"7"}}
 	for _, c := range []struct {
@@ -43,7 +43,7 @@ func TestStatusesMeanWhatTheySay(t *testing.T) {
 	}
 }
 
-func TestRetryAfterIsReadInAllItsForms(t *testing.T) {
+func TestHttp_RetryAfterIsReadInAllItsForms(t *testing.T) {
 	t.Parallel()
 	now := time.Now()
 	date := func(t time.Time) string { return t.UTC().Format(http.TimeFormat) }
@@ -83,7 +83,7 @@ type sdkError struct{}
 func (sdkError) Error() string       { return "sdk" }
 func (sdkError) HTTPStatusCode() int { return 400 }
 
-func TestErrorsOfOtherLibrariesAreKnownByTheirMethod(t *testing.T) {
+func TestHttp_ErrorsOfOtherLibrariesAreKnownByTheirMethod(t *testing.T) {
 	t.Parallel()
 	got := middleware.ClassifyHTTP(fmt.Errorf("put: %w", sdkError{}), chaintest.AJob("a"))
 	if want := (middleware.Finding{Kind: middleware.Permanent, Code: "HTTP_400"}); got != want {
@@ -94,7 +94,7 @@ func TestErrorsOfOtherLibrariesAreKnownByTheirMethod(t *testing.T) {
 	}
 }
 
-func TestAnAnswerBecomesAnErrorWithoutItsSecrets(t *testing.T) {
+func TestHttp_AnAnswerBecomesAnErrorWithoutItsSecrets(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/fine" {

@@ -13,7 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/middleware"
 )
 
-func TestJobsOverTheLimitComeBackOneByOneWithoutACharge(t *testing.T) {
+func TestRatelimit_JobsOverTheLimitComeBackOneByOneWithoutACharge(t *testing.T) {
 	chaintest.InBubble(t, func(t *testing.T) {
 		var mu sync.Mutex
 		var began []time.Time
@@ -143,7 +143,7 @@ func TestRateLimit_UsesItsRateAndRefusesAJobAboutOnce(t *testing.T) {
 	}
 }
 
-func TestLimitsAreKeptPerTypeAndShownToTheHook(t *testing.T) {
+func TestRatelimit_LimitsAreKeptPerTypeAndShownToTheHook(t *testing.T) {
 	t.Parallel()
 	var told time.Duration
 	m := middleware.RateLimit(middleware.RateLimitConfig{Runs: 1, Per: time.Hour, MaxDelay: time.Minute,
@@ -160,7 +160,7 @@ func TestLimitsAreKeptPerTypeAndShownToTheHook(t *testing.T) {
 	}
 }
 
-func TestRateLimitRefusesWhatCannotBe(t *testing.T) {
+func TestRatelimit_RateLimitRefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
 	chaintest.WantRefusal(t, "RateLimitConfig.Runs: invalid: is 0; use 1 to 1000000", func() { middleware.RateLimit(middleware.RateLimitConfig{}) })
 	chaintest.WantRefusal(t, "RateLimitConfig.Per", func() { middleware.RateLimit(middleware.RateLimitConfig{Runs: 1, Per: -1}) })

@@ -18,7 +18,7 @@ import (
 
 func explodes(context.Context, *jobs.Job) error { panic("boom") }
 
-func TestAPanicIsAnErrorForTheMiddlewareOutside(t *testing.T) {
+func TestRecovery_APanicIsAnErrorForTheMiddlewareOutside(t *testing.T) {
 	t.Parallel()
 	var told *jobs.PanicError
 	hook := func(_ context.Context, job *jobs.Job, p *jobs.PanicError) {
@@ -39,7 +39,7 @@ func TestAPanicIsAnErrorForTheMiddlewareOutside(t *testing.T) {
 	}
 }
 
-func TestAHookThatPanicsDoesNotHideTheHandlersPanic(t *testing.T) {
+func TestRecovery_AHookThatPanicsDoesNotHideTheHandlersPanic(t *testing.T) {
 	t.Parallel()
 	err := chaintest.Call(middleware.Recovery(func(context.Context, *jobs.Job, *jobs.PanicError) { panic("hook") }), chaintest.AJob("a"), explodes)
 	var p *jobs.PanicError
@@ -48,7 +48,7 @@ func TestAHookThatPanicsDoesNotHideTheHandlersPanic(t *testing.T) {
 	}
 }
 
-func TestRecoveryLeavesResultsAndGoexitAlone(t *testing.T) {
+func TestRecovery_LeavesResultsAndGoexitAlone(t *testing.T) {
 	t.Parallel()
 	m := middleware.Recovery(chaintest.Nobody(t))
 	for _, want := range []error{nil, chaintest.ErrFlaky} {
@@ -69,7 +69,7 @@ func TestRecoveryLeavesResultsAndGoexitAlone(t *testing.T) {
 
 // A middleware that panics is the server's to catch: its job fails, with the
 // stack, and nothing else is harmed.
-func TestAMiddlewareThatPanicsFailsItsJobAlone(t *testing.T) {
+func TestRecovery_AMiddlewareThatPanicsFailsItsJobAlone(t *testing.T) {
 	chaintest.InBubble(t, func(t *testing.T) {
 		buggy := func(next jobs.Handler) jobs.Handler {
 			return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {

@@ -21,7 +21,7 @@ func knows(f middleware.Finding) []middleware.Classifier {
 	return []middleware.Classifier{nil, func(error, *jobs.Job) middleware.Finding { return f }}
 }
 
-func TestEachKindOfErrorEndsTheJobItsWay(t *testing.T) {
+func TestRetry_EachKindOfErrorEndsTheJobItsWay(t *testing.T) {
 	chaintest.InBubble(t, func(t *testing.T) {
 		for _, c := range []struct {
 			name  string
@@ -77,7 +77,7 @@ func TestEachKindOfErrorEndsTheJobItsWay(t *testing.T) {
 	})
 }
 
-func TestAttemptsOfTheChainEndAJobThatCouldGoOn(t *testing.T) {
+func TestRetry_AttemptsOfTheChainEndAJobThatCouldGoOn(t *testing.T) {
 	chaintest.InBubble(t, func(t *testing.T) {
 		runs := 0
 		w := chaintest.NewWorld(t, jobs.Config{}, func(context.Context, *jobs.Job) error { runs++; return chaintest.ErrFlaky },
@@ -90,7 +90,7 @@ func TestAttemptsOfTheChainEndAJobThatCouldGoOn(t *testing.T) {
 	})
 }
 
-func TestAnInnerRetryGoesBeforeAnOuterOne(t *testing.T) {
+func TestRetry_AnInnerRetryGoesBeforeAnOuterOne(t *testing.T) {
 	chaintest.InBubble(t, func(t *testing.T) {
 		w := chaintest.NewWorld(t, jobs.Config{}, chaintest.Returning(chaintest.ErrFlaky),
 			middleware.Retry(middleware.RetryConfig{Attempts: 1, Backoff: jobs.Constant(time.Hour), Classify: knows(middleware.Finding{Kind: middleware.Permanent})}),
@@ -103,7 +103,7 @@ func TestAnInnerRetryGoesBeforeAnOuterOne(t *testing.T) {
 	})
 }
 
-func TestARunThatAShutdownCutOffIsNotCharged(t *testing.T) {
+func TestRetry_ARunThatAShutdownCutOffIsNotCharged(t *testing.T) {
 	chaintest.InBubble(t, func(t *testing.T) {
 		w := chaintest.NewWorld(t, jobs.Config{ShutdownTimeout: -1}, func(ctx context.Context, _ *jobs.Job) error {
 			<-ctx.Done()
@@ -120,7 +120,7 @@ func TestARunThatAShutdownCutOffIsNotCharged(t *testing.T) {
 	})
 }
 
-func TestErrorsOfConnectionsAreKnown(t *testing.T) {
+func TestRetry_ErrorsOfConnectionsAreKnown(t *testing.T) {
 	t.Parallel()
 	refused := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	for _, c := range []struct {
@@ -142,7 +142,7 @@ func TestErrorsOfConnectionsAreKnown(t *testing.T) {
 	}
 }
 
-func TestRetryRefusesWhatCannotBe(t *testing.T) {
+func TestRetry_RefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
 	chaintest.WantRefusal(t, "RetryConfig.Attempts: invalid: is -1; use 1 to", func() { middleware.Retry(middleware.RetryConfig{Attempts: -1}) })
 	chaintest.WantRefusal(t, "RetryConfig.MaxRetryAfter: invalid: is -1s; use more than zero", func() {

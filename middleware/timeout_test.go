@@ -13,7 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/middleware"
 )
 
-func TestSoftEndsTheContextAndTheErrorIsATimeout(t *testing.T) {
+func TestTimeout_SoftEndsTheContextAndTheErrorIsATimeout(t *testing.T) {
 	chaintest.InBubble(t, func(t *testing.T) {
 		var cause error
 		var took time.Duration
@@ -35,7 +35,7 @@ func TestSoftEndsTheContextAndTheErrorIsATimeout(t *testing.T) {
 	})
 }
 
-func TestAHandlerThatIgnoresItsContextKeepsItsSlotAndIsReportedAfterHard(t *testing.T) {
+func TestTimeout_AHandlerThatIgnoresItsContextKeepsItsSlotAndIsReportedAfterHard(t *testing.T) {
 	chaintest.InBubble(t, func(t *testing.T) {
 		stuck, gate := make(chan jobs.StuckEvent, 10), make(chan struct{})
 		cfg := jobs.Config{Concurrency: 1, Hooks: jobs.Hooks{Stuck: func(e jobs.StuckEvent) { stuck <- e }}}
@@ -73,7 +73,7 @@ func TestAHandlerThatIgnoresItsContextKeepsItsSlotAndIsReportedAfterHard(t *test
 
 func waitsDeafly(gate chan struct{}) { <-gate }
 
-func TestWithoutHardTheServersGraceCounts(t *testing.T) {
+func TestTimeout_WithoutHardTheServersGraceCounts(t *testing.T) {
 	chaintest.InBubble(t, func(t *testing.T) {
 		stuck, gate := make(chan jobs.StuckEvent, 10), make(chan struct{})
 		cfg := jobs.Config{Concurrency: 1, StuckGrace: time.Minute, Hooks: jobs.Hooks{Stuck: func(e jobs.StuckEvent) { stuck <- e }}}
@@ -92,7 +92,7 @@ func TestWithoutHardTheServersGraceCounts(t *testing.T) {
 	})
 }
 
-func TestTheSoonerOfTwoTimeoutsCountsAndTheOuterOneComesBack(t *testing.T) {
+func TestTimeout_TheSoonerOfTwoTimeoutsCountsAndTheOuterOneComesBack(t *testing.T) {
 	chaintest.InBubble(t, func(t *testing.T) {
 		stuck, gate := make(chan jobs.StuckEvent, 10), make(chan struct{})
 		outer := middleware.Timeout(middleware.TimeoutConfig{Soft: 30 * time.Second, Hard: 40 * time.Second})
@@ -143,7 +143,7 @@ func TestTheSoonerOfTwoTimeoutsCountsAndTheOuterOneComesBack(t *testing.T) {
 	})
 }
 
-func TestTheErrorOfARunThatEndedInTimeIsTheHandlersOwn(t *testing.T) {
+func TestTimeout_TheErrorOfARunThatEndedInTimeIsTheHandlersOwn(t *testing.T) {
 	t.Parallel()
 	m := middleware.Timeout(middleware.TimeoutConfig{Soft: time.Hour})
 	if err := chaintest.Call(m, chaintest.AJob("a"), chaintest.Returning(chaintest.ErrFlaky)); err != chaintest.ErrFlaky {
@@ -151,7 +151,7 @@ func TestTheErrorOfARunThatEndedInTimeIsTheHandlersOwn(t *testing.T) {
 	}
 }
 
-func TestWhatAHandlerDecidesAfterItsTimeoutIsObeyed(t *testing.T) {
+func TestTimeout_WhatAHandlerDecidesAfterItsTimeoutIsObeyed(t *testing.T) {
 	chaintest.InBubble(t, func(t *testing.T) {
 		w := chaintest.NewWorld(t, jobs.Config{}, func(ctx context.Context, _ *jobs.Job) error {
 			<-ctx.Done()
@@ -165,7 +165,7 @@ func TestWhatAHandlerDecidesAfterItsTimeoutIsObeyed(t *testing.T) {
 	})
 }
 
-func TestTimeoutRefusesWhatCannotBe(t *testing.T) {
+func TestTimeout_RefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
 	chaintest.WantRefusal(t, "TimeoutConfig.Soft: invalid: is 0s; use more than zero", func() { middleware.Timeout(middleware.TimeoutConfig{}) })
 	chaintest.WantRefusal(t, "TimeoutConfig.Hard: invalid: is 1s; use more than Soft, which is 2s", func() {

@@ -24,7 +24,7 @@ func producer(t *testing.T, chain ...jobs.EnqueueMiddleware) (*jobs.Client, *mem
 	return c, b
 }
 
-func TestABadTaskIsRefusedAndTheOthersOfItsBatchAreStored(t *testing.T) {
+func TestValidate_ABadTaskIsRefusedAndTheOthersOfItsBatchAreStored(t *testing.T) {
 	t.Parallel()
 	passed := 0
 	counts := func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
@@ -67,7 +67,7 @@ func TestABadTaskIsRefusedAndTheOthersOfItsBatchAreStored(t *testing.T) {
 	}
 }
 
-func TestChecksNameFieldLimitAndRemedy(t *testing.T) {
+func TestValidate_ChecksNameFieldLimitAndRemedy(t *testing.T) {
 	t.Parallel()
 	mux := jobs.NewServeMux()
 	for _, pattern := range []string{"email:welcome", "report:*"} {

@@ -8,7 +8,7 @@ import (
 )
 
 // Calls may come between two microseconds; nothing may be early for it.
-func TestNothingIsClaimedAFractionOfAMicrosecondEarly(t *testing.T) {
+func TestClock_NothingIsClaimedAFractionOfAMicrosecondEarly(t *testing.T) {
 	t.Parallel()
 	b := New()
 	defer b.Close()

@@ -20,7 +20,7 @@ func planted(plant func(q *queue)) func(testing.TB, broker.Broker) {
 	}
 }
 
-func TestEveryCorruptionIsFoundAndRepaired(t *testing.T) {
+func TestExamine_EveryCorruptionIsFoundAndRepaired(t *testing.T) {
 	t.Parallel()
 	examinetest.Run(t, func(testing.TB) broker.Broker { return New() }, []examinetest.Corruption{
 		{Name: "a scheduled job is in no order of time", Want: []string{"job-without-place scheduled"},
@@ -91,7 +91,7 @@ func TestEveryCorruptionIsFoundAndRepaired(t *testing.T) {
 	})
 }
 
-func TestAnExaminationGoesInBoundedSteps(t *testing.T) {
+func TestExamine_AnExaminationGoesInBoundedSteps(t *testing.T) {
 	t.Parallel()
 	b := New()
 	const jobs = 100_000
@@ -119,7 +119,7 @@ func TestAnExaminationGoesInBoundedSteps(t *testing.T) {
 	}
 }
 
-func TestAnExaminationOfAHealthyStoreFindsNothing(t *testing.T) {
+func TestExamine_AnExaminationOfAHealthyStoreFindsNothing(t *testing.T) {
 	t.Parallel()
 	l := newLife(t)
 	for n := range 600 {
@@ -131,7 +131,7 @@ func TestAnExaminationOfAHealthyStoreFindsNothing(t *testing.T) {
 	}
 }
 
-func TestAnExaminationOfABusyStoreFindsNothing(t *testing.T) {
+func TestExamine_AnExaminationOfABusyStoreFindsNothing(t *testing.T) {
 	t.Parallel()
 	s := NewStore()
 	examinetest.Busy(t, func(tb testing.TB) broker.Broker {
@@ -141,7 +141,7 @@ func TestAnExaminationOfABusyStoreFindsNothing(t *testing.T) {
 	})
 }
 
-func TestARepairWakesWhoWaits(t *testing.T) {
+func TestExamine_ARepairWakesWhoWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := New()

@@ -12,7 +12,7 @@ import (
 
 // Jobs that stay where they are must be shown whatever happens to others
 // between two pages, in each kind of index.
-func TestAJobThatStaysIsShownWhateverOthersDoBetweenPages(t *testing.T) {
+func TestFind_AJobThatStaysIsShownWhateverOthersDoBetweenPages(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
@@ -88,7 +88,7 @@ func operate(t *testing.T, b *Broker, kind broker.OperationKind, now time.Time, 
 	}
 }
 
-func TestACursorOfNoPageIsRefused(t *testing.T) {
+func TestFind_ACursorOfNoPageIsRefused(t *testing.T) {
 	t.Parallel()
 	b := New()
 	defer b.Close()

@@ -11,7 +11,7 @@ import (
 )
 
 // What a caller hands in and what it gets back are its own to write to.
-func TestNothingIsSharedWithCallers(t *testing.T) {
+func TestMemory_NothingIsSharedWithCallers(t *testing.T) {
 	t.Parallel()
 	b := New()
 	defer b.Close()
@@ -77,7 +77,7 @@ func TestNothingIsSharedWithCallers(t *testing.T) {
 
 // Jobs of one batch are copied into one piece of memory; growing one of them
 // must not run into its neighbour.
-func TestAppendingToAPayloadLeavesItsNeighbourAlone(t *testing.T) {
+func TestMemory_AppendingToAPayloadLeavesItsNeighbourAlone(t *testing.T) {
 	t.Parallel()
 	b := New()
 	defer b.Close()
@@ -118,7 +118,7 @@ func settleAll(t *testing.T, b *Broker, number int64, o broker.Outcome, jobs ...
 
 // A job's life in batches of 100 may cost four allocations; its ID is made
 // beforehand.
-func TestALifeCostsAtMostFourAllocations(t *testing.T) {
+func TestMemory_ALifeCostsAtMostFourAllocations(t *testing.T) {
 	const batch, most = 100, 4
 	b := New()
 	defer b.Close()
@@ -148,7 +148,7 @@ func TestALifeCostsAtMostFourAllocations(t *testing.T) {
 // What jobs occupied is given back: neither those that went one by one nor those
 // that were a great many at once leave anything behind. Not parallel: it
 // measures the memory of the process.
-func TestMemoryStaysFlat(t *testing.T) {
+func TestMemory_StaysFlat(t *testing.T) {
 	const batch, depth, lives = 1000, 100_000, 200_000
 	b := New()
 	defer b.Close()

@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestRandomCallsLeadJobsIntoEveryState(t *testing.T) {
+func TestStore_RandomCallsLeadJobsIntoEveryState(t *testing.T) {
 	t.Parallel()
 	l := newLife(t)
 	seen := make(map[broker.State]bool)
@@ -29,7 +29,7 @@ func TestRandomCallsLeadJobsIntoEveryState(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOfWhatIsGoneAndLapsed(t *testing.T) {
+func TestStore_NothingIsLeftOfWhatIsGoneAndLapsed(t *testing.T) {
 	t.Parallel()
 	l := newLife(t)
 	for range 3000 {
@@ -90,7 +90,7 @@ func TestNothingIsLeftOfWhatIsGoneAndLapsed(t *testing.T) {
 	}
 }
 
-func TestJobsReleasedTogetherKeepTheirOrder(t *testing.T) {
+func TestStore_JobsReleasedTogetherKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	b := New()
 	defer b.Close()
@@ -118,7 +118,7 @@ func TestJobsReleasedTogetherKeepTheirOrder(t *testing.T) {
 	}
 }
 
-func TestAJobFreesItsKeyOnlyIfItStillHoldsIt(t *testing.T) {
+func TestStore_AJobFreesItsKeyOnlyIfItStillHoldsIt(t *testing.T) {
 	t.Parallel()
 	b := New()
 	defer b.Close()
@@ -143,7 +143,7 @@ func TestAJobFreesItsKeyOnlyIfItStillHoldsIt(t *testing.T) {
 	}
 }
 
-func TestPruneKeepsWhatWasTakenAgainSinceItLapsed(t *testing.T) {
+func TestStore_PruneKeepsWhatWasTakenAgainSinceItLapsed(t *testing.T) {
 	t.Parallel()
 	b := New()
 	defer b.Close()
@@ -177,7 +177,7 @@ func TestPruneKeepsWhatWasTakenAgainSinceItLapsed(t *testing.T) {
 	}
 }
 
-func TestALateSettleOfALongEndedWorkerStillApplies(t *testing.T) {
+func TestStore_ALateSettleOfALongEndedWorkerStillApplies(t *testing.T) {
 	t.Parallel()
 	b := New()
 	defer b.Close()

@@ -12,7 +12,7 @@ import (
 )
 
 // A store made outside a bubble serves calls that wait inside one.
-func TestWaitingClaimInABubbleWakesForAnEnqueueOnAStoreFromOutside(t *testing.T) {
+func TestWait_WaitingClaimInABubbleWakesForAnEnqueueOnAStoreFromOutside(t *testing.T) {
 	t.Parallel()
 	store := NewStore()
 	synctest.Test(t, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestWaitingClaimInABubbleWakesForAnEnqueueOnAStoreFromOutside(t *testing.T)
 	})
 }
 
-func TestWaitingClaimTakesADueJobAtItsInstant(t *testing.T) {
+func TestWait_WaitingClaimTakesADueJobAtItsInstant(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := New()
@@ -51,7 +51,7 @@ func TestWaitingClaimTakesADueJobAtItsInstant(t *testing.T) {
 	})
 }
 
-func TestWaitingClaimEndsWithItsWait(t *testing.T) {
+func TestWait_WaitingClaimEndsWithItsWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := New()
@@ -65,7 +65,7 @@ func TestWaitingClaimEndsWithItsWait(t *testing.T) {
 	})
 }
 
-func TestOneWaiterWakesAtATimeAndAllGetTheirJobs(t *testing.T) {
+func TestWait_OneWaiterWakesAtATimeAndAllGetTheirJobs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := New()
@@ -105,7 +105,7 @@ func TestOneWaiterWakesAtATimeAndAllGetTheirJobs(t *testing.T) {
 	})
 }
 
-func TestAWokenClaimThatGoesAwayHandsItsWakeOn(t *testing.T) {
+func TestWait_AWokenClaimThatGoesAwayHandsItsWakeOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := NewStore()
@@ -139,7 +139,7 @@ func TestAWokenClaimThatGoesAwayHandsItsWakeOn(t *testing.T) {
 	})
 }
 
-func TestAKeeperThatLeavesPassesTheTimeKeepingOn(t *testing.T) {
+func TestWait_AKeeperThatLeavesPassesTheTimeKeepingOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := New()
@@ -162,7 +162,7 @@ func TestAKeeperThatLeavesPassesTheTimeKeepingOn(t *testing.T) {
 	})
 }
 
-func TestResumeWakesAndPauseDoesNot(t *testing.T) {
+func TestWait_ResumeWakesAndPauseDoesNot(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := New()
@@ -194,7 +194,7 @@ func TestResumeWakesAndPauseDoesNot(t *testing.T) {
 	})
 }
 
-func TestCloseEndsWaitingCallsOfItsHandleOnly(t *testing.T) {
+func TestWait_CloseEndsWaitingCallsOfItsHandleOnly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := NewStore()
@@ -227,7 +227,7 @@ func TestCloseEndsWaitingCallsOfItsHandleOnly(t *testing.T) {
 	})
 }
 
-func TestAClaimIsWokenForTwoReasonsAtOnce(t *testing.T) {
+func TestWait_AClaimIsWokenForTwoReasonsAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := New()
@@ -250,7 +250,7 @@ func TestAClaimIsWokenForTwoReasonsAtOnce(t *testing.T) {
 	})
 }
 
-func TestAWorkerThatEndsEndsItsWaitingClaims(t *testing.T) {
+func TestWait_AWorkerThatEndsEndsItsWaitingClaims(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := New()
@@ -268,7 +268,7 @@ func TestAWorkerThatEndsEndsItsWaitingClaims(t *testing.T) {
 	})
 }
 
-func TestRemovingAQueueEndsTheClaimsThatWaitForIt(t *testing.T) {
+func TestWait_RemovingAQueueEndsTheClaimsThatWaitForIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := New()

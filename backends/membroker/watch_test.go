@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestASlowWatcherLearnsHowManyEventsItMissed(t *testing.T) {
+func TestWatch_ASlowWatcherLearnsHowManyEventsItMissed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := New()
@@ -49,7 +49,7 @@ func TestASlowWatcherLearnsHowManyEventsItMissed(t *testing.T) {
 	})
 }
 
-func TestAWatchEndsWithItsContextAndLeavesNothing(t *testing.T) {
+func TestWatch_AWatchEndsWithItsContextAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := New()

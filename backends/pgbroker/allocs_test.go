@@ -6,7 +6,7 @@ import "testing"
 // allocate, those of the driver and of the test's own jobs included. The race
 // detector adds a few. It runs beside no other test, because all allocations of
 // the process count.
-func TestHotPathsAllocateLittle(t *testing.T) {
+func TestAllocs_HotPathsAllocateLittle(t *testing.T) {
 	const size = 500
 	s := newBench(t)
 	ceiling := func(what string, most, got float64) {

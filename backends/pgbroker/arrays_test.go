@@ -12,7 +12,7 @@ import (
 )
 
 // Arrays arrive as they are whatever way a pool sends its arguments.
-func TestArraysTravelInEveryModeOfTheDriver(t *testing.T) {
+func TestArrays_TravelInEveryModeOfTheDriver(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeCacheDescribe,
 		pgx.QueryExecModeDescribeExec, pgx.QueryExecModeExec, pgx.QueryExecModeSimpleProtocol} {

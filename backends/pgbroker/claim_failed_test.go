@@ -13,7 +13,7 @@ import (
 
 // Rows come before the transaction that leased them has committed. A claim that
 // fails behind them hands none of them out: nobody may hold them.
-func TestAClaimThatFailsBehindItsRowsGivesNothing(t *testing.T) {
+func TestClaimFailed_AClaimThatFailsBehindItsRowsGivesNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
@@ -48,7 +48,7 @@ func TestAClaimThatFailsBehindItsRowsGivesNothing(t *testing.T) {
 }
 
 // The same of an answer that is cut off in its midst, in any place.
-func TestAClaimWhoseAnswerIsCutGivesNothing(t *testing.T) {
+func TestClaimFailed_AClaimWhoseAnswerIsCutGivesNothing(t *testing.T) {
 	t.Parallel()
 	for _, config := range []Config{{}, {PollOnly: true}} {
 		t.Run(map[bool]string{false: "Prepared", true: "PollOnly"}[config.PollOnly], func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestAClaimWhoseAnswerIsCutGivesNothing(t *testing.T) {
 }
 
 // Who asks for more than one round trip can give keeps what the first one gave.
-func TestAClaimKeepsWhatAnEarlierTransactionGave(t *testing.T) {
+func TestClaimFailed_AClaimKeepsWhatAnEarlierTransactionGave(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.worker("w")

@@ -98,7 +98,7 @@ func (f *fixture) effects() int64 { f.t.Helper(); return f.ask("select count(*) 
 
 func retained(j *broker.NewJob) { j.Body.Retention = time.Hour }
 
-func TestACommitCompletesTheJobWithItsEffect(t *testing.T) {
+func TestCompletetx_ACommitCompletesTheJobWithItsEffect(t *testing.T) {
 	forEachHandlersTx(t, func(t *testing.T, f *fixture, begin func() *handlersTx) {
 		job := f.claimed("a", retained, withKey("k", broker.UniqueUntilDone))
 		job.result = []byte("receipt\x00")
@@ -131,7 +131,7 @@ func TestACommitCompletesTheJobWithItsEffect(t *testing.T) {
 	})
 }
 
-func TestARollbackLeavesTheJobAndItsLease(t *testing.T) {
+func TestCompletetx_ARollbackLeavesTheJobAndItsLease(t *testing.T) {
 	forEachHandlersTx(t, func(t *testing.T, f *fixture, begin func() *handlersTx) {
 		job := f.claimed("a", retained, given, withKey("k", broker.UniqueUntilDone))
 		counts, content := f.counts(), f.content()
@@ -152,7 +152,7 @@ func TestARollbackLeavesTheJobAndItsLease(t *testing.T) {
 	})
 }
 
-func TestWithoutItsLeaseAHandlerCanCommitNothing(t *testing.T) {
+func TestCompletetx_WithoutItsLeaseAHandlerCanCommitNothing(t *testing.T) {
 	forEachHandlersTx(t, func(t *testing.T, f *fixture, begin func() *handlersTx) {
 		lost := map[string]func(*handled){
 			"settled": func(job *handled) { f.settle([]broker.Job{*job.record}, broker.Complete(nil)) },
@@ -194,7 +194,7 @@ func TestWithoutItsLeaseAHandlerCanCommitNothing(t *testing.T) {
 	})
 }
 
-func TestABadCompletionCanCommitNothing(t *testing.T) {
+func TestCompletetx_ABadCompletionCanCommitNothing(t *testing.T) {
 	forEachHandlersTx(t, func(t *testing.T, f *fixture, begin func() *handlersTx) {
 		ended, end := context.WithCancel(t.Context())
 		end()
@@ -220,7 +220,7 @@ func TestABadCompletionCanCommitNothing(t *testing.T) {
 	})
 }
 
-func TestAnOpenTransactionKeepsTheJobFromOthers(t *testing.T) {
+func TestCompletetx_AnOpenTransactionKeepsTheJobFromOthers(t *testing.T) {
 	forEachHandlersTx(t, func(t *testing.T, f *fixture, begin func() *handlersTx) {
 		job := f.claimed("a")
 		tx := begin()
@@ -246,7 +246,7 @@ func TestAnOpenTransactionKeepsTheJobFromOthers(t *testing.T) {
 	})
 }
 
-func TestTheHandlersSettingsStayAsTheyWere(t *testing.T) {
+func TestCompletetx_TheHandlersSettingsStayAsTheyWere(t *testing.T) {
 	forEachHandlersTx(t, func(t *testing.T, f *fixture, begin func() *handlersTx) {
 		const all = `select string_agg(name || '=' || setting, ' ' order by name) from pg_settings where name not like 'transaction%'`
 		job := f.claimed("a")
@@ -263,7 +263,7 @@ func TestTheHandlersSettingsStayAsTheyWere(t *testing.T) {
 	})
 }
 
-func TestWatchersHearOfTheCommit(t *testing.T) {
+func TestCompletetx_WatchersHearOfTheCommit(t *testing.T) {
 	forEachHandlersTx(t, func(t *testing.T, f *fixture, begin func() *handlersTx) {
 		job := f.claimed("a")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -287,7 +287,7 @@ func TestWatchersHearOfTheCommit(t *testing.T) {
 	})
 }
 
-func TestAJobCanBeCompletedAtAnyIsolation(t *testing.T) {
+func TestCompletetx_AJobCanBeCompletedAtAnyIsolation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for _, level := range []pgx.TxIsoLevel{pgx.ReadCommitted, pgx.RepeatableRead, pgx.Serializable} {
@@ -301,7 +301,7 @@ func TestAJobCanBeCompletedAtAnyIsolation(t *testing.T) {
 	}
 }
 
-func TestAHandlerOfAnOlderReleaseCompletesNothing(t *testing.T) {
+func TestCompletetx_AHandlerOfAnOlderReleaseCompletesNothing(t *testing.T) {
 	forEachHandlersTx(t, func(t *testing.T, f *fixture, begin func() *handlersTx) {
 		job := f.claimed("a")
 		f.exec("update jobs.queue set layout = 2")
@@ -323,7 +323,7 @@ func (f *fixture) takeOver() []broker.Job {
 	return got.Jobs
 }
 
-func TestAnOpenCompletionIsPassedOverByAReclaim(t *testing.T) {
+func TestCompletetx_AnOpenCompletionIsPassedOverByAReclaim(t *testing.T) {
 	forEachHandlersTx(t, func(t *testing.T, f *fixture, begin func() *handlersTx) {
 		job := f.claimed("a")
 		tx := begin()
@@ -337,7 +337,7 @@ func TestAnOpenCompletionIsPassedOverByAReclaim(t *testing.T) {
 	})
 }
 
-func TestAReclaimTakesAJobWhoseCompletionWasRolledBack(t *testing.T) {
+func TestCompletetx_AReclaimTakesAJobWhoseCompletionWasRolledBack(t *testing.T) {
 	forEachHandlersTx(t, func(t *testing.T, f *fixture, begin func() *handlersTx) {
 		job := f.claimed("a")
 		tx := begin()

@@ -30,7 +30,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-func TestConformanceThroughPgBouncer(t *testing.T) {
+func TestConformance_ThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 	url := testenv.PgBouncer(t)
 	direct := connect(t, testenv.Postgres(t), 2)

@@ -34,7 +34,7 @@ func (f *fixture) checkCounts() {
 // A claim that had to wait for its worker's row sees the queue as it was
 // before. A job that was put elsewhere in the queue meanwhile is not claimed:
 // then it must not be counted as claimed, nor lose its unique key.
-func TestACountFollowsWhatAClaimReallyLeased(t *testing.T) {
+func TestCounts_ACountFollowsWhatAClaimReallyLeased(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.store(f, aJob("moved", withKey("k", broker.UniqueUntilStarted)), aJob("stays"))
@@ -66,7 +66,7 @@ func TestACountFollowsWhatAClaimReallyLeased(t *testing.T) {
 }
 
 // Any mix of calls at once, and in the end the counts are those of the rows.
-func TestCountsAreExactAfterEverythingAtOnce(t *testing.T) {
+func TestCounts_AreExactAfterEverythingAtOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: testQueue, RetainCompleted: &broker.Retention{Age: time.Hour, Count: 20}})

@@ -39,7 +39,7 @@ func (f *inside) complete(ids ...string) {
 	f.settle("w", broker.Complete([]byte("result")), f.claimed("w", len(ids))...)
 }
 
-func TestRecordsKeptForDaysGoWithTheirDay(t *testing.T) {
+func TestDays_RecordsKeptForDaysGoWithTheirDay(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.worker("w")
@@ -79,7 +79,7 @@ func TestRecordsKeptForDaysGoWithTheirDay(t *testing.T) {
 	}
 }
 
-func TestShortRetentionNeedsNoDays(t *testing.T) {
+func TestDays_ShortRetentionNeedsNoDays(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.worker("w")
@@ -94,7 +94,7 @@ func TestShortRetentionNeedsNoDays(t *testing.T) {
 	}
 }
 
-func TestManyServersMayTurnTheDaysAtOnce(t *testing.T) {
+func TestDays_ManyServersMayTurnTheDaysAtOnce(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.keep(72 * time.Hour)

@@ -10,7 +10,7 @@ import (
 
 // The queues of a call fail each in their own way. Who is told that a job was
 // not stored sends it again as another.
-func TestEachJobHasTheErrorOfItsOwnQueue(t *testing.T) {
+func TestEnqueueFailed_EachJobHasTheErrorOfItsOwnQueue(t *testing.T) {
 	t.Parallel()
 	for _, config := range []Config{{}, {PollOnly: true}} {
 		t.Run(map[bool]string{false: "Prepared", true: "PollOnly"}[config.PollOnly], func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestEachJobHasTheErrorOfItsOwnQueue(t *testing.T) {
 
 // What poll_only sends and gets no answer to may have been stored, whatever the
 // kind of job; and every other call is as open.
-func TestALostAnswerLeavesOpenWhatWasApplied(t *testing.T) {
+func TestEnqueueFailed_ALostAnswerLeavesOpenWhatWasApplied(t *testing.T) {
 	t.Parallel()
 	for _, config := range []Config{{}, {PollOnly: true}} {
 		t.Run(map[bool]string{false: "Prepared", true: "PollOnly"}[config.PollOnly], func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-func TestErrorsSayWhetherAnythingWasApplied(t *testing.T) {
+func TestErrors_SayWhetherAnythingWasApplied(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		what    string
@@ -51,7 +51,7 @@ func TestErrorsSayWhetherAnythingWasApplied(t *testing.T) {
 	}
 }
 
-func TestEveryCallAnswersSoonWhenTheServerIsDown(t *testing.T) {
+func TestErrors_EveryCallAnswersSoonWhenTheServerIsDown(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivatePostgres(t)
 	db := connect(t, server.URL, 4)
@@ -141,7 +141,7 @@ func (f *inside) calls(held []broker.Job) map[string]func(context.Context) error
 	}
 }
 
-func TestErrorsShowNoPassword(t *testing.T) {
+func TestErrors_ShowNoPassword(t *testing.T) {
 	t.Parallel()
 	config, err := pgxpool.ParseConfig("postgres://someone:hunter2@127.0.0.1:1/db?connect_timeout=2")
 	if err != nil {
@@ -160,7 +160,7 @@ func TestErrorsShowNoPassword(t *testing.T) {
 
 // What another transaction has taken and not committed makes only the jobs
 // fail that want the same.
-func TestALockThatOthersHoldFailsOnlyTheJobsThatWantIt(t *testing.T) {
+func TestErrors_ALockThatOthersHoldFailsOnlyTheJobsThatWantIt(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.accept(f, job("first of the queue"))

@@ -116,7 +116,7 @@ func corruptions(direct *pgxpool.Pool) []examinetest.Corruption {
 	}
 }
 
-func TestEveryCorruptionIsFoundAndRepaired(t *testing.T) {
+func TestExamine_EveryCorruptionIsFoundAndRepaired(t *testing.T) {
 	t.Parallel()
 	url := testenv.Postgres(t)
 	direct := connect(t, url, 4)
@@ -135,7 +135,7 @@ func fresh(tb testing.TB, direct *pgxpool.Pool, url string) *Broker {
 }
 
 // Jobs of a queue whose row is gone come back under another name.
-func TestJobsWithoutAQueueAreRecovered(t *testing.T) {
+func TestExamine_JobsWithoutAQueueAreRecovered(t *testing.T) {
 	t.Parallel()
 	url := testenv.Postgres(t)
 	direct := connect(t, url, 2)
@@ -156,7 +156,7 @@ func TestJobsWithoutAQueueAreRecovered(t *testing.T) {
 	}
 }
 
-func TestAnExaminationOfABusyStoreFindsNothing(t *testing.T) {
+func TestExamine_AnExaminationOfABusyStoreFindsNothing(t *testing.T) {
 	t.Parallel()
 	url := testenv.Postgres(t)
 	direct := connect(t, url, 2)
@@ -171,7 +171,7 @@ func TestAnExaminationOfABusyStoreFindsNothing(t *testing.T) {
 	})
 }
 
-func TestAnExaminationGoesInBoundedSteps(t *testing.T) {
+func TestExamine_AnExaminationGoesInBoundedSteps(t *testing.T) {
 	t.Parallel()
 	url := testenv.Postgres(t)
 	direct := connect(t, url, 2)
@@ -200,7 +200,7 @@ func TestAnExaminationGoesInBoundedSteps(t *testing.T) {
 	}
 }
 
-func TestAServerThatEndangersJobsIsFound(t *testing.T) {
+func TestExamine_AServerThatEndangersJobsIsFound(t *testing.T) {
 	t.Parallel()
 	codes := func(found []noted) string {
 		var all []string
@@ -246,7 +246,7 @@ func TestAServerThatEndangersJobsIsFound(t *testing.T) {
 }
 
 // A transaction that is open for long is shown by what it is.
-func TestAnOldSnapshotIsFound(t *testing.T) {
+func TestExamine_AnOldSnapshotIsFound(t *testing.T) {
 	t.Parallel()
 	url := testenv.Postgres(t)
 	direct := connect(t, url, 2)
@@ -275,7 +275,7 @@ func TestAnOldSnapshotIsFound(t *testing.T) {
 }
 
 // A user that may not write, as one has on a replica, finds everything.
-func TestAUserThatMayOnlyReadCanExamine(t *testing.T) {
+func TestExamine_AUserThatMayOnlyReadCanExamine(t *testing.T) {
 	t.Parallel()
 	url := testenv.Postgres(t)
 	direct := connect(t, url, 2)
@@ -305,7 +305,7 @@ func TestAUserThatMayOnlyReadCanExamine(t *testing.T) {
 
 // A key may lapse, and somebody else take it, between a look at the clock and
 // the look at the job that had it.
-func TestAKeyThatLapsesDuringAnExaminationIsNoFinding(t *testing.T) {
+func TestExamine_AKeyThatLapsesDuringAnExaminationIsNoFinding(t *testing.T) {
 	t.Parallel()
 	url := testenv.Postgres(t)
 	direct := connect(t, url, 2)

@@ -17,7 +17,7 @@ import (
 
 // While a snapshot is open no entry of a job that ended since can leave the
 // indexes. A claim that began at their front would visit 20,000 rows.
-func TestAnOldSnapshotMakesClaimsNoDearer(t *testing.T) {
+func TestFloor_AnOldSnapshotMakesClaimsNoDearer(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)
 	f := newFixtureAlone(t, sent.hook)
@@ -158,7 +158,7 @@ func (f *fixture) pagesOf(claim string, args ...any) int64 {
 
 // A job takes its turn when it is enqueued, and can be seen when the
 // transaction commits: by then, claims may have gone far past it.
-func TestAJobThatCommitsLateIsNotPassedOver(t *testing.T) {
+func TestFloor_AJobThatCommitsLateIsNotPassedOver(t *testing.T) {
 	t.Parallel()
 	// Few later jobs, and so many that claims no longer wait for the oldest.
 	for _, later := range []int{100, 2500, 25_000} {
@@ -188,7 +188,7 @@ const sweepPromise = 7500 * time.Millisecond
 
 // At every moment some transaction is open that has taken a turn, and never the
 // same one for long: a floor must wait for each of them.
-func TestJobsOfOverlappingTransactionsAreNotPassedOver(t *testing.T) {
+func TestFloor_JobsOfOverlappingTransactionsAreNotPassedOver(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	const chain = 8

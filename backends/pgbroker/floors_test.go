@@ -60,7 +60,7 @@ func (l *looks) want(what string, safe int64) {
 	}
 }
 
-func TestAFloorFollowsWhatIsClaimed(t *testing.T) {
+func TestFloors_AFloorFollowsWhatIsClaimed(t *testing.T) {
 	t.Parallel()
 	l := newLooks(t)
 	l.look(500, 300)
@@ -76,7 +76,7 @@ func TestAFloorFollowsWhatIsClaimed(t *testing.T) {
 	}
 }
 
-func TestAFloorWaitsForTransactionsThatMayHaveDrawnASeq(t *testing.T) {
+func TestFloors_AFloorWaitsForTransactionsThatMayHaveDrawnASeq(t *testing.T) {
 	t.Parallel()
 	l := newLooks(t)
 	l.look(500, 0)
@@ -93,7 +93,7 @@ func TestAFloorWaitsForTransactionsThatMayHaveDrawnASeq(t *testing.T) {
 
 // The last seq that a look saw may be of a transaction younger than the look's
 // own. Only one that begins later tells.
-func TestALookDoesNotTrustWhatItSawItself(t *testing.T) {
+func TestFloors_ALookDoesNotTrustWhatItSawItself(t *testing.T) {
 	t.Parallel()
 	l := newLooks(t)
 	first, second := l.begin(), l.begin() // both begin before either is answered
@@ -105,7 +105,7 @@ func TestALookDoesNotTrustWhatItSawItself(t *testing.T) {
 	l.want("after one that began when that had been answered", 900)
 }
 
-func TestAStoreThatWentBackHasNoFloors(t *testing.T) {
+func TestFloors_AStoreThatWentBackHasNoFloors(t *testing.T) {
 	t.Parallel()
 	l := newLooks(t)
 	for range 4 {
@@ -116,7 +116,7 @@ func TestAStoreThatWentBackHasNoFloors(t *testing.T) {
 	l.want("after seqs began anew", 0)
 }
 
-func TestClaimsSweepNowAndThen(t *testing.T) {
+func TestFloors_ClaimsSweepNowAndThen(t *testing.T) {
 	t.Parallel()
 	l := newLooks(t)
 	sweeps := func(during time.Duration) (n int) {
@@ -163,7 +163,7 @@ func TestClaimsSweepNowAndThen(t *testing.T) {
 
 // While a writer is open looks cost what claims do. Once it has ended one look
 // goes all the way, and finds what it brought.
-func TestALookGoesBackOnlyWhenThatRaisesTheFloor(t *testing.T) {
+func TestFloors_ALookGoesBackOnlyWhenThatRaisesTheFloor(t *testing.T) {
 	t.Parallel()
 	l := newLooks(t)
 	l.look(100, 0)

@@ -297,7 +297,7 @@ func TestClaim_SettlesThatTravelWithItAreDurable(t *testing.T) {
 }
 
 // What one call may do in parts is done for more than fits into a part.
-func TestMoreThanAThousand(t *testing.T) {
+func TestForms_MoreThanAThousand(t *testing.T) {
 	t.Parallel()
 	const n = 2300
 	store := func(f *fixture, now time.Time) {

@@ -9,7 +9,7 @@ import (
 )
 
 // A fleet that has nothing to do must not keep its server busy.
-func TestAClaimThatWaitsInVainAsksSeldom(t *testing.T) {
+func TestIdle_AClaimThatWaitsInVainAsksSeldom(t *testing.T) {
 	t.Parallel()
 	const wait = time.Second
 	for _, c := range []struct {

@@ -13,7 +13,7 @@ import (
 
 // settle.sql stores one head for both outcomes of a job that may have been
 // asked to cancel: they must differ in the charge alone, which it leaves out.
-func TestCancelledOutcomeDiffersInItsChargeOnly(t *testing.T) {
+func TestLife_CancelledOutcomeDiffersInItsChargeOnly(t *testing.T) {
 	t.Parallel()
 	at := time.Now().UTC().Truncate(time.Microsecond)
 	failure := broker.Failure{At: at, Message: "failed"}
@@ -31,7 +31,7 @@ func TestCancelledOutcomeDiffersInItsChargeOnly(t *testing.T) {
 }
 
 // When everything has ended and lapsed, nothing is left but the queue.
-func TestNothingIsLeftWhenEverythingIsGone(t *testing.T) {
+func TestLife_NothingIsLeftWhenEverythingIsGone(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -138,7 +138,7 @@ func (p *countedPort) flush(ctx context.Context, f *flush) error {
 	return p.ownPort.flush(ctx, f)
 }
 
-func TestABatchOfJobsThatRepeatEachOtherIsDecidedInFewRoundTrips(t *testing.T) {
+func TestLife_ABatchOfJobsThatRepeatEachOtherIsDecidedInFewRoundTrips(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.accept(f, job("exists"))

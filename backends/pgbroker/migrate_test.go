@@ -15,7 +15,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-func TestMigratingTwiceChangesNothing(t *testing.T) {
+func TestMigrate_MigratingTwiceChangesNothing(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.accept(f, job("a"))
@@ -30,7 +30,7 @@ func TestMigratingTwiceChangesNothing(t *testing.T) {
 	}
 }
 
-func TestManyMayMigrateAtOnce(t *testing.T) {
+func TestMigrate_ManyMayMigrateAtOnce(t *testing.T) {
 	t.Parallel()
 	db := connect(t, testenv.Postgres(t), 8)
 	name := testenv.Name(t)
@@ -202,7 +202,7 @@ func TestMigrate_FilesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestASchemaThatIsNotMigratedIsRefusedWithTheRemedy(t *testing.T) {
+func TestMigrate_ASchemaThatIsNotMigratedIsRefusedWithTheRemedy(t *testing.T) {
 	t.Parallel()
 	db := connect(t, testenv.Postgres(t), 2)
 	_, err := New(t.Context(), db, Config{Schema: testenv.Name(t)})
@@ -216,7 +216,7 @@ func TestASchemaThatIsNotMigratedIsRefusedWithTheRemedy(t *testing.T) {
 	}
 }
 
-func TestADatabaseThatIsNotReadCommittedIsRefused(t *testing.T) {
+func TestMigrate_ADatabaseThatIsNotReadCommittedIsRefused(t *testing.T) {
 	t.Parallel()
 	url := testenv.Postgres(t)
 	separator := "?"

@@ -40,7 +40,7 @@ func listenTo(t *testing.T, f *inside) (heard func(until string) []string) {
 	}
 }
 
-func TestNotificationsAreAtMostOnePerWindow(t *testing.T) {
+func TestNotify_NotificationsAreAtMostOnePerWindow(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.accept(f, job("first of the queue"))
@@ -71,7 +71,7 @@ func TestNotificationsAreAtMostOnePerWindow(t *testing.T) {
 	}
 }
 
-func TestANotificationHeldBackIsSentAtTheEndOfItsWindow(t *testing.T) {
+func TestNotify_ANotificationHeldBackIsSentAtTheEndOfItsWindow(t *testing.T) {
 	t.Parallel()
 	sent := make(chan string, 10)
 	tasks := newTasks()
@@ -95,7 +95,7 @@ func TestANotificationHeldBackIsSentAtTheEndOfItsWindow(t *testing.T) {
 
 // What is held back speaks for all that it stands for: only a window of nothing
 // but pending jobs ends in a wake-up that says so.
-func TestANotificationOfPendingJobsSpeaksOfNothingElse(t *testing.T) {
+func TestNotify_ANotificationOfPendingJobsSpeaksOfNothingElse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		sent := make(chan string, 10)

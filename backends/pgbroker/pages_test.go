@@ -145,7 +145,7 @@ func TestClaim_LateClaimOfAnEndedWorker(t *testing.T) {
 }
 
 // One call serves several queues, and what it does in one it does in all.
-func TestSeveralQueuesInOneCall(t *testing.T) {
+func TestPages_SeveralQueuesInOneCall(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	queues := []string{"b", "a", "c"}

@@ -45,7 +45,7 @@ var hot = []struct {
 
 // A generic plan is made once per connection, at whatever size the tables and
 // their statistics happen to have, and stays.
-func TestHotStatementsGoByTheirIndexAtEverySize(t *testing.T) {
+func TestPlan_HotStatementsGoByTheirIndexAtEverySize(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.exec("alter table jobs.job set (autovacuum_enabled = false)") // statistics are taken when the test says so
@@ -130,7 +130,7 @@ func (p queryPlan) entered(index, condition string) (n int) {
 
 // What the scan floor relies on must not only be written but done: the planner
 // leaves out what it finds unused.
-func TestPlansAssignTheTransactionsIDBeforeATurn(t *testing.T) {
+func TestPlan_PlansAssignTheTransactionsIDBeforeATurn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	for _, name := range []string{"enqueue_plain", "enqueue", "settle"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-func TestEveryStatementPreparesOnTheSchema(t *testing.T) {
+func TestQueries_EveryStatementPreparesOnTheSchema(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	conn, err := f.db.Acquire(t.Context())
@@ -29,7 +29,7 @@ var numberedParam = regexp.MustCompile(`\$\d`)
 
 // A header says what a statement does, every parameter, what comes back, and
 // who calls it: the reader of one file should need no other.
-func TestEveryStatementHasAHeader(t *testing.T) {
+func TestQueries_EveryStatementHasAHeader(t *testing.T) {
 	t.Parallel()
 	for name := range loadQueries(DefaultSchema) {
 		header, body := readQuery(name + ".sql")
@@ -56,7 +56,7 @@ func TestEveryStatementHasAHeader(t *testing.T) {
 	}
 }
 
-func TestEveryStatementIsUsed(t *testing.T) {
+func TestQueries_EveryStatementIsUsed(t *testing.T) {
 	t.Parallel()
 	files, err := os.ReadDir(".")
 	if err != nil {
@@ -79,7 +79,7 @@ func TestEveryStatementIsUsed(t *testing.T) {
 	}
 }
 
-func TestEveryPartIsUsed(t *testing.T) {
+func TestQueries_EveryPartIsUsed(t *testing.T) {
 	t.Parallel()
 	parts, err := queryFiles.ReadDir("queries/parts")
 	if err != nil || len(parts) == 0 {
@@ -106,7 +106,7 @@ func TestEveryPartIsUsed(t *testing.T) {
 	}
 }
 
-func TestOnlyPlainSchemaNamesAreAccepted(t *testing.T) {
+func TestQueries_OnlyPlainSchemaNamesAreAccepted(t *testing.T) {
 	t.Parallel()
 	db := connect(t, testenv.Postgres(t), 2)
 	for _, name := range []string{`a"b`, "a.b", "a b", "A", "1a", "ä", "a;drop schema public", strings.Repeat("a", 49)} {

@@ -59,7 +59,7 @@ func (w *waiting) looks(f func()) int64 {
 }
 
 // A worker that takes jobs one by one, as they come, asks for each once.
-func TestAClaimThatWaitsDoesNotLookTwiceForNothing(t *testing.T) {
+func TestQuiet_AClaimThatWaitsDoesNotLookTwiceForNothing(t *testing.T) {
 	t.Parallel()
 	w := newWaiting(t)
 	if n := w.looks(func() { w.claim(50 * time.Millisecond) }); n != 1 {
@@ -68,7 +68,7 @@ func TestAClaimThatWaitsDoesNotLookTwiceForNothing(t *testing.T) {
 }
 
 // What came after the claim before, or falls due, is not overlooked.
-func TestAClaimThatWaitsLooksAtOnceWhenThereMayBeSomething(t *testing.T) {
+func TestQuiet_AClaimThatWaitsLooksAtOnceWhenThereMayBeSomething(t *testing.T) {
 	t.Parallel()
 	w := newWaiting(t)
 	w.hear(w.waker.sofar().all, func() { w.other.accept(w.other, job("b")) })
@@ -100,7 +100,7 @@ func TestAClaimThatWaitsLooksAtOnceWhenThereMayBeSomething(t *testing.T) {
 // A wake-up of pending jobs says that nothing else changed: a claim that it
 // wakes takes them and goes by what is known of the rest, for as long as a claim
 // may go without a look. Any other wake-up makes it look at all.
-func TestAClaimThatIsWokenForPendingJobsLooksForNothingElse(t *testing.T) {
+func TestQuiet_AClaimThatIsWokenForPendingJobsLooksForNothingElse(t *testing.T) {
 	t.Parallel()
 	w := newWaiting(t)
 	hour, minute := job("in an hour"), job("in a minute")

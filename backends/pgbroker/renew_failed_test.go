@@ -9,7 +9,7 @@ import (
 
 // A renewal whose commit is refused is sent once more, on another connection.
 // The rows of the first attempt say nothing of the second.
-func TestARenewalThatIsSentOnceMoreCountsItsOwnRows(t *testing.T) {
+func TestRenewFailed_ARenewalThatIsSentOnceMoreCountsItsOwnRows(t *testing.T) {
 	t.Parallel()
 	f := open(t)
 	f.worker("w")

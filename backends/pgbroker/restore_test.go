@@ -29,7 +29,7 @@ func everyRestored() (jobs []broker.NewJob) {
 
 // Restored jobs are moved within the transaction that stores them, so that it
 // must be told from the one that a caller may roll back.
-func TestRestoredJobsAreOfTheCallersTransaction(t *testing.T) {
+func TestRestore_RestoredJobsAreOfTheCallersTransaction(t *testing.T) {
 	forEachTx(t, func(t *testing.T, f *fixture, begin func() *callersTx) {
 		f.store(f, aJob("present"))
 		counts, content := f.counts(), f.content()

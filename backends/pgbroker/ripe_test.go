@@ -43,7 +43,7 @@ func (f *fixture) plant(jobs ...broker.NewJob) {
 }
 
 // To become pending first would write each of them once more.
-func TestManyDueJobsAreLeasedAsTheyAre(t *testing.T) {
+func TestRipe_ManyDueJobsAreLeasedAsTheyAre(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.plant(series("a", 1000, func(j *broker.NewJob) { j.RunAt = ripeTime.Add(time.Minute) })...)
@@ -66,7 +66,7 @@ func TestManyDueJobsAreLeasedAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestDueJobsKeepTheirOrderHoweverTheyAreLeased(t *testing.T) {
+func TestRipe_DueJobsKeepTheirOrderHoweverTheyAreLeased(t *testing.T) {
 	t.Parallel()
 	urgent := func(j *broker.NewJob) { j.Body.Priority = broker.PriorityUrgent }
 	for name, test := range map[string]struct {
@@ -113,7 +113,7 @@ func TestDueJobsKeepTheirOrderHoweverTheyAreLeased(t *testing.T) {
 }
 
 // Scheduled and retried jobs are found in different places.
-func TestScheduledAndRetriedJobsFallDueTogether(t *testing.T) {
+func TestRipe_ScheduledAndRetriedJobsFallDueTogether(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.plant(ripening("s1", 1), ripening("s3", 3), ripening("s5", 5))
@@ -137,7 +137,7 @@ func TestScheduledAndRetriedJobsFallDueTogether(t *testing.T) {
 	}
 }
 
-func TestADueJobFreesTheKeyThatItHoldsUntilItStarts(t *testing.T) {
+func TestRipe_ADueJobFreesTheKeyThatItHoldsUntilItStarts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	key := withKey("k", broker.UniqueUntilStarted)
@@ -151,7 +151,7 @@ func TestADueJobFreesTheKeyThatItHoldsUntilItStarts(t *testing.T) {
 	}
 }
 
-func TestDueJobsThatOthersHoldAreNotWaitedFor(t *testing.T) {
+func TestRipe_DueJobsThatOthersHoldAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.plant(ripening("a", 1), ripening("b", 2), ripening("c", 3), ripening("d", 4))
@@ -168,7 +168,7 @@ func TestDueJobsThatOthersHoldAreNotWaitedFor(t *testing.T) {
 }
 
 // Claims that meet take different jobs, all of them.
-func TestDueJobsAreLeasedOnce(t *testing.T) {
+func TestRipe_DueJobsAreLeasedOnce(t *testing.T) {
 	t.Parallel()
 	const n, size = 2000, 150
 	f := newFixture(t)
@@ -209,7 +209,7 @@ func TestDueJobsAreLeasedOnce(t *testing.T) {
 
 // However many queues a claim is of, so many due jobs at most become pending with
 // it, which is a row written each; the others follow with the next claims.
-func TestAClaimOfManyQueuesMakesFewDueJobsPending(t *testing.T) {
+func TestRipe_AClaimOfManyQueuesMakesFewDueJobsPending(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	const queues, each = 8, 500

@@ -80,7 +80,7 @@ func (s *settling) steps() []step {
 // turn is the statement for one queue. The stored head is what Outcome.Apply
 // says. For a job that was asked to cancel the statement leaves out the charge:
 // the outcome that takes the place of one that keeps the job alive differs in
-// nothing else, see TestCancelledOutcomeDiffersInItsChargeOnly.
+// nothing else, see TestLife_CancelledOutcomeDiffersInItsChargeOnly.
 func (s *settling) turn(t *settleTurn) step {
 	n := len(t.items)
 	var (

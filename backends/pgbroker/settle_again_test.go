@@ -26,7 +26,7 @@ func (f *fixture) again(number int64, delay time.Duration, jobs ...broker.Job) m
 
 // What moves jobs that would live on, but whose cancelling was asked for, looks
 // only when there are some.
-func TestJobsThatAllLiveOnAreCancelledWhenThatWasAskedFor(t *testing.T) {
+func TestSettleAgain_JobsThatAllLiveOnAreCancelledWhenThatWasAskedFor(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	const other = "other"
@@ -87,7 +87,7 @@ func TestJobsThatAllLiveOnAreCancelledWhenThatWasAskedFor(t *testing.T) {
 }
 
 // A settle whose answer was lost is repeated, and its jobs run again once.
-func TestASettleOfJobsThatLiveOnIsAnsweredAgain(t *testing.T) {
+func TestSettleAgain_ASettleOfJobsThatLiveOnIsAnsweredAgain(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)
 	f := newFixture(t, sent.hook)

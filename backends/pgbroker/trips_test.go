@@ -34,7 +34,7 @@ func (s *statements) sends(t *testing.T, what string, trips, steps int, f func()
 	}
 }
 
-func TestAnEnqueueIsOneRoundTrip(t *testing.T) {
+func TestTrips_AnEnqueueIsOneRoundTrip(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)
 	f := newFixture(t, sent.hook)
@@ -88,7 +88,7 @@ func TestEnqueue_ARepeatIsOneRoundTrip(t *testing.T) {
 
 // The fresh IDs of plain jobs are not looked for among records. A queue that
 // begins to keep some is noticed; an ID that is not so fresh harms no other job.
-func TestPlainJobsAreStoredInOneStatementAsLongAsNothingIsKept(t *testing.T) {
+func TestTrips_PlainJobsAreStoredInOneStatementAsLongAsNothingIsKept(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)
 	f := newFixture(t, sent.hook)
@@ -113,7 +113,7 @@ func TestPlainJobsAreStoredInOneStatementAsLongAsNothingIsKept(t *testing.T) {
 
 // A call that the server thinks over may come to its job after a repeat of it
 // was stored and has died, and even while it dies.
-func TestAJobThatDiedIsNotStoredAgainByACallThatTookLong(t *testing.T) {
+func TestTrips_AJobThatDiedIsNotStoredAgainByACallThatTookLong(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	die := func(jobs []broker.Job) {
@@ -139,7 +139,7 @@ func TestAJobThatDiedIsNotStoredAgainByACallThatTookLong(t *testing.T) {
 
 // Every server watches for requests to cancel. That must not make each of its
 // settles tell the world, in a transaction of its own.
-func TestSettlesTellOnlyThoseWhoAsked(t *testing.T) {
+func TestTrips_SettlesTellOnlyThoseWhoAsked(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)
 	f := newFixture(t, sent.hook)
@@ -183,7 +183,7 @@ func TestSettle_KeepsRecordsOnceThePolicyDoes(t *testing.T) {
 
 // An idle worker learns from the wake-up what to look for: it is a queue's one
 // pending job that waits for the claim's answer.
-func TestAClaimThatIsWokenForAPendingJobAsksForNothingElse(t *testing.T) {
+func TestTrips_AClaimThatIsWokenForAPendingJobAsksForNothingElse(t *testing.T) {
 	t.Parallel()
 	sent := new(statements)
 	f := newFixture(t, sent.hook)

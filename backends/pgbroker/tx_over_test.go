@@ -39,7 +39,7 @@ func (f *fixture) refusedAsOver(what string, err error, driver bool) {
 
 // The connection of a transaction that is over is soon another's: what is
 // enqueued or completed by it would be stored for good, or with the other.
-func TestATransactionThatIsOverStoresNothing(t *testing.T) {
+func TestTxOver_ATransactionThatIsOverStoresNothing(t *testing.T) {
 	forEachTx(t, func(t *testing.T, f *fixture, begin func() *callersTx) {
 		for what, c := range endings {
 			tx := begin()
@@ -58,7 +58,7 @@ func TestATransactionThatIsOverStoresNothing(t *testing.T) {
 	})
 }
 
-func TestATransactionThatIsOverCompletesNothing(t *testing.T) {
+func TestTxOver_ATransactionThatIsOverCompletesNothing(t *testing.T) {
 	forEachHandlersTx(t, func(t *testing.T, f *fixture, begin func() *handlersTx) {
 		for what, c := range endings {
 			job := f.claimed(what)
@@ -82,7 +82,7 @@ func TestATransactionThatIsOverCompletesNothing(t *testing.T) {
 
 // A nested transaction is a savepoint: rolled back, it is over, while the one
 // around it goes on, on the same connection.
-func TestANestedTransactionThatIsOverStoresNothing(t *testing.T) {
+func TestTxOver_ANestedTransactionThatIsOverStoresNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	plain, err := pgbroker.New(t.Context(), testPool(t, 2), pgbroker.Config{Schema: f.schema, PollOnly: true})

@@ -69,7 +69,7 @@ func forEachTx(t *testing.T, test func(t *testing.T, f *fixture, begin func() *c
 	})
 }
 
-func TestACommitEnqueuesAndWakes(t *testing.T) {
+func TestTx_ACommitEnqueuesAndWakes(t *testing.T) {
 	forEachTx(t, func(t *testing.T, f *fixture, begin func() *callersTx) {
 		tx := begin()
 		f.store(tx, aJob("a"), aJob("b", given), aJob("c", withKey("k", broker.UniqueUntilDone)))
@@ -107,7 +107,7 @@ func TestACommitEnqueuesAndWakes(t *testing.T) {
 	})
 }
 
-func TestARollbackLeavesNothing(t *testing.T) {
+func TestTx_ARollbackLeavesNothing(t *testing.T) {
 	forEachTx(t, func(t *testing.T, f *fixture, begin func() *callersTx) {
 		f.store(f, aJob("present"))
 		counts, content := f.counts(), f.content()
@@ -133,7 +133,7 @@ func TestARollbackLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestASavepointOfTheCallersTakesItsJobsBack(t *testing.T) {
+func TestTx_ASavepointOfTheCallersTakesItsJobsBack(t *testing.T) {
 	forEachTx(t, func(t *testing.T, f *fixture, begin func() *callersTx) {
 		tx := begin()
 		f.store(tx, aJob("kept"))
@@ -152,7 +152,7 @@ func TestASavepointOfTheCallersTakesItsJobsBack(t *testing.T) {
 	})
 }
 
-func TestARefusalLeavesTheCallersTransactionUsable(t *testing.T) {
+func TestTx_ARefusalLeavesTheCallersTransactionUsable(t *testing.T) {
 	forEachTx(t, func(t *testing.T, f *fixture, begin func() *callersTx) {
 		f.exec("create table jobs.application (n int)")
 		f.store(f, aJob("old", withKey("k", broker.UniqueUntilDone)))
@@ -195,7 +195,7 @@ func TestARefusalLeavesTheCallersTransactionUsable(t *testing.T) {
 	})
 }
 
-func TestTheCallersSettingsStayAsTheyWere(t *testing.T) {
+func TestTx_TheCallersSettingsStayAsTheyWere(t *testing.T) {
 	forEachTx(t, func(t *testing.T, f *fixture, begin func() *callersTx) {
 		const all = `select string_agg(name || '=' || setting, ' ' order by name) from pg_settings where name not like 'transaction%'`
 		tx := begin()
@@ -215,7 +215,7 @@ func TestTheCallersSettingsStayAsTheyWere(t *testing.T) {
 	})
 }
 
-func TestTwoTransactionsRaceForAUniqueKey(t *testing.T) {
+func TestTx_TwoTransactionsRaceForAUniqueKey(t *testing.T) {
 	t.Parallel()
 	rivals := func(f *fixture, begin func() *callersTx, end func(*callersTx) error) broker.Receipt {
 		first, second := begin(), begin()

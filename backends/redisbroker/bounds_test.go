@@ -13,7 +13,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestLargeBodiesComeInSeveralClaims(t *testing.T) {
+func TestBounds_LargeBodiesComeInSeveralClaims(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	register(t, b, "w", "q")
@@ -90,7 +90,7 @@ func TestBroker_ClaimEndsAtTheBodyThatFillsIt(t *testing.T) {
 }
 
 // A caller that settles nonsense is told so, and harms no other item.
-func TestASettleOfNonsenseHarmsNoOther(t *testing.T) {
+func TestBounds_ASettleOfNonsenseHarmsNoOther(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	register(t, b, "w", "q")
@@ -150,7 +150,7 @@ func claimMany(t *testing.T, b *Broker, now time.Time, worker string, id func(n 
 
 func inTurn(n int) string { return fmt.Sprintf("j%05d", n) }
 
-func TestLongSettlesAreAnsweredAgainTheSame(t *testing.T) {
+func TestBounds_LongSettlesAreAnsweredAgainTheSame(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, client redis.UniversalClient) {
 		b := open(t, client)
@@ -195,7 +195,7 @@ func TestLongSettlesAreAnsweredAgainTheSame(t *testing.T) {
 	})
 }
 
-func TestManyVoidEntriesAreDroppedInSeveralClaims(t *testing.T) {
+func TestBounds_ManyVoidEntriesAreDroppedInSeveralClaims(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	register(t, b, "w", "q")
@@ -229,7 +229,7 @@ func TestManyVoidEntriesAreDroppedInSeveralClaims(t *testing.T) {
 // The turn of a fresh job is its ID. One that was made void must not be taken
 // for that of a job with the same ID in another list, whichever is looked at
 // first.
-func TestAVoidTurnIsNoneOfAnotherPriority(t *testing.T) {
+func TestBounds_AVoidTurnIsNoneOfAnotherPriority(t *testing.T) {
 	t.Parallel()
 	for _, priorities := range [][2]broker.Priority{{1, 3}, {3, 1}} {
 		b := open(t, client(t))
@@ -254,7 +254,7 @@ func TestAVoidTurnIsNoneOfAnotherPriority(t *testing.T) {
 
 // More jobs are due than a claim takes: the rest stand in the ready list, and a
 // job that becomes pending after them comes after them.
-func TestDueJobsThatAClaimSawKeepTheirTurn(t *testing.T) {
+func TestBounds_DueJobsThatAClaimSawKeepTheirTurn(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	register(t, b, "w", "q")
@@ -282,7 +282,7 @@ func TestDueJobsThatAClaimSawKeepTheirTurn(t *testing.T) {
 	}
 }
 
-func TestManyDueJobsComeInTheOrderOfTheirTimes(t *testing.T) {
+func TestBounds_ManyDueJobsComeInTheOrderOfTheirTimes(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	register(t, b, "w", "q")
@@ -292,7 +292,7 @@ func TestManyDueJobsComeInTheOrderOfTheirTimes(t *testing.T) {
 	}
 }
 
-func TestManyLeasesAreReclaimedAndRetiredInSteps(t *testing.T) {
+func TestBounds_ManyLeasesAreReclaimedAndRetiredInSteps(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, client redis.UniversalClient) {
 		b := open(t, client)

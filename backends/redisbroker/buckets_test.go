@@ -38,7 +38,7 @@ func filled(t *testing.T, c *redis.Client, q *queue) map[string]int {
 
 // Jobs that are drawn at about the same time are in one bucket, whichever way
 // they took, and leave none behind. A batch may hold jobs of many.
-func TestJobsThatComeTogetherAreInOneBucket(t *testing.T) {
+func TestBuckets_JobsThatComeTogetherAreInOneBucket(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
@@ -105,7 +105,7 @@ func TestJobsThatComeTogetherAreInOneBucket(t *testing.T) {
 }
 
 // In a batch over several buckets each job is still accepted or refused on its own.
-func TestABatchOverManyBucketsRefusesWhatIsThere(t *testing.T) {
+func TestBuckets_ABatchOverManyBucketsRefusesWhatIsThere(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	var jobs []broker.NewJob
@@ -142,7 +142,7 @@ func TestABatchOverManyBucketsRefusesWhatIsThere(t *testing.T) {
 
 // A call that names all its jobs is given the buckets that these are in: each
 // key costs the server as much as a job.
-func TestACallIsGivenTheBucketsItNeeds(t *testing.T) {
+func TestBuckets_ACallIsGivenTheBucketsItNeeds(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	now := time.Now()
@@ -196,7 +196,7 @@ func TestACallIsGivenTheBucketsItNeeds(t *testing.T) {
 }
 
 // Programs may be configured with other numbers of buckets than a queue has.
-func TestMixedBucketsAreNoticed(t *testing.T) {
+func TestBuckets_MixedBucketsAreNoticed(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	prefix := testenv.Name(t)
@@ -232,7 +232,7 @@ func TestMixedBucketsAreNoticed(t *testing.T) {
 
 // A queue that lost all but its key p is not made anew by a program that assumes
 // another number of buckets: others would go on to store by that key.
-func TestAQueueIsNotMadeBesideWhatIsLeftOfAnother(t *testing.T) {
+func TestBuckets_AQueueIsNotMadeBesideWhatIsLeftOfAnother(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
@@ -251,7 +251,7 @@ func TestAQueueIsNotMadeBesideWhatIsLeftOfAnother(t *testing.T) {
 
 // A job in a wrong bucket whose turn is gone, as a claim that does not find a body
 // drops it, is put right by one examination, whichever way its bucket lies.
-func TestAJobInAWrongBucketWithoutAPlaceIsRepairedAtOnce(t *testing.T) {
+func TestBuckets_AJobInAWrongBucketWithoutAPlaceIsRepairedAtOnce(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
@@ -282,7 +282,7 @@ func TestAJobInAWrongBucketWithoutAPlaceIsRepairedAtOnce(t *testing.T) {
 
 // A record that was damaged by hand says nothing of where bodies are. Nothing is
 // stored then, and nothing claimed.
-func TestARecordWithoutANumberOfBucketsIsRefused(t *testing.T) {
+func TestBuckets_ARecordWithoutANumberOfBucketsIsRefused(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
@@ -308,7 +308,7 @@ func TestARecordWithoutANumberOfBucketsIsRefused(t *testing.T) {
 
 // Most buckets of most queues are empty, and an examination goes over many of
 // them in a step.
-func TestAnExaminationOfAShortQueueTakesFewSteps(t *testing.T) {
+func TestBuckets_AnExaminationOfAShortQueueTakesFewSteps(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	enqueue(t, b, job("q", "a"), job("q", "b"), job("q", "c"))

@@ -53,7 +53,7 @@ func names(prefix string, n int) (ids []string) {
 
 // A call of prune is bounded by what it reads, and not by the largest job that
 // the queue ever had.
-func TestOneLargeJobDoesNotSlowPruning(t *testing.T) {
+func TestBudget_OneLargeJobDoesNotSlowPruning(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	register(t, b, "w", "q")
@@ -65,7 +65,7 @@ func TestOneLargeJobDoesNotSlowPruning(t *testing.T) {
 }
 
 // Large records are removed a few at a time, by whichever limit they go.
-func TestPruningReadsNoMoreThanItsBytes(t *testing.T) {
+func TestBudget_PruningReadsNoMoreThanItsBytes(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]broker.PolicyRequest{
 		"age":   {},
@@ -97,7 +97,7 @@ func TestPruningReadsNoMoreThanItsBytes(t *testing.T) {
 
 // However many queues a claim is of, it makes hardly more due jobs pending than it
 // leases, and all the due jobs come out in the end, in order.
-func TestAClaimOfManyQueuesMovesFewDueJobs(t *testing.T) {
+func TestBudget_AClaimOfManyQueuesMovesFewDueJobs(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	var queues []string
@@ -152,7 +152,7 @@ func TestAClaimOfManyQueuesMovesFewDueJobs(t *testing.T) {
 
 // A page is as long as it is asked for, unless what it reads is large, whatever
 // the queue once held; no job is left out or shown twice then.
-func TestPagesAreBoundedByWhatTheyRead(t *testing.T) {
+func TestBudget_PagesAreBoundedByWhatTheyRead(t *testing.T) {
 	t.Parallel()
 	const large, small = 20, 300
 	for _, test := range []struct {
@@ -234,7 +234,7 @@ func TestPagesAreBoundedByWhatTheyRead(t *testing.T) {
 
 // Turns of deleted jobs are swept out of the ready lists, also where nobody
 // claims; what is left comes out in order.
-func TestTurnsOfDeletedJobsAreSwept(t *testing.T) {
+func TestBudget_TurnsOfDeletedJobsAreSwept(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	all := names("job", 4000)

@@ -13,7 +13,7 @@ import (
 )
 
 // A slot without keys changes its node behind the broker's back.
-func TestAQueueIsFoundWhereItsSlotHasMoved(t *testing.T) {
+func TestCluster_AQueueIsFoundWhereItsSlotHasMoved(t *testing.T) {
 	t.Parallel()
 	c := clusterClient(t)
 	b := open(t, c)
@@ -58,7 +58,7 @@ func TestAQueueIsFoundWhereItsSlotHasMoved(t *testing.T) {
 }
 
 // Shares are served in order over several nodes, and Max is never exceeded.
-func TestClaimOverSeveralNodesKeepsToItsShares(t *testing.T) {
+func TestCluster_ClaimOverSeveralNodesKeepsToItsShares(t *testing.T) {
 	t.Parallel()
 	b := open(t, clusterClient(t))
 	queues := []string{"a", "b", "c", "d"}
@@ -91,7 +91,7 @@ func TestClaimOverSeveralNodesKeepsToItsShares(t *testing.T) {
 }
 
 // What one node gave is not withheld because another did not answer.
-func TestJobsComeBesideTheErrorOfAnotherNode(t *testing.T) {
+func TestCluster_JobsComeBesideTheErrorOfAnotherNode(t *testing.T) {
 	t.Parallel()
 	b := open(t, clusterClient(t))
 	register(t, b, "w", "here")

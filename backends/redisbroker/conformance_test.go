@@ -19,12 +19,12 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-func TestConformanceOnAServer(t *testing.T) {
+func TestConformance_OnAServer(t *testing.T) {
 	t.Parallel()
 	onServer(t, Config{})
 }
 
-func TestConformanceOnAServerWithOneBucket(t *testing.T) {
+func TestConformance_OnAServerWithOneBucket(t *testing.T) {
 	t.Parallel()
 	onServer(t, Config{Buckets: 1})
 }
@@ -42,7 +42,7 @@ func onServer(t *testing.T, config Config) {
 	})
 }
 
-func TestConformanceOnACluster(t *testing.T) {
+func TestConformance_OnACluster(t *testing.T) {
 	t.Parallel()
 	addrs := testenv.RedisCluster(t)
 	conformance.Run(t, func(tb conformance.TB) *conformance.Store {
@@ -72,7 +72,7 @@ func (h hasty) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claim
 
 // Miniredis lacks what two parts of the suite need, and nothing else: the
 // waiting that hasty declines, and a list of connections to sever.
-func TestConformanceOnMiniredis(t *testing.T) {
+func TestConformance_OnMiniredis(t *testing.T) {
 	t.Parallel()
 	conformance.Run(t, func(tb conformance.TB) *conformance.Store {
 		server := miniredis.NewMiniRedis()

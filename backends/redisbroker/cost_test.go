@@ -38,7 +38,7 @@ func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 	}
 }
 
-func TestRoundTripsPerCall(t *testing.T) {
+func TestCost_RoundTripsPerCall(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	register(t, b, "w", "q1", "q2", "q3")
@@ -131,7 +131,7 @@ func TestRoundTripsPerCall(t *testing.T) {
 
 // Allocations of a batch of 100; most of what a claim allocates are the jobs
 // that it returns. Under the race detector pools forget some of what they hold.
-func TestAllocationsPerBatch(t *testing.T) {
+func TestCost_AllocationsPerBatch(t *testing.T) {
 	const batch = 100
 	b := open(t, client(t))
 	ctx := t.Context()
@@ -185,7 +185,7 @@ func calls(t *testing.T, c *redis.Client) map[string]int {
 	return n
 }
 
-func TestAnIdleWorkerCostsNextToNothing(t *testing.T) {
+func TestCost_AnIdleWorkerCostsNextToNothing(t *testing.T) {
 	t.Parallel()
 	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)
 	if err != nil {
@@ -232,7 +232,7 @@ func TestAnIdleWorkerCostsNextToNothing(t *testing.T) {
 }
 
 // 100,000 pending jobs of 200 bytes, with IDs of 26 characters.
-func TestBytesPerPendingJob(t *testing.T) {
+func TestCost_BytesPerPendingJob(t *testing.T) {
 	t.Parallel()
 	const jobs, ceiling = 100_000, 378
 	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)

@@ -11,7 +11,7 @@ import (
 // The caller writes into a body what it takes the store's time to be. A clock
 // that was set back or forth meanwhile makes it wrong, which a single job does
 // but their place in line do not notice for a second.
-func TestTheTimeOfCreationIsTheStoresOwn(t *testing.T) {
+func TestCreated_TheTimeOfCreationIsTheStoresOwn(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 3} {
 		for _, off := range []time.Duration{0, time.Hour, -time.Hour} {

@@ -44,7 +44,7 @@ func everyCall(ctx context.Context, b *Broker) map[string]error {
 	return errs
 }
 
-func TestEveryCallSaysThatTheStoreIsDown(t *testing.T) {
+func TestDown_EveryCallSaysThatTheStoreIsDown(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t)
 	o, err := redis.ParseURL(server.URL)
@@ -83,7 +83,7 @@ func TestEveryCallSaysThatTheStoreIsDown(t *testing.T) {
 }
 
 // A server that takes connections and says nothing is the worst of all.
-func TestEveryCallEndsWithItsContextWhenTheStoreHangs(t *testing.T) {
+func TestDown_EveryCallEndsWithItsContextWhenTheStoreHangs(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -131,7 +131,7 @@ func TestEveryCallEndsWithItsContextWhenTheStoreHangs(t *testing.T) {
 	}
 }
 
-func TestEveryCallAfterCloseAnswersErrClosed(t *testing.T) {
+func TestDown_EveryCallAfterCloseAnswersErrClosed(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	register(t, b, "w", "q")
@@ -147,7 +147,7 @@ func TestEveryCallAfterCloseAnswersErrClosed(t *testing.T) {
 	}
 }
 
-func TestErrorsAreToldApart(t *testing.T) {
+func TestDown_ErrorsAreToldApart(t *testing.T) {
 	t.Parallel()
 	reply := func(text string) error { return redisError(text) }
 	for _, c := range []struct {

@@ -44,7 +44,7 @@ func (p *parted) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 
 // The calls of one request fail each in their own way. Who is told that a job was
 // not stored sends it again as another.
-func TestEachJobHasTheErrorOfItsOwnCall(t *testing.T) {
+func TestEnqueueFailed_EachJobHasTheErrorOfItsOwnCall(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	enqueue(t, b, job("a", "first"), job("b", "first"))

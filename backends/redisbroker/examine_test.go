@@ -241,7 +241,7 @@ func (p *planting) marks(name string, f func(key string)) {
 	}
 }
 
-func TestEveryCorruptionIsFoundAndRepaired(t *testing.T) {
+func TestExamine_EveryCorruptionIsFoundAndRepaired(t *testing.T) {
 	t.Parallel()
 	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL) // an examination looks through all keys of a server
 	if err != nil {
@@ -259,7 +259,7 @@ func TestEveryCorruptionIsFoundAndRepaired(t *testing.T) {
 	}
 }
 
-func TestAnExaminationOfABusyStoreFindsNothing(t *testing.T) {
+func TestExamine_AnExaminationOfABusyStoreFindsNothing(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]redis.UniversalClient{"server": client(t), "cluster": clusterClient(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -270,7 +270,7 @@ func TestAnExaminationOfABusyStoreFindsNothing(t *testing.T) {
 	}
 }
 
-func TestAnExaminationGoesInBoundedSteps(t *testing.T) {
+func TestExamine_AnExaminationGoesInBoundedSteps(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
@@ -324,7 +324,7 @@ func TestAnExaminationGoesInBoundedSteps(t *testing.T) {
 }
 
 // Two examinations that repair at once, step by step in turn, repair a job once.
-func TestTwoExaminationsRepairAJobOnce(t *testing.T) {
+func TestExamine_TwoExaminationsRepairAJobOnce(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
@@ -363,7 +363,7 @@ func TestTwoExaminationsRepairAJobOnce(t *testing.T) {
 }
 
 // A step may be asked of another process than the one before.
-func TestAnExaminationGoesOnElsewhere(t *testing.T) {
+func TestExamine_AnExaminationGoesOnElsewhere(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	prefix := testenv.Name(t)
@@ -398,7 +398,7 @@ func TestAnExaminationGoesOnElsewhere(t *testing.T) {
 	}
 }
 
-func TestServersThatLoseJobsAreFound(t *testing.T) {
+func TestExamine_ServersThatLoseJobsAreFound(t *testing.T) {
 	t.Parallel()
 	good := "redis_version:7.2.0\r\nrole:master\r\nmaxmemory:1000\r\nused_memory:100\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\nrdb_last_bgsave_status:ok\r\naof_last_write_status:ok\r\n"
 	for _, c := range []struct {
@@ -433,7 +433,7 @@ func TestServersThatLoseJobsAreFound(t *testing.T) {
 
 // A user that may do no more than read finds everything; what the server does
 // not tell is not checked.
-func TestAUserThatMayOnlyReadCanExamine(t *testing.T) {
+func TestExamine_AUserThatMayOnlyReadCanExamine(t *testing.T) {
 	t.Parallel()
 	admin := client(t)
 	b := open(t, admin)

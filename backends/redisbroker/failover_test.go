@@ -37,7 +37,7 @@ func eventually(t *testing.T, what string, f func() bool) {
 
 // After a failover nothing is sent to the old master any more, whichever
 // connection it would take, though that would accept it: it would be lost.
-func TestNothingIsSentToAnOldMaster(t *testing.T) {
+func TestFailover_NothingIsSentToAnOldMaster(t *testing.T) {
 	t.Parallel()
 	g, client, old, promoted := group(t)
 	b := openAs(t, client, Config{})
@@ -97,7 +97,7 @@ func TestNothingIsSentToAnOldMaster(t *testing.T) {
 
 // With Config.Replicas a job is accepted once the replicas have it. What they do
 // not acknowledge is stored all the same, so that the error leaves it open.
-func TestNewJobsAreAcknowledgedByReplicas(t *testing.T) {
+func TestFailover_NewJobsAreAcknowledgedByReplicas(t *testing.T) {
 	t.Parallel()
 	_, grouped, _, replica := group(t)
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: testenv.RedisCluster(t)})

@@ -14,7 +14,7 @@ import (
 
 // A store without memory left takes no more jobs, and everything that ends jobs
 // or keeps workers alive still works: so it drains.
-func TestAFullStoreDrains(t *testing.T) {
+func TestFull_AFullStoreDrains(t *testing.T) {
 	t.Parallel()
 	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)
 	if err != nil {

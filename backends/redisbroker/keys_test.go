@@ -36,7 +36,7 @@ func entries(client *redis.Client, key, kind string) (n int, err error) {
 	return n, err
 }
 
-func TestNothingIsLeftWhenEverythingIsGone(t *testing.T) {
+func TestKeys_NothingIsLeftWhenEverythingIsGone(t *testing.T) {
 	t.Parallel()
 	for name, client := range map[string]redis.UniversalClient{"server": client(t), "cluster": clusterClient(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestNothingIsLeftWhenEverythingIsGone(t *testing.T) {
 	}
 }
 
-func TestGuardsKeepHotStructuresOutOfTheirCompactForm(t *testing.T) {
+func TestKeys_GuardsKeepHotStructuresOutOfTheirCompactForm(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
@@ -103,7 +103,7 @@ func TestGuardsKeepHotStructuresOutOfTheirCompactForm(t *testing.T) {
 
 // A program that does not know the key o leaves a held job alone, because its
 // lease is nobody's that could settle it, retire or run out.
-func TestAHeldJobIsLeasedToNobody(t *testing.T) {
+func TestKeys_AHeldJobIsLeasedToNobody(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
@@ -119,7 +119,7 @@ func TestAHeldJobIsLeasedToNobody(t *testing.T) {
 	}
 }
 
-func TestBucketsAreTheSameInGoAndLua(t *testing.T) {
+func TestKeys_BucketsAreTheSameInGoAndLua(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	source, err := expand("lib/bodies.lua", make(map[string]bool))
@@ -159,7 +159,7 @@ func TestBucketsAreTheSameInGoAndLua(t *testing.T) {
 	}
 }
 
-func TestAKeyOfSomethingElseIsNeverTouched(t *testing.T) {
+func TestKeys_AKeyOfSomethingElseIsNeverTouched(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)

@@ -47,7 +47,7 @@ func (c slowConn) Read(p []byte) (int, error) {
 
 // What a claim leased after its caller had gone is put back as soon as the
 // answer is there.
-func TestJobsOfAClaimThatIsAnsweredTooLateAreReleased(t *testing.T) {
+func TestLate_JobsOfAClaimThatIsAnsweredTooLateAreReleased(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(context.Context, *Broker) error{
 		"claim": func(ctx context.Context, b *Broker) error {

@@ -22,7 +22,7 @@ func isPlain(t *testing.T, c *redis.Client, b *Broker) bool {
 	return n == 1
 }
 
-func TestAQueueIsPlainWithoutLimitsAlone(t *testing.T) {
+func TestPlain_AQueueIsPlainWithoutLimitsAlone(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
@@ -73,7 +73,7 @@ func TestAQueueIsPlainWithoutLimitsAlone(t *testing.T) {
 // A deletion by hand or an eviction may take some keys of a queue and leave p:
 // then jobs are accepted into a queue without a record. They must be seen, and
 // come out.
-func TestJobsOfAQueueThatLostItsRecordComeBack(t *testing.T) {
+func TestPlain_JobsOfAQueueThatLostItsRecordComeBack(t *testing.T) {
 	t.Parallel()
 	for name, remains := range map[string]func(key string) bool{
 		"all but the record": func(key string) bool { return key != "m" },
@@ -121,7 +121,7 @@ func TestJobsOfAQueueThatLostItsRecordComeBack(t *testing.T) {
 
 // The first calls for a queue that is being made, by another process perhaps, are
 // told what those for a limited queue are told.
-func TestAQueueThatWasJustMadeIsNotTakenToBeLimited(t *testing.T) {
+func TestPlain_AQueueThatWasJustMadeIsNotTakenToBeLimited(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
@@ -162,7 +162,7 @@ func TestAQueueThatWasJustMadeIsNotTakenToBeLimited(t *testing.T) {
 }
 
 // A queue that was removed is made again by the next job, and is plain as before.
-func TestAQueueThatWasRemovedIsNotTakenToBeLimited(t *testing.T) {
+func TestPlain_AQueueThatWasRemovedIsNotTakenToBeLimited(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
@@ -180,7 +180,7 @@ func TestAQueueThatWasRemovedIsNotTakenToBeLimited(t *testing.T) {
 }
 
 // Without p a queue is only slower.
-func TestAQueueThatLostItsShortcutTakesJobs(t *testing.T) {
+func TestPlain_AQueueThatLostItsShortcutTakesJobs(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
@@ -197,7 +197,7 @@ func TestAQueueThatLostItsShortcutTakesJobs(t *testing.T) {
 	}
 }
 
-func TestOneWakeTokenIsLeftForManyJobs(t *testing.T) {
+func TestPlain_OneWakeTokenIsLeftForManyJobs(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
@@ -226,7 +226,7 @@ func TestOneWakeTokenIsLeftForManyJobs(t *testing.T) {
 
 // A claim bounds its answer by the size of the largest body, as the queue's
 // record tells it.
-func TestALargeBodyIsNoted(t *testing.T) {
+func TestPlain_ALargeBodyIsNoted(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)

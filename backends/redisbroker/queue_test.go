@@ -9,7 +9,7 @@ import (
 
 // What is known of queues that are not used any more is forgotten, and not what is
 // known of those in use.
-func TestQueuesThatAreNotUsedAreForgotten(t *testing.T) {
+func TestQueue_QueuesThatAreNotUsedAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := &Broker{config: Config{Prefix: "p", Buckets: 1}}

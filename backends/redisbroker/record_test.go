@@ -13,7 +13,7 @@ import (
 
 // Whoever claims a job whose stored form was damaged while it stood in line can end
 // it: as undecodable, and with its history as far as that can be read.
-func TestAJobDamagedInLineCanBeEnded(t *testing.T) {
+func TestRecord_AJobDamagedInLineCanBeEnded(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		damage  func(c *redis.Client, b *Broker) error
@@ -87,7 +87,7 @@ func TestAJobDamagedInLineCanBeEnded(t *testing.T) {
 
 // A job whose body was lost or cut short, at whatever epoch, is no more active than
 // its lease: whoever has it can end it, and it is found where it ended.
-func TestAJobThatLostItsBodyCanBeEnded(t *testing.T) {
+func TestRecord_AJobThatLostItsBodyCanBeEnded(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(b *Broker, key string) []any{
 		"no body":        func(b *Broker, key string) []any { return []any{"hdel", key, "a"} },

@@ -18,7 +18,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-func TestEveryScriptFileIsUsed(t *testing.T) {
+func TestScripts_EveryScriptFileIsUsed(t *testing.T) {
 	t.Parallel()
 	files, err := fs.Glob(scriptFiles, "scripts/*.lua")
 	if err != nil || len(files) == 0 {
@@ -47,7 +47,7 @@ func TestEveryScriptFileIsUsed(t *testing.T) {
 	}
 }
 
-func TestEveryScriptSaysWhatItDoes(t *testing.T) {
+func TestScripts_EveryScriptSaysWhatItDoes(t *testing.T) {
 	t.Parallel()
 	for _, s := range scripts {
 		text, err := fs.ReadFile(scriptFiles, "scripts/"+s.name+".lua")
@@ -69,7 +69,7 @@ var notKeys = []string{"buckets", "refused", "paused", "void", "dropped", "big",
 
 // A script may declare more keys than an answer needs, but none that its text
 // never names; and it never names one that it did not declare.
-func TestScriptsDeclareTheKeysTheyUse(t *testing.T) {
+func TestScripts_DeclareTheKeysTheyUse(t *testing.T) {
 	t.Parallel()
 	for _, s := range scripts {
 		source, err := expand(s.name+".lua", make(map[string]bool))
@@ -106,7 +106,7 @@ func TestScriptsDeclareTheKeysTheyUse(t *testing.T) {
 
 // A word for a key must not stand for something else too: the loader would put a
 // key in its place.
-func TestEachKeyHasItsWord(t *testing.T) {
+func TestScripts_EachKeyHasItsWord(t *testing.T) {
 	t.Parallel()
 	named := make(map[string]bool)
 	for word, name := range keyWords {
@@ -127,7 +127,7 @@ func TestEachKeyHasItsWord(t *testing.T) {
 
 // An argument or a field of the record that a script names and does not declare
 // would be read of a table that is not there.
-func TestScriptsDeclareTheArgumentsTheyUse(t *testing.T) {
+func TestScripts_DeclareTheArgumentsTheyUse(t *testing.T) {
 	t.Parallel()
 	for _, s := range scripts {
 		text, err := expand(s.name+".lua", make(map[string]bool))
@@ -167,7 +167,7 @@ func TestScriptsDeclareTheArgumentsTheyUse(t *testing.T) {
 
 // The loader takes what follows q, args, first or m and a point for a name of its
 // own, whatever stands before.
-func TestNoOtherNameInAScriptEndsLikeThoseTheLoaderPlaces(t *testing.T) {
+func TestScripts_NoOtherNameInAScriptEndsLikeThoseTheLoaderPlaces(t *testing.T) {
 	t.Parallel()
 	for _, s := range scripts {
 		text, err := expand(s.name+".lua", make(map[string]bool))
@@ -183,7 +183,7 @@ func TestNoOtherNameInAScriptEndsLikeThoseTheLoaderPlaces(t *testing.T) {
 	}
 }
 
-func TestScriptsLoadEverywhere(t *testing.T) {
+func TestScripts_LoadEverywhere(t *testing.T) {
 	t.Parallel()
 	mini := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
 	t.Cleanup(func() { _ = mini.Close() })
@@ -247,7 +247,7 @@ func (m *monitored) next() (words []string, inScript bool) {
 	return words, strings.Contains(line, " lua] ")
 }
 
-func TestScriptsTouchOnlyTheKeysTheyWereGiven(t *testing.T) {
+func TestScripts_TouchOnlyTheKeysTheyWereGiven(t *testing.T) {
 	t.Parallel()
 	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)
 	if err != nil {

@@ -19,7 +19,7 @@ func luaHash(s string) uint32 {
 
 // A thousand jobs fail alike within a second. Whatever the length of the error,
 // their heads must not look alike to Lua.
-func TestHeadsOfJobsThatFailAlikeHaveManyHashes(t *testing.T) {
+func TestSeal_HeadsOfJobsThatFailAlikeHaveManyHashes(t *testing.T) {
 	t.Parallel()
 	for size := range 400 {
 		hashes := make(map[uint32]int)

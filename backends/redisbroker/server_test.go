@@ -45,7 +45,7 @@ func logged() (*slog.Logger, *bytes.Buffer) {
 	return slog.New(slog.NewTextHandler(&text, nil)), &text
 }
 
-func TestNewRefusesServersItCannotUse(t *testing.T) {
+func TestServer_NewRefusesServersItCannotUse(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, info, hint string }{
 		{"an old version", "redis_version:6.0.16\r\n", "6.2"},
@@ -60,7 +60,7 @@ func TestNewRefusesServersItCannotUse(t *testing.T) {
 	}
 }
 
-func TestNewRefusesAClusterClientOfASingleServer(t *testing.T) {
+func TestServer_NewRefusesAClusterClientOfASingleServer(t *testing.T) {
 	t.Parallel()
 	o, err := redis.ParseURL(testenv.Redis(t))
 	if err != nil {
@@ -73,7 +73,7 @@ func TestNewRefusesAClusterClientOfASingleServer(t *testing.T) {
 	}
 }
 
-func TestNewRefusesAClientItCannotCopy(t *testing.T) {
+func TestServer_NewRefusesAClientItCannotCopy(t *testing.T) {
 	t.Parallel()
 	ring := redis.NewRing(&redis.RingOptions{})
 	t.Cleanup(func() { _ = ring.Close() })
@@ -82,7 +82,7 @@ func TestNewRefusesAClientItCannotCopy(t *testing.T) {
 	}
 }
 
-func TestNewRefusesAConfigOutsideItsLimits(t *testing.T) {
+func TestServer_NewRefusesAConfigOutsideItsLimits(t *testing.T) {
 	t.Parallel()
 	for _, config := range []Config{{Prefix: "a{b}"}, {Prefix: strings.Repeat("x", maxPrefix+1)}, {Buckets: -1}, {Buckets: maxBuckets + 1}} {
 		if _, err := New(t.Context(), client(t), config); !errors.Is(err, broker.ErrInvalid) {
@@ -91,7 +91,7 @@ func TestNewRefusesAConfigOutsideItsLimits(t *testing.T) {
 	}
 }
 
-func TestNewWarnsOfServersThatMayLoseJobs(t *testing.T) {
+func TestServer_NewWarnsOfServersThatMayLoseJobs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ info, want string }{
 		{"redis_version:7.2.0\r\nmaxmemory_policy:allkeys-lru\r\n", "noeviction"},
@@ -108,7 +108,7 @@ func TestNewWarnsOfServersThatMayLoseJobs(t *testing.T) {
 }
 
 // A user that may do no more than the package comment asks for.
-func TestAUserWithFewRightsIsEnough(t *testing.T) {
+func TestServer_AUserWithFewRightsIsEnough(t *testing.T) {
 	t.Parallel()
 	o, err := redis.ParseURL(testenv.Redis(t))
 	if err != nil {
@@ -144,7 +144,7 @@ func TestAUserWithFewRightsIsEnough(t *testing.T) {
 	}
 }
 
-func TestAServerWithTLSAndAPassword(t *testing.T) {
+func TestServer_AServerWithTLSAndAPassword(t *testing.T) {
 	t.Parallel()
 	s := miniredis.NewMiniRedis()
 	if err := s.StartTLS(&tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}); err != nil {
@@ -203,7 +203,7 @@ func sentinel(t *testing.T, master string) string {
 	return s.Addr().String()
 }
 
-func TestTheMasterThatASentinelNames(t *testing.T) {
+func TestServer_TheMasterThatASentinelNames(t *testing.T) {
 	t.Parallel()
 	o, err := redis.ParseURL(testenv.Redis(t))
 	if err != nil {
@@ -215,7 +215,7 @@ func TestTheMasterThatASentinelNames(t *testing.T) {
 	(&life{t: t, b: b, queue: "q"}).run()
 }
 
-func TestScriptsThatTheServerForgotAreLoadedAgain(t *testing.T) {
+func TestServer_ScriptsThatTheServerForgotAreLoadedAgain(t *testing.T) {
 	t.Parallel()
 	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL)
 	if err != nil {

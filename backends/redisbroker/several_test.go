@@ -32,7 +32,7 @@ func several(queue string, n int, form func(i int, j *broker.NewJob)) (jobs []br
 	return jobs
 }
 
-func TestAClaimTellsOfAllItsQueues(t *testing.T) {
+func TestSeveral_AClaimTellsOfAllItsQueues(t *testing.T) {
 	t.Parallel()
 	bothOrders(t, func(t *testing.T, b *Broker, queues []string) {
 		register(t, b, "w", "much", "little")
@@ -57,7 +57,7 @@ func TestAClaimTellsOfAllItsQueues(t *testing.T) {
 	})
 }
 
-func TestReclaimTellsOfAllItsQueues(t *testing.T) {
+func TestSeveral_ReclaimTellsOfAllItsQueues(t *testing.T) {
 	t.Parallel()
 	bothOrders(t, func(t *testing.T, b *Broker, queues []string) {
 		register(t, b, "dead", "much", "little")
@@ -88,7 +88,7 @@ func TestReclaimTellsOfAllItsQueues(t *testing.T) {
 
 // Workers that ran out are ended a hundred at a time, and all in the end, whatever
 // the next queue says.
-func TestManyWorkersAreEndedInSteps(t *testing.T) {
+func TestSeveral_ManyWorkersAreEndedInSteps(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	enqueue(t, b, job("q", "a"), job("next", "a"))
@@ -113,7 +113,7 @@ func TestManyWorkersAreEndedInSteps(t *testing.T) {
 	}
 }
 
-func TestPruneTellsOfAllItsQueues(t *testing.T) {
+func TestSeveral_PruneTellsOfAllItsQueues(t *testing.T) {
 	t.Parallel()
 	bothOrders(t, func(t *testing.T, b *Broker, queues []string) {
 		register(t, b, "w", "much", "little")
@@ -142,7 +142,7 @@ func TestPruneTellsOfAllItsQueues(t *testing.T) {
 
 // However many jobs a worker holds in several queues, a Retire puts all of them
 // back, and names each.
-func TestRetireEndsManyLeasesInSeveralQueues(t *testing.T) {
+func TestSeveral_RetireEndsManyLeasesInSeveralQueues(t *testing.T) {
 	t.Parallel()
 	bothOrders(t, func(t *testing.T, b *Broker, queues []string) {
 		register(t, b, "w", "much", "little")
@@ -182,7 +182,7 @@ func TestRetireEndsManyLeasesInSeveralQueues(t *testing.T) {
 }
 
 // Lapsed marks that one call leaves are told of, as jobs are.
-func TestPruneTellsThatMarksAreLeft(t *testing.T) {
+func TestSeveral_PruneTellsThatMarksAreLeft(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	for i := range 20 * markSlots { // more than 5 in each slot, in all likelihood
@@ -201,7 +201,7 @@ func TestPruneTellsThatMarksAreLeft(t *testing.T) {
 
 // A job that was asked to cancel when its worker retires is kept for as long as it
 // asked for itself, in a queue that keeps nothing.
-func TestRetireKeepsCancelledJobsAsTheyAsked(t *testing.T) {
+func TestSeveral_RetireKeepsCancelledJobsAsTheyAsked(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
 	register(t, b, "w", "q")

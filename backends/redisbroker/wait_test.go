@@ -48,7 +48,7 @@ func eachKind(t *testing.T, test func(*testing.T, redis.UniversalClient)) {
 
 // A caller that goes away while its wait ends must leave no job behind under
 // its lease, and take no wake-up with it that somebody else waits for.
-func TestAWaitThatIsCancelledStrandsNothingAndWakesTheNext(t *testing.T) {
+func TestWait_AWaitThatIsCancelledStrandsNothingAndWakesTheNext(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, client redis.UniversalClient) {
 		const rounds = 40
@@ -188,7 +188,7 @@ func (c *counter) next() int64 {
 }
 
 // Of two waits of one claim, both may take a token where only one is of use.
-func TestATokenThatWasTakenForNothingIsLeftAgain(t *testing.T) {
+func TestWait_ATokenThatWasTakenForNothingIsLeftAgain(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
@@ -205,7 +205,7 @@ func TestATokenThatWasTakenForNothingIsLeftAgain(t *testing.T) {
 }
 
 // A caller may go away before its wait has reached the server.
-func TestAWaitThatEndsBeforeItBeginsIsEndedAllTheSame(t *testing.T) {
+func TestWait_AWaitThatEndsBeforeItBeginsIsEndedAllTheSame(t *testing.T) {
 	t.Parallel()
 	server, attempts := client(t), new(trips)
 	if err := server.Ping(t.Context()).Err(); err != nil { // connects
@@ -235,7 +235,7 @@ func TestAWaitThatEndsBeforeItBeginsIsEndedAllTheSame(t *testing.T) {
 }
 
 // The one that is first in line for a job may be over by then.
-func TestAWorkerThatEndedLeavesTheWakeUpToTheNext(t *testing.T) {
+func TestWait_AWorkerThatEndedLeavesTheWakeUpToTheNext(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, client redis.UniversalClient) {
 		b := open(t, client)
@@ -272,7 +272,7 @@ func TestAWorkerThatEndedLeavesTheWakeUpToTheNext(t *testing.T) {
 
 // A job that is scheduled before all others ends a wait, so that its caller
 // learns when to ask again.
-func TestAnEarlierDueTimeEndsAWait(t *testing.T) {
+func TestWait_AnEarlierDueTimeEndsAWait(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, client redis.UniversalClient) {
 		b := open(t, client)
@@ -296,7 +296,7 @@ func TestAnEarlierDueTimeEndsAWait(t *testing.T) {
 }
 
 // A wait does not outlast the next due time, for callers without a timer.
-func TestAWaitEndsWhenAJobIsDue(t *testing.T) {
+func TestWait_AWaitEndsWhenAJobIsDue(t *testing.T) {
 	t.Parallel()
 	eachKind(t, func(t *testing.T, client redis.UniversalClient) {
 		b := open(t, client)

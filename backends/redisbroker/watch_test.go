@@ -14,7 +14,7 @@ import (
 
 // Every worker watches for cancellations. It must not thereby have every settle
 // tell what it settled, nor be told when somebody else asks for that.
-func TestWhoWatchesForCancellationsIsToldNothingElse(t *testing.T) {
+func TestWatch_WhoWatchesForCancellationsIsToldNothingElse(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
@@ -49,7 +49,7 @@ func TestWhoWatchesForCancellationsIsToldNothingElse(t *testing.T) {
 
 // However many wait for results, they share a connection, which is given up with
 // the last of them.
-func TestWatchersShareAConnection(t *testing.T) {
+func TestWatch_WatchersShareAConnection(t *testing.T) {
 	t.Parallel()
 	server, cluster := client(t), clusterClient(t)
 	for name, c := range map[string]redis.UniversalClient{server.Options().ClientName: server, cluster.Options().ClientName: cluster} {

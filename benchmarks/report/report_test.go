@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestSamplesGiveTheMedianAndTheSpread(t *testing.T) {
+func TestReport_SamplesGiveTheMedianAndTheSpread(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		values         []float64
@@ -30,7 +30,7 @@ func TestSamplesGiveTheMedianAndTheSpread(t *testing.T) {
 	}
 }
 
-func TestQuantilesAreValuesThatWereMeasured(t *testing.T) {
+func TestReport_QuantilesAreValuesThatWereMeasured(t *testing.T) {
 	t.Parallel()
 	sorted := []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}
 	for _, c := range []struct{ q, want float64 }{{0, 1}, {0.5, 5}, {0.9, 9}, {0.99, 10}, {1, 10}} {
@@ -40,7 +40,7 @@ func TestQuantilesAreValuesThatWereMeasured(t *testing.T) {
 	}
 }
 
-func TestRatiosPairTheRounds(t *testing.T) {
+func TestReport_RatiosPairTheRounds(t *testing.T) {
 	t.Parallel()
 	// The machine was half as fast in the second round, for both.
 	got := Of(Ratios(map[int]float64{0: 100, 1: 50, 2: 7}, map[int]float64{0: 10, 1: 5}))
@@ -49,7 +49,7 @@ func TestRatiosPairTheRounds(t *testing.T) {
 	}
 }
 
-func TestWorkloadsOfDifferentRunsAreNotCompared(t *testing.T) {
+func TestReport_WorkloadsOfDifferentRunsAreNotCompared(t *testing.T) {
 	t.Parallel()
 	judged := target{"memory", "depth1M", "jobs/s", "@depth10k", 0.9, 1}
 	for _, other := range []string{"a", "b"} {
@@ -99,7 +99,7 @@ func render(t *testing.T, r *Results, unfit string) string {
 	return b.String()
 }
 
-func TestCompleteResultsMakeADocument(t *testing.T) {
+func TestReport_CompleteResultsMakeADocument(t *testing.T) {
 	t.Parallel()
 	r, err := Read(file(complete))
 	if err != nil {
@@ -120,7 +120,7 @@ func TestCompleteResultsMakeADocument(t *testing.T) {
 	}
 }
 
-func TestResultsThatAreNotCompleteAreRefused(t *testing.T) {
+func TestReport_ResultsThatAreNotCompleteAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, why string
@@ -154,7 +154,7 @@ func TestResultsThatAreNotCompleteAreRefused(t *testing.T) {
 	}
 }
 
-func TestAnInterruptedRunDoesNotReplaceACompleteOne(t *testing.T) {
+func TestReport_AnInterruptedRunDoesNotReplaceACompleteOne(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]*bytes.Buffer{"before": file(complete, complete[:1]), "after": file(complete[:1], complete)} {
 		r, err := Read(f)
@@ -168,7 +168,7 @@ func TestAnInterruptedRunDoesNotReplaceACompleteOne(t *testing.T) {
 	}
 }
 
-func TestResultsOfSeveralRunsAreOneDocument(t *testing.T) {
+func TestReport_ResultsOfSeveralRunsAreOneDocument(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -193,7 +193,7 @@ func TestResultsOfSeveralRunsAreOneDocument(t *testing.T) {
 	}
 }
 
-func TestAFailedRoundLeavesNoFigure(t *testing.T) {
+func TestReport_AFailedRoundLeavesNoFigure(t *testing.T) {
 	t.Parallel()
 	records := append([]Record{}, complete...)
 	records[2] = Record{System: "asynq", Round: 1, Error: "3 of 10 jobs were handled"}
@@ -209,7 +209,7 @@ func TestAFailedRoundLeavesNoFigure(t *testing.T) {
 	}
 }
 
-func TestAVerdictKnowsWhichWayIsBetter(t *testing.T) {
+func TestReport_AVerdictKnowsWhichWayIsBetter(t *testing.T) {
 	t.Parallel()
 	faster := target{metric: "jobs/s", must: 2, aim: 3}
 	smaller := target{metric: "bytes/job", must: 0.5, aim: 0.4}
@@ -225,7 +225,7 @@ func TestAVerdictKnowsWhichWayIsBetter(t *testing.T) {
 	}
 }
 
-func TestTargetsNameMetricsThatThereAre(t *testing.T) {
+func TestReport_TargetsNameMetricsThatThereAre(t *testing.T) {
 	t.Parallel()
 	for _, x := range targets {
 		known := false
@@ -238,7 +238,7 @@ func TestTargetsNameMetricsThatThereAre(t *testing.T) {
 	}
 }
 
-func TestTheShareOfTheLimitKnowsWhichWayIsBetter(t *testing.T) {
+func TestReport_TheShareOfTheLimitKnowsWhichWayIsBetter(t *testing.T) {
 	t.Parallel()
 	faster, smaller := target{metric: "jobs/s"}, target{metric: "bytes/job"}
 	for _, c := range []struct {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestABusyPortIsRefused(t *testing.T) {
+func TestStore_ABusyPortIsRefused(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -25,7 +25,7 @@ func TestABusyPortIsRefused(t *testing.T) {
 	}
 }
 
-func TestAMissingProgramIsNamedWithItsPackage(t *testing.T) {
+func TestStore_AMissingProgramIsNamedWithItsPackage(t *testing.T) {
 	t.Parallel()
 	_, err := program("no-such-server", "no-such-package")
 	if err == nil || !strings.Contains(err.Error(), "no-such-server is not installed (Debian's package is no-such-package)") {
@@ -33,7 +33,7 @@ func TestAMissingProgramIsNamedWithItsPackage(t *testing.T) {
 	}
 }
 
-func TestAServerCountsWhatItUsesAndLeavesNothing(t *testing.T) {
+func TestStore_AServerCountsWhatItUsesAndLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for name, start := range starts {
 		// Unlike the directories of testing, one that the server's user can reach.

@@ -11,7 +11,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestBenchMeasuresAndLeavesNothing(t *testing.T) {
+func TestBench_MeasuresAndLeavesNothing(t *testing.T) {
 	for name, c := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			c.t = t
@@ -48,7 +48,7 @@ func (b interrupting) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([
 	return b.Broker.Enqueue(ctx, req)
 }
 
-func TestABenchThatIsInterruptedRemovesItsQueue(t *testing.T) {
+func TestBench_ABenchThatIsInterruptedRemovesItsQueue(t *testing.T) {
 	t.Parallel()
 	store := membroker.NewStore()
 	ctx, cancel := context.WithCancel(t.Context())

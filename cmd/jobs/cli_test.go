@@ -108,7 +108,7 @@ func stores(t *testing.T) map[string]*cli {
 	}
 }
 
-func TestAnOperatorFindsOutAndMends(t *testing.T) {
+func TestCli_AnOperatorFindsOutAndMends(t *testing.T) {
 	for name, c := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			c.t = t
@@ -157,7 +157,7 @@ func TestAnOperatorFindsOutAndMends(t *testing.T) {
 	}
 }
 
-func TestAQueuesRulesChangeOnlyWhereFlagsSaySo(t *testing.T) {
+func TestCli_AQueuesRulesChangeOnlyWhereFlagsSaySo(t *testing.T) {
 	for name, c := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			c.t = t
@@ -178,7 +178,7 @@ func TestAQueuesRulesChangeOnlyWhereFlagsSaySo(t *testing.T) {
 	}
 }
 
-func TestExitCodesTellWhatWentWrong(t *testing.T) {
+func TestCli_ExitCodesTellWhatWentWrong(t *testing.T) {
 	t.Parallel()
 	away := &cli{t: t, url: "redis://secret:password@store", open: func(context.Context, string) (broker.Broker, error) {
 		return nil, fmt.Errorf("%w: connection refused", broker.ErrUnavailable)
@@ -196,7 +196,7 @@ func TestExitCodesTellWhatWentWrong(t *testing.T) {
 	}
 }
 
-func TestTextsCannotCommandTheTerminal(t *testing.T) {
+func TestCli_TextsCannotCommandTheTerminal(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"plain ünïcode 字":  "plain ünïcode 字",

@@ -19,7 +19,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestWhoMayUseTheDashboard(t *testing.T) {
+func TestDashboard_WhoMayUseTheDashboard(t *testing.T) {
 	t.Parallel()
 	password := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(password, []byte("correct horse\n"), 0o600); err != nil {
@@ -123,7 +123,7 @@ func (d *dashboardRun) stop(t *testing.T) {
 	}
 }
 
-func TestTheSecretInTheAddressBecomesACookie(t *testing.T) {
+func TestDashboard_TheSecretInTheAddressBecomesACookie(t *testing.T) {
 	t.Parallel()
 	store := membroker.NewStore()
 	b := store.Open()
@@ -189,7 +189,7 @@ func TestTheSecretInTheAddressBecomesACookie(t *testing.T) {
 	}
 }
 
-func TestTheDashboardIsReadOnlyUnlessTold(t *testing.T) {
+func TestDashboard_TheDashboardIsReadOnlyUnlessTold(t *testing.T) {
 	t.Parallel()
 	d := runDashboard(t, membroker.NewStore(), "--payloads")
 	if strings.Contains(d.url, "token") {
@@ -206,7 +206,7 @@ func TestTheDashboardIsReadOnlyUnlessTold(t *testing.T) {
 	}
 }
 
-func TestAnAddressInUseIsAnError(t *testing.T) {
+func TestDashboard_AnAddressInUseIsAnError(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
-func TestTheDemoAccountsForEveryJob(t *testing.T) {
+func TestDemo_TheDemoAccountsForEveryJob(t *testing.T) {
 	t.Parallel()
 	postgres := testenv.PostgresPlace(t)
 	if err := backends.Migrate(t.Context(), postgres); err != nil {
@@ -52,7 +52,7 @@ func TestTheDemoAccountsForEveryJob(t *testing.T) {
 	}
 }
 
-func TestTheDemoInATerminal(t *testing.T) {
+func TestDemo_TheDemoInATerminal(t *testing.T) {
 	t.Parallel()
 	term := startInTerminal(t, "demo", "--rate", "50")
 	term.awaitText("critical")
@@ -72,7 +72,7 @@ func TestTheDemoInATerminal(t *testing.T) {
 	}
 }
 
-func TestTheDemoSaysWhatItTakes(t *testing.T) {
+func TestDemo_TheDemoSaysWhatItTakes(t *testing.T) {
 	t.Parallel()
 	c := &cli{t: t}
 	for flag, want := range map[string]string{"--rate=5001": "--rate .*5000", "--fail=0.9 --hang=0.2": "--fail and --hang",
@@ -81,9 +81,9 @@ func TestTheDemoSaysWhatItTakes(t *testing.T) {
 	}
 }
 
-// TestTheDemoShowsADashboard: in a browser where there is a terminal, and at the
+// TestDemo_TheDemoShowsADashboard: in a browser where there is a terminal, and at the
 // printed address only.
-func TestTheDemoShowsADashboard(t *testing.T) {
+func TestDemo_TheDemoShowsADashboard(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	opened := filepath.Join(dir, "opened")

@@ -17,7 +17,7 @@ import (
 var commandLine = regexp.MustCompile("(?m)^ {4,}(?:\\$ )?(?:JOBS_BROKER=\\S+ )?(jobs .*)$|`(jobs [a-z-][^`]*)`")
 
 // Every command that the documentation has typed exists, with its flags.
-func TestCommandsInTheDocumentationExist(t *testing.T) {
+func TestDocs_CommandsInTheDocumentationExist(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../docs/*.md")
 	if err != nil {

@@ -47,7 +47,7 @@ func loseJobs(t *testing.T, store string) {
 	}
 }
 
-func TestDoctorFindsAndRepairs(t *testing.T) {
+func TestDoctor_FindsAndRepairs(t *testing.T) {
 	for name, c := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			c.t = t

@@ -136,7 +136,7 @@ func movePairs(t *testing.T, test func(t *testing.T, from, to *depot)) {
 	}
 }
 
-func TestAMoveThatIsKilledIsFinishedByAnother(t *testing.T) {
+func TestMoveKill_AMoveThatIsKilledIsFinishedByAnother(t *testing.T) {
 	movePairs(t, func(t *testing.T, from, to *depot) {
 		const n = 1500
 		from.fill(t, n)
@@ -209,7 +209,7 @@ func (r *runs) handled() int {
 	return len(r.byID)
 }
 
-func TestJobsRunOnceWhileAMoveIsKilled(t *testing.T) {
+func TestMoveKill_JobsRunOnceWhileAMoveIsKilled(t *testing.T) {
 	movePairs(t, func(t *testing.T, from, to *depot) {
 		const n = 1000
 		from.fill(t, n)

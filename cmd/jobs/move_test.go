@@ -21,7 +21,7 @@ func (c *cli) object(code int, v any, args ...string) {
 	}
 }
 
-func TestJobsAreMovedBetweenAllBackends(t *testing.T) {
+func TestMove_JobsAreMovedBetweenAllBackends(t *testing.T) {
 	here, there := stores(t), stores(t)
 	for from, source := range here {
 		for to, destination := range there {
@@ -69,7 +69,7 @@ func TestJobsAreMovedBetweenAllBackends(t *testing.T) {
 	}
 }
 
-func TestAMoveSaysWhatItNeeds(t *testing.T) {
+func TestMove_AMoveSaysWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	c := stores(t)["memory"]
 	c.t = t
@@ -86,8 +86,8 @@ func TestAMoveSaysWhatItNeeds(t *testing.T) {
 	c.has(c.run(3, "move", "--queue", "nothing", "--to-queue", "b"), "not found")
 }
 
-// TestHeldJobsAreExplainedAndPutBack: a move was killed.
-func TestHeldJobsAreExplainedAndPutBack(t *testing.T) {
+// TestMove_HeldJobsAreExplainedAndPutBack: a move was killed.
+func TestMove_HeldJobsAreExplainedAndPutBack(t *testing.T) {
 	for name, c := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			c.t = t
@@ -115,7 +115,7 @@ func TestHeldJobsAreExplainedAndPutBack(t *testing.T) {
 	}
 }
 
-func TestDeadJobsAreExportedAndImported(t *testing.T) {
+func TestMove_DeadJobsAreExportedAndImported(t *testing.T) {
 	for name, c := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			c.t = t
@@ -158,7 +158,7 @@ func TestDeadJobsAreExportedAndImported(t *testing.T) {
 	}
 }
 
-func TestEditReplacesAPayload(t *testing.T) {
+func TestMove_EditReplacesAPayload(t *testing.T) {
 	editor := filepath.Join(t.TempDir(), "editor")
 	if err := os.WriteFile(editor, []byte("#!/bin/sh\nsed -i 's/1/2/' \"$1\"\n"), 0o700); err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ func (term *terminal) ends() error {
 // leftScreen is what gives the terminal back as it was.
 const leftScreen = "\x1b[?1049l"
 
-func TestTopInATerminal(t *testing.T) {
+func TestTerminal_TopInATerminal(t *testing.T) {
 	t.Parallel()
 	url := testenv.RedisPlace(t)
 	b, err := backends.Open(t.Context(), url)
@@ -155,7 +155,7 @@ func TestTopInATerminal(t *testing.T) {
 	}
 }
 
-func TestTopWithoutATerminalSaysWhatToUse(t *testing.T) {
+func TestTerminal_TopWithoutATerminalSaysWhatToUse(t *testing.T) {
 	t.Parallel()
 	out, err := command(t, nil, "top", "--broker", "memory://").CombinedOutput()
 	if exit, ok := err.(*exec.ExitError); !ok || exit.ExitCode() != 2 || !strings.Contains(string(out), "jobs stats --watch") {

@@ -127,7 +127,7 @@ func (s *screen) hides(text string) *screen {
 
 var size = tea.WindowSizeMsg{Width: 120, Height: 20}
 
-func TestTopAsksOncePerInterval(t *testing.T) {
+func TestTop_AsksOncePerInterval(t *testing.T) {
 	t.Parallel()
 	store := &looked{queues: []inspect.QueueInfo{topQueue("mail", 3, 0)}}
 	s := newScreen(t, store)
@@ -168,7 +168,7 @@ func TestTopAsksOncePerInterval(t *testing.T) {
 	}
 }
 
-func TestTopPausesOnlyWhatWasConfirmed(t *testing.T) {
+func TestTop_PausesOnlyWhatWasConfirmed(t *testing.T) {
 	t.Parallel()
 	busy := topQueue("mail", 3, 0)
 	store := &looked{queues: []inspect.QueueInfo{topQueue("a", 1, 0), busy}}
@@ -188,7 +188,7 @@ func TestTopPausesOnlyWhatWasConfirmed(t *testing.T) {
 	}
 }
 
-func TestTopOutlivesItsStore(t *testing.T) {
+func TestTop_OutlivesItsStore(t *testing.T) {
 	t.Parallel()
 	store := &looked{queues: []inspect.QueueInfo{topQueue("mail", 3, 0)}}
 	s := newScreen(t, store).send(size).turn()
@@ -202,7 +202,7 @@ func TestTopOutlivesItsStore(t *testing.T) {
 	s.shows("asking the store…", "asking again: ")
 }
 
-func TestTopSortsAndFilters(t *testing.T) {
+func TestTop_SortsAndFilters(t *testing.T) {
 	t.Parallel()
 	store := &looked{queues: []inspect.QueueInfo{topQueue("calls", 1, 9), topQueue("faxes", 7, 0), topQueue("mail", 3, 5)}}
 	s := newScreen(t, store).send(size).turn()
@@ -234,7 +234,7 @@ func TestTopSortsAndFilters(t *testing.T) {
 	}
 }
 
-func TestTopShowsWorkersAndWhatTheyRun(t *testing.T) {
+func TestTop_ShowsWorkersAndWhatTheyRun(t *testing.T) {
 	t.Parallel()
 	q := topQueue("mail", 3, 0)
 	q.Workers = []inspect.WorkerInfo{{ID: "w1", Host: "evil\x1b[31m", PID: 42, Program: "shop v1", Held: 2, Concurrency: 5, StartedAt: topNow.Add(-time.Hour)}}
@@ -246,7 +246,7 @@ func TestTopShowsWorkersAndWhatTheyRun(t *testing.T) {
 	s.shows("2 active in mail", `j1  mail:\u202esend  attempt 0`).keys("a").hides("j1")
 }
 
-func TestTopFitsAnyTerminalAndNamesCannotCommandIt(t *testing.T) {
+func TestTop_FitsAnyTerminalAndNamesCannotCommandIt(t *testing.T) {
 	t.Parallel()
 	store := &looked{}
 	for i := range 40 {
@@ -287,7 +287,7 @@ func TestTopFitsAnyTerminalAndNamesCannotCommandIt(t *testing.T) {
 	}
 }
 
-func TestTopKeepsTheColumnsThatMatterMost(t *testing.T) {
+func TestTop_KeepsTheColumnsThatMatterMost(t *testing.T) {
 	t.Parallel()
 	q := topQueue("mail", 123456, 789)
 	q.Counts[broker.StateScheduled], q.Counts[broker.StateActive] = 55555, 44
@@ -296,7 +296,7 @@ func TestTopKeepsTheColumnsThatMatterMost(t *testing.T) {
 	s.send(tea.WindowSizeMsg{Width: 20, Height: 20}).hides("ACTIVE").shows("QUEUE  PENDING")
 }
 
-func TestRatesAreThoseOfTheLastSeconds(t *testing.T) {
+func TestTop_RatesAreThoseOfTheLastSeconds(t *testing.T) {
 	t.Parallel()
 	r := rates{}
 	see := func(after time.Duration, pending int64) {

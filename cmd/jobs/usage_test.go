@@ -37,7 +37,7 @@ func output(t *testing.T, env []string, args ...string) (stdout, stderr string, 
 }
 
 // What --help of each verb says. It needs no store.
-func TestHelpOfEachVerb(t *testing.T) {
+func TestUsage_HelpOfEachVerb(t *testing.T) {
 	t.Parallel()
 	a := &app{environment: environment{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}}
 	root := a.root()
@@ -74,7 +74,7 @@ func TestHelpOfEachVerb(t *testing.T) {
 }
 
 // jobs is also a builtin of shells, which has to go on working.
-func TestCompletionLoadsAndTellsTheProgramFromTheBuiltin(t *testing.T) {
+func TestUsage_CompletionLoadsAndTellsTheProgramFromTheBuiltin(t *testing.T) {
 	t.Parallel()
 	url := testenv.RedisPlace(t)
 	if _, errs, code := output(t, nil, "--broker", url, "enqueue", "--type", "x", "--queue", "mail"); code != 0 {
@@ -129,7 +129,7 @@ compopt() { :; }
 }
 
 // The flag goes before the variable, and that before the file.
-func TestTheStoreIsTheOneThatWasNamedMostExplicitly(t *testing.T) {
+func TestUsage_TheStoreIsTheOneThatWasNamedMostExplicitly(t *testing.T) {
 	t.Parallel()
 	queue := func(name string) string {
 		url := testenv.RedisPlace(t)
@@ -180,7 +180,7 @@ func TestTheStoreIsTheOneThatWasNamedMostExplicitly(t *testing.T) {
 }
 
 // Whatever goes wrong with a URL, what it keeps secret is in no output.
-func TestNoSecretOfAURLIsShown(t *testing.T) {
+func TestUsage_NoSecretOfAURLIsShown(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t-word"
 	for _, c := range []struct {
@@ -214,7 +214,7 @@ func TestNoSecretOfAURLIsShown(t *testing.T) {
 }
 
 // An operator who interrupts a long decision is told what it did.
-func TestAnInterruptedRedriveTellsWhatItDid(t *testing.T) {
+func TestUsage_AnInterruptedRedriveTellsWhatItDid(t *testing.T) {
 	t.Parallel()
 	url := testenv.RedisPlace(t)
 	s := &transcript{t: t, url: url}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheVersionNamesWhatTheProgramWasBuiltFrom(t *testing.T) {
+func TestVersion_TheVersionNamesWhatTheProgramWasBuiltFrom(t *testing.T) {
 	t.Parallel()
 	info := func(module string, settings ...debug.BuildSetting) *debug.BuildInfo {
 		return &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: module}, Settings: settings}

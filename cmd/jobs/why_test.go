@@ -119,7 +119,7 @@ func TestWhy(t *testing.T) {
 }
 
 // What a store holds of a job can be damaged from outside.
-func TestWhyAJobCannotBeRead(t *testing.T) {
+func TestWhy_AJobCannotBeRead(t *testing.T) {
 	t.Parallel()
 	prefixed, postgres := testenv.RedisPlace(t), testenv.PostgresPlace(t)
 	for _, s := range []*transcript{{url: prefixed}, {url: postgres}} {

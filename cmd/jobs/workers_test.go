@@ -11,7 +11,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestWorkersSayForHowLongTheyRunWhat(t *testing.T) {
+func TestWorkers_SayForHowLongTheyRunWhat(t *testing.T) {
 	t.Parallel()
 	store := membroker.NewStore()
 	b := store.Open()

@@ -33,7 +33,7 @@ func stored(t *testing.T, b broker.Broker) []string {
 	return ids
 }
 
-func TestFaultsBefallTheCallsThePlanNames(t *testing.T) {
+func TestFaults_BefallTheCallsThePlanNames(t *testing.T) {
 	t.Parallel()
 	inner := membroker.New()
 	defer inner.Close()
@@ -67,7 +67,7 @@ func TestFaultsBefallTheCallsThePlanNames(t *testing.T) {
 	}
 }
 
-func TestASlowCallEndsWithItsContext(t *testing.T) {
+func TestFaults_ASlowCallEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		inner := membroker.New()
@@ -85,7 +85,7 @@ func TestASlowCallEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestACutAnswerLosesItsSecondHalf(t *testing.T) {
+func TestFaults_ACutAnswerLosesItsSecondHalf(t *testing.T) {
 	t.Parallel()
 	inner := membroker.New()
 	defer inner.Close()
@@ -118,7 +118,7 @@ func TestACutAnswerLosesItsSecondHalf(t *testing.T) {
 	}
 }
 
-func TestACallTimesOutBeforeOrAfterTheStoreAppliedIt(t *testing.T) {
+func TestFaults_ACallTimesOutBeforeOrAfterTheStoreAppliedIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		inner := membroker.New()

@@ -127,7 +127,7 @@ func compare(t *testing.T, got, want string) {
 	t.Errorf("there are %d lines, sha256sum prints %d", len(g)-1, len(w)-1)
 }
 
-func TestOutputIsThatOfSha256sum(t *testing.T) {
+func TestMain_OutputIsThatOfSha256sum(t *testing.T) {
 	t.Parallel()
 	dir := nasty(t)
 	want := sha256sum(t, dir)
@@ -151,7 +151,7 @@ func TestOutputIsThatOfSha256sum(t *testing.T) {
 	})
 }
 
-func TestARunLeavesNothingInTheStore(t *testing.T) {
+func TestMain_ARunLeavesNothingInTheStore(t *testing.T) {
 	t.Parallel()
 	onBackends(t, func(t *testing.T, url string) {
 		dir := many(t, 30)
@@ -185,7 +185,7 @@ func queuesOf(t *testing.T, url string) []inspect.QueueInfo {
 	return queues
 }
 
-func TestTheArgumentMayBeALinkAFileOrEmpty(t *testing.T) {
+func TestMain_TheArgumentMayBeALinkAFileOrEmpty(t *testing.T) {
 	t.Parallel()
 	dir := many(t, 3)
 	link := filepath.Join(t.TempDir(), "link")
@@ -206,7 +206,7 @@ func TestTheArgumentMayBeALinkAFileOrEmpty(t *testing.T) {
 	}
 }
 
-func TestMistakesOnTheCommandLineAreNamed(t *testing.T) {
+func TestMain_MistakesOnTheCommandLineAreNamed(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		args   string
@@ -234,7 +234,7 @@ func TestMistakesOnTheCommandLineAreNamed(t *testing.T) {
 	}
 }
 
-func TestAFileThatCannotBeReadIsReportedAndFailsTheRun(t *testing.T) {
+func TestMain_AFileThatCannotBeReadIsReportedAndFailsTheRun(t *testing.T) {
 	t.Parallel()
 	dir := many(t, 20)
 	b := membroker.New()
@@ -271,7 +271,7 @@ func TestAFileThatCannotBeReadIsReportedAndFailsTheRun(t *testing.T) {
 	}
 }
 
-func TestWhatTheUserMayNotReadIsReported(t *testing.T) {
+func TestMain_WhatTheUserMayNotReadIsReported(t *testing.T) {
 	t.Parallel()
 	// Root may read everything, so the program runs as somebody else.
 	dir := many(t, 20)
@@ -317,7 +317,7 @@ func TestWhatTheUserMayNotReadIsReported(t *testing.T) {
 	}
 }
 
-func TestALogGetsALineOfProgressNowAndThen(t *testing.T) {
+func TestMain_ALogGetsALineOfProgressNowAndThen(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	b := newBar(&log)

@@ -43,7 +43,7 @@ func program(t *testing.T, work string, args ...string) (cmd *exec.Cmd, out, log
 	return cmd, out, log
 }
 
-func TestAKilledWorkerProcessCostsNoFile(t *testing.T) {
+func TestProcess_AKilledWorkerProcessCostsNoFile(t *testing.T) {
 	t.Parallel()
 	work, dir := filepath.Split(many(t, 5000))
 	want := sha256sumIn(t, work, dir)
@@ -64,7 +64,7 @@ func TestAKilledWorkerProcessCostsNoFile(t *testing.T) {
 	})
 }
 
-func TestAKilledRunIsTakenUpAgain(t *testing.T) {
+func TestProcess_AKilledRunIsTakenUpAgain(t *testing.T) {
 	t.Parallel()
 	dir := many(t, 3000)
 	want := sha256sum(t, dir)
@@ -83,7 +83,7 @@ func TestAKilledRunIsTakenUpAgain(t *testing.T) {
 	})
 }
 
-func TestAWorkerServesARunAgainUnderItsName(t *testing.T) {
+func TestProcess_AWorkerServesARunAgainUnderItsName(t *testing.T) {
 	t.Parallel()
 	dir := many(t, 50)
 	want := sha256sum(t, dir)

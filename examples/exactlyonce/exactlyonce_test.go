@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-func TestMoneyIsMovedOnceAlthoughTheHandlerFailsAfterItsCommit(t *testing.T) {
+func TestExactlyonce_MoneyIsMovedOnceAlthoughTheHandlerFailsAfterItsCommit(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestTheJobIsHandledAndTheProgramEndsWhenAsked(t *testing.T) {
+func TestMain_TheJobIsHandledAndTheProgramEndsWhenAsked(t *testing.T) {
 	t.Parallel()
 	program := exec.Command(os.Args[0])
 	program.Env = append(os.Environ(), asProgram+"=1")

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-func TestAnOrderAndItsReceiptAreStoredTogetherOrNotAtAll(t *testing.T) {
+func TestTransaction_AnOrderAndItsReceiptAreStoredTogetherOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 
 // begin unittest
 
-func TestAWebhookIsRetriedUntilTheOtherSideAnswers(t *testing.T) {
+func TestWebhook_AWebhookIsRetriedUntilTheOtherSideAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := membroker.New()
 		defer b.Close()

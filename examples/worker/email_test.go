@@ -90,7 +90,7 @@ func aJob(id string) *jobs.Job { return jobs.NewJob(&broker.Job{Queue: "default"
 
 var hello = Email{To: []string{"ada@example.com", "bob@example.com"}, Subject: "Grüße", Text: "Hello.", HTML: "<p>Hello.</p>"}
 
-func TestAnEmailIsDeliveredWithBothBodies(t *testing.T) {
+func TestEmail_AnEmailIsDeliveredWithBothBodies(t *testing.T) {
 	t.Parallel()
 	s := newMailServer(t, nil)
 	if err := s.mailer(t).send(t.Context(), hello, aJob("1")); err != nil {
@@ -105,7 +105,7 @@ func TestAnEmailIsDeliveredWithBothBodies(t *testing.T) {
 	}
 }
 
-func TestASecondDeliveryOfAJobHasTheSameMessageID(t *testing.T) {
+func TestEmail_ASecondDeliveryOfAJobHasTheSameMessageID(t *testing.T) {
 	t.Parallel()
 	s := newMailServer(t, nil)
 	m := s.mailer(t)
@@ -129,7 +129,7 @@ func TestASecondDeliveryOfAJobHasTheSameMessageID(t *testing.T) {
 	}
 }
 
-func TestTheMailServersAnswerDecidesWhetherToTryAgain(t *testing.T) {
+func TestEmail_TheMailServersAnswerDecidesWhetherToTryAgain(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name     string
@@ -160,7 +160,7 @@ func TestTheMailServersAnswerDecidesWhetherToTryAgain(t *testing.T) {
 	}
 }
 
-func TestAnEmailThatCannotBeSentIsNotTried(t *testing.T) {
+func TestEmail_AnEmailThatCannotBeSentIsNotTried(t *testing.T) {
 	t.Parallel()
 	s := newMailServer(t, nil)
 	for _, e := range []Email{{}, {To: []string{"not an address"}}, {To: []string{"ada@example.com", ""}}} {
@@ -170,7 +170,7 @@ func TestAnEmailThatCannotBeSentIsNotTried(t *testing.T) {
 	}
 }
 
-func TestAMailServerThatIsAwayIsTriedAgain(t *testing.T) {
+func TestEmail_AMailServerThatIsAwayIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -53,7 +53,7 @@ func images(t *testing.T, files map[string][]byte) (string, *resizer) {
 	return dir, r
 }
 
-func TestImagesAreMadeToFitInTheirProportions(t *testing.T) {
+func TestImage_ImagesAreMadeToFitInTheirProportions(t *testing.T) {
 	t.Parallel()
 	dir, r := images(t, map[string][]byte{"wide.png": picture(t, 400, 100)})
 	for _, c := range []struct {
@@ -101,7 +101,7 @@ func bomb(t *testing.T) []byte {
 	return p
 }
 
-func TestWhatCanNeverBeResizedIsNotTriedAgain(t *testing.T) {
+func TestImage_WhatCanNeverBeResizedIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	whole := picture(t, 100, 100)
 	_, r := images(t, map[string][]byte{"text.png": []byte("no image"), "half.png": whole[:len(whole)/2], "bomb.png": bomb(t), "good.png": whole})
@@ -124,7 +124,7 @@ func TestWhatCanNeverBeResizedIsNotTriedAgain(t *testing.T) {
 	}
 }
 
-func TestLinksLeadToNoFileOutside(t *testing.T) {
+func TestImage_LinksLeadToNoFileOutside(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
 	if err := os.WriteFile(filepath.Join(outside, "secret.png"), picture(t, 10, 10), 0o600); err != nil {
@@ -142,7 +142,7 @@ func TestLinksLeadToNoFileOutside(t *testing.T) {
 	}
 }
 
-func TestAnImageThatIsNotThereYetIsTriedAgain(t *testing.T) {
+func TestImage_AnImageThatIsNotThereYetIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	_, r := images(t, nil)
 	if err := r.resize(t.Context(), Resize{"late.png", "out.png", 5, 5}, nil); err == nil || errors.Is(err, jobs.SkipRetry) {
@@ -150,7 +150,7 @@ func TestAnImageThatIsNotThereYetIsTriedAgain(t *testing.T) {
 	}
 }
 
-func TestAResizeThatIsCancelledLeavesNothing(t *testing.T) {
+func TestImage_AResizeThatIsCancelledLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir, r := images(t, map[string][]byte{"good.png": picture(t, 10, 10)})
 	ctx, cancel := context.WithCancelCause(t.Context())

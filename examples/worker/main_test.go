@@ -82,7 +82,7 @@ func get(t *testing.T, url string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-func TestTheWorkerDoesItsJobsAndDrainsWhenAsked(t *testing.T) {
+func TestMain_TheWorkerDoesItsJobsAndDrainsWhenAsked(t *testing.T) {
 	for name, place := range map[string]func(testing.TB) string{"redis": testenv.RedisPlace, "postgres": testenv.PostgresPlace} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -156,7 +156,7 @@ func awaitIdle(t *testing.T, url string) {
 	}
 }
 
-func TestTheWorkerSaysWhatItsEnvironmentMisses(t *testing.T) {
+func TestMain_TheWorkerSaysWhatItsEnvironmentMisses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string

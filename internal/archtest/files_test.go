@@ -12,7 +12,7 @@ import (
 // maxLines is the length from which a file holds more than one idea.
 const maxLines = 400
 
-func TestNoSourceFileIsLong(t *testing.T) {
+func TestFiles_NoSourceFileIsLong(t *testing.T) {
 	t.Parallel()
 	checked := 0
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d fs.DirEntry, err error) error {

@@ -56,7 +56,7 @@ var rules = []rule{
 	{of: "cmd/...", never: []string{"testing", "internal/testenv/..."}},
 }
 
-func TestImportsFollowTheArrows(t *testing.T) {
+func TestImports_FollowTheArrows(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {
 		for _, r := range rules {
@@ -77,7 +77,7 @@ func TestImportsFollowTheArrows(t *testing.T) {
 	}
 }
 
-func TestPatternsStandForWhatTheySay(t *testing.T) {
+func TestImports_PatternsStandForWhatTheySay(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		pattern, path string

@@ -40,7 +40,7 @@ func stop(t *testing.T, d *Demo) Accounts {
 	return a
 }
 
-func TestNoJobIsLostWhateverTheLoadDoes(t *testing.T) {
+func TestDemo_NoJobIsLostWhateverTheLoadDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, membroker.NewStore(), nil)
 		time.Sleep(2 * time.Minute) // virtual
@@ -63,7 +63,7 @@ func TestNoJobIsLostWhateverTheLoadDoes(t *testing.T) {
 	})
 }
 
-func TestReclaimIsWithinALease(t *testing.T) {
+func TestDemo_ReclaimIsWithinALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, membroker.NewStore(), func(cfg *Config) { cfg.CrashEvery, cfg.Hang = time.Minute, 0.3 })
 		defer stop(t, d)
@@ -78,7 +78,7 @@ func TestReclaimIsWithinALease(t *testing.T) {
 	})
 }
 
-func TestItsQueuesCanBeRemoved(t *testing.T) {
+func TestDemo_ItsQueuesCanBeRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, membroker.NewStore(), nil)
 		time.Sleep(10*time.Second + 100*time.Millisecond) // a worker was killed, and its lease has not run out
@@ -99,7 +99,7 @@ func TestItsQueuesCanBeRemoved(t *testing.T) {
 	})
 }
 
-func TestDecisionsOfAWatcherAreInTheAccounts(t *testing.T) {
+func TestDemo_DecisionsOfAWatcherAreInTheAccounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, membroker.NewStore(), func(cfg *Config) { cfg.Fail = 0.6 })
 		time.Sleep(30 * time.Second)
@@ -125,7 +125,7 @@ func TestDecisionsOfAWatcherAreInTheAccounts(t *testing.T) {
 	})
 }
 
-func TestAJobThatIsGoneIsMissed(t *testing.T) {
+func TestDemo_AJobThatIsGoneIsMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := membroker.NewStore()
 		d := start(t, store, nil)
@@ -141,7 +141,7 @@ func TestAJobThatIsGoneIsMissed(t *testing.T) {
 	})
 }
 
-func TestQueuesOfOthersAreLeftAlone(t *testing.T) {
+func TestDemo_QueuesOfOthersAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	b := membroker.New()
 	client := jobs.NewClient(b, jobs.ClientConfig{})
@@ -157,7 +157,7 @@ func TestQueuesOfOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestARepeatedSettleIsCountedOnce(t *testing.T) {
+func TestDemo_ARepeatedSettleIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	l := newLedger()
 	l.accepted([]jobs.Receipt{{JobInfo: jobs.JobInfo{Queue: "q", ID: "a"}}, {JobInfo: jobs.JobInfo{Queue: "q", ID: "b"}}})
@@ -179,7 +179,7 @@ func TestARepeatedSettleIsCountedOnce(t *testing.T) {
 	}
 }
 
-func TestAWatcherSeesTheDemosQueuesOnly(t *testing.T) {
+func TestDemo_AWatcherSeesTheDemosQueuesOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := membroker.NewStore()
 		b := store.Open()

@@ -31,7 +31,7 @@ func unbounded(n int) []int {
 	return room
 }
 
-func TestWeightsDivideSlotsHoweverFewAreFree(t *testing.T) {
+func TestWeights_DivideSlotsHoweverFewAreFree(t *testing.T) {
 	t.Parallel()
 	weights := map[string]int{"critical": 6, "default": 3, "low": 1}
 	names := []string{"critical", "default", "low"}
@@ -55,7 +55,7 @@ func TestWeightsDivideSlotsHoweverFewAreFree(t *testing.T) {
 	}
 }
 
-func TestAnEmptyQueuesShareGoesToTheOthersByTheirWeights(t *testing.T) {
+func TestWeights_AnEmptyQueuesShareGoesToTheOthersByTheirWeights(t *testing.T) {
 	t.Parallel()
 	for _, want := range []int{1, 10} {
 		m := newMix([]string{"a", "b", "c"}, map[string]int{"a": 6, "b": 3, "c": 1}, false)
@@ -71,7 +71,7 @@ func TestAnEmptyQueuesShareGoesToTheOthersByTheirWeights(t *testing.T) {
 	}
 }
 
-func TestAQueueThatWasEmptyCannotSaveUpTurns(t *testing.T) {
+func TestWeights_AQueueThatWasEmptyCannotSaveUpTurns(t *testing.T) {
 	t.Parallel()
 	m := newMix([]string{"a", "b"}, map[string]int{"a": 1, "b": 1}, false)
 	left := []int{0, 1e6}
@@ -88,7 +88,7 @@ func TestAQueueThatWasEmptyCannotSaveUpTurns(t *testing.T) {
 	}
 }
 
-func TestAQueueWithoutRoomIsNotAsked(t *testing.T) {
+func TestWeights_AQueueWithoutRoomIsNotAsked(t *testing.T) {
 	t.Parallel()
 	m := newMix([]string{"a", "b"}, map[string]int{"a": 6, "b": 1}, false)
 	shares, _ := m.plan(nil, 10, []int{2, 10})

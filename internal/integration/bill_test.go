@@ -55,7 +55,7 @@ func wantQuiet(t *testing.T, p *process) {
 	}
 }
 
-func TestABillIsWrittenWithTheEndOfItsJob(t *testing.T) {
+func TestProgram_ABillIsWrittenWithTheEndOfItsJob(t *testing.T) {
 	t.Parallel()
 	s := openBilled(t)
 	worker := startWorker(t, s.url, settings{ordered: true})
@@ -68,7 +68,7 @@ func TestABillIsWrittenWithTheEndOfItsJob(t *testing.T) {
 	wantQuiet(t, worker)
 }
 
-func TestAKillBetweenTheEffectAndTheCommitLeavesNoEffect(t *testing.T) {
+func TestProgram_AKillBetweenTheEffectAndTheCommitLeavesNoEffect(t *testing.T) {
 	t.Parallel()
 	s := openBilled(t)
 	victim := startWorker(t, s.url, settings{})
@@ -82,7 +82,7 @@ func TestAKillBetweenTheEffectAndTheCommitLeavesNoEffect(t *testing.T) {
 	wantQuiet(t, heir)
 }
 
-func TestAKillBetweenTheCommitAndTheSettleRunsNothingAgain(t *testing.T) {
+func TestProgram_AKillBetweenTheCommitAndTheSettleRunsNothingAgain(t *testing.T) {
 	t.Parallel()
 	s := openBilled(t)
 	victim := startWorker(t, s.url, settings{concurrency: 2})
@@ -101,7 +101,7 @@ func TestAKillBetweenTheCommitAndTheSettleRunsNothingAgain(t *testing.T) {
 	s.wantOneBill(t, id[0], 0)
 }
 
-func TestAWorkerThatLostItsLeaseCanCommitNothing(t *testing.T) {
+func TestProgram_AWorkerThatLostItsLeaseCanCommitNothing(t *testing.T) {
 	t.Parallel()
 	s := openBilled(t)
 	zombie := startWorker(t, s.url, settings{})

@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestJobsOfAKilledWorkerAreFinishedByAnother(t *testing.T) {
+func TestProgram_JobsOfAKilledWorkerAreFinishedByAnother(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s *store) {
 		victim := startWorker(t, s.url, settings{concurrency: 5})
@@ -33,7 +33,7 @@ func TestJobsOfAKilledWorkerAreFinishedByAnother(t *testing.T) {
 	})
 }
 
-func TestAWorkerStoppedForLongerThanItsLeaseSettlesInVain(t *testing.T) {
+func TestProgram_AWorkerStoppedForLongerThanItsLeaseSettlesInVain(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s *store) {
 		zombie := startWorker(t, s.url, settings{})
@@ -63,7 +63,7 @@ func TestAWorkerStoppedForLongerThanItsLeaseSettlesInVain(t *testing.T) {
 	})
 }
 
-func TestJobsOfALostClaimAreHandledWithinALease(t *testing.T) {
+func TestProgram_JobsOfALostClaimAreHandledWithinALease(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s *store) {
 		const marker = "the answer with this payload is lost"
@@ -97,7 +97,7 @@ func TestJobsOfALostClaimAreHandledWithinALease(t *testing.T) {
 	})
 }
 
-func TestOneJobThatKillsItsProcessesTakesNoOtherAlong(t *testing.T) {
+func TestProgram_OneJobThatKillsItsProcessesTakesNoOtherAlong(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s *store) {
 		ids := s.enqueue(t, 30, typeLong, "")
@@ -132,7 +132,7 @@ func TestOneJobThatKillsItsProcessesTakesNoOtherAlong(t *testing.T) {
 	})
 }
 
-func TestADoubleDeliveryHasOneEffectBehindAnIdempotencyKey(t *testing.T) {
+func TestProgram_ADoubleDeliveryHasOneEffectBehindAnIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s *store) {
 		ledger := t.TempDir()

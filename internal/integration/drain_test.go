@@ -17,7 +17,7 @@ func (p *process) draining() {
 	p.await("word of the drain", func(e event) bool { return e.Kind == "log" && strings.Contains(e.Text, "no more jobs are taken") })
 }
 
-func TestSIGTERMLetsHandlersFinish(t *testing.T) {
+func TestProgram_SIGTERMLetsHandlersFinish(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s *store) {
 		worker := startWorker(t, s.url, settings{concurrency: 5})
@@ -40,7 +40,7 @@ func TestSIGTERMLetsHandlersFinish(t *testing.T) {
 	})
 }
 
-func TestNoJobIsClaimedAfterTheDrainBegan(t *testing.T) {
+func TestProgram_NoJobIsClaimedAfterTheDrainBegan(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s *store) {
 		// Free slots, so that a claim waits for jobs; one is held, so that the drain lasts.
@@ -73,7 +73,7 @@ func TestNoJobIsClaimedAfterTheDrainBegan(t *testing.T) {
 	})
 }
 
-func TestWhatADrainGivesUpIsTakenOverAtOnce(t *testing.T) {
+func TestProgram_WhatADrainGivesUpIsTakenOverAtOnce(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s *store) {
 		const long = 20 * time.Second

@@ -55,7 +55,7 @@ func (s *store) settled(t *testing.T) inspect.QueueInfo {
 	}
 }
 
-func TestAFullRedisRefusesJobsAndDrains(t *testing.T) {
+func TestProgram_AFullRedisRefusesJobsAndDrains(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, testenv.PrivateRedis(t).URL)
 	c := redisClient(t, s.url)
@@ -97,7 +97,7 @@ func TestAFullRedisRefusesJobsAndDrains(t *testing.T) {
 }
 
 // A backup of Redis comes back under a worker that lives through it.
-func TestAnOlderRedisComesBack(t *testing.T) {
+func TestProgram_AnOlderRedisComesBack(t *testing.T) {
 	t.Parallel()
 	server := testenv.PrivateRedis(t)
 	s := openStore(t, server.URL)
@@ -135,7 +135,7 @@ func TestAnOlderRedisComesBack(t *testing.T) {
 }
 
 // A dump of Postgres taken while jobs run is restored into another database.
-func TestADumpOfPostgresIsRestored(t *testing.T) {
+func TestProgram_ADumpOfPostgresIsRestored(t *testing.T) {
 	t.Parallel()
 	from, to := openStore(t, ownDatabase(t)), ownDatabase(t)
 	worker := startWorker(t, from.url, settings{concurrency: 2})
@@ -164,7 +164,7 @@ func TestADumpOfPostgresIsRestored(t *testing.T) {
 
 // A release that changed payloads is rolled back: the old one sets aside what
 // it does not understand, and the next one has it back.
-func TestPayloadsOfARolledBackReleaseAreSetAsideAndRedriven(t *testing.T) {
+func TestProgram_PayloadsOfARolledBackReleaseAreSetAsideAndRedriven(t *testing.T) {
 	t.Parallel()
 	onStores(t, func(t *testing.T, s *store) {
 		release := func(understands string) *jobs.Server {

@@ -25,7 +25,7 @@ var session = regexp.MustCompile("(?m)^```console\n((?:.*\n)*?)```$")
 
 // The page on inspecting a store by hand shows what a store prints that holds
 // the jobs of fill.
-func TestTheSessionsOfThePageOnInspectingAreTrue(t *testing.T) {
+func TestProgram_TheSessionsOfThePageOnInspectingAreTrue(t *testing.T) {
 	t.Parallel()
 	const page = "../../docs/inspecting.md"
 	text, err := os.ReadFile(page)

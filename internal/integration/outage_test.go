@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/testenv/servers"
 )
 
-func TestAWorkerSurvivesItsStoresCrash(t *testing.T) {
+func TestProgram_AWorkerSurvivesItsStoresCrash(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func(testing.TB) *servers.Private{"redis": testenv.PrivateRedis, "postgres": testenv.PrivatePostgres} {
 		t.Run(name, func(t *testing.T) {

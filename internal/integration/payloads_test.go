@@ -59,7 +59,7 @@ func aged(t *testing.T, dir string, age time.Duration) (blobs int) {
 	return len(files)
 }
 
-func TestBlobsLiveAsLongAsTheirJobs(t *testing.T) {
+func TestProgram_BlobsLiveAsLongAsTheirJobs(t *testing.T) {
 	onBrokers(t, func(t *testing.T, b broker.Broker) {
 		ctx, cancel := context.WithTimeout(t.Context(), soon)
 		defer cancel()

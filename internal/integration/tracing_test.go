@@ -61,7 +61,7 @@ one: received 1 times, settled as completed
 two: received 1 times, settled as completed
 `
 
-func TestAJobsWholeLifeIsOneTraceOnEveryStore(t *testing.T) {
+func TestProgram_AJobsWholeLifeIsOneTraceOnEveryStore(t *testing.T) {
 	t.Parallel()
 	for name, place := range map[string]func(testing.TB) string{
 		"memory": func(testing.TB) string { return "memory://" }, "redis": testenv.RedisPlace, "postgres": testenv.PostgresPlace,

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestTimeoutOfAContextNobodyCancelsEndsByTimeAlone(t *testing.T) {
+func TestPlaintime_TimeoutOfAContextNobodyCancelsEndsByTimeAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, watched := range map[string]bool{"watched": true, "not watched": false} {
 			ctx, cancel := WithTimeout(context.WithValue(context.Background(), testKey(name), 1), time.Second)
@@ -42,7 +42,7 @@ func TestTimeoutOfAContextNobodyCancelsEndsByTimeAlone(t *testing.T) {
 	})
 }
 
-func TestCancelEndsATimeoutWatchedOrNot(t *testing.T) {
+func TestPlaintime_CancelEndsATimeoutWatchedOrNot(t *testing.T) {
 	t.Parallel()
 	for _, before := range []bool{true, false} {
 		ctx, cancel := WithTimeout(context.Background(), time.Hour)
@@ -57,7 +57,7 @@ func TestCancelEndsATimeoutWatchedOrNot(t *testing.T) {
 	}
 }
 
-func TestTimeoutOfAContextThatCanBeCancelledIsAnOrdinaryOne(t *testing.T) {
+func TestPlaintime_TimeoutOfAContextThatCanBeCancelledIsAnOrdinaryOne(t *testing.T) {
 	t.Parallel()
 	parent, stop := context.WithCancel(context.Background())
 	ctx, cancel := WithTimeout(parent, time.Hour)
@@ -69,7 +69,7 @@ func TestTimeoutOfAContextThatCanBeCancelledIsAnOrdinaryOne(t *testing.T) {
 	<-ctx.Done()
 }
 
-func TestTimeoutDoesNotOutliveItsParentsDeadline(t *testing.T) {
+func TestPlaintime_TimeoutDoesNotOutliveItsParentsDeadline(t *testing.T) {
 	t.Parallel()
 	parent, cancel := WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -81,7 +81,7 @@ func TestTimeoutDoesNotOutliveItsParentsDeadline(t *testing.T) {
 	}
 }
 
-func TestContextsOfATimeoutNeedNoGoroutine(t *testing.T) {
+func TestPlaintime_ContextsOfATimeoutNeedNoGoroutine(t *testing.T) {
 	ctx, cancel := WithTimeout(context.Background(), time.Hour)
 	defer cancel()
 	before := runtime.NumGoroutine()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestSpansAreShort(t *testing.T) {
+func TestReadable_SpansAreShort(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{0: "", 1500 * time.Microsecond: "2ms", 12340 * time.Millisecond: "12.3s", 90 * time.Second: "1m30s",
 		time.Minute: "1m", 90 * time.Minute: "1h30m", 3 * time.Hour: "3h", 50 * time.Hour: "2d2h", 720 * time.Hour: "30d", -time.Minute: "-1m"} {
@@ -15,7 +15,7 @@ func TestSpansAreShort(t *testing.T) {
 	}
 }
 
-func TestWhatTurnsTextAroundIsWrittenAsAnEscape(t *testing.T) {
+func TestReadable_WhatTurnsTextAroundIsWrittenAsAnEscape(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
 		"plain ünïcode 字":  "plain ünïcode 字",

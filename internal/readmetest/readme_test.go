@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "rewrite the blocks in the documentation
 // with its source, if it has one; the source; the code.
 var block = regexp.MustCompile("(?m)^(<!-- from (\\S+) -->\n)?```go\n((?:.*\n)*?)```$")
 
-func TestCodeInTheDocumentationIsTheCodeThatIsTested(t *testing.T) {
+func TestReadme_CodeInTheDocumentationIsTheCodeThatIsTested(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
 	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
@@ -56,7 +56,7 @@ func TestCodeInTheDocumentationIsTheCodeThatIsTested(t *testing.T) {
 	}
 }
 
-func TestRegionsAreCutWithoutTheirMarkersAndIndentation(t *testing.T) {
+func TestReadme_RegionsAreCutWithoutTheirMarkersAndIndentation(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	const source = "package p\n\nfunc f() {\n\t// begin a\n\n\tif x {\n\n\t\ty()\n\t}\n\t// end a\n\t// begin open\n}\n"

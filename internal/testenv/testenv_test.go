@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-func TestRedisAnswersAndIsShared(t *testing.T) {
+func TestTestenv_RedisAnswersAndIsShared(t *testing.T) {
 	t.Parallel()
 	url := testenv.Redis(t)
 	options, err := redis.ParseURL(url)
@@ -32,7 +32,7 @@ func TestRedisAnswersAndIsShared(t *testing.T) {
 	}
 }
 
-func TestEveryNodeOfTheClusterServesItsSlots(t *testing.T) {
+func TestTestenv_EveryNodeOfTheClusterServesItsSlots(t *testing.T) {
 	t.Parallel()
 	addrs := testenv.RedisCluster(t)
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs})
@@ -54,7 +54,7 @@ func TestEveryNodeOfTheClusterServesItsSlots(t *testing.T) {
 	}
 }
 
-func TestPostgresLetsTestsMakeSchemasAndDatabases(t *testing.T) {
+func TestTestenv_PostgresLetsTestsMakeSchemasAndDatabases(t *testing.T) {
 	t.Parallel()
 	c := connect(t, testenv.Postgres(t))
 	name := testenv.Name(t)
@@ -65,7 +65,7 @@ func TestPostgresLetsTestsMakeSchemasAndDatabases(t *testing.T) {
 	}
 }
 
-func TestPgBouncerPoolsTransactions(t *testing.T) {
+func TestTestenv_PgBouncerPoolsTransactions(t *testing.T) {
 	t.Parallel()
 	schema := testenv.Name(t)
 	direct := connect(t, testenv.Postgres(t))
@@ -91,7 +91,7 @@ func TestPgBouncerPoolsTransactions(t *testing.T) {
 	}
 }
 
-func TestNamesAreUniqueAndFitEverywhere(t *testing.T) {
+func TestTestenv_NamesAreUniqueAndFitEverywhere(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)
 	fits := regexp.MustCompile(`^[a-z][a-z0-9_]{1,40}$`)

@@ -65,7 +65,7 @@ func (discard) Handle(context.Context, slog.Record) error    { return nil }
 func (d discard) WithAttrs([]slog.Attr) slog.Handler         { return d }
 func (d discard) WithGroup(string) slog.Handler              { return d }
 
-func TestARunAllocatesNoMoreThanItsChainMay(t *testing.T) {
+func TestChainCost_ARunAllocatesNoMoreThanItsChainMay(t *testing.T) {
 	// Not parallel: what others allocate meanwhile would be counted.
 	ctx, job := context.Background(), chaintest.AJob("a")
 	for _, c := range costs() {
@@ -76,7 +76,7 @@ func TestARunAllocatesNoMoreThanItsChainMay(t *testing.T) {
 	}
 }
 
-func TestValidationAndDefaultsAllocateNothing(t *testing.T) {
+func TestChainCost_ValidationAndDefaultsAllocateNothing(t *testing.T) {
 	next := func(context.Context, []*jobs.Outgoing) {}
 	chain := middleware.Defaults(func(context.Context, *broker.NewJob) middleware.TaskDefaults {
 		return middleware.TaskDefaults{Source: "web"}

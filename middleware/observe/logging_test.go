@@ -55,7 +55,7 @@ func logged(ctx context.Context, t *testing.T, cfg observe.LoggingConfig, level 
 	return lines, text
 }
 
-func TestALineTellsWhatBecameOfTheJobButNoPayload(t *testing.T) {
+func TestLogging_ALineTellsWhatBecameOfTheJobButNoPayload(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
@@ -113,7 +113,7 @@ func TestALineTellsWhatBecameOfTheJobButNoPayload(t *testing.T) {
 	}
 }
 
-func TestTheStackOfAPanicAndTheNextAttemptAreLogged(t *testing.T) {
+func TestLogging_TheStackOfAPanicAndTheNextAttemptAreLogged(t *testing.T) {
 	t.Parallel()
 	lines, _ := logged(context.Background(), t, observe.LoggingConfig{}, slog.LevelInfo, explodes, middleware.Recovery(nil))
 	if stack, _ := lines[0]["stack"].(string); !strings.Contains(stack, "explodes") {
@@ -126,7 +126,7 @@ func TestTheStackOfAPanicAndTheNextAttemptAreLogged(t *testing.T) {
 	}
 }
 
-func TestTheTraceIsThatOfTheContextAndBadOnesAreLeftOut(t *testing.T) {
+func TestLogging_TheTraceIsThatOfTheContextAndBadOnesAreLeftOut(t *testing.T) {
 	t.Parallel()
 	id, _ := trace.TraceIDFromHex("11111111111111111111111111111111")
 	span, _ := trace.SpanIDFromHex("2222222222222222")
@@ -145,7 +145,7 @@ func TestTheTraceIsThatOfTheContextAndBadOnesAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestWhatIsLoggedCanBeChosen(t *testing.T) {
+func TestLogging_WhatIsLoggedCanBeChosen(t *testing.T) {
 	t.Parallel()
 	cfg := observe.LoggingConfig{
 		Level: func(jobs.Ending) slog.Level { return slog.LevelDebug },
@@ -164,7 +164,7 @@ func TestWhatIsLoggedCanBeChosen(t *testing.T) {
 	}
 }
 
-func TestALongErrorIsCut(t *testing.T) {
+func TestLogging_ALongErrorIsCut(t *testing.T) {
 	t.Parallel()
 	lines, _ := logged(context.Background(), t, observe.LoggingConfig{}, slog.LevelInfo, chaintest.Returning(errors.New("x"+strings.Repeat("é", 1<<16))))
 	if text, _ := lines[0]["error"].(string); len(text) > 4100 || strings.ContainsRune(text, '\uFFFD') {

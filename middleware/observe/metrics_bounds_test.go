@@ -20,7 +20,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestLabelsAreBoundedAndIDsAreNone(t *testing.T) {
+func TestMetricsBounds_LabelsAreBoundedAndIDsAreNone(t *testing.T) {
 	t.Parallel()
 	m := newMeasured(t, MetricsConfig{MaxTypes: 3, MaxQueues: 2, Keys: 2})
 	for i := range 50 {
@@ -51,7 +51,7 @@ jobs_queue_depth{queue=queue-1,state=pending} 2
 	}
 }
 
-func TestCombinationsOfLabelsAreBounded(t *testing.T) {
+func TestMetricsBounds_CombinationsOfLabelsAreBounded(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(50, 100, 10_000)
 	for i := range 20_000 {
@@ -124,7 +124,7 @@ func TestMetrics_LabelsThatAreIdleForDaysMakeRoom(t *testing.T) {
 	})
 }
 
-func TestTheStoreIsAskedOnceForEachCollectionOfEachReader(t *testing.T) {
+func TestMetricsBounds_TheStoreIsAskedOnceForEachCollectionOfEachReader(t *testing.T) {
 	t.Parallel()
 	second := sdk.NewManualReader()
 	m := newMeasured(t, MetricsConfig{}, sdk.WithReader(second))
@@ -182,7 +182,7 @@ func (downExporter) Export(ctx context.Context, _ *metricdata.ResourceMetrics) e
 func (downExporter) ForceFlush(context.Context) error { return errors.New("down") }
 func (downExporter) Shutdown(context.Context) error   { return errors.New("down") }
 
-func TestACollectorThatIsDownHoldsUpNeitherJobsNorTheOtherReader(t *testing.T) {
+func TestMetricsBounds_ACollectorThatIsDownHoldsUpNeitherJobsNorTheOtherReader(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		down := sdk.NewPeriodicReader(downExporter{}, sdk.WithInterval(time.Second), sdk.WithTimeout(time.Minute))
@@ -211,7 +211,7 @@ func TestACollectorThatIsDownHoldsUpNeitherJobsNorTheOtherReader(t *testing.T) {
 	})
 }
 
-func TestAStoreThatIsAwayLeavesTheOtherMetricsAndIsCounted(t *testing.T) {
+func TestMetricsBounds_AStoreThatIsAwayLeavesTheOtherMetricsAndIsCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMeasured(t, MetricsConfig{})
@@ -246,7 +246,7 @@ func TestAStoreThatIsAwayLeavesTheOtherMetricsAndIsCounted(t *testing.T) {
 	})
 }
 
-func TestMetricsWithoutABrokerMeasureTheRest(t *testing.T) {
+func TestMetricsBounds_MetricsWithoutABrokerMeasureTheRest(t *testing.T) {
 	t.Parallel()
 	m, err := NewMetrics(MetricsConfig{})
 	if err != nil || m.Broker() != nil {
@@ -261,7 +261,7 @@ func TestMetricsWithoutABrokerMeasureTheRest(t *testing.T) {
 	}
 }
 
-func TestMeasuringNeverMakesAJobRefused(t *testing.T) {
+func TestMetricsBounds_MeasuringNeverMakesAJobRefused(t *testing.T) {
 	t.Parallel()
 	m := newMeasured(t, MetricsConfig{})
 	many := make(map[string]string)
@@ -272,7 +272,7 @@ func TestMeasuringNeverMakesAJobRefused(t *testing.T) {
 	m.enqueue(t, "large", jobs.WithHeader("x", strings.Repeat("x", broker.MaxHeaderBytes-1)), jobs.WithDelay(time.Hour))
 }
 
-func TestAHandlerThatPanicsIsMeasured(t *testing.T) {
+func TestMetricsBounds_AHandlerThatPanicsIsMeasured(t *testing.T) {
 	t.Parallel()
 	m := newMeasured(t, MetricsConfig{})
 	h := m.metrics.Middleware()(jobs.HandlerFunc(func(context.Context, *jobs.Job) error {
@@ -294,7 +294,7 @@ func TestAHandlerThatPanicsIsMeasured(t *testing.T) {
 	}
 }
 
-func TestServersOfOneStoreReportTheSameDepths(t *testing.T) {
+func TestMetricsBounds_ServersOfOneStoreReportTheSameDepths(t *testing.T) {
 	t.Parallel()
 	first := newMeasured(t, MetricsConfig{})
 	for range 7 {
@@ -334,7 +334,7 @@ func TestMetrics_SuppressedDeadJobsAreToldApart(t *testing.T) {
 	}
 }
 
-func TestRunsOfSampledTracesLeaveExemplars(t *testing.T) {
+func TestMetricsBounds_RunsOfSampledTracesLeaveExemplars(t *testing.T) {
 	t.Parallel()
 	m := newMeasured(t, MetricsConfig{})
 	tracing := record(TracingConfig{})

@@ -11,7 +11,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the table in docs/metrics.md")
 
-func TestTheDocumentationListsTheMetricsOfTheCode(t *testing.T) {
+func TestMetricsDocs_TheDocumentationListsTheMetricsOfTheCode(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join("..", "..", "docs", "metrics.md")
 	text, err := os.ReadFile(file)
@@ -50,7 +50,7 @@ func documented() string {
 	return b.String()
 }
 
-func TestNamesInPrometheusFollowFromThoseOfTheInstruments(t *testing.T) {
+func TestMetricsDocs_NamesInPrometheusFollowFromThoseOfTheInstruments(t *testing.T) {
 	t.Parallel()
 	seen := make(map[string]bool)
 	for _, m := range MetricTable() {

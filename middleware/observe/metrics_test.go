@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-func TestEveryDocumentedMetricIsScrapedOverHTTPUnderItsNameAndNoOther(t *testing.T) {
+func TestMetrics_EveryDocumentedMetricIsScrapedOverHTTPUnderItsNameAndNoOther(t *testing.T) {
 	t.Parallel()
 	var families map[string]*dto.MetricFamily
 	synctest.Test(t, func(t *testing.T) {

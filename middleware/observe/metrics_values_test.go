@@ -116,7 +116,7 @@ func difference(got, want string) string {
 	return b.String()
 }
 
-func TestEverythingInAJobsLifeIsCountedOnce(t *testing.T) {
+func TestMetricsValues_EverythingInAJobsLifeIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMeasured(t, MetricsConfig{})
@@ -140,7 +140,7 @@ func TestEverythingInAJobsLifeIsCountedOnce(t *testing.T) {
 	})
 }
 
-func TestTimesAreMeasuredFromWhereTheyBegin(t *testing.T) {
+func TestMetricsValues_TimesAreMeasuredFromWhereTheyBegin(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMeasured(t, MetricsConfig{})
@@ -179,7 +179,7 @@ func TestTimesAreMeasuredFromWhereTheyBegin(t *testing.T) {
 	})
 }
 
-func TestWaitsGoByTheStoresClock(t *testing.T) {
+func TestMetricsValues_WaitsGoByTheStoresClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMeasured(t, MetricsConfig{})
@@ -200,7 +200,7 @@ func TestWaitsGoByTheStoresClock(t *testing.T) {
 	})
 }
 
-func TestAHeaderOfNonsenseDoesNoHarmToMetrics(t *testing.T) {
+func TestMetricsValues_AHeaderOfNonsenseDoesNoHarmToMetrics(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{
 		"": -1, "+": -1, "x": -1, "-5": -1, "+-5": -1, "99999999999999999999": -1, "9223372036854775807": -1,
@@ -213,7 +213,7 @@ func TestAHeaderOfNonsenseDoesNoHarmToMetrics(t *testing.T) {
 	}
 }
 
-func TestTheLeaseMarginFallsUntilTheNextRenewal(t *testing.T) {
+func TestMetricsValues_TheLeaseMarginFallsUntilTheNextRenewal(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := newMeasured(t, MetricsConfig{})
@@ -244,7 +244,7 @@ func TestTheLeaseMarginFallsUntilTheNextRenewal(t *testing.T) {
 	})
 }
 
-func TestASettleThatWillBeRepeatedCountsNothing(t *testing.T) {
+func TestMetricsValues_ASettleThatWillBeRepeatedCountsNothing(t *testing.T) {
 	t.Parallel()
 	m := newMeasured(t, MetricsConfig{})
 	hooks := m.metrics.Hooks()
@@ -271,7 +271,7 @@ jobs_retried_total{priority=normal,queue=q,type=t} 1
 	}
 }
 
-func TestNeighboursInABatchThatDifferInOneLabelAreCountedApart(t *testing.T) {
+func TestMetricsValues_NeighboursInABatchThatDifferInOneLabelAreCountedApart(t *testing.T) {
 	t.Parallel()
 	m := newMeasured(t, MetricsConfig{Keys: 2})
 	list := []broker.Job{
@@ -308,7 +308,7 @@ jobs_processed_total{key=b,priority=urgent,queue=r,type=u} 1
 	}
 }
 
-func TestEveryOutcomeHasItsName(t *testing.T) {
+func TestMetricsValues_EveryOutcomeHasItsName(t *testing.T) {
 	t.Parallel()
 	f := broker.Failure{Class: "c", Message: "m"}
 	for _, c := range []struct {

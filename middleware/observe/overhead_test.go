@@ -134,7 +134,7 @@ func BenchmarkObserve(b *testing.B) {
 	}
 }
 
-func TestObservingAJobAllocatesNoMoreThanItMust(t *testing.T) {
+func TestOverhead_ObservingAJobAllocatesNoMoreThanItMust(t *testing.T) {
 	for _, c := range overheads {
 		o := observedBy(t, overheadBatch, c.sampler, c.metrics)
 		if got := testing.AllocsPerRun(20, func() { o.pass(t.Context()) }) / overheadBatch; got > c.allocs {

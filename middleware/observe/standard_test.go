@@ -59,7 +59,7 @@ func ExampleNewStandard() {
 
 // Each part of the standard chain shows one job that fails, is too slow, and
 // panics before it succeeds.
-func TestTheStandardChainTracesMeasuresLogsAndBounds(t *testing.T) {
+func TestStandard_TheStandardChainTracesMeasuresLogsAndBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := membroker.New()
 		defer b.Close()

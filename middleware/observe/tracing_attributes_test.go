@@ -15,7 +15,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-func TestSpansHaveTheAttributesOfTheConventions(t *testing.T) {
+func TestTracingAttributes_SpansHaveTheAttributesOfTheConventions(t *testing.T) {
 	t.Parallel()
 	r := record(TracingConfig{})
 	client, b := enqueueThrough(t, r.Tracing)
@@ -60,7 +60,7 @@ func TestSpansHaveTheAttributesOfTheConventions(t *testing.T) {
 
 // What is so of most jobs is left out: a ninth attribute would take the SDK a
 // sixth more time for the span.
-func TestAttributesOfTheUsualJobAreLeftOut(t *testing.T) {
+func TestTracingAttributes_AttributesOfTheUsualJobAreLeftOut(t *testing.T) {
 	t.Parallel()
 	r := record(TracingConfig{})
 	client, b := enqueueThrough(t, r.Tracing)
@@ -86,7 +86,7 @@ func TestAttributesOfTheUsualJobAreLeftOut(t *testing.T) {
 }
 
 // Runs share attributes with the run before them, but only those that are alike.
-func TestEachRunSaysWhoRanItAndHowItEnded(t *testing.T) {
+func TestTracingAttributes_EachRunSaysWhoRanItAndHowItEnded(t *testing.T) {
 	t.Parallel()
 	r := record(TracingConfig{})
 	var want []string

@@ -35,7 +35,7 @@ func (g *greedy) Extract(ctx context.Context, c propagation.TextMapCarrier) cont
 	return g.TraceContext.Extract(ctx, c)
 }
 
-func TestAMegabyteOfBaggageIsLeftOutAndTheJobIsStored(t *testing.T) {
+func TestTracingHeaders_AMegabyteOfBaggageIsLeftOutAndTheJobIsStored(t *testing.T) {
 	t.Parallel()
 	var headers map[string]string
 	var client *jobs.Client
@@ -78,7 +78,7 @@ func TestAMegabyteOfBaggageIsLeftOutAndTheJobIsStored(t *testing.T) {
 	}
 }
 
-func TestATraceparentIsReadAsThePropagatorReadsIt(t *testing.T) {
+func TestTracingHeaders_ATraceparentIsReadAsThePropagatorReadsIt(t *testing.T) {
 	t.Parallel()
 	const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	texts := []string{"", good, good + "-x", good[:54], "00-00000000000000000000000000000000-b7ad6b7169203331-01", strings.ToUpper(good),
@@ -97,7 +97,7 @@ func TestATraceparentIsReadAsThePropagatorReadsIt(t *testing.T) {
 	}
 }
 
-func TestTracingNeverMakesAJobRefused(t *testing.T) {
+func TestTracingHeaders_TracingNeverMakesAJobRefused(t *testing.T) {
 	t.Parallel()
 	many := make(map[string]string)
 	for i := range broker.MaxHeaders {
@@ -115,7 +115,7 @@ func TestTracingNeverMakesAJobRefused(t *testing.T) {
 	}
 }
 
-func TestTheContextOfATraceIsWrittenAsThePropagatorWritesIt(t *testing.T) {
+func TestTracingHeaders_TheContextOfATraceIsWrittenAsThePropagatorWritesIt(t *testing.T) {
 	t.Parallel()
 	state, err := api.ParseTraceState("vendor=x")
 	if err != nil {
@@ -162,7 +162,7 @@ func TestTheContextOfATraceIsWrittenAsThePropagatorWritesIt(t *testing.T) {
 	}
 }
 
-func TestATraceparentOfALaterVersionIsAJobsCreation(t *testing.T) {
+func TestTracingHeaders_ATraceparentOfALaterVersionIsAJobsCreation(t *testing.T) {
 	t.Parallel()
 	const later = "cc-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01-more"
 	tracing := record(TracingConfig{})

@@ -85,7 +85,7 @@ func stored(t *testing.T, b broker.Broker, id string) *broker.Job {
 	return job
 }
 
-func TestWhatARunLeadsToIsRecorded(t *testing.T) {
+func TestTracing_WhatARunLeadsToIsRecorded(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		err  error
@@ -119,7 +119,7 @@ func TestWhatARunLeadsToIsRecorded(t *testing.T) {
 	}
 }
 
-func TestAPanicEndsTheSpanAndGoesOnWithItsStack(t *testing.T) {
+func TestTracing_APanicEndsTheSpanAndGoesOnWithItsStack(t *testing.T) {
 	t.Parallel()
 	r := record(TracingConfig{})
 	var value any
@@ -149,7 +149,7 @@ func TestAPanicEndsTheSpanAndGoesOnWithItsStack(t *testing.T) {
 
 func panicsHere() { panic("boom") }
 
-func TestARunCanBeLinkedInsteadOfContinuingTheTrace(t *testing.T) {
+func TestTracing_ARunCanBeLinkedInsteadOfContinuingTheTrace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		links, ambient bool
@@ -187,7 +187,7 @@ func TestARunCanBeLinkedInsteadOfContinuingTheTrace(t *testing.T) {
 	}
 }
 
-func TestACallersOwnContextInTheHeadersIsKept(t *testing.T) {
+func TestTracing_ACallersOwnContextInTheHeadersIsKept(t *testing.T) {
 	t.Parallel()
 	const own = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	r := record(TracingConfig{})
@@ -222,7 +222,7 @@ func TestACallersOwnContextInTheHeadersIsKept(t *testing.T) {
 	}
 }
 
-func TestWithoutCreateSpansABatchIsOneSpan(t *testing.T) {
+func TestTracing_WithoutCreateSpansABatchIsOneSpan(t *testing.T) {
 	t.Parallel()
 	r := record(TracingConfig{NoCreateSpans: true})
 	client, b := enqueueThrough(t, r.Tracing)
@@ -239,7 +239,7 @@ func TestWithoutCreateSpansABatchIsOneSpan(t *testing.T) {
 	}
 }
 
-func TestRefusedTasksAreErrorsOfTheirSpansAndDuplicatesAreNot(t *testing.T) {
+func TestTracing_RefusedTasksAreErrorsOfTheirSpansAndDuplicatesAreNot(t *testing.T) {
 	t.Parallel()
 	r := record(TracingConfig{})
 	client, _ := enqueueThrough(t, r.Tracing)
@@ -266,7 +266,7 @@ func TestRefusedTasksAreErrorsOfTheirSpansAndDuplicatesAreNot(t *testing.T) {
 	}
 }
 
-func TestCallsToTheStoreThatFailAreSpansAndThoseThatGaveNothingAreNone(t *testing.T) {
+func TestTracing_CallsToTheStoreThatFailAreSpansAndThoseThatGaveNothingAreNone(t *testing.T) {
 	t.Parallel()
 	r := record(TracingConfig{})
 	hooks := r.Hooks()
@@ -301,7 +301,7 @@ func (h *hangs) ExportSpans(ctx context.Context, _ []trace.ReadOnlySpan) error {
 }
 func (h *hangs) Shutdown(context.Context) error { return nil }
 
-func TestACollectorOfSpansThatIsDownHoldsUpNoJob(t *testing.T) {
+func TestTracing_ACollectorOfSpansThatIsDownHoldsUpNoJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		down := &hangs{}

@@ -79,7 +79,7 @@ func withJobs(t *testing.T, ids ...string) broker.Broker {
 	return b
 }
 
-func TestOrphansAreCollectedAfterTheGrace(t *testing.T) {
+func TestBlobsCollect_OrphansAreCollectedAfterTheGrace(t *testing.T) {
 	t.Parallel()
 	for name, finder := range map[string]func(broker.Broker) JobFinder{
 		"at once":  func(b broker.Broker) JobFinder { return b },
@@ -101,7 +101,7 @@ func TestOrphansAreCollectedAfterTheGrace(t *testing.T) {
 	}
 }
 
-func TestManyBlobsAreCollectedInBatches(t *testing.T) {
+func TestBlobsCollect_ManyBlobsAreCollectedInBatches(t *testing.T) {
 	t.Parallel()
 	blobs := &agedBlobs{ages: make(map[string]time.Duration)}
 	var alive []string
@@ -118,7 +118,7 @@ func TestManyBlobsAreCollectedInBatches(t *testing.T) {
 	}
 }
 
-func TestNothingIsDeletedWhenTheJobsCannotBeAsked(t *testing.T) {
+func TestBlobsCollect_NothingIsDeletedWhenTheJobsCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	down := errors.New("i/o timeout")
 	blobs := &agedBlobs{ages: map[string]time.Duration{"q/gone/a": time.Hour}}

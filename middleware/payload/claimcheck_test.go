@@ -57,7 +57,7 @@ type brokenReader brokenBlobs
 
 func (b brokenReader) Read([]byte) (int, error) { return 0, b.err }
 
-func TestOnlyLargePayloadsLeaveTheQueue(t *testing.T) {
+func TestClaimcheck_OnlyLargePayloadsLeaveTheQueue(t *testing.T) {
 	t.Parallel()
 	blobs := openFileBlobs(t)
 	codec := ClaimCheck(ClaimCheckConfig{Blobs: blobs, MinSize: 10})
@@ -73,7 +73,7 @@ func TestOnlyLargePayloadsLeaveTheQueue(t *testing.T) {
 	}
 }
 
-func TestABlobThatIsNotTheOneThatWasPutIsDead(t *testing.T) {
+func TestClaimcheck_ABlobThatIsNotTheOneThatWasPutIsDead(t *testing.T) {
 	t.Parallel()
 	blobs := openFileBlobs(t)
 	codec := ClaimCheck(ClaimCheckConfig{Blobs: blobs, MinSize: 1, MaxSize: 100})
@@ -97,7 +97,7 @@ func TestABlobThatIsNotTheOneThatWasPutIsDead(t *testing.T) {
 	}
 }
 
-func TestAMissingBlobIsRetried(t *testing.T) {
+func TestClaimcheck_AMissingBlobIsRetried(t *testing.T) {
 	t.Parallel()
 	blobs := openFileBlobs(t)
 	codec := ClaimCheck(ClaimCheckConfig{Blobs: blobs, MinSize: 1})
@@ -114,7 +114,7 @@ func TestAMissingBlobIsRetried(t *testing.T) {
 	}
 }
 
-func TestAStoreOfBlobsThatFailsFailsTheCall(t *testing.T) {
+func TestClaimcheck_AStoreOfBlobsThatFailsFailsTheCall(t *testing.T) {
 	t.Parallel()
 	down := errors.New("503")
 	codec := ClaimCheck(ClaimCheckConfig{Blobs: brokenBlobs{down}, MinSize: 1})
@@ -148,7 +148,7 @@ func FuzzClaim(f *testing.F) {
 	})
 }
 
-func TestABlobIsThereAsAWholeOrNotAtAll(t *testing.T) {
+func TestClaimcheck_ABlobIsThereAsAWholeOrNotAtAll(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	blobs, err := OpenFileBlobs(dir)
@@ -183,7 +183,7 @@ func TestABlobIsThereAsAWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-func TestAFailedPutLeavesNothing(t *testing.T) {
+func TestClaimcheck_AFailedPutLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	blobs, err := OpenFileBlobs(dir)
@@ -203,7 +203,7 @@ func TestAFailedPutLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestNoKeyLeadsOutOfTheDirectory(t *testing.T) {
+func TestClaimcheck_NoKeyLeadsOutOfTheDirectory(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
 	secret := filepath.Join(outside, "secret"+blobSuffix)
@@ -260,7 +260,7 @@ func TestNoKeyLeadsOutOfTheDirectory(t *testing.T) {
 	}
 }
 
-func TestBlobsAreListedByAge(t *testing.T) {
+func TestClaimcheck_BlobsAreListedByAge(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	blobs, err := OpenFileBlobs(dir)

@@ -22,7 +22,7 @@ func noise(n int) []byte {
 	return p
 }
 
-func TestOnlyWhatBecomesSmallerIsCompressed(t *testing.T) {
+func TestCompress_OnlyWhatBecomesSmallerIsCompressed(t *testing.T) {
 	t.Parallel()
 	codec := Compress(CompressConfig{})
 	for name, c := range map[string]struct {
@@ -38,7 +38,7 @@ func TestOnlyWhatBecomesSmallerIsCompressed(t *testing.T) {
 	}
 }
 
-func TestADecompressionBombIsDeadAndTakesLittleMemory(t *testing.T) {
+func TestCompress_ADecompressionBombIsDeadAndTakesLittleMemory(t *testing.T) {
 	const limit = 1 << 20
 	codec := Compress(CompressConfig{MaxSize: limit})
 	streamed := new(bytes.Buffer) // whose frame does not tell its size
@@ -72,7 +72,7 @@ func TestADecompressionBombIsDeadAndTakesLittleMemory(t *testing.T) {
 	wantDead(t, err, jobs.ErrTooLarge)
 }
 
-func TestAPayloadAsLargeAsTheLimitComesBack(t *testing.T) {
+func TestCompress_APayloadAsLargeAsTheLimitComesBack(t *testing.T) {
 	t.Parallel()
 	for _, limit := range []int{1, 900, 1024, 1025, 1 << 20, 9 << 20, 20 << 20} {
 		codec := Compress(CompressConfig{MinSize: 1, MaxSize: limit})
@@ -91,7 +91,7 @@ func packed(t testing.TB, plain []byte) []byte {
 	return w.EncodeAll(plain, nil)
 }
 
-func TestDamagedCompressionIsDead(t *testing.T) {
+func TestCompress_DamagedCompressionIsDead(t *testing.T) {
 	t.Parallel()
 	codec := Compress(CompressConfig{})
 	job := encoded(t, codec, bytes.Repeat([]byte("jobs "), 1000))
@@ -108,7 +108,7 @@ func TestDamagedCompressionIsDead(t *testing.T) {
 	wantDead(t, err, ErrTampered)
 }
 
-func TestACompressionOfANewerReleaseIsPutOff(t *testing.T) {
+func TestCompress_ACompressionOfANewerReleaseIsPutOff(t *testing.T) {
 	t.Parallel()
 	_, err := decode(Compress(CompressConfig{}), &broker.Job{Body: broker.Body{Headers: map[string]string{compressionHeader: "brotli"}}})
 	if record := outcomeOf(t, err); record.State != jobs.StateRetry || record.Failures != 0 {

@@ -37,7 +37,7 @@ func testKeys(ids ...string) map[string][]byte {
 }
 
 // The vectors are those of the specification.
-func TestTheCipherIsXAES256GCM(t *testing.T) {
+func TestEncrypt_TheCipherIsXAES256GCM(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		key        byte
@@ -59,7 +59,7 @@ func TestTheCipherIsXAES256GCM(t *testing.T) {
 	}
 }
 
-func TestAnEncryptedPayloadShowsNothing(t *testing.T) {
+func TestEncrypt_AnEncryptedPayloadShowsNothing(t *testing.T) {
 	t.Parallel()
 	codec := Encrypt(EncryptConfig{Keys: testRing(t, "k1", "k1")})
 	plain := []byte("card 4111 1111 1111 1111")
@@ -72,7 +72,7 @@ func TestAnEncryptedPayloadShowsNothing(t *testing.T) {
 	}
 }
 
-func TestATamperedPayloadIsDead(t *testing.T) {
+func TestEncrypt_ATamperedPayloadIsDead(t *testing.T) {
 	t.Parallel()
 	codec := Encrypt(EncryptConfig{Keys: testRing(t, "k1", "k1", "k2")})
 	job := encoded(t, codec, []byte("pay 10"))
@@ -104,7 +104,7 @@ func TestATamperedPayloadIsDead(t *testing.T) {
 	}
 }
 
-func TestKeysRotateWithoutLosingAJob(t *testing.T) {
+func TestEncrypt_KeysRotateWithoutLosingAJob(t *testing.T) {
 	t.Parallel()
 	producer, worker := testRing(t, "k1", "k1"), testRing(t, "k1", "k1")
 	enc, dec := Encrypt(EncryptConfig{Keys: producer}), Encrypt(EncryptConfig{Keys: worker})
@@ -203,7 +203,7 @@ func TestEncrypt_RefusesUniqueJobsWhoseHashingKeyIsMissing(t *testing.T) {
 	encoded(t, codec, []byte("not unique, not refused"))
 }
 
-func TestPlainPayloadsAreReadOnlyWhereThatIsAllowed(t *testing.T) {
+func TestEncrypt_PlainPayloadsAreReadOnlyWhereThatIsAllowed(t *testing.T) {
 	t.Parallel()
 	plain := &broker.Job{Body: broker.Body{Payload: []byte("plain")}}
 	_, err := decode(Encrypt(EncryptConfig{Keys: testRing(t, "k1", "k1")}), plain)
@@ -214,7 +214,7 @@ func TestPlainPayloadsAreReadOnlyWhereThatIsAllowed(t *testing.T) {
 	}
 }
 
-func TestBadKeysAreRefusedByName(t *testing.T) {
+func TestEncrypt_BadKeysAreRefusedByName(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		current string
@@ -234,7 +234,7 @@ func TestBadKeysAreRefusedByName(t *testing.T) {
 	}
 }
 
-func TestNoWayOfPrintingShowsAKey(t *testing.T) {
+func TestEncrypt_NoWayOfPrintingShowsAKey(t *testing.T) {
 	t.Parallel()
 	ring := testRing(t, "k1", "k1", "k2")
 	codec := Encrypt(EncryptConfig{Keys: ring})

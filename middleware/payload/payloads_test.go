@@ -83,7 +83,7 @@ func outcomeOf(t *testing.T, handlerErr error) *jobs.JobRecord {
 	return record
 }
 
-func TestCodecsReturnAnyPayloadByteForByte(t *testing.T) {
+func TestPayloads_CodecsReturnAnyPayloadByteForByte(t *testing.T) {
 	t.Parallel()
 	ring := testRing(t, "k1", "k1")
 	for name, codecs := range map[string][]PayloadCodec{
@@ -124,7 +124,7 @@ func TestCodecsReturnAnyPayloadByteForByte(t *testing.T) {
 }
 
 // A handler may enqueue another job with the headers of its own.
-func TestHeadersOfAnotherJobDoNotMislead(t *testing.T) {
+func TestPayloads_HeadersOfAnotherJobDoNotMislead(t *testing.T) {
 	t.Parallel()
 	codecs := []PayloadCodec{Compress(CompressConfig{}), ClaimCheck(ClaimCheckConfig{Blobs: openFileBlobs(t), MinSize: 100})}
 	headers := map[string]string{compressionHeader: "zstd", claimHeader: claimOf([]byte("other")).String(), "mine": "kept"}
@@ -142,7 +142,7 @@ func TestHeadersOfAnotherJobDoNotMislead(t *testing.T) {
 	}
 }
 
-func TestAPayloadThatCannotBeEncodedRefusesItsJobAlone(t *testing.T) {
+func TestPayloads_APayloadThatCannotBeEncodedRefusesItsJobAlone(t *testing.T) {
 	t.Parallel()
 	b := membroker.New()
 	defer b.Close()
@@ -161,7 +161,7 @@ func TestAPayloadThatCannotBeEncodedRefusesItsJobAlone(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadHereIsPutOffLongerEachTime(t *testing.T) {
+func TestPayloads_WhatCannotBeReadHereIsPutOffLongerEachTime(t *testing.T) {
 	t.Parallel()
 	reason := errors.New("the key is not here")
 	record := outcomeOf(t, putOff(jobs.NewJob(&broker.Job{}), reason))
@@ -196,7 +196,7 @@ func (d *duration) Scan(s fmt.ScanState, _ rune) error {
 	return err
 }
 
-func TestConstructorsRefuseWhatCannotWork(t *testing.T) {
+func TestPayloads_ConstructorsRefuseWhatCannotWork(t *testing.T) {
 	t.Parallel()
 	blobs := openFileBlobs(t)
 	for field, build := range map[string]func(){

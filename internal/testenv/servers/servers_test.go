@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestAServerAndItsDirectoryAreGoneAfterItsProcessIsKilled(t *testing.T) {
+func TestServers_AServerAndItsDirectoryAreGoneAfterItsProcessIsKilled(t *testing.T) {
 	t.Parallel()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), holder+"=1")
@@ -61,7 +61,7 @@ func TestAServerAndItsDirectoryAreGoneAfterItsProcessIsKilled(t *testing.T) {
 	})
 }
 
-func TestAnErrorNamesTheThreeWays(t *testing.T) {
+func TestServers_AnErrorNamesTheThreeWays(t *testing.T) {
 	t.Setenv(EnvRedis, "")
 	t.Setenv(EnvWay, "")
 	none := func(context.Context) (string, error) { return "", fmt.Errorf("there is none here") }
@@ -73,7 +73,7 @@ func TestAnErrorNamesTheThreeWays(t *testing.T) {
 	}
 }
 
-func TestAWayCanBeForced(t *testing.T) {
+func TestServers_AWayCanBeForced(t *testing.T) {
 	way := func(name string) start {
 		return func(context.Context) (string, error) { return name, nil }
 	}
@@ -104,7 +104,7 @@ func TestAWayCanBeForced(t *testing.T) {
 	}
 }
 
-func TestAServerThatCannotStartSaysWhy(t *testing.T) {
+func TestServers_AServerThatCannotStartSaysWhy(t *testing.T) {
 	t.Parallel()
 	_, _, err := startRedis(t.Context(), "--no-such-setting", "1")
 	if err == nil || !strings.Contains(err.Error(), "no-such-setting") {
@@ -112,7 +112,7 @@ func TestAServerThatCannotStartSaysWhy(t *testing.T) {
 	}
 }
 
-func TestARestartedServerHasItsDataAndItsAddress(t *testing.T) {
+func TestServers_ARestartedServerHasItsDataAndItsAddress(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]func() (*Private, error){"redis": PrivateRedis, "postgres": PrivatePostgres} {
 		t.Run(name, func(t *testing.T) {

@@ -17,13 +17,22 @@ import (
 // come meanwhile gather; when that call returns, one goroutine sends what has
 // gathered, as one batch after another, until nobody waits, and ends. So nothing
 // lingers, and an idle client has no goroutine.
+//
+// With one call in flight the store idles while callers are told and come back, and
+// they while it works. So once enough wait, a second call goes beside the first.
 type group struct {
 	client *Client
 
 	mu      sync.Mutex
-	calling bool     // a call is in flight
+	calls   int      // in flight, two at most
+	flying  int      // jobs in these
 	waiting []*batch // in order; the last may have room
 }
+
+// secondCall is how many jobs make a second call worth its own cost, if no more are
+// on their way: 64 callers enqueue 1.2 times as many jobs a second with it, on Redis
+// and on Postgres (docs/performance-log.md).
+const secondCall = 16
 
 // batch is jobs that go in one call.
 type batch struct {
@@ -48,8 +57,8 @@ var loads = sync.Pool{New: func() any { return new(load) }}
 // send makes one attempt at a job. It returns as soon as ctx ends.
 func (g *group) send(ctx context.Context, o *Outgoing) {
 	g.mu.Lock()
-	if !g.calling {
-		g.calling = true
+	if g.calls == 0 {
+		g.calls, g.flying = 1, 1
 		g.mu.Unlock()
 		defer g.release()
 		receipts := g.client.call(ctx, []broker.NewJob{o.NewJob})
@@ -57,6 +66,11 @@ func (g *group) send(ctx context.Context, o *Outgoing) {
 		return
 	}
 	b, i := g.join(&o.NewJob)
+	if n := len(g.waiting[0].jobs); g.calls == 1 && n >= max(secondCall, g.flying) {
+		g.calls = 2
+		g.client.gate.add()
+		go g.drain()
+	}
 	if ctx.Done() == nil {
 		g.mu.Unlock()
 		<-b.done
@@ -111,8 +125,9 @@ func (g *group) join(job *broker.NewJob) (b *batch, i int) {
 func (g *group) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	g.flying--
 	if len(g.waiting) == 0 {
-		g.calling = false
+		g.calls--
 		return
 	}
 	g.client.gate.add()
@@ -130,6 +145,7 @@ func (g *group) drain() {
 			return
 		}
 		b.send(g.client)
+		g.landed(len(b.jobs))
 		b.end()
 		g.gather()
 	}
@@ -169,11 +185,20 @@ func (g *group) take() *batch {
 			b.receipts = slices.Repeat([]broker.Receipt{{Err: errBusy}}, len(b.jobs))
 			b.end()
 		case len(b.left) < len(b.jobs):
+			g.flying += len(b.jobs)
 			return b
 		}
 	}
-	g.calling, g.waiting = false, nil
+	g.calls--
+	g.waiting = nil
 	return nil
+}
+
+// landed takes note that a call with so many jobs was answered.
+func (g *group) landed(jobs int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.flying -= jobs
 }
 
 var errBusy = fmt.Errorf("%w: calls before this one took too long", broker.ErrUnavailable)

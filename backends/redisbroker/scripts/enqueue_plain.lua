@@ -14,8 +14,9 @@
 --        jobs are for enqueue
 -- @include big
 
-local there = redis.call('EXISTS', q.plain, q.plain, q.token) -- 1 is a token alone; 2 is plain, without one; 3 is both
-if there < 2 then
+-- 4 is plain, 2 a token, 1 remembered IDs.
+local there = redis.call('EXISTS', q.plain, q.plain, q.plain, q.plain, q.token, q.token, q.remembered)
+if there < 4 then
   -- @include why
   return {LIMITED}
 end
@@ -27,13 +28,13 @@ local function clock()
   end
   return now
 end
+local created = args.stamp == '1' and struct.pack('>I8', clock())
 
 -- A run is where its jobs stand in ARGV, from and till, and in ids, start and stop.
 local ids, runs, n, at = {}, {}, 0, first.runs
-local created = args.stamp == '1' and struct.pack('>I8', clock())
 while at < #ARGV do
   local from, before = at + 1, n
-  at = from + 2 * tonumber(ARGV[at])
+  at = from + 2 * ARGV[at]
   for i = from, at - 1, 2 do
     n = n + 1
     ids[n] = ARGV[i]
@@ -42,12 +43,12 @@ while at < #ARGV do
   runs[#runs + 1] = {from = from, till = at - 1, start = before + 1, stop = n}
 end
 local remembered, exists, clash = {}, {}, false
-if redis.call('HLEN', q.remembered) > 0 then
+if there % 2 == 1 then
   remembered = redis.call('HMGET', q.remembered, unpack(ids))
   for i = 1, n do clash = clash or remembered[i] end
 end
 if n == 1 and not clash then
-  clash = redis.call('HSETNX', q.bodies[1], unpack(ARGV, runs[1].from, runs[1].till)) == 0
+  clash = redis.call('HSETNX', q.bodies[1], ids[1], ARGV[first.runs + 2]) == 0
   if clash then return {0, now, 1, 1, ''} end
 else
   for b, run in ipairs(runs) do
@@ -91,5 +92,5 @@ local longest = tonumber(args.longest)
 if longest > biggest() and longest > biggest(redis.call('HGET', q.record, 'big')) then
   redis.call('HSET', q.record, 'big', longest)
 end
-if there == 2 then redis.call('LPUSH', q.token, '1') end -- a plain queue is not paused
+if there % 4 < 2 then redis.call('LPUSH', q.token, '1') end -- a plain queue is not paused
 return reply

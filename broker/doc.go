@@ -196,10 +196,12 @@
 // §23 Counts and pruning. Counts are exact, or true as of AsOf; they are never
 // scans. Suppressed says how many dead jobs are suppressed: they are among those in
 // Counts. OldestPending says, for each priority that has pending jobs, when the
-// next in turn was created, so that a priority that starves shows. Prune removes
-// completed and cancelled records that are past their time or over the count, which
-// is of both together, earliest end first; dead ones by RetainDead; and whatever
-// else has lapsed: remembered IDs, unique windows, ended workers, marks.
+// next in turn was created, so that a priority that starves shows. A store to which
+// looking for the oldest jobs, or counting the leases of workers, has become dear
+// may answer with what it saw up to a minute ago; not to a request with a Now.
+// Prune removes completed and cancelled records that are past their time or over
+// the count, which is of both together, earliest end first; dead ones by RetainDead;
+// and whatever else has lapsed: remembered IDs, unique windows, ended workers, marks.
 //
 // # Marks, events, clients
 //

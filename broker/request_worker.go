@@ -65,7 +65,7 @@ type WorkerInfo struct {
 	StartedAt   time.Time
 	Longest     []Running // what it has run for longest when it last said so, the longest first
 	Until       time.Time // its leases hold until then (set by the broker)
-	Held        int       // leases the store counts for it (set by the broker)
+	Held        int       // leases the store counts for it, or counted up to a minute ago (set by the broker, §23)
 }
 
 // Running is a job that a handler runs.

@@ -46,6 +46,8 @@ type Broker struct {
 	rounds   rounds
 	leases   leases
 	deltas   deltas
+	ages     ages
+	held     heldCounts
 	tasks    *tasks
 	waker    *waker
 	listener *listener
@@ -85,6 +87,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 		poll:    pollListening,
 		closed:  make(chan struct{}),
 	}
+	b.ages.dear, b.held.dear = isDear, isDear
 	b.waker = newWaker(b.channel, b.tasks, b.notify)
 	b.listener = newListener(b)
 	b.pulse = &pulse{b: b}

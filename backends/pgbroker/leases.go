@@ -7,7 +7,8 @@ import (
 
 // leases remember how much each worker has leased. Its entries in the index of
 // leases are as many, for as long as any snapshot in the database is old, and
-// who counts what it holds steps over all of them.
+// who counts what it holds steps over all of them. So does who lists it: an audit
+// does, but only after an answer that was lost, once with a renewal at most.
 type leases struct {
 	mu      sync.Mutex
 	workers map[string]*leased

@@ -41,6 +41,8 @@ var hot = []struct {
 	{"reclaim_drained", "settings", []string{"job_lease"}},
 	{"retire_end", "settings", nil},
 	{"retire_held", "settings", []string{"job_lease"}},
+	{"queues", "settings", []string{"job_due", "job_ready"}},
+	{"queues_workers", "settings", []string{"job_lease"}},
 }
 
 // A generic plan is made once per connection, at whatever size the tables and
@@ -103,7 +105,7 @@ func (f *fixture) checkPlans(when string) {
 			f.t.Errorf("%s.sql, planned on %s, does not take its locks in the order of the IDs:\n%s", name, when, p.text)
 		}
 	}
-	for _, name := range []string{"claim", "claim_rounds", "floor"} {
+	for _, name := range []string{"claim", "claim_rounds", "floor", "queues"} {
 		if p := f.plan(conn, name, "settings"); !p.orderedBy("job_ready", "queue", "lane", "seq") {
 			f.t.Errorf("%s.sql, planned on %s, does not begin at a turn of a lane: a condition on queue, lane or seq is no condition of job_ready:\n%s", name, when, p.text)
 		} else if name == "claim" && p.sorts("job_ready") {
@@ -115,6 +117,9 @@ func (f *fixture) checkPlans(when string) {
 		if p := f.plan(conn, name, "settings"); p.entered("job_due", "ROW(run_at, seq) >") != want {
 			f.t.Errorf("%s.sql, planned on %s, does not begin at a place in the order of due times:\n%s", name, when, p.text)
 		}
+	}
+	if p := f.plan(conn, "queues", "settings"); p.entered("job_due", "run_at >") != 2 {
+		f.t.Errorf("queues.sql, planned on %s, does not begin at a place in the order of due times:\n%s", when, p.text)
 	}
 }
 

@@ -2,13 +2,19 @@ package pgbroker
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
 // Queues describes queues. The counts are exact as of the answer: totals plus
-// what has changed since these were folded. §23.
+// what has changed since these were folded. The oldest jobs, and the leases of
+// each worker, are looked for each time as long as that is quick. Beside an old
+// snapshot it is not: then a job that came late may not count as the oldest, and
+// a worker's leases may be those of some seconds before, of a minute at most.
+// This is not so for a request with a clock of its own. §23.
 func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.QueuesReply, error) {
 	reply, err := b.queues(ctx, &req)
 	return reply, broker.About(err, "queues", "", "")
@@ -19,27 +25,37 @@ func (b *Broker) queues(ctx context.Context, req *broker.QueuesRequest) (reply b
 	if len(req.Names) > 0 {
 		names = distinct(req.Names)
 	}
-	var at int64
+	now, own := time.Now(), !req.Now.IsZero()
+	look := agesLook{now: now}
+	var known map[int64]int
+	if !own {
+		look.queues, look.from = b.ages.start(now)
+		known = b.held.known(now)
+	}
 	deltas := b.deltas.look()
-	workers := make(map[string][]broker.WorkerInfo)
-	steps := []step{b.byIndex(true), b.step("clock", one(&at), clockOf(req.Now).micros),
+	steps := []step{b.byIndex(true), b.step("clock", one(&look.at), clockOf(req.Now).micros),
 		deltas.step(b),
 		b.step("queues", each(func(r rows) error {
-			info, err := scanQueue(r)
+			info, err := look.scan(r)
 			reply.Queues = append(reply.Queues, info)
 			return err
-		}), names, deltas.floor)}
+		}), names, deltas.floor, look.queues, look.from)}
+	w := workersLook{known: known, counted: make(map[int64]int), of: make(map[string][]broker.WorkerInfo)}
 	if req.Workers {
-		steps = append(steps, b.step("queues_workers", each(func(r rows) error { return scanWorker(r, workers) }), names))
+		steps = append(steps, b.step("queues_workers", each(w.scan), names, slices.Collect(maps.Keys(known))))
 	}
 	if err := b.call(ctx, steps...); err != nil {
 		return broker.QueuesReply{}, err
 	}
 	b.deltas.raise(deltas)
-	reply.Now = broker.FromMicros(at)
+	if !own {
+		b.ages.raise(&look)
+		b.held.counted(w.counted, now, w.took)
+	}
+	reply.Now = broker.FromMicros(look.at)
 	for i := range reply.Queues {
 		q := &reply.Queues[i]
-		q.AsOf, q.Workers = reply.Now, workers[q.Name]
+		q.AsOf, q.Workers = reply.Now, w.of[q.Name]
 	}
 	if deltas.many {
 		_, err = b.foldSome(ctx)
@@ -51,56 +67,84 @@ func (b *Broker) queues(ctx context.Context, req *broker.QueuesRequest) (reply b
 var counted = [...]broker.State{broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry,
 	broker.StateCompleted, broker.StateDead, broker.StateCancelled}
 
-func scanQueue(r rows) (broker.QueueInfo, error) {
+// timed are the states whose oldest jobs are looked for by time, in the order of
+// the places behind the lanes.
+var timed = [places - lanes]broker.State{broker.StateScheduled, broker.StateRetry, broker.StateCompleted, broker.StateDead,
+	broker.StateCancelled}
+
+// scan reads a row of queues.sql.
+func (l *agesLook) scan(r rows) (broker.QueueInfo, error) {
 	var p policyRow
 	var counts [len(counted)]int64
-	oldest := make([]*int64, len(counted)) // none for active; for pending, next
-	var next [broker.Priorities]*int64
+	var created []*int64
+	var oldest agesSeen
 	info := broker.QueueInfo{Counts: make(map[broker.State]int64), Oldest: make(map[broker.State]time.Time)}
 	layout, waiting := 0, int64(0)
 	columns := append([]any{&info.Name, &layout}, p.columns()...)
 	for i := range counts {
 		columns = append(columns, &counts[i])
 	}
-	columns = append(columns, &next)
-	for i, s := range counted {
-		if s != broker.StatePending && s != broker.StateActive {
-			columns = append(columns, &oldest[i])
-		}
-	}
-	if err := r.Scan(append(columns, &waiting, &info.Suppressed)...); err != nil {
+	columns = append(columns, &waiting, &info.Suppressed, &created, &oldest.first, &l.drawn, &l.took)
+	if err := r.Scan(columns...); err != nil {
 		return info, err
 	}
 	info.Counts[broker.StateWaiting] = waiting
 	if layout > knownLayout {
 		return info, broker.About(newerLayout(layout), "queues", info.Name, "")
 	}
+	if len(created) != lanes || len(oldest.first) != places {
+		return info, broker.ErrMalformed
+	}
 	info.Policy = p.policy()
+	for i, s := range timed {
+		if at := oldest.first[lanes+i]; at != nil {
+			info.Oldest[s] = broker.FromMicros(*at)
+		}
+	}
+	for i := 0; i < lanes; i += 2 {
+		next := created[i] // in front of the rest
+		if next == nil {
+			next = created[i+1]
+		}
+		if next != nil {
+			info.SetOldestPending(broker.Priority(i/2+1), broker.FromMicros(*next))
+		}
+	}
 	for i, s := range counted {
 		info.Counts[s] = counts[i]
-		if oldest[i] != nil {
-			info.Oldest[s] = broker.FromMicros(*oldest[i])
-		}
+		oldest.missed = oldest.missed || s != broker.StateActive && counts[i] > 0 && info.Oldest[s].IsZero()
 	}
-	for i, created := range next {
-		if created != nil {
-			info.SetOldestPending(broker.Priority(i+1), broker.FromMicros(*created))
-		}
-	}
+	oldest.queue = info.Name
+	l.seen = append(l.seen, oldest)
 	return info, nil
 }
 
-func scanWorker(r rows, workers map[string][]broker.WorkerInfo) error {
+// workersLook is a look at the workers of queues.
+type workersLook struct {
+	known map[int64]int // leases, by the number of the worker, that are not counted now
+
+	// The answer.
+	of      map[string][]broker.WorkerInfo // by queue
+	counted map[int64]int
+	took    int64 // µs
+}
+
+// scan reads a row of queues_workers.sql.
+func (l *workersLook) scan(r rows) error {
 	var queue, id string
-	var until int64
-	var held int
+	var until, number int64
+	var held *int
 	var said []byte
-	if err := r.Scan(&queue, &id, &until, &held, &said); err != nil {
+	if err := r.Scan(&queue, &id, &until, &said, &number, &held, &l.took); err != nil {
 		return err
 	}
-	info, err := broker.ParseWorkerInfo(said, id, broker.FromMicros(until), held)
+	n := l.known[number]
+	if held != nil {
+		n, l.counted[number] = *held, *held
+	}
+	info, err := broker.ParseWorkerInfo(said, id, broker.FromMicros(until), n)
 	if err == nil {
-		workers[queue] = append(workers[queue], info)
+		l.of[queue] = append(l.of[queue], info)
 	}
 	return err
 }

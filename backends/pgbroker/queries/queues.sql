@@ -1,5 +1,6 @@
 -- queues.sql: describe queues, by name.
--- Params: @queues names|null for all, @floor of the deltas of counts
+-- Params: @queues names|null for all, @floor of the deltas of counts, @known queues whose oldest jobs are looked for from a place on,
+--   @from for each of them those of the lanes 2 to 9, by seq, and of scheduled, retry, completed, dead and cancelled jobs, by time
 -- Returns: one row per queue: columns of queueRow
 -- Called by: (*Broker).Queues
 with delta as materialized (
@@ -12,16 +13,22 @@ select q.name, q.layout, q.paused, q.max_depth, q.retain_age, q.retain_count, q.
        (coalesce(t.active, 0) + coalesce(d.active, 0))::bigint, (coalesce(t.retry, 0) + coalesce(d.retry, 0))::bigint,
        (coalesce(t.completed, 0) + coalesce(d.completed, 0))::bigint, (coalesce(t.dead, 0) + coalesce(d.dead, 0))::bigint,
        (coalesce(t.cancelled, 0) + coalesce(d.cancelled, 0))::bigint,
-       array(select (
-          select j.created_at from generate_series(2 * p, 2 * p + 1) as l(lane) cross join lateral (
-            select created_at from jobs.job where state = 1 and queue = q.id and lane = l.lane::smallint order by seq limit 1) j limit 1)
-          from generate_series(1, 4) as p),
-       (select run_at from jobs.job where queue = q.id and state = 2 and run_at is not null order by run_at limit 1),
-       (select run_at from jobs.job where queue = q.id and state = 4 and run_at is not null order by run_at limit 1),
-       (select finished_at from jobs.history where queue = q.id and state = 5 order by finished_at limit 1),
-       (select died_at from jobs.dead where queue = q.id order by died_at limit 1),
-       (select finished_at from jobs.history where queue = q.id and state = 7 order by finished_at limit 1),
-       coalesce(t.waiting, 0), coalesce(t.suppressed, 0)
+       coalesce(t.waiting, 0), coalesce(t.suppressed, 0), ahead.created, ahead.seqs || array[
+         (select run_at from jobs.job where queue = q.id and state = 2 and run_at > f.at[9] order by run_at limit 1),
+         (select run_at from jobs.job where queue = q.id and state = 4 and run_at > f.at[10] order by run_at limit 1),
+         (select finished_at from jobs.history where queue = q.id and state = 5 and finished_at > f.at[11] order by finished_at limit 1),
+         (select died_at from jobs.dead where queue = q.id and died_at > f.at[12] order by died_at limit 1),
+         (select finished_at from jobs.history where queue = q.id and state = 7 and finished_at > f.at[13] order by finished_at limit 1)],
+       (select last_value from jobs.job_seq), (extract(epoch from clock_timestamp() - statement_timestamp()) * 1000000)::bigint
 from jobs.queue q left join jobs.count_total t on t.queue = q.id left join delta d on d.queue = q.id
+cross join lateral (
+  select coalesce(
+    (select (@from::bigint[])[13 * k - 12:13 * k] from generate_subscripts(@known::text[], 1) k where (@known::text[])[k] = q.name limit 1),
+    array_fill(-9223372036854775807, array[13])) as at offset 0) f
+cross join lateral (
+  select array_agg(j.seq order by l.lane) as seqs, array_agg(j.created_at order by l.lane) as created
+  from generate_series(2, 9) as l(lane) left join lateral (
+    select seq, created_at from jobs.job
+    where state = 1 and queue = q.id and lane = l.lane::smallint and seq > f.at[l.lane - 1] order by seq limit 1) j on true) ahead
 where @queues::text[] is null or q.name = any (@queues)
 order by q.name

@@ -1,0 +1,130 @@
+package pgbroker
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// ages remember, queue by queue, where the oldest job of each lane and state was
+// when Queues last looked, so that it can begin there. While any snapshot in the
+// database is old, the entries of jobs that have gone since cannot be removed
+// from the indexes, and a look at their very front steps over all of them.
+//
+// A look from there may miss a job that came late: of a transaction that was
+// open for long, or from elsewhere, with a time that has passed. So each look is
+// at the very front, unless the last one of these took long.
+type ages struct {
+	mu     sync.Mutex
+	queues map[string]*queueAges
+	dear   dearness
+}
+
+type queueAges struct {
+	from  [places]int64
+	front time.Time // from then on a look begins at the very front
+
+	// The last seq drawn: as of asked, in µs of the store's time, and at least dueMargin before.
+	drawn, before, asked int64
+}
+
+// places are those of a queue where queues.sql looks for its oldest jobs: the
+// lanes, by seq, and five states by time.
+const places = lanes + 5
+
+// dearness says which statements of Queues are too dear to look at all there is
+// each time: those that take from so long, which is enough to be noticed. They do so
+// again after share times as long.
+type dearness struct {
+	from  time.Duration
+	share int
+}
+
+// isDear has such statements take a twentieth of one connection's time.
+var isDear = dearness{from: 50 * time.Millisecond, share: 20}
+
+// dearPause is the longest pause.
+const dearPause = time.Minute
+
+// pause is how long what took so many µs is not done again.
+func (d dearness) pause(us int64) time.Duration {
+	took := time.Duration(us) * time.Microsecond
+	if took < d.from {
+		return 0
+	}
+	return min(time.Duration(d.share)*took, dearPause)
+}
+
+// start returns the queues that are not looked at from the very front, and where
+// to begin in each.
+func (a *ages) start(now time.Time) (queues []string, from []int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for name, q := range a.queues {
+		if now.Before(q.front) {
+			queues, from = append(queues, name), append(from, q.from[:]...)
+		} else if now.Sub(q.front) > dearPause {
+			delete(a.queues, name) // nobody asks for it any more
+		}
+	}
+	return queues, from
+}
+
+// agesLook is a look of Queues at the oldest jobs.
+type agesLook struct {
+	now    time.Time // when it began
+	queues []string  // that are not looked at from the very front
+	from   []int64   // where it begins, by queue and place
+
+	// The answer.
+	at, drawn, took int64 // the store's time, µs; the last seq drawn; how long it took, µs
+	seen            []agesSeen
+}
+
+// agesSeen is what was seen of a queue's oldest jobs: of each place the first seq,
+// or time, or none.
+type agesSeen struct {
+	queue  string
+	first  []*int64
+	missed bool // there are jobs of some state, and none was seen
+}
+
+// raise raises the places by a look that was answered.
+func (a *ages) raise(l *agesLook) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.queues == nil {
+		a.queues = make(map[string]*queueAges)
+	}
+	for _, s := range l.seen {
+		q := a.queues[s.queue]
+		if q == nil {
+			q = new(queueAges)
+			a.queues[s.queue] = q
+		}
+		if !slices.Contains(l.queues, s.queue) {
+			pause := a.dear.pause(l.took)
+			if q.front = l.now.Add(pause); pause == 0 {
+				delete(a.queues, s.queue)
+				continue
+			}
+		} else if s.missed {
+			q.front = l.now
+		}
+		if l.at-q.asked >= dueMargin {
+			q.before, q.drawn, q.asked = q.drawn, l.drawn, l.at
+		}
+		for i, first := range s.first {
+			switch {
+			case i < lanes && i%2 == 0:
+				q.from[i] = noFloor // front lanes: each job that is put there has a lower seq
+			case i < lanes && first == nil:
+				q.from[i] = q.before
+			case i < lanes:
+				q.from[i] = *first - 1
+			default:
+				q.from[i] = below(l.at-dueMargin, first)
+			}
+		}
+	}
+}

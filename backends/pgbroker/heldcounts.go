@@ -1,0 +1,42 @@
+package pgbroker
+
+import (
+	"maps"
+	"sync"
+	"time"
+)
+
+// heldCounts remember how many leases workers held when Queues last counted them.
+// Counting steps over an entry for each job that a worker leased since the
+// oldest snapshot in the database began. When that took long, Queues tells what
+// was counted last until the pause is over.
+type heldCounts struct {
+	mu    sync.Mutex
+	held  map[int64]int // by the number of the worker
+	until time.Time
+	dear  dearness
+}
+
+// known are the counts that need not be made now.
+func (h *heldCounts) known(now time.Time) map[int64]int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if now.Before(h.until) {
+		return maps.Clone(h.held)
+	}
+	return nil
+}
+
+// counted notes counts of a look that began at now and took so many µs.
+func (h *heldCounts) counted(held map[int64]int, now time.Time, took int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	pause := h.dear.pause(took)
+	switch {
+	case pause == 0:
+	case now.Before(h.until): // of workers that have come since
+		maps.Copy(h.held, held)
+	default:
+		h.held, h.until = held, now.Add(pause)
+	}
+}

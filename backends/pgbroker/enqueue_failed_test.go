@@ -1,6 +1,7 @@
 package pgbroker
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -86,5 +87,43 @@ func TestEnqueueFailed_ALostAnswerLeavesOpenWhatWasApplied(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// faltering is a port whose calls fail after so many.
+type faltering struct {
+	*ownPort
+	left int
+}
+
+func (p *faltering) run(ctx context.Context, steps ...step) error {
+	if p.left--; p.left < 0 {
+		return broker.ErrUnavailable
+	}
+	return p.ownPort.run(ctx, steps...)
+}
+
+// A full queue is asked twice: for its depth, then whether the jobs are there
+// already. Whichever fails, no job counts as stored.
+func TestEnqueueFailed_JobsOfAFullQueueThatCannotBeAskedAreNotAccepted(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	limit := int64(1)
+	_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: "q", MaxDepth: &limit})
+	f.check(err)
+	f.accept(f, job("first"))
+	later := job("later")
+	later.Body.GivenID = true
+	elsewhere := job("elsewhere")
+	elsewhere.Queue = "other"
+	for calls := range 2 {
+		receipts, err := f.enqueue(t.Context(), &faltering{&ownPort{f.Broker}, calls},
+			broker.EnqueueRequest{Jobs: []broker.NewJob{job("second"), later, elsewhere}})
+		f.check(err)
+		for _, r := range receipts[:2] {
+			if !errors.Is(r.Err, broker.ErrUnavailable) || r.State != broker.StateNone {
+				t.Errorf("%s, when the call after %d failed: state %v, error %v; want ErrUnavailable", r.ID, calls, r.State, r.Err)
+			}
+		}
 	}
 }

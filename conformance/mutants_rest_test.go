@@ -89,6 +89,30 @@ var watchMutants = []mutant{
 	{"deaths are not seen", "Watch/SettledIsSeen", always(func(p *patched) {
 		p.events(func(e broker.Event) bool { return e.State != broker.StateDead })
 	})},
+	{"a repeated settle is told again", "Watch/RepeatIsNotSeen", sharing(func(p *patched, m *sync.Map) {
+		settle, watch := p.settle, p.watch
+		p.settle = func(ctx context.Context, r broker.SettleRequest) ([]broker.Verdict, error) {
+			verdicts, err := settle(ctx, r)
+			if last, _ := m.Swap(r.Worker, r.Number); last == r.Number && len(verdicts) > 0 {
+				m.Store("again", broker.Event{Kind: broker.EventSettled, Queue: verdicts[0].Queue, ID: verdicts[0].ID, State: verdicts[0].State})
+			}
+			return verdicts, err
+		}
+		p.watch = func(ctx context.Context, r broker.WatchRequest) (<-chan broker.Event, error) {
+			from, err := watch(ctx, r)
+			to := make(chan broker.Event, 100)
+			go func() {
+				defer close(to)
+				for e := range from {
+					if again, ok := m.LoadAndDelete("again"); ok {
+						to <- again.(broker.Event)
+					}
+					to <- e
+				}
+			}()
+			return to, err
+		}
+	})},
 	{"nothing is seen after another watcher's end", "Watch/EndsWithItsContext", sharing(func(p *patched, m *sync.Map) {
 		watch := p.watch
 		p.watch = func(ctx context.Context, r broker.WatchRequest) (<-chan broker.Event, error) {

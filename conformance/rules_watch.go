@@ -24,6 +24,23 @@ var watchRules = []Rule{
 				events = c.seen(events, broker.Event{Kind: broker.EventSettled, Queue: c.q, ID: id, State: state})
 			}
 		}},
+	{"Watch/RepeatIsNotSeen", "§25", "A settle that is sent again tells nothing that was told.", watch, func(c *check) {
+		events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventSettled}})
+		c.add("a", "b", "c")
+		w := c.worker("w")
+		held := w.take("a", "b", "c")
+		done := func(i int) broker.Settlement { return broker.Settlement{Job: &held[i], Outcome: broker.Complete(nil)} }
+		for range 3 {
+			c.ok("settle", w.sendAs(1, done(0), done(1))[0].Err)
+		}
+		w.sendAs(2, done(2))
+		times := make(map[string]int)
+		c.event("event of c", events, func(e broker.Event) bool {
+			times[e.ID]++
+			return e.ID == "c"
+		})
+		c.same("how often a and b were told", []int{times["a"], times["b"]}, []int{1, 1})
+	}},
 	{"Watch/CancelIsSeen", "§22", "A watcher sees that an active job was asked to cancel.", watch, func(c *check) {
 		events := c.watch(broker.WatchRequest{Queues: []string{c.q}, Kinds: []broker.EventKind{broker.EventCancel}})
 		c.add("a")

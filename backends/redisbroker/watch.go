@@ -43,7 +43,9 @@ func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan bro
 		defer b.leave()
 		defer close(w.events)
 		defer b.listener.leave(w, channels)
-		w.attend(ctx)
+		repeat := time.NewTicker(watchRepeat)
+		defer repeat.Stop()
+		w.attend(ctx, repeat.C)
 	}()
 	return w.events, nil
 }
@@ -91,17 +93,15 @@ func (w *watcher) channels() (names []string) {
 	return names
 }
 
-// attend repeats what was announced until ctx or the broker ends.
-func (w *watcher) attend(ctx context.Context) {
-	repeat := time.NewTicker(watchRepeat)
-	defer repeat.Stop()
+// attend repeats what was announced, at each tick, until ctx or the broker ends.
+func (w *watcher) attend(ctx context.Context, repeat <-chan time.Time) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-w.broker.ending.Done():
 			return
-		case <-repeat.C:
+		case <-repeat:
 			if err := w.announce(ctx); err != nil && ctx.Err() == nil {
 				w.broker.log.Warn("watching is not announced; events may be missing", "error", err)
 			}

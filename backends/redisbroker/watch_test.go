@@ -145,3 +145,73 @@ func TestBroker_WatchKeepsTheLaterTime(t *testing.T) {
 		t.Errorf("settles tell for %v more, want the hour that was asked for first", left)
 	}
 }
+
+// Settles tell of their jobs for as long as somebody watches, and no longer.
+func TestWatch_IsAnnouncedAgainAndAgain(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	ctx, cancel := context.WithCancel(t.Context())
+	w := &watcher{broker: b, queues: []string{"q"}, events: make(chan broker.Event, 1)}
+	if err := w.announce(ctx); err != nil {
+		t.Fatal(err)
+	}
+	key := b.queue("q").key("m")
+	repeat, ended := make(chan time.Time), make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.attend(ctx, repeat)
+	}()
+	for range 2 {
+		if err := c.HSet(ctx, key, "watch", 1).Err(); err != nil {
+			t.Fatal(err)
+		}
+		repeat <- time.Time{}
+		eventually(t, "the watch is announced again", func() bool {
+			until, err := c.HGet(t.Context(), key, "watch").Int64()
+			return err == nil && time.UnixMicro(until).After(time.Now().Add(watchSpan/2))
+		})
+	}
+	cancel()
+	<-ended
+
+	// What is settled when the time is over is told to nobody.
+	if err := c.HSet(t.Context(), key, "watch", time.Now().Add(-time.Second).UnixMicro()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	sub := c.Subscribe(t.Context(), b.queue("q").channel)
+	defer sub.Close()
+	if _, err := sub.Receive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	register(t, b, "w", "q")
+	enqueue(t, b, job("q", "a"))
+	l := &life{t: t, b: b, queue: "q"}
+	l.settle(at(0), "w", claimAt(t, b, at(0), "w", 1, "q").Jobs, broker.Complete(nil))
+	if err := c.Publish(t.Context(), b.queue("q").channel, "mark").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := sub.ReceiveMessage(t.Context()); err != nil || m.Payload != "mark" {
+		t.Errorf("a settle told %v, %v, although nobody watches any more", m, err)
+	}
+}
+
+// The server is not asked for what nobody listens to.
+func TestWatch_TheLastWatcherOfAQueueEndsItsSubscription(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	channel := func(queue string) string { return b.queue(queue).channel }
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := b.Watch(t.Context(), broker.WatchRequest{Queues: []string{"stays"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Watch(ctx, broker.WatchRequest{Queues: []string{"leaves"}}); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	eventually(t, "the subscription ends", func() bool {
+		n, err := c.PubSubNumSub(t.Context(), channel("stays"), channel("leaves")).Result()
+		return err == nil && n[channel("stays")] == 1 && n[channel("leaves")] == 0
+	})
+}

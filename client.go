@@ -76,6 +76,15 @@ func (c *Client) In(e broker.Producer) *Client {
 	return &in
 }
 
+// Broker is the broker that the client was made with. It is nil for a client
+// made by In, whose calls belong into a transaction.
+func (c *Client) Broker() broker.Broker {
+	if c == nil || c.bound {
+		return nil
+	}
+	return c.broker
+}
+
 // Enqueue stores a job made of task and returns when the store has accepted
 // it. From then on it is handled at least once. The error says what happened:
 //

@@ -96,6 +96,18 @@ func (t *Task) Draft(opts ...Option) (broker.NewJob, error) {
 	return job, c.finish()
 }
 
+// Draft returns the job that Enqueue would store of the task with these options
+// and the client's defaults; see Task.Draft. The client's middleware is not in it.
+func (c *Client) Draft(task *Task, opts ...Option) (broker.NewJob, error) {
+	var job broker.NewJob
+	if task == nil {
+		return job, errNoTask
+	}
+	var config enqueueConfig
+	config.describe(&job, task, c.cfg.Defaults, opts)
+	return job, config.finish()
+}
+
 var errNoTask = broker.Invalid("task", "is nil; make one with NewTask")
 
 // describe makes job what a task and its options ask for.

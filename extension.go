@@ -30,6 +30,12 @@ type Extension struct {
 	// Start, unless nil, is called in a goroutine of its own when the server
 	// starts. Its context ends when the server drains, and it returns soon after.
 	Start func(ctx context.Context)
+	// Middleware, unless nil, wraps the server's own handler, outside of
+	// Config.Middleware: to give handlers what the extension knows of their job.
+	Middleware Middleware
+	// Settled, unless nil, is called as Hooks.Settle is, for the server's own jobs
+	// and for those of extensions.
+	Settled func(SettleEvent)
 }
 
 const (
@@ -74,8 +80,26 @@ type extended struct {
 	done     chan struct{} // closed when no Start is left
 }
 
-// newExtended makes the engine of the extensions from the options of the server's.
-func newExtended(b broker.Broker, extensions []Extension, o engine.Options) *extended {
+// settled are the hooks of extensions for what a server settles.
+func settled(extensions []Extension) (all Hooks) {
+	for _, e := range extensions {
+		all = JoinHooks(all, Hooks{Settle: e.Settled})
+	}
+	return all
+}
+
+// around is the middleware of extensions.
+func around(extensions []Extension) Middleware {
+	chain := make([]Middleware, 0, len(extensions))
+	for _, e := range extensions {
+		chain = append(chain, e.Middleware)
+	}
+	return Chain(chain...)
+}
+
+// newExtended makes the engine of the extensions from the options of the server's,
+// and a hook for what it settles.
+func newExtended(b broker.Broker, extensions []Extension, o engine.Options, settle func(engine.SettleEvent)) *extended {
 	x := &extended{handlers: make(map[string]Handler), done: make(chan struct{})}
 	o.Queues, o.QueueConcurrency = make(map[string]int), make(map[string]int)
 	o.Concurrency, o.Prefetch, o.StrictPriority = 0, 0, false
@@ -88,7 +112,7 @@ func newExtended(b broker.Broker, extensions []Extension, o engine.Options) *ext
 		}
 	}
 	o.CrashBudget = 0 // nobody is careful with these jobs: their handlers are the framework's
-	o.Hooks = engine.Hooks{Stuck: o.Hooks.Stuck, Unstuck: o.Hooks.Unstuck}
+	o.Hooks = engine.Hooks{Settle: settle, Stuck: o.Hooks.Stuck, Unstuck: o.Hooks.Unstuck}
 	x.engine = engine.New(b, o)
 	return x
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -168,5 +169,81 @@ func TestConfig_ExtensionsThatCannotBe(t *testing.T) {
 		if _, err := NewServer(membroker.New(), cfg); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: NewServer says %v, want ErrInvalid", name, err)
 		}
+	}
+}
+
+// An extension gives the server's own handlers what it knows, outside of the
+// server's middleware, and hears of all that the server and extensions settle.
+func TestExtension_MiddlewareAndSettled(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := membroker.New()
+		type key struct{}
+		var mu sync.Mutex
+		settled := make(map[string]State)
+		got := make(map[string]any)
+		met := func(who string, ctx context.Context) {
+			mu.Lock()
+			defer mu.Unlock()
+			got[who] = ctx.Value(key{})
+		}
+		serve(t, b, Config{
+			Extensions: []Extension{{
+				Queue:   reserved,
+				Handler: HandlerFunc(func(ctx context.Context, _ *Job) error { met("extension", ctx); return nil }),
+				Middleware: func(h Handler) Handler {
+					return HandlerFunc(func(ctx context.Context, j *Job) error {
+						return h.ProcessJob(context.WithValue(ctx, key{}, "known"), j)
+					})
+				},
+				Settled: func(e SettleEvent) {
+					mu.Lock()
+					defer mu.Unlock()
+					for _, v := range e.Verdicts {
+						settled[v.Queue] = v.State
+					}
+				},
+			}},
+			Middleware: []Middleware{func(h Handler) Handler {
+				return HandlerFunc(func(ctx context.Context, j *Job) error {
+					met("middleware", ctx)
+					return h.ProcessJob(ctx, j)
+				})
+			}},
+		}, func(ctx context.Context, _ *Job) error { met("handler", ctx); return SkipRetry })
+		putReserved(t, b, broker.Body{})
+		if _, err := NewClient(b, ClientConfig{}).Enqueue(t.Context(), NewTask("task", nil)); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		mu.Lock()
+		defer mu.Unlock()
+		if got["handler"] != "known" || got["middleware"] != "known" || got["extension"] != nil {
+			t.Errorf("the extension's middleware reached %v, want the handler and the middleware", got)
+		}
+		if settled[DefaultQueue] != StateDead || settled[reserved] != StateCompleted {
+			t.Errorf("Settled heard of %v, want a dead job and a completed one of %s", settled, reserved)
+		}
+	})
+}
+
+func TestClient_DraftAndBroker(t *testing.T) {
+	b := membroker.New()
+	defer b.Close()
+	c := NewClient(b, ClientConfig{Defaults: []Option{WithQueue("mine"), WithMaxRetries(1)}})
+	task := NewTask("t", []byte("p"), WithMaxRetries(2))
+	more := task.With(WithMaxRetries(3), WithKey("k"))
+	first, err1 := c.Draft(task)
+	second, err2 := c.Draft(more, WithQueue("other"))
+	if err1 != nil || first.Queue != "mine" || first.Body.MaxRetries != 2 || first.Body.Key != "" {
+		t.Errorf("the draft is %+v, %v", first, err1)
+	}
+	if err2 != nil || second.Queue != "other" || second.Body.MaxRetries != 3 || second.Body.Key != "k" || string(second.Body.Payload) != "p" {
+		t.Errorf("the draft with more options is %+v, %v", second, err2)
+	}
+	if _, err := c.Draft(nil); !errors.Is(err, ErrInvalid) {
+		t.Errorf("a draft of no task: %v", err)
+	}
+	if c.Broker() != b || c.In(b).Broker() != nil || (*Client)(nil).Broker() != nil {
+		t.Error("Broker is not that of the client, or one of a transaction has one")
 	}
 }

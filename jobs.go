@@ -59,6 +59,8 @@
 // field, its limit and the remedy. They never contain payloads.
 package jobs
 
+import "slices"
+
 // Task is what a producer gives to Client.Enqueue: a type, by which the
 // handler is found, and a payload for the handler. A Task can be enqueued any
 // number of times and from several goroutines.
@@ -74,6 +76,14 @@ type Task struct {
 // what is outside the limits.
 func NewTask(typ string, payload []byte, defaults ...Option) *Task {
 	return &Task{typ: typ, payload: payload, options: defaults}
+}
+
+// With returns a copy of the task with further default options, which win over
+// those that it has. The two share the payload.
+func (t *Task) With(opts ...Option) *Task {
+	c := *t
+	c.options = slices.Concat(t.options, opts)
+	return &c
 }
 
 // Type is the task's type.

@@ -59,12 +59,12 @@ func NewServer(b broker.Broker, cfg Config) (*Server, error) {
 		Concurrency: cfg.Concurrency, Prefetch: cfg.Prefetch, CrashBudget: cfg.CrashBudget, ErrorHistory: cfg.ErrorHistory,
 		ShutdownTimeout: cfg.ShutdownTimeout, Lease: cfg.Lease, Timeout: cfg.Timeout, StuckGrace: cfg.StuckGrace,
 		ReadinessWindow: cfg.ReadinessWindow, PollInterval: cfg.PollInterval,
-		Program: cfg.Program, Logger: cfg.Logger, Reports: &s.reports, Hooks: s.hooks(cfg.Hooks),
+		Program: cfg.Program, Logger: cfg.Logger, Reports: &s.reports, Hooks: s.hooks(JoinHooks(cfg.Hooks, settled(cfg.Extensions))),
 		NewID: func() string { return ids.next(time.Now()) },
 	}
 	s.engine = engine.New(b, options)
 	if len(cfg.Extensions) > 0 {
-		s.extended = newExtended(b, cfg.Extensions, options)
+		s.extended = newExtended(b, cfg.Extensions, options, s.hooks(settled(cfg.Extensions)).Settle)
 	}
 	return s, nil
 }
@@ -122,7 +122,7 @@ func (s *Server) start(ctx context.Context, h Handler) error {
 	if h == nil || isMux && mux == nil || isFunc && f == nil {
 		return broker.Invalid("handler", "is nil; pass a ServeMux or a HandlerFunc")
 	}
-	if !s.engine.Start(ctx, policy{Server: s, given: h, handler: Chain(s.cfg.Middleware...)(h)}) {
+	if !s.engine.Start(ctx, policy{Server: s, given: h, handler: Chain(around(s.cfg.Extensions), Chain(s.cfg.Middleware...))(h)}) {
 		return ErrStarted
 	}
 	if s.extended != nil {

@@ -38,6 +38,7 @@ var rules = []rule{
 	{of: "conformance/...", may: []string{"broker", "conformance/..."}},
 	{of: "", may: []string{"broker", "internal/...", "github.com/oklog/ulid/..."}, never: append([]string{"backends/..."}, drivers...)},
 	{of: "schedule/...", may: []string{"", "broker", "internal/..."}, never: append([]string{"backends/..."}, drivers...)},
+	{of: "workflow/...", may: []string{"", "broker", "internal/..."}, never: append([]string{"backends/..."}, drivers...)},
 	{of: "inspect/...", may: []string{"broker", "internal/...", "github.com/oklog/ulid/..."}, never: append([]string{"backends/..."}, drivers...)},
 	{of: "middleware/...", never: append([]string{"backends/..."}, drivers...)},
 	{of: "middleware", never: []string{"go.opentelemetry.io/...", "github.com/klauspost/..."}},

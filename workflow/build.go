@@ -1,0 +1,372 @@
+package workflow
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+const (
+	maxName  = 100    // bytes of an ID and of a node's name
+	maxNodes = 20_000 // of one workflow: what a run looks at in some tenths of a second
+
+	defaultRetention = 24 * time.Hour
+	// The record of a workflow outlives those of its nodes, which are found by it.
+	recordMargin = time.Hour
+	maxRetention = broker.MaxDelay - 2*recordMargin
+	// Records of nodes stay as long as their workflow needs them; then a sweep
+	// deletes them.
+	nodeRetention time.Duration = broker.MaxDelay
+)
+
+// parked is when jobs are due that wait for their workflow: never.
+var parked = time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Headers of the jobs of a workflow; see Of.
+const (
+	HeaderWorkflow = "jobs-workflow"      // the workflow's ID
+	HeaderNode     = "jobs-workflow-node" // the node's name
+)
+
+// plan is a workflow that was checked: its graph, and what is to be stored.
+type plan struct {
+	id      string
+	graph   *graph
+	parcels []parcel
+	nested  map[string]*plan // by node
+}
+
+// parcel is a job that is to be stored.
+type parcel struct {
+	name  string // of the node, or of a callback, or that of undoName
+	queue string
+	task  *jobs.Task
+}
+
+// builder makes plans for a client.
+type builder struct {
+	client *jobs.Client
+	limits broker.Limits
+	depth  int
+}
+
+// plan checks a workflow.
+func (b builder) plan(w *Workflow, id string) (*plan, error) {
+	p := &plan{id: id, graph: &graph{Version: graphVersion, Deadline: when(w.Deadline), Retention: duration(w.Retention)}}
+	if w.Retention > maxRetention {
+		return nil, broker.Invalid("Retention", "is %v, the limit is %v (100 years)", w.Retention, time.Duration(maxRetention))
+	}
+	if p.graph.Retention == 0 {
+		p.graph.Retention = duration(defaultRetention)
+	}
+	if err := broker.CheckTime("Deadline", w.Deadline); err != nil {
+		return nil, err
+	}
+	if err := broker.CheckDuration("Retention", w.Retention); err != nil {
+		return nil, err
+	}
+	for _, c := range []struct {
+		when string
+		task *jobs.Task
+	}{{whenSuccess, w.OnSuccess}, {whenFailure, w.OnFailure}, {whenEnded, w.OnEnd}} {
+		if c.task == nil {
+			continue
+		}
+		q, err := b.parcel(p, c.when, c.task)
+		if err != nil {
+			return nil, inNode(c.when, err)
+		}
+		p.graph.Calls = append(p.graph.Calls, call{When: c.when, Queue: q})
+	}
+	nodes := Group(w.parts...).nodes()
+	if err := b.vertices(p, nodes, nil); err != nil {
+		return nil, err
+	}
+	if err := p.graph.link(); err != nil {
+		return nil, err
+	}
+	p.give("")
+	if size := len(p.graph.encode()); size > b.limits.PayloadLimit() {
+		return nil, &broker.Error{Field: "nodes", Err: broker.ErrTooLarge, Hint: fmt.Sprintf(
+			"%d nodes make a graph of %d bytes, the limit is %d; use shorter names, or nest workflows", len(nodes), size, b.limits.PayloadLimit())}
+	}
+	return p, nil
+}
+
+// give gives a workflow, and those in it, the birth that their IDs depend on.
+func (p *plan) give(birth string) {
+	if p.graph.Birth = birth; birth == "" {
+		birth = strings.ToLower(rand.Text()[:7])
+		p.graph.Birth = birth
+	}
+	if p.graph.Prefix = p.id; p.graph.Parent == "" {
+		p.graph.Prefix = p.id + "." + birth
+	}
+	for name, inner := range p.nested {
+		inner.id, inner.graph.Parent = p.graph.jobID(name), p.id
+		inner.give(birth)
+	}
+}
+
+// maxNestedID leaves room for the IDs of the nodes, and of signals.
+const maxNestedID = 140
+
+// checkIDs refuses workflows in it whose IDs are too long.
+func (p *plan) checkIDs() error {
+	for name, inner := range p.nested {
+		if len(inner.id) > maxNestedID {
+			return broker.Invalid("node "+name, "is a workflow with an ID of %d bytes, %q, the limit is %d; shorten the names that it is made of",
+				len(inner.id), short(inner.id, 40), maxNestedID)
+		}
+		if err := inner.checkIDs(); err != nil {
+			return inNode(name, err)
+		}
+	}
+	return nil
+}
+
+// vertices checks nodes and adds them to a graph. If known is not nil, they are
+// an addition to it.
+func (b builder) vertices(p *plan, nodes []Node, known *graph) error {
+	g := p.graph
+	total := len(nodes)
+	if known != nil {
+		total += len(known.Nodes)
+	}
+	if total > maxNodes {
+		return &broker.Error{Field: "nodes", Err: broker.ErrTooLarge,
+			Hint: fmt.Sprintf("there are %d, the limit is %d; nest: make parts of it workflows of their own (Node.Workflow)", total, maxNodes)}
+	}
+	place := make(map[string]int, len(nodes))
+	for i := range nodes {
+		n := &nodes[i]
+		if err := checkName("node", n.Name); err != nil {
+			return err
+		}
+		if _, twice := place[n.Name]; twice {
+			return broker.Invalid("node "+n.Name, "is there twice; give each node its own name")
+		}
+		place[n.Name] = i
+	}
+	refs := make(map[string]int)
+	find := func(n *Node, field, name string) (int, error) {
+		if i, ok := place[name]; ok {
+			return i, nil
+		}
+		if known != nil {
+			if _, ok := known.names[name]; ok {
+				if refs[name] == 0 {
+					g.Refs = append(g.Refs, name)
+					refs[name] = len(g.Refs)
+				}
+				return -refs[name], nil
+			}
+		}
+		return 0, broker.Invalid("node "+n.Name, "names %q in %s, and there is no such node", name, field)
+	}
+	g.Nodes = make([]vertex, len(nodes))
+	for i := range nodes {
+		if err := b.vertex(p, &g.Nodes[i], &nodes[i], find); err != nil {
+			return inNode(nodes[i].Name, err)
+		}
+	}
+	for i := range nodes {
+		for _, name := range nodes[i].Before {
+			j, err := find(&nodes[i], "Before", name)
+			switch {
+			case err != nil:
+				return err
+			case j < 0:
+				g.Nodes[i].Before = append(g.Nodes[i].Before, j)
+			default:
+				g.Nodes[j].After = append(g.Nodes[j].After, i)
+			}
+		}
+	}
+	return nil
+}
+
+// vertex checks one node.
+func (b builder) vertex(p *plan, v *vertex, n *Node, find func(n *Node, field, name string) (int, error)) (err error) {
+	*v = vertex{Name: n.Name, Signal: n.Signal, Within: duration(n.Within), Delay: duration(n.Delay), At: when(n.At)}
+	switch n.OnDead {
+	case "", Fail:
+	case Continue, Skip:
+		v.OnDead = n.OnDead
+	default:
+		return broker.Invalid("OnDead", "%q is none of fail, continue and skip", n.OnDead)
+	}
+	for _, edges := range []struct {
+		field string
+		names []string
+		to    *[]int
+	}{{"After", n.After, &v.After}, {"AfterAny", n.AfterAny, &v.Any}} {
+		seen := make(map[string]bool, len(edges.names))
+		for _, name := range edges.names {
+			if seen[name] {
+				continue
+			}
+			seen[name] = true
+			j, err := find(n, edges.field, name)
+			if err != nil {
+				return err
+			}
+			*edges.to = append(*edges.to, j)
+		}
+	}
+	if err := checkWait(n); err != nil {
+		return err
+	}
+	switch {
+	case n.Task != nil:
+		v.Queue, err = b.parcel(p, n.Name, n.Task)
+	case n.Workflow != nil:
+		v.Queue, err = p.graph.queue(Queue), b.nest(p, n)
+	}
+	if err == nil && n.Compensate != nil {
+		v.Undo, err = b.parcel(p, undoName(n.Name), n.Compensate)
+	}
+	return err
+}
+
+// checkWait refuses what a node cannot wait for.
+func checkWait(n *Node) error {
+	switch {
+	case n.Task != nil && n.Workflow != nil:
+		return broker.Invalid("Workflow", "is set beside a Task; set one of them")
+	case n.Signal != "" && (n.Task != nil || n.Workflow != nil):
+		return broker.Invalid("Signal", "is set beside a Task or a Workflow; put these into a node after this one")
+	case n.Signal != "" && (n.Delay != 0 || !n.At.IsZero()):
+		return broker.Invalid("Signal", "is set beside Delay or At; put these into a node before this one, or use Within")
+	case n.Signal == "" && n.Within != 0:
+		return broker.Invalid("Within", "is set without a Signal; it limits the wait for one")
+	case n.Delay != 0 && !n.At.IsZero():
+		return broker.Invalid("Delay", "is set beside At; set one of them")
+	}
+	if n.Signal != "" {
+		if err := checkName("Signal", n.Signal); err != nil {
+			return err
+		}
+	}
+	if err := broker.CheckDuration("Within", n.Within); err != nil {
+		return err
+	}
+	if err := broker.CheckDuration("Delay", n.Delay); err != nil {
+		return err
+	}
+	return broker.CheckTime("At", n.At)
+}
+
+// maxDepth bounds workflows in workflows: the IDs of their jobs have at most 255
+// bytes.
+const maxDepth = 10
+
+func (b builder) nest(p *plan, n *Node) error {
+	if b.depth++; b.depth > maxDepth {
+		return broker.Invalid("Workflow", "is the %dth in one another, the limit is %d", b.depth, maxDepth)
+	}
+	inner, err := b.plan(n.Workflow, n.Name)
+	if err != nil {
+		return err
+	}
+	if p.nested == nil {
+		p.nested = make(map[string]*plan)
+	}
+	p.nested[n.Name] = inner
+	return nil
+}
+
+// parcel checks a task, and returns the index of its queue.
+func (b builder) parcel(p *plan, name string, t *jobs.Task) (queue int, err error) {
+	draft, err := b.client.Draft(t)
+	if err != nil {
+		return 0, err
+	}
+	for field, set := range map[string]bool{
+		"id": draft.Body.GivenID, "delay": draft.Delay != 0, "run at": !draft.RunAt.IsZero(),
+	} {
+		if set {
+			return 0, broker.Invalid(field, "is set by an option; the workflow sets it (see Node.Delay and Node.At)")
+		}
+	}
+	for _, header := range []string{HeaderWorkflow, HeaderNode} {
+		if _, set := draft.Body.Headers[header]; set {
+			return 0, broker.Invalid("headers", "sets %s, which the workflow sets", header)
+		}
+	}
+	draft.Body.Headers = maps.Clone(draft.Body.Headers)
+	if draft.Body.Headers == nil {
+		draft.Body.Headers = make(map[string]string)
+	}
+	draft.Body.Headers[HeaderWorkflow], draft.Body.Headers[HeaderNode] = p.id, name
+	draft.ID = "checked later"
+	if err := draft.Check(b.limits); err != nil {
+		var e *broker.Error
+		if errors.As(err, &e) {
+			return 0, &broker.Error{Field: e.Field, Hint: e.Hint, Err: e.Err}
+		}
+		return 0, err
+	}
+	t = t.With(jobs.WithQueue(draft.Queue))
+	if draft.Body.Source == "" {
+		t = t.With(jobs.WithSource(Queue))
+	}
+	p.parcels = append(p.parcels, parcel{name, draft.Queue, t})
+	return p.graph.queue(draft.Queue), nil
+}
+
+// inNode says which node an error is about.
+func inNode(name string, err error) error {
+	var e *broker.Error
+	if !errors.As(err, &e) || strings.HasPrefix(e.Field, "node "+name) {
+		return err
+	}
+	c := *e
+	c.Field = "node " + name
+	if e.Field != "" {
+		c.Field += ", " + e.Field
+	}
+	return &c
+}
+
+// checkName checks the name of a node or a signal, or the ID of a workflow.
+func checkName(field, name string) error {
+	if err := broker.CheckName(field, name); err != nil {
+		return err
+	}
+	switch {
+	case len(name) > maxName:
+		return broker.Invalid(field, "%q has %d bytes, the limit is %d; shorten it", short(name, 40), len(name), maxName)
+	case strings.Contains(name, "/"):
+		return broker.Invalid(field, "%q contains a slash, which separates a workflow from its nodes; choose another character", name)
+	case strings.HasPrefix(name, ":"):
+		return broker.Invalid(field, "%q begins with a colon; choose another name", name)
+	}
+	return nil
+}
+
+func short(s string, max int) string {
+	if len(s) <= max {
+		return s
+	}
+	end := max
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
+}
+
+// when is t as it is stored: in UTC, to the microsecond.
+func when(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.UTC().Truncate(time.Microsecond)
+}

@@ -1,0 +1,184 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
+)
+
+// Retry resumes a workflow that failed: the nodes that failed it run again, with
+// fresh retries, and then the rest. Nodes that are named run again too, if they
+// did not complete; what was skipped because of them gets its turn. If
+// compensations failed, Retry runs these again instead.
+//
+// The error is ErrNotFound if there is no such workflow. It is ErrWrongState, and
+// says why, if the workflow cannot be resumed: it has not failed, was
+// compensated, its deadline passed, or the job of a node was cancelled or deleted.
+func Retry(ctx context.Context, client *jobs.Client, id string, nodes ...string) error {
+	return about(func() error {
+		s, err := open(ctx, client)
+		if err == nil {
+			err = checkNested(id)
+		}
+		if err == nil {
+			err = s.retry(ctx, id, nodes)
+		}
+		return err
+	}(), "retry workflow", id)
+}
+
+func (s store) retry(ctx context.Context, id string, nodes []string) error {
+	for attempt := 0; ; attempt++ {
+		err := s.tryRetry(ctx, id, nodes)
+		if !errors.Is(err, errOvertaken) || attempt >= 10 {
+			return err
+		}
+		if err := sleep.For(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+func (s store) tryRetry(ctx context.Context, id string, nodes []string) error {
+	w, err := s.load(ctx, id)
+	if err != nil {
+		return err
+	}
+	if w.job.State != broker.StateDead {
+		return refuse("the workflow is %s; only failed ones can be retried", w.whole())
+	}
+	h, err := s.take(ctx, id, w.graph.Birth, phaseAborted)
+	if err != nil {
+		return err
+	}
+	h.fit(len(w.graph.Nodes))
+	if h.Phase == phaseEnded { // otherwise a Retry before this one broke off here
+		err := h.again(w.graph, nodes)
+		if err == nil {
+			err = s.save(ctx, h, broker.MaxDelay)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	var refused error
+	err = s.operate(ctx, broker.Operation{Kind: broker.OpRedrive}, []broker.Ref{w.job.Ref()},
+		func(_ int, r broker.OperationResult) { refused = r.Err })
+	if errors.Is(refused, broker.ErrWrongState) { // somebody else was quicker
+		refused = nil
+	}
+	if err == nil && refused == nil && w.graph.Parent != "" {
+		_ = s.nudge(ctx, w.graph.Parent)
+	}
+	return errors.Join(err, refused)
+}
+
+func refuse(why string, args ...any) error {
+	return &broker.Error{Err: broker.ErrWrongState, Hint: fmt.Sprintf(why, args...)}
+}
+
+// again makes the state of a workflow that failed one that goes on.
+func (h *held) again(g *graph, nodes []string) error {
+	if len(h.Broken) > 0 {
+		h.Phase, h.Undo, h.Broken, h.Undone, h.UndoLet, h.Redo, h.Changed = phaseUndoing, h.Broken, nil, 0, 0, true, h.now
+		return nil
+	}
+	switch {
+	case h.Late:
+		return refuse("its deadline passed")
+	case len(h.Undo) > 0:
+		return refuse("it was compensated; start a new one")
+	}
+	r := &run{g: g, held: h}
+	var chosen []int
+	for i := range g.Nodes {
+		e := h.Ends[i]
+		named := slices.Contains(nodes, g.Nodes[i].Name)
+		if !badly(e) || !named && !r.fails(i) {
+			continue
+		}
+		if e == endCancelled || e == endGone {
+			return refuse("the job of node %q was cancelled or deleted, so it cannot run again", g.Nodes[i].Name)
+		}
+		chosen = append(chosen, i)
+	}
+	for _, name := range nodes {
+		i, ok := g.names[name]
+		if !ok {
+			return &broker.Error{Field: "node", Err: broker.ErrNotFound, Hint: fmt.Sprintf("there is no node %q", name)}
+		}
+		if !slices.Contains(chosen, i) {
+			return refuse("the node %q is %s; only nodes that did not complete run again", name, nodeState(h.Ends[i]))
+		}
+	}
+	redo := make(map[int]bool)
+	for _, i := range chosen {
+		redo[i] = true
+		delete(h.Times, i)
+		if h.Ends[i] = endAgain; g.Nodes[i].Queue == 0 {
+			h.Ends[i] = endWaiting
+		}
+	}
+	for _, i := range g.topo {
+		for _, j := range g.Nodes[i].After {
+			if h.Ends[i] == endSkipped && redo[j] {
+				redo[i], h.Ends[i] = true, endWaiting
+			}
+		}
+	}
+	h.Phase, h.Outcome, h.Cause, h.Ended, h.Changed = phaseRunning, "", "", time.Time{}, h.now
+	return nil
+}
+
+// Delete removes a workflow that has ended, with its nodes and their results.
+// The error is ErrNotFound if there is none, and ErrWrongState if it has not
+// ended: Cancel it first.
+func Delete(ctx context.Context, client *jobs.Client, id string) error {
+	return about(func() error {
+		s, err := open(ctx, client)
+		if err != nil {
+			return err
+		}
+		if err := checkName("id", id); err != nil {
+			return err
+		}
+		w, err := s.load(ctx, id)
+		if err != nil {
+			return err
+		}
+		if !w.job.State.Final() {
+			return refuse("the workflow is %s; cancel it first", w.whole())
+		}
+		if err := s.empty(ctx, w, true); err != nil {
+			return err
+		}
+		if err := s.remove(ctx, []broker.Ref{{Queue: Queue, ID: w.graph.jobID(":sweep")}}); err != nil {
+			return err
+		}
+		if err := s.forget(ctx, id, w.graph.Birth); err != nil {
+			return err
+		}
+		return s.remove(ctx, []broker.Ref{w.job.Ref()})
+	}(), "delete workflow", id)
+}
+
+// Wait waits until a workflow has ended. The error is nil if it was completed,
+// jobs.ErrDead if it failed (the message says why), and jobs.ErrCancelled. It
+// waits as long as ctx lasts. The result is that of the workflow's last node, if
+// there is a single one.
+func Wait(ctx context.Context, client *jobs.Client, id string) (result []byte, err error) {
+	if _, err := open(ctx, client); err != nil {
+		return nil, about(err, "wait for workflow", id)
+	}
+	record, err := client.Wait(ctx, Queue, id)
+	if record != nil {
+		result = record.Result
+	}
+	return result, err
+}

@@ -1,0 +1,205 @@
+package workflow
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// decide works out, from what is known, what is to happen next. It changes
+// nothing but this run's view: the same view gives the same decisions.
+func (r *run) decide() {
+	r.ready, r.wake = r.ready[:0], time.Time{}
+	if r.Phase != phaseRunning {
+		return
+	}
+	switch {
+	case r.mail.cancel != nil:
+		r.stop(StateCancelled, "cancelled"+by(r.mail.cancel.By))
+		return
+	case !r.g.Deadline.IsZero() && r.passed(r.g.Deadline):
+		r.Late = true
+		r.stop(StateFailed, "the deadline passed")
+		return
+	}
+	over := true
+	for _, i := range r.g.topo {
+		if r.Ends[i] == endWaiting {
+			r.advance(i)
+		}
+		e := r.Ends[i]
+		if badly(e) && r.fails(i) {
+			r.stop(StateFailed, r.blame(i))
+			return
+		}
+		over = over && ended(e)
+	}
+	if over {
+		r.stop(StateCompleted, "")
+	}
+}
+
+func by(who string) string {
+	if who == "" {
+		return ""
+	}
+	return " by " + who
+}
+
+// stop begins the end of the workflow.
+func (r *run) stop(outcome State, cause string) {
+	r.Phase, r.Outcome, r.Cause, r.ready = phaseStopping, outcome, cause, nil
+	r.touch()
+}
+
+// kills reports whether the end of the workflow ends its nodes, too.
+func (r *run) kills() bool { return r.Late || r.Outcome == StateCancelled }
+
+// advance looks whether a node that waits is ready, and what that makes of it.
+func (r *run) advance(i int) {
+	ready, skip := r.readiness(i)
+	switch {
+	case skip:
+		r.end(i, endSkipped)
+		return
+	case !ready:
+		return
+	}
+	v := &r.g.Nodes[i]
+	switch {
+	case v.Queue > 0 && !r.g.nested(i): // the store sees to its delay
+		r.ready = append(r.ready, i)
+	case v.Signal != "" && r.mail.signals[v.Signal]:
+		r.end(i, endCompleted)
+	case v.Signal != "" && v.Within == 0:
+	case v.Signal != "":
+		if until := r.waited(i).Add(time.Duration(v.Within)); r.passed(until) {
+			r.end(i, endExpired)
+		}
+	case v.Delay > 0:
+		if r.passed(r.waited(i).Add(time.Duration(v.Delay))) {
+			r.pass(i)
+		}
+	case v.At.IsZero() || r.passed(v.At):
+		r.pass(i)
+	}
+}
+
+// pass ends a node that only waited, or starts one that is a workflow.
+func (r *run) pass(i int) {
+	if r.g.nested(i) {
+		r.ready = append(r.ready, i)
+		return
+	}
+	r.end(i, endCompleted)
+}
+
+// readiness says whether the nodes before one let it begin, or have it skipped.
+func (r *run) readiness(i int) (ready, skip bool) {
+	ready = true
+	v := &r.g.Nodes[i]
+	for _, j := range v.Any {
+		ready = ready && ended(r.Ends[j])
+	}
+	for _, j := range v.After {
+		switch e := r.Ends[j]; {
+		case !ended(e):
+			ready = false
+		case e == endSkipped, badly(e) && r.g.Nodes[j].OnDead == Skip:
+			return false, true
+		case badly(e) && r.g.Nodes[j].OnDead != Continue:
+			ready = false
+		}
+	}
+	return ready, false
+}
+
+// fails reports whether a node that did not complete fails the workflow.
+func (r *run) fails(i int) bool {
+	return r.g.Nodes[i].OnDead == "" && (len(r.g.kids[i]) > 0 || r.g.more[i] == 0)
+}
+
+// blame says why the workflow failed.
+func (r *run) blame(i int) string {
+	text := map[byte]string{endDead: "is dead", endCancelled: "was cancelled", endGone: "was deleted", endExpired: "got no signal in time"}
+	cause := fmt.Sprintf("node %q %s", r.g.Nodes[i].Name, text[r.Ends[i]])
+	if why := r.why[i]; why != "" {
+		cause += ": " + why
+	}
+	return cause
+}
+
+// waited is since when a node has waited for a signal or a time.
+func (r *run) waited(i int) time.Time {
+	at, ok := r.since(i)
+	if !ok {
+		at = r.now
+		r.note(i, at)
+		r.dirty = true
+	}
+	return at
+}
+
+// passed reports whether a time has come; if not, the workflow wakes then.
+func (r *run) passed(at time.Time) bool {
+	if !r.now.Before(at) {
+		return true
+	}
+	if r.wake.IsZero() || at.Before(r.wake) {
+		r.wake = at
+	}
+	return false
+}
+
+// end notes how a node ended.
+func (r *run) end(i int, e byte) {
+	r.Ends[i] = e
+	r.touch()
+}
+
+// touch notes that something has changed.
+func (r *run) touch() { r.dirty, r.Changed = true, r.now }
+
+// outstanding are the nodes whose jobs were let go and have not ended.
+func (r *run) outstanding() (nodes []int) {
+	for i, e := range r.Ends {
+		if e == endLetGo {
+			nodes = append(nodes, i)
+		}
+	}
+	return nodes
+}
+
+// toUndo are the nodes to compensate, the latest first: those that began and did
+// not complete, whose effects are not known, and then the others by the times of
+// their ends.
+func (r *run) toUndo() (nodes []int) {
+	for i := range r.g.Nodes {
+		v := &r.g.Nodes[i]
+		_, began := r.since(i)
+		if v.Undo > 0 && (r.Ends[i] == endCompleted || badly(r.Ends[i]) && v.Queue > 0 && began) {
+			nodes = append(nodes, i)
+		}
+	}
+	place := make([]int, len(r.g.Nodes))
+	for k, i := range r.g.topo {
+		place[i] = k
+	}
+	slices.SortFunc(nodes, func(a, b int) int {
+		if bad := badly(r.Ends[a]); bad != badly(r.Ends[b]) {
+			if bad {
+				return -1
+			}
+			return 1
+		}
+		x, y := r.Times[a], r.Times[b]
+		switch {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return place[b] - place[a]
+	})
+	return nodes
+}

@@ -1,0 +1,343 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// halt waits for what has started, or ends it, and then goes on to the
+// compensations or to the end.
+func (r *run) halt(ctx context.Context) (again bool, err error) {
+	for i, e := range r.Ends {
+		if e == endAgain { // it was to run again, and will not
+			r.end(i, endDead)
+		}
+	}
+	if out := r.outstanding(); len(out) > 0 {
+		if !r.kills() {
+			return false, nil
+		}
+		return r.kill(ctx, out)
+	}
+	if r.Outcome != StateCompleted {
+		if r.Undo = r.toUndo(); len(r.Undo) > 0 {
+			r.Phase = phaseUndoing
+			r.touch()
+			return true, r.x.save(ctx, r.held, broker.MaxDelay) // the order is kept from here on
+		}
+	}
+	r.over()
+	return false, nil
+}
+
+// over ends the workflow.
+func (r *run) over() {
+	r.Phase, r.Ended = phaseEnded, r.now
+	r.touch()
+}
+
+// kill cancels what has started.
+func (r *run) kill(ctx context.Context, out []int) (again bool, err error) {
+	var refs []broker.Ref
+	for _, i := range out {
+		ref := r.g.ref(i)
+		if ref.Epoch = broker.AnyEpoch; !r.g.nested(i) {
+			refs = append(refs, ref)
+			continue
+		}
+		if err := r.x.cancel(ctx, ref.ID, "its workflow"); err != nil && broker.StoreFailed(err) {
+			return false, err
+		}
+	}
+	err = r.x.operate(ctx, broker.Operation{Kind: broker.OpCancel}, refs, func(_ int, result broker.OperationResult) {
+		again = again || result.State.Final() || errors.Is(result.Err, broker.ErrNotFound)
+	})
+	return again, err
+}
+
+// undo runs the compensations, one after another.
+func (r *run) undo(ctx context.Context) (again bool, err error) {
+	if r.Undone == len(r.Undo) {
+		r.over()
+		return false, nil
+	}
+	i := r.Undo[r.Undone]
+	ref := r.g.undoRef(i)
+	if r.UndoLet == r.Undone {
+		op := broker.Operation{Kind: broker.OpReschedule}
+		if r.Redo {
+			op.Kind, ref.Epoch = broker.OpRedrive, broker.AnyEpoch
+		}
+		if err := r.x.operate(ctx, op, []broker.Ref{ref}, nil); err != nil {
+			return false, err
+		}
+		r.UndoLet++
+		r.touch()
+	}
+	state := broker.StateNone
+	if err := r.x.look(ctx, []broker.Ref{ref}, false, func(job *broker.Job) { state = job.State }); err != nil {
+		return false, err
+	}
+	if state != broker.StateNone && !state.Final() {
+		return false, nil
+	}
+	if state != broker.StateCompleted {
+		r.Broken = append(r.Broken, i)
+	}
+	r.Undone++
+	r.touch()
+	return true, nil
+}
+
+// failed reports whether a workflow that ended did so as failed.
+func (st *state) failed() bool { return st.Outcome == StateFailed || len(st.Broken) > 0 }
+
+// resumable reports whether Retry can let the nodes of a failed workflow go on.
+func (st *state) resumable() bool {
+	return st.Outcome == StateFailed && !st.Late && len(st.Undo) == 0 && len(st.Broken) == 0
+}
+
+// finish writes down that the workflow has ended, and does what comes with it.
+// All of it can be repeated.
+func (r *run) finish(ctx context.Context) error {
+	ttl := broker.MaxDelay
+	if !r.failed() {
+		ttl = r.g.memory()
+	}
+	if err := r.x.save(ctx, r.held, ttl); err != nil {
+		return err
+	}
+	when := map[string]bool{whenEnded: true, whenSuccess: r.Outcome == StateCompleted && !r.failed()}
+	when[whenFailure] = !when[whenSuccess]
+	var start, drop []broker.Ref
+	for _, c := range r.g.Calls {
+		ref := broker.Ref{Queue: r.g.Queues[c.Queue-1], ID: r.g.jobID(c.When)}
+		if when[c.When] {
+			start = append(start, ref)
+		} else {
+			drop = append(drop, ref)
+		}
+	}
+	if err := r.x.operate(ctx, broker.Operation{Kind: broker.OpReschedule}, start, nil); err != nil {
+		return err
+	}
+	if r.resumable() {
+		return nil
+	}
+	undone := make(map[int]bool)
+	for _, i := range r.Undo {
+		undone[i] = true
+	}
+	for i := range r.g.Nodes {
+		v := &r.g.Nodes[i]
+		if v.Undo > 0 && !undone[i] {
+			drop = append(drop, r.g.undoRef(i))
+		}
+		if e := r.Ends[i]; v.Queue == 0 || e != endWaiting && e != endSkipped {
+			continue
+		}
+		if r.g.nested(i) {
+			if err := r.x.removeNested(ctx, r.g.jobID(v.Name), true); err != nil {
+				return err
+			}
+			continue
+		}
+		drop = append(drop, r.g.ref(i))
+	}
+	if err := r.x.remove(ctx, drop); err != nil || r.failed() || r.g.Parent != "" {
+		return err
+	}
+	return r.x.planSweep(ctx, r.id, r.g)
+}
+
+// outcome is how the workflow's own job ends. Its result is that of its last
+// node, if there is a single one.
+func (r *run) outcome(ctx context.Context, job *jobs.Job) error {
+	if r.failed() {
+		cause := r.Cause
+		for _, i := range r.Broken {
+			cause += fmt.Sprintf("; the compensation of node %q did not complete", r.g.Nodes[i].Name)
+		}
+		return jobs.Classified(fmt.Errorf("%w: %s", jobs.SkipRetry, cause), jobs.Classification{Class: jobs.ClassPermanent, As: jobs.SkipRetry})
+	}
+	if r.Outcome == StateCancelled {
+		return jobs.Cancel(errors.New(r.Cause))
+	}
+	last := -1
+	for i := range r.g.Nodes {
+		switch {
+		case len(r.g.kids[i]) > 0 || r.g.more[i] > 0:
+		case last >= 0:
+			return nil
+		default:
+			last = i
+		}
+	}
+	if last < 0 || r.Ends[last] != endCompleted {
+		return nil
+	}
+	result, err := r.x.result(ctx, r.id, r.g, last)
+	if err != nil && !errors.Is(err, ErrNoResult) && broker.StoreFailed(err) {
+		return jobs.Snooze(retryPause)
+	}
+	job.SetResult(result)
+	return nil
+}
+
+const typeSweep = "sweep"
+
+// sweepLetter says which workflow's nodes are to be removed.
+type sweepLetter struct {
+	ID    string `json:"id"`
+	Birth string `json:"birth"`
+}
+
+// planSweep has the nodes of a workflow removed when its retention is over.
+func (s store) planSweep(ctx context.Context, id string, g *graph) error {
+	text, err := json.Marshal(sweepLetter{id, g.Birth})
+	if err == nil {
+		err = s.put(ctx, broker.NewJob{ID: g.jobID(":sweep"), Delay: time.Duration(g.Retention),
+			Body: broker.Body{Type: typeSweep, Payload: text}})
+	}
+	if errors.Is(err, broker.ErrDuplicate) {
+		return nil
+	}
+	return err
+}
+
+// sweep removes the nodes of a workflow that has ended. Dead ones stay: they wait
+// for somebody's decision.
+func (x *runner) sweep(ctx context.Context, job *jobs.Job) error {
+	var l sweepLetter
+	if err := json.Unmarshal(job.Payload(), &l); err != nil {
+		return jobs.Cancel(err)
+	}
+	w, err := x.load(ctx, l.ID)
+	if err == nil && w.graph.Birth == l.Birth {
+		err = x.empty(ctx, w, false)
+	}
+	if err != nil && broker.StoreFailed(err) {
+		return jobs.Snooze(failedPause)
+	}
+	return nil
+}
+
+// stored is a workflow as the store has it.
+type stored struct {
+	job   *broker.Job
+	graph *graph
+	state state
+	mail  letters
+}
+
+// load reads a workflow with all that was sent to it. The error is ErrNotFound
+// if there is none.
+func (s store) load(ctx context.Context, id string) (*stored, error) {
+	w := &stored{}
+	var err error
+	if w.job, err = s.one(ctx, Queue, id); err != nil {
+		return nil, err
+	}
+	if w.job.Type != typeWorkflow {
+		return nil, broker.ErrNotFound
+	}
+	if w.graph, err = decode(w.job.Payload); err == nil {
+		err = w.graph.link()
+	}
+	if err != nil {
+		return nil, err
+	}
+	ok := false
+	if w.state, ok, err = s.peek(ctx, id, w.graph.Birth); err != nil {
+		return nil, err
+	}
+	if !ok {
+		w.state = state{Birth: w.graph.Birth, Phase: phaseStarting}
+	}
+	if w.mail, err = s.letters(ctx, id, w.graph.Birth); err != nil {
+		return nil, err
+	}
+	if _, err = w.mail.grow(w.graph, w.state.Added, make(map[string]bool)); err != nil {
+		return nil, err
+	}
+	w.state.fit(len(w.graph.Nodes))
+	return w, nil
+}
+
+// empty removes the jobs of a workflow, and what was sent to it: those that have
+// ended, or all but the active ones.
+func (s store) empty(ctx context.Context, w *stored, all bool) error {
+	g := w.graph
+	var refs []broker.Ref
+	for i := range g.Nodes {
+		switch {
+		case g.nested(i):
+			if err := s.removeNested(ctx, g.jobID(g.Nodes[i].Name), all); err != nil {
+				return err
+			}
+		case g.Nodes[i].Queue > 0:
+			refs = append(refs, g.ref(i))
+		}
+		if g.Nodes[i].Undo > 0 {
+			refs = append(refs, g.undoRef(i))
+		}
+	}
+	for _, c := range g.Calls {
+		refs = append(refs, broker.Ref{Queue: g.Queues[c.Queue-1], ID: g.jobID(c.When)})
+	}
+	if !all {
+		var over []broker.Ref
+		if err := s.look(ctx, refs, false, func(job *broker.Job) {
+			if job.State == broker.StateCompleted || job.State == broker.StateCancelled {
+				over = append(over, job.Ref())
+			}
+		}); err != nil {
+			return err
+		}
+		refs = over
+	}
+	if err := s.remove(ctx, refs); err != nil {
+		return err
+	}
+	var sent []broker.Ref
+	err := s.each(ctx, broker.Query{Key: letterKey(w.job.ID), NoPayload: true, Limit: maxLook}, func(page []broker.Job) error {
+		for i := range page {
+			sent = append(sent, page[i].Ref())
+		}
+		return nil
+	})
+	if err == nil {
+		err = s.remove(ctx, sent)
+	}
+	return err
+}
+
+// removeNested removes a workflow in another, with all that is in it. A dead one
+// stays, unless all are to go.
+func (s store) removeNested(ctx context.Context, id string, all bool) error {
+	w, err := s.load(ctx, id)
+	if errors.Is(err, broker.ErrNotFound) || err == nil && !all && w.job.State == broker.StateDead {
+		return nil
+	}
+	if err == nil {
+		err = s.empty(ctx, w, all)
+	}
+	if err == nil {
+		err = s.forget(ctx, id, w.graph.Birth)
+	}
+	if err == nil {
+		err = s.remove(ctx, []broker.Ref{{Queue: Queue, ID: id}})
+	}
+	return err
+}
+
+// clear removes the nodes of a workflow that never ran.
+func (s store) clear(ctx context.Context, g *graph) error {
+	return s.empty(ctx, &stored{job: &broker.Job{ID: "/"}, graph: g}, true)
+}

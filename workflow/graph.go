@@ -1,0 +1,280 @@
+package workflow
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// graph is the stored form of a workflow, the payload of its job, and of what a
+// handler adds to its workflow. Tasks are not in it: they are jobs already.
+type graph struct {
+	Version   int       `json:"v"`
+	Birth     string    `json:"birth,omitempty"`  // random: tells this workflow from others of the same ID
+	Prefix    string    `json:"prefix,omitempty"` // of the IDs of its jobs
+	Parent    string    `json:"parent,omitempty"`
+	Deadline  time.Time `json:"deadline,omitzero"`
+	Retention duration  `json:"retention,omitzero"`
+	Queues    []string  `json:"queues,omitempty"`
+	Calls     []call    `json:"calls,omitempty"`
+	By        string    `json:"by,omitempty"`   // of an addition: the node that made it
+	Refs      []string  `json:"refs,omitempty"` // of an addition: nodes that are not of it
+	Nodes     []vertex  `json:"nodes"`
+
+	names map[string]int
+	topo  []int   // indexes, each after those before it
+	kids  [][]int // the nodes that name it in After
+	more  []int   // how many name it in AfterAny
+	by    []int   // the node that added it, or -1
+}
+
+// call is a callback.
+type call struct {
+	When  string `json:"when"`
+	Queue int    `json:"q"`
+}
+
+// Names of the callbacks' jobs.
+const (
+	whenSuccess = ":success"
+	whenFailure = ":failure"
+	whenEnded   = ":end"
+)
+
+// vertex is a node. Other nodes are given by index; those of Refs, in an
+// addition, as -1, -2 and so on. Queues are given by index, from 1.
+type vertex struct {
+	Name   string    `json:"n"`
+	Queue  int       `json:"q,omitempty"` // of its job; 0 means that it has none
+	After  []int     `json:"a,omitempty"`
+	Any    []int     `json:"e,omitempty"`
+	Before []int     `json:"b,omitempty"` // of an addition only
+	OnDead OnDead    `json:"d,omitempty"` // empty means Fail
+	Undo   int       `json:"u,omitempty"` // the queue of its compensation
+	Signal string    `json:"s,omitempty"`
+	Within duration  `json:"w,omitempty"`
+	Delay  duration  `json:"t,omitempty"`
+	At     time.Time `json:"at,omitzero"`
+}
+
+const graphVersion = 1
+
+// duration is a time.Duration that people can read in JSON.
+type duration time.Duration
+
+func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+func (d *duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	*d = duration(parsed)
+	return err
+}
+
+func (g *graph) encode() []byte {
+	text, err := json.Marshal(g)
+	if err != nil {
+		panic(fmt.Sprintf("workflow: the stored form cannot be written: %v", err)) // it has nothing that could fail
+	}
+	return text
+}
+
+// decode reads a stored form. Fields that it does not know are those of a newer
+// version, and are refused.
+func decode(payload []byte) (*graph, error) {
+	var head struct {
+		Version int `json:"v"`
+	}
+	if err := json.Unmarshal(payload, &head); err != nil {
+		return nil, fmt.Errorf("%w: the graph is no JSON: %w", broker.ErrMalformed, err)
+	}
+	if head.Version > graphVersion {
+		return nil, &broker.Error{Field: "graph", Err: broker.ErrNewerForm, Hint: "update this program"}
+	}
+	g := new(graph)
+	in := json.NewDecoder(bytes.NewReader(payload))
+	in.DisallowUnknownFields()
+	if err := in.Decode(g); err != nil {
+		return nil, fmt.Errorf("%w: the graph: %w", broker.ErrMalformed, err)
+	}
+	for i := range g.Nodes {
+		v := &g.Nodes[i]
+		if v.Queue < 0 || v.Queue > len(g.Queues) || v.Undo < 0 || v.Undo > len(g.Queues) {
+			return nil, fmt.Errorf("%w: the graph: node %q has no queue", broker.ErrMalformed, v.Name)
+		}
+		for _, edges := range [][]int{v.After, v.Any, v.Before} {
+			for _, j := range edges {
+				if j >= len(g.Nodes) || j < -len(g.Refs) {
+					return nil, fmt.Errorf("%w: the graph: node %q has an edge to nowhere", broker.ErrMalformed, v.Name)
+				}
+			}
+		}
+	}
+	for _, c := range g.Calls {
+		if c.Queue < 1 || c.Queue > len(g.Queues) {
+			return nil, fmt.Errorf("%w: the graph: the callback %s has no queue", broker.ErrMalformed, c.When)
+		}
+	}
+	return g, nil
+}
+
+// queue is the index of a queue, from 1, which it adds to the table.
+func (g *graph) queue(name string) int {
+	for i, q := range g.Queues {
+		if q == name {
+			return i + 1
+		}
+	}
+	g.Queues = append(g.Queues, name)
+	return len(g.Queues)
+}
+
+// jobID is the ID of a node's job; name can be that of a callback, too.
+func (g *graph) jobID(name string) string { return g.Prefix + "/" + name }
+
+func (g *graph) undoID(i int) string { return g.Prefix + "/" + undoName(g.Nodes[i].Name) }
+
+func undoName(node string) string { return ":undo:" + node }
+
+func (g *graph) ref(i int) broker.Ref {
+	return broker.Ref{Queue: g.Queues[g.Nodes[i].Queue-1], ID: g.jobID(g.Nodes[i].Name)}
+}
+
+func (g *graph) undoRef(i int) broker.Ref {
+	return broker.Ref{Queue: g.Queues[g.Nodes[i].Undo-1], ID: g.undoID(i)}
+}
+
+// nested reports whether a node is a workflow.
+func (g *graph) nested(i int) bool {
+	q := g.Nodes[i].Queue
+	return q > 0 && g.Queues[q-1] == Queue
+}
+
+// link computes what is not stored. It fails if there is a cycle, and names a
+// node of it.
+func (g *graph) link() error {
+	n := len(g.Nodes)
+	g.names, g.kids, g.more = make(map[string]int, n), make([][]int, n), make([]int, n)
+	for len(g.by) < n {
+		g.by = append(g.by, -1)
+	}
+	left, followers := make([]int, n), make([][]int, n)
+	for i := range g.Nodes {
+		v := &g.Nodes[i]
+		g.names[v.Name] = i
+		for _, j := range v.After {
+			g.kids[j] = append(g.kids[j], i)
+			followers[j] = append(followers[j], i)
+		}
+		for _, j := range v.Any {
+			g.more[j]++
+			followers[j] = append(followers[j], i)
+		}
+		left[i] = len(v.After) + len(v.Any)
+	}
+	g.topo = make([]int, 0, n)
+	for i, before := range left {
+		if before == 0 {
+			g.topo = append(g.topo, i)
+		}
+	}
+	for k := 0; k < len(g.topo); k++ {
+		for _, i := range followers[g.topo[k]] {
+			if left[i]--; left[i] == 0 {
+				g.topo = append(g.topo, i)
+			}
+		}
+	}
+	if len(g.topo) < n {
+		return g.cycle(left)
+	}
+	return nil
+}
+
+// cycle names the nodes of a cycle; left says for each node how many of those
+// before it come after themselves.
+func (g *graph) cycle(left []int) error {
+	at := 0
+	for left[at] == 0 {
+		at++
+	}
+	var path []int
+	seen := make(map[int]int)
+	for {
+		if start, ok := seen[at]; ok {
+			path = path[start:]
+			break
+		}
+		seen[at] = len(path)
+		path = append(path, at)
+		for _, before := range [][]int{g.Nodes[at].After, g.Nodes[at].Any} {
+			for _, j := range before {
+				if left[j] > 0 {
+					at = j
+				}
+			}
+		}
+	}
+	text := ""
+	for k := len(path) - 1; k >= 0; k-- {
+		text += fmt.Sprintf("%q, ", g.Nodes[path[k]].Name)
+	}
+	return broker.Invalid("node "+g.Nodes[path[0]].Name, "comes after itself: %sand again; remove one of these edges", text)
+}
+
+// merge adds what a handler added. Nodes whose names are there stay as they are.
+func (g *graph) merge(add *graph) error {
+	by, ok := g.names[add.By]
+	if !ok {
+		return fmt.Errorf("%w: an addition is by the node %q, which there is not", broker.ErrMalformed, add.By)
+	}
+	refs := make([]int, len(add.Refs))
+	for k, name := range add.Refs {
+		if refs[k], ok = g.names[name]; !ok {
+			return fmt.Errorf("%w: an addition names the node %q, which there is not", broker.ErrMalformed, name)
+		}
+	}
+	place, fresh := make([]int, len(add.Nodes)), make([]bool, len(add.Nodes))
+	next := len(g.Nodes)
+	for k := range add.Nodes {
+		if place[k], ok = g.names[add.Nodes[k].Name]; !ok {
+			place[k], fresh[k] = next, true
+			next++
+		}
+	}
+	moved := func(edges []int) []int {
+		var to []int
+		for _, j := range edges {
+			if j < 0 {
+				to = append(to, refs[-1-j])
+			} else {
+				to = append(to, place[j])
+			}
+		}
+		return to
+	}
+	queue := func(q int) int {
+		if q == 0 {
+			return 0
+		}
+		return g.queue(add.Queues[q-1])
+	}
+	for k := range add.Nodes {
+		if !fresh[k] {
+			continue
+		}
+		v := add.Nodes[k]
+		v.Queue, v.Undo, v.After, v.Any = queue(v.Queue), queue(v.Undo), moved(v.After), moved(v.Any)
+		g.Nodes, g.by = append(g.Nodes, v), append(g.by, by)
+	}
+	for k := range add.Nodes {
+		for _, j := range moved(add.Nodes[k].Before) {
+			if fresh[k] {
+				g.Nodes[j].After = append(g.Nodes[j].After, place[k])
+			}
+		}
+	}
+	return g.link()
+}

@@ -1,0 +1,252 @@
+package workflow
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Info describes a workflow.
+type Info struct {
+	ID       string        `json:"id"`
+	Parent   string        `json:"parent,omitempty"` // the workflow that it is a node of
+	State    State         `json:"state"`
+	Cause    string        `json:"cause,omitempty"` // why it failed, stops or was cancelled
+	Created  time.Time     `json:"created"`
+	Ended    time.Time     `json:"ended,omitzero"`
+	Deadline time.Time     `json:"deadline,omitzero"`
+	Counts   map[State]int `json:"counts"`          // of nodes
+	Nodes    []NodeInfo    `json:"nodes,omitempty"` // each comes after those before it; List leaves them out
+}
+
+// NodeInfo describes a node.
+type NodeInfo struct {
+	Name     string   `json:"name"`
+	State    State    `json:"state"`
+	Level    int      `json:"level"` // how many nodes come before it, one after another
+	After    []string `json:"after,omitempty"`
+	AfterAny []string `json:"after_any,omitempty"`
+	OnDead   OnDead   `json:"on_dead"`
+	AddedBy  string   `json:"added_by,omitempty"` // the node whose handler added it
+
+	Queue    string `json:"queue,omitempty"`    // of its job
+	JobID    string `json:"job_id,omitempty"`   //
+	Workflow string `json:"workflow,omitempty"` // its ID, if the node is a workflow
+	Signal   string `json:"signal,omitempty"`
+	Attempt  int    `json:"attempt,omitempty"` // failures of its job
+	Error    string `json:"error,omitempty"`   // the last one
+	// Finished is when its job ended.
+	Finished time.Time `json:"finished,omitzero"`
+	// Compensation is the state of its compensation; empty if it has none.
+	Compensation State `json:"compensation,omitempty"`
+}
+
+// Get describes a workflow and its nodes. The error is ErrNotFound if there is
+// none.
+func Get(ctx context.Context, client *jobs.Client, id string) (Info, error) {
+	var info Info
+	s, err := open(ctx, client)
+	if err == nil {
+		err = checkNested(id)
+	}
+	var w *stored
+	if err == nil {
+		w, err = s.load(ctx, id)
+	}
+	if err == nil {
+		info = w.summary()
+		info.Nodes, err = s.nodes(ctx, w)
+		info.Counts = count(info.Nodes)
+	}
+	return info, about(err, "get workflow", id)
+}
+
+func count(nodes []NodeInfo) map[State]int {
+	counts := make(map[State]int)
+	for i := range nodes {
+		counts[nodes[i].State]++
+	}
+	return counts
+}
+
+// whole is the state of the workflow.
+func (w *stored) whole() State {
+	if w.job.State.Final() {
+		return stateOfJob(w.job.State)
+	}
+	switch w.state.Phase {
+	case phaseStarting, phaseAborted:
+		return StateStarting
+	case phaseParked:
+		return StateWaiting
+	case phaseStopping:
+		return StateStopping
+	case phaseUndoing:
+		return StateCompensating
+	}
+	return StateRunning
+}
+
+func (w *stored) summary() Info {
+	info := Info{ID: w.job.ID, Parent: w.graph.Parent, State: w.whole(), Cause: w.state.Cause, Created: w.job.CreatedAt,
+		Ended: w.job.FinishedAt, Deadline: w.graph.Deadline, Counts: make(map[State]int)}
+	if info.Cause == "" && w.job.State.Final() && w.job.State != broker.StateCompleted {
+		info.Cause = w.job.Errors.Last().Message
+	}
+	for _, e := range w.state.Ends {
+		info.Counts[nodeState(e)]++
+	}
+	return info
+}
+
+// nodeState is what the workflow knows of a node.
+func nodeState(e byte) State {
+	switch e {
+	case endLetGo, endAgain:
+		return StateStarted
+	case endCompleted:
+		return StateCompleted
+	case endDead:
+		return StateDead
+	case endCancelled:
+		return StateCancelled
+	case endGone:
+		return StateGone
+	case endExpired:
+		return StateExpired
+	case endSkipped:
+		return StateSkipped
+	}
+	return StateWaiting
+}
+
+// nodes describes the nodes of a workflow.
+func (s store) nodes(ctx context.Context, w *stored) ([]NodeInfo, error) {
+	g := w.graph
+	var refs []broker.Ref
+	for i := range g.Nodes {
+		if g.Nodes[i].Queue > 0 {
+			refs = append(refs, g.ref(i))
+		}
+		if g.Nodes[i].Undo > 0 && len(w.state.Undo) > 0 {
+			refs = append(refs, g.undoRef(i))
+		}
+	}
+	found := make(map[string]*broker.Job, len(refs))
+	if err := s.look(ctx, refs, false, func(job *broker.Job) { found[job.ID] = job }); err != nil {
+		return nil, err
+	}
+	level := make([]int, len(g.Nodes))
+	infos := make([]NodeInfo, 0, len(g.Nodes))
+	for _, i := range g.topo {
+		v := &g.Nodes[i]
+		info := NodeInfo{Name: v.Name, State: nodeState(w.state.Ends[i]), OnDead: v.OnDead, Signal: v.Signal}
+		if info.OnDead == "" {
+			info.OnDead = Fail
+		}
+		if g.by[i] >= 0 {
+			info.AddedBy = g.Nodes[g.by[i]].Name
+		}
+		for _, j := range v.After {
+			info.After = append(info.After, g.Nodes[j].Name)
+			level[i] = max(level[i], level[j]+1)
+		}
+		for _, j := range v.Any {
+			info.AfterAny = append(info.AfterAny, g.Nodes[j].Name)
+			level[i] = max(level[i], level[j]+1)
+		}
+		info.Level = level[i]
+		if v.Queue > 0 {
+			info.describe(g, i, found[g.ref(i).ID])
+		}
+		if v.Undo > 0 {
+			info.Compensation = StateWaiting
+			if job := found[g.undoID(i)]; job != nil && !job.RunAt.Equal(parked) {
+				info.Compensation = State(job.State.String())
+			}
+		}
+		infos = append(infos, info)
+	}
+	return infos, nil
+}
+
+// describe adds what a node's job tells.
+func (n *NodeInfo) describe(g *graph, i int, job *broker.Job) {
+	ref := g.ref(i)
+	if n.Queue, n.JobID = ref.Queue, ref.ID; g.nested(i) {
+		n.Workflow = ref.ID
+	}
+	if job == nil {
+		return
+	}
+	n.Attempt, n.Error, n.Finished = job.Failures, job.Errors.Last().Message, job.FinishedAt
+	switch {
+	case n.State != StateStarted && (n.State != StateWaiting || job.RunAt.Equal(parked)):
+	case g.nested(i) && n.State == StateWaiting:
+	case g.nested(i) && !job.State.Final():
+		n.State = StateRunning
+	default:
+		n.State = State(job.State.String())
+	}
+}
+
+// Page is a part of the workflows of a store.
+type Page struct {
+	Workflows []Info `json:"workflows"`
+	Cursor    string `json:"cursor,omitempty"` // of the next page; empty at the end
+}
+
+// ListOptions select workflows.
+type ListOptions struct {
+	Nested bool   // those that are nodes of others, instead of the others
+	Cursor string // of the page before
+	Limit  int    // workflows that are looked at; 0 means 100, at most 1000
+}
+
+// List describes workflows, without their nodes, in any order. One that is there
+// during the whole listing is shown at least once. Counts are of what the
+// workflow has seen: nodes whose jobs were let go count as started.
+func List(ctx context.Context, client *jobs.Client, o ListOptions) (Page, error) {
+	s, err := open(ctx, client)
+	if err != nil {
+		return Page{}, about(err, "list workflows", "")
+	}
+	key := keyWorkflow
+	if o.Nested {
+		key = keyNested
+	}
+	found, err := s.find(ctx, broker.Query{Queue: Queue, Key: key, Cursor: o.Cursor, Limit: o.Limit, NoPayload: true})
+	if err != nil {
+		return Page{}, about(err, "list workflows", "")
+	}
+	page := Page{Workflows: make([]Info, len(found.Jobs)), Cursor: found.Cursor}
+	errs := make([]error, len(found.Jobs))
+	var reading sync.WaitGroup
+	tokens := make(chan struct{}, readers)
+	for i := range found.Jobs {
+		tokens <- struct{}{}
+		reading.Go(func() {
+			page.Workflows[i], errs[i] = s.brief(ctx, &found.Jobs[i])
+			<-tokens
+		})
+	}
+	reading.Wait()
+	return page, about(errors.Join(errs...), "list workflows", "")
+}
+
+// readers is how many states are read at once for a list.
+const readers = 16
+
+// brief describes a workflow without its graph.
+func (s store) brief(ctx context.Context, job *broker.Job) (Info, error) {
+	m, err := s.mark(ctx, broker.MarkRequest{Action: broker.MarkRead, Name: markPrefix + job.ID})
+	w := &stored{job: job, graph: &graph{Parent: job.Headers[HeaderWorkflow]}, state: state{Phase: phaseStarting}}
+	if err == nil && m.Held {
+		err = w.state.read(m.Value)
+	}
+	return w.summary(), err
+}

@@ -1,0 +1,243 @@
+package workflow
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Letters are what is sent to a workflow: signals, the wish to cancel it, and
+// nodes that a handler adds. Each is a job of the reserved queue with the
+// workflow's key. A workflow reads all its letters each time it runs; so one can
+// come before its workflow does, and no order of the two matters.
+const (
+	typeSignal = "signal"
+	typeCancel = "cancel"
+	typeAdd    = "add"
+
+	// Letters to a workflow that never comes are dropped after this.
+	letterSpan = 30 * 24 * time.Hour
+)
+
+func letterKey(id string) string          { return "to:" + id }
+func signalID(id, name string) string     { return id + "/:signal:" + name }
+func cancelID(id, birth string) string    { return id + "/:cancel:" + birth }
+func addID(id, birth, hash string) string { return id + "/:add:" + birth + ":" + hash }
+
+// letter stores a letter. The error is ErrDuplicate if it is there.
+func (s store) letter(ctx context.Context, workflow, id, typ string, payload []byte) error {
+	return s.put(ctx, broker.NewJob{ID: id, Delay: letterSpan,
+		Body: broker.Body{Type: typ, Payload: payload, Key: letterKey(workflow), Source: Queue + "/" + workflow}})
+}
+
+// letters are what was sent to a workflow.
+type letters struct {
+	signals map[string]bool
+	cancel  *cancelLetter
+	adds    []addition
+}
+
+type cancelLetter struct {
+	By    string `json:"by,omitempty"`
+	Birth string `json:"birth"`
+}
+
+type addition struct {
+	id string
+	at time.Time
+	*graph
+}
+
+// letters reads what was sent to a workflow, in the order in which it came. It
+// leaves out what signals carry.
+func (s store) letters(ctx context.Context, id, birth string) (l letters, err error) {
+	l.signals = make(map[string]bool)
+	prefix := signalID(id, "")
+	var others []broker.Ref
+	err = s.each(ctx, broker.Query{Key: letterKey(id), NoPayload: true, Limit: maxLook}, func(page []broker.Job) error {
+		for i := range page {
+			if page[i].Type == typeSignal {
+				l.signals[strings.TrimPrefix(page[i].ID, prefix)] = true
+			} else {
+				others = append(others, page[i].Ref())
+			}
+		}
+		return nil
+	})
+	if err != nil || len(others) == 0 {
+		return l, err
+	}
+	var malformed error
+	err = s.look(ctx, others, true, func(job *broker.Job) {
+		switch job.Type {
+		case typeCancel:
+			var c cancelLetter
+			if json.Unmarshal(job.Payload, &c) == nil && c.Birth == birth {
+				l.cancel = &c
+			}
+		case typeAdd:
+			g, err := decode(job.Payload)
+			if err != nil {
+				malformed = err
+			} else if g.Birth == birth {
+				l.adds = append(l.adds, addition{job.ID, job.CreatedAt, g})
+			}
+		}
+	})
+	slices.SortFunc(l.adds, func(a, b addition) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.id, b.id)) })
+	return l, cmp.Or(err, malformed)
+}
+
+// grow adds to a graph what was sent to its workflow and is not in taken: first
+// what earlier runs took in, in their order, and then what is new. It returns
+// the additions in order.
+func (l *letters) grow(g *graph, added []string, taken map[string]bool) ([]string, error) {
+	byID := make(map[string]*graph, len(l.adds))
+	for _, a := range l.adds {
+		byID[a.id] = a.graph
+	}
+	known := len(added)
+	for _, a := range l.adds {
+		if !slices.Contains(added[:known], a.id) {
+			added = append(slices.Clip(added), a.id)
+		}
+	}
+	for _, id := range added {
+		if taken[id] {
+			continue
+		}
+		if byID[id] == nil {
+			return nil, fmt.Errorf("%w: the addition %s was deleted", broker.ErrMalformed, id)
+		}
+		if err := g.merge(byID[id]); err != nil {
+			return nil, err
+		}
+		taken[id] = true
+	}
+	return added, nil
+}
+
+// letterDue is what happens to a letter that is due: its workflow did not
+// come, or takes its time.
+func (x *runner) letterDue(ctx context.Context, job *jobs.Job) error {
+	id := strings.TrimPrefix(job.Key(), letterKey(""))
+	page, err := x.find(ctx, broker.Query{Queue: Queue, IDs: []string{id}, NoPayload: true})
+	if err != nil {
+		return jobs.Snooze(failedPause)
+	}
+	if len(page.Jobs) > 0 && page.Jobs[0].State != broker.StateCompleted && page.Jobs[0].State != broker.StateCancelled {
+		return jobs.Snooze(letterSpan)
+	}
+	return nil
+}
+
+// Signal sends a signal to a workflow, which may not have been started yet:
+// nodes that wait for the name get the payload as their result. A signal is sent
+// once: the error is ErrDuplicate if there is one of that name, whose payload
+// stays. It is ErrWrongState if the workflow has ended. Signals to a workflow
+// that is not started are kept for 30 days.
+//
+// After another error the signal may have been sent. It can be sent again.
+func Signal(ctx context.Context, client *jobs.Client, workflow, name string, payload []byte) error {
+	return about(func() error {
+		s, err := open(ctx, client)
+		if err == nil {
+			err = cmp.Or(checkNested(workflow), checkName("signal", name))
+		}
+		if err == nil {
+			err = s.signal(ctx, workflow, name, payload)
+		}
+		return err
+	}(), "signal workflow", workflow)
+}
+
+func (s store) signal(ctx context.Context, workflow, name string, payload []byte) error {
+	page, err := s.find(ctx, broker.Query{Queue: Queue, IDs: []string{workflow}, NoPayload: true})
+	if err != nil {
+		return err
+	}
+	if len(page.Jobs) > 0 && (page.Jobs[0].State == broker.StateCompleted || page.Jobs[0].State == broker.StateCancelled) {
+		return &broker.Error{Err: broker.ErrWrongState, Hint: "the workflow has ended"}
+	}
+	if len(payload) > broker.MaxResult {
+		return &broker.Error{Field: "payload", Err: broker.ErrTooLarge, Hint: "it is the result of a node, which has at most a megabyte"}
+	}
+	if err := s.letter(ctx, workflow, signalID(workflow, name), typeSignal, payload); err != nil {
+		if errors.Is(err, broker.ErrDuplicate) {
+			_ = s.nudge(ctx, workflow) // the sender may be one whose first nudge was lost
+			return &broker.Error{Field: "signal", Err: broker.ErrDuplicate, Hint: "a signal of this name was sent, and its payload stays"}
+		}
+		return err
+	}
+	return s.nudge(ctx, workflow)
+}
+
+// Cancel ends a workflow: what runs is cancelled, nothing new starts,
+// compensations run, and the workflow is cancelled. It returns when the wish is
+// stored. by is shown to operators. The error is ErrNotFound if there is no such
+// workflow, and ErrWrongState if it has ended. Cancelling again changes nothing.
+func Cancel(ctx context.Context, client *jobs.Client, id, by string) error {
+	return about(func() error {
+		s, err := open(ctx, client)
+		if err == nil {
+			err = checkNested(id)
+		}
+		if err == nil {
+			err = s.cancel(ctx, id, by)
+		}
+		return err
+	}(), "cancel workflow", id)
+}
+
+func (s store) cancel(ctx context.Context, id, by string) error {
+	job, err := s.one(ctx, Queue, id)
+	if err != nil {
+		return err
+	}
+	if job.State.Final() {
+		return &broker.Error{Err: broker.ErrWrongState, Hint: "the workflow is " + string(stateOfJob(job.State))}
+	}
+	g, err := decode(job.Payload)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(cancelLetter{By: by, Birth: g.Birth})
+	if err == nil {
+		err = s.letter(ctx, id, cancelID(id, g.Birth), typeCancel, text)
+	}
+	if err != nil && !errors.Is(err, broker.ErrDuplicate) {
+		return err
+	}
+	return s.nudge(ctx, id)
+}
+
+// checkNested checks the ID of a workflow, which may be one in another.
+func checkNested(id string) error {
+	for name := range strings.SplitSeq(id, "/") {
+		if err := checkName("id", name); err != nil && len(name) <= maxName {
+			return err
+		}
+	}
+	return broker.CheckName("id", id)
+}
+
+// stateOfJob is the state of a workflow by that of its job.
+func stateOfJob(state broker.State) State {
+	switch state {
+	case broker.StateCompleted:
+		return StateCompleted
+	case broker.StateCancelled:
+		return StateCancelled
+	case broker.StateDead:
+		return StateFailed
+	}
+	return StateRunning
+}

@@ -1,0 +1,158 @@
+package workflow
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// nudger wakes the workflows whose nodes a server settles. It is a short cut: a
+// nudge that is lost costs a workflow a few seconds.
+type nudger struct {
+	mu   sync.Mutex
+	due  map[string]*nudge
+	wake chan struct{}
+}
+
+// nudge is what is known of a workflow that is to be woken, or was just now.
+type nudge struct {
+	at    time.Time     // when, or zero: it is not to be woken
+	count int           // nodes that ended since it was woken
+	last  time.Time     // when it was woken
+	gap   time.Duration // until it may be woken again, if many end
+	tries int           // that found it running
+}
+
+const (
+	// A workflow with so many ends at once is woken at a growing distance, since
+	// each of its runs looks at all that is at work.
+	crowd          = 8
+	gapMin, gapMax = 10 * time.Millisecond, 250 * time.Millisecond
+	// One that runs just then is asked again after this, doubled each time.
+	busyMin, busyTries = time.Millisecond, 9
+	// What is known of a workflow is forgotten after this.
+	nudgeMemory = 2 * gapMax
+)
+
+func (n *nudger) init() { n.due, n.wake = make(map[string]*nudge), make(chan struct{}, 1) }
+
+// settled notes what a server has settled.
+func (n *nudger) settled(e jobs.SettleEvent) {
+	for i := range e.Verdicts { // in the order of the items
+		id := e.Items[i].Job.Headers[HeaderWorkflow]
+		if v := &e.Verdicts[i]; id != "" && (v.State.Final() || v.Err != nil) {
+			n.note(id)
+		}
+	}
+}
+
+func (n *nudger) note(id string) {
+	now := time.Now()
+	n.mu.Lock()
+	w := n.due[id]
+	if w == nil {
+		w = &nudge{}
+		n.due[id] = w
+	}
+	w.count++
+	if w.at.IsZero() {
+		w.at, w.tries = now, 0
+		if w.gap > 0 && now.Before(w.last.Add(w.gap)) {
+			w.at = w.last.Add(w.gap)
+		}
+	}
+	n.mu.Unlock()
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// next takes the workflows that are to be woken now, and says when the next are.
+func (n *nudger) next(now time.Time) (ids []string, wait time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	wait = -1
+	for id, w := range n.due {
+		switch {
+		case w.at.IsZero():
+			if now.Sub(w.last) > nudgeMemory {
+				delete(n.due, id)
+			}
+			continue
+		case w.at.After(now) || len(ids) == maxOperate:
+			if left := max(w.at.Sub(now), 0); wait < 0 || left < wait {
+				wait = left
+			}
+			continue
+		}
+		if w.count >= crowd {
+			w.gap = min(max(2*w.gap, gapMin), gapMax)
+		} else {
+			w.gap = 0
+		}
+		w.at, w.last, w.count = time.Time{}, now, 0
+		ids = append(ids, id)
+	}
+	return ids, wait
+}
+
+// again has a workflow that was running woken a moment later.
+func (n *nudger) again(id string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	w := n.due[id]
+	if w == nil || !w.at.IsZero() || w.tries == busyTries {
+		return
+	}
+	w.at = time.Now().Add(busyMin << w.tries)
+	w.tries++
+}
+
+// loop wakes workflows until ctx ends.
+func (x *runner) loop(ctx context.Context) {
+	for {
+		ids, wait := x.nudges.next(time.Now())
+		if len(ids) > 0 {
+			x.wakeAll(ctx, ids)
+			continue
+		}
+		var timer *time.Timer
+		var after <-chan time.Time
+		if wait >= 0 {
+			timer = time.NewTimer(wait)
+			after = timer.C
+		}
+		select {
+		case <-x.nudges.wake:
+		case <-after:
+		case <-ctx.Done():
+		}
+		if timer != nil {
+			timer.Stop()
+		}
+		if ctx.Err() != nil {
+			return
+		}
+	}
+}
+
+func (x *runner) wakeAll(ctx context.Context, ids []string) {
+	refs := make([]broker.Ref, len(ids))
+	for i, id := range ids {
+		refs[i] = broker.Ref{Queue: Queue, ID: id, Epoch: broker.AnyEpoch}
+	}
+	err := x.operate(ctx, broker.Operation{Kind: broker.OpReschedule}, refs, func(i int, r broker.OperationResult) {
+		if r.Err != nil && r.State == broker.StateActive {
+			x.nudges.again(ids[i])
+		}
+	})
+	if err != nil && ctx.Err() == nil {
+		for _, id := range ids {
+			x.nudges.again(id)
+		}
+	}
+}

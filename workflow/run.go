@@ -1,0 +1,359 @@
+package workflow
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
+)
+
+// runner runs workflows in a server.
+type runner struct {
+	store
+	client *jobs.Client
+	log    *slog.Logger
+	nudges nudger
+}
+
+const (
+	// The distance of the looks of a workflow whose nodes are at work: a quarter of
+	// the time since something changed, between these. Each node at work adds to
+	// the least, since a look costs as much.
+	pollMin, pollMax = 50 * time.Millisecond, 5 * time.Second
+	pollFor          = 100 * time.Microsecond
+	// The most of one that only waits for signals and times: whoever sends a signal
+	// wakes it, or knows that this failed.
+	pollIdle = 10 * time.Minute
+	// A workflow that failed to run is tried again after this.
+	retryPause = time.Second
+	// One that only a newer program, or somebody's mend, can run.
+	brokenPause = time.Minute
+)
+
+// ProcessJob runs a job of the reserved queue.
+func (x *runner) ProcessJob(ctx context.Context, job *jobs.Job) error {
+	switch job.Type() {
+	case typeWorkflow:
+		return x.workflow(ctx, job)
+	case typeSweep:
+		return x.sweep(ctx, job)
+	case typeSignal, typeCancel, typeAdd:
+		return x.letterDue(ctx, job)
+	}
+	return jobs.Snooze(sleep.Jitter(brokenPause, 0.5))
+}
+
+// workflow runs a workflow: it does what is due, and snoozes or ends.
+func (x *runner) workflow(ctx context.Context, job *jobs.Job) error {
+	r := &run{x: x, id: job.ID(), created: job.CreatedAt()}
+	nap, err := r.run(ctx, job)
+	switch {
+	case err == nil && r.Phase == phaseEnded:
+		return r.outcome(ctx, job)
+	case err == nil && r.held != nil && r.Phase == phaseAborted:
+		return jobs.Cancel(errors.New("its client did not store all of it"))
+	case err == nil:
+		return jobs.Snooze(nap)
+	case errors.Is(err, errOvertaken):
+		return jobs.Snooze(sleep.Jitter(pollMin, 0.9))
+	case errors.Is(err, broker.ErrNewerForm) || errors.Is(err, broker.ErrMalformed) || errors.Is(err, broker.ErrInvalid):
+		x.log.Error("jobs: a workflow cannot run here", "workflow", job.ID(), "error", err)
+		return jobs.Snooze(sleep.Jitter(brokenPause, 0.5))
+	case ctx.Err() == nil:
+		x.log.Warn("jobs: a workflow failed to run and is tried again", "workflow", job.ID(), "error", err)
+	}
+	return jobs.Snooze(sleep.Jitter(retryPause, 0.5))
+}
+
+// run is one run of a workflow.
+type run struct {
+	x *runner
+	*held
+	id      string
+	g       *graph
+	created time.Time
+	began   time.Time // when the state was taken, by this process's clock
+	mail    letters
+	why     map[int]string // what the store says about nodes that did not complete
+
+	taken map[string]bool // additions that are in g
+
+	ready []int     // nodes to let go
+	wake  time.Time // when a node, or the deadline, wants a look
+	dirty bool      // the state is to be written
+}
+
+// run does what is due and says for how long the workflow may sleep. Each step
+// can be repeated.
+func (r *run) run(ctx context.Context, job *jobs.Job) (nap time.Duration, err error) {
+	x := r.x
+	g, err := decode(job.Payload())
+	if err == nil {
+		err = g.link()
+	}
+	if err != nil {
+		return 0, err
+	}
+	r.g = g
+	if r.held, err = x.take(ctx, r.id, g.Birth, phaseStarting); err != nil {
+		return 0, err
+	}
+	r.began = time.Now()
+	switch r.Phase {
+	case phaseStarting:
+		grace := startGrace + time.Duration(len(g.Nodes))*startGraceFor
+		if left := r.created.Add(grace).Sub(r.now); left > 0 {
+			return left, nil
+		}
+		r.Phase = phaseAborted
+		fallthrough
+	case phaseAborted:
+		if err := x.save(ctx, r.held, g.memory()); err != nil {
+			return 0, err
+		}
+		return 0, x.clear(ctx, g)
+	case phaseParked: // of a nested one that was nudged
+		return broker.MaxDelay, nil
+	}
+	for again := true; again; {
+		if again, err = r.round(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if r.Phase == phaseEnded {
+		return 0, r.finish(ctx)
+	}
+	if r.dirty {
+		if err := x.save(ctx, r.held, broker.MaxDelay); err != nil {
+			return 0, err
+		}
+	}
+	return r.nap(), nil
+}
+
+// round looks, decides and acts once. Again says that another round finds more
+// to do.
+func (r *run) round(ctx context.Context) (again bool, err error) {
+	if r.Phase == phaseEnded { // by an earlier run, which broke off
+		return false, r.read(ctx)
+	}
+	if r.Ends != nil { // the first run has let nothing go
+		if err := r.look(ctx); err != nil {
+			return false, err
+		}
+	}
+	if err := r.read(ctx); err != nil {
+		return false, err
+	}
+	r.decide()
+	switch r.Phase {
+	case phaseRunning:
+		return r.letGo(ctx)
+	case phaseStopping:
+		return r.halt(ctx)
+	case phaseUndoing:
+		return r.undo(ctx)
+	}
+	return false, nil
+}
+
+// look finds out how the nodes ended whose jobs were let go.
+func (r *run) look(ctx context.Context) error {
+	if len(r.Added) > 0 && len(r.g.Nodes) < len(r.Ends) {
+		if err := r.read(ctx); err != nil { // for the nodes that were added
+			return err
+		}
+	}
+	out := r.outstanding()
+	if len(out) == 0 {
+		return nil
+	}
+	refs, place := make([]broker.Ref, len(out)), make(map[string]int, len(out))
+	for k, i := range out {
+		refs[k] = r.g.ref(i)
+		place[refs[k].ID] = i
+	}
+	err := r.x.look(ctx, refs, false, func(job *broker.Job) {
+		i, ok := place[job.ID]
+		if !ok || job.Queue != r.g.ref(i).Queue {
+			return
+		}
+		delete(place, job.ID)
+		r.see(i, job)
+	})
+	if err != nil {
+		return err
+	}
+	for _, i := range place {
+		r.end(i, endGone)
+		if r.g.Nodes[i].Undo > 0 {
+			r.note(i, r.now)
+		}
+	}
+	return nil
+}
+
+// see notes how a node's job ended, if it did.
+func (r *run) see(i int, job *broker.Job) {
+	switch job.State {
+	case broker.StateCompleted:
+		r.end(i, endCompleted)
+	case broker.StateDead:
+		r.end(i, endDead)
+		r.explain(i, cmp.Or(job.Errors.Last().Message, job.Reason.String()))
+	case broker.StateCancelled:
+		r.end(i, endCancelled)
+		r.explain(i, job.Errors.Last().Message)
+	default:
+		return
+	}
+	if r.g.Nodes[i].Undo > 0 && (job.State == broker.StateCompleted || job.Deliveries > 0) {
+		r.note(i, job.FinishedAt)
+	}
+}
+
+// maxWhy is how much of an error goes into the cause of a failure.
+const maxWhy = 300
+
+func (r *run) explain(i int, why string) {
+	if r.why == nil {
+		r.why = make(map[int]string)
+	}
+	r.why[i] = short(why, maxWhy)
+}
+
+// read reads what was sent to the workflow. It comes after look: what a node
+// added before it ended is then seen no later than its end.
+func (r *run) read(ctx context.Context) (err error) {
+	if r.mail, err = r.x.letters(ctx, r.id, r.g.Birth); err != nil {
+		return err
+	}
+	if r.taken == nil {
+		r.taken = make(map[string]bool)
+	}
+	added, err := r.mail.grow(r.g, r.Added, r.taken)
+	if err != nil {
+		return err
+	}
+	if len(added) > len(r.Added) {
+		r.Added = added
+		r.touch()
+	}
+	r.fit(len(r.g.Nodes))
+	return nil
+}
+
+// letGo starts the jobs of nodes that are ready, and sends dead ones back that
+// are to run again.
+func (r *run) letGo(ctx context.Context) (again bool, err error) {
+	type moment struct {
+		delay time.Duration
+		at    time.Time
+	}
+	groups := make(map[moment][]int)
+	for _, i := range r.ready {
+		v := &r.g.Nodes[i]
+		if r.g.nested(i) {
+			if r.beingAdded(i) { // until the handler has returned, some of it may be missing
+				continue
+			}
+			if err := r.begin(ctx, i); err != nil {
+				return false, err
+			}
+			continue
+		}
+		m := moment{time.Duration(v.Delay), v.At}
+		if !r.now.Before(v.At) {
+			m.at = time.Time{}
+		}
+		groups[m] = append(groups[m], i)
+	}
+	for m, nodes := range groups {
+		refs := make([]broker.Ref, len(nodes))
+		for k, i := range nodes {
+			refs[k] = r.g.ref(i) // of epoch 0: nothing has happened to the job
+		}
+		op := broker.Operation{Kind: broker.OpReschedule, Delay: m.delay, RunAt: m.at}
+		err := r.x.operate(ctx, op, refs, func(k int, result broker.OperationResult) {
+			i := nodes[k]
+			switch {
+			case result.Err == nil:
+				r.end(i, endLetGo)
+			case errors.Is(result.Err, broker.ErrNotFound) && r.beingAdded(i):
+			default: // it is gone, an earlier run let it go, or an operator did something with it
+				r.end(i, endLetGo)
+				again = true
+			}
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	redriven, err := r.redrive(ctx)
+	return again || redriven, err
+}
+
+// beingAdded reports whether the handler that adds a node may still be about to
+// store its job.
+func (r *run) beingAdded(i int) bool { return r.g.by[i] >= 0 && r.Ends[r.g.by[i]] == endLetGo }
+
+// begin starts a node that is a workflow.
+func (r *run) begin(ctx context.Context, i int) error {
+	id := r.g.jobID(r.g.Nodes[i].Name)
+	h, err := r.x.take(ctx, id, r.g.Birth, phaseParked)
+	if err == nil && h.Phase == phaseParked {
+		h.Phase = phaseRunning
+		err = r.x.save(ctx, h, broker.MaxDelay)
+	}
+	if err == nil {
+		err = r.x.nudge(ctx, id)
+	}
+	if err == nil {
+		r.end(i, endLetGo)
+	}
+	return err
+}
+
+// redrive sends dead nodes back that Retry chose.
+func (r *run) redrive(ctx context.Context) (again bool, err error) {
+	var nodes []int
+	var refs []broker.Ref
+	for i, e := range r.Ends {
+		switch {
+		case e != endAgain:
+		case r.g.nested(i):
+			if err := r.x.retry(ctx, r.g.jobID(r.g.Nodes[i].Name), nil); broker.StoreFailed(err) && err != nil {
+				return false, err
+			}
+			r.end(i, endLetGo)
+		default:
+			ref := r.g.ref(i)
+			ref.Epoch = broker.AnyEpoch
+			nodes, refs = append(nodes, i), append(refs, ref)
+		}
+	}
+	err = r.x.operate(ctx, broker.Operation{Kind: broker.OpRedrive}, refs, func(k int, result broker.OperationResult) {
+		r.end(nodes[k], endLetGo)
+		again = again || result.Err != nil
+	})
+	return again, err
+}
+
+// nap is how long the workflow may sleep.
+func (r *run) nap() time.Duration {
+	now := r.now.Add(time.Since(r.began))
+	most, out := pollIdle, len(r.outstanding())
+	if out > 0 || r.Phase != phaseRunning {
+		most = pollMax
+	}
+	nap := min(max(now.Sub(r.Changed)/4, pollMin+time.Duration(out)*pollFor), most)
+	if !r.wake.IsZero() {
+		nap = min(nap, r.wake.Sub(now))
+	}
+	return max(nap, 0)
+}

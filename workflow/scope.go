@@ -1,0 +1,310 @@
+package workflow
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// ErrNoResult says that a node has no result: it has not completed, or set none.
+var ErrNoResult = errors.New("the node has no result")
+
+// Scope is a handler's view of the workflow that its job belongs to.
+type Scope struct {
+	store
+	client *jobs.Client
+	job    *jobs.Job
+	id     string
+	node   string
+
+	mu    sync.Mutex
+	graph *graph
+}
+
+type scopeKey struct{}
+
+// Of returns the workflow of a handler's context. It is nil if the job belongs
+// to none, or if its server has no extension for workflows.
+func Of(ctx context.Context) *Scope {
+	s, _ := ctx.Value(scopeKey{}).(*Scope)
+	return s
+}
+
+// ID is the workflow's ID.
+func (s *Scope) ID() string { return s.id }
+
+// Node is the name of the job's node. It begins with a colon if the job is a
+// callback or a compensation.
+func (s *Scope) Node() string { return s.node }
+
+// Info describes the workflow and its nodes, as Get does.
+func (s *Scope) Info(ctx context.Context) (Info, error) { return Get(ctx, s.client, s.id) }
+
+// middleware gives handlers of nodes their scope.
+func (x *runner) middleware(h jobs.Handler) jobs.Handler {
+	return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
+		if id := job.Header(HeaderWorkflow); id != "" {
+			ctx = context.WithValue(ctx, scopeKey{}, &Scope{store: x.store, client: x.client, job: job, id: id, node: job.Header(HeaderNode)})
+		}
+		return h.ProcessJob(ctx, job)
+	})
+}
+
+var errNoScope = errors.New("the job belongs to no workflow, or its server has no extension for workflows")
+
+// SetResult keeps v, in JSON, as the result of the node whose handler has ctx. A
+// []byte is kept as it is.
+func SetResult(ctx context.Context, v any) error {
+	s := Of(ctx)
+	if s == nil {
+		return errNoScope
+	}
+	text, ok := v.([]byte)
+	if !ok {
+		var err error
+		if text, err = json.Marshal(v); err != nil {
+			return fmt.Errorf("the result of node %q: %w", s.node, err)
+		}
+	}
+	s.job.SetResult(text)
+	return nil
+}
+
+// Result reads the result of a node of the same workflow: what its handler set,
+// the payload of a signal, or the result of a workflow's last node. It is decoded
+// from JSON, unless T is []byte. The error is ErrNoResult if there is none. A node
+// that comes before this one, and that did not fail, has completed.
+func Result[T any](ctx context.Context, node string) (T, error) {
+	var v T
+	s := Of(ctx)
+	if s == nil {
+		return v, errNoScope
+	}
+	text, err := s.read(ctx, node)
+	if err != nil {
+		return v, fmt.Errorf("the result of node %q: %w", node, err)
+	}
+	return v, unpack(text, &v, node)
+}
+
+func unpack[T any](text []byte, v *T, node string) error {
+	if raw, ok := any(v).(*[]byte); ok {
+		*raw = text
+		return nil
+	}
+	if err := json.Unmarshal(text, v); err != nil {
+		return fmt.Errorf("%w: the result of node %q is no %T: %w", jobs.SkipRetry, node, *v, err)
+	}
+	return nil
+}
+
+// Results reads the results of the nodes that come right before this one, by
+// name. Nodes without a result are left out.
+func Results[T any](ctx context.Context) (map[string]T, error) {
+	s := Of(ctx)
+	if s == nil {
+		return nil, errNoScope
+	}
+	texts, err := s.before(ctx)
+	if err != nil {
+		return nil, err
+	}
+	results := make(map[string]T, len(texts))
+	for node, text := range texts {
+		var v T
+		if err := unpack(text, &v, node); err != nil {
+			return nil, err
+		}
+		results[node] = v
+	}
+	return results, nil
+}
+
+// known is the graph of the workflow, which is read once for a run.
+func (s *Scope) known(ctx context.Context) (*graph, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.graph == nil {
+		w, err := s.load(ctx, s.id)
+		if err != nil {
+			return nil, err
+		}
+		s.graph = w.graph
+	}
+	return s.graph, nil
+}
+
+func (s *Scope) read(ctx context.Context, node string) ([]byte, error) {
+	g, err := s.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i, ok := g.names[node]
+	if !ok {
+		return nil, fmt.Errorf("%w: there is no such node", broker.ErrNotFound)
+	}
+	return s.result(ctx, s.id, g, i)
+}
+
+// source is the job that has a node's result; ok is false if there is none.
+func (g *graph) source(id string, i int) (ref broker.Ref, ok bool) {
+	v := &g.Nodes[i]
+	switch {
+	case v.Signal != "":
+		return broker.Ref{Queue: Queue, ID: signalID(id, v.Signal)}, true
+	case v.Queue > 0:
+		return g.ref(i), true
+	}
+	return ref, false
+}
+
+// resultOf is the result that a job has for its node.
+func resultOf(job *broker.Job) []byte {
+	if job.Queue == Queue && job.Type == typeSignal {
+		return job.Payload
+	}
+	return job.Result
+}
+
+// result reads the result of a node.
+func (s store) result(ctx context.Context, id string, g *graph, i int) ([]byte, error) {
+	ref, ok := g.source(id, i)
+	if !ok {
+		return nil, ErrNoResult
+	}
+	job, err := s.one(ctx, ref.Queue, ref.ID)
+	switch {
+	case errors.Is(err, broker.ErrNotFound):
+		return nil, fmt.Errorf("%w: its job is not there", ErrNoResult)
+	case err != nil:
+		return nil, err
+	case job.Type != typeSignal && job.State != broker.StateCompleted:
+		return nil, fmt.Errorf("%w: its job is %v", ErrNoResult, job.State)
+	case resultOf(job) == nil:
+		return nil, ErrNoResult
+	}
+	return resultOf(job), nil
+}
+
+// before reads the results of the nodes right before this one.
+func (s *Scope) before(ctx context.Context) (map[string][]byte, error) {
+	g, err := s.known(ctx)
+	if err != nil {
+		return nil, err
+	}
+	i, ok := g.names[s.node]
+	if !ok {
+		return nil, nil // a callback, or a compensation
+	}
+	names := make(map[broker.Ref]string)
+	var refs []broker.Ref
+	for _, j := range slices.Concat(g.Nodes[i].After, g.Nodes[i].Any) {
+		if ref, ok := g.source(s.id, j); ok {
+			names[ref] = g.Nodes[j].Name
+			refs = append(refs, ref)
+		}
+	}
+	results := make(map[string][]byte, len(refs))
+	err = s.look(ctx, refs, true, func(job *broker.Job) {
+		if text := resultOf(job); text != nil && (job.Type == typeSignal || job.State == broker.StateCompleted) {
+			results[names[broker.Ref{Queue: job.Queue, ID: job.ID}]] = text
+		}
+	})
+	return results, err
+}
+
+// Add adds nodes to the workflow, while the node that calls it runs. The new
+// nodes can come after any node, also after this one. Those that wait for new
+// ones, by Node.Before, must come after this one, since others may have begun.
+//
+// Adding the same nodes again does nothing: a handler that runs a second time can
+// call it again. Nothing is added if a node cannot be; the error names it. After
+// an error of the store, return it, and so run again.
+func (s *Scope) Add(ctx context.Context, parts ...Part) error {
+	return about(s.add(ctx, Group(parts...).nodes()), "add nodes", s.id)
+}
+
+func (s *Scope) add(ctx context.Context, nodes []Node) error {
+	if len(nodes) == 0 {
+		return nil
+	}
+	w, err := s.load(ctx, s.id)
+	if err != nil {
+		return err
+	}
+	g := w.graph
+	me, ok := g.names[s.node]
+	if !ok {
+		return broker.Invalid("node", "%s is a callback or a compensation, which cannot add nodes", s.node)
+	}
+	for i := range nodes {
+		if j, known := g.names[nodes[i].Name]; known && g.by[j] != me {
+			return broker.Invalid("node "+nodes[i].Name, "is in the workflow already; choose another name")
+		}
+	}
+	p := &plan{id: s.id, graph: &graph{Version: graphVersion, By: s.node, Retention: g.Retention}}
+	b := builder{client: s.client, limits: s.Limits()}
+	if err := b.vertices(p, nodes, g); err != nil {
+		return err
+	}
+	if err := g.mayWait(me, p.graph); err != nil {
+		return err
+	}
+	p.graph.Parent = g.Parent
+	p.give(g.Birth)
+	p.graph.Prefix, p.graph.Parent = g.Prefix, ""
+	if err := p.checkIDs(); err != nil {
+		return err
+	}
+	text := p.graph.encode()
+	grown, err := decode(text)
+	if err == nil {
+		err = g.merge(grown) // for cycles
+	}
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(text)
+	err = s.letter(ctx, s.id, addID(s.id, g.Birth, hex.EncodeToString(sum[:8])), typeAdd, text)
+	if err != nil && !errors.Is(err, broker.ErrDuplicate) {
+		return err
+	}
+	if err := s.submit(ctx, s.client, p); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.graph = nil // it has changed
+	s.mu.Unlock()
+	return s.nudge(ctx, s.id)
+}
+
+// mayWait refuses an addition that nodes wait for which may have begun: those
+// that do not come after the node that adds it.
+func (g *graph) mayWait(me int, add *graph) error {
+	after := make([]bool, len(g.Nodes))
+	after[me] = true
+	for _, i := range g.topo {
+		for _, edges := range [][]int{g.Nodes[i].After, g.Nodes[i].Any} {
+			for _, j := range edges {
+				after[i] = after[i] || after[j]
+			}
+		}
+	}
+	for k := range add.Nodes {
+		for _, ref := range add.Nodes[k].Before {
+			name := add.Refs[-1-ref]
+			if i := g.names[name]; !after[i] || i == me {
+				return broker.Invalid("node "+add.Nodes[k].Name, "names %q in Before, which does not come after %q and may have begun", name, add.By)
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,260 @@
+package workflow
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
+)
+
+const (
+	typeWorkflow = "workflow"
+	keyWorkflow  = "workflow" // workflows are listed by it
+	keyNested    = "nested"
+
+	failedPause = 10 * time.Second
+	runTimeout  = 5 * time.Minute
+
+	// A client has so long to store a workflow, and so much more for each of its
+	// nodes. Then the workflow is given up.
+	startGrace    = time.Minute
+	startGraceFor = 10 * time.Millisecond
+)
+
+// Start stores a workflow, and its nodes, and has it run. Nothing runs before
+// all of it is stored.
+//
+// It refuses, before it stores anything, what cannot be: a cycle, a name that is
+// there twice or not at all, a task outside the limits. The error names the
+// node. It is ErrDuplicate if there is a workflow with the ID. If the store
+// refuses a node (its queue is full, its unique key is held), nothing is left
+// behind.
+//
+// After any other error the workflow may have started. Start can be called again
+// with the same workflow: it goes on where it was, and is ErrDuplicate if the
+// workflow had started. If nobody does, the part that was stored is removed
+// after a minute or so, and never runs.
+func Start(ctx context.Context, client *jobs.Client, w *Workflow) error {
+	if w == nil {
+		return broker.Invalid("workflow", "is nil; make one with New")
+	}
+	return about(start(ctx, client, w), "start workflow", w.ID)
+}
+
+func start(ctx context.Context, client *jobs.Client, w *Workflow) error {
+	s, err := open(ctx, client)
+	if err != nil {
+		return err
+	}
+	if err := checkName("id", w.ID); err != nil {
+		return err
+	}
+	b := builder{client: client, limits: s.Limits()}
+	p, err := b.plan(w, w.ID)
+	if err == nil {
+		err = p.checkIDs()
+	}
+	if err != nil {
+		return err
+	}
+	for attempt := 0; ; attempt++ {
+		err := s.create(ctx, p)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, errAgain) || attempt >= 3 {
+			return err
+		}
+	}
+	err = s.submit(ctx, client, p)
+	if err == nil {
+		err = s.commit(ctx, p, phaseRunning)
+	}
+	if err != nil && !broker.StoreFailed(err) && ctx.Err() == nil {
+		// Refused: what was stored goes again. If that fails, the first run sees to it.
+		if s.abort(ctx, p.id, p.graph) == nil {
+			_ = s.remove(ctx, []broker.Ref{{Queue: Queue, ID: p.id}})
+		}
+	}
+	if err == nil {
+		_ = s.nudge(ctx, p.id) // without it, it runs when its grace is over
+	}
+	return err
+}
+
+// job is the job of a workflow, whatever its time.
+func (p *plan) job() broker.NewJob {
+	j := broker.NewJob{ID: p.id, Body: broker.Body{Type: typeWorkflow, TypeVersion: graphVersion, Payload: p.graph.encode(),
+		Key: keyWorkflow, Retention: time.Duration(p.graph.Retention) + recordMargin}}
+	return j
+}
+
+var errAgain = errors.New("a workflow that was given up had the ID")
+
+// create stores the workflow's own job, or finds that an earlier call did.
+func (s store) create(ctx context.Context, p *plan) error {
+	j := p.job()
+	j.Delay = startGrace + time.Duration(len(p.graph.Nodes))*startGraceFor
+	err := s.put(ctx, j)
+	if !errors.Is(err, broker.ErrDuplicate) {
+		return err
+	}
+	job, err := s.one(ctx, Queue, p.id)
+	if errors.Is(err, broker.ErrNotFound) {
+		return errAgain
+	}
+	if err != nil {
+		return err
+	}
+	g, err := decode(job.Payload)
+	if err != nil {
+		return err
+	}
+	st, ok, err := s.peek(ctx, p.id, g.Birth)
+	switch {
+	case err != nil:
+		return err
+	case ok && st.Phase == phaseAborted && job.State != broker.StateActive:
+		if err := s.abort(ctx, p.id, g); err != nil {
+			return err
+		}
+		if err := s.remove(ctx, []broker.Ref{{Queue: Queue, ID: p.id}}); err != nil {
+			return err
+		}
+		return errAgain
+	case ok && st.Phase != phaseStarting || job.State.Final():
+		return &broker.Error{Field: "id", Err: broker.ErrDuplicate, Hint: "a workflow with this ID was started"}
+	}
+	p.give(g.Birth)
+	if !bytes.Equal(p.graph.encode(), job.Payload) {
+		return &broker.Error{Field: "id", Err: broker.ErrDuplicate, Hint: "another workflow with this ID is being started"}
+	}
+	return nil
+}
+
+// submit stores the nodes of a workflow, and of those in it.
+func (s store) submit(ctx context.Context, client *jobs.Client, p *plan) error {
+	for name, inner := range p.nested {
+		j := inner.job()
+		j.RunAt, j.Body.Key, j.Body.Source = parked, keyNested, p.id
+		j.Body.Retention = nodeRetention
+		j.Body.Headers = map[string]string{HeaderWorkflow: p.id, HeaderNode: name}
+		if err := s.put(ctx, j); err != nil && !errors.Is(err, broker.ErrDuplicate) { // an ID with the birth: it is its own
+			return inNode(name, err)
+		}
+		if err := s.submit(ctx, client, inner); err != nil {
+			return inNode(name, err)
+		}
+		if err := s.commit(ctx, inner, phaseParked); err != nil {
+			return inNode(name, err)
+		}
+	}
+	return s.enqueue(ctx, client, p)
+}
+
+// maxSend is how many nodes go to the client at once: more would only keep more
+// of them in memory.
+const maxSend = 1000
+
+func (s store) enqueue(ctx context.Context, client *jobs.Client, p *plan) error {
+	g := p.graph
+	for from := 0; from < len(p.parcels); from += maxSend {
+		parcels := p.parcels[from:min(len(p.parcels), from+maxSend)]
+		tasks := make([]*jobs.Task, len(parcels))
+		for i, c := range parcels {
+			retention := nodeRetention
+			switch c.name {
+			case whenSuccess, whenFailure, whenEnded: // nobody waits for them
+				retention = time.Duration(g.Retention)
+			}
+			tasks[i] = c.task.With(jobs.WithID(g.jobID(c.name)), jobs.WithRunAt(parked), jobs.WithRetention(retention),
+				jobs.WithHeader(HeaderWorkflow, p.id), jobs.WithHeader(HeaderNode, c.name))
+		}
+		receipts, err := client.EnqueueMany(ctx, tasks)
+		if len(receipts) < len(tasks) {
+			return err
+		}
+		for i, r := range receipts {
+			id := g.jobID(parcels[i].name)
+			switch {
+			case r.Err != nil && errors.Is(r.Err, broker.ErrDuplicate) && r.ID == id: // stored by an earlier call
+			case r.Err != nil:
+				return inNode(parcels[i].name, r.Err)
+			case r.ID != id || r.Queue != parcels[i].queue:
+				return inNode(parcels[i].name, broker.Invalid("middleware",
+					"of the client moved the job to %q in %q; it must leave ID and queue as they are", r.ID, r.Queue))
+			}
+		}
+	}
+	return nil
+}
+
+// commit says that all of a workflow is stored: it may run, or wait for its turn.
+func (s store) commit(ctx context.Context, p *plan, as phase) error {
+	for attempt := 0; ; attempt++ {
+		h, err := s.take(ctx, p.id, p.graph.Birth, as)
+		if err == nil && h.Phase == phaseStarting {
+			h.Phase = as
+			err = s.save(ctx, h, broker.MaxDelay)
+		}
+		if err == nil && h.Phase == phaseAborted {
+			return &broker.Error{Field: "workflow", Err: broker.ErrWrongState, Hint: "it took too long to store, and was given up; start it again"}
+		}
+		if !errors.Is(err, errOvertaken) && (err == nil || !broker.StoreFailed(err)) || attempt >= 5 {
+			return err
+		}
+		if err := sleep.For(ctx, time.Duration(attempt+1)*10*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// abort gives up a workflow that was not started as a whole, and removes its
+// nodes.
+func (s store) abort(ctx context.Context, id string, g *graph) error {
+	h, err := s.take(ctx, id, g.Birth, phaseAborted)
+	if err != nil {
+		return err
+	}
+	switch h.Phase {
+	case phaseAborted:
+	case phaseStarting:
+		h.Phase = phaseAborted
+	default:
+		return fmt.Errorf("%w: the workflow has started", broker.ErrWrongState)
+	}
+	if err := s.save(ctx, h, g.memory()); err != nil {
+		return err
+	}
+	return s.clear(ctx, g)
+}
+
+// memory is how long the state of a workflow is kept that has ended.
+func (g *graph) memory() time.Duration { return time.Duration(g.Retention) + 2*recordMargin }
+
+// nudge has a workflow run now. If it runs just then, it is asked again. The
+// error is that of the store.
+func (s store) nudge(ctx context.Context, id string) error {
+	for pause := time.Millisecond; ; pause *= 2 {
+		var busy bool
+		err := s.operate(ctx, broker.Operation{Kind: broker.OpReschedule}, []broker.Ref{{Queue: Queue, ID: id, Epoch: broker.AnyEpoch}},
+			func(_ int, r broker.OperationResult) { busy = r.Err != nil && r.State == broker.StateActive })
+		if err != nil || !busy || pause > nudgeFor {
+			return err
+		}
+		if err := sleep.For(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// nudgeFor is up to which pause a workflow that runs is nudged again: runs of
+// large ones take some tenths of a second. Then its own poll sees to it.
+const nudgeFor = 500 * time.Millisecond
+
+func about(err error, op, id string) error { return broker.About(err, op, "", id) }

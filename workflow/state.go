@@ -1,0 +1,180 @@
+package workflow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// state is what a workflow has seen and decided. It is the value of a mark of
+// the store, whose fence orders all who write it: one who was overtaken writes
+// nothing.
+type state struct {
+	Version int       `json:"v"`
+	Birth   string    `json:"birth"`
+	Phase   phase     `json:"phase"`
+	Ends    []byte    `json:"-"`              // how each node ended: an end each
+	Text    string    `json:"ends,omitempty"` // the same, as it is stored
+	Outcome State     `json:"outcome,omitempty"`
+	Cause   string    `json:"cause,omitempty"`   // why it failed or was cancelled
+	Late    bool      `json:"late,omitempty"`    // its deadline passed
+	Added   []string  `json:"added,omitempty"`   // the additions that were taken in, in this order
+	Changed time.Time `json:"changed,omitzero"`  // when it last saw or decided something
+	Ended   time.Time `json:"ended,omitzero"`    //
+	Times   times     `json:"times,omitempty"`   // of a node that waits: since when; of one to compensate: its end
+	Undo    []int     `json:"undo,omitempty"`    // the nodes to compensate, in order
+	Undone  int       `json:"undone,omitempty"`  // how many of them are over
+	UndoLet int       `json:"undo_let,omitzero"` // how many compensations were let go
+	Broken  []int     `json:"broken,omitempty"`  // those whose compensation did not complete
+	Redo    bool      `json:"redo,omitzero"`     // the compensations are dead ones that Retry sends back
+}
+
+// times are microseconds by node.
+type times map[int]int64
+
+type phase string
+
+const (
+	phaseStarting phase = "starting" // not all of it is known to be stored
+	phaseAborted  phase = "aborted"  // it never will be
+	phaseParked   phase = "parked"   // of a nested one: it waits for its turn
+	phaseRunning  phase = "running"
+	phaseStopping phase = "stopping" // nothing new starts
+	phaseUndoing  phase = "compensating"
+	phaseEnded    phase = "ended"
+)
+
+// How nodes end, and what they are before.
+const (
+	endWaiting   = '.'
+	endLetGo     = '>' // its job was let go
+	endAgain     = 'R' // its dead job is to be redriven
+	endCompleted = 'c'
+	endDead      = 'd'
+	endCancelled = 'x'
+	endGone      = 'g'
+	endExpired   = 'e'
+	endSkipped   = 's'
+)
+
+func ended(e byte) bool { return e != endWaiting && e != endLetGo && e != endAgain }
+
+// badly reports whether a node that ran, or could have, did not complete.
+func badly(e byte) bool {
+	return e == endDead || e == endCancelled || e == endGone || e == endExpired
+}
+
+const (
+	markPrefix   = "workflow:"
+	markOwner    = "workflow"
+	stateVersion = 1
+)
+
+var errOvertaken = errors.New("somebody else changed the workflow's state meanwhile")
+
+// held is the state of a workflow, and the right to write it.
+type held struct {
+	state
+	id    string
+	fence int64
+	now   time.Time // the store's time when it was taken
+}
+
+// take reads a workflow's state and makes who wrote it before unable to write it
+// again. A workflow that has none gets the one that begins with p.
+func (s store) take(ctx context.Context, id, birth string, p phase) (*held, error) {
+	first := state{Version: stateVersion, Birth: birth, Phase: p}
+	value, err := json.Marshal(first)
+	if err != nil {
+		return nil, err
+	}
+	m, err := s.mark(ctx, broker.MarkRequest{Action: broker.MarkTake, Name: markPrefix + id, Owner: markOwner,
+		TTL: broker.MaxDelay, Value: value})
+	if err != nil {
+		return nil, err
+	}
+	if !m.Held {
+		return nil, fmt.Errorf("the mark of the workflow is held by %q", m.Owner)
+	}
+	h := &held{id: id, fence: m.Fence, now: m.Until.Add(-broker.MaxDelay)} // so it takes no call to ask for the time
+	if err := h.read(m.Value); err != nil {
+		return nil, err
+	}
+	if h.Birth != birth { // of a workflow that had the ID before
+		h.state = first
+		return h, s.save(ctx, h, broker.MaxDelay)
+	}
+	return h, nil
+}
+
+// peek reads a workflow's state; ok is false if it has none.
+func (s store) peek(ctx context.Context, id, birth string) (st state, ok bool, err error) {
+	m, err := s.mark(ctx, broker.MarkRequest{Action: broker.MarkRead, Name: markPrefix + id})
+	if err != nil || !m.Held {
+		return st, false, err
+	}
+	if err := st.read(m.Value); err != nil {
+		return st, false, err
+	}
+	return st, st.Birth == birth, nil
+}
+
+func (st *state) read(value []byte) error {
+	if err := json.Unmarshal(value, st); err != nil {
+		return fmt.Errorf("%w: the workflow's state: %w", broker.ErrMalformed, err)
+	}
+	if st.Version > stateVersion {
+		return &broker.Error{Field: "state", Err: broker.ErrNewerForm, Hint: "update this program"}
+	}
+	st.Ends, st.Text = []byte(st.Text), ""
+	return nil
+}
+
+// save writes a workflow's state.
+func (s store) save(ctx context.Context, h *held, ttl time.Duration) error {
+	h.Text = string(h.Ends)
+	value, err := json.Marshal(h.state)
+	h.Text = ""
+	if err != nil {
+		return err
+	}
+	m, err := s.mark(ctx, broker.MarkRequest{Action: broker.MarkSet, Name: markPrefix + h.id, Owner: markOwner, Fence: h.fence,
+		TTL: ttl, Value: value})
+	if err == nil && !m.Held {
+		err = errOvertaken
+	}
+	return err
+}
+
+// forget drops a workflow's state.
+func (s store) forget(ctx context.Context, id, birth string) error {
+	h, err := s.take(ctx, id, birth, phaseAborted)
+	if err == nil {
+		_, err = s.mark(ctx, broker.MarkRequest{Action: broker.MarkDrop, Name: markPrefix + id, Owner: markOwner, Fence: h.fence})
+	}
+	return err
+}
+
+// fit makes room for the nodes of a graph.
+func (st *state) fit(nodes int) {
+	for len(st.Ends) < nodes {
+		st.Ends = append(st.Ends, endWaiting)
+	}
+}
+
+// since is the time that was noted for a node.
+func (st *state) since(i int) (time.Time, bool) {
+	v, ok := st.Times[i]
+	return time.UnixMicro(v).UTC(), ok
+}
+
+func (st *state) note(i int, at time.Time) {
+	if st.Times == nil {
+		st.Times = make(times)
+	}
+	st.Times[i] = at.UnixMicro()
+}

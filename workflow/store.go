@@ -1,0 +1,154 @@
+package workflow
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// store is a broker whose calls are bounded in time, and in what they carry.
+type store struct{ broker.Broker }
+
+const (
+	callTimeout = 5 * time.Second
+	// maxLook is how many jobs a call asks for: a page of their heads is some
+	// hundred kilobytes.
+	maxLook    = 1000
+	maxOperate = 1000
+	maxResults = 20 // results that a call asks for: each has up to a megabyte
+)
+
+// open returns the store of a client.
+func open(ctx context.Context, client *jobs.Client) (store, error) {
+	b := client.Broker()
+	switch {
+	case b == nil:
+		return store{}, broker.Invalid("client", "has no broker, or is one of a transaction; pass the client that was made with NewClient")
+	case ctx == nil:
+		return store{}, broker.Invalid("context", "is nil; use context.Background()")
+	case b.Limits().NoMark:
+		return store{}, &broker.Error{Field: "workflow", Err: broker.ErrUnsupported, Hint: "the store has no marks, which workflows need"}
+	}
+	return store{b}, nil
+}
+
+func (s store) mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	return s.Mark(ctx, req)
+}
+
+// put stores a job in the reserved queue.
+func (s store) put(ctx context.Context, job broker.NewJob) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	job.Queue, job.Body.Priority, job.Body.MaxRetries = Queue, broker.PriorityNormal, broker.MaxRetriesCap
+	job.Body.Backoff = broker.Backoff{Kind: broker.BackoffExponential, Base: failedPause, Max: 6 * failedPause}
+	job.Body.Timeout = runTimeout
+	receipts, err := s.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{job}})
+	if err == nil {
+		err = receipts[0].Err
+	}
+	return err
+}
+
+func (s store) find(ctx context.Context, q broker.Query) (broker.Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	q.Suppressed = true
+	return s.Find(ctx, q)
+}
+
+// look finds jobs by name, in as few calls as it takes, and calls f with each.
+// Those that are not there are left out.
+func (s store) look(ctx context.Context, refs []broker.Ref, payloads bool, f func(*broker.Job)) error {
+	most := maxLook
+	if payloads {
+		most = maxResults
+	}
+	byQueue := make(map[string][]string)
+	var queues []string
+	for _, r := range refs {
+		if byQueue[r.Queue] == nil {
+			queues = append(queues, r.Queue)
+		}
+		byQueue[r.Queue] = append(byQueue[r.Queue], r.ID)
+	}
+	for _, queue := range queues {
+		for ids := byQueue[queue]; len(ids) > 0; {
+			n := min(len(ids), most)
+			page, err := s.find(ctx, broker.Query{Queue: queue, IDs: ids[:n], NoPayload: !payloads})
+			if err != nil {
+				return err
+			}
+			for i := range page.Jobs {
+				f(&page.Jobs[i])
+			}
+			ids = ids[n:]
+		}
+	}
+	return nil
+}
+
+// one finds a job. The error is ErrNotFound if there is none.
+func (s store) one(ctx context.Context, queue, id string) (*broker.Job, error) {
+	page, err := s.find(ctx, broker.Query{Queue: queue, IDs: []string{id}})
+	if err == nil && len(page.Jobs) == 0 {
+		err = broker.ErrNotFound
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &page.Jobs[0], page.Jobs[0].Broken
+}
+
+// each calls f with the jobs of the reserved queue that have a key.
+func (s store) each(ctx context.Context, q broker.Query, f func([]broker.Job) error) error {
+	q.Queue = Queue
+	for {
+		page, err := s.find(ctx, q)
+		if err == nil {
+			err = f(page.Jobs)
+		}
+		if err != nil {
+			return err
+		}
+		if q.Cursor = page.Cursor; q.Cursor == "" {
+			return nil
+		}
+	}
+}
+
+// operate decides about jobs, in as few calls as it takes, and calls f with what
+// became of each. The error is that of the store; a decision that was refused is
+// in its result.
+func (s store) operate(ctx context.Context, op broker.Operation, refs []broker.Ref, f func(i int, r broker.OperationResult)) error {
+	for from := 0; from < len(refs); from += maxOperate {
+		op.Refs = refs[from:min(len(refs), from+maxOperate)]
+		call, cancel := context.WithTimeout(ctx, callTimeout)
+		results, err := s.Operate(call, op)
+		cancel()
+		if err != nil {
+			return err
+		}
+		for i, r := range results {
+			if r.Err != nil && broker.StoreFailed(r.Err) {
+				return r.Err
+			}
+			if f != nil {
+				f(from+i, r)
+			}
+		}
+	}
+	return nil
+}
+
+// remove deletes jobs, in whatever state they are but active.
+func (s store) remove(ctx context.Context, refs []broker.Ref) error {
+	for i := range refs {
+		refs[i].Epoch = broker.AnyEpoch
+	}
+	return s.operate(ctx, broker.Operation{Kind: broker.OpDelete}, refs, nil)
+}

@@ -27,6 +27,9 @@ type Extension struct {
 	// Concurrency is how many of its jobs a server handles at once. Zero means 8,
 	// the maximum is 1000.
 	Concurrency int
+	// Err says why the extension cannot be, for NewServer to return. Nil means that
+	// nothing is wrong with it.
+	Err error
 	// Start, unless nil, is called in a goroutine of its own when the server
 	// starts. Its context ends when the server drains, and it returns soon after.
 	Start func(ctx context.Context)
@@ -49,6 +52,8 @@ func (cfg *Config) checkExtensions() error {
 	known := make(map[string]bool)
 	for _, e := range cfg.Extensions {
 		switch {
+		case e.Err != nil:
+			return e.Err
 		case !broker.Reserved(e.Queue):
 			return broker.Invalid("Extensions", "has one with the queue %q; its name must begin with %s", e.Queue, broker.ReservedPrefix)
 		case broker.CheckQueue(e.Queue) != nil:

@@ -93,7 +93,7 @@ func TestSchedule_NoCrashLosesOrDoublesATick(t *testing.T) {
 							t.Fatalf("the server made only %d calls: it did not die", dying.calls.Load())
 						}
 						w.exactly("ticks", "s", w.nominal(every, start, time.Now()))
-						if n := w.info("s").Counts; n.Enqueued != 12 || n.Missed+n.Refused+n.Skipped != 0 {
+						if n := w.info("s").Counts; n != (Counts{Enqueued: 12}) {
 							t.Errorf("the counts are %+v, want 12 enqueued and nothing else", n)
 						}
 					})
@@ -174,7 +174,7 @@ func TestSchedule_ServersKilledAtRandom(t *testing.T) {
 		for i := range schedules {
 			id := fmt.Sprint("s", i)
 			c := w.info(id).Counts
-			if c.Enqueued != ticks || c.Missed+c.Skipped+c.Refused != 0 {
+			if c != (Counts{Enqueued: ticks}) {
 				t.Errorf("after %d kills %s has the counts %+v, want %d enqueued", kills, id, c, ticks)
 			}
 			for n := 1; n <= ticks; n++ { // a job may run twice, as every job, but there is one for each tick

@@ -40,7 +40,8 @@ func (p *plan) dueAt(tick, following time.Time) time.Time {
 // due is what is to be run.
 type due struct {
 	ticks   []time.Time // oldest first
-	missed  int64       // others, that are too many or too old; at least so many after maxSteps
+	late    int64       // others, that are older than the misfire window; at least so many after maxSteps
+	many    int64       // others, of which the misfire policy runs fewer; at least so many after maxSteps
 	through time.Time   // the last tick that was due
 	next    time.Time   // when the next one is to be run; zero if there is none
 }
@@ -52,20 +53,19 @@ const maxSteps = 100_000
 // dueBetween finds the ticks after from that are due at now.
 func (p *plan) dueBetween(from, now time.Time) due {
 	d, more := p.scan(from, now)
-	if !more {
-		return d
-	}
-	counted := d.missed + int64(len(d.ticks))
-	for back := time.Minute; more; back *= 2 { // the newest are what counts
-		since := now.Add(-back)
-		var newest due
-		if newest, more = p.scan(since, now); more || len(newest.ticks) == 0 && newest.missed == 0 && since.After(from) {
-			more = true
-			continue
+	oldest := d
+	// The newest are what counts. Ticks are a second apart or more, so this ends
+	// long before the two meet.
+	for early, late := from, now; more; {
+		since := early.Add(late.Sub(early) / 2)
+		if d, more = p.scan(since, now); more {
+			early = since
+		} else if more = d.through.Equal(since); more { // none
+			late = since
 		}
-		d = newest
 	}
-	d.missed = max(d.missed, counted-int64(len(d.ticks)))
+	d.late = max(d.late, oldest.late)
+	d.many = max(d.many, oldest.many+int64(len(oldest.ticks)-len(d.ticks)))
 	return d
 }
 
@@ -90,11 +90,11 @@ func (p *plan) scan(from, now time.Time) (d due, more bool) {
 		if p.misfire.Window == 0 || now.Sub(at) <= p.misfire.Window {
 			d.ticks = append(d.ticks, tick)
 		} else {
-			d.missed++
+			d.late++
 		}
 		if len(d.ticks) > p.misfire.Max {
 			d.ticks = d.ticks[1:]
-			d.missed++
+			d.many++
 		}
 		tick, ok = following, further
 	}

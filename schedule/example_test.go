@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/schedule"
 )
 
@@ -59,6 +60,35 @@ func Example_nightlyReport() {
 	// Output:
 	// created
 	// a report of nightly-report
+}
+
+type reportArgs struct{ Region string }
+
+// begin typed
+var report = jobs.Define[reportArgs]("report:nightly", jobs.WithQueue("reports"))
+
+func schedulesOf(ctx context.Context, b broker.Broker) (schedule.Synced, error) {
+	return schedule.New(b, "billing").Sync(ctx,
+		schedule.Define("nightly-eu", schedule.Cron("0 3 * * *", "Europe/Berlin"), report, reportArgs{Region: "eu"}),
+		schedule.Define("nightly-us", schedule.Cron("0 3 * * *", "America/New_York"), report, reportArgs{Region: "us"}))
+}
+
+// end typed
+
+// A set of schedules, each with typed arguments.
+func ExampleDefine() {
+	b := membroker.New()
+	defer b.Close()
+	for range 2 {
+		done, err := schedulesOf(context.Background(), b)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("created %v, unchanged %v\n", done.Created, done.Unchanged)
+	}
+	// Output:
+	// created [nightly-eu nightly-us], unchanged []
+	// created [], unchanged [nightly-eu nightly-us]
 }
 
 // The next times of a line, over a change of the clocks.

@@ -31,6 +31,9 @@ type world struct {
 	made    map[made]bool        // the jobs themselves
 	begun   map[string]time.Time // when, first
 	handler jobs.HandlerFunc     // nil returns at once
+
+	served *Schedules // of the last server
+	refuse string     // the client's middleware refuses tasks of this type
 }
 
 func inWorld(t *testing.T, f func(w *world)) {
@@ -54,8 +57,9 @@ func (w *world) serve(b broker.Broker, cfg jobs.Config, ext ExtensionConfig) *jo
 	w.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
 	ext.Logger = cfg.Logger
-	client := jobs.NewClient(b, jobs.ClientConfig{})
-	cfg.Extensions = []jobs.Extension{New(b, "test").Extension(client, ext)}
+	client := jobs.NewClient(b, jobs.ClientConfig{Middleware: []jobs.EnqueueMiddleware{w.refusing}})
+	w.served = New(b, "test")
+	cfg.Extensions = []jobs.Extension{w.served.Extension(client, ext)}
 	s, err := jobs.NewServer(b, cfg)
 	if err != nil {
 		w.Fatal(err)
@@ -84,6 +88,18 @@ func (w *world) serve(b broker.Broker, cfg jobs.Config, ext ExtensionConfig) *jo
 		s.Shutdown(ctx)
 	})
 	return s
+}
+
+// refusing is middleware of clients.
+func (w *world) refusing(next jobs.EnqueueFunc) jobs.EnqueueFunc {
+	return func(ctx context.Context, batch []*jobs.Outgoing) {
+		for _, o := range batch {
+			if w.refuse != "" && o.Body.Type == w.refuse {
+				o.Err = broker.Invalid("type", "is not wanted")
+			}
+		}
+		next(ctx, batch)
+	}
 }
 
 // up starts a server with nothing special.

@@ -13,29 +13,34 @@ import (
 
 // Info describes a schedule.
 type Info struct {
-	ID      string        `json:"id"`
-	Owner   string        `json:"owner"`
-	Spec    string        `json:"spec"` // the line of cron, or @every
-	Zone    string        `json:"zone,omitempty"`
-	Start   time.Time     `json:"start,omitzero"`
-	End     time.Time     `json:"end,omitzero"`
-	Jitter  time.Duration `json:"jitter_ns,omitzero"`
-	Misfire Misfire       `json:"misfire"`
-	Overlap Overlap       `json:"overlap"`
-	Queue   string        `json:"queue"` // of the jobs that it enqueues
-	Type    string        `json:"type"`
-	Payload []byte        `json:"-"`
+	ID      string
+	Owner   string
+	Spec    string // the line of cron, or @every
+	Zone    string
+	Start   time.Time
+	End     time.Time
+	Jitter  time.Duration
+	Expiry  time.Duration
+	Misfire Misfire
+	Overlap Overlap
+	Queue   string // of the jobs that it enqueues
+	Type    string
+	Payload []byte
+	Created time.Time
 
-	State    broker.State `json:"state"`             // of the schedule's own job
-	Next     time.Time    `json:"next,omitzero"`     // when the next tick is due; zero if there is none
-	Last     time.Time    `json:"last,omitzero"`     // the last tick that was run
-	LastJob  string       `json:"last_job,omitzero"` // the ID of its job
-	Buffered time.Time    `json:"buffered,omitzero"` // a tick that waits for the end of the last one's job
-	Paused   *Pause       `json:"paused,omitempty"`
-	Counts   Counts       `json:"counts"`
+	Now      time.Time // the store's, when this was read
+	Status   Status
+	State    broker.State // of the schedule's own job
+	Next     time.Time    // when the next tick is due; zero if there is none
+	Due      time.Time    // the oldest tick that is decided and not enqueued, otherwise Next
+	Last     time.Time    // the last tick that was run
+	LastJob  string       // the ID of its job
+	Buffered time.Time    // a tick that waits for the end of the last one's job
+	Paused   *Pause
+	Counts   Counts
 	// Error says why the schedule cannot run, or why its last tick was not
 	// enqueued.
-	Error string `json:"error,omitempty"`
+	Error string
 }
 
 // Get describes one schedule. The error is ErrNotFound if there is none.
@@ -44,42 +49,76 @@ func (s *Schedules) Get(ctx context.Context, id string) (Info, error) {
 	if err != nil {
 		return Info{}, about(err, "get schedule", id)
 	}
-	info, err := s.info(ctx, job)
+	now, err := s.now(ctx)
+	if err != nil {
+		return Info{}, about(err, "get schedule", id)
+	}
+	info, err := s.info(ctx, job, now)
 	return info, about(err, "get schedule", id)
 }
 
-// List describes all schedules of the store, of every owner, sorted by ID.
-func (s *Schedules) List(ctx context.Context) ([]Info, error) {
-	if err := s.check(ctx); err != nil {
-		return nil, about(err, "list schedules", "")
-	}
-	var all []Info
-	err := s.each(ctx, func(page []broker.Job) error {
-		infos := make([]Info, len(page))
-		errs := make([]error, len(page))
-		var reading sync.WaitGroup
-		tokens := make(chan struct{}, readers)
-		for i := range page {
-			tokens <- struct{}{}
-			reading.Go(func() {
-				infos[i], errs[i] = s.info(ctx, &page[i])
-				<-tokens
-			})
+// List describes all schedules of the store, of every owner, sorted by ID. It
+// takes a call to the store for each, some at once: Page is for very many.
+func (s *Schedules) List(ctx context.Context) (all []Info, err error) {
+	for cursor := ""; ; {
+		some, next, err := s.Page(ctx, cursor)
+		if err != nil {
+			return nil, err
 		}
-		reading.Wait()
-		all = append(all, infos...)
-		return cmp.Or(errs...)
-	})
-	slices.SortFunc(all, func(a, b Info) int { return cmp.Compare(a.ID, b.ID) })
-	return slices.CompactFunc(all, func(a, b Info) bool { return a.ID == b.ID }), about(err, "list schedules", "")
+		if all = append(all, some...); next == "" {
+			break
+		}
+		cursor = next
+	}
+	sortByID(all)
+	return slices.CompactFunc(all, func(a, b Info) bool { return a.ID == b.ID }), nil
 }
 
-// readers is how many states are read at once for a list.
-const readers = 16
+func sortByID(all []Info) {
+	slices.SortFunc(all, func(a, b Info) int { return cmp.Compare(a.ID, b.ID) })
+}
 
-// each calls f with pages of all schedules.
-func (s *Schedules) each(ctx context.Context, f func([]broker.Job) error) error {
-	q := broker.Query{Queue: Queue, Key: jobKey, Suppressed: true, Limit: 500}
+// Page describes some hundred schedules, of every owner, sorted by ID, and
+// returns the cursor of the page after, which is empty at the end. An empty
+// cursor begins. Pages are in the order of the store.
+func (s *Schedules) Page(ctx context.Context, cursor string) (some []Info, next string, err error) {
+	if err := s.check(ctx); err != nil {
+		return nil, "", about(err, "list schedules", "")
+	}
+	now, err := s.now(ctx)
+	if err != nil {
+		return nil, "", about(err, "list schedules", "")
+	}
+	page, err := s.find(ctx, broker.Query{Queue: Queue, Key: jobKey, Suppressed: true, Limit: pageSize, Cursor: cursor})
+	if err != nil {
+		return nil, "", about(err, "list schedules", "")
+	}
+	some = make([]Info, len(page.Jobs))
+	errs := make([]error, len(page.Jobs))
+	var reading sync.WaitGroup
+	tokens := make(chan struct{}, readers)
+	for i := range page.Jobs {
+		tokens <- struct{}{}
+		reading.Go(func() {
+			some[i], errs[i] = s.info(ctx, &page.Jobs[i], now)
+			<-tokens
+		})
+	}
+	reading.Wait()
+	if err := cmp.Or(errs...); err != nil {
+		return nil, "", about(err, "list schedules", "")
+	}
+	sortByID(some)
+	return some, page.Cursor, nil
+}
+
+const (
+	pageSize = 500
+	readers  = 16 // states that are read at once for a page
+)
+
+// pages calls f with the pages of a query's answer.
+func (s *Schedules) pages(ctx context.Context, q broker.Query, f func([]broker.Job) error) error {
 	for {
 		page, err := s.find(ctx, q)
 		if err != nil {
@@ -95,16 +134,17 @@ func (s *Schedules) each(ctx context.Context, f func([]broker.Job) error) error 
 }
 
 // info describes a schedule by its job and its state.
-func (s *Schedules) info(ctx context.Context, job *broker.Job) (Info, error) {
-	info := Info{ID: job.ID, State: job.State}
+func (s *Schedules) info(ctx context.Context, job *broker.Job, now time.Time) (Info, error) {
+	info := Info{ID: job.ID, Now: now, Status: StatusUnreadable, State: job.State}
 	r, err := decode(job.Payload)
 	if err == nil {
 		info.Owner, info.Spec, info.Zone, info.Start, info.End = r.Owner, r.Spec, r.Zone, r.Start, r.End
-		info.Jitter, info.Misfire, info.Overlap = time.Duration(r.Jitter), r.Misfire, r.Overlap
+		info.Jitter, info.Expiry, info.Misfire, info.Overlap = time.Duration(r.Jitter), time.Duration(r.Expiry), r.Misfire, r.Overlap
+		info.Created = r.Born
 		info.Queue, info.Type, info.Payload = r.Job.Queue, r.Job.Type, r.Job.payload()
 	}
-	if job.State == broker.StateDead {
-		info.Error = "it is dead: " + job.Reason.String() + ": " + job.Errors.Last().Message
+	if why := stopped(job); why != "" {
+		info.Status, info.Error = StatusStopped, why
 	}
 	var p *plan
 	if err == nil {
@@ -119,6 +159,9 @@ func (s *Schedules) info(ctx context.Context, job *broker.Job) (Info, error) {
 		return info, err
 	}
 	st := state{Through: r.Since}
+	if job.Deliveries > 0 {
+		st.Through = now // if the store has lost what it did
+	}
 	if m.Held {
 		var read state
 		if err := json.Unmarshal(m.Value, &read); err == nil && read.Born.Equal(r.Born) {
@@ -135,6 +178,13 @@ func (s *Schedules) info(ctx context.Context, job *broker.Job) (Info, error) {
 	if next, ok := p.after(later(st.Through, r.Since)); ok {
 		following, _ := p.after(next)
 		info.Next = p.dueAt(next, following)
+	}
+	info.Due = info.Next
+	if len(st.Pending) > 0 {
+		info.Due = st.Pending[0].At
+	}
+	if info.Status != StatusStopped {
+		info.Status = info.status(&st)
 	}
 	return info, nil
 }

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
@@ -12,7 +13,22 @@ type Definition struct {
 	Spec    Spec       // when it ticks
 	Task    *jobs.Task // what each tick enqueues, with its options
 	Options []Option
+
+	err error // the arguments of the task could not be encoded
 }
+
+// Define is the definition of a schedule whose ticks enqueue tasks of a typed
+// definition, each with these arguments. If they cannot be encoded, Put and Sync
+// say so, with ErrInvalid.
+func Define[T any](id string, spec Spec, of jobs.Definition[T], args T, opts ...Option) Definition {
+	d := Definition{ID: id, Spec: spec, Options: opts}
+	d.Task, d.err = of.Task(args)
+	return d
+}
+
+// Put makes the schedule, or changes it to what it should be; see
+// Schedules.Put.
+func (d Definition) Put(ctx context.Context, s *Schedules) (Change, error) { return s.put(ctx, d) }
 
 // Option sets something of a schedule.
 type Option interface{ apply(*settings) }
@@ -29,7 +45,8 @@ func (f optionFunc) apply(s *settings) { f(s) }
 // Misfire says what becomes of ticks that nobody ran in time, because no server
 // was up or the store could not be reached. Of the ticks that are due when a
 // server comes to it, the newest Max are run, oldest first, as far as they are
-// not older than Window. The others are counted as missed.
+// not older than Window. The others are counted, those that are too old and those
+// that are too many apart.
 type Misfire struct {
 	Max    int           // 1 to 1000
 	Window time.Duration // zero means any age
@@ -54,8 +71,8 @@ type Overlap string
 // Policies for overlaps.
 const (
 	OverlapAllow  Overlap = "allow"  // the jobs run side by side: the default
-	OverlapSkip   Overlap = "skip"   // the tick is dropped, and counted as skipped
-	OverlapBuffer Overlap = "buffer" // one tick waits for the end, at most; later ones are skipped
+	OverlapSkip   Overlap = "skip"   // the tick is dropped, and counted as overlapped
+	OverlapBuffer Overlap = "buffer" // one tick waits for the end, at most; later ones are dropped
 	OverlapCancel Overlap = "cancel" // the job before is cancelled; if it runs, its context ends
 )
 

@@ -105,6 +105,7 @@ func TestPut_WhatCannotBe(t *testing.T) {
 			"a negative expiry":  {"s", Every(time.Hour), task, []Option{WithExpiry(-1)}, "expiry"},
 			"an early end":       {"s", Every(time.Hour), task, []Option{WithStart(time.Now()), WithEnd(time.Now().Add(-1e9))}, "end"},
 			"a start in 1800":    {"s", Every(time.Hour), task, []Option{WithStart(time.Date(1800, 1, 1, 0, 0, 0, 0, time.UTC))}, "start"},
+			"no tick in a span":  {"s", Cron("0 0 1 1 *", ""), task, []Option{WithStart(time.Now().Add(1e9)), WithEnd(time.Now().Add(2e9))}, "spec"},
 			"a task's option":    {"s", Every(time.Hour), task, []Option{WithJob(jobs.WithMaxRetries(-1))}, "max retries"},
 		} {
 			_, err := w.schedules.Put(w.Context(), c.id, c.spec, c.task, c.opts...)
@@ -119,6 +120,76 @@ func TestPut_WhatCannotBe(t *testing.T) {
 		all, err := w.schedules.List(w.Context())
 		if err != nil || len(all) != 0 {
 			t.Errorf("after all this the store has %v (%v)", all, err)
+		}
+	})
+}
+
+// region is what a typed definition's tasks are about.
+type region struct {
+	Name string
+	Bad  any `json:",omitempty"`
+}
+
+func TestDefine_TypedArguments(t *testing.T) {
+	inWorld(t, func(w *world) {
+		report := jobs.Define[region]("report", jobs.WithQueue("reports"), jobs.WithMaxRetries(3))
+		eu := Define("eu", Every(time.Hour), report, region{Name: "Europe"}, WithOverlap(OverlapSkip))
+		for _, want := range []Change{Created, Unchanged} {
+			if got, err := eu.Put(w.Context(), w.schedules); got != want || err != nil {
+				t.Errorf("Put says %s (%v), want %s", got, err, want)
+			}
+		}
+		done, err := w.schedules.Sync(w.Context(), eu, Define("us", Every(time.Hour), report, region{Name: "America"}))
+		if err != nil || fmt.Sprint(done) != "{[us] [] [eu] []}" {
+			t.Errorf("Sync did %+v (%v)", done, err)
+		}
+		got := make(chan string, 2)
+		handle := report.Handler(func(_ context.Context, args region, job *jobs.Job) error {
+			k, _ := TickOf(job)
+			got <- fmt.Sprintf("%s of %s, %d", args.Name, k.Schedule, job.MaxRetries())
+			return nil
+		})
+		w.handler = handle.ProcessJob
+		w.serve(w.store, jobs.Config{Queues: map[string]int{"reports": 1}}, ExtensionConfig{})
+		pass(time.Hour)
+		two := []string{<-got, <-got}
+		slices.Sort(two)
+		if fmt.Sprint(two) != "[America of us, 3 Europe of eu, 3]" {
+			t.Errorf("the ticks were %v", two)
+		}
+		bad := Define("bad", Every(time.Hour), report, region{Bad: func() {}})
+		if _, err := bad.Put(w.Context(), w.schedules); !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), `"report"`) {
+			t.Errorf("arguments that cannot be encoded: %v", err)
+		}
+		if _, err := w.schedules.Get(w.Context(), "bad"); !errors.Is(err, broker.ErrNotFound) {
+			t.Errorf("of what was refused, Get says %v", err)
+		}
+	})
+}
+
+// What a program brings is checked before its server starts.
+func TestExtension_RefusesDefinitionsThatCannotBe(t *testing.T) {
+	inWorld(t, func(w *world) {
+		client := jobs.NewClient(w.store, jobs.ClientConfig{})
+		task := jobs.NewTask("t", nil)
+		for name, c := range map[string]struct {
+			definitions []Definition
+			says        string
+		}{
+			"an unknown zone": {[]Definition{{ID: "z", Spec: Cron("@daily", "Mars/Base"), Task: task}}, "zone"},
+			"a line of nothing": {[]Definition{{ID: "a", Spec: Every(time.Hour), Task: task},
+				{ID: "z", Spec: Cron("0 0 31 2 *", ""), Task: task}}, "never fires"},
+			"one ID twice": {[]Definition{{ID: "z", Spec: Every(time.Hour), Task: task}, {ID: "z", Spec: Every(time.Minute), Task: task}},
+				"two definitions"},
+		} {
+			x := w.schedules.Extension(client, ExtensionConfig{Definitions: c.definitions})
+			_, err := jobs.NewServer(w.store, jobs.Config{Extensions: []jobs.Extension{x}})
+			if !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "z") {
+				t.Errorf("%s: NewServer says %v", name, err)
+			}
+		}
+		if _, err := jobs.NewServer(w.store, jobs.Config{Extensions: []jobs.Extension{New(nil, "x").Extension(client, ExtensionConfig{})}}); err == nil {
+			t.Error("schedules without a broker are accepted")
 		}
 	})
 }
@@ -198,7 +269,7 @@ func TestPause_AndResume(t *testing.T) {
 		if got := fmt.Sprint(w.ticks()); got != "[2000-01-01T01:00:00Z 2000-01-01T08:00:00Z]" {
 			t.Errorf("ran %v; it was paused from 1:30 to 7:30", got)
 		}
-		if c := w.info("s").Counts; c.Missed != 0 || c.Enqueued != 2 {
+		if c := w.info("s").Counts; c.Missed() != 0 || c.Enqueued != 2 {
 			t.Errorf("the counts are %+v", c)
 		}
 		for _, err := range []error{w.schedules.Pause(w.Context(), "none", ""), w.schedules.Resume(w.Context(), "none"), w.schedules.Delete(w.Context(), "none")} {
@@ -276,18 +347,7 @@ func TestDelete_AndPutAgain(t *testing.T) {
 func TestExtension_RevivesSchedules(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.put("dead", Every(time.Hour))
-		page, err := w.store.Find(w.Context(), broker.Query{Queue: Queue, IDs: []string{"dead"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		dead := page.Jobs[0].Copy()
-		if err := w.schedules.Delete(w.Context(), "dead"); err != nil {
-			t.Fatal(err)
-		}
-		dead.Restore.State, dead.Restore.Head.Reason = broker.StateDead, broker.ReasonCrashes
-		if receipts, err := w.store.Enqueue(w.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{dead}}); err != nil || receipts[0].Err != nil {
-			t.Fatal(err, receipts)
-		}
+		w.die("dead")
 		if info := w.info("dead"); !strings.Contains(info.Error, "dead") {
 			t.Errorf("a dead schedule has the error %q", info.Error)
 		}
@@ -366,7 +426,7 @@ func TestSchedule_RefusedTicks(t *testing.T) {
 			t.Fatal(err)
 		}
 		pass(3 * time.Hour)
-		if c := w.info("u").Counts; c != (Counts{Enqueued: 1, Skipped: 2}) {
+		if c := w.info("u").Counts; c != (Counts{Enqueued: 1, Duplicate: 2}) {
 			t.Errorf("with a unique key that is held: %+v", c)
 		}
 	})

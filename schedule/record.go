@@ -91,8 +91,15 @@ func newRecord(d Definition, owner string, limits broker.Limits) (*record, error
 	if err := s.check(); err != nil {
 		return nil, err
 	}
-	if _, err := d.Spec.parse(s.Start); err != nil {
+	p, err := s.plan(d.ID)
+	if err != nil {
 		return nil, err
+	}
+	if _, ok := p.after(time.Time{}); !ok && !s.Start.IsZero() {
+		return nil, broker.Invalid("spec", "%q never fires between the start and the end", d.Spec.text)
+	}
+	if d.err != nil {
+		return nil, d.err
 	}
 	draft, err := d.Task.Draft(s.job...)
 	if err == nil {

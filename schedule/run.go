@@ -127,10 +127,11 @@ func (x *runner) decide(ctx context.Context, id string, r *record, p *plan, st *
 	}
 	if r.Expiry > 0 { // no run of these could begin
 		for len(d.ticks) > 0 && !d.ticks[0].Add(time.Duration(r.Expiry)).After(now) {
-			d.ticks, d.missed = d.ticks[1:], d.missed+1
+			d.ticks, d.late = d.ticks[1:], d.late+1
 		}
 	}
-	st.Counts.Missed += d.missed
+	st.Counts.TooLate += d.late
+	st.Counts.TooMany += d.many
 	if len(d.ticks) == 0 && st.Buffered.IsZero() {
 		return changed, d.next, nil
 	}
@@ -152,13 +153,13 @@ func (x *runner) decide(ctx context.Context, id string, r *record, p *plan, st *
 			st.Buffered = at
 		case r.Overlap == OverlapCancel:
 			if len(chosen) > 0 {
-				st.Counts.Skipped += int64(len(chosen))
+				st.Counts.Overlapped += int64(len(chosen))
 			} else {
 				st.Cancel = st.Last
 			}
 			chosen = []time.Time{at}
 		default:
-			st.Counts.Skipped++
+			st.Counts.Overlapped++
 		}
 		busy = true
 	}
@@ -210,7 +211,7 @@ func (x *runner) carryOut(ctx context.Context, id string, r *record, st *state) 
 		case err == nil || errors.Is(err, broker.ErrDuplicate) && receipts[i].ID == k.jobID(id):
 			st.Counts.Enqueued++
 		case errors.Is(err, broker.ErrDuplicate): // its unique key is held
-			st.Counts.Skipped++
+			st.Counts.Duplicate++
 		case refusedForGood(err):
 			st.Counts.Refused++
 			st.Error = fmt.Sprintf("the tick of %s was refused: %v", k.At.Format(time.RFC3339Nano), err)

@@ -84,14 +84,16 @@ func TestSchedule_Misfires(t *testing.T) {
 		policy Misfire
 		down   time.Duration
 		ran    []string
-		missed int64
+		late   int64
+		many   int64
 	}{
-		{"one", MisfireOne, 5*hour + 30*time.Minute, []string{"2000-01-01T05:00:00Z"}, 4},
-		{"skip", MisfireSkip, 5*hour + 30*time.Minute, nil, 5},
-		{"skip, just in time", MisfireSkip, 5*hour + 30*time.Second, []string{"2000-01-01T05:00:00Z"}, 4},
+		{"one", MisfireOne, 5*hour + 30*time.Minute, []string{"2000-01-01T05:00:00Z"}, 0, 4},
+		{"skip", MisfireSkip, 5*hour + 30*time.Minute, nil, 5, 0},
+		{"skip, just in time", MisfireSkip, 5*hour + 30*time.Second, []string{"2000-01-01T05:00:00Z"}, 4, 0},
 		{"up to three", RunUpTo(3, 0), 5*hour + 30*time.Minute,
-			[]string{"2000-01-01T03:00:00Z", "2000-01-01T04:00:00Z", "2000-01-01T05:00:00Z"}, 2},
-		{"within a window", RunUpTo(10, 2*hour), 5*hour + 30*time.Minute, []string{"2000-01-01T04:00:00Z", "2000-01-01T05:00:00Z"}, 3},
+			[]string{"2000-01-01T03:00:00Z", "2000-01-01T04:00:00Z", "2000-01-01T05:00:00Z"}, 0, 2},
+		{"within a window", RunUpTo(10, 2*hour), 5*hour + 30*time.Minute, []string{"2000-01-01T04:00:00Z", "2000-01-01T05:00:00Z"}, 3, 0},
+		{"one of those within a window", RunUpTo(1, 2*hour), 5*hour + 30*time.Minute, []string{"2000-01-01T05:00:00Z"}, 3, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -102,8 +104,8 @@ func TestSchedule_Misfires(t *testing.T) {
 				if got := w.ticks(); fmt.Sprint(got) != fmt.Sprint(c.ran) {
 					t.Errorf("ran %v, want %v", got, c.ran)
 				}
-				if got := w.info("s").Counts; got.Missed != c.missed || got.Enqueued != int64(len(c.ran)) {
-					t.Errorf("the counts are %+v, want %d missed", got, c.missed)
+				if got := w.info("s").Counts; got != (Counts{Enqueued: int64(len(c.ran)), TooLate: c.late, TooMany: c.many}) {
+					t.Errorf("the counts are %+v, want %d too late and %d too many", got, c.late, c.many)
 				}
 				pass(hour)
 				if got := w.ticks(); len(got) != len(c.ran)+1 {
@@ -112,6 +114,23 @@ func TestSchedule_Misfires(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A tick whose deadline has passed does not become a job, which would be dead at
+// once.
+func TestSchedule_ExpiredTicksAreTooLate(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.put("s", Every(time.Hour), WithMisfire(RunUpTo(10, 0)), WithExpiry(90*time.Minute))
+		pass(5*time.Hour + 15*time.Minute)
+		w.up()
+		pass(time.Second)
+		if got := w.ticks(); len(got) != 2 {
+			t.Errorf("ran %v, want those of 4 and 5", got)
+		}
+		if c := w.info("s").Counts; c != (Counts{Enqueued: 2, TooLate: 3}) {
+			t.Errorf("the counts are %+v, want 2 enqueued and 3 too late", c)
+		}
+	})
 }
 
 // A server that comes to a schedule of seconds after years counts as far as it
@@ -124,8 +143,14 @@ func TestSchedule_VeryManyMissedTicks(t *testing.T) {
 	if len(d.ticks) != 3 || !d.ticks[2].Equal(now) || !d.ticks[0].Equal(now.Add(-2*time.Second)) || !d.through.Equal(now) {
 		t.Errorf("the ticks are %v through %v, want the last three", d.ticks, d.through)
 	}
-	if d.missed < maxSteps-3 || !d.next.Equal(now.Add(time.Second)) {
-		t.Errorf("%d are missed, the next is %v", d.missed, d.next)
+	if d.late < maxSteps || d.many < 1 || !d.next.Equal(now.Add(time.Second)) {
+		t.Errorf("%d are too late and %d too many, the next is %v", d.late, d.many, d.next)
+	}
+	// The schedule has ended long ago: the newest are far back.
+	p.end, p.misfire = now.Add(-40*time.Hour), MisfireOne
+	d = p.dueBetween(now.AddDate(0, 0, -4), now)
+	if len(d.ticks) != 1 || !d.ticks[0].Equal(p.end) || d.many < maxSteps-1 || !d.next.IsZero() {
+		t.Errorf("after the end the ticks are %v, %d are too many, and the next is %v", d.ticks, d.many, d.next)
 	}
 }
 
@@ -133,7 +158,7 @@ func TestSchedule_Overlaps(t *testing.T) {
 	for _, c := range []struct {
 		policy  Overlap
 		ran     []string
-		skipped int64
+		dropped int64
 	}{
 		// Each job takes 26 minutes, and there is a tick every 10.
 		{OverlapAllow, []string{"10", "20", "30", "40", "50", "00"}, 0},
@@ -171,8 +196,8 @@ func TestSchedule_Overlaps(t *testing.T) {
 				if fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Errorf("in an hour %v ran, want %v", got, want)
 				}
-				if n := w.info("s").Counts.Skipped; n != c.skipped {
-					t.Errorf("%d were skipped, want %d", n, c.skipped)
+				if n := w.info("s").Counts; n.Overlapped != c.dropped || n.Missed() != c.dropped {
+					t.Errorf("the counts are %+v, want %d overlapped", n, c.dropped)
 				}
 				if wantMost := map[Overlap]int{OverlapAllow: 3, OverlapSkip: 1, OverlapBuffer: 1, OverlapCancel: 2}[c.policy]; most > wantMost {
 					t.Errorf("%d ran side by side, want at most %d", most, wantMost)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
@@ -27,8 +28,9 @@ const (
 // it. Calls take at most some seconds. After an error that is not one of
 // package broker, a call may have taken effect; each can be repeated.
 type Schedules struct {
-	broker broker.Broker
-	owner  string
+	broker  broker.Broker
+	owner   string
+	missing atomic.Int64 // see Missing
 }
 
 // New returns the schedules in the store of b. The owner is whose schedules
@@ -177,18 +179,11 @@ type Synced struct{ Created, Updated, Unchanged, Deleted []string }
 // deploy, the last process that starts wins: do not let old processes start
 // again after new ones.
 func (s *Schedules) Sync(ctx context.Context, definitions ...Definition) (done Synced, err error) {
-	if err := s.check(ctx); err != nil {
-		return done, about(err, "sync schedules", "")
+	if err := s.checkDefinitions(ctx, definitions); err != nil {
+		return done, err
 	}
 	named := make(map[string]bool)
 	for _, d := range definitions {
-		_, err := newRecord(d, s.owner, s.broker.Limits())
-		if err == nil && named[d.ID] {
-			err = broker.Invalid("id", "is that of two definitions; give each its own")
-		}
-		if err != nil {
-			return done, about(err, "sync schedules", d.ID)
-		}
 		named[d.ID] = true
 	}
 	all, err := s.List(ctx)
@@ -225,6 +220,25 @@ func (s *Schedules) Sync(ctx context.Context, definitions ...Definition) (done S
 		done.Deleted = append(done.Deleted, info.ID)
 	}
 	return done, nil
+}
+
+// checkDefinitions refuses a set of which one cannot be, or two have one ID.
+func (s *Schedules) checkDefinitions(ctx context.Context, definitions []Definition) error {
+	if err := s.check(ctx); err != nil {
+		return about(err, "put schedules", "")
+	}
+	named := make(map[string]bool)
+	for _, d := range definitions {
+		_, err := newRecord(d, s.owner, s.broker.Limits())
+		if err == nil && named[d.ID] {
+			err = broker.Invalid("id", "is that of two definitions; give each its own")
+		}
+		if err != nil {
+			return about(err, "put schedule", d.ID)
+		}
+		named[d.ID] = true
+	}
+	return nil
 }
 
 // Delete removes a schedule with its counts. Jobs that it enqueued stay. The

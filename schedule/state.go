@@ -34,13 +34,22 @@ type lastJob struct {
 	At    time.Time `json:"at"`
 }
 
-// Counts says what became of the ticks of a schedule since it was made.
+// Counts says what became of the ticks of a schedule since it was made. Each
+// tick counts once. Those during a pause, and before the start or after the
+// end, do not count.
 type Counts struct {
 	Enqueued int64 `json:"enqueued"` // became jobs, those of RunNow too
-	Missed   int64 `json:"missed"`   // no server came to them in time, and the misfire policy left them out
-	Skipped  int64 `json:"skipped"`  // dropped by the overlap policy, or because their unique key was held
-	Refused  int64 `json:"refused"`  // the store or the client's middleware refused the job for good
+
+	// The others were missed, for these reasons.
+	TooLate    int64 `json:"too_late"`   // when a server came to them they were older than the misfire window, or expired
+	TooMany    int64 `json:"too_many"`   // several were due at once, and the misfire policy runs fewer; the newest were run
+	Overlapped int64 `json:"overlapped"` // the job before had not ended, and the overlap policy dropped them
+	Duplicate  int64 `json:"duplicate"`  // another job held their unique key
+	Refused    int64 `json:"refused"`    // the store or the client's middleware refused the job for good
 }
+
+// Missed is how many ticks did not become jobs, for any reason.
+func (c Counts) Missed() int64 { return c.TooLate + c.TooMany + c.Overlapped + c.Duplicate + c.Refused }
 
 // Pause says who paused a schedule, and when.
 type Pause struct {

@@ -1,0 +1,110 @@
+package schedule
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
+)
+
+// The pauses between attempts to put what a server brings, and to revive what
+// is dead, while the store cannot be reached.
+const (
+	startPauseMin = time.Second
+	startPauseMax = time.Minute
+)
+
+// carePause is how often a server looks after schedules: seldom, because
+// nothing that the framework does ends one.
+const carePause = 15 * time.Minute
+
+// care puts what the server brings, and goes on to revive what is dead and to
+// count what is missing, until the server drains.
+func (x *runner) care(ctx context.Context, definitions []Definition) {
+	x.start(ctx, definitions)
+	defer x.missing.Store(0)
+	for ctx.Err() == nil {
+		missing, err := x.countMissing(ctx, definitions)
+		if err == nil {
+			x.missing.Store(int64(missing))
+			_ = sleep.For(ctx, sleep.Jitter(carePause, 0.5))
+			err = x.revive(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			x.log.Warn("jobs: it is not known how schedules are", "error", err)
+			_ = sleep.For(ctx, sleep.Jitter(startPauseMax, 0.5))
+		}
+	}
+}
+
+// start puts what the server brings and revives what is dead, until it has
+// succeeded or the server drains.
+func (x *runner) start(ctx context.Context, definitions []Definition) {
+	for attempt := 0; ; attempt++ {
+		var left []Definition
+		failed := false
+		for _, d := range definitions {
+			_, err := x.put(ctx, d)
+			if err == nil || ctx.Err() != nil {
+				continue
+			}
+			x.log.Error("jobs: a schedule could not be put", "schedule", d.ID, "error", err)
+			if broker.StoreFailed(err) {
+				failed, left = true, append(left, d)
+			}
+		}
+		definitions = left
+		if err := x.revive(ctx); err != nil && ctx.Err() == nil {
+			x.log.Warn("jobs: it is not known whether schedules are dead", "error", err)
+			failed = true
+		}
+		if !failed || sleep.For(ctx, sleep.Doubled(startPauseMin, attempt, startPauseMax)) != nil {
+			return
+		}
+	}
+}
+
+// revive sends dead schedules back to their queue.
+func (x *runner) revive(ctx context.Context) error {
+	q := broker.Query{Queue: Queue, State: broker.StateDead, Suppressed: true, NoPayload: true, Limit: pageSize}
+	return x.pages(ctx, q, func(page []broker.Job) error {
+		for i := range page {
+			job := &page[i]
+			if err := x.decideOn(ctx, broker.Operation{Kind: broker.OpRedrive}, job); broker.StoreFailed(err) && err != nil {
+				return err
+			}
+			x.log.Warn("jobs: a dead schedule was revived", "schedule", job.ID, "reason", job.Reason.String(),
+				"error", job.Errors.Last().Message)
+		}
+		return nil
+	})
+}
+
+// countMissing counts the definitions that the store does not have.
+func (x *runner) countMissing(ctx context.Context, definitions []Definition) (missing int, err error) {
+	for some := range slices.Chunk(definitions, pageSize) {
+		q := broker.Query{Queue: Queue, Suppressed: true, NoPayload: true}
+		for _, d := range some {
+			q.IDs = append(q.IDs, d.ID)
+		}
+		page, err := x.find(ctx, q)
+		if err != nil {
+			return 0, err
+		}
+		for _, id := range q.IDs {
+			if !slices.ContainsFunc(page.Jobs, func(j broker.Job) bool { return j.ID == id }) {
+				missing++
+				x.log.Error("jobs: a schedule that this program defines is not in the store; it comes back when a server starts", "schedule", id)
+			}
+		}
+	}
+	return missing, nil
+}
+
+// Missing is how many of the definitions that a server of this process brings
+// are not in the store: somebody deleted them, or the store lost them, or they
+// were refused. The servers look when they start and every quarter of an hour.
+// observe.MetricsConfig.Schedules reports it.
+func (s *Schedules) Missing() int { return int(s.missing.Load()) }

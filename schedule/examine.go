@@ -1,0 +1,91 @@
+package schedule
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Examine finds schedules that do not tick as they should. `jobs doctor` shows
+// what it finds beside the findings of the store. With fix it repairs what can be
+// repaired, and still reports the rest. An error comes with a zero finding and
+// ends the examination.
+func (s *Schedules) Examine(ctx context.Context, fix bool) iter.Seq2[broker.Finding, error] {
+	return func(yield func(broker.Finding, error) bool) {
+		all, err := s.List(ctx)
+		if err != nil {
+			yield(broker.Finding{}, err)
+			return
+		}
+		for i := range all {
+			f, wrong := finding(&all[i])
+			if !wrong {
+				continue
+			}
+			if fix && f.Repair != "" {
+				f.Fixed, f.Left, err = s.repair(ctx, all[i].ID)
+			}
+			if !yield(f, nil) {
+				return
+			}
+			if err != nil {
+				yield(broker.Finding{}, err)
+				return
+			}
+		}
+	}
+}
+
+// finding says what is wrong with a schedule.
+func finding(info *Info) (f broker.Finding, wrong bool) {
+	f = broker.Finding{Queue: Queue, ID: info.ID, What: info.Error}
+	switch info.Status {
+	case StatusStopped:
+		f.FindingKind = kinds.Of("schedule-stopped")
+	case StatusUnreadable:
+		f.FindingKind = kinds.Of("schedule-unreadable")
+	case StatusFailing:
+		f.FindingKind = kinds.Of("schedule-failing")
+	case StatusLate:
+		f.FindingKind = kinds.Of("schedule-late")
+		f.What = fmt.Sprintf("its tick of %s is not enqueued", info.Due.Format(time.RFC3339))
+		if info.Error != "" {
+			f.What += ": " + info.Error
+		}
+	}
+	return f, f.Code != ""
+}
+
+// repair revives a schedule whose job is dead, and wakes one that sleeps past
+// its tick.
+func (s *Schedules) repair(ctx context.Context, id string) (fixed bool, left string, err error) {
+	job, err := s.job(ctx, id)
+	if errors.Is(err, broker.ErrNotFound) {
+		return false, "it was deleted meanwhile", nil
+	}
+	if job == nil {
+		return false, "", err
+	}
+	now, err := s.now(ctx)
+	if err != nil {
+		return false, "", err
+	}
+	switch {
+	case job.State == broker.StateDead:
+		err = s.decideOn(ctx, broker.Operation{Kind: broker.OpRedrive}, job)
+	case stopped(job) != "":
+		return false, stopped(job), nil
+	case (job.State == broker.StateRetry || job.State == broker.StateScheduled) && job.RunAt.Sub(now) > Grace:
+		err = s.decideOn(ctx, broker.Operation{Kind: broker.OpReschedule}, job)
+	default:
+		return false, "it is due or about to be, and a server has to run it", nil
+	}
+	if err != nil && !broker.StoreFailed(err) {
+		return false, err.Error(), nil // somebody else was quicker
+	}
+	return err == nil, "", err
+}

@@ -5,19 +5,21 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/seed81422ce9/jobs/backends/pgbroker"
 	"github.com/seed81422ce9/jobs/backends/redisbroker"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/schedule"
 )
 
 // everyKind is every kind of finding, those of all backends too.
 func everyKind(t *testing.T) broker.FindingKinds {
 	t.Helper()
 	all := broker.KnownFindings()
-	for _, k := range append(redisbroker.FindingKinds(), pgbroker.FindingKinds()...) {
+	for _, k := range slices.Concat(redisbroker.FindingKinds(), pgbroker.FindingKinds(), schedule.FindingKinds()) {
 		if known, ok := all[k.Code]; ok && known != k {
 			t.Errorf("%s means two things: %+v and %+v", k.Code, known, k)
 		}
@@ -60,7 +62,7 @@ func TestFindings_StandWhereTheyAreReported(t *testing.T) {
 	common := broker.KnownFindings()
 	for _, k := range everyKind(t).List() {
 		var by []string
-		for _, dir := range []string{"membroker", "redisbroker", "pgbroker", "../inspect"} {
+		for _, dir := range []string{"membroker", "redisbroker", "pgbroker", "../inspect", "../schedule"} {
 			if reports(dir, k.Code) {
 				by = append(by, dir)
 			}

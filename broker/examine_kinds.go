@@ -125,8 +125,8 @@ var workerFindings = []FindingKind{
 		Means:  "a worker's leases ran out and no server has reclaimed its jobs: they wait",
 		Advice: "start a server for this queue"},
 	{Code: "queue-not-served", Warning: true,
-		Means:  "jobs are pending, and no live worker serves the queue: none of them runs",
-		Advice: "start a server for this queue, or pause or remove the queue"},
+		Means:  "jobs are pending or due, or wait in a queue of the framework (@…), and no live worker serves the queue: none of them runs",
+		Advice: "start a server for this queue, for one of the framework with its extension; or pause or remove the queue"},
 }
 
 // What can be wrong with queues as a whole, their keys and tables.

@@ -104,12 +104,15 @@ func unserved(q QueueInfo) (findings []Finding) {
 		}
 	}
 	due := q.Counts[broker.StatePending]
+	if broker.Reserved(q.Name) { // its jobs come back again and again: they need a server before they are due
+		due += q.Counts[broker.StateScheduled] + q.Counts[broker.StateRetry]
+	}
 	if due == 0 && q.Age(broker.StateScheduled)+q.Age(broker.StateRetry) > reclaimGrace {
 		due = 1
 	}
 	if live == 0 && due > 0 && !q.Policy.Paused {
 		findings = append(findings, Finding{FindingKind: kinds.Of("queue-not-served"), Queue: q.Name,
-			What: fmt.Sprintf("%d jobs are pending or due, and no live worker serves the queue", due)})
+			What: fmt.Sprintf("%d jobs wait, and no live worker serves the queue", due)})
 	}
 	return findings
 }

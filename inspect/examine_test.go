@@ -72,6 +72,13 @@ func TestExamine_SaysWhatNobodyServes(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect("a queue that is paused", "mail", "worker-not-reclaimed mail w")
+		// Jobs of the framework come back for ever: they need a server also while none is due.
+		own := broker.ReservedPrefix + "own"
+		if _, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: own, ID: "a", Delay: time.Hour,
+			Body: broker.Body{Type: "x", Priority: broker.PriorityNormal}}}}); err != nil {
+			t.Fatal(err)
+		}
+		expect("a queue of the framework without a worker", own, "queue-not-served "+own+" ")
 	})
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"slices"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/schedule"
 )
 
 // errUnhealthy says that something is wrong in the store still.
@@ -22,9 +24,10 @@ func (a *app) doctor() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Find contradictions in the store, and repair them",
-		Long: `Find keys or rows that contradict each other, settings that lose jobs, and queues
-without workers. The command works in small steps; you can run it at any time,
-while workers run. Without --fix it changes nothing.
+		Long: `Find keys or rows that contradict each other, settings that lose jobs, queues
+without workers, and schedules that do not tick. The command works in small
+steps; you can run it at any time, while workers run. Without --fix it changes
+nothing.
 
 --fix repairs each finding in the step that found it, and asks for confirmation
 first. No repair removes a job that can still run or be looked at; docs/doctor.md
@@ -50,7 +53,11 @@ The exit code is 8 if errors remain. Warnings do not count.`,
 				shown.at(records)
 			}
 			r := diagnosis{all: all}
-			for f, err := range i.Examine(cmd.Context(), e) {
+			examinations := []iter.Seq2[inspect.Finding, error]{i.Examine(cmd.Context(), e)}
+			if e.Queue == "" || e.Queue == schedule.Queue {
+				examinations = append(examinations, schedule.New(a.store, "").Examine(cmd.Context(), e.Fix))
+			}
+			for f, err := range concat(examinations) {
 				if err != nil {
 					shown.end()
 					return errors.Join(err, a.tell(&r, e.Fix))
@@ -76,6 +83,19 @@ The exit code is 8 if errors remain. Warnings do not count.`,
 	cmd.Flags().BoolVar(&e.Fix, "fix", false, "repair findings")
 	cmd.Flags().BoolVar(&all, "all", false, "show all findings, not five of each kind")
 	return cmd
+}
+
+// concat is one examination after the other, until one fails.
+func concat(all []iter.Seq2[inspect.Finding, error]) iter.Seq2[inspect.Finding, error] {
+	return func(yield func(inspect.Finding, error) bool) {
+		for _, one := range all {
+			for f, err := range one {
+				if !yield(f, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
 }
 
 // shownOfEach is how many findings of a kind are named.

@@ -31,8 +31,13 @@ type MetricsConfig struct {
 	MeterProvider metric.MeterProvider
 
 	// Queues names the queues whose depths and ages are reported. Nil means all
-	// that the store has, but those of the framework itself (broker.Reserved).
+	// that the store has. Those of the framework itself (broker.Reserved) have
+	// metrics of their own; name them, too: schedule.Queue, for example.
 	Queues []string
+
+	// Schedules, if set, is the schedule.Schedules whose extension the servers of
+	// this process have. It tells how many schedules are missing.
+	Schedules interface{ Missing() int }
 
 	// Keys is how many values the label key may have, which is the tenant or
 	// partition key of a job; the keys of further tenants are called "other".
@@ -94,7 +99,7 @@ func NewMetrics(cfg MetricsConfig) (*Metrics, error) {
 		m.broker = broker.Wrap(cfg.Broker, m.measure)
 	}
 	var err error
-	if m.gauges, err = meter.RegisterCallback(m.observe, m.instruments.observed(cfg.Broker != nil)...); err != nil {
+	if m.gauges, err = meter.RegisterCallback(m.observe, m.instruments.observed(&cfg)...); err != nil {
 		return nil, fmt.Errorf("middleware: metrics: %w", err)
 	}
 	return m, nil

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,13 +48,22 @@ func (m *Metrics) observe(ctx context.Context, o metric.Observer) error {
 	ctx, cancel := context.WithTimeout(ctx, sharedTimeout)
 	defer cancel()
 	reply, err := m.broker.Queues(ctx, broker.QueuesRequest{Names: m.cfg.Queues})
-	if len(m.cfg.Queues) == 0 {
-		reply.Queues = slices.DeleteFunc(reply.Queues, func(q broker.QueueInfo) bool { return broker.Reserved(q.Name) })
-	}
 	if err == nil {
 		m.observeQueues(o, reply)
 	}
 	return nil
+}
+
+// observeExtension reports a queue of the framework. Its jobs come back again
+// and again, so what tells is how long one has been due.
+func (m *Metrics) observeExtension(o metric.Observer, q *broker.QueueInfo, now time.Time) {
+	queue := attribute.String(labelQueue, q.Name)
+	for _, state := range broker.States() {
+		o.ObserveInt64(m.instruments.extensionDepth, q.Counts[state],
+			metric.WithAttributes(queue, attribute.String(labelState, state.String())))
+	}
+	overdue := max(q.Age(broker.StateRetry, now), q.Age(broker.StateScheduled, now))
+	o.ObserveFloat64(m.instruments.overdue, overdue.Seconds(), metric.WithAttributes(queue))
 }
 
 func (m *Metrics) observeLocal(o metric.Observer) {
@@ -77,6 +85,9 @@ func (m *Metrics) observeLocal(o metric.Observer) {
 	}
 	l.mu.Unlock()
 	o.ObserveInt64(i.slots, int64(slots))
+	if m.cfg.Schedules != nil {
+		o.ObserveInt64(i.missing, int64(m.cfg.Schedules.Missing()))
+	}
 	if any {
 		o.ObserveFloat64(i.leaseMargin, margin.Seconds())
 	}
@@ -101,6 +112,10 @@ func (m *Metrics) observeQueues(o metric.Observer, reply broker.QueuesReply) {
 	shown := make(map[string]*shownQueue, len(reply.Queues))
 	for i := range reply.Queues {
 		q := &reply.Queues[i]
+		if broker.Reserved(q.Name) {
+			m.observeExtension(o, q, reply.Now)
+			continue
+		}
 		label := m.series.queue(q.Name)
 		s := shown[label]
 		if s == nil {

@@ -18,7 +18,9 @@ type instruments struct {
 
 	inFlight, slots, stuckNow           metric.Int64ObservableUpDownCounter
 	depth, paused                       metric.Int64ObservableGauge
+	extensionDepth, missing             metric.Int64ObservableGauge
 	leaseMargin, clockOffset, oldestAge metric.Float64ObservableGauge
+	overdue                             metric.Float64ObservableGauge
 
 	ok, failed       []metric.RecordOption // of an enqueue
 	waited, unwaited []metric.RecordOption // claims
@@ -53,6 +55,8 @@ func (i *instruments) init(meter metric.Meter) error {
 	i.depth, i.paused = d.gauge("jobs.queue.depth"), d.gauge("jobs.queue.paused")
 	i.leaseMargin, i.clockOffset = d.gaugeSeconds("jobs.lease.margin"), d.gaugeSeconds("jobs.store.clock.offset")
 	i.oldestAge = d.gaugeSeconds("jobs.queue.oldest.age")
+	i.extensionDepth, i.overdue = d.gauge("jobs.extension.depth"), d.gaugeSeconds("jobs.extension.overdue")
+	i.missing = d.gauge("jobs.schedules.missing")
 
 	i.ok, i.failed = recorded(labelResult, "ok"), recorded(labelResult, "error")
 	i.waited, i.unwaited = recorded(labelWaited, "true"), recorded(labelWaited, "false")
@@ -61,10 +65,13 @@ func (i *instruments) init(meter metric.Meter) error {
 }
 
 // observed lists the instruments that a collection asks for.
-func (i *instruments) observed(shared bool) []metric.Observable {
+func (i *instruments) observed(cfg *MetricsConfig) []metric.Observable {
 	all := []metric.Observable{i.inFlight, i.slots, i.stuckNow, i.leaseMargin, i.clockOffset}
-	if shared {
-		all = append(all, i.depth, i.oldestAge, i.paused)
+	if cfg.Broker != nil {
+		all = append(all, i.depth, i.oldestAge, i.paused, i.extensionDepth, i.overdue)
+	}
+	if cfg.Schedules != nil {
+		all = append(all, i.missing)
 	}
 	return all
 }

@@ -74,11 +74,29 @@ func newMeasured(t *testing.T, cfg MetricsConfig, options ...sdk.Option) *measur
 	}
 	m.provider = sdk.NewMeterProvider(append(options, sdk.WithReader(exporter))...)
 	cfg.Broker, cfg.MeterProvider = m.store, m.provider
+	if cfg.Schedules == nil {
+		cfg.Schedules = missing(0)
+	}
 	if m.metrics, err = NewMetrics(cfg); err != nil {
 		t.Fatal(err)
 	}
 	m.client = jobs.NewClient(m.metrics.Broker(), jobs.ClientConfig{Middleware: []jobs.EnqueueMiddleware{m.metrics.Enqueue()}})
 	return m
+}
+
+// missing is so many schedules that are missing.
+type missing int
+
+func (n missing) Missing() int { return int(n) }
+
+// enqueueReserved stores a job of the framework, due after a delay.
+func (m *measured) enqueueReserved(t *testing.T, queue string, delay time.Duration) {
+	t.Helper()
+	receipts, err := m.store.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: queue, ID: "s", Delay: delay,
+		Body: broker.Body{Type: "schedule", Priority: broker.PriorityNormal}}}})
+	if err != nil || receipts[0].Err != nil {
+		t.Fatal(err, receipts)
+	}
 }
 
 func (m *measured) enqueue(t *testing.T, typ string, options ...jobs.Option) {
@@ -156,6 +174,7 @@ func aLife(t *testing.T, m *measured) (finish func()) {
 	if err := inspect.New(m.store).Pause(t.Context(), "unserved"); err != nil {
 		t.Fatal(err)
 	}
+	m.enqueueReserved(t, "@schedules", time.Minute)
 	m.enqueue(t, "ok", jobs.WithUniqueKey("k"))
 	if _, err := m.client.Enqueue(t.Context(), jobs.NewTask("ok", nil), jobs.WithUniqueKey("k")); !errors.Is(err, jobs.ErrDuplicate) {
 		t.Fatal("a duplicate was not refused:", err)

@@ -135,6 +135,10 @@ var metricTable = []Metric{
 	{"jobs_store_clock_offset_seconds", "jobs.store.clock.offset", "s", Gauge, nil, false,
 		"How far the store's clock is ahead of this host's. It does no harm to jobs, which follow the store's clock."},
 
+	{"jobs_schedules_missing", "jobs.schedules.missing", "{schedule}", Gauge, nil, false,
+		"Schedules that this process defines (schedule.ExtensionConfig.Definitions) and the store does not have. Needs " +
+			"MetricsConfig.Schedules."},
+
 	// State that all servers see alike.
 	{"jobs_queue_depth", "jobs.queue.depth", "{job}", Gauge, []string{labelQueue, labelState}, true,
 		"Jobs in the queue, by state: pending, scheduled, active, retry, completed, dead, cancelled, waiting. " +
@@ -145,4 +149,9 @@ var metricTable = []Metric{
 			"Zero without such a job. Other states have no series."},
 	{"jobs_queue_paused", "jobs.queue.paused", "{queue}", Gauge, []string{labelQueue}, true,
 		"1 while the queue is paused, otherwise 0."},
+	{"jobs_extension_depth", "jobs.extension.depth", "{job}", Gauge, []string{labelQueue, labelState}, true,
+		"Jobs in the queues of the framework itself, whose names begin with @, by state. In @schedules each schedule is one job, " +
+			"which never ends. Those queues are in no other metric of queues."},
+	{"jobs_extension_overdue_seconds", "jobs.extension.overdue", "s", Gauge, []string{labelQueue}, true,
+		"How long the job that is most overdue in such a queue has been due. Zero if none is, or if it is being claimed."},
 }

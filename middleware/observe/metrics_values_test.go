@@ -179,6 +179,42 @@ func TestMetricsValues_TimesAreMeasuredFromWhereTheyBegin(t *testing.T) {
 	})
 }
 
+func TestMetricsValues_QueuesOfTheFrameworkHaveMetricsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]MetricsConfig{
+		"by default": {Schedules: missing(2)}, "by name": {Schedules: missing(2), Queues: []string{"@schedules", "mail"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				m := newMeasured(t, cfg)
+				m.enqueueReserved(t, "@schedules", time.Minute)
+				m.enqueue(t, "x", jobs.WithQueue("mail"))
+				check := func(overdue float64) {
+					t.Helper()
+					got := lines(values(t, m.registry), func(series string) bool {
+						return strings.Contains(series, "@schedules") && !strings.Contains(series, "state=") || strings.Contains(series, "missing") ||
+							strings.Contains(series, "depth") && values(t, m.registry)[series] > 0
+					})
+					want := fmt.Sprintf(`
+jobs_extension_depth{queue=@schedules,state=scheduled} 1
+jobs_extension_overdue_seconds{queue=@schedules} %v
+jobs_queue_depth{queue=mail,state=pending} 1
+jobs_schedules_missing{} 2
+`, overdue)
+					if got != want {
+						t.Errorf("the metrics are\n%s", difference(got, want))
+					}
+				}
+				time.Sleep(30 * time.Second)
+				check(0)
+				time.Sleep(2 * time.Minute)
+				check(90)
+			})
+		})
+	}
+}
+
 func TestMetricsValues_WaitsGoByTheStoresClock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

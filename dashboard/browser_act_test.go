@@ -113,6 +113,21 @@ func TestBrowserAct_EachDecisionIsClicked(t *testing.T) {
 	b.click("details.confirm button.danger")
 	b.sees("The queue reports is forgotten")
 
+	// Schedules.
+	b.open("schedules")
+	b.click(`a[href="schedule?id=nightly-report"]`)
+	b.click("button[value=pause]")
+	b.sees("The schedule nightly-report is paused")
+	b.click("button[value=resume]")
+	b.sees("The schedule nightly-report goes on")
+	b.click("button[value=run]")
+	b.sees("The schedule nightly-report runs as nightly-report@")
+	b.click("details.confirm summary")
+	b.sees("it comes back when the program starts")
+	b.click("button[value=delete]")
+	b.sees("The schedule nightly-report is deleted")
+	b.sees("every-minute")
+
 	// Finding a job.
 	b.fill("#find", "mail-005")
 	b.click(".find button")

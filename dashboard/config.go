@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/schedule"
 )
 
 // Action is something that Config.Authorize permits or refuses.
@@ -27,12 +28,13 @@ const (
 	ActionPause      Action = "pause"      // and resume, of queues
 	ActionPolicy     Action = "policy"     // change a queue's rules
 	ActionRemove     Action = "remove"     // of empty queues
+	ActionSchedule   Action = "schedule"   // pause, resume, run and delete schedules
 )
 
 // Actions lists all actions.
 func Actions() []Action {
 	return []Action{ActionPayload, ActionCancel, ActionDelete, ActionRedrive, ActionReschedule, ActionEdit, ActionSuppress, ActionPause,
-		ActionPolicy, ActionRemove}
+		ActionPolicy, ActionRemove, ActionSchedule}
 }
 
 // Config is how a Handler works. The zero value shows everything but payloads
@@ -52,6 +54,10 @@ type Config struct {
 	// called to decide which buttons a page shows, so it must be quick and
 	// without effects. Nil refuses every action.
 	Authorize func(r *http.Request, action Action) (who string, err error)
+
+	// Schedules, unless nil, are shown on pages of their own: those of the same
+	// store, from schedule.New. Their pages do not refresh themselves.
+	Schedules *schedule.Schedules
 
 	// Decode returns the plain payload of a job whose stored one is compressed
 	// or encrypted. It is called only where ActionPayload is permitted. Nil

@@ -74,6 +74,9 @@ func New(i *inspect.Inspector, cfg Config) (*Handler, error) {
 		"policy": h.policy,
 		"remove": h.remove,
 	}
+	if cfg.Schedules != nil {
+		h.get["schedules"], h.get["schedule"], h.post["schedule"] = h.schedules, h.schedule, h.decideSchedule
+	}
 	return h, nil
 }
 

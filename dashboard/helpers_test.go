@@ -16,11 +16,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/inspect"
 
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/conformance/faulty"
+	"github.com/seed81422ce9/jobs/schedule"
 )
 
 // site is a dashboard on a server of its own, over a store that can fail and
@@ -67,6 +69,7 @@ func siteOf(t testing.TB, store broker.Broker, cfg Config) *site {
 	if cfg.Interval == 0 {
 		cfg.Interval = 250 * time.Millisecond
 	}
+	cfg.Schedules = schedule.New(s.faults, "shop")
 	h, err := New(inspect.New(s.faults), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -108,6 +111,15 @@ func (s *site) enqueue(queue, id, typ string, change ...func(*broker.NewJob)) {
 	}
 	if err != nil {
 		s.t.Fatalf("enqueueing %q: %v", id, err)
+	}
+}
+
+// schedule puts a schedule.
+func (s *site) schedule(id string, spec schedule.Spec, opts ...schedule.Option) {
+	s.t.Helper()
+	task := jobs.NewTask("report:monthly", []byte("secret"), jobs.WithQueue("reports"))
+	if _, err := schedule.New(s.store, "shop").Put(context.Background(), id, spec, task, opts...); err != nil {
+		s.t.Fatal(err)
 	}
 }
 
@@ -279,5 +291,8 @@ func (s *site) fill() {
 	}
 	s.claim("01J9WORKERA", "mail", 6)
 	failed := s.claim("01J9WORKERB", "images", 2)
+	s.schedule("nightly-report", schedule.Cron("0 3 * * *", "Europe/Berlin"))
+	s.schedule("leap-day", schedule.Cron("0 0 29 2 *", ""))
+	s.schedule("every-minute", schedule.Every(time.Minute))
 	s.settle("01J9WORKERB", failed, broker.Retry(5*time.Minute, broker.Failure{At: at, Class: "retryable", Code: "timeout", Message: "context deadline exceeded", Worker: "01J9WORKERB", Version: "v1.4.2"}))
 }

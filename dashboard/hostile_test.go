@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/schedule"
 )
 
 // What somebody may have written who wants a page to do his bidding.
@@ -50,6 +51,17 @@ func (s *site) infest() {
 	s.enqueue(name, "deep", "json", func(j *broker.NewJob) {
 		j.Body.Payload = []byte(strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000))
 	})
+	s.schedule(script, schedule.Cron("@daily", "Europe/Berlin"))
+	if err := schedule.New(s.store, "").Pause(context.Background(), script, script+turned); err != nil {
+		s.t.Fatal(err)
+	}
+	if _, err := schedule.New(s.store, script+turned).Put(context.Background(), turned, schedule.Every(time.Hour),
+		jobs.NewTask(script, nil, jobs.WithQueue(script)), schedule.WithMisfire(schedule.RunUpTo(2, time.Hour))); err != nil {
+		s.t.Fatal(err)
+	}
+	s.enqueue(schedule.Queue, "unreadable"+script, script, func(j *broker.NewJob) {
+		j.Body.Key, j.Body.Payload = "schedule", []byte(`{"v":1,"owner":"`+turned+`","<script>window.hacked=1</script>":1}`)
+	})
 	s.enqueue(name, "binary", "bytes", func(j *broker.NewJob) { j.Body.Payload = []byte(binary) })
 }
 
@@ -60,6 +72,8 @@ func hostilePages() []string {
 	return []string{"", "queues", "queues?search=" + url.QueryEscape(script), link("queue", "name", name), "jobs", "jobs?state=active", "jobs?state=dead",
 		"jobs?state=dead&type=" + url.QueryEscape(script) + "&error=" + url.QueryEscape(script), "jobs?state=asleep" + url.QueryEscape(script), "dead", "dead?error=" + url.QueryEscape(script),
 		"workers", "workers?worker=%3Cscript%3E", "jobs?id=" + url.QueryEscape(script), job(script), job(turned), job("active"), job("large"), job("deep"), job("binary"),
+		"schedules", "schedules?search=" + url.QueryEscape(script), "schedules?status=" + url.QueryEscape(script), link("schedule", "id", script),
+		link("schedule", "id", turned), link("schedule", "id", "unreadable"+script), link("schedule", "id", "none"+script+turned),
 		"job?queue=" + url.QueryEscape(script) + "&id=none", "?notice=" + url.QueryEscape(script), "jobs?state=pending&older=" + url.QueryEscape(script)}
 }
 

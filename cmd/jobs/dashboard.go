@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed81422ce9/jobs/dashboard"
+	"github.com/seed81422ce9/jobs/schedule"
 )
 
 const dashboardHelp = `Serve the dashboard: queues, jobs, dead jobs and workers, live in a browser.
@@ -59,7 +60,7 @@ func (a *app) dashboard() *cobra.Command {
 				return err
 			}
 			h, err := dashboard.New(i, dashboard.Config{Title: f.title, TraceURL: f.traceURL, Interval: f.interval, NoRates: f.noRates,
-				Authorize: f.authorize, Logger: slog.New(slog.NewTextHandler(a.err, nil))})
+				Schedules: schedule.New(a.store, ""), Authorize: f.authorize, Logger: slog.New(slog.NewTextHandler(a.err, nil))})
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,116 @@
+package dashboard
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/schedule"
+)
+
+// schedulesPage lists schedules, a page of the store's at a time. It does not
+// refresh itself: each schedule costs the store a call.
+type schedulesPage struct {
+	Search   string
+	Status   schedule.Status
+	Statuses []schedule.Status
+	Rows     []schedule.Info
+	Now      time.Time
+	Read     int    // so many were read, of which Rows are those that match
+	Next     string // address of the next ones
+	Later    bool   // these are not the first
+}
+
+func (h *Handler) schedules(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	some, next, err := h.cfg.Schedules.Page(r.Context(), q.Get("at"))
+	if err != nil {
+		return err
+	}
+	p := schedulesPage{Search: q.Get("search"), Status: schedule.Status(q.Get("status")), Statuses: schedule.Statuses(),
+		Read: len(some), Later: q.Get("at") != ""}
+	if p.Status != "" && !slices.Contains(p.Statuses, p.Status) {
+		return &pageError{http.StatusBadRequest, fmt.Sprintf("There is no status %q.", text(string(p.Status)))}
+	}
+	p.Rows = slices.DeleteFunc(some, func(i schedule.Info) bool {
+		return p.Status != "" && i.Status != p.Status || !strings.Contains(strings.ToLower(i.ID), strings.ToLower(p.Search))
+	})
+	if len(p.Rows) > 0 {
+		p.Now = p.Rows[0].Now
+	}
+	if next != "" {
+		p.Next = link("schedules", "search", p.Search, "status", string(p.Status), "at", next)
+	}
+	v := h.view(r, "schedules", "Schedules")
+	v.Live, v.Data = false, p
+	return render(w, r, "schedules", v, http.StatusOK)
+}
+
+// schedulePage is one schedule.
+type schedulePage struct {
+	schedule.Info
+	LastJobTo string // address; empty if nothing was enqueued
+}
+
+func (h *Handler) schedule(w http.ResponseWriter, r *http.Request) error {
+	info, err := h.cfg.Schedules.Get(r.Context(), r.URL.Query().Get("id"))
+	if err != nil {
+		return aboutSchedule(err)
+	}
+	p := schedulePage{Info: info}
+	if info.LastJob != "" {
+		p.LastJobTo = link("job", "queue", info.Queue, "id", info.LastJob)
+	}
+	v := h.view(r, "schedules", "Schedule "+text(info.ID))
+	v.Live, v.Data = false, p
+	return render(w, r, "schedule", v, http.StatusOK)
+}
+
+// aboutSchedule words an error that would be told of a job.
+func aboutSchedule(err error) error {
+	if errors.Is(err, broker.ErrNotFound) {
+		return &pageError{http.StatusNotFound, "There is no such schedule."}
+	}
+	return err
+}
+
+// decideSchedule carries out a decision about the schedule in the address, and
+// goes back to its page.
+func (h *Handler) decideSchedule(w http.ResponseWriter, r *http.Request) error {
+	who, err := h.authorize(r, ActionSchedule)
+	if err != nil {
+		return err
+	}
+	id, verb, said := r.URL.Query().Get("id"), r.PostFormValue("verb"), ""
+	s, ctx := h.cfg.Schedules, r.Context()
+	switch verb {
+	case "pause":
+		said, err = "is paused. Jobs that run go on running.", s.Pause(ctx, id, cmp.Or(who, "dashboard"))
+	case "resume":
+		said, err = "goes on with its next tick.", s.Resume(ctx, id)
+	case "run":
+		var job string
+		job, err = s.RunNow(ctx, id)
+		said = "runs as " + text(job) + "."
+	case "delete":
+		said, err = "is deleted.", s.Delete(ctx, id)
+	default:
+		return errNoVerb
+	}
+	h.audit(who, verb, err, "schedule", id)
+	if err != nil {
+		return aboutSchedule(err)
+	}
+	notice := h.notices.add(fmt.Sprintf("The schedule %s %s", text(id), said))
+	if verb == "delete" {
+		redirect(w, link("schedules", "notice", notice), "")
+	} else {
+		redirect(w, link("schedule", "id", id, "notice", notice), "")
+	}
+	return nil
+}

@@ -85,6 +85,9 @@ func (a *app) completeNames(cmd *cobra.Command) {
 	if strings.Contains(cmd.Use, "QUEUE") {
 		cmd.ValidArgsFunction = a.queueNames
 	}
+	if strings.Contains(cmd.Use, "SCHEDULE") {
+		cmd.ValidArgsFunction = a.scheduleNames
+	}
 	for _, sub := range cmd.Commands() {
 		a.completeNames(sub)
 	}

@@ -12,7 +12,7 @@ import (
 const exitCodes = `  0    done
   1    another error
   2    wrong usage
-  3    job or queue not found
+  3    job, queue or schedule not found
   4    refused, for some jobs or for all
   5    the store could not be reached; nothing was changed
   6    the store's answer was lost; something may have been changed

@@ -93,7 +93,7 @@ Exit codes:
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err.Error()} })
 	root.AddCommand(a.enqueue(), a.stats(), a.queues(), a.list(), a.show(), a.workers(), a.why(),
 		a.cancel(), a.deleteJobs(), a.redrive(), a.reschedule(), a.edit(), a.dlq(), a.export(), a.importJobs(), a.move(),
-		a.workflow(), a.doctor(), a.migrate(),
+		a.schedule(), a.workflow(), a.doctor(), a.migrate(),
 		a.bench(), a.top(), a.dashboard(), a.demo(), a.completion())
 	a.completeNames(root)
 	return root

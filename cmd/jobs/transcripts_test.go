@@ -1,11 +1,15 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/schedule"
 
 	"github.com/seed81422ce9/jobs"
 )
@@ -204,4 +208,82 @@ func TestCarry(t *testing.T) {
 		s.jobs("stats", "copies", "elsewhere")
 		s.jobs("move", "--queue", "nothing", "--to-queue", "elsewhere")
 	})
+}
+
+func TestSchedule(t *testing.T) {
+	transcribe(t, func(s *transcript) {
+		s.jobs("schedule", "list")
+		b := s.broker()
+		schedules := schedule.New(b, "shop")
+		put := func(id string, spec schedule.Spec, task *jobs.Task, opts ...schedule.Option) {
+			s.t.Helper()
+			if _, err := schedules.Put(s.t.Context(), id, spec, task, opts...); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		put("nightly", schedule.Cron("0 3 29 2 *", "Europe/Berlin"), jobs.NewTask("report", []byte(`{"region":"eu"}`), jobs.WithQueue("reports")),
+			schedule.WithOverlap(schedule.OverlapSkip), schedule.WithMisfire(schedule.RunUpTo(3, 2*time.Hour)), schedule.WithExpiry(time.Hour))
+		put("old", schedule.Cron("@yearly", ""), jobs.NewTask("report", []byte{0xff}), schedule.WithJitter(time.Minute),
+			schedule.WithEnd(time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)))
+		put("hostile\u202e", schedule.Cron("@yearly", ""), jobs.NewTask("\u202etype", nil))
+		if _, err := schedule.New(b, "other").Put(s.t.Context(), "theirs", schedule.Cron("0 0 29 2 *", ""), jobs.NewTask("x", nil)); err != nil {
+			s.t.Fatal(err)
+		}
+		s.jobs("schedule", "list")
+		s.jobs("schedule", "list", "--owner", "other", "--json")
+		s.jobs("schedule", "list", "--status", "ended")
+		s.jobs("schedule", "list", "--status", "tired")
+		s.jobs("schedule", "show", "nightly")
+		s.jobs("schedule", "show", "nightly", "--payload")
+		s.jobs("schedule", "show", "old", "--json", "--payload")
+		s.jobs("schedule", "show", "nothing")
+		s.jobs("schedule", "show")
+		s.jobs("schedule", "pause", "nightly", "--by", "ada")
+		s.jobs("schedule", "show", "nightly")
+		s.jobs("schedule", "show", "nightly", "--json")
+		s.jobs("schedule", "resume", "nightly", "nothing")
+		s.jobs("schedule", "resume")
+		s.jobs("schedule", "run", "nightly")
+		s.jobs("schedule", "run", "nightly", "--json")
+		s.jobs("doctor", "--queue", schedule.Queue)
+		s.runsSchedules(func() bool {
+			info, err := schedules.Get(s.t.Context(), "nightly")
+			return err == nil && info.Counts.Enqueued == 2
+		})
+		s.jobs("schedule", "show", "nightly")
+		s.jobs("schedule", "delete", "nightly", "nothing")
+		s.jobs("schedule", "delete", "nightly", "old")
+		s.stdin = "y\n"
+		s.jobs("schedule", "delete", "nightly")
+		s.stdin = ""
+		s.jobs("schedule", "delete", "old", "--yes")
+		s.jobs("schedule", "delete")
+		s.jobs("schedule", "list", "--owner", "shop")
+		s.jobs("schedule", "stop", "nightly")
+	})
+}
+
+// runsSchedules has a server run what is due until done says so.
+func (s *transcript) runsSchedules(done func() bool) {
+	s.t.Helper()
+	b := s.broker()
+	client := jobs.NewClient(b, jobs.ClientConfig{})
+	defer client.Close()
+	log := slog.New(slog.DiscardHandler)
+	server, err := jobs.NewServer(b, jobs.Config{Logger: log,
+		Extensions: []jobs.Extension{schedule.New(b, "shop").Extension(client, schedule.ExtensionConfig{Logger: log})}})
+	if err == nil {
+		err = server.Start(jobs.HandlerFunc(func(context.Context, *jobs.Job) error { return nil }))
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for late := time.Now().Add(time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(late) {
+			s.t.Fatal("no server runs the schedules")
+		}
+	}
+	if err := server.Shutdown(s.t.Context()); err != nil {
+		s.t.Error(err)
+	}
 }

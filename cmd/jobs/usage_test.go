@@ -113,6 +113,8 @@ compopt() { :; }
 		{`complete_line jobs queues pause ""`, `(?m)^mail$`},
 		{`complete_line jobs ls --queue ""`, `(?m)^mail$`},
 		{`complete_line jobs ls --state de`, `(?m)^dead$`},
+		{`complete_line jobs schedule ""`, `(?m)^list\b(.*\n)*pause\b(.*\n)*run\b`},
+		{`complete_line jobs schedule list --status st`, `(?m)^stopped$`},
 	} {
 		if out := bash(c.script); !regexp.MustCompile(c.want).MatchString(out) {
 			t.Errorf("bash: %s says\n%swant a match of %s", c.script, out, c.want)

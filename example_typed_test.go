@@ -37,6 +37,50 @@ func ExampleDefine() {
 	// Output: critical true
 }
 
+// Summary is the result of jobs of type report:sum.
+type Summary struct{ Orders, Cents int }
+
+func ExampleAwait() {
+	b := membroker.New()
+	defer b.Close()
+	client := jobs.NewClient(b, jobs.ClientConfig{})
+	defer client.Close()
+	server, err := jobs.NewServer(b, jobs.Config{Queues: map[string]int{"reports": 1}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+
+	mux := jobs.NewServeMux()
+	mux.HandleFunc("report:sum", func(ctx context.Context, job *jobs.Job) error {
+		return jobs.SetResult(job, Summary{Orders: 17, Cents: 34_900})
+	})
+	if err := server.Start(mux); err != nil {
+		log.Fatal(err)
+	}
+	defer server.Shutdown(ctx)
+
+	// begin await
+	info, err := client.Enqueue(ctx, jobs.NewTask("report:sum", nil, jobs.WithQueue("reports"), jobs.WithRetention(time.Hour)))
+	if err != nil {
+		log.Fatal(err)
+	}
+	sum, err := jobs.Await[Summary](ctx, client, info.Queue, info.ID)
+	switch {
+	case errors.Is(err, jobs.ErrExpired):
+		fmt.Println("nobody ran it in time")
+	case errors.Is(err, jobs.ErrDead):
+		fmt.Println("it failed:", err)
+	case err != nil:
+		log.Fatal(err)
+	default:
+		fmt.Printf("%d orders\n", sum.Orders)
+	}
+	// end await
+	// Output: 17 orders
+}
+
 func ExampleHandle() {
 	mux := jobs.NewServeMux()
 	jobs.Handle(mux, welcome, func(ctx context.Context, e WelcomeEmail, job *jobs.Job) error {

@@ -17,9 +17,15 @@ type JobRecord = broker.Job
 var (
 	// ErrDead: the job is in the dead-letter queue.
 	ErrDead = errors.New("the job is dead")
+	// ErrExpired: the job is dead because its deadline passed. It is ErrDead, too.
+	ErrExpired = fmt.Errorf("%w: its deadline passed", ErrDead)
+	// ErrResult: the job was completed, and its result cannot be decoded.
+	ErrResult = errors.New("the result cannot be decoded")
 	// ErrGone: there is no record of the job. It is ErrNotFound, too.
 	ErrGone = fmt.Errorf("%w: the job left no record", broker.ErrNotFound)
 )
+
+var errNoResult = errors.New("the handler set none")
 
 // How often Wait looks, at most, at a job that it hears of and at one that it
 // does not.
@@ -30,8 +36,9 @@ const (
 
 // Wait waits until a job has ended and returns its record, with the result
 // that its handler set. The error is nil if the job was completed, ErrDead
-// (with the reason and the last error in its message) or ErrCancelled. The
-// record is returned in all three cases.
+// (with the reason and the last error in its message; ErrExpired if its deadline
+// passed) or ErrCancelled. The record is returned in all these cases. Await
+// returns the result alone, decoded.
 //
 // A completed job leaves a record only if it has a retention: enqueue it with
 // WithRetention. Without a record Wait returns ErrGone: the job ended, was
@@ -138,7 +145,11 @@ func listen(ctx context.Context, events <-chan broker.Event, id string, closing 
 func verdict(record *JobRecord) error {
 	switch record.State {
 	case StateDead:
-		return &broker.Error{Err: ErrDead, Hint: fmt.Sprintf("%v: %s", record.Reason, record.Errors.Last().Message)}
+		err := ErrDead
+		if record.Reason == broker.ReasonExpired {
+			err = ErrExpired
+		}
+		return &broker.Error{Err: err, Hint: fmt.Sprintf("%v: %s", record.Reason, record.Errors.Last().Message)}
 	case StateCancelled:
 		return ErrCancelled
 	}

@@ -18,7 +18,10 @@ import (
 
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{})
-	if os.Getenv(envURL) != "" {
+	switch {
+	case os.Getenv(envTicks) != "":
+		os.Exit(tick())
+	case os.Getenv(envURL) != "":
 		os.Exit(work())
 	}
 	testenv.Main(m)

@@ -1,0 +1,261 @@
+package integration
+
+import (
+	"bufio"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends"
+	"github.com/seed81422ce9/jobs/schedule"
+)
+
+// The defaults take some seconds. The long form is
+//
+//	go test ./internal/integration -run 'ServersAreKilled/redis' -timeout 30m -ticks 10m -tick-schedules 10000 -tick-every 1m
+var (
+	ticksFor      = flag.Duration("ticks", 8*time.Second, "for how long schedules tick while servers are killed")
+	tickSchedules = flag.Int("tick-schedules", 80, "how many schedules there are")
+	tickEvery     = flag.Duration("tick-every", 4*time.Second, "how often each of them ticks")
+	tickKills     = flag.Duration("tick-kills", 700*time.Millisecond, "the mean time between two kills")
+	tickLease     = flag.Duration("tick-lease", lease, "the lease of the servers")
+)
+
+const tickServers = 5
+
+// Five server processes run schedules, and are killed at random and replaced all
+// the while. Every nominal tick of every schedule becomes exactly one job, which
+// runs at least once.
+func TestSchedule_ServersAreKilled(t *testing.T) {
+	t.Parallel()
+	onStores(t, func(t *testing.T, s *store) {
+		b, err := backends.Open(t.Context(), s.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer b.Close()
+		schedules := schedule.New(b, "test")
+
+		// The first tick is a while ahead, so that all are there before.
+		first := time.Now().Add(2*time.Second + time.Duration(*tickSchedules)*2*time.Millisecond).Truncate(time.Second)
+		end := first.Add(*ticksFor)
+		nominal := putTicking(t, schedules, first, end)
+		if late := time.Since(first); late > 0 {
+			t.Fatalf("putting %d schedules took %v longer than planned", *tickSchedules, late)
+		}
+
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		r := rand.New(rand.NewPCG(seed, 1))
+		c := &collector{t: t, jobs: make(map[string][]int64)}
+		fleet := make([]*exec.Cmd, tickServers)
+		for i := range fleet {
+			fleet[i] = c.start(s.url)
+		}
+		kills := 0
+		for time.Now().Before(end) {
+			time.Sleep(time.Duration(r.Int64N(2 * int64(*tickKills))))
+			i := r.IntN(len(fleet))
+			c.kill(fleet[i])
+			kills++
+			fleet[i] = c.start(s.url)
+		}
+		// A schedule whose run was killed twice waits for a minute, which is rare.
+		all, counted := []schedule.Info(nil), int64(0)
+		for late := time.Now().Add(3*time.Minute + *ticksFor/10); time.Now().Before(late); time.Sleep(100 * time.Millisecond) {
+			if c.distinct() < len(nominal) {
+				continue
+			}
+			if all, err = schedules.List(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if counted = enqueued(all); counted >= int64(len(nominal)) {
+				break
+			}
+		}
+		time.Sleep(2 * *tickLease) // for what should not come
+		for _, cmd := range fleet {
+			c.kill(cmd)
+		}
+		c.check(nominal)
+		if len(all) != *tickSchedules || counted != int64(len(nominal)) {
+			t.Errorf("%d schedules have counted %d jobs, want %d and %d", len(all), counted, *tickSchedules, len(nominal))
+		}
+		for _, info := range all {
+			if info.Status != schedule.StatusEnded || info.Counts.Missed() != 0 {
+				t.Fatalf("afterwards %s is %s with the counts %+v, error %q", info.ID, info.Status, info.Counts, info.Error)
+			}
+		}
+		c.report(kills)
+	})
+}
+
+func enqueued(all []schedule.Info) (sum int64) {
+	for _, info := range all {
+		sum += info.Counts.Enqueued
+	}
+	return sum
+}
+
+// putTicking puts the schedules, whose ticks are spread over the interval, and
+// returns the IDs of all their jobs.
+func putTicking(t *testing.T, schedules *schedule.Schedules, first, end time.Time) map[string]bool {
+	t.Helper()
+	nominal := make(map[string]bool)
+	task := jobs.NewTask("tick", nil, jobs.WithQueue(queue))
+	apart := (*tickEvery / time.Duration(*tickSchedules)).Truncate(time.Microsecond)
+	type one struct {
+		id    string
+		start time.Time
+	}
+	todo := make(chan one)
+	var putting sync.WaitGroup
+	for range 8 {
+		putting.Go(func() {
+			for o := range todo {
+				_, err := schedules.Put(t.Context(), o.id, schedule.Every(*tickEvery), task, schedule.WithStart(o.start), schedule.WithEnd(end),
+					schedule.WithMisfire(schedule.RunUpTo(1000, 0)))
+				if err != nil {
+					t.Errorf("putting %s: %v", o.id, err)
+				}
+			}
+		})
+	}
+	for i := range *tickSchedules {
+		o := one{fmt.Sprintf("s%05d", i), first.Add(time.Duration(i) * apart)}
+		todo <- o
+		for at := o.start; !at.After(end); at = at.Add(*tickEvery) {
+			nominal[o.id+"@"+at.UTC().Format(time.RFC3339Nano)] = true
+		}
+	}
+	close(todo)
+	putting.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	return nominal
+}
+
+// collector starts processes and hears what they tell.
+type collector struct {
+	t *testing.T
+
+	mu     sync.Mutex
+	jobs   map[string][]int64 // by ID: when jobs with it were created
+	runs   int
+	late   []time.Duration
+	logged map[string]int
+	heard  sync.WaitGroup
+}
+
+func (c *collector) start(url string) *exec.Cmd {
+	c.t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), envTicks+"="+url, envTickLease+"="+tickLease.String())
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = cmd.Process.Kill() })
+	c.heard.Go(func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			c.hear(lines.Text())
+		}
+		_ = cmd.Wait()
+	})
+	return cmd
+}
+
+func (c *collector) hear(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r, ok := parseRan(line)
+	if !ok { // a log, or a line that a kill has cut: its job runs again
+		if c.logged == nil {
+			c.logged = make(map[string]int)
+		}
+		c.logged[line]++
+		return
+	}
+	c.runs++
+	if !slices.Contains(c.jobs[r.id], r.created) {
+		c.jobs[r.id] = append(c.jobs[r.id], r.created)
+		c.late = append(c.late, r.late)
+	}
+}
+
+// kill is kill -9.
+func (c *collector) kill(cmd *exec.Cmd) {
+	c.t.Helper()
+	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+		c.t.Errorf("a server process ended by itself: %v", err)
+	}
+}
+
+func (c *collector) distinct() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.jobs)
+}
+
+// check compares what ran with the nominal ticks.
+func (c *collector) check(nominal map[string]bool) {
+	c.t.Helper()
+	c.heard.Wait() // for the end of all processes
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	missing, twice, wrong := 0, 0, 0
+	say := func(n *int, format string, args ...any) {
+		if *n++; *n <= 5 {
+			c.t.Errorf(format, args...)
+		}
+	}
+	for id := range nominal {
+		if len(c.jobs[id]) == 0 {
+			say(&missing, "the tick %s never ran", id)
+		}
+	}
+	for id, created := range c.jobs {
+		if len(created) > 1 {
+			say(&twice, "the tick %s became %d jobs, created at %v", id, len(created), created)
+		}
+		if !nominal[id] {
+			say(&wrong, "%s is of no nominal tick", id)
+		}
+	}
+	if missing+twice+wrong > 0 {
+		c.t.Errorf("of %d ticks %d never ran and %d became several jobs; %d jobs are of no tick", len(nominal), missing, twice, wrong)
+	}
+	if c.t.Failed() {
+		for line, n := range c.logged {
+			c.t.Logf("%d times: %s", n, line)
+		}
+	}
+}
+
+// report tells the figures of the run.
+func (c *collector) report(kills int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.late) == 0 {
+		return
+	}
+	slices.Sort(c.late)
+	at := func(share float64) time.Duration {
+		return c.late[int(share*float64(len(c.late)-1))].Round(time.Millisecond)
+	}
+	c.t.Logf("%d schedules, %d servers, %d kills, %v: %d ticks, %d runs; they began %v (median), %v (99 %%), at most %v after their ticks",
+		*tickSchedules, tickServers, kills, *ticksFor, len(c.jobs), c.runs, at(.5), at(.99), at(1))
+}

@@ -175,28 +175,6 @@ func (o *Operation) Check(l Limits) error {
 	return About(err, o.Kind.String(), "", "")
 }
 
-// Check refuses a policy outside the limits.
-func (r *PolicyRequest) Check() error {
-	err := CheckQueue(r.Queue)
-	if err == nil && r.MaxDepth != nil && *r.MaxDepth < 0 {
-		err = Invalid("max depth", "is %d; use 0 (unbounded) or more", *r.MaxDepth)
-	}
-	for _, p := range []*Retention{r.RetainCompleted, r.RetainDead} {
-		if err == nil && p != nil {
-			if err = CheckDuration("retention age", p.Age); err == nil && p.Count < 0 {
-				err = Invalid("retention count", "is %d; use 0 (unbounded) or more", p.Count)
-			}
-		}
-	}
-	if err == nil && r.DuplicateSpan != nil {
-		err = CheckDuration("duplicate span", *r.DuplicateSpan)
-	}
-	if n := r.PriorityRound; err == nil && n != nil && *n != 0 && (*n < Priorities || *n > MaxPriorityRound) {
-		err = Invalid("priority round", "is %d; use 0 (urgent jobs first) or %d to %d", *n, Priorities, MaxPriorityRound)
-	}
-	return About(err, "policy", r.Queue, "")
-}
-
 // Check refuses a mark outside the limits.
 func (r *MarkRequest) Check() error {
 	err := CheckName("name", r.Name)

@@ -194,17 +194,17 @@ func TestValidateRequest_PoliciesMarksAndWatchesAreChecked(t *testing.T) {
 	negative := int64(-1)
 	checkRefusals(t, "policy", slices.Concat(
 		queueRefusals(func(s string) error { return (&broker.PolicyRequest{Queue: s}).Check() }),
-		badDurations("retention age", func(d time.Duration) error { return retention(broker.Retention{Age: d}) }),
-		badDurations("retention age", func(d time.Duration) error {
+		badDurations("keep dead", func(d time.Duration) error { return retention(broker.Retention{Age: d}) }),
+		badDurations("keep completed", func(d time.Duration) error {
 			return (&broker.PolicyRequest{Queue: "q", RetainCompleted: &broker.Retention{Age: d}}).Check()
 		}),
 		badDurations("duplicate span", func(d time.Duration) error { return (&broker.PolicyRequest{Queue: "q", DuplicateSpan: &d}).Check() }),
 		[]bad{
-			{"negative count", retention(broker.Retention{Count: -1}), broker.ErrInvalid, []string{"retention count", "-1", "0 (unbounded)"}},
+			{"negative count", retention(broker.Retention{Count: -1}), broker.ErrInvalid, []string{"keep dead count", "-1", "0 (no limit)"}},
 			{"a round without a turn for each priority", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(3))}).Check(), broker.ErrInvalid, []string{"priority round", "3", "0 (urgent jobs first) or 4 to 1000"}},
 			{"a round too long", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(1001))}).Check(), broker.ErrInvalid, []string{"priority round", "1001", "0 (urgent jobs first) or 4 to 1000"}},
 			{"a negative round", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(-4))}).Check(), broker.ErrInvalid, []string{"priority round", "-4"}},
-			{"negative depth", (&broker.PolicyRequest{Queue: "q", MaxDepth: &negative}).Check(), broker.ErrInvalid, []string{"max depth", "-1", "0 (unbounded)"}},
+			{"negative depth", (&broker.PolicyRequest{Queue: "q", MaxDepth: &negative}).Check(), broker.ErrInvalid, []string{"max depth", "-1", "0 (no limit)"}},
 		}))
 
 	mark := func(change func(*broker.MarkRequest)) error {

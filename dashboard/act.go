@@ -26,7 +26,7 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	delay, err := parseSpan("in", r.PostFormValue("in"))
+	delay, err := parseSpan("In", r.PostFormValue("in"))
 	if err != nil {
 		return err
 	}

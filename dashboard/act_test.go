@@ -114,7 +114,7 @@ func TestAct_DecisionsAboutQueues(t *testing.T) {
 	s.enqueue("mail", "a", "email")
 	has(t, s.follow(s.post(303, "pause?queue=mail", nil)), "The queue mail is paused", ">paused<")
 	has(t, s.follow(s.post(303, "resume?queue=mail", nil)), "The queue mail goes on", ">open<")
-	form := url.Values{"max-depth": {"5,000"}, "completed-age": {"7d"}, "completed-count": {"100"}, "dead-age": {"1d12h"}, "dead-count": {""}, "duplicate-age": {"30m"}, "priority-round": {"20"}}
+	form := url.Values{"max-depth": {"5,000"}, "keep-completed": {"7d"}, "keep-completed-count": {"100"}, "keep-dead": {"1d12h"}, "keep-dead-count": {""}, "duplicate-span": {"30m"}, "priority-round": {"20"}}
 	has(t, s.follow(s.post(303, "policy?queue=mail", form)), "has new rules", `value="5000"`, `value="7d"`, `value="36h"`, `value="20"`)
 	want := inspect.Policy{MaxDepth: 5000, RetainCompleted: inspect.Retention{Age: 7 * 24 * time.Hour, Count: 100}, RetainDead: inspect.Retention{Age: 36 * time.Hour}, DuplicateSpan: 30 * time.Minute, PriorityRound: 20}
 	if p, err := s.handler.inspector.Policy(t.Context(), "mail"); err != nil || p != want {
@@ -125,15 +125,16 @@ func TestAct_DecisionsAboutQueues(t *testing.T) {
 	if _, err := s.handler.inspector.SetPolicy(t.Context(), inspect.PolicyRequest{Queue: "mail", RetainDead: &exact}); err != nil {
 		t.Fatal(err)
 	}
-	form = url.Values{"max-depth": {""}, "completed-age": {"7d"}, "completed-count": {"100"}, "dead-age": {"1h30m"}, "dead-count": {""}, "duplicate-age": {"30m"}}
+	form = url.Values{"max-depth": {""}, "keep-completed": {"7d"}, "keep-completed-count": {"100"}, "keep-dead": {"1h30m"}, "keep-dead-count": {""}, "duplicate-span": {"30m"}}
 	s.post(303, "policy?queue=mail", form)
 	if p, err := s.handler.inspector.Policy(t.Context(), "mail"); err != nil || p.RetainDead != exact || p.MaxDepth != 0 {
 		t.Errorf("the policy is %+v, %v; want dead ones kept for %v, and no bound", p, err, exact.Age)
 	}
-	for field, value := range map[string]string{"max-depth": "many", "dead-age": "soon", "completed-count": "-1", "priority-round": "twice"} {
+	for field, value := range map[string]string{"max-depth": "many", "keep-dead": "soon", "keep-completed-count": "-1", "priority-round": "twice"} {
 		wrong := url.Values{}
 		wrong.Set(field, value)
-		has(t, s.post(400, "policy?queue=mail", wrong), fieldNames[field])
+		has(t, s.post(400, "policy?queue=mail", wrong), map[string]string{"max-depth": "Maximum depth", "keep-dead": "Keep dead for",
+			"keep-completed-count": "Keep completed, at most", "priority-round": "Jobs in a row"}[field])
 	}
 	has(t, s.post(400, "policy?queue=mail", url.Values{"priority-round": {"3"}}), "priority round", "4 to 1000")
 	s.post(404, "pause?queue=typo", nil)

@@ -63,7 +63,7 @@ func TestBackends_TheDashboardOnEachServer(t *testing.T) {
 				t.Errorf("the job is %s, due at %v", j.State, j.RunAt)
 			}
 			has(t, s.follow(s.post(303, "pause?queue=images", nil)), ">paused<")
-			s.post(303, "policy?queue=images", url.Values{"dead-age": {"7d"}, "max-depth": {"99"}})
+			s.post(303, "policy?queue=images", url.Values{"keep-dead": {"7d"}, "max-depth": {"99"}})
 			if p, err := s.handler.inspector.Policy(t.Context(), "images"); err != nil || !p.Paused || p.MaxDepth != 99 || p.RetainDead.Age != 7*24*time.Hour {
 				t.Errorf("the policy is %+v, %v", p, err)
 			}

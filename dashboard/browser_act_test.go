@@ -96,7 +96,7 @@ func TestBrowserAct_EachDecisionIsClicked(t *testing.T) {
 	b.click("#resume")
 	b.sees("The queue reports goes on")
 	b.fill("#max-depth", "1234")
-	b.fill("#dead-age", "30d")
+	b.fill("#keep-dead", "30d")
 	b.click(`form[action^="policy"] button`)
 	b.sees("has new rules")
 	if p, err := s.handler.inspector.Policy(t.Context(), "reports"); err != nil || p.MaxDepth != 1234 || p.RetainDead.Age != 30*24*time.Hour {

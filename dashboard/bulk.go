@@ -97,14 +97,14 @@ func (h *Handler) startBulk(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	rate, err := parseCount("rate", r.PostFormValue("rate"))
+	rate, err := parseCount("Jobs per second", r.PostFormValue("rate"))
 	if err == nil && rate > maxRate {
 		err = &pageError{http.StatusBadRequest, fmt.Sprintf("Jobs per second: at most %d, or none for as fast as it goes.", maxRate)}
 	}
 	if err != nil {
 		return err
 	}
-	delay, err := parseSpan("in", r.PostFormValue("in"))
+	delay, err := parseSpan("In", r.PostFormValue("in"))
 	if err != nil {
 		return err
 	}

@@ -98,11 +98,11 @@ func (f filter) query(now time.Time) (q inspect.Query, err error) {
 			return q, &pageError{http.StatusBadRequest, "There is no such reason to be dead."}
 		}
 	}
-	older, err := parseSpan("older", f.Older)
+	older, err := parseSpan("Older than", f.Older)
 	if err != nil {
 		return q, err
 	}
-	newer, err := parseSpan("newer", f.Newer)
+	newer, err := parseSpan("Newer than", f.Newer)
 	if err != nil {
 		return q, err
 	}

@@ -28,7 +28,7 @@ func TestHandler_PagesShowTheStore(t *testing.T) {
 	has(t, queues, "3 of 3 queues", ">mail<", ">images<", ">paused<")
 	has(t, s.get(200, "queues?search=MAI"), "1 of 3 queues", ">mail<")
 	queue := s.get(200, "queue?name=mail")
-	has(t, queue, "Queue mail", "01J9WORKERA", "6 / 10", "Maximum depth", "no bound", ">34<")
+	has(t, queue, "Queue mail", "01J9WORKERA", "6 / 10", "Maximum depth", "no limit", ">34<")
 	hasNot(t, queue, "<button id=\"pause\"", "Save rules", `method="post"`)
 	has(t, s.get(200, "workers"), "01J9WORKERA", "01J9WORKERB", "app-7.example", "shop v1.4.2", "3h ago")
 	worker := s.get(200, "workers?worker=01J9WORKERA")

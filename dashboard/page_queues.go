@@ -53,7 +53,7 @@ type queuePage struct {
 	Tiles   []tile
 	Lines   []line
 	Policy  inspect.Policy
-	Form    policyForm
+	Form    []ruleField
 	AsOf    time.Time
 	Now     time.Time
 	Workers []workerRow

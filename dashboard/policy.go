@@ -7,28 +7,32 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
-// policyForm is a queue's rules as text fields. Empty is no bound.
-type policyForm struct {
-	MaxDepth                         string
-	CompletedAge, CompletedCount     string
-	DeadAge, DeadCount, DuplicateAge string
-	PriorityRound                    string
+// ruleField is one of a queue's rules as a text field. Empty is zero.
+type ruleField struct {
+	*broker.Rule
+	Field, Value string
+	Number       bool
 }
 
-func formOf(p inspect.Policy) policyForm {
-	count := func(n int64) string {
-		if n == 0 {
-			return ""
+func formOf(p inspect.Policy) (fields []ruleField) {
+	for _, rule := range broker.Rules() {
+		f := ruleField{Rule: rule, Field: strings.ReplaceAll(rule.Name, "_", "-"), Number: rule.Unit == broker.RuleCount}
+		switch n := rule.Of(&p); {
+		case rule.Unit == broker.RuleFlag:
+			continue // pause and resume are buttons
+		case rule.Unit == broker.RuleSpan:
+			f.Value = readable.Span(time.Duration(n) * time.Microsecond)
+		case n != 0:
+			f.Value = strconv.FormatInt(n, 10)
 		}
-		return strconv.FormatInt(n, 10)
+		fields = append(fields, f)
 	}
-	return policyForm{count(p.MaxDepth), readable.Span(p.RetainCompleted.Age), count(p.RetainCompleted.Count),
-		readable.Span(p.RetainDead.Age), count(p.RetainDead.Count), readable.Span(p.DuplicateSpan), count(p.PriorityRound)}
+	return fields
 }
 
 func (h *Handler) pause(w http.ResponseWriter, r *http.Request) error {
@@ -51,63 +55,56 @@ func (h *Handler) remove(w http.ResponseWriter, r *http.Request) error {
 
 func (h *Handler) policy(w http.ResponseWriter, r *http.Request) error {
 	return h.decideQueue(w, r, ActionPolicy, "policy", "has new rules.", func(name string) error {
-		p, err := h.inspector.Policy(r.Context(), name)
+		now, err := h.inspector.Policy(r.Context(), name)
 		if err != nil {
 			return err
 		}
-		was := formOf(p)
-		// A field that was left alone keeps what it stands for to the microsecond.
-		number := func(field, was string, n *int64) {
-			if s := r.PostFormValue(field); s != was && err == nil {
-				*n, err = parseCount(field, s)
+		wanted := now
+		for _, f := range formOf(now) {
+			// A field that was left alone keeps what it stands for to the microsecond.
+			if s := r.PostFormValue(f.Field); s != f.Value {
+				if err := f.read(s, &wanted); err != nil {
+					return err
+				}
 			}
 		}
-		age := func(field, was string, d *time.Duration) {
-			if s := r.PostFormValue(field); s != was && err == nil {
-				*d, err = parseSpan(field, s)
-			}
-		}
-		number("max-depth", was.MaxDepth, &p.MaxDepth)
-		age("completed-age", was.CompletedAge, &p.RetainCompleted.Age)
-		number("completed-count", was.CompletedCount, &p.RetainCompleted.Count)
-		age("dead-age", was.DeadAge, &p.RetainDead.Age)
-		number("dead-count", was.DeadCount, &p.RetainDead.Count)
-		age("duplicate-age", was.DuplicateAge, &p.DuplicateSpan)
-		number("priority-round", was.PriorityRound, &p.PriorityRound)
-		if err == nil {
-			_, err = h.inspector.SetPolicy(r.Context(), inspect.PolicyRequest{Queue: name, MaxDepth: &p.MaxDepth,
-				RetainCompleted: &p.RetainCompleted, RetainDead: &p.RetainDead, DuplicateSpan: &p.DuplicateSpan, PriorityRound: &p.PriorityRound})
-		}
+		_, err = h.inspector.SetPolicy(r.Context(), broker.PolicyFrom(name, now, wanted))
 		return err
 	})
 }
 
-var fieldNames = map[string]string{
-	"max-depth": "Maximum depth", "duplicate-age": "Refuse a given ID again for", "completed-age": "Keep completed for", "completed-count": "Keep completed, at most",
-	"dead-age": "Keep dead for", "dead-count": "Keep dead, at most",
-	"priority-round": "Jobs in a row, one of each priority", "older": "Older than", "newer": "Newer than", "rate": "Jobs per second", "in": "In",
+// read sets the field's rule to what was typed.
+func (f *ruleField) read(s string, p *inspect.Policy) error {
+	if f.Number {
+		n, err := parseCount(f.Label, s)
+		f.Set(p, n)
+		return err
+	}
+	d, err := parseSpan(f.Label, s)
+	f.Set(p, int64(d/time.Microsecond))
+	return err
 }
 
 // parseCount reads a whole number; nothing is zero.
-func parseCount(field, s string) (int64, error) {
+func parseCount(label, s string) (int64, error) {
 	s = strings.ReplaceAll(strings.TrimSpace(s), ",", "")
 	if s == "" {
 		return 0, nil
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 {
-		return 0, &pageError{http.StatusBadRequest, fmt.Sprintf("%s: %q is no whole number from 0 on.", fieldNames[field], text(s))}
+		return 0, &pageError{http.StatusBadRequest, fmt.Sprintf("%s: %q is no whole number from 0 on.", label, text(s))}
 	}
 	return n, nil
 }
 
 // parseSpan reads a duration, in which d stands for days; nothing is zero.
-func parseSpan(field, s string) (time.Duration, error) {
+func parseSpan(label, s string) (time.Duration, error) {
 	s = strings.TrimSpace(s)
 	if s == "" {
 		return 0, nil
 	}
-	wrong := &pageError{http.StatusBadRequest, fmt.Sprintf("%s: %q is no time span; write 90s, 15m, 12h or 7d.", fieldNames[field],
+	wrong := &pageError{http.StatusBadRequest, fmt.Sprintf("%s: %q is no time span; write 90s, 15m, 12h or 7d.", label,
 		text(s))}
 	rest, days := s, int64(0)
 	if number, after, ok := strings.Cut(s, "d"); ok {

@@ -76,21 +76,7 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 		return broker.Policy{}, nil
 	}
 	q := b.store.queue(req.Queue)
-	p := &q.policy
-	set(&p.Paused, req.Paused)
-	set(&p.MaxDepth, req.MaxDepth)
-	set(&p.RetainCompleted, req.RetainCompleted)
-	set(&p.RetainDead, req.RetainDead)
-	set(&p.DuplicateSpan, req.DuplicateSpan)
-	set(&p.PriorityRound, req.PriorityRound)
-	p.RetainCompleted.Age, p.RetainDead.Age = upTo(p.RetainCompleted.Age), upTo(p.RetainDead.Age)
-	p.DuplicateSpan = upTo(p.DuplicateSpan)
+	req.Apply(&q.policy)
 	q.touch() // it may have been resumed
-	return *p, nil
-}
-
-func set[T any](field, value *T) {
-	if value != nil {
-		*field = *value
-	}
+	return q.policy, nil
 }

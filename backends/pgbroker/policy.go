@@ -2,7 +2,9 @@ package pgbroker
 
 import (
 	"context"
-	"time"
+	"encoding/json"
+	"errors"
+	"fmt"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -18,35 +20,36 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 }
 
 func (b *Broker) policy(ctx context.Context, req *broker.PolicyRequest) (broker.Policy, error) {
-	var p policyRow
+	var rules []byte
 	layout, found := 0, false
 	read := func(r rows, more ...any) error {
 		if !r.Next() {
 			return nil
 		}
 		found = true
-		return r.Scan(append(append([]any{&layout}, p.columns()...), more...)...)
+		return r.Scan(append([]any{&layout, &rules}, more...)...)
 	}
-	if (*req == broker.PolicyRequest{Queue: req.Queue}) {
+	changes := make(map[string]int64)
+	for _, c := range req.Changes() {
+		changes[c.Rule.Name] = c.Value
+	}
+	if len(changes) == 0 {
 		if err := b.call(ctx, b.step("policy", func(r rows) error { return read(r) }, req.Queue)); err != nil {
 			return broker.Policy{}, err
 		}
 		if layout > knownLayout {
 			return broker.Policy{}, newerLayout(layout)
 		}
-		return p.policy(), nil
+		return readPolicy(rules)
 	}
-	keptAge, keptCount := retention(req.RetainCompleted)
-	deadAge, deadCount := retention(req.RetainDead)
-	var span *int64
-	if req.DuplicateSpan != nil {
-		us := broker.DurationMicros(*req.DuplicateSpan)
-		span = &us
+	text, err := json.Marshal(changes)
+	if err != nil {
+		return broker.Policy{}, err
 	}
 	wake := b.waker.message(req.Queue, false) // it may have been resumed
 	var ignored any
-	err := b.call(ctx, b.step("policy_set", func(r rows) error { return read(r, &ignored) },
-		req.Queue, req.Paused, req.MaxDepth, keptAge, keptCount, deadAge, deadCount, span, wake.channel, wake.payload, req.PriorityRound))
+	err = b.call(ctx, b.step("policy_set", func(r rows) error { return read(r, &ignored) },
+		req.Queue, string(text), wake.channel, wake.payload))
 	b.waker.wake(req.Queue, false)
 	if err == nil && !found {
 		if layout, err = b.layout(ctx, req.Queue); err == nil {
@@ -56,36 +59,19 @@ func (b *Broker) policy(ctx context.Context, req *broker.PolicyRequest) (broker.
 	if err != nil {
 		return broker.Policy{}, err
 	}
-	return p.policy(), nil
+	return readPolicy(rules)
 }
 
-func retention(r *broker.Retention) (age, count *int64) {
-	if r == nil {
-		return nil, nil
+// readPolicy reads the column policy: the numbers of rules by their names.
+func readPolicy(rules []byte) (p broker.Policy, err error) {
+	numbers := make(map[string]int64)
+	if len(rules) > 0 {
+		if err := json.Unmarshal(rules, &numbers); err != nil {
+			return p, fmt.Errorf("a queue's policy: %w", errors.Join(err, broker.ErrMalformed))
+		}
 	}
-	us := broker.DurationMicros(r.Age)
-	return &us, &r.Count
-}
-
-// policyRow receives a queue's policy.
-type policyRow struct {
-	paused                                                        bool
-	depth, keptAge, keptCount, deadAge, deadCount, dupSpan, round int64
-}
-
-func (p *policyRow) columns() []any {
-	return []any{&p.paused, &p.depth, &p.keptAge, &p.keptCount, &p.deadAge, &p.deadCount, &p.dupSpan, &p.round}
-}
-
-func (p *policyRow) policy() broker.Policy {
-	return broker.Policy{
-		Paused:          p.paused,
-		MaxDepth:        p.depth,
-		RetainCompleted: broker.Retention{Age: micros(p.keptAge), Count: p.keptCount},
-		RetainDead:      broker.Retention{Age: micros(p.deadAge), Count: p.deadCount},
-		DuplicateSpan:   micros(p.dupSpan),
-		PriorityRound:   p.round,
+	for _, rule := range broker.Rules() {
+		rule.Set(&p, numbers[rule.Name])
 	}
+	return p, nil
 }
-
-func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

@@ -74,13 +74,13 @@ var timed = [places - lanes]broker.State{broker.StateScheduled, broker.StateRetr
 
 // scan reads a row of queues.sql.
 func (l *agesLook) scan(r rows) (broker.QueueInfo, error) {
-	var p policyRow
+	var rules []byte
 	var counts [len(counted)]int64
 	var created []*int64
 	var oldest agesSeen
 	info := broker.QueueInfo{Counts: make(map[broker.State]int64), Oldest: make(map[broker.State]time.Time)}
 	layout, waiting := 0, int64(0)
-	columns := append([]any{&info.Name, &layout}, p.columns()...)
+	columns := []any{&info.Name, &layout, &rules}
 	for i := range counts {
 		columns = append(columns, &counts[i])
 	}
@@ -95,7 +95,10 @@ func (l *agesLook) scan(r rows) (broker.QueueInfo, error) {
 	if len(created) != lanes || len(oldest.first) != places {
 		return info, broker.ErrMalformed
 	}
-	info.Policy = p.policy()
+	var err error
+	if info.Policy, err = readPolicy(rules); err != nil {
+		return info, broker.About(err, "queues", info.Name, "")
+	}
 	for i, s := range timed {
 		if at := oldest.first[lanes+i]; at != nil {
 			info.Oldest[s] = broker.FromMicros(*at)

@@ -213,7 +213,7 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 	flag := []string{"shortcut-flag-differs " + plain}
 	table = append(table,
 		examinetest.Corruption{Name: "a plain queue that does not look so", Want: flag, Plant: p(func(p *planting) { p.do("del", plain) })},
-		examinetest.Corruption{Name: "a limit that does not show", Want: flag, Plant: p(func(p *planting) { p.do("hset", "m", "depth", 1000) })},
+		examinetest.Corruption{Name: "a limit that does not show", Want: flag, Plant: p(func(p *planting) { p.do("hset", "m", "max_depth", 1000) })},
 		examinetest.Corruption{Name: "a queue without a record that does not look plain", Want: []string{"queue-record-missing "},
 			Repairs: append(flag, "queue-record-missing ", "count-differs void"), Plant: p(func(p *planting) { p.do("del", "m"); p.do("del", plain) })})
 	if buckets == 1 {

@@ -2,7 +2,6 @@ package redisbroker
 
 import (
 	"context"
-	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -13,57 +12,33 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 	if err := req.Check(); err != nil {
 		return broker.Policy{}, err
 	}
-	args := policyArgs(&req)
-	s := &step{script: policyScript, queues: []string{req.Queue}, create: len(args) > 0, now: "0", args: args}
+	changes := req.Changes()
+	args := append([]any{len(ruleNames)}, ruleNames...)
+	for _, c := range changes {
+		args = append(args, c.Rule.Name, c.Value)
+	}
+	s := &step{script: policyScript, queues: []string{req.Queue}, create: len(changes) > 0, now: "0", args: args}
 	if err := b.runOne(ctx, s); err != nil || s.code != codeDone {
 		return broker.Policy{}, broker.About(err, "policy", req.Queue, "")
 	}
 	return policyOf(s.reply), nil
 }
 
-// policyArgs are the fields to change and their values, as policy.lua stores
-// them: numbers, durations in microseconds.
-func policyArgs(req *broker.PolicyRequest) []any {
-	var args []any
-	if req.Paused != nil {
-		paused := 0
-		if *req.Paused {
-			paused = 1
-		}
-		args = append(args, "paused", paused)
+// ruleNames are the fields of a queue's record that hold its policy.
+var ruleNames = func() (names []any) {
+	for _, rule := range broker.Rules() {
+		names = append(names, rule.Name)
 	}
-	if req.MaxDepth != nil {
-		args = append(args, "depth", *req.MaxDepth)
-	}
-	if r := req.RetainCompleted; r != nil {
-		args = append(args, "retain", broker.DurationMicros(r.Age), "count", r.Count)
-	}
-	if r := req.RetainDead; r != nil {
-		args = append(args, "deadage", broker.DurationMicros(r.Age), "deadcount", r.Count)
-	}
-	if req.DuplicateSpan != nil {
-		args = append(args, "span", broker.DurationMicros(*req.DuplicateSpan))
-	}
-	if req.PriorityRound != nil {
-		args = append(args, "round", *req.PriorityRound)
-	}
-	return args
-}
+	return names
+}()
 
-const policyFields = 8
-
-// policyOf reads the fields in the order in which policy.lua gives them.
-func policyOf(fields []any) broker.Policy {
-	if len(fields) < policyFields {
-		return broker.Policy{}
+// policyOf reads the numbers of the rules, in the order of their names.
+func policyOf(numbers []any) (p broker.Policy) {
+	if len(numbers) < len(ruleNames) {
+		return p
 	}
-	duration := func(i int) time.Duration { return time.Duration(number(fields[i])) * time.Microsecond }
-	return broker.Policy{
-		Paused:          number(fields[0]) == 1,
-		MaxDepth:        number(fields[1]),
-		RetainCompleted: broker.Retention{Age: duration(2), Count: number(fields[3])},
-		RetainDead:      broker.Retention{Age: duration(4), Count: number(fields[5])},
-		DuplicateSpan:   duration(6),
-		PriorityRound:   number(fields[7]),
+	for i, rule := range broker.Rules() {
+		rule.Set(&p, number(numbers[i]))
 	}
+	return p
 }

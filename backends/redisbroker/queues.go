@@ -35,7 +35,7 @@ func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.Q
 	for part := range slices.Chunk(names, queuesCall) {
 		steps := make([]*step, 0, len(part))
 		for _, name := range part {
-			steps = append(steps, &step{script: queuesScript, queues: []string{name}, now: nowArg(req.Now), args: []any{workers}})
+			steps = append(steps, &step{script: queuesScript, queues: []string{name}, now: nowArg(req.Now), args: append([]any{workers}, ruleNames...)})
 		}
 		if err := b.run(ctx, nil, steps...); err != nil {
 			return broker.QueuesReply{}, broker.About(err, "queues", "", "")
@@ -68,7 +68,7 @@ func (b *Broker) names(ctx context.Context) ([]string, error) {
 
 // describedFields is how many fields queues.lua answers before those of workers:
 // counts, suppressed ones, creation times of pending jobs, times of states, and the policy.
-const describedFields = 8 + 1 + broker.Priorities + 5 + policyFields
+var describedFields = 8 + 1 + broker.Priorities + 5 + len(ruleNames)
 
 // described reads what queues.lua says of a queue.
 func described(name string, s *step) broker.QueueInfo {
@@ -94,7 +94,7 @@ func described(name string, s *step) broker.QueueInfo {
 	}
 	rest = rest[len(timed):]
 	info.Policy = policyOf(rest)
-	for list := rest[policyFields:]; len(list) >= 4; list = list[4:] {
+	for list := rest[len(ruleNames):]; len(list) >= 4; list = list[4:] {
 		id, until, held := text(list[0]), moment(number(list[1])), int(number(list[3]))
 		w, err := broker.ParseWorkerInfo([]byte(text(list[2])), id, until, held)
 		if err != nil { // of a newer version: what the store knows is told all the same

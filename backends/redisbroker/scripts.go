@@ -150,8 +150,8 @@ var (
 	keyUse   = regexp.MustCompile(`q\.([a-z_]+)(\[)?`)
 	argUse   = regexp.MustCompile(`args\.([a-z_]+)`)
 	firstUse = regexp.MustCompile(`first\.([a-z_]+)`)
-	fieldUse = regexp.MustCompile(`m\.([a-z]+)`)
-	opening  = regexp.MustCompile(`= open\('([a-z', ]+)'\)`)
+	fieldUse = regexp.MustCompile(`m\.([a-z_]+)`)
+	opening  = regexp.MustCompile(`= open\('([a-z_', ]+)'\)`)
 )
 
 // placeArgs writes places in ARGV for the names of arguments. A name with a star is

@@ -194,12 +194,18 @@ func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer
 	return err
 }
 
-// copyPolicy gives the queue at the destination the rules of the one here.
+// copyPolicy gives the queue at the destination the rules of the one here, except
+// whether it is paused.
 func copyPolicy(ctx context.Context, i *inspect.Inspector, queue string, to inspect.Destination) error {
-	p, err := i.Policy(ctx, queue)
+	wanted, err := i.Policy(ctx, queue)
+	if err != nil {
+		return err
+	}
+	there, name := inspect.New(to.Broker), cmp.Or(to.Queue, queue)
+	now, err := there.Policy(ctx, name)
 	if err == nil {
-		_, err = inspect.New(to.Broker).SetPolicy(ctx, inspect.PolicyRequest{Queue: cmp.Or(to.Queue, queue), MaxDepth: &p.MaxDepth,
-			RetainCompleted: &p.RetainCompleted, RetainDead: &p.RetainDead, DuplicateSpan: &p.DuplicateSpan, PriorityRound: &p.PriorityRound})
+		wanted.Paused = now.Paused
+		_, err = there.SetPolicy(ctx, broker.PolicyFrom(name, now, wanted))
 	}
 	return err
 }

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"cmp"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -14,21 +12,23 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// policyView is a policy as --json writes it; times are seconds.
-type policyView struct {
-	Paused              bool    `json:"paused"`
-	MaxDepth            int64   `json:"max_depth"`
-	RetainCompletedAge  float64 `json:"retain_completed_seconds"`
-	RetainCompletedMost int64   `json:"retain_completed_count"`
-	RetainDeadAge       float64 `json:"retain_dead_seconds"`
-	RetainDeadMost      int64   `json:"retain_dead_count"`
-	DuplicateSpan       float64 `json:"duplicate_span_seconds"`
-	PriorityRound       int64   `json:"priority_round"`
-}
+// policyView is a policy as --json writes it: rules by their names, times in
+// seconds.
+type policyView map[string]any
 
-func viewPolicy(p inspect.Policy) *policyView {
-	return &policyView{p.Paused, p.MaxDepth, p.RetainCompleted.Age.Seconds(), p.RetainCompleted.Count,
-		p.RetainDead.Age.Seconds(), p.RetainDead.Count, p.DuplicateSpan.Seconds(), p.PriorityRound}
+func viewPolicy(p inspect.Policy) policyView {
+	view := make(policyView)
+	for _, rule := range broker.Rules() {
+		switch n := rule.Of(&p); rule.Unit {
+		case broker.RuleFlag:
+			view[rule.Name] = n == 1
+		case broker.RuleSpan:
+			view[rule.Name+"_seconds"] = (time.Duration(n) * time.Microsecond).Seconds()
+		default:
+			view[rule.Name] = n
+		}
+	}
+	return view
 }
 
 func (a *app) queues() *cobra.Command {
@@ -42,14 +42,13 @@ func (a *app) queues() *cobra.Command {
 }
 
 func (a *app) policy() *cobra.Command {
-	var maxDepth, completedMost, deadMost, round int64
-	var completedAge, deadAge, duplicates time.Duration
+	given := make(map[*broker.Rule]func() int64)
 	cmd := &cobra.Command{
 		Use:   "policy QUEUE",
 		Short: "Show a queue's policy, or change it",
 		Long: `Show a queue's policy, or change the parts that are given, for all workers and
-producers at once. Zero means no limit. Records of completed jobs are kept only
-if --keep-completed or the job's own retention says for how long.`,
+producers at once. Records of completed jobs are kept only if --keep-completed
+or the job's own retention says for how long.`,
 		Args: exactly("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i, err := a.inspector(cmd.Context())
@@ -59,32 +58,17 @@ if --keep-completed or the job's own retention says for how long.`,
 			if _, err := i.Queue(cmd.Context(), args[0]); err != nil {
 				return err // a policy for a name that was mistyped helps nobody
 			}
-			change := inspect.PolicyRequest{Queue: args[0]}
-			given := cmd.Flags().Changed
-			if given("max-depth") {
-				change.MaxDepth = &maxDepth
-			}
-			if given("duplicate-span") {
-				change.DuplicateSpan = &duplicates
-			}
-			if given("priority-round") {
-				change.PriorityRound = &round
-			}
 			now, err := i.Policy(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			if given("keep-completed") || given("keep-completed-count") {
-				change.RetainCompleted = &now.RetainCompleted
-				set(given("keep-completed"), &change.RetainCompleted.Age, completedAge)
-				set(given("keep-completed-count"), &change.RetainCompleted.Count, completedMost)
+			wanted := now
+			for rule, number := range given {
+				if cmd.Flags().Changed(flagOf(rule)) {
+					rule.Set(&wanted, number())
+				}
 			}
-			if given("keep-dead") || given("keep-dead-count") {
-				change.RetainDead = &now.RetainDead
-				set(given("keep-dead"), &change.RetainDead.Age, deadAge)
-				set(given("keep-dead-count"), &change.RetainDead.Count, deadMost)
-			}
-			p, err := i.SetPolicy(cmd.Context(), change)
+			p, err := i.SetPolicy(cmd.Context(), broker.PolicyFrom(args[0], now, wanted))
 			if err != nil {
 				return err
 			}
@@ -92,52 +76,39 @@ if --keep-completed or the job's own retention says for how long.`,
 				return a.object(viewPolicy(p))
 			}
 			t := a.table("PAUSED", strconv.FormatBool(p.Paused))
-			t.row("MAX DEPTH", orNone(count(p.MaxDepth)))
-			t.row("KEEP COMPLETED", bound(p.RetainCompleted, "none, unless a job asks for it"))
-			t.row("KEEP DEAD", bound(p.RetainDead, "all"))
-			t.row("DUPLICATE SPAN", span(cmp.Or(p.DuplicateSpan, broker.DefaultDuplicateSpan)))
-			t.row("PRIORITY ROUND", cmp.Or(count(p.PriorityRound), "none, urgent jobs go first"))
+			for _, rule := range broker.Rules() {
+				if rule.Unit != broker.RuleFlag {
+					t.row(strings.ToUpper(strings.ReplaceAll(rule.Name, "_", " ")), ruleText(rule, rule.Of(&p)))
+				}
+			}
 			return t.end()
 		},
 	}
-	flags := cmd.Flags()
-	flags.Int64Var(&maxDepth, "max-depth", 0, "maximum number of pending, scheduled and waiting jobs; more are refused")
-	flags.DurationVar(&completedAge, "keep-completed", 0, "how long to keep records of completed and cancelled jobs")
-	flags.Int64Var(&completedMost, "keep-completed-count", 0, "how many of these records to keep")
-	flags.DurationVar(&deadAge, "keep-dead", 0, "how long to keep dead jobs")
-	flags.Int64Var(&deadMost, "keep-dead-count", 0, "how many dead jobs to keep")
-	flags.DurationVar(&duplicates, "duplicate-span", 0, "how long to refuse a given ID after its job is gone")
-	flags.Int64Var(&round, "priority-round", 0,
-		"of so many jobs in a row, at least one is of each priority that has pending jobs;\n4 to 1000, 0 for urgent jobs first")
+	for _, rule := range broker.Rules() {
+		usage := rule.Help + ";\n0 means " + rule.Zero
+		switch rule.Unit {
+		case broker.RuleCount:
+			n := cmd.Flags().Int64(flagOf(rule), 0, usage)
+			given[rule] = func() int64 { return *n }
+		case broker.RuleSpan:
+			d := cmd.Flags().Duration(flagOf(rule), 0, usage)
+			given[rule] = func() int64 { return int64(*d / time.Microsecond) }
+		}
+	}
 	return cmd
 }
 
-// set sets a field whose flag was given.
-func set[T any](given bool, field *T, value T) {
-	if given {
-		*field = value
-	}
-}
+// flagOf names the flag of a rule.
+func flagOf(rule *broker.Rule) string { return strings.ReplaceAll(rule.Name, "_", "-") }
 
-func orNone(s string) string {
-	if s == "" {
-		return "no limit"
+func ruleText(rule *broker.Rule, n int64) string {
+	switch {
+	case n == 0:
+		return rule.Zero
+	case rule.Unit == broker.RuleSpan:
+		return span(time.Duration(n) * time.Microsecond)
 	}
-	return s
-}
-
-func bound(r inspect.Retention, zero string) string {
-	var parts []string
-	if r.Age > 0 {
-		parts = append(parts, "for "+span(r.Age))
-	}
-	if r.Count > 0 {
-		parts = append(parts, fmt.Sprintf("at most %d", r.Count))
-	}
-	if len(parts) == 0 {
-		return zero
-	}
-	return strings.Join(parts, ", ")
+	return count(n)
 }
 
 func (a *app) removeQueue() *cobra.Command {

@@ -19,7 +19,7 @@ type queueView struct {
 	Counts  map[string]int64   `json:"counts"`
 	Oldest  map[string]float64 `json:"oldest_seconds"`
 	Pending map[int]float64    `json:"oldest_pending_seconds,omitempty"` // by priority
-	Policy  *policyView        `json:"policy,omitempty"`
+	Policy  policyView         `json:"policy,omitempty"`
 	Workers []workerView       `json:"workers,omitempty"`
 	Now     time.Time          `json:"now"`
 }

@@ -9,17 +9,19 @@ create table jobs.queue (
   id             int generated always as identity primary key,
   name           text collate "C" not null unique,
   layout         int     not null default 1,
-  paused         boolean not null default false,
-  max_depth      bigint  not null default 0,
-  retain_age     bigint  not null default 0, -- of completed and cancelled records
-  retain_count   bigint  not null default 0,
-  dead_age       bigint  not null default 0,
-  dead_count     bigint  not null default 0,
-  duplicate_span bigint  not null default 0, -- 0: an hour
-  priority_round bigint  not null default 0, -- 0: urgent jobs first
+  policy         jsonb   not null default '{}', -- by the names of broker.Rules; what is missing is 0
   watched_until  bigint  not null default 0, -- settles are announced until then
   polled_until   bigint  not null default 0, -- and written to event, for who cannot listen
-  leaving        boolean not null default false -- being removed; what comes for it makes it stay
+  leaving        boolean not null default false, -- being removed; what comes for it makes it stay
+
+  paused               boolean not null generated always as (coalesce((policy->>'paused')::bigint, 0) > 0) stored,
+  max_depth            bigint  not null generated always as (coalesce((policy->>'max_depth')::bigint, 0)) stored,
+  keep_completed       bigint  not null generated always as (coalesce((policy->>'keep_completed')::bigint, 0)) stored,
+  keep_completed_count bigint  not null generated always as (coalesce((policy->>'keep_completed_count')::bigint, 0)) stored,
+  keep_dead            bigint  not null generated always as (coalesce((policy->>'keep_dead')::bigint, 0)) stored,
+  keep_dead_count      bigint  not null generated always as (coalesce((policy->>'keep_dead_count')::bigint, 0)) stored,
+  duplicate_span       bigint  not null generated always as (coalesce((policy->>'duplicate_span')::bigint, 0)) stored,
+  priority_round       bigint  not null generated always as (coalesce((policy->>'priority_round')::bigint, 0)) stored
 );
 
 -- The order in which jobs become pending. The scan floor relies on numbers

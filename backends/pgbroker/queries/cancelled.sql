@@ -6,11 +6,11 @@
 with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (
-  select id, retain_age, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span from jobs.queue where name = @queue
+  select id, keep_completed, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span from jobs.queue where name = @queue
 ), ended as (
   delete from jobs.job j where j.queue = (select id from place) and j.id = any (@ids::text[]) and j.state = 7
     and current_setting('jobs_settle.cancelled', true) is distinct from '0'
-  returning j.*, coalesce(j.retention, (select retain_age from place)) as keep
+  returning j.*, coalesce(j.retention, (select keep_completed from place)) as keep
 ), kept as (
   insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given,
     id, key, tail, body)

@@ -6,5 +6,5 @@
 select floor(extract(epoch from statement_timestamp()) / 86400)::int, array(select day from jobs.history_day),
        array(select substring(c.relname from '^history_([0-9]+)$')::int from pg_inherits i join pg_class c on c.oid = i.inhrelid
              where i.inhparent = to_regclass(format('%I.history', @schema::text)) and c.relname ~ '^history_[0-9]{1,9}$'),
-       (select coalesce(max(retain_age / 86400000000), 0)::int from jobs.queue
-        where retain_age / 86400000000 between 1 and @days and retain_count = 0)
+       (select coalesce(max(keep_completed / 86400000000), 0)::int from jobs.queue
+        where keep_completed / 86400000000 between 1 and @days and keep_completed_count = 0)

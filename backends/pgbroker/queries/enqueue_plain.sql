@@ -11,7 +11,7 @@ with stored as (
     -- Assigning the transaction's ID before any seq is what the scan floor relies on. As a column it would be left out.
     select q.id, coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
     from jobs.queue q
-    where name = @queue and layout <= 1 and not leaving and retain_age = 0 and (max_depth = 0 or @limited)
+    where name = @queue and layout <= 1 and not leaving and keep_completed = 0 and (max_depth = 0 or @limited)
       and pg_current_xact_id() is not null
       and not exists (select from jobs.dead d where d.id = any (@ids::text[]) and d.queue = q.id)
     offset 0) q

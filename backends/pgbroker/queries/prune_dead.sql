@@ -5,17 +5,17 @@
 with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (
-  select q.id, coalesce(nullif(q.duplicate_span, 0), 3600000000) as duplicate_span, nullif(q.dead_age, 0) as dead_age,
-         case when q.dead_count = 0 then 0 else
+  select q.id, coalesce(nullif(q.duplicate_span, 0), 3600000000) as duplicate_span, nullif(q.keep_dead, 0) as keep_dead,
+         case when q.keep_dead_count = 0 then 0 else
            least(@limit, coalesce((select t.dead from jobs.count_total t where t.queue = q.id), 0)
-             + coalesce((select sum(d.dead) from jobs.count_delta d where d.queue = q.id), 0) - q.dead_count) end as surplus
-  from jobs.queue q where q.name = @queue and q.layout <= 1 and (q.dead_age > 0 or q.dead_count > 0)
+             + coalesce((select sum(d.dead) from jobs.count_delta d where d.queue = q.id), 0) - q.keep_dead_count) end as surplus
+  from jobs.queue q where q.name = @queue and q.layout <= 1 and (q.keep_dead > 0 or q.keep_dead_count > 0)
 ), gone as (
   delete from jobs.dead where queue = (select id from place) and id = any (array(
     select f.id from (
       select d.id, d.died_at, row_number() over () as ord
       from (select id, died_at from jobs.dead where queue = (select id from place) order by died_at, id limit @limit) d) f
-    where f.ord <= (select surplus from place) or f.died_at + (select dead_age from place) <= (select now from clock)))
+    where f.ord <= (select surplus from place) or f.died_at + (select keep_dead from place) <= (select now from clock)))
   returning id, given, suppressed
 ), remembered as (
   insert into jobs.remembered (queue, id, until)

@@ -8,7 +8,7 @@ with delta as materialized (
          sum(completed) as completed, sum(dead) as dead, sum(cancelled) as cancelled
   from jobs.count_delta where n > @floor group by queue
 )
-select q.name, q.layout, q.paused, q.max_depth, q.retain_age, q.retain_count, q.dead_age, q.dead_count, q.duplicate_span, q.priority_round,
+select q.name, q.layout, q.policy,
        (coalesce(t.pending, 0) + coalesce(d.pending, 0))::bigint, (coalesce(t.scheduled, 0) + coalesce(d.scheduled, 0))::bigint,
        (coalesce(t.active, 0) + coalesce(d.active, 0))::bigint, (coalesce(t.retry, 0) + coalesce(d.retry, 0))::bigint,
        (coalesce(t.completed, 0) + coalesce(d.completed, 0))::bigint, (coalesce(t.dead, 0) + coalesce(d.dead, 0))::bigint,

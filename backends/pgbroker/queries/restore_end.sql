@@ -7,7 +7,7 @@
 with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), place as materialized (
-  select id, retain_age from jobs.queue where name = @queue
+  select id, keep_completed from jobs.queue where name = @queue
 ), undone as (
   delete from jobs.job where queue = (select id from place) and id = any (@take_back::text[])
 ), freed as (
@@ -20,7 +20,7 @@ with clock as materialized (
 ), ended as (
   delete from jobs.job j using clock, unnest(@keep::text[], @until::bigint[], @suppressed::boolean[]) as n(id, finished, suppressed)
   where j.queue = (select id from place) and j.id = any (@keep) and j.id = n.id and j.state >= 5
-  returning j.*, coalesce(nullif(n.finished, 0), clock.now) as finished, coalesce(j.retention, (select retain_age from place)) as keep,
+  returning j.*, coalesce(nullif(n.finished, 0), clock.now) as finished, coalesce(j.retention, (select keep_completed from place)) as keep,
     nullif(n.suppressed and j.state = 6, false) as suppressed
 ), died as (
   insert into jobs.dead (died_at, created_at, epoch, retention, queue, deliveries, failures, crashes, snoozes, lane, given, suppressed,

@@ -12,7 +12,7 @@ with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid,
          (extract(epoch from statement_timestamp()) * 1000000)::bigint as real
 ), place as materialized (
-  select id, retain_age, retain_count, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span, watched_until, polled_until
+  select id, keep_completed, keep_completed_count, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span, watched_until, polled_until
   from jobs.queue where name = @queue and layout <= 1
 ), holder as materialized (
   select num, ended_at is null and @number::bigint is not null as numbered
@@ -36,9 +36,9 @@ with clock as materialized (
   delete from jobs.job j using item n
   where j.queue = (select id from place) and j.id = any (array(select id from held))
     and j.id = n.id and n.state >= 5 and coalesce(j.epoch, 0) = n.epoch and j.worker is not distinct from (select num from holder)
-  returning n.ord, j.id, n.state, coalesce(j.retention, (select retain_age from place)) as keep, j.given, j.unique_key, j.key, j.lane,
+  returning n.ord, j.id, n.state, coalesce(j.retention, (select keep_completed from place)) as keep, j.given, j.unique_key, j.key, j.lane,
     j.retention, j.created_at, n.epoch + 1 as epoch, n.deliveries, n.failures, n.crashes, n.snoozes, n.tail,
-    case when n.state = 6 or coalesce(j.retention, (select retain_age from place)) > 0 then j.body end as body
+    case when n.state = 6 or coalesce(j.retention, (select keep_completed from place)) > 0 then j.body end as body
 ), turn as materialized (
   -- Of those that go to the front in one request the first goes out first.
   select o.*, case when o.state = 1 then nextval('jobs.job_seq') end as seq
@@ -66,7 +66,7 @@ with clock as materialized (
   from clock, place, ended e
   -- Whole days, in real time, of queues that need not count what they keep.
   cross join lateral (
-    select case when e.keep >= 86400000000 and @now::bigint is null and place.retain_count = 0
+    select case when e.keep >= 86400000000 and @now::bigint is null and place.keep_completed_count = 0
       then ((clock.now + e.keep) / 86400000000)::int end as day) d
   where e.state <> 6 and e.keep > 0
 ), died as (

@@ -4,7 +4,7 @@
 -- Returns: as settle.sql
 -- Called by: (*Broker).Settle, (*Broker).Claim
 with place as materialized (
-  select id, retain_age, retain_count, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span,
+  select id, keep_completed, keep_completed_count, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span,
          greatest(watched_until, polled_until) > (extract(epoch from statement_timestamp()) * 1000000)::bigint as watched,
          coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
   from jobs.queue where name = @queue and layout <= 1
@@ -23,9 +23,9 @@ with place as materialized (
   delete from jobs.job j using item n
   where j.queue = (select id from place) and j.id = any (array(select id from item))
     and j.id = n.id and coalesce(j.epoch, 0) = n.epoch and j.worker is not distinct from (select num from holder)
-  returning n.ord, j.id, n.state, coalesce(j.retention, (select retain_age from place)) as keep, j.given, j.unique_key, j.key,
+  returning n.ord, j.id, n.state, coalesce(j.retention, (select keep_completed from place)) as keep, j.given, j.unique_key, j.key,
     j.created_at, n.epoch + 1 as epoch, n.deliveries, n.failures, n.crashes, n.snoozes, n.tail,
-    case when coalesce(j.retention, (select retain_age from place)) > 0 then j.body end as body
+    case when coalesce(j.retention, (select keep_completed from place)) > 0 then j.body end as body
 ), kept as (
   insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given,
     id, key, tail, body)
@@ -35,7 +35,7 @@ with place as materialized (
   from place p cross join ended e
   -- Whole days, in real time, of queues that need not count what they keep.
   cross join lateral (
-    select case when e.keep >= 86400000000 and @now::bigint is null and p.retain_count = 0
+    select case when e.keep >= 86400000000 and @now::bigint is null and p.keep_completed_count = 0
       then ((p.now + e.keep) / 86400000000)::int end as day) d
   where e.keep > 0
 ), remembered as (

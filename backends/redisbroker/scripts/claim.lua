@@ -26,7 +26,7 @@ local sub, byte, find = string.sub, string.byte, string.find
 local worker, most, room = args.worker, tonumber(args.most_jobs), tonumber(args.most_bytes)
 local queues = {}
 for i = 1, tonumber(args.queues) do
-  local q, m = open('paused', 'void', 'big', 'round', 'turn')
+  local q, m = open('paused', 'void', 'big', 'priority_round', 'turn')
   if not q.refused and redis.call('HEXISTS', q.workers, worker) == 0 then q.refused = {GONE} end
   q.void, q.dropped = tonumber(m.void or 0), 0
   q.big = biggest(m.big)

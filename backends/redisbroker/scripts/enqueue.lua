@@ -14,10 +14,10 @@
 -- @include due
 -- @include wake
 
-local q, m = open('paused', 'depth', 'void', 'big')
+local q, m = open('paused', 'max_depth', 'void', 'big')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
-local depth, big = tonumber(m.depth or 0), tonumber(m.big or 0)
+local depth, big = tonumber(m.max_depth or 0), tonumber(m.big or 0)
 
 local total = tonumber(args.total)
 local first_body = first.ids + total

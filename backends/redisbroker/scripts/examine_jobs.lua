@@ -17,7 +17,7 @@
 
 local BYTES = 8388608 -- read in one call, about
 
-local q, m = open('big', 'retain')
+local q, m = open('big', 'keep_completed')
 if q.refused then return q.refused end
 local big = biggest(m.big)
 -- A page is small enough for the largest job that the queue ever had; a call reads
@@ -109,7 +109,7 @@ local function examine(id, body, head, lease)
   if (s.home == 'completed' or s.home == 'cancelled') and not redis.call('ZSCORE', q.lapses, 'r' .. id) then
     found('record-never-lapses', id, 'it ended, and nothing ends its retention', function()
       local keep = retention(body)
-      if keep == 0 then keep = tonumber(m.retain or 0) end
+      if keep == 0 then keep = tonumber(m.keep_completed or 0) end
       redis.call('ZADD', q.lapses, int(up + keep), 'r' .. id)
     end)
   end

@@ -17,7 +17,7 @@
 -- @include due
 -- @include wake
 
-local q, m = open('paused', 'depth', 'void')
+local q, m = open('paused', 'max_depth', 'void')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
 
@@ -70,7 +70,7 @@ for _, kind in ipairs({{'a', q.leases}, {'h', q.heads}, {'k', q.lease_counts}, {
 for b = 1, q.buckets do guarded('b' .. (b - 1), q.bodies[b]) end
 for _, kind in ipairs({{'w', q.lease_ends}, {'z', q.scheduled}, {'y', q.retry}}) do guarded(kind[1], kind[2], true) end
 
-local plain, flag = not q.paused and tonumber(m.depth or 0) == 0, 'p' .. (q.buckets > 1 and q.buckets or '')
+local plain, flag = not q.paused and tonumber(m.max_depth or 0) == 0, 'p' .. (q.buckets > 1 and q.buckets or '')
 if plain ~= (redis.call('EXISTS', q.plain) == 1) then
   found('shortcut-flag-differs', flag, 'the key ' .. flag .. ' is ' .. (plain and 'missing' or 'there, and the queue is not plain'),
     function() if plain then redis.call('SET', q.plain, LAYOUT) else redis.call('DEL', q.plain) end end)

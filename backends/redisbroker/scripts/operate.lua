@@ -23,10 +23,10 @@
 -- @include wake
 -- @include payload
 
-local q, m = open('paused', 'watch', 'retain', 'span', 'big')
+local q, m = open('paused', 'watch', 'keep_completed', 'duplicate_span', 'big')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
-q.retain, q.span = tonumber(m.retain or 0), duplicate_span(m.span)
+q.retain, q.span = tonumber(m.keep_completed or 0), duplicate_span(m.duplicate_span)
 local CHANGED, KEY_HELD, UNREADABLE = -1, -2, -3 -- below all states; as in operate.go
 local channel, reply, events = args.channel, {0, now}, {}
 local sets = {[SCHEDULED] = q.scheduled, [RETRY] = q.retry, [COMPLETED] = q.completed, [DEAD] = q.dead, [CANCELLED] = q.cancelled}

@@ -1,8 +1,8 @@
 -- policy: change fields of a queue's policy, and read all of it.
 --
 -- KEYS   record plain scheduled retry ready* token
--- ARGV   now queues buckets changes*   (per change: field, value)
--- Reply  {0, now, paused, depth, retain, count, deadage, deadcount, span, round}
+-- ARGV   now queues buckets how_many rules*   (the names of so many rules, then per change: rule, number)
+-- Reply  {0, now, the number of each rule}
 -- @include clock
 -- @include open
 -- @include due
@@ -10,10 +10,10 @@
 
 local q = open()
 if q.refused then return q.refused end
-local changes = #ARGV >= first.changes
-if changes then redis.call('HSET', q.record, unpack(ARGV, first.changes)) end
-local policy = redis.call('HMGET', q.record, 'paused', 'depth', 'retain', 'count', 'deadage', 'deadcount', 'span', 'round')
-local paused, depth = unpack(policy)
+local behind = first.rules + args.how_many
+local changes = #ARGV >= behind
+if changes then redis.call('HSET', q.record, unpack(ARGV, behind)) end
+local paused, depth = unpack(redis.call('HMGET', q.record, 'paused', 'max_depth'))
 q.paused = paused == '1'
 if changes then
   if q.paused or tonumber(depth or 0) > 0 then redis.call('DEL', q.plain) else redis.call('SET', q.plain, LAYOUT) end
@@ -27,5 +27,7 @@ elseif changes then
   if ready > 0 or next_due(q) then wake(q) end
 end
 local reply = {0, now}
-for i = 1, #policy do reply[#reply + 1] = tonumber(policy[i] or 0) end
+for i, number in ipairs(redis.call('HMGET', q.record, unpack(ARGV, first.rules, behind - 1))) do
+  reply[2 + i] = tonumber(number or 0)
+end
 return reply

@@ -12,9 +12,9 @@
 -- @include head
 -- @include turn
 
-local q, m = open('span', 'count', 'deadage', 'deadcount', 'void', 'swept')
+local q, m = open('duplicate_span', 'keep_completed_count', 'keep_dead', 'keep_dead_count', 'void', 'swept')
 if q.refused then return q.refused end
-q.span = duplicate_span(m.span)
+q.span = duplicate_span(m.duplicate_span)
 local most = tonumber(args.most)
 local budget = most
 local removed, records = {[COMPLETED] = 0, [CANCELLED] = 0, [DEAD] = 0, other = 0}, {}
@@ -62,7 +62,7 @@ budget = budget - n
 -- over is how many of the earliest jobs of a count are too many.
 local function over(count, cap) return cap > 0 and math.min(budget, count - cap) or 0 end
 
-local cap = tonumber(m.count or 0)
+local cap = tonumber(m.keep_completed_count or 0)
 local completed, cancelled = redis.call('ZCARD', q.completed), redis.call('ZCARD', q.cancelled)
 local excess = over(completed + cancelled, cap)
 if excess > 0 then
@@ -84,14 +84,14 @@ if excess > 0 then
   budget = budget - n
 end
 
-local age = tonumber(m.deadage or 0)
+local age = tonumber(m.keep_dead or 0)
 if age > 0 and budget > 0 then
   local old = redis.call('ZRANGEBYSCORE', q.dead, '-inf', int(now - age), 'LIMIT', 0, budget)
   n = fit(q, old)
   for i = 1, n do drop(q.dead, DEAD, old[i]) end
   budget = budget - n
 end
-excess = over(redis.call('ZCARD', q.dead), tonumber(m.deadcount or 0))
+excess = over(redis.call('ZCARD', q.dead), tonumber(m.keep_dead_count or 0))
 if excess > 0 then
   local old = redis.call('ZRANGE', q.dead, 0, excess - 1)
   n = fit(q, old)

@@ -2,7 +2,7 @@
 --
 -- KEYS   record leases lease_counts workers lease_ends worker_infos scheduled retry dead suppressed
 --        completed cancelled void_turns held ready* bodies*
--- ARGV   now queues buckets with_workers   (with_workers: 1 to list them)
+-- ARGV   now queues buckets with_workers rules*   (with_workers: 1 to list them)
 -- Reply  {0, now, pending, scheduled, active, retry, completed, dead, cancelled, waiting;
 --        how many of the dead are suppressed;
 --        creation time of the next job in turn of each priority, 8 bytes or
@@ -17,7 +17,7 @@
 
 local VOIDS = 100 -- void entries passed over to find the next job of a priority
 
-local q, m = open('paused', 'depth', 'retain', 'count', 'deadage', 'deadcount', 'span', 'round', 'void')
+local q, m = open('void')
 if q.refused then return q.refused end
 local voids = tonumber(m.void or 0)
 local pending, created = -voids, {}
@@ -38,7 +38,7 @@ local reply = {0, now, pending, redis.call('ZCARD', q.scheduled) - 1, active, re
   redis.call('ZCARD', q.completed), redis.call('ZCARD', q.dead), redis.call('ZCARD', q.cancelled), waiting,
   redis.call('SCARD', q.suppressed), created[1], created[2], created[3], created[4]}
 for _, set in ipairs({q.scheduled, q.retry, q.completed, q.dead, q.cancelled}) do reply[#reply + 1] = due(set) or -1 end
-local policy = {m.paused, m.depth, m.retain, m.count, m.deadage, m.deadcount, m.span, m.round}
+local policy = redis.call('HMGET', q.record, unpack(ARGV, first.rules))
 for i = 1, #policy do reply[#reply + 1] = tonumber(policy[i] or 0) end
 if args.with_workers == '1' then
   local workers = redis.call('ZRANGE', q.lease_ends, 0, -1, 'WITHSCORES')

@@ -17,11 +17,11 @@
 -- @include due
 -- @include wake
 
-local q, m = open('paused', 'depth', 'void', 'big', 'retain')
+local q, m = open('paused', 'max_depth', 'void', 'big', 'keep_completed')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
-local big, retain = tonumber(m.big or 0), tonumber(m.retain or 0)
-local depth, room = tonumber(m.depth or 0), nil
+local big, retain = tonumber(m.big or 0), tonumber(m.keep_completed or 0)
+local depth, room = tonumber(m.max_depth or 0), nil
 if depth > 0 then
   room = depth + tonumber(m.void or 0) - (redis.call('ZCARD', q.scheduled) - 1) - redis.call('HLEN', q.held)
   for p = 1, 4 do room = room - redis.call('LLEN', q.ready[p]) end

@@ -16,10 +16,10 @@
 -- @include event
 -- @include wake
 
-local q, m = open('paused', 'watch', 'retain', 'span')
+local q, m = open('paused', 'watch', 'keep_completed', 'duplicate_span')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
-q.retain, q.span = tonumber(m.retain or 0), duplicate_span(m.span)
+q.retain, q.span = tonumber(m.keep_completed or 0), duplicate_span(m.duplicate_span)
 local worker = args.worker
 
 redis.call('HDEL', q.workers, worker)

@@ -19,10 +19,10 @@
 -- @include turn
 -- @include wake
 
-local q, m = open('paused', 'watch', 'retain', 'span', 'big')
+local q, m = open('paused', 'watch', 'keep_completed', 'duplicate_span', 'big')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
-q.retain, q.span = tonumber(m.retain or 0), duplicate_span(m.span)
+q.retain, q.span = tonumber(m.keep_completed or 0), duplicate_span(m.duplicate_span)
 local worker, number, offset = args.worker, tonumber(args.number), tonumber(args.offset)
 local total = tonumber(args.total)
 local first_run = first.ids + total

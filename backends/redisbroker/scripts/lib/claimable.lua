@@ -10,7 +10,7 @@ local function claimable(q) return not q.refused and not q.paused end
 -- read_rules notes of a queue what its record says of claims, and its next due time.
 local function read_rules(q, m)
   q.paused = m.paused == '1'
-  q.round, q.turn = tonumber(m.round or 0), tonumber(m.turn or 0)
+  q.round, q.turn = tonumber(m.priority_round or 0), tonumber(m.turn or 0)
   if claimable(q) then q.due = next_due(q) end
 end
 

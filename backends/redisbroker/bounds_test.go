@@ -216,6 +216,19 @@ func TestBounds_ManyVoidEntriesAreDroppedInSeveralClaims(t *testing.T) {
 	if err != nil || info.Queues[0].Counts[broker.StatePending] != 3 {
 		t.Errorf("counts beside void entries: %v, %v, want 3 pending", info.Queues[0].Counts, err)
 	}
+	void := func() int {
+		n, err := client(t).HGet(t.Context(), b.queue("q").key("m"), "void").Int()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := void()
+	got := claimAt(t, b, at(0), "w", 1, "q")
+	if n := before - void(); n != 1000 || len(got.Jobs) != 0 || !got.More {
+		t.Errorf("one claim dropped %d of %d void entries, gave %d jobs and says there are more: %t; want 1000, none, and more",
+			n, before, len(got.Jobs), got.More)
+	}
 	left := []string{inTurn(manyJobs - 1), inTurn(5), inTurn(6)}
 	if got := claimMany(t, b, at(0), "w", func(n int) string { return left[n] }); len(got) != len(left) {
 		t.Errorf("claimed %d jobs, want %d", len(got), len(left))

@@ -175,3 +175,31 @@ func TestKeys_AKeyOfSomethingElseIsNeverTouched(t *testing.T) {
 		t.Errorf("the foreign key holds %q, %v", v, err)
 	}
 }
+
+// A job that was retried has a head, which goes with the job, whichever way its
+// end is written.
+func TestKeys_TheHeadOfAJobGoesWithIt(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	register(t, b, "w", "q")
+	forms := map[string]func(*broker.NewJob){
+		"plain":  func(*broker.NewJob) {},
+		"keyed":  func(j *broker.NewJob) { j.Body.Key = "k" },
+		"unique": func(j *broker.NewJob) { j.Body.Unique.Key = "u" },
+	}
+	l := &life{t: t, b: b, queue: "q"}
+	for name, change := range forms {
+		for outcome, end := range map[string]broker.Outcome{"completed": broker.Complete(nil), "cancelled": broker.Cancel(broker.Failure{})} {
+			j := job("q", name+outcome)
+			change(&j)
+			enqueue(t, b, j)
+			l.settle(at(0), "w", claimAt(t, b, at(0), "w", 1, "q").Jobs, broker.Retry(0, broker.Failure{Message: "x"}))
+			l.settle(at(1), "w", claimAt(t, b, at(1), "w", 1, "q").Jobs, end)
+			left, err := c.HKeys(t.Context(), b.queue("q").key("h")).Result()
+			if err != nil || len(left) != 1 {
+				t.Errorf("after a %s job was retried and %s the heads %q are left, %v; want the guard alone", name, outcome, left, err)
+			}
+		}
+	}
+}

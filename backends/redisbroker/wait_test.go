@@ -357,6 +357,18 @@ func TestWakeTokens(t *testing.T) {
 	claimAt(t, b, at(0), "w", 5, "q")
 	tokens("nothing left again", 0)
 
+	// What is left in line of jobs that were deleted is nothing to wake for.
+	enqueue(t, b, job("q", "e"), job("q", "f"), job("q", "g"))
+	results, err := b.Operate(t.Context(), broker.Operation{Now: at(0), Kind: broker.OpDelete,
+		Refs: []broker.Ref{{Queue: "q", ID: "f", Epoch: broker.AnyEpoch}, {Queue: "q", ID: "g", Epoch: broker.AnyEpoch}}})
+	if err != nil || results[0].Err != nil || results[1].Err != nil {
+		t.Fatal(results, err)
+	}
+	if got := claimAt(t, b, at(0), "w", 1, "q"); len(got.Jobs) != 1 || got.More {
+		t.Errorf("a claim of the last job got %d and says there are more: %t", len(got.Jobs), got.More)
+	}
+	tokens("two deleted jobs left", 0)
+
 	// A claim that waits must learn of a due time that it was not told.
 	pause(true)
 	j := job("q", "later")

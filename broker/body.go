@@ -21,6 +21,7 @@ const (
 	indexKey
 	indexGivenID
 	indexPriority
+	_ // 7 is what redisbroker marks leases with
 )
 
 // Field numbers of the rest. Numbers are never used again for something else.

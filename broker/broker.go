@@ -90,13 +90,14 @@ type Worker interface {
 	Retire(ctx context.Context, req RetireRequest) (Retired, error)
 
 	// Settle ends leases, each with its outcome, each fenced, each atomic with its
-	// follow-ups (unique key, history, events). The verdicts stand in the order of
+	// follow-ups (unique key, history, events); an item with Keep stores what a
+	// handler kept and ends nothing. The verdicts stand in the order of
 	// req.Items.
 	//
 	// The caller gives each request of a worker the next Number, has one under way
 	// at a time, and sends it again under the same Number, unchanged, when its
 	// answer was lost: it is answered as the first time. It keeps the items
-	// unchanged until Settle has returned. §3, §9, §10.
+	// unchanged until Settle has returned. §3, §9, §10, §30.
 	Settle(ctx context.Context, req SettleRequest) ([]Verdict, error)
 
 	// Reclaim ends workers whose time ran out and leases what they held to the

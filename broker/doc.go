@@ -41,7 +41,8 @@
 //
 // §3 Epochs. Every transition raises the job's epoch by one, except two: claim (the
 // lease is of the epoch that it found) and due. To ask an active job to cancel, to
-// suppress, to unsuppress, and to edit a job that is not dead are no transitions.
+// keep, to suppress, to unsuppress, and to edit a job that is not dead are no
+// transitions.
 // What names another epoch than the job's is void: a lease, which is identified by
 // worker and epoch; an entry of a structure that claims look at, which they
 // discard, a bounded number a call (then they say More); a Ref, which answers
@@ -93,7 +94,8 @@
 // §9 Charges. [Outcome.Apply] says what an outcome charges: Deliveries counts
 // leases that ended, Failures, Crashes and Snoozes what the outcomes charged. No
 // backend invents a retry, a delay or a verdict. The outcome changes the item's
-// Head or the stored one: they are the same while the lease holds.
+// Head or the stored one: while the lease holds they are the same, but for what was
+// kept (§31).
 //
 // §10 Settle. An item applies if the job is active under that worker and epoch, and
 // answers ErrLeaseLost otherwise; neither affects other items. It leads to
@@ -258,4 +260,24 @@
 // which may be the original itself. An ID that OpDelete with a Holder left behind,
 // and that is remembered (§1), is refused, except to a job restored from a later
 // epoch than the deleted one had: so a job can come back, and a late repeat cannot.
+//
+// # What handlers keep
+//
+// §30 Keep. An item of a Settle whose outcome is Keep stores what a handler kept,
+// in the job's head: a checkpoint and the results of steps, together at most
+// MaxKept bytes, and its progress. It replaces all that was kept before. It is
+// fenced, numbered and answered like any item (§10), with StateActive, and leaves
+// all else as it is: the lease, the epoch, the charges, a unique key, marks, counts,
+// and a request to cancel, which still shows in Renewed.Cancel. It sends no event
+// and wakes nobody. Repeating it is harmless. Of several items of a request for one
+// lease, those with Keep that come before the one that ends it apply, the last one
+// last; those behind it answer ErrLeaseLost.
+//
+// §31 Kept. What was kept stays with the job through every transition but one:
+// Complete drops checkpoint and steps, and leaves the progress. So a job that is
+// retried, released, reclaimed, redriven or restored has it, and claims and
+// reclaims give it with the job. An outcome replaces it by what Outcome.With was
+// given. After a Keep under its lease a caller gives each outcome what it kept
+// last; else the outcome leaves what the item's Head has, or what is stored. Retire
+// leaves what is stored. Find shows it, with NoPayload too.
 package broker

@@ -22,6 +22,11 @@ const (
 	tailResult
 	tailDropped
 	tailFailure
+	tailCheckpoint
+	tailStep
+	tailDone
+	tailTotal
+	tailNote
 )
 
 const (
@@ -70,7 +75,7 @@ func ParseHead(p []byte) (State, Head, error) {
 }
 
 // AppendTail appends the part of a head that a store only carries: reason,
-// suppressed mark, result and error history. It is empty for most heads. What
+// suppressed mark, result, error history and what the handler kept. It is empty for most heads. What
 // ParseTail did not know it writes back as it was, so that an older worker does
 // not strip what a newer one wrote.
 func AppendTail(dst []byte, h *Head) []byte {
@@ -86,6 +91,9 @@ func AppendTail(dst []byte, h *Head) []byte {
 	w.int(tailDropped, int64(h.Errors.Dropped))
 	if len(h.Errors.Entries) > 0 {
 		w.failures(h.Errors.Entries)
+	}
+	if h.Kept != nil {
+		w.kept(h.Kept)
 	}
 	return append(w.b, h.unknown...)
 }
@@ -113,7 +121,8 @@ func (w *writer) failures(entries []Failure) {
 // carries it unread, and AppendTail writes it back without any change.
 func ParseTail(p []byte, h *Head) error {
 	whole := p
-	return rawFields(p, func(field int, v int64, p, raw []byte) error {
+	var kept *Kept
+	err := rawFields(p, func(field int, v int64, p, raw []byte) error {
 		switch field {
 		case tailVersion:
 			h.newer, h.unknown = true, whole
@@ -130,11 +139,20 @@ func ParseTail(p []byte, h *Head) error {
 			f, err := parseFailure(p)
 			h.Errors.Entries = append(h.Errors.Entries, f)
 			return err
+		case tailCheckpoint, tailStep, tailDone, tailTotal, tailNote:
+			if kept == nil {
+				kept = new(Kept)
+			}
+			return kept.parse(field, v, p)
 		default:
 			h.unknown = append(h.unknown[:len(h.unknown):len(h.unknown)], raw...)
 		}
 		return nil
 	})
+	if kept != nil {
+		h.Kept = kept.orNone()
+	}
+	return err
 }
 
 // parseFailure reads an entry of the history. An entry is rewritten with the

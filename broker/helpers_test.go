@@ -68,6 +68,8 @@ func fullHead() broker.Head {
 				Message: "it \x00\xff took too long", Stack: "goroutine 1", Worker: "w", Version: "v1.2.3"},
 			{}, // an entry without content counts as one
 		}},
+		Kept: &broker.Kept{Checkpoint: []byte("row 7\x00\xff"), Steps: []broker.DoneStep{{Name: "charge", Result: []byte(`{"id":1}`)}, {Name: "tell"}},
+			Progress: broker.Progress{Done: 30, Total: 120, Note: "sending"}},
 	}
 }
 
@@ -146,6 +148,12 @@ func (r random) head() broker.Head {
 	for range r.IntN(4) {
 		h.Errors.Entries = append(h.Errors.Entries, broker.Failure{At: r.time(), Attempt: r.int(), Code: r.str(),
 			Class: r.str(), Message: r.str(), Stack: r.str(), Worker: r.str(), Version: r.str()})
+	}
+	if r.IntN(2) == 0 {
+		h.Kept = &broker.Kept{Checkpoint: []byte("c" + r.str()), Progress: broker.Progress{Done: r.Int64(), Total: r.Int64(), Note: r.str()}}
+		for range r.IntN(3) {
+			h.Kept.Steps = append(h.Kept.Steps, broker.DoneStep{Name: "s" + r.str(), Result: r.bytes()})
+		}
 	}
 	return h
 }

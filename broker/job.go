@@ -162,6 +162,7 @@ type Head struct {
 	FinishedAt time.Time  // when it reached a final state
 	Result     []byte
 	Errors     ErrorLog
+	Kept       *Kept // what its handler stored while it ran; nil for most jobs. It is not changed, but replaced
 
 	unknown []byte // fields of the tail that a newer version wrote
 	newer   bool   // unknown is the whole tail, which this version cannot read

@@ -48,13 +48,15 @@ const (
 	DefaultDuplicateSpan = time.Hour        // a caller's own ID is remembered after its job left
 	EndedWorkerSpan      = 24 * time.Hour   // an ended worker's ID is refused: longer than any call of it is under way
 
-	MaxNameLen     = 255      // bytes of a queue name, a type, an ID, a key
-	MaxHeaders     = 64       // headers of one job
-	MaxHeaderBytes = 64 << 10 // keys and values of all headers of one job
-	MaxErrorBytes  = 4 << 10  // bytes kept of one error message
-	MaxResult      = 1 << 20  // bytes of one result
-	MaxBatch       = 10_000   // items in one request
-	MaxClaim       = 1_000    // jobs in one claim
+	MaxNameLen      = 255      // bytes of a queue name, a type, an ID, a key
+	MaxHeaders      = 64       // headers of one job
+	MaxHeaderBytes  = 64 << 10 // keys and values of all headers of one job
+	MaxErrorBytes   = 4 << 10  // bytes kept of one error message
+	MaxResult       = 1 << 20  // bytes of one result
+	MaxKept         = 64 << 10 // bytes of a checkpoint and the results of steps: each keep writes all of them
+	MaxProgressNote = 256      // bytes: a line that is read in passing
+	MaxBatch        = 10_000   // items in one request
+	MaxClaim        = 1_000    // jobs in one claim
 	// DefaultClaimBytes is where the answer to a claim ends whose request does not say.
 	DefaultClaimBytes = 8 << 20
 	MaxWait           = 12 * time.Hour  // of one Claim

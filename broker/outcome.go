@@ -2,10 +2,10 @@ package broker
 
 import "time"
 
-// OutcomeKind names how a lease ended.
+// OutcomeKind names how a lease ended, or that it did not.
 type OutcomeKind uint8
 
-// How a lease can end.
+// How a lease can end; OutcomeKeep alone does not end it.
 const (
 	OutcomeNone OutcomeKind = iota
 	OutcomeComplete
@@ -15,9 +15,10 @@ const (
 	OutcomeSnooze
 	OutcomeRelease
 	OutcomeCancel
+	OutcomeKeep
 )
 
-var outcomeNames = [...]string{"none", "complete", "retry", "crash", "dead", "snooze", "release", "cancel"}
+var outcomeNames = [...]string{"none", "complete", "retry", "crash", "dead", "snooze", "release", "cancel", "keep"}
 
 func (k OutcomeKind) String() string {
 	if int(k) < len(outcomeNames) {
@@ -26,7 +27,7 @@ func (k OutcomeKind) String() string {
 	return "invalid"
 }
 
-// Outcome is the end of one lease. The constructors make every legal one; the
+// Outcome is the end of one lease, or Keep. The constructors make every legal one; the
 // zero value is refused.
 type Outcome struct {
 	kind    OutcomeKind
@@ -34,6 +35,7 @@ type Outcome struct {
 	reason  DeadReason
 	failure *Failure
 	result  []byte
+	kept    *Kept
 }
 
 // Complete ends a job that is done. The result is kept with its record, if
@@ -83,6 +85,20 @@ func Cancel(f Failure) Outcome {
 	return o
 }
 
+// Keep stores what a handler kept, in place of what it kept before, and leaves the
+// lease and all else as it is (§30).
+func Keep(k Kept) Outcome { return Outcome{kind: OutcomeKeep, kept: &k} }
+
+// With returns o with what the handler kept last. Without it, an outcome leaves
+// what the item's Head has, or what is stored.
+func (o Outcome) With(k Kept) Outcome {
+	o.kept = &k
+	return o
+}
+
+// Kept is what Keep or With was given, or nil.
+func (o Outcome) Kept() *Kept { return o.kept }
+
 // Kind says which constructor made o.
 func (o Outcome) Kind() OutcomeKind { return o.kind }
 
@@ -119,28 +135,37 @@ func (o Outcome) State() State {
 		return StatePending
 	case OutcomeRelease:
 		return StatePending
+	case OutcomeKeep:
+		return StateActive
 	}
 	return StateNone
 }
 
 // IfCancelRequested is the outcome to apply to a job that an operator asked to
 // cancel while it ran: one that would keep the job alive becomes Cancel, one
-// that ends it stands.
+// that ends it stands, and so does Keep, which leaves the request as it is.
 func (o Outcome) IfCancelRequested() Outcome {
-	if o.State().Final() {
+	if o.State().Final() || o.kind == OutcomeKeep {
 		return o
 	}
-	return Outcome{kind: OutcomeCancel, failure: o.failure}
+	return Outcome{kind: OutcomeCancel, failure: o.failure, kept: o.kept}
 }
 
-// Apply returns the head of a job after its lease ended with o at now. Every
-// backend's settle stores exactly this; history is the cap of the error log.
+// Apply returns the head of a job after its lease ended with o at now, or after
+// Keep. Every backend's settle stores exactly this; history is the cap of the error
+// log.
 func (o Outcome) Apply(h Head, now time.Time, history int) Head {
+	if o.kept != nil {
+		h.Kept = o.kept.orNone()
+	}
+	if o.kind == OutcomeKeep {
+		return h
+	}
 	h = o.Charge(h)
 	h.Epoch++
 	switch o.kind {
 	case OutcomeComplete:
-		h.Result = o.result
+		h.Result, h.Kept = o.result, h.Kept.done()
 	case OutcomeDie:
 		h.Reason = o.reason
 	}
@@ -154,8 +179,11 @@ func (o Outcome) Apply(h Head, now time.Time, history int) Head {
 }
 
 // Charge is the part of Apply that counts: deliveries, failures, crashes and
-// snoozes.
+// snoozes. Keep charges nothing.
 func (o Outcome) Charge(h Head) Head {
+	if o.kind == OutcomeKeep {
+		return h
+	}
 	h.Deliveries++
 	switch o.kind {
 	case OutcomeRetry:
@@ -177,9 +205,9 @@ func (o Outcome) Charge(h Head) Head {
 }
 
 // Redriven returns the head of a dead job sent back to its queue: fresh
-// counts, a new epoch, the history kept.
+// counts, a new epoch, the history and what its handler kept as they were.
 func (h Head) Redriven() Head {
-	return Head{Epoch: h.Epoch + 1, Deliveries: h.Deliveries, Errors: h.Errors, unknown: h.unknown, newer: h.newer}
+	return Head{Epoch: h.Epoch + 1, Deliveries: h.Deliveries, Errors: h.Errors, Kept: h.Kept, unknown: h.unknown, newer: h.newer}
 }
 
 // Moved returns the head after a transition that only raises the epoch.

@@ -114,10 +114,10 @@ func TestOutcome_AJobAskedToCancelEndsWhateverItsOutcome(t *testing.T) {
 func TestOutcome_OutcomesAreNamed(t *testing.T) {
 	t.Parallel()
 	names := make(map[string]bool)
-	for k := range broker.OutcomeCancel + 1 {
+	for k := range broker.OutcomeKeep + 1 {
 		names[k.String()] = true
 	}
-	if len(names) != int(broker.OutcomeCancel)+1 || broker.OutcomeKind(99).String() != "invalid" {
+	if len(names) != int(broker.OutcomeKeep)+1 || broker.OutcomeKind(99).String() != "invalid" {
 		t.Errorf("kinds of outcomes share a name: %v", names)
 	}
 	if k := (broker.Outcome{}).Kind(); k != broker.OutcomeNone || (broker.Outcome{}).State() != broker.StateNone {
@@ -128,7 +128,7 @@ func TestOutcome_OutcomesAreNamed(t *testing.T) {
 func TestOutcome_RedriveGivesFreshCountsAndKeepsTheHistory(t *testing.T) {
 	t.Parallel()
 	h := fullHead()
-	want := broker.Head{Epoch: h.Epoch + 1, Deliveries: h.Deliveries, Errors: h.Errors}
+	want := broker.Head{Epoch: h.Epoch + 1, Deliveries: h.Deliveries, Errors: h.Errors, Kept: h.Kept}
 	if got := h.Redriven(); !reflect.DeepEqual(got, want) {
 		t.Errorf("a redriven head is\n%+v, want\n%+v", got, want)
 	}

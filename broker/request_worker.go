@@ -112,16 +112,17 @@ type SettleRequest struct {
 	History int // entries kept in a job's error log; 0 means DefaultErrorHistory
 }
 
-// Settlement ends the lease under which Job was claimed: its Queue, ID, Epoch
-// and Worker are the lease, its Head is what the outcome changes. Job is as it was
-// claimed: a store may take the shorter way of jobs without options by its Body.
+// Settlement ends the lease under which Job was claimed, or keeps something under
+// it: its Queue, ID, Epoch and Worker are the lease, its Head is what the outcome
+// changes. Job is as it was claimed: a store may take the shorter way of jobs
+// without options by its Body.
 type Settlement struct {
 	Job     *Job
 	Outcome Outcome
 }
 
-// Verdict answers one settlement. State is where the job went; Err is
-// ErrLeaseLost when the lease was over and nothing changed.
+// Verdict answers one settlement. State is where the job went, StateActive after
+// Keep; Err is ErrLeaseLost when the lease was over and nothing changed.
 type Verdict struct {
 	Queue string
 	ID    string

@@ -48,6 +48,8 @@ func (r *Restored) NewHead(now time.Time) Head {
 	}
 	if r.State != StateCompleted {
 		h.Result = nil
+	} else {
+		h.Kept = h.Kept.done()
 	}
 	return h
 }
@@ -86,5 +88,5 @@ func (j *NewJob) checkRestore() error {
 	if size := len(AppendTail(nil, h)); size > MaxHead {
 		return tooLarge("restored head", size, MaxHead, "drop its oldest errors")
 	}
-	return cmp.Or(CheckTime("created at", r.CreatedAt), CheckTime("finished at", h.FinishedAt))
+	return cmp.Or(h.Kept.Check(), CheckTime("created at", r.CreatedAt), CheckTime("finished at", h.FinishedAt))
 }

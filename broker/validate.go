@@ -86,6 +86,9 @@ func (r *SettleRequest) Check() error {
 		case len(s.Outcome.result) > MaxResult:
 			return About(tooLarge("result", len(s.Outcome.result), MaxResult, "store it elsewhere"), "settle", s.Job.Queue, s.Job.ID)
 		}
+		if err := s.Outcome.kept.Check(); err != nil {
+			return About(err, "settle", s.Job.Queue, s.Job.ID)
+		}
 	}
 	return nil
 }

@@ -126,6 +126,7 @@ var groups = [][]Rule{
 	leaseRules,
 	settleRules,
 	outcomeRules,
+	keepRules,
 	reclaimRules,
 	scheduleRules,
 	examineRules,

@@ -35,7 +35,7 @@
 //
 // A store does one thing in several ways: another statement for jobs with options,
 // for a settle of retries alone, for a queue that the handle knows. So the rules
-// about enqueueing, claiming, leases, settling, outcomes and order run four times:
+// about enqueueing, claiming, leases, settling, outcomes, keeping and order run four times:
 // plainly, then in forms, each on a store of its own. Jobs then have headers, a
 // unique key, a given ID or a retention, or fall due instead of being pending;
 // settles carry other jobs beside the rule's; claims ask other queues too. A

@@ -39,7 +39,7 @@ var forms = []*form{
 }
 
 // formed are the groups whose rules run in every form.
-var formed = []string{"Enqueue", "Claim", "Lease", "Settle", "Outcome", "Order"}
+var formed = []string{"Enqueue", "Claim", "Lease", "Settle", "Outcome", "Keep", "Order"}
 
 // formsOf are the forms in which r runs after its plain one.
 func formsOf(r Rule, l broker.Limits) []*form {

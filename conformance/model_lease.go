@@ -131,12 +131,15 @@ func (m *model) settle(req broker.SettleRequest, verdicts []broker.Verdict, err 
 	return nil
 }
 
-// apply ends a lease.
+// apply ends a lease, or keeps something under it.
 func (m *model) apply(q *modelQueue, j *modelJob, o broker.Outcome, history int) broker.State {
 	if j.CancelRequested {
 		o = o.IfCancelRequested()
 	}
 	j.Head = o.Apply(j.Head, m.now, history)
+	if o.Kind() == broker.OutcomeKeep {
+		return o.State()
+	}
 	j.Worker, j.CancelRequested = "", false
 	switch state := o.State(); state {
 	case broker.StatePending:

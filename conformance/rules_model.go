@@ -239,10 +239,13 @@ func (s *sequence) outcomes(w *modelClient) broker.SettleRequest {
 	req := broker.SettleRequest{Now: s.m.now, Worker: w.id, Number: w.number, History: s.r.IntN(3)}
 	for range min(1+s.r.IntN(4), len(w.known)) {
 		i := s.r.IntN(len(w.known))
-		req.Items = append(req.Items, broker.Settlement{Job: &w.known[i], Outcome: s.outcome()})
-		if s.chance(90) {
-			job := w.known[i]
-			req.Items[len(req.Items)-1].Job = &job
+		job := w.known[i]
+		req.Items = append(req.Items, broker.Settlement{Job: &job, Outcome: s.outcome()})
+		switch item := &req.Items[len(req.Items)-1]; {
+		case s.chance(20):
+			k := s.kept()
+			item.Outcome, w.known[i].Kept = broker.Keep(k), &k // what later outcomes leave
+		case s.chance(90):
 			w.known = append(w.known[:i:i], w.known[i+1:]...)
 		}
 	}
@@ -256,6 +259,13 @@ func (s *sequence) outcome() broker.Outcome {
 	if s.chance(60) {
 		delay = s.duration()
 	}
+	if s.chance(10) {
+		return s.ending(delay, f).With(s.kept())
+	}
+	return s.ending(delay, f)
+}
+
+func (s *sequence) ending(delay time.Duration, f broker.Failure) broker.Outcome {
 	switch s.r.IntN(10) {
 	case 0:
 		return broker.Retry(delay, f)
@@ -271,6 +281,20 @@ func (s *sequence) outcome() broker.Outcome {
 		return broker.Cancel(f)
 	}
 	return broker.Complete([]byte(fmt.Sprint(s.r.IntN(100))))
+}
+
+// kept is something random to keep, or nothing.
+func (s *sequence) kept() (k broker.Kept) {
+	if s.chance(60) {
+		k.Checkpoint = []byte(fmt.Sprint("checkpoint ", s.r.IntN(100)))
+	}
+	for i := range s.r.IntN(3) {
+		k.Steps = append(k.Steps, broker.DoneStep{Name: fmt.Sprint("step ", i), Result: []byte(fmt.Sprint(s.r.IntN(100)))})
+	}
+	if s.chance(50) {
+		k.Progress = broker.Progress{Done: int64(s.r.IntN(10)), Total: int64(s.r.IntN(10)), Note: "note"}
+	}
+	return k
 }
 
 func (s *sequence) settle() {

@@ -203,7 +203,7 @@ func newJob(n *broker.NewJob) *job {
 
 // ownHead copies a head that a caller handed in.
 func ownHead(h broker.Head) broker.Head {
-	h.Result = bytes.Clone(h.Result)
+	h.Result, h.Kept = bytes.Clone(h.Result), h.Kept.Clone()
 	h.Errors.Entries = slices.Clone(h.Errors.Entries)
 	for i := range h.Errors.Entries {
 		h.Errors.Entries[i].At = up(h.Errors.Entries[i].At)
@@ -215,7 +215,7 @@ func ownHead(h broker.Head) broker.Head {
 func detach(jobs []broker.Job) {
 	for i := range jobs {
 		j := &jobs[i]
-		j.Payload, j.Headers, j.Result = bytes.Clone(j.Payload), maps.Clone(j.Headers), bytes.Clone(j.Result)
+		j.Payload, j.Headers, j.Result, j.Kept = bytes.Clone(j.Payload), maps.Clone(j.Headers), bytes.Clone(j.Result), j.Kept.Clone()
 		j.Errors.Entries = slices.Clone(j.Errors.Entries)
 	}
 }

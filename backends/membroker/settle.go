@@ -67,7 +67,7 @@ func (s *Store) part(queue string, req *broker.SettleRequest) *part {
 	return p
 }
 
-// settle returns where the job went: nowhere if the lease was lost.
+// settle returns where the job went, or that it stays: nowhere if the lease was lost.
 func (p *part) settle(item *broker.Settlement, req *broker.SettleRequest, now time.Time) (to broker.State) {
 	switch {
 	case p.worker == nil:
@@ -79,7 +79,13 @@ func (p *part) settle(item *broker.Settlement, req *broker.SettleRequest, now ti
 		return to
 	}
 	lease := item.Job
-	if j := p.queue.jobs[lease.ID]; j != nil && j.State == broker.StateActive && j.Worker == req.Worker && j.Epoch == lease.Epoch {
+	j := p.queue.jobs[lease.ID]
+	switch {
+	case j == nil || j.State != broker.StateActive || j.Worker != req.Worker || j.Epoch != lease.Epoch:
+	case item.Outcome.Kind() == broker.OutcomeKeep:
+		to = item.Outcome.State()
+		j.Head = ownHead(item.Outcome.Apply(j.Head, now, req.History))
+	default:
 		to = p.queue.end(j, broker.OnSettle, item.Outcome, &lease.Head, req.History, now)
 		if to == broker.StatePending && item.Outcome.Front() {
 			p.released = append(p.released, j)

@@ -37,6 +37,7 @@ type settleTurn struct {
 	queue string
 	items []int    // of the request, in its order
 	alive []string // those whose outcome would keep them
+	later []int    // per item with Keep that another one for its lease follows: which; otherwise -1. Nil when there is none
 	wake  *wakeUp
 
 	// The answer.
@@ -80,7 +81,10 @@ func (s *settling) steps() []step {
 // turn is the statement for one queue. The stored head is what Outcome.Apply
 // says. For a job that was asked to cancel the statement leaves out the charge:
 // the outcome that takes the place of one that keeps the job alive differs in
-// nothing else, see TestLife_CancelledOutcomeDiffersInItsChargeOnly.
+// nothing else, see TestLife_CancelledOutcomeDiffersInItsChargeOnly. An item with Keep
+// that another one for its lease follows is not sent: the other one stores what it
+// kept. A release leaves the stored tail: a retire knows of no keep that came since it
+// listed the jobs.
 func (s *settling) turn(t *settleTurn) step {
 	n := len(t.items)
 	var (
@@ -90,20 +94,27 @@ func (s *settling) turn(t *settleTurn) step {
 		fronts                                 = make([]bool, 0, n)
 		deliveries, failures, crashes, snoozes = make([]int32, 0, n), make([]int32, 0, n), make([]int32, 0, n), make([]int32, 0, n)
 		tails                                  = make([][]byte, 0, n)
-		buf                                    []byte
-		seen                                   = make(map[broker.Ref]bool, n)
+		buf                                    = []byte{} // a tail that is empty is not nil, which leaves the stored one
+		seen                                   = make(map[broker.Ref]int, n) // the item before for the same lease
 		done                                   = true
 	)
-	for _, i := range t.items {
+	t.later = nil
+	for at, i := range t.items {
 		item := &s.req.Items[i]
 		ref := item.Job.Ref()
-		if seen[ref] {
-			ref.Epoch = noEpoch // a lease ends once
-		}
-		seen[ref] = true
 		o := item.Outcome
+		switch before, ok := seen[ref]; {
+		case !ok:
+			seen[ref] = at
+		case s.req.Items[t.items[before]].Outcome.Kind() != broker.OutcomeKeep:
+			ref.Epoch = noEpoch // a lease ends once
+		default:
+			seen[ref] = at
+			o = t.replace(before, at, o, s.req.Items)
+			epochs[before] = noEpoch
+		}
 		head := o.Apply(item.Job.Head, time.Time{}, s.req.History)
-		if !o.State().Final() {
+		if !o.State().Final() && o.Kind() != broker.OutcomeKeep {
 			t.alive = append(t.alive, ref.ID)
 		}
 		done = done && (o.State() == broker.StateCompleted || o.State() == broker.StateCancelled)
@@ -115,6 +126,10 @@ func (s *settling) turn(t *settleTurn) step {
 		delays, fronts = append(delays, delay), append(fronts, o.Front())
 		deliveries, failures = append(deliveries, int32(head.Deliveries)), append(failures, int32(head.Failures))
 		crashes, snoozes = append(crashes, int32(head.Crashes)), append(snoozes, int32(head.Snoozes))
+		if o.Kind() == broker.OutcomeRelease && o.Kept() == nil {
+			tails = append(tails, nil)
+			continue
+		}
 		from := len(buf)
 		buf = broker.AppendTail(buf, &head)
 		tails = append(tails, buf[from:len(buf):len(buf)])
@@ -135,6 +150,19 @@ func (s *settling) turn(t *settleTurn) step {
 	var ignored any
 	return s.b.step("settle", t.read(&ignored), s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, delays, fronts,
 		deliveries, failures, crashes, snoozes, tails, channel, payload)
+}
+
+// replace notes that an item takes the place of one before it, which keeps something
+// for the same lease, and returns its outcome with that if it has none of its own.
+func (t *settleTurn) replace(before, at int, o broker.Outcome, items []broker.Settlement) broker.Outcome {
+	if t.later == nil {
+		t.later = slices.Repeat([]int{-1}, len(t.items))
+	}
+	t.later[before] = at
+	if kept := items[t.items[before]].Outcome.Kept(); o.Kept() == nil {
+		o = o.With(*kept)
+	}
+	return o
 }
 
 func (t *settleTurn) read(more ...any) func(rows) error {
@@ -198,6 +226,11 @@ func (s *settling) judge(ctx context.Context, t *settleTurn, verdicts []broker.V
 			states[ord-1] = broker.State(v % 16)
 		}
 	}
+	for n, at := range slices.Backward(t.later) { // what was not sent was stored if the item behind it was applied
+		if at >= 0 && states[at] != broker.StateNone {
+			states[n] = broker.StateActive
+		}
+	}
 	for n, i := range t.items {
 		job := s.req.Items[i].Job
 		verdicts[i] = broker.Verdict{Queue: job.Queue, ID: job.ID, State: states[n]}
@@ -212,7 +245,7 @@ func (s *settling) judge(ctx context.Context, t *settleTurn, verdicts []broker.V
 func (s *settling) tell(ctx context.Context, t *settleTurn, verdicts []broker.Verdict) {
 	events := newEvents(settledKind, t.queue)
 	for _, i := range t.items {
-		if v := verdicts[i]; v.Err == nil {
+		if v := verdicts[i]; v.Err == nil && v.State != broker.StateActive {
 			events.add(v.State, v.ID)
 		}
 	}

@@ -38,12 +38,13 @@
 //	               many buckets as the name says (p alone: one), no limit, and is not paused
 //	b0…    hash    ID → creation time in µs (8 bytes) and broker.AppendBody: written once. The bodies are spread over
 //	               these buckets by their IDs
-//	h      hash    ID → broker.AppendHead and, where that has a tail, a byte of its checksum; a fresh job has none
+//	h      hash    ID → broker.AppendHead and, where that has a tail, a byte of its checksum; a fresh job has none,
+//	               unless its handler keeps something
 //	r1…r4  list    turns of pending jobs by priority: in on the left, out on the right
 //	v      hash    priority and turn of what operators made void in r → how often it stands there
 //	z, y   sorted  entries of scheduled and of retry jobs by due time in µs
-//	a      hash    ID → lease: priority and epoch ":" worker "\n" what the job's end has to free; a held
-//	               job's is nobody's: its worker is empty
+//	a      hash    ID → lease: priority and epoch ":" worker "\n" what the job's end has to free, with a mark before
+//	               that if a fresh job has a head; a held job's is nobody's: its worker is empty
 //	o      hash    ID of a held job → state that it was in, due time if it had one, ":" and who holds it
 //	c      hash    ID of an active job that is asked to cancel → its worker
 //	d f g  sorted  IDs of dead, completed and cancelled jobs by the time of their end

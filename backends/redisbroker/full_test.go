@@ -59,6 +59,8 @@ func TestFull_AFullStoreDrains(t *testing.T) {
 	}
 	l := &life{t: t, b: b, queue: "q"}
 	l.renew("w1", at(1))
+	half := broker.Kept{Checkpoint: []byte("half")}
+	l.settle(at(1), "w2", first.Jobs, broker.Keep(half))
 	if got, err := b.Mark(t.Context(), mark); err != nil || !got.Held {
 		t.Errorf("renewing a mark: %+v, %v", got, err)
 	}
@@ -75,6 +77,11 @@ func TestFull_AFullStoreDrains(t *testing.T) {
 	reclaimed, err := b.Reclaim(t.Context(), broker.ReclaimRequest{Now: at(60), Worker: "w1", Queues: []string{"q"}, Max: 10})
 	if err != nil || len(reclaimed.Jobs) != 3 {
 		t.Errorf("Reclaim: %d jobs, %v", len(reclaimed.Jobs), err)
+	}
+	for _, j := range reclaimed.Jobs {
+		if j.Kept == nil || string(j.Kept.Checkpoint) != "half" {
+			t.Errorf("job %s has kept %v on a full server, want %v", j.ID, j.Kept, &half)
+		}
 	}
 	l.settle(at(61), "w1", reclaimed.Jobs, broker.Crash(0, failure))
 	for range 3 {

@@ -19,7 +19,7 @@ func (a *arena) addOutcome(item *broker.Settlement, history int) (outcome []byte
 	o, old := item.Outcome, &item.Job.Head
 	p := a.scratch[:0]
 	defer func() { a.scratch = p }()
-	if o.Kind() == broker.OutcomeComplete && len(o.Result()) == 0 && item.Job.Retention == 0 && fresh(old) {
+	if o.Kind() == broker.OutcomeComplete && len(o.Result()) == 0 && o.Kept() == nil && item.Job.Retention == 0 && fresh(old) {
 		p = append(p, completed...)
 		return p, false
 	}
@@ -46,9 +46,9 @@ func (a *arena) addOutcome(item *broker.Settlement, history int) (outcome []byte
 	return p, true
 }
 
-// fresh reports whether a job has no history.
+// fresh reports whether a job has no history, and nothing was kept of it.
 func fresh(h *broker.Head) bool {
-	return h.Epoch == 0 && h.Deliveries == 0 && len(h.Errors.Entries) == 0
+	return h.Epoch == 0 && h.Deliveries == 0 && len(h.Errors.Entries) == 0 && h.Kept == nil
 }
 
 // kindOf is the letter for where an outcome leads.
@@ -62,6 +62,8 @@ func kindOf(o broker.Outcome) byte {
 		return 'd'
 	case broker.StateRetry:
 		return 'y'
+	case broker.StateActive:
+		return 'k'
 	}
 	if o.Front() {
 		return 'f'

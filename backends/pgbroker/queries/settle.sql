@@ -2,8 +2,9 @@
 -- The lease is (queue, ID, epoch, worker). The test of the worker is written so that it cannot be looked up in job_lease,
 -- which a plan would otherwise go by on unlucky statistics. A job that was asked to cancel and would live on gets state 7
 -- here, whenever the wish was committed; cancelled.sql then moves it, which a setting of the transaction tells how many there are.
+-- State 3 is of an item that only keeps: the lease stays, with another tail.
 -- Params: @now µs|null, @queue, @worker, @number of the request|null for none, @ids, @epochs, @states to go to, @delays µs, @fronts
---   whether to the front, @deliveries, @failures, @crashes, @snoozes, @tails, @channel|null: wakes claims, @payload
+--   whether to the front, @deliveries, @failures, @crashes, @snoozes, @tails (null: as it is), @channel|null: wakes claims, @payload
 -- Returns: one row, none when the queue is not served: whether it is watched, the worker's last number|null, its
 --   verdicts|null, the verdicts of this request (ordinal * 16 + state of each item that applied), whether another
 --   sending of the request came first, nothing
@@ -45,11 +46,12 @@ with clock as materialized (
   from (select item.* from clock cross join item where state < 5 order by ahead, case when ahead then -ord else ord end) o
 ), back as (
   update jobs.job j
-  set state = case when j.cancel then 7 else n.state end,
-      lane = j.lane / 2 * 2 + case when n.ahead then 0 else 1 end,
+  set state = case when n.state = 3 then 3 when j.cancel then 7 else n.state end,
+      lane = case when n.state = 3 then j.lane else j.lane / 2 * 2 + case when n.ahead then 0 else 1 end end,
       seq = case when n.ahead then -n.seq else coalesce(n.seq, j.seq) end,
       run_at = case when n.state = 4 and j.cancel is not true then (select now from clock) + n.delay end,
-      worker = null, epoch = n.epoch + 1, deliveries = n.deliveries, tail = nullif(n.tail, ''),
+      worker = case when n.state = 3 then j.worker end, epoch = case when n.state = 3 then j.epoch else n.epoch + 1 end,
+      deliveries = nullif(n.deliveries, 0), tail = case when n.tail is null then j.tail else nullif(n.tail, '') end,
       failures = case when j.cancel then j.failures else nullif(n.failures, 0) end,
       crashes = case when j.cancel then j.crashes else nullif(n.crashes, 0) end,
       snoozes = case when j.cancel then j.snoozes else nullif(n.snoozes, 0) end
@@ -93,7 +95,7 @@ with clock as materialized (
   select (select id from place), -c.n, c.pending, c.retry, c.completed, c.dead, c.cancelled
   from (select count(*) as n, count(*) filter (where state = 1) as pending, count(*) filter (where state = 4) as retry,
           count(*) filter (where state = 5 and keep > 0) as completed, (select count(*) from died) as dead,
-          count(*) filter (where state = 7 and keep > 0) as cancelled from done) c
+          count(*) filter (where state = 7 and keep > 0) as cancelled from done where state <> 3) c
   where c.n > 0
 ), forgotten as (
   delete from jobs.settled

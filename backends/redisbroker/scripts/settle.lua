@@ -8,9 +8,9 @@
 --        outcome: how many, the outcome, and 1 if delay and tail follow for each of them, or 0.
 --        An outcome is epoch ";" kind retention ";" deliveries ";" counts ";" counts if
 --        cancelled, where kind is c complete, x cancel, d dead, y retry, p pending at the back,
---        f pending at the front)
--- Reply  {0, now, verdicts}: per item a digit, its new state, or 0 for a lease
---        that was over; a refusal; {GAP} when earlier items are missing
+--        f pending at the front, k keep: the lease stays)
+-- Reply  {0, now, verdicts}: per item a digit, its new state, 3 for what was kept, or 0
+--        for a lease that was over; a refusal; {GAP} when earlier items are missing
 -- @include clock
 -- @include open
 -- @include finish
@@ -74,10 +74,12 @@ end
 -- sort_out finds the items whose lease holds, of several for one lease the
 -- first, if seen is given: all their IDs, the items that need more than to be
 -- removed, the IDs of the rest, and those of them that have a head. Of the
--- items that need more it notes the outcome, and where the delay stands.
-local outcome, extra = {}, {}
+-- items that need more it notes the outcome, and where the delay stands; so it does
+-- of those that end nothing, which it lists in keeps.
+local outcome, extra, keeps = {}, {}, {}
 local function sort_out(seen)
   local ended, others, gone, aged, n = {}, {}, {}, {}, 0
+  keeps = {}
   local i, at = 0, first_run
   while i < total do
     local count, text, each = unpack(ARGV, at, at + 2)
@@ -95,8 +97,12 @@ local function sort_out(seen)
             gone[n], verdicts[i - skip] = id, '5'
             if o.epoch ~= '0' then aged[#aged + 1] = id end
           elseif string.sub(lease, 2, #o.fence + 1) == o.fence then
-            others[#others + 1] = i
             outcome[i], extra[i] = o, each and at + 2 * (k - 1)
+            if o.kind == 'k' then
+              keeps[#keeps + 1], verdicts[i - skip], held = i, tostring(ACTIVE), false
+            else
+              others[#others + 1] = i
+            end
           else
             held = false
           end
@@ -112,10 +118,12 @@ local function sort_out(seen)
   return ended, others, gone, aged
 end
 local ended, others, gone, aged
+local ends = {} -- by ID, where there are keeps: whether an item of the request ends the lease
 if all_quick() then
   ended, others, gone, aged, verdicts = ids, {}, ids, {}, {string.rep('5', total)}
 else
   ended, others, gone, aged = sort_out()
+  if #keeps > 0 then ended, others, gone, aged = sort_out(ends) end
 end
 
 -- effects
@@ -131,6 +139,29 @@ if #ended > 0 then
     redis.call('HDEL', q.unreclaimed, worker)
   end
 end
+local longest = tonumber(m.big or 0)
+if #keeps > 0 then
+  local kept, heads, marked = {}, {}, {}
+  for _, i in ipairs(keeps) do
+    local id, lease, o = ids[i], leases[i], outcome[i]
+    if not ends[id] then
+      local numbers = string.match(o.rest, '^(%-?%d+;[%-%d,]+);')
+      local head = o.epoch .. ',' .. ACTIVE .. ',0,' .. string.gsub(numbers, ';', ',') .. ';'
+      if extra[i] then head = head .. ARGV[extra[i] + 1] end
+      if #head > longest then longest = #head end
+      kept[#kept + 1], heads[#heads + 1], heads[#heads + 2] = id, id, head
+      local at = #o.fence + 1
+      if o.epoch == '0' and string.sub(lease, at + 1, at + #KEPT_FIELD) ~= KEPT_FIELD then
+        marked[#marked + 1], marked[#marked + 2] = id, string.sub(lease, 1, at) .. KEPT_FIELD .. string.sub(lease, at + 1)
+      end
+    end
+  end
+  if #kept > 0 then
+    redis.call('HDEL', q.heads, unpack(kept)) -- a full server lets a script go on that removed something
+    redis.call('HSET', q.heads, unpack(heads))
+  end
+  if #marked > 0 then redis.call('HSET', q.leases, unpack(marked)) end
+end
 if #others > 0 then
   -- read makes the head that an outcome leaves.
   local function read(o)
@@ -144,7 +175,7 @@ if #others > 0 then
   end
 
   local heads, back, front, dues = {}, {{}, {}, {}, {}}, {{}, {}, {}, {}}, {}
-  local stored, longest, earliest = 0, tonumber(m.big or 0), nil
+  local stored, earliest = 0, nil
   local none = {}
   for _, i in ipairs(others) do
     local id, lease, o, delay, tail = ids[i], leases[i], outcome[i], nil, nil
@@ -159,7 +190,7 @@ if #others > 0 then
       finish(q, id, index, head, o.keep, kind == 'c' and q.completed or q.cancelled, heads, gone)
       if #heads > stored and #head > longest then longest = #head end
       stored = #heads
-      if #gone > before and o.epoch ~= '0' then aged[#aged + 1] = id end
+      if #gone > before and (o.epoch ~= '0' or index[KEPT]) then aged[#aged + 1] = id end
     else
       heads[stored + 1], heads[stored + 2], stored = id, head, stored + 2
       if #head > longest then longest = #head end
@@ -182,7 +213,6 @@ if #others > 0 then
     verdicts[i - skip] = tostring(state)
   end
   if stored > 0 then redis.call('HSET', q.heads, unpack(heads)) end
-  if longest > tonumber(m.big or 0) then redis.call('HSET', q.record, 'big', longest) end
   local woken = false
   if #dues > 0 then
     local due = next_due(q)
@@ -203,6 +233,7 @@ if #others > 0 then
   end
   if woken then wake(q) end
 end
+if longest > tonumber(m.big or 0) then redis.call('HSET', q.record, 'big', longest) end
 remove(q, gone, aged)
 local fresh = table.concat(verdicts)
 local answer = string.sub(before, offset + 1, offset + skip) .. fresh
@@ -211,7 +242,7 @@ if watched(m.watch) then
   local events = {}
   for i = skip + 1, total do
     local state = string.sub(answer, i, i)
-    if state ~= '0' then events[#events + 1] = state .. ids[i] end
+    if state ~= '0' and state ~= tostring(ACTIVE) then events[#events + 1] = state .. ids[i] end
   end
   publish(m.watch, args.channel, events)
 end

@@ -15,6 +15,9 @@ end
 -- Fields of a body's index (package broker, body.go). Numbers are stored
 -- doubled (zigzag).
 local UNIQUE_KEY, UNIQUE_MODE, UNIQUE_TTL, KEY, GIVEN, PRIORITY = 1, 2, 3, 4, 5, 6
+-- No body has this one. In a lease of epoch 0 it comes first, and says that the job
+-- has a head all the same: something was kept.
+local KEPT, KEPT_FIELD = 7, '\14\2'
 local UNTIL_STARTED, WINDOW = 2, 4 -- values of UNIQUE_MODE, doubled
 
 -- fields reads the fields of s from byte i to byte j, up to field number last.
@@ -47,4 +50,4 @@ local function index_of(body)
   return string.sub(body, at, at + size - 1), at + size
 end
 
-local function parse_index(index) return fields(index, 1, #index, PRIORITY) end
+local function parse_index(index) return fields(index, 1, #index, KEPT) end

@@ -127,7 +127,7 @@ func (s *Server) decide(r *engine.Run, job *Job, err error) (outcome broker.Outc
 		}
 		class = given.over(class.Class)
 		if errors.Is(err, ErrLeaseLost) {
-			job.inTx = false // no transaction of this run completes the job, whatever an earlier one was to do
+			r.InTx = false // no transaction of this run completes the job, whatever an earlier one was to do
 		}
 		outcome = s.outcome(r, job, err, cause, class)
 	})
@@ -190,7 +190,7 @@ func logged(message string) string {
 // tellFailure logs that a run of a job failed: a line for each type now and
 // then, since it may happen with every job.
 func (s *Server) tellFailure(r *engine.Run, job *Job, text string, f broker.Failure, delay time.Duration) {
-	if job.inTx {
+	if r.InTx {
 		return // its transaction may have completed it all the same
 	}
 	s.reports.Report(s.cfg.Logger, "type "+job.Type(), slog.LevelWarn, text, "queue", job.Queue(), "id", job.ID(), "type", job.Type(),

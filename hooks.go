@@ -104,7 +104,8 @@ type ClaimEvent struct {
 // repeated. If the attempt failed for some queues only, their items are left
 // out, Err says why, and they will be repeated. With an Err that is
 // ErrLeaseLost or broker.ErrWorkerGone nothing is repeated: none of the items
-// was applied.
+// was applied. An item of kind broker.OutcomeKeep is what a running handler
+// stored, see Job.SetCheckpoint: its job goes on.
 type SettleEvent struct {
 	Items    []broker.Settlement
 	Verdicts []broker.Verdict

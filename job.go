@@ -1,9 +1,11 @@
 package jobs
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/engine"
 )
 
 // State is the state of a job; see the constants.
@@ -26,13 +28,14 @@ const (
 // zero Job is not usable.
 type Job struct {
 	record *broker.Job
+	run    atomic.Pointer[engine.Run] // has what the handler keeps; see keeper
 	result []byte
-	inTx   bool // a transaction of the handler completes it
 	origin *Job // of a view made by WithPayload: the one that it was made from
 }
 
 // NewJob makes a view of a stored job, for tests of handlers and for tools
-// that read jobs through a broker. It keeps record, which must not be nil.
+// that read jobs through a broker. It keeps record, which must not be nil. What is
+// kept of such a job, by SetCheckpoint for example, stays with the view.
 func NewJob(record *broker.Job) *Job { return &Job{record: record} }
 
 // WithPayload returns a view of the same job with another payload, for a
@@ -120,7 +123,11 @@ func (j *Job) Result() []byte { return j.first().result }
 // pgbroker.CompleteTx calls it. From then on, a handler that returns nil
 // claims that the transaction has committed. If it has not, the job still
 // exists and is charged a failure of class ClassUncommitted.
-func (j *Job) CompletesInTx() { j.first().inTx = true }
+func (j *Job) CompletesInTx() {
+	run := j.keeper()
+	run.InTx = true
+	run.QuietProgress()
+}
 
 // first is the view that the server gave out, of which this one was made.
 func (j *Job) first() *Job {
@@ -128,4 +135,14 @@ func (j *Job) first() *Job {
 		j = j.origin
 	}
 	return j
+}
+
+// keeper is the run that has what the handler keeps: the server's, or, for a view that
+// no server gave out, one that is made when it is needed.
+func (j *Job) keeper() *engine.Run {
+	j = j.first()
+	if j.run.Load() == nil {
+		j.run.CompareAndSwap(nil, engine.Detached(j.record))
+	}
+	return j.run.Load()
 }

@@ -33,13 +33,13 @@ func TestServer_AJobOfADeadServerRunsAgainWithinALeaseAndASecond(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := newStore()
 		var at time.Time
-		var seen Job
+		var seen *Job
 		serve(t, store, Config{Concurrency: 1}, func(_ context.Context, j *Job) error {
 			if j.Type() == "busy" {
 				time.Sleep(10 * time.Second)
 				return nil
 			}
-			at, seen = time.Now(), *j
+			at, seen = time.Now(), j
 			return nil
 		})
 		pass(time.Minute)
@@ -52,8 +52,8 @@ func TestServer_AJobOfADeadServerRunsAgainWithinALeaseAndASecond(t *testing.T) {
 		if took := at.Sub(began); at.IsZero() || took > broker.DefaultLease+time.Second {
 			t.Errorf("it ran again after %v, want a lease and a second at most", took)
 		}
-		if seen.record == nil || seen.Crashes() != 1 || seen.Attempt() != 0 || seen.Delivery() != 1 {
-			t.Errorf("it ran with %+v; want one crash and no failure charged", seen.record)
+		if seen == nil || seen.Crashes() != 1 || seen.Attempt() != 0 || seen.Delivery() != 1 {
+			t.Errorf("it ran with %+v; want one crash and no failure charged", seen)
 		}
 		expect(t, store, DefaultQueue, "a-0", StateCompleted)
 	})

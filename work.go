@@ -26,18 +26,14 @@ var errGoexit = errors.New("the handler ended its goroutine with runtime.Goexit"
 // says how the lease ends.
 func (p policy) Perform(r *engine.Run) broker.Outcome {
 	job := &Job{record: r.Job}
+	job.run.Store(r)
 	r.View = job
-	outcome := p.perform(r, job)
-	r.InTx = job.inTx
-	return outcome
+	return p.perform(r, job)
 }
 
 // Exited says how the lease ends when the handler left its goroutine.
 func (p policy) Exited(r *engine.Run) broker.Outcome {
-	job := r.View.(*Job)
-	outcome := p.decide(r, job, errGoexit)
-	r.InTx = job.inTx
-	return outcome
+	return p.decide(r, r.View.(*Job), errGoexit)
 }
 
 func (p policy) perform(r *engine.Run, job *Job) broker.Outcome {
@@ -48,7 +44,7 @@ func (p policy) perform(r *engine.Run, job *Job) broker.Outcome {
 		return p.decide(r, job, cause)
 	}
 	err := p.invoke(r, job)
-	if err == nil && job.inTx {
+	if err == nil && r.InTx {
 		return p.uncommitted(r, job)
 	}
 	if err == nil {

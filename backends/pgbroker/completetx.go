@@ -14,6 +14,7 @@ import (
 type Completing interface {
 	Record() *broker.Job
 	Result() []byte
+	Kept() broker.Kept
 	CompletesInTx()
 }
 
@@ -48,7 +49,7 @@ func (b *Broker) completeIn(ctx context.Context, in session, job Completing) err
 	j := job.Record()
 	err := b.usable(ctx)
 	if err == nil {
-		err = b.complete(ctx, in, j, job.Result())
+		err = b.complete(ctx, in, j, broker.Complete(job.Result()).With(job.Kept()))
 	}
 	if err != nil {
 		abort(ctx, in)
@@ -58,8 +59,8 @@ func (b *Broker) completeIn(ctx context.Context, in session, job Completing) err
 	return nil
 }
 
-func (b *Broker) complete(ctx context.Context, in session, j *broker.Job, result []byte) error {
-	req := broker.SettleRequest{Worker: j.Worker, Number: 1, Items: []broker.Settlement{{Job: j, Outcome: broker.Complete(result)}}}
+func (b *Broker) complete(ctx context.Context, in session, j *broker.Job, o broker.Outcome) error {
+	req := broker.SettleRequest{Worker: j.Worker, Number: 1, Items: []broker.Settlement{{Job: j, Outcome: o}}}
 	if err := req.Check(); err != nil {
 		return err
 	}

@@ -23,7 +23,10 @@ type handled struct {
 
 func (h *handled) Record() *broker.Job { return h.record }
 func (h *handled) Result() []byte      { return h.result }
-func (h *handled) CompletesInTx()      { h.marked = true }
+func (h *handled) Kept() broker.Kept {
+	return broker.Kept{Progress: broker.Progress{Done: 1, Note: "done"}}
+}
+func (h *handled) CompletesInTx() { h.marked = true }
 
 // handlersTx is a transaction of a handler.
 type handlersTx struct {

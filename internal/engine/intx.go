@@ -32,7 +32,7 @@ func (t *txJobs) excuse(items []broker.Settlement, verdicts []broker.Verdict) {
 		return
 	}
 	for i := range items {
-		if _, ok := t.jobs[items[i].Job]; ok && errors.Is(verdicts[i].Err, broker.ErrLeaseLost) {
+		if _, ok := t.jobs[items[i].Job]; ok && items[i].Outcome.Kind() != broker.OutcomeKeep && errors.Is(verdicts[i].Err, broker.ErrLeaseLost) {
 			items[i].Outcome = broker.Complete(nil)
 			verdicts[i].State, verdicts[i].Err = broker.StateCompleted, nil
 		}
@@ -46,6 +46,8 @@ func (t *txJobs) forget(items []broker.Settlement) {
 		return
 	}
 	for i := range items {
-		delete(t.jobs, items[i].Job)
+		if items[i].Outcome.Kind() != broker.OutcomeKeep {
+			delete(t.jobs, items[i].Job)
+		}
 	}
 }

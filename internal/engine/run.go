@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -9,7 +10,7 @@ import (
 )
 
 // Run is one job under a lease, from its claim until its handler returns, and
-// the context of that handler. Perform alone sets the first fields.
+// the context of that handler. Perform and its handler alone set the first fields.
 type Run struct {
 	lazyContext
 	Job  *broker.Job // as it was claimed
@@ -22,9 +23,10 @@ type Run struct {
 	claimed time.Time
 	since   time.Duration // of fetcher.patience
 	started time.Time
-	stuck   *StuckEvent   // once it was reported
-	patient time.Time     // until when it waits for its turn
-	bound   *boundContext // the soonest that a middleware set; guarded by lazyContext.mu
+	stuck   *StuckEvent             // once it was reported
+	patient time.Time               // until when it waits for its turn
+	bound   *boundContext           // the soonest that a middleware set; guarded by lazyContext.mu
+	keeping atomic.Pointer[keeping] // nil until something is kept
 }
 
 type runKey struct{}

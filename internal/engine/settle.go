@@ -22,9 +22,10 @@ type settler struct {
 	poke      chan struct{}
 	parked    bool
 	unsettled int
-	away      outage        // settles that failed in a row
-	answered  time.Time     // when the store last took outcomes, or the first of those that wait came
-	flushed   chan struct{} // closed when nothing is left to settle; made by who waits for it
+	away      outage               // settles that failed in a row
+	answered  time.Time            // when the store last took outcomes, or the first of those that wait came
+	flushed   chan struct{}        // closed when nothing is left to settle; made by who waits for it
+	keeping   map[*broker.Job]*Run // whose keep was not answered yet
 }
 
 func (t *settler) init() { t.poke = make(chan struct{}, 1) }
@@ -91,7 +92,7 @@ func (s *Server) batchLocked(w *worker) broker.SettleRequest {
 }
 
 func outcomeSize(o broker.Outcome) int {
-	size := len(o.Result())
+	size := len(o.Result()) + o.Kept().Size()
 	if f := o.Failure(); f != nil {
 		size += min(len(f.Message), broker.MaxErrorBytes) + min(len(f.Stack), broker.MaxErrorBytes)
 	}

@@ -104,8 +104,17 @@ func unanswered(items []broker.Settlement, verdicts []broker.Verdict) (left int,
 
 // endedLocked takes in what became of leases.
 func (s *Server) endedLocked(w *worker, items []broker.Settlement, verdicts []broker.Verdict, now time.Time) {
-	lost, why := 0, broker.ErrLeaseLost
+	lost, ended, why := 0, 0, broker.ErrLeaseLost
 	for i := range items {
+		if items[i].Outcome.Kind() == broker.OutcomeKeep {
+			err := error(broker.ErrLeaseLost)
+			if len(verdicts) > 0 {
+				err = verdicts[i].Err
+			}
+			s.keptLocked(&items[i], err, now)
+			continue
+		}
+		ended++
 		w.held[s.queueOf(items[i].Job.Queue)]--
 		switch {
 		case len(verdicts) == 0:
@@ -118,12 +127,12 @@ func (s *Server) endedLocked(w *worker, items []broker.Settlement, verdicts []br
 		}
 	}
 	s.inTx.forget(items)
-	clear(items)
-	w.leases -= len(items)
+	w.leases -= ended
 	w.traffic++
 	s.pruner.soon(now)
 	full := s.settler.unsettled > maxUnsettled
 	s.settler.unsettled -= len(items)
+	clear(items)
 	if full {
 		s.fetcher.wake()
 	}
@@ -156,6 +165,11 @@ func (s *Server) splitRefusedLocked(w *worker, err error) {
 		return
 	}
 	item := w.items[0]
+	if item.Outcome.Kind() == broker.OutcomeKeep {
+		s.endedLocked(w, w.items, []broker.Verdict{{Err: err}}, time.Now())
+		w.items = w.items[:0]
+		return
+	}
 	s.noteLocked(slog.LevelError, "jobs: an outcome was refused", "queue", item.Job.Queue, "id", item.Job.ID, "outcome",
 		item.Outcome.Kind().String(), "error", err)
 	if w.refused == item.Job {
@@ -165,5 +179,8 @@ func (s *Server) splitRefusedLocked(w *worker, err error) {
 	}
 	w.refused = item.Job
 	w.items[0].Outcome = s.policy.Refused(item.Job, w.id, s.clock.at(time.Now()), err)
+	if k := item.Outcome.Kept(); k != nil {
+		w.items[0].Outcome = w.items[0].Outcome.With(*k)
+	}
 	w.number++
 }

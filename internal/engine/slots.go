@@ -205,7 +205,7 @@ func (s *Server) leaveLocked(i int, r *Run, outcome broker.Outcome) {
 	if r.InTx {
 		s.inTx.add(r.Job)
 	}
-	s.settleAtLocked(r.worker, r.Job, outcome, now)
+	s.settleAtLocked(r.worker, r.Job, r.leave(outcome), now)
 	s.checkEmptyLocked()
 }
 

@@ -96,13 +96,17 @@ func (m *Metrics) settled(e jobs.SettleEvent) {
 		return // it will be sent again
 	}
 	var last ending
-	n := int64(0)
+	n, before := int64(0), 0
 	for i := range e.Items {
+		if e.Items[i].Outcome.Kind() == broker.OutcomeKeep {
+			continue // its job goes on
+		}
 		verdict := broker.Verdict{Err: e.Err}
 		if answered {
 			verdict = e.Verdicts[i]
 		}
-		next := m.endingOf(m.series.next(last.series, e.Items[max(i-1, 0)].Job, e.Items[i].Job), &e.Items[i], &verdict)
+		next := m.endingOf(m.series.next(last.series, e.Items[before].Job, e.Items[i].Job), &e.Items[i], &verdict)
+		before = i
 		if next != last {
 			last.count(ctx, m, n)
 			last, n = next, 0
@@ -123,6 +127,7 @@ const (
 	outcomeSnoozed   = "snoozed"
 	outcomeReleased  = "released"
 	outcomeLeaseLost = "lease_lost"
+	outcomeKept      = "kept" // of spans alone: the job goes on
 )
 
 // ending is what is counted of the end of a lease. Equal ones that follow each
@@ -177,6 +182,8 @@ func settledAs(o broker.Outcome, v *broker.Verdict) string {
 		return outcomeReleased
 	case broker.OutcomeCancel:
 		return outcomeCancelled
+	case broker.OutcomeKeep:
+		return outcomeKept
 	}
 	switch o.Reason() {
 	case broker.ReasonExpired:

@@ -27,6 +27,7 @@ type jobPage struct {
 	MaySee    bool // payload and result
 	Payload   *shownBytes
 	Result    *shownBytes
+	Progress  broker.Progress
 	See, Hide string // addresses with and without payload
 	Download  string
 	Edit      string // the payload as a text to be edited; empty if it cannot be
@@ -76,6 +77,9 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
 		p.Why = inspect.Explain(j, info)
 	}
 	p.Now = l.Now
+	if j.Kept != nil {
+		p.Progress = j.Kept.Progress
+	}
 	p.Events = life(j, p.Now)
 	for _, name := range slices.Sorted(maps.Keys(j.Headers)) {
 		p.Headers = append(p.Headers, header{name, j.Headers[name]})
@@ -165,6 +169,8 @@ func (p jobPage) Facts() []detail {
 		"Deliveries", num(int64(j.Deliveries)),
 		"Crashes", numOrNone(j.Crashes),
 		"Snoozes", numOrNone(j.Snoozes),
+		"Steps done", stepsDone(j.Kept),
+		"Checkpoint", checkpointSize(j.Kept),
 		"Timeout of a run", spanOf(j.Timeout, "the server's"),
 		"Deadline", clockOrNone(j.Deadline),
 		"Record is kept for", spanOf(j.Retention, ""),
@@ -176,6 +182,25 @@ func (p jobPage) Facts() []detail {
 		"Payload is at", j.PayloadRef,
 		"Enqueued by", j.Source,
 	)
+}
+
+// stepsDone names the steps that are not done again.
+func stepsDone(k *broker.Kept) string {
+	if k == nil {
+		return ""
+	}
+	var names []string
+	for _, s := range k.Steps {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+func checkpointSize(k *broker.Kept) string {
+	if k == nil || len(k.Checkpoint) == 0 {
+		return ""
+	}
+	return num(int64(len(k.Checkpoint))) + " bytes"
 }
 
 func numOrNone(n int) string {

@@ -26,7 +26,9 @@ func pasts() []broker.NewJob {
 		Backoff: broker.Backoff{Kind: broker.BackoffLinear, Base: time.Second, Max: time.Hour}, Key: "acme", CorrelationID: "c\u202e", IdempotencyKey: "i",
 		PayloadRef: "s3://\xff", Source: "shop", GivenID: true}
 	head := broker.Head{Epoch: 5, Deliveries: 4, Failures: 3, Crashes: 1, Snoozes: 2, Errors: broker.ErrorLog{Dropped: 9, Entries: []broker.Failure{
-		{At: now.Add(-time.Minute), Attempt: 2, Code: "HTTP_503", Class: "retryable", Message: hostile, Stack: "goroutine 1\n\tmain.go", Worker: "w", Version: "shop v1"}, {}}}}
+		{At: now.Add(-time.Minute), Attempt: 2, Code: "HTTP_503", Class: "retryable", Message: hostile, Stack: "goroutine 1\n\tmain.go", Worker: "w", Version: "shop v1"}, {}}},
+		Kept: &broker.Kept{Checkpoint: []byte(hostile), Steps: []broker.DoneStep{{Name: "字🙂<b>", Result: []byte(`{"id":1}`)}, {Name: "empty"}},
+			Progress: broker.Progress{Done: 3, Total: 12, Note: hostile}}}
 	make := func(state broker.State, change func(*broker.NewJob)) broker.NewJob {
 		j := broker.NewJob{Queue: "default", ID: "job-" + state.String(), Body: body, Restore: &broker.Restored{State: state, CreatedAt: now.Add(-time.Hour), Head: head}}
 		if change != nil {

@@ -25,8 +25,8 @@ const lineVersion = 1
 
 // line is a job in an export: one JSON object on one line, in ASCII. Times are
 // RFC 3339 in UTC, to the microsecond; durations are those of
-// time.ParseDuration; payload, result and head are base64; fields that are
-// empty or zero are left out.
+// time.ParseDuration; payload, result, checkpoint, results of steps, and head are
+// base64; fields that are empty or zero are left out.
 type line struct {
 	Version        int          `json:"v"`
 	Queue          string       `json:"queue"`
@@ -63,6 +63,9 @@ type line struct {
 	ErrorsDropped  int          `json:"errors_dropped,omitempty"`
 	Errors         []lineError  `json:"errors,omitempty"`
 	Result         []byte       `json:"result,omitempty"`
+	Checkpoint     []byte       `json:"checkpoint,omitempty"`
+	Steps          []lineStep   `json:"steps,omitempty"`
+	Progress       *lineShare   `json:"progress,omitempty"`
 	Head           []byte       `json:"head,omitempty"` // its stored form, when a newer version wrote it
 }
 
@@ -81,6 +84,17 @@ type lineUnique struct {
 type lineHeader struct {
 	Name  lineText `json:"name"`
 	Value lineText `json:"value"`
+}
+
+type lineStep struct {
+	Name   string `json:"name"`
+	Result []byte `json:"result,omitempty"`
+}
+
+type lineShare struct {
+	Done  int64    `json:"done"`
+	Total int64    `json:"total,omitempty"`
+	Note  lineText `json:"note,omitzero"`
 }
 
 type lineError struct {
@@ -195,11 +209,41 @@ func appendLine(dst []byte, j *broker.Job) ([]byte, error) {
 		l.Errors = append(l.Errors, lineError{lineTime(f.At), f.Attempt, lineText(f.Code), lineText(f.Class), lineText(f.Message),
 			lineText(f.Stack), lineText(f.Worker), lineText(f.Version)})
 	}
+	l.keep(j.Kept)
 	text, err := json.Marshal(l)
 	if err != nil {
 		return dst, err
 	}
 	return append(appendASCII(dst, text), '\n'), nil
+}
+
+// keep writes what the job's handler kept.
+func (l *line) keep(k *broker.Kept) {
+	if k == nil {
+		return
+	}
+	l.Checkpoint = k.Checkpoint
+	for _, s := range k.Steps {
+		l.Steps = append(l.Steps, lineStep{s.Name, s.Result})
+	}
+	if p := k.Progress; !p.IsZero() {
+		l.Progress = &lineShare{p.Done, p.Total, lineText(p.Note)}
+	}
+}
+
+// kept is the inverse of keep.
+func (l *line) kept() *broker.Kept {
+	if len(l.Checkpoint) == 0 && len(l.Steps) == 0 && l.Progress == nil {
+		return nil
+	}
+	k := &broker.Kept{Checkpoint: l.Checkpoint}
+	for _, s := range l.Steps {
+		k.Steps = append(k.Steps, broker.DoneStep{Name: s.Name, Result: s.Result})
+	}
+	if p := l.Progress; p != nil {
+		k.Progress = broker.Progress{Done: p.Done, Total: p.Total, Note: string(p.Note)}
+	}
+	return k
 }
 
 // appendASCII appends JSON with everything beyond ASCII as escapes: whoever
@@ -221,7 +265,7 @@ func appendASCII(dst, text []byte) []byte {
 // version knows; nil for any other.
 func unreadHead(j *broker.Job) []byte {
 	known := broker.Head{Epoch: j.Epoch, Deliveries: j.Deliveries, Failures: j.Failures, Crashes: j.Crashes, Snoozes: j.Snoozes,
-		Reason: j.Reason, Suppressed: j.Suppressed, FinishedAt: j.FinishedAt, Result: j.Result, Errors: j.Errors}
+		Reason: j.Reason, Suppressed: j.Suppressed, FinishedAt: j.FinishedAt, Result: j.Result, Errors: j.Errors, Kept: j.Kept}
 	whole := broker.AppendHead(nil, j.State, &j.Head)
 	if bytes.Equal(whole, broker.AppendHead(nil, j.State, &known)) {
 		return nil
@@ -304,7 +348,7 @@ func (l *line) job() (broker.NewJob, error) {
 		j.Headers[string(h.Name)] = string(h.Value)
 	}
 	j.Head = broker.Head{Epoch: l.Epoch, Deliveries: l.Deliveries, Failures: l.Failures, Crashes: l.Crashes, Snoozes: l.Snoozes,
-		Reason: DeadReason(reason), Suppressed: l.Suppressed, FinishedAt: timeOf(l.FinishedAt), Result: l.Result}
+		Reason: DeadReason(reason), Suppressed: l.Suppressed, FinishedAt: timeOf(l.FinishedAt), Result: l.Result, Kept: l.kept()}
 	j.Errors.Dropped = l.ErrorsDropped
 	for _, e := range l.Errors {
 		j.Errors.Entries = append(j.Errors.Entries, broker.Failure{At: timeOf(e.At), Attempt: e.Attempt,

@@ -23,8 +23,9 @@ func (a *app) show() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Show a job with its history",
-		Long: `Show a job with its counters, times, errors and headers. Payload and result may
-contain secrets; --payload shows them.`,
+		Long: `Show a job with its counters, times, errors and headers, its progress, and the steps
+that are done. Payload, result and checkpoint may contain secrets; --payload shows
+them.`,
 		Args: exactly("ID"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i, err := a.inspector(cmd.Context())
@@ -42,7 +43,7 @@ contain secrets; --payload shows them.`,
 		},
 	}
 	cmd.Flags().StringVarP(&queue, "queue", "q", "", "queue (default: look in all)")
-	cmd.Flags().BoolVar(&payload, "payload", false, "show payload and result, too")
+	cmd.Flags().BoolVar(&payload, "payload", false, "show payload, result and checkpoint, too")
 	return cmd
 }
 
@@ -75,6 +76,17 @@ func (a *app) showJob(j *broker.Job, payload bool) error {
 	field("PRIORITY", strconv.Itoa(int(j.Priority)))
 	field("RUNS", fmt.Sprintf("%d delivered, %d failed (%d retries allowed), %d crashed, %d snoozed",
 		j.Deliveries, j.Failures, j.MaxRetries, j.Crashes, j.Snoozes))
+	if k := j.Kept; k != nil {
+		if !k.Progress.IsZero() {
+			field("PROGRESS", k.Progress.String())
+		}
+		for _, s := range k.Steps {
+			field("STEP DONE", s.Name)
+		}
+		if n := len(k.Checkpoint); n > 0 {
+			field("CHECKPOINT", fmt.Sprintf("%d bytes", n))
+		}
+	}
 	field("TIMEOUT", span(j.Timeout))
 	field("KEY", j.Key)
 	field("UNIQUE", j.Unique.Key)
@@ -97,6 +109,9 @@ func (a *app) showJob(j *broker.Job, payload bool) error {
 		a.say("\nPAYLOAD\n  %s", content(j.Payload))
 		if len(j.Result) > 0 {
 			a.say("\nRESULT\n  %s", content(j.Result))
+		}
+		if k := j.Kept; k != nil && len(k.Checkpoint) > 0 {
+			a.say("\nCHECKPOINT\n  %s", content(k.Checkpoint))
 		}
 	}
 	return nil

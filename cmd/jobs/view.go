@@ -47,6 +47,19 @@ type jobView struct {
 	PayloadBase64   string            `json:"payload_base64,omitempty"`
 	Result          json.RawMessage   `json:"result,omitempty"`
 	ResultBase64    string            `json:"result_base64,omitempty"`
+	Progress        *progressView     `json:"progress,omitempty"`
+	CheckpointBytes int               `json:"checkpoint_bytes,omitempty"`
+	StepsDone       []string          `json:"steps_done,omitempty"`
+
+	Checkpoint       json.RawMessage `json:"checkpoint,omitempty"`
+	CheckpointBase64 string          `json:"checkpoint_base64,omitempty"`
+}
+
+// progressView is how far a handler says that its job is.
+type progressView struct {
+	Done  int64  `json:"done"`
+	Total int64  `json:"total,omitempty"`
+	Note  string `json:"note,omitempty"`
 }
 
 // failureView is one entry of the history.
@@ -79,6 +92,9 @@ func view(j *broker.Job) jobView {
 	if j.State == broker.StateDead {
 		v.Reason = j.Reason.String()
 	}
+	if k := j.Kept; k != nil && !k.Progress.IsZero() {
+		v.Progress = &progressView{k.Progress.Done, k.Progress.Total, k.Progress.Note}
+	}
 	if j.Timeout > 0 {
 		v.Timeout = j.Timeout.String()
 	}
@@ -88,14 +104,23 @@ func view(j *broker.Job) jobView {
 	return v
 }
 
-// wholeView is all that is known of a job: its payload and result only if they
-// are asked for.
+// wholeView is all that is known of a job: its payload, result and checkpoint only
+// if they are asked for.
 func wholeView(j *broker.Job, payload bool) jobView {
 	v := view(j)
 	v.Headers, v.ErrorsDropped, v.PayloadBytes = j.Headers, j.Errors.Dropped, new(len(j.Payload))
 	for _, f := range j.Errors.Entries {
 		v.Errors = append(v.Errors, failureView{At: at(f.At), Attempt: f.Attempt, Class: f.Class, Code: f.Code, Message: f.Message,
 			Stack: f.Stack, Worker: f.Worker, Version: f.Version})
+	}
+	if k := j.Kept; k != nil {
+		v.CheckpointBytes = len(k.Checkpoint)
+		for _, s := range k.Steps {
+			v.StepsDone = append(v.StepsDone, s.Name)
+		}
+		if payload {
+			v.Checkpoint, v.CheckpointBase64 = encoded(k.Checkpoint)
+		}
 	}
 	if payload {
 		v.Payload, v.PayloadBase64 = encoded(j.Payload)

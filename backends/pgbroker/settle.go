@@ -94,7 +94,7 @@ func (s *settling) turn(t *settleTurn) step {
 		fronts                                 = make([]bool, 0, n)
 		deliveries, failures, crashes, snoozes = make([]int32, 0, n), make([]int32, 0, n), make([]int32, 0, n), make([]int32, 0, n)
 		tails                                  = make([][]byte, 0, n)
-		buf                                    = []byte{} // a tail that is empty is not nil, which leaves the stored one
+		buf                                    = []byte{}                    // a tail that is empty is not nil, which leaves the stored one
 		seen                                   = make(map[broker.Ref]int, n) // the item before for the same lease
 		done                                   = true
 	)

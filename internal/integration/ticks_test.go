@@ -20,7 +20,8 @@ import (
 
 // The defaults take some seconds. The long form is
 //
-//	go test ./internal/integration -run 'ServersAreKilled/redis' -timeout 30m -ticks 10m -tick-schedules 10000 -tick-every 1m
+//	go test ./internal/integration -run 'ServersAreKilled/redis' -v -timeout 30m \
+//		-ticks 10m -tick-schedules 10000 -tick-every 2m -tick-kills 2s -tick-lease 5s
 var (
 	ticksFor      = flag.Duration("ticks", 8*time.Second, "for how long schedules tick while servers are killed")
 	tickSchedules = flag.Int("tick-schedules", 80, "how many schedules there are")
@@ -45,7 +46,7 @@ func TestSchedule_ServersAreKilled(t *testing.T) {
 		schedules := schedule.New(b, "test")
 
 		// The first tick is a while ahead, so that all are there before.
-		first := time.Now().Add(2*time.Second + time.Duration(*tickSchedules)*2*time.Millisecond).Truncate(time.Second)
+		first := time.Now().Add(2*time.Second + time.Duration(*tickSchedules)*10*time.Millisecond).Truncate(time.Second)
 		end := first.Add(*ticksFor)
 		nominal := putTicking(t, schedules, first, end)
 		if late := time.Since(first); late > 0 {

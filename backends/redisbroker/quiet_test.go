@@ -32,3 +32,30 @@ func TestWait_FewIdleConnectionsAreKept(t *testing.T) {
 		t.Errorf("%d connections are kept, want %d", n, maxIdleWaiters)
 	}
 }
+
+// A token for each job would have as many claims end in vain.
+func TestWait_OneTokenIsLeftWhateverWakes(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	register(t, b, "w", "q")
+	enqueue(t, b, several("q", 4, nil)...)
+	held := claimAt(t, b, at(0), "w", 4, "q").Jobs
+	l := &life{t: t, b: b, queue: "q"}
+	for what, wake := range map[string]func(i int){
+		"retried at once": func(i int) { l.settle(at(0), "w", held[i:i+1], broker.Retry(0, broker.Failure{})) },
+		"released":        func(i int) { l.settle(at(0), "w", held[2+i:3+i], broker.Release()) },
+		"enqueued": func(i int) {
+			j := job("q", string(rune('a'+i)))
+			j.Body.Key = "k"
+			enqueue(t, b, j)
+		},
+	} {
+		for i := range 2 {
+			wake(i)
+		}
+		if n, err := c.LLen(t.Context(), b.queue("q").key("t")).Result(); n != 1 || err != nil {
+			t.Errorf("after two jobs were %s there are %d tokens, %v; want 1", what, n, err)
+		}
+	}
+}

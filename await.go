@@ -16,8 +16,8 @@ import (
 // ErrDead, with the reason and the last error in its message; ErrExpired, which
 // is ErrDead, too; ErrCancelled; ErrGone. It is ErrResult if the job was
 // completed and its result is no R, and that of ctx if that ended first.
-func Await[R any](ctx context.Context, c *Client, queue, id string) (result R, err error) {
-	record, err := c.Wait(ctx, queue, id)
+func Await[R any](ctx context.Context, c *Client, queue, id string, opts ...WaitOption) (result R, err error) {
+	record, err := c.Wait(ctx, queue, id, opts...)
 	if err != nil {
 		return result, err
 	}

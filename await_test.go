@@ -36,6 +36,36 @@ func TestAwait_ReturnsTheResultAsSoonAsThereIsOne(t *testing.T) {
 	})
 }
 
+// Whoever waits hears of progress while the job runs, and of the last before its
+// end.
+func TestClient_WaitTellsOfProgress(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		store := newSpyStore(t)
+		serve(t, store, Config{}, func(_ context.Context, job *Job) error {
+			for i := range int64(10) {
+				job.SetProgress(i, 10, "sending")
+				time.Sleep(5 * time.Second)
+			}
+			job.SetProgress(10, 10, "sent")
+			return SetResult(job, summary{17})
+		})
+		c := newTestClient(t, store, ClientConfig{})
+		info := mustEnqueue(t, c, NewTask("sum", nil), WithRetention(time.Hour))
+		var told []Progress
+		start, late := time.Now(), time.Duration(0)
+		_, err := Await[summary](t.Context(), c, info.Queue, info.ID, OnProgress(func(p Progress) {
+			told = append(told, p)
+			late = max(late, time.Since(start)-time.Duration(p.Done)*5*time.Second)
+		}))
+		if err != nil || len(told) != 11 || told[10] != (Progress{Done: 10, Total: 10, Note: "sent"}) {
+			t.Errorf("told of %v, %v; want each of eleven once", told, err)
+		}
+		if late > 3*time.Second {
+			t.Errorf("progress was told up to %v late", late)
+		}
+	})
+}
+
 // Each way in which a job can end has an error of its own.
 func TestAwait_SaysHowTheJobEnded(t *testing.T) {
 	all := []error{ErrDead, ErrExpired, ErrCancelled, ErrGone, ErrResult}

@@ -27,12 +27,33 @@ var (
 
 var errNoResult = errors.New("the handler set none")
 
-// How often Wait looks, at most, at a job that it hears of and at one that it
-// does not.
+// How often Wait looks, at most, at a job that it hears of, at one whose progress
+// is wanted, and at one that it does not hear of.
 const (
-	lookSeldom = 2 * time.Second
-	lookOften  = 250 * time.Millisecond
+	lookSeldom   = 2 * time.Second
+	lookProgress = time.Second // servers store progress no more often, and no event tells of it
+	lookOften    = 250 * time.Millisecond
 )
+
+// WaitOption changes a call of Wait or Await.
+type WaitOption interface{ apply(*waiting) }
+
+// waiting is one call of Wait.
+type waiting struct {
+	queue, id string
+	progress  func(Progress)
+	told      Progress
+	events    <-chan broker.Event // nil without events
+}
+
+type onProgress func(Progress)
+
+func (f onProgress) apply(w *waiting) { w.progress = f }
+
+// OnProgress has Wait call f with the progress that the handler sets, each time
+// that it has changed: about once a second at most, and before Wait returns. What
+// was set in between is skipped. Wait calls f itself, so f must be quick.
+func OnProgress(f func(Progress)) WaitOption { return onProgress(f) }
 
 // Wait waits until a job has ended and returns its record, with the result
 // that its handler set. The error is nil if the job was completed, ErrDead
@@ -48,12 +69,18 @@ const (
 // While the store cannot be reached, Wait keeps trying. It waits as long as
 // ctx lasts, so give ctx a deadline; then the error is that of ctx. Closing
 // the client ends Wait with ErrClosed.
-func (c *Client) Wait(ctx context.Context, queue, id string) (*JobRecord, error) {
-	record, err := c.wait(ctx, queue, id)
+func (c *Client) Wait(ctx context.Context, queue, id string, opts ...WaitOption) (*JobRecord, error) {
+	w := &waiting{queue: queue, id: id}
+	for _, o := range opts {
+		if o != nil {
+			o.apply(w)
+		}
+	}
+	record, err := c.wait(ctx, w)
 	return record, broker.About(err, "wait", queue, id)
 }
 
-func (c *Client) wait(ctx context.Context, queue, id string) (*JobRecord, error) {
+func (c *Client) wait(ctx context.Context, w *waiting) (*JobRecord, error) {
 	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
@@ -61,23 +88,25 @@ func (c *Client) wait(ctx context.Context, queue, id string) (*JobRecord, error)
 	if c.broker == nil {
 		return nil, errNoBroker
 	}
-	if err := broker.CheckName("id", id); err != nil {
+	if err := broker.CheckName("id", w.id); err != nil {
 		return nil, err
 	}
 	// Listening comes before the first look, so that no end falls between the
 	// two. Without events (the backend has none, or they broke off) the looks
 	// come more often.
-	var events <-chan broker.Event
 	if !c.broker.Limits().NoWatch {
 		watching, giveUp := context.WithCancel(ctx)
 		defer giveUp()
 		late := time.AfterFunc(c.timeout, giveUp)
-		events, _ = c.broker.Watch(watching, broker.WatchRequest{Queues: []string{queue}, Kinds: []broker.EventKind{broker.EventSettled}})
+		w.events, _ = c.broker.Watch(watching, broker.WatchRequest{Queues: []string{w.queue}, Kinds: []broker.EventKind{broker.EventSettled}})
 		late.Stop()
 	}
 	var trouble error
 	for {
-		record, err := c.look(ctx, queue, id)
+		record, err := c.look(ctx, w.queue, w.id)
+		if err == nil {
+			w.tell(record)
+		}
 		switch {
 		case err == nil && record.State.Final():
 			return record, verdict(record)
@@ -89,7 +118,7 @@ func (c *Client) wait(ctx context.Context, queue, id string) (*JobRecord, error)
 		default:
 			return nil, err
 		}
-		if events, err = listen(ctx, events, id, c.gate.closing); err != nil {
+		if err = w.listen(ctx, c.gate.closing); err != nil {
 			if trouble != nil {
 				err = fmt.Errorf("%w; the last look failed: %w", err, trouble)
 			}
@@ -113,29 +142,41 @@ func (c *Client) look(ctx context.Context, queue, id string) (*JobRecord, error)
 	return &page.Jobs[0], nil
 }
 
-// listen waits for news of the job, or until it is time to look anyway. It
-// returns nil for events that have broken off.
-func listen(ctx context.Context, events <-chan broker.Event, id string, closing <-chan struct{}) (<-chan broker.Event, error) {
-	interval := lookOften
-	if events != nil {
-		interval = lookSeldom
+// tell reports progress that is new.
+func (w *waiting) tell(record *JobRecord) {
+	if w.progress == nil || record.Kept == nil || record.Kept.Progress == w.told {
+		return
+	}
+	w.told = record.Kept.Progress
+	w.progress(w.told)
+}
+
+// listen waits for news of the job, or until it is time to look anyway.
+func (w *waiting) listen(ctx context.Context, closing <-chan struct{}) error {
+	interval := lookSeldom
+	switch {
+	case w.events == nil:
+		interval = lookOften
+	case w.progress != nil:
+		interval = lookProgress
 	}
 	timer := time.NewTimer(interval/2 + rand.N(interval/2))
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		case <-closing:
-			return nil, errClientClosed
+			return errClientClosed
 		case <-timer.C:
-			return events, nil
-		case e, ok := <-events:
+			return nil
+		case e, ok := <-w.events:
 			switch {
 			case !ok:
-				return nil, nil
-			case e.Kind == broker.EventMissed || e.ID == id:
-				return events, nil
+				w.events = nil // they have broken off
+				return nil
+			case e.Kind == broker.EventMissed || e.ID == w.id:
+				return nil
 			}
 		}
 	}

@@ -80,6 +80,12 @@ func TestWorkflow_AChordReadsTheResultsOfItsParts(t *testing.T) {
 		if err != nil || string(result) != "30" {
 			t.Errorf("the workflow's result is %q, %v; want that of its last node, 30", result, err)
 		}
+		if sum, err := Await[int](w.Context(), w.client, "chord"); err != nil || sum != 30 {
+			t.Errorf("decoded, the workflow's result is %d, %v", sum, err)
+		}
+		if _, err := Await[[]string](w.Context(), w.client, "chord"); !errors.Is(err, jobs.ErrResult) {
+			t.Errorf("decoded as what it is not: %v", err)
+		}
 	})
 }
 

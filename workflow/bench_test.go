@@ -132,3 +132,34 @@ func BenchmarkEdge(b *testing.B) {
 		b.ReportMetric(float64(edges[len(edges)*99/100].Microseconds())/1000, "ms/edge-p99")
 	})
 }
+
+// BenchmarkNested measures a workflow of ten workflows with 10,000 nodes each,
+// on memory.
+func BenchmarkNested(b *testing.B) {
+	const outer, inner = 10, 10_000
+	onStores(b, func(b *testing.B, client *jobs.Client, on func(jobs.HandlerFunc)) {
+		if !client.Broker().Limits().InProcess {
+			b.Skip("as far as stores differ, BenchmarkFanOut measures it")
+		}
+		on(func(context.Context, *jobs.Job) error { return nil })
+		n := 0
+		for b.Loop() {
+			n++
+			id := fmt.Sprint("nested", n)
+			wf := New(id)
+			for k := range outer {
+				parts := make([]Part, inner)
+				for i := range parts {
+					parts[i] = Node{Name: fmt.Sprintf("n%05d", i), Task: jobs.NewTask("t", nil)}
+				}
+				wf.Add(Node{Name: fmt.Sprint("part", k), Workflow: New("").Add(parts...)})
+			}
+			if err := Start(b.Context(), client, wf); err != nil {
+				b.Fatal(err)
+			}
+			if _, err := Wait(b.Context(), client, id); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -186,7 +186,7 @@ func TestAct_TheAuthorizerDecidesActionByAction(t *testing.T) {
 	s.post(403, "pause?queue=mail", nil, "User", "ada")
 	s.post(303, "act?queue=mail&id=a", url.Values{"verb": {"redrive"}}, "User", "ada")
 	has(t, s.log.String(), "refused", "who=ada action=delete", "who=ada action=redrive queue=mail ids=[a]")
-	if !slices.Equal(Actions(), []Action{"payload", "cancel", "delete", "redrive", "reschedule", "edit", "suppress", "pause", "policy", "remove", "schedule"}) {
+	if !slices.Equal(Actions(), []Action{"payload", "cancel", "delete", "redrive", "reschedule", "edit", "suppress", "pause", "policy", "remove", "schedule", "workflow"}) {
 		t.Errorf("the actions are %v", Actions())
 	}
 }

@@ -29,12 +29,13 @@ const (
 	ActionPolicy     Action = "policy"     // change a queue's rules
 	ActionRemove     Action = "remove"     // of empty queues
 	ActionSchedule   Action = "schedule"   // pause, resume, run and delete schedules
+	ActionWorkflow   Action = "workflow"   // cancel, retry and delete workflows
 )
 
 // Actions lists all actions.
 func Actions() []Action {
 	return []Action{ActionPayload, ActionCancel, ActionDelete, ActionRedrive, ActionReschedule, ActionEdit, ActionSuppress, ActionPause,
-		ActionPolicy, ActionRemove, ActionSchedule}
+		ActionPolicy, ActionRemove, ActionSchedule, ActionWorkflow}
 }
 
 // Config is how a Handler works. The zero value shows everything but payloads
@@ -58,6 +59,10 @@ type Config struct {
 	// Schedules, unless nil, are shown on pages of their own: those of the same
 	// store, from schedule.New. Their pages do not refresh themselves.
 	Schedules *schedule.Schedules
+
+	// Workflows, unless nil, is a client of the same store, whose workflows are
+	// shown on pages of their own. The list does not refresh itself.
+	Workflows *jobs.Client
 
 	// Decode returns the plain payload of a job whose stored one is compressed
 	// or encrypted. It is called only where ActionPayload is permitted. Nil

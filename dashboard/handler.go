@@ -77,6 +77,9 @@ func New(i *inspect.Inspector, cfg Config) (*Handler, error) {
 	if cfg.Schedules != nil {
 		h.get["schedules"], h.get["schedule"], h.post["schedule"] = h.schedules, h.schedule, h.decideSchedule
 	}
+	if cfg.Workflows != nil {
+		h.get["workflows"], h.get["workflow"], h.post["workflow"] = h.workflows, h.workflow, h.decideWorkflow
+	}
 	return h, nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 	"github.com/seed81422ce9/jobs/schedule"
+	"github.com/seed81422ce9/jobs/workflow"
 )
 
 // site is a dashboard on a server of its own, over a store that can fail and
@@ -70,6 +71,7 @@ func siteOf(t testing.TB, store broker.Broker, cfg Config) *site {
 		cfg.Interval = 250 * time.Millisecond
 	}
 	cfg.Schedules = schedule.New(s.faults, "shop")
+	cfg.Workflows = jobs.NewClient(s.faults, jobs.ClientConfig{})
 	h, err := New(inspect.New(s.faults), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -112,6 +114,21 @@ func (s *site) enqueue(queue, id, typ string, change ...func(*broker.NewJob)) {
 	if err != nil {
 		s.t.Fatalf("enqueueing %q: %v", id, err)
 	}
+}
+
+// workflow starts a workflow; nothing runs it.
+func (s *site) workflow(id string, parts ...workflow.Part) {
+	s.t.Helper()
+	client := jobs.NewClient(s.store, jobs.ClientConfig{})
+	defer client.Close()
+	if err := workflow.Start(context.Background(), client, workflow.New(id).Add(parts...)); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// step is a node of a workflow.
+func step(name string) workflow.Node {
+	return workflow.Node{Name: name, Task: jobs.NewTask("order:"+name, []byte("secret"), jobs.WithQueue("orders"))}
 }
 
 // schedule puts a schedule.
@@ -294,5 +311,6 @@ func (s *site) fill() {
 	s.schedule("nightly-report", schedule.Cron("0 3 * * *", "Europe/Berlin"))
 	s.schedule("leap-day", schedule.Cron("0 0 29 2 *", ""))
 	s.schedule("every-minute", schedule.Every(time.Minute))
+	s.workflow("order-42", workflow.Chain(step("reserve"), step("charge"), workflow.Group(step("ship"), step("thank"))))
 	s.settle("01J9WORKERB", failed, broker.Retry(5*time.Minute, broker.Failure{At: at, Class: "retryable", Code: "timeout", Message: "context deadline exceeded", Worker: "01J9WORKERB", Version: "v1.4.2"}))
 }

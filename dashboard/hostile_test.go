@@ -18,6 +18,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/schedule"
+	"github.com/seed81422ce9/jobs/workflow"
 )
 
 // What somebody may have written who wants a page to do his bidding.
@@ -62,8 +63,12 @@ func (s *site) infest() {
 	s.enqueue(schedule.Queue, "unreadable"+script, script, func(j *broker.NewJob) {
 		j.Body.Key, j.Body.Payload = "schedule", []byte(`{"v":1,"owner":"`+turned+`","<script>window.hacked=1</script>":1}`)
 	})
+	s.workflow(hostileWorkflow, workflow.Chain(step(hostileWorkflow), workflow.Node{Name: turned, Signal: hostileWorkflow}))
 	s.enqueue(name, "binary", "bytes", func(j *broker.NewJob) { j.Body.Payload = []byte(binary) })
 }
+
+// hostileWorkflow is an ID, which has no slash.
+var hostileWorkflow = strings.ReplaceAll(script, "/", "")
 
 // hostilePages are the pages that show it.
 func hostilePages() []string {
@@ -74,6 +79,8 @@ func hostilePages() []string {
 		"workers", "workers?worker=%3Cscript%3E", "jobs?id=" + url.QueryEscape(script), job(script), job(turned), job("active"), job("large"), job("deep"), job("binary"),
 		"schedules", "schedules?search=" + url.QueryEscape(script), "schedules?status=" + url.QueryEscape(script), link("schedule", "id", script),
 		link("schedule", "id", turned), link("schedule", "id", "unreadable"+script), link("schedule", "id", "none"+script+turned),
+		"workflows", "workflows?state=" + url.QueryEscape(script), link("workflow", "id", hostileWorkflow), link("workflow", "id", script+turned),
+		link("workflow", "id", hostileWorkflow, "level", script),
 		"job?queue=" + url.QueryEscape(script) + "&id=none", "?notice=" + url.QueryEscape(script), "jobs?state=pending&older=" + url.QueryEscape(script)}
 }
 

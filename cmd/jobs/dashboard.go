@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/dashboard"
 	"github.com/seed81422ce9/jobs/schedule"
 )
@@ -59,8 +60,10 @@ func (a *app) dashboard() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			client := jobs.NewClient(a.store, jobs.ClientConfig{})
+			defer client.Close()
 			h, err := dashboard.New(i, dashboard.Config{Title: f.title, TraceURL: f.traceURL, Interval: f.interval, NoRates: f.noRates,
-				Schedules: schedule.New(a.store, ""), Authorize: f.authorize, Logger: slog.New(slog.NewTextHandler(a.err, nil))})
+				Schedules: schedule.New(a.store, ""), Workflows: client, Authorize: f.authorize, Logger: slog.New(slog.NewTextHandler(a.err, nil))})
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,218 @@
+package dashboard
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/workflow"
+)
+
+// workflowsPage lists workflows, a page of the store's at a time. It does not
+// refresh itself: each workflow costs the store a call.
+type workflowsPage struct {
+	State  workflow.State
+	States []workflow.State
+	Rows   []workflowRow
+	Read   int    // so many were read, of which Rows are those that match
+	Next   string // address of the next ones
+	Later  bool   // these are not the first
+}
+
+type workflowRow struct {
+	workflow.Info
+	All, Completed, Open int // nodes
+}
+
+// The states that workflows are selected by.
+var workflowStates = []workflow.State{workflow.StateStarting, workflow.StateRunning, workflow.StateStopping, workflow.StateCompensating,
+	workflow.StateCompleted, workflow.StateFailed, workflow.StateCancelled}
+
+func (h *Handler) workflows(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	p := workflowsPage{State: workflow.State(q.Get("state")), States: workflowStates, Later: q.Get("at") != ""}
+	if p.State != "" && !slices.Contains(p.States, p.State) {
+		return &pageError{http.StatusBadRequest, fmt.Sprintf("There is no state %q.", text(string(p.State)))}
+	}
+	some, err := workflow.List(r.Context(), h.cfg.Workflows, workflow.ListOptions{Cursor: q.Get("at")})
+	if err != nil {
+		return err
+	}
+	p.Read = len(some.Workflows)
+	for _, info := range some.Workflows {
+		if p.State != "" && info.State != p.State {
+			continue
+		}
+		row := workflowRow{Info: info, Completed: info.Counts[workflow.StateCompleted]}
+		for state, n := range info.Counts {
+			if row.All += n; !state.Ended() {
+				row.Open += n
+			}
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	slices.SortFunc(p.Rows, func(a, b workflowRow) int { return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID)) })
+	if some.Cursor != "" {
+		p.Next = link("workflows", "state", string(p.State), "at", some.Cursor)
+	}
+	v := h.view(r, "workflows", "Workflows")
+	v.Live, v.Data = false, p
+	return render(w, r, "workflows", v, http.StatusOK)
+}
+
+// workflowPage is one workflow: its nodes by level.
+type workflowPage struct {
+	workflow.Info
+	Levels     []workflowLevel
+	Level      string // the only one that is shown; empty means all
+	MayCancel  bool
+	MayRetry   bool
+	MayDelete  bool
+	ParentLink string
+}
+
+// workflowLevel is nodes that have as many others before them.
+type workflowLevel struct {
+	Number int
+	Counts []stateCount
+	Nodes  []workflowNode
+	Left   int    // nodes that are not shown
+	All    string // address of the whole level, if some are left out
+}
+
+type stateCount struct {
+	State workflow.State
+	Count int
+}
+
+type workflowNode struct {
+	workflow.NodeInfo
+	To   string // address of its job or workflow
+	From string // the nodes before it
+}
+
+// How many nodes of a level are shown, beside others and alone. More would make
+// a page of megabytes.
+const (
+	maxLevel      = 50
+	maxLevelAlone = 2000
+)
+
+func (h *Handler) workflow(w http.ResponseWriter, r *http.Request) error {
+	q := r.URL.Query()
+	info, err := workflow.Get(r.Context(), h.cfg.Workflows, q.Get("id"))
+	if err != nil {
+		return aboutWorkflow(err)
+	}
+	p := workflowPage{Info: info, Level: q.Get("level"), MayCancel: !info.State.Ended(), MayRetry: info.State == workflow.StateFailed,
+		MayDelete: info.State.Ended() && info.Parent == ""}
+	if info.Parent != "" {
+		p.ParentLink = link("workflow", "id", info.Parent)
+	}
+	p.Levels = levelsOf(&info, p.Level)
+	if p.Level != "" && len(p.Levels) == 0 {
+		return &pageError{http.StatusNotFound, "There is no such level."}
+	}
+	v := h.view(r, "workflows", "Workflow "+text(info.ID))
+	v.Data = p
+	return render(w, r, "workflow", v, http.StatusOK)
+}
+
+// levelsOf groups nodes by how many others come before them. Those that are not
+// over come first.
+func levelsOf(info *workflow.Info, only string) []workflowLevel {
+	byLevel := make(map[int][]workflow.NodeInfo)
+	for _, n := range info.Nodes {
+		byLevel[n.Level] = append(byLevel[n.Level], n)
+	}
+	var levels []workflowLevel
+	for number := range len(byLevel) {
+		if only != "" && only != strconv.Itoa(number) {
+			continue
+		}
+		nodes := byLevel[number]
+		slices.SortStableFunc(nodes, func(a, b workflow.NodeInfo) int { return cmp.Compare(rank(a.State), rank(b.State)) })
+		l := workflowLevel{Number: number}
+		for _, n := range nodes {
+			if k := len(l.Counts); k == 0 || l.Counts[k-1].State != n.State {
+				l.Counts = append(l.Counts, stateCount{State: n.State})
+			}
+			l.Counts[len(l.Counts)-1].Count++
+		}
+		most := maxLevel
+		if only != "" {
+			most = maxLevelAlone
+		}
+		if l.Left = len(nodes) - most; l.Left > 0 {
+			nodes, l.All = nodes[:most], link("workflow", "id", info.ID, "level", strconv.Itoa(number))
+		}
+		for _, n := range nodes {
+			shown := workflowNode{NodeInfo: n, From: strings.Join(slices.Concat(n.After, n.AfterAny), ", ")}
+			switch {
+			case n.Workflow != "":
+				shown.To = link("workflow", "id", n.Workflow)
+			case n.JobID != "":
+				shown.To = link("job", "queue", n.Queue, "id", n.JobID)
+			}
+			l.Nodes = append(l.Nodes, shown)
+		}
+		levels = append(levels, l)
+	}
+	return levels
+}
+
+// rank orders states by how much they call for attention.
+func rank(s workflow.State) string {
+	order := []workflow.State{workflow.StateDead, workflow.StateGone, workflow.StateExpired, workflow.StateCancelled, "retry", "active",
+		workflow.StateRunning, "pending", "scheduled", workflow.StateStarted, workflow.StateWaiting, workflow.StateSkipped, workflow.StateCompleted}
+	return fmt.Sprintf("%02d%s", slices.Index(order, s)+1, s)
+}
+
+// aboutWorkflow words errors that would be told of a job.
+func aboutWorkflow(err error) error {
+	var e *broker.Error
+	switch {
+	case errors.Is(err, broker.ErrNotFound):
+		return &pageError{http.StatusNotFound, "There is no such workflow."}
+	case errors.Is(err, broker.ErrWrongState) && errors.As(err, &e) && e.Hint != "":
+		return &pageError{http.StatusConflict, "Refused: " + text(e.Hint) + "."}
+	}
+	return err
+}
+
+// decideWorkflow carries out a decision about the workflow in the address, and
+// goes back to its page.
+func (h *Handler) decideWorkflow(w http.ResponseWriter, r *http.Request) error {
+	who, err := h.authorize(r, ActionWorkflow)
+	if err != nil {
+		return err
+	}
+	id, verb, said := r.URL.Query().Get("id"), r.PostFormValue("verb"), ""
+	client, ctx := h.cfg.Workflows, r.Context()
+	switch verb {
+	case "cancel":
+		said, err = "will be cancelled.", workflow.Cancel(ctx, client, id, cmp.Or(who, "dashboard"))
+	case "retry":
+		said, err = "goes on.", workflow.Retry(ctx, client, id)
+	case "delete":
+		said, err = "is deleted.", workflow.Delete(ctx, client, id)
+	default:
+		return errNoVerb
+	}
+	h.audit(who, verb, err, "workflow", id)
+	if err != nil {
+		return aboutWorkflow(err)
+	}
+	notice := h.notices.add(fmt.Sprintf("The workflow %s %s", text(id), said))
+	if verb == "delete" {
+		redirect(w, link("workflows", "notice", notice), "")
+	} else {
+		redirect(w, link("workflow", "id", id, "notice", notice), "")
+	}
+	return nil
+}

@@ -178,8 +178,9 @@ type extensionPolicy struct{ policy }
 // Delays of a job of an extension that cannot run just now.
 const (
 	unreadableDelay = time.Minute      // until a server of a newer version may have it
-	crashedDelay    = time.Minute      // after crashes that follow each other
-	crashedRecently = 10 * time.Minute // such crashes
+	crashedMin      = 5 * time.Second  // after a second crash, and twice as long after each further one
+	crashedMax      = time.Minute      // at most
+	crashedRecently = 10 * time.Minute // crashes before that do not count
 )
 
 func (p extensionPolicy) Perform(r *engine.Run) broker.Outcome {
@@ -189,15 +190,21 @@ func (p extensionPolicy) Perform(r *engine.Run) broker.Outcome {
 	return p.policy.Perform(r)
 }
 
-// Crashed puts the job back at once. If its last crash was just now, it waits: it
-// may be what kills the servers.
+// Crashed puts the job back at once. If it crashed just before, too, it waits: a
+// little at first, since servers are killed for other reasons, and longer each
+// time, since it may be what kills them.
 func (p extensionPolicy) Crashed(j *broker.Job, worker string) broker.Outcome {
 	f := p.crash(j, worker)
-	last := j.Errors.Last()
-	if last.Class == ClassCrash && f.At.Sub(last.At) < crashedRecently {
-		return broker.Crash(sleep.Jitter(crashedDelay, 0.5), f)
+	before := 0
+	for _, e := range j.Errors.Entries {
+		if e.Class == ClassCrash && f.At.Sub(e.At) < crashedRecently {
+			before++
+		}
 	}
-	return broker.Crash(0, f)
+	if before == 0 {
+		return broker.Crash(0, f)
+	}
+	return broker.Crash(sleep.Jitter(sleep.Doubled(crashedMin, before-1, crashedMax), 0.5), f)
 }
 
 // Types: who looks at workers sees the types of the application's handler only.

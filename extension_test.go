@@ -117,9 +117,15 @@ func TestExtension_NoCrashEndsAJob(t *testing.T) {
 		if first.Kind() != broker.OutcomeCrash || first.Delay() != 0 {
 			t.Errorf("a crash gives %v after %v, want crash at once", first.Kind(), first.Delay())
 		}
-		again := first.Apply(head, time.Now(), 10)
-		if o := p.Crashed(&broker.Job{Head: again}, "w"); o.Kind() != broker.OutcomeCrash || o.Delay() < crashedDelay/2 {
-			t.Errorf("a crash just after another gives %v after %v, want crash after %v", o.Kind(), o.Delay(), crashedDelay)
+		for n, want := range []time.Duration{crashedMin, 2 * crashedMin, 4 * crashedMin, 8 * crashedMin, crashedMax, crashedMax} {
+			head = first.Apply(head, time.Now(), 10)
+			if o := p.Crashed(&broker.Job{Head: head}, "w"); o.Kind() != broker.OutcomeCrash || o.Delay() < want/2 || o.Delay() > want*3/2 {
+				t.Errorf("crash %d in a row gives %v after %v, want crash after about %v", n+2, o.Kind(), o.Delay(), want)
+			}
+		}
+		pass(crashedRecently)
+		if o := p.Crashed(&broker.Job{Head: head}, "w"); o.Delay() != 0 {
+			t.Errorf("a crash long after others gives a delay of %v", o.Delay())
 		}
 		if o := p.Perform(&engine.Run{Job: &broker.Job{Broken: broker.ErrMalformed}}); o.Kind() != broker.OutcomeSnooze {
 			t.Errorf("an unreadable job gets %v, want snooze", o.Kind())

@@ -27,13 +27,14 @@ var (
 	tickSchedules = flag.Int("tick-schedules", 80, "how many schedules there are")
 	tickEvery     = flag.Duration("tick-every", 4*time.Second, "how often each of them ticks")
 	tickKills     = flag.Duration("tick-kills", 700*time.Millisecond, "the mean time between two kills")
+	tickLost      = flag.Int("tick-lost", 50, "of so many calls of the servers, one is carried out and its answer lost")
 	tickLease     = flag.Duration("tick-lease", lease, "the lease of the servers")
 )
 
 const tickServers = 5
 
 // Five server processes run schedules, and are killed at random and replaced all
-// the while. Every nominal tick of every schedule becomes exactly one job, which
+// the while; answers of the store are lost. Every nominal tick of every schedule becomes exactly one job, which
 // runs at least once.
 func TestSchedule_ServersAreKilled(t *testing.T) {
 	t.Parallel()
@@ -69,7 +70,7 @@ func TestSchedule_ServersAreKilled(t *testing.T) {
 			kills++
 			fleet[i] = c.start(s.url)
 		}
-		// A schedule whose run was killed twice waits for a minute, which is rare.
+		// A schedule whose run was killed twice waits for some seconds.
 		all, counted := []schedule.Info(nil), int64(0)
 		for late := time.Now().Add(3*time.Minute + *ticksFor/10); time.Now().Before(late); time.Sleep(100 * time.Millisecond) {
 			if c.distinct() < len(nominal) {
@@ -160,7 +161,7 @@ type collector struct {
 func (c *collector) start(url string) *exec.Cmd {
 	c.t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envTicks+"="+url, envTickLease+"="+tickLease.String())
+	cmd.Env = append(os.Environ(), envTicks+"="+url, envTickLease+"="+tickLease.String(), envTickLost+"="+fmt.Sprint(*tickLost))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err == nil {

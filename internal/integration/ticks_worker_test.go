@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"strings"
@@ -11,6 +12,8 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance/faulty"
 	"github.com/seed81422ce9/jobs/schedule"
 )
 
@@ -18,6 +21,7 @@ import (
 const (
 	envTicks     = "JOBS_INTEGRATION_TICKS" // the URL of the store
 	envTickLease = "JOBS_INTEGRATION_TICK_LEASE"
+	envTickLost  = "JOBS_INTEGRATION_TICK_LOST" // of so many calls, one is carried out and its answer lost
 )
 
 // tick is a process that runs schedules and the jobs of their ticks. It tells
@@ -41,6 +45,11 @@ func runTicks() error {
 		return err
 	}
 	defer b.Close()
+	lost, err := strconv.Atoi(os.Getenv(envTickLost))
+	if err != nil {
+		return err
+	}
+	b = losing(b, lost)
 	client := jobs.NewClient(b, jobs.ClientConfig{})
 	defer client.Close()
 	logger := slog.New(slog.NewTextHandler(logLines{}, &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -60,6 +69,22 @@ func runTicks() error {
 		_, err := os.Stdout.WriteString(tickRan{job.ID(), job.CreatedAt().UnixMicro(), late}.line())
 		return err
 	}))
+}
+
+// losing is a broker that loses some answers of the calls by which ticks are
+// decided, written down, enqueued and settled.
+func losing(b broker.Broker, oneOf int) broker.Broker {
+	return broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+		err := next(ctx)
+		switch c.Method {
+		case "Mark", "Enqueue", "Settle":
+			if err == nil && rand.IntN(oneOf) == 0 {
+				c.Clear()
+				return faulty.ErrReplyLost
+			}
+		}
+		return err
+	})
 }
 
 // logLines marks lines of the log.

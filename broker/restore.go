@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"cmp"
 	"math"
 	"time"
@@ -30,6 +31,24 @@ func (j *Job) Copy() NewJob {
 	}
 	return NewJob{Queue: j.Queue, ID: j.ID, Body: j.Body, RunAt: j.RunAt,
 		Restore: &Restored{State: state, CreatedAt: j.CreatedAt, Head: j.Head}}
+}
+
+// Copyable is nil if a copy of j is whole. Otherwise it is ErrMalformed or
+// ErrNewerForm: something of j cannot be read here.
+func (j *Job) Copyable() error {
+	if j.Broken == nil && j.Newer() {
+		return ErrNewerForm
+	}
+	return j.Broken
+}
+
+// Same reports whether two bodies are of one job, which was perhaps copied and
+// edited: their payloads and GivenID may differ.
+func (b *Body) Same(other *Body) bool {
+	x, y := *b, *other
+	x.Payload, y.Payload = nil, nil
+	x.GivenID, y.GivenID = false, false
+	return bytes.Equal(AppendBody(nil, &x), AppendBody(nil, &y))
 }
 
 // NewHead is the head with which a restored job begins: the next epoch, and

@@ -91,3 +91,46 @@ func TestRestore_ARestoredHeadHasWhatGoesWithItsState(t *testing.T) {
 		}
 	}
 }
+
+func TestBody_SameIsOfOneJobPerhapsEdited(t *testing.T) {
+	t.Parallel()
+	body := fullBody()
+	edited := body
+	edited.Payload, edited.GivenID = []byte("another"), !body.GivenID
+	if !body.Same(&edited) {
+		t.Error("a job with another payload is not the same")
+	}
+	if body.Payload == nil || edited.Payload == nil {
+		t.Error("Same changes what it compares")
+	}
+	for name, change := range map[string]func(*broker.Body){
+		"type":    func(b *broker.Body) { b.Type += "x" },
+		"key":     func(b *broker.Body) { b.Key += "x" },
+		"retries": func(b *broker.Body) { b.MaxRetries++ },
+		"headers": func(b *broker.Body) { b.Headers = map[string]string{"x": "y"} },
+	} {
+		other := body
+		if change(&other); body.Same(&other) {
+			t.Errorf("a job with another %s is the same", name)
+		}
+	}
+}
+
+func TestJob_CopyableIsWhatCanBeReadWhole(t *testing.T) {
+	t.Parallel()
+	if err := (&broker.Job{Body: fullBody()}).Copyable(); err != nil {
+		t.Errorf("a whole job: %v", err)
+	}
+	if err := (&broker.Job{Broken: broker.ErrMalformed}).Copyable(); err != broker.ErrMalformed {
+		t.Errorf("a job that cannot be read: %v", err)
+	}
+	body := fullBody()
+	form := append(broker.AppendBody(nil, &body), 0xf8, 0x07, 0x01) // field 127, a number
+	newer, err := broker.ParseBody(form)
+	if err != nil || !newer.Newer() {
+		t.Fatalf("a body with an unknown field: %+v, %v", newer, err)
+	}
+	if err := (&broker.Job{Body: newer}).Copyable(); err != broker.ErrNewerForm {
+		t.Errorf("a job with an unknown field: %v, want ErrNewerForm", err)
+	}
+}

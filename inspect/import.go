@@ -266,10 +266,7 @@ func (i *Inspector) same(ctx context.Context, j *broker.NewJob) (restoredJob, er
 	case err != nil:
 		return restoredJob{}, err
 	}
-	ours, theirs := j.Body, there.Body
-	ours.Payload, theirs.Payload = nil, nil
-	ours.GivenID, theirs.GivenID = false, false
-	if bytes.Equal(broker.AppendBody(nil, &ours), broker.AppendBody(nil, &theirs)) &&
+	if j.Body.Same(&there.Body) &&
 		(j.Restore.CreatedAt.IsZero() || broker.Micros(j.Restore.CreatedAt) == broker.Micros(there.CreatedAt)) {
 		return restoredJob{Repeated: true}, nil
 	}

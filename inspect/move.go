@@ -177,6 +177,15 @@ func (i *Inspector) mover(ctx context.Context, queue string, to Destination) (*m
 // knows its destination, under whatever URL.
 const storeMark = "jobs:store"
 
+// StoreID returns the store's name for itself, which is the same for every broker
+// of it, under whatever URL. A store that has none gets one.
+func (i *Inspector) StoreID(ctx context.Context) (string, error) {
+	if err := i.check(ctx); err != nil {
+		return "", err
+	}
+	return i.storeID(ctx, true)
+}
+
 // storeID returns a store's name for itself. One that has none gets one, if that
 // is wanted.
 func (i *Inspector) storeID(ctx context.Context, make bool) (string, error) {

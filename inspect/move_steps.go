@@ -119,11 +119,7 @@ func (m *mover) moveHeld(ctx context.Context, held []broker.Job, fresh bool, rep
 func (m *mover) batch(found []broker.Job, report *Report) (batch []broker.NewJob, sent, back []broker.Job) {
 	for n := range found {
 		j := &found[n]
-		err := j.Broken
-		if err == nil && j.Newer() {
-			err = broker.ErrNewerForm
-		}
-		if err != nil {
+		if err := j.Copyable(); err != nil {
 			report.refuse(Refusal{Queue: j.Queue, ID: j.ID, Err: err})
 			back = append(back, *j)
 			continue

@@ -52,6 +52,23 @@ func TestMove_AMoveTakesJobsAlongWhole(t *testing.T) {
 	sameJobs(t, from.all(t, "default"), want)
 }
 
+func TestStoreID_IsOfTheStore(t *testing.T) {
+	t.Parallel()
+	store := membroker.NewStore()
+	id := func(i *Inspector) string {
+		t.Helper()
+		id, err := i.StoreID(t.Context())
+		if err != nil || id == "" {
+			t.Fatalf("StoreID: %q, %v", id, err)
+		}
+		return id
+	}
+	one := id(New(store.Open()))
+	if same, other := id(New(store.Open())), id(New(membroker.New())); same != one || other == one {
+		t.Errorf("two brokers of one store say %s and %s, one of another store %s", one, same, other)
+	}
+}
+
 func TestMove_ACopyLeavesTheSourceAsItIs(t *testing.T) {
 	t.Parallel()
 	from, to := newPlace(membroker.New()), newPlace(membroker.New())

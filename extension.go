@@ -20,7 +20,8 @@ import (
 // read here, it runs again. Config.Middleware, Config.Classify and Config.Hooks
 // are not for its jobs, except Hooks.Stuck and Hooks.Unstuck.
 type Extension struct {
-	// Queue is the name of the queue. It begins with broker.ReservedPrefix.
+	// Queue is the name of the queue. It begins with broker.ReservedPrefix. An
+	// extension without a queue has no Handler either, but a Start.
 	Queue string
 	// Handler handles the jobs of the queue.
 	Handler Handler
@@ -54,6 +55,9 @@ func (cfg *Config) checkExtensions() error {
 		switch {
 		case e.Err != nil:
 			return e.Err
+		case e.Queue == "" && e.Handler == nil && e.Start != nil:
+			extensions = append(extensions, e)
+			continue
 		case !broker.Reserved(e.Queue):
 			return broker.Invalid("Extensions", "has one with the queue %q; its name must begin with %s", e.Queue, broker.ReservedPrefix)
 		case broker.CheckQueue(e.Queue) != nil:
@@ -77,7 +81,7 @@ func (cfg *Config) checkExtensions() error {
 // extended is the part of a server that runs extensions: a small engine of its
 // own. So long handlers of the application never hold a schedule up.
 type extended struct {
-	engine   *engine.Server
+	engine   *engine.Server // nil if no extension has a queue
 	handlers map[string]Handler
 	starts   []func(context.Context)
 	started  atomic.Bool
@@ -109,12 +113,18 @@ func newExtended(b broker.Broker, extensions []Extension, o engine.Options, sett
 	o.Queues, o.QueueConcurrency = make(map[string]int), make(map[string]int)
 	o.Concurrency, o.Prefetch, o.StrictPriority = 0, 0, false
 	for _, e := range extensions {
-		x.handlers[e.Queue] = e.Handler
-		o.Queues[e.Queue], o.QueueConcurrency[e.Queue] = 1, e.Concurrency
-		o.Concurrency += e.Concurrency
 		if e.Start != nil {
 			x.starts = append(x.starts, e.Start)
 		}
+		if e.Queue == "" {
+			continue
+		}
+		x.handlers[e.Queue] = e.Handler
+		o.Queues[e.Queue], o.QueueConcurrency[e.Queue] = 1, e.Concurrency
+		o.Concurrency += e.Concurrency
+	}
+	if len(x.handlers) == 0 {
+		return x
 	}
 	o.CrashBudget = 0 // nobody is careful with these jobs: their handlers are the framework's
 	o.Hooks = engine.Hooks{Settle: settle, Stuck: o.Hooks.Stuck, Unstuck: o.Hooks.Unstuck}
@@ -125,7 +135,11 @@ func newExtended(b broker.Broker, extensions []Extension, o engine.Options, sett
 // start starts the extensions beside a server, until either of the two drains.
 func (x *extended) start(ctx context.Context, s *Server) {
 	x.started.Store(true)
-	x.engine.Start(ctx, extensionPolicy{policy{Server: s, handler: HandlerFunc(x.process)}})
+	var draining <-chan struct{}
+	if x.engine != nil {
+		x.engine.Start(ctx, extensionPolicy{policy{Server: s, handler: HandlerFunc(x.process)}})
+		draining = x.engine.Draining()
+	}
 	starting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	for _, f := range x.starts {
 		x.running.Go(func() { f(starting) })
@@ -133,8 +147,8 @@ func (x *extended) start(ctx context.Context, s *Server) {
 	go func() {
 		select {
 		case <-s.engine.Draining():
-			x.engine.Drain()
-		case <-x.engine.Draining():
+			x.drain()
+		case <-draining:
 			s.engine.Drain()
 		}
 		stop()
@@ -146,22 +160,54 @@ func (x *extended) start(ctx context.Context, s *Server) {
 // startsGrace is how long a drain waits for an Extension.Start, as it does for hooks.
 const startsGrace = time.Second
 
+// drain begins the drain of the extensions, and hurry skips its wait for
+// handlers.
+func (x *extended) drain() {
+	if x.engine != nil {
+		x.engine.Drain()
+	}
+}
+
+func (x *extended) hurry() {
+	if x.engine != nil {
+		x.engine.Hurry()
+	}
+}
+
+// ready is what Server.Ready says of the extensions.
+func (x *extended) ready() error {
+	if x.engine == nil {
+		return nil
+	}
+	return x.engine.Ready()
+}
+
 // shutdown drains the extensions and waits for the end, as Server.Shutdown does.
 func (x *extended) shutdown(ctx context.Context) error {
-	if err := x.engine.Shutdown(ctx); err != nil || !x.started.Load() {
-		return err
+	if x.engine != nil {
+		if err := x.engine.Shutdown(ctx); err != nil {
+			return err
+		}
+	}
+	if !x.started.Load() || ctx.Err() != nil {
+		return nil
 	}
 	return x.wait()
 }
 
-// wait waits until the extensions of a started server are over.
+// wait waits until the extensions of a started server, which drains, are over.
 func (x *extended) wait() error {
-	<-x.engine.Done()
+	if x.engine != nil {
+		<-x.engine.Done()
+	}
 	timer := time.NewTimer(startsGrace)
 	defer timer.Stop()
 	select {
 	case <-x.done:
 	case <-timer.C:
+	}
+	if x.engine == nil {
+		return nil
 	}
 	return x.engine.Err()
 }

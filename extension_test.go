@@ -91,6 +91,30 @@ func TestExtension_DrainsWithItsServer(t *testing.T) {
 	})
 }
 
+func TestExtension_WithoutAQueue(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := membroker.New()
+		var start context.Context
+		stopped := false
+		s := serve(t, b, Config{Extensions: []Extension{{
+			Start: func(ctx context.Context) { start = ctx; <-ctx.Done(); time.Sleep(startsGrace / 2); stopped = true },
+		}}}, func(context.Context, *Job) error { return nil })
+		pass(time.Second)
+		if err := s.Ready(); err != nil {
+			t.Errorf("Ready says %v", err)
+		}
+		if start == nil || start.Err() != nil {
+			t.Fatalf("the context of Start is %v while the server runs", start)
+		}
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if start.Err() == nil || !stopped {
+			t.Error("the drain did not end Start, or did not wait for it")
+		}
+	})
+}
+
 func TestExtension_NoCrashEndsAJob(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := membroker.New()
@@ -167,6 +191,8 @@ func TestConfig_ExtensionsThatCannotBe(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"a queue of the application": {Extensions: []Extension{{Queue: "mail", Handler: h}}},
 		"braces":                     {Extensions: []Extension{{Queue: "@{}", Handler: h}}},
+		"nothing":                    {Extensions: []Extension{{}}},
+		"a handler without a queue":  {Extensions: []Extension{{Handler: h, Start: func(context.Context) {}}}},
 		"no handler":                 {Extensions: []Extension{{Queue: reserved}}},
 		"two of one queue":           {Extensions: []Extension{{Queue: reserved, Handler: h}, {Queue: reserved, Handler: h}}},
 		"concurrency":                {Extensions: []Extension{{Queue: reserved, Handler: h, Concurrency: -1}}},

@@ -102,7 +102,7 @@ func (s *Server) Run(ctx context.Context, h Handler) error {
 	case <-signals:
 		s.engine.Hurry()
 		if s.extended != nil {
-			s.extended.engine.Hurry()
+			s.extended.hurry()
 		}
 	case <-s.engine.Done():
 	}
@@ -143,7 +143,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if s.extended == nil {
 		return s.engine.Shutdown(ctx)
 	}
-	s.extended.engine.Drain() // the two drain side by side
+	s.extended.drain() // the two drain side by side
 	err := s.engine.Shutdown(ctx)
 	return errors.Join(err, s.extended.shutdown(ctx))
 }
@@ -155,7 +155,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // call, so any probe can use it.
 func (s *Server) Ready() error {
 	if s.extended != nil {
-		return cmp.Or(s.engine.Ready(), s.extended.engine.Ready())
+		return cmp.Or(s.engine.Ready(), s.extended.ready())
 	}
 	return s.engine.Ready()
 }

@@ -51,6 +51,34 @@ func (w *Worker) Settle(job broker.Job, o broker.Outcome) {
 	}
 }
 
+// Complete leases up to max jobs, waiting for the first one, and completes them. It
+// returns them in the order in which they were handed out.
+func (w *Worker) Complete(max int, wait time.Duration) []broker.Job {
+	w.t.Helper()
+	claimed, err := w.b.Claim(w.t.Context(), broker.ClaimRequest{Worker: w.id, Queues: []broker.Share{{Queue: w.Queue, Max: max}}, Max: max, Wait: wait})
+	if err != nil {
+		w.t.Fatalf("claiming jobs of %q: %v", w.Queue, err)
+	}
+	if len(claimed.Jobs) == 0 {
+		return nil
+	}
+	items := make([]broker.Settlement, len(claimed.Jobs))
+	for i := range claimed.Jobs {
+		items[i] = broker.Settlement{Job: &claimed.Jobs[i], Outcome: broker.Complete(nil)}
+	}
+	w.number++
+	verdicts, err := w.b.Settle(w.t.Context(), broker.SettleRequest{Worker: w.id, Number: w.number, Items: items})
+	for _, v := range verdicts {
+		if err == nil {
+			err = v.Err
+		}
+	}
+	if err != nil {
+		w.t.Fatalf("completing jobs of %q: %v", w.Queue, err)
+	}
+	return claimed.Jobs
+}
+
 // Kill makes a job of the queue dead with that error.
 func (w *Worker) Kill(message string) broker.Job {
 	w.t.Helper()

@@ -1,0 +1,182 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance/faulty"
+	"github.com/seed81422ce9/jobs/internal/handworker"
+)
+
+// strict is a store that takes no payload of more than 100 bytes.
+func strict(b broker.Broker) broker.Broker {
+	return broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+		req, enqueue := c.Request.(*broker.EnqueueRequest)
+		if !enqueue {
+			return next(ctx)
+		}
+		all := req.Jobs
+		receipts := make([]broker.Receipt, len(all))
+		for i := range all {
+			receipts[i] = broker.Receipt{Queue: all[i].Queue, ID: all[i].ID, Err: all[i].Check(broker.Limits{MaxPayload: 100})}
+			if receipts[i].Err != nil {
+				continue
+			}
+			some, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: all[i : i+1]})
+			if err != nil {
+				return err
+			}
+			receipts[i] = some[0]
+		}
+		*c.Reply.(*[]broker.Receipt) = receipts
+		return nil
+	})
+}
+
+// What the target refuses for good is dead at the source, and others go on. What
+// an operator redrives is sent again.
+func TestRelay_RefusedJobsAreDeadAtTheSource(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(t *testing.T, w *world) {
+		body := broker.Body{Type: "t", Priority: broker.PriorityNormal}
+		given, unique, large := body, body, body
+		given.GivenID, unique.Unique.Key, large.Payload = true, "u", make([]byte, 1000)
+		// At the target: a job with one of the IDs, and one that ran and is remembered;
+		// the holder of the unique key.
+		accepted(t, w.to, broker.NewJob{Queue: mail, ID: "there", Body: large}, broker.NewJob{Queue: mail, ID: "holder", Body: unique})
+		accepted(t, w.to, broker.NewJob{Queue: mail, ID: "remembered", Body: given})
+		decide(t, w.to, broker.OpDelete, mail, "remembered")
+		accepted(t, w.from, broker.NewJob{Queue: outbox, ID: "there", Body: body}, broker.NewJob{Queue: outbox, ID: "key", Body: unique},
+			broker.NewJob{Queue: outbox, ID: "large", Body: large}, broker.NewJob{Queue: outbox, ID: "remembered", Body: body},
+			broker.NewJob{Queue: outbox, ID: "good", Body: body})
+		r := w.relay(w.from, strict(w.to))
+		w.run(r)
+		pass(time.Second)
+		for id, code := range map[string]Refusal{"there": RefusedID, "remembered": RefusedID, "key": RefusedKey, "large": RefusedInvalid} {
+			j := find(t, w.from, outbox, id)
+			if j == nil || j.State != broker.StateDead || j.Errors.Last().Code != string(code) || !strings.Contains(j.Errors.Last().Message, mail) {
+				t.Errorf("%s is %+v at the source, want dead with the code %s and a message that names the target", id, j, code)
+			}
+		}
+		if s := r.Stats(); s.Relayed != 1 || s.Refused[RefusedID] != 2 || s.Refused[RefusedKey] != 1 || s.Refused[RefusedInvalid] != 1 || s.Err != nil {
+			t.Errorf("the relay says %+v", s)
+		}
+		if find(t, w.to, mail, "good") == nil {
+			t.Error("a good job among refused ones did not arrive")
+		}
+
+		// The ID is remembered still: a redriven job that was refused is not taken for
+		// one that had arrived.
+		decide(t, w.to, broker.OpDelete, mail, "holder")
+		for _, id := range []string{"key", "remembered"} {
+			decide(t, w.from, broker.OpRedrive, outbox, id)
+		}
+		pass(time.Second)
+		if find(t, w.to, mail, "key") == nil {
+			t.Error("a job whose key was freed did not arrive after a redrive")
+		}
+		if j := find(t, w.from, outbox, "remembered"); j == nil || j.State != broker.StateDead {
+			t.Errorf("a refused job that was redriven is %+v, want dead again", j)
+		}
+		pass(2 * time.Hour)
+		decide(t, w.from, broker.OpRedrive, outbox, "remembered")
+		pass(time.Second)
+		if find(t, w.to, mail, "remembered") == nil {
+			t.Error("a job did not arrive when its ID was forgotten")
+		}
+	})
+}
+
+func decide(t *testing.T, b broker.Broker, kind broker.OperationKind, queue, id string) {
+	t.Helper()
+	results, err := b.Operate(t.Context(), broker.Operation{Kind: kind, Refs: []broker.Ref{{Queue: queue, ID: id, Epoch: broker.AnyEpoch}}})
+	if err == nil {
+		err = results[0].Err
+	}
+	if err != nil {
+		t.Fatalf("%v of %s: %v", kind, id, err)
+	}
+}
+
+// A relay that died may have sent a job. That another job has its ID at the target
+// is told from that all the same.
+func TestRelay_AnotherJobWithTheIDOfOneThatWasPerhapsSent(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(t *testing.T, w *world) {
+		lost := faulty.Wrap(w.to, faulty.Plan{{Method: "Enqueue", Call: 1, Fault: faulty.Fault{Before: errors.New("cut off")}}})
+		body := broker.Body{Type: "ours", Priority: broker.PriorityNormal}
+		accepted(t, w.from, broker.NewJob{Queue: outbox, ID: "taken", Body: body}, broker.NewJob{Queue: outbox, ID: "free", Body: body})
+		body.Type = "theirs"
+		accepted(t, w.to, broker.NewJob{Queue: mail, ID: "taken", Body: body})
+		w.run(w.relay(w.from, lost))
+		pass(time.Minute)
+		if j := find(t, w.from, outbox, "taken"); j == nil || j.State != broker.StateDead || j.Errors.Last().Code != string(RefusedID) {
+			t.Errorf("the job is %+v at the source, want dead: another one has its ID at the target", j)
+		}
+		if j := find(t, w.to, mail, "free"); j == nil || j.Type != "ours" {
+			t.Errorf("the job beside it is %+v at the target", j)
+		}
+	})
+}
+
+// A job that somebody else gave back was perhaps sent before: that the target knows
+// it is no refusal.
+func TestRelay_AJobThatComesAgainAndHasArrived(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(t *testing.T, w *world) {
+		w.serve(0)
+		w.put(threeKeys, 3)
+		job := broker.NewJob{Queue: mail, ID: w.sent[0], Body: broker.Body{Type: "task", Priority: broker.PriorityNormal, Key: "a", MaxRetries: 3, GivenID: true}}
+		accepted(t, w.to, job) // as a relay did that died then
+		server := handworker.New(t, w.from, "server", outbox)
+		server.Settle(server.Claim(), broker.Crash(0, broker.Failure{Message: "its worker died"}))
+		if _, err := w.from.Retire(t.Context(), broker.RetireRequest{Worker: "server", Queues: []string{outbox}}); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		r := w.relay(w.from, w.to)
+		w.run(r)
+		pass(time.Second)
+		w.exactlyOnce("one had arrived")
+		if s := r.Stats(); s.Relayed != 3 {
+			t.Errorf("the relay says %+v, want three relayed", s)
+		}
+	})
+}
+
+// What cannot be read here is dead if it is malformed, and waits for a newer relay
+// if a newer program wrote it.
+func TestRelay_UnreadableJobs(t *testing.T) {
+	t.Parallel()
+	inWorld(t, func(t *testing.T, w *world) {
+		body := broker.Body{Type: "t", Priority: broker.PriorityNormal}
+		accepted(t, w.from, broker.NewJob{Queue: outbox, ID: "bad", Body: body}, broker.NewJob{Queue: outbox, ID: "newer", Body: body})
+		broken := broker.Wrap(w.from, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+			err := next(ctx)
+			if claimed, ok := c.Reply.(*broker.Claimed); ok {
+				for i := range claimed.Jobs {
+					claimed.Jobs[i].Broken = map[string]error{"bad": broker.ErrMalformed, "newer": broker.ErrNewerForm}[claimed.Jobs[i].ID]
+				}
+			}
+			return err
+		})
+		stop := w.run(w.relay(broken, w.to))
+		pass(time.Second)
+		if j := find(t, w.from, outbox, "bad"); j == nil || j.State != broker.StateDead || j.Reason != broker.ReasonUndecodable {
+			t.Errorf("a malformed job is %+v, want dead as undecodable", j)
+		}
+		if j := find(t, w.from, outbox, "newer"); j == nil || j.State != broker.StateRetry {
+			t.Errorf("a job of a newer form is %+v, want that it waits", j)
+		}
+		stop()
+		w.run(w.relay(w.from, w.to))
+		pass(2 * time.Minute)
+		if find(t, w.to, mail, "newer") == nil {
+			t.Error("a relay that can read the job did not move it")
+		}
+	})
+}

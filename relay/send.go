@@ -1,0 +1,170 @@
+package relay
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/sleep"
+)
+
+// One call to the target has so many jobs, and so many bytes or one job: stores
+// carry out so much in one atomic step. A larger call would go in several, of
+// which a later one can succeed when an earlier one failed.
+const (
+	callJobs  = 500
+	callBytes = 2 << 20
+)
+
+// send offers what is in hand to the target, in order. What is decided goes to
+// done; what is to be offered again stays in hand, and the error says why. It
+// stops at the first call after which something stays.
+func (t *term) send() error {
+	rest := t.batch
+	t.batch = nil
+	for len(rest) > 0 {
+		n, size := 0, 0
+		for n < min(len(rest), callJobs) && (n == 0 || size < callBytes) {
+			size += sizeOf(rest[n].job)
+			n++
+		}
+		kept, err := t.offer(rest[:n])
+		t.tellRefused()
+		if rest = rest[n:]; len(kept) > 0 {
+			t.batch = append(kept, rest...)
+			return err
+		}
+	}
+	return nil
+}
+
+func sizeOf(j *broker.Job) int {
+	size := len(j.Payload)
+	for name, value := range j.Headers {
+		size += len(name) + len(value)
+	}
+	return size
+}
+
+// offer makes one call to the target and decides what becomes of each job. It
+// returns the jobs to offer again, and why.
+func (t *term) offer(items []item) (kept []item, why error) {
+	req := broker.EnqueueRequest{Jobs: make([]broker.NewJob, 0, len(items))}
+	sent := make([]item, 0, len(items))
+	for _, it := range items {
+		_, cancelled := t.cancels.Load(it.job.ID)
+		err := it.job.Copyable()
+		switch {
+		case cancelled && it.fresh:
+			t.decide(it.job, broker.Cancel(broker.Failure{}))
+		case errors.Is(err, broker.ErrNewerForm): // a relay of a newer version may have it
+			t.decide(it.job, broker.Snooze(sleep.Jitter(newerPause, 0.5), t.failure(it.job, RefusedUnreadable, err)))
+		case err != nil:
+			t.refuse(it.job, broker.ReasonUndecodable, RefusedUnreadable, err)
+		default:
+			n := broker.NewJob{Queue: t.cfg.ToQueue, ID: it.job.ID, Body: it.job.Body}
+			n.Body.GivenID = true // so that the target remembers the ID when the job has left
+			req.Jobs, sent = append(req.Jobs, n), append(sent, it)
+		}
+	}
+	if len(sent) == 0 {
+		return nil, nil
+	}
+	receipts, err := call(t.alive, t.cfg.To.Enqueue, req)
+	if err != nil {
+		for i := range sent {
+			sent[i].fresh = sent[i].fresh && !broker.MayHaveApplied(err)
+		}
+		return sent, err
+	}
+	var again []item // sent before, perhaps: the target has a job of the ID
+	for i, r := range receipts {
+		it := sent[i]
+		switch {
+		case r.Err == nil:
+			t.decide(it.job, broker.Complete(nil))
+		case errors.Is(r.Err, broker.ErrDuplicate) && r.Holder == it.job.ID && !it.fresh:
+			again = append(again, it)
+		case errors.Is(r.Err, broker.ErrDuplicate) && r.Holder == it.job.ID:
+			t.refuse(it.job, broker.ReasonSkipRetry, RefusedID, r.Err)
+		case errors.Is(r.Err, broker.ErrDuplicate):
+			t.refuse(it.job, broker.ReasonSkipRetry, RefusedKey, r.Err)
+		case errors.Is(r.Err, broker.ErrTooLarge) || errors.Is(r.Err, broker.ErrInvalid) || errors.Is(r.Err, broker.ErrUnsupported):
+			t.refuse(it.job, broker.ReasonSkipRetry, RefusedInvalid, r.Err)
+		default: // the store is away, or the queue is full, or of a newer layout
+			it.fresh = it.fresh && !broker.MayHaveApplied(r.Err)
+			kept, why = append(kept, it), r.Err
+		}
+	}
+	if err := t.compare(again); err != nil {
+		return append(kept, again...), err
+	}
+	return kept, why
+}
+
+// compare decides about jobs whose IDs the target knows. They were relayed
+// before, unless the job there is another one. That its record is gone says
+// nothing: it has been done, or deleted.
+func (t *term) compare(sent []item) error {
+	if len(sent) == 0 {
+		return nil
+	}
+	q := broker.Query{Queue: t.cfg.ToQueue, NoPayload: true, Suppressed: true, Limit: callJobs}
+	for i := range sent {
+		q.IDs = append(q.IDs, sent[i].job.ID)
+	}
+	there := make(map[string]*broker.Job)
+	for first := true; first || q.Cursor != ""; first = false {
+		page, err := call(t.alive, t.cfg.To.Find, q)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			there[page.Jobs[i].ID] = &page.Jobs[i]
+		}
+		q.Cursor = page.Cursor
+	}
+	for i := range sent {
+		ours := sent[i].job
+		if theirs := there[ours.ID]; theirs != nil && !ours.Body.Same(&theirs.Body) {
+			t.refuse(ours, broker.ReasonSkipRetry, RefusedID, broker.Duplicate(ours.ID, ours.ID))
+			continue
+		}
+		t.decide(ours, broker.Complete(nil))
+	}
+	return nil
+}
+
+// newerPause is how long a job waits that only a newer program can read.
+const newerPause = time.Minute
+
+// refusedPrefix begins the codes of refusals: see Refusal.
+const refusedPrefix = "relay_"
+
+// decide has the job's lease end with that outcome.
+func (t *term) decide(j *broker.Job, o broker.Outcome) {
+	t.done = append(t.done, broker.Settlement{Job: j, Outcome: o})
+}
+
+// refuse makes the job dead at the source.
+func (t *term) refuse(j *broker.Job, reason broker.DeadReason, why Refusal, err error) {
+	if t.refused++; t.refused == 1 {
+		t.refusal = []any{"queue", j.Queue, "id", j.ID, "code", string(why), "error", err}
+	}
+	t.decide(j, broker.Die(reason, t.failure(j, why, err)))
+}
+
+// tellRefused logs the refusals of one call.
+func (t *term) tellRefused() {
+	if t.refused > 0 {
+		t.cfg.Logger.Warn("jobs: the target of the relay refuses jobs, which are dead; the first is named", append(t.refusal, "jobs", t.refused)...)
+		t.refused = 0
+	}
+}
+
+func (t *term) failure(j *broker.Job, why Refusal, err error) broker.Failure {
+	return broker.Failure{At: time.Now().Add(t.offset), Attempt: j.Failures, Code: string(why), Class: jobs.ClassPermanent, Worker: t.worker,
+		Message: fmt.Sprintf("the target %q of the relay: %v", t.cfg.ToQueue, err)}
+}

@@ -66,6 +66,7 @@ type Metrics struct {
 	instruments instruments
 	commands    map[string]*command // by method
 	local       local
+	relays      relays
 	gauges      metric.Registration
 	broker      broker.Broker
 }

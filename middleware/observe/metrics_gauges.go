@@ -91,6 +91,7 @@ func (m *Metrics) observeLocal(o metric.Observer) {
 	if any {
 		o.ObserveFloat64(i.leaseMargin, margin.Seconds())
 	}
+	m.observeRelays(o)
 }
 
 // agedStates are those whose oldest job has an age.

@@ -16,11 +16,13 @@ type instruments struct {
 	wait, lateness, run, enqueue, claim, settle, command metric.Float64Histogram
 	attempts                                             metric.Int64Histogram
 
-	inFlight, slots, stuckNow           metric.Int64ObservableUpDownCounter
+	relayed, relayRefused               metric.Int64ObservableCounter
+	inFlight, slots, stuckNow, relaying metric.Int64ObservableUpDownCounter
 	depth, paused                       metric.Int64ObservableGauge
 	extensionDepth, missing             metric.Int64ObservableGauge
 	leaseMargin, clockOffset, oldestAge metric.Float64ObservableGauge
 	overdue                             metric.Float64ObservableGauge
+	relayLag                            metric.Float64ObservableGauge
 
 	ok, failed       []metric.RecordOption // of an enqueue
 	waited, unwaited []metric.RecordOption // claims
@@ -57,6 +59,8 @@ func (i *instruments) init(meter metric.Meter) error {
 	i.oldestAge = d.gaugeSeconds("jobs.queue.oldest.age")
 	i.extensionDepth, i.overdue = d.gauge("jobs.extension.depth"), d.gaugeSeconds("jobs.extension.overdue")
 	i.missing = d.gauge("jobs.schedules.missing")
+	i.relayed, i.relayRefused = d.observedCounter("jobs.relayed"), d.observedCounter("jobs.relay.refused")
+	i.relaying, i.relayLag = d.upDown("jobs.relay.active"), d.gaugeSeconds("jobs.relay.lag")
 
 	i.ok, i.failed = recorded(labelResult, "ok"), recorded(labelResult, "error")
 	i.waited, i.unwaited = recorded(labelWaited, "true"), recorded(labelWaited, "false")
@@ -66,7 +70,7 @@ func (i *instruments) init(meter metric.Meter) error {
 
 // observed lists the instruments that a collection asks for.
 func (i *instruments) observed(cfg *MetricsConfig) []metric.Observable {
-	all := []metric.Observable{i.inFlight, i.slots, i.stuckNow, i.leaseMargin, i.clockOffset}
+	all := []metric.Observable{i.inFlight, i.slots, i.stuckNow, i.leaseMargin, i.clockOffset, i.relaying, i.relayed, i.relayRefused, i.relayLag}
 	if cfg.Broker != nil {
 		all = append(all, i.depth, i.oldestAge, i.paused, i.extensionDepth, i.overdue)
 	}
@@ -113,6 +117,13 @@ func (d *declarer) fail(err error) {
 func (d *declarer) counter(name string) metric.Int64Counter {
 	m := d.find(name, Counter)
 	made, err := d.meter.Int64Counter(m.Instrument, metric.WithUnit(m.Unit), metric.WithDescription(m.Help))
+	d.fail(err)
+	return made
+}
+
+func (d *declarer) observedCounter(name string) metric.Int64ObservableCounter {
+	m := d.find(name, Counter)
+	made, err := d.meter.Int64ObservableCounter(m.Instrument, metric.WithUnit(m.Unit), metric.WithDescription(m.Help))
 	d.fail(err)
 	return made
 }

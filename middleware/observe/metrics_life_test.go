@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/relay"
 
 	"go.opentelemetry.io/otel/exporters/prometheus"
 	sdk "go.opentelemetry.io/otel/sdk/metric"
@@ -184,6 +185,7 @@ func aLife(t *testing.T, m *measured) (finish func()) {
 	}
 	m.metrics.OnDuplicate(t.Context(), jobs.NewJob(&broker.Job{Queue: "default", Body: broker.Body{Type: "ok", Priority: jobs.PriorityNormal}}))
 
+	unrelay := aRelay(t, m)
 	gate := make(chan struct{})
 	stop := m.serve(t, jobs.Config{RetryPolicy: jobs.Constant(time.Second), Concurrency: 20}, lifeHandler(gate))
 	pass(30 * time.Second)
@@ -194,6 +196,39 @@ func aLife(t *testing.T, m *measured) (finish func()) {
 		close(gate)
 		pass(3 * time.Second)
 		stop()
+		unrelay()
+	}
+}
+
+// aRelay moves a job between two stores, and has another one refused.
+func aRelay(t *testing.T, m *measured) (stop func()) {
+	t.Helper()
+	from, to := membroker.New(), membroker.New()
+	put := func(b broker.Broker, ids ...string) {
+		t.Helper()
+		for _, id := range ids {
+			receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: "outbox", ID: id,
+				Body: broker.Body{Type: "x", Priority: jobs.PriorityNormal}}}})
+			if err != nil || receipts[0].Err != nil {
+				t.Fatal(receipts, err)
+			}
+		}
+	}
+	put(to, "taken")
+	put(from, "free", "taken")
+	r, err := relay.New(relay.Config{From: from, FromQueue: "outbox", To: to, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.metrics.Relay(r)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -138,6 +138,18 @@ var metricTable = []Metric{
 	{"jobs_schedules_missing", "jobs.schedules.missing", "{schedule}", Gauge, nil, false,
 		"Schedules that this process defines (schedule.ExtensionConfig.Definitions) and the store does not have. Needs " +
 			"MetricsConfig.Schedules."},
+	// Relays of this process.
+	{"jobs_relay_active", "jobs.relay.active", "{relay}", Gauge, []string{labelQueue}, false,
+		"1 while this process moves the jobs of the queue to another store, 0 while its relay stands by. The sum over processes is 1, " +
+			"or 0 when nobody does."},
+	{"jobs_relayed_total", "jobs.relayed", "{job}", Counter, []string{labelQueue}, false,
+		"Jobs that relays of this process have moved from the queue to another store."},
+	{"jobs_relay_refused_total", "jobs.relay.refused", "{job}", Counter, []string{labelQueue, labelReason}, false,
+		"Jobs that the target of a relay refused for good, and that are dead in the queue: reason is relay_id_taken, " +
+			"relay_unique_key_held, relay_invalid or relay_unreadable."},
+	{"jobs_relay_lag_seconds", "jobs.relay.lag", "s", Gauge, []string{labelQueue}, false,
+		"Age of the oldest job that the relay of this process has in hand, since its creation; that of a delayed job contains the delay. " +
+			"Zero without one, and while the relay stands by."},
 
 	// State that all servers see alike.
 	{"jobs_queue_depth", "jobs.queue.depth", "{job}", Gauge, []string{labelQueue, labelState}, true,

@@ -80,6 +80,8 @@ jobs_processed_total{priority=urgent,queue=default,type=orphan} 1
 jobs_reclaimed_total{priority=normal,queue=default,type=stuck} 1
 jobs_reclaimed_total{priority=urgent,queue=default,type=orphan} 1
 jobs_refused_total{priority=normal,queue=default,reason=too_large,type=ok} 1
+jobs_relay_refused_total{queue=outbox,reason=relay_id_taken} 1
+jobs_relayed_total{queue=outbox} 1
 jobs_retried_total{priority=normal,queue=default,type=fails-once} 1
 jobs_retried_total{priority=normal,queue=default,type=panics} 1
 jobs_store_errors_total{command=claim,error=unavailable} 1

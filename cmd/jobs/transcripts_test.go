@@ -207,6 +207,9 @@ func TestCarry(t *testing.T) {
 		s.jobs("move", "--queue", "copies", "--to-queue", "elsewhere", "--state", "dead", "--error", "owned", "--yes")
 		s.jobs("stats", "copies", "elsewhere")
 		s.jobs("move", "--queue", "nothing", "--to-queue", "elsewhere")
+		s.jobs("relay")
+		s.jobs("relay", "--queue", "copies")
+		s.jobs("relay", "--queue", "copies,mail", "--to-queue", "elsewhere")
 	})
 }
 

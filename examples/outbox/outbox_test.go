@@ -1,0 +1,84 @@
+package outbox
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends"
+	"github.com/seed81422ce9/jobs/backends/pgbroker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+func TestMain(m *testing.M) { testenv.Main(m) }
+
+func TestOutbox_StepsOfPlacedOrdersRunOnRedis(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	schema := testenv.Name(t)
+	config, err := pgxpool.ParseConfig(testenv.Postgres(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.ConnConfig.RuntimeParams["search_path"] = schema
+	db, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := pgbroker.Migrate(ctx, db, schema); err != nil {
+		t.Fatal(err)
+	}
+	defer db.Exec(context.Background(), "drop schema "+schema+" cascade")
+	if _, err := db.Exec(ctx, "create table orders (id text primary key)"); err != nil {
+		t.Fatal(err)
+	}
+	outbox, err := pgbroker.New(ctx, db, pgbroker.Config{Schema: schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outbox.Close()
+	redis, err := backends.Open(ctx, testenv.RedisPlace(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer redis.Close()
+	shop := &Shop{DB: db, Outbox: outbox, Client: jobs.NewClient(outbox, jobs.ClientConfig{})}
+	defer shop.Client.Close()
+
+	var mu sync.Mutex
+	var steps []string
+	working, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Work(working, outbox, redis, func(_ context.Context, s Step) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if steps = append(steps, s.Order+" "+s.What); len(steps) == 6 {
+				stop()
+			}
+			return nil
+		})
+	}()
+	for _, order := range []string{"1001", "1002"} {
+		if err := shop.Place(ctx, order); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := shop.Place(ctx, "1001"); err == nil {
+		t.Error("the same order was placed twice")
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	want := []string{"1001 reserve", "1001 charge", "1001 ship", "1002 reserve", "1002 charge", "1002 ship"}
+	if !slices.Equal(steps, want) {
+		t.Errorf("these steps ran: %v, want %v", steps, want)
+	}
+}

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/parked"
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
 // Explanation is one reason why a job has not run. Code is a contract: paused,
 // no-worker, unknown-type, busy, not-due, due, failed, queued, running,
-// cancel-requested, held, completed, cancelled, dead, deadline, unreadable.
+// cancel-requested, held, workflow, completed, cancelled, dead, deadline, unreadable.
 // Text is for people; it can contain text of the job's producer or handler.
 type Explanation struct {
 	Code string `json:"code"`
@@ -62,7 +63,10 @@ func Explain(j *broker.Job, q QueueInfo) (reasons []Explanation) {
 			add("cancel-requested", "it was asked to cancel; its handler has not returned")
 		}
 	case broker.StateScheduled, broker.StateRetry:
-		if wait := j.RunAt.Sub(q.Now); wait > 0 {
+		if w := j.Headers[parked.HeaderWorkflow]; w != "" && j.RunAt.Equal(parked.Until) {
+			add("workflow", "it is the node %q of the workflow %s, and waits for its turn; jobs workflow show %s draws the nodes",
+				j.Headers[parked.HeaderNode], w, w)
+		} else if wait := j.RunAt.Sub(q.Now); wait > 0 {
 			add("not-due", "it is due at %s, in %s", readable.Clock(j.RunAt), readable.Span(wait))
 		} else {
 			add("due", "it has been due for %s", readable.Span(-wait))

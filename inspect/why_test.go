@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/parked"
 )
 
 func TestWhy_EveryObstacleIsNamed(t *testing.T) {
@@ -33,6 +34,9 @@ func TestWhy_EveryObstacleIsNamed(t *testing.T) {
 		{"nobody knows it", broker.Job{State: broker.StatePending}, false, []WorkerInfo{worker("report:*", "mail")}, []string{"unknown-type"}, "type mail:send"},
 		{"all are busy", broker.Job{State: broker.StatePending}, false, []WorkerInfo{full}, []string{"busy"}, "all slots"},
 		{"not due", broker.Job{State: broker.StateScheduled, RunAt: now.Add(90 * time.Minute)}, false, []WorkerInfo{worker()}, []string{"not-due"}, "in 1h30m"},
+		{"a node", broker.Job{State: broker.StateScheduled, RunAt: parked.Until,
+			Body: broker.Body{Headers: map[string]string{parked.HeaderWorkflow: "order-42", parked.HeaderNode: "ship"}}},
+			false, []WorkerInfo{worker()}, []string{"workflow"}, `"ship" of the workflow order-42`},
 		{"due", broker.Job{State: broker.StateScheduled, RunAt: now.Add(-time.Second)}, true, []WorkerInfo{worker()}, []string{"due", "paused"}, "due for 1s"},
 		{"failed", broker.Job{State: broker.StateRetry, RunAt: now.Add(time.Second), Head: broker.Head{Failures: 2, Errors: broker.ErrorLog{Entries: []broker.Failure{{Message: "no answer"}}}}, Body: broker.Body{MaxRetries: 4}},
 			false, []WorkerInfo{worker()}, []string{"not-due", "failed"}, "last error: no answer"},

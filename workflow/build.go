@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/parked"
 )
 
 const (
@@ -26,13 +27,10 @@ const (
 	nodeRetention time.Duration = broker.MaxDelay
 )
 
-// parked is when jobs are due that wait for their workflow: never.
-var parked = time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC)
-
 // Headers of the jobs of a workflow; see Of.
 const (
-	HeaderWorkflow = "jobs-workflow"      // the workflow's ID
-	HeaderNode     = "jobs-workflow-node" // the node's name
+	HeaderWorkflow = parked.HeaderWorkflow // the workflow's ID
+	HeaderNode     = parked.HeaderNode     // the node's name
 )
 
 // plan is a workflow that was checked: its graph, and what is to be stored.

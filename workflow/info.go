@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/parked"
 )
 
 // Info describes a workflow.
@@ -165,7 +166,7 @@ func (s store) nodes(ctx context.Context, w *stored) ([]NodeInfo, error) {
 		}
 		if v.Undo > 0 {
 			info.Compensation = StateWaiting
-			if job := found[g.undoID(i)]; job != nil && !job.RunAt.Equal(parked) {
+			if job := found[g.undoID(i)]; job != nil && !job.RunAt.Equal(parked.Until) {
 				info.Compensation = State(job.State.String())
 			}
 		}
@@ -185,7 +186,7 @@ func (n *NodeInfo) describe(g *graph, i int, job *broker.Job) {
 	}
 	n.Attempt, n.Error, n.Finished = job.Failures, job.Errors.Last().Message, job.FinishedAt
 	switch {
-	case n.State != StateStarted && (n.State != StateWaiting || job.RunAt.Equal(parked)):
+	case n.State != StateStarted && (n.State != StateWaiting || job.RunAt.Equal(parked.Until)):
 	case g.nested(i) && n.State == StateWaiting:
 	case g.nested(i) && !job.State.Final():
 		n.State = StateRunning

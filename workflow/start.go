@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/parked"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -141,7 +142,7 @@ func (s store) create(ctx context.Context, p *plan) error {
 func (s store) submit(ctx context.Context, client *jobs.Client, p *plan) error {
 	for name, inner := range p.nested {
 		j := inner.job()
-		j.RunAt, j.Body.Key, j.Body.Source = parked, keyNested, p.id
+		j.RunAt, j.Body.Key, j.Body.Source = parked.Until, keyNested, p.id
 		j.Body.Retention = nodeRetention
 		j.Body.Headers = map[string]string{HeaderWorkflow: p.id, HeaderNode: name}
 		if err := s.put(ctx, j); err != nil && !errors.Is(err, broker.ErrDuplicate) { // an ID with the birth: it is its own
@@ -172,7 +173,7 @@ func (s store) enqueue(ctx context.Context, client *jobs.Client, p *plan) error 
 			case whenSuccess, whenFailure, whenEnded: // nobody waits for them
 				retention = time.Duration(g.Retention)
 			}
-			tasks[i] = c.task.With(jobs.WithID(g.jobID(c.name)), jobs.WithRunAt(parked), jobs.WithRetention(retention),
+			tasks[i] = c.task.With(jobs.WithID(g.jobID(c.name)), jobs.WithRunAt(parked.Until), jobs.WithRetention(retention),
 				jobs.WithHeader(HeaderWorkflow, p.id), jobs.WithHeader(HeaderNode, c.name))
 		}
 		receipts, err := client.EnqueueMany(ctx, tasks)

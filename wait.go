@@ -98,7 +98,8 @@ func (c *Client) wait(ctx context.Context, w *waiting) (*JobRecord, error) {
 		watching, giveUp := context.WithCancel(ctx)
 		defer giveUp()
 		late := time.AfterFunc(c.timeout, giveUp)
-		w.events, _ = c.broker.Watch(watching, broker.WatchRequest{Queues: []string{w.queue}, Kinds: []broker.EventKind{broker.EventSettled}})
+		w.events, _ = c.broker.Watch(watching,
+			broker.WatchRequest{Queues: []string{w.queue}, Kinds: []broker.EventKind{broker.EventSettled}})
 		late.Stop()
 	}
 	var trouble error

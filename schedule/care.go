@@ -96,7 +96,8 @@ func (x *runner) countMissing(ctx context.Context, definitions []Definition) (mi
 		for _, id := range q.IDs {
 			if !slices.ContainsFunc(page.Jobs, func(j broker.Job) bool { return j.ID == id }) {
 				missing++
-				x.log.Error("jobs: a schedule that this program defines is not in the store; it comes back when a server starts", "schedule", id)
+				x.log.Error("jobs: a schedule that this program defines is not in the store; it comes back when a server starts",
+					"schedule", id)
 			}
 		}
 	}

@@ -15,7 +15,8 @@ var findings = []broker.FindingKind{
 	{Code: "schedule-late",
 		Means:  "a tick was due more than two minutes ago, and its job is not enqueued",
 		Repair: "a schedule that sleeps past its tick is woken",
-		Advice: "start a server that runs schedules, and see that the queue @schedules is not paused; otherwise look at the log of the server"},
+		Advice: "start a server that runs schedules, and see that the queue @schedules is not paused; otherwise look at the log of " +
+			"the server"},
 	{Code: "schedule-unreadable",
 		Means:  "this program cannot read the definition of a schedule: servers of its release do not run it",
 		Advice: "if a newer release put it, use that one; otherwise put it again, or delete it"},

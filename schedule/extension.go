@@ -34,6 +34,7 @@ func (s *Schedules) Extension(client *jobs.Client, cfg ExtensionConfig) jobs.Ext
 	if x.log == nil {
 		x.log = slog.Default()
 	}
-	return jobs.Extension{Queue: Queue, Handler: x, Concurrency: cfg.Concurrency, Err: s.checkDefinitions(context.Background(), cfg.Definitions),
+	return jobs.Extension{Queue: Queue, Handler: x, Concurrency: cfg.Concurrency,
+		Err:   s.checkDefinitions(context.Background(), cfg.Definitions),
 		Start: func(ctx context.Context) { x.care(ctx, cfg.Definitions) }}
 }

@@ -124,7 +124,8 @@ func (s *Schedules) update(ctx context.Context, stored *storedSchedule, wanted *
 	job, have := stored.job, stored.record
 	if have.Owner != s.owner {
 		return "", &broker.Error{Field: "owner", Err: broker.ErrDuplicate,
-			Hint: fmt.Sprintf("the schedule belongs to %q, and this program is %q; choose another ID, or delete that one first", have.Owner, s.owner)}
+			Hint: fmt.Sprintf("the schedule belongs to %q, and this program is %q; choose another ID, or delete that one first",
+				have.Owner, s.owner)}
 	}
 	if job.State == broker.StateCompleted || job.State == broker.StateCancelled { // a record that a policy keeps
 		if err := s.decideOn(ctx, broker.Operation{Kind: broker.OpDelete}, job); err != nil && !errors.Is(err, broker.ErrNotFound) {

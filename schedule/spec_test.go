@@ -146,8 +146,9 @@ func TestSpec_AWalkByTheSecondAgrees(t *testing.T) {
 				}
 				after = true
 			}
-			got, ok := start, true
+			got := start
 			for i, w := range want {
+				var ok bool
 				if got, ok = line.next(got, loc); !ok || !got.Equal(w) {
 					t.Fatalf("%s in %s: time %d is %v, want %v", text, zone, i+1, got.In(loc), w.In(loc))
 				}

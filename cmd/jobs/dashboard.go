@@ -63,7 +63,8 @@ func (a *app) dashboard() *cobra.Command {
 			client := jobs.NewClient(a.store, jobs.ClientConfig{})
 			defer client.Close()
 			h, err := dashboard.New(i, dashboard.Config{Title: f.title, TraceURL: f.traceURL, Interval: f.interval, NoRates: f.noRates,
-				Schedules: schedule.New(a.store, ""), Workflows: client, Authorize: f.authorize, Logger: slog.New(slog.NewTextHandler(a.err, nil))})
+				Schedules: schedule.New(a.store, ""), Workflows: client, Authorize: f.authorize,
+				Logger: slog.New(slog.NewTextHandler(a.err, nil))})
 			if err != nil {
 				return err
 			}

@@ -48,6 +48,9 @@ func TestBackends_TheDashboardOnEachServer(t *testing.T) {
 			has(t, s.get(200, "jobs?state=dead&error=photo-2"), "broken-002")
 			has(t, s.get(200, "jobs?state=any&key=tenant-1"), "mail-001")
 			has(t, s.get(200, "workers?worker=01J9WORKERA"), "email:welcome", "mail-00")
+			has(t, s.get(200, "schedules"), "nightly-report", "leap-day", "every-minute", "3 of 3 schedules")
+			has(t, s.follow(s.post(303, "schedule?id=leap-day", url.Values{"verb": {"pause"}})), ">paused<", "by <bdi>tester</bdi>")
+			has(t, s.follow(s.post(303, "schedule?id=leap-day", url.Values{"verb": {"delete"}})), "2 of 2 schedules")
 			has(t, s.get(200, "job?queue=mail&id=dead-004"), "10.0.4.4:587", "Dead: skip_retry")
 			has(t, s.get(200, "dead"), "dial tcp #: connection refused", "decoding &#34;…&#34;: unexpected end of file")
 

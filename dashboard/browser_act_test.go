@@ -137,6 +137,7 @@ func TestBrowserAct_EachDecisionIsClicked(t *testing.T) {
 func TestBrowserAct_AReadOnlyPageHasNoButtons(t *testing.T) {
 	s := newSite(t, Config{})
 	s.fill()
+	s.order()
 	b := browse(t, s)
 	for _, path := range allPages {
 		if strings.Contains(path, "show=payload") {

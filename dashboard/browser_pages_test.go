@@ -20,6 +20,7 @@ var allPages = map[string]string{"overview": "", "queues": "queues", "queue": "q
 func TestBrowserPages_EveryPageCanBeSeen(t *testing.T) {
 	s := newSite(t, Config{Title: "shop", Authorize: everything})
 	s.fill()
+	s.order()
 	axe, err := os.ReadFile("testdata/axe.min.js")
 	if err != nil {
 		t.Fatal(err)

@@ -126,6 +126,11 @@ func (s *site) workflow(id string, parts ...workflow.Part) {
 	}
 }
 
+// order is the workflow that is among allPages.
+func (s *site) order() {
+	s.workflow("order-42", workflow.Chain(step("reserve"), step("charge"), workflow.Group(step("ship"), step("thank"))))
+}
+
 // step is a node of a workflow.
 func step(name string) workflow.Node {
 	return workflow.Node{Name: name, Task: jobs.NewTask("order:"+name, []byte("secret"), jobs.WithQueue("orders"))}
@@ -311,6 +316,5 @@ func (s *site) fill() {
 	s.schedule("nightly-report", schedule.Cron("0 3 * * *", "Europe/Berlin"))
 	s.schedule("leap-day", schedule.Cron("0 0 29 2 *", ""))
 	s.schedule("every-minute", schedule.Every(time.Minute))
-	s.workflow("order-42", workflow.Chain(step("reserve"), step("charge"), workflow.Group(step("ship"), step("thank"))))
 	s.settle("01J9WORKERB", failed, broker.Retry(5*time.Minute, broker.Failure{At: at, Class: "retryable", Code: "timeout", Message: "context deadline exceeded", Worker: "01J9WORKERB", Version: "v1.4.2"}))
 }

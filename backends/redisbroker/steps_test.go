@@ -137,3 +137,41 @@ func TestSteps_VoidTurnsAreFoundBehindManyThatAreValid(t *testing.T) {
 		t.Errorf("%d void turns are left beside 2000 that are valid, want at most as many", n)
 	}
 }
+
+// A call of prune removes no more than it is allowed to, by whichever limit.
+func TestSteps_PruningByCountKeepsToItsMax(t *testing.T) {
+	t.Parallel()
+	for state, outcome := range map[broker.State]broker.Outcome{broker.StateCompleted: broker.Complete(nil),
+		broker.StateDead: broker.Die(broker.ReasonRetries, broker.Failure{})} {
+		b := open(t, client(t))
+		register(t, b, "w", "q")
+		keep := &broker.Retention{Count: 1, Age: 24 * time.Hour}
+		if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: "q", RetainCompleted: keep, RetainDead: keep}); err != nil {
+			t.Fatal(err)
+		}
+		enqueue(t, b, several("q", 8, nil)...)
+		l := &life{t: t, b: b, queue: "q"}
+		l.settle(at(0), "w", claimAt(t, b, at(0), "w", 8, "q").Jobs, outcome)
+		for i, want := range []int{3, 3, 1, 0} {
+			got, err := b.Prune(t.Context(), broker.PruneRequest{Now: at(1), Queues: []string{"q"}, Max: 3})
+			if n := got.Completed + got.Dead; err != nil || n != want || got.More != (want == 3) {
+				t.Errorf("%v: call %d removed %d records and says there are more: %t, %v; want %d", state, i, n, got.More, err, want)
+			}
+		}
+	}
+}
+
+// A job under the ID of one that was deleted may stand in line twice, for as long
+// as the turn of the first has not been dropped.
+func TestSteps_AJobThatStandsInLineTwiceIsListedOnce(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	enqueue(t, b, job("q", "a"))
+	l := &life{t: t, b: b, queue: "q"}
+	l.operate(broker.Operation{Kind: broker.OpDelete}, "a")
+	enqueue(t, b, job("q", "a"))
+	page, err := b.Find(t.Context(), broker.Query{Queue: "q", State: broker.StatePending, Limit: 10})
+	if err != nil || len(page.Jobs) != 1 {
+		t.Errorf("%d pending jobs are listed, %v; want the one", len(page.Jobs), err)
+	}
+}

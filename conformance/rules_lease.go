@@ -172,6 +172,8 @@ var leaseRules = []Rule{
 				c.accept(j)
 			}
 			held := w.claim(4)
+			w.settle(broker.Retry(0, failure("before")), &held[0], &held[1]) // these have a history
+			held = append(held[2:], w.claim(2)...)
 			var names []string
 			for _, ref := range w.retire().Released {
 				names = append(names, ref.Queue+"/"+ref.ID)

@@ -40,6 +40,16 @@ var scheduleRules = []Rule{
 			w.take(id)
 			c.pass(-c.tick)
 		}
+
+		// A delay that begins between two instants ends there, too.
+		c.pass(c.tick / 2)
+		half := c.job("half")
+		half.Delay = time.Second
+		c.accept(half)
+		c.pass(time.Second - c.tick/4)
+		w.nothing()
+		c.pass(c.tick - c.tick/4)
+		w.take("half")
 	}},
 	{"Schedule/ManyFallDueAtOnce", "§15", "However many jobs fall due at one instant, all of them can be claimed at it.", nil,
 		func(c *check) {

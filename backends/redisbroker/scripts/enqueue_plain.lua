@@ -68,7 +68,7 @@ end
 local reply = 0
 if clash then
   -- One is not new, or stands twice: then the first of its name is taken.
-  local time, seen, taken = args.time == '0' and clock() or math.floor(tonumber(args.time)), {}, {}
+  local time, seen, taken = args.time == '0' and clock() or tonumber(string.match(args.time, '^%-?%d+')), {}, {}
   reply = {0, now}
   for b, run in ipairs(runs) do
     for i = run.start, run.stop do

@@ -5,8 +5,9 @@ if args.now == '0' then
   now = t[1] * 1000000 + t[2]
   up = now
 else
-  local t = tonumber(args.now)
-  now, up = math.floor(t), math.ceil(t)
+  -- The fraction is read as text: a number of so many digits may have no room for it.
+  now = tonumber(string.match(args.now, '^%-?%d+'))
+  up = string.find(args.now, '.', 1, true) and now + 1 or now
 end
 
 -- int writes a number for a command or a stored form: Lua's own conversion

@@ -159,12 +159,14 @@ func (t *term) refuse(j *broker.Job, reason broker.DeadReason, why Refusal, err 
 // tellRefused logs the refusals of one call.
 func (t *term) tellRefused() {
 	if t.refused > 0 {
-		t.cfg.Logger.Warn("jobs: the target of the relay refuses jobs, which are dead; the first is named", append(t.refusal, "jobs", t.refused)...)
+		t.cfg.Logger.Warn("jobs: the target of the relay refuses jobs, which are dead; the first is named",
+			append(t.refusal, "jobs", t.refused)...)
 		t.refused = 0
 	}
 }
 
 func (t *term) failure(j *broker.Job, why Refusal, err error) broker.Failure {
-	return broker.Failure{At: time.Now().Add(t.offset), Attempt: j.Failures, Code: string(why), Class: jobs.ClassPermanent, Worker: t.worker,
+	return broker.Failure{At: time.Now().Add(t.offset), Attempt: j.Failures, Worker: t.worker,
+		Code: string(why), Class: jobs.ClassPermanent,
 		Message: fmt.Sprintf("the target %q of the relay: %v", t.cfg.ToQueue, err)}
 }

@@ -123,7 +123,7 @@ func (t *term) holding() {
 // that nobody else does, inherit makes sure.
 func (t *term) elect(ctx context.Context) error {
 	for {
-		mark, err := call(ctx, t.cfg.From.Mark, broker.MarkRequest{Action: broker.MarkTake, Name: t.mark, Owner: t.worker, TTL: t.cfg.Lease})
+		mark, err := call(ctx, t.cfg.From.Mark, t.marking(broker.MarkTake))
 		if err != nil {
 			return err
 		}
@@ -137,11 +137,17 @@ func (t *term) elect(ctx context.Context) error {
 	}
 }
 
+// marking is a request about the mark.
+func (t *term) marking(action broker.MarkAction) broker.MarkRequest {
+	return broker.MarkRequest{Action: action, Name: t.mark, Owner: t.worker, Fence: t.fence, TTL: t.cfg.Lease}
+}
+
 func (t *term) register() error {
 	host, _ := os.Hostname()
-	reply, err := call(t.alive, t.cfg.From.Renew, broker.RenewRequest{Worker: t.worker, Queues: []string{t.cfg.FromQueue}, Lease: t.cfg.Lease,
-		Register: true, Info: broker.WorkerInfo{ID: t.worker, Host: host, PID: os.Getpid(), Program: "relay to " + t.cfg.ToQueue,
-			Concurrency: t.cfg.Batch, Queues: []string{t.cfg.FromQueue}, StartedAt: time.Now()}})
+	queues := []string{t.cfg.FromQueue}
+	reply, err := call(t.alive, t.cfg.From.Renew, broker.RenewRequest{Worker: t.worker, Queues: queues, Lease: t.cfg.Lease, Register: true,
+		Info: broker.WorkerInfo{ID: t.worker, Host: host, PID: os.Getpid(), Program: "relay to " + t.cfg.ToQueue, Concurrency: t.cfg.Batch,
+			Queues: queues, StartedAt: time.Now()}})
 	if err == nil && reply.Lost {
 		err = errLost
 	}
@@ -178,7 +184,7 @@ func (t *term) renew() error {
 	for _, ref := range reply.Cancel {
 		t.cancels.Store(ref.ID, true)
 	}
-	mark, err := call(ctx, t.cfg.From.Mark, broker.MarkRequest{Action: broker.MarkKeep, Name: t.mark, Owner: t.worker, Fence: t.fence, TTL: t.cfg.Lease})
+	mark, err := call(ctx, t.cfg.From.Mark, t.marking(broker.MarkKeep))
 	if err == nil && (reply.Lost || !mark.Held) {
 		err = errLost
 	}
@@ -276,7 +282,7 @@ func (t *term) end() {
 		_, err = t.cfg.From.Retire(ctx, broker.RetireRequest{Worker: t.worker, Queues: []string{t.cfg.FromQueue}})
 	}
 	if err == nil {
-		_, err = t.cfg.From.Mark(ctx, broker.MarkRequest{Action: broker.MarkDrop, Name: t.mark, Owner: t.worker, Fence: t.fence})
+		_, err = t.cfg.From.Mark(ctx, t.marking(broker.MarkDrop))
 	}
 	if holds || err != nil {
 		t.cfg.Logger.Warn("jobs: the relay leaves its lease to run out; then another one has its jobs", "queue", t.cfg.FromQueue,

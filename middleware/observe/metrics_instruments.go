@@ -70,7 +70,8 @@ func (i *instruments) init(meter metric.Meter) error {
 
 // observed lists the instruments that a collection asks for.
 func (i *instruments) observed(cfg *MetricsConfig) []metric.Observable {
-	all := []metric.Observable{i.inFlight, i.slots, i.stuckNow, i.leaseMargin, i.clockOffset, i.relaying, i.relayed, i.relayRefused, i.relayLag}
+	all := []metric.Observable{i.inFlight, i.slots, i.stuckNow, i.leaseMargin, i.clockOffset,
+		i.relaying, i.relayed, i.relayRefused, i.relayLag}
 	if cfg.Broker != nil {
 		all = append(all, i.depth, i.oldestAge, i.paused, i.extensionDepth, i.overdue)
 	}

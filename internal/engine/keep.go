@@ -27,7 +27,7 @@ type keeping struct {
 	calling bool            // a keep was not answered yet
 	over    bool            // no more is sent: the handler has returned, or the lease is lost
 	quiet   bool            // progress is not sent by itself
-	changed chan struct{}   // closed when a keep was answered
+	changed chan struct{}   // closed when a keep was answered, and when the handler has returned
 	next    time.Time       // when progress alone may be stored again
 	timer   *time.Timer     // which then does so
 	begun   map[string]bool // steps, by name
@@ -211,8 +211,7 @@ func (s *Server) keptLocked(item *broker.Settlement, err error, now time.Time) {
 			s.stop(r, broker.ErrLeaseLost, now)
 		}
 	}
-	close(k.changed)
-	k.changed = make(chan struct{})
+	k.tell()
 	k.next = now.Add(progressInterval)
 	if !k.over && !k.quiet && k.version > k.sent {
 		r.keepLaterLocked(k, progressInterval)
@@ -231,5 +230,12 @@ func (r *Run) leave(o broker.Outcome) broker.Outcome {
 	if k.timer != nil {
 		k.timer.Stop()
 	}
+	k.tell() // who waits although the handler has returned
 	return o.With(k.now)
+}
+
+// tell wakes who waits for an answer.
+func (k *keeping) tell() {
+	close(k.changed)
+	k.changed = make(chan struct{})
 }

@@ -122,6 +122,11 @@ func (s *Server) start(ctx context.Context, h Handler) error {
 	if h == nil || isMux && mux == nil || isFunc && f == nil {
 		return broker.Invalid("handler", "is nil; pass a ServeMux or a HandlerFunc")
 	}
+	if isMux {
+		if err := mux.checkBatches(s.cfg.Concurrency); err != nil {
+			return err
+		}
+	}
 	if !s.engine.Start(ctx, policy{Server: s, given: h, handler: Chain(around(s.cfg.Extensions), Chain(s.cfg.Middleware...))(h)}) {
 		return ErrStarted
 	}

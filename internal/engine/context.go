@@ -25,6 +25,19 @@ func EndOf(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
+// WithoutRun returns a context that has the values of ctx, but no run, and does not
+// end with it: for code that works for several runs at once.
+func WithoutRun(ctx context.Context) context.Context { return apart{context.WithoutCancel(ctx)} }
+
+type apart struct{ context.Context }
+
+func (c apart) Value(key any) any {
+	if key == (runKey{}) {
+		return nil
+	}
+	return c.Context.Value(key)
+}
+
 // WithBound returns a context that ends at end, or with ctx if that ends before,
 // and has the server report a handler that goes on for grace after that as stuck;
 // zero means Options.StuckGrace. Release ends it.

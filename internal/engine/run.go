@@ -45,6 +45,15 @@ func (r *Run) Value(key any) any {
 	return r.lazyContext.Value(key)
 }
 
+// Draining is closed when the server's drain begins; nil, which never is, outside of
+// a server.
+func (r *Run) Draining() <-chan struct{} {
+	if r == nil || r.server == nil {
+		return nil
+	}
+	return r.server.draining
+}
+
 // Worker is the ID of the worker that has the lease.
 func (r *Run) Worker() string { return r.worker.id }
 

@@ -113,6 +113,46 @@ func TestServer_ACheckpointSurvivesTheDeathOfItsServerAndAZombieCannotReplaceIt(
 	})
 }
 
+// A keep may hear of it before the heartbeat does.
+func TestServer_AKeepThatFindsTheLeaseLostEndsTheRun(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		lost := &tap{Broker: b}
+		answer := func(req broker.SettleRequest, verdicts []broker.Verdict) {
+			for i := range verdicts {
+				if req.Items[i].Outcome.Kind() == broker.OutcomeKeep {
+					verdicts[i] = broker.Verdict{Queue: verdicts[i].Queue, ID: verdicts[i].ID, Err: ErrLeaseLost}
+				}
+			}
+		}
+		lost.settle = func(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
+			verdicts, err := b.Settle(ctx, req)
+			answer(req, verdicts)
+			return verdicts, err
+		}
+		lost.claim = func(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+			got, err := b.Claim(ctx, req)
+			answer(req.Settle, got.Verdicts)
+			return got, err
+		}
+		var cause error
+		serve(t, lost, Config{Logger: (&testLog{}).logger()}, func(ctx context.Context, job *Job) error {
+			job.SetProgress(1, 2, "")
+			select {
+			case <-ctx.Done():
+				cause = context.Cause(ctx)
+			case <-time.After(time.Second): // the next heartbeat comes later
+			}
+			return nil
+		})
+		add(t, b, DefaultQueue, "import", 1)
+		pass(time.Minute)
+		if !errors.Is(cause, ErrLeaseLost) {
+			t.Errorf("the handler's context ended with %v, want ErrLeaseLost as soon as a keep is refused", cause)
+		}
+	})
+}
+
 func TestServer_ACheckpointWhoseAnswerIsLostIsStoredAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()

@@ -91,12 +91,12 @@ func TestSeveral_ReclaimTellsOfAllItsQueues(t *testing.T) {
 func TestSeveral_ManyWorkersAreEndedInSteps(t *testing.T) {
 	t.Parallel()
 	b := open(t, client(t))
-	enqueue(t, b, job("q", "a"), job("next", "a"))
+	enqueue(t, b, job("q", "a"), job("z", "a")) // which is asked last, and has nothing
 	const workers = 250
 	for i := range workers {
 		register(t, b, fmt.Sprint("dead", i), "q")
 	}
-	queues := []string{"q", "next"}
+	queues := []string{"q", "z"}
 	renewal := broker.RenewRequest{Now: at(100), Worker: "w", Queues: queues, Lease: time.Minute, Register: true}
 	if _, err := b.Renew(t.Context(), renewal); err != nil {
 		t.Fatal(err)

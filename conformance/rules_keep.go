@@ -285,8 +285,10 @@ var keepRules = []Rule{
 				}
 				for range 2 { // by an outcome that knows what was kept, and by one that does not
 					c.add("a")
+					c.kept("of the new job", c.must("a", broker.StatePending).Kept, broker.Kept{})
 					j := w.one("a")
-					c.kept("of the new job", j.Kept, broker.Kept{})
+					c.kept("of the new job, as it was claimed", j.Kept, broker.Kept{})
+					c.kept("of the new job, once it is claimed", c.must("a", broker.StateActive).Kept, broker.Kept{})
 					w.keep(keptOf("before"), j)
 					w.settle(o, j)
 					c.gone("a")

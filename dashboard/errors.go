@@ -32,7 +32,8 @@ func describe(err error) (status int, text string) {
 	case errors.Is(err, broker.ErrInvalid), errors.Is(err, broker.ErrTooLarge):
 		return http.StatusBadRequest, err.Error()
 	case errors.Is(err, broker.ErrNotFound):
-		return http.StatusNotFound, "There is no such job or queue. Records of completed and cancelled jobs are kept only as long as their retention says."
+		return http.StatusNotFound, "There is no such job or queue. " +
+			"Records of completed and cancelled jobs are kept only as long as their retention says."
 	case errors.Is(err, broker.ErrWrongState):
 		return http.StatusConflict, "This is not possible now" + hinted(err) + ". Nothing was changed."
 	case errors.Is(err, broker.ErrDuplicate):
@@ -44,7 +45,8 @@ func describe(err error) (status int, text string) {
 	case errors.Is(err, context.Canceled):
 		return http.StatusServiceUnavailable, "The request ended before the store answered."
 	}
-	return http.StatusBadGateway, "The store did not answer in time. A decision may have been carried out or not; it can be repeated without harm."
+	return http.StatusBadGateway, "The store did not answer in time. " +
+		"A decision may have been carried out or not; it can be repeated without harm."
 }
 
 // hinted is what a refusal says of the reason.

@@ -169,7 +169,8 @@ func levelsOf(info *workflow.Info, only string) []workflowLevel {
 // rank orders states by how much they call for attention.
 func rank(s workflow.State) string {
 	order := []workflow.State{workflow.StateDead, workflow.StateGone, workflow.StateExpired, workflow.StateCancelled,
-		"retry", "active", workflow.StateRunning, "pending", "scheduled", workflow.StateStarted, workflow.StateWaiting, workflow.StateSkipped, workflow.StateCompleted}
+		"retry", "active", workflow.StateRunning, "pending", "scheduled", workflow.StateStarted,
+		workflow.StateWaiting, workflow.StateSkipped, workflow.StateCompleted}
 	return fmt.Sprintf("%02d%s", slices.Index(order, s)+1, s)
 }
 

@@ -108,7 +108,8 @@ func parse() map[string]*template.Template {
 	base := template.Must(template.New("").Funcs(template.FuncMap{
 		"asset": asset, "text": text, "lines": readable.PlainLines, "num": num, "numi": func(n int) string { return num(int64(n)) },
 		"rate": perSecond, "rateOf": func(known, atLeast bool, rate float64) shownRate { return shownRate{known, atLeast, rate} },
-		"span": span, "clock": readable.Clock, "hms": hms, "stamp": stamp, "ago": ago, "relative": relative, "link": link, "state": broker.State.String,
+		"span": span, "clock": readable.Clock, "hms": hms, "stamp": stamp, "ago": ago,
+		"relative": relative, "link": link, "state": broker.State.String,
 		"list": func(s ...string) []string { return s }, "inc": func(n int) int { return n + 1 },
 		"ref":       func(j broker.Job) string { return url.Values{"queue": {j.Queue}, "id": {j.ID}}.Encode() },
 		"lastError": func(j broker.Job) string { return j.Errors.Last().Message },

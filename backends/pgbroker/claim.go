@@ -42,7 +42,8 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *sta
 	}
 	room := req.ByteLimit()
 	for first := true; first || len(shares) > 0 && len(got.Jobs) < req.Max && room > 0 && err == nil; first = false {
-		c := &claiming{b: b, worker: req.Worker, now: clockOf(req.Now), asked: req.Now, known: known, limit: req.Max - len(got.Jobs), room: room, state: state}
+		c := &claiming{b: b, worker: req.Worker, now: clockOf(req.Now), asked: req.Now, known: known, limit: req.Max - len(got.Jobs),
+			room: room, state: state}
 		c.shares, shares = cutRound(shares)
 		var before []step
 		if first {

@@ -30,8 +30,9 @@ type Completing interface {
 // transaction can only be rolled back: CompleteTx itself sees to that, and a
 // commit fails. It is ErrLeaseLost when the job belongs to somebody else by
 // now, and ErrInvalid when the transaction has ended or failed: pgx.ErrTxClosed
-// (of database/sql sql.ErrTxDone), too, when that is what it says itself. When the answer to the commit is lost, return its error: if it did
-// commit, the job is gone and nothing else happens; if not, the job is retried.
+// (of database/sql sql.ErrTxDone), too, when that is what it says itself. When
+// the answer to the commit is lost, return its error: if it did commit, the job
+// is gone and nothing else happens; if not, the job is retried.
 //
 // It takes two round trips. The transaction may have any isolation level; it
 // belongs to one goroutine.

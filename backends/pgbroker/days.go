@@ -108,7 +108,8 @@ func (b *Broker) endDay(ctx context.Context, day int, got *broker.Pruned) error 
 func (b *Broker) changeDay(ctx context.Context, steps ...step) error {
 	return b.transact(ctx, func(s session) error {
 		mine := false
-		err := s.run(ctx, b.step("settings", nil, nil, milliseconds(daysLockWait)), b.step("day_mine", one(&mine), lockNumber("days", b.config.Schema)))
+		err := s.run(ctx, b.step("settings", nil, nil, milliseconds(daysLockWait)),
+			b.step("day_mine", one(&mine), lockNumber("days", b.config.Schema)))
 		if err == nil && !mine {
 			err = errDaysTaken
 		}

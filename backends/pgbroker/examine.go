@@ -158,7 +158,8 @@ func (e *examiner) counts(ctx context.Context) error {
 		var layout int
 		err := r.Scan(&name, &layout)
 		if layout > knownLayout {
-			found = append(found, noted{Finding: told("layout-newer", name, "", "its layout is %d, this program knows up to %d", layout, knownLayout)})
+			found = append(found, noted{Finding: told("layout-newer", name, "", "its layout is %d, this program knows up to %d", layout,
+				knownLayout)})
 		}
 		return err
 	})
@@ -192,7 +193,8 @@ func (e *examiner) counts(ctx context.Context) error {
 		}
 	}
 	if sqlState(err) == queryCanceled {
-		return e.note(ctx, noted{Finding: told("counts-not-compared", e.req.Queue, "", "counting the jobs would have taken more than 20 s")})
+		return e.note(ctx, noted{Finding: told("counts-not-compared", e.req.Queue, "",
+			"counting the jobs would have taken more than 20 s")})
 	}
 	if err != nil {
 		return err

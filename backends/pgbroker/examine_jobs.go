@@ -36,7 +36,8 @@ type jobFacts struct {
 
 func (f *jobFacts) columns() []any {
 	return []any{&f.id, &f.number, &f.name, &f.layout, &f.state, &f.runAt, &f.held, &f.worker, &f.lane, &f.epoch, &f.ended,
-		&f.createdAt, &f.workerKnown, &f.workerDrained, &f.workerID, &f.deadEpoch, &f.historyEpoch, &f.uniqueKey, &f.holder, &f.holdEnds, &f.body, &f.first}
+		&f.createdAt, &f.workerKnown, &f.workerDrained, &f.workerID, &f.deadEpoch, &f.historyEpoch,
+		&f.uniqueKey, &f.holder, &f.holdEnds, &f.body, &f.first}
 }
 
 // jobs examines a page of the jobs that are not final.

@@ -55,8 +55,10 @@ func (e *examiner) mend(f *jobFacts, code string) []step {
 	case state == broker.StateWaiting && !f.isHeld():
 		return e.moved(f, state, broker.StatePending, e.change(f, broker.StatePending, f.lane, 1, 0))
 	case waits(state) && f.runAt == nil && f.worker == nil:
-		tail := broker.AppendTail([]byte{}, &broker.Head{Reason: broker.ReasonUndecodable, Errors: broker.ErrorLog{Entries: []broker.Failure{{
-			At: e.Now, Code: "time_lost", Class: "permanent", Message: "the time at which it was due was lost from the store, and an examination found it"}}}})
+		tail := broker.AppendTail([]byte{}, &broker.Head{Reason: broker.ReasonUndecodable,
+			Errors: broker.ErrorLog{Entries: []broker.Failure{{
+				At: e.Now, Code: "time_lost", Class: "permanent",
+				Message: "the time at which it was due was lost from the store, and an examination found it"}}}})
 		return e.moved(f, state, broker.StateDead, e.b.step("examine_bury", nil, e.now.micros, f.id, f.number, tail))
 	case code == "state-unknown":
 		switch {

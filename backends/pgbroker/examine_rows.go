@@ -35,7 +35,10 @@ func (e *examiner) rows(ctx context.Context, at broker.ExamineCursor) (string, e
 		}), after, queue, e.req.Limit)
 	case "workers":
 		s = e.b.step("examine_workers", read(func(r rows) (string, owner, []noted, error) {
-			return e.kept(r, "a worker is known", func(id string, o owner) step { return e.b.step("examine_end", nil, e.now.micros, id, o.number) })
+			return e.kept(r, "a worker is known", func(id string, o owner) step {
+				return e.b.step("examine_end", nil, e.now.micros, id,
+					o.number)
+			})
 		}), after, queue, e.req.Limit)
 	}
 	if err := e.b.call(ctx, e.b.byIndex(true), s); err != nil {
@@ -60,9 +63,11 @@ func (e *examiner) ended(r rows) (id string, o owner, wrong []noted, err error) 
 		wrong = append(wrong, e.recover(o, id))
 	case o.name == nil:
 	case both:
-		wrong = append(wrong, noted{told("job-in-two-places", o.String(), id, "it is dead, and has a record of another end"), e.keepDead(id, o)})
+		wrong = append(wrong, noted{told("job-in-two-places", o.String(), id, "it is dead, and has a record of another end"),
+			e.keepDead(id, o)})
 	case lane < 2 || lane > 9:
-		wrong = append(wrong, noted{told("lane-unknown", o.String(), id, "it is dead, and would go back to a line that claims do not look at"),
+		wrong = append(wrong, noted{told("lane-unknown", o.String(), id,
+			"it is dead, and would go back to a line that claims do not look at"),
 			e.run(e.b.step("examine_lanes", nil, id, o.number))})
 	case !s.Final():
 		wrong = append(wrong, noted{told("state-unknown", o.String(), id, "its record has a state that no version wrote"),
@@ -96,16 +101,20 @@ func (e *examiner) uniqueKey(r rows) (key string, o owner, wrong []noted, err er
 	window := broker.UniqueMode(mode) == broker.UniqueWindow
 	switch {
 	case o.name == nil:
-		wrong = append(wrong, noted{told("row-without-queue", "", key, "a unique key is held in queue number %d, which is not there", o.number), free})
+		wrong = append(wrong, noted{told("row-without-queue", "", key, "a unique key is held in queue number %d, which is not there",
+			o.number), free})
 	case window && !ends:
 		wrong = append(wrong, noted{told("unique-window-never-lapses", o.String(), key, "the window of the key has no end"), free})
 	case window:
 	case state == nil && dead:
-		wrong = append(wrong, noted{told("unique-key-of-ended-job", o.String(), holder, "it is dead and still holds the unique key %q", key), free})
+		wrong = append(wrong, noted{told("unique-key-of-ended-job", o.String(), holder, "it is dead and still holds the unique key %q",
+			key), free})
 	case state == nil:
-		wrong = append(wrong, noted{told("unique-key-of-missing-job", o.String(), holder, "it holds the unique key %q and is not stored", key), free})
+		wrong = append(wrong, noted{told("unique-key-of-missing-job", o.String(), holder,
+			"it holds the unique key %q and is not stored", key), free})
 	case its == nil || *its != key || broker.UniqueMode(mode) == broker.UniqueUntilStarted && broker.State(*state) == broker.StateActive:
-		wrong = append(wrong, noted{told("unique-key-of-ended-job", o.String(), holder, "it is %v and still holds the unique key %q", broker.State(*state), key), free})
+		wrong = append(wrong, noted{told("unique-key-of-ended-job", o.String(), holder, "it is %v and still holds the unique key %q",
+			broker.State(*state), key), free})
 	}
 	return key, o, wrong, nil
 }
@@ -120,7 +129,8 @@ func (e *examiner) kept(r rows, what string, repair func(id string, o owner) ste
 	case o.name == nil:
 		wrong = append(wrong, noted{told("row-without-queue", "", id, "%s in queue number %d, which is not there", what, o.number), mend})
 	case drained:
-		wrong = append(wrong, noted{told("worker-alive-and-ended", o.String(), id, "it is alive, and counts as having no lease left"), mend})
+		wrong = append(wrong, noted{told("worker-alive-and-ended", o.String(), id, "it is alive, and counts as having no lease left"),
+			mend})
 	}
 	return id, o, wrong, nil
 }
@@ -179,7 +189,8 @@ func (e *examiner) verdicts(ctx context.Context, pos string) (string, error) {
 		worker, number, e.req.Limit))
 	for _, w := range gone {
 		if err == nil {
-			err = e.note(ctx, noted{told("verdicts-of-unknown-worker", "", itoa(w), "verdicts are kept for worker number %d, which is gone", w),
+			err = e.note(ctx, noted{told("verdicts-of-unknown-worker", "", itoa(w),
+				"verdicts are kept for worker number %d, which is gone", w),
 				e.run(e.b.step("examine_unsettle", nil, w))})
 		}
 	}

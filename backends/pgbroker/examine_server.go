@@ -30,7 +30,8 @@ func (e *examiner) server(ctx context.Context) error {
 	var unsafe, held []string
 	var vacuums, replica bool
 	begun := time.Now()
-	if err := e.b.call(ctx, e.b.step("examine_server", one(&clock, &unsafe, &vacuums, &replica, &held), longSnapshot.Microseconds())); err != nil {
+	if err := e.b.call(ctx, e.b.step("examine_server", one(&clock, &unsafe, &vacuums, &replica, &held),
+		longSnapshot.Microseconds())); err != nil {
 		return err
 	}
 	e.Records = 1
@@ -170,7 +171,8 @@ func (e *examiner) days(ctx context.Context) error {
 	var first, last *int
 	var oldest *int64
 	var deltas int64
-	err := e.b.call(ctx, e.b.byIndex(true), e.b.step("examine_days", one(&today, &listed, &unlisted, &first, &last, &oldest, &deltas), e.b.config.Schema))
+	err := e.b.call(ctx, e.b.byIndex(true), e.b.step("examine_days", one(&today, &listed, &unlisted, &first, &last, &oldest, &deltas),
+		e.b.config.Schema))
 	if err != nil {
 		return err
 	}
@@ -185,7 +187,8 @@ func (e *examiner) days(ctx context.Context) error {
 			e.run(e.b.step("examine_day", nil, day, true))})
 	}
 	if first != nil && *first < today-1 || last != nil && *last < today && len(listed) == 0 {
-		found = append(found, noted{Finding: told("history-days-behind", "", "", "the partitions are of the days %d to %d, today is %d", *first, *last, today)})
+		found = append(found, noted{Finding: told("history-days-behind", "", "", "the partitions are of the days %d to %d, today is %d",
+			*first, *last, today)})
 	}
 	now := broker.Micros(e.Now)
 	if oldest != nil && *oldest < now-pruneGrace.Microseconds() {

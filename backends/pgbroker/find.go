@@ -120,7 +120,8 @@ type foundRow struct {
 func (f *finding) read(r rows) error {
 	for r.Next() {
 		var row foundRow
-		if err := r.Scan(append([]any{&row.a, &row.b, &row.state, &row.runAt, &row.finishedAt, &row.cancel, &row.worker}, row.columns()...)...); err != nil {
+		if err := r.Scan(append([]any{&row.a, &row.b, &row.state, &row.runAt, &row.finishedAt, &row.cancel, &row.worker},
+			row.columns()...)...); err != nil {
 			return err
 		}
 		f.examined++

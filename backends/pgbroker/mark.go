@@ -21,11 +21,14 @@ func (b *Broker) mark(ctx context.Context, req *broker.MarkRequest) (broker.Mark
 	var steps []step
 	switch req.Action {
 	case broker.MarkTake:
-		steps = append(steps, b.step("mark_take", readMark(&changed), now.micros, req.Name, req.Owner, now.after(req.TTL), notNil(req.Value)))
+		steps = append(steps, b.step("mark_take", readMark(&changed), now.micros, req.Name, req.Owner, now.after(req.TTL),
+			notNil(req.Value)))
 	case broker.MarkKeep:
-		steps = append(steps, b.step("mark_change", readMark(&changed), now.micros, req.Name, req.Owner, req.Fence, now.after(req.TTL), nil))
+		steps = append(steps, b.step("mark_change", readMark(&changed), now.micros, req.Name, req.Owner, req.Fence, now.after(req.TTL),
+			nil))
 	case broker.MarkSet:
-		steps = append(steps, b.step("mark_change", readMark(&changed), now.micros, req.Name, req.Owner, req.Fence, now.after(req.TTL), notNil(req.Value)))
+		steps = append(steps, b.step("mark_change", readMark(&changed), now.micros, req.Name, req.Owner, req.Fence, now.after(req.TTL),
+			notNil(req.Value)))
 	case broker.MarkDrop:
 		steps = append(steps, b.step("mark_change", readMark(&changed), now.micros, req.Name, req.Owner, req.Fence, int64(0), nil))
 	}

@@ -246,7 +246,8 @@ func (m *migrating) note(ctx context.Context, tx pgx.Tx, done *migration) error 
 // presentSQL asks for the last migration that was applied, and which one a
 // program must know to use the schema after those that are newer than it knows.
 func presentSQL(schema string, known int) string {
-	return inSchema(fmt.Sprintf("select coalesce(max(number), 0), coalesce(max(oldest) filter (where number > %d), 0) from jobs.migration", known), schema)
+	return inSchema(fmt.Sprintf("select coalesce(max(number), 0), "+
+		"coalesce(max(oldest) filter (where number > %d), 0) from jobs.migration", known), schema)
 }
 
 func newerSchema(schema string, present, oldest, known int) error {

@@ -66,7 +66,8 @@ func (f *flush) storeRestored() step {
 	f.served, f.stored, f.heldOut = false, nil, nil
 	return f.b.step("restore", one(&f.at, &f.served, &f.stored, &f.heldOut),
 		f.now.micros, f.queue, f.pastLimit, f.column(jobID), states, f.lanes(), f.bodies(), f.numbers(runAt), f.numbers(f.delay),
-		f.numbers(retain), given, f.column(key), f.column(uniqueKey), take, f.token, epochs, created, deliveries, failures, crashes, snoozes, tails)
+		f.numbers(retain), given, f.column(key), f.column(uniqueKey), take, f.token,
+		epochs, created, deliveries, failures, crashes, snoozes, tails)
 }
 
 // lookRestored is the statement that says which IDs have a record, apart from

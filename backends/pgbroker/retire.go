@@ -53,7 +53,8 @@ func (b *Broker) retire(ctx context.Context, req *broker.RetireRequest) (got bro
 
 // release puts jobs of a worker back to the front of their queues, as a settle
 // without a number does. It returns those that went there.
-func (b *Broker) release(ctx context.Context, on session, worker string, now time.Time, held []broker.Job) (released []broker.Ref, err error) {
+func (b *Broker) release(ctx context.Context, on session, worker string, now time.Time, held []broker.Job) (released []broker.Ref,
+	err error) {
 	settle := broker.SettleRequest{Now: now, Worker: worker}
 	for i := range held {
 		settle.Items = append(settle.Items, broker.Settlement{Job: &held[i], Outcome: broker.Release()})

@@ -66,7 +66,8 @@ type waiter struct {
 }
 
 func newWaker(channel string, t *tasks, send func(context.Context, *wakeUp)) *waker {
-	return &waker{waiters: make(map[string][]*waiter), windows: make(map[string]*window), send: send, tasks: t, channel: channel, token: rand.Text()}
+	return &waker{waiters: make(map[string][]*waiter), windows: make(map[string]*window), send: send, tasks: t, channel: channel,
+		token: rand.Text()}
 }
 
 // message is the notification that wakes a queue in all other processes; this

@@ -32,8 +32,9 @@
 // a word for each, which keys.go lists.
 //
 //	m      hash    the queue's record: layout version v, number of buckets B, the policy by the names of
-//	               broker.Rules, size of the largest body over 4 KiB (big), void entries (void), how far prune has swept them (swept), until when somebody watches (watch),
-//	               jobs that claims took while priorities go in rounds (turn)
+//	               broker.Rules, size of the largest body over 4 KiB (big), void entries (void), how far prune has
+//	               swept them (swept), until when somebody watches (watch), jobs that claims took while priorities
+//	               go in rounds (turn)
 //	p…     string  there if and only if enqueue_plain.lua is for the queue, which asks for nothing else: it has as
 //	               many buckets as the name says (p alone: one), no limit, and is not paused
 //	b0…    hash    ID → creation time in µs (8 bytes) and broker.AppendBody: written once. The bodies are spread over

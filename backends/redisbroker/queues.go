@@ -35,7 +35,8 @@ func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.Q
 	for part := range slices.Chunk(names, queuesCall) {
 		steps := make([]*step, 0, len(part))
 		for _, name := range part {
-			steps = append(steps, &step{script: queuesScript, queues: []string{name}, now: nowArg(req.Now), args: append([]any{workers}, ruleNames...)})
+			steps = append(steps, &step{script: queuesScript, queues: []string{name}, now: nowArg(req.Now), args: append([]any{workers},
+				ruleNames...)})
 		}
 		if err := b.run(ctx, nil, steps...); err != nil {
 			return broker.QueuesReply{}, broker.About(err, "queues", "", "")

@@ -88,7 +88,8 @@ func (p *party) produce() error {
 		news := make([]broker.NewJob, 1+p.IntN(5))
 		for i := range news {
 			j := broker.NewJob{Queue: Queue, ID: fmt.Sprintf("%d-%d-%d", p.who, turn, i), Body: broker.Body{Type: "t", Payload: []byte("p"),
-				Priority: broker.Priority(1 + p.IntN(broker.Priorities)), GivenID: p.IntN(3) == 0, Retention: time.Duration(p.IntN(3)) * 50 * time.Millisecond}}
+				Priority: broker.Priority(1 + p.IntN(broker.Priorities)), GivenID: p.IntN(3) == 0,
+				Retention: time.Duration(p.IntN(3)) * 50 * time.Millisecond}}
 			if p.IntN(8) == 0 {
 				j.ID = fmt.Sprint("again-", p.IntN(5)) // enqueued, deleted and enqueued again
 				j.Body.GivenID = false

@@ -12,7 +12,8 @@ var muchLater = Start.Add(48 * time.Hour)
 // populated is where each job of a population stands, by its ID.
 var populated = map[string]broker.State{
 	"pending": broker.StatePending, "second": broker.StatePending, "released": broker.StatePending, "urgent": broker.StatePending,
-	"unique": broker.StatePending, "started": broker.StateActive, "scheduled": broker.StateScheduled, "moved": broker.StateScheduled, "held": broker.StateWaiting,
+	"unique": broker.StatePending, "started": broker.StateActive, "scheduled": broker.StateScheduled,
+	"moved": broker.StateScheduled, "held": broker.StateWaiting,
 	"retry": broker.StateRetry, "active": broker.StateActive, "asked": broker.StateActive,
 	"completed": broker.StateCompleted, "cancelled": broker.StateCancelled, "dead": broker.StateDead, "died-unique": broker.StateDead,
 }

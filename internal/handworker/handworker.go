@@ -55,7 +55,8 @@ func (w *Worker) Settle(job broker.Job, o broker.Outcome) {
 // returns them in the order in which they were handed out.
 func (w *Worker) Complete(max int, wait time.Duration) []broker.Job {
 	w.t.Helper()
-	claimed, err := w.b.Claim(w.t.Context(), broker.ClaimRequest{Worker: w.id, Queues: []broker.Share{{Queue: w.Queue, Max: max}}, Max: max, Wait: wait})
+	claimed, err := w.b.Claim(w.t.Context(), broker.ClaimRequest{Worker: w.id, Queues: []broker.Share{{Queue: w.Queue, Max: max}},
+		Max: max, Wait: wait})
 	if err != nil {
 		w.t.Fatalf("claiming jobs of %q: %v", w.Queue, err)
 	}

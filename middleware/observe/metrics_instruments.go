@@ -41,7 +41,8 @@ func (i *instruments) init(meter metric.Meter) error {
 	d := declarer{meter: meter}
 	i.enqueued, i.duplicate, i.refused = d.counter("jobs.enqueued"), d.counter("jobs.duplicate"), d.counter("jobs.refused")
 	i.claimed, i.reclaimed = d.counter("jobs.claimed"), d.counter("jobs.reclaimed")
-	i.processed, i.failures, i.retried, i.dead = d.counter("jobs.processed"), d.counter("jobs.failed"), d.counter("jobs.retried"), d.counter("jobs.dead")
+	i.processed, i.failures, i.retried, i.dead = d.counter("jobs.processed"), d.counter("jobs.failed"),
+		d.counter("jobs.retried"), d.counter("jobs.dead")
 	i.outcomes = d.counter("jobs.outcomes")
 	i.starts, i.stops = d.counter("jobs.worker.starts"), d.counter("jobs.worker.stops")
 	i.stuck, i.storeErrors = d.counter("jobs.stuck"), d.counter("jobs.store.errors")

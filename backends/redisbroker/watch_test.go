@@ -215,3 +215,41 @@ func TestWatch_TheLastWatcherOfAQueueEndsItsSubscription(t *testing.T) {
 		return err == nil && n[channel("stays")] == 1 && n[channel("leaves")] == 0
 	})
 }
+
+// What was told while the connection was lost nobody knows. A watcher is told that
+// there may have been something, once, however many channels it has.
+func TestWatch_ALostConnectionIsToldOfOnce(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	register(t, b, "w", "q")
+	events, err := b.Watch(t.Context(), broker.WatchRequest{Queues: []string{"q"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func() broker.Event {
+		t.Helper()
+		select {
+		case e := <-events:
+			return e
+		case <-time.After(time.Minute):
+			t.Fatal("a watcher whose connection was lost is told nothing")
+			return broker.Event{}
+		}
+	}
+	bounce(t, c, c.Options().ClientName)
+	if e := next(); e.Kind != broker.EventMissed {
+		t.Errorf("the first event after the connection was lost is %+v, want EventMissed", e)
+	}
+	channel := b.queue("q").channel
+	eventually(t, "both channels are listened to again", func() bool {
+		n, err := c.PubSubNumSub(t.Context(), channel, channel+cancels).Result()
+		return err == nil && n[channel] == 1 && n[channel+cancels] == 1
+	})
+	enqueue(t, b, job("q", "a"))
+	l := &life{t: t, b: b, queue: "q"}
+	l.settle(at(0), "w", claimAt(t, b, at(0), "w", 1, "q").Jobs, broker.Complete(nil))
+	if e := next(); e.Kind != broker.EventSettled || e.ID != "a" {
+		t.Errorf("then comes %+v, want the end of a", e)
+	}
+}

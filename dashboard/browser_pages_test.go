@@ -15,7 +15,7 @@ import (
 // allPages are the pages of a site that was filled.
 var allPages = map[string]string{"overview": "", "queues": "queues", "queue": "queue?name=mail", "jobs": "jobs?state=dead", "job": "job?queue=mail&id=dead-003&show=payload",
 	"dead": "dead", "workers": "workers", "worker": "workers?worker=01J9WORKERA", "work": "work", "schedules": "schedules", "schedule": "schedule?id=nightly-report",
-	"workflows": "workflows", "workflow": "workflow?id=order-42", "error": "nothing"}
+	"workflows": "workflows", "workflow": "workflow?id=order-42", "workflow-small": "workflow?id=order-42&zoom=25", "error": "nothing"}
 
 func TestBrowserPages_EveryPageCanBeSeen(t *testing.T) {
 	s := newSite(t, Config{Title: "shop", Authorize: everything})

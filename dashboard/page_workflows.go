@@ -65,9 +65,10 @@ func (h *Handler) workflows(w http.ResponseWriter, r *http.Request) error {
 	return render(w, r, "workflows", v, http.StatusOK)
 }
 
-// workflowPage is one workflow: its nodes by level.
+// workflowPage is one workflow: its nodes as a graph and by level.
 type workflowPage struct {
 	workflow.Info
+	Graph      *workflowGraph // nil if one level is shown, or there are no nodes
 	Levels     []workflowLevel
 	Level      string // the only one that is shown; empty means all
 	MayCancel  bool
@@ -118,6 +119,13 @@ func (h *Handler) workflow(w http.ResponseWriter, r *http.Request) error {
 	if p.Level != "" && len(p.Levels) == 0 {
 		return &pageError{http.StatusNotFound, "There is no such level."}
 	}
+	if zoom := q.Get("zoom"); p.Level == "" && len(info.Nodes) > 0 {
+		percent, err := strconv.Atoi(cmp.Or(zoom, "0"))
+		if err != nil || zoom != "" && !slices.Contains(zooms, percent) {
+			return &pageError{http.StatusBadRequest, fmt.Sprintf("There is no zoom %q.", text(zoom))}
+		}
+		p.Graph = graphOf(&info, percent)
+	}
 	v := h.view(r, "workflows", "Workflow "+text(info.ID))
 	v.Data = p
 	return render(w, r, "workflow", v, http.StatusOK)
@@ -152,18 +160,22 @@ func levelsOf(info *workflow.Info, only string) []workflowLevel {
 			nodes, l.All = nodes[:most], link("workflow", "id", info.ID, "level", strconv.Itoa(number))
 		}
 		for _, n := range nodes {
-			shown := workflowNode{NodeInfo: n, From: strings.Join(slices.Concat(n.After, n.AfterAny), ", ")}
-			switch {
-			case n.Workflow != "":
-				shown.To = link("workflow", "id", n.Workflow)
-			case n.JobID != "":
-				shown.To = link("job", "queue", n.Queue, "id", n.JobID)
-			}
-			l.Nodes = append(l.Nodes, shown)
+			l.Nodes = append(l.Nodes, workflowNode{n, nodeLink(&n), strings.Join(slices.Concat(n.After, n.AfterAny), ", ")})
 		}
 		levels = append(levels, l)
 	}
 	return levels
+}
+
+// nodeLink is the address of a node's job or workflow; empty if it has none.
+func nodeLink(n *workflow.NodeInfo) string {
+	switch {
+	case n.Workflow != "":
+		return link("workflow", "id", n.Workflow)
+	case n.JobID != "":
+		return link("job", "queue", n.Queue, "id", n.JobID)
+	}
+	return ""
 }
 
 // rank orders states by how much they call for attention.

@@ -109,7 +109,7 @@ func parse() map[string]*template.Template {
 		"asset": asset, "text": text, "lines": readable.PlainLines, "num": num, "numi": func(n int) string { return num(int64(n)) },
 		"rate": perSecond, "rateOf": func(known, atLeast bool, rate float64) shownRate { return shownRate{known, atLeast, rate} },
 		"span": span, "clock": readable.Clock, "hms": hms, "stamp": stamp, "ago": ago,
-		"relative": relative, "link": link, "state": broker.State.String,
+		"relative": relative, "short": short, "link": link, "state": broker.State.String,
 		"list": func(s ...string) []string { return s }, "inc": func(n int) int { return n + 1 },
 		"ref":       func(j broker.Job) string { return url.Values{"queue": {j.Queue}, "id": {j.ID}}.Encode() },
 		"lastError": func(j broker.Job) string { return j.Errors.Last().Message },
@@ -130,6 +130,9 @@ func parse() map[string]*template.Template {
 func text(s string) string {
 	return cutRunes(readable.Plain(s), 300)
 }
+
+// short is text for a box of a graph.
+func short(s string) string { return cutRunes(text(s), 24) }
 
 func cutRunes(s string, n int) string {
 	if len(s) <= n {

@@ -90,3 +90,27 @@ func TestHooks_TheWorkerHookTellsOfStartsLossesAndTheDrain(t *testing.T) {
 		}
 	})
 }
+
+// Nobody was told that it began, so nobody is told that it ended.
+func TestHooks_AWorkerThatNeverRegisteredIsNotToldOf(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := &tap{Broker: newStore()}
+		b.renew = func(context.Context, broker.RenewRequest) (broker.Renewed, error) { return broker.Renewed{}, errCut }
+		var mu sync.Mutex
+		var events []WorkerEvent
+		s := serve(t, b, Config{Hooks: Hooks{Worker: func(e WorkerEvent) {
+			mu.Lock()
+			defer mu.Unlock()
+			events = append(events, e)
+		}}}, func(context.Context, *Job) error { return nil })
+		pass(time.Second)
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Errorf("the drain of a server that could not register says: %v", err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if len(events) > 0 {
+			t.Errorf("the hook was told of a worker that never registered: %+v", events)
+		}
+	})
+}

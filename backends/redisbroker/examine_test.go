@@ -261,7 +261,13 @@ func TestExamine_EveryCorruptionIsFoundAndRepaired(t *testing.T) {
 
 func TestExamine_AnExaminationOfABusyStoreFindsNothing(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]redis.UniversalClient{"server": client(t), "cluster": clusterClient(t)} {
+	o, err := redis.ParseURL(testenv.PrivateRedis(t).URL) // an examination looks through all keys of a server, also those of other tests
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := redis.NewClient(o)
+	t.Cleanup(func() { _ = alone.Close() })
+	for name, c := range map[string]redis.UniversalClient{"server": alone, "cluster": clusterClient(t)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			prefix := testenv.Name(t)

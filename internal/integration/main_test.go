@@ -19,8 +19,8 @@ import (
 func TestMain(m *testing.M) {
 	redis.SetLogger(quiet{})
 	switch {
-	case os.Getenv(envTicks) != "":
-		os.Exit(tick())
+	case os.Getenv(envFleet) != "":
+		os.Exit(serveInFleet())
 	case os.Getenv(envURL) != "":
 		os.Exit(work())
 	}

@@ -1,15 +1,10 @@
 package integration
 
 import (
-	"bufio"
 	"flag"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"os/exec"
 	"slices"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,18 +15,13 @@ import (
 
 // The defaults take some seconds. The long form is
 //
-//	go test ./internal/integration -run 'ServersAreKilled/redis' -v -timeout 30m \
-//		-ticks 10m -tick-schedules 10000 -tick-every 2m -tick-kills 2s -tick-lease 5s
+//	go test ./internal/integration -run 'Schedule_ServersAreKilled/redis' -v -timeout 30m \
+//		-ticks 10m -tick-schedules 10000 -tick-every 2m -fleet-kills 2s -fleet-lease 5s
 var (
 	ticksFor      = flag.Duration("ticks", 8*time.Second, "for how long schedules tick while servers are killed")
 	tickSchedules = flag.Int("tick-schedules", 80, "how many schedules there are")
 	tickEvery     = flag.Duration("tick-every", 4*time.Second, "how often each of them ticks")
-	tickKills     = flag.Duration("tick-kills", 700*time.Millisecond, "the mean time between two kills")
-	tickLost      = flag.Int("tick-lost", 50, "of so many calls of the servers, one is carried out and its answer lost")
-	tickLease     = flag.Duration("tick-lease", lease, "the lease of the servers")
 )
-
-const tickServers = 5
 
 // Five server processes run schedules, and are killed at random and replaced all
 // the while; answers of the store are lost. Every nominal tick of every schedule becomes exactly one job, which
@@ -54,25 +44,11 @@ func TestSchedule_ServersAreKilled(t *testing.T) {
 			t.Fatalf("putting %d schedules took %v longer than planned", *tickSchedules, late)
 		}
 
-		seed := rand.Uint64()
-		t.Logf("seed %d", seed)
-		r := rand.New(rand.NewPCG(seed, 1))
-		c := &collector{t: t, jobs: make(map[string][]int64)}
-		fleet := make([]*exec.Cmd, tickServers)
-		for i := range fleet {
-			fleet[i] = c.start(s.url)
-		}
-		kills := 0
-		for time.Now().Before(end) {
-			time.Sleep(time.Duration(r.Int64N(2 * int64(*tickKills))))
-			i := r.IntN(len(fleet))
-			c.kill(fleet[i])
-			kills++
-			fleet[i] = c.start(s.url)
-		}
-		// A schedule whose run was killed twice waits for some seconds.
+		c := &collector{jobs: make(map[string][]int64)}
+		c.fleet = startFleet(t, s.url, roleTicks, c.hear)
+		kills := c.killUntil(end)
 		all, counted := []schedule.Info(nil), int64(0)
-		for late := time.Now().Add(3*time.Minute + *ticksFor/10); time.Now().Before(late); time.Sleep(100 * time.Millisecond) {
+		for late := time.Now().Add(fleetCalm + *ticksFor/10); time.Now().Before(late); time.Sleep(100 * time.Millisecond) {
 			if c.distinct() < len(nominal) {
 				continue
 			}
@@ -83,10 +59,8 @@ func TestSchedule_ServersAreKilled(t *testing.T) {
 				break
 			}
 		}
-		time.Sleep(2 * *tickLease) // for what should not come
-		for _, cmd := range fleet {
-			c.kill(cmd)
-		}
+		time.Sleep(2 * *fleetLease) // for what should not come
+		c.killAll()
 		c.check(nominal)
 		if len(all) != *tickSchedules || counted != int64(len(nominal)) {
 			t.Errorf("%d schedules have counted %d jobs, want %d and %d", len(all), counted, *tickSchedules, len(nominal))
@@ -146,64 +120,25 @@ func putTicking(t *testing.T, schedules *schedule.Schedules, first, end time.Tim
 	return nominal
 }
 
-// collector starts processes and hears what they tell.
+// collector hears of the runs of ticks.
 type collector struct {
-	t *testing.T
-
-	mu     sync.Mutex
-	jobs   map[string][]int64 // by ID: when jobs with it were created
-	runs   int
-	late   []time.Duration
-	logged map[string]int
-	heard  sync.WaitGroup
+	*fleet
+	jobs map[string][]int64 // by ID: when jobs with it were created
+	runs int
+	late []time.Duration
 }
 
-func (c *collector) start(url string) *exec.Cmd {
-	c.t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), envTicks+"="+url, envTickLease+"="+tickLease.String(), envTickLost+"="+fmt.Sprint(*tickLost))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.t.Cleanup(func() { _ = cmd.Process.Kill() })
-	c.heard.Go(func() {
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			c.hear(lines.Text())
-		}
-		_ = cmd.Wait()
-	})
-	return cmd
-}
-
-func (c *collector) hear(line string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (c *collector) hear(line string) bool {
 	r, ok := parseRan(line)
-	if !ok { // a log, or a line that a kill has cut: its job runs again
-		if c.logged == nil {
-			c.logged = make(map[string]int)
-		}
-		c.logged[line]++
-		return
+	if !ok {
+		return false
 	}
 	c.runs++
 	if !slices.Contains(c.jobs[r.id], r.created) {
 		c.jobs[r.id] = append(c.jobs[r.id], r.created)
 		c.late = append(c.late, r.late)
 	}
-}
-
-// kill is kill -9.
-func (c *collector) kill(cmd *exec.Cmd) {
-	c.t.Helper()
-	if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
-		c.t.Errorf("a server process ended by itself: %v", err)
-	}
+	return true
 }
 
 func (c *collector) distinct() int {
@@ -215,9 +150,6 @@ func (c *collector) distinct() int {
 // check compares what ran with the nominal ticks.
 func (c *collector) check(nominal map[string]bool) {
 	c.t.Helper()
-	c.heard.Wait() // for the end of all processes
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	missing, twice, wrong := 0, 0, 0
 	say := func(n *int, format string, args ...any) {
 		if *n++; *n <= 5 {
@@ -240,17 +172,11 @@ func (c *collector) check(nominal map[string]bool) {
 	if missing+twice+wrong > 0 {
 		c.t.Errorf("of %d ticks %d never ran and %d became several jobs; %d jobs are of no tick", len(nominal), missing, twice, wrong)
 	}
-	if c.t.Failed() {
-		for line, n := range c.logged {
-			c.t.Logf("%d times: %s", n, line)
-		}
-	}
+	c.showLogs()
 }
 
 // report tells the figures of the run.
 func (c *collector) report(kills int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if len(c.late) == 0 {
 		return
 	}
@@ -259,5 +185,5 @@ func (c *collector) report(kills int) {
 		return c.late[int(share*float64(len(c.late)-1))].Round(time.Millisecond)
 	}
 	c.t.Logf("%d schedules, %d servers, %d kills, %v: %d ticks, %d runs; they began %v (median), %v (99 %%), at most %v after their ticks",
-		*tickSchedules, tickServers, kills, *ticksFor, len(c.jobs), c.runs, at(.5), at(.99), at(1))
+		*tickSchedules, fleetSize, kills, *ticksFor, len(c.jobs), c.runs, at(.5), at(.99), at(1))
 }

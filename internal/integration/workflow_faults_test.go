@@ -75,10 +75,6 @@ func TestWorkflow_AnswersAreLostOnEveryStore(t *testing.T) {
 				b.Close()
 			})
 		}
-		node := func(name string) workflow.Node { return workflow.Node{Name: name, Task: jobs.NewTask("node", nil)} }
-		undo := func(name string) workflow.Node {
-			return workflow.Node{Name: name, Task: jobs.NewTask("node", nil), Compensate: jobs.NewTask("node", nil)}
-		}
 		want := map[string]string{"chain": "a b c", "chord": "x y z last", "saga": "a b bad :undo:b :undo:a", "nested": "in last",
 			"dynamic": "adds new last"}
 		for _, wf := range []*workflow.Workflow{

@@ -14,6 +14,15 @@ import (
 	"github.com/seed81422ce9/jobs/workflow"
 )
 
+func node(name string) workflow.Node {
+	return workflow.Node{Name: name, Task: jobs.NewTask("node", nil)}
+}
+
+// undo is a node with a compensation.
+func undo(name string) workflow.Node {
+	return workflow.Node{Name: name, Task: jobs.NewTask("node", nil), Compensate: jobs.NewTask("node", nil)}
+}
+
 // Three servers run workflows of all kinds on a real store, and one of them goes
 // meanwhile.
 func TestWorkflow_OnEveryStore(t *testing.T) {
@@ -77,10 +86,6 @@ func TestWorkflow_OnEveryStore(t *testing.T) {
 		defer b.Close()
 		client := jobs.NewClient(b, jobs.ClientConfig{Defaults: []jobs.Option{jobs.WithQueue(queue)}})
 		defer client.Close()
-		node := func(name string) workflow.Node { return workflow.Node{Name: name, Task: jobs.NewTask("node", nil)} }
-		undo := func(name string) workflow.Node {
-			return workflow.Node{Name: name, Task: jobs.NewTask("node", nil), Compensate: jobs.NewTask("node", nil)}
-		}
 		for _, wf := range []*workflow.Workflow{
 			workflow.New("chain").Add(workflow.Chain(node("a"), node("b"), node("c"))),
 			workflow.New("chord").Add(workflow.Chord(node("last"), node("x"), node("y"), node("z"))),

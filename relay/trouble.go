@@ -24,7 +24,7 @@ type trouble struct {
 
 func (r *Relay) trouble(text string) *trouble { return &trouble{Relay: r, text: text} }
 
-// has counts a failure, tells of it, and shows it in Stats. After several leases
+// has counts a failure, logs it, and shows it in Stats. After several leases
 // the stores are asked to open new connections.
 func (t *trouble) has(err error) {
 	now := time.Now()

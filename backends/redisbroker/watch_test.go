@@ -175,7 +175,7 @@ func TestWatch_IsAnnouncedAgainAndAgain(t *testing.T) {
 	cancel()
 	<-ended
 
-	// What is settled when the time is over is told to nobody.
+	// Nobody is told of what is settled after the time is over.
 	if err := c.HSet(t.Context(), key, "watch", time.Now().Add(-time.Second).UnixMicro()).Err(); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func TestWatch_TheLastWatcherOfAQueueEndsItsSubscription(t *testing.T) {
 	})
 }
 
-// What was told while the connection was lost nobody knows. A watcher is told that
+// Events are lost while the connection is lost. A watcher is told that
 // there may have been something, once, however many channels it has.
 func TestWatch_ALostConnectionIsToldOfOnce(t *testing.T) {
 	t.Parallel()

@@ -30,7 +30,7 @@ const (
 type fleet struct {
 	t       *testing.T
 	env     []string
-	hear    func(line string) bool // reports whether a line tells of a run
+	hear    func(line string) bool // reports whether a line is about a run
 	servers []*exec.Cmd
 	heard   sync.WaitGroup // for the end of all processes
 

@@ -18,7 +18,7 @@ import (
 	"github.com/seed81422ce9/jobs/workflow"
 )
 
-// What a server process of a fleet is told.
+// The settings of a server process of a fleet.
 const (
 	envFleet      = "JOBS_INTEGRATION_FLEET"     // its role
 	envFleetURL   = "JOBS_INTEGRATION_FLEET_URL" // of the store

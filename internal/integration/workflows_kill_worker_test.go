@@ -18,7 +18,7 @@ import (
 // nodeTakes is the most that a node takes, so that some run at each kill.
 const nodeTakes = 100 * time.Millisecond
 
-// nodeRun is what a server tells of a node's run, twice, as a line of JSON.
+// nodeRun is a line of JSON that a server prints when a node's run begins and ends.
 type nodeRun struct {
 	Over     bool   // the handler is about to return
 	Workflow string // the outermost one

@@ -31,7 +31,7 @@ var errNoResult = errors.New("the handler set none")
 // is wanted, and at one that it does not hear of.
 const (
 	lookSeldom   = 2 * time.Second
-	lookProgress = time.Second // servers store progress no more often, and no event tells of it
+	lookProgress = time.Second // as often as servers store progress; there is no event for it
 	lookOften    = 250 * time.Millisecond
 )
 

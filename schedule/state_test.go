@@ -38,8 +38,8 @@ func TestSchedule_WhatWasDecidedStands(t *testing.T) {
 	})
 }
 
-// Who was overtaken writes nothing.
-func TestState_WhoWasOvertakenWritesNothing(t *testing.T) {
+// A run that another one overtook writes nothing.
+func TestState_AnOvertakenRunWritesNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.put("s", Every(time.Hour))
 		st, fence, err := w.schedules.take(w.Context(), "s", state{Version: stateVersion})

@@ -5,57 +5,18 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/conformance/faulty"
+	"github.com/seed81422ce9/jobs/internal/mortal"
 )
-
-// mortal is a broker as a process sees it that can be killed: from then on none
-// of its calls arrives, and those under way are gone.
-type mortal struct {
-	broker.Broker
-	ctx   context.Context
-	kill  context.CancelFunc
-	calls atomic.Int64
-	after int64 // so many calls of a schedule it dies; zero means never
-	lost  bool  // the last call is carried out, and its answer lost
-}
-
-func newMortal(b broker.Broker) *mortal {
-	m := &mortal{}
-	m.ctx, m.kill = context.WithCancel(context.Background())
-	m.Broker = broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
-		if m.ctx.Err() != nil {
-			return broker.ErrUnavailable
-		}
-		last := m.counts(c) && m.calls.Add(1) == m.after
-		if last && !m.lost {
-			m.kill()
-			return broker.ErrUnavailable
-		}
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(m.ctx, cancel)()
-		err := next(ctx)
-		if last {
-			m.kill()
-		}
-		if m.ctx.Err() != nil && c.Method != "Watch" {
-			c.Clear()
-			return faulty.ErrReplyLost
-		}
-		return err
-	})
-	return m
-}
 
 // counts reports whether a call is one that a schedule's run makes, with what
 // comes before and after it.
-func (m *mortal) counts(c *broker.Call) bool {
+func counts(c *broker.Call) bool {
 	switch r := c.Request.(type) {
 	case *broker.MarkRequest, *broker.EnqueueRequest, *broker.Query:
 		return true
@@ -80,17 +41,17 @@ func TestSchedule_NoCrashLosesOrDoublesATick(t *testing.T) {
 					inWorld(t, func(w *world) {
 						w.put("s", every, WithOverlap(overlap), WithMisfire(RunUpTo(100, 0)))
 						start := time.Now()
-						dying := newMortal(w.store)
-						dying.after, dying.lost = call, lost
+						dying := mortal.New(w.store, counts)
+						dying.After, dying.Lost = call, lost
 						cfg := jobs.Config{Lease: time.Second, PollInterval: time.Second}
 						w.serve(dying, cfg, ExtensionConfig{})
-						for dying.ctx.Err() == nil && time.Since(start) < 30*time.Second {
+						for !dying.Dead() && time.Since(start) < 30*time.Second {
 							time.Sleep(100 * time.Millisecond)
 						}
 						w.serve(w.store, cfg, ExtensionConfig{})
 						pass(time.Until(start.Add(time.Minute)))
-						if dying.ctx.Err() == nil {
-							t.Fatalf("the server made only %d calls: it did not die", dying.calls.Load())
+						if !dying.Dead() {
+							t.Fatalf("the server made only %d calls: it did not die", dying.Calls.Load())
 						}
 						w.exactly("ticks", "s", w.nominal(every, start, time.Now()))
 						if n := w.info("s").Counts; n != (Counts{Enqueued: 12}) {
@@ -152,22 +113,22 @@ func TestSchedule_ServersKilledAtRandom(t *testing.T) {
 			return nil
 		}
 		cfg := jobs.Config{Lease: 2 * time.Second, PollInterval: time.Second}
-		fleet := make([]*mortal, 5)
+		fleet := make([]*mortal.Broker, 5)
 		servers := make([]*jobs.Server, 5)
 		for i := range fleet {
-			fleet[i] = newMortal(w.store)
+			fleet[i] = mortal.New(w.store, counts)
 			servers[i] = w.serve(fleet[i], cfg, ExtensionConfig{})
 		}
 		kills := 0
 		for time.Since(start) < ticks*10*time.Second-time.Minute {
 			time.Sleep(time.Duration(r.Int64N(int64(10 * time.Second))))
 			i := r.IntN(len(fleet))
-			fleet[i].kill()
+			fleet[i].Kill()
 			kills++
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			_ = servers[i].Shutdown(ctx)
 			cancel()
-			fleet[i] = newMortal(w.store)
+			fleet[i] = mortal.New(w.store, counts)
 			servers[i] = w.serve(fleet[i], cfg, ExtensionConfig{})
 		}
 		pass(time.Until(start.Add(ticks*10*time.Second + 5*time.Second)))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/mortal"
 )
 
 // A server dies just after it enqueued a tick, and nobody comes until the next
@@ -14,12 +15,12 @@ import (
 func TestSchedule_WhatWasDecidedStands(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.put("s", Every(time.Minute), WithMisfire(MisfireOne))
-		dying := newMortal(w.store)
-		dying.lost = true
+		dying := mortal.New(w.store, counts)
+		dying.Lost = true
 		cfg := jobs.Config{Lease: time.Second, PollInterval: time.Second}
 		w.serve(dying, cfg, ExtensionConfig{})
 		pass(50 * time.Second)
-		for dying.after = dying.calls.Load() + 4; dying.ctx.Err() == nil; { // it looks at the clock, takes, keeps, enqueues
+		for dying.After = dying.Calls.Load() + 4; !dying.Dead(); { // it looks at the clock, takes, keeps, enqueues
 			time.Sleep(100 * time.Millisecond)
 		}
 		if len(w.ran) != 0 || w.info("s").Counts != (Counts{}) {

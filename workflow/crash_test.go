@@ -5,57 +5,18 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/conformance/faulty"
+	"github.com/seed81422ce9/jobs/internal/mortal"
 )
-
-// mortal is a broker as a process sees it that can be killed: from then on none
-// of its calls arrives, and those under way are gone.
-type mortal struct {
-	broker.Broker
-	ctx   context.Context
-	kill  context.CancelFunc
-	calls atomic.Int64
-	after int64 // so many calls of a workflow it dies; zero means never
-	lost  bool  // the last call is carried out, and its answer lost
-}
-
-func newMortal(b broker.Broker) *mortal {
-	m := &mortal{}
-	m.ctx, m.kill = context.WithCancel(context.Background())
-	m.Broker = broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
-		if m.ctx.Err() != nil {
-			return broker.ErrUnavailable
-		}
-		last := m.counts(c) && m.calls.Add(1) == m.after
-		if last && !m.lost {
-			m.kill()
-			return broker.ErrUnavailable
-		}
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		defer context.AfterFunc(m.ctx, cancel)()
-		err := next(ctx)
-		if last {
-			m.kill()
-		}
-		if m.ctx.Err() != nil && c.Method != "Watch" {
-			c.Clear()
-			return faulty.ErrReplyLost
-		}
-		return err
-	})
-	return m
-}
 
 // counts reports whether a call is one that a workflow's run makes, with what
 // comes before and after it: the settles of its nodes, too.
-func (m *mortal) counts(c *broker.Call) bool {
+func counts(c *broker.Call) bool {
 	switch r := c.Request.(type) {
 	case *broker.MarkRequest, *broker.EnqueueRequest, *broker.Query, *broker.Operation:
 		return true
@@ -124,12 +85,12 @@ func TestWorkflow_NoCrashLosesOrDoublesANode(t *testing.T) {
 					inWorld(t, func(w *world) {
 						w.on("adds", adds)
 						w.fails(shape.fails...)
-						dying := newMortal(w.store)
-						dying.after, dying.lost = call, lost
+						dying := mortal.New(w.store, counts)
+						dying.After, dying.Lost = call, lost
 						cfg := jobs.Config{Lease: time.Second, PollInterval: time.Second}
 						w.serve(dying, cfg)
 						w.start(shape.make())
-						for begun := time.Now(); dying.ctx.Err() == nil && time.Since(begun) < 20*time.Second; {
+						for begun := time.Now(); !dying.Dead() && time.Since(begun) < 20*time.Second; {
 							time.Sleep(100 * time.Millisecond)
 						}
 						w.serve(w.store, cfg)
@@ -188,9 +149,9 @@ func TestWorkflow_ServersKilledAtRandom(t *testing.T) {
 		w.on("adds", adds)
 		w.fails("bad")
 		cfg := jobs.Config{Lease: 2 * time.Second, PollInterval: time.Second, CrashBudget: 1000}
-		fleet := make([]*mortal, 3)
+		fleet := make([]*mortal.Broker, 3)
 		servers := make([]*jobs.Server, 3)
-		replace := func(i int) { fleet[i] = newMortal(w.store); servers[i] = w.serve(fleet[i], cfg) }
+		replace := func(i int) { fleet[i] = mortal.New(w.store, counts); servers[i] = w.serve(fleet[i], cfg) }
 		for i := range fleet {
 			replace(i)
 		}
@@ -205,7 +166,7 @@ func TestWorkflow_ServersKilledAtRandom(t *testing.T) {
 			}
 			time.Sleep(time.Duration(r.Int64N(int64(2 * time.Second))))
 			i := r.IntN(len(fleet))
-			fleet[i].kill()
+			fleet[i].Kill()
 			kills++
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			_ = servers[i].Shutdown(ctx)

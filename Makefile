@@ -22,9 +22,9 @@ vulnerabilities: ## look for known vulnerabilities in what programs would compil
 bench: setup ## measure all backends
 	go run ./internal/testenv/with go test -run '^$$' -bench . -benchmem -timeout 60m $(TESTFLAGS) ./...
 
-image: ## build the images jobs-worker and jobs, of the worker and of the operator's command; needs Docker
+image: ## build the images jobs-worker and jobsctl, of the worker and of the operator's command; needs Docker
 	docker build $(IMAGEFLAGS) -f deploy/Dockerfile --target worker --build-arg VERSION=$$(git describe --always --dirty) -t jobs-worker .
-	docker build $(IMAGEFLAGS) -f deploy/Dockerfile --target jobs --build-arg VERSION=$$(git describe --always --dirty) -t jobs .
+	docker build $(IMAGEFLAGS) -f deploy/Dockerfile --target jobsctl --build-arg VERSION=$$(git describe --always --dirty) -t jobsctl .
 
 fmt: ## format the code
 	gofmt -w .

@@ -35,7 +35,7 @@ func TestDeploy_ProgramsOfTheImagesRunAlone(t *testing.T) {
 	const version = "v1.2.3-4-gabcdef"
 	out := buildImage(t, version)
 	dockerfile := file(t, "Dockerfile")
-	for _, name := range []string{"worker", "jobs"} {
+	for _, name := range []string{"worker", "jobsctl"} {
 		if !regexp.MustCompile(`(?m)^FROM program AS ` + name + `\nCOPY --from=build /out/` + name + ` /` + name + `\n(?:.*\n)*?ENTRYPOINT \["/` + name + `"\]$`).MatchString(dockerfile) {
 			t.Errorf("the Dockerfile has no target %s that runs /%s", name, name)
 		}
@@ -50,15 +50,15 @@ func TestDeploy_ProgramsOfTheImagesRunAlone(t *testing.T) {
 	}
 	runs := func(code int, want string, env []string, args ...string) {
 		t.Helper()
-		cmd := exec.Command(filepath.Join(out, "jobs"), args...)
+		cmd := exec.Command(filepath.Join(out, "jobsctl"), args...)
 		cmd.Env, cmd.Dir = env, t.TempDir()
 		text, _ := cmd.CombinedOutput() // its exit code is looked at
 		if got := cmd.ProcessState.ExitCode(); got != code || !strings.Contains(string(text), want) {
-			t.Errorf("jobs %q exits with %d and says %q; want %d and %q", args, got, text, code, want)
+			t.Errorf("jobsctl %q exits with %d and says %q; want %d and %q", args, got, text, code, want)
 		}
 	}
 	here := []string{"JOBS_BROKER=" + testenv.RedisPlace(t)}
-	runs(0, "jobs version "+version, nil, "--version")
+	runs(0, "jobsctl version "+version, nil, "--version")
 	runs(2, "JOBS_BROKER", nil, "stats")
 	runs(0, "pending", here, "enqueue", "--type", "email:send")
 	runs(0, "default  1", here, "stats")

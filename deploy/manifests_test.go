@@ -258,7 +258,7 @@ func TestDeploy_WorkersRunWithoutRights(t *testing.T) {
 			t.Errorf("%s is %v, want %v", path, got, want)
 		}
 	}
-	for _, name := range []string{"worker", "jobs"} {
+	for _, name := range []string{"worker", "jobsctl"} {
 		if s := compose(t).Services[name]; !s.ReadOnly || !slices.Contains(s.CapDrop, "ALL") {
 			t.Errorf("%s of the stack may write to its file system, or has capabilities", name)
 		}

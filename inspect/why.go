@@ -64,7 +64,7 @@ func Explain(j *broker.Job, q QueueInfo) (reasons []Explanation) {
 		}
 	case broker.StateScheduled, broker.StateRetry:
 		if w := j.Headers[parked.HeaderWorkflow]; w != "" && j.RunAt.Equal(parked.Until) {
-			add("workflow", "it is the node %q of the workflow %s, and waits for its turn; jobs workflow show %s draws the nodes",
+			add("workflow", "it is the node %q of the workflow %s, and waits for its turn; jobsctl workflow show %s draws the nodes",
 				j.Headers[parked.HeaderNode], w, w)
 		} else if wait := j.RunAt.Sub(q.Now); wait > 0 {
 			add("not-due", "it is due at %s, in %s", readable.Clock(j.RunAt), readable.Span(wait))

@@ -8,7 +8,7 @@
 //	err = r.Run(ctx)
 //
 // Or a server runs it: jobs.Config{Extensions: []jobs.Extension{r.Extension()}}.
-// Or the command does: jobs relay --queue mail --to redis://….
+// Or the command does: jobsctl relay --queue mail --to redis://….
 //
 // # What it promises
 //

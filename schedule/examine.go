@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Examine finds schedules that do not tick as they should. `jobs doctor` shows
+// Examine finds schedules that do not tick as they should. `jobsctl doctor` shows
 // what it finds beside the findings of the store. With fix it repairs what can be
 // repaired, and still reports the rest. An error comes with a zero finding and
 // ends the examination.

@@ -22,5 +22,5 @@ var findings = []broker.FindingKind{
 		Advice: "if a newer release put it, use that one; otherwise put it again, or delete it"},
 	{Code: "schedule-failing", Warning: true,
 		Means:  "the job of a schedule's last tick was refused, or cannot be enqueued just now",
-		Advice: "see jobs schedule show, and change the definition or the policy of its queue"},
+		Advice: "see jobsctl schedule show, and change the definition or the policy of its queue"},
 }

@@ -67,7 +67,7 @@ var settingFindings = []broker.FindingKind{
 		Advice: "run ALTER TABLE … SET LOGGED"},
 	{Code: "schema-not-current",
 		Means:  "the schema is of another release than this program",
-		Advice: "run jobs migrate with the newest release in use, and update the other programs"},
+		Advice: "run jobsctl migrate with the newest release in use, and update the other programs"},
 	{Code: "autovacuum-off", Warning: true,
 		Means:  "dead rows pile up, and every call becomes slower",
 		Advice: "switch autovacuum on, for the server and for the table"},

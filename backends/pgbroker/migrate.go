@@ -291,5 +291,5 @@ func (b *Broker) checkStore(ctx context.Context) error {
 }
 
 func unmigrated(schema string) error {
-	return fmt.Errorf("%w: schema %q is not migrated; run \"jobs migrate\", or call pgbroker.Migrate", broker.ErrNotFound, schema)
+	return fmt.Errorf("%w: schema %q is not migrated; run \"jobsctl migrate\", or call pgbroker.Migrate", broker.ErrNotFound, schema)
 }

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends"
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+// cli runs commands against one store.
+type cli struct {
+	t     *testing.T
+	url   string
+	open  func(context.Context, string) (broker.Broker, error)
+	stdin string
+	env   map[string]string
+}
+
+// run runs a command that is to exit with code, and returns what it wrote: its
+// errors, if it is to fail.
+func (c *cli) run(code int, args ...string) string {
+	c.t.Helper()
+	out, errs := c.both(code, args...)
+	if code != 0 {
+		return errs
+	}
+	return out
+}
+
+// both is run that returns output and errors.
+func (c *cli) both(code int, args ...string) (out, errs string) {
+	c.t.Helper()
+	var o, e bytes.Buffer
+	got := run(c.t.Context(), append([]string{"--broker", c.url}, args...), environment{in: strings.NewReader(c.stdin), out: &o, err: &e,
+		getenv: func(name string) string { return c.env[name] }, home: func() (string, error) { return c.t.TempDir(), nil }, open: c.open})
+	if got != code {
+		c.t.Errorf("jobsctl %q exits with %d, want %d\n%s%s", args, got, code, &o, &e)
+	}
+	return o.String(), e.String()
+}
+
+// has checks that a command's output matches each pattern.
+func (c *cli) has(output string, patterns ...string) {
+	c.t.Helper()
+	for _, p := range patterns {
+		if !regexp.MustCompile(p).MatchString(output) {
+			c.t.Errorf("nothing matches %s in\n%s", p, output)
+		}
+	}
+}
+
+// die handles n jobs with a handler that refuses them all for good.
+func (c *cli) die(n int, message string) {
+	c.t.Helper()
+	b, err := c.open(c.t.Context(), c.url)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer b.Close()
+	mux := jobs.NewServeMux()
+	died := make(chan struct{}, n)
+	mux.HandleFunc("email:*", func(context.Context, *jobs.Job) error { return fmt.Errorf("%s: %w", message, jobs.SkipRetry) })
+	server, err := jobs.NewServer(b, jobs.Config{Queues: map[string]int{"mail": 1}, Logger: slog.New(slog.DiscardHandler),
+		Hooks: jobs.Hooks{Settle: func(e jobs.SettleEvent) {
+			for range e.Verdicts {
+				died <- struct{}{}
+			}
+		}}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := server.Start(mux); err != nil {
+		c.t.Fatal(err)
+	}
+	for range n {
+		select {
+		case <-died:
+		case <-c.t.Context().Done():
+			c.t.Fatal("the jobs were not handled")
+		}
+	}
+	c.has(c.run(0, "workers"), `(?m)^WORKER +HOST`, `(?m) mail$`)
+	if err := server.Shutdown(c.t.Context()); err != nil {
+		c.t.Error(err)
+	}
+}
+
+func stores(t *testing.T) map[string]*cli {
+	memory := membroker.NewStore()
+	postgres := testenv.PostgresPlace(t)
+	if err := backends.Migrate(t.Context(), postgres); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]*cli{
+		"memory":   {url: "memory://", open: func(context.Context, string) (broker.Broker, error) { return memory.Open(), nil }},
+		"redis":    {url: testenv.RedisPlace(t), open: backends.Open},
+		"postgres": {url: postgres, open: backends.Open},
+	}
+}
+
+func TestCli_AnOperatorFindsOutAndMends(t *testing.T) {
+	for name, c := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			c.t = t
+			c.has(c.run(0, "enqueue", "--type", "email:welcome", "--queue", "mail", "--id", "a", "--payload", `{"user":1}`, "--header", "tenant=x"), `^a  mail  pending\n$`)
+			c.has(c.run(4, "enqueue", "--type", "email:welcome", "--queue", "mail", "--id", "a"), "duplicate")
+			c.has(c.run(0, "enqueue", "--type", "email:late", "--queue", "mail", "--id", "b", "--delay", "1h"), `^b  mail  scheduled  2`)
+
+			c.has(c.run(0, "stats"), `QUEUE +PENDING +SCHEDULED`, `(?m)^mail +1 +1 `)
+			c.has(c.run(0, "queues", "ls", "mail"), `(?m)^mail +1 +1 `)
+			c.has(c.run(0, "ls", "--queue", "mail"), `(?m)^mail +a +email:welcome +pending +0 `)
+			c.has(c.run(0, "ls", "--state", "scheduled"), `(?m)^mail +b +email:late +scheduled +0 `)
+			if out := c.run(0, "show", "a"); strings.Contains(out, "user") {
+				t.Errorf("the payload is shown without --payload:\n%s", out)
+			}
+			c.has(c.run(0, "show", "a", "--payload"), `PAYLOAD +10 bytes`, `HEADER +tenant: x`, `"user": 1`)
+
+			c.has(c.run(0, "why", "a"), `no live worker serves the queue mail`)
+			c.has(c.run(0, "why", "b", "--queue", "mail"), `it is due at 2.*, in `, `no live worker`)
+			c.has(c.run(0, "queues", "pause", "mail"), `mail is paused`)
+			c.has(c.run(0, "why", "a"), `the queue mail is paused`)
+			c.has(c.run(0, "stats"), `paused`)
+			c.has(c.run(0, "queues", "resume", "mail"), `mail is resumed`)
+			c.has(c.run(0, "reschedule", "b"), `1 of 1 jobs rescheduled`)
+
+			c.die(2, "no such user \x1b[31m\u202e")
+			c.has(c.run(0, "dlq", "list"), `(?m)^mail +a +email:welcome +dead`, `no such user \\x1b\[31m\\u202e`)
+			c.has(c.run(0, "why", "a"), `it died .* ago \(skip_retry\).*no such user`)
+			c.has(c.run(0, "dlq", "requeue", "a"), `1 of 1 jobs redriven`)
+			c.has(c.run(0, "redrive", "--error", "no such", "--dry-run"), `1 jobs would be redriven; nothing was changed`)
+			c.has(c.run(7, "dlq", "purge", "--all"), `Really delete about 1 jobs\? \[y/N\]`, `not confirmed`)
+			c.has(c.run(2, "dlq", "purge"), `--all`)
+			c.has(c.run(0, "dlq", "suppress", "b"), `1 of 1 jobs suppressed`)
+			c.has(c.run(0, "dlq", "list"), `^QUEUE.*\n$`)
+			c.has(c.run(0, "dlq", "purge", "--all", "--suppressed", "--yes"), `1 of 1 jobs deleted`)
+
+			var v jobView
+			if err := json.Unmarshal([]byte(c.run(0, "show", "a", "--json")), &v); err != nil || v.State != "pending" || v.PayloadBytes == nil || *v.PayloadBytes != 10 || v.Payload != nil {
+				t.Errorf("show --json: %+v, %v", v, err)
+			}
+			c.stdin = "yes\n"
+			c.has(c.run(0, "cancel", "a"), `1 of 1 jobs cancelled`)
+			c.stdin = ""
+			c.has(c.run(3, "show", "a"), `job "a": not found`)
+			c.has(c.run(3, "show", "a", "--queue", "mail"), `not found`)
+		})
+	}
+}
+
+func TestCli_AQueuesRulesChangeOnlyWhereFlagsSaySo(t *testing.T) {
+	for name, c := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			c.t = t
+			c.has(c.run(3, "queues", "policy", "rules"), "not found")
+			c.has(c.run(3, "queues", "pause", "rules"), "not found")
+			c.run(0, "enqueue", "--type", "x", "--queue", "rules", "--id", "a")
+			c.has(c.run(0, "queues", "policy", "rules", "--max-depth", "5", "--keep-dead", "720h"), `MAX DEPTH +5`, `KEEP DEAD +30d`)
+			c.has(c.run(0, "queues", "policy", "rules", "--keep-dead-count", "9"), `MAX DEPTH +5`, `KEEP DEAD +30d`,
+				`KEEP DEAD COUNT +9`, `KEEP COMPLETED +none`)
+			c.has(c.run(2, "queues", "policy", "rules", "--max-depth", "-1"), "max depth")
+			c.has(c.run(0, "queues", "policy", "rules"), `PRIORITY ROUND +urgent jobs first`)
+			c.has(c.run(0, "queues", "policy", "rules", "--priority-round", "20"), `MAX DEPTH +5`, `PRIORITY ROUND +20`)
+			c.has(c.run(2, "queues", "policy", "rules", "--priority-round", "3"), "priority round", "4 to 1000")
+			c.has(c.run(4, "queues", "remove", "rules"), "")
+			c.has(c.run(0, "delete", "a", "--yes"), "1 of 1")
+			c.run(0, "queues", "remove", "rules")
+			c.has(c.run(3, "queues", "policy", "rules"), "not found")
+		})
+	}
+}
+
+func TestCli_ExitCodesTellWhatWentWrong(t *testing.T) {
+	t.Parallel()
+	away := &cli{t: t, url: "redis://secret:password@store", open: func(context.Context, string) (broker.Broker, error) {
+		return nil, fmt.Errorf("%w: connection refused", broker.ErrUnavailable)
+	}}
+	if out := away.run(5, "stats"); strings.Contains(out, "password") {
+		t.Errorf("a password is in %q", out)
+	}
+	for _, args := range [][]string{{"nothing"}, {"stats", "--nothing"}, {"show"}, {"show", "a", "b"}, {"migrate", "x"}} {
+		away.run(2, args...)
+	}
+	var out, errs bytes.Buffer
+	env := environment{in: strings.NewReader(""), out: &out, err: &errs, getenv: func(string) string { return "" }, home: func() (string, error) { return t.TempDir(), nil }}
+	if code := run(t.Context(), []string{"stats"}, env); code != 2 || !strings.Contains(errs.String(), "JOBS_BROKER") {
+		t.Errorf("without a store: %d, %s", code, &errs)
+	}
+}
+
+func TestCli_TextsCannotCommandTheTerminal(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"plain ünïcode 字":  "plain ünïcode 字",
+		"a\nb\tc":          `a\nb\tc`,
+		"\x1b]0;title\x07": `\x1b]0;title\a`,
+		"abc\u202edef":     `abc\u202edef`,
+	} {
+		if got := plain(in); got != want {
+			t.Errorf("plain(%q) is %q, want %q", in, got, want)
+		}
+	}
+}

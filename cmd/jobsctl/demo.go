@@ -1,0 +1,226 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs/inspect"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/demo"
+)
+
+// tour is what a demo does, by its flags.
+type tour struct {
+	demo.Config
+	span      time.Duration // zero: until interrupted
+	keep      bool
+	addr      string // of the dashboard
+	noBrowser bool
+}
+
+func (a *app) demo() *cobra.Command {
+	var t tour
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Run a demo with its own store and load",
+		Long: `Run a demo with a store in memory and a load: emails, charges, webhooks and
+thumbnails in three queues, from three tenants, some urgent, some scheduled, some
+with unique keys. Some runs fail and are retried, some hang until their timeout,
+some jobs end in the dead-letter queue. From time to time a worker is killed.
+Other workers reclaim its jobs when its lease of two seconds has run out.
+
+The terminal shows queues and events. The dashboard shows the demo live in a
+browser, with changes permitted; the printed address contains a secret.
+
+The demo ends on Ctrl-C (or q), on SIGTERM, or after --for. Then the workers
+drain, and the demo accounts for every job: done, waiting, dead or lost.
+
+--broker uses a real store, with queues of its own that are removed at the end.
+So the other commands can look at them. JOBS_BROKER and the configuration file
+are not read.`,
+		Example: "  jobsctl demo\n  jobsctl demo --rate 500 --workers 8 --fail 0.3 --crash-every 5s\n" +
+			"  jobsctl demo --broker redis://localhost:6379 --for 2m",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := t.check(); err != nil {
+				return err
+			}
+			return a.runDemo(cmd.Context(), t)
+		},
+	}
+	flags := cmd.Flags()
+	flags.Float64Var(&t.Rate, "rate", 20, "jobs per second, at most 5000")
+	flags.Float64Var(&t.Fail, "fail", 0.15, "share of runs that fail, 0 to 1")
+	flags.Float64Var(&t.Hang, "hang", 0.02, "share of runs that hang until their timeout, 0 to 1")
+	flags.DurationVar(&t.CrashEvery, "crash-every", 15*time.Second, "time between two kills of a worker, at least 1s; 0 for never")
+	flags.IntVar(&t.Workers, "workers", 3, "number of workers with 4 slots each, at most 100")
+	flags.DurationVar(&t.span, "for", 0, "end after this time (default: on Ctrl-C)")
+	flags.StringVar(&t.addr, "addr", "127.0.0.1:0", "address on which the dashboard listens")
+	flags.BoolVar(&t.noBrowser, "no-browser", false, "do not open the dashboard in a browser")
+	flags.BoolVar(&t.keep, "keep", false, "do not remove the queues from --broker at the end")
+	return cmd
+}
+
+func (t *tour) check() error {
+	switch {
+	case t.Rate < 0 || t.Rate > 5000:
+		return &usageError{"--rate must be 0 to 5000 jobs per second"}
+	case t.Fail < 0 || t.Hang < 0 || t.Fail+t.Hang > 1:
+		return &usageError{"--fail and --hang must be 0 to 1, and together at most 1"}
+	case t.CrashEvery != 0 && t.CrashEvery < time.Second:
+		return &usageError{"--crash-every must be at least 1s, or 0 for never"}
+	case t.Workers < 1 || t.Workers > 100:
+		return &usageError{"--workers must be 1 to 100"}
+	case t.span < 0:
+		return &usageError{"--for cannot be negative"}
+	}
+	_, err := (&dashboardFlags{addr: t.addr, write: true}).gate()
+	return err
+}
+
+func (a *app) runDemo(ctx context.Context, t tour) error {
+	t.Broker = membroker.New()
+	if a.url != "" {
+		b, err := a.broker(ctx)
+		if err != nil {
+			return err
+		}
+		t.Broker, t.Prefix = b, "demo-"+strings.ToLower(ulid.Make().String())+"-"
+	}
+	if t.span > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, t.span)
+		defer cancel()
+	}
+	began := time.Now()
+	d, err := demo.Start(ctx, t.Config)
+	if err != nil {
+		return err
+	}
+	address, closeDashboard, err := a.demoDashboard(ctx, d, t.addr)
+	if err == nil {
+		if !t.noBrowser && a.interactive() {
+			a.browse(address)
+		}
+		err = a.watchDemo(ctx, d, address)
+		closeDashboard()
+	}
+	a.say("The workers drain. Then every job is accounted for…")
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Minute)
+	defer cancel()
+	accounts, stopErr := d.Stop(end)
+	if err = errors.Join(err, stopErr); err != nil {
+		return err
+	}
+	if err := a.settleDemo(accounts, time.Since(began)); err != nil {
+		return err
+	}
+	switch {
+	case a.url == "":
+		return nil // the store ends with this process
+	case t.keep:
+		a.say("These queues were not removed: %s", strings.Join(d.Queues(), ", "))
+		return nil
+	}
+	return removeDemo(end, t.Broker, d.Queues())
+}
+
+func removeDemo(ctx context.Context, b broker.Broker, queues []string) error {
+	i := inspect.New(b)
+	for _, queue := range queues {
+		if err := removeWhole(ctx, i, queue); err != nil {
+			return fmt.Errorf("the queue %s may not be removed: %w", queue, err)
+		}
+	}
+	return nil
+}
+
+// watchDemo shows the demo until it is to end.
+func (a *app) watchDemo(ctx context.Context, d *demo.Demo, address string) error {
+	i := inspect.New(d.Broker())
+	if a.interactive() && !a.json {
+		view := newTop(ctx, i, minWatch, d.Queues())
+		view.panel = func() []string { return demoPanel(d, address) }
+		return a.live(ctx, view)
+	}
+	a.say("%s\n\nThe dashboard is at %s\n", demoIntro, address)
+	ticker := time.NewTicker(2 * time.Second)
+	defer ticker.Stop()
+	var told time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		for _, e := range d.Events() {
+			if e.At.After(told) {
+				told = e.At
+				a.say("  %s  %s", e.At.UTC().Format("15:04:05"), e.Text)
+			}
+		}
+		a.say("%s  %s", time.Now().UTC().Format("15:04:05"), totals(d.Totals()))
+	}
+}
+
+const demoIntro = `Emails, charges, webhooks and thumbnails are enqueued and handled. Ctrl-C ends
+the demo and accounts for every job. What to look for: failed runs are retried
+with growing delays; timeouts end runs that hang; jobs that fail too often are
+dead, and stay until somebody decides; a worker that is killed loses no job:
+other workers reclaim its jobs when its lease of two seconds has run out.`
+
+func totals(t demo.Totals) string {
+	return fmt.Sprintf("%d enqueued  %d done  %d runs failed  %d hung  %d dead  %d workers killed  %d jobs reclaimed",
+		t.Enqueued, t.Done, t.Failed, t.Hung, t.Dead, t.Crashes, t.Reclaimed)
+}
+
+// demoPanel is what stands under the queues: totals, what to try, events.
+func demoPanel(d *demo.Demo, address string) []string {
+	lines := []string{"", bold.Render(totals(d.Totals())), "", "Dashboard: " + address,
+		"Try: p pauses a queue, and it backs up; p again resumes it. a and w show what",
+		"runs. Redrive dead jobs in the dashboard. q ends the demo.", ""}
+	events := d.Events()
+	for i := len(events) - 1; i >= 0; i-- {
+		lines = append(lines, faint.Render(events[i].At.UTC().Format("15:04:05"))+"  "+events[i].Text)
+	}
+	return lines
+}
+
+// settleDemo tells where every job is.
+func (a *app) settleDemo(t demo.Accounts, took time.Duration) error {
+	if a.json {
+		if err := a.object(map[string]any{
+			"seconds": took.Seconds(), "enqueued": t.Enqueued, "duplicates": t.Duplicates, "refused": t.Refused,
+			"done": t.Done, "waiting": t.Left, "dead": t.DLQ, "cancelled": t.Cancelled, "deleted": t.Deleted, "lost": t.Lost,
+			"failed_runs": t.Failed, "hung_runs": t.Hung, "redriven": t.Redriven, "crashes": t.Crashes, "reclaimed": t.Reclaimed,
+		}); err != nil {
+			return err
+		}
+	}
+	a.say("\nAfter %s:", span(took.Round(time.Second)))
+	line := func(name string, n int, format string, args ...any) {
+		a.say("%s", strings.TrimRight(fmt.Sprintf("%-10s %7d  "+format, append([]any{name, n}, args...)...), " "))
+	}
+	line("enqueued", t.Enqueued, "%d more were refused, because another job held the unique key", t.Duplicates)
+	line("done", t.Done, "")
+	line("waiting", t.Left, "scheduled, to be retried, or not started")
+	line("dead", t.DLQ, "in the dead-letter queue; %d were redriven", t.Redriven)
+	if t.Cancelled+t.Deleted > 0 {
+		line("cancelled", t.Cancelled, "and %d deleted, by you", t.Deleted)
+	}
+	line("lost", t.Lost, "")
+	a.say("%d runs failed, %d of them hung. %d workers were killed, and %d of their jobs were reclaimed.",
+		t.Failed, t.Hung, t.Crashes, t.Reclaimed)
+	if !t.Balanced() {
+		return errors.New("the numbers of jobs do not add up; did another program change jobs of the demo?")
+	}
+	return nil
+}

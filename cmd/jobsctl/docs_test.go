@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// commandLine is a command in the documentation: in an indented block, behind
+// a prompt or none, or between backticks.
+var commandLine = regexp.MustCompile("(?m)^ {4,}(?:\\$ )?(?:JOBS_BROKER=\\S+ )?(jobsctl .*)$|`(jobsctl [a-z-][^`]*)`")
+
+// Every command that the documentation has typed exists, with its flags.
+func TestDocs_CommandsInTheDocumentationExist(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range append(files, "../../README.md", "../../deploy/README.md") {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range commandLine.FindAllStringSubmatch(string(text), -1) {
+			line, _, _ := strings.Cut(m[1]+m[2], " #")
+			line, _, _ = strings.Cut(line, " | ")
+			if strings.HasPrefix(line, "jobsctl:") {
+				continue // what it says
+			}
+			found++
+			a := &app{environment: environment{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}}
+			cmd, args, err := a.root().Find(words(line)[1:])
+			if err == nil && cmd.HasSubCommands() && cmd.HasParent() {
+				t.Errorf("%s: %s: %s needs one of its verbs", file, line, cmd.CommandPath())
+			}
+			if err == nil {
+				cmd.InitDefaultVersionFlag()
+				err = cmd.ParseFlags(args)
+			}
+			if errors.Is(err, pflag.ErrHelp) {
+				err = nil
+			}
+			if err != nil || !cmd.HasParent() && len(args) > 0 && !strings.HasPrefix(args[0], "--") {
+				t.Errorf("%s: there is no %s: %v", file, line, err)
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("only %d commands were found: they are looked for in the wrong way", found)
+	}
+}
+
+// words splits a line as a shell does, as far as these lines need it.
+func words(line string) (all []string) {
+	for _, m := range regexp.MustCompile(`'([^']*)'|(\S+)`).FindAllStringSubmatch(line, -1) {
+		all = append(all, m[1]+m[2])
+	}
+	return all
+}

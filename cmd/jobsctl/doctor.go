@@ -1,0 +1,226 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/seed81422ce9/jobs/inspect"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/schedule"
+)
+
+// errUnhealthy says that something is wrong in the store still.
+var errUnhealthy = errors.New("errors remain in the store, see above")
+
+func (a *app) doctor() *cobra.Command {
+	var e inspect.Examination
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Find contradictions in the store, and repair them",
+		Long: `Find keys or rows that contradict each other, settings that lose jobs, queues
+without workers, and schedules that do not tick. The command works in small
+steps; you can run it at any time, while workers run. Without --fix it changes
+nothing.
+
+--fix repairs each finding in the step that found it, and asks for confirmation
+first. No repair removes a job that can still run or be looked at; docs/doctor.md
+says what each repair does.
+
+The exit code is 8 if errors remain. Warnings do not count.`,
+		Example: "  jobsctl doctor\n  jobsctl doctor --queue mail --fix\n  jobsctl doctor --json | jq .code",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := a.confirm(e.Fix, "repair the store"); err != nil {
+				return err
+			}
+			shown := a.progress("examining", 0)
+			defer shown.end()
+			records := 0
+			e.OnStep = func(step broker.Examined) {
+				records += step.Records
+				shown.Describe(strings.TrimSpace(plain(step.Queue) + " " + step.Part))
+				shown.at(records)
+			}
+			r := diagnosis{all: all}
+			examinations := []iter.Seq2[inspect.Finding, error]{i.Examine(cmd.Context(), e)}
+			if e.Queue == "" || e.Queue == schedule.Queue {
+				examinations = append(examinations, schedule.New(a.store, "").Examine(cmd.Context(), e.Fix))
+			}
+			for f, err := range concat(examinations) {
+				if err != nil {
+					shown.end()
+					return errors.Join(err, a.tell(&r, e.Fix))
+				}
+				r.add(f)
+				if a.json {
+					if err := a.object(viewOf(f)); err != nil {
+						return err
+					}
+				}
+			}
+			shown.end()
+			if err := a.tell(&r, e.Fix); err != nil {
+				return err
+			}
+			if r.remain > 0 {
+				return errUnhealthy
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&e.Queue, "queue", "q", "", "examine only this queue, and not the server (default: all)")
+	cmd.Flags().BoolVar(&e.Fix, "fix", false, "repair findings")
+	cmd.Flags().BoolVar(&all, "all", false, "show all findings, not five of each kind")
+	return cmd
+}
+
+// concat is one examination after the other, until one fails.
+func concat(all []iter.Seq2[inspect.Finding, error]) iter.Seq2[inspect.Finding, error] {
+	return func(yield func(inspect.Finding, error) bool) {
+		for _, one := range all {
+			for f, err := range one {
+				if !yield(f, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// shownOfEach is how many findings of a kind are named.
+const shownOfEach = 5
+
+// diagnosis collects findings by kind and queue.
+type diagnosis struct {
+	all      bool
+	groups   []*sameFindings
+	errors   int // that were found
+	warnings int
+	fixed    int
+	fixable  int // of those that were not
+	remain   int // errors that were not repaired
+}
+
+type sameFindings struct {
+	kind  broker.FindingKind
+	queue string
+	first []inspect.Finding
+	count int
+	fixed int
+	left  []string // reasons
+}
+
+func (d *diagnosis) add(f inspect.Finding) {
+	if f.Warning {
+		d.warnings++
+	} else {
+		d.errors++
+	}
+	switch {
+	case f.Fixed:
+		d.fixed++
+	case f.Repair != "":
+		d.fixable++
+	}
+	if !f.Fixed && !f.Warning {
+		d.remain++
+	}
+	at := slices.IndexFunc(d.groups, func(g *sameFindings) bool { return g.kind == f.FindingKind && g.queue == f.Queue })
+	if at < 0 {
+		at = len(d.groups)
+		d.groups = append(d.groups, &sameFindings{kind: f.FindingKind, queue: f.Queue})
+	}
+	g := d.groups[at]
+	if g.count++; d.all || g.count <= shownOfEach {
+		g.first = append(g.first, f)
+	}
+	if f.Fixed {
+		g.fixed++
+	} else if f.Left != "" && !slices.Contains(g.left, f.Left) {
+		g.left = append(g.left, f.Left)
+	}
+}
+
+// tell writes what was found for a person, errors first.
+func (a *app) tell(d *diagnosis, fix bool) error {
+	if a.json {
+		return nil
+	}
+	slices.SortStableFunc(d.groups, func(x, y *sameFindings) int {
+		return cmp.Or(cmp.Compare(level(x.kind), level(y.kind)), strings.Compare(x.queue, y.queue))
+	})
+	for _, g := range d.groups {
+		kind := g.kind
+		about := "the store"
+		if g.queue != "" {
+			about = "queue " + g.queue
+		}
+		a.say("%s: %s in %s (%d)", level(kind), kind.Code, plain(about), g.count)
+		for _, f := range g.first {
+			a.say("  %s", plain(strings.TrimPrefix(f.ID+": "+f.What, ": ")))
+		}
+		if more := g.count - len(g.first); more > 0 {
+			a.say("  and %d more; --all shows them", more)
+		}
+		a.say("  Means: %s.", kind.Means)
+		if g.fixed > 0 {
+			a.say("  Repaired %d: %s.", g.fixed, kind.Repair)
+		}
+		if g.fixed == g.count {
+			continue
+		}
+		if len(g.left) > 0 && kind.Repair != "" {
+			a.say("  Not repaired %d: %s.", g.count-g.fixed, plain(strings.Join(g.left, "; ")))
+		} else if !fix && kind.Repair != "" {
+			a.say("  --fix: %s.", kind.Repair)
+		}
+		if kind.Advice != "" && (fix || kind.Repair == "") {
+			a.say("  To do: %s.", kind.Advice)
+		}
+	}
+	switch {
+	case len(d.groups) == 0:
+		a.say("Nothing is wrong.")
+	case fix:
+		a.say("%d errors and %d warnings were found, %d repaired.", d.errors, d.warnings, d.fixed)
+	default:
+		a.say("%d errors and %d warnings were found; --fix can repair %d.", d.errors, d.warnings, d.fixable)
+	}
+	return nil
+}
+
+func level(k broker.FindingKind) string {
+	if k.Warning {
+		return "warning"
+	}
+	return "error"
+}
+
+// findingView is a finding as a line of JSON.
+type findingView struct {
+	Level  string `json:"level"`
+	Code   string `json:"code"`
+	Queue  string `json:"queue,omitempty"`
+	ID     string `json:"id,omitempty"`
+	What   string `json:"what"`
+	Means  string `json:"means"`
+	Repair string `json:"repair,omitempty"`
+	Advice string `json:"advice,omitempty"`
+	Fixed  bool   `json:"fixed"`
+	Left   string `json:"left,omitempty"`
+}
+
+func viewOf(f inspect.Finding) findingView {
+	return findingView{level(f.FindingKind), f.Code, f.Queue, f.ID, f.What, f.Means, f.Repair, f.Advice, f.Fixed, f.Left}
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+// loseJobs takes the pending jobs of queue mail out of their line, or the
+// tenant's keys of them, behind the back of all programs.
+func loseJobs(t *testing.T, store string) {
+	t.Helper()
+	u, err := url.Parse(store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u.Scheme == "postgres" {
+		schema := u.Query().Get("schema")
+		c, err := pgx.Connect(t.Context(), testenv.Postgres(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(context.Background())
+		if _, err := c.Exec(t.Context(), "update "+schema+".job set lane = 99 where state = 1"); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	o, err := redis.ParseURL(testenv.Redis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := redis.NewClient(o)
+	defer c.Close()
+	if n, err := c.Del(t.Context(), u.Query().Get("prefix")+":{mail}:r2").Result(); n != 1 || err != nil {
+		t.Fatalf("removing the line: %d, %v", n, err)
+	}
+}
+
+func TestDoctor_FindsAndRepairs(t *testing.T) {
+	for name, c := range stores(t) {
+		t.Run(name, func(t *testing.T) {
+			c.t = t
+			c.has(c.run(3, "doctor", "--queue", "mail"), `not found`)
+			for _, id := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+				c.run(0, "enqueue", "--type", "email", "--queue", "mail", "--id", id)
+			}
+			c.has(c.run(0, "doctor", "--queue", "mail"), `(?s)^warning: queue-not-served in queue mail \(1\)\n  7 jobs wait.*To do: start a server.*\n0 errors and 1 warnings were found; --fix can repair 0\.\n$`)
+
+			b, err := c.open(t.Context(), c.url)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"mail"}, Lease: time.Hour, Register: true}); err != nil {
+				t.Fatal(err)
+			}
+			c.has(c.run(0, "doctor", "--queue", "mail"), `^Nothing is wrong\.\n$`)
+			if out := c.run(0, "doctor", "--queue", "mail", "--json"); out != "" {
+				t.Errorf("a healthy queue, as JSON: %q", out)
+			}
+			if name == "memory" {
+				c.has(c.run(0, "doctor", "--fix", "--yes"), `^Nothing is wrong\.\n$`)
+				return
+			}
+
+			loseJobs(t, c.url)
+			out := c.run(8, "doctor", "--queue", "mail")
+			c.has(out, `errors remain`)
+			found := c.output(8, "doctor", "--queue", "mail")
+			c.has(found, `(?m)^error: (job-without-place|lane-unknown) in queue mail \(7\)\n  [a-g]: it `, `and 2 more`, `  --fix: [a-z]`, `7 errors and 0 warnings were found; --fix can repair 7\.`)
+			if all := c.output(8, "doctor", "--all"); strings.Contains(all, "--all") || strings.Count(all, ": it ") < 7 {
+				t.Errorf("not all are named:\n%s", all)
+			}
+			lines := strings.Split(strings.TrimSpace(c.output(8, "doctor", "--queue", "mail", "--json")), "\n")
+			var v findingView
+			if err := json.Unmarshal([]byte(lines[0]), &v); err != nil || len(lines) != 7 || v.Level != "error" || v.Queue != "mail" || len(v.ID) != 1 || v.Repair == "" || v.Fixed {
+				t.Errorf("%d lines, the first is %+v, %v", len(lines), v, err)
+			}
+
+			c.has(c.run(7, "doctor", "--fix"), `Really repair .*\[y/N\]`, `nothing was changed`)
+			c.run(8, "doctor", "--queue", "mail")
+			c.stdin = "y\n"
+			c.has(c.run(0, "doctor", "--fix", "--queue", "mail"), `Repaired 7: `, `7 errors and 0 warnings were found, 7 repaired\.`)
+			c.stdin = ""
+			c.has(c.run(0, "doctor", "--queue", "mail"), `^Nothing is wrong\.\n$`)
+			got, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "mail", Max: 10}}, Max: 10})
+			if err != nil || len(got.Jobs) != 7 {
+				t.Errorf("after the repair a worker gets %d jobs, %v, want 7", len(got.Jobs), err)
+			}
+		})
+	}
+}
+
+// output is run for what a command that fails writes to standard output.
+func (c *cli) output(code int, args ...string) string {
+	c.t.Helper()
+	var out, errs bytes.Buffer
+	got := run(c.t.Context(), append([]string{"--broker", c.url}, args...), environment{in: strings.NewReader(c.stdin), out: &out, err: &errs,
+		getenv: func(string) string { return "" }, home: func() (string, error) { return c.t.TempDir(), nil }, open: c.open})
+	if got != code {
+		c.t.Errorf("jobsctl %q exits with %d, want %d\n%s%s", args, got, code, &out, &errs)
+	}
+	return out.String()
+}

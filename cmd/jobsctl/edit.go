@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+
+	"github.com/spf13/cobra"
+)
+
+// change is what is to become of a job's payload.
+type change struct {
+	queue, payload, file    string
+	given                   bool // --payload
+	raw, redrive, diff, dry bool
+}
+
+func (a *app) edit() *cobra.Command {
+	var c change
+	cmd := &cobra.Command{
+		Use:   "edit ID",
+		Short: "Replace a job's payload, and redrive the job if it is dead",
+		Long: `Replace the payload of a pending, scheduled, retry or dead job. The new payload
+comes from --payload, from a file, or from the editor in VISUAL or EDITOR. It
+must be JSON and is stored without insignificant spaces; --raw takes any bytes.
+
+If the job ran or was redriven since it was read, the edit is refused and nothing
+is changed. The old payload is not kept; --diff shows both before you confirm.`,
+		Example: "  jobsctl edit 01J… --redrive\n  jobsctl edit 01J… --payload '{\"user\":2}' --diff --redrive",
+		Args:    exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c.given = cmd.Flags().Changed("payload")
+			if c.given && c.file != "" {
+				return &usageError{"give --payload or --payload-file, not both"}
+			}
+			return a.runEdit(cmd.Context(), &c, args[0])
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&c.queue, "queue", "q", "", "queue (default: look in all)")
+	flags.StringVarP(&c.payload, "payload", "p", "", "the new payload")
+	flags.StringVar(&c.file, "payload-file", "", "file with the new payload; - is the standard input")
+	flags.BoolVar(&c.raw, "raw", false, "take any bytes, unchanged")
+	flags.BoolVar(&c.redrive, "redrive", false, "redrive the job, which must be dead, after the edit")
+	flags.BoolVar(&c.diff, "diff", false, "show old and new payload; they may contain secrets")
+	flags.BoolVar(&c.dry, "dry-run", false, "change nothing")
+	return cmd
+}
+
+func (a *app) runEdit(ctx context.Context, c *change, id string) error {
+	i, err := a.inspector(ctx)
+	if err != nil {
+		return err
+	}
+	j, err := a.locate(ctx, i, c.queue, id)
+	switch {
+	case err != nil:
+		return err
+	case c.redrive && j.State != broker.StateDead:
+		return broker.About(broker.WrongState(broker.OpRedrive, j.State, j.Holder), broker.OpRedrive.String(), j.Queue, j.ID)
+	}
+	payload, err := a.newPayload(ctx, c, j)
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(payload, j.Payload) {
+		a.say("The payload is the same; nothing was changed.")
+		return nil
+	}
+	if c.diff {
+		fmt.Fprint(a.err, difference(content(j.Payload), content(payload)))
+	}
+	if c.dry {
+		a.say("The payload would have %d bytes, it has %d; nothing was changed.", len(payload), len(j.Payload))
+		return nil
+	}
+	if err := a.confirm(true, "replace the payload of %s", plain(j.ID)); err != nil {
+		return err
+	}
+	if err := i.Edit(ctx, j, payload); err != nil {
+		return err
+	}
+	if !a.json {
+		a.say("%s has a new payload of %d bytes.", plain(j.ID), len(payload))
+	}
+	redriven := false
+	if c.redrive {
+		edited := j.Epoch + 1 // whoever decided about it meanwhile wins
+		r, err := i.Select(inspect.Query{Queue: j.Queue, IDs: []string{j.ID}, Suppressed: true}).
+			Where(func(found *broker.Job) bool { return found.Epoch == edited }).Redrive(ctx)
+		if redriven = err == nil && r.Done == 1; !redriven {
+			if err == nil {
+				err = fmt.Errorf("%w: somebody else changed it meanwhile", broker.ErrWrongState)
+			}
+			return fmt.Errorf("the payload was replaced, but the job was not redriven: %w", err)
+		}
+		a.say("1 of 1 jobs redriven.")
+	}
+	if a.json {
+		return a.object(map[string]any{"queue": j.Queue, "id": j.ID, "payload_bytes": len(payload), "redriven": redriven})
+	}
+	return nil
+}
+
+// newPayload gets the payload from wherever it is to come, and checks it.
+func (a *app) newPayload(ctx context.Context, c *change, j *broker.Job) (p []byte, err error) {
+	switch {
+	case c.given:
+		p = []byte(c.payload)
+	case c.file != "":
+		p, err = a.read(c.file)
+	default:
+		p, err = a.inEditor(ctx, c, j)
+	}
+	if err != nil || c.raw || len(p) == 0 && len(j.Payload) == 0 {
+		return p, err
+	}
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, p); err != nil {
+		return nil, &usageError{"the new payload is not JSON; nothing was changed (--raw takes any bytes)"}
+	}
+	return compact.Bytes(), nil
+}
+
+// inEditor lets somebody edit the payload.
+func (a *app) inEditor(ctx context.Context, c *change, j *broker.Job) ([]byte, error) {
+	editor := strings.Fields(a.getenv("VISUAL"))
+	if len(editor) == 0 {
+		editor = strings.Fields(a.getenv("EDITOR"))
+	}
+	if len(editor) == 0 {
+		return nil, &usageError{"give --payload or --payload-file, or set VISUAL or EDITOR"}
+	}
+	dir, err := os.MkdirTemp("", "jobsctl-edit-") // for this user alone
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	content, name := j.Payload, filepath.Join(dir, "payload")
+	if !c.raw {
+		name += ".json"
+		var b bytes.Buffer
+		if json.Indent(&b, content, "", "  ") == nil {
+			content = append(b.Bytes(), '\n')
+		}
+	}
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, editor[0], append(editor[1:], name)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = a.in, a.err, a.err
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("the editor: %w; nothing was changed", err)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	edited, err := io.ReadAll(io.LimitReader(f, maxInput+1))
+	if err == nil && bytes.Equal(edited, content) {
+		return j.Payload, nil
+	}
+	return edited, err
+}
+
+// difference shows the lines in which two texts differ: all between the first
+// and the last one.
+func difference(before, after string) string {
+	old, new := strings.Split(before, "\n"), strings.Split(after, "\n")
+	head := 0
+	for head < min(len(old), len(new)) && old[head] == new[head] {
+		head++
+	}
+	tail := 0
+	for tail < min(len(old), len(new))-head && old[len(old)-1-tail] == new[len(new)-1-tail] {
+		tail++
+	}
+	var b strings.Builder
+	for _, line := range old[head : len(old)-tail] {
+		b.WriteString("- " + line + "\n")
+	}
+	for _, line := range new[head : len(new)-tail] {
+		b.WriteString("+ " + line + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+func (a *app) enqueue() *cobra.Command {
+	var typ, queue, payload, file, id, key, unique string
+	var delay, retention time.Duration
+	var retries, priority int
+	var headers map[string]string
+	cmd := &cobra.Command{
+		Use:   "enqueue --type TYPE",
+		Short: "Enqueue a job",
+		Example: `  jobsctl enqueue --type email:welcome --queue default --payload '{"user":1}'
+  jobsctl enqueue --type report --payload-file - <report.json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if typ == "" {
+				return &usageError{"give --type"}
+			}
+			content := []byte(payload)
+			if file != "" {
+				if payload != "" {
+					return &usageError{"give --payload or --payload-file, not both"}
+				}
+				var err error
+				if content, err = a.read(file); err != nil {
+					return err
+				}
+			}
+			given := cmd.Flags().Changed
+			var options []jobs.Option
+			add := func(flag string, o jobs.Option) {
+				if given(flag) {
+					options = append(options, o)
+				}
+			}
+			add("queue", jobs.WithQueue(queue))
+			add("id", jobs.WithID(id))
+			add("key", jobs.WithKey(key))
+			add("unique", jobs.WithUniqueKey(unique))
+			add("delay", jobs.WithDelay(delay))
+			add("retention", jobs.WithRetention(retention))
+			add("max-retries", jobs.WithMaxRetries(retries))
+			add("priority", jobs.WithPriority(jobs.Priority(min(max(priority, 0), 255))))
+			for name, value := range headers {
+				options = append(options, jobs.WithHeader(name, value))
+			}
+			b, err := a.broker(cmd.Context())
+			if err != nil {
+				return err
+			}
+			client := jobs.NewClient(b, jobs.ClientConfig{})
+			defer client.Close()
+			info, err := client.Enqueue(cmd.Context(), jobs.NewTask(typ, content, options...))
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.object(map[string]any{"id": info.ID, "queue": info.Queue, "state": info.State.String(), "run_at": at(info.RunAt)})
+			}
+			a.say("%s", strings.TrimSpace(fmt.Sprintf("%s  %s  %s  %s", plain(info.ID), plain(info.Queue), info.State, clock(info.RunAt))))
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&typ, "type", "t", "", "type of the task")
+	flags.StringVarP(&queue, "queue", "q", jobs.DefaultQueue, "queue")
+	flags.StringVarP(&payload, "payload", "p", "", "payload")
+	flags.StringVar(&file, "payload-file", "", "file with the payload; - is the standard input")
+	flags.StringVar(&id, "id", "", "ID (default: a new one)")
+	flags.StringVarP(&key, "key", "k", "", "tenant key")
+	flags.StringVar(&unique, "unique", "", "unique key; the job is refused while another job holds it")
+	flags.DurationVar(&delay, "delay", 0, "due after this time, such as 10m")
+	flags.DurationVar(&retention, "retention", 0, "keep the job's record for this time after its end")
+	flags.IntVar(&retries, "max-retries", 25, "number of retries after the first run")
+	flags.IntVar(&priority, "priority", 2, "1 runs first, 4 last")
+	flags.StringToStringVar(&headers, "header", nil, "header, name=value; can be repeated")
+	return cmd
+}
+
+// maxInput bounds what is read of a file: more than any payload may have.
+const maxInput = 16 << 20
+
+// read reads a file, or the standard input for "-".
+func (a *app) read(name string) ([]byte, error) {
+	in := a.in
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, &usageError{err.Error()}
+		}
+		defer f.Close()
+		in = f
+	}
+	content, err := io.ReadAll(io.LimitReader(in, maxInput+1))
+	if err == nil && len(content) > maxInput {
+		err = &usageError{fmt.Sprintf("%s is larger than %d bytes", name, maxInput)}
+	}
+	return content, err
+}

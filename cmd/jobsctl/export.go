@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/seed81422ce9/jobs/inspect"
+
+	"github.com/spf13/cobra"
+)
+
+const exportHelp = `Write jobs to a file or to the standard output, one per line. "jobsctl import" takes
+them into any store, with their IDs, bytes, headers, errors, counts and times.
+
+Each line is a JSON object in ASCII. Empty and zero fields are left out:
+
+  v                            version of the line: 1
+  queue id type state          state is pending, scheduled, retry, dead,
+                               completed or cancelled
+  payload result               base64
+  headers                      list of {name, value}
+  errors                       the history, oldest first: list of {at, attempt,
+                               code, class, message, stack, worker, version};
+                               errors_dropped counts older ones
+  reason suppressed            of a dead job
+  created_at run_at finished_at deadline      times, in UTC
+  deliveries failures crashes snoozes epoch   counts
+  priority max_retries crash_budget timeout retention backoff unique
+  key correlation_id idempotency_key source type_version payload_ref given_id
+
+Texts that are not valid UTF-8 are {"base64": …}. Running jobs are refused.`
+
+func (a *app) export() *cobra.Command {
+	var f filter
+	var out string
+	var remove bool
+	var rate int
+	cmd := &cobra.Command{
+		Use:     "export",
+		Short:   "Export jobs to a file",
+		Long:    exportHelp,
+		Example: "  jobsctl dlq export --queue mail --out dead.ndjson --delete\n  jobsctl export --state scheduled | gzip >scheduled.gz",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if remove && (out == "" || out == "-") {
+				return &usageError{"--delete needs a file; give --out"}
+			}
+			return a.runExport(cmd.Context(), i, &f, out, remove, rate)
+		},
+	}
+	f.flags(cmd.Flags(), "")
+	cmd.Flags().StringVarP(&out, "out", "o", "-", "file to write; it must not exist; - is the standard output")
+	cmd.Flags().BoolVar(&remove, "delete", false, "delete dead, completed or cancelled jobs once they are on disk")
+	cmd.Flags().IntVar(&rate, "rate", 0, "maximum number of jobs per second (default: no limit)")
+	return cmd
+}
+
+func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, out string, remove bool, rate int) (err error) {
+	if f.state == "" {
+		return &usageError{"give --state"}
+	}
+	queries, err := f.queries(ctx, i)
+	if err != nil {
+		return err
+	}
+	if err := a.confirm(remove, "delete %s jobs once they are in %s", f.state, plain(out)); err != nil {
+		return err
+	}
+	w, told, flush := a.out, *a, (func() error)(nil)
+	told.out = a.err // where the jobs are not
+	if out != "" && out != "-" {
+		file, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			return &usageError{fmt.Sprintf("the file %s exists; give another name", out)}
+		}
+		if err != nil {
+			return err
+		}
+		w, told.out, flush = file, a.out, file.Sync
+		if err := syncDir(filepath.Dir(out)); err != nil {
+			return errors.Join(err, file.Close())
+		}
+		defer func() { err = errors.Join(err, file.Sync(), file.Close()) }()
+	}
+	export := func(s inspect.Selection, ctx context.Context) (inspect.Report, error) { return s.Export(ctx, w) }
+	d := &decision{Verb: inspect.Verb{Name: "export", Done: "exported", Do: export}}
+	if remove {
+		d.Done, d.Do = "exported and deleted", func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
+			return s.ExportAndDelete(ctx, w, flush)
+		}
+	}
+	return told.carryOut(ctx, i, d, queries, f.limit, rate, 0)
+}
+
+// syncDir makes a new file's name last.
+func syncDir(name string) error {
+	dir, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+func (a *app) importJobs() *cobra.Command {
+	var cfg inspect.ImportConfig
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Import exported jobs",
+		Long: `Import the jobs that "jobsctl export" wrote, each in its state, with its ID, bytes,
+errors, counts and times. If FILE is -, read the standard input.
+
+The command reports refused lines by number and imports the others. You can run
+it again: it counts jobs that exist already and does not change them. It also
+refuses jobs that ran or were deleted since: a queue remembers their IDs for an
+hour (DUPLICATE SPAN of "jobsctl queues policy").`,
+		Example: "  jobsctl import --broker postgres://… dead.ndjson",
+		Args:    exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			in := a.in
+			if args[0] != "-" {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return &usageError{err.Error()}
+				}
+				defer f.Close()
+				in = f
+			}
+			return a.runImport(cmd.Context(), i, in, cfg)
+		},
+	}
+	cmd.Flags().StringVarP(&cfg.Queue, "queue", "q", "", "queue to import into (default: the queue in each line)")
+	cmd.Flags().BoolVar(&cfg.Check, "dry-run", false, "only check the lines")
+	return cmd
+}
+
+func (a *app) runImport(ctx context.Context, i *inspect.Inspector, in io.Reader, cfg inspect.ImportConfig) error {
+	shown := a.progress("imported", 0)
+	cfg.OnProgress = func(r inspect.ImportReport) { shown.at(r.Lines) }
+	r, err := i.Import(ctx, in, cfg)
+	shown.end()
+	if a.json {
+		refused := make([]map[string]any, 0, len(r.Refusals))
+		for _, f := range r.Refusals {
+			refused = append(refused, map[string]any{
+				"line": f.Line, "queue": f.Queue, "id": f.ID, "error": f.Err.Error(), "holder": f.Holder,
+			})
+		}
+		if err := a.object(map[string]any{
+			"verb": "import", "dry_run": cfg.Check, "lines": r.Lines, "done": r.Done, "repeated": r.Repeated, "gone": r.Gone,
+			"refused": r.Refused, "refusals": refused,
+		}); err != nil {
+			return err
+		}
+	}
+	switch {
+	case cfg.Check:
+		a.say("%d of %d lines could be imported; nothing was changed.", r.Done, r.Lines)
+	default:
+		a.say("%d of %d lines imported.", r.Done, r.Lines)
+	}
+	if r.Repeated > 0 {
+		a.say("%d existed already. %d of them ran or were deleted since: only their IDs are remembered.", r.Repeated, r.Gone)
+	}
+	for _, f := range r.Refusals {
+		a.say("  line %d: %s", f.Line, plain(text(f.Err)))
+	}
+	if more := r.Refused - len(r.Refusals); more > 0 {
+		a.say("  and %d more", more)
+	}
+	if err == nil && r.Refused > 0 {
+		return errRefused
+	}
+	return err
+}

@@ -1,0 +1,30 @@
+// Command jobsctl is for whoever operates queues: it looks at jobs, queues and
+// workers on any backend, and carries out decisions about them.
+//
+// The store is given by --broker, by JOBS_BROKER, or in a configuration file;
+// see jobsctl --help.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func main() {
+	redis.SetLogger(quiet{})
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	code := run(ctx, os.Args[1:], environment{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, home: os.UserConfigDir})
+	stop()
+	os.Exit(code)
+}
+
+// quiet drops what go-redis logs of each connection: the command's own error
+// says what went wrong.
+type quiet struct{}
+
+func (quiet) Printf(context.Context, string, ...any) {}

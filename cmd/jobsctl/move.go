@@ -1,0 +1,211 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+
+	"github.com/spf13/cobra"
+)
+
+// movable are the states whose jobs a move takes, those that wait first.
+var movable = []broker.State{
+	broker.StatePending, broker.StateScheduled, broker.StateRetry, broker.StateDead, broker.StateCompleted, broker.StateCancelled,
+}
+
+// transfer is what is to be moved, and to where.
+type transfer struct {
+	filter
+	states             []string
+	to, toQueue        string
+	copy, policy, undo bool
+	dry                bool
+	rate               int
+}
+
+func (a *app) move() *cobra.Command {
+	var t transfer
+	cmd := &cobra.Command{
+		Use:   "move --queue QUEUE",
+		Short: "Move or copy a queue's jobs to another store or queue",
+		Long: `Move a queue's jobs to another store, of any backend, or to another queue, with
+their IDs, bytes, headers, errors, counts and times. --copy keeps them here too.
+
+Workers can run on both sides. A job that waits to run is held here (state
+waiting), enqueued there, and deleted here. So at any time it can be claimed in
+one queue at most. Running jobs and new jobs are not moved: switch producers to
+the new store first, and run the command again for the rest.
+
+If the command was killed, run it again: it finishes the move. --undo puts held
+jobs back into their queue instead: those for this destination, or, without --to
+and --to-queue, those of all moves.
+
+A job is refused, and stays here, if another job there has its ID or its unique
+key, or if the queue there is full. JOBS_TO can replace --to.`,
+		Example: "  jobsctl move --queue mail --to postgres://… --policy\n" +
+			"  jobsctl move --queue mail --to-queue mail-slow --state pending --type email:digest --rate 100",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runMove(cmd.Context(), &t) },
+	}
+	flags := cmd.Flags()
+	flags.StringVarP(&t.queue, "queue", "q", "", "queue to move from")
+	flags.StringVar(&t.to, "to", "", "URL of the store to move to (default $JOBS_TO, or this store)")
+	flags.StringVar(&t.toQueue, "to-queue", "", "queue to move to (default: the same name)")
+	var names []string
+	for _, s := range movable {
+		names = append(names, s.String())
+	}
+	flags.StringSliceVarP(&t.states, "state", "s", names, "states to move")
+	flags.StringVarP(&t.typ, "type", "t", "", "type of the task")
+	flags.StringVarP(&t.key, "key", "k", "", "tenant key")
+	flags.StringVar(&t.text, "error", "", "text that the last error contains")
+	flags.DurationVar(&t.olderThan, "older-than", 0, "older than this, such as 72h: by creation, end or due time, depending on the state")
+	flags.DurationVar(&t.newerThan, "newer-than", 0, "newer than this")
+	flags.IntVarP(&t.limit, "limit", "n", 0, "maximum number of jobs (default: all)")
+	flags.IntVar(&t.rate, "rate", 0, "maximum number of jobs per second (default: no limit)")
+	flags.BoolVar(&t.copy, "copy", false, "copy; a job that waits to run will then run twice")
+	flags.BoolVar(&t.policy, "policy", false, "copy the queue's policy too, except whether it is paused")
+	flags.BoolVar(&t.undo, "undo", false, "put jobs back that an interrupted move holds")
+	flags.BoolVar(&t.dry, "dry-run", false, "only count the jobs")
+	return cmd
+}
+
+// each are the queries for the states, the rest of the filter being the same.
+func (t *transfer) each(ctx context.Context, i *inspect.Inspector) (queries []inspect.Query, err error) {
+	for _, name := range t.states {
+		f := t.filter
+		f.state, f.suppressed = name, true
+		some, err := f.queries(ctx, i)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(movable, some[0].State) {
+			return nil, &usageError{fmt.Sprintf("jobs in state %s cannot be moved", name)}
+		}
+		queries = append(queries, some...)
+	}
+	return queries, nil
+}
+
+func (a *app) runMove(ctx context.Context, t *transfer) error {
+	if t.to == "" {
+		t.to = a.getenv("JOBS_TO")
+	}
+	switch {
+	case t.queue == "":
+		return &usageError{"give --queue"}
+	case t.to == "" && t.toQueue == "" && !t.undo:
+		return &usageError{"give --to or --to-queue"}
+	case t.undo && t.copy:
+		return &usageError{"--undo cannot be given with --copy: a copy holds no jobs"}
+	}
+	i, err := a.inspector(ctx)
+	if err != nil {
+		return err
+	}
+	queries, err := t.each(ctx, i)
+	if err != nil {
+		return err
+	}
+	to := inspect.Destination{Queue: t.toQueue, Copy: t.copy}
+	switch {
+	case t.to != "":
+		open, cancel := context.WithTimeout(ctx, openTimeout)
+		defer cancel()
+		if to.Broker, err = a.open(open, t.to); err != nil {
+			return fmt.Errorf("the store to move to: %w", err)
+		}
+		defer to.Broker.Close()
+	case t.toQueue != "":
+		to.Broker = a.store
+	}
+	if t.undo {
+		return a.undoMove(ctx, i, t, to)
+	}
+	d := &decision{Verb: inspect.Verb{Name: "move", Done: "moved", Grave: true,
+		Do: func(s inspect.Selection, ctx context.Context) (inspect.Report, error) { return s.Move(ctx, to) }}}
+	if t.copy {
+		d.Name, d.Done, d.Grave = "copy", "copied", false
+	}
+	return a.moveQueries(ctx, i, t, to, d, queries)
+}
+
+func (a *app) undoMove(ctx context.Context, i *inspect.Inspector, t *transfer, to inspect.Destination) error {
+	d := &decision{Verb: inspect.Verb{Name: "put back", Done: "put back"}}
+	if t.dry {
+		n, err := i.Select(inspect.Query{Queue: t.queue, State: broker.StateWaiting}).Count(ctx)
+		if err != nil {
+			return err
+		}
+		return a.report(d, inspect.Report{Matched: n}, true)
+	}
+	const question = "put back all jobs that moves hold, although some may be at their destination and run twice"
+	if err := a.confirm(to.Broker == nil, question); err != nil {
+		return err
+	}
+	r, err := i.UndoMove(ctx, t.queue, to)
+	return errors.Join(err, a.report(d, r, false))
+}
+
+func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer, to inspect.Destination,
+	d *decision, queries []inspect.Query) error {
+	n := 0
+	for _, q := range queries {
+		some, err := i.Select(q).Limit(rest(t.limit, n)).Count(ctx)
+		if n += some; err != nil {
+			return err
+		}
+		if t.limit > 0 && n >= t.limit {
+			break
+		}
+	}
+	if t.dry {
+		return a.report(d, inspect.Report{Matched: n}, true)
+	}
+	if err := a.confirm(d.Grave, "%s about %d jobs of %s", d.Name, n, plain(t.queue)); err != nil {
+		return err
+	}
+	if t.policy {
+		if err := copyPolicy(ctx, i, t.queue, to); err != nil {
+			return err
+		}
+		a.say("%s there has the policy of %s.", plain(cmp.Or(to.Queue, t.queue)), plain(t.queue))
+	}
+	if !t.copy {
+		r, err := i.FinishMove(ctx, t.queue, to)
+		if r.Matched > 0 {
+			a.say("%d of %d held jobs moved.", r.Done, r.Matched)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	err := a.carryOut(ctx, i, d, queries, t.limit, t.rate, n)
+	if info, infoErr := i.Queue(ctx, t.queue); infoErr == nil {
+		if running := info.Counts[broker.StateActive]; running > 0 {
+			a.say("%d running jobs were not %s: run the command again when they have ended.", running, d.Done)
+		}
+	}
+	return err
+}
+
+// copyPolicy gives the queue at the destination the rules of the one here, except
+// whether it is paused.
+func copyPolicy(ctx context.Context, i *inspect.Inspector, queue string, to inspect.Destination) error {
+	wanted, err := i.Policy(ctx, queue)
+	if err != nil {
+		return err
+	}
+	there, name := inspect.New(to.Broker), cmp.Or(to.Queue, queue)
+	now, err := there.Policy(ctx, name)
+	if err == nil {
+		wanted.Paused = now.Paused
+		_, err = there.SetPolicy(ctx, broker.PolicyFrom(name, now, wanted))
+	}
+	return err
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/relay"
+)
+
+// relaying is what relays are to do.
+type relaying struct {
+	queues      []string
+	to, toQueue string
+	batch       int
+	lease       time.Duration
+	untilEmpty  bool
+}
+
+func (a *app) relay() *cobra.Command {
+	var r relaying
+	cmd := &cobra.Command{
+		Use:   "relay --queue QUEUE --to URL",
+		Short: "Move jobs to another store as they come: an outbox",
+		Long: `Move jobs to another store as they come: an application enqueues here, in the
+transaction that writes its rows, and its workers take the jobs there. The
+command runs until it is interrupted; then it drains.
+
+Each job arrives once, under its ID. Jobs with the same key arrive in order. Any
+number of relays can run for a queue: one works, and the others stand by. If it
+dies, another one goes on after --lease. No worker may serve the queue here.
+
+While the store there is away, or its queue full, jobs wait here. A job that it
+refuses for good is dead here, with the reason; redrive sends it again.
+
+JOBS_TO can replace --to. To move jobs once, with their past, use "jobsctl move".`,
+		Example: "  jobsctl relay --queue mail --to redis://localhost:6379\n" +
+			"  jobsctl relay --queue outbox --to redis://… --to-queue mail",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runRelay(cmd.Context(), &r) },
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVarP(&r.queues, "queue", "q", nil, "queues to move jobs from")
+	flags.StringVar(&r.to, "to", "", "URL of the store to move jobs to (default $JOBS_TO, or this store)")
+	flags.StringVar(&r.toQueue, "to-queue", "", "queue to move jobs to (default: the same name)")
+	flags.IntVar(&r.batch, "batch", broker.MaxClaim, "maximum number of jobs in one step")
+	flags.DurationVar(&r.lease, "lease", broker.DefaultLease, "time until another relay goes on, if this one dies")
+	flags.BoolVar(&r.untilEmpty, "until-empty", false, "end when no job is left that could be moved now")
+	return cmd
+}
+
+func (a *app) runRelay(ctx context.Context, r *relaying) error {
+	if r.to == "" {
+		r.to = a.getenv("JOBS_TO")
+	}
+	switch {
+	case len(r.queues) == 0:
+		return &usageError{"give --queue"}
+	case r.to == "" && r.toQueue == "":
+		return &usageError{"give --to or --to-queue"}
+	case r.toQueue != "" && len(r.queues) > 1:
+		return &usageError{"--to-queue goes with one --queue"}
+	}
+	from, err := a.broker(ctx)
+	if err != nil {
+		return err
+	}
+	to := from
+	if r.to != "" {
+		open, cancel := context.WithTimeout(ctx, openTimeout)
+		defer cancel()
+		if to, err = a.open(open, r.to); err != nil {
+			return fmt.Errorf("the store to move to: %w", err)
+		}
+		defer to.Close()
+	}
+	relays := make([]*relay.Relay, len(r.queues))
+	for i, queue := range r.queues {
+		relays[i], err = relay.New(relay.Config{From: from, FromQueue: queue, To: to, ToQueue: r.toQueue, Batch: r.batch, Lease: r.lease,
+			StopWhenEmpty: r.untilEmpty, Logger: slog.New(slog.NewTextHandler(a.err, nil))})
+		if err != nil {
+			return err
+		}
+	}
+	running, ctx := errgroup.WithContext(ctx)
+	for _, one := range relays {
+		running.Go(func() error { return one.Run(ctx) })
+	}
+	err = running.Wait()
+	return errors.Join(err, a.sayRelayed(relays, r.untilEmpty))
+}
+
+// sayRelayed tells what was moved, and refused. That jobs were refused is an
+// error for who waits for the end of all.
+func (a *app) sayRelayed(relays []*relay.Relay, wanted bool) error {
+	for _, one := range relays {
+		s := one.Stats()
+		refused := int64(0)
+		for _, n := range s.Refused {
+			refused += n
+		}
+		if a.json {
+			if err := a.object(map[string]any{"queue": s.Queue, "relayed": s.Relayed, "refused": refused}); err != nil {
+				return err
+			}
+		} else {
+			a.say("%d jobs of %s relayed, %d refused.", s.Relayed, plain(s.Queue), refused)
+		}
+		if refused > 0 && wanted {
+			return errRefused
+		}
+	}
+	return nil
+}

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs/schedule"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) schedule() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "schedule",
+		Short: "List, pause, resume, run and delete schedules",
+		Long: `List, pause, resume, run and delete schedules. Programs make them, with package
+schedule; servers that have its extension run them. The command needs neither the
+programs' code nor a server.`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(a.scheduleList(), a.scheduleShow(), a.schedulePause(), a.scheduleResume(), a.scheduleRun(), a.scheduleDelete())
+	return cmd
+}
+
+// schedules are those of the store, as a tool that puts none sees them.
+func (a *app) schedules(ctx context.Context) (*schedule.Schedules, error) {
+	b, err := a.broker(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return schedule.New(b, ""), nil
+}
+
+func (a *app) scheduleList() *cobra.Command {
+	var owner, status string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List schedules with their next and last ticks",
+		Long: `List schedules with their next and last ticks. MISSED counts the ticks that did not
+become jobs; "jobsctl schedule show" says why. The status is
+
+  waiting     for its next tick
+  paused      until it is resumed
+  ended       there is no further tick
+  late        a tick has been due for two minutes, and is not enqueued
+  failing     the last tick was not enqueued
+  stopped     the schedule's own job has ended or is held
+  unreadable  this program cannot read the definition`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if status != "" && !slices.Contains(schedule.Statuses(), schedule.Status(status)) {
+				return &usageError{fmt.Sprintf("--status %q is none of %s", status, joined(schedule.Statuses()))}
+			}
+			s, err := a.schedules(cmd.Context())
+			if err != nil {
+				return err
+			}
+			all, err := s.List(cmd.Context())
+			if err != nil {
+				return err
+			}
+			all = slices.DeleteFunc(all, func(i schedule.Info) bool {
+				return owner != "" && i.Owner != owner || status != "" && string(i.Status) != status
+			})
+			if a.json {
+				for i := range all {
+					if err := a.object(viewSchedule(&all[i], false)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			t := a.table("SCHEDULE", "SPEC", "ZONE", "STATUS", "NEXT", "LAST", "MISSED", "QUEUE", "TYPE", "OWNER")
+			for _, i := range all {
+				t.row(i.ID, i.Spec, i.Zone, string(i.Status), clock(i.Next), clock(i.Last), strconv.FormatInt(i.Counts.Missed(), 10),
+					i.Queue, i.Type, i.Owner)
+			}
+			return t.end()
+		},
+	}
+	cmd.Flags().StringVar(&owner, "owner", "", "only those of this owner")
+	cmd.Flags().StringVar(&status, "status", "", "only those with this status")
+	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(
+		strings.Split(joined(schedule.Statuses()), ", "), cobra.ShellCompDirectiveNoFileComp)) // fails for flags that do not exist
+	return cmd
+}
+
+func joined(all []schedule.Status) string {
+	names := make([]string, len(all))
+	for i, s := range all {
+		names[i] = string(s)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (a *app) scheduleShow() *cobra.Command {
+	var payload bool
+	cmd := &cobra.Command{
+		Use:   "show SCHEDULE",
+		Short: "Show a schedule with its definition and its counts",
+		Long: `Show a schedule with its definition and its counts. The payload of its task may
+contain secrets; --payload shows it.`,
+		Args: exactly("SCHEDULE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.schedules(cmd.Context())
+			if err != nil {
+				return err
+			}
+			i, err := s.Get(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.object(viewSchedule(&i, payload))
+			}
+			return a.showSchedule(&i, payload)
+		},
+	}
+	cmd.Flags().BoolVar(&payload, "payload", false, "show the payload, too")
+	return cmd
+}
+
+func (a *app) showSchedule(i *schedule.Info, payload bool) error {
+	t := a.table("SCHEDULE", i.ID)
+	field := func(name, value string) {
+		if value != "" {
+			t.row(name, value)
+		}
+	}
+	field("SPEC", i.Spec)
+	field("ZONE", i.Zone)
+	field("STATUS", string(i.Status))
+	field("ERROR", i.Error)
+	if i.Paused != nil {
+		field("PAUSED", clock(i.Paused.At)+" by "+i.Paused.By)
+	}
+	field("NEXT", clock(i.Next))
+	field("LAST", clock(i.Last))
+	field("LAST JOB", i.LastJob)
+	field("BUFFERED", clock(i.Buffered))
+	field("START", clock(i.Start))
+	field("END", clock(i.End))
+	field("JITTER", span(i.Jitter))
+	field("EXPIRY", span(i.Expiry))
+	misfire := fmt.Sprintf("runs up to %d", i.Misfire.Max)
+	if i.Misfire.Window > 0 {
+		misfire += " that are not older than " + span(i.Misfire.Window)
+	}
+	field("MISFIRE", misfire)
+	field("OVERLAP", string(i.Overlap))
+	c := i.Counts
+	field("TICKS", fmt.Sprintf("%d enqueued, %d missed: %d too late, %d too many, %d overlapped, %d duplicate, %d refused",
+		c.Enqueued, c.Missed(), c.TooLate, c.TooMany, c.Overlapped, c.Duplicate, c.Refused))
+	field("QUEUE", i.Queue)
+	field("TYPE", i.Type)
+	field("OWNER", i.Owner)
+	field("CREATED", clock(i.Created))
+	field("PAYLOAD", fmt.Sprintf("%d bytes", len(i.Payload)))
+	if err := t.end(); err != nil {
+		return err
+	}
+	if payload {
+		a.say("\nPAYLOAD\n  %s", content(i.Payload))
+	}
+	return nil
+}
+
+func (a *app) schedulePause() *cobra.Command {
+	var by string
+	cmd := a.eachSchedule("pause", "Pause schedules: they do not tick, and count nothing as missed",
+		`Pause schedules: they do not tick. Ticks meanwhile do not count as missed. Jobs of
+earlier ticks go on. A pause stays when a program puts the schedule again.`,
+		func(s *schedule.Schedules, ctx context.Context, id string) error {
+			err := s.Pause(ctx, id, cmp.Or(by, a.getenv("USER"), "jobsctl"))
+			if err == nil {
+				a.say("%s is paused.", plain(id))
+			}
+			return err
+		})
+	cmd.Flags().StringVar(&by, "by", "", "who pauses it, for others to see (default $USER)")
+	return cmd
+}
+
+func (a *app) scheduleResume() *cobra.Command {
+	return a.eachSchedule("resume", "Resume paused schedules, with the first tick after now",
+		"Resume paused schedules. The next tick is the first one after now.",
+		func(s *schedule.Schedules, ctx context.Context, id string) error {
+			err := s.Resume(ctx, id)
+			if err == nil {
+				a.say("%s is resumed.", plain(id))
+			}
+			return err
+		})
+}
+
+func (a *app) scheduleRun() *cobra.Command {
+	return a.eachSchedule("run", "Have the jobs of schedules enqueued once more, at once",
+		`Have the jobs of schedules enqueued once more, at once, also while they are paused,
+and whatever their overlap policy. A server that runs schedules enqueues them.
+The IDs of the jobs are written.`,
+		func(s *schedule.Schedules, ctx context.Context, id string) error {
+			job, err := s.RunNow(ctx, id)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.object(map[string]string{"schedule": id, "job": job})
+			}
+			a.say("%s runs as %s.", plain(id), plain(job))
+			return nil
+		})
+}
+
+// eachSchedule is a verb for the schedules that are named.
+func (a *app) eachSchedule(verb, short, long string, do func(*schedule.Schedules, context.Context, string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   verb + " SCHEDULE…",
+		Short: short,
+		Long:  long,
+		Args:  someSchedules(verb),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.schedules(cmd.Context())
+			if err != nil {
+				return err
+			}
+			var errs []error
+			for _, id := range args {
+				errs = append(errs, do(s, cmd.Context(), id))
+			}
+			return errors.Join(errs...)
+		},
+	}
+}
+
+func someSchedules(verb string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return &usageError{fmt.Sprintf("give the IDs of the schedules to %s", verb)}
+		}
+		return nil
+	}
+}
+
+func (a *app) scheduleDelete() *cobra.Command {
+	return &cobra.Command{
+		Use:   "delete SCHEDULE…",
+		Short: "Delete schedules with their counts",
+		Long: `Delete schedules with their counts. Jobs that they enqueued stay. If a program
+still defines a schedule, it comes back when the program starts: pause it instead.`,
+		Args: someSchedules("delete"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.schedules(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for _, id := range args { // before somebody is asked about what is not there
+				if _, err := s.Get(cmd.Context(), id); err != nil {
+					return err
+				}
+			}
+			if err := a.confirm(true, "delete %d schedules", len(args)); err != nil {
+				return err
+			}
+			var errs []error
+			for _, id := range args {
+				err := s.Delete(cmd.Context(), id)
+				if err == nil {
+					a.say("%s is deleted.", plain(id))
+				}
+				errs = append(errs, err)
+			}
+			return errors.Join(errs...)
+		},
+	}
+}
+
+// scheduleNames are the schedules of the store, or none if it does not answer at
+// once.
+func (a *app) scheduleNames(cmd *cobra.Command, _ []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+	defer cancel()
+	if s, err := a.schedules(ctx); err == nil {
+		all, _ := s.List(ctx)
+		for _, i := range all {
+			names = append(names, plain(i.ID))
+		}
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+
+	"github.com/spf13/pflag"
+)
+
+// filter is the flags that select jobs.
+type filter struct {
+	queue, state, typ, key, worker, text string
+	olderThan, newerThan                 time.Duration
+	suppressed                           bool
+	limit                                int
+}
+
+// flags adds the flags of f; state is the default.
+func (f *filter) flags(flags *pflag.FlagSet, state string) {
+	flags.StringVarP(&f.queue, "queue", "q", "", "queue (default: all)")
+	flags.StringVarP(&f.state, "state", "s", state, "state of the jobs; \"jobsctl ls --help\" lists the states")
+	flags.StringVarP(&f.typ, "type", "t", "", "type of the task")
+	flags.StringVarP(&f.key, "key", "k", "", "tenant key")
+	flags.StringVarP(&f.worker, "worker", "w", "", "ID of the worker that holds the job")
+	flags.StringVar(&f.text, "error", "", "text that the last error contains")
+	flags.DurationVar(&f.olderThan, "older-than", 0, "older than this, such as 72h: by creation, end or due time, depending on the state")
+	flags.DurationVar(&f.newerThan, "newer-than", 0, "newer than this")
+	flags.BoolVar(&f.suppressed, "suppressed", false, "include suppressed dead jobs")
+	flags.IntVarP(&f.limit, "limit", "n", 0, "maximum number of jobs, over all queues (default: all)")
+}
+
+func stateNames() (names []string) {
+	for _, s := range append(slices.Clone(shown), broker.StateWaiting) {
+		names = append(names, s.String())
+	}
+	return names
+}
+
+// queries are one for each queue that the filter means, at the store's time.
+func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Query, error) {
+	q := inspect.Query{Type: f.typ, Key: f.key, Worker: f.worker, ErrorText: f.text, Suppressed: f.suppressed, NoPayload: true}
+	if f.state != "" {
+		var state broker.State
+		if err := state.UnmarshalText([]byte(f.state)); err != nil {
+			return nil, &usageError{fmt.Sprintf("unknown state %q; use one of %s", f.state, strings.Join(stateNames(), ", "))}
+		}
+		q.State = state
+	}
+	if f.olderThan < 0 || f.newerThan < 0 || f.limit < 0 {
+		return nil, &usageError{"--older-than, --newer-than and --limit cannot be negative"}
+	}
+	var names []string
+	if f.queue != "" {
+		names = []string{f.queue}
+	}
+	infos, err := i.Queues(ctx, names...)
+	if err == nil && len(infos) == 0 && f.queue != "" {
+		err = fmt.Errorf("queue %q: %w", f.queue, broker.ErrNotFound)
+	}
+	var queries []inspect.Query
+	for _, info := range infos {
+		q.Queue = info.Name
+		if f.olderThan > 0 {
+			q.Before = info.Now.Add(-f.olderThan)
+		}
+		if f.newerThan > 0 {
+			q.After = info.Now.Add(-f.newerThan)
+		}
+		queries = append(queries, q)
+	}
+	return queries, err
+}
+
+// locate finds a job by its ID, in one queue or in any.
+func (a *app) locate(ctx context.Context, i *inspect.Inspector, queue, id string) (*broker.Job, error) {
+	if queue != "" {
+		return i.Job(ctx, queue, id)
+	}
+	infos, err := i.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found *broker.Job
+	for _, info := range infos {
+		page, err := i.List(ctx, inspect.Query{Queue: info.Name, IDs: []string{id}, Suppressed: true})
+		if err != nil {
+			return nil, err
+		}
+		for n := range page.Jobs {
+			if found != nil {
+				const format = "the ID %q is in the queues %q and %q; choose with --queue"
+				return nil, &usageError{fmt.Sprintf(format, id, found.Queue, info.Name)}
+			}
+			found = &page.Jobs[n]
+		}
+	}
+	if found == nil {
+		return nil, fmt.Errorf("job %q: %w", id, broker.ErrNotFound)
+	}
+	return found, nil
+}

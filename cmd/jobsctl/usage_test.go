@@ -1,0 +1,259 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends"
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+// output runs the command with an environment of its own.
+func output(t *testing.T, env []string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := command(t, env, args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// What --help of each verb says. It needs no store.
+func TestUsage_HelpOfEachVerb(t *testing.T) {
+	t.Parallel()
+	a := &app{environment: environment{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}}
+	root := a.root()
+	known := make(map[string]bool)
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		path := strings.Fields(cmd.CommandPath())
+		out, errs, code := output(t, nil, append(path[1:], "--help")...)
+		if code != 0 || errs != "" || cmd.Short == "" {
+			t.Errorf("%s --help exits with %d, and says %s", cmd.CommandPath(), code, errs)
+		}
+		for line := range strings.Lines(out) {
+			if n := len([]rune(line)); n > 121 {
+				t.Errorf("%s --help has a line of %d characters, which few terminals show in one:\n%s", cmd.CommandPath(), n, line)
+			}
+		}
+		name := strings.Join(path, "_")
+		known[name+".golden"] = true
+		golden(t, filepath.Join("help", name), out)
+		for _, sub := range cmd.Commands() {
+			if sub.Name() != "completion" { // its texts are cobra's
+				walk(sub)
+			}
+		}
+	}
+	walk(root)
+	files, err := os.ReadDir(filepath.Join("testdata", "help"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if !known[f.Name()] {
+			t.Errorf("testdata/help/%s is of no verb: remove it", f.Name())
+		}
+	}
+}
+
+// A shell finds the program by its name, wherever a command line is pasted. Its builtin jobs stays the shell's.
+func TestUsage_ShellsRunTheProgramAndCompleteIt(t *testing.T) {
+	t.Parallel()
+	url := testenv.RedisPlace(t)
+	if _, errs, code := output(t, nil, "--broker", url, "enqueue", "--type", "x", "--queue", "mail"); code != 0 {
+		t.Fatal(errs)
+	}
+	const complete = `
+complete_line() {
+	COMP_LINE="$*" COMP_POINT=${#COMP_LINE} COMP_TYPE=9 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+	__start_jobsctl
+	printf '%s\n' "${COMPREPLY[@]}"
+}
+_init_completion() { words=("${COMP_WORDS[@]}"); cword=$COMP_CWORD; cur=${words[cword]}; prev=${words[cword-1]}; }
+compopt() { :; }
+source <(jobsctl completion bash)
+`
+	for _, c := range []struct{ shell, script, want string }{
+		{"sh", `jobsctl stats`, `(?m)^mail +1`},
+		{"bash", `jobsctl stats`, `(?m)^mail +1`},
+		{"bash", `jobsctl ls --json | cat`, `"queue":"mail"`},
+		{"bash", `for verb in stats "ls --queue mail"; do jobsctl $verb || exit; done`, `(?m)^mail +(.*\n)+mail +`},
+		{"bash", complete + `jobsctl --broker "$JOBS_BROKER" stats`, `(?m)^mail +1`},
+		{"bash", complete + `sleep 100 & jobs; kill %1`, `Running +sleep 100`},
+		{"bash", complete + `complete_line jobsctl dlq ""`, `(?m)^list\b(.*\n)*purge\b(.*\n)*redrive\b`},
+		{"bash", complete + `complete_line jobsctl queues pause ""`, `(?m)^mail$`},
+		{"bash", complete + `complete_line jobsctl ls --queue ""`, `(?m)^mail$`},
+		{"bash", complete + `complete_line jobsctl ls --state de`, `(?m)^dead$`},
+		{"bash", complete + `complete_line jobsctl schedule ""`, `(?m)^list\b(.*\n)*pause\b(.*\n)*run\b`},
+		{"bash", complete + `complete_line jobsctl schedule list --status st`, `(?m)^stopped$`},
+	} {
+		cmd := command(t, []string{"JOBS_BROKER=" + url})
+		path, err := exec.LookPath(c.shell)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Path, cmd.Args = path, []string{c.shell, "-c", c.script}
+		if out, err := cmd.CombinedOutput(); err != nil || !regexp.MustCompile(c.want).Match(out) {
+			t.Errorf("%s -c '%s' (error %v) says\n%s\nwant a match of %s", c.shell, strings.TrimPrefix(c.script, complete), err, out, c.want)
+		}
+	}
+}
+
+// The flag goes before the variable, and that before the file.
+func TestUsage_TheStoreIsTheOneThatWasNamedMostExplicitly(t *testing.T) {
+	t.Parallel()
+	queue := func(name string) string {
+		url := testenv.RedisPlace(t)
+		if _, errs, code := output(t, nil, "--broker", url, "enqueue", "--type", "x", "--queue", name); code != 0 {
+			t.Fatal(errs)
+		}
+		return url
+	}
+	flag, variable, file, home := queue("of-the-flag"), queue("of-the-variable"), queue("of-the-file"), t.TempDir()
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	other, broken, strange := filepath.Join(home, "other.yaml"), filepath.Join(home, "broken.yaml"), filepath.Join(home, "strange.yaml")
+	write(filepath.Join(home, ".config", "jobsctl", "config.yaml"), "broker: "+file+"\n")
+	write(other, "broker: \""+flag+"\"\n")
+	write(broken, "broker: [redis://:secret@store\n")
+	write(strange, "brocker: redis://:secret@store\n")
+	at := "HOME=" + home
+	for _, c := range []struct {
+		name string
+		env  []string
+		args []string
+		code int
+		want string
+	}{
+		{"all three", []string{at, "JOBS_BROKER=" + variable}, []string{"--broker", flag}, 0, "of-the-flag"},
+		{"variable and file", []string{at, "JOBS_BROKER=" + variable}, nil, 0, "of-the-variable"},
+		{"an empty variable", []string{at, "JOBS_BROKER="}, nil, 0, "of-the-file"},
+		{"the file alone", []string{at}, nil, 0, "of-the-file"},
+		{"XDG's directory", []string{"XDG_CONFIG_HOME=" + filepath.Join(home, ".config")}, nil, 0, "of-the-file"},
+		{"another file", []string{at}, []string{"--config", other}, 0, "of-the-flag"},
+		{"none", nil, nil, 2, "no store is given: use --broker, set JOBS_BROKER, or write"},
+		{"a file that is not there", []string{at}, []string{"--config", filepath.Join(home, "none.yaml")}, 2, "no such file"},
+		{"a file that is no YAML", []string{at}, []string{"--config", broken}, 2, "is not a configuration"},
+		{"a name that is mistyped", []string{at}, []string{"--config", strange}, 2, "is not a configuration"},
+	} {
+		out, errs, code := output(t, c.env, append(c.args, "stats")...)
+		if code != c.code || !strings.Contains(out+errs, c.want) || strings.Contains(out+errs, "secret") {
+			t.Errorf("%s: exit code %d, want %d, with %q in\n%s%s", c.name, code, c.code, c.want, out, errs)
+		}
+	}
+}
+
+// Whatever goes wrong with a URL, what it keeps secret is in no output.
+func TestUsage_NoSecretOfAURLIsShown(t *testing.T) {
+	t.Parallel()
+	const secret = "s3cr3t-word"
+	for _, c := range []struct {
+		url  string
+		code int
+	}{
+		{"redis://user:" + secret + "@127.0.0.1:1/0", 5},
+		{"redis://:" + secret + "@127.0.0.1:1/0?password=" + secret, 2},
+		{"redis+cluster://:" + secret + "@127.0.0.1:1", 5},
+		{"redis+sentinel://:" + secret + "@127.0.0.1:1/0?master_name=main&password=" + secret, 5},
+		{"postgres://user:" + secret + "@127.0.0.1:1/db", 5},
+		{"postgres://user:" + secret + "@127.0.0.1:1/db?sslmode=" + secret, 2},
+		{"postgres://user:" + secret + "%zz@127.0.0.1:1/db", 2},
+		{"mysql://user:" + secret + "@127.0.0.1:1/db", 2},
+		{secret, 2},
+	} {
+		for _, way := range []struct {
+			env, args []string
+		}{{[]string{"JOBS_BROKER=" + c.url}, nil}, {nil, []string{"--broker", c.url}}} {
+			for _, verb := range [][]string{{"stats"}, {"migrate"}, {"stats", "--help"}, {"stats", "--nothing"}, {"enqueue", "--type", "x"}} {
+				out, errs, code := output(t, way.env, append(verb, way.args...)...)
+				if strings.Contains(out+errs, secret) {
+					t.Errorf("%s %q: the secret is in\n%s%s", c.url, verb, out, errs)
+				}
+				if len(verb) == 1 && verb[0] == "stats" && code != c.code {
+					t.Errorf("%s %q exits with %d, want %d:\n%s", c.url, verb, code, c.code, errs)
+				}
+			}
+		}
+	}
+}
+
+// An operator who interrupts a long decision is told what it did.
+func TestUsage_AnInterruptedRedriveTellsWhatItDid(t *testing.T) {
+	t.Parallel()
+	url := testenv.RedisPlace(t)
+	s := &transcript{t: t, url: url}
+	w := s.work("mail", 1, "email:*")
+	const dead = 20
+	for range dead {
+		s.run("enqueue", "--queue", "mail", "--type", "email:welcome")
+		w.holds()
+		w.ends(fmt.Errorf("%w: no", jobs.SkipRetry), broker.StateDead)
+	}
+	w.stop()
+	cmd := command(t, []string{"JOBS_BROKER=" + url}, "redrive", "--all", "--rate", "1")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := backends.Open(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	for inspector, late := inspect.New(b), time.After(time.Minute); ; {
+		q, err := inspector.Queue(t.Context(), "mail")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if q.Counts[broker.StatePending] > 0 {
+			break
+		}
+		select {
+		case <-late:
+			t.Fatal("nothing is redriven")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // its exit code is looked at
+	if code := cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("an interrupted redrive exits with %d, want 130", code)
+	}
+	q, err := inspect.New(b).Queue(t.Context(), "mail")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := q.Counts[broker.StatePending]
+	if n == 0 || n == dead || !strings.Contains(out.String(), fmt.Sprintf("%d of %d jobs redriven", n, n)) || !strings.Contains(errs.String(), "interrupted") {
+		t.Errorf("%d jobs were redriven of %d, and the command says\n%s%s", n, dead, &out, &errs)
+	}
+}

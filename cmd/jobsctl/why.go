@@ -1,0 +1,49 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) why() *cobra.Command {
+	var queue string
+	cmd := &cobra.Command{
+		Use:   "why ID",
+		Short: "Explain why a job has not run, or how it ended",
+		Args:  exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			j, err := a.locate(cmd.Context(), i, queue, args[0])
+			if errors.Is(err, broker.ErrNotFound) {
+				return fmt.Errorf("%w: the job ended without a record (see KEEP COMPLETED of jobsctl queues policy), "+
+					"or was deleted, or is in another store", err)
+			}
+			if err != nil {
+				return err
+			}
+			q, err := i.Queue(cmd.Context(), j.Queue)
+			if err != nil {
+				return err
+			}
+			reasons := inspect.Explain(j, q)
+			if a.json {
+				return a.object(map[string]any{"queue": j.Queue, "id": j.ID, "state": j.State.String(), "reasons": reasons})
+			}
+			a.say("%s is %s.", plain(j.ID), j.State)
+			for _, r := range reasons {
+				a.say("- %s", plain(r.Text))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&queue, "queue", "q", "", "queue (default: look in all)")
+	return cmd
+}

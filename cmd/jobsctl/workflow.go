@@ -1,0 +1,330 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/workflow"
+
+	"github.com/spf13/cobra"
+)
+
+// workflows are graphs of jobs; see package workflow.
+func (a *app) workflow() *cobra.Command {
+	cmd := &cobra.Command{Use: "workflow", Short: "List, show and operate workflows", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd.AddCommand(a.workflowList(), a.workflowShow(), a.workflowCancel(), a.workflowRetry(), a.workflowSignal(), a.workflowDelete())
+	return cmd
+}
+
+// withClient calls f with a client of the store.
+func (a *app) withClient(ctx context.Context, f func(*jobs.Client) error) error {
+	b, err := a.broker(ctx)
+	if err != nil {
+		return err
+	}
+	client := jobs.NewClient(b, jobs.ClientConfig{})
+	defer client.Close()
+	return f(client)
+}
+
+func (a *app) workflowList() *cobra.Command {
+	var o workflow.ListOptions
+	var state string
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "List workflows",
+		Long: `List workflows, in any order. Nodes whose jobs were started count as started until
+the workflow has seen their end.
+
+States: starting, running, stopping, compensating, completed, failed, cancelled.`,
+		Example: "  jobsctl workflow list --state failed",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.withClient(cmd.Context(), func(client *jobs.Client) error {
+				var t table
+				if !a.json {
+					t = a.table("ID", "STATE", "NODES", "COMPLETED", "STARTED", "WAITING", "OTHERS", "CREATED", "CAUSE")
+				}
+				for {
+					page, err := workflow.List(cmd.Context(), client, o)
+					if err != nil {
+						return err
+					}
+					for i := range page.Workflows {
+						w := &page.Workflows[i]
+						if state != "" && string(w.State) != state {
+							continue
+						}
+						if a.json {
+							if err := a.object(w); err != nil {
+								return err
+							}
+							continue
+						}
+						all := 0
+						for _, n := range w.Counts {
+							all += n
+						}
+						c := func(s workflow.State) int { return w.Counts[s] }
+						done, started, waiting := c(workflow.StateCompleted), c(workflow.StateStarted), c(workflow.StateWaiting)
+						t.row(w.ID, string(w.State), strconv.Itoa(all), count(int64(done)), count(int64(started)), count(int64(waiting)),
+							count(int64(all-done-started-waiting)), clock(w.Created), short(w.Cause, 60))
+					}
+					if o.Cursor = page.Cursor; o.Cursor == "" {
+						break
+					}
+				}
+				if a.json {
+					return nil
+				}
+				return t.end()
+			})
+		},
+	}
+	cmd.Flags().StringVar(&state, "state", "", "only those in this state")
+	cmd.Flags().BoolVar(&o.Nested, "nested", false, "those that are nodes of others, instead of the others")
+	return cmd
+}
+
+func (a *app) workflowShow() *cobra.Command {
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Draw a workflow with the states of its nodes",
+		Long: `Draw a workflow with the states of its nodes. What follows a node alone stands
+below it; several that follow one node branch off; a node that joins several begins
+at the left again, and says after what it comes.`,
+		Example: "  jobsctl workflow show order-42",
+		Args:    exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(cmd.Context(), func(client *jobs.Client) error {
+				info, err := workflow.Get(cmd.Context(), client, args[0])
+				if err != nil {
+					return err
+				}
+				if a.json {
+					return a.object(info)
+				}
+				a.say("%s is %s; created %s", plain(info.ID), info.State, clock(info.Created))
+				for _, line := range []struct{ what, text string }{
+					{"cause", info.Cause}, {"in workflow", info.Parent}, {"deadline", clock(info.Deadline)}, {"ended", clock(info.Ended)},
+				} {
+					if line.text != "" {
+						a.say("%s: %s", line.what, plain(line.text))
+					}
+				}
+				a.say("")
+				d := drawing{app: a, all: all}
+				d.draw(info.Nodes)
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&all, "all", false, "draw all nodes, also of large groups")
+	return cmd
+}
+
+// workflowVerb is a decision about one workflow.
+func (a *app) workflowVerb(name, short, long, done string,
+	do func(ctx context.Context, client *jobs.Client, id string) error) *cobra.Command {
+	return &cobra.Command{Use: name + " ID", Short: short, Long: long, Args: exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(cmd.Context(), func(client *jobs.Client) error {
+				if err := do(cmd.Context(), client, args[0]); err != nil {
+					return err
+				}
+				a.say("%s %s.", plain(args[0]), done)
+				return nil
+			})
+		}}
+}
+
+func (a *app) workflowCancel() *cobra.Command {
+	return a.workflowVerb("cancel", "Cancel a workflow", `Cancel a workflow: jobs that run are cancelled, nothing new starts, and
+compensations run.`, "will be cancelled", func(ctx context.Context, client *jobs.Client, id string) error {
+		if err := a.confirm(true, "cancel %s", plain(id)); err != nil {
+			return err
+		}
+		return workflow.Cancel(ctx, client, id, whoami())
+	})
+}
+
+func (a *app) workflowDelete() *cobra.Command {
+	return a.workflowVerb("delete", "Delete a workflow that has ended",
+		"Delete a workflow that has ended, with its nodes and their results.", "was deleted",
+		func(ctx context.Context, client *jobs.Client, id string) error {
+			if err := a.confirm(true, "delete %s", plain(id)); err != nil {
+				return err
+			}
+			return workflow.Delete(ctx, client, id)
+		})
+}
+
+func (a *app) workflowRetry() *cobra.Command {
+	return &cobra.Command{
+		Use:   "retry ID [NODE…]",
+		Short: "Resume a workflow that failed",
+		Long: `Resume a workflow that failed: the nodes that failed it run again, and then the
+rest. Nodes that are named run again too. If compensations failed, these run again
+instead.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return &usageError{"give the ID of a workflow"}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(cmd.Context(), func(client *jobs.Client) error {
+				if err := workflow.Retry(cmd.Context(), client, args[0], args[1:]...); err != nil {
+					return err
+				}
+				a.say("%s goes on.", plain(args[0]))
+				return nil
+			})
+		},
+	}
+}
+
+func (a *app) workflowSignal() *cobra.Command {
+	var payload string
+	cmd := &cobra.Command{
+		Use:   "signal ID NAME",
+		Short: "Send a signal to a workflow",
+		Long: `Send a signal to a workflow, which may not have been started yet. A signal is sent
+once: a second one of the same name is refused.`,
+		Example: `  jobsctl workflow signal invoice-7 approve --payload '"Ada"'`,
+		Args:    exactly("ID", "NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.withClient(cmd.Context(), func(client *jobs.Client) error {
+				if err := workflow.Signal(cmd.Context(), client, args[0], args[1], []byte(payload)); err != nil {
+					return err
+				}
+				a.say("%s has the signal %s.", plain(args[0]), plain(args[1]))
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&payload, "payload", "", "what the signal carries, usually JSON")
+	return cmd
+}
+
+// whoami is who decides, as far as this machine knows.
+func whoami() string {
+	name := "jobsctl"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	if host, err := os.Hostname(); err == nil {
+		name += "@" + host
+	}
+	return strings.ToValidUTF8(name, "")
+}
+
+// drawing draws a graph as a tree: a node stands below the one that it comes
+// after, if that is a single one.
+type drawing struct {
+	*app
+	all   bool
+	kids  map[string][]*workflow.NodeInfo
+	width int
+}
+
+// maxGroup is how many nodes that follow one node are drawn.
+const maxGroup = 20
+
+func (d *drawing) draw(nodes []workflow.NodeInfo) {
+	d.kids = make(map[string][]*workflow.NodeInfo)
+	var roots []*workflow.NodeInfo
+	for i := range nodes {
+		n := &nodes[i]
+		d.width = min(max(d.width, len([]rune(n.Name))+3*min(n.Level, 4)), 50)
+		if before := append(n.After[:len(n.After):len(n.After)], n.AfterAny...); len(before) == 1 {
+			d.kids[before[0]] = append(d.kids[before[0]], n)
+		} else {
+			roots = append(roots, n)
+		}
+	}
+	d.group(roots, func(n *workflow.NodeInfo, _ bool) { d.node(n, "", "") })
+}
+
+// group draws nodes side by side, and counts those that are too many.
+func (d *drawing) group(nodes []*workflow.NodeInfo, draw func(n *workflow.NodeInfo, last bool)) {
+	shown := len(nodes)
+	if shown > maxGroup && !d.all {
+		shown = maxGroup
+	}
+	for i, n := range nodes[:shown] {
+		draw(n, i == len(nodes)-1)
+	}
+	rest := make(map[workflow.State]int)
+	var states []workflow.State
+	for _, n := range nodes[shown:] {
+		if rest[n.State] == 0 {
+			states = append(states, n.State)
+		}
+		rest[n.State]++
+	}
+	for _, s := range states {
+		d.say("   … and %d more, %s (--all shows them)", rest[s], s)
+	}
+}
+
+// node draws a node with its branch before it, and what follows it.
+func (d *drawing) node(n *workflow.NodeInfo, branch, below string) {
+	text := fmt.Sprintf("%s %s", sign(n.State), plain(n.Name))
+	pad := max(d.width+4-len([]rune(branch+text)), 1)
+	line := branch + text + strings.Repeat(" ", pad) + string(n.State)
+	if len(n.After)+len(n.AfterAny) > 1 {
+		line += ", after " + short(plain(strings.Join(append(n.After[:len(n.After):len(n.After)], n.AfterAny...), ", ")), 60)
+	}
+	if n.Signal != "" {
+		line += ", signal " + plain(n.Signal)
+	}
+	if n.Workflow != "" {
+		line += ", workflow " + plain(n.Workflow)
+	}
+	if n.AddedBy != "" {
+		line += ", added by " + plain(n.AddedBy)
+	}
+	if n.Compensation != "" && n.Compensation != workflow.StateWaiting {
+		line += ", compensation " + string(n.Compensation)
+	}
+	if n.Error != "" && n.State != workflow.StateCompleted {
+		line += ": " + short(plain(n.Error), 60)
+	}
+	d.say("%s", line)
+	kids := d.kids[n.Name]
+	if len(kids) == 1 {
+		d.node(kids[0], below, below)
+		return
+	}
+	d.group(kids, func(kid *workflow.NodeInfo, last bool) {
+		if last {
+			d.node(kid, below+"└─ ", below+"   ")
+		} else {
+			d.node(kid, below+"├─ ", below+"│  ")
+		}
+	})
+}
+
+// sign is a mark for a state, which needs no color.
+func sign(s workflow.State) string {
+	switch s {
+	case workflow.StateCompleted:
+		return "✓"
+	case workflow.StateWaiting:
+		return "·"
+	case workflow.StateSkipped:
+		return "-"
+	case workflow.StateDead, workflow.StateGone, workflow.StateExpired, workflow.StateCancelled:
+		return "✗"
+	}
+	return "▸"
+}

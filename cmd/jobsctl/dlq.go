@@ -10,14 +10,11 @@ import (
 
 // dlq is the dead-letter queue: the jobs in state dead.
 func (a *app) dlq() *cobra.Command {
-	cmd := &cobra.Command{Use: "dlq", Short: "List, redrive, export or delete dead jobs", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	dead := broker.StateDead.String()
 	ls := a.list()
 	ls.Use, ls.Short, ls.Long, ls.Example = "list", "List dead jobs", "List dead jobs. Payloads are not shown.", ""
 	fixState(ls, dead)
 	redrive := a.redrive()
-	redrive.Aliases = []string{"requeue"} // the word of other systems
 	purge := a.deleteJobs()
 	purge.Use, purge.Short = "purge", "Delete dead jobs"
 	purge.Long = "Delete the dead jobs that the flags select, such as --older-than 720h, or all\nwith --all. --dry-run only counts them."
@@ -26,10 +23,9 @@ func (a *app) dlq() *cobra.Command {
 	for _, c := range []*cobra.Command{redrive, purge, out} {
 		fixState(c, dead)
 	}
-	cmd.AddCommand(ls, redrive, purge, out, a.importJobs(),
+	return group("dlq", "List, redrive, export or delete dead jobs", "", ls, redrive, purge, out, a.importJobs(),
 		a.suppress("suppress", "Leave dead jobs out of lists and alerts; they are counted apart"),
 		a.suppress("unsuppress", "Show suppressed dead jobs in lists again"))
-	return cmd
 }
 
 // fixState makes a command one for jobs of a single state.

@@ -38,7 +38,7 @@ func TestDocs_CommandsInTheDocumentationExist(t *testing.T) {
 			found++
 			a := &app{environment: environment{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}}
 			cmd, args, err := a.root().Find(words(line)[1:])
-			if err == nil && cmd.HasSubCommands() && cmd.HasParent() {
+			if err == nil && cmd.HasSubCommands() && cmd.HasParent() && !strings.Contains(cmd.Use, " ") {
 				t.Errorf("%s: %s: %s needs one of its verbs", file, line, cmd.CommandPath())
 			}
 			if err == nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +24,12 @@ const exitCodes = `  0    done
 // usageError is an error in how the command was called.
 type usageError struct{ text string }
 
-func (e *usageError) Error() string { return e.text + "; see --help" }
+func (e *usageError) Error() string {
+	if strings.HasSuffix(e.text, "?") {
+		return e.text // which answers what --help would
+	}
+	return e.text + "; see --help"
+}
 
 // errRefused says that a decision was not carried out for every job.
 var errRefused = errors.New("some jobs were refused, see above")

@@ -15,9 +15,8 @@ func (a *app) list() *cobra.Command {
 	var f filter
 	var watch time.Duration
 	cmd := &cobra.Command{
-		Use:     "ls",
-		Aliases: []string{"list"},
-		Short:   "List jobs",
+		Use:   "ls",
+		Short: "List jobs",
 		Long: `List the jobs of one state, worker or tenant key, in one queue or in all. Payloads
 are not shown.
 

@@ -32,13 +32,11 @@ func viewPolicy(p inspect.Policy) policyView {
 }
 
 func (a *app) queues() *cobra.Command {
-	cmd := &cobra.Command{Use: "queues", Short: "List, pause, resume or remove queues, and change their policies", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	ls := a.stats()
 	ls.Use, ls.Short = "ls [QUEUE…]", "List queues with their counts, like stats"
-	cmd.AddCommand(ls, a.pause("pause", "Pause queues: no more jobs are claimed, running jobs go on", (*inspect.Inspector).Pause),
+	return group("queues", "List, pause, resume or remove queues, and change their policies", "", ls,
+		a.pause("pause", "Pause queues: no more jobs are claimed, running jobs go on", (*inspect.Inspector).Pause),
 		a.pause("resume", "Resume paused queues", (*inspect.Inspector).Resume), a.policy(), a.removeQueue())
-	return cmd
 }
 
 func (a *app) policy() *cobra.Command {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/inspect"
@@ -76,12 +77,11 @@ redis+sentinel, rediss+sentinel or postgres.
 Exit codes:
 
 ` + exitCodes,
-		Version:       programVersion(),
+		Version:       programBuild().String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          noArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	needsVerb(root)
 	root.SetIn(a.in)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
@@ -94,9 +94,11 @@ Exit codes:
 	root.AddCommand(a.enqueue(), a.stats(), a.queues(), a.list(), a.show(), a.workers(), a.why(),
 		a.cancel(), a.deleteJobs(), a.redrive(), a.reschedule(), a.edit(), a.dlq(), a.export(), a.importJobs(), a.move(), a.relay(),
 		a.schedule(), a.workflow(), a.doctor(), a.migrate(),
-		a.bench(), a.top(), a.dashboard(), a.demo())
+		a.bench(), a.top(), a.dashboard(), a.demo(), a.version())
 	a.completeNames(root)
 	root.InitDefaultCompletionCmd()
+	needsVerb(root.Commands()[slices.IndexFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == "completion" })])
+	nameVerbs(root)
 	return root
 }
 

@@ -16,17 +16,11 @@ import (
 )
 
 func (a *app) schedule() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "schedule",
-		Short: "List, pause, resume, run and delete schedules",
-		Long: `List, pause, resume, run and delete schedules. Programs make them, with package
+	return group("schedule", "List, pause, resume, run and delete schedules",
+		`List, pause, resume, run and delete schedules. Programs make them, with package
 schedule; servers that have its extension run them. The command needs neither the
 programs' code nor a server.`,
-		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(a.scheduleList(), a.scheduleShow(), a.schedulePause(), a.scheduleResume(), a.scheduleRun(), a.scheduleDelete())
-	return cmd
+		a.scheduleList(), a.scheduleShow(), a.schedulePause(), a.scheduleResume(), a.scheduleRun(), a.scheduleDelete())
 }
 
 // schedules are those of the store, as a tool that puts none sees them.

@@ -1,40 +1,74 @@
 package main
 
-import "runtime/debug"
+import (
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
 
 // version is set by the linker, for images that are built without Git's data.
 var version string
 
-// programVersion is what --version prints: the module's version, or the commit
-// that the program was built from, and the version of Go.
-func programVersion() string {
+// build says what a program was built from. Its names are a contract.
+type build struct {
+	Version  string `json:"version"` // of the module
+	Commit   string `json:"commit,omitempty"`
+	Modified bool   `json:"modified,omitempty"` // there were changes beside the commit
+	Go       string `json:"go,omitempty"`
+}
+
+// programBuild is what this program was built from.
+func programBuild() build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		info = &debug.BuildInfo{}
 	}
-	return versionOf(version, info)
+	return buildOf(version, info)
 }
 
-func versionOf(linked string, info *debug.BuildInfo) string {
-	v, setting := linked, make(map[string]string)
+func buildOf(linked string, info *debug.BuildInfo) build {
+	setting := make(map[string]string)
 	for _, s := range info.Settings {
 		setting[s.Key] = s.Value
 	}
-	commit := setting["vcs.revision"]
-	if setting["vcs.modified"] == "true" {
+	b := build{Version: linked, Commit: setting["vcs.revision"], Modified: setting["vcs.modified"] == "true", Go: info.GoVersion}
+	if b.Version == "" {
+		b.Version = info.Main.Version
+	}
+	if b.Version == "" {
+		b.Version = "(devel)"
+	}
+	return b
+}
+
+// String is the build on one line: the module's version, or the commit that
+// the program was built from, and the version of Go.
+func (b build) String() string {
+	text, commit := b.Version, b.Commit
+	if b.Modified {
 		commit += ", modified"
 	}
-	if v == "" {
-		v = info.Main.Version
-	}
-	if v == "" {
-		v = "(devel)"
-	}
 	if commit != "" {
-		v += " (" + commit + ")"
+		text += " (" + commit + ")"
 	}
-	if info.GoVersion != "" {
-		v += " " + info.GoVersion
+	if b.Go != "" {
+		text += " " + b.Go
 	}
-	return v
+	return text
+}
+
+func (a *app) version() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Show the version of this program",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			b := programBuild()
+			a.say("%s version %s", cmd.Root().Name(), b)
+			if a.json {
+				return a.object(b)
+			}
+			return nil
+		},
+	}
 }

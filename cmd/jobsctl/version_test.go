@@ -22,7 +22,7 @@ func TestVersion_TheVersionNamesWhatTheProgramWasBuiltFrom(t *testing.T) {
 		{"built for an image", "v1.2.3-4-gabc", info("(devel)"), "v1.2.3-4-gabc go1.26"},
 		{"built without any of it", "", &debug.BuildInfo{}, "(devel)"},
 	} {
-		if got := versionOf(c.linked, c.info); got != c.want {
+		if got := buildOf(c.linked, c.info).String(); got != c.want {
 			t.Errorf("%s: the version is %q, want %q", c.name, got, c.want)
 		}
 	}

@@ -44,9 +44,15 @@ func viewWorker(w inspect.WorkerInfo) workerView {
 }
 
 func (a *app) workers() *cobra.Command {
+	cmd := a.listWorkers("workers [QUEUE…]")
+	cmd.AddCommand(a.listWorkers("ls [QUEUE…]"))
+	return cmd
+}
+
+func (a *app) listWorkers(use string) *cobra.Command {
 	var running bool
 	cmd := &cobra.Command{
-		Use:   "workers [QUEUE…]",
+		Use:   use,
 		Short: "List live workers and, with --running, what they run",
 		Long: `List live workers and, with --running, what they run. If a worker's lease ran
 out, it died or cannot reach the store. Another worker of the queue reclaims its

@@ -16,10 +16,8 @@ import (
 
 // workflows are graphs of jobs; see package workflow.
 func (a *app) workflow() *cobra.Command {
-	cmd := &cobra.Command{Use: "workflow", Short: "List, show and operate workflows", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	cmd.AddCommand(a.workflowList(), a.workflowShow(), a.workflowCancel(), a.workflowRetry(), a.workflowSignal(), a.workflowDelete())
-	return cmd
+	return group("workflow", "List, show and operate workflows", "",
+		a.workflowList(), a.workflowShow(), a.workflowCancel(), a.workflowRetry(), a.workflowSignal(), a.workflowDelete())
 }
 
 // withClient calls f with a client of the store.
@@ -37,9 +35,8 @@ func (a *app) workflowList() *cobra.Command {
 	var o workflow.ListOptions
 	var state string
 	cmd := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "List workflows",
+		Use:   "list",
+		Short: "List workflows",
 		Long: `List workflows, in any order. Nodes whose jobs were started count as started until
 the workflow has seen their end.
 

@@ -164,7 +164,7 @@ func TestCli_AQueuesRulesChangeOnlyWhereFlagsSaySo(t *testing.T) {
 			c.has(c.run(3, "queues", "policy", "rules"), "not found")
 			c.has(c.run(3, "queues", "pause", "rules"), "not found")
 			c.run(0, "enqueue", "--type", "x", "--queue", "rules", "--id", "a")
-			c.has(c.run(0, "queues", "policy", "rules", "--max-depth", "5", "--keep-dead", "720h"), `MAX DEPTH +5`, `KEEP DEAD +30d`)
+			c.has(c.run(0, "queues", "policy", "rules", "--max-depth", "5", "--keep-dead", "30d"), `MAX DEPTH +5`, `KEEP DEAD +30d`)
 			c.has(c.run(0, "queues", "policy", "rules", "--keep-dead-count", "9"), `MAX DEPTH +5`, `KEEP DEAD +30d`,
 				`KEEP DEAD COUNT +9`, `KEEP COMPLETED +none`)
 			c.has(c.run(2, "queues", "policy", "rules", "--max-depth", "-1"), "max depth")

@@ -82,7 +82,7 @@ func (a *app) dashboard() *cobra.Command {
 	flags.BoolVar(&f.behindProxy, "behind-proxy", false, "a proxy in front of it authenticates users")
 	flags.StringVar(&f.userHeader, "user-header", "X-Forwarded-User", "header in which that proxy names the user")
 	flags.StringVar(&f.traceURL, "trace-url", "", "URL of a trace, with {trace} in place of its ID")
-	flags.DurationVar(&f.interval, "interval", 2*time.Second, "time between two queries of the store, while a page is open")
+	spanFlag(flags, &f.interval, "interval", 2*time.Second, "time between two queries of the store, while a page is open")
 	flags.BoolVar(&f.noRates, "no-rates", false, "do not show rates, which need the store's events")
 	return cmd
 }

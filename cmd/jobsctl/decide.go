@@ -50,7 +50,7 @@ func (a *app) reschedule() *cobra.Command {
 	d := verb("reschedule", "Change when scheduled, retry and pending jobs are due",
 		"Change when scheduled, retry and pending jobs are due. Without --in and --at they\nare due at once.", broker.StateScheduled)
 	d.flags = func(flags *pflag.FlagSet) {
-		flags.DurationVar(&in, "in", 0, "due after this time, such as 2h")
+		spanFlag(flags, &in, "in", 0, "due after this time, such as 2h")
 		flags.StringVar(&when, "at", "", "due at this time, such as 2026-01-02T15:04:05Z")
 	}
 	d.check = func() (err error) {

@@ -17,7 +17,7 @@ func (a *app) dlq() *cobra.Command {
 	redrive := a.redrive()
 	purge := a.deleteJobs()
 	purge.Use, purge.Short = "purge", "Delete dead jobs"
-	purge.Long = "Delete the dead jobs that the flags select, such as --older-than 720h, or all\nwith --all. --dry-run only counts them."
+	purge.Long = "Delete the dead jobs that the flags select, such as --older-than 30d, or all\nwith --all. --dry-run only counts them."
 	out := a.export()
 	out.Short = "Export dead jobs to a file"
 	for _, c := range []*cobra.Command{redrive, purge, out} {

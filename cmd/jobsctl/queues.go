@@ -89,8 +89,9 @@ or the job's own retention says for how long.`,
 			n := cmd.Flags().Int64(flagOf(rule), 0, usage)
 			given[rule] = func() int64 { return *n }
 		case broker.RuleSpan:
-			d := cmd.Flags().Duration(flagOf(rule), 0, usage)
-			given[rule] = func() int64 { return int64(*d / time.Microsecond) }
+			var d time.Duration
+			spanFlag(cmd.Flags(), &d, flagOf(rule), 0, usage)
+			given[rule] = func() int64 { return int64(d / time.Microsecond) }
 		}
 	}
 	return cmd

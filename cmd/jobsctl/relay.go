@@ -50,7 +50,7 @@ JOBS_TO can replace --to. To move jobs once, with their past, use "jobsctl move"
 	flags.StringVar(&r.to, "to", "", "URL of the store to move jobs to (default $JOBS_TO, or this store)")
 	flags.StringVar(&r.toQueue, "to-queue", "", "queue to move jobs to (default: the same name)")
 	flags.IntVar(&r.batch, "batch", broker.MaxClaim, "maximum number of jobs in one step")
-	flags.DurationVar(&r.lease, "lease", broker.DefaultLease, "time until another relay goes on, if this one dies")
+	spanFlag(flags, &r.lease, "lease", broker.DefaultLease, "time until another relay goes on, if this one dies")
 	flags.BoolVar(&r.untilEmpty, "until-empty", false, "end when no job is left that could be moved now")
 	return cmd
 }

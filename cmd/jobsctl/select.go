@@ -29,8 +29,8 @@ func (f *filter) flags(flags *pflag.FlagSet, state string) {
 	flags.StringVarP(&f.key, "key", "k", "", "tenant key")
 	flags.StringVarP(&f.worker, "worker", "w", "", "ID of the worker that holds the job")
 	flags.StringVar(&f.text, "error", "", "text that the last error contains")
-	flags.DurationVar(&f.olderThan, "older-than", 0, "older than this, such as 72h: by creation, end or due time, depending on the state")
-	flags.DurationVar(&f.newerThan, "newer-than", 0, "newer than this")
+	spanFlag(flags, &f.olderThan, "older-than", 0, "older than this, such as 3d: by creation, end or due time, depending on the state")
+	spanFlag(flags, &f.newerThan, "newer-than", 0, "newer than this")
 	flags.BoolVar(&f.suppressed, "suppressed", false, "include suppressed dead jobs")
 	flags.IntVarP(&f.limit, "limit", "n", 0, "maximum number of jobs, over all queues (default: all)")
 }

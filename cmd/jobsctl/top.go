@@ -36,7 +36,7 @@ reverses the order; / filters by name; q quits.`,
 			return a.live(cmd.Context(), newTop(cmd.Context(), i, max(every, minWatch), args))
 		},
 	}
-	cmd.Flags().DurationVar(&every, "interval", 2*time.Second, "time between two queries, at least 1s")
+	spanFlag(cmd.Flags(), &every, "interval", 2*time.Second, "time between two queries, at least 1s")
 	return cmd
 }
 

@@ -150,7 +150,7 @@ func TestDecide(t *testing.T) {
 		s.jobs("dlq", "unsuppress", "hostile")
 		s.jobs("dlq", "requeue", "--error", "owned", "--rate", "10")
 		s.jobs("dlq", "purge")
-		s.jobs("dlq", "purge", "--older-than", "720h", "--dry-run")
+		s.jobs("dlq", "purge", "--older-than", "30d", "--dry-run")
 		s.jobs("dlq", "purge", "--all")
 		s.jobs("dlq", "purge", "--all", "--yes", "--json")
 		w.stop()
@@ -162,7 +162,7 @@ func TestQueues(t *testing.T) {
 	transcribe(t, func(s *transcript) {
 		s.run("enqueue", "--type", "x", "--queue", "mail", "--id", "a")
 		s.jobs("queues", "policy", "mail")
-		s.jobs("queues", "policy", "mail", "--max-depth", "1000", "--keep-completed", "24h", "--keep-completed-count", "10000", "--keep-dead", "720h", "--duplicate-span", "2h")
+		s.jobs("queues", "policy", "mail", "--max-depth", "1000", "--keep-completed", "24h", "--keep-completed-count", "10000", "--keep-dead", "30d", "--duplicate-span", "2h")
 		s.jobs("queues", "policy", "mail", "--keep-dead-count", "500", "--json")
 		s.jobs("queues", "policy", "mail", "--keep-dead", "-1h")
 		s.jobs("queues", "policy", "nothing")

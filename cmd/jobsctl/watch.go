@@ -12,7 +12,7 @@ const minWatch = time.Second
 
 // watchFlag is for commands that can look again and again.
 func watchFlag(flags *pflag.FlagSet, every *time.Duration) {
-	flags.DurationVar(every, "watch", 0, "repeat after this time, at least 1s, until interrupted")
+	spanFlag(flags, every, "watch", 0, "repeat after this time, at least 1s, until interrupted")
 }
 
 // watch looks once, or again and again until ctx ends.

@@ -4,6 +4,7 @@ package readable
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -47,6 +48,26 @@ func Span(d time.Duration) string {
 		return fmt.Sprintf("%dd%dh", days, hours)
 	}
 	return fmt.Sprintf("%dd", days)
+}
+
+// longUnit is what time.ParseDuration has no unit for.
+var longUnit = regexp.MustCompile(`([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([wd])`)
+
+// ParseSpan reads a duration as Span writes it, and as time.ParseDuration reads
+// it, also with days (d) of 24 hours and weeks (w): 3d, 1w, 1d12h, 1.5d.
+func ParseSpan(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(longUnit.ReplaceAllStringFunc(s, func(part string) string {
+		last, hours := len(part)-1, 24.0
+		if part[last] == 'w' {
+			hours *= 7
+		}
+		n, _ := strconv.ParseFloat(part[:last], 64) // too many digits make a number that is refused below
+		return strconv.FormatFloat(n*hours, 'f', -1, 64) + "h"
+	}))
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration such as 30s, 2h or 3d", s)
+	}
+	return d, nil
 }
 
 // Plain makes a text harmless to show: on one line, and without characters

@@ -63,7 +63,11 @@ func (s *Selection) keeps(job *broker.Job) bool { return s.where == nil || s.whe
 func (s Selection) Jobs(ctx context.Context) iter.Seq2[*broker.Job, error] {
 	return func(yield func(*broker.Job, error) bool) {
 		shown := 0
-		for page, err := range s.pages(ctx, defaultPage) {
+		size := defaultPage
+		if s.query.NoPayload && s.limit <= 0 {
+			size = barePage
+		}
+		for page, err := range s.pages(ctx, size) {
 			if err != nil {
 				yield(nil, err)
 				return

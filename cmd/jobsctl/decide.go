@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -132,6 +133,7 @@ func selects(flags *pflag.FlagSet) bool {
 func (a *app) decideNamed(ctx context.Context, i *inspect.Inspector, d *decision, queue string, ids []string, dry bool) error {
 	byQueue := make(map[string][]string)
 	var order []string
+	n := 0
 	for _, id := range ids {
 		j, err := a.locate(ctx, i, queue, id)
 		if err != nil {
@@ -140,13 +142,16 @@ func (a *app) decideNamed(ctx context.Context, i *inspect.Inspector, d *decision
 		if byQueue[j.Queue] == nil {
 			order = append(order, j.Queue)
 		}
-		byQueue[j.Queue] = append(byQueue[j.Queue], j.ID)
+		if !slices.Contains(byQueue[j.Queue], j.ID) { // which somebody wrote in two ways
+			byQueue[j.Queue] = append(byQueue[j.Queue], j.ID)
+			n++
+		}
 	}
 	if dry {
-		a.report(d, inspect.Report{Matched: len(ids)}, true)
+		a.report(d, inspect.Report{Matched: n}, true)
 		return nil
 	}
-	if err := a.confirm(d.Grave, "%s %d jobs", d.Name, len(ids)); err != nil {
+	if err := a.confirm(d.Grave, "%s %d jobs", d.Name, n); err != nil {
 		return err
 	}
 	var total inspect.Report

@@ -25,8 +25,8 @@ const exitCodes = `  0    done
 type usageError struct{ text string }
 
 func (e *usageError) Error() string {
-	if strings.HasSuffix(e.text, "?") {
-		return e.text // which answers what --help would
+	if text, whole := strings.CutSuffix(e.text, "\n"); whole || strings.HasSuffix(text, "?") {
+		return text // which answers what --help would
 	}
 	return e.text + "; see --help"
 }

@@ -236,6 +236,12 @@ type worker struct {
 // work starts a worker of a queue.
 func (s *transcript) work(queue string, slots int, patterns ...string) *worker {
 	s.t.Helper()
+	return s.workOn(s.broker(), queue, slots, patterns...)
+}
+
+// workOn is work on a store that is open already.
+func (s *transcript) workOn(b broker.Broker, queue string, slots int, patterns ...string) *worker {
+	s.t.Helper()
 	w := &worker{s: s, begun: make(chan string, 100), end: make(chan error, 100), told: make(chan broker.State, 100)}
 	mux := jobs.NewServeMux()
 	for _, p := range patterns {
@@ -254,7 +260,7 @@ func (s *transcript) work(queue string, slots int, patterns ...string) *worker {
 		})
 	}
 	var err error
-	w.server, err = jobs.NewServer(s.broker(), jobs.Config{Queues: map[string]int{queue: 1}, Concurrency: slots, Program: "shop v1", Prefetch: jobs.NoPrefetch,
+	w.server, err = jobs.NewServer(b, jobs.Config{Queues: map[string]int{queue: 1}, Concurrency: slots, Program: "shop v1", Prefetch: jobs.NoPrefetch,
 		ShutdownTimeout: -1, Logger: slog.New(slog.DiscardHandler), RetryPolicy: jobs.Constant(time.Hour), Hooks: jobs.Hooks{Settle: func(e jobs.SettleEvent) {
 			for _, v := range e.Verdicts {
 				w.told <- v.State

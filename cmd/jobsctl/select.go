@@ -44,7 +44,11 @@ func stateNames() (names []string) {
 
 // queries are one for each queue that the filter means, at the store's time.
 func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Query, error) {
-	q := inspect.Query{Type: f.typ, Key: f.key, Worker: f.worker, ErrorText: f.text, Suppressed: f.suppressed, NoPayload: true}
+	worker, err := f.holder(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	q := inspect.Query{Type: f.typ, Key: f.key, Worker: worker, ErrorText: f.text, Suppressed: f.suppressed, NoPayload: true}
 	if f.state != "" {
 		var state broker.State
 		if err := state.UnmarshalText([]byte(f.state)); err != nil {
@@ -77,31 +81,30 @@ func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Q
 	return queries, err
 }
 
-// locate finds a job by its ID, in one queue or in any.
-func (a *app) locate(ctx context.Context, i *inspect.Inspector, queue, id string) (*broker.Job, error) {
-	if queue != "" {
-		return i.Job(ctx, queue, id)
+// holder is the ID of the worker that is meant, in any case and also by its
+// beginning. One that is not listed is taken as it is: jobs may still name it.
+func (f *filter) holder(ctx context.Context, i *inspect.Inspector) (string, error) {
+	if f.worker == "" {
+		return "", nil
 	}
-	infos, err := i.Queues(ctx)
+	workers, err := i.Workers(ctx)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	var found *broker.Job
-	for _, info := range infos {
-		page, err := i.List(ctx, inspect.Query{Queue: info.Name, IDs: []string{id}, Suppressed: true})
-		if err != nil {
-			return nil, err
+	var like []string
+	for _, w := range workers {
+		if w.ID == f.worker {
+			return w.ID, nil
 		}
-		for n := range page.Jobs {
-			if found != nil {
-				const format = "the ID %q is in the queues %q and %q; choose with --queue"
-				return nil, &usageError{fmt.Sprintf(format, id, found.Queue, info.Name)}
-			}
-			found = &page.Jobs[n]
+		if strings.HasPrefix(w.ID, strings.ToUpper(f.worker)) {
+			like = append(like, w.ID)
 		}
 	}
-	if found == nil {
-		return nil, fmt.Errorf("job %q: %w", id, broker.ErrNotFound)
+	switch len(like) {
+	case 0:
+		return f.worker, nil
+	case 1:
+		return like[0], nil
 	}
-	return found, nil
+	return "", &usageError{fmt.Sprintf("the IDs of several workers begin with %q: %s", f.worker, plain(strings.Join(like, ", ")))}
 }

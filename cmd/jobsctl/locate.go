@@ -1,0 +1,52 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+)
+
+// locate finds the one job that is meant by an ID or the beginning of one, in
+// one queue or in any. If that is not the ID as it was typed, it says which job
+// it took.
+func (a *app) locate(ctx context.Context, i *inspect.Inspector, queue, id string) (*broker.Job, error) {
+	var queues []string
+	if queue != "" {
+		queues = []string{queue}
+	}
+	found, err := i.Lookup(ctx, id, queues...)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) == 0:
+		return nil, fmt.Errorf("job %q: %w", id, broker.ErrNotFound)
+	case len(found) > 1:
+		return nil, &usageError{several(id, found)}
+	}
+	j := &found[0]
+	if j.ID != id {
+		fmt.Fprintf(a.err, "%s is %s in %s.\n", plain(id), plain(j.ID), plain(j.Queue))
+	}
+	return i.Job(ctx, j.Queue, j.ID)
+}
+
+// several says which jobs an ID can mean.
+func several(id string, found []broker.Job) string {
+	var b strings.Builder
+	if found[0].ID == found[1].ID {
+		fmt.Fprintf(&b, "the ID %q is in several queues; choose one with --queue", id)
+	} else {
+		fmt.Fprintf(&b, "the IDs of several jobs begin with %q; give more of the one you mean", id)
+	}
+	for _, j := range found {
+		fmt.Fprintf(&b, "\n  %s  %s  %s  %s", plain(j.ID), plain(j.Queue), plain(j.Type), j.State)
+	}
+	if len(found) == inspect.MaxLookup {
+		b.WriteString("\n  and perhaps more")
+	}
+	b.WriteString("\n")
+	return b.String()
+}

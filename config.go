@@ -30,6 +30,19 @@ type Config struct {
 	// once. Queues that are not named can use every slot.
 	QueueConcurrency map[string]int
 
+	// TypeConcurrency limits how many jobs of a type this server handles at
+	// once, by type or by a pattern as in a ServeMux: a type counts under its own
+	// entry if there is one, otherwise under the longest that matches. So
+	// "report:*": 2 means two in all, of whatever types.
+	//
+	// Jobs of a type at its limit wait in the server, without a slot and without
+	// a charge, and the other jobs of the queue run meanwhile. A server holds up
+	// to Concurrency such jobs of a queue; when it holds that many, it claims no
+	// more of that queue until one of them starts. No claim then asks for more
+	// than Concurrency jobs of a queue, which bounds Prefetch. Types that are not
+	// matched can use every slot.
+	TypeConcurrency map[string]int
+
 	// ShutdownTimeout is how long a drain waits for handlers before it ends
 	// their contexts with ErrShutdown. After that, handlers have 2 s to return,
 	// the last calls to the store take up to 3 s, loops and hooks 1 s each, and
@@ -227,6 +240,9 @@ func (cfg *Config) check() error {
 			return broker.Invalid("QueueConcurrency",
 				"lets %d jobs of %q run at once; use 1 or more, or leave the queue out of Queues", n, name)
 		}
+	}
+	if err := cfg.checkTypeConcurrency(); err != nil {
+		return err
 	}
 	for name, f := range cfg.RetryPolicies {
 		if f == nil {

@@ -17,6 +17,7 @@ import (
 //	JOBS_QUEUES             Queues: critical:6,default:3,low (the weight defaults to 1)
 //	JOBS_STRICT_PRIORITY    StrictPriority: true or false
 //	JOBS_QUEUE_CONCURRENCY  QueueConcurrency: reports:2
+//	JOBS_TYPE_CONCURRENCY   TypeConcurrency: report:*:2,import:1 (the number follows the last colon)
 //	JOBS_SHUTDOWN_TIMEOUT   ShutdownTimeout: 20s; 0 ends contexts at once
 //	JOBS_LEASE              Lease: 15s
 //	JOBS_TIMEOUT            Timeout: 30m
@@ -37,7 +38,7 @@ func configFrom(getenv func(string) string) (Config, error) {
 	}{
 		{"JOBS_CONCURRENCY", noZero(&cfg.Concurrency, number(&cfg.Concurrency))},
 		{"JOBS_QUEUES", func(text string) (err error) {
-			cfg.Queues, err = numbersByQueue(text, 1)
+			cfg.Queues, err = numbersByName(text, 1)
 			return err
 		}},
 		{"JOBS_STRICT_PRIORITY", func(text string) (err error) {
@@ -47,7 +48,11 @@ func configFrom(getenv func(string) string) (Config, error) {
 			return nil
 		}},
 		{"JOBS_QUEUE_CONCURRENCY", func(text string) (err error) {
-			cfg.QueueConcurrency, err = numbersByQueue(text, 0)
+			cfg.QueueConcurrency, err = numbersByName(text, 0)
+			return err
+		}},
+		{"JOBS_TYPE_CONCURRENCY", func(text string) (err error) {
+			cfg.TypeConcurrency, err = numbersByName(text, 0)
 			return err
 		}},
 		{"JOBS_SHUTDOWN_TIMEOUT", zeroIsNone(&cfg.ShutdownTimeout, duration(&cfg.ShutdownTimeout))},
@@ -124,9 +129,9 @@ func duration(field *time.Duration) func(string) error {
 	}
 }
 
-// numbersByQueue reads name:number,name:number. A name without a number gets
+// numbersByName reads name:number,name:number. A name without a number gets
 // the default, if there is one.
-func numbersByQueue(text string, def int) (map[string]int, error) {
+func numbersByName(text string, def int) (map[string]int, error) {
 	m := make(map[string]int)
 	for item := range strings.SplitSeq(text, ",") {
 		name, value, n := strings.TrimSpace(item), "", def
@@ -140,7 +145,7 @@ func numbersByQueue(text string, def int) (map[string]int, error) {
 			return nil, broker.Invalid("", "%q has no number; write name:number,name:number", item)
 		}
 		if _, twice := m[name]; twice {
-			return nil, broker.Invalid("", "names the queue %q twice", name)
+			return nil, broker.Invalid("", "names %q twice", name)
 		}
 		m[name] = n
 	}

@@ -112,6 +112,7 @@ func newExtended(b broker.Broker, extensions []Extension, o engine.Options, sett
 	x := &extended{handlers: make(map[string]Handler), done: make(chan struct{})}
 	o.Queues, o.QueueConcurrency = make(map[string]int), make(map[string]int)
 	o.Concurrency, o.Prefetch, o.StrictPriority = 0, 0, false
+	o.TypeLimits = nil
 	for _, e := range extensions {
 		if e.Start != nil {
 			x.starts = append(x.starts, e.Start)

@@ -71,9 +71,18 @@ type stats struct {
 	Running     int          `json:"running"`    // handlers that have not returned
 	Stuck       int          `json:"stuck"`      // of them, see Config.StuckGrace
 	Prefetched  int          `json:"prefetched"` // jobs leased that wait for a slot
+	Types       []typeStats  `json:"types,omitempty"`
 	LastClaim   *time.Time   `json:"last_claim,omitempty"`
 	LastRenewal *time.Time   `json:"last_renewal,omitempty"`
 	Queues      []queueStats `json:"queues"`
+}
+
+// typeStats is a limit of Config.TypeConcurrency.
+type typeStats struct {
+	Pattern string `json:"pattern"`
+	Max     int    `json:"max"`
+	Running int    `json:"running"`
+	Waiting int    `json:"waiting"` // jobs leased that wait for one of these to return
 }
 
 type queueStats struct {
@@ -110,6 +119,9 @@ func (s *Server) stats() stats {
 	}
 	if ready != nil {
 		st.Reason = ready.Error()
+	}
+	for _, l := range s.TypeLimits() {
+		st.Types = append(st.Types, typeStats(l))
 	}
 	return st
 }

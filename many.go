@@ -221,16 +221,3 @@ func (h *manyHandler[T]) together(ctx context.Context, jobs []*BatchJob[T]) (con
 		cancel(context.Canceled)
 	}
 }
-
-// checkBatches refuses a mux one of whose batches could never be full.
-func (m *ServeMux) checkBatches(concurrency int) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for pattern, r := range m.route {
-		if b, ok := r.handler.(batching); ok && b.maxBatch() > concurrency {
-			return broker.Invalid("Concurrency", "is %d, and the batch handler of %q takes up to %d jobs, each of which needs a slot; "+
-				"set at least that, or a lower ManyConfig.Max", concurrency, pattern, b.maxBatch())
-		}
-	}
-	return nil
-}

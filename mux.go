@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -39,11 +38,7 @@ type muxRoute struct {
 }
 
 // routeTable is what a lookup needs, each handler inside its whole chain.
-type routeTable struct {
-	exact   map[string]Handler
-	prefix  map[string]Handler // without the *
-	lengths []int              // of the prefixes, longest first, each once
-}
+type routeTable = patternTable[Handler]
 
 // NewServeMux makes an empty mux.
 func NewServeMux() *ServeMux { return new(ServeMux) }
@@ -91,7 +86,7 @@ func (m *ServeMux) HandleFunc(pattern string, f func(ctx context.Context, job *J
 // ProcessJob passes the job to the handler of its type. Without one it returns
 // an error that is ErrUnknownType.
 func (m *ServeMux) ProcessJob(ctx context.Context, job *Job) error {
-	if h, _ := m.table().find(job.Type()); h != nil {
+	if h, _, ok := m.table().find(job.Type()); ok {
 		return h.ProcessJob(ctx, job)
 	}
 	return unknownType(ctx, job)
@@ -101,8 +96,8 @@ func (m *ServeMux) ProcessJob(ctx context.Context, job *Job) error {
 // and the pattern for which it is registered. For an unknown type the pattern
 // is empty, and the handler returns ErrUnknownType.
 func (m *ServeMux) Handler(typ string) (h Handler, pattern string) {
-	h, pattern = m.table().find(typ)
-	if h == nil {
+	h, pattern, ok := m.table().find(typ)
+	if !ok {
 		h = HandlerFunc(unknownType)
 	}
 	return h, pattern
@@ -135,35 +130,11 @@ func (m *ServeMux) table() *routeTable {
 	if t := m.compiled.Load(); t != nil {
 		return t
 	}
-	t := &routeTable{exact: make(map[string]Handler), prefix: make(map[string]Handler)}
+	t := new(routeTable)
 	outer := Chain(m.chain...)
 	for pattern, r := range m.route {
-		h := outer(Chain(r.chain...)(r.handler))
-		if prefix, ok := strings.CutSuffix(pattern, "*"); ok {
-			t.prefix[prefix] = h
-			t.lengths = append(t.lengths, len(prefix))
-		} else {
-			t.exact[pattern] = h
-		}
+		t.add(pattern, outer(Chain(r.chain...)(r.handler)))
 	}
-	slices.Sort(t.lengths)
-	t.lengths = slices.Compact(t.lengths)
-	slices.Reverse(t.lengths)
 	m.compiled.Store(t)
 	return t
-}
-
-// find returns the handler of typ and its pattern, or nil.
-func (t *routeTable) find(typ string) (Handler, string) {
-	if h := t.exact[typ]; h != nil {
-		return h, typ
-	}
-	for _, n := range t.lengths {
-		if n <= len(typ) {
-			if h := t.prefix[typ[:n]]; h != nil {
-				return h, typ[:n] + "*"
-			}
-		}
-	}
-	return nil, ""
 }

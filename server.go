@@ -54,8 +54,10 @@ func NewServer(b broker.Broker, cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, broker: b}
 	ids := newIDSource()
+	typeLimits, typeLimitOf := cfg.typeLimits()
 	options := engine.Options{
 		Queues: cfg.Queues, StrictPriority: cfg.StrictPriority, QueueConcurrency: cfg.QueueConcurrency,
+		TypeLimits: typeLimits, TypeLimitOf: typeLimitOf,
 		Concurrency: cfg.Concurrency, Prefetch: cfg.Prefetch, CrashBudget: cfg.CrashBudget, ErrorHistory: cfg.ErrorHistory,
 		ShutdownTimeout: cfg.ShutdownTimeout, Lease: cfg.Lease, Timeout: cfg.Timeout, StuckGrace: cfg.StuckGrace,
 		ReadinessWindow: cfg.ReadinessWindow, PollInterval: cfg.PollInterval,
@@ -123,11 +125,15 @@ func (s *Server) start(ctx context.Context, h Handler) error {
 		return broker.Invalid("handler", "is nil; pass a ServeMux or a HandlerFunc")
 	}
 	if isMux {
-		if err := mux.checkBatches(s.cfg.Concurrency); err != nil {
+		if err := mux.checkBatches(&s.cfg); err != nil {
 			return err
 		}
 	}
-	if !s.engine.Start(ctx, policy{Server: s, given: h, handler: Chain(around(s.cfg.Extensions), Chain(s.cfg.Middleware...))(h)}) {
+	p := policy{Server: s, given: h, handler: Chain(around(s.cfg.Extensions), Chain(s.cfg.Middleware...))(h)}
+	if err := s.cfg.checkTypesKnown(p.Types()); err != nil {
+		return err
+	}
+	if !s.engine.Start(ctx, p) {
 		return ErrStarted
 	}
 	if s.extended != nil {

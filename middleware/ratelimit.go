@@ -58,7 +58,8 @@ const defaultMaxDelay = time.Hour
 // The limit is this process's own: n processes together start n times as many,
 // and a job that one process put off has no reservation at another. A refused
 // job costs a claim and a settle; where much more comes in than may go out,
-// bound Config.QueueConcurrency, or give the type a queue of its own.
+// bound Config.QueueConcurrency or Config.TypeConcurrency, or give the type a
+// queue of its own.
 func RateLimit(cfg RateLimitConfig) jobs.Middleware {
 	if cfg.Runs < 1 || cfg.Runs > field.MaxCount {
 		field.Refuse("RateLimitConfig.Runs", "is %d; use 1 to %d", cfg.Runs, field.MaxCount)

@@ -61,6 +61,7 @@ func (s *Server) audit(ctx context.Context, w *worker) {
 	}
 	s.eachActiveLocked(each)
 	s.slots.eachWaiting(each)
+	s.enterEndedLocked(time.Now())
 	unknown := 0
 	for key, j := range listed {
 		if !known[key] {

@@ -205,6 +205,9 @@ func (s *Server) planClaimLocked() (call claimCall, ok bool) {
 		if limit := s.slots.limit[i]; limit > 0 {
 			f.room[i] = max(0, min(want, free, limit-s.slots.held[i]))
 		}
+		if len(s.slots.types) > 0 {
+			f.room[i] = min(f.room[i], s.asideRoomLocked(i))
+		}
 		f.excluded[i] = f.room[i] == 0
 		if f.waiting && f.unwaited[i] && !f.excluded[i] && f.exhausted {
 			f.giveUp() // the claim that waits would not see this queue's jobs

@@ -49,10 +49,11 @@ func (s *Server) allowanceLocked() int {
 func (s *Server) capacityLocked() int { return s.opts.Concurrency + s.allowanceLocked() }
 
 // plentyLocked reports whether two claims may be under way at a time: handlers are
-// quick, and the last claim left jobs behind.
+// quick, and the last claim left jobs behind. With a type at its limit one claim has
+// to say what waits aside before the next one asks for more.
 func (s *Server) plentyLocked() bool {
 	f := &s.fetcher
-	return f.gave && !f.exhausted && s.allowanceLocked() > 0
+	return f.gave && !f.exhausted && s.allowanceLocked() > 0 && !s.slots.typeFull()
 }
 
 // roomAheadLocked reports whether another claim is worth sending now.
@@ -102,6 +103,7 @@ func (s *Server) releaseStaleLocked(now time.Time) {
 		s.giveBackLocked(p.ready.pop())
 		f.took = max(f.took, prefetchStale)
 	}
+	s.enterAsideLocked(now)
 }
 
 // giveUpSurplusLocked ends the claim that waits when it would bring jobs for which

@@ -20,6 +20,8 @@ type Run struct {
 	server  *Server
 	worker  *worker // whose lease it is
 	queue   int
+	limited *typeLimit // of its type, or nil
+	aside   bool       // it waits for room of its type
 	claimed time.Time
 	since   time.Duration // of fetcher.patience
 	started time.Time

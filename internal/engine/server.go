@@ -19,6 +19,8 @@ type Options struct {
 	Queues           map[string]int // weights
 	StrictPriority   bool
 	QueueConcurrency map[string]int
+	TypeLimits       []TypeLimit
+	TypeLimitOf      func(typ string) int // the index of the limit for a type, or -1; nil without limits
 
 	Concurrency  int
 	Prefetch     int

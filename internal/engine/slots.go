@@ -24,6 +24,8 @@ type slots struct {
 	holding int          // ready and active
 	held    []int        // the same, by queue
 	limit   []int        // of held, by queue; zero means none
+	types   []typeLimit  // see types.go
+	aside   []int        // jobs that wait for room of their type, by queue
 	stuck   int          // handlers reported as stuck
 	unstuck []StuckEvent // of those, who returned since the last look
 
@@ -38,6 +40,10 @@ func (p *slots) init(s *Server) {
 	p.held, p.limit = make([]int, len(s.names)), make([]int, len(s.names))
 	for i, name := range s.names {
 		p.limit[i] = s.opts.QueueConcurrency[name]
+	}
+	p.aside = make([]int, len(s.names))
+	for _, l := range s.opts.TypeLimits {
+		p.types = append(p.types, typeLimit{TypeLimit: l})
 	}
 	p.empty, p.gone = make(chan struct{}), make(chan struct{})
 }
@@ -69,29 +75,30 @@ func (s *Server) acceptLocked(w *worker, jobs []broker.Job, size int, now time.T
 			runs = make([]Run, len(records))
 		}
 		j, r := &records[at], &runs[at]
-		queue := s.leaseLocked(w, j)
-		if s.isDrain || w.lost || s.crowdedLocked(queue) {
+		queue, limit := s.leaseLocked(w, j), s.limitOf(j.Type)
+		if s.isDrain || w.lost || s.crowdedLocked(queue, limit) {
 			s.settleLocked(w, j, broker.Release())
 			continue
 		}
 		r.Job, r.server, r.parent = j, s, s.values
-		r.worker, r.queue, r.claimed = w, queue, now
-		r.since = s.fetcher.patience
-		if s.careful(j) {
-			s.awaitLocked(r)
+		r.worker, r.queue, r.limited, r.claimed = w, queue, limit, now
+		if limit.putsAside() {
+			s.putAsideLocked(r)
 		} else {
-			s.slots.ready.push(r)
+			s.enterLocked(r, now)
 		}
-		s.slots.held[queue]++
-		s.slots.holding++
 	}
+	s.enterAsideLocked(now)
 	s.occupyLocked()
 }
 
 // crowdedLocked reports whether a job of a queue is one too many, which can come
 // when two claims crossed.
-func (s *Server) crowdedLocked(queue int) bool {
+func (s *Server) crowdedLocked(queue int, limit *typeLimit) bool {
 	p := &s.slots
+	if limit.putsAside() {
+		return s.asideRoomLocked(queue) == 0
+	}
 	return p.limit[queue] > 0 && p.held[queue] >= p.limit[queue] || p.holding >= s.opts.Concurrency+s.opts.Prefetch
 }
 
@@ -190,8 +197,7 @@ func (s *Server) leaveLocked(i int, r *Run, outcome broker.Outcome) {
 	if s.careful(r.Job) {
 		p.guarded--
 	}
-	p.holding--
-	p.held[r.queue]--
+	s.exitLocked(r)
 	now := time.Now()
 	if r.stuck != nil {
 		p.stuck--
@@ -200,6 +206,7 @@ func (s *Server) leaveLocked(i int, r *Run, outcome broker.Outcome) {
 		s.lookout.by(now)
 	}
 	s.fetcher.measure(now.Sub(r.started))
+	s.enterAsideLocked(now)
 	s.giveUpSurplusLocked()
 	s.fetcher.freed(r.queue, now)
 	if r.InTx {
@@ -236,20 +243,28 @@ func (s *Server) unreadyLocked(q *jobQueue, w *worker, before time.Time) []broke
 
 // giveBackLocked releases a job that no handler has begun.
 func (s *Server) giveBackLocked(r *Run) {
-	s.slots.holding--
-	s.slots.held[r.queue]--
+	s.exitLocked(r)
 	s.settleLocked(r.worker, r.Job, broker.Release())
 }
 
 // unreadyAllLocked does so with all that has not begun.
-func (s *Server) unreadyAllLocked(w *worker, now time.Time) []broker.Ref {
-	return append(s.unreadyLocked(&s.slots.ready, w, now.Add(1)), s.unreadyLocked(&s.slots.careful, w, now.Add(1))...)
+func (s *Server) unreadyAllLocked(w *worker, now time.Time) (released []broker.Ref) {
+	s.slots.eachQueue(func(q *jobQueue) { released = append(released, s.unreadyLocked(q, w, now.Add(1))...) })
+	return released
+}
+
+// eachQueue calls f for each queue of runs that have not begun.
+func (p *slots) eachQueue(f func(*jobQueue)) {
+	f(&p.ready)
+	f(&p.careful)
+	for t := range p.types {
+		f(&p.types[t].aside)
+	}
 }
 
 // eachWaiting calls f for each run that has not begun.
 func (p *slots) eachWaiting(f func(*Run)) {
-	p.ready.each(f)
-	p.careful.each(f)
+	p.eachQueue(func(q *jobQueue) { q.each(f) })
 }
 
 // eachActiveLocked calls f for each run whose handler has not returned.
@@ -290,8 +305,23 @@ func (q *jobQueue) pop() *Run {
 	return r
 }
 
+// at is the i-th run from the first.
+func (q *jobQueue) at(i int) *Run { return *q.place(i) }
+
+func (q *jobQueue) place(i int) **Run { return &q.ring[(q.head+i)&(len(q.ring)-1)] }
+
+// take removes the i-th run. Those before it move up.
+func (q *jobQueue) take(i int) *Run {
+	r := q.at(i)
+	for ; i > 0; i-- {
+		*q.place(i) = q.at(i - 1)
+	}
+	q.pop()
+	return r
+}
+
 func (q *jobQueue) each(f func(*Run)) {
 	for i := range q.count {
-		f(q.ring[(q.head+i)&(len(q.ring)-1)])
+		f(q.at(i))
 	}
 }

@@ -77,10 +77,10 @@ func (s *Server) startableLocked() *jobQueue {
 }
 
 // awaitLocked has a careful run wait for its turn, for a while.
-func (s *Server) awaitLocked(r *Run) {
+func (s *Server) awaitLocked(r *Run, now time.Time) {
 	s.slots.careful.push(r)
 	patience := sleep.Doubled(patienceMin, r.Job.Snoozes, patienceMax)
-	r.patient = r.claimed.Add(patience)
+	r.patient = now.Add(patience)
 	time.AfterFunc(patience, s.giveTurnsBack)
 }
 
@@ -97,11 +97,11 @@ func (s *Server) giveTurnsBack() {
 			p.careful.push(r)
 			continue
 		}
-		p.holding--
-		p.held[r.queue]--
+		s.exitLocked(r)
 		s.settleLocked(r.worker, r.Job, broker.Snooze(sleep.Jitter(s.Shortly(), 0.5), broker.Failure{}))
 		s.fetcher.freed(r.queue, now)
 	}
+	s.enterAsideLocked(now)
 	s.occupyLocked()
 }
 

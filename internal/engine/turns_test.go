@@ -106,8 +106,8 @@ func TestServer_NoMoreIsHeldThanSlotsAndPrefetch(t *testing.T) {
 	t.Parallel()
 	s, _ := still(t, newStore(), Options{Concurrency: 2, Prefetch: 3})
 	for held, crowded := range map[int]bool{4: false, 5: true, 6: true} {
-		if s.slots.holding = held; s.crowdedLocked(0) != crowded {
-			t.Errorf("with %d jobs held of at most 5, the next is one too many is %v", held, s.crowdedLocked(0))
+		if s.slots.holding = held; s.crowdedLocked(0, nil) != crowded {
+			t.Errorf("with %d jobs held of at most 5, the next is one too many is %v", held, s.crowdedLocked(0, nil))
 		}
 	}
 }

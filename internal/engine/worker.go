@@ -110,4 +110,5 @@ func (s *Server) cancelRunLocked(queue, id string) {
 	}
 	s.eachActiveLocked(cancel)
 	s.slots.eachWaiting(cancel)
+	s.enterEndedLocked(now)
 }

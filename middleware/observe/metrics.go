@@ -67,6 +67,7 @@ type Metrics struct {
 	commands    map[string]*command // by method
 	local       local
 	relays      relays
+	servers     servers
 	gauges      metric.Registration
 	broker      broker.Broker
 }

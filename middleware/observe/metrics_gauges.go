@@ -92,6 +92,7 @@ func (m *Metrics) observeLocal(o metric.Observer) {
 		o.ObserveFloat64(i.leaseMargin, margin.Seconds())
 	}
 	m.observeRelays(o)
+	m.observeTypes(o)
 }
 
 // agedStates are those whose oldest job has an age.

@@ -23,6 +23,7 @@ type instruments struct {
 	leaseMargin, clockOffset, oldestAge metric.Float64ObservableGauge
 	overdue                             metric.Float64ObservableGauge
 	relayLag                            metric.Float64ObservableGauge
+	typeMax, typeRunning, typeWaiting   metric.Int64ObservableUpDownCounter
 
 	ok, failed       []metric.RecordOption // of an enqueue
 	waited, unwaited []metric.RecordOption // claims
@@ -63,6 +64,8 @@ func (i *instruments) init(meter metric.Meter) error {
 	i.relayed, i.relayRefused = d.observedCounter("jobs.relayed"), d.observedCounter("jobs.relay.refused")
 	i.relaying, i.relayLag = d.upDown("jobs.relay.active"), d.gaugeSeconds("jobs.relay.lag")
 
+	i.typeMax, i.typeRunning, i.typeWaiting = d.upDown("jobs.type.limit"), d.upDown("jobs.type.running"), d.upDown("jobs.type.waiting")
+
 	i.ok, i.failed = recorded(labelResult, "ok"), recorded(labelResult, "error")
 	i.waited, i.unwaited = recorded(labelWaited, "true"), recorded(labelWaited, "false")
 	i.drained, i.lost = added(labelReason, "drained"), added(labelReason, "lost")
@@ -72,7 +75,7 @@ func (i *instruments) init(meter metric.Meter) error {
 // observed lists the instruments that a collection asks for.
 func (i *instruments) observed(cfg *MetricsConfig) []metric.Observable {
 	all := []metric.Observable{i.inFlight, i.slots, i.stuckNow, i.leaseMargin, i.clockOffset,
-		i.relaying, i.relayed, i.relayRefused, i.relayLag}
+		i.relaying, i.relayed, i.relayRefused, i.relayLag, i.typeMax, i.typeRunning, i.typeWaiting}
 	if cfg.Broker != nil {
 		all = append(all, i.depth, i.oldestAge, i.paused, i.extensionDepth, i.overdue)
 	}

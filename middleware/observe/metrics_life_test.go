@@ -121,6 +121,7 @@ func (m *measured) serve(t *testing.T, cfg jobs.Config, h jobs.Handler) (stop fu
 	if err := server.Start(h); err != nil {
 		t.Fatal(err)
 	}
+	m.metrics.Server(server)
 	return func() { _ = server.Shutdown(context.Background()) }
 }
 
@@ -187,7 +188,8 @@ func aLife(t *testing.T, m *measured) (finish func()) {
 
 	unrelay := aRelay(t, m)
 	gate := make(chan struct{})
-	stop := m.serve(t, jobs.Config{RetryPolicy: jobs.Constant(time.Second), Concurrency: 20}, lifeHandler(gate))
+	cfg := jobs.Config{RetryPolicy: jobs.Constant(time.Second), Concurrency: 20, TypeConcurrency: map[string]int{"limited": 1}}
+	stop := m.serve(t, cfg, lifeHandler(gate))
 	pass(30 * time.Second)
 	m.store.claimFails.Store(true)
 	m.store.renewLost.Store(true)

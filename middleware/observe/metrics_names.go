@@ -62,6 +62,7 @@ const (
 	labelCommand  = "command"
 	labelError    = "error"
 	labelResult   = "result"
+	labelPattern  = "pattern"
 )
 
 var metricTable = []Metric{
@@ -138,6 +139,15 @@ var metricTable = []Metric{
 	{"jobs_schedules_missing", "jobs.schedules.missing", "{schedule}", Gauge, nil, false,
 		"Schedules that this process defines (schedule.ExtensionConfig.Definitions) and the store does not have. Needs " +
 			"MetricsConfig.Schedules."},
+	// Limits of Config.TypeConcurrency.
+	{"jobs_type_limit", "jobs.type.limit", "{job}", Gauge, []string{labelPattern}, false,
+		"Jobs of the types of a pattern that the servers of this process run at once at most: the sum of Config.TypeConcurrency. The " +
+			"metrics of types need Metrics.Server."},
+	{"jobs_type_running", "jobs.type.running", "{job}", Gauge, []string{labelPattern}, false,
+		"Handlers of these types that are running."},
+	{"jobs_type_waiting", "jobs.type.waiting", "{job}", Gauge, []string{labelPattern}, false,
+		"Jobs of these types that a server has leased, and that wait for one of those to end. Where a queue has as many of them as the " +
+			"server has slots, the server takes no more of that queue."},
 	// Relays of this process.
 	{"jobs_relay_active", "jobs.relay.active", "{relay}", Gauge, []string{labelQueue}, false,
 		"1 while this process moves the jobs of the queue to another store, 0 while its relay stands by. The sum over processes is 1, " +

@@ -35,3 +35,44 @@ func TestClock_NothingIsClaimedAFractionOfAMicrosecondEarly(t *testing.T) {
 		}
 	}
 }
+
+func TestStore_AdvancePutsTheClockAheadForWhoWaitsToo(t *testing.T) {
+	t.Parallel()
+	store := NewStore()
+	b := store.Open()
+	defer b.Close()
+	register(t, b, "w", "q")
+	job := newTestJob("q", "later")
+	job.Delay = 24 * time.Hour
+	began := time.Now()
+	if _, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{job}}); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan broker.Claimed, 1)
+	go func() {
+		claimed, err := b.Claim(t.Context(), claimRequest("w", 1, time.Hour, "q"))
+		if err != nil {
+			t.Error(err)
+		}
+		got <- claimed
+	}()
+	for b.waits() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	store.Advance(24 * time.Hour)
+	claimed := <-got
+	if len(claimed.Jobs) != 1 || claimed.Now.Sub(began) < 24*time.Hour {
+		t.Errorf("the claim that waited gives %v at %v, want the job of the day after", ids(claimed.Jobs), claimed.Now)
+	}
+	store.Advance(-time.Hour)
+	if now, err := b.Ping(t.Context()); err != nil || now.Before(claimed.Now) {
+		t.Errorf("after a negative Advance the clock shows %v (%v), before %v", now, err, claimed.Now)
+	}
+}
+
+// waits is how many claims of the handle wait.
+func (b *Broker) waits() int {
+	b.store.mu.Lock()
+	defer b.store.mu.Unlock()
+	return len(b.waiting)
+}

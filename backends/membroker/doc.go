@@ -28,8 +28,8 @@
 //
 // # Time
 //
-// The clock is time.Now, hence virtual inside a [testing/synctest] bubble. A
-// store has no goroutine and no timer, and channels only for calls that are
+// The clock is time.Now, hence virtual inside a [testing/synctest] bubble;
+// [Store.Advance] puts it ahead. A store has no goroutine and no timer, and channels only for calls that are
 // waiting, made by those calls: it can be created outside a bubble and used
 // inside.
 package membroker

@@ -19,6 +19,7 @@ type Store struct {
 	fence    int64 // the highest given to a holder of any mark
 	lapses   lapses
 	watchers map[string][]*watcher // by queue
+	ahead    time.Duration         // of the store's clock; see Advance
 }
 
 // NewStore makes an empty store.
@@ -35,6 +36,25 @@ func (s *Store) Open() *Broker {
 
 // New returns a handle on a store of its own.
 func New() *Broker { return NewStore().Open() }
+
+// now is the store's time.
+func (s *Store) now() time.Time { return time.Now().Add(s.ahead).UTC() }
+
+// Advance puts the store's clock ahead by d, for tests that do not wait: what was
+// due by then is due at once, and leases, windows and retentions lapse. Claims that
+// wait look again. Time itself is unchanged: handlers, and servers' timers, go by
+// time.Now. In a testing/synctest bubble let time.Sleep pass the time instead. A d of
+// zero or less does nothing.
+func (s *Store) Advance(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ahead += max(d, 0)
+	for _, q := range s.queues {
+		for len(q.waiters) > 0 {
+			q.waiters[0].wake()
+		}
+	}
+}
 
 // Broker is a handle on a Store; it implements [broker.Broker]. All methods
 // may be called concurrently.
@@ -65,7 +85,7 @@ func (b *Broker) begin(ctx context.Context, op string, now time.Time, refused er
 		return time.Time{}, err
 	}
 	if now.IsZero() {
-		now = time.Now()
+		now = b.store.now()
 	}
 	return now.UTC(), nil
 }

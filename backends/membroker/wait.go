@@ -50,12 +50,12 @@ func (q *queue) awaited() bool {
 // wait repeats a claim until it gave something, failed, or its time is over.
 // The store is locked when wait is called and when it returns, not in between.
 func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got *broker.Claimed) error {
-	end := time.Now().Add(req.Wait)
+	end := b.store.now().Add(req.Wait)
 	timer := time.NewTimer(req.Wait)
 	defer timer.Stop()
 	for {
 		w := b.listen(req)
-		timer.Reset(time.Until(earlier(end, w.alarm)))
+		timer.Reset(earlier(end, w.alarm).Sub(b.store.now()))
 		b.end()
 		select {
 		case <-w.woken:
@@ -71,7 +71,7 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got *broker
 		if err := b.usable(ctx, "claim"); err != nil {
 			return err
 		}
-		now := time.Now().UTC()
+		now := b.store.now()
 		err := b.store.claim(req, got, now)
 		if err != nil || len(got.Jobs) > 0 || !now.Before(end) {
 			return err

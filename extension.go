@@ -34,6 +34,10 @@ type Extension struct {
 	// Start, unless nil, is called in a goroutine of its own when the server
 	// starts. Its context ends when the server drains, and it returns soon after.
 	Start func(ctx context.Context)
+	// Once, unless nil, does once, and before it returns, what Start does again and
+	// again. Package jobstest calls it, between jobs, in place of Start; begin says
+	// that it is the first time.
+	Once func(ctx context.Context, begin bool) error
 	// Middleware, unless nil, wraps the server's own handler, outside of
 	// Config.Middleware: to give handlers what the extension knows of their job.
 	Middleware Middleware
@@ -138,7 +142,7 @@ func (x *extended) start(ctx context.Context, s *Server) {
 	x.started.Store(true)
 	var draining <-chan struct{}
 	if x.engine != nil {
-		x.engine.Start(ctx, extensionPolicy{policy{Server: s, handler: HandlerFunc(x.process)}})
+		x.engine.Start(ctx, x.policy(s))
 		draining = x.engine.Draining()
 	}
 	starting, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -156,6 +160,11 @@ func (x *extended) start(ctx context.Context, s *Server) {
 		x.running.Wait()
 		close(x.done)
 	}()
+}
+
+// policy is what decides about the jobs of the extensions.
+func (x *extended) policy(s *Server) extensionPolicy {
+	return extensionPolicy{policy{Server: s, handler: HandlerFunc(x.process)}}
 }
 
 // startsGrace is how long a drain waits for an Extension.Start, as it does for hooks.

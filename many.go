@@ -104,8 +104,12 @@ func (h *manyHandler[T]) ProcessJob(ctx context.Context, job *Job) error {
 		return err
 	}
 	j := &BatchJob[T]{Args: args, Job: job, Context: ctx}
-	b := h.join(j)
-	draining, ended := engine.RunOf(ctx).Draining(), ctx.Done()
+	b, open := h.join(j)
+	var draining <-chan struct{}
+	if open {
+		draining = engine.RunOf(ctx).Draining()
+	}
+	ended := ctx.Done()
 	for {
 		select {
 		case <-b.token:
@@ -125,15 +129,15 @@ func (h *manyHandler[T]) ProcessJob(ctx context.Context, job *Job) error {
 	}
 }
 
-// join puts a job into an open batch.
-func (h *manyHandler[T]) join(j *BatchJob[T]) *manyBatch[T] {
+// join puts a job into an open batch, and reports whether that takes more.
+func (h *manyHandler[T]) join(j *BatchJob[T]) (b *manyBatch[T], open bool) {
 	key := ""
 	if h.cfg.ByKey {
 		key = j.Job.Key()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	b := h.open[key]
+	b = h.open[key]
 	if b == nil {
 		b = &manyBatch[T]{key: key, token: make(chan struct{}, 1), done: make(chan struct{})}
 		h.open[key] = b
@@ -141,8 +145,9 @@ func (h *manyHandler[T]) join(j *BatchJob[T]) *manyBatch[T] {
 	}
 	if b.jobs = append(b.jobs, j); len(b.jobs) == h.cfg.Max {
 		h.closeLocked(b)
+		return b, false
 	}
-	return b
+	return b, true
 }
 
 // leave takes a job out of a batch, unless the call has begun.
@@ -175,6 +180,9 @@ func (h *manyHandler[T]) closeLocked(b *manyBatch[T]) {
 	if h.open[b.key] == b {
 		delete(h.open, b.key)
 		b.timer.Stop()
+		for _, j := range b.jobs {
+			engine.RunOf(j.Context).Gathered()
+		}
 		b.token <- struct{}{}
 	}
 }

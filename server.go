@@ -119,18 +119,8 @@ func (s *Server) Run(ctx context.Context, h Handler) error {
 func (s *Server) Start(h Handler) error { return s.start(context.Background(), h) }
 
 func (s *Server) start(ctx context.Context, h Handler) error {
-	mux, isMux := h.(*ServeMux)
-	f, isFunc := h.(HandlerFunc)
-	if h == nil || isMux && mux == nil || isFunc && f == nil {
-		return broker.Invalid("handler", "is nil; pass a ServeMux or a HandlerFunc")
-	}
-	if isMux {
-		if err := mux.checkBatches(&s.cfg); err != nil {
-			return err
-		}
-	}
-	p := policy{Server: s, given: h, handler: Chain(around(s.cfg.Extensions), Chain(s.cfg.Middleware...))(h)}
-	if err := s.cfg.checkTypesKnown(p.Types()); err != nil {
+	p, err := s.policy(h)
+	if err != nil {
 		return err
 	}
 	if !s.engine.Start(ctx, p) {
@@ -140,6 +130,22 @@ func (s *Server) start(ctx context.Context, h Handler) error {
 		s.extended.start(ctx, s)
 	}
 	return nil
+}
+
+// policy is what decides about the jobs that h handles.
+func (s *Server) policy(h Handler) (policy, error) {
+	mux, isMux := h.(*ServeMux)
+	f, isFunc := h.(HandlerFunc)
+	if h == nil || isMux && mux == nil || isFunc && f == nil {
+		return policy{}, broker.Invalid("handler", "is nil; pass a ServeMux or a HandlerFunc")
+	}
+	if isMux {
+		if err := mux.checkBatches(&s.cfg); err != nil {
+			return policy{}, err
+		}
+	}
+	p := policy{Server: s, given: h, handler: Chain(around(s.cfg.Extensions), Chain(s.cfg.Middleware...))(h)}
+	return p, s.cfg.checkTypesKnown(p.Types())
 }
 
 // Shutdown starts the drain that Run describes, unless it has started, and

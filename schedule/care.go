@@ -66,6 +66,16 @@ func (x *runner) start(ctx context.Context, definitions []Definition) {
 	}
 }
 
+// once puts what the server brings, and revives what is dead.
+func (x *runner) once(ctx context.Context, definitions []Definition) error {
+	for _, d := range definitions {
+		if _, err := x.put(ctx, d); err != nil {
+			return err
+		}
+	}
+	return x.revive(ctx)
+}
+
 // revive sends dead schedules back to their queue.
 func (x *runner) revive(ctx context.Context) error {
 	q := broker.Query{Queue: Queue, State: broker.StateDead, Suppressed: true, NoPayload: true, Limit: pageSize}

@@ -36,5 +36,11 @@ func (s *Schedules) Extension(client *jobs.Client, cfg ExtensionConfig) jobs.Ext
 	}
 	return jobs.Extension{Queue: Queue, Handler: x, Concurrency: cfg.Concurrency,
 		Err:   s.checkDefinitions(context.Background(), cfg.Definitions),
-		Start: func(ctx context.Context) { x.care(ctx, cfg.Definitions) }}
+		Start: func(ctx context.Context) { x.care(ctx, cfg.Definitions) },
+		Once: func(ctx context.Context, begin bool) error {
+			if !begin {
+				return nil
+			}
+			return x.once(ctx, cfg.Definitions)
+		}}
 }

@@ -33,5 +33,5 @@ func Extension(client *jobs.Client, cfg ExtensionConfig) jobs.Extension {
 	}
 	x.nudges.init()
 	return jobs.Extension{Queue: Queue, Handler: x, Concurrency: cfg.Concurrency, Middleware: x.middleware,
-		Settled: x.nudges.settled, Start: func(ctx context.Context) { x.loop(ctx) }}
+		Settled: x.nudges.settled, Start: func(ctx context.Context) { x.loop(ctx) }, Once: x.once}
 }

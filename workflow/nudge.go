@@ -112,8 +112,35 @@ func (n *nudger) again(id string) {
 	w.tries++
 }
 
+// once wakes the workflows that are to be woken, those too that a server would wake a
+// moment later; at the beginning all, since nobody knows what happened before.
+func (x *runner) once(ctx context.Context, begin bool) error {
+	x.awake.Store(true)
+	ids, _ := x.nudges.next(time.Now().Add(gapMax))
+	if begin {
+		for _, state := range []broker.State{broker.StateScheduled, broker.StateRetry} {
+			q := broker.Query{Queue: Queue, State: state, Type: typeWorkflow, NoPayload: true, Limit: maxOperate}
+			for more := true; more; more = q.Cursor != "" {
+				page, err := x.find(ctx, q)
+				if err != nil {
+					return err
+				}
+				for i := range page.Jobs {
+					ids = append(ids, page.Jobs[i].ID)
+				}
+				q.Cursor = page.Cursor
+			}
+		}
+	}
+	if len(ids) > 0 {
+		x.wakeAll(ctx, ids)
+	}
+	return ctx.Err()
+}
+
 // loop wakes workflows until ctx ends.
 func (x *runner) loop(ctx context.Context) {
+	x.awake.Store(false)
 	for {
 		ids, wait := x.nudges.next(time.Now())
 		if len(ids) > 0 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
@@ -18,6 +19,7 @@ type runner struct {
 	client *jobs.Client
 	log    *slog.Logger
 	nudges nudger
+	awake  atomic.Bool // each end of a node wakes its workflow, for sure: nothing is gained by looking
 }
 
 const (
@@ -352,6 +354,9 @@ func (r *run) nap() time.Duration {
 		most = pollMax
 	}
 	nap := min(max(now.Sub(r.Changed)/4, pollMin+time.Duration(out)*pollFor), most)
+	if r.x.awake.Load() {
+		nap = broker.MaxDelay
+	}
 	if !r.wake.IsZero() {
 		nap = min(nap, r.wake.Sub(now))
 	}

@@ -42,8 +42,9 @@ func (c apart) Value(key any) any {
 // and has the server report a handler that goes on for grace after that as stuck;
 // zero means Options.StuckGrace. Release ends it.
 func WithBound(ctx context.Context, end time.Time, grace time.Duration) (bounded context.Context, release func()) {
-	c := &boundContext{lazyContext: lazyContext{parent: ctx, end: end, endCause: ErrTimeout}, grace: grace, run: RunOf(ctx)}
-	if run := c.run; run != nil {
+	c := &boundContext{lazyContext: lazyContext{parent: ctx, end: end, endCause: ErrTimeout}, grace: grace}
+	if run := RunOf(ctx); run != nil && run.server != nil {
+		c.run = run
 		run.mu.Lock()
 		if c.outer = run.bound; c.outer == nil || c.end.Before(c.outer.end) {
 			run.bound = c

@@ -18,6 +18,7 @@
 //	upkeep.go     the loop that reclaims, prunes (prune.go) and looks for handlers that
 //	              do not return (stuck.go); marks.go: which jobs had begun when a server died
 //	watch.go      cancellations; drain.go: the end
+//	inline.go     jobs run without loops, for tests of applications
 //
 // A Server has one lock. Methods that need it held end in Locked; methods of the
 // types that it guards (slots, fetcher, settler, worker, …) need it too.

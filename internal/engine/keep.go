@@ -35,7 +35,16 @@ type keeping struct {
 
 // Detached returns a run outside of a server, for tests of handlers: what is kept
 // stays with the run.
-func Detached(j *broker.Job) *Run { return &Run{Job: j} }
+func Detached(j *broker.Job) *Run { return Under(context.Background(), j) }
+
+// Under is Detached with a context: the run has its values and ends with it, or when
+// the job's timeout or deadline passes.
+func Under(ctx context.Context, j *broker.Job) *Run {
+	r := &Run{Job: j, started: time.Now()}
+	r.parent = ctx
+	r.limit(broker.NoTimeout, r.started)
+	return r
+}
 
 // kept returns what the handler keeps, made when something is kept first.
 func (r *Run) kept() *keeping {

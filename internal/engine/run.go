@@ -47,13 +47,23 @@ func (r *Run) Value(key any) any {
 	return r.lazyContext.Value(key)
 }
 
-// Draining is closed when the server's drain begins; nil, which never is, outside of
-// a server.
+// Draining is closed when the server's drain begins, for a handler that waits for
+// others of its batch; nil, which never is, outside of a server.
 func (r *Run) Draining() <-chan struct{} {
-	if r == nil || r.server == nil {
+	switch {
+	case r == nil || r.server == nil:
 		return nil
+	case r.server.inline != nil:
+		return r.server.inline.gathered(r)
 	}
 	return r.server.draining
+}
+
+// Gathered says that the handler waits no more for others of its batch.
+func (r *Run) Gathered() {
+	if r != nil && r.server != nil && r.server.inline != nil {
+		r.server.inline.goesOn(r)
+	}
 }
 
 // Worker is the ID of the worker that has the lease.

@@ -74,6 +74,7 @@ type Server struct {
 	pruner  *pruner
 	policy  Policy
 	values  context.Context // what every handler's context holds
+	inline  *Inline         // runs the jobs in place of the loops; nil in a server that was started
 
 	draining chan struct{} // closed when the drain begins
 	forced   chan struct{} // closed when it is to hurry

@@ -1,0 +1,268 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Inline runs the jobs of a server for package jobstest: without loops, timers and
+// pauses, one after the other, in the time of a call. A job takes the same way as in
+// a server that was started: accepted, performed, and settled by the same functions.
+// Only who calls them, and when, is different.
+//
+// One goroutine uses it. Each handler runs in a goroutine of its own, while that one waits.
+type Inline struct {
+	s      *Server
+	wakeup chan struct{} // a handler has returned, or waits for its batch
+
+	// Guarded by Server.mu.
+	begun     int
+	gate      chan struct{}     // closed when no other job comes for the batches that gather
+	gathering map[*Run]struct{} // whose handlers wait for others of their batch
+}
+
+// inlineAttempts is how often a call is repeated that failed: as a server repeats it,
+// but not for ever.
+const inlineAttempts = 20
+
+// Inline makes a server that was not started run its jobs in Step. Concurrency is
+// then how many handlers may wait at once for others of their batch.
+func (s *Server) Inline(values context.Context, p Policy) (*Inline, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started {
+		return nil, false
+	}
+	s.started = true
+	in := &Inline{s: s, wakeup: make(chan struct{}, 1), gate: make(chan struct{}), gathering: make(map[*Run]struct{})}
+	s.policy, s.values, s.inline = p, context.WithoutCancel(values), in
+	s.slots.running = make([]*Run, s.opts.Concurrency) // as if all goroutines were there, so that none is made
+	return in, true
+}
+
+// Step runs what is due, and what becomes due meanwhile, until it has begun max
+// runs. It returns how many it began. All of them are over, and settled.
+func (in *Inline) Step(ctx context.Context, max int) (begun int, err error) {
+	if err := in.renew(ctx); err != nil {
+		return 0, err
+	}
+	from := in.begun
+	for in.begun-from < max && err == nil {
+		got, failed := in.claim(ctx)
+		if !got && failed == nil && !in.handOver() {
+			break
+		}
+		err = errors.Join(failed, in.await(ctx))
+	}
+	in.handOver()
+	return in.begun - from, errors.Join(err, in.await(ctx))
+}
+
+// Stop gives back what is still leased.
+func (in *Inline) Stop(ctx context.Context) {
+	if w := in.s.worker; w != nil {
+		_, _ = in.s.broker.Retire(ctx, broker.RetireRequest{Worker: w.id, Queues: in.s.names})
+	}
+	in.s.reports.Flush(in.s.log, true)
+}
+
+// renew registers a worker, or renews the one that there is, and takes over the jobs
+// of workers that ran out.
+func (in *Inline) renew(ctx context.Context) error {
+	s := in.s
+	for attempt := 1; ; attempt++ {
+		w, register := s.worker, (*broker.WorkerInfo)(nil)
+		if w == nil || w.lost {
+			w = s.newWorker()
+			s.mu.Lock()
+			s.worker = w
+			s.listLocked(w)
+			s.mu.Unlock()
+		}
+		if !w.registered {
+			host, _ := os.Hostname()
+			register = &broker.WorkerInfo{ID: w.id, Host: host, PID: os.Getpid(), Program: s.opts.Program,
+				Concurrency: s.opts.Concurrency, Queues: s.names, StartedAt: s.StoreNow(), Types: s.policy.Types()}
+		}
+		reply, _, err := s.renew(ctx, w, register)
+		switch {
+		case err == nil && !reply.Lost:
+			w.registered = true
+			if !reply.NextLapse.IsZero() && !reply.NextLapse.After(reply.Now) {
+				s.reclaim(ctx, w, new(outage))
+			}
+			return in.flush(ctx)
+		case err == nil:
+			s.mu.Lock()
+			w.lost = true
+			s.mu.Unlock()
+		case !broker.StoreFailed(err) || attempt == inlineAttempts || ctx.Err() != nil:
+			return fmt.Errorf("registering a worker: %w", err)
+		}
+	}
+}
+
+// claim leases one job, if one is due, and reports whether it did.
+func (in *Inline) claim(ctx context.Context) (got bool, err error) {
+	s := in.s
+	for attempt := 1; ; attempt++ {
+		s.mu.Lock()
+		w, room := s.worker, s.fetcher.room
+		for i := range room {
+			room[i] = 1
+			if limit := s.slots.limit[i]; limit > 0 {
+				room[i] = min(1, max(0, limit-s.slots.held[i]))
+			}
+		}
+		shares, first := s.fetcher.mix.plan(nil, 1, room)
+		full := s.slots.holding >= len(s.slots.running)
+		s.mu.Unlock()
+		if full || len(shares) == 0 {
+			return false, nil
+		}
+		req := broker.ClaimRequest{Worker: w.id, Queues: shares, Max: 1}
+		reply, err := s.broker.Claim(ctx, req)
+		if hook := s.opts.Hooks.Claim; hook != nil {
+			hook(ClaimEvent{Now: reply.Now, Jobs: reply.Jobs, Asked: 1, Err: err})
+		}
+		now := time.Now()
+		s.mu.Lock()
+		s.clock.set(reply.Now, now)
+		s.acceptLocked(w, reply.Jobs, answerSize(reply.Jobs), now)
+		clear(s.fetcher.gained)
+		for i := range reply.Jobs {
+			s.fetcher.gained[s.queueOf(reply.Jobs[i].Queue)]++
+		}
+		s.fetcher.mix.served(shares, first, s.fetcher.gained, len(reply.Jobs) > 0)
+		s.unlock()
+		if err == nil || len(reply.Jobs) > 0 {
+			return len(reply.Jobs) > 0, nil
+		}
+		if attempt == inlineAttempts || ctx.Err() != nil {
+			return false, fmt.Errorf("claiming: %w", err)
+		}
+		if errors.Is(err, broker.ErrWorkerGone) {
+			s.mu.Lock()
+			w.lost = true
+			s.mu.Unlock()
+			if err := in.renew(ctx); err != nil {
+				return false, err
+			}
+		} else if broker.MayHaveApplied(err) {
+			s.audit(ctx, w) // which gives back what the answer would have told of
+			if err := in.flush(ctx); err != nil {
+				return false, err
+			}
+		}
+	}
+}
+
+// startLocked begins what was claimed. A job to be careful with waits until few others run.
+func (in *Inline) startLocked() {
+	s := in.s
+	for s.startableLocked() != nil {
+		i := 0
+		for s.slots.running[i] != nil {
+			i++
+		}
+		r := s.nextLocked(i)
+		in.begun++
+		go in.perform(i, r)
+	}
+}
+
+// perform runs a job, as a slot of a started server does.
+func (in *Inline) perform(i int, r *Run) {
+	s := in.s
+	var outcome broker.Outcome
+	returned := false
+	defer func() {
+		if !returned { // it called runtime.Goexit
+			outcome = s.policy.Exited(r)
+		}
+		s.mu.Lock()
+		delete(in.gathering, r)
+		s.leaveLocked(i, r, outcome)
+		s.mu.Unlock()
+		poke(in.wakeup)
+	}()
+	outcome = s.perform(r)
+	returned = true
+}
+
+// gathered is Run.Draining of a handler that waits for others of its batch: it is
+// closed when none will come.
+func (in *Inline) gathered(r *Run) <-chan struct{} {
+	in.s.mu.Lock()
+	defer in.s.mu.Unlock()
+	in.gathering[r] = struct{}{}
+	poke(in.wakeup)
+	return in.gate
+}
+
+// goesOn says that a handler waits no more.
+func (in *Inline) goesOn(r *Run) {
+	in.s.mu.Lock()
+	defer in.s.mu.Unlock()
+	delete(in.gathering, r)
+}
+
+// handOver has the batches handed over that wait, and reports whether there were any.
+func (in *Inline) handOver() bool {
+	in.s.mu.Lock()
+	defer in.s.mu.Unlock()
+	if len(in.gathering) == 0 {
+		return false
+	}
+	clear(in.gathering)
+	close(in.gate)
+	in.gate = make(chan struct{})
+	return true
+}
+
+// await waits until each handler that runs has returned or waits for its batch,
+// and settles what there is, also what handlers store meanwhile.
+func (in *Inline) await(ctx context.Context) error {
+	s := in.s
+	for {
+		if err := in.flush(ctx); err != nil {
+			return err
+		}
+		s.mu.Lock()
+		in.startLocked()
+		busy := s.slots.active > len(in.gathering) || s.settler.unsettled > 0
+		waiting := 0
+		s.slots.eachWaiting(func(*Run) { waiting++ })
+		stuck := s.slots.active > 0 && waiting > 0 // behind a batch that gathers
+		s.mu.Unlock()
+		if !busy && (!stuck || !in.handOver()) {
+			return nil
+		}
+		select {
+		case <-in.wakeup:
+		case <-s.settler.poke:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// flush settles what ended, and what handlers keep.
+func (in *Inline) flush(ctx context.Context) error {
+	s := in.s
+	for {
+		w, req := s.nextSettle()
+		if w == nil {
+			return nil
+		}
+		verdicts, err := s.broker.Settle(ctx, req)
+		if failures := s.answered(w, verdicts, err, 0); failures >= inlineAttempts || failures > 0 && ctx.Err() != nil {
+			return fmt.Errorf("settling: %w", err)
+		}
+	}
+}

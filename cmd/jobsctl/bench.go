@@ -117,7 +117,7 @@ func (a *app) runBench(ctx context.Context, p plan) (err error) {
 		if err != nil {
 			return err
 		}
-		if a.structured() {
+		if a.json {
 			if err := a.object(f); err != nil {
 				return err
 			}

@@ -36,7 +36,7 @@ them.`,
 			if err != nil {
 				return err
 			}
-			if a.structured() {
+			if a.json {
 				return a.object(wholeView(j, payload))
 			}
 			return a.showJob(j, payload)

@@ -1,0 +1,87 @@
+package jobstest
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Broker is a broker in memory for one test. It is a broker.Broker: give it to the
+// clients and servers of the code under test. It remembers what was enqueued, and
+// what was refused, for [Enqueued] to tell. Any number of goroutines can use it.
+type Broker struct {
+	broker.Broker // with faults: what the code under test has
+
+	t     testing.TB
+	store *membroker.Store
+	plain broker.Broker // without faults: what helpers look through
+	log   *enqueueLog
+
+	mu     sync.Mutex
+	client *jobs.Client
+}
+
+// New makes an empty broker for a test, and closes it when the test is over. Each
+// test, each subtest and each parallel test has its own.
+func New(t testing.TB) *Broker {
+	t.Helper()
+	b := &Broker{t: t, store: membroker.NewStore(), log: newEnqueueLog()}
+	b.plain = b.log.around(b.store.Open())
+	b.Broker = b.plain
+	t.Cleanup(func() {
+		b.mu.Lock()
+		client := b.client
+		b.mu.Unlock()
+		client.Close()
+		b.plain.Close()
+	})
+	return b
+}
+
+// Client is a client of the broker with the zero ClientConfig, which is closed when
+// the test is over. It is the same one each time.
+func (b *Broker) Client() *jobs.Client {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.client == nil {
+		b.client = jobs.NewClient(b, jobs.ClientConfig{})
+	}
+	return b.client
+}
+
+// Now is the time by the store's clock.
+func (b *Broker) Now() time.Time {
+	now, err := b.plain.Ping(context.Background())
+	if err != nil {
+		b.t.Helper()
+		b.t.Fatalf("jobstest: the broker was closed: %v", err)
+	}
+	return now
+}
+
+// Advance lets d pass by the store's clock: delayed jobs and retries that are due by
+// then can be claimed, leases and unique windows lapse. In a testing/synctest bubble
+// it sleeps for d; elsewhere it puts the store's clock ahead, and time.Now stays as
+// it is.
+func (b *Broker) Advance(d time.Duration) {
+	if inBubble() {
+		time.Sleep(d)
+		return
+	}
+	b.store.Advance(d)
+}
+
+// inBubble reports whether its goroutine is in a testing/synctest bubble. Traces of
+// goroutines say so; if they should cease to, the store's clock is put ahead there too.
+func inBubble() bool {
+	buf := make([]byte, 128)
+	header, _, _ := strings.Cut(string(buf[:runtime.Stack(buf, false)]), "\n")
+	return strings.Contains(header, "synctest bubble")
+}

@@ -1,0 +1,182 @@
+package jobstest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// candidate is a job that was enqueued, as it is now, or as it was when no record of
+// it is left.
+type candidate struct {
+	job     broker.Job
+	asked   *entry // nil if another broker than ours has it
+	gone    bool   // job is what was enqueued
+	refused bool   // so it never was a job
+}
+
+// candidates are the jobs of all queues and states, in the order in which they were
+// enqueued, and after them what was refused.
+func candidates(t testing.TB, b broker.Broker) (stored, refused []*candidate) {
+	t.Helper()
+	var log *enqueueLog
+	if own, ok := b.(*Broker); ok {
+		b, log = own.plain, own.log
+	}
+	found, err := everything(t, b)
+	if err != nil {
+		t.Fatalf("jobstest: the jobs of the broker cannot be listed: %v", err)
+	}
+	byName := make(map[name]*candidate)
+	ids := make(map[string]bool)
+	for i := range found {
+		byName[name{found[i].Queue, found[i].ID}] = &candidate{job: found[i]}
+		ids[found[i].ID] = true
+	}
+	listed := make(map[*candidate]bool)
+	if log != nil {
+		for _, e := range log.all() {
+			if broker.Reserved(e.job.Queue) {
+				continue
+			}
+			at := name{e.job.Queue, e.job.ID}
+			c := byName[at]
+			switch {
+			case e.refused != nil:
+				refused = append(refused, &candidate{job: e.record(), asked: e, refused: true})
+				continue
+			case c == nil && ids[e.job.ID]: // it was moved to another queue
+				continue
+			case c == nil:
+				c = &candidate{job: e.record(), gone: true}
+				c.job.State = log.fate(at.queue, at.id)
+			case listed[c]:
+				continue
+			}
+			c.asked = e
+			listed[c] = true
+			stored = append(stored, c)
+		}
+	}
+	var others []*candidate
+	for _, c := range byName {
+		if !listed[c] {
+			others = append(others, c)
+		}
+	}
+	slices.SortFunc(others, func(x, y *candidate) int {
+		return cmp.Or(x.job.CreatedAt.Compare(y.job.CreatedAt), cmp.Compare(x.job.ID, y.job.ID))
+	})
+	return append(stored, others...), refused
+}
+
+// record is the job that an enqueue asked for.
+func (e *entry) record() broker.Job {
+	j := broker.Job{Queue: e.job.Queue, ID: e.job.ID, Body: e.job.Body, CreatedAt: e.at, RunAt: e.job.RunAt}
+	if e.job.Delay > 0 {
+		j.RunAt = e.at.Add(e.job.Delay)
+	}
+	return j
+}
+
+// everything lists the jobs of all queues that are not the framework's own.
+func everything(t testing.TB, b broker.Broker) (all []broker.Job, err error) {
+	ctx := t.Context()
+	reply, err := b.Queues(ctx, broker.QueuesRequest{})
+	if err != nil {
+		return nil, err
+	}
+	seen := make(map[name]bool)
+	for _, q := range reply.Queues {
+		if broker.Reserved(q.Name) {
+			continue
+		}
+		for _, state := range broker.States() {
+			query := broker.Query{Queue: q.Name, State: state, Suppressed: true, Limit: 1000}
+			for {
+				page, err := b.Find(ctx, query)
+				if err != nil {
+					return nil, err
+				}
+				for i := range page.Jobs {
+					if at := (name{page.Jobs[i].Queue, page.Jobs[i].ID}); !seen[at] { // it may have changed its state meanwhile
+						seen[at] = true
+						all = append(all, page.Jobs[i])
+					}
+				}
+				if query.Cursor = page.Cursor; page.Cursor == "" {
+					break
+				}
+			}
+		}
+	}
+	return all, nil
+}
+
+// due is when the job was to run, counted from the time of its enqueue if it was
+// given as a delay, or else a point in time; both are zero for a job to run at once.
+func (c *candidate) due() (delay time.Duration, at time.Time) {
+	if c.asked != nil {
+		return c.asked.job.Delay, c.asked.job.RunAt
+	}
+	return 0, c.job.RunAt
+}
+
+// where says in words where a job is: `in queue "mail", scheduled, due in 1h0m0s`.
+func (c *candidate) where(now time.Time) string {
+	j := &c.job
+	words := []string{fmt.Sprintf("in queue %q", j.Queue)}
+	if c.gone {
+		fate := "no record of it is left"
+		if j.State != broker.StateNone {
+			fate = j.State.String() + "; " + fate
+		}
+		return strings.Join(append(words, fate), ", ")
+	}
+	words = append(words, j.State.String())
+	switch j.State {
+	case jobs.StateScheduled, jobs.StateRetry:
+		wait := j.RunAt.Sub(now)
+		if wait > time.Second {
+			wait = wait.Round(time.Second)
+		}
+		due := "due in " + wait.String()
+		if !j.RunAt.After(now) {
+			due = "due"
+		}
+		words = append(words, due)
+	case jobs.StateDead:
+		words = append(words, j.Reason.String())
+	case jobs.StateWaiting:
+		words = append(words, fmt.Sprintf("held by %q", j.Holder))
+	}
+	if j.Failures > 0 {
+		words = append(words, plural(j.Failures, "failure"))
+	}
+	text := strings.Join(words, ", ")
+	if last := j.Errors.Last().Message; last != "" {
+		text += ": " + shorten(last, 200)
+	}
+	return text
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// shorten cuts a text that would hide the rest.
+func shorten(s string, max int) string {
+	if len(s) <= max {
+		return s
+	}
+	return strings.ToValidUTF8(s[:max], "") + "…"
+}

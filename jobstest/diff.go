@@ -1,0 +1,199 @@
+package jobstest
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"sort"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// difference is one field that is not as it should be.
+type difference struct{ field, want, got string }
+
+func (d difference) String() string {
+	if d.want == "" {
+		return d.field + ": " + d.got
+	}
+	return fmt.Sprintf("%s: want %s, got %s", d.field, d.want, d.got)
+}
+
+// diff lists the fields in which two values of one type differ. With some, fields
+// that are zero in want are not compared.
+type differ struct {
+	some bool
+	out  []difference
+}
+
+const maxDepth = 64 // of what is compared field by field; a cycle ends there
+
+func (d *differ) values(path string, want, got reflect.Value, depth int) {
+	if !want.IsValid() || !got.IsValid() {
+		if want.IsValid() != got.IsValid() {
+			d.differ(path, want, got)
+		}
+		return
+	}
+	if d.some && want.IsZero() && depth > 0 {
+		return
+	}
+	if want.Type() != got.Type() || depth > maxDepth {
+		if !want.CanInterface() || !got.CanInterface() || !reflect.DeepEqual(want.Interface(), got.Interface()) {
+			d.differ(path, want, got)
+		}
+		return
+	}
+	if want.CanInterface() {
+		switch w := want.Interface().(type) {
+		case time.Time:
+			if !w.Equal(got.Interface().(time.Time)) {
+				d.differ(path, want, got)
+			}
+			return
+		case []byte:
+			if !bytes.Equal(w, got.Interface().([]byte)) {
+				d.differ(path, want, got)
+			}
+			return
+		}
+	}
+	switch want.Kind() {
+	case reflect.Struct:
+		for i := range want.NumField() {
+			if f := want.Type().Field(i); f.IsExported() {
+				d.values(join(path, f.Name), want.Field(i), got.Field(i), depth+1)
+			}
+		}
+	case reflect.Pointer, reflect.Interface:
+		if want.IsNil() || got.IsNil() {
+			if want.IsNil() != got.IsNil() {
+				d.differ(path, want, got)
+			}
+			return
+		}
+		d.values(path, want.Elem(), got.Elem(), depth+1)
+	case reflect.Slice, reflect.Array:
+		if want.Len() != got.Len() {
+			d.out = append(d.out, difference{path, fmt.Sprintf("%d elements %s", want.Len(), show(want)),
+				fmt.Sprintf("%d elements %s", got.Len(), show(got))})
+			return
+		}
+		for i := range want.Len() {
+			d.values(fmt.Sprintf("%s[%d]", path, i), want.Index(i), got.Index(i), depth+1)
+		}
+	case reflect.Map:
+		d.maps(path, want, got, depth)
+	case reflect.Func, reflect.Chan, reflect.UnsafePointer:
+	default:
+		if !want.Equal(got) {
+			d.differ(path, want, got)
+		}
+	}
+}
+
+func (d *differ) maps(path string, want, got reflect.Value, depth int) {
+	keys := make(map[string]reflect.Value)
+	for _, k := range want.MapKeys() {
+		keys[show(k)] = k
+	}
+	for _, k := range got.MapKeys() {
+		if !d.some {
+			keys[show(k)] = k
+		}
+	}
+	names := make([]string, 0, len(keys))
+	for n := range keys {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	for _, n := range names {
+		d.values(fmt.Sprintf("%s[%s]", path, n), want.MapIndex(keys[n]), got.MapIndex(keys[n]), depth+1)
+	}
+}
+
+func (d *differ) differ(path string, want, got reflect.Value) {
+	w, g := show(want), show(got)
+	if len(w) > maxShown || len(g) > maxShown {
+		w, g = around(w, g)
+	}
+	d.out = append(d.out, difference{path, w, g})
+}
+
+func join(path, field string) string { return path + "." + field }
+
+const maxShown = 80 // bytes of a value in a line of a message
+
+// around cuts two long texts to where they begin to differ.
+func around(a, b string) (string, string) {
+	at := 0
+	for at < len(a) && at < len(b) && a[at] == b[at] {
+		at++
+	}
+	from := max(0, at-maxShown/4)
+	return window(a, from), window(b, from)
+}
+
+func window(s string, from int) string {
+	for from > 0 && from < len(s) && !utf8.RuneStart(s[from]) {
+		from--
+	}
+	cut := s[min(from, len(s)):]
+	if from > 0 {
+		cut = "…" + cut
+	}
+	return shorten(cut, maxShown)
+}
+
+// show is a value as a person writes it.
+func show(v reflect.Value) string {
+	if !v.IsValid() {
+		return "none"
+	}
+	if v.CanInterface() {
+		switch x := v.Interface().(type) {
+		case time.Time:
+			return x.Format(time.RFC3339Nano)
+		case time.Duration:
+			return x.String()
+		case []byte:
+			if utf8.Valid(x) {
+				return strconv.Quote(string(x))
+			}
+			return fmt.Sprintf("%d bytes %x", len(x), x)
+		}
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return strconv.Quote(v.String())
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return "nil"
+		}
+		return show(v.Elem())
+	case reflect.Struct:
+		var fields []string
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() && !v.Field(i).IsZero() {
+				fields = append(fields, f.Name+": "+show(v.Field(i)))
+			}
+		}
+		return "{" + strings.Join(fields, ", ") + "}"
+	case reflect.Slice, reflect.Array:
+		elements := make([]string, v.Len())
+		for i := range elements {
+			elements[i] = show(v.Index(i))
+		}
+		return "[" + strings.Join(elements, ", ") + "]"
+	case reflect.Map:
+		pairs := make([]string, 0, v.Len())
+		for _, k := range v.MapKeys() {
+			pairs = append(pairs, show(k)+": "+show(v.MapIndex(k)))
+		}
+		sort.Strings(pairs)
+		return "{" + strings.Join(pairs, ", ") + "}"
+	}
+	return fmt.Sprint(v)
+}

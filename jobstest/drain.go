@@ -1,0 +1,343 @@
+package jobstest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/inline"
+	"github.com/seed81422ce9/jobs/internal/parked"
+	"github.com/seed81422ce9/jobs/schedule"
+)
+
+// DrainOption says what Drain runs, and how. Config is one.
+type DrainOption interface{ drain(*drain) }
+
+type drainFunc func(*drain)
+
+func (f drainFunc) drain(d *drain) { f(d) }
+
+func (cfg Config) drain(d *drain) { d.cfg = jobs.Config(cfg) }
+
+// Ahead lets d pass by the store's clock, and runs what becomes due meanwhile, each
+// job at its time: delayed jobs, retries, ticks of schedules.
+func Ahead(d time.Duration) DrainOption {
+	return drainFunc(func(dr *drain) { dr.ahead, dr.whole = d, false })
+}
+
+// Everything lets time pass by the store's clock until nothing is left to come:
+// delayed jobs, and retries until they succeed or are dead. Schedules, which never
+// end, run while time passes, but it does not pass for their sake; nor for a workflow
+// in which nothing has happened for a day, because it waits for a signal. Use Ahead
+// for those.
+func Everything() DrainOption { return drainFunc(func(d *drain) { d.whole = true }) }
+
+// Limit ends the test if Drain has begun n runs. The default is 10000, which a job
+// that enqueues itself reaches soon.
+func Limit(n int) DrainOption { return drainFunc(func(d *drain) { d.limit = n }) }
+
+// NoFailures has the test fail if a run fails, also if a later one succeeds.
+func NoFailures() DrainOption { return drainFunc(func(d *drain) { d.noFailures = true }) }
+
+const (
+	defaultLimit = 10_000
+	maxSteps     = 1_000_000      // runs of jobs of the framework included
+	quietFor     = 24 * time.Hour // after which Everything does not wait for a workflow
+)
+
+// Report says what Drain ran.
+type Report struct {
+	Runs      int // of the application's handlers; the others say how they ended
+	Completed int
+	Retried   int // after a failure
+	Snoozed   int
+	Dead      int // also if their deadline passed
+	Cancelled int
+	Lost      int // the lease was lost meanwhile, or the job was released: it runs again
+	// Passed is how far the store's clock was put ahead.
+	Passed time.Duration
+	// Failures are the runs that failed, in order.
+	Failures []Failure
+}
+
+// Failure is a run that failed.
+type Failure struct {
+	Queue, ID, Type string
+	Attempt         int    // failures before this one
+	Outcome         string // jobs.EndedRetried, jobs.EndedDead, …
+	Class           string // see jobs.Classification
+	Message         string
+	Stack           string // of a panic
+}
+
+// String is a line: `email:welcome 01J… (attempt 0) retried: connection refused`.
+func (f Failure) String() string {
+	return fmt.Sprintf("%s %s (attempt %d) %s: %s", f.Type, f.ID, f.Attempt, f.Outcome, f.Message)
+}
+
+// Drain runs the jobs of the broker with h until none is due, in the goroutines of
+// the test, one after the other, and returns what it ran: also jobs that these
+// enqueue, batches of HandleMany, and, with the extensions in Config, schedules and
+// workflows. Each job takes the way that it takes in a server, with its middleware
+// and retry policies. A job that fails is retried later; Ahead and Everything let that
+// time pass. A job that panics fails, as in production.
+//
+// The order is that of a server which handles one job at a time. Drain ends the test
+// if there is no end, see Limit. Calls of it cannot overlap.
+func Drain(t testing.TB, b *Broker, h jobs.Handler, opts ...DrainOption) Report {
+	t.Helper()
+	d := &drain{t: t, b: b, h: h, limit: defaultLimit}
+	for _, o := range opts {
+		if o != nil {
+			o.drain(d)
+		}
+	}
+	began := b.Now()
+	d.run(began)
+	d.report.Passed = b.Now().Sub(began)
+	if d.noFailures && len(d.report.Failures) > 0 {
+		t.Errorf("%s failed, want none:%s", plural(len(d.report.Failures), "run"), d.failures())
+	}
+	return d.report
+}
+
+type drain struct {
+	t          testing.TB
+	b          *Broker
+	h          jobs.Handler
+	cfg        jobs.Config
+	limit      int
+	ahead      time.Duration
+	whole      bool
+	noFailures bool
+
+	queues map[string]int // that are served
+	runner inline.Runner
+	steps  int
+	active time.Time // when an application's job ran last
+	report Report
+	counts map[string]int // runs, by type
+}
+
+// run runs what is due, and lets time pass to what comes next.
+func (d *drain) run(began time.Time) {
+	d.t.Helper()
+	d.active, d.counts = began, make(map[string]int)
+	defer func() {
+		if d.runner != nil {
+			d.runner.Stop(d.t.Context())
+		}
+	}()
+	for {
+		for grown := d.serve(); grown; grown = d.serve() {
+			if !d.step() {
+				return
+			}
+		}
+		next, ok := d.next(began)
+		if !ok {
+			break
+		}
+		d.b.Advance(next.Sub(d.b.Now()))
+		if !d.step() {
+			return
+		}
+	}
+	if end := began.Add(d.ahead); d.ahead > 0 && !d.whole {
+		d.b.Advance(end.Sub(d.b.Now()))
+	}
+}
+
+// serve makes a server of all queues, unless there is one, and reports whether it did.
+func (d *drain) serve() (grown bool) {
+	d.t.Helper()
+	queues := d.cfg.Queues
+	if queues == nil {
+		queues = map[string]int{jobs.DefaultQueue: 1}
+		for _, q := range d.look(nil) {
+			if !broker.Reserved(q.Name) {
+				queues[q.Name] = 1
+			}
+		}
+	}
+	if d.runner != nil && len(queues) == len(d.queues) {
+		return false
+	}
+	cfg := forTest(d.t, d.cfg)
+	cfg.Queues = queues
+	cfg.Hooks = jobs.JoinHooks(cfg.Hooks, jobs.Hooks{Settle: d.settled})
+	server, err := jobs.NewServer(d.b, cfg)
+	if err != nil {
+		d.t.Fatalf("jobstest: Drain: the server cannot be: %v", err)
+		return false
+	}
+	if d.runner != nil {
+		d.runner.Stop(d.t.Context())
+	}
+	if d.runner, err = inline.Start(d.t.Context(), server, d.h); err != nil {
+		d.t.Fatalf("jobstest: Drain: %v", err)
+		return false
+	}
+	d.queues = queues
+	return true
+}
+
+// step runs what is due now, and reports whether the test goes on.
+func (d *drain) step() bool {
+	d.t.Helper()
+	failed := d.t.Failed()
+	for more := true; more; {
+		max := min(d.limit-d.report.Runs, 1000)
+		n, err := d.runner.Step(d.t.Context(), max)
+		d.steps += n
+		switch {
+		case err != nil:
+			d.t.Fatalf("jobstest: Drain: the broker failed: %v", err)
+			return false
+		case d.t.Failed() && !failed:
+			d.t.FailNow() // as the handler would have, in the goroutine of the test
+			return false
+		case d.report.Runs >= d.limit || d.steps >= maxSteps:
+			d.t.Fatalf("Drain began %s and there is no end. Is there a job that enqueues itself, or one that is always snoozed?"+
+				" If so many are right, use Limit.%s%s", plural(d.report.Runs, "run"), d.byType(), d.failures())
+			return false
+		}
+		more = n >= max
+	}
+	return true
+}
+
+// next is when something becomes due for which time is to pass.
+func (d *drain) next(began time.Time) (next time.Time, ok bool) {
+	d.t.Helper()
+	if !d.whole && d.ahead <= 0 {
+		return next, false
+	}
+	now := d.b.Now()
+	reason := !d.whole
+	own := make([]string, 0, len(d.queues)+len(d.cfg.Extensions))
+	for name := range d.queues {
+		own = append(own, name)
+	}
+	for _, e := range d.cfg.Extensions {
+		if e.Queue != "" {
+			own = append(own, e.Queue)
+		}
+	}
+	for _, q := range d.look(own) {
+		for _, due := range d.dueIn(q) {
+			if due.IsZero() || !due.After(now) || !due.Before(parked.Until) {
+				continue
+			}
+			if next.IsZero() || due.Before(next) {
+				next = due
+			}
+			switch {
+			case !broker.Reserved(q.Name):
+				reason = true
+			case q.Name != schedule.Queue:
+				reason = reason || due.Sub(d.active) < quietFor
+			}
+		}
+	}
+	if next.IsZero() || !reason || !d.whole && next.After(began.Add(d.ahead)) {
+		return next, false
+	}
+	return next, true
+}
+
+// dueIn are the times at which a queue has something to do: a job is due, or the lease
+// of a worker runs out that has jobs.
+func (d *drain) dueIn(q broker.QueueInfo) []time.Time {
+	if q.Policy.Paused {
+		return nil
+	}
+	times := []time.Time{q.Oldest[broker.StateScheduled], q.Oldest[broker.StateRetry]}
+	for _, w := range q.Workers {
+		if w.Held > 0 {
+			times = append(times, w.Until)
+		}
+	}
+	return times
+}
+
+func (d *drain) look(names []string) []broker.QueueInfo {
+	d.t.Helper()
+	reply, err := d.b.plain.Queues(d.t.Context(), broker.QueuesRequest{Names: names, Workers: names != nil})
+	if err != nil {
+		d.t.Fatalf("jobstest: Drain: %v", err)
+	}
+	return reply.Queues
+}
+
+// settled counts what a server settled of the application's jobs.
+func (d *drain) settled(e jobs.SettleEvent) {
+	for i, v := range e.Verdicts {
+		o, j := e.Items[i].Outcome, e.Items[i].Job
+		if o.Kind() == broker.OutcomeKeep {
+			continue
+		}
+		r := &d.report
+		r.Runs++
+		d.counts[j.Type]++
+		d.active = d.b.Now()
+		how := ended(o, v)
+		switch how {
+		case jobs.EndedCompleted:
+			r.Completed++
+		case jobs.EndedRetried:
+			r.Retried++
+		case jobs.EndedSnoozed:
+			r.Snoozed++
+		case jobs.EndedDead, jobs.EndedExpired:
+			r.Dead++
+		case jobs.EndedCancelled:
+			r.Cancelled++
+		default:
+			r.Lost++
+		}
+		if f := o.Failure(); f != nil && how != jobs.EndedCancelled {
+			r.Failures = append(r.Failures, Failure{Queue: j.Queue, ID: j.ID, Type: j.Type, Attempt: f.Attempt, Outcome: how,
+				Class: f.Class, Message: f.Message, Stack: f.Stack})
+		}
+	}
+}
+
+const maxListed = 10 // lines of a list in a message
+
+func (d *drain) failures() string {
+	var lines []string
+	for i, f := range d.report.Failures {
+		if i == maxListed {
+			lines = append(lines, fmt.Sprintf("and %d more", len(d.report.Failures)-i))
+			break
+		}
+		lines = append(lines, shorten(f.String(), 300)+indentStack(f.Stack))
+	}
+	return indent(lines)
+}
+
+func indentStack(stack string) string {
+	if stack == "" {
+		return ""
+	}
+	return "\n    " + strings.ReplaceAll(strings.TrimSpace(stack), "\n", "\n    ")
+}
+
+// byType lists which types ran most.
+func (d *drain) byType() string {
+	var types []string
+	for typ := range d.counts {
+		types = append(types, typ)
+	}
+	slices.SortFunc(types, func(a, b string) int { return d.counts[b] - d.counts[a] })
+	var lines []string
+	for _, typ := range types[:min(len(types), maxListed)] {
+		lines = append(lines, fmt.Sprintf("%s of %q", plural(d.counts[typ], "run"), typ))
+	}
+	return indent(lines)
+}

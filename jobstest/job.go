@@ -1,0 +1,168 @@
+package jobstest
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/inline"
+)
+
+// RunOption says how Run, NewJob and CheckIdempotent make a job and run it. Beside
+// those of this package, With gives the job's own options.
+type RunOption interface{ run(*runConfig) }
+
+type runConfig struct {
+	opts     []jobs.Option
+	head     broker.Head
+	cfg      jobs.Config
+	mayPanic bool
+	values   context.Context
+}
+
+type runFunc func(*runConfig)
+
+func (f runFunc) run(c *runConfig) { f(c) }
+
+func (opts Options) run(c *runConfig) { c.opts = append(c.opts, opts...) }
+
+func newRunConfig(t testing.TB, opts []RunOption) *runConfig {
+	c := &runConfig{values: t.Context()}
+	for _, o := range opts {
+		if o != nil {
+			o.run(c)
+		}
+	}
+	return c
+}
+
+// Attempt makes the job one that has failed n times before: Job.Attempt returns n.
+func Attempt(n int) RunOption {
+	return runFunc(func(c *runConfig) { c.head.Failures, c.head.Deliveries = n, max(c.head.Deliveries, n) })
+}
+
+// Crashed makes the job one whose server died n times while it ran: Job.Crashes
+// returns n.
+func Crashed(n int) RunOption {
+	return runFunc(func(c *runConfig) { c.head.Crashes, c.head.Deliveries = n, max(c.head.Deliveries, n) })
+}
+
+// Checkpoint makes the job one that stored p with SetCheckpoint in an earlier run.
+func Checkpoint(p []byte) RunOption {
+	return runFunc(func(c *runConfig) { c.kept().Checkpoint = p })
+}
+
+// StepDone makes the job one that has done the step called name in an earlier run,
+// with that result, which must be fit for JSON.
+func StepDone(name string, result any) RunOption {
+	p, err := json.Marshal(result)
+	if err != nil {
+		panic("jobstest: StepDone: the result of step " + name + " cannot be stored: " + err.Error())
+	}
+	return runFunc(func(c *runConfig) {
+		c.kept().Steps = append(c.kept().Steps, broker.DoneStep{Name: name, Result: p})
+	})
+}
+
+func (c *runConfig) kept() *broker.Kept {
+	if c.head.Kept == nil {
+		c.head.Kept = new(broker.Kept)
+	}
+	return c.head.Kept
+}
+
+// Values gives the handler's context the values of ctx, as the context of Server.Run
+// does.
+func Values(ctx context.Context) RunOption {
+	return runFunc(func(c *runConfig) { c.values = ctx })
+}
+
+// MayPanic has Run go on if the handler panics. Without it the test fails.
+func MayPanic() RunOption { return runFunc(func(c *runConfig) { c.mayPanic = true }) }
+
+// Config configures the server as whose Run and Drain run jobs: its middleware, its
+// retry policies, its extensions, its hooks. For Drain, Queues says which queues are
+// served; nil means all. Concurrency matters for batch handlers alone. Without a
+// Logger, the server's lines go to the log of the test.
+type Config jobs.Config
+
+func (cfg Config) run(c *runConfig) { c.cfg = jobs.Config(cfg) }
+
+// forTest fills in what suits a test.
+func forTest(t testing.TB, cfg jobs.Config) jobs.Config {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	}
+	if cfg.Concurrency == 0 {
+		cfg.Concurrency = broker.MaxClaim // as many as the largest batch
+	}
+	return cfg
+}
+
+// NewJob is a job as a handler gets it: with an ID, a queue, the options of the
+// definition, and what the options say of its past. No store knows it; what is stored
+// by SetCheckpoint and Step stays with it. Context gives it a context.
+func NewJob[T any](t testing.TB, def jobs.Definition[T], args T, opts ...RunOption) *jobs.Job {
+	t.Helper()
+	c := newRunConfig(t, opts)
+	b := New(t)
+	id := enqueue(t, b, c, def, args)
+	job := b.record(id)
+	job.State, job.Worker = jobs.StateActive, "jobstest"
+	return jobs.NewJob(&job)
+}
+
+// Context is a context for a call of code that a handler calls: jobs.JobFromContext
+// finds the job in it, and it ends as a run of the job does, after its timeout or at
+// its deadline, and with the test.
+func Context(t testing.TB, job *jobs.Job) context.Context {
+	t.Helper()
+	if job == nil {
+		t.Fatal("jobstest: Context: the job is nil; NewJob makes one")
+	}
+	return inline.Context(t.Context(), job)
+}
+
+// enqueue stores a job with a past. It returns its name.
+func enqueue[T any](t testing.TB, b *Broker, c *runConfig, def jobs.Definition[T], args T) name {
+	t.Helper()
+	client := jobs.NewClient(b.plain, jobs.ClientConfig{Middleware: []jobs.EnqueueMiddleware{
+		func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
+			return func(ctx context.Context, batch []*jobs.Outgoing) {
+				for _, o := range batch { // its time has come
+					o.Delay, o.RunAt, o.Restore = 0, time.Time{}, &broker.Restored{State: broker.StatePending, Head: c.head}
+				}
+				next(ctx, batch)
+			}
+		}}})
+	defer client.Close()
+	info, err := def.Enqueue(t.Context(), client, args, c.opts...)
+	if err != nil {
+		t.Fatalf("jobstest: the job cannot be: %v", err)
+	}
+	return name{info.Queue, info.ID}
+}
+
+// record is a job as it is stored.
+func (b *Broker) record(at name) broker.Job {
+	b.t.Helper()
+	page, err := b.plain.Find(context.Background(), broker.Query{Queue: at.queue, IDs: []string{at.id}, Suppressed: true})
+	if err != nil || len(page.Jobs) != 1 {
+		b.t.Fatalf("jobstest: the store has %s with the ID %s in queue %q: %v", plural(len(page.Jobs), "job"), at.id, at.queue, err)
+		return broker.Job{}
+	}
+	return page.Jobs[0]
+}
+
+// keepRecords keeps the records of jobs that are completed.
+func (b *Broker) keepRecords(queue string) {
+	b.t.Helper()
+	forever := broker.Retention{Age: 100 * 365 * 24 * time.Hour}
+	if _, err := b.plain.Policy(context.Background(), broker.PolicyRequest{Queue: queue, RetainCompleted: &forever}); err != nil {
+		b.t.Fatalf("jobstest: %v", err)
+	}
+}

@@ -1,0 +1,85 @@
+package jobstest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// enqueueLog remembers every job that a broker was asked to store, and what became of
+// it. A completed job leaves no record by default, but a test asks for it all the same.
+type enqueueLog struct {
+	mu      sync.Mutex
+	entries []*entry
+	fates   map[name]broker.State
+}
+
+type name struct{ queue, id string }
+
+// entry is a job that was enqueued, or refused.
+type entry struct {
+	job     broker.NewJob
+	at      time.Time // by the store's clock
+	refused error
+	holder  string // of the ID or the unique key, if it was refused as a duplicate
+}
+
+func newEnqueueLog() *enqueueLog { return &enqueueLog{fates: make(map[name]broker.State)} }
+
+// around returns b with each enqueue and each settle noted.
+func (l *enqueueLog) around(b broker.Broker) broker.Broker {
+	return broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+		err := next(ctx)
+		switch reply := c.Reply.(type) {
+		case *[]broker.Receipt:
+			now, _ := b.Ping(context.WithoutCancel(ctx))
+			l.enqueued(c.Request.(*broker.EnqueueRequest).Jobs, *reply, now)
+		case *[]broker.Verdict:
+			l.settled(*reply)
+		case *broker.Claimed:
+			l.settled(reply.Verdicts)
+		}
+		return err
+	})
+}
+
+func (l *enqueueLog) enqueued(jobs []broker.NewJob, receipts []broker.Receipt, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i, r := range receipts {
+		if errors.Is(r.Err, broker.ErrDuplicate) && r.Holder == jobs[i].ID && !jobs[i].Body.GivenID {
+			continue // sent again, because an answer was lost
+		}
+		e := &entry{job: jobs[i], at: now, refused: r.Err, holder: r.Holder}
+		e.job.Body.Payload = bytes.Clone(e.job.Body.Payload)
+		l.entries = append(l.entries, e)
+	}
+}
+
+func (l *enqueueLog) settled(verdicts []broker.Verdict) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, v := range verdicts {
+		if v.Err == nil {
+			l.fates[name{v.Queue, v.ID}] = v.State
+		}
+	}
+}
+
+// all are the entries so far.
+func (l *enqueueLog) all() []*entry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]*entry(nil), l.entries...)
+}
+
+// fate is the state in which a job was last settled.
+func (l *enqueueLog) fate(queue, id string) broker.State {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.fates[name{queue, id}]
+}

@@ -1,0 +1,168 @@
+package jobstest
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Match is what a job must have beside its type. See Args, Like, Where, With, InState
+// and Due. A job matches if all matches that are given hold.
+type Match interface {
+	criteria(def definition) ([]criterion, error)
+}
+
+// definition is what matches need of a jobs.Definition.
+type definition struct {
+	typ     string
+	args    reflect.Type
+	recode  func(args any) (any, error) // as they are after they were stored and read
+	decoded func(*candidate) (any, error)
+}
+
+// criterion is one thing that a job must have.
+type criterion struct {
+	field, want string
+	differ      func(*candidate) []difference // empty if the job has it
+}
+
+type matchFunc func(definition) ([]criterion, error)
+
+func (f matchFunc) criteria(def definition) ([]criterion, error) { return f(def) }
+
+// Args wants arguments that are equal to args, after both have been through the
+// definition's codec: a nil slice and an empty one are the same if the codec says so.
+// Fields that are not exported are not compared.
+func Args[T any](args T) Match { return argsMatch("args", args, false) }
+
+// Like wants arguments that are equal to args in the fields that are not zero there.
+// The same holds for fields of fields, and for the keys of maps; slices are compared
+// as a whole.
+func Like[T any](args T) Match { return argsMatch("args like", args, true) }
+
+func argsMatch[T any](field string, args T, some bool) Match {
+	return matchFunc(func(def definition) ([]criterion, error) {
+		if err := def.fits(field, reflect.TypeFor[T]()); err != nil {
+			return nil, err
+		}
+		want, err := def.recode(args)
+		if err != nil {
+			return nil, err
+		}
+		return []criterion{{field, show(reflect.ValueOf(&want).Elem()), func(c *candidate) []difference {
+			got, err := def.decoded(c)
+			if err != nil {
+				return []difference{{"args", "", err.Error()}}
+			}
+			d := differ{some: some}
+			d.values("args", reflect.ValueOf(want), reflect.ValueOf(got), 0)
+			return d.out
+		}}}, nil
+	})
+}
+
+// Where wants arguments for which f holds. What says in words which those are, for
+// the message of a test that fails: "an amount above 100".
+func Where[T any](what string, f func(args T) bool) Match {
+	return matchFunc(func(def definition) ([]criterion, error) {
+		if err := def.fits("Where", reflect.TypeFor[T]()); err != nil {
+			return nil, err
+		}
+		return []criterion{{"args", what, func(c *candidate) []difference {
+			got, err := def.decoded(c)
+			if err != nil {
+				return []difference{{"args", "", err.Error()}}
+			}
+			if args, _ := got.(T); !f(args) {
+				return []difference{{"args", what, show(reflect.ValueOf(&got).Elem())}}
+			}
+			return nil
+		}}}, nil
+	})
+}
+
+func (def definition) fits(match string, args reflect.Type) error {
+	if args != def.args {
+		return fmt.Errorf("%s was given %v, but the arguments of %q are %v", match, args, def.typ, def.args)
+	}
+	return nil
+}
+
+// InState wants a job that is in one of the states now. Without InState any state
+// will do, also that of a job which is completed and of which no record is left.
+func InState(states ...jobs.State) Match {
+	return matchFunc(func(definition) ([]criterion, error) {
+		var names []string
+		for _, s := range states {
+			names = append(names, s.String())
+		}
+		want := strings.Join(names, " or ")
+		return []criterion{{"state", want, func(c *candidate) []difference {
+			switch {
+			case slices.Contains(states, c.job.State):
+				return nil
+			case c.gone && c.job.State == broker.StateNone:
+				return []difference{{"state", want, "no record of it is left"}}
+			}
+			return []difference{{"state", want, c.job.State.String()}}
+		}}}, nil
+	})
+}
+
+// Due wants a job that was enqueued to run at a time, give or take some. A job without
+// WithDelay and WithRunAt was to run when it was enqueued. In a testing/synctest
+// bubble the time is exact; With(jobs.WithDelay(d)) is exact everywhere.
+func Due(at time.Time, giveOrTake time.Duration) Match {
+	return matchFunc(func(definition) ([]criterion, error) {
+		want := fmt.Sprintf("%s, give or take %v", at.Format(time.RFC3339Nano), giveOrTake)
+		return []criterion{{"due", want, func(c *candidate) []difference {
+			delay, due := c.due()
+			if due.IsZero() {
+				due = c.job.CreatedAt.Add(delay)
+			}
+			if off := due.Sub(at); off.Abs() > giveOrTake {
+				return []difference{{"due", want, fmt.Sprintf("%s, which is %v off", due.Format(time.RFC3339Nano), off)}}
+			}
+			return nil
+		}}}, nil
+	})
+}
+
+// matching checks candidates against what is wanted of them.
+type matching struct {
+	def      definition
+	criteria []criterion
+}
+
+func newMatching(def definition, match []Match) (*matching, error) {
+	m := &matching{def: def}
+	for _, one := range match {
+		if one == nil {
+			continue
+		}
+		c, err := one.criteria(def)
+		if err != nil {
+			return nil, err
+		}
+		m.criteria = append(m.criteria, c...)
+	}
+	return m, nil
+}
+
+// differences are what keeps a candidate of the type from matching.
+func (m *matching) differences(c *candidate) (all []difference) {
+	for _, criterion := range m.criteria {
+		all = append(all, criterion.differ(c)...)
+	}
+	if len(all) == 0 {
+		if _, err := m.def.decoded(c); err != nil {
+			return []difference{{"args", "", err.Error()}}
+		}
+	}
+	return all
+}

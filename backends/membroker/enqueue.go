@@ -10,6 +10,16 @@ import (
 // Enqueue accepts or refuses each job on its own, in order; the whole request
 // is one step. It returns an error only when it stored nothing. §1, §18, §20.
 func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
+	return b.enqueue(ctx, req, false)
+}
+
+// Try answers what Enqueue would answer now, and stores nothing: for tests of code that
+// enqueues in a transaction.
+func (b *Broker) Try(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
+	return b.enqueue(ctx, req, true)
+}
+
+func (b *Broker) enqueue(ctx context.Context, req broker.EnqueueRequest, undo bool) ([]broker.Receipt, error) {
 	refused := req.Check()
 	receipts, jobs := make([]broker.Receipt, len(req.Jobs)), make([]*job, len(req.Jobs))
 	for i := range req.Jobs { // copied before the store is locked
@@ -26,12 +36,31 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 	defer b.end()
 	for i, j := range jobs {
 		if j != nil {
+			if undo {
+				defer b.store.queue(j.Queue).undo(j)()
+			}
 			r := &receipts[i]
 			r.Holder, err = b.store.enqueue(j, &req.Jobs[i], r, now)
 			r.Err = broker.About(err, "enqueue", r.Queue, r.ID)
 		}
 	}
 	return receipts, nil
+}
+
+// undo returns what makes it as if a job that is about to be enqueued never was.
+func (q *queue) undo(j *job) func() {
+	before, was := q.unique[j.Unique.Key]
+	return func() {
+		if q.jobs[j.ID] != j { // it was refused
+			return
+		}
+		q.leave(j)
+		q.leaveKey(j)
+		delete(q.jobs, j.ID)
+		if delete(q.unique, j.Unique.Key); was {
+			q.unique[j.Unique.Key] = before
+		}
+	}
 }
 
 // enqueue checks in the contract's order, then stores. With an error it says who

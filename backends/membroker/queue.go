@@ -101,6 +101,15 @@ func (q *queue) addKey(j *job) {
 	q.keys[j.Key].ReplaceOrInsert(j.keyEntry())
 }
 
+// leaveKey takes a job out of those of its key.
+func (q *queue) leaveKey(j *job) {
+	if keyed, ok := q.keys[j.Key]; ok {
+		if keyed.Delete(j.keyEntry()); keyed.Len() == 0 {
+			delete(q.keys, j.Key)
+		}
+	}
+}
+
 // move is the only way from state to state, to behind the others. due is when the
 // job is due, zero in the states that know no such time.
 func (q *queue) move(j *job, event broker.TransitionEvent, to broker.State, due time.Time) {
@@ -177,11 +186,7 @@ func (q *queue) lapseAt(j *job, at time.Time) {
 func (q *queue) drop(j *job, now time.Time, moved int64) {
 	q.freeKey(j)
 	q.leave(j)
-	if keyed, ok := q.keys[j.Key]; ok {
-		if keyed.Delete(j.keyEntry()); keyed.Len() == 0 {
-			delete(q.keys, j.Key)
-		}
-	}
+	q.leaveKey(j)
 	if delete(q.jobs, j.ID); len(q.jobs) == 0 && q.most > 1000 { // after a burst: a map gives no memory back by itself
 		q.jobs, q.most = make(map[string]*job), 0
 	}

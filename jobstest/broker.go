@@ -19,22 +19,26 @@ import (
 type Broker struct {
 	broker.Broker // with faults: what the code under test has
 
-	t     testing.TB
-	store *membroker.Store
-	plain broker.Broker // without faults: what helpers look through
-	log   *enqueueLog
+	t      testing.TB
+	store  *membroker.Store
+	handle *membroker.Broker
+	plain  broker.Broker // the handle, with what is enqueued noted, and without faults: what helpers look through
+	log    *enqueueLog
+	faults *faults
 
 	mu     sync.Mutex
 	client *jobs.Client
+	open   []*Tx
 }
 
 // New makes an empty broker for a test, and closes it when the test is over. Each
 // test, each subtest and each parallel test has its own.
 func New(t testing.TB) *Broker {
 	t.Helper()
-	b := &Broker{t: t, store: membroker.NewStore(), log: newEnqueueLog()}
-	b.plain = b.log.around(b.store.Open())
-	b.Broker = b.plain
+	b := &Broker{t: t, store: membroker.NewStore(), log: newEnqueueLog(), faults: newFaults()}
+	b.handle = b.store.Open()
+	b.plain = b.log.around(b.handle)
+	b.Broker = b.faults.around(b.plain)
 	t.Cleanup(func() {
 		b.mu.Lock()
 		client := b.client

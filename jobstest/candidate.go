@@ -26,7 +26,8 @@ type candidate struct {
 func candidates(t testing.TB, b broker.Broker) (stored, refused []*candidate) {
 	t.Helper()
 	var log *enqueueLog
-	if own, ok := b.(*Broker); ok {
+	own, isOwn := b.(*Broker)
+	if isOwn {
 		b, log = own.plain, own.log
 	}
 	found, err := everything(t, b)
@@ -63,6 +64,9 @@ func candidates(t testing.TB, b broker.Broker) (stored, refused []*candidate) {
 			listed[c] = true
 			stored = append(stored, c)
 		}
+	}
+	if isOwn {
+		refused = append(refused, own.uncommitted()...)
 	}
 	var others []*candidate
 	for _, c := range byName {

@@ -115,10 +115,7 @@ func (d *differ) maps(path string, want, got reflect.Value, depth int) {
 }
 
 func (d *differ) differ(path string, want, got reflect.Value) {
-	w, g := show(want), show(got)
-	if len(w) > maxShown || len(g) > maxShown {
-		w, g = around(w, g)
-	}
+	w, g := around(show(want), show(got))
 	d.out = append(d.out, difference{path, w, g})
 }
 
@@ -126,8 +123,11 @@ func join(path, field string) string { return path + "." + field }
 
 const maxShown = 80 // bytes of a value in a line of a message
 
-// around cuts two long texts to where they begin to differ.
+// around cuts two texts, if they are long, to where they begin to differ.
 func around(a, b string) (string, string) {
+	if len(a) <= maxShown && len(b) <= maxShown {
+		return a, b
+	}
 	at := 0
 	for at < len(a) && at < len(b) && a[at] == b[at] {
 		at++

@@ -11,7 +11,9 @@
 //
 // [New] makes a broker in memory for one test. [Enqueued] and [NotEnqueued] look at
 // what the code under test has enqueued. [Run] runs one handler with one job.
-// [Drain] runs everything that is due and, if asked, everything to come.
+// [Drain] runs everything that is due and, if asked, everything to come. [Tx] stands
+// for a transaction. [Faults] make calls fail. [CheckIdempotent] runs a handler
+// again as servers that crash would.
 //
 // # What is real
 //

@@ -105,13 +105,13 @@ func more(text *strings.Builder, n int) {
 func (l *looked) refusals(text *strings.Builder) {
 	for i, c := range l.refused {
 		if i == maxNearest {
-			fmt.Fprintf(text, "\nand %d more were refused", len(l.refused)-i)
+			fmt.Fprintf(text, "\nand %d more were not stored", len(l.refused)-i)
 			return
 		}
 		differences := l.wanted.differences(c)
-		what := "A task that matches was refused"
+		what := "A task that matches was not stored"
 		if len(differences) > 0 {
-			what = "A task of that type was refused"
+			what = "A task of that type was not stored"
 		}
 		fmt.Fprintf(text, "\n%s: %s", what, l.why(c))
 		list(text, differences)

@@ -22,6 +22,7 @@ type fakeT struct {
 	mu       sync.Mutex
 	failed   bool
 	messages []string
+	logs     []string
 	cleanups []func()
 }
 
@@ -47,10 +48,14 @@ func (f *fakeT) Context() context.Context { return f.ctx }
 func (f *fakeT) Helper()                  {}
 func (f *fakeT) Output() io.Writer        { return io.Discard }
 func (f *fakeT) Cleanup(c func())         { f.cleanups = append(f.cleanups, c) }
-func (f *fakeT) Logf(string, ...any)      {}
-func (f *fakeT) Failed() bool             { f.mu.Lock(); defer f.mu.Unlock(); return f.failed }
-func (f *fakeT) Fail()                    { f.mu.Lock(); defer f.mu.Unlock(); f.failed = true }
-func (f *fakeT) FailNow()                 { f.Fail(); runtime.Goexit() }
+func (f *fakeT) Logf(format string, args ...any) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.logs = append(f.logs, fmt.Sprintf(format, args...))
+}
+func (f *fakeT) Failed() bool { f.mu.Lock(); defer f.mu.Unlock(); return f.failed }
+func (f *fakeT) Fail()        { f.mu.Lock(); defer f.mu.Unlock(); f.failed = true }
+func (f *fakeT) FailNow()     { f.Fail(); runtime.Goexit() }
 
 func (f *fakeT) say(text string) {
 	f.mu.Lock()

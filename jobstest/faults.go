@@ -1,0 +1,261 @@
+package jobstest
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/conformance/faulty"
+)
+
+// Faults are failures at random, of the calls that the code under test makes to the
+// broker and of the leases of jobs. Each number is a probability between 0 and 1.
+type Faults struct {
+	// Seed makes the faults the same in each run of a test that makes the same
+	// calls. Zero draws one; the log of a test that fails says which.
+	Seed uint64
+	// Methods are the methods of broker.Broker whose calls fail. Nil means Enqueue,
+	// Claim, Settle, Renew, Mark, Find and Operate.
+	Methods []string
+	// Unavailable: the call is not made, and its caller is told so (ErrUnavailable).
+	Unavailable float64
+	// ReplyLost: the call is made, and its caller is not told.
+	ReplyLost float64
+	// LeaseLost: a delivery of a job to a handler loses its lease, as with LoseLease.
+	LeaseLost float64
+	// Twice: a delivery is followed by another one, as with DeliverTwice.
+	Twice float64
+}
+
+var faultyMethods = []string{"Enqueue", "Claim", "Settle", "Renew", "Mark", "Find", "Operate"}
+
+// faults decide what befalls calls and leases.
+type faults struct {
+	mu         sync.Mutex
+	calls      map[string]int // by method
+	steps      []faultStep
+	random     Faults
+	rng        *rand.Rand
+	deliveries int
+	planned    map[int]loss // by delivery
+	lost       map[lease]loss
+}
+
+// faultStep is what befalls the nth call of a method.
+type faultStep struct {
+	method string
+	call   int
+	fault  faulty.Fault
+}
+
+// loss is what befalls a lease.
+type loss int
+
+const (
+	atTheEnd loss = iota + 1 // its handler may keep what it wants, but the outcome is not taken
+	atOnce                   // nor is what the handler keeps
+)
+
+type lease struct {
+	worker, queue, id string
+	epoch             int64
+}
+
+func leaseOf(j *broker.Job) lease { return lease{j.Worker, j.Queue, j.ID, j.Epoch} }
+
+func newFaults() *faults {
+	return &faults{calls: make(map[string]int), planned: make(map[int]loss), lost: make(map[lease]loss)}
+}
+
+// FailCall has the nth call of a method of broker.Broker from now on, from 1, fail
+// with ErrUnavailable: nothing is done. The method is spelt as there: "Enqueue".
+func (b *Broker) FailCall(method string, n int) { b.plan(method, n, faulty.Unavailable) }
+
+// LoseReply has the nth call of a method of broker.Broker from now on, from 1, be
+// carried out and its answer be lost: its caller does not know what happened.
+func (b *Broker) LoseReply(method string, n int) { b.plan(method, n, faulty.ReplyLost) }
+
+func (b *Broker) plan(method string, n int, f faulty.Fault) {
+	if !slices.Contains(allMethods, method) {
+		b.t.Helper()
+		b.t.Fatalf("jobstest: %q is no method of broker.Broker that can fail; those are %v", method, allMethods)
+	}
+	b.faults.mu.Lock()
+	defer b.faults.mu.Unlock()
+	b.faults.steps = append(b.faults.steps, faultStep{method, b.faults.calls[method] + n, f})
+}
+
+var allMethods = []string{"Enqueue", "Claim", "Renew", "Retire", "Settle", "Reclaim", "Prune", "Mark", "Find", "Queues", "Operate",
+	"Policy", "Watch", "Examine", "Ping"}
+
+// DeliverTwice has the nth delivery of a job to a handler from now on, from 1, be
+// followed by another one, as if its server had died after the handler had returned:
+// what the handler did is done, what it stored by SetCheckpoint and Step is stored,
+// but the outcome is not. It charges nothing.
+func (b *Broker) DeliverTwice(n int) { b.lose(n, atTheEnd) }
+
+// LoseLease has the nth delivery of a job to a handler from now on, from 1, lose its
+// lease, as if another server had been given the job meanwhile: SetCheckpoint and
+// Step return ErrLeaseLost, and then the handler's context ends. The outcome is not
+// taken, and the job is delivered again. It charges nothing.
+func (b *Broker) LoseLease(n int) { b.lose(n, atOnce) }
+
+func (b *Broker) lose(n int, l loss) {
+	b.faults.mu.Lock()
+	defer b.faults.mu.Unlock()
+	b.faults.planned[b.faults.deliveries+n] = l
+}
+
+// Faults sets failures at random from now on, in place of those that were set before;
+// the zero Faults ends them. FailCall and the others stay as they are.
+//
+// A client repeats calls that failed after 0.1 s and more; outside of a
+// testing/synctest bubble that time passes.
+func (b *Broker) Faults(f Faults) {
+	if f.Seed == 0 {
+		f.Seed = rand.Uint64()
+	}
+	if f.Methods == nil {
+		f.Methods = faultyMethods
+	}
+	b.faults.mu.Lock()
+	b.faults.random, b.faults.rng = f, rand.New(rand.NewPCG(f.Seed, f.Seed))
+	b.faults.mu.Unlock()
+	b.t.Cleanup(func() {
+		if b.t.Failed() {
+			b.t.Logf("jobstest: the seed of the faults was %d", f.Seed)
+		}
+	})
+}
+
+// next is what befalls a call of a method.
+func (f *faults) next(method string) faulty.Fault {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls[method]++
+	for _, s := range f.steps {
+		if s.method == method && s.call == f.calls[method] {
+			return s.fault
+		}
+	}
+	if f.rng == nil || !slices.Contains(f.random.Methods, method) {
+		return faulty.Fault{}
+	}
+	switch x := f.rng.Float64(); {
+	case x < f.random.Unavailable:
+		return faulty.Unavailable
+	case x < f.random.Unavailable+f.random.ReplyLost:
+		return faulty.ReplyLost
+	}
+	return faulty.Fault{}
+}
+
+// around returns b with the faults.
+func (f *faults) around(b broker.Broker) broker.Broker {
+	return broker.Wrap(b, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+		fault := f.next(c.Method)
+		if fault.Before != nil {
+			return fault.Before
+		}
+		err := f.settling(ctx, c, next)
+		if fault.After != nil {
+			c.Clear()
+			return fault.After
+		}
+		return err
+	})
+}
+
+// settling makes a call, with the outcomes of leases that are lost taken out of it,
+// and decides which of the leases that it gives will be.
+func (f *faults) settling(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+	switch req := c.Request.(type) {
+	case *broker.SettleRequest:
+		given := req.Items
+		if req.Items = f.without(given); len(req.Items) == 0 && len(given) > 0 {
+			*c.Reply.(*[]broker.Verdict) = f.verdicts(given, nil)
+			return nil
+		}
+		err := next(ctx)
+		if reply := c.Reply.(*[]broker.Verdict); len(*reply) == len(req.Items) {
+			*reply = f.verdicts(given, *reply)
+		}
+		return err
+	case *broker.ClaimRequest:
+		given := req.Settle.Items
+		req.Settle.Items = f.without(given)
+		err := next(ctx)
+		reply := c.Reply.(*broker.Claimed)
+		if len(reply.Verdicts) == len(req.Settle.Items) {
+			reply.Verdicts = f.verdicts(given, reply.Verdicts)
+		}
+		f.delivered(reply.Jobs)
+		return err
+	}
+	return next(ctx)
+}
+
+// delivered counts deliveries.
+func (f *faults) delivered(jobs []broker.Job) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range jobs {
+		if broker.Reserved(jobs[i].Queue) {
+			continue // of the framework's own
+		}
+		f.deliveries++
+		l := f.planned[f.deliveries]
+		if f.rng != nil && l == 0 {
+			switch x := f.rng.Float64(); {
+			case x < f.random.LeaseLost:
+				l = atOnce
+			case x < f.random.LeaseLost+f.random.Twice:
+				l = atTheEnd
+			}
+		}
+		if l != 0 {
+			f.lost[leaseOf(&jobs[i])] = l
+		}
+	}
+}
+
+// without returns what the store is sent: of a lease that is lost, the job is
+// released in place of its outcome, and what it keeps is left out if it is lost at once.
+func (f *faults) without(items []broker.Settlement) []broker.Settlement {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	sent := make([]broker.Settlement, 0, len(items))
+	for _, item := range items {
+		l, keep := f.lost[leaseOf(item.Job)], item.Outcome.Kind() == broker.OutcomeKeep
+		if l == atOnce && keep {
+			continue
+		}
+		if l != 0 && !keep {
+			kept := item.Outcome.Kept()
+			if item.Outcome = broker.Release(); kept != nil && l == atTheEnd {
+				item.Outcome = item.Outcome.With(*kept)
+			}
+		}
+		sent = append(sent, item)
+	}
+	return sent
+}
+
+// verdicts are the answers to all items, from those to what was sent.
+func (f *faults) verdicts(items []broker.Settlement, sent []broker.Verdict) []broker.Verdict {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := make([]broker.Verdict, len(items))
+	for i, item := range items {
+		l, keep := f.lost[leaseOf(item.Job)], item.Outcome.Kind() == broker.OutcomeKeep
+		if l == 0 || !(l == atOnce && keep) {
+			all[i], sent = sent[0], sent[1:]
+		}
+		if l == atOnce || l != 0 && !keep {
+			all[i] = broker.Verdict{Queue: item.Job.Queue, ID: item.Job.ID, Err: broker.ErrLeaseLost}
+		}
+	}
+	return all
+}

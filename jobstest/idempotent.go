@@ -1,0 +1,167 @@
+package jobstest
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"sort"
+	"testing"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// CheckIdempotent runs a handler with one job, and then with the same job again as it
+// comes after a server has died: once after each step and each checkpoint that the
+// handler stored, with what was stored by then, and once with nothing of it. Each of
+// these runs must succeed, and change nothing: effects returns what the handler has
+// done, as rows of a database, mails that a fake has sent, or AllEnqueued of its
+// tasks. Otherwise the test fails with what was changed, field by field.
+//
+// The job has the same ID, idempotency key and payload each time, and one delivery and
+// one crash before. What effects returns is compared in its exported fields; it can
+// return the same map or slice each time. Options are those of Run.
+//
+// A handler whose effect is not complete after a run that was broken off is not found
+// out by this: the first run succeeds.
+func CheckIdempotent[T any](t testing.TB, h jobs.Handler, def jobs.Definition[T], args T, effects func() any, opts ...RunOption) {
+	t.Helper()
+	if effects == nil {
+		t.Fatal("jobstest: CheckIdempotent needs to see what the handler does: effects is nil")
+		return
+	}
+	c := newRunConfig(t, opts)
+	var kept []*broker.Kept // after each thing that was stored
+	hooks := c.cfg.Hooks
+	c.cfg.Hooks = jobs.JoinHooks(hooks, jobs.Hooks{Settle: func(e jobs.SettleEvent) {
+		for i, v := range e.Verdicts {
+			if o := e.Items[i].Outcome; o.Kind() == broker.OutcomeKeep && v.Err == nil {
+				kept = append(kept, o.Kept())
+			}
+		}
+	}})
+	b := New(t)
+	at := enqueue(t, b, c, def, args)
+	b.keepRecords(at.queue)
+	first := b.runOne(t, c, h, at)
+	first.failIfPanicked(t, c, def.Type())
+	if first.Outcome != jobs.EndedCompleted {
+		t.Fatalf("the first run of %q has to complete its job, but it was %v", def.Type(), first)
+		return
+	}
+	want := flatten(effects())
+	c.cfg.Hooks = hooks
+	job := b.log.all()[0].job
+	points := append([]*broker.Kept{c.head.Kept}, kept...)
+	for i, k := range points {
+		again := New(t)
+		job.Restore = &broker.Restored{State: broker.StatePending, Head: c.head}
+		job.Restore.Head.Kept = k.Clone()
+		job.Restore.Head.Deliveries++
+		job.Restore.Head.Crashes++
+		again.keepRecords(at.queue)
+		if _, err := again.plain.Enqueue(context.Background(), broker.EnqueueRequest{Jobs: []broker.NewJob{job}}); err != nil {
+			t.Fatalf("jobstest: %v", err)
+			return
+		}
+		when := fmt.Sprintf("with the first %d of %d things that it had stored", i, len(kept))
+		if i == 0 {
+			when = "with nothing stored"
+		}
+		result := again.runOne(t, c, h, at)
+		result.failIfPanicked(t, c, def.Type())
+		if result.Outcome != jobs.EndedCompleted {
+			t.Errorf("the handler of %q is not idempotent: delivered again %s, its job was %v", def.Type(), when, result)
+			return
+		}
+		if changed := want.changes(flatten(effects())); len(changed) > 0 {
+			t.Errorf("the handler of %q is not idempotent: delivered again %s, it changed its effects:%s", def.Type(), when, indent(changed))
+			return
+		}
+	}
+}
+
+// flat is a value as it was at a time, in lines: where, and what.
+type flat map[string]string
+
+func flatten(v any) flat {
+	f := make(flat)
+	f.add("effects", reflect.ValueOf(v), 0)
+	return f
+}
+
+func (f flat) add(path string, v reflect.Value, depth int) {
+	if depth > maxDepth || !v.IsValid() {
+		f[path] = show(v)
+		return
+	}
+	if v.CanInterface() {
+		if _, ok := v.Interface().([]byte); ok {
+			f[path] = show(v)
+			return
+		}
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			f[path] = "nil"
+			return
+		}
+		f.add(path, v.Elem(), depth+1)
+	case reflect.Slice, reflect.Array:
+		f[path] = plural(v.Len(), "element")
+		for i := range v.Len() {
+			f.add(fmt.Sprintf("%s[%d]", path, i), v.Index(i), depth+1)
+		}
+	case reflect.Map:
+		f[path] = plural(v.Len(), "key")
+		for _, k := range v.MapKeys() {
+			f.add(fmt.Sprintf("%s[%s]", path, show(k)), v.MapIndex(k), depth+1)
+		}
+	case reflect.Struct:
+		exported := 0
+		for i := range v.NumField() {
+			if field := v.Type().Field(i); field.IsExported() {
+				exported++
+				f.add(join(path, field.Name), v.Field(i), depth+1)
+			}
+		}
+		if exported == 0 {
+			f[path] = show(v)
+		}
+	default:
+		f[path] = show(v)
+	}
+}
+
+// changes are the lines in which two flat values differ.
+func (f flat) changes(now flat) (lines []string) {
+	paths := make([]string, 0, len(f))
+	for path := range f {
+		paths = append(paths, path)
+	}
+	for path := range now {
+		if _, ok := f[path]; !ok {
+			paths = append(paths, path)
+		}
+	}
+	sort.Strings(paths)
+	for _, path := range slices.Compact(paths) {
+		before, was := f[path]
+		after, is := now[path]
+		switch {
+		case !was:
+			lines = append(lines, fmt.Sprintf("%s: %s is new", path, shorten(after, maxShown)))
+		case !is:
+			lines = append(lines, fmt.Sprintf("%s: %s is gone", path, shorten(before, maxShown)))
+		case before != after:
+			b, a := around(before, after)
+			lines = append(lines, fmt.Sprintf("%s: was %s, is %s", path, b, a))
+		}
+	}
+	if len(lines) > maxListed {
+		lines = append(lines[:maxListed], fmt.Sprintf("and %d more", len(lines)-maxListed))
+	}
+	return lines
+}

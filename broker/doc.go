@@ -183,7 +183,8 @@
 // none, beside a Cursor. A job that matches during the whole listing is shown at
 // least once, unless the time that it is listed by changes meanwhile. Pending,
 // active and waiting jobs are listed in any order; scheduled and retry by due time;
-// final ones by their end; earliest first. A query selects the jobs that match all
+// final ones by their end; earliest first, or latest first with Newest, which leaves
+// out jobs that end meanwhile. A query selects the jobs that match all
 // that it sets. A job leaves all listings with its record. A cursor that no page of
 // the query gave is refused, or gives some page. Find, Queues and Prune leave out
 // queues that do not exist.

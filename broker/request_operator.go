@@ -18,6 +18,7 @@ type Query struct {
 	After      time.Time // at or after; the time is: due (scheduled, retry), finished (completed, cancelled, dead), created (others)
 	Before     time.Time // before
 	Suppressed bool      // include suppressed dead jobs
+	Newest     bool      // of a final state, the latest end first
 	NoPayload  bool      // leave Payload and Result out
 	Cursor     string    // of the page before; empty starts
 	Limit      int       // records examined; 0 means 100, at most 1000

@@ -133,6 +133,8 @@ func (q *Query) Check() error {
 		err = Invalid("ids", "has %d, the limit is 1000; ask in parts", len(q.IDs))
 	case len(q.IDs) == 0 && q.State == StateNone && q.Worker == "" && q.Key == "":
 		err = Invalid("state", "is not set; select by ids, state, worker or key")
+	case q.Newest && (len(q.IDs) > 0 || q.Worker != "" || q.Key != "" || !q.State.Final()):
+		err = Invalid("newest", "is set; it goes with a query by state completed, cancelled or dead")
 	default:
 		err = checkIDs(q.IDs)
 	}

@@ -72,6 +72,21 @@ var findMutants = []mutant{
 			return a, err
 		}
 	})},
+	{"the newest come last", "Find/NewestFirst", always(func(p *patched) { p.query(func(q *broker.Query) { q.Newest = false }) })},
+	{"a page of the newest leaves out its first", "Find/NewestFirst", always(func(p *patched) {
+		p.page(func(q *broker.Query, a *broker.Page) {
+			if q.Newest && q.Cursor != "" && len(a.Jobs) > 0 {
+				a.Jobs = a.Jobs[1:]
+			}
+		})
+	})},
+	{"the newest are those of all times", "Find/NewestFirst", always(func(p *patched) {
+		p.query(func(q *broker.Query) {
+			if q.Newest {
+				q.Before = time.Time{}
+			}
+		})
+	})},
 	{"scheduled jobs are listed backwards", "Find/ScheduledByDueTime", always(func(p *patched) {
 		p.page(func(q *broker.Query, a *broker.Page) {
 			if q.State == broker.StateScheduled {

@@ -83,6 +83,60 @@ var findRules = []Rule{
 			}
 		}
 	}},
+	{"Find/NewestFirst", "§21", "With Newest the latest end comes first, within the times of the query; jobs that end or leave meanwhile hide no other.",
+		nil, func(c *check) {
+			c.keep(time.Hour)
+			w := c.worker("w")
+			ends := map[broker.State]func() broker.Outcome{broker.StateCompleted: func() broker.Outcome { return broker.Complete(nil) },
+				broker.StateCancelled: func() broker.Outcome { return broker.Cancel(failure("x")) },
+				broker.StateDead:      func() broker.Outcome { return broker.Die(broker.ReasonSkipRetry, failure("x")) }}
+			for state, outcome := range ends {
+				var want, at []string
+				start := c.up(c.now)
+				end := func(id string) {
+					c.add(id)
+					w.settle(outcome(), w.one(id))
+				}
+				for i := range 6 {
+					end(fmt.Sprint(state, i))
+					want = append([]string{fmt.Sprint(state, i)}, want...)
+					c.pass(time.Second)
+				}
+				for _, id := range []string{"x", "y", "z"} { // these end at one instant
+					end(fmt.Sprint(state, id))
+					at = append(at, fmt.Sprint(state, id))
+				}
+				for _, limit := range []int{1, 2, 100} {
+					got := idsOf(c.list(broker.Query{State: state, Limit: limit, Newest: true}))
+					c.that(len(got) == 9, "the listing of %v in pages of %d\ngot  %v\nwant all nine jobs", state, limit, got)
+					c.same("those of one instant", sorted(got[:3]), at)
+					c.same("the others", got[3:], want)
+				}
+				c.same("within times", idsOf(c.list(broker.Query{State: state, Limit: 2, Newest: true, After: start.Add(time.Second),
+					Before: start.Add(4 * time.Second)})), want[2:5])
+
+				page, err := c.b.Find(c.ctx, broker.Query{Now: c.now, Queue: c.q, State: state, Newest: true, Limit: 5})
+				c.ok("Find", err)
+				c.same("the first of them", len(page.Jobs), 5)
+				c.pass(time.Second)
+				end(fmt.Sprint(state, "late"))
+				c.decide(broker.OpDelete, page.Jobs[4].ID)
+				rest := c.list(broker.Query{State: state, Newest: true, Limit: 5, Cursor: page.Cursor})
+				for _, id := range want[2:] {
+					c.that(slices.Contains(idsOf(rest), id), "the pages after the first\ngot  %v\nwant %s among them", idsOf(rest), id)
+				}
+				for _, id := range append(append(at, want...), fmt.Sprint(state, "late")) {
+					if id != page.Jobs[4].ID {
+						c.decide(broker.OpDelete, id)
+					}
+				}
+			}
+			for _, q := range []broker.Query{{State: broker.StatePending}, {Key: "k"}, {Worker: "w"}, {IDs: []string{"a"}}} {
+				q.Now, q.Queue, q.Newest = c.now, c.q, true
+				_, err := c.b.Find(c.ctx, q)
+				c.is("Find", err, broker.ErrInvalid)
+			}
+		}},
 	{"Find/ByWorker", "§7", "A worker's listing shows exactly what it holds, so that a lost reply can be found.", nil, func(c *check) {
 		c.add("a", "b", "c", "d")
 		w, v := c.worker("w"), c.worker("v")

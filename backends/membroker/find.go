@@ -40,18 +40,24 @@ func (q *queue) find(query *broker.Query) (jobs []broker.Job, cursor string, err
 		return jobs, "", nil
 	}
 	l, from, end := q.indexOf(query)
+	entries := l.from(from)
+	if query.Newest {
+		entries = l.down(entry{at: end, seq: math.MinInt64})
+	}
 	if query.Cursor != "" {
 		at, err := parseCursor(query.Cursor)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, "", err
-		}
-		if before(from, at) {
-			from = at
+		case query.Newest && at.at < end:
+			entries = l.down(at)
+		case !query.Newest && before(from, at):
+			entries = l.from(at)
 		}
 	}
 	examined := 0
-	for e := range l.from(from) {
-		if e.at >= end {
+	for e := range entries {
+		if !query.Newest && e.at >= end || query.Newest && before(e, from) {
 			break
 		}
 		if examined == query.Limit {

@@ -38,6 +38,11 @@ func (l list) from(e entry) iter.Seq[entry] {
 	return func(yield func(entry) bool) { l.AscendGreaterOrEqual(e, yield) }
 }
 
+// down goes over the entries at e and before it, the last first.
+func (l list) down(e entry) iter.Seq[entry] {
+	return func(yield func(entry) bool) { l.DescendLessOrEqual(e, yield) }
+}
+
 // cursor is the text of a position, for a page that begins there. A job that
 // stays in a list only ever moves behind its position (queue.move), so none that
 // stays is missed (§21).

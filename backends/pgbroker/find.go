@@ -73,6 +73,15 @@ func (f *finding) step(b *Broker) step {
 	case q.Key != "":
 		return b.step("find_key", f.read, q.Queue, q.Key, from.id, q.Limit)
 	}
+	if q.Newest {
+		if q.Cursor == "" {
+			from = cursor{a: before} // no ID is before the empty one
+		}
+		if q.State == broker.StateDead {
+			return b.step("find_dead_newest", f.read, q.Queue, from.a, from.id, first+1, q.Limit)
+		}
+		return b.step("find_history_newest", f.read, q.Queue, int16(q.State), from.a, from.id, first+1, q.Limit)
+	}
 	if f.query.Cursor == "" {
 		from = cursor{a: first, b: math.MaxInt64, id: lastID}
 	}

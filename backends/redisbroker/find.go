@@ -67,7 +67,7 @@ func (b *Broker) list(ctx context.Context, q *broker.Query) (broker.Page, error)
 		if how = timedIndex[q.State]; how == "" {
 			return broker.Page{Now: q.Now}, b.usable(ctx) // no job is in this state
 		}
-		args = []any{bound(q.After), bound(q.Before)}
+		args = []any{bound(q.After), bound(q.Before), newest(q)}
 	}
 	if q.Cursor != "" && !cursors.MatchString(q.Cursor) {
 		return broker.Page{}, broker.Invalid("cursor", "%.64q is of no page of this query; start with an empty one", q.Cursor)
@@ -99,6 +99,14 @@ var (
 	timedCursor = regexp.MustCompile(`^\d{1,16}:.`)
 	anyCursor   = regexp.MustCompile(`^.`)
 )
+
+// newest says to find.lua in which direction to go.
+func newest(q *broker.Query) int {
+	if q.Newest {
+		return 1
+	}
+	return 0
+}
 
 // bound writes a time of a query, empty for none.
 func bound(t time.Time) any {

@@ -5,7 +5,7 @@
 -- ARGV   now queues buckets most trimmed how cursor selection*
 --        (most: jobs examined; trimmed: 1 to leave payloads out; how to select, and the selection
 --        for "ids": the IDs; "active": worker or empty; "waiting": nothing; "key": the key; for
---        the sets "scheduled", "retry", "dead", "completed", "cancelled": score from, score before)
+--        the sets "scheduled", "retry", "dead", "completed", "cancelled": score from, score before, 1 for the highest first)
 -- Reply  {0, now, cursor, then per job: id, state, due time or -1, worker or, of
 --        a held job, what held says, 1 if asked to cancel, body, head}. A page ends early after 8 MiB; for "ids"
 --        the cursor is how many were looked at then.
@@ -40,8 +40,8 @@ local function page(most)
     return keyed(q, cursor, most, ARGV[first.selection])
   end
   local sets = {scheduled = q.scheduled, retry = q.retry, dead = q.dead, completed = q.completed, cancelled = q.cancelled}
-  local after, before = unpack(ARGV, first.selection)
-  local some, behind = timed(sets[how], cursor, most, after, before)
+  local after, before, newest = unpack(ARGV, first.selection)
+  local some, behind = timed(sets[how], cursor, most, after, before, newest == '1')
   if how == 'scheduled' or how == 'retry' then
     for i, e in ipairs(some) do some[i] = string.sub(e, string.find(e, ':', 3, true) + 1) end
   end

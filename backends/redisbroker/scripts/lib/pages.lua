@@ -49,28 +49,35 @@ local function unordered(key, cursor, n, worker, most)
   return out, scan[1] .. ':'
 end
 
--- timed pages through a sorted set, from score after up to score before. The
--- cursor is the last score and member; if that member is gone, its score is
--- begun anew.
-local function timed(key, cursor, n, after, before)
-  local rank = 0
+-- timed pages through a sorted set, from score after up to score before, or the other
+-- way round. The cursor is the last score and member; if that member is gone, its
+-- score is begun anew.
+local function timed(key, cursor, n, after, before, newest)
+  local rank, range, rank_of = 0, 'ZRANGE', 'ZRANK'
+  if newest then range, rank_of = 'ZREVRANGE', 'ZREVRANK' end
   if cursor ~= '' then
     local score, member = string.match(cursor, '^(%d+):(.*)$')
     if tonumber(redis.call('ZSCORE', key, member) or -1) == tonumber(score) then
-      rank = redis.call('ZRANK', key, member) + 1
+      rank = redis.call(rank_of, key, member) + 1
+    elseif newest then
+      rank = redis.call('ZCOUNT', key, '(' .. score, '+inf')
     else
       rank = redis.call('ZCOUNT', key, '-inf', '(' .. score)
     end
-  elseif after ~= '' then
+  elseif newest and before ~= '' then
+    rank = redis.call('ZCOUNT', key, before, '+inf')
+  elseif not newest and after ~= '' then
     rank = redis.call('ZCOUNT', key, '-inf', '(' .. after)
   end
-  local found = redis.call('ZRANGE', key, int(rank), int(rank + n - 1), 'WITHSCORES')
+  local found = redis.call(range, key, int(rank), int(rank + n - 1), 'WITHSCORES')
   local out = {}
   for i = 1, #found, 2 do
-    local member = found[i]
-    if string.byte(member) == 0 or before ~= '' and tonumber(found[i + 1]) >= tonumber(before) then return out, '' end
+    local member, score = found[i], tonumber(found[i + 1])
+    if string.byte(member) == 0 then return out, '' end
+    if newest and after ~= '' and score < tonumber(after) then return out, '' end
+    if not newest and before ~= '' and score >= tonumber(before) then return out, '' end
     out[#out + 1] = member
-    cursor = int(tonumber(found[i + 1])) .. ':' .. member
+    cursor = int(score) .. ':' .. member
   end
   if #found < 2 * n then cursor = '' end
   return out, cursor

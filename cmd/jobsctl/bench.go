@@ -117,7 +117,7 @@ func (a *app) runBench(ctx context.Context, p plan) (err error) {
 		if err != nil {
 			return err
 		}
-		if a.json {
+		if a.structured() {
 			if err := a.object(f); err != nil {
 				return err
 			}

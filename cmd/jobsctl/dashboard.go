@@ -151,7 +151,7 @@ func (a *app) serve(ctx context.Context, f dashboardFlags, g *gate, h *dashboard
 		return err
 	}
 	address := "http://" + l.Addr().String() + "/" + g.query()
-	if a.json {
+	if a.structured() {
 		err = a.object(map[string]any{"url": address, "write": f.write, "payloads": f.payloads})
 	} else {
 		mode := "read-only"

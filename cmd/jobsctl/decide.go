@@ -225,7 +225,7 @@ func rest(limit, used int) int {
 
 // report tells what a decision did. Refusals make the command fail.
 func (a *app) report(d *decision, r inspect.Report, dry bool) error {
-	if a.json {
+	if a.structured() {
 		refused := make([]map[string]string, 0, len(r.Refusals))
 		for _, f := range r.Refusals {
 			refused = append(refused, map[string]string{"queue": f.Queue, "id": f.ID, "error": f.Err.Error(), "holder": f.Holder})

@@ -146,7 +146,7 @@ func removeDemo(ctx context.Context, b broker.Broker, queues []string) error {
 // watchDemo shows the demo until it is to end.
 func (a *app) watchDemo(ctx context.Context, d *demo.Demo, address string) error {
 	i := inspect.New(d.Broker())
-	if a.interactive() && !a.json {
+	if a.interactive() && !a.structured() {
 		view := newTop(ctx, i, minWatch, d.Queues())
 		view.panel = func() []string { return demoPanel(d, address) }
 		return a.live(ctx, view)
@@ -196,7 +196,7 @@ func demoPanel(d *demo.Demo, address string) []string {
 
 // settleDemo tells where every job is.
 func (a *app) settleDemo(t demo.Accounts, took time.Duration) error {
-	if a.json {
+	if a.structured() {
 		if err := a.object(map[string]any{
 			"seconds": took.Seconds(), "enqueued": t.Enqueued, "duplicates": t.Duplicates, "refused": t.Refused,
 			"done": t.Done, "waiting": t.Left, "dead": t.DLQ, "cancelled": t.Cancelled, "deleted": t.Deleted, "lost": t.Lost,

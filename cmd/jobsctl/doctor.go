@@ -63,7 +63,7 @@ The exit code is 8 if errors remain. Warnings do not count.`,
 					return errors.Join(err, a.tell(&r, e.Fix))
 				}
 				r.add(f)
-				if a.json {
+				if a.structured() {
 					if err := a.object(viewOf(f)); err != nil {
 						return err
 					}
@@ -154,7 +154,7 @@ func (d *diagnosis) add(f inspect.Finding) {
 
 // tell writes what was found for a person, errors first.
 func (a *app) tell(d *diagnosis, fix bool) error {
-	if a.json {
+	if a.structured() {
 		return nil
 	}
 	slices.SortStableFunc(d.groups, func(x, y *sameFindings) int {

@@ -89,7 +89,7 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 	if err := i.Edit(ctx, j, payload); err != nil {
 		return err
 	}
-	if !a.json {
+	if !a.structured() {
 		a.say("%s has a new payload of %d bytes.", plain(j.ID), len(payload))
 	}
 	redriven := false
@@ -105,7 +105,7 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 		}
 		a.say("1 of 1 jobs redriven.")
 	}
-	if a.json {
+	if a.structured() {
 		return a.object(map[string]any{"queue": j.Queue, "id": j.ID, "payload_bytes": len(payload), "redriven": redriven})
 	}
 	return nil

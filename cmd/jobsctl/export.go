@@ -58,7 +58,7 @@ func (a *app) export() *cobra.Command {
 		},
 	}
 	f.flags(cmd.Flags(), "")
-	cmd.Flags().StringVarP(&out, "out", "o", "-", "file to write; it must not exist; - is the standard output")
+	cmd.Flags().StringVar(&out, "out", "-", "file to write; it must not exist; - is the standard output")
 	cmd.Flags().BoolVar(&remove, "delete", false, "delete dead, completed or cancelled jobs once they are on disk")
 	cmd.Flags().IntVar(&rate, "rate", 0, "maximum number of jobs per second (default: no limit)")
 	return cmd
@@ -151,7 +151,7 @@ func (a *app) runImport(ctx context.Context, i *inspect.Inspector, in io.Reader,
 	cfg.OnProgress = func(r inspect.ImportReport) { shown.at(r.Lines) }
 	r, err := i.Import(ctx, in, cfg)
 	shown.end()
-	if a.json {
+	if a.structured() {
 		refused := make([]map[string]any, 0, len(r.Refusals))
 		for _, f := range r.Refusals {
 			refused = append(refused, map[string]any{

@@ -210,7 +210,7 @@ var unsteady = []struct {
 	{regexp.MustCompile(`\b([0-9.]+(ms|µs|h|m|s))+ ago`), "SPAN ago"},
 	{regexp.MustCompile(`(?m)  (just started|for ([0-9.]+(ms|µs|h|m|s))+)$`), "  RUNNING"}, // a slow machine takes longer than a heartbeat
 	{regexp.MustCompile(`,"longest":\[[^]]*\]`), ""},
-	{regexp.MustCompile(`(?m)  [0-9.]+m?s(  paused)?$`), "  SPAN$1"}, // the column OLDEST
+	{regexp.MustCompile(`(?m)  [0-9.]+m?s( +paused)?$`), "  SPAN$1"}, // the column OLDEST
 	{regexp.MustCompile(`("oldest(?:_pending)?_seconds":\{)([^}]+)\}`), "$1…}"},
 	{regexp.MustCompile(`("pid":|\(PID )\d+`), "${1}PID"},
 	{regexp.MustCompile(`\bgo1\.[0-9.]+`), "GO"},

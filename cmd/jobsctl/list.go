@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -14,6 +13,7 @@ import (
 func (a *app) list() *cobra.Command {
 	var f filter
 	var watch time.Duration
+	var sort string
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List jobs",
@@ -30,7 +30,7 @@ States: pending, scheduled, active, retry, completed, dead, cancelled, and waiti
 			if err != nil {
 				return err
 			}
-			return a.watch(ctx, watch, func() error { return a.listOnce(ctx, i, &f) })
+			return a.watch(ctx, watch, func() error { return a.listOnce(ctx, i, &f, sort) })
 		},
 	}
 	f.flags(cmd.Flags(), broker.StatePending.String())
@@ -38,46 +38,67 @@ States: pending, scheduled, active, retry, completed, dead, cancelled, and waiti
 	limit := cmd.Flags().Lookup("limit")
 	limit.DefValue, limit.Usage = "50", "maximum number of jobs, over all queues; 0 for all"
 	watchFlag(cmd.Flags(), &watch)
+	sortFlag(cmd, &sort, jobColumns)
 	return cmd
 }
 
-func (a *app) listOnce(ctx context.Context, i *inspect.Inspector, f *filter) error {
+// jobColumns are those of a list of jobs.
+var jobColumns = []column{
+	{head: "QUEUE", shape: shape{least: 8}},
+	{head: "ID", shape: shape{least: 26}}, // a ULID is never cut
+	{head: "TYPE", shape: shape{least: 8}},
+	{head: "STATE", shape: shape{rank: 1}},
+	{head: "ATTEMPT", shape: shape{rank: 3}},
+	{head: "WHEN", shape: shape{rank: 2}},
+	{head: "KEY", shape: shape{rank: 4, least: 8}},
+	{head: "PRIORITY", wide: true},
+	{head: "CREATED", wide: true},
+	{head: "DELIVERIES", wide: true},
+	{head: "CRASHES", wide: true},
+	{head: "REASON", wide: true},
+	{head: "WORKER", wide: true},
+	{head: "CORRELATION", wide: true},
+	{head: "LAST ERROR", shape: shape{least: 10}},
+}
+
+func (l *listing) addJob(j *broker.Job) error {
+	reason := ""
+	if j.State == broker.StateDead {
+		reason = j.Reason.String()
+	}
+	return l.add(view(j), j.Queue, j.ID, j.Type, j.State, j.Failures, when(j), j.Key, int(j.Priority), j.CreatedAt,
+		j.Deliveries, j.Crashes, reason, j.Worker, j.CorrelationID, cause(j.Errors.Last().Message))
+}
+
+func (a *app) listOnce(ctx context.Context, i *inspect.Inspector, f *filter, sort string) error {
+	l, err := a.newList(jobColumns, sort)
+	if err != nil {
+		return err
+	}
 	queries, err := f.queries(ctx, i)
 	if err != nil {
 		return err
 	}
 	left := f.limit
-	var t table
-	if !a.json {
-		t = a.table("QUEUE", "ID", "TYPE", "STATE", "ATTEMPT", "WHEN", "KEY", "LAST ERROR")
+	if sort != "" {
+		l.limit, left = f.limit, 0 // which are the first is known at the end
 	}
 	for _, q := range queries {
 		for j, err := range i.Select(q).Limit(left).Jobs(ctx) {
 			if err != nil {
 				return err
 			}
-			if a.json {
-				if err := a.object(view(j)); err != nil {
-					return err
-				}
-			} else {
-				t.row(j.Queue, j.ID, j.Type, j.State.String(), strconv.Itoa(j.Failures), clock(when(j)), j.Key,
-					short(j.Errors.Last().Message, 60))
+			if err := l.addJob(j); err != nil {
+				return err
 			}
-			if f.limit > 0 {
+			if left > 0 {
 				if left--; left == 0 {
-					break
+					return l.end()
 				}
 			}
 		}
-		if f.limit > 0 && left == 0 {
-			break
-		}
 	}
-	if a.json {
-		return nil
-	}
-	return t.end()
+	return l.end()
 }
 
 // when is the time that matters in a job's state.

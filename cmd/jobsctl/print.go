@@ -1,46 +1,15 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"unicode"
-	"unicode/utf16"
 
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
-
-// say writes a line for a person; with --json there are none.
-func (a *app) say(format string, args ...any) {
-	if !a.json {
-		fmt.Fprintf(a.out, format+"\n", args...)
-	}
-}
-
-// object writes v as a line of JSON. What would command a terminal or turn the
-// text around is escaped, although JSON allows it.
-func (a *app) object(v any) error {
-	line, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	var b bytes.Buffer
-	for _, r := range string(line) {
-		if r > unicode.MaxASCII && (!unicode.IsPrint(r) || unicode.Is(unicode.Bidi_Control, r)) {
-			for _, half := range utf16.AppendRune(nil, r) {
-				fmt.Fprintf(&b, `\u%04x`, half)
-			}
-			continue
-		}
-		b.WriteRune(r)
-	}
-	b.WriteByte('\n')
-	_, err = a.out.Write(b.Bytes())
-	return err
-}
 
 // table lines columns up.
 type table struct{ w *tabwriter.Writer }
@@ -73,6 +42,15 @@ func short(s string, runes int) string {
 		return string(r[:runes-1]) + "…"
 	}
 	return s
+}
+
+// saidElsewhere is what an error says of what becomes of the job, which its state
+// says too.
+var saidElsewhere = regexp.MustCompile(`^(?:` + jobs.SkipRetry.Error() + `|cancelled|retry after [0-9][0-9a-zµ.]*): `)
+
+// cause is an error for a list, which has room for what is new in it.
+func cause(message string) string {
+	return strings.TrimSuffix(saidElsewhere.ReplaceAllString(message, ""), ": "+jobs.SkipRetry.Error())
 }
 
 // count writes a number; nothing for zero.

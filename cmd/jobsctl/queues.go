@@ -70,7 +70,7 @@ or the job's own retention says for how long.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
+			if a.structured() {
 				return a.object(viewPolicy(p))
 			}
 			t := a.table("PAUSED", strconv.FormatBool(p.Paused))

@@ -105,7 +105,7 @@ func (a *app) sayRelayed(relays []*relay.Relay, wanted bool) error {
 		for _, n := range s.Refused {
 			refused += n
 		}
-		if a.json {
+		if a.structured() {
 			if err := a.object(map[string]any{"queue": s.Queue, "relayed": s.Relayed, "refused": refused}); err != nil {
 				return err
 			}

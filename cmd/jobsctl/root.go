@@ -32,8 +32,11 @@ type app struct {
 	environment
 	url    string // --broker
 	config string // --config
-	json   bool
+	output outputFormat
 	yes    bool
+
+	documents int  // of YAML that were written
+	toldFit   bool // that columns were left out
 
 	store broker.Broker
 }
@@ -88,7 +91,7 @@ Exit codes:
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.url, "broker", "", "URL of the store (default $JOBS_BROKER)")
 	flags.StringVar(&a.config, "config", "", "configuration file")
-	flags.BoolVar(&a.json, "json", false, "write one JSON object per line")
+	a.outputFlags(root, flags)
 	flags.BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err.Error()} })
 	root.AddCommand(a.enqueue(), a.stats(), a.queues(), a.list(), a.show(), a.workers(), a.why(),

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,7 +32,7 @@ func (a *app) schedules(ctx context.Context) (*schedule.Schedules, error) {
 }
 
 func (a *app) scheduleList() *cobra.Command {
-	var owner, status string
+	var owner, status, sort string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List schedules with their next and last ticks",
@@ -63,27 +62,40 @@ become jobs; "jobsctl schedule show" says why. The status is
 			all = slices.DeleteFunc(all, func(i schedule.Info) bool {
 				return owner != "" && i.Owner != owner || status != "" && string(i.Status) != status
 			})
-			if a.json {
-				for i := range all {
-					if err := a.object(viewSchedule(&all[i], false)); err != nil {
-						return err
-					}
+			l, err := a.newList(scheduleColumns, sort)
+			if err != nil {
+				return err
+			}
+			for i := range all {
+				s := &all[i]
+				if err := l.add(viewSchedule(s, false), s.ID, s.Spec, s.Zone, s.Status, s.Next, s.Last, s.Counts.Missed(),
+					s.Queue, s.Type, s.Owner); err != nil {
+					return err
 				}
-				return nil
 			}
-			t := a.table("SCHEDULE", "SPEC", "ZONE", "STATUS", "NEXT", "LAST", "MISSED", "QUEUE", "TYPE", "OWNER")
-			for _, i := range all {
-				t.row(i.ID, i.Spec, i.Zone, string(i.Status), clock(i.Next), clock(i.Last), strconv.FormatInt(i.Counts.Missed(), 10),
-					i.Queue, i.Type, i.Owner)
-			}
-			return t.end()
+			return l.end()
 		},
 	}
+	sortFlag(cmd, &sort, scheduleColumns)
 	cmd.Flags().StringVar(&owner, "owner", "", "only those of this owner")
 	cmd.Flags().StringVar(&status, "status", "", "only those with this status")
 	_ = cmd.RegisterFlagCompletionFunc("status", cobra.FixedCompletions(
 		strings.Split(joined(schedule.Statuses()), ", "), cobra.ShellCompDirectiveNoFileComp)) // fails for flags that do not exist
 	return cmd
+}
+
+// scheduleColumns are those of a list of schedules.
+var scheduleColumns = []column{
+	{head: "SCHEDULE", shape: shape{least: 12}},
+	{head: "SPEC", shape: shape{rank: 2, least: 8}},
+	{head: "ZONE", shape: shape{rank: 5, least: 8}},
+	{head: "STATUS"},
+	{head: "NEXT", shape: shape{rank: 1}},
+	{head: "LAST", shape: shape{rank: 4}},
+	{head: "MISSED"},
+	{head: "QUEUE", shape: shape{rank: 3, least: 8}},
+	{head: "TYPE", shape: shape{rank: 6, least: 8}},
+	{head: "OWNER", shape: shape{rank: 7, least: 8}},
 }
 
 func joined(all []schedule.Status) string {
@@ -111,7 +123,7 @@ contain secrets; --payload shows it.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
+			if a.structured() {
 				return a.object(viewSchedule(&i, payload))
 			}
 			return a.showSchedule(&i, payload)
@@ -204,7 +216,7 @@ The IDs of the jobs are written.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
+			if a.structured() {
 				return a.object(map[string]string{"schedule": id, "job": job})
 			}
 			a.say("%s runs as %s.", plain(id), plain(job))

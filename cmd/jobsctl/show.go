@@ -36,7 +36,7 @@ them.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
+			if a.structured() {
 				return a.object(wholeView(j, payload))
 			}
 			return a.showJob(j, payload)

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -30,13 +29,24 @@ var shown = []broker.State{
 	broker.StateCompleted, broker.StateDead, broker.StateCancelled,
 }
 
-// suppressed heads the column of dead jobs that are suppressed; that of dead ones
+// suppressed is the name of the number of suppressed dead jobs; that of dead ones
 // leaves these out.
 const suppressed = "suppressed"
 
-// anySuppressed reports whether there are any.
-func anySuppressed(infos []inspect.QueueInfo) bool {
-	return slices.ContainsFunc(infos, func(q inspect.QueueInfo) bool { return q.Suppressed > 0 })
+// queueColumns are those of a list of queues.
+var queueColumns = []column{
+	{head: "QUEUE", shape: shape{least: 8}},
+	{head: "PENDING"},
+	{head: "SCHEDULED", shape: shape{rank: 2}},
+	{head: "ACTIVE"},
+	{head: "RETRY"},
+	{head: "COMPLETED", shape: shape{rank: 3}},
+	{head: "DEAD"},
+	{head: "CANCELLED", shape: shape{rank: 4}},
+	{head: "WAITING", seen: true},
+	{head: "SUPPRESSED", shape: shape{rank: 1}, seen: true},
+	{head: "OLDEST"},
+	{head: ""}, // paused
 }
 
 // shownOf are those and, while a job is held, waiting.
@@ -69,6 +79,7 @@ func viewQueue(q inspect.QueueInfo) queueView {
 
 func (a *app) stats() *cobra.Command {
 	var watch time.Duration
+	var sort string
 	cmd := &cobra.Command{
 		Use:   "stats [QUEUE…]",
 		Short: "Count jobs by queue and state",
@@ -81,14 +92,15 @@ out suppressed jobs, which SUPPRESSED counts where there are any.`,
 			if err != nil {
 				return err
 			}
-			return a.watch(ctx, watch, func() error { return a.statsOnce(ctx, i, args) })
+			return a.watch(ctx, watch, func() error { return a.statsOnce(ctx, i, args, sort) })
 		},
 	}
 	watchFlag(cmd.Flags(), &watch)
+	sortFlag(cmd, &sort, queueColumns)
 	return cmd
 }
 
-func (a *app) statsOnce(ctx context.Context, i *inspect.Inspector, queues []string) error {
+func (a *app) statsOnce(ctx context.Context, i *inspect.Inspector, queues []string, sort string) error {
 	infos, err := i.Queues(ctx, queues...)
 	if err == nil {
 		err = allThere(infos, queues)
@@ -96,34 +108,21 @@ func (a *app) statsOnce(ctx context.Context, i *inspect.Inspector, queues []stri
 	if err != nil {
 		return err
 	}
-	if a.json {
-		for _, q := range infos {
-			if err := a.object(viewQueue(q)); err != nil {
-				return err
-			}
-		}
-		return nil
+	l, err := a.newList(queueColumns, sort)
+	if err != nil {
+		return err
 	}
-	states, heads := shownOf(infos...), []string{"QUEUE"}
-	for _, s := range states {
-		heads = append(heads, strings.ToUpper(s.String()))
-	}
-	apart := anySuppressed(infos)
-	if apart {
-		heads = append(heads, strings.ToUpper(suppressed))
-	}
-	t := a.table(append(heads, "OLDEST", "")...)
 	for _, q := range infos {
-		cells := []string{q.Name}
-		for _, s := range states {
-			cells = append(cells, count(q.Listed(s)))
+		values := []any{q.Name}
+		for _, s := range append(slices.Clone(shown), broker.StateWaiting) {
+			values = append(values, blankZero(q.Listed(s)))
 		}
-		if apart {
-			cells = append(cells, count(q.Suppressed))
+		values = append(values, blankZero(q.Suppressed), q.Age(broker.StatePending), paused(q.Policy.Paused))
+		if err := l.add(viewQueue(q), values...); err != nil {
+			return err
 		}
-		t.row(append(cells, span(q.Age(broker.StatePending)), paused(q.Policy.Paused))...)
 	}
-	return t.end()
+	return l.end()
 }
 
 func paused(p bool) string {

@@ -77,11 +77,10 @@ func (m *top) title() string {
 	return s
 }
 
-// column is one of the table. The one with the highest rank goes first where
-// room is short.
-type column struct {
+// topColumn is one of the table.
+type topColumn struct {
 	head string
-	rank int
+	shape
 	cell func(m *top, q inspect.QueueInfo) string
 }
 
@@ -102,19 +101,19 @@ func changing(state broker.State) func(*top, inspect.QueueInfo) string {
 	}
 }
 
-var columns = []column{
-	{"QUEUE", 0, func(_ *top, q inspect.QueueInfo) string { return short(plain(q.Name), 32) }},
-	{"PENDING", 1, counted(broker.StatePending)},
-	{"/S", 5, changing(broker.StatePending)},
-	{"OLDEST", 4, func(_ *top, q inspect.QueueInfo) string { return span(q.Age(broker.StatePending)) }},
-	{"ACTIVE", 2, counted(broker.StateActive)},
-	{"SCHEDULED", 10, counted(broker.StateScheduled)},
-	{"RETRY", 7, counted(broker.StateRetry)},
-	{"DEAD", 3, counted(broker.StateDead)},
-	{"/S", 9, changing(broker.StateDead)},
-	{"DONE/S", 11, changing(broker.StateCompleted)},
-	{"WORKERS", 6, func(_ *top, q inspect.QueueInfo) string { return count(int64(len(q.Workers))) }},
-	{"", 8, func(_ *top, q inspect.QueueInfo) string { return paused(q.Policy.Paused) }},
+var topColumns = []topColumn{
+	{"QUEUE", shape{rank: 0}, func(_ *top, q inspect.QueueInfo) string { return short(plain(q.Name), 32) }},
+	{"PENDING", shape{rank: 1}, counted(broker.StatePending)},
+	{"/S", shape{rank: 5}, changing(broker.StatePending)},
+	{"OLDEST", shape{rank: 4}, func(_ *top, q inspect.QueueInfo) string { return span(q.Age(broker.StatePending)) }},
+	{"ACTIVE", shape{rank: 2}, counted(broker.StateActive)},
+	{"SCHEDULED", shape{rank: 10}, counted(broker.StateScheduled)},
+	{"RETRY", shape{rank: 7}, counted(broker.StateRetry)},
+	{"DEAD", shape{rank: 3}, counted(broker.StateDead)},
+	{"/S", shape{rank: 9}, changing(broker.StateDead)},
+	{"DONE/S", shape{rank: 11}, changing(broker.StateCompleted)},
+	{"WORKERS", shape{rank: 6}, func(_ *top, q inspect.QueueInfo) string { return count(int64(len(q.Workers))) }},
+	{"", shape{rank: 8}, func(_ *top, q inspect.QueueInfo) string { return paused(q.Policy.Paused) }},
 }
 
 // table is the heads and at most room queues, among them the selected one.
@@ -125,17 +124,17 @@ func (m *top) table(room int) []string {
 		list = list[from : from+room]
 	}
 	rows := [][]string{nil}
-	for _, c := range columns {
+	for _, c := range topColumns {
 		rows[0] = append(rows[0], c.head)
 	}
 	for _, q := range list {
 		var cells []string
-		for _, c := range columns {
+		for _, c := range topColumns {
 			cells = append(cells, c.cell(m, q))
 		}
 		rows = append(rows, cells)
 	}
-	lines := fit(rows, m.width)
+	lines := lineUp(rows, m.width)
 	lines[0] = faint.Render(lines[0])
 	for i, q := range list {
 		switch {
@@ -148,29 +147,15 @@ func (m *top) table(room int) []string {
 	return lines
 }
 
-// fit lines up the columns that there is room for.
-func fit(rows [][]string, width int) []string {
-	widths := make([]int, len(columns))
+// lineUp lines up the columns that there is room for.
+func lineUp(rows [][]string, width int) []string {
+	natural, shapes := make([]int, len(topColumns)), make([]shape, len(topColumns))
 	for _, row := range rows {
 		for i, cell := range row {
-			widths[i] = max(widths[i], lipgloss.Width(cell))
+			natural[i], shapes[i] = max(natural[i], lipgloss.Width(cell)), topColumns[i].shape
 		}
 	}
-	for {
-		total, last := -2, 0
-		for i, w := range widths {
-			if w > 0 {
-				total += w + 2
-			}
-			if w > 0 && columns[i].rank > columns[last].rank {
-				last = i
-			}
-		}
-		if total <= width || last == 0 {
-			break
-		}
-		widths[last] = 0
-	}
+	widths := layout(shapes, natural, width)
 	lines := make([]string, len(rows))
 	for n, row := range rows {
 		var cells []string

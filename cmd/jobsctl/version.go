@@ -65,7 +65,7 @@ func (a *app) version() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			b := programBuild()
 			a.say("%s version %s", cmd.Root().Name(), b)
-			if a.json {
+			if a.structured() {
 				return a.object(b)
 			}
 			return nil

@@ -34,7 +34,7 @@ func (a *app) why() *cobra.Command {
 				return err
 			}
 			reasons := inspect.Explain(j, q)
-			if a.json {
+			if a.structured() {
 				return a.object(map[string]any{"queue": j.Queue, "id": j.ID, "state": j.State.String(), "reasons": reasons})
 			}
 			a.say("%s is %s.", plain(j.ID), j.State)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -51,6 +52,7 @@ func (a *app) workers() *cobra.Command {
 
 func (a *app) listWorkers(use string) *cobra.Command {
 	var running bool
+	var sort string
 	cmd := &cobra.Command{
 		Use:   use,
 		Short: "List live workers and, with --running, what they run",
@@ -62,6 +64,10 @@ Every few seconds a worker reports the jobs that it has run for longest, and sin
 when. The other jobs have just started, or wait for a slot.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
+			l, err := a.newList(workerColumns, sort)
+			if err != nil {
+				return err
+			}
 			i, err := a.inspector(ctx)
 			if err != nil {
 				return err
@@ -77,29 +83,37 @@ when. The other jobs have just started, or wait for a slot.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				for _, w := range workers {
-					if err := a.object(viewWorker(w)); err != nil {
-						return err
-					}
-				}
-				return nil
-			}
-			t := a.table("WORKER", "HOST", "PID", "PROGRAM", "HOLDS", "SLOTS", "STARTED", "LEASE", "QUEUES")
 			for _, w := range workers {
-				t.row(w.ID, w.Host, strconv.Itoa(w.PID), w.Program, strconv.Itoa(w.Held), strconv.Itoa(w.Concurrency),
-					clock(w.StartedAt), lease(w, queues[0].Now), strings.Join(w.Queues, " "))
+				if err := l.add(viewWorker(w), w.ID, w.Host, w.PID, w.Program, w.Held, w.Concurrency, w.StartedAt,
+					lease(w, queues[0].Now), strings.Join(w.Queues, " "), strings.Join(w.Types, " ")); err != nil {
+					return err
+				}
 				if running {
-					if err := a.running(cmd, i, w, queues[0].Now, t); err != nil {
+					if err := a.running(ctx, i, w, queues[0].Now, l); err != nil {
 						return err
 					}
 				}
 			}
-			return t.end()
+			return l.end()
 		},
 	}
 	cmd.Flags().BoolVarP(&running, "running", "r", false, "show the jobs that they hold, too")
+	sortFlag(cmd, &sort, workerColumns)
 	return cmd
+}
+
+// workerColumns are those of a list of workers.
+var workerColumns = []column{
+	{head: "WORKER"},
+	{head: "HOST", shape: shape{least: 8}},
+	{head: "PID", shape: shape{rank: 4}},
+	{head: "PROGRAM", shape: shape{rank: 3, least: 8}},
+	{head: "HOLDS"},
+	{head: "SLOTS", shape: shape{rank: 2}},
+	{head: "STARTED", shape: shape{rank: 5}},
+	{head: "LEASE"},
+	{head: "QUEUES", shape: shape{rank: 1, least: 8}},
+	{head: "TYPES", wide: true},
 }
 
 // lease says how a worker's lease stands.
@@ -121,17 +135,20 @@ func allThere(queues []inspect.QueueInfo, names []string) error {
 }
 
 // running adds the jobs that a worker holds.
-func (a *app) running(cmd *cobra.Command, i *inspect.Inspector, w inspect.WorkerInfo, now time.Time, t table) error {
+func (a *app) running(ctx context.Context, i *inspect.Inspector, w inspect.WorkerInfo, now time.Time, l *listing) error {
+	if a.structured() {
+		return nil // the object of a worker names those that it has run for longest
+	}
 	since := make(map[[2]string]time.Time, len(w.Longest))
 	for _, r := range w.Longest {
 		since[[2]string{r.Queue, r.ID}] = r.Since
 	}
 	for _, queue := range w.Queues {
-		for j, err := range i.Select(inspect.Query{Queue: queue, Worker: w.ID, NoPayload: true}).Jobs(cmd.Context()) {
+		for j, err := range i.Select(inspect.Query{Queue: queue, Worker: w.ID, NoPayload: true}).Jobs(ctx) {
 			if err != nil {
 				return err
 			}
-			t.row("  "+j.ID, j.Queue, j.Type, "attempt "+strconv.Itoa(j.Failures), runsFor(since[[2]string{j.Queue, j.ID}], now))
+			l.under(j.ID, j.Queue, j.Type, "attempt "+strconv.Itoa(j.Failures), runsFor(since[[2]string{j.Queue, j.ID}], now))
 		}
 	}
 	return nil

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/user"
-	"strconv"
 	"strings"
 
 	"github.com/seed81422ce9/jobs"
@@ -33,7 +32,7 @@ func (a *app) withClient(ctx context.Context, f func(*jobs.Client) error) error 
 
 func (a *app) workflowList() *cobra.Command {
 	var o workflow.ListOptions
-	var state string
+	var state, sort string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List workflows",
@@ -45,9 +44,9 @@ States: starting, running, stopping, compensating, completed, failed, cancelled.
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.withClient(cmd.Context(), func(client *jobs.Client) error {
-				var t table
-				if !a.json {
-					t = a.table("ID", "STATE", "NODES", "COMPLETED", "STARTED", "WAITING", "OTHERS", "CREATED", "CAUSE")
+				l, err := a.newList(workflowColumns, sort)
+				if err != nil {
+					return err
 				}
 				for {
 					page, err := workflow.List(cmd.Context(), client, o)
@@ -55,39 +54,46 @@ States: starting, running, stopping, compensating, completed, failed, cancelled.
 						return err
 					}
 					for i := range page.Workflows {
-						w := &page.Workflows[i]
-						if state != "" && string(w.State) != state {
-							continue
-						}
-						if a.json {
-							if err := a.object(w); err != nil {
+						if w := &page.Workflows[i]; state == "" || string(w.State) == state {
+							if err := l.addWorkflow(w); err != nil {
 								return err
 							}
-							continue
 						}
-						all := 0
-						for _, n := range w.Counts {
-							all += n
-						}
-						c := func(s workflow.State) int { return w.Counts[s] }
-						done, started, waiting := c(workflow.StateCompleted), c(workflow.StateStarted), c(workflow.StateWaiting)
-						t.row(w.ID, string(w.State), strconv.Itoa(all), count(int64(done)), count(int64(started)), count(int64(waiting)),
-							count(int64(all-done-started-waiting)), clock(w.Created), short(w.Cause, 60))
 					}
 					if o.Cursor = page.Cursor; o.Cursor == "" {
-						break
+						return l.end()
 					}
 				}
-				if a.json {
-					return nil
-				}
-				return t.end()
 			})
 		},
 	}
+	sortFlag(cmd, &sort, workflowColumns)
 	cmd.Flags().StringVar(&state, "state", "", "only those in this state")
 	cmd.Flags().BoolVar(&o.Nested, "nested", false, "those that are nodes of others, instead of the others")
 	return cmd
+}
+
+// workflowColumns are those of a list of workflows.
+var workflowColumns = []column{
+	{head: "ID", shape: shape{least: 12}},
+	{head: "STATE"},
+	{head: "NODES"},
+	{head: "COMPLETED", shape: shape{rank: 1}},
+	{head: "STARTED", shape: shape{rank: 3}},
+	{head: "WAITING", shape: shape{rank: 4}},
+	{head: "OTHERS", shape: shape{rank: 5}},
+	{head: "CREATED", shape: shape{rank: 2}},
+	{head: "CAUSE", shape: shape{least: 10}},
+}
+
+func (l *listing) addWorkflow(w *workflow.Info) error {
+	all := 0
+	for _, n := range w.Counts {
+		all += n
+	}
+	done, started, waiting := w.Counts[workflow.StateCompleted], w.Counts[workflow.StateStarted], w.Counts[workflow.StateWaiting]
+	return l.add(w, w.ID, w.State, all, blankZero(int64(done)), blankZero(int64(started)), blankZero(int64(waiting)),
+		blankZero(int64(all-done-started-waiting)), w.Created, cause(w.Cause))
 }
 
 func (a *app) workflowShow() *cobra.Command {
@@ -106,7 +112,7 @@ at the left again, and says after what it comes.`,
 				if err != nil {
 					return err
 				}
-				if a.json {
+				if a.structured() {
 					return a.object(info)
 				}
 				a.say("%s is %s; created %s", plain(info.ID), info.State, clock(info.Created))
@@ -294,7 +300,7 @@ func (d *drawing) node(n *workflow.NodeInfo, branch, below string) {
 		line += ", compensation " + string(n.Compensation)
 	}
 	if n.Error != "" && n.State != workflow.StateCompleted {
-		line += ": " + short(plain(n.Error), 60)
+		line += ": " + short(plain(cause(n.Error)), 60)
 	}
 	d.say("%s", line)
 	kids := d.kids[n.Name]

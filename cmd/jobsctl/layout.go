@@ -1,0 +1,60 @@
+package main
+
+import "slices"
+
+// shape says what becomes of a table's column where a terminal is too narrow.
+type shape struct {
+	rank  int // columns of the highest rank are left out first; 0: never
+	least int // it can be cut to this width; 0: it is never cut
+}
+
+// gap is the space between two columns.
+const gap = 2
+
+// layout returns the widths of columns that are natural wide if there is room,
+// 0 for those that are left out: as few as possible, when the others are cut.
+func layout(shapes []shape, natural []int, width int) []int {
+	widths := slices.Clone(natural)
+	for !squeeze(shapes, widths, width) {
+		last := 0
+		for i, s := range shapes {
+			if widths[i] > 0 && s.rank > 0 && s.rank >= shapes[last].rank {
+				last = i
+			}
+		}
+		if shapes[last].rank == 0 || widths[last] == 0 {
+			break
+		}
+		widths[last] = 0
+	}
+	return widths
+}
+
+// squeeze cuts the widest columns until all fit, and reports whether they do.
+// If columns have to be left out first, it cuts none.
+func squeeze(shapes []shape, widths []int, width int) bool {
+	total, spare, droppable := -gap, 0, false
+	for i, w := range widths {
+		if w == 0 {
+			continue
+		}
+		total += w + gap
+		droppable = droppable || shapes[i].rank > 0
+		if least := shapes[i].least; least > 0 {
+			spare += max(w-least, 0)
+		}
+	}
+	if total-spare > width && droppable {
+		return false
+	}
+	for ; total > width && spare > 0; total, spare = total-1, spare-1 {
+		widest := -1
+		for i, w := range widths {
+			if least := shapes[i].least; least > 0 && w > least && (widest < 0 || w > widths[widest]) {
+				widest = i
+			}
+		}
+		widths[widest]--
+	}
+	return total <= width
+}

@@ -1,0 +1,250 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// column is one of a list.
+type column struct {
+	head string
+	shape
+	wide bool // only with -o wide
+	seen bool // only if a row has something in it
+}
+
+// cell is what a row has in a column: as text, and for sorting.
+type cell struct {
+	text string
+	key  any
+}
+
+// cellOf is v as people read it.
+func cellOf(v any) cell {
+	switch v := v.(type) {
+	case cell:
+		return v
+	case int:
+		return cell{strconv.Itoa(v), int64(v)}
+	case int64:
+		return cell{strconv.FormatInt(v, 10), v}
+	case time.Time:
+		return cell{clock(v), v}
+	case time.Duration:
+		return cell{span(v), int64(v)}
+	}
+	text := fmt.Sprint(v)
+	return cell{plain(text), text}
+}
+
+// blankZero is a number that is left blank for zero.
+func blankZero(n int64) cell { return cell{count(n), n} }
+
+// compare orders cells of a column; those without text come last.
+func (c cell) compare(other cell, down bool) int {
+	if (c.text == "") != (other.text == "") {
+		return cmp.Compare(len(other.text), len(c.text))
+	}
+	order := 0
+	switch key := c.key.(type) {
+	case int64:
+		order = cmp.Compare(key, other.key.(int64))
+	case time.Time:
+		order = key.Compare(other.key.(time.Time))
+	case string:
+		order = strings.Compare(key, other.key.(string))
+	}
+	if down {
+		return -order
+	}
+	return order
+}
+
+// row is a line of a list, and the object that -o json writes for it.
+type row struct {
+	object any
+	cells  []cell
+	below  []string // lines that belong to it
+}
+
+// listing is a list being written: a table for people, or an object a row.
+type listing struct {
+	*app
+	columns []column
+	sort    string
+	limit   int // the number of rows, after sorting; 0 means all
+	rows    []row
+}
+
+// sortFlag adds --sort for a list with these columns.
+func sortFlag(cmd *cobra.Command, sort *string, columns []column) {
+	names := sortNames(columns)
+	cmd.Flags().StringVar(sort, "sort", "", "column to sort by; -COLUMN for the greatest first")
+	_ = cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+}
+
+func sortNames(columns []column) (names []string) {
+	for _, c := range columns {
+		if c.head != "" {
+			names = append(names, strings.ReplaceAll(strings.ToLower(c.head), " ", "-"))
+		}
+	}
+	return names
+}
+
+// newList begins a list.
+func (a *app) newList(columns []column, sort string) (*listing, error) {
+	l := &listing{app: a, columns: columns, sort: sort}
+	if _, name := l.order(); sort != "" && name < 0 {
+		return nil, &usageError{fmt.Sprintf("--sort %q is no column; use one of %s", sort, strings.Join(sortNames(columns), ", "))}
+	}
+	return l, nil
+}
+
+// order is the column to sort by, and whether the greatest come first.
+func (l *listing) order() (down bool, index int) {
+	name, down := strings.CutPrefix(l.sort, "-")
+	name = strings.ReplaceAll(strings.ToLower(name), "-", " ")
+	return down, slices.IndexFunc(l.columns, func(c column) bool { return name != "" && c.head == strings.ToUpper(name) })
+}
+
+// add adds a row: the object, and one value for each column.
+func (l *listing) add(object any, values ...any) error {
+	if l.structured() && l.sort == "" {
+		return l.object(object)
+	}
+	r := row{object: object}
+	for _, v := range values {
+		r.cells = append(r.cells, cellOf(v))
+	}
+	l.rows = append(l.rows, r)
+	if l.limit > 0 && len(l.rows) >= 2*l.limit+100 { // what cannot be shown is not kept
+		l.cut()
+	}
+	return nil
+}
+
+// under adds a line to the last row.
+func (l *listing) under(parts ...string) {
+	if l.structured() {
+		return
+	}
+	last := &l.rows[len(l.rows)-1]
+	last.below = append(last.below, "  "+plain(strings.Join(parts, "  ")))
+}
+
+// cut sorts the rows, if that is asked for, and drops those beyond the limit.
+func (l *listing) cut() {
+	if down, at := l.order(); at >= 0 {
+		slices.SortStableFunc(l.rows, func(a, b row) int { return a.cells[at].compare(b.cells[at], down) })
+	}
+	if l.limit > 0 && len(l.rows) > l.limit {
+		l.rows = l.rows[:l.limit]
+	}
+}
+
+// end writes what is not written yet.
+func (l *listing) end() error {
+	l.cut()
+	if l.structured() {
+		for _, r := range l.rows {
+			if err := l.object(r.object); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return l.table()
+}
+
+// table writes the rows, fitted to the terminal if there is one.
+func (l *listing) table() error {
+	widths, shapes := make([]int, len(l.columns)), make([]shape, len(l.columns))
+	for i, c := range l.columns {
+		shapes[i] = c.shape
+		filled := slices.ContainsFunc(l.rows, func(r row) bool { return r.cells[i].text != "" })
+		if c.wide && l.output != wideOutput || c.seen && !filled {
+			continue
+		}
+		widths[i] = ansi.StringWidth(c.head)
+		for _, r := range l.rows {
+			widths[i] = max(widths[i], ansi.StringWidth(r.cells[i].text))
+		}
+	}
+	room := 0
+	if l.output != wideOutput {
+		room = terminalWidth(l.out)
+	}
+	if room > 0 {
+		widths = l.fit(shapes, widths, room)
+	}
+	heads := make([]cell, len(l.columns))
+	for i, c := range l.columns {
+		heads[i].text = c.head
+	}
+	var b strings.Builder
+	line(&b, heads, widths)
+	for _, r := range l.rows {
+		line(&b, r.cells, widths)
+		for _, text := range r.below {
+			if room > 0 {
+				text = ansi.Truncate(text, room, "…")
+			}
+			b.WriteString(text + "\n")
+		}
+	}
+	_, err := l.out.Write([]byte(b.String()))
+	return err
+}
+
+// fit fits the columns to a terminal, and says once what it left out.
+func (l *listing) fit(shapes []shape, natural []int, room int) []int {
+	widths := layout(shapes, natural, room)
+	var out []string
+	for i, w := range widths {
+		if w == 0 && natural[i] > 0 {
+			out = append(out, l.columns[i].head)
+		}
+	}
+	if len(out) > 0 && !l.toldFit {
+		l.toldFit = true
+		fmt.Fprintln(l.err, ansi.Truncate("-o wide shows also: "+strings.Join(out, ", "), room, "…"))
+	}
+	return widths
+}
+
+// line writes the cells of a row that have a width.
+func line(b *strings.Builder, cells []cell, widths []int) {
+	var text strings.Builder
+	for i, c := range cells {
+		if widths[i] == 0 {
+			continue
+		}
+		cut := ansi.Truncate(c.text, widths[i], "…")
+		text.WriteString(cut + strings.Repeat(" ", max(widths[i]-ansi.StringWidth(cut), 0)+gap))
+	}
+	b.WriteString(strings.TrimRight(text.String(), " ") + "\n")
+}
+
+// terminalWidth is how wide the terminal is that is written to; 0 if it is none,
+// or does not say.
+func terminalWidth(out any) int {
+	f, ok := out.(*os.File)
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	width, _, err := term.GetSize(int(f.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}

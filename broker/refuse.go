@@ -107,7 +107,7 @@ func QueueInUse(info QueueInfo) error {
 
 // QueueFull is the error of a job for which a queue with so many jobs has no room.
 func QueueFull(depth, limit int64) error {
-	return &Error{Err: ErrQueueFull, Hint: fmt.Sprintf("%d jobs wait in it, its policy's limit is %d", depth, limit)}
+	return &Error{Err: ErrQueueFull, Hint: fmt.Sprintf("its depth is %d, its policy's limit is %d", depth, limit)}
 }
 
 // Duplicate is the error of a job whose ID exists, when that is its holder, or

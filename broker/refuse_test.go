@@ -43,7 +43,7 @@ func TestRefuse_RefusalsSayWhy(t *testing.T) {
 		{broker.QueueInUse(broker.QueueInfo{Workers: append(workers, workers...)}), broker.ErrWrongState, "it has live workers (4): w1, w1, w2 and others"},
 		{broker.QueueInUse(broker.QueueInfo{Counts: full, Workers: workers[:1]}), broker.ErrWrongState, "it has jobs: 1 pending, 2 dead; it has live workers (1): w2"},
 		{broker.QueueInUse(broker.QueueInfo{}), broker.ErrWrongState, "it was in use a moment ago"},
-		{broker.QueueFull(5, 4), broker.ErrQueueFull, "5 jobs wait in it, its policy's limit is 4"},
+		{broker.QueueFull(5, 4), broker.ErrQueueFull, "its depth is 5, its policy's limit is 4"},
 		{broker.Duplicate("a", "a"), broker.ErrDuplicate, "the ID exists"},
 		{broker.Duplicate("a", "b"), broker.ErrDuplicate, `job "b" holds its unique key`},
 	} {

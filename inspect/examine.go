@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
 // Finding is one thing that is wrong in a store; its fields, and what its code
@@ -100,7 +101,7 @@ func unserved(q QueueInfo) (findings []Finding) {
 			live++
 		} else if gone := q.Now.Sub(w.Until); gone > reclaimGrace {
 			findings = append(findings, Finding{FindingKind: kinds.Of("worker-not-reclaimed"), Queue: q.Name, ID: w.ID,
-				What: fmt.Sprintf("worker %s on %s ran out %v ago and holds %d jobs", w.ID, w.Host, gone.Round(time.Second), w.Held)})
+				What: fmt.Sprintf("worker %s on %s ran out %v ago and holds %s", w.ID, w.Host, gone.Round(time.Second), readable.Count(w.Held, "job"))})
 		}
 	}
 	due := q.Counts[broker.StatePending]
@@ -112,7 +113,7 @@ func unserved(q QueueInfo) (findings []Finding) {
 	}
 	if live == 0 && due > 0 && !q.Policy.Paused {
 		findings = append(findings, Finding{FindingKind: kinds.Of("queue-not-served"), Queue: q.Name,
-			What: fmt.Sprintf("%d jobs wait, and no live worker serves the queue", due)})
+			What: fmt.Sprintf("no live worker serves the queue, which has %s to run", readable.Count(due, "job"))})
 	}
 	return findings
 }

@@ -72,15 +72,16 @@ func Explain(j *broker.Job, q QueueInfo) (reasons []Explanation) {
 			add("due", "it has been due for %s", readable.Span(-wait))
 		}
 		if j.State == broker.StateRetry {
-			add("failed", "it failed %d times; after %d failures it is dead; its last error: %s", j.Failures, j.MaxRetries+1, last.Message)
+			add("failed", "it failed %s; after %s it is dead; its last error: %s", readable.Count(j.Failures, "time"),
+				readable.Count(j.MaxRetries+1, "failure"), last.Message)
 		}
 		obstacles(j, q, add)
 	case broker.StatePending:
 		obstacles(j, q, add)
 		if len(reasons) == 0 {
 			ahead := q.Counts[broker.StatePending] - 1
-			add("queued", "%d other jobs are pending, too; the next one of its priority has waited %s",
-				ahead, orNow(q.AgePending(j.Priority)))
+			add("queued", "%s pending beside it; the next one of its priority has waited %s",
+				readable.Count(ahead, "job"), orNow(q.AgePending(j.Priority)))
 		}
 	}
 	if !j.Deadline.IsZero() && !j.State.Final() {

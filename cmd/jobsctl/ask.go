@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -10,23 +11,32 @@ import (
 	"golang.org/x/term"
 )
 
-// confirm asks whether to go on with what cannot be undone. Where there is
-// nobody to ask, only --yes agrees.
-func (a *app) confirm(grave bool, format string, args ...any) error {
-	if !grave || a.yes {
+// confirm asks whether to go on with what cannot be undone, or is large. Where
+// there is nobody to ask, only --yes agrees.
+func (a *app) confirm(ctx context.Context, ask bool, format string, args ...any) error {
+	if !ask || a.yes {
 		return nil
 	}
 	fmt.Fprintf(a.err, "Really "+format+"? [y/N] ", args...)
-	answer, err := bufio.NewReader(a.in).ReadString('\n')
-	if err != nil && answer == "" {
+	answer := make(chan string, 1)
+	go func() { // which goes on reading, if the question is left unanswered; the program ends then
+		text, _ := bufio.NewReader(a.in).ReadString('\n') // what cannot be read is no answer
+		answer <- text
+	}()
+	select {
+	case <-ctx.Done():
 		fmt.Fprintln(a.err)
+		return errInterruptedEarly
+	case text := <-answer:
+		if text == "" {
+			fmt.Fprintln(a.err)
+		}
+		switch strings.ToLower(strings.TrimSpace(text)) {
+		case "y", "yes":
+			return nil
+		}
 		return errUnconfirmed
 	}
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return errUnconfirmed
 }
 
 // isTerminal reports whether a person sees what is written there, or types

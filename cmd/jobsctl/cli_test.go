@@ -131,25 +131,25 @@ func TestCli_AnOperatorFindsOutAndMends(t *testing.T) {
 			c.has(c.run(0, "why", "a"), `the queue mail is paused`)
 			c.has(c.run(0, "stats"), `paused`)
 			c.has(c.run(0, "queues", "resume", "mail"), `mail is resumed`)
-			c.has(c.run(0, "reschedule", "b"), `1 of 1 jobs rescheduled`)
+			c.has(c.run(0, "reschedule", "b"), `1 of 1 job rescheduled`)
 
 			c.die(2, "no such user \x1b[31m\u202e")
 			c.has(c.run(0, "dlq", "list"), `(?m)^mail +a +email:welcome +dead`, `no such user \\x1b\[31m\\u202e`)
 			c.has(c.run(0, "why", "a"), `it died .* ago \(skip_retry\).*no such user`)
-			c.has(c.run(0, "dlq", "requeue", "a"), `1 of 1 jobs redriven`)
-			c.has(c.run(0, "redrive", "--error", "no such", "--dry-run"), `1 jobs would be redriven; nothing was changed`)
-			c.has(c.run(7, "dlq", "purge", "--all"), `Really delete about 1 jobs\? \[y/N\]`, `not confirmed`)
+			c.has(c.run(0, "dlq", "requeue", "a"), `1 of 1 job redriven`)
+			c.has(c.run(0, "redrive", "--error", "no such", "--dry-run"), `1 job would be redriven; nothing was changed`)
+			c.has(c.run(7, "dlq", "purge", "--all"), `Really delete about 1 job\? \[y/N\]`, `not confirmed`)
 			c.has(c.run(2, "dlq", "purge"), `--all`)
-			c.has(c.run(0, "dlq", "suppress", "b"), `1 of 1 jobs suppressed`)
+			c.has(c.run(0, "dlq", "suppress", "b"), `1 of 1 job suppressed`)
 			c.has(c.run(0, "dlq", "list"), `^QUEUE.*\n$`)
-			c.has(c.run(0, "dlq", "purge", "--all", "--suppressed", "--yes"), `1 of 1 jobs deleted`)
+			c.has(c.run(0, "dlq", "purge", "--all", "--suppressed", "--yes"), `1 of 1 job deleted`)
 
 			var v jobView
 			if err := json.Unmarshal([]byte(c.run(0, "show", "a", "--json")), &v); err != nil || v.State != "pending" || v.PayloadBytes == nil || *v.PayloadBytes != 10 || v.Payload != nil {
 				t.Errorf("show --json: %+v, %v", v, err)
 			}
 			c.stdin = "yes\n"
-			c.has(c.run(0, "cancel", "a"), `1 of 1 jobs cancelled`)
+			c.has(c.run(0, "cancel", "a"), `1 of 1 job cancelled`)
 			c.stdin = ""
 			c.has(c.run(3, "show", "a"), `job "a": not found`)
 			c.has(c.run(3, "show", "a", "--queue", "mail"), `not found`)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -75,6 +76,14 @@ func (a *app) reschedule() *cobra.Command {
 	return a.decide(d)
 }
 
+// asksBefore says what a decision is confirmed for.
+func asksBefore(d *decision) string {
+	if d.Grave {
+		return "changes anything"
+	}
+	return fmt.Sprintf("changes more than %d jobs, or all", largeDecision)
+}
+
 func (a *app) decide(d *decision) *cobra.Command {
 	var f filter
 	var dry, all bool
@@ -82,7 +91,8 @@ func (a *app) decide(d *decision) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   d.Name + " [ID…]",
 		Short: d.short,
-		Long:  d.long + "\n\nWithout IDs, the flags select the jobs. Give at least one of them, or --all.\n--dry-run only counts the jobs.",
+		Long: d.long + "\n\nWithout IDs, the flags select the jobs. Give at least one of them, or --all.\n" +
+			"--dry-run only counts the jobs. The command asks before it " + asksBefore(d) + ".",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if d.check != nil {
 				if err := d.check(); err != nil {
@@ -102,7 +112,7 @@ func (a *app) decide(d *decision) *cobra.Command {
 			if f.state == "" {
 				return &usageError{"give --state"}
 			}
-			return a.decideSelected(cmd.Context(), i, d, &f, dry, rate)
+			return a.decideSelected(cmd.Context(), i, d, &f, dry, rate, !selects(cmd.Flags()))
 		},
 	}
 	state := ""
@@ -151,7 +161,7 @@ func (a *app) decideNamed(ctx context.Context, i *inspect.Inspector, d *decision
 		a.report(d, inspect.Report{Matched: n}, true)
 		return nil
 	}
-	if err := a.confirm(d.Grave, "%s %d jobs", d.Name, n); err != nil {
+	if err := a.confirm(ctx, d.Grave || n > largeDecision, "%s %s", d.Name, plural(n, "job")); err != nil {
 		return err
 	}
 	var total inspect.Report
@@ -159,37 +169,78 @@ func (a *app) decideNamed(ctx context.Context, i *inspect.Inspector, d *decision
 		r, err := d.Do(i.Select(inspect.Query{Queue: name, IDs: byQueue[name], Suppressed: true}), ctx)
 		total.Add(r)
 		if err != nil && total.Refused == 0 {
+			if total.Done > 0 {
+				a.interrupted(d, total, n)
+			}
 			return err
 		}
 	}
 	return a.report(d, total, false)
 }
 
+// largeDecision is the number of jobs from which on a decision is confirmed that
+// can be undone: more than anybody looks through before.
+const largeDecision = 100
+
 // decideSelected carries the decision out for what the filter selects.
-func (a *app) decideSelected(ctx context.Context, i *inspect.Inspector, d *decision, f *filter, dry bool, rate int) error {
+func (a *app) decideSelected(ctx context.Context, i *inspect.Inspector, d *decision, f *filter, dry bool, rate int, unfiltered bool) error {
 	queries, err := f.queries(ctx, i)
 	if err != nil {
 		return err
 	}
 	n := 0
-	if dry || d.Grave && !a.yes {
-		for _, q := range queries {
-			some, err := i.Select(q).Limit(rest(f.limit, n)).Count(ctx)
-			if n += some; err != nil {
-				return err
-			}
-			if f.limit > 0 && n >= f.limit {
-				break
-			}
-		}
-		if dry {
-			return a.report(d, inspect.Report{Matched: n}, true)
-		}
-		if err := a.confirm(d.Grave, "%s about %d jobs", d.Name, n); err != nil {
+	if dry || !a.yes || f.byStateAlone() { // otherwise it is looked for in vain, and can take long
+		if n, err = a.count(ctx, i, d, f, queries); err != nil {
 			return err
 		}
 	}
+	switch {
+	case dry:
+		return a.report(d, inspect.Report{Matched: n}, true)
+	case n == 0 && !a.yes:
+		return a.report(d, inspect.Report{}, false)
+	}
+	if err := a.confirm(ctx, d.Grave || unfiltered || n > largeDecision, "%s about %s", d.Name, plural(n, "job")); err != nil {
+		return err
+	}
 	return a.carryOut(ctx, i, d, queries, f.limit, rate, n)
+}
+
+// count says for about how many jobs a decision would be carried out.
+func (a *app) count(ctx context.Context, i *inspect.Inspector, d *decision, f *filter, queries []inspect.Query) (n int, err error) {
+	if f.byStateAlone() {
+		for _, q := range f.infos {
+			switch {
+			case d.Name == unsuppress:
+				n += int(q.Suppressed)
+			case f.suppressed:
+				n += int(q.Counts[queries[0].State])
+			default:
+				n += int(q.Listed(queries[0].State))
+			}
+		}
+		return min(n, cmp.Or(f.limit, n)), nil
+	}
+	shown := a.progress("counting", 0)
+	defer shown.end()
+	for _, q := range queries {
+		s := i.Select(q)
+		if d.Name == unsuppress {
+			q.Suppressed = true
+			s = i.Select(q).Where(func(j *broker.Job) bool { return j.Suppressed })
+		}
+		for _, err := range s.Limit(rest(f.limit, n)).Jobs(ctx) {
+			if err != nil {
+				return n, err
+			}
+			n++
+			shown.at(n)
+		}
+		if f.limit > 0 && n >= f.limit {
+			break
+		}
+	}
+	return n, nil
 }
 
 // carryOut carries the decision out for what each query selects, which is count
@@ -207,7 +258,7 @@ func (a *app) carryOut(ctx context.Context, i *inspect.Inspector, d *decision, q
 		total.Add(r)
 		if err != nil {
 			shown.end()
-			a.report(d, total, false)
+			a.interrupted(d, total, count)
 			return err
 		}
 	}
@@ -221,6 +272,18 @@ func rest(limit, used int) int {
 		return 0
 	}
 	return limit - used
+}
+
+// interrupted tells what a decision did before it ended in the middle; about is
+// for how many jobs it was begun, or 0.
+func (a *app) interrupted(d *decision, r inspect.Report, about int) {
+	if about > 0 && !a.structured() {
+		a.say("%s of about %s %s.", number(r.Done), plural(about, "job"), d.Done)
+		a.sayMore(r)
+		return
+	}
+	r.Matched = max(r.Matched, about)
+	_ = a.report(d, r, false) // the error that ended it says more
 }
 
 // report tells what a decision did. Refusals make the command fail.
@@ -241,24 +304,33 @@ func (a *app) report(d *decision, r inspect.Report, dry bool) error {
 	}
 	switch {
 	case dry:
-		a.say("%d jobs would be %s; nothing was changed.", r.Matched, d.Done)
+		a.say("%s would be %s; nothing was changed.", plural(r.Matched, "job"), d.Done)
 		return nil
 	case r.Requested > 0:
-		a.say("%d of %d jobs %s, %d running ones asked to end.", r.Done-r.Requested, r.Matched, d.Done, r.Requested)
+		a.say("%s of %s %s; %s asked to end.", number(r.Done-r.Requested), plural(r.Matched, "job"), d.Done,
+			plural(r.Requested, "running job"))
 	default:
-		a.say("%d of %d jobs %s.", r.Done, r.Matched, d.Done)
+		a.say("%s of %s %s.", number(r.Done), plural(r.Matched, "job"), d.Done)
 	}
-	if r.Repeated > 0 {
-		a.say("%d of them existed there already.", r.Repeated)
-	}
-	if r.Newer > 0 {
-		a.say("%d jobs were not changed, because they were enqueued or claimed meanwhile.", r.Newer)
-	}
-	for _, f := range r.Refusals {
-		a.say("  %s in %s: %s", plain(f.ID), plain(f.Queue), text(f.Err))
-	}
+	a.sayMore(r)
 	if r.Refused > 0 {
 		return errRefused
 	}
 	return nil
+}
+
+// sayMore tells what was not as it was meant.
+func (a *app) sayMore(r inspect.Report) {
+	if r.Repeated > 0 {
+		a.say("%s of them existed there already.", number(r.Repeated))
+	}
+	if r.Newer > 0 {
+		a.say("Left alone, because they were enqueued or claimed meanwhile: %s.", plural(r.Newer, "job"))
+	}
+	for _, f := range r.Refusals {
+		a.say("  %s in %s: %s", plain(f.ID), plain(f.Queue), text(f.Err))
+	}
+	if more := r.Refused - len(r.Refusals); more > 0 {
+		a.say("  and %s more", number(more))
+	}
 }

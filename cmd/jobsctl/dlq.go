@@ -25,7 +25,7 @@ func (a *app) dlq() *cobra.Command {
 	}
 	return group("dlq", "List, redrive, export or delete dead jobs", "", ls, redrive, purge, out, a.importJobs(),
 		a.suppress("suppress", "Leave dead jobs out of lists and alerts; they are counted apart"),
-		a.suppress("unsuppress", "Show suppressed dead jobs in lists again"))
+		a.suppress(unsuppress, "Show suppressed dead jobs in lists again"))
 }
 
 // fixState makes a command one for jobs of a single state.
@@ -41,6 +41,9 @@ func fixState(cmd *cobra.Command, state string) {
 		return run(cmd, args)
 	}
 }
+
+// unsuppress is the one decision that is for suppressed jobs alone.
+const unsuppress = "unsuppress"
 
 func (a *app) suppress(name, short string) *cobra.Command {
 	cmd := a.decide(verb(name, short, short+".", broker.StateDead))

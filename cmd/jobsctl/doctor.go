@@ -41,7 +41,7 @@ The exit code is 8 if errors remain. Warnings do not count.`,
 			if err != nil {
 				return err
 			}
-			if err := a.confirm(e.Fix, "repair the store"); err != nil {
+			if err := a.confirm(cmd.Context(), e.Fix, "repair the store"); err != nil {
 				return err
 			}
 			shown := a.progress("examining", 0)
@@ -193,9 +193,9 @@ func (a *app) tell(d *diagnosis, fix bool) error {
 	case len(d.groups) == 0:
 		a.say("Nothing is wrong.")
 	case fix:
-		a.say("%d errors and %d warnings were found, %d repaired.", d.errors, d.warnings, d.fixed)
+		a.say("Found %s and %s, repaired %s.", plural(d.errors, "error"), plural(d.warnings, "warning"), number(d.fixed))
 	default:
-		a.say("%d errors and %d warnings were found; --fix can repair %d.", d.errors, d.warnings, d.fixable)
+		a.say("Found %s and %s; --fix can repair %s.", plural(d.errors, "error"), plural(d.warnings, "warning"), number(d.fixable))
 	}
 	return nil
 }

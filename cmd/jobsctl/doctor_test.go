@@ -55,7 +55,7 @@ func TestDoctor_FindsAndRepairs(t *testing.T) {
 			for _, id := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 				c.run(0, "enqueue", "--type", "email", "--queue", "mail", "--id", id)
 			}
-			c.has(c.run(0, "doctor", "--queue", "mail"), `(?s)^warning: queue-not-served in queue mail \(1\)\n  7 jobs wait.*To do: start a server.*\n0 errors and 1 warnings were found; --fix can repair 0\.\n$`)
+			c.has(c.run(0, "doctor", "--queue", "mail"), `(?s)^warning: queue-not-served in queue mail \(1\)\n  no live worker serves the queue, which has 7 jobs to run.*To do: start a server.*\nFound 0 errors and 1 warning; --fix can repair 0\.\n$`)
 
 			b, err := c.open(t.Context(), c.url)
 			if err != nil {
@@ -78,7 +78,7 @@ func TestDoctor_FindsAndRepairs(t *testing.T) {
 			out := c.run(8, "doctor", "--queue", "mail")
 			c.has(out, `errors remain`)
 			found := c.output(8, "doctor", "--queue", "mail")
-			c.has(found, `(?m)^error: (job-without-place|lane-unknown) in queue mail \(7\)\n  [a-g]: it `, `and 2 more`, `  --fix: [a-z]`, `7 errors and 0 warnings were found; --fix can repair 7\.`)
+			c.has(found, `(?m)^error: (job-without-place|lane-unknown) in queue mail \(7\)\n  [a-g]: it `, `and 2 more`, `  --fix: [a-z]`, `Found 7 errors and 0 warnings; --fix can repair 7\.`)
 			if all := c.output(8, "doctor", "--all"); strings.Contains(all, "--all") || strings.Count(all, ": it ") < 7 {
 				t.Errorf("not all are named:\n%s", all)
 			}
@@ -91,7 +91,7 @@ func TestDoctor_FindsAndRepairs(t *testing.T) {
 			c.has(c.run(7, "doctor", "--fix"), `Really repair .*\[y/N\]`, `nothing was changed`)
 			c.run(8, "doctor", "--queue", "mail")
 			c.stdin = "y\n"
-			c.has(c.run(0, "doctor", "--fix", "--queue", "mail"), `Repaired 7: `, `7 errors and 0 warnings were found, 7 repaired\.`)
+			c.has(c.run(0, "doctor", "--fix", "--queue", "mail"), `Repaired 7: `, `Found 7 errors and 0 warnings, repaired 7\.`)
 			c.stdin = ""
 			c.has(c.run(0, "doctor", "--queue", "mail"), `^Nothing is wrong\.\n$`)
 			got, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "mail", Max: 10}}, Max: 10})

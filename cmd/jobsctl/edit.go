@@ -80,17 +80,17 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 		fmt.Fprint(a.err, difference(content(j.Payload), content(payload)))
 	}
 	if c.dry {
-		a.say("The payload would have %d bytes, it has %d; nothing was changed.", len(payload), len(j.Payload))
+		a.say("The payload would have %s, it has %s; nothing was changed.", plural(len(payload), "byte"), number(len(j.Payload)))
 		return nil
 	}
-	if err := a.confirm(true, "replace the payload of %s", plain(j.ID)); err != nil {
+	if err := a.confirm(ctx, true, "replace the payload of %s", plain(j.ID)); err != nil {
 		return err
 	}
 	if err := i.Edit(ctx, j, payload); err != nil {
 		return err
 	}
 	if !a.structured() {
-		a.say("%s has a new payload of %d bytes.", plain(j.ID), len(payload))
+		a.say("%s has a new payload of %s.", plain(j.ID), plural(len(payload), "byte"))
 	}
 	redriven := false
 	if c.redrive {
@@ -103,7 +103,7 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 			}
 			return fmt.Errorf("the payload was replaced, but the job was not redriven: %w", err)
 		}
-		a.say("1 of 1 jobs redriven.")
+		a.say("1 of 1 job redriven.")
 	}
 	if a.structured() {
 		return a.object(map[string]any{"queue": j.Queue, "id": j.ID, "payload_bytes": len(payload), "redriven": redriven})

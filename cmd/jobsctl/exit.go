@@ -38,7 +38,10 @@ var errRefused = errors.New("some jobs were refused, see above")
 var errUnconfirmed = errors.New("not confirmed; nothing was changed (--yes confirms)")
 
 // errInterrupted says that a signal ended the command.
-var errInterrupted = errors.New("interrupted; changes made before stay")
+var errInterrupted = errors.New("interrupted")
+
+// errInterruptedEarly says that the signal came before anything was changed.
+var errInterruptedEarly = fmt.Errorf("%w; nothing was changed", errInterrupted)
 
 func exitCode(err error) int {
 	var usage *usageError
@@ -87,7 +90,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 func exactly(names ...string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != len(names) {
-			return &usageError{fmt.Sprintf("%s takes %d arguments %v, but got %d", cmd.CommandPath(), len(names), names, len(args))}
+			return &usageError{fmt.Sprintf("%s takes %s, but got %s", cmd.CommandPath(), strings.Join(names, " "), plural(len(args), "argument"))}
 		}
 		return nil
 	}

@@ -72,7 +72,7 @@ func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, ou
 	if err != nil {
 		return err
 	}
-	if err := a.confirm(remove, "delete %s jobs once they are in %s", f.state, plain(out)); err != nil {
+	if err := a.confirm(ctx, remove, "delete %s jobs once they are in %s", f.state, plain(out)); err != nil {
 		return err
 	}
 	w, told, flush := a.out, *a, (func() error)(nil)
@@ -167,12 +167,12 @@ func (a *app) runImport(ctx context.Context, i *inspect.Inspector, in io.Reader,
 	}
 	switch {
 	case cfg.Check:
-		a.say("%d of %d lines could be imported; nothing was changed.", r.Done, r.Lines)
+		a.say("%s of %s could be imported; nothing was changed.", number(r.Done), plural(r.Lines, "line"))
 	default:
-		a.say("%d of %d lines imported.", r.Done, r.Lines)
+		a.say("%s of %s imported.", number(r.Done), plural(r.Lines, "line"))
 	}
 	if r.Repeated > 0 {
-		a.say("%d existed already. %d of them ran or were deleted since: only their IDs are remembered.", r.Repeated, r.Gone)
+		a.say("%s existed already. %s of them ran or were deleted since: only their IDs are remembered.", number(r.Repeated), number(r.Gone))
 	}
 	for _, f := range r.Refusals {
 		a.say("  line %d: %s", f.Line, plain(text(f.Err)))

@@ -145,7 +145,7 @@ func (a *app) undoMove(ctx context.Context, i *inspect.Inspector, t *transfer, t
 		return a.report(d, inspect.Report{Matched: n}, true)
 	}
 	const question = "put back all jobs that moves hold, although some may be at their destination and run twice"
-	if err := a.confirm(to.Broker == nil, question); err != nil {
+	if err := a.confirm(ctx, to.Broker == nil, question); err != nil {
 		return err
 	}
 	r, err := i.UndoMove(ctx, t.queue, to)
@@ -167,7 +167,7 @@ func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer
 	if t.dry {
 		return a.report(d, inspect.Report{Matched: n}, true)
 	}
-	if err := a.confirm(d.Grave, "%s about %d jobs of %s", d.Name, n, plain(t.queue)); err != nil {
+	if err := a.confirm(ctx, d.Grave || n > largeDecision, "%s about %s of %s", d.Name, plural(n, "job"), plain(t.queue)); err != nil {
 		return err
 	}
 	if t.policy {
@@ -179,7 +179,7 @@ func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer
 	if !t.copy {
 		r, err := i.FinishMove(ctx, t.queue, to)
 		if r.Matched > 0 {
-			a.say("%d of %d held jobs moved.", r.Done, r.Matched)
+			a.say("%s of %s moved.", number(r.Done), plural(r.Matched, "held job"))
 		}
 		if err != nil {
 			return err
@@ -188,7 +188,7 @@ func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer
 	err := a.carryOut(ctx, i, d, queries, t.limit, t.rate, n)
 	if info, infoErr := i.Queue(ctx, t.queue); infoErr == nil {
 		if running := info.Counts[broker.StateActive]; running > 0 {
-			a.say("%d running jobs were not %s: run the command again when they have ended.", running, d.Done)
+			a.say("Not %s: %s. Run the command again when they have ended.", d.Done, plural(int(running), "running job"))
 		}
 	}
 	return err

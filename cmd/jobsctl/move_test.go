@@ -48,7 +48,7 @@ func TestMove_JobsAreMovedBetweenAllBackends(t *testing.T) {
 
 				c.has(c.run(0, "move", "--queue", "mail", "--to", other, "--dry-run"), `4 jobs would be moved; nothing was changed`)
 				c.has(c.run(7, "move", "--queue", "mail", "--to", other), `Really move about 4 jobs of mail\?`)
-				c.has(c.run(0, "move", "--queue", "mail", "--to", other, "--copy", "--limit", "1"), `1 of 1 jobs copied`)
+				c.has(c.run(0, "move", "--queue", "mail", "--to", other, "--copy", "--limit", "1"), `1 of 1 job copied`)
 				c.has(c.run(0, "move", "--queue", "mail", "--to", other, "--policy", "--yes"), `4 of 4 jobs moved\.\n1 of them`)
 				c.has(d.run(0, "stats"), `(?m)^mail +3 +1 `)
 				if after := d.run(0, "show", id("p1"), "--payload", "--json"); after != before {
@@ -56,7 +56,7 @@ func TestMove_JobsAreMovedBetweenAllBackends(t *testing.T) {
 				}
 				c.has(d.run(0, "queues", "policy", "mail"), `PAUSED +false`, `MAX DEPTH +50`, `PRIORITY ROUND +20`)
 				c.has(c.run(0, "stats"), `(?m)^mail +paused`)
-				c.has(d.run(0, "move", "--queue", "mail", "--to-queue", "other", "--state", "scheduled", "--yes"), `1 of 1 jobs moved`)
+				c.has(d.run(0, "move", "--queue", "mail", "--to-queue", "other", "--state", "scheduled", "--yes"), `1 of 1 job moved`)
 				c.has(d.run(0, "show", id("late"), "--queue", "other"), `STATE +scheduled`)
 				d.run(0, "delete", "--queue", "mail", "--all", "--state", "pending", "--yes")
 				d.run(0, "delete", "--queue", "other", "--all", "--state", "scheduled", "--yes")
@@ -107,9 +107,9 @@ func TestMove_HeldJobsAreExplainedAndPutBack(t *testing.T) {
 			c.has(c.run(0, "show", "a", "--json"), `"holder":"move:01J/mail"`)
 			c.has(c.run(0, "stats"), `WAITING`)
 			c.has(c.run(4, "edit", "a", "--payload", "1", "--yes"), `held by "move:01J/mail"`)
-			c.has(c.run(0, "move", "--queue", "mail", "--undo", "--dry-run"), `1 jobs would be put back`)
+			c.has(c.run(0, "move", "--queue", "mail", "--undo", "--dry-run"), `1 job would be put back`)
 			c.has(c.run(7, "move", "--queue", "mail", "--undo"), `run twice`)
-			c.has(c.run(0, "move", "--queue", "mail", "--undo", "--yes"), `1 of 1 jobs put back`)
+			c.has(c.run(0, "move", "--queue", "mail", "--undo", "--yes"), `1 of 1 job put back`)
 			c.has(c.run(0, "ls", "--queue", "mail"), `(?m)^mail +a +x +pending`)
 		})
 	}
@@ -180,7 +180,7 @@ func TestMove_EditReplacesAPayload(t *testing.T) {
 			}
 			c.has(c.run(0, "show", "a", "--payload", "--json"), `"payload":\{"user":7\}`, `"state":"dead"`)
 			c.env = map[string]string{"EDITOR": editor}
-			c.has(c.run(0, "edit", "b", "--yes", "--redrive"), `10 bytes`, `1 of 1 jobs redriven`)
+			c.has(c.run(0, "edit", "b", "--yes", "--redrive"), `10 bytes`, `1 of 1 job redriven`)
 			c.env = nil
 			c.has(c.run(0, "show", "b", "--payload", "--json"), `"payload":\{"user":2\}`, `"state":"pending"`)
 			c.has(c.run(4, "edit", "b", "--payload", "3", "--redrive"), `its state is pending; redrive is for dead jobs`)

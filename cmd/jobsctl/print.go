@@ -29,11 +29,14 @@ func (t table) row(cells ...string) {
 
 func (t table) end() error { return t.w.Flush() }
 
-// How the command writes what anybody may have written, times, and spans.
+// How the command writes what anybody may have written, times, spans, numbers.
 var (
 	plain = readable.Plain
 	clock = readable.Clock
 	span  = readable.Span
+
+	number = readable.Number[int]
+	plural = readable.Count[int]
 )
 
 // short cuts a text for a table.

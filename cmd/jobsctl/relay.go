@@ -110,7 +110,7 @@ func (a *app) sayRelayed(relays []*relay.Relay, wanted bool) error {
 				return err
 			}
 		} else {
-			a.say("%d jobs of %s relayed, %d refused.", s.Relayed, plain(s.Queue), refused)
+			a.say("%s of %s relayed, %s refused.", plural(int(s.Relayed), "job"), plain(s.Queue), number(int(refused)))
 		}
 		if refused > 0 && wanted {
 			return errRefused

@@ -39,7 +39,7 @@ func TestRelay_JobsAreRelayedBetweenAllBackends(t *testing.T) {
 				d.run(0, "queues", "policy", "mail", "--duplicate-span", "1us")
 				d.run(0, "delete", id("p1"), "--yes")
 				c.run(0, "redrive", id("p1"))
-				c.has(c.run(0, "relay", "--queue", "mail", "--to", other, "--until-empty"), `1 jobs of mail relayed, 0 refused`)
+				c.has(c.run(0, "relay", "--queue", "mail", "--to", other, "--until-empty"), `1 job of mail relayed, 0 refused`)
 				c.has(d.run(0, "show", id("p1"), "--queue", "mail"), `TYPE +email:a`)
 				var r struct {
 					Queue            string

@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, env environment) int {
 		_ = a.store.Close() // nothing is left to be said to it
 	}
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-		err = errInterrupted
+		err = fmt.Errorf("%w; what was done before stays", errInterrupted)
 	}
 	if err != nil {
 		fmt.Fprintln(a.err, "jobsctl:", text(err))

@@ -168,7 +168,7 @@ func (a *app) showSchedule(i *schedule.Info, payload bool) error {
 	field("TYPE", i.Type)
 	field("OWNER", i.Owner)
 	field("CREATED", clock(i.Created))
-	field("PAYLOAD", fmt.Sprintf("%d bytes", len(i.Payload)))
+	field("PAYLOAD", plural(len(i.Payload), "byte"))
 	if err := t.end(); err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ still defines a schedule, it comes back when the program starts: pause it instea
 					return err
 				}
 			}
-			if err := a.confirm(true, "delete %d schedules", len(args)); err != nil {
+			if err := a.confirm(cmd.Context(), true, "delete %s", plural(len(args), "schedule")); err != nil {
 				return err
 			}
 			var errs []error

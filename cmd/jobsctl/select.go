@@ -19,6 +19,8 @@ type filter struct {
 	olderThan, newerThan                 time.Duration
 	suppressed                           bool
 	limit                                int
+
+	infos []inspect.QueueInfo // of the queues that queries are for
 }
 
 // flags adds the flags of f; state is the default.
@@ -33,6 +35,12 @@ func (f *filter) flags(flags *pflag.FlagSet, state string) {
 	spanFlag(flags, &f.newerThan, "newer-than", 0, "newer than this")
 	flags.BoolVar(&f.suppressed, "suppressed", false, "include suppressed dead jobs")
 	flags.IntVarP(&f.limit, "limit", "n", 0, "maximum number of jobs, over all queues (default: all)")
+}
+
+// byStateAlone reports whether the selection is of a state, whose jobs queues
+// count.
+func (f *filter) byStateAlone() bool {
+	return f.typ+f.key+f.worker+f.text == "" && f.olderThan == 0 && f.newerThan == 0
 }
 
 func stateNames() (names []string) {
@@ -67,6 +75,7 @@ func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Q
 	if err == nil && len(infos) == 0 && f.queue != "" {
 		err = fmt.Errorf("queue %q: %w", f.queue, broker.ErrNotFound)
 	}
+	f.infos = infos
 	var queries []inspect.Query
 	for _, info := range infos {
 		q.Queue = info.Name

@@ -74,7 +74,7 @@ func (a *app) showJob(j *broker.Job, payload bool) error {
 	field("WORKER", j.Worker)
 	field("HOLDER", j.Holder)
 	field("PRIORITY", strconv.Itoa(int(j.Priority)))
-	field("RUNS", fmt.Sprintf("%d delivered, %d failed (%d retries allowed), %d crashed, %d snoozed",
+	field("RUNS", fmt.Sprintf("%d delivered, %d failed (retries allowed: %d), %d crashed, %d snoozed",
 		j.Deliveries, j.Failures, j.MaxRetries, j.Crashes, j.Snoozes))
 	if k := j.Kept; k != nil {
 		if !k.Progress.IsZero() {
@@ -84,7 +84,7 @@ func (a *app) showJob(j *broker.Job, payload bool) error {
 			field("STEP DONE", s.Name)
 		}
 		if n := len(k.Checkpoint); n > 0 {
-			field("CHECKPOINT", fmt.Sprintf("%d bytes", n))
+			field("CHECKPOINT", plural(n, "byte"))
 		}
 	}
 	field("TIMEOUT", span(j.Timeout))
@@ -100,7 +100,7 @@ func (a *app) showJob(j *broker.Job, payload bool) error {
 	if j.Broken != nil {
 		field("UNREADABLE", j.Broken.Error())
 	}
-	field("PAYLOAD", fmt.Sprintf("%d bytes", len(j.Payload)))
+	field("PAYLOAD", plural(len(j.Payload), "byte"))
 	if err := t.end(); err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (a *app) showJob(j *broker.Job, payload bool) error {
 
 func (a *app) showErrors(j *broker.Job) {
 	if j.Errors.Dropped > 0 {
-		a.say("\n%d older errors are not kept", j.Errors.Dropped)
+		a.say("\nnot kept: %s", plural(j.Errors.Dropped, "older error"))
 	}
 	for _, f := range j.Errors.Entries {
 		kind := f.Class

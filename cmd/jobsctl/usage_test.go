@@ -3,23 +3,15 @@ package main
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
-
-	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/inspect"
 
 	"github.com/spf13/cobra"
 
-	"github.com/seed81422ce9/jobs"
-	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
@@ -200,60 +192,5 @@ func TestUsage_NoSecretOfAURLIsShown(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// An operator who interrupts a long decision is told what it did.
-func TestUsage_AnInterruptedRedriveTellsWhatItDid(t *testing.T) {
-	t.Parallel()
-	url := testenv.RedisPlace(t)
-	s := &transcript{t: t, url: url}
-	w := s.work("mail", 1, "email:*")
-	const dead = 20
-	for range dead {
-		s.run("enqueue", "--queue", "mail", "--type", "email:welcome")
-		w.holds()
-		w.ends(fmt.Errorf("%w: no", jobs.SkipRetry), broker.StateDead)
-	}
-	w.stop()
-	cmd := command(t, []string{"JOBS_BROKER=" + url}, "redrive", "--all", "--rate", "1")
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	b, err := backends.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	for inspector, late := inspect.New(b), time.After(time.Minute); ; {
-		q, err := inspector.Queue(t.Context(), "mail")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if q.Counts[broker.StatePending] > 0 {
-			break
-		}
-		select {
-		case <-late:
-			t.Fatal("nothing is redriven")
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
-	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-		t.Fatal(err)
-	}
-	_ = cmd.Wait() // its exit code is looked at
-	if code := cmd.ProcessState.ExitCode(); code != 130 {
-		t.Errorf("an interrupted redrive exits with %d, want 130", code)
-	}
-	q, err := inspect.New(b).Queue(t.Context(), "mail")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := q.Counts[broker.StatePending]
-	if n == 0 || n == dead || !strings.Contains(out.String(), fmt.Sprintf("%d of %d jobs redriven", n, n)) || !strings.Contains(errs.String(), "interrupted") {
-		t.Errorf("%d jobs were redriven of %d, and the command says\n%s%s", n, dead, &out, &errs)
 	}
 }

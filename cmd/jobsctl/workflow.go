@@ -152,7 +152,7 @@ func (a *app) workflowVerb(name, short, long, done string,
 func (a *app) workflowCancel() *cobra.Command {
 	return a.workflowVerb("cancel", "Cancel a workflow", `Cancel a workflow: jobs that run are cancelled, nothing new starts, and
 compensations run.`, "will be cancelled", func(ctx context.Context, client *jobs.Client, id string) error {
-		if err := a.confirm(true, "cancel %s", plain(id)); err != nil {
+		if err := a.confirm(ctx, true, "cancel %s", plain(id)); err != nil {
 			return err
 		}
 		return workflow.Cancel(ctx, client, id, whoami())
@@ -163,7 +163,7 @@ func (a *app) workflowDelete() *cobra.Command {
 	return a.workflowVerb("delete", "Delete a workflow that has ended",
 		"Delete a workflow that has ended, with its nodes and their results.", "was deleted",
 		func(ctx context.Context, client *jobs.Client, id string) error {
-			if err := a.confirm(true, "delete %s", plain(id)); err != nil {
+			if err := a.confirm(ctx, true, "delete %s", plain(id)); err != nil {
 				return err
 			}
 			return workflow.Delete(ctx, client, id)

@@ -99,3 +99,22 @@ func PlainLines(s string) string {
 func harmless(r rune) bool {
 	return r != unicode.ReplacementChar && unicode.IsPrint(r) && !unicode.Is(unicode.Bidi_Control, r)
 }
+
+// Number writes a number with a comma before each three digits.
+func Number[N int | int64](n N) string {
+	digits := strconv.FormatInt(int64(n), 10)
+	sign, digits := digits[:len(digits)-len(strings.TrimPrefix(digits, "-"))], strings.TrimPrefix(digits, "-")
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return sign + digits
+}
+
+// Count writes how many there are of something, which takes an s if it is not
+// one: 1 job, 2,000 jobs.
+func Count[N int | int64](n N, one string) string {
+	if n != 1 {
+		one += "s"
+	}
+	return Number(n) + " " + one
+}

@@ -53,3 +53,13 @@ func TestReadable_WhatTurnsTextAroundIsWrittenAsAnEscape(t *testing.T) {
 		t.Errorf("PlainLines gave %q, want %q", got, want)
 	}
 }
+
+func TestReadable_CountsAreWrittenInSingularAndPlural(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "0 jobs", 1: "1 job", 2: "2 jobs", -1: "-1 jobs", 999: "999 jobs", 1000: "1,000 jobs", 166000: "166,000 jobs",
+		-123456: "-123,456 jobs", 1234567: "1,234,567 jobs"} {
+		if got := Count(n, "job"); got != want {
+			t.Errorf("Count(%d) is %q, want %q", n, got, want)
+		}
+	}
+}

@@ -144,10 +144,16 @@ type Operator interface {
 	// already. §22, §27, §28.
 	Operate(ctx context.Context, op Operation) ([]OperationResult, error)
 
-	// Policy changes the fields of a queue's policy that the request sets, in one
-	// step, and returns the whole; a request that sets none only reads. It counts
-	// for calls that begin after it has returned. It may be repeated. §1.
+	// Policy changes the fields of a queue's policy, or of that of one of its keys,
+	// that the request sets, in one step, and returns the whole; a request that sets
+	// none only reads. It counts for calls that begin after it has returned. It may be
+	// repeated. §1, §33.
 	Policy(ctx context.Context, req PolicyRequest) (Policy, error)
+
+	// Keys describes one page of the keys of a queue, by name: those that have jobs
+	// which have not ended, or a policy of their own. It costs as much as the keys that
+	// it shows. The caller passes the page's Cursor, unchanged, to go on. §33.
+	Keys(ctx context.Context, req KeysRequest) (KeysReply, error)
 
 	// Watch returns once it is listening, and delivers events until ctx ends or
 	// Close is called; the channel is closed then. Events are hints: one may be

@@ -142,8 +142,8 @@
 // Policy.PriorityRound n, each n jobs in a row that claims lease from the queue
 // have at least one of each priority that had pending jobs all the while; the
 // others are the most urgent. A backend counts them in the store, or in each
-// handle. Within a priority, jobs go out in the order in which they became pending;
-// a batch keeps its order. Released jobs, crashed ones without a delay, and those
+// handle. Within a priority, jobs of one key, and those without a key, go out in the
+// order in which they became pending; a batch keeps its order. Keys take turns (§34). Released jobs, crashed ones without a delay, and those
 // that were held while pending go to the front, where they have no order among
 // themselves. Due, retried, rescheduled and redriven jobs go to the back. A job
 // that is due counts as pending from the first claim, or other call, that sees it
@@ -166,7 +166,8 @@
 //
 // §18 Enqueue. Each item is accepted or refused on its own, in order: it sees the
 // effect of those before it in the request. The checks come in this order:
-// validity, ErrDuplicate by ID, ErrQueueFull, ErrDuplicate by unique key.
+// validity, ErrDuplicate by ID, ErrQueueFull (of the queue by count, by bytes, of the
+// key), ErrDuplicate by unique key.
 //
 // §19 Uniqueness. Unique.Mode says how long a job holds its unique key, and TTL
 // bounds that from the enqueue. The step that ends the job, or starts it for
@@ -281,4 +282,71 @@
 // given. After a Keep under its lease a caller gives each outcome what it kept
 // last; else the outcome leaves what the item's Head has, or what is stored. Retire
 // leaves what is stored. Find shows it, with NoPayload too.
+//
+// # Limits, keys and order
+//
+// A backend with Limits.NoFlow declines this part, as a whole: it has none of these
+// rules, no policies of keys, and serves jobs with a key like all others.
+//
+// §32 Limits of a queue. Policy.MaxActive bounds the active jobs of the queue, over
+// all workers and as leases are counted: a claim leases no more than there is room
+// for. Policy.Rate bounds the jobs that claims lease: in any span of Per at most
+// Jobs + Burst, counted by [Bucket] with the queue's clock. A lease counts once,
+// also when its answer was lost; what is released or crashes and is claimed again
+// counts again. A Reclaim starts nothing. Policy.MaxBytes bounds the stored bodies
+// of the jobs that are pending, scheduled, waiting or in retry: an Enqueue that
+// finds as many or more is refused with ErrQueueFull, behind that of MaxDepth.
+// Batches in flight may overshoot it.
+//
+// §33 Keys. A key has a policy of its own as soon as somebody sets one (PolicyRequest
+// with Key): paused, max depth, max active, rate, weight. Each of these that is not
+// zero takes the place of what the queue's policy says of each key (KeyMaxDepth,
+// KeyMaxActive, KeyRate). It exists without jobs, until its last rule is removed or
+// the queue is. [Operator.Keys] lists the keys that have jobs which have not ended,
+// or a policy, by their bytes. A job without a key has no limit of a key, and is
+// counted for none.
+//
+// §34 Turns. Within a priority, jobs with a key go out in turns: each key that has
+// pending jobs of the priority and may start one gets a turn, one job, before any
+// has a second one. A key of weight w has w turns where another has one. All jobs
+// without a key are together one more key, of weight 1. A key that becomes able
+// to start a job while others have their turns has its first turn after at most one
+// of each other key, of its weight; it neither gains nor loses by having had none.
+// Within a key and a priority the order is that of §16. Turns are counted in the store
+// or in each handle; a call that runs beside others may pass over keys at which
+// another call is at work.
+//
+// §35 Limits of a key. KeyMaxActive and KeyRate, or those of the key's own policy,
+// bound for each key what §32 bounds for the queue, and its pause keeps all its jobs
+// back. A claim passes over the keys that may start nothing, at a cost that does not
+// depend on how many they are or what waits in them. KeyMaxDepth bounds the jobs of
+// the key that are pending, scheduled, waiting or in retry: an Enqueue that finds as
+// many is refused with ErrQueueFull, and the Error's Field is "key".
+//
+// §36 Order. With Policy.Ordered the jobs of a key are claimed one after the other,
+// in the order in which they became pending: a claimed job is the key's head until
+// it ended, and of a key that has a head only that is claimed. So a head in retry,
+// snoozed, released, rescheduled or held keeps its key back; when it is due or
+// released it is the first of its key. A dead head keeps its key back with
+// OrderStop, until it is redriven, which puts it first again, or its record is gone;
+// with OrderSkip it is the head no more. Completed, cancelled and deleted ones are
+// the head no more. An Enqueue into an ordered queue refuses, as ErrInvalid, a job
+// without a key and one of another than the normal priority ([Policy.Admit]); those
+// that were there before, or are restored, are claimed as in other queues, but
+// behind their key's head. Without the rule there are
+// no heads; jobs that were active when it was set are waited for (as with a
+// KeyMaxActive of 1), and are no heads.
+//
+// §37 What a limit keeps back. A limited job stays what it is, pending: nothing of
+// it is charged or changed, and it holds none of one limit's room while it waits for
+// another's. It makes no claim say More, and wakes nobody. What makes room wakes a
+// claim that waits (§17): an end of a lease, a change of a policy, a redrive or a
+// deletion of a head. Where only time makes room, NextDue is not later than that
+// time; it may be earlier. Limits hold exactly at every instant, whatever calls run
+// at once, whose answer is lost and which worker died; a change of a policy counts
+// for claims that begin after it, and takes back no lease.
+//
+// §38 Retries. Policy.RetryRate bounds how many jobs in retry become pending, as
+// Rate does for claims. Those that are due and may not yet stay in retry, and NextDue
+// says when the next may. Other jobs go ahead of them.
 package broker

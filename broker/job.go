@@ -134,7 +134,7 @@ type Body struct {
 	Backoff     Backoff
 
 	Unique  Unique
-	Key     string // tenant or partition: jobs are selected by it; it changes nothing in their order
+	Key     string // a tenant, an account, an API: the keys of a queue take turns, and may have limits (§33 to §36)
 	GivenID bool   // the caller chose the ID: it is remembered for the queue's duplicate window
 
 	CorrelationID  string

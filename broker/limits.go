@@ -16,6 +16,9 @@ type Limits struct {
 	// NoMove refuses moving and editing (§27 to §29): OpHold, OpUnhold, OpEdit, an
 	// OpDelete with a Holder, and new jobs with Restore. No job is waiting then.
 	NoMove bool
+	// NoFlow refuses limits, keys and order (§32 to §38): the rules of a Policy that
+	// are new there, the policy of a key, and Keys. Jobs of all keys go out in one order.
+	NoFlow bool
 	// MaxPayload is the largest payload in bytes; 0 means DefaultMaxPayload.
 	MaxPayload int
 	// TimeStep is the resolution of stored times, when coarser than 1 µs.
@@ -63,8 +66,11 @@ const (
 	MaxClose          = 2 * time.Second // of a backend's Close, whatever its store does
 	MaxDelay          = 100 * 365 * 24 * time.Hour
 	MaxPriorityRound  = 1000 // jobs of a Policy.PriorityRound
-	MaxRetriesCap     = 1_000_000
-	NoTimeout         = MaxDelay // as a Timeout: a run ends by itself
+	MaxWeight         = 1000 // of a key
+	// MaxKeyCount is where a backend may stop counting the jobs of one key for Keys.
+	MaxKeyCount   = 10_000
+	MaxRetriesCap = 1_000_000
+	NoTimeout     = MaxDelay // as a Timeout: a run ends by itself
 )
 
 // MaxTime is the end of representable due times: scores in every store hold

@@ -1,12 +1,28 @@
 package broker
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
-// Policy is a queue's record of rules, honoured inside the atomic step of the
-// call they concern.
+// Policy is a record of rules, honoured inside the atomic step of the call they
+// concern: a queue's, or that of one of its keys (§33). A key has the rules from
+// Paused to Weight, of which those that are not zero take the place of what the
+// queue says of each key.
 type Policy struct {
-	Paused          bool          // claims get nothing
-	MaxDepth        int64         // pending, scheduled and waiting jobs; 0 means unbounded
+	Paused    bool  // claims get nothing
+	MaxDepth  int64 // pending, scheduled and waiting jobs; of a key those in retry too; 0 means unbounded
+	MaxActive int64 // active jobs over all workers; 0 means unbounded
+	Rate      Rate  // of the jobs that claims take, over all workers
+	Weight    int64 // of a key only: turns it has for one of a key without; 0 means 1
+
+	MaxBytes     int64 // of the bodies of pending, scheduled, waiting and retry jobs; 0 means unbounded
+	KeyMaxDepth  int64 // MaxDepth of each key
+	KeyMaxActive int64 // MaxActive of each key
+	KeyRate      Rate  // Rate of each key
+	RetryRate    Rate  // of the jobs in retry that become pending
+	Ordered      Order // whether the jobs of a key go one after the other
+
 	RetainCompleted Retention     // and cancelled; the zero value keeps none
 	RetainDead      Retention     // the zero value keeps all
 	DuplicateSpan   time.Duration // how long a caller's own ID outlives its job; 0 means DefaultDuplicateSpan
@@ -17,6 +33,40 @@ type Policy struct {
 	// means that urgent jobs go first, whatever waits.
 	PriorityRound int64
 }
+
+// OfKey is what holds for a key with a policy of its own, or with the zero one: the
+// rules from Paused to Weight are set.
+func (p *Policy) OfKey(own Policy) Policy {
+	of := Policy{Paused: own.Paused, MaxDepth: cmp.Or(own.MaxDepth, p.KeyMaxDepth), MaxActive: cmp.Or(own.MaxActive, p.KeyMaxActive),
+		Rate: cmp.Or(own.Rate, p.KeyRate), Weight: cmp.Or(own.Weight, 1)}
+	if p.Ordered != OrderNone {
+		of.MaxActive = 1
+	}
+	return of
+}
+
+// Rate bounds starts: in any span of Per there are at most Jobs + Burst. One start
+// follows another after Per / Jobs; what is not used is saved up, to at most Burst
+// more at once. The zero Rate bounds nothing.
+type Rate struct {
+	Jobs  int64
+	Per   time.Duration
+	Burst int64
+}
+
+// Order says whether the jobs of a key go one after the other (§36).
+type Order uint8
+
+// The orders of a key's jobs.
+const (
+	OrderNone Order = iota // as the limits of the key allow, at once too
+	OrderStop              // one after the other; a dead job stops its key until it is redriven or deleted
+	OrderSkip              // one after the other; after a dead job the next goes
+)
+
+// NoLimit in a PolicyRequest removes a limit. Zero is refused there, since it reads
+// as if nothing were to run: that is Paused.
+const NoLimit = -1
 
 // Turn is the priority that the n-th job (from 0) that claims take is to be of, if
 // one of that priority is pending; otherwise, and when it is 0, the most urgent
@@ -38,27 +88,69 @@ type Retention struct {
 	Count int64
 }
 
-// PolicyRequest changes the fields that are set.
+// PolicyRequest changes the fields that are set, of a queue's policy or of that of
+// one of its keys. NoLimit, for a Rate as its Jobs, removes a limit.
 type PolicyRequest struct {
-	Queue           string
+	Queue string
+	Key   string // empty for the policy of the queue
+
 	Paused          *bool
 	MaxDepth        *int64
+	MaxActive       *int64
+	Rate            *Rate
+	Weight          *int64
+	MaxBytes        *int64
+	KeyMaxDepth     *int64
+	KeyMaxActive    *int64
+	KeyRate         *Rate
+	RetryRate       *Rate
+	Ordered         *Order
 	RetainCompleted *Retention
 	RetainDead      *Retention
 	DuplicateSpan   *time.Duration
 	PriorityRound   *int64
 }
 
-// PolicyFrom is the request that makes a queue's policy the one given, wherever
-// it differs from now. What now has the same stays as it is in the store.
-func PolicyFrom(queue string, now, wanted Policy) PolicyRequest {
-	r := PolicyRequest{Queue: queue}
+// limits and rates are the fields in which NoLimit stands for zero.
+func (r *PolicyRequest) limits() map[string]*int64 {
+	return map[string]*int64{"max depth": r.MaxDepth, "max active": r.MaxActive, "weight": r.Weight, "max bytes": r.MaxBytes,
+		"key max depth": r.KeyMaxDepth, "key max active": r.KeyMaxActive}
+}
+
+func (r *PolicyRequest) rates() map[string]*Rate {
+	return map[string]*Rate{"rate": r.Rate, "key rate": r.KeyRate, "retry rate": r.RetryRate}
+}
+
+// PolicyFrom is the request that makes a policy of a queue, or of a key unless that
+// is empty, the one given, wherever it differs from now. What now has the same stays
+// as it is in the store.
+func PolicyFrom(queue, key string, now, wanted Policy) PolicyRequest {
+	r := PolicyRequest{Queue: queue, Key: key}
 	change(&r.Paused, now.Paused, wanted.Paused)
 	change(&r.MaxDepth, now.MaxDepth, wanted.MaxDepth)
+	change(&r.MaxActive, now.MaxActive, wanted.MaxActive)
+	change(&r.Rate, now.Rate, wanted.Rate)
+	change(&r.Weight, now.Weight, wanted.Weight)
+	change(&r.MaxBytes, now.MaxBytes, wanted.MaxBytes)
+	change(&r.KeyMaxDepth, now.KeyMaxDepth, wanted.KeyMaxDepth)
+	change(&r.KeyMaxActive, now.KeyMaxActive, wanted.KeyMaxActive)
+	change(&r.KeyRate, now.KeyRate, wanted.KeyRate)
+	change(&r.RetryRate, now.RetryRate, wanted.RetryRate)
+	change(&r.Ordered, now.Ordered, wanted.Ordered)
 	change(&r.RetainCompleted, now.RetainCompleted, wanted.RetainCompleted)
 	change(&r.RetainDead, now.RetainDead, wanted.RetainDead)
 	change(&r.DuplicateSpan, now.DuplicateSpan, wanted.DuplicateSpan)
 	change(&r.PriorityRound, now.PriorityRound, wanted.PriorityRound)
+	for _, n := range r.limits() {
+		if n != nil && *n == 0 {
+			*n = NoLimit
+		}
+	}
+	for _, rate := range r.rates() {
+		if rate != nil && *rate == (Rate{}) {
+			rate.Jobs = NoLimit
+		}
+	}
 	return r
 }
 
@@ -79,7 +171,16 @@ func (r *PolicyRequest) Apply(p *Policy) {
 
 func (r *PolicyRequest) set(p *Policy) {
 	set(&p.Paused, r.Paused)
-	set(&p.MaxDepth, r.MaxDepth)
+	setLimit(&p.MaxDepth, r.MaxDepth)
+	setLimit(&p.MaxActive, r.MaxActive)
+	setRate(&p.Rate, r.Rate)
+	setLimit(&p.Weight, r.Weight)
+	setLimit(&p.MaxBytes, r.MaxBytes)
+	setLimit(&p.KeyMaxDepth, r.KeyMaxDepth)
+	setLimit(&p.KeyMaxActive, r.KeyMaxActive)
+	setRate(&p.KeyRate, r.KeyRate)
+	setRate(&p.RetryRate, r.RetryRate)
+	set(&p.Ordered, r.Ordered)
 	set(&p.RetainCompleted, r.RetainCompleted)
 	set(&p.RetainDead, r.RetainDead)
 	set(&p.DuplicateSpan, r.DuplicateSpan)
@@ -89,6 +190,18 @@ func (r *PolicyRequest) set(p *Policy) {
 func set[T any](field, value *T) {
 	if value != nil {
 		*field = *value
+	}
+}
+
+func setLimit(field, value *int64) {
+	if set(field, value); *field == NoLimit {
+		*field = 0
+	}
+}
+
+func setRate(field, value *Rate) {
+	if set(field, value); field.Jobs == NoLimit {
+		*field = Rate{}
 	}
 }
 
@@ -108,15 +221,55 @@ func (r *PolicyRequest) Changes() (changes []RuleValue) {
 	return changes
 }
 
-// Check refuses rules outside their limits.
-func (r *PolicyRequest) Check() error {
-	err := CheckQueue(r.Queue)
+// Check refuses rules outside their limits, those that a queue or a key does not
+// have, and those that the backend declines.
+func (r *PolicyRequest) Check(l Limits) error {
+	err := cmp.Or(CheckQueue(r.Queue), checkOptional("key", r.Key))
+	for name, n := range r.limits() {
+		if n != nil && *n < 1 && *n != NoLimit {
+			err = cmp.Or(err, Invalid(name, "is %d; use 1 or more, or NoLimit (%d) for none", *n, NoLimit))
+		}
+	}
+	for name, rate := range r.rates() {
+		if rate != nil {
+			err = cmp.Or(err, rate.check(name))
+		}
+	}
 	var p Policy
 	r.set(&p)
 	for _, rule := range Rules() {
-		if err == nil {
-			err = rule.check(&p)
+		err = cmp.Or(err, rule.check(&p))
+	}
+	for _, c := range r.Changes() {
+		switch of := c.Rule; {
+		case err != nil:
+		case l.NoFlow && (of.Flow || r.Key != ""):
+			err = &Error{Field: of.words(), Err: ErrUnsupported}
+		case r.Key == "" && !of.Queue:
+			err = Invalid(of.words(), "is of a key; name the key")
+		case r.Key != "" && !of.Key:
+			err = Invalid(of.words(), "is of a queue; leave the key out")
 		}
 	}
 	return About(err, "policy", r.Queue, "")
+}
+
+// check refuses a rate that bounds nothing, and one that stores could not count
+// exactly: (Jobs + Burst + 1) spans of Per, in microseconds, have to be less than
+// 2^53, which is what a double holds.
+func (r *Rate) check(name string) error {
+	if r.Jobs == NoLimit && r.Per == 0 && r.Burst == 0 {
+		return nil
+	}
+	switch per := DurationMicros(r.Per); {
+	case r.Jobs < 1:
+		return Invalid(name, "is of %d jobs; use 1 or more, or NoLimit (%d) for none, or pause", r.Jobs, NoLimit)
+	case r.Per <= 0:
+		return Invalid(name+" per", "is %v; say in which time %d jobs may start", r.Per, r.Jobs)
+	case r.Burst < 0:
+		return Invalid(name+" burst", "is %d; use 0 or more", r.Burst)
+	case r.Jobs >= 1<<53/per || r.Burst >= 1<<53/per-r.Jobs-1:
+		return Invalid(name, "is of %d jobs and %d more per %v, which is too many to count; use a shorter time", r.Jobs, r.Burst, r.Per)
+	}
+	return nil
 }

@@ -110,6 +110,31 @@ func QueueFull(depth, limit int64) error {
 	return &Error{Err: ErrQueueFull, Hint: fmt.Sprintf("its depth is %d, its policy's limit is %d", depth, limit)}
 }
 
+// BytesFull is the error of a job for which a queue whose jobs have so many bytes
+// has no room.
+func BytesFull(bytes, limit int64) error {
+	return &Error{Field: "bytes", Err: ErrQueueFull, Hint: fmt.Sprintf("the jobs in it have %d bytes, its policy's limit is %d", bytes, limit)}
+}
+
+// KeyFull is the error of a job for whose key, with so many jobs, there is no room.
+func KeyFull(key string, depth, limit int64) error {
+	return &Error{Field: "key", Err: ErrQueueFull, Hint: fmt.Sprintf("%d jobs of the key %q wait, its limit is %d", depth, short(key), limit)}
+}
+
+// Admit refuses a job that an ordered queue cannot put in order (§36). A restored
+// one is taken as it is.
+func (p *Policy) Admit(j *NewJob) error {
+	switch {
+	case p.Ordered == OrderNone || j.Restore != nil:
+		return nil
+	case j.Body.Key == "":
+		return Invalid("key", "is empty; the queue is ordered, name the key whose jobs go one after the other")
+	case j.Body.Priority != PriorityNormal:
+		return Invalid("priority", "is %d; the queue is ordered, use %d (normal)", j.Body.Priority, PriorityNormal)
+	}
+	return nil
+}
+
 // Duplicate is the error of a job whose ID exists, when that is its holder, or
 // whose unique key holder holds.
 func Duplicate(id, holder string) error {

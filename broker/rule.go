@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -18,8 +19,14 @@ type Rule struct {
 	// Least and Most bound a count that is not 0; a Most of 0 is no bound.
 	Least, Most int64
 
+	Queue, Key bool // which policies have it
+	Flow       bool // Limits.NoFlow declines it
+
 	field func(*Policy) any
 }
+
+// words is the rule's name as errors write it.
+func (r *Rule) words() string { return strings.ReplaceAll(r.Name, "_", " ") }
 
 // RuleUnit says what the number of a rule is.
 type RuleUnit uint8
@@ -29,6 +36,7 @@ const (
 	RuleFlag  RuleUnit = iota // 0 or 1
 	RuleCount                 // of jobs or records
 	RuleSpan                  // of time, in microseconds
+	RuleOrder                 // an Order
 )
 
 // RuleValue is a rule and its number.
@@ -37,31 +45,67 @@ type RuleValue struct {
 	Value int64
 }
 
-var rules = []*Rule{
-	{Name: "paused", Unit: RuleFlag, Label: "Paused", Help: "whether claims get nothing", Zero: "no",
+var rules = slices.Concat([]*Rule{
+	{Name: "paused", Unit: RuleFlag, Label: "Paused", Help: "whether claims get nothing", Zero: "no", Queue: true, Key: true,
 		field: func(p *Policy) any { return &p.Paused }},
-	{Name: "max_depth", Unit: RuleCount, Label: "Maximum depth", Zero: "no limit",
+	{Name: "max_depth", Unit: RuleCount, Label: "Maximum depth", Zero: "no limit", Queue: true, Key: true,
 		Help:  "maximum number of pending, scheduled and waiting jobs; more are refused",
 		field: func(p *Policy) any { return &p.MaxDepth }},
-	{Name: "keep_completed", Unit: RuleSpan, Label: "Keep completed for", Zero: "none, unless a job asks for it",
-		Help:  "how long to keep records of completed and cancelled jobs",
-		field: func(p *Policy) any { return &p.RetainCompleted.Age }},
-	{Name: "keep_completed_count", Unit: RuleCount, Label: "Keep completed, at most", Zero: "no limit",
-		Help:  "how many of these records to keep",
-		field: func(p *Policy) any { return &p.RetainCompleted.Count }},
-	{Name: "keep_dead", Unit: RuleSpan, Label: "Keep dead for", Zero: "always",
-		Help:  "how long to keep dead jobs",
-		field: func(p *Policy) any { return &p.RetainDead.Age }},
-	{Name: "keep_dead_count", Unit: RuleCount, Label: "Keep dead, at most", Zero: "no limit",
-		Help:  "how many dead jobs to keep",
-		field: func(p *Policy) any { return &p.RetainDead.Count }},
-	{Name: "duplicate_span", Unit: RuleSpan, Label: "Refuse a given ID again for", Zero: "1h",
-		Help:  "how long to refuse a given ID after its job is gone",
-		field: func(p *Policy) any { return &p.DuplicateSpan }},
-	{Name: "priority_round", Unit: RuleCount, Label: "Jobs in a row, one of each priority", Zero: "urgent jobs first",
-		Least: Priorities, Most: MaxPriorityRound,
-		Help:  "of so many jobs in a row, at least one is of each priority that has pending jobs",
-		field: func(p *Policy) any { return &p.PriorityRound }},
+	{Name: "max_bytes", Unit: RuleCount, Label: "Maximum bytes", Zero: "no limit", Queue: true, Flow: true,
+		Help:  "maximum size of all jobs that neither run nor ended; more are refused",
+		field: func(p *Policy) any { return &p.MaxBytes }},
+	{Name: "max_active", Unit: RuleCount, Label: "Maximum active", Zero: "no limit", Queue: true, Key: true, Flow: true,
+		Help:  "maximum number of jobs that run at once, over all workers",
+		field: func(p *Policy) any { return &p.MaxActive }},
+}, rateRules("rate", "Rate", "jobs that may start", func(p *Policy) *Rate { return &p.Rate }, true), []*Rule{
+	{Name: "weight", Unit: RuleCount, Label: "Weight", Zero: "1", Key: true, Flow: true, Most: MaxWeight, Least: 1,
+		Help:  "turns of the key for each turn of a key without a weight",
+		field: func(p *Policy) any { return &p.Weight }},
+	{Name: "key_max_depth", Unit: RuleCount, Label: "Maximum depth of a key", Zero: "no limit", Queue: true, Flow: true,
+		Help:  "maximum number of jobs of each key that neither run nor ended; more are refused",
+		field: func(p *Policy) any { return &p.KeyMaxDepth }},
+	{Name: "key_max_active", Unit: RuleCount, Label: "Maximum active of a key", Zero: "no limit", Queue: true, Flow: true,
+		Help:  "maximum number of jobs of each key that run at once, over all workers",
+		field: func(p *Policy) any { return &p.KeyMaxActive }},
+}, rateRules("key_rate", "Rate of a key", "jobs of each key that may start", func(p *Policy) *Rate { return &p.KeyRate }, false),
+	rateRules("retry_rate", "Rate of retries", "retries that may go back to the queue", func(p *Policy) *Rate { return &p.RetryRate }, false),
+	[]*Rule{
+		{Name: "ordered", Unit: RuleOrder, Label: "Order of a key's jobs", Zero: "none", Queue: true, Flow: true, Most: int64(OrderSkip), Least: 1,
+			Help:  "whether the jobs of a key run one after the other: none, stop or skip at a dead job",
+			field: func(p *Policy) any { return &p.Ordered }},
+		{Name: "keep_completed", Unit: RuleSpan, Label: "Keep completed for", Zero: "none, unless a job asks for it", Queue: true,
+			Help:  "how long to keep records of completed and cancelled jobs",
+			field: func(p *Policy) any { return &p.RetainCompleted.Age }},
+		{Name: "keep_completed_count", Unit: RuleCount, Label: "Keep completed, at most", Zero: "no limit", Queue: true,
+			Help:  "how many of these records to keep",
+			field: func(p *Policy) any { return &p.RetainCompleted.Count }},
+		{Name: "keep_dead", Unit: RuleSpan, Label: "Keep dead for", Zero: "always", Queue: true,
+			Help:  "how long to keep dead jobs",
+			field: func(p *Policy) any { return &p.RetainDead.Age }},
+		{Name: "keep_dead_count", Unit: RuleCount, Label: "Keep dead, at most", Zero: "no limit", Queue: true,
+			Help:  "how many dead jobs to keep",
+			field: func(p *Policy) any { return &p.RetainDead.Count }},
+		{Name: "duplicate_span", Unit: RuleSpan, Label: "Refuse a given ID again for", Zero: "1h", Queue: true,
+			Help:  "how long to refuse a given ID after its job is gone",
+			field: func(p *Policy) any { return &p.DuplicateSpan }},
+		{Name: "priority_round", Unit: RuleCount, Label: "Jobs in a row, one of each priority", Zero: "urgent jobs first",
+			Least: Priorities, Most: MaxPriorityRound, Queue: true,
+			Help:  "of so many jobs in a row, at least one is of each priority that has pending jobs",
+			field: func(p *Policy) any { return &p.PriorityRound }},
+	})
+
+// rateRules are the three numbers of a rate.
+func rateRules(name, label, what string, of func(*Policy) *Rate, key bool) []*Rule {
+	rule := func(suffix string, unit RuleUnit, label, help, zero string, field func(*Rate) any) *Rule {
+		return &Rule{Name: name + suffix, Unit: unit, Label: label, Help: help, Zero: zero, Queue: true, Key: key, Flow: true,
+			field: func(p *Policy) any { return field(of(p)) }}
+	}
+	return []*Rule{
+		rule("", RuleCount, label, "how many "+what+" in a time", "no limit", func(r *Rate) any { return &r.Jobs }),
+		rule("_per", RuleSpan, label+", per", "the time of the "+strings.ToLower(label), "none", func(r *Rate) any { return &r.Per }),
+		rule("_burst", RuleCount, label+", burst", "how many more may start at once after a pause", "none",
+			func(r *Rate) any { return &r.Burst }),
+	}
 }
 
 // Rules are those of a policy, in a fixed order. The slice is not to be changed.
@@ -75,6 +119,8 @@ func (r *Rule) Of(p *Policy) int64 {
 		return *f
 	case *time.Duration:
 		return DurationMicros(*f)
+	case *Order:
+		return int64(*f)
 	case *bool:
 		if *f {
 			return 1
@@ -90,23 +136,22 @@ func (r *Rule) Set(p *Policy, n int64) {
 		*f = n
 	case *time.Duration:
 		*f = time.Duration(n) * time.Microsecond
+	case *Order:
+		*f = Order(n)
 	case *bool:
 		*f = n != 0
 	}
 }
 
 func (r *Rule) check(p *Policy) error {
-	name := strings.ReplaceAll(r.Name, "_", " ")
-	switch f := r.field(p).(type) {
-	case *time.Duration:
-		return CheckDuration(name, *f)
-	case *int64:
-		switch n := *f; {
-		case n != 0 && r.Most > 0 && (n < r.Least || n > r.Most):
-			return Invalid(name, "is %d; use 0 (%s) or %d to %d", n, r.Zero, r.Least, r.Most)
-		case n < 0:
-			return Invalid(name, "is %d; use 0 (%s) or more", n, r.Zero)
-		}
+	if f, ok := r.field(p).(*time.Duration); ok {
+		return CheckDuration(r.words(), *f)
+	}
+	switch n := r.Of(p); {
+	case n != 0 && r.Most > 0 && (n < r.Least || n > r.Most):
+		return Invalid(r.words(), "is %d; use 0 (%s) or %d to %d", n, r.Zero, r.Least, r.Most)
+	case n < 0:
+		return Invalid(r.words(), "is %d; use 0 (%s) or more", n, r.Zero)
 	}
 	return nil
 }

@@ -185,26 +185,28 @@ func TestValidateRequest_QueriesAndOperationsAreChecked(t *testing.T) {
 
 func TestValidateRequest_PoliciesMarksAndWatchesAreChecked(t *testing.T) {
 	t.Parallel()
-	if err := (&broker.PolicyRequest{Queue: "q"}).Check(); err != nil {
+	if err := (&broker.PolicyRequest{Queue: "q"}).Check(broker.Limits{}); err != nil {
 		t.Errorf("reading a policy was refused: %v", err)
 	}
 	retention := func(r broker.Retention) error {
-		return (&broker.PolicyRequest{Queue: "q", RetainDead: &r}).Check()
+		return (&broker.PolicyRequest{Queue: "q", RetainDead: &r}).Check(broker.Limits{})
 	}
-	negative := int64(-1)
+	negative := int64(-2)
 	checkRefusals(t, "policy", slices.Concat(
-		queueRefusals(func(s string) error { return (&broker.PolicyRequest{Queue: s}).Check() }),
+		queueRefusals(func(s string) error { return (&broker.PolicyRequest{Queue: s}).Check(broker.Limits{}) }),
 		badDurations("keep dead", func(d time.Duration) error { return retention(broker.Retention{Age: d}) }),
 		badDurations("keep completed", func(d time.Duration) error {
-			return (&broker.PolicyRequest{Queue: "q", RetainCompleted: &broker.Retention{Age: d}}).Check()
+			return (&broker.PolicyRequest{Queue: "q", RetainCompleted: &broker.Retention{Age: d}}).Check(broker.Limits{})
 		}),
-		badDurations("duplicate span", func(d time.Duration) error { return (&broker.PolicyRequest{Queue: "q", DuplicateSpan: &d}).Check() }),
+		badDurations("duplicate span", func(d time.Duration) error {
+			return (&broker.PolicyRequest{Queue: "q", DuplicateSpan: &d}).Check(broker.Limits{})
+		}),
 		[]bad{
 			{"negative count", retention(broker.Retention{Count: -1}), broker.ErrInvalid, []string{"keep dead count", "-1", "0 (no limit)"}},
-			{"a round without a turn for each priority", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(3))}).Check(), broker.ErrInvalid, []string{"priority round", "3", "0 (urgent jobs first) or 4 to 1000"}},
-			{"a round too long", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(1001))}).Check(), broker.ErrInvalid, []string{"priority round", "1001", "0 (urgent jobs first) or 4 to 1000"}},
-			{"a negative round", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(-4))}).Check(), broker.ErrInvalid, []string{"priority round", "-4"}},
-			{"negative depth", (&broker.PolicyRequest{Queue: "q", MaxDepth: &negative}).Check(), broker.ErrInvalid, []string{"max depth", "-1", "0 (no limit)"}},
+			{"a round without a turn for each priority", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(3))}).Check(broker.Limits{}), broker.ErrInvalid, []string{"priority round", "3", "0 (urgent jobs first) or 4 to 1000"}},
+			{"a round too long", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(1001))}).Check(broker.Limits{}), broker.ErrInvalid, []string{"priority round", "1001", "0 (urgent jobs first) or 4 to 1000"}},
+			{"a negative round", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(-4))}).Check(broker.Limits{}), broker.ErrInvalid, []string{"priority round", "-4"}},
+			{"negative depth", (&broker.PolicyRequest{Queue: "q", MaxDepth: &negative}).Check(broker.Limits{}), broker.ErrInvalid, []string{"max depth", "-2", "NoLimit"}},
 		}))
 
 	mark := func(change func(*broker.MarkRequest)) error {

@@ -99,6 +99,10 @@ func (w *wrapped) Policy(ctx context.Context, req PolicyRequest) (Policy, error)
 	return through(ctx, w, "Policy", req, w.Broker.Policy)
 }
 
+func (w *wrapped) Keys(ctx context.Context, req KeysRequest) (KeysReply, error) {
+	return through(ctx, w, "Keys", req, w.Broker.Keys)
+}
+
 func (w *wrapped) Watch(ctx context.Context, req WatchRequest) (<-chan Event, error) {
 	return through(ctx, w, "Watch", req, w.Broker.Watch)
 }

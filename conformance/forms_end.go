@@ -46,7 +46,7 @@ func (s *formState) finish(b broker.Broker) {
 	}
 	s.mu.Unlock()
 	slices.SortFunc(all, func(a, b *made) int { return cmp.Or(cmp.Compare(a.queue, b.queue), cmp.Compare(a.id, b.id)) })
-	unbounded, opened := int64(0), ""
+	unbounded, opened := int64(broker.NoLimit), ""
 	for _, m := range all[:min(len(all), probed)] {
 		page, err := b.Find(c.ctx, broker.Query{Now: c.now, Queue: m.queue, IDs: []string{m.id}})
 		c.ok("Find", err)

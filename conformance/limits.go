@@ -44,6 +44,19 @@ var (
 		_, err := c.b.Mark(c.ctx, broker.MarkRequest{Now: c.now, Action: broker.MarkTake, Name: "m", Owner: "o", TTL: time.Minute})
 		c.is("Mark", err, broker.ErrUnsupported)
 	}}
+	flow = &limit{name: "NoFlow", declared: func(l broker.Limits) bool { return l.NoFlow }, refused: func(c *check) {
+		before := c.policy(broker.PolicyRequest{})
+		one, rate, order := new(int64(1)), &broker.Rate{Jobs: 1, Per: time.Second}, new(broker.OrderStop)
+		for _, r := range []broker.PolicyRequest{{MaxActive: one}, {Rate: rate}, {MaxBytes: one}, {KeyMaxDepth: one}, {KeyMaxActive: one},
+			{KeyRate: rate}, {RetryRate: rate}, {Ordered: order}, {Key: "k", Paused: new(true)}, {Key: "k", Weight: one}} {
+			r.Queue = c.q
+			_, err := c.b.Policy(c.ctx, r)
+			c.is("Policy", err, broker.ErrUnsupported)
+		}
+		c.same("the policy after what was refused", c.policy(broker.PolicyRequest{}), before)
+		_, err := c.b.Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: c.q})
+		c.is("Keys", err, broker.ErrUnsupported)
+	}}
 	moves = &limit{name: "NoMove", declared: func(l broker.Limits) bool { return l.NoMove }, refused: func(c *check) {
 		c.add("dead")
 		w := c.worker("w")

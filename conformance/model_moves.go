@@ -135,8 +135,8 @@ func (s *sequence) changePolicy() {
 		paused := !q.policy.Paused
 		req.Paused, q.policy.Paused = &paused, paused
 	case 2:
-		depth := []int64{0, 0, int64(s.r.IntN(30))}[s.r.IntN(3)]
-		req.MaxDepth, q.policy.MaxDepth = &depth, depth
+		depth := []int64{broker.NoLimit, broker.NoLimit, 1 + int64(s.r.IntN(30))}[s.r.IntN(3)]
+		req.MaxDepth, q.policy.MaxDepth = &depth, max(0, depth)
 	case 3:
 		keep := []broker.Retention{{}, {Age: time.Minute}, {Age: time.Hour, Count: 3}}[s.r.IntN(3)]
 		req.RetainCompleted, q.policy.RetainCompleted = &keep, keep

@@ -232,7 +232,7 @@ var policyMutants = []mutant{
 	{"what a policy request does not set is reset", "Policy/ChangesOnlyWhatIsSet", always(func(p *patched) {
 		change(&p.policy, func(r *broker.PolicyRequest) {
 			if r.MaxDepth == nil {
-				r.MaxDepth = new(int64)
+				r.MaxDepth = new(int64(broker.NoLimit))
 			}
 		}, nil)
 	})},
@@ -257,8 +257,8 @@ var policyMutants = []mutant{
 	})},
 	{"an invalid policy is bent", "Policy/RefusesWhatIsInvalid", always(func(p *patched) {
 		change(&p.policy, func(r *broker.PolicyRequest) {
-			if r.MaxDepth != nil && *r.MaxDepth < 0 {
-				r.MaxDepth = new(int64)
+			if r.MaxDepth != nil && *r.MaxDepth < 1 {
+				r.MaxDepth = new(int64(broker.NoLimit))
 			}
 		}, nil)
 	})},

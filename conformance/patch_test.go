@@ -25,6 +25,7 @@ type patched struct {
 	mark    func(context.Context, broker.MarkRequest) (broker.Marked, error)
 	watch   func(context.Context, broker.WatchRequest) (<-chan broker.Event, error)
 	examine func(context.Context, broker.ExamineRequest) (broker.Examined, error)
+	keys    func(context.Context, broker.KeysRequest) (broker.KeysReply, error)
 	ping    func(context.Context) (time.Time, error)
 	limits  func() broker.Limits
 	closing func() error
@@ -34,7 +35,7 @@ type patched struct {
 func patch(b broker.Broker) *patched {
 	return &patched{Broker: b, enqueue: b.Enqueue, claim: b.Claim, renew: b.Renew, retire: b.Retire, settle: b.Settle,
 		reclaim: b.Reclaim, prune: b.Prune, find: b.Find, queues: b.Queues, operate: b.Operate, policy: b.Policy,
-		mark: b.Mark, watch: b.Watch, examine: b.Examine, ping: b.Ping, limits: b.Limits, closing: b.Close}
+		mark: b.Mark, watch: b.Watch, examine: b.Examine, keys: b.Keys, ping: b.Ping, limits: b.Limits, closing: b.Close}
 }
 
 func (p *patched) Enqueue(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
@@ -79,6 +80,9 @@ func (p *patched) Watch(ctx context.Context, r broker.WatchRequest) (<-chan brok
 func (p *patched) Ping(ctx context.Context) (time.Time, error) { return p.ping(ctx) }
 func (p *patched) Examine(ctx context.Context, r broker.ExamineRequest) (broker.Examined, error) {
 	return p.examine(ctx, r)
+}
+func (p *patched) Keys(ctx context.Context, r broker.KeysRequest) (broker.KeysReply, error) {
+	return p.keys(ctx, r)
 }
 func (p *patched) Limits() broker.Limits { return p.limits() }
 func (p *patched) Close() error          { return p.closing() }

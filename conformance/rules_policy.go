@@ -98,10 +98,11 @@ var policyRules = []Rule{
 	{"Policy/RefusesWhatIsInvalid", "§20", "A policy outside the limits is refused with ErrInvalid and changes nothing.", nil,
 		func(c *check) {
 			c.add("a")
-			yes, below := true, int64(-1)
+			yes, below := true, int64(-2)
 			for _, req := range []broker.PolicyRequest{
 				{Queue: c.q, Paused: &yes, MaxDepth: &below},
 				{Queue: c.q, Paused: &yes, RetainDead: &broker.Retention{Age: -1}},
+				{Queue: c.q, Paused: &yes, MaxDepth: new(int64)},
 				{Queue: c.q, Paused: &yes, PriorityRound: new(int64(3))},
 				{Queue: c.q, Paused: &yes, PriorityRound: new(int64(broker.MaxPriorityRound + 1))},
 				{Queue: "{}", Paused: &yes},
@@ -138,7 +139,7 @@ var policyRules = []Rule{
 			c.decide(broker.OpDelete, "late")
 			c.add("d")
 			c.refuse(c.job("e"), broker.ErrQueueFull)
-			none := int64(0)
+			none := int64(broker.NoLimit)
 			c.policy(broker.PolicyRequest{MaxDepth: &none})
 			c.add("e")
 		}},

@@ -212,7 +212,7 @@ var uniqueRules = []Rule{
 	{"Unique/RefusedLeavesNoKey", "§19", "An enqueue that is refused, for whatever reason, leaves no key behind.", unique, func(c *check) {
 		c.add("known")
 		c.refuse(c.uniqueJob("known", "key", untilDone, 0), broker.ErrDuplicate)
-		depth, none := int64(1), int64(0)
+		depth, none := int64(1), int64(broker.NoLimit)
 		c.policy(broker.PolicyRequest{MaxDepth: &depth})
 		c.refuse(c.uniqueJob("full", "key", untilDone, 0), broker.ErrQueueFull)
 		c.policy(broker.PolicyRequest{MaxDepth: &none})

@@ -25,6 +25,8 @@ func formOf(p inspect.Policy) (fields []ruleField) {
 		switch n := rule.Of(&p); {
 		case rule.Unit == broker.RuleFlag:
 			continue // pause and resume are buttons
+		case rule.Flow:
+			continue
 		case rule.Unit == broker.RuleSpan:
 			f.Value = readable.Span(time.Duration(n) * time.Microsecond)
 		case n != 0:
@@ -68,7 +70,7 @@ func (h *Handler) policy(w http.ResponseWriter, r *http.Request) error {
 				}
 			}
 		}
-		_, err = h.inspector.SetPolicy(r.Context(), broker.PolicyFrom(name, now, wanted))
+		_, err = h.inspector.SetPolicy(r.Context(), broker.PolicyFrom(name, "", now, wanted))
 		return err
 	})
 }

@@ -65,7 +65,7 @@ func (q *queue) describe(workers bool, now time.Time) broker.QueueInfo {
 // Policy changes what the request sets, in one step. Setting something in a
 // queue that does not exist makes it exist; reading does not.
 func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
-	if _, err := b.begin(ctx, "policy", time.Time{}, req.Check()); err != nil {
+	if _, err := b.begin(ctx, "policy", time.Time{}, req.Check(b.Limits())); err != nil {
 		return broker.Policy{}, err
 	}
 	defer b.end()

@@ -119,7 +119,7 @@ func (s *Store) queue(name string) *queue {
 
 // Limits says that the store lives and dies with this process. It refuses
 // nothing.
-func (b *Broker) Limits() broker.Limits { return broker.Limits{InProcess: true} }
+func (b *Broker) Limits() broker.Limits { return broker.Limits{InProcess: true, NoFlow: true} }
 
 // Ping answers the process's time, or ErrClosed once the handle is closed.
 func (b *Broker) Ping(ctx context.Context) (time.Time, error) {

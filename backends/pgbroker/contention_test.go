@@ -109,7 +109,7 @@ func TestRemoveQueue_BesideAnOpenTransaction(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.store(f, aJob("registers the queue"))
-	_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: "idle", MaxDepth: new(int64)})
+	_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: "idle", MaxDepth: new(int64(broker.NoLimit))})
 	f.ok(err)
 	remove := func() error {
 		results, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: "idle", Epoch: broker.AnyEpoch}}})
@@ -189,7 +189,7 @@ func TestRemoveQueue_SeesAJobOnItsWay(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	in := func(j *broker.NewJob) { j.Queue = "idle" }
-	_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: "idle", MaxDepth: new(int64)})
+	_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: "idle", MaxDepth: new(int64(broker.NoLimit))})
 	f.ok(err)
 	tx := f.begin(pgx.TxOptions{})
 	f.store(f.Tx(tx), aJob("open", in))
@@ -228,7 +228,7 @@ func TestRemoveQueue_WhateverComesLetsTheQueueStay(t *testing.T) {
 		},
 		"a worker": func() { f.register("w2") },
 		"a policy": func() {
-			_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: testQueue, MaxDepth: new(int64)})
+			_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: testQueue, MaxDepth: new(int64(broker.NoLimit))})
 			f.ok(err)
 		},
 	} {

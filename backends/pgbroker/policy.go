@@ -12,7 +12,7 @@ import (
 // Policy changes what the request sets, in one statement. Setting something in
 // a queue that is not known makes it known; reading does not.
 func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
-	if err := firstOf(b.usable(ctx), req.Check()); err != nil {
+	if err := firstOf(b.usable(ctx), req.Check(b.Limits())); err != nil {
 		return broker.Policy{}, broker.About(err, "policy", "", "")
 	}
 	p, err := b.policy(ctx, &req)

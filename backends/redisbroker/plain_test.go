@@ -30,7 +30,7 @@ func TestPlain_AQueueIsPlainWithoutLimitsAlone(t *testing.T) {
 	if !isPlain(t, c, b) {
 		t.Error("a new queue has no key p, so that nothing takes the shorter way into it")
 	}
-	yes, no, some, none := true, false, int64(5), int64(0)
+	yes, no, some, none := true, false, int64(5), int64(broker.NoLimit)
 	for _, step := range []struct {
 		name  string
 		req   broker.PolicyRequest

@@ -9,7 +9,7 @@ import (
 // Policy changes what the request sets, in one step and one round trip. Setting
 // something in a queue that does not exist makes it exist; reading does not.
 func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
-	if err := req.Check(); err != nil {
+	if err := req.Check(b.Limits()); err != nil {
 		return broker.Policy{}, err
 	}
 	changes := req.Changes()

@@ -205,7 +205,7 @@ func copyPolicy(ctx context.Context, i *inspect.Inspector, queue string, to insp
 	now, err := there.Policy(ctx, name)
 	if err == nil {
 		wanted.Paused = now.Paused
-		_, err = there.SetPolicy(ctx, broker.PolicyFrom(name, now, wanted))
+		_, err = there.SetPolicy(ctx, broker.PolicyFrom(name, "", now, wanted))
 	}
 	return err
 }

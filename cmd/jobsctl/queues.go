@@ -66,7 +66,7 @@ or the job's own retention says for how long.`,
 					rule.Set(&wanted, number())
 				}
 			}
-			p, err := i.SetPolicy(cmd.Context(), broker.PolicyFrom(args[0], now, wanted))
+			p, err := i.SetPolicy(cmd.Context(), broker.PolicyFrom(args[0], "", now, wanted))
 			if err != nil {
 				return err
 			}
@@ -84,8 +84,11 @@ or the job's own retention says for how long.`,
 	}
 	for _, rule := range broker.Rules() {
 		usage := rule.Help + ";\n0 means " + rule.Zero
+		if !rule.Queue {
+			continue
+		}
 		switch rule.Unit {
-		case broker.RuleCount:
+		case broker.RuleCount, broker.RuleOrder:
 			n := cmd.Flags().Int64(flagOf(rule), 0, usage)
 			given[rule] = func() int64 { return *n }
 		case broker.RuleSpan:

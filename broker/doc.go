@@ -253,7 +253,7 @@
 // state, with its CreatedAt and its Head, whose epoch rises by one, so that no Ref
 // from there fits. A job in retry keeps its time, which may have passed; a pending
 // or scheduled one is pending or scheduled by its time. A unique key is held for
-// its TTL from the restore. The checks are those of §18, except that MaxDepth
+// its TTL from the restore. The checks are those of §18, except that ErrQueueFull
 // refuses only pending and scheduled jobs, and a job that ended takes no unique key
 // (nor one that freed it by starting). Completed and cancelled jobs are kept for
 // their retention from the time of their end; when that is over, the receipt is the
@@ -293,10 +293,10 @@
 // for. Policy.Rate bounds the jobs that claims lease: in any span of Per at most
 // Jobs + Burst, counted by [Bucket] with the queue's clock. A lease counts once,
 // also when its answer was lost; what is released or crashes and is claimed again
-// counts again. A Reclaim starts nothing. Policy.MaxBytes bounds the stored bodies
-// of the jobs that are pending, scheduled, waiting or in retry: an Enqueue that
-// finds as many or more is refused with ErrQueueFull, behind that of MaxDepth.
-// Batches in flight may overshoot it.
+// counts again. A Reclaim starts nothing. Policy.MaxBytes bounds the bytes (§13) of
+// the jobs that are pending, scheduled, waiting or in retry: an Enqueue that finds as
+// many or more is refused with ErrQueueFull, behind that of MaxDepth. Batches in
+// flight may overshoot it.
 //
 // §33 Keys. A key has a policy of its own as soon as somebody sets one (PolicyRequest
 // with Key): paused, max depth, max active, rate, weight. Each of these that is not
@@ -329,7 +329,7 @@
 // snoozed, released, rescheduled or held keeps its key back; when it is due or
 // released it is the first of its key. A dead head keeps its key back with
 // OrderStop, until it is redriven, which puts it first again, or its record is gone;
-// with OrderSkip it is the head no more. Completed, cancelled and deleted ones are
+// with OrderSkip, also when that is set later, it is the head no more. Completed, cancelled and deleted ones are
 // the head no more. An Enqueue into an ordered queue refuses, as ErrInvalid, a job
 // without a key and one of another than the normal priority ([Policy.Admit]); those
 // that were there before, or are restored, are claimed as in other queues, but
@@ -342,11 +342,12 @@
 // another's. It makes no claim say More, and wakes nobody. What makes room wakes a
 // claim that waits (§17): an end of a lease, a change of a policy, a redrive or a
 // deletion of a head. Where only time makes room, NextDue is not later than that
-// time; it may be earlier. Limits hold exactly at every instant, whatever calls run
+// time; it may be earlier. Such a job is, for waking (§17), one that comes to be due
+// then. Limits hold exactly at every instant, whatever calls run
 // at once, whose answer is lost and which worker died; a change of a policy counts
 // for claims that begin after it, and takes back no lease.
 //
-// §38 Retries. Policy.RetryRate bounds how many jobs in retry become pending, as
-// Rate does for claims. Those that are due and may not yet stay in retry, and NextDue
-// says when the next may. Other jobs go ahead of them.
+// §38 Retries. Policy.RetryRate bounds how many jobs in retry become pending because
+// they are due, as Rate does for claims. Those that are due and may not yet stay in
+// retry, and NextDue says when the next may. Other jobs go ahead of them.
 package broker

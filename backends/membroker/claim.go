@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -33,6 +34,7 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 // claim is the step itself. A queue that refuses withholds nothing that
 // another gave.
 func (s *Store) claim(req *broker.ClaimRequest, got *broker.Claimed, now time.Time) error {
+	s.now = now
 	got.Now, got.More, got.NextDue = now, false, time.Time{}
 	var errs []error
 	left, room := req.Max, req.ByteLimit()
@@ -60,20 +62,49 @@ func (s *Store) claim(req *broker.ClaimRequest, got *broker.Claimed, now time.Ti
 	return errors.Join(errs...)
 }
 
-// promote makes pending what is due, by due time (§16).
+// promote makes pending what is due, by due time (§16), as far as the rate of retries
+// allows (§38); and lets lanes go on whose time has come.
 func (q *queue) promote(now time.Time) {
-	for j := q.nextDueJob(); j != nil && reached(now, j.RunAt); j = q.nextDueJob() {
+	free, next := q.free(q.policy.RetryRate, &q.retries)
+	for j := q.nextDueJob(free > 0); j != nil && reached(now, j.RunAt); j = q.nextDueJob(free > 0) {
+		if j.State == broker.StateRetry && q.policy.RetryRate.Jobs > 0 {
+			q.retries.Take(1)
+			free--
+		}
 		q.move(j, broker.OnDue, broker.StatePending, time.Time{})
+	}
+	if q.retryOpens = next; free == 0 {
+		_, q.retryOpens = q.free(q.policy.RetryRate, &q.retries)
+	}
+	for t, ok := q.late.Min(); ok && t.at <= now.UnixMicro(); t, ok = q.late.Min() {
+		q.place(t.lane)
 	}
 }
 
-// nextDueJob is the queue's next scheduled or retry job to be due, or nil.
-func (q *queue) nextDueJob() *job {
-	return q.first(broker.StateScheduled, broker.StateRetry)
+// free is how many starts a rate allows now, or when the next.
+func (q *queue) free(rate broker.Rate, b *broker.Bucket) (n int64, next time.Time) {
+	if rate.Jobs == 0 {
+		return math.MaxInt64, next
+	}
+	n, at := b.Free(rate, q.store.now.UnixMicro())
+	if n == 0 {
+		next = broker.FromMicros(at)
+	}
+	return n, next
 }
 
-// first is the first job of two states that the same times order, or nil.
-func (q *queue) first(s, t broker.State) *job {
+// nextDueJob is the queue's next scheduled or retry job to be due, or nil; only a
+// scheduled one if retries may not go.
+func (q *queue) nextDueJob(retries bool) *job {
+	if !retries {
+		first, _ := q.states[broker.StateScheduled].Min()
+		return first.job
+	}
+	return q.firstOf(broker.StateScheduled, broker.StateRetry)
+}
+
+// firstOf is the first job of two states that the same times order, or nil.
+func (q *queue) firstOf(s, t broker.State) *job {
 	a, ok := q.states[s].Min()
 	b, also := q.states[t].Min()
 	if also && (!ok || b.at < a.at || b.at == a.at && b.seq < a.seq) {
@@ -82,16 +113,46 @@ func (q *queue) first(s, t broker.State) *job {
 	return a.job
 }
 
-// nextDue is when the next scheduled or retry job is due; zero when there is none.
-func (q *queue) nextDue() time.Time {
-	if j := q.nextDueJob(); j != nil {
-		return j.RunAt
+// nextDue is when the next scheduled or retry job is due, or a rate makes room; zero
+// when time brings nothing.
+func (q *queue) nextDue() (due time.Time) {
+	if first, ok := q.states[broker.StateScheduled].Min(); ok {
+		due = first.job.RunAt
 	}
-	return time.Time{}
+	if first, ok := q.states[broker.StateRetry].Min(); ok {
+		at := first.job.RunAt
+		if at.Before(q.retryOpens) {
+			at = q.retryOpens
+		}
+		due = earlier(due, at)
+	}
+	if q.policy.Paused || q.full() {
+		return due
+	}
+	if q.ready() {
+		due = earlier(due, q.opens)
+	}
+	if first, ok := q.late.Min(); ok {
+		due = earlier(due, broker.FromMicros(first.at))
+	}
+	return due
+}
+
+// ready reports whether a job is pending that its key may start.
+func (q *queue) ready() bool {
+	return slices.ContainsFunc(q.rings[:], func(r ring) bool { return r.Len() > 0 })
+}
+
+// full reports whether as many jobs are active as may be.
+func (q *queue) full() bool {
+	most := q.policy.MaxActive
+	return most > 0 && int64(q.len(broker.StateActive)) >= most
 }
 
 // claimable reports whether a claim of a worker would find something.
-func (q *queue) claimable() bool { return !q.policy.Paused && q.len(broker.StatePending) > 0 }
+func (q *queue) claimable() bool {
+	return q.ready() && !q.policy.Paused && !q.full() && !q.store.now.Before(q.opens)
+}
 
 // claim leases up to limit jobs in turn, until they have taken all room (§13). It
 // changes no epoch: the lease belongs to the one it found (§3).
@@ -99,10 +160,16 @@ func (q *queue) claim(w *worker, limit int, room *int, jobs []broker.Job) []brok
 	if jobs == nil && limit > 0 && q.claimable() {
 		jobs = make([]broker.Job, 0, min(limit, q.len(broker.StatePending)))
 	}
-	for ; limit > 0 && *room > 0 && q.claimable(); limit-- {
+	free, next := q.free(q.policy.Rate, &q.starts)
+	q.opens = next
+	for ; limit > 0 && free > 0 && *room > 0 && q.claimable(); limit-- {
 		j := q.next()
-		q.turn++
-		q.move(j, broker.OnClaim, broker.StateActive, time.Time{})
+		if q.move(j, broker.OnClaim, broker.StateActive, time.Time{}); q.policy.Rate.Jobs > 0 {
+			q.starts.Take(1)
+			if free--; free == 0 {
+				_, q.opens = q.free(q.policy.Rate, &q.starts)
+			}
+		}
 		q.give(j, w)
 		if j.Unique.Mode == broker.UniqueUntilStarted {
 			q.freeKey(j)
@@ -111,19 +178,4 @@ func (q *queue) claim(w *worker, limit int, room *int, jobs []broker.Job) []brok
 		jobs = append(jobs, j.Job)
 	}
 	return jobs
-}
-
-// next is the pending job that a claim takes next; there is one.
-func (q *queue) next() *job {
-	pending := q.states[broker.StatePending]
-	if p := q.policy.Turn(q.turn); p != 0 {
-		for e := range pending.from(entry{at: int64(p), seq: math.MinInt64}) {
-			if e.at == int64(p) {
-				return e.job
-			}
-			break
-		}
-	}
-	first, _ := pending.Min()
-	return first.job
 }

@@ -54,8 +54,7 @@ func (q *queue) undo(j *job) func() {
 		if q.jobs[j.ID] != j { // it was refused
 			return
 		}
-		q.leave(j)
-		q.leaveKey(j)
+		q.out(j)
 		delete(q.jobs, j.ID)
 		if delete(q.unique, j.Unique.Key); was {
 			q.unique[j.Unique.Key] = before
@@ -67,14 +66,19 @@ func (q *queue) undo(j *job) func() {
 // holds the ID, the unique key or the job.
 func (s *Store) enqueue(j *job, n *broker.NewJob, r *broker.Receipt, now time.Time) (holder string, err error) {
 	q := s.queue(n.Queue)
+	if err := q.policy.Admit(n); err != nil {
+		return "", err
+	}
 	if other := q.jobs[j.ID]; n.Restore != nil && other != nil && other.State == broker.StateWaiting {
 		return other.Holder, broker.Held(other.Holder)
 	}
 	if q.exists(n, now) {
 		return j.ID, broker.Duplicate(j.ID, j.ID)
 	}
-	if depth, limit := q.depth(), q.policy.MaxDepth; n.TakesRoom() && limit > 0 && depth >= limit {
-		return "", broker.QueueFull(depth, limit)
+	if n.TakesRoom() {
+		if err := q.room(j.Key); err != nil {
+			return "", err
+		}
 	}
 	if n.TakesKey() {
 		if holder, held := q.holderOf(j.Unique.Key, now); held {
@@ -138,7 +142,21 @@ func (q *queue) restore(j *job, past *broker.Restored, due, now time.Time) {
 	q.add(j, broker.OnRestore, to, due)
 }
 
-// depth is how many jobs count for the queue's limit; retries do not.
-func (q *queue) depth() int64 {
-	return int64(q.len(broker.StatePending) + q.len(broker.StateScheduled) + q.len(broker.StateWaiting))
+// room refuses a job that the queue, or its key, has no room for (§20, §32, §35).
+func (q *queue) room(key string) error {
+	depth := int64(q.len(broker.StatePending) + q.len(broker.StateScheduled) + q.len(broker.StateWaiting)) // retries do not count
+	if limit := q.policy.MaxDepth; limit > 0 && depth >= limit {
+		return broker.QueueFull(depth, limit)
+	}
+	if limit := q.policy.MaxBytes; limit > 0 && q.bytes >= limit {
+		return broker.BytesFull(q.bytes, limit)
+	}
+	l := q.lane(key)
+	if l == nil {
+		return nil // a limit is 1 at least
+	}
+	if depth, limit := l.depth(), l.rules.MaxDepth; limit > 0 && depth >= limit {
+		return broker.KeyFull(key, depth, limit)
+	}
+	return nil
 }

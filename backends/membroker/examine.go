@@ -46,10 +46,10 @@ func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker
 			pos = e.each(maps.Keys(q.jobs), at.Pos, func(id string) { e.job(q.jobs[id]) })
 		case "entries":
 			if pos = e.entries(at.Pos); pos == "" {
-				e.suppressed()
+				e.counts()
 			}
 		case "keys":
-			pos = e.each(maps.Keys(q.keys), at.Pos, func(key string) { e.key(key, q.keys[key]) })
+			pos = e.each(q.names(), at.Pos, func(key string) { e.lane(q.lane(key)) })
 		case "unique keys":
 			pos = e.each(maps.Keys(q.unique), at.Pos, func(key string) { e.hold(key, q.unique[key]) })
 		case "remembered":
@@ -115,11 +115,13 @@ func following(names iter.Seq[string], after string, n int) []string {
 func (e *examiner) job(j *job) {
 	q := e.q
 	if !q.states[j.State].Has(j.entry()) {
-		e.found("job-without-place", j.ID, func() { q.states[j.State].ReplaceOrInsert(j.entry()) }, "it is %v, and not among these",
-			j.State)
+		e.found("job-without-place", j.ID, func() {
+			q.states[j.State].ReplaceOrInsert(j.entry())
+			q.place(j.lane)
+		}, "it is %v, and not among these", j.State)
 	}
-	if keyed, ok := q.keys[j.Key]; j.Key != "" && (!ok || !keyed.Has(j.keyEntry())) {
-		e.found("key-entry-missing", j.ID, func() { q.addKey(j) }, "it is not among the jobs of its key %q", j.Key)
+	if j.Key != "" && !q.keyed.Has(j.keyEntry()) {
+		e.found("key-entry-missing", j.ID, func() { q.keyed.ReplaceOrInsert(j.keyEntry()) }, "it is not among the jobs of its key %q", j.Key)
 	}
 	if j.CancelRequested && j.State != broker.StateActive {
 		e.found("cancel-without-lease", j.ID, func() { j.CancelRequested = false }, "it is %v and is asked to cancel", j.State)
@@ -194,32 +196,30 @@ func (e *examiner) entries(pos string) (next string) {
 	return next
 }
 
-// suppressed counts the dead jobs that are out of default lists.
-func (e *examiner) suppressed() {
-	n, counted := int64(0), &e.q.suppressed
-	for x := range e.q.states[broker.StateDead].from(start) {
-		if x.job.Suppressed {
-			n++
+// counts counts the dead jobs that are out of default lists, the bytes of those that
+// wait, and the jobs without a key.
+func (e *examiner) counts() {
+	differs := func(what string, n int64, counted *int64) {
+		if n != *counted {
+			e.found("count-differs", what, func() { *counted = n }, "it is %d, and %d is counted", n, *counted)
 		}
 	}
-	if n != *counted {
-		e.found("count-differs", "suppressed", func() { *counted = n }, "%d dead jobs are suppressed, %d are counted", n, *counted)
-	}
-}
-
-func (e *examiner) key(key string, keyed list) {
-	var wrong []entry
-	for x := range keyed.from(start) {
-		if e.q.jobs[x.job.ID] != x.job || x != x.job.keyEntry() || x.job.Key != key {
-			wrong = append(wrong, x)
+	suppressed, bytes, keyless := int64(0), int64(0), new(lane)
+	for _, j := range e.q.jobs {
+		if j.lane == e.q.keyless {
+			keyless.has(j)
+		}
+		if j.State == broker.StateDead && j.Suppressed {
+			suppressed++
+		}
+		if weighs(j.State) {
+			bytes += int64(j.size())
 		}
 	}
-	for _, x := range wrong {
-		e.found("key-entry-without-job", x.job.ID, func() { keyed.Delete(x) }, "it is listed by the key %q, and is gone or has another",
-			key)
-	}
+	differs("suppressed", suppressed, &e.q.suppressed)
+	differs("bytes", bytes, &e.q.bytes)
+	e.compare(e.q.keyless, keyless)
 }
-
 func (e *examiner) hold(key string, h hold) {
 	free := func() { delete(e.q.unique, key) }
 	switch j := e.q.jobs[h.id]; {

@@ -59,12 +59,31 @@ func TestExamine_EveryCorruptionIsFoundAndRepaired(t *testing.T) {
 			Plant: planted(func(q *queue) {
 				q.workers["old"] = &worker{WorkerInfo: broker.WorkerInfo{ID: "old"}, ended: true, forget: lapse{1 << 60, lapsedWorker, "old"}}
 			})},
-		{Name: "a job is not found by its key", Want: []string{"key-entry-missing pending"},
-			Plant: planted(func(q *queue) { q.keys["tenant"].Delete(q.jobs["pending"].keyEntry()) })},
+		{Name: "a job is not found by its key", Want: []string{"key-entry-missing pending", "key-count-differs tenant"},
+			Repairs: []string{"key-entry-missing pending"},
+			Plant:   planted(func(q *queue) { q.keyed.Delete(q.jobs["pending"].keyEntry()) })},
 		{Name: "a key leads to a job that is gone", Want: []string{"key-entry-without-job lost"},
 			Plant: planted(func(q *queue) {
-				q.keys["tenant"].ReplaceOrInsert(entry{seq: 1 << 60, job: &job{Job: broker.Job{ID: "lost"}}})
+				q.keyed.ReplaceOrInsert(entry{at: q.lane("tenant").no, seq: 1 << 60, job: &job{Job: broker.Job{ID: "lost"}}})
 			})},
+		{Name: "a key counts a job too much", Want: []string{"key-count-differs tenant"},
+			Plant: planted(func(q *queue) { q.lane("tenant").counts[broker.StateActive]++ })},
+		{Name: "the jobs without a key are counted wrong", Want: []string{"key-count-differs "},
+			Plant: planted(func(q *queue) { q.keyless.counts[broker.StateActive]++ })},
+		{Name: "a key has no turn", Want: []string{"key-without-turn tenant"},
+			Plant: planted(func(q *queue) {
+				for _, s := range q.lane("tenant").spots {
+					if s.in != nil {
+						s.in.Delete(s.turn)
+					}
+				}
+			})},
+		{Name: "the head of a key is gone", Want: []string{"key-head-wrong tenant", "key-without-turn tenant"},
+			Repairs: []string{"key-head-wrong tenant"},
+			Plant: planted(func(q *queue) {
+				q.lane("tenant").head = &job{Job: broker.Job{ID: "gone", State: broker.StateRetry}}
+			})},
+		{Name: "the bytes of a queue are counted wrong", Want: []string{"count-differs bytes"}, Plant: planted(func(q *queue) { q.bytes++ })},
 		{Name: "a record is kept for ever", Want: []string{"record-never-lapses completed"},
 			Plant: planted(func(q *queue) { q.lapses.Delete(q.jobs["completed"].lapse) })},
 		{Name: "a unique key of a job that is gone", Want: []string{"unique-key-of-missing-job lost"},
@@ -150,7 +169,10 @@ func TestExamine_ARepairWakesWhoWaits(t *testing.T) {
 		got := claimInBackground(t, b, "w", 1, time.Minute, "q")
 		synctest.Wait()
 		b.store.mu.Lock()
-		b.store.queues["q"].jobs["a"] = &job{Job: broker.Job{Queue: "q", ID: "a", State: broker.StatePending}, at: 1}
+		q := b.store.queues["q"]
+		j := &job{Job: broker.Job{Queue: "q", ID: "a", State: broker.StatePending, Body: broker.Body{Priority: 1}}, lane: q.keyless, at: 1}
+		q.jobs["a"] = j
+		q.keyless.has(j)
 		b.store.mu.Unlock()
 		start := time.Now()
 		if found := examinetest.Examine(t, b, broker.ExamineRequest{Fix: true}); len(found) != 1 {

@@ -78,8 +78,8 @@ func (q *queue) indexOf(query *broker.Query) (l list, from entry, end int64) {
 	state := query.State
 	if query.Worker != "" {
 		state = broker.StateActive
-	} else if keyed, ok := q.keys[query.Key]; ok {
-		return keyed, from, end
+	} else if l := q.lane(query.Key); l != q.keyless && l != nil {
+		return q.keyed, entry{at: l.no, seq: math.MinInt64}, l.no + 1
 	} else if query.Key != "" || int(state) >= len(q.states) {
 		state = broker.StateNone // where no job is
 	}

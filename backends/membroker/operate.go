@@ -57,7 +57,9 @@ func (s *Store) operate(op *broker.Operation, ref broker.Ref, now time.Time) (st
 	case broker.OpReschedule:
 		q.reschedule(j, dueAt(op.Delay, op.RunAt, now), now)
 	case broker.OpEdit:
-		if j.Payload = bytes.Clone(op.Payload); j.State == broker.StateDead { // §28
+		q.count(j, -1)
+		j.Payload = bytes.Clone(op.Payload)
+		if q.count(j, 1); j.State == broker.StateDead { // §28
 			j.Head = j.Moved()
 		}
 	case broker.OpHold:

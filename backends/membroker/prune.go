@@ -26,6 +26,7 @@ const (
 	lapsedWindow               // of a unique key
 	lapsedWorker               // the memory of an ended one
 	lapsedMark
+	lapsedKey // the starts of one that has no jobs
 )
 
 // lapses are in the order of their times.
@@ -119,6 +120,11 @@ func (q *queue) removeLapsed(x lapse, got *broker.Pruned, now time.Time) {
 			return
 		}
 		delete(q.workers, x.name)
+	case lapsedKey:
+		if l := q.lane(x.name); l != nil && l.lapse == x {
+			q.forget(l)
+		}
+		return
 	}
 	got.Other++
 }
@@ -139,7 +145,7 @@ func (q *queue) pruneJob(j *job, got *broker.Pruned, now time.Time) {
 // surplus is the first record that the queue's policy no longer keeps, or nil.
 func (q *queue) surplus(now time.Time) *job {
 	if most := q.policy.RetainCompleted.Count; most > 0 && int64(q.len(broker.StateCompleted)+q.len(broker.StateCancelled)) > most {
-		return q.first(broker.StateCompleted, broker.StateCancelled)
+		return q.firstOf(broker.StateCompleted, broker.StateCancelled)
 	}
 	keep := q.policy.RetainDead
 	if first, ok := q.states[broker.StateDead].Min(); ok {

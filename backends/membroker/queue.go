@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/google/btree"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -15,6 +17,7 @@ import (
 // written to, so they can be copied for callers after the store is unlocked.
 type job struct {
 	broker.Job
+	lane    *lane // of its Key
 	born    int64 // its position among those of its Key
 	at, seq int64 // its position in the list of its state
 	lapse   lapse // completed and cancelled: when the record is removed
@@ -29,13 +32,22 @@ type queue struct {
 
 	jobs   map[string]*job
 	states [broker.StateWaiting + 1]list // in the order of job.rank, then of seq
-	keys   map[string]list               // by Body.Key, in the order they came
+	keyed  list                          // those with a Key, by that, in the order they came
 	seq    int64                         // the last number given out; a job behind all others has the highest
 	front  int64                         // and the lowest, of a job put before all others: negative
 	most   int                           // jobs there were since the map was made
 
+	lanes   *btree.BTreeG[*lane] // by key
+	keyless *lane                // of the jobs without a key
+	rings   [broker.Priorities]ring
+	late    turns // lanes that may start nothing before a time
+
+	starts, retries   broker.Bucket // for the policy's rates
+	opens, retryOpens time.Time     // when these let the next go, as the last claim saw; zero: at once
+
 	turn       int64 // how many jobs claims took
 	suppressed int64 // of the dead ones
+	bytes      int64 // of the jobs that weigh
 
 	workers map[string]*worker // the live ones, and those whose IDs are dead
 	orphans []*worker          // ended ones that still hold jobs, for Reclaim
@@ -49,29 +61,26 @@ type queue struct {
 }
 
 func newQueue(s *Store, name string) *queue {
-	q := &queue{store: s, name: name, jobs: make(map[string]*job), keys: make(map[string]list), workers: make(map[string]*worker),
-		unique: make(map[string]hold), remembered: make(map[string]past), lapses: newLapses()}
+	q := &queue{store: s, name: name, jobs: make(map[string]*job), keyed: newList(), workers: make(map[string]*worker),
+		unique: make(map[string]hold), remembered: make(map[string]past), lapses: newLapses(), lanes: newLanes(), late: newTurns(),
+		keyless: &lane{rules: broker.Policy{Weight: 1}, until: never}}
 	for s := range q.states {
 		q.states[s] = newList()
+	}
+	for p := range q.rings {
+		q.rings[p] = ring{newTurns(), newTurns()}
 	}
 	return q
 }
 
 func (q *queue) len(s broker.State) int { return q.states[s].Len() }
 
-// count adds n to the number of suppressed jobs if j is one.
-func (q *queue) count(j *job, n int64) {
-	if j.State == broker.StateDead && j.Suppressed {
-		q.suppressed += n
-	}
-}
-
-// rank is what orders the jobs of a state: pending ones by priority, others by
-// the time when they are due or when they ended.
+// rank is what orders the jobs of a state: pending ones by lane and priority, others
+// by the time when they are due or when they ended.
 func (j *job) rank() int64 {
 	switch {
 	case j.State == broker.StatePending:
-		return int64(j.Priority)
+		return j.lane.rank(j.Priority)
 	case j.State == broker.StateScheduled || j.State == broker.StateRetry:
 		return broker.Micros(j.RunAt)
 	case j.State.Final():
@@ -81,32 +90,17 @@ func (j *job) rank() int64 {
 }
 
 func (j *job) entry() entry    { return entry{at: j.at, seq: j.seq, job: j} }
-func (j *job) keyEntry() entry { return entry{seq: j.born, job: j} }
+func (j *job) keyEntry() entry { return entry{at: j.lane.no, seq: j.born, job: j} }
 
 // add takes a new job in.
 func (q *queue) add(j *job, event broker.TransitionEvent, to broker.State, due time.Time) {
 	q.jobs[j.ID] = j
 	q.most = max(q.most, len(q.jobs))
+	j.lane = q.laneOf(j.Key)
+	j.lane.jobs++
 	q.move(j, event, to, due)
 	if j.born = j.seq; j.Key != "" {
-		q.addKey(j)
-	}
-}
-
-// addKey puts a job among those of its key.
-func (q *queue) addKey(j *job) {
-	if _, ok := q.keys[j.Key]; !ok {
-		q.keys[j.Key] = newList()
-	}
-	q.keys[j.Key].ReplaceOrInsert(j.keyEntry())
-}
-
-// leaveKey takes a job out of those of its key.
-func (q *queue) leaveKey(j *job) {
-	if keyed, ok := q.keys[j.Key]; ok {
-		if keyed.Delete(j.keyEntry()); keyed.Len() == 0 {
-			delete(q.keys, j.Key)
-		}
+		q.keyed.ReplaceOrInsert(j.keyEntry())
 	}
 }
 
@@ -120,6 +114,18 @@ func (q *queue) move(j *job, event broker.TransitionEvent, to broker.State, due 
 	j.at = j.rank()
 	q.states[to].ReplaceOrInsert(j.entry())
 	q.count(j, 1)
+	if event == broker.OnClaim {
+		q.started(j)
+	}
+	q.settled(j)
+}
+
+// settled follows a job to its new state: one that ended is its key's head no more.
+func (q *queue) settled(j *job) {
+	if l := j.lane; l.head == j && q.passes(j) {
+		l.head = nil
+	}
+	q.place(j.lane)
 	q.touch()
 }
 
@@ -185,15 +191,23 @@ func (q *queue) lapseAt(j *job, at time.Time) {
 // the epoch at which it left for elsewhere, or stays.
 func (q *queue) drop(j *job, now time.Time, moved int64) {
 	q.freeKey(j)
-	q.leave(j)
-	q.leaveKey(j)
+	q.out(j)
 	if delete(q.jobs, j.ID); len(q.jobs) == 0 && q.most > 1000 { // after a burst: a map gives no memory back by itself
 		q.jobs, q.most = make(map[string]*job), 0
 	}
-	j.State = broker.StateNone
 	if j.GivenID {
 		q.remember(j.ID, now, moved)
 	}
+}
+
+// out takes a job out of all lists.
+func (q *queue) out(j *job) {
+	q.leave(j)
+	j.State = broker.StateNone
+	q.settled(j)
+	q.keyed.Delete(j.keyEntry())
+	j.lane.jobs--
+	q.forget(j.lane)
 }
 
 // newJob copies what a caller enqueues, with times as the store keeps them (§2).

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"maps"
-	"math"
 	"slices"
 	"time"
 
@@ -42,12 +41,8 @@ func (q *queue) describe(workers bool, now time.Time) broker.QueueInfo {
 		}
 	}
 	for p := range broker.Priority(broker.Priorities) {
-		from := entry{at: int64(p) + 1, seq: math.MinInt64}
-		for e := range q.states[broker.StatePending].from(from) {
-			if e.at == from.at {
-				info.SetOldestPending(p+1, e.job.CreatedAt)
-			}
-			break
+		if j := q.oldest(p + 1); j != nil {
+			info.SetOldestPending(p+1, j.CreatedAt)
 		}
 	}
 	info.Suppressed = q.suppressed
@@ -60,23 +55,4 @@ func (q *queue) describe(workers bool, now time.Time) broker.QueueInfo {
 		slices.SortFunc(info.Workers, func(a, b broker.WorkerInfo) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	return info
-}
-
-// Policy changes what the request sets, in one step. Setting something in a
-// queue that does not exist makes it exist; reading does not.
-func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
-	if _, err := b.begin(ctx, "policy", time.Time{}, req.Check(b.Limits())); err != nil {
-		return broker.Policy{}, err
-	}
-	defer b.end()
-	if (req == broker.PolicyRequest{Queue: req.Queue}) {
-		if q := b.store.queues[req.Queue]; q != nil {
-			return q.policy, nil
-		}
-		return broker.Policy{}, nil
-	}
-	q := b.store.queue(req.Queue)
-	req.Apply(&q.policy)
-	q.touch() // it may have been resumed
-	return q.policy, nil
 }

@@ -13,6 +13,7 @@ import (
 // returns, any number of them at once. Make it with NewStore.
 type Store struct {
 	mu       sync.Mutex
+	now      time.Time // of the step that is under way; zero if it has no time
 	queues   map[string]*queue
 	touched  []*queue // where something may have become claimable in this step
 	marks    map[string]*mark
@@ -87,7 +88,8 @@ func (b *Broker) begin(ctx context.Context, op string, now time.Time, refused er
 	if now.IsZero() {
 		now = b.store.now()
 	}
-	return now.UTC(), nil
+	b.store.now = now.UTC()
+	return b.store.now, nil
 }
 
 // usable says whether a call of this handle may still do something.
@@ -119,7 +121,7 @@ func (s *Store) queue(name string) *queue {
 
 // Limits says that the store lives and dies with this process. It refuses
 // nothing.
-func (b *Broker) Limits() broker.Limits { return broker.Limits{InProcess: true, NoFlow: true} }
+func (b *Broker) Limits() broker.Limits { return broker.Limits{InProcess: true} }
 
 // Ping answers the process's time, or ErrClosed once the handle is closed.
 func (b *Broker) Ping(ctx context.Context) (time.Time, error) {

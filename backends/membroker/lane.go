@@ -1,0 +1,309 @@
+package membroker
+
+import (
+	"math"
+	"time"
+
+	"github.com/google/btree"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// lane is a key of a queue: its rules, and what is going on in it (§33). The jobs
+// without a key have one more, which has no limits.
+type lane struct {
+	name  string
+	no    int64         // its number in lists; 0 is the lane without a key
+	own   broker.Policy // of the key itself
+	rules broker.Policy // that hold for it
+
+	jobs   int64                          // records
+	counts [broker.StateWaiting + 1]int64 // of them, by state
+	spots  [broker.Priorities]spot        // by priority
+	head   *job                           // of an ordered queue: the others come after it (§36)
+	starts broker.Bucket                  // for its rate
+	block  broker.Block                   // why it may start nothing
+	until  int64                          // when its rate lets it start the next, or never: its place in queue.late
+	lapse  lapse                          // when it is forgotten
+}
+
+// spot is where a lane stands with its pending jobs of one priority.
+type spot struct {
+	jobs int64
+	in   *turns // nil without jobs
+	turn turn
+}
+
+// ring has the lanes with pending jobs of one priority, in turns. Those that may
+// start none are kept apart: a claim does not meet them.
+type ring struct {
+	turns
+	kept turns
+}
+
+// turn is a lane's position: by at, then by seq. In a ring, at grows by a stride with
+// each job the lane starts, and the least goes first.
+type turn struct {
+	at, seq int64
+	lane    *lane
+}
+
+type turns struct{ *btree.BTreeG[turn] }
+
+func newTurns() turns {
+	return turns{btree.NewG(degree, func(a, b turn) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq })}
+}
+
+// stride is what a turn costs a lane of weight 1; others, that divided by their
+// weight. It is large so that the division is exact enough.
+const stride = 1 << 20
+
+// Times of lane.until that are none; 0 would be no time at all.
+const (
+	atOnce = 1
+	never  = math.MaxInt64
+)
+
+func newLanes() *btree.BTreeG[*lane] {
+	return btree.NewG(degree, func(a, b *lane) bool { return a.name < b.name })
+}
+
+// lane is the one of a key, or nil.
+func (q *queue) lane(key string) *lane {
+	if key == "" {
+		return q.keyless
+	}
+	l, _ := q.lanes.Get(&lane{name: key})
+	return l
+}
+
+// laneOf is the one of a key, which it makes if there is none.
+func (q *queue) laneOf(key string) *lane {
+	l := q.lane(key)
+	if l == nil {
+		q.seq++
+		l = &lane{name: key, no: q.seq, rules: q.policy.OfKey(broker.Policy{}), until: never}
+		q.lanes.ReplaceOrInsert(l)
+	}
+	return l
+}
+
+// judge says why a lane may start nothing, and until when if only time tells. A step
+// without a time leaves that to the next claim.
+func (q *queue) judge(l *lane) (why broker.Block, until int64) {
+	rules := &l.rules
+	switch {
+	case rules.Paused:
+		return broker.BlockPaused, never
+	case l.head != nil && l.head.State != broker.StatePending:
+		return broker.BlockOrder, never
+	case rules.MaxActive > 0 && l.counts[broker.StateActive] >= rules.MaxActive:
+		return broker.BlockActive, never
+	case rules.Rate.Jobs == 0:
+		return broker.BlockNone, never
+	case q.store.now.IsZero():
+		return broker.BlockRate, atOnce
+	}
+	if free, next := l.starts.Free(rules.Rate, q.store.now.UnixMicro()); free == 0 {
+		return broker.BlockRate, next
+	}
+	return broker.BlockNone, never
+}
+
+// place puts a lane of which something changed where it belongs. One that comes into
+// a ring has its first turn after at most one of each that is there (§34).
+func (q *queue) place(l *lane) {
+	var until int64
+	if l.block, until = q.judge(l); until != never && l.counts[broker.StatePending] == 0 {
+		until = never
+	}
+	if until != l.until {
+		q.late.Delete(turn{at: l.until, seq: l.no})
+		if l.until = until; until != never {
+			q.late.ReplaceOrInsert(turn{at: until, seq: l.no, lane: l})
+		}
+	}
+	for i := range l.spots {
+		s, r := &l.spots[i], &q.rings[i]
+		to := &r.kept
+		switch {
+		case s.jobs == 0:
+			to = nil
+		case l.block == broker.BlockNone && (l.head == nil || int(l.head.Priority) == i+1):
+			to = &r.turns
+		}
+		if to == s.in {
+			continue
+		}
+		if s.in != nil {
+			s.in.Delete(s.turn)
+		}
+		if s.in = to; to == nil {
+			continue
+		}
+		q.seq++
+		s.turn = turn{seq: q.seq, lane: l}
+		if first, ok := r.Min(); ok && to == &r.turns {
+			s.turn.at = first.at + l.stride()
+		}
+		to.ReplaceOrInsert(s.turn)
+	}
+}
+
+func (l *lane) stride() int64 { return stride / l.rules.Weight }
+
+// rank orders the pending jobs of a queue by lane, then by priority.
+func (l *lane) rank(p broker.Priority) int64 { return l.no*(broker.Priorities+1) + int64(p) }
+
+// next is the job that a claim takes next, whose lane has had its turn; there is one.
+func (q *queue) next() *job {
+	p := q.policy.Turn(q.turn)
+	q.turn++
+	if p == 0 || q.rings[p-1].Len() == 0 {
+		for p = 1; q.rings[p-1].Len() == 0; p++ {
+		}
+	}
+	r := &q.rings[p-1]
+	first, _ := r.Min()
+	l := first.lane
+	if s := &l.spots[p-1]; r.Len() > 1 {
+		r.Delete(s.turn)
+		q.seq++
+		s.turn.at, s.turn.seq = s.turn.at+l.stride(), q.seq
+		r.ReplaceOrInsert(s.turn)
+	}
+	if l.head != nil {
+		return l.head
+	}
+	return q.first(l, p)
+}
+
+// first is the first pending job of a lane and a priority, or nil.
+func (q *queue) first(l *lane, p broker.Priority) *job {
+	at := l.rank(p)
+	for e := range q.states[broker.StatePending].from(entry{at: at, seq: math.MinInt64}) {
+		if e.at == at {
+			return e.job
+		}
+		break
+	}
+	return nil
+}
+
+// oldest is the pending job of a priority that is next in turn, or if none may start,
+// one of those that are kept back; or nil.
+func (q *queue) oldest(p broker.Priority) *job {
+	r := &q.rings[p-1]
+	t, ok := r.Min()
+	if !ok {
+		t, ok = r.kept.Min()
+	}
+	switch {
+	case !ok:
+		return nil
+	case t.lane.head != nil && t.lane.head.State == broker.StatePending && t.lane.head.Priority == p:
+		return t.lane.head
+	}
+	return q.first(t.lane, p)
+}
+
+// started counts a job that a claim takes, and makes it its key's head.
+func (q *queue) started(j *job) {
+	l := j.lane
+	if q.policy.Ordered != broker.OrderNone && l != q.keyless {
+		l.head = j
+	}
+	if rate := l.rules.Rate; rate.Jobs > 0 {
+		l.starts.Free(rate, q.store.now.UnixMicro())
+		l.starts.Take(1)
+	}
+}
+
+// count adds n to what the queue and the job's lane count in the job's state.
+func (q *queue) count(j *job, n int64) {
+	l := j.lane
+	l.counts[j.State] += n
+	switch j.State {
+	case broker.StateNone:
+		l.counts[j.State] = 0 // it is not stored
+	case broker.StatePending:
+		l.spots[j.Priority-1].jobs += n
+	case broker.StateDead:
+		if j.Suppressed {
+			q.suppressed += n
+		}
+	}
+	if weighs(j.State) {
+		q.bytes += n * int64(j.size())
+	}
+}
+
+// weighs reports whether a job in this state counts for the depth of its key and the
+// bytes of its queue.
+func weighs(s broker.State) bool {
+	switch s {
+	case broker.StatePending, broker.StateScheduled, broker.StateWaiting, broker.StateRetry:
+		return true
+	}
+	return false
+}
+
+// depth is how many jobs count for the limit of the key.
+func (l *lane) depth() (n int64) {
+	for s, count := range l.counts {
+		if weighs(broker.State(s)) {
+			n += count
+		}
+	}
+	return n
+}
+
+// passes reports whether a job in its state lets those of its key go on (§36).
+func (q *queue) passes(head *job) bool {
+	switch head.State {
+	case broker.StateNone, broker.StateCompleted, broker.StateCancelled:
+		return true
+	case broker.StateDead:
+		return q.policy.Ordered == broker.OrderSkip
+	}
+	return false
+}
+
+// rule gives a lane the rules that hold for it now.
+func (q *queue) rule(l *lane) {
+	now := q.policy.OfKey(l.own)
+	freed := l.head != nil && (q.policy.Ordered == broker.OrderNone || q.passes(l.head))
+	if now == l.rules && !freed {
+		return
+	}
+	if l.rules = now; freed {
+		l.head = nil
+	}
+	if now.Rate.Jobs == 0 {
+		l.starts = broker.Bucket{}
+	}
+	q.place(l)
+}
+
+// forget drops a lane of which nothing is left, once its rate has saved up all that it
+// may: until then the starts that it had count.
+func (q *queue) forget(l *lane) {
+	if l == q.keyless || l.jobs > 0 || l.own != (broker.Policy{}) {
+		return
+	}
+	if rate, now := l.rules.Rate, q.store.now; rate.Jobs > 0 {
+		at := now // Prune looks again
+		if free := int64(0); !now.IsZero() {
+			free, _ = l.starts.Free(rate, now.UnixMicro())
+			if free > rate.Burst {
+				q.lanes.Delete(l)
+				return
+			}
+			at = later(now, rate.Per/time.Duration(rate.Jobs)*time.Duration(rate.Burst+2))
+		}
+		q.lapses.Delete(l.lapse)
+		l.lapse = q.lapses.at(at, lapsedKey, l.name)
+		return
+	}
+	q.lanes.Delete(l)
+}

@@ -1,0 +1,58 @@
+package membroker
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Policy changes what the request sets, in one step. Setting something in a
+// queue that does not exist makes it exist; reading does not.
+func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
+	if _, err := b.begin(ctx, "policy", time.Time{}, req.Check(b.Limits())); err != nil {
+		return broker.Policy{}, err
+	}
+	defer b.end()
+	if (req == broker.PolicyRequest{Queue: req.Queue, Key: req.Key}) {
+		return b.store.policy(req.Queue, req.Key), nil
+	}
+	b.store.now = time.Time{} // a policy has no time: claims find out what a rate allows
+	q := b.store.queue(req.Queue)
+	if req.Key != "" {
+		l := q.laneOf(req.Key)
+		req.Apply(&l.own)
+		q.rule(l)
+		q.forget(l)
+		q.touch()
+		return l.own, nil
+	}
+	req.Apply(&q.policy)
+	if q.opens = (time.Time{}); q.policy.Rate.Jobs == 0 {
+		q.starts = broker.Bucket{}
+	}
+	if q.retryOpens = (time.Time{}); q.policy.RetryRate.Jobs == 0 {
+		q.retries = broker.Bucket{}
+	}
+	q.lanes.Ascend(func(l *lane) bool {
+		q.rule(l)
+		return true
+	})
+	q.touch() // it may have been resumed
+	return q.policy, nil
+}
+
+// policy is that of a queue or, unless it is empty, of a key.
+func (s *Store) policy(queue, key string) broker.Policy {
+	q := s.queues[queue]
+	if q == nil {
+		return broker.Policy{}
+	}
+	if key == "" {
+		return q.policy
+	}
+	if l := q.lane(key); l != nil {
+		return l.own
+	}
+	return broker.Policy{}
+}

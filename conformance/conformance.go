@@ -155,6 +155,11 @@ var groups = [][]Rule{
 	boundRules,
 	endedRules,
 	answerRules,
+	limitRules,
+	keyRules,
+	turnRules,
+	sequenceRules,
+	flowWakeRules,
 	modelRules,
 }
 

@@ -60,6 +60,20 @@ func limitTo(p *patched, l broker.Limits) {
 		}
 		return mark(ctx, r)
 	}
+	policy := p.policy
+	p.policy = func(ctx context.Context, r broker.PolicyRequest) (broker.Policy, error) {
+		if err := r.Check(l); err != nil && ctx.Err() == nil {
+			return broker.Policy{}, err
+		}
+		return policy(ctx, r)
+	}
+	keys := p.keys
+	p.keys = func(ctx context.Context, r broker.KeysRequest) (broker.KeysReply, error) {
+		if l.NoFlow {
+			return broker.KeysReply{}, broker.ErrUnsupported
+		}
+		return keys(ctx, r)
+	}
 	examine := p.examine
 	p.examine = func(ctx context.Context, r broker.ExamineRequest) (broker.Examined, error) {
 		if l.NoExamine {

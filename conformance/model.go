@@ -96,6 +96,8 @@ func (j *modelJob) before(o *modelJob) bool {
 	switch {
 	case j.Priority != o.Priority:
 		return j.Priority < o.Priority
+	case j.Key != o.Key:
+		return false // keys take turns
 	case j.front || o.front:
 		return j.front && !o.front // the front has no order of its own
 	case j.waits() && o.waits():

@@ -183,7 +183,14 @@ func describe(c *broker.Call) (now time.Time, text string) {
 	case *broker.Operation:
 		return req.Now, operated(req, *c.Reply.(*[]broker.OperationResult))
 	case *broker.PolicyRequest:
-		return now, fmt.Sprintf("Policy(%s)=%+v", req.Queue, *c.Reply.(*broker.Policy))
+		return now, fmt.Sprintf("Policy(%s)=%s", named(req), rulesOf(c.Reply.(*broker.Policy)))
+	case *broker.KeysRequest:
+		var parts list
+		for _, k := range c.Reply.(*broker.KeysReply).Keys {
+			parts.add(fmt.Sprintf("%q %d pending, %d active, depth %d %v head %q", k.Key, k.Pending, k.Active, k.Depth, k.Block, k.Head))
+		}
+		return req.Now, fmt.Sprintf("Keys(%s %.200q ≤%d)=%s cursor=%t", req.Queue, req.Names, req.Limit, parts,
+			c.Reply.(*broker.KeysReply).Cursor != "")
 	case *broker.MarkRequest:
 		got := c.Reply.(*broker.Marked)
 		return req.Now, fmt.Sprintf("Mark(action %d %s owner %s fence %d ttl %v)=held %t by %q fence %d",
@@ -192,6 +199,29 @@ func describe(c *broker.Call) (now time.Time, text string) {
 		return now, fmt.Sprintf("Watch(%v %v)", req.Queues, req.Kinds)
 	}
 	return now, ""
+}
+
+// named says whose policy a request is about, and what it changes.
+func named(req *broker.PolicyRequest) string {
+	name := req.Queue
+	if req.Key != "" {
+		name = fmt.Sprintf("%s, key %q", name, req.Key)
+	}
+	for _, c := range req.Changes() {
+		name += fmt.Sprintf(" %s=%d", c.Rule.Name, c.Value)
+	}
+	return name
+}
+
+// rulesOf shows the rules of a policy that are set.
+func rulesOf(p *broker.Policy) string {
+	var parts list
+	for _, r := range broker.Rules() {
+		if n := r.Of(p); n != 0 {
+			parts.add(fmt.Sprintf("%s %d", r.Name, n))
+		}
+	}
+	return parts.String()
 }
 
 func enqueued(req *broker.EnqueueRequest, receipts []broker.Receipt) string {

@@ -80,8 +80,8 @@ var faultRules = []Rule{
 					c.same("the record of "+id, c.find(id), before[id])
 				}
 				c.ok("enqueue of another job among them", receipts[len(ids)].Err)
-				held := w.take("pending", "new", "other")
-				w.nothing()
+				held := w.claim(4) // those with a key take turns with the others
+				c.same("claimed", sorted(idsOf(held)), []string{"new", "other", "pending"})
 				w.settle(broker.Complete(nil), before["active"], &held[0], &held[1], &held[2])
 
 				// Generated IDs are not remembered: such a job runs again, and once.
@@ -300,6 +300,9 @@ func (c *check) everyMethod(ctx context.Context, b broker.Broker) map[string]err
 	_, errs["Operate"] = b.Operate(ctx, broker.Operation{Now: c.now, Kind: broker.OpDelete, Refs: []broker.Ref{{Queue: c.q, ID: "never",
 		Epoch: broker.AnyEpoch}}})
 	_, errs["Policy"] = b.Policy(ctx, broker.PolicyRequest{Queue: c.q})
+	if !c.limits.NoFlow {
+		_, errs["Keys"] = b.Keys(ctx, broker.KeysRequest{Now: c.now, Queue: c.q})
+	}
 	_, errs["Ping"] = b.Ping(ctx)
 	if !c.limits.NoMark {
 		_, errs["Mark"] = b.Mark(ctx, broker.MarkRequest{Now: c.now, Name: "m"})

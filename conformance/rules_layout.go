@@ -33,7 +33,15 @@ var layoutRules = []Rule{
 			err = verdicts[0].Err
 		}
 		errs["Settle"] = err
-		for _, method := range []string{"Enqueue", "Claim", "Renew", "Retire", "Settle", "Reclaim", "Prune", "Find", "Operate", "Policy"} {
+		if !c.limits.NoFlow {
+			_, errs["Policy of a key"] = c.b.Policy(c.ctx, broker.PolicyRequest{Queue: c.q, Key: "k", Paused: new(true)})
+			_, errs["Policy with a limit"] = c.b.Policy(c.ctx, broker.PolicyRequest{Queue: c.q, MaxActive: new(int64(1))})
+		}
+		for _, method := range []string{"Enqueue", "Claim", "Renew", "Retire", "Settle", "Reclaim", "Prune", "Find", "Operate", "Policy",
+			"Keys", "Policy of a key", "Policy with a limit"} {
+			if _, called := errs[method]; !called && c.limits.NoFlow {
+				continue
+			}
 			c.is(method+" of a queue of a newer layout", errs[method], broker.ErrNewerForm)
 		}
 	}},

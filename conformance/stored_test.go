@@ -78,6 +78,7 @@ func (s *stored) open() broker.Broker {
 	refuse(s, &p.prune, func(r broker.PruneRequest) []string { return r.Queues })
 	refuse(s, &p.find, func(q broker.Query) []string { return []string{q.Queue} })
 	refuse(s, &p.policy, func(r broker.PolicyRequest) []string { return []string{r.Queue} })
+	refuse(s, &p.keys, func(r broker.KeysRequest) []string { return []string{r.Queue} })
 	refuse(s, &p.operate, func(o broker.Operation) []string { return []string{o.Refs[0].Queue} })
 	operate := p.operate
 	p.operate = func(ctx context.Context, o broker.Operation) ([]broker.OperationResult, error) {

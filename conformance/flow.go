@@ -1,0 +1,128 @@
+package conformance
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// The steps of the rules about limits, keys and order.
+
+// keyedJob is a plain job of a key.
+func (c *check) keyedJob(id, key string) broker.NewJob {
+	j := c.job(id)
+	j.Body.Key = key
+	return j
+}
+
+// addTo enqueues plain jobs of a key.
+func (c *check) addTo(key string, ids ...string) {
+	c.tb.Helper()
+	jobs := make([]broker.NewJob, len(ids))
+	for i, id := range ids {
+		jobs[i] = c.keyedJob(id, key)
+	}
+	c.accept(jobs...)
+}
+
+// numbered are n IDs that begin with a prefix.
+func numbered(prefix string, n int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%s%03d", prefix, i)
+	}
+	return ids
+}
+
+// rest requires that there is nothing to claim now and that no claim says More, and
+// returns the last answer.
+func (w *worker) rest() (got broker.Claimed) {
+	w.c.tb.Helper()
+	w.nothing()
+	for range 3 {
+		var err error
+		got, err = w.b.Claim(w.c.ctx, w.request(10))
+		w.c.ok("Claim by "+w.id, err)
+		w.c.same("jobs claimed by "+w.id, idsOf(got.Jobs), []string{})
+		w.c.that(!got.More, "a claim that found nothing\ngot  More\nwant none: what is kept back is no reason to ask again")
+	}
+	return got
+}
+
+// until passes the time as a caller does that asks again at NextDue, until it gets
+// these jobs, which must be at this time and not before.
+func (w *worker) until(at time.Time, ids ...string) []broker.Job {
+	w.c.tb.Helper()
+	c := w.c
+	for asked := 0; c.now.Before(at); asked++ {
+		got := w.rest()
+		c.that(asked < 20, "NextDue\ngot  a time 20 times at which nothing came, until %v\nwant few before %v", c.now, at)
+		c.that(got.NextDue.After(c.now) && !got.NextDue.After(at), "NextDue of a claim at %v\ngot  %v\nwant a later time, not after %v",
+			c.now, got.NextDue, at)
+		c.now = got.NextDue
+	}
+	return w.take(ids...)
+}
+
+// key describes one key.
+func (c *check) key(name string) broker.KeyInfo {
+	c.tb.Helper()
+	reply, err := c.b.Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: c.q, Names: []string{name}})
+	c.ok("Keys", err)
+	c.that(len(reply.Keys) == 1 && reply.Keys[0].Key == name, "Keys of %q\ngot  %+v\nwant that one", name, reply.Keys)
+	return reply.Keys[0]
+}
+
+// keyNames lists the keys of the rule's queue, page by page.
+func (c *check) keyNames(limit int) (names []string) {
+	c.tb.Helper()
+	req := broker.KeysRequest{Now: c.now, Queue: c.q, Limit: limit}
+	for range 1000 {
+		reply, err := c.b.Keys(c.ctx, req)
+		c.ok("Keys", err)
+		c.that(len(reply.Keys) <= max(limit, 1), "keys on one page\ngot  %d\nwant at most %d", len(reply.Keys), limit)
+		for _, k := range reply.Keys {
+			names = append(names, k.Key)
+		}
+		if req.Cursor = reply.Cursor; req.Cursor == "" {
+			return names
+		}
+	}
+	c.failf("listing of keys\ngot  a cursor after 1000 pages\nwant an end")
+	return nil
+}
+
+// blocked requires why no job of a key may start.
+func (c *check) blocked(key string, want broker.Block) broker.KeyInfo {
+	c.tb.Helper()
+	info := c.key(key)
+	c.same(fmt.Sprintf("why the key %q may start nothing", key), info.Block, want)
+	return info
+}
+
+// active requires how many jobs of the queue are active.
+func (c *check) active(want int64) {
+	c.tb.Helper()
+	c.same("active jobs", c.counted(c.q).Counts[broker.StateActive], want)
+}
+
+// prefixes are what IDs begin with, of jobs that went out in this order.
+func prefixes(jobs []broker.Job) []string {
+	ids := make([]string, len(jobs))
+	for i := range jobs {
+		ids[i] = jobs[i].ID[:1]
+	}
+	return ids
+}
+
+// oneByOne claims n jobs, each by a claim of its own.
+func (w *worker) oneByOne(n int) (jobs []broker.Job) {
+	w.c.tb.Helper()
+	for range n {
+		got := w.claim(1)
+		w.c.same("number of jobs claimed", len(got), 1)
+		jobs = append(jobs, got...)
+	}
+	return jobs
+}

@@ -1,0 +1,218 @@
+package conformance
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// The rules of this group are about the turns of keys. Each has one caller, one
+// call at a time, on one handle.
+var turnRules = []Rule{
+	{"Turn/EachKeyHasOneBeforeAnyHasTwo", "§34",
+		"Keys with pending jobs go in turns, by small claims and by large ones, and the jobs of each keep their order.", flow, func(c *check) {
+			for _, key := range []string{"a", "b", "c", "d", "e"} {
+				c.addTo(key, numbered(key, 20)...)
+			}
+			c.turns(c.worker("w"), map[string]int64{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, []int{1, 1, 2, 3, 1, 5, 7, 1, 10, 4, 20, 1, 1, 1, 9}, 1)
+		}},
+	{"Turn/ManyJobsOfOneKeyDelayAnotherByOne", "§34",
+		"However many jobs one key has, a new job of another goes out after at most one of them.", flow, func(c *check) {
+			for i := range 3 {
+				c.addTo("a", numbered(fmt.Sprint("a", i), 300)...)
+			}
+			w := c.worker("w")
+			w.oneByOne(10)
+			for i := range 5 {
+				id := fmt.Sprint("b", i)
+				c.addTo([]string{"b", "c", "b", "", "d"}[i], id)
+				got := idsOf(w.oneByOne(2))
+				c.that(got[0] == id || got[1] == id, "claimed after %s was enqueued\ngot  %v\nwant it after at most one other", id, got)
+				w.oneByOne(i)
+			}
+		}},
+	{"Turn/ANewKeyComesAfterOneOfEach", "§34",
+		"A key that becomes able to start a job, by enqueue, settle, resume or time, has its first turn after at most one job of each other key, and no more turns than they from then on.", flow, func(c *check) {
+			for _, key := range []string{"a", "b", "c"} {
+				c.addTo(key, numbered(key, 100)...)
+			}
+			c.policy(broker.PolicyRequest{Key: "n", MaxActive: new(int64(1)), Rate: &broker.Rate{Jobs: 1, Per: time.Minute, Burst: 20}})
+			w := c.worker("w")
+			w.oneByOne(37)
+			c.addTo("n", numbered("n", 30)...)
+			var held *broker.Job
+			first := func(why string) {
+				c.tb.Helper()
+				for i := 0; held == nil; i++ {
+					c.that(i < 4, "a key that may start a job, %s\ngot  four jobs of others\nwant one of its own after three", why)
+					if got := w.oneByOne(1); got[0].Key == "n" {
+						held = &got[0]
+					}
+				}
+			}
+			first("which is new")
+			w.oneByOne(20)
+			w.settle(broker.Complete(nil), held)
+			held = nil
+			first("which ran as many as may")
+			c.policy(broker.PolicyRequest{Key: "n", Paused: new(true), MaxActive: new(int64(50))})
+			w.oneByOne(5)
+			c.policy(broker.PolicyRequest{Key: "n", Paused: new(false)})
+			held = nil
+			first("which was paused")
+			n := 0
+			for _, j := range w.oneByOne(40) {
+				if j.Key == "n" {
+					n++
+				}
+			}
+			c.that(9 <= n && n <= 11, "of 40 jobs of four keys those of the key that came late\ngot  %d\nwant 10: it neither gains nor loses", n)
+		}},
+	{"Turn/NobodySavesTurnsUp", "§34",
+		"A key that had no jobs for long has no more turns than others when it has some, and one that comes back for each job gains nothing.", flow,
+		func(c *check) {
+			w := c.worker("w")
+			c.addTo("a", numbered("a", 150)...)
+			c.addTo("b", numbered("b", 150)...)
+			c.addTo("late", "l0")
+			w.oneByOne(100)
+			c.addTo("late", numbered("l", 50)...)
+			c.turns(w, map[string]int64{"a": 1, "b": 1, "l": 1}, []int{1, 1, 1, 1, 5, 9, 30}, 2)
+			n := 0
+			for i := range 30 { // the key has one job at a time
+				c.addTo("single", fmt.Sprint("s", i))
+				for more := true; more; {
+					got := w.oneByOne(1)
+					n++
+					more = got[0].Key != "single"
+				}
+			}
+			c.that(n >= 80, "jobs that were claimed until 30 of a key had gone that has one at a time, beside three others\ngot  %d\nwant about 120", n)
+		}},
+	{"Turn/WeightsAreTurns", "§34",
+		"A key of weight w has w turns where another has one, from the next turn after the weight is set.", flow, func(c *check) {
+			weights := map[string]int64{"a": 1, "b": 3, "c": 1, "d": 2}
+			for key := range weights {
+				c.addTo(key, numbered(key, 250)...)
+			}
+			for key, weight := range weights {
+				if weight > 1 {
+					c.policy(broker.PolicyRequest{Key: key, Weight: &weight})
+				}
+			}
+			w := c.worker("w")
+			c.turns(w, weights, []int{1, 1, 1, 1, 1, 1, 1, 7, 14, 35, 3, 3, 1}, 2)
+			c.policy(broker.PolicyRequest{Key: "b", Weight: new(int64(broker.NoLimit))})
+			c.policy(broker.PolicyRequest{Key: "a", Weight: new(int64(5))})
+			w.claim(40)
+			c.turns(w, map[string]int64{"a": 5, "b": 1, "c": 1, "d": 2}, []int{9, 9, 9, 1, 1, 7, 9}, 2)
+		}},
+	{"Turn/JobsWithoutAKeyAreOneMore", "§34", "All jobs without a key are together one more key.", flow, func(c *check) {
+		c.add(numbered("x", 50)...)
+		c.addTo("a", numbered("a", 50)...)
+		c.addTo("b", numbered("b", 50)...)
+		c.turns(c.worker("w"), map[string]int64{"x": 1, "a": 1, "b": 1}, []int{1, 1, 1, 1, 6, 10, 1, 30}, 1)
+	}},
+	{"Turn/PriorityGoesBeforeTurns", "§34",
+		"Turns are within a priority: an urgent job of a key goes before all others of any.", flow.and(priority), func(c *check) {
+			var jobs []broker.NewJob
+			for i := range 12 {
+				j := c.keyedJob(fmt.Sprint(i), fmt.Sprint("k", i%3))
+				if j.Body.Priority = broker.PriorityNormal; i >= 8 {
+					j.ID, j.Body.Priority = fmt.Sprint("urgent", i), broker.PriorityUrgent
+					j.Body.Key = "k0"
+				}
+				jobs = append(jobs, j)
+			}
+			c.accept(jobs...)
+			w := c.worker("w")
+			w.take("urgent8", "urgent9", "urgent10", "urgent11")
+			seen := map[string]bool{}
+			for _, j := range w.oneByOne(3) {
+				seen[j.Key] = true
+			}
+			c.same("keys that had a turn of three", len(seen), 3)
+		}},
+	{"Turn/RoundsReachEachPriorityOfKeys", "§16",
+		"With a PriorityRound, of so many jobs in a row at least one is of each priority that has jobs which may start, and within each keys take turns.", flow.and(priority), func(c *check) {
+			c.policy(broker.PolicyRequest{PriorityRound: new(int64(5))})
+			for p := broker.PriorityUrgent; p <= broker.PriorityBulk; p++ {
+				for _, key := range []string{"a", "b"} {
+					var jobs []broker.NewJob
+					for _, id := range numbered(fmt.Sprint(key, p), 30) {
+						j := c.keyedJob(id, key)
+						j.Body.Priority = p
+						jobs = append(jobs, j)
+					}
+					c.accept(jobs...)
+				}
+			}
+			w := c.worker("w")
+			got := w.oneByOne(30)
+			last := map[broker.Priority]string{}
+			for i := range got {
+				if i+5 <= len(got) {
+					n := map[broker.Priority]int{}
+					for _, j := range got[i : i+5] {
+						n[j.Priority]++
+					}
+					c.same(fmt.Sprintf("jobs of each priority of five, from the %d-th on", i+1), fmt.Sprint(n), fmt.Sprint(map[broker.Priority]int{1: 2, 2: 1, 3: 1, 4: 1}))
+				}
+				j := got[i]
+				c.that(last[j.Priority] != j.Key, "jobs of priority %d\ngot  two of the key %s in a row\nwant the other's turn", j.Priority, j.Key)
+				last[j.Priority] = j.Key
+			}
+			c.policy(broker.PolicyRequest{Key: "a", Paused: new(true)})
+			c.policy(broker.PolicyRequest{Key: "b", Paused: new(true)})
+			bulk := c.job("x")
+			bulk.Body.Priority = broker.PriorityBulk
+			c.accept(bulk)
+			w.take("x")
+			w.rest()
+		}},
+	{"Turn/ReleasedAreFirstOfTheirKey", "§34", "A released job is the first of its key, and of no other.", flow, func(c *check) {
+		c.addTo("a", "a1", "a2", "a3")
+		c.addTo("b", "b1", "b2", "b3")
+		w := c.worker("w")
+		held := w.claim(4)
+		c.same("claimed", sorted(idsOf(held)), []string{"a1", "a2", "b1", "b2"})
+		w.settle(broker.Release(), refs(held)...)
+		got := map[string][]string{}
+		for _, j := range w.oneByOne(6) {
+			got[j.Key] = append(got[j.Key], j.ID)
+		}
+		for key, ids := range got {
+			c.same("the first two of "+key, sorted(ids[:2]), []string{key + "1", key + "2"})
+			c.same("the last of "+key, ids[2], key+"3")
+		}
+	}},
+}
+
+// turns makes claims of these sizes and requires that after each no key, all of which
+// have pending jobs to the end, has had more than slack turns of its weight more than
+// another, and that the jobs of each key keep their order. The keys are told by what
+// the IDs of their jobs begin with.
+func (c *check) turns(w *worker, weights map[string]int64, sizes []int, slack int64) {
+	c.tb.Helper()
+	had, last := map[string]int64{}, map[string]string{}
+	var order list
+	for _, n := range sizes {
+		got := w.claim(n)
+		c.same("number of jobs claimed", len(got), n)
+		for _, j := range got {
+			key := j.ID[:1]
+			had[key]++
+			order.add(j.ID)
+			c.that(last[key] < j.ID, "jobs of the key %s\ngot  %s after %s\nwant them in order", key, j.ID, last[key])
+			last[key] = j.ID
+		}
+		for a, weight := range weights {
+			for b, other := range weights {
+				c.that(had[a]*other-had[b]*weight <= slack*weight*other,
+					"jobs of the keys %s (weight %d) and %s (weight %d)\ngot  %d and %d, of %s\nwant no key ahead by more than %d of its turns",
+					a, weight, b, other, had[a], had[b], order, slack)
+			}
+		}
+	}
+}

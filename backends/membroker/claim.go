@@ -34,7 +34,7 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 // claim is the step itself. A queue that refuses withholds nothing that
 // another gave.
 func (s *Store) claim(req *broker.ClaimRequest, got *broker.Claimed, now time.Time) error {
-	s.now = now
+	s.at = now
 	got.Now, got.More, got.NextDue = now, false, time.Time{}
 	var errs []error
 	left, room := req.Max, req.ByteLimit()
@@ -86,7 +86,7 @@ func (q *queue) free(rate broker.Rate, b *broker.Bucket) (n int64, next time.Tim
 	if rate.Jobs == 0 {
 		return math.MaxInt64, next
 	}
-	n, at := b.Free(rate, q.store.now.UnixMicro())
+	n, at := b.Free(rate, q.store.at.UnixMicro())
 	if n == 0 {
 		next = broker.FromMicros(at)
 	}
@@ -151,7 +151,7 @@ func (q *queue) full() bool {
 
 // claimable reports whether a claim of a worker would find something.
 func (q *queue) claimable() bool {
-	return q.ready() && !q.policy.Paused && !q.full() && !q.store.now.Before(q.opens)
+	return q.ready() && !q.policy.Paused && !q.full() && !q.store.at.Before(q.opens)
 }
 
 // claim leases up to limit jobs in turn, until they have taken all room (§13). It

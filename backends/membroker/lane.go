@@ -101,10 +101,10 @@ func (q *queue) judge(l *lane) (why broker.Block, until int64) {
 		return broker.BlockActive, never
 	case rules.Rate.Jobs == 0:
 		return broker.BlockNone, never
-	case q.store.now.IsZero():
+	case q.store.at.IsZero():
 		return broker.BlockRate, atOnce
 	}
-	if free, next := l.starts.Free(rules.Rate, q.store.now.UnixMicro()); free == 0 {
+	if free, next := l.starts.Free(rules.Rate, q.store.at.UnixMicro()); free == 0 {
 		return broker.BlockRate, next
 	}
 	return broker.BlockNone, never
@@ -214,7 +214,7 @@ func (q *queue) started(j *job) {
 		l.head = j
 	}
 	if rate := l.rules.Rate; rate.Jobs > 0 {
-		l.starts.Free(rate, q.store.now.UnixMicro())
+		l.starts.Free(rate, q.store.at.UnixMicro())
 		l.starts.Take(1)
 	}
 }
@@ -291,7 +291,7 @@ func (q *queue) forget(l *lane) {
 	if l == q.keyless || l.jobs > 0 || l.own != (broker.Policy{}) {
 		return
 	}
-	if rate, now := l.rules.Rate, q.store.now; rate.Jobs > 0 {
+	if rate, now := l.rules.Rate, q.store.at; rate.Jobs > 0 {
 		at := now // Prune looks again
 		if free := int64(0); !now.IsZero() {
 			free, _ = l.starts.Free(rate, now.UnixMicro())

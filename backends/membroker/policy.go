@@ -17,7 +17,7 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 	if (req == broker.PolicyRequest{Queue: req.Queue, Key: req.Key}) {
 		return b.store.policy(req.Queue, req.Key), nil
 	}
-	b.store.now = time.Time{} // a policy has no time: claims find out what a rate allows
+	b.store.at = time.Time{} // a policy has no time: claims find out what a rate allows
 	q := b.store.queue(req.Queue)
 	if req.Key != "" {
 		l := q.laneOf(req.Key)

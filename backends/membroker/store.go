@@ -13,7 +13,7 @@ import (
 // returns, any number of them at once. Make it with NewStore.
 type Store struct {
 	mu       sync.Mutex
-	now      time.Time // of the step that is under way; zero if it has no time
+	at       time.Time // the time of the step that is under way; zero if it has none
 	queues   map[string]*queue
 	touched  []*queue // where something may have become claimable in this step
 	marks    map[string]*mark
@@ -88,8 +88,8 @@ func (b *Broker) begin(ctx context.Context, op string, now time.Time, refused er
 	if now.IsZero() {
 		now = b.store.now()
 	}
-	b.store.now = now.UTC()
-	return b.store.now, nil
+	b.store.at = now.UTC()
+	return b.store.at, nil
 }
 
 // usable says whether a call of this handle may still do something.

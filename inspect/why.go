@@ -80,8 +80,8 @@ func Explain(j *broker.Job, q QueueInfo) (reasons []Explanation) {
 		obstacles(j, q, add)
 		if len(reasons) == 0 {
 			ahead := q.Counts[broker.StatePending] - 1
-			add("queued", "%s pending beside it; the next one of its priority has waited %s",
-				readable.Count(ahead, "job"), orNow(q.AgePending(j.Priority)))
+			add("queued", "it waits with %s; the next one of its priority has waited %s",
+				readable.Count(ahead, "other job"), orNow(q.AgePending(j.Priority)))
 		}
 	}
 	if !j.Deadline.IsZero() && !j.State.Final() {

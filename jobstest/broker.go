@@ -74,8 +74,10 @@ func (b *Broker) Now() time.Time {
 // then can be claimed, leases and unique windows lapse. In a testing/synctest bubble
 // it sleeps for d; elsewhere it puts the store's clock ahead, and time.Now stays as
 // it is.
-func (b *Broker) Advance(d time.Duration) {
-	if inBubble() {
+func (b *Broker) Advance(d time.Duration) { b.advance(d, inBubble()) }
+
+func (b *Broker) advance(d time.Duration, bubble bool) {
+	if bubble {
 		time.Sleep(d)
 		return
 	}

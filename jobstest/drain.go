@@ -90,7 +90,7 @@ func (f Failure) String() string {
 // if there is no end, see Limit. Calls of it cannot overlap.
 func Drain(t testing.TB, b *Broker, h jobs.Handler, opts ...DrainOption) Report {
 	t.Helper()
-	d := &drain{t: t, b: b, h: h, limit: defaultLimit}
+	d := &drain{t: t, b: b, h: h, limit: defaultLimit, bubble: inBubble()}
 	for _, o := range opts {
 		if o != nil {
 			o.drain(d)
@@ -114,6 +114,7 @@ type drain struct {
 	ahead      time.Duration
 	whole      bool
 	noFailures bool
+	bubble     bool
 
 	queues map[string]int // that are served
 	runner inline.Runner
@@ -142,13 +143,13 @@ func (d *drain) run(began time.Time) {
 		if !ok {
 			break
 		}
-		d.b.Advance(next.Sub(d.b.Now()))
+		d.b.advance(next.Sub(d.b.Now()), d.bubble)
 		if !d.step() {
 			return
 		}
 	}
 	if end := began.Add(d.ahead); d.ahead > 0 && !d.whole {
-		d.b.Advance(end.Sub(d.b.Now()))
+		d.b.advance(end.Sub(d.b.Now()), d.bubble)
 	}
 }
 

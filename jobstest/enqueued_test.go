@@ -151,7 +151,8 @@ func TestEnqueued_SaysWhatWasRefusedAndWhy(t *testing.T) {
 	fake.wantText(t, `
 no job of type "email:goodbye" matches:
   args: {To: "ada@x"}
-A task that matches was not stored: duplicate of job … (of type "email:goodbye", in queue "default", pending), which holds the unique key "welcome:7"
+A task that matches was not stored: a duplicate, by its unique key "welcome:7",
+  of job … of type "email:goodbye" in queue "default", pending
 A task of that type was not stored: … queue …
        args.To: want "ada@x", got "eve@x"
 The nearest of 1 job of that type:

@@ -45,7 +45,11 @@ func (l *looked) wantOne() string {
 func (l *looked) wantNone() string {
 	var text strings.Builder
 	n := len(l.matching)
-	fmt.Fprintf(&text, "%s of type %q %s, want none", plural(n, "job"), l.wanted.def.typ, map[bool]string{true: "matches", false: "match"}[n == 1])
+	verb := "match"
+	if n == 1 {
+		verb = "matches"
+	}
+	fmt.Fprintf(&text, "%s of type %q %s, want none", plural(n, "job"), l.wanted.def.typ, verb)
 	if list := l.wanted.list(); list != "" {
 		text.WriteString(" with:" + list)
 	}
@@ -124,17 +128,18 @@ func (l *looked) why(c *candidate) string {
 	if !errors.Is(e.refused, broker.ErrDuplicate) {
 		return e.refused.Error()
 	}
-	holder := "job " + e.holder
+	by := fmt.Sprintf("by its unique key %s", shorten(fmt.Sprintf("%q", e.job.Body.Unique.Key), maxShown))
+	if e.holder == e.job.ID {
+		by = "by its ID"
+	}
+	text := fmt.Sprintf("a duplicate, %s,\n  of job %s", by, e.holder)
 	stored, _ := candidates(l.t, l.b)
 	for _, s := range stored {
 		if s.job.ID == e.holder && s.job.Queue == e.job.Queue {
-			holder += fmt.Sprintf(" (of type %q, %s)", s.job.Type, s.where(now(l.b)))
+			text += fmt.Sprintf(" of type %q %s", s.job.Type, s.where(now(l.b)))
 		}
 	}
-	if e.holder == e.job.ID {
-		return fmt.Sprintf("duplicate of %s: it has the same ID", holder)
-	}
-	return fmt.Sprintf("duplicate of %s, which holds the unique key %s", holder, shorten(fmt.Sprintf("%q", e.job.Body.Unique.Key), maxShown))
+	return text
 }
 
 // elsewhere says what was enqueued instead.

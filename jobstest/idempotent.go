@@ -76,7 +76,8 @@ func CheckIdempotent[T any](t testing.TB, h jobs.Handler, def jobs.Definition[T]
 			return
 		}
 		if changed := want.changes(flatten(effects())); len(changed) > 0 {
-			t.Errorf("the handler of %q is not idempotent: delivered again %s, it changed its effects:%s", def.Type(), when, indent(changed))
+			t.Errorf("the handler of %q is not idempotent: delivered again %s, it changed its effects:%s",
+				def.Type(), when, indent(changed))
 			return
 		}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/guard"
+	"github.com/seed81422ce9/jobs/internal/labels"
 )
 
 // Config configures a Server. The zero value is ready to use: it serves
@@ -22,8 +23,8 @@ type Config struct {
 	Queues map[string]int
 
 	// StrictPriority claims jobs of a queue only while no queue with a higher
-	// weight has any; queues of equal weight are ordered by name. Prefetched
-	// jobs still run first. The default is false: queues share by weight.
+	// weight has any; queues of equal weight are ordered by name, those with more
+	// Labels first. Prefetched jobs still run first. The default is false: queues share by weight.
 	StrictPriority bool
 
 	// QueueConcurrency limits how many jobs of a queue this server handles at
@@ -42,6 +43,15 @@ type Config struct {
 	// than Concurrency jobs of a queue, which bounds Prefetch. Types that are not
 	// matched can use every slot.
 	TypeConcurrency map[string]int
+
+	// Labels are what this server has that not every server does, "gpu" for
+	// example: it also runs jobs that require them, or some of them; see
+	// WithLabels. At most 4. Such jobs are in queues of their own beside those of
+	// Queues. Each of these has the weight, and on its own the limit of
+	// QueueConcurrency, of the queue beside which it is, unless it is named there
+	// itself. A queue with labels in its name (QueueWithLabels) that Queues names
+	// is served alone: so a server can leave jobs without labels to others.
+	Labels []string
 
 	// ShutdownTimeout is how long a drain waits for handlers before it ends
 	// their contexts with ErrShutdown. After that, handlers have 2 s to return,
@@ -185,6 +195,9 @@ func (cfg Config) withDefaults() (Config, error) {
 	if len(cfg.Queues) == 0 {
 		cfg.Queues = map[string]int{DefaultQueue: defaultQueueOnly}
 	}
+	if err := cfg.serveLabels(); err != nil {
+		return cfg, err
+	}
 	for name := range cfg.QueueConcurrency {
 		if _, ok := cfg.Queues[name]; !ok {
 			return cfg, broker.Invalid("QueueConcurrency",
@@ -228,6 +241,9 @@ func (cfg *Config) check() error {
 		if err := broker.CheckQueue(name); err != nil {
 			return broker.Invalid("Queues", "names a queue that cannot be: %v", err)
 		}
+		if err := labels.Check(name); err != nil {
+			return broker.Invalid("Queues", "names a queue that cannot be: %v", err)
+		}
 		if broker.Reserved(name) {
 			return broker.Invalid("Queues", "names %q, which belongs to the framework; use Extensions", name)
 		}
@@ -242,6 +258,9 @@ func (cfg *Config) check() error {
 		}
 	}
 	if err := cfg.checkTypeConcurrency(); err != nil {
+		return err
+	}
+	if err := cfg.checkLabels(); err != nil {
 		return err
 	}
 	for name, f := range cfg.RetryPolicies {

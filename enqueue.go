@@ -128,12 +128,15 @@ func (c *enqueueConfig) describe(job *broker.NewJob, task *Task, defaults, call 
 	}
 }
 
-// finish refuses what no store can check, and derives the unique key.
+// finish refuses what no store can check, and derives the unique key and the queue.
 func (c *enqueueConfig) finish() error {
 	if err := broker.CheckUnreserved(c.job.Queue); err != nil {
 		return err
 	}
-	return c.finishUnique()
+	if err := c.finishUnique(); err != nil {
+		return err
+	}
+	return c.place()
 }
 
 // answer records what the store said of the job.

@@ -18,6 +18,7 @@ import (
 //	JOBS_STRICT_PRIORITY    StrictPriority: true or false
 //	JOBS_QUEUE_CONCURRENCY  QueueConcurrency: reports:2
 //	JOBS_TYPE_CONCURRENCY   TypeConcurrency: report:*:2,import:1 (the number follows the last colon)
+//	JOBS_LABELS             Labels: gpu,ssd
 //	JOBS_SHUTDOWN_TIMEOUT   ShutdownTimeout: 20s; 0 ends contexts at once
 //	JOBS_LEASE              Lease: 15s
 //	JOBS_TIMEOUT            Timeout: 30m
@@ -54,6 +55,12 @@ func configFrom(getenv func(string) string) (Config, error) {
 		{"JOBS_TYPE_CONCURRENCY", func(text string) (err error) {
 			cfg.TypeConcurrency, err = numbersByName(text, 0)
 			return err
+		}},
+		{"JOBS_LABELS", func(text string) error {
+			for label := range strings.SplitSeq(text, ",") {
+				cfg.Labels = append(cfg.Labels, strings.TrimSpace(label))
+			}
+			return nil
 		}},
 		{"JOBS_SHUTDOWN_TIMEOUT", zeroIsNone(&cfg.ShutdownTimeout, duration(&cfg.ShutdownTimeout))},
 		{"JOBS_LEASE", noZero(&cfg.Lease, duration(&cfg.Lease))},

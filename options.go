@@ -18,6 +18,9 @@ type enqueueConfig struct {
 	job    *broker.NewJob
 	unique bool // uniqueness was asked for, by whichever option
 	keySet bool // … with a key of its own
+
+	labels []string
+	share  labelShare
 }
 
 type optionFunc func(*enqueueConfig)
@@ -52,7 +55,8 @@ const (
 )
 
 // WithQueue puts the job into the queue called name: 1 to 255 bytes of UTF-8
-// without control characters and braces. The default is DefaultQueue.
+// without control characters and braces. A plus sign stands between a queue and
+// labels; see QueueWithLabels. The default is DefaultQueue.
 func WithQueue(name string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Queue = name })
 }

@@ -56,7 +56,7 @@ func NewServer(b broker.Broker, cfg Config) (*Server, error) {
 	ids := newIDSource()
 	typeLimits, typeLimitOf := cfg.typeLimits()
 	options := engine.Options{
-		Queues: cfg.Queues, StrictPriority: cfg.StrictPriority, QueueConcurrency: cfg.QueueConcurrency,
+		Queues: cfg.weights(), StrictPriority: cfg.StrictPriority, QueueConcurrency: cfg.QueueConcurrency,
 		TypeLimits: typeLimits, TypeLimitOf: typeLimitOf,
 		Concurrency: cfg.Concurrency, Prefetch: cfg.Prefetch, CrashBudget: cfg.CrashBudget, ErrorHistory: cfg.ErrorHistory,
 		ShutdownTimeout: cfg.ShutdownTimeout, Lease: cfg.Lease, Timeout: cfg.Timeout, StuckGrace: cfg.StuckGrace,

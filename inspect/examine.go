@@ -113,7 +113,7 @@ func unserved(q QueueInfo) (findings []Finding) {
 	}
 	if live == 0 && due > 0 && !q.Policy.Paused {
 		findings = append(findings, Finding{FindingKind: kinds.Of("queue-not-served"), Queue: q.Name,
-			What: fmt.Sprintf("no live worker serves the queue, which has %s to run", readable.Count(due, "job"))})
+			What: fmt.Sprintf("%s to run: %s", readable.Count(due, "job"), nobody(q.Name))})
 	}
 	return findings
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/labels"
 )
 
 // Types that an Inspector takes and gives; their fields are documented in
@@ -83,31 +84,33 @@ func (q QueueInfo) AgePending(p broker.Priority) time.Duration {
 
 // Queues describes the named queues, or all, sorted by name. Queues that do
 // not exist are left out. So are those of the framework (broker.Reserved),
-// unless they are named.
+// unless they are named. The name "images+*" stands for images and all queues
+// beside it, of jobs that require labels: images+gpu, for example.
 func (i *Inspector) Queues(ctx context.Context, names ...string) ([]QueueInfo, error) {
-	queues, err := i.queues(ctx, broker.QueuesRequest{Names: names})
-	return listed(queues, names), err
+	return i.queues(ctx, broker.QueuesRequest{Names: names})
 }
 
 // Overview is Queues with the live workers of each queue, in the same one call
 // to the broker.
 func (i *Inspector) Overview(ctx context.Context, names ...string) ([]QueueInfo, error) {
-	queues, err := i.queues(ctx, broker.QueuesRequest{Names: names, Workers: true})
-	return listed(queues, names), err
+	return i.queues(ctx, broker.QueuesRequest{Names: names, Workers: true})
 }
 
-// listed leaves the queues of the framework out of a list of all.
-func listed(queues []QueueInfo, names []string) []QueueInfo {
-	if len(names) > 0 {
-		return queues
+// wanted reports whether somebody asks for a queue by these names, or by none.
+func wanted(queue string, names []string) bool {
+	if len(names) == 0 {
+		return !broker.Reserved(queue)
 	}
-	return slices.DeleteFunc(queues, func(q QueueInfo) bool { return broker.Reserved(q.Name) })
+	return slices.ContainsFunc(names, func(name string) bool { return labels.Means(name, queue) })
 }
 
 // Queue describes one queue with its live workers. The error is ErrNotFound if
 // nothing was ever enqueued there.
 func (i *Inspector) Queue(ctx context.Context, name string) (QueueInfo, error) {
 	err := broker.CheckQueue(name)
+	if err == nil && labels.Pattern(name) {
+		err = broker.Invalid("queue", "%q stands for several queues; name one", name)
+	}
 	if err == nil {
 		var queues []QueueInfo
 		queues, err = i.Overview(ctx, name)
@@ -122,9 +125,16 @@ func (i *Inspector) Queue(ctx context.Context, name string) (QueueInfo, error) {
 }
 
 func (i *Inspector) queues(ctx context.Context, req broker.QueuesRequest) (queues []QueueInfo, err error) {
+	names := req.Names
+	if slices.ContainsFunc(names, labels.Pattern) {
+		req.Names = nil
+	}
 	err = i.call(ctx, func(ctx context.Context, b broker.Broker) error {
 		reply, err := b.Queues(ctx, req)
 		for _, q := range reply.Queues {
+			if !wanted(q.Name, names) {
+				continue
+			}
 			queues = append(queues, QueueInfo{QueueInfo: q, Now: reply.Now})
 		}
 		return err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/labels"
 	"github.com/seed81422ce9/jobs/internal/parked"
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
@@ -57,7 +58,7 @@ func Explain(j *broker.Job, q QueueInfo) (reasons []Explanation) {
 	case broker.StateActive:
 		add("running", "it is held by %s", holder(j, q))
 		if len(alive(q)) == 0 {
-			add("no-worker", "no live worker serves the queue %s", q.Name)
+			add("no-worker", "%s", nobody(q.Name))
 		}
 		if j.CancelRequested {
 			add("cancel-requested", "it was asked to cancel; its handler has not returned")
@@ -139,7 +140,7 @@ func obstacles(j *broker.Job, q QueueInfo, add func(code, format string, args ..
 	}
 	workers := alive(q)
 	if len(workers) == 0 {
-		add("no-worker", "no live worker serves the queue %s", q.Name)
+		add("no-worker", "%s", nobody(q.Name))
 		return
 	}
 	knows, free := 0, 0
@@ -155,6 +156,19 @@ func obstacles(j *broker.Job, q QueueInfo, add func(code, format string, args ..
 	case free == 0:
 		add("busy", "all slots of the live workers for it (%d) are taken", knows)
 	}
+}
+
+// nobody says that no live worker serves a queue. One that serves a queue with
+// labels has those labels.
+func nobody(queue string) string {
+	base, required := labels.Split(queue)
+	switch len(required) {
+	case 0:
+		return fmt.Sprintf("no live worker serves the queue %s", queue)
+	case 1:
+		return fmt.Sprintf("no live worker of the queue %s offers the label %s", base, required[0])
+	}
+	return fmt.Sprintf("no live worker of the queue %s offers all of the labels %s", base, strings.Join(required, ", "))
 }
 
 // knowsType reports whether a worker has a handler for a type. One that names

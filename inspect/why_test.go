@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -30,6 +31,9 @@ func TestWhy_EveryObstacleIsNamed(t *testing.T) {
 		{"queued", broker.Job{State: broker.StatePending}, false, []WorkerInfo{worker("mail:*")}, []string{"queued"}, "4 other jobs"},
 		{"paused", broker.Job{State: broker.StatePending}, true, []WorkerInfo{worker()}, []string{"paused"}, "the queue q is paused"},
 		{"nobody there", broker.Job{State: broker.StatePending}, false, nil, []string{"no-worker"}, "no live worker"},
+		{"nobody has its label", broker.Job{Queue: "q+gpu", State: broker.StatePending}, false, nil, []string{"no-worker"}, "no live worker of the queue q offers the label gpu"},
+		{"nobody has its labels", broker.Job{Queue: "q+gpu+ssd", State: broker.StatePending}, false, nil, []string{"no-worker"}, "of the queue q offers all of the labels gpu, ssd"},
+		{"its worker died, and nobody has its label", broker.Job{Queue: "q+gpu", State: broker.StateActive, Worker: "w"}, false, []WorkerInfo{silent}, []string{"running", "no-worker"}, "the label gpu"},
 		{"paused, and nobody there", broker.Job{State: broker.StatePending}, true, nil, []string{"paused", "no-worker"}, ""},
 		{"nobody knows it", broker.Job{State: broker.StatePending}, false, []WorkerInfo{worker("report:*", "mail")}, []string{"unknown-type"}, "type mail:send"},
 		{"all are busy", broker.Job{State: broker.StatePending}, false, []WorkerInfo{full}, []string{"busy"}, "all slots"},
@@ -56,7 +60,7 @@ func TestWhy_EveryObstacleIsNamed(t *testing.T) {
 		{"unreadable", broker.Job{State: broker.StatePending, Broken: errors.New("bad form")}, true, []WorkerInfo{worker()}, []string{"unreadable", "paused"}, "bad form"},
 	} {
 		c.job.Type = "mail:send"
-		q := QueueInfo{Now: now, QueueInfo: broker.QueueInfo{Name: "q", Workers: c.workers, Policy: Policy{Paused: c.paused},
+		q := QueueInfo{Now: now, QueueInfo: broker.QueueInfo{Name: cmp.Or(c.job.Queue, "q"), Workers: c.workers, Policy: Policy{Paused: c.paused},
 			Counts: map[broker.State]int64{broker.StatePending: 5}}}
 		var codes, texts []string
 		for _, r := range Explain(&c.job, q) {

@@ -14,6 +14,9 @@ func (a *app) pause(verb, what string, do func(*inspect.Inspector, context.Conte
 	return &cobra.Command{
 		Use:   verb + " QUEUE…",
 		Short: what,
+		Long: what + `.
+images+* stands for images and the queues beside it, of jobs that require labels.
+One that is made later is not among them.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return &usageError{fmt.Sprintf("give the names of the queues to %s", verb)}
@@ -26,15 +29,19 @@ func (a *app) pause(verb, what string, do func(*inspect.Inspector, context.Conte
 				return err
 			}
 			var errs []error
-			for _, queue := range args {
-				_, err := i.Queue(cmd.Context(), queue) // a queue whose name was mistyped would be made
+			for _, name := range args {
+				queues, err := i.Queues(cmd.Context(), name) // a queue whose name was mistyped would be made
 				if err == nil {
-					err = do(i, cmd.Context(), queue)
-				}
-				if err == nil {
-					a.say("%s is %sd.", plain(queue), verb)
+					err = allThere(queues, []string{name})
 				}
 				errs = append(errs, err)
+				for _, q := range queues {
+					err := do(i, cmd.Context(), q.Name)
+					if err == nil {
+						a.say("%s is %sd.", plain(q.Name), verb)
+					}
+					errs = append(errs, err)
+				}
 			}
 			return errors.Join(errs...)
 		},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/labels"
 
 	"github.com/spf13/cobra"
 )
@@ -127,7 +128,7 @@ func lease(w inspect.WorkerInfo, now time.Time) string {
 // allThere refuses names of queues that do not exist.
 func allThere(queues []inspect.QueueInfo, names []string) error {
 	for _, name := range names {
-		if !slices.ContainsFunc(queues, func(q inspect.QueueInfo) bool { return q.Name == name }) {
+		if !slices.ContainsFunc(queues, func(q inspect.QueueInfo) bool { return labels.Means(name, q.Name) }) {
 			return fmt.Errorf("queue %q: %w", name, broker.ErrNotFound)
 		}
 	}

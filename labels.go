@@ -1,0 +1,161 @@
+package jobs
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/binary"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/labels"
+)
+
+// WithLabels has the job run only on servers whose Config.Labels have all of
+// these labels: "gpu", for example. A label has 1 to 32 letters of English,
+// digits, and - _ . characters. A job has at most 4. Without labels, WithLabels
+// undoes an earlier one. The default is none.
+//
+// A job with labels is in a queue of its own beside the one that WithQueue names:
+// QueueWithLabels says which. JobInfo and Job show that name, and operators see a
+// queue like any other: it has a policy, counts, and unique keys of its own.
+func WithLabels(required ...string) Option {
+	return optionFunc(func(c *enqueueConfig) { c.labels = required })
+}
+
+// WithLabelShare has percent of 100 jobs require a label, and the others not: to
+// try a new version on a few servers, for example. Which jobs these are follows
+// from the label and the job's key, or else its unique key, or else its ID. So all
+// jobs with the same key are on the same side, and a higher percentage only
+// adds keys. Zero percent undoes an earlier WithLabelShare.
+//
+// The jobs that require the label wait for servers that have it. To end a trial, set
+// the share to zero, and give the label to servers that run the rest, too, until no
+// job requires it.
+//
+// A task that is kept and enqueued later, by a schedule or a workflow, has no ID
+// yet: it needs a key, or is refused.
+func WithLabelShare(label string, percent int) Option {
+	return optionFunc(func(c *enqueueConfig) { c.share = labelShare{label, percent, true} })
+}
+
+// QueueWithLabels is the name of the queue in which jobs of queue are that require
+// those labels: of images with ssd and gpu it is "images+gpu+ssd". Their order, and
+// how often one is given, make no difference.
+func QueueWithLabels(queue string, required ...string) (string, error) {
+	name, err := labels.Add(queue, required...)
+	if err == nil {
+		err = broker.CheckQueue(name)
+	}
+	return name, err
+}
+
+// labelShare is what WithLabelShare asks for.
+type labelShare struct {
+	label   string
+	percent int
+	set     bool
+}
+
+// place puts the job into the queue of its labels.
+func (c *enqueueConfig) place() error {
+	required := c.labels
+	if c.share.set {
+		takes, err := c.share.takes(c.job)
+		if err != nil {
+			return err
+		}
+		if takes {
+			required = append(slices.Clone(required), c.share.label)
+		}
+	}
+	if len(required) == 0 {
+		return labels.Check(c.job.Queue)
+	}
+	name, err := labels.Add(c.job.Queue, required...)
+	if err != nil {
+		return err
+	}
+	c.job.Queue = name
+	return nil
+}
+
+// takes reports whether a job is among those that require the label.
+func (s labelShare) takes(job *broker.NewJob) (bool, error) {
+	if err := labels.CheckLabel("label share", s.label); err != nil {
+		return false, err
+	}
+	if s.percent < 0 || s.percent > 100 {
+		return false, broker.Invalid("label share", "of %s is %d percent; use 0 to 100", s.label, s.percent)
+	}
+	if s.percent == 0 {
+		return false, nil
+	}
+	by := cmp.Or(job.Body.Key, job.Body.Unique.Key, job.ID)
+	if by == "" {
+		return false, broker.Invalid("label share", "of %s needs a key: this task is kept and has no ID yet; give it one with WithKey", s.label)
+	}
+	sum := sha256.Sum256([]byte(s.label + "\x00" + by)) // neither has a zero byte
+	return binary.BigEndian.Uint64(sum[:])%100 < uint64(s.percent), nil
+}
+
+// checkLabels refuses labels that a server cannot have.
+func (cfg *Config) checkLabels() error {
+	if len(cfg.Labels) > labels.Max {
+		return broker.Invalid("Labels", "are %d (%s); the limit is %d, since each doubles the number of queues that the server serves",
+			len(cfg.Labels), strings.Join(cfg.Labels, ", "), labels.Max)
+	}
+	for i, l := range cfg.Labels {
+		if err := labels.CheckLabel("Labels", l); err != nil {
+			return err
+		}
+		if slices.Contains(cfg.Labels[:i], l) {
+			return broker.Invalid("Labels", "has %q twice; remove one", l)
+		}
+	}
+	return nil
+}
+
+// serveLabels adds the queues of jobs that the server's labels let it run, with the
+// weights and the limits of the queues beside which they are.
+func (cfg *Config) serveLabels() error {
+	queues, limits := maps.Clone(cfg.Queues), maps.Clone(cfg.QueueConcurrency)
+	for base, weight := range cfg.Queues {
+		if _, required := labels.Split(base); len(required) > 0 {
+			for _, l := range required {
+				if !slices.Contains(cfg.Labels, l) {
+					return broker.Invalid("Queues", "names %q, and Labels does not have %s; add it there or remove the queue", base, l)
+				}
+			}
+			continue // it is served alone
+		}
+		for _, name := range labels.Served(base, cfg.Labels)[1:] {
+			if err := broker.CheckQueue(name); err != nil {
+				return broker.Invalid("Labels", "make a name of a queue that cannot be: %v", err)
+			}
+			if _, own := cfg.Queues[name]; !own {
+				queues[name] = weight
+			}
+			limit, limited := cfg.QueueConcurrency[base]
+			if _, own := cfg.QueueConcurrency[name]; limited && !own {
+				limits[name] = limit
+			}
+		}
+	}
+	cfg.Queues, cfg.QueueConcurrency = queues, limits
+	return nil
+}
+
+// weights are those that the engine has. In strict order, jobs that fewer servers can
+// run come before others of the same weight.
+func (cfg *Config) weights() map[string]int {
+	if !cfg.StrictPriority || len(cfg.Labels) == 0 {
+		return cfg.Queues
+	}
+	weights := make(map[string]int, len(cfg.Queues))
+	for name, weight := range cfg.Queues {
+		weights[name] = weight*(labels.Max+1) + labels.Count(name)
+	}
+	return weights
+}

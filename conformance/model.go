@@ -26,6 +26,7 @@ type modelQueue struct {
 	remembered map[string]modelPast
 	workers    map[string]*modelWorker
 	policy     broker.Policy
+	flow       modelFlow
 }
 
 type modelKey struct {
@@ -53,6 +54,7 @@ type modelWorker struct {
 type modelJob struct {
 	broker.Job
 	front       bool
+	loose       bool // it became pending as its key's head: where it would be without that is left open
 	first, last int64
 	ends        time.Time // of the record of a completed or cancelled job
 	unsure      bool      // held when it was due: perhaps as pending
@@ -64,7 +66,7 @@ func (m *model) queue(name string) *modelQueue {
 	q := m.queues[name]
 	if q == nil {
 		q = &modelQueue{name: name, jobs: map[string]*modelJob{}, keys: map[string]modelKey{},
-			remembered: map[string]modelPast{}, workers: map[string]*modelWorker{}}
+			remembered: map[string]modelPast{}, workers: map[string]*modelWorker{}, flow: newModelFlow()}
 		m.queues[name] = q
 	}
 	return q
@@ -96,7 +98,7 @@ func (j *modelJob) before(o *modelJob) bool {
 	switch {
 	case j.Priority != o.Priority:
 		return j.Priority < o.Priority
-	case j.Key != o.Key:
+	case j.Key != o.Key || j.loose || o.loose:
 		return false // keys take turns
 	case j.front || o.front:
 		return j.front && !o.front // the front has no order of its own
@@ -132,6 +134,7 @@ func (m *model) wait(j *modelJob, state broker.State, at time.Time) {
 // end takes a job into a final state, with all that follows from it.
 func (m *model) end(q *modelQueue, j *modelJob, state broker.State) {
 	j.State, j.RunAt, j.Worker, j.Holder, j.HeldFrom, j.CancelRequested = state, time.Time{}, "", "", broker.StateNone, false
+	q.let(j)
 	if j.Unique.Mode != window {
 		q.free(j)
 	}
@@ -160,6 +163,9 @@ func (m *model) forget(q *modelQueue, j *modelJob, since time.Time, left int64) 
 		q.free(j)
 	}
 	delete(q.jobs, j.ID)
+	if q.flow.heads[j.Key] == j {
+		delete(q.flow.heads, j.Key)
+	}
 	if j.GivenID {
 		span := q.policy.DuplicateSpan
 		if span == 0 {
@@ -218,7 +224,10 @@ func (m *model) enqueue(jobs []broker.NewJob, receipts []broker.Receipt) error {
 		if n.Restore != nil && n.Restore.Head.Epoch > known.left {
 			known = modelPast{} // it comes back
 		}
+		keyMost := q.policy.OfKey(q.flow.own[n.Body.Key]).MaxDepth
 		switch other := q.jobs[n.ID]; {
+		case q.policy.Ordered != broker.OrderNone && n.Restore == nil && (n.Body.Key == "" || n.Body.Priority != broker.PriorityNormal):
+			want = broker.ErrInvalid
 		case n.Restore != nil && other != nil && other.State == broker.StateWaiting:
 			want, holder = broker.ErrWrongState, other.Holder
 		case other != nil || m.now.Before(known.surely):
@@ -229,6 +238,8 @@ func (m *model) enqueue(jobs []broker.NewJob, receipts []broker.Receipt) error {
 			want = broker.ErrQueueFull
 		case full:
 			unsure = true
+		case room && keyMost > 0 && q.keyDepth(n.Body.Key) >= keyMost:
+			want = broker.ErrQueueFull
 		case key && q.holder(n.Body.Unique.Key, m.now) != "":
 			want, holder = broker.ErrDuplicate, q.holder(n.Body.Unique.Key, m.now)
 		}

@@ -34,18 +34,21 @@ func (m *model) claim(req broker.ClaimRequest, got broker.Claimed, err error) er
 		if took > most {
 			return fmt.Errorf("claim: %d jobs of %s, want at most %d", took, s.Queue, most)
 		}
-		if q.policy.Paused || took == 0 && (most == 0 || got.More) {
+		if took == 0 && most > 0 && !got.More {
+			if at := m.opens(q); !at.IsZero() && (got.NextDue.IsZero() || got.NextDue.After(at)) {
+				return fmt.Errorf("claim: NextDue %v, although %s gives jobs again at %v", got.NextDue, s.Queue, at)
+			}
+		}
+		if full, _ := m.full(q); full || took == 0 && (most == 0 || got.More) {
 			continue // it may not have been looked at
 		}
-		more := false
 		for _, j := range q.jobs {
 			if j.ready(m.now) {
 				j.last = min(j.last, m.count+1) // this claim saw that it is due
-				more = true
 			}
 		}
-		if more && took < most && !got.More {
-			return fmt.Errorf("claim: %d jobs of %s and no More, although others are ready", took, s.Queue)
+		if others := m.startable(q); len(others) > 0 && took < most && !got.More {
+			return fmt.Errorf("claim: %d jobs of %s and no More, although others are ready, like %s", took, s.Queue, others[0].ID)
 		}
 	}
 	if e := within(req.ByteLimit(), got.Jobs, len(req.Queues)); e != nil {
@@ -80,11 +83,17 @@ func (m *model) give(q *modelQueue, worker string, got *broker.Job) error {
 	if j == nil || !j.ready(m.now) || q.policy.Paused {
 		return fmt.Errorf("claim of %s, which is not ready (paused %t)", got.ID, q.policy.Paused)
 	}
-	for _, o := range q.jobs {
-		if o != j && o.ready(m.now) && o.before(j) {
+	others := m.startable(q)
+	if full, _ := m.full(q); full || !slices.Contains(others, j) {
+		why, _ := m.block(q, j.Key)
+		return fmt.Errorf("claim of %s, which a limit keeps back (the queue's: %t, its key's: %v)", j.ID, full, why)
+	}
+	for _, o := range others {
+		if o != j && o.before(j) {
 			return fmt.Errorf("claim of %s, before which %s goes\n%s\n%s", j.ID, o.ID, j.place(), o.place())
 		}
 	}
+	m.start(q, j)
 	j.State, j.RunAt, j.Worker = broker.StateActive, time.Time{}, worker
 	if j.Unique.Mode == untilStarted {
 		q.free(j)

@@ -195,4 +195,5 @@ func (s *sequence) look() {
 		}
 		s.agree(s.m.compare(s.m.queue(name), listed, s.counted(name).Counts))
 	}
+	s.lookAtKeys()
 }

@@ -104,12 +104,13 @@ func (s *sequence) run(steps int) {
 	for _, name := range s.names { // a queue exists before anything is asked of it
 		s.enqueueJobs(s.newJob(name))
 	}
+	s.rates()
 	moves := []struct {
 		weight int
 		move   func()
 	}{
 		{18, s.enqueueSome}, {22, s.claim}, {18, s.settle}, {4, s.repeatSettle}, {8, s.operate}, {8, s.passTime}, {4, s.renew},
-		{5, s.reclaim}, {2, s.retire}, {3, s.changePolicy}, {3, s.mark}, {2, s.look}, {6, s.restore},
+		{5, s.reclaim}, {2, s.retire}, {3, s.changePolicy}, {4, s.changeFlow}, {3, s.mark}, {2, s.look}, {6, s.restore},
 	}
 	total := 0
 	for _, mv := range moves {
@@ -173,7 +174,7 @@ func (s *sequence) newJob(queue string) broker.NewJob {
 	if s.chance(20) {
 		b.Retention = time.Duration(1+s.r.IntN(120)) * time.Second
 	}
-	if s.chance(20) {
+	if s.chance(40) {
 		b.Key = fmt.Sprint("tenant", s.r.IntN(3))
 	}
 	switch {

@@ -1,0 +1,304 @@
+package conformance
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// modelFlow is what the model knows of a queue's keys, and of what its rates
+// counted. Rates are set when a sequence begins and stay: what one leaves to another
+// depends on when a store looked.
+type modelFlow struct {
+	own    map[string]broker.Policy
+	heads  map[string]*modelJob
+	starts broker.Bucket
+	ofKey  map[string]*broker.Bucket
+}
+
+func newModelFlow() modelFlow {
+	return modelFlow{own: map[string]broker.Policy{}, heads: map[string]*modelJob{}, ofKey: map[string]*broker.Bucket{}}
+}
+
+// bucket is that of a key, as it is; free looks at copies.
+func (f *modelFlow) bucket(key string) *broker.Bucket {
+	if f.ofKey[key] == nil {
+		f.ofKey[key] = new(broker.Bucket)
+	}
+	return f.ofKey[key]
+}
+
+func (m *model) free(rate broker.Rate, b broker.Bucket) (free bool, next time.Time) {
+	if rate.Jobs == 0 {
+		return true, next
+	}
+	n, at := b.Free(rate, m.now.UnixMicro())
+	if n == 0 {
+		next = broker.FromMicros(at)
+	}
+	return n > 0, next
+}
+
+// full reports whether a queue may start nothing, and from when on if only time tells.
+func (m *model) full(q *modelQueue) (full bool, until time.Time) {
+	if most := q.policy.MaxActive; q.policy.Paused || most > 0 && int64(len(q.list(broker.StateActive))) >= most {
+		return true, until
+	}
+	free, until := m.free(q.policy.Rate, q.flow.starts)
+	return !free, until
+}
+
+// block says why a key may start nothing, and until when if only time tells.
+func (m *model) block(q *modelQueue, key string) (why broker.Block, until time.Time) {
+	if key == "" {
+		return broker.BlockNone, until
+	}
+	rules, active := q.policy.OfKey(q.flow.own[key]), int64(0)
+	for _, j := range q.list(broker.StateActive) {
+		if j.Key == key {
+			active++
+		}
+	}
+	free, until := m.free(rules.Rate, *q.flow.bucket(key))
+	switch head := q.flow.heads[key]; {
+	case rules.Paused:
+		return broker.BlockPaused, time.Time{}
+	case head != nil && !head.ready(m.now):
+		return broker.BlockOrder, time.Time{}
+	case rules.MaxActive > 0 && active >= rules.MaxActive:
+		return broker.BlockActive, time.Time{}
+	case !free:
+		return broker.BlockRate, until
+	}
+	return broker.BlockNone, time.Time{}
+}
+
+// startable are the jobs that a claim may give by the rules of their keys.
+func (m *model) startable(q *modelQueue) (jobs []*modelJob) {
+	why := map[string]broker.Block{}
+	for _, j := range q.jobs {
+		if _, known := why[j.Key]; !known {
+			why[j.Key], _ = m.block(q, j.Key)
+		}
+		if head := q.flow.heads[j.Key]; j.ready(m.now) && why[j.Key] == broker.BlockNone && (head == nil || head == j) {
+			jobs = append(jobs, j)
+		}
+	}
+	return jobs
+}
+
+// start counts a job that a claim gives.
+func (m *model) start(q *modelQueue, j *modelJob) {
+	j.loose = q.policy.Ordered != broker.OrderNone && j.Key != ""
+	if j.loose {
+		q.flow.heads[j.Key] = j
+	}
+	take := func(rate broker.Rate, b *broker.Bucket) {
+		if rate.Jobs > 0 {
+			b.Free(rate, m.now.UnixMicro())
+			b.Take(1)
+		}
+	}
+	if take(q.policy.Rate, &q.flow.starts); j.Key != "" {
+		take(q.policy.OfKey(q.flow.own[j.Key]).Rate, q.flow.bucket(j.Key))
+	}
+}
+
+// let makes a job that ended its key's head no more; a dead one only as its queue's
+// order has it.
+func (q *modelQueue) let(j *modelJob) {
+	if q.flow.heads[j.Key] == j && (j.State != broker.StateDead || q.policy.Ordered != broker.OrderStop) {
+		delete(q.flow.heads, j.Key)
+	}
+}
+
+// reorder follows a change of the order of a queue.
+func (q *modelQueue) reorder() {
+	for _, head := range q.flow.heads {
+		if q.policy.Ordered == broker.OrderNone || head.State == broker.StateDead {
+			q.let(head)
+		}
+	}
+	if q.policy.Ordered == broker.OrderNone {
+		clear(q.flow.heads)
+	}
+}
+
+// keyDepth is how many jobs count for the depth of a key.
+func (q *modelQueue) keyDepth(key string) (n int64) {
+	for _, j := range q.jobs {
+		if j.Key == key && key != "" && !j.State.Final() && j.State != broker.StateActive {
+			n++
+		}
+	}
+	return n
+}
+
+// opens is when a queue of which a claim has just got nothing may give something, by
+// time alone; zero for never. A claim is to have said so.
+func (m *model) opens(q *modelQueue) (first time.Time) {
+	full, at := m.full(q)
+	if full && at.IsZero() {
+		return first
+	}
+	for _, j := range q.jobs {
+		why, until := m.block(q, j.Key)
+		head := q.flow.heads[j.Key]
+		if !j.ready(m.now) || head != nil && head != j || why != broker.BlockNone && why != broker.BlockRate {
+			continue
+		}
+		if until.Before(at) {
+			until = at
+		}
+		if first.IsZero() || until.Before(first) {
+			first = until
+		}
+	}
+	return first
+}
+
+// compareKeys compares what Keys shows.
+func (m *model) compareKeys(q *modelQueue, got []broker.KeyInfo) error {
+	want := map[string]bool{}
+	for key := range q.flow.own {
+		want[key] = true
+	}
+	for _, j := range q.jobs {
+		if j.Key != "" && !j.State.Final() {
+			want[j.Key] = true
+		}
+	}
+	var names []string
+	for _, k := range got {
+		names = append(names, k.Key)
+	}
+	if sorted := slices.Sorted(maps.Keys(want)); !slices.Equal(names, sorted) {
+		return fmt.Errorf("the keys of %s are %q, want %q", q.name, names, sorted)
+	}
+	for _, k := range got {
+		var active, surely, due int64
+		for _, j := range q.jobs {
+			switch {
+			case j.Key != k.Key:
+			case j.State == broker.StateActive:
+				active++
+			case j.State == broker.StatePending:
+				surely++
+			case j.ready(m.now):
+				due++
+			}
+		}
+		head, id := q.flow.heads[k.Key], ""
+		if head != nil {
+			id = head.ID
+		}
+		why, until := m.block(q, k.Key)
+		if head != nil && head.waits() && head.ready(m.now) {
+			why, until = k.Block, k.Until // some call may have seen that it is due
+		}
+		if k.Active != active || k.Depth != q.keyDepth(k.Key) || k.Pending < surely || k.Pending > surely+due || k.Policy != q.flow.own[k.Key] ||
+			k.Head != id || k.Block != why || !k.Until.Equal(until) {
+			return fmt.Errorf("key %q of %s: %+v, want %d active, depth %d, %d to %d pending, policy %+v, head %q, blocked %v until %v", k.Key, q.name, k,
+				active, q.keyDepth(k.Key), surely, surely+due, q.flow.own[k.Key], id, why, until)
+		}
+	}
+	return nil
+}
+
+// rates gives a sequence's queues their rates, which stay.
+func (s *sequence) rates() {
+	if s.limits.NoFlow {
+		return
+	}
+	for _, name := range s.names {
+		q, req := s.m.queue(name), broker.PolicyRequest{Queue: name}
+		if s.chance(40) {
+			req.Rate = s.rate()
+		}
+		if s.chance(50) {
+			req.KeyRate = s.rate()
+		}
+		req.Apply(&q.policy)
+		s.same("policy of "+name, s.policy(req), q.policy)
+		if s.chance(50) {
+			own := broker.Policy{Rate: *s.rate()}
+			q.flow.own["tenant0"] = own
+			s.same("policy of tenant0", s.policy(broker.PolicyRequest{Queue: name, Key: "tenant0", Rate: &own.Rate}), own)
+		}
+	}
+}
+
+func (s *sequence) rate() *broker.Rate {
+	return &broker.Rate{Jobs: int64(1 + s.r.IntN(5)), Per: time.Duration(1+s.r.IntN(30)) * time.Second, Burst: int64(s.r.IntN(4))}
+}
+
+// count is a limit, sometimes none.
+func (s *sequence) limit(most int) *int64 {
+	if s.chance(40) {
+		return new(int64(broker.NoLimit))
+	}
+	return new(int64(1 + s.r.IntN(most)))
+}
+
+// changeFlow changes limits, of a queue or of a key, or the order.
+func (s *sequence) changeFlow() {
+	if s.limits.NoFlow {
+		return
+	}
+	q := s.m.queue(s.name())
+	req := broker.PolicyRequest{Queue: q.name}
+	switch s.r.IntN(6) {
+	case 0:
+		req.MaxActive = s.limit(6)
+	case 1:
+		req.KeyMaxActive = s.limit(3)
+	case 2:
+		req.KeyMaxDepth = s.limit(6)
+	case 3, 4:
+		req.Ordered = new([]broker.Order{broker.OrderNone, broker.OrderNone, broker.OrderStop, broker.OrderSkip}[s.r.IntN(4)])
+	default:
+		req.Key = fmt.Sprint("tenant", s.r.IntN(3))
+		switch s.r.IntN(4) {
+		case 0, 1:
+			req.Paused = new(!q.flow.own[req.Key].Paused)
+		case 2:
+			req.MaxActive = s.limit(3)
+		case 3:
+			req.MaxDepth, req.Weight = s.limit(6), s.limit(5)
+		}
+	}
+	if req.Key != "" {
+		own := q.flow.own[req.Key]
+		req.Apply(&own)
+		if q.flow.own[req.Key] = own; own == (broker.Policy{}) {
+			delete(q.flow.own, req.Key)
+		}
+		s.same(fmt.Sprintf("policy of %s, key %s", q.name, req.Key), s.policy(req), own)
+		return
+	}
+	if req.Apply(&q.policy); req.Ordered != nil {
+		q.reorder()
+	}
+	s.same("policy of "+q.name, s.policy(req), q.policy)
+}
+
+// lookAtKeys compares what Keys shows of each queue.
+func (s *sequence) lookAtKeys() {
+	s.tb.Helper()
+	if s.limits.NoFlow {
+		return
+	}
+	for _, name := range s.names {
+		var keys []broker.KeyInfo
+		req := broker.KeysRequest{Now: s.m.now, Queue: name, Limit: 1 + s.r.IntN(4)}
+		for more := true; more; more = req.Cursor != "" {
+			reply, err := s.b.Keys(s.ctx, req)
+			s.ok("Keys", err)
+			keys, req.Cursor = append(keys, reply.Keys...), reply.Cursor
+		}
+		s.agree(s.m.compareKeys(s.m.queue(name), keys))
+	}
+}

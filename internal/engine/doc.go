@@ -10,7 +10,8 @@
 //	fetch.go      the loop that claims; claim.go: one claim and its answer
 //	claimsize.go  how much a claim asks for; weights.go: of which queues;
 //	              prefetch.go: how much beyond the free slots
-//	slots.go      where handlers run; suspects.go: jobs that run beside few others
+//	slots.go      where handlers run; types.go: jobs that wait for room of their type;
+//	              suspects.go: jobs that run beside few others
 //	settle.go     the loop that sends outcomes; settled.go: their answers; intx.go:
 //	              jobs that a transaction of their handler completes
 //	worker.go     the ID under which a server claims; heartbeat.go: the loop that

@@ -50,7 +50,8 @@ type Config struct {
 	// Queues. Each of these has the weight, and on its own the limit of
 	// QueueConcurrency, of the queue beside which it is, unless it is named there
 	// itself. A queue with labels in its name (QueueWithLabels) that Queues names
-	// is served alone: so a server can leave jobs without labels to others.
+	// is served alone, whatever the Labels: so a server can leave jobs without
+	// labels to others.
 	Labels []string
 
 	// ShutdownTimeout is how long a drain waits for handlers before it ends

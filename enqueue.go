@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -93,7 +94,7 @@ func (t *Task) Draft(opts ...Option) (broker.NewJob, error) {
 	}
 	var c enqueueConfig
 	c.describe(&job, t, nil, opts)
-	return job, c.finish()
+	return job, cmp.Or(c.finish(), c.place(&job))
 }
 
 // Draft returns the job that Enqueue would store of the task with these options
@@ -105,7 +106,7 @@ func (c *Client) Draft(task *Task, opts ...Option) (broker.NewJob, error) {
 	}
 	var config enqueueConfig
 	config.describe(&job, task, c.cfg.Defaults, opts)
-	return job, config.finish()
+	return job, cmp.Or(config.finish(), config.place(&job))
 }
 
 var errNoTask = broker.Invalid("task", "is nil; make one with NewTask")
@@ -128,15 +129,12 @@ func (c *enqueueConfig) describe(job *broker.NewJob, task *Task, defaults, call 
 	}
 }
 
-// finish refuses what no store can check, and derives the unique key and the queue.
+// finish refuses what no store can check, and derives the unique key.
 func (c *enqueueConfig) finish() error {
 	if err := broker.CheckUnreserved(c.job.Queue); err != nil {
 		return err
 	}
-	if err := c.finishUnique(); err != nil {
-		return err
-	}
-	return c.place()
+	return c.finishUnique()
 }
 
 // answer records what the store said of the job.

@@ -30,6 +30,8 @@ func WithLabels(required ...string) Option {
 // jobs with the same key are on the same side, and a higher percentage only
 // adds keys. Zero percent undoes an earlier WithLabelShare.
 //
+// Of what enqueue middleware changes, the last state counts.
+//
 // The jobs that require the label wait for servers that have it. To end a trial, set
 // the share to zero, and give the label to servers that run the rest, too, until no
 // job requires it.
@@ -58,11 +60,12 @@ type labelShare struct {
 	set     bool
 }
 
-// place puts the job into the queue of its labels.
-func (c *enqueueConfig) place() error {
+// place puts the job into the queue of its labels, after enqueue middleware has chosen
+// the queue and the key.
+func (c *enqueueConfig) place(job *broker.NewJob) error {
 	required := c.labels
 	if c.share.set {
-		takes, err := c.share.takes(c.job)
+		takes, err := c.share.takes(job)
 		if err != nil {
 			return err
 		}
@@ -71,13 +74,13 @@ func (c *enqueueConfig) place() error {
 		}
 	}
 	if len(required) == 0 {
-		return labels.Check(c.job.Queue)
+		return labels.Check(job.Queue)
 	}
-	name, err := labels.Add(c.job.Queue, required...)
+	name, err := labels.Add(job.Queue, required...)
 	if err != nil {
 		return err
 	}
-	c.job.Queue = name
+	job.Queue = name
 	return nil
 }
 
@@ -122,12 +125,7 @@ func (cfg *Config) checkLabels() error {
 func (cfg *Config) serveLabels() error {
 	queues, limits := maps.Clone(cfg.Queues), maps.Clone(cfg.QueueConcurrency)
 	for base, weight := range cfg.Queues {
-		if _, required := labels.Split(base); len(required) > 0 {
-			for _, l := range required {
-				if !slices.Contains(cfg.Labels, l) {
-					return broker.Invalid("Queues", "names %q, and Labels does not have %s; add it there or remove the queue", base, l)
-				}
-			}
+		if labels.Count(base) > 0 {
 			continue // it is served alone
 		}
 		for _, name := range labels.Served(base, cfg.Labels)[1:] {

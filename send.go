@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/internal/labels"
 	"github.com/seed81422ce9/jobs/internal/plaintime"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
@@ -34,7 +33,7 @@ func (c *Client) store(ctx context.Context, batch []*Outgoing) {
 			o.Drawn = time.Time{} // the chain changed it
 		}
 		if o.Err == nil {
-			o.Err = cmp.Or(broker.CheckUnreserved(o.Queue), labels.Check(o.Queue), o.NewJob.Check(limits))
+			o.Err = cmp.Or(broker.CheckUnreserved(o.Queue), o.config.place(&o.NewJob), o.NewJob.Check(limits))
 		}
 		return o.Err == nil
 	})

@@ -366,3 +366,21 @@ func TestServer_ALimitOfATypeIsNotForExtensions(t *testing.T) {
 		}
 	})
 }
+
+func TestServer_ADeadlineThatPassesWhileAJobWaitsForItsTypeIsKept(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		b := newStore()
+		var ran atomic.Int64
+		serve(t, b, limited(4), func(context.Context, *Job) error { ran.Add(1); time.Sleep(time.Minute); return nil })
+		deadline := time.Now().Add(time.Second)
+		add(t, b, DefaultQueue, "slow", 2, func(j *broker.NewJob) {
+			if j.ID == "slow-1" {
+				j.Body.Deadline = deadline
+			}
+		})
+		pass(2 * time.Minute)
+		if j := expect(t, b, DefaultQueue, "slow-1", StateDead); j.Reason != broker.ReasonExpired || ran.Load() != 1 {
+			t.Errorf("it is dead because of %s, and %d handlers ran; want its deadline, and the handler of the other job alone", j.Reason, ran.Load())
+		}
+	})
+}

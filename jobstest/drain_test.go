@@ -77,3 +77,25 @@ func TestDrain_GoesThroughThirtyDaysOfRetriesByThePolicyOfTheServer(t *testing.T
 		}
 	})
 }
+
+func TestDrain_RunsJobsWhateverTheirLabels(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T) {
+		b := jobstest.New(t)
+		ran := 0
+		mux := jobs.NewServeMux()
+		jobs.Handle(mux, goodbyeMail, func(context.Context, goodbye, *jobs.Job) error { ran++; return nil })
+		jobs.Handle(mux, welcomeMail, func(_ context.Context, w welcome, _ *jobs.Job) error {
+			ran++
+			add(t, b, goodbyeMail, goodbye{To: w.To}, jobs.WithLabels("eu"))
+			return nil
+		})
+		for _, label := range []string{"a", "b", "c", "d", "e"} {
+			add(t, b, welcomeMail, welcome{To: label}, jobs.WithLabels("gpu", label))
+		}
+		jobstest.Drain(t, b, mux, jobstest.NoFailures())
+		if ran != 10 {
+			t.Errorf("%d of 10 jobs with labels ran", ran)
+		}
+	})
+}

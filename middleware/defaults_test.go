@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"strings"
 	"testing"
@@ -72,5 +73,26 @@ func TestDefaults_ADefaultOutsideItsLimitsIsRefusedByName(t *testing.T) {
 	}))
 	if _, err := c.Enqueue(t.Context(), jobs.NewTask("a", nil)); !errors.Is(err, jobs.ErrInvalid) || !strings.Contains(err.Error(), "timeout") {
 		t.Errorf("the task gets %v, want the field named", err)
+	}
+}
+
+func TestDefaults_CountForLabels(t *testing.T) {
+	t.Parallel()
+	c, _ := producer(t, middleware.Defaults(func(_ context.Context, job *broker.NewJob) middleware.TaskDefaults {
+		return middleware.TaskDefaults{Queue: "reports", Key: job.Body.Type}
+	}))
+	sides := make(map[string]int)
+	for i := range 40 {
+		task := jobs.NewTask(fmt.Sprint("tenant-", i%4), nil, jobs.WithLabels("gpu"), jobs.WithLabelShare("canary", 50))
+		info, err := c.Enqueue(t.Context(), task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sides[task.Type()+" "+info.Queue]++
+	}
+	for side, n := range sides {
+		if n != 10 || !strings.HasSuffix(side, " reports+gpu") && !strings.HasSuffix(side, " reports+canary+gpu") {
+			t.Errorf("%d jobs of %s; want the queue of the default with the labels, and all 10 jobs of a key on one side", n, side)
+		}
 	}
 }

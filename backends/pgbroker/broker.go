@@ -68,7 +68,7 @@ var (
 
 // New returns a broker on a schema that Migrate made. It uses pool until Close,
 // which leaves the pool open. It fails when the server cannot be reached, when
-// the schema is not migrated or is of a newer release, and when the database
+// the schema is not migrated (ErrNotMigrated) or is of a newer release, and when the database
 // does not default to READ COMMITTED, which every statement here relies on.
 func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error) {
 	if config.Schema == "" {

@@ -290,6 +290,15 @@ func (b *Broker) checkStore(ctx context.Context) error {
 	return nil
 }
 
+// ErrNotMigrated is the error of New when Migrate has not prepared the schema for
+// this version of the module. It is also broker.ErrNotFound.
+var ErrNotMigrated error = notMigrated{}
+
+type notMigrated struct{}
+
+func (notMigrated) Error() string { return "not migrated" }
+func (notMigrated) Unwrap() error { return broker.ErrNotFound }
+
 func unmigrated(schema string) error {
-	return fmt.Errorf("%w: schema %q is not migrated; run \"jobsctl migrate\", or call pgbroker.Migrate", broker.ErrNotFound, schema)
+	return fmt.Errorf("%w: schema %q; run \"jobsctl migrate\", or call pgbroker.Migrate", ErrNotMigrated, schema)
 }

@@ -17,7 +17,11 @@ func (a *app) confirm(ctx context.Context, ask bool, format string, args ...any)
 	if !ask || a.yes {
 		return nil
 	}
-	fmt.Fprintf(a.err, "Really "+format+"? [y/N] ", args...)
+	question := fmt.Sprintf("Really "+format, args...)
+	if a.place != "" {
+		question += " in the context " + plain(a.place)
+	}
+	fmt.Fprint(a.err, question+"? [y/N] ")
 	answer := make(chan string, 1)
 	go func() { // which goes on reading, if the question is left unanswered; the program ends then
 		text, _ := bufio.NewReader(a.in).ReadString('\n') // what cannot be read is no answer

@@ -11,13 +11,16 @@ import (
 // completeNames offers queues and states wherever they are asked for.
 func (a *app) completeNames(cmd *cobra.Command) {
 	states := cobra.FixedCompletions(stateNames(), cobra.ShellCompDirectiveNoFileComp)
-	for name, complete := range map[string]cobra.CompletionFunc{"queue": a.queueNames, "state": states} {
+	for name, complete := range map[string]cobra.CompletionFunc{"queue": a.queueNames, "state": states, "context": a.contextNames} {
 		if cmd.Flags().Lookup(name) != nil {
 			_ = cmd.RegisterFlagCompletionFunc(name, complete) // fails for flags that do not exist
 		}
 	}
 	if strings.Contains(cmd.Use, "QUEUE") {
 		cmd.ValidArgsFunction = a.queueNames
+	}
+	if strings.Contains(cmd.Use, "CONTEXT") {
+		cmd.ValidArgsFunction = a.contextNames
 	}
 	if strings.Contains(cmd.Use, "SCHEDULE") {
 		cmd.ValidArgsFunction = a.scheduleNames

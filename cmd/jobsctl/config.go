@@ -6,57 +6,190 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
+	"runtime"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// fileConfig is what a configuration file can hold.
+// fileConfig is what a configuration file holds: stores by name.
 type fileConfig struct {
-	Broker string `yaml:"broker"`
+	Current  string                 `yaml:"current,omitempty"` // the context that is used when none is named
+	Contexts map[string]storeConfig `yaml:"contexts"`
 }
 
-// brokerURL is the store's URL by flag, environment or file, in this order.
-// Its errors never quote it: it may hold a password.
-func (a *app) brokerURL() (string, error) {
-	if a.url != "" {
-		return a.url, nil
+// storeConfig says where a store is.
+type storeConfig struct {
+	Broker string `yaml:"broker"` // URL
+}
+
+// storeSource says which store is meant, and what named it. Its errors never quote
+// the URL: it may hold a password.
+type storeSource struct {
+	url     string
+	context string // its name, if it is one
+	by      string // the flag, variable or file that named it
+}
+
+// source is the store by flag, environment or file, in this order.
+func (a *app) source() (storeSource, error) {
+	if a.url != "" && a.context != "" {
+		return storeSource{}, &usageError{"give --broker or --context, not both"}
 	}
-	if url := a.getenv("JOBS_BROKER"); url != "" {
-		return url, nil
+	if a.url != "" {
+		return storeSource{url: a.url, by: "--broker"}, nil
+	}
+	name, by := a.context, "--context"
+	if name == "" {
+		if url := a.getenv("JOBS_BROKER"); url != "" {
+			return storeSource{url: url, by: "JOBS_BROKER"}, nil
+		}
+		name, by = a.getenv("JOBS_CONTEXT"), "JOBS_CONTEXT"
+	}
+	cfg, path, err := a.readConfig()
+	if err != nil {
+		return storeSource{}, err
+	}
+	if name == "" {
+		name, by = cfg.Current, path
+	}
+	if name == "" {
+		return storeSource{}, &usageError{"no store is given: use --broker or --context, set JOBS_BROKER, or choose one with \"jobsctl context use\""}
+	}
+	store, err := cfg.named(name, path)
+	return storeSource{url: store.Broker, context: name, by: by}, err
+}
+
+// storeURL is the URL of a store that is named by its URL or its context.
+func (a *app) storeURL(text string) (string, error) {
+	if strings.Contains(text, ":") {
+		return text, nil
 	}
 	cfg, path, err := a.readConfig()
 	if err != nil {
 		return "", err
 	}
-	if cfg.Broker == "" {
-		return "", &usageError{fmt.Sprintf("no store is given: use --broker, set JOBS_BROKER, or write \"broker: URL\" into %s", path)}
+	store, err := cfg.named(text, path)
+	return store.Broker, err
+}
+
+func (c *fileConfig) named(name, path string) (storeConfig, error) {
+	store, ok := c.Contexts[name]
+	switch {
+	case !ok:
+		return store, &usageError{fmt.Sprintf("%s has no context %q; \"jobsctl context ls\" lists them", path, name)}
+	case store.Broker == "":
+		return store, &usageError{fmt.Sprintf("the context %q of %s has no broker", name, path)}
 	}
-	return cfg.Broker, nil
+	return store, nil
+}
+
+// configPath is where the configuration file is, or is to be.
+func (a *app) configPath() (string, error) {
+	if a.config != "" {
+		return a.config, nil
+	}
+	dir, err := a.home()
+	if err != nil {
+		return "", &usageError{"there is no directory for configuration files; give --config"}
+	}
+	return filepath.Join(dir, "jobsctl", "config.yaml"), nil
 }
 
 // readConfig reads the configuration file. One that was not asked for need not
 // be there.
 func (a *app) readConfig() (cfg fileConfig, path string, err error) {
-	if path = a.config; path == "" {
-		dir, err := a.home()
-		if err != nil {
-			return cfg, "the file --config", nil
-		}
-		path = filepath.Join(dir, "jobsctl", "config.yaml")
+	path, err = a.configPath()
+	if err != nil {
+		return cfg, "the file --config", nil
 	}
-	content, err := os.ReadFile(path)
+	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) && a.config == "" {
 		return cfg, path, nil
 	}
 	if err != nil {
 		return cfg, path, &usageError{err.Error()}
 	}
+	defer file.Close()
+	content, err := io.ReadAll(file)
+	if err != nil {
+		return cfg, path, err
+	}
 	d := yaml.NewDecoder(bytes.NewReader(content))
 	d.KnownFields(true)
 	if err := d.Decode(&cfg); err != nil && !errors.Is(err, io.EOF) {
-		return cfg, path, &usageError{fmt.Sprintf("%s is not a configuration: it has lines \"name: value\", with the name broker", path)}
+		return cfg, path, &usageError{path + " is not a configuration: it has \"contexts\" by name, with a \"broker\" each, and \"current\""}
 	}
-	return cfg, path, nil
+	return cfg, path, private(file, &cfg)
+}
+
+// private refuses a file with a password that others can read.
+func private(file *os.File, cfg *fileConfig) error {
+	info, err := file.Stat()
+	if err != nil || runtime.GOOS == "windows" || info.Mode().Perm()&0o077 == 0 {
+		return err
+	}
+	for _, store := range cfg.Contexts {
+		if _, secret := redacted(store.Broker); secret {
+			const format = "%s holds a password, and others can read it (its mode is %#o); run chmod 600 on it"
+			return &usageError{fmt.Sprintf(format, file.Name(), info.Mode().Perm())}
+		}
+	}
+	return nil
+}
+
+// writeConfig replaces the configuration file, in one step.
+func (a *app) writeConfig(cfg *fileConfig) error {
+	path, err := a.configPath()
+	if err != nil {
+		return err
+	}
+	content, err := yaml.Marshal(cfg)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), ".config-*") // for this user alone
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name()) // which is gone, if all went well
+	_, err = file.Write(content)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), path)
+}
+
+// redacted is a URL without what is secret in it, and whether there was
+// something. Of one that cannot be read only the scheme is left.
+func redacted(text string) (shown string, secret bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" && u.User == nil && u.RawQuery == "" && u.Path == "" {
+		scheme, _, _ := strings.Cut(text, "://")
+		return scheme + "://…", true
+	}
+	if _, secret = u.User.Password(); secret {
+		u.User = url.UserPassword(u.User.Username(), "…")
+	}
+	query := u.Query()
+	for name := range query {
+		if strings.Contains(strings.ToLower(name), "pass") {
+			query.Set(name, "…")
+			secret = true
+		}
+	}
+	if secret {
+		u.RawQuery = query.Encode()
+	}
+	shown, err = url.PathUnescape(u.String())
+	if err != nil {
+		return u.Scheme + "://" + u.Host, secret
+	}
+	return shown, secret
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/seed81422ce9/jobs/backends/pgbroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -19,6 +20,7 @@ const exitCodes = `  0    done
   6    the store's answer was lost; something may have been changed
   7    not confirmed; nothing was changed
   8    errors remain in the store (doctor)
+  9    the store is not migrated; nothing was changed
   130  interrupted`
 
 // usageError is an error in how the command was called.
@@ -51,6 +53,8 @@ func exitCode(err error) int {
 		return 0
 	case errors.As(err, &usage), errors.Is(err, broker.ErrInvalid), errors.Is(err, broker.ErrTooLarge):
 		return 2
+	case errors.Is(err, pgbroker.ErrNotMigrated):
+		return 9
 	case errors.Is(err, broker.ErrNotFound):
 		return 3
 	case errors.Is(err, errUnconfirmed):

@@ -174,7 +174,7 @@ func (s *transcript) run(args ...string) (stdout, stderr string, code int) {
 	var out, errs bytes.Buffer
 	if s.store != nil {
 		getenv := func(name string) string { return map[string]string{"JOBS_BROKER": s.url}[name] }
-		code = run(s.t.Context(), args, environment{in: strings.NewReader(s.stdin), out: &out, err: &errs, getenv: getenv, home: os.UserConfigDir,
+		code = run(s.t.Context(), args, environment{in: strings.NewReader(s.stdin), out: &out, err: &errs, getenv: getenv, home: configHome,
 			open: func(context.Context, string) (broker.Broker, error) { return s.store.Open(), nil }})
 		return out.String(), errs.String(), code
 	}

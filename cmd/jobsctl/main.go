@@ -9,6 +9,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/redis/go-redis/v9"
@@ -18,9 +19,18 @@ func main() {
 	redis.SetLogger(quiet{})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	code := run(ctx, os.Args[1:], environment{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, home: os.UserConfigDir})
+	code := run(ctx, os.Args[1:], environment{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, home: configHome})
 	stop()
 	os.Exit(code)
+}
+
+// configHome is the directory for configuration files: XDG_CONFIG_HOME on every
+// system, as people who keep such files expect.
+func configHome() (string, error) {
+	if dir := os.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
+		return dir, nil
+	}
+	return os.UserConfigDir()
 }
 
 // quiet drops what go-redis logs of each connection: the command's own error

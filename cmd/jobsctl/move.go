@@ -54,7 +54,7 @@ key, or if the queue there is full. JOBS_TO can replace --to.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&t.queue, "queue", "q", "", "queue to move from")
-	flags.StringVar(&t.to, "to", "", "URL of the store to move to (default $JOBS_TO, or this store)")
+	flags.StringVar(&t.to, "to", "", "URL or context of the store to move to (default $JOBS_TO, or this store)")
 	flags.StringVar(&t.toQueue, "to-queue", "", "queue to move to (default: the same name)")
 	var names []string
 	for _, s := range movable {
@@ -117,7 +117,11 @@ func (a *app) runMove(ctx context.Context, t *transfer) error {
 	case t.to != "":
 		open, cancel := context.WithTimeout(ctx, openTimeout)
 		defer cancel()
-		if to.Broker, err = a.open(open, t.to); err != nil {
+		url, err := a.storeURL(t.to)
+		if err != nil {
+			return err
+		}
+		if to.Broker, err = a.open(open, url); err != nil {
 			return fmt.Errorf("the store to move to: %w", err)
 		}
 		defer to.Broker.Close()

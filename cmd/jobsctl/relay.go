@@ -47,7 +47,7 @@ JOBS_TO can replace --to. To move jobs once, with their past, use "jobsctl move"
 	}
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&r.queues, "queue", "q", nil, "queues to move jobs from")
-	flags.StringVar(&r.to, "to", "", "URL of the store to move jobs to (default $JOBS_TO, or this store)")
+	flags.StringVar(&r.to, "to", "", "URL or context of the store to move jobs to (default $JOBS_TO, or this store)")
 	flags.StringVar(&r.toQueue, "to-queue", "", "queue to move jobs to (default: the same name)")
 	flags.IntVar(&r.batch, "batch", broker.MaxClaim, "maximum number of jobs in one step")
 	spanFlag(flags, &r.lease, "lease", broker.DefaultLease, "time until another relay goes on, if this one dies")
@@ -75,7 +75,11 @@ func (a *app) runRelay(ctx context.Context, r *relaying) error {
 	if r.to != "" {
 		open, cancel := context.WithTimeout(ctx, openTimeout)
 		defer cancel()
-		if to, err = a.open(open, r.to); err != nil {
+		url, err := a.storeURL(r.to)
+		if err != nil {
+			return err
+		}
+		if to, err = a.open(open, url); err != nil {
 			return fmt.Errorf("the store to move to: %w", err)
 		}
 		defer to.Close()

@@ -30,15 +30,17 @@ type environment struct {
 // app is one run of the command.
 type app struct {
 	environment
-	url    string // --broker
-	config string // --config
-	output outputFormat
-	yes    bool
+	url     string // --broker
+	context string // --context
+	config  string // --config
+	output  outputFormat
+	yes     bool
 
 	documents int  // of YAML that were written
 	toldFit   bool // that columns were left out
 
 	store broker.Broker
+	place string // the context of the store, if it has one
 }
 
 // run runs the command and returns its exit code.
@@ -68,14 +70,16 @@ func (a *app) root() *cobra.Command {
 		Short: "Inspect and operate queues, jobs and workers",
 		Long: `Inspect and operate queues, jobs and workers, on any backend.
 
-The URL of the store comes from --broker, or from the variable JOBS_BROKER, or
-from the configuration file, which has one line:
+The URL of the store comes from --broker, or from the variable JOBS_BROKER. It
+begins with redis, rediss, redis+cluster, rediss+cluster, redis+sentinel,
+rediss+sentinel or postgres.
 
-  broker: redis://localhost:6379
+Several stores have names, contexts, in the configuration file, which is
+jobsctl/config.yaml in XDG_CONFIG_HOME or the user's directory for such files.
+--context NAME uses one, "jobsctl context use NAME" makes it the default, and
+"jobsctl context --help" says more.
 
-The default configuration file is jobsctl/config.yaml in the user's configuration
-directory. URLs begin with redis, rediss, redis+cluster, rediss+cluster,
-redis+sentinel, rediss+sentinel or postgres.
+The ID of a job can be written in any case, and shortened to its beginning.
 
 Exit codes:
 
@@ -90,13 +94,14 @@ Exit codes:
 	root.SetErr(a.err)
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.url, "broker", "", "URL of the store (default $JOBS_BROKER)")
+	flags.StringVar(&a.context, "context", "", "name of the store in the configuration file (default $JOBS_CONTEXT, or the current one)")
 	flags.StringVar(&a.config, "config", "", "configuration file")
 	a.outputFlags(root, flags)
 	flags.BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err.Error()} })
 	root.AddCommand(a.enqueue(), a.stats(), a.queues(), a.list(), a.show(), a.workers(), a.why(),
 		a.cancel(), a.deleteJobs(), a.redrive(), a.reschedule(), a.edit(), a.dlq(), a.export(), a.importJobs(), a.move(), a.relay(),
-		a.schedule(), a.workflow(), a.doctor(), a.migrate(),
+		a.schedule(), a.workflow(), a.doctor(), a.migrate(), a.contexts(), a.events(),
 		a.bench(), a.top(), a.dashboard(), a.demo(), a.version())
 	a.completeNames(root)
 	root.InitDefaultCompletionCmd()
@@ -110,13 +115,14 @@ func (a *app) broker(ctx context.Context) (broker.Broker, error) {
 	if a.store != nil {
 		return a.store, nil
 	}
-	url, err := a.brokerURL()
+	from, err := a.source()
 	if err != nil {
 		return nil, err
 	}
+	a.place = from.context
 	ctx, cancel := context.WithTimeout(ctx, openTimeout)
 	defer cancel()
-	a.store, err = a.open(ctx, url)
+	a.store, err = a.open(ctx, from.url)
 	return a.store, err
 }
 
@@ -139,9 +145,9 @@ needs it. If there is nothing to do, it does nothing. Workers of the previous
 version can run meanwhile.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			url, err := a.brokerURL()
+			from, err := a.source()
 			if err == nil {
-				err = backends.Migrate(cmd.Context(), url)
+				err = backends.Migrate(cmd.Context(), from.url)
 			}
 			if err == nil {
 				a.say("The store is ready.")

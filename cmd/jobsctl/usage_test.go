@@ -131,10 +131,10 @@ func TestUsage_TheStoreIsTheOneThatWasNamedMostExplicitly(t *testing.T) {
 		}
 	}
 	other, broken, strange := filepath.Join(home, "other.yaml"), filepath.Join(home, "broken.yaml"), filepath.Join(home, "strange.yaml")
-	write(filepath.Join(home, ".config", "jobsctl", "config.yaml"), "broker: "+file+"\n")
-	write(other, "broker: \""+flag+"\"\n")
-	write(broken, "broker: [redis://:secret@store\n")
-	write(strange, "brocker: redis://:secret@store\n")
+	write(filepath.Join(home, ".config", "jobsctl", "config.yaml"), "current: usual\ncontexts:\n  usual:\n    broker: "+file+"\n  rare:\n    broker: "+variable+"\n")
+	write(other, "current: it\ncontexts:\n  it:\n    broker: \""+flag+"\"\n")
+	write(broken, "contexts: [redis://:secret@store\n")
+	write(strange, "contexts: {a: {brocker: redis://:secret@store}}\n")
 	at := "HOME=" + home
 	for _, c := range []struct {
 		name string
@@ -145,11 +145,16 @@ func TestUsage_TheStoreIsTheOneThatWasNamedMostExplicitly(t *testing.T) {
 	}{
 		{"all three", []string{at, "JOBS_BROKER=" + variable}, []string{"--broker", flag}, 0, "of-the-flag"},
 		{"variable and file", []string{at, "JOBS_BROKER=" + variable}, nil, 0, "of-the-variable"},
+		{"a context beside the variable", []string{at, "JOBS_BROKER=" + flag}, []string{"--context", "rare"}, 0, "of-the-variable"},
+		{"both variables", []string{at, "JOBS_BROKER=" + flag, "JOBS_CONTEXT=rare"}, nil, 0, "of-the-flag"},
+		{"a context of the environment", []string{at, "JOBS_CONTEXT=rare"}, nil, 0, "of-the-variable"},
+		{"a context that is not there", []string{at}, []string{"--context", "other"}, 2, "no context \"other\""},
+		{"a URL and a context", []string{at}, []string{"--context", "rare", "--broker", flag}, 2, "not both"},
 		{"an empty variable", []string{at, "JOBS_BROKER="}, nil, 0, "of-the-file"},
 		{"the file alone", []string{at}, nil, 0, "of-the-file"},
 		{"XDG's directory", []string{"XDG_CONFIG_HOME=" + filepath.Join(home, ".config")}, nil, 0, "of-the-file"},
 		{"another file", []string{at}, []string{"--config", other}, 0, "of-the-flag"},
-		{"none", nil, nil, 2, "no store is given: use --broker, set JOBS_BROKER, or write"},
+		{"none", nil, nil, 2, "no store is given: use --broker or --context, set JOBS_BROKER"},
 		{"a file that is not there", []string{at}, []string{"--config", filepath.Join(home, "none.yaml")}, 2, "no such file"},
 		{"a file that is no YAML", []string{at}, []string{"--config", broken}, 2, "is not a configuration"},
 		{"a name that is mistyped", []string{at}, []string{"--config", strange}, 2, "is not a configuration"},

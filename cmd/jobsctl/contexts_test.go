@@ -1,0 +1,86 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/seed81422ce9/jobs/internal/testenv"
+)
+
+func TestContexts_StoresAreKeptByName(t *testing.T) {
+	t.Parallel()
+	home, production, staging := t.TempDir(), testenv.RedisPlace(t), testenv.RedisPlace(t)
+	file := filepath.Join(home, "jobsctl", "config.yaml")
+	at := []string{"XDG_CONFIG_HOME=" + home}
+	does := func(code int, stdin, want string, args ...string) {
+		t.Helper()
+		cmd := command(t, at, args...)
+		cmd.Stdin = strings.NewReader(stdin)
+		out, _ := cmd.CombinedOutput() // its exit code is looked at
+		if got := cmd.ProcessState.ExitCode(); got != code || !strings.Contains(string(out), want) || strings.Contains(string(out), "s3cr3t") {
+			t.Errorf("jobsctl %q exits with %d, want %d and %q:\n%s", args, got, code, want, out)
+		}
+	}
+	does(2, "", "context use", "stats")
+	does(0, staging+"\n", "staging is ", "context", "set", "staging")
+	does(0, "", "production is ", "context", "set", "production", "--broker", production)
+	does(2, "nonsense\n", "give the URL", "context", "set", "other")
+	does(2, "", "no colon", "context", "set", "redis://x", "--broker", production)
+	does(2, "", `no context "none"`, "context", "use", "none")
+	does(0, "", "Further commands use production", "contexts", "use", "production")
+	does(0, "", "pending", "enqueue", "--type", "x", "--queue", "of-production")
+	does(0, "", "pending", "enqueue", "--type", "x", "--queue", "of-staging", "--context", "staging")
+	does(0, "", "of-production", "stats")
+	does(0, "", "of-staging", "stats", "--context", "staging")
+	does(7, "", "Really delete about 1 job in the context staging? [y/N]", "delete", "--state", "pending", "--all", "--context", "staging")
+	does(0, "", "1 of 1 job moved", "move", "--queue", "of-staging", "--context", "staging", "--to", "production", "--yes")
+	does(2, "", `no context "nowhere"`, "move", "--queue", "of-production", "--to", "nowhere", "--yes")
+	does(0, "", `{"name":"production","current":true,"store":"redis://`, "context", "ls", "-o", "json")
+	at = append(at, "JOBS_BROKER="+staging)
+	does(0, "", "But JOBS_BROKER is set", "context", "use", "production")
+	does(0, "", "JOBS_BROKER names the store", "context", "ls")
+	at = at[:1]
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file has the mode %v (error %v), want 0600", info.Mode(), err)
+	}
+	does(0, "", "production is deleted", "context", "rm", "production")
+	does(2, "", `no context "production"`, "context", "delete", "production")
+
+	does(0, "redis://ada:s3cr3t@store:6379/0?password=s3cr3t\n", "redis://ada:…@store:6379/0", "context", "set", "secret")
+	does(0, "", "ada:…@store", "context", "list")
+	for mode, code := range map[os.FileMode]int{0o600: 0, 0o400: 0, 0o640: 2, 0o604: 2} {
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		want := map[int]string{0: "secret", 2: "chmod 600"}[code]
+		does(code, "", want, "context", "ls")
+	}
+	if err := os.WriteFile(file, []byte("contexts: {a: {broker: redis://localhost}}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(file, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	does(0, "", "localhost", "context", "ls") // has no secret that others could read
+}
+
+func TestContexts_NothingSecretOfAURLIsShown(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"redis://localhost:6379/0":                               "redis://localhost:6379/0",
+		"redis://:s3cr3t@localhost":                              "redis://:…@localhost",
+		"redis+sentinel://h?master_name=m&password=s3cr3t":       "redis+sentinel://h?master_name=m&password=…",
+		"postgres://ada@localhost/db":                            "postgres://ada@localhost/db",
+		"postgres://ada:s3cr3t@h1:5432,h2:5432/db":               "postgres://ada:…@h1:5432,h2:5432/db",
+		"postgres://ada:s3cr3t%zz@h/db":                          "postgres://…",
+		"postgres://h/db?sslpassword=s3cr3t&sslmode=verify-full": "postgres://h/db?sslmode=verify-full&sslpassword=…",
+		"memory://": "memory://…",
+	} {
+		shown, secret := redacted(url)
+		if shown != want || secret != (strings.Contains(url, "s3cr3t") || url == "memory://") {
+			t.Errorf("of %q %q is shown, want %q; secret is %v", url, shown, want, secret)
+		}
+	}
+}

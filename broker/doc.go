@@ -350,4 +350,21 @@
 // §38 Retries. Policy.RetryRate bounds how many jobs in retry become pending because
 // they are due, as Rate does for claims. Those that are due and may not yet stay in
 // retry, and NextDue says when the next may. Other jobs go ahead of them.
+//
+// # Several stores
+//
+// A backend with Limits.Shards spreads the jobs of each queue over so many stores. All
+// jobs of a key are in one of them, whatever their queues, and so are all jobs without
+// a key that have one unique key. What a section says holds there within each store,
+// and over all of them but for this. §1, §19: an ID, and a unique key, is refused where
+// a job with the same key holds it; a job without a key is found by its unique key, or
+// else by its ID. §8: a worker that ran out may be ended in one store before others.
+// §10: numbers are compared store by store. §13, §14, §16, §34: the order of jobs that
+// are in different stores is not said, nor which of several shares they fill; a claim
+// that gave jobs may say More of stores that it did not ask. §20, §32, §38: of a limit
+// of the queue each store has a part, and refuses or keeps back what is over its own,
+// so that the whole is never exceeded; a limit of less than one for each store is
+// refused with ErrUnsupported. So are bounds of records by count (§23). §22: whether
+// a queue is in use is asked of one store after the other. A call that one of the
+// stores failed answers for the others, beside an error; Renew and Watch succeed.
 package broker

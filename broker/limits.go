@@ -19,6 +19,9 @@ type Limits struct {
 	// NoFlow refuses limits, keys and order (§32 to §38): the rules of a Policy that
 	// are new there, the policy of a key, and Keys. Jobs of all keys go out in one order.
 	NoFlow bool
+	// Shards is over how many stores the jobs of a queue are spread; 0 means one. What
+	// several stores cannot keep together the package comment says at its end.
+	Shards int
 	// MaxPayload is the largest payload in bytes; 0 means DefaultMaxPayload.
 	MaxPayload int
 	// TimeStep is the resolution of stored times, when coarser than 1 µs.

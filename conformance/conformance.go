@@ -34,6 +34,11 @@ type Store struct {
 	// that does so after an hour: else a wake-up that is missing goes unseen.
 	Open func(TB) broker.Broker
 
+	// OneStore returns a handle, as Open does, that has all jobs go to one of the
+	// stores over which a backend with Limits.Shards spreads them, and gives that store
+	// the whole of each limit. Rules about what one store alone can keep use it.
+	OneStore func(TB) broker.Broker
+
 	// Bounce severs every connection to the store, or restarts its server
 	// without losing data. It may be called while calls are in flight, and must
 	// leave other stores alone, which rules use in parallel. Nil for a store
@@ -115,6 +120,16 @@ func (s *Store) lacks(r Rule) bool {
 		return s.Bounce == nil
 	}
 	return false
+}
+
+// forRule is the store as the rule uses it.
+func (s *Store) forRule(r Rule) *Store {
+	if s.OneStore == nil || !ofOneStore(r) {
+		return s
+	}
+	one := *s
+	one.Open = s.OneStore
+	return &one
 }
 
 // groups is the suite, in the order of the contract.

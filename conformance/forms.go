@@ -80,6 +80,7 @@ type made struct {
 	shifted   bool        // it was enqueued a headStart earlier
 	due       time.Time   // instead of pending
 	body      broker.Body // as the store last gave it
+	sent      broker.Body // as it was enqueued
 	ended     broker.State
 	endedAt   time.Time
 }
@@ -223,6 +224,7 @@ func (s *formState) dress(j *broker.NewJob, sent, now time.Time, shift bool) *ma
 		s.mu.Unlock()
 		j.RunAt = m.due
 	}
+	m.sent = *b
 	return m
 }
 

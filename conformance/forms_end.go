@@ -57,11 +57,12 @@ func (s *formState) finish(b broker.Broker) {
 		if m.retention && m.ended != broker.StateNone && c.now.Sub(m.endedAt) < formRetention {
 			c.same("state of "+m.id+", which has a retention", state, m.ended)
 		}
-		again := broker.NewJob{Queue: m.queue, ID: m.id, Body: broker.Body{Type: "work", Priority: broker.PriorityNormal}}
+		again := broker.NewJob{Queue: m.queue, ID: m.id, Body: broker.Body{Type: "work", Priority: broker.PriorityNormal,
+			Key: m.sent.Key}} // several stores have it where that job is
 		var want error
 		switch {
 		case m.given && c.now.Sub(m.at) < broker.DefaultDuplicateSpan:
-			again.Body.GivenID, want = true, broker.ErrDuplicate
+			again.Body.GivenID, again.Body.Unique, want = true, m.sent.Unique, broker.ErrDuplicate
 		case m.unique:
 			again.ID += " again"
 			again.Body.Unique = broker.Unique{Key: m.key(), Mode: broker.UniqueUntilDone}

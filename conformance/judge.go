@@ -90,7 +90,7 @@ func judge(r Rule, newStore func(TB) *Store) (v Verdict) {
 func (v *Verdict) run(tb TB, r Rule, newStore func(TB) *Store) {
 	tb.Helper()
 	v.Rule, v.Section, v.Result = r.ID, r.Section, Skipped
-	store := newStore(tb)
+	store := newStore(tb).forRule(r)
 	if store.lacks(r) {
 		v.Result = Absent
 		return
@@ -103,7 +103,7 @@ func (v *Verdict) run(tb TB, r Rule, newStore func(TB) *Store) {
 	}
 	c.run(check)
 	for _, f := range formsOf(r, c.limits) {
-		newCheck(tb, r, newStore(tb), v, f).run(check)
+		newCheck(tb, r, newStore(tb).forRule(r), v, f).run(check)
 	}
 	if !tb.Failed() {
 		v.Result = result

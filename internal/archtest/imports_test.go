@@ -35,6 +35,7 @@ var rules = []rule{
 	{of: "backends/membroker/...", may: []string{"broker", "backends/membroker/...", "github.com/google/btree"}},
 	{of: "backends/redisbroker/...", may: []string{"broker", "backends/redisbroker/...", "internal/guard", "internal/plaintime", "github.com/redis/..."}},
 	{of: "backends/pgbroker/...", may: []string{"broker", "backends/pgbroker/...", "internal/guard", "github.com/jackc/...", "github.com/pressly/goose/..."}},
+	{of: "backends/shardbroker/...", may: []string{"broker"}}, // brokers are handed to it
 	{of: "conformance/...", may: []string{"broker", "conformance/..."}},
 	{of: "", may: []string{"broker", "internal/...", "github.com/oklog/ulid/..."}, never: append([]string{"backends/..."}, drivers...)},
 	{of: "schedule/...", may: []string{"", "broker", "internal/..."}, never: append([]string{"backends/..."}, drivers...)},

@@ -1,0 +1,144 @@
+package shardbroker
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Claim begins with one shard whose last claim left something, each time another
+// one, and asks the others, one after the other, for what that leaves. So a claim
+// over shards that are all full is one call. Outcomes that come with it go to their
+// shards. §6, §14, §16, §17.
+func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+	if err := req.Check(); err != nil {
+		return broker.Claimed{}, err
+	}
+	if len(b.shards) == 1 {
+		return b.shards[0].Broker.Claim(ctx, req)
+	}
+	if req.Wait > 0 && req.Max > 0 && len(req.Queues) > 0 && req.Now.IsZero() && !b.limits.NoWait {
+		return b.wait(ctx, req)
+	}
+	return b.claim(ctx, req)
+}
+
+// claim is a claim that does not wait.
+func (b *Broker) claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
+	req.Wait = 0
+	c := &claim{request: req, left: req.Max, room: req.ByteLimit(), shares: slices.Clone(req.Queues)}
+	c.parts, c.settled = b.divide(&req.Settle), newSettled(&req.Settle)
+	order := b.inTurn(b.member(req.Worker))
+	if len(order) == 0 {
+		order = b.shards // to learn what is wrong
+	}
+	asked := 0
+	for _, s := range order {
+		if asked > 0 && (c.left == 0 && req.Max > 0 || c.room <= 0) {
+			break
+		}
+		asked++
+		c.ask(ctx, b, s)
+	}
+	c.got.More = c.got.More || asked < len(order)
+	if len(req.Settle.Items) > 0 {
+		c.settleRest(ctx, b)
+		c.got.Verdicts, c.got.SettleErr = c.settled.verdicts, c.settled.whole()
+	}
+	return c.got, errors.Join(c.errs...)
+}
+
+// inTurn are the shards to ask for jobs: first those that left something, and each
+// time another one of these. Those that are away, and those that do not know the
+// worker yet, are left out.
+func (b *Broker) inTurn(m *member) []*shard {
+	busy, idle := make([]*shard, 0, len(b.shards)), []*shard(nil)
+	from := int(b.turn.Add(1) % uint64(len(b.shards)))
+	for i := range b.shards {
+		s := b.shards[(from+i)%len(b.shards)]
+		switch {
+		case !m.knows(s) || s.away() > 0:
+		case s.more.Load():
+			busy = append(busy, s)
+		default:
+			idle = append(idle, s)
+		}
+	}
+	return append(busy, idle...)
+}
+
+// claim is a claim under way.
+type claim struct {
+	request broker.ClaimRequest
+	shares  []broker.Share // what is left of them
+	left    int            // of Max
+	room    int            // of Bytes
+	parts   map[*shard]*part
+	settled *settled
+	got     broker.Claimed
+	errs    []error
+}
+
+// ask asks a shard for all that is left.
+func (c *claim) ask(ctx context.Context, b *Broker, s *shard) {
+	own := c.request
+	own.Max, own.Queues, own.Bytes = c.left, slices.Clone(c.shares), c.room
+	own.Settle = broker.SettleRequest{}
+	p := c.parts[s]
+	if p != nil {
+		own.Settle = p.request
+	}
+	a := ask(ctx, []*shard{s}, func(s *shard) (broker.Claimed, error) { return s.Broker.Claim(ctx, own) })[0]
+	if p != nil {
+		c.settled.take(b, p, answer[[]broker.Verdict]{a.of, a.got.Verdicts, settleErr(&a)})
+		delete(c.parts, a.of)
+	}
+	c.take(a)
+}
+
+// settleErr is what a claim's answer says of the outcomes that came with it.
+func settleErr(a *answer[broker.Claimed]) error {
+	switch {
+	case len(a.got.Verdicts) > 0:
+		return nil
+	case a.got.SettleErr != nil:
+		return a.got.SettleErr
+	}
+	return a.err
+}
+
+// take takes a shard's answer in.
+func (c *claim) take(a answer[broker.Claimed]) {
+	gather(&c.got, &a.got)
+	c.left -= len(a.got.Jobs)
+	c.room -= size(a.got.Jobs)
+	for i := range a.got.Jobs {
+		if n := slices.IndexFunc(c.shares, func(s broker.Share) bool { return s.Queue == a.got.Jobs[i].Queue && s.Max > 0 }); n >= 0 {
+			c.shares[n].Max--
+		}
+	}
+	a.of.more.Store(a.err == nil && a.got.More)
+	if a.err != nil {
+		c.errs = append(c.errs, a.err)
+	}
+}
+
+// gather adds what a shard gave.
+func gather(to, from *broker.Claimed) {
+	if to.Now.Before(from.Now) {
+		to.Now = from.Now
+	}
+	to.Jobs = append(to.Jobs, from.Jobs...)
+	to.More = to.More || from.More
+	to.NextDue = earlier(to.NextDue, from.NextDue)
+}
+
+// settleRest sends the outcomes of shards that the claim did not ask.
+func (c *claim) settleRest(ctx context.Context, b *Broker) {
+	rest := slices.DeleteFunc(slices.Clone(b.shards), func(s *shard) bool { return c.parts[s] == nil })
+	for _, a := range ask(ctx, rest, func(s *shard) ([]broker.Verdict, error) { return s.Broker.Settle(ctx, c.parts[s].request) }) {
+		c.settled.take(b, c.parts[a.of], a)
+	}
+}

@@ -1,0 +1,69 @@
+package shardbroker
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Enqueue sends each job to its shard. Where a shard fails, the receipts of its jobs
+// have the error. §2, §18, §19.
+func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
+	if err := req.Check(); err != nil {
+		return nil, err
+	}
+	now := req.Now
+	if now.IsZero() {
+		now = time.Now()
+	}
+	parts := make(map[*shard]*batch, len(b.shards))
+	var shards []*shard
+	receipts := make([]broker.Receipt, len(req.Jobs))
+	for i := range req.Jobs {
+		j := &req.Jobs[i]
+		s, careful := b.target(label(j.ID, &j.Body), j, now)
+		if careful {
+			receipts[i] = b.follow(ctx, j, req.Now, now)
+			continue
+		}
+		p := parts[s]
+		if p == nil {
+			p = new(batch)
+			parts[s], shards = p, append(shards, s)
+		}
+		p.jobs, p.places = append(p.jobs, *j), append(p.places, i)
+	}
+	if len(req.Jobs) == 0 {
+		shards, parts[b.shards[0]] = b.shards[:1], new(batch)
+	}
+	if len(shards) == 0 {
+		return receipts, nil
+	}
+	answers := ask(ctx, shards, func(s *shard) ([]broker.Receipt, error) {
+		return s.Broker.Enqueue(ctx, broker.EnqueueRequest{Now: req.Now, Jobs: parts[s].jobs})
+	})
+	known := 0
+	for _, a := range answers {
+		if a.err == nil {
+			known++
+		}
+		for n, i := range parts[a.of].places {
+			if a.err != nil || n >= len(a.got) {
+				receipts[i] = broker.Receipt{Queue: req.Jobs[i].Queue, ID: req.Jobs[i].ID, Err: a.err}
+			} else {
+				receipts[i] = a.got[n]
+			}
+		}
+	}
+	if known == 0 {
+		return nil, failed(answers)
+	}
+	return receipts, nil
+}
+
+// batch is what a request has for one shard.
+type batch struct {
+	jobs   []broker.NewJob
+	places []int // in the request
+}

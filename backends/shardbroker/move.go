@@ -1,0 +1,190 @@
+package shardbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// quietTime is how long before the switch jobs whose shard changes are refused, if
+// they have a key or could be duplicates: by more than this no process's clock may be
+// behind another's, and no call may be late.
+const quietTime = 10 * time.Second
+
+// probeType is the type of the jobs that hold an ID and a unique key in the old
+// shard while a job is stored in the new one.
+const (
+	probeType = "shard-move"
+	probeTime = time.Minute // that a probe holds a unique key, if its process dies
+	probeStep = 20 * time.Millisecond
+)
+
+// target is the shard that a new job goes to. Careful says that follow decides: the
+// job has another shard than before the switch, which may have its key, its unique
+// key or its ID.
+func (b *Broker) target(label uint64, j *broker.NewJob, now time.Time) (s *shard, careful bool) {
+	of := b.routes.of(label)
+	if len(of) == 1 {
+		return of[0], false
+	}
+	alone := !j.Drawn.IsZero() && j.Body.Key == "" && j.Body.Unique.Key == "" && j.Restore == nil
+	switch {
+	case now.Before(b.routes.at.Add(-quietTime)):
+		return of[1], false
+	case !alone:
+		return nil, true
+	case now.Before(b.routes.at):
+		return of[1], false
+	}
+	return of[0], false
+}
+
+// follow stores a job whose shard changed. It goes to the old shard as long as that
+// has jobs of its key. Otherwise a probe holds its ID and its unique key there, if
+// they are free, until it is stored in the new one.
+func (b *Broker) follow(ctx context.Context, j *broker.NewJob, sent, now time.Time) broker.Receipt {
+	refused := func(err error) broker.Receipt {
+		return broker.Receipt{Queue: j.Queue, ID: j.ID, Err: broker.About(err, "enqueue", j.Queue, j.ID)}
+	}
+	if err := j.Check(b.limits); err != nil {
+		return refused(err)
+	}
+	if now.Before(b.routes.at) {
+		hint := fmt.Sprintf("its shard changes at %s; try again then", b.routes.at.Format(time.RFC3339))
+		return refused(&broker.Error{Err: broker.ErrUnavailable, Hint: hint})
+	}
+	of := b.routes.of(label(j.ID, &j.Body))
+	home, former := of[0], of[1]
+	m := &mover{b: b, sent: sent, former: former, job: j}
+	if j.Body.Key != "" && !b.limits.NoFlow {
+		unlock, err := m.lock(ctx)
+		if err != nil {
+			return refused(err)
+		}
+		defer unlock()
+		if busy, err := m.busy(ctx); err != nil {
+			return refused(err)
+		} else if busy {
+			return m.store(ctx, former, *j)
+		}
+	}
+	if r := m.probe(ctx); r.Err != nil {
+		return r
+	}
+	r := m.store(ctx, home, *j)
+	refs := []broker.Ref{{Queue: j.Queue, ID: j.ID, Epoch: broker.AnyEpoch}}
+	_, _ = former.Broker.Operate(context.WithoutCancel(ctx), broker.Operation{Now: sent, Kind: broker.OpDelete, Refs: refs})
+	return r
+}
+
+// mover stores one job whose shard changed.
+type mover struct {
+	b      *Broker
+	sent   time.Time // Now of the request
+	former *shard
+	job    *broker.NewJob
+}
+
+func (m *mover) store(ctx context.Context, s *shard, j broker.NewJob) broker.Receipt {
+	got, err := s.Broker.Enqueue(ctx, broker.EnqueueRequest{Now: m.sent, Jobs: []broker.NewJob{j}})
+	if err = s.note(ctx, err); err != nil || len(got) == 0 {
+		return broker.Receipt{Queue: j.Queue, ID: j.ID, Err: err}
+	}
+	return got[0]
+}
+
+// lock takes a mark in the old shard, so that nobody adds jobs of the key there
+// between a look at it and the new job.
+func (m *mover) lock(ctx context.Context) (unlock func(), err error) {
+	req := broker.MarkRequest{Now: m.sent, Name: fmt.Sprintf("%s %016x", probeType, label("", &m.job.Body)), Action: broker.MarkTake,
+		Owner: fmt.Sprintf("%p %s", m, m.job.ID)[:min(200, len(m.job.ID)+10)], TTL: quietTime}
+	for {
+		got, err := m.former.Broker.Mark(ctx, req)
+		if err != nil {
+			return nil, m.former.note(ctx, err)
+		}
+		if got.Held {
+			req.Action, req.Fence = broker.MarkDrop, got.Fence
+			return func() { _, _ = m.former.Broker.Mark(context.WithoutCancel(ctx), req) }, nil
+		}
+		if err := pause(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", broker.ErrUnavailable, ctx.Err())
+	case <-time.After(probeStep):
+		return nil
+	}
+}
+
+// busy reports whether the old shard has jobs of the key that have not ended, or one
+// that keeps the others of the key back.
+func (m *mover) busy(ctx context.Context) (bool, error) {
+	got, err := m.former.Broker.Keys(ctx, broker.KeysRequest{Now: m.sent, Queue: m.job.Queue, Names: []string{m.job.Body.Key}})
+	if err != nil || len(got.Keys) == 0 {
+		return false, m.former.note(ctx, err)
+	}
+	k := got.Keys[0]
+	return k.Depth+k.Active > 0 || k.Head != "", nil
+}
+
+// probe stores a job in the old shard that holds what the new one is to hold, and is
+// not due before it is deleted. It is not remembered then. An error is that of a
+// duplicate, or of the store.
+func (m *mover) probe(ctx context.Context) broker.Receipt {
+	b := &m.job.Body
+	probe := broker.NewJob{Queue: m.job.Queue, ID: m.job.ID, Delay: broker.MaxDelay / 2,
+		Body: broker.Body{Type: probeType, Priority: broker.PriorityNormal, Key: b.Key}}
+	if b.Unique.Key != "" && m.job.TakesKey() {
+		probe.Body.Unique = broker.Unique{Key: b.Unique.Key, TTL: probeTime}
+	}
+	for {
+		r := m.store(ctx, m.former, probe)
+		if !errors.Is(r.Err, broker.ErrDuplicate) {
+			return r
+		}
+		page, err := m.former.Broker.Find(ctx, broker.Query{Now: m.sent, Queue: m.job.Queue, IDs: []string{r.Holder}})
+		if err != nil {
+			r.Err = err
+			return r
+		}
+		switch {
+		case len(page.Jobs) == 0 || page.Jobs[0].Type != probeType:
+			return r
+		case r.Holder == m.job.ID: // of an earlier attempt: the new shard knows whether it was stored
+			return broker.Receipt{}
+		}
+		if err := pause(ctx); err != nil {
+			return broker.Receipt{Queue: m.job.Queue, ID: m.job.ID, Err: err}
+		}
+	}
+}
+
+// Left says how many jobs the shards have that take no new ones any more, by the
+// shard's name. One without jobs may be removed from the shards; what it remembers
+// of given IDs and unique windows goes with it.
+func (b *Broker) Left(ctx context.Context) (map[string]int64, error) {
+	left := make(map[string]int64)
+	for _, s := range b.shards {
+		if s.Until.IsZero() {
+			continue
+		}
+		info, err := s.Broker.Queues(ctx, broker.QueuesRequest{})
+		if err != nil {
+			return left, s.note(ctx, err)
+		}
+		left[s.Name] = 0
+		for _, q := range info.Queues {
+			left[s.Name] += total(q.Counts)
+		}
+	}
+	return left, nil
+}

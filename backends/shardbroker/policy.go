@@ -1,0 +1,102 @@
+package shardbroker
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Policy sets the rules in all shards. Each shard has its part of a limit of the
+// whole queue, so that all together keep it exactly; what one shard leaves of its
+// part another cannot use. So such a limit is at least the number of shards. The
+// rules of keys, and of a key, are the same in each. §1, §32, §33.
+func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
+	if err := req.Check(b.limits); err != nil {
+		return broker.Policy{}, err
+	}
+	if err := b.divides(&req); err != nil {
+		return broker.Policy{}, broker.About(err, "policy", req.Queue, "")
+	}
+	requests := make(map[*shard]broker.PolicyRequest, len(b.shards))
+	for i, s := range b.shards {
+		requests[s] = partOf(req, i, b.parts)
+	}
+	answers := ask(ctx, b.shards, func(s *shard) (broker.Policy, error) { return s.Broker.Policy(ctx, requests[s]) })
+	if err := failed(answers); err != nil {
+		return broker.Policy{}, err
+	}
+	if req.Key != "" {
+		return answers[0].got, nil
+	}
+	policies := make([]broker.Policy, 0, b.parts)
+	for _, a := range answers[:b.parts] {
+		policies = append(policies, a.got)
+	}
+	return whole(policies), nil
+}
+
+// divided are the rules of which each shard has a part, by their names.
+var divided = map[string]bool{"max_depth": true, "max_bytes": true, "max_active": true, "rate": true, "rate_burst": true,
+	"retry_rate": true, "retry_rate_burst": true, "keep_completed_count": true, "keep_dead_count": true}
+
+// divides refuses limits of which some shard would have no part.
+func (b *Broker) divides(r *broker.PolicyRequest) error {
+	for _, c := range r.Changes() {
+		least := int64(b.parts)
+		if n := c.Rule.Name; divided[n] && r.Key == "" && c.Value > 0 && c.Value < least && n != "rate_burst" && n != "retry_rate_burst" {
+			hint := fmt.Sprintf("is %d, and there are %d shards; use %d or more, or the limits of a key", c.Value, least, least)
+			return &broker.Error{Field: strings.ReplaceAll(n, "_", " "), Hint: hint, Err: broker.ErrUnsupported}
+		}
+	}
+	return nil
+}
+
+// partOf is what a request asks of the i-th of n shards.
+func partOf(r broker.PolicyRequest, i, n int) broker.PolicyRequest {
+	if r.Key != "" {
+		return r
+	}
+	part := func(v *int64) {
+		if *v > 0 {
+			*v = int64(portion(int(*v), n, i))
+		}
+	}
+	for _, limit := range []**int64{&r.MaxDepth, &r.MaxBytes, &r.MaxActive} {
+		if *limit != nil {
+			v := **limit
+			part(&v)
+			*limit = &v
+		}
+	}
+	for _, rate := range []**broker.Rate{&r.Rate, &r.RetryRate} {
+		if *rate != nil {
+			v := **rate
+			part(&v.Jobs)
+			part(&v.Burst)
+			*rate = &v
+		}
+	}
+	for _, keep := range []**broker.Retention{&r.RetainCompleted, &r.RetainDead} {
+		if *keep != nil {
+			v := **keep
+			part(&v.Count)
+			*keep = &v
+		}
+	}
+	return r
+}
+
+// whole is the policy of which shards have these parts.
+func whole(parts []broker.Policy) broker.Policy {
+	all := parts[0]
+	for _, rule := range broker.Rules() {
+		for i := range parts[1:] {
+			if divided[rule.Name] {
+				rule.Set(&all, rule.Of(&all)+rule.Of(&parts[i+1]))
+			}
+		}
+	}
+	return all
+}

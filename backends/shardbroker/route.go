@@ -1,0 +1,113 @@
+package shardbroker
+
+import (
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// routes says which shard a job belongs to: of all shards the one whose name, with
+// the job's label, hashes highest. So a shard that comes or goes moves only the
+// labels that it wins or had won.
+type routes struct {
+	now    []*shard // that take new jobs, once the switch is over
+	former []*shard // that took them before; nil if nothing changes
+	fixed  []*shard // that marks go by
+	at     time.Time
+}
+
+func newRoutes(shards []*shard) (r routes, err error) {
+	for _, s := range shards {
+		for _, at := range []time.Time{s.From, s.Until} {
+			if at.IsZero() {
+				continue
+			}
+			if !r.at.IsZero() && !r.at.Equal(at) {
+				return r, broker.Invalid("shard", "%q changes at another time than others; let all change at once", s.Name)
+			}
+			r.at = at
+		}
+		if !s.From.IsZero() && !s.Until.IsZero() {
+			return r, broker.Invalid("shard", "%q has both From and Until; use one of them", s.Name)
+		}
+		if s.Until.IsZero() {
+			r.now = append(r.now, s)
+		}
+		if s.From.IsZero() {
+			r.fixed = append(r.fixed, s)
+		}
+	}
+	if r.former = r.fixed; r.at.IsZero() {
+		r.former = nil
+	}
+	if len(r.now) == 0 || len(r.fixed) == 0 {
+		return r, broker.Invalid("shards", "are none before or after the change; leave one that stays, or comes as others go")
+	}
+	return r, nil
+}
+
+// of are the shards that may have a job with a label: where new ones go and, while
+// shards change, where they went before.
+func (r *routes) of(label uint64) []*shard {
+	home := highest(r.now, label)
+	if r.former != nil {
+		if former := highest(r.former, label); former != home {
+			return []*shard{home, former}
+		}
+	}
+	return []*shard{home}
+}
+
+func highest(shards []*shard, label uint64) (best *shard) {
+	var most uint64
+	for _, s := range shards {
+		if n := mix(label ^ s.seed); best == nil || n > most || n == most && s.Name < best.Name {
+			best, most = s, n
+		}
+	}
+	return best
+}
+
+// label is what routes a job. It is the same in all queues, so that the jobs of a
+// key are together whatever their queues.
+func label(id string, b *broker.Body) uint64 {
+	switch {
+	case b.Key != "":
+		return hash("key " + b.Key)
+	case b.Unique.Key != "":
+		return hash("unique " + b.Unique.Key)
+	}
+	return hash("id " + id)
+}
+
+// hash is FNV-1a, finished by mix: no store places its keys or rows by it. It never
+// changes, since stored jobs are found by it.
+func hash(s string) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(s))
+	return mix(h.Sum64())
+}
+
+// mix is the finish of splitmix64.
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// without are the shards but one.
+func (b *Broker) without(s *shard) []*shard {
+	return slices.DeleteFunc(slices.Clone(b.shards), func(o *shard) bool { return o == s })
+}
+
+// holds are the shards that may have a job in hand. The body of a broken one does
+// not say.
+func (b *Broker) holds(j *broker.Job) []*shard {
+	if j.Broken != nil {
+		return b.shards
+	}
+	return b.routes.of(label(j.ID, &j.Body))
+}

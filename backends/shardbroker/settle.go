@@ -1,0 +1,119 @@
+package shardbroker
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Settle sends each item to its shard: under the request's Number, which each shard
+// compares with the worker's last there. Where shards change, and of a broken job,
+// an item goes to each shard that may have the lease: the others change nothing.
+// §10.
+func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
+	if err := req.Check(); err != nil {
+		return nil, err
+	}
+	parts := b.divide(&req)
+	if len(parts) == 0 {
+		return b.shards[0].Broker.Settle(ctx, req)
+	}
+	shards := make([]*shard, 0, len(parts))
+	for _, s := range b.shards {
+		if parts[s] != nil {
+			shards = append(shards, s)
+		}
+	}
+	settled := newSettled(&req)
+	for _, a := range ask(ctx, shards, func(s *shard) ([]broker.Verdict, error) { return s.Broker.Settle(ctx, parts[s].request) }) {
+		settled.take(b, parts[a.of], a)
+	}
+	return settled.verdicts, settled.whole()
+}
+
+// part is what a request has for one shard.
+type part struct {
+	request broker.SettleRequest
+	items   []int // their places in the whole
+}
+
+func (b *Broker) divide(req *broker.SettleRequest) map[*shard]*part {
+	parts := make(map[*shard]*part, len(b.shards))
+	for i, item := range req.Items {
+		for _, s := range b.holds(item.Job) {
+			p := parts[s]
+			if p == nil {
+				p = &part{request: *req}
+				p.request.Items = nil
+				parts[s] = p
+			}
+			p.request.Items = append(p.request.Items, item)
+			p.items = append(p.items, i)
+		}
+	}
+	return parts
+}
+
+// settled gathers the verdicts of a request.
+type settled struct {
+	verdicts []broker.Verdict
+	known    int // answers that gave verdicts
+	err      error
+}
+
+func newSettled(req *broker.SettleRequest) *settled {
+	s := &settled{verdicts: make([]broker.Verdict, len(req.Items))}
+	for i, item := range req.Items {
+		s.verdicts[i] = broker.Verdict{Queue: item.Job.Queue, ID: item.Job.ID}
+	}
+	return s
+}
+
+// take takes in what a shard said. Of several verdicts about one item the one that
+// is not about a lost lease counts: a lease is in one shard.
+func (s *settled) take(b *Broker, p *part, a answer[[]broker.Verdict]) {
+	lost := a.err != nil && broker.StoreFailed(a.err) && b.ranOut(p.request.Worker, a.of)
+	if a.err == nil || lost {
+		s.known++
+	} else {
+		s.err = errors.Join(s.err, a.err)
+	}
+	for n, i := range p.items {
+		v := &s.verdicts[i]
+		said := broker.Verdict{Err: cmp.Or(a.err, error(broker.ErrLeaseLost))}
+		if lost {
+			said.Err = broker.ErrLeaseLost
+		} else if n < len(a.got) {
+			said = a.got[n]
+		}
+		if v.State == broker.StateNone && (v.Err == nil || said.Err == nil || errors.Is(v.Err, broker.ErrLeaseLost)) {
+			v.State, v.Err = said.State, broker.About(said.Err, "settle", v.Queue, v.ID)
+		}
+	}
+}
+
+// whole is the error of the call: when it is all that is known.
+func (s *settled) whole() error {
+	if s.known == 0 {
+		s.verdicts = nil
+		return s.err
+	}
+	return nil
+}
+
+// ranOut reports whether a shard has been away for longer than the worker's lease:
+// then its leases there have run out, and nobody need wait for their verdicts. The
+// jobs run again.
+func (b *Broker) ranOut(worker string, s *shard) bool {
+	m := b.member(worker)
+	if m == nil {
+		return false
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	renewed := m.renewed[s]
+	return !renewed.IsZero() && time.Since(renewed) > m.lease
+}

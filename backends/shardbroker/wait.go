@@ -1,0 +1,107 @@
+package shardbroker
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// waitStep is how long a claim of fewer jobs than there are shards waits in some of
+// them before it goes on to others: a job of another shard waits so long at most.
+const waitStep = 200 * time.Millisecond
+
+// wait has one waiting claim in each shard, for its part of Max: so they never lease
+// more together, and none has to be put back. A claim of fewer jobs than there are
+// shards waits in as many shards as that, in turn. The first claim that gave
+// something, or knows of something new, ends the others.
+func (b *Broker) wait(ctx context.Context, req broker.ClaimRequest) (got broker.Claimed, err error) {
+	end := time.Now().Add(req.Wait)
+	m := b.member(req.Worker)
+	if req.Max < len(b.shards) {
+		if got, err = b.claim(ctx, req); err != nil || len(got.Jobs) > 0 {
+			return got, err
+		}
+	}
+	for {
+		order, step := b.inTurn(m), time.Until(end)
+		if len(order) == 0 {
+			return b.claim(ctx, req)
+		}
+		if len(order) > req.Max {
+			order, step = order[:req.Max], min(step, waitStep)
+		}
+		for _, s := range b.shards {
+			if away := s.away(); away > 0 {
+				step = min(step, away) // then it is asked again
+			}
+		}
+		req.Wait = max(step, time.Millisecond)
+		over, early := time.Now().Add(req.Wait), false
+		if got, early, err = b.waitOnce(ctx, &req, order, over); early || err != nil || len(got.Jobs) > 0 || !time.Now().Before(end) {
+			return got, err
+		}
+	}
+}
+
+// waitOnce waits in shards until one of them ends the wait, early, or the time is
+// over. While one of them waits the failures of others end nothing.
+func (b *Broker) waitOnce(ctx context.Context, req *broker.ClaimRequest, shards []*shard, over time.Time) (got broker.Claimed, early bool, err error) {
+	requests := portions(req, shards)
+	waiting, end := context.WithCancel(ctx)
+	defer end()
+	answers := make(chan answer[broker.Claimed], len(shards))
+	for _, s := range shards {
+		go func() {
+			got, err := s.Broker.Claim(waiting, requests[s])
+			answers <- answer[broker.Claimed]{s, got, s.note(waiting, err)}
+		}()
+	}
+	var errs []error
+	failures := 0
+	for range shards {
+		a := <-answers
+		gather(&got, &a.got)
+		a.of.more.Store(a.err == nil && a.got.More)
+		switch {
+		case a.err != nil && early && ctx.Err() == nil && waiting.Err() != nil && len(a.got.Jobs) == 0: // ended by another
+		case a.err != nil:
+			failures++
+			errs = append(errs, a.err)
+			early = early || !broker.StoreFailed(a.err)
+		case len(a.got.Jobs) > 0 || time.Now().Before(over):
+			early = true
+		}
+		if early {
+			end()
+		}
+	}
+	if err = errors.Join(errs...); failures < len(shards) && len(got.Jobs) == 0 && broker.StoreFailed(err) && ctx.Err() == nil {
+		err = nil // the others waited; the next claim that asks those that failed says so again
+	}
+	return got, early, err
+}
+
+// portions divides a request among shards.
+func portions(req *broker.ClaimRequest, shards []*shard) map[*shard]broker.ClaimRequest {
+	requests := make(map[*shard]broker.ClaimRequest, len(shards))
+	for i, s := range shards {
+		own := *req
+		own.Max, own.Bytes, own.Queues = portion(req.Max, len(shards), i), max(1, req.ByteLimit()/len(shards)), slices.Clone(req.Queues)
+		for n := range own.Queues {
+			own.Queues[n].Max = portion(req.Queues[n].Max, len(shards), i)
+		}
+		requests[s] = own
+	}
+	return requests
+}
+
+// portion is the i-th of n parts of a number.
+func portion(sum, n, i int) int {
+	if i < sum%n {
+		return sum/n + 1
+	}
+	return sum / n
+}

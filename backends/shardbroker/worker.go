@@ -1,0 +1,202 @@
+package shardbroker
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// member is a worker that was registered through this broker.
+type member struct {
+	mu      sync.Mutex
+	info    broker.WorkerInfo
+	lease   time.Duration
+	renewed map[*shard]time.Time // of the shards that know it, by this process's clock
+}
+
+func (b *Broker) member(worker string) *member {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.members[worker]
+}
+
+// knows reports whether a shard is to be asked for jobs: not before the worker is
+// registered there.
+func (m *member) knows(s *shard) bool {
+	if m == nil {
+		return true // another handle registered it
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return !m.renewed[s].IsZero()
+}
+
+// says is what the worker said of itself.
+func (m *member) says() broker.WorkerInfo {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.info
+}
+
+// Renew registers or renews the worker in all shards, and succeeds if one of them
+// answers: a shard that is away must not end what runs from the others. Where the
+// worker could not be registered it is registered by the next renewal. §6, §7, §8.
+func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
+	if err := req.Check(); err != nil {
+		return broker.Renewed{}, err
+	}
+	m := b.enter(&req)
+	if req.Register {
+		if err := b.align(ctx, req.Queues); err != nil {
+			return broker.Renewed{}, err
+		}
+	}
+	answers := ask(ctx, b.shards, func(s *shard) (broker.Renewed, error) {
+		own := req
+		if !own.Register && !m.knows(s) {
+			own.Register, own.Info = true, m.says()
+		}
+		return s.Broker.Renew(ctx, own)
+	})
+	got := broker.Renewed{Held: make(map[string]int)}
+	answered, lapse := 0, true
+	for _, a := range answers {
+		if a.err != nil {
+			got.Held, lapse = nil, false
+			continue
+		}
+		answered++
+		if m != nil && !a.got.Lost {
+			m.mu.Lock()
+			m.renewed[a.of] = time.Now()
+			m.mu.Unlock()
+		}
+		got.Lost = got.Lost || a.got.Lost
+		if got.Now.Before(a.got.Now) {
+			got.Now = a.got.Now
+		}
+		got.Cancel = append(got.Cancel, a.got.Cancel...)
+		if a.got.Held == nil {
+			got.Held = nil
+		}
+		for queue, n := range a.got.Held {
+			if got.Held != nil {
+				got.Held[queue] += n
+			}
+		}
+		if lapse = lapse && !a.got.NextLapse.IsZero(); lapse {
+			got.NextLapse = earlier(got.NextLapse, a.got.NextLapse)
+		}
+	}
+	if !lapse {
+		got.NextLapse = time.Time{}
+	}
+	if got.Lost {
+		b.leave(req.Worker)
+	}
+	if err := failed(answers); answered == 0 || err != nil && !broker.StoreFailed(err) {
+		return broker.Renewed{}, err
+	}
+	return got, nil
+}
+
+// enter notes what a worker says of itself; nil for one of another handle.
+func (b *Broker) enter(req *broker.RenewRequest) *member {
+	b.mu.Lock()
+	m := b.members[req.Worker]
+	if m == nil && req.Register {
+		m = &member{renewed: make(map[*shard]time.Time)}
+		b.members[req.Worker] = m
+	}
+	b.mu.Unlock()
+	if m != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if m.lease = req.Lease; req.Register || req.Describe {
+			m.info = req.Info
+		}
+	}
+	return m
+}
+
+func (b *Broker) leave(worker string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.members, worker)
+}
+
+// Retire ends the worker in all shards. §12.
+func (b *Broker) Retire(ctx context.Context, req broker.RetireRequest) (broker.Retired, error) {
+	if err := req.Check(); err != nil {
+		return broker.Retired{}, err
+	}
+	answers := ask(ctx, b.shards, func(s *shard) (broker.Retired, error) { return s.Broker.Retire(ctx, req) })
+	var got broker.Retired
+	for _, a := range answers {
+		got.Released = append(got.Released, a.got.Released...)
+	}
+	err := failed(answers)
+	if err == nil {
+		b.leave(req.Worker)
+	}
+	return got, err
+}
+
+// Reclaim asks one shard after the other until it has Max jobs. §8, §13.
+func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (got broker.Claimed, err error) {
+	if err := req.Check(); err != nil {
+		return got, err
+	}
+	var errs []error
+	room := req.ByteLimit()
+	m := b.member(req.Worker)
+	for _, s := range b.inTurn(m) {
+		if len(got.Jobs) >= req.Max || room <= 0 {
+			got.More = true
+			break
+		}
+		own := req
+		own.Max, own.Bytes = req.Max-len(got.Jobs), room
+		a := ask(ctx, []*shard{s}, func(s *shard) (broker.Claimed, error) { return s.Broker.Reclaim(ctx, own) })[0]
+		gather(&got, &a.got)
+		room -= size(a.got.Jobs)
+		errs = append(errs, a.err)
+	}
+	return got, errors.Join(errs...)
+}
+
+// Prune prunes all shards, each its part of Max. §23.
+func (b *Broker) Prune(ctx context.Context, req broker.PruneRequest) (sum broker.Pruned, err error) {
+	if err := req.Check(); err != nil {
+		return sum, err
+	}
+	req.Max = max(1, req.Max/len(b.shards))
+	answers := ask(ctx, b.shards, func(s *shard) (broker.Pruned, error) { return s.Broker.Prune(ctx, req) })
+	for _, a := range answers {
+		sum.Completed, sum.Cancelled, sum.Dead = sum.Completed+a.got.Completed, sum.Cancelled+a.got.Cancelled, sum.Dead+a.got.Dead
+		sum.Other, sum.More = sum.Other+a.got.Other, sum.More || a.got.More
+	}
+	return sum, failed(answers)
+}
+
+// earlier is the earlier of two times, of which zero is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// size is what jobs count for in an answer, at least.
+func size(jobs []broker.Job) (n int) {
+	for i := range jobs {
+		n += len(jobs[i].Payload)
+		for name, value := range jobs[i].Headers {
+			n += len(name) + len(value)
+		}
+	}
+	return n
+}

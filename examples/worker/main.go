@@ -92,6 +92,7 @@ func work(ctx context.Context, cfg jobs.Config, url string) error {
 	if err != nil {
 		return err
 	}
+	metrics.Server(server)
 	paths := http.NewServeMux()
 	paths.Handle("/", server.Health())
 	paths.Handle("GET /metrics", metrics.handler)

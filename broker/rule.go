@@ -20,6 +20,7 @@ type Rule struct {
 	Least, Most int64
 
 	Queue, Key bool // which policies have it
+	Limit      bool // 0 is no limit, and a request that sets it is refused: see NoLimit
 	Flow       bool // Limits.NoFlow declines it
 
 	field func(*Policy) any
@@ -48,23 +49,23 @@ type RuleValue struct {
 var rules = slices.Concat([]*Rule{
 	{Name: "paused", Unit: RuleFlag, Label: "Paused", Help: "whether claims get nothing", Zero: "no", Queue: true, Key: true,
 		field: func(p *Policy) any { return &p.Paused }},
-	{Name: "max_depth", Unit: RuleCount, Label: "Maximum depth", Zero: "no limit", Queue: true, Key: true,
+	{Name: "max_depth", Unit: RuleCount, Label: "Maximum depth", Limit: true, Zero: "no limit", Queue: true, Key: true,
 		Help:  "maximum number of pending, scheduled and waiting jobs; more are refused",
 		field: func(p *Policy) any { return &p.MaxDepth }},
-	{Name: "max_bytes", Unit: RuleCount, Label: "Maximum bytes", Zero: "no limit", Queue: true, Flow: true,
+	{Name: "max_bytes", Unit: RuleCount, Label: "Maximum bytes", Limit: true, Zero: "no limit", Queue: true, Flow: true,
 		Help:  "maximum size of all jobs that neither run nor ended; more are refused",
 		field: func(p *Policy) any { return &p.MaxBytes }},
-	{Name: "max_active", Unit: RuleCount, Label: "Maximum active", Zero: "no limit", Queue: true, Key: true, Flow: true,
+	{Name: "max_active", Unit: RuleCount, Label: "Maximum active", Limit: true, Zero: "no limit", Queue: true, Key: true, Flow: true,
 		Help:  "maximum number of jobs that run at once, over all workers",
 		field: func(p *Policy) any { return &p.MaxActive }},
 }, rateRules("rate", "Rate", "jobs that may start", func(p *Policy) *Rate { return &p.Rate }, true), []*Rule{
-	{Name: "weight", Unit: RuleCount, Label: "Weight", Zero: "1", Key: true, Flow: true, Most: MaxWeight, Least: 1,
+	{Name: "weight", Unit: RuleCount, Label: "Weight", Limit: true, Zero: "1", Key: true, Flow: true, Most: MaxWeight, Least: 1,
 		Help:  "turns of the key for each turn of a key without a weight",
 		field: func(p *Policy) any { return &p.Weight }},
-	{Name: "key_max_depth", Unit: RuleCount, Label: "Maximum depth of a key", Zero: "no limit", Queue: true, Flow: true,
+	{Name: "key_max_depth", Unit: RuleCount, Label: "Maximum depth of a key", Limit: true, Zero: "no limit", Queue: true, Flow: true,
 		Help:  "maximum number of jobs of each key that neither run nor ended; more are refused",
 		field: func(p *Policy) any { return &p.KeyMaxDepth }},
-	{Name: "key_max_active", Unit: RuleCount, Label: "Maximum active of a key", Zero: "no limit", Queue: true, Flow: true,
+	{Name: "key_max_active", Unit: RuleCount, Label: "Maximum active of a key", Limit: true, Zero: "no limit", Queue: true, Flow: true,
 		Help:  "maximum number of jobs of each key that run at once, over all workers",
 		field: func(p *Policy) any { return &p.KeyMaxActive }},
 }, rateRules("key_rate", "Rate of a key", "jobs of each key that may start", func(p *Policy) *Rate { return &p.KeyRate }, false),
@@ -98,7 +99,7 @@ var rules = slices.Concat([]*Rule{
 func rateRules(name, label, what string, of func(*Policy) *Rate, key bool) []*Rule {
 	rule := func(suffix string, unit RuleUnit, label, help, zero string, field func(*Rate) any) *Rule {
 		return &Rule{Name: name + suffix, Unit: unit, Label: label, Help: help, Zero: zero, Queue: true, Key: key, Flow: true,
-			field: func(p *Policy) any { return field(of(p)) }}
+			Limit: suffix == "", field: func(p *Policy) any { return field(of(p)) }}
 	}
 	return []*Rule{
 		rule("", RuleCount, label, "how many "+what+" in a time", "no limit", func(r *Rate) any { return &r.Jobs }),

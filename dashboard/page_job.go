@@ -60,7 +60,14 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
 	v := h.view(r, "jobs", "Job "+text(id))
 	l, err := h.shared.get(v.URL, s.seq, refreshes(r), func() (listing, error) {
 		page, err := h.inspector.List(r.Context(), inspect.Query{Queue: queue, IDs: []string{id}, Suppressed: true, NoPayload: true})
-		return listing{Jobs: page.Jobs, Now: page.Now}, err
+		l := listing{Jobs: page.Jobs, Now: page.Now}
+		at := slices.IndexFunc(s.survey.Queues, func(q inspect.QueueInfo) bool { return q.Name == queue })
+		if err == nil && at >= 0 && len(page.Jobs) > 0 {
+			info := s.survey.Queues[at]
+			info.Now = page.Now // the job is seen as of then
+			l.Evidence, err = h.inspector.EvidenceIn(r.Context(), &page.Jobs[0], info)
+		}
+		return l, err
 	})
 	if err == nil && len(l.Jobs) == 0 {
 		err = broker.ErrNotFound
@@ -70,11 +77,8 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
 	}
 	j := &l.Jobs[0]
 	p := jobPage{Job: j, Trace: traceID(j.Headers), Verbs: verbsFor(v, j.State), MaySee: v.May(ActionPayload)}
-	at := slices.IndexFunc(s.survey.Queues, func(q inspect.QueueInfo) bool { return q.Name == queue })
-	if at >= 0 {
-		info := s.survey.Queues[at]
-		info.Now = l.Now // the job is seen as of then
-		p.Why = inspect.Explain(j, info)
+	if l.Evidence.Job != nil {
+		p.Why = inspect.Explain(l.Evidence)
 	}
 	p.Now = l.Now
 	if j.Kept != nil {

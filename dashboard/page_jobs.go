@@ -36,8 +36,9 @@ type stateTab struct {
 type listing struct {
 	Now      time.Time // of the store
 	Jobs     []broker.Job
-	Examined int // at most
-	Looked   int // queues that were looked into
+	Evidence inspect.Evidence // of the one job of a page
+	Examined int              // at most
+	Looked   int              // queues that were looked into
 	at       string
 	cursor   string // goes on in queue at; both empty at the end
 }

@@ -21,16 +21,12 @@ type ruleField struct {
 
 func formOf(p inspect.Policy) (fields []ruleField) {
 	for _, rule := range broker.Rules() {
-		f := ruleField{Rule: rule, Field: strings.ReplaceAll(rule.Name, "_", "-"), Number: rule.Unit == broker.RuleCount}
-		switch n := rule.Of(&p); {
-		case rule.Unit == broker.RuleFlag:
-			continue // pause and resume are buttons
-		case rule.Flow:
+		if !rule.Queue || rule.Unit == broker.RuleFlag { // pause and resume are buttons
 			continue
-		case rule.Unit == broker.RuleSpan:
-			f.Value = readable.Span(time.Duration(n) * time.Microsecond)
-		case n != 0:
-			f.Value = strconv.FormatInt(n, 10)
+		}
+		f := ruleField{Rule: rule, Field: strings.ReplaceAll(rule.Name, "_", "-"), Number: rule.Unit == broker.RuleCount}
+		if n := rule.Of(&p); n != 0 {
+			f.Value = inspect.RuleText(rule, n)
 		}
 		fields = append(fields, f)
 	}
@@ -61,30 +57,20 @@ func (h *Handler) policy(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		wanted := now
+		texts := make(map[string]string)
 		for _, f := range formOf(now) {
 			// A field that was left alone keeps what it stands for to the microsecond.
 			if s := r.PostFormValue(f.Field); s != f.Value {
-				if err := f.read(s, &wanted); err != nil {
-					return err
-				}
+				texts[f.Name] = s
 			}
+		}
+		wanted, err := inspect.Change(now, texts)
+		if err != nil {
+			return err
 		}
 		_, err = h.inspector.SetPolicy(r.Context(), broker.PolicyFrom(name, "", now, wanted))
 		return err
 	})
-}
-
-// read sets the field's rule to what was typed.
-func (f *ruleField) read(s string, p *inspect.Policy) error {
-	if f.Number {
-		n, err := parseCount(f.Label, s)
-		f.Set(p, n)
-		return err
-	}
-	d, err := parseSpan(f.Label, s)
-	f.Set(p, int64(d/time.Microsecond))
-	return err
 }
 
 // parseCount reads a whole number; nothing is zero.
@@ -106,24 +92,11 @@ func parseSpan(label, s string) (time.Duration, error) {
 	if s == "" {
 		return 0, nil
 	}
-	wrong := &pageError{http.StatusBadRequest, fmt.Sprintf("%s: %q is no time span; write 90s, 15m, 12h or 7d.", label,
-		text(s))}
-	rest, days := s, int64(0)
-	if number, after, ok := strings.Cut(s, "d"); ok {
-		n, err := strconv.ParseInt(number, 10, 32)
-		if err != nil || n < 0 || n > 100*365 {
-			return 0, wrong
-		}
-		rest, days = after, n
+	d, err := readable.ParseSpan(s)
+	if err != nil || d < 0 {
+		return 0, &pageError{http.StatusBadRequest, fmt.Sprintf("%s: %q is no time span; write 90s, 15m, 12h or 7d.", label, text(s))}
 	}
-	var d time.Duration
-	if rest != "" {
-		var err error
-		if d, err = time.ParseDuration(rest); err != nil || d < 0 {
-			return 0, wrong
-		}
-	}
-	return d + time.Duration(days)*24*time.Hour, nil
+	return d, nil
 }
 
 // decideQueue carries out a decision about the queue in the address, and goes

@@ -14,7 +14,8 @@ import (
 
 // Explanation is one reason why a job has not run. Code is a contract: paused,
 // no-worker, unknown-type, busy, not-due, due, failed, queued, running,
-// cancel-requested, held, workflow, completed, cancelled, dead, deadline, unreadable.
+// cancel-requested, held, workflow, completed, cancelled, dead, deadline, unreadable;
+// and of limits: queue-active, queue-rate, key-paused, key-order, key-active, key-rate.
 // Text is for people; it can contain text of the job's producer or handler.
 type Explanation struct {
 	Code string `json:"code"`
@@ -22,22 +23,23 @@ type Explanation struct {
 }
 
 // Why says why a job has not run, or how it ended, the first obstacle first.
-// It makes two calls; see Explain.
+// See Evidence and Explain.
 func (i *Inspector) Why(ctx context.Context, queue, id string) ([]Explanation, error) {
 	job, err := i.Job(ctx, queue, id)
 	if err != nil {
 		return nil, err
 	}
-	info, err := i.Queue(ctx, queue)
+	evidence, err := i.Evidence(ctx, job)
 	if err != nil {
 		return nil, err
 	}
-	return Explain(job, info), nil
+	return Explain(evidence), nil
 }
 
 // Explain says why a job has not run, or how it ended, the first obstacle
-// first. It uses only the job, its queue, and the workers that serve it.
-func Explain(j *broker.Job, q QueueInfo) (reasons []Explanation) {
+// first. It makes no call.
+func Explain(e Evidence) (reasons []Explanation) {
+	j, q := e.Job, e.Queue
 	add := func(code, format string, args ...any) {
 		reasons = append(reasons, Explanation{code, fmt.Sprintf(format, args...)})
 	}
@@ -79,7 +81,8 @@ func Explain(j *broker.Job, q QueueInfo) (reasons []Explanation) {
 		obstacles(j, q, add)
 	case broker.StatePending:
 		obstacles(j, q, add)
-		if len(reasons) == 0 {
+		e.limits(add)
+		if len(reasons) == 0 || reasons[len(reasons)-1].Code == "queue-rate" {
 			ahead := q.Counts[broker.StatePending] - 1
 			add("queued", "it waits with %s; the next one of its priority has waited %s",
 				readable.Count(ahead, "other job"), orNow(q.AgePending(j.Priority)))

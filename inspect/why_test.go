@@ -63,7 +63,7 @@ func TestWhy_EveryObstacleIsNamed(t *testing.T) {
 		q := QueueInfo{Now: now, QueueInfo: broker.QueueInfo{Name: cmp.Or(c.job.Queue, "q"), Workers: c.workers, Policy: Policy{Paused: c.paused},
 			Counts: map[broker.State]int64{broker.StatePending: 5}}}
 		var codes, texts []string
-		for _, r := range Explain(&c.job, q) {
+		for _, r := range Explain(Evidence{Job: &c.job, Queue: q}) {
 			codes, texts = append(codes, r.Code), append(texts, r.Text)
 		}
 		if !slices.Equal(codes, c.want) || !strings.Contains(strings.Join(texts, "\n"), c.text) {

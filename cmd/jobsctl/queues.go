@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -16,14 +17,18 @@ import (
 // seconds.
 type policyView map[string]any
 
-func viewPolicy(p inspect.Policy) policyView {
+func viewPolicy(p inspect.Policy, ofKey bool) policyView {
 	view := make(policyView)
 	for _, rule := range broker.Rules() {
-		switch n := rule.Of(&p); rule.Unit {
-		case broker.RuleFlag:
+		n := rule.Of(&p)
+		switch {
+		case ofKey && !rule.Key, !ofKey && !rule.Queue:
+		case rule.Unit == broker.RuleFlag:
 			view[rule.Name] = n == 1
-		case broker.RuleSpan:
+		case rule.Unit == broker.RuleSpan:
 			view[rule.Name+"_seconds"] = (time.Duration(n) * time.Microsecond).Seconds()
+		case rule.Unit == broker.RuleOrder:
+			view[rule.Name] = inspect.RuleText(rule, n)
 		default:
 			view[rule.Name] = n
 		}
@@ -40,7 +45,7 @@ func (a *app) queues() *cobra.Command {
 }
 
 func (a *app) policy() *cobra.Command {
-	given := make(map[*broker.Rule]func() int64)
+	given := make(map[*broker.Rule]*string)
 	cmd := &cobra.Command{
 		Use:   "policy QUEUE",
 		Short: "Show a queue's policy, or change it",
@@ -60,41 +65,35 @@ or the job's own retention says for how long.`,
 			if err != nil {
 				return err
 			}
-			wanted := now
-			for rule, number := range given {
+			texts := make(map[string]string)
+			for rule, text := range given {
 				if cmd.Flags().Changed(flagOf(rule)) {
-					rule.Set(&wanted, number())
+					texts[rule.Name] = *text
 				}
+			}
+			wanted, err := inspect.Change(now, texts)
+			if err != nil {
+				return err
 			}
 			p, err := i.SetPolicy(cmd.Context(), broker.PolicyFrom(args[0], "", now, wanted))
 			if err != nil {
 				return err
 			}
 			if a.structured() {
-				return a.object(viewPolicy(p))
+				return a.object(viewPolicy(p, false))
 			}
 			t := a.table("PAUSED", strconv.FormatBool(p.Paused))
 			for _, rule := range broker.Rules() {
-				if rule.Unit != broker.RuleFlag {
-					t.row(strings.ToUpper(strings.ReplaceAll(rule.Name, "_", " ")), ruleText(rule, rule.Of(&p)))
+				if rule.Queue && rule.Unit != broker.RuleFlag {
+					t.row(strings.ToUpper(strings.ReplaceAll(rule.Name, "_", " ")), inspect.RuleText(rule, rule.Of(&p)))
 				}
 			}
 			return t.end()
 		},
 	}
 	for _, rule := range broker.Rules() {
-		usage := rule.Help + ";\n0 means " + rule.Zero
-		if !rule.Queue {
-			continue
-		}
-		switch rule.Unit {
-		case broker.RuleCount, broker.RuleOrder:
-			n := cmd.Flags().Int64(flagOf(rule), 0, usage)
-			given[rule] = func() int64 { return *n }
-		case broker.RuleSpan:
-			var d time.Duration
-			spanFlag(cmd.Flags(), &d, flagOf(rule), 0, usage)
-			given[rule] = func() int64 { return int64(d / time.Microsecond) }
+		if rule.Queue && rule.Unit != broker.RuleFlag { // pause and resume are verbs
+			given[rule] = cmd.Flags().String(flagOf(rule), "", fmt.Sprintf("%s;\nnone means %s", rule.Help, rule.Zero))
 		}
 	}
 	return cmd
@@ -102,16 +101,6 @@ or the job's own retention says for how long.`,
 
 // flagOf names the flag of a rule.
 func flagOf(rule *broker.Rule) string { return strings.ReplaceAll(rule.Name, "_", "-") }
-
-func ruleText(rule *broker.Rule, n int64) string {
-	switch {
-	case n == 0:
-		return rule.Zero
-	case rule.Unit == broker.RuleSpan:
-		return span(time.Duration(n) * time.Microsecond)
-	}
-	return count(n)
-}
 
 func (a *app) removeQueue() *cobra.Command {
 	return &cobra.Command{

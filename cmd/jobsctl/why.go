@@ -29,11 +29,11 @@ func (a *app) why() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			q, err := i.Queue(cmd.Context(), j.Queue)
+			evidence, err := i.Evidence(cmd.Context(), j)
 			if err != nil {
 				return err
 			}
-			reasons := inspect.Explain(j, q)
+			reasons := inspect.Explain(evidence)
 			if a.structured() {
 				return a.object(map[string]any{"queue": j.Queue, "id": j.ID, "state": j.State.String(), "reasons": reasons})
 			}

@@ -1,0 +1,101 @@
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// KeyInfo describes a key of a queue; see broker.KeyInfo.
+type KeyInfo = broker.KeyInfo
+
+// Keys lists the keys of a queue that have jobs which have not ended, or a policy
+// of their own, by name, page by page. An error ends the listing.
+func (i *Inspector) Keys(ctx context.Context, queue string) iter.Seq2[KeyInfo, error] {
+	return func(yield func(KeyInfo, error) bool) {
+		req := broker.KeysRequest{Queue: queue, Limit: 1000}
+		for first := true; first || req.Cursor != ""; first = false {
+			reply, err := i.keys(ctx, req)
+			if err != nil {
+				yield(KeyInfo{}, err)
+				return
+			}
+			for _, k := range reply.Keys {
+				if !yield(k, nil) {
+					return
+				}
+			}
+			req.Cursor = reply.Cursor
+		}
+	}
+}
+
+// Key describes one key of a queue, also one without jobs and without a policy.
+func (i *Inspector) Key(ctx context.Context, queue, key string) (KeyInfo, error) {
+	reply, err := i.keys(ctx, broker.KeysRequest{Queue: queue, Names: []string{key}})
+	if err == nil && len(reply.Keys) == 0 {
+		err = broker.About(broker.ErrNotFound, "keys", queue, "")
+	}
+	if err != nil {
+		return KeyInfo{}, err
+	}
+	return reply.Keys[0], nil
+}
+
+// maxTop is how many keys TopKeys looks at: some ten pages, less than a second.
+const maxTop = 10_000
+
+// TopKeys are the n keys of a queue with the most jobs, active ones counted, the
+// largest first. All is false where the queue has more keys than were looked at,
+// which are the first 10,000 by name.
+func (i *Inspector) TopKeys(ctx context.Context, queue string, n int) (keys []KeyInfo, all bool, err error) {
+	all = true
+	seen := 0
+	for k, err := range i.Keys(ctx, queue) {
+		if err != nil {
+			return nil, false, err
+		}
+		if seen++; seen > maxTop {
+			all = false
+			break
+		}
+		at, _ := slices.BinarySearchFunc(keys, k, func(a, b KeyInfo) int {
+			return cmp.Or(cmp.Compare(b.Depth+b.Active, a.Depth+a.Active), cmp.Compare(a.Key, b.Key))
+		})
+		if at < n {
+			keys = slices.Insert(keys, at, k)
+			keys = keys[:min(n, len(keys))]
+		}
+	}
+	return keys, all, nil
+}
+
+func (i *Inspector) keys(ctx context.Context, req broker.KeysRequest) (reply broker.KeysReply, err error) {
+	err = i.call(ctx, func(ctx context.Context, b broker.Broker) error {
+		reply, err = b.Keys(ctx, req)
+		return err
+	})
+	return reply, err
+}
+
+// PauseKey keeps the jobs of one key of a queue back, at once. Those that run go on,
+// and so does enqueueing. Pausing a paused key does nothing.
+func (i *Inspector) PauseKey(ctx context.Context, queue, key string) error {
+	return i.pauseKey(ctx, queue, key, true)
+}
+
+// ResumeKey ends the pause of a key.
+func (i *Inspector) ResumeKey(ctx context.Context, queue, key string) error {
+	return i.pauseKey(ctx, queue, key, false)
+}
+
+func (i *Inspector) pauseKey(ctx context.Context, queue, key string, paused bool) error {
+	if err := broker.CheckName("key", key); err != nil { // an empty one would mean the queue
+		return broker.About(err, "policy", queue, "")
+	}
+	_, err := i.SetPolicy(ctx, PolicyRequest{Queue: queue, Key: key, Paused: &paused})
+	return err
+}

@@ -206,7 +206,7 @@ func TestHostile_AnUnreadableJobIsShownAsOne(t *testing.T) {
 	t.Parallel()
 	v := &view{had: map[Action]bool{}, may: func(Action) bool { return true }}
 	j := &broker.Job{Queue: "q", ID: "a", State: broker.StatePending, Broken: fmt.Errorf("%w: body", broker.ErrMalformed)}
-	v.Data = jobPage{Job: j, Why: inspect.Explain(j, inspect.QueueInfo{}), Events: life(j, time.Now()), MaySee: true}
+	v.Data = jobPage{Job: j, Why: inspect.Explain(inspect.Evidence{Job: j}), Events: life(j, time.Now()), MaySee: true}
 	var page strings.Builder
 	if err := pages["job"].ExecuteTemplate(&page, "live", v); err != nil {
 		t.Fatal(err)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
 	"strings"
 	"time"
@@ -65,13 +66,7 @@ or the job's own retention says for how long.`,
 			if err != nil {
 				return err
 			}
-			texts := make(map[string]string)
-			for rule, text := range given {
-				if cmd.Flags().Changed(flagOf(rule)) {
-					texts[rule.Name] = *text
-				}
-			}
-			wanted, err := inspect.Change(now, texts)
+			wanted, err := inspect.Change(now, a.givenRules(cmd, given))
 			if err != nil {
 				return err
 			}
@@ -83,20 +78,49 @@ or the job's own retention says for how long.`,
 				return a.object(viewPolicy(p, false))
 			}
 			t := a.table("PAUSED", strconv.FormatBool(p.Paused))
-			for _, rule := range broker.Rules() {
-				if rule.Queue && rule.Unit != broker.RuleFlag {
-					t.row(strings.ToUpper(strings.ReplaceAll(rule.Name, "_", " ")), inspect.RuleText(rule, rule.Of(&p)))
-				}
+			for rule := range ruleFlags(false) {
+				t.row(heading(rule), inspect.RuleText(rule, rule.Of(&p)))
 			}
 			return t.end()
 		},
 	}
-	for _, rule := range broker.Rules() {
-		if rule.Queue && rule.Unit != broker.RuleFlag { // pause and resume are verbs
-			given[rule] = cmd.Flags().String(flagOf(rule), "", fmt.Sprintf("%s;\nnone means %s", rule.Help, rule.Zero))
+	addRules(cmd, given, false)
+	return cmd
+}
+
+// ruleFlags are the rules of a queue, or of a key, that have flags: pause and resume
+// are verbs.
+func ruleFlags(ofKey bool) iter.Seq[*broker.Rule] {
+	return func(yield func(*broker.Rule) bool) {
+		for _, rule := range broker.Rules() {
+			if rule.Unit != broker.RuleFlag && (ofKey && rule.Key || !ofKey && rule.Queue) && !yield(rule) {
+				return
+			}
 		}
 	}
-	return cmd
+}
+
+// addRules gives a command a flag for each rule, the texts of which are in given.
+func addRules(cmd *cobra.Command, given map[*broker.Rule]*string, ofKey bool) {
+	for rule := range ruleFlags(ofKey) {
+		given[rule] = cmd.Flags().String(flagOf(rule), "", fmt.Sprintf("%s;\nnone means %s", rule.Help, rule.Zero))
+	}
+}
+
+// givenRules are the texts of the flags that were given, by the names of their rules.
+func (a *app) givenRules(cmd *cobra.Command, given map[*broker.Rule]*string) map[string]string {
+	texts := make(map[string]string)
+	for rule, text := range given {
+		if cmd.Flags().Changed(flagOf(rule)) {
+			texts[rule.Name] = *text
+		}
+	}
+	return texts
+}
+
+// heading is the name of a rule in a table.
+func heading(rule *broker.Rule) string {
+	return strings.ToUpper(strings.ReplaceAll(rule.Name, "_", " "))
 }
 
 // flagOf names the flag of a rule.

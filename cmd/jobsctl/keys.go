@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+
+	"github.com/spf13/cobra"
+)
+
+// keyView is a key as --json writes it.
+type keyView struct {
+	Key     string     `json:"key"`
+	Pending int64      `json:"pending"`
+	Active  int64      `json:"active"`
+	Depth   int64      `json:"depth"`
+	Oldest  *time.Time `json:"oldest,omitempty"`
+	Blocked string     `json:"blocked,omitempty"`
+	Until   *time.Time `json:"until,omitempty"`
+	Head    string     `json:"head,omitempty"`
+	Policy  policyView `json:"policy"`
+}
+
+func viewKey(k inspect.KeyInfo) keyView {
+	return keyView{k.Key, k.Pending, k.Active, k.Depth, at(k.Oldest), k.Block.String(), at(k.Until), k.Head, viewPolicy(k.Policy, true)}
+}
+
+func (a *app) keys() *cobra.Command {
+	cmd := &cobra.Command{Use: "keys", Short: "List, pause or resume the keys of a queue, and change their policies", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+	cmd.AddCommand(a.listKeys(), a.keyPolicy(),
+		a.pauseKeys("pause", "Pause keys: no more of their jobs are claimed, running jobs go on", (*inspect.Inspector).PauseKey),
+		a.pauseKeys("resume", "Resume paused keys", (*inspect.Inspector).ResumeKey))
+	return cmd
+}
+
+func (a *app) listKeys() *cobra.Command {
+	var top int
+	cmd := &cobra.Command{
+		Use:     "ls QUEUE [KEY…]",
+		Aliases: []string{"list"},
+		Short:   "List the keys of a queue",
+		Long: `List the keys of a queue that have jobs which have not ended, or a policy of their
+own. DEPTH counts the jobs that are pending, scheduled, waiting or in retry. BLOCKED
+says why no job of the key may start now: paused, order (the job HEAD comes first),
+active (as many run as may) or rate.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return &usageError{"give the name of the QUEUE"}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			info, err := i.Queue(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			t := a.table("KEY", "PENDING", "ACTIVE", "DEPTH", "OLDEST", "BLOCKED", "HEAD", "POLICY")
+			err = a.eachKey(cmd.Context(), i, args[0], args[1:], top, func(k inspect.KeyInfo) error {
+				if a.json {
+					return a.object(viewKey(k))
+				}
+				t.row(k.Key, count(k.Pending), count(k.Active), count(k.Depth), age(k.Oldest, info.Now), blockText(k, info.Now), k.Head,
+					keyRules(k.Policy))
+				return nil
+			})
+			if err != nil || a.json {
+				return err
+			}
+			return t.end()
+		},
+	}
+	cmd.Flags().IntVar(&top, "top", 0, "show only so many keys, those with the most jobs first")
+	return cmd
+}
+
+// eachKey shows the named keys of a queue, or the largest, or all.
+func (a *app) eachKey(ctx context.Context, i *inspect.Inspector, queue string, names []string, top int, show func(inspect.KeyInfo) error) error {
+	switch {
+	case len(names) > 0:
+		for _, name := range names {
+			k, err := i.Key(ctx, queue, name)
+			if err == nil {
+				err = show(k)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	case top > 0:
+		keys, all, err := i.TopKeys(ctx, queue, top)
+		if err == nil && !all {
+			fmt.Fprintln(a.err, "jobsctl: the queue has more keys than were looked at; these are of the first 10,000 by name")
+		}
+		for _, k := range keys {
+			if err == nil {
+				err = show(k)
+			}
+		}
+		return err
+	}
+	for k, err := range i.Keys(ctx, queue) {
+		if err == nil {
+			err = show(k)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// age is how long ago something was; nothing for no time.
+func age(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return span(max(now.Sub(t), 0))
+}
+
+func blockText(k inspect.KeyInfo, now time.Time) string {
+	if k.Until.After(now) {
+		return fmt.Sprintf("%s, for %s", k.Block, span(k.Until.Sub(now)))
+	}
+	return k.Block.String()
+}
+
+// keyRules writes the policy of a key in a line.
+func keyRules(p inspect.Policy) string {
+	var rules []string
+	for _, rule := range broker.Rules() {
+		if n := rule.Of(&p); n != 0 && rule.Unit != broker.RuleFlag {
+			rules = append(rules, flagOf(rule)+"="+inspect.RuleText(rule, n))
+		}
+	}
+	return strings.Join(rules, " ")
+}
+
+func (a *app) pauseKeys(verb, short string, do func(*inspect.Inspector, context.Context, string, string) error) *cobra.Command {
+	return &cobra.Command{
+		Use:   verb + " QUEUE KEY…",
+		Short: short,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return &usageError{fmt.Sprintf("give the QUEUE, and the keys to %s", verb)}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if _, err := i.Queue(cmd.Context(), args[0]); err != nil {
+				return err // a queue whose name was mistyped would be made
+			}
+			for _, key := range args[1:] {
+				if err := do(i, cmd.Context(), args[0], key); err != nil {
+					return err
+				}
+				a.say("%s of %s is %sd.", plain(key), plain(args[0]), verb)
+			}
+			return nil
+		},
+	}
+}
+
+func (a *app) keyPolicy() *cobra.Command {
+	given := make(map[*broker.Rule]*string)
+	cmd := &cobra.Command{
+		Use:   "policy QUEUE KEY",
+		Short: "Show a key's policy, or change it",
+		Long: `Show the policy of one key of a queue, or change the parts that are given. Where a
+key has a rule of its own, the queue's rule for each key (--key-max-active, --key-rate,
+--key-max-depth of "queues policy") does not count for it.`,
+		Args: exactly("QUEUE", "KEY"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if _, err := i.Queue(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			k, err := i.Key(cmd.Context(), args[0], args[1])
+			if err != nil {
+				return err
+			}
+			wanted, err := inspect.Change(k.Policy, a.givenRules(cmd, given))
+			if err != nil {
+				return err
+			}
+			p, err := i.SetPolicy(cmd.Context(), broker.PolicyFrom(args[0], args[1], k.Policy, wanted))
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.object(viewPolicy(p, true))
+			}
+			t := a.table("PAUSED", strconv.FormatBool(p.Paused))
+			for rule := range ruleFlags(true) {
+				t.row(heading(rule), inspect.RuleText(rule, rule.Of(&p)))
+			}
+			return t.end()
+		},
+	}
+	addRules(cmd, given, true)
+	return cmd
+}

@@ -108,6 +108,7 @@ type shownQueue struct {
 	suppressed int64 // of the dead, beside those in counts
 	ages       map[broker.State]time.Duration
 	paused     int64
+	limits     map[string]float64 // by rule; of several queues the highest
 }
 
 func (m *Metrics) observeQueues(o metric.Observer, reply broker.QueuesReply) {
@@ -121,7 +122,8 @@ func (m *Metrics) observeQueues(o metric.Observer, reply broker.QueuesReply) {
 		label := m.series.queue(q.Name)
 		s := shown[label]
 		if s == nil {
-			s = &shownQueue{counts: make(map[broker.State]int64), ages: make(map[broker.State]time.Duration)}
+			s = &shownQueue{counts: make(map[broker.State]int64), ages: make(map[broker.State]time.Duration),
+				limits: make(map[string]float64)}
 			shown[label] = s
 		}
 		for state := range q.Counts {
@@ -133,6 +135,9 @@ func (m *Metrics) observeQueues(o metric.Observer, reply broker.QueuesReply) {
 		}
 		if q.Policy.Paused {
 			s.paused = 1
+		}
+		for rule, limit := range limitsOf(q.Policy) {
+			s.limits[rule] = max(s.limits[rule], limit)
 		}
 	}
 	for label, s := range shown {
@@ -146,5 +151,27 @@ func (m *Metrics) observeQueues(o metric.Observer, reply broker.QueuesReply) {
 				metric.WithAttributes(queue, attribute.String(labelState, state.String())))
 		}
 		o.ObserveInt64(m.instruments.paused, s.paused, metric.WithAttributes(queue))
+		for rule, limit := range s.limits {
+			o.ObserveFloat64(m.instruments.limit, limit, metric.WithAttributes(queue, attribute.String(labelRule, rule)))
+		}
 	}
+}
+
+// limitsOf are the limits that a policy sets, by rule.
+func limitsOf(p broker.Policy) map[string]float64 {
+	limits := make(map[string]float64)
+	for rule, limit := range map[string]float64{"max_depth": float64(p.MaxDepth), "max_active": float64(p.MaxActive),
+		"max_bytes": float64(p.MaxBytes), "rate": perSecond(p.Rate), "retry_rate": perSecond(p.RetryRate)} {
+		if limit > 0 {
+			limits[rule] = limit
+		}
+	}
+	return limits
+}
+
+func perSecond(r broker.Rate) float64 {
+	if r.Jobs == 0 {
+		return 0
+	}
+	return float64(r.Jobs) / r.Per.Seconds()
 }

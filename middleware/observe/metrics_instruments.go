@@ -19,6 +19,7 @@ type instruments struct {
 	relayed, relayRefused               metric.Int64ObservableCounter
 	inFlight, slots, stuckNow, relaying metric.Int64ObservableUpDownCounter
 	depth, paused                       metric.Int64ObservableGauge
+	limit                               metric.Float64ObservableGauge
 	extensionDepth, missing             metric.Int64ObservableGauge
 	leaseMargin, clockOffset, oldestAge metric.Float64ObservableGauge
 	overdue                             metric.Float64ObservableGauge
@@ -57,12 +58,13 @@ func (i *instruments) init(meter metric.Meter) error {
 
 	i.inFlight, i.slots, i.stuckNow = d.upDown("jobs.in_flight"), d.upDown("jobs.slots"), d.upDown("jobs.stuck.handlers")
 	i.depth, i.paused = d.gauge("jobs.queue.depth"), d.gauge("jobs.queue.paused")
-	i.leaseMargin, i.clockOffset = d.gaugeSeconds("jobs.lease.margin"), d.gaugeSeconds("jobs.store.clock.offset")
-	i.oldestAge = d.gaugeSeconds("jobs.queue.oldest.age")
-	i.extensionDepth, i.overdue = d.gauge("jobs.extension.depth"), d.gaugeSeconds("jobs.extension.overdue")
+	i.limit = d.gaugeFloat("jobs.queue.limit")
+	i.leaseMargin, i.clockOffset = d.gaugeFloat("jobs.lease.margin"), d.gaugeFloat("jobs.store.clock.offset")
+	i.oldestAge = d.gaugeFloat("jobs.queue.oldest.age")
+	i.extensionDepth, i.overdue = d.gauge("jobs.extension.depth"), d.gaugeFloat("jobs.extension.overdue")
 	i.missing = d.gauge("jobs.schedules.missing")
 	i.relayed, i.relayRefused = d.observedCounter("jobs.relayed"), d.observedCounter("jobs.relay.refused")
-	i.relaying, i.relayLag = d.upDown("jobs.relay.active"), d.gaugeSeconds("jobs.relay.lag")
+	i.relaying, i.relayLag = d.upDown("jobs.relay.active"), d.gaugeFloat("jobs.relay.lag")
 
 	i.typeMax, i.typeRunning, i.typeWaiting = d.upDown("jobs.type.limit"), d.upDown("jobs.type.running"), d.upDown("jobs.type.waiting")
 
@@ -77,7 +79,7 @@ func (i *instruments) observed(cfg *MetricsConfig) []metric.Observable {
 	all := []metric.Observable{i.inFlight, i.slots, i.stuckNow, i.leaseMargin, i.clockOffset,
 		i.relaying, i.relayed, i.relayRefused, i.relayLag, i.typeMax, i.typeRunning, i.typeWaiting}
 	if cfg.Broker != nil {
-		all = append(all, i.depth, i.oldestAge, i.paused, i.extensionDepth, i.overdue)
+		all = append(all, i.depth, i.oldestAge, i.paused, i.limit, i.extensionDepth, i.overdue)
 	}
 	if cfg.Schedules != nil {
 		all = append(all, i.missing)
@@ -164,7 +166,7 @@ func (d *declarer) gauge(name string) metric.Int64ObservableGauge {
 	return made
 }
 
-func (d *declarer) gaugeSeconds(name string) metric.Float64ObservableGauge {
+func (d *declarer) gaugeFloat(name string) metric.Float64ObservableGauge {
 	m := d.find(name, Gauge)
 	made, err := d.meter.Float64ObservableGauge(m.Instrument, metric.WithUnit(m.Unit), metric.WithDescription(m.Help))
 	d.fail(err)

@@ -176,6 +176,9 @@ func aLife(t *testing.T, m *measured) (finish func()) {
 	if err := inspect.New(m.store).Pause(t.Context(), "unserved"); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := m.store.Policy(t.Context(), broker.PolicyRequest{Queue: "unserved", MaxDepth: new(int64(7))}); err != nil {
+		t.Fatal(err)
+	}
 	m.enqueueReserved(t, "@schedules", time.Minute)
 	m.enqueue(t, "ok", jobs.WithUniqueKey("k"))
 	if _, err := m.client.Enqueue(t.Context(), jobs.NewTask("ok", nil), jobs.WithUniqueKey("k")); !errors.Is(err, jobs.ErrDuplicate) {

@@ -63,6 +63,7 @@ const (
 	labelError    = "error"
 	labelResult   = "result"
 	labelPattern  = "pattern"
+	labelRule     = "rule"
 )
 
 var metricTable = []Metric{
@@ -171,6 +172,8 @@ var metricTable = []Metric{
 			"Zero without such a job. Other states have no series."},
 	{"jobs_queue_paused", "jobs.queue.paused", "{queue}", Gauge, []string{labelQueue}, true,
 		"1 while the queue is paused, otherwise 0."},
+	{"jobs_queue_limit", "jobs.queue.limit", "{limit}", Gauge, []string{labelQueue, labelRule}, true,
+		"Limits that the queue's policy sets. rule is max_depth, max_active or max_bytes, or rate or retry_rate in jobs a second."},
 	{"jobs_extension_depth", "jobs.extension.depth", "{job}", Gauge, []string{labelQueue, labelState}, true,
 		"Jobs in the queues of the framework itself, whose names begin with @, by state. In @schedules each schedule is one job, " +
 			"which never ends. Those queues are in no other metric of queues."},

@@ -133,8 +133,7 @@ func TestAct_DecisionsAboutQueues(t *testing.T) {
 	for field, value := range map[string]string{"max-depth": "many", "keep-dead": "soon", "keep-completed-count": "-1", "priority-round": "twice"} {
 		wrong := url.Values{}
 		wrong.Set(field, value)
-		has(t, s.post(400, "policy?queue=mail", wrong), map[string]string{"max-depth": "Maximum depth", "keep-dead": "Keep dead for",
-			"keep-completed-count": "Keep completed, at most", "priority-round": "Jobs in a row"}[field])
+		has(t, s.post(400, "policy?queue=mail", wrong), strings.ReplaceAll(field, "-", " "))
 	}
 	has(t, s.post(400, "policy?queue=mail", url.Values{"priority-round": {"3"}}), "priority round", "4 to 1000")
 	s.post(404, "pause?queue=typo", nil)

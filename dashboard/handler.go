@@ -55,6 +55,7 @@ func New(i *inspect.Inspector, cfg Config) (*Handler, error) {
 		"":        h.overview,
 		"queues":  h.queues,
 		"queue":   h.queue,
+		"keys":    h.keys,
 		"jobs":    h.jobs,
 		"job":     h.job,
 		"payload": h.payload,
@@ -72,6 +73,7 @@ func New(i *inspect.Inspector, cfg Config) (*Handler, error) {
 		"pause":  h.pause,
 		"resume": h.resume,
 		"policy": h.policy,
+		"key":    h.keyPolicy,
 		"remove": h.remove,
 	}
 	if cfg.Schedules != nil {

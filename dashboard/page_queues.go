@@ -87,7 +87,7 @@ func (h *Handler) queue(w http.ResponseWriter, r *http.Request) error {
 		return broker.ErrNotFound
 	}
 	q := s.survey.Queues[at]
-	p := queuePage{Row: rowsOf(s)[at], Lines: linesOf(q), Policy: q.Policy, Form: formOf(q.Policy), AsOf: q.AsOf, Now: q.Now}
+	p := queuePage{Row: rowsOf(s)[at], Lines: linesOf(q), Policy: q.Policy, Form: formOf(q.Policy, false), AsOf: q.AsOf, Now: q.Now}
 	for _, state := range shownStates(func(s broker.State) int64 { return q.Counts[s] }) {
 		t := tile{State: state, To: link("jobs", "queue", name, "state", state.String())}
 		t.count(q, state)

@@ -19,9 +19,10 @@ type ruleField struct {
 	Number       bool
 }
 
-func formOf(p inspect.Policy) (fields []ruleField) {
+// formOf are the rules of a queue, or of a key, as fields.
+func formOf(p inspect.Policy, ofKey bool) (fields []ruleField) {
 	for _, rule := range broker.Rules() {
-		if !rule.Queue || rule.Unit == broker.RuleFlag { // pause and resume are buttons
+		if ofKey && !rule.Key || !ofKey && !rule.Queue || rule.Unit == broker.RuleFlag { // pause and resume are buttons
 			continue
 		}
 		f := ruleField{Rule: rule, Field: strings.ReplaceAll(rule.Name, "_", "-"), Number: rule.Unit == broker.RuleCount}
@@ -31,6 +32,18 @@ func formOf(p inspect.Policy) (fields []ruleField) {
 		fields = append(fields, f)
 	}
 	return fields
+}
+
+// typed are the texts of the fields that were changed, by the names of their rules. A
+// field that was left alone keeps what it stands for to the microsecond.
+func typed(r *http.Request, fields []ruleField) map[string]string {
+	texts := make(map[string]string)
+	for _, f := range fields {
+		if s := r.PostFormValue(f.Field); s != f.Value {
+			texts[f.Name] = s
+		}
+	}
+	return texts
 }
 
 func (h *Handler) pause(w http.ResponseWriter, r *http.Request) error {
@@ -57,14 +70,7 @@ func (h *Handler) policy(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		texts := make(map[string]string)
-		for _, f := range formOf(now) {
-			// A field that was left alone keeps what it stands for to the microsecond.
-			if s := r.PostFormValue(f.Field); s != f.Value {
-				texts[f.Name] = s
-			}
-		}
-		wanted, err := inspect.Change(now, texts)
+		wanted, err := inspect.Change(now, typed(r, formOf(now, false)))
 		if err != nil {
 			return err
 		}

@@ -134,10 +134,11 @@ func WithID(id string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.ID, c.job.Body.GivenID = id, true })
 }
 
-// WithKey names the tenant, account or partition that the job belongs to, at
-// most 255 bytes. Operators select jobs by it, and middleware can measure and
-// limit by it; the order in which jobs run does not depend on it. The default
-// is none.
+// WithKey names the tenant, account or API that the job is for, at most 255 bytes.
+// The keys of a queue take turns: many jobs of one key do not delay those of
+// another. A queue's policy can limit each key, or run its jobs one after the
+// other. Operators select jobs by key. The default is none; jobs without a key are
+// together one more key.
 func WithKey(key string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Key = key })
 }

@@ -22,9 +22,19 @@ type (
 	Page          = broker.Page          // a part of a query's answer
 	Policy        = broker.Policy        // a queue's rules
 	PolicyRequest = broker.PolicyRequest // changes the fields that are set
+	Rate          = broker.Rate          // bounds how many jobs start
+	Order         = broker.Order         // says whether the jobs of a key go one after the other
 	Retention     = broker.Retention     // bounds kept records by age and count
 	WorkerInfo    = broker.WorkerInfo    // describes a live worker
 	DeadReason    = broker.DeadReason    // says why a job is dead
+)
+
+// What a PolicyRequest sets; see package broker.
+const (
+	NoLimit   = broker.NoLimit   // removes a limit
+	OrderNone = broker.OrderNone // jobs of a key run at once
+	OrderStop = broker.OrderStop // one after the other; a dead job stops its key
+	OrderSkip = broker.OrderSkip // one after the other; a dead job lets the next go
 )
 
 // Inspector is the operator's side: it shows queues, jobs and workers, and

@@ -31,20 +31,17 @@ func viewKey(k inspect.KeyInfo) keyView {
 }
 
 func (a *app) keys() *cobra.Command {
-	cmd := &cobra.Command{Use: "keys", Short: "List, pause or resume the keys of a queue, and change their policies", Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	cmd.AddCommand(a.listKeys(), a.keyPolicy(),
+	return group("keys", "List, pause or resume the keys of a queue, and change their policies", "", a.listKeys(), a.keyPolicy(),
 		a.pauseKeys("pause", "Pause keys: no more of their jobs are claimed, running jobs go on", (*inspect.Inspector).PauseKey),
 		a.pauseKeys("resume", "Resume paused keys", (*inspect.Inspector).ResumeKey))
-	return cmd
 }
 
 func (a *app) listKeys() *cobra.Command {
 	var top int
+	var sort string
 	cmd := &cobra.Command{
-		Use:     "ls QUEUE [KEY…]",
-		Aliases: []string{"list"},
-		Short:   "List the keys of a queue",
+		Use:   "ls QUEUE [KEY…]",
+		Short: "List the keys of a queue",
 		Long: `List the keys of a queue that have jobs which have not ended, or a policy of their
 own. DEPTH counts the jobs that are pending, scheduled, waiting or in retry. BLOCKED
 says why no job of the key may start now: paused, order (the job HEAD comes first),
@@ -56,6 +53,10 @@ active (as many run as may) or rate.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := a.newList(keyColumns, sort)
+			if err != nil {
+				return err
+			}
 			i, err := a.inspector(cmd.Context())
 			if err != nil {
 				return err
@@ -64,23 +65,30 @@ active (as many run as may) or rate.`,
 			if err != nil {
 				return err
 			}
-			t := a.table("KEY", "PENDING", "ACTIVE", "DEPTH", "OLDEST", "BLOCKED", "HEAD", "POLICY")
 			err = a.eachKey(cmd.Context(), i, args[0], args[1:], top, func(k inspect.KeyInfo) error {
-				if a.json {
-					return a.object(viewKey(k))
-				}
-				t.row(k.Key, count(k.Pending), count(k.Active), count(k.Depth), age(k.Oldest, info.Now), blockText(k, info.Now), k.Head,
-					keyRules(k.Policy))
-				return nil
+				return l.add(viewKey(k), k.Key, k.Pending, k.Active, k.Depth, k.Oldest, blockText(k, info.Now), k.Head, keyRules(k.Policy))
 			})
-			if err != nil || a.json {
+			if err != nil {
 				return err
 			}
-			return t.end()
+			return l.end()
 		},
 	}
 	cmd.Flags().IntVar(&top, "top", 0, "show only so many keys, those with the most jobs first")
+	sortFlag(cmd, &sort, keyColumns)
 	return cmd
+}
+
+// keyColumns are those of a list of keys.
+var keyColumns = []column{
+	{head: "KEY", shape: shape{least: 8}},
+	{head: "PENDING"},
+	{head: "ACTIVE"},
+	{head: "DEPTH", shape: shape{rank: 2}},
+	{head: "OLDEST", shape: shape{rank: 4}},
+	{head: "BLOCKED"},
+	{head: "HEAD", shape: shape{rank: 3}},
+	{head: "POLICY", shape: shape{rank: 1, least: 8}},
 }
 
 // eachKey shows the named keys of a queue, or the largest, or all.
@@ -118,14 +126,6 @@ func (a *app) eachKey(ctx context.Context, i *inspect.Inspector, queue string, n
 		}
 	}
 	return nil
-}
-
-// age is how long ago something was; nothing for no time.
-func age(t, now time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return span(max(now.Sub(t), 0))
 }
 
 func blockText(k inspect.KeyInfo, now time.Time) string {
@@ -204,7 +204,7 @@ key has a rule of its own, the queue's rule for each key (--key-max-active, --ke
 			if err != nil {
 				return err
 			}
-			if a.json {
+			if a.structured() {
 				return a.object(viewPolicy(p, true))
 			}
 			t := a.table("PAUSED", strconv.FormatBool(p.Paused))

@@ -58,7 +58,7 @@ var rules = slices.Concat([]*Rule{
 	{Name: "max_active", Unit: RuleCount, Label: "Maximum active", Limit: true, Zero: "no limit", Queue: true, Key: true, Flow: true,
 		Help:  "maximum number of jobs that run at once, over all workers",
 		field: func(p *Policy) any { return &p.MaxActive }},
-}, rateRules("rate", "Rate", "jobs that may start", func(p *Policy) *Rate { return &p.Rate }, true), []*Rule{
+}, rateRules("rate", "Rate", "jobs may start", func(p *Policy) *Rate { return &p.Rate }, true), []*Rule{
 	{Name: "weight", Unit: RuleCount, Label: "Weight", Limit: true, Zero: "1", Key: true, Flow: true, Most: MaxWeight, Least: 1,
 		Help:  "turns of the key for each turn of a key without a weight",
 		field: func(p *Policy) any { return &p.Weight }},
@@ -68,11 +68,11 @@ var rules = slices.Concat([]*Rule{
 	{Name: "key_max_active", Unit: RuleCount, Label: "Maximum active of a key", Limit: true, Zero: "no limit", Queue: true, Flow: true,
 		Help:  "maximum number of jobs of each key that run at once, over all workers",
 		field: func(p *Policy) any { return &p.KeyMaxActive }},
-}, rateRules("key_rate", "Rate of a key", "jobs of each key that may start", func(p *Policy) *Rate { return &p.KeyRate }, false),
-	rateRules("retry_rate", "Rate of retries", "retries that may go back to the queue", func(p *Policy) *Rate { return &p.RetryRate }, false),
+}, rateRules("key_rate", "Rate of a key", "jobs of each key may start", func(p *Policy) *Rate { return &p.KeyRate }, false),
+	rateRules("retry_rate", "Rate of retries", "retries may go back to the queue", func(p *Policy) *Rate { return &p.RetryRate }, false),
 	[]*Rule{
 		{Name: "ordered", Unit: RuleOrder, Label: "Order of a key's jobs", Zero: "none", Queue: true, Flow: true, Most: int64(OrderSkip), Least: 1,
-			Help:  "whether the jobs of a key run one after the other: none, stop or skip at a dead job",
+			Help:  "have the jobs of a key run one after the other, and stop or skip at a dead one",
 			field: func(p *Policy) any { return &p.Ordered }},
 		{Name: "keep_completed", Unit: RuleSpan, Label: "Keep completed for", Zero: "none, unless a job asks for it", Queue: true,
 			Help:  "how long to keep records of completed and cancelled jobs",
@@ -103,7 +103,7 @@ func rateRules(name, label, what string, of func(*Policy) *Rate, key bool) []*Ru
 	}
 	return []*Rule{
 		rule("", RuleCount, label, "how many "+what+" in a time", "no limit", func(r *Rate) any { return &r.Jobs }),
-		rule("_per", RuleSpan, label+", per", "the time of the "+strings.ToLower(label), "none", func(r *Rate) any { return &r.Per }),
+		rule("_per", RuleSpan, label+", per", "in which time the "+strings.ToLower(label)+" is counted", "none", func(r *Rate) any { return &r.Per }),
 		rule("_burst", RuleCount, label+", burst", "how many more may start at once after a pause", "none",
 			func(r *Rate) any { return &r.Burst }),
 	}

@@ -13,7 +13,7 @@ import (
 // same load without them. It reports jobs a second, or the time of a claim.
 func BenchFlow(b *testing.B, newStore func(TB) *Store) {
 	const plenty = 1 << 30
-	rate := &broker.Rate{Jobs: 1 << 20, Per: time.Second}
+	rate := &broker.Rate{Jobs: 1 << 20, Per: time.Second, Burst: 1 << 16}
 	for _, load := range []struct {
 		name   string
 		keys   int

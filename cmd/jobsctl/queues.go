@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"iter"
 	"strconv"
 	"strings"
@@ -103,8 +102,38 @@ func ruleFlags(ofKey bool) iter.Seq[*broker.Rule] {
 // addRules gives a command a flag for each rule, the texts of which are in given.
 func addRules(cmd *cobra.Command, given map[*broker.Rule]*string, ofKey bool) {
 	for rule := range ruleFlags(ofKey) {
-		given[rule] = cmd.Flags().String(flagOf(rule), "", fmt.Sprintf("%s;\nnone means %s", rule.Help, rule.Zero))
+		usage := rule.Help
+		if rule.Zero != inspect.None {
+			usage += ";\n" + inspect.None + ": " + rule.Zero
+		}
+		text := &ruleText{of: rule}
+		cmd.Flags().Var(text, flagOf(rule), usage)
+		given[rule] = &text.text
 	}
+}
+
+// ruleText is the value of a rule's flag, which inspect.Change reads.
+type ruleText struct {
+	of   *broker.Rule
+	text string
+}
+
+func (t *ruleText) String() string { return t.text }
+
+func (t *ruleText) Set(text string) error {
+	t.text = text
+	return nil
+}
+
+// Type is the word for the value in the help.
+func (t *ruleText) Type() string {
+	switch t.of.Unit {
+	case broker.RuleSpan:
+		return "duration"
+	case broker.RuleOrder:
+		return "stop|skip"
+	}
+	return "count"
 }
 
 // givenRules are the texts of the flags that were given, by the names of their rules.

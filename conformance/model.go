@@ -16,6 +16,7 @@ type model struct {
 	now    time.Time
 	queues map[string]*modelQueue
 	marks  map[string]*broker.Marked
+	turns  bool  // whether one handle alone claims, so that keys take turns
 	count  int64 // of moments: even when a job became pending, odd in between
 }
 

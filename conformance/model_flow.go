@@ -17,10 +17,18 @@ type modelFlow struct {
 	heads  map[string]*modelJob
 	starts broker.Bucket
 	ofKey  map[string]*broker.Bucket
+	passed map[turnOf]map[string]int64 // how many jobs of other keys went while a key could start one
+}
+
+// turnOf is a key that may start a job of a priority.
+type turnOf struct {
+	priority broker.Priority
+	key      string
 }
 
 func newModelFlow() modelFlow {
-	return modelFlow{own: map[string]broker.Policy{}, heads: map[string]*modelJob{}, ofKey: map[string]*broker.Bucket{}}
+	return modelFlow{own: map[string]broker.Policy{}, heads: map[string]*modelJob{}, ofKey: map[string]*broker.Bucket{},
+		passed: map[turnOf]map[string]int64{}}
 }
 
 // bucket is that of a key, as it is; free looks at copies.
@@ -105,6 +113,37 @@ func (m *model) start(q *modelQueue, j *modelJob) {
 	if take(q.policy.Rate, &q.flow.starts); j.Key != "" {
 		take(q.policy.OfKey(q.flow.own[j.Key]).Rate, q.flow.bucket(j.Key))
 	}
+}
+
+// wait counts for whom a claim is a turn passed over: those keys that can start a
+// job, and could ever since. It forgets the others.
+func (q *modelQueue) wait(startable []*modelJob) {
+	can := map[turnOf]bool{}
+	for _, j := range startable {
+		t := turnOf{j.Priority, j.Key}
+		if can[t] = true; q.flow.passed[t] == nil {
+			q.flow.passed[t] = map[string]int64{}
+		}
+	}
+	maps.DeleteFunc(q.flow.passed, func(t turnOf, _ map[string]int64) bool { return !can[t] })
+}
+
+// turn checks that a job may go before those of other keys that wait, and counts it. A
+// key of weight v waits for w/v turns of one of weight w, for one to be in step, and
+// for one as rounding goes.
+func (q *modelQueue) turn(j *modelJob) error {
+	weight := func(key string) int64 { return max(1, q.flow.own[key].Weight) }
+	for t, passed := range q.flow.passed {
+		if t.priority != j.Priority || t.key == j.Key {
+			continue
+		}
+		passed[j.Key]++
+		if most := (weight(j.Key)-1)/weight(t.key) + 3; passed[j.Key] > most {
+			return fmt.Errorf("claim of %s, the %d-th job of the key %q since the key %q can start one, want at most %d", j.ID, passed[j.Key], j.Key, t.key, most)
+		}
+	}
+	delete(q.flow.passed, turnOf{j.Priority, j.Key})
+	return nil
 }
 
 // let makes a job that ended its key's head no more; a dead one only as its queue's
@@ -235,7 +274,9 @@ func (s *sequence) rate() *broker.Rate {
 	return &broker.Rate{Jobs: int64(1 + s.r.IntN(5)), Per: time.Duration(1+s.r.IntN(30)) * time.Second, Burst: int64(s.r.IntN(4))}
 }
 
-// count is a limit, sometimes none.
+func (s *sequence) key() string { return fmt.Sprint("tenant", s.r.IntN(s.tenants)) }
+
+// limit is a limit, sometimes none.
 func (s *sequence) limit(most int) *int64 {
 	if s.chance(40) {
 		return new(int64(broker.NoLimit))
@@ -260,7 +301,7 @@ func (s *sequence) changeFlow() {
 	case 3, 4:
 		req.Ordered = new([]broker.Order{broker.OrderNone, broker.OrderNone, broker.OrderStop, broker.OrderSkip}[s.r.IntN(4)])
 	default:
-		req.Key = fmt.Sprint("tenant", s.r.IntN(3))
+		req.Key = s.key()
 		switch s.r.IntN(4) {
 		case 0, 1:
 			req.Paused = new(!q.flow.own[req.Key].Paused)
@@ -272,7 +313,9 @@ func (s *sequence) changeFlow() {
 	}
 	if req.Key != "" {
 		own := q.flow.own[req.Key]
-		req.Apply(&own)
+		if req.Apply(&own); req.Weight != nil {
+			clear(q.flow.passed)
+		}
 		if q.flow.own[req.Key] = own; own == (broker.Policy{}) {
 			delete(q.flow.own, req.Key)
 		}

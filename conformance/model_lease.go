@@ -93,6 +93,12 @@ func (m *model) give(q *modelQueue, worker string, got *broker.Job) error {
 			return fmt.Errorf("claim of %s, before which %s goes\n%s\n%s", j.ID, o.ID, j.place(), o.place())
 		}
 	}
+	if m.turns {
+		q.wait(others)
+		if e := q.turn(j); e != nil {
+			return e
+		}
+	}
 	m.start(q, j)
 	j.State, j.RunAt, j.Worker = broker.StateActive, time.Time{}, worker
 	if j.Unique.Mode == untilStarted {

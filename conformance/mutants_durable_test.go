@@ -95,8 +95,43 @@ var durableMutants = []mutant{
 	}),
 }
 
+var durableFlowMutants = []mutant{
+	forgetsOf("Durable/LimitsAndHeadsOutliveARestart", "policies of keys", func(p *patched, gone func() bool) {
+		change(&p.policy, nil, func(r *broker.PolicyRequest, a *broker.Policy) {
+			if r.Key != "" && gone() {
+				*a = broker.Policy{}
+			}
+		})
+	}),
+	forgetsOf("Durable/LimitsAndHeadsOutliveARestart", "heads", func(p *patched, gone func() bool) {
+		change(&p.keys, func(r *broker.KeysRequest) {
+			if gone() {
+				p.headless(r.Queue)
+			}
+		}, nil)
+	}),
+	forgetsOf("Durable/LimitsAndHeadsOutliveARestart", "what rates counted", func(p *patched, gone func() bool) {
+		change(&p.claim, func(r *broker.ClaimRequest) {
+			if gone() {
+				p.anew(r.Queues[0].Queue)
+			}
+		}, nil)
+	}),
+	forgetsOf("Durable/LimitsAndHeadsOutliveARestart", "what is active", func(p *patched, gone func() bool) {
+		change(&p.claim, func(r *broker.ClaimRequest) {
+			if gone() {
+				p.widen(r.Queues[0].Queue, 1)
+			}
+		}, nil)
+	}),
+}
+
 func forgets(kind string, change func(p *patched, gone func() bool)) mutant {
-	return mutant{"a restart forgets " + kind, "Durable/EveryKindOfRecordOutlivesARestart", func() func(*patched) {
+	return forgetsOf("Durable/EveryKindOfRecordOutlivesARestart", kind, change)
+}
+
+func forgetsOf(rule, kind string, change func(p *patched, gone func() bool)) mutant {
+	return mutant{"a restart forgets " + kind, rule, func() func(*patched) {
 		var closed atomic.Bool
 		return func(p *patched) {
 			change(p, closed.Load)

@@ -282,6 +282,18 @@ var flowMutants = []mutant{
 			a.Keys = slices.DeleteFunc(a.Keys, func(k broker.KeyInfo) bool { return k.Key == "*" })
 		})
 	})},
+	{"limits are one too high", "Race/NoLimitIsExceeded", always(func(p *patched) {
+		p.policies(func(r *broker.PolicyRequest) {
+			for _, field := range []**int64{&r.MaxActive, &r.KeyMaxActive} {
+				if *field != nil && **field > 1 {
+					*field = new(**field + 1)
+				}
+			}
+		})
+	})},
+	{"rates are one job too high", "Race/NoLimitIsExceeded Limit/RateBounds", always(func(p *patched) {
+		p.rates(func(r *broker.Rate) { r.Burst += 3 })
+	})},
 	{"pages of keys begin with the last one of the page before", "Key/AreListedByTheirBytes", always(func(p *patched) {
 		var last []broker.KeyInfo
 		change(&p.keys, nil, func(r *broker.KeysRequest, a *broker.KeysReply) {

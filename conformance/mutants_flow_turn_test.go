@@ -39,6 +39,27 @@ var turnMutants = []mutant{
 			}
 		}, nil)
 	})},
+	{"one key has fifty turns for one of another", "Model/NoKeyStarves", always(func(p *patched) {
+		shown := func(policy *broker.Policy) {
+			if policy.Weight == 50 {
+				policy.Weight = 0
+			}
+		}
+		change(&p.enqueue, func(r *broker.EnqueueRequest) {
+			for i := range r.Jobs {
+				if j := &r.Jobs[i]; j.Body.Key == "tenant1" {
+					p.set(broker.PolicyRequest{Queue: j.Queue, Key: "tenant1", Weight: new(int64(50))})
+				}
+			}
+		}, nil)
+		change(&p.policy, nil, func(_ *broker.PolicyRequest, a *broker.Policy) { shown(a) })
+		change(&p.keys, nil, func(_ *broker.KeysRequest, a *broker.KeysReply) {
+			for i := range a.Keys {
+				shown(&a.Keys[i].Policy)
+			}
+			a.Keys = slices.DeleteFunc(a.Keys, func(k broker.KeyInfo) bool { return k.Depth+k.Active == 0 && k.Policy == broker.Policy{} })
+		})
+	})},
 	{"a key that comes back goes first each time", "Turn/NobodySavesTurnsUp", always(func(p *patched) {
 		p.newJobs(func(j *broker.NewJob) {
 			if j.Body.Key == "single" {

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -96,6 +97,52 @@ var durableRules = []Rule{
 			c.pass(30 * time.Hour)
 			c.that(c.prune().Completed >= 2, "pruned\ngot  fewer completed records than are past their retention\nwant them gone")
 			c.gone("completed")
+		}},
+	{"Durable/LimitsAndHeadsOutliveARestart", "§37",
+		"After a restart limits, policies of keys, heads, what rates counted and what is active are what they were.", flow, func(c *check) {
+			hours := func(jobs, burst int64) *broker.Rate { return &broker.Rate{Jobs: jobs, Per: time.Hour, Burst: burst} }
+			c.policy(broker.PolicyRequest{MaxActive: new(int64(3)), KeyMaxDepth: new(int64(2)), Rate: hours(1, 5), KeyRate: hours(1, 2), Ordered: new(broker.OrderStop)})
+			c.policy(broker.PolicyRequest{Key: "paused", Paused: new(true), Weight: new(int64(3))})
+			c.policy(broker.PolicyRequest{Key: "slow", Rate: hours(1, 0)})
+			w := c.worker("w")
+			outcomes := map[string]broker.Outcome{"retry": broker.Retry(10*time.Hour, failure("x")), "dead": broker.Die(broker.ReasonRetries, failure("x")),
+				"slow": broker.Complete(nil)}
+			var active *broker.Job
+			for _, key := range []string{"retry", "dead", "slow", "active"} {
+				c.addTo(key, key+"1", key+"2")
+				if active = w.one(key + "1"); key != "active" {
+					w.settle(outcomes[key], active)
+				}
+			}
+			c.addTo("paused", "paused1", "paused2")
+			names := []string{"retry", "dead", "slow", "active", "paused", "unknown"}
+			before := map[string]broker.KeyInfo{}
+			for _, name := range names {
+				before[name] = c.key(name)
+			}
+			c.same("why the keys may start nothing", fmt.Sprint(before["retry"].Block, before["dead"].Block, before["slow"].Block, before["active"].Block,
+				before["paused"].Block), "order order rate order paused")
+			policy := c.policy(broker.PolicyRequest{})
+
+			c.restart()
+			w.b = c.b
+
+			for _, name := range names {
+				c.same("the key "+name, c.key(name), before[name])
+			}
+			c.same("keys", c.keyNames(2), []string{"active", "dead", "paused", "retry", "slow"})
+			c.same("policy", c.policy(broker.PolicyRequest{}), policy)
+			c.same("policy of a key", c.policy(broker.PolicyRequest{Key: "paused"}), broker.Policy{Paused: true, Weight: 3})
+			w.rest()
+			c.refuse(c.keyedJob("paused3", "paused"), broker.ErrQueueFull)
+			for _, key := range []string{"x", "y", "z"} {
+				c.addTo(key, key+"1", key+"2")
+			}
+			c.same("jobs claimed: three are active then", len(w.claim(9)), 2)
+			w.settle(broker.Complete(nil), active)
+			c.that(w.rest().NextDue.After(c.now), "after six starts that the rate counted\ngot  no NextDue\nwant one")
+			c.pass(time.Hour)
+			c.same("jobs claimed when the rate allows one more", len(c.worker("v").claim(9)), 1)
 		}},
 }
 

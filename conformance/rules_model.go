@@ -22,6 +22,14 @@ var modelRules = []Rule{
 		func(c *check) {
 			c.sequences(3, 300)
 		}},
+	{"Model/NoKeyStarves", "§34",
+		"Whatever happens to a queue with many keys, one that can start a job waits for as many turns of each other as their weights say, and two at most.", flow, func(c *check) {
+			c.runs(300, func(seed uint64) *sequence {
+				s := newSequence(c, seed, 1)
+				s.all, s.m.turns, s.tenants, s.keyed = s.all[:1], true, 6, 85
+				return s
+			})
+		}},
 }
 
 // Without JOBS_STRESS a rule runs so many sequences, or as many as it can in so
@@ -56,6 +64,11 @@ func (c *check) seeded(seed uint64) {
 // sequences runs random sequences, each in queues of its own.
 func (c *check) sequences(queues, steps int) {
 	c.tb.Helper()
+	c.runs(steps, func(seed uint64) *sequence { return newSequence(c, seed, queues) })
+}
+
+func (c *check) runs(steps int, sequence func(seed uint64) *sequence) {
+	c.tb.Helper()
 	begun, seed := time.Now(), c.seed()
 	for n := uint64(0); ; n++ {
 		lasted := time.Since(begun)
@@ -63,7 +76,7 @@ func (c *check) sequences(queues, steps int) {
 			return
 		}
 		c.seeded(seed + n)
-		newSequence(c, seed+n, queues).run(steps)
+		sequence(seed + n).run(steps)
 	}
 }
 
@@ -77,6 +90,8 @@ type sequence struct {
 	run0    uint64
 	workers []*modelClient
 	all     []broker.Broker // the handles
+
+	tenants, keyed int // how many keys there are, and how many jobs of a hundred have one
 }
 
 // modelClient is a worker with what it knows: leases it has, or had.
@@ -92,7 +107,7 @@ func newSequence(c *check, seed uint64, queues int) *sequence {
 	fmt.Fprint(h, c.rule.ID, seed)
 	s := &sequence{check: c, run0: seed, r: rand.New(rand.NewPCG(h.Sum64(), 0)),
 		m: &model{now: c.now, queues: map[string]*modelQueue{}, marks: map[string]*broker.Marked{}}, all: []broker.Broker{c.b, c.open(),
-			c.open()}}
+			c.open()}, tenants: 3, keyed: 40}
 	for i := range queues {
 		s.names = append(s.names, fmt.Sprintf("q%d-%d", i, seed))
 	}
@@ -126,6 +141,9 @@ func (s *sequence) run(steps int) {
 			}
 		}
 		s.pruneWhatLapsed()
+		for _, name := range s.names {
+			s.m.queue(name).wait(s.m.startable(s.m.queue(name)))
+		}
 	}
 	s.look()
 }
@@ -174,8 +192,8 @@ func (s *sequence) newJob(queue string) broker.NewJob {
 	if s.chance(20) {
 		b.Retention = time.Duration(1+s.r.IntN(120)) * time.Second
 	}
-	if s.chance(40) {
-		b.Key = fmt.Sprint("tenant", s.r.IntN(3))
+	if s.chance(s.keyed) {
+		b.Key = s.key()
 	}
 	switch {
 	case s.chance(20):

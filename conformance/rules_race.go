@@ -390,4 +390,8 @@ var raceRules = []Rule{
 		"The same holds when calls do not arrive, and answers are lost or cut: clients repeat what may be repeated.", nil, func(c *check) {
 			stress(c, true)
 		}},
+	{"Race/NoLimitIsExceeded", "§37",
+		"While workers die, answers are lost and policies change, no window holds more starts than a rate allows, and never more jobs are active than may be; after the last settle no room is lost.", flow, func(c *check) {
+			stressLimits(c)
+		}},
 }

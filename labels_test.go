@@ -220,6 +220,9 @@ func TestWithLabelShare_JobsWithoutAKeyAreChosenByID(t *testing.T) {
 	if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), "needs a key") {
 		t.Errorf("a draft without an ID: %v", err)
 	}
+	if job, err := NewTask("a", nil).Draft(WithLabelShare("canary", 0)); err != nil || job.Queue != DefaultQueue {
+		t.Errorf("a draft that undoes the share is in %q, error %v", job.Queue, err)
+	}
 }
 
 func TestConfig_LabelsAddQueuesWithTheWeightAndLimitOfTheirs(t *testing.T) {
@@ -307,6 +310,19 @@ func TestServer_StrictOrderTakesJobsWithMoreLabelsFirst(t *testing.T) {
 			t.Errorf("they ran in the order %q, want %q", order, want)
 		}
 	})
+}
+
+func TestConfig_LabelsNeverOutweighAWeight(t *testing.T) {
+	t.Parallel()
+	four := []string{"w", "x", "y", "z"}
+	cfg, err := Config{StrictPriority: true, Queues: map[string]int{"a": 1, "b": 2}, Labels: four}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := cfg.weights(); w["a+w+x+y+z"] >= w["b"] || w["a+w+x+y+z"] <= w["a+w+x+y"] {
+		t.Errorf("with four labels the lighter queue counts %d, with three %d, and the heavier one without any %d",
+			w["a+w+x+y+z"], w["a+w+x+y"], w["b"])
+	}
 }
 
 func TestQueueWithLabels_NamesTheQueueOfTheJobs(t *testing.T) {

@@ -30,7 +30,7 @@ func TestWhy_EveryObstacleIsNamed(t *testing.T) {
 	}{
 		{"queued", broker.Job{State: broker.StatePending}, false, []WorkerInfo{worker("mail:*")}, []string{"queued"}, "4 other jobs"},
 		{"paused", broker.Job{State: broker.StatePending}, true, []WorkerInfo{worker()}, []string{"paused"}, "the queue q is paused"},
-		{"nobody there", broker.Job{State: broker.StatePending}, false, nil, []string{"no-worker"}, "no live worker"},
+		{"nobody there", broker.Job{State: broker.StatePending}, false, nil, []string{"no-worker"}, "no live worker serves the queue q"},
 		{"nobody has its label", broker.Job{Queue: "q+gpu", State: broker.StatePending}, false, nil, []string{"no-worker"}, "no live worker of the queue q offers the label gpu"},
 		{"nobody has its labels", broker.Job{Queue: "q+gpu+ssd", State: broker.StatePending}, false, nil, []string{"no-worker"}, "of the queue q offers all of the labels gpu, ssd"},
 		{"its worker died, and nobody has its label", broker.Job{Queue: "q+gpu", State: broker.StateActive, Worker: "w"}, false, []WorkerInfo{silent}, []string{"running", "no-worker"}, "the label gpu"},

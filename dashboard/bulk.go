@@ -145,7 +145,7 @@ func (h *Handler) startBulk(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-func (h *Handler) runBulk(ctx context.Context, o *operation, queries []inspect.Query, group *group, delay time.Duration) {
+func (h *Handler) runBulk(ctx context.Context, o *operation, queries []inspect.Query, group *inspect.Group, delay time.Duration) {
 	defer o.stop(nil)
 	var total inspect.Report
 	var err error
@@ -157,7 +157,7 @@ func (h *Handler) runBulk(ctx context.Context, o *operation, queries []inspect.Q
 			o.progress(sum)
 		})
 		if group != nil {
-			s = s.Where(group.has)
+			s = s.Where(group.Has)
 		}
 		var report inspect.Report
 		report, err = o.verb.do(s, ctx, delay)
@@ -235,11 +235,11 @@ func (f filter) queries(s *snapshot) (all []inspect.Query, most int64, err error
 }
 
 // groupOf is the group of dead jobs that an address names, or nil.
-func groupOf(q url.Values) *group {
+func groupOf(q url.Values) *inspect.Group {
 	if !q.Has("like") {
 		return nil
 	}
-	return &group{Type: q.Get("of-type"), Fingerprint: q.Get("like")}
+	return &inspect.Group{Type: q.Get("of-type"), Fingerprint: q.Get("like")}
 }
 
 // workPage lists bulk operations, the newest first.

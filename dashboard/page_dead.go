@@ -1,11 +1,9 @@
 package dashboard
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -28,26 +26,14 @@ type deadPage struct {
 
 // group is dead jobs of one type and with errors alike.
 type group struct {
-	Type, Fingerprint string
-	Count             int // in the sample
-	Reasons           []string
-	Queues            []string
-	Oldest, Newest    time.Time
-	Message           string // of the newest, whole
-	Examples          []broker.Job
-	Share             float64 // of the sample, in percent
+	inspect.Group
+	Share float64 // of the sample, in percent
 }
 
 const (
 	sampleFinds   = 4
 	sampleRecords = 500
-	keptExamples  = 3
 )
-
-// has reports whether a dead job is one of the group.
-func (g *group) has(j *broker.Job) bool {
-	return j.Type == g.Type && inspect.Fingerprint(j.Errors.Last().Message) == g.Fingerprint
-}
 
 // Link is the address of an action about all dead jobs of the group, also
 // those beyond the sample.
@@ -95,9 +81,9 @@ func (h *Handler) dead(w http.ResponseWriter, r *http.Request) error {
 // sample examines a bounded number of dead jobs, from where the page begins,
 // and groups them.
 func (h *Handler) sample(ctx context.Context, s *snapshot, q inspect.Query, p *deadPage) error {
-	groups := make(map[[2]string]*group)
+	var groups inspect.Groups
 	finds := 0
-	q.Limit = sampleRecords
+	q.Limit, q.Newest = sampleRecords, true
 	for _, info := range s.survey.Queues {
 		if p.Filter.Queue != "" && info.Name != p.Filter.Queue || info.Name < p.Filter.At || info.Listed(broker.StateDead) == 0 {
 			continue
@@ -111,7 +97,7 @@ func (h *Handler) sample(ctx context.Context, s *snapshot, q inspect.Query, p *d
 				next := p.Filter
 				next.At, next.Cursor = q.Queue, q.Cursor
 				p.Next = next.link("dead")
-				p.finish(groups)
+				p.finish(&groups)
 				return nil
 			}
 			page, err := h.inspector.List(ctx, q)
@@ -120,51 +106,21 @@ func (h *Handler) sample(ctx context.Context, s *snapshot, q inspect.Query, p *d
 			}
 			finds++
 			for i := range page.Jobs {
-				p.group(groups, &page.Jobs[i])
+				groups.Add(&page.Jobs[i])
 			}
 			if q.Cursor = page.Cursor; q.Cursor == "" {
 				break
 			}
 		}
 	}
-	p.finish(groups)
+	p.finish(&groups)
 	return nil
 }
 
-func (p *deadPage) group(groups map[[2]string]*group, j *broker.Job) {
-	p.Examined++
-	last := j.Errors.Last()
-	key := [2]string{j.Type, inspect.Fingerprint(last.Message)}
-	g := groups[key]
-	if g == nil {
-		g = &group{Type: key[0], Fingerprint: key[1], Oldest: j.FinishedAt}
-		groups[key] = g
+// finish takes the groups over, the largest first.
+func (p *deadPage) finish(groups *inspect.Groups) {
+	p.Examined = groups.Looked
+	for _, g := range groups.List() {
+		p.Groups = append(p.Groups, group{g, 100 * float64(g.Count) / float64(p.Examined)})
 	}
-	g.Count++
-	if j.FinishedAt.Before(g.Oldest) {
-		g.Oldest = j.FinishedAt
-	}
-	if !j.FinishedAt.Before(g.Newest) {
-		g.Newest, g.Message = j.FinishedAt, last.Message
-	}
-	if !slices.Contains(g.Reasons, j.Reason.String()) {
-		g.Reasons = append(g.Reasons, j.Reason.String())
-	}
-	if !slices.Contains(g.Queues, j.Queue) {
-		g.Queues = append(g.Queues, j.Queue)
-	}
-	if len(g.Examples) < keptExamples {
-		g.Examples = append(g.Examples, *j)
-	}
-}
-
-// finish sorts the groups, the largest first.
-func (p *deadPage) finish(groups map[[2]string]*group) {
-	for _, g := range groups {
-		g.Share = 100 * float64(g.Count) / float64(p.Examined)
-		p.Groups = append(p.Groups, *g)
-	}
-	slices.SortFunc(p.Groups, func(a, b group) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Fingerprint, b.Fingerprint))
-	})
 }

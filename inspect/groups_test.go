@@ -1,0 +1,58 @@
+package inspect
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+func TestDeadGroups_TakeTheNewestOfEachQueueInTurn(t *testing.T) {
+	t.Parallel()
+	b := newStore(t)
+	now := time.Now()
+	die := func(queue string, n int, typ, message string, ago time.Duration) {
+		t.Helper()
+		req := broker.EnqueueRequest{}
+		for i := range n {
+			end := now.Add(-ago - time.Duration(i)*time.Second)
+			req.Jobs = append(req.Jobs, broker.NewJob{Queue: queue, ID: fmt.Sprint(typ, message, i), Body: broker.Body{Type: typ, Priority: broker.PriorityNormal},
+				Restore: &broker.Restored{State: broker.StateDead, CreatedAt: end, Head: broker.Head{Reason: broker.ReasonRetries, FinishedAt: end,
+					Errors: broker.ErrorLog{Entries: []broker.Failure{{At: end, Message: fmt.Sprintf(message, i)}}}}}})
+		}
+		receipts, err := b.Enqueue(t.Context(), req)
+		for _, r := range receipts {
+			if err != nil || r.Err != nil {
+				t.Fatal(err, r.Err)
+			}
+		}
+	}
+	die("a", 250, "mail", "user %d not found", 10*time.Hour) // old, and first by name
+	die("b", 30, "mail", "user %d not found", time.Minute)
+	die("c", 5, "report", "disk %d is full", time.Minute)
+
+	groups, all, err := New(b).DeadGroups(t.Context(), 1000)
+	if err != nil || !all || groups.Looked != 285 {
+		t.Fatalf("looked at %d, all: %v, %v", groups.Looked, all, err)
+	}
+	list := groups.List()
+	if len(list) != 2 || list[0].Count != 280 || list[0].Fingerprint != "user # not found" || list[1].Count != 5 || len(list[0].Queues) != 2 {
+		t.Errorf("the groups are %+v", list)
+	}
+	if g := list[0]; now.Sub(g.Last) > 2*time.Minute || now.Sub(g.First) < 10*time.Hour || g.Message != "user 0 not found" || len(g.Examples) != 3 {
+		t.Errorf("the first and the last of the group are %v and %v, the newest message is %q", g.First, g.Last, g.Message)
+	}
+	if !list[1].Has(&list[1].Examples[0]) || list[1].Has(&list[0].Examples[0]) {
+		t.Error("a group does not know its jobs")
+	}
+
+	few, all, err := New(b).DeadGroups(t.Context(), 120)
+	if list := few.List(); err != nil || all || len(list) != 2 || few.Looked >= 285 {
+		t.Errorf("of the first 120 there are %d groups, %d jobs, all: %v, %v; want those of each queue", len(list), few.Looked, all, err)
+	}
+	one, _, err := New(b).DeadGroups(t.Context(), 1000, "c")
+	if err != nil || one.Looked != 5 {
+		t.Errorf("of one queue %d were looked at, %v", one.Looked, err)
+	}
+}

@@ -59,9 +59,9 @@ func TestExamine_EveryCorruptionIsFoundAndRepaired(t *testing.T) {
 			Plant: planted(func(q *queue) {
 				q.workers["old"] = &worker{WorkerInfo: broker.WorkerInfo{ID: "old"}, ended: true, forget: lapse{1 << 60, lapsedWorker, "old"}}
 			})},
-		{Name: "a job is not found by its key", Want: []string{"key-entry-missing pending", "key-count-differs tenant"},
-			Repairs: []string{"key-entry-missing pending"},
-			Plant:   planted(func(q *queue) { q.keyed.Delete(q.jobs["pending"].keyEntry()) })},
+		{Name: "a job is not found by its key", Want: []string{"key-entry-missing keyed", "key-count-differs tenant"},
+			Repairs: []string{"key-entry-missing keyed"},
+			Plant:   planted(func(q *queue) { q.keyed.Delete(q.jobs["keyed"].keyEntry()) })},
 		{Name: "a key leads to a job that is gone", Want: []string{"key-entry-without-job lost"},
 			Plant: planted(func(q *queue) {
 				q.keyed.ReplaceOrInsert(entry{at: q.lane("tenant").no, seq: 1 << 60, job: &job{Job: broker.Job{ID: "lost"}}})

@@ -187,7 +187,7 @@ func (b *Broker) newCall(s *step) *call {
 	}
 	n := len(s.rows)
 	for _, q := range queues {
-		n += len(keyNames) + priorities + q.buckets
+		n += len(keyNames) + 2*priorities + q.buckets
 	}
 	few := s.script.short || len(s.rows) == 1
 	s.seen = queues[0].seen.Load()

@@ -32,16 +32,29 @@
 // a word for each, which keys.go lists.
 //
 //	m      hash    the queue's record: layout version v, number of buckets B, the policy by the names of
-//	               broker.Rules, size of the largest body over 4 KiB (big), void entries (void), how far prune has
-//	               swept them (swept), until when somebody watches (watch), jobs that claims took while priorities
-//	               go in rounds (turn)
+//	               broker.Rules, size of the largest body over 4 KiB (big), bytes of the jobs that wait (bytes), void
+//	               entries (void), how far prune has swept them (swept), until when somebody watches (watch), jobs that
+//	               claims took while priorities go in rounds (turn); and, for limits and keys, the rules that claims go by
+//	               (flow), what was counted of rates (bucket, retry_bucket) and until when a claim was told to wait (told),
+//	               the numbers of the last place in line and of the first (back, front), how often heads that died were to
+//	               be skipped (skips)
 //	p…     string  there if and only if enqueue_plain.lua is for the queue, which asks for nothing else: it has as
-//	               many buckets as the name says (p alone: one), no limit, and is not paused
+//	               many buckets as the name says (p alone: one), no limit but of keys, and is not paused or ordered
 //	b0…    hash    ID → creation time in µs (8 bytes) and broker.AppendBody: written once. The bodies are spread over
 //	               these buckets by their IDs
 //	h      hash    ID → broker.AppendHead and, where that has a tail, a byte of its checksum; a fresh job has none,
 //	               unless its handler keeps something
-//	r1…r4  list    turns of pending jobs by priority: in on the left, out on the right
+//	r1…r4  list    turns of pending jobs without a key by priority: in on the left, out on the right
+//	kl     sorted  pending jobs with a key, in lexical order: key "\0" place turn, where a place is priority and number
+//	ks     hash    ID → its place in kl
+//	k1…k4  sorted  by priority, the keys that have pending jobs of it and may start one, by their pass; while there are
+//	               some, jobs without a key are one of them, without a name
+//	kb, kd sorted  all other keys with pending jobs, by when they may start one, or 9e15 where no time is known; kd those
+//	               that claims have to look at again, since a policy changed
+//	ka     sorted  key "\0" ID of every active job with a key, in lexical order
+//	kh     hash    key of an ordered queue → ID of the job that the others come after; of one that died also "\n" skips
+//	kp     hash    key → numbers of its own policy
+//	kr     hash    key → what was counted of its rate
 //	v      hash    priority and turn of what operators made void in r → how often it stands there
 //	z, y   sorted  entries of scheduled and of retry jobs by due time in µs
 //	a      hash    ID → lease: priority and epoch ":" worker "\n" what the job's end has to free, with a mark before
@@ -53,7 +66,8 @@
 //	u      hash    unique key → mode, end, ":" and the ID that holds it
 //	ids    hash    IDs given by callers whose records are gone → until when they are refused; of a job that
 //	               went elsewhere also "." and twenty zeros before its last epoch
-//	i      sorted  key "\0" ID of every job with a key, in lexical order
+//	i, ke  sorted  key "\0" ID of every job with a key, in lexical order: in ke those that ended; in i also key "\0" of
+//	               each key with a policy
 //	l      sorted  what lapses, by its time: r ID of a record, i ID of ids, u unique key, w worker of x
 //	w      sorted  worker → until when its leases hold
 //	s      hash    live worker → number and verdicts of its last settle
@@ -65,7 +79,7 @@
 //	e      channel what is settled, while somebody asks for it: lines of state and ID
 //	ec     channel IDs of active jobs that were asked to cancel
 //
-// An entry is priority, epoch, ":" and ID. A turn is the ID of a job in epoch 0, and
+// An entry is priority, epoch, ":" and ID and, where the job has one, "\n" and its key. A turn is the ID of a job in epoch 0, and
 // otherwise byte 1, epoch, ":" and ID. <prefix>:queues is the set of all
 // queues' names, written before a queue's first job. Marks are in 16 groups
 // <prefix>:marks:{00}: … with a hash h of marks, a sorted set l of the times
@@ -83,6 +97,14 @@
 //     which has no cheap removal from the middle. The turn is counted in v, and
 //     a claim that pops it drops it. Epochs alone would not do: a job that is
 //     enqueued anew under the same ID has the same turn.
+//   - A job with a key leaves kl at once when an operator takes it out: ks says where it is.
+//   - Turns of keys are strides. The key with the least pass in its ring goes next, and its pass rises by a
+//     thousand over its weight. A key that enters gets that much more than the least pass, less a half: so it comes after
+//     one turn of each other key and before their second ones, and gains nothing by leaving and coming back.
+//   - A claim looks at keys in the rings alone. One that may not start a job is found out in its turn, and goes to kb; what
+//     makes room for it, or its time, brings it back. A change of the queue's policy makes all of kb
+//     kd, in one step; claims bring back some hundreds each. So nothing costs more for keys that wait.
+//   - Active jobs are counted by ka, a set of members, so that counting one twice, or ending one twice, changes nothing.
 //   - Most jobs are claimed in the epoch in which they were enqueued, so their
 //     turns are what a claim needs, as they stand: the ID.
 //   - A release that raises a queue's layout deletes p, and gives its own flag another name: enqueue_plain.lua

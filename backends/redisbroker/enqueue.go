@@ -94,6 +94,7 @@ type enqueueBatch struct {
 	texts    *arena
 	named    []int // places in items of jobs with options, which have a third piece
 	longest  int   // of the bodies
+	all      int   // bytes of all bodies, as they are stored
 	created  int64 // as far as this process knows; bodies begin with it
 	recent   bool  // that need not be checked
 }
@@ -111,6 +112,7 @@ func (e *enqueueBatch) add(i int, j *broker.NewJob) {
 	from := len(t.buf)
 	t.buf = broker.AppendBody(t.buf, &j.Body)
 	e.longest = max(e.longest, len(t.buf)-from)
+	e.all += createdSize + len(t.buf) - from
 	t.cut()
 	u := &j.Body.Unique
 	if j.Delay == 0 && j.RunAt.IsZero() && j.Body.Priority == broker.PriorityNormal && u.Key == "" && j.Body.Key == "" {
@@ -146,7 +148,7 @@ func (e *enqueueBatch) step(now string) *step {
 		e.careful(s)
 	default:
 		s.script, s.batch = plainScript, e
-		t.args = append(slices.Grow(t.args, 3+2*n+len(t.rows)), now, !e.recent, e.longest)
+		t.args = append(slices.Grow(t.args, 4+2*n+len(t.rows)), now, !e.recent, e.longest, e.all)
 		for _, r := range t.rows {
 			t.args = append(t.args, r.jobs)
 			for i := range pieces[:2*r.jobs] {
@@ -212,15 +214,20 @@ func (e *enqueueBatch) receive(receipts []broker.Receipt, req broker.EnqueueRequ
 		if n < 0 || n >= int64(len(e.items)) {
 			continue
 		}
-		r := &receipts[e.items[n]]
+		r, j := &receipts[e.items[n]], &req.Jobs[e.items[n]]
 		r.State, r.RunAt = broker.StateNone, time.Time{}
 		var err error
 		switch number(refusal[1]) {
 		case 2:
-			depth, limit, _ := strings.Cut(text(refusal[2]), "/")
-			waiting, _ := strconv.ParseInt(depth, 10, 64)
-			most, _ := strconv.ParseInt(limit, 10, 64)
-			err = broker.QueueFull(waiting, most)
+			err = broker.QueueFull(fullness(refusal[2]))
+		case 5:
+			err = broker.BytesFull(fullness(refusal[2]))
+		case 6:
+			depth, limit := fullness(refusal[2])
+			err = broker.KeyFull(j.Body.Key, depth, limit)
+		case 7:
+			ordered := broker.Policy{Ordered: broker.OrderStop}
+			err = ordered.Admit(j)
 		case 3:
 			r.Holder = text(refusal[2])
 			err = broker.Duplicate(r.ID, r.Holder)
@@ -233,4 +240,12 @@ func (e *enqueueBatch) receive(receipts []broker.Receipt, req broker.EnqueueRequ
 		}
 		r.Err = broker.About(err, "enqueue", r.Queue, r.ID)
 	}
+}
+
+// fullness reads how much there is of what is limited, and the limit.
+func fullness(v any) (is, limit int64) {
+	a, b, _ := strings.Cut(text(v), "/")
+	is, _ = strconv.ParseInt(a, 10, 64)
+	limit, _ = strconv.ParseInt(b, 10, 64)
+	return is, limit
 }

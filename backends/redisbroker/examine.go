@@ -12,8 +12,9 @@ import (
 
 var examinePlan = broker.ExaminePlan{
 	Store: []string{"server", "queues", "marks"},
-	Queue: []string{"record", "jobs", "heads", "ready", "scheduled", "retry", "lost", "dead", "suppressed", "completed", "cancelled",
-		"leases", "held", "cancels", "workers", "noted", "infos", "ended", "unique keys", "remembered", "keys", "lapses",
+	Queue: []string{"record", "line", "places", "jobs", "heads", "ready", "scheduled", "retry", "lost", "dead", "suppressed", "completed", "cancelled",
+		"leases", "held", "cancels", "workers", "noted", "infos", "ended", "unique keys", "remembered", "keys", "ended keys", "lapses",
+		"slots", "key heads", "policies", "blocked",
 		"sizes", "twins", "voids", "total"},
 }
 
@@ -26,6 +27,8 @@ var examineScripts = map[string]*script{
 	"sizes": examinePlacesScript, "voids": examinePlacesScript,
 	"leases": examineLeasesScript, "held": examineLeasesScript, "cancels": examineLeasesScript, "workers": examineLeasesScript,
 	"noted": examineLeasesScript, "infos": examineLeasesScript, "ended": examineLeasesScript,
+	"line": examineKeysScript, "places": examineKeysScript, "ended keys": examineKeysScript, "slots": examineKeysScript,
+	"key heads": examineKeysScript, "policies": examineKeysScript, "blocked": examineKeysScript,
 	"unique keys": examineNamesScript, "remembered": examineNamesScript, "keys": examineNamesScript, "lapses": examineNamesScript,
 }
 

@@ -194,7 +194,7 @@ func (e *examiner) known(ctx context.Context, name string, keys []string) error 
 	look := func() (listed, recorded, there bool, err error) {
 		err = errors.Join(
 			e.b.do(ctx, "exists", keys[0], yes(&there), more...),
-			e.b.do(ctx, "exists", record, yes(&recorded)),
+			e.b.do(ctx, "hexists", record, yes(&recorded), "v"), // enqueueing counts bytes in a record that is not there
 			e.b.do(ctx, "sismember", e.b.listKey(), yes(&listed), name))
 		return listed, recorded, there, err
 	}

@@ -47,6 +47,13 @@ func (p *planting) get(key, field string) string {
 	return v
 }
 
+// lease gives an active job another lease, of the same index.
+func (p *planting) lease(id, lease string) {
+	p.Helper()
+	_, index, _ := strings.Cut(p.get("a", id), "\n")
+	p.do("hset", "a", id, lease+"\n"+index)
+}
+
 // bucket is the key of the bucket that has a job's body.
 func (p *planting) bucket(id string) string {
 	return "b" + strconv.Itoa(slotOf(id)%p.b.queue(examinetest.Queue).buckets)
@@ -57,7 +64,9 @@ func (p *planting) forget(id string) {
 	p.Helper()
 	p.do("hdel", p.bucket(id), id)
 	p.client.HDel(p.Context(), p.key("h"), id)
-	p.do("zrem", "i", "tenant\x00"+id)
+	for _, set := range []string{"i", "ka", "ke"} {
+		p.client.ZRem(p.Context(), p.key(set), "tenant\x00"+id)
+	}
 }
 
 func (p *planting) suppress(id string) {
@@ -84,22 +93,22 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 		{Name: "a line is gone", Want: []string{"job-without-place pending", "job-without-place released", "job-without-place second", "job-without-place unique"},
 			Plant: p(func(p *planting) { p.do("del", "r2"); p.do("del", "v"); p.do("hset", "m", "void", 0) })},
 		{Name: "a scheduled job has no time", Want: []string{"job-without-place scheduled"}, Then: map[string]broker.State{"scheduled": broker.StatePending},
-			Plant: p(func(p *planting) { p.do("zrem", "z", "20:scheduled") })},
+			Plant: p(func(p *planting) { p.do("zrem", "z", "20:scheduled\ntenant") })},
 		{Name: "a rescheduled job has no time", Want: []string{"job-without-place moved"}, Then: map[string]broker.State{"moved": broker.StateDead},
-			Plant: p(func(p *planting) { p.do("zrem", "z", "21:moved") })},
+			Plant: p(func(p *planting) { p.do("zrem", "z", "21:moved\ntenant") })},
 		{Name: "a retry has no time", Want: []string{"job-without-place retry"}, Then: map[string]broker.State{"retry": broker.StatePending},
-			Plant: p(func(p *planting) { p.do("zrem", "y", "21:retry") })},
+			Plant: p(func(p *planting) { p.do("zrem", "y", "21:retry\ntenant") })},
 		{Name: "a dead job is not listed", Want: []string{"job-without-place dead"}, Plant: p(func(p *planting) { p.do("zrem", "d", "dead") })},
 		{Name: "a completed job is not listed", Want: []string{"job-without-place completed", "lapse-without-record completed"}, Repairs: []string{"job-without-place completed"},
 			Plant: p(func(p *planting) { p.do("zrem", "f", "completed") })},
-		{Name: "a lease is gone", Want: []string{"job-without-place active", "lease-count-differs w"}, Then: map[string]broker.State{"active": broker.StatePending},
+		{Name: "a lease is gone", Want: []string{"job-without-place active", "lease-count-differs w", "key-count-differs active"}, Then: map[string]broker.State{"active": broker.StatePending},
 			Plant: p(func(p *planting) { p.do("hdel", "a", "active") })},
 
 		{Name: "an active job is in line too", Want: []string{"job-in-two-places active"}, Plant: p(func(p *planting) { p.do("lpush", "r2", "active") })},
 		{Name: "a job is in line twice", Want: []string{"job-in-two-places pending"}, Plant: p(func(p *planting) { p.do("rpush", "r2", "pending") })},
 		{Name: "a job is in line and scheduled", Want: []string{"job-in-two-places scheduled"}, Plant: p(func(p *planting) { p.do("lpush", "r2", "scheduled") })},
 		{Name: "a retry is scheduled too", Want: []string{"job-in-two-places retry"}, Then: map[string]broker.State{"retry": broker.StateScheduled},
-			Plant: p(func(p *planting) { p.do("zadd", "z", soon, "21:retry") })},
+			Plant: p(func(p *planting) { p.do("zadd", "z", soon, "21:retry\ntenant") })},
 		{Name: "a completed job is leased", Want: []string{"job-in-two-places completed"},
 			Plant: p(func(p *planting) { p.do("hset", "a", "completed", "21:w\n"); p.do("hset", "k", "w", 4) })},
 		{Name: "a dead job is counted as suppressed", Want: []string{"count-differs dead"}, Plant: p(func(p *planting) { p.do("sadd", "ds", "dead") })},
@@ -133,8 +142,8 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 		{Name: "a turn at another priority", Want: []string{"entry-of-other-epoch second"},
 			Plant: p(func(p *planting) { p.do("lrem", "r2", 0, "second"); p.do("rpush", "r4", "second") })},
 		{Name: "a time of another epoch", Want: []string{"entry-of-other-epoch moved"},
-			Plant: p(func(p *planting) { p.do("zrem", "z", "21:moved"); p.do("zadd", "z", soon, "20:moved") })},
-		{Name: "a time of a job that is active", Want: []string{"entry-of-other-epoch active"}, Plant: p(func(p *planting) { p.do("zadd", "y", 9e15, "27:active") })},
+			Plant: p(func(p *planting) { p.do("zrem", "z", "21:moved\ntenant"); p.do("zadd", "z", soon, "20:moved\ntenant") })},
+		{Name: "a time of a job that is active", Want: []string{"entry-of-other-epoch active"}, Plant: p(func(p *planting) { p.do("zadd", "y", 9e15, "27:active\ntenant") })},
 		{Name: "an entry in line that names no job", Want: []string{"entry-malformed \x01nonsense"}, Plant: p(func(p *planting) { p.do("rpush", "r2", "\x01nonsense") })},
 		{Name: "a time that names no job", Want: []string{"entry-malformed nonsense"}, Plant: p(func(p *planting) { p.do("zadd", "z", 1, "nonsense") })},
 		{Name: "a head that forgot that its job died", Want: []string{"head-differs dead"}, Plant: p(func(p *planting) { p.do("hdel", "h", "dead") })},
@@ -162,8 +171,8 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 		{Name: "a missing guard of the leases", Want: []string{"guard-missing a"}, Plant: p(func(p *planting) { p.do("hdel", "a", "") })},
 
 		{Name: "a lease of a worker that nobody knows", Want: []string{"lease-of-unknown-worker active"}, Then: map[string]broker.State{"active": broker.StateActive},
-			Plant: p(func(p *planting) { p.do("hset", "a", "active", "20:ghost\n"); p.do("hset", "k", "w", 2) })},
-		{Name: "a lease of another epoch", Want: []string{"lease-of-other-epoch active"}, Plant: p(func(p *planting) { p.do("hset", "a", "active", "25:w\n") })},
+			Plant: p(func(p *planting) { p.lease("active", "20:ghost"); p.do("hset", "k", "w", 2) })},
+		{Name: "a lease of another epoch", Want: []string{"lease-of-other-epoch active"}, Plant: p(func(p *planting) { p.lease("active", "25:w") })},
 		{Name: "a lease that names nobody", Want: []string{"lease-malformed active", "lease-count-differs w"}, Then: map[string]broker.State{"active": broker.StatePending},
 			Plant: p(func(p *planting) { p.do("hset", "a", "active", "nonsense") })},
 		{Name: "a count of leases", Want: []string{"lease-count-differs w"}, Plant: p(func(p *planting) { p.do("hset", "k", "w", 7) })},
@@ -179,7 +188,7 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 				p.do("hset", "x", "ghost", 1)
 			})},
 
-		{Name: "a job is not found by its key", Want: []string{"key-entry-missing pending"}, Plant: p(func(p *planting) { p.do("zrem", "i", "tenant\x00pending") })},
+		{Name: "a job is not found by its key", Want: []string{"key-entry-missing scheduled"}, Plant: p(func(p *planting) { p.do("zrem", "i", "tenant\x00scheduled") })},
 		{Name: "a key leads to nothing", Want: []string{"key-entry-without-job nobody"}, Plant: p(func(p *planting) { p.do("zadd", "i", 0, "tenant\x00nobody") })},
 		{Name: "a unique key of nobody", Want: []string{"unique-key-of-missing-job nobody"}, Plant: p(func(p *planting) { p.do("hset", "u", "other", "00:nobody") })},
 		{Name: "a unique key of a job that died", Want: []string{"unique-key-of-ended-job died-unique"}, Plant: p(func(p *planting) { p.do("hset", "u", "key-dead", "00:died-unique") })},
@@ -189,7 +198,6 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 			Plant: p(func(p *planting) {
 				old := p.get(p.bucket("unique"), "unique")
 				p.do("hset", p.bucket("twin"), "twin", old)
-				p.do("zadd", "i", 0, "tenant\x00twin")
 				p.do("lpush", "r2", "twin")
 				p.do("hset", "u", "key", "00:twin")
 			})},
@@ -209,6 +217,7 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 		{Name: "a mark that never lapses", Want: []string{"mark-never-lapses mark"},
 			Plant: p(func(p *planting) { p.marks("l", func(key string) { p.client.Del(p.Context(), key) }) })},
 	}
+	table = append(table, keyCorruptions(p)...)
 	plain := plainKey(buckets)
 	flag := []string{"shortcut-flag-differs " + plain}
 	table = append(table,

@@ -10,10 +10,10 @@ import (
 
 // keyNames are the keys of a queue, as they are stored. The package comment says
 // what each holds. r* stands for the four ready lists, r2 for the one of normal
-// priority among them, p* for p by whatever number of buckets, b* for the body
-// buckets, which come last.
+// priority among them, k* for the four rings, p* for p by whatever number of buckets,
+// b* for the body buckets, which come last.
 var keyNames = []string{"m", "p", "h", "a", "w", "wi", "k", "s", "x", "n", "c", "u", "i", "ids",
-	"z", "y", "d", "ds", "f", "g", "l", "v", "t", "o", "p*", "r2", "r*", "b*"}
+	"z", "y", "d", "ds", "f", "g", "l", "v", "t", "o", "kl", "ks", "kb", "kd", "ka", "ke", "kp", "kr", "kh", "p*", "r2", "r*", "k*", "b*"}
 
 // keyWords are what scripts call the keys. The stored names are short, since each
 // call carries them; the words cost nothing, since they are replaced at load.
@@ -23,6 +23,8 @@ var keyWords = map[string]string{
 	"scheduled": "z", "retry": "y", "leases": "a", "held": "o", "cancels": "c",
 	"dead": "d", "suppressed": "ds", "completed": "f", "cancelled": "g",
 	"unique": "u", "remembered": "ids", "by_key": "i", "lapses": "l",
+	"line": "kl", "places": "ks", "rings*": "k*", "blocked": "kb", "thawing": "kd", "active_keys": "ka", "ended_keys": "ke",
+	"key_policies": "kp", "key_rates": "kr", "key_heads": "kh",
 	"workers": "s", "worker_infos": "wi", "lease_ends": "w", "lease_counts": "k", "ended_workers": "x", "unreclaimed": "n",
 	"marks": "h", "fences": "n", // of a group of marks, which has lapses too
 }
@@ -48,9 +50,9 @@ func newQueue(base, name string, buckets int) *queue {
 	q := &queue{name: name, buckets: buckets, keys: make([][]any, len(keyNames)), channel: base + "e"}
 	for i, key := range keyNames {
 		switch key {
-		case "r*":
+		case "r*", "k*":
 			for p := 1; p <= priorities; p++ {
-				q.keys[i] = append(q.keys[i], base+"r"+strconv.Itoa(p))
+				q.keys[i] = append(q.keys[i], base+key[:1]+strconv.Itoa(p))
 			}
 		case "b*":
 			for n := range buckets {

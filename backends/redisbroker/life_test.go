@@ -28,6 +28,7 @@ func (l *life) run() {
 	l.moves()
 	l.workers()
 	l.marks()
+	l.flow()
 	l.examine()
 	l.end()
 }
@@ -46,6 +47,52 @@ func (l *life) policies() {
 		if _, err := l.b.Policy(l.t.Context(), req); err != nil {
 			l.t.Fatal(err)
 		}
+	}
+}
+
+// flow limits keys, changes the limits while jobs are kept back, and lifts them.
+func (l *life) flow() {
+	set := func(r broker.PolicyRequest) {
+		r.Queue = l.queue
+		if _, err := l.b.Policy(l.t.Context(), r); err != nil {
+			l.t.Fatal(err)
+		}
+	}
+	register(l.t, l.b, "flow", l.queue)
+	one, none := int64(1), int64(broker.NoLimit)
+	rate, noRate := broker.Rate{Jobs: 1, Per: time.Minute}, broker.Rate{Jobs: broker.NoLimit}
+	for round, r := range []broker.PolicyRequest{
+		{KeyMaxActive: &one}, {KeyMaxActive: &none, KeyRate: &rate}, {KeyRate: &noRate, Ordered: new(broker.OrderStop)},
+		{Ordered: new(broker.OrderSkip), Rate: &rate}, {Ordered: new(broker.OrderNone), Rate: &noRate, RetryRate: &rate},
+		{Key: "k1", Paused: new(true), Weight: &one}, {Key: "k1", Paused: new(false), Weight: &none}, {RetryRate: &noRate},
+	} {
+		set(r)
+		var jobs []broker.NewJob
+		for i := range 6 {
+			j := job(l.queue, fmt.Sprintf("flow%d-%d", round, i))
+			j.Body.Key = fmt.Sprint("k", i%2)
+			if i == 5 {
+				j.Delay = time.Second
+			}
+			jobs = append(jobs, j)
+		}
+		enqueue(l.t, l.b, jobs...)
+		outcomes := []broker.Outcome{broker.Retry(time.Second, broker.Failure{}), broker.Die(broker.ReasonRetries, broker.Failure{}), broker.Release()}
+		for step, outcome := range outcomes {
+			l.settle(at(round+step), "flow", claimAt(l.t, l.b, at(round+step), "flow", 3, l.queue).Jobs, outcome)
+		}
+	}
+	if got, err := l.b.Keys(l.t.Context(), broker.KeysRequest{Now: at(9), Queue: l.queue}); err != nil || len(got.Keys) < 2 {
+		l.t.Fatalf("the keys are %+v, %v; want k0 and k1 among them", got.Keys, err)
+	}
+	for range 20 {
+		if _, err := l.b.Renew(l.t.Context(), broker.RenewRequest{Now: at(900), Worker: "flow", Queues: []string{l.queue}, Lease: time.Hour}); err != nil {
+			l.t.Fatal(err)
+		}
+		l.settle(at(900), "flow", claimAt(l.t, l.b, at(900), "flow", 100, l.queue).Jobs, broker.Complete(nil))
+	}
+	if _, err := l.b.Retire(l.t.Context(), broker.RetireRequest{Now: at(900), Worker: "flow", Queues: []string{l.queue}}); err != nil {
+		l.t.Fatal(err)
 	}
 }
 

@@ -6,14 +6,14 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Policy changes what the request sets, in one step and one round trip. Setting
-// something in a queue that does not exist makes it exist; reading does not.
+// Policy changes what the request sets, in one step and one round trip: of the
+// queue, or of one of its keys. Setting something in a queue that does not exist makes it exist; reading does not.
 func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
 	if err := req.Check(b.Limits()); err != nil {
 		return broker.Policy{}, err
 	}
 	changes := req.Changes()
-	args := append([]any{len(ruleNames)}, ruleNames...)
+	args := append([]any{req.Key, len(ruleNames)}, ruleNames...)
 	for _, c := range changes {
 		args = append(args, c.Rule.Name, c.Value)
 	}

@@ -44,6 +44,7 @@ var (
 	dropScript    = mustScript("drop")
 	policyScript  = mustScript("policy")
 	queuesScript  = mustScript("queues")
+	keysScript    = mustScript("keys")
 	pruneScript   = mustScript("prune")
 	markScript    = mustScript("mark")
 	watchScript   = mustScript("watch")
@@ -53,11 +54,12 @@ var (
 	examinePlacesScript = mustScript("examine_places")
 	examineLeasesScript = mustScript("examine_leases")
 	examineNamesScript  = mustScript("examine_names")
+	examineKeysScript   = mustScript("examine_keys")
 	examineMarksScript  = mustScript("examine_marks")
 
 	scripts = []*script{createScript, plainScript, enqueueScript, restoreScript, claimScript, settleScript, renewScript, retireScript,
-		reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, pruneScript, markScript, watchScript,
-		examineRecordScript, examineJobsScript, examinePlacesScript, examineLeasesScript, examineNamesScript, examineMarksScript}
+		reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, keysScript, pruneScript, markScript, watchScript,
+		examineRecordScript, examineJobsScript, examinePlacesScript, examineLeasesScript, examineNamesScript, examineKeysScript, examineMarksScript}
 )
 
 func mustScript(name string) *script {
@@ -205,8 +207,8 @@ func (s *script) placeKeys(body string, many bool) string {
 	places, n := make(map[string]int), 0
 	for _, word := range s.words {
 		switch word {
-		case "ready*":
-			places["ready["], n = n, n+priorities
+		case "ready*", "rings*":
+			places[strings.TrimSuffix(word, "*")+"["], n = n, n+priorities
 		case "bodies*":
 			places["bodies["] = n
 		case "plain*":

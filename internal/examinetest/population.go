@@ -18,7 +18,10 @@ var populated = map[string]broker.State{
 	"completed": broker.StateCompleted, "cancelled": broker.StateCancelled, "dead": broker.StateDead, "died-unique": broker.StateDead,
 }
 
-// Populate stores jobs in every state, all of them with a tenant's key, some
+// unkeyed are the jobs without a key.
+var unkeyed = map[string]bool{"released": true, "pending": true, "window": true, "second": true, "urgent": true, "unique": true}
+
+// Populate stores jobs in every state, most of them with a tenant's key, some
 // with unique keys, an ID that is remembered, a void entry, and marks.
 func Populate(tb testing.TB, b broker.Broker) {
 	tb.Helper()
@@ -46,6 +49,7 @@ func Populate(tb testing.TB, b broker.Broker) {
 	p.enqueue("pending", nil)
 	p.operate(broker.Operation{Kind: broker.OpDelete}, "window") // leaves a void entry where entries cannot be removed
 	p.enqueue("second", nil)
+	p.enqueue("keyed", nil)
 	p.enqueue("urgent", func(j *broker.NewJob) { j.Body.Priority = broker.PriorityUrgent })
 	p.enqueue("unique", func(j *broker.NewJob) { j.Body.Unique = broker.Unique{Key: "key"} })
 	p.enqueue("scheduled", func(j *broker.NewJob) { j.Delay = time.Hour })
@@ -83,6 +87,9 @@ func (p *population) enqueue(id string, change func(*broker.NewJob)) {
 	p.tb.Helper()
 	j := broker.NewJob{Queue: Queue, ID: id, Body: broker.Body{Type: "t", Payload: []byte("p"), Priority: broker.PriorityNormal,
 		Key: "tenant", Retention: time.Hour}}
+	if unkeyed[id] {
+		j.Body.Key = ""
+	}
 	if change != nil {
 		change(&j)
 	}

@@ -1,6 +1,7 @@
 -- claim: lease jobs to a worker, from the shares of a claim in their order.
 --
--- KEYS   record workers void_turns heads leases lease_counts unique scheduled retry ready* token
+-- KEYS   record workers void_turns heads leases lease_counts unique scheduled retry dead held line
+--        places rings* blocked thawing active_keys key_policies key_rates key_heads ready* token
 --        bodies*   (a block for each queue)
 -- ARGV   now queues buckets* worker most_jobs most_bytes shares*
 --        (most_bytes: of bodies and heads, at which the answer ends; per share: the number of its
@@ -16,9 +17,9 @@
 -- @include emptied
 -- @include head
 -- @include claimable
+-- @include promote
 -- @include big
 
-local PROMOTED = 1000 -- due jobs moved in one call beyond those that it leases, in all queues
 local VOIDS = 1000    -- void turns dropped in one call
 local MEASURED = 32   -- jobs whose sizes are asked for at a time
 
@@ -26,78 +27,13 @@ local sub, byte, find = string.sub, string.byte, string.find
 local worker, most, room = args.worker, tonumber(args.most_jobs), tonumber(args.most_bytes)
 local queues = {}
 for i = 1, tonumber(args.queues) do
-  local q, m = open('paused', 'void', 'big', 'priority_round', 'turn')
+  local q, m = open('paused', 'void', 'big', 'priority_round', 'turn', 'flow')
   if not q.refused and redis.call('HEXISTS', q.workers, worker) == 0 then q.refused = {GONE} end
   q.void, q.dropped = tonumber(m.void or 0), 0
   q.big = biggest(m.big)
-  q.leased, q.drained = 0, {}
+  q.leased, q.bytes, q.drained = 0, 0, {}
   queues[i] = q
   read_rules(q, m)
-end
-
--- promote makes pending the jobs that are due, earliest first: it takes them
--- out of the sets into q.late, by priority, behind all that is in the ready
--- lists. Those that this call does not lease go there in the end. A queue has so
--- many moved as the share wants, and its part of PROMOTED: in all that is not many
--- more than are leased.
-local function promote(q, want)
-  local z, y = due(q.scheduled), due(q.retry)
-  local most = math.min(PROMOTED, want + math.ceil(PROMOTED / #queues))
-
-  -- overdue lists due entries of a set, with their times if another is to be
-  -- merged with it.
-  local function overdue(key, with_times)
-    if with_times then
-      return redis.call('ZRANGEBYSCORE', key, '-inf', int(now), 'WITHSCORES', 'LIMIT', 0, most)
-    end
-    return redis.call('ZRANGEBYSCORE', key, '-inf', int(now), 'LIMIT', 0, most)
-  end
-
-  local all, of_z, of_y = {}, 0, 0
-  if z and y and math.max(z, y) <= now then
-    local zs, ys = overdue(q.scheduled, true), overdue(q.retry, true)
-    while #all < most and (zs[2 * of_z + 1] or ys[2 * of_y + 1]) do
-      local a, b = tonumber(zs[2 * of_z + 2]), tonumber(ys[2 * of_y + 2])
-      if a and (not b or a <= b) then
-        of_z = of_z + 1
-        all[#all + 1] = zs[2 * of_z - 1]
-      else
-        of_y = of_y + 1
-        all[#all + 1] = ys[2 * of_y - 1]
-      end
-    end
-  elseif q.due == z then
-    all = overdue(q.scheduled)
-    of_z = #all
-  else
-    all = overdue(q.retry)
-    of_y = #all
-  end
-  if of_z > 0 then redis.call('ZREMRANGEBYRANK', q.scheduled, 0, of_z - 1) end
-  if of_y > 0 then redis.call('ZREMRANGEBYRANK', q.retry, 0, of_y - 1) end
-  q.late = {}
-  for p = 1, 4 do q.late[p] = {ids = {}, epochs = {}, taken = 0} end
-  for _, entry in ipairs(all) do
-    local late, colon = q.late[byte(entry) - 48], find(entry, ':', 3, true)
-    local n = #late.ids + 1
-    late.ids[n] = sub(entry, colon + 1)
-    late.epochs[n] = byte(entry, 2) ~= 48 and sub(entry, 2, colon) -- a zero begins only "0:"
-  end
-  q.due = next_due(q)
-end
-
--- put_back adds what is left of q.late to the ready lists.
-local function put_back(q)
-  for p = 1, 4 do
-    local late, turns = q.late[p], {}
-    for i = late.taken + 1, #late.ids do
-      turns[#turns + 1] = late.epochs[i] and '\1' .. late.epochs[i] .. late.ids[i] or late.ids[i]
-    end
-    if #turns > 0 then
-      redis.call('LPUSH', q.ready[p], unpack(turns))
-      q.drained[p] = false
-    end
-  end
 end
 
 -- valid drops the turns in a list that operators made void.
@@ -134,7 +70,7 @@ local function lease(q, p, ids, epochs, jobs)
     end
   end
   local found, some, a = bodies(q, ids), #aged > 0 and redis.call('HMGET', q.heads, unpack(aged)), 0
-  local heads, set, s, size = {}, {}, 0, 0
+  local heads, set, s, size, stored = {}, {}, 0, 0, 0
   for i = 1, #ids do
     local id, body, value = ids[i], found[i], fresh
     if epochs and epochs[i] then
@@ -162,10 +98,11 @@ local function lease(q, p, ids, epochs, jobs)
         end
       end
       set[s + 1], set[s + 2], s = id, value, s + 2
-      size = size + #body
+      stored = stored + #body
     end
   end
-  room = room - size
+  room = room - size - stored
+  q.bytes = q.bytes + stored
   local n = #jobs
   jobs[n + 1], jobs[n + 2], jobs[n + 3] = ids, found, heads
   if s > 0 then redis.call('HSET', q.leases, unpack(set)) end
@@ -247,42 +184,97 @@ end
 -- full reports that the call is at a bound: of bytes, or of void turns dropped.
 local function full() return room <= 0 or dropped >= VOIDS end
 
-for _, q in ipairs(queues) do
-  if claimable(q) then
-    -- Most queues have jobs of normal priority only.
-    if redis.call('EXISTS', q.ready[1], q.ready[3], q.ready[4]) == 0 then
-      q.drained[1], q.drained[3], q.drained[4] = true, true, true
-    end
+-- unkeyed_left is how many jobs without a key are pending, and pop_unkeyed takes up
+-- to so many of them out of line: their IDs and epochs.
+local function unkeyed_left(q, p)
+  local late = q.late and q.late[p]
+  return (q.drained[p] and 0 or redis.call('LLEN', q.ready[p])) + (late and #late.ids - late.taken or 0)
+end
+
+local function pop_unkeyed(q, p, n)
+  local ids, epochs = {}, {}
+  while #ids < n and not q.drained[p] do
+    local most = n - #ids
+    local turns = redis.call('RPOP', q.ready[p], most) or {}
+    if #turns < most then q.drained[p] = true end
+    if #turns > 0 and q.void > q.dropped then turns = valid(q, p, turns) end
+    local of = epochs_of(turns) or {}
+    for i, id in ipairs(turns) do ids[#ids + 1], epochs[#ids + 1] = id, of[i] or false end
   end
+  local late = q.late and q.late[p]
+  while #ids < n and late and late.taken < #late.ids do
+    late.taken = late.taken + 1
+    ids[#ids + 1], epochs[#ids + 1] = late.ids[late.taken], late.epochs[late.taken]
+  end
+  return ids, epochs
+end
+-- @include turns
+
+-- look_at_keys notes whether jobs with a key are pending, and lets keys back that may
+-- start one again. Most queues have none, and jobs of normal priority only.
+local function look_at_keys(q)
+  local line, thawing = q.line, q.thawing -- 8 is thawing, 4 is line, the rest are ready lists
+  local there = redis.call('EXISTS', q.ready[1], q.ready[3], q.ready[4], line, line, line, line,
+    thawing, thawing, thawing, thawing, thawing, thawing, thawing, thawing)
+  local thaws = there >= 8
+  q.keyed = there % 8 >= 4
+  if there % 4 == 0 then q.drained[1], q.drained[3], q.drained[4] = true, true, true end
+  if not q.keyed then return end
+  q.unblocks = next_unblocked(q)
+  if thaws or q.unblocks and q.unblocks <= now then unblock(q, thaws) end
+end
+
+for _, q in ipairs(queues) do
+  if claimable(q) then look_at_keys(q) end
 end
 local shares = {}
 for at = first.shares, #ARGV, 2 do
   local number, most_of_share = unpack(ARGV, at, at + 1)
   local q, jobs = queues[tonumber(number)], {}
   if claimable(q) then
-    local want = math.min(most - total, tonumber(most_of_share))
+    local want = math.min(most - total, tonumber(most_of_share), q.allowed - q.leased)
     if want > 0 and not full() then
-      if not q.late and any_due(q) then promote(q, want) end
-      take_next(q, want, jobs, take_of, full)
+      if not q.late and any_due(q) then promote(q, want, #queues) end
+      take_next(q, want, jobs, q.keyed and take_turns or take_of, full)
     end
   end
   shares[#shares + 1] = jobs
 end
 
 -- token leaves a wake token if something is claimable now, and none otherwise,
--- so that no wait ends in vain. It returns 1 or 0 for that.
+-- so that no wait ends in vain. It returns 1 or 0 for that. It leaves one also where
+-- this claim learnt that time makes room sooner than those who wait know.
 local function token(q)
   local ready = q.dropped - q.void
   for p = 1, 4 do
     if not q.drained[p] then ready = ready + redis.call('LLEN', q.ready[p]) end
   end
+  local sooner = false
+  if q.keyed == nil then q.keyed = redis.call('EXISTS', q.line) == 1 end
+  if q.keyed then
+    ready = ready + in_rings(q) + redis.call('EXISTS', q.thawing) + (q.unsettled and 1 or 0)
+    local before = q.unblocks
+    q.unblocks = next_unblocked(q)
+    sooner = q.leased > 0 and q.unblocks and (not before or before <= now or q.unblocks < before)
+  end
   local more = any_left(q, ready) and 1 or 0
-  if more == 0 then
+  if q.opens and q.leased > 0 then sooner = sooner or ready > 0 or any_due(q) end
+  if more == 0 and not sooner then
     redis.call('DEL', q.token)
   elseif redis.call('LLEN', q.token) == 0 then
     redis.call('LPUSH', q.token, '1')
   end
+  q.waiting = ready
+  if q.opens and q.leased == 0 and ready > 0 then redis.call('HSET', q.record, 'told', int(q.opens)) end
   return more
+end
+
+-- next_time is when asking again can help, where only time makes room, or -1.
+local function next_time(q)
+  if q.paused or q.allowed <= 0 and not q.opens then return -1 end
+  if q.opens and q.waiting > 0 then return q.opens end
+  local at = q.unblocks and q.due and math.min(q.unblocks, q.due) or q.unblocks or q.due
+  return at and math.max(at, q.opens or at) or -1
 end
 
 local reply = {0, now}
@@ -292,10 +284,13 @@ for i, q in ipairs(queues) do
     reply[i + 2] = q.refused
     if q.refused[1] == GONE then token(q) end -- the one that it took is for somebody else
   else
-    if q.leased > 0 then redis.call('HINCRBY', q.lease_counts, worker, q.leased) end
+    if q.leased > 0 then
+      redis.call('HINCRBY', q.lease_counts, worker, q.leased)
+      if q.bytes > 0 then redis.call('HINCRBY', q.record, 'bytes', -q.bytes) end
+    end
     count_claimed(q, q.leased)
     if q.dropped > 0 then redis.call('HINCRBY', q.record, 'void', -q.dropped) end
-    reply[i + 2] = {0, token(q), q.due or -1}
+    reply[i + 2] = {0, token(q), next_time(q)}
   end
 end
 for _, jobs in ipairs(shares) do reply[#reply + 1] = jobs end

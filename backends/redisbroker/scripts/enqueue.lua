@@ -1,23 +1,26 @@
 -- enqueue: accept new jobs of one queue, each on its own, in order.
 --
--- KEYS   record remembered unique by_key scheduled retry lapses held ready* token bodies*
+-- KEYS   record remembered unique by_key scheduled retry dead lapses leases held line places rings*
+--        blocked thawing active_keys ended_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets total ids* bodies* options*
 --        (total: how many jobs; options, for each but a pending job of normal priority
 --        with no names: its number, and priority .. when .. "\n" .. mode .. ttl .. "\n" ..
 --        unique key .. "\n" .. key, where when is "n", "d" .. delay or "a" .. time)
 -- Reply  {0, now, then per job refused: its number, why, holder}
---        why: 1 ID exists, 2 queue full (its depth, a slash and the limit), 3 unique key held
+--        why: 1 ID exists, 2 queue full (its depth, a slash and the limit), 3 unique key held, 5 full
+--        by bytes and 6 the key is full (as 2), 7 not for an ordered queue
 -- @include clock
 -- @include stamp
 -- @include open
 -- @include read
--- @include due
--- @include wake
+-- @include entry
+-- @include depth
 
-local q, m = open('paused', 'max_depth', 'void', 'big')
+local q, m = open('paused', 'max_depth', 'void', 'big', 'bytes', 'flow')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
-local depth, big = tonumber(m.max_depth or 0), tonumber(m.big or 0)
+read_limits(q, m.flow)
+local depth, big, bytes = tonumber(m.max_depth or 0), tonumber(m.big or 0), tonumber(m.bytes or 0)
 
 local total = tonumber(args.total)
 local first_body = first.ids + total
@@ -31,16 +34,12 @@ local exists = bodies(q, ids)
 local remembered = {}
 if redis.call('HLEN', q.remembered) > 0 then remembered = redis.call('HMGET', q.remembered, unpack(ids)) end
 local room
-if depth > 0 then
-  local void = tonumber(m.void or 0)
-  room = depth + void - (redis.call('ZCARD', q.scheduled) - 1) - redis.call('HLEN', q.held)
-  for p = 1, 4 do room = room - redis.call('LLEN', q.ready[p]) end
-end
+if depth > 0 then room = depth - depth_of(q, tonumber(m.void or 0)) end
 
 -- checks: every job, before the first write
 local created = stamp(up)
 local reply, seen, keys = {0, now}, {}, {}
-local store, ready, later, index = {}, {{}, {}, {}, {}}, {}, {}
+local store, ready, line, later, index = {}, {{}, {}, {}, {}}, {}, {}, {}
 local held, windows = {}, {}
 local longest, earliest = big, nil
 
@@ -53,6 +52,11 @@ end
 local function accept_named(i, id, options)
   local priority, when, at, mode, ttl, unique, key =
     string.match(options, '^(%d)(%a)(%d*)\n(%d)(%d*)\n([^\n]*)\n(.*)$')
+  local why, how = too_much(q, bytes, key)
+  if why then
+    refuse(i, why, how)
+    return false
+  end
   local time
   if when == 'd' then time = up + tonumber(at) elseif when == 'a' then time = tonumber(at) end
   if unique ~= '' then
@@ -78,11 +82,15 @@ local function accept_named(i, id, options)
   if key ~= '' then
     index[#index + 1] = '0'
     index[#index + 1] = key .. '\0' .. id
+    one_more(key)
   end
   if time and time > now then
     later[#later + 1] = int(time)
-    later[#later + 1] = priority .. '0:' .. id
+    later[#later + 1] = entry(priority, '0', id, key ~= '' and key)
     if not earliest or time < earliest then earliest = time end
+  elseif key ~= '' then
+    local n = #line
+    line[n + 1], line[n + 2], line[n + 3], line[n + 4] = key, priority, '0', id
   else
     local list = ready[tonumber(priority)]
     list[#list + 1] = id
@@ -90,17 +98,30 @@ local function accept_named(i, id, options)
   return true
 end
 
-local normal, stored = ready[2], 0
+-- accept_plain takes a job without.
+local function accept_plain(i, id)
+  local why, how = too_much(q, bytes, '')
+  if why then refuse(i, why, how) else ready[2][#ready[2] + 1] = id end
+  return not why
+end
+
+-- orderly reports whether an ordered queue can put a job in order.
+local function orderly(options) return options and string.find(options, '^2[^\n]*\n[^\n]*\n[^\n]*\n.') end
+
+local stored, before, ordered = 0, bytes, q.rules and q.rules.ordered > 0
 for i = 1, total do
   local id = ids[i]
-  if exists[i] or seen[id] or (remembered[i] and tonumber(remembered[i]) > now) then
+  if ordered and not orderly(named[i]) then
+    refuse(i, 7, '')
+  elseif exists[i] or seen[id] or (remembered[i] and tonumber(remembered[i]) > now) then
     refuse(i, 1, '')
   elseif room and room < 1 then
     refuse(i, 2, int(depth - room) .. '/' .. int(depth))
   else
-    local body, options, ok = ARGV[first_body + i - 1], named[i], true
-    if options then ok = accept_named(i, id, options) else normal[#normal + 1] = id end
+    local body, options = ARGV[first_body + i - 1], named[i]
+    local ok = options and accept_named(i, id, options) or not options and accept_plain(i, id)
     if ok then
+      bytes = bytes + #body + 8
       seen[id] = true
       store[stored + 1], store[stored + 2], stored = id, created .. body, stored + 2
       if #body > longest then longest = #body end
@@ -113,10 +134,11 @@ if stored == 0 then return reply end
 -- effects
 for b, list in pairs(by_bucket(q, store, 1)) do redis.call('HSET', q.bodies[b], unpack(list)) end
 if longest > big then redis.call('HSET', q.record, 'big', longest) end
+redis.call('HINCRBY', q.record, 'bytes', bytes - before)
 if #held > 0 then redis.call('HSET', q.unique, unpack(held)) end
 if #windows > 0 then redis.call('ZADD', q.lapses, unpack(windows)) end
 if #index > 0 then redis.call('ZADD', q.by_key, unpack(index)) end
-local woken = false
+local woken = join(q, line)
 if #later > 0 then
   local before = next_due(q)
   woken = not before or earliest < before

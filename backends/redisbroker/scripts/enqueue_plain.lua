@@ -5,10 +5,10 @@
 -- per second as asynq's by enqueue, and 1.05 times by this.
 --
 -- KEYS   record plain remembered normal token bodies*   (of the buckets one for each run)
--- ARGV   time stamp longest runs*
+-- ARGV   time stamp longest all runs*
 --        (time: 0 for the store's clock; stamp: 1 if bodies begin with eight bytes that mean
---        nothing and not with the time of creation; longest: the size of the longest body;
---        per run of jobs of one bucket: how many they are, and the ID and body of each)
+--        nothing and not with the time of creation; longest: the size of the longest body, and all,
+--        that of all of them, as they are stored; per run of jobs of one bucket: how many they are, and the ID and body of each)
 -- Reply  {0, the time or 0 where it was not read, then per job refused: its
 --        number, 1, ''} as enqueue, or 0 alone for {0, 0}; {LIMITED} where the
 --        jobs are for enqueue
@@ -65,11 +65,11 @@ else
   end
 end
 
-local reply = 0
+local reply, bytes = 0, args.all
 if clash then
   -- One is not new, or stands twice: then the first of its name is taken.
   local time, seen, taken = args.time == '0' and clock() or tonumber(string.match(args.time, '^%-?%d+')), {}, {}
-  reply = {0, now}
+  reply, bytes = {0, now}, 0
   for b, run in ipairs(runs) do
     for i = run.start, run.stop do
       local id, r, at = ids[i], #reply, run.from + 2 * (i - run.start)
@@ -78,6 +78,7 @@ if clash then
       else
         seen[id] = true
         taken[#taken + 1] = id
+        bytes = bytes + #ARGV[at + 1]
         redis.call('HSET', q.bodies[b], unpack(ARGV, at, at + 1))
       end
     end
@@ -88,6 +89,7 @@ elseif now > 0 then
   reply = {0, now}
 end
 redis.call('LPUSH', q.normal, unpack(ids))
+redis.call('HINCRBY', q.record, 'bytes', bytes)
 local longest = tonumber(args.longest)
 if longest > biggest() and longest > biggest(redis.call('HGET', q.record, 'big')) then
   redis.call('HSET', q.record, 'big', longest)

@@ -1,8 +1,8 @@
 -- examine_jobs: examine a page of the stored jobs, and whether all that should
 -- lead to each does.
 --
--- KEYS   record heads leases cancels lease_counts unique by_key remembered scheduled retry dead
---        completed cancelled lapses ready* bodies*
+-- KEYS   record heads leases cancels lease_counts unique by_key ended_keys line places active_keys
+--        scheduled retry dead completed cancelled lapses ready* bodies*
 -- ARGV   now queues buckets part cursor most repair   (part: "jobs" or "heads"; most: records; repair: 1 to repair)
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
 --        wrong, 1 if repaired, why not}; told is the creation time, priority
@@ -12,7 +12,7 @@
 -- @include examine
 -- @include big
 -- @include holder
--- @include finish
+-- @include retention
 -- @include standing
 
 local BYTES = 8388608 -- read in one call, about
@@ -29,6 +29,8 @@ local function unlease(id, lease)
   local _, _, worker = holder(lease)
   redis.call('HDEL', q.cancels, id)
   redis.call('HDEL', q.leases, id)
+  local key = string.find(lease, '^%d+:.*\n') and parse_index(select(4, holder(lease)))[KEY]
+  if key then redis.call('ZREM', q.active_keys, key .. '\0' .. id) end
   if worker ~= '' and tonumber(redis.call('HGET', q.lease_counts, worker) or 0) > 0 then
     redis.call('HINCRBY', q.lease_counts, worker, -1)
   end
@@ -89,10 +91,12 @@ local function unique(id, body, s)
   end)
 end
 
+local sets_of_ended = {dead = true, completed = true, cancelled = true}
+
 local function examine(id, body, head, lease)
   local s = standing(q, id, body, head, lease)
   places(id, head, s)
-  if s.home == 'ready' then told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. s.turn end
+  if s.home == 'ready' and not (s.key and in_place(q, s)) then told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. s.turn end
   local size = math.max(#body - 8, head and #head or 0)
   if size > big then
     found('size-bound-exceeded', id, 'it has ' .. size .. ' bytes, the queue\'s record says ' .. big .. ' at most', function()
@@ -100,11 +104,22 @@ local function examine(id, body, head, lease)
       big = size
     end)
   end
-  local key = s.index[KEY]
-  if key and not redis.call('ZSCORE', q.by_key, key .. '\0' .. id) then
-    found('key-entry-missing', id, 'the index of keys does not lead to it', function()
-      redis.call('ZADD', q.by_key, 0, key .. '\0' .. id)
-    end)
+  if s.key then
+    local over, e = sets_of_ended[s.home], s.key .. '\0' .. id
+    local right, wrong = over and q.ended_keys or q.by_key, over and q.by_key or q.ended_keys
+    if not redis.call('ZSCORE', right, e) then
+      found('key-entry-missing', id, 'the index of keys does not lead to it', function()
+        redis.call('ZREM', wrong, e)
+        redis.call('ZADD', right, 0, e)
+      end)
+    elseif redis.call('ZSCORE', wrong, e) then
+      found('key-entry-without-job', id, 'the index of keys leads to it twice, as if it had ended too', function()
+        redis.call('ZREM', wrong, e)
+      end)
+    end
+    if s.home == 'leases' and string.find(s.lease, '^%d+:[^\n]') and not redis.call('ZSCORE', q.active_keys, e) then
+      found('key-count-differs', id, 'it is active, and does not count for its key', function() redis.call('ZADD', q.active_keys, 0, e) end)
+    end
   end
   if (s.home == 'completed' or s.home == 'cancelled') and not redis.call('ZSCORE', q.lapses, 'r' .. id) then
     found('record-never-lapses', id, 'it ended, and nothing ends its retention', function()

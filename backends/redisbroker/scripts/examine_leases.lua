@@ -2,7 +2,8 @@
 -- or of what is noted of workers.
 --
 -- KEYS   record heads leases cancels lease_ends worker_infos lease_counts workers ended_workers
---        unreclaimed scheduled retry lapses held ready* token bodies*
+--        unreclaimed scheduled retry dead lapses held line places rings* blocked thawing active_keys
+--        key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets part cursor most repair
 --        (part: "leases", "held", "cancels", "workers", "noted", "infos", "ended"; most: records;
 --        repair: 1 to repair)
@@ -15,15 +16,26 @@
 -- @include head
 -- @include place
 -- @include bodies
+-- @include line_up
 -- @include wake
 
 local MINUTE = 60000000
 
-local q, m = open('paused')
+local q, m = open('paused', 'flow')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
+read_limits(q, m.flow)
 
 local function known(worker) return redis.call('ZSCORE', q.lease_ends, worker) or redis.call('HEXISTS', q.unreclaimed, worker) == 1 end
+
+-- let_go frees the slot of a key that a lease held, by its index or that of the body.
+local function let_go(id, lease, body)
+  local index = string.match(lease, '\n(.*)$') or ''
+  local key = parse_index(index)[KEY] or body and parse_index((index_of(body)))[KEY]
+  if not key then return end
+  redis.call('ZREM', q.active_keys, key .. '\0' .. id)
+  if free_keys(q, {key}) then wake(q) end
+end
 
 local function examine_lease(id, lease)
   local body, head = redis.call('HGET', q.bodies[bucket(q, id)], id), redis.call('HGET', q.heads, id)
@@ -36,16 +48,17 @@ local function examine_lease(id, lease)
     found('lease-malformed', id, 'its lease names no worker', function()
       redis.call('HDEL', q.cancels, id)
       redis.call('HDEL', q.leases, id)
+      let_go(id, lease, body)
       if not body or state == COMPLETED or state == DEAD or state == CANCELLED then return end
-      local priority = priority_of(parse_index((index_of(body))))
       redis.call('HSET', q.heads, id, moved(head, at + 1, PENDING, '0', 1))
-      redis.call('LPUSH', q.ready[tonumber(priority)], turn(int(at + 1), id))
+      line_up(q, parse_index((index_of(body))), int(at + 1), id)
       wake(q)
     end)
   elseif not body then
     found('lease-without-job', id, 'worker ' .. worker .. ' has a lease of it, and it is not stored', function()
       redis.call('HDEL', q.cancels, id)
       redis.call('HDEL', q.leases, id)
+      let_go(id, lease)
       if worker ~= '' and tonumber(redis.call('HGET', q.lease_counts, worker) or 0) > 0 then
         redis.call('HINCRBY', q.lease_counts, worker, -1)
       end

@@ -2,7 +2,7 @@
 -- of keys, or of what lapses.
 --
 -- KEYS   record heads leases ended_workers unique by_key remembered scheduled retry dead completed
---        cancelled lapses ready* bodies*
+--        cancelled lapses key_policies ended_keys line places ready* bodies*
 -- ARGV   now queues buckets part cursor most repair
 --        (part: "unique keys", "remembered", "keys", "lapses"; most: records; repair: 1 to repair)
 -- Reply  {0, now, cursor, records, {}, then per finding: code, ID, what is wrong,
@@ -51,6 +51,7 @@ end
 
 local function examine_key(member)
   local key, id = string.match(member, '^(.-)%z(.*)$')
+  if id == '' and redis.call('HEXISTS', q.key_policies, key) == 1 then return end -- it has a policy
   local body = id and body_of(id)
   if not body or parse_index((index_of(body)))[KEY] ~= key then
     found('key-entry-without-job', id or member, 'the index of keys leads to it, and it is gone or has another key', function()

@@ -1,8 +1,9 @@
 -- examine_places: examine a page of the turns in ready lists or of a sorted set
 -- of jobs, jobs that no turn was seen of, and the sizes of all.
 --
--- KEYS   record heads leases lease_counts workers unreclaimed unique by_key scheduled retry dead
---        suppressed completed cancelled lapses void_turns ready* token bodies*
+-- KEYS   record heads leases lease_counts workers unreclaimed unique by_key ended_keys scheduled retry
+--        dead suppressed completed cancelled lapses void_turns held line places rings* blocked thawing
+--        active_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets part cursor most repair more*
 --        (part: "ready", "scheduled", "retry", "dead", "completed", "cancelled", "suppressed",
 --        "lost", "sizes", "twins", "voids"; most: records; repair: 1 to repair; more, for "lost":
@@ -17,12 +18,14 @@
 -- @include pages
 -- @include holder
 -- @include unhold
+-- @include line_up
 -- @include wake
 -- @include standing
 
-local q, m = open('paused', 'void')
+local q, m = open('paused', 'void', 'flow')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
+read_limits(q, m.flow)
 
 local function body_of(id) return redis.call('HGET', q.bodies[bucket(q, id)], id) end
 
@@ -74,13 +77,19 @@ local function examine_line()
           if there == nil then return LONG end
           if there or s.priority ~= p then
             void(p, t)
-            if not there then redis.call('LPUSH', q.ready[s.priority], s.turn) end
+            if not there then line_up(q, s.index, int(s.epoch), id) end
           else
             redis.call('LSET', q.ready[p], int(offset + i - 1), s.turn)
           end
         end)
       elseif s.home ~= 'ready' then
         found('job-in-two-places', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and in line', function() void(p, t) end)
+      elseif s.key then
+        see(body, s)
+        found('job-in-two-places', id, 'it has a key, and stands in line among jobs without one', function()
+          void(p, t)
+          if not in_place(q, s) then line_up(q, s.index, int(s.epoch), id) end
+        end)
       elseif seen[t] then
         found('job-in-two-places', id, 'it stands in line twice', function() void(p, t) end)
       else
@@ -99,7 +108,7 @@ local function examine_times(name, key)
   local page, at = timed(key, cursor, most, '', '')
   for _, e in ipairs(page) do
     records = records + 1
-    local id = string.match(e, '^[1-4]%d+:(.+)$')
+    local id = string.match(e, '^[1-4]%d+:([^\n]+)')
     local body = id and body_of(id)
     local function remove() redis.call('ZREM', key, e) end
     if not id then
@@ -180,7 +189,7 @@ local function examine_lost()
     local id = id_of_turn(t)
     local body = body_of(id)
     local s = body and string.sub(body, 1, 8) == born and look(id, body)
-    if s and s.home == 'ready' and s.turn == t and s.priority == p then
+    if s and s.home == 'ready' and s.turn == t and s.priority == p and not (s.key and in_place(q, s)) then
       local dies = s.state == SCHEDULED
       local what = dies and 'it was rescheduled, and its time is lost' or 'it is to be pending, and does not stand in line'
       found('job-without-place', id, what, function()
@@ -190,9 +199,12 @@ local function examine_lost()
           unhold(q, s.index, id)
           redis.call('HSET', q.heads, id, moved(head, s.epoch + 1, DEAD, int(up), 0) .. death)
           redis.call('ZADD', q.dead, int(up), id)
+          if s.key and redis.call('ZREM', q.by_key, s.key .. '\0' .. id) == 1 then
+            redis.call('ZADD', q.ended_keys, 0, s.key .. '\0' .. id)
+          end
         else
           redis.call('HSET', q.heads, id, moved(head, s.epoch + 1, PENDING, '0', 0))
-          redis.call('LPUSH', q.ready[p], turn(epoch, id))
+          line_up(q, s.index, epoch, id)
           wake(q)
         end
       end)
@@ -249,7 +261,7 @@ local function sizes()
       void_entries = sum
     end
   end
-  local jobs, places = 0, -void_entries
+  local jobs, places = 0, redis.call('ZCARD', q.line) - void_entries
   for b = 1, q.buckets do jobs = jobs + redis.call('HLEN', q.bodies[b]) - redis.call('HEXISTS', q.bodies[b], '') end
   for p = 1, 4 do places = places + redis.call('LLEN', q.ready[p]) end
   local guard = string.rep('\0', 65)

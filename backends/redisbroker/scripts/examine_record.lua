@@ -3,7 +3,8 @@
 --
 -- KEYS   record plain leases heads lease_ends worker_infos lease_counts workers ended_workers
 --        unreclaimed cancels unique remembered by_key scheduled retry dead suppressed completed
---        cancelled lapses void_turns held ready* token bodies*
+--        cancelled lapses void_turns held line places rings* blocked thawing active_keys ended_keys
+--        key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets part cursor most repair before
 --        (part: "record" or "token"; most: records; repair: 1 to repair; before, for "token": what
 --        told held before)
@@ -14,20 +15,22 @@
 -- @include clock
 -- @include open
 -- @include examine
--- @include due
 -- @include wake
+-- @include digest
 
-local q, m = open('paused', 'max_depth', 'void')
+local q, m = open('paused', 'max_depth', 'void', 'flow')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
+read_limits(q, m.flow)
 
 if part == 'token' then
   local ready, turns = -tonumber(m.void or 0), {}
   for p = 1, 4 do
-    ready = ready + redis.call('LLEN', q.ready[p])
-    turns[p] = redis.call('LINDEX', q.ready[p], -1) or ''
+    local first_key = redis.call('ZRANGE', q.rings[p], -1, -1)[1] or ''
+    ready = ready + redis.call('LLEN', q.ready[p]) + (first_key ~= '' and redis.call('ZCARD', q.rings[p]) or 0)
+    turns[p] = (redis.call('LINDEX', q.ready[p], -1) or '') .. first_key
   end
-  if ready <= 0 or q.paused or redis.call('LLEN', q.token) > 0 then return answer('') end
+  if ready <= 0 or q.paused or redis.call('LLEN', q.token) > 0 or limited(q) then return answer('') end
   told[1] = table.concat(turns, '\n')
   if told[1] == args.before then
     found('wake-token-missing', '', int(ready) .. ' jobs can be claimed, and there is no wake token', function() wake(q) end)
@@ -41,9 +44,14 @@ local kinds = {
   {'d', q.dead, 'zset'}, {'ds', q.suppressed, 'set'}, {'f', q.completed, 'zset'}, {'g', q.cancelled, 'zset'},
   {'u', q.unique, 'hash'}, {'ids', q.remembered, 'hash'}, {'i', q.by_key, 'zset'}, {'l', q.lapses, 'zset'},
   {'s', q.workers, 'hash'}, {'wi', q.worker_infos, 'hash'}, {'w', q.lease_ends, 'zset'}, {'k', q.lease_counts, 'hash'},
-  {'x', q.ended_workers, 'hash'}, {'n', q.unreclaimed, 'hash'},
+  {'x', q.ended_workers, 'hash'}, {'n', q.unreclaimed, 'hash'}, {'kl', q.line, 'zset'}, {'ks', q.places, 'hash'},
+  {'kb', q.blocked, 'zset'}, {'kd', q.thawing, 'zset'}, {'ka', q.active_keys, 'zset'}, {'ke', q.ended_keys, 'zset'},
+  {'kp', q.key_policies, 'hash'}, {'kr', q.key_rates, 'hash'}, {'kh', q.key_heads, 'hash'},
 }
-for p = 1, 4 do kinds[#kinds + 1] = {'r' .. p, q.ready[p], 'list'} end
+for p = 1, 4 do
+  kinds[#kinds + 1] = {'r' .. p, q.ready[p], 'list'}
+  kinds[#kinds + 1] = {'k' .. p, q.rings[p], 'zset'}
+end
 for b = 1, q.buckets do kinds[#kinds + 1] = {'b' .. (b - 1), q.bodies[b], 'hash'} end
 for _, kind in ipairs(kinds) do
   local name, key, want = unpack(kind)
@@ -70,10 +78,19 @@ for _, kind in ipairs({{'a', q.leases}, {'h', q.heads}, {'k', q.lease_counts}, {
 for b = 1, q.buckets do guarded('b' .. (b - 1), q.bodies[b]) end
 for _, kind in ipairs({{'w', q.lease_ends}, {'z', q.scheduled}, {'y', q.retry}}) do guarded(kind[1], kind[2], true) end
 
-local plain, flag = not q.paused and tonumber(m.max_depth or 0) == 0, 'p' .. (q.buckets > 1 and q.buckets or '')
-if plain ~= (redis.call('EXISTS', q.plain) == 1) then
-  found('shortcut-flag-differs', flag, 'the key ' .. flag .. ' is ' .. (plain and 'missing' or 'there, and the queue is not plain'),
-    function() if plain then redis.call('SET', q.plain, LAYOUT) else redis.call('DEL', q.plain) end end)
+local flow = digest(q)
+if flow ~= m.flow then
+  local what = 'its limits are ' .. (m.flow or 'none') .. ' for claims, and ' .. (flow or 'none') .. ' by its policy'
+  found('rules-differ', 'flow', what, function()
+    write_digest(q, flow)
+  end)
+end
+q.rules = nil
+read_limits(q, flow)
+local is_plain, flag = plain(q, tonumber(m.max_depth or 0)), 'p' .. (q.buckets > 1 and q.buckets or '')
+if is_plain ~= (redis.call('EXISTS', q.plain) == 1) then
+  found('shortcut-flag-differs', flag, 'the key ' .. flag .. ' is ' .. (is_plain and 'missing' or 'there, and the queue is not plain'),
+    function() if is_plain then redis.call('SET', q.plain, LAYOUT) else redis.call('DEL', q.plain) end end)
 end
 
 local HOUR = 3600000000

@@ -1,7 +1,7 @@
 -- find: one page of jobs, or jobs by ID.
 --
--- KEYS   record heads leases cancels by_key scheduled retry dead completed cancelled held ready*
---        bodies*
+-- KEYS   record heads leases cancels by_key ended_keys line scheduled retry dead completed cancelled
+--        held ready* bodies*
 -- ARGV   now queues buckets most trimmed how cursor selection*
 --        (most: jobs examined; trimmed: 1 to leave payloads out; how to select, and the selection
 --        for "ids": the IDs; "active": worker or empty; "waiting": nothing; "key": the key; for
@@ -43,7 +43,7 @@ local function page(most)
   local after, before, newest = unpack(ARGV, first.selection)
   local some, behind = timed(sets[how], cursor, most, after, before, newest == '1')
   if how == 'scheduled' or how == 'retry' then
-    for i, e in ipairs(some) do some[i] = string.sub(e, string.find(e, ':', 3, true) + 1) end
+    for i, e in ipairs(some) do some[i] = id_of_entry(e) end
   end
   return some, behind
 end

@@ -1,7 +1,8 @@
 -- operate: apply operators' decisions, each to the job as it was looked at.
 --
 -- KEYS   record heads leases cancels unique by_key remembered scheduled retry dead suppressed
---        completed cancelled lapses void_turns held ready* token bodies*
+--        completed cancelled lapses void_turns held line places rings* blocked thawing active_keys
+--        ended_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets channel jobs*
 --        (channel: for events, with "c" behind it that for cancellations; per job: id, its state,
 --        its epoch, its index, what to do, its new counts and tail, an argument.
@@ -20,21 +21,23 @@
 -- @include finish
 -- @include event
 -- @include due
--- @include wake
 -- @include payload
 
-local q, m = open('paused', 'watch', 'keep_completed', 'duplicate_span', 'big')
+local q, m = open('paused', 'watch', 'keep_completed', 'duplicate_span', 'big', 'flow')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
 q.retain, q.span = tonumber(m.keep_completed or 0), duplicate_span(m.duplicate_span)
+read_limits(q, m.flow)
 local CHANGED, KEY_HELD, UNREADABLE = -1, -2, -3 -- below all states; as in operate.go
 local channel, reply, events = args.channel, {0, now}, {}
 local sets = {[SCHEDULED] = q.scheduled, [RETRY] = q.retry, [COMPLETED] = q.completed, [DEAD] = q.dead, [CANCELLED] = q.cancelled}
 
 -- leave takes a job out of the structure of its state. Its turn in a ready
 -- list stays, and is noted to be void: listings count turns.
-local function leave(id, state, entry)
-  if state == PENDING then
+local function leave(id, state, entry, epoch, key)
+  if state == PENDING and key then
+    part_with(q, key, int(epoch), id)
+  elseif state == PENDING then
     redis.call('HINCRBY', q.void_turns, entry, 1)
     redis.call('HINCRBY', q.record, 'void', 1)
   elseif state == WAITING then
@@ -47,12 +50,17 @@ local function leave(id, state, entry)
   end
 end
 
--- enter makes a job pending, or due at a time in a set.
-local function enter(id, priority, epoch, set, at, front)
+-- place_it makes a job pending, or due at a time in a set.
+local function place_it(id, priority, epoch, key, set, at, front)
   if set then
     local due = next_due(q)
-    redis.call('ZADD', set, int(at), priority .. int(epoch) .. ':' .. id)
+    redis.call('ZADD', set, int(at), entry(priority, int(epoch), id, key))
     if not due or at < due then wake(q) end
+  elseif key then
+    local first_one = is_head(q, key, id)
+    local woken = join(q, {key, priority, int(epoch), id}, front or first_one)
+    if first_one then woken = free_keys(q, {key}) or woken end
+    if woken then wake(q) end
   else
     redis.call(front and 'RPUSH' or 'LPUSH', q.ready[tonumber(priority)], turn(int(epoch), id))
     wake(q)
@@ -78,17 +86,28 @@ end
 -- edit replaces a payload; a dead job's epoch rises.
 local function edit(id, state, epoch, payload)
   local bucket_of = q.bodies[bucket(q, id)]
-  local body = with_payload(redis.call('HGET', bucket_of, id), payload)
+  local old = redis.call('HGET', bucket_of, id)
+  local body, before = with_payload(old, payload), #old
   if not body then return UNREADABLE end
   redis.call('HSET', bucket_of, id, body)
   if #body > tonumber(m.big or 0) then redis.call('HSET', q.record, 'big', #body) end
+  if state ~= DEAD then redis.call('HINCRBY', q.record, 'bytes', #body - before) end
   if state == DEAD then
     redis.call('HSET', q.heads, id, int(epoch + 1) .. string.match(redis.call('HGET', q.heads, id), '^%d+(,.*)$'))
   end
   return state
 end
 
-local function apply(id, state, epoch, entry, index, what, rest, argument, due_at)
+-- weigh counts the bytes of a job that comes (1) to those that wait, or goes (-1).
+local function weigh(id, sign)
+  local n = redis.call('HSTRLEN', q.bodies[bucket(q, id)], id)
+  if n > 0 then redis.call('HINCRBY', q.record, 'bytes', sign * n) end
+end
+
+local function ended(state) return state == DEAD or state == COMPLETED or state == CANCELLED end
+
+local function apply(id, state, epoch, at_entry, index, what, rest, argument, due_at)
+  local key = index[KEY]
   -- A removal comes first, so that a full store lets operators make room.
   redis.call('HDEL', q.cancels, what == 'ask' and '' or id)
   if what == 'ask' then
@@ -98,13 +117,15 @@ local function apply(id, state, epoch, entry, index, what, rest, argument, due_a
     return state
   elseif what == 'delete' or what == 'leave' then
     unhold(q, index, id)
-    leave(id, state, entry)
+    if not ended(state) then weigh(id, -1) end
+    leave(id, state, at_entry, epoch, key)
     forget(q, index, id, what == 'leave' and epoch)
     remove(q, {id})
     return 0
   elseif what == 'cancel' then
     local heads, gone = {}, {}
-    leave(id, state, entry)
+    weigh(id, -1)
+    leave(id, state, at_entry, epoch, key)
     local head = int(epoch + 1) .. ',' .. CANCELLED .. ',' .. int(up) .. ',' .. rest
     finish(q, id, index, head, tonumber(argument), q.cancelled, heads, gone)
     remove(q, gone)
@@ -121,7 +142,7 @@ local function apply(id, state, epoch, entry, index, what, rest, argument, due_a
   end
   local priority = priority_of(index)
   if what == 'hold' then
-    leave(id, state, entry)
+    leave(id, state, at_entry, epoch, key)
     redis.call('HSET', q.leases, id, priority .. int(epoch + 1) .. ':\n')
     redis.call('HSET', q.held, id, state .. (due_at and int(due_at) or '') .. ':' .. argument)
     redis.call('HSET', q.heads, id, int(epoch + 1) .. ',' .. WAITING .. ',0,' .. rest)
@@ -131,6 +152,11 @@ local function apply(id, state, epoch, entry, index, what, rest, argument, due_a
   if what == 'redrive' then
     local other = key_taken(id, index)
     if other then return KEY_HELD, other end
+    weigh(id, 1)
+    if key then
+      redis.call('ZREM', q.ended_keys, key .. '\0' .. id)
+      redis.call('ZADD', q.by_key, 0, key .. '\0' .. id)
+    end
   elseif what == 'unhold' then
     local from, due = string.match(redis.call('HGET', q.held, id), '^(%d)(%d*):')
     to, at = tonumber(from), tonumber(due)
@@ -144,9 +170,9 @@ local function apply(id, state, epoch, entry, index, what, rest, argument, due_a
       set = sets[to]
     end
   end
-  leave(id, state, entry)
+  leave(id, state, at_entry, epoch, key)
   redis.call('HSET', q.heads, id, int(epoch + 1) .. ',' .. to .. ',0,' .. rest)
-  enter(id, priority, epoch + 1, set, at, what == 'unhold')
+  place_it(id, priority, epoch + 1, key, set, at, what == 'unhold')
   return to
 end
 
@@ -156,13 +182,14 @@ for at = first.jobs, #ARGV, 7 do
   local head, result, other = redis.call('HGET', q.heads, id), CHANGED, nil
   if redis.call('HEXISTS', q.bodies[bucket(q, id)], id) == 1 and
     tonumber(head and string.match(head, '^%d+') or 0) == epoch then
-    local now_in, entry, due_at = place(q, id, index, head, redis.call('HGET', q.leases, id))
+    local now_in, at_entry, due_at = place(q, id, index, head, redis.call('HGET', q.leases, id))
     if now_in == state then
-      result, other = apply(id, state, epoch, entry, parse_index(index), what, rest, argument, due_at)
+      result, other = apply(id, state, epoch, at_entry, parse_index(index), what, rest, argument, due_at)
     end
   end
   reply[#reply + 1] = result
   reply[#reply + 1] = other or ''
 end
+if write_keys(q) then wake(q) end
 publish(m.watch, channel, events)
 return reply

@@ -1,33 +1,103 @@
--- policy: change fields of a queue's policy, and read all of it.
+-- policy: change fields of a queue's policy, or of that of one of its keys, and read
+-- all of it.
 --
--- KEYS   record plain scheduled retry ready* token
--- ARGV   now queues buckets how_many rules*   (the names of so many rules, then per change: rule, number)
+-- KEYS   record plain scheduled retry dead leases held by_key line places rings* blocked thawing
+--        active_keys key_policies key_rates key_heads ready* token
+-- ARGV   now queues buckets key how_many rules*
+--        (key: whose policy it is, empty for the queue; the names of so many rules, then per
+--        change: rule, number)
 -- Reply  {0, now, the number of each rule}
 -- @include clock
 -- @include open
--- @include due
+-- @include line
 -- @include wake
+-- @include digest
 
-local q = open()
+local q, m = open('void', 'flow')
 if q.refused then return q.refused end
-local behind = first.rules + args.how_many
+local key, behind = args.key, first.rules + args.how_many
 local changes = #ARGV >= behind
-if changes then redis.call('HSET', q.record, unpack(ARGV, behind)) end
+read_limits(q, m.flow)
+
+-- change_key sets rules of the key's own policy, which is there while it has one.
+local function change_key()
+  local stored, texts, some = redis.call('HGET', q.key_policies, key), {}, false
+  local own = numbers(stored or '', OWN)
+  for at = behind, #ARGV, 2 do
+    local rule, number = unpack(ARGV, at, at + 1)
+    own[rule] = number
+  end
+  for i, rule in ipairs(OWN) do
+    texts[i] = int(tonumber(own[rule] or 0))
+    some = some or texts[i] ~= '0'
+  end
+  if some then
+    redis.call('HSET', q.key_policies, key, table.concat(texts, ','))
+    redis.call('ZADD', q.by_key, 0, key .. '\0')
+  elseif stored then
+    redis.call('HDEL', q.key_policies, key)
+    redis.call('ZREM', q.by_key, key .. '\0')
+  end
+end
+
+-- thaw has claims look again at all keys that were blocked by the rules before.
+local function thaw()
+  if redis.call('EXISTS', q.blocked) == 0 then return end
+  if redis.call('EXISTS', q.thawing) == 1 then
+    redis.call('HSET', q.record, 'thaw_again', 1)
+  else
+    redis.call('RENAME', q.blocked, q.thawing)
+  end
+end
+
+-- digested writes what other scripts read of the rules, and reads it.
+local function digested()
+  local flow = digest(q)
+  write_digest(q, flow)
+  q.rules = nil
+  read_limits(q, flow)
+end
+
+if changes and key ~= '' then
+  change_key()
+  digested()
+elseif changes then
+  redis.call('HSET', q.record, unpack(ARGV, behind))
+  local before = q.rules and q.rules.ordered
+  digested()
+  if before ~= SKIP and q.rules and q.rules.ordered == SKIP then redis.call('HINCRBY', q.record, 'skips', 1) end
+  if not q.rules or q.rules.ordered == 0 then redis.call('DEL', q.key_heads) end
+  thaw()
+end
+-- A rate that is set again later begins anew.
+local r = q.rules
+if changes then
+  if not r or r.rate == 0 then redis.call('HDEL', q.record, 'bucket') end
+  if not r or r.retry_rate == 0 then redis.call('HDEL', q.record, 'retry_bucket') end
+  if not r or r.key_rate == 0 and not r.own then redis.call('DEL', q.key_rates) end
+  if key ~= '' and not key_rate(q, own_rules(q, {key})[1]) then redis.call('HDEL', q.key_rates, key) end
+end
 local paused, depth = unpack(redis.call('HMGET', q.record, 'paused', 'max_depth'))
 q.paused = paused == '1'
 if changes then
-  if q.paused or tonumber(depth or 0) > 0 then redis.call('DEL', q.plain) else redis.call('SET', q.plain, LAYOUT) end
+  if plain(q, tonumber(depth or 0)) then redis.call('SET', q.plain, LAYOUT) else redis.call('DEL', q.plain) end
 end
 if q.paused then
   redis.call('DEL', q.token)
 elseif changes then
-  local ready = -tonumber(redis.call('HGET', q.record, 'void') or 0)
+  if key ~= '' then free_keys(q, {key}) end
+  local ready = redis.call('ZCARD', q.line) - tonumber(m.void or 0)
   for p = 1, 4 do ready = ready + redis.call('LLEN', q.ready[p]) end
   -- Claims that wait learnt of no due time while the queue was paused.
   if ready > 0 or next_due(q) then wake(q) end
 end
 local reply = {0, now}
-for i, number in ipairs(redis.call('HMGET', q.record, unpack(ARGV, first.rules, behind - 1))) do
-  reply[2 + i] = tonumber(number or 0)
+if key == '' then
+  for i, number in ipairs(redis.call('HMGET', q.record, unpack(ARGV, first.rules, behind - 1))) do
+    reply[2 + i] = tonumber(number or 0)
+  end
+else
+  local own = numbers(redis.call('HGET', q.key_policies, key) or '', OWN)
+  for i = first.rules, behind - 1 do reply[#reply + 1] = own[ARGV[i]] or 0 end
 end
 return reply

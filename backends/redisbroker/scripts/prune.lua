@@ -1,7 +1,8 @@
 -- prune: remove what retention no longer keeps, and what else has lapsed.
 --
--- KEYS   record unreclaimed heads ended_workers unique by_key remembered dead suppressed completed
---        cancelled lapses void_turns ready* bodies*
+-- KEYS   record unreclaimed heads ended_workers unique by_key remembered scheduled retry dead suppressed
+--        completed cancelled lapses void_turns leases held line places rings* blocked thawing active_keys
+--        ended_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets most   (most: records examined)
 -- Reply  {0, now, completed, cancelled, dead, others removed, 1 when more is left}
 -- @include clock
@@ -12,9 +13,10 @@
 -- @include head
 -- @include turn
 
-local q, m = open('duplicate_span', 'keep_completed_count', 'keep_dead', 'keep_dead_count', 'void', 'swept')
+local q, m = open('duplicate_span', 'keep_completed_count', 'keep_dead', 'keep_dead_count', 'void', 'swept', 'paused', 'flow')
 if q.refused then return q.refused end
-q.span = duplicate_span(m.duplicate_span)
+q.span, q.paused = duplicate_span(m.duplicate_span), m.paused == '1'
+read_limits(q, m.flow)
 local most = tonumber(args.most)
 local budget = most
 local removed, records = {[COMPLETED] = 0, [CANCELLED] = 0, [DEAD] = 0, other = 0}, {}
@@ -104,7 +106,29 @@ if #records > 0 then
     if body then forget(q, parse_index((index_of(body))), records[i]) end
   end
   remove(q, records)
+  if write_keys(q) then wake(q) end
 end
+
+-- sweep_rates drops what was counted of the rates of some keys, where that makes no
+-- difference any more: nothing was started for so long that all may start that a pause
+-- saves up, or there is no rate.
+local RATES = 100
+local function sweep_rates()
+  local scan = redis.call('HSCAN', q.key_rates, redis.call('HGET', q.record, 'rates_swept') or '0', 'COUNT', RATES)
+  local keys, old = {}, {}
+  for i = 1, #scan[2], 2 do keys[#keys + 1] = scan[2][i] end
+  local own = own_rules(q, keys)
+  for i, key in ipairs(keys) do
+    local bucket_of = read_bucket(scan[2][2 * i])
+    local rate = q.rules and key_rate(q, own[i])
+    if not rate or bucket_free(bucket_of, unpack(rate)) > rate[3] then old[#old + 1] = key end
+  end
+  if #old > 0 then redis.call('HDEL', q.key_rates, unpack(old)) end
+  redis.call('HDEL', q.record, 'rates_swept')
+  if scan[1] ~= '0' then redis.call('HSET', q.record, 'rates_swept', scan[1]) end
+end
+if redis.call('EXISTS', q.key_rates) == 1 then sweep_rates() end
+
 -- sweep takes void turns out of the ready lists, once they are more than half of
 -- the valid ones: a slice of a list in each call, from the side of the next, of
 -- turns that are not too far from there for a list. It reports whether more calls
@@ -143,6 +167,15 @@ local function sweep()
   redis.call('HSET', q.record, 'swept', p .. ',' .. int(passed + #turns - gone))
   return true
 end
+
+-- weigh_nothing puts right how many bytes wait, where nothing waits: what a repair
+-- removed was not weighed.
+local function weigh_nothing()
+  if tonumber(redis.call('HGET', q.record, 'bytes') or 0) == 0 or redis.call('ZCARD', q.scheduled) + redis.call('ZCARD', q.retry) > 2 or
+    redis.call('EXISTS', q.ready[1], q.ready[2], q.ready[3], q.ready[4], q.line, q.held) > 0 then return end
+  redis.call('HDEL', q.record, 'bytes')
+end
+weigh_nothing()
 local swept = budget > 0 and room > 0 and sweep()
 local more = budget <= 0 or room <= 0 or swept
 return {0, now, removed[COMPLETED], removed[CANCELLED], removed[DEAD], removed.other, more and 1 or 0}

@@ -1,7 +1,7 @@
 -- queues: describe a queue.
 --
 -- KEYS   record leases lease_counts workers lease_ends worker_infos scheduled retry dead suppressed
---        completed cancelled void_turns held ready* bodies*
+--        completed cancelled void_turns held line rings* blocked ready* bodies*
 -- ARGV   now queues buckets with_workers rules*   (with_workers: 1 to list them)
 -- Reply  {0, now, pending, scheduled, active, retry, completed, dead, cancelled, waiting;
 --        how many of the dead are suppressed;
@@ -14,8 +14,10 @@
 -- @include read
 -- @include due
 -- @include turn
+-- @include key_range
 
 local VOIDS = 100 -- void entries passed over to find the next job of a priority
+local SHUT = 100  -- blocked keys looked at for that
 
 local q, m = open('void')
 if q.refused then return q.refused end
@@ -31,6 +33,29 @@ for p = 1, 4 do
     e = at <= n and redis.call('LINDEX', q.ready[p], -at)
   end
   if e then created[p] = string.sub(bodies(q, {id_of_turn(e)})[1] or '', 1, 8) end
+end
+
+-- look_at_key notes when the next job of a key and priority was created, where that is
+-- longer ago than what was seen.
+local function look_at_key(p, key)
+  local e = redis.call('ZRANGEBYLEX', q.line, from_key(key) .. p, '(' .. key .. '\0' .. int(p + 1), 'LIMIT', 0, 1)[1]
+  if not e then return end
+  local at = string.sub(bodies(q, {id_of_turn(string.sub(e, #key + 18))})[1] or '', 1, 8)
+  if created[p] == '' or at < created[p] then created[p] = at end
+end
+local with_key = redis.call('ZCARD', q.line)
+if with_key > 0 then
+  pending = pending + with_key
+  local shut = redis.call('ZRANGE', q.blocked, 0, SHUT - 1)
+  for p = 1, 4 do
+    for _, key in ipairs(redis.call('ZRANGE', q.rings[p], 0, 1)) do
+      if key ~= '' then look_at_key(p, key) end
+    end
+    for _, key in ipairs(shut) do
+      if created[p] ~= '' then break end
+      look_at_key(p, key)
+    end
+  end
 end
 local waiting = redis.call('HLEN', q.held)
 local active = redis.call('HLEN', q.leases) - 1 - waiting

@@ -2,30 +2,31 @@
 -- in order.
 --
 -- KEYS   record heads remembered unique by_key scheduled retry dead suppressed completed cancelled
---        lapses held ready* token bodies*
+--        lapses leases held line places rings* blocked thawing active_keys ended_keys key_policies
+--        key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets jobs*
 --        (per job: id, body, options as for enqueue, where the unique key is empty if it is not
 --        taken; past, that is state "," epoch "," creation time "," end "," retention, in µs and 0
 --        for none, "," 1 when it is suppressed; counts and tail of its head)
 -- Reply  {0, now, then per job refused: its number, why, holder}
---        why: 1 ID exists, 2 queue full, 3 unique key held, 4 the job is held
+--        why: 1 ID exists, 2 queue full, 3 unique key held, 4 the job is held, 5 full by bytes, 6
+--        the key is full
 -- @include clock
 -- @include open
 -- @include bodies
 -- @include head
 -- @include turn
--- @include due
--- @include wake
+-- @include entry
+-- @include depth
 
-local q, m = open('paused', 'max_depth', 'void', 'big', 'keep_completed')
+local q, m = open('paused', 'max_depth', 'void', 'big', 'keep_completed', 'bytes', 'flow')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
+read_limits(q, m.flow)
+local bytes = tonumber(m.bytes or 0)
 local big, retain = tonumber(m.big or 0), tonumber(m.keep_completed or 0)
 local depth, room = tonumber(m.max_depth or 0), nil
-if depth > 0 then
-  room = depth + tonumber(m.void or 0) - (redis.call('ZCARD', q.scheduled) - 1) - redis.call('HLEN', q.held)
-  for p = 1, 4 do room = room - redis.call('LLEN', q.ready[p]) end
-end
+if depth > 0 then room = depth - depth_of(q, tonumber(m.void or 0)) end
 
 -- stamp writes a creation time in eight bytes.
 local function stamp(rest)
@@ -74,6 +75,10 @@ local function accept(id, body, options, past, rest)
   end
   local priority, when, at, mode, ttl, unique, key =
     string.match(options, '^(%d)(%a)(%d*)\n(%d)(%d*)\n([^\n]*)\n(.*)$')
+  if state == PENDING or state == SCHEDULED then
+    local why, how = too_much(q, bytes, key)
+    if why then return why, how end
+  end
   local taken, till
   if unique ~= '' then
     local other
@@ -93,7 +98,12 @@ local function accept(id, body, options, past, rest)
     redis.call('HSET', q.unique, unique, taken)
     if mode == '2' then redis.call('ZADD', q.lapses, till, 'u' .. unique) end
   end
-  if key ~= '' then redis.call('ZADD', q.by_key, '0', key .. '\0' .. id) end
+  local over = state == DEAD or state == COMPLETED or state == CANCELLED
+  if key ~= '' then redis.call('ZADD', over and q.ended_keys or q.by_key, '0', key .. '\0' .. id) end
+  if not over then
+    bytes = bytes + #body + 8
+    one_more(key)
+  end
   local time = now
   if when == 'd' then time = up + tonumber(at) elseif when == 'a' then time = tonumber(at) end
   if state == PENDING or state == SCHEDULED then
@@ -103,11 +113,14 @@ local function accept(id, body, options, past, rest)
   local head = int(epoch + 1) .. ',' .. state .. ',' .. int(ended) .. ',' .. rest
   redis.call('HSET', q.heads, id, head)
   big = math.max(big, #body, #head)
-  if state == PENDING then
+  if state == PENDING and key ~= '' then
+    pushed = join(q, {key, priority, int(epoch + 1), id}) or pushed
+  elseif state == PENDING then
     redis.call('LPUSH', q.ready[tonumber(priority)], turn(int(epoch + 1), id))
     pushed = true
   elseif state == SCHEDULED or state == RETRY then
-    redis.call('ZADD', state == RETRY and q.retry or q.scheduled, int(time), priority .. int(epoch + 1) .. ':' .. id)
+    redis.call('ZADD', state == RETRY and q.retry or q.scheduled, int(time),
+      entry(priority, int(epoch + 1), id, key ~= '' and key))
     if not earliest or time < earliest then earliest = time end
   elseif state == DEAD then
     redis.call('ZADD', q.dead, int(ended), id)
@@ -127,5 +140,6 @@ for at = first.jobs, #ARGV, 5 do
   end
 end
 if big > tonumber(m.big or 0) then redis.call('HSET', q.record, 'big', big) end
+if bytes > tonumber(m.bytes or 0) then redis.call('HINCRBY', q.record, 'bytes', bytes - tonumber(m.bytes or 0)) end
 if pushed or earliest and (not next_before or earliest < next_before) then wake(q) end
 return reply

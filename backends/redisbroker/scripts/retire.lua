@@ -4,7 +4,8 @@
 -- that a reclaim takes over where a retire stopped.
 --
 -- KEYS   record lease_ends worker_infos lease_counts workers ended_workers leases heads cancels
---        unique by_key remembered cancelled lapses ready* token bodies*
+--        unique by_key remembered scheduled retry dead cancelled lapses held line places rings*
+--        blocked thawing active_keys ended_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets worker cursor channel   (channel: for events)
 -- Reply  {0, now, cursor, then per released job: id, new epoch}; a refusal
 -- @include clock
@@ -14,12 +15,12 @@
 -- @include finish
 -- @include read
 -- @include event
--- @include wake
 
-local q, m = open('paused', 'watch', 'keep_completed', 'duplicate_span')
+local q, m = open('paused', 'watch', 'keep_completed', 'duplicate_span', 'flow')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
 q.retain, q.span = tonumber(m.keep_completed or 0), duplicate_span(m.duplicate_span)
+read_limits(q, m.flow)
 local worker = args.worker
 
 redis.call('HDEL', q.workers, worker)
@@ -51,19 +52,25 @@ if #mine > 0 then
   end
   redis.call('HDEL', q.leases, unpack(ids))
   held = redis.call('HINCRBY', q.lease_counts, worker, -#ids)
-  local heads, gone, lists = {}, {}, {{}, {}, {}, {}}
+  local heads, gone, lists, keyed, bytes = {}, {}, {{}, {}, {}, {}}, {}, 0
   for i, job in ipairs(mine) do
     local id, priority, epoch, index = unpack(job)
-    local state = PENDING
+    local state, f = PENDING, parse_index(index)
+    if f[KEY] then end_lease(f[KEY], id) end
     if asked[i] then
       state = CANCELLED
-      finish(q, id, parse_index(index), moved(known[i], epoch, state, int(up), 1),
+      finish(q, id, f, moved(known[i], epoch, state, int(up), 1),
         stored[i] and retention(stored[i]) or 0, q.cancelled, heads, gone)
     else
       heads[#heads + 1] = id
       heads[#heads + 1] = moved(known[i], epoch, state, '0', 1)
-      local list = lists[tonumber(priority)]
-      list[#list + 1] = turn(int(epoch), id)
+      bytes = bytes + redis.call('HSTRLEN', q.bodies[bucket(q, id)], id)
+      if f[KEY] then
+        table.insert(keyed, 1, {f[KEY], priority, int(epoch), id})
+      else
+        local list = lists[tonumber(priority)]
+        list[#list + 1] = turn(int(epoch), id)
+      end
       reply[#reply + 1] = id
       reply[#reply + 1] = epoch
     end
@@ -71,12 +78,22 @@ if #mine > 0 then
   end
   remove(q, gone)
   if #heads > 0 then redis.call('HSET', q.heads, unpack(heads)) end
+  if bytes > 0 then redis.call('HINCRBY', q.record, 'bytes', bytes) end
+  local line = {}
+  for _, job in ipairs(keyed) do
+    for _, v in ipairs(job) do line[#line + 1] = v end
+  end
+  release_slots(q)
+  local woken = join(q, line, true)
+  woken = write_keys(q) or woken
   for p = 1, 4 do
     if #lists[p] > 0 then
       redis.call('RPUSH', q.ready[p], unpack(lists[p]))
-      wake(q)
+      woken = true
     end
   end
+  if woken then wake(q) end
+  made_room(q, #ids)
   publish(m.watch, args.channel, events)
 end
 if held <= 0 or cursor == '0' then

@@ -1,7 +1,8 @@
 -- settle: end leases of one worker, each with its outcome.
 --
 -- KEYS   record workers unreclaimed leases heads lease_counts cancels unique by_key remembered
---        scheduled retry dead completed cancelled lapses ready* token bodies*
+--        scheduled retry dead completed cancelled lapses held line places rings* blocked thawing
+--        active_keys ended_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets worker number offset channel total ids* runs*
 --        (number: of the request, 0 for none; offset: how many items of it went before in other
 --        calls; channel: for events; total: how many items; per run of items with the same
@@ -17,12 +18,14 @@
 -- @include event
 -- @include due
 -- @include turn
--- @include wake
+-- @include entry
+-- @include bodies
 
-local q, m = open('paused', 'watch', 'keep_completed', 'duplicate_span', 'big')
+local q, m = open('paused', 'watch', 'keep_completed', 'duplicate_span', 'big', 'flow')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
 q.retain, q.span = tonumber(m.keep_completed or 0), duplicate_span(m.duplicate_span)
+read_limits(q, m.flow)
 local worker, number, offset = args.worker, tonumber(args.number), tonumber(args.offset)
 local total = tonumber(args.total)
 local first_run = first.ids + total
@@ -175,7 +178,8 @@ if #others > 0 then
   end
 
   local heads, back, front, dues = {}, {{}, {}, {}, {}}, {{}, {}, {}, {}}, {}
-  local stored, earliest = 0, nil
+  local line_back, line_front = {}, {}
+  local stored, bytes, earliest = 0, 0, nil
   local none = {}
   for _, i in ipairs(others) do
     local id, lease, o, delay, tail = ids[i], leases[i], outcome[i], nil, nil
@@ -185,6 +189,8 @@ if #others > 0 then
     if asked[i] and o.cancelled then kind, state, head = 'x', CANCELLED, o.cancelled end
     if tail then head = head .. tail end
     if #lease > #o.fence + 1 then index = parse_index(string.sub(lease, #o.fence + 2)) end
+    local key = index[KEY]
+    if key then end_lease(key, id) end
     if kind == 'c' or kind == 'x' then
       local before = #gone
       finish(q, id, index, head, o.keep, kind == 'c' and q.completed or q.cancelled, heads, gone)
@@ -197,13 +203,23 @@ if #others > 0 then
       if kind == 'd' then
         unhold(q, index, id)
         redis.call('ZADD', q.dead, int(up), id)
+        if key then
+          unlist(q, key, id, true)
+          died(q, key, id)
+        end
       else
         local priority = string.sub(lease, 1, 1)
+        bytes = bytes + redis.call('HSTRLEN', q.bodies[bucket(q, id)], id)
         if kind == 'y' then
           local time = up + (delay and tonumber(delay) or 0)
           if not earliest or time < earliest then earliest = time end
           local d = #dues
-          dues[d + 1], dues[d + 2] = time, priority .. o.next .. ':' .. id
+          dues[d + 1], dues[d + 2] = time, entry(priority, o.next, id, key)
+        elseif key then
+          local ahead = kind == 'f' or is_head(q, key, id)
+          local list = ahead and line_front or line_back
+          local n = #list
+          list[n + 1], list[n + 2], list[n + 3], list[n + 4] = key, priority, o.next, id
         else
           local list = (kind == 'p' and back or front)[tonumber(priority)]
           list[#list + 1] = turn(o.next, id)
@@ -213,7 +229,11 @@ if #others > 0 then
     verdicts[i - skip] = tostring(state)
   end
   if stored > 0 then redis.call('HSET', q.heads, unpack(heads)) end
-  local woken = false
+  if bytes > 0 then redis.call('HINCRBY', q.record, 'bytes', bytes) end
+  release_slots(q)
+  local woken = join(q, line_back)
+  woken = join(q, line_front, true) or woken
+  woken = write_keys(q) or woken
   if #dues > 0 then
     local due = next_due(q)
     woken = not due or earliest < due
@@ -233,6 +253,7 @@ if #others > 0 then
   end
   if woken then wake(q) end
 end
+made_room(q, #ended)
 if longest > tonumber(m.big or 0) then redis.call('HSET', q.record, 'big', longest) end
 remove(q, gone, aged)
 local fresh = table.concat(verdicts)

@@ -1,25 +1,40 @@
 -- @include due
+-- @include rules
 
--- What of a queue can be claimed now, and in which order: the pause, due times,
+-- What of a queue can be claimed now, and in which order: the pause, limits, due times,
 -- priorities and their rounds. A claim asks here and nowhere else, so that another
--- rule, such as a rate, is added here, with the fields of the record that it needs.
+-- rule of a queue is added here, with the fields of the record that it needs.
 
 -- claimable reports whether jobs of a queue can be claimed at all.
-local function claimable(q) return not q.refused and not q.paused end
+local function claimable(q) return not q.refused and not q.paused and q.allowed > 0 end
 
 -- read_rules notes of a queue what its record says of claims, and its next due time.
+-- A limit of the queue says how many jobs may be leased, and where that is none and time
+-- makes room, when.
 local function read_rules(q, m)
   q.paused = m.paused == '1'
   q.round, q.turn = tonumber(m.priority_round or 0), tonumber(m.turn or 0)
-  if claimable(q) then q.due = next_due(q) end
+  read_limits(q, m.flow)
+  q.allowed = math.huge
+  local r = q.rules
+  if r and not (q.refused or q.paused) then
+    if r.max_active > 0 then q.allowed = math.max(0, r.max_active - active_jobs(q)) end
+    if r.rate > 0 and q.allowed > 0 then
+      local free
+      q.bucket = read_bucket(redis.call('HGET', q.record, 'bucket'))
+      free, q.opens = bucket_free(q.bucket, r.rate, r.rate_per, r.rate_burst)
+      q.allowed = math.min(q.allowed, free)
+    end
+  end
+  if claimable(q) or q.opens then q.due = next_due(q) end
 end
 
 -- any_due reports whether a scheduled or a retry job is due.
 local function any_due(q) return q.due and q.due <= now end
 
--- any_left reports whether something can be claimed now, where the ready lists have
--- so many jobs.
-local function any_left(q, ready) return not q.paused and (ready > 0 or any_due(q)) end
+-- any_left reports whether something can be claimed now, where so many jobs stand
+-- in line that may be claimed.
+local function any_left(q, ready) return not q.paused and q.allowed > 0 and (ready > 0 or any_due(q)) end
 
 -- take_urgent takes the most urgent jobs first.
 local function take_urgent(q, want, jobs, take, full)
@@ -53,7 +68,16 @@ local function take_next(q, want, jobs, take, full)
   if q.round > 0 then take_in_rounds(q, want, jobs, take, full) else take_urgent(q, want, jobs, take, full) end
 end
 
--- count_claimed notes that so many jobs were leased.
+-- count_claimed notes that so many jobs were leased. Where their rate lets no more
+-- start, it says from when.
 local function count_claimed(q, n)
-  if n > 0 and q.round > 0 then redis.call('HINCRBY', q.record, 'turn', n) end
+  if n == 0 then return end
+  if q.round > 0 then redis.call('HINCRBY', q.record, 'turn', n) end
+  q.allowed = q.allowed - n
+  if q.bucket then
+    local r = q.rules
+    q.bucket[2] = q.bucket[2] + n
+    redis.call('HSET', q.record, 'bucket', bucket_text(q.bucket))
+    q.opens = select(2, bucket_free(q.bucket, r.rate, r.rate_per, r.rate_burst))
+  end
 end

@@ -1,3 +1,5 @@
+-- @include rules
+
 -- due is the earliest time in a set of scheduled or retry jobs, or nil: the
 -- last member of each is a guard with an endless score.
 local function due(key)
@@ -6,9 +8,19 @@ local function due(key)
   if e[1] and string.byte(e[1]) ~= 0 then return tonumber(e[2]) end
 end
 
--- next_due is the earliest time in both, or nil.
+-- retries is how many retry jobs may become pending now; where there is none, the
+-- second result is when the next may.
+local function retries(q)
+  local r = q.rules
+  if not r or r.retry_rate == 0 then return math.huge end
+  q.retry_bucket = q.retry_bucket or read_bucket(redis.call('HGET', q.record, 'retry_bucket'))
+  return bucket_free(q.retry_bucket, r.retry_rate, r.retry_rate_per, r.retry_rate_burst)
+end
+
+-- next_due is the earliest time in both, or nil: of retries not before one may go.
 local function next_due(q)
   local z, y = due(q.scheduled), due(q.retry)
+  if y and y <= now and q.rules then y = math.max(y, select(2, retries(q)) or y) end
   if z and y then return math.min(z, y) end
   return z or y
 end

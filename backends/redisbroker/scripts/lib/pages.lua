@@ -1,23 +1,32 @@
 -- @include turn
+-- @include entry
+-- @include key_range
 
 -- A function of pages takes a cursor and a bound; it returns up to that many
 -- entries and the cursor behind them, empty at the end.
 
 -- ready pages through the ready lists from the side of the newest. What is
 -- pushed there meanwhile moves the rest back, so that a page may repeat jobs
--- and never misses one; what is taken is taken from the other side. The cursor
--- is priority .. offset.
+-- and never misses one; what is taken is taken from the other side. Jobs with a key
+-- follow, as they stand in line. The cursor is priority .. offset, or "5", the place in
+-- line of the last job that was seen, and its key.
 local function ready(q, cursor, n)
   local p, offset = 1, 0
   if cursor ~= '' then p, offset = tonumber(string.sub(cursor, 1, 1)), tonumber(string.sub(cursor, 2)) end
-  local ids = {}
+  local ids, from = {}, '-'
+  if p == 5 then from = '(' .. string.sub(cursor, 18) .. '\0' .. string.sub(cursor, 2, 17) .. '\255' end
   for list = p, 4 do
     local entries = redis.call('LRANGE', q.ready[list], int(offset), int(offset + n - #ids - 1))
     for _, e in ipairs(entries) do ids[#ids + 1] = id_of_turn(e) end
     if #ids == n then return ids, list .. int(offset + #entries) end
     offset = 0
   end
-  return ids, ''
+  local entries = redis.call('ZRANGEBYLEX', q.line, from, '+', 'LIMIT', 0, n - #ids)
+  for _, e in ipairs(entries) do ids[#ids + 1] = id_of_turn(string.sub(e, string.find(e, '\0', 1, true) + 17)) end
+  if #ids < n then return ids, '' end
+  local last = entries[#entries]
+  local key_end = string.find(last, '\0', 1, true)
+  return ids, '5' .. string.sub(last, key_end + 1, key_end + 16) .. string.sub(last, 1, key_end - 1)
 end
 
 -- unordered pages through a hash of jobs, that of leases or of what is held:
@@ -83,12 +92,26 @@ local function timed(key, cursor, n, after, before, newest)
   return out, cursor
 end
 
--- keyed pages through the jobs with a key; the cursor is the last ID.
+-- before compares as the server orders members: by bytes, whatever its locale.
+local function before(a, b)
+  local i = 1
+  while string.byte(a, i) and string.byte(a, i) == string.byte(b, i) do i = i + 1 end
+  return (string.byte(a, i) or -1) < (string.byte(b, i) or -1)
+end
+
+-- keyed pages through the jobs with a key by their IDs, whether they ended or not;
+-- the cursor is the last ID.
 local function keyed(q, cursor, n, key)
-  local from = '[' .. key .. '\0'
-  if cursor ~= '' then from = '(' .. key .. '\0' .. cursor end
-  local ids = redis.call('ZRANGEBYLEX', q.by_key, from, '(' .. key .. '\1', 'LIMIT', 0, n)
-  for i, member in ipairs(ids) do ids[i] = string.sub(member, #key + 2) end
+  local from, ids, i, j = '(' .. key .. '\0' .. cursor, {}, 1, 1
+  local live = redis.call('ZRANGEBYLEX', q.by_key, from, to_key(key), 'LIMIT', 0, n)
+  local ended = redis.call('ZRANGEBYLEX', q.ended_keys, from, to_key(key), 'LIMIT', 0, n)
+  while #ids < n and (live[i] or ended[j]) do
+    local a, b = live[i], ended[j]
+    local next_one = b
+    if a and (not b or a == b or before(a, b)) then next_one, i = a, i + 1 end
+    if next_one == b then j = j + 1 end
+    ids[#ids + 1] = string.sub(next_one, #key + 2)
+  end
   if #ids < n then return ids, '' end
   return ids, ids[n]
 end

@@ -1,6 +1,7 @@
 -- @include head
 -- @include index
 -- @include turn
+-- @include entry
 
 -- priority_of reads a priority from an index; one that no job can have, in a
 -- body that is malformed, counts as normal.
@@ -14,17 +15,19 @@ end
 local function held(lease) return string.byte(lease, string.find(lease, ':', 2, true) + 1) == 10 end
 
 -- place says where a job is that exists: its state, its entry in the structure
--- of that state when it is pending, scheduled or retry, and when it is due.
+-- of that state when it is pending, scheduled or retry, and when it is due. A pending
+-- job with a key has no entry; line.lua knows its own.
 local function place(q, id, index, head, lease)
   if lease then return held(lease) and WAITING or ACTIVE end
   local epoch, state = '0', nil
   if head then epoch, state = string.match(head, '^(%d+),(%d+),') end
   state = tonumber(state or 0)
   if state == COMPLETED or state == DEAD or state == CANCELLED then return state end
-  local entry = priority_of(parse_index(index)) .. (epoch or '0') .. ':' .. id
-  local at = redis.call('ZSCORE', q.scheduled, entry)
-  if at then return SCHEDULED, entry, tonumber(at) end
-  at = redis.call('ZSCORE', q.retry, entry)
-  if at then return RETRY, entry, tonumber(at) end
-  return PENDING, priority_of(parse_index(index)) .. turn(epoch or '0', id)
+  local f = parse_index(index)
+  local e = entry(priority_of(f), epoch or '0', id, f[KEY])
+  local at = redis.call('ZSCORE', q.scheduled, e)
+  if at then return SCHEDULED, e, tonumber(at) end
+  at = redis.call('ZSCORE', q.retry, e)
+  if at then return RETRY, e, tonumber(at) end
+  return PENDING, not f[KEY] and priority_of(f) .. turn(epoch or '0', id)
 end

@@ -15,7 +15,8 @@ local function standing(q, id, body, head, lease)
   s.epoch, s.state = tonumber(epoch or 0), tonumber(state or 0)
   s.finished, s.deliveries = tonumber(finished or 0), tonumber(deliveries or 0)
   s.priority = tonumber(priority_of(s.index))
-  s.entry, s.turn = int(s.priority) .. int(s.epoch) .. ':' .. id, turn(int(s.epoch), id)
+  s.key = s.index[KEY]
+  s.entry, s.turn = entry(int(s.priority), int(s.epoch), id, s.key), turn(int(s.epoch), id)
   s.scheduled, s.retry = redis.call('ZSCORE', q.scheduled, s.entry), redis.call('ZSCORE', q.retry, s.entry)
   s.dead, s.completed = redis.call('ZSCORE', q.dead, id), redis.call('ZSCORE', q.completed, id)
   s.cancelled = redis.call('ZSCORE', q.cancelled, id)
@@ -26,9 +27,17 @@ end
 local LOOK = 100000 -- turns looked at in a list
 local looked = 0    -- and in all, in this step
 
+-- in_place says whether a job with a key stands in line, at the place that is noted.
+local function in_place(q, s)
+  local place = redis.call('HGET', q.places, id_of_turn(s.turn))
+  if not place or string.sub(place, 1, 1) ~= int(s.priority) then return false end
+  return redis.call('ZSCORE', q.line, s.key .. '\0' .. place .. s.turn) and true or false
+end
+
 -- in_line says whether a job has its turn in a ready list: nil when it would
 -- take too long to say.
 local function in_line(q, s)
+  if s.key then return in_place(q, s) end
   local n = redis.call('LLEN', q.ready[s.priority])
   looked = looked + n
   if n > 2 * LOOK or looked > 4 * LOOK then return nil end

@@ -1,0 +1,39 @@
+package redisbroker
+
+import (
+	"testing"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/examinetest"
+)
+
+// keyCorruptions are those of what leads to jobs by their keys, and of their limits.
+func keyCorruptions(p func(func(*planting)) func(testing.TB, broker.Broker)) []examinetest.Corruption {
+	return []examinetest.Corruption{
+		{Name: "a job with a key is not in line", Want: []string{"entry-without-job keyed", "job-without-place keyed"}, Repairs: []string{"entry-without-job keyed", "job-without-place keyed"},
+			Plant: p(func(p *planting) { p.do("del", "kl") })},
+		{Name: "the place in line of a job is gone", Want: []string{"job-in-two-places keyed", "job-without-place keyed"}, Repairs: []string{"job-in-two-places keyed"},
+			Plant: p(func(p *planting) { p.do("hdel", "ks", "keyed") })},
+		{Name: "an entry in line with a key of nobody", Want: []string{"entry-without-job nobody"},
+			Plant: p(func(p *planting) { p.do("zadd", "kl", 0, "tenant\x002000000000000001nobody") })},
+		{Name: "an entry in line with a key that names no job", Want: []string{"entry-malformed nonsense"},
+			Plant: p(func(p *planting) { p.do("zadd", "kl", 0, "nonsense") })},
+		{Name: "a job that ended and stands in line by its key", Want: []string{"job-in-two-places dead"},
+			Plant: p(func(p *planting) { p.do("zadd", "kl", 0, "tenant\x002000000000000001dead") })},
+		{Name: "a key without a turn", Want: []string{"key-without-turn tenant"}, Plant: p(func(p *planting) { p.do("del", "k2") })},
+		{Name: "a key that nothing keeps back", Want: []string{"key-without-turn tenant"},
+			Plant: p(func(p *planting) { p.do("del", "k2"); p.do("zadd", "kb", 9e15, "tenant") })},
+		{Name: "a key that is kept back and has no jobs", Want: []string{"key-without-turn other"}, Plant: p(func(p *planting) { p.do("zadd", "kb", 9e15, "other") })},
+		{Name: "a slot of a key that nobody has", Want: []string{"key-count-differs dead"}, Plant: p(func(p *planting) { p.do("zadd", "ka", 0, "tenant\x00dead") })},
+		{Name: "an active job that does not count for its key", Want: []string{"key-count-differs active"},
+			Plant: p(func(p *planting) { p.do("zrem", "ka", "tenant\x00active") })},
+		{Name: "a head of a key that is gone", Want: []string{"key-head-wrong nobody"}, Plant: p(func(p *planting) { p.do("hset", "kh", "tenant", "nobody") })},
+		{Name: "a job that ended among those of its key that did not", Want: []string{"key-entry-missing dead"},
+			Plant: p(func(p *planting) { p.do("zrem", "ke", "tenant\x00dead"); p.do("zadd", "i", 0, "tenant\x00dead") })},
+		{Name: "a job of a key that ended and did not", Want: []string{"key-entry-without-job dead"},
+			Plant: p(func(p *planting) { p.do("zadd", "i", 0, "tenant\x00dead") })},
+		{Name: "a policy of a key that is not listed", Want: []string{"key-entry-missing tenant", "rules-differ flow"},
+			Plant: p(func(p *planting) { p.do("hset", "kp", "tenant", "0,0,0,0,0,0,5") })},
+		{Name: "limits that claims do not go by", Want: []string{"rules-differ flow"}, Plant: p(func(p *planting) { p.do("hset", "m", "key_max_active", 5) })},
+	}
+}

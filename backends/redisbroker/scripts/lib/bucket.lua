@@ -1,0 +1,36 @@
+-- A bucket counts the starts of a rate as broker.Bucket does, in whole numbers: {at,
+-- used}. It is stored as both with a space between.
+
+-- whole divides, and drops what is left. Both numbers are below 2^53.
+local function whole(n, by) return (n - n % by) / by end
+
+local function read_bucket(text)
+  local at, used = string.match(text or '', '^(%d+) (%-?%d+)$')
+  return {tonumber(at or 0), tonumber(used or 0)}
+end
+
+local function bucket_text(b) return int(b[1]) .. ' ' .. int(b[2]) end
+
+-- bucket_free is how many jobs may start now by a rate of so many per time, and burst
+-- more; where there is none, the second result is when the next may.
+local function bucket_free(b, jobs, per, burst)
+  local saved = burst + 1
+  local at, used = b[1], math.min(b[2], jobs + saved)
+  if used >= jobs then
+    local n = whole(used, jobs)
+    at, used = at + n * per, used - n * jobs
+  end
+  local full = whole((saved + math.max(used, -saved)) * per, jobs) + 1
+  if at == 0 and used == 0 or now - at >= full + per then
+    at, used = now, -saved
+  elseif at - now > per then
+    at = now
+  end
+  -- The time is taken apart, since its product with jobs may be above 2^53.
+  local past = math.max(now - at, 0)
+  local free = whole(past, per) * jobs + whole(past % per * jobs, per) - used
+  if free >= saved then at, used, free = now, -saved, saved end
+  b[1], b[2] = at, used
+  if free > 0 then return free end
+  return 0, at + whole((used + 1) * per + jobs - 1, jobs)
+end

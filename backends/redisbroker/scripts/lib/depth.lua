@@ -1,0 +1,35 @@
+-- @include ended
+
+-- depth_of counts pending, scheduled and waiting jobs.
+local function depth_of(q, void)
+  local n = redis.call('ZCARD', q.scheduled) - 1 + redis.call('HLEN', q.held) + redis.call('ZCARD', q.line) - void
+  for p = 1, 4 do n = n + redis.call('LLEN', q.ready[p]) end
+  return n
+end
+
+-- depth_of_key counts the pending, scheduled, waiting and retry jobs of a key.
+local depths, most_of = {}, {}
+local function depth_of_key(q, key)
+  if not depths[key] then depths[key] = count_of(q.by_key, key) - count_of(q.active_keys, key) end
+  return depths[key]
+end
+
+-- one_more counts a job of a key that was accepted.
+local function one_more(key)
+  if depths[key] then depths[key] = depths[key] + 1 end
+end
+
+-- too_much says why a queue whose jobs have so many bytes takes no more of a key: 5
+-- for its bytes, 6 for the key's depth, and how much there is, a slash and the limit.
+local function too_much(q, bytes, key)
+  local r = q.rules
+  if not r then return nil end
+  if r.max_bytes > 0 and bytes >= r.max_bytes then return 5, int(bytes) .. '/' .. int(r.max_bytes) end
+  if key == '' then return nil end
+  local most = most_of[key]
+  if not most then
+    most = rule_of(q, own_rules(q, {key})[1], 'max_depth')
+    most_of[key] = most
+  end
+  if most > 0 and depth_of_key(q, key) >= most then return 6, int(depth_of_key(q, key)) .. '/' .. int(most) end
+end

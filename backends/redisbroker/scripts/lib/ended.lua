@@ -1,0 +1,68 @@
+-- @include line
+-- @include wake
+
+-- What the end of leases and of jobs changes in the sets of keys is gathered here, and
+-- written at once.
+local idle, unlisted, ended_members, freed = {}, {}, {}, {}
+
+-- end_lease notes that a job with a key is active no more.
+local function end_lease(key, id)
+  idle[#idle + 1] = key .. '\0' .. id
+  freed[key] = true
+end
+
+-- release_slots takes those jobs out of the active ones of their keys.
+local function release_slots(q)
+  if #idle > 0 then redis.call('ZREM', q.active_keys, unpack(idle)) end
+end
+
+-- drop_head notes that a job is the head of its key no more.
+local function drop_head(q, key, id)
+  if is_head(q, key, id) then
+    redis.call('HDEL', q.key_heads, key)
+    freed[key] = true
+  end
+end
+
+-- died notes that a job is dead: the head of its key stays that, unless the policy
+-- has it skipped.
+local function died(q, key, id)
+  if not is_head(q, key, id) then return end
+  if q.rules.ordered == SKIP then
+    drop_head(q, key, id)
+  else
+    redis.call('HSET', q.key_heads, key, id .. '\n' .. (redis.call('HGET', q.record, 'skips') or '0'))
+  end
+end
+
+-- unlist notes that a job ended; kept says that it has a record.
+local function unlist(q, key, id, kept)
+  unlisted[#unlisted + 1] = key .. '\0' .. id
+  if kept then
+    ended_members[#ended_members + 1] = 0
+    ended_members[#ended_members + 1] = key .. '\0' .. id
+  end
+end
+
+-- write_keys writes what was noted, and looks again at the keys of which a job
+-- ended. It returns whether one of their jobs can be claimed now.
+local function write_keys(q)
+  if #unlisted > 0 then
+    local n = redis.call('ZREM', q.by_key, unpack(unlisted))
+    if n < #unlisted then redis.call('ZREM', q.ended_keys, unpack(unlisted)) end
+    if #ended_members > 0 then redis.call('ZADD', q.ended_keys, unpack(ended_members)) end
+  end
+  local keys = {}
+  for key in pairs(freed) do keys[#keys + 1] = key end
+  idle, unlisted, ended_members, freed = {}, {}, {}, {}
+  return free_keys(q, keys)
+end
+
+-- made_room wakes a claim when the end of so many leases opened the queue.
+local function made_room(q, n)
+  local most = q.rules and q.rules.max_active or 0
+  if n == 0 or most == 0 then return end
+  local left = active_jobs(q)
+  if left >= most or left + n < most then return end
+  if redis.call('EXISTS', q.ready[1], q.ready[2], q.ready[3], q.ready[4], q.line) > 0 or next_due(q) then wake(q) end
+end

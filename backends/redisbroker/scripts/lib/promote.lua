@@ -1,0 +1,101 @@
+-- @include due
+-- @include entry
+-- @include line
+
+local PROMOTED = 1000 -- due jobs moved in one call beyond those that it leases, in all queues
+
+-- overdue lists up to so many due entries of a set, with their times.
+local function overdue(key, most)
+  return redis.call('ZRANGEBYSCORE', key, '-inf', int(now), 'WITHSCORES', 'LIMIT', 0, most)
+end
+
+-- merged lists the first entries of two lists with times, by time, and says how
+-- many are of which.
+local function merged(zs, ys, most)
+  local all, z, y = {}, 0, 0
+  while #all < most and (zs[2 * z + 1] or ys[2 * y + 1]) do
+    local a, b = tonumber(zs[2 * z + 2]), tonumber(ys[2 * y + 2])
+    if a and (not b or a <= b) then
+      z = z + 1
+      all[#all + 1] = zs[2 * z - 1]
+    else
+      y = y + 1
+      all[#all + 1] = ys[2 * y - 1]
+    end
+  end
+  return all, z, y
+end
+
+-- stand stands jobs with a key in line: the head of its key before the others.
+local function stand(q, keyed)
+  if #keyed == 0 then return end
+  local back, front, freed_by = keyed, {}, {}
+  if q.rules and q.rules.ordered > 0 then
+    back = {}
+    for i = 1, #keyed, 4 do
+      local first_one = is_head(q, keyed[i], keyed[i + 3])
+      local list = first_one and front or back
+      for k = 0, 3 do list[#list + 1] = keyed[i + k] end
+      if first_one then freed_by[#freed_by + 1] = keyed[i] end
+    end
+  end
+  join(q, back)
+  join(q, front, true)
+  free_keys(q, freed_by)
+end
+
+-- promote makes pending the jobs that are due, earliest first: it takes them
+-- out of the sets. Those with a key go into line; the others into q.late, by priority,
+-- behind all that is in the ready lists, and those that this call does not lease go there
+-- in the end. A queue has so many moved as the share wants, and its part of PROMOTED: in
+-- all that is not many more than are leased.
+local function promote(q, want, queues)
+  local most = math.min(PROMOTED, want + math.ceil(PROMOTED / queues))
+  local z, y = due(q.scheduled), due(q.retry)
+  local zs, ys = {}, {}
+  if z and z <= now then zs = overdue(q.scheduled, most) end
+  if y and y <= now then
+    local may = math.min(most, (retries(q)))
+    if may > 0 then ys = overdue(q.retry, may) end
+  end
+  local all, of_z, of_y = merged(zs, ys, most)
+  if of_z > 0 then redis.call('ZREMRANGEBYRANK', q.scheduled, 0, of_z - 1) end
+  if of_y > 0 then
+    redis.call('ZREMRANGEBYRANK', q.retry, 0, of_y - 1)
+    if q.retry_bucket then
+      q.retry_bucket[2] = q.retry_bucket[2] + of_y
+      redis.call('HSET', q.record, 'retry_bucket', bucket_text(q.retry_bucket))
+    end
+  end
+  q.late = {}
+  for p = 1, 4 do q.late[p] = {ids = {}, epochs = {}, taken = 0} end
+  local keyed = {}
+  for _, e in ipairs(all) do
+    local p, epoch, id, key = string.sub(e, 1, 1), string.match(e, '^.(%d+)'), id_of_entry(e)
+    if key then
+      local n = #keyed
+      keyed[n + 1], keyed[n + 2], keyed[n + 3], keyed[n + 4] = key, p, epoch, id
+      q.keyed = true
+    else
+      local late = q.late[tonumber(p)]
+      local n = #late.ids + 1
+      late.ids[n], late.epochs[n] = id, epoch ~= '0' and epoch .. ':'
+    end
+  end
+  stand(q, keyed)
+  q.due = next_due(q)
+end
+
+-- put_back adds what is left of q.late to the ready lists.
+local function put_back(q)
+  for p = 1, 4 do
+    local late, turns = q.late[p], {}
+    for i = late.taken + 1, #late.ids do
+      turns[#turns + 1] = late.epochs[i] and '\1' .. late.epochs[i] .. late.ids[i] or late.ids[i]
+    end
+    if #turns > 0 then
+      redis.call('LPUSH', q.ready[p], unpack(turns))
+      q.drained[p] = false
+    end
+  end
+end

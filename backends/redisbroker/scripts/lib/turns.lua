@@ -1,0 +1,248 @@
+-- @include line
+
+-- Turns of keys, for claim.lua. In the ring of a priority stand the keys that may start
+-- a job of it, by their pass; whoever is least goes next, and a turn takes him on by
+-- STRIDE, or less by his weight. Jobs without a key, which stand in the ready list, are
+-- one more of these, of which the name is empty.
+local UNKEYED = ''
+local LOOKS = 1000 -- keys looked at in one call beyond the jobs that it leases
+local MOVED = 500  -- keys that a claim lets back into the rings
+local looks = 0
+
+-- unblock lets keys back into the rings: those whose time has come, and those that a
+-- change of the policy may have freed. A look at them in their turn says whether it did.
+local function unblock(q, thawing)
+  local due_keys = redis.call('ZRANGEBYSCORE', q.blocked, '-inf', int(now), 'LIMIT', 0, MOVED)
+  q.unsettled = #due_keys == MOVED
+  if #due_keys > 0 then redis.call('ZREM', q.blocked, unpack(due_keys)) end
+  if thawing then
+    local more = redis.call('ZRANGE', q.thawing, 0, MOVED - 1)
+    redis.call('ZREM', q.thawing, unpack(more))
+    for _, key in ipairs(more) do due_keys[#due_keys + 1] = key end
+    if redis.call('EXISTS', q.thawing) == 0 and redis.call('HDEL', q.record, 'thaw_again') == 1 and
+      redis.call('EXISTS', q.blocked) == 1 then
+      redis.call('RENAME', q.blocked, q.thawing)
+    end
+  end
+  local own = own_rules(q, due_keys)
+  for i, key in ipairs(due_keys) do enter_all(q, key, own[i]) end
+end
+
+-- sort_in moves the first of a list of participants, whose pass rose, to its place.
+local function sort_in(list, first_one)
+  local who, i = list[first_one], first_one + 1
+  while list[i] and list[i].pass <= who.pass do
+    list[i - 1] = list[i]
+    i = i + 1
+  end
+  list[i - 1] = who
+end
+
+-- participants are the first of a ring, n keys at least if there are so many, with the
+-- jobs without a key among them, and how many are keys. Others may be in the ring from the pass bound on.
+local function participants(q, p, n)
+  local ring, list, keys = redis.call('ZRANGE', q.rings[p], 0, n, 'WITHSCORES'), {}, {}
+  local unkeyed
+  for i = 1, #ring, 2 do
+    local who = {key = ring[i], pass = tonumber(ring[i + 1]), turns = 0}
+    if who.key == UNKEYED then unkeyed = who else keys[#keys + 1] = who.key end
+    list[#list + 1] = who
+  end
+  if #keys == 0 then return list, nil end
+  list.bound = #list > n and list[n + 1].pass or math.huge
+  local waiting = unkeyed_left(q, p)
+  if unkeyed then
+    unkeyed.left = waiting
+  elseif waiting > 0 then
+    local pass = redis.call('ZSCORE', q.rings[p], UNKEYED) or list[1].pass + STRIDE - 0.5
+    table.insert(list, 1, {key = UNKEYED, pass = tonumber(pass), turns = 0, left = waiting})
+    sort_in(list, 1)
+  end
+  local own, at = own_rules(q, keys), 0
+  for _, who in ipairs(list) do
+    who.stride = STRIDE
+    if who.key ~= UNKEYED then
+      at = at + 1
+      who.own = own[at]
+      who.stride = stride_of(who.own)
+    end
+  end
+  return list, #keys
+end
+
+-- next_entry is the next entry in line of a participant, or nil when it has no more.
+-- It reads so many at a time.
+local function next_entry(q, p, who, n)
+  if not who.entries or who.at > #who.entries and not who.short then
+    local last = who.entries and who.entries[#who.entries]
+    who.entries = redis.call('ZRANGEBYLEX', q.line, last and '(' .. last or from_key(who.key) .. p,
+      '(' .. who.key .. '\0' .. int(p + 1), 'LIMIT', 0, n)
+    who.at, who.short = 1, #who.entries < n
+  end
+  return who.entries[who.at]
+end
+
+-- allot gives out up to n turns: it returns for each who has it, and the entry in line.
+local function allot(q, p, n, list, keys)
+  local first_one, turns, entries, taken = 1, {}, {}, 0
+  local each = math.ceil(n / keys) + 1
+  while taken < n and list[first_one] and looks < LOOKS do
+    local who, entry = list[first_one], nil
+    if who.pass > list.bound then break end
+    if who.key == UNKEYED then
+      if who.left == 0 then who.out = true end
+    else
+      if not who.may then
+        who.may = key_room(q, who.key, who.own)
+        who.shut = who.may.room <= 0
+      end
+      if not who.shut then
+        entry = next_entry(q, p, who, each)
+        local head = who.may.head
+        who.out = not entry
+        who.waits = entry and head and head ~= id_of_turn(select(2, parts(who.key, entry)))
+      end
+    end
+    if who.waits then who.pass = who.pass + who.stride end -- for its head, which is of another priority
+    if who.shut or who.out or who.waits then
+      first_one, looks = first_one + 1, looks + 1
+    else
+      taken = taken + 1
+      turns[taken], entries[taken] = who, entry or false
+      who.turns, who.pass = who.turns + 1, who.pass + who.stride
+      if who.key == UNKEYED then
+        who.left = who.left - 1
+        who.out = who.left == 0
+      else
+        who.at, who.may.room = who.at + 1, who.may.room - 1
+        who.shut = who.may.room <= 0
+        who.out = not who.shut and not next_entry(q, p, who, each)
+      end
+      if who.shut or who.out then first_one = first_one + 1 else sort_in(list, first_one) end
+    end
+  end
+  return turns, entries
+end
+
+-- closed is until when a key may start nothing that has no room left now.
+local function closed(who)
+  local may = who.may
+  if may.bucket and (not may.slots or may.slots > who.turns) and not (may.why and may.why ~= RATE) then
+    local _, till = bucket_free(may.bucket, unpack(may.rate))
+    return till
+  end
+  return nil
+end
+
+-- shut_out takes keys that may start nothing out of all rings, and notes those with
+-- jobs left as blocked.
+local function shut_out(q, names, tills)
+  if #names == 0 then return end
+  for p = 1, 4 do redis.call('ZREM', q.rings[p], unpack(names)) end
+  local blocked = {}
+  for i, key in ipairs(names) do
+    if first_of(q, key) then
+      blocked[#blocked + 1] = int(tills[i] or FAR)
+      blocked[#blocked + 1] = key
+    end
+  end
+  if #blocked > 0 then redis.call('ZADD', q.blocked, unpack(blocked)) end
+end
+
+-- after_turns writes what became of the participants. It returns whether any left
+-- the ring.
+local function after_turns(q, p, list)
+  local out, stay, rates, shut, tills = {}, {}, {}, {}, {}
+  for _, who in ipairs(list) do
+    if who.may and who.may.bucket and who.turns > 0 then
+      who.may.bucket[2] = who.may.bucket[2] + who.turns
+      rates[#rates + 1], rates[#rates + 2] = who.key, bucket_text(who.may.bucket)
+    end
+    if who.lost and who.shut then who.shut = false end -- it holds less than was thought
+    if who.shut then
+      shut[#shut + 1], tills[#shut + 1] = who.key, closed(who) or FAR
+    elseif who.out then
+      out[#out + 1] = who.key
+    elseif who.turns > 0 or who.waits or who.key == UNKEYED then
+      stay[#stay + 1], stay[#stay + 2] = who.pass, who.key
+    end
+  end
+  if #out > 0 then redis.call('ZREM', q.rings[p], unpack(out)) end
+  shut_out(q, shut, tills)
+  if #stay > 0 then redis.call('ZADD', q.rings[p], unpack(stay)) end
+  if #rates > 0 then redis.call('HSET', q.key_rates, unpack(rates)) end
+  return #out > 0 or #shut > 0
+end
+
+-- take_turns takes jobs of priority p in turns, and returns how many it leased.
+local function take_turns(q, p, want, jobs)
+  local taken = 0
+  while taken < want and not full() and looks < LOOKS do
+    local n = math.max(1, math.min(want - taken, math.floor(room / q.big)))
+    local list, keys = participants(q, p, n)
+    if not keys then return taken + take_of(q, p, want - taken, jobs) end
+    local everybody = {unpack(list)}
+    local turns, entries = allot(q, p, n, list, keys)
+    local of_list = 0
+    for i = 1, #turns do
+      if not entries[i] then of_list = of_list + 1 end
+    end
+    local unkeyed, unkeyed_epochs = pop_unkeyed(q, p, of_list)
+
+    local ids, epochs, who_of, gone, places, next_one, any_epoch = {}, {}, {}, {}, {}, 0, nil
+    for i, who in ipairs(turns) do
+      local id, epoch
+      if entries[i] then
+        local _, t = parts(who.key, entries[i])
+        id, epoch = id_of_turn(t), byte(t) == 1 and sub(t, 2, (find(t, ':', 2, true)))
+        gone[#gone + 1], places[#places + 1] = entries[i], id
+      else
+        next_one = next_one + 1
+        id, epoch = unkeyed[next_one], unkeyed_epochs[next_one]
+      end
+      if id then
+        local k = #ids + 1
+        ids[k], epochs[k], who_of[k] = id, epoch or false, who
+        any_epoch = any_epoch or epoch
+      end
+    end
+    if #gone > 0 then
+      redis.call('ZREM', q.line, unpack(gone)) -- first, so that a full server lets the claim go on
+      redis.call('HDEL', q.places, unpack(places))
+    end
+    local leased = 0
+    if #ids > 0 then
+      leased = lease(q, p, ids, any_epoch and epochs, jobs)
+      local found, active, heads = jobs[#jobs - 1], {}, {}
+      for k, id in ipairs(ids) do
+        local who = who_of[k]
+        if not found[k] then
+          who.lost = true
+        elseif who.key ~= UNKEYED then
+          active[#active + 1], active[#active + 2] = 0, who.key .. '\0' .. id
+          if q.rules and q.rules.ordered > 0 then heads[#heads + 1], heads[#heads + 2] = who.key, id end
+        end
+      end
+      if #active > 0 then redis.call('ZADD', q.active_keys, unpack(active)) end
+      if #heads > 0 then redis.call('HSET', q.key_heads, unpack(heads)) end
+    end
+    local left = after_turns(q, p, everybody)
+    taken = taken + leased
+    if #turns == 0 and not left then break end
+  end
+  return taken
+end
+
+-- in_rings counts the keys that may start a job.
+local function in_rings(q)
+  local n = 0
+  for p = 1, 4 do
+    local keys = redis.call('ZCARD', q.rings[p])
+    if keys > 0 and redis.call('ZSCORE', q.rings[p], UNKEYED) then
+      keys = keys - 1
+      if keys == 0 then redis.call('DEL', q.rings[p]) end
+    end
+    n = n + keys
+  end
+  return n
+end

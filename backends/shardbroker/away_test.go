@@ -162,9 +162,13 @@ func TestShards_AServerGoesOnWithoutOne(t *testing.T) {
 		if n := ran.Load(); n >= 400 {
 			t.Errorf("%d jobs ran: those of the shard that is away too?", n)
 		}
+		info, err := b.Queues(ctx, broker.QueuesRequest{Names: []string{"default"}})
+		if err == nil || total(info.Queues[0].Counts) != 0 {
+			t.Errorf("the other shards have %v, %v; want nothing, all of it settled", info.Queues, err)
+		}
 		o.away.Store(false)
 		time.Sleep(5 * time.Minute)
-		info, err := b.Queues(ctx, broker.QueuesRequest{Names: []string{"default"}})
+		info, err = b.Queues(ctx, broker.QueuesRequest{Names: []string{"default"}})
 		if err != nil || total(info.Queues[0].Counts) != 0 {
 			t.Errorf("left are %v, %v; want none, as all shards are back", info.Queues, err)
 		}

@@ -33,6 +33,13 @@
 // pool_max_conns, default_query_exec_mode, …) and, beyond those, settings of
 // the session; what the URL leaves open pgx takes from PGHOST and its like.
 //
+//	shards://?north=redis%3A%2F%2Fa%3A6379&south=redis%3A%2F%2Fb%3A6379
+//
+// is one store over several: each parameter is the name of a shard, with its URL.
+// The names are no secret, and say where jobs are: all programs use the same. With
+// join=name,name and leave=name,name, shards come and go at the time
+// at=2026-01-31T12:00:00Z: see shardbroker.New. Open needs all of them to answer.
+//
 // Special characters in any part are percent-encoded. Errors quote no part of
 // a URL.
 package backends
@@ -56,7 +63,13 @@ func Open(ctx context.Context, url string) (broker.Broker, error) {
 	if err != nil {
 		return nil, err
 	}
+	return open(ctx, l)
+}
+
+func open(ctx context.Context, l location) (broker.Broker, error) {
 	switch l.backend() {
+	case shardsBackend:
+		return openShards(ctx, l)
 	case redisBackend:
 		return openRedis(ctx, l)
 	case postgresBackend:
@@ -73,8 +86,13 @@ func Open(ctx context.Context, url string) (broker.Broker, error) {
 // Running it again, or in several processes at once, does no harm.
 func Migrate(ctx context.Context, url string) error {
 	l, err := parse(url)
-	if err != nil || l.backend() != postgresBackend {
+	switch {
+	case err != nil:
 		return err
+	case l.backend() == shardsBackend:
+		return migrateShards(ctx, l)
+	case l.backend() != postgresBackend:
+		return nil
 	}
 	return migratePostgres(ctx, l)
 }
@@ -85,6 +103,7 @@ const (
 	memoryBackend backend = iota
 	redisBackend
 	postgresBackend
+	shardsBackend
 )
 
 // schemes are the accepted schemes.
@@ -93,6 +112,7 @@ var schemes = map[string]backend{
 	"redis":  redisBackend, "rediss": redisBackend, "redis+unix": redisBackend,
 	"redis+cluster": redisBackend, "rediss+cluster": redisBackend, "redis+sentinel": redisBackend, "rediss+sentinel": redisBackend,
 	"postgres": postgresBackend, "postgresql": postgresBackend,
+	"shards": shardsBackend,
 }
 
 func (l *location) backend() backend { return schemes[l.scheme] }

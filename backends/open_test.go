@@ -22,7 +22,12 @@ func TestOpen_EveryKindOfURLOpensAStore(t *testing.T) {
 	t.Parallel()
 	for name, place := range map[string]func(t *testing.T) string{
 		"memory": func(*testing.T) string { return "memory://" },
-		"redis":  func(t *testing.T) string { return testenv.RedisPlace(t) },
+		"shards": func(t *testing.T) string {
+			q := url.Values{"north": {testenv.RedisPlace(t)}, "south": {testenv.PostgresPlace(t)}, "west": {"memory://"},
+				"leave": {"west"}, "at": {"2026-01-31T12:00:00Z"}}
+			return "shards://?" + q.Encode()
+		},
+		"redis": func(t *testing.T) string { return testenv.RedisPlace(t) },
 		"redis+cluster": func(t *testing.T) string {
 			nodes := testenv.RedisCluster(t)
 			q := url.Values{"prefix": {testenv.Name(t)}, "addr": nodes[1:]}

@@ -11,7 +11,7 @@ import (
 
 // forms are the accepted URLs, for errors.
 const forms = "redis://, rediss://, redis+unix://, redis+cluster://, rediss+cluster://, redis+sentinel://, rediss+sentinel://, " +
-	"postgres://, postgresql:// or memory://"
+	"postgres://, postgresql://, shards:// or memory://"
 
 // An error about a URL quotes no part of it. A password with a special
 // character that is not percent-encoded may stand anywhere: behind the host's

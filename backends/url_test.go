@@ -64,6 +64,16 @@ func TestUrl_ABadURLIsRefusedWithThePartThatIsToBlame(t *testing.T) {
 		{"postgres://localhost/db?connect_timeout=soon", "parameter connect_timeout"},
 		{"postgres://localhost/db?poll_only=perhaps", "parameter poll_only"},
 		{"postgres://%zz@localhost/db", "user"},
+
+		{"shards://", "parameters"},
+		{"shards://host?a=memory%3A%2F%2F", "host"},
+		{"shards://?a=memory", "shard 1"},
+		{"shards://?b=memory%3A%2F%2F&a=shards%3A%2F%2F%3Fc%3Dmemory%253A%252F%252F", "shard 1"},
+		{"shards://?a=memory%3A%2F%2F&b=redis%3A%2F%2Flocalhost%3Aport", "port"},
+		{"shards://?a=memory%3A%2F%2F&b=memory%3A%2F%2F&join=b", "parameter at"},
+		{"shards://?a=memory%3A%2F%2F&b=memory%3A%2F%2F&join=b&at=soon", "parameter at"},
+		{"shards://?a=memory%3A%2F%2F&b=memory%3A%2F%2F&leave=c&at=2026-01-31T12:00:00Z", "parameter leave"},
+		{"shards://?a=memory%3A%2F%2F&leave=a&at=2026-01-31T12:00:00Z", "shards"},
 	} {
 		b, err := Open(t.Context(), c.url)
 		if err == nil {
@@ -82,7 +92,7 @@ func TestUrl_AnErrorNeverTellsAPassword(t *testing.T) {
 	const left, right = "hunter", "twosecret"
 	urls := []string{left + right, left + ":" + right + "@localhost", left + right + "://localhost", "redis:" + left + right,
 		"user:" + left + "@tcp(" + right + ")/db"}
-	for _, scheme := range []string{"redis", "rediss", "redis+unix", "redis+cluster", "redis+sentinel", "postgres", "postgresql", "memory", "mysql"} {
+	for _, scheme := range []string{"redis", "rediss", "redis+unix", "redis+cluster", "redis+sentinel", "postgres", "postgresql", "shards", "memory", "mysql"} {
 		for _, special := range []string{"", "/", "?", "#", "@", ":", "%", "%zz", " ", "\n", "\x00", "\xff", "&", "=", "[", "]", ";", `\`} {
 			password := left + special + right
 			for _, form := range []string{
@@ -98,6 +108,8 @@ func TestUrl_AnErrorNeverTellsAPassword(t *testing.T) {
 				"%s://localhost/0?addr=%s&master_name=m&sslmode=x",
 				"%s://[%s]/0?sslmode=x&nosuch=1",
 				"%s://user:%s",
+				"%s://?%s=memory%%3A%%2F%%2F&%[2]s=%[2]s&at=%[2]s",
+				"%s://?a=redis%%3A%%2F%%2Fuser%%3A%s%%40localhost%%3Aport",
 			} {
 				urls = append(urls, fmt.Sprintf(form, scheme, password))
 			}
@@ -137,6 +149,8 @@ func understand(url string) error {
 		}
 	case postgresBackend:
 		_, err = poolConfig(l)
+	case shardsBackend:
+		_, err = l.shards()
 	}
 	return err
 }
@@ -229,7 +243,7 @@ func TestOpen_NamesTheSchemesThatItKnows(t *testing.T) {
 	t.Parallel()
 	_, err := Open(t.Context(), "bolt://file")
 	for _, scheme := range []string{"redis", "rediss", "redis+unix", "redis+cluster", "rediss+cluster", "redis+sentinel", "rediss+sentinel",
-		"postgres", "postgresql", "memory"} {
+		"postgres", "postgresql", "shards", "memory"} {
 		if !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), " "+scheme+"://") {
 			t.Errorf("the error about an unknown scheme does not name %s: %v", scheme, err)
 		}

@@ -97,6 +97,10 @@ func (v *Verdict) run(tb TB, r Rule, newStore func(TB) *Store) {
 	}
 	v.Result = Failed
 	c := newCheck(tb, r, store, v, nil)
+	if c.limits.Shards > 1 && store.OneStore == nil && ofOneStore(r) {
+		v.Result = Absent
+		return
+	}
 	check, result := r.check, Passed
 	if l := r.declined(c.limits); l != nil {
 		v.Limit, check, result = l.name, l.refused, Refused

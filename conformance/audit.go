@@ -25,7 +25,7 @@ func (c *check) audit() {
 
 // examined are the groups whose rules leave most behind. An examination after
 // every rule would take as long as the rules.
-var examined = []string{"Model", "Race", "Bounce", "Bound", "Operate", "Reclaim", "Retention", "Unique"}
+var examined = []string{"Model", "Race", "Bounce", "Bound", "Operate", "Reclaim", "Retention", "Unique", "Key", "Sequence"}
 
 // examine has a store that can examine itself do so: whatever a rule did, no
 // structure contradicts another. Warnings and findings about the server as a

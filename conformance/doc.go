@@ -28,7 +28,7 @@
 // is from, what came and what should have come, the last calls with the virtual
 // time of each (h1, h2 are handles), what Store.Dump prints, and the command
 // that runs that rule alone. Rules run in virtual time, sent as Now, but for
-// the groups Wake and Bounce, which wait for events. A rule that passes ends
+// the groups Wake, Room and Bounce, which wait for events. A rule that passes ends
 // with an audit of the whole store: each job in one state, counts as listed.
 //
 // # Forms

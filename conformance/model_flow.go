@@ -139,7 +139,8 @@ func (q *modelQueue) turn(j *modelJob) error {
 		}
 		passed[j.Key]++
 		if most := (weight(j.Key)-1)/weight(t.key) + 3; passed[j.Key] > most {
-			return fmt.Errorf("claim of %s, the %d-th job of the key %q since the key %q can start one, want at most %d", j.ID, passed[j.Key], j.Key, t.key, most)
+			return fmt.Errorf("claim of %s, the %d-th job of the key %q since the key %q can start one, want at most %d", j.ID,
+				passed[j.Key], j.Key, t.key, most)
 		}
 	}
 	delete(q.flow.passed, turnOf{j.Priority, j.Key})
@@ -240,7 +241,8 @@ func (m *model) compareKeys(q *modelQueue, got []broker.KeyInfo) error {
 		}
 		if k.Active != active || k.Depth != q.keyDepth(k.Key) || k.Pending < surely || k.Pending > surely+due || k.Policy != q.flow.own[k.Key] ||
 			k.Head != id || k.Block != why || !k.Until.Equal(until) {
-			return fmt.Errorf("key %q of %s: %+v, want %d active, depth %d, %d to %d pending, policy %+v, head %q, blocked %v until %v", k.Key, q.name, k,
+			return fmt.Errorf("key %q of %s: %+v, want %d active, depth %d, %d to %d pending, policy %+v, head %q, blocked %v until %v",
+				k.Key, q.name, k,
 				active, q.keyDepth(k.Key), surely, surely+due, q.flow.own[k.Key], id, why, until)
 		}
 	}

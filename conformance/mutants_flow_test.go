@@ -141,18 +141,20 @@ var flowMutants = []mutant{
 			}
 		})
 	})},
-	{"a claim that finds nothing tells no time", "Limit/TellsWhenTimeMakesRoom Key/TellsWhenTimeMakesRoom Limit/RetryRateBounds", always(func(p *patched) {
-		change(&p.claim, nil, func(_ *broker.ClaimRequest, a *broker.Claimed) {
-			if len(a.Jobs) == 0 {
-				a.NextDue = time.Time{}
-			}
-		})
-	})},
-	{"a claim says More of what is kept back", "Limit/MaxActiveBounds Key/MaxActiveBounds Sequence/OneAfterTheOther Key/PauseKeepsItsJobsBack", always(func(p *patched) {
-		change(&p.claim, nil, func(r *broker.ClaimRequest, a *broker.Claimed) {
-			a.More = a.More || p.counts(r.Now, r.Queues[0].Queue)[broker.StatePending] > 0
-		})
-	})},
+	{"a claim that finds nothing tells no time", "Limit/TellsWhenTimeMakesRoom Key/TellsWhenTimeMakesRoom Limit/RetryRateBounds",
+		always(func(p *patched) {
+			change(&p.claim, nil, func(_ *broker.ClaimRequest, a *broker.Claimed) {
+				if len(a.Jobs) == 0 {
+					a.NextDue = time.Time{}
+				}
+			})
+		})},
+	{"a claim says More of what is kept back",
+		"Limit/MaxActiveBounds Key/MaxActiveBounds Sequence/OneAfterTheOther Key/PauseKeepsItsJobsBack", always(func(p *patched) {
+			change(&p.claim, nil, func(r *broker.ClaimRequest, a *broker.Claimed) {
+				a.More = a.More || p.counts(r.Now, r.Queues[0].Queue)[broker.StatePending] > 0
+			})
+		})},
 	{"a claim that finds nothing takes of the rate", "Limit/HoldsNoRoomWhileItWaits", always(func(p *patched) {
 		p.emptyClaims(func(now time.Time, queue string) {
 			if rate := p.set(broker.PolicyRequest{Queue: queue}).Rate; rate.Jobs > 0 {
@@ -205,9 +207,10 @@ var flowMutants = []mutant{
 			}
 		})
 	})},
-	{"any number of jobs of a key may be active", "Key/MaxActiveBounds Key/ActiveIsCountedFromLeases Key/BlockedOnesHinderNoOther", always(func(p *patched) {
-		p.policies(func(r *broker.PolicyRequest) { r.KeyMaxActive = nil })
-	})},
+	{"any number of jobs of a key may be active", "Key/MaxActiveBounds Key/ActiveIsCountedFromLeases Key/BlockedOnesHinderNoOther",
+		always(func(p *patched) {
+			p.policies(func(r *broker.PolicyRequest) { r.KeyMaxActive = nil })
+		})},
 	{"a key has no pause", "Key/PauseKeepsItsJobsBack", always(func(p *patched) {
 		p.policies(func(r *broker.PolicyRequest) {
 			if r.Key != "" {

@@ -28,9 +28,10 @@ func headlessAfter(kind broker.OperationKind) func() func(*patched) {
 }
 
 var turnMutants = []mutant{
-	{"keys have no turns", "Turn/EachKeyHasOneBeforeAnyHasTwo Turn/ManyJobsOfOneKeyDelayAnotherByOne Turn/ANewKeyComesAfterOneOfEach", always(func(p *patched) {
-		p.newJobs(func(j *broker.NewJob) { j.Body.Key = "" })
-	})},
+	{"keys have no turns", "Turn/EachKeyHasOneBeforeAnyHasTwo Turn/ManyJobsOfOneKeyDelayAnotherByOne Turn/ANewKeyComesAfterOneOfEach",
+		always(func(p *patched) {
+			p.newJobs(func(j *broker.NewJob) { j.Body.Key = "" })
+		})},
 	{"a key that comes late catches up", "Turn/NobodySavesTurnsUp Turn/ANewKeyComesAfterOneOfEach", always(func(p *patched) {
 		change(&p.enqueue, func(r *broker.EnqueueRequest) {
 			j := &r.Jobs[0]
@@ -97,7 +98,8 @@ var turnMutants = []mutant{
 			}
 		})
 	})},
-	{"there is no order", "Sequence/OneAfterTheOther Sequence/AHeadKeepsItsTurn Sequence/OutlivesItsWorker Sequence/ADeadHeadStopsItsKey Sequence/AHeldHeadKeepsItsKey",
+	{"there is no order",
+		"Sequence/OneAfterTheOther Sequence/AHeadKeepsItsTurn Sequence/OutlivesItsWorker Sequence/ADeadHeadStopsItsKey Sequence/AHeldHeadKeepsItsKey",
 		always(func(p *patched) { p.policies(func(r *broker.PolicyRequest) { r.Ordered = nil }) })},
 	{"a head that waits for its time lets others go", "Sequence/AHeadKeepsItsTurn Sequence/OutlivesItsWorker", always(func(p *patched) {
 		p.verdicts(func(v *broker.Verdict) {
@@ -152,22 +154,24 @@ var turnMutants = []mutant{
 			a.Jobs = slices.DeleteFunc(a.Jobs, func(j broker.Job) bool { return j.Key == "" })
 		})
 	})},
-	{"a claim that waits looks at its end alone", "Room/ByTheEndOfALease Room/ByAChangeOfAPolicy Room/ByWhatBecomesOfAHead Room/ByTime", always(func(p *patched) {
-		claim := p.claim
-		p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {
-			long := r.Wait
-			r.Wait = 0
-			got, err := claim(ctx, r)
-			if err != nil || len(got.Jobs) > 0 || long <= 0 || r.Check() != nil {
-				return got, err
+	{"a claim that waits looks at its end alone",
+		"Room/ByTheEndOfALease Room/ByAChangeOfAPolicy Room/ByWhatBecomesOfAHead Room/ByTime Room/ByTimeForRetries",
+		always(func(p *patched) {
+			claim := p.claim
+			p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {
+				long := r.Wait
+				r.Wait = 0
+				got, err := claim(ctx, r)
+				if err != nil || len(got.Jobs) > 0 || long <= 0 || r.Check() != nil {
+					return got, err
+				}
+				select {
+				case <-time.After(long):
+				case <-ctx.Done():
+				}
+				return claim(ctx, r)
 			}
-			select {
-			case <-time.After(long):
-			case <-ctx.Done():
-			}
-			return claim(ctx, r)
-		}
-	})},
+		})},
 	{"a claim does not wait beside pending jobs", "Room/NotByWhatIsKeptBack", always(func(p *patched) {
 		change(&p.claim, func(r *broker.ClaimRequest) {
 			if p.counts(r.Now, r.Queues[0].Queue)[broker.StatePending] > 0 {

@@ -101,11 +101,13 @@ var durableRules = []Rule{
 	{"Durable/LimitsAndHeadsOutliveARestart", "§37",
 		"After a restart limits, policies of keys, heads, what rates counted and what is active are what they were.", flow, func(c *check) {
 			hours := func(jobs, burst int64) *broker.Rate { return &broker.Rate{Jobs: jobs, Per: time.Hour, Burst: burst} }
-			c.policy(broker.PolicyRequest{MaxActive: new(int64(3)), KeyMaxDepth: new(int64(2)), Rate: hours(1, 5), KeyRate: hours(1, 2), Ordered: new(broker.OrderStop)})
+			c.policy(broker.PolicyRequest{MaxActive: new(int64(3)), KeyMaxDepth: new(int64(2)), Rate: hours(1, 6), KeyRate: hours(1, 2),
+				Ordered: new(broker.OrderStop)})
 			c.policy(broker.PolicyRequest{Key: "paused", Paused: new(true), Weight: new(int64(3))})
 			c.policy(broker.PolicyRequest{Key: "slow", Rate: hours(1, 0)})
 			w := c.worker("w")
-			outcomes := map[string]broker.Outcome{"retry": broker.Retry(10*time.Hour, failure("x")), "dead": broker.Die(broker.ReasonRetries, failure("x")),
+			outcomes := map[string]broker.Outcome{"retry": broker.Retry(10*time.Hour, failure("x")),
+				"dead": broker.Die(broker.ReasonRetries, failure("x")),
 				"slow": broker.Complete(nil)}
 			var active *broker.Job
 			for _, key := range []string{"retry", "dead", "slow", "active"} {
@@ -120,8 +122,8 @@ var durableRules = []Rule{
 			for _, name := range names {
 				before[name] = c.key(name)
 			}
-			c.same("why the keys may start nothing", fmt.Sprint(before["retry"].Block, before["dead"].Block, before["slow"].Block, before["active"].Block,
-				before["paused"].Block), "order order rate order paused")
+			c.same("why the keys may start nothing", fmt.Sprint(before["retry"].Block, before["dead"].Block, before["slow"].Block,
+				before["active"].Block, before["paused"].Block), "order order rate order paused")
 			policy := c.policy(broker.PolicyRequest{})
 
 			c.restart()
@@ -138,9 +140,12 @@ var durableRules = []Rule{
 			for _, key := range []string{"x", "y", "z"} {
 				c.addTo(key, key+"1", key+"2")
 			}
-			c.same("jobs claimed: three are active then", len(w.claim(9)), 2)
+			held := w.claim(9)
+			c.same("jobs claimed: three are active then", len(held), 2)
 			w.settle(broker.Complete(nil), active)
-			c.that(w.rest().NextDue.After(c.now), "after six starts that the rate counted\ngot  no NextDue\nwant one")
+			c.same("jobs claimed when one had ended", len(w.claim(9)), 1)
+			w.settle(broker.Complete(nil), refs(held)...)
+			c.that(w.rest().NextDue.After(c.now), "after seven starts that the rate counted\ngot  no NextDue\nwant one")
 			c.pass(time.Hour)
 			c.same("jobs claimed when the rate allows one more", len(c.worker("v").claim(9)), 1)
 		}},

@@ -64,7 +64,8 @@ var keyRules = []Rule{
 				held := u.claim(5)
 				c.same("jobs claimed", len(held), 2)
 				u.rest()
-				u.settle([]broker.Outcome{broker.Snooze(time.Hour, failure("")), broker.Die(broker.ReasonRetries, failure("x")), broker.Crash(0, failure("x"))}[i],
+				u.settle([]broker.Outcome{broker.Snooze(time.Hour, failure("")), broker.Die(broker.ReasonRetries, failure("x")),
+					broker.Crash(0, failure("x"))}[i],
 					&held[0])
 				u.settle(broker.Release(), &held[1])
 			}
@@ -119,7 +120,8 @@ var keyRules = []Rule{
 			c.pass(10 * time.Second)
 			c.addTo("b", "b1", "b2")
 			w.take("b1")
-			c.that(c.blocked("a", broker.BlockRate).Until.Equal(c.up(start.Add(time.Minute))), "Until\ngot  %v\nwant %v", c.key("a").Until, start.Add(time.Minute))
+			c.that(c.blocked("a", broker.BlockRate).Until.Equal(c.up(start.Add(time.Minute))), "Until\ngot  %v\nwant %v",
+				c.key("a").Until, start.Add(time.Minute))
 			w.until(start.Add(time.Minute), "a2")
 			w.until(start.Add(70*time.Second), "b2")
 			c.that(w.rest().NextDue.IsZero(), "NextDue with nothing pending\ngot  a time\nwant none")
@@ -152,7 +154,8 @@ var keyRules = []Rule{
 				c.same("refused: "+r[i].ID, errors.Is(r[i].Err, broker.ErrQueueFull), want != nil)
 			}
 			var full *broker.Error
-			c.that(errors.As(r[2].Err, &full) && full.Field == "key", "the third of a key\ngot  %v\nwant an Error with the field key", r[2].Err)
+			c.that(errors.As(r[2].Err, &full) && full.Field == "key", "the third of a key\ngot  %v\nwant an Error with the field key",
+				r[2].Err)
 			c.gone("a3")
 			w := c.worker("w")
 			a1 := w.one("a1")
@@ -168,7 +171,8 @@ var keyRules = []Rule{
 			c.refuse(c.keyedJob("b2", "b"), broker.ErrQueueFull)
 			c.policy(broker.PolicyRequest{MaxDepth: new(int64(1))})
 			err := c.refuse(c.keyedJob("b2", "b"), broker.ErrQueueFull).Err
-			c.that(errors.As(err, &full) && full.Field == "", "by the queue and by the key\ngot  %v\nwant the refusal of the queue, which comes first", err)
+			c.that(errors.As(err, &full) && full.Field == "",
+				"by the queue and by the key\ngot  %v\nwant the refusal of the queue, which comes first", err)
 		}},
 	{"Key/OwnRulesTakeThePlace", "§33",
 		"The rules of a key's own policy take the place of what the queue says of each key, one by one.", flow, func(c *check) {
@@ -216,7 +220,8 @@ var keyRules = []Rule{
 			c.same("policy of a", c.policy(broker.PolicyRequest{Key: "a"}), broker.Policy{})
 		}},
 	{"Key/NoneHasNoLimit", "§33", "Jobs without a key have no limit of a key and count for none.", flow, func(c *check) {
-		c.policy(broker.PolicyRequest{KeyMaxActive: new(int64(1)), KeyRate: &broker.Rate{Jobs: 1, Per: time.Hour}, KeyMaxDepth: new(int64(1))})
+		c.policy(broker.PolicyRequest{KeyMaxActive: new(int64(1)), KeyRate: &broker.Rate{Jobs: 1, Per: time.Hour},
+			KeyMaxDepth: new(int64(1))})
 		c.add("x1", "x2", "x3")
 		c.addTo("k", "k1")
 		w := c.worker("w")
@@ -273,7 +278,8 @@ var keyRules = []Rule{
 			tells := func(want broker.KeyInfo) {
 				c.tb.Helper()
 				got := c.key("k")
-				c.that(got.Oldest.Equal(want.Oldest) && got.Until.Equal(want.Until), "times of the key\ngot  %v and %v\nwant %v and %v", got.Oldest,
+				c.that(got.Oldest.Equal(want.Oldest) && got.Until.Equal(want.Until), "times of the key\ngot  %v and %v\nwant %v and %v",
+					got.Oldest,
 					got.Until, want.Oldest, want.Until)
 				got.Oldest, got.Until = want.Oldest, want.Until
 				c.same("the key", got, want)
@@ -285,7 +291,8 @@ var keyRules = []Rule{
 			c.policy(broker.PolicyRequest{Key: "k", Paused: new(true)})
 			want.Block, want.Policy.Paused = broker.BlockPaused, true
 			tells(want)
-			c.policy(broker.PolicyRequest{Key: "k", Paused: new(false), MaxActive: new(int64(2)), Rate: &broker.Rate{Jobs: 1, Per: time.Minute}})
+			c.policy(broker.PolicyRequest{Key: "k", Paused: new(false), MaxActive: new(int64(2)), Rate: &broker.Rate{Jobs: 1,
+				Per: time.Minute}})
 			w.take("c")
 			c.policy(broker.PolicyRequest{Key: "k", MaxActive: new(int64(9))})
 			want.Policy = broker.Policy{MaxActive: 9, Rate: broker.Rate{Jobs: 1, Per: time.Minute}}
@@ -329,6 +336,7 @@ var keyRules = []Rule{
 
 // hostile are names of keys that a store may take for something else.
 func hostile() []string {
-	return []string{"*", "{k}", "a:b", "a b", "'; --", "\"", "\\", "\u00e9\u4e2d", "%s", "[a-z]", "0", "007", "k\u2028", "nil", "-", "K", "k", "~", "\U0010ffff",
+	return []string{"*", "{k}", "a:b", "a b", "'; --", "\"",
+		"\\", "\u00e9\u4e2d", "%s", "[a-z]", "0", "007", "k\u2028", "nil", "-", "K", "k", "~", "\U0010ffff",
 		strings.Repeat("x", broker.MaxNameLen)}
 }

@@ -81,7 +81,8 @@ var limitRules = []Rule{
 	}},
 	{"Limit/RateBounds", "§32",
 		"Claims lease as many jobs as a Bucket of the rate allows at the time of each, over all handles.", flow, func(c *check) {
-			for i, rate := range []broker.Rate{{Jobs: 1, Per: time.Second}, {Jobs: 3, Per: time.Second, Burst: 2}, {Jobs: 30, Per: time.Minute, Burst: 4},
+			for i, rate := range []broker.Rate{{Jobs: 1, Per: time.Second}, {Jobs: 3, Per: time.Second, Burst: 2}, {Jobs: 30,
+				Per: time.Minute, Burst: 4},
 				{Jobs: 7, Per: 3 * time.Second}} {
 				c.q = fmt.Sprint("q", i)
 				c.policy(broker.PolicyRequest{Rate: &rate})
@@ -91,7 +92,8 @@ var limitRules = []Rule{
 				workers := []*worker{c.workerOn(c.open(), "w"), c.workerOn(c.open(), "v")}
 				var bucket broker.Bucket
 				var starts []time.Time
-				for step, pass := range []time.Duration{0, 0, 100, 400, 600, 1, 10_000, 999, 1, 1, 2500, 2500, 333, 334, 333, 60_000, 5, 20_000} {
+				for step, pass := range []time.Duration{0, 0, 100, 400, 600, 1, 10_000, 999, 1, 1, 2500, 2500, 333, 334, 333, 60_000, 5,
+					20_000} {
 					c.pass(pass * time.Millisecond)
 					want, _ := bucket.Free(rate, c.now.UnixMicro())
 					bucket.Take(want)
@@ -106,7 +108,8 @@ var limitRules = []Rule{
 				for n := range starts {
 					end := starts[n].Add(rate.Per)
 					in, _ := slices.BinarySearchFunc(starts, end, time.Time.Compare)
-					c.that(int64(in-n) <= rate.Jobs+rate.Burst, "jobs that started in %v from %v\ngot  %d\nwant at most %d", rate.Per, starts[n], in-n,
+					c.that(int64(in-n) <= rate.Jobs+rate.Burst, "jobs that started in %v from %v\ngot  %d\nwant at most %d", rate.Per,
+						starts[n], in-n,
 						rate.Jobs+rate.Burst)
 				}
 			}
@@ -147,10 +150,12 @@ var limitRules = []Rule{
 			w.until(c.up(start.Add(third)), "b")
 			w.until(c.up(start.Add(2*third)), "c")
 			got := w.rest() // nothing is pending: the rate keeps nothing back
-			c.that(got.NextDue.Equal(c.find("late").RunAt), "NextDue\ngot  %v\nwant %v, when the next job is due", got.NextDue, c.find("late").RunAt)
+			c.that(got.NextDue.Equal(c.find("late").RunAt), "NextDue\ngot  %v\nwant %v, when the next job is due", got.NextDue,
+				c.find("late").RunAt)
 		}},
 	{"Limit/HoldsNoRoomWhileItWaits", "§37", "A job that one limit keeps back takes nothing of another.", flow, func(c *check) {
-		c.policy(broker.PolicyRequest{MaxActive: new(int64(1)), Rate: &broker.Rate{Jobs: 1, Per: time.Hour}, KeyRate: &broker.Rate{Jobs: 1, Per: time.Hour}})
+		c.policy(broker.PolicyRequest{MaxActive: new(int64(1)), Rate: &broker.Rate{Jobs: 1, Per: time.Hour},
+			KeyRate: &broker.Rate{Jobs: 1, Per: time.Hour}})
 		c.addTo("k", "a", "b")
 		w := c.worker("w")
 		a := w.one("a")
@@ -227,7 +232,8 @@ var limitRules = []Rule{
 		}
 	}},
 	{"Limit/RetryRateBounds", "§38",
-		"Of the jobs in retry that are due, as many become pending as the rate allows; the others stay in retry, and NextDue says when.", flow,
+		"Of the jobs in retry that are due, as many become pending as the rate allows; the others stay in retry, and NextDue says when.",
+		flow,
 		func(c *check) {
 			ids := numbered("j", 5)
 			c.add(ids...)
@@ -271,11 +277,13 @@ var limitRules = []Rule{
 			yes, n := true, func(n int64) *int64 { return &n }
 			for _, req := range []broker.PolicyRequest{
 				{MaxActive: n(0)}, {MaxActive: n(-2)}, {MaxBytes: n(0)}, {KeyMaxDepth: n(0)}, {KeyMaxActive: n(-3)},
-				{Rate: &broker.Rate{}}, {Rate: &broker.Rate{Jobs: 1}}, {Rate: &broker.Rate{Burst: 1, Per: time.Second}}, {Rate: &broker.Rate{Jobs: -2, Per: time.Second}},
+				{Rate: &broker.Rate{}}, {Rate: &broker.Rate{Jobs: 1}}, {Rate: &broker.Rate{Burst: 1, Per: time.Second}},
+				{Rate: &broker.Rate{Jobs: -2, Per: time.Second}},
 				{KeyRate: &broker.Rate{Jobs: 1, Per: -time.Second}}, {RetryRate: &broker.Rate{Jobs: 1, Per: time.Second, Burst: -1}},
 				{Rate: &broker.Rate{Jobs: 1 << 40, Per: time.Hour}},
 				{Ordered: new(broker.Order(3))}, {Weight: n(1)},
-				{Key: "k", Weight: n(0)}, {Key: "k", Weight: n(broker.MaxWeight + 1)}, {Key: "k", MaxBytes: n(1)}, {Key: "k", KeyMaxActive: n(1)},
+				{Key: "k", Weight: n(0)}, {Key: "k", Weight: n(broker.MaxWeight + 1)}, {Key: "k", MaxBytes: n(1)}, {Key: "k",
+					KeyMaxActive: n(1)},
 				{Key: "k", Ordered: new(broker.OrderStop)}, {Key: "k", RetainDead: &broker.Retention{}}, {Key: string(make([]byte, 1<<20))},
 			} {
 				req.Queue, req.Paused = c.q, &yes

@@ -34,13 +34,15 @@ var sequenceRules = []Rule{
 			c.ordered(broker.OrderStop)
 			c.addTo("a", "a1", "a2")
 			w := c.worker("w")
-			for i, o := range []broker.Outcome{broker.Retry(time.Minute, failure("x")), broker.Snooze(time.Minute, failure("")), broker.Crash(time.Minute, failure("x")),
+			for i, o := range []broker.Outcome{broker.Retry(time.Minute, failure("x")), broker.Snooze(time.Minute, failure("")),
+				broker.Crash(time.Minute, failure("x")),
 				broker.Retry(0, failure("x")), broker.Snooze(0, failure("")), broker.Crash(0, failure("x")), broker.Release()} {
 				w.settle(o, w.one("a1"))
 				if c.addTo("b", numbered("b", 7)[i]); o.Delay() > 0 {
 					w.settle(broker.Complete(nil), w.one(numbered("b", 7)[i])) // and another key goes on
 					got := w.rest()
-					c.that(got.NextDue.Equal(c.find("a1").RunAt), "NextDue\ngot  %v\nwant %v, when the head is due", got.NextDue, c.find("a1").RunAt)
+					c.that(got.NextDue.Equal(c.find("a1").RunAt), "NextDue\ngot  %v\nwant %v, when the head is due", got.NextDue,
+						c.find("a1").RunAt)
 					c.same("head", c.blocked("a", broker.BlockOrder).Head, "a1")
 					c.pass(time.Minute)
 					w = c.worker(w.id + "'")
@@ -198,7 +200,8 @@ var sequenceRules = []Rule{
 	{"Sequence/ServesWhatWasThere", "§36",
 		"Jobs that were there before the rule, without a key or of another priority, are claimed as in other queues, but behind their key's head.", flow.and(priority),
 		func(c *check) {
-			jobs := []broker.NewJob{c.job("x"), c.job("y"), c.keyedJob("low", "a"), c.keyedJob("a1", "a"), c.keyedJob("a2", "a"), c.keyedJob("urgent", "a")}
+			jobs := []broker.NewJob{c.job("x"), c.job("y"), c.keyedJob("low", "a"), c.keyedJob("a1", "a"), c.keyedJob("a2", "a"),
+				c.keyedJob("urgent", "a")}
 			jobs[2].Body.Priority, jobs[5].Body.Priority = broker.PriorityLow, broker.PriorityUrgent
 			c.accept(jobs...)
 			c.ordered(broker.OrderStop)

@@ -15,7 +15,8 @@ var turnRules = []Rule{
 			for _, key := range []string{"a", "b", "c", "d", "e"} {
 				c.addTo(key, numbered(key, 20)...)
 			}
-			c.turns(c.worker("w"), map[string]int64{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, []int{1, 1, 2, 3, 1, 5, 7, 1, 10, 4, 20, 1, 1, 1, 9}, 1)
+			c.turns(c.worker("w"), map[string]int64{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, []int{1, 1, 2, 3, 1, 5, 7, 1, 10, 4, 20, 1,
+				1, 1, 9}, 1)
 		}},
 	{"Turn/ManyJobsOfOneKeyDelayAnotherByOne", "§34",
 		"However many jobs one key has, a new job of another goes out after at most one of them.", flow, func(c *check) {
@@ -67,7 +68,8 @@ var turnRules = []Rule{
 					n++
 				}
 			}
-			c.that(9 <= n && n <= 11, "of 40 jobs of four keys those of the key that came late\ngot  %d\nwant 10: it neither gains nor loses", n)
+			c.that(9 <= n && n <= 11,
+				"of 40 jobs of four keys those of the key that came late\ngot  %d\nwant 10: it neither gains nor loses", n)
 		}},
 	{"Turn/NobodySavesTurnsUp", "§34",
 		"A key that had no jobs for long has no more turns than others when it has some, and one that comes back for each job gains nothing.", flow,
@@ -157,10 +159,12 @@ var turnRules = []Rule{
 					for _, j := range got[i : i+5] {
 						n[j.Priority]++
 					}
-					c.same(fmt.Sprintf("jobs of each priority of five, from the %d-th on", i+1), fmt.Sprint(n), fmt.Sprint(map[broker.Priority]int{1: 2, 2: 1, 3: 1, 4: 1}))
+					c.same(fmt.Sprintf("jobs of each priority of five, from the %d-th on", i+1), fmt.Sprint(n),
+						fmt.Sprint(map[broker.Priority]int{1: 2, 2: 1, 3: 1, 4: 1}))
 				}
 				j := got[i]
-				c.that(last[j.Priority] != j.Key, "jobs of priority %d\ngot  two of the key %s in a row\nwant the other's turn", j.Priority, j.Key)
+				c.that(last[j.Priority] != j.Key, "jobs of priority %d\ngot  two of the key %s in a row\nwant the other's turn",
+					j.Priority, j.Key)
 				last[j.Priority] = j.Key
 			}
 			c.policy(broker.PolicyRequest{Key: "a", Paused: new(true)})

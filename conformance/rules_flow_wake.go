@@ -11,7 +11,8 @@ import (
 var flowWakeRules = []Rule{
 	{"Room/ByTheEndOfALease", "§37",
 		"A waiting claim gets a job soon after another job ends that kept it back, whatever limit that was of.", flow.and(wait), func(c *check) {
-			for i, limit := range []broker.PolicyRequest{{MaxActive: new(int64(1))}, {KeyMaxActive: new(int64(1))}, {Ordered: new(broker.OrderStop)}} {
+			for i, limit := range []broker.PolicyRequest{{MaxActive: new(int64(1))}, {KeyMaxActive: new(int64(1))},
+				{Ordered: new(broker.OrderStop)}} {
 				c.q = fmt.Sprint("q", i)
 				c.policy(limit)
 				v := c.realWorker("v")
@@ -40,10 +41,12 @@ var flowWakeRules = []Rule{
 				{broker.PolicyRequest{KeyMaxActive: new(int64(1))}, broker.PolicyRequest{KeyMaxActive: new(int64(5))}},
 				{broker.PolicyRequest{Rate: hour}, broker.PolicyRequest{Rate: none}},
 				{broker.PolicyRequest{KeyRate: hour}, broker.PolicyRequest{KeyRate: none}},
-				{broker.PolicyRequest{KeyRate: hour}, broker.PolicyRequest{Key: "k", Rate: &broker.Rate{Jobs: 1000, Per: time.Second, Burst: 1000}}},
+				{broker.PolicyRequest{KeyRate: hour}, broker.PolicyRequest{Key: "k", Rate: &broker.Rate{Jobs: 1000, Per: time.Second,
+					Burst: 1000}}},
 				{broker.PolicyRequest{Ordered: new(broker.OrderStop)}, broker.PolicyRequest{Ordered: new(broker.OrderNone)}},
 				{broker.PolicyRequest{Key: "k", Paused: new(true)}, broker.PolicyRequest{Key: "k", Paused: new(false)}},
-				{broker.PolicyRequest{Key: "k", MaxActive: new(int64(1))}, broker.PolicyRequest{Key: "k", MaxActive: new(int64(broker.NoLimit))}},
+				{broker.PolicyRequest{Key: "k", MaxActive: new(int64(1))}, broker.PolicyRequest{Key: "k",
+					MaxActive: new(int64(broker.NoLimit))}},
 			} {
 				c.q = fmt.Sprint("q", i)
 				v := c.realWorker("v")
@@ -106,10 +109,21 @@ var flowWakeRules = []Rule{
 				})
 			}
 		}},
+	{"Room/ByTimeForRetries", "§38", "A waiting claim gets a retry soon after the rate of retries lets it go.", flow.and(wait),
+		func(c *check) {
+			c.policy(broker.PolicyRequest{RetryRate: &broker.Rate{Jobs: 20, Per: time.Second}})
+			v := c.realWorker("v")
+			c.wakes(func(w *worker, id string) func() {
+				c.add(id)
+				held := v.one(id)
+				return func() { v.settle(broker.Retry(time.Millisecond, failure("x")), held) }
+			})
+		}},
 	{"Room/NotByWhatIsKeptBack", "§37",
 		"A claim that waits beside jobs that a limit keeps back goes on waiting, and none says More.", flow.and(wait), func(c *check) {
 			hour := &broker.Rate{Jobs: 1, Per: time.Hour}
-			for i, limit := range []broker.PolicyRequest{{MaxActive: new(int64(1))}, {KeyMaxActive: new(int64(1))}, {Rate: hour}, {KeyRate: hour},
+			for i, limit := range []broker.PolicyRequest{{MaxActive: new(int64(1))}, {KeyMaxActive: new(int64(1))}, {Rate: hour},
+				{KeyRate: hour},
 				{Ordered: new(broker.OrderStop)}} {
 				c.q = fmt.Sprint("q", i)
 				c.policy(limit)
@@ -129,7 +143,8 @@ var flowWakeRules = []Rule{
 					c.that(!got.More, "a claim beside jobs that are kept back by %+v\ngot  More\nwant none", limit)
 					waited = waited || time.Since(start) >= long/2
 				}
-				c.that(waited, "eight claims that wait beside jobs that are kept back by %+v\ngot  each back at once\nwant them to wait", limit)
+				c.that(waited, "eight claims that wait beside jobs that are kept back by %+v\ngot  each back at once\nwant them to wait",
+					limit)
 			}
 		}},
 }

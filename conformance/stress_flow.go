@@ -36,7 +36,8 @@ func stressLimits(c *check) {
 		c.seeded(seed)
 		c.q = fmt.Sprint("q", seed)
 		l := &limitLedger{check: c, most: stresses[n%len(stresses)], active: map[string]string{}, starts: map[string][]time.Time{}}
-		c.policy(broker.PolicyRequest{MaxActive: &l.most.active, KeyMaxActive: &l.most.keyActive, Rate: &l.most.rate, KeyRate: &l.most.keyRate})
+		c.policy(broker.PolicyRequest{MaxActive: &l.most.active, KeyMaxActive: &l.most.keyActive, Rate: &l.most.rate,
+			KeyRate: &l.most.keyRate})
 		c.together(6, func(i int) error {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			b := handles[i%3]
@@ -110,7 +111,8 @@ func (l *limitLedger) operateAt(b broker.Broker, r *rand.Rand) error {
 		}
 		<-time.After(5 * time.Millisecond)
 	}
-	for _, req := range []broker.PolicyRequest{{Key: "big", Paused: new(false)}, {MaxActive: &l.most.active}, {KeyMaxActive: &l.most.keyActive}} {
+	for _, req := range []broker.PolicyRequest{{Key: "big", Paused: new(false)}, {MaxActive: &l.most.active},
+		{KeyMaxActive: &l.most.keyActive}} {
 		req.Queue = l.q
 		if _, err := b.Policy(l.ctx, req); err != nil {
 			return err
@@ -212,7 +214,8 @@ func (l *limitLedger) settleSome(w *worker, r *rand.Rand, jobs []broker.Job) err
 	}
 	var items []broker.Settlement
 	for i := range jobs {
-		o := []broker.Outcome{broker.Complete(nil), broker.Complete(nil), broker.Complete(nil), broker.Release(), broker.Retry(10*time.Millisecond, failure("x")),
+		o := []broker.Outcome{broker.Complete(nil), broker.Complete(nil), broker.Complete(nil), broker.Release(),
+			broker.Retry(10*time.Millisecond, failure("x")),
 			broker.Crash(0, failure("x"))}[r.IntN(6)]
 		items = append(items, broker.Settlement{Job: &jobs[i], Outcome: o})
 	}
@@ -247,7 +250,8 @@ func (l *limitLedger) close() {
 		<-time.After(time.Millisecond)
 	}
 	for _, state := range broker.States() {
-		c.same(fmt.Sprintf("%v jobs after the last settle", state), jobList(c.list(broker.Query{State: state, NoPayload: true})), jobList(nil))
+		c.same(fmt.Sprintf("%v jobs after the last settle", state), jobList(c.list(broker.Query{State: state, NoPayload: true})),
+			jobList(nil))
 	}
 	for what, starts := range l.starts {
 		rate := l.most.rate
@@ -261,7 +265,8 @@ func (l *limitLedger) close() {
 		slices.SortFunc(starts, time.Time.Compare)
 		for i, from := range starts {
 			n, _ := slices.BinarySearchFunc(starts, from.Add(rate.Per), time.Time.Compare)
-			c.that(int64(n-i) <= rate.Jobs+rate.Burst, "%s: starts within %v from %v\ngot  %d\nwant at most %d", what, rate.Per, from, n-i, rate.Jobs+rate.Burst)
+			c.that(int64(n-i) <= rate.Jobs+rate.Burst, "%s: starts within %v from %v\ngot  %d\nwant at most %d", what, rate.Per, from,
+				n-i, rate.Jobs+rate.Burst)
 		}
 	}
 	for _, key := range []string{"big", "a", "b", "c"} {

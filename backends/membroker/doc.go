@@ -16,15 +16,16 @@
 // free". Follow one job: enqueue.go takes it in, claim.go leases it to a worker,
 // settle.go ends the lease, prune.go removes what was kept of it. On the way
 // queue.go moves it from state to state, and list.go keeps the order within a
-// state. wait.go lets a claim sleep until there is something for it, worker.go has
+// state. lane.go has the keys of a queue: what each may start, and whose turn it is. wait.go lets a claim sleep until there is something for it, worker.go has
 // the life of those who claim, operate.go the decisions of operators. The rest
 // looks on (find.go, queues.go, watch.go, examine.go) or stands beside jobs
 // (unique.go, mark.go).
 //
 // A job is in the map of its queue, in the list of its state and, with a key, in
-// the list of that key: nothing else leads to it. These are exact: a job that
+// the list of jobs by key: nothing else leads to it. These are exact: a job that
 // leaves a state is gone from its list in the same step, so no entry is ever void
-// (§3). Each step costs O(log n).
+// (§3). A key with pending jobs is, for each priority of these, either in the ring of
+// those that may start one or apart from it, as exactly. Each step costs O(log n).
 //
 // # Time
 //

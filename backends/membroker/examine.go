@@ -121,7 +121,8 @@ func (e *examiner) job(j *job) {
 		}, "it is %v, and not among these", j.State)
 	}
 	if j.Key != "" && !q.keyed.Has(j.keyEntry()) {
-		e.found("key-entry-missing", j.ID, func() { q.keyed.ReplaceOrInsert(j.keyEntry()) }, "it is not among the jobs of its key %q", j.Key)
+		e.found("key-entry-missing", j.ID, func() { q.keyed.ReplaceOrInsert(j.keyEntry()) }, "it is not among the jobs of its key %q",
+			j.Key)
 	}
 	if j.CancelRequested && j.State != broker.StateActive {
 		e.found("cancel-without-lease", j.ID, func() { j.CancelRequested = false }, "it is %v and is asked to cancel", j.State)

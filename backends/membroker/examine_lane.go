@@ -9,7 +9,7 @@ import (
 
 // names are the keys of the queue's lanes.
 func (q *queue) names() iter.Seq[string] {
-	return func(yield func(string) bool) { q.lanes.Ascend(func(l *lane) bool { return yield(l.name) }) }
+	return func(yield func(string) bool) { q.lanes.Ascend(func(n named) bool { return yield(n.key) }) }
 }
 
 // lane examines whether a key lists and counts its jobs, and has its turns.
@@ -67,7 +67,8 @@ func (e *examiner) compare(l, has *lane) {
 		}, "it has %d jobs, by state %v, and counts %d, by state %v", has.jobs, has.counts, l.jobs, l.counts)
 	}
 	if !e.q.placed(l) {
-		e.found("key-without-turn", l.name, func() { e.q.placeAnew(l) }, "it has %d pending jobs and %d turns", l.counts[broker.StatePending],
+		e.found("key-without-turn", l.name, func() { e.q.placeAnew(l) }, "it has %d pending jobs and %d turns",
+			l.counts[broker.StatePending],
 			e.q.turnsOf(l))
 	}
 }

@@ -28,8 +28,8 @@ func (b *Broker) Keys(ctx context.Context, req broker.KeysRequest) (broker.KeysR
 	if len(req.Names) > 0 {
 		return reply, nil
 	}
-	q.lanes.AscendGreaterOrEqual(&lane{name: req.Cursor}, func(l *lane) bool {
-		switch {
+	q.lanes.AscendGreaterOrEqual(named{key: req.Cursor}, func(n named) bool {
+		switch l := n.lane; {
 		case l.name == req.Cursor || l.depth()+l.counts[broker.StateActive] == 0 && l.own == broker.Policy{}:
 		case len(reply.Keys) == req.Limit:
 			reply.Cursor = reply.Keys[req.Limit-1].Key

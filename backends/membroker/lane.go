@@ -64,8 +64,16 @@ const (
 	never  = math.MaxInt64
 )
 
-func newLanes() *btree.BTreeG[*lane] {
-	return btree.NewG(degree, func(a, b *lane) bool { return a.name < b.name })
+// lanes are ordered by key.
+type lanes struct{ *btree.BTreeG[named] }
+
+type named struct {
+	key  string
+	lane *lane
+}
+
+func newLanes() lanes {
+	return lanes{btree.NewG(degree, func(a, b named) bool { return a.key < b.key })}
 }
 
 // lane is the one of a key, or nil.
@@ -73,8 +81,8 @@ func (q *queue) lane(key string) *lane {
 	if key == "" {
 		return q.keyless
 	}
-	l, _ := q.lanes.Get(&lane{name: key})
-	return l
+	n, _ := q.lanes.Get(named{key: key})
+	return n.lane
 }
 
 // laneOf is the one of a key, which it makes if there is none.
@@ -83,7 +91,7 @@ func (q *queue) laneOf(key string) *lane {
 	if l == nil {
 		q.seq++
 		l = &lane{name: key, no: q.seq, rules: q.policy.OfKey(broker.Policy{}), until: never}
-		q.lanes.ReplaceOrInsert(l)
+		q.lanes.ReplaceOrInsert(named{key, l})
 	}
 	return l
 }
@@ -296,7 +304,7 @@ func (q *queue) forget(l *lane) {
 		if free := int64(0); !now.IsZero() {
 			free, _ = l.starts.Free(rate, now.UnixMicro())
 			if free > rate.Burst {
-				q.lanes.Delete(l)
+				q.lanes.Delete(named{key: l.name})
 				return
 			}
 			at = later(now, rate.Per/time.Duration(rate.Jobs)*time.Duration(rate.Burst+2))
@@ -305,5 +313,5 @@ func (q *queue) forget(l *lane) {
 		l.lapse = q.lapses.at(at, lapsedKey, l.name)
 		return
 	}
-	q.lanes.Delete(l)
+	q.lanes.Delete(named{key: l.name})
 }

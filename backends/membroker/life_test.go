@@ -32,7 +32,7 @@ func (l *life) step(t *testing.T) {
 	ctx := t.Context()
 	queues := []string{"q", "r"}
 	q := queues[l.IntN(2)]
-	switch l.IntN(13) {
+	switch l.IntN(14) {
 	case 0, 1, 2:
 		news := make([]broker.NewJob, l.IntN(10))
 		for i := range news {
@@ -98,6 +98,9 @@ func (l *life) step(t *testing.T) {
 	case 11:
 		_, err := l.b.Prune(ctx, broker.PruneRequest{Now: l.now, Queues: queues, Max: 1 + l.IntN(20)})
 		l.ok(t, err)
+	case 13:
+		_, err := l.b.Policy(ctx, l.rule(q))
+		l.ok(t, err)
 	case 12:
 		_, err := l.b.Mark(ctx, broker.MarkRequest{Now: l.now, Action: broker.MarkTake, Name: q,
 			Owner: l.names[l.IntN(len(l.names))], TTL: time.Duration(1+l.IntN(20)) * time.Second})
@@ -107,6 +110,19 @@ func (l *life) step(t *testing.T) {
 	if l.IntN(200) == 0 {
 		l.now = l.now.Add(2 * broker.EndedWorkerSpan)
 	}
+}
+
+// rule changes one rule, of a queue or of a key, and removes it as often.
+func (l *life) rule(q string) broker.PolicyRequest {
+	count, rate, order := new(int64(broker.NoLimit)), &broker.Rate{Jobs: broker.NoLimit}, new(broker.OrderNone)
+	if l.IntN(2) == 0 {
+		*count, *order = int64(1+l.IntN(4)), broker.Order(1+l.IntN(2))
+		*rate = broker.Rate{Jobs: int64(1 + l.IntN(5)), Per: 10 * time.Second, Burst: int64(l.IntN(3))}
+	}
+	key := strconv.Itoa(l.IntN(3))
+	return []broker.PolicyRequest{{Queue: q, MaxActive: count}, {Queue: q, Rate: rate}, {Queue: q, KeyMaxActive: count}, {Queue: q, KeyRate: rate},
+		{Queue: q, RetryRate: rate}, {Queue: q, Ordered: order}, {Queue: q, KeyMaxDepth: count}, {Queue: q, Key: key, Rate: rate, MaxActive: count},
+		{Queue: q, Key: key, Weight: count}, {Queue: q, Key: key, Paused: new(*count > 2)}}[l.IntN(10)]
 }
 
 func (l *life) outcome() broker.Outcome {

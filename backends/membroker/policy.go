@@ -34,8 +34,8 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 	if q.retryOpens = (time.Time{}); q.policy.RetryRate.Jobs == 0 {
 		q.retries = broker.Bucket{}
 	}
-	q.lanes.Ascend(func(l *lane) bool {
-		q.rule(l)
+	q.lanes.Ascend(func(n named) bool {
+		q.rule(n.lane)
 		return true
 	})
 	q.touch() // it may have been resumed

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/btree"
-
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -37,8 +35,8 @@ type queue struct {
 	front  int64                         // and the lowest, of a job put before all others: negative
 	most   int                           // jobs there were since the map was made
 
-	lanes   *btree.BTreeG[*lane] // by key
-	keyless *lane                // of the jobs without a key
+	lanes   lanes // by key
+	keyless *lane // of the jobs without a key
 	rings   [broker.Priorities]ring
 	late    turns // lanes that may start nothing before a time
 

@@ -169,3 +169,49 @@ func TestOutage_IsToldOfEveryTenMinutesAtLeast(t *testing.T) {
 		}
 	}
 }
+
+func TestUnanswered_AreAllItemsOfAQueueInWhichTheStoreFailed(t *testing.T) {
+	t.Parallel()
+	item := func(queue, id string) broker.Settlement {
+		return broker.Settlement{Job: &broker.Job{Queue: queue, ID: id}, Outcome: broker.Complete(nil)}
+	}
+	items := []broker.Settlement{item("a", "1"), item("b", "2"), item("c", "3"), item("b", "4")}
+	verdicts := []broker.Verdict{{}, {Err: broker.ErrUnavailable}, {Err: broker.ErrLeaseLost}, {}}
+	left, err := unanswered(items, verdicts)
+	order := ""
+	for i := range items {
+		order += items[i].Job.ID
+	}
+	if left != 2 || err == nil || order != "2413" || verdicts[3].Err != broker.ErrLeaseLost {
+		t.Errorf("%d items are sent again (%v), in the order %s with the last verdict %v; want both of b first, and then the others with theirs",
+			left, err, order, verdicts[3].Err)
+	}
+	if left, err := unanswered(items[:1], []broker.Verdict{{Err: broker.ErrLeaseLost}}); left != 0 || err != nil {
+		t.Errorf("%d items are sent again (%v) although the store has answered", left, err)
+	}
+}
+
+// Outcomes wait for a claim that takes them along; without one they go out on their own.
+func TestServer_OutcomesGoOutOnTheirOwnWhenNoClaimIsMade(t *testing.T) {
+	t.Parallel()
+	for name, act := range map[string]func(*Server){
+		"the loop of claims has ended": func(s *Server) { s.claimNoMore() },
+		"it sleeps in a drain": func(s *Server) {
+			s.isDrain = true
+			s.nextClaimLocked(t.Context(), time.Now())
+		},
+		"it pauses after a failure": func(s *Server) {
+			s.fetcher.notBefore = time.Now().Add(time.Hour)
+			s.nextClaimLocked(t.Context(), time.Now())
+		},
+	} {
+		s, w := still(t, newStore(), Options{})
+		s.fetcher.state, s.settler.parked = fetchAbout, true
+		w.done = []broker.Settlement{{Job: &broker.Job{Queue: testQueue, ID: "a"}, Outcome: broker.Complete(nil)}}
+		act(s)
+		if len(s.settler.poke) != 1 || s.fetcher.state != fetchOff {
+			t.Errorf("%s: the settler was woken %d times, and the claims are in state %d; want once and %d",
+				name, len(s.settler.poke), s.fetcher.state, fetchOff)
+		}
+	}
+}

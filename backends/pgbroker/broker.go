@@ -44,6 +44,7 @@ type Broker struct {
 	quiet    quiet
 	ripe     ripe
 	rounds   rounds
+	flows    flows
 	leases   leases
 	deltas   deltas
 	ages     ages
@@ -98,7 +99,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 }
 
 // Limits is the zero value: everything is supported.
-func (b *Broker) Limits() broker.Limits { return broker.Limits{NoFlow: true} }
+func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
 
 // Ping asks the server for its time.
 func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {

@@ -26,14 +26,21 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 	if req.Wait > 0 && req.Now.IsZero() && req.Max > 0 {
 		return b.claimWaiting(ctx, &req)
 	}
-	return b.claim(ctx, &req, nil)
+	got, err := b.claim(ctx, &req, nil)
+	return got.Claimed, err
+}
+
+// claimed is the answer to a claim.
+type claimed struct {
+	broker.Claimed
+	passed bool // keys were passed over that others are at work on
 }
 
 // claim makes one claim: of pending jobs alone when it is known how the queues
 // stand.
-func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *standing) (got broker.Claimed, err error) {
+func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *standing) (got claimed, err error) {
 	heard := b.waker.sofar()
-	defer func() { b.quiet.note(req, heard, known, &got, err) }()
+	defer func() { b.quiet.note(req, heard, known, &got.Claimed, err) }()
 	s := newSettling(b, &req.Settle)
 	state := make(map[string]queueState, 1)
 	shares := req.Queues
@@ -41,27 +48,34 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *sta
 		shares = nil
 	}
 	room := req.ByteLimit()
-	for first := true; first || len(shares) > 0 && len(got.Jobs) < req.Max && room > 0 && err == nil; first = false {
-		c := &claiming{b: b, worker: req.Worker, now: clockOf(req.Now), asked: req.Now, known: known, limit: req.Max - len(got.Jobs),
+	if b.flows.any(req.Queues) {
+		known = nil // which is of jobs, not of keys
+	}
+	var c *claiming
+	for tries := 0; tries == 0 || len(shares) > 0 && len(got.Jobs) < req.Max && room > 0 && err == nil; tries++ {
+		first := tries == 0
+		c = &claiming{b: b, worker: req.Worker, now: clockOf(req.Now), asked: req.Now, known: known, limit: req.Max - len(got.Jobs),
 			room: room, state: state}
 		c.shares, shares = cutRound(shares)
+		if first {
+			c.looked = c.shares // those that it will not come to have a say, too: the worker may have ended there
+		}
+		c.shares, shares, c.flow = b.flows.cut(c.shares, shares)
 		var before []step
 		if first {
 			before = s.steps()
 		}
-		if err = c.run(ctx, before); err == nil && len(c.begins) > 0 {
-			c.addTo(&got)
-			room -= c.size
-			c = c.again(req.Max-len(got.Jobs), room)
-			err = c.run(ctx, nil)
-		}
+		err = c.run(ctx, before)
 		if first {
 			got.Verdicts, got.SettleErr = s.verdicts(ctx, err)
 		}
 		if err == nil {
 			c.addTo(&got)
 			room -= c.size
-			got.More = got.More || room <= 0 && len(shares) > 0
+			shares = append(c.begins, shares...)
+			got.More = got.More || len(shares) > 0 && (room <= 0 || len(got.Jobs) >= req.Max)
+			got.passed = got.passed || c.passed
+			got.More = got.More || c.passed && (len(got.Jobs) > 0 || req.Wait == 0)
 		}
 	}
 	if known != nil {
@@ -86,15 +100,10 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *sta
 	return got, errors.Join(errs...)
 }
 
-// again is a claim of the queues that go in rounds, once that is known.
-func (c *claiming) again(limit, room int) *claiming {
-	return &claiming{b: c.b, worker: c.worker, now: c.now, asked: c.asked, shares: c.begins, limit: limit, room: room, state: c.state}
-}
-
 // addTo adds what a round gave. A round that failed gave nothing, whatever rows
 // had come before: its transaction may have been rolled back, and then nobody
 // holds them.
-func (c *claiming) addTo(got *broker.Claimed) {
+func (c *claiming) addTo(got *claimed) {
 	if got.Jobs == nil {
 		got.Jobs = c.jobs
 	} else {
@@ -127,6 +136,7 @@ func earlier(a, b time.Time) time.Time {
 type queueState struct {
 	err     error
 	nextDue time.Time
+	looks   int // at its keys
 }
 
 // claiming is one round trip of a claim. No queue stands twice in it.
@@ -137,6 +147,7 @@ type claiming struct {
 	asked  time.Time // the request's
 	known  *standing
 	shares []broker.Share
+	looked []broker.Share // at which it looks beside, and before; nil for the same
 	limit  int
 	room   int // bytes at which the answer ends
 
@@ -147,7 +158,11 @@ type claiming struct {
 	cut     bool // claim.sql left jobs out because of their bytes
 	more    bool
 	turns   []int64        // of each share, nil when no queue goes in rounds
-	begins  []broker.Share // of queues that go in rounds, as the claim learnt: it took nothing of them
+	begins  []broker.Share // that are to be asked anew: as the claim learnt they go in rounds, or have keys or limits
+	flow    bool           // whether the shares are of queues with keys or limits
+	flows   []flowShare    // of each share of such
+	passed  bool           // keys were passed over that others are at work on
+	behind  int            // the first share of a queue that proved to have keys or limits, from 1 on: no later one gave anything
 	state   map[string]queueState
 	places  []place       // of the jobs
 	shareOf map[int32]int // by number of the queue; the first, if the queues were not looked at
@@ -166,28 +181,42 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 		}
 		return c.b.call(ctx, append([]step{c.b.byIndex(false)}, settle...)...)
 	}
+	all := make([]string, 0, len(c.looked))
+	for _, s := range c.looked {
+		all = append(all, s.Queue)
+	}
 	queues := make([]string, len(c.shares))
 	limits := make([]int32, len(c.shares))
 	for i, s := range c.shares {
 		queues[i], limits[i] = s.Queue, int32(s.Max)
 	}
+	if len(all) == 0 {
+		all = queues
+	}
 	begun := time.Now()
-	from, due, sweep := c.b.floors.start(queues, begun)
+	from, due, sweep := c.b.floors.start(all, begun)
 	if c.now.micros != nil {
-		due = noDueFloors(len(queues))
+		due = noDueFloors(len(all))
 	}
 	steps := append([]step{c.b.byIndex(len(settle) == 0)}, settle...)
 	if len(c.shares) == 1 {
 		c.limit = min(c.limit, c.shares[0].Max) // what claim_ripe.sql takes counts against the limit alone
 	}
-	ripe := c.known == nil && len(c.shares) == 1 && c.b.ripe.expected(queues[0], c.asked)
+	ripe := c.known == nil && !c.flow && len(c.shares) == 1 && c.b.ripe.expected(queues[0], c.asked)
 	if ripe {
 		steps = append(steps, c.ripe(from, due))
 	}
 	if c.known == nil {
-		steps = append(steps, c.look(queues, promoteLimit, due))
+		steps = append(steps, c.look(all, promoteLimit, due))
 	}
-	steps = append(steps, c.pending(queues, limits, from))
+	if c.flow {
+		c.flows = make([]flowShare, len(c.shares))
+		for i := range c.shares {
+			steps = append(steps, c.flowSteps(i, from)...)
+		}
+	} else {
+		steps = append(steps, c.pending(queues, limits, from))
+	}
 	seen := c.b.floors.look(queues, begun, c.known != nil)
 	if seen != nil {
 		steps = append(steps, seen.step(c.b))
@@ -208,7 +237,14 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 		c.unlocked(queues)
 	}
 	c.finish()
-	c.giveBack(limits)
+	if c.behind > 0 {
+		c.askBehind()
+	}
+	if c.flow {
+		c.flowed()
+	} else {
+		c.giveBack(limits)
+	}
 	c.more = c.more || c.cut || c.due >= promoteLimit
 	return nil
 }
@@ -228,26 +264,11 @@ func (c *claiming) pending(queues []string, limits []int32, from []int64) step {
 	}, append(args, c.turns)...)
 }
 
-// giveBack gives back the turns that were not used.
-func (c *claiming) giveBack(limits []int32) {
-	if c.turns == nil {
-		return
-	}
-	taken := make(map[string]int)
-	for i := range c.jobs {
-		taken[c.jobs[i].Queue]++
-	}
-	for i, s := range c.shares {
-		c.b.rounds.giveBack(s.Queue, min(int(limits[i]), c.limit)-taken[s.Queue])
-	}
-}
-
 // unlocked wakes the claims that wait: jobs that are too many bytes for this
 // claim were locked all the same, and another claim may have passed them over.
 func (c *claiming) unlocked(queues []string) {
 	for _, q := range queues {
-		c.b.waker.announce(q, true)
-		c.b.waker.announced(q, true, nil, nil)
+		c.b.wakeOthers(q)
 	}
 }
 
@@ -255,7 +276,10 @@ func (c *claiming) unlocked(queues []string) {
 func (c *claiming) read(r rows) error { return c.scan(r) }
 
 // scan reads rows of jobs, which may end in more columns.
-func (c *claiming) scan(r rows, more ...any) error {
+func (c *claiming) scan(r rows, more ...any) error { return c.scanEach(r, func() {}, more...) }
+
+// scanEach is scan that calls read after each row.
+func (c *claiming) scanEach(r rows, read func(), more ...any) error {
 	var row jobRow
 	var p place
 	var cancel *bool
@@ -272,6 +296,7 @@ func (c *claiming) scan(r rows, more ...any) error {
 			c.jobs = slices.Grow(c.jobs, max(min(c.limit-len(c.jobs), 15*len(c.jobs)), 1))
 		}
 		c.jobs, c.places = append(c.jobs, j), append(c.places, p)
+		read()
 	}
 	return nil
 }
@@ -288,9 +313,9 @@ func (c *claiming) finish() {
 		order[i] = i
 	}
 	for i, s := range c.shares {
-		c.more = c.more || taken[i] > 0 && taken[i] == s.Max
+		c.more = c.more || !c.flow && taken[i] > 0 && taken[i] == s.Max
 	}
-	c.more = c.more || len(c.jobs) > 0 && len(c.jobs) == c.limit
+	c.more = c.more || !c.flow && len(c.jobs) > 0 && len(c.jobs) == c.limit
 	less := func(a, b int) int {
 		x, y := c.places[a], c.places[b]
 		return cmp.Or(cmp.Compare(c.shareOf[x.queue], c.shareOf[y.queue]), cmp.Compare(x.lane, y.lane), cmp.Compare(x.seq, y.seq))
@@ -316,10 +341,11 @@ func (c *claiming) look(queues []string, promote int, from dueFloors) step {
 		var layout *int
 		var alive bool
 		var due, round *int64
-		if err := r.Scan(&id, &c.at, &layout, &alive, &c.due, &due, &round); err != nil {
+		var flow *int16
+		if err := r.Scan(&id, &c.at, &layout, &alive, &c.due, &due, &round, &flow); err != nil {
 			return err
 		}
-		var q queueState
+		q := queueState{looks: c.state[queues[i]].looks}
 		switch {
 		case layout != nil && *layout > knownLayout:
 			q.err = newerLayout(*layout)
@@ -329,7 +355,15 @@ func (c *claiming) look(queues []string, promote int, from dueFloors) step {
 		if id != nil {
 			c.shareOf[*id] = i
 		}
-		if c.b.rounds.note(queues[i], round != nil && *round > 0) {
+		begins := c.b.rounds.note(queues[i], round != nil && *round > 0)
+		if flow != nil {
+			begins = c.b.flows.note(queues[i], *flow) || begins && *flow == 0
+		}
+		switch {
+		case !begins || c.behind > 0 || i >= len(c.shares):
+		case *flow > 0 && !c.flow:
+			c.behind = i + 1
+		default:
 			c.begins = append(c.begins, c.shares[i])
 		}
 		if due != nil {

@@ -66,11 +66,10 @@ func (b *Broker) complete(ctx context.Context, in session, j *broker.Job, o brok
 		return err
 	}
 	req.Number = 0 // it is not one of those that the server numbers
-	var kept [7]string
-	isolation := ""
+	kept := new(keptSettings)
 	s := newSettling(b, &req)
 	steps := []step{{sql: inSchema("lock table jobs.queue in access share mode", b.config.Schema)}, // fails without a transaction
-		b.step("settings_read", one(&kept[0], &kept[1], &kept[2], &kept[3], &kept[4], &kept[5], &kept[6], &isolation)), b.byIndex(false)}
+		kept.read(b), b.byIndex(false)}
 	if err := in.run(ctx, append(steps, s.steps()...)...); err != nil {
 		return err
 	}
@@ -87,11 +86,15 @@ func (b *Broker) complete(ctx context.Context, in session, j *broker.Job, o brok
 	if len(t.verdicts) == 0 {
 		return broker.ErrLeaseLost
 	}
-	last := []step{b.step("settings_restore", nil, kept[0], kept[1], kept[2], kept[3], kept[4], kept[5], kept[6])}
+	last := []step{kept.restore(b)}
 	if t.watched {
 		events := newEvents(settledKind, j.Queue)
 		events.add(broker.StateCompleted, j.ID)
 		last = append(last, b.step("tell", nil, b.channel, j.Queue, events.payloads, false)) // the commit sends it
+	}
+	if t.opens {
+		wake := b.waker.messageToAll(j.Queue)
+		last = append(last, step{sql: "select pg_notify($1, $2)", args: []any{wake.channel, wake.payload}})
 	}
 	return in.run(ctx, last...)
 }

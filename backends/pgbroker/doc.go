@@ -17,6 +17,17 @@
 // index whose rows come and go. Claims step over them by a scan floor: see
 // floor.go.
 //
+// # Keys and limits
+//
+// A queue without keys and limits is served by claim.sql, which knows nothing of
+// them; its column flow says so. The others are served by the statements flow_*.sql:
+// first a claim locks what it is going to count (flow_limit.sql, flow_lock.sql),
+// then, by a later snapshot, it counts leases and takes jobs (flow_take.sql). Table
+// key has a row for each key that has pending jobs, and only claims change it; keys
+// that are kept back are in none of the indexes by which claims find turns. Who
+// makes a job of a key pending, or makes room for one, inserts a row into table
+// call, in its own transaction, and so waits for no claim and no other producer.
+//
 // # Time
 //
 // A request without Now is judged by statement_timestamp(), the moment at which

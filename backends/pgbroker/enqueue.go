@@ -21,8 +21,11 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 type port interface {
 	// flush runs f and fills in its answer.
 	flush(ctx context.Context, f *flush) error
-	// register makes a queue known.
-	register(ctx context.Context, queue string) error
+	// byIndex runs a step whose plan must go by index.
+	byIndex(ctx context.Context, s step) error
+	// beside runs a step that makes a queue serve the jobs: the others see it before
+	// they see the jobs.
+	beside(ctx context.Context, s step) error
 	session
 }
 
@@ -31,12 +34,14 @@ type ownPort struct{ b *Broker }
 
 func (p *ownPort) run(ctx context.Context, steps ...step) error { return p.b.call(ctx, steps...) }
 
-func (p *ownPort) register(ctx context.Context, queue string) error {
-	return p.run(ctx, p.b.step("register_queue", nil, []string{queue}))
+func (p *ownPort) byIndex(ctx context.Context, s step) error {
+	return p.run(ctx, p.b.byIndex(false), s)
 }
 
+func (p *ownPort) beside(ctx context.Context, s step) error { return p.run(ctx, s) }
+
 func (p *ownPort) flush(ctx context.Context, f *flush) (err error) {
-	pending := !slices.ContainsFunc(f.jobs, later)
+	pending := !slices.ContainsFunc(f.jobs, func(j *broker.NewJob) bool { return later(j) || j.Body.Key != "" })
 	lead := p.b.waker.announce(f.queue, pending)
 	defer func() { p.b.waker.announced(f.queue, pending, lead, err) }()
 	if f.restored() {
@@ -102,19 +107,11 @@ func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 	for contested := 0; len(rest.jobs) > 0; {
 		room := len(rest.jobs)
 		if _, limited := b.limited.Load(rest.queue); limited {
-			q, err := b.room(ctx, to, rest.queue)
-			if err != nil {
+			var err error
+			if room, err = b.bounded(ctx, to, rest); err != nil {
 				return refused{rest.receipts, err}
 			}
-			if rest.pastLimit = q.limit > 0; !rest.pastLimit {
-				b.limited.Delete(rest.queue)
-			} else if !rest.jobs[0].TakesRoom() {
-				// It is stored whatever room there is.
-			} else if room = int(min(q.limit-q.used, int64(room))); room <= 0 {
-				full := rest.ofAKind()
-				if err := b.turnAway(ctx, to, full, q); err != nil {
-					return refused{append(full.receipts, rest.receipts...), err}
-				}
+			if room == 0 {
 				continue
 			}
 		}
@@ -159,52 +156,14 @@ func (b *Broker) serve(ctx context.Context, to port, f *flush) error {
 	case err != nil:
 		return err
 	case q.layout == 0:
-		return to.register(ctx, f.queue)
+		return to.beside(ctx, b.step("register_queue", nil, []string{f.queue}))
 	case q.layout > knownLayout:
 		return newerLayout(q.layout)
-	case q.limit > 0:
+	case q.bounded:
 		b.limited.Store(f.queue, struct{}{})
 	}
-	return nil
-}
-
-// queueRoom is what queue_room.sql says of a queue; all zero when there is none.
-type queueRoom struct {
-	number      int32
-	layout      int
-	limit, used int64 // of the depth
-}
-
-func (b *Broker) room(ctx context.Context, s session, queue string) (q queueRoom, err error) {
-	deltas := b.deltas.look()
-	err = s.run(ctx, b.step("queue_room", one(&q.number, &q.layout, &q.limit, &q.used), queue, deltas.floor), deltas.step(b))
-	if _, own := s.(*ownPort); own && err == nil && q.number != 0 { // the snapshot of a caller's transaction may be old
-		b.deltas.raise(deltas)
-	}
-	if err == nil && deltas.many && q.limit > 0 {
-		b.tasks.start(func(ctx context.Context) { b.foldSome(ctx) }) // for the next
-	}
-	return q, err
-}
-
-// turnAway refuses jobs of a full queue: those whose ID exists as duplicates,
-// the others because it is full.
-func (b *Broker) turnAway(ctx context.Context, to port, f *flush, q queueRoom) (err error) {
-	if f.restored() {
-		err = to.run(ctx, f.lookRestored(nil))
-	} else {
-		f.known, err = b.known(ctx, to, f)
-	}
-	if err != nil {
-		return err
-	}
-	for i, r := range f.receipts {
-		if f.known[r.ID] {
-			r.Holder = r.ID
-			f.refuse(f.jobs[i], r)
-		} else {
-			r.Err = broker.About(broker.QueueFull(q.used, q.limit), "enqueue", r.Queue, r.ID)
-		}
+	if !q.keyed && slices.ContainsFunc(f.jobs, func(j *broker.NewJob) bool { return j.Body.Key != "" }) {
+		return to.beside(ctx, b.step("queue_keyed", nil, f.queue))
 	}
 	return nil
 }

@@ -204,6 +204,9 @@ func (e *examiner) counts(ctx context.Context) error {
 		for i, by := range d.by {
 			if by != 0 {
 				f := told("count-differs", d.name, differing[i], "there are %d more %v jobs than are counted", by, differing[i])
+				if differing[i] == "bytes" {
+					f = told("count-differs", d.name, differing[i], "there are %d more bytes than are counted", by)
+				}
 				f.Fixed = e.req.Fix
 				e.Findings = append(e.Findings, f)
 			}
@@ -217,7 +220,7 @@ var differing = func() (names []string) {
 	for _, s := range counted {
 		names = append(names, s.String())
 	}
-	return append(names, broker.StateWaiting.String(), "suppressed")
+	return append(names, broker.StateWaiting.String(), "suppressed", "bytes")
 }()
 
 // difference is by how much the counts of a queue are too low.
@@ -240,8 +243,8 @@ func (e *examiner) recount(d *difference) []step {
 		wrong = wrong || n[i] != 0
 	}
 	var steps []step
-	if wrong {
-		steps = append(steps, e.count(d.number, n))
+	if bytes := d.by[len(counted)+2]; wrong || bytes != 0 {
+		steps = append(steps, e.count(d.number, n, bytes))
 	}
 	if waiting, suppressed := d.by[len(counted)], d.by[len(counted)+1]; waiting != 0 || suppressed != 0 {
 		steps = append(steps, e.b.step("examine_total", nil, d.number, waiting, suppressed))

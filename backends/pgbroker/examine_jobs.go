@@ -31,13 +31,15 @@ type jobFacts struct {
 	holder    *string
 	holdEnds  *int64
 	body      []byte // the beginning of it, when another holds the key or nobody
+	size      int64  // of the body
+	keyCalled bool   // pending with a key: claims know of the key, or will look at it
 	first     bool   // of the rows of a queue that is not there
 }
 
 func (f *jobFacts) columns() []any {
 	return []any{&f.id, &f.number, &f.name, &f.layout, &f.state, &f.runAt, &f.held, &f.worker, &f.lane, &f.epoch, &f.ended,
 		&f.createdAt, &f.workerKnown, &f.workerDrained, &f.workerID, &f.deadEpoch, &f.historyEpoch,
-		&f.uniqueKey, &f.holder, &f.holdEnds, &f.body, &f.first}
+		&f.uniqueKey, &f.holder, &f.holdEnds, &f.body, &f.size, &f.keyCalled, &f.first}
 }
 
 // jobs examines a page of the jobs that are not final.
@@ -147,6 +149,9 @@ func (f *jobFacts) problems(now time.Time) (all []problem) {
 		add("state-differs", "it is "+state.String()+", and has a due time")
 	case f.lane < 2 || f.lane > 9:
 		add("lane-unknown", "it stands in a line that claims do not look at")
+	}
+	if len(all) == 0 && !f.keyCalled {
+		add("key-without-turn", "it is pending, and claims do not know of its key")
 	}
 	if len(all) == 0 && f.owesKey(now) {
 		p := problem{code: "unique-key-not-held", what: "nobody holds its unique key"}

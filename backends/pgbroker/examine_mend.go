@@ -46,6 +46,8 @@ func (e *examiner) mend(f *jobFacts, code string) []step {
 			until = &at
 		}
 		return []step{e.b.step("examine_hold", nil, *f.uniqueKey, f.number, f.id, int16(index.Mode), until)}
+	case code == "key-without-turn":
+		return []step{e.b.step("examine_call", nil, f.id, f.number)}
 	case code == "lane-unknown":
 		return []step{e.change(f, state, 5, 0, 0)}
 	case code == "lease-of-unknown-worker" && f.workerKnown:
@@ -92,19 +94,25 @@ func (e *examiner) moved(f *jobFacts, from, to broker.State, s step) []step {
 			n[i]++
 		}
 	}
-	steps := []step{s, e.count(f.number, n)}
+	bytes := int64(0)
+	if from == broker.StateActive {
+		bytes += f.size
+	} else if to.Final() {
+		bytes -= f.size
+	}
+	steps := []step{s, e.count(f.number, n, bytes)}
 	if from == broker.StateWaiting {
 		steps = append(steps, e.b.step("examine_total", nil, f.number, -1, 0))
 	}
 	return steps
 }
 
-func (e *examiner) count(queue int64, n [len(counted)]int) step {
+func (e *examiner) count(queue int64, n [len(counted)]int, bytes int64) step {
 	args := []any{queue}
 	for _, by := range n {
 		args = append(args, by)
 	}
-	return e.b.step("examine_count", nil, args...)
+	return e.b.step("examine_count", nil, append(args, bytes)...)
 }
 
 // outlive removes the earlier of two records of a job: the one at the lower
@@ -118,10 +126,11 @@ func (e *examiner) outlive(ctx context.Context, s session, f *jobFacts) error {
 	}
 	live := f.epoch >= ended
 	var pending, scheduled, active, retry, completed, cancelled, dead int
-	err := s.run(ctx, e.b.step("examine_drop", one(&pending, &scheduled, &active, &retry, &completed, &cancelled, &dead),
+	var bytes int64
+	err := s.run(ctx, e.b.step("examine_drop", one(&pending, &scheduled, &active, &retry, &completed, &cancelled, &dead, &bytes),
 		f.id, f.number, !live, live && f.deadEpoch != nil, live && f.historyEpoch != nil))
 	if err != nil {
 		return err
 	}
-	return s.run(ctx, e.b.step("examine_count", nil, f.number, -pending, -scheduled, -active, -retry, -completed, -dead, -cancelled))
+	return s.run(ctx, e.b.step("examine_count", nil, f.number, -pending, -scheduled, -active, -retry, -completed, -dead, -cancelled, -bytes))
 }

@@ -160,7 +160,7 @@ func schemaFindings(all []relation) (found []noted) {
 // hasKey reports whether a table has a primary key: all do but the counts' deltas
 // and the partitions of history.
 func hasKey(table string) bool {
-	return table != "count_delta" && !strings.HasPrefix(table, "history") || table == "history_day"
+	return table != "count_delta" && table != "call" && !strings.HasPrefix(table, "history") || table == "history_day"
 }
 
 // days examines the partitions of history, what was not pruned, and the deltas

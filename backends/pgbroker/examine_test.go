@@ -68,7 +68,9 @@ func corruptions(direct *pgxpool.Pool) []examinetest.Corruption {
 
 		{Name: "a dead job is pending too", Want: []string{"job-in-two-places dead"}, Then: map[string]broker.State{"dead": broker.StateDead},
 			Plant: p("insert into jobs.job (seq, created_at, queue, state, lane, id, key, body) select 1, 1, queue, 1, 5, id, key, body from jobs.dead where id = 'dead'",
-				delta+"1, 0, 0, 0, 0, 0, 0 from jobs.queue")},
+				delta+"1, 0, 0, 0, 0, 0, 0 from jobs.queue", "insert into jobs.count_delta (queue, bytes) select queue, octet_length(body) from jobs.job where id = 'dead'")},
+		{Name: "a key that claims do not know of", Want: []string{"key-without-turn pending"},
+			Plant: p("update jobs.job set key = 'unheard of' where id = 'pending'")},
 		{Name: "a redriven job is dead still", Want: []string{"job-in-two-places pending"},
 			Plant: p("insert into jobs.dead (died_at, created_at, epoch, queue, lane, id, key, body) select 1, 1, -1, queue, 5, id, key, body from jobs.job where id = 'pending'",
 				delta+"0, 0, 0, 0, 0, 1, 0 from jobs.queue")},
@@ -181,7 +183,7 @@ func TestExamine_AnExaminationGoesInBoundedSteps(t *testing.T) {
 		`insert into jobs.job (seq, created_at, run_at, queue, state, lane, id, body)
 		select n, 1, case when n % 50 = 0 then n end, q.id, case when n % 50 = 0 then 2 else 1 end, 5, lpad(n::text, 26, '0'), '\x00'
 		from generate_series(1, 100000) n, jobs.queue q`,
-		"insert into jobs.count_delta (queue, pending, scheduled) select id, 98000, 2000 from jobs.queue",
+		"insert into jobs.count_delta (queue, pending, scheduled, bytes) select id, 98000, 2000, 100000 from jobs.queue",
 		"select setval('jobs.job_seq', 200000)")(t, b)
 	records := 0
 	found, err := examinetest.All(t.Context(), b, broker.ExamineRequest{Limit: 1000}, func(step broker.Examined) {

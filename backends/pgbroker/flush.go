@@ -113,7 +113,7 @@ func (f *flush) lanes() []int16 {
 func (f *flush) plain() bool {
 	_, keeps := f.b.keeping.Load(f.queue)
 	return !keeps && !slices.ContainsFunc(f.jobs, func(j *broker.NewJob) bool {
-		return careful(j) || j.Drawn.IsZero() || later(j) || j.Body.Retention != 0 || j.Body.Key != ""
+		return careful(j) || j.Drawn.IsZero() || later(j) || j.Body.Retention != 0
 	})
 }
 
@@ -122,10 +122,15 @@ func (f *flush) plain() bool {
 func (f *flush) storePlain(wake *wakeUp) step {
 	f.served, f.stored, f.heldOut, f.known, f.holders = false, nil, nil, nil, nil
 	channel, payload := wake.args()
-	return f.b.step("enqueue_plain", func(r rows) error {
+	read := func(r rows) error {
 		f.served = r.Next()
 		return nil
-	}, f.now.micros, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(), channel, payload)
+	}
+	if keys := f.column(key); keys != nil {
+		return f.b.step("enqueue_plain_keyed", read, f.now.micros, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(), keys,
+			channel, payload)
+	}
+	return f.b.step("enqueue_plain", read, f.now.micros, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(), channel, payload)
 }
 
 // store is the statement that stores jobs of any kind.

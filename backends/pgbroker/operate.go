@@ -68,6 +68,7 @@ type operating struct {
 	now     clock
 	queue   string
 	results []*broker.OperationResult
+	opens   bool // what is cancelled or deleted may make room for other jobs
 	seen    map[string]*seenJob
 }
 
@@ -92,8 +93,15 @@ func (o *operating) run(ctx context.Context) error {
 		if len(chosen) == 0 {
 			return nil
 		}
-		return o.write(ctx, s, chosen)
+		err := o.write(ctx, s, chosen)
+		if err == nil && (o.op.Kind == broker.OpCancel || o.op.Kind == broker.OpDelete) {
+			err = s.run(ctx, o.b.step("queue_opens", one(&o.opens), o.queue))
+		}
+		return err
 	})
+	if o.opens {
+		o.b.wakeOthers(o.queue)
+	}
 	if wakes {
 		o.b.waker.wake(o.queue, false)
 	}

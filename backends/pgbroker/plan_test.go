@@ -30,6 +30,13 @@ var hot = []struct {
 	{"claim_due", "settings", []string{"job_due", "job_pkey"}},
 	{"claim", "settings", []string{"job_ready"}},
 	{"claim_rounds", "settings", []string{"job_ready"}},
+	{"flow_room", "settings", []string{"job_lease"}},
+	{"flow_retry", "settings", []string{"job_due", "job_pkey"}},
+	{"flow_lock", "settings", nil},
+	{"flow_take", "settings", []string{"job_head", "job_pkey", "job_ready", "job_turn"}},
+	{"flow_left", "settings", []string{"job_keyed", "job_ready"}},
+	{"key_depth", "settings", []string{"job_turn"}},
+	{"enqueue_plain_keyed", "", nil},
 	{"floor", "settings", []string{"job_due", "job_ready"}},
 	{"settle", "settings", []string{"job_pkey"}},
 	{"settle_done", "settings", []string{"job_pkey"}},
@@ -41,7 +48,7 @@ var hot = []struct {
 	{"reclaim_drained", "settings", []string{"job_lease"}},
 	{"retire_end", "settings", nil},
 	{"retire_held", "settings", []string{"job_lease"}},
-	{"queues", "settings", []string{"job_due", "job_ready"}},
+	{"queues", "settings", []string{"job_due", "job_keyed", "job_ready"}},
 	{"queues_workers", "settings", []string{"job_lease"}},
 }
 
@@ -81,7 +88,7 @@ func (f *fixture) checkPlans(when string) {
 	defer conn.Close(f.t.Context())
 	for _, h := range hot {
 		p := f.plan(conn, h.name, h.before)
-		for _, table := range []string{"job", "dead", "history", "history_other", "unique_key", "remembered"} {
+		for _, table := range []string{"job", "dead", "history", "history_other", "unique_key", "remembered", "key", "call", "limiter"} {
 			if p.scans(table, "Seq Scan") {
 				f.t.Errorf("%s.sql, planned on %s, scans all of %s:\n%s", h.name, when, table, p.text)
 			}

@@ -10,7 +10,8 @@ import (
 )
 
 // Policy changes what the request sets, in one statement. Setting something in
-// a queue that is not known makes it known; reading does not.
+// a queue that is not known makes it known; reading does not. What a key's policy
+// sets to zero is removed from it.
 func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
 	if err := firstOf(b.usable(ctx), req.Check(b.Limits())); err != nil {
 		return broker.Policy{}, broker.About(err, "policy", "", "")
@@ -34,7 +35,11 @@ func (b *Broker) policy(ctx context.Context, req *broker.PolicyRequest) (broker.
 		changes[c.Rule.Name] = c.Value
 	}
 	if len(changes) == 0 {
-		if err := b.call(ctx, b.step("policy", func(r rows) error { return read(r) }, req.Queue)); err != nil {
+		look := b.step("policy", func(r rows) error { return read(r) }, req.Queue)
+		if req.Key != "" {
+			look = b.step("policy_key", look.read, req.Queue, req.Key)
+		}
+		if err := b.call(ctx, look); err != nil {
 			return broker.Policy{}, err
 		}
 		if layout > knownLayout {
@@ -48,8 +53,11 @@ func (b *Broker) policy(ctx context.Context, req *broker.PolicyRequest) (broker.
 	}
 	wake := b.waker.message(req.Queue, false) // it may have been resumed
 	var ignored any
-	err = b.call(ctx, b.step("policy_set", func(r rows) error { return read(r, &ignored) },
-		req.Queue, string(text), wake.channel, wake.payload))
+	change := b.step("policy_set", func(r rows) error { return read(r, &ignored) }, req.Queue, string(text), wake.channel, wake.payload)
+	if req.Key != "" {
+		change = b.step("policy_key_set", change.read, req.Queue, req.Key, string(text), wake.channel, wake.payload)
+	}
+	err = b.call(ctx, change)
 	b.waker.wake(req.Queue, false)
 	if err == nil && !found {
 		if layout, err = b.layout(ctx, req.Queue); err == nil {

@@ -54,3 +54,17 @@ func (r *rounds) note(queue string, inRounds bool) (begins bool) {
 	}
 	return inRounds && !known
 }
+
+// giveBack gives back the turns that were not used.
+func (c *claiming) giveBack(limits []int32) {
+	if c.turns == nil {
+		return
+	}
+	taken := make(map[string]int)
+	for i := range c.jobs {
+		taken[c.jobs[i].Queue]++
+	}
+	for i, s := range c.shares {
+		c.b.rounds.giveBack(s.Queue, min(int(limits[i]), c.limit)-taken[s.Queue])
+	}
+}

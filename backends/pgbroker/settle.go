@@ -43,6 +43,7 @@ type settleTurn struct {
 	// The answer.
 	served   bool
 	watched  bool
+	opens    bool   // ends of leases may make room for other jobs
 	last     *int64 // the worker's last number before this request
 	known    []int32
 	verdicts []int32
@@ -138,7 +139,7 @@ func (s *settling) turn(t *settleTurn) step {
 	if s.req.Number > 0 {
 		number = &s.req.Number
 	}
-	t.served, t.watched, t.last, t.known, t.verdicts, t.repeat = false, false, nil, nil, nil, false
+	t.served, t.watched, t.opens, t.last, t.known, t.verdicts, t.repeat = false, false, false, nil, nil, nil, false
 	if number != nil && done {
 		return s.b.step("settle_done", t.read(),
 			s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, deliveries, failures, crashes, snoozes, tails)
@@ -170,7 +171,7 @@ func (t *settleTurn) read(more ...any) func(rows) error {
 		if t.served = r.Next(); !t.served {
 			return nil
 		}
-		return r.Scan(append([]any{&t.watched, &t.last, &t.known, &t.verdicts, &t.repeat}, more...)...)
+		return r.Scan(append([]any{&t.watched, &t.last, &t.known, &t.verdicts, &t.repeat, &t.opens}, more...)...)
 	}
 }
 
@@ -194,6 +195,9 @@ func (s *settling) verdicts(ctx context.Context, err error) ([]broker.Verdict, e
 		}
 		if t.watched && len(t.verdicts) > 0 {
 			s.tell(ctx, t, verdicts)
+		}
+		if t.opens && len(t.verdicts) > 0 {
+			s.b.wakeOthers(t.queue)
 		}
 	}
 	return verdicts, nil

@@ -70,24 +70,45 @@ type txPort struct {
 	session
 }
 
-// register makes a queue known beside the caller's transaction, which would keep
-// all other producers of the queue waiting until it ends. Only when no
-// connection is free, all of them perhaps in transactions like this one, it
-// happens inside.
-func (p *txPort) register(ctx context.Context, queue string) error {
+// keptSettings are those of a caller's transaction that statements change.
+type keptSettings struct {
+	values    [7]string
+	isolation string
+}
+
+func (k *keptSettings) read(b *Broker) step {
+	v := &k.values
+	return b.step("settings_read", one(&v[0], &v[1], &v[2], &v[3], &v[4], &v[5], &v[6], &k.isolation))
+}
+
+func (k *keptSettings) restore(b *Broker) step {
+	v := &k.values
+	return b.step("settings_restore", nil, v[0], v[1], v[2], v[3], v[4], v[5], v[6])
+}
+
+func (p *txPort) byIndex(ctx context.Context, s step) error {
+	kept := new(keptSettings)
+	if err := p.run(ctx, kept.read(p.b)); err != nil {
+		return err
+	}
+	return p.run(ctx, p.b.byIndex(false), s, kept.restore(p.b))
+}
+
+// beside runs a step beside the caller's transaction, which would keep all other
+// producers of the queue waiting until it ends. Only when no connection is free,
+// all of them perhaps in transactions like this one, it happens inside.
+func (p *txPort) beside(ctx context.Context, s step) error {
 	beside, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
-	register := p.b.step("register_queue", nil, []string{queue})
-	if p.b.run(beside, register) == nil {
+	if p.b.run(beside, s) == nil {
 		return nil
 	}
-	return p.run(ctx, register)
+	return p.run(ctx, s)
 }
 
 func (p *txPort) flush(ctx context.Context, f *flush) error {
-	var kept [7]string // the caller's settings
-	isolation := ""
-	keep := p.b.step("settings_read", one(&kept[0], &kept[1], &kept[2], &kept[3], &kept[4], &kept[5], &kept[6], &isolation))
+	kept := new(keptSettings)
+	keep := kept.read(p.b)
 	begin, wake := []step{{sql: "savepoint jobs_enqueue"}, keep}, p.b.waker.messageToAll(f.queue)
 	var err error
 	if f.restored() {
@@ -95,9 +116,9 @@ func (p *txPort) flush(ctx context.Context, f *flush) error {
 	} else {
 		err = p.run(ctx, append(f.prepare(begin), f.store())...)
 	}
-	if isolation != "" && isolation != "read committed" {
+	if kept.isolation != "" && kept.isolation != "read committed" {
 		err = fmt.Errorf("%w: the transaction is %s, in which jobs that ended since it began are not seen; begin it READ COMMITTED",
-			broker.ErrUnsupported, strings.ToUpper(isolation))
+			broker.ErrUnsupported, strings.ToUpper(kept.isolation))
 	}
 	if err == nil {
 		var end []step
@@ -108,7 +129,7 @@ func (p *txPort) flush(ctx context.Context, f *flush) error {
 			}
 			end = append(end, f.seal(stored, wake))
 		}
-		err = p.run(ctx, append(end, p.b.step("settings_restore", nil, kept[0], kept[1], kept[2], kept[3], kept[4], kept[5], kept[6]),
+		err = p.run(ctx, append(end, kept.restore(p.b),
 			step{sql: "release savepoint jobs_enqueue"})...)
 	}
 	if err != nil {

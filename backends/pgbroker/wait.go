@@ -34,10 +34,10 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 	end := time.Now().Add(req.Wait)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	pause, woken := pollFirst, true
+	pause, woken, passes := pollFirst, true, 0
 	for {
 		listening := b.listen()
-		var got broker.Claimed
+		var got claimed
 		var err error
 		var known *standing
 		pending := false
@@ -49,8 +49,8 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 		} else {
 			got.Now, got.NextDue = known.time(), known.due
 		}
-		if err != nil || len(got.Jobs) > 0 || got.More || !time.Now().Before(end) {
-			return got, err
+		if err != nil || len(got.Jobs) > 0 || got.More && !got.passed || !time.Now().Before(end) {
+			return got.Claimed, err
 		}
 		wait := jitter(pause)
 		if pause = min(pause*3/2, pollLast); listening {
@@ -59,6 +59,12 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 		if !got.NextDue.IsZero() {
 			wait = min(wait, max(got.NextDue.Sub(got.Now), 0)) // both by the store's clock
 		}
+		if got.passed {
+			wait = min(wait, jitter(passedPause<<min(passes, 5)))
+			passes++
+		} else {
+			passes = 0
+		}
 		timer.Reset(min(wait, time.Until(end)))
 		woken = false
 		select {
@@ -66,18 +72,18 @@ func (b *Broker) claimWaiting(ctx context.Context, req *broker.ClaimRequest) (br
 			pause, woken = pollFirst, true
 		case <-timer.C:
 		case <-ctx.Done():
-			return got, broker.About(ctx.Err(), "claim", "", "")
+			return got.Claimed, broker.About(ctx.Err(), "claim", "", "")
 		case <-b.closed:
-			return got, broker.About(broker.ErrClosed, "claim", "", "")
+			return got.Claimed, broker.About(broker.ErrClosed, "claim", "", "")
 		}
 	}
 }
 
 // claimFor is one look of a claim that waits. The store may lease jobs for a
 // look whose caller has just gone: then they are put back at once.
-func (b *Broker) claimFor(ctx context.Context, req *broker.ClaimRequest, known *standing) (broker.Claimed, error) {
+func (b *Broker) claimFor(ctx context.Context, req *broker.ClaimRequest, known *standing) (claimed, error) {
 	type answer struct {
-		got broker.Claimed
+		got claimed
 		err error
 	}
 	answered, gone := make(chan answer), make(chan struct{})
@@ -94,18 +100,25 @@ func (b *Broker) claimFor(ctx context.Context, req *broker.ClaimRequest, known *
 		}
 	})
 	if !started {
-		return broker.Claimed{}, broker.About(broker.ErrClosed, "claim", "", "")
+		return claimed{}, broker.About(broker.ErrClosed, "claim", "", "")
 	}
 	select {
 	case a := <-answered:
 		return a.got, a.err
 	case <-ctx.Done():
 		close(gone)
-		return broker.Claimed{}, broker.About(ctx.Err(), "claim", "", "")
+		return claimed{}, broker.About(ctx.Err(), "claim", "", "")
 	}
 }
 
 // jitter spreads pauses, so that processes that began together part company.
 func jitter(d time.Duration) time.Duration {
 	return d*3/4 + rand.N(d/2)
+}
+
+// wakeOthers wakes claims that wait, of a transaction that has ended and did not
+// itself tell those of other processes.
+func (b *Broker) wakeOthers(queue string) {
+	b.waker.announce(queue, true)
+	b.waker.announced(queue, true, nil, nil)
 }

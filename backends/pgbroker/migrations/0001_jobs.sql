@@ -13,6 +13,11 @@ create table jobs.queue (
   watched_until  bigint  not null default 0, -- settles are announced until then
   polled_until   bigint  not null default 0, -- and written to event, for who cannot listen
   leaving        boolean not null default false, -- being removed; what comes for it makes it stay
+  keyed          boolean not null default false, -- jobs with a key have come: their keys take turns
+  own_active     boolean not null default false, -- a key had a limit of active jobs of its own
+  own_depth      boolean not null default false, -- and one of its depth
+  changed        int     not null default 0, -- how often the policy was: keys that were kept back under another are looked at anew
+  orders         int     not null default 0, -- how often the queue became ordered: what was claimed under another order is no head
 
   paused               boolean not null generated always as (coalesce((policy->>'paused')::bigint, 0) > 0) stored,
   max_depth            bigint  not null generated always as (coalesce((policy->>'max_depth')::bigint, 0)) stored,
@@ -21,7 +26,27 @@ create table jobs.queue (
   keep_dead            bigint  not null generated always as (coalesce((policy->>'keep_dead')::bigint, 0)) stored,
   keep_dead_count      bigint  not null generated always as (coalesce((policy->>'keep_dead_count')::bigint, 0)) stored,
   duplicate_span       bigint  not null generated always as (coalesce((policy->>'duplicate_span')::bigint, 0)) stored,
-  priority_round       bigint  not null generated always as (coalesce((policy->>'priority_round')::bigint, 0)) stored
+  priority_round       bigint  not null generated always as (coalesce((policy->>'priority_round')::bigint, 0)) stored,
+
+  ordered        bigint not null generated always as (coalesce((policy->>'ordered')::bigint, 0)) stored, -- broker.Order
+  max_active     bigint not null generated always as (coalesce((policy->>'max_active')::bigint, 0)) stored,
+  rate           bigint not null generated always as (coalesce((policy->>'rate')::bigint, 0)) stored,
+  key_max_active bigint not null generated always as (coalesce((policy->>'key_max_active')::bigint, 0)) stored,
+
+  -- Whether an enqueue has to ask what the policy says of it.
+  bounded boolean not null generated always as (own_depth or coalesce((policy->>'max_depth')::bigint, 0)
+    + coalesce((policy->>'max_bytes')::bigint, 0) + coalesce((policy->>'key_max_depth')::bigint, 0)
+    + coalesce((policy->>'ordered')::bigint, 0) > 0) stored,
+  -- How claims serve the queue: 0 is without keys and limits; 1 with keys, 2 with limits of the queue, 4 with one of retries.
+  flow smallint not null generated always as (
+    case when keyed then 1 else 0 end
+    + case when coalesce((policy->>'max_active')::bigint, 0) + coalesce((policy->>'rate')::bigint, 0) > 0 then 2 else 0 end
+    + case when coalesce((policy->>'retry_rate')::bigint, 0) > 0 then 4 else 0 end) stored,
+  -- Whether the end of a lease may make room for other jobs: of the queue (2), of the job's key (1).
+  opens smallint not null generated always as (
+    case when coalesce((policy->>'max_active')::bigint, 0) > 0 then 2 else 0 end
+    + case when own_active or coalesce((policy->>'key_max_active')::bigint, 0) + coalesce((policy->>'ordered')::bigint, 0) > 0 then 1
+      else 0 end) stored
 );
 
 -- The order in which jobs become pending. The scan floor relies on numbers
@@ -47,6 +72,7 @@ create table jobs.job (
   lane       smallint not null, -- 2 * priority for the front, 2 * priority + 1 for the rest
   given      boolean,           -- the ID is the caller's
   cancel     boolean,           -- an operator asked for it
+  head       int,               -- the others of its key come after it: queue.orders as it was when it was claimed
   id         text collate "C" not null,
   key        text collate "C",
   unique_key text collate "C",
@@ -58,11 +84,57 @@ create table jobs.job (
   autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
   autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_scale_factor = 0, autovacuum_analyze_threshold = 50000
 );
-create index job_ready on jobs.job (queue, lane, seq) with (fillfactor = 95) where state = 1;
+create index job_ready on jobs.job (queue, lane, seq) with (fillfactor = 95) where state = 1 and key is null;
 create index job_due   on jobs.job (queue, state, run_at, seq) where run_at is not null;
 create index job_lease on jobs.job (worker) where worker is not null;
 create index job_cancel on jobs.job (worker) where cancel;
-create index job_key   on jobs.job (queue, key, id) where key is not null;
+-- The conditions say more than is needed, so that no plan takes one of these for another, however few jobs there were when
+-- it was made.
+create index job_key   on jobs.job (queue, key, id) where key is not null and id <> '';
+-- Jobs with a key are not in job_ready. Their key is served, and finds its jobs here; it counts them by state, too.
+create index job_turn  on jobs.job (queue, state, key, lane, seq) where key is not null;
+create index job_keyed on jobs.job (queue, lane, seq) where state = 1 and key <> ''; -- for who looks at a queue
+create index job_head  on jobs.job (queue, key, head) where head is not null;
+
+-- What claims know of the keys of a queue: a row for each that has pending jobs, a policy, or a rate that is in use.
+-- Claims alone change it, but for the policy, and lock the row before they count or take jobs of the key.
+create table jobs.key (
+  queue   int    not null,
+  name    text collate "C" not null,
+  pass    bigint[],     -- its turn at each priority, the lowest goes first; null where it has no pending job, or is kept back
+  blocked int,          -- it is kept back: queue.changed as it was then
+  until   bigint,       -- of a key that is kept back, by its rate, until then; of another, when its rate is as if it had never been used
+  at      bigint not null default 0, -- broker.Bucket
+  used    bigint not null default 0,
+  policy  jsonb,        -- its own, as in queue
+  primary key (name, queue)
+);
+create index key_turn_1 on jobs.key (queue, (pass[1]), name) where pass[1] is not null;
+create index key_turn_2 on jobs.key (queue, (pass[2]), name) where pass[2] is not null;
+create index key_turn_3 on jobs.key (queue, (pass[3]), name) where pass[3] is not null;
+create index key_turn_4 on jobs.key (queue, (pass[4]), name) where pass[4] is not null;
+create index key_blocked on jobs.key (queue, blocked) where blocked is not null;
+create index key_until   on jobs.key (queue, until) where until is not null and blocked is not null;
+create index key_rest    on jobs.key (queue, until) where until is not null and blocked is null;
+create index key_policy  on jobs.key (queue, name) where policy is not null;
+
+-- Keys that claims are to look at: a job of theirs became pending, or what kept them back may be over. Who says so only
+-- inserts, and so waits for nobody.
+create table jobs.call (
+  n     bigint generated always as identity,
+  queue int  not null,
+  key   text collate "C" not null
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_insert_threshold = -1);
+create index call_n on jobs.call (queue, n);
+
+-- The rates of queues that have limits. Who claims from such a queue locks its row before it counts.
+create table jobs.limiter (
+  queue      int primary key,
+  at         bigint not null default 0, -- broker.Bucket of the policy's rate
+  used       bigint not null default 0,
+  retry_at   bigint not null default 0, -- and of the rate of retries
+  retry_used bigint not null default 0
+) with (fillfactor = 50);
 
 create table jobs.dead (
   died_at    bigint not null,
@@ -77,6 +149,7 @@ create table jobs.dead (
   lane       smallint not null,
   given      boolean,
   suppressed boolean,           -- as its tail says
+  head       int,               -- as in job, if it stops its key
   id         text collate "C" not null,
   key        text collate "C",
   unique_key text collate "C",
@@ -86,6 +159,7 @@ create table jobs.dead (
 );
 create index dead_end on jobs.dead (queue, died_at, id);
 create index dead_key on jobs.dead (queue, key, id) where key is not null;
+create index dead_head on jobs.dead (queue, key) where head is not null;
 
 -- Completed and cancelled records. Those that a queue keeps for a day or
 -- longer go to the partition of the day on which they expire, which is dropped
@@ -175,7 +249,8 @@ create table jobs.count_total (
   dead      bigint not null default 0,
   cancelled bigint not null default 0,
   waiting   bigint not null default 0,
-  suppressed bigint not null default 0  -- of the dead ones
+  suppressed bigint not null default 0, -- of the dead ones
+  bytes     bigint not null default 0  -- of the bodies of those that are neither active nor final
 );
 create table jobs.count_delta (
   n         bigint generated always as identity, -- the floor relies on these being handed out in order
@@ -186,7 +261,8 @@ create table jobs.count_delta (
   retry     int not null default 0,
   completed int not null default 0,
   dead      int not null default 0,
-  cancelled int not null default 0
+  cancelled int not null default 0,
+  bytes     bigint not null default 0
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_insert_threshold = -1);
 create index count_delta_n on jobs.count_delta (n);
 select setval('jobs.count_delta_n_seq', 1, true);

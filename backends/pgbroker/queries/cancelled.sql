@@ -21,6 +21,8 @@ with clock as materialized (
   insert into jobs.remembered (queue, id, until)
   select e.queue, e.id, clock.now + place.duplicate_span from clock, place, ended e where e.given and e.keep = 0
   on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch
+), called as (
+  insert into jobs.call (queue, key) select distinct queue, key from ended where head is not null
 ), freed as (
   delete from jobs.unique_key u
   where u.queue = (select id from place) and u.key = any (array(select unique_key from ended where unique_key is not null))

@@ -31,7 +31,8 @@ with {{claimable}}, taken as materialized (
   where u.queue = any (array(select queue from share)) and u.key = any (array(select unique_key from leased where unique_key is not null))
     and u.mode = 1 and exists (select from leased l where l.queue = u.queue and l.unique_key = u.key and l.id = u.job)
 ), counted as (
-  insert into jobs.count_delta (queue, pending, active) select queue, -count(*), count(*) from leased group by queue
+  insert into jobs.count_delta (queue, pending, active, bytes)
+  select queue, -count(*), count(*), -sum(octet_length(body)) from leased group by queue
 )
 select queue, lane, seq, cancel, id, created_at, epoch, deliveries, failures, crashes, snoozes, tail, body,
        exists (select from picked where before >= @bytes)

@@ -2,26 +2,26 @@
 -- Params: @now µs|null, @worker, @queues, each once, @each_limit limit for each queue and state, @limit in all, @due_at due times and
 --   @due_turns turns of the scan floors, one for each queue
 -- Returns: one row per queue in order: its number|null, now, layout|null, whether the worker is alive in it,
---   how many jobs became pending in all, next due time|null, the queue's priority round|null
+--   how many jobs became pending in all, next due time|null, the queue's priority round|null, how claims serve it|null
 -- Called by: (*Broker).Claim, in one transaction before claim.sql
 with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), asked as materialized (
-  select s.ord, q.id as queue, q.layout, q.priority_round
+  select s.ord, q.id as queue, q.layout, q.priority_round, q.flow
   from unnest(@queues::text[]) with ordinality as s(name, ord)
-  left join lateral (select id, layout, priority_round from jobs.queue where name = s.name limit 1) q on true
+  left join lateral (select id, layout, priority_round, flow from jobs.queue where name = s.name limit 1) q on true
 ), due as materialized (
-  select d.id, d.run_at, d.seq, d.queue, d.state
+  select d.id, d.run_at, d.seq, d.queue, d.state, d.key
   from (
     -- Behind those that claim_ripe.sql leased only so many that order is kept where due jobs are few.
     select case when leased = 0 then @each_limit else greatest(100 - leased, 0) end as most
     from (select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as leased offset 0) l) t
   cross join asked s cross join (values (2::smallint), (4::smallint)) as o(state)
   cross join lateral (
-    select id, run_at, seq, queue, state from jobs.job j
+    select id, run_at, seq, queue, state, key from jobs.job j
     where {{due}}
     order by j.run_at, j.seq limit t.most for update skip locked) d
-  where s.layout <= 1
+  where s.layout <= 1 and (o.state = 2 or s.flow < 4) -- else flow_retry.sql does it
   limit @limit
 ), turn as materialized (
   -- Row locks gave the transaction its ID before the first seq, as the scan floor asks.
@@ -29,6 +29,8 @@ with clock as materialized (
 ), counted as (
   insert into jobs.count_delta (queue, pending, scheduled, retry)
   select queue, count(*), -count(*) filter (where state = 2), -count(*) filter (where state = 4) from due group by queue
+), called as (
+  insert into jobs.call (queue, key) select distinct queue, key from due where key is not null
 ), promoted as (
   update jobs.job j set state = 1, seq = t.seq, run_at = null
   from turn t
@@ -40,5 +42,5 @@ select s.queue, (select now from clock), s.layout,
        least(
          (select run_at from jobs.job where queue = s.queue and state = 2 and run_at > (select now from clock) order by run_at limit 1),
          (select run_at from jobs.job where queue = s.queue and state = 4 and run_at > (select now from clock) order by run_at limit 1)),
-       s.priority_round
+       s.priority_round, s.flow
 from asked s order by s.ord

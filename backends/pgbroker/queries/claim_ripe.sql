@@ -39,8 +39,9 @@ with {{claimable}}, seen as materialized (
 ), given as materialized (
   select l.*, p.state as was, p.run_at, p.size from leased l join picked p on p.id = l.id
 ), counted as (
-  insert into jobs.count_delta (queue, active, scheduled, retry)
-  select queue, count(*), -count(*) filter (where was = 2), -count(*) filter (where was = 4) from given group by queue
+  insert into jobs.count_delta (queue, active, scheduled, retry, bytes)
+  select queue, count(*), -count(*) filter (where was = 2), -count(*) filter (where was = 4), -sum(octet_length(body))
+  from given group by queue
 ), told as materialized (
   -- Here it is done once, not once for each row.
   select set_config('jobs_claim.leased', count(*)::text, true), set_config('jobs_claim.bytes', sum(size)::text, true) from given

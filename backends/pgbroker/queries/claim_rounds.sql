@@ -62,7 +62,8 @@ with {{claimable}}, taken as materialized (
   where u.queue = any (array(select queue from going)) and u.key = any (array(select unique_key from leased where unique_key is not null))
     and u.mode = 1 and exists (select from leased l where l.queue = u.queue and l.unique_key = u.key and l.id = u.job)
 ), counted as (
-  insert into jobs.count_delta (queue, pending, active) select queue, -count(*), count(*) from leased group by queue
+  insert into jobs.count_delta (queue, pending, active, bytes)
+  select queue, -count(*), count(*), -sum(octet_length(body)) from leased group by queue
 )
 select l.queue, 0::smallint, p.turn, l.cancel, l.id, l.created_at, l.epoch, l.deliveries, l.failures, l.crashes, l.snoozes, l.tail, l.body,
        (select count(*) from chosen) > (select count(*) from picked where before < @bytes)

@@ -1,6 +1,6 @@
 -- enqueue.sql: store new jobs of one queue, of any kind: those whose IDs are free in job, and whose unique keys were taken. They go in
 -- by their IDs, so that batches that share some wait for each other and not in a circle; their turns are those of the batch.
--- Params: @now µs|null, @queue, @limited also when the queue has a depth limit, @ids, @lanes, @bodies, @run_at run times µs|null,
+-- Params: @now µs|null, @queue, @limited also when its policy bounds what it takes, @ids, @lanes, @bodies, @run_at run times µs|null,
 --   @delays µs|null, @retentions µs|null, @given|null, @keys|null, @unique_keys|null, @token of the keys that were taken|null; in these
 --   arrays 0 and '' mean none
 -- Returns: one row: now, whether the queue is served, the IDs stored or null when all were, the IDs of jobs whose unique
@@ -11,7 +11,8 @@ with clock as materialized (
   select coalesce(@now::bigint, case when @token::bigint is not null then nullif(current_setting('jobs_enqueue.now', true), '')::bigint end,
                   (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid
 ), place as materialized (
-  select id from jobs.queue where name = @queue and layout <= 1 and not leaving and (max_depth = 0 or @limited)
+  select id from jobs.queue
+  where name = @queue and layout <= 1 and not leaving and (not bounded or @limited) and (keyed or @keys::text[] is null)
 ), taken as materialized (
   -- Looked up once, key by key: a test per job would be planned as a scan of all keys.
   select key from jobs.unique_key
@@ -29,15 +30,19 @@ with clock as materialized (
          nullif(retention, 0), nullif(given, false), nullif(key, ''), nullif(unique_key, ''), body
   from turn order by id collate "C"
   on conflict (id, queue) do nothing
-  returning id, state
+  returning id, state, key, octet_length(body) as size
 ), freed as (
   delete from jobs.unique_key u
   where @token is not null and u.queue = (select id from jobs.queue where name = @queue) and u.key = any (@unique_keys) and u.token = @token
     and not exists (select from stored s where s.id = u.job)
+), called as (
+  insert into jobs.call (queue, key)
+  select place.id, s.key from place, (select distinct key from stored where state = 1 and key is not null) s
 ), counted as (
-  insert into jobs.count_delta (queue, pending, scheduled)
-  select place.id, c.pending, c.scheduled
-  from place, (select count(*) filter (where state = 1) as pending, count(*) filter (where state = 2) as scheduled from stored) c
+  insert into jobs.count_delta (queue, pending, scheduled, bytes)
+  select place.id, c.pending, c.scheduled, c.bytes
+  from place, (select count(*) filter (where state = 1) as pending, count(*) filter (where state = 2) as scheduled,
+                 coalesce(sum(size), 0) as bytes from stored) c
   where c.pending + c.scheduled > 0
 )
 select clock.now, exists (select from place),

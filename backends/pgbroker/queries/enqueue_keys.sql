@@ -1,8 +1,8 @@
 -- enqueue_keys.sql: take unique keys that are free, or whose hold has run out. Everybody takes them in their order, so that
 -- batches that share some of them wait for each other and not in a circle. The time goes into a setting of the transaction:
 -- the jobs are created at the instant from which their keys are held.
--- Params: @now µs|null, @queue, @limited also when the queue has a depth limit, @keys, each once, @ids, @modes, @ttls times to live µs,
---   0 for none, @token of this enqueue
+-- Params: @now µs|null, @queue, @limited also when its policy bounds what it takes, @keys, each once, @ids, @modes, @ttls times to
+--   live µs, 0 for none, @token of this enqueue
 -- Returns: nothing
 -- Called by: (*Broker).Enqueue, in one transaction before enqueue.sql or restore.sql; (*Broker).Operate
 with clock as materialized (
@@ -10,7 +10,7 @@ with clock as materialized (
   from (select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now) c
 ), wish as materialized (
   select q.id as queue, n.key, n.id, n.mode, clock.now + nullif(n.ttl, 0) as until
-  from clock cross join (select id from jobs.queue where name = @queue and layout <= 1 and (max_depth = 0 or @limited)) q
+  from clock cross join (select id from jobs.queue where name = @queue and layout <= 1 and (not bounded or @limited)) q
   cross join unnest(@keys::text[], @ids::text[], @modes::smallint[], @ttls::bigint[]) as n(key, id, mode, ttl)
   order by n.key collate "C"
 ), lapsed as (

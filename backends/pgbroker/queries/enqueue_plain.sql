@@ -1,7 +1,7 @@
 -- enqueue_plain.sql: store new jobs of one queue and wake, or fail when the ID of one stands in job already. The fast way, for jobs
 -- whose IDs are fresh and that are to run at once and leave nothing behind but when they die: what the server thought over until
 -- a repeat of it had died is not stored again. One that dies at this very moment may be, since this is one statement.
--- Params: @now µs|null, @queue, @limited also when the queue has a depth limit, @ids, @lanes, @bodies, @channel|null, @payload|null
+-- Params: @now µs|null, @queue, @limited also when its policy bounds what it takes, @ids, @lanes, @bodies, @channel|null, @payload|null
 -- Returns: one row, of no use; no row when the queue is not served so, or keeps records, or one of the jobs is dead
 -- Called by: (*Broker).Enqueue
 with stored as (
@@ -11,12 +11,12 @@ with stored as (
     -- Assigning the transaction's ID before any seq is what the scan floor relies on. As a column it would be left out.
     select q.id, coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
     from jobs.queue q
-    where name = @queue and layout <= 1 and not leaving and keep_completed = 0 and (max_depth = 0 or @limited)
+    where name = @queue and layout <= 1 and not leaving and keep_completed = 0 and (not bounded or @limited)
       and pg_current_xact_id() is not null
       and not exists (select from jobs.dead d where d.id = any (@ids::text[]) and d.queue = q.id)
     offset 0) q
   cross join unnest(@ids::text[], @lanes::smallint[], @bodies::bytea[]) as n(id, lane, body)
-  returning queue
+  returning queue, octet_length(body) as size
 )
-insert into jobs.count_delta (queue, pending) select queue, count(*) from stored group by queue
+insert into jobs.count_delta (queue, pending, bytes) select queue, count(*), sum(size) from stored group by queue
 returning case when @channel::text is not null then pg_notify(@channel, @payload)::text end

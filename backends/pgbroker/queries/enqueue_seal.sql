@@ -19,14 +19,14 @@ with clock as materialized (
   delete from jobs.job j
   where j.queue = (select id from place) and j.id = any (array(select id from known))
     and case when @stored::text[] is null then j.xmin = pg_current_xact_id()::xid else j.id = any (@stored) end
-  returning j.id, j.state, j.unique_key
+  returning j.id, j.state, j.unique_key, octet_length(j.body) as size
 ), freed as (
   delete from jobs.unique_key u
   where u.queue = (select id from place) and u.key = any (array(select unique_key from undone where unique_key is not null))
     and u.token = @token
 ), counted as (
-  insert into jobs.count_delta (queue, pending, scheduled)
-  select place.id, -count(*) filter (where state = 1), -count(*) filter (where state = 2) from place, undone group by place.id
+  insert into jobs.count_delta (queue, pending, scheduled, bytes)
+  select place.id, -count(*) filter (where state = 1), -count(*) filter (where state = 2), -sum(size) from place, undone group by place.id
 )
 select id, true as known, null::text as holder from known
 union all

@@ -1,7 +1,7 @@
 -- examine_count.sql: note a change of counts.
--- Params: @queue number of the queue, @pending, @scheduled, @active, @retry, @completed, @dead, @cancelled
+-- Params: @queue number of the queue, @pending, @scheduled, @active, @retry, @completed, @dead, @cancelled, @bytes
 -- Returns: nothing
 -- Called by: (*Broker).Examine
-insert into jobs.count_delta (queue, pending, scheduled, active, retry, completed, dead, cancelled)
-select @queue, @pending, @scheduled, @active, @retry, @completed, @dead, @cancelled
+insert into jobs.count_delta (queue, pending, scheduled, active, retry, completed, dead, cancelled, bytes)
+select @queue, @pending, @scheduled, @active, @retry, @completed, @dead, @cancelled, @bytes
   where pg_current_xact_id() is not null -- before the number of the delta is drawn, as its floor asks

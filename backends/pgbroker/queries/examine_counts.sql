@@ -1,22 +1,25 @@
 -- examine_counts.sql: count jobs and compare that with the counts, all by one snapshot.
 -- Params: @queue name of a queue|null for all, @floor of the deltas of counts
 -- Returns: one row per queue: its number and name, by how much its counts of pending, scheduled, active, retry, completed, dead,
---   cancelled, waiting and suppressed jobs are too low
+--   cancelled, waiting and suppressed jobs are too low, and by how much that of bytes
 -- Called by: (*Broker).Examine
 with place as materialized (
   select id, name from jobs.queue where layout <= 1 and (@queue::text is null or name = @queue)
 ), counted as materialized (
   select queue, sum(pending) as pending, sum(scheduled) as scheduled, sum(active) as active, sum(retry) as retry,
-         sum(completed) as completed, sum(dead) as dead, sum(cancelled) as cancelled
-  from (select queue, pending, scheduled, active, retry, completed, dead, cancelled from jobs.count_total
-        union all select queue, pending, scheduled, active, retry, completed, dead, cancelled from jobs.count_delta where n > @floor) c
+         sum(completed) as completed, sum(dead) as dead, sum(cancelled) as cancelled,
+         sum(bytes) as bytes
+  from (select queue, pending, scheduled, active, retry, completed, dead, cancelled, bytes from jobs.count_total
+        union all select queue, pending, scheduled, active, retry, completed, dead, cancelled, bytes from jobs.count_delta
+        where n > @floor) c
   group by queue
 ), there as materialized (
-  select queue, state, count(*) as n from jobs.job where @queue is null or queue = (select id from place) group by queue, state
+  select queue, state, count(*) as n, sum(octet_length(body)) as bytes from jobs.job
+  where @queue is null or queue = (select id from place) group by queue, state
   union all
-  select queue, 6::smallint, count(*) from jobs.dead where @queue is null or queue = (select id from place) group by queue
+  select queue, 6::smallint, count(*), null from jobs.dead where @queue is null or queue = (select id from place) group by queue
   union all
-  select queue, state, count(*) from jobs.history where @queue is null or queue = (select id from place) group by queue, state
+  select queue, state, count(*), null from jobs.history where @queue is null or queue = (select id from place) group by queue, state
 )
 select p.id, p.name,
        (coalesce((select sum(n) from there where queue = p.id and state = 1), 0) - coalesce(c.pending, 0))::bigint,
@@ -29,5 +32,6 @@ select p.id, p.name,
        (coalesce((select sum(n) from there where queue = p.id and state = 8), 0)
          - coalesce((select waiting from jobs.count_total where queue = p.id), 0))::bigint,
        ((select count(*) from jobs.dead where queue = p.id and suppressed)
-         - coalesce((select suppressed from jobs.count_total where queue = p.id), 0))::bigint
+         - coalesce((select suppressed from jobs.count_total where queue = p.id), 0))::bigint,
+       (coalesce((select sum(bytes) from there where queue = p.id and state <> 3), 0) - coalesce(c.bytes, 0))::bigint
 from place p left join counted c on c.queue = p.id order by p.name

@@ -1,9 +1,10 @@
 -- examine_drop.sql: remove the records of a job that a later one of it has outlived, from one of three tables.
 -- Params: @id and @queue number of its queue, @job whether from job, @dead from dead, @history from history
--- Returns: one row: how many from job by state 1, 2, 3, 4 (a held one is counted here), from history by state 5 and 7, from dead
+-- Returns: one row: how many from job by state 1, 2, 3, 4 (a held one is counted here), from history by state 5 and 7, from dead,
+--   bytes of those from job that were not active
 -- Called by: (*Broker).Examine, in one transaction after examine_lock.sql
 with live as (
-  delete from jobs.job where @job and id = @id and queue = @queue returning state
+  delete from jobs.job where @job and id = @id and queue = @queue returning state, octet_length(body) as size
 ), died as (
   delete from jobs.dead where @dead and id = @id and queue = @queue returning suppressed
 ), kept as (
@@ -15,5 +16,6 @@ with live as (
 )
 select count(*) filter (where state = 1), count(*) filter (where state = 2), count(*) filter (where state = 3),
   count(*) filter (where state = 4),
-       count(*) filter (where state = 5), count(*) filter (where state = 7), count(*) filter (where state = 6)
+       count(*) filter (where state = 5), count(*) filter (where state = 7), count(*) filter (where state = 6),
+       coalesce((select sum(size) from live where state <> 3), 0)
 from (select state from live union all select state from kept union all select 6::smallint from died) gone

@@ -3,6 +3,13 @@
 --   @keep_worker whether they keep their worker, @epochs by how much their epoch rises, @leases that ended
 -- Returns: nothing
 -- Called by: (*Broker).Examine, in one transaction after examine_lock.sql
+with called as (
+  -- Claims look at the keys of all that may be pending now.
+  insert into jobs.call (queue, key)
+  select distinct j.queue, j.key
+  from jobs.job j join unnest(@ids::text[], @queues::int[]) as n(id, queue) on n.id = j.id and n.queue = j.queue
+  where j.id = any (@ids) and j.key is not null
+)
 update jobs.job j set state = n.state, lane = n.lane, run_at = case when n.timed then j.run_at end,
   worker = case when n.held then j.worker end,
   held = case when n.state = 8 then j.held end,

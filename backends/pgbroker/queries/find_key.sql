@@ -5,7 +5,8 @@
 (select 0::bigint, 0::bigint, j.state, j.run_at, null::bigint, j.cancel, coalesce(j.held, (select w.id from jobs.worker w
   where w.num = j.worker)),
         j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body
- from jobs.job j where j.queue = (select id from jobs.queue where name = @queue) and j.key = @key and j.id > @id order by j.id limit @limit)
+ from jobs.job j where j.queue = (select id from jobs.queue where name = @queue) and j.key = @key and j.id > @id and j.id <> ''
+ order by j.id limit @limit)
 union all
 (select 0, 0, 6, null, d.died_at, null, null,
         d.id, d.created_at, d.epoch, d.deliveries, d.failures, d.crashes, d.snoozes, d.tail, d.body

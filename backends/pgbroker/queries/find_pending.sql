@@ -4,6 +4,14 @@
 -- Called by: (*Broker).Find
 select j.lane::bigint, j.seq, j.state, j.run_at, null::bigint, j.cancel, null::text,
        j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body
-from jobs.job j
-where j.state = 1 and j.queue = (select id from jobs.queue where name = @queue) and (j.lane, j.seq) > (@lane::smallint, @seq::bigint)
+from (
+  (select * from jobs.job
+   where state = 1 and key is null and queue = (select id from jobs.queue where name = @queue) and (lane, seq) > (@lane::smallint,
+     @seq::bigint)
+   order by lane, seq limit @limit)
+  union all
+  (select * from jobs.job
+   where state = 1 and key <> '' and queue = (select id from jobs.queue where name = @queue) and (lane, seq) > (@lane::smallint,
+     @seq::bigint)
+   order by lane, seq limit @limit)) j
 order by j.lane, j.seq limit @limit

@@ -22,7 +22,7 @@ with place as materialized (
 select pg_snapshot_xmin(s.snapshot)::text::bigint, pg_current_xact_id()::text::bigint, (select last_value from jobs.job_seq),
   array(
     select (select j.seq from jobs.job j
-            where j.state = 1 and j.queue = p.id and j.lane = l.lane::smallint
+            where j.state = 1 and j.key is null and j.queue = p.id and j.lane = l.lane::smallint
               and j.seq > (@floors::bigint[])[(p.ord::int - 1) * 8 + l.lane - 1]
             order by j.seq limit 1)
     from place p cross join generate_series(2, 9) as l(lane)

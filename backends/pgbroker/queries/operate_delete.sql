@@ -8,10 +8,10 @@ with clock as materialized (
   select id, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span from jobs.queue where name = @queue
 ), live as (
   delete from jobs.job where queue = (select id from place) and id = any (@ids::text[]) returning id, state, given, unique_key,
-    coalesce(epoch, 0) as epoch
+    coalesce(epoch, 0) as epoch, key, head, octet_length(body) as size
 ), died as (
   delete from jobs.dead where queue = (select id from place) and id = any (@ids::text[]) returning id, 6::smallint as state, given, epoch,
-    suppressed
+    suppressed, key, head
 ), kept as (
   delete from jobs.history where queue = (select id from place) and id = any (@ids::text[]) returning id, state, given, epoch
 ), gone as materialized (
@@ -25,12 +25,17 @@ with clock as materialized (
   select place.id, gone.id, clock.now + place.duplicate_span, case when @elsewhere::boolean then gone.epoch end from clock, place,
     gone where gone.given
   on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch
+), called as (
+  -- Those of heads, which keep their keys back no more.
+  insert into jobs.call (queue, key)
+  select place.id, h.key from place, (select key from live where head is not null union select key from died where head is not null) h
 ), waited as (
   update jobs.count_total set waiting = waiting - (select count(*) from gone where state = 8),
     suppressed = suppressed - (select count(*) from died where suppressed)
   where queue = (select id from place) and (exists (select from gone where state = 8) or exists (select from died where suppressed))
 )
-insert into jobs.count_delta (queue, pending, scheduled, retry, completed, dead, cancelled)
+insert into jobs.count_delta (queue, pending, scheduled, retry, completed, dead, cancelled, bytes)
 select place.id, -count(*) filter (where state = 1), -count(*) filter (where state = 2), -count(*) filter (where state = 4),
-       -count(*) filter (where state = 5), -count(*) filter (where state = 6), -count(*) filter (where state = 7)
+       -count(*) filter (where state = 5), -count(*) filter (where state = 6), -count(*) filter (where state = 7),
+       -coalesce((select sum(size) from live), 0)
 from place, gone group by place.id

@@ -6,5 +6,8 @@ with place as materialized (
   select id from jobs.queue where name = @queue
 ), live as (
   update jobs.job set body = @body::bytea where queue = (select id from place) and id = @id::text
+  returning octet_length(body) - (select octet_length(body) from jobs.job where queue = (select id from place) and id = @id) as more
+), counted as (
+  insert into jobs.count_delta (queue, bytes) select place.id, live.more from place, live where live.more <> 0
 )
 update jobs.dead set body = @body, epoch = epoch + 1 where queue = (select id from place) and id = @id

@@ -16,7 +16,10 @@ with clock as materialized (
     seq = n.seq, lane = j.lane / 2 * 2 + 1, epoch = coalesce(j.epoch, 0) + 1
   from due, turn n
   where j.queue = (select id from jobs.queue where name = @queue) and j.id = any (@ids) and j.id = n.id
-  returning j.id, j.state
+  returning j.id, j.state, j.key
+), called as (
+  insert into jobs.call (queue, key)
+  select q.id, m.key from jobs.queue q, (select distinct key from moved where state = 1 and key is not null) m where q.name = @queue
 ), counted as (
   -- What left its state is told from the rows as they were, which the locks keep.
   insert into jobs.count_delta (queue, pending, scheduled, retry)

@@ -15,7 +15,10 @@ with place as materialized (
     lane = case when left(j.held, 1) = '1' then j.lane / 2 * 2 else j.lane end
   from turn n
   where j.queue = (select id from place) and j.id = any (@ids) and j.id = n.id
-  returning j.id, j.state
+  returning j.id, j.state, j.key
+), called as (
+  insert into jobs.call (queue, key)
+  select place.id, b.key from place, (select distinct key from back where state = 1 and key is not null) b
 ), counted as (
   insert into jobs.count_delta (queue, pending, scheduled, retry)
   select (select id from place), count(*) filter (where state = 1), count(*) filter (where state = 2), count(*) filter (where state = 4)

@@ -2,7 +2,22 @@
 -- Params: @queue, @changes JSON of rules and their numbers, @channel, @payload
 -- Returns: at most one row, none when the layout is newer: layout, policy, nothing
 -- Called by: (*Broker).Policy
-insert into jobs.queue as q (name, policy) values (@queue, @changes::jsonb)
-on conflict (name) do update set policy = q.policy || @changes::jsonb, leaving = false
-where q.layout <= 1
-returning layout, policy, pg_notify(@channel, @payload)::text
+with place as (
+  insert into jobs.queue as q (name, policy) values (@queue, @changes::jsonb)
+  on conflict (name) do update set policy = q.policy || @changes::jsonb, leaving = false, changed = q.changed + 1,
+    orders = q.orders + case when q.ordered = 0 and (@changes::jsonb->>'ordered')::bigint > 0 then 1 else 0 end
+  where q.layout <= 1
+  returning id, layout, policy, flow, rate
+), skipped as (
+  -- Dead heads are heads no more, also when the order is to stop at dead jobs again.
+  update jobs.dead set head = null where queue = (select id from place where (policy->>'ordered')::bigint = 2) and head is not null
+), limits as (
+  insert into jobs.limiter as l (queue) select id from place where flow & 6 > 0
+  on conflict (queue) do nothing
+), forgotten as (
+  -- What is counted goes with the rule.
+  update jobs.limiter l set at = case when p.rate = 0 then 0 else l.at end, used = case when p.rate = 0 then 0 else l.used end,
+    retry_at = case when p.flow & 4 = 0 then 0 else l.retry_at end, retry_used = case when p.flow & 4 = 0 then 0 else l.retry_used end
+  from place p where l.queue = p.id and (p.rate = 0 or p.flow & 4 = 0)
+)
+select layout, policy, pg_notify(@channel, @payload)::text from place

@@ -16,11 +16,13 @@ with clock as materialized (
       select d.id, d.died_at, row_number() over () as ord
       from (select id, died_at from jobs.dead where queue = (select id from place) order by died_at, id limit @limit) d) f
     where f.ord <= (select surplus from place) or f.died_at + (select keep_dead from place) <= (select now from clock)))
-  returning id, given, suppressed
+  returning id, given, suppressed, key, head
 ), remembered as (
   insert into jobs.remembered (queue, id, until)
   select place.id, gone.id, clock.now + place.duplicate_span from clock, place, gone where gone.given
   on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch
+), called as (
+  insert into jobs.call (queue, key) select place.id, g.key from place, (select distinct key from gone where head is not null) g
 ), counted as (
   insert into jobs.count_delta (queue, dead) select place.id, -count(*) from place, gone group by place.id
 ), listed as (

@@ -1,4 +1,5 @@
--- prune_rest.sql: remove what else has lapsed in a queue: remembered IDs, unique windows, ended workers after a day.
+-- prune_rest.sql: remove what else has lapsed in a queue: remembered IDs, unique windows, ended workers after a day,
+-- what is known of keys whose rate is as if they had never started a job.
 -- Params: @now µs|null, @queue, @limit of each
 -- Returns: one row: how many
 -- Called by: (*Broker).Prune
@@ -23,7 +24,15 @@ with clock as materialized (
       and not exists (select from jobs.job j where j.worker = w.num)
     limit @limit for update skip locked))
   returning num
+), keys as (
+  delete from jobs.key where queue = (select id from place) and name = any (array(
+    select name from jobs.key
+    where queue = (select id from place) and blocked is null and until is not null and until <= (select now from clock)
+      and pass is null and policy is null
+    order by until limit @limit for update skip locked))
+  returning 1
 ), verdicts as (
   delete from jobs.settled where worker = any (array(select num from workers))
 )
 select (select count(*) from ids) + (select count(*) from windows) + (select count(*) from workers)
+  + (select count(*) from keys)

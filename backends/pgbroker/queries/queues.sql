@@ -26,9 +26,15 @@ cross join lateral (
     (select (@from::bigint[])[13 * k - 12:13 * k] from generate_subscripts(@known::text[], 1) k where (@known::text[])[k] = q.name limit 1),
     array_fill(-9223372036854775807, array[13])) as at offset 0) f
 cross join lateral (
-  select array_agg(j.seq order by l.lane) as seqs, array_agg(j.created_at order by l.lane) as created
+  -- Of keys that take turns the next is not looked for, but the one that became pending first.
+  select array_agg(case when k.seq < j.seq or j.seq is null then k.seq else j.seq end order by l.lane) as seqs,
+         array_agg(case when k.seq < j.seq or j.seq is null then k.created_at else j.created_at end order by l.lane) as created
   from generate_series(2, 9) as l(lane) left join lateral (
     select seq, created_at from jobs.job
-    where state = 1 and queue = q.id and lane = l.lane::smallint and seq > f.at[l.lane - 1] order by seq limit 1) j on true) ahead
+    where state = 1 and key is null and queue = q.id and lane = l.lane::smallint and seq > f.at[l.lane - 1] order by seq limit 1) j on true
+  left join lateral (
+    select seq, created_at from jobs.job
+    where q.keyed and state = 1 and key <> '' and queue = q.id and lane = l.lane::smallint and seq > f.at[l.lane - 1]
+    order by seq limit 1) k on true) ahead
 where @queues::text[] is null or q.name = any (@queues)
 order by q.name

@@ -31,6 +31,12 @@ with clock as materialized (
   delete from jobs.count_total t using removed r where t.queue = r.id
 ), deltas as (
   delete from jobs.count_delta d using removed r where d.queue = r.id
+), turns as (
+  delete from jobs.key k using removed r where k.queue = r.id
+), calls as (
+  delete from jobs.call c using removed r where c.queue = r.id
+), limits as (
+  delete from jobs.limiter l using removed r where l.queue = r.id
 ), gone as (
   delete from jobs.queue q using removed r where q.id = r.id
 )

@@ -1,7 +1,7 @@
 -- restore.sql: store jobs of one queue that were elsewhere before, whose IDs are free in job, and whose unique keys were
 -- taken. Those that ended stand in job, too, until restore_end.sql: their IDs are locked by it. They go in by
 -- their IDs, like those of enqueue.sql.
--- Params: @now µs|null, @queue, @limited also when the queue has a depth limit, @ids, @states, @lanes, @bodies, @run_at run times
+-- Params: @now µs|null, @queue, @limited also when its policy bounds what it takes, @ids, @states, @lanes, @bodies, @run_at run times
 --   µs|null, @delays µs|null, @retentions µs|null, @given|null, @keys|null, @unique_keys|null, @take those of them to take|null, @token
 --   of the keys that were taken|null, @epochs there, @created creation times µs, @deliveries, @failures, @crashes, @snoozes, @tails; in
 --   these arrays 0 and '' mean none
@@ -12,7 +12,8 @@ with clock as materialized (
   select coalesce(@now::bigint, case when @token::bigint is not null then nullif(current_setting('jobs_enqueue.now', true), '')::bigint end,
                   (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid
 ), place as materialized (
-  select id from jobs.queue where name = @queue and layout <= 1 and not leaving and (max_depth = 0 or @limited)
+  select id from jobs.queue
+  where name = @queue and layout <= 1 and not leaving and (not bounded or @limited) and (keyed or @keys::text[] is null)
 ), taken as materialized (
   select key from jobs.unique_key
   where @token::bigint is not null and queue = (select id from place) and key = any (@take::text[]) and token = @token

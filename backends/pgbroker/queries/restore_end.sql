@@ -16,7 +16,8 @@ with clock as materialized (
     and u.key = any (array(select unique_key from jobs.job where queue = (select id from place) and id = any (@take_back)
       and unique_key is not null))
 ), live as materialized (
-  select state from jobs.job where queue = (select id from place) and id = any (@keep::text[]) and state < 5
+  select state, key, octet_length(body) as size from jobs.job
+  where queue = (select id from place) and id = any (@keep::text[]) and state < 5
 ), ended as (
   delete from jobs.job j using clock, unnest(@keep::text[], @until::bigint[], @suppressed::boolean[]) as n(id, finished, suppressed)
   where j.queue = (select id from place) and j.id = any (@keep) and j.id = n.id and j.state >= 5
@@ -35,11 +36,15 @@ with clock as materialized (
          e.state, e.given, e.id, e.key, e.tail, e.body
   from clock, ended e where e.state <> 6 and e.finished + e.keep > clock.now
   returning state
+), called as (
+  insert into jobs.call (queue, key)
+  select place.id, l.key from place, (select distinct key from live where state = 1 and key is not null) l
 ), counted as (
-  insert into jobs.count_delta (queue, pending, scheduled, retry, dead, completed, cancelled)
-  select (select id from place), l.pending, l.scheduled, l.retry, e.dead, k.completed, k.cancelled
+  insert into jobs.count_delta (queue, pending, scheduled, retry, dead, completed, cancelled, bytes)
+  select (select id from place), l.pending, l.scheduled, l.retry, e.dead, k.completed, k.cancelled, l.bytes
   from (select count(*) filter (where state = 1) as pending, count(*) filter (where state = 2) as scheduled,
-               count(*) filter (where state = 4) as retry from live) l,
+               count(*) filter (where state = 4) as retry,
+               coalesce(sum(size), 0) as bytes from live) l,
        (select count(*) as dead from ended where state = 6) e,
        (select count(*) filter (where state = 5) as completed, count(*) filter (where state = 7) as cancelled from kept) k
   where l.pending + l.scheduled + l.retry + e.dead + k.completed + k.cancelled > 0

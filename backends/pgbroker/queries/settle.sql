@@ -7,13 +7,14 @@
 --   whether to the front, @deliveries, @failures, @crashes, @snoozes, @tails (null: as it is), @channel|null: wakes claims, @payload
 -- Returns: one row, none when the queue is not served: whether it is watched, the worker's last number|null, its
 --   verdicts|null, the verdicts of this request (ordinal * 16 + state of each item that applied), whether another
---   sending of the request came first, nothing
+--   sending of the request came first, whether ends of leases may make room for other jobs, nothing
 -- Called by: (*Broker).Settle, (*Broker).Claim, (*Broker).CompleteTx, (*Broker).Retire
 with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, pg_current_xact_id() as xid,
          (extract(epoch from statement_timestamp()) * 1000000)::bigint as real
 ), place as materialized (
-  select id, keep_completed, keep_completed_count, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span, watched_until, polled_until
+  select id, keep_completed, keep_completed_count, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span,
+    watched_until, polled_until, ordered, opens
   from jobs.queue where name = @queue and layout <= 1
 ), holder as materialized (
   select num, ended_at is null and @number::bigint is not null as numbered
@@ -38,7 +39,7 @@ with clock as materialized (
   where j.queue = (select id from place) and j.id = any (array(select id from held))
     and j.id = n.id and n.state >= 5 and coalesce(j.epoch, 0) = n.epoch and j.worker is not distinct from (select num from holder)
   returning n.ord, j.id, n.state, coalesce(j.retention, (select keep_completed from place)) as keep, j.given, j.unique_key, j.key, j.lane,
-    j.retention, j.created_at, n.epoch + 1 as epoch, n.deliveries, n.failures, n.crashes, n.snoozes, n.tail,
+    j.retention, j.head, j.created_at, n.epoch + 1 as epoch, n.deliveries, n.failures, n.crashes, n.snoozes, n.tail,
     case when n.state = 6 or coalesce(j.retention, (select keep_completed from place)) > 0 then j.body end as body
 ), turn as materialized (
   -- Of those that go to the front in one request the first goes out first.
@@ -58,7 +59,7 @@ with clock as materialized (
   from turn n
   where j.queue = (select id from place) and j.id = any (array(select id from held))
     and j.id = n.id and coalesce(j.epoch, 0) = n.epoch and j.worker is not distinct from (select num from holder)
-  returning n.ord, n.id, j.state
+  returning n.ord, n.id, j.state, j.key, octet_length(j.body) as size
 ), kept as (
   insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given,
     id, key, tail, body)
@@ -72,10 +73,11 @@ with clock as materialized (
       then ((clock.now + e.keep) / 86400000000)::int end as day) d
   where e.state <> 6 and e.keep > 0
 ), died as (
-  insert into jobs.dead (died_at, created_at, epoch, retention, queue, deliveries, failures, crashes, snoozes, lane, given, id, key,
-    unique_key, tail, body)
+  insert into jobs.dead (died_at, created_at, epoch, retention, queue, deliveries, failures, crashes, snoozes, lane, given, head, id,
+    key, unique_key, tail, body)
   select clock.now, e.created_at, e.epoch, e.retention, place.id, e.deliveries, nullif(e.failures, 0), nullif(e.crashes, 0),
-         nullif(e.snoozes, 0), e.lane / 2 * 2 + 1, e.given, e.id, e.key, e.unique_key, nullif(e.tail, ''), e.body
+         nullif(e.snoozes, 0), e.lane / 2 * 2 + 1, e.given,
+         case when place.ordered = 1 then e.head end, e.id, e.key, e.unique_key, nullif(e.tail, ''), e.body
   from clock, place, ended e where e.state = 6
   -- A record of the ID can only be that of a repeat, of a job that the store thought over for longer than that lived.
   on conflict (id, queue) do nothing
@@ -89,10 +91,14 @@ with clock as materialized (
   where u.queue = (select id from place) and u.key = any (array(select unique_key from ended where unique_key is not null))
     and u.job = any (array(select id from ended where unique_key is not null)) and u.mode <> 2
 ), done as materialized (
-  select ord, id, state, 0::bigint as keep from back union all select ord, id, state, keep from ended
+  select ord, id, state, 0::bigint as keep, key from back union all select ord, id, state, keep, key from ended
+), called as (
+  insert into jobs.call (queue, key)
+  select distinct place.id, d.key from place, done d where d.key is not null and (d.state = 1 or place.opens % 2 = 1 and d.state <> 3)
 ), counted as (
-  insert into jobs.count_delta (queue, active, pending, retry, completed, dead, cancelled)
-  select (select id from place), -c.n, c.pending, c.retry, c.completed, c.dead, c.cancelled
+  insert into jobs.count_delta (queue, active, pending, retry, completed, dead, cancelled, bytes)
+  select (select id from place), -c.n, c.pending, c.retry, c.completed, c.dead, c.cancelled,
+         coalesce((select sum(size) from back where state in (1, 4)), 0)
   from (select count(*) as n, count(*) filter (where state = 1) as pending, count(*) filter (where state = 4) as retry,
           count(*) filter (where state = 5 and keep > 0) as completed, (select count(*) from died) as dead,
           count(*) filter (where state = 7 and keep > 0) as cancelled from done where state <> 3) c
@@ -111,6 +117,6 @@ select greatest(place.watched_until, place.polled_until) > clock.real, (select n
        (select array_agg((ord * 16 + state)::int) from done),
        exists (select from holder where numbered) and not exists (select from last where number >= @number) and not exists (select
          from noted),
-       set_config('jobs_settle.cancelled', (select count(*) from back where state = 7)::text, true)
+       place.opens > 0, set_config('jobs_settle.cancelled', (select count(*) from back where state = 7)::text, true)
          || case when @channel::text is not null then pg_notify(@channel, @payload)::text else '' end
 from clock, place

@@ -6,7 +6,7 @@
 with place as materialized (
   select id, keep_completed, keep_completed_count, coalesce(nullif(duplicate_span, 0), 3600000000) as duplicate_span,
          greatest(watched_until, polled_until) > (extract(epoch from statement_timestamp()) * 1000000)::bigint as watched,
-         coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+         coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now, opens
   from jobs.queue where name = @queue and layout <= 1
 ), holder as materialized (
   select w.num, w.ended_at is null as numbered, s.number, s.verdicts
@@ -46,6 +46,9 @@ with place as materialized (
   delete from jobs.unique_key u
   where u.queue = (select id from place) and u.key = any (array(select unique_key from ended where unique_key is not null))
     and u.job = any (array(select id from ended where unique_key is not null)) and u.mode <> 2
+), called as (
+  insert into jobs.call (queue, key)
+  select distinct p.id, e.key from place p, ended e where p.opens % 2 = 1 and e.key is not null
 ), counted as (
   insert into jobs.count_delta (queue, active, completed, cancelled)
   select (select id from place), -count(*), count(*) filter (where state = 5 and keep > 0), count(*) filter (where state = 7 and keep > 0)
@@ -60,5 +63,5 @@ with place as materialized (
   returning 1
 )
 select p.watched, h.number, h.verdicts, (select array_agg((ord * 16 + state)::int) from ended),
-       coalesce(h.numbered and (h.number is null or h.number < @number), false) and not exists (select from noted)
+       coalesce(h.numbered and (h.number is null or h.number < @number), false) and not exists (select from noted), p.opens > 0
 from place p left join holder h on true

@@ -1,0 +1,264 @@
+package pgbroker
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// How claims serve a queue, as the column flow says: all these bits are for
+// flow_take.sql, none for claim.sql.
+const (
+	flowLimits  = 2 // it has limits of its own
+	flowRetries = 4 // it has a rate of retries
+)
+
+// flows remember which queues have keys or limits, as claims were told, and the
+// passes of their jobs without a key: these are this process's, since with passes
+// in the store all claims would wait for each other.
+type flows struct {
+	mu     sync.Mutex
+	queues map[string]*flowing
+}
+
+type flowing struct {
+	flow   int16
+	passes [broker.Priorities]int64
+}
+
+// turnPass is by how much one turn moves the pass of a key of weight 1.
+const turnPass = 1_000_000
+
+// of says how a queue is served, as far as this process knows.
+func (f *flows) of(queue string) (flow int16, passes []int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if q := f.queues[queue]; q != nil {
+		p := q.passes
+		return q.flow, p[:]
+	}
+	return 0, nil
+}
+
+// note takes what a claim was told of a queue. It reports whether the queue is to
+// be asked in another way than the claim did.
+func (f *flows) note(queue string, flow int16) (begins bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q := f.queues[queue]
+	switch {
+	case flow == 0:
+		delete(f.queues, queue)
+	case q == nil:
+		if f.queues == nil {
+			f.queues = make(map[string]*flowing)
+		}
+		f.queues[queue] = &flowing{flow: flow}
+		return true
+	default:
+		begins = flow&^q.flow&flowLimits != 0 // its limits were not looked at
+		q.flow = flow
+	}
+	return begins
+}
+
+// took counts turns of the jobs without a key, by priority, where the keys had
+// these lowest passes; -1 is of a priority of which no job went.
+func (f *flows) took(queue string, turns, lowest [broker.Priorities]int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q := f.queues[queue]
+	if q == nil {
+		return
+	}
+	for i, n := range turns {
+		pass, floor := &q.passes[i], lowest[i]
+		if *pass == 0 && floor >= 0 {
+			*pass = floor + turnPass - 1 // as a new key
+		}
+		if n > 0 {
+			*pass = min(max(*pass, floor-1), floor+turnPass) + n*turnPass
+		}
+	}
+}
+
+// any reports whether one of the queues has keys or limits.
+func (f *flows) any(shares []broker.Share) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, s := range shares {
+		if f.queues[s.Queue] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// callsLook is how many keys a claim looks at beside those whose turn it is, of
+// each kind: it digests so many single enqueues of one key at once.
+const callsLook = 1000
+
+// flowTries is how often a claim looks again at a queue of which it did not get
+// all it may have. Each look leaves fewer keys that give nothing.
+const flowTries = 5
+
+// flowShare is what a claim learns of one queue with keys or limits.
+type flowShare struct {
+	room           int64 // of the queue's limits
+	retried        int   // jobs in retry that became pending
+	turns, calls   int   // keys that were locked for their turn, and that were to be looked at
+	passed         int   // of these others were at work on
+	taken, allowed int
+	keyless, keyed bool // jobs without a key are pending, and others
+	over           bool // jobs were locked that were not leased
+	left           bool // keys may be served that were not
+
+	// When time makes room: for the queue, a retry, a key.
+	roomAt, fullUntil, retryAt, keyAt *int64
+}
+
+// flowSteps are the statements that serve one queue with keys or limits.
+func (c *claiming) flowSteps(i int, from []int64) []step {
+	share := &c.shares[i]
+	flow, passes := c.b.flows.of(share.Queue)
+	s := &c.flows[i]
+	*s = flowShare{room: math.MaxInt64, allowed: share.Max}
+	turns := min(share.Max, c.limit)
+	if c.state[share.Queue].looks > 0 {
+		turns = broker.MaxClaim // the first ones had nothing to give
+	}
+	var steps []step
+	if flow&(flowLimits|flowRetries) != 0 {
+		steps = append(steps, c.b.step("flow_limit", nil, share.Queue))
+	}
+	if flow&flowRetries != 0 {
+		steps = append(steps, c.b.step("flow_retry", one(&s.retried, &s.retryAt), c.now.micros, share.Queue, promoteLimit))
+	}
+	var ignored any
+	if flow&flowLimits != 0 {
+		steps = append(steps, c.b.step("flow_room", one(&s.room, &s.fullUntil, &ignored), c.now.micros, share.Queue))
+	}
+	turn := int64(0)
+	if rounds := c.b.rounds.take([]string{share.Queue}, []int32{int32(share.Max)}, c.limit); rounds != nil {
+		turn = rounds[0]
+	}
+	return append(steps,
+		c.b.step("flow_lock", one(&s.turns, &s.calls, &s.passed, &ignored, &ignored), c.now.micros, c.worker, share.Queue, share.Max, c.limit,
+			turns, callsLook),
+		c.b.step("flow_take", func(r rows) error { return c.scanFlow(r, i) }, c.now.micros, share.Queue,
+			from[i*lanes:][:lanes], c.room, passes, turn),
+		c.b.step("flow_left", one(&s.left, &s.keyAt, &s.roomAt, &s.keyless, &s.keyed, &ignored), c.now.micros, share.Queue))
+}
+
+// scanFlow reads what flow_take.sql gave.
+func (c *claiming) scanFlow(r rows, i int) error {
+	before := len(c.jobs)
+	var lane int16
+	var free bool
+	var floor int64
+	var placed []int16
+	var lines []bool
+	var floors []int64
+	err := c.scanEach(r, func() { placed, lines, floors = append(placed, lane), append(lines, free), append(floors, floor) }, &lane,
+		&free, &floor, &c.flows[i].over)
+	keyless, lowest := [broker.Priorities]int64{}, [broker.Priorities]int64{-1, -1, -1, -1}
+	for n, free := range lines {
+		at := placed[n]/2 - 1
+		if lowest[at] = floors[n]; free {
+			keyless[at]++
+		}
+	}
+	c.b.flows.took(c.shares[i].Queue, keyless, lowest)
+	c.flows[i].taken = len(c.jobs) - before
+	return err
+}
+
+// flowed is called when a round trip to queues with keys or limits has ended: it
+// tells whether asking again can help, at once or when, and asks at once for keys
+// that may have been behind others which had nothing to give.
+func (c *claiming) flowed() {
+	left := c.limit
+	for i := range c.flows {
+		s := &c.flows[i]
+		queue := c.shares[i].Queue
+		state := c.state[queue]
+		allowed := min(s.allowed, left)
+		left -= s.taken
+		full := s.room <= int64(s.taken)
+		if full {
+			s.keyAt = nil
+		}
+		if full && s.roomAt == nil {
+			s.roomAt = s.fullUntil // the time has come since
+		}
+		if !s.keyless && !s.keyed {
+			s.roomAt = nil
+		}
+		for _, at := range []*int64{s.roomAt, s.retryAt, s.keyAt} {
+			if at != nil && *at > c.at {
+				state.nextDue = earlier(state.nextDue, broker.FromMicros(*at))
+			}
+		}
+		state.looks++
+		c.state[queue] = state
+		c.b.rounds.giveBack(queue, min(s.allowed, c.limit)-s.taken)
+		if s.over || s.taken > 0 && (s.roomAt != nil || s.keyAt != nil) {
+			c.b.wakeOthers(queue) // those that wait may not know the time at which there is room
+		}
+		c.more = c.more || s.retried >= promoteLimit
+		switch {
+		case state.err != nil || full || !s.left && !s.keyless: // asking again helps when there is room
+		case s.taken == allowed || c.size >= c.room:
+			c.more = true
+		case !s.left:
+		default: // those behind it gave nothing
+			others := s.taken == 0 && s.turns == 0 && s.calls == s.passed
+			switch {
+			case !others && state.looks < flowTries:
+				c.begins = append(c.begins, broker.Share{Queue: queue, Max: s.allowed - s.taken})
+			case s.taken > 0:
+				c.more = true
+			default:
+				c.passed = true
+			}
+			for j, later := range c.shares[i+1:] {
+				c.begins = append(c.begins, later)
+				c.b.rounds.giveBack(later.Queue, min(c.flows[i+1+j].allowed, c.limit))
+			}
+			return
+		}
+	}
+}
+
+// passedPause is how long a claim that waits leaves another alone that is at work
+// on a key, at first; it doubles up to 32 times as long.
+const passedPause = 2 * time.Millisecond
+
+// cut takes the first shares that are served in one way, of those that no
+// queue stands in twice.
+func (f *flows) cut(round, rest []broker.Share) (run, left []broker.Share, flow bool) {
+	for i, s := range round {
+		kind, _ := f.of(s.Queue)
+		if i == 0 {
+			flow = kind != 0
+		} else if flow != (kind != 0) {
+			return round[:i], append(round[i:len(round):len(round)], rest...), flow
+		}
+	}
+	return round, rest, flow
+}
+
+// askBehind asks the shares anew that a queue with keys or limits kept back.
+func (c *claiming) askBehind() {
+	taken := make(map[string]int)
+	for i := range c.jobs {
+		taken[c.jobs[i].Queue]++
+	}
+	for _, s := range c.shares[c.behind-1:] {
+		if s.Max -= taken[s.Queue]; s.Max > 0 {
+			c.begins = append(c.begins, s)
+		}
+	}
+}

@@ -1,0 +1,23 @@
+-- enqueue_plain_keyed.sql: store new jobs as enqueue_plain.sql does, of which some have a key, and call their keys.
+-- Params: @now µs|null, @queue, @limited also when its policy bounds what it takes, @ids, @lanes, @bodies, @keys '' for none,
+--   @channel|null, @payload|null
+-- Returns: as enqueue_plain.sql; also no row when the queue is not known to have jobs with keys
+-- Called by: (*Broker).Enqueue
+with stored as (
+  insert into jobs.job (queue, id, state, lane, seq, created_at, key, body)
+  select q.id, n.id, 1, n.lane, nextval('jobs.job_seq'), q.now, nullif(n.key, ''), n.body
+  from (
+    -- Assigning the transaction's ID before any seq is what the scan floor relies on. As a column it would be left out.
+    select q.id, coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+    from jobs.queue q
+    where name = @queue and layout <= 1 and not leaving and keyed and keep_completed = 0 and (not bounded or @limited)
+      and pg_current_xact_id() is not null
+      and not exists (select from jobs.dead d where d.id = any (@ids::text[]) and d.queue = q.id)
+    offset 0) q
+  cross join unnest(@ids::text[], @lanes::smallint[], @bodies::bytea[], @keys::text[]) as n(id, lane, body, key)
+  returning queue, key, octet_length(body) as size
+), called as (
+  insert into jobs.call (queue, key) select distinct queue, key from stored where key is not null
+)
+insert into jobs.count_delta (queue, pending, bytes) select queue, count(*), sum(size) from stored group by queue
+returning case when @channel::text is not null then pg_notify(@channel, @payload)::text end

@@ -1,0 +1,5 @@
+-- examine_call.sql: have claims look at the key of a job.
+-- Params: @id, @queue number of its queue
+-- Returns: nothing
+-- Called by: (*Broker).Examine
+insert into jobs.call (queue, key) select queue, key from jobs.job where id = @id and queue = @queue and key is not null

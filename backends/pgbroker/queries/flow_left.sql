@@ -1,0 +1,36 @@
+-- flow_left.sql: whether keys of a queue may be served that were not, and when one may whose rate is used up. When the queue did
+-- not give what it might have, those behind it give nothing. Of a queue that the claim may not take from it says no.
+-- Params: @now µs|null, @queue
+-- Returns: one row, none when there is no such queue: whether, when|null, when the queue's own rate has room again|null, whether
+--   jobs without a key are pending, whether others are, nothing
+-- Called by: (*Broker).Claim, in one transaction after flow_take.sql
+with left_over as materialized (
+select exists (select from jobs.call where queue = q.id)
+    or exists (select from jobs.key where queue = q.id and pass[1] is not null)
+    or exists (select from jobs.key where queue = q.id and pass[2] is not null)
+    or exists (select from jobs.key where queue = q.id and pass[3] is not null)
+    or exists (select from jobs.key where queue = q.id and pass[4] is not null)
+    or exists (select from jobs.key where queue = q.id and blocked < q.changed) as has,
+  (select until from jobs.key where queue = q.id and blocked is not null and until is not null order by until limit 1) as until,
+  b.next,
+  (select true from jobs.job where state = 1 and key is null and queue = q.id order by lane, seq limit 1) is not null as keyless,
+  (select true from jobs.job where state = 1 and key <> '' and queue = q.id order by lane, seq limit 1) is not null as keyed,
+  q.id
+from jobs.queue q
+left join lateral (
+  select f.next
+  from (select at, used from jobs.limiter where queue = q.id and q.rate > 0 limit 1) l
+  cross join lateral (
+    select l.at, l.used, q.rate as jobs, coalesce((q.policy->>'rate_per')::bigint, 0) as per,
+           coalesce((q.policy->>'rate_burst')::bigint, 0) as burst,
+           coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now) b
+  cross join lateral ({{bucket}}) f where f.next is not null) b on true
+where q.name = @queue
+)
+select l.has and s.served, l.until, l.next, l.keyless and s.served, l.keyed and s.served,
+       case when l.has and s.served and split_part(s.share, ':', 3)::int >
+         coalesce(nullif(current_setting('jobs_claim.leased', true), ''), '0')::int - split_part(s.share, ':', 4)::int
+         then set_config('jobs_claim.leased', '1000000', true) end
+from left_over l cross join lateral (
+  select share, split_part(share, ':', 1) = l.id::text as served from (
+    select coalesce(current_setting('jobs_claim.share', true), '') as share) c offset 0) s

@@ -1,0 +1,70 @@
+-- flow_lock.sql: lock the keys whose turn it is, and those that are to be looked at: that were called, whose rate has room
+-- again, or that were kept back under another policy. Keys that another claim has locked are passed over, and stay called.
+-- Nothing is locked in a queue that is not served, or is paused, or where the worker is not alive, or whose limits leave no room; those of
+-- a queue whose limits were not looked at in this transaction leave none.
+-- Whose rows are locked here, flow_take.sql looks at by a later snapshot: what this one shows may be older than the lock.
+-- Params: @now µs|null, @worker, @queue, @limit of its share, @total limit of all shares, @turns how many keys
+--   to lock for their turn, @calls how many to look at, of each kind
+-- Returns: one row: how many keys have their turn, how many were to be looked at, how many of these were passed over, nothing,
+--   nothing
+-- Called by: (*Broker).Claim
+with share as materialized (
+  select q.id as queue, w.num as worker, q.priority_round, q.changed,
+         greatest(least(@limit::int, @total::int - coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0),
+           case when q.flow & 2 > 0 then case when split_part(current_setting('jobs_claim.room', true), ':', 1) = q.id::text
+             then split_part(current_setting('jobs_claim.room', true), ':', 2)::bigint else 0 end end), 0)::int as most
+  from jobs.queue q
+  cross join lateral (select num from jobs.worker where queue = q.id and id = @worker and ended_at is null limit 1 for key share) w
+  where q.name = @queue and q.layout <= 1 and not q.paused
+), calls as materialized (
+  select n, key from jobs.call where queue = (select queue from share where most > 0) order by n limit @calls for update skip locked
+), again as materialized (
+  select key from calls
+  union
+  (select name from jobs.key where queue = (select queue from share where most > 0) and blocked is not null and until is not null
+    and until <= coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) order by until limit @calls)
+  union
+  (select name from jobs.key where queue = (select queue from share where most > 0) and blocked < (select changed from share)
+    order by blocked limit @calls)
+), known as materialized (
+  select name from jobs.key where queue = (select queue from share) and name = any (array(select key from again))
+), had as materialized (
+  select name from jobs.key where queue = (select queue from share) and name = any (array(select key from again))
+  for no key update skip locked
+), made as (
+  -- In the order of their names: claims that make the same ones wait for each other, and not in a circle.
+  insert into jobs.key (queue, name)
+  select (select queue from share), key from again where key not in (select name from known) order by key
+  on conflict do nothing returning name
+), room as materialized (
+  select case when most > 0 then @turns::int else 0 end as most, priority_round from share
+), turn_1 as materialized (
+  select name from jobs.key where queue = (select queue from share) and pass[1] is not null
+  order by pass[1], name limit (select most from room) for no key update skip locked
+), turn_2 as materialized (
+  select name from jobs.key where queue = (select queue from share) and pass[2] is not null order by pass[2], name
+  limit (select case when priority_round > 0 then most else greatest(most - (select count(*) from turn_1), 0) end from room)
+  for no key update skip locked
+), turn_3 as materialized (
+  select name from jobs.key where queue = (select queue from share) and pass[3] is not null order by pass[3], name
+  limit (select case when priority_round > 0 then most else greatest(most - (select count(*) from turn_1)
+    - (select count(*) from turn_2), 0) end from room)
+  for no key update skip locked
+), turn_4 as materialized (
+  select name from jobs.key where queue = (select queue from share) and pass[4] is not null order by pass[4], name
+  limit (select case when priority_round > 0 then most else greatest(most - (select count(*) from turn_1)
+    - (select count(*) from turn_2) - (select count(*) from turn_3), 0) end from room)
+  for no key update skip locked
+), looked as materialized (
+  select name from had union select name from made
+), heard as (
+  delete from jobs.call where n = any (array(select c.n from calls c join looked l on l.name = c.key)) and queue = (select queue from share)
+), locked as materialized (
+  select name from looked union select name from turn_1 union select name from turn_2 union select name from turn_3
+  union select name from turn_4
+)
+select (select count(*) from turn_1) + (select count(*) from turn_2) + (select count(*) from turn_3) + (select count(*) from turn_4),
+       (select count(*) from again), (select count(*) from again) - (select count(*) from looked),
+       set_config('jobs_claim.share', coalesce((select queue || ':' || worker || ':' || most || ':'
+         || coalesce(nullif(current_setting('jobs_claim.leased', true), ''), '0') from share), ''), true),
+       set_config('jobs_claim.keys', coalesce((select array_agg(name)::text from locked), '{}'), true)

@@ -1,0 +1,27 @@
+-- flow_room.sql: for how many jobs the limits of a queue leave room. It leaves that in a setting of the transaction, for the
+-- statements after it. Active jobs are counted by their leases: a count that was kept could drift.
+-- Params: @now µs|null, @queue
+-- Returns: one row, none when the queue has no limits: how many, when its rate leaves room again|null, nothing
+-- Called by: (*Broker).Claim, in one transaction after flow_limit.sql
+with place as materialized (
+  select id, max_active, rate, coalesce((policy->>'rate_per')::bigint, 0) as per, coalesce((policy->>'rate_burst')::bigint, 0) as burst,
+         coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  from jobs.queue where name = @queue and layout <= 1 and not paused and flow & 2 > 0
+), active as materialized (
+  select count(*) as n from place p cross join lateral (
+    select from jobs.worker w cross join lateral (select from jobs.job j where j.worker = w.num limit p.max_active) j
+    where w.queue = p.id and not w.drained limit p.max_active) l
+  where p.max_active > 0
+), bucket as materialized (
+  select p.id, f.*
+  from place p cross join lateral (select at, used from jobs.limiter where queue = p.id limit 1) l
+  cross join lateral (select l.at, l.used, p.rate as jobs, p.per, p.burst, p.now) b
+  cross join lateral ({{bucket}}) f
+), moved as (
+  update jobs.limiter l set at = b.at, used = b.used from bucket b where l.queue = b.id and (l.at, l.used) is distinct from (b.at, b.used)
+), room as materialized (
+  select p.id, greatest(least(case when p.max_active > 0 then p.max_active - (select n from active) end,
+                              case when p.rate > 0 then coalesce((select free from bucket), 0) end), 0) as n
+  from place p
+)
+select n, (select next from bucket), set_config('jobs_claim.room', id || ':' || n, true) from room

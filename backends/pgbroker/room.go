@@ -1,0 +1,175 @@
+package pgbroker
+
+import (
+	"context"
+	"maps"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// queueRoom is what queue_room.sql says of a queue; all zero when there is none.
+type queueRoom struct {
+	number      int32
+	layout      int
+	policy      broker.Policy
+	bounded     bool  // the policy bounds what an enqueue stores
+	keyed       bool  // jobs with a key have come
+	used, bytes int64 // of the depth
+	keys        map[string]keyRoom
+}
+
+// keyRoom is how deep a key is, and may be.
+type keyRoom struct{ limit, used int64 }
+
+func (b *Broker) room(ctx context.Context, s session, queue string) (q queueRoom, err error) {
+	deltas := b.deltas.look()
+	var rules []byte
+	err = s.run(ctx, b.step("queue_room", one(&q.number, &q.layout, &rules, &q.bounded, &q.keyed, &q.used, &q.bytes), queue, deltas.floor),
+		deltas.step(b))
+	if _, own := s.(*ownPort); own && err == nil && q.number != 0 { // the snapshot of a caller's transaction may be old
+		b.deltas.raise(deltas)
+	}
+	if err == nil && deltas.many && q.bounded {
+		b.tasks.start(func(ctx context.Context) { b.foldSome(ctx) }) // for the next
+	}
+	if err == nil && q.layout <= knownLayout {
+		q.policy, err = readPolicy(rules)
+	}
+	return q, err
+}
+
+// lookKeys adds what is known of the keys of a run's first jobs.
+func (b *Broker) lookKeys(ctx context.Context, to port, f *flush, q *queueRoom) error {
+	q.keys = make(map[string]keyRoom)
+	names := make([]string, 0, 8)
+	for _, j := range f.jobs[:min(len(f.jobs), broker.MaxBatch)] {
+		if j.Body.Key != "" {
+			names = append(names, j.Body.Key)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return to.byIndex(ctx, b.step("key_depth", each(func(r rows) error {
+		var name string
+		var k keyRoom
+		err := r.Scan(&name, &k.limit, &k.used)
+		q.keys[name] = k
+		return err
+	}), f.queue, distinct(names)))
+}
+
+// full is why there is no room for a job, nil when there is.
+func (q *queueRoom) full(j *broker.NewJob) error {
+	if !j.TakesRoom() {
+		return nil
+	}
+	if p := &q.policy; p.MaxDepth > 0 && q.used >= p.MaxDepth {
+		return broker.QueueFull(q.used, p.MaxDepth)
+	} else if p.MaxBytes > 0 && q.bytes >= p.MaxBytes {
+		return broker.BytesFull(q.bytes, p.MaxBytes)
+	}
+	if k, ok := q.keys[j.Body.Key]; ok && k.used >= k.limit {
+		return broker.KeyFull(j.Body.Key, k.used, k.limit)
+	}
+	return nil
+}
+
+// take counts a job that is stored.
+func (q *queueRoom) take(j *broker.NewJob) {
+	q.used++
+	if q.policy.MaxBytes > 0 {
+		q.bytes += int64(len(broker.AppendBody(nil, &j.Body)))
+	}
+	if k, ok := q.keys[j.Body.Key]; ok {
+		k.used++
+		q.keys[j.Body.Key] = k
+	}
+}
+
+// bounded refuses those of rest's first jobs that the queue's policy does not take,
+// and returns how many of those that are left may be stored now, in order: behind
+// them is one for which there may be no room.
+func (b *Broker) bounded(ctx context.Context, to port, rest *flush) (room int, err error) {
+	q, err := b.room(ctx, to, rest.queue)
+	if err != nil {
+		return 0, err
+	}
+	if rest.pastLimit = q.bounded; !q.bounded {
+		b.limited.Delete(rest.queue)
+		return len(rest.jobs), nil
+	}
+	admitted := rest.part(nil, nil)
+	for i, j := range rest.jobs {
+		if err := q.policy.Admit(j); err != nil {
+			rest.receipts[i].Err = broker.About(err, "enqueue", j.Queue, j.ID)
+		} else {
+			admitted.jobs, admitted.receipts = append(admitted.jobs, j), append(admitted.receipts, rest.receipts[i])
+		}
+	}
+	rest.jobs, rest.receipts = admitted.jobs, admitted.receipts
+	if err := b.lookKeys(ctx, to, rest, &q); err != nil || len(rest.jobs) == 0 {
+		return 0, err
+	}
+	out := rest.part(nil, nil)
+	var why []error
+	now := q // as it is, before any of these is stored
+	now.keys = maps.Clone(q.keys)
+	taken := 0
+	seen := make(map[string]bool)
+	for i, j := range rest.jobs {
+		if seen[j.ID] || !sameKind(rest.jobs[0], j) {
+			break
+		}
+		seen[j.ID] = true
+		if err := now.full(j); err != nil {
+			out.jobs, out.receipts, why = append(out.jobs, j), append(out.receipts, rest.receipts[i]), append(why, err)
+			continue
+		}
+		if q.full(j) != nil {
+			break
+		}
+		q.take(j)
+		taken++
+	}
+	if len(out.jobs) == 0 {
+		return taken, nil
+	}
+	left, gone := rest.part(nil, nil), make(map[*broker.Receipt]bool, len(out.receipts))
+	for _, r := range out.receipts {
+		gone[r] = true
+	}
+	for i, j := range rest.jobs {
+		if !gone[rest.receipts[i]] {
+			left.jobs, left.receipts = append(left.jobs, j), append(left.receipts, rest.receipts[i])
+		}
+	}
+	rest.jobs, rest.receipts = left.jobs, left.receipts
+	if err := b.turnAway(ctx, to, out, why); err != nil {
+		rest.jobs, rest.receipts = append(out.jobs, rest.jobs...), append(out.receipts, rest.receipts...)
+		return 0, err
+	}
+	return taken, nil
+}
+
+// turnAway refuses jobs for which there is no room: those whose ID exists as
+// duplicates, the others for their reasons.
+func (b *Broker) turnAway(ctx context.Context, to port, f *flush, why []error) (err error) {
+	if f.restored() {
+		err = to.run(ctx, f.lookRestored(nil))
+	} else {
+		f.known, err = b.known(ctx, to, f)
+	}
+	if err != nil {
+		return err
+	}
+	for i, r := range f.receipts {
+		if f.known[r.ID] {
+			r.Holder = r.ID
+			f.refuse(f.jobs[i], r)
+		} else {
+			r.Err = broker.About(why[i], "enqueue", r.Queue, r.ID)
+		}
+	}
+	return nil
+}

@@ -3,6 +3,7 @@ package jobs
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/seed81422ce9/jobs/internal/engine"
 	"github.com/seed81422ce9/jobs/internal/inline"
@@ -69,6 +70,10 @@ func (r *inlineRunner) Step(ctx context.Context, max int) (begun int, err error)
 	}
 	return begun, err
 }
+
+func (r *inlineRunner) Due() time.Time { return r.own.Due() }
+
+func (r *inlineRunner) Queues() []string { return r.own.Queues() }
 
 func (r *inlineRunner) Stop(ctx context.Context) {
 	r.own.Stop(ctx)

@@ -180,9 +180,6 @@ func (h *manyHandler[T]) closeLocked(b *manyBatch[T]) {
 	if h.open[b.key] == b {
 		delete(h.open, b.key)
 		b.timer.Stop()
-		for _, j := range b.jobs {
-			engine.RunOf(j.Context).Gathered()
-		}
 		b.token <- struct{}{}
 	}
 }

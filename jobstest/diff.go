@@ -46,19 +46,11 @@ func (d *differ) values(path string, want, got reflect.Value, depth int) {
 		}
 		return
 	}
-	if want.CanInterface() {
-		switch w := want.Interface().(type) {
-		case time.Time:
-			if !w.Equal(got.Interface().(time.Time)) {
-				d.differ(path, want, got)
-			}
-			return
-		case []byte:
-			if !bytes.Equal(w, got.Interface().([]byte)) {
-				d.differ(path, want, got)
-			}
-			return
+	if same, whole := compareWhole(want, got); whole {
+		if !same {
+			d.differ(path, want, got)
 		}
+		return
 	}
 	switch want.Kind() {
 	case reflect.Struct:
@@ -92,6 +84,35 @@ func (d *differ) values(path string, want, got reflect.Value, depth int) {
 			d.differ(path, want, got)
 		}
 	}
+}
+
+// compareWhole compares values that have no fields to show: bytes, and types that know
+// themselves when two are equal, or show nothing of themselves, such as time.Time.
+func compareWhole(want, got reflect.Value) (same, whole bool) {
+	if !want.CanInterface() || !got.CanInterface() {
+		return false, false
+	}
+	if b, ok := want.Interface().([]byte); ok {
+		return bytes.Equal(b, got.Interface().([]byte)), true
+	}
+	if m, ok := want.Type().MethodByName("Equal"); ok && want.Kind() != reflect.Pointer && want.Kind() != reflect.Interface &&
+		m.Type.NumIn() == 2 && m.Type.In(1) == want.Type() && m.Type.NumOut() == 1 && m.Type.Out(0).Kind() == reflect.Bool {
+		return m.Func.Call([]reflect.Value{want, got})[0].Bool(), true
+	}
+	if want.Kind() == reflect.Struct && !exports(want.Type()) {
+		return reflect.DeepEqual(want.Interface(), got.Interface()), true
+	}
+	return false, false
+}
+
+// exports reports whether a struct has a field that is exported.
+func exports(t reflect.Type) bool {
+	for i := range t.NumField() {
+		if t.Field(i).IsExported() {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *differ) maps(path string, want, got reflect.Value, depth int) {
@@ -163,6 +184,12 @@ func show(v reflect.Value) string {
 				return strconv.Quote(string(x))
 			}
 			return fmt.Sprintf("%d bytes %x", len(x), x)
+		}
+		if v.Kind() == reflect.Struct && !exports(v.Type()) {
+			if v.CanAddr() {
+				return fmt.Sprint(v.Addr().Interface())
+			}
+			return fmt.Sprint(v.Interface())
 		}
 	}
 	switch v.Kind() {

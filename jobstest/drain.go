@@ -99,6 +99,7 @@ func Drain(t testing.TB, b *Broker, h jobs.Handler, opts ...DrainOption) Report 
 	began := b.Now()
 	d.run(began)
 	d.report.Passed = b.Now().Sub(began)
+	d.tellUnserved()
 	if d.noFailures && len(d.report.Failures) > 0 {
 		t.Errorf("%s failed, want none:%s", plural(len(d.report.Failures), "run"), d.failures())
 	}
@@ -218,52 +219,38 @@ func (d *drain) next(began time.Time) (next time.Time, ok bool) {
 	if !d.whole && d.ahead <= 0 {
 		return next, false
 	}
-	now := d.b.Now()
-	reason := !d.whole
-	own := make([]string, 0, len(d.queues)+len(d.cfg.Extensions))
-	for name := range d.queues {
-		own = append(own, name)
+	now, reason := d.b.Now(), !d.whole
+	at := func(due time.Time, isReason bool) {
+		if !due.After(now) || !due.Before(parked.Until) {
+			return
+		}
+		reason = reason || isReason
+		if next.IsZero() || due.Before(next) {
+			next = due
+		}
 	}
+	waits := false // a job, in a queue that is not paused
+	for _, q := range d.look(d.runner.Queues()) {
+		waits = waits || !q.Policy.Paused &&
+			q.Counts[broker.StatePending]+q.Counts[broker.StateScheduled]+q.Counts[broker.StateRetry] > 0
+		for _, w := range q.Workers { // whose jobs are taken over when its lease runs out
+			if w.Held > 0 {
+				at(w.Until, true)
+			}
+		}
+	}
+	at(d.runner.Due(), waits)
 	for _, e := range d.cfg.Extensions {
-		if e.Queue != "" {
-			own = append(own, e.Queue)
+		if e.Queue == "" {
+			continue
 		}
-	}
-	for _, q := range d.look(own) {
-		for _, due := range d.dueIn(q) {
-			if due.IsZero() || !due.After(now) || !due.Before(parked.Until) {
-				continue
-			}
-			if next.IsZero() || due.Before(next) {
-				next = due
-			}
-			switch {
-			case !broker.Reserved(q.Name):
-				reason = true
-			case q.Name != schedule.Queue:
-				reason = reason || due.Sub(d.active) < quietFor
+		for _, q := range d.look([]string{e.Queue}) {
+			for _, due := range []time.Time{q.Oldest[broker.StateScheduled], q.Oldest[broker.StateRetry]} {
+				at(due, q.Name != schedule.Queue && due.Sub(d.active) < quietFor)
 			}
 		}
 	}
-	if next.IsZero() || !reason || !d.whole && next.After(began.Add(d.ahead)) {
-		return next, false
-	}
-	return next, true
-}
-
-// dueIn are the times at which a queue has something to do: a job is due, or the lease
-// of a worker runs out that has jobs.
-func (d *drain) dueIn(q broker.QueueInfo) []time.Time {
-	if q.Policy.Paused {
-		return nil
-	}
-	times := []time.Time{q.Oldest[broker.StateScheduled], q.Oldest[broker.StateRetry]}
-	for _, w := range q.Workers {
-		if w.Held > 0 {
-			times = append(times, w.Until)
-		}
-	}
-	return times
+	return next, !next.IsZero() && reason && (d.whole || !next.After(began.Add(d.ahead)))
 }
 
 func (d *drain) look(names []string) []broker.QueueInfo {
@@ -273,6 +260,17 @@ func (d *drain) look(names []string) []broker.QueueInfo {
 		d.t.Fatalf("jobstest: Drain: %v", err)
 	}
 	return reply.Queues
+}
+
+// tellUnserved notes queues that have jobs and are not among those of Config.
+func (d *drain) tellUnserved() {
+	d.t.Helper()
+	served := d.runner.Queues()
+	for _, q := range d.look(nil) {
+		if n := q.Counts[broker.StatePending]; n > 0 && !slices.Contains(served, q.Name) && !broker.Reserved(q.Name) {
+			d.t.Logf("Drain: queue %q has %s, and is not among the Queues of Config", q.Name, plural(int(n), "pending job"))
+		}
+	}
 }
 
 // settled counts what a server settled of the application's jobs.

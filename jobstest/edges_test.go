@@ -3,6 +3,7 @@ package jobstest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/handworker"
 	"github.com/seed81422ce9/jobs/jobstest"
 	"github.com/seed81422ce9/jobs/workflow"
@@ -92,12 +94,54 @@ func TestDrain_LeavesWhatAServerWouldNotRun(t *testing.T) {
 		}
 		for _, queue := range []string{"paused", "other", "mine"} {
 			add(t, b, goodbyeMail, goodbye{To: queue}, jobs.WithQueue(queue))
-			add(t, b, goodbyeMail, goodbye{To: queue}, jobs.WithQueue(queue), jobs.WithDelay(time.Hour))
+			delay := time.Hour
+			if queue != "mine" {
+				delay = 48 * time.Hour
+			}
+			add(t, b, goodbyeMail, goodbye{To: queue}, jobs.WithQueue(queue), jobs.WithDelay(delay))
 		}
 		report := jobstest.Drain(t, b, goodbyeMail.Handler(nothing[goodbye]), jobstest.Everything(),
 			jobstest.Config{Queues: map[string]int{"mine": 1, "paused": 1}})
-		if report.Runs != 2 || len(jobstest.AllEnqueued(t, b, goodbyeMail, jobstest.InState(jobs.StatePending, jobs.StateScheduled))) != 4 {
+		if report.Runs != 2 || report.Passed > 2*time.Hour || len(jobstest.AllEnqueued(t, b, goodbyeMail, jobstest.InState(jobs.StatePending, jobs.StateScheduled))) != 4 {
 			t.Errorf("report %+v", report)
+		}
+	})
+}
+
+func TestDrain_LetsTimePassForWhatARateKeepsBack(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T) {
+		b := jobstest.New(t)
+		rate := broker.Rate{Jobs: 1, Per: time.Hour}
+		if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: "default", Rate: &rate}); err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			add(t, b, goodbyeMail, goodbye{})
+		}
+		h := goodbyeMail.Handler(nothing[goodbye])
+		if report := jobstest.Drain(t, b, h); report.Runs != 1 {
+			t.Errorf("without time, report %+v", report)
+		}
+		if report := jobstest.Drain(t, b, h, jobstest.Everything()); report.Completed != 4 || report.Passed.Round(time.Minute) != 4*time.Hour {
+			t.Errorf("report %+v", report)
+		}
+	})
+}
+
+func TestDrain_RunsJobsThatRequireLabels(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T) {
+		b := jobstest.New(t)
+		add(t, b, goodbyeMail, goodbye{}, jobs.WithLabels("gpu"), jobs.WithDelay(time.Hour))
+		add(t, b, goodbyeMail, goodbye{}, jobs.WithLabels("ssd"))
+		h := goodbyeMail.Handler(nothing[goodbye])
+		cfg := jobstest.Config{Queues: map[string]int{"default": 1}, Labels: []string{"gpu"}}
+		if report := jobstest.Drain(t, b, h, cfg, jobstest.Everything()); report.Completed != 1 {
+			t.Errorf("a server with gpu alone runs %+v", report)
+		}
+		if report := jobstest.Drain(t, b, h); report.Completed != 1 {
+			t.Errorf("one of all queues then runs %+v", report)
 		}
 	})
 }
@@ -162,6 +206,21 @@ func TestDrain_AJobToBeCarefulWithDoesNotWaitForABatch(t *testing.T) {
 	jobstest.Drain(t, b, mux, jobstest.NoFailures(), jobstest.Config{TypeConcurrency: map[string]int{"email:*": 3}})
 	if want := []string{"batch", "suspect"}; !slices.Equal(ran, want) {
 		t.Errorf("ran %q, want %q", ran, want)
+	}
+}
+
+func TestDrain_BatchesMakeRoomForJobsThatWaitForTheirType(t *testing.T) {
+	t.Parallel()
+	b := jobstest.New(t)
+	mux := jobs.NewServeMux()
+	jobs.HandleMany(mux, goodbyeMail, jobs.ManyConfig{Max: 2, Wait: time.Hour, ByKey: true},
+		func(context.Context, []*jobs.BatchJob[goodbye]) error { return nil })
+	for i := range 20 {
+		add(t, b, goodbyeMail, goodbye{}, jobs.WithKey(fmt.Sprint(i)))
+	}
+	report := jobstest.Drain(t, b, mux, jobstest.NoFailures(), jobstest.Config{Concurrency: 5, TypeConcurrency: map[string]int{"email:goodbye": 2}})
+	if report.Completed != 20 {
+		t.Errorf("report %+v", report)
 	}
 }
 
@@ -238,5 +297,44 @@ func BenchmarkDrain_ThirtyDaysOfRetries(b *testing.B) {
 		if report.Runs != 61 || report.Passed < 30*24*time.Hour {
 			b.Fatalf("report %+v", report)
 		}
+	}
+}
+
+func TestDrain_AJobThatIsCancelledWhileItRunsHearsOfIt(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T) {
+		b := jobstest.New(t)
+		add(t, b, goodbyeMail, goodbye{})
+		waiting := add(t, b, goodbyeMail, goodbye{To: "waits"}, jobs.WithDelay(time.Hour))
+		cancel := func(ctx context.Context, queue, id string) error {
+			_, err := inspect.New(b).Select(inspect.Query{Queue: queue, IDs: []string{id}}).Cancel(ctx)
+			return err
+		}
+		report := jobstest.Drain(t, b, goodbyeMail.Handler(func(ctx context.Context, _ goodbye, job *jobs.Job) error {
+			if err := cancel(ctx, job.Queue(), job.ID()); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}))
+		if report.Cancelled != 1 || report.Runs != 1 {
+			t.Errorf("report %+v", report)
+		}
+		if err := cancel(t.Context(), waiting.Queue, waiting.ID); err != nil {
+			t.Error(err)
+		}
+		jobstest.Enqueued(t, b, goodbyeMail, jobstest.InState(jobs.StateCancelled), jobstest.Args(goodbye{To: "waits"}))
+	})
+}
+
+func TestDrain_TellsOfQueuesThatItDoesNotServe(t *testing.T) {
+	t.Parallel()
+	fake := inTest(t, func(t *fakeT) {
+		b := jobstest.New(t)
+		add(t, b, goodbyeMail, goodbye{}, jobs.WithQueue("mail"))
+		jobstest.Drain(t, b, goodbyeMail.Handler(nothing[goodbye]), jobstest.Config{Queues: map[string]int{"default": 1}})
+	})
+	if want := `Drain: queue "mail" has 1 pending job, and is not among the Queues of Config`; !slices.Contains(fake.logs, want) {
+		t.Errorf("the log is %q, want %q", fake.logs, want)
 	}
 }

@@ -222,3 +222,40 @@ func TestEnqueued_RefusesMatchesThatCannotBe(t *testing.T) {
 		fake.wantText(t, c.want)
 	}
 }
+
+func TestEnqueued_ACallThatIsRepeatedIsNoRefusal(t *testing.T) {
+	t.Parallel()
+	fake := inTest(t, func(t *fakeT) {
+		b := jobstest.New(t)
+		b.LoseReply("Enqueue", 1)
+		add(t, b, goodbyeMail, goodbye{To: "ada@x"})
+		jobstest.Enqueued(t, b, goodbyeMail, jobstest.Args(goodbye{To: "eve@x"}))
+	})
+	fake.wantText(t, `
+no job of type "email:goodbye" matches:
+  args: {To: "eve@x"}
+The nearest of 1 job of that type:
+  1. job … in queue "default", pending
+       args.To: want "eve@x", got "ada@x"`)
+}
+
+func TestEnqueued_AJobThatWasMovedIsThereOnce(t *testing.T) {
+	t.Parallel()
+	b := jobstest.New(t)
+	info := add(t, b, goodbyeMail, goodbye{To: "ada@x"})
+	page, err := b.Find(t.Context(), broker.Query{Queue: info.Queue, IDs: []string{info.ID}})
+	if err != nil || len(page.Jobs) != 1 {
+		t.Fatal(page, err)
+	}
+	moved := page.Jobs[0].Copy()
+	moved.Queue = "elsewhere"
+	if _, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{moved}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpDelete, Refs: []broker.Ref{page.Jobs[0].Ref()}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := jobstest.Enqueued(t, b, goodbyeMail); got.Queue != "elsewhere" {
+		t.Errorf("it is found in queue %q", got.Queue)
+	}
+}

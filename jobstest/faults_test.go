@@ -75,6 +75,9 @@ func TestFaults_ALeaseIsLost(t *testing.T) {
 			if lost := runs == 1; errors.Is(err, jobs.ErrLeaseLost) != lost || errors.Is(context.Cause(ctx), jobs.ErrLeaseLost) != lost {
 				t.Errorf("run %d: SetCheckpoint returns %v, the context ended for %v", runs, err, context.Cause(ctx))
 			}
+			if stored := jobstest.Enqueued(t, b, goodbyeMail); runs == 1 && stored.Kept != nil {
+				t.Errorf("without a lease %v is stored", stored.Kept)
+			}
 			if runs == 2 && job.Attempt() != 0 {
 				t.Error("the lost lease was charged as a failure")
 			}

@@ -121,15 +121,14 @@ func (f flat) add(path string, v reflect.Value, depth int) {
 			f.add(fmt.Sprintf("%s[%s]", path, show(k)), v.MapIndex(k), depth+1)
 		}
 	case reflect.Struct:
-		exported := 0
+		if !exports(v.Type()) {
+			f[path] = show(v)
+			return
+		}
 		for i := range v.NumField() {
 			if field := v.Type().Field(i); field.IsExported() {
-				exported++
 				f.add(join(path, field.Name), v.Field(i), depth+1)
 			}
-		}
-		if exported == 0 {
-			f[path] = show(v)
 		}
 	default:
 		f[path] = show(v)

@@ -42,6 +42,10 @@ func (l *enqueueLog) around(b broker.Broker) broker.Broker {
 			l.settled(*reply)
 		case *broker.Claimed:
 			l.settled(reply.Verdicts)
+		case *[]broker.OperationResult:
+			if op := c.Request.(*broker.Operation); op.Kind == broker.OpCancel {
+				l.cancelled(*reply)
+			}
 		}
 		return err
 	})
@@ -66,6 +70,16 @@ func (l *enqueueLog) settled(verdicts []broker.Verdict) {
 	for _, v := range verdicts {
 		if v.Err == nil {
 			l.fates[name{v.Queue, v.ID}] = v.State
+		}
+	}
+}
+
+func (l *enqueueLog) cancelled(results []broker.OperationResult) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range results {
+		if r.Err == nil && r.State != broker.StateActive { // which is still asked to
+			l.fates[name{r.Ref.Queue, r.Ref.ID}] = broker.StateCancelled
 		}
 	}
 }

@@ -37,7 +37,7 @@ func (f matchFunc) criteria(def definition) ([]criterion, error) { return f(def)
 
 // Args wants arguments that are equal to args, after both have been through the
 // definition's codec: a nil slice and an empty one are the same if the codec says so.
-// Fields that are not exported are not compared.
+// Fields that are not exported are not compared, except in types that have no others.
 func Args[T any](args T) Match { return argsMatch("args", args, false) }
 
 // Like wants arguments that are equal to args in the fields that are not zero there.

@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/jobstest"
 	"github.com/seed81422ce9/jobs/schedule"
 	"github.com/seed81422ce9/jobs/workflow"
@@ -18,8 +20,14 @@ func TestDrain_HandsBatchesOver(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
 		b := jobstest.New(t)
 		var sizes []int
+		var busy atomic.Bool
 		mux := jobs.NewServeMux()
 		jobs.HandleMany(mux, goodbyeMail, jobs.ManyConfig{Max: 3, Wait: time.Hour}, func(_ context.Context, batch []*jobs.BatchJob[goodbye]) error {
+			if busy.Swap(true) {
+				t.Error("two batches are at work at once")
+			}
+			defer busy.Store(false)
+			time.Sleep(time.Millisecond) // another one could begin
 			sizes = append(sizes, len(batch))
 			return nil
 		})
@@ -66,6 +74,30 @@ func TestDrain_RunsAWorkflowToItsEnd(t *testing.T) {
 		info, err := workflow.Get(t.Context(), b.Client(), "order-42")
 		if err != nil || info.State != workflow.StateCompleted || report.Passed < 3*24*time.Hour {
 			t.Errorf("the workflow is %v after %v: %v", info.State, report.Passed, err)
+		}
+	})
+}
+
+func TestDrain_AWorkflowNoticesWhatHappenedBetweenTwoDrains(t *testing.T) {
+	t.Parallel()
+	everywhere(t, func(t *testing.T) {
+		b := jobstest.New(t)
+		mux := jobs.NewServeMux()
+		mux.HandleFunc("*", func(context.Context, *jobs.Job) error { return nil })
+		cfg := jobstest.Config{Extensions: []jobs.Extension{workflow.Extension(b.Client(), workflow.ExtensionConfig{})}}
+		ask := workflow.Node{Name: "ask", Task: jobs.NewTask("ask", nil), Delay: time.Hour}
+		err := workflow.Start(t.Context(), b.Client(), workflow.New("w").Add(ask))
+		if err != nil {
+			t.Fatal(err)
+		}
+		jobstest.Drain(t, b, mux, cfg)
+		job := jobstest.Enqueued(t, b, jobstest.Raw("ask"))
+		if _, err := inspect.New(b).Select(inspect.Query{Queue: job.Queue, IDs: []string{job.ID}}).Cancel(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		jobstest.Drain(t, b, mux, cfg)
+		if info, err := workflow.Get(t.Context(), b.Client(), "w"); err != nil || info.State == workflow.StateRunning {
+			t.Errorf("after its node was cancelled the workflow is %v: %v", info.State, err)
 		}
 	})
 }

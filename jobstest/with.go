@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/labels"
 )
 
 // Options are options of package jobs, for the helpers of this one; see With.
@@ -46,7 +47,7 @@ func (opts Options) criteria(def definition) ([]criterion, error) {
 	}
 	var set []criterion
 	for _, f := range fields {
-		if w := f.wanted(&draft[0]); reflect.DeepEqual(w, f.wanted(&draft[1])) {
+		if w := f.wanted(&draft[0]); w != nil && reflect.DeepEqual(w, f.wanted(&draft[1])) {
 			set = append(set, f.criterion(w))
 		}
 	}
@@ -62,8 +63,8 @@ func (opts Options) criteria(def definition) ([]criterion, error) {
 // field is one thing that options set.
 type field struct {
 	name   string
-	wanted func(*broker.NewJob) any
-	got    func(*candidate) any // comparable with what wanted returns
+	wanted func(*broker.NewJob) any // nil for nothing
+	got    func(*candidate) any     // comparable with what wanted returns
 }
 
 // ofBody is a field that a job has as it was enqueued.
@@ -72,7 +73,8 @@ func ofBody(name string, of func(*broker.Body) any) field {
 }
 
 var fields = []field{
-	{"queue", func(n *broker.NewJob) any { return n.Queue }, func(c *candidate) any { return c.job.Queue }},
+	{"queue", func(n *broker.NewJob) any { return baseOf(n.Queue) }, func(c *candidate) any { return baseOf(c.job.Queue) }},
+	{"labels", func(n *broker.NewJob) any { return labelsOf(n.Queue) }, func(c *candidate) any { return labelsOf(c.job.Queue) }},
 	{"id", func(n *broker.NewJob) any { return n.ID }, func(c *candidate) any { return c.job.ID }},
 	{"due", func(n *broker.NewJob) any { return when{n.Delay, n.RunAt} }, func(c *candidate) any {
 		if c.asked == nil && !c.job.RunAt.IsZero() { // of another broker: it keeps the time alone
@@ -96,6 +98,20 @@ var fields = []field{
 	ofBody("payload ref", func(b *broker.Body) any { return b.PayloadRef }),
 	ofBody("unique key", func(b *broker.Body) any { return b.Unique.Key }),
 	ofBody("unique", func(b *broker.Body) any { return held{b.Unique.Key != "", b.Unique.Mode, b.Unique.TTL} }),
+}
+
+// baseOf is the queue that WithQueue names, and labelsOf what WithLabels adds to it, or
+// nil.
+func baseOf(queue string) string {
+	base, _ := labels.Split(queue)
+	return base
+}
+
+func labelsOf(queue string) any {
+	if _, all := labels.Split(queue); len(all) > 0 {
+		return all
+	}
+	return nil
 }
 
 func (f field) criterion(want any) criterion {

@@ -16,6 +16,7 @@ var options = []struct {
 	given, else_ jobs.Option
 }{
 	{"queue", jobs.WithQueue("default"), jobs.WithQueue("mail")},
+	{"labels", jobs.WithLabels("gpu"), jobs.WithLabels("gpu", "ssd")},
 	{"id", jobs.WithID("7"), jobs.WithID("8")},
 	{"due", jobs.WithDelay(time.Hour), jobs.WithDelay(0)},
 	{"priority", jobs.WithPriority(jobs.PriorityLow), jobs.WithPriority(jobs.PriorityNormal)},
@@ -52,7 +53,7 @@ func TestWith_ComparesWhatTheOptionsSet(t *testing.T) {
 no job of type "email:goodbye" matches:
   %[1]s: …
 The nearest of 1 job of that type:
-  1. job 7 in queue "default", scheduled, due in 1h0m0s
+  1. job 7 in queue "default+gpu", scheduled, due in 1h0m0s
        %[1]s: want …, got …`, o.field))
 	}
 }

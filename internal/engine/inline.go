@@ -20,6 +20,10 @@ type Inline struct {
 	s      *Server
 	wakeup chan struct{} // a handler has returned, or waits for its batch
 
+	due       time.Time           // when, by the store's clock, there is something to claim again
+	cancels   <-chan broker.Event // jobs that are asked to cancel; nil while nobody listens
+	stopWatch context.CancelFunc
+
 	// Guarded by Server.mu.
 	begun     int
 	gate      chan struct{}     // closed when no other job comes for the batches that gather
@@ -46,11 +50,13 @@ func (s *Server) Inline(values context.Context, p Policy) (*Inline, bool) {
 }
 
 // Step runs what is due, and what becomes due meanwhile, until it has begun max
-// runs. It returns how many it began. All of them are over, and settled.
+// runs. It returns how many it began. All of them are over, and settled. After that,
+// Due says when there is more to do.
 func (in *Inline) Step(ctx context.Context, max int) (begun int, err error) {
 	if err := in.renew(ctx); err != nil {
 		return 0, err
 	}
+	in.watch(ctx)
 	from := in.begun
 	for in.begun-from < max && err == nil {
 		got, failed := in.claim(ctx)
@@ -63,8 +69,18 @@ func (in *Inline) Step(ctx context.Context, max int) (begun int, err error) {
 	return in.begun - from, errors.Join(err, in.await(ctx))
 }
 
+// Due is when, by the store's clock, something can be claimed that could not in the
+// last Step; zero if that is not known.
+func (in *Inline) Due() time.Time { return in.due }
+
+// Queues are the names of the queues served.
+func (in *Inline) Queues() []string { return in.s.Queues() }
+
 // Stop gives back what is still leased.
 func (in *Inline) Stop(ctx context.Context) {
+	if in.stopWatch != nil {
+		in.stopWatch()
+	}
 	if w := in.s.worker; w != nil {
 		_, _ = in.s.broker.Retire(ctx, broker.RetireRequest{Worker: w.id, Queues: in.s.names})
 	}
@@ -107,6 +123,22 @@ func (in *Inline) renew(ctx context.Context) error {
 	}
 }
 
+// watch listens for jobs that are asked to cancel. If that fails, they are known at the
+// next Step, as they are after the next renewal of a server.
+func (in *Inline) watch(ctx context.Context) {
+	s := in.s
+	if in.cancels != nil || s.limits.NoWatch {
+		return
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	events, err := s.broker.Watch(ctx, broker.WatchRequest{Queues: s.names, Kinds: []broker.EventKind{broker.EventCancel}})
+	if err != nil {
+		stop()
+		return
+	}
+	in.cancels, in.stopWatch = events, stop
+}
+
 // claim leases one job, if one is due, and reports whether it did.
 func (in *Inline) claim(ctx context.Context) (got bool, err error) {
 	s := in.s
@@ -131,6 +163,7 @@ func (in *Inline) claim(ctx context.Context) (got bool, err error) {
 			hook(ClaimEvent{Now: reply.Now, Jobs: reply.Jobs, Asked: 1, Err: err})
 		}
 		now := time.Now()
+		in.due = reply.NextDue
 		s.mu.Lock()
 		s.clock.set(reply.Now, now)
 		s.acceptLocked(w, reply.Jobs, answerSize(reply.Jobs), now)
@@ -205,13 +238,6 @@ func (in *Inline) gathered(r *Run) <-chan struct{} {
 	return in.gate
 }
 
-// goesOn says that a handler waits no more.
-func (in *Inline) goesOn(r *Run) {
-	in.s.mu.Lock()
-	defer in.s.mu.Unlock()
-	delete(in.gathering, r)
-}
-
 // handOver has the batches handed over that wait, and reports whether there were any.
 func (in *Inline) handOver() bool {
 	in.s.mu.Lock()
@@ -246,6 +272,14 @@ func (in *Inline) await(ctx context.Context) error {
 		select {
 		case <-in.wakeup:
 		case <-s.settler.poke:
+		case e, ok := <-in.cancels:
+			if !ok {
+				in.cancels = nil
+			} else if e.Kind == broker.EventCancel {
+				s.mu.Lock()
+				s.cancelRunLocked(e.Queue, e.ID)
+				s.mu.Unlock()
+			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -59,13 +59,6 @@ func (r *Run) Draining() <-chan struct{} {
 	return r.server.draining
 }
 
-// Gathered says that the handler waits no more for others of its batch.
-func (r *Run) Gathered() {
-	if r != nil && r.server != nil && r.server.inline != nil {
-		r.server.inline.goesOn(r)
-	}
-}
-
 // Worker is the ID of the worker that has the lease.
 func (r *Run) Worker() string { return r.worker.id }
 

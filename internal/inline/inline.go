@@ -3,13 +3,22 @@
 // what applications see.
 package inline
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Runner runs jobs in the time of a call.
 type Runner interface {
 	// Step runs what is due, and what becomes due meanwhile, until it has begun max
 	// runs. It returns how many it began; they are over, and settled.
 	Step(ctx context.Context, max int) (begun int, err error)
+	// Due is when, by the store's clock, another job of the queues can be claimed, as
+	// far as the last Step found; zero if that is not known. Jobs of extensions do not
+	// count.
+	Due() time.Time
+	// Queues are the names of the queues served, without those of extensions.
+	Queues() []string
 	// Stop gives back what is still leased.
 	Stop(ctx context.Context)
 }

@@ -57,7 +57,8 @@ func (a *app) source() (storeSource, error) {
 		name, by = cfg.Current, path
 	}
 	if name == "" {
-		return storeSource{}, &usageError{"no store is given: use --broker or --context, set JOBS_BROKER, or choose one with \"jobsctl context use\""}
+		const text = "no store is given: use --broker or --context, set JOBS_BROKER, or choose one with \"jobsctl context use\""
+		return storeSource{}, &usageError{text}
 	}
 	store, err := cfg.named(name, path)
 	return storeSource{url: store.Broker, context: name, by: by}, err

@@ -137,8 +137,8 @@ func (s *transcript) broker() broker.Broker {
 }
 
 // jobs runs a command, and writes down the command, its standard output, its
-// errors with "2> " before each line, and its exit code if that is not 0. It
-// returns the standard output.
+// errors with "2> " before each line, and its exit code if that is not 0: their
+// fields, see there. It returns the standard output.
 func (s *transcript) jobs(args ...string) string {
 	s.t.Helper()
 	return s.write(false, args)
@@ -158,9 +158,10 @@ func (s *transcript) write(sort bool, args []string) string {
 		slices.Sort(lines[1 : len(lines)-1]) // between the heads and the end
 		out = strings.Join(lines, "")
 	}
-	s.text.WriteString(out)
+	hide := strings.NewReplacer(s.hide...)
+	s.text.WriteString(fields(out, args, hide))
 	for line := range strings.Lines(errs) {
-		s.text.WriteString("2> " + strings.TrimRight(line, "\n") + "\n")
+		s.text.WriteString(strings.TrimRight("2> "+facts(hide.Replace(strings.TrimRight(line, "\n")), args), " ") + "\n")
 	}
 	if code != 0 {
 		fmt.Fprintf(&s.text, "exit %d\n", code)
@@ -210,10 +211,11 @@ var unsteady = []struct {
 	{regexp.MustCompile(`\b([0-9.]+(ms|µs|h|m|s))+ ago`), "SPAN ago"},
 	{regexp.MustCompile(`(?m)  (just started|for ([0-9.]+(ms|µs|h|m|s))+)$`), "  RUNNING"}, // a slow machine takes longer than a heartbeat
 	{regexp.MustCompile(`,"longest":\[[^]]*\]`), ""},
-	{regexp.MustCompile(`(?m)  [0-9.]+m?s( +paused)?$`), "  SPAN$1"}, // the column OLDEST
 	{regexp.MustCompile(`("oldest(?:_pending)?_seconds":\{)([^}]+)\}`), "$1…}"},
 	{regexp.MustCompile(`("pid":|\(PID )\d+`), "${1}PID"},
 	{regexp.MustCompile(`\bgo1\.[0-9.]+`), "GO"},
+	{regexp.MustCompile(`\bPID=\d+`), "PID=PID"},
+	{regexp.MustCompile(`\bOLDEST=[0-9.]+m?s`), "OLDEST=SPAN"},
 	{regexp.MustCompile(`  +`), "  "},
 }
 

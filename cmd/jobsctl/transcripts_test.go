@@ -120,7 +120,7 @@ func TestDecide(t *testing.T) {
 		s.jobs("reschedule", "later", "--at", "tomorrow")
 		s.jobs("reschedule", "done")
 		s.jobs("reschedule", "--state", "retry", "--all")
-		s.jobs("reschedule", "--state", "retry", "--all", "--yes")
+		s.jobs("reschedule", "--state", "retry", "--all", "--in", "2h", "--yes")
 		s.jobs("cancel", "waiting")
 		s.stdin = "n\n"
 		s.jobs("cancel", "waiting")

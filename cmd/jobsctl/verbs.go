@@ -14,7 +14,8 @@ var sameWords = [][]string{
 	{"ls", "list"},
 	{"delete", "remove", "rm", "purge"},
 	{"redrive", "requeue"},
-	{"queues", "queue"}, {"workers", "worker"}, {"schedule", "schedules"}, {"workflow", "workflows"}, {"keys", "key"}, {"context", "contexts"}, {"events", "event"},
+	{"queues", "queue"}, {"workers", "worker"}, {"schedule", "schedules"}, {"workflow", "workflows"},
+	{"keys", "key"}, {"context", "contexts"}, {"events", "event"},
 }
 
 // suggestedFor are words of other tools, by the verb that a mistake with them

@@ -107,7 +107,7 @@ func TestStart_LeavesNothingBehindWhenTheStoreRefuses(t *testing.T) {
 				t.Errorf("%s has %v", queue, left)
 			}
 		}
-		depth = 0
+		depth = broker.NoLimit
 		if _, err := w.store.Policy(w.Context(), broker.PolicyRequest{Queue: "small", MaxDepth: &depth}); err != nil {
 			t.Fatal(err)
 		}

@@ -28,7 +28,8 @@ func (b *Broker) alignQueue(ctx context.Context, queue string) error {
 	parts := make([]broker.Policy, len(b.shards))
 	read := func() (missing bool, err error) {
 		some := false
-		for i, a := range ask(ctx, b.shards, func(s *shard) (broker.Policy, error) { return s.Broker.Policy(ctx, broker.PolicyRequest{Queue: queue}) }) {
+		req := broker.PolicyRequest{Queue: queue}
+		for i, a := range ask(ctx, b.shards, func(s *shard) (broker.Policy, error) { return s.Broker.Policy(ctx, req) }) {
 			if a.err != nil {
 				return false, a.err
 			}

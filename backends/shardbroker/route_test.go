@@ -92,8 +92,9 @@ func TestNew_RefusesShardsThatDoNotFit(t *testing.T) {
 func TestLimits_AreThoseThatAllShardsHave(t *testing.T) {
 	t.Parallel()
 	l := limitsOf([]*shard{{Shard: Shard{Broker: limited{limits: broker.Limits{InProcess: true, MaxPayload: 10}}}},
-		{Shard: Shard{Broker: limited{limits: broker.Limits{NoPriority: true, NoUnique: true, NoWait: true, NoWatch: true, NoMark: true, NoExamine: true,
-			NoMove: true, NoFlow: true, TimeStep: time.Second}}}}})
+		{Shard: Shard{Broker: limited{limits: broker.Limits{NoPriority: true, NoUnique: true, NoWait: true, NoWatch: true, NoMark: true,
+			NoExamine: true,
+			NoMove:    true, NoFlow: true, TimeStep: time.Second}}}}})
 	want := broker.Limits{NoPriority: true, NoUnique: true, NoWait: true, NoWatch: true, NoMark: true, NoExamine: true, NoMove: true,
 		NoFlow: true, MaxPayload: 10, TimeStep: time.Second}
 	if l != want {

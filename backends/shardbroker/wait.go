@@ -48,7 +48,8 @@ func (b *Broker) wait(ctx context.Context, req broker.ClaimRequest) (got broker.
 
 // waitOnce waits in shards until one of them ends the wait, early, or the time is
 // over. While one of them waits the failures of others end nothing.
-func (b *Broker) waitOnce(ctx context.Context, req *broker.ClaimRequest, shards []*shard, over time.Time) (got broker.Claimed, early bool, err error) {
+func (b *Broker) waitOnce(ctx context.Context, req *broker.ClaimRequest, shards []*shard,
+	over time.Time) (got broker.Claimed, early bool, err error) {
 	requests := portions(req, shards)
 	waiting, end := context.WithCancel(ctx)
 	defer end()

@@ -22,12 +22,12 @@ func TestWorkflow_NodesRunOnServersThatHaveTheirLabels(t *testing.T) {
 			Node{Name: "trained", Task: jobs.NewTask("train", nil, jobs.WithLabels("gpu"))},
 			Node{Name: "tried", Task: jobs.NewTask("try", nil, jobs.WithKey("acme"), jobs.WithLabelShare("canary", 100)), After: []string{"trained"}},
 		))
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if queue != "" {
 			w.Errorf("nodes ran in %s without a server that has their labels", queue)
 		}
 		w.serve(w.store, jobs.Config{Labels: []string{"gpu", "canary"}})
-		time.Sleep(time.Minute)
+		pass(time.Minute)
 		if queue != "default+gpu default+canary " {
 			w.Errorf("the nodes ran in %s, want default+gpu and default+canary", queue)
 		}

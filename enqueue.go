@@ -13,11 +13,17 @@ import (
 type JobInfo struct {
 	ID    string
 	Queue string
-	State State // pending or scheduled
+	State State // pending or scheduled; waiting if it runs after another one (Behind)
 	// RunAt is when a scheduled job is due, otherwise zero. If the store's
 	// answer was lost and a repetition found the job stored, State and RunAt are
 	// estimates by this process's clock.
 	RunAt time.Time
+	// Replaced says that nothing new was stored: the job ID, which held the unique
+	// key and had not started, has the payload now. See WithUniqueReplace.
+	Replaced bool
+	// Behind is the ID of the running job after which this one runs, if it waits for
+	// that. See WithUniqueKeepLast.
+	Behind string
 }
 
 // Receipt answers one task of EnqueueMany as Enqueue would.
@@ -141,7 +147,12 @@ func (c *enqueueConfig) finish() error {
 func (o *Outgoing) answer(r *broker.Receipt) {
 	switch {
 	case r.Err == nil:
-		o.Err, o.Info = nil, JobInfo{ID: o.ID, Queue: o.Queue, State: r.State, RunAt: r.RunAt}
+		o.Err, o.Info = nil, JobInfo{ID: o.ID, Queue: o.Queue, State: r.State, RunAt: r.RunAt, Replaced: r.Replaced}
+		if r.Replaced {
+			o.Info.ID = r.ID
+		} else {
+			o.Info.Behind = r.Holder
+		}
 	case broker.MayHaveApplied(r.Err):
 		o.Err, o.unclear = r.Err, r.Err
 	case errors.Is(r.Err, broker.ErrDuplicate) && r.Holder == o.ID && o.unclear != nil:

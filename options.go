@@ -16,8 +16,9 @@ type Option interface{ apply(*enqueueConfig) }
 // enqueueConfig is what the options of one Enqueue add up to.
 type enqueueConfig struct {
 	job    *broker.NewJob
-	unique bool // uniqueness was asked for, by whichever option
-	keySet bool // … with a key of its own
+	unique bool          // uniqueness was asked for, by whichever option
+	keySet bool          // … with a key of its own
+	quiet  time.Duration // of a debounce
 
 	labels []string
 	share  labelShare

@@ -32,9 +32,9 @@ func WithUniqueUntilStarted(maxTTL time.Duration) Option {
 }
 
 // WithUniqueWindow makes the job hold its unique key for window after it was
-// enqueued, however it ends. So one job per key is accepted in a window. The
-// window is more than zero and at most 100 years. See WithUniqueUntilDone
-// about the key.
+// enqueued, however it ends. So one job per key is accepted in a window, the
+// first: a throttle. The window is more than zero and at most 100 years. See
+// WithUniqueUntilDone about the key.
 func WithUniqueWindow(window time.Duration) Option {
 	return unique(broker.UniqueWindow, window)
 }
@@ -55,6 +55,48 @@ func WithUniqueKey(key string) Option {
 	})
 }
 
+// WithUniqueReplace makes the job replace the one that holds its unique key, if
+// that has not started: it is pending, scheduled or waits for a retry, and of the
+// same type. The holder keeps its ID and its place, and runs with the new payload,
+// headers, type version, correlation ID and idempotency key. Enqueue then returns
+// no error: JobInfo.Replaced is set, and JobInfo.ID is the holder's. A holder that
+// has started refuses the job with ErrDuplicate; see WithUniqueKeepLast. It needs
+// WithUniqueKey. Of WithUniqueReplace, WithUniqueDebounce and WithUniqueKeepLast
+// the last one given counts.
+func WithUniqueReplace() Option { return meets(broker.ConflictReplace, 0) }
+
+// WithUniqueDebounce makes the job run when nothing more has come for quiet: it
+// waits for quiet, and each job with its unique key that comes meanwhile replaces
+// it, as with WithUniqueReplace, and makes it wait for quiet again. But it waits no
+// longer than latest after the first of them was enqueued. A job that comes while
+// the holder runs is stored, and runs after it, as with WithUniqueKeepLast; but
+// with WithUniqueUntilStarted, where no job holds its key while it runs, each has
+// a life of its own. Quiet is more than zero, and latest not less than quiet. It
+// replaces WithDelay and WithRunAt, and does not go with WithUniqueWindow.
+func WithUniqueDebounce(quiet, latest time.Duration) Option {
+	return optionFunc(func(c *enqueueConfig) {
+		meets(broker.ConflictDebounce, latest).apply(c)
+		WithDelay(quiet).apply(c)
+		c.quiet = quiet
+	})
+}
+
+// WithUniqueKeepLast makes no update be lost: the job replaces the one that holds
+// its unique key, as with WithUniqueReplace, if that has not started; and while
+// that runs, the job is stored and runs once after it, with the last payload that
+// came. JobInfo.State is then waiting, and JobInfo.Behind the ID of the job that
+// runs. So there are at most two jobs with the key, one that runs and one that
+// waits. It goes with WithUniqueUntilDone, the default. A maximum time to hold the
+// key does not count while a job waits behind it.
+func WithUniqueKeepLast() Option { return meets(broker.ConflictKeepLast, 0) }
+
+func meets(conflict broker.UniqueConflict, latest time.Duration) Option {
+	return optionFunc(func(c *enqueueConfig) {
+		u := &c.job.Body.Unique
+		c.unique, u.Conflict, u.Latest = true, conflict, latest
+	})
+}
+
 // WithoutUnique undoes earlier options about uniqueness.
 func WithoutUnique() Option {
 	return optionFunc(func(c *enqueueConfig) {
@@ -67,6 +109,10 @@ func (c *enqueueConfig) finishUnique() error {
 	b := &c.job.Body
 	switch {
 	case !c.unique:
+	case b.Unique.Conflict == broker.ConflictDebounce && c.quiet <= 0:
+		return broker.Invalid("unique quiet", "is %v; use more than zero: WithUniqueDebounce waits for it", c.quiet)
+	case !c.keySet && b.Unique.Conflict != broker.ConflictRefuse:
+		return broker.Invalid("unique key", "is derived from the payload, so that another payload has another one; give WithUniqueKey")
 	case !c.keySet:
 		b.Unique.Key = contentKey(b.Type, b.Payload)
 	case b.Unique.Key == "":

@@ -42,6 +42,8 @@ const (
 	bodyIdempotencyKey
 	bodyPayloadRef
 	bodySource
+	bodyConflict
+	bodyLatest
 )
 
 // AppendBody appends the stored form of b to dst. The same body always gives
@@ -86,6 +88,10 @@ func AppendBody(dst []byte, b *Body) []byte {
 	w.str(bodyIdempotencyKey, b.IdempotencyKey)
 	w.str(bodyPayloadRef, b.PayloadRef)
 	w.str(bodySource, b.Source)
+	if b.Unique.Key != "" {
+		w.int(bodyConflict, int64(b.Unique.Conflict))
+		w.duration(bodyLatest, b.Unique.Latest)
+	}
 	if len(b.Headers) > 0 {
 		w.headers(b.Headers)
 	}
@@ -193,6 +199,10 @@ func (b *Body) field(field int, v int64, p []byte) error {
 		b.PayloadRef = string(p)
 	case bodySource:
 		b.Source = string(p)
+	case bodyConflict:
+		b.Unique.Conflict = UniqueConflict(v)
+	case bodyLatest:
+		b.Unique.Latest = micros(v)
 	default:
 		b.newer = true
 	}
@@ -206,23 +216,76 @@ func ReplacePayload(form, payload []byte) ([]byte, error) {
 	if _, err := ParseBody(form); err != nil {
 		return nil, err
 	}
+	return replaceFields(form, func(field int) bool { return field == bodyPayload }, func(w *writer) { w.bytes(bodyPayload, payload) })
+}
+
+// ReplaceContent returns the stored form of a body with what another job's handler
+// would read in place of its own: type version, payload, its reference, headers,
+// correlation ID and idempotency key (§50). All else in it stays as it is, fields
+// of a newer version too. A form that cannot be read is refused as by
+// ReplacePayload; one of another type with ErrDuplicate.
+func ReplaceContent(form []byte, b *Body) ([]byte, error) {
+	switch was, err := ParseBody(form); {
+	case err != nil:
+		return nil, err
+	case was.Type != b.Type:
+		return nil, ErrDuplicate
+	}
+	return replaceFields(form, isContent, b.appendContent)
+}
+
+func isContent(field int) bool {
+	switch field {
+	case bodyTypeVersion, bodyPayload, bodyHeader, bodyCorrelationID, bodyIdempotencyKey, bodyPayloadRef:
+		return true
+	}
+	return false
+}
+
+// AppendContent appends the fields that ReplaceContent puts into a body.
+func AppendContent(dst []byte, b *Body) []byte {
+	w := writer{b: dst}
+	b.appendContent(&w)
+	return w.b
+}
+
+func (b *Body) appendContent(w *writer) {
+	w.int(bodyTypeVersion, int64(b.TypeVersion))
+	w.str(bodyCorrelationID, b.CorrelationID)
+	w.str(bodyIdempotencyKey, b.IdempotencyKey)
+	w.str(bodyPayloadRef, b.PayloadRef)
+	if len(b.Headers) > 0 {
+		w.headers(b.Headers)
+	}
+	w.bytes(bodyPayload, b.Payload)
+}
+
+// CopyContent gives b what the handler of another job would read (§50).
+func (b *Body) CopyContent(from *Body) {
+	b.TypeVersion, b.Payload, b.PayloadRef, b.Headers = from.TypeVersion, from.Payload, from.PayloadRef, from.Headers
+	b.CorrelationID, b.IdempotencyKey = from.CorrelationID, from.IdempotencyKey
+}
+
+// replaceFields returns a stored body, which can be read, without some of its
+// fields. What add writes stands in place of the first of them, or at the end.
+func replaceFields(form []byte, out func(field int) bool, add func(*writer)) ([]byte, error) {
 	size, n := binary.Uvarint(form[1:])
 	rest := form[1+n+int(size):]
-	w := writer{b: make([]byte, 0, len(form)+len(payload)+binary.MaxVarintLen64)}
+	w := writer{b: make([]byte, 0, len(form))}
 	w.b = append(w.b, form[:len(form)-len(rest)]...)
-	placed := false
+	added := false
 	err := rawFields(rest, func(field int, _ int64, _, raw []byte) error {
 		switch {
-		case field != bodyPayload:
+		case !out(field):
 			w.b = append(w.b, raw...)
-		case !placed:
-			placed = true
-			w.bytes(bodyPayload, payload)
+		case !added:
+			added = true
+			add(&w)
 		}
 		return nil
 	})
-	if !placed {
-		w.bytes(bodyPayload, payload)
+	if !added {
+		add(&w)
 	}
 	return w.b, err
 }

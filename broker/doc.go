@@ -20,17 +20,18 @@
 //
 // Cancelling a scheduled, pending, retry or waiting job makes it cancelled. Holding
 // a scheduled, pending or retry job makes it waiting; unholding makes it what it
-// was.
+// was. A job that is to run after another one with its unique key is waiting, too.
 //
 // # Identity and record
 //
 // §1 Scope. A job is addressed by queue and ID; IDs and unique keys are those of
 // their queue. An ID is refused with ErrDuplicate while a record of it exists. An
 // ID with Body.GivenID is refused for Policy.DuplicateSpan more, however the record
-// went. A queue exists from the first Enqueue, Renew with Register, or change of
-// its Policy that names it, until OpRemoveQueue, which refuses a queue that has
-// jobs in any state or live workers. OpRemoveQueue forgets all else of the queue:
-// policy, remembered IDs, unique windows, ended workers.
+// went; so is that of a job that replaced another (§50). A queue exists from the
+// first Enqueue, Renew with Register, or change of its Policy that names it, until
+// OpRemoveQueue, which refuses a queue that has jobs in any state or live workers.
+// OpRemoveQueue forgets all else of the queue: policy, remembered IDs, unique
+// windows, ended workers.
 //
 // §2 Body and head. The body is written once and comes back unchanged: payload,
 // headers and result byte for byte, also when they are empty or not valid UTF-8 (an
@@ -167,13 +168,16 @@
 // §18 Enqueue. Each item is accepted or refused on its own, in order: it sees the
 // effect of those before it in the request. The checks come in this order:
 // validity, ErrDuplicate by ID, ErrQueueFull (of the queue by count, by bytes, of the
-// key), ErrDuplicate by unique key.
+// key), ErrDuplicate by unique key. For a job that may replace another one (§50) the
+// unique key comes before ErrQueueFull.
 //
 // §19 Uniqueness. Unique.Mode says how long a job holds its unique key, and TTL
-// bounds that from the enqueue. The step that ends the job, or starts it for
-// UniqueUntilStarted, frees the key if that job holds it. Redrive takes a key of
-// mode UniqueUntilDone again, for its TTL, or is refused with ErrDuplicate and the
-// holder's ID. An enqueue that is refused leaves no key behind.
+// bounds that from the enqueue. Another job with the key is refused with
+// ErrDuplicate and the holder's ID, or its Unique.Conflict says what becomes of it
+// (§50 to §52). The step that ends the job, or starts it for UniqueUntilStarted,
+// frees the key if that job holds it. Redrive takes a key of mode UniqueUntilDone
+// again, for its TTL, or is refused with ErrDuplicate and the holder's ID. An
+// enqueue that is refused leaves no key behind.
 //
 // §20 Depth. Policy.MaxDepth counts pending, scheduled and waiting jobs. Retries do
 // not count and are never refused. Batches in flight may overshoot it.
@@ -350,6 +354,43 @@
 // §38 Retries. Policy.RetryRate bounds how many jobs in retry become pending because
 // they are due, as Rate does for claims. Those that are due and may not yet stay in
 // retry, and NextDue says when the next may. Other jobs go ahead of them.
+//
+// # Meeting a held key
+//
+// A backend with Limits.NoMeet or NoMove declines this part, as a whole. A job with
+// Restore is refused by a held key, whatever its Conflict.
+//
+// §50 Replacing. A job that meets a held key, and whose Conflict is not to refuse,
+// gives the holder what its handler reads: payload and its reference, type version,
+// headers, correlation ID, idempotency key. The holder must be pending, scheduled or
+// in retry, and of the same type. This is one step, as OpEdit (§28): the holder
+// keeps its place, its epoch, its key and all else. A claim gets all of the one or
+// all of the other. The new job is not stored and needs no room in the queue. Its
+// receipt has no error, and says Replaced, the holder's ID, state and time. Its own
+// ID is refused for Policy.DuplicateSpan, as one with GivenID is: a repeat changes
+// nothing, and answers Replaced and the holder's ID again, without a state; another
+// job with it is refused. A holder that is in another state, of another type, or gone
+// from its window, refuses the new job with ErrDuplicate; one whose body cannot be
+// read with ErrNewerForm or ErrMalformed. The receipt names it.
+//
+// §51 Debouncing. With ConflictDebounce a pending or scheduled holder also gets the
+// new job's time, by its Delay or RunAt, but none after its own CreatedAt and the
+// new job's Unique.Latest. This is as OpReschedule: the epoch rises. A holder for
+// which that time has come, and which is pending or due, keeps its place and its
+// epoch. One in retry keeps its time.
+//
+// §52 Keeping the last. With ConflictKeepLast or ConflictDebounce, a job that meets
+// an active holder is stored, and runs after it, if the Mode of both is
+// UniqueUntilDone. Until then it is waiting: its Holder is Behind the ID of the one
+// before, HeldFrom and RunAt say what it becomes. The step that ends the job before
+// it, in whatever way, makes it pending at the back, or scheduled, raises its epoch,
+// and gives it the key. One job at most waits behind another: a further one with any
+// Conflict but to refuse replaces that one, in whatever state the job before it is
+// then, and ConflictDebounce moves its RunAt, in the same epoch. From the step that
+// stores it on no TTL counts, for the job before it or for itself. It counts for
+// MaxDepth, and a full queue refuses it. OpCancel and OpDelete end it, and then
+// nobody waits there. OpHold, OpUnhold, and OpDelete with a Holder answer
+// ErrWrongState and name its Holder.
 //
 // # Several stores
 //

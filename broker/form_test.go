@@ -87,7 +87,8 @@ func TestForm_ABodyOfANewerVersionIsRefusedButItsIndexIsRead(t *testing.T) {
 	if !errors.Is(err, broker.ErrNewerForm) {
 		t.Fatalf("a newer version was read with error %v, want ErrNewerForm", err)
 	}
-	want := broker.Body{Unique: b.Unique, Key: b.Key, GivenID: b.GivenID, Priority: b.Priority}
+	held := broker.Unique{Key: b.Unique.Key, Mode: b.Unique.Mode, TTL: b.Unique.TTL} // what ending a job needs
+	want := broker.Body{Unique: held, Key: b.Key, GivenID: b.GivenID, Priority: b.Priority}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the index said %+v, want %+v", got, want)
 	}
@@ -173,6 +174,30 @@ func TestForm_APayloadIsReplacedWithinItsForm(t *testing.T) {
 		}
 		if got, err := broker.ReplacePayload([]byte(form), []byte("p")); got != nil || !errors.Is(err, want) {
 			t.Errorf("the payload of %s was replaced: %q, %v; want %v", name, got, err, want)
+		}
+	}
+}
+
+func TestForm_WhatAHandlerReadsIsReplacedWithinItsForm(t *testing.T) {
+	t.Parallel()
+	const later = "\xff\x7f\x03new" // field 8191
+	r := newRandom(t)
+	for range 300 {
+		b, other := r.body(), r.body()
+		other.Type = b.Type
+		want := b
+		want.CopyContent(&other)
+		form, err := broker.ReplaceContent(append(broker.AppendBody(nil, &b), later...), &other)
+		got, parsed := broker.ParseBody(form)
+		if err != nil || parsed != nil || !got.Newer() || string(broker.AppendBody(nil, &got)) != string(broker.AppendBody(nil, &want)) {
+			t.Fatalf("with the content of\n%s\nthe body\n%s\ncame back as\n%s, %v, %v", show(other), show(b), show(got), err, parsed)
+		}
+	}
+	b := broker.Body{Type: "other", Priority: broker.PriorityNormal}
+	for form, want := range map[string]error{"\x02\x00\x03\x01t": broker.ErrNewerForm, "": broker.ErrMalformed, "\x01\x00\x03\x02t": broker.ErrMalformed,
+		"\x01\x00\x03\x01t": broker.ErrDuplicate} {
+		if got, err := broker.ReplaceContent([]byte(form), &b); got != nil || !errors.Is(err, want) {
+			t.Errorf("the content of %q was replaced: %q, %v; want %v", form, got, err, want)
 		}
 	}
 }

@@ -35,18 +35,19 @@ func golden(t *testing.T, name string, got []byte) {
 
 func fullBody() broker.Body {
 	return broker.Body{
-		Type:           "email:send",
-		TypeVersion:    3,
-		Payload:        []byte("\x00\xff not UTF-8 \xc3"),
-		Headers:        map[string]string{"b": "\x00\xff", "a": "", "traceparent": "00-1-2-01"},
-		Priority:       broker.PriorityUrgent,
-		MaxRetries:     25,
-		CrashBudget:    3,
-		Timeout:        90 * time.Second,
-		Deadline:       time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC),
-		Retention:      36 * time.Hour,
-		Backoff:        broker.Backoff{Kind: broker.BackoffLinear, Base: time.Microsecond, Max: broker.MaxDelay},
-		Unique:         broker.Unique{Key: "user:7", Mode: broker.UniqueWindow, TTL: time.Hour},
+		Type:        "email:send",
+		TypeVersion: 3,
+		Payload:     []byte("\x00\xff not UTF-8 \xc3"),
+		Headers:     map[string]string{"b": "\x00\xff", "a": "", "traceparent": "00-1-2-01"},
+		Priority:    broker.PriorityUrgent,
+		MaxRetries:  25,
+		CrashBudget: 3,
+		Timeout:     90 * time.Second,
+		Deadline:    time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC),
+		Retention:   36 * time.Hour,
+		Backoff:     broker.Backoff{Kind: broker.BackoffLinear, Base: time.Microsecond, Max: broker.MaxDelay},
+		Unique: broker.Unique{Key: "user:7", Mode: broker.UniqueUntilStarted, TTL: time.Hour,
+			Conflict: broker.ConflictDebounce, Latest: time.Minute},
 		Key:            "tenant-1",
 		GivenID:        true,
 		CorrelationID:  "correlation",
@@ -129,6 +130,7 @@ func (r random) body() broker.Body {
 	}
 	if b.Unique.Key != "" {
 		b.Unique.Mode, b.Unique.TTL = broker.UniqueMode(r.IntN(3)), r.duration()
+		b.Unique.Conflict, b.Unique.Latest = broker.UniqueConflict(r.IntN(4)), r.duration()
 	}
 	for range r.IntN(4) {
 		if b.Headers == nil {

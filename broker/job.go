@@ -91,12 +91,34 @@ const (
 	UniqueWindow
 )
 
-// Unique is a job's claim on a key: while it holds, another job with the same
-// key is refused with ErrDuplicate. An empty Key asks for nothing.
+// UniqueConflict says what becomes of a job whose unique key another job holds.
+type UniqueConflict uint8
+
+// What becomes of a job that meets a held key: §19, §50 to §52.
+const (
+	// ConflictRefuse: it is refused with ErrDuplicate.
+	ConflictRefuse UniqueConflict = iota
+	// ConflictReplace: its payload and headers replace those of the holder, which
+	// has not started. Otherwise it is refused.
+	ConflictReplace
+	// ConflictDebounce: as ConflictReplace, and the holder waits for the time of
+	// the new job, at most until Unique.Latest after its own creation. Behind an
+	// active holder it is stored as with ConflictKeepLast. It does not go with
+	// UniqueWindow.
+	ConflictDebounce
+	// ConflictKeepLast: as ConflictReplace; but while the holder is active, the
+	// job is stored and runs after it. It goes with UniqueUntilDone.
+	ConflictKeepLast
+)
+
+// Unique is a job's claim on a key: while it holds the key, Conflict decides about
+// another job with the same one. An empty Key asks for nothing.
 type Unique struct {
-	Key  string
-	Mode UniqueMode
-	TTL  time.Duration // required for UniqueWindow; otherwise 0 means unbounded
+	Key      string
+	Mode     UniqueMode
+	TTL      time.Duration // required for UniqueWindow; otherwise 0 means unbounded
+	Conflict UniqueConflict
+	Latest   time.Duration // required for ConflictDebounce, and for it alone: how long after its creation a job waits at most
 }
 
 // Backoff is a job's own retry policy; the zero value leaves it to the server.
@@ -204,7 +226,7 @@ type Job struct {
 	CreatedAt time.Time // by the store's clock
 	RunAt     time.Time // scheduled and retry, also while held: when it is due; otherwise zero
 	Worker    string    // active: who holds the lease
-	Holder    string    // waiting: who holds it, and for what
+	Holder    string    // waiting: who holds it, and for what; see Behind
 	HeldFrom  State     // waiting: pending, scheduled or retry, what OpUnhold makes it again
 
 	// CancelRequested: an operator cancelled the job while it was active.

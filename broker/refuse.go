@@ -8,11 +8,14 @@ import (
 
 // Decide says whether a store applies the operation to the job that ref names,
 // which it found in a state, at an epoch and, when it waits, held by holder
-// (§22, §27, §28). It is done when nothing is left to do. The error is
+// (§22, §27, §28, §52). It is done when nothing is left to do. The error is
 // ErrWrongState and says what stands against it: somebody decided about the job
 // since it was looked at, another holds it, or its state.
 func (o *Operation) Decide(ref Ref, state State, epoch int64, holder string) (done bool, err error) {
 	others := o.Holder != "" && holder != "" && holder != o.Holder
+	if _, behind := IsBehind(holder); behind && o.Kind == OpUnhold {
+		others = true // it would run beside the other one
+	}
 	switch {
 	case o.Kind == OpHold && holder == o.Holder:
 		return true, nil
@@ -52,6 +55,16 @@ func now(state State, holder string) string {
 	}
 	return fmt.Sprintf("%v, held by %q", state, short(holder))
 }
+
+// behindPrefix begins what a job says that waits behind the holder of its unique key.
+const behindPrefix = ReservedPrefix + "behind:"
+
+// Behind is the Holder of a waiting job that runs after another one: the holder of
+// its unique key, by its ID (§52).
+func Behind(id string) string { return behindPrefix + id }
+
+// IsBehind is the ID of the job after which one with this Holder runs.
+func IsBehind(holder string) (id string, ok bool) { return strings.CutPrefix(holder, behindPrefix) }
 
 // Held is the error of what concerns a job that holder holds.
 func Held(holder string) error { return wrongState("its state is " + now(StateWaiting, holder)) }

@@ -32,15 +32,21 @@ type NewJob struct {
 	Drawn time.Time
 }
 
-// Receipt answers one NewJob. Err is nil when the job was accepted; otherwise
-// it says why not and nothing was stored, unless MayHaveApplied(Err).
+// Receipt answers one NewJob. Err is nil when the job was accepted, or replaced
+// what another one is to do; otherwise it says why not and nothing was stored,
+// unless MayHaveApplied(Err).
 type Receipt struct {
-	Queue  string
-	ID     string
-	State  State     // pending or scheduled when accepted; what it was made when restored
-	RunAt  time.Time // when scheduled or retry
-	Holder string    // with ErrDuplicate: the ID of the job that holds the ID or the unique key; with ErrWrongState: who holds the job
-	Err    error
+	Queue string
+	ID    string    // of the NewJob; with Replaced, of the job that has its payload now
+	State State     // pending or scheduled when accepted, waiting behind Holder; what it was made when restored
+	RunAt time.Time // when scheduled or retry, also behind Holder
+	// Holder is, with ErrDuplicate, the ID of the job that holds the ID or the
+	// unique key; with ErrNewerForm or ErrMalformed, of the one that cannot be
+	// replaced; with ErrWrongState, who holds the job. Without an error it is the ID
+	// of the job that was replaced, or behind which this one waits.
+	Holder   string
+	Replaced bool // nothing was stored but in the job ID (§50)
+	Err      error
 }
 
 // MarkAction says what a MarkRequest does.

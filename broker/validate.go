@@ -157,6 +157,8 @@ func (o *Operation) Check(l Limits) error {
 		err = Invalid("kind", "%d is unknown", o.Kind)
 	case l.NoMove && (o.Holder != "" || o.Kind == OpHold || o.Kind == OpUnhold || o.Kind == OpEdit):
 		err = ErrUnsupported
+	case o.Kind == OpHold && Reserved(o.Holder):
+		err = Invalid("holder", "begins with %s, as the framework's own do; choose another name", ReservedPrefix)
 	case o.Kind == OpHold && o.Holder == "":
 		err = Invalid("holder", "is empty; say who holds the jobs, and for what")
 	case o.Holder != "" && o.Kind != OpHold && o.Kind != OpUnhold && o.Kind != OpDelete:

@@ -89,7 +89,7 @@ func (j *NewJob) Check(l Limits) error {
 		CheckName("id", j.ID),
 		CheckName("type", b.Type),
 		b.checkSizes(l),
-		b.checkUnique(l),
+		j.checkUnique(l),
 		checkOptional("key", b.Key),
 		checkOptional("correlation id", b.CorrelationID),
 		checkOptional("idempotency key", b.IdempotencyKey),
@@ -149,35 +149,6 @@ func (b *Body) checkSizes(l Limits) error {
 
 func tooLarge(field string, size, limit int, remedy string) error {
 	return &Error{Field: field, Err: ErrTooLarge, Hint: fmt.Sprintf("%d bytes, the limit is %d; %s", size, limit, remedy)}
-}
-
-func (b *Body) checkUnique(l Limits) error {
-	u := b.Unique
-	if u.Key == "" {
-		if u.TTL != 0 || u.Mode != UniqueUntilDone {
-			return Invalid("unique key", "is empty although uniqueness is asked for; give a key")
-		}
-		return nil
-	}
-	if l.NoUnique {
-		return &Error{Field: "unique key", Err: ErrUnsupported}
-	}
-	if err := CheckName("unique key", u.Key); err != nil {
-		return err
-	}
-	if err := CheckDuration("unique ttl", u.TTL); err != nil {
-		return err
-	}
-	switch u.Mode {
-	case UniqueUntilDone, UniqueUntilStarted:
-	case UniqueWindow:
-		if u.TTL == 0 {
-			return Invalid("unique ttl", "is zero; a unique window needs a length")
-		}
-	default:
-		return Invalid("unique mode", "%d is unknown", u.Mode)
-	}
-	return nil
 }
 
 func (b *Body) checkCounts(l Limits) error {

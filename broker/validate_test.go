@@ -132,6 +132,9 @@ func TestValidate_ANewJobOutsideTheLimitsIsRefusedInWords(t *testing.T) {
 	all = append(all, badDurations("backoff base", duration(func(j *job, d time.Duration) { j.Body.Backoff.Base = d }))...)
 	all = append(all, badDurations("backoff max", duration(func(j *job, d time.Duration) { j.Body.Backoff.Max = d }))...)
 	all = append(all, badDurations("unique ttl", duration(func(j *job, d time.Duration) { j.Body.Unique = broker.Unique{Key: "k", TTL: d} }))...)
+	all = append(all, badDurations("unique latest", duration(func(j *job, d time.Duration) {
+		j.Body.Unique = broker.Unique{Key: "k", Conflict: broker.ConflictDebounce, Latest: d}
+	}))...)
 	all = append(all, badTimes("run at", instant(func(j *job, at time.Time) { j.RunAt = at }))...)
 	all = append(all, badTimes("deadline", instant(func(j *job, at time.Time) { j.Body.Deadline = at }))...)
 	all = append(all, []bad{
@@ -144,6 +147,20 @@ func TestValidate_ANewJobOutsideTheLimitsIsRefusedInWords(t *testing.T) {
 		{"unique ttl without a key", with(func(j *job) { j.Body.Unique.TTL = 1 }), broker.ErrInvalid, []string{"unique key", "empty", "give a key"}},
 		{"unique mode without a key", with(func(j *job) { j.Body.Unique.Mode = broker.UniqueWindow }), broker.ErrInvalid, []string{"unique key", "empty", "give a key"}},
 		{"unique window without a length", with(func(j *job) { j.Body.Unique = broker.Unique{Key: "k", Mode: broker.UniqueWindow} }), broker.ErrInvalid, []string{"unique ttl", "zero", "length"}},
+		{"unique conflict without a key", with(func(j *job) { j.Body.Unique.Conflict = broker.ConflictReplace }), broker.ErrInvalid, []string{"unique key", "empty", "give a key"}},
+		{"unique latest without a key", with(func(j *job) { j.Body.Unique.Latest = 1 }), broker.ErrInvalid, []string{"unique key", "empty", "give a key"}},
+		{"unknown unique conflict", with(func(j *job) { j.Body.Unique = broker.Unique{Key: "k", Conflict: 4} }), broker.ErrInvalid, []string{"unique conflict", "4", "unknown"}},
+		{"debounce without a latest time", with(func(j *job) { j.Body.Unique = broker.Unique{Key: "k", Conflict: broker.ConflictDebounce} }), broker.ErrInvalid, []string{"unique latest", "zero", "at most"}},
+		{"latest time without debounce", with(func(j *job) { j.Body.Unique = broker.Unique{Key: "k", Conflict: broker.ConflictReplace, Latest: 1} }), broker.ErrInvalid, []string{"unique latest", "set", "debounce"}},
+		{"debounce for longer than its latest time", with(func(j *job) {
+			j.Body.Unique, j.Delay = broker.Unique{Key: "k", Conflict: broker.ConflictDebounce, Latest: time.Second}, time.Minute
+		}), broker.ErrInvalid, []string{"unique latest", "1s", "1m0s", "longer"}},
+		{"debounce in a window", with(func(j *job) {
+			j.Body.Unique = broker.Unique{Key: "k", Mode: broker.UniqueWindow, TTL: 1, Conflict: broker.ConflictDebounce, Latest: 1}
+		}), broker.ErrInvalid, []string{"unique mode", "window", "debounce"}},
+		{"keep last until started", with(func(j *job) {
+			j.Body.Unique = broker.Unique{Key: "k", Mode: broker.UniqueUntilStarted, Conflict: broker.ConflictKeepLast}
+		}), broker.ErrInvalid, []string{"unique mode", "until done", "keep last"}},
 		{"unknown unique mode", with(func(j *job) { j.Body.Unique = broker.Unique{Key: "k", Mode: 3} }), broker.ErrInvalid, []string{"unique mode", "3"}},
 		{"no priority", with(func(j *job) { j.Body.Priority = 0 }), broker.ErrInvalid, []string{"priority", "0", "1 (first) to 4"}},
 		{"priority too high", with(func(j *job) { j.Body.Priority = 5 }), broker.ErrInvalid, []string{"priority", "5", "1 (first) to 4"}},
@@ -184,6 +201,8 @@ func TestValidate_DeclaredLimitsRefuseWhatTheyExclude(t *testing.T) {
 	checkRefusals(t, "enqueue", []bad{
 		{"payload", j.Check(broker.Limits{MaxPayload: 10}), broker.ErrTooLarge, []string{"payload", "11", "10", "reference"}},
 		{"unique key", j.Check(broker.Limits{NoUnique: true}), broker.ErrUnsupported, []string{"unique key"}},
+		{"unique conflict, alone", j.Check(broker.Limits{NoMeet: true}), broker.ErrUnsupported, []string{"unique conflict"}},
+		{"unique conflict", j.Check(broker.Limits{NoMove: true}), broker.ErrUnsupported, []string{"unique conflict"}},
 		{"priority", j.Check(broker.Limits{NoPriority: true}), broker.ErrUnsupported, []string{"priority"}},
 	})
 	j.Body.Unique, j.Body.Priority = broker.Unique{}, broker.PriorityNormal

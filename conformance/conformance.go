@@ -170,6 +170,8 @@ var groups = [][]Rule{
 	boundRules,
 	endedRules,
 	answerRules,
+	meetRules,
+	keepLastRules,
 	limitRules,
 	keyRules,
 	turnRules,

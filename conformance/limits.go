@@ -14,6 +14,17 @@ var (
 		c.gone("a")
 		c.add("a")
 	}}
+	meets = &limit{name: "NoMeet", declared: func(l broker.Limits) bool { return l.NoMeet || l.NoMove || l.NoUnique }, refused: func(c *check) {
+		if !c.limits.NoUnique {
+			c.accept(c.uniqueJob("a", "key", broker.UniqueUntilDone, 0))
+		}
+		for _, conflict := range []broker.UniqueConflict{broker.ConflictReplace, broker.ConflictKeepLast} {
+			c.refuse(c.meeting("n", conflict), broker.ErrUnsupported)
+			c.gone("n")
+		}
+		c.refuse(c.debounced("n", time.Minute), broker.ErrUnsupported)
+		c.gone("n")
+	}}
 	priority = &limit{name: "NoPriority", declared: func(l broker.Limits) bool { return l.NoPriority }, refused: func(c *check) {
 		for _, p := range []broker.Priority{broker.PriorityUrgent, broker.PriorityLow, broker.PriorityBulk} {
 			j := c.job("a")

@@ -18,6 +18,8 @@ type model struct {
 	marks  map[string]*broker.Marked
 	turns  bool  // whether one handle alone claims, so that keys take turns
 	count  int64 // of moments: even when a job became pending, odd in between
+
+	followed []*modelJob // in this call, the jobs that came after one that ended
 }
 
 type modelQueue struct {
@@ -32,6 +34,7 @@ type modelQueue struct {
 
 type modelKey struct {
 	holder string
+	mode   broker.UniqueMode
 	end    time.Time // zero: with the job
 }
 
@@ -39,7 +42,8 @@ type modelKey struct {
 // the other: but not to a job that comes back from a later epoch.
 type modelPast struct {
 	surely, perhaps time.Time
-	left            int64 // the epoch at which the job left for elsewhere
+	left            int64  // the epoch at which the job left for elsewhere
+	into            string // the job that it replaced
 }
 
 type modelWorker struct {
@@ -137,7 +141,7 @@ func (m *model) end(q *modelQueue, j *modelJob, state broker.State) {
 	j.State, j.RunAt, j.Worker, j.Holder, j.HeldFrom, j.CancelRequested = state, time.Time{}, "", "", broker.StateNone, false
 	q.let(j)
 	if j.Unique.Mode != window {
-		q.free(j)
+		m.freeKey(q, j)
 	}
 	if state == broker.StateDead {
 		return
@@ -161,24 +165,36 @@ const stays = math.MaxInt64
 // is the epoch at which the job left for elsewhere, or stays.
 func (m *model) forget(q *modelQueue, j *modelJob, since time.Time, left int64) {
 	if j.Unique.Mode != window {
-		q.free(j)
+		m.freeKey(q, j)
 	}
 	delete(q.jobs, j.ID)
 	if q.flow.heads[j.Key] == j {
 		delete(q.flow.heads, j.Key)
 	}
 	if j.GivenID {
-		span := q.policy.DuplicateSpan
-		if span == 0 {
-			span = broker.DefaultDuplicateSpan
-		}
-		q.remembered[j.ID] = modelPast{since.Add(span), m.now.Add(span), left}
+		span := q.span()
+		q.remembered[j.ID] = modelPast{surely: since.Add(span), perhaps: m.now.Add(span), left: left}
 	}
 }
 
-func (q *modelQueue) free(j *modelJob) {
-	if q.keys[j.Unique.Key].holder == j.ID {
-		delete(q.keys, j.Unique.Key)
+// span is how long IDs are remembered.
+func (q *modelQueue) span() time.Duration {
+	if span := q.policy.DuplicateSpan; span > 0 {
+		return span
+	}
+	return broker.DefaultDuplicateSpan
+}
+
+// freeKey frees a job's key, or gives it to the job behind.
+func (m *model) freeKey(q *modelQueue, j *modelJob) {
+	k := q.keys[j.Unique.Key]
+	if k.holder != j.ID {
+		return
+	}
+	delete(q.keys, j.Unique.Key)
+	if next := q.behind(j.ID); next != nil {
+		q.keys[j.Unique.Key] = modelKey{holder: next.ID, mode: k.mode}
+		m.follow(next)
 	}
 }
 
@@ -192,7 +208,7 @@ func (q *modelQueue) holder(key string, now time.Time) string {
 }
 
 func (m *model) hold(q *modelQueue, j *modelJob) {
-	k := modelKey{holder: j.ID}
+	k := modelKey{holder: j.ID, mode: j.Unique.Mode}
 	if j.Unique.TTL > 0 {
 		k.end = m.now.Add(j.Unique.TTL)
 	}
@@ -220,7 +236,7 @@ func (m *model) enqueue(jobs []broker.NewJob, receipts []broker.Receipt) error {
 		room, key := takes(&n)
 		full := q.policy.MaxDepth > 0 && most >= q.policy.MaxDepth && room
 		var want error
-		holder, unsure := "", false
+		holder, unsure, met := "", false, meeting{}
 		known := q.remembered[n.ID]
 		if n.Restore != nil && n.Restore.Head.Epoch > known.left {
 			known = modelPast{} // it comes back
@@ -231,21 +247,29 @@ func (m *model) enqueue(jobs []broker.NewJob, receipts []broker.Receipt) error {
 			want = broker.ErrInvalid
 		case n.Restore != nil && other != nil && other.State == broker.StateWaiting:
 			want, holder = broker.ErrWrongState, other.Holder
+		case other == nil && m.now.Before(known.surely) && known.into != "" && n.Meets():
+			met.into, met.repeat = &modelJob{Job: broker.Job{ID: known.into}}, true
+			holder = known.into
 		case other != nil || m.now.Before(known.surely):
 			want, holder = broker.ErrDuplicate, n.ID
 		case m.now.Before(known.perhaps):
 			unsure = true
+		case n.Meets() && q.holder(n.Body.Unique.Key, m.now) != "" && !q.meet(&n, &met, m.now):
+			want, holder = met.want, met.holder
 		case full && least >= q.policy.MaxDepth:
 			want = broker.ErrQueueFull
 		case full:
 			unsure = true
 		case room && keyMost > 0 && q.keyDepth(n.Body.Key) >= keyMost:
 			want = broker.ErrQueueFull
-		case key && q.holder(n.Body.Unique.Key, m.now) != "":
+		case key && met.before == "" && q.holder(n.Body.Unique.Key, m.now) != "":
 			want, holder = broker.ErrDuplicate, q.holder(n.Body.Unique.Key, m.now)
 		}
 		if unsure && r.Err != nil {
 			continue
+		}
+		if want == nil && met.before != "" {
+			holder = met.before
 		}
 		if err := answer(n.ID, r.Err, want); err != nil {
 			return err
@@ -253,7 +277,16 @@ func (m *model) enqueue(jobs []broker.NewJob, receipts []broker.Receipt) error {
 		if r.Holder != holder {
 			return fmt.Errorf("enqueue of %s: holder %q, want %q", n.ID, r.Holder, holder)
 		}
-		if want != nil {
+		if into := met.into; want == nil && (r.Replaced != (into != nil) || into != nil && r.ID != into.ID) {
+			return fmt.Errorf("enqueue of %s: replaced %t, ID %s, want %+v", n.ID, r.Replaced, r.ID, met)
+		}
+		if want != nil || met.repeat {
+			continue
+		}
+		if met.into != nil {
+			if err := m.replace(q, &n, met.into, &r); err != nil {
+				return err
+			}
 			continue
 		}
 		j := &modelJob{Job: broker.Job{Queue: n.Queue, ID: n.ID, Body: n.Body, CreatedAt: m.now}}
@@ -265,13 +298,16 @@ func (m *model) enqueue(jobs []broker.NewJob, receipts []broker.Receipt) error {
 			m.wait(j, broker.StateScheduled, at)
 		}
 		q.jobs[n.ID] = j
+		if met.before != "" {
+			m.park(q, j, met.before)
+		}
 		if n.Restore != nil {
 			m.restore(q, j, n.Restore, at)
 		}
 		if r.State != j.State || !r.RunAt.Equal(j.RunAt) {
 			return fmt.Errorf("enqueue of %s: %v due %v, want %v due %v", n.ID, r.State, r.RunAt, j.State, j.RunAt)
 		}
-		if key {
+		if key && met.before == "" {
 			m.hold(q, j)
 		}
 	}

@@ -102,12 +102,16 @@ func (m *model) give(q *modelQueue, worker string, got *broker.Job) error {
 	m.start(q, j)
 	j.State, j.RunAt, j.Worker = broker.StateActive, time.Time{}, worker
 	if j.Unique.Mode == untilStarted {
-		q.free(j)
+		m.freeKey(q, j)
 	}
 	return j.differs(got)
 }
 
 func (m *model) settle(req broker.SettleRequest, verdicts []broker.Verdict, err error) error {
+	return m.inOneCall(func() error { return m.settled(req, verdicts, err) })
+}
+
+func (m *model) settled(req broker.SettleRequest, verdicts []broker.Verdict, err error) error {
 	if err != nil || len(verdicts) != len(req.Items) {
 		return fmt.Errorf("settle: %d verdicts and error %v, want %d", len(verdicts), err, len(req.Items))
 	}

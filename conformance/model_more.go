@@ -66,6 +66,10 @@ func sameRefs(a, b []broker.Ref) bool {
 }
 
 func (m *model) retire(req broker.RetireRequest, got broker.Retired) error {
+	return m.inOneCall(func() error { return m.retired(req, got) })
+}
+
+func (m *model) retired(req broker.RetireRequest, got broker.Retired) error {
 	listed := make(map[string]bool)
 	for _, ref := range got.Released {
 		listed[ref.Queue+"/"+ref.ID] = true
@@ -94,6 +98,10 @@ func (m *model) retire(req broker.RetireRequest, got broker.Retired) error {
 }
 
 func (m *model) operate(op broker.Operation, results []broker.OperationResult) error {
+	return m.inOneCall(func() error { return m.operated(op, results) })
+}
+
+func (m *model) operated(op broker.Operation, results []broker.OperationResult) error {
 	for i, ref := range op.Refs {
 		q, r := m.queue(ref.Queue), results[i]
 		j := q.jobs[ref.ID]
@@ -174,6 +182,9 @@ func (m *model) allows(q *modelQueue, j *modelJob, op broker.Operation, epoch in
 		if j.State == broker.StateWaiting && j.Holder == op.Holder {
 			return nil, ""
 		}
+	}
+	if _, behind := broker.IsBehind(j.Holder); behind && op.Kind == broker.OpUnhold {
+		allowed = false
 	}
 	if !allowed || epoch != broker.AnyEpoch && epoch != j.Epoch || op.Holder != "" && j.Holder != "" && j.Holder != op.Holder {
 		return broker.ErrWrongState, j.Holder

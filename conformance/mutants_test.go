@@ -24,7 +24,7 @@ type mutant struct {
 
 func allMutants() []mutant {
 	return slices.Concat(enqueueMutants, claimMutants, orderMutants, leaseMutants, settleMutants, keepMutants, reclaimMutants, scheduleMutants, examineMutants,
-		uniqueMutants, policyMutants, findMutants, operateMutants, holdMutants, editMutants, restoreMutants, retentionMutants, markMutants, watchMutants, dataMutants,
+		uniqueMutants, meetMutants, keepLastMutants, policyMutants, findMutants, operateMutants, holdMutants, editMutants, restoreMutants, retentionMutants, markMutants, watchMutants, dataMutants,
 		storeMutants, cutMutants, durableMutants, moreMutants, leftMutants, boundMutants, endedMutants, answerMutants, wakeMutants, raceMutants, limitMutants, formMutants, flowMutants, turnMutants, durableFlowMutants)
 }
 

@@ -140,6 +140,37 @@ var layoutRules = []Rule{
 			c.is("redrive", r.Err, broker.ErrDuplicate)
 			c.same("holder", r.Holder, "b")
 		}},
+	{"Broken/IsNotReplaced", "§50",
+		"A job whose body cannot be read is not replaced: the new one is refused, and told why. Fields of a newer version stay.", meets,
+		func(c *check) {
+			for id, want := range map[string]error{"newer": broker.ErrNewerForm, "malformed": broker.ErrMalformed, "empty": broker.ErrMalformed, "more": nil} {
+				j := c.meeting(id, broker.ConflictReplace)
+				j.Body.Unique.Key = id
+				c.accept(j)
+				switch id {
+				case "newer":
+					c.plantNewer(j)
+				case "malformed":
+					c.store.PlantBody(c.tb, c.q, id, []byte("\x01\xff\xff"))
+				case "empty":
+					c.store.PlantBody(c.tb, c.q, id, nil)
+				case "more":
+					c.store.PlantBody(c.tb, c.q, id, append(broker.AppendBody(nil, &j.Body), "\xff\x7f\x03new"...)) // field 8191
+				}
+				n := c.meeting("n "+id, broker.ConflictReplace)
+				n.Body.Unique.Key = id
+				if want == nil {
+					c.replaced(n, id)
+					c.does(id, n.ID)
+					c.that(c.must(id, broker.StatePending).Newer(), "fields of a newer version, of a job that was replaced\ngot  none\nwant them still")
+					continue
+				}
+				r := c.enqueue(n)[0]
+				c.is("Enqueue with the key of "+id, r.Err, want)
+				c.that(r.Holder == id && !r.Replaced, "receipt\ngot  %+v\nwant the holder %q", r, id)
+				c.is("Broken of "+id, c.must(id, broker.StatePending).Broken, want)
+			}
+		}},
 }
 
 // brokenJobs enqueues a, newer, malformed, empty, b, and breaks the three.

@@ -201,6 +201,7 @@ func (s *sequence) newJob(queue string) broker.NewJob {
 	case s.chance(10):
 		j.RunAt = s.m.now.Add(s.duration() - 20*time.Second)
 	}
+	s.conflict(&j)
 	return j
 }
 

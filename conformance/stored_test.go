@@ -121,6 +121,20 @@ func (s *stored) open() broker.Broker {
 		}
 		return verdicts, nil
 	}
+	change(&enqueue, nil, func(r *broker.EnqueueRequest, a *[]broker.Receipt) {
+		for i, got := range *a {
+			s.set(func() {
+				at := got.Queue + "/" + got.ID
+				if planted, ok := s.bodies[at]; ok && got.Replaced {
+					body, err := broker.ReplaceContent(planted, &r.Jobs[i].Body)
+					if s.bodies[at] = body; err != nil {
+						s.bodies[at] = planted
+						(*a)[i] = broker.Receipt{Queue: got.Queue, ID: r.Jobs[i].ID, Holder: got.ID, Err: err}
+					}
+				}
+			})
+		}
+	})
 	p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
 		if len(r.Jobs) == 0 || !s.isNewer(r.Jobs[0].Queue) {
 			return enqueue(ctx, r)

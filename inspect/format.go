@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -79,6 +80,9 @@ type lineUnique struct {
 	Key  string   `json:"key"`
 	Mode string   `json:"mode"`
 	TTL  lineSpan `json:"ttl,omitempty"`
+
+	Conflict string   `json:"conflict,omitempty"` // unless it is to refuse
+	Latest   lineSpan `json:"latest,omitempty"`
 }
 
 type lineHeader struct {
@@ -112,7 +116,10 @@ type lineError struct {
 var (
 	backoffNames = []string{"default", "exponential", "linear", "constant"}
 	modeNames    = []string{"until_done", "until_started", "window"}
-	reasonNames  = func() (names []string) {
+
+	conflictNames = []string{"refuse", "replace", "debounce", "keep_last"}
+
+	reasonNames = func() (names []string) {
 		for r := range DeadReason(100) {
 			names = append(names, r.String())
 		}
@@ -200,7 +207,10 @@ func appendLine(dst []byte, j *broker.Job) ([]byte, error) {
 		l.Backoff = &lineBackoff{nameOf(backoffNames, int(b.Kind)), lineSpan(b.Base), lineSpan(b.Max)}
 	}
 	if u := j.Unique; u.Key != "" {
-		l.Unique = &lineUnique{u.Key, nameOf(modeNames, int(u.Mode)), lineSpan(u.TTL)}
+		l.Unique = &lineUnique{Key: u.Key, Mode: nameOf(modeNames, int(u.Mode)), TTL: lineSpan(u.TTL), Latest: lineSpan(u.Latest)}
+		if u.Conflict != broker.ConflictRefuse {
+			l.Unique.Conflict = nameOf(conflictNames, int(u.Conflict))
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.Headers)) {
 		l.Headers = append(l.Headers, lineHeader{lineText(name), lineText(j.Headers[name])})
@@ -332,7 +342,12 @@ func (l *line) job() (broker.NewJob, error) {
 		if err != nil {
 			return broker.NewJob{}, err
 		}
-		j.Unique = broker.Unique{Key: u.Key, Mode: broker.UniqueMode(mode), TTL: time.Duration(u.TTL)}
+		conflict, err := numberOf("unique conflict", conflictNames, cmp.Or(u.Conflict, conflictNames[0]))
+		if err != nil {
+			return broker.NewJob{}, err
+		}
+		j.Unique = broker.Unique{Key: u.Key, Mode: broker.UniqueMode(mode), TTL: time.Duration(u.TTL),
+			Conflict: broker.UniqueConflict(conflict), Latest: time.Duration(u.Latest)}
 	}
 	reason, err := numberOf("reason", reasonNames, l.Reason)
 	if err != nil {

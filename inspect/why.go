@@ -14,7 +14,7 @@ import (
 
 // Explanation is one reason why a job has not run. Code is a contract: paused,
 // no-worker, unknown-type, busy, not-due, due, failed, queued, running,
-// cancel-requested, held, workflow, completed, cancelled, dead, deadline, unreadable;
+// cancel-requested, held, behind, workflow, completed, cancelled, dead, deadline, unreadable;
 // and of limits: queue-active, queue-rate, key-paused, key-order, key-active, key-rate.
 // Text is for people; it can contain text of the job's producer or handler.
 type Explanation struct {
@@ -56,7 +56,11 @@ func Explain(e Evidence) (reasons []Explanation) {
 		add("dead", "it died %s ago (%s) and stays until somebody redrives or deletes it; its last error: %s",
 			readable.Span(q.Now.Sub(j.FinishedAt)), j.Reason, last.Message)
 	case broker.StateWaiting:
-		add("held", "%s; before that it was %s", heldBy(j.Holder), j.HeldFrom)
+		code, then := "held", "before that it was"
+		if _, ok := broker.IsBehind(j.Holder); ok {
+			code, then = "behind", "then it is"
+		}
+		add(code, "%s; %s %s", heldBy(j.Holder), then, j.HeldFrom)
 	case broker.StateActive:
 		add("running", "it is held by %s", holder(j, q))
 		if len(alive(q)) == 0 {
@@ -123,6 +127,9 @@ func alive(q QueueInfo) (workers []WorkerInfo) {
 
 // heldBy says who holds a job, and what to do about it.
 func heldBy(holder string) string {
+	if id, ok := broker.IsBehind(holder); ok {
+		return fmt.Sprintf("it runs after the job %s, which has its unique key, and has the last payload that came meanwhile", id)
+	}
 	if to, ok := strings.CutPrefix(holder, movePrefix); ok {
 		return fmt.Sprintf("a move to %s (store and queue) holds it; if that move is no longer running, run it again or undo it", to)
 	}

@@ -25,7 +25,7 @@ func With(opts ...jobs.Option) Options { return opts }
 // all fields: those in which they do not differ afterwards were set.
 var noise = [2][]jobs.Option{
 	noiseOf("a", 1, jobs.WithUniqueUntilDone(time.Hour), jobs.WithDelay(time.Hour)),
-	noiseOf("b", 2, jobs.WithUniqueUntilStarted(2*time.Hour), jobs.WithDelay(2*time.Hour)),
+	noiseOf("b", 2, jobs.WithUniqueUntilStarted(2*time.Hour), jobs.WithUniqueReplace(), jobs.WithDelay(2*time.Hour)),
 }
 
 func noiseOf(s string, n int, more ...jobs.Option) []jobs.Option {
@@ -98,6 +98,7 @@ var fields = []field{
 	ofBody("payload ref", func(b *broker.Body) any { return b.PayloadRef }),
 	ofBody("unique key", func(b *broker.Body) any { return b.Unique.Key }),
 	ofBody("unique", func(b *broker.Body) any { return held{b.Unique.Key != "", b.Unique.Mode, b.Unique.TTL} }),
+	ofBody("unique conflict", func(b *broker.Body) any { return met{b.Unique.Conflict, b.Unique.Latest} }),
 }
 
 // baseOf is the queue that WithQueue names, and labelsOf what WithLabels adds to it, or
@@ -171,6 +172,23 @@ func (w when) is(got when) bool {
 		return broker.Micros(w.at) == broker.Micros(got.at)
 	}
 	return got.delay == 0 && got.at.IsZero()
+}
+
+// met is what becomes of a job that meets a held unique key.
+type met struct {
+	conflict broker.UniqueConflict
+	latest   time.Duration
+}
+
+func (m met) String() string {
+	words := [...]string{"refuse", "replace", "debounce", "keep the last"}
+	if int(m.conflict) >= len(words) {
+		return fmt.Sprint(m.conflict)
+	}
+	if m.latest > 0 {
+		return fmt.Sprintf("%s, at the latest after %v", words[m.conflict], m.latest)
+	}
+	return words[m.conflict]
 }
 
 // held is how long a job holds its unique key.

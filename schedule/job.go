@@ -143,6 +143,12 @@ func (r *record) task(schedule string, k tick) *jobs.Task {
 		default:
 			opts = append(opts, jobs.WithUniqueUntilDone(u.TTL))
 		}
+		switch u.Conflict { // a debounced job has a delay, which newJob refuses
+		case broker.ConflictReplace:
+			opts = append(opts, jobs.WithUniqueReplace())
+		case broker.ConflictKeepLast:
+			opts = append(opts, jobs.WithUniqueKeepLast())
+		}
 	}
 	return jobs.NewTask(j.Type, j.payload(), opts...)
 }

@@ -294,6 +294,9 @@ func (b builder) parcel(p *plan, name string, t *jobs.Task) (queue int, err erro
 			return 0, broker.Invalid(field, "is set by an option; the workflow sets it (see Node.Delay and Node.At)")
 		}
 	}
+	if draft.Body.Unique.Conflict != broker.ConflictRefuse {
+		return 0, broker.Invalid("unique conflict", "is set by an option; a node is a job of its own, which neither replaces nor is replaced")
+	}
 	for _, header := range []string{HeaderWorkflow, HeaderNode} {
 		if _, set := draft.Body.Headers[header]; set {
 			return 0, broker.Invalid("headers", "sets %s, which the workflow sets", header)

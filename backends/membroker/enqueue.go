@@ -40,8 +40,10 @@ func (b *Broker) enqueue(ctx context.Context, req broker.EnqueueRequest, undo bo
 				defer b.store.queue(j.Queue).undo(j)()
 			}
 			r := &receipts[i]
-			r.Holder, err = b.store.enqueue(j, &req.Jobs[i], r, now)
-			r.Err = broker.About(err, "enqueue", r.Queue, r.ID)
+			holder, err := b.store.enqueue(j, &req.Jobs[i], r, now)
+			if r.Err = broker.About(err, "enqueue", r.Queue, r.ID); err != nil {
+				r.Holder = holder
+			}
 		}
 	}
 	return receipts, nil
@@ -50,8 +52,10 @@ func (b *Broker) enqueue(ctx context.Context, req broker.EnqueueRequest, undo bo
 // undo returns what makes it as if a job that is about to be enqueued never was.
 func (q *queue) undo(j *job) func() {
 	before, was := q.unique[j.Unique.Key]
+	unmeet := q.unmeet(j, before)
 	return func() {
-		if q.jobs[j.ID] != j { // it was refused
+		if q.jobs[j.ID] != j { // it was refused, or replaced another one
+			unmeet()
 			return
 		}
 		q.out(j)
@@ -73,14 +77,26 @@ func (s *Store) enqueue(j *job, n *broker.NewJob, r *broker.Receipt, now time.Ti
 		return other.Holder, broker.Held(other.Holder)
 	}
 	if q.exists(n, now) {
+		if into := q.remembered[j.ID].into; into != "" && q.jobs[j.ID] == nil && n.Meets() {
+			r.ID, r.Holder, r.Replaced = into, into, true
+			return "", nil
+		}
 		return j.ID, broker.Duplicate(j.ID, j.ID)
+	}
+	behind := ""
+	if holder, held := q.holderOf(j.Unique.Key, now); held && n.Meets() {
+		var met bool
+		if met, err = q.meet(j, n, holder, r, now); met {
+			return r.Holder, err
+		}
+		behind = holder
 	}
 	if n.TakesRoom() {
 		if err := q.room(j.Key); err != nil {
 			return "", err
 		}
 	}
-	if n.TakesKey() {
+	if n.TakesKey() && behind == "" {
 		if holder, held := q.holderOf(j.Unique.Key, now); held {
 			return holder, broker.Duplicate(j.ID, holder)
 		}
@@ -92,6 +108,9 @@ func (s *Store) enqueue(j *job, n *broker.NewJob, r *broker.Receipt, now time.Ti
 	case past != nil:
 		q.restore(j, past, due, now)
 		r.State = past.State // also when its retention is over, and nothing was stored
+	case behind != "":
+		q.follow(j, behind, due, now)
+		r.Holder = behind
 	case due.After(now):
 		q.add(j, broker.OnEnqueue, broker.StateScheduled, due)
 	default:

@@ -145,7 +145,7 @@ func (e *examiner) job(j *job) {
 // owesKey reports whether a job must hold its unique key now.
 func (e *examiner) owesKey(j *job) bool {
 	u := j.Unique
-	if u.Key == "" || j.State.Final() || u.TTL > 0 && reached(e.req.Now, later(j.CreatedAt, u.TTL)) {
+	if u.Key == "" || j.State.Final() || j.Holder == broker.Behind(e.q.unique[u.Key].id) || u.TTL > 0 && reached(e.req.Now, later(j.CreatedAt, u.TTL)) {
 		return false
 	}
 	return u.Mode == broker.UniqueUntilDone || u.Mode == broker.UniqueUntilStarted && j.State != broker.StateActive && j.Deliveries == 0
@@ -222,7 +222,7 @@ func (e *examiner) counts() {
 	e.compare(e.q.keyless, keyless)
 }
 func (e *examiner) hold(key string, h hold) {
-	free := func() { delete(e.q.unique, key) }
+	free := func() { e.q.dropKey(key) }
 	switch j := e.q.jobs[h.id]; {
 	case h.mode == broker.UniqueWindow:
 		e.lapses(e.q.lapses, lapse{broker.Micros(h.until), lapsedWindow, key}, "unique-window-never-lapses")

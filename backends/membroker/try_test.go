@@ -25,7 +25,10 @@ func TestTry_AnswersAsEnqueueAndLeavesTheStoreAsItWas(t *testing.T) {
 	later.Delay, later.Body.Unique = time.Hour, window.Body.Unique
 	again.Body.Unique.Key = "u"
 	twice := newTestJob("q", "given")
-	req := broker.EnqueueRequest{Jobs: []broker.NewJob{given, later, again, twice}}
+	replacing, debounced := newTestJob("q", "replacing"), newTestJob("q", "debounced")
+	replacing.Body.Unique, replacing.Body.Payload = broker.Unique{Key: "u", Conflict: broker.ConflictReplace}, []byte("new")
+	debounced.Delay, debounced.Body.Unique = time.Minute, broker.Unique{Key: "u", Conflict: broker.ConflictDebounce, Latest: 9 * time.Hour}
+	req := broker.EnqueueRequest{Jobs: []broker.NewJob{given, later, again, twice, replacing, debounced}}
 	before := store.dump()
 	for _, name := range []string{"Try", "Try again", "Enqueue"} {
 		call := b.Try
@@ -44,6 +47,9 @@ func TestTry_AnswersAsEnqueueAndLeavesTheStoreAsItWas(t *testing.T) {
 		}
 		if got[2].Holder != "holder" || got[3].Holder != "given" || !errors.Is(got[2].Err, broker.ErrDuplicate) || !errors.Is(got[3].Err, broker.ErrDuplicate) {
 			t.Errorf("%s: the last two answer %+v, %+v; want duplicates of %q and %q", name, got[2], got[3], "holder", "given")
+		}
+		if !got[4].Replaced || got[4].State != broker.StatePending || !got[5].Replaced || got[5].State != broker.StateScheduled {
+			t.Errorf("%s: those that replace answer %+v, %+v; want the holder, pending and then scheduled", name, got[4], got[5])
 		}
 	}
 	report, err := b.Examine(t.Context(), broker.ExamineRequest{Queue: "q"})

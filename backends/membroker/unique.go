@@ -12,6 +12,7 @@ type hold struct {
 	id    string
 	mode  broker.UniqueMode
 	until time.Time // zero: as long as the job has it
+	next  string    // the job that waits behind it, if that still does (§52)
 }
 
 // holderOf says which job holds a unique key.
@@ -33,29 +34,34 @@ func (q *queue) takeKey(j *job, now time.Time) {
 }
 
 // freeKey frees the key of a job that ends or, by its mode, starts. A window
-// lasts for its time.
+// lasts for its time. A job that waits behind gets the key (§52).
 func (q *queue) freeKey(j *job) {
 	u := j.Unique
 	if u.Key != "" && u.Mode != broker.UniqueWindow && q.unique[u.Key].id == j.ID {
-		delete(q.unique, u.Key)
+		q.dropKey(u.Key)
 	}
 }
 
-// past is what is remembered of an ID whose job is gone.
+// past is what is remembered of an ID whose job is gone, or never was stored.
 type past struct {
 	until time.Time
-	moved int64 // the epoch at which it left for elsewhere, or stays
+	moved int64  // the epoch at which it left for elsewhere, or stays
+	into  string // the job that it replaced (§50)
 }
 
 const stays int64 = math.MaxInt64
 
 // remember refuses an ID for the queue's duplicate span from now on (§1).
 func (q *queue) remember(id string, now time.Time, moved int64) {
+	q.rememberInto(id, now, past{moved: moved})
+}
+
+func (q *queue) rememberInto(id string, now time.Time, p past) {
 	span := q.policy.DuplicateSpan
 	if span == 0 {
 		span = broker.DefaultDuplicateSpan
 	}
-	p := past{until: later(now, span), moved: moved}
+	p.until = later(now, span)
 	q.remembered[id] = p
 	q.lapses.at(p.until, lapsedID, id)
 }

@@ -67,10 +67,10 @@ func (a *arena) seal() []piece {
 	return a.pieces
 }
 
-// all adds every piece to args, when all is in buf.
+// all adds every piece to args, when they were made.
 func (a *arena) all() []any {
 	args := a.args
-	for i := range a.seal() {
+	for i := range a.pieces {
 		args = append(args, &a.pieces[i])
 	}
 	a.args = args

@@ -44,6 +44,9 @@ const (
 // since a job can be delivered again. So blobs are left over: by every job that
 // ends, and by every Enqueue that fails. CollectBlobs removes them.
 //
+// Payloads of jobs that may replace another one (jobs.WithUniqueReplace and its
+// like) stay with the job, whatever their size.
+//
 // It belongs last among codecs.
 func ClaimCheck(cfg ClaimCheckConfig) PayloadCodec {
 	if cfg.Blobs == nil {
@@ -62,8 +65,8 @@ func (c *claimCheck) EncodePayload(ctx context.Context, job *broker.NewJob) erro
 	if len(data) > c.MaxSize {
 		return fmt.Errorf("%w: the payload has %d bytes, ClaimCheckConfig.MaxSize is %d", jobs.ErrTooLarge, len(data), c.MaxSize)
 	}
-	if len(data) < c.MinSize {
-		return nil
+	if len(data) < c.MinSize || job.Meets() {
+		return nil // the blob of a job that replaces another one would be an orphan
 	}
 	key := blobKey(job.Queue, job.ID, rand.Text())
 	if err := c.Blobs.Put(ctx, key, data); err != nil {

@@ -1,0 +1,63 @@
+package broker
+
+// checkUnique refuses uniqueness that is outside the limits, or contradicts itself.
+func (j *NewJob) checkUnique(l Limits) error {
+	u := j.Body.Unique
+	if u.Key == "" {
+		switch {
+		case u.Conflict != ConflictRefuse:
+			return Invalid("unique key", "is empty although another job's is to be met; give a key")
+		case u.TTL != 0 || u.Mode != UniqueUntilDone || u.Latest != 0:
+			return Invalid("unique key", "is empty although uniqueness is asked for; give a key")
+		}
+		return nil
+	}
+	if l.NoUnique {
+		return &Error{Field: "unique key", Err: ErrUnsupported}
+	}
+	if err := CheckName("unique key", u.Key); err != nil {
+		return err
+	}
+	if err := CheckDuration("unique ttl", u.TTL); err != nil {
+		return err
+	}
+	switch u.Mode {
+	case UniqueUntilDone, UniqueUntilStarted:
+	case UniqueWindow:
+		if u.TTL == 0 {
+			return Invalid("unique ttl", "is zero; a unique window needs a length")
+		}
+	default:
+		return Invalid("unique mode", "%d is unknown", u.Mode)
+	}
+	return j.checkConflict(l)
+}
+
+// checkConflict refuses what cannot be done when the key is held (§50 to §52).
+func (j *NewJob) checkConflict(l Limits) error {
+	u := j.Body.Unique
+	if err := CheckDuration("unique latest", u.Latest); err != nil {
+		return err
+	}
+	switch debounce := u.Conflict == ConflictDebounce; {
+	case u.Conflict > ConflictKeepLast:
+		return Invalid("unique conflict", "%d is unknown", u.Conflict)
+	case u.Conflict != ConflictRefuse && (l.NoMove || l.NoMeet):
+		return &Error{Field: "unique conflict", Err: ErrUnsupported}
+	case u.Conflict == ConflictKeepLast && u.Mode != UniqueUntilDone:
+		return Invalid("unique mode", "is not until done, which alone goes with keep last")
+	case debounce && u.Mode == UniqueWindow:
+		return Invalid("unique mode", "is a window, which does not go with debounce; use until done or until started")
+	case debounce && u.Latest == 0:
+		return Invalid("unique latest", "is zero; say for how long a debounced job waits at most")
+	case !debounce && u.Latest != 0:
+		return Invalid("unique latest", "is set; it goes with debounce")
+	case debounce && j.Delay > u.Latest:
+		return Invalid("unique latest", "is %v, less than the delay of %v; make it longer", u.Latest, j.Delay)
+	}
+	return nil
+}
+
+// Meets reports whether j is more than refused when another job holds its unique
+// key. A job that was elsewhere replaces nothing.
+func (j *NewJob) Meets() bool { return j.Body.Unique.Conflict != ConflictRefuse && j.Restore == nil }

@@ -1,0 +1,137 @@
+package conformance
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// What becomes of jobs that meet a held unique key.
+
+// meeting is what a new job finds that meets a held key.
+type meeting struct {
+	want   error // the refusal
+	holder string
+	into   *modelJob // it replaces this one
+	repeat bool      // and did so before
+	before string    // it is stored behind this one
+}
+
+// meet says what becomes of a job that meets a held key. It reports true if that
+// is to be stored.
+func (q *modelQueue) meet(n *broker.NewJob, met *meeting, now time.Time) (stored bool) {
+	u := n.Body.Unique
+	k := q.keys[u.Key]
+	holder := q.jobs[k.holder]
+	switch to := q.behind(k.holder); {
+	case to != nil:
+		met.into, met.holder = to, to.ID
+	case holder != nil && holder.State == broker.StateActive && k.mode == untilDone && u.Mode == untilDone && u.Conflict != broker.ConflictReplace:
+		met.before = k.holder
+		return true
+	case holder == nil || holder.State == broker.StateDead || !holder.State.Editable():
+		met.want, met.holder = broker.ErrDuplicate, k.holder
+	default:
+		met.into, met.holder = holder, holder.ID
+	}
+	return false
+}
+
+// behind is the job behind another one, or nil.
+func (q *modelQueue) behind(id string) *modelJob {
+	for _, j := range q.jobs {
+		if j.State == broker.StateWaiting && j.Holder == broker.Behind(id) {
+			return j
+		}
+	}
+	return nil
+}
+
+// replace gives a job what the handler of a new one would read, and perhaps its
+// time. A job that is due may have been seen to be: then the receipt says pending.
+func (m *model) replace(q *modelQueue, n *broker.NewJob, j *modelJob, r *broker.Receipt) error {
+	j.CopyContent(&n.Body)
+	q.remembered[n.ID] = modelPast{surely: m.now.Add(q.span()), perhaps: m.now.Add(q.span()), left: stays, into: j.ID}
+	due := j.waits() && j.ready(m.now)
+	if n.Body.Unique.Conflict == broker.ConflictDebounce {
+		at := m.now
+		if n.Delay > 0 {
+			at = m.now.Add(n.Delay)
+		} else if !n.RunAt.IsZero() {
+			at = n.RunAt
+		}
+		if latest := j.CreatedAt.Add(n.Body.Unique.Latest); latest.Before(at) {
+			at = latest
+		}
+		switch later := at.After(m.now); {
+		case j.State == broker.StateWaiting:
+			if j.HeldFrom, j.RunAt = broker.StatePending, (time.Time{}); later {
+				j.HeldFrom, j.RunAt = broker.StateScheduled, at
+			}
+		case j.State == broker.StateRetry && !(due && r.State != broker.StateRetry):
+		case later:
+			j.Head = j.Head.Moved()
+			m.wait(j, broker.StateScheduled, at)
+		case j.State == broker.StateScheduled && !due:
+			j.Head = j.Head.Moved()
+			m.pending(j, false)
+		}
+	}
+	state, at := j.State, j.RunAt
+	if j.waits() && j.ready(m.now) && r.State == broker.StatePending {
+		state, at = broker.StatePending, time.Time{}
+	}
+	if r.State != state || !r.RunAt.Equal(at) {
+		return fmt.Errorf("enqueue of %s into %s: %v due %v, want %v due %v", n.ID, j.ID, r.State, r.RunAt, state, at)
+	}
+	return nil
+}
+
+// park has a new job, which is pending or scheduled, wait behind an active one.
+func (m *model) park(q *modelQueue, j *modelJob, before string) {
+	j.HeldFrom, j.State, j.Holder = j.State, broker.StateWaiting, broker.Behind(before)
+	k := q.keys[j.Unique.Key]
+	k.end = time.Time{}
+	q.keys[j.Unique.Key] = k
+}
+
+// follow puts a job that waited behind another one into the queue.
+func (m *model) follow(j *modelJob) {
+	from, at := j.HeldFrom, j.RunAt
+	j.Head, j.Holder, j.HeldFrom = j.Head.Moved(), "", broker.StateNone
+	if m.pending(j, false); from == broker.StateScheduled {
+		m.wait(j, from, at)
+	}
+	m.followed = append(m.followed, j)
+}
+
+// inOneCall has f follow the answer to a call. Jobs that came into the queue in the
+// call, since another one ended, have no order among what else came in it.
+func (m *model) inOneCall(f func() error) error {
+	begun := m.count + 1
+	m.followed = nil
+	err := f()
+	for _, j := range m.followed {
+		if j.State == broker.StatePending {
+			j.first, j.last = begun, m.count+1
+		}
+	}
+	return err
+}
+
+// conflict gives a job that is unique something else to do than to be refused.
+func (s *sequence) conflict(j *broker.NewJob) {
+	u := &j.Body.Unique
+	if u.Key == "" || s.limits.NoMove || s.limits.NoMeet || s.chance(40) {
+		return
+	}
+	u.Conflict = broker.UniqueConflict(1 + s.r.IntN(3))
+	if u.Conflict != broker.ConflictReplace && u.Mode == window || u.Conflict == broker.ConflictKeepLast {
+		u.Mode = untilDone
+	}
+	if u.Conflict == broker.ConflictDebounce {
+		u.Latest = j.Delay + time.Duration(1+s.r.IntN(60))*time.Second
+	}
+	j.Body.Headers = map[string]string{"of": j.ID}
+}

@@ -1,0 +1,235 @@
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// met changes every job that may replace another one, before it is enqueued.
+func (p *patched) met(f func(*broker.NewJob)) {
+	p.newJobs(func(j *broker.NewJob) {
+		if j.Meets() {
+			f(j)
+		}
+	})
+}
+
+// becomes has a conflict be taken for another one.
+func becomes(from, to broker.UniqueConflict) func() func(*patched) {
+	return always(func(p *patched) {
+		p.met(func(j *broker.NewJob) {
+			if u := &j.Body.Unique; u.Conflict == from {
+				if u.Conflict = to; to != broker.ConflictDebounce {
+					u.Latest = 0
+				}
+			}
+		})
+	})
+}
+
+// inAll has f see the jobs of a queue that are in a state.
+func (p *patched) inAll(o broker.Query, f func(*broker.Job)) {
+	page, _ := p.Broker.Find(background, o)
+	for i := range page.Jobs {
+		f(&page.Jobs[i])
+	}
+}
+
+var meetMutants = []mutant{
+	{"every job is refused by a held key", "Meet/ReplacesWhatHasNotStarted Meet/KeepsThePlace Meet/WithinARequest Meet/NeedsNoRoom " +
+		"Meet/ARepeatChangesNothing Race/KeepLastAgainstTheEnd", always(func(p *patched) {
+		p.met(func(j *broker.NewJob) { j.Body.Unique.Conflict, j.Body.Unique.Latest = broker.ConflictRefuse, 0 })
+	})},
+	{"replacing leaves the headers", "Meet/ReplacesWhatHasNotStarted", always(func(p *patched) {
+		p.met(func(j *broker.NewJob) {
+			if j.Body.TypeVersion != 0 {
+				j.Body.Headers = nil
+			}
+		})
+	})},
+	{"a job that cannot be read is a duplicate", "Broken/IsNotReplaced", always(func(p *patched) {
+		change(&p.enqueue, nil, func(_ *broker.EnqueueRequest, a *[]broker.Receipt) {
+			for i := range *a {
+				if r := &(*a)[i]; errors.Is(r.Err, broker.ErrMalformed) {
+					r.Err = broker.ErrDuplicate
+				}
+			}
+		})
+	})},
+	{"replacing leaves the payload's reference", "Meet/ReplacesWhatHasNotStarted", always(func(p *patched) {
+		p.met(func(j *broker.NewJob) { j.Body.PayloadRef = "" })
+	})},
+	{"a job that was replaced goes to the back", "Meet/KeepsThePlace", always(func(p *patched) {
+		change(&p.enqueue, nil, func(r *broker.EnqueueRequest, a *[]broker.Receipt) {
+			for _, got := range *a {
+				if got.Replaced {
+					p.act(r.Now, broker.OpReschedule, got.Queue, got.ID)
+				}
+			}
+		})
+	})},
+	{"who would replace an active job waits behind it", "Meet/RefusedOnceStarted", becomes(broker.ConflictReplace, broker.ConflictKeepLast)},
+	{"a job of another type is replaced", "Meet/RefusedOnceStarted", always(func(p *patched) {
+		p.met(func(j *broker.NewJob) { j.Body.Type = "work" })
+	})},
+	{"a job that was elsewhere replaces", "Meet/RestoredJobsReplaceNothing", always(func(p *patched) {
+		p.newJobs(func(j *broker.NewJob) {
+			if j.Body.Unique.Conflict != broker.ConflictRefuse {
+				j.Restore = nil
+			}
+		})
+	})},
+	{"a repeat replaces again", "Meet/ARepeatChangesNothing", sharing(func(p *patched, m *sync.Map) {
+		p.met(func(j *broker.NewJob) {
+			if _, again := m.LoadOrStore(j.ID, true); again {
+				j.ID += " again"
+			}
+		})
+	})},
+	{"the jobs of a request come in any order", "Meet/WithinARequest", always(func(p *patched) {
+		next := p.enqueue
+		p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
+			r.Jobs = slices.Clone(r.Jobs)
+			slices.Reverse(r.Jobs)
+			got, err := next(ctx, r)
+			slices.Reverse(got)
+			return got, err
+		}
+	})},
+	{"a full queue takes no job at all", "Meet/NeedsNoRoom", always(func(p *patched) {
+		next := p.enqueue
+		p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
+			queues, _ := p.known(r.Now)
+			for _, q := range queues {
+				depth := q.Counts[broker.StatePending] + q.Counts[broker.StateScheduled] + q.Counts[broker.StateWaiting]
+				if len(r.Jobs) == 1 && q.Policy.MaxDepth > 0 && depth >= q.Policy.MaxDepth {
+					return []broker.Receipt{{Queue: r.Jobs[0].Queue, ID: r.Jobs[0].ID, Err: broker.ErrQueueFull}}, nil
+				}
+			}
+			return next(ctx, r)
+		}
+	})},
+	{"a debounce only replaces", "Meet/DebouncePushesTheTime Meet/DebounceOfAPendingJob Meet/DebounceEarlier",
+		becomes(broker.ConflictDebounce, broker.ConflictReplace)},
+	{"a debounce has no latest time", "Meet/DebouncePushesTheTime Meet/DebounceOfAPendingJob", always(func(p *patched) {
+		p.met(func(j *broker.NewJob) { j.Body.Unique.Latest *= 1000 })
+	})},
+	{"a debounce only pushes out", "Meet/DebounceEarlier", sharing(func(p *patched, m *sync.Map) {
+		p.met(func(j *broker.NewJob) {
+			if last, ok := m.Load(j.Body.Unique.Key); ok && j.Delay < last.(*broker.NewJob).Delay {
+				j.Delay = last.(*broker.NewJob).Delay
+			}
+			copied := *j
+			m.Store(j.Body.Unique.Key, &copied)
+		})
+	})},
+	{"a debounced job in retry waits for its time", "Meet/DebounceOfAPendingJob", always(func(p *patched) {
+		change(&p.enqueue, nil, func(r *broker.EnqueueRequest, a *[]broker.Receipt) {
+			for i, got := range *a {
+				if got.Replaced && got.State == broker.StateRetry && r.Jobs[i].Delay > 0 {
+					p.behind(broker.Operation{Now: r.Now, Kind: broker.OpReschedule, Delay: r.Jobs[i].Delay,
+						Refs: []broker.Ref{{Queue: got.Queue, ID: got.ID, Epoch: broker.AnyEpoch}}})
+				}
+			}
+		})
+	})},
+}
+
+var keepLastMutants = []mutant{
+	{"a job that keeps the last is refused by an active holder", "Follow/RunsOnceAfterTheHolder Follow/NoTTLCounts Race/KeepLastAgainstTheEnd",
+		becomes(broker.ConflictKeepLast, broker.ConflictReplace)},
+	{"a job that keeps the last runs beside its holder", "Follow/RunsOnceAfterTheHolder", always(func(p *patched) {
+		p.met(func(j *broker.NewJob) {
+			if j.ID == "b" {
+				j.Body.Unique = broker.Unique{}
+			}
+		})
+	})},
+	{"a request is carried out twice", "Follow/WithinARequest", always(func(p *patched) {
+		next := p.enqueue
+		p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
+			got, err := next(ctx, r)
+			if len(r.Jobs) > 1 {
+				_, _ = next(ctx, r)
+			}
+			return got, err
+		}
+	})},
+	{"a job that followed goes to the front", "Follow/GoesToTheBack", always(func(p *patched) {
+		change(&p.settle, nil, func(r *broker.SettleRequest, _ *[]broker.Verdict) {
+			queue := r.Items[0].Job.Queue
+			p.inAll(broker.Query{Now: r.Now, Queue: queue, State: broker.StatePending}, func(j *broker.Job) {
+				if j.Epoch == 1 && j.Deliveries == 0 && j.Unique.Conflict == broker.ConflictKeepLast {
+					ref := []broker.Ref{j.Ref()}
+					p.behind(broker.Operation{Now: r.Now, Kind: broker.OpHold, Holder: "front", Refs: ref})
+					p.behind(broker.Operation{Now: r.Now, Kind: broker.OpUnhold, Refs: []broker.Ref{{Queue: queue, ID: j.ID, Epoch: broker.AnyEpoch}}})
+				}
+			})
+		})
+	})},
+	{"a job behind one that an operator ends waits for ever", "Follow/FollowsEveryEnd", always(func(p *patched) {
+		change(&p.operate, nil, func(o *broker.Operation, _ *[]broker.OperationResult) {
+			if o.Kind != broker.OpDelete && o.Kind != broker.OpCancel {
+				return
+			}
+			p.inAll(broker.Query{Now: o.Now, Queue: o.Refs[0].Queue, State: broker.StatePending}, func(j *broker.Job) {
+				if j.Epoch == 1 && j.Deliveries == 0 {
+					p.behind(broker.Operation{Now: o.Now, Kind: broker.OpHold, Holder: "for ever", Refs: []broker.Ref{j.Ref()}})
+				}
+			})
+		})
+	})},
+	{"a retry lets the job behind go", "Follow/WaitsAsLongAsTheHolderLives", always(func(p *patched) {
+		change(&p.settle, nil, func(r *broker.SettleRequest, _ *[]broker.Verdict) {
+			if r.Items[0].Outcome.Kind() != broker.OutcomeRetry {
+				return
+			}
+			p.inAll(broker.Query{Now: r.Now, Queue: r.Items[0].Job.Queue, State: broker.StateWaiting}, func(j *broker.Job) {
+				p.act(r.Now, broker.OpDelete, j.Queue, j.ID)
+				n := broker.NewJob{Queue: j.Queue, ID: j.ID, Body: j.Body}
+				n.Body.Unique = broker.Unique{}
+				_, _ = p.Broker.Enqueue(background, broker.EnqueueRequest{Now: r.Now, Jobs: []broker.NewJob{n}})
+			})
+		})
+	})},
+	{"a key with a job behind runs out", "Follow/NoTTLCounts", sharing(func(p *patched, m *sync.Map) {
+		next := p.enqueue
+		p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {
+			r.Jobs = slices.Clone(r.Jobs)
+			for i := range r.Jobs {
+				u := &r.Jobs[i].Body.Unique
+				if u.TTL > 0 {
+					m.Store(u.Key, r.Now.Add(u.TTL))
+				} else if end, ok := m.Load(u.Key); ok && !r.Now.Before(end.(time.Time)) {
+					*u = broker.Unique{}
+				}
+			}
+			return next(ctx, r)
+		}
+	})},
+	{"an operator lets the job behind go", "Follow/OperatorsEndIt", always(func(p *patched) {
+		p.results(func(o broker.Operation, r *broker.OperationResult) {
+			if _, behind := broker.IsBehind(r.Holder); behind && o.Kind == broker.OpUnhold {
+				r.Err, r.Holder = nil, ""
+			}
+		})
+	})},
+	{"a deleted job is still behind", "Follow/OperatorsEndIt", sharing(func(p *patched, m *sync.Map) {
+		change(&p.operate, nil, func(o *broker.Operation, a *[]broker.OperationResult) {
+			if o.Kind == broker.OpDelete && (*a)[0].Err == nil {
+				m.Store("key", (*a)[0].Ref.ID)
+			}
+		})
+		p.leaked(m)
+	})},
+	{"a debounce behind keeps its first time", "Follow/DebounceWaitsBehind", becomes(broker.ConflictDebounce, broker.ConflictKeepLast)},
+	{"a window is a hold until done", "Follow/StartedHoldersFollowNobody", always(func(p *patched) {
+		p.newJobs(func(j *broker.NewJob) { setMode(j, broker.UniqueWindow, broker.UniqueUntilDone) })
+	})},
+	{"the end of the job before wakes nobody", "Wake/ByTheJobBefore", deafTo("complete")},
+}

@@ -37,7 +37,7 @@ var oneStore = map[string]string{
 	"Outcome": "CompleteLeavesNothing RetryIsDueAfterItsDelay StoresWhatApplySays",
 	"Policy": "DepthHoldsOverHandles FullQueueRefuses FullQueueRefusesNoRetry IsOfOneQueue MayComeBeforeTheFirstJob " +
 		"PausedTakesAndSettles",
-	"Race":    "OneConsumerSeesTheOrder",
+	"Race":    "NoLimitIsExceeded OneConsumerSeesTheOrder",
 	"Reclaim": "EndsWithItsBytes GoesOverSeveralCalls LeavesTheLivingAlone",
 	"Restore": "AfterItsTime DepthRefusesWhatCounts GoesOn KeepsTheWholePast KeptFromItsEnd NoRefFromThereFits OfAHeldJob " +
 		"RepeatIsRefused",

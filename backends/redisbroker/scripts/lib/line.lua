@@ -24,16 +24,22 @@ end
 -- parts cuts an entry of a key into priority, and the turn of its job.
 local function parts(key, entry) return string.sub(entry, #key + 2, #key + 2), string.sub(entry, #key + 18) end
 
--- enter puts a key into the ring of a priority: behind one turn of each other key, so
--- that it gains nothing by having been away, and before their second one.
-local function enter(q, key, p, own)
+-- entry_pass is the pass with which a key enters the ring of a priority: behind one turn
+-- of each other key, so that it gains nothing by having been away, and before their
+-- second one.
+local function entry_pass(q, p, own)
   q.floors = q.floors or {}
   local floor = q.floors[p]
   if not floor then
     floor = tonumber(redis.call('ZRANGE', q.rings[p], 0, 0, 'WITHSCORES')[2] or 0)
     q.floors[p] = floor
   end
-  redis.call('ZADD', q.rings[p], 'NX', floor + stride_of(own) - 0.5, key)
+  return floor + stride_of(own) - 0.5
+end
+
+-- enter puts a key into the ring of a priority.
+local function enter(q, key, p, own)
+  redis.call('ZADD', q.rings[p], 'NX', entry_pass(q, p, own), key)
 end
 
 -- enter_all puts a key into the ring of each priority of which it has pending jobs.
@@ -113,7 +119,7 @@ local function join(q, jobs, front)
   for p = 1, 4 do
     local list = of[p]
     if #list > 0 then
-      local own, here, shut, away = own_rules(q, list), {}, {}, {}
+      local own, here, shut, away, entering = own_rules(q, list), {}, {}, {}, {}
       if some_blocked then
         shut, away = redis.call('ZMSCORE', q.blocked, unpack(list)), redis.call('ZMSCORE', q.thawing, unpack(list))
       end
@@ -123,10 +129,16 @@ local function join(q, jobs, front)
           woken = true
         elseif not (shut[i] or away[i]) then
           local open, till = true, nil
-          if q.rules and q.rules.of_keys then open, till = seat(q, key, own[i]) else enter(q, key, p, own[i]) end
+          if q.rules and q.rules.of_keys then
+            open, till = seat(q, key, own[i])
+          else
+            local e = #entering
+            entering[e + 1], entering[e + 2] = entry_pass(q, p, own[i]), key
+          end
           woken = woken or open or till and (not known or till < known)
         end
       end
+      if #entering > 0 then redis.call('ZADD', q.rings[p], 'NX', unpack(entering)) end
     end
   end
   return woken

@@ -28,14 +28,16 @@ local function unblock(q, thawing)
   for i, key in ipairs(due_keys) do enter_all(q, key, own[i]) end
 end
 
--- sort_in moves the first of a list of participants, whose pass rose, to its place.
-local function sort_in(list, first_one)
-  local who, i = list[first_one], first_one + 1
-  while list[i] and list[i].pass <= who.pass do
-    list[i - 1] = list[i]
-    i = i + 1
+-- sort_in puts a participant into a list, from an index on, behind those whose pass is
+-- not higher. Most often that is its end, since whoever had a turn goes behind all others.
+local function sort_in(list, from, who)
+  local low, high = from, #list + 1
+  if high > from and list[high - 1].pass <= who.pass then low = high end
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if list[middle].pass <= who.pass then low = middle + 1 else high = middle end
   end
-  list[i - 1] = who
+  table.insert(list, low, who)
 end
 
 -- participants are the first of a ring, n keys at least if there are so many, with the
@@ -55,8 +57,7 @@ local function participants(q, p, n)
     unkeyed.left = waiting
   elseif waiting > 0 then
     local pass = redis.call('ZSCORE', q.rings[p], UNKEYED) or list[1].pass + STRIDE - 0.5
-    table.insert(list, 1, {key = UNKEYED, pass = tonumber(pass), turns = 0, left = waiting})
-    sort_in(list, 1)
+    sort_in(list, 1, {key = UNKEYED, pass = tonumber(pass), turns = 0, left = waiting})
   end
   local own, at = own_rules(q, keys), 0
   for _, who in ipairs(list) do
@@ -118,7 +119,8 @@ local function allot(q, p, n, list, keys)
         who.shut = who.may.room <= 0
         who.out = not who.shut and not next_entry(q, p, who, each)
       end
-      if who.shut or who.out then first_one = first_one + 1 else sort_in(list, first_one) end
+      first_one = first_one + 1
+      if not (who.shut or who.out) then sort_in(list, first_one, who) end
     end
   end
   return turns, entries

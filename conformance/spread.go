@@ -25,6 +25,7 @@ var oneStore = map[string]string{
 	"Edit":    "KeepsThePlace MakesCopiesOfTheDeadStale OtherStatesAreRefused ReplacesThePayload",
 	"Enqueue": "BadItemFailsAlone ChecksInOrder DuplicateIDIsRefused GeneratedIDIsForgotten GivenIDIsRemembered",
 	"Fault":   "LateEnqueueChangesNothing RepeatedOperationsAreHarmless",
+	"Follow":  "GoesToTheBack",
 	"Find": "ByID ByState ByWorker MayLeaveThePayloadOut PagesShowEveryJob SelectsByAllThatIsSet ShowsTheWholeJob " +
 		"SurvivesChange",
 	"Hold": "CountsForDepth IsNeverClaimed ObeysTheTable TakesOutOfTheQueue UnholdAfterItsTime UnholdMakesItWhatItWas " +
@@ -32,6 +33,7 @@ var oneStore = map[string]string{
 	"Keep":  "CompleteLeavesTheProgress GoesAlong IsFenced",
 	"Key":   "KeysTellsAll MaxDepthBounds PauseKeepsItsJobsBack",
 	"Lease": "EndedIDIsRememberedForADay RenewCountsWhatIsHeld RetireLeavesOthersAlone RetireListsWhatItReleased",
+	"Meet":  "ARepeatChangesNothing NeedsNoRoom ReplacesWhatHasNotStarted",
 	"Operate": "CancelledIsNeverClaimed DeletedIsNeverClaimed EachOnItsOwn ObeysTheTable RescheduleAtOnce " +
 		"RescheduleSetsTheTime SaysWhatStandsAgainstIt",
 	"Outcome": "CompleteLeavesNothing RetryIsDueAfterItsDelay StoresWhatApplySays",

@@ -30,6 +30,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
+// What a pool between them could harm is checked each time, not all of the suite; see
+// conformance.Run.
 func TestConformance_ThroughPgBouncer(t *testing.T) {
 	t.Parallel()
 	url := testenv.PgBouncer(t)
@@ -40,7 +42,7 @@ func TestConformance_ThroughPgBouncer(t *testing.T) {
 		// those of this store is to end another's.
 		s.Bounce = nil
 		return s
-	})
+	}, "Claim", "Enqueue", "Settle", "Wake", "Watch", "Fault", "Lease", "Mark", "Operate", "Find", "Limit", "Turn", "Unique")
 }
 
 // store is a schema of its own, reached through a pool of its own, by a role

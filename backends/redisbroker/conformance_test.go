@@ -24,12 +24,20 @@ func TestConformance_OnAServer(t *testing.T) {
 	onServer(t, Config{})
 }
 
+// What other configurations are checked for in each run of the tests; all of the suite
+// would take longer than everything else together.
+var (
+	bodiesGroups = []string{"Claim", "Enqueue", "Settle", "Data", "Find", "Edit", "Reclaim", "Examine", "Operate", "Retention"}
+	nodesGroups  = []string{"Claim", "Enqueue", "Settle", "Wake", "Watch", "Fault", "Lease", "Mark", "Operate", "Find", "Limit", "Turn", "Layout"}
+	toyGroups    = []string{"Claim", "Enqueue", "Settle", "Schedule", "Unique", "Find", "Operate", "Key", "Limit", "Turn", "Sequence"}
+)
+
 func TestConformance_OnAServerWithOneBucket(t *testing.T) {
 	t.Parallel()
-	onServer(t, Config{Buckets: 1})
+	onServer(t, Config{Buckets: 1}, bodiesGroups...)
 }
 
-func onServer(t *testing.T, config Config) {
+func onServer(t *testing.T, config Config, groups ...string) {
 	options, err := redis.ParseURL(testenv.Redis(t))
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +47,7 @@ func onServer(t *testing.T, config Config) {
 		o := *options
 		o.ClientName = prefix
 		return place(tb, prefix, config, redis.NewClient(&o))
-	})
+	}, groups...)
 }
 
 func TestConformance_OnACluster(t *testing.T) {
@@ -48,7 +56,7 @@ func TestConformance_OnACluster(t *testing.T) {
 	conformance.Run(t, func(tb conformance.TB) *conformance.Store {
 		prefix := placeName(tb)
 		return place(tb, prefix, Config{}, redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ClientName: prefix}))
-	})
+	}, nodesGroups...)
 }
 
 // hasty does not wait. Closing the connection of a claim that waits makes a
@@ -85,7 +93,7 @@ func TestConformance_OnMiniredis(t *testing.T) {
 		waiting := s.Open
 		s.Open = func(tb conformance.TB) broker.Broker { return hasty{waiting(tb)} }
 		return s
-	})
+	}, toyGroups...)
 }
 
 func placeName(tb conformance.TB) string {

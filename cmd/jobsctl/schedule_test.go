@@ -25,7 +25,7 @@ func TestDoctor_SchedulesThatDoNotTick(t *testing.T) {
 			if _, err := s.Put(t.Context(), "nightly", schedule.Cron("0 3 29 2 *", ""), jobs.NewTask("report", nil)); err != nil {
 				t.Fatal(err)
 			}
-			c.has(c.run(0, "doctor", "--queue", "@schedules"), `warning: queue-not-served in queue @schedules \(1\)\n  no live worker serves the queue, which has 1 job to run`, "with its extension")
+			c.has(c.run(0, "doctor", "--queue", "@schedules"), `warning: queue-not-served in queue @schedules \(1\)\n  1 job to run: no live worker serves the queue @schedules`, "with its extension")
 
 			dead := broker.NewJob{Queue: schedule.Queue, ID: "broken", Body: broker.Body{Type: "schedule", Key: "schedule", Payload: []byte("{"),
 				Priority: broker.PriorityNormal}, Restore: &broker.Restored{State: broker.StateDead, CreatedAt: time.Now().Add(-time.Hour)}}

@@ -5,7 +5,7 @@
 -- places says for each ID its priority and number. Keys that may start a job of a
 -- priority are in its ring, by their pass; others that have pending jobs are in blocked,
 -- by when they may, or FAR, or in thawing while a change of the policy is seen to.
-local FAR = 9000000000000000
+local FAR = 9000000000000001 -- no round number: miniredis writes that as 9e+15, which its Lua cannot read
 local MIDDLE = 500000000000000 -- the first number; those at the front are below
 local STRIDE = 1000 -- how far a turn takes a key of weight 1
 

@@ -33,8 +33,9 @@ func limitTo(p *patched, l broker.Limits) {
 			}
 			j.RunAt = up(j.RunAt)
 			got, err := enqueue(ctx, broker.EnqueueRequest{Now: r.Now, Jobs: []broker.NewJob{j}})
-			if err != nil {
-				return nil, err
+			if err != nil { // those before it are stored
+				receipts[i].Err = err
+				continue
 			}
 			receipts[i] = got[0]
 		}

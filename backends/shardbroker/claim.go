@@ -127,7 +127,8 @@ func (c *claim) take(a answer[broker.Claimed]) {
 
 // gather adds what a shard gave.
 func gather(to, from *broker.Claimed) {
-	if to.Now.Before(from.Now) {
+	// The time of a step that gave jobs is when they started.
+	if len(from.Jobs) > 0 || len(to.Jobs) == 0 && to.Now.Before(from.Now) {
 		to.Now = from.Now
 	}
 	to.Jobs = append(to.Jobs, from.Jobs...)

@@ -49,7 +49,7 @@
 //	ks     hash    ID → its place in kl
 //	k1…k4  sorted  by priority, the keys that have pending jobs of it and may start one, by their pass; while there are
 //	               some, jobs without a key are one of them, without a name
-//	kb, kd sorted  all other keys with pending jobs, by when they may start one, or 9e15 where no time is known; kd those
+//	kb, kd sorted  all other keys with pending jobs, by when they may start one, or far off where no time is known; kd those
 //	               that claims have to look at again, since a policy changed
 //	ka     sorted  key "\0" ID of every active job with a key, in lexical order
 //	kh     hash    key of an ordered queue → ID of the job that the others come after; of one that died also "\n" skips

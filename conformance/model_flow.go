@@ -14,6 +14,7 @@ import (
 // depends on when a store looked.
 type modelFlow struct {
 	own    map[string]broker.Policy
+	most   map[string]int64 // the highest weight that a key ever had: what it gained by that lasts
 	heads  map[string]*modelJob
 	starts broker.Bucket
 	ofKey  map[string]*broker.Bucket
@@ -129,16 +130,15 @@ func (q *modelQueue) wait(startable []*modelJob) {
 }
 
 // turn checks that a job may go before those of other keys that wait, and counts it. A
-// key of weight v waits for w/v turns of one of weight w, for one to be in step, and
-// for one as rounding goes.
+// key waits for as many turns of another as that one ever weighed, for one to be in
+// step, and for one as rounding goes: where weights changed, passes are of the old ones.
 func (q *modelQueue) turn(j *modelJob) error {
-	weight := func(key string) int64 { return max(1, q.flow.own[key].Weight) }
 	for t, passed := range q.flow.passed {
 		if t.priority != j.Priority || t.key == j.Key {
 			continue
 		}
 		passed[j.Key]++
-		if most := (weight(j.Key)-1)/weight(t.key) + 3; passed[j.Key] > most {
+		if most := max(1, q.flow.most[j.Key]) + 2; passed[j.Key] > most {
 			return fmt.Errorf("claim of %s, the %d-th job of the key %q since the key %q can start one, want at most %d", j.ID,
 				passed[j.Key], j.Key, t.key, most)
 		}
@@ -317,6 +317,10 @@ func (s *sequence) changeFlow() {
 		own := q.flow.own[req.Key]
 		if req.Apply(&own); req.Weight != nil {
 			clear(q.flow.passed)
+			if q.flow.most == nil {
+				q.flow.most = map[string]int64{}
+			}
+			q.flow.most[req.Key] = max(q.flow.most[req.Key], own.Weight)
 		}
 		if q.flow.own[req.Key] = own; own == (broker.Policy{}) {
 			delete(q.flow.own, req.Key)

@@ -17,34 +17,40 @@ func TestEnqueueFailed_EachJobHasTheErrorOfItsOwnQueue(t *testing.T) {
 		t.Run(map[bool]string{false: "Prepared", true: "PollOnly"}[config.PollOnly], func(t *testing.T) {
 			t.Parallel()
 			direct := connect(t, testenv.Postgres(t), 2)
-			config := config
-			config.Schema = schema(t, direct)
-			proxy := startCutter(t, testenv.Postgres(t))
-			through := openOn(t, connect(t, proxy.url, 1), config)
-			f := &inside{Broker: through.Broker, t: t, schema: config.Schema, db: direct}
-			in := func(queue, id string) broker.NewJob { j := job(id); j.Queue = queue; return j }
-			f.accept(f, in("a", "first"), in("b", "first"))
+			for attempt := range 5 {
+				config := config
+				config.Schema = schema(t, direct)
+				proxy := startCutter(t, testenv.Postgres(t))
+				through := openOn(t, connect(t, proxy.url, 1), config)
+				f := &inside{Broker: through.Broker, t: t, schema: config.Schema, db: direct}
+				in := func(queue, id string) broker.NewJob { j := job(id); j.Queue = queue; return j }
+				f.accept(f, in("a", "first"), in("b", "first"))
 
-			proxy.last.Store(true)
-			proxy.arm(0)
-			receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{in("a", "lost"), in("b", "unsent")}})
-			if err != nil || len(receipts) != 2 {
-				t.Fatalf("answered %d receipts and %v, want a receipt for each job", len(receipts), err)
-			}
-			if lost := receipts[0].Err; !broker.MayHaveApplied(lost) || errors.Is(lost, broker.ErrUnavailable) {
-				t.Errorf("the job whose answer was lost: %v, want an error that leaves open whether it was stored", lost)
-			}
-			if unsent := receipts[1].Err; !errors.Is(unsent, broker.ErrUnavailable) || broker.MayHaveApplied(unsent) {
-				t.Errorf("the job that was not sent: %v, want ErrUnavailable", unsent)
-			}
-			eventually(t, "the job whose answer was lost is stored", func() bool {
-				return f.value("select count(*) from jobs.job where id = 'lost'") == 1
-			})
+				proxy.last.Store(true)
+				proxy.arm(0)
+				receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{in("a", "lost"), in("b", "unsent")}})
+				if err != nil || len(receipts) != 2 {
+					t.Fatalf("answered %d receipts and %v, want a receipt for each job", len(receipts), err)
+				}
+				if attempt < 4 && errors.Is(receipts[0].Err, broker.ErrUnavailable) {
+					continue // the cut met a statement of the background, on the one connection
+				}
+				if lost := receipts[0].Err; !broker.MayHaveApplied(lost) || errors.Is(lost, broker.ErrUnavailable) {
+					t.Errorf("the job whose answer was lost: %v, want an error that leaves open whether it was stored", lost)
+				}
+				if unsent := receipts[1].Err; !errors.Is(unsent, broker.ErrUnavailable) || broker.MayHaveApplied(unsent) {
+					t.Errorf("the job that was not sent: %v, want ErrUnavailable", unsent)
+				}
+				eventually(t, "the job whose answer was lost is stored", func() bool {
+					return f.value("select count(*) from jobs.job where id = 'lost'") == 1
+				})
 
-			refs := []broker.Ref{{Queue: "a", ID: "first"}, {Queue: "b", ID: "first"}}
-			results, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel, Refs: refs})
-			if err != nil || len(results) != 2 || !errors.Is(results[0].Err, broker.ErrUnavailable) || !errors.Is(results[1].Err, broker.ErrUnavailable) {
-				t.Errorf("an operation on two queues that are away: %v and %v, want ErrUnavailable for each job", results, err)
+				refs := []broker.Ref{{Queue: "a", ID: "first"}, {Queue: "b", ID: "first"}}
+				results, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel, Refs: refs})
+				if err != nil || len(results) != 2 || !errors.Is(results[0].Err, broker.ErrUnavailable) || !errors.Is(results[1].Err, broker.ErrUnavailable) {
+					t.Errorf("an operation on two queues that are away: %v and %v, want ErrUnavailable for each job", results, err)
+				}
+				break
 			}
 		})
 	}

@@ -84,7 +84,7 @@ func (a *app) listOnce(ctx context.Context, i *inspect.Inspector, f *filter, sor
 		l.limit, left = f.limit, 0 // which are the first is known at the end
 	}
 	for _, q := range queries {
-		// Who looks at jobs that ended looks for what happened now.
+		// People look at jobs that ended for what happened last.
 		q.Newest = q.State.Final() && q.Worker == "" && q.Key == ""
 		for j, err := range i.Select(q).Limit(left).Jobs(ctx) {
 			if err != nil {

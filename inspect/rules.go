@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
-// None is what people write to remove a limit. They may mean by 0 that nothing is to run.
+// None is what people write to remove a limit; 0 is refused, since it could mean "run nothing".
 const None = "none"
 
 var orders = []string{broker.OrderNone: None, broker.OrderStop: "stop", broker.OrderSkip: "skip"}

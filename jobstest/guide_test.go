@@ -18,7 +18,7 @@ import (
 	"github.com/seed81422ce9/jobs/workflow"
 )
 
-// The application that docs/testing.md tests.
+// The application that docs/guide/testing.md tests.
 
 // begin app
 
@@ -108,7 +108,7 @@ func TestRegister_SendsAWelcomeMail(t *testing.T) {
 
 func TestGuide_ShowsTheMessageOfATestThatFails(t *testing.T) {
 	t.Parallel()
-	guide, err := os.ReadFile("../docs/testing.md")
+	guide, err := os.ReadFile("../docs/guide/testing.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -19,12 +20,18 @@ var commandLine = regexp.MustCompile("(?m)^ {4,}(?:\\$ )?(?:JOBS_BROKER=\\S+ )?(
 // Every command that the documentation has typed exists, with its flags.
 func TestDocs_CommandsInTheDocumentationExist(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../../docs/*.md")
+	files := []string{"../../README.md", "../../deploy/README.md"}
+	err := filepath.WalkDir("../../docs", func(path string, _ fs.DirEntry, err error) error {
+		if filepath.Ext(path) == ".md" {
+			files = append(files, path)
+		}
+		return err
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := 0
-	for _, file := range append(files, "../../README.md", "../../deploy/README.md") {
+	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

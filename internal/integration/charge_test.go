@@ -8,7 +8,7 @@ import (
 )
 
 // The two places where a death after the effect can fall: the second is harmless,
-// the first is the window that docs/dedup.md states.
+// the first is the window that docs/guide/idempotency.md states.
 func TestProgram_AKillAfterTheEffectOfADedupedJob(t *testing.T) {
 	t.Parallel()
 	for where, effects := range map[string]int{afterEffect: 2, afterRecorded: 1} {

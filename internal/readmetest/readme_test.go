@@ -3,9 +3,11 @@ package readmetest
 import (
 	"flag"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,13 +21,8 @@ var block = regexp.MustCompile("(?m)^(<!-- from (\\S+) -->\n)?```go\n((?:.*\n)*?
 func TestReadme_CodeInTheDocumentationIsTheCodeThatIsTested(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join("..", "..")
-	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	readme := filepath.Join(root, "README.md")
-	for _, file := range append(files, readme) {
-		text, err := os.ReadFile(file)
+	for _, file := range documents(t) {
+		text, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -33,7 +30,7 @@ func TestReadme_CodeInTheDocumentationIsTheCodeThatIsTested(t *testing.T) {
 			parts := block.FindStringSubmatch(old)
 			marker, source, code := parts[1], parts[2], parts[3]
 			if source == "" {
-				if file == readme {
+				if file == "README.md" || strings.HasPrefix(file, filepath.Join("docs", "guide")) {
 					t.Errorf("%s: a block of Go does not say where it is from; put <!-- from FILE#REGION --> before it:\n%s", file, code)
 				}
 				return old
@@ -44,16 +41,50 @@ func TestReadme_CodeInTheDocumentationIsTheCodeThatIsTested(t *testing.T) {
 				return old
 			}
 			if region != code && !*update {
-				t.Errorf("%s: the block from %s differs from it; run go test ./internal/readmetest -update\nit has:\n%s\nthe source has:\n%s", file, source, code, region)
+				t.Errorf("%s: the block from %s differs from it; run go test ./internal/readmetest -update\nit has:\n%s\nthe source has:\n%s",
+					file, source, code, region)
 			}
 			return marker + "```go\n" + region + "```"
 		})
 		if *update && wanted != string(text) {
-			if err := os.WriteFile(file, []byte(wanted), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(root, file), []byte(wanted), 0o644); err != nil {
 				t.Error(err)
 			}
 		}
 	}
+}
+
+// documents are the module's Markdown files, from its root.
+func documents(t *testing.T) []string { return filesOf(t, 50, ".md") }
+
+// sources are its other files that name pages.
+func sources(t *testing.T) []string { return filesOf(t, 500, ".go", ".yml", ".yaml", ".json") }
+
+// filesOf are the module's files of some extensions; fewer than least of them
+// means that the walk does not see them.
+func filesOf(t *testing.T, least int, extensions ...string) (files []string) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == "testdata" || strings.HasPrefix(d.Name(), ".") && strings.Trim(d.Name(), ".") != ""):
+			return filepath.SkipDir
+		case slices.Contains(extensions, filepath.Ext(path)):
+			file, err := filepath.Rel(root, path)
+			files = append(files, file)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < least {
+		t.Fatalf("only %d files of %v were found: they are looked for in the wrong way", len(files), extensions)
+	}
+	return files
 }
 
 func TestReadme_RegionsAreCutWithoutTheirMarkersAndIndentation(t *testing.T) {

@@ -1,0 +1,95 @@
+package readmetest
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+var (
+	fenced  = regexp.MustCompile("(?ms)^```.*?^```$")
+	spans   = regexp.MustCompile("`[^`\n]*`")
+	link    = regexp.MustCompile(`\]\(([^()\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+)
+
+// A link that is not to another host leads to a file, and to a heading of it.
+func TestLinks_LeadSomewhere(t *testing.T) {
+	t.Parallel()
+	root, found := filepath.Join("..", ".."), 0
+	for _, file := range documents(t) {
+		for _, m := range link.FindAllStringSubmatch(prose(t, filepath.Join(root, file)), -1) {
+			path, anchor, _ := strings.Cut(m[1], "#")
+			if strings.Contains(path, ":") {
+				continue
+			}
+			found++
+			target := filepath.Join(root, file)
+			if path != "" {
+				target = filepath.Join(filepath.Dir(target), path)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: the link %s leads to no file", file, m[1])
+			} else if anchor != "" && filepath.Ext(target) == ".md" && !anchors(t, target)[anchor] {
+				t.Errorf("%s: the link %s leads to no heading", file, m[1])
+			}
+		}
+	}
+	if found < 200 {
+		t.Errorf("only %d links were found: they are looked for in the wrong way", found)
+	}
+}
+
+// prose is a document without its code.
+func prose(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spans.ReplaceAllString(fenced.ReplaceAllString(string(text), ""), "")
+}
+
+// anchors are the names of a document's headings, as GitHub makes them.
+func anchors(t *testing.T, file string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make(map[string]bool)
+	for _, m := range heading.FindAllStringSubmatch(fenced.ReplaceAllString(string(text), ""), -1) {
+		all[strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-', r == '_', unicode.IsLetter(r), unicode.IsDigit(r):
+				return unicode.ToLower(r)
+			}
+			return -1
+		}, m[1])] = true
+	}
+	return all
+}
+
+var page = regexp.MustCompile(`\bdocs/[a-z0-9/-]+\.md\b`)
+
+// Code, manifests and alerts name pages that exist.
+func TestLinks_OfCodeLeadSomewhere(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..")
+	for _, file := range sources(t) {
+		text, err := os.ReadFile(filepath.Join(root, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range page.FindAllString(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(root, name)); err != nil {
+				t.Errorf("%s names %s, which does not exist", file, name)
+			}
+		}
+	}
+}

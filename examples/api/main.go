@@ -1,0 +1,79 @@
+// Command api is an HTTP API and its workers in one binary. A request that takes
+// long is answered at once, with an address where its result will be.
+//
+//	api    serve on :8080 until SIGTERM
+//
+//	POST /reports         {"year": 2026}; 202 with a Location
+//	GET  /reports/{id}    how far it is, and its result
+//	GET  /healthz, /readyz
+//
+// JOBS_BROKER says where the jobs are; without it they are in memory.
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends"
+)
+
+func main() {
+	if err := run(context.Background(), cmp.Or(os.Getenv("API_LISTEN"), ":8080"), log.Printf); err != nil {
+		log.Fatal("api: ", err)
+	}
+}
+
+// begin run
+
+// run serves requests and handles jobs until the process is asked to end. Then
+// requests end first, since they enqueue, and jobs after them.
+func run(ctx context.Context, address string, logf func(string, ...any)) error {
+	cfg, _, err := jobs.ConfigFromEnv()
+	if err != nil {
+		return err
+	}
+	b, err := backends.Open(ctx, cmp.Or(os.Getenv("JOBS_BROKER"), "memory://"))
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	client := jobs.NewClient(b, jobs.ClientConfig{})
+	defer client.Close()
+	cfg.Queues = map[string]int{queue: 1}
+	server, err := jobs.NewServer(b, cfg)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	logf("api: serving on http://%s", l.Addr())
+	web := &http.Server{Handler: API(client, b, server.Health()), ReadHeaderTimeout: 5 * time.Second}
+	if err := server.Start(Handlers()); err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	served := make(chan error, 1)
+	go func() { served <- web.Serve(l) }()
+	select {
+	case err = <-served: // the listener broke
+	case <-ctx.Done():
+		ending, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		err = web.Shutdown(ending)
+	}
+	return errors.Join(err, server.Shutdown(context.Background())) // within Config.ShutdownTimeout and ten seconds
+}
+
+// end run

@@ -1,0 +1,64 @@
+// Package middleware shows middleware of an application's own: one around
+// enqueueing, one around handlers.
+package middleware
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+type tenantKey struct{}
+
+// WithTenant returns a context of requests of a tenant.
+func WithTenant(ctx context.Context, tenant string) context.Context {
+	return context.WithValue(ctx, tenantKey{}, tenant)
+}
+
+// TenantOf is the tenant of a context, or "".
+func TenantOf(ctx context.Context) string {
+	tenant, _ := ctx.Value(tenantKey{}).(string)
+	return tenant
+}
+
+// begin enqueue
+
+// Tenant makes the tenant of the request the key of each job that has none. So
+// no caller can forget it, and tenants take turns.
+func Tenant() jobs.EnqueueMiddleware {
+	return func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
+		return func(ctx context.Context, batch []*jobs.Outgoing) {
+			for _, o := range batch {
+				if o.Body.Key == "" {
+					o.Body.Key = TenantOf(ctx)
+				}
+			}
+			next(ctx, batch) // once, with all of them or a part
+		}
+	}
+}
+
+// end enqueue
+
+// begin handle
+
+// Audit logs who had what done, and how it ended, and gives the handler the
+// tenant's context back.
+func Audit(log *slog.Logger) jobs.Middleware {
+	return func(next jobs.Handler) jobs.Handler {
+		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) (err error) {
+			began, err := time.Now(), error(&jobs.PanicError{Value: "the handler did not return"})
+			defer func() { // also after a panic, which goes on
+				e := jobs.EndingOf(ctx, job, err)
+				log.LogAttrs(ctx, slog.LevelInfo, "audit", slog.String("tenant", job.Key()), slog.String("type", job.Type()),
+					slog.String("id", job.ID()), slog.String("outcome", e.Outcome), slog.Duration("took", time.Since(began)))
+			}()
+			err = next.ProcessJob(WithTenant(ctx, job.Key()), job)
+			return err
+		})
+	}
+}
+
+// end handle

@@ -367,6 +367,21 @@
 // and then nobody waits there. OpHold, OpUnhold, and OpDelete with a Holder answer
 // ErrWrongState and name its Holder.
 //
+// # Totals
+//
+// A backend with Limits.NoTotals declines this part, as a whole.
+//
+// §53 Totals. A queue counts what happens in it, from when it was made; [Totals] names what
+// it counts. Each number is raised in the step that causes it, once: what is answered as the
+// first time (§10), or refused, counts nothing. So no number falls while the queue is there.
+// They are exact, or true as of AsOf, as the counts beside them (§23). A lease counts as
+// claimed once, also when its answer was lost; a Reclaim claims nothing, and a crash counts
+// in the outcome that charges it. Restoring counts nothing (§29), nor does a job that replaced
+// another one (§50). OpCancel and Retire count the jobs that they cancel.
+//
+// §54 Waits and runs. An item of a Settle that ended a lease adds its Waited and its Ran, as
+// its caller measured them. Each that is not zero is one wait, or one run. Keep adds none.
+//
 // # Several stores
 //
 // A backend with Limits.Shards spreads the jobs of each queue over so many stores. All jobs

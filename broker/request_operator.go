@@ -58,7 +58,8 @@ type QueueInfo struct {
 	OldestPending map[Priority]time.Time
 	Suppressed    int64 // of the dead ones, which Counts has all of
 
-	AsOf    time.Time // when the counts were true
+	Totals  Totals    // what happened in the queue so far
+	AsOf    time.Time // when counts and totals were true
 	Policy  Policy
 	Workers []WorkerInfo
 }

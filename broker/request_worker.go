@@ -116,9 +116,15 @@ type SettleRequest struct {
 // it: its Queue, ID, Epoch and Worker are the lease, its Head is what the outcome
 // changes. Job is as it was claimed: a store may take the shorter way of jobs
 // without options by its Body.
+//
+// Waited and Ran are for the queue's Totals (§54): how long the job waited for its
+// first run, and how long this run took, in whole microseconds rounded up. Zero is
+// no wait, or no run, that counts.
 type Settlement struct {
 	Job     *Job
 	Outcome Outcome
+	Waited  time.Duration
+	Ran     time.Duration
 }
 
 // Verdict answers one settlement. State is where the job went, StateActive after

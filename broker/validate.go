@@ -86,7 +86,12 @@ func (r *SettleRequest) Check() error {
 		case len(s.Outcome.result) > MaxResult:
 			return About(tooLarge("result", len(s.Outcome.result), MaxResult, "store it elsewhere"), "settle", s.Job.Queue, s.Job.ID)
 		}
-		if err := s.Outcome.kept.Check(); err != nil {
+		err := cmp.Or(
+			s.Outcome.kept.Check(),
+			CheckDuration("waited", s.Waited),
+			CheckDuration("ran", s.Ran),
+		)
+		if err != nil {
 			return About(err, "settle", s.Job.Queue, s.Job.ID)
 		}
 	}

@@ -151,6 +151,7 @@ var groups = [][]Rule{
 	policyRules,
 	findRules,
 	countRules,
+	totalsRules,
 	operateRules,
 	holdRules,
 	editRules,

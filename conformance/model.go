@@ -30,6 +30,7 @@ type modelQueue struct {
 	workers    map[string]*modelWorker
 	policy     broker.Policy
 	flow       modelFlow
+	totals     modelTotals
 }
 
 type modelKey struct {
@@ -297,7 +298,9 @@ func (m *model) enqueue(jobs []broker.NewJob, receipts []broker.Receipt) error {
 		if m.pending(j, false); at.After(m.now) {
 			m.wait(j, broker.StateScheduled, at)
 		}
-		q.jobs[n.ID] = j
+		if q.jobs[n.ID] = j; n.Restore == nil {
+			q.totals.Enqueued++
+		}
 		if met.before != "" {
 			m.park(q, j, met.before)
 		}

@@ -100,6 +100,7 @@ func (m *model) give(q *modelQueue, worker string, got *broker.Job) error {
 		}
 	}
 	m.start(q, j)
+	q.totals.Claimed++
 	j.State, j.RunAt, j.Worker = broker.StateActive, time.Time{}, worker
 	if j.Unique.Mode == untilStarted {
 		m.freeKey(q, j)
@@ -136,6 +137,9 @@ func (m *model) settled(req broker.SettleRequest, verdicts []broker.Verdict, err
 		case req.Number > first[q]:
 			if j := q.jobs[item.Job.ID]; j != nil && j.State == broker.StateActive && j.Worker == req.Worker && j.Epoch == item.Job.Epoch {
 				want.State, want.Err = m.apply(q, j, item.Outcome, req.History), nil
+				if want.State != broker.StateActive {
+					q.totals.took(&item)
+				}
 			}
 			w.verdicts = append(w.verdicts, want)
 		}
@@ -155,7 +159,9 @@ func (m *model) apply(q *modelQueue, j *modelJob, o broker.Outcome, history int)
 	if j.CancelRequested {
 		o = o.IfCancelRequested()
 	}
+	before := j.Head
 	j.Head = o.Apply(j.Head, m.now, history)
+	q.totals.ended(o.Kind(), &before, &j.Head)
 	if o.Kind() == broker.OutcomeKeep {
 		return o.State()
 	}

@@ -125,6 +125,7 @@ func (m *model) operated(op broker.Operation, results []broker.OperationResult) 
 			j.Head = j.Head.Moved()
 			j.FinishedAt = m.now
 			m.end(q, j, broker.StateCancelled)
+			q.totals.Cancelled++
 		case broker.OpDelete:
 			left := int64(stays)
 			if op.Holder != "" {

@@ -193,7 +193,11 @@ func (s *sequence) look() {
 		for _, state := range broker.States() {
 			listed[state] = s.list(broker.Query{Queue: name, State: state, Suppressed: true, Limit: 1 + s.r.IntN(40)})
 		}
-		s.agree(s.m.compare(s.m.queue(name), listed, s.counted(name).Counts))
+		info := s.counted(name)
+		s.agree(s.m.compare(s.m.queue(name), listed, info.Counts))
+		if !s.limits.NoTotals {
+			s.agree(s.m.queue(name).totals.agree(name, info.Totals))
+		}
 	}
 	s.lookAtKeys()
 }

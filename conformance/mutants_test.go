@@ -25,7 +25,7 @@ type mutant struct {
 func allMutants() []mutant {
 	return slices.Concat(enqueueMutants, claimMutants, orderMutants, leaseMutants, settleMutants, keepMutants, reclaimMutants, scheduleMutants, examineMutants,
 		uniqueMutants, meetMutants, keepLastMutants, policyMutants, findMutants, operateMutants, holdMutants, editMutants, restoreMutants, retentionMutants, markMutants, watchMutants, dataMutants,
-		storeMutants, cutMutants, durableMutants, moreMutants, leftMutants, boundMutants, endedMutants, answerMutants, wakeMutants, raceMutants, limitMutants, formMutants, flowMutants, turnMutants, durableFlowMutants)
+		storeMutants, cutMutants, durableMutants, moreMutants, leftMutants, boundMutants, endedMutants, answerMutants, wakeMutants, raceMutants, limitMutants, formMutants, flowMutants, turnMutants, durableFlowMutants, totalsMutants)
 }
 
 func TestSuite_EachMutantIsKilledByTheRulesItNames(t *testing.T) {

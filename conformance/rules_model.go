@@ -260,7 +260,7 @@ func (s *sequence) outcomes(w *modelClient) broker.SettleRequest {
 	for range min(1+s.r.IntN(4), len(w.known)) {
 		i := s.r.IntN(len(w.known))
 		job := w.known[i]
-		req.Items = append(req.Items, broker.Settlement{Job: &job, Outcome: s.outcome()})
+		req.Items = append(req.Items, broker.Settlement{Job: &job, Outcome: s.outcome(), Waited: s.spent(), Ran: s.spent()})
 		switch item := &req.Items[len(req.Items)-1]; {
 		case s.chance(20):
 			k := s.kept()
@@ -301,6 +301,11 @@ func (s *sequence) ending(delay time.Duration, f broker.Failure) broker.Outcome 
 		return broker.Cancel(f)
 	}
 	return broker.Complete([]byte(fmt.Sprint(s.r.IntN(100))))
+}
+
+// spent is how long something took, or that it does not count.
+func (s *sequence) spent() time.Duration {
+	return time.Duration(max(s.r.IntN(100_000)-30_000, 0)) * time.Microsecond
 }
 
 // kept is something random to keep, or nothing.

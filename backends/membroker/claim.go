@@ -171,6 +171,7 @@ func (q *queue) claim(w *worker, limit int, room *int, jobs []broker.Job) []brok
 			}
 		}
 		q.give(j, w)
+		q.totals.Claimed++
 		if j.Unique.Mode == broker.UniqueUntilStarted {
 			q.freeKey(j)
 		}

@@ -59,7 +59,9 @@ func (q *queue) undo(j *job) func() {
 			return
 		}
 		q.out(j)
-		delete(q.jobs, j.ID)
+		if delete(q.jobs, j.ID); j.Epoch == 0 { // it was not restored
+			q.totals.Enqueued--
+		}
 		if delete(q.unique, j.Unique.Key); was {
 			q.unique[j.Unique.Key] = before
 		}

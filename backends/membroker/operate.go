@@ -91,6 +91,7 @@ func (q *queue) cancel(j *job, now time.Time) {
 	j.Head = j.Moved()
 	j.FinishedAt = up(now)
 	q.finish(j, broker.OnCancel, broker.StateCancelled, now)
+	q.totals.Cancelled++
 	q.store.emit(broker.Event{Kind: broker.EventSettled, Queue: q.name, ID: j.ID, State: broker.StateCancelled})
 }
 

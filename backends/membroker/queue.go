@@ -46,6 +46,7 @@ type queue struct {
 	turn       int64 // how many jobs claims took
 	suppressed int64 // of the dead ones
 	bytes      int64 // of the jobs that weigh
+	totals     broker.Totals
 
 	workers map[string]*worker // the live ones, and those whose IDs are dead
 	orphans []*worker          // ended ones that still hold jobs, for Reclaim
@@ -96,7 +97,9 @@ func (q *queue) add(j *job, event broker.TransitionEvent, to broker.State, due t
 	q.most = max(q.most, len(q.jobs))
 	j.lane = q.laneOf(j.Key)
 	j.lane.jobs++
-	q.move(j, event, to, due)
+	if q.move(j, event, to, due); event == broker.OnEnqueue {
+		q.totals.Enqueued++
+	}
 	if j.born = j.seq; j.Key != "" {
 		q.keyed.ReplaceOrInsert(j.keyEntry())
 	}

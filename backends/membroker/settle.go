@@ -86,7 +86,7 @@ func (p *part) settle(item *broker.Settlement, req *broker.SettleRequest, now ti
 		to = item.Outcome.State()
 		j.Head = ownHead(item.Outcome.Apply(j.Head, now, req.History))
 	default:
-		to = p.queue.end(j, broker.OnSettle, item.Outcome, &lease.Head, req.History, now)
+		to = p.queue.end(j, broker.OnSettle, item, &lease.Head, req.History, now)
 		if to == broker.StatePending && item.Outcome.Front() {
 			p.released = append(p.released, j)
 		}
@@ -99,11 +99,14 @@ func (p *part) settle(item *broker.Settlement, req *broker.SettleRequest, now ti
 
 // end applies an outcome to an active job, whose head its holder knows, and
 // returns the state it leads to.
-func (q *queue) end(j *job, event broker.TransitionEvent, o broker.Outcome, head *broker.Head, history int, now time.Time) broker.State {
+func (q *queue) end(j *job, event broker.TransitionEvent, item *broker.Settlement, head *broker.Head, history int,
+	now time.Time) broker.State {
+	o := item.Outcome
 	if j.CancelRequested {
 		o = o.IfCancelRequested()
 	}
 	to := o.State()
+	q.totals.Ended(item, o)
 	j.CancelRequested = false
 	j.Head = ownHead(o.Apply(*head, up(now), history))
 	switch {

@@ -206,7 +206,7 @@ func (q *queue) retire(id string, now time.Time) (refs []broker.Ref) {
 		w = &worker{WorkerInfo: broker.WorkerInfo{ID: id}}
 	}
 	for _, j := range q.heldBy(w) {
-		if q.end(j, broker.OnRetire, broker.Release(), &j.Head, 0, now) == broker.StatePending {
+		if q.end(j, broker.OnRetire, &broker.Settlement{Outcome: broker.Release()}, &j.Head, 0, now) == broker.StatePending {
 			released = append(released, j)
 			refs = append(refs, j.Ref())
 		}

@@ -96,7 +96,7 @@ func (b *Broker) inspect(ctx context.Context) error {
 }
 
 // Limits says that this backend refuses nothing.
-func (b *Broker) Limits() broker.Limits { return broker.Limits{NoMeet: true} }
+func (b *Broker) Limits() broker.Limits { return broker.Limits{NoMeet: true, NoTotals: true} }
 
 // Ping asks every server for its time, and answers the latest.
 func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {

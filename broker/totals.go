@@ -1,0 +1,107 @@
+package broker
+
+import "time"
+
+// Totals counts what happened in a queue since it was made (§53). While the
+// queue is there none of the numbers falls, so the difference of two looks is
+// what happened between them.
+type Totals struct {
+	Enqueued  int64 // new jobs that were stored; not those that were restored
+	Claimed   int64 // leases that claims gave; a Reclaim adds none
+	Completed int64 // jobs that completed
+	Failed    int64 // runs that were charged a failure
+	Retried   int64 // of these, the ones after which the job is to run again
+	Dead      int64 // jobs that died, whatever the reason
+	Crashed   int64 // crashes that were charged
+	Cancelled int64 // jobs that were cancelled
+	Expired   int64 // of the dead ones, those whose deadline had passed
+
+	Waits        int64 // settlements with Waited
+	WaitedMicros int64 // the sum of these: 292,000 years fit in, where a Duration holds 292 of all jobs together
+	Runs         int64 // settlements with Ran
+	RanMicros    int64 // the sum of these
+}
+
+// Ended counts the end of a lease: s as it was applied, so that o is its outcome
+// after IfCancelRequested. Keep counts nothing.
+func (t *Totals) Ended(s *Settlement, o Outcome) {
+	h := o.Charge(Head{})
+	t.Failed += int64(h.Failures)
+	t.Crashed += int64(h.Crashes)
+	switch o.kind {
+	case OutcomeKeep:
+		return
+	case OutcomeComplete:
+		t.Completed++
+	case OutcomeRetry:
+		t.Retried++
+	case OutcomeDie:
+		t.Dead++
+		if o.reason == ReasonExpired {
+			t.Expired++
+		}
+	case OutcomeCancel:
+		t.Cancelled++
+	}
+	if s.Waited > 0 {
+		t.Waits++
+		t.WaitedMicros += DurationMicros(s.Waited)
+	}
+	if s.Ran > 0 {
+		t.Runs++
+		t.RanMicros += DurationMicros(s.Ran)
+	}
+}
+
+// numbers are the fields of t.
+func (t *Totals) numbers() [totalsFields]*int64 {
+	return [totalsFields]*int64{&t.Enqueued, &t.Claimed, &t.Completed, &t.Failed, &t.Retried, &t.Dead, &t.Crashed, &t.Cancelled, &t.Expired,
+		&t.Waits, &t.WaitedMicros, &t.Runs, &t.RanMicros}
+}
+
+const totalsFields = 13
+
+// Plus adds what another store, or a later time, counted.
+func (t Totals) Plus(u Totals) Totals {
+	to := t.numbers()
+	for i, n := range u.numbers() {
+		*to[i] += *n
+	}
+	return t
+}
+
+// Since is what happened between an earlier look and this one. The totals of a queue
+// that was removed and made again count from zero; then it is all that they count.
+func (t Totals) Since(earlier Totals) Totals {
+	d := t
+	to := d.numbers()
+	for i, n := range earlier.numbers() {
+		if *to[i] -= *n; *to[i] < 0 {
+			return t
+		}
+	}
+	return d
+}
+
+// MeanWait is the mean of the waits, zero without any.
+func (t Totals) MeanWait() time.Duration { return mean(t.WaitedMicros, t.Waits) }
+
+// MeanRun is the mean of the runs, zero without any.
+func (t Totals) MeanRun() time.Duration { return mean(t.RanMicros, t.Runs) }
+
+func mean(us, n int64) time.Duration {
+	if n == 0 {
+		return 0
+	}
+	return micros(us / n)
+}
+
+// FailureRate is the share of runs that failed or crashed among those that
+// completed, failed or crashed: 0 to 1, and 0 where there was none.
+func (t Totals) FailureRate() float64 {
+	bad := t.Failed + t.Crashed
+	if bad == 0 {
+		return 0
+	}
+	return float64(bad) / float64(bad+t.Completed)
+}

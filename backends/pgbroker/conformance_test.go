@@ -42,7 +42,7 @@ func TestConformance_ThroughPgBouncer(t *testing.T) {
 		// those of this store is to end another's.
 		s.Bounce = nil
 		return s
-	}, "Claim", "Enqueue", "Settle", "Wake", "Watch", "Fault", "Lease", "Mark", "Operate", "Find", "Limit", "Turn", "Unique")
+	}, "Claim", "Enqueue", "Settle", "Wake", "Watch", "Fault", "Mark", "Turn")
 }
 
 // store is a schema of its own, reached through a pool of its own, by a role

@@ -37,3 +37,49 @@ func keyCorruptions(p func(func(*planting)) func(testing.TB, broker.Broker)) []e
 		{Name: "limits that claims do not go by", Want: []string{"rules-differ flow"}, Plant: p(func(p *planting) { p.do("hset", "m", "key_max_active", 5) })},
 	}
 }
+
+// A key that claims have yet to look at again is no mistake, and one that may start a
+// job again has a turn: also while the queue is paused.
+func TestExamine_KeysOfAPausedQueue(t *testing.T) {
+	t.Parallel()
+	b := open(t, client(t))
+	yes, no, one, five := true, false, int64(1), int64(5)
+	policy := func(r broker.PolicyRequest) {
+		t.Helper()
+		r.Queue = "q"
+		if _, err := b.Policy(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if findings := examinetest.Examine(t, b, broker.ExamineRequest{Now: at(0), Queue: "q"}); len(findings) > 0 {
+			t.Errorf("examination after %+v\ngot  %+v\nwant no finding", r, findings)
+		}
+	}
+	keyed := func(id, key string) {
+		t.Helper()
+		j := job("q", id)
+		j.Body.Key = key
+		enqueue(t, b, j)
+	}
+	register(t, b, "w", "q")
+	policy(broker.PolicyRequest{KeyMaxActive: &one})
+	policy(broker.PolicyRequest{Key: "c", Paused: &yes})
+	keyed("a1", "a")
+	keyed("b1", "b")
+	claimAt(t, b, at(0), "w", 9, "q")
+	keyed("a2", "a")
+	policy(broker.PolicyRequest{Paused: &yes}) // a is to be looked at
+	keyed("b2", "b")
+	keyed("c1", "c")
+	policy(broker.PolicyRequest{Key: "c", Paused: &no})
+	policy(broker.PolicyRequest{KeyMaxActive: &five}) // and b, when that was done
+	policy(broker.PolicyRequest{Paused: &no})
+	claimed := 0
+	for more := true; more; {
+		got := claimAt(t, b, at(0), "w", 9, "q")
+		claimed += len(got.Jobs)
+		more = got.More
+	}
+	if claimed != 3 {
+		t.Errorf("claims after the queue was resumed: %d jobs, want 3", claimed)
+	}
+}

@@ -19,7 +19,7 @@
 -- @include line
 -- @include wake
 
-local q, m = open('paused', 'flow')
+local q, m = open('paused', 'flow', 'thaw_again')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
 read_limits(q, m.flow)
@@ -93,10 +93,11 @@ local function examine_ended(e)
   end)
 end
 
+local to_thaw = m.thaw_again and redis.call('EXISTS', q.thawing) == 1 -- claims will look at all that are blocked
 local function examine_blocked(key, at)
   if not first_of(q, key) then
     found('key-without-turn', key, 'it is kept back, and has no pending jobs', function() redis.call('ZREM', q.blocked, key) end)
-  elseif at >= FAR and key_room(q, key, own_rules(q, {key})[1]).room > 0 then
+  elseif at >= FAR and not to_thaw and key_room(q, key, own_rules(q, {key})[1]).room > 0 then
     found('key-without-turn', key, 'it is kept back, and nothing keeps it', function() reseat(key) end)
   end
 end

@@ -82,10 +82,10 @@ q.paused = paused == '1'
 if changes then
   if plain(q, tonumber(depth or 0)) then redis.call('SET', q.plain, LAYOUT) else redis.call('DEL', q.plain) end
 end
+if changes and key ~= '' then free_keys(q, {key}) end
 if q.paused then
   redis.call('DEL', q.token)
 elseif changes then
-  if key ~= '' then free_keys(q, {key}) end
   local ready = redis.call('ZCARD', q.line) - tonumber(m.void or 0)
   for p = 1, 4 do ready = ready + redis.call('LLEN', q.ready[p]) end
   -- Claims that wait learnt of no due time while the queue was paused.

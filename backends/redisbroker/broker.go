@@ -95,8 +95,8 @@ func (b *Broker) inspect(ctx context.Context) error {
 	return err
 }
 
-// Limits says that this backend refuses nothing.
-func (b *Broker) Limits() broker.Limits { return broker.Limits{NoMeet: true, NoTotals: true} }
+// Limits says what this backend refuses.
+func (b *Broker) Limits() broker.Limits { return broker.Limits{NoTotals: true} }
 
 // Ping asks every server for its time, and answers the latest.
 func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {

@@ -59,13 +59,16 @@
 //	z, y   sorted  entries of scheduled and of retry jobs by due time in µs
 //	a      hash    ID → lease: priority and epoch ":" worker "\n" what the job's end has to free, with a mark before
 //	               that if a fresh job has a head; a held job's is nobody's: its worker is empty
-//	o      hash    ID of a held job → state that it was in, due time if it had one, ":" and who holds it
+//	o      hash    ID of a held job, or of one behind another → state that it was in, or is to have, due time if
+//	               it has one, ":" and who holds it
 //	c      hash    ID of an active job that is asked to cancel → its worker
 //	d f g  sorted  IDs of dead, completed and cancelled jobs by the time of their end
 //	ds     set     IDs of those dead jobs that are suppressed
-//	u      hash    unique key → mode, end, ":" and the ID that holds it
+//	u      hash    unique key → mode, end, ":" and the ID that holds it; then perhaps "\n" and the ID of the job
+//	               behind it, which is there if o says so of that
 //	ids    hash    IDs given by callers whose records are gone → until when they are refused; of a job that
-//	               went elsewhere also "." and twenty zeros before its last epoch
+//	               went elsewhere also "." and twenty zeros before its last epoch; of one that replaced another
+//	               also ">" and that one's ID
 //	i, ke  sorted  key "\0" ID of every job with a key, in lexical order: in ke those that ended; in i also key "\0" of
 //	               each key with a policy
 //	l      sorted  what lapses, by its time: r ID of a record, i ID of ids, u unique key, w worker of x

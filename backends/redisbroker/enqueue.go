@@ -28,6 +28,10 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 	var batches map[string]*enqueueBatch // made for a second queue
 	var batch *enqueueBatch
 	var calls []*enqueueBatch
+	meets := false
+	for i := range req.Jobs {
+		meets = meets || req.Jobs[i].Meets()
+	}
 	for i := range req.Jobs {
 		j := &req.Jobs[i]
 		receipts[i] = broker.Receipt{Queue: j.Queue, ID: j.ID}
@@ -42,17 +46,20 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 			batches[batch.queue.name] = batch
 			batch = batches[j.Queue]
 		}
-		if restored := j.Restore != nil; batch == nil || batch.full() || batch.restored != restored {
+		if kind := jobKindOf(j, meets); batch == nil || batch.full() || batch.kind != kind {
 			n := min(len(req.Jobs)-i, callJobs)
-			batch = &enqueueBatch{queue: b.queue(j.Queue), restored: restored, items: make([]int, 0, n), texts: newArena()}
+			batch = &enqueueBatch{queue: b.queue(j.Queue), kind: kind, items: make([]int, 0, n), texts: newArena()}
 			if batch.created, batch.recent = broker.Micros(req.Now), true; req.Now.IsZero() {
 				batch.created, batch.recent = batch.queue.time()
 			}
 			calls = append(calls, batch)
 		}
-		if batch.restored {
+		switch batch.kind {
+		case restoredJobs:
 			batch.addRestored(i, j)
-		} else {
+		case meetingJobs:
+			batch.addMeeting(i, j)
+		default:
 			batch.add(i, j)
 		}
 	}
@@ -86,17 +93,39 @@ func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]brok
 	return receipts, nil
 }
 
+// jobKind says which script stores a job.
+type jobKind int8
+
+const (
+	newJobs      jobKind = iota
+	restoredJobs         // that were elsewhere
+	meetingJobs          // among which one may replace another one
+)
+
+// jobKindOf is the kind of a job, in a request in which one may replace another one
+// or not. All new jobs of such a request go by one script: calls of several are not
+// sure to keep their order, as one of them may have to be sent again.
+func jobKindOf(j *broker.NewJob, meets bool) jobKind {
+	switch {
+	case j.Restore != nil:
+		return restoredJobs
+	case meets:
+		return meetingJobs
+	}
+	return newJobs
+}
+
 // enqueueBatch is the part of a request that goes into one script call.
 type enqueueBatch struct {
-	queue    *queue
-	restored bool  // it is of jobs that were elsewhere
-	items    []int // places in the request
-	texts    *arena
-	named    []int // places in items of jobs with options, which have a third piece
-	longest  int   // of the bodies
-	all      int   // bytes of all bodies, as they are stored
-	created  int64 // as far as this process knows; bodies begin with it
-	recent   bool  // that need not be checked
+	queue   *queue
+	kind    jobKind // of its jobs
+	items   []int   // places in the request
+	texts   *arena
+	named   []int // places in items of jobs with options, which have a third piece
+	longest int   // of the bodies
+	all     int   // bytes of all bodies, as they are stored
+	created int64 // as far as this process knows; bodies begin with it
+	recent  bool  // that need not be checked
 }
 
 func (e *enqueueBatch) full() bool {
@@ -142,8 +171,10 @@ func (e *enqueueBatch) step(now string) *step {
 	s := &step{queues: []string{e.queue.name}, create: true, now: now, rows: t.rows}
 	pieces := t.seal()
 	switch {
-	case e.restored:
+	case e.kind == restoredJobs:
 		s.script, s.args = restoreScript, e.texts.all()
+	case e.kind == meetingJobs:
+		s.script, s.args = meetScript, e.texts.all()
 	case len(e.named) > 0 || e.queue.isLimited():
 		e.careful(s)
 	default:
@@ -196,7 +227,7 @@ func (e *enqueueBatch) receive(receipts []broker.Receipt, req broker.EnqueueRequ
 	}
 	for _, i := range e.items {
 		r, j := &receipts[i], &req.Jobs[i]
-		if e.restored {
+		if e.kind == restoredJobs {
 			accepted(r, j, now, up)
 			continue
 		}
@@ -234,6 +265,16 @@ func (e *enqueueBatch) receive(receipts []broker.Receipt, req broker.EnqueueRequ
 		case 4:
 			r.Holder = text(refusal[2])
 			err = broker.Held(r.Holder)
+		case 8:
+			r.Holder, err = text(refusal[2]), broker.ErrNewerForm
+		case 9:
+			r.Holder, err = text(refusal[2]), broker.ErrMalformed
+		case 10:
+			r.State, r.RunAt, r.ID = metJob(text(refusal[2]))
+			r.Holder, r.Replaced = r.ID, true
+		case 11:
+			_, r.RunAt, r.Holder = metJob(text(refusal[2]))
+			r.State = broker.StateWaiting
 		default:
 			r.Holder = r.ID
 			err = broker.Duplicate(r.ID, r.ID)

@@ -147,6 +147,32 @@ func (l *life) uniqueness() {
 	l.settle(at(50), "w1", got.Jobs, broker.Die(broker.ReasonRetries, broker.Failure{Message: "it failed"}))
 	l.operate(broker.Operation{Kind: broker.OpRedrive}, "u00", "u10", "u20")
 	l.operate(broker.Operation{Kind: broker.OpDelete}, "u00", "u10", "u20")
+	l.meetings()
+}
+
+// meetings has jobs replace others, push out their time and wait behind them.
+func (l *life) meetings() {
+	for i, after := range []time.Duration{0, time.Minute} {
+		meet := func(id string, conflict broker.UniqueConflict) {
+			j := job(l.queue, fmt.Sprint("meet-", id, i))
+			j.Body.Key, j.Delay = "tenant", after
+			j.Body.Unique = broker.Unique{Key: "meet", Conflict: conflict}
+			if conflict == broker.ConflictDebounce {
+				j.Body.Unique.Latest, j.Delay = time.Hour, time.Second
+			}
+			receipts, err := l.b.Enqueue(l.t.Context(), broker.EnqueueRequest{Now: at(51), Jobs: []broker.NewJob{j}})
+			if err != nil || receipts[0].Err != nil {
+				l.t.Fatalf("Enqueue of %s: %v %v", j.ID, err, receipts)
+			}
+		}
+		meet("m", broker.ConflictReplace)
+		meet("r", broker.ConflictDebounce)
+		got := claimAt(l.t, l.b, at(52), "w1", 1, l.queue)
+		meet("k", broker.ConflictKeepLast)
+		meet("d", broker.ConflictDebounce)
+		l.settle(at(52), "w1", got.Jobs, broker.Complete(nil))
+		l.operate(broker.Operation{Kind: broker.OpDelete}, fmt.Sprint("meet-k", i))
+	}
 }
 
 func (l *life) operations() {

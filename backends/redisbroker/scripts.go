@@ -33,6 +33,7 @@ var (
 	createScript  = mustScript("create")
 	plainScript   = mustScript("enqueue_plain")
 	enqueueScript = mustScript("enqueue")
+	meetScript    = mustScript("enqueue_meet")
 	restoreScript = mustScript("restore")
 	claimScript   = mustScript("claim")
 	settleScript  = mustScript("settle")
@@ -57,8 +58,8 @@ var (
 	examineKeysScript   = mustScript("examine_keys")
 	examineMarksScript  = mustScript("examine_marks")
 
-	scripts = []*script{createScript, plainScript, enqueueScript, restoreScript, claimScript, settleScript, renewScript, retireScript,
-		reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, keysScript, pruneScript, markScript, watchScript,
+	scripts = []*script{createScript, plainScript, enqueueScript, meetScript, restoreScript, claimScript, settleScript, renewScript,
+		retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, keysScript, pruneScript, markScript, watchScript,
 		examineRecordScript, examineJobsScript, examinePlacesScript, examineLeasesScript, examineNamesScript, examineKeysScript, examineMarksScript}
 )
 

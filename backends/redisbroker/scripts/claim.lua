@@ -13,7 +13,7 @@
 -- @include clock
 -- @include open
 -- @include read
--- @include unhold
+-- @include free
 -- @include emptied
 -- @include head
 -- @include claimable
@@ -93,7 +93,7 @@ local function lease(q, p, ids, epochs, jobs)
           value = value .. index
           if byte(index) == 2 * UNIQUE_KEY + 1 then
             local f = parse_index(index)
-            if f[UNIQUE_MODE] == UNTIL_STARTED then unhold(q, f, id) end
+            if f[UNIQUE_MODE] == UNTIL_STARTED then free(q, f, id) end
           end
         end
       end

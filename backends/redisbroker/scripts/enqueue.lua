@@ -65,7 +65,7 @@ local function accept_named(i, id, options)
       local colon = string.find(holder, ':', 1, true)
       local till = tonumber(string.sub(holder, 2, colon - 1))
       if till == 0 or till > now then
-        refuse(i, 3, string.sub(holder, colon + 1))
+        refuse(i, 3, string.match(holder, '[^\n]+', colon + 1))
         return false
       end
     end
@@ -113,7 +113,7 @@ for i = 1, total do
   local id = ids[i]
   if ordered and not orderly(named[i]) then
     refuse(i, 7, '')
-  elseif exists[i] or seen[id] or (remembered[i] and tonumber(remembered[i]) > now) then
+  elseif exists[i] or seen[id] or (remembered[i] and tonumber(string.match(remembered[i], '^%d+')) > now) then
     refuse(i, 1, '')
   elseif room and room < 1 then
     refuse(i, 2, int(depth - room) .. '/' .. int(depth))

@@ -73,7 +73,7 @@ if clash then
   for b, run in ipairs(runs) do
     for i = run.start, run.stop do
       local id, r, at = ids[i], #reply, run.from + 2 * (i - run.start)
-      if seen[id] or exists[i] or (remembered[i] and tonumber(remembered[i]) > time) then
+      if seen[id] or exists[i] or (remembered[i] and tonumber(string.match(remembered[i], '^%d+')) > time) then
         reply[r + 1], reply[r + 2], reply[r + 3] = i, 1, ''
       else
         seen[id] = true

@@ -2,7 +2,7 @@
 -- lead to each does.
 --
 -- KEYS   record heads leases cancels lease_counts unique by_key ended_keys line places active_keys
---        scheduled retry dead completed cancelled lapses ready* bodies*
+--        scheduled retry dead completed cancelled lapses held ready* bodies*
 -- ARGV   now queues buckets part cursor most repair   (part: "jobs" or "heads"; most: records; repair: 1 to repair)
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
 --        wrong, 1 if repaired, why not}; told is the creation time, priority
@@ -14,6 +14,7 @@
 -- @include holder
 -- @include retention
 -- @include standing
+-- @include taken
 
 local BYTES = 8388608 -- read in one call, about
 
@@ -79,12 +80,8 @@ local function unique(id, body, s)
   end
   if mode == UNTIL_STARTED and (s.home == 'leases' or s.deliveries > 0) then return end
   local held = redis.call('HGET', q.unique, key)
-  local other
-  if held then
-    local ends, by = string.match(held, '^%d(%d+):(.*)$')
-    if by == id then return end
-    if by and (ends == '0' or tonumber(ends) > now) then other = by end
-  end
+  local other = holder_of(held)
+  if held and string.match(held, '^%d+:([^\n]*)') == id or other and waits_behind(q, id, other) then return end
   found('unique-key-not-held', id, other and 'job ' .. other .. ' holds its unique key' or 'nobody holds its unique key', function()
     if other then return 'the other job has it' end
     redis.call('HSET', q.unique, key, int((mode or 0) / 2) .. int(till) .. ':' .. id)

@@ -2,7 +2,8 @@
 -- of keys, or of what lapses.
 --
 -- KEYS   record heads leases ended_workers unique by_key remembered scheduled retry dead completed
---        cancelled lapses key_policies ended_keys line places ready* bodies*
+--        cancelled lapses key_policies ended_keys held line places rings* blocked thawing active_keys
+--        key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets part cursor most repair
 --        (part: "unique keys", "remembered", "keys", "lapses"; most: records; repair: 1 to repair)
 -- Reply  {0, now, cursor, records, {}, then per finding: code, ID, what is wrong,
@@ -13,14 +14,17 @@
 -- @include pages
 -- @include holder
 -- @include standing
+-- @include follow
 
-local q = open()
+local q, m = open('paused', 'flow')
 if q.refused then return q.refused end
+q.paused = m.paused == '1'
+read_limits(q, m.flow)
 
 local function body_of(id) return redis.call('HGET', q.bodies[bucket(q, id)], id) end
 
 local function examine_unique(key, held)
-  local mode, till, id = string.match(held, '^(%d)(%d+):(.*)$')
+  local mode, till, id, next = string.match(held, '^(%d)(%d+):([^\n]*)\n?(.*)$')
   if mode == '2' then
     if not redis.call('ZSCORE', q.lapses, 'u' .. key) then
       found('unique-window-never-lapses', key, 'the window of the key is on no list of what lapses', function()
@@ -29,22 +33,25 @@ local function examine_unique(key, held)
     end
     return
   end
-  local function free() redis.call('HDEL', q.unique, key) end
+  local function free_key()
+    redis.call('HDEL', q.unique, key)
+    follow(q, key, id, next)
+  end
   local body = id and body_of(id)
   if not body then
-    found('unique-key-of-missing-job', id or key, 'the unique key ' .. key .. ' is held, and not by a job that is stored', free)
+    found('unique-key-of-missing-job', id or key, 'the unique key ' .. key .. ' is held, and not by a job that is stored', free_key)
     return
   end
   local s = standing(q, id, body, redis.call('HGET', q.heads, id), redis.call('HGET', q.leases, id))
   if s.index[UNIQUE_KEY] ~= key or HOME[s.state] or mode == '1' and s.home == 'leases' and s.state ~= WAITING then
-    found('unique-key-of-ended-job', id, 'it stands among ' .. CALLED[s.home] .. ' and still holds the unique key ' .. key, free)
+    found('unique-key-of-ended-job', id, 'it stands among ' .. CALLED[s.home] .. ' and still holds the unique key ' .. key, free_key)
   end
 end
 
 local function examine_remembered(id, till)
   if not redis.call('ZSCORE', q.lapses, 'i' .. id) then
     found('remembered-id-never-lapses', id, 'the ID is remembered, and nothing ends that', function()
-      redis.call('ZADD', q.lapses, till, 'i' .. id)
+      redis.call('ZADD', q.lapses, string.match(till, '^%d+'), 'i' .. id)
     end)
   end
 end

@@ -20,8 +20,9 @@
 -- @include place
 -- @include finish
 -- @include event
--- @include due
+-- @include place_it
 -- @include payload
+-- @include taken
 
 local q, m = open('paused', 'watch', 'keep_completed', 'duplicate_span', 'big', 'flow')
 if q.refused then return q.refused end
@@ -50,33 +51,12 @@ local function leave(id, state, entry, epoch, key)
   end
 end
 
--- place_it makes a job pending, or due at a time in a set.
-local function place_it(id, priority, epoch, key, set, at, front)
-  if set then
-    local due = next_due(q)
-    redis.call('ZADD', set, int(at), entry(priority, int(epoch), id, key))
-    if not due or at < due then wake(q) end
-  elseif key then
-    local first_one = is_head(q, key, id)
-    local woken = join(q, {key, priority, int(epoch), id}, front or first_one)
-    if first_one then woken = free_keys(q, {key}) or woken end
-    if woken then wake(q) end
-  else
-    redis.call(front and 'RPUSH' or 'LPUSH', q.ready[tonumber(priority)], turn(int(epoch), id))
-    wake(q)
-  end
-end
-
 -- key_taken takes a dead job's unique key again; it returns who else holds it.
 local function key_taken(id, index)
   local key = index[UNIQUE_KEY]
   if not key or index[UNIQUE_MODE] then return nil end
-  local held = redis.call('HGET', q.unique, key)
-  if held then
-    local colon = string.find(held, ':', 1, true)
-    local till = tonumber(string.sub(held, 2, colon - 1))
-    if till == 0 or till > now then return string.sub(held, colon + 1) end
-  end
+  local holder = holder_of(redis.call('HGET', q.unique, key))
+  if holder then return holder end
   local ttl = (index[UNIQUE_TTL] or 0) / 2
   local till = '0'
   if ttl > 0 then till = int(up + ttl) end
@@ -172,7 +152,7 @@ local function apply(id, state, epoch, at_entry, index, what, rest, argument, du
   end
   leave(id, state, at_entry, epoch, key)
   redis.call('HSET', q.heads, id, int(epoch + 1) .. ',' .. to .. ',0,' .. rest)
-  place_it(id, priority, epoch + 1, key, set, at, what == 'unhold')
+  place_it(q, id, priority, epoch + 1, key, set, at, what == 'unhold')
   return to
 end
 

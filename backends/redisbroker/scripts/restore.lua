@@ -18,6 +18,7 @@
 -- @include turn
 -- @include entry
 -- @include depth
+-- @include taken
 
 local q, m = open('paused', 'max_depth', 'void', 'big', 'keep_completed', 'bytes', 'flow')
 if q.refused then return q.refused end
@@ -42,19 +43,15 @@ end
 -- left for elsewhere, as forget notes, comes back from a later epoch.
 local function remembered(id, epoch)
   local till = redis.call('HGET', q.remembered, id)
-  if not till or tonumber(till) <= now then return false end
+  if not till or tonumber(string.match(till, '^%d+')) <= now then return false end
   local left = string.match(till, '^%d+%.0+(%d*)$')
   return not left or epoch <= tonumber(left ~= '' and left or 0)
 end
 
 -- take gives a unique key to a job, or returns who holds it.
 local function take(key, id, mode, ttl)
-  local held = redis.call('HGET', q.unique, key)
-  if held then
-    local colon = string.find(held, ':', 1, true)
-    local till = tonumber(string.sub(held, 2, colon - 1))
-    if till == 0 or till > now then return string.sub(held, colon + 1) end
-  end
+  local holder = holder_of(redis.call('HGET', q.unique, key))
+  if holder then return holder end
   local till = '0'
   if tonumber(ttl) > 0 then till = int(up + tonumber(ttl)) end
   return nil, mode .. till .. ':' .. id, till

@@ -1,4 +1,5 @@
 -- @include forget
+-- @include unhold
 -- @include head
 -- @include retention
 

@@ -1,4 +1,4 @@
--- @include unhold
+-- @include index
 -- @include remove
 -- @include ended
 

@@ -10,29 +10,61 @@ local function length(n)
   return s .. string.char(n)
 end
 
--- with_payload is a stored body with another payload, field 3, and all else as it
--- is; nil when it cannot be read: package broker, ReplacePayload.
-local function with_payload(body, payload)
-  local _, start = index_of(body)
-  if string.byte(body, 9) ~= 1 or start > #body + 1 then return nil end
-  local field = ''
-  if payload ~= '' then field = string.char(7) .. length(#payload) .. payload end
-  local parts, from, i = {}, 1, start
+-- each_field calls f with the tag of every field behind the index of a stored body,
+-- where it begins, and where the next does. It returns false when the body cannot
+-- be read.
+local function each_field(body, f)
+  local _, i = index_of(body)
+  if string.byte(body, 9) ~= 1 or i > #body + 1 then return false end
   while i <= #body do
     local at, tag, v = i, nil, nil
     tag, i = uvarint(body, i)
-    if not tag then return nil end
+    if not tag then return false end
     v, i = uvarint(body, i)
-    if not v then return nil end
+    if not v then return false end
     if tag % 2 == 1 then i = i + v end
-    if i > #body + 1 then return nil end
-    if tag == 7 then
-      parts[#parts + 1] = string.sub(body, from, at - 1)
-      parts[#parts + 1] = field
-      from, field = i, ''
-    end
+    if i > #body + 1 then return false end
+    f(tag, at, i)
   end
+  return true
+end
+
+-- with_fields is a stored body without the fields of some tags and with others, in
+-- the place of the first of them or at the end; nil when it cannot be read: package
+-- broker, ReplacePayload and ReplaceContent.
+local function with_fields(body, out, others)
+  local parts, from = {}, 1
+  local legible = each_field(body, function(tag, at, behind)
+    if not out[tag] then return end
+    parts[#parts + 1] = string.sub(body, from, at - 1)
+    parts[#parts + 1] = others
+    from, others = behind, ''
+  end)
+  if not legible then return nil end
   parts[#parts + 1] = string.sub(body, from)
-  parts[#parts + 1] = field
+  parts[#parts + 1] = others
   return table.concat(parts)
+end
+
+-- with_payload is a stored body with another payload.
+local function with_payload(body, payload)
+  local field = ''
+  if payload ~= '' then field = string.char(7) .. length(#payload) .. payload end
+  return with_fields(body, {[7] = true}, field)
+end
+
+local TYPE = 3
+-- What a handler reads: type version, payload, headers, correlation ID, idempotency
+-- key, the payload's reference.
+local CONTENT = {[4] = true, [7] = true, [9] = true, [27] = true, [29] = true, [31] = true}
+
+-- content_of is a stored body's type, and the fields that a handler reads; nil when
+-- it cannot be read.
+local function content_of(body)
+  local kind, parts = '', {}
+  local legible = each_field(body, function(tag, at, behind)
+    local field = string.sub(body, at, behind - 1)
+    if tag == TYPE then kind = field elseif CONTENT[tag] then parts[#parts + 1] = field end
+  end)
+  if legible then return kind, table.concat(parts) end
 end

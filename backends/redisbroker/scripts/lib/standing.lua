@@ -1,3 +1,4 @@
+-- @include stamp
 -- @include place
 -- @include read
 
@@ -45,10 +46,3 @@ local function in_line(q, s)
 end
 
 local LONG = 'the line is too long to look through'
-
--- created is when a job was stored, in µs.
-local function created(body)
-  local n = 0
-  for i = 1, 8 do n = n * 256 + (string.byte(body, i) or 0) end
-  return n
-end

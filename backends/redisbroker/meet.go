@@ -1,0 +1,37 @@
+package redisbroker
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// conflicts are what enqueue_meet.lua calls a Unique.Conflict.
+const conflicts = "xrdk"
+
+// addMeeting writes a job for enqueue_meet.lua, which says in which form.
+func (e *enqueueBatch) addMeeting(i int, j *broker.NewJob) {
+	e.items = append(e.items, i)
+	t := e.texts
+	t.add(j.ID)
+	t.buf = broker.AppendBody(t.buf, &j.Body)
+	t.cut()
+	t.addOptions(j)
+	t.buf = append(t.buf, conflicts[j.Body.Unique.Conflict])
+	t.buf = strconv.AppendInt(t.buf, broker.DurationMicros(j.Body.Unique.Latest), 10)
+	t.cut()
+}
+
+// metJob reads what enqueue_meet.lua says of a job: its state and when it is due,
+// where it says so, and its ID.
+func metJob(s string) (state broker.State, due time.Time, id string) {
+	place, id, _ := strings.Cut(s, ":")
+	if place != "" {
+		state = broker.State(place[0] - '0')
+		at, _ := strconv.ParseInt(place[1:], 10, 64) // empty for none
+		due = broker.FromMicros(at)
+	}
+	return state, due, id
+}

@@ -1,0 +1,16 @@
+-- @include index
+
+-- free frees the unique key that a job's index names, if the job holds it, and
+-- returns the key and who waits behind the job, perhaps no more. A window outlives
+-- its job.
+local function free(q, f, id)
+  local key = f[UNIQUE_KEY]
+  if not key or f[UNIQUE_MODE] == WINDOW then return end
+  local held = redis.call('HGET', q.unique, key)
+  if not held then return end
+  local holder, next = string.match(held, '^%d+:([^\n]*)\n?(.*)$')
+  if holder == id then
+    redis.call('HDEL', q.unique, key)
+    return key, next ~= '' and next
+  end
+end

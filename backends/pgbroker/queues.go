@@ -84,10 +84,12 @@ func (l *agesLook) scan(r rows) (broker.QueueInfo, error) {
 	for i := range counts {
 		columns = append(columns, &counts[i])
 	}
-	columns = append(columns, &waiting, &info.Suppressed, &created, &oldest.first, &l.drawn, &l.took)
+	var folded, since []*int64 // of a queue that has none there is no row, or nulls
+	columns = append(columns, &waiting, &info.Suppressed, &folded, &since, &created, &oldest.first, &l.drawn, &l.took)
 	if err := r.Scan(columns...); err != nil {
 		return info, err
 	}
+	info.Totals = totalsOf(folded).Plus(totalsOf(since))
 	info.Counts[broker.StateWaiting] = waiting
 	if layout > knownLayout {
 		return info, broker.About(newerLayout(layout), "queues", info.Name, "")
@@ -120,6 +122,17 @@ func (l *agesLook) scan(r rows) (broker.QueueInfo, error) {
 	oldest.queue = info.Name
 	l.seen = append(l.seen, oldest)
 	return info, nil
+}
+
+// totalsOf reads totals in the order of the columns of count_total.
+func totalsOf(column []*int64) (t broker.Totals) {
+	for i, to := range [...]*int64{&t.Enqueued, &t.Claimed, &t.Completed, &t.Failed, &t.Retried, &t.Dead, &t.Crashed, &t.Cancelled, &t.Expired,
+		&t.Waits, &t.WaitedMicros, &t.Runs, &t.RanMicros} {
+		if i < len(column) && column[i] != nil {
+			*to = *column[i]
+		}
+	}
+	return t
 }
 
 // workersLook is a look at the workers of queues.

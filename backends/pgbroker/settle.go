@@ -95,6 +95,8 @@ func (s *settling) turn(t *settleTurn) step {
 		fronts                                 = make([]bool, 0, n)
 		deliveries, failures, crashes, snoozes = make([]int32, 0, n), make([]int32, 0, n), make([]int32, 0, n), make([]int32, 0, n)
 		tails                                  = make([][]byte, 0, n)
+		charges                                = make([]int16, 0, n)
+		waited, ran                            = make([]int64, 0, n), make([]int64, 0, n)
 		buf                                    = []byte{}                    // a tail that is empty is not nil, which leaves the stored one
 		seen                                   = make(map[broker.Ref]int, n) // the item before for the same lease
 		done                                   = true
@@ -127,6 +129,8 @@ func (s *settling) turn(t *settleTurn) step {
 		delays, fronts = append(delays, delay), append(fronts, o.Front())
 		deliveries, failures = append(deliveries, int32(head.Deliveries)), append(failures, int32(head.Failures))
 		crashes, snoozes = append(crashes, int32(head.Crashes)), append(snoozes, int32(head.Snoozes))
+		charges = append(charges, chargeOf(o))
+		waited, ran = append(waited, broker.DurationMicros(item.Waited)), append(ran, broker.DurationMicros(item.Ran))
 		if o.Kind() == broker.OutcomeRelease && o.Kept() == nil {
 			tails = append(tails, nil)
 			continue
@@ -142,7 +146,8 @@ func (s *settling) turn(t *settleTurn) step {
 	t.served, t.watched, t.opens, t.last, t.known, t.verdicts, t.repeat = false, false, false, nil, nil, nil, false
 	if number != nil && done {
 		return s.b.step("settle_done", t.read(),
-			s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, deliveries, failures, crashes, snoozes, tails)
+			s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, deliveries, failures, crashes, snoozes, tails,
+			waited, ran)
 	}
 	if len(t.alive) > 0 {
 		t.wake = s.b.waker.announce(t.queue, false)
@@ -150,7 +155,15 @@ func (s *settling) turn(t *settleTurn) step {
 	channel, payload := t.wake.args()
 	var ignored any
 	return s.b.step("settle", t.read(&ignored), s.now.micros, t.queue, s.req.Worker, number, ids, epochs, states, delays, fronts,
-		deliveries, failures, crashes, snoozes, tails, channel, payload)
+		deliveries, failures, crashes, snoozes, tails, charges, waited, ran, channel, payload)
+}
+
+// chargeOf says what an outcome counts for in the totals, beside the state it leads
+// to, as settle.sql reads it.
+func chargeOf(o broker.Outcome) (charge int16) {
+	var t broker.Totals
+	t.Ended(&broker.Settlement{}, o)
+	return int16(t.Failed + 2*t.Crashed + 4*t.Retried + 8*t.Expired)
 }
 
 // replace notes that an item takes the place of one before it, which keeps something

@@ -250,7 +250,23 @@ create table jobs.count_total (
   cancelled bigint not null default 0,
   waiting   bigint not null default 0,
   suppressed bigint not null default 0, -- of the dead ones
-  bytes     bigint not null default 0  -- of the bodies of those that are neither active nor final
+  bytes     bigint not null default 0, -- of the bodies of those that are neither active nor final
+
+  -- What has happened, which never falls: broker.Totals, but for what it counts as completed, dead and cancelled, which are done,
+  -- died and dropped here.
+  enqueued  bigint not null default 0,
+  claimed   bigint not null default 0,
+  done      bigint not null default 0,
+  failed    bigint not null default 0,
+  retried   bigint not null default 0,
+  died      bigint not null default 0,
+  crashed   bigint not null default 0,
+  dropped   bigint not null default 0,
+  expired   bigint not null default 0,
+  waits     bigint not null default 0,
+  waited    bigint not null default 0,
+  runs      bigint not null default 0,
+  ran       bigint not null default 0
 );
 create table jobs.count_delta (
   n         bigint generated always as identity, -- the floor relies on these being handed out in order
@@ -262,7 +278,20 @@ create table jobs.count_delta (
   completed int not null default 0,
   dead      int not null default 0,
   cancelled int not null default 0,
-  bytes     bigint not null default 0
+  bytes     bigint not null default 0,
+  -- Of what has happened null means 0, which costs nothing. Claims are the rows that raise active.
+  enqueued  int,
+  done      int,
+  failed    int,
+  retried   int,
+  died      int,
+  crashed   int,
+  dropped   int,
+  expired   int,
+  waits     int,
+  waited    bigint,
+  runs      int,
+  ran       bigint
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_insert_threshold = -1);
 create index count_delta_n on jobs.count_delta (n);
 select setval('jobs.count_delta_n_seq', 1, true);

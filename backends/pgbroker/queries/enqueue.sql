@@ -39,8 +39,8 @@ with clock as materialized (
   insert into jobs.call (queue, key)
   select place.id, s.key from place, (select distinct key from stored where state = 1 and key is not null) s
 ), counted as (
-  insert into jobs.count_delta (queue, pending, scheduled, bytes)
-  select place.id, c.pending, c.scheduled, c.bytes
+  insert into jobs.count_delta (queue, pending, scheduled, bytes, enqueued)
+  select place.id, c.pending, c.scheduled, c.bytes, c.pending + c.scheduled
   from place, (select count(*) filter (where state = 1) as pending, count(*) filter (where state = 2) as scheduled,
                  coalesce(sum(size), 0) as bytes from stored) c
   where c.pending + c.scheduled > 0

@@ -18,5 +18,6 @@ with stored as (
   cross join unnest(@ids::text[], @lanes::smallint[], @bodies::bytea[]) as n(id, lane, body)
   returning queue, octet_length(body) as size
 )
-insert into jobs.count_delta (queue, pending, bytes) select queue, count(*), sum(size) from stored group by queue
+insert into jobs.count_delta (queue, pending, bytes, enqueued)
+select queue, count(*), sum(size), count(*) from stored group by queue
 returning case when @channel::text is not null then pg_notify(@channel, @payload)::text end

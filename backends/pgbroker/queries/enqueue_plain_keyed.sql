@@ -19,5 +19,6 @@ with stored as (
 ), called as (
   insert into jobs.call (queue, key) select distinct queue, key from stored where key is not null
 )
-insert into jobs.count_delta (queue, pending, bytes) select queue, count(*), sum(size) from stored group by queue
+insert into jobs.count_delta (queue, pending, bytes, enqueued)
+select queue, count(*), sum(size), count(*) from stored group by queue
 returning case when @channel::text is not null then pg_notify(@channel, @payload)::text end

@@ -25,8 +25,9 @@ with clock as materialized (
   where u.queue = (select id from place) and u.key = any (array(select unique_key from undone where unique_key is not null))
     and u.token = @token
 ), counted as (
-  insert into jobs.count_delta (queue, pending, scheduled, bytes)
-  select place.id, -count(*) filter (where state = 1), -count(*) filter (where state = 2), -sum(size) from place, undone group by place.id
+  insert into jobs.count_delta (queue, pending, scheduled, bytes, enqueued)
+  select place.id, -count(*) filter (where state = 1), -count(*) filter (where state = 2), -sum(size), -count(*)
+  from place, undone group by place.id
 )
 select id, true as known, null::text as holder from known
 union all

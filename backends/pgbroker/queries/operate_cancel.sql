@@ -12,7 +12,7 @@ with place as materialized (
 ), ended as (
   update jobs.job set state = 7, epoch = coalesce(epoch, 0) + 1 where queue = (select id from place) and id = any (@ids::text[])
 )
-insert into jobs.count_delta (queue, pending, scheduled, retry, bytes)
+insert into jobs.count_delta (queue, pending, scheduled, retry, bytes, dropped)
 select (select id from place), -count(*) filter (where state = 1), -count(*) filter (where state = 2), -count(*) filter (where state = 4),
-       -coalesce(sum(size), 0)
+       -coalesce(sum(size), 0), count(*)
 from was

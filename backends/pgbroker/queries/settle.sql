@@ -4,7 +4,8 @@
 -- here, whenever the wish was committed; cancelled.sql then moves it, which a setting of the transaction tells how many there are.
 -- State 3 is of an item that only keeps: the lease stays, with another tail.
 -- Params: @now µs|null, @queue, @worker, @number of the request|null for none, @ids, @epochs, @states to go to, @delays µs, @fronts
---   whether to the front, @deliveries, @failures, @crashes, @snoozes, @tails (null: as it is), @channel|null: wakes claims, @payload
+--   whether to the front, @deliveries, @failures, @crashes, @snoozes, @tails (null: as it is), @charges (1 for a failure, 2 a crash, 4
+--   if the job runs again after it, 8 if it expired), @waited and @ran µs, 0 for what does not count, @channel|null: wakes claims, @payload
 -- Returns: one row, none when the queue is not served: whether it is watched, the worker's last number|null, its
 --   verdicts|null, the verdicts of this request (ordinal * 16 + state of each item that applied), whether another
 --   sending of the request came first, whether ends of leases may make room for other jobs, nothing
@@ -25,8 +26,8 @@ with clock as materialized (
 ), item as materialized (
   select n.*, n.front and n.state = 1 as ahead
   from unnest(@ids::text[], @epochs::bigint[], @states::smallint[], @delays::bigint[], @fronts::boolean[], @deliveries::int[],
-    @failures::int[], @crashes::int[], @snoozes::int[], @tails::bytea[])
-    with ordinality as n(id, epoch, state, delay, front, deliveries, failures, crashes, snoozes, tail, ord)
+    @failures::int[], @crashes::int[], @snoozes::int[], @tails::bytea[], @charges::smallint[], @waited::bigint[], @ran::bigint[])
+    with ordinality as n(id, epoch, state, delay, front, deliveries, failures, crashes, snoozes, tail, charge, waited, ran, ord)
   where exists (select from holder) and not exists (select from last where number >= @number)
 ), held as materialized (
   -- In the order of their IDs, like every other transaction that waits for several jobs: the two writes below would each
@@ -40,6 +41,7 @@ with clock as materialized (
     and j.id = n.id and n.state >= 5 and coalesce(j.epoch, 0) = n.epoch and j.worker is not distinct from (select num from holder)
   returning n.ord, j.id, n.state, coalesce(j.retention, (select keep_completed from place)) as keep, j.given, j.unique_key, j.key, j.lane,
     j.retention, j.head, j.created_at, n.epoch + 1 as epoch, n.deliveries, n.failures, n.crashes, n.snoozes, n.tail,
+    n.charge, n.waited, n.ran,
     case when n.state = 6 or coalesce(j.retention, (select keep_completed from place)) > 0 then j.body end as body
 ), turn as materialized (
   -- Of those that go to the front in one request the first goes out first.
@@ -59,7 +61,9 @@ with clock as materialized (
   from turn n
   where j.queue = (select id from place) and j.id = any (array(select id from held))
     and j.id = n.id and coalesce(j.epoch, 0) = n.epoch and j.worker is not distinct from (select num from holder)
-  returning n.ord, n.id, j.state, j.key, octet_length(j.body) as size
+  -- A job that was asked to cancel is charged nothing.
+  returning n.ord, n.id, j.state, j.key, octet_length(j.body) as size, case when j.state = 7 then 0 else n.charge end as charge, n.waited,
+    n.ran
 ), kept as (
   insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given,
     id, key, tail, body)
@@ -91,17 +95,28 @@ with clock as materialized (
   where u.queue = (select id from place) and u.key = any (array(select unique_key from ended where unique_key is not null))
     and u.job = any (array(select id from ended where unique_key is not null)) and u.mode <> 2
 ), done as materialized (
-  select ord, id, state, 0::bigint as keep, key from back union all select ord, id, state, keep, key from ended
+  select ord, id, state, 0::bigint as keep, key, charge, waited, ran from back
+  union all select ord, id, state, keep, key, charge, waited, ran from ended
 ), called as (
   insert into jobs.call (queue, key)
   select distinct place.id, d.key from place, done d where d.key is not null and (d.state = 1 or place.opens % 2 = 1 and d.state <> 3)
 ), counted as (
-  insert into jobs.count_delta (queue, active, pending, retry, completed, dead, cancelled, bytes)
+  insert into jobs.count_delta (queue, active, pending, retry, completed, dead, cancelled, bytes, done, failed, retried, died, crashed,
+    dropped, expired, waits, waited, runs, ran)
   select (select id from place), -c.n, c.pending, c.retry, c.completed, c.dead, c.cancelled,
-         coalesce((select sum(size) from back where state in (1, 4)), 0)
+         coalesce((select sum(size) from back where state in (1, 4)), 0), nullif(c.done, 0), nullif(c.failed, 0), nullif(c.retried, 0),
+         nullif(c.died, 0), nullif(c.crashed, 0), nullif(c.dropped, 0), nullif(c.expired, 0), nullif(c.waits, 0), c.waited,
+         nullif(c.runs, 0), c.ran
   from (select count(*) as n, count(*) filter (where state = 1) as pending, count(*) filter (where state = 4) as retry,
           count(*) filter (where state = 5 and keep > 0) as completed, (select count(*) from died) as dead,
-          count(*) filter (where state = 7 and keep > 0) as cancelled from done where state <> 3) c
+          count(*) filter (where state = 7 and keep > 0) as cancelled,
+          count(*) filter (where state = 5) as done, count(*) filter (where state = 6) as died,
+          count(*) filter (where state = 7) as dropped,
+          count(*) filter (where charge & 1 > 0) as failed, count(*) filter (where charge & 2 > 0) as crashed,
+          count(*) filter (where charge & 4 > 0) as retried, count(*) filter (where charge & 8 > 0) as expired,
+          count(*) filter (where waited > 0) as waits, nullif(least(sum(waited), 4e18), 0) as waited,
+          count(*) filter (where ran > 0) as runs, nullif(least(sum(ran), 4e18), 0) as ran
+        from done where state <> 3) c
   where c.n > 0
 ), forgotten as (
   delete from jobs.settled

@@ -1,6 +1,6 @@
 -- settle_done.sql: settle.sql for requests whose outcomes all complete or cancel, which most do, in half the time.
 -- Params: @now µs|null, @queue, @worker, @number of the request, @ids, @epochs, @states to go to, @deliveries, @failures, @crashes,
---   @snoozes, @tails
+--   @snoozes, @tails, @waited and @ran µs, 0 for what does not count
 -- Returns: as settle.sql
 -- Called by: (*Broker).Settle, (*Broker).Claim
 with place as materialized (
@@ -16,15 +16,15 @@ with place as materialized (
 ), item as materialized (
   select n.*
   from unnest(@ids::text[], @epochs::bigint[], @states::smallint[], @deliveries::int[], @failures::int[], @crashes::int[],
-    @snoozes::int[], @tails::bytea[])
-    with ordinality as n(id, epoch, state, deliveries, failures, crashes, snoozes, tail, ord)
+    @snoozes::int[], @tails::bytea[], @waited::bigint[], @ran::bigint[])
+    with ordinality as n(id, epoch, state, deliveries, failures, crashes, snoozes, tail, waited, ran, ord)
   where exists (select from holder where number is null or number < @number::bigint)
 ), ended as (
   delete from jobs.job j using item n
   where j.queue = (select id from place) and j.id = any (array(select id from item))
     and j.id = n.id and coalesce(j.epoch, 0) = n.epoch and j.worker is not distinct from (select num from holder)
   returning n.ord, j.id, n.state, coalesce(j.retention, (select keep_completed from place)) as keep, j.given, j.unique_key, j.key,
-    j.created_at, n.epoch + 1 as epoch, n.deliveries, n.failures, n.crashes, n.snoozes, n.tail,
+    j.created_at, n.epoch + 1 as epoch, n.deliveries, n.failures, n.crashes, n.snoozes, n.tail, n.waited, n.ran,
     case when coalesce(j.retention, (select keep_completed from place)) > 0 then j.body end as body
 ), kept as (
   insert into jobs.history (expires_at, day, finished_at, created_at, epoch, queue, deliveries, failures, crashes, snoozes, state, given,
@@ -50,8 +50,11 @@ with place as materialized (
   insert into jobs.call (queue, key)
   select distinct p.id, e.key from place p, ended e where p.opens % 2 = 1 and e.key is not null
 ), counted as (
-  insert into jobs.count_delta (queue, active, completed, cancelled)
-  select (select id from place), -count(*), count(*) filter (where state = 5 and keep > 0), count(*) filter (where state = 7 and keep > 0)
+  insert into jobs.count_delta (queue, active, completed, cancelled, done, dropped, waits, waited, runs, ran)
+  select (select id from place), -count(*), count(*) filter (where state = 5 and keep > 0), count(*) filter (where state = 7 and keep > 0),
+         count(*) filter (where state = 5), nullif(count(*) filter (where state = 7), 0),
+         nullif(count(*) filter (where waited > 0), 0), nullif(least(sum(waited), 4e18), 0),
+         nullif(count(*) filter (where ran > 0), 0), nullif(least(sum(ran), 4e18), 0)
   from ended having count(*) > 0
 ), forgotten as (
   delete from jobs.settled where worker = (select num from holder) and number = (select number from holder where number < @number)

@@ -106,7 +106,8 @@ func (s *bench) turn(n int) int {
 	s.settle.Number++
 	s.settle.Items = s.settle.Items[:0]
 	for i := range got.Jobs {
-		s.settle.Items = append(s.settle.Items, broker.Settlement{Job: &got.Jobs[i], Outcome: broker.Complete(nil)})
+		s.settle.Items = append(s.settle.Items, broker.Settlement{Job: &got.Jobs[i], Outcome: broker.Complete(nil),
+			Waited: time.Millisecond, Ran: time.Millisecond})
 	}
 	s.stored -= len(got.Jobs)
 	return len(got.Jobs)

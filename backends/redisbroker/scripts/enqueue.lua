@@ -141,7 +141,7 @@ if #index > 0 then redis.call('ZADD', q.by_key, unpack(index)) end
 local woken = join(q, line)
 if #later > 0 then
   local before = next_due(q)
-  woken = not before or earliest < before
+  woken = woken or not before or earliest < before
   redis.call('ZADD', q.scheduled, unpack(later))
 end
 for p = 1, 4 do

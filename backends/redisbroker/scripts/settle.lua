@@ -236,7 +236,7 @@ if #others > 0 then
   woken = write_keys(q) or woken
   if #dues > 0 then
     local due = next_due(q)
-    woken = not due or earliest < due
+    woken = woken or not due or earliest < due
     redis.call('ZADD', q.retry, unpack(dues))
   end
   for p = 1, 4 do

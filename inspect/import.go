@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -67,13 +68,10 @@ const (
 // past (broker.Limits.NoMove). The report is valid beside it and says how many
 // lines were read. Import the same lines again then.
 func (i *Inspector) Import(ctx context.Context, r io.Reader, cfg ImportConfig) (report ImportReport, err error) {
-	if err := i.check(ctx); err != nil {
+	m, err := i.importing(ctx, cfg)
+	if err != nil {
 		return report, err
 	}
-	if err := i.canMove("the store"); err != nil {
-		return report, broker.About(err, "import", cfg.Queue, "")
-	}
-	m := importing{inspector: i, cfg: cfg}
 	in := bufio.NewReaderSize(r, 64<<10)
 	for {
 		text, tooLong, readErr := readLine(in)
@@ -90,6 +88,34 @@ func (i *Inspector) Import(ctx context.Context, r io.Reader, cfg ImportConfig) (
 		err = nil
 	}
 	return m.report, errors.Join(err, m.store(ctx))
+}
+
+// Restore stores jobs that come from elsewhere, as Import stores those of a file:
+// each in its state, with its ID, bytes, errors, counts and times. A job that comes
+// with an error is refused with that error. In the report, a line is a job.
+func (i *Inspector) Restore(ctx context.Context, from iter.Seq2[broker.NewJob, error], cfg ImportConfig) (report ImportReport, err error) {
+	m, err := i.importing(ctx, cfg)
+	if err != nil {
+		return report, err
+	}
+	for job, err := range from {
+		m.report.Lines++
+		if err := m.add(ctx, job, err, len(job.Body.Payload)); err != nil {
+			return m.report, err
+		}
+	}
+	return m.report, m.store(ctx)
+}
+
+// importing begins an import.
+func (i *Inspector) importing(ctx context.Context, cfg ImportConfig) (*importing, error) {
+	if err := i.check(ctx); err != nil {
+		return nil, err
+	}
+	if err := i.canMove("the store"); err != nil {
+		return nil, broker.About(err, "import", cfg.Queue, "")
+	}
+	return &importing{inspector: i, cfg: cfg}, nil
 }
 
 // readLine reads to the end of a line, of which it keeps as much as a line can
@@ -126,7 +152,7 @@ func (m *importing) refuse(f LineRefusal) {
 	}
 }
 
-// take reads a line and stores the batch when it is full.
+// take reads a line.
 func (m *importing) take(ctx context.Context, text []byte, tooLong bool) error {
 	number := m.report.Lines
 	text = bytes.TrimSpace(text)
@@ -138,6 +164,13 @@ func (m *importing) take(ctx context.Context, text []byte, tooLong bool) error {
 		return nil
 	}
 	job, err := parseLine(text)
+	return m.add(ctx, job, err, len(text))
+}
+
+// add takes a job of so many bytes, or why there is none, and stores the batch when
+// it is full.
+func (m *importing) add(ctx context.Context, job broker.NewJob, err error, size int) error {
+	number := m.report.Lines
 	if m.cfg.Queue != "" {
 		job.Queue = m.cfg.Queue
 	}
@@ -153,7 +186,7 @@ func (m *importing) take(ctx context.Context, text []byte, tooLong bool) error {
 		m.report.Done++
 		return nil
 	}
-	m.batch, m.lines, m.bytes = append(m.batch, job), append(m.lines, number), m.bytes+len(text)
+	m.batch, m.lines, m.bytes = append(m.batch, job), append(m.lines, number), m.bytes+size
 	if len(m.batch) < importBatch && m.bytes < importBytes {
 		return nil
 	}

@@ -59,6 +59,20 @@ func openRedis(ctx context.Context, l location) (broker.Broker, error) {
 	return &owned{b, func() { _ = client.Close() }}, nil
 }
 
+// RedisClient makes the client that a Redis URL asks for, without connecting: for
+// programs that read something else there. The parameters of redisbroker (prefix,
+// buckets, …) are refused. The caller closes it.
+func RedisClient(url string) (redis.UniversalClient, error) {
+	l, err := parse(url)
+	if err == nil && l.backend() != redisBackend {
+		err = refuse("scheme", "is not one of Redis; write redis://host:port/database, or with redis+cluster or redis+sentinel")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return redisClient(l)
+}
+
 // redisClient makes the client that a Redis URL asks for, without connecting.
 func redisClient(l location) (redis.UniversalClient, error) {
 	scheme, kind, _ := strings.Cut(l.scheme, "+")

@@ -63,7 +63,7 @@ func exitCode(err error) int {
 		return 8
 	case errors.Is(err, errInterrupted):
 		return 130
-	case errors.Is(err, errRefused), errors.Is(err, broker.ErrWrongState),
+	case errors.Is(err, errRefused), errors.Is(err, errUnsettled), errors.Is(err, broker.ErrWrongState),
 		errors.Is(err, broker.ErrDuplicate), errors.Is(err, broker.ErrQueueFull):
 		return 4
 	case errors.Is(err, broker.ErrOutcomeUnknown), errors.As(err, &call) && broker.MayHaveApplied(err):

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/seed81422ce9/jobs/backends"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/compat/asynqdata"
+	"github.com/seed81422ce9/jobs/schedule"
+)
+
+func (a *app) importAsynq() *cobra.Command {
+	var p peerImport
+	var zone string
+	cmd := &cobra.Command{
+		Use:   "asynq --from URL",
+		Short: "Import the tasks of asynq",
+		Long: `Import the tasks that asynq keeps in Redis: pending, scheduled and retried ones as
+they are, archived ones as dead. Each keeps its ID, queue, type, payload, headers,
+options, counts and last error. Asynq's Redis is only read, and can be in use. The
+command reads everything again at the end, to verify that each task is here.
+
+Tasks that run and groups that wait are not imported. So first point producers to
+the new store, pause the queues ("asynq queue pause"), wait until no task is
+active, and then import. Without the pause, a task can run here and there.
+
+You can run the command again, after an interruption or for what came since: it
+counts tasks that are here already, or ran here. For that, the queues remember IDs
+for --remember (DUPLICATE SPAN of "jobsctl queues policy").
+
+Without --queue, entries of a scheduler that runs become schedules of the owner
+asynq, paused: resume them when the scheduler has stopped. Asynq does not store
+which zone it uses, nor the options of NewTask; give --zone, and look at them.`,
+		Example: "  jobsctl import asynq --from redis://old:6379/0 --dry-run\n" +
+			"  jobsctl import asynq --from redis://old:6379/0 --queue critical,default",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runImportAsynq(cmd.Context(), &p, zone) },
+	}
+	p.flags(cmd.Flags(), "asynq's Redis, such as redis://host:6379/0")
+	cmd.Flags().StringVar(&zone, "zone", "", "zone of asynq's scheduler, such as Europe/Berlin (default: UTC)")
+	return cmd
+}
+
+func (a *app) runImportAsynq(ctx context.Context, p *peerImport, zone string) error {
+	url, err := a.peerURL(p)
+	if err != nil {
+		return err
+	}
+	client, err := backends.RedisClient(url)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	i, err := a.inspector(ctx)
+	if err != nil {
+		return err
+	}
+	store := asynqdata.NewStore(client)
+	from, err := asynqPeer(ctx, store, p.queues)
+	if err != nil {
+		return unread(err)
+	}
+	err = a.runPeer(ctx, i, p, from)
+	if len(p.queues) > 0 || err != nil && !errors.Is(err, errRefused) && !errors.Is(err, errUnsettled) {
+		return err
+	}
+	return errors.Join(err, a.importPeriodic(ctx, store, p.dry, zone))
+}
+
+func asynqPeer(ctx context.Context, store *asynqdata.Store, names []string) (*peer, error) {
+	from := &peer{name: "asynq", read: store.Tasks}
+	queues, err := store.Queues(ctx, names...)
+	if err != nil {
+		return nil, err
+	}
+	for _, q := range queues {
+		from.queues = append(from.queues, peerQueue{name: q.Name, paused: q.Paused,
+			found: []stateCount{{"pending", q.Pending}, {"scheduled", q.Scheduled}, {"retry", q.Retry}, {"archived", q.Archived}},
+			left:  []stateCount{{"active", q.Active}, {"aggregating", q.Aggregating}, {"completed", q.Completed}}})
+	}
+	servers, err := store.Servers(ctx)
+	from.works = servers > 0
+	return from, err
+}
+
+// importPeriodic makes schedules of what asynq's schedulers enqueue, and pauses those
+// that are new.
+func (a *app) importPeriodic(ctx context.Context, store *asynqdata.Store, dry bool, zone string) error {
+	entries, err := store.Periodic(ctx)
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	b, err := a.broker(ctx)
+	if err != nil {
+		return err
+	}
+	schedules := schedule.New(b, asynqdata.Source)
+	var all error
+	for _, e := range entries {
+		d, err := e.Definition(zone)
+		change := schedule.Unchanged
+		if err == nil && !dry {
+			if change, err = d.Put(ctx, schedules); err == nil && change == schedule.Created {
+				err = schedules.Pause(ctx, d.ID, "jobsctl import")
+			}
+		}
+		if broker.StoreFailed(err) {
+			return errors.Join(all, err)
+		}
+		refusal := ""
+		if err != nil {
+			refusal, all = err.Error(), errRefused
+		}
+		if a.structured() {
+			if err := a.object(map[string]any{"verb": "import", "from": "asynq", "schedule": d.ID, "spec": d.Spec.String(),
+				"type": e.Type, "change": string(change), "dry_run": dry, "error": refusal}); err != nil {
+				return err
+			}
+			continue
+		}
+		switch {
+		case err != nil:
+			a.say("schedule %s: %s", plain(d.ID), plain(text(err)))
+		case dry:
+			a.say("schedule %s (%s) could be imported.", plain(d.ID), plain(d.Spec.String()))
+		case change == schedule.Created:
+			a.say("schedule %s (%s) imported, and paused.", plain(d.ID), plain(d.Spec.String()))
+		default:
+			a.say("schedule %s (%s) existed already.", plain(d.ID), plain(d.Spec.String()))
+		}
+	}
+	return all
+}

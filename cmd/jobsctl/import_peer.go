@@ -1,0 +1,227 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+)
+
+// imports is import with the verb that reads another framework's store.
+func (a *app) imports() *cobra.Command {
+	cmd := a.importJobs()
+	cmd.Short = "Import exported jobs, or those of asynq"
+	cmd.AddCommand(a.importAsynq())
+	return cmd
+}
+
+// peer is another framework's store, of which jobs are imported.
+type peer struct {
+	name   string // of the framework
+	queues []peerQueue
+	works  bool // programs of it run that may take jobs
+	read   func(ctx context.Context, queue string, err *error) iter.Seq2[broker.NewJob, error]
+}
+
+// peerQueue is one of its queues.
+type peerQueue struct {
+	name   string
+	paused bool
+	found  []stateCount // what is imported
+	left   []stateCount // what is not
+}
+
+// stateCount is a number of jobs in a state, in the framework's own word.
+type stateCount struct {
+	state string
+	n     int64
+}
+
+func total(counts []stateCount) (n int64) {
+	for _, c := range counts {
+		n += c.n
+	}
+	return n
+}
+
+// listed is "2 active, 1 aggregating".
+func listed(counts []stateCount) string {
+	var parts []string
+	for _, c := range counts {
+		if c.n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %s", number(int(c.n)), c.state))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func byState(counts []stateCount) map[string]int64 {
+	m := make(map[string]int64)
+	for _, c := range counts {
+		m[c.state] = c.n
+	}
+	return m
+}
+
+// peerImport is what an import from a peer is to do.
+type peerImport struct {
+	from     string
+	queues   []string
+	remember time.Duration
+	dry      bool
+}
+
+// defaultRemember is how long an import can be repeated without harm: a cut-over that
+// takes longer is started anew.
+const defaultRemember = 7 * 24 * time.Hour
+
+func (p *peerImport) flags(flags *pflag.FlagSet, of string) {
+	flags.StringVar(&p.from, "from", "", "URL of "+of+" (default $JOBS_FROM)")
+	flags.StringSliceVarP(&p.queues, "queue", "q", nil, "queues to import (default: all)")
+	spanFlag(flags, &p.remember, "remember", defaultRemember, "how long the command can be run again without adding a job twice")
+	flags.BoolVar(&p.dry, "dry-run", false, "only read and check")
+}
+
+// peerURL is where to import from.
+func (a *app) peerURL(p *peerImport) (string, error) {
+	url := cmp.Or(p.from, a.getenv("JOBS_FROM"))
+	if url == "" {
+		return "", &usageError{"give --from"}
+	}
+	return url, nil
+}
+
+// unread is an error of the first look at a peer: nothing was changed.
+func unread(err error) error {
+	if err == nil || errors.Is(err, broker.ErrNotFound) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", broker.ErrUnavailable, err)
+}
+
+// peerResult is what became of one queue.
+type peerResult struct {
+	peerQueue
+	imported int
+	last     inspect.ImportReport // of the last pass
+	first    inspect.ImportReport
+}
+
+// maxPasses bounds how often a queue is read. The first pass imports, and each
+// further one verifies: it meets every job that is there, and adds what came since.
+const maxPasses = 3
+
+// errUnsettled says that a queue of a peer goes on to change.
+var errUnsettled = errors.New("new jobs came in each pass; stop what enqueues there, and run the command again")
+
+func (a *app) runPeer(ctx context.Context, i *inspect.Inspector, p *peerImport, from *peer) error {
+	var busy []string
+	for _, q := range from.queues {
+		if !q.paused && total(q.found)+total(q.left) > 0 {
+			busy = append(busy, plain(q.name))
+		}
+	}
+	if !p.dry {
+		ask := from.works && len(busy) > 0
+		if err := a.confirm(ctx, ask, "import while %s works on %s, which is not paused: jobs can run in both", from.name,
+			strings.Join(busy, ", ")); err != nil {
+			return err
+		}
+	}
+	var all error
+	for _, q := range from.queues {
+		r := &peerResult{peerQueue: q}
+		err := a.importQueue(ctx, i, p, from, r)
+		all = errors.Join(all, err, a.sayPeer(p, from, r, err))
+		if err != nil && !errors.Is(err, errUnsettled) {
+			break
+		}
+	}
+	return all
+}
+
+// importQueue imports a queue and verifies that all of it is here.
+func (a *app) importQueue(ctx context.Context, i *inspect.Inspector, p *peerImport, from *peer, r *peerResult) error {
+	if !p.dry {
+		if err := remember(ctx, i, r.name, p.remember); err != nil {
+			return err
+		}
+	}
+	for pass := range maxPasses {
+		shown := a.progress(plain(r.name), int(total(r.found)))
+		cfg := inspect.ImportConfig{Check: p.dry, OnProgress: func(r inspect.ImportReport) { shown.at(r.Lines) }}
+		var broken error
+		report, err := i.Restore(ctx, from.read(ctx, r.name, &broken), cfg)
+		shown.end()
+		if pass == 0 {
+			r.first = report
+		}
+		r.last, r.imported = report, r.imported+report.Done
+		if err = errors.Join(err, broken); err != nil || p.dry || pass > 0 && report.Done == 0 {
+			return err
+		}
+	}
+	return errUnsettled
+}
+
+// remember has a queue remember IDs for so long, so that an import can be repeated
+// after jobs have run.
+func remember(ctx context.Context, i *inspect.Inspector, queue string, span time.Duration) error {
+	now, err := i.Policy(ctx, queue)
+	if err == nil && now.DuplicateSpan < span {
+		_, err = i.SetPolicy(ctx, inspect.PolicyRequest{Queue: queue, DuplicateSpan: &span})
+	}
+	return err
+}
+
+// sayPeer tells what became of a queue.
+func (a *app) sayPeer(p *peerImport, from *peer, r *peerResult, failed error) error {
+	verified := failed == nil && !p.dry
+	here := r.last.Repeated
+	if a.structured() {
+		refused := make([]map[string]any, 0, len(r.last.Refusals))
+		for _, f := range r.last.Refusals {
+			refused = append(refused, map[string]any{"id": f.ID, "error": f.Err.Error(), "holder": f.Holder})
+		}
+		if err := a.object(map[string]any{
+			"verb": "import", "from": from.name, "queue": r.name, "dry_run": p.dry, "found": byState(r.found), "left": byState(r.left),
+			"read": r.last.Lines, "done": r.imported, "repeated": r.first.Repeated, "gone": r.last.Gone, "refused": r.last.Refused,
+			"verified": verified, "refusals": refused,
+		}); err != nil {
+			return err
+		}
+	}
+	a.say("%s: %s in %s.", plain(r.name), cmp.Or(listed(r.found), "nothing"), from.name)
+	switch {
+	case p.dry:
+		a.say("  %s of %s could be imported; nothing was changed.", number(r.last.Done), plural(r.last.Lines, "job"))
+	default:
+		a.say("  %s imported; %s existed already.", plural(r.imported, "job"), number(r.first.Repeated))
+	}
+	if verified {
+		a.say("  Read again, and found here: %s of %s; %s of them ran or were deleted since.", number(here), plural(r.last.Lines, "job"),
+			number(r.last.Gone))
+	}
+	if left := listed(r.left); left != "" {
+		a.say("  Not imported: %s.", left)
+	}
+	for _, f := range r.last.Refusals {
+		a.say("  %s: %s", plain(f.ID), plain(text(f.Err)))
+	}
+	if more := r.last.Refused - len(r.last.Refusals); more > 0 {
+		a.say("  and %d more", more)
+	}
+	if failed == nil && r.last.Refused > 0 {
+		return errRefused
+	}
+	return nil
+}

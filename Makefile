@@ -6,11 +6,12 @@ TESTFLAGS ?=
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
 
-test: setup ## check everything: format, vet, all tests under the race detector, on real servers, and the benchmarks' own
+test: setup ## check everything: format, vet, all tests under the race detector, on real servers, and those of the modules benchmarks and compat/asynq
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	JOBS_PATIENCE=$${JOBS_PATIENCE:-3} go run ./internal/testenv/with go test -race -timeout 15m $(TESTFLAGS) ./...
 	$(MAKE) -C benchmarks test TESTFLAGS='$(TESTFLAGS)'
+	cd compat/asynq && go vet ./... && go test $(TESTFLAGS) ./...
 
 # Versions are fixed here, so that a new linter is a commit of its own.
 lint: ## look for mistakes that tests do not show; the first run builds the linter

@@ -14,7 +14,7 @@ import (
 
 // ManyConfig says which jobs go together into one call of a batch handler.
 type ManyConfig struct {
-	// Max is how many jobs a batch has at most, 1 to 1000. A full batch is handed
+	// Max is how many jobs a batch has at most, 1 to 1000; it is required. A full batch is handed
 	// over at once. Config.Concurrency must be at least as high.
 	Max int
 	// Wait is how long the first job of a batch waits for others. Zero means 1 s.
@@ -99,7 +99,7 @@ func (h *manyHandler[T]) maxBatch() int { return h.cfg.Max }
 
 // ProcessJob returns what became of the job in its batch.
 func (h *manyHandler[T]) ProcessJob(ctx context.Context, job *Job) error {
-	args, err := h.def.Decode(job.Payload())
+	args, err := h.def.argsOf(job)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,8 @@ type Definition[T any] struct {
 	codec    Codec
 	defaults []Option
 	uniqueBy func(T) string
+	version  int                                                   // of the arguments' form; 0 if it has none
+	upgrade  func(version int, payload []byte) (args T, err error) // of a lower one
 }
 
 // Define makes the definition of tasks of type typ whose payload is a T in
@@ -55,7 +57,10 @@ func (d Definition[T]) Task(args T, opts ...Option) (task *Task, err error) {
 	if err != nil {
 		return nil, err
 	}
-	options := append(make([]Option, 0, len(d.defaults)+len(opts)+1), d.defaults...)
+	options := append(make([]Option, 0, len(d.defaults)+len(opts)+2), d.defaults...)
+	if d.version > 0 {
+		options = append(options, WithTypeVersion(d.version))
+	}
 	if d.uniqueBy != nil {
 		if key := d.uniqueBy(args); key != "" {
 			options = append(options, WithUniqueKey(key))
@@ -86,10 +91,11 @@ func (d Definition[T]) Decode(payload []byte) (args T, err error) {
 }
 
 // Handler makes f a Handler. If a payload cannot be decoded, f is not called:
-// the job is dead at once, with the reason in its history.
+// the job is dead at once, with the reason in its history. See Version about
+// payloads of other versions.
 func (d Definition[T]) Handler(f func(ctx context.Context, args T, job *Job) error) Handler {
 	return HandlerFunc(func(ctx context.Context, job *Job) error {
-		args, err := d.Decode(job.Payload())
+		args, err := d.argsOf(job)
 		if err != nil {
 			return err
 		}

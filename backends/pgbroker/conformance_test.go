@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// The role owns nothing and has the privileges that docs/postgres.md says it
+// The role owns nothing and has the privileges that docs/backends/postgres.md says it
 // needs.
 func TestConformance(t *testing.T) {
 	t.Parallel()

@@ -33,16 +33,16 @@ func createRole(tb conformance.TB, direct *pgxpool.Pool) string {
 
 var sqlBlock = regexp.MustCompile("(?s)```sql\n(.*?)```")
 
-// grant gives a role the privileges that docs/postgres.md says it needs.
+// grant gives a role the privileges that docs/backends/postgres.md says it needs.
 func grant(tb conformance.TB, direct *pgxpool.Pool, schema, role string) {
 	tb.Helper()
-	page, err := os.ReadFile("../../docs/postgres.md")
+	page, err := os.ReadFile("../../docs/backends/postgres.md")
 	if err != nil {
 		tb.Fatalf("%v", err)
 	}
 	block := sqlBlock.FindSubmatch(page)
 	if block == nil {
-		tb.Fatalf("docs/postgres.md has no block of SQL")
+		tb.Fatalf("docs/backends/postgres.md has no block of SQL")
 	}
 	sql := strings.NewReplacer("schema jobs ", "schema "+schema+" ", "jobs.", schema+".", "to app;", "to "+role+";", "from app;", "from "+role+";").
 		Replace(string(block[1]))

@@ -5,7 +5,7 @@
 // Where a job goes follows from the job: from its key, or else from its unique key,
 // or else from its ID. So all jobs of a key are in one store, which puts them in
 // order and holds their limits as it does by itself. What the stores cannot keep
-// together Limits.Shards of package broker lists, and docs/sharding.md explains.
+// together Limits.Shards of package broker lists, and docs/backends/shards.md explains.
 //
 // Every process has to name the same shards, in any order. The names are what
 // routes jobs: a shard keeps its name for as long as it has jobs, wherever its store

@@ -20,14 +20,16 @@ import (
 
 // Config says from where to where a relay moves jobs.
 type Config struct {
-	// From is the store to take jobs from, and FromQueue the queue there. The store
-	// must have marks. The caller closes it after the relay.
-	From      broker.Broker
+	// From is the store to take jobs from; it is required, and must have marks. The
+	// caller closes it after the relay.
+	From broker.Broker
+	// FromQueue is the queue there; it is required.
 	FromQueue string
 
-	// To is the store to bring jobs to, and ToQueue the queue there; empty means one
-	// of the same name. The caller closes the store after the relay.
-	To      broker.Broker
+	// To is the store to bring jobs to; it is required. The caller closes it after
+	// the relay.
+	To broker.Broker
+	// ToQueue is the queue there. Empty means one of the same name.
 	ToQueue string
 
 	// Batch is how many jobs are moved in one step at most. Zero means 1000, which

@@ -93,3 +93,39 @@ func TestLinks_OfCodeLeadSomewhere(t *testing.T) {
 		}
 	}
 }
+
+var (
+	chapter = regexp.MustCompile(`(?m)^\| \[[^\]]*\]\(guide/([a-z-]+\.md)\)`)
+	next    = regexp.MustCompile(`(?m)\n\nNext: \[[^\]]*\]\(([a-z-]+\.md)\)\n$`)
+)
+
+// The map has each chapter of the guide, and each leads to the next.
+func TestGuide_IsReadFromTheFirstChapterToTheLast(t *testing.T) {
+	t.Parallel()
+	docs := filepath.Join("..", "..", "docs")
+	text, err := os.ReadFile(filepath.Join(docs, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := os.ReadDir(filepath.Join(docs, "guide"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	chapters := chapter.FindAllStringSubmatch(string(text), -1)
+	if len(chapters) != len(files) || len(files) == 0 {
+		t.Fatalf("the map has %d chapters, and docs/guide has %d", len(chapters), len(files))
+	}
+	for i, c := range chapters {
+		text, err := os.ReadFile(filepath.Join(docs, "guide", c[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		leads := next.FindStringSubmatch(string(text))
+		switch {
+		case i == len(chapters)-1 && leads != nil:
+			t.Errorf("%s is the last chapter, and leads to %s", c[1], leads[1])
+		case i < len(chapters)-1 && (leads == nil || leads[1] != chapters[i+1][1]):
+			t.Errorf("%s does not end with a line for the next chapter: Next: [Title](%s)", c[1], chapters[i+1][1])
+		}
+	}
+}

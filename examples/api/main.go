@@ -32,8 +32,6 @@ func main() {
 	}
 }
 
-// begin run
-
 // run serves requests and handles jobs until the process is asked to end. Then
 // requests end first, since they enqueue, and jobs after them.
 func run(ctx context.Context, address string, logf func(string, ...any)) error {
@@ -41,6 +39,7 @@ func run(ctx context.Context, address string, logf func(string, ...any)) error {
 	if err != nil {
 		return err
 	}
+	// begin open
 	b, err := backends.Open(ctx, cmp.Or(os.Getenv("JOBS_BROKER"), "memory://"))
 	if err != nil {
 		return err
@@ -48,6 +47,7 @@ func run(ctx context.Context, address string, logf func(string, ...any)) error {
 	defer b.Close()
 	client := jobs.NewClient(b, jobs.ClientConfig{})
 	defer client.Close()
+	// end open
 	cfg.Queues = map[string]int{queue: 1}
 	server, err := jobs.NewServer(b, cfg)
 	if err != nil {
@@ -75,5 +75,3 @@ func run(ctx context.Context, address string, logf func(string, ...any)) error {
 	}
 	return errors.Join(err, server.Shutdown(context.Background())) // within Config.ShutdownTimeout and ten seconds
 }
-
-// end run

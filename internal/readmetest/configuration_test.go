@@ -153,7 +153,7 @@ func parameters(t *testing.T, root fs.FS, page *bytes.Buffer) {
 	if len(ours["Redis"]) < 4 || len(ours["Postgres"]) < 2 || len(drivers["redisParams"]) < 5 || len(drivers["postgresParams"]) < 5 {
 		t.Errorf("only the parameters %v and %v were found: they are looked for in the wrong way", ours, drivers)
 	}
-	page.WriteString("## Broker URLs\n\nFor `backends.Open`, `JOBS_BROKER` and `jobsctl --broker`. " +
+	page.WriteString("## Broker URLs\n\nFor `backends.Open`, `JOBS_BROKER` and the option `--broker` of the command. " +
 		"[Package backends](../backends/open.go) has each form of a URL.\n\n| scheme | parameters of ours | of the driver |\n|---|---|---|\n")
 	list := func(lists ...[]string) string {
 		all := slices.Concat(lists...)

@@ -43,7 +43,7 @@ func dashboard(t *testing.T) (panels []panel) {
 func queries(t *testing.T, window string) map[string][]string {
 	t.Helper()
 	all := make(map[string][]string)
-	variables := strings.NewReplacer("$queue", ".*", "$__rate_interval", window)
+	variables := strings.NewReplacer("$store", ".*", "$queue", ".*", "$__rate_interval", window)
 	for _, p := range dashboard(t) {
 		for _, target := range p.Targets {
 			query := variables.Replace(target.Expr)

@@ -236,29 +236,31 @@ func TestDeploy_ProbesAskWhatAServerAnswers(t *testing.T) {
 	}
 }
 
-func TestDeploy_WorkersRunWithoutRights(t *testing.T) {
+func TestDeploy_ProgramsRunWithoutRights(t *testing.T) {
 	t.Parallel()
 	dockerfile := file(t, "Dockerfile")
 	uid := regexp.MustCompile(`(?m)^USER (\d+):\d+$`).FindStringSubmatch(dockerfile)
 	if uid == nil || uid[1] == "0" || !strings.Contains(dockerfile, "FROM scratch AS program") {
 		t.Error("the image is not made from scratch, or its user is not a number other than 0")
 	}
-	d := manifests(t, "kubernetes/worker.yaml")["Deployment"]
-	if got := strconv.Itoa(at(t, d, "spec/template/spec/securityContext/runAsUser").(int)); got != uid[1] {
-		t.Errorf("the manifests run the worker as %s, the image as %s", got, uid[1])
-	}
-	for path, want := range map[string]any{
-		"spec/template/spec/securityContext/runAsNonRoot":   true,
-		"spec/template/spec/automountServiceAccountToken":   false,
-		worker + "securityContext/readOnlyRootFilesystem":   true,
-		worker + "securityContext/allowPrivilegeEscalation": false,
-		worker + "securityContext/capabilities/drop/0":      "ALL",
-	} {
-		if got := at(t, d, path); got != want {
-			t.Errorf("%s is %v, want %v", path, got, want)
+	for _, name := range []string{"worker", "dashboard"} {
+		d := manifests(t, "kubernetes/"+name+".yaml")["Deployment"]
+		if got := strconv.Itoa(at(t, d, "spec/template/spec/securityContext/runAsUser").(int)); got != uid[1] {
+			t.Errorf("the manifests run the %s as %s, the image as %s", name, got, uid[1])
+		}
+		for path, want := range map[string]any{
+			"spec/template/spec/securityContext/runAsNonRoot":   true,
+			"spec/template/spec/automountServiceAccountToken":   false,
+			worker + "securityContext/readOnlyRootFilesystem":   true,
+			worker + "securityContext/allowPrivilegeEscalation": false,
+			worker + "securityContext/capabilities/drop/0":      "ALL",
+		} {
+			if got := at(t, d, path); got != want {
+				t.Errorf("%s: %s is %v, want %v", name, path, got, want)
+			}
 		}
 	}
-	for _, name := range []string{"worker", "jobsctl"} {
+	for _, name := range []string{"worker", "jobsctl", "dashboard"} {
 		if s := compose(t).Services[name]; !s.ReadOnly || !slices.Contains(s.CapDrop, "ALL") {
 			t.Errorf("%s of the stack may write to its file system, or has capabilities", name)
 		}
@@ -305,7 +307,7 @@ func TestDeploy_TheStackHoldsTogether(t *testing.T) {
 
 func TestDeploy_ScalingFollowsTheDepthOfTheQueues(t *testing.T) {
 	t.Parallel()
-	s := manifests(t, "kubernetes/autoscale.yaml")["ScaledObject"]
+	s := manifests(t, "kubernetes/keda/autoscale.yaml")["ScaledObject"]
 	d := manifests(t, "kubernetes/worker.yaml")["Deployment"]
 	if got, want := at(t, s, "spec/scaleTargetRef/name"), at(t, d, "metadata/name"); got != want {
 		t.Errorf("it scales %v, the workers are %v", got, want)
@@ -325,5 +327,5 @@ func TestDeploy_ScalingFollowsTheDepthOfTheQueues(t *testing.T) {
 
 func scalingQuery(t *testing.T) string {
 	t.Helper()
-	return at(t, manifests(t, "kubernetes/autoscale.yaml")["ScaledObject"], "spec/triggers/0/metadata/query").(string)
+	return at(t, manifests(t, "kubernetes/keda/autoscale.yaml")["ScaledObject"], "spec/triggers/0/metadata/query").(string)
 }

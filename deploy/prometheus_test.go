@@ -118,7 +118,7 @@ func (p *prometheus) labelValues(t *testing.T, metric, label string) (values []s
 	return values
 }
 
-// checkRules makes sure that every alert could be evaluated.
+// checkRules makes sure that every rule could be evaluated.
 func (p *prometheus) checkRules(t *testing.T) {
 	t.Helper()
 	type rule struct{ Name, Health, LastError string }
@@ -129,12 +129,12 @@ func (p *prometheus) checkRules(t *testing.T) {
 		for _, r := range g.Rules {
 			n++
 			if r.Health != "ok" {
-				t.Errorf("the alert %s is %s: %s", r.Name, r.Health, r.LastError)
+				t.Errorf("the rule %s is %s: %s", r.Name, r.Health, r.LastError)
 			}
 		}
 	}
-	if want := len(alerts(t)); n != want {
-		t.Errorf("Prometheus has %d alerts, the file %d", n, want)
+	if want := len(rules(t)); n != want {
+		t.Errorf("Prometheus has %d rules, the file %d", n, want)
 	}
 }
 

@@ -34,7 +34,7 @@ type instruments struct {
 // Buckets in seconds: of what happens to jobs, which may wait for hours, and of
 // calls to a store.
 var (
-	jobSeconds   = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 7200}
+	jobSeconds   = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200}
 	storeSeconds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10}
 	runCounts    = []float64{1, 2, 3, 4, 6, 8, 12, 16, 26, 50}
 )

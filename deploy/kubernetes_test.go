@@ -1,0 +1,111 @@
+package deploy
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+var update = flag.Bool("update", false, "write the files that are made from others")
+
+const ruleManifest = "kubernetes/monitoring/rules.yaml"
+
+// The operator of Prometheus wants the rules inside a manifest.
+func TestDeploy_TheOperatorOfPrometheusGetsTheSameRules(t *testing.T) {
+	t.Parallel()
+	_, rules, ok := strings.Cut(file(t, rulesFile), "\ngroups:\n")
+	if !ok {
+		t.Fatalf("%s has no groups", rulesFile)
+	}
+	var b strings.Builder
+	b.WriteString("# Made from " + rulesFile + " by go test ./deploy -run Operator -update\n" +
+		"apiVersion: monitoring.coreos.com/v1\nkind: PrometheusRule\nmetadata:\n  name: jobs\n" +
+		"  labels: {app.kubernetes.io/name: jobs-worker}\nspec:\n  groups:\n")
+	for line := range strings.Lines(rules) {
+		if strings.TrimSpace(line) != "" {
+			b.WriteString("  ")
+		}
+		b.WriteString(line)
+	}
+	if *update {
+		if err := os.WriteFile(ruleManifest, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if file(t, ruleManifest) != b.String() {
+		t.Errorf("%s has other rules than %s; run go test ./deploy -run Operator -update", ruleManifest, rulesFile)
+	}
+	groups := at(t, manifests(t, ruleManifest)["PrometheusRule"], "spec/groups").([]any)
+	if len(groups) < 2 {
+		t.Errorf("%s has %d groups", ruleManifest, len(groups))
+	}
+}
+
+// What a cluster may lack stands apart from the base: each directory names all
+// of its files, and kinds of other makers only stand in the two beside it.
+func TestDeploy_TheBaseNeedsNothingThatAClusterMayLack(t *testing.T) {
+	t.Parallel()
+	for dir, foreign := range map[string]string{"": "", "keda": "keda.sh/", "monitoring": "monitoring.coreos.com/"} {
+		var k struct{ Resources []string }
+		if err := yaml.Unmarshal([]byte(file(t, filepath.Join("kubernetes", dir, "kustomization.yaml"))), &k); err != nil {
+			t.Fatal(err)
+		}
+		files, err := filepath.Glob(filepath.Join("kubernetes", dir, "*.yaml"))
+		if err != nil || len(files) < 2 {
+			t.Fatalf("files %v (%v)", files, err)
+		}
+		for _, name := range files {
+			base := filepath.Base(name)
+			if base == "kustomization.yaml" {
+				continue
+			}
+			if !slices.Contains(k.Resources, base) {
+				t.Errorf("%s is not among the resources of its directory, %v", name, k.Resources)
+			}
+			for kind, doc := range manifests(t, name) {
+				api := at(t, doc, "apiVersion").(string)
+				own := api == "v1" || strings.HasPrefix(api, "apps/") || strings.HasPrefix(api, "policy/")
+				if !own && (foreign == "" || !strings.HasPrefix(api, foreign)) {
+					t.Errorf("%s: %s is of %s", name, kind, api)
+				}
+			}
+		}
+	}
+}
+
+func TestDeploy_ThePodMonitorFindsTheWorkers(t *testing.T) {
+	t.Parallel()
+	m := manifests(t, "kubernetes/monitoring/podmonitor.yaml")["PodMonitor"]
+	d := manifests(t, "kubernetes/worker.yaml")["Deployment"]
+	label := "/app.kubernetes.io~1name"
+	got, want := at(t, m, "spec/selector/matchLabels"+label), at(t, d, "spec/template/metadata/labels"+label)
+	if got != want || want != "jobs-worker" {
+		t.Errorf("it looks for %v, the pods are %v, and the alerts know the job jobs-worker", got, want)
+	}
+	if got, want := at(t, m, "spec/podMetricsEndpoints/0/port"), at(t, d, worker+"ports/0/name"); got != want {
+		t.Errorf("it asks port %v, the pods have %v", got, want)
+	}
+}
+
+func TestDeploy_TheDashboardAsksForAPassword(t *testing.T) {
+	t.Parallel()
+	all := manifests(t, "kubernetes/dashboard.yaml")
+	d := all["Deployment"]
+	args := at(t, d, worker+"args").([]any)
+	mount := at(t, d, worker+"volumeMounts/0/mountPath").(string)
+	if !slices.Contains(args, any("--user")) || !slices.Contains(args, any(mount+"/password")) || slices.Contains(args, any("--write")) {
+		t.Errorf("the arguments are %v; want a user, the password in %s, and no --write", args, mount)
+	}
+	port := at(t, d, worker+"ports/0/containerPort")
+	if got := at(t, all["Service"], "spec/ports/0/port"); got != port {
+		t.Errorf("the service has port %v, the dashboard %v", got, port)
+	}
+	if c := compose(t).Services["dashboard"]; !slices.Contains(c.Command, "--token") || slices.Contains(c.Command, "--write") {
+		t.Errorf("the stack serves the dashboard with %v; want --token, and no --write", c.Command)
+	}
+}

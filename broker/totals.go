@@ -43,6 +43,11 @@ func (t *Totals) Ended(s *Settlement, o Outcome) {
 	case OutcomeCancel:
 		t.Cancelled++
 	}
+	t.Took(s)
+}
+
+// Took adds the wait and the run that a settlement tells.
+func (t *Totals) Took(s *Settlement) {
 	if s.Waited > 0 {
 		t.Waits++
 		t.WaitedMicros += DurationMicros(s.Waited)

@@ -114,7 +114,8 @@ func BenchmarkDrain(b *testing.B) {
 					}
 					req.Settle = broker.SettleRequest{Worker: "w", Number: req.Settle.Number + 1, Items: make([]broker.Settlement, len(got.Jobs))}
 					for i := range got.Jobs {
-						req.Settle.Items[i] = broker.Settlement{Job: &got.Jobs[i], Outcome: broker.Complete(nil)}
+						req.Settle.Items[i] = broker.Settlement{Job: &got.Jobs[i], Outcome: broker.Complete(nil),
+							Waited: time.Millisecond, Ran: time.Millisecond}
 					}
 				}
 			})

@@ -96,7 +96,7 @@ func (b *Broker) inspect(ctx context.Context) error {
 }
 
 // Limits says what this backend refuses.
-func (b *Broker) Limits() broker.Limits { return broker.Limits{NoTotals: true} }
+func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
 
 // Ping asks every server for its time, and answers the latest.
 func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {

@@ -37,7 +37,7 @@
 //	               claims took while priorities go in rounds (turn); and, for limits and keys, the rules that claims go by
 //	               (flow), what was counted of rates (bucket, retry_bucket) and until when a claim was told to wait (told),
 //	               the numbers of the last place in line and of the first (back, front), how often heads that died were to
-//	               be skipped (skips)
+//	               be skipped (skips); and the totals of what happened, by the names in totalNames
 //	p…     string  there if and only if enqueue_plain.lua is for the queue, which asks for nothing else: it has as
 //	               many buckets as the name says (p alone: one), no limit but of keys, and is not paused or ordered
 //	b0…    hash    ID → creation time in µs (8 bytes) and broker.AppendBody: written once. The bodies are spread over

@@ -9,7 +9,7 @@ import (
 
 // completed is the outcome of most jobs: complete at the first delivery, with
 // no result, kept by nobody unless the queue's policy says so.
-const completed = "0;c0;1;0,0,0;0,0,0"
+const completed = "0;cn0;1;0,0,0;0,0,0"
 
 // addOutcome returns an outcome, and the head it leads to, in the form that
 // settle.lua reads, valid until the next one; the script itself adds epoch, state
@@ -26,7 +26,7 @@ func (a *arena) addOutcome(item *broker.Settlement, history int) (outcome []byte
 	head := o.Apply(*old, time.Time{}, history)
 	asked := o.IfCancelRequested().Charge(*old)
 	p = numbers(p, old.Epoch)
-	p = append(p, kindOf(o))
+	p = append(p, kindOf(o), chargeOf(o))
 	p = numbers(p, broker.DurationMicros(item.Job.Retention))
 	p = numbers(p, int64(head.Deliveries))
 	p = numbers(p, int64(head.Failures), int64(head.Crashes), int64(head.Snoozes))
@@ -69,6 +69,23 @@ func kindOf(o broker.Outcome) byte {
 		return 'f'
 	}
 	return 'p'
+}
+
+// chargeOf is the letter for what an outcome counts for in the totals, beside where it
+// leads.
+func chargeOf(o broker.Outcome) byte {
+	var t broker.Totals
+	switch t.Ended(&broker.Settlement{}, o); {
+	case t.Retried > 0:
+		return 'r'
+	case t.Failed > 0:
+		return 'f'
+	case t.Crashed > 0:
+		return 'k'
+	case t.Expired > 0:
+		return 'e'
+	}
+	return 'n'
 }
 
 // numbers appends numbers with commas between them and a semicolon behind.

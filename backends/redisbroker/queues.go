@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -35,8 +36,8 @@ func (b *Broker) Queues(ctx context.Context, req broker.QueuesRequest) (broker.Q
 	for part := range slices.Chunk(names, queuesCall) {
 		steps := make([]*step, 0, len(part))
 		for _, name := range part {
-			steps = append(steps, &step{script: queuesScript, queues: []string{name}, now: nowArg(req.Now), args: append([]any{workers},
-				ruleNames...)})
+			args := append([]any{workers, len(totalNames)}, totalNames...)
+			steps = append(steps, &step{script: queuesScript, queues: []string{name}, now: nowArg(req.Now), args: append(args, ruleNames...)})
 		}
 		if err := b.run(ctx, nil, steps...); err != nil {
 			return broker.QueuesReply{}, broker.About(err, "queues", "", "")
@@ -68,8 +69,22 @@ func (b *Broker) names(ctx context.Context) ([]string, error) {
 }
 
 // describedFields is how many fields queues.lua answers before those of workers:
-// counts, suppressed ones, creation times of pending jobs, times of states, and the policy.
-var describedFields = 8 + 1 + broker.Priorities + 5 + len(ruleNames)
+// counts, suppressed ones, creation times of pending jobs, times of states, totals, and the policy.
+var describedFields = 8 + 1 + broker.Priorities + 5 + len(totalNames) + len(ruleNames)
+
+// totalNames are the fields of a queue's record that count what happened, in the order
+// of totalsOf. Completed, dead and cancelled are names of sets; here they are done, died
+// and dropped.
+var totalNames = []any{"enqueued", "claimed", "done", "failed", "retried", "died", "crashed", "dropped", "expired", "waits", "waited",
+	"runs", "ran"}
+
+func totalsOf(fields []any) (t broker.Totals) {
+	for i, to := range [...]*int64{&t.Enqueued, &t.Claimed, &t.Completed, &t.Failed, &t.Retried, &t.Dead, &t.Crashed, &t.Cancelled, &t.Expired,
+		&t.Waits, &t.WaitedMicros, &t.Runs, &t.RanMicros} {
+		*to, _ = strconv.ParseInt(text(fields[i]), 10, 64) // as text: Lua would round
+	}
+	return t
+}
 
 // described reads what queues.lua says of a queue.
 func described(name string, s *step) broker.QueueInfo {
@@ -94,6 +109,8 @@ func described(name string, s *step) broker.QueueInfo {
 		}
 	}
 	rest = rest[len(timed):]
+	info.Totals = totalsOf(rest)
+	rest = rest[len(totalNames):]
 	info.Policy = policyOf(rest)
 	for list := rest[len(ruleNames):]; len(list) >= 4; list = list[4:] {
 		id, until, held := text(list[0]), moment(number(list[1])), int(number(list[3]))

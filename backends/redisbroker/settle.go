@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"context"
+	"encoding/binary"
 	"slices"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -30,6 +31,8 @@ type settleBatch struct {
 	items  []int // places in the request
 	texts  *arena
 	runs   []run
+	sum    broker.Totals // of the items' waits and runs
+	spent  piece         // of each, as settle.lua reads them; nil for none
 	step   *step
 }
 
@@ -63,7 +66,8 @@ func (b *Broker) settleBatches(req *broker.SettleRequest) []*settleBatch {
 		batch.add(item, req.History)
 	}
 	for _, batch := range all {
-		args := append(batch.texts.args, req.Worker, req.Number, batch.offset, b.queue(batch.queue).channel)
+		args := append(batch.texts.args, req.Worker, req.Number, batch.offset, b.queue(batch.queue).channel,
+			batch.sum.Waits, batch.sum.WaitedMicros, batch.sum.Runs, batch.sum.RanMicros, &batch.spent)
 		batch.step = &step{script: settleScript, queues: []string{batch.queue}, now: nowArg(req.Now),
 			args: batch.args(args), rows: batch.texts.rows}
 	}
@@ -72,6 +76,7 @@ func (b *Broker) settleBatches(req *broker.SettleRequest) []*settleBatch {
 
 // add writes an item's outcome, unless the one before has the same.
 func (s *settleBatch) add(item *broker.Settlement, history int) {
+	s.spend(item)
 	outcome, each := s.texts.addOutcome(item, history)
 	if n := len(s.runs); n > 0 && s.runs[n-1].outcome == string(outcome) && s.runs[n-1].each == each {
 		s.runs[n-1].items++
@@ -82,6 +87,19 @@ func (s *settleBatch) add(item *broker.Settlement, history int) {
 		r.outcome = string(outcome)
 	}
 	s.runs = append(s.runs, r)
+}
+
+// spend notes how long an item waited and ran.
+func (s *settleBatch) spend(item *broker.Settlement) {
+	if item.Waited == 0 && item.Ran == 0 && s.spent == nil {
+		return
+	}
+	if s.spent == nil {
+		s.spent = make(piece, 16*(len(s.items)-1), 16*cap(s.items)) // those before took nothing
+	}
+	s.spent = binary.BigEndian.AppendUint64(s.spent, uint64(broker.DurationMicros(item.Waited)))
+	s.spent = binary.BigEndian.AppendUint64(s.spent, uint64(broker.DurationMicros(item.Ran)))
+	s.sum.Took(item)
 }
 
 // args adds the IDs, and the runs with their texts.

@@ -286,6 +286,7 @@ for i, q in ipairs(queues) do
   else
     if q.leased > 0 then
       redis.call('HINCRBY', q.lease_counts, worker, q.leased)
+      redis.call('HINCRBY', q.record, 'claimed', q.leased)
       if q.bytes > 0 then redis.call('HINCRBY', q.record, 'bytes', -q.bytes) end
     end
     count_claimed(q, q.leased)

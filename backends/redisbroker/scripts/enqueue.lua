@@ -135,6 +135,7 @@ if stored == 0 then return reply end
 for b, list in pairs(by_bucket(q, store, 1)) do redis.call('HSET', q.bodies[b], unpack(list)) end
 if longest > big then redis.call('HSET', q.record, 'big', longest) end
 redis.call('HINCRBY', q.record, 'bytes', bytes - before)
+redis.call('HINCRBY', q.record, 'enqueued', stored / 2)
 if #held > 0 then redis.call('HSET', q.unique, unpack(held)) end
 if #windows > 0 then redis.call('ZADD', q.lapses, unpack(windows)) end
 if #index > 0 then redis.call('ZADD', q.by_key, unpack(index)) end

@@ -145,6 +145,7 @@ local function accept(id, body, options, meeting)
 
   write(id, new)
   weigh(#new)
+  redis.call('HINCRBY', q.record, 'enqueued', 1)
   if key ~= '' then
     redis.call('ZADD', q.by_key, '0', key .. '\0' .. id)
     one_more(key)

@@ -90,6 +90,7 @@ elseif now > 0 then
 end
 redis.call('LPUSH', q.normal, unpack(ids))
 redis.call('HINCRBY', q.record, 'bytes', bytes)
+redis.call('HINCRBY', q.record, 'enqueued', #ids)
 local longest = tonumber(args.longest)
 if longest > biggest() and longest > biggest(redis.call('HGET', q.record, 'big')) then
   redis.call('HSET', q.record, 'big', longest)

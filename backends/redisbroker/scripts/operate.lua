@@ -110,6 +110,7 @@ local function apply(id, state, epoch, at_entry, index, what, rest, argument, du
     finish(q, id, index, head, tonumber(argument), q.cancelled, heads, gone)
     remove(q, gone)
     if #heads > 0 then redis.call('HSET', q.heads, unpack(heads)) end
+    redis.call('HINCRBY', q.record, 'dropped', 1)
     events[#events + 1] = CANCELLED .. id
     return CANCELLED
   elseif what == 'note' then

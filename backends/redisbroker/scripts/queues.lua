@@ -2,12 +2,13 @@
 --
 -- KEYS   record leases lease_counts workers lease_ends worker_infos scheduled retry dead suppressed
 --        completed cancelled void_turns held line rings* blocked ready* bodies*
--- ARGV   now queues buckets with_workers rules*   (with_workers: 1 to list them)
+-- ARGV   now queues buckets with_workers all totals* rules*
+--        (with_workers: 1 to list them; all: how many totals there are)
 -- Reply  {0, now, pending, scheduled, active, retry, completed, dead, cancelled, waiting;
 --        how many of the dead are suppressed;
 --        creation time of the next job in turn of each priority, 8 bytes or
 --        empty; first time of scheduled, retry, completed, dead, cancelled or -1;
---        the policy as policy.lua gives it; then per worker: id, until, info,
+--        the totals, empty for 0; the policy as policy.lua gives it; then per worker: id, until, info,
 --        leases held}
 -- @include clock
 -- @include open
@@ -63,7 +64,9 @@ local reply = {0, now, pending, redis.call('ZCARD', q.scheduled) - 1, active, re
   redis.call('ZCARD', q.completed), redis.call('ZCARD', q.dead), redis.call('ZCARD', q.cancelled), waiting,
   redis.call('SCARD', q.suppressed), created[1], created[2], created[3], created[4]}
 for _, set in ipairs({q.scheduled, q.retry, q.completed, q.dead, q.cancelled}) do reply[#reply + 1] = due(set) or -1 end
-local policy = redis.call('HMGET', q.record, unpack(ARGV, first.rules))
+local first_rule = first.totals + tonumber(args.all)
+for _, n in ipairs(redis.call('HMGET', q.record, unpack(ARGV, first.totals, first_rule - 1))) do reply[#reply + 1] = n or '' end
+local policy = redis.call('HMGET', q.record, unpack(ARGV, first_rule))
 for i = 1, #policy do reply[#reply + 1] = tonumber(policy[i] or 0) end
 if args.with_workers == '1' then
   local workers = redis.call('ZRANGE', q.lease_ends, 0, -1, 'WITHSCORES')

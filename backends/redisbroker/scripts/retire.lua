@@ -52,13 +52,13 @@ if #mine > 0 then
   end
   redis.call('HDEL', q.leases, unpack(ids))
   held = redis.call('HINCRBY', q.lease_counts, worker, -#ids)
-  local heads, gone, lists, keyed, bytes = {}, {}, {{}, {}, {}, {}}, {}, 0
+  local heads, gone, lists, keyed, bytes, dropped = {}, {}, {{}, {}, {}, {}}, {}, 0, 0
   for i, job in ipairs(mine) do
     local id, priority, epoch, index = unpack(job)
     local state, f = PENDING, parse_index(index)
     if f[KEY] then end_lease(f[KEY], id) end
     if asked[i] then
-      state = CANCELLED
+      state, dropped = CANCELLED, dropped + 1
       finish(q, id, f, moved(known[i], epoch, state, int(up), 1),
         stored[i] and retention(stored[i]) or 0, q.cancelled, heads, gone)
     else
@@ -79,6 +79,7 @@ if #mine > 0 then
   remove(q, gone)
   if #heads > 0 then redis.call('HSET', q.heads, unpack(heads)) end
   if bytes > 0 then redis.call('HINCRBY', q.record, 'bytes', bytes) end
+  if dropped > 0 then redis.call('HINCRBY', q.record, 'dropped', dropped) end
   local line = {}
   for _, job in ipairs(keyed) do
     for _, v in ipairs(job) do line[#line + 1] = v end

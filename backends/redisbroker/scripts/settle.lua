@@ -3,13 +3,15 @@
 -- KEYS   record workers unreclaimed leases heads lease_counts cancels unique by_key remembered
 --        scheduled retry dead completed cancelled lapses held line places rings* blocked thawing
 --        active_keys ended_keys key_policies key_rates key_heads ready* token bodies*
--- ARGV   now queues buckets worker number offset channel total ids* runs*
+-- ARGV   now queues buckets worker number offset channel waits waited runs ran spent total ids* runs*
 --        (number: of the request, 0 for none; offset: how many items of it went before in other
---        calls; channel: for events; total: how many items; per run of items with the same
---        outcome: how many, the outcome, and 1 if delay and tail follow for each of them, or 0.
---        An outcome is epoch ";" kind retention ";" deliveries ";" counts ";" counts if
---        cancelled, where kind is c complete, x cancel, d dead, y retry, p pending at the back,
---        f pending at the front, k keep: the lease stays)
+--        calls; channel: for events; waits to ran: of all items, as the totals count them; spent: of
+--        each, how long it waited and how long it ran, in 8 bytes each, or nothing; total: how many
+--        items; per run of items with the same outcome: how many, the outcome, and 1 if delay and tail
+--        follow for each of them, or 0. An outcome is epoch ";" kind charge retention ";" deliveries
+--        ";" counts ";" counts if cancelled, where kind is c complete, x cancel, d dead, y retry, p
+--        pending at the back, f pending at the front, k keep: the lease stays; and charge is f a
+--        failure, r one after which the job runs again, k a crash, e expired, n none)
 -- Reply  {0, now, verdicts}: per item a digit, its new state, 3 for what was kept, or 0
 --        for a lease that was over; a refusal; {GAP} when earlier items are missing
 -- @include clock
@@ -20,6 +22,7 @@
 -- @include turn
 -- @include entry
 -- @include bodies
+-- @include totals
 
 local q, m = open('paused', 'watch', 'keep_completed', 'duplicate_span', 'big', 'flow')
 if q.refused then return q.refused end
@@ -54,8 +57,8 @@ local STATES = {c = COMPLETED, x = CANCELLED, d = DEAD, y = RETRY, p = PENDING, 
 -- outcome_of reads an outcome, which many items may share: which lease it ends,
 -- and whether that is all there is to do.
 local function outcome_of(text)
-  local epoch, kind, keep, rest = string.match(text, '^(%-?%d+);(%a)(%-?%d+);(.*)$')
-  local o = {epoch = epoch, kind = kind, keep = keep, rest = rest, fence = epoch .. ':' .. worker .. '\n'}
+  local epoch, kind, charge, keep, rest = string.match(text, '^(%-?%d+);(%a)(%a)(%-?%d+);(.*)$')
+  local o = {epoch = epoch, kind = kind, charge = charge, keep = keep, rest = rest, fence = epoch .. ':' .. worker .. '\n'}
   if kind == 'c' and keep == '0' and q.retain == 0 then o.quick = '2' .. o.fence end
   outcomes[text] = o
   return o
@@ -142,6 +145,7 @@ if #ended > 0 then
     redis.call('HDEL', q.unreclaimed, worker)
   end
 end
+local counts = {done = #gone} -- those that need more than to be removed follow
 local longest = tonumber(m.big or 0)
 if #keeps > 0 then
   local kept, heads, marked = {}, {}, {}
@@ -191,6 +195,7 @@ if #others > 0 then
     if #lease > #o.fence + 1 then index = parse_index(string.sub(lease, #o.fence + 2)) end
     local key = index[KEY]
     if key then end_lease(key, id) end
+    count_end(counts, kind, kind == o.kind and o.charge)
     if kind == 'c' or kind == 'x' then
       local before = #gone
       finish(q, id, index, head, o.keep, kind == 'c' and q.completed or q.cancelled, heads, gone)
@@ -254,6 +259,14 @@ if #others > 0 then
   if woken then wake(q) end
 end
 made_room(q, #ended)
+if #ended > 0 then
+  if #ended == total then
+    counts.waits, counts.waited, counts.runs, counts.ran = args.waits, args.waited, args.runs, args.ran
+  else
+    count_spent(counts, args.spent, skip, verdicts)
+  end
+  raise(q, counts)
+end
 if longest > tonumber(m.big or 0) then redis.call('HSET', q.record, 'big', longest) end
 remove(q, gone, aged)
 local fresh = table.concat(verdicts)

@@ -1,0 +1,30 @@
+-- count_end counts the end of a lease by what became of the job.
+local ENDS = {c = 'done', x = 'dropped', d = 'died'}
+local CHARGES = {f = {'failed'}, r = {'failed', 'retried'}, k = {'crashed'}, e = {'expired'}}
+local function count_end(counts, kind, charge)
+  local what = ENDS[kind]
+  if what then counts[what] = (counts[what] or 0) + 1 end
+  for _, name in ipairs(charge and CHARGES[charge] or {}) do counts[name] = (counts[name] or 0) + 1 end
+end
+
+-- count_spent counts the waits and runs of those items behind the first skip that ended a
+-- lease: spent has what each took, as settle.lua says.
+local function count_spent(counts, spent, skip, verdicts)
+  if spent == '' then return end
+  local waits, waited, runs, ran = 0, 0, 0, 0
+  for i, verdict in ipairs(verdicts) do
+    if verdict ~= '0' and verdict ~= tostring(ACTIVE) then
+      local wait, run = struct.unpack('>I8I8', spent, 16 * (skip + i) - 15)
+      waits, waited = waits + (wait > 0 and 1 or 0), waited + wait
+      runs, ran = runs + (run > 0 and 1 or 0), ran + run
+    end
+  end
+  counts.waits, counts.waited, counts.runs, counts.ran = waits, int(waited), runs, int(ran)
+end
+
+-- raise adds counts to the queue's totals. A sum that is too large for Redis stays as it is.
+local function raise(q, counts)
+  for name, n in pairs(counts) do
+    if n ~= 0 and n ~= '0' then redis.pcall('HINCRBY', q.record, name, n) end
+  end
+end

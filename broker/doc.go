@@ -369,8 +369,6 @@
 //
 // # Totals
 //
-// A backend with Limits.NoTotals declines this part, as a whole.
-//
 // §53 Totals. A queue counts what happens in it, from when it was made; [Totals] names what
 // it counts. Each number is raised in the step that causes it, once: what is answered as the
 // first time (§10), or refused, counts nothing. So no number falls while the queue is there.

@@ -22,8 +22,6 @@ type Limits struct {
 	// NoFlow refuses limits, keys and order (§32 to §38): the rules of a Policy that
 	// are new there, the policy of a key, and Keys. Jobs of all keys go out in one order.
 	NoFlow bool
-	// NoTotals declines totals (§53, §54): QueueInfo.Totals is zero.
-	NoTotals bool
 	// Shards is over how many stores the jobs of a queue are spread; 0 means one. What
 	// several stores cannot keep together the package comment says at its end.
 	Shards int

@@ -112,7 +112,7 @@ func unchanged() func(*patched) { return func(*patched) {} }
 
 // limited declares every limit, and refuses as cleanly as it must.
 func limited() func(*patched) {
-	limits := broker.Limits{NoPriority: true, NoUnique: true, NoWait: true, NoWatch: true, NoMark: true, NoExamine: true, NoMove: true, NoFlow: true, NoTotals: true, MaxPayload: 1000, TimeStep: time.Millisecond}
+	limits := broker.Limits{NoPriority: true, NoUnique: true, NoWait: true, NoWatch: true, NoMark: true, NoExamine: true, NoMove: true, NoFlow: true, MaxPayload: 1000, TimeStep: time.Millisecond}
 	return func(p *patched) { limitTo(p, limits) }
 }
 

@@ -75,13 +75,6 @@ func limitTo(p *patched, l broker.Limits) {
 		}
 		return keys(ctx, r)
 	}
-	change(&p.queues, nil, func(_ *broker.QueuesRequest, a *broker.QueuesReply) {
-		for i := range a.Queues {
-			if l.NoTotals {
-				a.Queues[i].Totals = broker.Totals{}
-			}
-		}
-	})
 	examine := p.examine
 	p.examine = func(ctx context.Context, r broker.ExamineRequest) (broker.Examined, error) {
 		if l.NoExamine {

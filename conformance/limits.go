@@ -68,12 +68,6 @@ var (
 		_, err := c.b.Keys(c.ctx, broker.KeysRequest{Now: c.now, Queue: c.q})
 		c.is("Keys", err, broker.ErrUnsupported)
 	}}
-	totals = &limit{name: "NoTotals", declared: func(l broker.Limits) bool { return l.NoTotals }, refused: func(c *check) {
-		c.add("a")
-		w := c.worker("w")
-		w.settle(broker.Complete(nil), w.one("a"))
-		c.same("totals", c.counted(c.q).Totals, broker.Totals{})
-	}}
 	moves = &limit{name: "NoMove", declared: func(l broker.Limits) bool { return l.NoMove }, refused: func(c *check) {
 		c.add("dead")
 		w := c.worker("w")

@@ -195,9 +195,7 @@ func (s *sequence) look() {
 		}
 		info := s.counted(name)
 		s.agree(s.m.compare(s.m.queue(name), listed, info.Counts))
-		if !s.limits.NoTotals {
-			s.agree(s.m.queue(name).totals.agree(name, info.Totals))
-		}
+		s.agree(s.m.queue(name).totals.agree(name, info.Totals))
 	}
 	s.lookAtKeys()
 }

@@ -94,9 +94,9 @@ func TestLimits_AreThoseThatAllShardsHave(t *testing.T) {
 	l := limitsOf([]*shard{{Shard: Shard{Broker: limited{limits: broker.Limits{InProcess: true, MaxPayload: 10}}}},
 		{Shard: Shard{Broker: limited{limits: broker.Limits{NoPriority: true, NoUnique: true, NoWait: true, NoWatch: true, NoMark: true,
 			NoExamine: true,
-			NoMeet:    true, NoTotals: true, NoMove: true, NoFlow: true, TimeStep: time.Second}}}}})
+			NoMeet:    true, NoMove: true, NoFlow: true, TimeStep: time.Second}}}}})
 	want := broker.Limits{NoPriority: true, NoUnique: true, NoWait: true, NoWatch: true, NoMark: true, NoExamine: true, NoMeet: true, NoMove: true,
-		NoTotals: true, NoFlow: true, MaxPayload: 10, TimeStep: time.Second}
+		NoFlow: true, MaxPayload: 10, TimeStep: time.Second}
 	if l != want {
 		t.Errorf("limits %+v, want %+v", l, want)
 	}

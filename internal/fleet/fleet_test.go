@@ -1,0 +1,254 @@
+package fleet
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+var sizes = flag.String("sizes", "1,10,40", "how many servers the fleets have")
+
+const (
+	queues      = 10
+	concurrency = 10
+	callTakes   = time.Millisecond // of a call to the store, which is about what one takes in a data centre
+	minutes     = 2
+)
+
+// report is what a fleet did.
+type report struct {
+	servers  int
+	idle     map[string]float64 // calls of a server in a minute, by method
+	idleAll  float64            // their sum over the fleet
+	perJob   float64            // claims and settles of the fleet for one job, beyond the claims of an idle one
+	pickups  []time.Duration    // from enqueue to handler, of jobs that come one by one
+	perWork  float64            // claims and settles for a job of a burst
+	least    int                // jobs of the burst that one server ran
+	most     int
+	perSlots int // jobs of the burst for each server
+}
+
+// TestFleet_CostsOfOneServerDoNotGrowWithTheOthers bounds what grows with the
+// fleet, from one run of each size.
+func TestFleet_CostsOfOneServerDoNotGrowWithTheOthers(t *testing.T) {
+	t.Parallel()
+	var one *report
+	t.Logf("%d queues, %d slots a server, a call takes %v", queues, concurrency, callTakes)
+	for size := range strings.SplitSeq(*sizes, ",") {
+		n, err := strconv.Atoi(size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := simulate(t, n)
+		t.Log(r)
+		if one == nil {
+			one = r
+			continue
+		}
+		if a, b := r.idleAll/float64(n), one.idleAll/float64(one.servers); a > 1.2*b {
+			t.Errorf("an idle server makes %.1f calls a minute beside %d others, %.1f beside %d", a, n-1, b, one.servers-1)
+		}
+		if r.perJob > 2*max(one.perJob, 2) {
+			t.Errorf("one job costs %.1f calls beside %d idle servers, %.1f beside %d", r.perJob, n, one.perJob, one.servers)
+		}
+		if p := r.pickup(0.99); p > 10*callTakes {
+			t.Errorf("one in a hundred jobs waited %v for one of %d idle servers, longer than ten calls take", p, n)
+		}
+		if r.perWork > 1.5*max(one.perWork, 1) {
+			t.Errorf("a job of a burst costs %.2f calls with %d servers, %.2f with %d", r.perWork, n, one.perWork, one.servers)
+		}
+		if r.least*2 < r.perSlots || r.most > 2*r.perSlots {
+			t.Errorf("of %d jobs for each of %d servers, one ran %d, another one %d", r.perSlots, n, r.least, r.most)
+		}
+	}
+}
+
+// simulate runs a fleet: idle, then one job a second, then a burst of ten
+// rounds of all slots.
+func simulate(t *testing.T, n int) *report {
+	r := &report{servers: n, idle: make(map[string]float64), perSlots: 10 * concurrency}
+	t.Run(fmt.Sprintf("%d servers", n), func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, n)
+			time.Sleep(30 * time.Second) // the start is no part of it
+
+			w.count()
+			time.Sleep(minutes * time.Minute)
+			for method, calls := range w.count() {
+				r.idle[method] = float64(calls) / minutes / float64(n)
+				r.idleAll += float64(calls) / minutes
+			}
+
+			for i := range minutes * 60 {
+				w.enqueue(t, i, 1, 0)
+				time.Sleep(time.Second)
+			}
+			r.perJob = float64(work(w.count()))/(minutes*60) - r.idle["Claim"]/60*float64(n)
+			r.pickups = w.waits()
+
+			jobs := r.perSlots * n
+			for q := range queues {
+				w.enqueue(t, q, jobs/queues, time.Second)
+			}
+			w.await(jobs)
+			r.perWork = float64(work(w.count())) / float64(jobs)
+			r.least, r.most = slices.Min(w.ran), slices.Max(w.ran)
+		})
+	})
+	return r
+}
+
+func (r *report) pickup(part float64) time.Duration {
+	slices.Sort(r.pickups)
+	return r.pickups[int(part*float64(len(r.pickups)-1))]
+}
+
+func (r *report) String() string {
+	var idle []string
+	for _, method := range slices.Sorted(maps.Keys(r.idle)) {
+		idle = append(idle, fmt.Sprintf("%s %.1f", method, r.idle[method]))
+	}
+	return fmt.Sprintf("%5d servers: idle %.1f calls a minute each (%s); one job: %.1f claims and settles, starts after %v (half), %v (99 %%); "+
+		"a burst of %d jobs for each: %.2f claims and settles a job, a server ran %d to %d", r.servers, r.idleAll/float64(r.servers), strings.Join(idle, ", "),
+		r.perJob, r.pickup(0.5), r.pickup(0.99), r.perSlots, r.perWork, r.least, r.most)
+}
+
+// world is a fleet and its store.
+type world struct {
+	client *jobs.Client
+
+	mu     sync.Mutex
+	calls  map[string]int
+	waited []time.Duration
+	ran    []int // by server, of the burst
+	done   int
+	all    chan struct{}
+	want   int
+}
+
+func newWorld(t *testing.T, n int) *world {
+	w := &world{calls: make(map[string]int), ran: make([]int, n), all: make(chan struct{}), want: -1}
+	store := membroker.NewStore()
+	open := func() broker.Broker {
+		b := store.Open()
+		t.Cleanup(func() { _ = b.Close() })
+		return broker.Wrap(remote{b}, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
+			w.mu.Lock()
+			w.calls[c.Method]++
+			w.mu.Unlock()
+			time.Sleep(callTakes / 2)
+			err := next(ctx)
+			time.Sleep(callTakes / 2)
+			return err
+		})
+	}
+	served := make(map[string]int)
+	for q := range queues {
+		served[fmt.Sprint("q", q)] = 1
+	}
+	w.client = jobs.NewClient(open(), jobs.ClientConfig{})
+	t.Cleanup(func() { _ = w.client.Close() })
+	for i := range n {
+		s, err := jobs.NewServer(open(), jobs.Config{Concurrency: concurrency, Queues: served,
+			Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Start(jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error { w.handle(i, j); return nil })); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Shutdown(context.Background()); err != nil {
+				t.Error(err)
+			}
+		})
+		time.Sleep(15 * time.Second / time.Duration(n)) // a fleet does not start in one instant
+	}
+	return w
+}
+
+// remote is a store as it looks from other machines: servers renew their leases
+// there as often as with one that may not be reached.
+type remote struct{ *membroker.Broker }
+
+func (r remote) Limits() broker.Limits {
+	l := r.Broker.Limits()
+	l.InProcess = false
+	return l
+}
+
+// enqueue stores jobs that run for so long.
+func (w *world) enqueue(t *testing.T, queue, n int, runs time.Duration) {
+	t.Helper()
+	payload := strconv.AppendInt(nil, time.Now().UnixNano(), 10)
+	payload = strconv.AppendInt(append(payload, ' '), int64(runs), 10)
+	tasks := make([]*jobs.Task, n)
+	for i := range tasks {
+		tasks[i] = jobs.NewTask("t", payload, jobs.WithQueue(fmt.Sprint("q", queue%queues)))
+	}
+	if _, err := w.client.EnqueueMany(t.Context(), tasks); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *world) handle(server int, j *jobs.Job) {
+	var at, runs int64
+	if _, err := fmt.Sscan(string(j.Payload()), &at, &runs); err != nil {
+		panic(err)
+	}
+	waited := time.Since(time.Unix(0, at))
+	time.Sleep(time.Duration(runs))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if runs == 0 {
+		w.waited = append(w.waited, waited)
+		return
+	}
+	w.ran[server]++
+	if w.done++; w.done == w.want {
+		close(w.all)
+	}
+}
+
+// await returns when so many jobs of the burst have run.
+func (w *world) await(jobs int) {
+	w.mu.Lock()
+	w.want = jobs
+	done := w.done == jobs
+	w.mu.Unlock()
+	if !done {
+		<-w.all
+	}
+}
+
+// count returns the calls since the last time, by method.
+func (w *world) count() map[string]int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	calls := w.calls
+	w.calls = make(map[string]int)
+	return calls
+}
+
+func (w *world) waits() []time.Duration {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.waited
+}
+
+// work is the calls that are made for jobs; the others only depend on the time.
+func work(calls map[string]int) int { return calls["Claim"] + calls["Settle"] }

@@ -45,6 +45,18 @@ var meetMutants = []mutant{
 		"Meet/ARepeatChangesNothing Race/KeepLastAgainstTheEnd", always(func(p *patched) {
 		p.met(func(j *broker.NewJob) { j.Body.Unique.Conflict, j.Body.Unique.Latest = broker.ConflictRefuse, 0 })
 	})},
+	{"a job that may run after another is of no key", "Follow/TakesTurnsOfItsKey", always(func(p *patched) {
+		p.met(func(j *broker.NewJob) { j.Body.Key = "" })
+	})},
+	{"an ordered queue admits all that may replace another", "Follow/TakesTurnsOfItsKey", always(func(p *patched) {
+		change(&p.enqueue, nil, func(r *broker.EnqueueRequest, a *[]broker.Receipt) {
+			for i, j := range r.Jobs {
+				if errors.Is((*a)[i].Err, broker.ErrInvalid) && j.Meets() {
+					(*a)[i].Err = nil
+				}
+			}
+		})
+	})},
 	{"replacing leaves the headers", "Meet/ReplacesWhatHasNotStarted", always(func(p *patched) {
 		p.met(func(j *broker.NewJob) {
 			if j.Body.TypeVersion != 0 {

@@ -84,6 +84,36 @@ var keepLastRules = []Rule{
 			w.settle(broker.Complete(nil), a)
 			w.one("g")
 		}},
+	{"Follow/TakesTurnsOfItsKey", "§52", "A job behind another counts for the depth of its key, and then goes out in its key's turn.", flow,
+		func(c *check) {
+			if meets.declared(c.limits) {
+				return
+			}
+			c.policy(broker.PolicyRequest{KeyMaxDepth: new(int64(1))})
+			ofKey := func(id string) broker.NewJob {
+				n := c.meeting(id, broker.ConflictKeepLast)
+				n.Body.Key = "k"
+				return n
+			}
+			w := c.worker("w")
+			c.accept(ofKey("a"))
+			a := w.one("a")
+			c.parks(ofKey("b"), "a")
+			c.replaced(ofKey("c"), "b")
+			c.refuse(c.keyedJob("x", "k"), broker.ErrQueueFull)
+			c.same("depth of the key", c.key("k").Depth, int64(1))
+			w.rest()
+			w.settle(broker.Complete(nil), a)
+			c.same("pending jobs of the key", c.key("k").Pending, int64(1))
+			b := w.one("b")
+			w.settle(broker.Complete(nil), b)
+			c.same("depth of the key at the end", c.key("k").Depth, int64(0))
+			skip := broker.OrderSkip
+			c.policy(broker.PolicyRequest{Ordered: &skip})
+			c.accept(ofKey("d"))
+			c.is("Enqueue without a key into an ordered queue", c.enqueue(c.meeting("e", broker.ConflictReplace))[0].Err, broker.ErrInvalid)
+			c.does("d", "d")
+		}},
 	{"Follow/GoesToTheBack", "§52", "A job that followed goes behind those that were pending before.", meets, func(c *check) {
 		w, a := c.behind()
 		c.add("x", "y")

@@ -99,7 +99,7 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 }
 
 // Limits is the zero value: everything is supported.
-func (b *Broker) Limits() broker.Limits { return broker.Limits{NoMeet: true} }
+func (b *Broker) Limits() broker.Limits { return broker.Limits{} }
 
 // Ping asks the server for its time.
 func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {

@@ -26,6 +26,8 @@ type port interface {
 	// beside runs a step that makes a queue serve the jobs: the others see it before
 	// they see the jobs.
 	beside(ctx context.Context, s step) error
+	// meet decides about a job that may replace another one.
+	meet(ctx context.Context, m *meeting) error
 	session
 }
 
@@ -105,6 +107,14 @@ func (b *Broker) enqueue(ctx context.Context, to port, req broker.EnqueueRequest
 func (b *Broker) enqueueAll(ctx context.Context, to port, rest *flush) refused {
 	var past repeats
 	for contested := 0; len(rest.jobs) > 0; {
+		if rest.jobs[0].Meets() {
+			if met, err := b.meet(ctx, to, rest); err != nil {
+				return refused{rest.receipts, err}
+			} else if met {
+				rest.jobs, rest.receipts = rest.jobs[1:], rest.receipts[1:]
+				continue
+			}
+		}
 		room := len(rest.jobs)
 		if _, limited := b.limited.Load(rest.queue); limited {
 			var err error

@@ -183,6 +183,11 @@ func (f *jobFacts) owesKey(now time.Time) bool {
 	if f.uniqueKey == nil || f.holder != nil && *f.holder == f.id {
 		return false
 	}
+	if f.held != nil && f.holder != nil {
+		if _, by := heldOf(*f.held); by == broker.Behind(*f.holder) {
+			return false
+		}
+	}
 	index := f.index()
 	if index.Key != *f.uniqueKey || index.TTL > 0 && f.createdAt+broker.DurationMicros(index.TTL) <= broker.Micros(now) {
 		return false

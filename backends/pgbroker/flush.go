@@ -16,6 +16,7 @@ type flush struct {
 	queue     string
 	pastLimit bool // the depth limit has been seen to
 	impatient bool
+	keyless   bool   // the unique key is another job's (meeting.park)
 	token     *int64 // names this flush as taker of unique keys, if there are any
 	jobs      []*broker.NewJob
 	receipts  []*broker.Receipt // of the jobs
@@ -144,10 +145,14 @@ func (f *flush) store() step {
 			given[i] = j.Body.GivenID
 		}
 	}
+	keys := f.column(uniqueKey)
+	if f.keyless {
+		keys = nil
+	}
 	f.served, f.stored, f.heldOut = false, nil, nil
 	return f.b.step("enqueue", one(&f.at, &f.served, &f.stored, &f.heldOut),
 		f.now.micros, f.queue, f.pastLimit, f.column(jobID), f.lanes(), f.bodies(),
-		f.numbers(runAt), f.numbers(f.delay), f.numbers(retain), given, f.column(key), f.column(uniqueKey), f.token)
+		f.numbers(runAt), f.numbers(f.delay), f.numbers(retain), given, f.column(key), keys, f.token)
 }
 
 // delay is a job's delay as it is added to the clock.
@@ -204,7 +209,7 @@ func (f *flush) answer() *flush {
 		switch {
 		case !f.known[j.ID] && (f.stored == nil || stored[j.ID]):
 			f.accept(j, r)
-		case !f.known[j.ID] && heldOut[j.ID] && !held:
+		case !f.known[j.ID] && heldOut[j.ID] && (!held || j.Meets()):
 			undecided.jobs, undecided.receipts = append(undecided.jobs, j), append(undecided.receipts, r)
 		default:
 			if r.Holder = j.ID; held && !f.known[j.ID] {

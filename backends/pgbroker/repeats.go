@@ -81,7 +81,7 @@ func (r *repeats) refuse(ctx context.Context, to port, rest *flush, room int) er
 	for i, j := range rest.jobs {
 		_, taken := r.holders[j.Body.Unique.Key]
 		switch {
-		case j.Restore != nil: // more decides than that its ID exists
+		case j.Restore != nil, j.Meets() && !r.ids[j.ID]: // more decides than that its ID exists, or its key is held
 			left.jobs, left.receipts = append(left.jobs, j), append(left.receipts, rest.receipts[i])
 		case r.ids[j.ID]:
 			rest.receipts[i].Holder = j.ID

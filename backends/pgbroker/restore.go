@@ -12,9 +12,10 @@ import (
 func (f *flush) restored() bool { return len(f.jobs) > 0 && f.jobs[0].Restore != nil }
 
 // sameKind reports whether two jobs can be stored in one run: restored ones
-// apart, and what a depth limit refuses apart from what it does not.
+// apart, and what a depth limit refuses apart from what it does not. One that may
+// replace another begins a run: what it meets is seen to before.
 func sameKind(a, b *broker.NewJob) bool {
-	return (a.Restore != nil) == (b.Restore != nil) && a.TakesRoom() == b.TakesRoom()
+	return a == b || !b.Meets() && (a.Restore != nil) == (b.Restore != nil) && a.TakesRoom() == b.TakesRoom()
 }
 
 // restore stores a run of restored jobs behind steps that begin, in a

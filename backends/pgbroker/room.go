@@ -38,8 +38,9 @@ func (b *Broker) room(ctx context.Context, s session, queue string) (q queueRoom
 	return q, err
 }
 
-// lookKeys adds what is known of the keys of a run's first jobs.
-func (b *Broker) lookKeys(ctx context.Context, to port, f *flush, q *queueRoom) error {
+// lookKeys adds what is known of the keys of a run's first jobs, by a step whose plan
+// goes by index.
+func (b *Broker) lookKeys(f *flush, q *queueRoom, byIndex func(step) error) error {
 	q.keys = make(map[string]keyRoom)
 	names := make([]string, 0, 8)
 	for _, j := range f.jobs[:min(len(f.jobs), broker.MaxBatch)] {
@@ -50,7 +51,7 @@ func (b *Broker) lookKeys(ctx context.Context, to port, f *flush, q *queueRoom) 
 	if len(names) == 0 {
 		return nil
 	}
-	return to.byIndex(ctx, b.step("key_depth", each(func(r rows) error {
+	return byIndex(b.step("key_depth", each(func(r rows) error {
 		var name string
 		var k keyRoom
 		err := r.Scan(&name, &k.limit, &k.used)
@@ -99,6 +100,7 @@ func (b *Broker) bounded(ctx context.Context, to port, rest *flush) (room int, e
 		b.limited.Delete(rest.queue)
 		return len(rest.jobs), nil
 	}
+	first := rest.jobs[0]
 	admitted := rest.part(nil, nil)
 	for i, j := range rest.jobs {
 		if err := q.policy.Admit(j); err != nil {
@@ -108,7 +110,10 @@ func (b *Broker) bounded(ctx context.Context, to port, rest *flush) (room int, e
 		}
 	}
 	rest.jobs, rest.receipts = admitted.jobs, admitted.receipts
-	if err := b.lookKeys(ctx, to, rest, &q); err != nil || len(rest.jobs) == 0 {
+	if len(rest.jobs) == 0 || rest.jobs[0] != first && rest.jobs[0].Meets() {
+		return 0, nil // what that meets is seen to before
+	}
+	if err := b.lookKeys(rest, &q, func(s step) error { return to.byIndex(ctx, s) }); err != nil {
 		return 0, err
 	}
 	out := rest.part(nil, nil)

@@ -107,30 +107,33 @@ func (p *txPort) beside(ctx context.Context, s step) error {
 }
 
 func (p *txPort) flush(ctx context.Context, f *flush) error {
+	wake := p.b.waker.messageToAll(f.queue)
+	return p.behindSavepoint(ctx, func(begin ...step) ([]step, error) {
+		if f.restored() {
+			return nil, f.restore(ctx, p.session, wake, begin...)
+		}
+		if err := p.run(ctx, append(f.prepare(begin), f.store())...); err != nil {
+			return nil, err
+		}
+		stored := f.stored
+		if stored == nil {
+			stored = f.column(jobID)
+		}
+		return []step{f.seal(stored, wake)}, nil
+	})
+}
+
+// behindSavepoint has do run its steps behind those that begin, and then those that
+// it returns; or leaves the transaction as it was.
+func (p *txPort) behindSavepoint(ctx context.Context, do func(begin ...step) (end []step, err error)) error {
 	kept := new(keptSettings)
-	keep := kept.read(p.b)
-	begin, wake := []step{{sql: "savepoint jobs_enqueue"}, keep}, p.b.waker.messageToAll(f.queue)
-	var err error
-	if f.restored() {
-		err = f.restore(ctx, p.session, wake, begin...)
-	} else {
-		err = p.run(ctx, append(f.prepare(begin), f.store())...)
-	}
+	end, err := do(step{sql: "savepoint jobs_enqueue"}, kept.read(p.b))
 	if kept.isolation != "" && kept.isolation != "read committed" {
 		err = fmt.Errorf("%w: the transaction is %s, in which jobs that ended since it began are not seen; begin it READ COMMITTED",
 			broker.ErrUnsupported, strings.ToUpper(kept.isolation))
 	}
 	if err == nil {
-		var end []step
-		if !f.restored() {
-			stored := f.stored
-			if stored == nil {
-				stored = f.column(jobID)
-			}
-			end = append(end, f.seal(stored, wake))
-		}
-		err = p.run(ctx, append(end, kept.restore(p.b),
-			step{sql: "release savepoint jobs_enqueue"})...)
+		err = p.run(ctx, append(end, kept.restore(p.b), step{sql: "release savepoint jobs_enqueue"})...)
 	}
 	if err != nil {
 		// One by one: a failed transaction does not even parse the second before

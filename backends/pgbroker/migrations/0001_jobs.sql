@@ -76,7 +76,7 @@ create table jobs.job (
   id         text collate "C" not null,
   key        text collate "C",
   unique_key text collate "C",
-  held       text,              -- waiting only: the state before, ":" and who holds it; run_at is 0 if it had none
+  held       text,              -- waiting only: the state before, or that is to be, ":" and who holds it; run_at is 0 if it has none
   tail       bytea,             -- broker.AppendTail
   body       bytea    not null, -- broker.AppendBody
   primary key (id, queue) with (fillfactor = 95) -- most IDs ascend
@@ -198,6 +198,7 @@ create table jobs.unique_key (
   mode  smallint not null, -- broker.UniqueMode
   token bigint   not null, -- of the enqueue that took it
   until bigint,            -- null: as long as the job has it
+  next  text collate "C",  -- the job that waits behind it, if that still does
   primary key (key, queue)
 );
 create index unique_key_window on jobs.unique_key (queue, until) where mode = 2;
@@ -208,6 +209,7 @@ create table jobs.remembered (
   id    text collate "C" not null,
   until bigint not null,
   epoch bigint,          -- at which the job left for elsewhere
+  replaced text,         -- the job that this one replaced, and so was never stored
   primary key (id, queue)
 );
 create index remembered_until on jobs.remembered (queue, until);
@@ -312,3 +314,29 @@ create table jobs.event (
   at      bigint not null,
   payload text   not null
 );
+
+-- Whatever ends a job frees its unique key by deleting the row, and so gives the key to the job that waits behind it, which comes
+-- into the queue. A trigger costs the statements nothing where nobody waits.
+create function jobs.follow() returns trigger language plpgsql as $$
+declare
+  came   smallint;
+  of_key text;
+begin
+  update jobs.job j
+  set state = left(j.held, 1)::smallint, held = null, run_at = nullif(j.run_at, 0), epoch = coalesce(j.epoch, 0) + 1,
+      seq = nextval('jobs.job_seq')
+  where j.id = old.next and j.queue = old.queue and j.state = 8 and substr(j.held, 2) = ':@behind:' || old.job
+  returning j.state, j.key into came, of_key;
+  if came is null then
+    return null;
+  end if;
+  insert into jobs.unique_key (queue, key, job, mode, token) values (old.queue, old.key, old.next, old.mode, old.token);
+  if came = 1 and of_key is not null then
+    insert into jobs.call (queue, key) values (old.queue, of_key);
+  end if;
+  insert into jobs.count_delta (queue, pending, scheduled) values (old.queue, (came = 1)::int, (came = 2)::int);
+  update jobs.count_total set waiting = waiting - 1 where queue = old.queue;
+  perform pg_notify('jobs_' || tg_table_schema, E'w\n' || name) from jobs.queue where id = old.queue;
+  return null;
+end $$;
+create trigger follow after delete on jobs.unique_key for each row when (old.next is not null) execute function jobs.follow();

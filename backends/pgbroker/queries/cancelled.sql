@@ -20,7 +20,7 @@ with clock as materialized (
 ), remembered as (
   insert into jobs.remembered (queue, id, until)
   select e.queue, e.id, clock.now + place.duplicate_span from clock, place, ended e where e.given and e.keep = 0
-  on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch
+  on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch, replaced = excluded.replaced
 ), called as (
   insert into jobs.call (queue, key) select distinct queue, key from ended where head is not null
 ), freed as (

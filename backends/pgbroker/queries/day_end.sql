@@ -11,7 +11,7 @@ with clock as materialized (
   insert into jobs.remembered (queue, id, until)
   select h.queue, h.id, clock.now + coalesce(nullif(q.duplicate_span, 0), 3600000000)
   from clock, jobs.history h join jobs.queue q on q.id = h.queue where h.day = @day and h.given
-  on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch
+  on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch, replaced = excluded.replaced
 ), counted as (
   insert into jobs.count_delta (queue, completed, cancelled) select queue, -completed, -cancelled from gone
 ), ended as (

@@ -24,7 +24,7 @@ with clock as materialized (
   insert into jobs.remembered (queue, id, until, epoch)
   select place.id, gone.id, clock.now + place.duplicate_span, case when @elsewhere::boolean then gone.epoch end from clock, place,
     gone where gone.given
-  on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch
+  on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch, replaced = excluded.replaced
 ), called as (
   -- Those of heads, which keep their keys back no more.
   insert into jobs.call (queue, key)

@@ -20,7 +20,7 @@ with clock as materialized (
 ), remembered as (
   insert into jobs.remembered (queue, id, until)
   select place.id, gone.id, clock.now + place.duplicate_span from clock, place, gone where gone.given
-  on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch
+  on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch, replaced = excluded.replaced
 ), called as (
   insert into jobs.call (queue, key) select place.id, g.key from place, (select distinct key from gone where head is not null) g
 ), counted as (

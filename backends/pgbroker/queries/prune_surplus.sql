@@ -24,7 +24,7 @@ with clock as materialized (
 ), remembered as (
   insert into jobs.remembered (queue, id, until)
   select place.id, gone.id, clock.now + place.duplicate_span from clock, place, gone where gone.given
-  on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch
+  on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch, replaced = excluded.replaced
 ), counted as (
   insert into jobs.count_delta (queue, completed, cancelled)
   select place.id, -count(*) filter (where state = 5), -count(*) filter (where state = 7) from place, gone group by place.id

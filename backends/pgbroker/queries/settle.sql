@@ -89,7 +89,7 @@ with clock as materialized (
 ), remembered as (
   insert into jobs.remembered (queue, id, until)
   select place.id, e.id, clock.now + place.duplicate_span from clock, place, ended e where e.given and e.state <> 6 and e.keep = 0
-  on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch
+  on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch, replaced = excluded.replaced
 ), freed as (
   delete from jobs.unique_key u
   where u.queue = (select id from place) and u.key = any (array(select unique_key from ended where unique_key is not null))

@@ -41,7 +41,7 @@ with place as materialized (
 ), remembered as (
   insert into jobs.remembered (queue, id, until)
   select p.id, e.id, p.now + p.duplicate_span from place p, ended e where e.given and e.keep = 0
-  on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch
+  on conflict (id, queue) do update set until = excluded.until, epoch = excluded.epoch, replaced = excluded.replaced
 ), freed as (
   delete from jobs.unique_key u
   where u.queue = (select id from place) and u.key = any (array(select unique_key from ended where unique_key is not null))

@@ -1,0 +1,236 @@
+package pgbroker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// meeting is a new job that does more than to be refused when another one holds its
+// unique key (§50 to §52). It looks, and locks the job that it would replace, then
+// decides, all in one transaction.
+type meeting struct {
+	*flush // of the one job
+	job    *broker.NewJob
+	r      *broker.Receipt
+
+	met      bool // decided; otherwise the key is free
+	again    bool // something changed meanwhile: nothing was done
+	unserved bool // because the queue does not serve the job yet
+
+	// What it found.
+	admit  error // why the queue does not take such a job
+	known  bool
+	past   string // the job that it replaced before
+	holder string
+	mode   int16
+	behind string // the job that waits behind the holder
+	locked lockedJob
+}
+
+// lockedJob is a row of meet_lock.sql.
+type lockedJob struct {
+	id, held       string
+	state          int16
+	runAt, created int64
+	body           []byte
+}
+
+// behindWhom begins what a job says of the one before it, whose ID follows.
+var behindWhom = broker.Behind("")
+
+func newMeeting(f *flush) *meeting { return &meeting{flush: f, job: f.jobs[0], r: f.receipts[0]} }
+
+// meet decides about the first of the jobs. It reports false if that is to be
+// stored like any other, since its key is free.
+func (b *Broker) meet(ctx context.Context, to port, rest *flush) (met bool, err error) {
+	for range maxContested {
+		m := newMeeting(rest.part(rest.jobs[:1], rest.receipts[:1]))
+		switch err := to.meet(ctx, m); {
+		case sqlState(err) == lockTimeout:
+			m.fail(errContested)
+			return true, nil
+		case err != nil || !m.again:
+			return m.met, err
+		case m.unserved:
+			if err := b.serve(ctx, to, m.flush); err != nil {
+				return false, err
+			}
+		}
+	}
+	rest.part(rest.jobs[:1], rest.receipts[:1]).fail(errContested)
+	return true, nil
+}
+
+func (p *ownPort) meet(ctx context.Context, m *meeting) error {
+	err := p.b.transact(ctx, func(s session) error { return m.run(ctx, s, p.b.waker.message(m.queue, false)) })
+	if m.r.Replaced && m.job.Body.Unique.Conflict == broker.ConflictDebounce {
+		p.b.waker.wake(m.queue, false)
+	}
+	return err
+}
+
+func (p *txPort) meet(ctx context.Context, m *meeting) error {
+	return p.behindSavepoint(ctx, func(begin ...step) ([]step, error) {
+		return nil, m.run(ctx, p.session, p.b.waker.messageToAll(m.queue), begin...)
+	})
+}
+
+func (m *meeting) run(ctx context.Context, s session, wake *wakeUp, begin ...step) error {
+	key := m.job.Body.Unique.Key
+	steps := append(begin, m.b.step("settings", nil, nil, m.lockTimeout()),
+		m.b.step("meet_lock", each(func(r rows) error {
+			l := &m.locked
+			return r.Scan(&l.id, &l.state, &l.runAt, &l.created, &l.held, &l.body)
+		}), m.queue, key, behindWhom),
+		m.b.step("meet_look", m.readLook, m.now.micros, m.queue, key, m.job.ID, behindWhom))
+	if err := s.run(ctx, steps...); err != nil {
+		return err
+	}
+	to := m.holder
+	if m.behind != "" {
+		to = m.behind
+	}
+	switch {
+	case m.admit != nil:
+		m.met = true
+		m.fail(m.admit)
+		return nil
+	case m.past != "":
+		m.met, m.r.Replaced, m.r.ID, m.r.Holder = true, true, m.past, m.past
+		return nil
+	case m.known:
+		m.refuseFor(m.job.ID, broker.Duplicate(m.job.ID, m.job.ID))
+		return nil
+	case m.holder == "":
+		return nil
+	case m.mode == int16(broker.UniqueWindow) && m.locked.id == "":
+		m.refuseFor(m.holder, broker.Duplicate(m.job.ID, m.holder)) // its job has ended
+		return nil
+	case m.locked.id != to:
+		m.again = true
+		return nil
+	}
+	switch state := broker.State(m.locked.state); {
+	case m.behind == "" && state == broker.StateActive && m.follows():
+		return m.park(ctx, s)
+	case m.behind == "" && !state.Editable():
+		m.refuseFor(m.holder, broker.Duplicate(m.job.ID, m.holder))
+		return nil
+	}
+	return m.replace(ctx, s, wake)
+}
+
+func (m *meeting) readLook(r rows) error {
+	var past, holder, behind zeronull.Text
+	var rules []byte
+	if err := one(&m.at, &rules, &m.known, &past, &holder, &m.mode, &behind)(r); err != nil {
+		return err
+	}
+	m.past, m.holder, m.behind = string(past), string(holder), string(behind)
+	policy, err := readPolicy(rules)
+	m.admit = policy.Admit(m.job)
+	return err
+}
+
+// follows reports whether the job can run after an active holder.
+func (m *meeting) follows() bool {
+	u := m.job.Body.Unique
+	return u.Conflict != broker.ConflictReplace && u.Mode == broker.UniqueUntilDone && m.mode == int16(broker.UniqueUntilDone)
+}
+
+func (m *meeting) refuseFor(holder string, err error) {
+	m.met, m.r.Holder = true, holder
+	m.r.Err = broker.About(err, "enqueue", m.queue, m.job.ID)
+}
+
+// replace gives the locked job what the handler of the new one would read.
+func (m *meeting) replace(ctx context.Context, s session, wake *wakeUp) error {
+	l, u := &m.locked, m.job.Body.Unique
+	body, err := broker.ReplaceContent(l.body, &m.job.Body)
+	if err != nil {
+		if errors.Is(err, broker.ErrDuplicate) {
+			err = broker.Duplicate(m.job.ID, l.id)
+		}
+		m.refuseFor(l.id, err)
+		return nil
+	}
+	state, runAt := broker.State(l.state), l.runAt
+	steps := []step{m.b.step("operate_edit", nil, m.queue, l.id, body), m.b.step("meet_absorb", nil, m.now.micros, m.queue, m.job.ID, l.id)}
+	if u.Conflict == broker.ConflictDebounce {
+		due := min(m.due(), l.created+broker.DurationMicros(u.Latest))
+		switch {
+		case state == broker.StateWaiting:
+			if runAt = 0; due > m.at {
+				runAt = due
+			}
+			steps = append(steps, m.b.step("meet_postpone", nil, m.queue, l.id, broker.Behind(m.holder), runAt))
+		case state == broker.StateRetry || due <= m.at && runAt <= m.at:
+		default:
+			var ids []string
+			var states []int16
+			var ignored any
+			steps = append(steps, m.b.step("operate_reschedule", one(&ids, &states, &ignored),
+				m.now.micros, m.queue, []string{l.id}, &due, int64(0), wake.channel, wake.payload))
+			if state, runAt = broker.StatePending, 0; due > m.at {
+				state, runAt = broker.StateScheduled, due
+			}
+		}
+	}
+	if err := s.run(ctx, steps...); err != nil {
+		return err
+	}
+	m.met, m.r.Replaced, m.r.ID, m.r.Holder = true, true, l.id, l.id
+	m.r.State, m.r.RunAt = state, broker.FromMicros(runAt)
+	return nil
+}
+
+// due is when the new job is, by its delay or its time.
+func (m *meeting) due() int64 {
+	switch {
+	case m.job.Delay > 0:
+		return m.at + m.delay(m.job)
+	case !m.job.RunAt.IsZero():
+		return broker.Micros(m.job.RunAt)
+	}
+	return m.at
+}
+
+// park stores the new job behind the locked one.
+func (m *meeting) park(ctx context.Context, s session) error {
+	q, err := m.b.room(ctx, s, m.queue)
+	if err != nil {
+		return err
+	}
+	if m.pastLimit = q.bounded; q.bounded {
+		if err := m.b.lookKeys(m.flush, &q, func(look step) error { return s.run(ctx, look) }); err != nil {
+			return err
+		}
+		if err := q.full(m.job); err != nil {
+			m.met = true
+			m.fail(err)
+			return nil
+		}
+	}
+	m.token, m.keyless = nil, true // the key is the other job's
+	if err := s.run(ctx, m.store()); err != nil {
+		return err
+	}
+	if !m.served {
+		m.again, m.unserved = true, true
+		return nil
+	}
+	if err := s.run(ctx, m.seal([]string{m.job.ID}, nil)); err != nil {
+		return err
+	}
+	if m.stored != nil && len(m.stored) == 0 || m.flush.known[m.job.ID] {
+		m.refuseFor(m.job.ID, broker.Duplicate(m.job.ID, m.job.ID))
+		return nil
+	}
+	m.accept(m.job, m.r)
+	m.met, m.r.State, m.r.Holder = true, broker.StateWaiting, m.holder
+	return s.run(ctx, m.b.step("meet_behind", nil, m.queue, m.job.ID, m.job.Body.Unique.Key, m.holder, broker.Behind(m.holder)))
+}

@@ -1,0 +1,25 @@
+-- meet_look.sql: who holds a unique key, and whether there is a record of the new job that meets it.
+-- A second statement, because its snapshot shows what happened while meet_lock.sql waited.
+-- Params: @now µs|null, @queue, @key, @id of the new job, @behind what holders say of a job before them, without its ID
+-- Returns: one row: now, the queue's policy if it bounds what it takes|null, whether there is a record of the ID, the job that it
+--   replaced before|null, the holder|null, the mode of its hold, the job behind it|null
+-- Called by: (*Broker).Enqueue, in one transaction after meet_lock.sql
+with clock as materialized (
+  select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+), place as materialized (
+  select id, case when bounded then policy end as policy from jobs.queue where name = @queue and layout <= 1
+), remembered as materialized (
+  select replaced from jobs.remembered where queue = (select id from place) and id = @id::text and until > (select now from clock)
+)
+select clock.now, (select policy from place), exists (select from jobs.job where queue = (select id from place) and id = @id)
+         or exists (select from jobs.dead where queue = (select id from place) and id = @id)
+         or exists (select from jobs.history where queue = (select id from place) and id = @id)
+         or exists (select from remembered),
+       (select replaced from remembered), u.job, coalesce(u.mode, 0), b.id
+from clock
+left join lateral (
+  select * from jobs.unique_key
+  where queue = (select id from place) and key = @key::text and (until is null or until > clock.now) limit 1) u on true
+left join lateral (
+  select j.id from jobs.job j
+  where j.queue = u.queue and j.id = u.next and j.state = 8 and substr(j.held, 3) = @behind::text || u.job limit 1) b on true

@@ -8,9 +8,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// How claims serve a queue, as the column flow says: all these bits are for
-// flow_take.sql, none for claim.sql.
+// How claims serve a queue, as the column flow says: none of these bits is for
+// claim.sql, without keys they are for claim_limited.sql, with them for flow_take.sql.
 const (
+	flowKeys    = 1 // jobs with a key have come
 	flowLimits  = 2 // it has limits of its own
 	flowRetries = 4 // it has a rate of retries
 )
@@ -58,7 +59,7 @@ func (f *flows) note(queue string, flow int16) (begins bool) {
 		f.queues[queue] = &flowing{flow: flow}
 		return true
 	default:
-		begins = flow&^q.flow&flowLimits != 0 // its limits were not looked at
+		begins = flow&^q.flow&(flowKeys|flowLimits) != 0 // these were not looked at
 		q.flow = flow
 	}
 	return begins
@@ -112,6 +113,7 @@ type flowShare struct {
 	passed         int   // of these others were at work on
 	taken, allowed int
 	keyless, keyed bool // jobs without a key are pending, and others
+	plain          bool // the queue has none of the latter
 	over           bool // jobs were locked that were not leased
 	left           bool // keys may be served that were not
 
@@ -140,15 +142,26 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 	if flow&flowLimits != 0 {
 		steps = append(steps, c.b.step("flow_room", one(&s.room, &s.fullUntil, &ignored), c.now.micros, share.Queue))
 	}
+	floors := from[i*lanes:][:lanes]
 	turn := int64(0)
 	if rounds := c.b.rounds.take([]string{share.Queue}, []int32{int32(share.Max)}, c.limit); rounds != nil {
 		turn = rounds[0]
+	} else if flow&flowKeys == 0 {
+		s.plain = true
+		return append(steps,
+			c.b.step("claim_limited", func(r rows) error {
+				before := len(c.jobs)
+				err := c.scan(r, &s.over)
+				s.taken = len(c.jobs) - before
+				return err
+			}, c.worker, share.Queue, share.Max, c.limit, floors, c.room),
+			c.b.step("limited_left", one(&s.roomAt, &s.keyless), c.now.micros, share.Queue, floors))
 	}
 	return append(steps,
 		c.b.step("flow_lock", one(&s.turns, &s.calls, &s.passed, &ignored, &ignored), c.now.micros, c.worker, share.Queue, share.Max, c.limit,
 			turns, callsLook),
 		c.b.step("flow_take", func(r rows) error { return c.scanFlow(r, i) }, c.now.micros, share.Queue,
-			from[i*lanes:][:lanes], c.room, passes, turn),
+			floors, c.room, passes, turn),
 		c.b.step("flow_left", one(&s.left, &s.keyAt, &s.roomAt, &s.keyless, &s.keyed, &ignored), c.now.micros, share.Queue))
 }
 
@@ -210,6 +223,8 @@ func (c *claiming) flowed() {
 		c.more = c.more || s.retried >= promoteLimit
 		switch {
 		case state.err != nil || full || !s.left && !s.keyless: // asking again helps when there is room
+		case s.plain:
+			c.more = c.more || s.taken > 0
 		case s.taken == allowed || c.size >= c.room:
 			c.more = true
 		case !s.left:

@@ -30,6 +30,8 @@ var hot = []struct {
 	{"claim_due", "settings", []string{"job_due", "job_pkey"}},
 	{"claim", "settings", []string{"job_ready"}},
 	{"claim_rounds", "settings", []string{"job_ready"}},
+	{"claim_limited", "settings", []string{"job_ready"}},
+	{"limited_left", "settings", []string{"job_ready"}},
 	{"flow_room", "settings", []string{"job_lease"}},
 	{"flow_retry", "settings", []string{"job_due", "job_pkey"}},
 	{"flow_lock", "settings", nil},

@@ -17,14 +17,7 @@ select exists (select from jobs.call where queue = q.id)
   (select true from jobs.job where state = 1 and key <> '' and queue = q.id order by lane, seq limit 1) is not null as keyed,
   q.id
 from jobs.queue q
-left join lateral (
-  select f.next
-  from (select at, used from jobs.limiter where queue = q.id and q.rate > 0 limit 1) l
-  cross join lateral (
-    select l.at, l.used, q.rate as jobs, coalesce((q.policy->>'rate_per')::bigint, 0) as per,
-           coalesce((q.policy->>'rate_burst')::bigint, 0) as burst,
-           coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now) b
-  cross join lateral ({{bucket}}) f where f.next is not null) b on true
+left join lateral ({{room_again}}) b on true
 where q.name = @queue
 )
 select l.has and s.served, l.until, l.next, l.keyless and s.served, l.keyed and s.served,

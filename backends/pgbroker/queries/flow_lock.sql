@@ -10,9 +10,7 @@
 -- Called by: (*Broker).Claim
 with share as materialized (
   select q.id as queue, w.num as worker, q.priority_round, q.changed,
-         greatest(least(@limit::int, @total::int - coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0),
-           case when q.flow & 2 > 0 then case when split_part(current_setting('jobs_claim.room', true), ':', 1) = q.id::text
-             then split_part(current_setting('jobs_claim.room', true), ':', 2)::bigint else 0 end end), 0)::int as most
+         {{allowed}} as most
   from jobs.queue q
   cross join lateral (select num from jobs.worker where queue = q.id and id = @worker and ended_at is null limit 1 for key share) w
   where q.name = @queue and q.layout <= 1 and not q.paused

@@ -1,0 +1,9 @@
+-- room_again.sql: when the rate of the queue q has room again; no row when it has some, or there is none.
+-- Params: @now µs|null
+select f.next
+  from (select at, used from jobs.limiter where queue = q.id and q.rate > 0 limit 1) l
+  cross join lateral (
+    select l.at, l.used, q.rate as jobs, coalesce((q.policy->>'rate_per')::bigint, 0) as per,
+           coalesce((q.policy->>'rate_burst')::bigint, 0) as burst,
+           coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now) b
+  cross join lateral ({{bucket}}) f where f.next is not null

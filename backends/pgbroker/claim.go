@@ -237,13 +237,13 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 		c.unlocked(queues)
 	}
 	c.finish()
-	if c.behind > 0 {
-		c.askBehind()
-	}
 	if c.flow {
 		c.flowed()
 	} else {
 		c.giveBack(limits)
+	}
+	if c.behind > 0 {
+		c.askBehind()
 	}
 	c.more = c.more || c.cut || c.due >= promoteLimit
 	return nil
@@ -361,7 +361,7 @@ func (c *claiming) look(queues []string, promote int, from dueFloors) step {
 		}
 		switch {
 		case !begins || c.behind > 0 || i >= len(c.shares):
-		case *flow > 0 && !c.flow:
+		case *flow > 0:
 			c.behind = i + 1
 		default:
 			c.begins = append(c.begins, c.shares[i])

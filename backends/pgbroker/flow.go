@@ -155,14 +155,14 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 				s.taken = len(c.jobs) - before
 				return err
 			}, c.worker, share.Queue, share.Max, c.limit, floors, c.room),
-			c.b.step("limited_left", one(&s.roomAt, &s.keyless), c.now.micros, share.Queue, floors))
+			c.b.step("limited_left", one(&s.roomAt, &s.keyless, &ignored), c.now.micros, share.Queue, floors, flow))
 	}
 	return append(steps,
 		c.b.step("flow_lock", one(&s.turns, &s.calls, &s.passed, &ignored, &ignored), c.now.micros, c.worker, share.Queue, share.Max, c.limit,
 			turns, callsLook),
 		c.b.step("flow_take", func(r rows) error { return c.scanFlow(r, i) }, c.now.micros, share.Queue,
 			floors, c.room, passes, turn),
-		c.b.step("flow_left", one(&s.left, &s.keyAt, &s.roomAt, &s.keyless, &s.keyed, &ignored), c.now.micros, share.Queue))
+		c.b.step("flow_left", one(&s.left, &s.keyAt, &s.roomAt, &s.keyless, &s.keyed, &ignored), c.now.micros, share.Queue, flow))
 }
 
 // scanFlow reads what flow_take.sql gave.
@@ -199,6 +199,10 @@ func (c *claiming) flowed() {
 		state := c.state[queue]
 		allowed := min(s.allowed, left)
 		left -= s.taken
+		if c.behind > 0 && i >= c.behind-1 { // it is asked anew
+			c.b.rounds.giveBack(queue, min(s.allowed, c.limit)-s.taken)
+			continue
+		}
 		full := s.room <= int64(s.taken)
 		if full {
 			s.keyAt = nil

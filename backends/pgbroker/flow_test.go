@@ -308,3 +308,41 @@ func TestFlow_KeysAtTheirLimitsAreNotLookedAt(t *testing.T) {
 		t.Errorf("%d keys are kept back, want %d", n, keys)
 	}
 }
+
+func TestFlow_AQueueThatGetsLimitsKeepsItsTurn(t *testing.T) {
+	t.Parallel()
+	for name, key := range map[string]string{"with keys": "k", "without": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			ctx, queues := t.Context(), []string{"first", "second"}
+			_, err := f.Renew(ctx, broker.RenewRequest{Worker: testWorker, Queues: queues, Lease: time.Minute, Register: true})
+			f.ok(err)
+			for _, q := range queues {
+				_, err := f.Policy(ctx, broker.PolicyRequest{Queue: q, Rate: &broker.Rate{Jobs: 100, Per: time.Second, Burst: 100}})
+				f.ok(err)
+				f.store(f, aJob(q+"1", ofKey(key), func(j *broker.NewJob) { j.Queue = q }), aJob(q+"2", ofKey(key), func(j *broker.NewJob) { j.Queue = q }))
+			}
+			if key != "" {
+				_, err := f.Policy(ctx, broker.PolicyRequest{Queue: "first", Rate: &broker.Rate{Jobs: broker.NoLimit}})
+				f.ok(err)
+			}
+			claim := func() []broker.Job {
+				t.Helper()
+				got, err := f.Claim(ctx, broker.ClaimRequest{Worker: testWorker, Max: 1, Queues: []broker.Share{{Queue: "first", Max: 1}, {Queue: "second", Max: 1}}})
+				f.ok(err)
+				return got.Jobs
+			}
+			f.wants("before", claim(), "first1")
+			if key == "" {
+				f.store(f, aJob("keyed", ofKey("k"), func(j *broker.NewJob) { j.Queue = "first" }))
+			} else {
+				_, err := f.Policy(ctx, broker.PolicyRequest{Queue: "first", MaxActive: new(int64(5))})
+				f.ok(err)
+			}
+			if id := claim()[0].Queue; id != "first" {
+				t.Errorf("a claim served queue %q before the first one, which is served in another way since", id)
+			}
+		})
+	}
+}

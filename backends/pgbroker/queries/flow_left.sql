@@ -1,6 +1,6 @@
 -- flow_left.sql: whether keys of a queue may be served that were not, and when one may whose rate is used up. When the queue did
 -- not give what it might have, those behind it give nothing. Of a queue that the claim may not take from it says no.
--- Params: @now µs|null, @queue
+-- Params: @now µs|null, @queue, @flow how it is served, as the claim knows
 -- Returns: one row, none when there is no such queue: whether, when|null, when the queue's own rate has room again|null, whether
 --   jobs without a key are pending, whether others are, nothing
 -- Called by: (*Broker).Claim, in one transaction after flow_take.sql
@@ -15,7 +15,7 @@ select exists (select from jobs.call where queue = q.id)
   b.next,
   (select true from jobs.job where state = 1 and key is null and queue = q.id order by lane, seq limit 1) is not null as keyless,
   (select true from jobs.job where state = 1 and key <> '' and queue = q.id order by lane, seq limit 1) is not null as keyed,
-  q.id
+  q.id, {{unknown}}
 from jobs.queue q
 left join lateral ({{room_again}}) b on true
 where q.name = @queue

@@ -1,12 +1,13 @@
--- limited_left.sql: whether jobs are left in a queue without keys, and when its rate has room again.
--- Params: @now µs|null, @queue, @floors scan floors of the lanes 2 to 9
--- Returns: one row, none when there is no such queue: when|null, whether
+-- limited_left.sql: whether jobs are left in a queue without keys, and when its rate has room again. When the queue is served in another
+-- way than the claim knew, those behind it give nothing.
+-- Params: @now µs|null, @queue, @floors scan floors of the lanes 2 to 9, @flow how it is served, as the claim knows
+-- Returns: one row, none when there is no such queue: when|null, whether, nothing
 -- Called by: (*Broker).Claim, in one transaction after claim_limited.sql
 select b.next, exists (
   select from (select 1 as ord, q.id as queue) s cross join generate_series(2, 9) as n(lane) cross join lateral (
     select from jobs.job j
     where {{pending}}
-    order by j.seq limit 1) p)
+    order by j.seq limit 1) p), {{unknown}}
 from jobs.queue q
 left join lateral ({{room_again}}) b on true
 where q.name = @queue

@@ -334,7 +334,7 @@
 //
 // # Meeting a held key
 //
-// A backend with Limits.NoMeet or NoMove declines this part, as a whole. A job with Restore
+// A backend with Limits.NoMove declines this part, as a whole. A job with Restore
 // is refused by a held key, whatever its Conflict.
 //
 // §50 Replacing. A job that meets a held key, and whose Conflict is not to refuse, gives the

@@ -13,11 +13,9 @@ type Limits struct {
 	NoWatch    bool // Watch is refused
 	NoMark     bool // Mark is refused
 	NoExamine  bool // Examine is refused
-	// NoMeet refuses new jobs with a Unique.Conflict (§50 to §52).
-	NoMeet bool
-	// NoMove refuses moving and editing (§27 to §29) and what builds on it: what
-	// NoMeet refuses, OpHold, OpUnhold, OpEdit, an OpDelete with a Holder, and new
-	// jobs with Restore. No job is waiting then.
+	// NoMove refuses moving and editing (§27 to §29) and what builds on it: OpHold,
+	// OpUnhold, OpEdit, an OpDelete with a Holder, and new jobs with Restore or with a
+	// Unique.Conflict (§50 to §52). No job is waiting then.
 	NoMove bool
 	// NoFlow refuses limits, keys and order (§32 to §38): the rules of a Policy that
 	// are new there, the policy of a key, and Keys. Jobs of all keys go out in one order.

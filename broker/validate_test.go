@@ -201,7 +201,6 @@ func TestValidate_DeclaredLimitsRefuseWhatTheyExclude(t *testing.T) {
 	checkRefusals(t, "enqueue", []bad{
 		{"payload", j.Check(broker.Limits{MaxPayload: 10}), broker.ErrTooLarge, []string{"payload", "11", "10", "reference"}},
 		{"unique key", j.Check(broker.Limits{NoUnique: true}), broker.ErrUnsupported, []string{"unique key"}},
-		{"unique conflict, alone", j.Check(broker.Limits{NoMeet: true}), broker.ErrUnsupported, []string{"unique conflict"}},
 		{"unique conflict", j.Check(broker.Limits{NoMove: true}), broker.ErrUnsupported, []string{"unique conflict"}},
 		{"priority", j.Check(broker.Limits{NoPriority: true}), broker.ErrUnsupported, []string{"priority"}},
 	})

@@ -42,7 +42,7 @@ func (j *NewJob) checkConflict(l Limits) error {
 	switch debounce := u.Conflict == ConflictDebounce; {
 	case u.Conflict > ConflictKeepLast:
 		return Invalid("unique conflict", "%d is unknown", u.Conflict)
-	case u.Conflict != ConflictRefuse && (l.NoMove || l.NoMeet):
+	case u.Conflict != ConflictRefuse && l.NoMove:
 		return &Error{Field: "unique conflict", Err: ErrUnsupported}
 	case u.Conflict == ConflictKeepLast && u.Mode != UniqueUntilDone:
 		return Invalid("unique mode", "is not until done, which alone goes with keep last")

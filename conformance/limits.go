@@ -14,7 +14,7 @@ var (
 		c.gone("a")
 		c.add("a")
 	}}
-	meets = &limit{name: "NoMeet", declared: func(l broker.Limits) bool { return l.NoMeet || l.NoMove || l.NoUnique }, refused: func(c *check) {
+	meets = &limit{name: "NoMove", declared: func(l broker.Limits) bool { return l.NoMove || l.NoUnique }, refused: func(c *check) {
 		if !c.limits.NoUnique {
 			c.accept(c.uniqueJob("a", "key", broker.UniqueUntilDone, 0))
 		}

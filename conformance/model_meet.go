@@ -123,7 +123,7 @@ func (m *model) inOneCall(f func() error) error {
 // conflict gives a job that is unique something else to do than to be refused.
 func (s *sequence) conflict(j *broker.NewJob) {
 	u := &j.Body.Unique
-	if u.Key == "" || s.limits.NoMove || s.limits.NoMeet || s.chance(40) {
+	if u.Key == "" || s.limits.NoMove || s.chance(40) {
 		return
 	}
 	u.Conflict = broker.UniqueConflict(1 + s.r.IntN(3))

@@ -294,7 +294,7 @@ var keepLastRules = []Rule{
 			c.same("holder", c.refuse(started, broker.ErrDuplicate).Holder, "c")
 		}},
 	{"Wake/ByTheJobBefore", "§17", "A claim that waits is woken by the end of a job behind which another waits.", wait, func(c *check) {
-		if c.limits.NoUnique || c.limits.NoMove || c.limits.NoMeet {
+		if c.limits.NoUnique || c.limits.NoMove {
 			return
 		}
 		c.wakes(func(w *worker, id string) func() {

@@ -84,7 +84,6 @@ func limitsOf(shards []*shard) broker.Limits {
 		l := s.Broker.Limits()
 		all.NoPriority, all.NoUnique, all.NoWait = all.NoPriority || l.NoPriority, all.NoUnique || l.NoUnique, all.NoWait || l.NoWait
 		all.NoWatch, all.NoMark, all.NoExamine = all.NoWatch || l.NoWatch, all.NoMark || l.NoMark, all.NoExamine || l.NoExamine
-		all.NoMeet = all.NoMeet || l.NoMeet
 		all.NoMove, all.NoFlow = all.NoMove || l.NoMove, all.NoFlow || l.NoFlow
 		all.MaxPayload, all.TimeStep = min(all.PayloadLimit(), l.PayloadLimit()), max(all.TimeStep, l.TimeStep)
 		all.InProcess = all.InProcess && l.InProcess

@@ -94,8 +94,8 @@ func TestLimits_AreThoseThatAllShardsHave(t *testing.T) {
 	l := limitsOf([]*shard{{Shard: Shard{Broker: limited{limits: broker.Limits{InProcess: true, MaxPayload: 10}}}},
 		{Shard: Shard{Broker: limited{limits: broker.Limits{NoPriority: true, NoUnique: true, NoWait: true, NoWatch: true, NoMark: true,
 			NoExamine: true,
-			NoMeet:    true, NoMove: true, NoFlow: true, TimeStep: time.Second}}}}})
-	want := broker.Limits{NoPriority: true, NoUnique: true, NoWait: true, NoWatch: true, NoMark: true, NoExamine: true, NoMeet: true, NoMove: true,
+			NoMove:    true, NoFlow: true, TimeStep: time.Second}}}}})
+	want := broker.Limits{NoPriority: true, NoUnique: true, NoWait: true, NoWatch: true, NoMark: true, NoExamine: true, NoMove: true,
 		NoFlow: true, MaxPayload: 10, TimeStep: time.Second}
 	if l != want {
 		t.Errorf("limits %+v, want %+v", l, want)

@@ -187,14 +187,20 @@ func logged(message string) string {
 	return message
 }
 
-// tellFailure logs that a run of a job failed: a line for each type now and
-// then, since it may happen with every job.
+// tellFailure logs that a run of a job failed, and when the next one is: a line for
+// each type now and then, since it may happen with every job, or, for who wants
+// level Debug, each time.
 func (s *Server) tellFailure(r *engine.Run, job *Job, text string, f broker.Failure, delay time.Duration) {
 	if r.InTx {
 		return // its transaction may have completed it all the same
 	}
-	s.reports.Report(s.cfg.Logger, "type "+job.Type(), slog.LevelWarn, text, "queue", job.Queue(), "id", job.ID(), "type", job.Type(),
-		"attempt", f.Attempt, "class", f.Class, "error", logged(f.Message), "next", f.At.Add(delay).UTC().Truncate(time.Millisecond))
+	args := []any{"queue", job.Queue(), "id", job.ID(), "type", job.Type(), "attempt", f.Attempt, "class", f.Class,
+		"error", logged(f.Message), "next", f.At.Add(delay).UTC().Truncate(time.Millisecond)}
+	if s.cfg.Logger.Enabled(context.Background(), slog.LevelDebug) {
+		s.cfg.Logger.Warn(text, args...)
+		return
+	}
+	s.reports.Report(s.cfg.Logger, "type "+job.Type(), slog.LevelWarn, text, args...)
 }
 
 // spent reports whether one more failure is the job's last; attempts is that of

@@ -144,7 +144,8 @@ type Config struct {
 	Program string
 
 	// Logger gets what an operator should know: starts, drains, losses, dead
-	// jobs and, at most every ten seconds for each type, a job that failed.
+	// jobs and, at most every ten seconds for each type, a job that failed, with the
+	// time of its next run; every one that failed, if the logger takes level Debug.
 	// Payloads are never logged. Nil means slog.Default().
 	Logger *slog.Logger
 

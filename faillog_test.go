@@ -1,0 +1,52 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"regexp"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/seed81422ce9/jobs/backends/membroker"
+)
+
+func TestServer_LogsTheNextRunOfAJobThatFailed(t *testing.T) {
+	t.Parallel()
+	for level, want := range map[slog.Level]int{slog.LevelInfo: 1, slog.LevelDebug: 4} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now().UTC()
+			var out bytes.Buffer
+			b := membroker.New()
+			defer b.Close()
+			s, err := NewServer(b, Config{RetryPolicy: Constant(2 * time.Second),
+				Logger: slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level}))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Start(HandlerFunc(func(context.Context, *Job) error { return errors.New("busy") })); err != nil {
+				t.Fatal(err)
+			}
+			client := NewClient(b, ClientConfig{})
+			defer client.Close()
+			if _, err := client.Enqueue(t.Context(), NewTask("mail", nil)); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(7 * time.Second) // it fails at 0, 2, 4 and 6 s
+			if err := s.Shutdown(t.Context()); err != nil {
+				t.Error(err)
+			}
+			next := regexp.MustCompile(`job failed and runs again".* next=(\S+)`).FindAllStringSubmatch(out.String(), -1)
+			if len(next) != want {
+				t.Fatalf("with level %v there are %d lines about four failures, want %d:\n%s", level, len(next), want, &out)
+			}
+			for i, m := range next {
+				if at := began.Add(time.Duration(i+1) * 2 * time.Second).Format("2006-01-02T15:04:05.000Z"); m[1] != at {
+					t.Errorf("line %d says %s is next, want %s", i, m[1], at)
+				}
+			}
+		})
+	}
+}

@@ -24,7 +24,8 @@ type Bucket struct {
 
 // Put stores an object as a whole, or fails.
 func (b *Bucket) Put(ctx context.Context, name string, data []byte) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPut, b.URL+"/"+strings.ReplaceAll(url.QueryEscape(name), "+", "%20"), bytes.NewReader(data))
+	name = strings.ReplaceAll(url.QueryEscape(name), "+", "%20")
+	r, err := http.NewRequestWithContext(ctx, http.MethodPut, b.URL+"/"+name, bytes.NewReader(data))
 	if err != nil {
 		return err
 	}

@@ -110,7 +110,8 @@ func environment(t *testing.T, root fs.FS, page *bytes.Buffer) map[string]string
 	if len(read) < 10 {
 		t.Errorf("only the variables %v were found: they are looked for in the wrong way", read)
 	}
-	page.WriteString("\nThe example worker [reads more](../deploy/README.md#what-a-worker-reads); `jobsctl --help` has those of the command.\n\n")
+	page.WriteString("\nThe example worker [reads more](../deploy/README.md#what-a-worker-reads); " +
+		"`jobsctl --help` has those of the command.\n\n")
 	return env
 }
 
@@ -164,14 +165,17 @@ func parameters(t *testing.T, root fs.FS, page *bytes.Buffer) {
 	fmt.Fprintf(page, "| `redis` `rediss` `redis+unix` | %s | %s |\n", list(ours["Redis"]), list(d["redisParams"], d["oneParams"]))
 	fmt.Fprintf(page, "| `redis+cluster` `rediss+cluster` | %s | %s |\n", list(ours["Redis"]), list(d["redisParams"], d["clusterParams"]))
 	fmt.Fprintf(page, "| `redis+sentinel` `rediss+sentinel` | %s | %s |\n", list(ours["Redis"]), list(d["redisParams"], d["sentinelParams"]))
-	fmt.Fprintf(page, "| `postgres` `postgresql` | %s | %s, and settings of the session |\n", list(ours["Postgres"]), list(d["postgresParams"]))
-	page.WriteString("| `shards` | a name for each shard, `join` `leave` `at`: see [shards](backends/shards.md) | |\n| `memory` | none | |\n\n")
+	fmt.Fprintf(page, "| `postgres` `postgresql` | %s | %s, and settings of the session |\n",
+		list(ours["Postgres"]), list(d["postgresParams"]))
+	page.WriteString("| `shards` | a name for each shard, `join` `leave` `at`: see [shards](backends/shards.md) | |\n" +
+		"| `memory` | none | |\n\n")
 }
 
 // rules writes the rules of policies.
 func rules(page *bytes.Buffer) {
 	page.WriteString("## Policies of queues and keys\n\nThey are stored with the queue, hold for all servers, and change while jobs run: " +
-		"`jobsctl queues policy`, `jobsctl keys policy`, or `inspect.Inspector.SetPolicy`.\n\n| rule | of | what | default |\n|---|---|---|---|\n")
+		"`jobsctl queues policy`, `jobsctl keys policy`, or `inspect.Inspector.SetPolicy`.\n\n" +
+		"| rule | of | what | default |\n|---|---|---|---|\n")
 	for _, r := range broker.Rules() {
 		of := []string{}
 		if r.Queue {

@@ -135,8 +135,13 @@ func (c *enqueueConfig) describe(job *broker.NewJob, task *Task, defaults, call 
 	}
 }
 
-// finish refuses what no store can check, and derives the unique key.
+// finish refuses what no store can check, derives the unique key, and notes when the job
+// is first to run.
 func (c *enqueueConfig) finish() error {
+	c.job.Body.DueAfter = max(c.job.Delay, 0)
+	if at := c.job.RunAt; !at.IsZero() {
+		c.job.Body.DueAfter = min(max(time.Until(at), 0), broker.MaxDelay)
+	}
 	if err := broker.CheckUnreserved(c.job.Queue); err != nil {
 		return err
 	}

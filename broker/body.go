@@ -44,6 +44,7 @@ const (
 	bodySource
 	bodyConflict
 	bodyLatest
+	bodyDueAfter
 )
 
 // AppendBody appends the stored form of b to dst. The same body always gives
@@ -84,6 +85,7 @@ func AppendBody(dst []byte, b *Body) []byte {
 	w.int(bodyBackoffKind, int64(b.Backoff.Kind))
 	w.duration(bodyBackoffBase, b.Backoff.Base)
 	w.duration(bodyBackoffMax, b.Backoff.Max)
+	w.duration(bodyDueAfter, b.DueAfter)
 	w.str(bodyCorrelationID, b.CorrelationID)
 	w.str(bodyIdempotencyKey, b.IdempotencyKey)
 	w.str(bodyPayloadRef, b.PayloadRef)
@@ -203,6 +205,8 @@ func (b *Body) field(field int, v int64, p []byte) error {
 		b.Unique.Conflict = UniqueConflict(v)
 	case bodyLatest:
 		b.Unique.Latest = micros(v)
+	case bodyDueAfter:
+		b.DueAfter = micros(v)
 	default:
 		b.newer = true
 	}

@@ -45,6 +45,7 @@ func fullBody() broker.Body {
 		Timeout:     90 * time.Second,
 		Deadline:    time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC),
 		Retention:   36 * time.Hour,
+		DueAfter:    5 * time.Second,
 		Backoff:     broker.Backoff{Kind: broker.BackoffLinear, Base: time.Microsecond, Max: broker.MaxDelay},
 		Unique: broker.Unique{Key: "user:7", Mode: broker.UniqueUntilStarted, TTL: time.Hour,
 			Conflict: broker.ConflictDebounce, Latest: time.Minute},

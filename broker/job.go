@@ -154,6 +154,10 @@ type Body struct {
 	Deadline    time.Time     // no run starts at or after this time
 	Retention   time.Duration // of the completed or cancelled record; 0 means the queue's policy
 	Backoff     Backoff
+	// DueAfter is how long after its acceptance the job was first to run, as its
+	// producer saw it, for who measures how long it waited; zero for at once. Stores
+	// go by NewJob.Delay and RunAt alone.
+	DueAfter time.Duration
 
 	Unique  Unique
 	Key     string // a tenant, an account, an API: the keys of a queue take turns, and may have limits (§33 to §36)

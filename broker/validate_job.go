@@ -99,6 +99,7 @@ func (j *NewJob) Check(l Limits) error {
 		CheckTime("deadline", b.Deadline),
 		CheckDuration("timeout", b.Timeout),
 		CheckDuration("retention", b.Retention),
+		CheckDuration("due after", b.DueAfter),
 		b.Backoff.check(),
 		b.checkCounts(l),
 	)

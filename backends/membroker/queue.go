@@ -216,6 +216,7 @@ func newJob(n *broker.NewJob) *job {
 	j := &job{Job: broker.Job{Queue: n.Queue, ID: n.ID, Body: n.Body}}
 	j.Payload, j.Headers = bytes.Clone(n.Body.Payload), maps.Clone(n.Body.Headers)
 	j.Timeout, j.Retention, j.Unique.TTL = upTo(j.Timeout), upTo(j.Retention), upTo(j.Unique.TTL)
+	j.DueAfter = upTo(j.DueAfter)
 	j.Backoff.Base, j.Backoff.Max = upTo(j.Backoff.Base), upTo(j.Backoff.Max)
 	j.Deadline = up(j.Deadline)
 	return j

@@ -32,11 +32,11 @@ func (t *settler) init() { t.poke = make(chan struct{}, 1) }
 
 // settleLocked notes how a lease of w ended.
 func (s *Server) settleLocked(w *worker, j *broker.Job, o broker.Outcome) {
-	s.settleAtLocked(w, j, o, time.Now())
+	s.settleAtLocked(w, broker.Settlement{Job: j, Outcome: o}, time.Now())
 }
 
-func (s *Server) settleAtLocked(w *worker, j *broker.Job, o broker.Outcome, now time.Time) {
-	w.done = append(w.done, broker.Settlement{Job: j, Outcome: o})
+func (s *Server) settleAtLocked(w *worker, item broker.Settlement, now time.Time) {
+	w.done = append(w.done, item)
 	if s.settler.unsettled++; s.settler.unsettled == 1 {
 		s.settler.answered = now
 	}

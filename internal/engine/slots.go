@@ -212,7 +212,8 @@ func (s *Server) leaveLocked(i int, r *Run, outcome broker.Outcome) {
 	if r.InTx {
 		s.inTx.add(r.Job)
 	}
-	s.settleAtLocked(r.worker, r.Job, r.leave(outcome), now)
+	s.settleAtLocked(r.worker, broker.Settlement{Job: r.Job, Outcome: r.leave(outcome), Waited: s.waitedLocked(r),
+		Ran: measured(now.Sub(r.started))}, now)
 	s.checkEmptyLocked()
 }
 

@@ -46,6 +46,13 @@ type MetricsConfig struct {
 	// what was counted under them goes on being reported.
 	Keys int
 
+	// Messaging adds the metrics of OpenTelemetry's conventions for messaging
+	// systems, v1.43, for tools that know these: messaging.client.sent.messages,
+	// messaging.client.consumed.messages, messaging.client.operation.duration and
+	// messaging.process.duration. Their names follow the conventions, which are not
+	// stable yet; they are not in MetricTable.
+	Messaging bool
+
 	// MaxTypes and MaxQueues bound the values of these labels in the same way.
 	// Zero means 100 and 50.
 	MaxTypes, MaxQueues int
@@ -64,6 +71,7 @@ type Metrics struct {
 	cfg         MetricsConfig
 	series      *registry
 	instruments instruments
+	messaging   *messaging          // nil unless it was asked for
 	commands    map[string]*command // by method
 	local       local
 	relays      relays
@@ -96,6 +104,12 @@ func NewMetrics(cfg MetricsConfig) (*Metrics, error) {
 	if err := m.instruments.init(meter); err != nil {
 		return nil, fmt.Errorf("middleware: metrics: %w", err)
 	}
+	if cfg.Messaging {
+		var err error
+		if m.messaging, err = newMessaging(meter, m.series.queue); err != nil {
+			return nil, fmt.Errorf("middleware: metrics: %w", err)
+		}
+	}
 	if cfg.Broker != nil {
 		m.commands = newCommands()
 		m.broker = broker.Wrap(cfg.Broker, m.measure)
@@ -118,17 +132,22 @@ func (m *Metrics) Broker() broker.Broker { return m.broker }
 // or limits runs.
 func (m *Metrics) Middleware() jobs.Middleware {
 	return func(next jobs.Handler) jobs.Handler {
-		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
+		return jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) (err error) {
 			record := job.Record()
 			s := m.series.of(record.Queue, &record.Body)
 			started := time.Now()
 			s.running.Add(1)
 			m.begun(ctx, s, record, started)
+			returned := false
 			defer func() { // also of a panic
 				s.running.Add(-1)
-				m.instruments.run.Record(ctx, time.Since(started).Seconds(), s.record...)
+				took := time.Since(started)
+				m.instruments.run.Record(ctx, took.Seconds(), s.record...)
+				m.messaging.ran(ctx, record.Queue, took, err != nil || !returned)
 			}()
-			return next.ProcessJob(ctx, job)
+			err = next.ProcessJob(ctx, job)
+			returned = true
+			return err
 		})
 	}
 }
@@ -188,7 +207,8 @@ func (m *Metrics) Enqueue() jobs.EnqueueMiddleware {
 			}
 			began := time.Now()
 			next(ctx, batch)
-			took := time.Since(began).Seconds()
+			took := time.Since(began)
+			m.messaging.enqueued(ctx, batch, took)
 			result := &m.instruments.ok
 			for _, o := range batch {
 				s := m.series.of(o.Queue, &o.Body)
@@ -202,7 +222,7 @@ func (m *Metrics) Enqueue() jobs.EnqueueMiddleware {
 					m.instruments.refused.Add(ctx, 1, s.with(labelReason, refusal(o.Err))...)
 				}
 			}
-			m.instruments.enqueue.Record(ctx, took, *result...)
+			m.instruments.enqueue.Record(ctx, took.Seconds(), *result...)
 		}
 	}
 }

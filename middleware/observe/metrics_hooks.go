@@ -32,6 +32,7 @@ func (m *Metrics) claimed(e jobs.ClaimEvent) {
 		options = m.instruments.waited
 	}
 	m.instruments.claim.Record(ctx, e.Took.Seconds(), options...)
+	m.messaging.claimed(&e)
 	if e.Err == nil && !e.Now.IsZero() {
 		m.local.offset.Store(int64(time.Until(e.Now)))
 		m.local.timed.Store(true)
@@ -91,6 +92,7 @@ func (m *Metrics) worker(e jobs.WorkerEvent) {
 func (m *Metrics) settled(e jobs.SettleEvent) {
 	ctx := context.Background()
 	m.instruments.settle.Record(ctx, e.Took.Seconds())
+	m.messaging.settled(&e)
 	answered := len(e.Verdicts) == len(e.Items)
 	if !answered && !errors.Is(e.Err, broker.ErrLeaseLost) && !errors.Is(e.Err, broker.ErrWorkerGone) {
 		return // it will be sent again

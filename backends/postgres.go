@@ -52,6 +52,22 @@ func migratePostgres(ctx context.Context, l location) error {
 	return pgbroker.Migrate(ctx, pool, schema)
 }
 
+// PostgresPool makes the pool that a Postgres URL asks for, for programs that read
+// something else there, and returns the URL's schema beside it. The caller closes the
+// pool.
+func PostgresPool(ctx context.Context, url string) (pool *pgxpool.Pool, schema string, err error) {
+	l, err := parse(url)
+	if err == nil && l.backend() != postgresBackend {
+		err = refuse("scheme", "is not one of Postgres; write postgres://user:password@host:port/database?schema=…")
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	schema = l.take("schema")
+	pool, err = newPool(ctx, l)
+	return pool, schema, err
+}
+
 func newPool(ctx context.Context, l location) (*pgxpool.Pool, error) {
 	config, err := poolConfig(l)
 	if err != nil {

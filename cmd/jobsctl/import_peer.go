@@ -16,11 +16,11 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// imports is import with the verb that reads another framework's store.
+// imports is import with the verbs that read other frameworks' stores.
 func (a *app) imports() *cobra.Command {
 	cmd := a.importJobs()
-	cmd.Short = "Import exported jobs, or those of asynq"
-	cmd.AddCommand(a.importAsynq())
+	cmd.Short = "Import exported jobs, or those of asynq or River"
+	cmd.AddCommand(a.importAsynq(), a.importRiver())
 	return cmd
 }
 

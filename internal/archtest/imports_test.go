@@ -44,6 +44,7 @@ var rules = []rule{
 		never: append([]string{"backends/..."}, drivers...)},
 	{of: "inspect/...", may: []string{"broker", "internal/...", "github.com/oklog/ulid/..."}, never: append([]string{"backends/..."}, drivers...)},
 	{of: "compat/asynqdata", may: []string{"", "broker", "schedule", "github.com/redis/...", "google.golang.org/protobuf/..."}},
+	{of: "compat/riverdata", may: []string{"broker", "github.com/jackc/..."}},
 	{of: "middleware/...", never: append([]string{"backends/..."}, drivers...)},
 	{of: "middleware", never: []string{"go.opentelemetry.io/...", "github.com/klauspost/..."}},
 	{of: "middleware/payload", never: []string{"go.opentelemetry.io/..."}},

@@ -67,6 +67,15 @@ var durableMutants = []mutant{
 			}
 		})
 	}),
+	forgets("totals", func(p *patched, gone func() bool) {
+		change(&p.queues, nil, func(_ *broker.QueuesRequest, a *broker.QueuesReply) {
+			for i := range a.Queues {
+				if gone() {
+					a.Queues[i].Totals = broker.Totals{}
+				}
+			}
+		})
+	}),
 	forgets("workers that ended", func(p *patched, gone func() bool) {
 		change(&p.renew, nil, func(_ *broker.RenewRequest, a *broker.Renewed) { a.Lost = a.Lost && !gone() })
 	}),

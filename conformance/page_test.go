@@ -52,7 +52,7 @@ func newColumn(r conformance.Report) column {
 
 // title is what people call the column: "redis on a cluster".
 func (c column) title() string {
-	names := map[string]string{"membroker": "memory", "redisbroker": "redis", "pgbroker": "postgres"}
+	names := map[string]string{"membroker": "memory", "filebroker": "file", "redisbroker": "redis", "pgbroker": "postgres"}
 	name := names[c.Backend]
 	if name == "" {
 		name = c.Backend
@@ -169,7 +169,7 @@ func update(t *testing.T, columns []column, memory conformance.Report, dir strin
 		columns = slices.DeleteFunc(columns, func(c column) bool { return c.Backend == r.Backend && c.Test == r.Test })
 		columns = append(columns, newColumn(r))
 	}
-	order := []string{"membroker", "redisbroker", "pgbroker"}
+	order := []string{"membroker", "filebroker", "redisbroker", "pgbroker"}
 	slices.SortFunc(columns, func(a, b column) int {
 		if a.Backend != b.Backend {
 			return slices.Index(order, a.Backend) - slices.Index(order, b.Backend)

@@ -12,7 +12,7 @@ import (
 // and not know it.
 var durableRules = []Rule{
 	{"Durable/EveryKindOfRecordOutlivesARestart", "§26",
-		"After a restart jobs in every state, leases, workers, settle numbers, remembered IDs, unique keys, cancel requests, keys, policies and marks are what they were.", nil, func(c *check) {
+		"After a restart jobs in every state, leases, workers, settle numbers, remembered IDs, unique keys, cancel requests, keys, policies, totals and marks are what they were.", nil, func(c *check) {
 			w := c.everyState()
 			v, ended := c.worker("v"), c.worker("ended")
 			ended.retire()
@@ -51,7 +51,7 @@ var durableRules = []Rule{
 			for _, id := range ids {
 				before[id] = c.find(id)
 			}
-			policy, counts := c.policy(broker.PolicyRequest{}), c.counted(c.q).Counts
+			policy, counted := c.policy(broker.PolicyRequest{}), c.counted(c.q)
 			lapse := w.renew()
 
 			c.restart()
@@ -61,9 +61,10 @@ var durableRules = []Rule{
 				c.same("job "+id, c.find(id), before[id])
 			}
 			for _, state := range broker.States() {
-				c.same("count of "+state.String()+" jobs", c.counted(c.q).Counts[state], counts[state])
-				c.same("listed "+state.String()+" jobs", int64(len(c.list(broker.Query{State: state, Suppressed: true}))), counts[state])
+				c.same("count of "+state.String()+" jobs", c.counted(c.q).Counts[state], counted.Counts[state])
+				c.same("listed "+state.String()+" jobs", int64(len(c.list(broker.Query{State: state, Suppressed: true}))), counted.Counts[state])
 			}
+			c.same("totals", c.counted(c.q).Totals, counted.Totals)
 			c.same("found by key", idsOf(c.list(broker.Query{Key: "tenant"})), []string{"keyed"})
 			c.same("policy", c.policy(broker.PolicyRequest{}), policy)
 			c.that(c.policy(broker.PolicyRequest{Queue: "paused"}).Paused, "the paused queue\ngot  resumed\nwant it paused")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
 // Claim settles what comes with it and leases jobs, in one step. With a Wait
@@ -68,7 +69,8 @@ func (q *queue) promote(now time.Time) {
 	free, next := q.free(q.policy.RetryRate, &q.retries)
 	for j := q.nextDueJob(free > 0); j != nil && reached(now, j.RunAt); j = q.nextDueJob(free > 0) {
 		if j.State == broker.StateRetry && q.policy.RetryRate.Jobs > 0 {
-			q.retries.Take(1)
+			q.take(q.policy.RetryRate, &q.retries)
+			q.note(journal.Queues, "")
 			free--
 		}
 		q.move(j, broker.OnDue, broker.StatePending, time.Time{})
@@ -81,16 +83,23 @@ func (q *queue) promote(now time.Time) {
 	}
 }
 
-// free is how many starts a rate allows now, or when the next.
+// free is how many starts a rate allows now, or when the next. It changes nothing.
 func (q *queue) free(rate broker.Rate, b *broker.Bucket) (n int64, next time.Time) {
 	if rate.Jobs == 0 {
 		return math.MaxInt64, next
 	}
-	n, at := b.Free(rate, q.store.at.UnixMicro())
+	starts := *b
+	n, at := starts.Free(rate, q.store.at.UnixMicro())
 	if n == 0 {
 		next = broker.FromMicros(at)
 	}
 	return n, next
+}
+
+// take counts a start that a rate allows now.
+func (q *queue) take(rate broker.Rate, b *broker.Bucket) {
+	b.Free(rate, q.store.at.UnixMicro()) // what was saved up until now
+	b.Take(1)
 }
 
 // nextDueJob is the queue's next scheduled or retry job to be due, or nil; only a
@@ -165,13 +174,14 @@ func (q *queue) claim(w *worker, limit int, room *int, jobs []broker.Job) []brok
 	for ; limit > 0 && free > 0 && *room > 0 && q.claimable(); limit-- {
 		j := q.next()
 		if q.move(j, broker.OnClaim, broker.StateActive, time.Time{}); q.policy.Rate.Jobs > 0 {
-			q.starts.Take(1)
+			q.take(q.policy.Rate, &q.starts)
+			q.note(journal.Queues, "")
 			if free--; free == 0 {
 				_, q.opens = q.free(q.policy.Rate, &q.starts)
 			}
 		}
 		q.give(j, w)
-		q.totals.Claimed++
+		q.tally().Claimed++
 		if j.Unique.Mode == broker.UniqueUntilStarted {
 			q.freeKey(j)
 		}

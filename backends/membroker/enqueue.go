@@ -60,7 +60,7 @@ func (q *queue) undo(j *job) func() {
 		}
 		q.out(j)
 		if delete(q.jobs, j.ID); j.Epoch == 0 { // it was not restored
-			q.totals.Enqueued--
+			q.tally().Enqueued--
 		}
 		if delete(q.unique, j.Unique.Key); was {
 			q.unique[j.Unique.Key] = before

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
 var examinePlan = broker.ExaminePlan{
@@ -125,7 +126,10 @@ func (e *examiner) job(j *job) {
 			j.Key)
 	}
 	if j.CancelRequested && j.State != broker.StateActive {
-		e.found("cancel-without-lease", j.ID, func() { j.CancelRequested = false }, "it is %v and is asked to cancel", j.State)
+		e.found("cancel-without-lease", j.ID, func() {
+			j.CancelRequested = false
+			q.note(journal.Jobs, j.ID)
+		}, "it is %v and is asked to cancel", j.State)
 	}
 	if w := q.workers[j.Worker]; j.State == broker.StateActive && (w == nil || w.ended && !slices.Contains(q.orphans, w)) {
 		e.found("lease-of-unknown-worker", j.ID, func() { e.orphan(j) }, "it is active, and its worker %q is not known", j.Worker)
@@ -160,6 +164,7 @@ func (e *examiner) orphan(j *job) {
 		q.endWorker(w, e.req.Now)
 	}
 	j.Worker = w.ID
+	q.note(journal.Jobs, j.ID)
 	if w.Held = len(q.heldBy(w)); !slices.Contains(q.orphans, w) {
 		q.orphans = append(q.orphans, w)
 	}
@@ -245,7 +250,10 @@ func (e *examiner) worker(w *worker) {
 func (e *examiner) mark(s *Store, name string, m *mark) {
 	e.lapses(s.lapses, m.lapse, "mark-never-lapses")
 	if m.Fence > s.fence {
-		e.found("mark-fence-behind", name, func() { s.fence = m.Fence }, "its fence is %d, the last one given out is %d", m.Fence, s.fence)
+		e.found("mark-fence-behind", name, func() {
+			s.fence = m.Fence
+			s.note(journal.Fence, "", highest)
+		}, "its fence is %d, the last one given out is %d", m.Fence, s.fence)
 	}
 }
 

@@ -36,6 +36,7 @@ func (e *examiner) lane(l *lane) {
 	if h := l.head; h != nil && (q.jobs[h.ID] != h || h.lane != l || q.policy.Ordered == broker.OrderNone || q.passes(h)) {
 		e.found("key-head-wrong", l.name, func() {
 			l.head = nil
+			q.noteLane(l)
 			q.place(l)
 		}, "its jobs come after %q, which is gone or is no head", h.ID)
 	}

@@ -2,6 +2,7 @@ package membroker
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,16 +14,24 @@ import (
 // planted gives a corruption the queue of the population.
 func planted(plant func(q *queue)) func(testing.TB, broker.Broker) {
 	return func(_ testing.TB, b broker.Broker) {
-		s := b.(*Broker).store
+		memory, _ := broker.As[*Broker](b)
+		s := memory.store
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		plant(s.queues[examinetest.Queue])
+		j := s.journal.(kept)
+		clear(j)
+		maps.Copy(j, s.everything())
 	}
 }
 
 func TestExamine_EveryCorruptionIsFoundAndRepaired(t *testing.T) {
 	t.Parallel()
-	examinetest.Run(t, func(testing.TB) broker.Broker { return New() }, []examinetest.Corruption{
+	examinetest.Run(t, func(tb testing.TB) broker.Broker {
+		s, j := NewStore(), make(kept)
+		s.journal = j
+		return j.checked(tb, s)
+	}, []examinetest.Corruption{
 		{Name: "a scheduled job is in no order of time", Want: []string{"job-without-place scheduled"},
 			Plant: planted(func(q *queue) { q.states[broker.StateScheduled].Delete(q.jobs["scheduled"].entry()) })},
 		{Name: "a pending job is in no list", Want: []string{"job-without-place pending"},

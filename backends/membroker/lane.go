@@ -92,6 +92,7 @@ func (q *queue) laneOf(key string) *lane {
 		q.seq++
 		l = &lane{name: key, no: q.seq, rules: q.policy.OfKey(broker.Policy{}), until: never}
 		q.lanes.ReplaceOrInsert(named{key, l})
+		q.noteLane(l)
 	}
 	return l
 }
@@ -112,7 +113,8 @@ func (q *queue) judge(l *lane) (why broker.Block, until int64) {
 	case q.store.at.IsZero():
 		return broker.BlockRate, atOnce
 	}
-	if free, next := l.starts.Free(rules.Rate, q.store.at.UnixMicro()); free == 0 {
+	starts := l.starts
+	if free, next := starts.Free(rules.Rate, q.store.at.UnixMicro()); free == 0 {
 		return broker.BlockRate, next
 	}
 	return broker.BlockNone, never
@@ -220,10 +222,11 @@ func (q *queue) started(j *job) {
 	l := j.lane
 	if q.policy.Ordered != broker.OrderNone && l != q.keyless {
 		l.head = j
+		q.noteLane(l)
 	}
-	if rate := l.rules.Rate; rate.Jobs > 0 {
-		l.starts.Free(rate, q.store.at.UnixMicro())
-		l.starts.Take(1)
+	if l.rules.Rate.Jobs > 0 {
+		q.take(l.rules.Rate, &l.starts)
+		q.noteLane(l)
 	}
 }
 
@@ -290,6 +293,7 @@ func (q *queue) rule(l *lane) {
 	if now.Rate.Jobs == 0 {
 		l.starts = broker.Bucket{}
 	}
+	q.noteLane(l)
 	q.place(l)
 }
 
@@ -299,11 +303,11 @@ func (q *queue) forget(l *lane) {
 	if l == q.keyless || l.jobs > 0 || l.own != (broker.Policy{}) {
 		return
 	}
+	q.noteLane(l)
 	if rate, now := l.rules.Rate, q.store.at; rate.Jobs > 0 {
 		at := now // Prune looks again
-		if free := int64(0); !now.IsZero() {
-			free, _ = l.starts.Free(rate, now.UnixMicro())
-			if free > rate.Burst {
+		if !now.IsZero() {
+			if free, _ := q.free(rate, &l.starts); free > rate.Burst {
 				q.lanes.Delete(named{key: l.name})
 				return
 			}

@@ -148,12 +148,17 @@ func (l *life) outcome() broker.Outcome {
 func newLife(t *testing.T) *life {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	l := &life{Rand: rand.New(rand.NewPCG(seed, 0)), b: New(), now: time.Unix(1_800_000_000, 0),
-		names: []string{"a", "b", "c"}, leases: make(map[string][]broker.Job)}
+	l := &life{Rand: rand.New(rand.NewPCG(seed, 0)), now: time.Unix(1_800_000_000, 0), leases: make(map[string][]broker.Job)}
 	t.Cleanup(func() { l.b.Close() })
+	l.on(t, New())
+	return l
+}
+
+// on begins the life on a store.
+func (l *life) on(t *testing.T, b *Broker) {
+	l.b, l.names = b, []string{"a", "b", "c"}
 	for _, w := range l.names {
 		_, err := l.b.Renew(t.Context(), broker.RenewRequest{Now: l.now, Worker: w, Queues: []string{"q", "r"}, Lease: 10 * time.Second, Register: true})
 		l.ok(t, err)
 	}
-	return l
 }

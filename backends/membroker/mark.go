@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
 // mark is a name that somebody holds; a free one is not stored (§24).
@@ -39,6 +40,7 @@ func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marke
 		if held = m.Owner == req.Owner; held {
 			s.fence++ // one counter for all names, so that it outlives every mark
 			m.Fence = s.fence
+			s.note(journal.Fence, "", highest)
 			s.extend(req.Name, m, later(now, req.TTL))
 		}
 	case broker.MarkKeep, broker.MarkSet:
@@ -63,11 +65,13 @@ func (b *Broker) Mark(ctx context.Context, req broker.MarkRequest) (broker.Marke
 }
 
 func (s *Store) extend(name string, m *mark, until time.Time) {
+	s.note(journal.Marks, "", name)
 	s.lapses.Delete(m.lapse)
 	m.Until, m.lapse = until, s.lapses.at(until, lapsedMark, name)
 }
 
 func (s *Store) free(name string) {
+	s.note(journal.Marks, "", name)
 	s.lapses.Delete(s.marks[name].lapse)
 	delete(s.marks, name)
 }

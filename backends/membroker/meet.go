@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
 // meet has a new job replace what the holder of its unique key is to do, or the
@@ -26,6 +27,8 @@ func (q *queue) meet(j *job, n *broker.NewJob, holder string, r *broker.Receipt,
 	if r.Holder = to.ID; to.Type != j.Type {
 		return true, broker.Duplicate(j.ID, to.ID)
 	}
+	q.note(journal.Bodies, to.ID)
+	q.note(journal.Jobs, to.ID)
 	q.count(to, -1)
 	to.CopyContent(&j.Body)
 	to.Payload, to.Headers = bytes.Clone(to.Payload), maps.Clone(to.Headers)
@@ -67,6 +70,7 @@ func (q *queue) follow(j *job, holder string, due, now time.Time) {
 	j.Holder, j.HeldFrom = broker.Behind(holder), from
 	h := q.unique[j.Unique.Key]
 	h.until, h.next = time.Time{}, j.ID
+	q.note(journal.Unique, j.Unique.Key)
 	q.unique[j.Unique.Key] = h
 }
 
@@ -109,6 +113,7 @@ func (q *queue) behind(h hold) *job {
 // the queue (§52).
 func (q *queue) dropKey(key string) {
 	h := q.unique[key]
+	q.note(journal.Unique, key)
 	delete(q.unique, key)
 	if j := q.behind(h); j != nil {
 		q.unique[key] = hold{id: j.ID, mode: h.mode}

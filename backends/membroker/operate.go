@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
 // Operate decides each Ref on its own, in order; the whole request is one
@@ -57,6 +58,8 @@ func (s *Store) operate(op *broker.Operation, ref broker.Ref, now time.Time) (st
 	case broker.OpReschedule:
 		q.reschedule(j, dueAt(op.Delay, op.RunAt, now), now)
 	case broker.OpEdit:
+		q.note(journal.Bodies, j.ID)
+		q.note(journal.Jobs, j.ID)
 		q.count(j, -1)
 		j.Payload = bytes.Clone(op.Payload)
 		if q.count(j, 1); j.State == broker.StateDead { // §28
@@ -73,6 +76,7 @@ func (s *Store) operate(op *broker.Operation, ref broker.Ref, now time.Time) (st
 			q.toFront(j)
 		}
 	case broker.OpSuppress, broker.OpUnsuppress:
+		q.note(journal.Jobs, j.ID)
 		q.count(j, -1)
 		j.Suppressed = op.Kind == broker.OpSuppress
 		q.count(j, 1)
@@ -85,13 +89,14 @@ func (s *Store) operate(op *broker.Operation, ref broker.Ref, now time.Time) (st
 func (q *queue) cancel(j *job, now time.Time) {
 	if j.State == broker.StateActive {
 		j.CancelRequested = true
+		q.note(journal.Jobs, j.ID)
 		q.store.emit(broker.Event{Kind: broker.EventCancel, Queue: q.name, ID: j.ID, State: j.State})
 		return
 	}
 	j.Head = j.Moved()
 	j.FinishedAt = up(now)
 	q.finish(j, broker.OnCancel, broker.StateCancelled, now)
-	q.totals.Cancelled++
+	q.tally().Cancelled++
 	q.store.emit(broker.Event{Kind: broker.EventSettled, Queue: q.name, ID: j.ID, State: broker.StateCancelled})
 }
 
@@ -138,6 +143,7 @@ func (s *Store) removeQueue(ref broker.Ref, now time.Time) error {
 	for _, w := range slices.Clone(q.waiters) {
 		w.wake() // to learn that its worker is gone
 	}
+	q.noteAll()
 	delete(s.queues, ref.Queue)
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
 // Policy changes what the request sets, in one step. Setting something in a
@@ -22,12 +23,14 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 	if req.Key != "" {
 		l := q.laneOf(req.Key)
 		req.Apply(&l.own)
+		q.noteLane(l)
 		q.rule(l)
 		q.forget(l)
 		q.touch()
 		return l.own, nil
 	}
 	req.Apply(&q.policy)
+	q.note(journal.Queues, "")
 	if q.opens = (time.Time{}); q.policy.Rate.Jobs == 0 {
 		q.starts = broker.Bucket{}
 	}

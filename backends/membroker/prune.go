@@ -7,6 +7,7 @@ import (
 	"github.com/google/btree"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
 // lapse says that something can be removed at a time in microseconds. What is
@@ -76,6 +77,7 @@ func (b *Broker) Prune(ctx context.Context, req broker.PruneRequest) (broker.Pru
 		}
 	}
 	left := b.store.lapses.each(now, req.Max, func(x lapse) {
+		b.store.note(journal.Marks, "", x.name)
 		delete(b.store.marks, x.name)
 		got.Other++
 	})
@@ -107,14 +109,17 @@ func (q *queue) removeLapsed(x lapse, got *broker.Pruned, now time.Time) {
 		if now.Before(q.remembered[x.name].until) {
 			return
 		}
+		q.note(journal.Remembered, x.name)
 		delete(q.remembered, x.name)
 	case lapsedWindow:
 		if h, ok := q.unique[x.name]; !ok || h.mode != broker.UniqueWindow || now.Before(h.until) {
 			return
 		}
+		q.note(journal.Unique, x.name)
 		delete(q.unique, x.name)
 	case lapsedWorker:
 		w := q.workers[x.name]
+		q.note(journal.Workers, x.name)
 		if w.Held > 0 { // its jobs wait for a reclaim: look again
 			w.forget = q.lapses.at(later(now, broker.EndedWorkerSpan), lapsedWorker, w.ID)
 			return

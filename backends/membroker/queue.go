@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
 // job is a stored job: what callers are shown of it, and its positions in the
@@ -94,11 +95,12 @@ func (j *job) keyEntry() entry { return entry{at: j.lane.no, seq: j.born, job: j
 // add takes a new job in.
 func (q *queue) add(j *job, event broker.TransitionEvent, to broker.State, due time.Time) {
 	q.jobs[j.ID] = j
+	q.note(journal.Bodies, j.ID)
 	q.most = max(q.most, len(q.jobs))
 	j.lane = q.laneOf(j.Key)
 	j.lane.jobs++
 	if q.move(j, event, to, due); event == broker.OnEnqueue {
-		q.totals.Enqueued++
+		q.tally().Enqueued++
 	}
 	if j.born = j.seq; j.Key != "" {
 		q.keyed.ReplaceOrInsert(j.keyEntry())
@@ -109,6 +111,7 @@ func (q *queue) add(j *job, event broker.TransitionEvent, to broker.State, due t
 // job is due, zero in the states that know no such time.
 func (q *queue) move(j *job, event broker.TransitionEvent, to broker.State, due time.Time) {
 	q.check(j.State, event, to)
+	q.note(journal.Jobs, j.ID)
 	q.leave(j)
 	q.seq++
 	j.State, j.RunAt, j.seq = to, due, q.seq
@@ -125,6 +128,7 @@ func (q *queue) move(j *job, event broker.TransitionEvent, to broker.State, due 
 func (q *queue) settled(j *job) {
 	if l := j.lane; l.head == j && q.passes(j) {
 		l.head = nil
+		q.noteLane(l)
 	}
 	q.place(j.lane)
 	q.touch()
@@ -152,6 +156,7 @@ func (q *queue) leave(j *job) {
 }
 
 // toFront gives jobs that just became pending the first turns, in their order (§16).
+// The step that made them pending notes them.
 func (q *queue) toFront(jobs ...*job) {
 	for _, j := range slices.Backward(jobs) {
 		q.states[broker.StatePending].Delete(j.entry())
@@ -203,6 +208,8 @@ func (q *queue) drop(j *job, now time.Time, moved int64) {
 
 // out takes a job out of all lists.
 func (q *queue) out(j *job) {
+	q.note(journal.Bodies, j.ID)
+	q.note(journal.Jobs, j.ID)
 	q.leave(j)
 	j.State = broker.StateNone
 	q.settled(j)

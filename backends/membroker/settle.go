@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
 // Settle ends leases, each on its own; the whole request is one step. §3, §10.
@@ -62,6 +63,7 @@ func (s *Store) part(queue string, req *broker.SettleRequest) *part {
 			p.old, p.known = true, w.verdicts
 		default:
 			w.number, w.verdicts = req.Number, w.verdicts[:0]
+			p.queue.note(journal.Workers, w.ID)
 		}
 	}
 	return p
@@ -84,6 +86,7 @@ func (p *part) settle(item *broker.Settlement, req *broker.SettleRequest, now ti
 	case j == nil || j.State != broker.StateActive || j.Worker != req.Worker || j.Epoch != lease.Epoch:
 	case item.Outcome.Kind() == broker.OutcomeKeep:
 		to = item.Outcome.State()
+		p.queue.note(journal.Jobs, j.ID)
 		j.Head = ownHead(item.Outcome.Apply(j.Head, now, req.History))
 	default:
 		to = p.queue.end(j, broker.OnSettle, item, &lease.Head, req.History, now)
@@ -106,7 +109,7 @@ func (q *queue) end(j *job, event broker.TransitionEvent, item *broker.Settlemen
 		o = o.IfCancelRequested()
 	}
 	to := o.State()
-	q.totals.Ended(item, o)
+	q.tally().Ended(item, o)
 	j.CancelRequested = false
 	j.Head = ownHead(o.Apply(*head, up(now), history))
 	switch {

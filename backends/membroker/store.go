@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
 // Store holds jobs in memory. It is used through the brokers that Open
@@ -21,6 +22,9 @@ type Store struct {
 	lapses   lapses
 	watchers map[string][]*watcher // by queue
 	ahead    time.Duration         // of the store's clock; see Advance
+
+	journal journal.Journal // or nil; see OpenJournal
+	noted   []noted         // what this step may have changed
 }
 
 // NewStore makes an empty store.
@@ -106,6 +110,7 @@ func (b *Broker) usable(ctx context.Context, op string) error {
 // end ends an atomic step, waking who can claim what it left.
 func (b *Broker) end() {
 	b.store.wake()
+	b.store.record()
 	b.store.mu.Unlock()
 }
 
@@ -115,6 +120,7 @@ func (s *Store) queue(name string) *queue {
 	if q == nil {
 		q = newQueue(s, name)
 		s.queues[name] = q
+		q.note(journal.Queues, "")
 	}
 	return q
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
 // hold is a unique key's holder (§19).
@@ -24,6 +25,7 @@ func (q *queue) holderOf(key string, now time.Time) (id string, held bool) {
 // takeKey gives a job its unique key, which nobody else holds.
 func (q *queue) takeKey(j *job, now time.Time) {
 	u := j.Unique
+	q.note(journal.Unique, u.Key)
 	h := hold{id: j.ID, mode: u.Mode}
 	if u.TTL > 0 {
 		h.until = later(now, u.TTL)
@@ -63,6 +65,7 @@ func (q *queue) rememberInto(id string, now time.Time, p past) {
 	}
 	p.until = later(now, span)
 	q.remembered[id] = p
+	q.note(journal.Remembered, id)
 	q.lapses.at(p.until, lapsedID, id)
 }
 

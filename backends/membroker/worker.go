@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
 // worker is what one queue knows of a worker (§6): what it said of itself, until
@@ -59,6 +60,7 @@ func (q *queue) heldBy(w *worker) (jobs []*job) {
 // endWorker makes a worker's ID dead. What it still holds stays its own until
 // it is settled or reclaimed (§8, §10).
 func (q *queue) endWorker(w *worker, now time.Time) {
+	q.note(journal.Workers, w.ID)
 	*w = worker{WorkerInfo: broker.WorkerInfo{ID: w.ID, Held: w.Held}, ended: true}
 	w.forget = q.lapses.at(later(now, broker.EndedWorkerSpan), lapsedWorker, w.ID)
 	if q.workers[w.ID] = w; w.Held > 0 {
@@ -98,6 +100,7 @@ func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Ren
 
 func (q *queue) renew(req *broker.RenewRequest, got *broker.Renewed, now time.Time) {
 	w := q.workers[req.Worker]
+	q.note(journal.Workers, req.Worker)
 	if w == nil {
 		w = &worker{WorkerInfo: broker.WorkerInfo{ID: req.Worker}}
 		q.workers[req.Worker] = w

@@ -27,12 +27,13 @@ type rule struct {
 }
 
 // The drivers of the stores: who does not use a store does not compile its driver.
-var drivers = []string{"github.com/redis/...", "github.com/jackc/..."}
+var drivers = []string{"github.com/redis/...", "github.com/jackc/...", "go.etcd.io/bbolt/..."}
 
 var rules = []rule{
 	{of: "broker", may: []string{}},
 	{of: "internal/engine", may: []string{"broker", "internal/guard", "internal/sleep"}},
-	{of: "backends/membroker/...", may: []string{"broker", "backends/membroker/...", "github.com/google/btree"}},
+	{of: "backends/membroker/...", may: []string{"broker", "backends/membroker/...", "internal/journal", "github.com/google/btree"}, never: drivers},
+	{of: "backends/filebroker/...", may: []string{"broker", "backends/membroker", "internal/journal", "go.etcd.io/bbolt/..."}},
 	{of: "backends/redisbroker/...", may: []string{"broker", "backends/redisbroker/...", "internal/guard", "internal/plaintime", "github.com/redis/..."}},
 	{of: "backends/pgbroker/...", may: []string{"broker", "backends/pgbroker/...", "internal/guard", "github.com/jackc/...", "github.com/pressly/goose/..."}},
 	{of: "backends/shardbroker/...", may: []string{"broker"}}, // brokers are handed to it

@@ -1,0 +1,227 @@
+package membroker
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// form is a record that is written or, with reads, read: the same fields in the same
+// order, so that one function does both. A field that a record lacks, since it was
+// written before there was such a field, is zero.
+type form struct {
+	b     []byte
+	reads bool
+	err   error
+}
+
+func (f *form) int(v *int64) {
+	if !f.reads {
+		f.b = binary.AppendVarint(f.b, *v)
+		return
+	}
+	n, size := binary.Varint(f.b)
+	if size <= 0 {
+		f.cut()
+	}
+	*v, f.b = n, f.b[max(size, 0):]
+}
+
+// cut ends the reading of a record. One that is over between two fields is a short one.
+func (f *form) cut() {
+	if len(f.b) > 0 && f.err == nil {
+		f.err = broker.ErrMalformed
+	}
+	f.b = nil
+}
+
+func (f *form) bytes(p *[]byte) {
+	n := int64(len(*p))
+	f.int(&n)
+	switch {
+	case !f.reads:
+		f.b = append(f.b, *p...)
+	case n < 0 || n > int64(len(f.b)):
+		f.b, f.err = nil, broker.ErrMalformed
+	case n > 0:
+		*p, f.b = append([]byte(nil), f.b[:n]...), f.b[n:]
+	}
+}
+
+func (f *form) text(s *string) {
+	if !f.reads {
+		f.b = append(binary.AppendVarint(f.b, int64(len(*s))), *s...)
+		return
+	}
+	var p []byte
+	f.bytes(&p)
+	*s = string(p)
+}
+
+func (f *form) time(t *time.Time) {
+	us := broker.Micros(*t)
+	if f.int(&us); f.reads {
+		*t = broker.FromMicros(us)
+	}
+}
+
+func (f *form) flag(b *bool) {
+	n := int64(0)
+	if *b {
+		n = 1
+	}
+	f.int(&n)
+	*b = n != 0
+}
+
+// small is form.int for a number of another type.
+func small[T broker.State | broker.UniqueMode](f *form, v *T) {
+	n := int64(*v)
+	f.int(&n)
+	*v = T(n)
+}
+
+func (f *form) bucket(b *broker.Bucket) {
+	f.int(&b.At)
+	f.int(&b.Used)
+}
+
+// policy has the rules that are set, by name.
+func (f *form) policy(p *broker.Policy) {
+	set := int64(0)
+	for _, r := range broker.Rules() {
+		if r.Of(p) != 0 {
+			set++
+		}
+	}
+	f.int(&set)
+	if f.reads {
+		f.readPolicy(p, set)
+		return
+	}
+	for _, r := range broker.Rules() {
+		if v := r.Of(p); v != 0 {
+			name := r.Name
+			f.text(&name)
+			f.int(&v)
+		}
+	}
+}
+
+func (f *form) readPolicy(p *broker.Policy, set int64) {
+	known := make(map[string]*broker.Rule)
+	for _, r := range broker.Rules() {
+		known[r.Name] = r
+	}
+	for ; set > 0 && f.err == nil; set-- {
+		name, v := "", int64(0)
+		f.text(&name)
+		f.int(&v)
+		if r := known[name]; r != nil {
+			r.Set(p, v)
+		} else if f.err == nil {
+			f.err = fmt.Errorf("%w: the rule %q of a policy", broker.ErrNewerForm, name)
+		}
+	}
+}
+
+func (m *mark) form(f *form) {
+	f.text(&m.Owner)
+	f.bytes(&m.Value)
+	f.time(&m.Until)
+	f.int(&m.Fence)
+}
+
+func (q *queue) form(f *form) {
+	f.policy(&q.policy)
+	f.bucket(&q.starts)
+	f.bucket(&q.retries)
+	t := &q.totals
+	for _, n := range []*int64{&t.Enqueued, &t.Claimed, &t.Completed, &t.Failed, &t.Retried, &t.Dead, &t.Crashed, &t.Cancelled, &t.Expired,
+		&t.Waits, &t.WaitedMicros, &t.Runs, &t.RanMicros} {
+		f.int(n)
+	}
+}
+
+// form of a key returns the ID of its head.
+func (l *lane) form(f *form, head string) string {
+	f.int(&l.no)
+	f.policy(&l.own)
+	f.bucket(&l.starts)
+	if l.head != nil {
+		head = l.head.ID
+	}
+	f.text(&head)
+	lapses := l.lapse != (lapse{})
+	f.flag(&lapses)
+	if f.int(&l.lapse.at); lapses {
+		l.lapse.what, l.lapse.name = lapsedKey, l.name
+	}
+	return head
+}
+
+func (w *worker) form(f *form) {
+	info := broker.AppendWorkerInfo(nil, &w.WorkerInfo)
+	f.bytes(&info)
+	f.time(&w.Until)
+	f.flag(&w.ended)
+	f.int(&w.forget.at)
+	f.int(&w.number)
+	verdicts := make([]byte, len(w.verdicts))
+	for i, v := range w.verdicts {
+		verdicts[i] = byte(v)
+	}
+	f.bytes(&verdicts)
+	if !f.reads || f.err != nil {
+		return
+	}
+	w.WorkerInfo, f.err = broker.ParseWorkerInfo(info, w.ID, w.Until, 0)
+	for _, v := range verdicts {
+		w.verdicts = append(w.verdicts, broker.State(v))
+	}
+}
+
+func (j *job) bodyForm(f *form) {
+	if !f.reads {
+		f.b = broker.AppendBody(f.b, &j.Body)
+		return
+	}
+	if j.Body, f.err = broker.ParseBody(append([]byte(nil), f.b...)); f.err == nil && j.Body.Newer() {
+		f.err = fmt.Errorf("%w: a field of a job's body", broker.ErrNewerForm)
+	}
+	f.b = nil
+}
+
+func (j *job) form(f *form) {
+	var head []byte
+	if !f.reads {
+		head = broker.AppendHead(nil, j.State, &j.Head)
+	}
+	if f.bytes(&head); f.reads && f.err == nil {
+		j.State, j.Head, f.err = broker.ParseHead(head)
+	}
+	f.time(&j.CreatedAt)
+	f.time(&j.RunAt)
+	f.text(&j.Worker)
+	f.text(&j.Holder)
+	small(f, &j.HeldFrom)
+	f.flag(&j.CancelRequested)
+	f.int(&j.seq)
+	f.int(&j.born)
+	f.int(&j.lapse.at)
+}
+
+func (h *hold) form(f *form) {
+	f.text(&h.id)
+	small(f, &h.mode)
+	f.time(&h.until)
+	f.text(&h.next)
+}
+
+func (p *past) form(f *form) {
+	f.time(&p.until)
+	f.int(&p.moved)
+	f.text(&p.into)
+}

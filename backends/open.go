@@ -8,6 +8,12 @@
 //
 // keeps the jobs in this process. Each Open gives a store of its own.
 //
+//	file:jobs.db
+//	file:///var/lib/app/jobs.db
+//
+// keeps them in a file, which is made if it is not there. One process at a time has it
+// open; in it, each Open gives a handle on the same store. See filebroker.Open.
+//
 //	redis://user:password@host:port/database?prefix=jobs&buckets=64
 //	rediss://…                                       the same over TLS
 //	redis+unix:///path/to/socket?db=0                a Unix socket
@@ -48,6 +54,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/seed81422ce9/jobs/backends/filebroker"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -74,6 +81,12 @@ func open(ctx context.Context, l location) (broker.Broker, error) {
 		return openRedis(ctx, l)
 	case postgresBackend:
 		return openPostgres(ctx, l)
+	case fileBackend:
+		b, err := filebroker.Open(l.path)
+		if err != nil {
+			return nil, err // which is no nil *filebroker.Broker
+		}
+		return b, nil
 	}
 	if l.authority+l.path != "" || len(l.params) > 0 {
 		return nil, refuse("memory", "names something behind memory://; a store in memory has no name and no parameters")
@@ -104,12 +117,13 @@ const (
 	redisBackend
 	postgresBackend
 	shardsBackend
+	fileBackend
 )
 
 // schemes are the accepted schemes.
 var schemes = map[string]backend{
-	"memory": memoryBackend,
-	"redis":  redisBackend, "rediss": redisBackend, "redis+unix": redisBackend,
+	"memory": memoryBackend, "file": fileBackend,
+	"redis": redisBackend, "rediss": redisBackend, "redis+unix": redisBackend,
 	"redis+cluster": redisBackend, "rediss+cluster": redisBackend, "redis+sentinel": redisBackend, "rediss+sentinel": redisBackend,
 	"postgres": postgresBackend, "postgresql": postgresBackend,
 	"shards": shardsBackend,

@@ -21,7 +21,9 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 func TestOpen_EveryKindOfURLOpensAStore(t *testing.T) {
 	t.Parallel()
 	for name, place := range map[string]func(t *testing.T) string{
-		"memory": func(*testing.T) string { return "memory://" },
+		"memory":  func(*testing.T) string { return "memory://" },
+		"file":    func(t *testing.T) string { return "file:" + t.TempDir() + "/jobs%20of%20today.db" },
+		"file://": func(t *testing.T) string { return "file://" + t.TempDir() + "/jobs.db" },
 		"shards": func(t *testing.T) string {
 			q := url.Values{"north": {testenv.RedisPlace(t)}, "south": {testenv.PostgresPlace(t)}, "west": {"memory://"},
 				"leave": {"west"}, "at": {"2026-01-31T12:00:00Z"}}

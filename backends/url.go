@@ -11,7 +11,7 @@ import (
 
 // forms are the accepted URLs, for errors.
 const forms = "redis://, rediss://, redis+unix://, redis+cluster://, rediss+cluster://, redis+sentinel://, rediss+sentinel://, " +
-	"postgres://, postgresql://, shards:// or memory://"
+	"postgres://, postgresql://, shards://, memory:// or file:"
 
 // An error about a URL quotes no part of it. A password with a special
 // character that is not percent-encoded may stand anywhere: behind the host's
@@ -29,8 +29,11 @@ type location struct {
 }
 
 func parse(raw string) (location, error) {
-	scheme, rest, ok := strings.Cut(raw, "://")
-	scheme = strings.ToLower(scheme)
+	scheme, rest, ok := strings.Cut(raw, ":")
+	if scheme = strings.ToLower(scheme); schemes[scheme] == fileBackend {
+		return parseFile(rest)
+	}
+	rest, ok = strings.CutPrefix(rest, "//")
 	if _, known := schemes[scheme]; !ok || !known {
 		return location{}, refuse("scheme", "is missing or unknown; begin with %s", forms)
 	}
@@ -52,6 +55,22 @@ func parse(raw string) (location, error) {
 		return location{}, refuse("port", "is no number from 1 to 65535; write user:password@host:port")
 	}
 	return location{scheme: scheme, authority: authority, path: path, params: params}, nil
+}
+
+// parseFile reads what is behind file: a path, or //, no host, and an absolute path.
+func parseFile(rest string) (location, error) {
+	path, ok := strings.CutPrefix(rest, "//")
+	if ok && !strings.HasPrefix(path, "/") {
+		return location{}, refuse("file", "names a host; write file:name.db for a relative path, file:///path/name.db for an absolute one")
+	}
+	if !ok {
+		path = rest
+	}
+	name, err := url.PathUnescape(path)
+	if err != nil || name == "" || strings.ContainsAny(path, "?#") {
+		return location{}, refuse("file", "names no file or has ? # %% in it; write file:name.db, these characters percent-encoded (%%3F %%23 %%25)")
+	}
+	return location{scheme: "file", path: name}, nil
 }
 
 // validPorts reports whether every host's port, if it has one, is a number.

@@ -1,0 +1,299 @@
+package filebroker
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+	bolterrors "go.etcd.io/bbolt/errors"
+
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/journal"
+)
+
+// file is a file that this process has open, and what is in it.
+type file struct {
+	writer
+	db    *bolt.DB
+	store *membroker.Store
+	info  os.FileInfo
+	users int // handles, under opened
+}
+
+// opened are the files that this process has open.
+var opened struct {
+	sync.Mutex
+	files []*file
+}
+
+// enter counts one more user of a file, which it opens for the first.
+func enter(path string, noSync bool) (*file, error) {
+	opened.Lock()
+	defer opened.Unlock()
+	if info, err := os.Stat(path); err == nil {
+		for _, f := range opened.files {
+			if os.SameFile(f.info, info) {
+				f.users++
+				return f, nil
+			}
+		}
+	}
+	f, err := openFile(path, noSync)
+	if err != nil {
+		return nil, err
+	}
+	f.users = 1
+	opened.files = append(opened.files, f)
+	return f, nil
+}
+
+// leave counts one user less, and closes the file after the last.
+func (f *file) leave() error {
+	opened.Lock()
+	defer opened.Unlock()
+	if f.users--; f.users > 0 {
+		return nil
+	}
+	opened.files = slices.DeleteFunc(opened.files, func(o *file) bool { return o == f })
+	ctx, cancel := context.WithTimeout(context.Background(), broker.MaxClose)
+	defer cancel()
+	if err := f.synced(ctx); errors.Is(err, context.DeadlineExceeded) {
+		go func() { // when the disk answers
+			_ = f.synced(context.Background())
+			_ = f.db.Close()
+		}()
+		return err
+	}
+	return f.db.Close()
+}
+
+// layout is the version of how records are kept. It is in a part of the file of its own.
+const layout = "1"
+
+var (
+	layoutPart = []byte("github.com/seed81422ce9/jobs")
+	layoutKey  = []byte("layout")
+)
+
+// openFile opens a file that this process has not open, and reads it. What is wrong in
+// it may show as a panic of bbolt's, or as a fault of the mapped file.
+func openFile(path string, noSync bool) (f *file, err error) {
+	var handle *os.File
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if p := recover(); p != nil {
+			f, err = nil, damaged(path, p)
+		}
+		if err != nil && handle != nil {
+			unlock(handle)
+			_ = handle.Close()
+		}
+	}()
+	_, missing := os.Stat(path)
+	db, err := bolt.Open(path, 0o600, &bolt.Options{
+		Timeout:      time.Nanosecond, // the lock is tried once
+		FreelistType: bolt.FreelistMapType,
+		NoSync:       noSync,
+		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+			var err error
+			handle, err = os.OpenFile(name, flag, mode)
+			return handle, err
+		},
+	})
+	switch {
+	case errors.Is(err, bolterrors.ErrTimeout):
+		return nil, fmt.Errorf("%w: another process has %s open, and one at a time can; stop it, or use what it serves", broker.ErrUnavailable, path)
+	case errors.As(err, new(*os.PathError)):
+		return nil, err
+	case err != nil:
+		return nil, damaged(path, err)
+	}
+	f = &file{db: db}
+	f.commit = f.put
+	if f.info, err = handle.Stat(); err == nil {
+		err = f.prepare(path)
+	}
+	if err == nil {
+		f.store, err = membroker.OpenJournal(f)
+	}
+	if err == nil {
+		err = f.check(path)
+	}
+	if err == nil && missing != nil {
+		err = syncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		_ = db.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func damaged(path string, what any) error {
+	return fmt.Errorf("%w: %s is damaged, or no file of jobs: %v; put a backup in its place", broker.ErrMalformed, path, what)
+}
+
+// syncDir has the name of a new file outlive a power cut.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+// prepare makes the parts of a new file, and refuses one that is not ours.
+func (f *file) prepare(path string) error {
+	whole, own, foreign := true, "", false
+	err := f.db.View(func(tx *bolt.Tx) error {
+		if whole = tx.Size() <= f.info.Size(); !whole {
+			return nil
+		}
+		if b := tx.Bucket(layoutPart); b != nil {
+			own = string(b.Get(layoutKey))
+		}
+		return tx.ForEach(func([]byte, *bolt.Bucket) error {
+			foreign = true
+			return nil
+		})
+	})
+	switch {
+	case err != nil:
+		return err
+	case !whole:
+		return damaged(path, "its end is missing")
+	case own == layout:
+		return nil
+	case own != "":
+		return fmt.Errorf("%w: %s has the layout %s, this program reads %s", broker.ErrNewerForm, path, own, layout)
+	case foreign:
+		return damaged(path, "it has records of another program")
+	}
+	return f.db.Update(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucket(layoutPart)
+		if err == nil {
+			err = b.Put(layoutKey, []byte(layout))
+		}
+		for k := journal.Kind(1); k <= journal.Kinds && err == nil; k++ {
+			_, err = tx.CreateBucket([]byte(k.String()))
+		}
+		return err
+	})
+}
+
+// Load reads all records.
+func (f *file) Load(read func(journal.Record) error) error {
+	return f.db.View(func(tx *bolt.Tx) error {
+		for k := journal.Kind(1); k <= journal.Kinds; k++ {
+			part := tx.Bucket([]byte(k.String()))
+			if part == nil {
+				return damaged(f.db.Path(), fmt.Sprintf("it has no %v", k))
+			}
+			err := part.ForEach(func(key, value []byte) error {
+				value, ok := unsealed(k, key, value)
+				if !ok || part.Get(key) == nil { // Get looks at the keys of inner pages, too
+					return damaged(f.db.Path(), fmt.Sprintf("a record of the %v, %.64q, is not what was written", k, key))
+				}
+				return read(journal.Record{Kind: k, Key: key, Value: value})
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// check looks for pages that are in use and counted as free, which would be overwritten.
+// Load has read all pages in use before; bbolt's own check, in a goroutine that cannot
+// recover from a fault, would not get over all that may be wrong in them.
+func (f *file) check(path string) error {
+	return f.db.View(func(tx *bolt.Tx) error {
+		for id := 0; int64(id)*int64(f.db.Info().PageSize) < tx.Size(); id++ {
+			page, err := tx.Page(id)
+			if err != nil {
+				return err
+			}
+			if page.Type != "free" {
+				id += page.OverflowCount
+			}
+			if int64(id)*int64(f.db.Info().PageSize) >= tx.Size() {
+				return damaged(path, "a page has no end")
+			}
+		}
+		var found error
+		for err := range tx.Check(bolt.WithKVStringer(unread{})) {
+			found = cmp.Or(found, damaged(path, err))
+		}
+		return found
+	})
+}
+
+// unread has bbolt write messages without the keys, whose ends may be wrong.
+type unread struct{}
+
+func (unread) KeyToString([]byte) string   { return "" }
+func (unread) ValueToString([]byte) string { return "" }
+
+// put puts records on the disk, in one transaction.
+func (f *file) put(changed []journal.Record) error {
+	slices.SortStableFunc(changed, func(a, b journal.Record) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), bytes.Compare(a.Key, b.Key))
+	})
+	return f.db.Update(func(tx *bolt.Tx) error {
+		for i, r := range changed {
+			if i+1 < len(changed) && r.Kind == changed[i+1].Kind && bytes.Equal(r.Key, changed[i+1].Key) {
+				continue // it changed again
+			}
+			var err error
+			if part := tx.Bucket([]byte(r.Kind.String())); r.Value == nil {
+				err = part.Delete(r.Key)
+			} else {
+				err = part.Put(r.Key, sealed(r))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// sealed is the value of a record behind a checksum of the whole: bbolt checks its own
+// pages, and not what is in them.
+func sealed(r journal.Record) []byte {
+	p := make([]byte, sumSize, sumSize+len(r.Value))
+	binary.BigEndian.PutUint32(p, sum(r.Kind, r.Key, r.Value))
+	return append(p, r.Value...)
+}
+
+const sumSize = 4
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli) // which processors know
+
+func sum(k journal.Kind, key, value []byte) uint32 {
+	s := crc32.Update(uint32(k), castagnoli, key)
+	return crc32.Update(s, castagnoli, value)
+}
+
+// unsealed is the value that sealed put behind a checksum, if it is as it was then.
+func unsealed(k journal.Kind, key, p []byte) (value []byte, ok bool) {
+	if len(p) < sumSize {
+		return nil, false
+	}
+	value = p[sumSize:]
+	return value, binary.BigEndian.Uint32(p) == sum(k, key, value)
+}

@@ -1,0 +1,214 @@
+package filebroker
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// written is the path of a closed file with some jobs, and its bytes.
+func written(t *testing.T) (path string, content []byte) {
+	t.Helper()
+	path = newFile(t)
+	b := openTest(t, path)
+	var ids []string
+	for i := range 300 {
+		ids = append(ids, fmt.Sprint("job", i))
+	}
+	if err := errors.Join(register(b, "w"), enqueue(t.Context(), b, ids...)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := claim(b, "w", 100)
+	if err := errors.Join(err, complete(b, "w", 1, got.Jobs[:50]), b.Close()); err != nil {
+		t.Fatal(err)
+	}
+	content, err = os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, content
+}
+
+func overwrite(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// malformed checks that a file is refused as damaged, by its name, and not kept open.
+func malformed(t *testing.T, path, how string) {
+	t.Helper()
+	b, err := Open(path)
+	if err == nil {
+		b.Close()
+	}
+	if !errors.Is(err, broker.ErrMalformed) || !strings.Contains(err.Error(), path) {
+		t.Errorf("a file that %s: Open answers %v; want ErrMalformed with the file's name", how, err)
+	}
+}
+
+func TestOpen_AFileThatIsCutOffOrOfSomethingElseIsMalformed(t *testing.T) {
+	t.Parallel()
+	path, content := written(t)
+	for _, size := range []int{1, 100, 4096, 3 * 4096, len(content) / 3} {
+		overwrite(t, path, content[:size])
+		malformed(t, path, fmt.Sprintf("ends after %d of %d bytes", size, len(content)))
+	}
+	overwrite(t, path, bytes.Repeat([]byte("something else\n"), 10_000))
+	malformed(t, path, "is a text")
+	overwrite(t, path, make([]byte, len(content)))
+	malformed(t, path, "is all zeros")
+
+	other := newFile(t)
+	db, err := bolt.Open(other, 0o600, nil)
+	if err == nil {
+		err = db.Update(func(tx *bolt.Tx) error {
+			_, err := tx.CreateBucket([]byte("of another program"))
+			return err
+		})
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	malformed(t, other, "another program made")
+
+	overwrite(t, path, content)
+	b := openTest(t, path)
+	consistent(t, b)
+	if got := found(t, b, "job0", "job299"); got["job0"] != broker.StateCompleted || got["job299"] != broker.StatePending {
+		t.Errorf("the file as it was has the jobs %v", got)
+	}
+}
+
+// A byte that changed on the disk is found when the file is opened, wherever it matters.
+// The first two pages are left out: bbolt goes back a transaction if that of the last one
+// cannot be read, as after a power cut.
+func TestOpen_AChangedByteIsFoundOrHarmless(t *testing.T) {
+	t.Parallel()
+	path, content := written(t)
+	refused := 0
+	for at := 2 * os.Getpagesize(); at < len(content); at += 397 {
+		changed := bytes.Clone(content)
+		changed[at] ^= 0x55
+		overwrite(t, path, changed)
+		b, err := Open(path)
+		if err != nil {
+			if refused++; !errors.Is(err, broker.ErrMalformed) && !errors.Is(err, broker.ErrNewerForm) {
+				t.Errorf("byte %d is another: Open answers %v; want ErrMalformed", at, err)
+			}
+			continue
+		}
+		consistent(t, b)
+		info, err := b.Queues(t.Context(), broker.QueuesRequest{Names: []string{"q"}})
+		if err := errors.Join(err, b.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if n := info.Queues[0].Counts; n[broker.StateCompleted] != 50 || n[broker.StateActive] != 50 || n[broker.StatePending] != 200 {
+			t.Errorf("byte %d is another: the file opens, and has %v", at, n)
+		}
+	}
+	if refused < 20 {
+		t.Errorf("%d files were refused; the test changes nothing that matters", refused)
+	}
+}
+
+func TestOpen_AFileOfANewerVersionIsRefused(t *testing.T) {
+	t.Parallel()
+	path, _ := written(t)
+	db, err := bolt.Open(path, 0o600, nil)
+	if err == nil {
+		err = db.Update(func(tx *bolt.Tx) error { return tx.Bucket(layoutPart).Put(layoutKey, []byte("2")) })
+	}
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(path); !errors.Is(err, broker.ErrNewerForm) {
+		t.Errorf("Open answers %v; want ErrNewerForm", err)
+	}
+}
+
+func TestOpen_AFileThatCannotBeMadeAnswersTheErrorOfTheFileSystem(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := Open(filepath.Join(dir, "missing", "jobs.db")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("in a directory that is not there: %v; want os.ErrNotExist", err)
+	}
+	var of *os.PathError
+	if _, err := Open(dir); !errors.As(err, &of) {
+		t.Errorf("a directory: %v; want the error of opening it", err)
+	}
+}
+
+func TestOpen_HandlesOfAProcessShareTheFileAndTheLastOneClosesIt(t *testing.T) {
+	t.Parallel()
+	path := newFile(t)
+	a := openTest(t, path)
+	b := openTest(t, filepath.Join(filepath.Dir(path), ".", filepath.Base(path)))
+	if err := enqueue(t.Context(), a, "1"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := a.Close(); err != nil {
+			t.Errorf("closing a handle: %v", err)
+		}
+	}
+	if _, err := a.Ping(t.Context()); !errors.Is(err, broker.ErrClosed) {
+		t.Errorf("a closed handle answers %v", err)
+	}
+	if got := found(t, b, "1"); got["1"] != broker.StatePending {
+		t.Errorf("the other handle finds %v", got)
+	}
+	if err := b.Close(); err != nil {
+		t.Errorf("closing the last handle: %v", err)
+	}
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: 1})
+	if err != nil {
+		t.Fatalf("after the last handle was closed the file is not free: %v", err)
+	}
+	db.Close()
+}
+
+// What reached the memory by another way would not be on the disk.
+func TestBroker_HidesTheMemory(t *testing.T) {
+	t.Parallel()
+	b := openTest(t, newFile(t))
+	if _, ok := broker.As[*membroker.Broker](b); ok {
+		t.Error("broker.As finds the memory inside")
+	}
+	if got, ok := broker.As[*Broker](broker.Wrap(b, nil)); !ok || got != b {
+		t.Error("broker.As does not find the broker inside a wrapper")
+	}
+}
+
+func TestBroker_ABackupIsAFileAsOfThen(t *testing.T) {
+	t.Parallel()
+	b := openTest(t, newFile(t))
+	if err := enqueue(t.Context(), b, "1"); err != nil {
+		t.Fatal(err)
+	}
+	path := newFile(t)
+	to, err := os.Create(path)
+	if err == nil {
+		err = errors.Join(b.Backup(t.Context(), to), to.Close(), enqueue(t.Context(), b, "2"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := found(t, openTest(t, path), "1", "2"); len(got) != 1 || got["1"] != broker.StatePending {
+		t.Errorf("the backup has the jobs %v, want 1", got)
+	}
+	b.Close()
+	if err := b.Backup(t.Context(), to); !errors.Is(err, broker.ErrClosed) {
+		t.Errorf("a closed handle answers %v", err)
+	}
+}

@@ -1,0 +1,108 @@
+package filebroker
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"github.com/seed81422ce9/jobs/internal/journal"
+)
+
+// writer writes what steps changed, transaction by transaction: all steps that come
+// while one is being written share the next.
+type writer struct {
+	commit func([]journal.Record) error // has the records on the disk when it returns nil
+
+	mu      sync.Mutex
+	next    *batch // what the next transaction has; nil if there is nothing for it
+	last    *batch // that a step was added to
+	writing bool   // a goroutine is at work
+	failed  error  // of the first transaction that did; there is none after it
+}
+
+// batch is what one transaction has.
+type batch struct {
+	changed []journal.Record
+	done    chan struct{} // closed once it is on the disk, or failed
+	err     error         // as of then
+}
+
+// Append adds a step to the next transaction.
+func (w *writer) Append(changed []journal.Record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.next == nil {
+		w.next = &batch{done: make(chan struct{})}
+		w.last = w.next
+	}
+	w.next.changed = append(w.next.changed, changed...)
+	if !w.writing {
+		w.writing = true
+		go w.write()
+	}
+}
+
+// write writes transactions until there is nothing to write.
+func (w *writer) write() {
+	for b := w.take(); b != nil; b = w.take() {
+		if b.err = w.failure(); b.err == nil {
+			b.err = w.try(b.changed)
+		}
+		close(b.done)
+	}
+}
+
+func (w *writer) take() *batch {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	b := w.next
+	w.next, w.writing = nil, b != nil
+	return b
+}
+
+// try commits a transaction. A failing disk shows also as a fault of the mapped file.
+func (w *writer) try(changed []journal.Record) (err error) {
+	debug.SetPanicOnFault(true)
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%v", p)
+		}
+		if err != nil {
+			err = fmt.Errorf("writing the file failed: %w", err)
+			w.mu.Lock()
+			w.failed = err
+			w.mu.Unlock()
+		}
+	}()
+	return w.commit(changed)
+}
+
+// failure is what ended all writing, or nil.
+func (w *writer) failure() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failed
+}
+
+// synced returns once every step that was appended is on the disk. With an error it is
+// not known which are.
+func (w *writer) synced(ctx context.Context) error {
+	w.mu.Lock()
+	b := w.last
+	w.mu.Unlock()
+	if b == nil {
+		return nil
+	}
+	select {
+	case <-b.done:
+		return b.err
+	default:
+	}
+	select {
+	case <-b.done:
+		return b.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -175,13 +175,12 @@ func (q *queue) claim(w *worker, limit int, room *int, jobs []broker.Job) []brok
 		j := q.next()
 		if q.move(j, broker.OnClaim, broker.StateActive, time.Time{}); q.policy.Rate.Jobs > 0 {
 			q.take(q.policy.Rate, &q.starts)
-			q.note(journal.Queues, "")
 			if free--; free == 0 {
 				_, q.opens = q.free(q.policy.Rate, &q.starts)
 			}
 		}
 		q.give(j, w)
-		q.tally().Claimed++
+		q.tally().Claimed++ // which notes the starts, too
 		if j.Unique.Mode == broker.UniqueUntilStarted {
 			q.freeKey(j)
 		}

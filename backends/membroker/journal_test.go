@@ -179,7 +179,7 @@ func (k kept) checked(tb conformance.TB, s *Store) broker.Broker {
 		err := next(ctx)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if len(k) < 40 {
+		if len(k) < 100 {
 			if lacks := k.differences(s.everything()); lacks != "" {
 				tb.Errorf("%s changed records that it did not note:\n%s", c.Method, lacks)
 			}

@@ -29,6 +29,7 @@ func TestConfig_ErrorsOfAConfigurationNameTheFieldAndTheRemedy(t *testing.T) {
 		{"TypeConcurrency", Config{TypeConcurrency: map[string]int{"a": 0}}, `0 jobs of "a"`},
 		{"TypeConcurrency", Config{TypeConcurrency: map[string]int{"a*": -1}}, "use 1 or more"},
 		{"TypeConcurrency", Config{TypeConcurrency: map[string]int{"": 1}}, "empty"},
+		{"TypeConcurrency", Config{TypeConcurrency: map[string]int{"a:*:b": 1}}, "has a * before its end"},
 		{"Lease", Config{Lease: time.Millisecond}, "100ms"},
 		{"Lease", Config{Lease: -time.Second}, "100ms"},
 		{"Prefetch", Config{Prefetch: -2}, "NoPrefetch"},

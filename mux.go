@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-
-	"github.com/seed81422ce9/jobs/broker"
 )
 
 // ErrUnknownType is the error of a job whose type no pattern of a ServeMux
@@ -57,10 +55,10 @@ func (m *ServeMux) Use(chain ...Middleware) {
 
 // Handle registers the handler of pattern, inside of chain, whose first entry
 // is outermost. It panics if h is nil, if the pattern is registered already,
-// or if it is empty, longer than 255 bytes, not UTF-8 or contains control
-// characters.
+// if it has a * before its end, or if it is empty, longer than 255 bytes, not UTF-8
+// or contains control characters.
 func (m *ServeMux) Handle(pattern string, h Handler, chain ...Middleware) {
-	if err := broker.CheckName("pattern", pattern); err != nil {
+	if err := checkPattern(pattern); err != nil {
 		panic(fmt.Sprintf("jobs: ServeMux.Handle(%q): %v", pattern, err))
 	}
 	if f, ok := h.(HandlerFunc); h == nil || ok && f == nil {

@@ -3,6 +3,8 @@ package jobs
 import (
 	"slices"
 	"strings"
+
+	"github.com/seed81422ce9/jobs/broker"
 )
 
 // patternTable finds what belongs to a type: an exact pattern before the longest
@@ -45,6 +47,18 @@ func (t *patternTable[V]) find(typ string) (v V, pattern string, ok bool) {
 		}
 	}
 	return v, "", false
+}
+
+// checkPattern refuses a pattern that cannot be, and one whose * is not at its end:
+// there it would stand for itself, and no type is called so.
+func checkPattern(pattern string) error {
+	if err := broker.CheckName("pattern", pattern); err != nil {
+		return err
+	}
+	if i := strings.IndexByte(pattern, '*'); i >= 0 && i < len(pattern)-1 {
+		return broker.Invalid("pattern", "has a * before its end; a * stands for the rest of a type, as in %q", pattern[:i+1])
+	}
+	return nil
 }
 
 // patternsMeet reports whether some type matches both patterns.

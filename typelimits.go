@@ -36,7 +36,7 @@ func (s *Server) TypeLimits() []TypeLimit {
 // checkTypeConcurrency refuses limits that cannot be.
 func (cfg *Config) checkTypeConcurrency() error {
 	for pattern, n := range cfg.TypeConcurrency {
-		if err := broker.CheckName("pattern", pattern); err != nil {
+		if err := checkPattern(pattern); err != nil {
 			return broker.Invalid("TypeConcurrency", "has a pattern that cannot be: %v", err)
 		}
 		if n < 1 {

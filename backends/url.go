@@ -100,14 +100,51 @@ func (l *location) take(name string) string {
 	return v
 }
 
-// only refuses parameters beside the known ones.
+// only refuses parameters beside the known ones, and says which was probably meant.
 func (l *location) only(known []string) error {
 	for name := range l.params {
 		if !slices.Contains(known, name) {
+			if meant := nearest(name, known); meant != "" {
+				return refuse("parameter "+meant, "is not spelt so; known here: %s", strings.Join(known, ", "))
+			}
 			return refuse("parameters", "hold one that is not known; known here: %s", strings.Join(known, ", "))
 		}
 	}
 	return nil
+}
+
+// nearest is the known name from which another differs by a letter or two, or "".
+func nearest(name string, known []string) string {
+	for _, k := range known {
+		if distance(strings.ToLower(name), k) <= 2 {
+			return k
+		}
+	}
+	return ""
+}
+
+// distance is how many letters have to be added, removed or replaced to make b of a.
+func distance(a, b string) int {
+	if len(a) > len(b)+2 {
+		return len(a) - len(b) // a long one is not looked at
+	}
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		left := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			replaced := left
+			if a[i] != b[j] {
+				replaced++
+			}
+			left = row[j+1]
+			row[j+1] = min(replaced, left+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
 }
 
 // url writes the location down again, under the scheme that a driver knows.

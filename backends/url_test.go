@@ -45,6 +45,8 @@ func TestUrl_ABadURLIsRefusedWithThePartThatIsToBlame(t *testing.T) {
 		{"redis://localhost?replica_timeout=1", "parameter replica_timeout"},
 		{"redis://localhost?replica_timeout=1m", "replica timeout"},
 		{"redis://localhost?color=red", "parameters"},
+		{"redis://localhost?poolsize=5", "parameter pool_size"},
+		{"redis://localhost?Dial_Timout=5s", "parameter dial_timeout"},
 		{"redis://localhost?prefix=a&prefix=b", "parameters"},
 		{"redis://localhost?pre%zzfix=a", "parameters"},
 		{"redis://localhost?prefix=a#fragment", "percent-encode"},

@@ -78,7 +78,11 @@ func KnownTypes(patterns ...string) Check {
 	exact := make(map[string]bool)
 	var prefixes []string
 	for _, p := range patterns {
-		if prefix, ok := strings.CutSuffix(p, "*"); ok {
+		prefix, ok := strings.CutSuffix(p, "*")
+		if strings.Contains(prefix, "*") {
+			field.Refuse("KnownTypes", "has the pattern %q; a * stands for the rest of a type, at the end of a pattern alone", p)
+		}
+		if ok {
 			prefixes = append(prefixes, prefix)
 		} else {
 			exact[p] = true

@@ -3,6 +3,7 @@ package middleware_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -65,6 +66,16 @@ func TestValidate_ABadTaskIsRefusedAndTheOthersOfItsBatchAreStored(t *testing.T)
 	if passed != 2 {
 		t.Errorf("%d jobs went on to the rest of the chain, want the 2 that are fine", passed)
 	}
+}
+
+func TestValidate_RefusesAPatternThatNoTypeWasMeantToMatch(t *testing.T) {
+	t.Parallel()
+	defer func() {
+		if got := fmt.Sprint(recover()); !strings.Contains(got, `KnownTypes: invalid: has the pattern "report:*:daily"`) {
+			t.Errorf("the panic says %q", got)
+		}
+	}()
+	middleware.KnownTypes("email:*", "report:*:daily")
 }
 
 func TestValidate_ChecksNameFieldLimitAndRemedy(t *testing.T) {

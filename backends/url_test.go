@@ -25,6 +25,11 @@ func TestUrl_ABadURLIsRefusedWithThePartThatIsToBlame(t *testing.T) {
 		{"memory://shared", "memory"},
 		{"memory:///x", "memory"},
 		{"memory://?prefix=x", "memory"},
+		{"file:", "file"},
+		{"file://", "file"},
+		{"file://jobs.db", "file"},
+		{"file:jobs.db?mode=ro", "file"},
+		{"file:jobs%.db", "file"},
 
 		{"redis://localhost:port", "port"},
 		{"redis://localhost:0", "port"},
@@ -249,5 +254,8 @@ func TestOpen_NamesTheSchemesThatItKnows(t *testing.T) {
 		if !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), " "+scheme+"://") {
 			t.Errorf("the error about an unknown scheme does not name %s: %v", scheme, err)
 		}
+	}
+	if !strings.Contains(err.Error(), " file:") {
+		t.Errorf("the error about an unknown scheme does not name file: %v", err)
 	}
 }

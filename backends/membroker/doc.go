@@ -7,7 +7,7 @@
 //
 // A [Store] is what the brokers of several clients and servers share; each
 // [Broker] is one handle on it. [New] is for a program that needs one handle
-// only. Nothing survives the process.
+// only. Nothing survives the process; package filebroker keeps such a store in a file.
 //
 // # How to read it
 //
@@ -19,7 +19,8 @@
 // state. lane.go has the keys of a queue: what each may start, and whose turn it is. wait.go lets a claim sleep until there is something for it, worker.go has
 // the life of those who claim, operate.go the decisions of operators. The rest
 // looks on (find.go, queues.go, watch.go, examine.go) or stands beside jobs
-// (unique.go, mark.go).
+// (unique.go, mark.go). Steps note which records they changed (journal.go, form.go,
+// load.go), which matters only to a store that has a journal.
 //
 // A job is in the map of its queue, in the list of its state and, with a key, in
 // the list of jobs by key: nothing else leads to it. These are exact: a job that

@@ -168,7 +168,7 @@ func parameters(t *testing.T, root fs.FS, page *bytes.Buffer) {
 	fmt.Fprintf(page, "| `postgres` `postgresql` | %s | %s, and settings of the session |\n",
 		list(ours["Postgres"]), list(d["postgresParams"]))
 	page.WriteString("| `shards` | a name for each shard, `join` `leave` `at`: see [shards](backends/shards.md) | |\n" +
-		"| `memory` | none | |\n\n")
+		"| `file` | none | |\n| `memory` | none | |\n\n")
 }
 
 // rules writes the rules of policies.

@@ -31,7 +31,8 @@ var drivers = []string{"github.com/redis/...", "github.com/jackc/...", "go.etcd.
 
 var rules = []rule{
 	{of: "broker", may: []string{}},
-	{of: "internal/engine", may: []string{"broker", "internal/guard", "internal/sleep"}},
+	{of: "internal/engine", may: []string{"broker", "internal/guard", "internal/history", "internal/sleep"}},
+	{of: "internal/history", may: []string{"broker"}},
 	{of: "backends/membroker/...", may: []string{"broker", "backends/membroker/...", "internal/journal", "github.com/google/btree"}, never: drivers},
 	{of: "backends/filebroker/...", may: []string{"broker", "backends/membroker", "internal/journal", "go.etcd.io/bbolt/..."}},
 	{of: "backends/redisbroker/...", may: []string{"broker", "backends/redisbroker/...", "internal/guard", "internal/plaintime", "github.com/redis/..."}},

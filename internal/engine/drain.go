@@ -32,6 +32,9 @@ func (s *Server) supervise() {
 	s.claimers.Go(func() { s.upkeep(claiming, working) })
 	beat.Go(func() { s.heartbeat(beating) })
 	work.Go(func() { s.settleLoop(working) })
+	if !s.limits.NoMark {
+		s.claimers.Go(func() { s.keepHistory(claiming) })
+	}
 	if !s.limits.NoWatch {
 		work.Go(func() { s.watch(working) })
 	}

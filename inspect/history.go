@@ -1,0 +1,146 @@
+package inspect
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/history"
+)
+
+// Point is what a queue had, and had done since it was made, at a time.
+type Point = history.Point
+
+// Totals counts what happened in a queue; see package broker.
+type Totals = broker.Totals
+
+// History returns what a queue did in the last span, oldest first: a point a minute
+// for up to a day, and one an hour for up to 90 days. Before them comes the last
+// earlier one that is near, and behind them the queue as it is now. Where nothing
+// happened there are fewer. Servers write them, one of those of a store; while
+// none runs there are none. The error is ErrNotFound if there is no such queue.
+func (i *Inspector) History(ctx context.Context, queue string, span time.Duration) ([]Point, error) {
+	infos, err := i.Queues(ctx, queue)
+	if err == nil && len(infos) != 1 {
+		err = broker.About(broker.ErrNotFound, "history", queue, "")
+	}
+	if err != nil {
+		return nil, err
+	}
+	points, err := i.read(ctx, queue, infos[0].Now, span)
+	return append(points, pointOf(&infos[0])), err
+}
+
+// read is history.Read; a store that keeps no marks keeps no history.
+func (i *Inspector) read(ctx context.Context, queue string, now time.Time, span time.Duration) ([]Point, error) {
+	if i.broker.Limits().NoMark {
+		return nil, nil
+	}
+	return history.Read(ctx, timed{i}, queue, now, span)
+}
+
+func pointOf(q *QueueInfo) Point {
+	p := history.PointOf(&q.QueueInfo)
+	if p.At.IsZero() {
+		p.At = q.Now
+	}
+	return p
+}
+
+// timed bounds each call in time.
+type timed struct{ i *Inspector }
+
+func (t timed) Mark(ctx context.Context, req broker.MarkRequest) (got broker.Marked, err error) {
+	err = t.i.call(ctx, func(ctx context.Context, b broker.Broker) error {
+		got, err = b.Mark(ctx, req)
+		return err
+	})
+	return got, err
+}
+
+// Work is what a queue did lately: the difference of its totals over Span.
+type Work struct {
+	Span time.Duration
+	Totals
+}
+
+// WorkBetween is what happened from one point to a later one.
+func WorkBetween(from, to Point) Work {
+	return Work{max(to.At.Sub(from.At), 0), to.Totals.Since(from.Totals)}
+}
+
+// Known reports whether there was an earlier look at the queue to compare with.
+func (w Work) Known() bool { return w.Span > 0 }
+
+// PerSecond is how many of n there were in a second.
+func (w Work) PerSecond(n int64) float64 {
+	if w.Span <= 0 {
+		return 0
+	}
+	return float64(n) / w.Span.Seconds()
+}
+
+// Ended is how many jobs ended: completed, dead or cancelled.
+func (w Work) Ended() int64 { return w.Completed + w.Dead + w.Cancelled }
+
+// Gone is when so many jobs will be gone if all goes on as it did: more ended than
+// came. It reports false while the backlog does not shrink.
+func (w Work) Gone(backlog int64) (time.Duration, bool) {
+	net := w.PerSecond(w.Ended() - w.Enqueued)
+	if backlog == 0 {
+		return 0, true
+	}
+	if seconds := float64(backlog) / net; net > 0 && seconds < broker.MaxDelay.Seconds() {
+		return time.Duration(seconds * float64(time.Second)), true
+	}
+	return 0, false
+}
+
+// lately is how far back Lately looks where it can: enough for an even figure, and
+// little enough to be of now.
+const lately = 5 * time.Minute
+
+// Lately says what queues did in about the last five minutes, by name, from the
+// history and the totals that they have now. It has no entry for a queue of which no
+// earlier point is known; one whose last change was earlier has done nothing.
+func (i *Inspector) Lately(ctx context.Context, queues []QueueInfo) (map[string]Work, error) {
+	all := make(map[string]Work, len(queues))
+	var mu sync.Mutex
+	var failed error
+	var group sync.WaitGroup
+	slots := make(chan struct{}, 16) // calls at once
+	for n := range queues {
+		q := &queues[n]
+		slots <- struct{}{}
+		group.Go(func() {
+			defer func() { <-slots }()
+			w, err := i.lately(ctx, q)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				failed = err
+			} else if w.Known() {
+				all[q.Name] = w
+			}
+		})
+	}
+	group.Wait()
+	return all, failed
+}
+
+func (i *Inspector) lately(ctx context.Context, q *QueueInfo) (w Work, err error) {
+	now := pointOf(q)
+	points, err := i.read(ctx, q.Name, now.At, lately)
+	if err != nil {
+		return w, err
+	}
+	switch {
+	case len(points) == 0:
+	case points[0].Totals == now.Totals: // nothing happened since
+		w.Span = lately
+	default:
+		w = WorkBetween(points[0], now)
+	}
+	return w, nil
+}

@@ -22,4 +22,5 @@ local guard = string.rep('\0', 65)
 for _, hash in ipairs({q.leases, q.heads, q.lease_counts, q.workers}) do redis.call('HSET', hash, '', guard) end
 for i = 1, q.buckets do redis.call('HSET', q.bodies[i], '', guard) end
 for _, set in ipairs({q.lease_ends, q.scheduled, q.retry}) do redis.call('ZADD', set, '+inf', guard) end
+for p = 1, 4 do redis.call('ZADD', q.rings[p], '+inf', guard) end
 return {0}

@@ -23,11 +23,14 @@ if q.refused then return q.refused end
 q.paused = m.paused == '1'
 read_limits(q, m.flow)
 
+local guard = string.rep('\0', 65)
 if part == 'token' then
   local ready, turns = -tonumber(m.void or 0), {}
   for p = 1, 4 do
-    local first_key = redis.call('ZRANGE', q.rings[p], -1, -1)[1] or ''
-    ready = ready + redis.call('LLEN', q.ready[p]) + (first_key ~= '' and redis.call('ZCARD', q.rings[p]) or 0)
+    local first_key, second_key = unpack(redis.call('ZRANGE', q.rings[p], 0, 1))
+    if first_key == '' then first_key = second_key end
+    if not first_key or first_key == guard then first_key = '' end
+    ready = ready + redis.call('LLEN', q.ready[p]) + (first_key ~= '' and 1 or 0)
     turns[p] = (redis.call('LINDEX', q.ready[p], -1) or '') .. first_key
   end
   if ready <= 0 or q.paused or redis.call('LLEN', q.token) > 0 or limited(q) then return answer('') end
@@ -67,7 +70,6 @@ for _, kind in ipairs(kinds) do
 end
 if told[1] then return answer('') end
 
-local guard = string.rep('\0', 65)
 local function guarded(name, key, set)
   if set and redis.call('ZSCORE', key, guard) or not set and redis.call('HEXISTS', key, '') == 1 then return end
   found('guard-missing', name, 'the key ' .. name .. ' lacks its guard', function()
@@ -77,6 +79,7 @@ end
 for _, kind in ipairs({{'a', q.leases}, {'h', q.heads}, {'k', q.lease_counts}, {'s', q.workers}}) do guarded(kind[1], kind[2]) end
 for b = 1, q.buckets do guarded('b' .. (b - 1), q.bodies[b]) end
 for _, kind in ipairs({{'w', q.lease_ends}, {'z', q.scheduled}, {'y', q.retry}}) do guarded(kind[1], kind[2], true) end
+for p = 1, 4 do guarded('k' .. p, q.rings[p], true) end
 
 local flow = digest(q)
 if flow ~= m.flow then

@@ -50,7 +50,7 @@ if with_key > 0 then
   local shut = redis.call('ZRANGE', q.blocked, 0, SHUT - 1)
   for p = 1, 4 do
     for _, key in ipairs(redis.call('ZRANGE', q.rings[p], 0, 1)) do
-      if key ~= '' then look_at_key(p, key) end
+      if key ~= '' and string.byte(key) ~= 0 then look_at_key(p, key) end
     end
     for _, key in ipairs(shut) do
       if created[p] ~= '' then break end

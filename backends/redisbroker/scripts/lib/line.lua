@@ -4,14 +4,17 @@
 -- Pending jobs with a key stand in one sorted set, line, by key, priority and number;
 -- places says for each ID its priority and number. Keys that may start a job of a
 -- priority are in its ring, by their pass; others that have pending jobs are in blocked,
--- by when they may, or FAR, or in thawing while a change of the policy is seen to.
+-- by when they may, or FAR, or in thawing while a change of the policy is seen to. The
+-- last member of a ring is a guard with an endless pass.
 local FAR = 9000000000000001 -- no round number: miniredis writes that as 9e+15, which its Lua cannot read
 local MIDDLE = 500000000000000 -- the first number; those at the front are below
-local STRIDE = 1000 -- how far a turn takes a key of weight 1
+local STRIDE = 1000000 -- how far a turn takes a key of weight 1
+
+local function is_guard(member) return not member or string.byte(member) == 0 end
 
 local function stride_of(own)
   local weight = own and own.weight or 0
-  return STRIDE / (weight > 0 and weight or 1)
+  return weight > 1 and math.floor(STRIDE / weight) or STRIDE
 end
 
 local function member(key, place, epoch, id) return key .. '\0' .. place .. turn(epoch, id) end
@@ -31,10 +34,11 @@ local function entry_pass(q, p, own)
   q.floors = q.floors or {}
   local floor = q.floors[p]
   if not floor then
-    floor = tonumber(redis.call('ZRANGE', q.rings[p], 0, 0, 'WITHSCORES')[2] or 0)
+    local least = redis.call('ZRANGE', q.rings[p], 0, 0, 'WITHSCORES')
+    floor = is_guard(least[1]) and 0 or tonumber(least[2])
     q.floors[p] = floor
   end
-  return floor + stride_of(own) - 0.5
+  return int(floor + stride_of(own) - 1)
 end
 
 -- enter puts a key into the ring of a priority.

@@ -46,6 +46,7 @@ local function participants(q, p, n)
   local ring, list, keys = redis.call('ZRANGE', q.rings[p], 0, n, 'WITHSCORES'), {}, {}
   local unkeyed
   for i = 1, #ring, 2 do
+    if is_guard(ring[i]) then break end
     local who = {key = ring[i], pass = tonumber(ring[i + 1]), turns = 0}
     if who.key == UNKEYED then unkeyed = who else keys[#keys + 1] = who.key end
     list[#list + 1] = who
@@ -56,7 +57,7 @@ local function participants(q, p, n)
   if unkeyed then
     unkeyed.left = waiting
   elseif waiting > 0 then
-    local pass = redis.call('ZSCORE', q.rings[p], UNKEYED) or list[1].pass + STRIDE - 0.5
+    local pass = redis.call('ZSCORE', q.rings[p], UNKEYED) or list[1].pass + STRIDE - 1
     sort_in(list, 1, {key = UNKEYED, pass = tonumber(pass), turns = 0, left = waiting})
   end
   local own, at = own_rules(q, keys), 0
@@ -235,15 +236,13 @@ local function take_turns(q, p, want, jobs)
   return taken
 end
 
--- in_rings counts the keys that may start a job.
+-- in_rings counts the keys that may start a job, and the jobs without a key as one
+-- more where others are there.
 local function in_rings(q)
   local n = 0
   for p = 1, 4 do
-    local keys = redis.call('ZCARD', q.rings[p])
-    if keys > 0 and redis.call('ZSCORE', q.rings[p], UNKEYED) then
-      keys = keys - 1
-      if keys == 0 then redis.call('DEL', q.rings[p]) end
-    end
+    local keys = redis.call('ZCARD', q.rings[p]) - 1
+    if keys == 1 then keys = keys - redis.call('ZREM', q.rings[p], UNKEYED) end
     n = n + keys
   end
   return n

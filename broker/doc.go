@@ -174,12 +174,13 @@
 //
 // §21 Pages. A page examines at most Query.Limit records, and may return fewer, or none,
 // beside a Cursor. A job that matches during the whole listing is shown at least once,
-// unless the time that it is listed by changes meanwhile. Pending, active and waiting jobs
-// are listed in any order; scheduled and retry by due time; final ones by their end;
-// earliest first, or latest first with Newest, which leaves out jobs that end meanwhile. A
-// query selects the jobs that match all that it sets. A job leaves all listings with its
-// record. A cursor that no page of the query gave is refused, or gives some page. Find,
-// Queues and Prune leave out queues that do not exist.
+// unless the time that it is listed by changes meanwhile; one by key may miss jobs that
+// become pending meanwhile. Pending, active and waiting jobs are listed in any order;
+// scheduled and retry by due time; final ones by their end; earliest first, or latest first
+// with Newest, which leaves out jobs that end meanwhile. A query selects the jobs that match
+// all that it sets. A job leaves all listings with its record. A cursor that no page of the
+// query gave is refused, or gives some page. Find, Queues and Prune leave out queues that do
+// not exist.
 //
 // §22 Operations. Each Ref is decided on its own: done, ErrNotFound, or ErrWrongState (the
 // table forbids it, or the Ref's epoch has passed). A refusal answers the job's state; its

@@ -12,9 +12,9 @@ import (
 
 var examinePlan = broker.ExaminePlan{
 	Store: []string{"server", "queues", "marks"},
-	Queue: []string{"record", "line", "places", "jobs", "heads", "ready", "scheduled", "retry", "lost", "dead", "suppressed", "completed", "cancelled",
+	Queue: []string{"record", "jobs", "heads", "ready", "line", "scheduled", "retry", "lost", "dead", "suppressed", "completed", "cancelled",
 		"leases", "held", "cancels", "workers", "noted", "infos", "ended", "unique keys", "remembered", "keys", "ended keys", "lapses",
-		"slots", "key heads", "policies", "blocked",
+		"spans", "slots", "key heads", "policies", "blocked",
 		"sizes", "twins", "voids", "total"},
 }
 
@@ -27,7 +27,7 @@ var examineScripts = map[string]*script{
 	"sizes": examinePlacesScript, "voids": examinePlacesScript,
 	"leases": examineLeasesScript, "held": examineLeasesScript, "cancels": examineLeasesScript, "workers": examineLeasesScript,
 	"noted": examineLeasesScript, "infos": examineLeasesScript, "ended": examineLeasesScript,
-	"line": examineKeysScript, "places": examineKeysScript, "ended keys": examineKeysScript, "slots": examineKeysScript,
+	"line": examineKeysScript, "spans": examineKeysScript, "ended keys": examineKeysScript, "slots": examineKeysScript,
 	"key heads": examineKeysScript, "policies": examineKeysScript, "blocked": examineKeysScript,
 	"unique keys": examineNamesScript, "remembered": examineNamesScript, "keys": examineNamesScript, "lapses": examineNamesScript,
 }
@@ -143,7 +143,7 @@ func (e *examiner) queuePart(ctx context.Context) (pos string, over bool, err er
 	switch e.at.Part {
 	case "jobs":
 		e.await(told)
-	case "ready", "scheduled", "retry":
+	case "ready", "line", "scheduled", "retry":
 		e.see(told)
 	case "sizes":
 		if len(told) == 2 {

@@ -10,16 +10,27 @@ import (
 // keyCorruptions are those of what leads to jobs by their keys, and of their limits.
 func keyCorruptions(p func(func(*planting)) func(testing.TB, broker.Broker)) []examinetest.Corruption {
 	return []examinetest.Corruption{
-		{Name: "a job with a key is not in line", Want: []string{"entry-without-job keyed", "job-without-place keyed"}, Repairs: []string{"entry-without-job keyed", "job-without-place keyed"},
-			Plant: p(func(p *planting) { p.do("del", "kl") })},
-		{Name: "the place in line of a job is gone", Want: []string{"job-in-two-places keyed", "job-without-place keyed"}, Repairs: []string{"job-in-two-places keyed"},
-			Plant: p(func(p *planting) { p.do("hdel", "ks", "keyed") })},
-		{Name: "an entry in line with a key of nobody", Want: []string{"entry-without-job nobody"},
-			Plant: p(func(p *planting) { p.do("zadd", "kl", 0, "tenant\x002000000000000001nobody") })},
-		{Name: "an entry in line with a key that names no job", Want: []string{"entry-malformed nonsense"},
-			Plant: p(func(p *planting) { p.do("zadd", "kl", 0, "nonsense") })},
+		{Name: "the line of a key is gone", Want: []string{"job-without-place keyed", "key-count-differs tenant"}, Repairs: []string{"job-without-place keyed", "key-count-differs tenant", "count-differs keyed"},
+			Plant: p(func(p *planting) { p.do("hdel", "kl", "2tenant\x001") })},
+		{Name: "the count of a line is gone", Want: []string{"entry-malformed 2tenant 1", "job-without-place keyed", "count-differs keyed", "key-entry-without-job tenant"},
+			Repairs: []string{"entry-malformed 2tenant 1", "job-without-place keyed", "count-differs keyed"},
+			Plant: p(func(p *planting) { p.do("hdel", "ks", "2tenant") })},
+		{Name: "a line that counts too many", Want: []string{"key-count-differs tenant", "count-differs keyed"}, Repairs: []string{"key-count-differs tenant"},
+			Plant: p(func(p *planting) { p.do("hset", "ks", "2tenant", "7 1 1") })},
+		{Name: "a turn of nobody in the line of a key", Want: []string{"entry-without-job nobody"},
+			Plant: p(func(p *planting) {
+				p.do("hset", "kl", "2tenant\x001", "keyed\nnobody\n")
+				p.do("hset", "ks", "2tenant", "2 1 1")
+				p.do("hincrby", "m", "keyed", 1)
+			})},
+		{Name: "a piece of no line", Want: []string{"entry-malformed nonsense"},
+			Plant: p(func(p *planting) { p.do("hset", "kl", "nonsense", "x\n") })},
 		{Name: "a job that ended and stands in line by its key", Want: []string{"job-in-two-places dead"},
-			Plant: p(func(p *planting) { p.do("zadd", "kl", 0, "tenant\x002000000000000001dead") })},
+			Plant: p(func(p *planting) {
+				p.do("hset", "kl", "2tenant\x001", "keyed\ndead\n")
+				p.do("hset", "ks", "2tenant", "2 1 1")
+				p.do("hincrby", "m", "keyed", 1)
+			})},
 		{Name: "a key without a turn", Want: []string{"key-without-turn tenant"}, Plant: p(func(p *planting) { p.do("zrem", "k2", "tenant") })},
 		{Name: "a key that nothing keeps back", Want: []string{"key-without-turn tenant"},
 			Plant: p(func(p *planting) { p.do("zrem", "k2", "tenant"); p.do("zadd", "kb", 9000000000000001, "tenant") })},
@@ -28,12 +39,16 @@ func keyCorruptions(p func(func(*planting)) func(testing.TB, broker.Broker)) []e
 		{Name: "an active job that does not count for its key", Want: []string{"key-count-differs active"},
 			Plant: p(func(p *planting) { p.do("zrem", "ka", "tenant\x00active") })},
 		{Name: "a head of a key that is gone", Want: []string{"key-head-wrong nobody"}, Plant: p(func(p *planting) { p.do("hset", "kh", "tenant", "nobody") })},
-		{Name: "a job that ended among those of its key that did not", Want: []string{"key-entry-missing dead"},
+		{Name: "a job that ended among those of its key that did not", Want: []string{"key-entry-missing dead", "key-entry-without-job dead"},
 			Plant: p(func(p *planting) { p.do("zrem", "ke", "tenant\x00dead"); p.do("zadd", "i", 0, "tenant\x00dead") })},
+		{Name: "a key with pending jobs that is not listed", Want: []string{"key-entry-missing tenant"},
+			Plant: p(func(p *planting) { p.do("zrem", "i", "tenant\x00") })},
+		{Name: "a pending job that the index of keys leads to", Want: []string{"key-entry-without-job keyed"},
+			Plant: p(func(p *planting) { p.do("zadd", "i", 0, "tenant\x00keyed") })},
 		{Name: "a job of a key that ended and did not", Want: []string{"key-entry-without-job dead"},
 			Plant: p(func(p *planting) { p.do("zadd", "i", 0, "tenant\x00dead") })},
-		{Name: "a policy of a key that is not listed", Want: []string{"key-entry-missing tenant", "rules-differ flow"},
-			Plant: p(func(p *planting) { p.do("hset", "kp", "tenant", "0,0,0,0,0,0,5") })},
+		{Name: "a policy of a key that is not listed", Want: []string{"key-entry-missing other", "rules-differ flow"},
+			Plant: p(func(p *planting) { p.do("hset", "kp", "other", "0,0,0,0,0,0,5") })},
 		{Name: "limits that claims do not go by", Want: []string{"rules-differ flow"}, Plant: p(func(p *planting) { p.do("hset", "m", "key_max_active", 5) })},
 	}
 }

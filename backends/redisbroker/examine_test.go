@@ -206,7 +206,7 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 
 		{Name: "a queue that is not listed", Want: []string{"queue-not-listed "},
 			Plant: p(func(p *planting) { p.client.SRem(p.Context(), p.b.listKey(), examinetest.Queue) })},
-		{Name: "a queue without a record", Want: []string{"queue-record-missing "}, Repairs: []string{"queue-record-missing ", "count-differs void"},
+		{Name: "a queue without a record", Want: []string{"queue-record-missing "}, Repairs: []string{"queue-record-missing ", "count-differs void", "count-differs keyed"},
 			Plant: p(func(p *planting) { p.do("del", "m") })},
 		{Name: "a key that expires", Want: []string{"key-expires h"}, Plant: p(func(p *planting) { p.do("expire", "h", 1000) })},
 		{Name: "a key of another kind", Left: true, Want: []string{"key-of-wrong-type r3"}, Plant: p(func(p *planting) { p.do("set", "r3", "mine") })},
@@ -224,7 +224,7 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 		examinetest.Corruption{Name: "a plain queue that does not look so", Want: flag, Plant: p(func(p *planting) { p.do("del", plain) })},
 		examinetest.Corruption{Name: "a limit that does not show", Want: flag, Plant: p(func(p *planting) { p.do("hset", "m", "max_depth", 1000) })},
 		examinetest.Corruption{Name: "a queue without a record that does not look plain", Want: []string{"queue-record-missing "},
-			Repairs: append(flag, "queue-record-missing ", "count-differs void"), Plant: p(func(p *planting) { p.do("del", "m"); p.do("del", plain) })})
+			Repairs: append(flag, "queue-record-missing ", "count-differs void", "count-differs keyed"), Plant: p(func(p *planting) { p.do("del", "m"); p.do("del", plain) })})
 	if buckets == 1 {
 		return table
 	}

@@ -94,7 +94,7 @@ var timedIndex = map[broker.State]string{
 
 // The forms of cursors: scripts/lib/pages.lua.
 var (
-	readyCursor = regexp.MustCompile(`^([1-4]\d{1,15}|5[1-4]\d{15}.+)$`)
+	readyCursor = regexp.MustCompile(`^([1-4]\d{1,15}|5\d{1,20}:-?\d{1,15}:\d{1,3}:.*)$`)
 	scanCursor  = regexp.MustCompile(`^\d{1,20}:`)
 	timedCursor = regexp.MustCompile(`^\d{1,16}:.`)
 	anyCursor   = regexp.MustCompile(`^.`)

@@ -23,7 +23,7 @@ var keyWords = map[string]string{
 	"scheduled": "z", "retry": "y", "leases": "a", "held": "o", "cancels": "c",
 	"dead": "d", "suppressed": "ds", "completed": "f", "cancelled": "g",
 	"unique": "u", "remembered": "ids", "by_key": "i", "lapses": "l",
-	"line": "kl", "places": "ks", "rings*": "k*", "blocked": "kb", "thawing": "kd", "active_keys": "ka", "ended_keys": "ke",
+	"line": "kl", "spans": "ks", "rings*": "k*", "blocked": "kb", "thawing": "kd", "active_keys": "ka", "ended_keys": "ke",
 	"key_policies": "kp", "key_rates": "kr", "key_heads": "kh",
 	"workers": "s", "worker_infos": "wi", "lease_ends": "w", "lease_counts": "k", "ended_workers": "x", "unreclaimed": "n",
 	"marks": "h", "fences": "n", // of a group of marks, which has lapses too

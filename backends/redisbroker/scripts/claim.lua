@@ -1,7 +1,7 @@
 -- claim: lease jobs to a worker, from the shares of a claim in their order.
 --
--- KEYS   record workers void_turns heads leases lease_counts unique scheduled retry dead held line
---        places rings* blocked thawing active_keys key_policies key_rates key_heads ready* token
+-- KEYS   record workers void_turns heads leases lease_counts unique by_key scheduled retry dead held line
+--        spans rings* blocked thawing active_keys key_policies key_rates key_heads ready* token
 --        bodies*   (a block for each queue)
 -- ARGV   now queues buckets* worker most_jobs most_bytes shares*
 --        (most_bytes: of bodies and heads, at which the answer ends; per share: the number of its
@@ -213,11 +213,10 @@ end
 -- look_at_keys notes whether jobs with a key are pending, and lets keys back that may
 -- start one again. Most queues have none, and jobs of normal priority only.
 local function look_at_keys(q)
-  local line, thawing = q.line, q.thawing -- 8 is thawing, 4 is line, the rest are ready lists
-  local there = redis.call('EXISTS', q.ready[1], q.ready[3], q.ready[4], line, line, line, line,
-    thawing, thawing, thawing, thawing, thawing, thawing, thawing, thawing)
-  local thaws = there >= 8
-  q.keyed = there % 8 >= 4
+  local thawing = q.thawing -- 4 is thawing, the rest are ready lists
+  local there = redis.call('EXISTS', q.ready[1], q.ready[3], q.ready[4], thawing, thawing, thawing, thawing)
+  local thaws = there >= 4
+  q.keyed = any_keyed(q)
   if there % 4 == 0 then q.drained[1], q.drained[3], q.drained[4] = true, true, true end
   if not q.keyed then return end
   q.unblocks = next_unblocked(q)
@@ -250,7 +249,7 @@ local function token(q)
     if not q.drained[p] then ready = ready + redis.call('LLEN', q.ready[p]) end
   end
   local sooner = false
-  if q.keyed == nil then q.keyed = redis.call('EXISTS', q.line) == 1 end
+  if q.keyed == nil then q.keyed = any_keyed(q) end
   if q.keyed then
     ready = ready + in_rings(q) + redis.call('EXISTS', q.thawing) + (q.unsettled and 1 or 0)
     local before = q.unblocks

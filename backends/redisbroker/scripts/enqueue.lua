@@ -1,6 +1,6 @@
 -- enqueue: accept new jobs of one queue, each on its own, in order.
 --
--- KEYS   record remembered unique by_key scheduled retry dead lapses leases held line places rings*
+-- KEYS   record remembered unique by_key scheduled retry dead lapses leases held line spans rings*
 --        blocked thawing active_keys ended_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets total ids* bodies* options*
 --        (total: how many jobs; options, for each but a pending job of normal priority
@@ -16,7 +16,7 @@
 -- @include entry
 -- @include depth
 
-local q, m = open('paused', 'max_depth', 'void', 'big', 'bytes', 'flow')
+local q, m = open('paused', 'max_depth', 'void', 'big', 'bytes', 'keyed', 'flow')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
 read_limits(q, m.flow)
@@ -34,7 +34,7 @@ local exists = bodies(q, ids)
 local remembered = {}
 if redis.call('HLEN', q.remembered) > 0 then remembered = redis.call('HMGET', q.remembered, unpack(ids)) end
 local room
-if depth > 0 then room = depth - depth_of(q, tonumber(m.void or 0)) end
+if depth > 0 then room = depth - depth_of(q, tonumber(m.void or 0), m.keyed) end
 
 -- checks: every job, before the first write
 local created = stamp(up)
@@ -79,12 +79,9 @@ local function accept_named(i, id, options)
       windows[#windows + 1] = 'u' .. unique
     end
   end
-  if key ~= '' then
-    index[#index + 1] = '0'
-    index[#index + 1] = key .. '\0' .. id
-    one_more(key)
-  end
+  if key ~= '' then one_more(key) end
   if time and time > now then
+    if key ~= '' then index[#index + 1], index[#index + 2] = 0, key .. '\0' .. id end
     later[#later + 1] = int(time)
     later[#later + 1] = entry(priority, '0', id, key ~= '' and key)
     if not earliest or time < earliest then earliest = time end

@@ -3,7 +3,7 @@
 -- §50 to §52.
 --
 -- KEYS   record heads remembered unique by_key scheduled retry dead leases lapses void_turns held line
---        places rings* blocked thawing active_keys ended_keys key_policies key_rates key_heads ready*
+--        spans rings* blocked thawing active_keys ended_keys key_policies key_rates key_heads ready*
 --        token bodies*
 -- ARGV   now queues buckets jobs*
 --        (per job: id, body, options as for enqueue; what it does if its key is held, r to replace,
@@ -24,14 +24,14 @@
 -- @include payload
 -- @include depth
 
-local q, m = open('paused', 'max_depth', 'void', 'big', 'duplicate_span', 'bytes', 'flow')
+local q, m = open('paused', 'max_depth', 'void', 'big', 'duplicate_span', 'bytes', 'keyed', 'flow')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
 q.span = duplicate_span(m.duplicate_span)
 read_limits(q, m.flow)
 local bytes, ordered = tonumber(m.bytes or 0), q.rules and q.rules.ordered > 0
 local big, depth, room = tonumber(m.big or 0), tonumber(m.max_depth or 0), nil
-if depth > 0 then room = depth - depth_of(q, tonumber(m.void or 0)) end
+if depth > 0 then room = depth - depth_of(q, tonumber(m.void or 0), m.keyed) end
 
 -- weigh counts bytes of jobs that came or changed.
 local function weigh(n)
@@ -57,7 +57,7 @@ local function postpone(id, f, state, at_entry, at, due)
   if state == SCHEDULED then
     redis.call('ZREM', q.scheduled, at_entry)
   elseif f[KEY] then
-    part_with(q, f[KEY], int(epoch), id)
+    part_with(q, f[KEY], priority, int(epoch), id)
   else
     redis.call('HINCRBY', q.void_turns, at_entry, 1)
     redis.call('HINCRBY', q.record, 'void', 1)
@@ -146,11 +146,9 @@ local function accept(id, body, options, meeting)
   write(id, new)
   weigh(#new)
   redis.call('HINCRBY', q.record, 'enqueued', 1)
-  if key ~= '' then
-    redis.call('ZADD', q.by_key, '0', key .. '\0' .. id)
-    one_more(key)
-  end
+  if key ~= '' then one_more(key) end
   if before then
+    if key ~= '' then redis.call('ZADD', q.by_key, '0', key .. '\0' .. id) end
     local becomes = due > now and SCHEDULED .. int(due) or tostring(PENDING)
     redis.call('HSET', q.leases, id, priority .. '0:\n' .. index_of(new)) -- of which follow needs the key
     redis.call('HSET', q.held, id, becomes .. ':@behind:' .. before)

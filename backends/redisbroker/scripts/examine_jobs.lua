@@ -1,7 +1,7 @@
 -- examine_jobs: examine a page of the stored jobs, and whether all that should
 -- lead to each does.
 --
--- KEYS   record heads leases cancels lease_counts unique by_key ended_keys line places active_keys
+-- KEYS   record heads leases cancels lease_counts unique by_key ended_keys line spans active_keys
 --        scheduled retry dead completed cancelled lapses held ready* bodies*
 -- ARGV   now queues buckets part cursor most repair   (part: "jobs" or "heads"; most: records; repair: 1 to repair)
 -- Reply  {0, now, cursor, records, told, then per finding: code, ID, what is
@@ -88,12 +88,35 @@ local function unique(id, body, s)
   end)
 end
 
-local sets_of_ended = {dead = true, completed = true, cancelled = true}
+-- of_key examines whether the sets of keys lead to a job with a key as it is. A pending
+-- one is in its line alone.
+local SETS = {scheduled = q.by_key, retry = q.by_key, dead = q.ended_keys, completed = q.ended_keys, cancelled = q.ended_keys}
+local function of_key(id, s)
+  local e, right = s.key .. '\0' .. id, SETS[s.home]
+  if s.home == 'leases' then
+    right = redis.call('HEXISTS', q.held, id) == 1 and q.by_key or q.active_keys
+    if right == q.active_keys and not string.find(s.lease, '^%d+:[^\n]') then return end
+  end
+  if right and not redis.call('ZSCORE', right, e) then
+    local active = right == q.active_keys
+    found(active and 'key-count-differs' or 'key-entry-missing', id,
+      active and 'it is active, and does not count for its key' or 'the index of keys does not lead to it',
+      function() redis.call('ZADD', right, 0, e) end)
+  end
+  for _, set in ipairs({q.by_key, q.ended_keys}) do
+    if set ~= right and redis.call('ZSCORE', set, e) and (right or in_line(q, s)) then
+      found('key-entry-without-job', id, 'the index of keys leads to it as to one in another state', function()
+        redis.call('ZREM', set, e)
+      end)
+    end
+  end
+end
+
 
 local function examine(id, body, head, lease)
   local s = standing(q, id, body, head, lease)
   places(id, head, s)
-  if s.home == 'ready' and not (s.key and in_place(q, s)) then told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. s.turn end
+  if s.home == 'ready' then told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. s.turn end
   local size = math.max(#body - 8, head and #head or 0)
   if size > big then
     found('size-bound-exceeded', id, 'it has ' .. size .. ' bytes, the queue\'s record says ' .. big .. ' at most', function()
@@ -101,23 +124,7 @@ local function examine(id, body, head, lease)
       big = size
     end)
   end
-  if s.key then
-    local over, e = sets_of_ended[s.home], s.key .. '\0' .. id
-    local right, wrong = over and q.ended_keys or q.by_key, over and q.by_key or q.ended_keys
-    if not redis.call('ZSCORE', right, e) then
-      found('key-entry-missing', id, 'the index of keys does not lead to it', function()
-        redis.call('ZREM', wrong, e)
-        redis.call('ZADD', right, 0, e)
-      end)
-    elseif redis.call('ZSCORE', wrong, e) then
-      found('key-entry-without-job', id, 'the index of keys leads to it twice, as if it had ended too', function()
-        redis.call('ZREM', wrong, e)
-      end)
-    end
-    if s.home == 'leases' and string.find(s.lease, '^%d+:[^\n]') and not redis.call('ZSCORE', q.active_keys, e) then
-      found('key-count-differs', id, 'it is active, and does not count for its key', function() redis.call('ZADD', q.active_keys, 0, e) end)
-    end
-  end
+  if s.key then of_key(id, s) end
   if (s.home == 'completed' or s.home == 'cancelled') and not redis.call('ZSCORE', q.lapses, 'r' .. id) then
     found('record-never-lapses', id, 'it ended, and nothing ends its retention', function()
       local keep = retention(body)

@@ -1,15 +1,16 @@
--- examine_keys: examine a page of the line of jobs with a key, of their places in it,
+-- examine_keys: examine a page of the lines of jobs with a key, of what is counted of them,
 -- of the active jobs of keys, of those that ended, of blocked keys, of heads of keys, or of
 -- policies of keys.
 --
 -- KEYS   record heads leases by_key ended_keys scheduled retry dead completed cancelled held line
---        places rings* blocked thawing active_keys key_policies key_rates key_heads ready* token
+--        spans rings* blocked thawing active_keys key_policies key_rates key_heads ready* token
 --        bodies*
 -- ARGV   now queues buckets part cursor most repair
---        (part: "line", "places", "slots", "ended keys", "blocked", "key heads", "policies"; most:
+--        (part: "line", "spans", "slots", "ended keys", "blocked", "key heads", "policies"; most:
 --        records; repair: 1 to repair)
--- Reply  {0, now, cursor, records, {}, then per finding: code, ID or key, what is
---        wrong, 1 if repaired, why not}
+-- Reply  {0, now, cursor, records, told, then per finding: code, ID or key, what is
+--        wrong, 1 if repaired, why not}; told is, for "line": the creation time, priority and turn
+--        of each job seen
 -- @include clock
 -- @include open
 -- @include examine
@@ -39,38 +40,58 @@ local function reseat(key)
   if seat(q, key, own_rules(q, {key})[1]) then wake(q) end
 end
 
--- examine_entry examines an entry in line.
-local function examine_entry(e)
-  local key, p, t = string.match(e, '^([^%z]+)%z([1-4])%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d(.+)$')
-  local function remove() redis.call('ZREM', q.line, e) end
-  if not key then
-    found('entry-malformed', e, 'an entry in line names no job', remove)
+-- examine_piece examines the turns in a piece of a line.
+local function examine_piece(field, piece)
+  local p, key, number = string.match(field, '^([1-4])([^%z]+)%z(%-?%d+)$')
+  local span = p and span_for(q, p, key)
+  number = tonumber(number)
+  if not p or number < span.head or number > span.tail then
+    found('entry-malformed', (string.gsub(field, '%z', ' ')), 'a piece of a line is of no line', function()
+      redis.call('HDEL', q.line, field)
+    end)
     return
   end
-  local id = id_of_turn(t)
-  local body = body_of(id)
-  local s = body and look(id, body)
-  if not body or s.key ~= key then
-    found('entry-without-job', id, 'it stands in line and is not stored with that key', remove)
-  elseif s.home ~= 'ready' then
-    found('job-in-two-places', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and in line', remove)
-  elseif s.turn ~= t or int(s.priority) ~= p then
-    found('entry-of-other-epoch', id, 'its entry in line is of another epoch or priority', remove)
-  elseif e ~= key .. '\0' .. (redis.call('HGET', q.places, id) or '') .. t then
-    found('job-in-two-places', id, 'it stands in line at another place than is noted', function()
-      if in_place(q, s) then return remove() end
-      redis.call('HSET', q.places, id, string.sub(e, #key + 2, #key + 17))
-    end)
-  elseif not seated(key, tonumber(p)) then
-    found('key-without-turn', key, 'it has pending jobs, no turn, and nothing that it waits for', function() reseat(key) end)
+  for t in string.gmatch(piece, '[^\n]+') do
+    local id = id_of_turn(t)
+    local body = body_of(id)
+    local s = body and look(id, body)
+    local function remove() cut(q, key, p, t) end
+    if not body or s.key ~= key then
+      found('entry-without-job', id, 'it stands in line and is not stored with that key', remove)
+    elseif s.home ~= 'ready' then
+      found('job-in-two-places', id, 'it stands among ' .. CALLED[s.home] .. ', as it should, and in line', remove)
+    elseif s.turn ~= t or int(s.priority) ~= p then
+      found('entry-of-other-epoch', id, 'its turn in line is of another epoch or priority', remove)
+    else
+      told[#told + 1] = string.sub(body, 1, 8) .. s.priority .. t
+      if not seated(key, tonumber(p)) then
+        found('key-without-turn', key, 'it has pending jobs, no turn, and nothing that it waits for', function() reseat(key) end)
+      end
+    end
   end
 end
 
-local function examine_place(id)
-  local body = body_of(id)
-  local s = body and look(id, body)
-  if s and s.key and in_place(q, s) then return end
-  found('entry-without-job', id, 'its place in line is noted, and it does not stand there', function() redis.call('HDEL', q.places, id) end)
+local function examine_listing(key)
+  if redis.call('ZSCORE', q.by_key, key .. '\0') then return end
+  found('key-entry-missing', key, 'the key has a policy or pending jobs, and is not listed', function() list_keys(q, {key}) end)
+end
+
+local PIECES = 1000 -- of a line that are looked at to count its jobs
+
+-- examine_span examines whether as many jobs stand in a line as are counted.
+local function examine_span(field, text)
+  local span, n, fields = span_of(text), 0, {}
+  if span.tail - span.head >= PIECES then return end
+  for number = span.head, span.tail do fields[#fields + 1] = piece_field(field, number) end
+  if #fields > 0 then
+    for _, piece in ipairs(redis.call('HMGET', q.line, unpack(fields))) do n = n + select(2, string.gsub(piece or '', '\n', '')) end
+  end
+  if n == span.n and n > 0 then return examine_listing(string.sub(field, 2)) end
+  local what = int(span.n) .. ' of its jobs are counted in line, and ' .. n .. ' stand there'
+  found('key-count-differs', string.sub(field, 2), what, function()
+    span.n = n
+    if n == 0 then clear_line(q, field, span) else redis.call('HSET', q.spans, field, span_text(span)) end
+  end)
 end
 
 local function examine_slot(e)
@@ -95,7 +116,7 @@ end
 
 local to_thaw = m.thaw_again and redis.call('EXISTS', q.thawing) == 1 -- claims will look at all that are blocked
 local function examine_blocked(key, at)
-  if not first_of(q, key) then
+  if select(2, pending_of(q, key)) == 0 then
     found('key-without-turn', key, 'it is kept back, and has no pending jobs', function() redis.call('ZREM', q.blocked, key) end)
   elseif at >= FAR and not to_thaw and key_room(q, key, own_rules(q, {key})[1]).room > 0 then
     found('key-without-turn', key, 'it is kept back, and nothing keeps it', function() reseat(key) end)
@@ -113,15 +134,10 @@ local function examine_head(key, head)
   end)
 end
 
-local function examine_policy(key)
-  if redis.call('ZSCORE', q.by_key, key .. '\0') then return end
-  found('key-entry-missing', key, 'the key has a policy, and is not listed', function() redis.call('ZADD', q.by_key, 0, key .. '\0') end)
-end
-
 -- A page by name of a set whose members all have the same score.
-local by_name = {line = {q.line, examine_entry}, slots = {q.active_keys, examine_slot}, ['ended keys'] = {q.ended_keys, examine_ended}}
-local by_field = {places = {q.places, examine_place}, ['key heads'] = {q.key_heads, examine_head},
-  policies = {q.key_policies, examine_policy}}
+local by_name = {slots = {q.active_keys, examine_slot}, ['ended keys'] = {q.ended_keys, examine_ended}}
+local by_field = {line = {q.line, examine_piece}, spans = {q.spans, examine_span}, ['key heads'] = {q.key_heads, examine_head},
+  policies = {q.key_policies, examine_listing}}
 if by_name[part] then
   local set, examine_one = unpack(by_name[part])
   local page = redis.call('ZRANGEBYLEX', set, cursor == '' and '-' or '(' .. cursor, '+', 'LIMIT', 0, most)

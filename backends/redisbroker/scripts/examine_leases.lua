@@ -2,7 +2,7 @@
 -- or of what is noted of workers.
 --
 -- KEYS   record heads leases cancels lease_ends worker_infos lease_counts workers ended_workers
---        unreclaimed scheduled retry dead lapses held line places rings* blocked thawing active_keys
+--        unreclaimed by_key scheduled retry dead lapses held line spans rings* blocked thawing active_keys
 --        key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets part cursor most repair
 --        (part: "leases", "held", "cancels", "workers", "noted", "infos", "ended"; most: records;

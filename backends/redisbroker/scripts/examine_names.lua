@@ -2,7 +2,7 @@
 -- of keys, or of what lapses.
 --
 -- KEYS   record heads leases ended_workers unique by_key remembered scheduled retry dead completed
---        cancelled lapses key_policies ended_keys held line places rings* blocked thawing active_keys
+--        cancelled lapses key_policies ended_keys held line spans rings* blocked thawing active_keys
 --        key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets part cursor most repair
 --        (part: "unique keys", "remembered", "keys", "lapses"; most: records; repair: 1 to repair)
@@ -58,10 +58,11 @@ end
 
 local function examine_key(member)
   local key, id = string.match(member, '^(.-)%z(.*)$')
-  if id == '' and redis.call('HEXISTS', q.key_policies, key) == 1 then return end -- it has a policy
+  if id == '' and (redis.call('HEXISTS', q.key_policies, key) == 1 or select(2, pending_of(q, key)) > 0) then return end
   local body = id and body_of(id)
   if not body or parse_index((index_of(body)))[KEY] ~= key then
-    found('key-entry-without-job', id or member, 'the index of keys leads to it, and it is gone or has another key', function()
+    local what = 'the index of keys leads to it, and it is gone or has another key'
+    found('key-entry-without-job', id ~= '' and id or key or member, what, function()
       redis.call('ZREM', q.by_key, member)
     end)
   end

@@ -2,7 +2,7 @@
 -- of jobs, jobs that no turn was seen of, and the sizes of all.
 --
 -- KEYS   record heads leases lease_counts workers unreclaimed unique by_key ended_keys scheduled retry
---        dead suppressed completed cancelled lapses void_turns held line places rings* blocked thawing
+--        dead suppressed completed cancelled lapses void_turns held line spans rings* blocked thawing
 --        active_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets part cursor most repair more*
 --        (part: "ready", "scheduled", "retry", "dead", "completed", "cancelled", "suppressed",
@@ -22,7 +22,7 @@
 -- @include wake
 -- @include standing
 
-local q, m = open('paused', 'void', 'flow')
+local q, m = open('paused', 'void', 'keyed', 'flow')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
 read_limits(q, m.flow)
@@ -88,7 +88,7 @@ local function examine_line()
         see(body, s)
         found('job-in-two-places', id, 'it has a key, and stands in line among jobs without one', function()
           void(p, t)
-          if not in_place(q, s) then line_up(q, s.index, int(s.epoch), id) end
+          if not in_line(q, s) then line_up(q, s.index, int(s.epoch), id) end
         end)
       elseif seen[t] then
         found('job-in-two-places', id, 'it stands in line twice', function() void(p, t) end)
@@ -189,7 +189,7 @@ local function examine_lost()
     local id = id_of_turn(t)
     local body = body_of(id)
     local s = body and string.sub(body, 1, 8) == born and look(id, body)
-    if s and s.home == 'ready' and s.turn == t and s.priority == p and not (s.key and in_place(q, s)) then
+    if s and s.home == 'ready' and s.turn == t and s.priority == p and not (s.key and in_line(q, s)) then
       local dies = s.state == SCHEDULED
       local what = dies and 'it was rescheduled, and its time is lost' or 'it is to be pending, and does not stand in line'
       found('job-without-place', id, what, function()
@@ -199,7 +199,8 @@ local function examine_lost()
           unhold(q, s.index, id)
           redis.call('HSET', q.heads, id, moved(head, s.epoch + 1, DEAD, int(up), 0) .. death)
           redis.call('ZADD', q.dead, int(up), id)
-          if s.key and redis.call('ZREM', q.by_key, s.key .. '\0' .. id) == 1 then
+          if s.key then
+            redis.call('ZREM', q.by_key, s.key .. '\0' .. id)
             redis.call('ZADD', q.ended_keys, 0, s.key .. '\0' .. id)
           end
         else
@@ -261,7 +262,18 @@ local function sizes()
       void_entries = sum
     end
   end
-  local jobs, places = 0, redis.call('ZCARD', q.line) - void_entries
+  local keyed = tonumber(m.keyed or 0)
+  if redis.call('HLEN', q.spans) <= MANY then
+    local sum = 0
+    for _, span in ipairs(redis.call('HVALS', q.spans)) do sum = sum + span_of(span).n end
+    if sum ~= keyed then
+      found('count-differs', 'keyed', int(sum) .. ' jobs with a key are pending, ' .. int(keyed) .. ' are counted', function()
+        redis.call('HSET', q.record, 'keyed', int(sum))
+      end)
+      keyed = sum
+    end
+  end
+  local jobs, places = 0, keyed - void_entries
   for b = 1, q.buckets do jobs = jobs + redis.call('HLEN', q.bodies[b]) - redis.call('HEXISTS', q.bodies[b], '') end
   for p = 1, 4 do places = places + redis.call('LLEN', q.ready[p]) end
   local guard = string.rep('\0', 65)

@@ -3,7 +3,7 @@
 --
 -- KEYS   record plain leases heads lease_ends worker_infos lease_counts workers ended_workers
 --        unreclaimed cancels unique remembered by_key scheduled retry dead suppressed completed
---        cancelled lapses void_turns held line places rings* blocked thawing active_keys ended_keys
+--        cancelled lapses void_turns held line spans rings* blocked thawing active_keys ended_keys
 --        key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets part cursor most repair before
 --        (part: "record" or "token"; most: records; repair: 1 to repair; before, for "token": what
@@ -47,7 +47,7 @@ local kinds = {
   {'d', q.dead, 'zset'}, {'ds', q.suppressed, 'set'}, {'f', q.completed, 'zset'}, {'g', q.cancelled, 'zset'},
   {'u', q.unique, 'hash'}, {'ids', q.remembered, 'hash'}, {'i', q.by_key, 'zset'}, {'l', q.lapses, 'zset'},
   {'s', q.workers, 'hash'}, {'wi', q.worker_infos, 'hash'}, {'w', q.lease_ends, 'zset'}, {'k', q.lease_counts, 'hash'},
-  {'x', q.ended_workers, 'hash'}, {'n', q.unreclaimed, 'hash'}, {'kl', q.line, 'zset'}, {'ks', q.places, 'hash'},
+  {'x', q.ended_workers, 'hash'}, {'n', q.unreclaimed, 'hash'}, {'kl', q.line, 'hash'}, {'ks', q.spans, 'hash'},
   {'kb', q.blocked, 'zset'}, {'kd', q.thawing, 'zset'}, {'ka', q.active_keys, 'zset'}, {'ke', q.ended_keys, 'zset'},
   {'kp', q.key_policies, 'hash'}, {'kr', q.key_rates, 'hash'}, {'kh', q.key_heads, 'hash'},
 }
@@ -76,7 +76,9 @@ local function guarded(name, key, set)
     if set then redis.call('ZADD', key, '+inf', guard) else redis.call('HSET', key, '', guard) end
   end)
 end
-for _, kind in ipairs({{'a', q.leases}, {'h', q.heads}, {'k', q.lease_counts}, {'s', q.workers}}) do guarded(kind[1], kind[2]) end
+for _, kind in ipairs({{'a', q.leases}, {'h', q.heads}, {'k', q.lease_counts}, {'s', q.workers}, {'kl', q.line}, {'ks', q.spans}}) do
+  guarded(kind[1], kind[2])
+end
 for b = 1, q.buckets do guarded('b' .. (b - 1), q.bodies[b]) end
 for _, kind in ipairs({{'w', q.lease_ends}, {'z', q.scheduled}, {'y', q.retry}}) do guarded(kind[1], kind[2], true) end
 for p = 1, 4 do guarded('k' .. p, q.rings[p], true) end

@@ -1,6 +1,6 @@
 -- find: one page of jobs, or jobs by ID.
 --
--- KEYS   record heads leases cancels by_key ended_keys line scheduled retry dead completed cancelled
+-- KEYS   record heads leases cancels by_key active_keys ended_keys line spans scheduled retry dead completed cancelled
 --        held ready* bodies*
 -- ARGV   now queues buckets most trimmed how cursor selection*
 --        (most: jobs examined; trimmed: 1 to leave payloads out; how to select, and the selection

@@ -1,6 +1,6 @@
 -- keys: describe keys of a queue, those named or a page of all.
 --
--- KEYS   record dead by_key leases held line places active_keys key_policies key_rates key_heads
+-- KEYS   record dead by_key leases held line spans active_keys key_policies key_rates key_heads
 --        bodies*
 -- ARGV   now queues buckets most cursor names*   (cursor: the last key of the page before)
 -- Reply  {0, now, cursor, then per key: its name, pending, active and all jobs that have not ended
@@ -10,7 +10,7 @@
 -- @include open
 -- @include read
 -- @include room
--- @include turn
+-- @include span
 
 local q, m = open('flow')
 if q.refused then return q.refused end
@@ -19,7 +19,10 @@ local most, names, behind = tonumber(args.most), {unpack(ARGV, first.names)}, ''
 
 -- next_key is the first key behind another that has jobs, or a policy.
 local function next_key(after)
-  local found = redis.call('ZRANGEBYLEX', q.by_key, after == '' and '-' or '(' .. after .. '\1', '+', 'LIMIT', 0, 1)[1]
+  local from = after == '' and '-' or '(' .. after .. '\1'
+  local found = redis.call('ZRANGEBYLEX', q.by_key, from, '+', 'LIMIT', 0, 1)[1]
+  local active = redis.call('ZRANGEBYLEX', q.active_keys, from, '+', 'LIMIT', 0, 1)[1]
+  if active and (not found or before(active, found)) then found = active end
   return found and string.sub(found, 1, string.find(found, '\0', 1, true) - 1)
 end
 if #names == 0 then
@@ -37,14 +40,14 @@ local own, texts = own_rules(q, names), {}
 if q.rules and q.rules.own then texts = redis.call('HMGET', q.key_policies, unpack(names)) end
 for i, key in ipairs(names) do
   local active, created = count_of(q.active_keys, key), ''
-  local entry = redis.call('ZRANGEBYLEX', q.line, from_key(key), to_key(key), 'LIMIT', 0, 1)[1]
   local may = key_room(q, key, own[i])
-  if may.place then
-    created = string.sub(bodies(q, {may.head})[1] or '', 1, 8)
-  elseif entry then
-    created = string.sub(bodies(q, {id_of_turn(string.sub(entry, #key + 18))})[1] or '', 1, 8)
+  local pending, sum = pending_of(q, key)
+  local next_one = may.ready and may.head
+  for p = 1, 4 do
+    if not next_one and pending[p] > 0 then next_one = id_of_turn(first_turn(q, key, p) or '') end
   end
-  for _, v in ipairs({key, count_of(q.line, key), active, count_of(q.by_key, key) - active, created,
+  if next_one then created = string.sub(bodies(q, {next_one})[1] or '', 1, 8) end
+  for _, v in ipairs({key, sum, active, sum + count_of(q.by_key, key), created,
     may.why or 0, may.till or -1, may.head or '', texts[i] or ''}) do
     reply[#reply + 1] = v
   end

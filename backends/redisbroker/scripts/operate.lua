@@ -1,7 +1,7 @@
 -- operate: apply operators' decisions, each to the job as it was looked at.
 --
 -- KEYS   record heads leases cancels unique by_key remembered scheduled retry dead suppressed
---        completed cancelled lapses void_turns held line places rings* blocked thawing active_keys
+--        completed cancelled lapses void_turns held line spans rings* blocked thawing active_keys
 --        ended_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets channel jobs*
 --        (channel: for events, with "c" behind it that for cancellations; per job: id, its state,
@@ -37,7 +37,7 @@ local sets = {[SCHEDULED] = q.scheduled, [RETRY] = q.retry, [COMPLETED] = q.comp
 -- list stays, and is noted to be void: listings count turns.
 local function leave(id, state, entry, epoch, key)
   if state == PENDING and key then
-    part_with(q, key, int(epoch), id)
+    part_with(q, key, entry, int(epoch), id)
   elseif state == PENDING then
     redis.call('HINCRBY', q.void_turns, entry, 1)
     redis.call('HINCRBY', q.record, 'void', 1)
@@ -124,6 +124,7 @@ local function apply(id, state, epoch, at_entry, index, what, rest, argument, du
   local priority = priority_of(index)
   if what == 'hold' then
     leave(id, state, at_entry, epoch, key)
+    if key then redis.call('ZADD', q.by_key, 0, key .. '\0' .. id) end
     redis.call('HSET', q.leases, id, priority .. int(epoch + 1) .. ':\n')
     redis.call('HSET', q.held, id, state .. (due_at and int(due_at) or '') .. ':' .. argument)
     redis.call('HSET', q.heads, id, int(epoch + 1) .. ',' .. WAITING .. ',0,' .. rest)
@@ -134,10 +135,7 @@ local function apply(id, state, epoch, at_entry, index, what, rest, argument, du
     local other = key_taken(id, index)
     if other then return KEY_HELD, other end
     weigh(id, 1)
-    if key then
-      redis.call('ZREM', q.ended_keys, key .. '\0' .. id)
-      redis.call('ZADD', q.by_key, 0, key .. '\0' .. id)
-    end
+    if key then redis.call('ZREM', q.ended_keys, key .. '\0' .. id) end
   elseif what == 'unhold' then
     local from, due = string.match(redis.call('HGET', q.held, id), '^(%d)(%d*):')
     to, at = tonumber(from), tonumber(due)

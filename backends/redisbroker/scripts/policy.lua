@@ -1,7 +1,7 @@
 -- policy: change fields of a queue's policy, or of that of one of its keys, and read
 -- all of it.
 --
--- KEYS   record plain scheduled retry dead leases held by_key line places rings* blocked thawing
+-- KEYS   record plain scheduled retry dead leases held by_key line spans rings* blocked thawing
 --        active_keys key_policies key_rates key_heads ready* token
 -- ARGV   now queues buckets key how_many rules*
 --        (key: whose policy it is, empty for the queue; the names of so many rules, then per
@@ -13,7 +13,7 @@
 -- @include wake
 -- @include digest
 
-local q, m = open('void', 'flow')
+local q, m = open('void', 'keyed', 'flow')
 if q.refused then return q.refused end
 local key, behind = args.key, first.rules + args.how_many
 local changes = #ARGV >= behind
@@ -33,10 +33,10 @@ local function change_key()
   end
   if some then
     redis.call('HSET', q.key_policies, key, table.concat(texts, ','))
-    redis.call('ZADD', q.by_key, 0, key .. '\0')
+    list_keys(q, {key})
   elseif stored then
     redis.call('HDEL', q.key_policies, key)
-    redis.call('ZREM', q.by_key, key .. '\0')
+    unlist_keys(q, {key})
   end
 end
 
@@ -86,7 +86,7 @@ if changes and key ~= '' then free_keys(q, {key}) end
 if q.paused then
   redis.call('DEL', q.token)
 elseif changes then
-  local ready = redis.call('ZCARD', q.line) - tonumber(m.void or 0)
+  local ready = tonumber(m.keyed or 0) - tonumber(m.void or 0)
   for p = 1, 4 do ready = ready + redis.call('LLEN', q.ready[p]) end
   -- Claims that wait learnt of no due time while the queue was paused.
   if ready > 0 or next_due(q) then wake(q) end

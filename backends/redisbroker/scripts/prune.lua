@@ -1,7 +1,7 @@
 -- prune: remove what retention no longer keeps, and what else has lapsed.
 --
 -- KEYS   record unreclaimed heads ended_workers unique by_key remembered scheduled retry dead suppressed
---        completed cancelled lapses void_turns leases held line places rings* blocked thawing active_keys
+--        completed cancelled lapses void_turns leases held line spans rings* blocked thawing active_keys
 --        ended_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets most   (most: records examined)
 -- Reply  {0, now, completed, cancelled, dead, others removed, 1 when more is left}
@@ -172,7 +172,7 @@ end
 -- removed was not weighed.
 local function weigh_nothing()
   if tonumber(redis.call('HGET', q.record, 'bytes') or 0) == 0 or redis.call('ZCARD', q.scheduled) + redis.call('ZCARD', q.retry) > 2 or
-    redis.call('EXISTS', q.ready[1], q.ready[2], q.ready[3], q.ready[4], q.line, q.held) > 0 then return end
+    redis.call('EXISTS', q.ready[1], q.ready[2], q.ready[3], q.ready[4], q.held) > 0 or any_keyed(q) then return end
   redis.call('HDEL', q.record, 'bytes')
 end
 weigh_nothing()

@@ -1,7 +1,7 @@
 -- queues: describe a queue.
 --
 -- KEYS   record leases lease_counts workers lease_ends worker_infos scheduled retry dead suppressed
---        completed cancelled void_turns held line rings* blocked ready* bodies*
+--        completed cancelled void_turns held line spans rings* blocked ready* bodies*
 -- ARGV   now queues buckets with_workers all totals* rules*
 --        (with_workers: 1 to list them; all: how many totals there are)
 -- Reply  {0, now, pending, scheduled, active, retry, completed, dead, cancelled, waiting;
@@ -14,13 +14,12 @@
 -- @include open
 -- @include read
 -- @include due
--- @include turn
--- @include key_range
+-- @include span
 
 local VOIDS = 100 -- void entries passed over to find the next job of a priority
 local SHUT = 100  -- blocked keys looked at for that
 
-local q, m = open('void')
+local q, m = open('void', 'keyed')
 if q.refused then return q.refused end
 local voids = tonumber(m.void or 0)
 local pending, created = -voids, {}
@@ -39,12 +38,12 @@ end
 -- look_at_key notes when the next job of a key and priority was created, where that is
 -- longer ago than what was seen.
 local function look_at_key(p, key)
-  local e = redis.call('ZRANGEBYLEX', q.line, from_key(key) .. p, '(' .. key .. '\0' .. int(p + 1), 'LIMIT', 0, 1)[1]
-  if not e then return end
-  local at = string.sub(bodies(q, {id_of_turn(string.sub(e, #key + 18))})[1] or '', 1, 8)
+  local t = first_turn(q, key, p)
+  if not t then return end
+  local at = string.sub(bodies(q, {id_of_turn(t)})[1] or '', 1, 8)
   if created[p] == '' or at < created[p] then created[p] = at end
 end
-local with_key = redis.call('ZCARD', q.line)
+local with_key = tonumber(m.keyed or 0)
 if with_key > 0 then
   pending = pending + with_key
   local shut = redis.call('ZRANGE', q.blocked, 0, SHUT - 1)

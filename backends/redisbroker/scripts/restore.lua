@@ -2,7 +2,7 @@
 -- in order.
 --
 -- KEYS   record heads remembered unique by_key scheduled retry dead suppressed completed cancelled
---        lapses leases held line places rings* blocked thawing active_keys ended_keys key_policies
+--        lapses leases held line spans rings* blocked thawing active_keys ended_keys key_policies
 --        key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets jobs*
 --        (per job: id, body, options as for enqueue, where the unique key is empty if it is not
@@ -20,14 +20,14 @@
 -- @include depth
 -- @include taken
 
-local q, m = open('paused', 'max_depth', 'void', 'big', 'keep_completed', 'bytes', 'flow')
+local q, m = open('paused', 'max_depth', 'void', 'big', 'keep_completed', 'bytes', 'keyed', 'flow')
 if q.refused then return q.refused end
 q.paused = m.paused == '1'
 read_limits(q, m.flow)
 local bytes = tonumber(m.bytes or 0)
 local big, retain = tonumber(m.big or 0), tonumber(m.keep_completed or 0)
 local depth, room = tonumber(m.max_depth or 0), nil
-if depth > 0 then room = depth - depth_of(q, tonumber(m.void or 0)) end
+if depth > 0 then room = depth - depth_of(q, tonumber(m.void or 0), m.keyed) end
 
 -- stamp writes a creation time in eight bytes.
 local function stamp(rest)
@@ -96,7 +96,6 @@ local function accept(id, body, options, past, rest)
     if mode == '2' then redis.call('ZADD', q.lapses, till, 'u' .. unique) end
   end
   local over = state == DEAD or state == COMPLETED or state == CANCELLED
-  if key ~= '' then redis.call('ZADD', over and q.ended_keys or q.by_key, '0', key .. '\0' .. id) end
   if not over then
     bytes = bytes + #body + 8
     one_more(key)
@@ -107,6 +106,7 @@ local function accept(id, body, options, past, rest)
     state = time > now and SCHEDULED or PENDING
     if room then room = room - 1 end
   end
+  if key ~= '' and state ~= PENDING then redis.call('ZADD', over and q.ended_keys or q.by_key, '0', key .. '\0' .. id) end
   local head = int(epoch + 1) .. ',' .. state .. ',' .. int(ended) .. ',' .. rest
   redis.call('HSET', q.heads, id, head)
   big = math.max(big, #body, #head)

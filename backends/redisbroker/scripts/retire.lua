@@ -4,7 +4,7 @@
 -- that a reclaim takes over where a retire stopped.
 --
 -- KEYS   record lease_ends worker_infos lease_counts workers ended_workers leases heads cancels
---        unique by_key remembered scheduled retry dead cancelled lapses held line places rings*
+--        unique by_key remembered scheduled retry dead cancelled lapses held line spans rings*
 --        blocked thawing active_keys ended_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets worker cursor channel   (channel: for events)
 -- Reply  {0, now, cursor, then per released job: id, new epoch}; a refusal

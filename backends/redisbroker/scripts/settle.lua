@@ -1,7 +1,7 @@
 -- settle: end leases of one worker, each with its outcome.
 --
 -- KEYS   record workers unreclaimed leases heads lease_counts cancels unique by_key remembered
---        scheduled retry dead completed cancelled lapses held line places rings* blocked thawing
+--        scheduled retry dead completed cancelled lapses held line spans rings* blocked thawing
 --        active_keys ended_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets worker number offset channel waits waited runs ran spent total ids* runs*
 --        (number: of the request, 0 for none; offset: how many items of it went before in other
@@ -77,15 +77,25 @@ local function all_quick()
   return true
 end
 
+-- quick_key is the key of a job that is completed and not kept either, and has nothing
+-- else to free.
+local ordered = q.rules and q.rules.ordered > 0
+local function quick_key(o, lease)
+  if not o.quick or ordered or string.sub(lease, 2, #o.fence + 1) ~= o.fence then return nil end
+  local f = parse_index(string.sub(lease, #o.fence + 2))
+  return not f[UNIQUE_KEY] and not f[GIVEN] and not f[KEPT] and f[KEY]
+end
+
 -- sort_out finds the items whose lease holds, of several for one lease the
 -- first, if seen is given: all their IDs, the items that need more than to be
 -- removed, the IDs of the rest, and those of them that have a head. Of the
 -- items that need more it notes the outcome, and where the delay stands; so it does
 -- of those that end nothing, which it lists in keeps.
 local outcome, extra, keeps = {}, {}, {}
+local ends_of_keys = {} -- by place among the rest: the key of a job that has one
 local function sort_out(seen)
   local ended, others, gone, aged, n = {}, {}, {}, {}, 0
-  keeps = {}
+  keeps, ends_of_keys = {}, {}
   local i, at = 0, first_run
   while i < total do
     local count, text, each = unpack(ARGV, at, at + 2)
@@ -98,10 +108,12 @@ local function sort_out(seen)
         verdicts[i - skip] = '0'
         if lease and not (seen and seen[id]) then
           local held = true
-          if lease == o.quick then
+          local key = lease ~= o.quick and quick_key(o, lease)
+          if key or lease == o.quick then
             n = n + 1
             gone[n], verdicts[i - skip] = id, '5'
             if o.epoch ~= '0' then aged[#aged + 1] = id end
+            if key then ends_of_keys[n] = key end
           elseif string.sub(lease, 2, #o.fence + 1) == o.fence then
             outcome[i], extra[i] = o, each and at + 2 * (k - 1)
             if o.kind == 'k' then
@@ -145,6 +157,7 @@ if #ended > 0 then
     redis.call('HDEL', q.unreclaimed, worker)
   end
 end
+for i, key in pairs(ends_of_keys) do end_lease(key, gone[i]) end
 local counts = {done = #gone} -- those that need more than to be removed follow
 local longest = tonumber(m.big or 0)
 if #keeps > 0 then
@@ -169,7 +182,7 @@ if #keeps > 0 then
   end
   if #marked > 0 then redis.call('HSET', q.leases, unpack(marked)) end
 end
-if #others > 0 then
+if #others > 0 or next(ends_of_keys) then
   -- read makes the head that an outcome leaves.
   local function read(o)
     local deliveries, counts, cancelled = string.match(o.rest, '^(%-?%d+);([%-%d,]+);([%-%d,]+)$')
@@ -220,6 +233,7 @@ if #others > 0 then
           if not earliest or time < earliest then earliest = time end
           local d = #dues
           dues[d + 1], dues[d + 2] = time, entry(priority, o.next, id, key)
+          if key then redis.call('ZADD', q.by_key, 0, key .. '\0' .. id) end
         elseif key then
           local ahead = kind == 'f' or is_head(q, key, id)
           local list = ahead and line_front or line_back

@@ -1,8 +1,8 @@
 -- @include ended
 
 -- depth_of counts pending, scheduled and waiting jobs.
-local function depth_of(q, void)
-  local n = redis.call('ZCARD', q.scheduled) - 1 + redis.call('HLEN', q.held) + redis.call('ZCARD', q.line) - void
+local function depth_of(q, void, keyed)
+  local n = redis.call('ZCARD', q.scheduled) - 1 + redis.call('HLEN', q.held) + tonumber(keyed or 0) - void
   for p = 1, 4 do n = n + redis.call('LLEN', q.ready[p]) end
   return n
 end
@@ -10,7 +10,7 @@ end
 -- depth_of_key counts the pending, scheduled, waiting and retry jobs of a key.
 local depths, most_of = {}, {}
 local function depth_of_key(q, key)
-  if not depths[key] then depths[key] = count_of(q.by_key, key) - count_of(q.active_keys, key) end
+  if not depths[key] then depths[key] = select(2, pending_of(q, key)) + count_of(q.by_key, key) end
   return depths[key]
 end
 

@@ -64,5 +64,5 @@ local function made_room(q, n)
   if n == 0 or most == 0 then return end
   local left = active_jobs(q)
   if left >= most or left + n < most then return end
-  if redis.call('EXISTS', q.ready[1], q.ready[2], q.ready[3], q.ready[4], q.line) > 0 or next_due(q) then wake(q) end
+  if redis.call('EXISTS', q.ready[1], q.ready[2], q.ready[3], q.ready[4]) > 0 or any_keyed(q) or next_due(q) then wake(q) end
 end

@@ -50,4 +50,13 @@ local function index_of(body)
   return string.sub(body, at, at + size - 1), at + size
 end
 
-local function parse_index(index) return fields(index, 1, #index, KEPT) end
+-- parse_index reads an index. Many jobs have the same one: what it returns is shared.
+local parsed = {}
+local function parse_index(index)
+  local f = parsed[index]
+  if not f then
+    f = fields(index, 1, #index, KEPT)
+    parsed[index] = f
+  end
+  return f
+end

@@ -1,13 +1,10 @@
 -- @include room
--- @include turn
+-- @include span
 
--- Pending jobs with a key stand in one sorted set, line, by key, priority and number;
--- places says for each ID its priority and number. Keys that may start a job of a
--- priority are in its ring, by their pass; others that have pending jobs are in blocked,
--- by when they may, or FAR, or in thawing while a change of the policy is seen to. The
--- last member of a ring is a guard with an endless pass.
+-- Keys that may start a job of a priority are in its ring, by their pass; others that
+-- have pending jobs are in blocked, by when they may, or FAR, or in thawing while a change
+-- of the policy is seen to. The last member of a ring is a guard with an endless pass.
 local FAR = 9000000000000001 -- no round number: miniredis writes that as 9e+15, which its Lua cannot read
-local MIDDLE = 500000000000000 -- the first number; those at the front are below
 local STRIDE = 1000000 -- how far a turn takes a key of weight 1
 
 local function is_guard(member) return not member or string.byte(member) == 0 end
@@ -16,16 +13,6 @@ local function stride_of(own)
   local weight = own and own.weight or 0
   return weight > 1 and math.floor(STRIDE / weight) or STRIDE
 end
-
-local function member(key, place, epoch, id) return key .. '\0' .. place .. turn(epoch, id) end
-
--- first_of is the first entry in line of a key, from a priority on.
-local function first_of(q, key, p)
-  return redis.call('ZRANGEBYLEX', q.line, from_key(key) .. (p or ''), to_key(key), 'LIMIT', 0, 1)[1]
-end
-
--- parts cuts an entry of a key into priority, and the turn of its job.
-local function parts(key, entry) return string.sub(entry, #key + 2, #key + 2), string.sub(entry, #key + 18) end
 
 -- entry_pass is the pass with which a key enters the ring of a priority: behind one turn
 -- of each other key, so that it gains nothing by having been away, and before their
@@ -46,29 +33,28 @@ local function enter(q, key, p, own)
   redis.call('ZADD', q.rings[p], 'NX', entry_pass(q, p, own), key)
 end
 
--- enter_all puts a key into the ring of each priority of which it has pending jobs.
-local function enter_all(q, key, own)
-  local p = 1
-  while p <= 4 do
-    local first_job = first_of(q, key, p)
-    if not first_job then return p > 1 end
-    p = tonumber((parts(key, first_job)))
-    enter(q, key, p, own)
-    p = p + 1
+-- enter_all puts a key into the ring of each priority of which it has pending jobs. It
+-- returns whether it has some.
+local function enter_all(q, key, own, pending)
+  local n, sum = pending, 1
+  if not n then n, sum = pending_of(q, key) end
+  for p = 1, 4 do
+    if n[p] > 0 then enter(q, key, p, own) end
   end
-  return true
+  return sum > 0
 end
 
 -- seat gives a key with pending jobs its place. It returns whether one of them can
 -- be claimed; if not, and time alone keeps them back, until when.
 local function seat(q, key, own)
-  if not first_of(q, key) then return false end
+  local n, sum = pending_of(q, key)
+  if sum == 0 then return false end
   local may = key_room(q, key, own)
   if may.room <= 0 then
     redis.call('ZADD', q.blocked, int(may.till or FAR), key)
     return false, may.till
   end
-  return enter_all(q, key, own)
+  return enter_all(q, key, own, n)
 end
 
 -- next_unblocked is the first time at which time alone lets a key start a job, or nil.
@@ -93,76 +79,173 @@ local function free_keys(q, keys)
   return woken
 end
 
--- join stands jobs in line, of which a list has key, priority, epoch and ID: behind all
--- others of their key, or before them, the first one first. It returns whether a claim
--- should look: one of them can be claimed, or can be sooner than was known.
-local function join(q, jobs, front)
-  local n = #jobs / 4
-  if n == 0 then return false end
-  local number = front and redis.call('HINCRBY', q.record, 'front', -n) or redis.call('HINCRBY', q.record, 'back', n) - n
-  local entries, places, keys, of = {}, {}, {}, {{}, {}, {}, {}}
-  for i = 1, #jobs, 4 do
-    local key, p, epoch, id = jobs[i], jobs[i + 1], jobs[i + 2], jobs[i + 3]
-    local place = p .. string.format('%015.0f', MIDDLE + number)
-    local e = #places
-    entries[e + 1], entries[e + 2] = 0, member(key, place, epoch, id)
-    places[e + 1], places[e + 2] = id, place
-    number = number + 1
-    local list = of[tonumber(p)]
-    if not list[key] then
-      list[key] = true
-      list[#list + 1] = key
-    end
-  end
-  redis.call('ZADD', q.line, unpack(entries))
-  redis.call('HSET', q.places, unpack(places))
-
-  local woken, known = false, nil
-  local some_blocked = redis.call('EXISTS', q.blocked, q.thawing) > 0
-  if some_blocked then known = next_unblocked(q) end
-  for p = 1, 4 do
-    local list = of[p]
-    if #list > 0 then
-      local own, here, shut, away, entering = own_rules(q, list), {}, {}, {}, {}
-      if some_blocked then
-        shut, away = redis.call('ZMSCORE', q.blocked, unpack(list)), redis.call('ZMSCORE', q.thawing, unpack(list))
-      end
-      if q.rules and q.rules.of_keys then here = redis.call('ZMSCORE', q.rings[p], unpack(list)) end
-      for i, key in ipairs(list) do
-        if here[i] then
-          woken = true
-        elseif not (shut[i] or away[i]) then
-          local open, till = true, nil
-          if q.rules and q.rules.of_keys then
-            open, till = seat(q, key, own[i])
-          else
-            local e = #entering
-            entering[e + 1], entering[e + 2] = entry_pass(q, p, own[i]), key
-          end
-          woken = woken or open or till and (not known or till < known)
-        end
-      end
-      if #entering > 0 then redis.call('ZADD', q.rings[p], 'NX', unpack(entering)) end
-    end
-  end
-  return woken
+-- list_keys has by_key list keys that have pending jobs now; unlist_keys those no more
+-- that have none left, and no policy.
+local function list_keys(q, keys)
+  local members = {}
+  for i, key in ipairs(keys) do members[2 * i - 1], members[2 * i] = 0, key .. '\0' end
+  if #keys > 0 then redis.call('ZADD', q.by_key, unpack(members)) end
 end
 
--- unseat takes a key out of the rings of which it has no pending jobs any more.
+local function unlist_keys(q, keys)
+  local own, members = own_rules(q, keys), {}
+  for i, key in ipairs(keys) do
+    if not own[i] and select(2, pending_of(q, key)) == 0 then members[#members + 1] = key .. '\0' end
+  end
+  if #members > 0 then redis.call('ZREM', q.by_key, unpack(members)) end
+end
+
+local join
+do -- a script may have no more than 200 local names at a time
+  local PIECE = 800 -- bytes; a longer piece of a line takes no more
+
+  -- append writes turns behind the last piece of a span, whose text that is, and adds the
+  -- pieces that it wrote to a list; prepend writes them before the first.
+  local function append(field, span, piece, turns, written)
+    local from = 1
+    while from <= #turns do
+      if #piece >= PIECE then span.tail, piece = span.tail + 1, '' end
+      local upto = math.min(#turns, from + math.floor((PIECE - #piece) / (#turns[from] + 1)))
+      piece = piece .. table.concat(turns, '\n', from, upto) .. '\n'
+      written[#written + 1], written[#written + 2] = piece_field(field, span.tail), piece
+      from = upto + 1
+    end
+  end
+
+  local function prepend(field, span, piece, turns, written)
+    local upto = #turns
+    while upto >= 1 do
+      if #piece >= PIECE then span.head, piece = span.head - 1, '' end
+      local from = math.max(1, upto - math.floor((PIECE - #piece) / (#turns[upto] + 1)))
+      piece = table.concat(turns, '\n', from, upto) .. '\n' .. piece
+      written[#written + 1], written[#written + 2] = piece_field(field, span.head), piece
+      upto = from - 1
+    end
+  end
+
+  -- by_line sorts jobs, as join has them, into lists of turns by priority and key.
+  local function by_line(jobs)
+    local groups, fields = {}, {}
+    for i = 1, #jobs, 4 do
+      local key, p = jobs[i], jobs[i + 1]
+      local field = p .. key
+      local group = groups[field]
+      if not group then
+        group = {key = key, p = tonumber(p), turns = {}}
+        groups[field], fields[#fields + 1] = group, field
+      end
+      group.turns[#group.turns + 1] = turn(jobs[i + 2], jobs[i + 3])
+    end
+    return groups, fields
+  end
+
+  -- write_line writes turns into the line, behind or before what is there.
+  local function write_line(q, groups, fields, front)
+    local spans, last = redis.call('HMGET', q.spans, unpack(fields)), {}
+    for i, field in ipairs(fields) do
+      local span = span_of(spans[i])
+      if span.tail < span.head then span.head, span.tail = 1, 1 end
+      groups[field].span, last[i] = span, piece_field(field, front and span.head or span.tail)
+    end
+    local pieces, written, lengths = redis.call('HMGET', q.line, unpack(last)), {}, {}
+    for i, field in ipairs(fields) do
+      local group = groups[field]
+      local write = front and prepend or append
+      write(field, group.span, pieces[i] or '', group.turns, written)
+      group.before, group.span.n = group.span.n, group.span.n + #group.turns
+      lengths[2 * i - 1], lengths[2 * i] = field, span_text(group.span)
+    end
+    redis.call('HSET', q.line, unpack(written))
+    redis.call('HSET', q.spans, unpack(lengths))
+  end
+
+  -- join stands jobs in line, of which a list has key, priority, epoch and ID: behind all
+  -- others of their key, or before them, the first one first. It returns whether a claim
+  -- should look: one of them can be claimed, or can be sooner than was known.
+  function join(q, jobs, front)
+    if #jobs == 0 then return false end
+    local groups, fields = by_line(jobs)
+    write_line(q, groups, fields, front)
+    redis.call('HINCRBY', q.record, 'keyed', #jobs / 4)
+    if q.rules and q.rules.ordered > 0 then
+      for i = 1, #jobs, 4 do
+        if is_head(q, jobs[i], jobs[i + 3]) then redis.call('HSET', q.key_heads, jobs[i], jobs[i + 3] .. '\n' .. PENDING_HEAD) end
+      end
+    end
+
+    local names, new, shut, away, entering, woken, known = {}, {}, {}, {}, {{}, {}, {}, {}}, false, nil
+    for i, field in ipairs(fields) do
+      names[i] = groups[field].key
+      if groups[field].before == 0 then new[#new + 1] = names[i] end
+    end
+    list_keys(q, new)
+    local own = own_rules(q, names)
+    if redis.call('EXISTS', q.blocked, q.thawing) > 0 then
+      known = next_unblocked(q)
+      shut, away = redis.call('ZMSCORE', q.blocked, unpack(names)), redis.call('ZMSCORE', q.thawing, unpack(names))
+    end
+    for i, field in ipairs(fields) do
+      local group = groups[field]
+      if not (shut[i] or away[i]) then
+        local open, till = true, nil
+        if group.before == 0 and q.rules and q.rules.of_keys then
+          open, till = seat(q, group.key, own[i])
+        elseif group.before == 0 then
+          local list = entering[group.p]
+          list[#list + 1], list[#list + 2] = entry_pass(q, group.p, own[i]), group.key
+        end
+        woken = woken or open or till and (not known or till < known)
+      end
+    end
+    for p = 1, 4 do
+      if #entering[p] > 0 then redis.call('ZADD', q.rings[p], 'NX', unpack(entering[p])) end
+    end
+    return woken
+  end
+end
+
+-- unseat takes a key, which has no pending jobs of a priority any more, out of its ring.
 local function unseat(q, key, p)
-  if redis.call('ZLEXCOUNT', q.line, from_key(key) .. p, '(' .. key .. '\0' .. int(p + 1)) > 0 then return end
   redis.call('ZREM', q.rings[p], key)
-  if not first_of(q, key) then
+  local _, sum = pending_of(q, key)
+  if sum == 0 then
     redis.call('ZREM', q.blocked, key)
     redis.call('ZREM', q.thawing, key)
   end
 end
 
--- part_with takes a job out of line.
-local function part_with(q, key, epoch, id)
-  local place = redis.call('HGET', q.places, id)
-  if not place then return end
-  redis.call('ZREM', q.line, member(key, place, epoch, id))
-  redis.call('HDEL', q.places, id)
-  unseat(q, key, tonumber(string.sub(place, 1, 1)))
+-- clear_line drops what is left of a line that has no jobs any more.
+local function clear_line(q, field, span)
+  redis.call('HDEL', q.spans, field)
+  for number = span.head, span.tail do redis.call('HDEL', q.line, piece_field(field, number)) end
+end
+
+-- cut takes a turn out of line. It reports whether it was there.
+local function cut(q, key, p, t)
+  local number, rest, span = find_turn(q, key, p, t)
+  if not number then return false end
+  local field = p .. key
+  span.n = span.n - 1
+  redis.call('HINCRBY', q.record, 'keyed', -1)
+  if span.n <= 0 then
+    clear_line(q, field, span)
+    unlist_keys(q, {key})
+    unseat(q, key, tonumber(p))
+    return true
+  end
+  local inner = number > span.head and number < span.tail
+  if rest ~= '' or inner then
+    redis.call('HSET', q.line, piece_field(field, number), rest)
+  else
+    redis.call('HDEL', q.line, piece_field(field, number))
+    if number == span.head then span.head = number + 1 else span.tail = number - 1 end
+  end
+  redis.call('HSET', q.spans, field, span_text(span))
+  return true
+end
+
+-- part_with takes a job out of line, which is the head of its key no less for that.
+local function part_with(q, key, p, epoch, id)
+  cut(q, key, p, turn(epoch, id))
+  if is_head(q, key, id) then redis.call('HSET', q.key_heads, key, id) end
 end

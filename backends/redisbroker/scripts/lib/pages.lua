@@ -1,32 +1,60 @@
--- @include turn
+-- @include span
 -- @include entry
 -- @include key_range
 
 -- A function of pages takes a cursor and a bound; it returns up to that many
 -- entries and the cursor behind them, empty at the end.
 
+-- lines adds jobs with a key to ids, up to n, and returns the cursor behind them: that of
+-- a scan, and the ID that was last seen with its piece. What was taken or removed of that
+-- stood before it, or is looked at anew.
+local function lines(q, cursor, n, ids)
+  local scan, number, id, from = '0', nil, nil, ''
+  if cursor ~= '' then
+    local length
+    scan, number, length, from = string.match(cursor, '^(%d+):(%-?%d+):(%d+):(.*)$')
+    id, from = string.sub(from, 1, tonumber(length)), piece_field(string.sub(from, length + 1), number)
+  end
+  local page, fields, pieces = redis.call('HSCAN', q.line, scan, 'COUNT', n), {}, {}
+  for i = 1, #page[2], 2 do
+    fields[#fields + 1] = page[2][i]
+    pieces[page[2][i]] = page[2][i + 1]
+  end
+  table.sort(fields)
+  for _, field in ipairs(fields) do
+    if field ~= '' and field >= from then
+      local some, seen = {}, ''
+      for t in string.gmatch(pieces[field], '[^\n]+') do
+        some[#some + 1] = id_of_turn(t)
+        if field == from and some[#some] == id then some, seen = {}, id end
+      end
+      for _, next_id in ipairs(some) do
+        if #ids >= n then
+          local line, at = string.match(field, '^([^%z]*)%z(.*)$')
+          return scan .. ':' .. at .. ':' .. #seen .. ':' .. seen .. line
+        end
+        ids[#ids + 1], seen = next_id, next_id
+      end
+    end
+  end
+  return page[1] == '0' and '' or page[1] .. ':0:0:'
+end
+
 -- ready pages through the ready lists from the side of the newest. What is
 -- pushed there meanwhile moves the rest back, so that a page may repeat jobs
 -- and never misses one; what is taken is taken from the other side. Jobs with a key
--- follow, as they stand in line. The cursor is priority .. offset, or "5", the place in
--- line of the last job that was seen, and its key.
+-- follow, line by line. The cursor is priority .. offset, or "5" and that of lines.
 local function ready(q, cursor, n)
-  local p, offset = 1, 0
+  local p, offset, ids = 1, 0, {}
   if cursor ~= '' then p, offset = tonumber(string.sub(cursor, 1, 1)), tonumber(string.sub(cursor, 2)) end
-  local ids, from = {}, '-'
-  if p == 5 then from = '(' .. string.sub(cursor, 18) .. '\0' .. string.sub(cursor, 2, 17) .. '\255' end
   for list = p, 4 do
     local entries = redis.call('LRANGE', q.ready[list], int(offset), int(offset + n - #ids - 1))
     for _, e in ipairs(entries) do ids[#ids + 1] = id_of_turn(e) end
     if #ids == n then return ids, list .. int(offset + #entries) end
     offset = 0
   end
-  local entries = redis.call('ZRANGEBYLEX', q.line, from, '+', 'LIMIT', 0, n - #ids)
-  for _, e in ipairs(entries) do ids[#ids + 1] = id_of_turn(string.sub(e, string.find(e, '\0', 1, true) + 17)) end
-  if #ids < n then return ids, '' end
-  local last = entries[#entries]
-  local key_end = string.find(last, '\0', 1, true)
-  return ids, '5' .. string.sub(last, key_end + 1, key_end + 16) .. string.sub(last, 1, key_end - 1)
+  local behind = lines(q, p == 5 and string.sub(cursor, 2) or '', n, ids)
+  return ids, behind == '' and '' or '5' .. behind
 end
 
 -- unordered pages through a hash of jobs, that of leases or of what is held:
@@ -92,26 +120,44 @@ local function timed(key, cursor, n, after, before, newest)
   return out, cursor
 end
 
--- before compares as the server orders members: by bytes, whatever its locale.
-local function before(a, b)
-  local i = 1
-  while string.byte(a, i) and string.byte(a, i) == string.byte(b, i) do i = i + 1 end
-  return (string.byte(a, i) or -1) < (string.byte(b, i) or -1)
-end
-
--- keyed pages through the jobs with a key by their IDs, whether they ended or not;
--- the cursor is the last ID.
+-- keyed pages through the jobs with a key: first those that are pending, in line, then
+-- all others by their IDs. The cursor is "L", and where a turn was in line, or "I" and the
+-- last ID.
 local function keyed(q, cursor, n, key)
-  local from, ids, i, j = '(' .. key .. '\0' .. cursor, {}, 1, 1
-  local live = redis.call('ZRANGEBYLEX', q.by_key, from, to_key(key), 'LIMIT', 0, n)
-  local ended = redis.call('ZRANGEBYLEX', q.ended_keys, from, to_key(key), 'LIMIT', 0, n)
-  while #ids < n and (live[i] or ended[j]) do
-    local a, b = live[i], ended[j]
-    local next_one = b
-    if a and (not b or a == b or before(a, b)) then next_one, i = a, i + 1 end
-    if next_one == b then j = j + 1 end
-    ids[#ids + 1] = string.sub(next_one, #key + 2)
+  local ids, from = {}, {}
+  if string.byte(cursor) ~= 73 then
+    local p, number, id = string.match(cursor, '^L(%d):(%-?%d+):(.*)$')
+    for line = tonumber(p or 1), 4 do
+      local span, seen = span_for(q, line, key), id or ''
+      for at = math.max(span.head, tonumber(number or span.head)), span.tail do
+        local piece = redis.call('HGET', q.line, piece_field(line .. key, at)) or ''
+        local some = {}
+        for t in string.gmatch(piece, '[^\n]+') do
+          some[#some + 1] = id_of_turn(t)
+          if some[#some] == id then some = {} end
+        end
+        for _, next_id in ipairs(some) do
+          if #ids == n then return ids, 'L' .. line .. ':' .. int(at) .. ':' .. seen end
+          ids[#ids + 1], seen = next_id, next_id
+        end
+        id, seen = nil, ''
+      end
+      number, id = nil, nil
+    end
+    cursor = 'I'
   end
-  if #ids < n then return ids, '' end
-  return ids, ids[n]
+  local after = string.sub(cursor, 2)
+  for _, set in ipairs({q.by_key, q.active_keys, q.ended_keys}) do
+    local members = redis.call('ZRANGEBYLEX', set, '(' .. key .. '\0' .. after, to_key(key), 'LIMIT', 0, n)
+    for _, member in ipairs(members) do from[#from + 1] = member end
+  end
+  table.sort(from, before)
+  for i, member in ipairs(from) do
+    if member ~= from[i - 1] then
+      if #ids == n then return ids, 'I' .. after end
+      after = string.sub(member, #key + 2)
+      ids[#ids + 1] = after
+    end
+  end
+  return ids, #ids < n and '' or 'I' .. after
 end

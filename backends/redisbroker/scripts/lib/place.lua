@@ -15,8 +15,8 @@ end
 local function held(lease) return string.byte(lease, string.find(lease, ':', 2, true) + 1) == 10 end
 
 -- place says where a job is that exists: its state, its entry in the structure
--- of that state when it is pending, scheduled or retry, and when it is due. A pending
--- job with a key has no entry; line.lua knows its own.
+-- of that state when it is pending, scheduled or retry, and when it is due. Of a pending
+-- job with a key that is its priority.
 local function place(q, id, index, head, lease)
   if lease then return held(lease) and WAITING or ACTIVE end
   local epoch, state = '0', nil
@@ -29,5 +29,5 @@ local function place(q, id, index, head, lease)
   if at then return SCHEDULED, e, tonumber(at) end
   at = redis.call('ZSCORE', q.retry, e)
   if at then return RETRY, e, tonumber(at) end
-  return PENDING, not f[KEY] and priority_of(f) .. turn(epoch or '0', id)
+  return PENDING, f[KEY] and priority_of(f) or priority_of(f) .. turn(epoch or '0', id)
 end

@@ -3,6 +3,8 @@
 
 -- place_it makes a job pending, or due at a time in a set.
 local function place_it(q, id, priority, epoch, key, set, at, front)
+  if key and set then redis.call('ZADD', q.by_key, 0, key .. '\0' .. id) end
+  if key and not set then redis.call('ZREM', q.by_key, key .. '\0' .. id) end
   if set then
     local due = next_due(q)
     redis.call('ZADD', set, int(at), entry(priority, int(epoch), id, key))

@@ -29,6 +29,9 @@ end
 -- stand stands jobs with a key in line: the head of its key before the others.
 local function stand(q, keyed)
   if #keyed == 0 then return end
+  local members = {}
+  for i = 1, #keyed, 4 do members[#members + 1] = keyed[i] .. '\0' .. keyed[i + 3] end
+  redis.call('ZREM', q.by_key, unpack(members))
   local back, front, freed_by = keyed, {}, {}
   if q.rules and q.rules.ordered > 0 then
     back = {}

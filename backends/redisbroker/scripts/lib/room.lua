@@ -3,20 +3,20 @@
 -- Why a key may start nothing, as package broker numbers it.
 local PAUSED, ORDER, BUSY_KEY, RATE = 1, 2, 3, 4
 
--- head_of is the ID of the job that those of a key come after, and its place in
--- line if it is pending. key_heads has behind a line end, of one that died, how often
+-- head_of is the ID of the job that those of a key come after, and whether it is
+-- pending. key_heads says so behind a line end; or has there, of one that died, how often
 -- SKIP had been set: a dead one is the head no more once that has happened again.
+local PENDING_HEAD = 'p'
 local function head_of(q, key)
   local head = redis.call('HGET', q.key_heads, key)
   if not head then return nil end
-  local id, skips = string.match(head, '^([^\n]*)\n?(%d*)$')
-  local place = redis.call('HGET', q.places, id)
-  if not place and skips ~= '' and redis.call('ZSCORE', q.dead, id) and
-    tonumber(skips) < tonumber(redis.call('HGET', q.record, 'skips') or 0) then
+  local id, mark = string.match(head, '^([^\n]*)\n?(.*)$')
+  local skips = tonumber(mark)
+  if skips and redis.call('ZSCORE', q.dead, id) and skips < tonumber(redis.call('HGET', q.record, 'skips') or 0) then
     redis.call('HDEL', q.key_heads, key)
     return nil
   end
-  return id, place
+  return id, mark == PENDING_HEAD
 end
 
 -- is_head reports whether those of a key come after this job.
@@ -28,16 +28,16 @@ end
 
 -- key_room is what a key may do now: room, how many of its jobs may start; why, where
 -- there is none, and till, when time alone makes room; bucket and head where it has
--- them, and the place of that.
+-- them, and whether that is pending.
 local function key_room(q, key, own)
   local r, may = q.rules, {room = math.huge}
   if not r then return may end
   local most = rule_of(q, own, 'max_active')
   if r.ordered > 0 then
     most = 1
-    may.head, may.place = head_of(q, key)
+    may.head, may.ready = head_of(q, key)
   end
-  if own and own.paused == 1 or may.head and not may.place then
+  if own and own.paused == 1 or may.head and not may.ready then
     may.room, may.why = 0, own and own.paused == 1 and PAUSED or ORDER
     return may
   end

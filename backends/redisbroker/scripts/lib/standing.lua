@@ -1,5 +1,6 @@
 -- @include stamp
 -- @include place
+-- @include span
 -- @include read
 
 local HOME = {[COMPLETED] = 'completed', [DEAD] = 'dead', [CANCELLED] = 'cancelled'}
@@ -28,17 +29,10 @@ end
 local LOOK = 100000 -- turns looked at in a list
 local looked = 0    -- and in all, in this step
 
--- in_place says whether a job with a key stands in line, at the place that is noted.
-local function in_place(q, s)
-  local place = redis.call('HGET', q.places, id_of_turn(s.turn))
-  if not place or string.sub(place, 1, 1) ~= int(s.priority) then return false end
-  return redis.call('ZSCORE', q.line, s.key .. '\0' .. place .. s.turn) and true or false
-end
-
--- in_line says whether a job has its turn in a ready list: nil when it would
+-- in_line says whether a job has its turn in line: nil when it would
 -- take too long to say.
 local function in_line(q, s)
-  if s.key then return in_place(q, s) end
+  if s.key then return find_turn(q, s.key, int(s.priority), s.turn) ~= nil end
   local n = redis.call('LLEN', q.ready[s.priority])
   looked = looked + n
   if n > 2 * LOOK or looked > 4 * LOOK then return nil end

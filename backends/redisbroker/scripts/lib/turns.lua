@@ -60,34 +60,42 @@ local function participants(q, p, n)
     local pass = redis.call('ZSCORE', q.rings[p], UNKEYED) or list[1].pass + STRIDE - 1
     sort_in(list, 1, {key = UNKEYED, pass = tonumber(pass), turns = 0, left = waiting})
   end
-  local own, at = own_rules(q, keys), 0
+  local own, at, fields, pieces = own_rules(q, keys), 0, {}, {}
+  for i, key in ipairs(keys) do fields[i] = p .. key end
+  local spans = redis.call('HMGET', q.spans, unpack(fields))
+  for i, field in ipairs(fields) do
+    spans[i] = span_of(spans[i])
+    pieces[i] = piece_field(field, spans[i].head)
+  end
+  pieces = redis.call('HMGET', q.line, unpack(pieces))
   for _, who in ipairs(list) do
     who.stride = STRIDE
     if who.key ~= UNKEYED then
       at = at + 1
-      who.own = own[at]
+      who.own, who.field, who.span, who.piece, who.at = own[at], fields[at], spans[at], pieces[at] or '', 1
       who.stride = stride_of(who.own)
     end
   end
   return list, #keys
 end
 
--- next_entry is the next entry in line of a participant, or nil when it has no more.
--- It reads so many at a time.
-local function next_entry(q, p, who, n)
-  if not who.entries or who.at > #who.entries and not who.short then
-    local last = who.entries and who.entries[#who.entries]
-    who.entries = redis.call('ZRANGEBYLEX', q.line, last and '(' .. last or from_key(who.key) .. p,
-      '(' .. who.key .. '\0' .. int(p + 1), 'LIMIT', 0, n)
-    who.at, who.short = 1, #who.entries < n
+-- next_turn is the next turn in line of a participant, or nil when it has no more.
+local function next_turn(q, who)
+  local span = who.span
+  while span.n > who.turns do
+    local line_end = find(who.piece, '\n', who.at, true)
+    if line_end then return sub(who.piece, who.at, line_end - 1) end
+    if span.head >= span.tail then return nil end
+    who.over = who.over or {}
+    who.over[#who.over + 1] = piece_field(who.field, span.head)
+    span.head = span.head + 1
+    who.piece, who.at = redis.call('HGET', q.line, piece_field(who.field, span.head)) or '', 1
   end
-  return who.entries[who.at]
 end
 
--- allot gives out up to n turns: it returns for each who has it, and the entry in line.
-local function allot(q, p, n, list, keys)
+-- allot gives out up to n turns: it returns for each who has it, and the turn in line.
+local function allot(q, n, list)
   local first_one, turns, entries, taken = 1, {}, {}, 0
-  local each = math.ceil(n / keys) + 1
   while taken < n and list[first_one] and looks < LOOKS do
     local who, entry = list[first_one], nil
     if who.pass > list.bound then break end
@@ -99,10 +107,10 @@ local function allot(q, p, n, list, keys)
         who.shut = who.may.room <= 0
       end
       if not who.shut then
-        entry = next_entry(q, p, who, each)
+        entry = next_turn(q, who)
         local head = who.may.head
         who.out = not entry
-        who.waits = entry and head and head ~= id_of_turn(select(2, parts(who.key, entry)))
+        who.waits = entry and head and head ~= id_of_turn(entry)
       end
     end
     if who.waits then who.pass = who.pass + who.stride end -- for its head, which is of another priority
@@ -116,9 +124,9 @@ local function allot(q, p, n, list, keys)
         who.left = who.left - 1
         who.out = who.left == 0
       else
-        who.at, who.may.room = who.at + 1, who.may.room - 1
+        who.at, who.may.room = who.at + #entry + 1, who.may.room - 1
         who.shut = who.may.room <= 0
-        who.out = not who.shut and not next_entry(q, p, who, each)
+        who.out = not who.shut and who.span.n <= who.turns
       end
       first_one = first_one + 1
       if not (who.shut or who.out) then sort_in(list, first_one, who) end
@@ -144,7 +152,7 @@ local function shut_out(q, names, tills)
   for p = 1, 4 do redis.call('ZREM', q.rings[p], unpack(names)) end
   local blocked = {}
   for i, key in ipairs(names) do
-    if first_of(q, key) then
+    if select(2, pending_of(q, key)) > 0 then
       blocked[#blocked + 1] = int(tills[i] or FAR)
       blocked[#blocked + 1] = key
     end
@@ -177,6 +185,39 @@ local function after_turns(q, p, list)
   return #out > 0 or #shut > 0
 end
 
+-- leave_line takes what was given out off the lines of the participants.
+local function leave_line(q, list)
+  local n, over, ended, pieces, spans, keys = 0, {'-'}, {}, {}, {}, {}
+  for _, who in ipairs(list) do
+    if who.span and who.turns > 0 then
+      local span, rest = who.span, sub(who.piece, who.at)
+      n, span.n = n + who.turns, span.n - who.turns
+      for _, field in ipairs(who.over or {}) do over[#over + 1] = field end
+      if span.n <= 0 then
+        ended[#ended + 1], keys[#keys + 1] = who.field, who.key
+        for number = span.head, span.tail do over[#over + 1] = piece_field(who.field, number) end
+      else
+        if rest ~= '' then
+          pieces[#pieces + 1], pieces[#pieces + 2] = piece_field(who.field, span.head), rest
+        else
+          over[#over + 1] = piece_field(who.field, span.head)
+          span.head = span.head + 1
+        end
+        spans[#spans + 1], spans[#spans + 2] = who.field, span_text(span)
+      end
+    end
+  end
+  if n == 0 then return end
+  redis.call('HDEL', q.line, unpack(over)) -- first, so that a full server lets the claim go on
+  if #ended > 0 then
+    redis.call('HDEL', q.spans, unpack(ended))
+    unlist_keys(q, keys)
+  end
+  if #pieces > 0 then redis.call('HSET', q.line, unpack(pieces)) end
+  if #spans > 0 then redis.call('HSET', q.spans, unpack(spans)) end
+  redis.call('HINCRBY', q.record, 'keyed', -n)
+end
+
 -- take_turns takes jobs of priority p in turns, and returns how many it leased.
 local function take_turns(q, p, want, jobs)
   local taken = 0
@@ -185,20 +226,19 @@ local function take_turns(q, p, want, jobs)
     local list, keys = participants(q, p, n)
     if not keys then return taken + take_of(q, p, want - taken, jobs) end
     local everybody = {unpack(list)}
-    local turns, entries = allot(q, p, n, list, keys)
+    local turns, entries = allot(q, n, list)
     local of_list = 0
     for i = 1, #turns do
       if not entries[i] then of_list = of_list + 1 end
     end
     local unkeyed, unkeyed_epochs = pop_unkeyed(q, p, of_list)
 
-    local ids, epochs, who_of, gone, places, next_one, any_epoch = {}, {}, {}, {}, {}, 0, nil
+    local ids, epochs, who_of, next_one, any_epoch = {}, {}, {}, 0, nil
     for i, who in ipairs(turns) do
       local id, epoch
       if entries[i] then
-        local _, t = parts(who.key, entries[i])
+        local t = entries[i]
         id, epoch = id_of_turn(t), byte(t) == 1 and sub(t, 2, (find(t, ':', 2, true)))
-        gone[#gone + 1], places[#places + 1] = entries[i], id
       else
         next_one = next_one + 1
         id, epoch = unkeyed[next_one], unkeyed_epochs[next_one]
@@ -209,10 +249,7 @@ local function take_turns(q, p, want, jobs)
         any_epoch = any_epoch or epoch
       end
     end
-    if #gone > 0 then
-      redis.call('ZREM', q.line, unpack(gone)) -- first, so that a full server lets the claim go on
-      redis.call('HDEL', q.places, unpack(places))
-    end
+    leave_line(q, everybody)
     local leased = 0
     if #ids > 0 then
       leased = lease(q, p, ids, any_epoch and epochs, jobs)

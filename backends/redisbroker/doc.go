@@ -102,7 +102,7 @@
 //     which has no cheap removal from the middle. The turn is counted in v, and
 //     a claim that pops it drops it. Epochs alone would not do: a job that is
 //     enqueued anew under the same ID has the same turn.
-//   - The line of a key is a text in pieces of some 800 bytes, about thirty jobs each, and not members of a sorted set: a
+//   - The line of a key is a text in pieces of some 300 bytes, about ten jobs each, and not members of a sorted set: a
 //     claim of a hundred keys reads and writes the first piece of each in four commands, and an entry costs what the ID
 //     has in bytes. A job with a key leaves the line at once when an operator takes it out; it is looked for in the first
 //     piece, the last, and then all others.

@@ -22,6 +22,7 @@
 -- @include forget
 -- @include follow
 -- @include payload
+-- @include cut
 -- @include depth
 
 local q, m = open('paused', 'max_depth', 'void', 'big', 'duplicate_span', 'bytes', 'keyed', 'flow')

@@ -17,7 +17,7 @@
 -- @include pages
 -- @include holder
 -- @include standing
--- @include line
+-- @include cut
 -- @include wake
 
 local q, m = open('paused', 'flow', 'thaw_again')
@@ -43,9 +43,10 @@ end
 -- examine_piece examines the turns in a piece of a line.
 local function examine_piece(field, piece)
   local p, key, number = string.match(field, '^([1-4])([^%z]+)%z(%-?%d+)$')
-  local span = p and span_for(q, p, key)
+  local head, tail = 1, 0
+  if p then head, tail = ends_of(span_for(q, p, key)) end
   number = tonumber(number)
-  if not p or number < span.head or number > span.tail then
+  if not p or number < head or number > tail then
     found('entry-malformed', (string.gsub(field, '%z', ' ')), 'a piece of a line is of no line', function()
       redis.call('HDEL', q.line, field)
     end)
@@ -81,8 +82,9 @@ local PIECES = 1000 -- of a line that are looked at to count its jobs
 -- examine_span examines whether as many jobs stand in a line as are counted.
 local function examine_span(field, text)
   local span, n, fields = span_of(text), 0, {}
-  if span.tail - span.head >= PIECES then return end
-  for number = span.head, span.tail do fields[#fields + 1] = piece_field(field, number) end
+  local head, tail = ends_of(span)
+  if tail - head >= PIECES then return end
+  for number = head, tail do fields[#fields + 1] = piece_field(field, number) end
   if #fields > 0 then
     for _, piece in ipairs(redis.call('HMGET', q.line, unpack(fields))) do n = n + select(2, string.gsub(piece or '', '\n', '')) end
   end

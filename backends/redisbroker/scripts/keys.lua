@@ -10,7 +10,7 @@
 -- @include open
 -- @include read
 -- @include room
--- @include span
+-- @include seek
 
 local q, m = open('flow')
 if q.refused then return q.refused end

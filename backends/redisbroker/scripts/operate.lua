@@ -22,6 +22,7 @@
 -- @include event
 -- @include place_it
 -- @include payload
+-- @include cut
 -- @include taken
 
 local q, m = open('paused', 'watch', 'keep_completed', 'duplicate_span', 'big', 'flow')

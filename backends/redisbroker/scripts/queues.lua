@@ -14,7 +14,7 @@
 -- @include open
 -- @include read
 -- @include due
--- @include span
+-- @include seek
 
 local VOIDS = 100 -- void entries passed over to find the next job of a priority
 local SHUT = 100  -- blocked keys looked at for that

@@ -128,8 +128,9 @@ local function keyed(q, cursor, n, key)
   if string.byte(cursor) ~= 73 then
     local p, number, id = string.match(cursor, '^L(%d):(%-?%d+):(.*)$')
     for line = tonumber(p or 1), 4 do
-      local span, seen = span_for(q, line, key), id or ''
-      for at = math.max(span.head, tonumber(number or span.head)), span.tail do
+      local head, tail = ends_of(span_for(q, line, key))
+      local seen = id or ''
+      for at = math.max(head, tonumber(number or head)), tail do
         local piece = redis.call('HGET', q.line, piece_field(line .. key, at)) or ''
         local some = {}
         for t in string.gmatch(piece, '[^\n]+') do

@@ -1,6 +1,6 @@
 -- @include stamp
 -- @include place
--- @include span
+-- @include seek
 -- @include read
 
 local HOME = {[COMPLETED] = 'completed', [DEAD] = 'dead', [CANCELLED] = 'cancelled'}

@@ -85,10 +85,11 @@ local function next_turn(q, who)
   while span.n > who.turns do
     local line_end = find(who.piece, '\n', who.at, true)
     if line_end then return sub(who.piece, who.at, line_end - 1) end
-    if span.head >= span.tail then return nil end
+    local head, tail = ends_of(span)
+    if head >= tail then return nil end
     who.over = who.over or {}
-    who.over[#who.over + 1] = piece_field(who.field, span.head)
-    span.head = span.head + 1
+    who.over[#who.over + 1] = piece_field(who.field, head)
+    span.head = head + 1
     who.piece, who.at = redis.call('HGET', q.line, piece_field(who.field, span.head)) or '', 1
   end
 end
@@ -195,7 +196,8 @@ local function leave_line(q, list)
       for _, field in ipairs(who.over or {}) do over[#over + 1] = field end
       if span.n <= 0 then
         ended[#ended + 1], keys[#keys + 1] = who.field, who.key
-        for number = span.head, span.tail do over[#over + 1] = piece_field(who.field, number) end
+        local head, tail = ends_of(span)
+        for number = head, tail do over[#over + 1] = piece_field(who.field, number) end
       else
         if rest ~= '' then
           pieces[#pieces + 1], pieces[#pieces + 2] = piece_field(who.field, span.head), rest

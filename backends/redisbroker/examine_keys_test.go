@@ -14,7 +14,7 @@ func keyCorruptions(p func(func(*planting)) func(testing.TB, broker.Broker)) []e
 			Plant: p(func(p *planting) { p.do("hdel", "kl", "2tenant\x001") })},
 		{Name: "the count of a line is gone", Want: []string{"entry-malformed 2tenant 1", "job-without-place keyed", "count-differs keyed", "key-entry-without-job tenant"},
 			Repairs: []string{"entry-malformed 2tenant 1", "job-without-place keyed", "count-differs keyed"},
-			Plant: p(func(p *planting) { p.do("hdel", "ks", "2tenant") })},
+			Plant:   p(func(p *planting) { p.do("hdel", "ks", "2tenant") })},
 		{Name: "a line that counts too many", Want: []string{"key-count-differs tenant", "count-differs keyed"}, Repairs: []string{"key-count-differs tenant"},
 			Plant: p(func(p *planting) { p.do("hset", "ks", "2tenant", "7 1 1") })},
 		{Name: "a turn of nobody in the line of a key", Want: []string{"entry-without-job nobody"},

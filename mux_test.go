@@ -57,7 +57,7 @@ func TestServeMux_JobsGoToTheirExactPatternThenToTheLongest(t *testing.T) {
 	if _, pattern := m.Handler("anything"); pattern != "*" {
 		t.Errorf("with * registered, any type matches %q", pattern)
 	}
-	if got, want := m.Patterns(), []string{"*", "a*b", "email:*", "email:welcome", "email:welcome:*", "report"}; !slices.Equal(got, want) {
+	if got, want := m.Patterns(), []string{"*", "email:*", "email:welcome", "email:welcome:*", "report"}; !slices.Equal(got, want) {
 		t.Errorf("Patterns are %q, want %q", got, want)
 	}
 }

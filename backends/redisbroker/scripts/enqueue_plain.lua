@@ -12,14 +12,25 @@
 -- Reply  {0, the time or 0 where it was not read, then per job refused: its
 --        number, 1, ''} as enqueue, or 0 alone for {0, 0}; {LIMITED} where the
 --        jobs are for enqueue
--- @include big
-
 -- 4 is plain, 2 a token, 1 remembered IDs.
 local there = redis.call('EXISTS', q.plain, q.plain, q.plain, q.plain, q.token, q.token, q.remembered)
 if there < 4 then
   -- @include why
   return {LIMITED}
 end
+-- One small job, with its time and no remembered IDs: a caller that enqueues job by job.
+-- What follows would do the same, for a quarter more of the server's time.
+if #ARGV == first.runs + 2 and #ARGV[first.runs + 2] <= 4096 and there % 2 == 0 and args.stamp ~= '1' then
+  local id = ARGV[first.runs + 1]
+  if redis.call('HSETNX', q.bodies[1], id, ARGV[first.runs + 2]) == 0 then return {0, 0, 1, 1, ''} end
+  redis.call('LPUSH', q.normal, id)
+  redis.call('HINCRBY', q.record, 'bytes', args.all)
+  redis.call('HINCRBY', q.record, 'enqueued', 1)
+  if there % 4 < 2 then redis.call('LPUSH', q.token, '1') end -- a plain queue is not paused
+  return 0
+end
+
+-- @include big
 local now = 0
 local function clock()
   if now == 0 then
@@ -47,21 +58,16 @@ if there % 2 == 1 then
   remembered = redis.call('HMGET', q.remembered, unpack(ids))
   for i = 1, n do clash = clash or remembered[i] end
 end
-if n == 1 and not clash then
-  clash = redis.call('HSETNX', q.bodies[1], ids[1], ARGV[first.runs + 2]) == 0
-  if clash then return {0, now, 1, 1, ''} end
-else
-  for b, run in ipairs(runs) do
-    local some = redis.call('HMGET', q.bodies[b], unpack(ids, run.start, run.stop))
-    for i = 1, #some do
-      if some[i] then exists[run.start + i - 1], clash = true, true end
-    end
+for b, run in ipairs(runs) do
+  local some = redis.call('HMGET', q.bodies[b], unpack(ids, run.start, run.stop))
+  for i = 1, #some do
+    if some[i] then exists[run.start + i - 1], clash = true, true end
   end
-  if not clash then
-    for b, run in ipairs(runs) do
-      local new = redis.call('HSET', q.bodies[b], unpack(ARGV, run.from, run.till))
-      clash = clash or new <= run.stop - run.start
-    end
+end
+if not clash then
+  for b, run in ipairs(runs) do
+    local new = redis.call('HSET', q.bodies[b], unpack(ARGV, run.from, run.till))
+    clash = clash or new <= run.stop - run.start
   end
 end
 

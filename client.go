@@ -9,6 +9,19 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
+// Broker is a store of jobs: what a program opens, and hands to NewClient and
+// NewServer. Package broker has its contract.
+type Broker = broker.Broker
+
+// Enqueuer is what code that enqueues needs of a Client, so that it can be given
+// something else: a Client of a transaction, or a fake.
+type Enqueuer interface {
+	Enqueue(ctx context.Context, task *Task, opts ...Option) (*JobInfo, error)
+	EnqueueMany(ctx context.Context, tasks []*Task, opts ...Option) ([]Receipt, error)
+}
+
+var _ Enqueuer = (*Client)(nil)
+
 // ClientConfig configures a Client. The zero value is ready to use.
 type ClientConfig struct {
 	// Defaults are options of every job. Options of the task and of the call win

@@ -71,13 +71,17 @@ func (d Definition[T]) Task(args T, opts ...Option) (task *Task, err error) {
 	return NewTask(d.typ, payload, append(options, opts...)...), nil
 }
 
-// Enqueue enqueues a task with args as its payload; see Client.Enqueue.
-func (d Definition[T]) Enqueue(ctx context.Context, c *Client, args T, opts ...Option) (*JobInfo, error) {
+// Enqueue enqueues a task with args as its payload through to, a Client as a rule;
+// see Client.Enqueue.
+func (d Definition[T]) Enqueue(ctx context.Context, to Enqueuer, args T, opts ...Option) (*JobInfo, error) {
 	task, err := d.Task(args)
 	if err != nil {
 		return nil, err
 	}
-	return c.Enqueue(ctx, task, opts...)
+	if to == nil {
+		return nil, errNoBroker
+	}
+	return to.Enqueue(ctx, task, opts...)
 }
 
 // Decode reads a payload. An error means that no retry can help: it is

@@ -73,6 +73,10 @@ type Config struct {
 	// which {trace} stands for the trace's ID. Empty shows the ID alone.
 	TraceURL string
 
+	// Links are shown below the pages' names: to runbooks, logs, or the program
+	// that shows this page. None by default.
+	Links []Link
+
 	// Logger gets a line for every decision, permitted or refused, and for
 	// every payload that was shown: who, action, queue, IDs or filter, outcome;
 	// and warnings when the store does not answer. Default slog.Default().
@@ -87,6 +91,10 @@ type Config struct {
 	// busy store a little for each job: on Postgres a notification a settle.
 	NoRates bool
 }
+
+// Link is an address to go to from each page: an http or https URL, or a path,
+// which is relative to the dashboard's.
+type Link struct{ Text, URL string }
 
 const (
 	defaultInterval = 2 * time.Second
@@ -111,6 +119,12 @@ func (c *Config) check() error {
 	c.Prefix = strings.TrimSuffix(c.Prefix, "/")
 	if c.Prefix != "" && c.Prefix[0] != '/' {
 		return broker.Invalid("prefix", "is %q; begin it with a slash", c.Prefix)
+	}
+	for _, l := range c.Links {
+		u, err := url.Parse(l.URL)
+		if err != nil || l.Text == "" || l.URL == "" || u.Scheme != "" && u.Scheme != "http" && u.Scheme != "https" {
+			return broker.Invalid("link", "%q to %q needs a text, and an http or https URL or a path", l.Text, l.URL)
+		}
 	}
 	if c.TraceURL != "" {
 		u, err := url.Parse(strings.ReplaceAll(c.TraceURL, tracePlace, "0"))

@@ -244,3 +244,14 @@ func TestHandler_JobsThatAreHeldAreShown(t *testing.T) {
 	has(t, s.get(200, "job?queue=mail&id=a"), "the move to other", "Held: was pending")
 	has(t, s.get(200, "queue?name=mail"), "state=waiting")
 }
+
+func TestHandler_LinksOfTheHost(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Links: []Link{{Text: "Runbook <1>", URL: "https://runbooks.example/jobs?a=1&b=2"}, {Text: "Home", URL: "../"}}})
+	has(t, s.get(200, ""), `href="https://runbooks.example/jobs?a=1&amp;b=2"`, "Runbook &lt;1&gt;", `href="../"`)
+	for _, bad := range []Link{{Text: "x", URL: "javascript:alert(1)"}, {Text: "x"}, {URL: "home"}} {
+		if _, err := New(s.handler.inspector, Config{Links: []Link{bad}}); !errors.Is(err, broker.ErrInvalid) {
+			t.Errorf("New with the link %+v: %v, want ErrInvalid", bad, err)
+		}
+	}
+}

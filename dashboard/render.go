@@ -32,6 +32,7 @@ type view struct {
 	Live                bool
 	Schedules           bool // there are pages of them
 	Workflows           bool // and of these
+	Links               []Link
 	Notice              *notice
 	Trouble             string // what is wrong with the store
 	Data                any
@@ -42,7 +43,7 @@ type view struct {
 
 func (h *Handler) view(r *http.Request, page, heading string) *view {
 	v := &view{Site: h.cfg.Title, Page: page, Heading: heading, Live: true, Schedules: h.cfg.Schedules != nil,
-		Workflows: h.cfg.Workflows != nil, had: make(map[Action]bool),
+		Workflows: h.cfg.Workflows != nil, Links: h.cfg.Links, had: make(map[Action]bool),
 		may: func(a Action) bool { return h.may(r, a) }}
 	v.URL = path.Base(r.URL.Path)
 	if strings.HasSuffix(r.URL.Path, "/") {

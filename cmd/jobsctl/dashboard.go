@@ -163,13 +163,14 @@ func (a *app) serve(ctx context.Context, f dashboardFlags, g *gate, h *dashboard
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
-	return a.serveOn(ctx, l, g, h)
+	return a.serveOn(ctx, l, g.guard(h), h)
 }
 
-// serveOn serves the dashboard on a listener until ctx ends.
-func (a *app) serveOn(ctx context.Context, l net.Listener, g *gate, h *dashboard.Handler) error {
+// serveOn serves all, of which the dashboard h is a part, on a listener until
+// ctx ends.
+func (a *app) serveOn(ctx context.Context, l net.Listener, all http.Handler, h *dashboard.Handler) error {
 	server := &http.Server{
-		Handler: g.guard(h), MaxHeaderBytes: 64 << 10,
+		Handler: all, MaxHeaderBytes: 64 << 10,
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		ErrorLog: slog.NewLogLogger(slog.NewTextHandler(a.err, nil), slog.LevelWarn),
 	}

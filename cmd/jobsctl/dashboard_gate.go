@@ -6,6 +6,7 @@ import (
 	"crypto/subtle"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 )
 
@@ -46,7 +47,8 @@ func (g *gate) guard(h http.Handler) http.Handler {
 			http.Error(w, "Enter name and password.", http.StatusUnauthorized)
 		case g.token != "" && same(r.URL.Query().Get(tokenParam), g.token):
 			http.SetCookie(w, &http.Cookie{Name: cookieName, Value: g.cookie, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
-			w.Header().Set("Location", "./") // without the secret
+			page := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+			w.Header().Set("Location", "./"+url.PathEscape(page)) // without the secret
 			w.WriteHeader(http.StatusSeeOther)
 		case g.token != "" && !g.admitted(r):
 			http.Error(w, "The secret is missing. Open the address that was printed when the dashboard was started.",

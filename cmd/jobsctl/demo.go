@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/seed81422ce9/jobs/inspect"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/spf13/cobra"
 
 	"github.com/seed81422ce9/jobs/backends/membroker"
@@ -27,18 +27,22 @@ type tour struct {
 }
 
 func (a *app) demo() *cobra.Command {
-	var t tour
+	t := tour{Config: demo.Config{Knobs: demo.Usual()}}
+	usual := t.Knobs
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run a demo with its own store and load",
 		Long: `Run a demo with a store in memory and a load: emails, charges, webhooks and
 thumbnails in three queues, from three tenants, some urgent, some scheduled, some
 with unique keys. Some runs fail and are retried, some hang until their timeout,
-some jobs end in the dead-letter queue. From time to time a worker is killed.
+some jobs end in the dead-letter queue. After four
+seconds, and then from time to time, a worker is killed.
 Other workers reclaim its jobs when its lease of two seconds has run out.
 
-The terminal shows queues and events. The dashboard shows the demo live in a
-browser, with changes permitted; the printed address contains a secret.
+The terminal shows queues and events. In a browser, a page has the demo's
+controls: enqueue jobs, kill a worker, change the number of workers, latency and
+failures while it runs. The dashboard, with changes permitted, is beside it. The
+printed address contains a secret. With --addr on a network there are no controls.
 
 The demo ends on Ctrl-C (or q), on SIGTERM, or after --for. Then the workers
 drain, and the demo accounts for every job: done, waiting, dead or lost.
@@ -57,11 +61,11 @@ are not read.`,
 		},
 	}
 	flags := cmd.Flags()
-	flags.Float64Var(&t.Rate, "rate", 20, "jobs per second, at most 5000")
-	flags.Float64Var(&t.Fail, "fail", 0.15, "share of runs that fail, 0 to 1")
-	flags.Float64Var(&t.Hang, "hang", 0.02, "share of runs that hang until their timeout, 0 to 1")
+	flags.Float64Var(&t.Rate, "rate", usual.Rate, "jobs per second, at most 5000")
+	flags.Float64Var(&t.Fail, "fail", usual.Fail, "share of runs that fail, 0 to 1")
+	flags.Float64Var(&t.Hang, "hang", usual.Hang, "share of runs that hang until their timeout, 0 to 1")
 	spanFlag(flags, &t.CrashEvery, "crash-every", 15*time.Second, "time between two kills of a worker, at least 1s; 0 for never")
-	flags.IntVar(&t.Workers, "workers", 3, "number of workers with 4 slots each, at most 100")
+	flags.IntVar(&t.Workers, "workers", usual.Workers, "number of workers with 4 slots each, at most 100")
 	spanFlag(flags, &t.span, "for", 0, "end after this time (default: on Ctrl-C)")
 	flags.StringVar(&t.addr, "addr", "127.0.0.1:0", "address on which the dashboard listens")
 	flags.BoolVar(&t.noBrowser, "no-browser", false, "do not open the dashboard in a browser")
@@ -70,11 +74,10 @@ are not read.`,
 }
 
 func (t *tour) check() error {
+	if err := t.Knobs.Check(); err != nil {
+		return &usageError{err.Error()}
+	}
 	switch {
-	case t.Rate < 0 || t.Rate > 5000:
-		return &usageError{"--rate must be 0 to 5000 jobs per second"}
-	case t.Fail < 0 || t.Hang < 0 || t.Fail+t.Hang > 1:
-		return &usageError{"--fail and --hang must be 0 to 1, and together at most 1"}
 	case t.CrashEvery != 0 && t.CrashEvery < time.Second:
 		return &usageError{"--crash-every must be at least 1s, or 0 for never"}
 	case t.Workers < 1 || t.Workers > 100:
@@ -93,7 +96,7 @@ func (a *app) runDemo(ctx context.Context, t tour) error {
 		if err != nil {
 			return err
 		}
-		t.Broker, t.Prefix = b, "demo-"+strings.ToLower(ulid.Make().String())+"-"
+		t.Broker, t.Prefix = b, "demo-"+strings.ToLower(rand.Text()[:4])+"-"
 	}
 	if t.span > 0 {
 		var cancel context.CancelFunc
@@ -148,10 +151,11 @@ func (a *app) watchDemo(ctx context.Context, d *demo.Demo, address string) error
 	i := inspect.New(d.Broker())
 	if a.interactive() && !a.structured() {
 		view := newTop(ctx, i, minWatch, d.Queues())
-		view.panel = func() []string { return demoPanel(d, address) }
+		began := time.Now()
+		view.panel = func() []string { return demoPanel(d, address, time.Since(began)) }
 		return a.live(ctx, view)
 	}
-	a.say("%s\n\nThe dashboard is at %s\n", demoIntro, address)
+	a.say("%s\n\nControls and dashboard are at %s\n", demoIntro, address)
 	ticker := time.NewTicker(2 * time.Second)
 	defer ticker.Stop()
 	var told time.Time
@@ -167,7 +171,9 @@ func (a *app) watchDemo(ctx context.Context, d *demo.Demo, address string) error
 				a.say("  %s  %s", e.At.UTC().Format("15:04:05"), e.Text)
 			}
 		}
-		a.say("%s  %s", time.Now().UTC().Format("15:04:05"), totals(d.Totals()))
+		n := d.Totals()
+		a.say("%s  %s", time.Now().UTC().Format("15:04:05"), balance(n))
+		a.say("          %s", mishaps(n))
 	}
 }
 
@@ -177,16 +183,35 @@ with growing delays; timeouts end runs that hang; jobs that fail too often are
 dead, and stay until somebody decides; a worker that is killed loses no job:
 other workers reclaim its jobs when its lease of two seconds has run out.`
 
-func totals(t demo.Totals) string {
-	return fmt.Sprintf("%d enqueued  %d done  %d runs failed  %d hung  %d dead  %d workers killed  %d jobs reclaimed",
-		t.Enqueued, t.Done, t.Failed, t.Hung, t.Dead, t.Crashes, t.Reclaimed)
+// balance says where all jobs are. The numbers add up.
+func balance(t demo.Totals) string {
+	line := fmt.Sprintf("%d enqueued = %d done + %d waiting or running + %d dead", t.Enqueued, t.Done, t.Waiting, t.DeadNow)
+	if t.Cancelled+t.Deleted > 0 {
+		line += fmt.Sprintf(" + %d cancelled + %d deleted", t.Cancelled, t.Deleted)
+	}
+	return line
 }
 
-// demoPanel is what stands under the queues: totals, what to try, events.
-func demoPanel(d *demo.Demo, address string) []string {
-	lines := []string{"", bold.Render(totals(d.Totals())), "", "Dashboard: " + address,
-		"Try: p pauses a queue, and it backs up; p again resumes it. a and w show what",
-		"runs. Redrive dead jobs in the dashboard. q ends the demo.", ""}
+// mishaps says what went wrong, as a demo should.
+func mishaps(t demo.Totals) string {
+	return fmt.Sprintf("runs failed: %d, of them hung: %d; workers killed: %d; jobs reclaimed: %d", t.Failed, t.Hung, t.Crashes, t.Reclaimed)
+}
+
+// introduction is how long the panel says what one sees.
+const introduction = 10 * time.Second
+
+// demoPanel is what stands under the queues: totals, what one sees, then what
+// to try, and events.
+func demoPanel(d *demo.Demo, address string, since time.Duration) []string {
+	n := d.Totals()
+	lines := []string{"", bold.Render(balance(n)), mishaps(n), ""}
+	if since < introduction {
+		lines = append(lines, strings.Split(demoIntro, "\n")...)
+	} else {
+		lines = append(lines, "Try: p pauses a queue, and it backs up; p again resumes it. a and w show what",
+			"runs. Redrive dead jobs and turn the knobs in the browser. q ends the demo.")
+	}
+	lines = append(lines, "", "Dashboard: "+address, "")
 	events := d.Events()
 	for i := len(events) - 1; i >= 0; i-- {
 		lines = append(lines, faint.Render(events[i].At.UTC().Format("15:04:05"))+"  "+events[i].Text)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/http"
 	"os/exec"
 	"runtime"
 
@@ -17,15 +18,19 @@ import (
 )
 
 // demoDashboard serves the dashboard of a demo, with decisions and payloads,
-// until closed is called, to whoever has its address.
+// and on loopback the demo's controls, until closed is called, to whoever has
+// its address.
 func (a *app) demoDashboard(ctx context.Context, d *demo.Demo, addr string) (address string, closed func(), err error) {
 	f := dashboardFlags{addr: addr, write: true, payloads: true}
 	g, err := f.gate()
 	if err != nil {
 		return "", nil, err
 	}
-	h, err := dashboard.New(inspect.New(d.Broker()),
-		dashboard.Config{Title: "demo", Authorize: f.authorize, Logger: slog.New(slog.DiscardHandler)})
+	cfg := dashboard.Config{Title: "demo", Authorize: f.authorize, Logger: slog.New(slog.DiscardHandler)}
+	if g.local {
+		cfg.Links = []dashboard.Link{{Text: "Demo controls", URL: "demo"}}
+	}
+	h, err := dashboard.New(inspect.New(d.Broker()), cfg)
 	if err != nil {
 		return "", nil, err
 	}
@@ -33,15 +38,19 @@ func (a *app) demoDashboard(ctx context.Context, d *demo.Demo, addr string) (add
 	if err != nil {
 		return "", nil, errors.Join(fmt.Errorf("the dashboard: %w", err), h.Close())
 	}
+	all, first := http.Handler(h), "/"
+	if g.local {
+		all, first = newDemoPage(d, h), "/demo"
+	}
 	quiet := *a
 	quiet.err = io.Discard // the terminal is full of other things
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = quiet.serveOn(ctx, l, g, h) // who looks at the page notices
+		_ = quiet.serveOn(ctx, l, g.guard(all), h) // who looks at the page notices
 	}()
-	return fmt.Sprintf("http://%s/%s", l.Addr(), g.query()), func() { stop(); <-ended }, nil
+	return fmt.Sprintf("http://%s%s%s", l.Addr(), first, g.query()), func() { stop(); <-ended }, nil
 }
 
 // browse opens an address in a browser, where there is one. Nobody waits for it.

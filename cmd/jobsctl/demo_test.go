@@ -56,7 +56,7 @@ func TestDemo_TheDemoInATerminal(t *testing.T) {
 	t.Parallel()
 	term := startInTerminal(t, "demo", "--rate", "50")
 	term.awaitText("critical")
-	term.awaitText("Try: ")
+	term.awaitText("What to look for")
 	term.press("q")
 	if err := term.ends(); err != nil || !strings.Contains(term.text(), "lost             0") {
 		t.Errorf("after q it ends with %v; the terminal got %q", err, term.text())
@@ -75,8 +75,8 @@ func TestDemo_TheDemoInATerminal(t *testing.T) {
 func TestDemo_TheDemoSaysWhatItTakes(t *testing.T) {
 	t.Parallel()
 	c := &cli{t: t}
-	for flag, want := range map[string]string{"--rate=5001": "--rate .*5000", "--fail=0.9 --hang=0.2": "--fail and --hang",
-		"--crash-every=10ms": "--crash-every .*1s", "--workers=0": "--workers .*100", "--for=-1s": "--for", "--addr=nowhere": "--addr"} {
+	for flag, want := range map[string]string{"--rate=5001": "rate .*5000", "--fail=0.9 --hang=0.2": "fail and hang",
+		"--crash-every=10ms": "--crash-every .*1s", "--workers=101": "workers .*100", "--for=-1s": "--for", "--addr=nowhere": "--addr"} {
 		c.has(c.run(2, append([]string{"demo"}, strings.Fields(flag)...)...), want)
 	}
 }
@@ -99,7 +99,7 @@ func TestDemo_TheDemoShowsADashboard(t *testing.T) {
 		t.Error(err)
 	}
 	cmd := command(t, env, "demo", "--for", "1s")
-	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "The dashboard is at http://127.0.0.1:") {
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "Controls and dashboard are at http://127.0.0.1:") {
 		t.Errorf("without a terminal: %v, %s", err, out)
 	}
 	if _, err := os.Stat(opened); err == nil {
@@ -121,8 +121,13 @@ func TestDemo_TheDemoShowsADashboard(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, page := get(t, &http.Client{Jar: jar}, string(address)); status != http.StatusOK || !strings.Contains(page, "critical") {
-		t.Errorf("with the secret: %d, %.500s", status, page)
+	client := &http.Client{Jar: jar}
+	if status, page := get(t, client, string(address)); status != http.StatusOK || !strings.Contains(page, "Kill one") {
+		t.Errorf("the controls, with the secret: %d, %.500s", status, page)
+	}
+	if status, page := get(t, client, strings.TrimSuffix(bare, "demo")); status != http.StatusOK || !strings.Contains(page, "critical") ||
+		!strings.Contains(page, `href="demo"`) {
+		t.Errorf("the dashboard, with the secret: %d, %.500s", status, page)
 	}
 	term.press("q")
 	if err := term.ends(); err != nil || !strings.Contains(term.text(), "lost             0") {

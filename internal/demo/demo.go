@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/inspect"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -17,16 +19,15 @@ import (
 type Config struct {
 	Broker     broker.Broker
 	Prefix     string        // of the names of its queues, which must not exist
-	Rate       float64       // jobs a second
-	Fail, Hang float64       // shares of the runs that do, 0 to 1
-	CrashEvery time.Duration // a worker is killed so often; zero means never
-	Workers    int
+	Knobs                    // at the start
+	CrashEvery time.Duration // a worker is killed so often, the first after four seconds at most; zero means never
 	Lease      time.Duration // after which the jobs of one that was killed run again; zero means 2 s
 }
 
 const (
 	slots        = 4 // of a worker
 	defaultLease = 2 * time.Second
+	firstCrash   = 4 * time.Second // so that who looks for ten seconds sees the reclaim too
 )
 
 // Demo is a load that runs. Its methods may be called from several goroutines.
@@ -35,12 +36,15 @@ type Demo struct {
 	ledger    *ledger
 	watched   *cable
 	inspector *inspect.Inspector
+	client    *jobs.Client
+	knobs     atomic.Pointer[Knobs]
+	number    atomic.Int64 // of the newest task
 
 	mu      sync.Mutex
 	workers []*worker
-	killed  []string // IDs of workers
+	kills   []Kill // the newest last
 	hired   int
-	crashed time.Time // the last time
+	ended   bool
 
 	stop    context.CancelFunc
 	loops   sync.WaitGroup
@@ -57,7 +61,9 @@ func Start(ctx context.Context, cfg Config) (*Demo, error) {
 	}
 	l := newLedger()
 	watched := newCable(cfg.Broker, l, context.Background(), nil)
-	d := &Demo{cfg: cfg, ledger: l, watched: watched, inspector: inspect.New(watched), stop: func() {}}
+	d := &Demo{cfg: cfg, ledger: l, watched: watched, inspector: inspect.New(watched), stop: func() {},
+		client: jobs.NewClient(watched, jobs.ClientConfig{})}
+	d.knobs.Store(&cfg.Knobs)
 	found, err := d.inspector.Queues(ctx, d.Queues()...)
 	if err == nil && len(found) > 0 {
 		err = fmt.Errorf("%s: %w", found[0].Name, ErrExists)
@@ -69,16 +75,14 @@ func Start(ctx context.Context, cfg Config) (*Demo, error) {
 		}
 	}
 	if err != nil {
+		d.client.Close()
 		return nil, err
 	}
-	for range cfg.Workers {
-		w, err := d.hire()
-		if err != nil {
-			_, _ = d.Stop(ctx) // the error is that of the worker
-			return nil, err
-		}
-		d.workers = append(d.workers, w)
+	if err := d.staff(cfg.Workers); err != nil {
+		_, _ = d.Stop(ctx) // the error is that of the worker
+		return nil, err
 	}
+	l.tell(fmt.Sprintf("%d workers with %d slots each began to take jobs from 3 queues", cfg.Workers, slots))
 	loops, stop := context.WithCancel(context.WithoutCancel(ctx))
 	d.stop = stop
 	d.loops.Go(func() { d.produce(loops) })
@@ -90,14 +94,15 @@ func Start(ctx context.Context, cfg Config) (*Demo, error) {
 
 // crashes kills a worker now and then until ctx ends.
 func (d *Demo) crashes(ctx context.Context) {
-	ticker := time.NewTicker(d.cfg.CrashEvery)
-	defer ticker.Stop()
+	timer := time.NewTimer(min(firstCrash, d.cfg.CrashEvery))
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
-			if err := d.crash(); err != nil {
+		case <-timer.C:
+			timer.Reset(d.cfg.CrashEvery)
+			if err := d.Kill(); err != nil && !errors.Is(err, ErrNoWorker) {
 				d.ledger.tell("no worker could be hired: " + err.Error())
 			}
 		}
@@ -118,12 +123,8 @@ func (d *Demo) Queues() []string {
 	return names
 }
 
-// Totals says what has happened so far.
-func (d *Demo) Totals() Totals {
-	d.ledger.mu.Lock()
-	defer d.ledger.mu.Unlock()
-	return d.ledger.totals
-}
+// Totals says what has happened so far, and where the jobs are now.
+func (d *Demo) Totals() Totals { return d.ledger.now() }
 
 // Events are the latest events, the oldest first.
 func (d *Demo) Events() []Event {
@@ -149,6 +150,10 @@ func (a Accounts) Balanced() bool {
 func (d *Demo) Stop(ctx context.Context) (Accounts, error) {
 	d.stop()
 	d.loops.Wait()
+	d.mu.Lock() // nobody turns a knob any more
+	d.ended = true
+	d.mu.Unlock()
+	d.client.Close()
 	var stopping sync.WaitGroup
 	for _, w := range d.workers {
 		stopping.Go(func() {
@@ -179,11 +184,10 @@ func (d *Demo) account(ctx context.Context) (Accounts, error) {
 	}
 	d.ledger.mu.Lock()
 	defer d.ledger.mu.Unlock()
-	a := Accounts{Totals: d.ledger.totals}
+	a := Accounts{Totals: d.ledger.balance()}
 	for j, n := range d.ledger.open {
 		switch {
-		case n < 0: // the answer to its enqueue was lost
-			a.Enqueued++
+		case n < 0: // the answer to its enqueue was lost, and balance has counted it
 		case there[j]:
 			a.Left++
 		default:

@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { testenv.Main(m) }
 
 func start(t *testing.T, store *membroker.Store, change func(*Config)) *Demo {
 	t.Helper()
-	cfg := Config{Broker: store.Open(), Rate: 40, Fail: 0.2, Hang: 0.05, CrashEvery: 10 * time.Second, Workers: 4}
+	cfg := Config{Broker: store.Open(), Knobs: Knobs{Rate: 40, Fail: 0.2, Hang: 0.05, Latency: 1, Workers: 4}, CrashEvery: 10 * time.Second}
 	if change != nil {
 		change(&cfg)
 	}
@@ -67,7 +67,7 @@ func TestDemo_ReclaimIsWithinALease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, membroker.NewStore(), func(cfg *Config) { cfg.CrashEvery, cfg.Hang = time.Minute, 0.3 })
 		defer stop(t, d)
-		time.Sleep(time.Minute + 500*time.Millisecond)
+		time.Sleep(4*time.Second + 500*time.Millisecond)
 		if n := d.Totals(); n.Crashes != 1 || n.Reclaimed != 0 {
 			t.Errorf("half a second after the crash: %+v", n)
 		}
@@ -81,7 +81,7 @@ func TestDemo_ReclaimIsWithinALease(t *testing.T) {
 func TestDemo_ItsQueuesCanBeRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := start(t, membroker.NewStore(), nil)
-		time.Sleep(10*time.Second + 100*time.Millisecond) // a worker was killed, and its lease has not run out
+		time.Sleep(4*time.Second + 100*time.Millisecond) // a worker was killed, and its lease has not run out
 		if a := stop(t, d); a.Crashes != 1 {
 			t.Fatalf("%+v", a)
 		}
@@ -149,7 +149,7 @@ func TestDemo_QueuesOfOthersAreLeftAlone(t *testing.T) {
 	if _, err := client.Enqueue(t.Context(), jobs.NewTask("x", nil), jobs.WithQueue("low")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Start(t.Context(), Config{Broker: b, Rate: 1, Workers: 1}); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "low") {
+	if _, err := Start(t.Context(), Config{Broker: b, Knobs: Knobs{Rate: 1, Workers: 1}}); !errors.Is(err, ErrExists) || !strings.Contains(err.Error(), "low") {
 		t.Errorf("Start beside a queue of others: %v", err)
 	}
 	if q, err := b.Queues(t.Context(), broker.QueuesRequest{}); err != nil || len(q.Queues) != 1 {

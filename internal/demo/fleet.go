@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs"
-	"github.com/seed81422ce9/jobs/broker"
 )
 
 // worker is a server of its own, as if it were a process on another machine.
@@ -36,20 +35,22 @@ func (d *Demo) handle(w *worker, k kind) jobs.HandlerFunc {
 			delete(w.runs, j.ID())
 			w.mu.Unlock()
 		}()
-		luck := rand.Float64()
-		if luck < d.cfg.Hang {
+		luck, knobs := rand.Float64(), d.Knobs()
+		if luck < knobs.Hang {
 			<-ctx.Done()
 			if errors.Is(context.Cause(ctx), jobs.ErrTimeout) {
 				d.ledger.change(func(t *Totals) { t.Hung++ })
+				d.ledger.tellOnce("hung", fmt.Sprintf("first run that hung: its timeout of %v ended it", runTimeout))
 			}
 			return context.Cause(ctx)
 		}
 		select {
-		case <-time.After(k.takes/2 + rand.N(k.takes)):
+		case <-time.After(time.Duration(knobs.Latency * float64(k.takes/2+rand.N(k.takes)))):
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if luck < d.cfg.Hang+d.cfg.Fail {
+		if luck < knobs.Hang+knobs.Fail {
+			d.ledger.tellOnce("failed", "first run that failed: "+k.typ+" runs again later, and is dead after too many failures")
 			return k.fails(rand.N(10_000))
 		}
 		j.SetResult([]byte(`{"ok":true}`))
@@ -86,39 +87,6 @@ func (d *Demo) hire() (*worker, error) {
 	return w, nil
 }
 
-// crash kills the worker that has most to do, and hires another one in its
-// place.
-func (d *Demo) crash() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	at := 0
-	for i := range d.workers {
-		if d.workers[i].busy() > d.workers[at].busy() {
-			at = i
-		}
-	}
-	w := d.workers[at]
-	held := w.running()
-	w.kill()
-	w.mu.Lock()
-	d.killed = append(d.killed, w.ids...)
-	w.mu.Unlock()
-	d.ledger.change(func(t *Totals) { t.Crashes++ })
-	d.ledger.tell(fmt.Sprintf("%s was killed, running %s; its lease of %v runs out", w.name, held, d.cfg.Lease))
-	d.crashed = time.Now()
-	d.corpses.Go(func() {
-		gone, cancel := context.WithCancel(context.Background())
-		cancel()
-		_ = w.server.Shutdown(gone) // it reaches the store no more
-		_ = w.server.Shutdown(context.Background())
-	})
-	next, err := d.hire()
-	if err == nil {
-		d.workers[at] = next
-	}
-	return err
-}
-
 func (w *worker) known(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -150,27 +118,4 @@ func (w *worker) running() string {
 		return "nothing"
 	}
 	return strings.Join(parts, ", ")
-}
-
-// reclaimed reports jobs that a worker reclaimed.
-func (d *Demo) reclaimed(w *worker, e jobs.ReclaimEvent) {
-	if len(e.Jobs) == 0 {
-		return
-	}
-	d.ledger.change(func(t *Totals) { t.Reclaimed += len(e.Jobs) })
-	d.mu.Lock()
-	after := time.Since(d.crashed)
-	d.mu.Unlock()
-	d.ledger.tell(fmt.Sprintf("%s reclaimed %d jobs, %.1f s after the crash; they run again", w.name, len(e.Jobs), after.Seconds()))
-}
-
-// bury ends what the store still knows of workers that were killed: nobody is
-// left to reclaim what they held.
-func (d *Demo) bury(ctx context.Context) error {
-	var errs []error
-	for _, id := range d.killed {
-		_, err := d.cfg.Broker.Retire(ctx, broker.RetireRequest{Worker: id, Queues: d.Queues()})
-		errs = append(errs, err)
-	}
-	return errors.Join(errs...)
 }

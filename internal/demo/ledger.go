@@ -23,6 +23,14 @@ type Totals struct {
 	Deleted    int // by somebody who watches
 	Crashes    int // workers that were killed
 	Reclaimed  int // jobs that other workers reclaimed from them
+
+	Waiting int // now: neither done, cancelled, deleted nor dead
+	DeadNow int // those of Dead that nobody redrove or deleted
+}
+
+// Balanced reports whether every job that was accepted is somewhere.
+func (t Totals) Balanced() bool {
+	return t.Enqueued == t.Done+t.Cancelled+t.Deleted+t.Waiting+t.DeadNow
 }
 
 // Event is something to tell.
@@ -44,6 +52,8 @@ type ledger struct {
 	open   map[job]int  // 1: accepted and not ended; -1: the news of its end came first
 	dead   map[job]bool // ended in the dead-letter queue
 	last   map[string]*settle
+	early  int // jobs in open whose end came first
+	told   map[string]bool
 	events []Event
 }
 
@@ -54,13 +64,32 @@ type settle struct {
 }
 
 func newLedger() *ledger {
-	return &ledger{open: make(map[job]int), dead: make(map[job]bool), last: make(map[string]*settle)}
+	return &ledger{open: make(map[job]int), dead: make(map[job]bool), last: make(map[string]*settle),
+		told: make(map[string]bool)}
 }
 
 func (l *ledger) count(j job, by int) {
-	if l.open[j] += by; l.open[j] == 0 {
+	before := l.open[j]
+	after := before + by
+	l.early += max(-after, 0) - max(-before, 0)
+	if l.open[j] = after; after == 0 {
 		delete(l.open, j)
 	}
+}
+
+// now are the totals, which add up.
+func (l *ledger) now() Totals {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.balance()
+}
+
+// balance adds to the totals where the jobs are. Its caller holds the lock.
+func (l *ledger) balance() Totals {
+	t := l.totals
+	t.Enqueued += l.early // accepted, and the answer is on its way or lost
+	t.Waiting, t.DeadNow = len(l.open)-l.early, len(l.dead)
+	return t
 }
 
 // accepted takes the answers to an enqueue.
@@ -107,6 +136,7 @@ func (l *ledger) settled(req broker.SettleRequest, verdicts []broker.Verdict) {
 			l.totals.Failed++
 			l.count(j, -1)
 			l.dead[j] = true
+			l.once("dead", "first dead job: it stays in the dead-letter queue until somebody redrives or deletes it")
 		case broker.StateRetry:
 			l.totals.Failed++
 		}
@@ -149,6 +179,24 @@ func (l *ledger) change(f func(*Totals)) {
 func (l *ledger) tell(text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.note(text)
+}
+
+// tellOnce keeps the first event of its kind.
+func (l *ledger) tellOnce(kind, text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.once(kind, text)
+}
+
+func (l *ledger) once(kind, text string) {
+	if !l.told[kind] {
+		l.told[kind] = true
+		l.note(text)
+	}
+}
+
+func (l *ledger) note(text string) {
 	l.events = append(l.events, Event{time.Now(), text})
 	l.events = l.events[max(len(l.events)-keptEvents, 0):]
 }

@@ -59,7 +59,11 @@ var tenants = []string{"acme", "acme", "acme", "acme", "globex", "globex", "init
 
 // task makes the job number n.
 func (d *Demo) task(n int) *jobs.Task {
-	k := pick()
+	return d.taskOf(pick(), n)
+}
+
+// taskOf makes one of a kind.
+func (d *Demo) taskOf(k kind, n int) *jobs.Task {
 	options := []jobs.Option{jobs.WithQueue(d.cfg.Prefix + k.queue), jobs.WithKey(tenants[rand.N(len(tenants))]), jobs.WithMaxRetries(3),
 		jobs.WithTimeout(runTimeout), jobs.WithSource("demo"), jobs.WithHeader("traceparent",
 			fmt.Sprintf("00-%016x%016x-%016x-01", rand.Uint64(), rand.Uint64(), rand.Uint64()))}
@@ -90,27 +94,30 @@ func pick() kind {
 
 // produce enqueues at the rate, in batches, until ctx ends.
 func (d *Demo) produce(ctx context.Context) {
-	client := jobs.NewClient(d.watched, jobs.ClientConfig{})
-	defer client.Close()
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
-	owed, n := 0.0, 0
+	owed := 0.0
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		owed = min(owed+d.cfg.Rate*beat.Seconds(), maxBeat)
+		owed = min(owed+d.Knobs().Rate*beat.Seconds(), maxBeat)
 		tasks := make([]*jobs.Task, int(owed))
 		for i := range tasks {
-			n++
-			tasks[i] = d.task(n)
+			tasks[i] = d.task(int(d.number.Add(1)))
 		}
 		owed -= float64(len(tasks))
 		if len(tasks) > 0 {
-			receipts, _ := client.EnqueueMany(context.WithoutCancel(ctx), tasks) // each receipt says what became of its job
-			d.ledger.accepted(receipts)
+			_ = d.enqueue(context.WithoutCancel(ctx), tasks) // the accounts say what was refused
 		}
 	}
+}
+
+// enqueue notes in the accounts what became of each task.
+func (d *Demo) enqueue(ctx context.Context, tasks []*jobs.Task) error {
+	receipts, err := d.client.EnqueueMany(ctx, tasks)
+	d.ledger.accepted(receipts)
+	return err
 }

@@ -2,6 +2,7 @@ package filebroker
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -20,11 +21,7 @@ func written(t *testing.T) (path string, content []byte) {
 	t.Helper()
 	path = newFile(t)
 	b := openTest(t, path)
-	var ids []string
-	for i := range 300 {
-		ids = append(ids, fmt.Sprint("job", i))
-	}
-	if err := errors.Join(register(b, "w"), enqueue(t.Context(), b, ids...)); err != nil {
+	if err := errors.Join(register(b, "w"), enqueue(t.Context(), b, writtenIDs()...)); err != nil {
 		t.Fatal(err)
 	}
 	got, err := claim(b, "w", 100)
@@ -38,6 +35,13 @@ func written(t *testing.T) (path string, content []byte) {
 	return path, content
 }
 
+func writtenIDs() (ids []string) {
+	for i := range 300 {
+		ids = append(ids, fmt.Sprint("job", i))
+	}
+	return ids
+}
+
 func overwrite(t *testing.T, path string, content []byte) {
 	t.Helper()
 	if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -45,29 +49,32 @@ func overwrite(t *testing.T, path string, content []byte) {
 	}
 }
 
-// malformed checks that a file is refused as damaged, by its name, and not kept open.
-func malformed(t *testing.T, path, how string) {
+// malformed checks that a file is refused as damaged, with its name and what is wrong.
+func malformed(t *testing.T, path, how, wrong string) {
 	t.Helper()
 	b, err := Open(path)
 	if err == nil {
 		b.Close()
 	}
-	if !errors.Is(err, broker.ErrMalformed) || !strings.Contains(err.Error(), path) {
-		t.Errorf("a file that %s: Open answers %v; want ErrMalformed with the file's name", how, err)
+	if !errors.Is(err, broker.ErrMalformed) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), wrong) {
+		t.Errorf("a file that %s: Open answers %v; want ErrMalformed with the file's name and %q", how, err, wrong)
 	}
 }
 
 func TestOpen_AFileThatIsCutOffOrOfSomethingElseIsMalformed(t *testing.T) {
 	t.Parallel()
 	path, content := written(t)
-	for _, size := range []int{1, 100, 4096, 3 * 4096, len(content) / 3} {
+	page := os.Getpagesize()
+	const usedAt = 56 // in a meta page of bbolt: how many pages it has
+	used := page * int(max(binary.NativeEndian.Uint64(content[usedAt:]), binary.NativeEndian.Uint64(content[page+usedAt:])))
+	for size, wrong := range map[int]string{1: "", 100: "", page: "", 3 * page: "", used / 3: "", used - 1: "its end is missing"} {
 		overwrite(t, path, content[:size])
-		malformed(t, path, fmt.Sprintf("ends after %d of %d bytes", size, len(content)))
+		malformed(t, path, fmt.Sprintf("ends after %d of %d bytes", size, used), wrong)
 	}
 	overwrite(t, path, bytes.Repeat([]byte("something else\n"), 10_000))
-	malformed(t, path, "is a text")
+	malformed(t, path, "is a text", "")
 	overwrite(t, path, make([]byte, len(content)))
-	malformed(t, path, "is all zeros")
+	malformed(t, path, "is all zeros", "")
 
 	other := newFile(t)
 	db, err := bolt.Open(other, 0o600, nil)
@@ -80,7 +87,7 @@ func TestOpen_AFileThatIsCutOffOrOfSomethingElseIsMalformed(t *testing.T) {
 	if err := errors.Join(err, db.Close()); err != nil {
 		t.Fatal(err)
 	}
-	malformed(t, other, "another program made")
+	malformed(t, other, "another program made", "another program")
 
 	overwrite(t, path, content)
 	b := openTest(t, path)
@@ -96,8 +103,8 @@ func TestOpen_AFileThatIsCutOffOrOfSomethingElseIsMalformed(t *testing.T) {
 func TestOpen_AChangedByteIsFoundOrHarmless(t *testing.T) {
 	t.Parallel()
 	path, content := written(t)
-	refused := 0
-	for at := 2 * os.Getpagesize(); at < len(content); at += 397 {
+	refused, ids := 0, writtenIDs()
+	for at := 2 * os.Getpagesize(); at < len(content); at += 1201 {
 		changed := bytes.Clone(content)
 		changed[at] ^= 0x55
 		overwrite(t, path, changed)
@@ -109,6 +116,9 @@ func TestOpen_AChangedByteIsFoundOrHarmless(t *testing.T) {
 			continue
 		}
 		consistent(t, b)
+		if n := len(found(t, b, ids...)); n != len(ids) {
+			t.Errorf("byte %d is another: the file opens, and has %d of %d jobs", at, n, len(ids))
+		}
 		info, err := b.Queues(t.Context(), broker.QueuesRequest{Names: []string{"q"}})
 		if err := errors.Join(err, b.Close()); err != nil {
 			t.Fatal(err)
@@ -117,9 +127,46 @@ func TestOpen_AChangedByteIsFoundOrHarmless(t *testing.T) {
 			t.Errorf("byte %d is another: the file opens, and has %v", at, n)
 		}
 	}
-	if refused < 20 {
+	if refused < 8 {
 		t.Errorf("%d files were refused; the test changes nothing that matters", refused)
 	}
+}
+
+// A page in use that counts as free would be written over by the next transaction.
+func TestOpen_APageThatIsInUseAndFreeIsMalformed(t *testing.T) {
+	t.Parallel()
+	path, content := written(t)
+	number := func(at int) int { return int(binary.NativeEndian.Uint64(content[at:])) }
+	const header, rootAt, freeAt, txAt = 16, 32, 48, 64 // in a meta page of bbolt
+	page := os.Getpagesize()
+	meta := 0
+	if number(page+txAt) > number(txAt) {
+		meta = page
+	}
+	free := number(meta+freeAt) * page
+	binary.NativeEndian.PutUint16(content[free+10:], 1) // how many pages are free
+	copy(content[free+header:], content[meta+rootAt:][:8])
+	overwrite(t, path, content)
+	malformed(t, path, "counts its root page as free", "reachable freed")
+}
+
+// bbolt's own check would end the process.
+func TestOpen_AnInnerPageWhoseKeysAreElsewhereIsMalformed(t *testing.T) {
+	t.Parallel()
+	path, content := written(t)
+	const flagsAt, isInner, secondAt = 8, 1, 16 + 16 // in a page of bbolt
+	inner, page := 0, os.Getpagesize()
+	for at := 2 * page; at < len(content); at += page {
+		if binary.NativeEndian.Uint16(content[at+flagsAt:]) == isInner {
+			binary.NativeEndian.PutUint32(content[at+secondAt:], 1<<30) // where the key is, from here
+			inner++
+		}
+	}
+	if inner == 0 {
+		t.Fatal("the file has no inner page: too few jobs")
+	}
+	overwrite(t, path, content)
+	malformed(t, path, "has inner pages whose keys are elsewhere", "")
 }
 
 func TestOpen_AFileOfANewerVersionIsRefused(t *testing.T) {

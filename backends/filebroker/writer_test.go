@@ -228,6 +228,7 @@ func TestBroker_CloseEndsBesideADiskThatHangs(t *testing.T) {
 		if err := b.Close(); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) > broker.MaxClose {
 			t.Errorf("close answers %v after %v", err, time.Since(start))
 		}
+		synctest.Wait() // for whatever closes the file too early
 		close(release)
 		synctest.Wait()
 	})

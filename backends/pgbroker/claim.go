@@ -356,8 +356,8 @@ func (c *claiming) look(queues []string, promote int, from dueFloors) step {
 			c.shareOf[*id] = i
 		}
 		begins := c.b.rounds.note(queues[i], round != nil && *round > 0)
-		if flow != nil {
-			begins = c.b.flows.note(queues[i], *flow) || begins && *flow == 0
+		if flow != nil && c.b.flows.note(queues[i], *flow) {
+			begins = true
 		}
 		switch {
 		case !begins || c.behind > 0 || i >= len(c.shares):

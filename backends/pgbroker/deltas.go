@@ -7,10 +7,11 @@ import (
 
 // deltas remember up to which number all deltas of counts are folded, so that
 // deltas are added up and folded from there: while any snapshot in the database
-// is old, those that were folded since stay in the table.
+// is old, those that were folded since stay in the table. Others remember the same
+// of the calls of a queue's keys.
 //
 // The floor is exact. A transaction has its ID before it draws a number, since
-// it writes jobs first. So those that drew up to N have lower IDs than the first
+// it writes or locks jobs first. So those that drew up to N have lower IDs than the first
 // one that had not begun when N was known already; once a snapshot says that all
 // below that have ended, it shows whatever is left up to N.
 type deltas struct {

@@ -9,11 +9,13 @@ import (
 )
 
 // How claims serve a queue, as the column flow says: none of these bits is for
-// claim.sql, without keys they are for claim_limited.sql, with them for flow_take.sql.
+// claim.sql, without keys they are for claim_limited.sql, with them, or in rounds, for
+// flow_take.sql and its like.
 const (
 	flowKeys    = 1 // jobs with a key have come
 	flowLimits  = 2 // it has limits of its own
 	flowRetries = 4 // it has a rate of retries
+	flowRounds  = 8 // not in the column: its priorities go in rounds
 )
 
 // flows remember which queues have keys or limits, as claims were told, and the
@@ -27,6 +29,8 @@ type flows struct {
 type flowing struct {
 	flow   int16
 	passes [broker.Priorities]int64
+	calls  *deltas   // of its keys
+	swept  time.Time // when a claim looked at all calls
 }
 
 // turnPass is by how much one turn moves the pass of a key of weight 1.
@@ -43,6 +47,22 @@ func (f *flows) of(queue string) (flow int16, passes []int64) {
 	return 0, nil
 }
 
+// calls begins a look at the calls of a queue's keys, over their floor. Now and then
+// it is at all of them: a server restored from a backup hands out numbers once more.
+func (f *flows) calls(queue string) (*deltas, *deltaLook) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q := f.queues[queue]
+	if q == nil {
+		return new(deltas), new(deltaLook)
+	}
+	look := q.calls.look()
+	if now := time.Now(); now.Sub(q.swept) >= sweepPause {
+		q.swept, look.floor = now, 0
+	}
+	return q.calls, look
+}
+
 // note takes what a claim was told of a queue. It reports whether the queue is to
 // be asked in another way than the claim did.
 func (f *flows) note(queue string, flow int16) (begins bool) {
@@ -56,7 +76,7 @@ func (f *flows) note(queue string, flow int16) (begins bool) {
 		if f.queues == nil {
 			f.queues = make(map[string]*flowing)
 		}
-		f.queues[queue] = &flowing{flow: flow}
+		f.queues[queue] = &flowing{flow: flow, calls: new(deltas)}
 		return true
 	default:
 		begins = flow&^q.flow&(flowKeys|flowLimits) != 0 // these were not looked at
@@ -117,6 +137,9 @@ type flowShare struct {
 	over           bool // jobs were locked that were not leased
 	left           bool // keys may be served that were not
 
+	called *deltas // the floor of its calls, and a look at it
+	look   *deltaLook
+
 	// When time makes room: for the queue, a retry, a key.
 	roomAt, fullUntil, retryAt, keyAt *int64
 }
@@ -127,6 +150,7 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 	flow, passes := c.b.flows.of(share.Queue)
 	s := &c.flows[i]
 	*s = flowShare{room: math.MaxInt64, allowed: share.Max}
+	s.called, s.look = c.b.flows.calls(share.Queue)
 	turns := min(share.Max, c.limit)
 	if c.state[share.Queue].looks > 0 {
 		turns = broker.MaxClaim // the first ones had nothing to give
@@ -143,9 +167,12 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 		steps = append(steps, c.b.step("flow_room", one(&s.room, &s.fullUntil, &ignored), c.now.micros, share.Queue))
 	}
 	floors := from[i*lanes:][:lanes]
-	turn := int64(0)
-	if rounds := c.b.rounds.take([]string{share.Queue}, []int32{int32(share.Max)}, c.limit); rounds != nil {
-		turn = rounds[0]
+	args := []any{c.now.micros, share.Queue, floors, c.room, passes}
+	read := func(r rows) error { return c.scanFlow(r, i) }
+	take := c.b.step("flow_take", read, args...)
+	if turns := c.b.rounds.take([]string{share.Queue}, []int32{int32(share.Max)}, c.limit); turns != nil {
+		flow |= flowRounds
+		take = c.b.step("flow_rounds", read, append(args, turns[0])...)
 	} else if flow&flowKeys == 0 {
 		s.plain = true
 		return append(steps,
@@ -159,13 +186,13 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 	}
 	return append(steps,
 		c.b.step("flow_lock", one(&s.turns, &s.calls, &s.passed, &ignored, &ignored), c.now.micros, c.worker, share.Queue, share.Max, c.limit,
-			turns, callsLook),
-		c.b.step("flow_take", func(r rows) error { return c.scanFlow(r, i) }, c.now.micros, share.Queue,
-			floors, c.room, passes, turn),
-		c.b.step("flow_left", one(&s.left, &s.keyAt, &s.roomAt, &s.keyless, &s.keyed, &ignored), c.now.micros, share.Queue, flow))
+			turns, callsLook, s.look.floor),
+		take,
+		c.b.step("flow_left", one(&s.left, &s.keyAt, &s.roomAt, &s.keyless, &s.keyed, &s.look.xmin, &s.look.xmax, &s.look.last,
+			&s.look.first, &ignored), c.now.micros, share.Queue, flow, s.look.floor))
 }
 
-// scanFlow reads what flow_take.sql gave.
+// scanFlow reads what flow_take.sql or flow_rounds.sql gave.
 func (c *claiming) scanFlow(r rows, i int) error {
 	before := len(c.jobs)
 	var lane int16
@@ -198,7 +225,9 @@ func (c *claiming) flowed() {
 		queue := c.shares[i].Queue
 		state := c.state[queue]
 		allowed := min(s.allowed, left)
-		left -= s.taken
+		if left -= s.taken; s.look.last > 0 {
+			s.called.raise(s.look)
+		}
 		if c.behind > 0 && i >= c.behind-1 { // it is asked anew
 			c.b.rounds.giveBack(queue, min(s.allowed, c.limit)-s.taken)
 			continue

@@ -36,6 +36,7 @@ var hot = []struct {
 	{"flow_retry", "settings", []string{"job_due", "job_pkey"}},
 	{"flow_lock", "settings", nil},
 	{"flow_take", "settings", []string{"job_head", "job_pkey", "job_ready", "job_turn"}},
+	{"flow_rounds", "settings", []string{"job_head", "job_pkey", "job_ready", "job_turn"}},
 	{"flow_left", "settings", []string{"job_keyed", "job_ready"}},
 	{"key_depth", "settings", []string{"job_turn"}},
 	{"enqueue_plain_keyed", "", nil},

@@ -108,7 +108,7 @@ create table jobs.key (
   used    bigint not null default 0,
   policy  jsonb,        -- its own, as in queue
   primary key (name, queue)
-);
+) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0);
 create index key_turn_1 on jobs.key (queue, (pass[1]), name) where pass[1] is not null;
 create index key_turn_2 on jobs.key (queue, (pass[2]), name) where pass[2] is not null;
 create index key_turn_3 on jobs.key (queue, (pass[3]), name) where pass[3] is not null;
@@ -121,11 +121,12 @@ create index key_policy  on jobs.key (queue, name) where policy is not null;
 -- Keys that claims are to look at: a job of theirs became pending, or what kept them back may be over. Who says so only
 -- inserts, and so waits for nobody.
 create table jobs.call (
-  n     bigint generated always as identity,
+  n     bigint generated always as identity, -- a floor relies on these being handed out in order
   queue int  not null,
   key   text collate "C" not null
 ) with (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_insert_threshold = -1);
 create index call_n on jobs.call (queue, n);
+select setval('jobs.call_n_seq', 1, true);
 
 -- The rates of queues that have limits. Who claims from such a queue locks its row before it counts.
 create table jobs.limiter (

@@ -8,7 +8,7 @@ with share as materialized (
   select 1 as ord, q.id as queue, w.num as worker, {{allowed}} as most
   from jobs.queue q
   cross join lateral (select num from jobs.worker where queue = q.id and id = @worker and ended_at is null limit 1 for key share) w
-  where q.name = @queue and q.layout <= 1 and not q.paused and q.flow & 1 = 0
+  where q.name = @queue and q.layout <= 1 and not q.paused and q.flow & 1 = 0 and q.priority_round = 0
 ), taken as materialized (
   select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as jobs,
          coalesce(nullif(current_setting('jobs_claim.bytes', true), '')::bigint, 0) as bytes

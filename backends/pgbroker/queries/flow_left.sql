@@ -1,11 +1,12 @@
 -- flow_left.sql: whether keys of a queue may be served that were not, and when one may whose rate is used up. When the queue did
 -- not give what it might have, those behind it give nothing. Of a queue that the claim may not take from it says no.
--- Params: @now µs|null, @queue, @flow how it is served, as the claim knows
+-- Params: @now µs|null, @queue, @flow how it is served, as the claim knows, @floor of the calls
 -- Returns: one row, none when there is no such queue: whether, when|null, when the queue's own rate has room again|null, whether
---   jobs without a key are pending, whether others are, nothing
+--   jobs without a key are pending, whether others are, when that matters; for the floor of the calls, as count_look.sql says it, the oldest
+--   transaction that runs, the first not begun, the last number, the first over the floor|null; nothing
 -- Called by: (*Broker).Claim, in one transaction after flow_take.sql
 with left_over as materialized (
-select exists (select from jobs.call where queue = q.id)
+select c.n is not null
     or exists (select from jobs.key where queue = q.id and pass[1] is not null)
     or exists (select from jobs.key where queue = q.id and pass[2] is not null)
     or exists (select from jobs.key where queue = q.id and pass[3] is not null)
@@ -14,16 +15,19 @@ select exists (select from jobs.call where queue = q.id)
   (select until from jobs.key where queue = q.id and blocked is not null and until is not null order by until limit 1) as until,
   b.next,
   (select true from jobs.job where state = 1 and key is null and queue = q.id order by lane, seq limit 1) is not null as keyless,
-  (select true from jobs.job where state = 1 and key <> '' and queue = q.id order by lane, seq limit 1) is not null as keyed,
+  q.rate > 0 and (select true from jobs.job where state = 1 and key <> '' and queue = q.id order by lane, seq limit 1) is not null as keyed,
+  c.n as first,
   q.id, {{unknown}}
 from jobs.queue q
+left join lateral (select n from jobs.call where queue = q.id and n > @floor order by n limit 1) c on true
 left join lateral ({{room_again}}) b on true
 where q.name = @queue
 )
 select l.has and s.served, l.until, l.next, l.keyless and s.served, l.keyed and s.served,
+       pg_snapshot_xmin(s.snapshot)::text::bigint, pg_snapshot_xmax(s.snapshot)::text::bigint, (select last_value from jobs.call_n_seq), l.first,
        case when l.has and s.served and split_part(s.share, ':', 3)::int >
          coalesce(nullif(current_setting('jobs_claim.leased', true), ''), '0')::int - split_part(s.share, ':', 4)::int
          then set_config('jobs_claim.leased', '1000000', true) end
 from left_over l cross join lateral (
-  select share, split_part(share, ':', 1) = l.id::text as served from (
+  select share, split_part(share, ':', 1) = l.id::text as served, pg_current_snapshot() as snapshot from (
     select coalesce(current_setting('jobs_claim.share', true), '') as share) c offset 0) s

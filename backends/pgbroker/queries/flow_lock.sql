@@ -4,7 +4,7 @@
 -- a queue whose limits were not looked at in this transaction leave none.
 -- Whose rows are locked here, flow_take.sql looks at by a later snapshot: what this one shows may be older than the lock.
 -- Params: @now µs|null, @worker, @queue, @limit of its share, @total limit of all shares, @turns how many keys
---   to lock for their turn, @calls how many to look at, of each kind
+--   to lock for their turn, @calls how many to look at, of each kind, @floor of the calls
 -- Returns: one row: how many keys have their turn, how many were to be looked at, how many of these were passed over, nothing,
 --   nothing
 -- Called by: (*Broker).Claim
@@ -15,7 +15,8 @@ with share as materialized (
   cross join lateral (select num from jobs.worker where queue = q.id and id = @worker and ended_at is null limit 1 for key share) w
   where q.name = @queue and q.layout <= 1 and not q.paused
 ), calls as materialized (
-  select n, key from jobs.call where queue = (select queue from share where most > 0) order by n limit @calls for update skip locked
+  select n, key from jobs.call where queue = (select queue from share where most > 0) and n > @floor order by n limit @calls
+  for update skip locked
 ), again as materialized (
   select key from calls
   union

@@ -1,0 +1,118 @@
+-- flow_keys.sql: what flow_take.sql and flow_rounds.sql may lease: the jobs of the keys that flow_lock.sql locked, by the passes of these,
+-- and beside them all jobs without a key as one line. A job moves the pass of its key on, by the less the more weight the key has.
+-- Params: @now µs|null, @queue, @floors scan floors of the lanes 2 to 9, @passes of the line without a key, by priority
+share as materialized (
+  -- As flow_lock.sql decided, whatever has changed since: the keys that it locked have to get their turns.
+  select 1 as ord, q.id as queue, split_part(s.share, ':', 2)::bigint as worker, q.priority_round, q.changed, q.ordered, q.orders,
+         q.key_max_active, q.policy, split_part(s.share, ':', 3)::int as most
+  from (select current_setting('jobs_claim.share', true) as share offset 0) s cross join jobs.queue q
+  where q.name = @queue and split_part(s.share, ':', 1) = q.id::text
+), taken as materialized (
+  select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as jobs,
+         coalesce(nullif(current_setting('jobs_claim.bytes', true), '')::bigint, 0) as bytes
+), floor as materialized (
+  -- Where a key begins that had no turns, or none of late: behind one turn of each other.
+  select array[
+    coalesce((select pass[1] from jobs.key where queue = s.queue and pass[1] is not null order by pass[1], name limit 1), 0),
+    coalesce((select pass[2] from jobs.key where queue = s.queue and pass[2] is not null order by pass[2], name limit 1), 0),
+    coalesce((select pass[3] from jobs.key where queue = s.queue and pass[3] is not null order by pass[3], name limit 1), 0),
+    coalesce((select pass[4] from jobs.key where queue = s.queue and pass[4] is not null order by pass[4], name limit 1), 0)] as pass
+  from share s
+), ruled as materialized (
+  -- The locked keys, and what rules them.
+  select k.name, k.pass, k.at, k.used, k.policy is not null as owns, coalesce((k.policy->>'paused')::int, 0) > 0 as paused,
+         coalesce(nullif((k.policy->>'weight')::bigint, 0), 1) as weight,
+         case when s.ordered > 0 then 1
+           else coalesce(nullif((k.policy->>'max_active')::bigint, 0), s.key_max_active) end as max_active,
+         r.jobs, r.per, r.burst
+  from share s
+  cross join unnest(coalesce(nullif(current_setting('jobs_claim.keys', true), ''), '{}')::text[]) as n(name)
+  cross join lateral (select * from jobs.key where queue = s.queue and key.name = n.name limit 1) k
+  cross join lateral (
+    select coalesce((p.policy->>(p.rule))::bigint, 0) as jobs, coalesce((p.policy->>(p.rule || '_per'))::bigint, 0) as per,
+           coalesce((p.policy->>(p.rule || '_burst'))::bigint, 0) as burst
+    from (select case when coalesce((k.policy->>'rate')::bigint, 0) > 0 then k.policy else s.policy end as policy,
+                 case when coalesce((k.policy->>'rate')::bigint, 0) > 0 then 'rate' else 'key_rate' end as rule) p) r
+), freed as materialized (
+  -- How many jobs of each key may start; null for any number.
+  select k.*, h.id as head, f.at as new_at, f.used as new_used, f.free as rate_free,
+         case when k.paused or h.stops then 0
+           else least(case when k.max_active > 0 then greatest(k.max_active - a.n, 0) end, f.free) end as free
+  from share s cross join ruled k
+  left join lateral (
+    select count(*) as n from (
+      select from jobs.job j where j.queue = s.queue and j.state = 3 and j.key = k.name limit k.max_active) o) a on k.max_active > 0
+  left join lateral (
+    -- A head that is pending is the only one that may start.
+    select case when bool_and(o.state = 1) then min(o.id) end as id, bool_or(o.state <> 1) as stops from (
+      (select id, state from jobs.job j where j.queue = s.queue and j.key = k.name and j.head is not null and j.head = s.orders)
+      union all
+      (select id, 6::smallint from jobs.dead d
+       where s.ordered = 1 and d.queue = s.queue and d.key = k.name and d.head is not null and d.head = s.orders limit 1)) o
+    ) h on s.ordered > 0
+  left join lateral (
+    select k.at, k.used, k.jobs, k.per, k.burst,
+           coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now) b on k.jobs > 0
+  left join lateral ({{bucket}}) f on k.jobs > 0
+), bound as materialized (
+  -- One key needs twice its share of the jobs at most, or it has less to do with others and more to do with a further look.
+  select f.*, 1000000 / f.weight as stride,
+         least(f.free, (select most from share),
+               2 * ceil((select most from share) * f.weight / sum(f.weight) over ())::bigint)::bigint as usable
+  from freed f
+), candidate as materialized (
+  -- Read in order, and one more of each key than it may get.
+  select k.name, k.pass, k.stride, k.usable, j.*, j.lane / 2 as priority
+  from share s cross join bound k
+  cross join generate_series(1, case when s.priority_round > 0 then 4 else 1 end) as g(priority)
+  cross join lateral (
+    select o.*, row_number() over (order by o.lane, o.seq) as n, row_number() over (partition by o.lane / 2 order by o.lane, o.seq) as nth
+    from (
+      select j.ctid as place, j.id, j.lane, j.seq, octet_length(j.body) + coalesce(octet_length(j.tail), 0) as size from jobs.job j
+      where j.queue = s.queue and j.state = 1 and j.key = k.name and (s.priority_round = 0 or j.lane / 2 = g.priority)
+      order by j.lane, j.seq limit k.usable + 1) o) j
+  where k.head is null
+  union all
+  select k.name, k.pass, k.stride, k.usable, j.*, 1, 1, j.lane / 2
+  from share s cross join bound k
+  cross join lateral (
+    select j.ctid as place, j.id, j.lane, j.seq, octet_length(j.body) + coalesce(octet_length(j.tail), 0) as size from jobs.job j
+    where j.queue = s.queue and j.id = k.head and j.state = 1 limit 1) j -- limit, or a plan would read the whole queue
+  where k.head is not null
+), entry as materialized (
+  -- Keys that begin at once do so in the order in which their jobs came.
+  select name, max(r) filter (where priority = 1) as r1, max(r) filter (where priority = 2) as r2, max(r) filter (where priority = 3) as r3,
+    max(r) filter (where priority = 4) as r4
+  from (select name, priority, row_number() over (partition by priority order by seq) - count(*) over (partition by priority) as r
+        from candidate where nth = 1 and pass[priority] is null) o
+  group by name
+), keyed as materialized (
+  select c.name, c.place, c.id, c.lane, c.seq, c.size, c.priority,
+         coalesce(c.pass[c.priority], f.pass[c.priority] + c.stride - 1 + (array[e.r1, e.r2, e.r3, e.r4])[c.priority])
+           + (c.nth - 1) * c.stride as tag
+  from floor f cross join candidate c left join entry e on e.name = c.name
+  where c.n <= c.usable
+), line as materialized (
+  -- By priority: as long as the limit is not reached, or all of them.
+  select p.priority, l.*
+  from share s cross join floor f cross join generate_series(1, 4) as p(priority)
+  cross join lateral (
+    select o.* from (
+      select c.name, c.place, c.id, c.lane, c.seq, c.size, c.tag from keyed c where c.priority = p.priority
+      union all
+      select null, r.*, b.pass + 1000000 * (row_number() over () - 1)
+      from (select least(greatest(coalesce(nullif((@passes::bigint[])[p.priority], 0), f.pass[p.priority] + 999999),
+                                  f.pass[p.priority] - 1), f.pass[p.priority] + 1000000) as pass offset 0) b
+      cross join lateral (
+        select j.* from generate_series(2 * p.priority, 2 * p.priority + 1) as n(lane) cross join lateral (
+          select j.ctid as place, j.id, j.lane, j.seq, octet_length(j.body) + coalesce(octet_length(j.tail), 0) as size from jobs.job j
+          where {{pending}}
+          order by j.seq limit s.most for update skip locked) j
+        -- As many as go before the last of the limit: none is locked that stays.
+        limit (select count(*) filter (where t.free) from (
+                 select c.tag, false as free from keyed c where c.priority = p.priority
+                 union all select b.pass + 1000000 * (i - 1), true from generate_series(1, s.most) as i
+                 order by 1, 2 limit s.most) t)) r) o
+    order by o.tag, o.name is null, o.seq) l
+  limit (select case when priority_round = 0 then most end from share)
+)

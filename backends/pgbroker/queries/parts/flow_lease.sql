@@ -1,0 +1,78 @@
+-- flow_lease.sql: the lease of the jobs that were picked for a queue with keys. Keys that may start no more are kept back, those that
+-- have nothing pending leave, the others are at their next turn.
+-- Params: @bytes at which the answers end
+got as materialized (
+  -- Not those that an operator is at work on.
+  select ctid as place from jobs.job
+  where ctid = any (array(select place from picked where name is not null and before < @bytes)) and state = 1 for update skip locked
+), leased as (
+  update jobs.job j set state = 3, worker = (select worker from share),
+    head = case when (select ordered from share) > 0 and j.key is not null then (select orders from share) end
+  where j.ctid = any (array(select place from picked where name is null and before < @bytes) || array(select place from got))
+  returning j.queue, j.lane, j.seq, j.cancel, j.id, j.created_at, j.epoch, j.deliveries, j.failures, j.crashes, j.snoozes, j.tail, j.body,
+            j.unique_key, j.key
+), started as (
+  delete from jobs.unique_key u
+  where u.queue = (select queue from share) and u.key = any (array(select unique_key from leased where unique_key is not null))
+    and u.mode = 1 and exists (select from leased l where l.unique_key = u.key and l.id = u.job)
+), counted as (
+  insert into jobs.count_delta (queue, pending, active, bytes)
+  select queue, -count(*), count(*), -sum(octet_length(body)) from leased group by queue
+), spent as (
+  update jobs.limiter set used = used + (select count(*) from leased)
+  where queue = (select queue from share where coalesce((policy->>'rate')::bigint, 0) > 0) and exists (select from leased)
+), given as materialized (
+  select key as name, count(*) as n, count(*) filter (where lane / 2 = 1) as n1, count(*) filter (where lane / 2 = 2) as n2,
+         count(*) filter (where lane / 2 = 3) as n3, count(*) filter (where lane / 2 = 4) as n4
+  from leased where key is not null group by key
+), seen as materialized (
+  select name, max(usable) as usable, count(*) as n, max(lane) as lane, count(*) filter (where priority = 1) as n1,
+         count(*) filter (where priority = 2) as n2, count(*) filter (where priority = 3) as n3, count(*) filter (where priority = 4) as n4
+  from candidate group by name
+), rest as materialized (
+  -- What each key was given, and which of its priorities have more: what was read and not given, or comes behind what was read.
+  select k.*, coalesce(g.n, 0) as given, coalesce(g.n1, 0) as n1, coalesce(g.n2, 0) as n2, coalesce(g.n3, 0) as n3, coalesce(g.n4, 0) as n4,
+         array[
+           coalesce(c.n1 > coalesce(g.n1, 0), false) or (c.n > c.usable and c.lane < 2 or k.head is not null) and exists (
+             select from jobs.job j where j.queue = (select queue from share) and j.state = 1 and j.key = k.name
+               and j.lane between 2 and 3 and j.id is distinct from k.head),
+           coalesce(c.n2 > coalesce(g.n2, 0), false) or (c.n > c.usable and c.lane < 4 or k.head is not null) and exists (
+             select from jobs.job j where j.queue = (select queue from share) and j.state = 1 and j.key = k.name
+               and j.lane between 4 and 5 and j.id is distinct from k.head),
+           coalesce(c.n3 > coalesce(g.n3, 0), false) or (c.n > c.usable and c.lane < 6 or k.head is not null) and exists (
+             select from jobs.job j where j.queue = (select queue from share) and j.state = 1 and j.key = k.name
+               and j.lane between 6 and 7 and j.id is distinct from k.head),
+           coalesce(c.n4 > coalesce(g.n4, 0), false) or (c.n > c.usable and c.lane < 8 or k.head is not null) and exists (
+             select from jobs.job j where j.queue = (select queue from share) and j.state = 1 and j.key = k.name
+               and j.lane between 8 and 9 and j.id is distinct from k.head)] as has
+  from bound k left join seen c on c.name = k.name left join given g on g.name = k.name
+), after as materialized (
+  select k.*, true = any (k.has) as more, k.free - k.given <= 0 as shut, array[
+           case when k.has[1] then coalesce(k.pass[1], f.pass[1] + k.stride - 1 + coalesce(e.r1, 0)) + k.n1 * k.stride end,
+           case when k.has[2] then coalesce(k.pass[2], f.pass[2] + k.stride - 1 + coalesce(e.r2, 0)) + k.n2 * k.stride end,
+           case when k.has[3] then coalesce(k.pass[3], f.pass[3] + k.stride - 1 + coalesce(e.r3, 0)) + k.n3 * k.stride end,
+           case when k.has[4] then coalesce(k.pass[4], f.pass[4] + k.stride - 1 + coalesce(e.r4, 0)) + k.n4 * k.stride end] as new_pass
+  from floor f cross join rest k left join entry e on e.name = k.name
+), left_out as (
+  delete from jobs.key where queue = (select queue from share) and name = any (array(
+    select name from after where not more and not owns and (jobs = 0 or given = 0 and new_used = -burst - 1)))
+), moved as (
+  update jobs.key k set
+    pass = case when a.more and a.shut is not true then a.new_pass end,
+    blocked = case when a.more and a.shut then (select changed from share) end,
+    at = coalesce(a.new_at, 0), used = coalesce(a.new_used + a.given, 0),
+    until = case when a.jobs = 0 then null
+      when not a.more then a.new_at + ((a.new_used + a.given + a.burst + 1) * a.per + a.jobs - 1) / a.jobs
+      when a.shut and a.rate_free <= a.given then a.new_at + ((a.new_used + a.given + 1) * a.per + a.jobs - 1) / a.jobs end
+  from after a
+  where k.queue = (select queue from share) and k.name = any (array(select name from after)) and k.name = a.name
+    and (a.more or a.owns or a.jobs > 0 and (a.given > 0 or a.new_used > -a.burst - 1))
+), told as materialized (
+  select set_config('jobs_claim.leased', (jobs + (select count(*) from leased))::text, true),
+         set_config('jobs_claim.bytes', (bytes + coalesce((select sum(size) from picked where id in (select id from leased)), 0))::text, true)
+  from taken
+)
+select l.queue, 0::smallint, p.turn, l.cancel, l.id, l.created_at, l.epoch, l.deliveries, l.failures, l.crashes, l.snoozes, l.tail, l.body,
+       l.lane, l.key is null, f.pass[l.lane / 2],
+       (select count(*) from line where name is null) > (select count(*) from leased where key is null)
+from leased l join picked p on p.id = l.id cross join floor f cross join told

@@ -35,9 +35,9 @@ func (a *app) demo() *cobra.Command {
 		Long: `Run a demo with a store in memory and a load: emails, charges, webhooks and
 thumbnails in three queues, from three tenants, some urgent, some scheduled, some
 with unique keys. Some runs fail and are retried, some hang until their timeout,
-some jobs end in the dead-letter queue. After four
-seconds, and then from time to time, a worker is killed.
-Other workers reclaim its jobs when its lease of two seconds has run out.
+some jobs end in the dead-letter queue. After four seconds, and then from time to
+time, a worker is killed. Other workers reclaim its jobs when its lease of two
+seconds has run out.
 
 The terminal shows queues and events. In a browser, a page has the demo's
 controls: enqueue jobs, kill a worker, change the number of workers, latency and

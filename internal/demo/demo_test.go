@@ -209,3 +209,16 @@ func TestDemo_AWatcherSeesTheDemosQueuesOnly(t *testing.T) {
 		}
 	})
 }
+
+func TestDemo_AnEndThatIsHeardBeforeTheAcceptanceIsCounted(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	l.settled(broker.SettleRequest{Worker: "w", Number: 1}, []broker.Verdict{{Queue: "q", ID: "a", State: broker.StateCompleted}})
+	if n := l.now(); !n.Balanced() || n.Enqueued != 1 || n.Done != 1 || n.Waiting != 0 {
+		t.Errorf("a job is done before its enqueue was answered, and the totals are %+v", n)
+	}
+	l.accepted([]jobs.Receipt{{JobInfo: jobs.JobInfo{Queue: "q", ID: "a"}}})
+	if n := l.now(); !n.Balanced() || n.Enqueued != 1 || n.Done != 1 || n.Waiting != 0 {
+		t.Errorf("after its enqueue was answered the totals are %+v", n)
+	}
+}

@@ -112,8 +112,10 @@ func TestAct_DecisionsAboutQueues(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
 	s.enqueue("mail", "a", "email")
-	has(t, s.follow(s.post(303, "pause?queue=mail", nil)), "The queue mail is paused", ">paused<")
-	has(t, s.follow(s.post(303, "resume?queue=mail", nil)), "The queue mail goes on", ">open<")
+	has(t, s.follow(s.post(303, "pause?queue=mail", nil)), "The queue mail is paused", ">paused<", `id="resume"`)
+	hasNot(t, s.get(200, "queue?name=mail"), `id="pause"`)
+	has(t, s.follow(s.post(303, "resume?queue=mail", nil)), "The queue mail goes on", ">open<", `id="pause"`)
+	hasNot(t, s.get(200, "queue?name=mail"), `id="resume"`)
 	form := url.Values{"max-depth": {"5,000"}, "keep-completed": {"7d"}, "keep-completed-count": {"100"}, "keep-dead": {"1d12h"}, "keep-dead-count": {""}, "duplicate-span": {"30m"}, "priority-round": {"20"}}
 	has(t, s.follow(s.post(303, "policy?queue=mail", form)), "has new rules", `value="5000"`, `value="7d"`, `value="36h"`, `value="20"`)
 	want := inspect.Policy{MaxDepth: 5000, RetainCompleted: inspect.Retention{Age: 7 * 24 * time.Hour, Count: 100}, RetainDead: inspect.Retention{Age: 36 * time.Hour}, DuplicateSpan: 30 * time.Minute, PriorityRound: 20}

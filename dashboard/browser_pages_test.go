@@ -1,6 +1,7 @@
 package dashboard
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -201,4 +202,27 @@ func TestBrowserPages_APageAsksNobodyElse(t *testing.T) {
 			t.Errorf("the page asked for %s", address)
 		}
 	}
+}
+
+// TestBrowserPages_FormsAreInShape: fields stand in line, and the buttons for
+// checked jobs are in sight above the end of a long table.
+func TestBrowserPages_FormsAreInShape(t *testing.T) {
+	s := newSite(t, Config{Authorize: everything})
+	for i := range 40 {
+		s.enqueue("mail", fmt.Sprintf("job-%02d", i), "x")
+	}
+	b := browse(t, s)
+	b.size(1280, 700)
+	b.open("jobs?state=pending&queue=mail")
+	if uneven := eval[float64](b, `(h => Math.max(...h) - Math.min(...h))([...document.querySelectorAll("#filters .field:not(.check) input, #filters .field select")].map(e => e.getBoundingClientRect().height))`); uneven != 0 {
+		t.Errorf("the fields of the filter differ in height by %v px", uneven)
+	}
+	if eval[bool](b, `document.documentElement.scrollHeight <= innerHeight`) {
+		t.Fatal("the table is too short for this test")
+	}
+	b.do(chromedp.Evaluate[chromedp.Void](`scrollTo(0, 500); undefined`))
+	if under := eval[float64](b, `document.querySelector("fieldset.row").getBoundingClientRect().bottom - innerHeight`); under > 0 {
+		t.Errorf("the buttons for the checked jobs are %v px below the window", under)
+	}
+	b.screen("jobs-bar-1280")
 }

@@ -114,8 +114,10 @@
   });
 
   // --- Charts.
+  const whole = []; // a queue has no 0.3 jobs
+  for (let n = 1; n < 1e12; n *= 10) whole.push(n, 2 * n, 5 * n);
   const charts = {
-    depth: { from: 1, series: [["pending", "Pending"], ["scheduled", "Scheduled"], ["active", "Active"], ["retry", "Retry"], ["dead", "Dead"]] },
+    depth: { from: 1, steps: whole, series: [["pending", "Pending"], ["scheduled", "Scheduled"], ["active", "Active"], ["retry", "Retry"], ["dead", "Dead"]] },
     rates: { from: 6, series: [["pending", "Enqueued"], ["completed", "Completed"], ["retry", "Retried"], ["dead", "Died"]] }
   };
   const dashes = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 5]]; // not told apart by colour alone
@@ -149,7 +151,7 @@
       const options = {
         width: place.clientWidth, height: 190, cursor: { y: false },
         scales: { y: { range: function (_, low, high) { return [0, Math.max(1, high * 1.1 || 1)]; } } },
-        axes: [Object.assign({ values: function (_, v) { return v.map(time); }, space: 70 }, axis), Object.assign({ size: 56, values: function (_, v) { return v.map(short); } }, axis)],
+        axes: [Object.assign({ values: function (_, v) { return v.map(time); }, space: 70 }, axis), Object.assign({ size: 56, incrs: chart.steps, values: function (_, v) { return v.map(short); } }, axis)],
         series: [{ value: function (_, v) { return v == null ? "–" : time(v); } }].concat(chart.series.map(function (s, i) {
           return { label: s[1], stroke: color(s[0]), width: 2, dash: dashes[i], points: { show: false }, value: function (_, v) { return v == null ? "–" : short(v); } };
         }))
@@ -163,7 +165,7 @@
   function short(v) {
     if (v >= 1e6) return +(v / 1e6).toFixed(1) + "M";
     if (v >= 1e4) return +(v / 1e3).toFixed(1) + "k";
-    return v < 10 ? String(+v.toFixed(1)) : String(Math.round(v));
+    return v < 10 ? String(+v.toFixed(v < 1 ? 2 : 1)) : String(Math.round(v));
   }
   const place = document.getElementById("charts");
   if (place && window.uPlot) {

@@ -59,7 +59,9 @@ func rowsOf(b *strings.Builder, lines, args []string, hide *strings.Replacer) {
 	for _, at := range regexp.MustCompile(`[A-Z][A-Z /]*?(?:  |$)`).FindAllStringIndex(lines[0], -1) {
 		names, from = append(names, strings.TrimSpace(lines[0][at[0]:at[1]])), append(from, at[0])
 	}
-	b.WriteString("table of " + strings.Join(slices.Sorted(slices.Values(names)), ", ") + "\n")
+	timed := slices.Contains(names, "CANCELLED") // a list of queues, whose rates depend on how long the test took
+	shown := slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { return timed && slices.Contains(rateColumns, name) })
+	b.WriteString("table of " + strings.Join(shown, ", ") + "\n")
 	for _, line := range lines[1:] {
 		if strings.HasPrefix(line, "  ") { // belongs to the row above
 			b.WriteString("  below: " + facts(hide.Replace(line), append(args, strings.Fields(line)...)) + "\n")
@@ -76,6 +78,12 @@ func rowsOf(b *strings.Builder, lines, args []string, hide *strings.Replacer) {
 				continue
 			}
 			parts := regexp.MustCompile(`   +|  `).Split(strings.TrimSpace(string(runes[from[i]:end])), -1)
+			if timed && slices.Contains(rateColumns, name) {
+				if parts[len(parts)-1] == "paused" {
+					cells = append(cells, "-OLDEST=paused")
+				}
+				continue
+			}
 			for n, part := range parts { // the last column may have one without a head behind it
 				if part != "" {
 					cells = append(cells, strings.Repeat("-", n)+name+"="+part)
@@ -102,6 +110,13 @@ func blockOf(b *strings.Builder, lines, args []string, hide *strings.Replacer) {
 	b.WriteString(strings.Join(all, "\n") + "\n")
 }
 
+// rateColumns and rateFields are what a queue did lately, which takes as long as the
+// test does; TestTop and inspect's tests have it.
+var (
+	rateColumns = []string{"DONE/S", "FAILED", "WAIT", "RUN", "GONE IN"}
+	rateFields  = []string{"lately", "totals"}
+)
+
 // prose are the fields of objects that are worded for people.
 var prose = []string{"error", "text", "what", "means", "repair", "advice"}
 
@@ -118,6 +133,10 @@ func objectOf(line string, args []string) string {
 		switch v := v.(type) {
 		case map[string]any:
 			for name, value := range v {
+				if slices.Contains(rateFields, name) {
+					delete(v, name)
+					continue
+				}
 				if text, ok := value.(string); ok && slices.Contains(prose, name) {
 					value = facts(text, args)
 				}

@@ -20,6 +20,8 @@ type queueView struct {
 	Pending map[int]float64    `json:"oldest_pending_seconds,omitempty"` // by priority
 	Policy  policyView         `json:"policy,omitempty"`
 	Workers []workerView       `json:"workers,omitempty"`
+	Totals  totalsView         `json:"totals"`
+	Lately  *workView          `json:"lately,omitempty"`
 	Now     time.Time          `json:"now"`
 }
 
@@ -46,6 +48,11 @@ var queueColumns = []column{
 	{head: "WAITING", seen: true},
 	{head: "SUPPRESSED", shape: shape{rank: 1}, seen: true},
 	{head: "OLDEST"},
+	{head: "DONE/S", shape: shape{rank: 5}, seen: true},
+	{head: "FAILED", shape: shape{rank: 6}, seen: true},
+	{head: "WAIT", shape: shape{rank: 8}, seen: true},
+	{head: "RUN", shape: shape{rank: 9}, seen: true},
+	{head: "GONE IN", shape: shape{rank: 7}, seen: true},
 	{head: ""}, // paused
 }
 
@@ -59,9 +66,12 @@ func shownOf(infos ...inspect.QueueInfo) []broker.State {
 	return shown
 }
 
-func viewQueue(q inspect.QueueInfo) queueView {
+func viewQueue(q inspect.QueueInfo, lately map[string]inspect.Work) queueView {
 	v := queueView{Queue: q.Name, Paused: q.Policy.Paused, Counts: map[string]int64{}, Oldest: map[string]float64{},
-		Pending: map[int]float64{}, Now: q.Now.UTC()}
+		Pending: map[int]float64{}, Totals: viewTotals(q.Totals), Now: q.Now.UTC()}
+	if w, ok := lately[q.Name]; ok {
+		v.Lately = viewWork(w, q.Counts[broker.StatePending])
+	}
 	for _, s := range shownOf(q) {
 		v.Counts[s.String()] = q.Listed(s)
 		if age := q.Age(s); age > 0 {
@@ -85,7 +95,13 @@ func (a *app) stats() *cobra.Command {
 		Short: "Count jobs by queue and state",
 		Long: `Count jobs by queue and state. OLDEST is the age of the oldest among the jobs that
 are next in their priority. --json shows this age for each priority. DEAD leaves
-out suppressed jobs, which SUPPRESSED counts where there are any.`,
+out suppressed jobs, which SUPPRESSED counts where there are any.
+
+The other columns are of about the last five minutes: DONE/S is how many jobs
+completed in a second, FAILED the share of runs that failed or crashed, WAIT and RUN
+how long jobs waited for their first run and how long runs took, in the mean. GONE IN
+is when the pending jobs are gone if all goes on so, blank if they do not get fewer.
+A server of the store stores them once a minute; while none runs they are blank.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			i, err := a.inspector(ctx)
@@ -112,13 +128,19 @@ func (a *app) statsOnce(ctx context.Context, i *inspect.Inspector, queues []stri
 	if err != nil {
 		return err
 	}
+	lately, err := i.Lately(ctx, infos)
+	if err != nil {
+		return err
+	}
 	for _, q := range infos {
 		values := []any{q.Name}
 		for _, s := range append(slices.Clone(shown), broker.StateWaiting) {
 			values = append(values, blankZero(q.Listed(s)))
 		}
-		values = append(values, blankZero(q.Suppressed), q.Age(broker.StatePending), paused(q.Policy.Paused))
-		if err := l.add(viewQueue(q), values...); err != nil {
+		values = append(values, blankZero(q.Suppressed), q.Age(broker.StatePending))
+		values = append(values, workCells(lately[q.Name], q.Counts[broker.StatePending])...)
+		values = append(values, paused(q.Policy.Paused))
+		if err := l.add(viewQueue(q, lately), values...); err != nil {
 			return err
 		}
 	}

@@ -17,10 +17,11 @@ func (a *app) top() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [QUEUE…]",
 		Short: "Watch queues, workers and what they run, in the terminal",
-		Long: `Watch queues, workers and what they run, live in the terminal. Columns /S are the
-changes of the counts per second, over about ten seconds. Completed jobs show
-only while their records are kept. The store is queried once per --interval, and
-not at all while the terminal is too small.
+		Long: `Watch queues, workers and what they run, live in the terminal. Behind PENDING, /S is the
+change of that number per second; behind DEAD, how many jobs die. DONE/S is how many
+complete, FAILED the share of runs that fail or crash, WAIT and RUN how long jobs wait
+and run in the mean, over about ten seconds. The store is queried once per
+--interval, and not at all while the terminal is too small.
 
 Keys: arrows (or j, k) select a queue; p pauses or resumes it, after a question;
 w shows its workers; a shows what they run; s sorts by the next column; r

@@ -14,6 +14,7 @@ type rates map[string][]sample
 type sample struct {
 	at     time.Time // by the store's clock
 	counts map[broker.State]int64
+	totals broker.Totals
 }
 
 const rateSpan = 10 * time.Second
@@ -41,7 +42,7 @@ func (r rates) add(queues []inspect.QueueInfo) {
 		for state := range q.Counts {
 			counts[state] = q.Listed(state)
 		}
-		r[q.Name] = append(past, sample{at, counts})
+		r[q.Name] = append(past, sample{at, counts, q.Totals})
 	}
 	for name := range r {
 		if !there[name] {
@@ -58,4 +59,14 @@ func (r rates) of(queue string, state broker.State) (perSecond float64, ok bool)
 	}
 	first, last := past[0], past[len(past)-1]
 	return float64(last.counts[state]-first.counts[state]) / last.at.Sub(first.at).Seconds(), true
+}
+
+// work is what a queue did meanwhile.
+func (r rates) work(queue string) (w inspect.Work) {
+	past := r[queue]
+	if len(past) < 2 {
+		return w
+	}
+	first, last := past[0], past[len(past)-1]
+	return inspect.Work{Span: last.at.Sub(first.at), Totals: last.totals.Since(first.totals)}
 }

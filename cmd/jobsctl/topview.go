@@ -90,14 +90,29 @@ func counted(state broker.State) func(*top, inspect.QueueInfo) string {
 
 func changing(state broker.State) func(*top, inspect.QueueInfo) string {
 	return func(m *top, q inspect.QueueInfo) string {
-		rate, ok := m.past.of(q.Name, state)
-		switch {
-		case !ok || rate == 0:
-			return ""
-		case rate > -10 && rate < 10:
-			return fmt.Sprintf("%+.1f", rate)
+		rate, _ := m.past.of(q.Name, state)
+		return moving(rate)
+	}
+}
+
+// moving is a change per second, blank for none.
+func moving(rate float64) string {
+	switch {
+	case rate == 0:
+		return ""
+	case rate > -10 && rate < 10:
+		return fmt.Sprintf("%+.1f", rate)
+	}
+	return fmt.Sprintf("%+.0f", rate)
+}
+
+// worked shows something of what a queue did in the last seconds.
+func worked(f func(inspect.Work) string) func(*top, inspect.QueueInfo) string {
+	return func(m *top, q inspect.QueueInfo) string {
+		if w := m.past.work(q.Name); w.Known() {
+			return f(w)
 		}
-		return fmt.Sprintf("%+.0f", rate)
+		return ""
 	}
 }
 
@@ -110,8 +125,11 @@ var topColumns = []topColumn{
 	{"SCHEDULED", shape{rank: 10}, counted(broker.StateScheduled)},
 	{"RETRY", shape{rank: 7}, counted(broker.StateRetry)},
 	{"DEAD", shape{rank: 3}, counted(broker.StateDead)},
-	{"/S", shape{rank: 9}, changing(broker.StateDead)},
-	{"DONE/S", shape{rank: 11}, changing(broker.StateCompleted)},
+	{"/S", shape{rank: 9}, worked(func(w inspect.Work) string { return moving(w.PerSecond(w.Dead)) })},
+	{"DONE/S", shape{rank: 11}, worked(func(w inspect.Work) string { return perSecond(w, w.Completed).text })},
+	{"FAILED", shape{rank: 12}, worked(func(w inspect.Work) string { return failureRate(w).text })},
+	{"WAIT", shape{rank: 13}, worked(func(w inspect.Work) string { return mean(w.MeanWait(), w.Waits).text })},
+	{"RUN", shape{rank: 14}, worked(func(w inspect.Work) string { return mean(w.MeanRun(), w.Runs).text })},
 	{"WORKERS", shape{rank: 6}, func(_ *top, q inspect.QueueInfo) string { return count(int64(len(q.Workers))) }},
 	{"", shape{rank: 8}, func(_ *top, q inspect.QueueInfo) string { return paused(q.Policy.Paused) }},
 }

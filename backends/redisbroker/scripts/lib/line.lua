@@ -88,9 +88,14 @@ local function list_keys(q, keys)
 end
 
 local function unlist_keys(q, keys)
-  local own, members = own_rules(q, keys), {}
+  local own, fields, members = own_rules(q, keys), {}, {}
   for i, key in ipairs(keys) do
-    if not own[i] and select(2, pending_of(q, key)) == 0 then members[#members + 1] = key .. '\0' end
+    fields[4 * i - 3], fields[4 * i - 2], fields[4 * i - 1], fields[4 * i] = '1' .. key, '2' .. key, '3' .. key, '4' .. key
+  end
+  local left = redis.call('HMGET', q.spans, unpack(fields))
+  for i, key in ipairs(keys) do
+    local some = own[i] or left[4 * i - 3] or left[4 * i - 2] or left[4 * i - 1] or left[4 * i]
+    if not some then members[#members + 1] = key .. '\0' end
   end
   if #members > 0 then redis.call('ZREM', q.by_key, unpack(members)) end
 end

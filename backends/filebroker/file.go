@@ -10,6 +10,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -145,8 +146,11 @@ func damaged(path string, what any) error {
 	return fmt.Errorf("%w: %s is damaged, or no file of jobs: %v; put a backup in its place", broker.ErrMalformed, path, what)
 }
 
-// syncDir has the name of a new file outlive a power cut.
+// syncDir has the name of a new file outlive a power cut. Windows has no such call.
 func syncDir(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	dir, err := os.Open(path)
 	if err != nil {
 		return err

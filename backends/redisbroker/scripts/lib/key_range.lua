@@ -1,5 +1,4 @@
--- from_key and to_key bound what a set in lexical order has of a key.
-local function from_key(key) return '[' .. key .. '\0' end
+-- to_key is the end of what a set in lexical order has of a key.
 local function to_key(key) return '(' .. key .. '\1' end
 
 -- count_of counts the members that a set has of a key; the key itself, which by_key has

@@ -184,7 +184,7 @@ func TestSearch_NoPageScansAQueue(t *testing.T) {
 		}
 	}
 	has(t, s.get(200, "jobs?state=pending&type=nothing"), "No job matches on this page. There may be more", "at most 1,000 records of 1 queue examined. There is more.", "Continue")
-	has(t, s.get(200, "dead"), "20,000 dead jobs by the counters", "2,000 of them", "continue with the next")
+	has(t, s.get(200, "dead"), "20,000 dead jobs by the counters", "2,000 of them", "continue with the next", " / min between them")
 }
 
 // How long the live part of each page takes over 100,000 jobs.

@@ -20,6 +20,16 @@ type Group struct {
 	Examples          []broker.Job // at most 3
 }
 
+// PerMinute is how many of those that were looked at died per minute, between
+// the oldest and the newest of them. It is zero for one job, and when all died
+// at once: then no rate is known.
+func (g *Group) PerMinute() float64 {
+	if took := g.Last.Sub(g.First); g.Count > 1 && took > 0 {
+		return float64(g.Count-1) / took.Minutes()
+	}
+	return 0
+}
+
 // Has reports whether a dead job is one of the group.
 func (g *Group) Has(j *broker.Job) bool {
 	return j.Type == g.Type && Fingerprint(j.Errors.Last().Message) == g.Fingerprint

@@ -43,6 +43,12 @@ func TestDeadGroups_TakeTheNewestOfEachQueueInTurn(t *testing.T) {
 	if g := list[0]; now.Sub(g.Last) > 2*time.Minute || now.Sub(g.First) < 10*time.Hour || g.Message != "user 0 not found" || len(g.Examples) != 3 {
 		t.Errorf("the first and the last of the group are %v and %v, the newest message is %q", g.First, g.Last, g.Message)
 	}
+	if r := list[1].PerMinute(); r < 59.9 || r > 60.1 {
+		t.Errorf("five jobs died within four seconds, and the rate is %v a minute, want 60", r)
+	}
+	if r := (&Group{Count: 1, First: now, Last: now}).PerMinute(); r != 0 {
+		t.Errorf("the rate of one job is %v, want 0: not known", r)
+	}
 	if !list[1].Has(&list[1].Examples[0]) || list[1].Has(&list[0].Examples[0]) {
 		t.Error("a group does not know its jobs")
 	}

@@ -9,7 +9,7 @@
 //	err := server.Run(ctx, asynqcompat.Handler(mux))
 //
 // So a program moves in one step, and its handlers one by one, when there is time.
-// docs/moving-from-asynq.md of the module jobs has the whole way.
+// docs/compared.md of the module jobs compares the two.
 //
 // # What handlers see
 //

@@ -69,7 +69,8 @@ got as materialized (
     and (a.more or a.owns or a.jobs > 0 and (a.given > 0 or a.new_used > -a.burst - 1))
 ), told as materialized (
   select set_config('jobs_claim.leased', (jobs + (select count(*) from leased))::text, true),
-         set_config('jobs_claim.bytes', (bytes + coalesce((select sum(size) from picked where id in (select id from leased)), 0))::text, true)
+         set_config('jobs_claim.bytes',
+           (bytes + coalesce((select sum(size) from picked where id in (select id from leased)), 0))::text, true)
   from taken
 )
 select l.queue, 0::smallint, p.turn, l.cancel, l.id, l.created_at, l.epoch, l.deliveries, l.failures, l.crashes, l.snoozes, l.tail, l.body,

@@ -292,6 +292,7 @@ func (s *sequence) changeFlow() {
 		return
 	}
 	q := s.m.queue(s.name())
+	clear(q.flow.passed) // turns may begin anew, §34
 	req := broker.PolicyRequest{Queue: q.name}
 	switch s.r.IntN(6) {
 	case 0:
@@ -316,7 +317,6 @@ func (s *sequence) changeFlow() {
 	if req.Key != "" {
 		own := q.flow.own[req.Key]
 		if req.Apply(&own); req.Weight != nil {
-			clear(q.flow.passed)
 			if q.flow.most == nil {
 				q.flow.most = map[string]int64{}
 			}

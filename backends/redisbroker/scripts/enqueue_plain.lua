@@ -39,7 +39,8 @@ local function clock()
   end
   return now
 end
-local created = args.stamp == '1' and struct.pack('>I8', clock())
+-- @include stamp
+local stamped = args.stamp == '1' and stamp(clock())
 
 -- A run is where its jobs stand in ARGV, from and till, and in ids, start and stop.
 local ids, runs, n, at = {}, {}, 0, first.runs
@@ -49,7 +50,7 @@ while at < #ARGV do
   for i = from, at - 1, 2 do
     n = n + 1
     ids[n] = ARGV[i]
-    if created then ARGV[i + 1] = created .. string.sub(ARGV[i + 1], 9) end
+    if stamped then ARGV[i + 1] = stamped .. string.sub(ARGV[i + 1], 9) end
   end
   runs[#runs + 1] = {from = from, till = at - 1, start = before + 1, stop = n}
 end

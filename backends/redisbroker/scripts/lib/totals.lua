@@ -11,10 +11,16 @@ end
 -- lease: spent has what each took, as settle.lua says.
 local function count_spent(counts, spent, skip, verdicts)
   if spent == '' then return end
+  local function number_at(at) -- eight bytes: exact up to 2^53 µs, which is 285 years
+    local n = 0
+    for i = at, at + 7 do n = n * 256 + string.byte(spent, i) end
+    return n
+  end
   local waits, waited, runs, ran = 0, 0, 0, 0
   for i, verdict in ipairs(verdicts) do
     if verdict ~= '0' and verdict ~= tostring(ACTIVE) then
-      local wait, run = struct.unpack('>I8I8', spent, 16 * (skip + i) - 15)
+      local at = 16 * (skip + i) - 15
+      local wait, run = number_at(at), number_at(at + 8)
       waits, waited = waits + (wait > 0 and 1 or 0), waited + wait
       runs, ran = runs + (run > 0 and 1 or 0), ran + run
     end

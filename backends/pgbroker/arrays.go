@@ -2,7 +2,7 @@ package pgbroker
 
 import "github.com/jackc/pgx/v5/pgtype"
 
-// lean returns an array of strings or of bytes in a form that pgx encodes
+// lean returns an array of strings, of bytes or of int64 in a form that pgx encodes
 // without an allocation for each element; other arguments stay as they are.
 func lean(arg any) any {
 	switch a := arg.(type) {
@@ -13,6 +13,10 @@ func lean(arg any) any {
 	case [][]byte:
 		if a != nil {
 			return &bytesArray{all: a}
+		}
+	case []int64:
+		if a != nil {
+			return &int64Array{all: a}
 		}
 	}
 	return arg
@@ -63,6 +67,27 @@ func (a *bytesArray) Index(i int) any {
 func (a *bytesArray) IndexType() any { return &a.at }
 
 func (a *bytesArray) TextValue() (pgtype.Text, error) { return asText(pgtype.ByteaArrayOID, a.all) }
+
+// int64Array is textArray for int64.
+type int64Array struct {
+	all []int64
+	at  int64Element
+}
+
+type int64Element struct{ n int64 }
+
+func (e *int64Element) Int64Value() (pgtype.Int8, error) { return pgtype.Int8{Int64: e.n, Valid: true}, nil }
+
+func (a *int64Array) Dimensions() []pgtype.ArrayDimension { return dimensions(len(a.all)) }
+
+func (a *int64Array) Index(i int) any {
+	a.at.n = a.all[i]
+	return &a.at
+}
+
+func (a *int64Array) IndexType() any { return &a.at }
+
+func (a *int64Array) TextValue() (pgtype.Text, error) { return asText(pgtype.Int8ArrayOID, a.all) }
 
 func dimensions(n int) []pgtype.ArrayDimension {
 	return []pgtype.ArrayDimension{{Length: int32(n), LowerBound: 1}}

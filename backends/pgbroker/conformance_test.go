@@ -42,7 +42,7 @@ func TestConformance_ThroughPgBouncer(t *testing.T) {
 		// those of this store is to end another's.
 		s.Bounce = nil
 		return s
-	}, "Claim", "Enqueue", "Settle", "Wake", "Watch", "Fault", "Mark", "Turn")
+	}, "Enqueue", "Wake", "Watch", "Fault", "Turn", "Totals")
 }
 
 // store is a schema of its own, reached through a pool of its own, by a role

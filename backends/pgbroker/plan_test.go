@@ -73,13 +73,13 @@ func TestPlan_HotStatementsGoByTheirIndexAtEverySize(t *testing.T) {
 	f.checkPlans("1,000 jobs behind statistics of none")
 	f.exec("analyze jobs.job")
 	f.checkPlans("1,000 jobs, none of them leased")
-	f.exec(fill, 1001, 200_000)
-	f.checkPlans("200,000 jobs behind statistics of 1,000")
+	f.exec(fill, 1001, 50_000)
+	f.checkPlans("50,000 jobs behind statistics of 1,000")
 	f.exec("analyze jobs.job")
-	f.checkPlans("200,000 jobs, none of them leased")
-	f.exec("update jobs.job j set state = 3, worker = w.num from jobs.worker w where j.seq <= 20000 and j.state = 1")
+	f.checkPlans("50,000 jobs, none of them leased")
+	f.exec("update jobs.job j set state = 3, worker = w.num from jobs.worker w where j.seq <= 5000 and j.state = 1")
 	f.exec("analyze jobs.job")
-	f.checkPlans("200,000 jobs, some of them leased by one worker")
+	f.checkPlans("50,000 jobs, some of them leased by one worker")
 }
 
 // checkPlans looks at the generic plan of each hot statement, on a connection

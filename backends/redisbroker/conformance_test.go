@@ -29,7 +29,7 @@ func TestConformance_OnAServer(t *testing.T) {
 var (
 	bodiesGroups = []string{"Claim", "Enqueue", "Settle", "Data", "Find", "Edit", "Examine"}
 	nodesGroups  = []string{"Claim", "Enqueue", "Settle", "Wake", "Watch", "Fault", "Mark", "Operate"}
-	toyGroups    = []string{"Claim", "Enqueue", "Settle", "Turn"}
+	toyGroups    = []string{"Turn", "Totals"}
 )
 
 func TestConformance_OnAServerWithOneBucket(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,8 +29,8 @@ func (o Options) filled() Options {
 	o.ShutdownTimeout, o.StuckGrace = cmp.Or(o.ShutdownTimeout, 20*time.Second), cmp.Or(o.StuckGrace, 30*time.Second)
 	o.ReadinessWindow, o.PollInterval = cmp.Or(o.ReadinessWindow, 30*time.Second), cmp.Or(o.PollInterval, 5*time.Second)
 	o.Logger, o.Reports = slog.New(slog.DiscardHandler), new(guard.Reports)
-	n := 0
-	o.NewID = func() string { n++; return "worker-" + strconv.Itoa(n) }
+	var n atomic.Int64
+	o.NewID = func() string { return "worker-" + strconv.FormatInt(n.Add(1), 10) }
 	return o
 }
 

@@ -58,6 +58,8 @@ local function digested()
   read_limits(q, flow)
 end
 
+-- A removal comes first, so that a full store lets operators pause, resume and set limits.
+if changes then redis.call('HDEL', q.record, '') end
 if changes and key ~= '' then
   change_key()
   digested()

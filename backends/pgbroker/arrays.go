@@ -76,7 +76,9 @@ type int64Array struct {
 
 type int64Element struct{ n int64 }
 
-func (e *int64Element) Int64Value() (pgtype.Int8, error) { return pgtype.Int8{Int64: e.n, Valid: true}, nil }
+func (e *int64Element) Int64Value() (pgtype.Int8, error) {
+	return pgtype.Int8{Int64: e.n, Valid: true}, nil
+}
 
 func (a *int64Array) Dimensions() []pgtype.ArrayDimension { return dimensions(len(a.all)) }
 

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -29,7 +31,8 @@ var migrationFiles embed.FS
 type migration struct {
 	number int
 	name   string
-	sql    string
+	text   string // as it is written
+	sql    string // in its schema
 	oldest int    // the number that a program must know to use the schema
 	builds string // the index, of one that runs outside a transaction
 }
@@ -41,7 +44,16 @@ var (
 )
 
 func loadMigrations(schema string) []migration {
-	files, err := migrationFiles.ReadDir("migrations") // in the order of their numbers
+	all := slices.Clone(checkedMigrations())
+	for i := range all {
+		all[i].sql = inSchema(all[i].text, schema)
+	}
+	return all
+}
+
+// checkedMigrations are the files, in the order of their numbers.
+var checkedMigrations = sync.OnceValue(func() []migration {
+	files, err := migrationFiles.ReadDir("migrations")
 	if err != nil {
 		panic(err)
 	}
@@ -51,7 +63,7 @@ func loadMigrations(schema string) []migration {
 		if err != nil {
 			panic(err)
 		}
-		m, err := parseMigration(f.Name(), string(text), schema)
+		m, err := parseMigration(f.Name(), string(text), DefaultSchema)
 		if err == nil && m.number != i+1 {
 			err = errors.New("it is out of order")
 		}
@@ -61,7 +73,7 @@ func loadMigrations(schema string) []migration {
 		all[i] = m
 	}
 	return all
-}
+})
 
 func parseMigration(file, text, schema string) (migration, error) {
 	number, _, _ := strings.Cut(file, "_")
@@ -69,7 +81,8 @@ func parseMigration(file, text, schema string) (migration, error) {
 	if err != nil {
 		return migration{}, err
 	}
-	m := migration{number: n, name: strings.TrimSuffix(file, ".sql"), sql: inSchema(statement(text), schema)}
+	m := migration{number: n, name: strings.TrimSuffix(file, ".sql"), text: statement(text)}
+	m.sql = inSchema(m.text, schema)
 	oldest := compatibleFrom.FindStringSubmatch(text)
 	if oldest == nil {
 		return m, errors.New("it does not say which programs go on after it")
@@ -277,7 +290,7 @@ func (b *Broker) checkStore(ctx context.Context) error {
 	case !migrated:
 		return unmigrated(b.config.Schema)
 	}
-	present, oldest, known := 0, 0, len(loadMigrations(b.config.Schema))
+	present, oldest, known := 0, 0, len(checkedMigrations())
 	err = b.call(ctx, step{sql: presentSQL(b.config.Schema, known), read: one(&present, &oldest)})
 	switch {
 	case err != nil:

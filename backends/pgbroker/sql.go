@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
@@ -26,7 +27,6 @@ const DefaultSchema = "jobs"
 
 var (
 	schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,47}$`)
-	schemaUse  = regexp.MustCompile(`\bjobs\.`)
 	paramUse   = regexp.MustCompile(`@[a-z_]+`)
 	partUse    = regexp.MustCompile(`\{\{([a-z_]+)\}\}`)
 )
@@ -40,25 +40,53 @@ func checkSchema(schema string) error {
 	return nil
 }
 
-// inSchema puts a schema's name, which checkSchema accepted, into SQL.
+// inSchema puts a schema's name, which checkSchema accepted, into SQL, for each jobs.
+// that is not the end of a longer word.
 func inSchema(sql, schema string) string {
-	return schemaUse.ReplaceAllLiteralString(sql, `"`+schema+`".`)
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(sql, DefaultSchema+".")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		if before != "" && wordByte(before[len(before)-1]) {
+			b.WriteString(DefaultSchema + ".")
+		} else {
+			b.WriteString(`"` + schema + `".`)
+		}
+		sql = after
+	}
+}
+
+func wordByte(c byte) bool {
+	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
 func loadQueries(schema string) queries {
+	q := make(queries)
+	for name, sql := range numberedQueries() {
+		q[name] = inSchema(sql, schema)
+	}
+	return q
+}
+
+// numberedQueries are the statements as they are written, but for their parts and
+// parameters: a program opens many brokers, and its tests thousands.
+var numberedQueries = sync.OnceValue(func() map[string]string {
 	files, err := queryFiles.ReadDir("queries")
 	if err != nil {
 		panic(err)
 	}
-	q := make(queries, len(files))
+	all := make(map[string]string, len(files))
 	for _, f := range files {
 		if !f.IsDir() {
 			header, body := readQuery(f.Name())
-			q[strings.TrimSuffix(f.Name(), ".sql")] = inSchema(numbered(f.Name(), header, body), schema)
+			all[strings.TrimSuffix(f.Name(), ".sql")] = numbered(f.Name(), header, body)
 		}
 	}
-	return q
-}
+	return all
+})
 
 // readQuery returns a file's header, and the statement with its parts in place.
 func readQuery(name string) (header, body string) {

@@ -15,14 +15,17 @@ local function unblock(q, thawing)
   local due_keys = redis.call('ZRANGEBYSCORE', q.blocked, '-inf', int(now), 'LIMIT', 0, MOVED)
   q.unsettled = #due_keys == MOVED
   if #due_keys > 0 then redis.call('ZREM', q.blocked, unpack(due_keys)) end
-  if thawing then
-    local more = redis.call('ZRANGE', q.thawing, 0, MOVED - 1)
-    redis.call('ZREM', q.thawing, unpack(more))
+  local room = thawing and MOVED or 0
+  while room > 0 do
+    local more = redis.call('ZRANGE', q.thawing, 0, room - 1)
+    if #more > 0 then redis.call('ZREM', q.thawing, unpack(more)) end
     for _, key in ipairs(more) do due_keys[#due_keys + 1] = key end
-    if redis.call('EXISTS', q.thawing) == 0 and redis.call('HDEL', q.record, 'thaw_again') == 1 and
-      redis.call('EXISTS', q.blocked) == 1 then
-      redis.call('RENAME', q.blocked, q.thawing)
-    end
+    room = room - #more
+    -- The policy changed again meanwhile.
+    local again = redis.call('EXISTS', q.thawing) == 0 and redis.call('HDEL', q.record, 'thaw_again') == 1 and
+      redis.call('EXISTS', q.blocked) == 1
+    if not again then break end
+    redis.call('RENAME', q.blocked, q.thawing)
   end
   local own = own_rules(q, due_keys)
   for i, key in ipairs(due_keys) do enter_all(q, key, own[i]) end

@@ -22,9 +22,13 @@ func BenchmarkClaimOfManyQueues(b *testing.B) {
 	for _, n := range []int{1, 10, 100, 1000} {
 		for _, have := range []string{"all", "last", "none"} {
 			b.Run(fmt.Sprintf("%d/%s", n, have), func(b *testing.B) {
-				c := client(b)
-				q := open(b, c)
-				b.Cleanup(func() { remove(b, c, q) })
+				o, err := redis.ParseURL(testenv.PrivateRedis(b).URL)
+				if err != nil {
+					b.Fatal(err)
+				}
+				c := redis.NewClient(o)
+				b.Cleanup(func() { _ = c.Close() })
+				q := openAs(b, c, Config{Logger: slog.New(slog.DiscardHandler)})
 				ctx := context.Background()
 				names, shares := make([]string, n), make([]broker.Share, n)
 				for i := range names {

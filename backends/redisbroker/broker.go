@@ -26,6 +26,8 @@ type Broker struct {
 	waiters  waiters
 	listener listener
 	quiet    quiet
+	few      int           // fewQueues, but in tests
+	plenty   atomic.Bool   // claims of many queues found that most of them had jobs
 	marks    []*queue      // the keys of marks, by slot
 	pruned   atomic.Uint32 // slots of marks pruned
 
@@ -58,7 +60,7 @@ func New(ctx context.Context, client redis.UniversalClient, config Config) (*Bro
 	if err != nil {
 		return nil, broker.About(err, "new", "", "")
 	}
-	b := &Broker{config: config, log: config.Logger, marks: newMarkSlots(config.Prefix)}
+	b := &Broker{config: config, log: config.Logger, few: fewQueues, marks: newMarkSlots(config.Prefix)}
 	if b.store, err = connect(client); err != nil {
 		return nil, broker.About(err, "new", "", "")
 	}

@@ -15,6 +15,7 @@ import (
 // step is one script call and its answer.
 type step struct {
 	script *script
+	plain  []any    // instead: a command, whose answer is the only element of reply
 	queues []string // whose keys it is given, a block each
 	keys   *queue   // instead: the keys it is given
 	create bool     // makes its queue if there is none
@@ -178,6 +179,9 @@ func (b *Broker) exchange(ctx context.Context, steps []*step) []*call {
 
 // newCall writes out a step for the queues as this process knows them.
 func (b *Broker) newCall(s *step) *call {
+	if s.plain != nil {
+		return &call{args: s.plain}
+	}
 	queues := make([]*queue, 0, 4)
 	if s.keys != nil {
 		queues = append(queues, s.keys)
@@ -187,7 +191,10 @@ func (b *Broker) newCall(s *step) *call {
 	}
 	n := len(s.rows)
 	for _, q := range queues {
-		n += len(keyNames) + 2*priorities + q.buckets
+		n += len(s.script.keys) + s.script.lists*(priorities-1)
+		if s.script.bodies {
+			n += q.buckets
+		}
 	}
 	few := s.script.short || len(s.rows) == 1
 	s.seen = queues[0].seen.Load()
@@ -223,6 +230,10 @@ func (b *Broker) newCall(s *step) *call {
 func (s *step) read(c *call) {
 	s.code, s.reply, s.err, s.lag = codeDone, nil, c.err, c.lag
 	if s.err != nil {
+		return
+	}
+	if s.plain != nil {
+		s.reply = []any{c.cmd.Val()}
 		return
 	}
 	if code, ok := c.cmd.Val().(int64); ok { // enqueue_plain.lua, with nothing to tell

@@ -10,9 +10,11 @@ import (
 
 // Claim settles what comes with it and leases jobs. §6, §14, §16, §17.
 //
-// On one server all queues are served by one script call, in one round trip
-// with the settle. In a Cluster each queue is asked for its part of Max at the
-// same time, and what that leaves is asked for again where more is known to be.
+// On one server a few queues are served by one script call, in one round trip with the
+// settle. Of many, a look says which have something to give, and those are asked some
+// at a time; while most of them have, the look is left out. In a Cluster each queue is
+// asked for its part of Max at the same time, and what that leaves is asked
+// for again where more is known to be.
 //
 // With a Wait, a claim that found nothing, or knows that it would, waits once, not
 // past the next due time. It may return without a job before its time: when another worker was
@@ -41,13 +43,13 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 // claim is a claim that does not wait.
 func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest) (got broker.Claimed, err error) {
 	batches := b.settleBatches(&req.Settle)
-	c := newClaim(req, b.store.cluster == nil)
+	c := b.newClaim(req, b.store.cluster == nil, b.plenty.Load())
 	if len(c.queues) == 0 && len(batches) == 0 {
 		return got, broker.About(b.usable(ctx), "claim", "", "")
 	}
 	var ended error
 	for again := true; again; {
-		steps := c.steps()
+		steps := c.steps(b)
 		settles := settleSteps(batches, nil)
 		late := func() { b.giveBack(&c.request, steps) }
 		if ended = b.run(ctx, late, append(settles, steps...)...); ended != nil {
@@ -65,7 +67,8 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest) (got broke
 // claim is a claim under way: what has been asked of which queue.
 type claim struct {
 	request  claimant
-	together bool     // one call serves all queues
+	together bool     // one call serves several queues
+	turn     turn     // which, then
 	queues   []string // each once, in the order of the shares
 	left     int      // of Max
 	room     int      // of Bytes
@@ -90,11 +93,12 @@ type claim struct {
 type claimant struct {
 	worker string
 	now    time.Time
+	many   int // from so many queues, in several calls; 0 for one
 }
 
-func newClaim(req *broker.ClaimRequest, together bool) *claim {
+func (b *Broker) newClaim(req *broker.ClaimRequest, together, plenty bool) *claim {
 	n := len(req.Queues)
-	c := &claim{request: claimant{req.Worker, req.Now}, together: together, left: req.Max, room: req.ByteLimit(),
+	c := &claim{request: claimant{worker: req.Worker, now: req.Now}, together: together, left: req.Max, room: req.ByteLimit(),
 		want: make([]int, n), asked: make([]int, n), shares: make([][]leased, n), queueOf: make([]int, n)}
 	places := make(map[string]int, n)
 	for i, share := range req.Queues {
@@ -108,21 +112,22 @@ func newClaim(req *broker.ClaimRequest, together bool) *claim {
 	}
 	q := len(c.queues)
 	c.ask, c.dry, c.more, c.due, c.errs = make([]*step, q), make([]bool, q), make([]bool, q), make([]int64, q), make([]error, q)
+	if c.turn.init(q, together && q > b.few, plenty); c.turn.many {
+		c.request.many = q
+	}
+	if together && c.turn.looks == 0 {
+		c.choose()
+	}
 	return c
 }
 
-// steps are the calls of the next round: one for all queues, or one for each.
+// steps are the calls of the next round: one for several queues, or one for each.
 // Those are given Max greedily, in the order of the shares: a share is asked
 // for what those before it leave if they get all they want. So the sum never
 // exceeds Max, and no share is served out of turn. Bytes are divided evenly.
-func (c *claim) steps() []*step {
+func (c *claim) steps(b *Broker) []*step {
 	if c.together && len(c.queues) > 0 {
-		copy(c.asked, c.want)
-		c.ask[0] = c.step(c.left, c.room, c.queues...)
-		for i, asked := range c.asked {
-			c.ask[0].addShare(i, c.queueOf[i], asked)
-		}
-		return c.ask[:1]
+		return c.next(b)
 	}
 	left := c.left
 	for i := range c.want {
@@ -153,7 +158,7 @@ func (c *claim) steps() []*step {
 }
 
 func (c *claim) step(most, room int, queues ...string) *step {
-	return &step{script: claimScript, queues: queues, now: nowArg(c.request.now), args: []any{c.request.worker, most, room}}
+	return &step{script: claimScript, queues: queues, now: nowArg(c.request.now), args: []any{c.request.worker, most, room, c.request.many}}
 }
 
 // addShare asks for jobs of the queue at a place of the step's.
@@ -167,11 +172,7 @@ func (s *step) addShare(share, place, most int) {
 // bring more.
 func (c *claim) read(b *Broker) bool {
 	if c.together {
-		before := c.learned
-		if len(c.queues) > 0 {
-			c.readStep(b, c.ask[0], 0)
-		}
-		return c.learned > before && c.learned < maxRounds
+		return len(c.queues) > 0 && c.readNext(b)
 	}
 	for at, s := range c.ask {
 		if s != nil {
@@ -186,9 +187,8 @@ func (c *claim) read(b *Broker) bool {
 	return false
 }
 
-// readStep takes an answer in; the step's first queue is the claim's at that
-// place.
-func (c *claim) readStep(b *Broker, s *step, at int) {
+// readStep takes an answer in; the step's queues are the claim's at those places.
+func (c *claim) readStep(b *Broker, s *step, places ...int) {
 	c.at = max(c.at, s.at)
 	short := false // by a bound of the call
 	for n, share := range s.shares {
@@ -199,16 +199,16 @@ func (c *claim) readStep(b *Broker, s *step, at int) {
 		c.room -= textBytes(list)
 		short = short || list.len() < c.asked[share]
 	}
-	for n := range s.queues {
+	for n, at := range places {
 		before := c.learned
-		c.errs[at+n] = s.err
+		c.errs[at] = s.err
 		if s.err == nil && n < len(s.reply) {
 			status, _ := s.reply[n].([]any)
-			c.status(b, at+n, status)
+			c.status(b, at, status)
 		}
-		c.dry[at+n] = c.errs[at+n] != nil || !c.more[at+n] || short
+		c.dry[at] = c.errs[at] != nil || !c.more[at] || short
 		if c.learned > before && c.learned < maxRounds {
-			c.dry[at+n] = false
+			c.dry[at] = false
 		}
 	}
 }
@@ -280,10 +280,9 @@ func (c *claim) answer(got *broker.Claimed) error {
 			continue
 		}
 		got.More = got.More || c.more[at]
-		if due := moment(c.due[at]); !due.IsZero() && (got.NextDue.IsZero() || due.Before(got.NextDue)) {
-			got.NextDue = due
-		}
+		got.NextDue = sooner(got.NextDue, moment(c.due[at]))
 	}
+	got.NextDue = sooner(got.NextDue, moment(c.turn.due))
 	return errors.Join(errs...)
 }
 

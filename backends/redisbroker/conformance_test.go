@@ -34,7 +34,7 @@ var (
 
 func TestConformance_OnAServerWithOneBucket(t *testing.T) {
 	t.Parallel()
-	onServer(t, Config{Buckets: 1}, bodiesGroups...)
+	onServer(t, Config{Buckets: 1}, bodiesGroups...) // and with looks at the second queue of a claim: see place
 }
 
 func onServer(t *testing.T, config Config, groups ...string) {
@@ -115,6 +115,9 @@ func place(tb conformance.TB, prefix string, config Config, client redis.Univers
 			b, err := New(context.Background(), client, config)
 			if err != nil {
 				tb.Fatalf("New: %v", err)
+			}
+			if config.Buckets == 1 {
+				b.few = 1
 			}
 			return b
 		},

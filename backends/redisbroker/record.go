@@ -76,6 +76,12 @@ func number(v any) int64 {
 	return n
 }
 
+// numeral is a number that an answer has as text.
+func numeral(v any) int64 {
+	n, _ := strconv.ParseInt(text(v), 10, 64)
+	return n
+}
+
 // moment is a time in an answer; -1 stands for none.
 func moment(us int64) time.Time {
 	if us < 0 {

@@ -25,6 +25,8 @@ type script struct {
 	sha    string
 	words  []string // the keys it declares
 	keys   []int    // their places in keyNames
+	lists  int      // how many of them are one for each priority
+	bodies bool     // it is given buckets
 	args   []string // the arguments it declares
 	short  bool     // gets no time and no numbers of queues and buckets, and does not open a queue
 }
@@ -84,6 +86,12 @@ func parseScript(name string) (*script, error) {
 			return nil, fmt.Errorf("script %s: key %q is unknown", name, word)
 		}
 		s.keys = append(s.keys, at)
+		switch word {
+		case "ready*", "rings*":
+			s.lists++
+		case "bodies*":
+			s.bodies = true
+		}
 	}
 	body, err := expand(name+".lua", make(map[string]bool))
 	if err != nil {

@@ -17,6 +17,14 @@ func distinct(names []string) []string {
 	return out
 }
 
+// sooner is the earlier of two times, of which a zero one is none.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
 func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a

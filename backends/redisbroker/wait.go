@@ -3,6 +3,7 @@ package redisbroker
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"time"
 
@@ -20,6 +21,7 @@ const (
 // found nothing. Where one call serves all queues, that call is sent in the
 // same write, behind the wait: the server runs it at the moment the token
 // comes, or when the time is over, and waking and claiming are one round trip.
+// Of many queues on one server, the one that called is asked behind the wait.
 // Elsewhere each queue is waited for on a connection of its own, and the first
 // token ends all of them. It does not wait past the next due time.
 //
@@ -36,11 +38,14 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.
 		block = min(block, got.NextDue.Sub(got.Now))
 	}
 	block = max(block, time.Millisecond) // 0 would be for ever
-	c := newClaim(req, b.store.cluster == nil)
+	c := b.newClaim(req, b.store.cluster == nil, true)
 	var waits []*blocked
-	if c.together || len(c.queues) == 1 {
-		waits = append(waits, &blocked{queues: c.queues, then: c.steps()[0]})
-	} else {
+	switch {
+	case c.request.many > 0:
+		waits = append(waits, &blocked{queues: c.queues})
+	case c.together || len(c.queues) == 1:
+		waits = append(waits, &blocked{queues: c.queues, then: c.steps(b)[0]})
+	default:
 		for _, name := range c.queues {
 			waits = append(waits, &blocked{queues: []string{name}})
 		}
@@ -96,7 +101,14 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.
 	default:
 		again := *req
 		again.Wait, again.Settle = 0, broker.SettleRequest{}
-		got, err = b.Claim(ctx, again)
+		if c.request.many > 0 && woken.called != "" {
+			again.Queues = slices.DeleteFunc(slices.Clone(req.Queues), func(s broker.Share) bool { return s.Queue != woken.called })
+		}
+		due := got.NextDue
+		got, err = b.claim(ctx, &again)
+		if len(again.Queues) < len(req.Queues) && due.After(got.Now) {
+			got.NextDue = sooner(got.NextDue, due) // of the others, which called nobody since
+		}
 		unused = err != nil
 	}
 	if err == nil && len(got.Jobs) == 0 {
@@ -110,12 +122,12 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.
 func (b *Broker) putBack(to *claimant, w *blocked) {
 	if w.then != nil {
 		b.giveBack(to, []*step{w.then})
-	} else if w.woken {
+	} else if w.called != "" {
 		// A claim of nothing leaves a token where something can be claimed.
 		ctx, cancel := context.WithTimeout(context.Background(), putBackTime)
 		defer cancel()
-		c := newClaim(&broker.ClaimRequest{Worker: to.worker}, true)
-		b.rounds(ctx, []*step{c.step(0, 1, w.queues...)})
+		c := b.newClaim(&broker.ClaimRequest{Worker: to.worker}, false, true)
+		b.rounds(ctx, []*step{c.step(0, 1, w.called)})
 	}
 }
 
@@ -124,7 +136,7 @@ type blocked struct {
 	queues  []string
 	then    *step         // sent behind it, if any
 	unblock chan struct{} // closed to end it early
-	woken   bool          // it took a token
+	called  string        // the queue whose token it took
 	err     error         // of the wait itself; what it leased is not in doubt
 }
 
@@ -169,8 +181,12 @@ func (b *Broker) block(w *blocked, block time.Duration) {
 		claim.err = classify(claim.cmd.Err())
 		w.then.read(claim)
 	}
-	w.woken, w.err = pop.Err() == nil, classify(pop.Err())
-	if w.woken || answered(pop.Err()) {
+	if w.err = classify(pop.Err()); pop.Err() == nil {
+		popped, _ := pop.StringSlice()
+		at := slices.Index(args, any(append(popped, "")[0]))
+		w.called = w.queues[max(0, at-1)]
+	}
+	if w.called != "" || answered(pop.Err()) {
 		b.waiters.put(conn)
 	} else {
 		conn.close()

@@ -129,7 +129,7 @@ func waiting(t *testing.T, b *Broker, queue string, n int) {
 		}
 		blocked := 0
 		for line := range strings.Lines(list) {
-			if fields := strings.Fields(line); slices.Contains(fields, ours) && slices.Contains(fields, "cmd=blpop") {
+			if fields := strings.Fields(line); slices.Contains(fields, ours) && slices.Contains(fields, "flags=b") {
 				blocked++
 			}
 		}
@@ -198,7 +198,7 @@ func TestWait_ATokenThatWasTakenForNothingIsLeftAgain(t *testing.T) {
 	if err := c.LPop(t.Context(), key).Err(); err != nil {
 		t.Fatal(err)
 	}
-	b.putBack(&claimant{worker: "w"}, &blocked{queues: []string{"q"}, woken: true})
+	b.putBack(&claimant{worker: "w"}, &blocked{queues: []string{"q"}, called: "q"})
 	if n, err := c.LLen(t.Context(), key).Result(); n != 1 || err != nil {
 		t.Errorf("got %d tokens, %v, want 1", n, err)
 	}

@@ -1,10 +1,12 @@
 -- claim: lease jobs to a worker, from the shares of a claim in their order.
 --
 -- KEYS   record workers void_turns heads leases lease_counts unique by_key scheduled retry dead held line
---        spans rings* blocked thawing active_keys key_policies key_rates key_heads ready* token
+--        spans rings* blocked thawing active_keys key_policies key_rates key_heads ready* token quiet
 --        bodies*   (a block for each queue)
--- ARGV   now queues buckets* worker most_jobs most_bytes shares*
---        (most_bytes: of bodies and heads, at which the answer ends; per share: the number of its
+-- ARGV   now queues buckets* worker most_jobs most_bytes many shares*
+--        (most_bytes: of bodies and heads, at which the answer ends; many: of how many queues the
+--        claim is that is made in several calls, of which each notes the queues that give nothing,
+--        or 0; per share: the number of its
 --        queue, its most jobs)
 -- Reply  {0, now, then per queue: a refusal, or {0, 1 when more is left, next
 --        due time or -1}; then per share so many times as it takes: IDs,
@@ -233,7 +235,7 @@ for at = first.shares, #ARGV, 2 do
   if claimable(q) then
     local want = math.min(most - total, tonumber(most_of_share), q.allowed - q.leased)
     if want > 0 and not full() then
-      if not q.late and any_due(q) then promote(q, want, #queues) end
+      if not q.late and any_due(q) then promote(q, want, math.max(#queues, tonumber(args.many))) end
       take_next(q, want, jobs, q.keyed and take_turns or take_of, full)
     end
   end
@@ -259,7 +261,7 @@ local function token(q)
   local more = any_left(q, ready) and 1 or 0
   if q.opens and q.leased > 0 then sooner = sooner or ready > 0 or any_due(q) end
   if more == 0 and not sooner then
-    redis.call('DEL', q.token)
+    redis.call('DEL', q.token, q.quiet)
   elseif redis.call('LLEN', q.token) == 0 then
     redis.call('LPUSH', q.token, '1')
   end
@@ -276,6 +278,10 @@ local function next_time(q)
   return at and math.max(at, q.opens or at) or -1
 end
 
+-- The look believes a note for some seconds, so that a token that was lost with its
+-- claim costs no more. Notes that are made together end one after the other.
+local BELIEVED, APART = 8000, 37 -- in ms
+
 local reply = {0, now}
 for i, q in ipairs(queues) do
   if q.late then put_back(q) end
@@ -290,7 +296,9 @@ for i, q in ipairs(queues) do
     end
     count_claimed(q, q.leased)
     if q.dropped > 0 then redis.call('HINCRBY', q.record, 'void', -q.dropped) end
-    reply[i + 2] = {0, token(q), next_time(q)}
+    local more, at = token(q), next_time(q)
+    if more == 0 and args.many ~= '0' then redis.call('SET', q.quiet, int(at), 'PX', BELIEVED + i * APART) end
+    reply[i + 2] = {0, more, at}
   end
 end
 for _, jobs in ipairs(shares) do reply[#reply + 1] = jobs end

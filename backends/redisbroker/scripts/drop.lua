@@ -3,7 +3,7 @@
 -- KEYS   record plain leases heads lease_ends worker_infos lease_counts workers ended_workers
 --        unreclaimed cancels unique remembered by_key scheduled retry dead suppressed completed
 --        cancelled lapses void_turns held line spans rings* blocked thawing active_keys ended_keys
---        key_policies key_rates key_heads ready* token bodies*
+--        key_policies key_rates key_heads ready* token quiet bodies*
 -- ARGV   now queues buckets
 -- Reply  {0, now, 1 removed or 0 in use}; a refusal
 -- @include clock

@@ -4,7 +4,7 @@
 -- KEYS   record plain leases heads lease_ends worker_infos lease_counts workers ended_workers
 --        unreclaimed cancels unique remembered by_key scheduled retry dead suppressed completed
 --        cancelled lapses void_turns held line spans rings* blocked thawing active_keys ended_keys
---        key_policies key_rates key_heads ready* token bodies*
+--        key_policies key_rates key_heads ready* token quiet bodies*
 -- ARGV   now queues buckets part cursor most repair before
 --        (part: "record" or "token"; most: records; repair: 1 to repair; before, for "token": what
 --        told held before)
@@ -42,7 +42,8 @@ if part == 'token' then
 end
 
 local kinds = {
-  {'m', q.record, 'hash'}, {'p', q.plain, 'string'}, {'t', q.token, 'list'}, {'h', q.heads, 'hash'}, {'v', q.void_turns, 'hash'},
+  {'m', q.record, 'hash'}, {'p', q.plain, 'string'}, {'t', q.token, 'list'}, {'tq', q.quiet, 'string'},
+  {'h', q.heads, 'hash'}, {'v', q.void_turns, 'hash'},
   {'a', q.leases, 'hash'}, {'c', q.cancels, 'hash'}, {'o', q.held, 'hash'}, {'z', q.scheduled, 'zset'}, {'y', q.retry, 'zset'},
   {'d', q.dead, 'zset'}, {'ds', q.suppressed, 'set'}, {'f', q.completed, 'zset'}, {'g', q.cancelled, 'zset'},
   {'u', q.unique, 'hash'}, {'ids', q.remembered, 'hash'}, {'i', q.by_key, 'zset'}, {'l', q.lapses, 'zset'},

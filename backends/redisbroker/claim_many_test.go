@@ -1,0 +1,183 @@
+package redisbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// words counts the words of all commands sent: names, keys and arguments.
+type words struct{ n atomic.Int64 }
+
+func (w *words) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (w *words) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		w.n.Add(int64(len(cmd.Args())))
+		return next(ctx, cmd)
+	}
+}
+
+func (w *words) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			w.n.Add(int64(len(cmd.Args())))
+		}
+		return next(ctx, cmds)
+	}
+}
+
+func TestClaim_OfManyQueues(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	sent := new(words)
+	b.store.single.AddHook(sent)
+	queues := names("q", 200)
+	register(t, b, "w", queues...)
+	claim := func(when string, now time.Time, most int, want ...string) broker.Claimed {
+		t.Helper()
+		sent.n.Store(0)
+		got := claimAt(t, b, now, "w", most, queues...)
+		var ids []string
+		for _, j := range got.Jobs {
+			ids = append(ids, j.ID)
+		}
+		if fmt.Sprint(ids) != fmt.Sprint(want) {
+			t.Errorf("%s: got %v, want %v", when, ids, want)
+		}
+		return got
+	}
+	cheap := func(when string, most int64) {
+		t.Helper()
+		if n := sent.n.Load(); n > most {
+			t.Errorf("%s: the claim sent %d words, want %d at most: a look at 200 queues, and a claim of a few", when, n, most)
+		}
+	}
+	look := int64(2*len(queues) + len(queues)/tokensAsked + 10 + 150)
+
+	claim("nothing is known", at(0), 10)
+	claim("all had to be asked", at(0), 10)
+	got := claim("all are empty", at(0), 10)
+	cheap("all are empty", look)
+	if got.More || !got.NextDue.IsZero() {
+		t.Errorf("a claim of empty queues: more %t, next due %v, want neither", got.More, got.NextDue)
+	}
+	later := job("q0077", "later")
+	later.Delay = 10 * time.Second
+	enqueue(t, b, job("q0150", "now"), later)
+	got = claim("one has a job", at(0), 10, "now")
+	cheap("one has a job", look+2*150)
+	if got.More || !got.NextDue.Equal(at(10)) {
+		t.Errorf("a claim of all there was: more %t, next due %v, want no more, and %v", got.More, got.NextDue, at(10))
+	}
+	if got = claim("the next is not due", at(9), 10); !got.NextDue.Equal(at(10)) {
+		t.Errorf("next due %v, want %v", got.NextDue, at(10))
+	}
+	cheap("the next is not due", look)
+	claim("the next is due", at(10), 10, "later")
+
+	var all []string
+	for _, q := range queues {
+		all = append(all, "of-"+q)
+		enqueue(t, b, job(q, "of-"+q))
+	}
+	for from := 0; from < len(all); from += 10 {
+		got = claim("all have a job", at(10), 10, all[from:from+10]...)
+		if got.More != (from+10 < len(all)) && from+10 < len(all) {
+			t.Errorf("after %d jobs of %d the claim says more: %t", from+10, len(all), got.More)
+		}
+	}
+	claim("all are empty again", at(10), 10)
+
+	if _, err := b.Retire(t.Context(), broker.RetireRequest{Now: at(10), Worker: "w", Queues: queues}); err != nil {
+		t.Fatal(err)
+	}
+	_, err := b.Claim(t.Context(), broker.ClaimRequest{Now: at(10), Worker: "w", Max: 1, Queues: shares(queues...)})
+	if !errors.Is(err, broker.ErrWorkerGone) {
+		t.Errorf("Claim of a worker that retired: got %v, want %v", err, broker.ErrWorkerGone)
+	}
+}
+
+func shares(queues ...string) (all []broker.Share) {
+	for _, q := range queues {
+		all = append(all, broker.Share{Queue: q, Max: 1})
+	}
+	return all
+}
+
+// What is noted of a queue that has nothing goes away by itself: so a token that was
+// taken by somebody who died costs seconds and no more.
+func TestClaim_NotesOfQuietQueuesGoAway(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	queues := names("q", 20)
+	register(t, b, "w", queues...)
+	claimAt(t, b, at(0), "w", 1, queues...)
+	for _, q := range queues {
+		if left, err := c.PTTL(t.Context(), b.queue(q).key("tq")).Result(); err != nil || left <= 0 || left > 12*time.Second {
+			t.Errorf("the note of %s lapses in %v, %v; want some seconds", q, left, err)
+		}
+	}
+	enqueue(t, b, job("q0011", "lost"))
+	if err := c.Del(t.Context(), b.queue("q0011").key("t"), b.queue("q0011").key("tq")).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if got := claimAt(t, b, at(0), "w", 1, queues...); len(got.Jobs) != 1 {
+		t.Errorf("a claim after the note lapsed: got %d jobs, want the one whose token was lost", len(got.Jobs))
+	}
+}
+
+// A claim that waits for many queues asks the one that called, and still knows when
+// jobs of the others are due.
+func TestWait_OfManyQueuesAsksTheOneThatCalled(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	sent := new(words)
+	queues := names("q", 50)
+	if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: queues, Lease: time.Hour, Register: true}); err != nil {
+		t.Fatal(err)
+	}
+	later := job("q0007", "later")
+	later.Delay = time.Hour
+	enqueueNow(t, b, later)
+	req := waitFor("w", time.Minute, queues...)
+	req.Wait = 0
+	first, err := b.Claim(t.Context(), req)
+	if err != nil || first.NextDue.IsZero() {
+		t.Fatalf("Claim: next due %v, %v", first.NextDue, err)
+	}
+	b.store.single.AddHook(sent)
+	for _, q := range []string{"q0033", "q0001"} {
+		done := make(chan broker.Claimed, 1)
+		go func() {
+			got, err := b.Claim(t.Context(), waitFor("w", time.Minute, queues...))
+			if err != nil {
+				t.Errorf("Claim: %v", err)
+			}
+			done <- got
+		}()
+		waiting(t, b, q, 1)
+		enqueueNow(t, b, job(q, "in-"+q))
+		sent.n.Store(0)
+		got := <-done
+		if len(got.Jobs) != 1 || got.Jobs[0].ID != "in-"+q || !got.NextDue.Equal(first.NextDue) {
+			t.Errorf("a claim that waited: got %+v, next due %v; want the job of %s, and %v; more %t", got.Jobs, got.NextDue, q, first.NextDue, got.More)
+		}
+		if n := sent.n.Load(); n > 400 {
+			t.Errorf("a claim that was woken by %s sent %d words, want the keys of one queue", q, n)
+		}
+	}
+}

@@ -61,7 +61,8 @@
 // §6 Workers. A worker exists from its Renew with Register until it retires or a Reclaim
 // finds that it ran out. Then its ID is ended: Renew answers Lost, with or without Register;
 // Claim and Reclaim answer ErrWorkerGone and lease nothing, also when they execute late.
-// Claim checks this queue by queue, in the atomic step that leases. An ID stays ended for
+// Claim checks this queue by queue, in the atomic step that leases; of several queues it may
+// leave out one that has nothing to give, or that it did not come to. An ID stays ended for
 // EndedWorkerSpan, and while it has a lease; then Prune forgets it. Beside Lost the rest of
 // the answer means nothing, and the other queues may have been renewed or not. Registering
 // an ID that is alive renews it. What a worker says of itself is kept until it says so anew

@@ -14,12 +14,14 @@ func (m *model) claim(req broker.ClaimRequest, got broker.Claimed, err error) er
 			return e
 		}
 	}
-	gone, at, left := false, 0, req.Max
+	gone, maybe, at, left := false, false, 0, req.Max
 	for _, s := range req.Queues {
 		q := m.queue(s.Queue)
 		w := q.workers[req.Worker]
 		if w == nil || w.ended {
-			gone = true
+			full, _ := m.full(q)
+			asked := len(req.Queues) == 1 || left > 0 && !full && !got.More && len(m.startable(q)) > 0
+			gone, maybe = gone || asked, true
 			continue
 		}
 		took := 0
@@ -58,7 +60,7 @@ func (m *model) claim(req broker.ClaimRequest, got broker.Claimed, err error) er
 		return fmt.Errorf("claim: job %s of %s, which is not that queue's turn", got.Jobs[at].ID, got.Jobs[at].Queue)
 	}
 	var want error
-	if gone {
+	if gone || maybe && err != nil {
 		want = broker.ErrWorkerGone
 	}
 	return answer("claim", err, want)

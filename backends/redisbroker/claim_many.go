@@ -1,6 +1,10 @@
 package redisbroker
 
-import "github.com/seed81422ce9/jobs/broker"
+import (
+	"strings"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
 
 const (
 	// fewQueues are served by one call, whatever they have. To look at so many first
@@ -206,8 +210,9 @@ func (c *claim) readNotes() (unsure []int) {
 		if n >= len(notes) || notes[n] == nil {
 			continue
 		}
-		switch due := numeral(notes[n]); {
-		case due >= 0 && due <= now:
+		first, second, _ := strings.Cut(text(notes[n]), " ")
+		switch due := numeral(first); {
+		case due >= 0 && due <= now || numeral(second) <= now:
 			continue
 		case due >= 0 && (t.due < 0 || due < t.due):
 			t.due = due

@@ -81,8 +81,8 @@
 //	x      hash    ended worker → when; kept for a day
 //	n      hash    ended workers that still hold leases, which Reclaim is looking for
 //	t      list    the wake token, there as long as something can be claimed
-//	tq     string  until when nothing can be claimed while t is not there, or -1 where that is not known; claims of many
-//	               queues write it for each other, and it goes away after some seconds
+//	tq     string  when a job may be claimable next while t is not there, or -1, " ", and until when to believe that;
+//	               claims of many queues write it for each other
 //	e      channel what is settled, while somebody asks for it: lines of state and ID
 //	ec     channel IDs of active jobs that were asked to cancel
 //

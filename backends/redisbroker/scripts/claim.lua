@@ -278,9 +278,9 @@ local function next_time(q)
   return at and math.max(at, q.opens or at) or -1
 end
 
--- The look believes a note for some seconds, so that a token that was lost with its
--- claim costs no more. Notes that are made together end one after the other.
-local BELIEVED, APART = 8000, 37 -- in ms
+-- A note is believed for some seconds, so that a token that was lost with its claim
+-- costs no more. Those that are made together end one after the other.
+local BELIEVED, APART = 8000000, 37000 -- in µs
 
 local reply = {0, now}
 for i, q in ipairs(queues) do
@@ -297,7 +297,7 @@ for i, q in ipairs(queues) do
     count_claimed(q, q.leased)
     if q.dropped > 0 then redis.call('HINCRBY', q.record, 'void', -q.dropped) end
     local more, at = token(q), next_time(q)
-    if more == 0 and args.many ~= '0' then redis.call('SET', q.quiet, int(at), 'PX', BELIEVED + i * APART) end
+    if more == 0 and args.many ~= '0' then redis.call('SET', q.quiet, int(at) .. ' ' .. int(now + BELIEVED + i * APART)) end
     reply[i + 2] = {0, more, at}
   end
 end

@@ -75,13 +75,15 @@ func TestAwait_SaysHowTheJobEnded(t *testing.T) {
 		want    []error
 		words   []string
 	}{
-		"dead":      {broker.Die(broker.ReasonSkipRetry, broker.Failure{Message: "no such user"}), nil, []error{ErrDead}, []string{"no such user"}},
+		"dead": {broker.Die(broker.ReasonSkipRetry, broker.Failure{Message: "no such user"}), nil, []error{ErrDead},
+			[]string{"no such user"}},
 		"expired":   {broker.Die(broker.ReasonExpired, broker.Failure{}), nil, []error{ErrDead, ErrExpired}, []string{"deadline"}},
 		"cancelled": {broker.Cancel(broker.Failure{}), []Option{WithRetention(time.Hour)}, []error{ErrCancelled}, nil},
 		"vanished":  {broker.Complete([]byte("{}")), nil, []error{ErrGone}, []string{"WithRetention"}},
 		"another type": {broker.Complete([]byte(`{"Orders":"many"}`)), []Option{WithRetention(time.Hour)}, []error{ErrResult},
 			[]string{"jobs.summary", `"Orders"`}},
-		"no JSON":   {broker.Complete([]byte("seventeen")), []Option{WithRetention(time.Hour)}, []error{ErrResult}, []string{"jobs.summary", "malformed JSON"}},
+		"no JSON": {broker.Complete([]byte("seventeen")), []Option{WithRetention(time.Hour)}, []error{ErrResult},
+			[]string{"jobs.summary", "malformed JSON"}},
 		"no result": {broker.Complete(nil), []Option{WithRetention(time.Hour)}, []error{ErrResult}, []string{"jobs.summary", "set none"}},
 	} {
 		t.Run(name, func(t *testing.T) {

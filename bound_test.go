@@ -34,7 +34,8 @@ func TestServer_AHandlerIsStuckByTheBoundThatAMiddlewareSet(t *testing.T) {
 		if len(reports) != 1 {
 			t.Fatalf("%d reports, want 1", len(reports))
 		}
-		if e := <-reports; e.Job.Type() != "stuck" || e.Cause != ErrTimeout || e.Overdue < 10*time.Second || !strings.Contains(e.Stack, "ignoresItsContext") {
+		if e := <-reports; e.Job.Type() != "stuck" || e.Cause != ErrTimeout || e.Overdue < 10*time.Second ||
+			!strings.Contains(e.Stack, "ignoresItsContext") {
 			t.Errorf("the report is %+v", e)
 		}
 		if err := s.Ready(); err == nil {

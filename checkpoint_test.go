@@ -413,7 +413,8 @@ func TestServer_AJobThatKeepsIsToldOfItsCancel(t *testing.T) {
 		})
 		id := add(t, b, DefaultQueue, "import", 1)[0]
 		pass(3 * time.Second)
-		_, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel, Refs: []broker.Ref{{Queue: DefaultQueue, ID: id, Epoch: broker.AnyEpoch}}})
+		_, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel,
+			Refs: []broker.Ref{{Queue: DefaultQueue, ID: id, Epoch: broker.AnyEpoch}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -79,7 +79,8 @@ func TestServer_ReclaimsOverAThinLink(t *testing.T) {
 		if _, err := b.Renew(ctx, broker.RenewRequest{Worker: "dead", Queues: queues, Lease: time.Second, Register: true}); err != nil {
 			t.Fatal(err)
 		}
-		got, err := b.Claim(ctx, broker.ClaimRequest{Worker: "dead", Queues: []broker.Share{{Queue: DefaultQueue, Max: 40}}, Max: 40, Bytes: 1 << 30})
+		got, err := b.Claim(ctx, broker.ClaimRequest{Worker: "dead", Queues: []broker.Share{{Queue: DefaultQueue, Max: 40}}, Max: 40,
+			Bytes: 1 << 30})
 		if err != nil || len(got.Jobs) != 40 {
 			t.Fatal(len(got.Jobs), err)
 		}

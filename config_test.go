@@ -71,12 +71,14 @@ func TestConfig_ConfigurationComesFromTheEnvironment(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{
 		"JOBS_CONCURRENCY": "20", "JOBS_QUEUES": "critical:6, default:3,low", "JOBS_STRICT_PRIORITY": "true",
-		"JOBS_QUEUE_CONCURRENCY": "low:2", "JOBS_TYPE_CONCURRENCY": "report:*:2, import:1", "JOBS_LABELS": "gpu, ssd", "JOBS_SHUTDOWN_TIMEOUT": "40s", "JOBS_LEASE": "30s", "JOBS_TIMEOUT": "5m",
+		"JOBS_QUEUE_CONCURRENCY": "low:2", "JOBS_TYPE_CONCURRENCY": "report:*:2, import:1", "JOBS_LABELS": "gpu, ssd",
+		"JOBS_SHUTDOWN_TIMEOUT": "40s", "JOBS_LEASE": "30s", "JOBS_TIMEOUT": "5m",
 		"JOBS_PREFETCH": "0", "JOBS_CRASH_BUDGET": "7",
 	}
 	got, err := configFrom(func(name string) string { return env[name] })
 	want := Config{Concurrency: 20, Queues: map[string]int{"critical": 6, "default": 3, "low": 1}, StrictPriority: true,
-		QueueConcurrency: map[string]int{"low": 2}, TypeConcurrency: map[string]int{"report:*": 2, "import": 1}, Labels: []string{"gpu", "ssd"}, ShutdownTimeout: 40 * time.Second, Lease: 30 * time.Second, Timeout: 5 * time.Minute,
+		QueueConcurrency: map[string]int{"low": 2}, TypeConcurrency: map[string]int{"report:*": 2, "import": 1}, Labels: []string{"gpu", "ssd"},
+		ShutdownTimeout: 40 * time.Second, Lease: 30 * time.Second, Timeout: 5 * time.Minute,
 		Prefetch: NoPrefetch, CrashBudget: 7}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v; want %+v", got, err, want)

@@ -34,7 +34,8 @@ func TestContext_TheContextTellsWhyItEnded(t *testing.T) {
 			job: func(j *broker.NewJob) {
 				j.Body.Timeout, j.Body.Deadline = time.Minute, time.Now().Add(2*time.Minute)
 			}},
-		{name: "cancel", cause: ErrCancelled, err: context.Canceled, state: StateCancelled, end: func(t *testing.T, b broker.Broker) { cancelJob(t, b, "a-0") }},
+		{name: "cancel", cause: ErrCancelled, err: context.Canceled, state: StateCancelled,
+			end: func(t *testing.T, b broker.Broker) { cancelJob(t, b, "a-0") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -73,7 +74,8 @@ func TestContext_TheContextTellsWhyItEnded(t *testing.T) {
 
 func cancelJob(t *testing.T, b broker.Broker, id string) {
 	t.Helper()
-	results, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel, Refs: []broker.Ref{{Queue: DefaultQueue, ID: id, Epoch: broker.AnyEpoch}}})
+	results, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel,
+		Refs: []broker.Ref{{Queue: DefaultQueue, ID: id, Epoch: broker.AnyEpoch}}})
 	if err != nil || results[0].Err != nil {
 		t.Fatal(results, err)
 	}

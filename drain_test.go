@@ -117,7 +117,8 @@ func TestServer_JobsFetchedAheadAreGivenBackWhenTheDrainBegins(t *testing.T) {
 		if n := count(t, b, DefaultQueue, StatePending); n != 18 {
 			t.Errorf("%d jobs are pending while the handlers go on, want the 18 that had not begun", n)
 		}
-		if line := strings.Join(log.lines("draining"), ""); !strings.Contains(line, "released=18") || !strings.Contains(line, "default/blocked-19") {
+		if line := strings.Join(log.lines("draining"), ""); !strings.Contains(line, "released=18") ||
+			!strings.Contains(line, "default/blocked-19") {
 			t.Errorf("the log does not name them: %s", line)
 		}
 		close(gate)
@@ -334,7 +335,8 @@ func TestServer_ADrainThatCannotSettleRetiresItsWorkerAllTheSame(t *testing.T) {
 // An orchestrator commonly kills a process 30 s after it asked it to end.
 func TestConfig_ADrainAndACloseTakeLessThan30Seconds(t *testing.T) {
 	t.Parallel()
-	if worst := defaultShutdownTimeout + engine.ShutdownGrace + engine.LastCalls + engine.LastLoops + engine.LastEvents + broker.MaxClose; worst >= 30*time.Second {
+	if worst := defaultShutdownTimeout + engine.ShutdownGrace + engine.LastCalls + engine.LastLoops + engine.LastEvents +
+		broker.MaxClose; worst >= 30*time.Second {
 		t.Errorf("a drain and a Close take %v at worst, want less than 30 s", worst)
 	}
 }

@@ -34,21 +34,24 @@ func TestEnding_OfSaysWhatTheServerDoes(t *testing.T) {
 				want: Ending{Outcome: EndedDead, Class: ClassRetryable, Decided: true}, settled: broker.OutcomeDie},
 			{name: "Snooze", err: Snooze(time.Minute),
 				want: Ending{Outcome: EndedSnoozed, Delay: time.Minute, Decided: true}, settled: broker.OutcomeSnooze},
-			{name: "Cancel", err: Cancel(plain), want: Ending{Outcome: EndedCancelled, Class: ClassCancelled, Decided: true}, settled: broker.OutcomeCancel},
+			{name: "Cancel", err: Cancel(plain), want: Ending{Outcome: EndedCancelled, Class: ClassCancelled, Decided: true},
+				settled: broker.OutcomeCancel},
 			{name: "unknown type", err: fmt.Errorf("%w: x", ErrUnknownType),
 				want: Ending{Outcome: EndedSnoozed, Class: ClassUnknownType, Decided: true}, settled: broker.OutcomeSnooze},
 			{name: "a timeout of a middleware", err: fmt.Errorf("%w: x", ErrTimeout),
 				want: Ending{Outcome: EndedRetried, Class: ClassTimeout}, settled: broker.OutcomeRetry},
 			{name: "classified as permanent", err: Classified(plain, Classification{Code: "HTTP_400", Class: ClassPermanent, As: SkipRetry}),
 				want: Ending{Outcome: EndedDead, Class: ClassPermanent, Code: "HTTP_400", Decided: true}, settled: broker.OutcomeDie},
-			{name: "classified, the outermost counts", err: Classified(fmt.Errorf("b: %w", Classified(plain, Classification{Code: "in"})), Classification{Code: "out"}),
+			{name: "classified, the outermost counts", err: Classified(fmt.Errorf("b: %w", Classified(plain, Classification{Code: "in"})),
+				Classification{Code: "out"}),
 				want: Ending{Outcome: EndedRetried, Class: ClassRetryable, Code: "out", Decided: true}, settled: broker.OutcomeRetry},
 			{name: "classified with attempts spent", err: Classified(plain, Classification{Attempts: 1, As: RetryAfter(time.Minute, plain)}),
 				want: Ending{Outcome: EndedDead, Class: ClassRetryable, Decided: true}, settled: broker.OutcomeDie},
 			{name: "classified with attempts left", err: Classified(plain, Classification{Attempts: 2}),
 				want: Ending{Outcome: EndedRetried, Class: ClassRetryable, Decided: true}, settled: broker.OutcomeRetry},
-			{name: "more attempts than the job allows", err: Classified(plain, Classification{Attempts: 9}), change: func(j *broker.NewJob) { j.Body.MaxRetries = 0 },
-				want: Ending{Outcome: EndedDead, Class: ClassRetryable, Decided: true}, settled: broker.OutcomeDie},
+			{name: "more attempts than the job allows", err: Classified(plain, Classification{Attempts: 9}),
+				change: func(j *broker.NewJob) { j.Body.MaxRetries = 0 },
+				want:   Ending{Outcome: EndedDead, Class: ClassRetryable, Decided: true}, settled: broker.OutcomeDie},
 		}
 		b := newStore()
 		settled := map[string]broker.OutcomeKind{}
@@ -90,11 +93,12 @@ func TestEnding_OfKnowsWhyTheRunEnded(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		got := map[string]Ending{}
-		s := serve(t, b, Config{Concurrency: 3, Timeout: time.Minute, ShutdownTimeout: -1, RetryPolicy: Constant(time.Hour)}, func(ctx context.Context, j *Job) error {
-			<-ctx.Done()
-			got[j.Type()] = EndingOf(ctx, j, ctx.Err())
-			return ctx.Err()
-		})
+		s := serve(t, b, Config{Concurrency: 3, Timeout: time.Minute, ShutdownTimeout: -1, RetryPolicy: Constant(time.Hour)},
+			func(ctx context.Context, j *Job) error {
+				<-ctx.Done()
+				got[j.Type()] = EndingOf(ctx, j, ctx.Err())
+				return ctx.Err()
+			})
 		add(t, b, DefaultQueue, "times out", 1)
 		add(t, b, DefaultQueue, "expires", 1, func(j *broker.NewJob) { j.Body.Deadline = time.Now().Add(30 * time.Second) })
 		pass(59 * time.Second)

@@ -362,8 +362,9 @@ func TestServer_ALostReplyIsNoticedUnderLoadToo(t *testing.T) {
 func TestServer_TwoClaimsThatCrossDoNotOverfillTheSlots(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range map[string]Config{
-		"all slots":          {Concurrency: 2, Prefetch: NoPrefetch},
-		"those of the queue": {Concurrency: 20, QueueConcurrency: map[string]int{DefaultQueue: 2}, Queues: map[string]int{DefaultQueue: 1, "other": 1}},
+		"all slots": {Concurrency: 2, Prefetch: NoPrefetch},
+		"those of the queue": {Concurrency: 20, QueueConcurrency: map[string]int{DefaultQueue: 2},
+			Queues: map[string]int{DefaultQueue: 1, "other": 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
@@ -553,7 +554,8 @@ func TestServer_AJobThatEndsDuringARenewalRaisesNoDoubts(t *testing.T) {
 
 func TestServer_AnIdleServerIsReadyHoweverShortTheWindowIs(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		s := serve(t, newStore(), Config{ReadinessWindow: 2 * time.Second, Lease: 5 * time.Minute, PollInterval: time.Minute}, func(context.Context, *Job) error { return nil })
+		s := serve(t, newStore(), Config{ReadinessWindow: 2 * time.Second, Lease: 5 * time.Minute, PollInterval: time.Minute},
+			func(context.Context, *Job) error { return nil })
 		for range 1000 {
 			pass(100 * time.Millisecond)
 			if err := s.Ready(); err != nil {

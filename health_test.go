@@ -154,7 +154,8 @@ func TestServer_StatsShowTheServerAndItsQueues(t *testing.T) {
 			t.Fatal(err)
 		}
 		if mail := statsOf(t, h, 200).Queues[0]; mail.Jobs[StateDead] != 0 || mail.Suppressed != 1 {
-			t.Errorf("of a queue whose dead job is suppressed the stats say %d dead and %d suppressed, want 0 and 1", mail.Jobs[StateDead], mail.Suppressed)
+			t.Errorf("of a queue whose dead job is suppressed the stats say %d dead and %d suppressed, want 0 and 1", mail.Jobs[StateDead],
+				mail.Suppressed)
 		}
 		close(gate)
 	})

@@ -38,7 +38,8 @@ func TestHooks_JoinedHooksAreAllCalledInOrder(t *testing.T) {
 		t.Errorf("calls\ngot  %q\nwant %q", got, want)
 	}
 	none := JoinHooks(Hooks{}, Hooks{})
-	if none.Claim != nil || none.Settle != nil || none.Renew != nil || none.Reclaim != nil || none.Worker != nil || none.Stuck != nil || none.Unstuck != nil {
+	if none.Claim != nil || none.Settle != nil || none.Renew != nil || none.Reclaim != nil || none.Worker != nil || none.Stuck != nil ||
+		none.Unstuck != nil {
 		t.Errorf("joining no hooks gives some: %+v", none)
 	}
 }

@@ -69,7 +69,8 @@ func TestServer_AJobCompletedInATransactionIsNoLostLease(t *testing.T) {
 			})
 			id := add(t, b, DefaultQueue, "order", 1)[0]
 			pass(time.Minute)
-			if len(verdicts) != 1 || kinds[0] != broker.OutcomeComplete || verdicts[0].State != StateCompleted || verdicts[0].Err != nil || verdicts[0].ID != id {
+			if len(verdicts) != 1 || kinds[0] != broker.OutcomeComplete || verdicts[0].State != StateCompleted || verdicts[0].Err != nil ||
+				verdicts[0].ID != id {
 				t.Errorf("%s: hooks were told %v, %+v; want that %s is completed", name, kinds, verdicts, id)
 			}
 			if lines := log.lines("level=WARN"); len(lines) > 0 {

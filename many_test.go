@@ -37,7 +37,8 @@ func (b *batches) add(begun time.Time, batch []*BatchJob[sms]) {
 }
 
 // serveMany starts a server whose only handler is one of batches.
-func serveMany(t *testing.T, b broker.Broker, cfg Config, many ManyConfig, f func(context.Context, []*BatchJob[sms]) error, chain ...Middleware) *Server {
+func serveMany(t *testing.T, b broker.Broker, cfg Config, many ManyConfig, f func(context.Context, []*BatchJob[sms]) error,
+	chain ...Middleware) *Server {
 	t.Helper()
 	mux := NewServeMux()
 	HandleMany(mux, smsJobs, many, f, chain...)
@@ -62,15 +63,16 @@ func TestHandleMany_AFullBatchIsHandedOverAtOnceAndTheRestAfterItsWait(t *testin
 		b := newStore()
 		var got batches
 		begun := time.Now()
-		serveMany(t, b, Config{Concurrency: 10}, ManyConfig{Max: 4, Wait: 7 * time.Second}, func(_ context.Context, batch []*BatchJob[sms]) error {
-			got.add(begun, batch)
-			for _, j := range batch {
-				if j.Args.To != "ada" {
-					t.Errorf("job %s has the arguments %+v", j.Job.ID(), j.Args)
+		serveMany(t, b, Config{Concurrency: 10}, ManyConfig{Max: 4, Wait: 7 * time.Second},
+			func(_ context.Context, batch []*BatchJob[sms]) error {
+				got.add(begun, batch)
+				for _, j := range batch {
+					if j.Args.To != "ada" {
+						t.Errorf("job %s has the arguments %+v", j.Job.ID(), j.Args)
+					}
 				}
-			}
-			return nil
-		})
+				return nil
+			})
 		ids := add(t, b, DefaultQueue, "sms", 10, text(`{"To":"ada"}`))
 		pass(time.Minute)
 		if len(got.all) != 3 || len(got.all[0]) != 4 || len(got.all[1]) != 4 || len(got.all[2]) != 2 {
@@ -152,7 +154,8 @@ func TestHandleMany_AFailedCallIsEverybodys(t *testing.T) {
 				pass(time.Minute)
 				for _, id := range []string{"sms-0", "sms-1"} {
 					j := expect(t, b, DefaultQueue, id, StateRetry)
-					if f := j.Errors.Last(); f.Class != test.class || !strings.Contains(f.Message, test.text) || (f.Stack != "") != (test.class == ClassPanic) {
+					if f := j.Errors.Last(); f.Class != test.class || !strings.Contains(f.Message, test.text) ||
+						(f.Stack != "") != (test.class == ClassPanic) {
 						t.Errorf("job %s failed by %+v, want class %s and %q", id, f, test.class, test.text)
 					}
 				}
@@ -193,10 +196,11 @@ func TestHandleMany_ADrainDoesNotWaitForMore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var got batches
-		s := serveMany(t, b, Config{ShutdownTimeout: time.Minute}, ManyConfig{Max: 5, Wait: 10 * time.Minute}, func(_ context.Context, batch []*BatchJob[sms]) error {
-			got.add(time.Now(), batch)
-			return nil
-		})
+		s := serveMany(t, b, Config{ShutdownTimeout: time.Minute}, ManyConfig{Max: 5, Wait: 10 * time.Minute},
+			func(_ context.Context, batch []*BatchJob[sms]) error {
+				got.add(time.Now(), batch)
+				return nil
+			})
 		ids := add(t, b, DefaultQueue, "sms", 3, text("{}"))
 		pass(time.Second)
 		if len(got.all) != 0 {
@@ -219,14 +223,16 @@ func TestHandleMany_AJobWhoseRunEndsLeavesItsBatch(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
 		var got batches
-		serveMany(t, b, Config{Lease: 3 * time.Second}, ManyConfig{Max: 5, Wait: time.Minute}, func(_ context.Context, batch []*BatchJob[sms]) error {
-			got.add(time.Now(), batch)
-			return nil
-		})
+		serveMany(t, b, Config{Lease: 3 * time.Second}, ManyConfig{Max: 5, Wait: time.Minute},
+			func(_ context.Context, batch []*BatchJob[sms]) error {
+				got.add(time.Now(), batch)
+				return nil
+			})
 		add(t, b, DefaultQueue, "sms", 3, text("{}"))
 		add(t, b, DefaultQueue, "sms", 1, text("{}"), func(j *broker.NewJob) { j.ID, j.Body.Timeout = "short", 30*time.Second })
 		pass(20 * time.Second)
-		_, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel, Refs: []broker.Ref{{Queue: DefaultQueue, ID: "sms-1", Epoch: broker.AnyEpoch}}})
+		_, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel,
+			Refs: []broker.Ref{{Queue: DefaultQueue, ID: "sms-1", Epoch: broker.AnyEpoch}}})
 		if err != nil {
 			t.Fatal(err)
 		}

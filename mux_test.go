@@ -44,7 +44,8 @@ func TestServeMux_JobsGoToTheirExactPatternThenToTheLongest(t *testing.T) {
 		if pattern != want {
 			t.Errorf("type %q matches pattern %q, want %q", typ, pattern, want)
 		}
-		for name, err := range map[string]error{"ProcessJob": m.ProcessJob(t.Context(), jobOf(typ, "")), "Handler": h.ProcessJob(t.Context(), jobOf(typ, ""))} {
+		for name, err := range map[string]error{"ProcessJob": m.ProcessJob(t.Context(), jobOf(typ, "")),
+			"Handler": h.ProcessJob(t.Context(), jobOf(typ, ""))} {
 			switch {
 			case want != "" && err != named(want):
 				t.Errorf("%s: type %q was handled by %v, want %q", name, typ, err, want)

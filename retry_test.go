@@ -10,7 +10,8 @@ import (
 func TestRetryPolicy_ExponentialSpreadsOverTheWholeOfItsGrowingRange(t *testing.T) {
 	t.Parallel()
 	policy := Exponential(10*time.Second, time.Hour)
-	for attempt, ceiling := range map[int]time.Duration{0: 10 * time.Second, 1: 20 * time.Second, 5: 320 * time.Second, 20: time.Hour, 1 << 30: time.Hour} {
+	for attempt, ceiling := range map[int]time.Duration{0: 10 * time.Second, 1: 20 * time.Second, 5: 320 * time.Second, 20: time.Hour,
+		1 << 30: time.Hour} {
 		var sum, most time.Duration
 		least := ceiling
 		const n = 2000
@@ -36,7 +37,8 @@ func TestRetryPolicy_ExponentialSpreadsOverTheWholeOfItsGrowingRange(t *testing.
 func TestRetryPolicy_LinearGrowsToItsMaximum(t *testing.T) {
 	t.Parallel()
 	policy := Linear(time.Minute, 5*time.Minute)
-	for attempt, want := range map[int]time.Duration{0: time.Minute, 1: 2 * time.Minute, 4: 5 * time.Minute, 5: 5 * time.Minute, 1 << 60: 5 * time.Minute} {
+	for attempt, want := range map[int]time.Duration{0: time.Minute, 1: 2 * time.Minute, 4: 5 * time.Minute, 5: 5 * time.Minute,
+		1 << 60: 5 * time.Minute} {
 		if d := policy(attempt, nil, nil); d != want {
 			t.Errorf("attempt %d: %v, want %v", attempt, d, want)
 		}

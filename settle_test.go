@@ -101,9 +101,10 @@ func TestServer_ASettleWhoseReplyWasLostIsRepeatedUnderItsNumber(t *testing.T) {
 						return got, err
 					}
 				}
-				cfg := Config{Concurrency: concurrency, Prefetch: NoPrefetch, RetryPolicy: Constant(time.Hour), Hooks: Hooks{Settle: func(e SettleEvent) {
-					verdicts = append(verdicts, e.Verdicts...)
-				}}}
+				cfg := Config{Concurrency: concurrency, Prefetch: NoPrefetch, RetryPolicy: Constant(time.Hour),
+					Hooks: Hooks{Settle: func(e SettleEvent) {
+						verdicts = append(verdicts, e.Verdicts...)
+					}}}
 				add(t, b, DefaultQueue, "a", 2)
 				serve(t, lossy, cfg, func(_ context.Context, j *Job) error {
 					time.Sleep(time.Duration(j.ID()[2]-'0') * 10 * time.Second)

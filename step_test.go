@@ -60,7 +60,8 @@ func TestStep_RunsOnceInTheLifeOfAJob(t *testing.T) {
 		pass(time.Hour)
 		expect(t, b, DefaultQueue, id, StateCompleted)
 		if runs != 3 || calls.get("charge") != 1 || calls.get("ship") != 2 {
-			t.Errorf("in %d runs charge was called %d times and ship %d times; want 3 runs, 1, and 2 for its error", runs, calls.get("charge"), calls.get("ship"))
+			t.Errorf("in %d runs charge was called %d times and ship %d times; want 3 runs, 1, and 2 for its error", runs, calls.get("charge"),
+				calls.get("ship"))
 		}
 		for i, r := range got {
 			if r != (receipt{"r1", 1250}) {
@@ -124,12 +125,15 @@ func TestStep_IsRefusedWithAReason(t *testing.T) {
 		is    error
 		parts []string
 	}{
-		"a name that was used":   {"twice", func(context.Context) (any, error) { t.Error("it was called"); return nil, nil }, ErrInvalid, []string{"twice", "of its own"}},
-		"no name":                {"", nil, ErrInvalid, []string{"step"}},
-		"a long name":            {strings.Repeat("n", 256), nil, ErrInvalid, []string{"step", "255"}},
-		"an error of its own":    {"fails", func(context.Context) (any, error) { return nil, errCut }, errCut, []string{errCut.Error()}},
-		"a result without JSON":  {"channel", func(context.Context) (any, error) { return make(chan int), nil }, nil, []string{"channel", "cannot be stored", "chan int"}},
-		"a result without room":  {"large", func(context.Context) (any, error) { return strings.Repeat("x", MaxCheckpoint), nil }, ErrTooLarge, []string{`step "large"`, "65536"}},
+		"a name that was used": {"twice", func(context.Context) (any, error) { t.Error("it was called"); return nil, nil }, ErrInvalid,
+			[]string{"twice", "of its own"}},
+		"no name":             {"", nil, ErrInvalid, []string{"step"}},
+		"a long name":         {strings.Repeat("n", 256), nil, ErrInvalid, []string{"step", "255"}},
+		"an error of its own": {"fails", func(context.Context) (any, error) { return nil, errCut }, errCut, []string{errCut.Error()}},
+		"a result without JSON": {"channel", func(context.Context) (any, error) { return make(chan int), nil }, nil,
+			[]string{"channel", "cannot be stored", "chan int"}},
+		"a result without room": {"large", func(context.Context) (any, error) { return strings.Repeat("x", MaxCheckpoint), nil }, ErrTooLarge,
+			[]string{`step "large"`, "65536"}},
 		"an error beside result": {"both", func(context.Context) (any, error) { return 1, errCut }, errCut, nil},
 	} {
 		result, err := Step(t.Context(), job, test.step, test.fn)
@@ -142,7 +146,8 @@ func TestStep_IsRefusedWithAReason(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Step(t.Context(), job, "typed", one); err == nil || !strings.Contains(err.Error(), "does not fit int") || strings.Contains(err.Error(), "text") {
+	if _, err := Step(t.Context(), job, "typed", one); err == nil || !strings.Contains(err.Error(), "does not fit int") ||
+		strings.Contains(err.Error(), "text") {
 		t.Errorf("a stored result of another type: got %v, want an error that names the types and does not quote it", err)
 	}
 	if steps := job.Kept().Steps; len(steps) != 2 || steps[1].Name != "twice" {

@@ -45,7 +45,8 @@ func TestServer_AStuckHandlerIsReportedOnceWithItsStackAndReadinessFailsWhenThey
 		if n := seen(); n != 1 {
 			t.Fatalf("%d reports after the grace, want 1", n)
 		}
-		if e := events[0]; e.Job.ID() != "a-0" || e.Cause != ErrTimeout || e.Overdue < defaultStuckGrace || !strings.Contains(e.Stack, "ignoresItsContext") {
+		if e := events[0]; e.Job.ID() != "a-0" || e.Cause != ErrTimeout || e.Overdue < defaultStuckGrace ||
+			!strings.Contains(e.Stack, "ignoresItsContext") {
 			t.Errorf("the report is %+v", e)
 		}
 		if lines := log.lines("stuck"); len(lines) != 1 || !strings.Contains(lines[0], "ignoresItsContext") {

@@ -235,7 +235,8 @@ func TestServer_TypedNilErrorIsAFailureThatSaysSo(t *testing.T) {
 		synctest.Wait()
 		for _, typ := range []string{"nil", "kind"} {
 			f := expect(t, b, DefaultQueue, typ+"-0", StateRetry).Errors.Last()
-			if want := "a nil *jobs." + typ + "Error in an interface, which is not nil"; !strings.Contains(f.Message, want) || f.Class != ClassRetryable {
+			if want := "a nil *jobs." + typ + "Error in an interface, which is not nil"; !strings.Contains(f.Message, want) ||
+				f.Class != ClassRetryable {
 				t.Errorf("the job's history says %q, class %q; want a text with %q", f.Message, f.Class, want)
 			}
 		}
@@ -255,7 +256,8 @@ func TestServer_TellsOfAHookThatFails(t *testing.T) {
 			t.Errorf("the hook behind the one that panics was called %d times in a minute", after)
 		}
 		lines := log.lines("a hook failed")
-		if len(lines) < 2 || len(lines) > 7 || !strings.Contains(lines[0], "hook=Renew") || !strings.Contains(lines[0], "panic: lost") || !strings.Contains(lines[0], "supplied_test.go") {
+		if len(lines) < 2 || len(lines) > 7 || !strings.Contains(lines[0], "hook=Renew") || !strings.Contains(lines[0], "panic: lost") ||
+			!strings.Contains(lines[0], "supplied_test.go") {
 			t.Errorf("a minute of a hook that panics got %d lines: %q", len(lines), lines)
 		}
 	})

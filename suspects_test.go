@@ -113,11 +113,13 @@ func TestServer_InnocentJobsAreNeverDeadByWhatAnotherOneDoes(t *testing.T) {
 				b := newStore()
 				add(t, b, DefaultQueue, "killer", c.killers)
 				add(t, b, DefaultQueue, "innocent", c.innocent)
-				m := &machine{t: t, b: b, cfg: Config{Concurrency: c.slots, Lease: lease, Logger: slog.New(slog.DiscardHandler)}, handler: works(c.long, c.short)}
+				m := &machine{t: t, b: b, cfg: Config{Concurrency: c.slots, Lease: lease, Logger: slog.New(slog.DiscardHandler)},
+					handler: works(c.long, c.short)}
 				began := time.Now()
 				m.start()
 				defer m.stop()
-				for count(t, b, DefaultQueue, StateCompleted)+count(t, b, DefaultQueue, StateDead) < c.innocent+c.killers && time.Since(began) < 10*c.within {
+				for count(t, b, DefaultQueue, StateCompleted)+count(t, b, DefaultQueue, StateDead) < c.innocent+c.killers &&
+					time.Since(began) < 10*c.within {
 					time.Sleep(lease)
 				}
 				took := time.Since(began)
@@ -155,12 +157,14 @@ func crashed(t *testing.T, b broker.Broker, typ string, n int) {
 			t.Fatal(err)
 		}
 	}
-	_, err := b.Renew(ctx, broker.RenewRequest{Worker: "w", Queues: []string{DefaultQueue}, Lease: time.Hour, Register: true, Info: broker.WorkerInfo{ID: "w"}})
+	_, err := b.Renew(ctx, broker.RenewRequest{Worker: "w", Queues: []string{DefaultQueue}, Lease: time.Hour, Register: true,
+		Info: broker.WorkerInfo{ID: "w"}})
 	must(err)
 	for i := range n {
 		got, err := b.Claim(ctx, broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: DefaultQueue, Max: 1}}, Max: 1})
 		must(err)
-		_, err = b.Settle(ctx, broker.SettleRequest{Worker: "w", Number: int64(i + 1), Items: []broker.Settlement{{Job: &got.Jobs[0], Outcome: broker.Crash(0, broker.Failure{})}}})
+		_, err = b.Settle(ctx, broker.SettleRequest{Worker: "w", Number: int64(i + 1),
+			Items: []broker.Settlement{{Job: &got.Jobs[0], Outcome: broker.Crash(0, broker.Failure{})}}})
 		must(err)
 	}
 	_, err = b.Retire(ctx, broker.RetireRequest{Worker: "w", Queues: []string{DefaultQueue}})

@@ -57,7 +57,8 @@ func TestTyped_UndecodablePayloadIsNotRetriedAndNotQuoted(t *testing.T) {
 		`{"Sent":"secret noon"}`: "JSON refused by a field's own type",
 	} {
 		err := h.ProcessJob(t.Context(), jobOf("mail", payload))
-		if !errors.Is(err, SkipRetry) || !strings.Contains(err.Error(), words) || !strings.Contains(err.Error(), `the payload of "mail" is no jobs.mailArgs`) {
+		if !errors.Is(err, SkipRetry) || !strings.Contains(err.Error(), words) ||
+			!strings.Contains(err.Error(), `the payload of "mail" is no jobs.mailArgs`) {
 			t.Errorf("payload %s: got %v, want SkipRetry and %q", payload, err, words)
 		}
 		if strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "12345") {
@@ -71,7 +72,8 @@ func TestTyped_UnencodableArgumentsAreRefused(t *testing.T) {
 	if task, err := Define[chan int]("c").Task(nil); task != nil || !errors.Is(err, ErrInvalid) || broker.MayHaveApplied(err) {
 		t.Errorf("a channel: %v, %v", task, err)
 	}
-	if info, err := Define[func()]("f").Enqueue(t.Context(), newTestClient(t, newSpyStore(t), ClientConfig{}), nil); info != nil || !errors.Is(err, ErrInvalid) {
+	if info, err := Define[func()]("f").Enqueue(t.Context(), newTestClient(t, newSpyStore(t), ClientConfig{}), nil); info != nil ||
+		!errors.Is(err, ErrInvalid) {
 		t.Errorf("a function: %v, %v", info, err)
 	}
 }

@@ -380,7 +380,8 @@ func TestServer_ADeadlineThatPassesWhileAJobWaitsForItsTypeIsKept(t *testing.T) 
 		})
 		pass(2 * time.Minute)
 		if j := expect(t, b, DefaultQueue, "slow-1", StateDead); j.Reason != broker.ReasonExpired || ran.Load() != 1 {
-			t.Errorf("it is dead because of %s, and %d handlers ran; want its deadline, and the handler of the other job alone", j.Reason, ran.Load())
+			t.Errorf("it is dead because of %s, and %d handlers ran; want its deadline, and the handler of the other job alone", j.Reason,
+				ran.Load())
 		}
 	})
 }

@@ -57,13 +57,15 @@ func TestClient_TellsWhatBecameOfAJobThatMetAHeldKey(t *testing.T) {
 	if _, err := b.Renew(ctx, broker.RenewRequest{Worker: "w", Queues: []string{first.Queue}, Lease: time.Hour, Register: true}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := b.Claim(ctx, broker.ClaimRequest{Worker: "w", Max: 1, Queues: []broker.Share{{Queue: first.Queue, Max: 1}}}); err != nil || len(got.Jobs) != 1 {
+	if got, err := b.Claim(ctx, broker.ClaimRequest{Worker: "w", Max: 1, Queues: []broker.Share{{Queue: first.Queue, Max: 1}}}); err != nil ||
+		len(got.Jobs) != 1 {
 		t.Fatal(got, err)
 	}
 	if info, err := c.Enqueue(ctx, NewTask("sync", nil, key, WithUniqueReplace())); !errors.Is(err, ErrDuplicate) || info.ID != first.ID {
 		t.Errorf("a job that would replace a running one: %+v, %v; want ErrDuplicate and %s", info, err, first.ID)
 	}
-	receipts, err := c.EnqueueMany(ctx, []*Task{NewTask("sync", []byte("2"), key, WithUniqueKeepLast()), NewTask("sync", []byte("3"), key, WithUniqueDebounce(time.Minute, time.Hour))})
+	receipts, err := c.EnqueueMany(ctx, []*Task{NewTask("sync", []byte("2"), key, WithUniqueKeepLast()),
+		NewTask("sync", []byte("3"), key, WithUniqueDebounce(time.Minute, time.Hour))})
 	if err != nil || len(receipts) != 2 {
 		t.Fatal(receipts, err)
 	}

@@ -93,7 +93,8 @@ func TestServer_AJobThatKillsItsServersStopsWhenItsCrashBudgetIsSpent(t *testing
 					paused(false)
 					crash(t, store)
 					paused(true) // the reclaimer must not take it
-					healthy := serve(t, store, Config{CrashBudget: c.server, Hooks: counting}, func(context.Context, *Job) error { t.Error("it ran"); return nil })
+					healthy := serve(t, store, Config{CrashBudget: c.server, Hooks: counting},
+						func(context.Context, *Job) error { t.Error("it ran"); return nil })
 					time.Sleep(broker.DefaultLease + 2*time.Second)
 					j := stored(t, store, DefaultQueue, "poison-0")
 					if err := healthy.Shutdown(t.Context()); err != nil {
@@ -106,7 +107,8 @@ func TestServer_AJobThatKillsItsServersStopsWhenItsCrashBudgetIsSpent(t *testing
 				}
 				j := expect(t, store, DefaultQueue, "poison-0", StateDead)
 				if deaths != c.deaths || j.Crashes != c.charge || j.Failures != 0 || j.Reason != broker.ReasonCrashes {
-					t.Errorf("dead after %d deaths with %d crashes and %d failures, reason %q; want %d, %d, none", deaths, j.Crashes, j.Failures, j.Reason, c.deaths, c.charge)
+					t.Errorf("dead after %d deaths with %d crashes and %d failures, reason %q; want %d, %d, none", deaths, j.Crashes, j.Failures, j.Reason,
+						c.deaths, c.charge)
 				}
 				if n := int(delays.Load()); n != max(0, c.deaths-2) {
 					t.Errorf("it came back with a delay %d times, want from its second crash on", n)
@@ -198,7 +200,8 @@ func TestServer_AJobOfADeadServerRunsAgainWithinItsLeaseAndASecondWhateverOthers
 					gate := make(chan struct{})
 					defer close(gate)
 					add(t, store, DefaultQueue, "a", 1)
-					serve(t, c, Config{Concurrency: 1, Prefetch: NoPrefetch, Lease: dead, ShutdownTimeout: -1}, func(context.Context, *Job) error { <-gate; return nil })
+					serve(t, c, Config{Concurrency: 1, Prefetch: NoPrefetch, Lease: dead, ShutdownTimeout: -1},
+						func(context.Context, *Job) error { <-gate; return nil })
 					synctest.Wait()
 					c.setCut(true)
 					close(busy)
@@ -316,28 +319,30 @@ func TestServer_SkewedClocksDoNoHarm(t *testing.T) {
 				began := time.Now()
 				var took tally
 				var failedAt time.Time
-				serve(t, s, Config{Concurrency: 3, PollInterval: time.Second, RetryPolicy: Constant(20 * time.Second)}, func(ctx context.Context, j *Job) error {
-					switch {
-					case j.Type() == "expiring":
-						start := time.Now()
-						<-ctx.Done()
-						took.add(j.ID(), int(time.Since(start)))
-						return ctx.Err()
-					case j.ID() == "failing" && j.Attempt() == 0:
-						failedAt = s.now()
-						return errors.New("no")
-					}
-					took.add(j.ID(), int(time.Since(began)))
-					if last := j.record.Errors.Last().At; j.ID() == "failing" && !last.Equal(failedAt) {
-						t.Errorf("the failure is dated %v, %v by the store", last, failedAt)
-					}
-					return nil
-				})
+				serve(t, s, Config{Concurrency: 3, PollInterval: time.Second, RetryPolicy: Constant(20 * time.Second)},
+					func(ctx context.Context, j *Job) error {
+						switch {
+						case j.Type() == "expiring":
+							start := time.Now()
+							<-ctx.Done()
+							took.add(j.ID(), int(time.Since(start)))
+							return ctx.Err()
+						case j.ID() == "failing" && j.Attempt() == 0:
+							failedAt = s.now()
+							return errors.New("no")
+						}
+						took.add(j.ID(), int(time.Since(began)))
+						if last := j.record.Errors.Last().At; j.ID() == "failing" && !last.Equal(failedAt) {
+							t.Errorf("the failure is dated %v, %v by the store", last, failedAt)
+						}
+						return nil
+					})
 				pass(10 * time.Minute)
 				// Right after a jump of the store's clock, what counts is what the claim said.
 				s.by.Add(int64(time.Hour))
-				if _, err := s.Broker.Enqueue(t.Context(), broker.EnqueueRequest{Now: s.now(), Jobs: []broker.NewJob{{Queue: DefaultQueue, ID: "expiring-2",
-					Body: broker.Body{Type: "expiring", Priority: broker.PriorityNormal, Deadline: s.now().Add(30 * time.Second)}}}}); err != nil {
+				if _, err := s.Broker.Enqueue(t.Context(), broker.EnqueueRequest{Now: s.now(),
+					Jobs: []broker.NewJob{{Queue: DefaultQueue, ID: "expiring-2",
+						Body: broker.Body{Type: "expiring", Priority: broker.PriorityNormal, Deadline: s.now().Add(30 * time.Second)}}}}); err != nil {
 					t.Fatal(err)
 				}
 				pass(time.Minute)

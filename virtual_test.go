@@ -198,7 +198,8 @@ func TestServer_InProcessSaysInTimeWhatTheLogLeftOut(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		store := membroker.New()
 		var log testLog
-		serve(t, store, Config{Logger: log.logger(), RetryPolicy: Constant(time.Hour)}, func(context.Context, *Job) error { return errors.New("no") })
+		serve(t, store, Config{Logger: log.logger(), RetryPolicy: Constant(time.Hour)},
+			func(context.Context, *Job) error { return errors.New("no") })
 		pass(time.Hour)
 		add(t, store, DefaultQueue, "a", 20, func(j *broker.NewJob) { j.Body.MaxRetries = 100 })
 		pass(time.Second)

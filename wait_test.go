@@ -22,7 +22,8 @@ func TestClient_WaitReturnsHowTheJobEnded(t *testing.T) {
 		state   State
 	}{
 		"completed": {broker.Complete([]byte("result")), nil, "", StateCompleted},
-		"dead":      {broker.Die(broker.ReasonSkipRetry, broker.Failure{Message: "no such user"}), ErrDead, "skip_retry: no such user", StateDead},
+		"dead": {broker.Die(broker.ReasonSkipRetry, broker.Failure{Message: "no such user"}), ErrDead, "skip_retry: no such user",
+			StateDead},
 		"cancelled": {broker.Cancel(broker.Failure{}), ErrCancelled, "", StateCancelled},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -103,7 +103,8 @@ func TestServer_AQueuesLocalConcurrencyIsKept(t *testing.T) {
 func TestServer_AQueueThatWasFullLocallyIsWaitedForAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := newStore()
-		cfg := Config{Concurrency: 10, Queues: map[string]int{"reports": 1, "mail": 1}, QueueConcurrency: map[string]int{"reports": 1}, PollInterval: time.Minute}
+		cfg := Config{Concurrency: 10, Queues: map[string]int{"reports": 1, "mail": 1}, QueueConcurrency: map[string]int{"reports": 1},
+			PollInterval: time.Minute}
 		serve(t, b, cfg, func(_ context.Context, j *Job) error {
 			time.Sleep(time.Second)
 			return nil

@@ -39,8 +39,13 @@ func TestServer_WhatAHandlerReturnsDecidesWhatBecomesOfTheJob(t *testing.T) {
 		{"Cancel ends it", func(context.Context, *Job) error { return Cancel(broken) }, StateCancelled, 0, ClassCancelled, 0, 0},
 		{"Cancel without an error too", func(context.Context, *Job) error { return Cancel(nil) }, StateCancelled, 0, ClassCancelled, 0, 0},
 		{"a panic is a failure", func(context.Context, *Job) error { panic("broken") }, StateRetry, 0, ClassPanic, 1, time.Minute},
-		{"Goexit is a failure", func(context.Context, *Job) error { runtime.Goexit(); return nil }, StateRetry, 0, ClassRetryable, 1, time.Minute},
-		{"a result that is too long is one too", func(_ context.Context, j *Job) error { j.SetResult(make([]byte, broker.MaxResult+1)); return nil },
+		{"Goexit is a failure", func(context.Context, *Job) error { runtime.Goexit(); return nil }, StateRetry, 0, ClassRetryable, 1,
+			time.Minute},
+		{"a result that is too long is one too", func(_ context.Context,
+			j *Job) error {
+			j.SetResult(make([]byte, broker.MaxResult+1))
+			return nil
+		},
 			StateRetry, 0, ClassRetryable, 1, time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -59,7 +64,8 @@ func TestServer_WhatAHandlerReturnsDecidesWhatBecomesOfTheJob(t *testing.T) {
 						t.Errorf("due in %v, want %v", wait, c.due)
 					}
 				}
-				if c.class != "" && (last.Worker == "" || last.Version != "test 1" || !last.At.Equal(time.Now()) || last.Attempt != 0 || last.Message == "") {
+				if c.class != "" && (last.Worker == "" || last.Version != "test 1" || !last.At.Equal(time.Now()) || last.Attempt != 0 ||
+					last.Message == "") {
 					t.Errorf("the failure lacks something: %+v", last)
 				}
 			})
@@ -210,7 +216,8 @@ func TestServer_AJobOfAnUnknownTypeIsPutOffWithGrowingDelaysThenDead(t *testing.
 		pass(2 * time.Hour)
 		j := expect(t, b, DefaultQueue, "a-0", StateDead)
 		if j.Reason != broker.ReasonUnknownType || j.Failures != 0 || len(j.Errors.Entries) != 2 {
-			t.Errorf("reason %q, %d failures, %d errors; want unknown_type, none, the first and the last", j.Reason, j.Failures, len(j.Errors.Entries))
+			t.Errorf("reason %q, %d failures, %d errors; want unknown_type, none, the first and the last", j.Reason, j.Failures,
+				len(j.Errors.Entries))
 		}
 		last := time.Duration(0)
 		for i := 1; i < len(tries); i++ {
@@ -257,7 +264,8 @@ func TestServer_AJobThatCannotBeReadIsSetAsideAndHarmsNoOther(t *testing.T) {
 			add(t, b, DefaultQueue, typ, 1)
 		}
 		var ran []string
-		serve(t, b, Config{Concurrency: 1, UnknownTypeLimit: time.Hour}, func(_ context.Context, j *Job) error { ran = append(ran, j.Type()); return nil })
+		serve(t, b, Config{Concurrency: 1, UnknownTypeLimit: time.Hour},
+			func(_ context.Context, j *Job) error { ran = append(ran, j.Type()); return nil })
 		synctest.Wait()
 		if !slices.Equal(ran, []string{"fine"}) {
 			t.Errorf("ran %v", ran)

@@ -24,7 +24,8 @@ func TestShards_ConformOverServers(t *testing.T) {
 		place func(testing.TB) string
 		rules []string
 	}{
-		{"Redis", prefixes(testenv.RedisPlace(t)), []string{"Claim/LeasesToItsWorker", "Claim/SettlesFirst", "Wake/ByEnqueue", "Wake/InAnyOfItsQueues",
+		{"Redis", prefixes(testenv.RedisPlace(t)), []string{"Claim/LeasesToItsWorker", "Claim/SettlesFirst", "Wake/ByEnqueue",
+			"Wake/InAnyOfItsQueues",
 			"Wake/WhenDue", "Wake/ManyWaitersShare", "Wake/EndsWithItsContext", "Mark/"}},
 		{"Postgres", testenv.PostgresPlace, []string{"Claim/LeasesToItsWorker", "Wake/ByEnqueue", "Wake/WhenDue"}},
 	} {

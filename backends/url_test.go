@@ -99,7 +99,8 @@ func TestUrl_AnErrorNeverTellsAPassword(t *testing.T) {
 	const left, right = "hunter", "twosecret"
 	urls := []string{left + right, left + ":" + right + "@localhost", left + right + "://localhost", "redis:" + left + right,
 		"user:" + left + "@tcp(" + right + ")/db"}
-	for _, scheme := range []string{"redis", "rediss", "redis+unix", "redis+cluster", "redis+sentinel", "postgres", "postgresql", "shards", "memory", "mysql"} {
+	for _, scheme := range []string{"redis", "rediss", "redis+unix", "redis+cluster", "redis+sentinel", "postgres", "postgresql", "shards",
+		"memory", "mysql"} {
 		for _, special := range []string{"", "/", "?", "#", "@", ":", "%", "%zz", " ", "\n", "\x00", "\xff", "&", "=", "[", "]", ";", `\`} {
 			password := left + special + right
 			for _, form := range []string{

@@ -178,7 +178,8 @@ const quiet = 0.5
 func circumstances(o options) (report.Env, error) {
 	now := time.Now()
 	e := report.Env{Run: now.UTC().Format(time.RFC3339Nano), Began: now.Format("January 2006"), CPU: "unknown CPU",
-		CPUs: runtime.NumCPU(), Scale: o.scale, Versions: map[string]string{"Go": strings.TrimPrefix(runtime.Version(), "go")}, Stores: map[string]string{}}
+		CPUs: runtime.NumCPU(), Scale: o.scale, Versions: map[string]string{"Go": strings.TrimPrefix(runtime.Version(), "go")},
+		Stores: map[string]string{}}
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		for line := range strings.Lines(string(text)) {
 			if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {

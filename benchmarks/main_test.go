@@ -52,7 +52,8 @@ func TestMain_EveryWorkloadHasItsNameOnceInAStore(t *testing.T) {
 
 func memoryRun(t *testing.T) options {
 	dir := t.TempDir()
-	return options{rounds: 2, longRounds: 1, scale: 0.001, only: "memory/W2", results: filepath.Join(dir, "results"), out: filepath.Join(dir, "doc.md")}
+	return options{rounds: 2, longRounds: 1, scale: 0.001, only: "memory/W2", results: filepath.Join(dir, "results"),
+		out: filepath.Join(dir, "doc.md")}
 }
 
 // measured runs the benchmark and reads what it wrote.

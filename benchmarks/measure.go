@@ -164,7 +164,8 @@ func churn(depth int, span time.Duration) func(*run) metrics {
 func churnOwn(depth int, span time.Duration) func(*run) metrics {
 	return func(r *run) metrics {
 		path, _ := r.counter()
-		worker := r.spawn(task{Role: "work", Preload: true, Counter: path, Replaced: true, Depth: scaled(depth, r.scale), Batch: 1000, Span: r.span(span)})
+		worker := r.spawn(task{Role: "work", Preload: true, Counter: path, Replaced: true, Depth: scaled(depth, r.scale), Batch: 1000,
+			Span: r.span(span)})
 		r.check(worker.tell("begin"))
 		m := r.result(worker)
 		r.cost(m, "worker", m, m["handled"])

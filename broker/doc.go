@@ -64,9 +64,8 @@
 // Claim checks this queue by queue, in the atomic step that leases; of several queues it may
 // leave out one that has nothing to give, or that it did not come to. An ID stays ended for
 // EndedWorkerSpan, and while it has a lease; then Prune forgets it. Beside Lost the rest of
-// the answer means nothing, and the other queues may have been renewed or not. Registering
-// an ID that is alive renews it. What a worker says of itself is kept until it says so anew
-// (Describe).
+// the answer means nothing, and the other queues may have been renewed or not. Registering an
+// ID that is alive renews it. What a worker says of itself is kept until Describe changes it.
 //
 // §7 Held. Renew answers how many leases the store counts for the worker, by queue. So a
 // worker notices that the answer to a claim was lost; it then lists what it holds
@@ -147,11 +146,11 @@
 // become due it may rely on its caller, who knows NextDue. When a job comes to be due sooner
 // than a waiting claim knows, one such claim returns soon and says so. Jobs that become
 // claimable in one call wake about as many claims, in whatever processes; a claim that stops
-// waiting leaves the others to be woken. A paused queue wakes nobody until it is resumed,
-// and makes no claim say More, or a NextDue that has passed. A wake-up is a hint: a claim
-// may wait for nothing, for at most its Wait, and a claim made later finds everything. Only
-// jobs that another call is at work on, perhaps one whose caller has gone, may be passed
-// over until that call is over.
+// waiting leaves the others to be woken. A paused queue wakes nobody until it is resumed, and
+// makes no claim say More, or a NextDue that has passed. A wake-up is a hint: a claim may
+// wait for nothing, for at most its Wait, and a claim made later finds everything. Only jobs
+// that another call is at work on, perhaps one whose caller has gone, may be passed over
+// until that call is over.
 //
 // # Enqueue
 //
@@ -286,21 +285,20 @@
 // behind that of MaxDepth. Batches in flight may overshoot it.
 //
 // §33 Keys. A key has a policy of its own as soon as somebody sets one (PolicyRequest with
-// Key): paused, max depth, max active, rate, weight. Each of these that is not zero takes
-// the place of what the queue's policy says of each key (KeyMaxDepth, KeyMaxActive,
-// KeyRate). It exists without jobs, until its last rule is removed or the queue is.
-// [Operator.Keys] lists the keys that have jobs which have not ended, or a policy, by their
-// bytes. A job without a key has no limit of a key, and is counted for none.
+// Key): paused, max depth, max active, rate, weight. Each of these that is not zero takes the
+// place of what the queue's policy says of each key (KeyMaxDepth, KeyMaxActive, KeyRate). It
+// exists without jobs, until its last rule is removed or the queue is. [Operator.Keys] lists
+// the keys that have jobs which have not ended, or a policy, by their bytes. A job without a
+// key has no limit of a key, and is counted for none.
 //
 // §34 Turns. Within a priority, jobs with a key go out in turns: each key that has pending
-// jobs of the priority and may start one gets a turn, one job, before any has a second one.
-// A key of weight w has w turns where another has one. All jobs without a key are together
-// one more key, of weight 1. A key that becomes able to start a job while others have their
-// turns has its first turn after at most one of each other key, of its weight; it neither
-// gains nor loses by having had none. A change of a policy may begin the turns anew.
-// Within a key and a priority the order is that of §16. Turns are counted in the store or in
-// each handle; a call that runs beside others may pass over keys at which another call is at
-// work.
+// jobs of the priority and may start one gets a turn, one job, before any has a second one. A
+// key of weight w has w turns where another has one. All jobs without a key are together one
+// more key, of weight 1. A key that becomes able to start a job while others have their turns
+// has its first turn after at most one of each other key, of its weight; it neither gains nor
+// loses by having had none. A change of a policy may begin the turns anew. Within a key and a
+// priority the order is that of §16. Turns are counted in the store or in each handle; a call
+// that runs beside others may pass over keys at which another call is at work.
 //
 // §35 Limits of a key. KeyMaxActive and KeyRate, or those of the key's own policy, bound for
 // each key what §32 bounds for the queue, and its pause keeps all its jobs back. A claim
@@ -377,8 +375,8 @@
 // first time (§10), or refused, counts nothing. So no number falls while the queue is there.
 // They are exact, or true as of AsOf, as the counts beside them (§23). A lease counts as
 // claimed once, also when its answer was lost; a Reclaim claims nothing, and a crash counts
-// in the outcome that charges it. Restoring counts nothing (§29), nor does a job that replaced
-// another one (§50). OpCancel and Retire count the jobs that they cancel.
+// in the outcome that charges it. Restoring counts nothing (§29), nor does a job that
+// replaced another one (§50). OpCancel and Retire count the jobs that they cancel.
 //
 // §54 Waits and runs. An item of a Settle that ended a lease adds its Waited and its Ran, as
 // its caller measured them. Each that is not zero is one wait, or one run. Keep adds none.

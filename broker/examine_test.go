@@ -25,7 +25,8 @@ func TestKnownFindings_AddsABackendsOwn(t *testing.T) {
 	if got := broker.KnownFindings().Of("disk-full"); got.Means != "" {
 		t.Errorf("one backend's kind is known to others: %+v", got)
 	}
-	if list := kinds.List(); len(list) != len(kinds) || !slices.IsSortedFunc(list, func(a, b broker.FindingKind) int { return strings.Compare(a.Code, b.Code) }) {
+	if list := kinds.List(); len(list) != len(kinds) ||
+		!slices.IsSortedFunc(list, func(a, b broker.FindingKind) int { return strings.Compare(a.Code, b.Code) }) {
 		t.Errorf("the list of %d kinds is %+v", len(kinds), list)
 	}
 	defer func() {
@@ -60,14 +61,16 @@ func TestExamine_AnExaminationGoesThroughItsPlan(t *testing.T) {
 		}
 		return steps
 	}
-	if got, want := walk(""), []string{"s//", "r//", "a/q1/", "b/q1/", "b/q1/line\nand line", "a/q2/", "b/q2/", "b/q2/line\nand line"}; !slices.Equal(got, want) {
+	if got, want := walk(""), []string{"s//", "r//", "a/q1/", "b/q1/", "b/q1/line\nand line", "a/q2/", "b/q2/",
+		"b/q2/line\nand line"}; !slices.Equal(got, want) {
 		t.Errorf("the whole store: %q, want %q", got, want)
 	}
 	if got, want := walk("q2"), []string{"a/q2/", "b/q2/", "b/q2/line\nand line"}; !slices.Equal(got, want) {
 		t.Errorf("one queue: %q, want %q", got, want)
 	}
 	for _, req := range []broker.ExamineRequest{
-		{Cursor: "a"}, {Cursor: "z\nq\n"}, {Cursor: "s\nq\n"}, {Cursor: "a\n{q}\n"}, {Queue: "q", Cursor: "a\nr\n"}, {Queue: "q", Cursor: "s\n\n"},
+		{Cursor: "a"}, {Cursor: "z\nq\n"}, {Cursor: "s\nq\n"}, {Cursor: "a\n{q}\n"}, {Queue: "q", Cursor: "a\nr\n"},
+		{Queue: "q", Cursor: "s\n\n"},
 	} {
 		if at, err := plan.Read(&req); !errors.Is(err, broker.ErrInvalid) {
 			t.Errorf("%+v: %+v, %v, want ErrInvalid", req, at, err)

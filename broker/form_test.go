@@ -45,7 +45,8 @@ func TestForm_TheStoredFormsAreThoseOfEarlierReleases(t *testing.T) {
 // that is added to a type must be added to them.
 func TestForm_TheFullExamplesSetEveryField(t *testing.T) {
 	t.Parallel()
-	for _, v := range []any{fullBody(), fullBody().Unique, fullBody().Backoff, fullHead(), fullHead().Errors, fullHead().Errors.Entries[0], fullWorkerInfo()} {
+	for _, v := range []any{fullBody(), fullBody().Unique, fullBody().Backoff, fullHead(), fullHead().Errors, fullHead().Errors.Entries[0],
+		fullWorkerInfo()} {
 		value := reflect.ValueOf(v)
 		for i := range value.NumField() {
 			if value.Type().Field(i).IsExported() && value.Field(i).IsZero() {
@@ -133,7 +134,8 @@ func TestForm_FieldsThatAreNotKnownAreSkipped(t *testing.T) {
 	form := string(broker.AppendBody(nil, &b))
 	index := int(form[1])
 	form = form[:1] + string(rune(index+len(number+text))) + form[2:2+index] + number + text + form[2+index:] + text + number
-	if got, err := broker.ParseBody([]byte(form)); err != nil || !got.Newer() || string(broker.AppendBody(nil, &got)) != string(broker.AppendBody(nil, &b)) {
+	if got, err := broker.ParseBody([]byte(form)); err != nil || !got.Newer() ||
+		string(broker.AppendBody(nil, &got)) != string(broker.AppendBody(nil, &b)) {
 		t.Errorf("with fields of a newer release the body came back as %+v, %v", got, err)
 	}
 	h := fullHead()
@@ -163,7 +165,8 @@ func TestForm_APayloadIsReplacedWithinItsForm(t *testing.T) {
 		}
 		again, err := broker.ReplacePayload([]byte(form+number+text), payload)
 		body, parsed := broker.ParseBody(again)
-		if err != nil || parsed != nil || !strings.HasSuffix(string(again), number+text) && len(b.Payload) > 0 || !body.Newer() || string(body.Payload) != string(payload) {
+		if err != nil || parsed != nil || !strings.HasSuffix(string(again), number+text) && len(b.Payload) > 0 || !body.Newer() ||
+			string(body.Payload) != string(payload) {
 			t.Fatalf("with fields of a newer release behind it, the payload of\n%s\ncame back in\n%q, %v, %v", show(want), again, err, parsed)
 		}
 	}
@@ -194,7 +197,8 @@ func TestForm_WhatAHandlerReadsIsReplacedWithinItsForm(t *testing.T) {
 		}
 	}
 	b := broker.Body{Type: "other", Priority: broker.PriorityNormal}
-	for form, want := range map[string]error{"\x02\x00\x03\x01t": broker.ErrNewerForm, "": broker.ErrMalformed, "\x01\x00\x03\x02t": broker.ErrMalformed,
+	for form, want := range map[string]error{"\x02\x00\x03\x01t": broker.ErrNewerForm, "": broker.ErrMalformed,
+		"\x01\x00\x03\x02t": broker.ErrMalformed,
 		"\x01\x00\x03\x01t": broker.ErrDuplicate} {
 		if got, err := broker.ReplaceContent([]byte(form), &b); got != nil || !errors.Is(err, want) {
 			t.Errorf("the content of %q was replaced: %q, %v; want %v", form, got, err, want)

@@ -29,7 +29,8 @@ func golden(t *testing.T, name string, got []byte) {
 		t.Fatalf("%v; set JOBS_UPDATE_GOLDEN=1 to write a new one", err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s has changed. If jobs that are stored in this form stay readable, set JOBS_UPDATE_GOLDEN=1.\ngot:\n%s\nwant:\n%s", path, got, want)
+		t.Errorf("%s has changed. If jobs that are stored in this form stay readable, set JOBS_UPDATE_GOLDEN=1.\ngot:\n%s\nwant:\n%s", path, got,
+			want)
 	}
 }
 
@@ -70,7 +71,8 @@ func fullHead() broker.Head {
 				Message: "it \x00\xff took too long", Stack: "goroutine 1", Worker: "w", Version: "v1.2.3"},
 			{}, // an entry without content counts as one
 		}},
-		Kept: &broker.Kept{Checkpoint: []byte("row 7\x00\xff"), Steps: []broker.DoneStep{{Name: "charge", Result: []byte(`{"id":1}`)}, {Name: "tell"}},
+		Kept: &broker.Kept{Checkpoint: []byte("row 7\x00\xff"),
+			Steps:    []broker.DoneStep{{Name: "charge", Result: []byte(`{"id":1}`)}, {Name: "tell"}},
 			Progress: broker.Progress{Done: 30, Total: 120, Note: "sending"}},
 	}
 }
@@ -80,8 +82,9 @@ func fullWorkerInfo() broker.WorkerInfo {
 		ID: "w", Host: "host", PID: 4711, Program: "mailer v1", Concurrency: 10,
 		Queues: []string{"a", "b"}, Types: []string{"email:*", "sms:send"},
 		StartedAt: time.Date(2030, 1, 2, 3, 4, 5, 6000, time.UTC),
-		Longest:   []broker.Running{{Queue: "a", ID: "long", Since: time.Date(2030, 1, 2, 3, 4, 6, 7000, time.UTC)}, {Queue: "b", ID: "shorter", Since: time.Date(2030, 1, 2, 3, 4, 7, 0, time.UTC)}},
-		Until:     time.Date(2030, 1, 2, 3, 4, 20, 0, time.UTC), Held: 5,
+		Longest: []broker.Running{{Queue: "a", ID: "long", Since: time.Date(2030, 1, 2, 3, 4, 6, 7000, time.UTC)},
+			{Queue: "b", ID: "shorter", Since: time.Date(2030, 1, 2, 3, 4, 7, 0, time.UTC)}},
+		Until: time.Date(2030, 1, 2, 3, 4, 20, 0, time.UTC), Held: 5,
 	}
 }
 

@@ -90,12 +90,15 @@ func TestKept_ItsBoundsAreExact(t *testing.T) {
 		is    error
 		parts []string
 	}{
-		"checkpoint": {broker.Kept{Checkpoint: make([]byte, broker.MaxKept+1)}, broker.ErrTooLarge, []string{"checkpoint", "65537", "65536", "elsewhere"}},
+		"checkpoint": {broker.Kept{Checkpoint: make([]byte, broker.MaxKept+1)}, broker.ErrTooLarge,
+			[]string{"checkpoint", "65537", "65536", "elsewhere"}},
 		"steps": {broker.Kept{Checkpoint: make([]byte, 1000), Steps: []broker.DoneStep{step("s", broker.MaxKept-1000-8)}}, broker.ErrTooLarge,
 			[]string{"65537", "steps"}},
-		"many steps":   {broker.Kept{Steps: slices.Repeat([]broker.DoneStep{step("s", 0)}, broker.MaxKept/9+1)}, broker.ErrTooLarge, []string{"steps"}},
-		"no name":      {broker.Kept{Steps: []broker.DoneStep{step("", 0)}}, broker.ErrInvalid, []string{"step", "empty"}},
-		"note":         {broker.Kept{Progress: broker.Progress{Note: strings.Repeat("n", broker.MaxProgressNote+1)}}, broker.ErrTooLarge, []string{"note", "257", "256"}},
+		"many steps": {broker.Kept{Steps: slices.Repeat([]broker.DoneStep{step("s", 0)}, broker.MaxKept/9+1)}, broker.ErrTooLarge,
+			[]string{"steps"}},
+		"no name": {broker.Kept{Steps: []broker.DoneStep{step("", 0)}}, broker.ErrInvalid, []string{"step", "empty"}},
+		"note": {broker.Kept{Progress: broker.Progress{Note: strings.Repeat("n", broker.MaxProgressNote+1)}}, broker.ErrTooLarge,
+			[]string{"note", "257", "256"}},
 		"negative":     {broker.Kept{Progress: broker.Progress{Done: -1}}, broker.ErrInvalid, []string{"progress", "-1"}},
 		"less than no": {broker.Kept{Progress: broker.Progress{Total: -1}}, broker.ErrInvalid, []string{"progress", "-1"}},
 	} {
@@ -113,7 +116,8 @@ func TestKept_ItsBoundsAreExact(t *testing.T) {
 				}
 			}
 		}
-		n := (&broker.Job{Queue: "q", ID: "17", State: broker.StateDead, Body: broker.Body{Type: "t", Priority: 2}, Head: broker.Head{Kept: &test.kept}}).Copy()
+		n := (&broker.Job{Queue: "q", ID: "17", State: broker.StateDead, Body: broker.Body{Type: "t", Priority: 2},
+			Head: broker.Head{Kept: &test.kept}}).Copy()
 		if err := n.Check(broker.Limits{}); !errors.Is(err, test.is) {
 			t.Errorf("%s restored: got %v, want %v", name, err, test.is)
 		}

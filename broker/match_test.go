@@ -11,7 +11,8 @@ func TestQuery_Matches(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_800_000_000, 0)
 	dead := broker.Job{ID: "a", State: broker.StateDead, CreatedAt: at, Body: broker.Body{Type: "t", Key: "k"},
-		Head: broker.Head{Reason: broker.ReasonRetries, FinishedAt: at.Add(time.Hour), Errors: broker.ErrorLog{Entries: []broker.Failure{{Message: "no route"}}}}}
+		Head: broker.Head{Reason: broker.ReasonRetries, FinishedAt: at.Add(time.Hour),
+			Errors: broker.ErrorLog{Entries: []broker.Failure{{Message: "no route"}}}}}
 	suppressed, retry, active, held := dead, dead, dead, dead
 	suppressed.Suppressed = true
 	retry.State, retry.RunAt = broker.StateRetry, at.Add(time.Hour)

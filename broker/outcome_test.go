@@ -106,7 +106,8 @@ func TestOutcome_AJobAskedToCancelEndsWhateverItsOutcome(t *testing.T) {
 				t.Errorf("%s, which ends the job anyway, became %+v", name, got)
 			}
 		} else if got.Kind() != broker.OutcomeCancel || !reflect.DeepEqual(got.Failure(), o.Failure()) || got.Delay() != 0 {
-			t.Errorf("%s became %v with failure %v after %v; want cancel with the same failure, at once", name, got.Kind(), got.Failure(), got.Delay())
+			t.Errorf("%s became %v with failure %v after %v; want cancel with the same failure, at once", name, got.Kind(), got.Failure(),
+				got.Delay())
 		}
 	}
 }

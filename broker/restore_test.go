@@ -32,15 +32,23 @@ func TestRestore_WhatNoJobCanHaveBeenIsNotRestored(t *testing.T) {
 	type job = broker.NewJob
 	type past = broker.Restored
 	all := []bad{
-		{"an active job", restore(func(_ *job, r *past) { r.State = broker.StateActive }), broker.ErrInvalid, []string{"restored state", "active", "retry, dead"}},
-		{"a held job", restore(func(_ *job, r *past) { r.State = broker.StateWaiting }), broker.ErrInvalid, []string{"restored state", "waiting"}},
+		{"an active job", restore(func(_ *job, r *past) { r.State = broker.StateActive }), broker.ErrInvalid,
+			[]string{"restored state", "active", "retry, dead"}},
+		{"a held job", restore(func(_ *job, r *past) { r.State = broker.StateWaiting }), broker.ErrInvalid,
+			[]string{"restored state", "waiting"}},
 		{"no state", restore(func(_ *job, r *past) { r.State = broker.StateNone }), broker.ErrInvalid, []string{"restored state", "none"}},
-		{"a dead job with a time", restore(func(j *job, _ *past) { j.RunAt = time.Unix(1, 0) }), broker.ErrInvalid, []string{"run at", "dead", "leave it out"}},
-		{"a dead job with a delay", restore(func(j *job, _ *past) { j.Delay = 1 }), broker.ErrInvalid, []string{"run at", "dead", "leave it out"}},
-		{"a negative epoch", restore(func(_ *job, r *past) { r.Head.Epoch = -1 }), broker.ErrInvalid, []string{"restored epoch", "-1", "4503599627370496"}},
-		{"a huge epoch", restore(func(_ *job, r *past) { r.Head.Epoch = broker.MaxEpoch + 1 }), broker.ErrInvalid, []string{"restored epoch", "4503599627370497"}},
-		{"a huge count", restore(func(_ *job, r *past) { r.Head.Snoozes = math.MaxInt32 + 1 }), broker.ErrInvalid, []string{"restored counts", "2147483648", "2147483647"}},
-		{"a huge result", restore(func(_ *job, r *past) { r.Head.Result = make([]byte, broker.MaxResult+1) }), broker.ErrTooLarge, []string{"result", "1048577", "1048576", "elsewhere"}},
+		{"a dead job with a time", restore(func(j *job, _ *past) { j.RunAt = time.Unix(1, 0) }), broker.ErrInvalid,
+			[]string{"run at", "dead", "leave it out"}},
+		{"a dead job with a delay", restore(func(j *job, _ *past) { j.Delay = 1 }), broker.ErrInvalid,
+			[]string{"run at", "dead", "leave it out"}},
+		{"a negative epoch", restore(func(_ *job, r *past) { r.Head.Epoch = -1 }), broker.ErrInvalid,
+			[]string{"restored epoch", "-1", "4503599627370496"}},
+		{"a huge epoch", restore(func(_ *job, r *past) { r.Head.Epoch = broker.MaxEpoch + 1 }), broker.ErrInvalid,
+			[]string{"restored epoch", "4503599627370497"}},
+		{"a huge count", restore(func(_ *job, r *past) { r.Head.Snoozes = math.MaxInt32 + 1 }), broker.ErrInvalid,
+			[]string{"restored counts", "2147483648", "2147483647"}},
+		{"a huge result", restore(func(_ *job, r *past) { r.Head.Result = make([]byte, broker.MaxResult+1) }), broker.ErrTooLarge,
+			[]string{"result", "1048577", "1048576", "elsewhere"}},
 		{"a huge history", restore(func(_ *job, r *past) {
 			r.Head.Errors.Entries = slices.Repeat([]broker.Failure{{Message: string(make([]byte, 4096))}}, 1024)
 		}),
@@ -50,10 +58,16 @@ func TestRestore_WhatNoJobCanHaveBeenIsNotRestored(t *testing.T) {
 		"deliveries": func(h *broker.Head) *int { return &h.Deliveries }, "failures": func(h *broker.Head) *int { return &h.Failures },
 		"crashes": func(h *broker.Head) *int { return &h.Crashes }, "dropped errors": func(h *broker.Head) *int { return &h.Errors.Dropped },
 	} {
-		all = append(all, bad{"negative " + name, restore(func(_ *job, r *past) { *count(&r.Head) = -1 }), broker.ErrInvalid, []string{"restored counts", "-1", "0 to"}})
+		all = append(all, bad{"negative " + name, restore(func(_ *job, r *past) { *count(&r.Head) = -1 }), broker.ErrInvalid,
+			[]string{"restored counts", "-1", "0 to"}})
 	}
 	all = append(all, badTimes("created at", func(at time.Time) error { return restore(func(_ *job, r *past) { r.CreatedAt = at }) })...)
-	all = append(all, badTimes("finished at", func(at time.Time) error { return restore(func(_ *job, r *past) { r.Head.FinishedAt = at }) })...)
+	all = append(all, badTimes("finished at", func(at time.Time) error {
+		return restore(func(_ *job,
+			r *past) {
+			r.Head.FinishedAt = at
+		})
+	})...)
 	checkRefusals(t, "enqueue", all)
 }
 
@@ -82,7 +96,8 @@ func TestRestore_ARestoredHeadHasWhatGoesWithItsState(t *testing.T) {
 		if h.Epoch != full.Epoch+1 || h.Deliveries != full.Deliveries || len(h.Errors.Entries) != len(full.Errors.Entries) {
 			t.Errorf("%v: the head is %+v, want the next epoch and the same counts and errors as %+v", state, h, full)
 		}
-		if h.Suppressed != dead || (h.Reason != broker.ReasonNone) != dead || h.FinishedAt.IsZero() == final || (h.Result != nil) != (state == broker.StateCompleted) {
+		if h.Suppressed != dead || (h.Reason != broker.ReasonNone) != dead || h.FinishedAt.IsZero() == final ||
+			(h.Result != nil) != (state == broker.StateCompleted) {
 			t.Errorf("%v: the head is %+v; a reason and a mark are of dead jobs, a result of completed ones, an end of those that ended", state, h)
 		}
 		r.Head.FinishedAt = time.Time{}

@@ -71,7 +71,8 @@ var rules = slices.Concat([]*Rule{
 }, rateRules("key_rate", "Rate of a key", "jobs of each key may start", func(p *Policy) *Rate { return &p.KeyRate }, false),
 	rateRules("retry_rate", "Rate of retries", "retries may go back to the queue", func(p *Policy) *Rate { return &p.RetryRate }, false),
 	[]*Rule{
-		{Name: "ordered", Unit: RuleOrder, Label: "Order of a key's jobs", Zero: "none", Queue: true, Flow: true, Most: int64(OrderSkip), Least: 1,
+		{Name: "ordered", Unit: RuleOrder, Label: "Order of a key's jobs", Zero: "none", Queue: true, Flow: true, Most: int64(OrderSkip),
+			Least: 1,
 			Help:  "have the jobs of a key run one after the other, and stop or skip at a dead one",
 			field: func(p *Policy) any { return &p.Ordered }},
 		{Name: "keep_completed", Unit: RuleSpan, Label: "Keep completed for", Zero: "none, unless a job asks for it", Queue: true,
@@ -103,7 +104,8 @@ func rateRules(name, label, what string, of func(*Policy) *Rate, key bool) []*Ru
 	}
 	return []*Rule{
 		rule("", RuleCount, label, "how many "+what+" in a time", "no limit", func(r *Rate) any { return &r.Jobs }),
-		rule("_per", RuleSpan, label+", per", "in which time the "+strings.ToLower(label)+" is counted", "none", func(r *Rate) any { return &r.Per }),
+		rule("_per", RuleSpan, label+", per", "in which time the "+strings.ToLower(label)+" is counted", "none",
+			func(r *Rate) any { return &r.Per }),
 		rule("_burst", RuleCount, label+", burst", "how many more may start at once after a pause", "none",
 			func(r *Rate) any { return &r.Burst }),
 	}

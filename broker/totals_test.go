@@ -16,7 +16,8 @@ func TestTotals_SinceIsWhatHappenedInBetween(t *testing.T) {
 	if got := before.Since(after); got != before {
 		t.Errorf("since a look at the queue of that name before this one: %+v, want all that it counts, %+v", got, before)
 	}
-	if wait, run, failures := step.MeanWait(), step.MeanRun(), step.FailureRate(); wait != 15*time.Millisecond || run != 500*time.Millisecond ||
+	if wait, run, failures := step.MeanWait(), step.MeanRun(), step.FailureRate(); wait != 15*time.Millisecond ||
+		run != 500*time.Millisecond ||
 		failures != 0.25 {
 		t.Errorf("mean wait %v, mean run %v, failure rate %v, want 15ms, 500ms, 0.25", wait, run, failures)
 	}

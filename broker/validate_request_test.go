@@ -33,12 +33,15 @@ func TestValidateRequest_EnqueueAndClaimRequestsAreChecked(t *testing.T) {
 		{"large share", with(func(r *broker.ClaimRequest) { r.Queues[0].Max = 1001 }), broker.ErrInvalid, []string{"share", "1001", "0 to 1000"}},
 		{"negative wait", with(func(r *broker.ClaimRequest) { r.Wait = -1 }), broker.ErrInvalid, []string{"wait", "-1ns", "12h"}},
 		{"long wait", with(func(r *broker.ClaimRequest) { r.Wait = broker.MaxWait + 1 }), broker.ErrInvalid, []string{"wait", "12h"}},
-		{"wait behind a settle", with(func(r *broker.ClaimRequest) { r.Wait, r.Settle = 1, release }), broker.ErrInvalid, []string{"wait", "send them first"}},
-		{"settle of another worker", with(func(r *broker.ClaimRequest) { r.Settle, r.Worker = release, "v" }), broker.ErrInvalid, []string{"settle worker", "apart"}},
+		{"wait behind a settle", with(func(r *broker.ClaimRequest) { r.Wait, r.Settle = 1, release }), broker.ErrInvalid,
+			[]string{"wait", "send them first"}},
+		{"settle of another worker", with(func(r *broker.ClaimRequest) { r.Settle, r.Worker = release, "v" }), broker.ErrInvalid,
+			[]string{"settle worker", "apart"}},
 	}...)
 	checkRefusals(t, "claim", all)
 	checkRefusals(t, "settle", []bad{
-		{"bad settle in a claim", with(func(r *broker.ClaimRequest) { r.Settle = release; r.Settle.Number = 0 }), broker.ErrInvalid, []string{"number", "0", "from 1"}},
+		{"bad settle in a claim", with(func(r *broker.ClaimRequest) { r.Settle = release; r.Settle.Number = 0 }), broker.ErrInvalid,
+			[]string{"number", "0", "from 1"}},
 	})
 }
 
@@ -59,11 +62,13 @@ func TestValidateRequest_SettleRequestsAreChecked(t *testing.T) {
 	}
 	all := append(badNames("worker", true, func(s string) error { return with(func(r *broker.SettleRequest) { r.Worker = s }) }), []bad{
 		{"no number", with(func(r *broker.SettleRequest) { r.Number = 0 }), broker.ErrInvalid, []string{"number", "0", "from 1"}},
-		{"too many", with(func(r *broker.SettleRequest) { r.Items = make([]broker.Settlement, broker.MaxBatch+1) }), broker.ErrInvalid, []string{"items", "10001", "10000", "split"}},
+		{"too many", with(func(r *broker.SettleRequest) { r.Items = make([]broker.Settlement, broker.MaxBatch+1) }), broker.ErrInvalid,
+			[]string{"items", "10001", "10000", "split"}},
 		{"no job", with(func(r *broker.SettleRequest) { r.Items[1].Job = nil }), broker.ErrInvalid, []string{"items", "item 1"}},
 		{"no outcome", outcome(broker.Outcome{}), broker.ErrInvalid, []string{"items", "item 1", "second", "constructor"}},
 		{"absurd delay", outcome(broker.Retry(broker.MaxDelay+1, broker.Failure{})), broker.ErrInvalid, []string{"delay", "second", "100 years"}},
-		{"large result", outcome(broker.Complete(make([]byte, broker.MaxResult+1))), broker.ErrTooLarge, []string{"result", "second", "1048577", "1048576", "elsewhere"}},
+		{"large result", outcome(broker.Complete(make([]byte, broker.MaxResult+1))), broker.ErrTooLarge,
+			[]string{"result", "second", "1048577", "1048576", "elsewhere"}},
 	}...)
 	checkRefusals(t, "settle", all)
 }
@@ -93,7 +98,8 @@ func TestValidateRequest_WorkerRequestsAreChecked(t *testing.T) {
 		badDurations("lease", func(d time.Duration) error { return renew("w", "q", d) }),
 		[]bad{
 			{"short lease", renew("w", "q", 999*time.Microsecond), broker.ErrInvalid, []string{"lease", "999µs", "1ms"}},
-			{"no queues", (&broker.RenewRequest{Worker: "w", Lease: time.Second}).Check(), broker.ErrInvalid, []string{"queues", "empty", "at least one"}},
+			{"no queues", (&broker.RenewRequest{Worker: "w", Lease: time.Second}).Check(), broker.ErrInvalid,
+				[]string{"queues", "empty", "at least one"}},
 		}))
 	checkRefusals(t, "retire", slices.Concat(
 		badNames("worker", true, func(s string) error { return retire(s, "q") }),
@@ -132,8 +138,10 @@ func TestValidateRequest_QueriesAndOperationsAreChecked(t *testing.T) {
 		[]bad{
 			{"negative limit", find(func(q *broker.Query) { q.Limit = -1 }), broker.ErrInvalid, []string{"limit", "-1", "1 to 1000"}},
 			{"large limit", find(func(q *broker.Query) { q.Limit = 1001 }), broker.ErrInvalid, []string{"limit", "1001", "1 to 1000"}},
-			{"many ids", find(func(q *broker.Query) { q.IDs = make([]string, 1001) }), broker.ErrInvalid, []string{"ids", "1001", "1000", "in parts"}},
-			{"an id that no job has", find(func(q *broker.Query) { q.IDs = []string{"a", "b\x00"} }), broker.ErrInvalid, []string{"id", "control character", "remove it"}},
+			{"many ids", find(func(q *broker.Query) { q.IDs = make([]string, 1001) }), broker.ErrInvalid,
+				[]string{"ids", "1001", "1000", "in parts"}},
+			{"an id that no job has", find(func(q *broker.Query) { q.IDs = []string{"a", "b\x00"} }), broker.ErrInvalid,
+				[]string{"id", "control character", "remove it"}},
 			{"nothing selected", find(func(q *broker.Query) { q.State = 0 }), broker.ErrInvalid, []string{"state", "not set", "select by"}},
 		}))
 
@@ -150,9 +158,12 @@ func TestValidateRequest_QueriesAndOperationsAreChecked(t *testing.T) {
 		badDurations("delay", func(d time.Duration) error { return operate(func(o *broker.Operation) { o.Delay = d }) }),
 		badTimes("run at", func(at time.Time) error { return operate(func(o *broker.Operation) { o.RunAt = at }) }),
 		[]bad{
-			{"many refs", operate(func(o *broker.Operation) { o.Refs = make([]broker.Ref, 1001) }), broker.ErrInvalid, []string{"refs", "1001", "1000", "in parts"}},
-			{"an id that no job has", operate(func(o *broker.Operation) { o.Refs[0].ID = "\xff" }), broker.ErrInvalid, []string{"id", "UTF-8", "encode it"}},
-			{"two times", operate(func(o *broker.Operation) { o.Delay, o.RunAt = 1, time.Unix(2e9, 0) }), broker.ErrInvalid, []string{"delay", "run at", "one of them"}},
+			{"many refs", operate(func(o *broker.Operation) { o.Refs = make([]broker.Ref, 1001) }), broker.ErrInvalid,
+				[]string{"refs", "1001", "1000", "in parts"}},
+			{"an id that no job has", operate(func(o *broker.Operation) { o.Refs[0].ID = "\xff" }), broker.ErrInvalid,
+				[]string{"id", "UTF-8", "encode it"}},
+			{"two times", operate(func(o *broker.Operation) { o.Delay, o.RunAt = 1, time.Unix(2e9, 0) }), broker.ErrInvalid,
+				[]string{"delay", "run at", "one of them"}},
 		}))
 	with := func(kind broker.OperationKind, holder string, payload []byte, refs ...string) error {
 		o := broker.Operation{Kind: kind, Holder: holder, Payload: payload}
@@ -161,7 +172,8 @@ func TestValidateRequest_QueriesAndOperationsAreChecked(t *testing.T) {
 		}
 		return o.Check(broker.Limits{MaxPayload: 10})
 	}
-	for _, err := range []error{with(broker.OpHold, "h", nil, "a", "b"), with(broker.OpUnhold, "", nil, "a"), with(broker.OpUnhold, "h", nil, "a"),
+	for _, err := range []error{with(broker.OpHold, "h", nil, "a", "b"), with(broker.OpUnhold, "", nil, "a"),
+		with(broker.OpUnhold, "h", nil, "a"),
 		with(broker.OpDelete, "h", nil, "a"), with(broker.OpEdit, "", make([]byte, 10), "a")} {
 		if err != nil {
 			t.Errorf("a valid operation was refused: %v", err)
@@ -203,10 +215,14 @@ func TestValidateRequest_PoliciesMarksAndWatchesAreChecked(t *testing.T) {
 		}),
 		[]bad{
 			{"negative count", retention(broker.Retention{Count: -1}), broker.ErrInvalid, []string{"keep dead count", "-1", "0 (no limit)"}},
-			{"a round without a turn for each priority", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(3))}).Check(broker.Limits{}), broker.ErrInvalid, []string{"priority round", "3", "0 (urgent jobs first) or 4 to 1000"}},
-			{"a round too long", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(1001))}).Check(broker.Limits{}), broker.ErrInvalid, []string{"priority round", "1001", "0 (urgent jobs first) or 4 to 1000"}},
-			{"a negative round", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(-4))}).Check(broker.Limits{}), broker.ErrInvalid, []string{"priority round", "-4"}},
-			{"negative depth", (&broker.PolicyRequest{Queue: "q", MaxDepth: &negative}).Check(broker.Limits{}), broker.ErrInvalid, []string{"max depth", "-2", "NoLimit"}},
+			{"a round without a turn for each priority", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(3))}).Check(broker.Limits{}),
+				broker.ErrInvalid, []string{"priority round", "3", "0 (urgent jobs first) or 4 to 1000"}},
+			{"a round too long", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(1001))}).Check(broker.Limits{}), broker.ErrInvalid,
+				[]string{"priority round", "1001", "0 (urgent jobs first) or 4 to 1000"}},
+			{"a negative round", (&broker.PolicyRequest{Queue: "q", PriorityRound: new(int64(-4))}).Check(broker.Limits{}), broker.ErrInvalid,
+				[]string{"priority round", "-4"}},
+			{"negative depth", (&broker.PolicyRequest{Queue: "q", MaxDepth: &negative}).Check(broker.Limits{}), broker.ErrInvalid,
+				[]string{"max depth", "-2", "NoLimit"}},
 		}))
 
 	mark := func(change func(*broker.MarkRequest)) error {
@@ -227,7 +243,8 @@ func TestValidateRequest_PoliciesMarksAndWatchesAreChecked(t *testing.T) {
 			{"no owner", mark(func(r *broker.MarkRequest) { r.Owner = "" }), broker.ErrInvalid, []string{"owner", "empty"}},
 			{"no ttl", mark(func(r *broker.MarkRequest) { r.TTL = 0 }), broker.ErrInvalid, []string{"ttl", "more than zero"}},
 			{"absurd ttl", mark(func(r *broker.MarkRequest) { r.TTL = broker.MaxDelay + 1 }), broker.ErrInvalid, []string{"ttl", "100 years"}},
-			{"large value", mark(func(r *broker.MarkRequest) { r.Value = make([]byte, broker.MaxResult+1) }), broker.ErrTooLarge, []string{"value", "1048577", "1048576", "elsewhere"}},
+			{"large value", mark(func(r *broker.MarkRequest) { r.Value = make([]byte, broker.MaxResult+1) }), broker.ErrTooLarge,
+				[]string{"value", "1048577", "1048576", "elsewhere"}},
 		}))
 	checkRefusals(t, "watch", slices.Concat(
 		queueRefusals(func(s string) error { return (&broker.WatchRequest{Queues: []string{s}}).Check() }),

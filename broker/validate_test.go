@@ -131,27 +131,45 @@ func TestValidate_ANewJobOutsideTheLimitsIsRefusedInWords(t *testing.T) {
 	all = append(all, badDurations("retention", duration(func(j *job, d time.Duration) { j.Body.Retention = d }))...)
 	all = append(all, badDurations("backoff base", duration(func(j *job, d time.Duration) { j.Body.Backoff.Base = d }))...)
 	all = append(all, badDurations("backoff max", duration(func(j *job, d time.Duration) { j.Body.Backoff.Max = d }))...)
-	all = append(all, badDurations("unique ttl", duration(func(j *job, d time.Duration) { j.Body.Unique = broker.Unique{Key: "k", TTL: d} }))...)
+	all = append(all, badDurations("unique ttl", duration(func(j *job,
+		d time.Duration) {
+		j.Body.Unique = broker.Unique{Key: "k", TTL: d}
+	}))...)
 	all = append(all, badDurations("unique latest", duration(func(j *job, d time.Duration) {
 		j.Body.Unique = broker.Unique{Key: "k", Conflict: broker.ConflictDebounce, Latest: d}
 	}))...)
 	all = append(all, badTimes("run at", instant(func(j *job, at time.Time) { j.RunAt = at }))...)
 	all = append(all, badTimes("deadline", instant(func(j *job, at time.Time) { j.Body.Deadline = at }))...)
 	all = append(all, []bad{
-		{"delay and run at", with(func(j *job) { j.Delay, j.RunAt = 1, time.Unix(2e9, 0) }), broker.ErrInvalid, []string{"delay", "run at", "one of them"}},
-		{"payload too large", with(func(j *job) { j.Body.Payload = make([]byte, broker.DefaultMaxPayload+1) }), broker.ErrTooLarge, []string{"payload", "1048577", "1048576", "reference"}},
-		{"payload ref too large", with(func(j *job) { j.Body.PayloadRef = strings.Repeat("x", broker.MaxHeaderBytes+1) }), broker.ErrTooLarge, []string{"payload ref", "65537", "65536", "shorten"}},
+		{"delay and run at", with(func(j *job) { j.Delay, j.RunAt = 1, time.Unix(2e9, 0) }), broker.ErrInvalid,
+			[]string{"delay", "run at", "one of them"}},
+		{"payload too large", with(func(j *job) { j.Body.Payload = make([]byte, broker.DefaultMaxPayload+1) }), broker.ErrTooLarge,
+			[]string{"payload", "1048577", "1048576", "reference"}},
+		{"payload ref too large", with(func(j *job) { j.Body.PayloadRef = strings.Repeat("x", broker.MaxHeaderBytes+1) }), broker.ErrTooLarge,
+			[]string{"payload ref", "65537", "65536", "shorten"}},
 		{"too many headers", with(func(j *job) { j.Body.Headers = headers(65, 1) }), broker.ErrTooLarge, []string{"headers", "65", "64", "drop"}},
-		{"headers too large", with(func(j *job) { j.Body.Headers = headers(64, 1022) }), broker.ErrTooLarge, []string{"headers", "65600", "65536", "shorten"}},
-		{"header without a key", with(func(j *job) { j.Body.Headers = map[string]string{"": "v"} }), broker.ErrInvalid, []string{"headers", "empty key", "name it"}},
-		{"unique ttl without a key", with(func(j *job) { j.Body.Unique.TTL = 1 }), broker.ErrInvalid, []string{"unique key", "empty", "give a key"}},
-		{"unique mode without a key", with(func(j *job) { j.Body.Unique.Mode = broker.UniqueWindow }), broker.ErrInvalid, []string{"unique key", "empty", "give a key"}},
-		{"unique window without a length", with(func(j *job) { j.Body.Unique = broker.Unique{Key: "k", Mode: broker.UniqueWindow} }), broker.ErrInvalid, []string{"unique ttl", "zero", "length"}},
-		{"unique conflict without a key", with(func(j *job) { j.Body.Unique.Conflict = broker.ConflictReplace }), broker.ErrInvalid, []string{"unique key", "empty", "give a key"}},
-		{"unique latest without a key", with(func(j *job) { j.Body.Unique.Latest = 1 }), broker.ErrInvalid, []string{"unique key", "empty", "give a key"}},
-		{"unknown unique conflict", with(func(j *job) { j.Body.Unique = broker.Unique{Key: "k", Conflict: 4} }), broker.ErrInvalid, []string{"unique conflict", "4", "unknown"}},
-		{"debounce without a latest time", with(func(j *job) { j.Body.Unique = broker.Unique{Key: "k", Conflict: broker.ConflictDebounce} }), broker.ErrInvalid, []string{"unique latest", "zero", "at most"}},
-		{"latest time without debounce", with(func(j *job) { j.Body.Unique = broker.Unique{Key: "k", Conflict: broker.ConflictReplace, Latest: 1} }), broker.ErrInvalid, []string{"unique latest", "set", "debounce"}},
+		{"headers too large", with(func(j *job) { j.Body.Headers = headers(64, 1022) }), broker.ErrTooLarge,
+			[]string{"headers", "65600", "65536", "shorten"}},
+		{"header without a key", with(func(j *job) { j.Body.Headers = map[string]string{"": "v"} }), broker.ErrInvalid,
+			[]string{"headers", "empty key", "name it"}},
+		{"unique ttl without a key", with(func(j *job) { j.Body.Unique.TTL = 1 }), broker.ErrInvalid,
+			[]string{"unique key", "empty", "give a key"}},
+		{"unique mode without a key", with(func(j *job) { j.Body.Unique.Mode = broker.UniqueWindow }), broker.ErrInvalid,
+			[]string{"unique key", "empty", "give a key"}},
+		{"unique window without a length", with(func(j *job) { j.Body.Unique = broker.Unique{Key: "k", Mode: broker.UniqueWindow} }),
+			broker.ErrInvalid, []string{"unique ttl", "zero", "length"}},
+		{"unique conflict without a key", with(func(j *job) { j.Body.Unique.Conflict = broker.ConflictReplace }), broker.ErrInvalid,
+			[]string{"unique key", "empty", "give a key"}},
+		{"unique latest without a key", with(func(j *job) { j.Body.Unique.Latest = 1 }), broker.ErrInvalid,
+			[]string{"unique key", "empty", "give a key"}},
+		{"unknown unique conflict", with(func(j *job) { j.Body.Unique = broker.Unique{Key: "k", Conflict: 4} }), broker.ErrInvalid,
+			[]string{"unique conflict", "4", "unknown"}},
+		{"debounce without a latest time", with(func(j *job) { j.Body.Unique = broker.Unique{Key: "k", Conflict: broker.ConflictDebounce} }),
+			broker.ErrInvalid, []string{"unique latest", "zero", "at most"}},
+		{"latest time without debounce", with(func(j *job) {
+			j.Body.Unique = broker.Unique{Key: "k", Conflict: broker.ConflictReplace,
+				Latest: 1}
+		}), broker.ErrInvalid, []string{"unique latest", "set", "debounce"}},
 		{"debounce for longer than its latest time", with(func(j *job) {
 			j.Body.Unique, j.Delay = broker.Unique{Key: "k", Conflict: broker.ConflictDebounce, Latest: time.Second}, time.Minute
 		}), broker.ErrInvalid, []string{"unique latest", "1s", "1m0s", "longer"}},
@@ -161,16 +179,22 @@ func TestValidate_ANewJobOutsideTheLimitsIsRefusedInWords(t *testing.T) {
 		{"keep last until started", with(func(j *job) {
 			j.Body.Unique = broker.Unique{Key: "k", Mode: broker.UniqueUntilStarted, Conflict: broker.ConflictKeepLast}
 		}), broker.ErrInvalid, []string{"unique mode", "until done", "keep last"}},
-		{"unknown unique mode", with(func(j *job) { j.Body.Unique = broker.Unique{Key: "k", Mode: 3} }), broker.ErrInvalid, []string{"unique mode", "3"}},
+		{"unknown unique mode", with(func(j *job) { j.Body.Unique = broker.Unique{Key: "k", Mode: 3} }), broker.ErrInvalid,
+			[]string{"unique mode", "3"}},
 		{"no priority", with(func(j *job) { j.Body.Priority = 0 }), broker.ErrInvalid, []string{"priority", "0", "1 (first) to 4"}},
 		{"priority too high", with(func(j *job) { j.Body.Priority = 5 }), broker.ErrInvalid, []string{"priority", "5", "1 (first) to 4"}},
 		{"negative retries", with(func(j *job) { j.Body.MaxRetries = -1 }), broker.ErrInvalid, []string{"max retries", "-1", "0 to 1000000"}},
-		{"absurd retries", with(func(j *job) { j.Body.MaxRetries = broker.MaxRetriesCap + 1 }), broker.ErrInvalid, []string{"max retries", "1000001", "0 to 1000000"}},
+		{"absurd retries", with(func(j *job) { j.Body.MaxRetries = broker.MaxRetriesCap + 1 }), broker.ErrInvalid,
+			[]string{"max retries", "1000001", "0 to 1000000"}},
 		{"negative crash budget", with(func(j *job) { j.Body.CrashBudget = -1 }), broker.ErrInvalid, []string{"crash budget", "-1", "1000000"}},
-		{"absurd crash budget", with(func(j *job) { j.Body.CrashBudget = broker.MaxRetriesCap + 1 }), broker.ErrInvalid, []string{"crash budget", "1000001"}},
-		{"negative type version", with(func(j *job) { j.Body.TypeVersion = -1 }), broker.ErrInvalid, []string{"type version", "-1", "zero or more"}},
-		{"unknown backoff", with(func(j *job) { j.Body.Backoff = broker.Backoff{Kind: 4, Base: 1} }), broker.ErrInvalid, []string{"backoff kind", "4"}},
-		{"backoff without a base", with(func(j *job) { j.Body.Backoff = broker.Backoff{Kind: broker.BackoffLinear} }), broker.ErrInvalid, []string{"backoff base", "more than zero"}},
+		{"absurd crash budget", with(func(j *job) { j.Body.CrashBudget = broker.MaxRetriesCap + 1 }), broker.ErrInvalid,
+			[]string{"crash budget", "1000001"}},
+		{"negative type version", with(func(j *job) { j.Body.TypeVersion = -1 }), broker.ErrInvalid,
+			[]string{"type version", "-1", "zero or more"}},
+		{"unknown backoff", with(func(j *job) { j.Body.Backoff = broker.Backoff{Kind: 4, Base: 1} }), broker.ErrInvalid,
+			[]string{"backoff kind", "4"}},
+		{"backoff without a base", with(func(j *job) { j.Body.Backoff = broker.Backoff{Kind: broker.BackoffLinear} }), broker.ErrInvalid,
+			[]string{"backoff base", "more than zero"}},
 	}...)
 	checkRefusals(t, "enqueue", all)
 }
@@ -179,10 +203,12 @@ func TestValidate_ANewJobAtTheLimitsIsAccepted(t *testing.T) {
 	t.Parallel()
 	name := strings.Repeat("n", broker.MaxNameLen)
 	j := broker.NewJob{Queue: name, ID: name, RunAt: broker.MaxTime.Add(-1), Body: broker.Body{
-		Type: name, Payload: make([]byte, broker.DefaultMaxPayload), Headers: map[string]string{"k": strings.Repeat("\xff", broker.MaxHeaderBytes-1)},
+		Type: name, Payload: make([]byte, broker.DefaultMaxPayload),
+		Headers:  map[string]string{"k": strings.Repeat("\xff", broker.MaxHeaderBytes-1)},
 		Priority: broker.PriorityBulk, MaxRetries: broker.MaxRetriesCap, CrashBudget: broker.MaxRetriesCap, Timeout: broker.NoTimeout,
-		Deadline: time.Unix(0, 1), Retention: broker.MaxDelay, Backoff: broker.Backoff{Kind: broker.BackoffConstant, Base: 1, Max: broker.MaxDelay},
-		Unique: broker.Unique{Key: name, Mode: broker.UniqueWindow, TTL: broker.MaxDelay}, Key: name,
+		Deadline: time.Unix(0, 1), Retention: broker.MaxDelay,
+		Backoff: broker.Backoff{Kind: broker.BackoffConstant, Base: 1, Max: broker.MaxDelay},
+		Unique:  broker.Unique{Key: name, Mode: broker.UniqueWindow, TTL: broker.MaxDelay}, Key: name,
 		CorrelationID: name, IdempotencyKey: name, PayloadRef: strings.Repeat("r", broker.MaxHeaderBytes), Source: "ünï ✓",
 	}}
 	if err := j.Check(broker.Limits{}); err != nil {

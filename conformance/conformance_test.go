@@ -43,7 +43,8 @@ func TestSuite_ABackendWithDeclaredLimitsConforms(t *testing.T) {
 		}
 	}
 	if refused < 120 {
-		t.Errorf("%d rules were checked as refusals, want at least 120: uniqueness, priorities, waiting, watching, marks, moving and limits", refused)
+		t.Errorf("%d rules were checked as refusals, want at least 120: uniqueness, priorities, waiting, watching, marks, moving and limits",
+			refused)
 	}
 }
 
@@ -112,7 +113,8 @@ func unchanged() func(*patched) { return func(*patched) {} }
 
 // limited declares every limit, and refuses as cleanly as it must.
 func limited() func(*patched) {
-	limits := broker.Limits{NoPriority: true, NoUnique: true, NoWait: true, NoWatch: true, NoMark: true, NoExamine: true, NoMove: true, NoFlow: true, MaxPayload: 1000, TimeStep: time.Millisecond}
+	limits := broker.Limits{NoPriority: true, NoUnique: true, NoWait: true, NoWatch: true, NoMark: true, NoExamine: true, NoMove: true,
+		NoFlow: true, MaxPayload: 1000, TimeStep: time.Millisecond}
 	return func(p *patched) { limitTo(p, limits) }
 }
 

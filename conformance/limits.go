@@ -74,7 +74,8 @@ var (
 		w.settle(broker.Die(broker.ReasonRetries, failure("x")), w.one("dead"))
 		c.add("a")
 		want := map[string]broker.Job{"a": *c.must("a", broker.StatePending), "dead": *c.must("dead", broker.StateDead)}
-		for _, op := range []broker.Operation{{Kind: broker.OpHold, Holder: holder}, {Kind: broker.OpUnhold}, {Kind: broker.OpUnhold, Holder: holder},
+		for _, op := range []broker.Operation{{Kind: broker.OpHold, Holder: holder}, {Kind: broker.OpUnhold},
+			{Kind: broker.OpUnhold, Holder: holder},
 			{Kind: broker.OpEdit, Payload: []byte("new")}, {Kind: broker.OpDelete, Holder: holder}} {
 			for id := range want {
 				op.Now, op.Refs = c.now, []broker.Ref{{Queue: c.q, ID: id, Epoch: broker.AnyEpoch}}

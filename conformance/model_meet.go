@@ -27,7 +27,8 @@ func (q *modelQueue) meet(n *broker.NewJob, met *meeting, now time.Time) (stored
 	switch to := q.behind(k.holder); {
 	case to != nil:
 		met.into, met.holder = to, to.ID
-	case holder != nil && holder.State == broker.StateActive && k.mode == untilDone && u.Mode == untilDone && u.Conflict != broker.ConflictReplace:
+	case holder != nil && holder.State == broker.StateActive && k.mode == untilDone && u.Mode == untilDone &&
+		u.Conflict != broker.ConflictReplace:
 		met.before = k.holder
 		return true
 	case holder == nil || holder.State == broker.StateDead || !holder.State.Editable():

@@ -170,7 +170,8 @@ func (m *model) allows(q *modelQueue, j *modelJob, op broker.Operation, epoch in
 		return broker.ErrNotFound, ""
 	}
 	event := map[broker.OperationKind]broker.TransitionEvent{broker.OpCancel: broker.OnCancel, broker.OpDelete: broker.OnDelete,
-		broker.OpRedrive: broker.OnRedrive, broker.OpReschedule: broker.OnReschedule, broker.OpHold: broker.OnHold, broker.OpUnhold: broker.OnUnhold}[op.Kind]
+		broker.OpRedrive: broker.OnRedrive, broker.OpReschedule: broker.OnReschedule, broker.OpHold: broker.OnHold,
+		broker.OpUnhold: broker.OnUnhold}[op.Kind]
 	allowed := broker.Allows(j.State, event)
 	switch op.Kind {
 	case broker.OpCancel:
@@ -320,7 +321,8 @@ func (j *modelJob) differs(got *broker.Job) error {
 	if j.unsure && got.HeldFrom == broker.StatePending {
 		from, runAt = broker.StatePending, time.Time{}
 	}
-	if got.Holder != j.Holder || got.HeldFrom != from || got.Queue != j.Queue || got.ID != j.ID || got.State != state || !got.RunAt.Equal(runAt) || got.Worker != j.Worker ||
+	if got.Holder != j.Holder || got.HeldFrom != from || got.Queue != j.Queue || got.ID != j.ID || got.State != state ||
+		!got.RunAt.Equal(runAt) || got.Worker != j.Worker ||
 		got.CancelRequested != j.CancelRequested || !got.CreatedAt.Equal(j.CreatedAt) || got.Broken != nil ||
 		!headsEqual(got.Head, j.Head) || !bytes.Equal(broker.AppendBody(nil, &got.Body), broker.AppendBody(nil, &j.Body)) {
 		return fmt.Errorf("job %s/%s\ngot  %s\nwant %s", j.Queue, j.ID, show(*got), show(j.Job))

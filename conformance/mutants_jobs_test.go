@@ -210,8 +210,10 @@ var orderMutants = []mutant{
 // toFront puts a pending job before the others of its queue.
 func (p *patched) toFront(now time.Time, ref broker.Ref) {
 	helper := "helper of " + ref.ID
-	_, _ = p.Broker.Renew(background, broker.RenewRequest{Now: now, Worker: helper, Queues: []string{ref.Queue}, Lease: time.Minute, Register: true})
-	got, _ := p.Broker.Claim(background, broker.ClaimRequest{Now: now, Worker: helper, Max: 1000, Queues: []broker.Share{{Queue: ref.Queue, Max: 1000}}})
+	_, _ = p.Broker.Renew(background, broker.RenewRequest{Now: now, Worker: helper, Queues: []string{ref.Queue}, Lease: time.Minute,
+		Register: true})
+	got, _ := p.Broker.Claim(background, broker.ClaimRequest{Now: now, Worker: helper, Max: 1000,
+		Queues: []broker.Share{{Queue: ref.Queue, Max: 1000}}})
 	for last := range 2 {
 		for i := range got.Jobs {
 			if j := &got.Jobs[len(got.Jobs)-1-i]; (j.ID == ref.ID) == (last == 1) {

@@ -32,13 +32,14 @@ var leaseMutants = []mutant{
 	{"every renewal registers", "Lease/RenewNeedsRegistration", always(func(p *patched) {
 		change(&p.renew, func(r *broker.RenewRequest) { r.Register = true }, nil)
 	})},
-	{"registering again is refused", "Lease/RegisteringAgainRenews Fault/RepeatedRegistrationIsHarmless", sharing(func(p *patched, m *sync.Map) {
-		change(&p.renew, nil, func(r *broker.RenewRequest, a *broker.Renewed) {
-			if _, seen := m.LoadOrStore(r.Worker, true); seen && r.Register {
-				a.Lost = true
-			}
-		})
-	})},
+	{"registering again is refused", "Lease/RegisteringAgainRenews Fault/RepeatedRegistrationIsHarmless",
+		sharing(func(p *patched, m *sync.Map) {
+			change(&p.renew, nil, func(r *broker.RenewRequest, a *broker.Renewed) {
+				if _, seen := m.LoadOrStore(r.Worker, true); seen && r.Register {
+					a.Lost = true
+				}
+			})
+		})},
 	{"a retired worker lives on", "Lease/RetiredIsDeadForGood Lease/LateClaimLeasesNothing Race/ClaimOrRetire", always(func(p *patched) {
 		p.retire = func(_ context.Context, r broker.RetireRequest) (broker.Retired, error) {
 			var got broker.Retired

@@ -134,7 +134,8 @@ var findMutants = []mutant{
 			}
 		})
 	})},
-	{"NoPayload is ignored", "Find/MayLeaveThePayloadOut", always(func(p *patched) { p.query(func(q *broker.Query) { q.NoPayload = false }) })},
+	{"NoPayload is ignored", "Find/MayLeaveThePayloadOut",
+		always(func(p *patched) { p.query(func(q *broker.Query) { q.NoPayload = false }) })},
 	{"NoPayload leaves the headers out", "Find/MayLeaveThePayloadOut", always(func(p *patched) {
 		next := p.find
 		p.find = func(ctx context.Context, q broker.Query) (broker.Page, error) {
@@ -221,13 +222,14 @@ var findMutants = []mutant{
 }
 
 var operateMutants = []mutant{
-	{"every state allows everything", "Operate/ObeysTheTable Operate/ActiveIsNotDeleted Race/OneRedrive Fault/RepeatedOperationsAreHarmless", always(func(p *patched) {
-		p.results(func(_ broker.Operation, r *broker.OperationResult) {
-			if errors.Is(r.Err, broker.ErrWrongState) {
-				r.Err = nil
-			}
-		})
-	})},
+	{"every state allows everything", "Operate/ObeysTheTable Operate/ActiveIsNotDeleted Race/OneRedrive Fault/RepeatedOperationsAreHarmless",
+		always(func(p *patched) {
+			p.results(func(_ broker.Operation, r *broker.OperationResult) {
+				if errors.Is(r.Err, broker.ErrWrongState) {
+					r.Err = nil
+				}
+			})
+		})},
 	{"a cancelled job is claimed", "Operate/CancelledIsNeverClaimed", always(func(p *patched) {
 		p.oneByOne(func(next func() broker.OperationResult, o broker.Operation, ref broker.Ref) broker.OperationResult {
 			if j := p.look(o.Now, ref.Queue, ref.ID); o.Kind == broker.OpCancel && j != nil && j.State != broker.StateActive {
@@ -264,7 +266,8 @@ var operateMutants = []mutant{
 	{"a reschedule forgets the time", "Operate/RescheduleSetsTheTime", always(func(p *patched) {
 		change(&p.operate, func(o *broker.Operation) { o.RunAt = time.Time{} }, nil)
 	})},
-	{"suppressed jobs are listed", "Operate/SuppressHidesTheDead", always(func(p *patched) { p.query(func(q *broker.Query) { q.Suppressed = true }) })},
+	{"suppressed jobs are listed", "Operate/SuppressHidesTheDead",
+		always(func(p *patched) { p.query(func(q *broker.Query) { q.Suppressed = true }) })},
 	{"the epoch of a Ref is ignored", "Operate/StaleRefIsRefused Operate/StaleRefOfADeadJob", always(func(p *patched) {
 		change(&p.operate, func(o *broker.Operation) {
 			o.Refs = slices.Clone(o.Refs)

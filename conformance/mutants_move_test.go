@@ -50,13 +50,14 @@ func unfenced(kind broker.OperationKind) func() func(*patched) {
 }
 
 var holdMutants = []mutant{
-	{"a held job does not tell what it was", "Hold/TakesOutOfTheQueue Hold/UnholdMakesItWhatItWas Restore/OfAHeldJob", always(func(p *patched) {
-		p.operating(broker.OpHold, func(o *broker.Operation) {
-			reschedule := *o
-			reschedule.Kind, reschedule.Holder = broker.OpReschedule, ""
-			p.behind(reschedule)
-		})
-	})},
+	{"a held job does not tell what it was", "Hold/TakesOutOfTheQueue Hold/UnholdMakesItWhatItWas Restore/OfAHeldJob",
+		always(func(p *patched) {
+			p.operating(broker.OpHold, func(o *broker.Operation) {
+				reschedule := *o
+				reschedule.Kind, reschedule.Holder = broker.OpReschedule, ""
+				p.behind(reschedule)
+			})
+		})},
 	{"a held job has no holder", "Hold/TakesOutOfTheQueue", always(func(p *patched) {
 		p.shown(broker.StateWaiting, func(j *broker.Job) { j.Holder = "" })
 	})},
@@ -286,9 +287,10 @@ var restoreMutants = []mutant{
 			}
 		}, nil)
 	})},
-	{"a restored job's ID is not remembered", "Restore/RepeatIsRefused Restore/ComesBack Restore/DeletedStaysDeleted", always(func(p *patched) {
-		p.newJobs(func(j *broker.NewJob) { j.Body.GivenID = false })
-	})},
+	{"a restored job's ID is not remembered", "Restore/RepeatIsRefused Restore/ComesBack Restore/DeletedStaysDeleted",
+		always(func(p *patched) {
+			p.newJobs(func(j *broker.NewJob) { j.Body.GivenID = false })
+		})},
 	{"the held original is a duplicate", "Restore/RefusesWhatIsHeld", always(func(p *patched) {
 		change(&p.enqueue, nil, func(_ *broker.EnqueueRequest, a *[]broker.Receipt) {
 			for i := range *a {

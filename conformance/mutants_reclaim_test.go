@@ -106,20 +106,22 @@ var reclaimMutants = []mutant{
 			}
 		})
 	})},
-	{"anybody's lease can be settled", "Reclaim/VoidsTheOldLease Settle/AnotherWorkersLeaseIsVoid Race/SettleOrReclaim", always(func(p *patched) {
-		change(&p.reclaim, func(*broker.ReclaimRequest) { time.Sleep(time.Millisecond) }, nil) // so that they meet
-		next := p.settle
-		p.settle = func(ctx context.Context, r broker.SettleRequest) ([]broker.Verdict, error) {
-			time.Sleep(time.Millisecond)
-			verdicts, err := next(ctx, r)
-			for i := range verdicts {
-				j := r.Items[i].Job
-				if now := p.look(r.Now, j.Queue, j.ID); now != nil && now.State == broker.StateActive && errors.Is(verdicts[i].Err, broker.ErrLeaseLost) {
-					p.settleAs(r.Now, now.Worker, now, r.Items[i].Outcome)
-					verdicts[i].State, verdicts[i].Err = r.Items[i].Outcome.State(), nil
+	{"anybody's lease can be settled", "Reclaim/VoidsTheOldLease Settle/AnotherWorkersLeaseIsVoid Race/SettleOrReclaim",
+		always(func(p *patched) {
+			change(&p.reclaim, func(*broker.ReclaimRequest) { time.Sleep(time.Millisecond) }, nil) // so that they meet
+			next := p.settle
+			p.settle = func(ctx context.Context, r broker.SettleRequest) ([]broker.Verdict, error) {
+				time.Sleep(time.Millisecond)
+				verdicts, err := next(ctx, r)
+				for i := range verdicts {
+					j := r.Items[i].Job
+					if now := p.look(r.Now, j.Queue, j.ID); now != nil && now.State == broker.StateActive &&
+						errors.Is(verdicts[i].Err, broker.ErrLeaseLost) {
+						p.settleAs(r.Now, now.Worker, now, r.Items[i].Outcome)
+						verdicts[i].State, verdicts[i].Err = r.Items[i].Outcome.State(), nil
+					}
 				}
+				return verdicts, err
 			}
-			return verdicts, err
-		}
-	})},
+		})},
 }

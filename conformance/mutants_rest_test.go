@@ -32,7 +32,8 @@ var markMutants = []mutant{
 			}
 		})
 	})},
-	{"names of marks are trimmed", "Mark/NamesAreApart", always(func(p *patched) { p.marking(func(r *broker.MarkRequest) { r.Name = trim(r.Name) }) })},
+	{"names of marks are trimmed", "Mark/NamesAreApart",
+		always(func(p *patched) { p.marking(func(r *broker.MarkRequest) { r.Name = trim(r.Name) }) })},
 	{"taking again makes a new holder", "Mark/TakingAgainRenews Fault/RepeatedTakeHoldsTheMark", always(func(p *patched) {
 		p.marking(func(r *broker.MarkRequest) {
 			if m := p.reading(r); r.Action == broker.MarkTake && m.Held && m.Owner == r.Owner {
@@ -320,11 +321,16 @@ var raceMutants = []mutant{
 
 // A declared limit is held to its refusal.
 var limitMutants = []mutant{
-	{"priorities are declined and taken", "Order/LowerPriorityNumbersFirst", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoPriority: true} } })},
-	{"unique keys are declined and taken", "Unique/SecondIsRefused", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoUnique: true} } })},
-	{"waiting is declined and done", "Wake/ByEnqueue", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoWait: true} } })},
-	{"watching is declined and done", "Watch/SettledIsSeen", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoWatch: true} } })},
-	{"marks are declined and taken", "Mark/OneOwnerAtATime", always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoMark: true} } })},
+	{"priorities are declined and taken", "Order/LowerPriorityNumbersFirst",
+		always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoPriority: true} } })},
+	{"unique keys are declined and taken", "Unique/SecondIsRefused",
+		always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoUnique: true} } })},
+	{"waiting is declined and done", "Wake/ByEnqueue",
+		always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoWait: true} } })},
+	{"watching is declined and done", "Watch/SettledIsSeen",
+		always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoWatch: true} } })},
+	{"marks are declined and taken", "Mark/OneOwnerAtATime",
+		always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoMark: true} } })},
 	{"moving is declined and done", "Hold/TakesOutOfTheQueue Edit/ReplacesThePayload Restore/KeepsTheWholePast",
 		always(func(p *patched) { p.limits = func() broker.Limits { return broker.Limits{NoMove: true} } })},
 	{"moving is declined, and new jobs with a past are taken", "Restore/KeepsTheWholePast", always(func(p *patched) {

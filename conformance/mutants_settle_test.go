@@ -22,16 +22,18 @@ var settleMutants = []mutant{
 			}
 			j := *s.Job
 			for j.Epoch = 0; j.Epoch < 5; j.Epoch++ {
-				if held := p.held(time.Unix(1, 0), j.Queue, worker); slices.ContainsFunc(held, func(h broker.Job) bool { return h.ID == j.ID && h.Epoch == j.Epoch }) {
+				if held := p.held(time.Unix(1, 0), j.Queue, worker); slices.ContainsFunc(held,
+					func(h broker.Job) bool { return h.ID == j.ID && h.Epoch == j.Epoch }) {
 					break
 				}
 			}
 			s.Job = &j
 		})
 	})},
-	{"a lost lease is settled with success", "Settle/EndedLeaseIsVoid Settle/TwiceInOneRequest Race/OneSettleOfALease", always(func(p *patched) {
-		p.verdicts(func(v *broker.Verdict) { v.Err = nil })
-	})},
+	{"a lost lease is settled with success", "Settle/EndedLeaseIsVoid Settle/TwiceInOneRequest Race/OneSettleOfALease",
+		always(func(p *patched) {
+			p.verdicts(func(v *broker.Verdict) { v.Err = nil })
+		})},
 	{"one lost lease fails its request", "Settle/LostItemHarmsNoOther", always(func(p *patched) {
 		change(&p.settle, nil, func(_ *broker.SettleRequest, a *[]broker.Verdict) {
 			if slices.ContainsFunc(*a, func(v broker.Verdict) bool { return v.Err != nil }) {
@@ -83,7 +85,8 @@ var settleMutants = []mutant{
 	})},
 	{"items without an outcome are passed over", "Settle/RefusesWhatIsInvalid", always(func(p *patched) {
 		change(&p.settle, func(r *broker.SettleRequest) {
-			r.Items = slices.DeleteFunc(slices.Clone(r.Items), func(s broker.Settlement) bool { return s.Job == nil || s.Outcome.Kind() == broker.OutcomeNone })
+			r.Items = slices.DeleteFunc(slices.Clone(r.Items),
+				func(s broker.Settlement) bool { return s.Job == nil || s.Outcome.Kind() == broker.OutcomeNone })
 		}, nil)
 	})},
 
@@ -168,13 +171,14 @@ var scheduleMutants = []mutant{
 	{"times are kept in milliseconds", "Schedule/NoTimeIsTooFar", always(func(p *patched) {
 		p.newJobs(func(j *broker.NewJob) { j.RunAt = j.RunAt.Truncate(time.Millisecond) })
 	})},
-	{"leases are kept by a clock of the store's own", "Schedule/VirtualTimeMayBeLongAgo Schedule/VirtualTimeMayBeFarAhead", always(func(p *patched) {
-		change(&p.renew, func(r *broker.RenewRequest) {
-			if y := r.Now.Year(); y < 1980 || y > 2190 {
-				r.Lease = time.Millisecond
-			}
-		}, nil)
-	})},
+	{"leases are kept by a clock of the store's own", "Schedule/VirtualTimeMayBeLongAgo Schedule/VirtualTimeMayBeFarAhead",
+		always(func(p *patched) {
+			change(&p.renew, func(r *broker.RenewRequest) {
+				if y := r.Now.Year(); y < 1980 || y > 2190 {
+					r.Lease = time.Millisecond
+				}
+			}, nil)
+		})},
 	{"Ping tells no time", "Schedule/OwnClockWithoutNow", always(func(p *patched) {
 		ping := p.ping
 		p.ping = func(ctx context.Context) (time.Time, error) {
@@ -278,7 +282,8 @@ var policyMutants = []mutant{
 	})},
 	{"a full queue turns retries away", "Policy/FullQueueRefusesNoRetry", always(func(p *patched) {
 		p.outcomes(func(_ string, s *broker.Settlement) {
-			if policy, _ := p.Broker.Policy(background, broker.PolicyRequest{Queue: s.Job.Queue}); policy.MaxDepth > 0 && !s.Outcome.State().Final() {
+			if policy, _ := p.Broker.Policy(background, broker.PolicyRequest{Queue: s.Job.Queue}); policy.MaxDepth > 0 &&
+				!s.Outcome.State().Final() {
 				s.Outcome = broker.Die(broker.ReasonRetries, broker.Failure{Message: "queue full"})
 			}
 		})

@@ -23,9 +23,12 @@ type mutant struct {
 }
 
 func allMutants() []mutant {
-	return slices.Concat(enqueueMutants, claimMutants, orderMutants, leaseMutants, settleMutants, keepMutants, reclaimMutants, scheduleMutants, examineMutants,
-		uniqueMutants, meetMutants, keepLastMutants, policyMutants, findMutants, operateMutants, holdMutants, editMutants, restoreMutants, retentionMutants, markMutants, watchMutants, dataMutants,
-		storeMutants, cutMutants, durableMutants, moreMutants, leftMutants, boundMutants, endedMutants, answerMutants, wakeMutants, raceMutants, limitMutants, formMutants, flowMutants, turnMutants, durableFlowMutants, totalsMutants)
+	return slices.Concat(enqueueMutants, claimMutants, orderMutants, leaseMutants, settleMutants, keepMutants, reclaimMutants, scheduleMutants,
+		examineMutants,
+		uniqueMutants, meetMutants, keepLastMutants, policyMutants, findMutants, operateMutants, holdMutants, editMutants, restoreMutants,
+		retentionMutants, markMutants, watchMutants, dataMutants,
+		storeMutants, cutMutants, durableMutants, moreMutants, leftMutants, boundMutants, endedMutants, answerMutants, wakeMutants, raceMutants,
+		limitMutants, formMutants, flowMutants, turnMutants, durableFlowMutants, totalsMutants)
 }
 
 func TestSuite_EachMutantIsKilledByTheRulesItNames(t *testing.T) {
@@ -98,7 +101,8 @@ func (p *patched) known(now time.Time) (queues []broker.QueueInfo, names []strin
 
 // act decides about one job, behind everybody's back.
 func (p *patched) act(now time.Time, kind broker.OperationKind, queue, id string) {
-	_, _ = p.Broker.Operate(background, broker.Operation{Now: now, Kind: kind, Refs: []broker.Ref{{Queue: queue, ID: id, Epoch: broker.AnyEpoch}}})
+	_, _ = p.Broker.Operate(background, broker.Operation{Now: now, Kind: kind,
+		Refs: []broker.Ref{{Queue: queue, ID: id, Epoch: broker.AnyEpoch}}})
 }
 
 // unused are numbers that no rule gives to a settle.
@@ -113,7 +117,8 @@ func (p *patched) settleAs(now time.Time, worker string, j *broker.Job, o broker
 	unused.n++
 	n := unused.n
 	unused.Unlock()
-	_, _ = p.Broker.Settle(background, broker.SettleRequest{Now: now, Worker: worker, Number: n, Items: []broker.Settlement{{Job: j, Outcome: o}}})
+	_, _ = p.Broker.Settle(background, broker.SettleRequest{Now: now, Worker: worker, Number: n,
+		Items: []broker.Settlement{{Job: j, Outcome: o}}})
 }
 
 // held is what a worker holds in a queue.

@@ -69,7 +69,8 @@ func odd() func(*patched) {
 				q.Limit = (q.Limit + 1) / 2
 			}
 			page, err := find(ctx, q)
-			if q.State == broker.StatePending || q.State == broker.StateActive || q.State == broker.StateWaiting || q.Worker != "" || len(q.IDs) > 0 {
+			if q.State == broker.StatePending || q.State == broker.StateActive || q.State == broker.StateWaiting || q.Worker != "" ||
+				len(q.IDs) > 0 {
 				mu.Lock()
 				r.Shuffle(len(page.Jobs), func(i, j int) { page.Jobs[i], page.Jobs[j] = page.Jobs[j], page.Jobs[i] })
 				mu.Unlock()

@@ -123,10 +123,11 @@ func render(columns []column) []byte {
 
 func TestSuite_TheBackendsPageIsInStep(t *testing.T) {
 	t.Parallel()
-	memory := conformance.Report{Backend: "membroker", Test: "TestConformance", Verdicts: conformance.Judge(func(conformance.TB) *conformance.Store {
-		s := membroker.NewStore()
-		return &conformance.Store{Open: func(conformance.TB) broker.Broker { return s.Open() }}
-	})}
+	memory := conformance.Report{Backend: "membroker", Test: "TestConformance",
+		Verdicts: conformance.Judge(func(conformance.TB) *conformance.Store {
+			s := membroker.NewStore()
+			return &conformance.Store{Open: func(conformance.TB) broker.Broker { return s.Open() }}
+		})}
 	for _, v := range memory.Verdicts {
 		if v.Result == conformance.Failed {
 			t.Errorf("%s on memory:\n%s", v.Rule, v.Failure) // which names the seed of a random sequence

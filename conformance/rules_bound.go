@@ -53,7 +53,8 @@ var boundRules = []Rule{
 			c.same("jobs reclaimed", len(seen), thousands)
 		}},
 	{"Bound/SettleTakesThousands", "§10",
-		"A settle of thousands of items over several queues has a verdict for each, in order, and those whose lease was lost harm no other.", nil, func(c *check) {
+		"A settle of thousands of items over several queues has a verdict for each, in order, and those whose lease was lost harm no other.", nil,
+		func(c *check) {
 			c.keepIn(c.q, time.Hour)
 			w := c.holdThousands()
 			var items []broker.Settlement
@@ -98,7 +99,8 @@ var boundRules = []Rule{
 			}
 		}},
 	{"Bound/PruneTakesEachQueue", "§23",
-		"A prune of several queues prunes each of them, also behind one that does not exist, and says More while one has something left.", nil, func(c *check) {
+		"A prune of several queues prunes each of them, also behind one that does not exist, and says More while one has something left.", nil,
+		func(c *check) {
 			queues := []string{c.q, "unknown", "other", "third"}
 			for i, q := range []string{c.q, "other", "third"} {
 				c.keepIn(q, time.Minute)

@@ -39,7 +39,8 @@ var cutRules = []Rule{
 			c.drain(w, 2*n)
 		}},
 	{"Fault/TimedOutEnqueueTellsTheTruth", "§2",
-		"When the context of an enqueue ends while the store is at work, each receipt says no more than is so, and a repeat makes no second job.", nil, func(c *check) {
+		"When the context of an enqueue ends while the store is at work, each receipt says no more than is so, and a repeat makes no second job.",
+		nil, func(c *check) {
 			f := faulty.Wrap(c.open(), nil)
 			w := c.worker("w", c.q, "other")
 			n := 0
@@ -88,7 +89,8 @@ var cutRules = []Rule{
 			c.drain(w, n-len(absent))
 		}},
 	{"Fault/TimedOutSettleChargesOnce", "§10",
-		"When the context of a settle ends while the store is at work, its repeat gets every verdict, and each outcome is charged once.", nil, func(c *check) {
+		"When the context of a settle ends while the store is at work, its repeat gets every verdict, and each outcome is charged once.", nil,
+		func(c *check) {
 			c.addLarge(3, c.q, "other")
 			f := faulty.Wrap(c.open(), nil)
 			w := c.workerOn(f, "w", c.q, "other")
@@ -126,7 +128,8 @@ var cutRules = []Rule{
 			c.drain(w, 6)
 		}},
 	{"Fault/HalfAnAnswerLosesNothing", "§7",
-		"A caller that lost half of an answer asks again: it repeats an enqueue or a settle, and finds a claim by what its worker holds.", nil, func(c *check) {
+		"A caller that lost half of an answer asks again: it repeats an enqueue or a settle, and finds a claim by what its worker holds.", nil,
+		func(c *check) {
 			f := faulty.Wrap(c.open(), faulty.Plan{{Method: "Enqueue", Call: 1, Fault: faulty.ReplyCut}, {Method: "Claim", Call: 1,
 				Fault: faulty.ReplyCut},
 				{Method: "Settle", Call: 1, Fault: faulty.ReplyCut}, {Method: "Operate", Call: 1, Fault: faulty.ReplyCut}})

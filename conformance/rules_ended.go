@@ -41,7 +41,8 @@ var endedRules = []Rule{
 			register(found, false, "a day after its last look")
 		}},
 	{"Lease/UnknownWorkerRetires", "§12",
-		"Retire of an ID that was never registered ends it in the queues that exist, so that a registration which comes late is refused.", nil, func(c *check) {
+		"Retire of an ID that was never registered ends it in the queues that exist, so that a registration which comes late is refused.", nil,
+		func(c *check) {
 			c.add("a")
 			w := &worker{c: c, b: c.b, id: "w", queues: []string{c.q, "unknown"}}
 			c.same("jobs released", len(w.retire().Released), 0)
@@ -184,7 +185,8 @@ var endedRules = []Rule{
 			}
 		}},
 	{"Unique/FreedByEveryRarerEnd", "§19",
-		"A key is free after its job ended, also when it waited for its time, was held, retired, reclaimed, redriven or restored before.", unique, func(c *check) {
+		"A key is free after its job ended, also when it waited for its time, was held, retired, reclaimed, redriven or restored before.", unique,
+		func(c *check) {
 			w, n := c.worker("w"), 0
 			for _, mode := range []broker.UniqueMode{untilDone, untilStarted} {
 				for _, kind := range []broker.OperationKind{broker.OpCancel, broker.OpDelete} {

@@ -255,7 +255,8 @@ var keyRules = []Rule{
 			w.rest()
 		}},
 	{"Key/KeysTellsAll", "§33",
-		"Keys tells of each key how much is pending, active and waits, the creation of its next job, its policy and why it may start nothing.", flow,
+		"Keys tells of each key how much is pending, active and waits, the creation of its next job, its policy and why it may start nothing.",
+		flow,
 		func(c *check) {
 			c.keep(time.Hour)
 			w := c.worker("w")
@@ -305,7 +306,8 @@ var keyRules = []Rule{
 			c.same("keys of a queue that does not exist", len(reply.Keys), 0)
 		}},
 	{"Key/AreListedByTheirBytes", "§33",
-		"Pages of Keys show every key once, by its bytes, whatever its name; names are answered as asked, also unknown ones.", flow, func(c *check) {
+		"Pages of Keys show every key once, by its bytes, whatever its name; names are answered as asked, also unknown ones.", flow,
+		func(c *check) {
 			names := hostile()
 			w := c.worker("w")
 			for i, key := range names {

@@ -28,7 +28,8 @@ var limitRules = []Rule{
 			w.rest()
 		}},
 	{"Limit/ActiveIsCountedFromLeases", "§32",
-		"What is active is counted from leases: lost answers, workers that ran out, reclaims, retires and cancels leak no room and make none.", flow, func(c *check) {
+		"What is active is counted from leases: lost answers, workers that ran out, reclaims, retires and cancels leak no room and make none.",
+		flow, func(c *check) {
 			c.policy(broker.PolicyRequest{MaxActive: new(int64(2))})
 			ids := numbered("j", 6)
 			c.add(ids...)
@@ -115,7 +116,8 @@ var limitRules = []Rule{
 			}
 		}},
 	{"Limit/RateCountsEachLease", "§32",
-		"A lease counts once, also when its answer was lost; what is released and claimed again counts again, and a reclaim counts nothing.", flow, func(c *check) {
+		"A lease counts once, also when its answer was lost; what is released and claimed again counts again, and a reclaim counts nothing.",
+		flow, func(c *check) {
 			c.policy(broker.PolicyRequest{Rate: &broker.Rate{Jobs: 1, Per: time.Minute, Burst: 3}})
 			ids := numbered("j", 8)
 			c.add(ids...)

@@ -83,7 +83,8 @@ var sequenceRules = []Rule{
 			r.take("a2")
 		}},
 	{"Sequence/ADeadHeadStopsItsKey", "§36",
-		"With OrderStop a dead head keeps its key back; redriven it is the first again; deleted or pruned it lets the next go.", flow, func(c *check) {
+		"With OrderStop a dead head keeps its key back; redriven it is the first again; deleted or pruned it lets the next go.", flow,
+		func(c *check) {
 			c.ordered(broker.OrderStop)
 			c.addTo("a", "a1", "a2", "a3", "a4")
 			c.addTo("b", "b1")
@@ -143,7 +144,8 @@ var sequenceRules = []Rule{
 			w.take("a3")
 		}},
 	{"Sequence/AHeldHeadKeepsItsKey", "§36",
-		"A head that is held keeps its key back until it is let go, as the first again, or has left for elsewhere.", flow.and(moves), func(c *check) {
+		"A head that is held keeps its key back until it is let go, as the first again, or has left for elsewhere.", flow.and(moves),
+		func(c *check) {
 			c.ordered(broker.OrderStop)
 			c.addTo("a", "a1", "a2")
 			w := c.worker("w")

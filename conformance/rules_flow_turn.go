@@ -72,7 +72,8 @@ var turnRules = []Rule{
 				"of 40 jobs of four keys those of the key that came late\ngot  %d\nwant 10: it neither gains nor loses", n)
 		}},
 	{"Turn/NobodySavesTurnsUp", "§34",
-		"A key that had no jobs for long has no more turns than others when it has some, and one that comes back for each job gains nothing.", flow,
+		"A key that had no jobs for long has no more turns than others when it has some, and one that comes back for each job gains nothing.",
+		flow,
 		func(c *check) {
 			w := c.worker("w")
 			c.addTo("a", numbered("a", 150)...)
@@ -90,7 +91,8 @@ var turnRules = []Rule{
 					more = got[0].Key != "single"
 				}
 			}
-			c.that(n >= 80, "jobs that were claimed until 30 of a key had gone that has one at a time, beside three others\ngot  %d\nwant about 120", n)
+			c.that(n >= 80, "jobs that were claimed until 30 of a key had gone that has one at a time, beside three others\ngot  %d\nwant about 120",
+				n)
 		}},
 	{"Turn/WeightsAreTurns", "§34",
 		"A key of weight w has w turns where another has one, from the next turn after the weight is set.", flow, func(c *check) {

@@ -33,7 +33,8 @@ var flowWakeRules = []Rule{
 			}
 		}},
 	{"Room/ByAChangeOfAPolicy", "§37",
-		"A waiting claim gets a job soon after a limit that kept it back is raised or removed, or its key is resumed.", flow.and(wait), func(c *check) {
+		"A waiting claim gets a job soon after a limit that kept it back is raised or removed, or its key is resumed.", flow.and(wait),
+		func(c *check) {
 			hour := &broker.Rate{Jobs: 1, Per: time.Hour}
 			none := &broker.Rate{Jobs: broker.NoLimit}
 			for i, r := range []struct{ set, remove broker.PolicyRequest }{
@@ -72,7 +73,8 @@ var flowWakeRules = []Rule{
 			}
 		}},
 	{"Room/ByWhatBecomesOfAHead", "§37",
-		"A waiting claim gets a job soon after its key's head is deleted or cancelled, and a dead head soon after it is redriven.", flow.and(wait), func(c *check) {
+		"A waiting claim gets a job soon after its key's head is deleted or cancelled, and a dead head soon after it is redriven.",
+		flow.and(wait), func(c *check) {
 			c.ordered(broker.OrderStop)
 			v := c.realWorker("v")
 			n := 0
@@ -94,7 +96,8 @@ var flowWakeRules = []Rule{
 			})
 		}},
 	{"Room/ByTime", "§37",
-		"A waiting claim that knew of no time gets a job soon after the time at which a rate, of the queue or of its key, lets it go.", flow.and(wait), func(c *check) {
+		"A waiting claim that knew of no time gets a job soon after the time at which a rate, of the queue or of its key, lets it go.",
+		flow.and(wait), func(c *check) {
 			rate := &broker.Rate{Jobs: 20, Per: time.Second}
 			for i, limit := range []broker.PolicyRequest{{Rate: rate}, {KeyRate: rate}} {
 				c.q = fmt.Sprint("q", i)

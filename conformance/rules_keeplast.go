@@ -21,7 +21,8 @@ func (c *check) parks(n broker.NewJob, holder string) {
 	if n.Delay > 0 {
 		from = broker.StateScheduled
 	}
-	c.that(j.Holder == broker.Behind(holder) && j.HeldFrom == from && j.RunAt.Equal(r.RunAt), "the job behind\ngot  holder %q, %v, due %v\nwant %q, %v, %v",
+	c.that(j.Holder == broker.Behind(holder) && j.HeldFrom == from && j.RunAt.Equal(r.RunAt),
+		"the job behind\ngot  holder %q, %v, due %v\nwant %q, %v, %v",
 		j.Holder, j.HeldFrom, j.RunAt, broker.Behind(holder), from, r.RunAt)
 }
 
@@ -46,7 +47,8 @@ var keepLastRules = []Rule{
 			c.same("holder", c.refuse(c.uniqueJob("x", "key", untilDone, 0), broker.ErrDuplicate).Holder, "a")
 			c.does("b", "d")
 			counts := c.counted(c.q).Counts
-			c.that(counts[broker.StateWaiting] == 1 && counts[broker.StateActive] == 1, "counts\ngot  %s\nwant one waiting, one active", summary(counts))
+			c.that(counts[broker.StateWaiting] == 1 && counts[broker.StateActive] == 1, "counts\ngot  %s\nwant one waiting, one active",
+				summary(counts))
 			w.settle(broker.Complete(nil), a)
 			b := c.must("b", broker.StatePending)
 			c.that(b.Epoch == 1 && b.Holder == "" && b.RunAt.IsZero(), "the job that followed\ngot  epoch %d, holder %q, due %v\nwant epoch 1, none",
@@ -180,7 +182,8 @@ var keepLastRules = []Rule{
 				c.parks(c.meeting(next, broker.ConflictKeepLast), j.ID)
 				e.end(j)
 				c.must(next, broker.StatePending)
-				c.same("holder of the key after a job that was "+e.name, c.refuse(c.uniqueJob("x", "key", untilDone, 0), broker.ErrDuplicate).Holder, next)
+				c.same("holder of the key after a job that was "+e.name, c.refuse(c.uniqueJob("x", "key", untilDone, 0), broker.ErrDuplicate).Holder,
+					next)
 				w.settle(broker.Complete(nil), w.one(next))
 			}
 			c.accept(c.uniqueJob("x", "key", untilDone, 0))
@@ -215,28 +218,30 @@ var keepLastRules = []Rule{
 		w.settle(broker.Complete(nil), &taken[0])
 		w.one("b")
 	}},
-	{"Follow/NoTTLCounts", "§52", "A job behind keeps the key from running out, and then has it for as long as it lives.", meets, func(c *check) {
-		w := c.worker("w")
-		first, second := c.meeting("a", broker.ConflictKeepLast), c.meeting("b", broker.ConflictKeepLast)
-		first.Body.Unique.TTL, second.Body.Unique.TTL = time.Minute, time.Minute
-		c.accept(first)
-		a := w.one("a")
-		c.parks(second, "a")
-		c.pass(time.Hour)
-		c.prune()
-		c.same("holder", c.refuse(c.uniqueJob("x", "key", untilDone, 0), broker.ErrDuplicate).Holder, "a")
-		c.replaced(c.meeting("c", broker.ConflictKeepLast), "b")
-		w.settle(broker.Complete(nil), a)
-		c.pass(time.Hour)
-		c.same("holder", c.refuse(c.uniqueJob("x", "key", untilDone, 0), broker.ErrDuplicate).Holder, "b")
-		w.renew()
-		w.one("b")
-	}},
+	{"Follow/NoTTLCounts", "§52", "A job behind keeps the key from running out, and then has it for as long as it lives.", meets,
+		func(c *check) {
+			w := c.worker("w")
+			first, second := c.meeting("a", broker.ConflictKeepLast), c.meeting("b", broker.ConflictKeepLast)
+			first.Body.Unique.TTL, second.Body.Unique.TTL = time.Minute, time.Minute
+			c.accept(first)
+			a := w.one("a")
+			c.parks(second, "a")
+			c.pass(time.Hour)
+			c.prune()
+			c.same("holder", c.refuse(c.uniqueJob("x", "key", untilDone, 0), broker.ErrDuplicate).Holder, "a")
+			c.replaced(c.meeting("c", broker.ConflictKeepLast), "b")
+			w.settle(broker.Complete(nil), a)
+			c.pass(time.Hour)
+			c.same("holder", c.refuse(c.uniqueJob("x", "key", untilDone, 0), broker.ErrDuplicate).Holder, "b")
+			w.renew()
+			w.one("b")
+		}},
 	{"Follow/OperatorsEndIt", "§52", "A job behind can be cancelled and deleted, and then another may wait there; it is not held, let go or moved.",
 		meets, func(c *check) {
 			w, a := c.behind()
 			before := *c.must("b", broker.StateWaiting)
-			for _, op := range []broker.Operation{{Kind: broker.OpUnhold}, {Kind: broker.OpHold, Holder: holder}, {Kind: broker.OpUnhold, Holder: holder},
+			for _, op := range []broker.Operation{{Kind: broker.OpUnhold}, {Kind: broker.OpHold, Holder: holder},
+				{Kind: broker.OpUnhold, Holder: holder},
 				{Kind: broker.OpDelete, Holder: holder}, {Kind: broker.OpEdit}, {Kind: broker.OpReschedule}} {
 				r := c.operate(op, "b")[0]
 				c.is(op.Kind.String(), r.Err, broker.ErrWrongState)
@@ -262,7 +267,8 @@ var keepLastRules = []Rule{
 			born := c.now
 			c.pass(5 * time.Minute)
 			r := c.replaced(c.debounced("c", 20*time.Minute), "b")
-			c.that(r.State == broker.StateWaiting && r.RunAt.Equal(born.Add(25*time.Minute)), "receipt\ngot  %v, %v\nwant waiting, due at %v", r.State, r.RunAt,
+			c.that(r.State == broker.StateWaiting && r.RunAt.Equal(born.Add(25*time.Minute)), "receipt\ngot  %v, %v\nwant waiting, due at %v",
+				r.State, r.RunAt,
 				born.Add(25*time.Minute))
 			w.settle(broker.Complete(nil), a)
 			j := c.must("b", broker.StateScheduled)
@@ -352,8 +358,10 @@ var keepLastRules = []Rule{
 			})
 			ran := w.claim(10)
 			c.same("jobs that run after the holder", len(ran), 1)
-			c.that(len(stored) == 1 && stored[ran[0].ID], "jobs stored by ten calls\ngot  %v, of which %s runs\nwant that one alone", stored, ran[0].ID)
-			c.that(string(ran[0].Payload) != "payload of "+first.ID, "content of the job that follows\ngot  that of the first\nwant that of a later one")
+			c.that(len(stored) == 1 && stored[ran[0].ID], "jobs stored by ten calls\ngot  %v, of which %s runs\nwant that one alone", stored,
+				ran[0].ID)
+			c.that(string(ran[0].Payload) != "payload of "+first.ID,
+				"content of the job that follows\ngot  that of the first\nwant that of a later one")
 			w.settle(broker.Complete(nil), &ran[0])
 			w.nothing()
 		}

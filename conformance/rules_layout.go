@@ -143,7 +143,8 @@ var layoutRules = []Rule{
 	{"Broken/IsNotReplaced", "§50",
 		"A job whose body cannot be read is not replaced: the new one is refused, and told why. Fields of a newer version stay.", meets,
 		func(c *check) {
-			for id, want := range map[string]error{"newer": broker.ErrNewerForm, "malformed": broker.ErrMalformed, "empty": broker.ErrMalformed, "more": nil} {
+			for id, want := range map[string]error{"newer": broker.ErrNewerForm, "malformed": broker.ErrMalformed, "empty": broker.ErrMalformed,
+				"more": nil} {
 				j := c.meeting(id, broker.ConflictReplace)
 				j.Body.Unique.Key = id
 				c.accept(j)

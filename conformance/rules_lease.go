@@ -29,7 +29,8 @@ var leaseRules = []Rule{
 		w.settle(broker.Complete(nil), held)
 	}},
 	{"Lease/RetiredIsDeadForGood", "§6",
-		"A retired ID stays ended, until Prune forgets it: Renew answers Lost, Claim and Reclaim ErrWorkerGone, and nothing is leased.", nil, func(c *check) {
+		"A retired ID stays ended, until Prune forgets it: Renew answers Lost, Claim and Reclaim ErrWorkerGone, and nothing is leased.", nil,
+		func(c *check) {
 			c.add("a")
 			w := c.worker("w")
 			w.retire()
@@ -245,7 +246,8 @@ var leaseRules = []Rule{
 			c.same("workers after they retired", len(c.workers()), 0)
 		}},
 	{"Lease/WorkersDescribeThemselvesAnew", "§6",
-		"A renewal with Describe replaces what a live worker said of itself, one without leaves it, and an ended worker says nothing more.", nil, func(c *check) {
+		"A renewal with Describe replaces what a live worker said of itself, one without leaves it, and an ended worker says nothing more.", nil,
+		func(c *check) {
 			w := c.worker("w")
 			renew := func(describe bool, info broker.WorkerInfo) broker.Renewed {
 				got, err := c.b.Renew(c.ctx, broker.RenewRequest{Now: c.now, Worker: "w", Queues: []string{c.q}, Lease: lease,

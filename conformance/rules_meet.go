@@ -125,15 +125,16 @@ var meetRules = []Rule{
 		c.pass(time.Hour)
 		c.accept(n)
 	}},
-	{"Meet/RestoredJobsReplaceNothing", "§50", "A job that was elsewhere is refused by a held key, whatever its Conflict.", meets, func(c *check) {
-		c.accept(c.meeting("a", broker.ConflictReplace))
-		for _, conflict := range []broker.UniqueConflict{broker.ConflictReplace, broker.ConflictKeepLast} {
-			n := c.meeting("n", conflict)
-			n.Restore = &broker.Restored{State: broker.StatePending}
-			c.same("holder", c.refuse(n, broker.ErrDuplicate).Holder, "a")
-		}
-		c.does("a", "a")
-	}},
+	{"Meet/RestoredJobsReplaceNothing", "§50", "A job that was elsewhere is refused by a held key, whatever its Conflict.", meets,
+		func(c *check) {
+			c.accept(c.meeting("a", broker.ConflictReplace))
+			for _, conflict := range []broker.UniqueConflict{broker.ConflictReplace, broker.ConflictKeepLast} {
+				n := c.meeting("n", conflict)
+				n.Restore = &broker.Restored{State: broker.StatePending}
+				c.same("holder", c.refuse(n, broker.ErrDuplicate).Holder, "a")
+			}
+			c.does("a", "a")
+		}},
 	{"Meet/ARepeatChangesNothing", "§50",
 		"A job that replaced, and is sent again, answers as before and changes nothing, also after others replaced and the holder ended.", meets,
 		func(c *check) {
@@ -240,16 +241,17 @@ var meetRules = []Rule{
 			c.does("a", "d")
 			c.same("the job in retry", *c.must("a", broker.StateRetry), want)
 		}},
-	{"Meet/DebounceEarlier", "§51", "A debounce with a shorter delay makes its job due sooner, and one without at once.", meets, func(c *check) {
-		w := c.worker("w")
-		c.accept(c.debounced("a", 20*time.Minute))
-		c.replaced(c.debounced("b", time.Minute), "a")
-		c.pass(time.Minute - c.tick)
-		w.nothing()
-		c.pass(c.tick)
-		w.settle(broker.Complete(nil), w.one("a"))
-		c.accept(c.debounced("c", 20*time.Minute))
-		c.same("state", c.replaced(c.debounced("d", 0), "c").State, broker.StatePending)
-		w.one("c")
-	}},
+	{"Meet/DebounceEarlier", "§51", "A debounce with a shorter delay makes its job due sooner, and one without at once.", meets,
+		func(c *check) {
+			w := c.worker("w")
+			c.accept(c.debounced("a", 20*time.Minute))
+			c.replaced(c.debounced("b", time.Minute), "a")
+			c.pass(time.Minute - c.tick)
+			w.nothing()
+			c.pass(c.tick)
+			w.settle(broker.Complete(nil), w.one("a"))
+			c.accept(c.debounced("c", 20*time.Minute))
+			c.same("state", c.replaced(c.debounced("d", 0), "c").State, broker.StatePending)
+			w.one("c")
+		}},
 }

@@ -54,7 +54,8 @@ var reclaimRules = []Rule{
 		c.worker("v").take("a")
 	}},
 	{"Reclaim/GoesOverSeveralCalls", "§8",
-		"Reclaim gives at most Max jobs and says More; the worker is ended by the first call, its other jobs are handed out by later ones.", nil, func(c *check) {
+		"Reclaim gives at most Max jobs and says More; the worker is ended by the first call, its other jobs are handed out by later ones.", nil,
+		func(c *check) {
 			var ids []string
 			for i := range 7 {
 				ids = append(ids, fmt.Sprint("j", i))

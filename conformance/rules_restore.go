@@ -185,7 +185,8 @@ var restoreRules = []Rule{
 		}
 	}},
 	{"Restore/KeptFromItsEnd", "§29",
-		"A restored completed or cancelled job is kept for its retention from its end; when that is over, it is accepted and nothing is stored.", moves, func(c *check) {
+		"A restored completed or cancelled job is kept for its retention from its end; when that is over, it is accepted and nothing is stored.",
+		moves, func(c *check) {
 			w := c.everyState()
 			end := c.must("completed", broker.StateCompleted).FinishedAt
 			completed, cancelled := c.copyOf("completed"), c.copyOf("cancelled")

@@ -94,7 +94,8 @@ var retentionRules = []Rule{
 		c.gone("a")
 	}},
 	{"Retention/DeadStayByDefault", "§11",
-		"Dead jobs are kept, whatever the retention of the job or of completed ones, until an operator or a policy for them says otherwise.", nil, func(c *check) {
+		"Dead jobs are kept, whatever the retention of the job or of completed ones, until an operator or a policy for them says otherwise.", nil,
+		func(c *check) {
 			c.policy(broker.PolicyRequest{RetainCompleted: &broker.Retention{Age: time.Minute, Count: 1}})
 			own := c.job("own")
 			own.Body.Retention = time.Minute

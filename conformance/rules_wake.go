@@ -118,7 +118,8 @@ var wakeRules = []Rule{
 			}
 		}},
 	{"Wake/ByWhatIsDueSooner", "§17",
-		"A waiting claim gets a job that comes to be due sooner than any it knew of soon after that time: by enqueue, retry and reschedule.", wait, func(c *check) {
+		"A waiting claim gets a job that comes to be due sooner than any it knew of soon after that time: by enqueue, retry and reschedule.",
+		wait, func(c *check) {
 			c.real()
 			w, v := c.workerOn(c.open(), "w"), c.realWorker("v")
 			for i, trigger := range []func(id string, delay time.Duration) func(){

@@ -67,7 +67,8 @@ func TestAct_DecisionsAboutOneJob(t *testing.T) {
 	s.post(400, "act?queue=mail&id=b", url.Values{"verb": {"reschedule"}, "in": {"soon"}})
 	s.post(400, "act", url.Values{"verb": {"redrive"}})
 	s.post(400, "act", url.Values{"verb": {"redrive"}, "job": {"%zz"}})
-	has(t, s.log.String(), `who=tester action=reschedule queue=mail ids=[a]`, `action=cancel queue=mail ids=[b]`, `action=delete`, `done=1 refused=0`)
+	has(t, s.log.String(), `who=tester action=reschedule queue=mail ids=[a]`, `action=cancel queue=mail ids=[b]`, `action=delete`,
+		`done=1 refused=0`)
 }
 
 func TestAct_DecisionsAboutCheckedRows(t *testing.T) {
@@ -80,7 +81,8 @@ func TestAct_DecisionsAboutCheckedRows(t *testing.T) {
 	s.die("mail", "d", "email", "no route")
 	row := func(queue, id string) string { return url.Values{"queue": {queue}, "id": {id}}.Encode() }
 	has(t, s.get(200, "jobs?state=dead"), `value="id=a&#43;b%26id%3Dx%22%3C%C3%A9%3E&amp;queue=mail"`)
-	to := s.post(303, "act?state=dead&error=route", url.Values{"verb": {"redrive"}, "job": {row("mail", odd), row("mail", "b"), row("other", "c"), row("mail", "gone")}})
+	to := s.post(303, "act?state=dead&error=route", url.Values{"verb": {"redrive"},
+		"job": {row("mail", odd), row("mail", "b"), row("other", "c"), row("mail", "gone")}})
 	if !strings.HasPrefix(to, "jobs?") || !strings.Contains(to, "state=dead") || !strings.Contains(to, "error=route") {
 		t.Errorf("it goes back to %s, want the search it came from", to)
 	}
@@ -116,9 +118,11 @@ func TestAct_DecisionsAboutQueues(t *testing.T) {
 	hasNot(t, s.get(200, "queue?name=mail"), `id="pause"`)
 	has(t, s.follow(s.post(303, "resume?queue=mail", nil)), "The queue mail goes on", ">open<", `id="pause"`)
 	hasNot(t, s.get(200, "queue?name=mail"), `id="resume"`)
-	form := url.Values{"max-depth": {"5,000"}, "keep-completed": {"7d"}, "keep-completed-count": {"100"}, "keep-dead": {"1d12h"}, "keep-dead-count": {""}, "duplicate-span": {"30m"}, "priority-round": {"20"}}
+	form := url.Values{"max-depth": {"5,000"}, "keep-completed": {"7d"}, "keep-completed-count": {"100"}, "keep-dead": {"1d12h"},
+		"keep-dead-count": {""}, "duplicate-span": {"30m"}, "priority-round": {"20"}}
 	has(t, s.follow(s.post(303, "policy?queue=mail", form)), "has new rules", `value="5000"`, `value="7d"`, `value="36h"`, `value="20"`)
-	want := inspect.Policy{MaxDepth: 5000, RetainCompleted: inspect.Retention{Age: 7 * 24 * time.Hour, Count: 100}, RetainDead: inspect.Retention{Age: 36 * time.Hour}, DuplicateSpan: 30 * time.Minute, PriorityRound: 20}
+	want := inspect.Policy{MaxDepth: 5000, RetainCompleted: inspect.Retention{Age: 7 * 24 * time.Hour, Count: 100},
+		RetainDead: inspect.Retention{Age: 36 * time.Hour}, DuplicateSpan: 30 * time.Minute, PriorityRound: 20}
 	if p, err := s.handler.inspector.Policy(t.Context(), "mail"); err != nil || p != want {
 		t.Errorf("the policy is %+v, %v; want %+v", p, err, want)
 	}
@@ -127,12 +131,14 @@ func TestAct_DecisionsAboutQueues(t *testing.T) {
 	if _, err := s.handler.inspector.SetPolicy(t.Context(), inspect.PolicyRequest{Queue: "mail", RetainDead: &exact}); err != nil {
 		t.Fatal(err)
 	}
-	form = url.Values{"max-depth": {""}, "keep-completed": {"7d"}, "keep-completed-count": {"100"}, "keep-dead": {"1h30m"}, "keep-dead-count": {""}, "duplicate-span": {"30m"}}
+	form = url.Values{"max-depth": {""}, "keep-completed": {"7d"}, "keep-completed-count": {"100"}, "keep-dead": {"1h30m"},
+		"keep-dead-count": {""}, "duplicate-span": {"30m"}}
 	s.post(303, "policy?queue=mail", form)
 	if p, err := s.handler.inspector.Policy(t.Context(), "mail"); err != nil || p.RetainDead != exact || p.MaxDepth != 0 {
 		t.Errorf("the policy is %+v, %v; want dead ones kept for %v, and no bound", p, err, exact.Age)
 	}
-	for field, value := range map[string]string{"max-depth": "many", "keep-dead": "soon", "keep-completed-count": "-1", "priority-round": "twice"} {
+	for field, value := range map[string]string{"max-depth": "many", "keep-dead": "soon", "keep-completed-count": "-1",
+		"priority-round": "twice"} {
 		wrong := url.Values{}
 		wrong.Set(field, value)
 		has(t, s.post(400, "policy?queue=mail", wrong), strings.ReplaceAll(field, "-", " "))
@@ -156,7 +162,8 @@ func TestAct_WithoutAnAuthorizerNothingCanBeDone(t *testing.T) {
 		hasNot(t, s.get(200, page), `method="post"`, "a secret")
 	}
 	s.faults.Set(nil)
-	for _, path := range []string{"act?queue=mail&id=a", "bulk?state=dead", "pause?queue=mail", "resume?queue=mail", "policy?queue=mail", "remove?queue=mail"} {
+	for _, path := range []string{"act?queue=mail&id=a", "bulk?state=dead", "pause?queue=mail", "resume?queue=mail", "policy?queue=mail",
+		"remove?queue=mail"} {
 		has(t, s.post(403, path, url.Values{"verb": {"redrive"}}), "read-only")
 	}
 	s.get(403, "job?queue=mail&id=a&show=payload")
@@ -187,7 +194,8 @@ func TestAct_TheAuthorizerDecidesActionByAction(t *testing.T) {
 	s.post(403, "pause?queue=mail", nil, "User", "ada")
 	s.post(303, "act?queue=mail&id=a", url.Values{"verb": {"redrive"}}, "User", "ada")
 	has(t, s.log.String(), "refused", "who=ada action=delete", "who=ada action=redrive queue=mail ids=[a]")
-	if !slices.Equal(Actions(), []Action{"payload", "cancel", "delete", "redrive", "reschedule", "edit", "suppress", "pause", "policy", "remove", "schedule", "workflow"}) {
+	if !slices.Equal(Actions(), []Action{"payload", "cancel", "delete", "redrive", "reschedule", "edit", "suppress", "pause", "policy",
+		"remove", "schedule", "workflow"}) {
 		t.Errorf("the actions are %v", Actions())
 	}
 }

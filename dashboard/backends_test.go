@@ -67,7 +67,8 @@ func TestBackends_TheDashboardOnEachServer(t *testing.T) {
 			}
 			has(t, s.follow(s.post(303, "pause?queue=images", nil)), ">paused<")
 			s.post(303, "policy?queue=images", url.Values{"keep-dead": {"7d"}, "max-depth": {"99"}})
-			if p, err := s.handler.inspector.Policy(t.Context(), "images"); err != nil || !p.Paused || p.MaxDepth != 99 || p.RetainDead.Age != 7*24*time.Hour {
+			if p, err := s.handler.inspector.Policy(t.Context(), "images"); err != nil || !p.Paused || p.MaxDepth != 99 ||
+				p.RetainDead.Age != 7*24*time.Hour {
 				t.Errorf("the policy is %+v, %v", p, err)
 			}
 		})

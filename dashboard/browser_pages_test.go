@@ -14,8 +14,10 @@ import (
 )
 
 // allPages are the pages of a site that was filled.
-var allPages = map[string]string{"overview": "", "queues": "queues", "queue": "queue?name=mail", "jobs": "jobs?state=dead", "job": "job?queue=mail&id=dead-003&show=payload",
-	"dead": "dead", "workers": "workers", "worker": "workers?worker=01J9WORKERA", "work": "work", "schedules": "schedules", "schedule": "schedule?id=nightly-report",
+var allPages = map[string]string{"overview": "", "queues": "queues", "queue": "queue?name=mail", "jobs": "jobs?state=dead",
+	"job":  "job?queue=mail&id=dead-003&show=payload",
+	"dead": "dead", "workers": "workers", "worker": "workers?worker=01J9WORKERA", "work": "work", "schedules": "schedules",
+	"schedule":  "schedule?id=nightly-report",
 	"workflows": "workflows", "workflow": "workflow?id=order-42", "workflow-small": "workflow?id=order-42&zoom=25", "error": "nothing"}
 
 func TestBrowserPages_EveryPageCanBeSeen(t *testing.T) {
@@ -145,7 +147,8 @@ func TestBrowserPages_FocusAndWhatWasOpenedStayWhileThePageIsKeptUpToDate(t *tes
 	}
 	b.sees("waits for you")
 	b.click("input[name=job]") // taken back
-	b.until("the list goes on", `document.getElementById("live").innerHTML !== `+"`"+"`"+` && document.querySelectorAll("input[name=job]").length >= 36`)
+	b.until("the list goes on", `document.getElementById("live").innerHTML !== `+"`"+"`"+
+		` && document.querySelectorAll("input[name=job]").length >= 36`)
 }
 
 func TestBrowserPages_TheThemeIsChosenAndKept(t *testing.T) {
@@ -176,7 +179,8 @@ func TestBrowserPages_PagesWorkWithoutScripts(t *testing.T) {
 	s := newSite(t, Config{Authorize: everything})
 	s.fill()
 	b := browse(t, s)
-	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled,
+		emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
 		t.Fatal(err)
 	}
 	b.open("")

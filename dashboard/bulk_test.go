@@ -61,7 +61,8 @@ func TestBulk_ABulkOperationTakesWhatTheFilterSelects(t *testing.T) {
 	if b, p := s.count("b", broker.StateScheduled), s.count("a", broker.StatePending); b != 0 || p != 1 {
 		t.Errorf("%d jobs are scheduled and %d pending, want 0 and 1", b, p)
 	}
-	for path, problem := range map[string]string{"bulk?state=dead": "no such jobs", "bulk?state=asleep": "none of", "bulk?state=pending&older=x": "Older than"} {
+	for path, problem := range map[string]string{"bulk?state=dead": "no such jobs", "bulk?state=asleep": "none of",
+		"bulk?state=pending&older=x": "Older than"} {
 		form := url.Values{"verb": {"redrive"}}
 		if strings.Contains(path, "dead") {
 			has(t, s.post(409, path, form), problem)

@@ -68,13 +68,15 @@ func TestEdit_AnEditedJobThatCannotBeRedrivenIsSaidSo(t *testing.T) {
 	s.die("mail", "a", "email", "no such user", payload(`{}`), unique)
 	s.enqueue("mail", "b", "email", unique)
 	to, _ := editor(s.get(200, "job?queue=mail&id=a&show=payload"))
-	has(t, s.follow(s.post(303, to, url.Values{"payload": {"[1]"}, "redrive": {"1"}})), "The payload is changed, but the job was not redriven: The job b holds its unique key")
+	has(t, s.follow(s.post(303, to, url.Values{"payload": {"[1]"}, "redrive": {"1"}})),
+		"The payload is changed, but the job was not redriven: The job b holds its unique key")
 }
 
 func TestEdit_WhatCannotBeEditedHasNoForm(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})
-	for i, p := range []string{"", "text", "{\"a\": \"\xff\"}", strings.Repeat("[", 100) + strings.Repeat("]", 100), `"` + strings.Repeat("a", maxShown) + `"`,
+	for i, p := range []string{"", "text", "{\"a\": \"\xff\"}", strings.Repeat("[", 100) + strings.Repeat("]", 100), `"` +
+		strings.Repeat("a", maxShown) + `"`,
 		"[" + strings.Repeat("1,", maxShown/4) + "1]"} {
 		id := fmt.Sprint(i)
 		s.enqueue("mail", id, "email", payload(p))

@@ -53,7 +53,8 @@ func TestGraph_ADiamondHasItsEndsInTheMiddle(t *testing.T) {
 func TestGraph_NodesStandBesideThoseBeforeThem(t *testing.T) {
 	t.Parallel()
 	d := layOut([]workflow.NodeInfo{nodeAt(0, "a"), nodeAt(0, "b"), nodeAt(0, "c"),
-		nodeAt(1, "after c", "c"), nodeAt(1, "after all", "a", "b", "c"), nodeAt(1, "after a", "a"), nodeAt(2, "last", "after c"), nodeAt(2, "first", "after a")})
+		nodeAt(1, "after c", "c"), nodeAt(1, "after all", "a", "b", "c"), nodeAt(1, "after a", "a"), nodeAt(2, "last", "after c"),
+		nodeAt(2, "first", "after a")})
 	y := make(map[string]int)
 	for _, b := range d.Boxes {
 		y[b.Name] = b.Y
@@ -118,7 +119,8 @@ func TestGraph_IsShownAtAZoom(t *testing.T) {
 	}
 	page := s.get(200, "workflow?id=order-42")
 	has(t, graph(page), `100" aria-hidden="true"`, ">reserve</text>", `">waiting</text>`, ">approval</text>")
-	has(t, page, `href="workflow?id=order-42&amp;zoom=25">25 %`, `zoom=100" aria-current="true"`, `role="region" aria-label="Graph of the nodes`)
+	has(t, page, `href="workflow?id=order-42&amp;zoom=25">25 %`, `zoom=100" aria-current="true"`,
+		`role="region" aria-label="Graph of the nodes`)
 
 	names := graph(s.get(200, "workflow?id=order-42&zoom=50"))
 	has(t, names, ">reserve</text>")

@@ -23,7 +23,8 @@ func TestHandler_PagesShowTheStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	overview := s.get(200, "")
-	has(t, overview, "<title>Overview · shop</title>", "The queue reports is paused", "9 dead jobs in the queue mail", `href="queue?name=mail"`, `href="jobs?queue=mail&amp;state=dead"`, "6 of 14", "Read-only")
+	has(t, overview, "<title>Overview · shop</title>", "The queue reports is paused", "9 dead jobs in the queue mail",
+		`href="queue?name=mail"`, `href="jobs?queue=mail&amp;state=dead"`, "6 of 14", "Read-only")
 	queues := s.get(200, "queues")
 	has(t, queues, "3 of 3 queues", ">mail<", ">images<", ">paused<")
 	has(t, s.get(200, "queues?search=MAI"), "1 of 3 queues", ">mail<")
@@ -64,11 +65,15 @@ func TestHandler_AJobsPageTellsItsLife(t *testing.T) {
 		j.Body.Key, j.Body.Source, j.Body.CorrelationID = "acme", "shop-api", "order-7"
 		j.Body.Unique = broker.Unique{Key: "welcome:7"}
 	})
-	has(t, s.get(200, "job?queue=mail&id=a"), "no live worker serves the queue mail", "Why it has not run", ">pending<", "acme", "shop-api", "order-7", "welcome:7", ">region<", ">eu<",
+	has(t, s.get(200, "job?queue=mail&id=a"), "no live worker serves the queue mail", "Why it has not run", ">pending<", "acme", "shop-api",
+		"order-7", "welcome:7", ">region<", ">eu<",
 		`href="https://traces.example/t/4bf92f3577b34da6a3ce929d0e0e4736?x"`, "not shown here")
 	s.worker("w", 1, "mail")
-	s.settle("w", s.claim("w", "mail", 1), broker.Retry(time.Hour, broker.Failure{At: time.Now(), Class: "retryable", Code: "smtp-421", Message: "try later", Stack: "goroutine 1", Worker: "w", Version: "v9"}))
-	has(t, s.get(200, "job?queue=mail&id=a"), "Attempt 1 failed: retryable", "try later", "smtp-421", "goroutine 1", "v9", "Next attempt due", "1 (3 retries allowed)", `data-code="not-due"`)
+	s.settle("w", s.claim("w", "mail", 1), broker.Retry(time.Hour,
+		broker.Failure{At: time.Now(), Class: "retryable", Code: "smtp-421", Message: "try later", Stack: "goroutine 1", Worker: "w",
+			Version: "v9"}))
+	has(t, s.get(200, "job?queue=mail&id=a"), "Attempt 1 failed: retryable", "try later", "smtp-421", "goroutine 1", "v9", "Next attempt due",
+		"1 (3 retries allowed)", `data-code="not-due"`)
 
 	s.die("mail", "b", "email:welcome", "no route")
 	has(t, s.get(200, "job?queue=mail&id=b"), "What became of it", "no route", "Dead: skip_retry")
@@ -156,13 +161,15 @@ func TestHandler_EveryAnswerForbidsWhatPagesDoNotNeed(t *testing.T) {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		for name, want := range map[string]string{"Content-Security-Policy": "default-src 'none'", "X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
-			"Referrer-Policy": "no-referrer", "Cache-Control": "no-store"} {
+		for name, want := range map[string]string{"Content-Security-Policy": "default-src 'none'", "X-Frame-Options": "DENY",
+			"X-Content-Type-Options": "nosniff",
+			"Referrer-Policy":        "no-referrer", "Cache-Control": "no-store"} {
 			if got := resp.Header.Get(name); !strings.Contains(got, want) {
 				t.Errorf("%s: %s is %q, want %q in it", path, name, got, want)
 			}
 		}
-		if policy := resp.Header.Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") || !strings.Contains(policy, "frame-ancestors 'none'") {
+		if policy := resp.Header.Get("Content-Security-Policy"); strings.Contains(policy, "unsafe") ||
+			!strings.Contains(policy, "frame-ancestors 'none'") {
 			t.Errorf("%s: the content policy is %q", path, policy)
 		}
 	}
@@ -202,7 +209,8 @@ func TestHandler_AWorkerThatFellSilentIsNotCountedOn(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})
 	s.enqueue("mail", "a", "email")
-	_, err := s.store.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"mail"}, Lease: time.Minute, Register: true, Now: time.Now().Add(-time.Hour),
+	_, err := s.store.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"mail"}, Lease: time.Minute, Register: true,
+		Now:  time.Now().Add(-time.Hour),
 		Info: broker.WorkerInfo{ID: "w", Concurrency: 5, Queues: []string{"mail"}}})
 	if err != nil {
 		t.Fatal(err)
@@ -235,7 +243,8 @@ func TestHandler_JobsThatAreHeldAreShown(t *testing.T) {
 	s := newSite(t, Config{})
 	s.enqueue("mail", "a", "email")
 	hasNot(t, s.get(200, "jobs"), "state=waiting")
-	_, err := s.store.Operate(t.Context(), broker.Operation{Kind: broker.OpHold, Holder: "the move to other", Refs: []broker.Ref{{Queue: "mail", ID: "a", Epoch: broker.AnyEpoch}}})
+	_, err := s.store.Operate(t.Context(), broker.Operation{Kind: broker.OpHold, Holder: "the move to other",
+		Refs: []broker.Ref{{Queue: "mail", ID: "a", Epoch: broker.AnyEpoch}}})
 	if err != nil {
 		t.Fatal(err)
 	}

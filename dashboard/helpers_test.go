@@ -149,8 +149,9 @@ func (s *site) schedule(id string, spec schedule.Spec, opts ...schedule.Option) 
 func (s *site) worker(id string, slots int, queues ...string) {
 	s.t.Helper()
 	_, err := s.store.Renew(context.Background(), broker.RenewRequest{Worker: id, Queues: queues, Lease: time.Hour, Register: true,
-		Info: broker.WorkerInfo{ID: id, Host: "app-7.example", PID: 4711, Program: "shop v1.4.2", Concurrency: slots, Queues: queues, StartedAt: time.Now().Add(-3 * time.Hour),
-			Longest: []broker.Running{{Queue: queues[0], ID: "nightly", Since: time.Now().Add(-2 * time.Hour)}}}})
+		Info: broker.WorkerInfo{ID: id, Host: "app-7.example", PID: 4711, Program: "shop v1.4.2", Concurrency: slots, Queues: queues,
+			StartedAt: time.Now().Add(-3 * time.Hour),
+			Longest:   []broker.Running{{Queue: queues[0], ID: "nightly", Since: time.Now().Add(-2 * time.Hour)}}}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -159,7 +160,8 @@ func (s *site) worker(id string, slots int, queues ...string) {
 // claim has a worker take up to n jobs of a queue.
 func (s *site) claim(worker, queue string, n int) []broker.Job {
 	s.t.Helper()
-	claimed, err := s.store.Claim(context.Background(), broker.ClaimRequest{Worker: worker, Queues: []broker.Share{{Queue: queue, Max: n}}, Max: n})
+	claimed, err := s.store.Claim(context.Background(),
+		broker.ClaimRequest{Worker: worker, Queues: []broker.Share{{Queue: queue, Max: n}}, Max: n})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -188,7 +190,8 @@ func (s *site) die(queue, id, typ, message string, change ...func(*broker.NewJob
 	s.t.Helper()
 	s.enqueue(queue, id, typ, append(change, func(j *broker.NewJob) { j.Body.Priority = broker.PriorityUrgent })...)
 	s.worker("undertaker-"+id, 1, queue)
-	s.settle("undertaker-"+id, s.claim("undertaker-"+id, queue, 1), broker.Die(broker.ReasonSkipRetry, broker.Failure{At: time.Now(), Class: "permanent", Message: message, Worker: "undertaker"}))
+	s.settle("undertaker-"+id, s.claim("undertaker-"+id, queue, 1),
+		broker.Die(broker.ReasonSkipRetry, broker.Failure{At: time.Now(), Class: "permanent", Message: message, Worker: "undertaker"}))
 	if _, err := s.store.Retire(context.Background(), broker.RetireRequest{Worker: "undertaker-" + id, Queues: []string{queue}}); err != nil {
 		s.t.Fatal(err)
 	}
@@ -316,5 +319,7 @@ func (s *site) fill() {
 	s.schedule("nightly-report", schedule.Cron("0 3 * * *", "Europe/Berlin"))
 	s.schedule("leap-day", schedule.Cron("0 0 29 2 *", ""))
 	s.schedule("every-minute", schedule.Every(time.Minute))
-	s.settle("01J9WORKERB", failed, broker.Retry(5*time.Minute, broker.Failure{At: at, Class: "retryable", Code: "timeout", Message: "context deadline exceeded", Worker: "01J9WORKERB", Version: "v1.4.2"}))
+	s.settle("01J9WORKERB", failed, broker.Retry(5*time.Minute,
+		broker.Failure{At: at, Class: "retryable", Code: "timeout", Message: "context deadline exceeded", Worker: "01J9WORKERB",
+			Version: "v1.4.2"}))
 }

@@ -34,11 +34,13 @@ var values = regexp.MustCompile(`<option value="[^"]*"`)
 func (s *site) infest() {
 	s.t.Helper()
 	name := script + turned
-	wrong := broker.Failure{At: time.Now(), Class: script, Code: turned, Message: script + turned + binary, Stack: script, Worker: script, Version: script}
+	wrong := broker.Failure{At: time.Now(), Class: script, Code: turned, Message: script + turned + binary, Stack: script, Worker: script,
+		Version: script}
 	change := func(j *broker.NewJob) {
 		j.Body.Key, j.Body.Source, j.Body.CorrelationID, j.Body.IdempotencyKey = script, script, turned, script
 		j.Body.Unique = broker.Unique{Key: script + j.ID}
-		j.Body.Headers = map[string]string{script: script, turned: turned, "binary": binary, "traceparent": `00-"><script>window.hacked=1</scrip-00-01`}
+		j.Body.Headers = map[string]string{script: script, turned: turned, "binary": binary,
+			"traceparent": `00-"><script>window.hacked=1</scrip-00-01`}
 		j.Body.Payload = []byte(`{"html":"<script>window.hacked=1</script>","turned":"` + turned + `"}`)
 		j.Body.Retention = time.Hour
 	}
@@ -74,14 +76,18 @@ var hostileWorkflow = strings.ReplaceAll(script, "/", "")
 func hostilePages() []string {
 	name := script + turned
 	job := func(id string) string { return link("job", "queue", name, "id", id, "show", "payload") }
-	return []string{"", "queues", "queues?search=" + url.QueryEscape(script), link("queue", "name", name), "jobs", "jobs?state=active", "jobs?state=dead",
-		"jobs?state=dead&type=" + url.QueryEscape(script) + "&error=" + url.QueryEscape(script), "jobs?state=asleep" + url.QueryEscape(script), "dead", "dead?error=" + url.QueryEscape(script),
-		"workers", "workers?worker=%3Cscript%3E", "jobs?id=" + url.QueryEscape(script), job(script), job(turned), job("active"), job("large"), job("deep"), job("binary"),
+	return []string{"", "queues", "queues?search=" + url.QueryEscape(script), link("queue", "name", name), "jobs", "jobs?state=active",
+		"jobs?state=dead",
+		"jobs?state=dead&type=" + url.QueryEscape(script) + "&error=" + url.QueryEscape(script), "jobs?state=asleep" + url.QueryEscape(script),
+		"dead", "dead?error=" + url.QueryEscape(script),
+		"workers", "workers?worker=%3Cscript%3E", "jobs?id=" + url.QueryEscape(script), job(script), job(turned), job("active"), job("large"),
+		job("deep"), job("binary"),
 		"schedules", "schedules?search=" + url.QueryEscape(script), "schedules?status=" + url.QueryEscape(script), link("schedule", "id", script),
 		link("schedule", "id", turned), link("schedule", "id", "unreadable"+script), link("schedule", "id", "none"+script+turned),
 		"workflows", "workflows?state=" + url.QueryEscape(script), link("workflow", "id", hostileWorkflow), link("workflow", "id", script+turned),
 		link("workflow", "id", hostileWorkflow, "level", script),
-		"job?queue=" + url.QueryEscape(script) + "&id=none", "?notice=" + url.QueryEscape(script), "jobs?state=pending&older=" + url.QueryEscape(script)}
+		"job?queue=" + url.QueryEscape(script) + "&id=none", "?notice=" + url.QueryEscape(script), "jobs?state=pending&older=" +
+			url.QueryEscape(script)}
 }
 
 func TestHostile_WhatOthersWroteIsOnlyShown(t *testing.T) {
@@ -157,7 +163,8 @@ func TestHostile_PayloadsAreShownToWhoMaySeeThem(t *testing.T) {
 	hasNot(t, s.get(403, "job?queue=q&id=zipped&show=payload", "User", "bob"), "4111")
 	hasNot(t, s.get(403, "payload?queue=q&id=zipped", "User", "bob"), "4111")
 	has(t, s.get(200, "job?queue=q&id=zipped&show=payload", "User", "ada"), "shown as JSON", "&#34;card&#34;: &#34;4111&#34;,\n", "25 bytes")
-	has(t, s.get(200, "job?queue=q&id=plain&show=payload", "User", "ada"), `could not be decoded`, `not \u202ezipped`, "shown as bytes", "6e 6f 74 20 73 6f 00")
+	has(t, s.get(200, "job?queue=q&id=plain&show=payload", "User", "ada"), `could not be decoded`, `not \u202ezipped`, "shown as bytes",
+		"6e 6f 74 20 73 6f 00")
 	if got := s.get(200, "payload?queue=q&id=zipped", "User", "ada"); got != `{"card":"4111","n":[1,2]}` {
 		t.Errorf("the file has %q", got)
 	}
@@ -180,17 +187,18 @@ func TestHostile_BytesBecomeReadable(t *testing.T) {
 		text string
 		cut  bool
 	}{
-		"nothing":      {"", "", "", false},
-		"json":         {`{"a":[1]}`, "JSON", "{\n  \"a\": [\n    1\n  ]\n}", false},
-		"string":       {`"\u202e` + "\u202e" + `"`, "JSON", `"\u202e\u202e"`, false},
-		"text":         {"a\tb\r\nc", "text", "a    b\\r\nc", false},
-		"braces":       {`"` + strings.Repeat("[", 200) + `"`, "JSON", `"` + strings.Repeat("[", 200) + `"`, false},
-		"quoted":       {`"\"` + strings.Repeat("[", 200) + `"`, "JSON", `"\"` + strings.Repeat("[", 200) + `"`, false},
-		"deep":         {strings.Repeat("[", 65) + strings.Repeat("]", 65), "text", strings.Repeat("[", 65) + strings.Repeat("]", 65), false},
-		"hidden depth": {strings.Repeat(`{"]":`, 65) + "1" + strings.Repeat("}", 65), "text", strings.Repeat(`{"]":`, 65) + "1" + strings.Repeat("}", 65), false},
-		"bytes":        {"\xff", "bytes", "00000000  ff                                                |.|\n", false},
-		"long":         {strings.Repeat("é", maxShown), "text", strings.Repeat("é", maxShown/2), true},
-		"long bytes":   {strings.Repeat("\xff", 2*maxDumped), "bytes", "", true},
+		"nothing": {"", "", "", false},
+		"json":    {`{"a":[1]}`, "JSON", "{\n  \"a\": [\n    1\n  ]\n}", false},
+		"string":  {`"\u202e` + "\u202e" + `"`, "JSON", `"\u202e\u202e"`, false},
+		"text":    {"a\tb\r\nc", "text", "a    b\\r\nc", false},
+		"braces":  {`"` + strings.Repeat("[", 200) + `"`, "JSON", `"` + strings.Repeat("[", 200) + `"`, false},
+		"quoted":  {`"\"` + strings.Repeat("[", 200) + `"`, "JSON", `"\"` + strings.Repeat("[", 200) + `"`, false},
+		"deep":    {strings.Repeat("[", 65) + strings.Repeat("]", 65), "text", strings.Repeat("[", 65) + strings.Repeat("]", 65), false},
+		"hidden depth": {strings.Repeat(`{"]":`, 65) + "1" + strings.Repeat("}", 65), "text", strings.Repeat(`{"]":`, 65) + "1" +
+			strings.Repeat("}", 65), false},
+		"bytes":      {"\xff", "bytes", "00000000  ff                                                |.|\n", false},
+		"long":       {strings.Repeat("é", maxShown), "text", strings.Repeat("é", maxShown/2), true},
+		"long bytes": {strings.Repeat("\xff", 2*maxDumped), "bytes", "", true},
 	} {
 		got := show([]byte(c.in))
 		if got.Kind != c.kind || got.Cut != c.cut || got.Size != len(c.in) || c.text != "" && got.Text != c.text {

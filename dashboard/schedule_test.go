@@ -25,7 +25,8 @@ func TestSchedules_AreListedAndShown(t *testing.T) {
 		schedule.WithMisfire(schedule.RunUpTo(3, 2*time.Hour)), schedule.WithJitter(time.Minute), schedule.WithExpiry(time.Hour))
 	s.schedule("old", schedule.Every(time.Hour), schedule.WithEnd(time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)))
 	page := s.get(200, "schedules")
-	has(t, page, `href="schedule?id=nightly-report"`, "0 3 * * *", "Europe/Berlin", ">waiting<", ">ended<", "report:monthly", ">shop<", "2 of 2 schedules",
+	has(t, page, `href="schedule?id=nightly-report"`, "0 3 * * *", "Europe/Berlin", ">waiting<", ">ended<", "report:monthly", ">shop<",
+		"2 of 2 schedules",
 		`href="schedules" aria-current="page"`)
 	hasNot(t, page, "secret", "hx-trigger") // it does not refresh itself: each schedule costs a call
 	if strings.Index(page, "nightly-report") > strings.Index(page, "schedule?id=old") {
@@ -34,7 +35,8 @@ func TestSchedules_AreListedAndShown(t *testing.T) {
 	has(t, s.get(200, "schedules?search=NIGHT"), "nightly-report", "1 of 2 schedules")
 	hasNot(t, s.get(200, "schedules?status=ended"), "nightly-report")
 	has(t, s.get(400, "schedules?status=tired"), "There is no status")
-	has(t, s.get(200, "schedule?id=nightly-report"), "up to 3, not older than 2h", ">skip<", "Jitter", "Expiry", ">waiting<", "Too late", ">reports<")
+	has(t, s.get(200, "schedule?id=nightly-report"), "up to 3, not older than 2h", ">skip<", "Jitter", "Expiry", ">waiting<", "Too late",
+		">reports<")
 	hasNot(t, s.get(200, "schedule?id=nightly-report"), `value="pause"`, "Decide") // it is read-only
 	has(t, s.get(404, "schedule?id=nothing"), "There is no such schedule")
 	s.get(400, "schedule")
@@ -97,7 +99,8 @@ func TestSchedules_DecisionsAreGuarded(t *testing.T) {
 	if info, err := schedules.Get(t.Context(), "nightly"); err != nil || info.Status != schedule.StatusWaiting {
 		t.Errorf("after what was refused the schedule is %s (%v)", info.Status, err)
 	}
-	has(t, s.log.String(), "who=ada action=pause schedule=nightly", "who=ada action=run", "who=ada action=delete schedule=old", "who=bob action=schedule")
+	has(t, s.log.String(), "who=ada action=pause schedule=nightly", "who=ada action=run", "who=ada action=delete schedule=old",
+		"who=bob action=schedule")
 }
 
 // Where nobody asked for schedules there are no pages of them.

@@ -83,7 +83,8 @@ func TestFiltersSelect(t *testing.T) {
 		has(t, s.get(400, "jobs?"+query), problem, `id="filters"`)
 	}
 	// The form shows what the address says.
-	has(t, s.get(200, "jobs?state=dead&queue=mail&type=email:welcome&error=a%22b&key=acme&older=1s&suppressed=1"), `value="a&#34;b"`, `value="acme"`, `<option value="mail" selected>mail</option>`,
+	has(t, s.get(200, "jobs?state=dead&queue=mail&type=email:welcome&error=a%22b&key=acme&older=1s&suppressed=1"), `value="a&#34;b"`,
+		`value="acme"`, `<option value="mail" selected>mail</option>`,
 		"<option selected>dead</option>", `value="1s"`, `name="suppressed" value="1" checked`)
 }
 
@@ -183,7 +184,8 @@ func TestSearch_NoPageScansAQueue(t *testing.T) {
 			t.Errorf("%q has %d bytes", c.path, len(page))
 		}
 	}
-	has(t, s.get(200, "jobs?state=pending&type=nothing"), "No job matches on this page. There may be more", "at most 1,000 records of 1 queue examined. There is more.", "Continue")
+	has(t, s.get(200, "jobs?state=pending&type=nothing"), "No job matches on this page. There may be more",
+		"at most 1,000 records of 1 queue examined. There is more.", "Continue")
 	has(t, s.get(200, "dead"), "20,000 dead jobs by the counters", "2,000 of them", "continue with the next", " / min between them")
 }
 
@@ -191,7 +193,8 @@ func TestSearch_NoPageScansAQueue(t *testing.T) {
 func BenchmarkPages(b *testing.B) {
 	s := newSite(b, Config{Authorize: everything, NoRates: true, Interval: time.Hour})
 	s.flood(100_000)
-	for _, path := range []string{"", "queues", "queue?name=flood", "workers", "jobs?state=pending", "jobs?state=pending&type=nothing", "jobs?state=dead", "job?queue=flood&id=dead-00001", "dead"} {
+	for _, path := range []string{"", "queues", "queue?name=flood", "workers", "jobs?state=pending", "jobs?state=pending&type=nothing",
+		"jobs?state=dead", "job?queue=flood&id=dead-00001", "dead"} {
 		b.Run("/"+path, func(b *testing.B) {
 			for b.Loop() {
 				w := httptest.NewRecorder()
@@ -224,7 +227,8 @@ func (s *site) flood(n int) {
 	s.worker("reaper", 1000, "flood")
 	for killed := 0; killed < n/5; {
 		held := s.claim("reaper", "flood", min(broker.MaxClaim, n/5-killed))
-		s.settle("reaper", held, broker.Die(broker.ReasonRetries, broker.Failure{At: time.Now(), Message: fmt.Sprintf("shard %d is away", killed)}))
+		s.settle("reaper", held, broker.Die(broker.ReasonRetries,
+			broker.Failure{At: time.Now(), Message: fmt.Sprintf("shard %d is away", killed)}))
 		killed += len(held)
 	}
 }
@@ -253,7 +257,8 @@ func TestSearch_DeadJobsAreGroupedByWhatTheyDiedOf(t *testing.T) {
 	for _, c := range []struct {
 		queue, id string
 		want      broker.State
-	}{{"mail", "m0", broker.StatePending}, {"mail", "m5", broker.StatePending}, {"mail", "x", broker.StateDead}, {"post", "y", broker.StateDead}} {
+	}{{"mail", "m0", broker.StatePending}, {"mail", "m5", broker.StatePending}, {"mail", "x", broker.StateDead},
+		{"post", "y", broker.StateDead}} {
 		if j := s.find(c.queue, c.id); j.State != c.want {
 			t.Errorf("%s is %s, want %s", c.id, j.State, c.want)
 		}

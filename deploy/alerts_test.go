@@ -127,7 +127,8 @@ func TestDeploy_EachAlertIsTestedBothWays(t *testing.T) {
 	}
 	for _, a := range alerts(t) {
 		if !fires[a.Alert] || !rests[a.Alert] {
-			t.Errorf("%s has in %s a test in which it fires: %v, and one in which it does not: %v", a.Alert, rulesTest, fires[a.Alert], rests[a.Alert])
+			t.Errorf("%s has in %s a test in which it fires: %v, and one in which it does not: %v", a.Alert, rulesTest, fires[a.Alert],
+				rests[a.Alert])
 		}
 	}
 }

@@ -119,7 +119,8 @@ func TestDeploy_GrafanaIsGivenTheDashboardAndItsSource(t *testing.T) {
 		mounted[strings.TrimSuffix(to, ":ro")] = from
 	}
 	if from := mounted[providers.Providers[0].Options.Path]; path.Clean(from) != path.Dir(dashboardFile) {
-		t.Errorf("Grafana looks for dashboards in %s, where the stack mounts %q, not the directory of %s", providers.Providers[0].Options.Path, from, dashboardFile)
+		t.Errorf("Grafana looks for dashboards in %s, where the stack mounts %q, not the directory of %s", providers.Providers[0].Options.Path,
+			from, dashboardFile)
 	}
 	if from := mounted["/etc/grafana/provisioning"]; path.Clean(from) != "grafana/provisioning" {
 		t.Errorf("the stack mounts %q as Grafana's provisioning", from)

@@ -15,7 +15,8 @@ import (
 // returns the directory of what it makes.
 func buildImage(t *testing.T, version string) string {
 	t.Helper()
-	m := regexp.MustCompile(`(?m)^ARG VERSION=devel\nRUN mkdir -p /out/images && \\\n((?:.*\\\n)*.*)$`).FindStringSubmatch(file(t, "Dockerfile"))
+	m := regexp.MustCompile(`(?m)^ARG VERSION=devel\nRUN mkdir -p /out/images && \\\n((?:.*\\\n)*.*)$`).FindStringSubmatch(file(t,
+		"Dockerfile"))
 	if m == nil {
 		t.Fatal("the Dockerfile has no build command where it is expected")
 	}
@@ -36,7 +37,8 @@ func TestDeploy_ProgramsOfTheImagesRunAlone(t *testing.T) {
 	out := buildImage(t, version)
 	dockerfile := file(t, "Dockerfile")
 	for _, name := range []string{"worker", "jobsctl"} {
-		if !regexp.MustCompile(`(?m)^FROM program AS ` + name + `\nCOPY --from=build /out/` + name + ` /` + name + `\n(?:.*\n)*?ENTRYPOINT \["/` + name + `"\]$`).MatchString(dockerfile) {
+		if !regexp.MustCompile(`(?m)^FROM program AS ` + name + `\nCOPY --from=build /out/` + name + ` /` + name + `\n(?:.*\n)*?ENTRYPOINT \["/` +
+			name + `"\]$`).MatchString(dockerfile) {
 			t.Errorf("the Dockerfile has no target %s that runs /%s", name, name)
 		}
 		program, err := elf.Open(filepath.Join(out, name))

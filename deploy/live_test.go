@@ -82,7 +82,8 @@ func TestDeploy_ThePanelsAreFilledByALiveSystem(t *testing.T) {
 		return len(values) == 1 && values[0] == float64(p.dead(t))
 	})
 	prometheus.checkRules(t)
-	if names := prometheus.labelValues(t, "jobs_queue_depth", "queue"); !slices.Contains(names, "critical") || !slices.Contains(names, "default") {
+	if names := prometheus.labelValues(t, "jobs_queue_depth", "queue"); !slices.Contains(names, "critical") ||
+		!slices.Contains(names, "default") {
 		t.Errorf("the dashboard's list of queues is %v", names)
 	}
 	for _, w := range []*workerProcess{first, second} {

@@ -60,14 +60,16 @@ func TestExamine_SaysWhatNobodyServes(t *testing.T) {
 		expect("that queue alone", "mail", "queue-not-served mail ")
 		expect("the other queue alone", "late")
 
-		if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"mail"}, Lease: 15 * time.Second, Register: true}); err != nil {
+		if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"mail"}, Lease: 15 * time.Second,
+			Register: true}); err != nil {
 			t.Fatal(err)
 		}
 		expect("a queue with a worker", "")
 		time.Sleep(30 * time.Second)
 		expect("a worker that ran out just now", "", "queue-not-served mail ")
 		time.Sleep(5 * time.Minute)
-		expect("a worker that nobody reclaims, and a job that is due", "", "queue-not-served late ", "worker-not-reclaimed mail w", "queue-not-served mail ")
+		expect("a worker that nobody reclaims, and a job that is due", "", "queue-not-served late ", "worker-not-reclaimed mail w",
+			"queue-not-served mail ")
 		if err := inspect.New(b).Pause(t.Context(), "mail"); err != nil {
 			t.Fatal(err)
 		}

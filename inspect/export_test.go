@@ -21,16 +21,22 @@ import (
 func pasts() []broker.NewJob {
 	now := time.Now().Truncate(time.Microsecond).UTC()
 	hostile := "\x00\xff<script>\u202e\u2028\"\\\n字🙂"
-	body := broker.Body{Type: "email:字", TypeVersion: 3, Payload: []byte(hostile), Headers: map[string]string{"a\xfe": hostile, "plain": "text", "empty": ""},
-		Priority: jobs.PriorityLow, MaxRetries: 7, CrashBudget: 2, Timeout: 90*time.Second + time.Microsecond, Deadline: now.Add(90 * time.Hour), Retention: 48 * time.Hour,
-		Backoff: broker.Backoff{Kind: broker.BackoffLinear, Base: time.Second, Max: time.Hour}, Key: "acme", CorrelationID: "c\u202e", IdempotencyKey: "i",
-		PayloadRef: "s3://\xff", Source: "shop", GivenID: true}
-	head := broker.Head{Epoch: 5, Deliveries: 4, Failures: 3, Crashes: 1, Snoozes: 2, Errors: broker.ErrorLog{Dropped: 9, Entries: []broker.Failure{
-		{At: now.Add(-time.Minute), Attempt: 2, Code: "HTTP_503", Class: "retryable", Message: hostile, Stack: "goroutine 1\n\tmain.go", Worker: "w", Version: "shop v1"}, {}}},
+	body := broker.Body{Type: "email:字", TypeVersion: 3, Payload: []byte(hostile),
+		Headers:  map[string]string{"a\xfe": hostile, "plain": "text", "empty": ""},
+		Priority: jobs.PriorityLow, MaxRetries: 7, CrashBudget: 2, Timeout: 90*time.Second + time.Microsecond, Deadline: now.Add(90 * time.Hour),
+		Retention: 48 * time.Hour,
+		Backoff:   broker.Backoff{Kind: broker.BackoffLinear, Base: time.Second, Max: time.Hour}, Key: "acme", CorrelationID: "c\u202e",
+		IdempotencyKey: "i",
+		PayloadRef:     "s3://\xff", Source: "shop", GivenID: true}
+	head := broker.Head{Epoch: 5, Deliveries: 4, Failures: 3, Crashes: 1, Snoozes: 2,
+		Errors: broker.ErrorLog{Dropped: 9, Entries: []broker.Failure{
+			{At: now.Add(-time.Minute), Attempt: 2, Code: "HTTP_503", Class: "retryable", Message: hostile, Stack: "goroutine 1\n\tmain.go",
+				Worker: "w", Version: "shop v1"}, {}}},
 		Kept: &broker.Kept{Checkpoint: []byte(hostile), Steps: []broker.DoneStep{{Name: "字🙂<b>", Result: []byte(`{"id":1}`)}, {Name: "empty"}},
 			Progress: broker.Progress{Done: 3, Total: 12, Note: hostile}}}
 	make := func(state broker.State, change func(*broker.NewJob)) broker.NewJob {
-		j := broker.NewJob{Queue: "default", ID: "job-" + state.String(), Body: body, Restore: &broker.Restored{State: state, CreatedAt: now.Add(-time.Hour), Head: head}}
+		j := broker.NewJob{Queue: "default", ID: "job-" + state.String(), Body: body,
+			Restore: &broker.Restored{State: state, CreatedAt: now.Add(-time.Hour), Head: head}}
 		if change != nil {
 			change(&j)
 		}
@@ -55,7 +61,8 @@ func pasts() []broker.NewJob {
 		}),
 		make(broker.StateCompleted, func(j *broker.NewJob) { ended(j); j.Restore.Head.Result = []byte{0xff, 0} }),
 		make(broker.StateCancelled, ended),
-		{Queue: "default", ID: "job-bare", Body: broker.Body{Type: "t", Priority: jobs.PriorityNormal}, Restore: &broker.Restored{State: broker.StatePending, CreatedAt: now}},
+		{Queue: "default", ID: "job-bare", Body: broker.Body{Type: "t", Priority: jobs.PriorityNormal},
+			Restore: &broker.Restored{State: broker.StatePending, CreatedAt: now}},
 	}
 }
 
@@ -263,7 +270,8 @@ func TestExport_AndDeleteRemovesWhatLasts(t *testing.T) {
 
 	var file bytes.Buffer
 	full := errors.New("disk full")
-	if report, err := dead.ExportAndDelete(t.Context(), &file, func() error { return full }); !errors.Is(err, full) || report.Done != 0 || b.count(t, broker.StateDead) != 250 {
+	if report, err := dead.ExportAndDelete(t.Context(), &file, func() error { return full }); !errors.Is(err, full) || report.Done != 0 ||
+		b.count(t, broker.StateDead) != 250 {
 		t.Errorf("a file that does not last: %+v, %v; %d are left", report, err, b.count(t, broker.StateDead))
 	}
 	file.Reset()
@@ -275,7 +283,8 @@ func TestExport_AndDeleteRemovesWhatLasts(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || report.Done != 249 || report.Refused != 1 || report.Refusals[0].ID != "mail-0150" || b.count(t, broker.StateDead) != 0 || b.count(t, broker.StatePending) != 1 {
+	if err != nil || report.Done != 249 || report.Refused != 1 || report.Refusals[0].ID != "mail-0150" || b.count(t, broker.StateDead) != 0 ||
+		b.count(t, broker.StatePending) != 1 {
 		t.Errorf("ExportAndDelete: %+v, %v", report, err)
 	}
 	if n := bytes.Count(file.Bytes(), []byte("\n")); n != 250 {
@@ -312,7 +321,8 @@ func TestExport_AnExportRefusesWhatItCannotTakeWhole(t *testing.T) {
 		t.Errorf("with a job that runs: %+v, %v", report, err)
 	}
 	broken := errors.New("cannot write")
-	if _, err := b.inspector.Select(Query{Queue: "default", State: broker.StatePending}).Export(t.Context(), brokenWriter{broken}); !errors.Is(err, broken) {
+	if _, err := b.inspector.Select(Query{Queue: "default", State: broker.StatePending}).Export(t.Context(),
+		brokenWriter{broken}); !errors.Is(err, broken) {
 		t.Errorf("a writer that fails: %v", err)
 	}
 }
@@ -342,11 +352,13 @@ func TestExport_EditReplacesThePayloadOfWhatWasShown(t *testing.T) {
 			t.Errorf("%s is %+v", j.ID, now)
 		}
 	}
-	if err := b.inspector.Edit(t.Context(), dead, []byte("late")); !errors.Is(err, broker.ErrWrongState) || !strings.Contains(fmt.Sprint(err), dead.ID) {
+	if err := b.inspector.Edit(t.Context(), dead, []byte("late")); !errors.Is(err, broker.ErrWrongState) ||
+		!strings.Contains(fmt.Sprint(err), dead.ID) {
 		t.Errorf("a dead job that was edited since: %v", err)
 	}
 	b.worker.Claim()
-	if err := b.inspector.Edit(t.Context(), pending, []byte("late")); !errors.Is(err, broker.ErrWrongState) || string(show(pending.ID).Payload) != "\xff new" {
+	if err := b.inspector.Edit(t.Context(), pending, []byte("late")); !errors.Is(err, broker.ErrWrongState) ||
+		string(show(pending.ID).Payload) != "\xff new" {
 		t.Errorf("a job that runs: %v", err)
 	}
 	if err := b.inspector.Edit(t.Context(), nil, nil); !errors.Is(err, broker.ErrInvalid) {

@@ -17,7 +17,8 @@ func TestDeadGroups_TakeTheNewestOfEachQueueInTurn(t *testing.T) {
 		req := broker.EnqueueRequest{}
 		for i := range n {
 			end := now.Add(-ago - time.Duration(i)*time.Second)
-			req.Jobs = append(req.Jobs, broker.NewJob{Queue: queue, ID: fmt.Sprint(typ, message, i), Body: broker.Body{Type: typ, Priority: broker.PriorityNormal},
+			req.Jobs = append(req.Jobs, broker.NewJob{Queue: queue, ID: fmt.Sprint(typ, message, i),
+				Body: broker.Body{Type: typ, Priority: broker.PriorityNormal},
 				Restore: &broker.Restored{State: broker.StateDead, CreatedAt: end, Head: broker.Head{Reason: broker.ReasonRetries, FinishedAt: end,
 					Errors: broker.ErrorLog{Entries: []broker.Failure{{At: end, Message: fmt.Sprintf(message, i)}}}}}})
 		}
@@ -40,7 +41,8 @@ func TestDeadGroups_TakeTheNewestOfEachQueueInTurn(t *testing.T) {
 	if len(list) != 2 || list[0].Count != 280 || list[0].Fingerprint != "user # not found" || list[1].Count != 5 || len(list[0].Queues) != 2 {
 		t.Errorf("the groups are %+v", list)
 	}
-	if g := list[0]; now.Sub(g.Last) > 2*time.Minute || now.Sub(g.First) < 10*time.Hour || g.Message != "user 0 not found" || len(g.Examples) != 3 {
+	if g := list[0]; now.Sub(g.Last) > 2*time.Minute || now.Sub(g.First) < 10*time.Hour || g.Message != "user 0 not found" ||
+		len(g.Examples) != 3 {
 		t.Errorf("the first and the last of the group are %v and %v, the newest message is %q", g.First, g.Last, g.Message)
 	}
 	if r := list[1].PerMinute(); r < 59.9 || r > 60.1 {

@@ -32,7 +32,8 @@ func TestInspector_LatelyIsWhatQueuesDidInFiveMinutes(t *testing.T) {
 				var jobs []broker.NewJob
 				for range come {
 					id++
-					jobs = append(jobs, broker.NewJob{Queue: "q", ID: time.Duration(id).String(), Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}})
+					jobs = append(jobs, broker.NewJob{Queue: "q", ID: time.Duration(id).String(),
+						Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}})
 				}
 				_, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: jobs})
 				ok(err)
@@ -66,7 +67,8 @@ func TestInspector_LatelyIsWhatQueuesDidInFiveMinutes(t *testing.T) {
 		}
 		work(20, 100, 40)
 		w := lately()["q"]
-		if w.Span < 4*time.Minute || w.Span > 7*time.Minute || w.Runs != int64(w.Span/time.Minute-1)*40 && w.Runs != int64(w.Span/time.Minute)*40 ||
+		if w.Span < 4*time.Minute || w.Span > 7*time.Minute ||
+			w.Runs != int64(w.Span/time.Minute-1)*40 && w.Runs != int64(w.Span/time.Minute)*40 ||
 			w.FailureRate() != 0.25 || w.MeanWait() != 2*time.Second || w.MeanRun() != time.Second {
 			t.Errorf("lately: %+v; want about five minutes with 40 runs each, one of four failed, after 2 s, for 1 s", w)
 		}

@@ -76,7 +76,8 @@ func TestInspect_InspectorShowsQueues(t *testing.T) {
 		if err != nil || q.Counts[broker.StatePending] != 2 || q.Counts[broker.StateScheduled] != 3 {
 			t.Errorf("Queue: %+v, %v", q, err)
 		}
-		if pending, scheduled, dead := q.Age(broker.StatePending), q.Age(broker.StateScheduled), q.Age(broker.StateDead); pending != time.Minute || scheduled != 0 || dead != 0 {
+		if pending, scheduled, dead := q.Age(broker.StatePending), q.Age(broker.StateScheduled),
+			q.Age(broker.StateDead); pending != time.Minute || scheduled != 0 || dead != 0 {
 			t.Errorf("ages are %v, %v, %v; want 1m, and 0 for what is not due and what is not there", pending, scheduled, dead)
 		}
 		if len(q.Workers) != 1 || q.Workers[0].ID != "w" {
@@ -375,7 +376,8 @@ func TestInspect_RunningJobsAreAskedToCancelAndNotDeleted(t *testing.T) {
 	b.enqueue(t, "mail", 2)
 	job := b.worker.Claim()
 	active := b.inspector.Select(Query{Queue: "default", State: broker.StateActive})
-	if report, err := active.Delete(t.Context()); err != nil || report.Refused != 1 || !errors.Is(report.Refusals[0].Err, broker.ErrWrongState) {
+	if report, err := active.Delete(t.Context()); err != nil || report.Refused != 1 ||
+		!errors.Is(report.Refusals[0].Err, broker.ErrWrongState) {
 		t.Errorf("Delete of a running job: %+v, %v", report, err)
 	}
 	if report, err := active.Cancel(t.Context()); err != nil || report.Done != 1 || report.Requested != 1 {
@@ -404,7 +406,8 @@ func TestInspect_SuppressedJobsLeaveTheListsAndComeBack(t *testing.T) {
 	if _, err := b.inspector.Select(dead).Limit(1).Suppress(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if report, err := b.inspector.Purge(t.Context(), "default", broker.StateDead); err != nil || report.Done != 3 || b.count(t, broker.StateDead) != 0 {
+	if report, err := b.inspector.Purge(t.Context(), "default", broker.StateDead); err != nil || report.Done != 3 ||
+		b.count(t, broker.StateDead) != 0 {
 		t.Errorf("Purge: %+v, %v; want suppressed jobs included", report, err)
 	}
 }

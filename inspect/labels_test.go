@@ -31,7 +31,8 @@ func TestInspect_QueuesOfAPatternAreThoseOfTheQueueAndItsLabels(t *testing.T) {
 	if got := names(b.inspector.Queues(t.Context(), "images+*")); !slices.Equal(got, of) {
 		t.Errorf("images+* is %q, want %q", got, of)
 	}
-	if got, want := names(b.inspector.Overview(t.Context(), "images+*", "default")), append([]string{"default"}, of...); !slices.Equal(got, want) {
+	if got, want := names(b.inspector.Overview(t.Context(), "images+*", "default")),
+		append([]string{"default"}, of...); !slices.Equal(got, want) {
 		t.Errorf("images+* and default are %q, want %q", got, want)
 	}
 	if got := names(b.inspector.Queues(t.Context(), "images+gpu")); !slices.Equal(got, []string{"images+gpu"}) {
@@ -40,7 +41,8 @@ func TestInspect_QueuesOfAPatternAreThoseOfTheQueueAndItsLabels(t *testing.T) {
 	if got := names(b.inspector.Queues(t.Context(), "nothing+*")); len(got) > 0 {
 		t.Errorf("nothing+* is %q", got)
 	}
-	if _, err := b.inspector.Queue(t.Context(), "images+*"); !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), "several queues") {
+	if _, err := b.inspector.Queue(t.Context(), "images+*"); !errors.Is(err, broker.ErrInvalid) ||
+		!strings.Contains(err.Error(), "several queues") {
 		t.Errorf("one queue named images+*: %v", err)
 	}
 }

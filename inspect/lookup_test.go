@@ -76,7 +76,8 @@ func TestLookup_FindsJobsInEveryStateAndStopsAtTheLimit(t *testing.T) {
 		t.Fatalf("%d jobs are dead, want 1: %v", len(dead.Jobs), err)
 	}
 	id := dead.Jobs[0].ID
-	if found, err := b.inspector.Lookup(t.Context(), id[:25]); err != nil || !slices.ContainsFunc(found, func(j broker.Job) bool { return j.ID == id }) {
+	if found, err := b.inspector.Lookup(t.Context(), id[:25]); err != nil ||
+		!slices.ContainsFunc(found, func(j broker.Job) bool { return j.ID == id }) {
 		t.Errorf("the dead job %s is not among those that begin with %s: %v, %v", id, id[:25], found, err)
 	}
 	if found, err := b.inspector.Lookup(t.Context(), id[:6]); err != nil || len(found) != MaxLookup {

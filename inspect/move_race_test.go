@@ -51,7 +51,8 @@ func TestMoveRace_ADeadJobThatIsRedrivenMeanwhileStays(t *testing.T) {
 			}
 		}
 	}}
-	report, err := New(racing).Select(Query{Queue: "default", State: broker.StateDead, Suppressed: true}).Move(t.Context(), Destination{Broker: to.Broker})
+	report, err := New(racing).Select(Query{Queue: "default", State: broker.StateDead, Suppressed: true}).Move(t.Context(),
+		Destination{Broker: to.Broker})
 	if err != nil || report.Done != 0 || report.Refused != 1 || !errors.Is(report.Refusals[0].Err, broker.ErrWrongState) {
 		t.Errorf("Move: %+v, %v", report, err)
 	}
@@ -72,7 +73,8 @@ func TestMoveRace_ACopyThatRanIsNotSentAgain(t *testing.T) {
 		worker.Settle(worker.Claim(), broker.Complete(nil))
 		d.dead = true
 	}}
-	if _, err := New(mortal{from.Broker, d}).Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(), Destination{Broker: dying}); err == nil {
+	if _, err := New(mortal{from.Broker, d}).Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(),
+		Destination{Broker: dying}); err == nil {
 		t.Fatal("the process did not die")
 	}
 	report, err := from.Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(), Destination{Broker: to.Broker})
@@ -150,7 +152,8 @@ func TestMoveRace_AStepThatGotHalfwayIsNotTakenBack(t *testing.T) {
 				t.Errorf("%s can be claimed in both stores", id)
 			}
 		}
-		if report, err := pending.Move(t.Context(), Destination{Broker: to.Broker}); err != nil || report.Done != 10 || report.Repeated != len(there) {
+		if report, err := pending.Move(t.Context(), Destination{Broker: to.Broker}); err != nil || report.Done != 10 ||
+			report.Repeated != len(there) {
 			t.Errorf("the second move: %+v, %v", report, err)
 		}
 	})
@@ -170,7 +173,8 @@ func TestMoveRace_AJobThatIsClaimedMeanwhileIsLeftAlone(t *testing.T) {
 	if err != nil || report.Done != 1 || report.Newer != 1 || report.Refused != 0 {
 		t.Errorf("Move: %+v, %v", report, err)
 	}
-	if here, there := from.all(t, "default"), to.all(t, "default"); len(here) != 1 || here["a"].State != broker.StateActive || len(there) != 1 {
+	if here, there := from.all(t, "default"), to.all(t, "default"); len(here) != 1 || here["a"].State != broker.StateActive ||
+		len(there) != 1 {
 		t.Errorf("here are %v, there %v", here, there)
 	}
 }

@@ -18,7 +18,8 @@ import (
 
 // moveAll moves every state of a queue.
 func moveAll(ctx context.Context, i *Inspector, queue string, to Destination) (sum Report, err error) {
-	for _, state := range []broker.State{broker.StatePending, broker.StateScheduled, broker.StateRetry, broker.StateDead, broker.StateCompleted, broker.StateCancelled} {
+	for _, state := range []broker.State{broker.StatePending, broker.StateScheduled, broker.StateRetry, broker.StateDead,
+		broker.StateCompleted, broker.StateCancelled} {
 		r, err := i.Select(Query{Queue: queue, State: state, Suppressed: true, NoPayload: true}).Move(ctx, to)
 		sum.Matched += r.Matched
 		sum.Done += r.Done
@@ -96,18 +97,21 @@ func TestMove_AMoveIsRefusedWhereItMakesNoSense(t *testing.T) {
 		to   Destination
 		says string
 	}{
-		"onto itself":    {pending, Destination{Broker: same.Broker}, "is the queue that has the jobs"},
-		"nowhere":        {pending, Destination{}, "inspector"},
-		"a bad queue":    {pending, Destination{Broker: same.Broker, Queue: "{x}"}, "brace"},
-		"jobs that run":  {from.Select(Query{Queue: "default", State: broker.StateActive}), Destination{Broker: same.Broker, Queue: "other"}, "is active"},
+		"onto itself": {pending, Destination{Broker: same.Broker}, "is the queue that has the jobs"},
+		"nowhere":     {pending, Destination{}, "inspector"},
+		"a bad queue": {pending, Destination{Broker: same.Broker, Queue: "{x}"}, "brace"},
+		"jobs that run": {from.Select(Query{Queue: "default", State: broker.StateActive}), Destination{Broker: same.Broker, Queue: "other"},
+			"is active"},
 		"without states": {from.Select(Query{Queue: "default", Key: "acme"}), Destination{Broker: same.Broker, Queue: "other"}, "state"},
 	} {
-		if report, err := c.s.Move(t.Context(), c.to); !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), c.says) || report.Matched != 0 {
+		if report, err := c.s.Move(t.Context(), c.to); !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), c.says) ||
+			report.Matched != 0 {
 			t.Errorf("%s: %+v, %v", name, report, err)
 		}
 	}
 	sameJobs(t, from.all(t, "default"), want)
-	if report, err := moveAll(t.Context(), from.Inspector, "default", Destination{Broker: same.Broker, Queue: "other"}); err != nil || report.Done != len(want) {
+	if report, err := moveAll(t.Context(), from.Inspector, "default", Destination{Broker: same.Broker, Queue: "other"}); err != nil ||
+		report.Done != len(want) {
 		t.Errorf("into another queue of the same store: %+v, %v", report, err)
 	}
 }
@@ -119,13 +123,15 @@ func TestMove_AMoveStopsAtItsLimitAndKeepsItsRate(t *testing.T) {
 			from.put(t, broker.NewJob{Queue: "default", ID: fmt.Sprint("p", n), Body: broker.Body{Type: "t", Priority: 2}})
 		}
 		began := time.Now()
-		report, err := from.Select(Query{Queue: "default", State: broker.StatePending}).Limit(120).PerSecond(10).Move(t.Context(), Destination{Broker: to.Broker})
+		report, err := from.Select(Query{Queue: "default", State: broker.StatePending}).Limit(120).PerSecond(10).Move(t.Context(),
+			Destination{Broker: to.Broker})
 		if took := time.Since(began); err != nil || report.Done != 120 || took < 10*time.Second || took > 12*time.Second {
 			t.Errorf("120 jobs at 10 a second: %+v, %v, in %v", report, err, took)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		if report, err = from.Select(Query{Queue: "default", State: broker.StatePending}).PerSecond(10).Move(ctx, Destination{Broker: to.Broker}); err == nil || report.Done == 0 {
+		if report, err = from.Select(Query{Queue: "default", State: broker.StatePending}).PerSecond(10).Move(ctx,
+			Destination{Broker: to.Broker}); err == nil || report.Done == 0 {
 			t.Errorf("interrupted: %+v, %v", report, err)
 		}
 		for _, j := range from.all(t, "default") {
@@ -141,7 +147,8 @@ func TestMove_AMoveStopsAtItsLimitAndKeepsItsRate(t *testing.T) {
 func TestMove_WhatCannotBeAtTheDestinationStays(t *testing.T) {
 	t.Parallel()
 	job := func(id, unique string) broker.NewJob {
-		return broker.NewJob{Queue: "default", ID: id, Body: broker.Body{Type: "t", Priority: 2, Payload: []byte("here"), Unique: broker.Unique{Key: unique}}}
+		return broker.NewJob{Queue: "default", ID: id, Body: broker.Body{Type: "t", Priority: 2, Payload: []byte("here"),
+			Unique: broker.Unique{Key: unique}}}
 	}
 	from, to := newPlace(membroker.New()), newPlace(membroker.New())
 	from.put(t, job("same-id", ""), job("same-key", "k"), job("remembered", ""), job("free", ""), job("held", ""))
@@ -181,7 +188,8 @@ func TestMove_WhatCannotBeAtTheDestinationStays(t *testing.T) {
 	}
 	from.put(t, job("one-more", ""))
 	report, err = from.Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(), Destination{Broker: to.Broker})
-	if err != nil || report.Done != 0 || len(from.all(t, "default")) != 5 || !errors.Is(report.namedError(broker.OpHold), broker.ErrQueueFull) {
+	if err != nil || report.Done != 0 || len(from.all(t, "default")) != 5 ||
+		!errors.Is(report.namedError(broker.OpHold), broker.ErrQueueFull) {
 		t.Errorf("into a full queue: %+v, %v", report, err)
 	}
 }
@@ -314,10 +322,12 @@ func TestMove_AMoveToElsewhereLeavesHeldJobsAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if results, err := from.Operate(t.Context(), broker.Operation{Kind: broker.OpHold, Holder: m.holder, Refs: []broker.Ref{{Queue: "default", ID: "x", Epoch: broker.AnyEpoch}}}); err != nil || results[0].Err != nil {
+	if results, err := from.Operate(t.Context(), broker.Operation{Kind: broker.OpHold, Holder: m.holder,
+		Refs: []broker.Ref{{Queue: "default", ID: "x", Epoch: broker.AnyEpoch}}}); err != nil || results[0].Err != nil {
 		t.Fatal(results, err)
 	}
-	if report, err := moveAll(t.Context(), from.Inspector, "default", Destination{Broker: second.Broker}); err != nil || report.Done != len(pasts()) {
+	if report, err := moveAll(t.Context(), from.Inspector, "default", Destination{Broker: second.Broker}); err != nil ||
+		report.Done != len(pasts()) {
 		t.Errorf("to elsewhere: %+v, %v", report, err)
 	}
 	if j := from.all(t, "default")["x"]; j.State != broker.StateWaiting {
@@ -330,10 +340,12 @@ func TestMove_AMoveToElsewhereLeavesHeldJobsAlone(t *testing.T) {
 		t.Errorf("FinishMove: %+v, %v", report, err)
 	}
 	from.put(t, broker.NewJob{Queue: "default", ID: "y", Body: broker.Body{Type: "t", Priority: 2}})
-	if _, err := from.Operate(t.Context(), broker.Operation{Kind: broker.OpHold, Holder: m.holder, Refs: []broker.Ref{{Queue: "default", ID: "y", Epoch: broker.AnyEpoch}}}); err != nil {
+	if _, err := from.Operate(t.Context(), broker.Operation{Kind: broker.OpHold, Holder: m.holder,
+		Refs: []broker.Ref{{Queue: "default", ID: "y", Epoch: broker.AnyEpoch}}}); err != nil {
 		t.Fatal(err)
 	}
-	if report, err := from.UndoMove(t.Context(), "default", Destination{}); err != nil || report.Done != 1 || from.all(t, "default")["y"].State != broker.StatePending {
+	if report, err := from.UndoMove(t.Context(), "default", Destination{}); err != nil || report.Done != 1 ||
+		from.all(t, "default")["y"].State != broker.StatePending {
 		t.Errorf("undoing without a destination: %+v, %v", report, err)
 	}
 }
@@ -357,7 +369,8 @@ func TestMove_ADestinationThatGoesAwayLeavesNothingHeld(t *testing.T) {
 		for n := range 120 {
 			from.put(t, broker.NewJob{Queue: "default", ID: fmt.Sprint("p", n), Body: broker.Body{Type: "t", Priority: 2}})
 		}
-		report, err := from.Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(), Destination{Broker: &away{to.Broker, 1}})
+		report, err := from.Select(Query{Queue: "default", State: broker.StatePending}).Move(t.Context(),
+			Destination{Broker: &away{to.Broker, 1}})
 		if !errors.Is(err, broker.ErrUnavailable) || report.Done != movePage {
 			t.Errorf("Move: %+v, %v", report, err)
 		}
@@ -378,7 +391,8 @@ func TestMove_JobsRunOnceWhileTheyAreMoved(t *testing.T) {
 		runs := make(map[string]int)
 		sides := map[string]int{}
 		serve := func(side string, p place) *jobs.Server {
-			server, err := jobs.NewServer(p.Broker, jobs.Config{Concurrency: 3, Prefetch: jobs.NoPrefetch, RetryPolicy: jobs.Constant(time.Second), Logger: slog.New(slog.DiscardHandler)})
+			server, err := jobs.NewServer(p.Broker, jobs.Config{Concurrency: 3, Prefetch: jobs.NoPrefetch, RetryPolicy: jobs.Constant(time.Second),
+				Logger: slog.New(slog.DiscardHandler)})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -403,10 +417,12 @@ func TestMove_JobsRunOnceWhileTheyAreMoved(t *testing.T) {
 		servers := []*jobs.Server{serve("here", from), serve("there", to)}
 		time.Sleep(time.Second)
 		for range 5 {
-			if _, err := from.Select(Query{Queue: "default", State: broker.StatePending}).PerSecond(500).Move(t.Context(), Destination{Broker: to.Broker}); err != nil {
+			if _, err := from.Select(Query{Queue: "default", State: broker.StatePending}).PerSecond(500).Move(t.Context(),
+				Destination{Broker: to.Broker}); err != nil {
 				t.Error(err)
 			}
-			if _, err := from.Select(Query{Queue: "default", State: broker.StateRetry}).Move(t.Context(), Destination{Broker: to.Broker}); err != nil {
+			if _, err := from.Select(Query{Queue: "default", State: broker.StateRetry}).Move(t.Context(),
+				Destination{Broker: to.Broker}); err != nil {
 				t.Error(err)
 			}
 			time.Sleep(time.Second)

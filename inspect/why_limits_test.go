@@ -26,9 +26,12 @@ func TestWhy_EveryLimitIsNamed(t *testing.T) {
 		{"the key is paused", Policy{}, KeyInfo{Block: broker.BlockPaused}, "key-paused", "the key acme is paused"},
 		{"the key has all it may", Policy{KeyMaxActive: 5}, KeyInfo{Block: broker.BlockActive, Active: 5}, "key-active",
 			"the key acme has 5 of 5 running; the oldest since 2026-01-02T03:00:05.000Z"},
-		{"by its own policy", Policy{KeyMaxActive: 5}, KeyInfo{Block: broker.BlockActive, Active: 2, Policy: Policy{MaxActive: 2}}, "key-active", "2 of 2"},
-		{"another job is before it", Policy{Ordered: broker.OrderStop}, KeyInfo{Block: broker.BlockOrder, Head: "first"}, "key-order", "the job first is before it"},
-		{"the key has a rate", Policy{KeyRate: broker.Rate{Jobs: 1, Per: time.Second}}, KeyInfo{Block: broker.BlockRate, Until: now.Add(90 * time.Second)},
+		{"by its own policy", Policy{KeyMaxActive: 5}, KeyInfo{Block: broker.BlockActive, Active: 2, Policy: Policy{MaxActive: 2}}, "key-active",
+			"2 of 2"},
+		{"another job is before it", Policy{Ordered: broker.OrderStop}, KeyInfo{Block: broker.BlockOrder, Head: "first"}, "key-order",
+			"the job first is before it"},
+		{"the key has a rate", Policy{KeyRate: broker.Rate{Jobs: 1, Per: time.Second}},
+			KeyInfo{Block: broker.BlockRate, Until: now.Add(90 * time.Second)},
 			"key-rate", "1 per 1s; the next may start in 1m30s"},
 	} {
 		job := broker.Job{ID: "second", State: broker.StatePending, Body: broker.Body{Type: "mail:send", Key: "acme"}}

@@ -29,7 +29,8 @@ func TestArgs_ComparesEveryKindOfField(t *testing.T) {
 	b := jobstest.New(t)
 	two := 2
 	at := time.Date(2026, 11, 1, 8, 0, 0, 0, time.FixedZone("CET", 3600))
-	stored := odd{At: at, For: time.Minute, Addr: netip.MustParseAddr("10.0.0.1"), Sum: big.NewInt(7), Any: []any{1.5, "x"}, Blob: []byte("blob"),
+	stored := odd{At: at, For: time.Minute, Addr: netip.MustParseAddr("10.0.0.1"), Sum: big.NewInt(7), Any: []any{1.5, "x"},
+		Blob: []byte("blob"),
 		Deep: map[string][]address{"home": {{City: "Bern"}}}, Text: strings.Repeat("a", 100) + "b" + strings.Repeat("c", 100), Maybe: &two}
 	add(t, b, def, stored)
 	same := stored
@@ -66,7 +67,8 @@ func TestLike_ComparesOnlyWhatIsGiven(t *testing.T) {
 		jobstest.Enqueued(t, b, welcomeMail, jobstest.Like(like))
 	}
 	for _, unlike := range []welcome{
-		{Name: "Eve"}, {Address: &address{Street: "Gasse 2"}}, {Vars: map[string]string{"lang": "fr"}}, {Vars: map[string]string{"size": "L"}}, {Tags: []string{"a"}},
+		{Name: "Eve"}, {Address: &address{Street: "Gasse 2"}}, {Vars: map[string]string{"lang": "fr"}}, {Vars: map[string]string{"size": "L"}},
+		{Tags: []string{"a"}},
 	} {
 		jobstest.NotEnqueued(t, b, welcomeMail, jobstest.Like(unlike))
 	}

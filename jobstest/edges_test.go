@@ -102,7 +102,8 @@ func TestDrain_LeavesWhatAServerWouldNotRun(t *testing.T) {
 		}
 		report := jobstest.Drain(t, b, goodbyeMail.Handler(nothing[goodbye]), jobstest.Everything(),
 			jobstest.Config{Queues: map[string]int{"mine": 1, "paused": 1}})
-		if report.Runs != 2 || report.Passed > 2*time.Hour || len(jobstest.AllEnqueued(t, b, goodbyeMail, jobstest.InState(jobs.StatePending, jobs.StateScheduled))) != 4 {
+		if report.Runs != 2 || report.Passed > 2*time.Hour ||
+			len(jobstest.AllEnqueued(t, b, goodbyeMail, jobstest.InState(jobs.StatePending, jobs.StateScheduled))) != 4 {
 			t.Errorf("report %+v", report)
 		}
 	})
@@ -189,10 +190,11 @@ func TestDrain_AJobToBeCarefulWithDoesNotWaitForABatch(t *testing.T) {
 	b := jobstest.New(t)
 	var ran []string
 	mux := jobs.NewServeMux()
-	jobs.HandleMany(mux, goodbyeMail, jobs.ManyConfig{Max: 3, Wait: time.Hour}, func(_ context.Context, batch []*jobs.BatchJob[goodbye]) error {
-		ran = append(ran, "batch")
-		return nil
-	})
+	jobs.HandleMany(mux, goodbyeMail, jobs.ManyConfig{Max: 3, Wait: time.Hour},
+		func(_ context.Context, batch []*jobs.BatchJob[goodbye]) error {
+			ran = append(ran, "batch")
+			return nil
+		})
 	jobs.Handle(mux, welcomeMail, func(context.Context, welcome, *jobs.Job) error {
 		ran = append(ran, "suspect")
 		return nil
@@ -218,7 +220,8 @@ func TestDrain_BatchesMakeRoomForJobsThatWaitForTheirType(t *testing.T) {
 	for i := range 20 {
 		add(t, b, goodbyeMail, goodbye{}, jobs.WithKey(fmt.Sprint(i)))
 	}
-	report := jobstest.Drain(t, b, mux, jobstest.NoFailures(), jobstest.Config{Concurrency: 5, TypeConcurrency: map[string]int{"email:goodbye": 2}})
+	report := jobstest.Drain(t, b, mux, jobstest.NoFailures(),
+		jobstest.Config{Concurrency: 5, TypeConcurrency: map[string]int{"email:goodbye": 2}})
 	if report.Completed != 20 {
 		t.Errorf("report %+v", report)
 	}
@@ -253,7 +256,8 @@ func TestDrain_DoesNotWaitForASignalForEver(t *testing.T) {
 			return nil
 		})
 		cfg := jobstest.Config{Extensions: []jobs.Extension{workflow.Extension(b.Client(), workflow.ExtensionConfig{})}}
-		wf := workflow.New("offer").Add(workflow.Chain(workflow.Node{Name: "send", Task: jobs.NewTask("send", nil)}, workflow.Node{Name: "accepted", Signal: "accepted"},
+		wf := workflow.New("offer").Add(workflow.Chain(workflow.Node{Name: "send", Task: jobs.NewTask("send", nil)},
+			workflow.Node{Name: "accepted", Signal: "accepted"},
 			workflow.Node{Name: "book", Task: jobs.NewTask("book", nil)}))
 		wf.Deadline = time.Now().Add(7 * 24 * time.Hour)
 		if err := workflow.Start(t.Context(), b.Client(), wf); err != nil {
@@ -293,7 +297,8 @@ func BenchmarkDrain_ThirtyDaysOfRetries(b *testing.B) {
 	for range b.N {
 		store := jobstest.New(b)
 		add(b, store, goodbyeMail, goodbye{}, jobs.WithMaxRetries(60))
-		report := jobstest.Drain(b, store, goodbyeMail.Handler(func(context.Context, goodbye, *jobs.Job) error { return errFlaky }), cfg, jobstest.Everything())
+		report := jobstest.Drain(b, store, goodbyeMail.Handler(func(context.Context, goodbye, *jobs.Job) error { return errFlaky }), cfg,
+			jobstest.Everything())
 		if report.Runs != 61 || report.Passed < 30*24*time.Hour {
 			b.Fatalf("report %+v", report)
 		}

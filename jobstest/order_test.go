@@ -17,7 +17,8 @@ func TestEnqueuedInOrder_WantsTheseJobsAndNoOthersOfTheirTypes(t *testing.T) {
 	jobstest.EnqueuedInOrder(t, b, jobstest.Expect(goodbyeMail)) // the others are of another type
 
 	fake := inTest(t, func(t *fakeT) {
-		jobstest.EnqueuedInOrder(t, b, jobstest.Expect(welcomeMail, jobstest.Like(welcome{To: "eve@x", Name: "Eve"})), jobstest.Expect(welcomeMail))
+		jobstest.EnqueuedInOrder(t, b, jobstest.Expect(welcomeMail, jobstest.Like(welcome{To: "eve@x", Name: "Eve"})),
+			jobstest.Expect(welcomeMail))
 		jobstest.EnqueuedInOrder(t, b, jobstest.Expect(goodbyeMail), jobstest.Expect(goodbyeMail))
 		jobstest.EnqueuedInOrder(t, b, jobstest.Expect(goodbyeMail), jobstest.Expect(welcomeMail))
 	})

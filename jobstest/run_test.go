@@ -57,14 +57,16 @@ func TestRun_SaysWhatTheServerDecides(t *testing.T) {
 		delay   time.Duration
 	}{
 		{nil, nil, jobs.EndedCompleted, 0},
-		{errFlaky, []jobstest.RunOption{jobstest.Config{RetryPolicy: jobs.Linear(time.Minute, 0)}, jobstest.Attempt(2)}, jobs.EndedRetried, 3 * time.Minute},
+		{errFlaky, []jobstest.RunOption{jobstest.Config{RetryPolicy: jobs.Linear(time.Minute, 0)}, jobstest.Attempt(2)}, jobs.EndedRetried,
+			3 * time.Minute},
 		{errFlaky, []jobstest.RunOption{jobstest.With(jobs.WithMaxRetries(2)), jobstest.Attempt(2)}, jobs.EndedDead, 0},
 		{fmt.Errorf("%w: bad address", jobs.SkipRetry), nil, jobs.EndedDead, 0},
 		{jobs.RetryAfter(time.Hour, errFlaky), nil, jobs.EndedRetried, time.Hour},
 		{jobs.Snooze(time.Minute), nil, jobs.EndedSnoozed, time.Minute},
 		{jobs.Cancel(errFlaky), nil, jobs.EndedCancelled, 0},
 	} {
-		got := jobstest.Run(t, goodbyeMail.Handler(func(context.Context, goodbye, *jobs.Job) error { return c.err }), goodbyeMail, goodbye{}, c.opts...)
+		got := jobstest.Run(t, goodbyeMail.Handler(func(context.Context, goodbye, *jobs.Job) error { return c.err }), goodbyeMail, goodbye{},
+			c.opts...)
 		if got.Err != c.err || got.Outcome != c.outcome || got.Delay != c.delay {
 			t.Errorf("for %v got %v (delay %v), want %s with %v", c.err, got, got.Delay, c.outcome, c.delay)
 		}

@@ -22,15 +22,16 @@ func TestDrain_HandsBatchesOver(t *testing.T) {
 		var sizes []int
 		var busy atomic.Bool
 		mux := jobs.NewServeMux()
-		jobs.HandleMany(mux, goodbyeMail, jobs.ManyConfig{Max: 3, Wait: time.Hour}, func(_ context.Context, batch []*jobs.BatchJob[goodbye]) error {
-			if busy.Swap(true) {
-				t.Error("two batches are at work at once")
-			}
-			defer busy.Store(false)
-			time.Sleep(time.Millisecond) // another one could begin
-			sizes = append(sizes, len(batch))
-			return nil
-		})
+		jobs.HandleMany(mux, goodbyeMail, jobs.ManyConfig{Max: 3, Wait: time.Hour},
+			func(_ context.Context, batch []*jobs.BatchJob[goodbye]) error {
+				if busy.Swap(true) {
+					t.Error("two batches are at work at once")
+				}
+				defer busy.Store(false)
+				time.Sleep(time.Millisecond) // another one could begin
+				sizes = append(sizes, len(batch))
+				return nil
+			})
 		for i := range 8 {
 			add(t, b, goodbyeMail, goodbye{To: fmt.Sprint(i)})
 		}
@@ -57,7 +58,8 @@ func TestDrain_RunsAWorkflowToItsEnd(t *testing.T) {
 		node := func(name string) workflow.Node { return workflow.Node{Name: name, Task: jobs.NewTask(name, nil)} }
 		remind := node("remind")
 		remind.Delay = 3 * 24 * time.Hour
-		err := workflow.Start(t.Context(), b.Client(), workflow.New("order-42").Add(workflow.Chain(node("reserve"), node("charge"), node("ship"), remind)))
+		err := workflow.Start(t.Context(), b.Client(), workflow.New("order-42").Add(workflow.Chain(node("reserve"), node("charge"), node("ship"),
+			remind)))
 		if err != nil {
 			t.Fatal(err)
 		}

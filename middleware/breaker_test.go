@@ -186,7 +186,8 @@ func TestBreaker_AsManyProbesRunAtOnceAsAreAskedFor(t *testing.T) {
 func TestBreaker_ACallbackThatPanicsHarmsNeitherItsRunNorTheBreaker(t *testing.T) {
 	t.Parallel()
 	m := middleware.Recovery(nil)
-	m = jobs.Chain(m, middleware.Breaker(middleware.BreakerConfig{Failures: 1, OnChange: func(string, middleware.BreakerState, middleware.BreakerState) { panic("hook") }}))
+	m = jobs.Chain(m, middleware.Breaker(middleware.BreakerConfig{Failures: 1,
+		OnChange: func(string, middleware.BreakerState, middleware.BreakerState) { panic("hook") }}))
 	if err := chaintest.Call(m, chaintest.AJob("a"), chaintest.Returning(chaintest.ErrFlaky)); err != chaintest.ErrFlaky {
 		t.Errorf("the run gets %v, want the handler's error", err)
 	}
@@ -198,7 +199,8 @@ func TestBreaker_ACallbackThatPanicsHarmsNeitherItsRunNorTheBreaker(t *testing.T
 func TestBreaker_TypesWithoutEndShareOneBreakerInTheEnd(t *testing.T) {
 	t.Parallel()
 	keys := map[string]bool{}
-	m := middleware.Breaker(middleware.BreakerConfig{Failures: 1, OnChange: func(key string, _, _ middleware.BreakerState) { keys[key] = true }})
+	m := middleware.Breaker(middleware.BreakerConfig{Failures: 1,
+		OnChange: func(key string, _, _ middleware.BreakerState) { keys[key] = true }})
 	for i := range 1500 {
 		_ = chaintest.Call(m, chaintest.AJob(fmt.Sprint("type ", i)), chaintest.Returning(chaintest.ErrFlaky))
 	}
@@ -209,7 +211,9 @@ func TestBreaker_TypesWithoutEndShareOneBreakerInTheEnd(t *testing.T) {
 
 func TestBreaker_RefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
-	chaintest.WantRefusal(t, "BreakerConfig.Failures: invalid: is -1; use 1 to 1000000, or 0 for 5", func() { middleware.Breaker(middleware.BreakerConfig{Failures: -1}) })
+	chaintest.WantRefusal(t, "BreakerConfig.Failures: invalid: is -1; use 1 to 1000000, or 0 for 5",
+		func() { middleware.Breaker(middleware.BreakerConfig{Failures: -1}) })
 	chaintest.WantRefusal(t, "BreakerConfig.Probes", func() { middleware.Breaker(middleware.BreakerConfig{Probes: -1}) })
-	chaintest.WantRefusal(t, "BreakerConfig.Pause: invalid: is -1s;", func() { middleware.Breaker(middleware.BreakerConfig{Pause: -time.Second}) })
+	chaintest.WantRefusal(t, "BreakerConfig.Pause: invalid: is -1s;",
+		func() { middleware.Breaker(middleware.BreakerConfig{Pause: -time.Second}) })
 }

@@ -82,7 +82,8 @@ func (panickingLog) Handle(context.Context, slog.Record) error { panic("log") }
 
 func TestLogging_LosesALineRatherThanARun(t *testing.T) {
 	t.Parallel()
-	m := observe.Logging(observe.LoggingConfig{Logger: slog.New(panickingLog{slog.DiscardHandler}), Level: func(jobs.Ending) slog.Level { return 0 }})
+	m := observe.Logging(observe.LoggingConfig{Logger: slog.New(panickingLog{slog.DiscardHandler}),
+		Level: func(jobs.Ending) slog.Level { return 0 }})
 	if err := chaintest.Call(m, chaintest.AJob("a"), chaintest.Returning(nil)); err != nil {
 		t.Errorf("a run that went well gets %v from its log", err)
 	}

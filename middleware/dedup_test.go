@@ -226,7 +226,8 @@ func TestDedup_WaitsGrowSoThatManyWaitersCostLittle(t *testing.T) {
 		}
 		const run, waiters = 25 * time.Minute, 100
 		server.Start(Dedup(DedupConfig{Marks: b})(jobs.HandlerFunc(func(context.Context, *jobs.Job) error { time.Sleep(run); return nil })))
-		client := jobs.NewClient(b, jobs.ClientConfig{Defaults: []jobs.Option{jobs.WithRetention(24 * time.Hour), jobs.WithIdempotencyKey("order-1")}})
+		client := jobs.NewClient(b, jobs.ClientConfig{Defaults: []jobs.Option{jobs.WithRetention(24 * time.Hour),
+			jobs.WithIdempotencyKey("order-1")}})
 		defer client.Close()
 		var ids []string
 		for range 1 + waiters {
@@ -336,7 +337,8 @@ func TestDedup_ABusyKeyCostsTheJobNothing(t *testing.T) {
 			job.SetResult([]byte("receipt"))
 			return nil
 		})))
-		client := jobs.NewClient(b, jobs.ClientConfig{Defaults: []jobs.Option{jobs.WithRetention(time.Hour), jobs.WithIdempotencyKey("order-1"), jobs.WithMaxRetries(0)}})
+		client := jobs.NewClient(b, jobs.ClientConfig{Defaults: []jobs.Option{jobs.WithRetention(time.Hour), jobs.WithIdempotencyKey("order-1"),
+			jobs.WithMaxRetries(0)}})
 		defer client.Close()
 		var ids []string
 		for range 2 {

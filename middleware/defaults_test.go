@@ -45,7 +45,8 @@ func TestDefaults_FillWhatAJobLeavesOpenAndNothingElse(t *testing.T) {
 				Timeout: time.Hour, Retention: time.Minute, CrashBudget: 2, TypeVersion: 3, Backoff: steady}},
 		{jobs.NewTask("report:mine", nil, jobs.WithQueue("mine"), jobs.WithKey("own"), jobs.WithTimeout(time.Second),
 			jobs.WithHeader("a", "own"), jobs.WithCorrelationID("own")), "mine",
-			broker.Body{Key: "own", CorrelationID: "own", Source: "web", IdempotencyKey: "effect", Headers: map[string]string{"a": "own", "b": "default"},
+			broker.Body{Key: "own", CorrelationID: "own", Source: "web", IdempotencyKey: "effect",
+				Headers: map[string]string{"a": "own", "b": "default"},
 				Timeout: time.Second, Retention: time.Minute, CrashBudget: 2, TypeVersion: 3, Backoff: steady}},
 	} {
 		info, err := c.Enqueue(ctx, x.task)
@@ -57,8 +58,10 @@ func TestDefaults_FillWhatAJobLeavesOpenAndNothingElse(t *testing.T) {
 			t.Fatalf("the job went to %q (%v), want %q", info.Queue, err, x.queue)
 		}
 		got := page.Jobs[0].Body
-		if got.Key != x.want.Key || got.CorrelationID != x.want.CorrelationID || got.Source != x.want.Source || got.IdempotencyKey != x.want.IdempotencyKey ||
-			got.Timeout != x.want.Timeout || got.Retention != x.want.Retention || got.CrashBudget != x.want.CrashBudget || got.TypeVersion != x.want.TypeVersion ||
+		if got.Key != x.want.Key || got.CorrelationID != x.want.CorrelationID || got.Source != x.want.Source ||
+			got.IdempotencyKey != x.want.IdempotencyKey ||
+			got.Timeout != x.want.Timeout || got.Retention != x.want.Retention || got.CrashBudget != x.want.CrashBudget ||
+			got.TypeVersion != x.want.TypeVersion ||
 			got.Backoff != x.want.Backoff || !maps.Equal(got.Headers, x.want.Headers) {
 			t.Errorf("%s was stored as %+v, want %+v", got.Type, got, x.want)
 		}
@@ -71,7 +74,8 @@ func TestDefaults_ADefaultOutsideItsLimitsIsRefusedByName(t *testing.T) {
 	c, _ := producer(t, middleware.Defaults(func(context.Context, *broker.NewJob) middleware.TaskDefaults {
 		return middleware.TaskDefaults{Timeout: -time.Second}
 	}))
-	if _, err := c.Enqueue(t.Context(), jobs.NewTask("a", nil)); !errors.Is(err, jobs.ErrInvalid) || !strings.Contains(err.Error(), "timeout") {
+	if _, err := c.Enqueue(t.Context(), jobs.NewTask("a", nil)); !errors.Is(err, jobs.ErrInvalid) ||
+		!strings.Contains(err.Error(), "timeout") {
 		t.Errorf("the task gets %v, want the field named", err)
 	}
 }

@@ -123,10 +123,11 @@ func TestRateLimit_UsesItsRateAndRefusesAJobAboutOnce(t *testing.T) {
 		refused float64 // a job, on average
 		most    int
 	}{
-		"a minute":                {60, middleware.RateLimitConfig{Runs: 60, Per: time.Minute}, time.Minute, 1, 1},
-		"ten minutes":             {600, middleware.RateLimitConfig{Runs: 60, Per: time.Minute}, 10 * time.Minute, 1, 2},
-		"half of MaxDelay and up": {600, middleware.RateLimitConfig{Runs: 60, Per: time.Minute, MaxDelay: 5 * time.Minute}, 10 * time.Minute, 2, 3},
-		"many a second":           {6000, middleware.RateLimitConfig{Runs: 50, Per: time.Second}, 2 * time.Minute, 1, 2},
+		"a minute":    {60, middleware.RateLimitConfig{Runs: 60, Per: time.Minute}, time.Minute, 1, 1},
+		"ten minutes": {600, middleware.RateLimitConfig{Runs: 60, Per: time.Minute}, 10 * time.Minute, 1, 2},
+		"half of MaxDelay and up": {600, middleware.RateLimitConfig{Runs: 60, Per: time.Minute, MaxDelay: 5 * time.Minute}, 10 * time.Minute, 2,
+			3},
+		"many a second": {6000, middleware.RateLimitConfig{Runs: 50, Per: time.Second}, 2 * time.Minute, 1, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			chaintest.InBubble(t, func(t *testing.T) {
@@ -155,14 +156,16 @@ func TestRatelimit_LimitsAreKeptPerTypeAndShownToTheHook(t *testing.T) {
 	}
 	err := chaintest.Call(m, chaintest.AJob("a"), func(context.Context, *jobs.Job) error { t.Error("it ran over its limit"); return nil })
 	e := jobs.EndingOf(context.Background(), chaintest.AJob("a"), err)
-	if !errors.Is(err, middleware.ErrRateLimited) || e.Outcome != jobs.EndedSnoozed || e.Delay < 30*time.Second || e.Delay > time.Minute || told != e.Delay {
+	if !errors.Is(err, middleware.ErrRateLimited) || e.Outcome != jobs.EndedSnoozed || e.Delay < 30*time.Second || e.Delay > time.Minute ||
+		told != e.Delay {
 		t.Errorf("over the limit: %v (%+v), the hook was told %v; want it put off for half of MaxDelay to all of it", err, e, told)
 	}
 }
 
 func TestRatelimit_RateLimitRefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
-	chaintest.WantRefusal(t, "RateLimitConfig.Runs: invalid: is 0; use 1 to 1000000", func() { middleware.RateLimit(middleware.RateLimitConfig{}) })
+	chaintest.WantRefusal(t, "RateLimitConfig.Runs: invalid: is 0; use 1 to 1000000",
+		func() { middleware.RateLimit(middleware.RateLimitConfig{}) })
 	chaintest.WantRefusal(t, "RateLimitConfig.Per", func() { middleware.RateLimit(middleware.RateLimitConfig{Runs: 1, Per: -1}) })
 	chaintest.WantRefusal(t, "RateLimitConfig.Burst", func() { middleware.RateLimit(middleware.RateLimitConfig{Runs: 1, Burst: -1}) })
 	chaintest.WantRefusal(t, "RateLimitConfig.MaxDelay", func() { middleware.RateLimit(middleware.RateLimitConfig{Runs: 1, MaxDelay: -1}) })

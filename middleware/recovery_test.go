@@ -41,7 +41,8 @@ func TestRecovery_APanicIsAnErrorForTheMiddlewareOutside(t *testing.T) {
 
 func TestRecovery_AHookThatPanicsDoesNotHideTheHandlersPanic(t *testing.T) {
 	t.Parallel()
-	err := chaintest.Call(middleware.Recovery(func(context.Context, *jobs.Job, *jobs.PanicError) { panic("hook") }), chaintest.AJob("a"), explodes)
+	err := chaintest.Call(middleware.Recovery(func(context.Context, *jobs.Job, *jobs.PanicError) { panic("hook") }), chaintest.AJob("a"),
+		explodes)
 	var p *jobs.PanicError
 	if !errors.As(err, &p) || p.Value != "boom" || !strings.Contains(err.Error(), "hook") {
 		t.Errorf("the error is %v, want the handler's panic first and the hook's too", err)

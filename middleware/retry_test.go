@@ -33,8 +33,10 @@ func TestRetry_EachKindOfErrorEndsTheJobItsWay(t *testing.T) {
 			code  string
 			after [2]time.Duration // until the next run
 		}{
-			{name: "retryable", cfg: middleware.RetryConfig{Backoff: jobs.Constant(time.Minute), Classify: knows(middleware.Finding{Kind: middleware.Retryable, Code: "FLAKY"})},
-				err: chaintest.ErrFlaky, state: jobs.StateRetry, class: jobs.ClassRetryable, code: "FLAKY", after: [2]time.Duration{time.Minute, time.Minute}},
+			{name: "retryable", cfg: middleware.RetryConfig{Backoff: jobs.Constant(time.Minute),
+				Classify: knows(middleware.Finding{Kind: middleware.Retryable, Code: "FLAKY"})},
+				err: chaintest.ErrFlaky, state: jobs.StateRetry, class: jobs.ClassRetryable, code: "FLAKY",
+				after: [2]time.Duration{time.Minute, time.Minute}},
 			{name: "unknown", cfg: middleware.RetryConfig{Backoff: jobs.Constant(time.Minute)},
 				err: chaintest.ErrFlaky, state: jobs.StateRetry, class: jobs.ClassRetryable, after: [2]time.Duration{time.Minute, time.Minute}},
 			{name: "unknown, no backoff of the chain", err: chaintest.ErrFlaky,
@@ -52,13 +54,17 @@ func TestRetry_EachKindOfErrorEndsTheJobItsWay(t *testing.T) {
 				state: jobs.StateRetry, class: jobs.ClassRateLimited, code: "HTTP_503", after: [2]time.Duration{time.Minute, 66 * time.Second}},
 			{name: "already done", cfg: middleware.RetryConfig{Classify: knows(middleware.Finding{Kind: middleware.AlreadyDone})},
 				err: chaintest.ErrFlaky, state: jobs.StateCompleted},
-			{name: "the last attempt", cfg: middleware.RetryConfig{Attempts: 1}, err: chaintest.ErrFlaky, state: jobs.StateDead, class: jobs.ClassRetryable},
-			{name: "the handler has decided", cfg: middleware.RetryConfig{Attempts: 1, Classify: knows(middleware.Finding{Kind: middleware.Permanent})},
-				err: jobs.RetryAfter(time.Minute, chaintest.ErrFlaky), state: jobs.StateRetry, class: jobs.ClassRetryable, after: [2]time.Duration{time.Minute, time.Minute}},
+			{name: "the last attempt", cfg: middleware.RetryConfig{Attempts: 1}, err: chaintest.ErrFlaky, state: jobs.StateDead,
+				class: jobs.ClassRetryable},
+			{name: "the handler has decided", cfg: middleware.RetryConfig{Attempts: 1,
+				Classify: knows(middleware.Finding{Kind: middleware.Permanent})},
+				err: jobs.RetryAfter(time.Minute, chaintest.ErrFlaky), state: jobs.StateRetry, class: jobs.ClassRetryable,
+				after: [2]time.Duration{time.Minute, time.Minute}},
 			{name: "snoozed", cfg: middleware.RetryConfig{Attempts: 1, Backoff: jobs.Constant(time.Second)},
 				err: jobs.Snooze(time.Minute), state: jobs.StateRetry, after: [2]time.Duration{time.Minute, time.Minute}},
 			{name: "panicked", cfg: middleware.RetryConfig{Backoff: jobs.Constant(time.Minute)},
-				err: &jobs.PanicError{Value: "boom"}, state: jobs.StateRetry, class: jobs.ClassPanic, after: [2]time.Duration{time.Minute, time.Minute}},
+				err: &jobs.PanicError{Value: "boom"}, state: jobs.StateRetry, class: jobs.ClassPanic,
+				after: [2]time.Duration{time.Minute, time.Minute}},
 		} {
 			w := chaintest.NewWorld(t, jobs.Config{RetryPolicy: jobs.Constant(time.Hour)}, chaintest.Returning(c.err), middleware.Retry(c.cfg))
 			began := time.Now()
@@ -93,7 +99,8 @@ func TestRetry_AttemptsOfTheChainEndAJobThatCouldGoOn(t *testing.T) {
 func TestRetry_AnInnerRetryGoesBeforeAnOuterOne(t *testing.T) {
 	chaintest.InBubble(t, func(t *testing.T) {
 		w := chaintest.NewWorld(t, jobs.Config{}, chaintest.Returning(chaintest.ErrFlaky),
-			middleware.Retry(middleware.RetryConfig{Attempts: 1, Backoff: jobs.Constant(time.Hour), Classify: knows(middleware.Finding{Kind: middleware.Permanent})}),
+			middleware.Retry(middleware.RetryConfig{Attempts: 1, Backoff: jobs.Constant(time.Hour),
+				Classify: knows(middleware.Finding{Kind: middleware.Permanent})}),
 			middleware.Retry(middleware.RetryConfig{Attempts: 5, Classify: knows(middleware.Finding{Kind: middleware.Retryable, Code: "INNER"})}))
 		id := w.Add("a")
 		chaintest.LetPass(time.Millisecond)
@@ -144,7 +151,8 @@ func TestRetry_ErrorsOfConnectionsAreKnown(t *testing.T) {
 
 func TestRetry_RefusesWhatCannotBe(t *testing.T) {
 	t.Parallel()
-	chaintest.WantRefusal(t, "RetryConfig.Attempts: invalid: is -1; use 1 to", func() { middleware.Retry(middleware.RetryConfig{Attempts: -1}) })
+	chaintest.WantRefusal(t, "RetryConfig.Attempts: invalid: is -1; use 1 to",
+		func() { middleware.Retry(middleware.RetryConfig{Attempts: -1}) })
 	chaintest.WantRefusal(t, "RetryConfig.MaxRetryAfter: invalid: is -1s; use more than zero", func() {
 		middleware.Retry(middleware.RetryConfig{MaxRetryAfter: -time.Second})
 	})

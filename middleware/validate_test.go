@@ -43,7 +43,8 @@ func TestValidate_ABadTaskIsRefusedAndTheOthersOfItsBatchAreStored(t *testing.T)
 		}
 		return nil
 	}), counts)
-	tasks := []*jobs.Task{jobs.NewTask("a", []byte("fine")), jobs.NewTask("a", []byte("bad")), jobs.NewTask("a", []byte("evil")), jobs.NewTask("a", []byte("fine"))}
+	tasks := []*jobs.Task{jobs.NewTask("a", []byte("fine")), jobs.NewTask("a", []byte("bad")), jobs.NewTask("a", []byte("evil")),
+		jobs.NewTask("a", []byte("fine"))}
 	receipts, err := c.EnqueueMany(t.Context(), tasks)
 	if !errors.Is(err, jobs.ErrInvalid) {
 		t.Errorf("the batch gets %v", err)
@@ -84,7 +85,8 @@ func TestValidate_ChecksNameFieldLimitAndRemedy(t *testing.T) {
 	for _, pattern := range []string{"email:welcome", "report:*"} {
 		mux.HandleFunc(pattern, func(context.Context, *jobs.Job) error { return nil })
 	}
-	c, _ := producer(t, middleware.Validate(middleware.KnownTypes(mux.Patterns()...), middleware.MaxPayload(10), middleware.JSONPayload(), middleware.RequireKey()))
+	c, _ := producer(t, middleware.Validate(middleware.KnownTypes(mux.Patterns()...), middleware.MaxPayload(10), middleware.JSONPayload(),
+		middleware.RequireKey()))
 	key := jobs.WithKey("acme")
 	for _, x := range []struct {
 		task *jobs.Task

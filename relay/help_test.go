@@ -77,7 +77,8 @@ func (w *world) put(keys []string, n int) {
 		key := keys[i%len(keys)]
 		id := fmt.Sprintf("%s-%05d", key, len(w.sent))
 		w.sent = append(w.sent, id)
-		batch = append(batch, broker.NewJob{Queue: outbox, ID: id, Body: broker.Body{Type: "task", Priority: broker.PriorityNormal, Key: key, MaxRetries: 3}})
+		batch = append(batch, broker.NewJob{Queue: outbox, ID: id,
+			Body: broker.Body{Type: "task", Priority: broker.PriorityNormal, Key: key, MaxRetries: 3}})
 		if len(batch) == 5 || i == n-1 {
 			accepted(w.T, w.from, batch...)
 			batch = nil

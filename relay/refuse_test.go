@@ -62,7 +62,8 @@ func TestRelay_RefusedJobsAreDeadAtTheSource(t *testing.T) {
 				t.Errorf("%s is %+v at the source, want dead with the code %s and a message that names the target", id, j, code)
 			}
 		}
-		if s := r.Stats(); s.Relayed != 1 || s.Refused[RefusedID] != 2 || s.Refused[RefusedKey] != 1 || s.Refused[RefusedInvalid] != 1 || s.Err != nil {
+		if s := r.Stats(); s.Relayed != 1 || s.Refused[RefusedID] != 2 || s.Refused[RefusedKey] != 1 || s.Refused[RefusedInvalid] != 1 ||
+			s.Err != nil {
 			t.Errorf("the relay says %+v", s)
 		}
 		if find(t, w.to, mail, "good") == nil {
@@ -130,7 +131,8 @@ func TestRelay_AJobThatComesAgainAndHasArrived(t *testing.T) {
 	inWorld(t, func(t *testing.T, w *world) {
 		w.serve(0)
 		w.put(threeKeys, 3)
-		job := broker.NewJob{Queue: mail, ID: w.sent[0], Body: broker.Body{Type: "task", Priority: broker.PriorityNormal, Key: "a", MaxRetries: 3, GivenID: true}}
+		job := broker.NewJob{Queue: mail, ID: w.sent[0],
+			Body: broker.Body{Type: "task", Priority: broker.PriorityNormal, Key: "a", MaxRetries: 3, GivenID: true}}
 		accepted(t, w.to, job) // as a relay did that died then
 		server := handworker.New(t, w.from, "server", outbox)
 		server.Settle(server.Claim(), broker.Crash(0, broker.Failure{Message: "its worker died"}))

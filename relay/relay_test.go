@@ -18,7 +18,8 @@ import (
 func TestRelay_TakesAJobAlongWhole(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(t *testing.T, w *world) {
-		body := broker.Body{Type: "email:welcome", TypeVersion: 3, Payload: []byte("\xff\x00"), Headers: map[string]string{"traceparent": "00-\xfe"},
+		body := broker.Body{Type: "email:welcome", TypeVersion: 3, Payload: []byte("\xff\x00"),
+			Headers:  map[string]string{"traceparent": "00-\xfe"},
 			Priority: broker.PriorityLow, MaxRetries: 7, CrashBudget: 2, Timeout: time.Minute, Deadline: time.Now().Add(time.Hour).UTC(),
 			Retention: 2 * time.Hour, Backoff: broker.Backoff{Kind: broker.BackoffLinear, Base: time.Second, Max: time.Minute},
 			Unique: broker.Unique{Key: "u", TTL: time.Hour}, Key: "acme", CorrelationID: "c", IdempotencyKey: "i", PayloadRef: "p", Source: "shop"}
@@ -49,7 +50,8 @@ func TestRelay_MovesJobsWhenTheyAreDue(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(t *testing.T, w *world) {
 		const delay = time.Hour + 31*time.Second // when no claim comes by chance
-		accepted(t, w.from, broker.NewJob{Queue: outbox, ID: "later", Delay: delay, Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}})
+		accepted(t, w.from, broker.NewJob{Queue: outbox, ID: "later", Delay: delay,
+			Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}})
 		asleep := broker.Wrap(w.from, func(ctx context.Context, c *broker.Call, next func(context.Context) error) error {
 			if req, ok := c.Request.(*broker.ClaimRequest); ok && req.Wait > 0 {
 				time.Sleep(req.Wait)
@@ -108,7 +110,8 @@ func TestRelay_InAServer(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(t *testing.T, w *world) {
 		r := w.relay(w.from, w.to)
-		s, err := jobs.NewServer(w.to, jobs.Config{Queues: map[string]int{mail: 1}, Concurrency: 1, Logger: discard, Extensions: []jobs.Extension{r.Extension()}})
+		s, err := jobs.NewServer(w.to, jobs.Config{Queues: map[string]int{mail: 1}, Concurrency: 1, Logger: discard,
+			Extensions: []jobs.Extension{r.Extension()}})
 		if err == nil {
 			err = s.Start(jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
 				w.arrived = append(w.arrived, j.ID())

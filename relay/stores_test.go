@@ -43,7 +43,8 @@ func TestRelay_FromTransactionsToRedis(t *testing.T) {
 		t.Fatal(err)
 	}
 	starting := func() (stop func()) {
-		r, err := New(Config{From: from, FromQueue: outbox, To: to, ToQueue: mail, Lease: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+		r, err := New(Config{From: from, FromQueue: outbox, To: to, ToQueue: mail, Lease: 2 * time.Second,
+			Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,7 +127,8 @@ func TestRelay_RedisIsKilledAndComesBack(t *testing.T) {
 	server := testenv.PrivateRedis(t)
 	from, to := open(t, url), open(t, server.URL)
 	w := &world{T: t, from: from, to: to}
-	r, err := New(Config{From: from, FromQueue: outbox, To: to, ToQueue: mail, Lease: 2 * time.Second, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	r, err := New(Config{From: from, FromQueue: outbox, To: to, ToQueue: mail, Lease: 2 * time.Second,
+		Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

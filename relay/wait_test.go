@@ -101,7 +101,8 @@ func TestRelay_ALaterCallOvertakesNone(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(t *testing.T, w *world) {
 		w.serve(0)
-		bad := faulty.Wrap(w.to, faulty.Plan{{Method: "Enqueue", Call: 1, Fault: faulty.Unavailable}, {Method: "Enqueue", Call: 3, Fault: faulty.ReplyCut}})
+		bad := faulty.Wrap(w.to, faulty.Plan{{Method: "Enqueue", Call: 1, Fault: faulty.Unavailable},
+			{Method: "Enqueue", Call: 3, Fault: faulty.ReplyCut}})
 		w.put(threeKeys, 1500)
 		w.run(w.relay(w.from, bad))
 		pass(time.Minute)

@@ -42,7 +42,8 @@ func inWorld(t *testing.T, f func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		b := membroker.New()
 		t.Cleanup(func() { b.Close() })
-		f(&world{T: t, store: b, schedules: New(b, "test"), ran: make(map[string]int), made: make(map[made]bool), begun: make(map[string]time.Time)})
+		f(&world{T: t, store: b, schedules: New(b, "test"), ran: make(map[string]int), made: make(map[made]bool),
+			begun: make(map[string]time.Time)})
 	})
 }
 

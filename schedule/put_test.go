@@ -114,7 +114,8 @@ func TestPut_WhatCannotBe(t *testing.T) {
 				t.Errorf("%s: the error is %v; it should name the field %q", name, err, c.field)
 			}
 		}
-		if _, err := New(w.store, "").Put(w.Context(), "s", Every(time.Hour), task); !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), "owner") {
+		if _, err := New(w.store, "").Put(w.Context(), "s", Every(time.Hour), task); !errors.Is(err, broker.ErrInvalid) ||
+			!strings.Contains(err.Error(), "owner") {
 			t.Errorf("without an owner the error is %v", err)
 		}
 		all, err := w.schedules.List(w.Context())
@@ -188,7 +189,8 @@ func TestExtension_RefusesDefinitionsThatCannotBe(t *testing.T) {
 				t.Errorf("%s: NewServer says %v", name, err)
 			}
 		}
-		if _, err := jobs.NewServer(w.store, jobs.Config{Extensions: []jobs.Extension{New(nil, "x").Extension(client, ExtensionConfig{})}}); err == nil {
+		if _, err := jobs.NewServer(w.store, jobs.Config{Extensions: []jobs.Extension{New(nil, "x").Extension(client,
+			ExtensionConfig{})}}); err == nil {
 			t.Error("schedules without a broker are accepted")
 		}
 	})
@@ -200,7 +202,8 @@ func TestPut_TheScheduleOfAnotherOwner(t *testing.T) {
 		other := New(w.store, "other")
 		_, err := other.Put(w.Context(), "s", Every(time.Minute), jobs.NewTask("task", nil))
 		var e *broker.Error
-		if !errors.Is(err, broker.ErrDuplicate) || !errors.As(err, &e) || e.Field != "owner" || e.ID != "s" || !strings.Contains(err.Error(), `"test"`) {
+		if !errors.Is(err, broker.ErrDuplicate) || !errors.As(err, &e) || e.Field != "owner" || e.ID != "s" ||
+			!strings.Contains(err.Error(), `"test"`) {
 			t.Errorf("the error is %v", err)
 		}
 		_, err = other.Sync(w.Context(), Definition{ID: "new", Spec: Every(time.Hour), Task: jobs.NewTask("t", nil)},
@@ -272,7 +275,8 @@ func TestPause_AndResume(t *testing.T) {
 		if c := w.info("s").Counts; c.Missed() != 0 || c.Enqueued != 2 {
 			t.Errorf("the counts are %+v", c)
 		}
-		for _, err := range []error{w.schedules.Pause(w.Context(), "none", ""), w.schedules.Resume(w.Context(), "none"), w.schedules.Delete(w.Context(), "none")} {
+		for _, err := range []error{w.schedules.Pause(w.Context(), "none", ""), w.schedules.Resume(w.Context(), "none"),
+			w.schedules.Delete(w.Context(), "none")} {
 			if !errors.Is(err, broker.ErrNotFound) {
 				t.Errorf("an unknown schedule: %v", err)
 			}
@@ -405,7 +409,8 @@ func TestSchedule_RefusedTicks(t *testing.T) {
 		if _, err := w.store.Policy(w.Context(), broker.PolicyRequest{Queue: "full", MaxDepth: &one}); err != nil {
 			t.Fatal(err)
 		}
-		_, err := w.schedules.Put(w.Context(), "s", Every(time.Hour), jobs.NewTask("task", nil, jobs.WithQueue("full")), WithMisfire(RunUpTo(100, 0)))
+		_, err := w.schedules.Put(w.Context(), "s", Every(time.Hour), jobs.NewTask("task", nil, jobs.WithQueue("full")),
+			WithMisfire(RunUpTo(100, 0)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -421,7 +426,8 @@ func TestSchedule_RefusedTicks(t *testing.T) {
 		if info := w.info("s"); info.Counts != (Counts{Enqueued: 3}) || info.Error != "" {
 			t.Errorf("when there is room again: %+v, error %q", info.Counts, info.Error)
 		}
-		_, err = w.schedules.Put(w.Context(), "u", Every(time.Hour), jobs.NewTask("task", nil, jobs.WithQueue("unserved"), jobs.WithUniqueKey("k")))
+		_, err = w.schedules.Put(w.Context(), "u", Every(time.Hour),
+			jobs.NewTask("task", nil, jobs.WithQueue("unserved"), jobs.WithUniqueKey("k")))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,7 +26,8 @@ func TestSchedule_WhatWasDecidedStands(t *testing.T) {
 		if len(w.ran) != 0 || w.info("s").Counts != (Counts{}) {
 			t.Fatalf("it died with %v and %v", w.ran, w.info("s").Counts)
 		}
-		if page, err := w.store.Find(w.Context(), broker.Query{Queue: jobs.DefaultQueue, IDs: []string{"s@2000-01-01T00:01:00Z"}}); err != nil || len(page.Jobs) != 1 {
+		if page, err := w.store.Find(w.Context(), broker.Query{Queue: jobs.DefaultQueue, IDs: []string{"s@2000-01-01T00:01:00Z"}}); err != nil ||
+			len(page.Jobs) != 1 {
 			t.Fatalf("it died before it enqueued the tick: %v (%v)", page.Jobs, err)
 		}
 		pass(70 * time.Second)

@@ -37,7 +37,8 @@ func (w *world) die(id string) {
 		w.Fatal(err)
 	}
 	dead.RunAt, dead.Restore.State, dead.Restore.Head.Reason = time.Time{}, broker.StateDead, broker.ReasonCrashes
-	if receipts, err := w.store.Enqueue(w.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{dead}}); err != nil || receipts[0].Err != nil {
+	if receipts, err := w.store.Enqueue(w.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{dead}}); err != nil ||
+		receipts[0].Err != nil {
 		w.Fatal(err, receipts)
 	}
 }
@@ -74,7 +75,8 @@ func ailing(w *world) {
 	w.die("dead") // a server would revive it
 }
 
-var ailingAre = map[string]Status{"waiting": StatusWaiting, "paused": StatusPaused, "ended": StatusEnded, "sleeping": StatusLate, "full": StatusLate,
+var ailingAre = map[string]Status{"waiting": StatusWaiting, "paused": StatusPaused, "ended": StatusEnded, "sleeping": StatusLate,
+	"full":    StatusLate,
 	"failing": StatusFailing, "dead": StatusStopped, "held": StatusStopped, "unreadable": StatusUnreadable}
 
 func TestInfo_StatusOfEachSchedule(t *testing.T) {

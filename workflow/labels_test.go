@@ -20,7 +20,8 @@ func TestWorkflow_NodesRunOnServersThatHaveTheirLabels(t *testing.T) {
 		}
 		w.start(New("w").Add(
 			Node{Name: "trained", Task: jobs.NewTask("train", nil, jobs.WithLabels("gpu"))},
-			Node{Name: "tried", Task: jobs.NewTask("try", nil, jobs.WithKey("acme"), jobs.WithLabelShare("canary", 100)), After: []string{"trained"}},
+			Node{Name: "tried", Task: jobs.NewTask("try", nil, jobs.WithKey("acme"), jobs.WithLabelShare("canary", 100)),
+				After: []string{"trained"}},
 		))
 		pass(time.Minute)
 		if queue != "" {
@@ -31,7 +32,8 @@ func TestWorkflow_NodesRunOnServersThatHaveTheirLabels(t *testing.T) {
 		if queue != "default+gpu default+canary " {
 			w.Errorf("the nodes ran in %s, want default+gpu and default+canary", queue)
 		}
-		err := Start(w.Context(), w.client, New("keyless").Add(Node{Name: "a", Task: jobs.NewTask("try", nil, jobs.WithLabelShare("canary", 10))}))
+		err := Start(w.Context(), w.client, New("keyless").Add(Node{Name: "a",
+			Task: jobs.NewTask("try", nil, jobs.WithLabelShare("canary", 10))}))
 		if !errors.Is(err, broker.ErrInvalid) || !strings.Contains(err.Error(), "needs a key") {
 			w.Errorf("a share of nodes without keys: %v", err)
 		}

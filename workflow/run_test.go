@@ -248,7 +248,8 @@ func TestWorkflow_CompensationsRunInReverse(t *testing.T) {
 		w.up()
 		w.on("slow", func(context.Context, *jobs.Job) error { time.Sleep(time.Minute); return nil })
 		w.fails("d")
-		info := w.run(New("w").Add(undoable("a"), undoable("slow"), undoable("b", "a"), node("d", "b", "slow"), undoable("never", "d")), StateFailed)
+		info := w.run(New("w").Add(undoable("a"), undoable("slow"), undoable("b", "a"), node("d", "b", "slow"), undoable("never", "d")),
+			StateFailed)
 		if want := ":undo:slow :undo:b :undo:a"; !strings.HasSuffix(w.began(), want) {
 			t.Errorf("%s ran, want in the end %s", w.began(), want)
 		}

@@ -115,7 +115,8 @@ func openFile(path string, noSync bool) (f *file, err error) {
 	})
 	switch {
 	case errors.Is(err, bolterrors.ErrTimeout):
-		return nil, fmt.Errorf("%w: another process has %s open, and one at a time can; stop it, or use what it serves", broker.ErrUnavailable, path)
+		return nil, fmt.Errorf("%w: another process has %s open, and one at a time can; stop it, or use what it serves", broker.ErrUnavailable,
+			path)
 	case errors.As(err, new(*os.PathError)):
 		return nil, err
 	case err != nil:

@@ -149,7 +149,8 @@ func (e *examiner) job(j *job) {
 // owesKey reports whether a job must hold its unique key now.
 func (e *examiner) owesKey(j *job) bool {
 	u := j.Unique
-	if u.Key == "" || j.State.Final() || j.Holder == broker.Behind(e.q.unique[u.Key].id) || u.TTL > 0 && reached(e.req.Now, later(j.CreatedAt, u.TTL)) {
+	if u.Key == "" || j.State.Final() || j.Holder == broker.Behind(e.q.unique[u.Key].id) ||
+		u.TTL > 0 && reached(e.req.Now, later(j.CreatedAt, u.TTL)) {
 		return false
 	}
 	return u.Mode == broker.UniqueUntilDone || u.Mode == broker.UniqueUntilStarted && j.State != broker.StateActive && j.Deliveries == 0

@@ -140,7 +140,8 @@ func TestExamine_AnExaminationGoesInBoundedSteps(t *testing.T) {
 	if err != nil || len(found) > 0 || records < jobs {
 		t.Errorf("findings %v, %v after %d records", found, err, records)
 	}
-	for _, req := range []broker.ExamineRequest{{Cursor: "x"}, {Cursor: "jobs\n{\n"}, {Queue: "q", Cursor: "jobs\nr\n"}, {Limit: -1}, {Limit: 1001}, {Queue: "{"}} {
+	for _, req := range []broker.ExamineRequest{{Cursor: "x"}, {Cursor: "jobs\n{\n"}, {Queue: "q", Cursor: "jobs\nr\n"}, {Limit: -1},
+		{Limit: 1001}, {Queue: "{"}} {
 		if _, err := b.Examine(t.Context(), req); err == nil || broker.MayHaveApplied(err) {
 			t.Errorf("Examine(%+v) answered %v, want ErrInvalid", req, err)
 		}

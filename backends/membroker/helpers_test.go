@@ -18,7 +18,8 @@ type claimed struct {
 }
 
 func newTestJob(queue, id string) broker.NewJob {
-	return broker.NewJob{Queue: queue, ID: id, Body: broker.Body{Type: "t", Priority: broker.PriorityNormal, Payload: []byte("payload of " + id)}}
+	return broker.NewJob{Queue: queue, ID: id, Body: broker.Body{Type: "t", Priority: broker.PriorityNormal,
+		Payload: []byte("payload of " + id)}}
 }
 
 func register(t *testing.T, b *Broker, worker string, queues ...string) {

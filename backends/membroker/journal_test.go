@@ -189,7 +189,8 @@ func (k kept) checked(tb conformance.TB, s *Store) broker.Broker {
 }
 
 // changing are the groups of the suite that take the paths on which records change.
-var changing = []string{"Enqueue", "Claim", "Reclaim", "Order", "Lease", "Settle", "Outcome", "Keep", "Schedule", "Unique", "Policy", "Operate",
+var changing = []string{"Enqueue", "Claim", "Reclaim", "Order", "Lease", "Settle", "Outcome", "Keep", "Schedule", "Unique", "Policy",
+	"Operate",
 	"Hold", "Edit", "Restore", "Retention", "Mark", "Durable", "Bound", "Meet", "Follow", "Limit", "Key", "Sequence", "Totals"}
 
 // After each call, and after each rule, the journal has what the memory has.

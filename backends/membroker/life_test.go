@@ -46,7 +46,8 @@ func (l *life) step(t *testing.T) {
 				n.Body.Key = strconv.Itoa(l.IntN(3))
 			}
 			if l.IntN(2) == 0 {
-				n.Body.Unique = broker.Unique{Key: strconv.Itoa(l.IntN(5)), Mode: broker.UniqueMode(l.IntN(3)), TTL: time.Duration(l.IntN(60)) * time.Second}
+				n.Body.Unique = broker.Unique{Key: strconv.Itoa(l.IntN(5)), Mode: broker.UniqueMode(l.IntN(3)),
+					TTL: time.Duration(l.IntN(60)) * time.Second}
 				if n.Body.Unique.Mode == broker.UniqueWindow {
 					n.Body.Unique.TTL += time.Second
 				}
@@ -85,7 +86,8 @@ func (l *life) step(t *testing.T) {
 		got, _ := l.b.Reclaim(ctx, broker.ReclaimRequest{Now: l.now, Worker: w, Queues: queues, Max: 1 + l.IntN(5)})
 		l.leases[w] = append(l.leases[w], got.Jobs...)
 	case 9:
-		op := broker.Operation{Now: l.now, Kind: broker.OpCancel + broker.OperationKind(l.IntN(6)), Delay: time.Duration(l.IntN(2)*l.IntN(20)) * time.Second}
+		op := broker.Operation{Now: l.now, Kind: broker.OpCancel + broker.OperationKind(l.IntN(6)),
+			Delay: time.Duration(l.IntN(2)*l.IntN(20)) * time.Second}
 		for range l.IntN(20) {
 			op.Refs = append(op.Refs, broker.Ref{Queue: q, ID: strconv.Itoa(l.IntN(l.next + 1)), Epoch: broker.AnyEpoch})
 		}
@@ -120,8 +122,10 @@ func (l *life) rule(q string) broker.PolicyRequest {
 		*rate = broker.Rate{Jobs: int64(1 + l.IntN(5)), Per: 10 * time.Second, Burst: int64(l.IntN(3))}
 	}
 	key := strconv.Itoa(l.IntN(3))
-	return []broker.PolicyRequest{{Queue: q, MaxActive: count}, {Queue: q, Rate: rate}, {Queue: q, KeyMaxActive: count}, {Queue: q, KeyRate: rate},
-		{Queue: q, RetryRate: rate}, {Queue: q, Ordered: order}, {Queue: q, KeyMaxDepth: count}, {Queue: q, Key: key, Rate: rate, MaxActive: count},
+	return []broker.PolicyRequest{{Queue: q, MaxActive: count}, {Queue: q, Rate: rate}, {Queue: q, KeyMaxActive: count},
+		{Queue: q, KeyRate: rate},
+		{Queue: q, RetryRate: rate}, {Queue: q, Ordered: order}, {Queue: q, KeyMaxDepth: count},
+		{Queue: q, Key: key, Rate: rate, MaxActive: count},
 		{Queue: q, Key: key, Weight: count}, {Queue: q, Key: key, Paused: new(*count > 2)}}[l.IntN(10)]
 }
 
@@ -158,7 +162,8 @@ func newLife(t *testing.T) *life {
 func (l *life) on(t *testing.T, b *Broker) {
 	l.b, l.names = b, []string{"a", "b", "c"}
 	for _, w := range l.names {
-		_, err := l.b.Renew(t.Context(), broker.RenewRequest{Now: l.now, Worker: w, Queues: []string{"q", "r"}, Lease: 10 * time.Second, Register: true})
+		_, err := l.b.Renew(t.Context(), broker.RenewRequest{Now: l.now, Worker: w, Queues: []string{"q", "r"}, Lease: 10 * time.Second,
+			Register: true})
 		l.ok(t, err)
 	}
 }

@@ -17,7 +17,8 @@ func TestMemory_NothingIsSharedWithCallers(t *testing.T) {
 	defer b.Close()
 	ctx := t.Context()
 	info := broker.WorkerInfo{Queues: []string{"q"}, Types: []string{"t"}}
-	if _, err := b.Renew(ctx, broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Hour, Register: true, Info: info}); err != nil {
+	if _, err := b.Renew(ctx, broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Hour, Register: true,
+		Info: info}); err != nil {
 		t.Fatal(err)
 	}
 	info.Queues[0], info.Types[0] = "scribble", "scribble"

@@ -37,7 +37,8 @@ func TestStore_NothingIsLeftOfWhatIsGoneAndLapsed(t *testing.T) {
 	}
 	ctx := t.Context()
 	for i, name := range []string{"a", "b"} {
-		_, err := l.b.Mark(ctx, broker.MarkRequest{Now: l.now, Action: broker.MarkTake, Name: name, Owner: "o", TTL: time.Duration(1+i) * time.Hour})
+		_, err := l.b.Mark(ctx, broker.MarkRequest{Now: l.now, Action: broker.MarkTake, Name: name, Owner: "o",
+			TTL: time.Duration(1+i) * time.Hour})
 		l.ok(t, err)
 	}
 	queues := []string{"q", "r"}
@@ -78,7 +79,8 @@ func TestStore_NothingIsLeftOfWhatIsGoneAndLapsed(t *testing.T) {
 	}
 	s := l.b.store
 	if len(s.marks) > 0 || s.lapses.Len() > 0 || len(s.watchers) > 0 || len(s.touched) > 0 {
-		t.Errorf("the store still holds marks %v, %d lapses, %d watchers, %d touched queues", s.marks, s.lapses.Len(), len(s.watchers), len(s.touched))
+		t.Errorf("the store still holds marks %v, %d lapses, %d watchers, %d touched queues", s.marks, s.lapses.Len(), len(s.watchers),
+			len(s.touched))
 	}
 	for _, q := range queues {
 		results, err := l.b.Operate(ctx, broker.Operation{Now: l.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: q}}})

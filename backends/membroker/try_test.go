@@ -45,7 +45,8 @@ func TestTry_AnswersAsEnqueueAndLeavesTheStoreAsItWas(t *testing.T) {
 		if got[0].Err != nil || got[0].State != broker.StatePending || got[1].Err != nil || got[1].State != broker.StateScheduled {
 			t.Errorf("%s: the first two answer %+v, %+v; want them accepted, pending and scheduled", name, got[0], got[1])
 		}
-		if got[2].Holder != "holder" || got[3].Holder != "given" || !errors.Is(got[2].Err, broker.ErrDuplicate) || !errors.Is(got[3].Err, broker.ErrDuplicate) {
+		if got[2].Holder != "holder" || got[3].Holder != "given" || !errors.Is(got[2].Err, broker.ErrDuplicate) ||
+			!errors.Is(got[3].Err, broker.ErrDuplicate) {
 			t.Errorf("%s: the last two answer %+v, %+v; want duplicates of %q and %q", name, got[2], got[3], "holder", "given")
 		}
 		if !got[4].Replaced || got[4].State != broker.StatePending || !got[5].Replaced || got[5].State != broker.StateScheduled {

@@ -174,7 +174,8 @@ func TestWait_ResumeWakesAndPauseDoesNot(t *testing.T) {
 		b.store.mu.Lock()
 		q := b.store.queues["q"]
 		q.add(&job{Job: broker.Job{Queue: "q", ID: "a", Body: broker.Body{Priority: 1}}}, broker.OnEnqueue, broker.StatePending, time.Time{})
-		q.add(&job{Job: broker.Job{Queue: "q", ID: "b", Body: broker.Body{Priority: 1}}}, broker.OnEnqueue, broker.StateScheduled, time.Now().Add(time.Second))
+		q.add(&job{Job: broker.Job{Queue: "q", ID: "b", Body: broker.Body{Priority: 1}}}, broker.OnEnqueue, broker.StateScheduled,
+			time.Now().Add(time.Second))
 		b.store.wake()
 		if len(q.waiters) == 0 {
 			t.Error("a job in a paused queue woke a claim")
@@ -273,7 +274,8 @@ func TestWait_RemovingAQueueEndsTheClaimsThatWaitForIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := New()
 		defer b.Close()
-		if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Second, Register: true}); err != nil {
+		if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Second,
+			Register: true}); err != nil {
 			t.Fatal(err)
 		}
 		got := claimInBackground(t, b, "w", 1, time.Minute, "q")

@@ -32,7 +32,8 @@ func TestBucket_CountsAsTheContractDoes(t *testing.T) {
 	_, part := readQuery("parts/bucket.sql")
 	rows, err := f.db.Query(t.Context(), `select f.at, f.used, f.free, coalesce(f.next, 0)
 		from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[])
-			with ordinality as b(at, used, jobs, per, burst, now, ord) cross join lateral (`+part+`) f order by b.ord`, at, used, jobs, per, burst, now)
+			with ordinality as b(at, used, jobs, per, burst, now, ord) cross join lateral (`+part+`) f order by b.ord`, at, used, jobs, per, burst,
+		now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,8 @@ func TestBucket_CountsAsTheContractDoes(t *testing.T) {
 		rate := broker.Rate{Jobs: jobs[i], Per: time.Duration(per[i]) * time.Microsecond, Burst: burst[i]}
 		wantFree, wantNext := want.Free(rate, now[i])
 		if got != want || free != wantFree || next != wantNext {
-			t.Fatalf("bucket {%d %d} of %+v at %d: SQL says %+v, %d free, next at %d; want %+v, %d, %d", at[i], used[i], rate, now[i], got, free, next,
+			t.Fatalf("bucket {%d %d} of %+v at %d: SQL says %+v, %d free, next at %d; want %+v, %d, %d", at[i], used[i], rate, now[i], got, free,
+				next,
 				want, wantFree, wantNext)
 		}
 	}

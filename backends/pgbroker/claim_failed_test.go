@@ -31,7 +31,8 @@ func TestClaimFailed_AClaimThatFailsBehindItsRowsGivesNothing(t *testing.T) {
 				f := openAs(t, config)
 				f.worker("w")
 				f.accept(f, jobs(5, "a")...)
-				f.exec("create function jobs.at_commit() returns trigger language plpgsql as 'begin " + strings.ReplaceAll(c.commit, "'", "''") + "; return null; end'")
+				f.exec("create function jobs.at_commit() returns trigger language plpgsql as 'begin " + strings.ReplaceAll(c.commit, "'", "''") +
+					"; return null; end'")
 				f.exec("create constraint trigger at_commit after update on jobs.job deferrable initially deferred for each row execute function jobs.at_commit()")
 				if c.end != "" {
 					go f.endSleeper(c.end)
@@ -95,7 +96,8 @@ func TestClaimFailed_AClaimKeepsWhatAnEarlierTransactionGave(t *testing.T) {
 	f.accept(f, jobs(5, "a")...)
 	f.exec("create function jobs.at_commit() returns trigger language plpgsql as 'begin if new.id > ''a00000001'' then raise ''refused''; end if; return null; end'")
 	f.exec("create constraint trigger at_commit after update on jobs.job deferrable initially deferred for each row execute function jobs.at_commit()")
-	got, err := f.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 5, Queues: []broker.Share{{Queue: "q", Max: 2}, {Queue: "q", Max: 3}}})
+	got, err := f.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 5,
+		Queues: []broker.Share{{Queue: "q", Max: 2}, {Queue: "q", Max: 3}}})
 	if err == nil {
 		t.Fatal("the second transaction of the claim was not refused")
 	}
@@ -140,7 +142,8 @@ func (f *inside) endSleeper(how string) {
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
 	defer cancel()
 	for ended := false; !ended && ctx.Err() == nil; {
-		_ = f.db.QueryRow(ctx, "select coalesce(bool_or("+how+"(pid)), false) from pg_stat_activity where wait_event = 'PgSleep' and strpos(query, $1) > 0",
+		_ = f.db.QueryRow(ctx, "select coalesce(bool_or("+how+
+			"(pid)), false) from pg_stat_activity where wait_event = 'PgSleep' and strpos(query, $1) > 0",
 			f.schema).Scan(&ended)
 	}
 }

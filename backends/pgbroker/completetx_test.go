@@ -118,7 +118,8 @@ func TestCompletetx_ACommitCompletesTheJobWithItsEffect(t *testing.T) {
 
 		page, err := f.Find(t.Context(), broker.Query{Queue: testQueue, IDs: []string{"a"}})
 		f.ok(err)
-		if len(page.Jobs) != 1 || page.Jobs[0].State != broker.StateCompleted || string(page.Jobs[0].Result) != "receipt\x00" || page.Jobs[0].Deliveries != 1 {
+		if len(page.Jobs) != 1 || page.Jobs[0].State != broker.StateCompleted || string(page.Jobs[0].Result) != "receipt\x00" ||
+			page.Jobs[0].Deliveries != 1 {
 			t.Errorf("after the commit the store has %+v, want the completed job with its result", page.Jobs)
 		}
 		if n := f.counts(); n[broker.StateActive] != 0 || n[broker.StateCompleted] != 1 || f.effects() != 1 {
@@ -319,7 +320,8 @@ func TestCompletetx_AHandlerOfAnOlderReleaseCompletesNothing(t *testing.T) {
 func (f *fixture) takeOver() []broker.Job {
 	f.t.Helper()
 	now := time.Now().Add(2 * time.Hour)
-	_, err := f.Renew(f.t.Context(), broker.RenewRequest{Now: now, Worker: "heir", Queues: []string{testQueue}, Lease: time.Hour, Register: true})
+	_, err := f.Renew(f.t.Context(), broker.RenewRequest{Now: now, Worker: "heir", Queues: []string{testQueue}, Lease: time.Hour,
+		Register: true})
 	f.ok(err)
 	got, err := f.Reclaim(f.t.Context(), broker.ReclaimRequest{Now: now, Worker: "heir", Queues: []string{testQueue}, Max: 10})
 	f.ok(err)

@@ -80,7 +80,8 @@ func store(tb conformance.TB, direct *pgxpool.Pool, url string, config Config, r
 		},
 		PlantBody: func(tb conformance.TB, queue, id string, body []byte) {
 			for _, table := range []string{"job", "dead", "history"} {
-				exec(tb, "update jobs."+table+" set body = $3 where id = $2 and queue = (select id from jobs.queue where name = $1)", queue, id, append([]byte{}, body...))
+				exec(tb, "update jobs."+table+" set body = $3 where id = $2 and queue = (select id from jobs.queue where name = $1)", queue, id,
+					append([]byte{}, body...))
 			}
 		},
 	}

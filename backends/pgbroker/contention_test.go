@@ -112,7 +112,8 @@ func TestRemoveQueue_BesideAnOpenTransaction(t *testing.T) {
 	_, err := f.Policy(t.Context(), broker.PolicyRequest{Queue: "idle", MaxDepth: new(int64(broker.NoLimit))})
 	f.ok(err)
 	remove := func() error {
-		results, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: "idle", Epoch: broker.AnyEpoch}}})
+		results, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpRemoveQueue,
+			Refs: []broker.Ref{{Queue: "idle", Epoch: broker.AnyEpoch}}})
 		if err == nil {
 			err = results[0].Err
 		}
@@ -158,7 +159,8 @@ func TestRemoveQueue_SeesThatTheQueueIsToStay(t *testing.T) {
 	f.store(f.Tx(tx), aJob("open"))
 	removed := make(chan error)
 	go func() {
-		results, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: "idle", Epoch: broker.AnyEpoch}}})
+		results, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpRemoveQueue,
+			Refs: []broker.Ref{{Queue: "idle", Epoch: broker.AnyEpoch}}})
 		removed <- errors.Join(err, results[0].Err)
 	}()
 	f.awaitLeaving(removed)
@@ -195,7 +197,8 @@ func TestRemoveQueue_SeesAJobOnItsWay(t *testing.T) {
 	f.store(f.Tx(tx), aJob("open", in))
 	removed := make(chan error)
 	go func() {
-		results, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: "idle", Epoch: broker.AnyEpoch}}})
+		results, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpRemoveQueue,
+			Refs: []broker.Ref{{Queue: "idle", Epoch: broker.AnyEpoch}}})
 		removed <- errors.Join(err, results[0].Err)
 	}()
 	f.awaitLeaving(removed)
@@ -269,7 +272,8 @@ func TestClaim_RoundsSayThatBytesLeftSomeOut(t *testing.T) {
 	f.ok(err)
 	f.store(f, series("a", 3)...)
 	for left := 2; left >= 0; left-- {
-		got, err := f.Claim(t.Context(), broker.ClaimRequest{Worker: testWorker, Max: 3, Bytes: 1, Queues: []broker.Share{{Queue: testQueue, Max: 3}}})
+		got, err := f.Claim(t.Context(), broker.ClaimRequest{Worker: testWorker, Max: 3, Bytes: 1,
+			Queues: []broker.Share{{Queue: testQueue, Max: 3}}})
 		f.ok(err)
 		if len(got.Jobs) != 1 || got.More != (left > 0) {
 			t.Errorf("claimed %v with More %v while %d more jobs are pending, want one job and More %v", names(got.Jobs), got.More, left, left > 0)

@@ -20,7 +20,8 @@ func TestEnqueue_JobsThatAreTriedAloneWaitLess(t *testing.T) {
 	tx := f.begin(pgx.TxOptions{})
 	f.store(f.Tx(tx), aJob("taken", given))
 	sent.take()
-	receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{aJob("free", given), aJob("taken", given), aJob("too", given)}})
+	receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{aJob("free", given), aJob("taken", given),
+		aJob("too", given)}})
 	f.ok(err)
 	for i, r := range receipts {
 		if contested := i == 1; errors.Is(r.Err, broker.ErrUnavailable) != contested || !contested && r.Err != nil {

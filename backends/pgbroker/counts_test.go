@@ -75,7 +75,8 @@ func TestCounts_AreExactAfterEverythingAtOnce(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	outcomes := []broker.Outcome{broker.Complete(nil), broker.Retry(0, broker.Failure{}), broker.Retry(time.Millisecond, broker.Failure{}),
-		broker.Die(broker.ReasonSkipRetry, broker.Failure{}), broker.Release(), broker.Cancel(broker.Failure{}), broker.Snooze(time.Hour, broker.Failure{})}
+		broker.Die(broker.ReasonSkipRetry, broker.Failure{}), broker.Release(), broker.Cancel(broker.Failure{}),
+		broker.Snooze(time.Hour, broker.Failure{})}
 	var all sync.WaitGroup
 	run := func(n uint64, turns int, turn func(r *rand.Rand, i int) error) {
 		all.Go(func() {
@@ -98,7 +99,8 @@ func TestCounts_AreExactAfterEverythingAtOnce(t *testing.T) {
 		f.register(worker)
 		number := int64(0)
 		run(uint64(10+p), turns, func(r *rand.Rand, _ int) error {
-			got, err := f.Claim(t.Context(), broker.ClaimRequest{Worker: worker, Max: 5, Wait: 5 * time.Millisecond, Queues: []broker.Share{{Queue: testQueue, Max: 5}}})
+			got, err := f.Claim(t.Context(), broker.ClaimRequest{Worker: worker, Max: 5, Wait: 5 * time.Millisecond,
+				Queues: []broker.Share{{Queue: testQueue, Max: 5}}})
 			if err != nil || len(got.Jobs) == 0 {
 				return err
 			}

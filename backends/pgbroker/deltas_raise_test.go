@@ -58,7 +58,8 @@ func TestDeltas_ALookInACallersTransactionIsNotTrusted(t *testing.T) {
 		t.Errorf("an enqueue in a transaction with one snapshot is answered %v, want ErrUnsupported", err)
 	}
 	if after := known(); after != before {
-		t.Errorf("floor, last number, next floor and its transaction were %v before an enqueue in a caller's transaction, and are %v", before, after)
+		t.Errorf("floor, last number, next floor and its transaction were %v before an enqueue in a caller's transaction, and are %v", before,
+			after)
 	}
 	f.accept(f, job("second"))
 	if after := known(); after == before {

@@ -47,7 +47,8 @@ func TestEnqueueFailed_EachJobHasTheErrorOfItsOwnQueue(t *testing.T) {
 
 				refs := []broker.Ref{{Queue: "a", ID: "first"}, {Queue: "b", ID: "first"}}
 				results, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel, Refs: refs})
-				if err != nil || len(results) != 2 || !errors.Is(results[0].Err, broker.ErrUnavailable) || !errors.Is(results[1].Err, broker.ErrUnavailable) {
+				if err != nil || len(results) != 2 || !errors.Is(results[0].Err, broker.ErrUnavailable) ||
+					!errors.Is(results[1].Err, broker.ErrUnavailable) {
 					t.Errorf("an operation on two queues that are away: %v and %v, want ErrUnavailable for each job", results, err)
 				}
 				break

@@ -115,7 +115,8 @@ func (f *inside) calls(held []broker.Job) map[string]func(context.Context) error
 			return err
 		},
 		"Settle": func(ctx context.Context) error {
-			_, err := f.Settle(ctx, broker.SettleRequest{Worker: "w", Number: 1, Items: []broker.Settlement{{Job: &held[0], Outcome: broker.Complete(nil)}}})
+			_, err := f.Settle(ctx, broker.SettleRequest{Worker: "w", Number: 1,
+				Items: []broker.Settlement{{Job: &held[0], Outcome: broker.Complete(nil)}}})
 			return err
 		},
 		"Reclaim": func(ctx context.Context) error {

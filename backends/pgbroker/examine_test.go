@@ -20,7 +20,8 @@ func plantSQL(direct *pgxpool.Pool, statements ...string) func(testing.TB, broke
 		tb.Helper()
 		for _, sql := range statements {
 			tag, err := direct.Exec(tb.Context(), strings.ReplaceAll(sql, "jobs.", b.(*Broker).config.Schema+"."))
-			if err != nil || tag.RowsAffected() == 0 && !strings.HasPrefix(sql, "drop") && !strings.HasPrefix(sql, "create") && !strings.HasPrefix(sql, "alter") {
+			if err != nil || tag.RowsAffected() == 0 && !strings.HasPrefix(sql, "drop") && !strings.HasPrefix(sql, "create") &&
+				!strings.HasPrefix(sql, "alter") {
 				tb.Fatalf("%s: %v, %v", sql, tag, err)
 			}
 		}
@@ -31,19 +32,26 @@ func corruptions(direct *pgxpool.Pool) []examinetest.Corruption {
 	p := func(statements ...string) func(testing.TB, broker.Broker) { return plantSQL(direct, statements...) }
 	const delta = "insert into jobs.count_delta (queue, pending, scheduled, active, retry, completed, dead, cancelled) select id, "
 	return []examinetest.Corruption{
-		{Name: "an active job without a worker", Want: []string{"state-differs active"}, Then: map[string]broker.State{"active": broker.StatePending},
+		{Name: "an active job without a worker", Want: []string{"state-differs active"},
+			Then:  map[string]broker.State{"active": broker.StatePending},
 			Plant: p("update jobs.job set worker = null where id = 'active'")},
-		{Name: "a worker of another queue", Want: []string{"lease-of-unknown-worker active"}, Then: map[string]broker.State{"active": broker.StatePending},
+		{Name: "a worker of another queue", Want: []string{"lease-of-unknown-worker active"},
+			Then:  map[string]broker.State{"active": broker.StatePending},
 			Plant: p("update jobs.job set worker = 999999 where id = 'active'")},
-		{Name: "a worker that counts as drained", Want: []string{"lease-of-unknown-worker active", "lease-of-unknown-worker asked", "lease-of-unknown-worker started"},
-			Plant: p("update jobs.worker set drained = true, ended_at = 1 where id = 'w'"), Repairs: []string{"lease-of-unknown-worker active", "lease-of-unknown-worker asked"}},
-		{Name: "a live worker that counts as drained", Want: []string{"lease-of-unknown-worker active", "lease-of-unknown-worker asked", "lease-of-unknown-worker started", "worker-alive-and-ended w"},
+		{Name: "a worker that counts as drained", Want: []string{"lease-of-unknown-worker active", "lease-of-unknown-worker asked",
+			"lease-of-unknown-worker started"},
+			Plant:   p("update jobs.worker set drained = true, ended_at = 1 where id = 'w'"),
+			Repairs: []string{"lease-of-unknown-worker active", "lease-of-unknown-worker asked"}},
+		{Name: "a live worker that counts as drained", Want: []string{"lease-of-unknown-worker active", "lease-of-unknown-worker asked",
+			"lease-of-unknown-worker started", "worker-alive-and-ended w"},
 			Repairs: []string{"lease-of-unknown-worker active", "lease-of-unknown-worker asked"},
 			Plant:   p("update jobs.worker set drained = true where id = 'w'")},
 		{Name: "a pending job of a worker", Want: []string{"state-differs pending"},
 			Plant: p("update jobs.job set worker = (select num from jobs.worker where id = 'w') where id = 'pending'")},
-		{Name: "a pending job with a due time", Want: []string{"state-differs pending"}, Plant: p("update jobs.job set run_at = 1 where id = 'pending'")},
-		{Name: "a scheduled job without a due time", Want: []string{"state-differs scheduled"}, Then: map[string]broker.State{"scheduled": broker.StateDead},
+		{Name: "a pending job with a due time", Want: []string{"state-differs pending"},
+			Plant: p("update jobs.job set run_at = 1 where id = 'pending'")},
+		{Name: "a scheduled job without a due time", Want: []string{"state-differs scheduled"},
+			Then:  map[string]broker.State{"scheduled": broker.StateDead},
 			Plant: p("update jobs.job set run_at = null where id = 'scheduled'")},
 		{Name: "a retry without a due time", Want: []string{"state-differs retry"}, Then: map[string]broker.State{"retry": broker.StateDead},
 			Plant: p("update jobs.job set run_at = null where id = 'retry'")},
@@ -51,7 +59,8 @@ func corruptions(direct *pgxpool.Pool) []examinetest.Corruption {
 			Plant: p("update jobs.job set held = null where id = 'held'")},
 		{Name: "a held job lost its time", Want: []string{"state-differs held"}, Then: map[string]broker.State{"held": broker.StatePending},
 			Plant: p("update jobs.job set run_at = 0 where id = 'held'")},
-		{Name: "a pending job is held", Want: []string{"state-differs pending"}, Plant: p("update jobs.job set held = '1:mover' where id = 'pending'")},
+		{Name: "a pending job is held", Want: []string{"state-differs pending"},
+			Plant: p("update jobs.job set held = '1:mover' where id = 'pending'")},
 		{Name: "a held job of a worker", Want: []string{"state-differs held"},
 			Plant: p("update jobs.job set worker = (select num from jobs.worker where id = 'w') where id = 'held'")},
 		{Name: "a held job is dead too", Want: []string{"job-in-two-places held"}, Then: map[string]broker.State{"held": broker.StateDead},
@@ -61,8 +70,10 @@ func corruptions(direct *pgxpool.Pool) []examinetest.Corruption {
 		{Name: "a count of suppressed jobs", Want: []string{"count-differs suppressed"}, Plant: p("update jobs.count_total set suppressed = 7")},
 		{Name: "a state that nobody knows", Want: []string{"state-unknown pending", "count-differs pending"},
 			Plant: p("update jobs.job set state = 77 where id = 'pending'"), Repairs: []string{"state-unknown pending"}},
-		{Name: "a line that nobody knows", Want: []string{"lane-unknown pending"}, Plant: p("update jobs.job set lane = 30 where id = 'pending'")},
-		{Name: "a dead job of a line that nobody knows", Want: []string{"lane-unknown dead"}, Plant: p("update jobs.dead set lane = 0 where id = 'dead'")},
+		{Name: "a line that nobody knows", Want: []string{"lane-unknown pending"},
+			Plant: p("update jobs.job set lane = 30 where id = 'pending'")},
+		{Name: "a dead job of a line that nobody knows", Want: []string{"lane-unknown dead"},
+			Plant: p("update jobs.dead set lane = 0 where id = 'dead'")},
 		{Name: "a record of a state that nobody knows", Want: []string{"state-unknown completed", "count-differs completed"},
 			Plant: p("update jobs.history set state = 77 where id = 'completed'"), Repairs: []string{"state-unknown completed"}},
 
@@ -88,33 +99,42 @@ func corruptions(direct *pgxpool.Pool) []examinetest.Corruption {
 			Plant: p("insert into jobs.unique_key (queue, key, job, mode, token) select id, 'key-dead', 'died-unique', 0, 1 from jobs.queue")},
 		{Name: "a unique key of a job that started", Want: []string{"unique-key-of-ended-job started"},
 			Plant: p("insert into jobs.unique_key (queue, key, job, mode, token) select id, 'key-started', 'started', 1, 1 from jobs.queue")},
-		{Name: "a unique key that nobody holds", Want: []string{"unique-key-not-held unique"}, Plant: p("delete from jobs.unique_key where key = 'key'")},
+		{Name: "a unique key that nobody holds", Want: []string{"unique-key-not-held unique"},
+			Plant: p("delete from jobs.unique_key where key = 'key'")},
 		{Name: "a unique key that another job holds", Left: true, Want: []string{"unique-key-not-held unique"},
 			Plant: p("update jobs.unique_key set job = 'pending' where key = 'key'", "update jobs.job set unique_key = 'key' where id = 'pending'")},
-		{Name: "a window without an end", Want: []string{"unique-window-never-lapses key-window"}, Plant: p("update jobs.unique_key set until = null where key = 'key-window'")},
+		{Name: "a window without an end", Want: []string{"unique-window-never-lapses key-window"},
+			Plant: p("update jobs.unique_key set until = null where key = 'key-window'")},
 
 		{Name: "rows of a queue that is not there", Want: []string{"row-without-queue old", "row-without-queue old", "row-without-queue old"},
-			Plant: p("insert into jobs.remembered values (999, 'old', 1)", "insert into jobs.worker (until, queue, id, info) values (1, 999, 'old', '')",
+			Plant: p("insert into jobs.remembered values (999, 'old', 1)",
+				"insert into jobs.worker (until, queue, id, info) values (1, 999, 'old', '')",
 				"insert into jobs.unique_key (queue, key, job, mode, token) values (999, 'old', 'x', 0, 1)")},
-		{Name: "verdicts of a worker that is gone", Want: []string{"verdicts-of-unknown-worker 999999"}, Plant: p("insert into jobs.settled values (999999, 1, '{}')")},
+		{Name: "verdicts of a worker that is gone", Want: []string{"verdicts-of-unknown-worker 999999"},
+			Plant: p("insert into jobs.settled values (999999, 1, '{}')")},
 		{Name: "turns begin anew", Want: []string{"turns-behind job_seq"}, Plant: p("alter sequence jobs.job_seq restart with 1")},
 		{Name: "fences begin anew", Want: []string{"mark-fence-behind mark"}, Plant: p("update jobs.mark set fence = 1000000")},
 		{Name: "a layout of a newer release", Left: true, Want: []string{"layout-newer "}, Plant: p("update jobs.queue set layout = 2")},
 
-		{Name: "a day without a partition", Want: []string{"history-partition-missing 1000000"}, Plant: p("insert into jobs.history_day values (1000000)")},
+		{Name: "a day without a partition", Want: []string{"history-partition-missing 1000000"},
+			Plant: p("insert into jobs.history_day values (1000000)")},
 		{Name: "a partition that is not listed", Want: []string{"history-partition-unlisted 1000001"},
 			Plant: p("create table jobs.history_1000001 partition of jobs.history for values in (1000001)")},
 		{Name: "days that are over", Left: true, Want: []string{"history-days-behind "},
 			Plant: p("create table jobs.history_1000 partition of jobs.history for values in (1000)", "insert into jobs.history_day values (1000)")},
-		{Name: "a record that expired long ago", Left: true, Want: []string{"prune-behind "}, Plant: p("update jobs.history set expires_at = 1 where id = 'completed'")},
+		{Name: "a record that expired long ago", Left: true, Want: []string{"prune-behind "},
+			Plant: p("update jobs.history set expires_at = 1 where id = 'completed'")},
 		{Name: "deltas that nobody folds", Want: []string{"deltas-unfolded "},
 			Plant: p("insert into jobs.count_delta (queue) select id from jobs.queue, generate_series(1, 100001)")},
 		{Name: "a table is gone", Left: true, Want: []string{"table-missing event"}, Plant: p("drop table jobs.event")},
 		{Name: "an index is gone", Left: true, Want: []string{"index-missing job_ready"}, Plant: p("drop index jobs.job_ready")},
-		{Name: "a primary key is gone", Left: true, Want: []string{"index-missing remembered_pkey"}, Plant: p("alter table jobs.remembered drop constraint remembered_pkey")},
+		{Name: "a primary key is gone", Left: true, Want: []string{"index-missing remembered_pkey"},
+			Plant: p("alter table jobs.remembered drop constraint remembered_pkey")},
 		{Name: "a table is not logged", Left: true, Want: []string{"table-unlogged job"}, Plant: p("alter table jobs.job set unlogged")},
-		{Name: "autovacuum is off", Left: true, Want: []string{"autovacuum-off job"}, Plant: p("alter table jobs.job set (autovacuum_enabled = false)")},
-		{Name: "a migration that this program does not know", Left: true, Want: []string{"schema-not-current "}, Plant: p("insert into jobs.migration (number, name, oldest) values (1000, 'later', 1)")},
+		{Name: "autovacuum is off", Left: true, Want: []string{"autovacuum-off job"},
+			Plant: p("alter table jobs.job set (autovacuum_enabled = false)")},
+		{Name: "a migration that this program does not know", Left: true, Want: []string{"schema-not-current "},
+			Plant: p("insert into jobs.migration (number, name, oldest) values (1000, 'later', 1)")},
 	}
 }
 
@@ -153,7 +173,8 @@ func TestExamine_JobsWithoutAQueueAreRecovered(t *testing.T) {
 		t.Errorf("after the repair: %+v", found)
 	}
 	reply, err := b.Queues(t.Context(), broker.QueuesRequest{Now: examinetest.Later})
-	if err != nil || len(reply.Queues) != 1 || !strings.HasPrefix(reply.Queues[0].Name, "recovered-") || reply.Queues[0].Counts[broker.StatePending] == 0 {
+	if err != nil || len(reply.Queues) != 1 || !strings.HasPrefix(reply.Queues[0].Name, "recovered-") ||
+		reply.Queues[0].Counts[broker.StatePending] == 0 {
 		t.Errorf("the queues are %+v, %v", reply.Queues, err)
 	}
 }
@@ -195,7 +216,8 @@ func TestExamine_AnExaminationGoesInBoundedSteps(t *testing.T) {
 	if err != nil || len(found) > 0 || records < jobs {
 		t.Errorf("found %+v, %v in %d records", found, err, records)
 	}
-	for _, req := range []broker.ExamineRequest{{Cursor: "x"}, {Cursor: "jobs\n{\n"}, {Queue: "q", Cursor: "jobs\nr\n"}, {Limit: -1}, {Queue: "{"}} {
+	for _, req := range []broker.ExamineRequest{{Cursor: "x"}, {Cursor: "jobs\n{\n"}, {Queue: "q", Cursor: "jobs\nr\n"}, {Limit: -1},
+		{Queue: "{"}} {
 		if _, err := b.Examine(t.Context(), req); err == nil || broker.MayHaveApplied(err) {
 			t.Errorf("Examine(%+v) answered %v, want ErrInvalid", req, err)
 		}
@@ -300,7 +322,8 @@ func TestExamine_AUserThatMayOnlyReadCanExamine(t *testing.T) {
 	if len(found) != 1 || found[0].Code != "unique-key-not-held" {
 		t.Errorf("found %+v, want the unique key", found)
 	}
-	if _, err := examinetest.All(t.Context(), reader, broker.ExamineRequest{Now: examinetest.Later, Fix: true}, nil); err == nil || broker.MayHaveApplied(err) {
+	if _, err := examinetest.All(t.Context(), reader, broker.ExamineRequest{Now: examinetest.Later, Fix: true}, nil); err == nil ||
+		broker.MayHaveApplied(err) {
 		t.Errorf("a repair by who may only read answered %v, want an error that says that nothing was done", err)
 	}
 }

@@ -78,7 +78,8 @@ func TestClaim_OldSnapshotMakesDueJobsNoDearer(t *testing.T) {
 		slices.Sort(pages[name])
 		// A few of the claims were sweeps, which are rare by design.
 		if n := len(pages[name]); n == 0 || pages[name][n/2] > 300 {
-			t.Errorf("%s.sql reads %v pages in claims of 50 jobs after 10,000 due jobs that an old snapshot keeps, want at most 300 in most", name, pages[name])
+			t.Errorf("%s.sql reads %v pages in claims of 50 jobs after 10,000 due jobs that an old snapshot keeps, want at most 300 in most", name,
+				pages[name])
 		}
 	}
 	none := []int64{math.MinInt64}

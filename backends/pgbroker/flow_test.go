@@ -106,7 +106,8 @@ func TestFlow_RatesOfQueuesAndKeysHold(t *testing.T) {
 	now := time.Now().Truncate(time.Microsecond)
 	claim := func(after time.Duration) broker.Claimed {
 		t.Helper()
-		got, err := f.Claim(t.Context(), broker.ClaimRequest{Now: now.Add(after), Worker: testWorker, Max: 10, Queues: []broker.Share{{Queue: testQueue, Max: 10}}})
+		got, err := f.Claim(t.Context(), broker.ClaimRequest{Now: now.Add(after), Worker: testWorker, Max: 10,
+			Queues: []broker.Share{{Queue: testQueue, Max: 10}}})
 		f.ok(err)
 		return got
 	}
@@ -165,12 +166,15 @@ func TestFlow_OrderedKeysGoOneAfterTheOther(t *testing.T) {
 	f.wants("and so does a dead one", f.claim(10, 0))
 	reply, err := f.Keys(t.Context(), broker.KeysRequest{Queue: testQueue})
 	f.ok(err)
-	if len(reply.Keys) != 2 || reply.Keys[0].Head != "a0000000" || reply.Keys[1].Head != "b0000000" || reply.Keys[1].Block != broker.BlockOrder {
+	if len(reply.Keys) != 2 || reply.Keys[0].Head != "a0000000" || reply.Keys[1].Head != "b0000000" ||
+		reply.Keys[1].Block != broker.BlockOrder {
 		t.Errorf("Keys: %+v", reply.Keys)
 	}
-	results, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpReschedule, Refs: []broker.Ref{{Queue: testQueue, ID: "a0000000", Epoch: broker.AnyEpoch}}})
+	results, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpReschedule,
+		Refs: []broker.Ref{{Queue: testQueue, ID: "a0000000", Epoch: broker.AnyEpoch}}})
 	f.ok(errors.Join(err, results[0].Err))
-	results, err = f.Operate(t.Context(), broker.Operation{Kind: broker.OpRedrive, Refs: []broker.Ref{{Queue: testQueue, ID: "b0000000", Epoch: broker.AnyEpoch}}})
+	results, err = f.Operate(t.Context(), broker.Operation{Kind: broker.OpRedrive,
+		Refs: []broker.Ref{{Queue: testQueue, ID: "b0000000", Epoch: broker.AnyEpoch}}})
 	f.ok(errors.Join(err, results[0].Err))
 	got = f.claim(10, 0)
 	f.wants("they are the first of their keys", got, "a0000000", "b0000000")
@@ -215,7 +219,8 @@ func TestFlow_NoLimitIsExceededByManyAtOnce(t *testing.T) {
 				if over {
 					return
 				}
-				got, err := f.Claim(ctx, broker.ClaimRequest{Worker: worker, Max: 3, Wait: 50 * time.Millisecond, Queues: []broker.Share{{Queue: testQueue, Max: 3}}})
+				got, err := f.Claim(ctx, broker.ClaimRequest{Worker: worker, Max: 3, Wait: 50 * time.Millisecond,
+					Queues: []broker.Share{{Queue: testQueue, Max: 3}}})
 				if err != nil {
 					t.Errorf("claim: %v", err)
 					return
@@ -321,7 +326,8 @@ func TestFlow_AQueueThatGetsLimitsKeepsItsTurn(t *testing.T) {
 			for _, q := range queues {
 				_, err := f.Policy(ctx, broker.PolicyRequest{Queue: q, Rate: &broker.Rate{Jobs: 100, Per: time.Second, Burst: 100}})
 				f.ok(err)
-				f.store(f, aJob(q+"1", ofKey(key), func(j *broker.NewJob) { j.Queue = q }), aJob(q+"2", ofKey(key), func(j *broker.NewJob) { j.Queue = q }))
+				f.store(f, aJob(q+"1", ofKey(key), func(j *broker.NewJob) { j.Queue = q }),
+					aJob(q+"2", ofKey(key), func(j *broker.NewJob) { j.Queue = q }))
 			}
 			if key != "" {
 				_, err := f.Policy(ctx, broker.PolicyRequest{Queue: "first", Rate: &broker.Rate{Jobs: broker.NoLimit}})
@@ -329,7 +335,8 @@ func TestFlow_AQueueThatGetsLimitsKeepsItsTurn(t *testing.T) {
 			}
 			claim := func() []broker.Job {
 				t.Helper()
-				got, err := f.Claim(ctx, broker.ClaimRequest{Worker: testWorker, Max: 1, Queues: []broker.Share{{Queue: "first", Max: 1}, {Queue: "second", Max: 1}}})
+				got, err := f.Claim(ctx, broker.ClaimRequest{Worker: testWorker, Max: 1,
+					Queues: []broker.Share{{Queue: "first", Max: 1}, {Queue: "second", Max: 1}}})
 				f.ok(err)
 				return got.Jobs
 			}

@@ -18,9 +18,10 @@ var settleForms = map[string]struct {
 	outcomes []broker.Outcome
 	change   func(*broker.NewJob) // of all jobs
 }{
-	"plain":    {outcomes: []broker.Outcome{broker.Complete(nil), broker.Complete(nil)}},
-	"kept":     {outcomes: []broker.Outcome{broker.Complete(nil), broker.Complete(nil)}, change: keptFor(time.Hour)},
-	"live on":  {outcomes: []broker.Outcome{broker.Retry(time.Hour, broker.Failure{Message: "no"}), broker.Snooze(time.Hour, broker.Failure{})}},
+	"plain": {outcomes: []broker.Outcome{broker.Complete(nil), broker.Complete(nil)}},
+	"kept":  {outcomes: []broker.Outcome{broker.Complete(nil), broker.Complete(nil)}, change: keptFor(time.Hour)},
+	"live on": {outcomes: []broker.Outcome{broker.Retry(time.Hour, broker.Failure{Message: "no"}),
+		broker.Snooze(time.Hour, broker.Failure{})}},
 	"mixed":    {outcomes: []broker.Outcome{broker.Complete(nil), broker.Retry(time.Hour, broker.Failure{Message: "no"})}},
 	"released": {outcomes: []broker.Outcome{broker.Release(), broker.Release()}},
 	"dead":     {outcomes: []broker.Outcome{broker.Die(broker.ReasonRetries, broker.Failure{Message: "no"}), broker.Complete(nil)}},
@@ -82,7 +83,8 @@ func TestSettle_OlderNumberChangesNothing(t *testing.T) {
 			f.ok(err)
 			for i := range again {
 				if again[i].Err != nil || again[i].State != first[i].State {
-					t.Errorf("job %s: the repeat of the newer request is answered %v, %v; want %v as before", again[i].ID, again[i].State, again[i].Err, first[i].State)
+					t.Errorf("job %s: the repeat of the newer request is answered %v, %v; want %v as before", again[i].ID, again[i].State, again[i].Err,
+						first[i].State)
 				}
 			}
 		})
@@ -138,10 +140,11 @@ func TestSettle_RecordsGoToTheDayOnWhichTheyExpire(t *testing.T) {
 		now      time.Time
 		byDay    int64 // of the records
 	}{
-		"two ends":                {outcomes: []broker.Outcome{broker.Complete(nil), broker.Cancel(broker.Failure{})}, byDay: 2},
-		"an end beside a retry":   {outcomes: []broker.Outcome{broker.Complete(nil), broker.Retry(0, broker.Failure{Message: "no"})}, byDay: 1},
-		"a job's own retention":   {outcomes: []broker.Outcome{broker.Complete(nil)}, changes: keptFor(4 * day), byDay: 1},
-		"less than a day":         {outcomes: []broker.Outcome{broker.Complete(nil), broker.Release()}, changes: keptFor(day - time.Second), byDay: 0},
+		"two ends":              {outcomes: []broker.Outcome{broker.Complete(nil), broker.Cancel(broker.Failure{})}, byDay: 2},
+		"an end beside a retry": {outcomes: []broker.Outcome{broker.Complete(nil), broker.Retry(0, broker.Failure{Message: "no"})}, byDay: 1},
+		"a job's own retention": {outcomes: []broker.Outcome{broker.Complete(nil)}, changes: keptFor(4 * day), byDay: 1},
+		"less than a day": {outcomes: []broker.Outcome{broker.Complete(nil), broker.Release()}, changes: keptFor(day - time.Second),
+			byDay: 0},
 		"less, and it ends alone": {outcomes: []broker.Outcome{broker.Complete(nil)}, changes: keptFor(day - time.Second), byDay: 0},
 		"longer than there are":   {outcomes: []broker.Outcome{broker.Complete(nil)}, changes: keptFor(60 * day), byDay: 0},
 		"a queue that counts":     {outcomes: []broker.Outcome{broker.Complete(nil)}, count: 100, byDay: 0},
@@ -166,7 +169,8 @@ func TestSettle_RecordsGoToTheDayOnWhichTheyExpire(t *testing.T) {
 			}
 			f.store(f, series("j", len(c.outcomes), changes...)...)
 			held := f.claim(len(c.outcomes), 0)
-			verdicts, err := f.Settle(t.Context(), broker.SettleRequest{Now: c.now, Worker: testWorker, Number: 1, Items: items(held, c.outcomes...)})
+			verdicts, err := f.Settle(t.Context(), broker.SettleRequest{Now: c.now, Worker: testWorker, Number: 1,
+				Items: items(held, c.outcomes...)})
 			f.ok(err)
 			for _, v := range verdicts {
 				f.ok(v.Err)
@@ -196,19 +200,21 @@ func TestEnqueue_GivenIDRightAfterItsEnd(t *testing.T) {
 		operate  []broker.OperationKind // then
 		prune    bool                   // then, when all is over
 	}{
-		"completed":                       {outcomes: []broker.Outcome{broker.Complete(nil)}},
-		"completed beside another":        {outcomes: []broker.Outcome{broker.Complete(nil), broker.Release()}},
-		"cancelled by its handler":        {outcomes: []broker.Outcome{broker.Cancel(no)}},
-		"cancelled for an operator":       {cancel: true, outcomes: []broker.Outcome{broker.Retry(0, no)}},
-		"cancelled beside another's end":  {cancel: true, outcomes: []broker.Outcome{broker.Retry(0, no), broker.Complete(nil)}},
-		"cancelled while pending":         {operate: []broker.OperationKind{broker.OpCancel}},
-		"deleted while pending":           {operate: []broker.OperationKind{broker.OpDelete}},
-		"dead":                            {outcomes: []broker.Outcome{die}},
-		"dead and deleted":                {outcomes: []broker.Outcome{die}, operate: []broker.OperationKind{broker.OpDelete}},
-		"completed, kept":                 {keep: keep, outcomes: []broker.Outcome{broker.Complete(nil)}},
-		"completed, kept and deleted":     {keep: keep, outcomes: []broker.Outcome{broker.Complete(nil)}, operate: []broker.OperationKind{broker.OpDelete}},
-		"completed, kept and over":        {keep: keep, outcomes: []broker.Outcome{broker.Complete(nil)}, prune: true},
-		"completed, kept and too many":    {keep: time.Hour, count: 1, outcomes: []broker.Outcome{broker.Complete(nil), broker.Complete(nil)}, prune: true},
+		"completed":                      {outcomes: []broker.Outcome{broker.Complete(nil)}},
+		"completed beside another":       {outcomes: []broker.Outcome{broker.Complete(nil), broker.Release()}},
+		"cancelled by its handler":       {outcomes: []broker.Outcome{broker.Cancel(no)}},
+		"cancelled for an operator":      {cancel: true, outcomes: []broker.Outcome{broker.Retry(0, no)}},
+		"cancelled beside another's end": {cancel: true, outcomes: []broker.Outcome{broker.Retry(0, no), broker.Complete(nil)}},
+		"cancelled while pending":        {operate: []broker.OperationKind{broker.OpCancel}},
+		"deleted while pending":          {operate: []broker.OperationKind{broker.OpDelete}},
+		"dead":                           {outcomes: []broker.Outcome{die}},
+		"dead and deleted":               {outcomes: []broker.Outcome{die}, operate: []broker.OperationKind{broker.OpDelete}},
+		"completed, kept":                {keep: keep, outcomes: []broker.Outcome{broker.Complete(nil)}},
+		"completed, kept and deleted": {keep: keep, outcomes: []broker.Outcome{broker.Complete(nil)},
+			operate: []broker.OperationKind{broker.OpDelete}},
+		"completed, kept and over": {keep: keep, outcomes: []broker.Outcome{broker.Complete(nil)}, prune: true},
+		"completed, kept and too many": {keep: time.Hour, count: 1, outcomes: []broker.Outcome{broker.Complete(nil), broker.Complete(nil)},
+			prune: true},
 		"dead and over":                   {keep: keep, outcomes: []broker.Outcome{die}, prune: true},
 		"cancelled while pending, pruned": {keep: keep, operate: []broker.OperationKind{broker.OpCancel}, prune: true},
 	} {
@@ -222,7 +228,8 @@ func TestEnqueue_GivenIDRightAfterItsEnd(t *testing.T) {
 			job := aJob("given", given)
 			f.store(f, job, aJob("other", given))
 			operate := func(kind broker.OperationKind) {
-				results, err := f.Operate(t.Context(), broker.Operation{Now: now, Kind: kind, Refs: []broker.Ref{{Queue: testQueue, ID: "given", Epoch: broker.AnyEpoch}}})
+				results, err := f.Operate(t.Context(), broker.Operation{Now: now, Kind: kind,
+					Refs: []broker.Ref{{Queue: testQueue, ID: "given", Epoch: broker.AnyEpoch}}})
 				f.ok(errors.Join(err, results[0].Err))
 			}
 			if len(c.outcomes) > 0 {
@@ -276,7 +283,8 @@ func TestClaim_SettlesThatTravelWithItAreDurable(t *testing.T) {
 			}
 			shares := []broker.Share{{Queue: testQueue, Max: 2}}
 			held := f.claim(2, 0)
-			for n, c := range []broker.ClaimRequest{{Max: 2, Queues: shares}, {Max: 2, Queues: []broker.Share{{Queue: testQueue, Max: 1}, {Queue: "other", Max: 1}}}, {}} {
+			for n, c := range []broker.ClaimRequest{{Max: 2, Queues: shares},
+				{Max: 2, Queues: []broker.Share{{Queue: testQueue, Max: 1}, {Queue: "other", Max: 1}}}, {}} {
 				c.Worker, c.Settle = testWorker, request(int64(n+1), held)
 				got, err := f.Claim(t.Context(), c)
 				if !errors.Is(err, broker.ErrWorkerGone) { // in the other queue
@@ -337,7 +345,8 @@ func TestForms_MoreThanAThousand(t *testing.T) {
 			store(f, time.Time{})
 			claimAll(f)
 			later := time.Now().Add(2 * time.Hour)
-			_, err := f.Renew(t.Context(), broker.RenewRequest{Now: later, Worker: "w2", Queues: []string{testQueue}, Lease: time.Hour, Register: true})
+			_, err := f.Renew(t.Context(), broker.RenewRequest{Now: later, Worker: "w2", Queues: []string{testQueue}, Lease: time.Hour,
+				Register: true})
 			f.ok(err)
 			seen := make(map[string]bool)
 			for more := true; more; {
@@ -366,7 +375,8 @@ func TestForms_MoreThanAThousand(t *testing.T) {
 			}
 			var got []string
 			for more := true; more; {
-				c, err := f.Claim(t.Context(), broker.ClaimRequest{Now: now.Add(time.Hour), Worker: testWorker, Max: 700, Queues: []broker.Share{{Queue: testQueue, Max: 700}}})
+				c, err := f.Claim(t.Context(), broker.ClaimRequest{Now: now.Add(time.Hour), Worker: testWorker, Max: 700,
+					Queues: []broker.Share{{Queue: testQueue, Max: 700}}})
 				f.ok(err)
 				got, more = append(got, names(c.Jobs)...), c.More
 			}

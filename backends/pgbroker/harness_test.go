@@ -169,7 +169,8 @@ func (f *fixture) try(to broker.Producer, job broker.NewJob) broker.Receipt {
 
 func (f *fixture) claim(n int, wait time.Duration) []broker.Job {
 	f.t.Helper()
-	got, err := f.Claim(f.t.Context(), broker.ClaimRequest{Worker: testWorker, Max: n, Wait: wait, Queues: []broker.Share{{Queue: testQueue, Max: n}}})
+	got, err := f.Claim(f.t.Context(), broker.ClaimRequest{Worker: testWorker, Max: n, Wait: wait,
+		Queues: []broker.Share{{Queue: testQueue, Max: n}}})
 	f.ok(err)
 	return got.Jobs
 }

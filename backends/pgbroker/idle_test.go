@@ -34,7 +34,8 @@ func TestIdle_AClaimThatWaitsInVainAsksSeldom(t *testing.T) {
 				f.ok(err)
 			}
 			before := pool.Stat().AcquireCount()
-			got, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: testWorker, Max: 1, Wait: wait, Queues: []broker.Share{{Queue: testQueue, Max: 1}}})
+			got, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: testWorker, Max: 1, Wait: wait,
+				Queues: []broker.Share{{Queue: testQueue, Max: 1}}})
 			f.ok(err)
 			if n := int(pool.Stat().AcquireCount() - before); len(got.Jobs) > 0 || n > c.most {
 				t.Errorf("a claim that waited %v in vain used a connection %d times, want at most %d", wait, n, c.most)

@@ -66,7 +66,8 @@ func (f *inside) check(err error) {
 }
 
 func job(id string) broker.NewJob {
-	return broker.NewJob{Queue: "q", ID: id, Body: broker.Body{Type: "work", Payload: []byte(id), Priority: broker.PriorityNormal, MaxRetries: 3}}
+	return broker.NewJob{Queue: "q", ID: id, Body: broker.Body{Type: "work", Payload: []byte(id), Priority: broker.PriorityNormal,
+		MaxRetries: 3}}
 }
 
 func uniqueJob(id, key string) broker.NewJob {

@@ -29,13 +29,15 @@ func TestRenew_OldSnapshotMakesItNoDearer(t *testing.T) {
 	if got.Held[testQueue] != 2 {
 		t.Errorf("the first renewal of a busy worker counts %v, want 2 leases", got.Held)
 	}
-	_, err = f.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel, Refs: []broker.Ref{{Queue: testQueue, ID: "y", Epoch: broker.AnyEpoch}}})
+	_, err = f.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel,
+		Refs: []broker.Ref{{Queue: testQueue, ID: "y", Epoch: broker.AnyEpoch}}})
 	f.ok(err)
 	sent.take()
 	got, err = f.Renew(t.Context(), renew)
 	f.ok(err)
 	if got.Lost || got.Held != nil || got.NextLapse.IsZero() {
-		t.Errorf("the second renewal says Lost %t, Held %v, NextLapse %v; want a live worker that was not counted", got.Lost, got.Held, got.NextLapse)
+		t.Errorf("the second renewal says Lost %t, Held %v, NextLapse %v; want a live worker that was not counted", got.Lost, got.Held,
+			got.NextLapse)
 	}
 	if len(got.Cancel) != 1 || got.Cancel[0].ID != "y" {
 		t.Errorf("a renewal that does not count lists %v for cancelling, want y", got.Cancel)

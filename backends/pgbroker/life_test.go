@@ -51,7 +51,8 @@ func TestLife_NothingIsLeftWhenEverythingIsGone(t *testing.T) {
 	started := uniqueJob("started", "s")
 	started.Body.Unique.Mode = broker.UniqueUntilStarted
 	receipts, err := f.Enqueue(ctx, broker.EnqueueRequest{Now: now, Jobs: []broker.NewJob{
-		job("completed"), given, window, keyed, kept, moved, started, uniqueJob("settled", "u"), job("dies"), job("retried"), job("released"), job("cancelled")}})
+		job("completed"), given, window, keyed, kept, moved, started, uniqueJob("settled", "u"), job("dies"), job("retried"), job("released"),
+		job("cancelled")}})
 	check(err)
 	for _, r := range receipts {
 		check(r.Err)
@@ -59,10 +60,12 @@ func TestLife_NothingIsLeftWhenEverythingIsGone(t *testing.T) {
 	queues := []string{"q"}
 	_, err = f.Renew(ctx, broker.RenewRequest{Now: now, Worker: "w", Queues: queues, Lease: time.Minute, Register: true})
 	check(err)
-	_, err = f.Operate(ctx, broker.Operation{Now: now, Kind: broker.OpCancel, Refs: []broker.Ref{{Queue: "q", ID: "cancelled", Epoch: broker.AnyEpoch}}})
+	_, err = f.Operate(ctx, broker.Operation{Now: now, Kind: broker.OpCancel,
+		Refs: []broker.Ref{{Queue: "q", ID: "cancelled", Epoch: broker.AnyEpoch}}})
 	check(err)
 	for _, kind := range []broker.OperationKind{broker.OpHold, broker.OpUnhold, broker.OpHold, broker.OpDelete} {
-		results, err := f.Operate(ctx, broker.Operation{Now: now, Kind: kind, Holder: "mover", Refs: []broker.Ref{{Queue: "q", ID: "moved", Epoch: broker.AnyEpoch}}})
+		results, err := f.Operate(ctx, broker.Operation{Now: now, Kind: kind, Holder: "mover",
+			Refs: []broker.Ref{{Queue: "q", ID: "moved", Epoch: broker.AnyEpoch}}})
 		check(err)
 		check(results[0].Err)
 	}
@@ -89,7 +92,8 @@ func TestLife_NothingIsLeftWhenEverythingIsGone(t *testing.T) {
 	if n := count("dead"); n != 1 {
 		t.Fatalf("%d jobs are dead, want one", n)
 	}
-	_, err = f.Operate(ctx, broker.Operation{Now: now, Kind: broker.OpDelete, Refs: []broker.Ref{{Queue: "q", ID: "dies", Epoch: broker.AnyEpoch}}})
+	_, err = f.Operate(ctx, broker.Operation{Now: now, Kind: broker.OpDelete,
+		Refs: []broker.Ref{{Queue: "q", ID: "dies", Epoch: broker.AnyEpoch}}})
 	check(err)
 	m, err := f.Mark(ctx, broker.MarkRequest{Now: now, Action: broker.MarkTake, Name: "m", Owner: "o", TTL: time.Second})
 	check(err)

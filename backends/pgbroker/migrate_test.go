@@ -84,7 +84,8 @@ func TestMigrate_ProgramOfTheReleaseBefore(t *testing.T) {
 	f.check(f.newer(t.Context(), f.db, column,
 		fmt.Sprintf("-- compatible-from: %d\nalter table jobs.job drop column note;", known+2),
 		"-- compatible-from: 1\nalter table jobs.job add column other text;"))
-	if _, err := New(t.Context(), f.db, f.config); !errors.Is(err, broker.ErrNewerForm) || !strings.Contains(err.Error(), "update the program") {
+	if _, err := New(t.Context(), f.db, f.config); !errors.Is(err, broker.ErrNewerForm) ||
+		!strings.Contains(err.Error(), "update the program") {
 		t.Errorf("New behind a migration that needs a newer program: %v; want ErrNewerForm and the remedy", err)
 	}
 	if err := Migrate(t.Context(), f.db, f.schema); !errors.Is(err, broker.ErrNewerForm) {
@@ -141,7 +142,8 @@ func TestMigrate_BuildsIndexesBesideWriters(t *testing.T) {
 	f.accept(f.Tx(writing), job("open"))
 	migrated := make(chan error, 1)
 	go func() {
-		migrated <- f.newer(t.Context(), connect(t, testenv.Postgres(t), 1), madeUpIndex, "-- compatible-from: 1\nalter table jobs.job add column note text;")
+		migrated <- f.newer(t.Context(), connect(t, testenv.Postgres(t), 1), madeUpIndex,
+			"-- compatible-from: 1\nalter table jobs.job add column note text;")
 	}()
 	eventually(t, "the build of the index", func() bool {
 		return f.value("select count(*) from pg_class where oid = to_regclass($1)", f.schema+".job_made_up") == 1
@@ -197,7 +199,8 @@ func TestMigrate_FilesThatAreRefused(t *testing.T) {
 			t.Errorf("a migration with %s was accepted", name)
 		}
 	}
-	if _, err := parseMigration("0002_made_up.sql", "-- compatible-from: 1\ncreate table jobs.x (a int);\ncreate index x_a on jobs.x (a);", DefaultSchema); err != nil {
+	if _, err := parseMigration("0002_made_up.sql", "-- compatible-from: 1\ncreate table jobs.x (a int);\ncreate index x_a on jobs.x (a);",
+		DefaultSchema); err != nil {
 		t.Errorf("a migration with a table of its own and an index of that was refused: %v", err)
 	}
 }

@@ -102,9 +102,11 @@ func TestClaim_LateClaimOfAnEndedWorker(t *testing.T) {
 				t.Parallel()
 				f := newFixture(t)
 				claim := func(at time.Time) (broker.Claimed, error) {
-					return f.Claim(t.Context(), broker.ClaimRequest{Now: at, Worker: testWorker, Max: 10, Queues: []broker.Share{{Queue: testQueue, Max: 10}}})
+					return f.Claim(t.Context(), broker.ClaimRequest{Now: at, Worker: testWorker, Max: 10,
+						Queues: []broker.Share{{Queue: testQueue, Max: 10}}})
 				}
-				receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Now: now.Add(time.Second), Jobs: series("d", 3, func(j *broker.NewJob) { j.Delay = time.Minute })})
+				receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Now: now.Add(time.Second),
+					Jobs: series("d", 3, func(j *broker.NewJob) { j.Delay = time.Minute })})
 				f.ok(errors.Join(err, receipts[0].Err))
 				if name == "due" {
 					_, err = claim(now) // so that the process knows when jobs fall due, and asks for them
@@ -187,7 +189,8 @@ func TestPages_SeveralQueuesInOneCall(t *testing.T) {
 	for i := range queues {
 		ends = append(ends, broker.Settlement{Job: &got.Jobs[i*each], Outcome: broker.Complete(nil)})
 	}
-	next, err := f.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 10, Queues: shares, Settle: broker.SettleRequest{Worker: "w", Number: 1, Items: ends}})
+	next, err := f.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 10, Queues: shares,
+		Settle: broker.SettleRequest{Worker: "w", Number: 1, Items: ends}})
 	f.ok(errors.Join(err, next.SettleErr))
 	for _, v := range next.Verdicts {
 		if v.Err != nil || v.State != broker.StateCompleted {
@@ -249,10 +252,12 @@ func TestClaim_SaysThatThereIsMore(t *testing.T) {
 		{9, 3, 1, false}, // what was left
 		{9, 3, 0, false},
 	} {
-		got, err := f.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: c.max, Queues: []broker.Share{{Queue: "a", Max: c.share}, {Queue: "b", Max: c.share}}})
+		got, err := f.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: c.max,
+			Queues: []broker.Share{{Queue: "a", Max: c.share}, {Queue: "b", Max: c.share}}})
 		f.ok(err)
 		if len(got.Jobs) != c.jobs || got.More != c.more {
-			t.Errorf("claim %d, of %d jobs and %d of each queue, got %v, more: %v; want %d jobs, more: %v", n, c.max, c.share, names(got.Jobs), got.More, c.jobs, c.more)
+			t.Errorf("claim %d, of %d jobs and %d of each queue, got %v, more: %v; want %d jobs, more: %v", n, c.max, c.share, names(got.Jobs),
+				got.More, c.jobs, c.more)
 		}
 	}
 }

@@ -155,7 +155,8 @@ func TestPlan_PlansAssignTheTransactionsIDBeforeATurn(t *testing.T) {
 		f.ok(err)
 		_, err = tx.Exec(t.Context(), "prepare "+name+" as "+text)
 		f.ok(err)
-		rows, err := tx.Query(t.Context(), "explain (verbose) execute "+name+"(null"+strings.Repeat(", null", parameters(text)-1)+")", pgx.QueryExecModeSimpleProtocol)
+		rows, err := tx.Query(t.Context(), "explain (verbose) execute "+name+"(null"+strings.Repeat(", null", parameters(text)-1)+")",
+			pgx.QueryExecModeSimpleProtocol)
 		f.ok(err)
 		lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		f.ok(err)

@@ -118,7 +118,8 @@ func TestQuiet_AClaimThatIsWokenForPendingJobsLooksForNothingElse(t *testing.T) 
 	got := w.claim(time.Minute)
 	w.take("b", got)
 	if looked() != at || !got.NextDue.Equal(later) {
-		t.Errorf("a claim that was woken for a pending job looked at the queue again: %v, then %v; next due %v, want %v", at, looked(), got.NextDue, later)
+		t.Errorf("a claim that was woken for a pending job looked at the queue again: %v, then %v; next due %v, want %v", at, looked(),
+			got.NextDue, later)
 	}
 	if n := w.looks(func() { w.claim(50 * time.Millisecond) }); n != 1 {
 		t.Errorf("the claim after it, which waited in vain, used a connection %d times, want once, at its end", n)
@@ -130,7 +131,8 @@ func TestQuiet_AClaimThatIsWokenForPendingJobsLooksForNothingElse(t *testing.T) 
 	got = w.claim(time.Minute)
 	w.take("c", got)
 	if looked() == at || !got.NextDue.Before(later) {
-		t.Errorf("a claim that was woken for a scheduled and for a pending job says that %v is the next due time, want a minute from now", got.NextDue)
+		t.Errorf("a claim that was woken for a scheduled and for a pending job says that %v is the next due time, want a minute from now",
+			got.NextDue)
 	}
 
 	w.quiet.mu.Lock()

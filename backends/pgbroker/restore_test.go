@@ -20,7 +20,8 @@ func restored(state broker.State) func(*broker.NewJob) {
 
 // everyRestored is a job restored to each state that there is.
 func everyRestored() (jobs []broker.NewJob) {
-	for _, state := range []broker.State{broker.StatePending, broker.StateRetry, broker.StateDead, broker.StateCompleted, broker.StateCancelled} {
+	for _, state := range []broker.State{broker.StatePending, broker.StateRetry, broker.StateDead, broker.StateCompleted,
+		broker.StateCancelled} {
 		jobs = append(jobs, aJob(state.String(), restored(state)))
 	}
 	return append(jobs, aJob("scheduled", restored(broker.StateScheduled), func(j *broker.NewJob) { j.Delay = time.Hour }),

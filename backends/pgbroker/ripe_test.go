@@ -57,7 +57,8 @@ func TestRipe_ManyDueJobsAreLeasedAsTheyAre(t *testing.T) {
 			t.Fatalf("claim %d gave %v, want %v", i, names(got), want)
 		}
 		counts := f.counts()
-		if left := int64(900 - 100*i); counts[broker.StateScheduled] != left || counts[broker.StatePending] != 0 || counts[broker.StateActive] != 1000-left {
+		if left := int64(900 - 100*i); counts[broker.StateScheduled] != left || counts[broker.StatePending] != 0 ||
+			counts[broker.StateActive] != 1000-left {
 			t.Fatalf("after claim %d: %v, want %d scheduled, none pending, and the rest active", i, counts, left)
 		}
 	}
@@ -76,12 +77,16 @@ func TestRipe_DueJobsKeepTheirOrderHoweverTheyAreLeased(t *testing.T) {
 		want     []string
 		together int // how many a claim takes
 	}{
-		"by due time":         {jobs: []broker.NewJob{ripening("c", 3), ripening("a", 1), ripening("b", 2)}, want: []string{"a", "b", "c"}, together: 3},
-		"one by one":          {jobs: []broker.NewJob{ripening("c", 3), ripening("a", 1), ripening("b", 2)}, want: []string{"a", "b", "c", "new"}, together: 1},
-		"by priority":         {jobs: []broker.NewJob{ripening("a", 1), ripening("b", 2, urgent), ripening("c", 3, urgent)}, want: []string{"b", "c", "a"}, together: 3},
+		"by due time": {jobs: []broker.NewJob{ripening("c", 3), ripening("a", 1), ripening("b", 2)}, want: []string{"a", "b", "c"},
+			together: 3},
+		"one by one": {jobs: []broker.NewJob{ripening("c", 3), ripening("a", 1), ripening("b", 2)}, want: []string{"a", "b", "c", "new"},
+			together: 1},
+		"by priority": {jobs: []broker.NewJob{ripening("a", 1), ripening("b", 2, urgent), ripening("c", 3, urgent)},
+			want: []string{"b", "c", "a"}, together: 3},
 		"by priority, singly": {jobs: []broker.NewJob{ripening("a", 1), ripening("b", 2, urgent)}, want: []string{"b", "a", "new"}, together: 1},
-		"behind pending ones": {jobs: []broker.NewJob{ripening("a", 1), ripening("b", 2)}, pending: true, want: []string{"old", "a", "b", "new"}, together: 1},
-		"not when paused":     {jobs: []broker.NewJob{ripening("a", 1)}, paused: true, together: 3},
+		"behind pending ones": {jobs: []broker.NewJob{ripening("a", 1), ripening("b", 2)}, pending: true, want: []string{"old", "a", "b", "new"},
+			together: 1},
+		"not when paused": {jobs: []broker.NewJob{ripening("a", 1)}, paused: true, together: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -121,7 +126,8 @@ func TestRipe_ScheduledAndRetriedJobsFallDueTogether(t *testing.T) {
 	f.number++
 	req := broker.SettleRequest{Now: ripeTime, Worker: testWorker, Number: f.number}
 	for i, j := range f.at(f, 0, 10) {
-		req.Items = append(req.Items, broker.Settlement{Job: &j, Outcome: broker.Retry(time.Duration(2*i+2)*time.Second, broker.Failure{Message: "again"})})
+		req.Items = append(req.Items, broker.Settlement{Job: &j,
+			Outcome: broker.Retry(time.Duration(2*i+2)*time.Second, broker.Failure{Message: "again"})})
 	}
 	verdicts, err := f.Settle(t.Context(), req)
 	f.ok(err)
@@ -132,7 +138,8 @@ func TestRipe_ScheduledAndRetriedJobsFallDueTogether(t *testing.T) {
 	if got, want := names(f.at(f, 60, 4)), []string{"s1", "r2", "s3", "r4"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if counts := f.counts(); counts[broker.StateActive] != 4 || counts[broker.StateRetry] != 0 || counts[broker.StateScheduled]+counts[broker.StatePending] != 1 {
+	if counts := f.counts(); counts[broker.StateActive] != 4 || counts[broker.StateRetry] != 0 ||
+		counts[broker.StateScheduled]+counts[broker.StatePending] != 1 {
 		t.Errorf("the counts are %v, want 4 active and 1 left", counts)
 	}
 }
@@ -228,7 +235,8 @@ func TestRipe_AClaimOfManyQueuesMakesFewDueJobsPending(t *testing.T) {
 	got, err := f.Claim(t.Context(), req)
 	f.ok(err)
 	if n := f.ask("select count(*) from jobs.job where run_at is null"); len(got.Jobs) != 10 || n > 2000 || !got.More {
-		t.Errorf("a claim of 10 leased %d, more %t, and %d of %d due jobs are not scheduled any more; want 2,000 at most", len(got.Jobs), got.More, n, queues*each)
+		t.Errorf("a claim of 10 leased %d, more %t, and %d of %d due jobs are not scheduled any more; want 2,000 at most", len(got.Jobs),
+			got.More, n, queues*each)
 	}
 	all := len(got.Jobs)
 	for len(got.Jobs) > 0 {

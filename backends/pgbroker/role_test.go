@@ -44,7 +44,8 @@ func grant(tb conformance.TB, direct *pgxpool.Pool, schema, role string) {
 	if block == nil {
 		tb.Fatalf("docs/backends/postgres.md has no block of SQL")
 	}
-	sql := strings.NewReplacer("schema jobs ", "schema "+schema+" ", "jobs.", schema+".", "to app;", "to "+role+";", "from app;", "from "+role+";").
+	sql := strings.NewReplacer("schema jobs ", "schema "+schema+" ", "jobs.", schema+".", "to app;", "to "+role+";", "from app;", "from "+role+
+		";").
 		Replace(string(block[1]))
 	if _, err := direct.Exec(tb.Context(), sql); err != nil {
 		tb.Fatalf("%s: %v", sql, err)

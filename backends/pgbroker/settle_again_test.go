@@ -45,7 +45,8 @@ func TestSettleAgain_JobsThatAllLiveOnAreCancelledWhenThatWasAskedFor(t *testing
 	}
 	both := []broker.Share{{Queue: testQueue, Max: 10}, {Queue: other, Max: 10}}
 	ask := func(queue, id string) {
-		_, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel, Refs: []broker.Ref{{Queue: queue, ID: id, Epoch: broker.AnyEpoch}}})
+		_, err := f.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel,
+			Refs: []broker.Ref{{Queue: queue, ID: id, Epoch: broker.AnyEpoch}}})
 		f.ok(err)
 	}
 	check := func(when string, states map[string]broker.State, cancelled ...string) {
@@ -65,7 +66,8 @@ func TestSettleAgain_JobsThatAllLiveOnAreCancelledWhenThatWasAskedFor(t *testing
 			t.Errorf("%s: %d cancelled jobs stay among those that live", when, n)
 		}
 		for _, state := range []string{"pending", "active"} {
-			counted := f.ask("select (select coalesce(sum(" + state + "), 0) from jobs.count_total) + (select coalesce(sum(" + state + "), 0) from jobs.count_delta)")
+			counted := f.ask("select (select coalesce(sum(" + state + "), 0) from jobs.count_total) + (select coalesce(sum(" + state +
+				"), 0) from jobs.count_delta)")
 			if n := f.ask("select count(*) from jobs.job where state = case '" + state + "' when 'active' then 3 else 1 end"); n != counted {
 				t.Errorf("%s: %d jobs are counted as %s, there are %d", when, counted, state, n)
 			}

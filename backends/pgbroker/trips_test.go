@@ -72,7 +72,8 @@ func TestEnqueue_ARepeatIsOneRoundTrip(t *testing.T) {
 	}
 	for _, known := range []string{"pending", "kept"} {
 		sent.sends(t, "a repeated job, "+known, 1, 3, func() {
-			receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{aJob("before " + known), aJob(known), aJob("after " + known)}})
+			receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{aJob("before " + known), aJob(known),
+				aJob("after " + known)}})
 			f.ok(err)
 			for i, r := range receipts {
 				if refused := errors.Is(r.Err, broker.ErrDuplicate); refused != (i == 1) || refused && r.Holder != known {
@@ -94,7 +95,8 @@ func TestTrips_PlainJobsAreStoredInOneStatementAsLongAsNothingIsKept(t *testing.
 	f := newFixture(t, sent.hook)
 	f.store(f, aJob("twice"))
 	sent.sends(t, "a batch in which one exists", 2, 4, func() {
-		receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{aJob("a", fresh), aJob("twice", fresh), aJob("b", fresh)}})
+		receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{aJob("a", fresh), aJob("twice", fresh),
+			aJob("b", fresh)}})
 		f.ok(err)
 		for i, r := range receipts {
 			if refused := errors.Is(r.Err, broker.ErrDuplicate); refused != (i == 1) {

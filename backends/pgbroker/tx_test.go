@@ -113,7 +113,8 @@ func TestTx_ARollbackLeavesNothing(t *testing.T) {
 		counts, content := f.counts(), f.content()
 
 		tx := begin()
-		f.store(tx, aJob("plain"), aJob("own", given), aJob("keyed", withKey("k", broker.UniqueWindow), func(j *broker.NewJob) { j.Body.Unique.TTL = time.Hour }),
+		f.store(tx, aJob("plain"), aJob("own", given), aJob("keyed", withKey("k", broker.UniqueWindow),
+			func(j *broker.NewJob) { j.Body.Unique.TTL = time.Hour }),
 			aJob("started", withKey("s", broker.UniqueUntilStarted)), aJob("later", func(j *broker.NewJob) { j.Delay = time.Hour }))
 		if r := f.try(tx, aJob("present")); !errors.Is(r.Err, broker.ErrDuplicate) {
 			t.Errorf("an ID that exists was answered %v, want ErrDuplicate", r.Err)
@@ -129,7 +130,8 @@ func TestTx_ARollbackLeavesNothing(t *testing.T) {
 		if got := f.claim(10, 0); len(got) != 1 || got[0].ID != "present" {
 			t.Errorf("claimed %v after the rollback, want the job that was there before", names(got))
 		}
-		f.store(f, aJob("plain"), aJob("own", given), aJob("another", withKey("k", broker.UniqueUntilDone)), aJob("third", withKey("s", broker.UniqueUntilDone)))
+		f.store(f, aJob("plain"), aJob("own", given), aJob("another", withKey("k", broker.UniqueUntilDone)),
+			aJob("third", withKey("s", broker.UniqueUntilDone)))
 	})
 }
 

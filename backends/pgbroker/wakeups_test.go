@@ -33,7 +33,8 @@ func (f *inside) waiting(worker string) *aClaim {
 	looks := f.db.Stat().AcquireCount()
 	came := make(chan []broker.Job, 1)
 	go func() {
-		got, err := f.Claim(f.t.Context(), broker.ClaimRequest{Worker: worker, Max: 10, Wait: 10 * time.Minute, Queues: []broker.Share{{Queue: "q", Max: 10}}})
+		got, err := f.Claim(f.t.Context(), broker.ClaimRequest{Worker: worker, Max: 10, Wait: 10 * time.Minute,
+			Queues: []broker.Share{{Queue: "q", Max: 10}}})
 		if err != nil && f.t.Context().Err() == nil {
 			f.t.Errorf("a claim that waits: %v", err)
 		}

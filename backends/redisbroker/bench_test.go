@@ -97,7 +97,8 @@ func BenchmarkDrain(b *testing.B) {
 			c := client(b)
 			q := open(b, c)
 			b.Cleanup(func() { remove(b, c, q) })
-			if _, err := q.Renew(context.Background(), broker.RenewRequest{Worker: "w", Queues: []string{"default"}, Lease: time.Hour, Register: true}); err != nil {
+			if _, err := q.Renew(context.Background(), broker.RenewRequest{Worker: "w", Queues: []string{"default"}, Lease: time.Hour,
+				Register: true}); err != nil {
 				b.Fatal(err)
 			}
 			for from := 0; from < b.N*batch; from += 1000 {

@@ -40,7 +40,8 @@ func TestBounds_LargeBodiesComeInSeveralClaims(t *testing.T) {
 			seen++
 		}
 	}
-	page, err := b.Find(t.Context(), broker.Query{Queue: "q", IDs: []string{"j0", "j7", "j13", "j19", "none", "j1", "j2", "j3", "j4", "j5", "j6", "j8"}})
+	page, err := b.Find(t.Context(), broker.Query{Queue: "q",
+		IDs: []string{"j0", "j7", "j13", "j19", "none", "j1", "j2", "j3", "j4", "j5", "j6", "j8"}})
 	if err != nil || len(page.Jobs) != 11 {
 		t.Errorf("Find of 11 large jobs by ID: got %d, %v", len(page.Jobs), err)
 	}
@@ -107,7 +108,8 @@ func TestBounds_ASettleOfNonsenseHarmsNoOther(t *testing.T) {
 		t.Errorf("Settle: %+v, %v, want the last one alone to apply", verdicts, err)
 	}
 	odd.Epoch = 0 // the lease is right now, the rest is not
-	verdicts, err = b.Settle(t.Context(), broker.SettleRequest{Now: at(0), Worker: "w", Number: 2, Items: []broker.Settlement{{Job: &odd, Outcome: broker.Complete(nil)}}})
+	verdicts, err = b.Settle(t.Context(), broker.SettleRequest{Now: at(0), Worker: "w", Number: 2,
+		Items: []broker.Settlement{{Job: &odd, Outcome: broker.Complete(nil)}}})
 	if err != nil || verdicts[0].Err != nil {
 		t.Errorf("Settle of the right lease: %+v, %v", verdicts, err)
 	}

@@ -29,7 +29,8 @@ func kept(t *testing.T, b *Broker, payload string, ids ...string) {
 		if done += len(items); len(items) == 0 {
 			t.Fatalf("%d of %d jobs were claimed", done, len(ids))
 		}
-		if _, err := b.Settle(t.Context(), broker.SettleRequest{Now: at(0), Worker: "w", Number: time.Now().UnixNano(), Items: items}); err != nil {
+		if _, err := b.Settle(t.Context(), broker.SettleRequest{Now: at(0), Worker: "w", Number: time.Now().UnixNano(),
+			Items: items}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -274,7 +275,8 @@ func TestBudget_TurnsOfDeletedJobsAreSwept(t *testing.T) {
 	turns := b.store.single.LLen(t.Context(), q.keys[slices.Index(keyNames, "r*")][1].(string)).Val()
 	void, _ := b.store.single.HGet(t.Context(), q.key("m"), "void").Int64()
 	if marks := b.store.single.HLen(t.Context(), q.key("v")).Val(); turns-void != int64(len(left)) || void != marks || turns > 1500 {
-		t.Errorf("%d turns are left, %d noted as void, %d marks; want these to be %d valid ones, and few void ones", turns, void, marks, len(left))
+		t.Errorf("%d turns are left, %d noted as void, %d marks; want these to be %d valid ones, and few void ones", turns, void, marks,
+			len(left))
 	}
 	paused = false
 	if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Paused: &paused}); err != nil {

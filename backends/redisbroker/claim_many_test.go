@@ -172,7 +172,8 @@ func TestWait_OfManyQueuesAsksTheOneThatCalled(t *testing.T) {
 		sent.n.Store(0)
 		got := <-done
 		if len(got.Jobs) != 1 || got.Jobs[0].ID != "in-"+q || !got.NextDue.Equal(first.NextDue) {
-			t.Errorf("a claim that waited: got %+v, next due %v; want the job of %s, and %v; more %t", got.Jobs, got.NextDue, q, first.NextDue, got.More)
+			t.Errorf("a claim that waited: got %+v, next due %v; want the job of %s, and %v; more %t", got.Jobs, got.NextDue, q, first.NextDue,
+				got.More)
 		}
 		if n := sent.n.Load(); n > 400 {
 			t.Errorf("a claim that was woken by %s sent %d words, want the keys of one queue", q, n)

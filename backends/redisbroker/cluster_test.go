@@ -77,7 +77,8 @@ func TestCluster_ClaimOverSeveralNodesKeepsToItsShares(t *testing.T) {
 	}{
 		{3, []broker.Share{{Queue: "a", Max: 2}, {Queue: "b", Max: 2}, {Queue: "c", Max: 2}}, "a0 a1 b0 "},
 		{6, []broker.Share{{Queue: "c", Max: 1}, {Queue: "a", Max: 1}, {Queue: "c", Max: 2}, {Queue: "d", Max: 9}}, "c0 a2 c1 c2 d0 d1 "},
-		{25, []broker.Share{{Queue: "a", Max: 99}, {Queue: "b", Max: 99}}, "a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14 a15 a16 a17 a18 a19 b1 b2 b3 b4 b5 b6 b7 b8 "},
+		{25, []broker.Share{{Queue: "a", Max: 99}, {Queue: "b", Max: 99}},
+			"a3 a4 a5 a6 a7 a8 a9 a10 a11 a12 a13 a14 a15 a16 a17 a18 a19 b1 b2 b3 b4 b5 b6 b7 b8 "},
 	} {
 		got, err := b.Claim(t.Context(), broker.ClaimRequest{Now: at(0), Worker: "w", Queues: c.shares, Max: c.max})
 		order := ""
@@ -96,7 +97,8 @@ func TestCluster_JobsComeBesideTheErrorOfAnotherNode(t *testing.T) {
 	b := open(t, clusterClient(t))
 	register(t, b, "w", "here")
 	enqueue(t, b, job("here", "a"), job("there", "a"))
-	got, err := b.Claim(t.Context(), broker.ClaimRequest{Now: at(0), Worker: "w", Max: 2, Queues: []broker.Share{{Queue: "there", Max: 1}, {Queue: "here", Max: 1}}})
+	got, err := b.Claim(t.Context(), broker.ClaimRequest{Now: at(0), Worker: "w", Max: 2,
+		Queues: []broker.Share{{Queue: "there", Max: 1}, {Queue: "here", Max: 1}}})
 	if len(got.Jobs) != 1 || !errors.Is(err, broker.ErrWorkerGone) {
 		t.Errorf("got %d jobs, %v, want one beside ErrWorkerGone", len(got.Jobs), err)
 	}

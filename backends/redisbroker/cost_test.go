@@ -198,7 +198,8 @@ func TestCost_AnIdleWorkerCostsNextToNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	idle := func() {
-		got, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "q", Max: 1}}, Max: 1, Wait: 300 * time.Millisecond})
+		got, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "q", Max: 1}}, Max: 1,
+			Wait: 300 * time.Millisecond})
 		if err != nil || len(got.Jobs) != 0 {
 			t.Fatalf("Claim: %d jobs, %v", len(got.Jobs), err)
 		}

@@ -34,7 +34,8 @@ func everyCall(ctx context.Context, b *Broker) map[string]error {
 	_, errs["Find"] = b.Find(ctx, broker.Query{Queue: "q", State: broker.StatePending})
 	_, errs["Find by ID"] = b.Find(ctx, broker.Query{Queue: "q", IDs: []string{"a"}})
 	_, errs["Queues"] = b.Queues(ctx, broker.QueuesRequest{})
-	_, errs["Operate"] = b.Operate(ctx, broker.Operation{Kind: broker.OpCancel, Refs: []broker.Ref{{Queue: "q", ID: "a", Epoch: broker.AnyEpoch}}})
+	_, errs["Operate"] = b.Operate(ctx, broker.Operation{Kind: broker.OpCancel,
+		Refs: []broker.Ref{{Queue: "q", ID: "a", Epoch: broker.AnyEpoch}}})
 	_, errs["Policy"] = b.Policy(ctx, broker.PolicyRequest{Queue: "q"})
 	_, errs["Mark"] = b.Mark(ctx, broker.MarkRequest{Name: "m"})
 	_, errs["Watch"] = b.Watch(ctx, broker.WatchRequest{Queues: []string{"q"}})
@@ -114,7 +115,8 @@ func TestDown_EveryCallEndsWithItsContextWhenTheStoreHangs(t *testing.T) {
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err = b.Claim(ctx, broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "q", Max: 1}}, Max: 1}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err = b.Claim(ctx, broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "q", Max: 1}}, Max: 1}); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("Claim that ran out of time: got %v, want the context's error", err)
 	}
 	for call, err := range everyCall(ctx, b) {

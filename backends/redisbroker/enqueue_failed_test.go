@@ -68,7 +68,8 @@ func TestEnqueueFailed_EachJobHasTheErrorOfItsOwnCall(t *testing.T) {
 
 	register(t, b, "w", "a")
 	register(t, b, "w", "b")
-	got, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 10, Queues: []broker.Share{{Queue: "a", Max: 5}, {Queue: "b", Max: 5}}})
+	got, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 10,
+		Queues: []broker.Share{{Queue: "a", Max: 5}, {Queue: "b", Max: 5}}})
 	if err != nil || len(got.Jobs) != 4 {
 		t.Fatalf("claimed %d jobs, %v; want 4", len(got.Jobs), err)
 	}

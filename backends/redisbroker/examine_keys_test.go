@@ -10,13 +10,16 @@ import (
 // keyCorruptions are those of what leads to jobs by their keys, and of their limits.
 func keyCorruptions(p func(func(*planting)) func(testing.TB, broker.Broker)) []examinetest.Corruption {
 	return []examinetest.Corruption{
-		{Name: "the line of a key is gone", Want: []string{"job-without-place keyed", "key-count-differs tenant"}, Repairs: []string{"job-without-place keyed", "key-count-differs tenant", "count-differs keyed"},
-			Plant: p(func(p *planting) { p.do("hdel", "kl", "2tenant\x001") })},
-		{Name: "the count of a line is gone", Want: []string{"entry-malformed 2tenant 1", "job-without-place keyed", "count-differs keyed", "key-entry-without-job tenant"},
+		{Name: "the line of a key is gone", Want: []string{"job-without-place keyed", "key-count-differs tenant"},
+			Repairs: []string{"job-without-place keyed", "key-count-differs tenant", "count-differs keyed"},
+			Plant:   p(func(p *planting) { p.do("hdel", "kl", "2tenant\x001") })},
+		{Name: "the count of a line is gone", Want: []string{"entry-malformed 2tenant 1", "job-without-place keyed", "count-differs keyed",
+			"key-entry-without-job tenant"},
 			Repairs: []string{"entry-malformed 2tenant 1", "job-without-place keyed", "count-differs keyed"},
 			Plant:   p(func(p *planting) { p.do("hdel", "ks", "2tenant") })},
-		{Name: "a line that counts too many", Want: []string{"key-count-differs tenant", "count-differs keyed"}, Repairs: []string{"key-count-differs tenant"},
-			Plant: p(func(p *planting) { p.do("hset", "ks", "2tenant", "7 1 1") })},
+		{Name: "a line that counts too many", Want: []string{"key-count-differs tenant", "count-differs keyed"},
+			Repairs: []string{"key-count-differs tenant"},
+			Plant:   p(func(p *planting) { p.do("hset", "ks", "2tenant", "7 1 1") })},
 		{Name: "a turn of nobody in the line of a key", Want: []string{"entry-without-job nobody"},
 			Plant: p(func(p *planting) {
 				p.do("hset", "kl", "2tenant\x001", "keyed\nnobody\n")
@@ -34,11 +37,14 @@ func keyCorruptions(p func(func(*planting)) func(testing.TB, broker.Broker)) []e
 		{Name: "a key without a turn", Want: []string{"key-without-turn tenant"}, Plant: p(func(p *planting) { p.do("zrem", "k2", "tenant") })},
 		{Name: "a key that nothing keeps back", Want: []string{"key-without-turn tenant"},
 			Plant: p(func(p *planting) { p.do("zrem", "k2", "tenant"); p.do("zadd", "kb", 9000000000000001, "tenant") })},
-		{Name: "a key that is kept back and has no jobs", Want: []string{"key-without-turn other"}, Plant: p(func(p *planting) { p.do("zadd", "kb", 9000000000000001, "other") })},
-		{Name: "a slot of a key that nobody has", Want: []string{"key-count-differs dead"}, Plant: p(func(p *planting) { p.do("zadd", "ka", 0, "tenant\x00dead") })},
+		{Name: "a key that is kept back and has no jobs", Want: []string{"key-without-turn other"},
+			Plant: p(func(p *planting) { p.do("zadd", "kb", 9000000000000001, "other") })},
+		{Name: "a slot of a key that nobody has", Want: []string{"key-count-differs dead"},
+			Plant: p(func(p *planting) { p.do("zadd", "ka", 0, "tenant\x00dead") })},
 		{Name: "an active job that does not count for its key", Want: []string{"key-count-differs active"},
 			Plant: p(func(p *planting) { p.do("zrem", "ka", "tenant\x00active") })},
-		{Name: "a head of a key that is gone", Want: []string{"key-head-wrong nobody"}, Plant: p(func(p *planting) { p.do("hset", "kh", "tenant", "nobody") })},
+		{Name: "a head of a key that is gone", Want: []string{"key-head-wrong nobody"},
+			Plant: p(func(p *planting) { p.do("hset", "kh", "tenant", "nobody") })},
 		{Name: "a job that ended among those of its key that did not", Want: []string{"key-entry-missing dead", "key-entry-without-job dead"},
 			Plant: p(func(p *planting) { p.do("zrem", "ke", "tenant\x00dead"); p.do("zadd", "i", 0, "tenant\x00dead") })},
 		{Name: "a key with pending jobs that is not listed", Want: []string{"key-entry-missing tenant"},
@@ -49,7 +55,8 @@ func keyCorruptions(p func(func(*planting)) func(testing.TB, broker.Broker)) []e
 			Plant: p(func(p *planting) { p.do("zadd", "i", 0, "tenant\x00dead") })},
 		{Name: "a policy of a key that is not listed", Want: []string{"key-entry-missing other", "rules-differ flow"},
 			Plant: p(func(p *planting) { p.do("hset", "kp", "other", "0,0,0,0,0,0,5") })},
-		{Name: "limits that claims do not go by", Want: []string{"rules-differ flow"}, Plant: p(func(p *planting) { p.do("hset", "m", "key_max_active", 5) })},
+		{Name: "limits that claims do not go by", Want: []string{"rules-differ flow"},
+			Plant: p(func(p *planting) { p.do("hset", "m", "key_max_active", 5) })},
 	}
 }
 

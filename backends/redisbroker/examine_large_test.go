@@ -29,14 +29,16 @@ func TestBroker_ExaminesJobsWithLargeEndsWithoutFindings(t *testing.T) {
 			Body: broker.Body{Type: "t", Priority: broker.PriorityNormal, MaxRetries: 3, Retention: time.Hour}}}}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Renew(ctx, broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Hour, Register: true, Info: broker.WorkerInfo{ID: "w"}}); err != nil {
+		if _, err := b.Renew(ctx, broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Hour, Register: true,
+			Info: broker.WorkerInfo{ID: "w"}}); err != nil {
 			t.Fatal(err)
 		}
 		got, err := b.Claim(ctx, broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "q", Max: 1}}, Max: 1})
 		if err != nil || len(got.Jobs) != 1 {
 			t.Fatal(got.Jobs, err)
 		}
-		if _, err := b.Settle(ctx, broker.SettleRequest{Worker: "w", Number: 1, Items: []broker.Settlement{{Job: &got.Jobs[0], Outcome: outcome}}}); err != nil {
+		if _, err := b.Settle(ctx, broker.SettleRequest{Worker: "w", Number: 1,
+			Items: []broker.Settlement{{Job: &got.Jobs[0], Outcome: outcome}}}); err != nil {
 			t.Fatal(err)
 		}
 		if found := examinetest.Examine(t, b, broker.ExamineRequest{}); len(found) > 0 {

@@ -172,7 +172,8 @@ func TestExamine_AnExaminationGoesOnElsewhere(t *testing.T) {
 	if req.Cursor != "" || len(found) != 1 || found[0].Code != "job-without-place" {
 		t.Errorf("found %+v, and the cursor at last was %q", found, req.Cursor)
 	}
-	for _, req := range []broker.ExamineRequest{{Cursor: "x"}, {Cursor: "x:jobs\n{\n"}, {Queue: "q", Cursor: "x:jobs\nr\n"}, {Limit: -1}, {Queue: "{"}} {
+	for _, req := range []broker.ExamineRequest{{Cursor: "x"}, {Cursor: "x:jobs\n{\n"}, {Queue: "q", Cursor: "x:jobs\nr\n"}, {Limit: -1},
+		{Queue: "{"}} {
 		if _, err := handles[0].Examine(t.Context(), req); err == nil || broker.MayHaveApplied(err) {
 			t.Errorf("Examine(%+v) answered %v, want ErrInvalid", req, err)
 		}
@@ -224,7 +225,8 @@ func TestExamine_AUserThatMayOnlyReadCanExamine(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := b.config.Prefix
-	if err := admin.Do(t.Context(), "ACL", "SETUSER", name, "on", ">secret", "~"+name+":*", "+@read", "+@connection", "+evalsha", "+script|load", "+time", "-info", "-config").Err(); err != nil {
+	if err := admin.Do(t.Context(), "ACL", "SETUSER", name, "on", ">secret", "~"+name+":*", "+@read", "+@connection", "+evalsha",
+		"+script|load", "+time", "-info", "-config").Err(); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { admin.Do(context.Background(), "ACL", "DELUSER", name) })

@@ -19,7 +19,8 @@ import (
 func group(t testing.TB) (g *servers.Group, client, master, replica *redis.Client) {
 	t.Helper()
 	g = testenv.PrivateRedisGroup(t)
-	client = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: servers.SentinelMaster, SentinelAddrs: []string{g.Sentinel}, ClientName: "of-the-test"})
+	client = redis.NewFailoverClient(&redis.FailoverOptions{MasterName: servers.SentinelMaster, SentinelAddrs: []string{g.Sentinel},
+		ClientName: "of-the-test"})
 	master, replica = redis.NewClient(&redis.Options{Addr: g.Master}), redis.NewClient(&redis.Options{Addr: g.Replica})
 	t.Cleanup(func() { _, _, _ = client.Close(), master.Close(), replica.Close() })
 	return g, client, master, replica
@@ -55,7 +56,8 @@ func TestFailover_NothingIsSentToAnOldMaster(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"idle", "q"}, Lease: time.Hour, Register: true}); err != nil {
+	if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"idle", "q"}, Lease: time.Hour,
+		Register: true}); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

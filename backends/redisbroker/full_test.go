@@ -69,7 +69,8 @@ func TestFull_AFullStoreDrains(t *testing.T) {
 	}
 	failure := broker.Failure{Message: "no"}
 	l.settle(at(3), "w1", claimAt(t, b, at(3), "w1", 7, "q").Jobs, broker.Complete(nil), broker.Retry(time.Second, failure),
-		broker.Retry(0, failure), broker.Die(broker.ReasonRetries, failure), broker.Release(), broker.Snooze(time.Second, failure), broker.Cancel(failure))
+		broker.Retry(0, failure), broker.Die(broker.ReasonRetries, failure), broker.Release(), broker.Snooze(time.Second, failure),
+		broker.Cancel(failure))
 	l.operate(broker.Operation{Kind: broker.OpCancel}, first.Jobs[0].ID, "j28")
 	l.operate(broker.Operation{Kind: broker.OpReschedule, Delay: time.Second}, "j29")
 	l.operate(broker.Operation{Kind: broker.OpDelete}, "j27")

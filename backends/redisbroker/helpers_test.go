@@ -57,7 +57,8 @@ func openAs(tb testing.TB, client redis.UniversalClient, config Config) *Broker 
 func at(n int) time.Time { return time.Unix(1_800_000_000+int64(n), 0).UTC() }
 
 func job(queue, id string) broker.NewJob {
-	return broker.NewJob{Queue: queue, ID: id, Body: broker.Body{Type: "work", Payload: []byte("payload of " + id), Priority: broker.PriorityNormal, MaxRetries: 3}}
+	return broker.NewJob{Queue: queue, ID: id, Body: broker.Body{Type: "work", Payload: []byte("payload of " + id),
+		Priority: broker.PriorityNormal, MaxRetries: 3}}
 }
 
 func enqueue(tb testing.TB, b *Broker, jobs ...broker.NewJob) {

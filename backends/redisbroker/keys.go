@@ -13,7 +13,8 @@ import (
 // priority among them, k* for the four rings, p* for p by whatever number of buckets,
 // b* for the body buckets, which come last.
 var keyNames = []string{"m", "p", "h", "a", "w", "wi", "k", "s", "x", "n", "c", "u", "i", "ids",
-	"z", "y", "d", "ds", "f", "g", "l", "v", "t", "o", "kl", "ks", "kb", "kd", "ka", "ke", "kp", "kr", "kh", "tq", "p*", "r2", "r*", "k*", "b*"}
+	"z", "y", "d", "ds", "f", "g", "l", "v", "t", "o", "kl", "ks", "kb", "kd", "ka", "ke", "kp", "kr", "kh", "tq", "p*", "r2", "r*", "k*",
+	"b*"}
 
 // keyWords are what scripts call the keys. The stored names are short, since each
 // call carries them; the words cost nothing, since they are replaced at load.

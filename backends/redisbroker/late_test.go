@@ -97,7 +97,8 @@ func TestLate_JobsOfAClaimThatIsAnsweredTooLateAreReleased(t *testing.T) {
 			}
 
 			after := openAs(t, client(t), b.config)
-			if got := claimAt(t, after, at(101), "w", 2, "q"); len(got.Jobs) != 2 || got.Jobs[0].Deliveries == 0 || got.Jobs[0].Failures+got.Jobs[0].Crashes != 0 {
+			if got := claimAt(t, after, at(101), "w", 2, "q"); len(got.Jobs) != 2 || got.Jobs[0].Deliveries == 0 ||
+				got.Jobs[0].Failures+got.Jobs[0].Crashes != 0 {
 				t.Errorf("claimed %d jobs, want both, delivered before and charged nothing", len(got.Jobs))
 			}
 		})

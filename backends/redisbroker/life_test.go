@@ -77,7 +77,8 @@ func (l *life) flow() {
 			jobs = append(jobs, j)
 		}
 		enqueue(l.t, l.b, jobs...)
-		outcomes := []broker.Outcome{broker.Retry(time.Second, broker.Failure{}), broker.Die(broker.ReasonRetries, broker.Failure{}), broker.Release()}
+		outcomes := []broker.Outcome{broker.Retry(time.Second, broker.Failure{}), broker.Die(broker.ReasonRetries, broker.Failure{}),
+			broker.Release()}
 		for step, outcome := range outcomes {
 			l.settle(at(round+step), "flow", claimAt(l.t, l.b, at(round+step), "flow", 3, l.queue).Jobs, outcome)
 		}
@@ -86,7 +87,8 @@ func (l *life) flow() {
 		l.t.Fatalf("the keys are %+v, %v; want k0 and k1 among them", got.Keys, err)
 	}
 	for range 20 {
-		if _, err := l.b.Renew(l.t.Context(), broker.RenewRequest{Now: at(900), Worker: "flow", Queues: []string{l.queue}, Lease: time.Hour}); err != nil {
+		if _, err := l.b.Renew(l.t.Context(), broker.RenewRequest{Now: at(900), Worker: "flow", Queues: []string{l.queue},
+			Lease: time.Hour}); err != nil {
 			l.t.Fatal(err)
 		}
 		l.settle(at(900), "flow", claimAt(l.t, l.b, at(900), "flow", 100, l.queue).Jobs, broker.Complete(nil))
@@ -120,7 +122,8 @@ func (l *life) outcomes() {
 	enqueue(l.t, l.b, jobs...)
 	f := broker.Failure{Message: "it failed"}
 	endings := []broker.Outcome{broker.Complete([]byte("result")), broker.Retry(time.Second, f), broker.Retry(0, f), broker.Crash(0, f),
-		broker.Crash(time.Second, f), broker.Die(broker.ReasonRetries, f), broker.Snooze(time.Second, f), broker.Release(), broker.Cancel(f), broker.Complete(nil)}
+		broker.Crash(time.Second, f), broker.Die(broker.ReasonRetries, f), broker.Snooze(time.Second, f), broker.Release(), broker.Cancel(f),
+		broker.Complete(nil)}
 	for n := range 8 {
 		got := claimAt(l.t, l.b, at(5*n), "w1", 20, l.queue)
 		l.find()
@@ -189,7 +192,8 @@ func (l *life) operations() {
 	l.operate(broker.Operation{Kind: broker.OpReschedule, RunAt: at(60)}, "p4", "p5")
 	l.operate(broker.Operation{Kind: broker.OpCancel}, "p0", "p1", "p2")
 	l.find()
-	l.settle(at(61), "w1", claimAt(l.t, l.b, at(61), "w1", 10, l.queue).Jobs, broker.Die(broker.ReasonSkipRetry, broker.Failure{Message: "no"}))
+	l.settle(at(61), "w1", claimAt(l.t, l.b, at(61), "w1", 10, l.queue).Jobs,
+		broker.Die(broker.ReasonSkipRetry, broker.Failure{Message: "no"}))
 	l.operate(broker.Operation{Kind: broker.OpSuppress}, "p3", "p5")
 	l.operate(broker.Operation{Kind: broker.OpUnsuppress}, "p3")
 	l.find()
@@ -229,7 +233,8 @@ func (l *life) moves() {
 	for i := range back {
 		back[i].Restore.Head.Epoch += 2
 	}
-	for _, state := range []broker.State{broker.StateScheduled, broker.StateRetry, broker.StateDead, broker.StateCompleted, broker.StateCancelled} {
+	for _, state := range []broker.State{broker.StateScheduled, broker.StateRetry, broker.StateDead, broker.StateCompleted,
+		broker.StateCancelled} {
 		j := job(l.queue, "restored "+state.String())
 		j.Body.Key, j.Restore = "tenant", &broker.Restored{State: state}
 		if !state.Final() {
@@ -281,8 +286,10 @@ func (l *life) workers() {
 
 func (l *life) marks() {
 	var fence int64
-	for _, action := range []broker.MarkAction{broker.MarkTake, broker.MarkRead, broker.MarkKeep, broker.MarkSet, broker.MarkDrop, broker.MarkTake} {
-		got, err := l.b.Mark(l.t.Context(), broker.MarkRequest{Now: at(0), Action: action, Name: "m", Owner: "o", Fence: fence, TTL: time.Minute, Value: []byte("v")})
+	for _, action := range []broker.MarkAction{broker.MarkTake, broker.MarkRead, broker.MarkKeep, broker.MarkSet, broker.MarkDrop,
+		broker.MarkTake} {
+		got, err := l.b.Mark(l.t.Context(), broker.MarkRequest{Now: at(0), Action: action, Name: "m", Owner: "o", Fence: fence, TTL: time.Minute,
+			Value: []byte("v")})
 		if err != nil || !got.Held {
 			l.t.Fatalf("Mark %d: %+v, %v", action, got, err)
 		}

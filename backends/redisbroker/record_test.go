@@ -115,7 +115,8 @@ func TestRecord_AJobThatLostItsBodyCanBeEnded(t *testing.T) {
 				t.Fatal(err)
 			}
 			late := at(3600)
-			if _, err := b.Renew(t.Context(), broker.RenewRequest{Now: late, Worker: "r", Queues: []string{"q"}, Lease: time.Minute, Register: true}); err != nil {
+			if _, err := b.Renew(t.Context(), broker.RenewRequest{Now: late, Worker: "r", Queues: []string{"q"}, Lease: time.Minute,
+				Register: true}); err != nil {
 				t.Fatal(err)
 			}
 			got, err := b.Reclaim(t.Context(), broker.ReclaimRequest{Now: late, Worker: "r", Queues: []string{"q"}, Max: 5})
@@ -131,10 +132,12 @@ func TestRecord_AJobThatLostItsBodyCanBeEnded(t *testing.T) {
 			if err != nil || len(page.Jobs) != 1 {
 				t.Fatalf("the dead jobs are %+v, %v; want this one", page.Jobs, err)
 			}
-			if j := &page.Jobs[0]; j.Reason != broker.ReasonUndecodable || len(j.Errors.Entries) != 2 || j.Errors.Last().Message != "cannot be read" {
+			if j := &page.Jobs[0]; j.Reason != broker.ReasonUndecodable || len(j.Errors.Entries) != 2 ||
+				j.Errors.Last().Message != "cannot be read" {
 				t.Errorf("the dead job has reason %v and errors %+v", j.Reason, j.Errors)
 			}
-			if counts, err := b.Queues(t.Context(), broker.QueuesRequest{Names: []string{"q"}, Now: late}); err != nil || counts.Queues[0].Counts[broker.StateActive] != 0 {
+			if counts, err := b.Queues(t.Context(), broker.QueuesRequest{Names: []string{"q"}, Now: late}); err != nil ||
+				counts.Queues[0].Counts[broker.StateActive] != 0 {
 				t.Errorf("counts: %v, %v; nothing is active any more", counts.Queues[0].Counts, err)
 			}
 		})

@@ -61,8 +61,10 @@ var (
 	examineMarksScript  = mustScript("examine_marks")
 
 	scripts = []*script{createScript, plainScript, enqueueScript, meetScript, restoreScript, claimScript, settleScript, renewScript,
-		retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, keysScript, pruneScript, markScript, watchScript,
-		examineRecordScript, examineJobsScript, examinePlacesScript, examineLeasesScript, examineNamesScript, examineKeysScript, examineMarksScript}
+		retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, keysScript, pruneScript, markScript,
+		watchScript,
+		examineRecordScript, examineJobsScript, examinePlacesScript, examineLeasesScript, examineNamesScript, examineKeysScript,
+		examineMarksScript}
 )
 
 func mustScript(name string) *script {

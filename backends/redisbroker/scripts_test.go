@@ -54,7 +54,8 @@ func TestScripts_EveryScriptSaysWhatItDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{`\A-- ` + s.name + `: [a-z].*\.?`, `(?m)^-- KEYS   [a-z]`, `(?m)^-- ARGV   (now queues buckets|time )`, `(?m)^-- Reply  \{0`} {
+		for _, want := range []string{`\A-- ` + s.name + `: [a-z].*\.?`, `(?m)^-- KEYS   [a-z]`, `(?m)^-- ARGV   (now queues buckets|time )`,
+			`(?m)^-- Reply  \{0`} {
 			if !regexp.MustCompile(want).Match(text) {
 				t.Errorf("header of %s.lua: nothing matches %s", s.name, want)
 			}
@@ -65,7 +66,8 @@ func TestScripts_EveryScriptSaysWhatItDoes(t *testing.T) {
 var usedKey = regexp.MustCompile(`\bq\.([a-z_0-9]+)\b(\s*=[^=])?`)
 
 // notKeys are the fields that scripts keep beside the keys of a queue.
-var notKeys = []string{"buckets", "refused", "paused", "void", "dropped", "big", "leased", "late", "drained", "due", "retain", "span", "old", "turn", "round",
+var notKeys = []string{"buckets", "refused", "paused", "void", "dropped", "big", "leased", "late", "drained", "due", "retain", "span",
+	"old", "turn", "round",
 	"rules", "allowed", "opens", "bucket", "retry_bucket", "floors", "bytes", "keyed", "unblocks", "unsettled", "waiting"}
 
 // A script may declare more keys than an answer needs, but none that its text

@@ -158,7 +158,8 @@ func TestServer_AServerWithTLSAndAPassword(t *testing.T) {
 	b := openAs(t, c, Config{Logger: slog.New(slog.DiscardHandler)})
 	(&life{t: t, b: b, queue: "q"}).run()
 
-	wrong := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: "worker", Password: "wrong", TLSConfig: &tls.Config{InsecureSkipVerify: true}})
+	wrong := redis.NewClient(&redis.Options{Addr: s.Addr(), Username: "worker", Password: "wrong",
+		TLSConfig: &tls.Config{InsecureSkipVerify: true}})
 	t.Cleanup(func() { _ = wrong.Close() })
 	_, err := New(t.Context(), wrong, Config{})
 	if !errors.Is(err, broker.ErrUnavailable) || strings.Contains(err.Error(), "wrong ") {
@@ -241,13 +242,15 @@ func TestServer_ScriptsThatTheServerForgotAreLoadedAgain(t *testing.T) {
 	}
 	forget()
 	again, err := b.Claim(t.Context(), broker.ClaimRequest{Now: at(0), Worker: "w", Queues: []broker.Share{{Queue: "q", Max: 3}}, Max: 3,
-		Settle: broker.SettleRequest{Now: at(0), Worker: "w", Number: 1, Items: []broker.Settlement{{Job: &got.Jobs[0], Outcome: broker.Release()}}}})
+		Settle: broker.SettleRequest{Now: at(0), Worker: "w", Number: 1,
+			Items: []broker.Settlement{{Job: &got.Jobs[0], Outcome: broker.Release()}}}})
 	if err != nil || len(again.Verdicts) != 1 || again.Verdicts[0].Err != nil {
 		t.Errorf("Claim with a settle: %+v, %v", again, err)
 	}
 	forget()
 	ctx := t.Context()
-	if again, err = b.Claim(ctx, broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "q", Max: 3}}, Max: 3, Wait: 50 * time.Millisecond}); err != nil {
+	if again, err = b.Claim(ctx, broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "q", Max: 3}}, Max: 3,
+		Wait: 50 * time.Millisecond}); err != nil {
 		t.Errorf("Claim with a wait: %v", err)
 	}
 }

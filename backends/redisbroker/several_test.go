@@ -213,7 +213,8 @@ func TestSeveral_RetireKeepsCancelledJobsAsTheyAsked(t *testing.T) {
 	if _, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpCancel, Refs: refs, Now: at(0)}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := b.Retire(t.Context(), broker.RetireRequest{Now: at(1), Worker: "w", Queues: []string{"q"}}); err != nil || len(got.Released) != 0 {
+	if got, err := b.Retire(t.Context(), broker.RetireRequest{Now: at(1), Worker: "w", Queues: []string{"q"}}); err != nil ||
+		len(got.Released) != 0 {
 		t.Errorf("released %v, %v; both jobs were to be cancelled", got.Released, err)
 	}
 	page, err := b.Find(t.Context(), broker.Query{Queue: "q", State: broker.StateCancelled, Limit: 5, Now: at(1)})

@@ -19,7 +19,8 @@ func TestSteps_ASearchForLeasesGoesOnWhereItStopped(t *testing.T) {
 	if got := claimAt(t, b, at(0), "dead", lost, "q"); len(got.Jobs) != lost {
 		t.Fatalf("claimed %d of %d jobs", len(got.Jobs), lost)
 	}
-	if _, err := b.Renew(t.Context(), broker.RenewRequest{Now: at(0), Worker: "w", Queues: []string{"q"}, Lease: time.Hour, Register: true}); err != nil {
+	if _, err := b.Renew(t.Context(), broker.RenewRequest{Now: at(0), Worker: "w", Queues: []string{"q"}, Lease: time.Hour,
+		Register: true}); err != nil {
 		t.Fatal(err)
 	}
 	for part := range slices.Chunk(several("other", others, func(_ int, j *broker.NewJob) { j.Queue = "q" }), 8000) {
@@ -86,7 +87,8 @@ func TestSteps_ARecordThatIsPrunedEarlyLeavesNoNote(t *testing.T) {
 	c := client(t)
 	b := open(t, c)
 	register(t, b, "w", "q")
-	if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: "q", RetainCompleted: &broker.Retention{Count: 1, Age: 24 * time.Hour}}); err != nil {
+	if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: "q",
+		RetainCompleted: &broker.Retention{Count: 1, Age: 24 * time.Hour}}); err != nil {
 		t.Fatal(err)
 	}
 	enqueue(t, b, several("q", 3, nil)...)

@@ -89,7 +89,8 @@ func TestWait_AWaitThatIsCancelledStrandsNothingAndWakesTheNext(t *testing.T) {
 			waiting(t, b, queue, 2)
 			wg.Go(cancel)
 			wg.Go(func() {
-				if _, err := b.Enqueue(context.Background(), broker.EnqueueRequest{Jobs: []broker.NewJob{job(queue, fmt.Sprint("j", round))}}); err != nil {
+				if _, err := b.Enqueue(context.Background(), broker.EnqueueRequest{Jobs: []broker.NewJob{job(queue,
+					fmt.Sprint("j", round))}}); err != nil {
 					t.Error(err)
 				}
 			})

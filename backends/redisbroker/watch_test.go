@@ -95,7 +95,8 @@ func TestWatch_WatchersShareAConnection(t *testing.T) {
 		for _, q := range queues {
 			enqueue(t, b, job(q, "a"))
 			got := claimAt(t, b, at(0), "w", 1, q).Jobs
-			req := broker.SettleRequest{Now: at(0), Worker: "w", Number: 1, Items: []broker.Settlement{{Job: &got[0], Outcome: broker.Complete(nil)}}}
+			req := broker.SettleRequest{Now: at(0), Worker: "w", Number: 1,
+				Items: []broker.Settlement{{Job: &got[0], Outcome: broker.Complete(nil)}}}
 			if v, err := b.Settle(ctx, req); err != nil || v[0].Err != nil {
 				t.Fatal(v, err)
 			}

@@ -56,7 +56,8 @@ func (m *moving) both(wrap func(broker.Broker) broker.Broker) *Broker {
 	}
 	return opened(m.t, Shard{Name: "a", Broker: wrap(m.stores["a"].Open())},
 		Shard{Name: "b", Broker: wrap(m.stores["b"].Open()), Until: switchAt},
-		Shard{Name: "c", Broker: wrap(m.stores["c"].Open()), From: switchAt}, Shard{Name: "d", Broker: wrap(m.stores["d"].Open()), From: switchAt})
+		Shard{Name: "c", Broker: wrap(m.stores["c"].Open()), From: switchAt},
+		Shard{Name: "d", Broker: wrap(m.stores["d"].Open()), From: switchAt})
 }
 
 func send(t *testing.T, b *Broker, at time.Time, j broker.NewJob) broker.Receipt {
@@ -77,7 +78,8 @@ func TestMove_LosesNothingAndKeepsTheOrderOfKeys(t *testing.T) {
 	t.Logf("seed %d", seed)
 	m, keys, steps := newMoving(t), 12, 90
 	old := m.before()
-	if _, err := old.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Ordered: new(broker.OrderStop), MaxActive: new(int64(9))}); err != nil {
+	if _, err := old.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Ordered: new(broker.OrderStop),
+		MaxActive: new(int64(9))}); err != nil {
 		t.Fatal(err)
 	}
 	first := m.both(func(b broker.Broker) broker.Broker { return lossy(b, seed, 7) })
@@ -188,7 +190,8 @@ type runner struct {
 
 func (w *runner) register(now time.Time) {
 	w.t.Helper()
-	_, err := w.b.Renew(w.t.Context(), broker.RenewRequest{Now: now, Worker: "w", Queues: []string{w.queue}, Lease: 24 * time.Hour, Register: true})
+	_, err := w.b.Renew(w.t.Context(), broker.RenewRequest{Now: now, Worker: "w", Queues: []string{w.queue}, Lease: 24 * time.Hour,
+		Register: true})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -121,7 +121,8 @@ func Read(r io.Reader) (*Results, error) {
 			res.Missing = slices.DeleteFunc(res.Missing, func(m string) bool { return len(m) > len(name) && m[:len(name)+1] == name+":" })
 			p.CPU = e.CPU
 			res.Plan = append(slices.DeleteFunc(res.Plan, same), p)
-			res.records = append(slices.DeleteFunc(res.records, func(r Record) bool { return same(Planned{Workload: r.Workload, Store: r.Store}) }), records...)
+			res.records = append(slices.DeleteFunc(res.records, func(r Record) bool { return same(Planned{Workload: r.Workload, Store: r.Store}) }),
+				records...)
 		}
 	}
 	res.Env.Stores = stores

@@ -66,7 +66,8 @@ func (r *Results) Render(out io.Writer, unfit string, about map[string]string) e
 
 func (r *Results) circumstances(b *strings.Builder, about map[string]string) {
 	fmt.Fprintf(b, "\n## What was measured, and how\n\n")
-	fmt.Fprintf(b, "%s, %s, %d CPUs shared by store, producer and worker; load average before the start %.2f.\n", r.Env.Began, strings.Join(r.cpus(), " or "), r.Env.CPUs, r.Env.Load)
+	fmt.Fprintf(b, "%s, %s, %d CPUs shared by store, producer and worker; load average before the start %.2f.\n", r.Env.Began,
+		strings.Join(r.cpus(), " or "), r.Env.CPUs, r.Env.Load)
 	if len(r.cpus()) > 1 {
 		b.WriteString("Each table says on which of them it was measured; ratios are of systems that took turns on one.\n")
 	}

@@ -163,7 +163,8 @@ func TestReport_AnInterruptedRunDoesNotReplaceACompleteOne(t *testing.T) {
 		}
 		values, _ := r.Values("W2", "redis", "jobs-redis", "jobs/s")
 		if len(values) != 2 || len(r.Missing) != 0 {
-			t.Errorf("complete run %s the interrupted one: %v, missing %v; want both rounds of the complete run and nothing missing", name, values, r.Missing)
+			t.Errorf("complete run %s the interrupted one: %v, missing %v; want both rounds of the complete run and nothing missing", name, values,
+				r.Missing)
 		}
 	}
 }
@@ -173,8 +174,9 @@ func TestReport_ResultsOfSeveralRunsAreOneDocument(t *testing.T) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	for i, store := range []string{"postgres", "redis"} {
-		e.Encode(Line{Env: &Env{Run: store, Scale: 1, Load: float64(2 - i), CPU: "CPU for " + store, Stores: map[string]string{store: "server of " + store},
-			Plan: []Planned{{Workload: "W" + store, Store: store, Systems: []string{"s"}, Rounds: 1}}}})
+		e.Encode(Line{Env: &Env{Run: store, Scale: 1, Load: float64(2 - i), CPU: "CPU for " + store,
+			Stores: map[string]string{store: "server of " + store},
+			Plan:   []Planned{{Workload: "W" + store, Store: store, Systems: []string{"s"}, Rounds: 1}}}})
 		e.Encode(Line{Record: &Record{Run: store, Workload: "W" + store, Store: store, System: "s", Metrics: map[string]float64{"jobs/s": 1}}})
 	}
 	r, err := Read(&b)
@@ -183,7 +185,8 @@ func TestReport_ResultsOfSeveralRunsAreOneDocument(t *testing.T) {
 	}
 	r.Sort([]Planned{{Workload: "Wredis", Store: "redis"}, {Workload: "Wpostgres", Store: "postgres"}})
 	doc := render(t, r, "")
-	for _, text := range []string{"server of postgres. server of redis", "load average before the start 2.00", "CPU for postgres or CPU for redis", "1 rounds, on CPU for redis."} {
+	for _, text := range []string{"server of postgres. server of redis", "load average before the start 2.00",
+		"CPU for postgres or CPU for redis", "1 rounds, on CPU for redis."} {
 		if !strings.Contains(doc, text) {
 			t.Errorf("the document lacks %q", text)
 		}

@@ -12,9 +12,11 @@ type Metric struct {
 var Metrics = []Metric{
 	{"jobs/s", true}, {"jobs/s, first tenth", true}, {"jobs/s, last tenth", true}, {"kept of the first tenth", true},
 	{"claim mean ms", false}, {"claim p50 ms", false}, {"claim p99 ms", false},
-	{"until all handled s", false}, {"until first redelivered s", false}, {"until all redelivered s", false}, {"drain over slowest handler ms", false},
+	{"until all handled s", false}, {"until first redelivered s", false}, {"until all redelivered s", false},
+	{"drain over slowest handler ms", false},
 	{"p50 ms", false}, {"p99 ms", false}, {"max ms", false},
-	{"store µs/job", false}, {"worker µs/job", false}, {"worker allocs/job", false}, {"producer µs/job", false}, {"producer allocs/job", false},
+	{"store µs/job", false}, {"worker µs/job", false}, {"worker allocs/job", false}, {"producer µs/job", false},
+	{"producer allocs/job", false},
 	{"bytes/job", false}, {"WAL bytes/job", false},
 	{"store ms/s over empty", false}, {"store calls/s", false}, {"worker ms/s", false},
 	{"first 30 %: weight 6 %", true}, {"first 30 %: weight 3 %", true}, {"first 30 %: weight 1 %", true},

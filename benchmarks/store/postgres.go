@@ -67,9 +67,11 @@ func (s *postgresServer) boot(ctx context.Context, initdb, addr string) error {
 	if err != nil {
 		return err
 	}
-	s.url = url.URL{Scheme: "postgres", User: url.UserPassword("postgres", password), Host: addr, Path: "/postgres", RawQuery: "sslmode=disable"}
+	s.url = url.URL{Scheme: "postgres", User: url.UserPassword("postgres", password), Host: addr, Path: "/postgres",
+		RawQuery: "sslmode=disable"}
 	_, port, _ := net.SplitHostPort(addr)
-	args := []string{filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-p", port, "-h", "127.0.0.1", "-k", s.dir, "-c", "shared_buffers=" + sharedBuffers}
+	args := []string{filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-p", port, "-h", "127.0.0.1", "-k", s.dir, "-c",
+		"shared_buffers=" + sharedBuffers}
 	// So that no checkpoint comes before Warm has made all files.
 	config := filepath.Join(data, "postgresql.auto.conf")
 	if err := os.WriteFile(config, []byte("max_wal_size = 64GB\n"), 0o600); err != nil {
@@ -136,7 +138,8 @@ func (s *postgresServer) Describe(ctx context.Context) (string, error) {
 	var version string
 	err := s.conn.QueryRow(ctx, "show server_version").Scan(&version)
 	version, _, _ = strings.Cut(version, " ")
-	return "PostgreSQL " + version + ", shared_buffers=" + sharedBuffers + ", max_wal_size=" + maxWALSize + ", the rest default (fsync and synchronous_commit on), loopback TCP", err
+	return "PostgreSQL " + version + ", shared_buffers=" + sharedBuffers + ", max_wal_size=" + maxWALSize +
+		", the rest default (fsync and synchronous_commit on), loopback TCP", err
 }
 
 func (s *postgresServer) Stop() {

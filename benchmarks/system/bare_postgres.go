@@ -78,7 +78,8 @@ func (s *barePostgres) put(ctx context.Context, batch []Job) error {
 	return s.pool.SendBatch(ctx, &b).Close()
 }
 
-func (s *barePostgres) turn(ctx context.Context, ended []bareJob, room int, wait time.Duration) (claimed []bareJob, due time.Time, err error) {
+func (s *barePostgres) turn(ctx context.Context, ended []bareJob, room int, wait time.Duration) (claimed []bareJob, due time.Time,
+	err error) {
 	if wait > 0 {
 		if err := s.hear(ctx, wait); err != nil {
 			return nil, due, err

@@ -53,9 +53,10 @@ func TestBench_ABenchThatIsInterruptedRemovesItsQueue(t *testing.T) {
 	store := membroker.NewStore()
 	ctx, cancel := context.WithCancel(t.Context())
 	var out, errs bytes.Buffer
-	code := run(ctx, []string{"--broker", "memory://", "bench", "--jobs", "5000"}, environment{in: strings.NewReader(""), out: &out, err: &errs,
-		getenv: func(string) string { return "" }, home: func() (string, error) { return t.TempDir(), nil },
-		open: func(context.Context, string) (broker.Broker, error) { return interrupting{store.Open(), cancel}, nil }})
+	code := run(ctx, []string{"--broker", "memory://", "bench", "--jobs", "5000"},
+		environment{in: strings.NewReader(""), out: &out, err: &errs,
+			getenv: func(string) string { return "" }, home: func() (string, error) { return t.TempDir(), nil },
+			open: func(context.Context, string) (broker.Broker, error) { return interrupting{store.Open(), cancel}, nil }})
 	if code == 0 || strings.Contains(out.String(), "jobs/s") {
 		t.Errorf("an interrupted bench exits with %d and says\n%s", code, &out)
 	}

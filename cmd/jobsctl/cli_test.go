@@ -112,7 +112,8 @@ func TestCli_AnOperatorFindsOutAndMends(t *testing.T) {
 	for name, c := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			c.t = t
-			c.has(c.run(0, "enqueue", "--type", "email:welcome", "--queue", "mail", "--id", "a", "--payload", `{"user":1}`, "--header", "tenant=x"), `^a  mail  pending\n$`)
+			c.has(c.run(0, "enqueue", "--type", "email:welcome", "--queue", "mail", "--id", "a", "--payload", `{"user":1}`, "--header", "tenant=x"),
+				`^a  mail  pending\n$`)
 			c.has(c.run(4, "enqueue", "--type", "email:welcome", "--queue", "mail", "--id", "a"), "duplicate")
 			c.has(c.run(0, "enqueue", "--type", "email:late", "--queue", "mail", "--id", "b", "--delay", "1h"), `^b  mail  scheduled  2`)
 
@@ -148,7 +149,8 @@ func TestCli_AnOperatorFindsOutAndMends(t *testing.T) {
 			c.has(c.run(0, "dlq", "purge", "--all", "--suppressed", "--yes"), `1 of 1 job deleted`)
 
 			var v jobView
-			if err := json.Unmarshal([]byte(c.run(0, "show", "a", "--json")), &v); err != nil || v.State != "pending" || v.PayloadBytes == nil || *v.PayloadBytes != 10 || v.Payload != nil {
+			if err := json.Unmarshal([]byte(c.run(0, "show", "a", "--json")), &v); err != nil || v.State != "pending" || v.PayloadBytes == nil ||
+				*v.PayloadBytes != 10 || v.Payload != nil {
 				t.Errorf("show --json: %+v, %v", v, err)
 			}
 			c.stdin = "yes\n"
@@ -194,7 +196,8 @@ func TestCli_ExitCodesTellWhatWentWrong(t *testing.T) {
 		away.run(2, args...)
 	}
 	var out, errs bytes.Buffer
-	env := environment{in: strings.NewReader(""), out: &out, err: &errs, getenv: func(string) string { return "" }, home: func() (string, error) { return t.TempDir(), nil }}
+	env := environment{in: strings.NewReader(""), out: &out, err: &errs, getenv: func(string) string { return "" },
+		home: func() (string, error) { return t.TempDir(), nil }}
 	if code := run(t.Context(), []string{"stats"}, env); code != 2 || !strings.Contains(errs.String(), "JOBS_BROKER") {
 		t.Errorf("without a store: %d, %s", code, &errs)
 	}

@@ -52,14 +52,20 @@ func TestDashboard_WhoMayUseTheDashboard(t *testing.T) {
 		{"another name for here", dashboardFlags{addr: "localhost:0"}, func(r *http.Request) { r.Host = "[::1]:8383" }, 200},
 		{"a name that was made to mean here", dashboardFlags{addr: "127.0.0.1:0"}, func(r *http.Request) { r.Host = "evil.example:8383" }, 421},
 		{"one that looks alike", dashboardFlags{addr: "127.0.0.1:0"}, func(r *http.Request) { r.Host = "localhost.evil.example" }, 421},
-		{"the same with the password", dashboardFlags{addr: "127.0.0.1:0", user: "ada", passwordFile: password}, func(r *http.Request) { r.Host = "evil.example"; r.SetBasicAuth("ada", "correct horse") }, 421},
+		{"the same with the password", dashboardFlags{addr: "127.0.0.1:0", user: "ada", passwordFile: password},
+			func(r *http.Request) { r.Host = "evil.example"; r.SetBasicAuth("ada", "correct horse") }, 421},
 		{"writing without the secret", dashboardFlags{addr: "127.0.0.1:0", write: true}, nil, 401},
 		{"a wrong secret", dashboardFlags{addr: "127.0.0.1:0", write: true}, func(r *http.Request) { r.URL.RawQuery = "token=x" }, 401},
-		{"a wrong cookie", dashboardFlags{addr: "127.0.0.1:0", write: true}, func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: ""}) }, 401},
-		{"the network without the password", dashboardFlags{addr: ":0", user: "ada", passwordFile: password}, func(r *http.Request) { r.Host = "ops.example" }, 401},
-		{"a wrong password", dashboardFlags{addr: ":0", user: "ada", passwordFile: password}, func(r *http.Request) { r.SetBasicAuth("ada", "correct horse\n") }, 401},
-		{"a wrong name", dashboardFlags{addr: ":0", user: "ada", passwordFile: password}, func(r *http.Request) { r.SetBasicAuth("bob", "correct horse") }, 401},
-		{"the password", dashboardFlags{addr: ":0", user: "ada", passwordFile: password}, func(r *http.Request) { r.SetBasicAuth("ada", "correct horse") }, 200},
+		{"a wrong cookie", dashboardFlags{addr: "127.0.0.1:0", write: true},
+			func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: ""}) }, 401},
+		{"the network without the password", dashboardFlags{addr: ":0", user: "ada", passwordFile: password},
+			func(r *http.Request) { r.Host = "ops.example" }, 401},
+		{"a wrong password", dashboardFlags{addr: ":0", user: "ada", passwordFile: password},
+			func(r *http.Request) { r.SetBasicAuth("ada", "correct horse\n") }, 401},
+		{"a wrong name", dashboardFlags{addr: ":0", user: "ada", passwordFile: password},
+			func(r *http.Request) { r.SetBasicAuth("bob", "correct horse") }, 401},
+		{"the password", dashboardFlags{addr: ":0", user: "ada", passwordFile: password},
+			func(r *http.Request) { r.SetBasicAuth("ada", "correct horse") }, 200},
 		{"behind a proxy", dashboardFlags{addr: ":0", behindProxy: true, write: true}, func(r *http.Request) { r.Host = "ops.example" }, 200},
 	} {
 		g, err := c.f.gate()
@@ -95,9 +101,10 @@ func runDashboard(t *testing.T, store *membroker.Store, args ...string) *dashboa
 	d := &dashboardRun{end: cancel, ended: make(chan int, 1), log: new(strings.Builder)}
 	go func() {
 		defer says.Close()
-		d.ended <- run(ctx, append([]string{"--broker", "memory://", "--json", "dashboard", "--addr", "127.0.0.1:0"}, args...), environment{in: strings.NewReader(""),
-			out: says, err: d.log, getenv: func(string) string { return "" }, home: func() (string, error) { return "", errors.New("none") },
-			open: func(context.Context, string) (broker.Broker, error) { return store.Open(), nil }})
+		d.ended <- run(ctx, append([]string{"--broker", "memory://", "--json", "dashboard", "--addr", "127.0.0.1:0"}, args...),
+			environment{in: strings.NewReader(""),
+				out: says, err: d.log, getenv: func(string) string { return "" }, home: func() (string, error) { return "", errors.New("none") },
+				open: func(context.Context, string) (broker.Broker, error) { return store.Open(), nil }})
 	}()
 	line, err := bufio.NewReader(out).ReadBytes('\n')
 	var said struct{ URL string }
@@ -128,7 +135,8 @@ func TestDashboard_TheSecretInTheAddressBecomesACookie(t *testing.T) {
 	store := membroker.NewStore()
 	b := store.Open()
 	defer b.Close()
-	if _, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: "mail", ID: "a", Body: broker.Body{Type: "email", Priority: 2, Payload: []byte("a secret")}}}}); err != nil {
+	if _, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: "mail", ID: "a",
+		Body: broker.Body{Type: "email", Priority: 2, Payload: []byte("a secret")}}}}); err != nil {
 		t.Fatal(err)
 	}
 	d := runDashboard(t, store, "--write", "--payloads")
@@ -154,7 +162,8 @@ func TestDashboard_TheSecretInTheAddressBecomesACookie(t *testing.T) {
 		}
 		return resp.StatusCode, string(body), resp
 	}
-	if code, body, resp := get(client, d.url); code != 200 || !strings.Contains(body, "Overview") || strings.Contains(resp.Request.URL.String(), secret) {
+	if code, body, resp := get(client, d.url); code != 200 || !strings.Contains(body, "Overview") ||
+		strings.Contains(resp.Request.URL.String(), secret) {
 		t.Errorf("the printed address leads to %s: %d", resp.Request.URL, code)
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -164,10 +173,12 @@ func TestDashboard_TheSecretInTheAddressBecomesACookie(t *testing.T) {
 			t.Errorf("the cookie is %+v", c)
 		}
 	}
-	if code, body, _ := get(client, address+"job?queue=mail&id=a&show=payload"); code != 200 || !strings.Contains(body, "a secret") || !strings.Contains(body, `value="cancel"`) {
+	if code, body, _ := get(client, address+"job?queue=mail&id=a&show=payload"); code != 200 || !strings.Contains(body, "a secret") ||
+		!strings.Contains(body, `value="cancel"`) {
 		t.Errorf("the job's page answers %d:\n%s", code, body)
 	}
-	if code, body, _ := get(&http.Client{Transport: client.Transport}, address+"job?queue=mail&id=a&show=payload"); code != 401 || strings.Contains(body, "secret\"") {
+	if code, body, _ := get(&http.Client{Transport: client.Transport}, address+"job?queue=mail&id=a&show=payload"); code != 401 ||
+		strings.Contains(body, "secret\"") {
 		t.Errorf("without the cookie the page answers %d", code)
 	}
 	resp, err := client.Post(address+"act?queue=mail&id=a", "application/x-www-form-urlencoded", strings.NewReader("verb=cancel"))

@@ -55,15 +55,18 @@ func TestDemo_ThePageHasControls(t *testing.T) {
 	if status, _ := post("https://elsewhere.example", enqueue); status != http.StatusForbidden || d.Totals().Enqueued != 0 {
 		t.Errorf("another site's form: %d, and %d jobs are there; want 403 and none", status, d.Totals().Enqueued)
 	}
-	if status, page := post(s.URL, enqueue); status != http.StatusOK || !strings.Contains(page, `id="enqueued">7<`) || !strings.Contains(page, `id="waiting">7<`) {
+	if status, page := post(s.URL, enqueue); status != http.StatusOK || !strings.Contains(page, `id="enqueued">7<`) ||
+		!strings.Contains(page, `id="waiting">7<`) {
 		t.Errorf("after 7 jobs were enqueued: %d %.2000s", status, page)
 	}
 	set := "do=set&rate=0&latency=0.5&fail=0.25&hang=0.125&workers=2"
-	if status, page := post(s.URL, set); status != http.StatusOK || d.Knobs() != (demo.Knobs{Latency: 0.5, Fail: 0.25, Hang: 0.125, Workers: 2}) ||
+	if status, page := post(s.URL, set); status != http.StatusOK ||
+		d.Knobs() != (demo.Knobs{Latency: 0.5, Fail: 0.25, Hang: 0.125, Workers: 2}) ||
 		!strings.Contains(page, `value="0.125"`) {
 		t.Errorf("Apply: %d, and the knobs are %+v", status, d.Knobs())
 	}
-	if status, page := post(s.URL, "do=kill"); status != http.StatusOK || len(d.Kills()) != 1 || !strings.Contains(page, ">"+d.Kills()[0].Worker+"<") {
+	if status, page := post(s.URL, "do=kill"); status != http.StatusOK || len(d.Kills()) != 1 ||
+		!strings.Contains(page, ">"+d.Kills()[0].Worker+"<") {
 		t.Errorf("Kill one: %d, and the kills are %+v", status, d.Kills())
 	}
 	for form, want := range map[string]string{"do=enqueue&n=0&kind=email:welcome": "1 to 1000", "do=enqueue&n=1&kind=x": "the type must be",

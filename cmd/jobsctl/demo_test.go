@@ -87,7 +87,8 @@ func TestDemo_TheDemoShowsADashboard(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	opened := filepath.Join(dir, "opened")
-	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte("#!/bin/sh\nprintf %s \"$1\" >"+opened+".part && mv "+opened+".part "+opened+"\n"), 0o700); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "xdg-open"),
+		[]byte("#!/bin/sh\nprintf %s \"$1\" >"+opened+".part && mv "+opened+".part "+opened+"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	env := []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "DISPLAY=:99"}

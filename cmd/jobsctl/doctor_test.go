@@ -62,7 +62,8 @@ func TestDoctor_FindsAndRepairs(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer b.Close()
-			if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"mail"}, Lease: time.Hour, Register: true}); err != nil {
+			if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"mail"}, Lease: time.Hour,
+				Register: true}); err != nil {
 				t.Fatal(err)
 			}
 			c.has(c.run(0, "doctor", "--queue", "mail"), `^Nothing is wrong\.\n$`)
@@ -78,13 +79,15 @@ func TestDoctor_FindsAndRepairs(t *testing.T) {
 			out := c.run(8, "doctor", "--queue", "mail")
 			c.has(out, `errors remain`)
 			found := c.output(8, "doctor", "--queue", "mail")
-			c.has(found, `(?m)^error: (job-without-place|lane-unknown) in queue mail \(7\)\n  [a-g]: it `, `and 2 more`, `  --fix: [a-z]`, `Found 7 errors and 0 warnings; --fix can repair 7\.`)
+			c.has(found, `(?m)^error: (job-without-place|lane-unknown) in queue mail \(7\)\n  [a-g]: it `, `and 2 more`, `  --fix: [a-z]`,
+				`Found 7 errors and 0 warnings; --fix can repair 7\.`)
 			if all := c.output(8, "doctor", "--all"); strings.Contains(all, "--all") || strings.Count(all, ": it ") < 7 {
 				t.Errorf("not all are named:\n%s", all)
 			}
 			lines := strings.Split(strings.TrimSpace(c.output(8, "doctor", "--queue", "mail", "--json")), "\n")
 			var v findingView
-			if err := json.Unmarshal([]byte(lines[0]), &v); err != nil || len(lines) != 7 || v.Level != "error" || v.Queue != "mail" || len(v.ID) != 1 || v.Repair == "" || v.Fixed {
+			if err := json.Unmarshal([]byte(lines[0]), &v); err != nil || len(lines) != 7 || v.Level != "error" || v.Queue != "mail" ||
+				len(v.ID) != 1 || v.Repair == "" || v.Fixed {
 				t.Errorf("%d lines, the first is %+v, %v", len(lines), v, err)
 			}
 

@@ -60,7 +60,8 @@ func rowsOf(b *strings.Builder, lines, args []string, hide *strings.Replacer) {
 		names, from = append(names, strings.TrimSpace(lines[0][at[0]:at[1]])), append(from, at[0])
 	}
 	timed := slices.Contains(names, "CANCELLED") // a list of queues, whose rates depend on how long the test took
-	shown := slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool { return timed && slices.Contains(rateColumns, name) })
+	shown := slices.DeleteFunc(slices.Sorted(slices.Values(names)),
+		func(name string) bool { return timed && slices.Contains(rateColumns, name) })
 	b.WriteString("table of " + strings.Join(shown, ", ") + "\n")
 	for _, line := range lines[1:] {
 		if strings.HasPrefix(line, "  ") { // belongs to the row above

@@ -262,8 +262,10 @@ func (s *transcript) workOn(b broker.Broker, queue string, slots int, patterns .
 		})
 	}
 	var err error
-	w.server, err = jobs.NewServer(b, jobs.Config{Queues: map[string]int{queue: 1}, Concurrency: slots, Program: "shop v1", Prefetch: jobs.NoPrefetch,
-		ShutdownTimeout: -1, Logger: slog.New(slog.DiscardHandler), RetryPolicy: jobs.Constant(time.Hour), Hooks: jobs.Hooks{Settle: func(e jobs.SettleEvent) {
+	w.server, err = jobs.NewServer(b, jobs.Config{Queues: map[string]int{queue: 1}, Concurrency: slots, Program: "shop v1",
+		Prefetch:        jobs.NoPrefetch,
+		ShutdownTimeout: -1, Logger: slog.New(slog.DiscardHandler), RetryPolicy: jobs.Constant(time.Hour),
+		Hooks: jobs.Hooks{Settle: func(e jobs.SettleEvent) {
 			for _, v := range e.Verdicts {
 				w.told <- v.State
 			}

@@ -81,7 +81,8 @@ func TestImportAsynq_TakesEveryTaskOnceHoweverOftenItRuns(t *testing.T) {
 	c.has(out, `(?m)^bulk: 3 pending, 1 archived in asynq\.\n  4 jobs imported; 0 existed already\.\n  Read again, and found here: 4 of 4 jobs; 0 of them`,
 		`(?m)^critical: 1 pending in asynq\.\n  1 job imported.*\n.*\n  Not imported: 1 aggregating\.`,
 		`(?m)^default: .*\n  7 jobs imported; 0 existed already\.\n  Read again, and found here: 7 of 7 jobs; 0 of them`,
-		`\(30 3 \* \* \* Europe/Berlin\) imported, and paused`, `\(0 9 \* \* 1-5 Asia/Tokyo\) imported, and paused`, `\(@every 1m30s|@every 90s\) imported`,
+		`\(30 3 \* \* \* Europe/Berlin\) imported, and paused`, `\(0 9 \* \* 1-5 Asia/Tokyo\) imported, and paused`,
+		`\(@every 1m30s|@every 90s\) imported`,
 		`ProcessIn\(1m0s\) of the periodic task "report" has no equivalent`)
 	c.has(errs, "refused, see above")
 	if n := r.DBSize(t.Context()).Val(); n != 36 {
@@ -120,7 +121,8 @@ func TestImportAsynq_AsksBeforeJobsCanRunTwice(t *testing.T) {
 	r.ZAdd(ctx, "asynq:servers", redis.Z{Score: float64(time.Now().Add(time.Hour).Unix()), Member: "asynq:servers:{host:1:x}"})
 	c.run(0, "import", "asynq", "--from", from, "--queue", "critical") // all is paused
 	r.Del(ctx, "asynq:{default}:paused")
-	c.has(c.run(7, "import", "asynq", "--from", from), `while asynq works on default, which is not paused: jobs can run in both`, "not confirmed")
+	c.has(c.run(7, "import", "asynq", "--from", from), `while asynq works on default, which is not paused: jobs can run in both`,
+		"not confirmed")
 	c.has(c.run(3, "ls", "--queue", "default"), "not found")
 	c.has(c.run(0, "import", "asynq", "--from", from, "--queue", "default", "--yes"), "7 jobs imported")
 }

@@ -55,7 +55,8 @@ func TestImportRiver_TakesEveryJobOnceHoweverOftenItRuns(t *testing.T) {
 	c.has(c.run(0, "import", "river", "--from", from),
 		`(?m)^critical: .*\n  3 jobs imported; 0 existed already\.\n  Read again, and found here: 3 of 3 jobs;`,
 		`(?m)^default: .*\n  4 jobs imported; 0 existed already\.\n  Read again, and found here: 4 of 4 jobs;`)
-	c.has(c.run(0, "show", "river-2", "--payload", "--json"), `"state":"retry"`, `"priority":3`, `"max_retries":4`, `"attempt":1`, `mail server is away`,
+	c.has(c.run(0, "show", "river-2", "--payload", "--json"), `"state":"retry"`, `"priority":3`, `"max_retries":4`, `"attempt":1`,
+		`mail server is away`,
 		`"type":"email:deliver"`, `"source":"river"`)
 	c.has(c.run(0, "show", "river-3"), `STATE +dead`, `retries_spent`, `mail server is away`)
 	c.has(c.run(0, "show", "river-4"), `index out of range`, `record\.\(\*worker\)\.Work|main\.\(\*worker\)\.Work`)

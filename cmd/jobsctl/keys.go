@@ -92,7 +92,8 @@ var keyColumns = []column{
 }
 
 // eachKey shows the named keys of a queue, or the largest, or all.
-func (a *app) eachKey(ctx context.Context, i *inspect.Inspector, queue string, names []string, top int, show func(inspect.KeyInfo) error) error {
+func (a *app) eachKey(ctx context.Context, i *inspect.Inspector, queue string, names []string, top int,
+	show func(inspect.KeyInfo) error) error {
 	switch {
 	case len(names) > 0:
 		for _, name := range names {

@@ -39,7 +39,8 @@ func TestKeys_AreListedPausedAndLimited(t *testing.T) {
 				}
 				return got.Jobs
 			}
-			if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"mail"}, Lease: broker.DefaultLease, Register: true}); err != nil {
+			if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"mail"}, Lease: broker.DefaultLease,
+				Register: true}); err != nil {
 				t.Fatal(err)
 			}
 			if got := claim(9); len(got) != 1 || got[0].ID != "d" {
@@ -54,14 +55,16 @@ func TestKeys_AreListedPausedAndLimited(t *testing.T) {
 			}
 			c.has(c.run(0, "why", "b"), `the key acme has 1 of 1 running`)
 			var v keyView
-			if err := json.Unmarshal([]byte(c.run(0, "keys", "ls", "mail", "acme", "--json")), &v); err != nil || v.Blocked != "active" || v.Pending != 2 || v.Active != 1 || v.Policy["weight"] != 4.0 {
+			if err := json.Unmarshal([]byte(c.run(0, "keys", "ls", "mail", "acme", "--json")), &v); err != nil || v.Blocked != "active" ||
+				v.Pending != 2 || v.Active != 1 || v.Policy["weight"] != 4.0 {
 				t.Errorf("keys ls --json: %+v, %v", v, err)
 			}
 			c.has(c.run(2, "keys", "policy", "mail", "acme", "--max-active", "0"), "max active", "none")
 			c.has(c.run(0, "keys", "policy", "mail", "acme", "--max-active", "none"), `MAX ACTIVE +no limit`, `WEIGHT +4`)
 			c.has(c.run(2, "queues", "policy", "mail", "--rate-burst", "5"), "rate")
 			c.has(c.run(2, "queues", "policy", "mail", "--rate", "5"), "rate per")
-			c.has(c.run(0, "queues", "policy", "mail", "--rate", "5", "--rate-per", "1m", "--ordered", "skip"), `RATE +5`, `RATE PER +1m`, `ORDERED +skip`)
+			c.has(c.run(0, "queues", "policy", "mail", "--rate", "5", "--rate-per", "1m", "--ordered", "skip"), `RATE +5`, `RATE PER +1m`,
+				`ORDERED +skip`)
 			c.has(c.run(0, "queues", "policy", "mail", "--rate", "none"), `RATE PER +none`)
 		})
 	}

@@ -44,14 +44,16 @@ func TestListing_SortsByAnyColumn(t *testing.T) {
 				order = append(order, v.Queue)
 			}
 			table := strings.Split(strings.TrimSpace(c.run(0, append(strings.Fields(verb), "--sort="+look.sort)...)), "\n")
-			if got := strings.Join(order, " "); got != look.want || len(table) != 4 || table[1][:1] != look.want[:1] || table[3][:1] != look.want[4:] {
+			if got := strings.Join(order, " "); got != look.want || len(table) != 4 || table[1][:1] != look.want[:1] ||
+				table[3][:1] != look.want[4:] {
 				t.Errorf("jobsctl %s --sort %s: %s, want %s; as a table\n%s", verb, look.sort, got, look.want, strings.Join(table, "\n"))
 			}
 		}
 	}
 	c.has(c.run(2, "ls", "--sort", "colour"), `--sort "colour"`, "last-error")
 	c.run(0, "enqueue", "--type", "aaa", "--queue", "c", "--id", "first-by-type")
-	if rows := strings.Split(c.run(0, "ls", "--sort", "type", "--limit", "1"), "\n"); len(rows) != 3 || !strings.Contains(rows[1], "first-by-type") {
+	if rows := strings.Split(c.run(0, "ls", "--sort", "type", "--limit", "1"), "\n"); len(rows) != 3 ||
+		!strings.Contains(rows[1], "first-by-type") {
 		t.Errorf("a limit is applied before sorting:\n%s", strings.Join(rows, "\n"))
 	}
 	if rows := strings.Split(c.run(0, "ls", "--sort", "-queue", "--limit", "2"), "\n"); len(rows) != 4 || !strings.HasPrefix(rows[2], "c ") {
@@ -66,7 +68,8 @@ func TestListing_WritesYAMLOfTheSameObjects(t *testing.T) {
 	c.t = t
 	const hostile = "\x1b]0;owned\x07 \u202egnp.exe\nsecond: line 😀 # 'no' \u0085"
 	for _, id := range []string{"a", "b"} {
-		c.run(0, "enqueue", "--type", "email:x", "--queue", "mail", "--id", id, "--key", "0123", "--header", "n="+hostile, "--payload", `{"user":1e3,"none":[],"date":"2026-01-02","yes":"yes"}`)
+		c.run(0, "enqueue", "--type", "email:x", "--queue", "mail", "--id", id, "--key", "0123", "--header", "n="+hostile, "--payload",
+			`{"user":1e3,"none":[],"date":"2026-01-02","yes":"yes"}`)
 	}
 	for _, args := range [][]string{{"show", "a", "--payload"}, {"stats"}, {"ls"}, {"why", "b"}, {"queues", "policy", "mail"}, {"version"}} {
 		lines := strings.Split(strings.TrimSpace(c.run(0, append(args, "-o", "json")...)), "\n")

@@ -40,9 +40,11 @@ func (d *depot) fill(t *testing.T, n int) {
 	now, prefix := time.Now().UTC().Truncate(time.Microsecond), testenv.Name(t) // queues remember IDs
 	var batch []broker.NewJob
 	for i := range n {
-		j := broker.NewJob{Queue: "mail", ID: fmt.Sprintf("%s-%05d", prefix, i), Body: broker.Body{Type: "email", Priority: broker.PriorityNormal, MaxRetries: 3,
-			Payload: []byte(fmt.Sprintf("\xff%d", i)), Headers: map[string]string{"n": fmt.Sprint(i), "raw": "\x00\xfe"}, Key: "acme"}}
-		head := broker.Head{Epoch: 3, Deliveries: 2, Failures: 1, Errors: broker.ErrorLog{Entries: []broker.Failure{{At: now.Add(-time.Minute), Class: "retryable", Message: "again"}}}}
+		j := broker.NewJob{Queue: "mail", ID: fmt.Sprintf("%s-%05d", prefix, i),
+			Body: broker.Body{Type: "email", Priority: broker.PriorityNormal, MaxRetries: 3,
+				Payload: []byte(fmt.Sprintf("\xff%d", i)), Headers: map[string]string{"n": fmt.Sprint(i), "raw": "\x00\xfe"}, Key: "acme"}}
+		head := broker.Head{Epoch: 3, Deliveries: 2, Failures: 1,
+			Errors: broker.ErrorLog{Entries: []broker.Failure{{At: now.Add(-time.Minute), Class: "retryable", Message: "again"}}}}
 		switch i % 10 {
 		case 0:
 			j.RunAt = now.Add(time.Hour)
@@ -121,7 +123,8 @@ func moveAndKill(t *testing.T, from, to *depot, at int64) {
 }
 
 func moveCommand(t *testing.T, from, to *depot, args ...string) *exec.Cmd {
-	return command(t, []string{"JOBS_BROKER=" + from.url, "JOBS_TO=" + to.url}, append([]string{"move", "--queue", "mail", "--yes", "--rate", "1500"}, args...)...)
+	return command(t, []string{"JOBS_BROKER=" + from.url, "JOBS_TO=" + to.url},
+		append([]string{"move", "--queue", "mail", "--yes", "--rate", "1500"}, args...)...)
 }
 
 // movePairs are sources and destinations that other processes can reach.
@@ -175,7 +178,8 @@ type runs struct {
 
 func (r *runs) serve(t *testing.T, side string, d *depot) {
 	t.Helper()
-	server, err := jobs.NewServer(d.b, jobs.Config{Queues: map[string]int{"mail": 1}, Concurrency: 2, Prefetch: jobs.NoPrefetch, Logger: slog.New(slog.DiscardHandler)})
+	server, err := jobs.NewServer(d.b, jobs.Config{Queues: map[string]int{"mail": 1}, Concurrency: 2, Prefetch: jobs.NoPrefetch,
+		Logger: slog.New(slog.DiscardHandler)})
 	if err == nil {
 		err = server.Start(jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
 			r.mu.Lock()

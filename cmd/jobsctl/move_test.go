@@ -39,7 +39,8 @@ func TestMove_JobsAreMovedBetweenAllBackends(t *testing.T) {
 				c, d := &cli{t: t, url: source.url, open: open}, &cli{t: t, url: other, open: open}
 				id := func(name string) string { return from + "-" + to + "-" + name } // IDs are remembered
 				for n := range 3 {
-					c.run(0, "enqueue", "--type", "email:a", "--queue", "mail", "--id", id(fmt.Sprint("p", n)), "--payload", fmt.Sprint(n), "--header", "tenant=x")
+					c.run(0, "enqueue", "--type", "email:a", "--queue", "mail", "--id", id(fmt.Sprint("p", n)), "--payload", fmt.Sprint(n), "--header",
+						"tenant=x")
 				}
 				c.run(0, "enqueue", "--type", "email:late", "--queue", "mail", "--id", id("late"), "--delay", "1h")
 				c.run(0, "queues", "policy", "mail", "--max-depth", "50", "--priority-round", "20")
@@ -97,7 +98,8 @@ func TestMove_HeldJobsAreExplainedAndPutBack(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer b.Close()
-			results, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpHold, Holder: "move:01J/mail", Refs: []broker.Ref{{Queue: "mail", ID: "a", Epoch: broker.AnyEpoch}}})
+			results, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpHold, Holder: "move:01J/mail",
+				Refs: []broker.Ref{{Queue: "mail", ID: "a", Epoch: broker.AnyEpoch}}})
 			if err != nil || results[0].Err != nil {
 				t.Fatal(results, err)
 			}
@@ -175,7 +177,8 @@ func TestMove_EditReplacesAPayload(t *testing.T) {
 			c.has(c.run(7, "edit", "a", "--payload", "{}"), `Really replace the payload of a\?`)
 			c.has(c.run(0, "edit", "a", "--payload", `{"user":1}`), `nothing was changed`)
 			c.has(c.run(0, "edit", "a", "--payload", `{"user":9}`, "--dry-run"), `nothing was changed`)
-			if _, errs := c.both(0, "edit", "a", "--payload", ` {"user": 7} `, "--yes", "--diff"); !strings.Contains(errs, "-     \"user\": 1\n+     \"user\": 7\n") {
+			if _, errs := c.both(0, "edit", "a", "--payload", ` {"user": 7} `, "--yes", "--diff"); !strings.Contains(errs,
+				"-     \"user\": 1\n+     \"user\": 7\n") {
 				t.Errorf("the difference is %q", errs)
 			}
 			c.has(c.run(0, "show", "a", "--payload", "--json"), `"payload":\{"user":7\}`, `"state":"dead"`)

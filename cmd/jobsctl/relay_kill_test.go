@@ -26,7 +26,8 @@ func TestRelayKill_NoJobIsLostDoubledOrOvertaken(t *testing.T) {
 	}
 
 	start := func() *exec.Cmd {
-		cmd := command(t, []string{"JOBS_BROKER=" + from.url, "JOBS_TO=" + to.url}, "relay", "--queue", "mail", "--lease", "500ms", "--batch", "100")
+		cmd := command(t, []string{"JOBS_BROKER=" + from.url, "JOBS_TO=" + to.url}, "relay", "--queue", "mail", "--lease", "500ms", "--batch",
+			"100")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

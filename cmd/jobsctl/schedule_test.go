@@ -25,14 +25,16 @@ func TestDoctor_SchedulesThatDoNotTick(t *testing.T) {
 			if _, err := s.Put(t.Context(), "nightly", schedule.Cron("0 3 29 2 *", ""), jobs.NewTask("report", nil)); err != nil {
 				t.Fatal(err)
 			}
-			c.has(c.run(0, "doctor", "--queue", "@schedules"), `warning: queue-not-served in queue @schedules \(1\)\n  1 job to run: no live worker serves the queue @schedules`, "with its extension")
+			c.has(c.run(0, "doctor", "--queue", "@schedules"),
+				`warning: queue-not-served in queue @schedules \(1\)\n  1 job to run: no live worker serves the queue @schedules`, "with its extension")
 
 			dead := broker.NewJob{Queue: schedule.Queue, ID: "broken", Body: broker.Body{Type: "schedule", Key: "schedule", Payload: []byte("{"),
 				Priority: broker.PriorityNormal}, Restore: &broker.Restored{State: broker.StateDead, CreatedAt: time.Now().Add(-time.Hour)}}
 			if receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: []broker.NewJob{dead}}); err != nil || receipts[0].Err != nil {
 				t.Fatal(err, receipts)
 			}
-			c.has(c.output(8, "doctor", "--queue", "@schedules"), `error: schedule-stopped in queue @schedules \(1\)\n  broken: `, "--fix: a dead one is revived")
+			c.has(c.output(8, "doctor", "--queue", "@schedules"), `error: schedule-stopped in queue @schedules \(1\)\n  broken: `,
+				"--fix: a dead one is revived")
 			c.has(c.output(8, "doctor", "--json"), `"code":"schedule-stopped","queue":"@schedules","id":"broken"`)
 			c.has(c.output(0, "doctor", "--queue", "@schedules", "--fix", "--yes"), `Repaired 1: a dead one is revived`)
 			c.has(c.output(8, "doctor", "--queue", "@schedules"), `error: schedule-unreadable in queue @schedules \(1\)\n  broken: `)

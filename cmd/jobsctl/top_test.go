@@ -58,7 +58,8 @@ var topNow = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func topQueue(name string, pending, dead int64) inspect.QueueInfo {
 	return inspect.QueueInfo{Now: topNow, QueueInfo: broker.QueueInfo{Name: name, AsOf: topNow,
-		Counts: map[broker.State]int64{broker.StatePending: pending, broker.StateDead: dead}, Oldest: map[broker.State]time.Time{broker.StatePending: topNow.Add(-time.Minute)}}}
+		Counts: map[broker.State]int64{broker.StatePending: pending, broker.StateDead: dead},
+		Oldest: map[broker.State]time.Time{broker.StatePending: topNow.Add(-time.Minute)}}}
 }
 
 // screen drives a view.
@@ -97,7 +98,8 @@ func (s *screen) keys(names ...string) *screen {
 		if r := []rune(name); len(r) == 1 {
 			k.Code = r[0]
 		} else {
-			k = tea.Key{Code: map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "down": tea.KeyDown, "up": tea.KeyUp, "backspace": tea.KeyBackspace}[name]}
+			k = tea.Key{Code: map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "down": tea.KeyDown, "up": tea.KeyUp,
+				"backspace": tea.KeyBackspace}[name]}
 		}
 		s.send(tea.KeyPressMsg(k))
 	}
@@ -215,7 +217,8 @@ func TestTop_SortsAndFilters(t *testing.T) {
 	}
 	for _, c := range []struct{ keys, want string }{
 		{"", "calls faxes mail"}, {"s", "faxes mail calls"}, {"r", "calls mail faxes"}, {"r", "faxes mail calls"},
-		{"s", "calls faxes mail"}, {"s", "calls faxes mail"}, {"s", "calls faxes mail"}, {"s", "calls mail faxes"}, {"/", "calls mail faxes"}, {"x", "faxes"},
+		{"s", "calls faxes mail"}, {"s", "calls faxes mail"}, {"s", "calls faxes mail"}, {"s", "calls mail faxes"}, {"/", "calls mail faxes"},
+		{"x", "faxes"},
 	} {
 		if c.keys != "" {
 			s.keys(c.keys)
@@ -237,9 +240,11 @@ func TestTop_SortsAndFilters(t *testing.T) {
 func TestTop_ShowsWorkersAndWhatTheyRun(t *testing.T) {
 	t.Parallel()
 	q := topQueue("mail", 3, 0)
-	q.Workers = []inspect.WorkerInfo{{ID: "w1", Host: "evil\x1b[31m", PID: 42, Program: "shop v1", Held: 2, Concurrency: 5, StartedAt: topNow.Add(-time.Hour)}}
+	q.Workers = []inspect.WorkerInfo{{ID: "w1", Host: "evil\x1b[31m", PID: 42, Program: "shop v1", Held: 2, Concurrency: 5,
+		StartedAt: topNow.Add(-time.Hour)}}
 	q.Counts[broker.StateActive] = 2
-	store := &looked{queues: []inspect.QueueInfo{q}, running: []broker.Job{{ID: "j1", Worker: "w1", Body: broker.Body{Type: "mail:\u202esend"}}}}
+	store := &looked{queues: []inspect.QueueInfo{q}, running: []broker.Job{{ID: "j1", Worker: "w1",
+		Body: broker.Body{Type: "mail:\u202esend"}}}}
 	s := newScreen(t, store).send(size).turn().keys("w")
 	s.shows("1 workers of mail", `w1  evil\x1b[31m  PID 42  shop v1  holds 2, 5 slots  up 1h`)
 	s.keys("enter").shows("asking what runs in mail").turn().turn().turn()
@@ -292,7 +297,8 @@ func TestTop_KeepsTheColumnsThatMatterMost(t *testing.T) {
 	q := topQueue("mail", 123456, 789)
 	q.Counts[broker.StateScheduled], q.Counts[broker.StateActive] = 55555, 44
 	s := newScreen(t, &looked{queues: []inspect.QueueInfo{q}}).send(size).turn().shows("SCHEDULED", "55555", "OLDEST", "1m")
-	s.send(tea.WindowSizeMsg{Width: 30, Height: 20}).hides("SCHEDULED").hides("55555").shows("QUEUE  PENDING  ACTIVE  DEAD", "mail    123456      44   789")
+	s.send(tea.WindowSizeMsg{Width: 30, Height: 20}).hides("SCHEDULED").hides("55555").shows("QUEUE  PENDING  ACTIVE  DEAD",
+		"mail    123456      44   789")
 	s.send(tea.WindowSizeMsg{Width: 20, Height: 20}).hides("ACTIVE").shows("QUEUE  PENDING")
 }
 

@@ -24,7 +24,8 @@ func TestEnqueue(t *testing.T) {
 		s.jobs("enqueue", "--type", "report", "--unique", "daily", "--id", "second")
 		s.jobs("enqueue", "--type", "report", "--id", "b", "--json")
 		s.stdin = "\xff\x00 not text"
-		s.jobs("enqueue", "--type", "blob", "--id", "c", "--payload-file", "-", "--key", "tenant-1", "--header", "a=1,b=2", "--retention", "1h", "--max-retries", "3", "--priority", "1")
+		s.jobs("enqueue", "--type", "blob", "--id", "c", "--payload-file", "-", "--key", "tenant-1", "--header", "a=1,b=2", "--retention", "1h",
+			"--max-retries", "3", "--priority", "1")
 		s.jobs("show", "c", "--payload")
 		s.jobs("queues", "policy", "mail", "--max-depth", "1")
 		s.jobs("enqueue", "--type", "email:welcome", "--queue", "mail")
@@ -43,7 +44,8 @@ func lived(s *transcript) *worker {
 	s.t.Helper()
 	enqueue := func(id, typ string, options ...string) {
 		s.t.Helper()
-		args := append([]string{"enqueue", "--type", typ, "--queue", "mail", "--id", id, "--retention", "24h", "--payload", `{"user":"` + id + `"}`}, options...)
+		args := append([]string{"enqueue", "--type", typ, "--queue", "mail", "--id", id, "--retention", "24h", "--payload", `{"user":"` + id +
+			`"}`}, options...)
 		if _, errs, code := s.run(args...); code != 0 {
 			s.t.Fatalf("enqueue %s: %s", id, errs)
 		}
@@ -56,8 +58,10 @@ func lived(s *transcript) *worker {
 		options []string
 	}{
 		{"done", nil, broker.StateCompleted, nil},
-		{"refused", fmt.Errorf("%w: no such user", jobs.SkipRetry), broker.StateDead, []string{"--header", "traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}},
-		{"hostile", fmt.Errorf("%w: \x1b]0;owned\x07 \u202egnp.exe\nsecond line", jobs.SkipRetry), broker.StateDead, []string{"--key", "tenant\u202e"}},
+		{"refused", fmt.Errorf("%w: no such user", jobs.SkipRetry), broker.StateDead,
+			[]string{"--header", "traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}},
+		{"hostile", fmt.Errorf("%w: \x1b]0;owned\x07 \u202egnp.exe\nsecond line", jobs.SkipRetry), broker.StateDead,
+			[]string{"--key", "tenant\u202e"}},
 		{"failing", errors.New("503 from the other side"), broker.StateRetry, nil},
 		{"given-up", jobs.Cancel(errors.New("no use any more")), broker.StateCancelled, nil},
 		{"running", nil, 0, nil},
@@ -163,7 +167,8 @@ func TestQueues(t *testing.T) {
 	transcribe(t, func(s *transcript) {
 		s.run("enqueue", "--type", "x", "--queue", "mail", "--id", "a")
 		s.jobs("queues", "policy", "mail")
-		s.jobs("queues", "policy", "mail", "--max-depth", "1000", "--keep-completed", "24h", "--keep-completed-count", "10000", "--keep-dead", "30d", "--duplicate-span", "2h")
+		s.jobs("queues", "policy", "mail", "--max-depth", "1000", "--keep-completed", "24h", "--keep-completed-count", "10000", "--keep-dead",
+			"30d", "--duplicate-span", "2h")
 		s.jobs("queues", "policy", "mail", "--keep-dead-count", "500", "--json")
 		s.jobs("queues", "policy", "mail", "--keep-dead", "-1h")
 		s.jobs("queues", "policy", "nothing")

@@ -131,7 +131,8 @@ func TestUsage_TheStoreIsTheOneThatWasNamedMostExplicitly(t *testing.T) {
 		}
 	}
 	other, broken, strange := filepath.Join(home, "other.yaml"), filepath.Join(home, "broken.yaml"), filepath.Join(home, "strange.yaml")
-	write(filepath.Join(home, ".config", "jobsctl", "config.yaml"), "current: usual\ncontexts:\n  usual:\n    broker: "+file+"\n  rare:\n    broker: "+variable+"\n")
+	write(filepath.Join(home, ".config", "jobsctl", "config.yaml"), "current: usual\ncontexts:\n  usual:\n    broker: "+file+
+		"\n  rare:\n    broker: "+variable+"\n")
 	write(other, "current: it\ncontexts:\n  it:\n    broker: \""+flag+"\"\n")
 	write(broken, "contexts: [redis://:secret@store\n")
 	write(strange, "contexts: {a: {brocker: redis://:secret@store}}\n")

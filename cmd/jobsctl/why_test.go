@@ -27,7 +27,8 @@ func TestWhy(t *testing.T) {
 		}
 		enqueue := func(queue, id, typ string, options ...string) {
 			s.t.Helper()
-			if _, errs, code := s.run(append([]string{"enqueue", "--queue", queue, "--type", typ, "--id", id, "--retention", "24h"}, options...)...); code != 0 {
+			if _, errs, code := s.run(append([]string{"enqueue", "--queue", queue, "--type", typ, "--id", id, "--retention", "24h"},
+				options...)...); code != 0 {
 				s.t.Fatalf("enqueue %s: %s", id, errs)
 			}
 		}
@@ -35,7 +36,8 @@ func TestWhy(t *testing.T) {
 		register := func(worker, queue string, now time.Time) {
 			s.t.Helper()
 			_, err := b.Renew(ctx, broker.RenewRequest{Now: now, Worker: worker, Queues: []string{queue}, Lease: time.Minute, Register: true,
-				Info: broker.WorkerInfo{ID: worker, Host: "app-1", PID: 7, Program: "shop v1", Concurrency: 2, Queues: []string{queue}, Types: []string{"email:*"}}})
+				Info: broker.WorkerInfo{ID: worker, Host: "app-1", PID: 7, Program: "shop v1", Concurrency: 2, Queues: []string{queue},
+					Types: []string{"email:*"}}})
 			do(err)
 		}
 
@@ -98,7 +100,8 @@ func TestWhy(t *testing.T) {
 		say("its worker died")
 		enqueue("crash", "victim", "email:welcome")
 		register("gone", "crash", long)
-		claimed, err := b.Claim(ctx, broker.ClaimRequest{Now: long.Add(time.Second), Worker: "gone", Queues: []broker.Share{{Queue: "crash", Max: 1}}, Max: 1})
+		claimed, err := b.Claim(ctx, broker.ClaimRequest{Now: long.Add(time.Second), Worker: "gone",
+			Queues: []broker.Share{{Queue: "crash", Max: 1}}, Max: 1})
 		do(err)
 		if len(claimed.Jobs) != 1 {
 			s.t.Fatal("the worker that dies got no job")
@@ -107,7 +110,8 @@ func TestWhy(t *testing.T) {
 		s.jobs("workers", "crash", "line")
 		say("a move holds it")
 		enqueue("moving", "held", "email:welcome")
-		results, err := b.Operate(ctx, broker.Operation{Kind: broker.OpHold, Holder: "a test that holds it", Refs: []broker.Ref{{Queue: "moving", ID: "held", Epoch: broker.AnyEpoch}}})
+		results, err := b.Operate(ctx, broker.Operation{Kind: broker.OpHold, Holder: "a test that holds it",
+			Refs: []broker.Ref{{Queue: "moving", ID: "held", Epoch: broker.AnyEpoch}}})
 		do(err)
 		do(results[0].Err)
 		s.jobs("why", "held", "--json")

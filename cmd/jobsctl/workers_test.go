@@ -23,7 +23,8 @@ func TestWorkers_SayForHowLongTheyRunWhat(t *testing.T) {
 	}
 	info := broker.WorkerInfo{Host: "h", Concurrency: 2, Queues: []string{"mail"},
 		Longest: []broker.Running{{Queue: "mail", ID: "slow", Since: time.Now().Add(-2*time.Hour - 30*time.Second)}}}
-	if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"mail"}, Lease: time.Minute, Register: true, Info: info}); err != nil {
+	if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"mail"}, Lease: time.Minute, Register: true,
+		Info: info}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 2, Queues: []broker.Share{{Queue: "mail", Max: 2}}}); err != nil {

@@ -121,8 +121,10 @@ func TestConn_RefusesAsAsynqDoes(t *testing.T) {
 	if _, err := c.Enqueue(task, asynq.TaskID("a"), asynq.ProcessIn(time.Hour)); !errors.Is(err, asynq.ErrTaskIDConflict) {
 		t.Errorf("the same ID, later: error %v, want ErrTaskIDConflict", err)
 	}
-	for _, opts := range [][]asynq.Option{{asynq.Group("g")}, {asynq.Group("g"), asynq.ProcessIn(time.Hour)}, {asynq.Group("g"), asynq.Unique(time.Hour)}} {
-		if _, err := c.Enqueue(asynq.NewTask("grouped", nil), opts...); err == nil || !strings.Contains(err.Error(), "asynq.Group is not supported") {
+	for _, opts := range [][]asynq.Option{{asynq.Group("g")}, {asynq.Group("g"), asynq.ProcessIn(time.Hour)},
+		{asynq.Group("g"), asynq.Unique(time.Hour)}} {
+		if _, err := c.Enqueue(asynq.NewTask("grouped", nil), opts...); err == nil ||
+			!strings.Contains(err.Error(), "asynq.Group is not supported") {
 			t.Errorf("a group (%v): error %v", opts, err)
 		}
 	}

@@ -80,7 +80,8 @@ func TestHandler_MuxAndMiddlewareRunUnchanged(t *testing.T) {
 		}
 	}
 	report := jobstest.Drain(t, b, asynqcompat.Handler(mux), jobstest.Config{Queues: map[string]int{"default": 1, "images": 1}})
-	want := map[string]bool{"email:deliver: <nil>": true, "email:deliver: not JSON: skip retry for the task": true, "image:resize: <nil>": true,
+	want := map[string]bool{"email:deliver: <nil>": true, "email:deliver: not JSON: skip retry for the task": true,
+		"image:resize: <nil>": true,
 		`unheard:of: handler not found for task "unheard:of"`: true}
 	for _, line := range log {
 		if !want[line] {

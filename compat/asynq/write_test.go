@@ -125,7 +125,8 @@ func register(t *testing.T, conn asynq.RedisConnOpt, inspector *asynq.Inspector)
 		spec string
 		opts []asynq.Option
 	}{
-		{"30 3 * * *", []asynq.Option{asynq.Queue("low"), asynq.MaxRetry(3), asynq.Unique(time.Hour), asynq.Timeout(time.Minute), asynq.Retention(time.Hour)}},
+		{"30 3 * * *", []asynq.Option{asynq.Queue("low"), asynq.MaxRetry(3), asynq.Unique(time.Hour), asynq.Timeout(time.Minute),
+			asynq.Retention(time.Hour)}},
 		{"CRON_TZ=Asia/Tokyo 0 9 * * 1-5", nil},
 		{"@every 90s", nil},
 		{"@daily", []asynq.Option{asynq.ProcessIn(time.Minute)}},

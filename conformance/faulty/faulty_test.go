@@ -95,13 +95,15 @@ func TestFaults_ACutAnswerLosesItsSecondHalf(t *testing.T) {
 		jobs = append(jobs, broker.NewJob{Queue: "q", ID: id, Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}})
 	}
 	receipts, err := b.Enqueue(t.Context(), broker.EnqueueRequest{Jobs: jobs})
-	if err != nil || receipts[0].Err != nil || !errors.Is(receipts[1].Err, faulty.ErrReplyLost) || !errors.Is(receipts[2].Err, faulty.ErrReplyLost) {
+	if err != nil || receipts[0].Err != nil || !errors.Is(receipts[1].Err, faulty.ErrReplyLost) ||
+		!errors.Is(receipts[2].Err, faulty.ErrReplyLost) {
 		t.Errorf("Enqueue: %+v, error %v; want the first receipt and two that are unknown", receipts, err)
 	}
 	if got := stored(t, inner); len(got) != 3 {
 		t.Errorf("stored %v, want all three: the call was made", got)
 	}
-	if _, err := inner.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Minute, Register: true}); err != nil {
+	if _, err := inner.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Minute,
+		Register: true}); err != nil {
 		t.Fatal(err)
 	}
 	got, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 3, Queues: []broker.Share{{Queue: "q", Max: 3}}})
@@ -130,7 +132,8 @@ func TestFaults_ACallTimesOutBeforeOrAfterTheStoreAppliedIt(t *testing.T) {
 		})
 		for _, id := range []string{"before", "after"} {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: "q", ID: id, Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}}}})
+			_, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{{Queue: "q", ID: id,
+				Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}}}})
 			cancel()
 			if !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("Enqueue of %s: error %v, want %v", id, err, context.DeadlineExceeded)
@@ -139,11 +142,13 @@ func TestFaults_ACallTimesOutBeforeOrAfterTheStoreAppliedIt(t *testing.T) {
 		if got := stored(t, inner); !slices.Equal(got, []string{"after"}) {
 			t.Errorf("stored %v, want the job of the second call alone", got)
 		}
-		if _, err := inner.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"other"}, Lease: time.Hour, Register: true}); err != nil {
+		if _, err := inner.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"other"}, Lease: time.Hour,
+			Register: true}); err != nil {
 			t.Fatal(err)
 		}
 		start := time.Now()
-		_, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 1, Queues: []broker.Share{{Queue: "other", Max: 1}}, Wait: time.Minute})
+		_, err := b.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 1, Queues: []broker.Share{{Queue: "other", Max: 1}},
+			Wait: time.Minute})
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second {
 			t.Errorf("Claim: error %v after %v, want the store's own answer to a context that ends after a second", err, time.Since(start))
 		}

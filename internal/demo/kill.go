@@ -94,7 +94,8 @@ func (d *Demo) reclaimed(w *worker, e jobs.ReclaimEvent) {
 		}
 	}
 	if n := len(d.kills); n > 0 {
-		d.ledger.tell(fmt.Sprintf("%s reclaimed %d jobs, %.1f s after the crash; they run again", w.name, len(e.Jobs), time.Since(d.kills[n-1].At).Seconds()))
+		d.ledger.tell(fmt.Sprintf("%s reclaimed %d jobs, %.1f s after the crash; they run again", w.name, len(e.Jobs),
+			time.Since(d.kills[n-1].At).Seconds()))
 	}
 }
 

@@ -36,7 +36,8 @@ func TestDemo_TenSecondsShowAKillAndItsReclaim(t *testing.T) {
 				t.Errorf("ten seconds of events say %q other than once:\n%s", text, told.String())
 			}
 		}
-		if k := d.Kills(); len(k) != 1 || k[0].Reclaimed == 0 || k[0].By == "" || k[0].By == k[0].Worker || k[0].After < defaultLease/2 || k[0].After > 5*time.Second {
+		if k := d.Kills(); len(k) != 1 || k[0].Reclaimed == 0 || k[0].By == "" || k[0].By == k[0].Worker || k[0].After < defaultLease/2 ||
+			k[0].After > 5*time.Second {
 			t.Errorf("the history of kills is %+v, want one whose jobs others reclaimed", k)
 		}
 	})
@@ -118,7 +119,8 @@ func TestDemo_KnobsHaveBounds(t *testing.T) {
 		t.Error(err)
 	}
 	d := &Demo{}
-	if d.Enqueue(t.Context(), "nonsense", 1) == nil || d.Enqueue(t.Context(), "email:welcome", 1001) == nil || d.Enqueue(t.Context(), "email:welcome", 0) == nil {
+	if d.Enqueue(t.Context(), "nonsense", 1) == nil || d.Enqueue(t.Context(), "email:welcome", 1001) == nil ||
+		d.Enqueue(t.Context(), "email:welcome", 0) == nil {
 		t.Error("Enqueue took an unknown type or a number out of bounds")
 	}
 }

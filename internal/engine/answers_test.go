@@ -21,7 +21,8 @@ func TestServer_BatchesGrowAgainAfterOneThatWasRefused(t *testing.T) {
 	w.batchLimit = 10
 	for _, want := range []int{20, 40} {
 		if failures := settled([]broker.Verdict{{State: broker.StateCompleted}}, nil); failures != 0 || w.batchLimit != want || w.leases != 0 {
-			t.Errorf("after an answer batches have %d items at most, %d failures, %d leases; want %d, none, none", w.batchLimit, failures, w.leases, want)
+			t.Errorf("after an answer batches have %d items at most, %d failures, %d leases; want %d, none, none", w.batchLimit, failures, w.leases,
+				want)
 		}
 	}
 	if w.batchLimit = maxSettleItems; settled([]broker.Verdict{{State: broker.StateCompleted}}, nil) != 0 || w.batchLimit != maxSettleItems {
@@ -40,7 +41,8 @@ func TestServer_AnAuditKnowsWhatWaitsAndWhatIsToBeSettled(t *testing.T) {
 		b.find = func(context.Context, broker.Query) (broker.Page, error) { return broker.Page{Jobs: listed}, nil }
 		s, w := still(t, b, Options{})
 		at := time.Now().Add(-time.Minute)
-		active, ready, careful, gone := runFor(s, w, testQueue, "active", 0), runFor(s, w, testQueue, "ready", 0), runFor(s, w, testQueue, "careful", 1), runFor(s, w, testQueue, "gone", 0)
+		active, ready, careful, gone := runFor(s, w, testQueue, "active", 0), runFor(s, w, testQueue, "ready", 0),
+			runFor(s, w, testQueue, "careful", 1), runFor(s, w, testQueue, "gone", 0)
 		for _, r := range []*Run{active, ready, careful, gone} {
 			r.claimed = at
 		}
@@ -66,7 +68,8 @@ func TestServer_AnAuditKnowsWhatWaitsAndWhatIsToBeSettled(t *testing.T) {
 			t.Errorf("after the audit there is to settle %+v, want the release of the one that nobody knows", w.done)
 		}
 		if gone.hasEnded() != broker.ErrLeaseLost || active.hasEnded() != nil || ready.hasEnded() != nil || careful.hasEnded() != nil {
-			t.Errorf("runs ended with %v, %v, %v and %v; want broker.ErrLeaseLost for what the store does not hold, alone", gone.hasEnded(), active.hasEnded(), ready.hasEnded(), careful.hasEnded())
+			t.Errorf("runs ended with %v, %v, %v and %v; want broker.ErrLeaseLost for what the store does not hold, alone", gone.hasEnded(),
+				active.hasEnded(), ready.hasEnded(), careful.hasEnded())
 		}
 	}
 }

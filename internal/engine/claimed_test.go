@@ -15,7 +15,8 @@ func TestServer_NothingIsPrefetchedFromAQueueWithALimit(t *testing.T) {
 	s.fetcher.measure(800 * time.Microsecond)
 	call, ok := s.planClaimLocked()
 	if !ok || call.req.Max <= 10 || len(call.req.Queues) != 1 || call.req.Queues[0].Max != 10 {
-		t.Errorf("with 10 free slots and quick handlers a claim of %d asks %+v, want 10 of the queue that has a limit", call.req.Max, call.req.Queues)
+		t.Errorf("with 10 free slots and quick handlers a claim of %d asks %+v, want 10 of the queue that has a limit", call.req.Max,
+			call.req.Queues)
 	}
 }
 
@@ -57,6 +58,7 @@ func TestDescribe_SaysHowManyItDoesNotName(t *testing.T) {
 	t.Parallel()
 	refs := slices.Repeat([]broker.Ref{{Queue: "q", ID: "a"}}, maxLogged+7)
 	if text := describe(refs, nil); len(text) != maxLogged+1 || text[0] != "q/a" || text[maxLogged] != "and 7 more" {
-		t.Errorf("%d jobs are described by %d texts, the last is %q; want %d and %q", len(refs), len(text), text[len(text)-1], maxLogged+1, "and 7 more")
+		t.Errorf("%d jobs are described by %d texts, the last is %q; want %d and %q", len(refs), len(text), text[len(text)-1], maxLogged+1,
+			"and 7 more")
 	}
 }

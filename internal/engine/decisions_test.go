@@ -25,7 +25,8 @@ func TestServer_ReclaimsAsLongAsThereIsMoreAndItIsNotDraining(t *testing.T) {
 	}
 	calls, err = 0, broker.ErrWorkerGone
 	if s.reclaim(t.Context(), w, &away); calls != 1 || len(s.renewNow) != 1 || away.failures != 1 {
-		t.Errorf("a store that does not know the worker was asked %d times, and renewals to make at once are %d; want 1 and 1", calls, len(s.renewNow))
+		t.Errorf("a store that does not know the worker was asked %d times, and renewals to make at once are %d; want 1 and 1", calls,
+			len(s.renewNow))
 	}
 	calls, err = 0, nil
 	s.drain(nil)
@@ -53,7 +54,8 @@ func TestServer_PrunesABoundedAmountATurn(t *testing.T) {
 		s, _ := still(t, b, Options{})
 		s.pruner.away.failures = 1
 		if s.pruner.turn(t.Context()); b.calls != c.calls || s.pruner.away.failures != 0 {
-			t.Errorf("with something to do for %d calls it made %d, want %d; %d failures are remembered after success", c.more, b.calls, c.calls, s.pruner.away.failures)
+			t.Errorf("with something to do for %d calls it made %d, want %d; %d failures are remembered after success", c.more, b.calls, c.calls,
+				s.pruner.away.failures)
 		}
 	}
 	b := &pruning{Broker: newStore(), more: 10, err: errCut}
@@ -154,7 +156,8 @@ func TestServer_PrefetchIsForQuickHandlersAndNeverBesideACarefulJob(t *testing.T
 	s, w := still(t, newStore(), Options{Concurrency: 10})
 	f := &s.fetcher
 	for i, c := range []struct{ took, want time.Duration }{
-		{800 * time.Microsecond, 800 * time.Microsecond}, {1600 * time.Microsecond, 900 * time.Microsecond}, {100 * time.Microsecond, 875 * time.Microsecond},
+		{800 * time.Microsecond, 800 * time.Microsecond}, {1600 * time.Microsecond, 900 * time.Microsecond},
+		{100 * time.Microsecond, 875 * time.Microsecond},
 	} {
 		if f.measure(c.took); f.took != c.want {
 			t.Errorf("after the handler %d the time of one is taken to be %v, want %v", i, f.took, c.want)
@@ -187,7 +190,8 @@ func TestServer_OutcomesEndLeasesAndLeaveRoomForMore(t *testing.T) {
 	s, w := still(t, newStore(), Options{})
 	items := make([]broker.Settlement, 2)
 	for i := range items {
-		items[i] = broker.Settlement{Job: &broker.Job{Queue: testQueue, ID: string(rune('a' + i))}, Outcome: broker.Retry(time.Minute, broker.Failure{})}
+		items[i] = broker.Settlement{Job: &broker.Job{Queue: testQueue, ID: string(rune('a' + i))},
+			Outcome: broker.Retry(time.Minute, broker.Failure{})}
 		s.leaseLocked(w, items[i].Job)
 	}
 	traffic, now := w.traffic, time.Now()

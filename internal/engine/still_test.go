@@ -32,7 +32,8 @@ func TestServer_LosingAWorkerEndsItsOwnRunsAndTheClaimThatWaits(t *testing.T) {
 	s.fetcher.waiting, s.fetcher.giveUp = true, func() { given++ }
 	s.lose(w, "test")
 	if ours.hasEnded() != broker.ErrLeaseLost || theirs.hasEnded() != nil {
-		t.Errorf("its own run ended with %v, that of another worker with %v; want broker.ErrLeaseLost and not at all", ours.hasEnded(), theirs.hasEnded())
+		t.Errorf("its own run ended with %v, that of another worker with %v; want broker.ErrLeaseLost and not at all", ours.hasEnded(),
+			theirs.hasEnded())
 	}
 	if given != 1 {
 		t.Errorf("the claim that waits for the lost worker was given up %d times, want once", given)
@@ -50,7 +51,8 @@ func TestServer_CancellingEndsTheRunOfThatQueueBegunOrNot(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		s.cancelRunLocked("p", id)
 	}
-	for name, r := range map[string]*Run{"the active run": active, "the one that waits for a slot": ready, "the one that waits for its turn": careful} {
+	for name, r := range map[string]*Run{"the active run": active, "the one that waits for a slot": ready,
+		"the one that waits for its turn": careful} {
 		if r.hasEnded() != ErrCancelled {
 			t.Errorf("%s ended with %v, want ErrCancelled", name, r.hasEnded())
 		}
@@ -123,7 +125,8 @@ func TestServer_AJumpOfTheStoresClockIsSeenBeforeOthersAreJudged(t *testing.T) {
 		jump time.Duration
 		err  error
 		held bool
-	}{{0, nil, true}, {time.Second, nil, true}, {-time.Second, nil, true}, {time.Minute, nil, false}, {-time.Minute, nil, false}, {0, errCut, false}} {
+	}{{0, nil, true}, {time.Second, nil, true}, {-time.Second, nil, true}, {time.Minute, nil, false}, {-time.Minute, nil, false},
+		{0, errCut, false}} {
 		b := &tap{Broker: newStore()}
 		b.ping = func(context.Context) (time.Time, error) {
 			if c.err != nil {
@@ -153,10 +156,12 @@ func TestServer_ALostReclaimIsAuditedAndHalvesTheNext(t *testing.T) {
 	s, w := still(t, b, Options{})
 	s.reclaim(t.Context(), w, new(outage))
 	if w.suspect != auditsAfterLoss || s.fetcher.size.jobs != reclaimMax/2 {
-		t.Errorf("after a lost answer %d audits are to be made and claims ask for %d; want %d and %d", w.suspect, s.fetcher.size.jobs, auditsAfterLoss, reclaimMax/2)
+		t.Errorf("after a lost answer %d audits are to be made and claims ask for %d; want %d and %d", w.suspect, s.fetcher.size.jobs,
+			auditsAfterLoss, reclaimMax/2)
 	}
 	s.reclaim(t.Context(), w, new(outage))
-	if len(asked) != 2 || asked[0].Max != reclaimMax || asked[1].Max != reclaimMax/2 || asked[1].Bytes != asked[0].Bytes/2 || asked[1].Bytes == 0 {
+	if len(asked) != 2 || asked[0].Max != reclaimMax || asked[1].Max != reclaimMax/2 || asked[1].Bytes != asked[0].Bytes/2 ||
+		asked[1].Bytes == 0 {
 		t.Errorf("the reclaims asked for %+v; want one each, the second for half", asked)
 	}
 }

@@ -106,7 +106,8 @@ func TestServer_AnsweredOutcomesOfTransactionsAreForgotten(t *testing.T) {
 	j := &broker.Job{Queue: testQueue, ID: "a"}
 	s.leaseLocked(w, j)
 	s.inTx.add(j)
-	s.endedLocked(w, []broker.Settlement{{Job: j, Outcome: broker.Complete(nil)}}, []broker.Verdict{{State: broker.StateCompleted}}, time.Now())
+	s.endedLocked(w, []broker.Settlement{{Job: j, Outcome: broker.Complete(nil)}}, []broker.Verdict{{State: broker.StateCompleted}},
+		time.Now())
 	if n := len(s.inTx.jobs); n != 0 {
 		t.Errorf("%d jobs are remembered for ever", n)
 	}

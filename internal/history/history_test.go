@@ -97,7 +97,8 @@ func TestKeeper_KeepsMinutesForADayAndHoursForNinety(t *testing.T) {
 		}
 		first := read(t, s, 90*24*time.Hour)[0]
 		for _, of := range []series{minutes, hours} {
-			if got, err := s.Mark(t.Context(), broker.MarkRequest{Action: broker.MarkRead, Name: of.mark("q", first.At.Add(-26*time.Hour))}); err != nil || got.Held {
+			if got, err := s.Mark(t.Context(), broker.MarkRequest{Action: broker.MarkRead,
+				Name: of.mark("q", first.At.Add(-26*time.Hour))}); err != nil || got.Held {
 				t.Errorf("a part of %s that is over: held %t, error %v; want none", of.name, got.Held, err)
 			}
 		}
@@ -146,7 +147,8 @@ func TestKeeper_APauseSpreadsNothing(t *testing.T) {
 		enqueue(t, s, 60)
 		turn(t, k)
 		points := read(t, s, time.Hour)
-		if len(points) != 3 || points[2].At.Sub(points[1].At) != time.Minute || points[1].Totals.Enqueued != 5 || points[2].Totals.Enqueued != 65 {
+		if len(points) != 3 || points[2].At.Sub(points[1].At) != time.Minute || points[1].Totals.Enqueued != 5 ||
+			points[2].Totals.Enqueued != 65 {
 			t.Errorf("points %+v; want 5 jobs, 5 a minute before the others, and 65", points)
 		}
 		again := NewKeeper(s, "a") // the server was started anew

@@ -36,7 +36,8 @@ func (s *billed) wantOneBill(t *testing.T, id string, crashes int) {
 	t.Helper()
 	job := s.completed(t, []string{id})[0]
 	if job.Crashes != crashes || job.Failures != 0 || string(job.Result) != "billed" {
-		t.Errorf("the job has %d crashes, %d failures and the result %q; want %d, none and the handler's", job.Crashes, job.Failures, job.Result, crashes)
+		t.Errorf("the job has %d crashes, %d failures and the result %q; want %d, none and the handler's", job.Crashes, job.Failures, job.Result,
+			crashes)
 	}
 	rows, _ := s.billing.pool.Query(t.Context(), "select job from "+s.billing.table)
 	bills, err := pgx.CollectRows(rows, pgx.RowTo[string])

@@ -26,7 +26,8 @@ func TestProgram_AKillAfterTheEffectOfADedupedJob(t *testing.T) {
 				// The redelivery owns the marker of the dead run and need not wait for its hold.
 				again := s.completed(t, first)[0]
 				duplicate := s.completed(t, s.enqueue(t, 1, typeCharge, ledger, opts...))[0]
-				if string(again.Result) != "receipt" || string(duplicate.Result) != "receipt" || again.Crashes != 1 || again.Failures+duplicate.Failures != 0 {
+				if string(again.Result) != "receipt" || string(duplicate.Result) != "receipt" || again.Crashes != 1 ||
+					again.Failures+duplicate.Failures != 0 {
 					t.Errorf("the redelivery has the result %q, %d crashes and %d failures, the duplicate %q and %d failures; want two receipts and one crash",
 						again.Result, again.Crashes, again.Failures, duplicate.Result, duplicate.Failures)
 				}

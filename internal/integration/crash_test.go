@@ -54,7 +54,8 @@ func TestProgram_AWorkerStoppedForLongerThanItsLeaseSettlesInVain(t *testing.T) 
 		}
 		after := s.job(t, id[0])
 		if string(after.Result) != string(before.Result) || after.Epoch != before.Epoch || after.State != broker.StateCompleted {
-			t.Errorf("the late settle changed the job: result %q epoch %d state %v, before %q %d", after.Result, after.Epoch, after.State, before.Result, before.Epoch)
+			t.Errorf("the late settle changed the job: result %q epoch %d state %v, before %q %d", after.Result, after.Epoch, after.State,
+				before.Result, before.Epoch)
 		}
 
 		// It is no zombie any more: it takes part again.
@@ -113,7 +114,8 @@ func TestProgram_OneJobThatKillsItsProcessesTakesNoOtherAlong(t *testing.T) {
 				case <-time.After(100 * time.Millisecond):
 				}
 				if time.Now().After(late) {
-					t.Fatalf("after %d deaths the job that kills its processes is %v, with %d crashes", deaths, s.job(t, killer).State, s.job(t, killer).Crashes)
+					t.Fatalf("after %d deaths the job that kills its processes is %v, with %d crashes", deaths, s.job(t, killer).State,
+						s.job(t, killer).Crashes)
 				}
 				if ended {
 					deaths++

@@ -45,7 +45,8 @@ func TestProgram_TheSessionsOfThePageOnInspectingAreTrue(t *testing.T) {
 		t.Fatal(err)
 	}
 	// In a terminal redis-cli numbers and quotes what it prints.
-	setup := "set -euo pipefail\nexport PGTZ=UTC LC_ALL=C.UTF-8\nredis-cli() { command redis-cli --no-raw -p " + port[1] + " \"$@\"; }\npsql() { command psql -X -d '" + config.ConnString() + "' \"$@\"; }\n"
+	setup := "set -euo pipefail\nexport PGTZ=UTC LC_ALL=C.UTF-8\nredis-cli() { command redis-cli --no-raw -p " + port[1] +
+		" \"$@\"; }\npsql() { command psql -X -d '" + config.ConnString() + "' \"$@\"; }\n"
 	found := 0
 	now := session.ReplaceAllStringFunc(string(text), func(block string) string {
 		body := session.FindStringSubmatch(block)[1]
@@ -158,9 +159,11 @@ func fill(t *testing.T, url string) {
 		return claimed.Jobs[0]
 	}
 	_, err = b.Renew(ctx, broker.RenewRequest{Worker: worker, Queues: []string{queue}, Lease: time.Hour, Register: true,
-		Info: broker.WorkerInfo{ID: worker, Host: "app-1", PID: 7, Program: "shop v41", Concurrency: 10, Queues: []string{queue}, Types: []string{"email:*"}}})
+		Info: broker.WorkerInfo{ID: worker, Host: "app-1", PID: 7, Program: "shop v41", Concurrency: 10, Queues: []string{queue},
+			Types: []string{"email:*"}}})
 	do(err)
-	failure := broker.Failure{At: time.Date(2026, 11, 21, 22, 0, 0, 0, time.UTC), Class: "retryable", Message: "503 from the other side", Worker: worker, Version: "shop v41"}
+	failure := broker.Failure{At: time.Date(2026, 11, 21, 22, 0, 0, 0, time.UTC), Class: "retryable", Message: "503 from the other side",
+		Worker: worker, Version: "shop v41"}
 	for n, step := range []struct {
 		id      string
 		outcome broker.Outcome
@@ -170,7 +173,8 @@ func fill(t *testing.T, url string) {
 		{"retry-1", broker.Retry(time.Hour, failure)},
 	} {
 		job := claim(step.id)
-		verdicts, err := b.Settle(ctx, broker.SettleRequest{Worker: worker, Number: int64(n + 1), Items: []broker.Settlement{{Job: &job, Outcome: step.outcome}}})
+		verdicts, err := b.Settle(ctx, broker.SettleRequest{Worker: worker, Number: int64(n + 1),
+			Items: []broker.Settlement{{Job: &job, Outcome: step.outcome}}})
 		do(err)
 		do(verdicts[0].Err)
 	}
@@ -178,6 +182,7 @@ func fill(t *testing.T, url string) {
 	enqueue("pending-1")
 	enqueue("pending-2", jobs.WithUniqueKey("welcome-1"), jobs.WithKey("tenant-1"), jobs.WithPriority(1))
 	enqueue("scheduled-1", jobs.WithDelay(time.Hour))
-	_, err = b.Mark(ctx, broker.MarkRequest{Action: broker.MarkTake, Name: "nightly-report", Owner: "app-1", TTL: time.Hour, Value: []byte("half done")})
+	_, err = b.Mark(ctx, broker.MarkRequest{Action: broker.MarkTake, Name: "nightly-report", Owner: "app-1", TTL: time.Hour,
+		Value: []byte("half done")})
 	do(err)
 }

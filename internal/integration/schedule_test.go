@@ -84,7 +84,8 @@ func TestSchedule_OnEveryStore(t *testing.T) {
 		if err := first.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if change, err := schedules.Put(t.Context(), "s", schedule.Every(time.Second), task, schedule.WithOverlap(schedule.OverlapSkip)); err != nil ||
+		if change, err := schedules.Put(t.Context(), "s", schedule.Every(time.Second), task,
+			schedule.WithOverlap(schedule.OverlapSkip)); err != nil ||
 			change != schedule.Updated {
 			t.Errorf("a change: %s (%v)", change, err)
 		}

@@ -182,7 +182,8 @@ func (s *traced) enqueue(t *testing.T, ctx context.Context, typ string) string {
 // again.
 func (s *traced) claimAndDie(t *testing.T) {
 	t.Helper()
-	_, err := s.broker.Renew(t.Context(), broker.RenewRequest{Worker: "victim", Queues: []string{queue}, Lease: 100 * time.Millisecond, Register: true})
+	_, err := s.broker.Renew(t.Context(), broker.RenewRequest{Worker: "victim", Queues: []string{queue}, Lease: 100 * time.Millisecond,
+		Register: true})
 	var claimed broker.Claimed
 	if err == nil {
 		claimed, err = s.broker.Claim(t.Context(), broker.ClaimRequest{Worker: "victim", Queues: []broker.Share{{Queue: queue, Max: 1}}, Max: 1})

@@ -36,7 +36,8 @@ func fullJob() *jobs.Job {
 }
 
 // logged runs a handler inside of Logging and returns the lines.
-func logged(ctx context.Context, t *testing.T, cfg observe.LoggingConfig, level slog.Level, h jobs.HandlerFunc, inside ...jobs.Middleware) (lines []map[string]any, text string) {
+func logged(ctx context.Context, t *testing.T, cfg observe.LoggingConfig, level slog.Level, h jobs.HandlerFunc,
+	inside ...jobs.Middleware) (lines []map[string]any, text string) {
 	t.Helper()
 	var buf bytes.Buffer
 	cfg.Logger = slog.New(slog.NewJSONHandler(&buf, &slog.HandlerOptions{Level: level}))
@@ -119,7 +120,8 @@ func TestLogging_TheStackOfAPanicAndTheNextAttemptAreLogged(t *testing.T) {
 	if stack, _ := lines[0]["stack"].(string); !strings.Contains(stack, "explodes") {
 		t.Errorf("the stack is %q", stack)
 	}
-	lines, _ = logged(context.Background(), t, observe.LoggingConfig{}, slog.LevelInfo, chaintest.Returning(jobs.RetryAfter(time.Hour, chaintest.ErrFlaky)))
+	lines, _ = logged(context.Background(), t, observe.LoggingConfig{}, slog.LevelInfo,
+		chaintest.Returning(jobs.RetryAfter(time.Hour, chaintest.ErrFlaky)))
 	next, err := time.Parse(time.RFC3339, fmt.Sprint(lines[0]["next_attempt_at"]))
 	if in := time.Until(next); err != nil || in < 59*time.Minute || in > time.Hour {
 		t.Errorf("the next attempt is in %v (%v), want an hour", in, err)
@@ -135,10 +137,12 @@ func TestLogging_TheTraceIsThatOfTheContextAndBadOnesAreLeftOut(t *testing.T) {
 	if lines[0]["trace_id"] != id.String() || lines[0]["span_id"] != span.String() {
 		t.Errorf("logged as %v of %v, want those of the context", lines[0]["span_id"], lines[0]["trace_id"])
 	}
-	for _, parent := range []string{"", "nonsense", "00-xyz-1-1", "00-" + strings.Repeat("0", 32) + "-" + spanID + "-01", strings.Repeat("x", 1<<20)} {
+	for _, parent := range []string{"", "nonsense", "00-xyz-1-1", "00-" + strings.Repeat("0", 32) + "-" + spanID + "-01",
+		strings.Repeat("x", 1<<20)} {
 		var buf bytes.Buffer
 		job := jobs.NewJob(&broker.Job{Body: broker.Body{Headers: map[string]string{"traceparent": parent}}})
-		_ = chaintest.Call(observe.Logging(observe.LoggingConfig{Logger: slog.New(slog.NewJSONHandler(&buf, nil))}), job, chaintest.Returning(nil))
+		_ = chaintest.Call(observe.Logging(observe.LoggingConfig{Logger: slog.New(slog.NewJSONHandler(&buf, nil))}), job,
+			chaintest.Returning(nil))
 		if strings.Contains(buf.String(), "trace_id") {
 			t.Errorf("the traceparent %.40q gave %s", parent, buf.String())
 		}
@@ -166,7 +170,8 @@ func TestLogging_WhatIsLoggedCanBeChosen(t *testing.T) {
 
 func TestLogging_ALongErrorIsCut(t *testing.T) {
 	t.Parallel()
-	lines, _ := logged(context.Background(), t, observe.LoggingConfig{}, slog.LevelInfo, chaintest.Returning(errors.New("x"+strings.Repeat("é", 1<<16))))
+	lines, _ := logged(context.Background(), t, observe.LoggingConfig{}, slog.LevelInfo,
+		chaintest.Returning(errors.New("x"+strings.Repeat("é", 1<<16))))
 	if text, _ := lines[0]["error"].(string); len(text) > 4100 || strings.ContainsRune(text, '\uFFFD') {
 		t.Errorf("%d bytes of the error were logged, ending in %q", len(text), text[max(0, len(text)-8):])
 	}

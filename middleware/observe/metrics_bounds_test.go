@@ -24,7 +24,8 @@ func TestMetricsBounds_LabelsAreBoundedAndIDsAreNone(t *testing.T) {
 	t.Parallel()
 	m := newMeasured(t, MetricsConfig{MaxTypes: 3, MaxQueues: 2, Keys: 2})
 	for i := range 50 {
-		m.enqueue(t, fmt.Sprintf("type-%d", i), jobs.WithQueue(fmt.Sprintf("queue-%d", i)), jobs.WithKey(fmt.Sprintf("key-%d", i)), jobs.WithID(fmt.Sprintf("id-%d", i)))
+		m.enqueue(t, fmt.Sprintf("type-%d", i), jobs.WithQueue(fmt.Sprintf("queue-%d", i)), jobs.WithKey(fmt.Sprintf("key-%d", i)),
+			jobs.WithID(fmt.Sprintf("id-%d", i)))
 	}
 	m.enqueue(t, "type-1", jobs.WithQueue("queue-1"))
 	const want = `
@@ -253,7 +254,8 @@ func TestMetricsBounds_MetricsWithoutABrokerMeasureTheRest(t *testing.T) {
 		t.Fatalf("the zero configuration gives %v, %v", m.Broker(), err)
 	}
 	job := jobs.NewJob(&broker.Job{Queue: "q", Body: broker.Body{Type: "t"}})
-	if err := m.Middleware()(jobs.HandlerFunc(func(context.Context, *jobs.Job) error { return nil })).ProcessJob(t.Context(), job); err != nil {
+	if err := m.Middleware()(jobs.HandlerFunc(func(context.Context, *jobs.Job) error { return nil })).ProcessJob(t.Context(),
+		job); err != nil {
 		t.Error(err)
 	}
 	if _, err := NewMetrics(MetricsConfig{Keys: -1}); !errors.Is(err, jobs.ErrInvalid) || !strings.Contains(err.Error(), "Keys") {
@@ -322,7 +324,8 @@ func TestMetrics_SuppressedDeadJobsAreToldApart(t *testing.T) {
 	out.Head.Suppressed = true
 	req := broker.EnqueueRequest{}
 	for i, past := range []broker.Restored{dead, out, out} {
-		req.Jobs = append(req.Jobs, broker.NewJob{Queue: "mail", ID: fmt.Sprint(i), Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}, Restore: &past})
+		req.Jobs = append(req.Jobs, broker.NewJob{Queue: "mail", ID: fmt.Sprint(i), Body: broker.Body{Type: "t", Priority: broker.PriorityNormal},
+			Restore: &past})
 	}
 	if receipts, err := m.store.Enqueue(t.Context(), req); err != nil || receipts[2].Err != nil {
 		t.Fatal(err, receipts)

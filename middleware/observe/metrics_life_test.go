@@ -187,7 +187,8 @@ func aLife(t *testing.T, m *measured) (finish func()) {
 	if _, err := m.client.Enqueue(t.Context(), jobs.NewTask("ok", make([]byte, 2<<20))); !errors.Is(err, jobs.ErrTooLarge) {
 		t.Fatal("a large task was not refused:", err)
 	}
-	m.metrics.OnDuplicate(t.Context(), jobs.NewJob(&broker.Job{Queue: "default", Body: broker.Body{Type: "ok", Priority: jobs.PriorityNormal}}))
+	m.metrics.OnDuplicate(t.Context(), jobs.NewJob(&broker.Job{Queue: "default",
+		Body: broker.Body{Type: "ok", Priority: jobs.PriorityNormal}}))
 
 	unrelay := aRelay(t, m)
 	gate := make(chan struct{})

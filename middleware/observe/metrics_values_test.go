@@ -125,7 +125,8 @@ func TestMetricsValues_EverythingInAJobsLifeIsCountedOnce(t *testing.T) {
 		finish := aLife(t, m)
 		states := func() string {
 			return lines(values(t, m.registry), func(series string) bool {
-				return strings.HasPrefix(series, "jobs_stuck_handlers") || strings.HasPrefix(series, "jobs_slots") || strings.Contains(series, "type=stuck") && strings.HasPrefix(series, "jobs_in_flight")
+				return strings.HasPrefix(series, "jobs_stuck_handlers") || strings.HasPrefix(series, "jobs_slots") ||
+					strings.Contains(series, "type=stuck") && strings.HasPrefix(series, "jobs_in_flight")
 			})
 		}
 		if got, want := states(), "\njobs_in_flight{priority=normal,queue=default,type=stuck} 2\njobs_slots{} 20\njobs_stuck_handlers{} 2\n"; got != want {

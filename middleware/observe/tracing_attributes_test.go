@@ -19,7 +19,8 @@ func TestTracingAttributes_SpansHaveTheAttributesOfTheConventions(t *testing.T) 
 	t.Parallel()
 	r := record(TracingConfig{})
 	client, b := enqueueThrough(t, r.Tracing)
-	info, err := client.Enqueue(t.Context(), jobs.NewTask("email", []byte("secret")), jobs.WithID("7"), jobs.WithPriority(jobs.PriorityUrgent), jobs.WithCorrelationID("order-5"))
+	info, err := client.Enqueue(t.Context(), jobs.NewTask("email", []byte("secret")), jobs.WithID("7"), jobs.WithPriority(jobs.PriorityUrgent),
+		jobs.WithCorrelationID("order-5"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +30,8 @@ func TestTracingAttributes_SpansHaveTheAttributesOfTheConventions(t *testing.T) 
 		t.Fatal(err)
 	}
 	r.Hooks().Claim(jobs.ClaimEvent{Jobs: []broker.Job{*job}, Took: time.Second})
-	r.Hooks().Settle(jobs.SettleEvent{Items: []broker.Settlement{{Job: job, Outcome: broker.Complete(nil)}}, Verdicts: []broker.Verdict{{State: broker.StateCompleted}}})
+	r.Hooks().Settle(jobs.SettleEvent{Items: []broker.Settlement{{Job: job, Outcome: broker.Complete(nil)}},
+		Verdicts: []broker.Verdict{{State: broker.StateCompleted}}})
 	const common = "messaging.destination.name=default "
 	ofJob := "messaging.jobs.priority=urgent messaging.jobs.type=email messaging.message.conversation_id=order-5 messaging.message.id=7 "
 	operation := func(name string) string {
@@ -37,7 +39,8 @@ func TestTracingAttributes_SpansHaveTheAttributesOfTheConventions(t *testing.T) 
 	}
 	for i, want := range []string{
 		common + ofJob + operation("send"),
-		"messaging.client.id=w1 " + common + "messaging.jobs.attempt=2 messaging.jobs.delivery=3 messaging.jobs.outcome=completed " + ofJob + operation("process"),
+		"messaging.client.id=w1 " + common + "messaging.jobs.attempt=2 messaging.jobs.delivery=3 messaging.jobs.outcome=completed " + ofJob +
+			operation("process"),
 		"messaging.batch.message_count=1 " + common + operation("receive"),
 		"messaging.batch.message_count=1 " + common + operation("settle"),
 	} {
@@ -76,7 +79,8 @@ func TestTracingAttributes_AttributesOfTheUsualJobAreLeftOut(t *testing.T) {
 	const ofJob = "messaging.jobs.type=email messaging.message.id=7 messaging.operation.name="
 	for i, want := range []string{
 		"messaging.destination.name=default " + ofJob + "send messaging.operation.type=send messaging.system=jobs",
-		"messaging.client.id=w1 messaging.destination.name=default messaging.jobs.outcome=completed " + ofJob + "process messaging.operation.type=process messaging.system=jobs",
+		"messaging.client.id=w1 messaging.destination.name=default messaging.jobs.outcome=completed " + ofJob +
+			"process messaging.operation.type=process messaging.system=jobs",
 	} {
 		span := r.spans.Ended()[i]
 		if got := attributes(span.Attributes()); got != want || len(span.Attributes()) > 8 {
@@ -93,8 +97,10 @@ func TestTracingAttributes_EachRunSaysWhoRanItAndHowItEnded(t *testing.T) {
 	for _, c := range []struct {
 		worker, outcome string
 		err             error
-	}{{"w1", "completed", nil}, {"w1", "completed", nil}, {"w2", "completed", nil}, {"w2", "retried", errors.New("oops")}, {"w1", "completed", nil}} {
-		_ = r.run(t.Context(), &broker.Job{Queue: "q", Worker: c.worker, Body: broker.Body{MaxRetries: 1}}, func(context.Context) error { return c.err })
+	}{{"w1", "completed", nil}, {"w1", "completed", nil}, {"w2", "completed", nil}, {"w2", "retried", errors.New("oops")},
+		{"w1", "completed", nil}} {
+		_ = r.run(t.Context(), &broker.Job{Queue: "q", Worker: c.worker, Body: broker.Body{MaxRetries: 1}},
+			func(context.Context) error { return c.err })
 		want = append(want, c.worker+" "+c.outcome)
 	}
 	var got []string

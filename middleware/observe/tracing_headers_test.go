@@ -62,7 +62,8 @@ func TestTracingHeaders_AMegabyteOfBaggageIsLeftOutAndTheJobIsStored(t *testing.
 	// From another producer, as large as the store takes it.
 	headers["baggage"] = "a=" + strings.Repeat("x", broker.MaxHeaderBytes-200)
 	any := &greedy{}
-	_ = record(TracingConfig{Propagator: any}).run(t.Context(), &broker.Job{Queue: "q", Body: broker.Body{Headers: headers}}, func(context.Context) error { return nil })
+	_ = record(TracingConfig{Propagator: any}).run(t.Context(), &broker.Job{Queue: "q", Body: broker.Body{Headers: headers}},
+		func(context.Context) error { return nil })
 	if any.got != 0 {
 		t.Errorf("a propagator was shown %d bytes of baggage", any.got)
 	}

@@ -99,7 +99,8 @@ func TestTracing_WhatARunLeadsToIsRecorded(t *testing.T) {
 		{jobs.Cancel(errors.New("enough")), "messaging.jobs.outcome=cancelled", codes.Unset},
 	} {
 		r := record(TracingConfig{})
-		if err := r.run(t.Context(), &broker.Job{Queue: "q", Body: broker.Body{Type: "t", MaxRetries: 3}}, func(context.Context) error { return c.err }); err != c.err {
+		if err := r.run(t.Context(), &broker.Job{Queue: "q", Body: broker.Body{Type: "t", MaxRetries: 3}},
+			func(context.Context) error { return c.err }); err != c.err {
 			t.Errorf("the handler's error %v became %v", c.err, err)
 		}
 		span := r.only(t)
@@ -182,7 +183,8 @@ func TestTracing_ARunCanBeLinkedInsteadOfContinuingTheTrace(t *testing.T) {
 			linked = append(linked, names[link.SpanContext.SpanID()])
 		}
 		if got := names[span.Parent().SpanID()]; got != c.parent || !slices.Equal(linked, c.linked) || bag != "a=b" {
-			t.Errorf("Links %v, ambient %v: parent %q, links %q, baggage %q; want %q, %q, a=b", c.links, c.ambient, got, linked, bag, c.parent, c.linked)
+			t.Errorf("Links %v, ambient %v: parent %q, links %q, baggage %q; want %q, %q, a=b", c.links, c.ambient, got, linked, bag, c.parent,
+				c.linked)
 		}
 	}
 }
@@ -203,7 +205,8 @@ func TestTracing_ACallersOwnContextInTheHeadersIsKept(t *testing.T) {
 	if span.SpanKind() != api.SpanKindClient || len(span.Links()) != 1 || span.Links()[0].SpanContext.SpanID().String() != "b7ad6b7169203331" {
 		t.Errorf("the span is %v with links %v; want a client's, linked to the caller's context", span.SpanKind(), span.Links())
 	}
-	receipts, err := client.EnqueueMany(t.Context(), []*jobs.Task{jobs.NewTask("t", nil, jobs.WithHeader("traceparent", own)), jobs.NewTask("t", nil, jobs.WithHeader("traceparent", "nonsense"))})
+	receipts, err := client.EnqueueMany(t.Context(), []*jobs.Task{jobs.NewTask("t", nil, jobs.WithHeader("traceparent", own)),
+		jobs.NewTask("t", nil, jobs.WithHeader("traceparent", "nonsense"))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,11 +308,13 @@ func TestTracing_ACollectorOfSpansThatIsDownHoldsUpNoJob(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		down := &hangs{}
-		provider := trace.NewTracerProvider(trace.WithBatcher(down, trace.WithMaxQueueSize(64), trace.WithMaxExportBatchSize(16), trace.WithExportTimeout(time.Minute)))
+		provider := trace.NewTracerProvider(trace.WithBatcher(down, trace.WithMaxQueueSize(64), trace.WithMaxExportBatchSize(16),
+			trace.WithExportTimeout(time.Minute)))
 		tracing := NewTracing(TracingConfig{TracerProvider: provider})
 		client, b := enqueueThrough(t, tracing)
 		var runs atomic.Int64
-		server, err := jobs.NewServer(b, jobs.Config{Middleware: []jobs.Middleware{tracing.Middleware()}, Hooks: tracing.Hooks(), Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+		server, err := jobs.NewServer(b, jobs.Config{Middleware: []jobs.Middleware{tracing.Middleware()}, Hooks: tracing.Hooks(),
+			Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -119,14 +119,17 @@ func TestClaimcheck_AStoreOfBlobsThatFailsFailsTheCall(t *testing.T) {
 	down := errors.New("503")
 	codec := ClaimCheck(ClaimCheckConfig{Blobs: brokenBlobs{down}, MinSize: 1})
 	job := broker.NewJob{Queue: "q", ID: "1", Body: broker.Body{Payload: []byte("payload")}}
-	if err := codec.EncodePayload(t.Context(), &job); !errors.Is(err, down) || string(job.Body.Payload) != "payload" || job.Body.PayloadRef != "" {
+	if err := codec.EncodePayload(t.Context(), &job); !errors.Is(err, down) || string(job.Body.Payload) != "payload" ||
+		job.Body.PayloadRef != "" {
 		t.Errorf("error %v, payload %q at %q; want the store's error and the job as it was", err, job.Body.Payload, job.Body.PayloadRef)
 	}
-	_, err := decode(codec, &broker.Job{Body: broker.Body{PayloadRef: "q/1/x", Headers: map[string]string{claimHeader: claimOf([]byte("payload")).String()}}})
+	_, err := decode(codec, &broker.Job{Body: broker.Body{PayloadRef: "q/1/x",
+		Headers: map[string]string{claimHeader: claimOf([]byte("payload")).String()}}})
 	if !errors.Is(err, down) || errors.Is(err, jobs.SkipRetry) {
 		t.Errorf("the error is %v, want the store's without SkipRetry", err)
 	}
-	if err := codec.EncodePayload(t.Context(), &broker.NewJob{Body: broker.Body{Payload: make([]byte, 16<<20+1)}}); !errors.Is(err, jobs.ErrTooLarge) {
+	if err := codec.EncodePayload(t.Context(), &broker.NewJob{Body: broker.Body{Payload: make([]byte, 16<<20+1)}}); !errors.Is(err,
+		jobs.ErrTooLarge) {
 		t.Errorf("a payload over the limit was answered %v, want ErrTooLarge", err)
 	}
 }
@@ -216,7 +219,8 @@ func TestClaimcheck_NoKeyLeadsOutOfTheDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer blobs.Close()
-	for _, key := range []string{"../secret", "../../secret", "..", ".", "", "/", secret, "a/../../secret", "..\\secret", "a\x00b", "\xff", strings.Repeat("../", 500)} {
+	for _, key := range []string{"../secret", "../../secret", "..", ".", "", "/", secret, "a/../../secret", "..\\secret", "a\x00b", "\xff",
+		strings.Repeat("../", 500)} {
 		if blob, err := blobs.Get(t.Context(), key); err == nil {
 			got, _ := io.ReadAll(blob)
 			blob.Close()

@@ -55,7 +55,8 @@ func TestCompress_ADecompressionBombIsDeadAndTakesLittleMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, payload := range map[string][]byte{
-		"one frame": packed(t, make([]byte, 256<<20)), "a streamed frame": streamed.Bytes(), "many frames": bytes.Repeat(packed(t, make([]byte, limit)), 256),
+		"one frame": packed(t, make([]byte, 256<<20)), "a streamed frame": streamed.Bytes(),
+		"many frames":     bytes.Repeat(packed(t, make([]byte, limit)), 256),
 		"a byte too long": packed(t, make([]byte, limit+1)),
 	} {
 		job := &broker.Job{Body: broker.Body{Payload: payload, Headers: map[string]string{compressionHeader: zstdEncoding}}}
@@ -68,7 +69,8 @@ func TestCompress_ADecompressionBombIsDeadAndTakesLittleMemory(t *testing.T) {
 			t.Errorf("%s: %d bytes that would become 256 MiB took %d MiB of memory, the limit is 1", name, len(payload), used>>20)
 		}
 	}
-	_, err = decode(codec, &broker.Job{Body: broker.Body{Payload: streamed.Bytes(), Headers: map[string]string{compressionHeader: zstdEncoding}}})
+	_, err = decode(codec, &broker.Job{Body: broker.Body{Payload: streamed.Bytes(),
+		Headers: map[string]string{compressionHeader: zstdEncoding}}})
 	wantDead(t, err, jobs.ErrTooLarge)
 }
 
@@ -130,7 +132,8 @@ func FuzzDecompress(f *testing.F) {
 		if err != nil {
 			wantDead(t, err, err)
 		}
-		if got, err := decode(codec, encoded(t, codec, payload[:min(len(payload), limit)])); err != nil || !bytes.Equal(got, payload[:min(len(payload), limit)]) {
+		if got, err := decode(codec, encoded(t, codec, payload[:min(len(payload), limit)])); err != nil ||
+			!bytes.Equal(got, payload[:min(len(payload), limit)]) {
 			t.Errorf("%d bytes did not come back: %v", len(payload), err)
 		}
 	})

@@ -292,13 +292,13 @@
 // key has no limit of a key, and is counted for none.
 //
 // §34 Turns. Within a priority, jobs with a key go out in turns: each key that has pending
-// jobs of the priority and may start one gets a turn, one job, before any has a second one. A
-// key of weight w has w turns where another has one. All jobs without a key are together one
-// more key, of weight 1. A key that becomes able to start a job while others have their turns
-// has its first turn after at most one of each other key, of its weight; it neither gains nor
-// loses by having had none. A change of a policy may begin the turns anew. Within a key and a
-// priority the order is that of §16. Turns are counted in the store or in each handle; a call
-// that runs beside others may pass over keys at which another call is at work.
+// jobs of the priority and may start one gets one job before any has a second. A key of
+// weight w has w turns where another has one. Jobs without a key are one more, of weight 1. A
+// key that becomes able to start a job while others have their turns has its first turn after
+// at most one of each other key, of its weight. A change of a policy may begin the turns
+// anew, and until a claim says no More keys may be passed over. Within a key and a priority
+// the order is that of §16. Turns are counted in the store or in each handle; a call that
+// runs beside others may pass over keys at which another call is at work.
 //
 // §35 Limits of a key. KeyMaxActive and KeyRate, or those of the key's own policy, bound for
 // each key what §32 bounds for the queue, and its pause keeps all its jobs back. A claim

@@ -19,6 +19,7 @@ type modelFlow struct {
 	starts broker.Bucket
 	ofKey  map[string]*broker.Bucket
 	passed map[turnOf]map[string]int64 // how many jobs of other keys went while a key could start one
+	fresh  bool                        // the policy changed, and no claim has said since that nothing is left
 }
 
 // turnOf is a key that may start a job of a priority.
@@ -293,6 +294,7 @@ func (s *sequence) changeFlow() {
 	}
 	q := s.m.queue(s.name())
 	clear(q.flow.passed) // turns may begin anew, §34
+	q.flow.fresh = true
 	req := broker.PolicyRequest{Queue: q.name}
 	switch s.r.IntN(6) {
 	case 0:

@@ -49,6 +49,7 @@ func (m *model) claim(req broker.ClaimRequest, got broker.Claimed, err error) er
 				j.last = min(j.last, m.count+1) // this claim saw that it is due
 			}
 		}
+		q.flow.fresh = q.flow.fresh && got.More
 		if others := m.startable(q); len(others) > 0 && took < most && !got.More {
 			return fmt.Errorf("claim: %d jobs of %s and no More, although others are ready, like %s", took, s.Queue, others[0].ID)
 		}
@@ -91,7 +92,7 @@ func (m *model) give(q *modelQueue, worker string, got *broker.Job) error {
 		return fmt.Errorf("claim of %s, which a limit keeps back (the queue's: %t, its key's: %v)", j.ID, full, why)
 	}
 	for _, o := range others {
-		if o != j && o.before(j) {
+		if o != j && o.before(j) && !(q.flow.fresh && o.Key != j.Key) {
 			return fmt.Errorf("claim of %s, before which %s goes\n%s\n%s", j.ID, o.ID, j.place(), o.place())
 		}
 	}

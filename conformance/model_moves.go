@@ -130,6 +130,7 @@ func (s *sequence) pick(q *modelQueue, kind broker.OperationKind) *modelJob {
 func (s *sequence) changePolicy() {
 	q := s.m.queue(s.name())
 	clear(q.flow.passed) // turns may begin anew, §34
+	q.flow.fresh = true
 	req := broker.PolicyRequest{Queue: q.name}
 	switch s.r.IntN(5) {
 	case 0, 1:

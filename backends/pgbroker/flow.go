@@ -121,6 +121,11 @@ func (f *flows) any(shares []broker.Share) bool {
 // each kind: it digests so many single enqueues of one key at once.
 const callsLook = 1000
 
+// spareTurns is how many keys a claim locks beyond those it needs: a key in the ring may
+// start none any more when the policy has changed, and no lower priority is to go instead of
+// the keys behind it.
+const spareTurns = 5
+
 // flowTries is how often a claim looks again at a queue of which it did not get
 // all it may have. Each look leaves fewer keys that give nothing.
 const flowTries = 5
@@ -151,7 +156,7 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 	s := &c.flows[i]
 	*s = flowShare{room: math.MaxInt64, allowed: share.Max}
 	s.called, s.look = c.b.flows.calls(share.Queue)
-	turns := min(share.Max, c.limit)
+	turns := min(share.Max, c.limit) + spareTurns
 	if c.state[share.Queue].looks > 0 {
 		turns = broker.MaxClaim // the first ones had nothing to give
 	}

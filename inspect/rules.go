@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
-// None is what people write to remove a limit; 0 is refused, since it could mean "run nothing".
+// None is the word that removes a limit. 0 is refused: it could also mean "run nothing".
 const None = "none"
 
 var orders = []string{broker.OrderNone: None, broker.OrderStop: "stop", broker.OrderSkip: "skip"}

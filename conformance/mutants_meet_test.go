@@ -103,6 +103,18 @@ var meetMutants = []mutant{
 			}
 		})
 	})},
+	{"an ID that was refused is refused to the rest of the request", "Meet/ARepeatBesideAnother", always(func(p *patched) {
+		change(&p.enqueue, nil, func(r *broker.EnqueueRequest, a *[]broker.Receipt) {
+			refused := map[string]bool{}
+			for i, j := range r.Jobs {
+				got := &(*a)[i]
+				if refused[j.ID] {
+					*got = broker.Receipt{Queue: j.Queue, ID: j.ID, Holder: j.ID, Err: broker.Duplicate(j.ID, j.ID)}
+				}
+				refused[j.ID] = refused[j.ID] || errors.Is(got.Err, broker.ErrDuplicate) && got.Holder == j.ID
+			}
+		})
+	})},
 	{"the jobs of a request come in any order", "Meet/WithinARequest", always(func(p *patched) {
 		next := p.enqueue
 		p.enqueue = func(ctx context.Context, r broker.EnqueueRequest) ([]broker.Receipt, error) {

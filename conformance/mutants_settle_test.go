@@ -313,6 +313,19 @@ var uniqueMutants = []mutant{
 			return ""
 		})
 	})},
+	{"a key that was refused in a request is asked no more for the ID", "Unique/TheIDComesFirstWithinARequest", always(func(p *patched) {
+		change(&p.enqueue, nil, func(r *broker.EnqueueRequest, a *[]broker.Receipt) {
+			holders := map[string]string{}
+			for i, j := range r.Jobs {
+				if got, key := &(*a)[i], j.Body.Unique.Key; key != "" && errors.Is(got.Err, broker.ErrDuplicate) {
+					if holders[key] == "" {
+						holders[key] = got.Holder
+					}
+					got.Holder = holders[key]
+				}
+			}
+		})
+	})},
 	{"unique keys are trimmed", "Unique/KeysAreBytes", always(func(p *patched) {
 		p.newJobs(func(j *broker.NewJob) { j.Body.Unique.Key = trim(j.Body.Unique.Key) })
 	})},

@@ -156,6 +156,18 @@ var meetRules = []Rule{
 			c.prune()
 			c.accept(first)
 		}},
+	{"Meet/ARepeatBesideAnother", "§50", "In one request, another job with the ID of one that replaced is refused, and a repeat answers as before.",
+		meets, func(c *check) {
+			c.accept(c.meeting("a", broker.ConflictReplace))
+			first := c.meeting("first", broker.ConflictReplace)
+			c.replaced(first, "a")
+			r := c.enqueue(c.job("x"), c.job("first"), first, c.job("first"))
+			c.ok("one before them", r[0].Err)
+			c.is("another job with the ID", r[1].Err, broker.ErrDuplicate)
+			c.that(r[2].Err == nil && r[2].Replaced && r[2].ID == "a", "the repeat\ngot  %+v\nwant it replaced into a", r[2])
+			c.is("another job behind the repeat", r[3].Err, broker.ErrDuplicate)
+			c.worker("w").take("a", "x")
+		}},
 	{"Meet/WithinARequest", "§18", "The jobs of a request see each other: the last one's content is what runs.", meets, func(c *check) {
 		r := c.enqueue(c.meeting("a", broker.ConflictReplace), c.job("x"), c.meeting("b", broker.ConflictReplace),
 			c.meeting("c", broker.ConflictKeepLast), c.meeting("b", broker.ConflictReplace), c.meeting("d", broker.ConflictRefuse), c.job("y"))

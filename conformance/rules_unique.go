@@ -32,6 +32,15 @@ var uniqueRules = []Rule{
 		c.ok("the third", r[2].Err)
 		c.gone("b")
 	}},
+	{"Unique/TheIDComesFirstWithinARequest", "§18",
+		"A job whose ID and whose key jobs before it in the request have taken is refused for its ID.", unique, func(c *check) {
+			r := c.enqueue(c.uniqueJob("a", "key", untilDone, 0), c.uniqueJob("b", "key", untilDone, 0), c.job("c"),
+				c.uniqueJob("c", "key", untilDone, 0))
+			c.same("holder of the key", r[1].Holder, "a")
+			c.ok("the job between them", r[2].Err)
+			c.is("the last", r[3].Err, broker.ErrDuplicate)
+			c.same("what refuses the last", r[3].Holder, "c")
+		}},
 	{"Unique/KeysAreOfAQueue", "§1", "A key is free in one queue although it is held in another.", unique, func(c *check) {
 		other := c.uniqueJob("b", "key", untilDone, 0)
 		other.Queue = "other"

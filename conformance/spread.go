@@ -33,7 +33,7 @@ var oneStore = map[string]string{
 	"Keep":  "CompleteLeavesTheProgress GoesAlong IsFenced",
 	"Key":   "KeysTellsAll MaxDepthBounds PauseKeepsItsJobsBack",
 	"Lease": "EndedIDIsRememberedForADay RenewCountsWhatIsHeld RetireLeavesOthersAlone RetireListsWhatItReleased",
-	"Meet":  "ARepeatChangesNothing NeedsNoRoom ReplacesWhatHasNotStarted",
+	"Meet":  "ARepeatBesideAnother ARepeatChangesNothing NeedsNoRoom ReplacesWhatHasNotStarted",
 	"Operate": "CancelledIsNeverClaimed DeletedIsNeverClaimed EachOnItsOwn ObeysTheTable RescheduleAtOnce " +
 		"RescheduleSetsTheTime SaysWhatStandsAgainstIt",
 	"Outcome": "CompleteLeavesNothing RetryIsDueAfterItsDelay StoresWhatApplySays",
@@ -49,6 +49,6 @@ var oneStore = map[string]string{
 	"Sequence": "ADeadHeadStopsItsKey",
 	"Settle": "CancelRequestedEndsWhatWouldLive EndedLeaseIsVoid EndedWorkerSettlesWhatIsLeft LostItemHarmsNoOther " +
 		"OlderNumberChangesNothing",
-	"Unique": "RefusedLeavesNoKey TTLBoundsTheHold",
+	"Unique": "RefusedLeavesNoKey TheIDComesFirstWithinARequest TTLBoundsTheHold",
 	"Watch":  "RepeatIsNotSeen SettledIsOfEndedLeasesAndCancels SettledIsSeen",
 }

@@ -78,19 +78,21 @@ func (r *repeats) note(run *flush) (stored int) {
 // where it matters only the first ones can be decided.
 func (r *repeats) refuse(ctx context.Context, to port, rest *flush, room int) error {
 	left, held := rest.part(nil, nil), rest.part(nil, nil)
+	leave := make(map[string]bool) // IDs of those left, which may exist before it is the turn of another job with them
 	for i, j := range rest.jobs {
 		_, taken := r.holders[j.Body.Unique.Key]
 		switch {
-		case j.Restore != nil, j.Meets() && !r.ids[j.ID]: // more decides than that its ID exists, or its key is held
-			left.jobs, left.receipts = append(left.jobs, j), append(left.receipts, rest.receipts[i])
+		case j.Restore != nil, j.Meets(): // more decides than that its ID exists, or its key is held
 		case r.ids[j.ID]:
 			rest.receipts[i].Holder = j.ID
 			rest.receipts[i].Err = broker.About(broker.Duplicate(j.ID, j.ID), "enqueue", j.Queue, j.ID)
-		case taken && (!rest.pastLimit || room > 0 && len(left.jobs) == 0):
+			continue
+		case taken && !leave[j.ID] && (!rest.pastLimit || room > 0 && len(left.jobs) == 0):
 			held.jobs, held.receipts = append(held.jobs, j), append(held.receipts, rest.receipts[i])
-		default:
-			left.jobs, left.receipts = append(left.jobs, j), append(left.receipts, rest.receipts[i])
+			continue
 		}
+		left.jobs, left.receipts = append(left.jobs, j), append(left.receipts, rest.receipts[i])
+		leave[j.ID] = true
 	}
 	if len(held.jobs) > 0 {
 		known, err := rest.b.known(ctx, to, held)

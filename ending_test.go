@@ -173,7 +173,7 @@ func TestEnding_MiddlewareOfTheServerIsOutsideThatOfMuxAndPattern(t *testing.T) 
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Start(mux); err != nil {
+		if err := s.Start(context.Background(), mux); err != nil {
 			t.Fatal(err)
 		}
 		defer s.Shutdown(context.Background())
@@ -204,7 +204,7 @@ func TestEnding_AMiddlewareThatReturnsNoHandlerIsNamed(t *testing.T) {
 	mux := NewServeMux()
 	mux.HandleFunc("email", func(context.Context, *Job) error { return nil }, none)
 	for name, put := range map[string]func(){
-		"number 1": func() { _ = server.Start(mux) },
+		"number 1": func() { _ = server.Start(context.Background(), mux) },
 		"number 0": func() { mux.Handler("email") },
 	} {
 		func() {

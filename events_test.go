@@ -71,7 +71,7 @@ func TestServer_ShutdownNeedsAContext(t *testing.T) {
 	if err := s.Shutdown(none); !errors.Is(err, ErrInvalid) {
 		t.Errorf("Shutdown without a context says %v, want ErrInvalid as Run does", err)
 	}
-	if err := s.Start(HandlerFunc(func(context.Context, *Job) error { return nil })); err != nil {
+	if err := s.Start(context.Background(), HandlerFunc(func(context.Context, *Job) error { return nil })); err != nil {
 		t.Errorf("a refused Shutdown did something: %v", err)
 	}
 	if err := s.Shutdown(t.Context()); err != nil {

@@ -94,7 +94,7 @@ func runUntilDone(handler jobs.Handler) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := server.Start(handler); err != nil {
+	if err := server.Start(ctx, handler); err != nil {
 		log.Fatal(err)
 	}
 	info, err := client.Enqueue(ctx, jobs.NewTask("import", nil, jobs.WithRetention(time.Hour)))

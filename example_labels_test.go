@@ -38,7 +38,7 @@ func ExampleWithLabels() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := server.Start(mux); err != nil {
+	if err := server.Start(ctx, mux); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := client.Wait(ctx, info.Queue, info.ID); err != nil {

@@ -52,7 +52,7 @@ func ExampleHandleMany() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := server.Start(mux); err != nil {
+	if err := server.Start(ctx, mux); err != nil {
 		log.Fatal(err)
 	}
 	var last *jobs.JobInfo

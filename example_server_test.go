@@ -40,7 +40,7 @@ func ExampleHandler() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := server.Start(handler); err != nil {
+	if err := server.Start(context.Background(), handler); err != nil {
 		log.Fatal(err)
 	}
 	record, err := client.Wait(context.Background(), info.Queue, info.ID)

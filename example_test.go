@@ -26,7 +26,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := server.Start(mux); err != nil { // a program of its own would call Run
+	if err := server.Start(ctx, mux); err != nil { // a program of its own would call Run
 		log.Fatal(err)
 	}
 

@@ -56,7 +56,7 @@ func ExampleAwait() {
 	mux.HandleFunc("report:sum", func(ctx context.Context, job *jobs.Job) error {
 		return jobs.SetResult(job, Summary{Orders: 17, Cents: 34_900})
 	})
-	if err := server.Start(mux); err != nil {
+	if err := server.Start(ctx, mux); err != nil {
 		log.Fatal(err)
 	}
 	defer server.Shutdown(ctx)

@@ -37,7 +37,7 @@ func ExampleConfig_typeConcurrency() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := server.Start(mux); err != nil {
+	if err := server.Start(ctx, mux); err != nil {
 		log.Fatal(err)
 	}
 	<-mailed

@@ -96,7 +96,7 @@ func ExampleWithUniqueKeepLast() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := server.Start(mux); err != nil {
+	if err := server.Start(ctx, mux); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := client.Enqueue(ctx, publish("v1")); err != nil {

@@ -26,7 +26,7 @@ func TestServer_LogsTheNextRunOfAJobThatFailed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Start(HandlerFunc(func(context.Context, *Job) error { return errors.New("busy") })); err != nil {
+			if err := s.Start(context.Background(), HandlerFunc(func(context.Context, *Job) error { return errors.New("busy") })); err != nil {
 				t.Fatal(err)
 			}
 			client := NewClient(b, ClientConfig{})

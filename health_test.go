@@ -59,7 +59,7 @@ func TestServer_ProbesFollowTheLifeOfAServer(t *testing.T) {
 		wantStatus(t, h, "/readyz", 503, "not started")
 
 		gate := make(chan struct{})
-		if err := s.Start(HandlerFunc(func(context.Context, *Job) error { <-gate; return nil })); err != nil {
+		if err := s.Start(context.Background(), HandlerFunc(func(context.Context, *Job) error { <-gate; return nil })); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -31,7 +31,7 @@ func TestServer_AServerRegistersWithWhatOperatorsWantToKnow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Start(mux); err != nil {
+		if err := s.Start(context.Background(), mux); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -45,7 +45,7 @@ func serveMany(t *testing.T, b broker.Broker, cfg Config, many ManyConfig, f fun
 	cfg.Logger = (&testLog{}).logger()
 	s, err := NewServer(b, cfg)
 	if err == nil {
-		err = s.Start(mux)
+		err = s.Start(context.Background(), mux)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -330,7 +330,7 @@ func TestHandleMany_WhatCannotBeIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = s.Start(mux)
+	err = s.Start(context.Background(), mux)
 	for _, part := range []string{"Concurrency", "19", "sms", "20"} {
 		if !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), part) {
 			t.Errorf("a server with fewer slots than a batch: %v, want ErrInvalid with %q", err, part)

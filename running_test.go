@@ -23,7 +23,7 @@ func TestServer_AWorkerSaysWhatItHasRunForLongest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		server.Start(HandlerFunc(func(ctx context.Context, job *Job) error {
+		server.Start(context.Background(), HandlerFunc(func(ctx context.Context, job *Job) error {
 			if job.Type() == "long" {
 				return sleep.For(ctx, time.Minute)
 			}

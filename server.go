@@ -115,8 +115,26 @@ func (s *Server) Run(ctx context.Context, h Handler) error {
 	return s.engine.Err()
 }
 
-// Start starts to handle jobs with h, and returns. Shutdown ends it.
-func (s *Server) Start(h Handler) error { return s.start(context.Background(), h) }
+// Start starts to handle jobs with h, and returns. When ctx ends the server
+// drains, as with Run; Shutdown drains it too, and waits. So do not pass a context
+// that ends when Start has returned. Contexts of handlers have the values of ctx,
+// but do not end with it. Signals are the caller's.
+func (s *Server) Start(ctx context.Context, h Handler) error {
+	if ctx == nil {
+		return broker.Invalid("context", "is nil; use context.Background()")
+	}
+	if err := s.start(ctx, h); err != nil || ctx.Done() == nil {
+		return err
+	}
+	go func() {
+		select {
+		case <-ctx.Done():
+			s.engine.Drain()
+		case <-s.engine.Draining():
+		}
+	}()
+	return nil
+}
 
 func (s *Server) start(ctx context.Context, h Handler) error {
 	p, err := s.policy(h)

@@ -46,7 +46,7 @@ func drainJobs(b *testing.B, to broker.Broker, h HandlerFunc) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	began, cpu := time.Now(), cpuTime(b)
-	if err := s.Start(HandlerFunc(func(ctx context.Context, j *Job) error {
+	if err := s.Start(context.Background(), HandlerFunc(func(ctx context.Context, j *Job) error {
 		err := h(ctx, j)
 		if handled.Add(1) == int64(b.N) {
 			close(all)

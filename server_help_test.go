@@ -175,7 +175,7 @@ func serve(t testing.TB, b broker.Broker, cfg Config, h HandlerFunc) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(h); err != nil {
+	if err := s.Start(context.Background(), h); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -33,11 +33,51 @@ func TestServer_AServerHandlesWhatAClientEnqueues(t *testing.T) {
 	})
 }
 
+func TestServer_StartDrainsWhenItsContextEnds(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		type key struct{}
+		b, began, gate := newStore(), make(chan context.Context, 2), make(chan struct{})
+		s, err := NewServer(b, Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, "of Start"))
+		if err := s.Start(ctx, HandlerFunc(func(ctx context.Context, _ *Job) error { began <- ctx; <-gate; return nil })); err != nil {
+			t.Fatal(err)
+		}
+		add(t, b, "default", "first", 1)
+		handler := <-began
+		if got := handler.Value(key{}); got != "of Start" {
+			t.Errorf("the handler's context has the value %v, not that of Start's context", got)
+		}
+		cancel()
+		synctest.Wait()
+		if err := s.Ready(); err == nil {
+			t.Error("the server is ready after the context of Start has ended")
+		}
+		if err := handler.Err(); err != nil {
+			t.Errorf("the handler's context ended with that of Start: %v", err)
+		}
+		add(t, b, "default", "second", 1)
+		close(gate)
+		if err := s.Shutdown(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if len(began) > 0 {
+			t.Error("a job was handled that came after the context of Start had ended")
+		}
+		var none context.Context
+		if err := s.Start(none, HandlerFunc(func(context.Context, *Job) error { return nil })); !errors.Is(err, ErrInvalid) {
+			t.Errorf("Start without a context says %v", err)
+		}
+	})
+}
+
 func TestServer_AServerCanBeStartedOnce(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		h := HandlerFunc(func(context.Context, *Job) error { return nil })
 		s := serve(t, newStore(), Config{}, h)
-		if err := s.Start(h); !errors.Is(err, ErrStarted) {
+		if err := s.Start(context.Background(), h); !errors.Is(err, ErrStarted) {
 			t.Errorf("the second Start says %v", err)
 		}
 		if err := s.Run(t.Context(), h); !errors.Is(err, ErrStarted) {
@@ -48,7 +88,7 @@ func TestServer_AServerCanBeStartedOnce(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := s.Start(h); !errors.Is(err, ErrStarted) {
+		if err := s.Start(context.Background(), h); !errors.Is(err, ErrStarted) {
 			t.Errorf("a Start after the Shutdown says %v", err)
 		}
 		never, err := NewServer(newStore(), Config{})
@@ -58,7 +98,7 @@ func TestServer_AServerCanBeStartedOnce(t *testing.T) {
 		if err := never.Shutdown(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if err := never.Start(h); !errors.Is(err, ErrStarted) {
+		if err := never.Start(context.Background(), h); !errors.Is(err, ErrStarted) {
 			t.Errorf("a Start after a Shutdown alone says %v", err)
 		}
 	})
@@ -73,13 +113,13 @@ func TestServer_AServerNeedsABrokerAHandlerAndAContext(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Start(nil); !errors.Is(err, ErrInvalid) {
+	if err := s.Start(context.Background(), nil); !errors.Is(err, ErrInvalid) {
 		t.Errorf("without a handler: %v", err)
 	}
-	if err := s.Start(HandlerFunc(nil)); !errors.Is(err, ErrInvalid) {
+	if err := s.Start(context.Background(), HandlerFunc(nil)); !errors.Is(err, ErrInvalid) {
 		t.Errorf("with a nil HandlerFunc: %v", err)
 	}
-	if err := s.Start((*ServeMux)(nil)); !errors.Is(err, ErrInvalid) {
+	if err := s.Start(context.Background(), (*ServeMux)(nil)); !errors.Is(err, ErrInvalid) {
 		t.Errorf("with a nil ServeMux: %v", err)
 	}
 	var none context.Context
@@ -113,7 +153,7 @@ func TestServer_ReadyTellsWhyNot(t *testing.T) {
 		}
 		wants("not started")
 		gate := make(chan struct{})
-		if err := s.Start(HandlerFunc(func(context.Context, *Job) error { <-gate; return nil })); err != nil {
+		if err := s.Start(context.Background(), HandlerFunc(func(context.Context, *Job) error { <-gate; return nil })); err != nil {
 			t.Fatal(err)
 		}
 		wants("registered")

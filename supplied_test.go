@@ -209,7 +209,7 @@ func TestServer_RegistersWithoutTypesWhenItsHandlerCannotListThem(t *testing.T) 
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := s.Start(wildTypes{gives(nil), fail}); err != nil {
+			if err := s.Start(context.Background(), wildTypes{gives(nil), fail}); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()

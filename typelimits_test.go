@@ -332,7 +332,7 @@ func TestServer_TypeConcurrencyIsRefusedWhereItCannotHold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = s.Start(mux)
+		err = s.Start(context.Background(), mux)
 		if says == "" {
 			if err != nil {
 				t.Errorf("%s is refused: %v", pattern, err)

@@ -77,7 +77,7 @@ func TestWorkflows_DecisionsAreGuarded(t *testing.T) {
 		Extensions: []jobs.Extension{workflow.Extension(client, workflow.ExtensionConfig{})}})
 	mended := make(chan bool, 1)
 	if err == nil {
-		err = server.Start(jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
+		err = server.Start(context.Background(), jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
 			if j.Type() == "order:ship" && len(mended) == 0 {
 				return jobs.SkipRetry
 			}

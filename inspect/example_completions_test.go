@@ -22,7 +22,7 @@ func ExampleInspector_completions() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_ = server.Start(jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
+	_ = server.Start(ctx, jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
 		job.SetResult(job.Payload())
 		return nil
 	}))

@@ -396,7 +396,7 @@ func TestMove_JobsRunOnceWhileTheyAreMoved(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := server.Start(jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
+			if err := server.Start(context.Background(), jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
 				time.Sleep(20 * time.Millisecond)
 				mu.Lock()
 				defer mu.Unlock()

@@ -152,7 +152,7 @@ func TestFaults_BefallAServerToo(t *testing.T) {
 		deliveries := []int{}
 		server, err := jobs.NewServer(b, jobs.Config{Logger: slog.New(slog.DiscardHandler)})
 		if err == nil {
-			err = server.Start(goodbyeMail.Handler(func(_ context.Context, _ goodbye, job *jobs.Job) error {
+			err = server.Start(context.Background(), goodbyeMail.Handler(func(_ context.Context, _ goodbye, job *jobs.Job) error {
 				deliveries = append(deliveries, job.Delivery())
 				return nil
 			}))

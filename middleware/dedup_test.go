@@ -225,7 +225,7 @@ func TestDedup_WaitsGrowSoThatManyWaitersCostLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 		const run, waiters = 25 * time.Minute, 100
-		server.Start(Dedup(DedupConfig{Marks: b})(jobs.HandlerFunc(func(context.Context, *jobs.Job) error { time.Sleep(run); return nil })))
+		server.Start(context.Background(), Dedup(DedupConfig{Marks: b})(jobs.HandlerFunc(func(context.Context, *jobs.Job) error { time.Sleep(run); return nil })))
 		client := jobs.NewClient(b, jobs.ClientConfig{Defaults: []jobs.Option{jobs.WithRetention(24 * time.Hour),
 			jobs.WithIdempotencyKey("order-1")}})
 		defer client.Close()
@@ -331,7 +331,7 @@ func TestDedup_ABusyKeyCostsTheJobNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		dedup := Dedup(DedupConfig{Marks: b, OnDuplicate: func(_ context.Context, job *jobs.Job) { duplicates = append(duplicates, job.ID()) }})
-		server.Start(dedup(jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
+		server.Start(context.Background(), dedup(jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
 			time.Sleep(time.Minute)
 			effects++
 			job.SetResult([]byte("receipt"))

@@ -30,7 +30,7 @@ func ExampleDedup() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := server.Start(mux); err != nil {
+	if err := server.Start(ctx, mux); err != nil {
 		log.Fatal(err)
 	}
 	defer server.Shutdown(ctx)

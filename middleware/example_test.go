@@ -92,7 +92,7 @@ func Example_order() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := server.Start(mux); err != nil {
+	if err := server.Start(context.Background(), mux); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := client.Wait(context.Background(), info.Queue, info.ID); !errors.Is(err, jobs.ErrDead) {

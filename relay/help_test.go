@@ -103,7 +103,7 @@ func (w *world) serve(took time.Duration) {
 	w.Helper()
 	s, err := jobs.NewServer(w.to, jobs.Config{Queues: map[string]int{mail: 1}, Concurrency: 1, Prefetch: jobs.NoPrefetch, Logger: discard})
 	if err == nil {
-		err = s.Start(jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
+		err = s.Start(context.Background(), jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
 			time.Sleep(took)
 			w.mu.Lock()
 			defer w.mu.Unlock()

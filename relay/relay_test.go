@@ -113,7 +113,7 @@ func TestRelay_InAServer(t *testing.T) {
 		s, err := jobs.NewServer(w.to, jobs.Config{Queues: map[string]int{mail: 1}, Concurrency: 1, Logger: discard,
 			Extensions: []jobs.Extension{r.Extension()}})
 		if err == nil {
-			err = s.Start(jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
+			err = s.Start(context.Background(), jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
 				w.arrived = append(w.arrived, j.ID())
 				return nil
 			}))

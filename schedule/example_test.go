@@ -47,7 +47,7 @@ func Example_nightlyReport() {
 		return nil
 	})
 	// end handler
-	if err := server.Start(mux); err != nil {
+	if err := server.Start(ctx, mux); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := schedules.RunNow(ctx, "nightly-report"); err != nil { // not to wait for the night

@@ -65,7 +65,7 @@ func (w *world) serve(b broker.Broker, cfg jobs.Config, ext ExtensionConfig) *jo
 	if err != nil {
 		w.Fatal(err)
 	}
-	err = s.Start(jobs.HandlerFunc(func(ctx context.Context, j *jobs.Job) error {
+	err = s.Start(context.Background(), jobs.HandlerFunc(func(ctx context.Context, j *jobs.Job) error {
 		w.mu.Lock()
 		// A job may run again after its server died. A second job is created later.
 		if job := (made{j.ID(), j.CreatedAt()}); !w.made[job] {

@@ -35,7 +35,7 @@ func onStores(b *testing.B, f func(b *testing.B, client *jobs.Client, on func(jo
 			server, err := jobs.NewServer(place, jobs.Config{Concurrency: 100, Logger: logger,
 				Extensions: []jobs.Extension{Extension(client, ExtensionConfig{Logger: logger})}})
 			if err == nil {
-				err = server.Start(jobs.HandlerFunc(func(ctx context.Context, j *jobs.Job) error {
+				err = server.Start(context.Background(), jobs.HandlerFunc(func(ctx context.Context, j *jobs.Job) error {
 					mu.Lock()
 					h := handler
 					mu.Unlock()

@@ -23,7 +23,7 @@ func serve(mux *jobs.ServeMux) (client *jobs.Client, stop func()) {
 	})
 	// end server
 	if err == nil {
-		err = server.Start(mux)
+		err = server.Start(context.Background(), mux)
 	}
 	if err != nil {
 		log.Fatal(err)

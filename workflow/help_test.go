@@ -88,7 +88,7 @@ func (w *world) serve(b broker.Broker, cfg jobs.Config) *jobs.Server {
 	cfg.Extensions = []jobs.Extension{Extension(client, ExtensionConfig{Logger: cfg.Logger})}
 	s, err := jobs.NewServer(b, cfg)
 	if err == nil {
-		err = s.Start(jobs.HandlerFunc(w.handle))
+		err = s.Start(context.Background(), jobs.HandlerFunc(w.handle))
 	}
 	if err != nil {
 		w.Fatal(err)

@@ -132,7 +132,7 @@ func TestShards_AServerGoesOnWithoutOne(t *testing.T) {
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		if err := server.Start(handler); err != nil {
+		if err := server.Start(context.Background(), handler); err != nil {
 			t.Fatal(err)
 		}
 		add := func(from, n int) {

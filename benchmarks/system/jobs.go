@@ -103,7 +103,7 @@ func (s *jobsSystem) Work(_ context.Context, handle Handle) (func() error, error
 	if err != nil {
 		return nil, err
 	}
-	err = server.Start(jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
+	err = server.Start(context.Background(), jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
 		result, err := handle(ctx, job.Payload(), job.Attempt())
 		if result != nil {
 			job.SetResult(result)

@@ -79,7 +79,7 @@ func (c *cli) die(n int, message string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	if err := server.Start(mux); err != nil {
+	if err := server.Start(context.Background(), mux); err != nil {
 		c.t.Fatal(err)
 	}
 	for range n {

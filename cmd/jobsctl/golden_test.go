@@ -271,7 +271,7 @@ func (s *transcript) workOn(b broker.Broker, queue string, slots int, patterns .
 			}
 		}}})
 	if err == nil {
-		err = w.server.Start(mux)
+		err = w.server.Start(context.Background(), mux)
 	}
 	if err != nil {
 		s.t.Fatal(err)

@@ -111,7 +111,7 @@ func (m *measurement) serve(ctx context.Context, h jobs.HandlerFunc, f func() er
 	if err != nil {
 		return err
 	}
-	if err := server.Start(h); err != nil {
+	if err := server.Start(context.Background(), h); err != nil {
 		return err
 	}
 	err = f()

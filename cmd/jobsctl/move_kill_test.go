@@ -181,7 +181,7 @@ func (r *runs) serve(t *testing.T, side string, d *depot) {
 	server, err := jobs.NewServer(d.b, jobs.Config{Queues: map[string]int{"mail": 1}, Concurrency: 2, Prefetch: jobs.NoPrefetch,
 		Logger: slog.New(slog.DiscardHandler)})
 	if err == nil {
-		err = server.Start(jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
+		err = server.Start(context.Background(), jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
 			r.mu.Lock()
 			if r.now[j.ID()] {
 				r.twice = append(r.twice, j.ID())

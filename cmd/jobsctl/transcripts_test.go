@@ -291,7 +291,7 @@ func (s *transcript) runsSchedules(done func() bool) {
 	server, err := jobs.NewServer(b, jobs.Config{Logger: log,
 		Extensions: []jobs.Extension{schedule.New(b, "shop").Extension(client, schedule.ExtensionConfig{Logger: log})}})
 	if err == nil {
-		err = server.Start(jobs.HandlerFunc(func(context.Context, *jobs.Job) error { return nil }))
+		err = server.Start(context.Background(), jobs.HandlerFunc(func(context.Context, *jobs.Job) error { return nil }))
 	}
 	if err != nil {
 		s.t.Fatal(err)

@@ -23,7 +23,7 @@ func TestWorkflows(t *testing.T) {
 		server, err := jobs.NewServer(b, jobs.Config{Logger: slog.New(slog.DiscardHandler),
 			Extensions: []jobs.Extension{workflow.Extension(client, workflow.ExtensionConfig{})}})
 		if err == nil {
-			err = server.Start(jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
+			err = server.Start(context.Background(), jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
 				if j.Type() == "refuse" && !mended.Load() {
 					return fmt.Errorf("no carrier goes there: %w", jobs.SkipRetry)
 				}

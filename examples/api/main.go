@@ -59,7 +59,7 @@ func run(ctx context.Context, address string, logf func(string, ...any)) error {
 	}
 	logf("api: serving on http://%s", l.Addr())
 	web := &http.Server{Handler: API(client, b, server.Health()), ReadHeaderTimeout: 5 * time.Second}
-	if err := server.Start(Handlers()); err != nil {
+	if err := server.Start(context.WithoutCancel(ctx), Handlers()); err != nil { // Shutdown ends it, after the requests
 		return err
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)

@@ -54,7 +54,7 @@ func TestBroker_JobsAreThereWhenTheFileIsOpenedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	ran := make(chan struct{})
-	if err := server.Start(jobs.HandlerFunc(func(context.Context, *jobs.Job) error {
+	if err := server.Start(ctx, jobs.HandlerFunc(func(context.Context, *jobs.Job) error {
 		defer close(ran)
 		return errors.New("no")
 	})); err != nil {

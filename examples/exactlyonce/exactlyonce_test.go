@@ -59,7 +59,7 @@ func TestExactlyonce_MoneyIsMovedOnceAlthoughTheHandlerFailsAfterItsCommit(t *te
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Start(mux); err != nil {
+	if err := server.Start(ctx, mux); err != nil {
 		t.Fatal(err)
 	}
 	client := jobs.NewClient(b, jobs.ClientConfig{})

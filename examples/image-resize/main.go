@@ -100,7 +100,7 @@ func resizeAll(ctx context.Context, b broker.Broker, blobs payload.Blobs, from, 
 	if err != nil {
 		return err
 	}
-	if err := server.Start(handlers(blobs, to)); err != nil {
+	if err := server.Start(ctx, handlers(blobs, to)); err != nil {
 		return err
 	}
 	var enqueued []*jobs.JobInfo

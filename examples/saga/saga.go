@@ -97,7 +97,7 @@ func run(ctx context.Context, b broker.Broker, c printed) error {
 	if err != nil {
 		return err
 	}
-	if err := server.Start(Handlers(c)); err != nil {
+	if err := server.Start(ctx, Handlers(c)); err != nil {
 		return err
 	}
 	if err := Book(ctx, client, Trip{ID: "trip-1"}); err != nil {

@@ -42,7 +42,7 @@ func run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := server.Start(s.Handlers()); err != nil {
+	if err := server.Start(ctx, s.Handlers()); err != nil {
 		return err
 	}
 	for i := range 6 {

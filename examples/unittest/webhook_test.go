@@ -23,7 +23,7 @@ func TestWebhook_AWebhookIsRetriedUntilTheOtherSideAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		server.Start(jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
+		server.Start(t.Context(), jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
 			runs = append(runs, time.Since(began))
 			if job.Attempt() < 2 {
 				return errors.New("503 from the other side")

@@ -52,7 +52,7 @@ func NewWorld(t *testing.T, cfg jobs.Config, h jobs.HandlerFunc, chain ...jobs.M
 		t.Fatal(err)
 	}
 	w.Client = jobs.NewClient(w.B, jobs.ClientConfig{Defaults: []jobs.Option{jobs.WithRetention(1000 * time.Hour)}})
-	if err := w.Server.Start(h); err != nil {
+	if err := w.Server.Start(context.Background(), h); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -78,7 +78,7 @@ func (d *Demo) hire() (*worker, error) {
 		Hooks: jobs.Hooks{Reclaim: func(e jobs.ReclaimEvent) { d.reclaimed(w, e) }},
 	})
 	if err == nil {
-		err = w.server.Start(mux)
+		err = w.server.Start(context.Background(), mux)
 	}
 	if err != nil {
 		kill()

@@ -178,7 +178,7 @@ func TestProgram_PayloadsOfARolledBackReleaseAreSetAsideAndRedriven(t *testing.T
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = server.Start(jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
+			err = server.Start(context.Background(), jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
 				if !strings.Contains(understands, string(job.Payload())) {
 					return fmt.Errorf("%w: payload has no field user", jobs.SkipRetry)
 				}

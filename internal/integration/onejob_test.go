@@ -32,7 +32,7 @@ func TestOneJob(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := server.Start(jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
+			if err := server.Start(context.Background(), jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
 				job.SetResult([]byte("done"))
 				return nil
 			})); err != nil {

@@ -100,7 +100,7 @@ func TestProgram_BlobsLiveAsLongAsTheirJobs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		server.Start(payload.DecodePayloads(codecs...)(jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
+		server.Start(context.Background(), payload.DecodePayloads(codecs...)(jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if got, want := string(job.Payload()), "payload of "+job.Type(); got != want {

@@ -52,7 +52,7 @@ func TestSchedule_OnEveryStore(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := server.Start(handler); err != nil {
+			if err := server.Start(context.Background(), handler); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() {

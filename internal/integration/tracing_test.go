@@ -141,7 +141,7 @@ func (s *traced) life(t *testing.T) trace.SpanContext {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Start(jobs.HandlerFunc(s.handle)); err != nil {
+	if err := server.Start(context.Background(), jobs.HandlerFunc(s.handle)); err != nil {
 		t.Fatal(err)
 	}
 	defer server.Shutdown(context.Background())

@@ -64,7 +64,7 @@ func TestWorkflow_AnswersAreLostOnEveryStore(t *testing.T) {
 				RetryPolicy: jobs.Constant(lease / 10),
 				Extensions:  []jobs.Extension{workflow.Extension(client, workflow.ExtensionConfig{Logger: logger})}})
 			if err == nil {
-				err = server.Start(handler)
+				err = server.Start(context.Background(), handler)
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -62,7 +62,7 @@ func TestWorkflow_OnEveryStore(t *testing.T) {
 			server, err := jobs.NewServer(b, jobs.Config{Lease: lease, Logger: logger, Queues: map[string]int{queue: 1},
 				Extensions: []jobs.Extension{workflow.Extension(client, workflow.ExtensionConfig{Logger: logger})}})
 			if err == nil {
-				err = server.Start(handler)
+				err = server.Start(context.Background(), handler)
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -57,7 +57,7 @@ func ExampleNewMetrics() {
 
 	ctx := context.Background()
 	done := make(chan struct{})
-	_ = server.Start(jobs.HandlerFunc(func(context.Context, *jobs.Job) error { close(done); return nil }))
+	_ = server.Start(ctx, jobs.HandlerFunc(func(context.Context, *jobs.Job) error { close(done); return nil }))
 	_, _ = client.Enqueue(ctx, jobs.NewTask("email:welcome", nil))
 	<-done
 	_ = server.Shutdown(ctx)

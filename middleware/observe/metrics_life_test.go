@@ -118,7 +118,7 @@ func (m *measured) serve(t *testing.T, cfg jobs.Config, h jobs.Handler) (stop fu
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := server.Start(h); err != nil {
+	if err := server.Start(context.Background(), h); err != nil {
 		t.Fatal(err)
 	}
 	m.metrics.Server(server)

@@ -48,7 +48,7 @@ func ExampleNewStandard() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	server.Start(jobs.HandlerFunc(func(context.Context, *jobs.Job) error { return nil }))
+	server.Start(context.Background(), jobs.HandlerFunc(func(context.Context, *jobs.Job) error { return nil }))
 	job, err := client.Wait(ctx, info.Queue, info.ID)
 	server.Shutdown(ctx)
 	fmt.Println(job.State, err)
@@ -85,7 +85,7 @@ func TestStandard_TheStandardChainTracesMeasuresLogsAndBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 		runs, bound := 0, time.Duration(0)
-		server.Start(jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
+		server.Start(context.Background(), jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
 			switch runs++; runs {
 			case 1:
 				return errors.New("no answer")

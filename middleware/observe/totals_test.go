@@ -36,7 +36,7 @@ func TestTotals_ALineAtEachIntervalSaysHowRunsEnded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = server.Start(jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
+		err = server.Start(context.Background(), jobs.HandlerFunc(func(_ context.Context, job *jobs.Job) error {
 			switch job.Type() {
 			case "fails once":
 				if job.Attempt() == 0 {

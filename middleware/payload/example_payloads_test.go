@@ -58,7 +58,7 @@ func ExampleEncodePayloads() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := server.Start(mux); err != nil {
+	if err := server.Start(ctx, mux); err != nil {
 		log.Fatal(err)
 	}
 	defer server.Shutdown(ctx)

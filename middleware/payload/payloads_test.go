@@ -65,7 +65,7 @@ func outcomeOf(t *testing.T, handlerErr error) *jobs.JobRecord {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server.Start(jobs.HandlerFunc(func(context.Context, *jobs.Job) error { return handlerErr }))
+	server.Start(context.Background(), jobs.HandlerFunc(func(context.Context, *jobs.Job) error { return handlerErr }))
 	client := jobs.NewClient(b, jobs.ClientConfig{})
 	defer client.Close()
 	info, err := client.Enqueue(t.Context(), jobs.NewTask("report", nil))

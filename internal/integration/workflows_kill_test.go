@@ -6,7 +6,9 @@ import (
 	"flag"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -148,7 +150,8 @@ func (s *store) unfinished(t *testing.T) (ids []string) {
 // witness hears of the runs of nodes.
 type witness struct {
 	*fleet
-	runs map[string]map[string][]nodeRun // what was told, by workflow and node
+	runs      map[string]map[string][]nodeRun // what was told, by workflow and node
+	uncharged []string                        // nodes that ran again for nothing that their jobs were charged with
 }
 
 func (w *witness) hear(line string) bool {
@@ -201,6 +204,7 @@ func (w *witness) check(s *store, started map[string]mortalShape) (again, crashe
 			again, crashes = again+more, crashes+crashed
 		}
 	}
+	w.checkUncharged()
 	return again, crashes
 }
 
@@ -231,10 +235,28 @@ func (w *witness) checkNode(s *store, id, node string, told []nodeRun) (again, c
 		w.t.Errorf("%s: the node %s began %d times; its job is %v after %d deliveries, want %v", id, node, len(fences), job.State,
 			job.Deliveries, want)
 	}
-	// The second and later crashes are charged only if the handler is known to have begun. This only
-	// logs: seen beside renewals that timed out, on Redis, and not explained yet.
-	if again = len(fences) - 1; again > job.Failures && job.Crashes == 0 {
-		w.t.Logf("%s: the node %s ran %d times with %d failures and no crash", id, node, len(fences), job.Failures)
+	again = len(fences) - 1
+	if again > job.Failures && job.Crashes == 0 { // the second and later crashes are charged only if the handler is known to have begun
+		w.uncharged = append(w.uncharged, fmt.Sprintf("%s/%s ran %d times with %d failures and no crash", id, node, len(fences), job.Failures))
 	}
 	return again, job.Crashes
+}
+
+var handedBack = regexp.MustCompile(`msg="jobs: the worker was lost.* handlers=(\d+)|msg="jobs: the store's leases differed.* released=(\d+)`)
+
+// checkUncharged fails if more nodes ran again without a charge than there were runs
+// that live servers handed back, since they had lost their leases or the answer to a
+// claim. These are not charged.
+func (w *witness) checkUncharged() {
+	w.t.Helper()
+	excused := 0
+	for line, times := range w.logged {
+		if m := handedBack.FindStringSubmatch(line); m != nil {
+			n, _ := strconv.Atoi(m[1] + m[2])
+			excused += n * times
+		}
+	}
+	if len(w.uncharged) > excused {
+		w.t.Errorf("live servers handed back %d runs, and these nodes ran again without a charge: %q", excused, w.uncharged)
+	}
 }

@@ -9,7 +9,7 @@
 //	err := server.Run(ctx, asynqcompat.Handler(mux))
 //
 // So a program moves in one step, and its handlers one by one, when there is time.
-// docs/compared.md of the module jobs compares the two.
+// docs/moving-from-asynq.md of the module jobs has the steps, and what each name is there.
 //
 // # What handlers see
 //

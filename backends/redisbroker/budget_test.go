@@ -161,9 +161,11 @@ func TestBudget_PagesAreBoundedByWhatTheyRead(t *testing.T) {
 		delay time.Duration
 		claim bool
 		hold  bool
+		keys  bool
 		query broker.Query
 	}{
 		{name: "pending", query: broker.Query{State: broker.StatePending}},
+		{name: "pending, of many keys", keys: true, query: broker.Query{State: broker.StatePending}},
 		{name: "scheduled", delay: time.Hour, query: broker.Query{State: broker.StateScheduled}},
 		{name: "active", claim: true, query: broker.Query{State: broker.StateActive}},
 		{name: "of a worker", claim: true, query: broker.Query{Worker: "w"}},
@@ -179,7 +181,11 @@ func TestBudget_PagesAreBoundedByWhatTheyRead(t *testing.T) {
 				var jobs []broker.NewJob
 				for _, id := range part {
 					j := job("q", id)
-					if j.Delay, j.Body.Key = test.delay, "tenant"; id < "small" {
+					j.Delay, j.Body.Key = test.delay, "tenant"
+					if test.keys {
+						j.Body.Key = id[len(id)-2:]
+					}
+					if id < "small" {
 						j.Body.Payload = make([]byte, 1<<20)
 					}
 					jobs = append(jobs, j)

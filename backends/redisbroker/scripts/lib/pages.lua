@@ -5,6 +5,10 @@
 -- A function of pages takes a cursor and a bound; it returns up to that many
 -- entries and the cursor behind them, empty at the end.
 
+-- The fields that one step of a scan looks at. It is the same for all pages: a longer step
+-- from the same place would bring fields that sort before those that were seen.
+local SCAN_STEP = 100
+
 -- lines adds jobs with a key to ids, up to n, and returns the cursor behind them: that of
 -- a scan, and the ID that was last seen with its piece. What was taken or removed of that
 -- stood before it, or is looked at anew.
@@ -15,29 +19,32 @@ local function lines(q, cursor, n, ids)
     scan, number, length, from = string.match(cursor, '^(%d+):(%-?%d+):(%d+):(.*)$')
     id, from = string.sub(from, 1, tonumber(length)), piece_field(string.sub(from, length + 1), number)
   end
-  local page, fields, pieces = redis.call('HSCAN', q.line, scan, 'COUNT', n), {}, {}
-  for i = 1, #page[2], 2 do
-    fields[#fields + 1] = page[2][i]
-    pieces[page[2][i]] = page[2][i + 1]
-  end
-  table.sort(fields)
-  for _, field in ipairs(fields) do
-    if field ~= '' and field >= from then
-      local some, seen = {}, ''
-      for t in string.gmatch(pieces[field], '[^\n]+') do
-        some[#some + 1] = id_of_turn(t)
-        if field == from and some[#some] == id then some, seen = {}, id end
-      end
-      for _, next_id in ipairs(some) do
-        if #ids >= n then
-          local line, at = string.match(field, '^([^%z]*)%z(.*)$')
-          return scan .. ':' .. at .. ':' .. #seen .. ':' .. seen .. line
+  repeat
+    local page, fields, pieces = redis.call('HSCAN', q.line, scan, 'COUNT', SCAN_STEP), {}, {}
+    for i = 1, #page[2], 2 do
+      fields[#fields + 1] = page[2][i]
+      pieces[page[2][i]] = page[2][i + 1]
+    end
+    table.sort(fields)
+    for _, field in ipairs(fields) do
+      if field ~= '' and field >= from then
+        local some, seen = {}, ''
+        for t in string.gmatch(pieces[field], '[^\n]+') do
+          some[#some + 1] = id_of_turn(t)
+          if field == from and some[#some] == id then some, seen = {}, id end
         end
-        ids[#ids + 1], seen = next_id, next_id
+        for _, next_id in ipairs(some) do
+          if #ids >= n then
+            local line, at = string.match(field, '^([^%z]*)%z(.*)$')
+            return scan .. ':' .. at .. ':' .. #seen .. ':' .. seen .. line
+          end
+          ids[#ids + 1], seen = next_id, next_id
+        end
       end
     end
-  end
-  return page[1] == '0' and '' or page[1] .. ':0:0:'
+    scan, from = page[1], ''
+  until scan == '0' or #ids >= n
+  return scan == '0' and '' or scan .. ':0:0:'
 end
 
 -- ready pages through the ready lists from the side of the newest. What is

@@ -123,7 +123,7 @@ func (c *Client) Enqueue(ctx context.Context, task *Task, opts ...Option) (*JobI
 	}
 	defer c.gate.leave()
 	one := singles.Get().(*single)
-	if len(c.cfg.Middleware) == 0 { // no one else may have kept it
+	if len(c.cfg.Middleware) == 0 && (task == nil || task.chain == nil) { // no one else may have kept it
 		defer one.free()
 	}
 	o := &one.Outgoing

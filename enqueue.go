@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"time"
 
@@ -42,35 +41,17 @@ type Outgoing struct {
 	Info JobInfo
 	Err  error // set before next, it refuses the job: nothing of it is stored
 
-	client  *Client
-	config  enqueueConfig
-	drawn   string // the ID that this client drew
-	unclear error  // of an attempt that may have stored the job
+	client   *Client
+	chain    *taskChain  // of the task's definition; nil without
+	inner    EnqueueFunc // what follows that
+	position int         // in the batch that the client's chain passed on; used with definitions' chains
+	config   enqueueConfig
+	drawn    string // the ID that this client drew
+	unclear  error  // of an attempt that may have stored the job
 }
 
 // SetHeader sets a header of the job.
 func (o *Outgoing) SetHeader(key, value string) { setHeader(&o.NewJob, key, value) }
-
-// EnqueueFunc stores jobs and sets Info and Err of each.
-type EnqueueFunc func(ctx context.Context, batch []*Outgoing)
-
-// EnqueueMiddleware wraps enqueueing: to add headers, encode payloads,
-// validate or trace. It is called once per client. The function that it
-// returns is called for every Enqueue, with one job, and for every
-// EnqueueMany, with all its jobs, from any number of goroutines at once. It
-// calls next at most once, with the batch or a part of it, and sets Err of the
-// other jobs itself. Repetitions after a failure of the store happen inside of
-// all middleware.
-type EnqueueMiddleware func(next EnqueueFunc) EnqueueFunc
-
-func chainEnqueue(chain []EnqueueMiddleware, last EnqueueFunc) EnqueueFunc {
-	for i := len(chain) - 1; i >= 0; i-- {
-		if chain[i] != nil {
-			last = chain[i](last)
-		}
-	}
-	return last
-}
 
 // fill makes o the job that task and the options describe.
 func (o *Outgoing) fill(c *Client, task *Task, call []Option) error {
@@ -78,6 +59,7 @@ func (o *Outgoing) fill(c *Client, task *Task, call []Option) error {
 	if task == nil {
 		return errNoTask
 	}
+	o.chain = task.chain
 	o.config.describe(&o.NewJob, task, c.cfg.Defaults, call)
 	if !o.Body.GivenID {
 		o.Drawn = time.Now()
@@ -208,14 +190,6 @@ func (o *Outgoing) check() {
 
 // errUnanswered is a middleware's fault.
 var errUnanswered = errors.New("an enqueue middleware neither passed the job on nor refused it; nothing was stored")
-
-// storeEach is the end of the enqueue chain: all jobs of a batch are of one
-// client.
-func storeEach(ctx context.Context, batch []*Outgoing) {
-	if len(batch) > 0 && batch[0].client != nil {
-		batch[0].client.store(ctx, batch)
-	}
-}
 
 // unknownOutcome is ErrOutcomeUnknown with its cause.
 type unknownOutcome struct{ cause error }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
@@ -35,6 +36,37 @@ func ExampleDefine() {
 	_, err = welcome.Enqueue(ctx, client, WelcomeEmail{UserID: 42, To: "ada@example.org"})
 	fmt.Println(info.Queue, errors.Is(err, jobs.ErrDuplicate))
 	// Output: critical true
+}
+
+func ExampleDefinition_EnqueueWith() {
+	b := membroker.New()
+	defer b.Close()
+	client := jobs.NewClient(b, jobs.ClientConfig{})
+	defer client.Close()
+	ctx := context.Background()
+
+	// begin enqueue-with
+	// Nobody gets mail of this program outside of example.com.
+	ours := func(next jobs.EnqueueFunc) jobs.EnqueueFunc {
+		return func(ctx context.Context, batch []*jobs.Outgoing) {
+			for _, job := range batch {
+				if e, err := welcome.Decode(job.Body.Payload); err != nil || !strings.HasSuffix(e.To, "@example.com") {
+					job.Err = errors.New("the address is not ours") // the job is not stored
+				}
+			}
+			next(ctx, batch)
+		}
+	}
+	email := welcome.EnqueueWith(ours)
+	// end enqueue-with
+
+	_, err := email.Enqueue(ctx, client, WelcomeEmail{UserID: 1, To: "ada@example.com"})
+	fmt.Println("ada:", err)
+	_, err = email.Enqueue(ctx, client, WelcomeEmail{UserID: 2, To: "bob@example.org"}, jobs.WithID("to-bob"))
+	fmt.Println("bob:", err)
+	// Output:
+	// ada: <nil>
+	// bob: jobs: enqueue: queue "critical": job "to-bob": the address is not ours
 }
 
 // Summary is the result of jobs of type report:sum.

@@ -68,6 +68,7 @@ type Task struct {
 	typ     string
 	payload []byte
 	options []Option
+	chain   *taskChain // of its definition; nil without
 }
 
 // NewTask makes a task. The options are its defaults; options of Enqueue win

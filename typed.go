@@ -17,6 +17,7 @@ type Definition[T any] struct {
 	codec    Codec
 	defaults []Option
 	uniqueBy func(T) string
+	enqueue  *taskChain                                            // of EnqueueWith; nil without
 	version  int                                                   // of the arguments' form; 0 if it has none
 	upgrade  func(version int, payload []byte) (args T, err error) // of a lower one
 }
@@ -44,6 +45,16 @@ func (d Definition[T]) UniqueBy(key func(args T) string) Definition[T] {
 	return d
 }
 
+// EnqueueWith returns the definition with middleware for enqueueing its tasks: to
+// validate, encode or mark them. It runs inside of ClientConfig.Middleware,
+// outermost first, with the tasks of this definition only; see EnqueueMiddleware.
+// Called again, it adds inner ones. Nil entries are skipped. The middleware is
+// called once per definition, not once per client. A Draft has none.
+func (d Definition[T]) EnqueueWith(chain ...EnqueueMiddleware) Definition[T] {
+	d.enqueue = d.enqueue.with(chain)
+	return d
+}
+
 // Type is the task's type.
 func (d Definition[T]) Type() string { return d.typ }
 
@@ -68,7 +79,7 @@ func (d Definition[T]) Task(args T, opts ...Option) (task *Task, err error) {
 			options = append(options, WithoutUnique())
 		}
 	}
-	return NewTask(d.typ, payload, append(options, opts...)...), nil
+	return &Task{typ: d.typ, payload: payload, options: append(options, opts...), chain: d.enqueue}, nil
 }
 
 // Enqueue enqueues a task with args as its payload through to, a Client as a rule;

@@ -45,6 +45,32 @@ func ExampleInspector() {
 	// report pending
 }
 
+func ExampleInspector_OfType() {
+	b := membroker.New()
+	defer b.Close()
+	ctx := context.Background()
+	client := jobs.NewClient(b, jobs.ClientConfig{})
+	defer client.Close()
+	for _, opt := range []jobs.Option{jobs.WithQueue("mail"), jobs.WithDelay(time.Hour), jobs.WithQueue("slow")} {
+		if _, err := client.Enqueue(ctx, jobs.NewTask("email:invoice", nil), opt); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	// begin of-type
+	for job, err := range inspect.New(b).OfType(ctx, "email:invoice") {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(job.Queue, job.State)
+	}
+	// end of-type
+	// Output:
+	// default scheduled
+	// mail pending
+	// slow pending
+}
+
 func ExampleInspector_Select() {
 	b := membroker.New()
 	defer b.Close()

@@ -2,6 +2,8 @@ package inspect
 
 import (
 	"context"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -73,29 +75,62 @@ func (i *Inspector) byID(ctx context.Context, infos []QueueInfo, id string) (fou
 // byPrefix looks through the jobs that can have been enqueued since begin. The
 // clocks of producers and store differ, so that begin is a day earlier.
 func (i *Inspector) byPrefix(ctx context.Context, infos []QueueInfo, prefix string, begin time.Time) (found []broker.Job, err error) {
-	for _, q := range infos {
-		for state, n := range q.Counts {
-			if n == 0 {
-				continue
-			}
-			query := Query{Queue: q.Name, State: state, Suppressed: true, NoPayload: true}
-			if state.Final() { // what ended before cannot be meant
-				query.After = begin.Add(-24 * time.Hour)
-			}
-			for job, err := range i.Select(query).Where(func(j *broker.Job) bool { return strings.HasPrefix(j.ID, prefix) }).Jobs(ctx) {
-				if err != nil {
-					return nil, err
-				}
-				if _, err := ulid.ParseStrict(job.ID); err != nil || slices.ContainsFunc(found, func(known broker.Job) bool {
-					return known.ID == job.ID && known.Queue == job.Queue // it moved, and was seen twice
-				}) {
+	whose := func(q *Query) func(*broker.Job) bool {
+		q.NoPayload = true
+		if q.State.Final() { // what ended before cannot be meant
+			q.After = begin.Add(-24 * time.Hour)
+		}
+		return func(j *broker.Job) bool { return strings.HasPrefix(j.ID, prefix) }
+	}
+	for job, err := range i.everywhere(ctx, infos, whose) {
+		if err != nil {
+			return nil, err
+		}
+		if _, err := ulid.ParseStrict(job.ID); err != nil || slices.ContainsFunc(found, func(known broker.Job) bool {
+			return known.ID == job.ID && known.Queue == job.Queue // it moved, and was seen twice
+		}) {
+			continue
+		}
+		if found = append(found, *job); len(found) == MaxLookup {
+			return found, nil
+		}
+	}
+	return found, nil
+}
+
+// OfType lists all jobs of a type, in the named queues or in all: queue by queue
+// and state by state, those that ended and suppressed ones too. It reads the
+// queues' jobs page by page, which takes seconds for a million of them. A job that
+// moves meanwhile can be shown twice, or be missed. An error comes with a nil job
+// and ends the listing. For one queue and state, use Select with Query.Type.
+func (i *Inspector) OfType(ctx context.Context, typ string, queues ...string) iter.Seq2[*broker.Job, error] {
+	return func(yield func(*broker.Job, error) bool) {
+		infos, err := i.Queues(ctx, queues...)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		i.everywhere(ctx, infos, func(q *Query) func(*broker.Job) bool { q.Type = typ; return nil })(yield)
+	}
+}
+
+// everywhere lists the jobs of queues, state by state. narrow changes the query of
+// each, and may say which of its jobs to keep.
+func (i *Inspector) everywhere(ctx context.Context, infos []QueueInfo, narrow func(*Query) func(*broker.Job) bool) iter.Seq2[*broker.Job, error] {
+	return func(yield func(*broker.Job, error) bool) {
+		for _, info := range infos {
+			for _, state := range slices.Sorted(maps.Keys(info.Counts)) {
+				if info.Counts[state] == 0 {
 					continue
 				}
-				if found = append(found, *job); len(found) == MaxLookup {
-					return found, nil
+				query := Query{Queue: info.Name, State: state, Suppressed: true}
+				keep := narrow(&query)
+				for job, err := range i.Select(query).Where(keep).Jobs(ctx) {
+					if !yield(job, err) || err != nil {
+						return
+					}
 				}
 			}
 		}
 	}
-	return found, nil
 }

@@ -10,7 +10,54 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// JobRecord is a stored job with all its data.
+// JobRecord is a stored job with all its data; package broker documents its
+// fields:
+//
+//	Queue, ID string
+//
+//	// What the producer decided.
+//	Type           string
+//	TypeVersion    int
+//	Payload        []byte
+//	Headers        map[string]string
+//	Priority       Priority
+//	MaxRetries     int
+//	CrashBudget    int
+//	Timeout        time.Duration
+//	Deadline       time.Time
+//	Retention      time.Duration
+//	Backoff        Backoff
+//	DueAfter       time.Duration // how long after its acceptance it was first to run
+//	Unique         broker.Unique
+//	Key            string // of WithPartitionKey
+//	GivenID        bool   // of WithID
+//	CorrelationID  string
+//	IdempotencyKey string
+//	PayloadRef     string
+//	Source         string
+//
+//	// What became of it.
+//	Epoch      int64 // raised by every transition but claim and due
+//	Deliveries int   // leases that ended
+//	Failures   int   // errors of its handler that were charged
+//	Crashes    int   // workers that died holding it
+//	Snoozes    int
+//	Reason     broker.DeadReason // why it is dead
+//	Suppressed bool
+//	FinishedAt time.Time // when it reached a final state
+//	Result     []byte
+//	Errors     broker.ErrorLog
+//	Kept       *broker.Kept // checkpoint, steps and progress
+//
+//	// Where it stands.
+//	State           State
+//	CreatedAt       time.Time // by the store's clock
+//	RunAt           time.Time // scheduled and retry: when it is due
+//	Worker          string    // active: who holds the lease
+//	Holder          string    // waiting: who holds it, and for what
+//	HeldFrom        State     // waiting: what it was before
+//	CancelRequested bool      // an operator cancelled it while it was active
+//	Broken          error     // why the rest could not be read, or nil
 type JobRecord = broker.Job
 
 // Errors of waiting for a job; test with errors.Is.

@@ -15,17 +15,73 @@ import (
 	"github.com/seed81422ce9/jobs/internal/labels"
 )
 
-// Types that an Inspector takes and gives; their fields are documented in
+// Query selects jobs of one queue: those of IDs, or else by State, Worker or Key,
+// and by the other fields:
+//
+//	Now        time.Time // leave it zero
+//	Queue      string
+//	IDs        []string
+//	State      broker.State
+//	Worker     string // active jobs held by this worker
+//	Key        string // of jobs.WithPartitionKey
+//	Type       string
+//	Reason     broker.DeadReason
+//	ErrorText  string    // a part of the last error's message
+//	After      time.Time // at or after; the time is: due (scheduled, retry), finished (final states), created (others)
+//	Before     time.Time // before
+//	Suppressed bool      // include suppressed dead jobs
+//	Newest     bool      // of a final state, the latest end first
+//	NoPayload  bool      // leave Payload and Result out
+//	Cursor     string    // of the page before; empty starts
+//	Limit      int       // records examined; 0 means 100, at most 1000
+type Query = broker.Query
+
+// Policy is the rules of a queue, or of one of its keys. A key has the rules from
+// Paused to Weight; those that are not zero replace what the queue says of each
+// key:
+//
+//	Paused    bool  // claims get nothing
+//	MaxDepth  int64 // pending, scheduled and waiting jobs; of a key those in retry too; 0 means no limit
+//	MaxActive int64 // active jobs over all workers; 0 means no limit
+//	Rate      Rate  // of the jobs that claims take, over all workers
+//	Weight    int64 // of a key only: turns it has for one of another key; 0 means 1
+//
+//	MaxBytes     int64 // of the bodies of pending, scheduled, waiting and retry jobs; 0 means no limit
+//	KeyMaxDepth  int64 // MaxDepth of each key
+//	KeyMaxActive int64 // MaxActive of each key
+//	KeyRate      Rate  // Rate of each key
+//	RetryRate    Rate  // of the jobs in retry that become pending
+//	Ordered      Order // whether the jobs of a key go one after the other
+//
+//	RetainCompleted Retention     // and cancelled; the zero value keeps none
+//	RetainDead      Retention     // the zero value keeps all
+//	DuplicateSpan   time.Duration // how long a caller's own ID is remembered after its job; 0 means an hour
+//	PriorityRound   int64         // of so many claimed jobs at least one is of each priority that waits; 0 means no round
+type Policy = broker.Policy
+
+// WorkerInfo describes a live worker:
+//
+//	ID          string
+//	Host        string
+//	PID         int
+//	Program     string // name and version of the program
+//	Concurrency int
+//	Queues      []string
+//	Types       []string // the patterns its handlers are registered for
+//	StartedAt   time.Time
+//	Longest     []broker.Running // what it has run for longest, the longest first
+//	Until       time.Time        // its leases hold until then
+//	Held        int              // leases the store counts for it, or counted up to a minute ago
+type WorkerInfo = broker.WorkerInfo
+
+// Further types that an Inspector takes and gives; their fields are documented in
 // package broker.
 type (
-	Query         = broker.Query         // selects jobs of one queue
-	Page          = broker.Page          // a part of a query's answer
-	Policy        = broker.Policy        // a queue's rules
-	PolicyRequest = broker.PolicyRequest // changes the fields that are set
+	Page          = broker.Page          // a part of a query's answer: Jobs, Cursor
+	PolicyRequest = broker.PolicyRequest // changes the fields of a Policy that are not nil
 	Rate          = broker.Rate          // bounds how many jobs start
 	Order         = broker.Order         // says whether the jobs of a key go one after the other
 	Retention     = broker.Retention     // bounds kept records by age and count
-	WorkerInfo    = broker.WorkerInfo    // describes a live worker
 	DeadReason    = broker.DeadReason    // says why a job is dead
 )
 

@@ -63,7 +63,7 @@ func ExampleWithLabelShare() {
 	fmt.Print("tenants of the trial:")
 	for n := range 50 {
 		for range 2 {
-			info, err := client.Enqueue(ctx, jobs.NewTask("resize", nil), jobs.WithKey(fmt.Sprint("tenant-", n)))
+			info, err := client.Enqueue(ctx, jobs.NewTask("resize", nil), jobs.WithPartitionKey(fmt.Sprint("tenant-", n)))
 			if err != nil {
 				log.Fatal(err)
 			}

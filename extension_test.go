@@ -263,7 +263,7 @@ func TestClient_DraftAndBroker(t *testing.T) {
 	defer b.Close()
 	c := NewClient(b, ClientConfig{Defaults: []Option{WithQueue("mine"), WithMaxRetries(1)}})
 	task := NewTask("t", []byte("p"), WithMaxRetries(2))
-	more := task.With(WithMaxRetries(3), WithKey("k"))
+	more := task.With(WithMaxRetries(3), WithPartitionKey("k"))
 	first, err1 := c.Draft(task)
 	second, err2 := c.Draft(more, WithQueue("other"))
 	if err1 != nil || first.Queue != "mine" || first.Body.MaxRetries != 2 || first.Body.Key != "" {

@@ -91,8 +91,9 @@ func (j *Job) Header(key string) string { return j.record.Headers[key] }
 // Headers returns all headers. The map must not be changed.
 func (j *Job) Headers() map[string]string { return j.record.Headers }
 
-// Key is the tenant or partition key, or "".
-func (j *Job) Key() string { return j.record.Key }
+// PartitionKey is the key that WithPartitionKey gave the job, a tenant for
+// example, or "".
+func (j *Job) PartitionKey() string { return j.record.Key }
 
 // IdempotencyKey names the business effect of the job, or is "". Unlike the
 // ID, it stays the same if the same work is enqueued again.

@@ -164,7 +164,7 @@ func TestWithLabelShare_IsDecidedByTheKeyAndGrows(t *testing.T) {
 		key := fmt.Sprint("tenant-", i)
 		before := false
 		for _, percent := range []int{0, 1, 10, 50, 99, 100} {
-			now := takes(percent, WithKey(key))
+			now := takes(percent, WithPartitionKey(key))
 			if before && !now {
 				t.Fatalf("%s is among fewer percent and not among %d", key, percent)
 			}
@@ -172,7 +172,7 @@ func TestWithLabelShare_IsDecidedByTheKeyAndGrows(t *testing.T) {
 				got[percent]++
 			}
 		}
-		if takes(50, WithKey(key), WithID("1")) != takes(50, WithKey(key), WithUniqueKey("x"), WithQueue(DefaultQueue)) {
+		if takes(50, WithPartitionKey(key), WithID("1")) != takes(50, WithPartitionKey(key), WithUniqueKey("x"), WithQueue(DefaultQueue)) {
 			t.Fatalf("two jobs of %s are on different sides", key)
 		}
 		if takes(50, WithUniqueKey(key)) != takes(50, WithUniqueKey(key), WithID("1")) {
@@ -190,7 +190,7 @@ func TestWithLabelShare_IsDecidedByTheKeyAndGrows(t *testing.T) {
 	// These sides are a promise: another version of a program must make the same choice.
 	sides := ""
 	for i := range 20 {
-		if takes(50, WithKey(fmt.Sprint(i))) {
+		if takes(50, WithPartitionKey(fmt.Sprint(i))) {
 			sides += fmt.Sprint(i, " ")
 		}
 	}

@@ -19,7 +19,7 @@ type ManyConfig struct {
 	Max int
 	// Wait is how long the first job of a batch waits for others. Zero means 1 s.
 	Wait time.Duration
-	// ByKey makes batches of jobs with the same key only; see WithKey.
+	// ByKey makes batches of jobs with the same key only; see WithPartitionKey.
 	ByKey bool
 }
 
@@ -133,7 +133,7 @@ func (h *manyHandler[T]) ProcessJob(ctx context.Context, job *Job) error {
 func (h *manyHandler[T]) join(j *BatchJob[T]) (b *manyBatch[T], open bool) {
 	key := ""
 	if h.cfg.ByKey {
-		key = j.Job.Key()
+		key = j.Job.PartitionKey()
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

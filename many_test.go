@@ -174,8 +174,8 @@ func TestHandleMany_ByKeyEachBatchHasOneKey(t *testing.T) {
 		serveMany(t, b, Config{Concurrency: 12}, ManyConfig{Max: 4, ByKey: true}, func(_ context.Context, batch []*BatchJob[sms]) error {
 			got.add(time.Now(), batch)
 			for _, j := range batch {
-				if j.Job.Key() != batch[0].Job.Key() {
-					t.Errorf("a batch has the keys %q and %q", j.Job.Key(), batch[0].Job.Key())
+				if j.Job.PartitionKey() != batch[0].Job.PartitionKey() {
+					t.Errorf("a batch has the keys %q and %q", j.Job.PartitionKey(), batch[0].Job.PartitionKey())
 				}
 			}
 			return nil

@@ -135,12 +135,12 @@ func WithID(id string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.ID, c.job.Body.GivenID = id, true })
 }
 
-// WithKey names the tenant, account or API that the job is for, at most 255 bytes.
-// The keys of a queue take turns: many jobs of one key do not delay those of
-// another. A queue's policy can limit each key, or run its jobs one after the
-// other. Operators select jobs by key. The default is none; jobs without a key are
-// together one more key.
-func WithKey(key string) Option {
+// WithPartitionKey names the tenant, account or API that the job is for, at most
+// 255 bytes. The keys of a queue take turns: many jobs of one key do not delay
+// those of another. A queue's policy can limit each key, or run its jobs one after
+// the other. Operators select jobs by key. The default is none; jobs without a key
+// are together one more key. It refuses no job; WithUniqueKey does.
+func WithPartitionKey(key string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Key = key })
 }
 

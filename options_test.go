@@ -44,7 +44,7 @@ func TestOptions_EachOptionSetsItsFieldAndNothingElse(t *testing.T) {
 		"WithCrashBudget":   {WithCrashBudget(7), func(j *broker.NewJob) { j.Body.CrashBudget = 7 }},
 		"WithRetention":     {WithRetention(time.Hour), func(j *broker.NewJob) { j.Body.Retention = time.Hour }},
 		"WithID":            {WithID("id"), func(j *broker.NewJob) { j.ID, j.Body.GivenID = "id", true }},
-		"WithKey":           {WithKey("tenant"), func(j *broker.NewJob) { j.Body.Key = "tenant" }},
+		"WithPartitionKey":  {WithPartitionKey("tenant"), func(j *broker.NewJob) { j.Body.Key = "tenant" }},
 		"WithHeader":        {WithHeader("a", "\x00"), func(j *broker.NewJob) { j.Body.Headers = map[string]string{"a": "\x00"} }},
 		"WithHeaders": {WithHeaders(map[string]string{"a": "1"}),
 			func(j *broker.NewJob) { j.Body.Headers = map[string]string{"a": "1"} }},
@@ -77,7 +77,7 @@ func TestOptions_EachOptionSetsItsFieldAndNothingElse(t *testing.T) {
 
 func TestOptions_OfTheCallWinOverTheTasksAndThoseOverTheClients(t *testing.T) {
 	t.Parallel()
-	c := NewClient(nil, ClientConfig{Defaults: []Option{WithQueue("client"), WithSource("client"), WithKey("client"),
+	c := NewClient(nil, ClientConfig{Defaults: []Option{WithQueue("client"), WithSource("client"), WithPartitionKey("client"),
 		WithHeader("h", "client")}})
 	task := NewTask("mail", nil, WithQueue("task"), WithSource("task"), WithHeader("h", "task"))
 	got := described(t, c, task, WithQueue("call"), nil, WithHeader("g", "call"))
@@ -211,7 +211,7 @@ func TestOptions_BadInputIsRefusedByName(t *testing.T) {
 		"negative crash budget": {task, WithCrashBudget(-1), ErrInvalid, "crash budget: invalid: is -1; use 0"},
 		"priority 5":            {task, WithPriority(5), ErrInvalid, "priority: invalid: is 5; use 1 (first) to 4 (last)"},
 		"negative version":      {task, WithTypeVersion(-1), ErrInvalid, "type version: invalid: is -1; use zero or more"},
-		"long key":              {task, WithKey(long), ErrInvalid, "key: invalid: has 256 bytes"},
+		"long key":              {task, WithPartitionKey(long), ErrInvalid, "key: invalid: has 256 bytes"},
 		"long correlation ID":   {task, WithCorrelationID(long), ErrInvalid, "correlation id: invalid: has 256 bytes"},
 		"long idempotency key":  {task, WithIdempotencyKey(long), ErrInvalid, "idempotency key: invalid: has 256 bytes"},
 		"long source":           {task, WithSource(long), ErrInvalid, "source: invalid: has 256 bytes"},

@@ -71,22 +71,22 @@ var jobFindings = []FindingKind{
 		Advice: "examine again; if this comes back alone, please report it as a bug"},
 }
 
-// What can be wrong with unique keys, tenant keys and remembered IDs.
+// What can be wrong with unique keys, partition keys and remembered IDs.
 var nameFindings = []FindingKind{
 	{Code: "key-entry-missing",
-		Means:  "the job is not found by its tenant key",
+		Means:  "the job is not found by its partition key",
 		Repair: "it is added to the index of keys"},
 	{Code: "key-entry-without-job",
-		Means:  "the index of tenant keys leads to a job that is gone or has another key",
+		Means:  "the index of partition keys leads to a job that is gone or has another key",
 		Repair: "the entry is removed"},
 	{Code: "key-count-differs",
-		Means:  "a tenant key counts other jobs than it has: its limits let too few run, or too many",
+		Means:  "a partition key counts other jobs than it has: its limits let too few run, or too many",
 		Repair: "its jobs are counted"},
 	{Code: "key-head-wrong",
-		Means:  "the jobs of a tenant key come after one that is gone or has ended: none of them runs",
+		Means:  "the jobs of a partition key come after one that is gone or has ended: none of them runs",
 		Repair: "they come after it no more"},
 	{Code: "key-without-turn",
-		Means:  "a tenant key that may start a job has no turn, so that none runs; or one that may not has a turn",
+		Means:  "a partition key that may start a job has no turn, so that none runs; or one that may not has a turn",
 		Repair: "it gets its place"},
 	{Code: "unique-key-of-missing-job",
 		Means:  "a job that is gone holds a unique key: new jobs with that key are refused as duplicates",

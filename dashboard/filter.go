@@ -87,7 +87,7 @@ func (f filter) query(now time.Time) (q inspect.Query, err error) {
 	case f.State == anyState && (f.Key != "" || f.Worker != ""):
 	case f.State == anyState:
 		return q, &pageError{http.StatusBadRequest,
-			"Jobs of any state can be listed for a tenant key or a worker: give one of them, or choose a state."}
+			"Jobs of any state can be listed for a partition key or a worker: give one of them, or choose a state."}
 	default:
 		if q.State, err = broker.ParseState(f.State); err != nil {
 			return q, err

@@ -106,7 +106,7 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
 // leaves an error; a lease that was given back leaves a count alone.
 func life(j *broker.Job, now time.Time) (all []event) {
 	all = append(all, event{At: j.CreatedAt, Kind: "enqueued", Title: "Enqueued", Lines: details(
-		"by", j.Source, "priority", priorityNames[j.Priority], "tenant key", j.Key)})
+		"by", j.Source, "priority", priorityNames[j.Priority], "partition key", j.Key)})
 	if j.Errors.Dropped > 0 {
 		all = append(all, event{Kind: "dropped", Title: num(int64(j.Errors.Dropped)) + " older errors were dropped"})
 	}
@@ -179,7 +179,7 @@ func (p jobPage) Facts() []detail {
 		"Deadline", clockOrNone(j.Deadline),
 		"Record is kept for", spanOf(j.Retention, ""),
 		"Held for", j.Holder,
-		"Tenant key", j.Key,
+		"Partition key", j.Key,
 		"Unique key", j.Unique.Key,
 		"Correlation ID", j.CorrelationID,
 		"Idempotency key", j.IdempotencyKey,

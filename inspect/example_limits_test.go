@@ -53,7 +53,7 @@ func ExampleInspector_SetPolicy_tenants() {
 		_, err = inspector.SetPolicy(ctx, inspect.PolicyRequest{Queue: "reports", Key: "acme", MaxActive: new(int64(50)), Weight: new(int64(4))})
 	}
 	if err == nil {
-		_, err = client.Enqueue(ctx, jobs.NewTask("report", nil), jobs.WithQueue("reports"), jobs.WithKey("globex"))
+		_, err = client.Enqueue(ctx, jobs.NewTask("report", nil), jobs.WithQueue("reports"), jobs.WithPartitionKey("globex"))
 	}
 	// end tenants
 	if err != nil {
@@ -84,7 +84,7 @@ func ExampleInspector_SetPolicy_ordered() {
 	if _, err := inspector.SetPolicy(ctx, inspect.PolicyRequest{Queue: "ledger", Ordered: &order}); err != nil {
 		log.Fatal(err)
 	}
-	_, err := client.Enqueue(ctx, jobs.NewTask("book", nil), jobs.WithQueue("ledger"), jobs.WithKey("account-7"))
+	_, err := client.Enqueue(ctx, jobs.NewTask("book", nil), jobs.WithQueue("ledger"), jobs.WithPartitionKey("account-7"))
 	// end ordered
 	if err != nil {
 		log.Fatal(err)

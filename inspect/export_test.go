@@ -313,7 +313,7 @@ func TestExport_AndDeleteRemovesWhatLasts(t *testing.T) {
 func TestExport_AnExportRefusesWhatItCannotTakeWhole(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.enqueue(t, "mail", 2, jobs.WithKey("k"))
+	b.enqueue(t, "mail", 2, jobs.WithPartitionKey("k"))
 	active := b.worker.Claim()
 	var file bytes.Buffer
 	report, err := b.inspector.Select(Query{Queue: "default", Key: "k"}).Export(t.Context(), &file)

@@ -218,7 +218,7 @@ func TestDrain_BatchesMakeRoomForJobsThatWaitForTheirType(t *testing.T) {
 	jobs.HandleMany(mux, goodbyeMail, jobs.ManyConfig{Max: 2, Wait: time.Hour, ByKey: true},
 		func(context.Context, []*jobs.BatchJob[goodbye]) error { return nil })
 	for i := range 20 {
-		add(t, b, goodbyeMail, goodbye{}, jobs.WithKey(fmt.Sprint(i)))
+		add(t, b, goodbyeMail, goodbye{}, jobs.WithPartitionKey(fmt.Sprint(i)))
 	}
 	report := jobstest.Drain(t, b, mux, jobstest.NoFailures(),
 		jobstest.Config{Concurrency: 5, TypeConcurrency: map[string]int{"email:goodbye": 2}})

@@ -32,7 +32,7 @@ func noiseOf(s string, n int, more ...jobs.Option) []jobs.Option {
 	d := time.Duration(n) * time.Hour
 	return append(more, jobs.WithQueue(s), jobs.WithPriority(jobs.Priority(n)), jobs.WithDeadline(time.Unix(int64(n), 0)),
 		jobs.WithTimeout(d), jobs.WithMaxRetries(n), jobs.WithBackoff(jobs.Backoff{Kind: jobs.BackoffConstant, Base: d}),
-		jobs.WithCrashBudget(n), jobs.WithRetention(d), jobs.WithID(s), jobs.WithKey(s), jobs.WithCorrelationID(s),
+		jobs.WithCrashBudget(n), jobs.WithRetention(d), jobs.WithID(s), jobs.WithPartitionKey(s), jobs.WithCorrelationID(s),
 		jobs.WithIdempotencyKey(s), jobs.WithTypeVersion(n), jobs.WithSource(s), jobs.WithPayloadRef(s), jobs.WithUniqueKey(s))
 }
 

@@ -26,7 +26,7 @@ var options = []struct {
 	{"backoff", jobs.WithBackoff(jobs.Backoff{Kind: jobs.BackoffLinear, Base: time.Second}), jobs.WithBackoff(jobs.Backoff{})},
 	{"crash budget", jobs.WithCrashBudget(9), jobs.WithCrashBudget(0)},
 	{"retention", jobs.WithRetention(time.Hour), jobs.WithRetention(0)},
-	{"key", jobs.WithKey("acme"), jobs.WithKey("")},
+	{"key", jobs.WithPartitionKey("acme"), jobs.WithPartitionKey("")},
 	{"correlation ID", jobs.WithCorrelationID("c"), jobs.WithCorrelationID("")},
 	{"idempotency key", jobs.WithIdempotencyKey("i"), jobs.WithIdempotencyKey("j")},
 	{"type version", jobs.WithTypeVersion(3), jobs.WithTypeVersion(0)},

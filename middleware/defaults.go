@@ -18,7 +18,7 @@ type TaskDefaults struct {
 	Backoff        jobs.Backoff      // see jobs.WithBackoff
 	CrashBudget    int               // see jobs.WithCrashBudget
 	TypeVersion    int               // see jobs.WithTypeVersion
-	Key            string            // see jobs.WithKey
+	Key            string            // see jobs.WithPartitionKey
 	CorrelationID  string            // see jobs.WithCorrelationID
 	IdempotencyKey string            // see jobs.WithIdempotencyKey
 	Source         string            // see jobs.WithSource

@@ -43,7 +43,7 @@ func TestDefaults_FillWhatAJobLeavesOpenAndNothingElse(t *testing.T) {
 		{jobs.NewTask("report:daily", nil), "reports",
 			broker.Body{Key: "acme", CorrelationID: "request 7", Source: "web", IdempotencyKey: "effect", Headers: open,
 				Timeout: time.Hour, Retention: time.Minute, CrashBudget: 2, TypeVersion: 3, Backoff: steady}},
-		{jobs.NewTask("report:mine", nil, jobs.WithQueue("mine"), jobs.WithKey("own"), jobs.WithTimeout(time.Second),
+		{jobs.NewTask("report:mine", nil, jobs.WithQueue("mine"), jobs.WithPartitionKey("own"), jobs.WithTimeout(time.Second),
 			jobs.WithHeader("a", "own"), jobs.WithCorrelationID("own")), "mine",
 			broker.Body{Key: "own", CorrelationID: "own", Source: "web", IdempotencyKey: "effect",
 				Headers: map[string]string{"a": "own", "b": "default"},

@@ -127,11 +127,11 @@ func JSONPayload() Check {
 	}
 }
 
-// RequireKey is the Check that a job names its tenant; see jobs.WithKey.
+// RequireKey is the Check that a job names its tenant; see jobs.WithPartitionKey.
 func RequireKey() Check {
 	return func(_ context.Context, job *broker.NewJob) error {
 		if job.Body.Key == "" {
-			return broker.Invalid("key", "is empty; name the job's tenant with WithKey")
+			return broker.Invalid("key", "is empty; name the job's tenant with WithPartitionKey")
 		}
 		return nil
 	}

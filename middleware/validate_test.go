@@ -87,7 +87,7 @@ func TestValidate_ChecksNameFieldLimitAndRemedy(t *testing.T) {
 	}
 	c, _ := producer(t, middleware.Validate(middleware.KnownTypes(mux.Patterns()...), middleware.MaxPayload(10), middleware.JSONPayload(),
 		middleware.RequireKey()))
-	key := jobs.WithKey("acme")
+	key := jobs.WithPartitionKey("acme")
 	for _, x := range []struct {
 		task *jobs.Task
 		want []string
@@ -97,7 +97,7 @@ func TestValidate_ChecksNameFieldLimitAndRemedy(t *testing.T) {
 		{jobs.NewTask("email:goodbye", []byte("{}"), key), []string{"type", `"email:goodbye" is not known`, "email:welcome"}},
 		{jobs.NewTask("report:x", []byte(`"0123456789"`), key), []string{"payload", "12 bytes", "the limit is 10", "ClaimCheck"}},
 		{jobs.NewTask("report:x", []byte("secret"), key), []string{"payload", "not JSON", "Define"}},
-		{jobs.NewTask("report:x", []byte("{}")), []string{"key", "WithKey"}},
+		{jobs.NewTask("report:x", []byte("{}")), []string{"key", "WithPartitionKey"}},
 	} {
 		_, err := c.Enqueue(t.Context(), x.task)
 		if len(x.want) == 0 && err != nil {

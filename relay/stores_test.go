@@ -70,7 +70,7 @@ func TestRelay_FromTransactionsToRedis(t *testing.T) {
 					inTx := client.In(postgres.Tx(tx))
 					for i := range 3 {
 						task := jobs.NewTask("task", []byte(fmt.Sprintf("%c-%05d", 'a'+p, 3*n+i)))
-						if _, err := inTx.Enqueue(ctx, task, jobs.WithQueue(outbox), jobs.WithKey(fmt.Sprint(p))); err != nil {
+						if _, err := inTx.Enqueue(ctx, task, jobs.WithQueue(outbox), jobs.WithPartitionKey(fmt.Sprint(p))); err != nil {
 							return err
 						}
 					}

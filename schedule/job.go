@@ -118,7 +118,7 @@ func (r *record) task(schedule string, k tick) *jobs.Task {
 		jobs.WithoutUnique(),
 		jobs.WithQueue(j.Queue), jobs.WithTypeVersion(j.TypeVersion), jobs.WithHeaders(j.Headers), jobs.WithPriority(j.Priority),
 		jobs.WithMaxRetries(j.MaxRetries), jobs.WithCrashBudget(j.CrashBudget), jobs.WithTimeout(time.Duration(j.Timeout)),
-		jobs.WithRetention(time.Duration(j.Retention)), jobs.WithBackoff(j.Backoff), jobs.WithKey(j.Key),
+		jobs.WithRetention(time.Duration(j.Retention)), jobs.WithBackoff(j.Backoff), jobs.WithPartitionKey(j.Key),
 		jobs.WithCorrelationID(j.CorrelationID), jobs.WithIdempotencyKey(j.IdempotencyKey), jobs.WithPayloadRef(j.PayloadRef),
 		jobs.WithSource(j.Source), jobs.WithDelay(0), jobs.WithDeadline(time.Time{}),
 		jobs.WithID(k.jobID(schedule)), jobs.WithHeader(HeaderSchedule, schedule),

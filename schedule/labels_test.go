@@ -20,7 +20,7 @@ func TestSchedule_TicksRunOnServersThatHaveTheirLabels(t *testing.T) {
 			return Definition{ID: id, Spec: Every(time.Hour), Task: jobs.NewTask("t", nil, opts...)}
 		}
 		if _, err := w.schedules.Sync(w.Context(), define("a", jobs.WithQueue("images"), jobs.WithLabels("gpu"),
-			jobs.WithKey("acme"), jobs.WithLabelShare("canary", 100))); err != nil {
+			jobs.WithPartitionKey("acme"), jobs.WithLabelShare("canary", 100))); err != nil {
 			w.Fatal(err)
 		}
 		pass(2 * time.Hour)

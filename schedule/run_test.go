@@ -55,7 +55,7 @@ func TestSchedule_TheJobSaysItsTick(t *testing.T) {
 		w.up()
 		deadline := time.Now().Add(90 * time.Minute).UTC()
 		task := jobs.NewTask("report", []byte("\xff\x00bytes"), jobs.WithHeader("a", "b"), jobs.WithHeader("raw", "\xfe"),
-			jobs.WithMaxRetries(2), jobs.WithKey("k"), jobs.WithTimeout(time.Minute), jobs.WithUniqueUntilDone(time.Hour))
+			jobs.WithMaxRetries(2), jobs.WithPartitionKey("k"), jobs.WithTimeout(time.Minute), jobs.WithUniqueUntilDone(time.Hour))
 		_, err := w.schedules.Put(w.Context(), "it", Cron("0 * * * *", ""), task, WithExpiry(30*time.Minute), WithJob(jobs.WithMaxRetries(3)))
 		if err != nil {
 			t.Fatal(err)
@@ -66,7 +66,7 @@ func TestSchedule_TheJobSaysItsTick(t *testing.T) {
 			t.Errorf("the job is of tick %v (%v), want %v", at, ok, want)
 		}
 		if job.ID() != "it@2000-01-01T01:00:00Z" || string(job.Payload()) != "\xff\x00bytes" || job.Type() != "report" ||
-			job.Header("a") != "b" || job.Header("raw") != "\xfe" || job.MaxRetries() != 3 || job.Key() != "k" ||
+			job.Header("a") != "b" || job.Header("raw") != "\xfe" || job.MaxRetries() != 3 || job.PartitionKey() != "k" ||
 			!job.Deadline().Equal(deadline) || job.Record().Timeout != time.Minute || job.Record().Unique.TTL != time.Hour ||
 			job.Record().Source != "it" {
 			t.Errorf("the task was not kept: %+v", job.Record())

@@ -20,7 +20,7 @@ func TestWorkflow_NodesRunOnServersThatHaveTheirLabels(t *testing.T) {
 		}
 		w.start(New("w").Add(
 			Node{Name: "trained", Task: jobs.NewTask("train", nil, jobs.WithLabels("gpu"))},
-			Node{Name: "tried", Task: jobs.NewTask("try", nil, jobs.WithKey("acme"), jobs.WithLabelShare("canary", 100)),
+			Node{Name: "tried", Task: jobs.NewTask("try", nil, jobs.WithPartitionKey("acme"), jobs.WithLabelShare("canary", 100)),
 				After: []string{"trained"}},
 		))
 		pass(time.Minute)

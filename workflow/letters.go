@@ -128,7 +128,7 @@ func (l *letters) grow(g *graph, added []string, taken map[string]bool) ([]strin
 // letterDue is what happens to a letter that is due: its workflow did not
 // come, or takes its time.
 func (x *runner) letterDue(ctx context.Context, job *jobs.Job) error {
-	id := strings.TrimPrefix(job.Key(), letterKey(""))
+	id := strings.TrimPrefix(job.PartitionKey(), letterKey(""))
 	page, err := x.find(ctx, broker.Query{Queue: Queue, IDs: []string{id}, NoPayload: true})
 	if err != nil {
 		return jobs.Snooze(failedPause)

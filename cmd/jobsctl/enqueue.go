@@ -46,7 +46,7 @@ func (a *app) enqueue() *cobra.Command {
 			}
 			add("queue", jobs.WithQueue(queue))
 			add("id", jobs.WithID(id))
-			add("key", jobs.WithKey(key))
+			add("key", jobs.WithPartitionKey(key))
 			add("unique", jobs.WithUniqueKey(unique))
 			add("delay", jobs.WithDelay(delay))
 			add("retention", jobs.WithRetention(retention))
@@ -78,7 +78,7 @@ func (a *app) enqueue() *cobra.Command {
 	flags.StringVarP(&payload, "payload", "p", "", "payload")
 	flags.StringVar(&file, "payload-file", "", "file with the payload; - is the standard input")
 	flags.StringVar(&id, "id", "", "ID (default: a new one)")
-	flags.StringVarP(&key, "key", "k", "", "tenant key")
+	flags.StringVarP(&key, "key", "k", "", "partition key")
 	flags.StringVar(&unique, "unique", "", "unique key; the job is refused while another job holds it")
 	spanFlag(flags, &delay, "delay", 0, "due after this time, such as 10m")
 	spanFlag(flags, &retention, "retention", 0, "keep the job's record for this time after its end")

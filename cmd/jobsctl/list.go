@@ -17,8 +17,8 @@ func (a *app) list() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List jobs",
-		Long: `List the jobs of one state, worker or tenant key, in one queue or in all. Payloads
-are not shown.
+		Long: `List the jobs of one state, worker or partition key, in one queue or in all.
+Payloads are not shown.
 
 States: pending, scheduled, active, retry, completed, dead, cancelled, and waiting
 (held by a move).`,

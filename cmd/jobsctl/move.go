@@ -62,7 +62,7 @@ key, or if the queue there is full. JOBS_TO can replace --to.`,
 	}
 	flags.StringSliceVarP(&t.states, "state", "s", names, "states to move")
 	flags.StringVarP(&t.typ, "type", "t", "", "type of the task")
-	flags.StringVarP(&t.key, "key", "k", "", "tenant key")
+	flags.StringVarP(&t.key, "key", "k", "", "partition key")
 	flags.StringVar(&t.text, "error", "", "text that the last error contains")
 	spanFlag(flags, &t.olderThan, "older-than", 0, "older than this, such as 3d: by creation, end or due time, depending on the state")
 	spanFlag(flags, &t.newerThan, "newer-than", 0, "newer than this")

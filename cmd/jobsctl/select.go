@@ -28,7 +28,7 @@ func (f *filter) flags(flags *pflag.FlagSet, state string) {
 	flags.StringVarP(&f.queue, "queue", "q", "", "queue (default: all)")
 	flags.StringVarP(&f.state, "state", "s", state, "state of the jobs; \"jobsctl ls --help\" lists the states")
 	flags.StringVarP(&f.typ, "type", "t", "", "type of the task")
-	flags.StringVarP(&f.key, "key", "k", "", "tenant key")
+	flags.StringVarP(&f.key, "key", "k", "", "partition key")
 	flags.StringVarP(&f.worker, "worker", "w", "", "ID of the worker that holds the job")
 	flags.StringVar(&f.text, "error", "", "text that the last error contains")
 	spanFlag(flags, &f.olderThan, "older-than", 0, "older than this, such as 3d: by creation, end or due time, depending on the state")

@@ -52,10 +52,10 @@ func Audit(log *slog.Logger) jobs.Middleware {
 			began, err := time.Now(), error(&jobs.PanicError{Value: "the handler did not return"})
 			defer func() { // also after a panic, which goes on
 				e := jobs.EndingOf(ctx, job, err)
-				log.LogAttrs(ctx, slog.LevelInfo, "audit", slog.String("tenant", job.Key()), slog.String("type", job.Type()),
+				log.LogAttrs(ctx, slog.LevelInfo, "audit", slog.String("tenant", job.PartitionKey()), slog.String("type", job.Type()),
 					slog.String("id", job.ID()), slog.String("outcome", e.Outcome), slog.Duration("took", time.Since(began)))
 			}()
-			err = next.ProcessJob(WithTenant(ctx, job.Key()), job)
+			err = next.ProcessJob(WithTenant(ctx, job.PartitionKey()), job)
 			return err
 		})
 	}

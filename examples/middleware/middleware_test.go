@@ -21,13 +21,13 @@ func TestTenant_IsTheKeyOfEachJobThatHasNone(t *testing.T) {
 	client := jobs.NewClient(b, jobs.ClientConfig{Middleware: []jobs.EnqueueMiddleware{Tenant()}})
 	defer client.Close()
 	ctx := WithTenant(t.Context(), "acme")
-	for _, opts := range [][]jobs.Option{nil, {jobs.WithKey("other")}} {
+	for _, opts := range [][]jobs.Option{nil, {jobs.WithPartitionKey("other")}} {
 		if _, err := invoice.Enqueue(ctx, client, "1", opts...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	jobstest.Enqueued(t, b, invoice, jobstest.With(jobs.WithKey("acme")))
-	jobstest.Enqueued(t, b, invoice, jobstest.With(jobs.WithKey("other")))
+	jobstest.Enqueued(t, b, invoice, jobstest.With(jobs.WithPartitionKey("acme")))
+	jobstest.Enqueued(t, b, invoice, jobstest.With(jobs.WithPartitionKey("other")))
 }
 
 func TestAudit_LogsHowEachRunEnds(t *testing.T) {
@@ -44,7 +44,7 @@ func TestAudit_LogsHowEachRunEnds(t *testing.T) {
 			tenant = TenantOf(ctx)
 			return handle()
 		}))
-		jobstest.Run(t, h, invoice, "1", jobstest.With(jobs.WithKey("acme")), jobstest.MayPanic())
+		jobstest.Run(t, h, invoice, "1", jobstest.With(jobs.WithPartitionKey("acme")), jobstest.MayPanic())
 		if outcome == "panic" {
 			outcome = jobs.EndedRetried
 		}

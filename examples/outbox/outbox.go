@@ -39,7 +39,7 @@ func (s *Shop) Place(ctx context.Context, order string) error {
 		}
 		inTx := s.Client.In(s.Outbox.Tx(tx))
 		for _, what := range []string{"reserve", "charge", "ship"} {
-			if _, err := DoStep.Enqueue(ctx, inTx, Step{order, what}, jobs.WithKey(order)); err != nil {
+			if _, err := DoStep.Enqueue(ctx, inTx, Step{order, what}, jobs.WithPartitionKey(order)); err != nil {
 				return err
 			}
 		}

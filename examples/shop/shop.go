@@ -50,7 +50,7 @@ type Shop struct {
 // Place takes an order: the order and its jobs are stored, or nothing is.
 func (s *Shop) Place(ctx context.Context, o Order) error {
 	return s.Orders.Place(ctx, o, func(inTx *jobs.Client) error {
-		customer := jobs.WithKey(o.Customer) // keys take turns
+		customer := jobs.WithPartitionKey(o.Customer) // keys take turns
 		if _, err := SendReceipt.Enqueue(ctx, inTx, Receipt{o.ID}, customer, jobs.WithPriority(jobs.PriorityUrgent)); err != nil {
 			return err
 		}

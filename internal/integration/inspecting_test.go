@@ -180,7 +180,7 @@ func fill(t *testing.T, url string) {
 	}
 	claim("active-1")
 	enqueue("pending-1")
-	enqueue("pending-2", jobs.WithUniqueKey("welcome-1"), jobs.WithKey("tenant-1"), jobs.WithPriority(1))
+	enqueue("pending-2", jobs.WithUniqueKey("welcome-1"), jobs.WithPartitionKey("tenant-1"), jobs.WithPriority(1))
 	enqueue("scheduled-1", jobs.WithDelay(time.Hour))
 	_, err = b.Mark(ctx, broker.MarkRequest{Action: broker.MarkTake, Name: "nightly-report", Owner: "app-1", TTL: time.Hour,
 		Value: []byte("half done")})

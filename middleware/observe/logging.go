@@ -170,7 +170,7 @@ func (cfg *LoggingConfig) attrs(ctx context.Context, attrs []slog.Attr, job *job
 	attrs = append(attrs, slog.String("event", event),
 		slog.String("queue", job.Queue()), slog.String("type", job.Type()), slog.String("id", job.ID()),
 		slog.Int("attempt", job.Attempt()), slog.Int("delivery", job.Delivery()))
-	if key := job.Key(); key != "" {
+	if key := job.PartitionKey(); key != "" {
 		attrs = append(attrs, slog.String("key", key))
 	}
 	if id := job.CorrelationID(); id != "" {

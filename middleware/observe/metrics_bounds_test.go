@@ -24,7 +24,7 @@ func TestMetricsBounds_LabelsAreBoundedAndIDsAreNone(t *testing.T) {
 	t.Parallel()
 	m := newMeasured(t, MetricsConfig{MaxTypes: 3, MaxQueues: 2, Keys: 2})
 	for i := range 50 {
-		m.enqueue(t, fmt.Sprintf("type-%d", i), jobs.WithQueue(fmt.Sprintf("queue-%d", i)), jobs.WithKey(fmt.Sprintf("key-%d", i)),
+		m.enqueue(t, fmt.Sprintf("type-%d", i), jobs.WithQueue(fmt.Sprintf("queue-%d", i)), jobs.WithPartitionKey(fmt.Sprintf("key-%d", i)),
 			jobs.WithID(fmt.Sprintf("id-%d", i)))
 	}
 	m.enqueue(t, "type-1", jobs.WithQueue("queue-1"))

@@ -166,7 +166,7 @@ func aLife(t *testing.T, m *measured) (finish func()) {
 	for _, typ := range []string{"ok", "slow", "fails-once", "snoozes", "cancels", "gives-up"} {
 		m.enqueue(t, typ)
 	}
-	m.enqueue(t, "ok", jobs.WithPriority(jobs.PriorityUrgent), jobs.WithKey("acme"))
+	m.enqueue(t, "ok", jobs.WithPriority(jobs.PriorityUrgent), jobs.WithPartitionKey("acme"))
 	m.enqueue(t, "panics", jobs.WithMaxRetries(1))
 	m.enqueue(t, "later", jobs.WithDelay(time.Minute))
 	m.enqueue(t, "at", jobs.WithRunAt(time.Now().Add(time.Minute)))

@@ -20,7 +20,13 @@ type Totals = broker.Totals
 // earlier one that is near, and behind them the queue as it is now. Where nothing
 // happened there are fewer. Servers write them, one of those of a store; while
 // none runs there are none. The error is ErrNotFound if there is no such queue.
+//
+// An empty name stands for all queues together, but for those of the framework. Their
+// totals are a sum: in the minute in which a queue is removed nothing is told.
 func (i *Inspector) History(ctx context.Context, queue string, span time.Duration) ([]Point, error) {
+	if queue == history.All {
+		return i.historyOfAll(ctx, span)
+	}
 	infos, err := i.Queues(ctx, queue)
 	if err == nil && len(infos) != 1 {
 		err = broker.About(broker.ErrNotFound, "history", queue, "")
@@ -30,6 +36,62 @@ func (i *Inspector) History(ctx context.Context, queue string, span time.Duratio
 	}
 	points, err := i.read(ctx, queue, infos[0].Now, span)
 	return append(points, pointOf(&infos[0])), err
+}
+
+func (i *Inspector) historyOfAll(ctx context.Context, span time.Duration) ([]Point, error) {
+	var reply broker.QueuesReply
+	err := i.call(ctx, func(ctx context.Context, b broker.Broker) (err error) {
+		reply, err = b.Queues(ctx, broker.QueuesRequest{})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	points, err := i.read(ctx, history.All, reply.Now, span)
+	return history.Rising(append(points, history.PointOfAll(reply.Queues, reply.Now))), err
+}
+
+// Period is a part of a history: what a queue did from one point to another, and what
+// it had at the end.
+type Period struct {
+	Work
+	Until Point
+}
+
+// Periods divides a history of this span into at most n parts of equal length, of
+// which the newest is last. Each is from the last point before it to its own last
+// one: a part without a point belongs to the one that follows it.
+func Periods(points []Point, span time.Duration, n int) (all []Period) {
+	if len(points) < 2 || n < 1 || span < time.Duration(n) {
+		return nil
+	}
+	now := points[len(points)-1].At
+	length := span / time.Duration(n)
+	before := points[0]
+	for at, p := range points[1:] {
+		if at+2 < len(points) && now.Sub(p.At)/length == now.Sub(points[at+2].At)/length {
+			continue // another one of this period follows
+		}
+		all = append(all, Period{WorkBetween(before, p), p})
+		before = p
+	}
+	return all
+}
+
+// Deploy is when servers of a program, in a version, appeared; see History for who
+// notes it, about once a minute.
+type Deploy = history.Deploy
+
+// Deploys returns the deploys since a time, oldest first, of programs that serve a
+// queue, or of all where the name is empty. The newest 100 are kept, at most 90 days.
+func (i *Inspector) Deploys(ctx context.Context, queue string, since time.Time) ([]Deploy, error) {
+	if err := i.check(ctx); err != nil {
+		return nil, err
+	}
+	if i.broker.Limits().NoMark {
+		return nil, nil
+	}
+	return history.ReadDeploys(ctx, timed{i}, queue, since)
 }
 
 // read is history.Read; a store that keeps no marks keeps no history.

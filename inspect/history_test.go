@@ -93,6 +93,11 @@ func TestInspector_LatelyIsWhatQueuesDidInFiveMinutes(t *testing.T) {
 		if n := len(points); n < 35 || last.Totals.Completed+last.Totals.Dead != 2000 || last.Pending != 0 || !last.At.Equal(time.Now()) {
 			t.Errorf("history: %d points, the last %+v; want one for each of 40 minutes, and now", n, last)
 		}
+		all, err := i.History(ctx, "", 24*time.Hour)
+		ok(err)
+		if n := len(all); n < 35 || all[n-1].Totals != last.Totals || all[n-1].Pending != 0 {
+			t.Errorf("history of all queues: %d points, the last %+v; want what the one queue did", n, all[n-1])
+		}
 		if _, err := i.History(ctx, "unknown", time.Hour); err == nil {
 			t.Error("the history of a queue that is not there has no error")
 		}

@@ -112,8 +112,8 @@ func TestKeeper_OneOfSeveralWrites(t *testing.T) {
 			enqueue(t, s, 3)
 			turn(t, a, b)
 		}
-		if s.sets != 10+1 { // and the hour's
-			t.Errorf("there were %d writes in 10 minutes, want 11", s.sets)
+		if s.sets != 2*(10+1) { // of the queue and of all; and the hours'
+			t.Errorf("there were %d writes in 10 minutes, want 22", s.sets)
 		}
 		for range 10 { // a died
 			enqueue(t, s, 3)

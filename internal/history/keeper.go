@@ -15,6 +15,8 @@ type Keeper struct {
 	fence int64                // of the keeper's mark, while this is the keeper
 	last  map[string]Point     // of each queue, what was written last
 	hour  map[string]time.Time // and the last hour that was
+
+	running []string // programs, as they are stored
 }
 
 type store interface {
@@ -41,17 +43,21 @@ func (k *Keeper) Turn(ctx context.Context) error {
 		k.fence = 0
 		clear(k.last) // another one may write meanwhile
 		clear(k.hour)
+		k.running = nil
 		return err
 	}
-	reply, err := k.store.Queues(ctx, broker.QueuesRequest{})
+	reply, err := k.store.Queues(ctx, broker.QueuesRequest{Workers: true})
 	errs := []error{err}
-	there := make(map[string]bool, len(reply.Queues))
+	there := map[string]bool{All: true}
 	for i := range reply.Queues {
 		q := &reply.Queues[i]
 		there[q.Name] = true
 		if ctx.Err() == nil {
 			errs = append(errs, k.write(ctx, q.Name, PointOf(q)))
 		}
+	}
+	if err == nil && ctx.Err() == nil {
+		errs = append(errs, k.write(ctx, All, PointOfAll(reply.Queues, reply.Now)), k.note(ctx, &reply))
 	}
 	for name := range k.last {
 		if err == nil && !there[name] {

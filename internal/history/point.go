@@ -26,6 +26,50 @@ func PointOf(q *broker.QueueInfo) Point {
 		Retry: q.Counts[broker.StateRetry], Dead: q.Listed(broker.StateDead), Paused: q.Policy.Paused}
 }
 
+// All is the name under which the points of the whole store are kept. No queue has it.
+const All = ""
+
+// PointOfAll is the sum of queues, but for those of the framework. It is paused when
+// each of them is.
+func PointOfAll(queues []broker.QueueInfo, now time.Time) Point {
+	all := Point{At: now}
+	open := false
+	for i := range queues {
+		if broker.Reserved(queues[i].Name) {
+			continue
+		}
+		p := PointOf(&queues[i])
+		all.Totals = all.Totals.Plus(p.Totals)
+		all.Pending += p.Pending
+		all.Active += p.Active
+		all.Retry += p.Retry
+		all.Dead += p.Dead
+		open = open || !p.Paused
+		all.Paused = !open
+	}
+	return all
+}
+
+// Rising makes totals that never fall of points: with a queue that was removed its
+// totals left those of the whole store. What else happened in that step is not told.
+func Rising(points []Point) []Point {
+	var was broker.Totals
+	for i, p := range points {
+		is := p.Totals
+		if i == 0 {
+			was = is
+			continue
+		}
+		step := is.Since(was)
+		if step == is && was != (broker.Totals{}) { // one of them fell
+			step = broker.Totals{}
+		}
+		points[i].Totals = points[i-1].Totals.Plus(step)
+		was = is
+	}
+	return points
+}
+
 // Still reports whether nothing happened between two points.
 func (p Point) Still(q Point) bool {
 	p.At = q.At

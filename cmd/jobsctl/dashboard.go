@@ -37,7 +37,7 @@ type dashboardFlags struct {
 	addr, title, traceURL  string
 	write, payloads, token bool
 	user, passwordFile     string
-	behindProxy, noRates   bool
+	behindProxy            bool
 	userHeader             string
 	interval               time.Duration
 }
@@ -62,7 +62,7 @@ func (a *app) dashboard() *cobra.Command {
 			}
 			client := jobs.NewClient(a.store, jobs.ClientConfig{})
 			defer client.Close()
-			h, err := dashboard.New(i, dashboard.Config{Title: f.title, TraceURL: f.traceURL, Interval: f.interval, NoRates: f.noRates,
+			h, err := dashboard.New(i, dashboard.Config{Title: f.title, TraceURL: f.traceURL, Interval: f.interval,
 				Schedules: schedule.New(a.store, ""), Workflows: client, Authorize: f.authorize,
 				Logger: slog.New(slog.NewTextHandler(a.err, nil))})
 			if err != nil {
@@ -83,7 +83,6 @@ func (a *app) dashboard() *cobra.Command {
 	flags.StringVar(&f.userHeader, "user-header", "X-Forwarded-User", "header in which that proxy names the user")
 	flags.StringVar(&f.traceURL, "trace-url", "", "URL of a trace, with {trace} in place of its ID")
 	spanFlag(flags, &f.interval, "interval", 2*time.Second, "time between two queries of the store, while a page is open")
-	flags.BoolVar(&f.noRates, "no-rates", false, "do not show rates, which need the store's events")
 	return cmd
 }
 

@@ -99,3 +99,13 @@ func exactly(names ...string) cobra.PositionalArgs {
 		return nil
 	}
 }
+
+// orNone are the arguments of a command that takes one or none.
+func orNone(name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 1 {
+			return &usageError{fmt.Sprintf("%s takes one %s or none, but got %s", cmd.CommandPath(), name, plural(len(args), "argument"))}
+		}
+		return nil
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/internal/figures"
 	"github.com/seed81422ce9/jobs/internal/testenv"
 )
 
@@ -37,7 +38,7 @@ func TestListing_SortsByAnyColumn(t *testing.T) {
 		for _, verb := range []string{"stats", "queues ls"} {
 			var order []string
 			for line := range strings.Lines(c.run(0, append(strings.Fields(verb), "--sort", look.sort, "-o", "json")...)) {
-				var v queueView
+				var v figures.Queue
 				if err := json.Unmarshal([]byte(line), &v); err != nil {
 					t.Fatal(err)
 				}

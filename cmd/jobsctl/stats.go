@@ -7,33 +7,16 @@ import (
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/figures"
 
 	"github.com/spf13/cobra"
 )
-
-// queueView is a queue as --json writes it; ages are seconds.
-type queueView struct {
-	Queue   string             `json:"queue"`
-	Paused  bool               `json:"paused"`
-	Counts  map[string]int64   `json:"counts"`
-	Oldest  map[string]float64 `json:"oldest_seconds"`
-	Pending map[int]float64    `json:"oldest_pending_seconds,omitempty"` // by priority
-	Policy  policyView         `json:"policy,omitempty"`
-	Workers []workerView       `json:"workers,omitempty"`
-	Totals  totalsView         `json:"totals"`
-	Lately  *workView          `json:"lately,omitempty"`
-	Now     time.Time          `json:"now"`
-}
 
 // shown are the states that tables have columns for.
 var shown = []broker.State{
 	broker.StatePending, broker.StateScheduled, broker.StateActive, broker.StateRetry,
 	broker.StateCompleted, broker.StateDead, broker.StateCancelled,
 }
-
-// suppressed is the name of the number of suppressed dead jobs; that of dead ones
-// leaves these out.
-const suppressed = "suppressed"
 
 // queueColumns are those of a list of queues.
 var queueColumns = []column{
@@ -54,37 +37,6 @@ var queueColumns = []column{
 	{head: "RUN", shape: shape{rank: 9}, seen: true},
 	{head: "GONE IN", shape: shape{rank: 7}, seen: true},
 	{head: ""}, // paused
-}
-
-// shownOf are those and, while a job is held, waiting.
-func shownOf(infos ...inspect.QueueInfo) []broker.State {
-	for _, q := range infos {
-		if q.Counts[broker.StateWaiting] > 0 {
-			return append(slices.Clone(shown), broker.StateWaiting)
-		}
-	}
-	return shown
-}
-
-func viewQueue(q inspect.QueueInfo, lately map[string]inspect.Work) queueView {
-	v := queueView{Queue: q.Name, Paused: q.Policy.Paused, Counts: map[string]int64{}, Oldest: map[string]float64{},
-		Pending: map[int]float64{}, Totals: viewTotals(q.Totals), Now: q.Now.UTC()}
-	if w, ok := lately[q.Name]; ok {
-		v.Lately = viewWork(w, q.Counts[broker.StatePending])
-	}
-	for _, s := range shownOf(q) {
-		v.Counts[s.String()] = q.Listed(s)
-		if age := q.Age(s); age > 0 {
-			v.Oldest[s.String()] = age.Seconds()
-		}
-	}
-	if q.Suppressed > 0 {
-		v.Counts[suppressed] = q.Suppressed
-	}
-	for p := range q.OldestPending {
-		v.Pending[int(p)] = q.AgePending(p).Seconds()
-	}
-	return v
 }
 
 func (a *app) stats() *cobra.Command {
@@ -140,7 +92,7 @@ func (a *app) statsOnce(ctx context.Context, i *inspect.Inspector, queues []stri
 		values = append(values, blankZero(q.Suppressed), q.Age(broker.StatePending))
 		values = append(values, workCells(lately[q.Name], q.Counts[broker.StatePending])...)
 		values = append(values, paused(q.Policy.Paused))
-		if err := l.add(viewQueue(q, lately), values...); err != nil {
+		if err := l.add(figures.QueueOf(q, lately), values...); err != nil {
 			return err
 		}
 	}

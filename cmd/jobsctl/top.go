@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/figures"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
@@ -71,7 +72,7 @@ type top struct {
 
 	width, height int
 	queues        []inspect.QueueInfo // as they were seen last
-	past          rates
+	past          figures.Rates
 	running       inspect.Page // active jobs of the queue runningOf
 	runningOf     string
 	seen          time.Time // by this machine's clock
@@ -108,7 +109,7 @@ type question struct {
 }
 
 func newTop(ctx context.Context, s source, every time.Duration, names []string) *top {
-	return &top{ctx: ctx, source: s, every: every, names: names, past: rates{}}
+	return &top{ctx: ctx, source: s, every: every, names: names, past: figures.Rates{}}
 }
 
 // What happens to a view, beside keys.
@@ -180,7 +181,7 @@ func (m *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.asking = false
 		if m.failed = msg.err; msg.err == nil {
 			m.queues, m.seen, m.running, m.runningOf = msg.queues, msg.at, msg.running, msg.runningOf
-			m.past.add(msg.queues)
+			m.past.Add(msg.queues)
 			m.keepSelected()
 		}
 		return m, m.later()

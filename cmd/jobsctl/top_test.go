@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/figures"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
@@ -304,14 +305,14 @@ func TestTop_KeepsTheColumnsThatMatterMost(t *testing.T) {
 
 func TestTop_RatesAreThoseOfTheLastSeconds(t *testing.T) {
 	t.Parallel()
-	r := rates{}
+	r := figures.Rates{}
 	see := func(after time.Duration, pending int64) {
 		q := topQueue("mail", pending, 0)
 		q.AsOf = topNow.Add(after)
-		r.add([]inspect.QueueInfo{q})
+		r.Add([]inspect.QueueInfo{q})
 	}
 	rate := func() string {
-		v, ok := r.of("mail", broker.StatePending)
+		v, ok := r.Of("mail", broker.StatePending)
 		return fmt.Sprint(v, ok)
 	}
 	for _, c := range []struct {
@@ -329,7 +330,7 @@ func TestTop_RatesAreThoseOfTheLastSeconds(t *testing.T) {
 			t.Errorf("after %v with %d pending: %s, want %s", c.after, c.pending, got, c.want)
 		}
 	}
-	r.add(nil)
+	r.Add(nil)
 	if len(r) != 0 {
 		t.Errorf("a queue that is gone is remembered: %v", r)
 	}

@@ -90,7 +90,7 @@ func counted(state broker.State) func(*top, inspect.QueueInfo) string {
 
 func changing(state broker.State) func(*top, inspect.QueueInfo) string {
 	return func(m *top, q inspect.QueueInfo) string {
-		rate, _ := m.past.of(q.Name, state)
+		rate, _ := m.past.Of(q.Name, state)
 		return moving(rate)
 	}
 }
@@ -109,7 +109,7 @@ func moving(rate float64) string {
 // worked shows something of what a queue did in the last seconds.
 func worked(f func(inspect.Work) string) func(*top, inspect.QueueInfo) string {
 	return func(m *top, q inspect.QueueInfo) string {
-		if w := m.past.work(q.Name); w.Known() {
+		if w := m.past.Work(q.Name); w.Known() {
 			return f(w)
 		}
 		return ""

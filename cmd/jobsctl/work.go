@@ -4,52 +4,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
 )
-
-// totalsView is what a queue did since it was made, as --json writes it.
-type totalsView struct {
-	Enqueued  int64   `json:"enqueued"`
-	Claimed   int64   `json:"claimed"`
-	Completed int64   `json:"completed"`
-	Failed    int64   `json:"failed"`
-	Retried   int64   `json:"retried"`
-	Dead      int64   `json:"dead"`
-	Crashed   int64   `json:"crashed"`
-	Cancelled int64   `json:"cancelled"`
-	Expired   int64   `json:"expired"`
-	Waits     int64   `json:"waits"`
-	Waited    float64 `json:"waited_seconds"`
-	Runs      int64   `json:"runs"`
-	Ran       float64 `json:"ran_seconds"`
-}
-
-func viewTotals(t broker.Totals) totalsView {
-	return totalsView{t.Enqueued, t.Claimed, t.Completed, t.Failed, t.Retried, t.Dead, t.Crashed, t.Cancelled, t.Expired,
-		t.Waits, float64(t.WaitedMicros) / 1e6, t.Runs, float64(t.RanMicros) / 1e6}
-}
-
-// workView is what a queue did lately, as --json writes it.
-type workView struct {
-	Span      float64  `json:"span_seconds"`
-	Enqueued  float64  `json:"enqueued_per_second"`
-	Completed float64  `json:"completed_per_second"`
-	Failures  float64  `json:"failure_rate"`
-	MeanWait  float64  `json:"mean_wait_seconds"`
-	MeanRun   float64  `json:"mean_run_seconds"`
-	GoneIn    *float64 `json:"gone_in_seconds,omitempty"`
-}
-
-func viewWork(w inspect.Work, backlog int64) *workView {
-	v := &workView{w.Span.Seconds(), w.PerSecond(w.Enqueued), w.PerSecond(w.Completed), w.FailureRate(),
-		w.MeanWait().Seconds(), w.MeanRun().Seconds(), nil}
-	if gone, ok := w.Gone(backlog); ok {
-		seconds := gone.Seconds()
-		v.GoneIn = &seconds
-	}
-	return v
-}
 
 // workCells are DONE/S, FAILED, WAIT, RUN and GONE IN.
 func workCells(w inspect.Work, backlog int64) []any {

@@ -1,4 +1,4 @@
-package main
+package figures
 
 import (
 	"time"
@@ -7,9 +7,9 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// rates knows what the counts of each queue were for about the last ten
-// seconds.
-type rates map[string][]sample
+// Rates knows what the counts and totals of each queue were for about the last ten
+// seconds, by the looks that were added.
+type Rates map[string][]sample
 
 type sample struct {
 	at     time.Time // by the store's clock
@@ -17,10 +17,11 @@ type sample struct {
 	totals broker.Totals
 }
 
+// rateSpan is long enough for an even figure, and short enough to see a change.
 const rateSpan = 10 * time.Second
 
-// add takes a look into account. Queues that are gone are forgotten.
-func (r rates) add(queues []inspect.QueueInfo) {
+// Add takes a look into account. Queues that are gone are forgotten.
+func (r Rates) Add(queues []inspect.QueueInfo) {
 	there := make(map[string]bool, len(queues))
 	for _, q := range queues {
 		there[q.Name] = true
@@ -51,8 +52,8 @@ func (r rates) add(queues []inspect.QueueInfo) {
 	}
 }
 
-// of is by how much a count changes in a second; ok tells whether that is known.
-func (r rates) of(queue string, state broker.State) (perSecond float64, ok bool) {
+// Of is by how much a count changes in a second; ok tells whether that is known.
+func (r Rates) Of(queue string, state broker.State) (perSecond float64, ok bool) {
 	past := r[queue]
 	if len(past) < 2 {
 		return 0, false
@@ -61,8 +62,8 @@ func (r rates) of(queue string, state broker.State) (perSecond float64, ok bool)
 	return float64(last.counts[state]-first.counts[state]) / last.at.Sub(first.at).Seconds(), true
 }
 
-// work is what a queue did meanwhile.
-func (r rates) work(queue string) (w inspect.Work) {
+// Work is what a queue did meanwhile; it is not known after one look.
+func (r Rates) Work(queue string) (w inspect.Work) {
 	past := r[queue]
 	if len(past) < 2 {
 		return w

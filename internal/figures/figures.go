@@ -1,0 +1,116 @@
+// Package figures is what the command and the dashboard tell of queues in numbers:
+// how fast their jobs come and go between two looks, and the JSON form of it, which
+// is one for both.
+package figures
+
+import (
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+)
+
+// Totals is what a queue did since it was made, or in a period, as JSON.
+type Totals struct {
+	Enqueued  int64   `json:"enqueued"`
+	Claimed   int64   `json:"claimed"`
+	Completed int64   `json:"completed"`
+	Failed    int64   `json:"failed"`
+	Retried   int64   `json:"retried"`
+	Dead      int64   `json:"dead"`
+	Crashed   int64   `json:"crashed"`
+	Cancelled int64   `json:"cancelled"`
+	Expired   int64   `json:"expired"`
+	Waits     int64   `json:"waits"`
+	Waited    float64 `json:"waited_seconds"`
+	Runs      int64   `json:"runs"`
+	Ran       float64 `json:"ran_seconds"`
+}
+
+// TotalsOf is the JSON form of totals.
+func TotalsOf(t broker.Totals) Totals {
+	return Totals{t.Enqueued, t.Claimed, t.Completed, t.Failed, t.Retried, t.Dead, t.Crashed, t.Cancelled, t.Expired,
+		t.Waits, float64(t.WaitedMicros) / 1e6, t.Runs, float64(t.RanMicros) / 1e6}
+}
+
+// Work is what a queue did lately, as JSON. GoneIn is missing while the backlog does
+// not shrink.
+type Work struct {
+	Span      float64  `json:"span_seconds"`
+	Enqueued  float64  `json:"enqueued_per_second"`
+	Completed float64  `json:"completed_per_second"`
+	Failures  float64  `json:"failure_rate"`
+	MeanWait  float64  `json:"mean_wait_seconds"`
+	MeanRun   float64  `json:"mean_run_seconds"`
+	GoneIn    *float64 `json:"gone_in_seconds,omitempty"`
+}
+
+// WorkOf is the JSON form of what a queue did that has so many pending jobs.
+func WorkOf(w inspect.Work, backlog int64) *Work {
+	v := &Work{w.Span.Seconds(), w.PerSecond(w.Enqueued), w.PerSecond(w.Completed), w.FailureRate(),
+		w.MeanWait().Seconds(), w.MeanRun().Seconds(), nil}
+	if gone, ok := w.Gone(backlog); ok {
+		seconds := gone.Seconds()
+		v.GoneIn = &seconds
+	}
+	return v
+}
+
+// Period is what a queue did in a period, as JSON, and what it had at the end.
+type Period struct {
+	Work
+	Until   time.Time `json:"until"`
+	Totals  Totals    `json:"totals"` // of the period
+	Pending int64     `json:"pending"`
+	Active  int64     `json:"active"`
+	Retry   int64     `json:"retry"`
+	Dead    int64     `json:"dead"`
+	Paused  bool      `json:"paused"`
+}
+
+// PeriodOf is the JSON form of a period.
+func PeriodOf(p inspect.Period) Period {
+	u := p.Until
+	return Period{*WorkOf(p.Work, u.Pending), u.At.UTC(), TotalsOf(p.Totals), u.Pending, u.Active, u.Retry, u.Dead, u.Paused}
+}
+
+// Queue is a queue as JSON; ages are in seconds.
+type Queue struct {
+	Queue   string             `json:"queue"`
+	Paused  bool               `json:"paused"`
+	Counts  map[string]int64   `json:"counts"`
+	Oldest  map[string]float64 `json:"oldest_seconds"`
+	Pending map[int]float64    `json:"oldest_pending_seconds,omitempty"` // by priority
+	Totals  Totals             `json:"totals"`
+	Lately  *Work              `json:"lately,omitempty"`
+	Now     time.Time          `json:"now"`
+}
+
+// Suppressed is the name of the number of suppressed dead jobs among the counts;
+// that of dead ones leaves these out.
+const Suppressed = "suppressed"
+
+// QueueOf is the JSON form of a queue, and of what it did lately, if that is known.
+func QueueOf(q inspect.QueueInfo, lately map[string]inspect.Work) Queue {
+	v := Queue{Queue: q.Name, Paused: q.Policy.Paused, Counts: map[string]int64{}, Oldest: map[string]float64{},
+		Pending: map[int]float64{}, Totals: TotalsOf(q.Totals), Now: q.Now.UTC()}
+	if w, ok := lately[q.Name]; ok {
+		v.Lately = WorkOf(w, q.Counts[broker.StatePending])
+	}
+	for _, s := range broker.States() {
+		if s == broker.StateWaiting && q.Counts[s] == 0 {
+			continue // while nobody holds jobs there is no such state
+		}
+		v.Counts[s.String()] = q.Listed(s)
+		if age := q.Age(s); age > 0 {
+			v.Oldest[s.String()] = age.Seconds()
+		}
+	}
+	if q.Suppressed > 0 {
+		v.Counts[Suppressed] = q.Suppressed
+	}
+	for p := range q.OldestPending {
+		v.Pending[int(p)] = q.AgePending(p).Seconds()
+	}
+	return v
+}

@@ -16,14 +16,14 @@ func TestBrowserLive_APageShowsWhatHappens(t *testing.T) {
 	s := newSite(t, Config{})
 	s.fill()
 	b := browse(t, s)
-	b.open("")
+	b.open("?span=live")
 	b.live()
 	b.until("charts are drawn", `document.querySelectorAll(".chart canvas").length === 2`)
 	for i := range 3 {
 		s.enqueue("fresh", fmt.Sprint(i), "email")
 	}
 	b.until("the new queue is there", `[...document.querySelectorAll("tbody th a")].some(a => a.textContent === "fresh")`)
-	b.until("the charts go on", `document.querySelectorAll(".chart canvas").length === 2 && !document.getElementById("charts").hidden`)
+	b.until("the charts go on", `document.querySelector(".chart .u-series:nth-child(2) .u-value").textContent === "40"`)
 	b.open("jobs?queue=fresh")
 	b.live()
 	s.enqueue("fresh", "late", "email")

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 
@@ -22,6 +23,7 @@ var allPages = map[string]string{"overview": "", "queues": "queues", "queue": "q
 
 func TestBrowserPages_EveryPageCanBeSeen(t *testing.T) {
 	s := newSite(t, Config{Title: "shop", Authorize: everything})
+	s.pastWork(2 * time.Hour)
 	s.fill()
 	s.order()
 	axe, err := os.ReadFile("testdata/axe.min.js")
@@ -34,8 +36,9 @@ func TestBrowserPages_EveryPageCanBeSeen(t *testing.T) {
 		for name, path := range allPages {
 			b.open(path)
 			b.live()
-			if name == "overview" {
-				b.until("charts are drawn", `document.querySelectorAll(".chart canvas").length === 2`)
+			if name == "overview" || name == "queue" {
+				b.until("charts are drawn", `document.querySelectorAll(".chart canvas").length === 4`)
+				b.sees("shop v1.4.2 since")
 			}
 			b.accessible(name+", "+theme, string(axe), theme == "light")
 			b.screen(name + "-" + theme)

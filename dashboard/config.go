@@ -85,11 +85,6 @@ type Config struct {
 	// Interval is the time between two looks at the store while a page is open.
 	// Default 2 seconds, at least 100 milliseconds.
 	Interval time.Duration
-
-	// NoRates leaves out how many jobs end per second. To count them the
-	// dashboard watches the store's events while a page is open, which costs a
-	// busy store a little for each job: on Postgres a notification a settle.
-	NoRates bool
 }
 
 // Link is an address to go to from each page: an http or https URL, or a path,

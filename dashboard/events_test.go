@@ -48,7 +48,7 @@ func (s *site) listen(ctx context.Context, f func(tick) bool) error {
 
 func TestEvents_ManyPagesCostAsMuchAsOne(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, Config{NoRates: true, Interval: minInterval})
+	s := newSite(t, Config{Interval: minInterval})
 	s.fill()
 	const pages = 50
 	ctx, leave := context.WithCancel(t.Context())
@@ -115,7 +115,7 @@ func TestEvents_ManyPagesCostAsMuchAsOne(t *testing.T) {
 
 func TestEvents_PagesThatAreOpenedAtOnceShareALook(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, Config{NoRates: true, Interval: time.Hour})
+	s := newSite(t, Config{Interval: time.Hour})
 	s.faults.Set(faulty.Plan{{Method: "Queues", Fault: faulty.Slow(300 * time.Millisecond)}})
 	var wg sync.WaitGroup
 	for range 30 {
@@ -131,7 +131,7 @@ func TestEvents_PagesThatAreOpenedAtOnceShareALook(t *testing.T) {
 // others are limited.
 func TestEvents_ListsThatRefreshThemselvesAreLimited(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, Config{NoRates: true, Interval: time.Hour})
+	s := newSite(t, Config{Interval: time.Hour})
 	s.fill()
 	s.get(200, "")
 	s.faults.Set(nil)
@@ -164,7 +164,7 @@ func TestEvents_ListsThatRefreshThemselvesAreLimited(t *testing.T) {
 	s.get(200, "jobs?state=dead&type=t19") // who asks is answered
 }
 
-func TestEvents_RatesAreCountedWhileAPageIsOpen(t *testing.T) {
+func TestEvents_RatesAreDifferencesOfTotals(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{})
 	s.enqueue("mail", "first", "email")
@@ -187,36 +187,13 @@ func TestEvents_RatesAreCountedWhileAPageIsOpen(t *testing.T) {
 		t.Errorf("the point has pending %v, want 1", last.Point[1])
 	}
 	page := s.get(200, "")
-	hasNot(t, page, "not known yet")
-	has(t, s.get(200, "history"), "[[1")
-	// A store that forgets to say what it did: the figures are marked.
-	s.handler.poller.meter.add(broker.Event{Kind: broker.EventMissed, Missed: 3}, []string{"mail"})
-	if _, total := s.handler.poller.meter.rates(time.Now(), s.handler.poller.last().survey.Queues); !total.AtLeast {
-		t.Error("missed events leave no mark on the rates")
+	if _, after, ok := strings.Cut(page, "Completed / s</dt><dd>"); !ok || strings.HasPrefix(after, "<span") {
+		t.Errorf("the page does not know how many jobs complete: %.200s", after)
 	}
-}
-
-func TestEvents_WatchingBeginsAgainWhenItEnds(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, Config{})
-	s.enqueue("mail", "a", "email")
-	s.faults.Set(faulty.Plan{{Method: "Watch", Call: 1, Fault: faulty.Unavailable}})
-	err := s.listen(t.Context(), func(one tick) bool { return one.Point[6] != nil })
-	if err != nil {
-		t.Fatal(err)
+	has(t, s.get(200, "live"), "[[1")
+	if n := s.faults.Calls("Watch"); n > 0 {
+		t.Errorf("Watch was called %d times: rates come from the totals, which cost the store nothing more", n)
 	}
-	if n := s.faults.Calls("Watch"); n != 2 {
-		t.Errorf("Watch was called %d times, want a second time after the first failed, and no more", n)
-	}
-	s.enqueue("post", "b", "letter") // a queue that comes later is watched too
-	s.worker("w", 1, "post")
-	eventually(t, func() string {
-		if s.faults.Calls("Watch") < 3 {
-			_ = s.listen(t.Context(), func(tick) bool { return true })
-			return "the new queue is not watched"
-		}
-		return ""
-	})
 }
 
 func TestEvents_AStoreThatGoesAwayIsTold(t *testing.T) {
@@ -258,7 +235,7 @@ func TestEvents_ADashboardOfAStoreThatWasNeverThere(t *testing.T) {
 
 func TestEvents_ASlowPageIsDroppedAndHoldsNothingUp(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, Config{NoRates: true})
+	s := newSite(t, Config{})
 	s.enqueue("mail", "a", "email")
 	host := strings.TrimSuffix(strings.TrimPrefix(s.url, "http://"), "/ops/jobs/")
 	conn, err := net.Dial("tcp", host)
@@ -275,7 +252,7 @@ func TestEvents_ASlowPageIsDroppedAndHoldsNothingUp(t *testing.T) {
 
 func TestEvents_PagesThatListenAreLimited(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, Config{NoRates: true})
+	s := newSite(t, Config{})
 	for range maxPages {
 		_, leave, err := s.handler.poller.listen()
 		if err != nil {

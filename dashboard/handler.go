@@ -27,6 +27,7 @@ type Handler struct {
 	shared      sharedPages
 	bulk        bulkWork
 	notices     notices
+	pasts       pasts
 
 	closing context.Context
 	close   context.CancelFunc
@@ -48,9 +49,6 @@ func New(i *inspect.Inspector, cfg Config) (*Handler, error) {
 	h.closing, h.close = context.WithCancel(context.Background())
 	h.poller = &poller{inspector: i, interval: cfg.Interval, log: h.log, closing: h.closing, running: h.bulk.running,
 		pages: make(map[chan struct{}]struct{}), wg: &h.wg}
-	if !cfg.NoRates {
-		h.poller.meter = new(meter)
-	}
 	h.get = map[string]func(http.ResponseWriter, *http.Request) error{
 		"":        h.overview,
 		"queues":  h.queues,
@@ -63,7 +61,8 @@ func New(i *inspect.Inspector, cfg Config) (*Handler, error) {
 		"workers": h.workers,
 		"work":    h.work,
 		"events":  h.events,
-		"history": h.history,
+		"live":    h.live,
+		"stats":   h.stats,
 	}
 	h.post = map[string]func(http.ResponseWriter, *http.Request) error{
 		"act":    h.act,

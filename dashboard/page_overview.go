@@ -16,9 +16,8 @@ import (
 // overviewPage is the store at a glance.
 type overviewPage struct {
 	Tiles   []tile
-	Rates   rates
-	Known   bool // the rates are
-	Watches bool // or will be, soon
+	Pace    pace
+	Charts  charts
 	Alerts  []alert
 	Queues  []queueRow // those with most to do
 	More    int        // queues that are not shown
@@ -62,7 +61,7 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p := overviewPage{Rates: s.total, Known: s.total.known, Watches: !h.cfg.NoRates}
+	p := overviewPage{Pace: s.total, Charts: chartsOf(r, "")}
 	for _, state := range []broker.State{broker.StatePending, broker.StateActive, broker.StateScheduled, broker.StateRetry,
 		broker.StateDead} {
 		t := tile{State: state, To: link("jobs", "state", state.String())}
@@ -89,7 +88,7 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) error {
 	p.More = max(0, len(rows)-overviewQueues)
 	p.Queues = rows[:len(rows)-p.More]
 	v := h.view(r, "overview", "Overview")
-	v.Data = p
+	v.Data, v.Charts = p, true
 	return render(w, r, "overview", v, http.StatusOK)
 }
 
@@ -155,8 +154,8 @@ func alerts(s *snapshot) (all []alert) {
 	return all
 }
 
-// history is what the charts begin with.
-func (h *Handler) history(w http.ResponseWriter, _ *http.Request) error {
+// live is what the charts of what is seen live begin with.
+func (h *Handler) live(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "application/json")
 	return json.NewEncoder(w).Encode(h.poller.past())
 }
@@ -172,8 +171,7 @@ type queueRow struct {
 	Workers int
 	Slots   int
 	Taken   int
-	Rates   rates
-	Known   bool
+	Pace    pace
 }
 
 // bar is a part of a queue's depth, in percent of the deepest queue's.
@@ -209,12 +207,11 @@ func rowsOf(s *snapshot) []queueRow {
 	rows := make([]queueRow, 0, len(s.survey.Queues))
 	var deepest int64 = 1
 	for _, q := range s.survey.Queues {
-		row := queueRow{Name: q.Name, Counts: make(map[broker.State]int64), Paused: q.Policy.Paused, Rates: s.rates[q.Name],
+		row := queueRow{Name: q.Name, Counts: make(map[broker.State]int64), Paused: q.Policy.Paused, Pace: s.paces[q.Name],
 			Slow: q.Age(broker.StatePending) > longWait}
 		for state := range q.Counts {
 			row.Counts[state] = q.Listed(state)
 		}
-		row.Known = row.Rates.known
 		if age := q.Age(broker.StatePending); age > 0 {
 			row.Oldest = span(age)
 		}

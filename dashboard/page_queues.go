@@ -17,7 +17,6 @@ type queuesPage struct {
 	Rows       []queueRow
 	Shown, All int
 	Next, Prev string // addresses
-	Known      bool
 }
 
 const queuesPerPage = 100
@@ -27,7 +26,7 @@ func (h *Handler) queues(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p := queuesPage{Search: r.FormValue("search"), All: len(s.survey.Queues), Known: s.total.known}
+	p := queuesPage{Search: r.FormValue("search"), All: len(s.survey.Queues)}
 	rows := slices.DeleteFunc(rowsOf(s), func(row queueRow) bool {
 		return !strings.Contains(strings.ToLower(row.Name), strings.ToLower(p.Search))
 	})
@@ -50,6 +49,7 @@ func (h *Handler) queues(w http.ResponseWriter, r *http.Request) error {
 // queuePage is one queue.
 type queuePage struct {
 	Row     queueRow
+	Charts  charts
 	Tiles   []tile
 	Lines   []line
 	Policy  inspect.Policy
@@ -87,7 +87,7 @@ func (h *Handler) queue(w http.ResponseWriter, r *http.Request) error {
 		return broker.ErrNotFound
 	}
 	q := s.survey.Queues[at]
-	p := queuePage{Row: rowsOf(s)[at], Lines: linesOf(q), Policy: q.Policy, Form: formOf(q.Policy, false), AsOf: q.AsOf, Now: q.Now}
+	p := queuePage{Row: rowsOf(s)[at], Charts: chartsOf(r, name), Lines: linesOf(q), Policy: q.Policy, Form: formOf(q.Policy, false), AsOf: q.AsOf, Now: q.Now}
 	for _, state := range shownStates(func(s broker.State) int64 { return q.Counts[s] }) {
 		t := tile{State: state, To: link("jobs", "queue", name, "state", state.String())}
 		t.count(q, state)
@@ -100,6 +100,6 @@ func (h *Handler) queue(w http.ResponseWriter, r *http.Request) error {
 		p.Workers = append(p.Workers, workerRowOf(one, q.Now))
 	}
 	v := h.view(r, "queues", "Queue "+text(name))
-	v.Data = p
+	v.Data, v.Charts = p, true
 	return render(w, r, "queue", v, http.StatusOK)
 }

@@ -17,8 +17,8 @@ type snapshot struct {
 	begun   int64     // the number of the look
 	taken   time.Time // by this process's clock
 	survey  survey
-	rates   map[string]rates // by queue; nil while they are not known
-	total   rates
+	paces   map[string]pace // by queue
+	total   pace
 	err     error     // of this look: survey is then that of the last one that succeeded
 	since   time.Time // the first of the looks in a row that failed
 	message []byte    // what is told to the pages
@@ -49,7 +49,7 @@ type poller struct {
 	running   func() int // bulk operations
 
 	mu      sync.Mutex
-	meter   *meter // nil without rates
+	pacer   pacer
 	newest  *snapshot
 	stale   bool  // something was changed since
 	asking  *look // that goes on, or nil
@@ -98,13 +98,10 @@ func (p *poller) listen() (news <-chan struct{}, leave func(), err error) {
 func (p *poller) run() {
 	ticks := time.NewTicker(p.interval)
 	defer ticks.Stop()
-	defer p.meter.rest()
 	for idle := 0; ; {
-		s, err := p.look(p.closing)
-		if err != nil {
+		if _, err := p.look(p.closing); err != nil {
 			return // closing
 		}
-		p.meter.follow(p.closing, p.inspector, s, p.wg)
 		p.mu.Lock()
 		for c := range p.pages {
 			select {
@@ -175,6 +172,9 @@ func (p *poller) look(ctx context.Context) (*snapshot, error) {
 		begun := p.begun
 		p.wg.Go(func() {
 			queues, err := p.inspector.Overview(p.closing)
+			if err == nil {
+				p.pacer.base(p.closing, p.inspector, queues)
+			}
 			l.found = p.keep(l, begun, survey{queues, inspect.WorkersOf(queues)}, err)
 			close(l.done)
 		})
@@ -219,7 +219,7 @@ func (p *poller) keep(l *look, begun int64, found survey, err error) *snapshot {
 		if p.newest != nil && p.newest.err != nil {
 			p.log.Info("jobs dashboard: the store answers again", "after", s.taken.Sub(p.newest.since).Round(time.Millisecond))
 		}
-		s.rates, s.total = p.meter.rates(s.taken, found.Queues)
+		s.paces, s.total = p.pacer.paces(found.Queues)
 	}
 	pt := s.point()
 	if p.history = append(p.history, pt); len(p.history) > maxHistory {

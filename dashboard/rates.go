@@ -2,27 +2,59 @@ package dashboard
 
 import (
 	"context"
-	"slices"
+	"strconv"
 	"sync"
 	"time"
 
-	"github.com/seed81422ce9/jobs/inspect"
-
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/figures"
 )
 
-// rates are jobs per second. Completed, retried and died are counted from the
-// store's events, which it sends at most once; enqueued is what the counters
-// grew by, and what left them.
-type rates struct {
+// pace is what a queue, or all of them, do: per second, of about the last ten
+// seconds; and of about the last five minutes how their jobs fared.
+type pace struct {
 	Enqueued, Completed, Retried, Died float64
-	// AtLeast: events were missed, the figures can be too low.
-	AtLeast bool
-	known   bool
+	Known                              bool
+
+	Lately inspect.Work // of all queues: without a span
+	Even   bool         // Lately is known
+	Gone   time.Duration
+	Ends   bool // the pending jobs will be gone, if all goes on so
+	Stuck  bool // there are some, and they do not get fewer
 }
 
-// point is one moment in the charts: Unix milliseconds, depths, and rates per
-// second. A nil means that it is not known.
+// Failed is the share of runs that failed or crashed, in the last minutes.
+func (p pace) Failed() string {
+	if p.Lately.Completed+p.Lately.Failed+p.Lately.Crashed == 0 {
+		return "–"
+	}
+	if rate := p.Lately.FailureRate(); rate > 0 && rate < 0.01 {
+		return "<1 %"
+	}
+	return strconv.FormatFloat(100*p.Lately.FailureRate(), 'f', 0, 64) + " %"
+}
+
+// Wait is how long jobs waited for their first run in the last minutes, in the mean.
+func (p pace) Wait() string { return mean(p.Lately.MeanWait(), p.Lately.Waits) }
+
+// Run is how long runs took in the last minutes, in the mean.
+func (p pace) Run() string { return mean(p.Lately.MeanRun(), p.Lately.Runs) }
+
+// GoneIn is when the pending jobs will be gone; a dash when there are none, or when
+// nobody knows.
+func (p pace) GoneIn() string {
+	switch {
+	case p.Ends:
+		return "about " + span(p.Gone)
+	case p.Even && p.Stuck:
+		return "it grows"
+	}
+	return "–"
+}
+
+// point is one moment in the charts of what is seen live: Unix milliseconds, depths,
+// and rates per second. A nil means that it is not known.
 type point [10]*float64
 
 // depthStates are the states of a point, in its order.
@@ -40,7 +72,7 @@ func (s *snapshot) point() (p point) {
 		}
 		p[1+i] = &n
 	}
-	if s.total.known {
+	if s.total.Known {
 		for i, v := range [...]float64{s.total.Enqueued, s.total.Completed, s.total.Retried, s.total.Died} {
 			p[6+i] = &v
 		}
@@ -48,161 +80,103 @@ func (s *snapshot) point() (p point) {
 	return p
 }
 
-// ends counts how jobs of a queue ended.
-type ends struct{ completed, retried, died, cancelled, missed int64 }
-
-// sample is what the counters showed at a look.
-type sample struct {
-	at    time.Time
-	live  map[string]int64 // jobs that have not ended, by queue
-	ended map[string]ends  // since the meter began
-}
-
-// meter counts events while pages are open. A nil meter knows no rates.
-type meter struct {
-	mu      sync.Mutex
-	ended   map[string]ends
-	samples []sample
-	queues  []string // watched
-	stop    context.CancelFunc
+// pacer knows the paces of queues from the totals that looks show, and from the
+// history in the store.
+type pacer struct {
+	mu    sync.Mutex
+	live  figures.Rates
+	seen  time.Time                // the last look that counted
+	bases map[string]inspect.Point // what queues were some minutes ago
+	asked time.Time                // when the history was read
 }
 
 const (
-	rateWindow = 10 * time.Second // that rates are averaged over
-	maxWatched = 500              // queues
+	baseInterval = time.Minute      // the history has a point a minute
+	baseTimeout  = 2 * time.Second  // a look waits for it, and people for the look
+	maxPaced     = 500              // queues whose histories are read
+	maxPause     = 30 * time.Second // without looks, after which they begin anew
 )
 
-// follow watches the queues of a snapshot. Where watching ends, or is refused,
-// the next look begins it again.
-func (m *meter) follow(ctx context.Context, i *inspect.Inspector, s *snapshot, wg *sync.WaitGroup) {
-	if m == nil || s.err != nil || len(s.survey.Queues) > maxWatched {
-		return
-	}
-	names := make([]string, 0, len(s.survey.Queues))
-	for _, q := range s.survey.Queues {
-		names = append(names, q.Name)
-	}
+// base reads, once a minute, what the queues were some minutes ago. When it fails
+// what was known stays.
+func (m *pacer) base(ctx context.Context, i *inspect.Inspector, queues []inspect.QueueInfo) {
 	m.mu.Lock()
-	defer m.mu.Unlock()
-	if slices.Equal(names, m.queues) || len(names) == 0 {
+	now := time.Now()
+	if !m.asked.IsZero() && now.Sub(m.asked) < baseInterval || len(queues) > maxPaced {
+		m.mu.Unlock()
 		return
 	}
-	if m.stop != nil {
-		m.stop()
-	}
-	ctx, m.stop = context.WithCancel(ctx)
-	m.queues = names
-	if m.ended == nil {
-		m.ended = make(map[string]ends)
-	}
-	wg.Go(func() { m.count(ctx, i, names) })
-}
-
-// rest stops watching.
-func (m *meter) rest() {
-	if m == nil {
+	m.asked = now
+	m.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, baseTimeout)
+	defer cancel()
+	lately, err := i.Lately(ctx, queues)
+	if err != nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.stop != nil {
-		m.stop()
-	}
-	m.stop, m.queues, m.samples = nil, nil, nil
-}
-
-func (m *meter) count(ctx context.Context, i *inspect.Inspector, names []string) {
-	events, err := i.Watch(ctx, names...)
-	if err == nil {
-		for e := range events {
-			m.add(e, names)
+	m.bases = make(map[string]inspect.Point, len(queues))
+	for n := range queues {
+		q := &queues[n]
+		if w, ok := lately[q.Name]; ok {
+			m.bases[q.Name] = inspect.Point{At: q.AsOf.Add(-w.Span), Totals: q.Totals.Since(w.Totals)}
 		}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if ctx.Err() == nil { // nobody asked it to end
-		m.queues, m.samples = nil, nil
 	}
 }
 
-func (m *meter) add(e broker.Event, names []string) {
+// paces takes a look into account.
+func (m *pacer) paces(queues []inspect.QueueInfo) (map[string]pace, pace) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if e.Kind == broker.EventMissed {
-		for _, name := range names { // of one of these
-			n := m.ended[name]
-			n.missed += e.Missed
-			m.ended[name] = n
-		}
-		return
+	now := time.Now()
+	if m.live == nil || now.Sub(m.seen) > maxPause {
+		m.live = make(figures.Rates)
 	}
-	if e.Kind != broker.EventSettled {
-		return
+	m.seen = now
+	m.live.Add(queues)
+	by := make(map[string]pace, len(queues))
+	var total pace
+	var backlog int64
+	net := 0.0 // jobs per second that end beyond those that come
+	for n := range queues {
+		q := &queues[n]
+		p := m.of(q)
+		by[q.Name] = p
+		total.Enqueued += p.Enqueued
+		total.Completed += p.Completed
+		total.Retried += p.Retried
+		total.Died += p.Died
+		total.Known = total.Known || p.Known
+		total.Even = total.Even || p.Even
+		total.Lately.Totals = total.Lately.Plus(p.Lately.Totals)
+		backlog += q.Counts[broker.StatePending]
+		net += p.Lately.PerSecond(p.Lately.Ended() - p.Lately.Enqueued)
 	}
-	n := m.ended[e.Queue]
-	switch e.State {
-	case broker.StateCompleted:
-		n.completed++
-	case broker.StateRetry:
-		n.retried++
-	case broker.StateDead:
-		n.died++
-	case broker.StateCancelled:
-		n.cancelled++
+	if seconds := float64(backlog) / net; total.Even && backlog > 0 && net > 0 && seconds < broker.MaxDelay.Seconds() {
+		total.Gone, total.Ends = time.Duration(seconds*float64(time.Second)), true
 	}
-	m.ended[e.Queue] = n
-}
-
-// rates takes a sample, and compares it with one of a while ago.
-func (m *meter) rates(now time.Time, queues []inspect.QueueInfo) (map[string]rates, rates) {
-	if m == nil {
-		return nil, rates{}
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.queues == nil {
-		return nil, rates{} // it is not watching
-	}
-	newest := sample{at: now, live: make(map[string]int64, len(queues)), ended: make(map[string]ends, len(queues))}
-	for _, q := range queues {
-		for _, state := range broker.States() {
-			if !state.Final() {
-				newest.live[q.Name] += q.Counts[state]
-			}
-		}
-		newest.ended[q.Name] = m.ended[q.Name]
-	}
-	for len(m.samples) > 1 && now.Sub(m.samples[1].at) >= rateWindow {
-		m.samples = m.samples[1:]
-	}
-	m.samples = append(m.samples, newest)
-	oldest := m.samples[0]
-	span := now.Sub(oldest.at).Seconds()
-	if span <= 0 {
-		return nil, rates{}
-	}
-	by, total := make(map[string]rates, len(queues)), rates{known: true}
-	for _, q := range queues {
-		if _, before := oldest.live[q.Name]; !before {
-			oldest.live[q.Name] = 0 // it has come since
-		}
-		was, is := oldest.ended[q.Name], newest.ended[q.Name]
-		per := func(n int64) float64 { return max(0, float64(n)/span) }
-		left := is.completed - was.completed + is.died - was.died + is.cancelled - was.cancelled
-		r := rates{
-			Enqueued:  per(newest.live[q.Name] - oldest.live[q.Name] + left),
-			Completed: per(is.completed - was.completed),
-			Retried:   per(is.retried - was.retried),
-			Died:      per(is.died - was.died),
-			AtLeast:   is.missed > was.missed,
-			known:     true,
-		}
-		by[q.Name] = r
-		total.Enqueued += r.Enqueued
-		total.Completed += r.Completed
-		total.Retried += r.Retried
-		total.Died += r.Died
-		total.AtLeast = total.AtLeast || r.AtLeast
-	}
+	total.Stuck = total.Even && backlog > 0 && !total.Ends
 	return by, total
+}
+
+func (m *pacer) of(q *inspect.QueueInfo) (p pace) {
+	if from, ok := m.bases[q.Name]; ok && q.AsOf.After(from.At) {
+		p.Lately = inspect.Work{Span: q.AsOf.Sub(from.At), Totals: q.Totals.Since(from.Totals)}
+		p.Even = p.Lately.Known()
+	}
+	now := m.live.Work(q.Name)
+	if !now.Known() { // the first look: what the store knows of the last minutes
+		now = p.Lately
+	}
+	if now.Known() {
+		p.Known = true
+		p.Enqueued, p.Completed = now.PerSecond(now.Enqueued), now.PerSecond(now.Completed)
+		p.Retried, p.Died = now.PerSecond(now.Retried), now.PerSecond(now.Dead)
+	}
+	if backlog := q.Counts[broker.StatePending]; p.Even && backlog > 0 {
+		p.Gone, p.Ends = p.Lately.Gone(backlog)
+		p.Stuck = !p.Ends
+	}
+	return p
 }

@@ -30,6 +30,7 @@ type view struct {
 	Site, Page, Heading string
 	URL                 string // of this page, relative
 	Live                bool
+	Charts              bool // the page has some
 	Schedules           bool // there are pages of them
 	Workflows           bool // and of these
 	Links               []Link
@@ -108,7 +109,7 @@ var pages = parse()
 func parse() map[string]*template.Template {
 	base := template.Must(template.New("").Funcs(template.FuncMap{
 		"asset": asset, "text": text, "lines": readable.PlainLines, "num": num, "numi": func(n int) string { return num(int64(n)) },
-		"rate": perSecond, "rateOf": func(known, atLeast bool, rate float64) shownRate { return shownRate{known, atLeast, rate} },
+		"rate": perSecond, "rateOf": func(known bool, rate float64) shownRate { return shownRate{known, rate} }, "mean": mean,
 		"span": span, "clock": readable.Clock, "hms": hms, "stamp": stamp, "ago": ago,
 		"relative": relative, "short": short, "link": link, "state": broker.State.String,
 		"list": func(s ...string) []string { return s }, "inc": func(n int) int { return n + 1 },
@@ -203,8 +204,23 @@ func hms(t time.Time) string { return t.UTC().Format("15:04:05") + " UTC" }
 
 // shownRate is a rate for a template.
 type shownRate struct {
-	Known, AtLeast bool
-	Rate           float64
+	Known bool
+	Rate  float64
+}
+
+// mean is a mean time of so many, finer than span; a dash where there was none.
+func mean(d time.Duration, n int64) string {
+	switch {
+	case n == 0:
+		return "–"
+	case d < 10*time.Millisecond:
+		return strconv.FormatFloat(d.Seconds()*1000, 'f', 1, 64) + "ms"
+	case d < time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
+	case d < time.Minute:
+		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "s"
+	}
+	return span(d)
 }
 
 // link is the address of a page with parameters, given as names and values.

@@ -153,7 +153,7 @@ func nextPage(page string) string {
 // A large store costs a page no more than a small one.
 func TestSearch_NoPageScansAQueue(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, Config{Authorize: everything, NoRates: true})
+	s := newSite(t, Config{Authorize: everything})
 	s.flood(100_000)
 	for _, c := range []struct {
 		path  string
@@ -191,7 +191,7 @@ func TestSearch_NoPageScansAQueue(t *testing.T) {
 
 // How long the live part of each page takes over 100,000 jobs.
 func BenchmarkPages(b *testing.B) {
-	s := newSite(b, Config{Authorize: everything, NoRates: true, Interval: time.Hour})
+	s := newSite(b, Config{Authorize: everything, Interval: time.Hour})
 	s.flood(100_000)
 	for _, path := range []string{"", "queues", "queue?name=flood", "workers", "jobs?state=pending", "jobs?state=pending&type=nothing",
 		"jobs?state=dead", "job?queue=flood&id=dead-00001", "dead"} {

@@ -1,5 +1,5 @@
 // What the pages do beyond links and forms, which work without it: they are
-// kept up to date, draw charts, and remember the theme.
+// kept up to date, and remember the theme.
 "use strict";
 (function () {
   const here = new URL("./", location.href).pathname;
@@ -83,7 +83,7 @@
     expect();
     say(tick.text);
     show(tick.ok ? "live" : "lost", !tick.ok ? "Store away" : busy() ? "Live · waits for you" : tick.bulk ? "Live · " + tick.bulk + " bulk" : "Live");
-    draw(tick.point);
+    document.body.dispatchEvent(new CustomEvent("jobs-point", { detail: tick.point }));
     if (tick.ok) document.body.dispatchEvent(new CustomEvent("jobs-tick"));
   }
 
@@ -113,74 +113,6 @@
     if (e.detail.elt === live && busy()) e.detail.shouldSwap = false;
   });
 
-  // --- Charts.
-  const whole = []; // a queue has no 0.3 jobs
-  for (let n = 1; n < 1e12; n *= 10) whole.push(n, 2 * n, 5 * n);
-  const charts = {
-    depth: { from: 1, steps: whole, series: [["pending", "Pending"], ["scheduled", "Scheduled"], ["active", "Active"], ["retry", "Retry"], ["dead", "Dead"]] },
-    rates: { from: 6, series: [["pending", "Enqueued"], ["completed", "Completed"], ["retry", "Retried"], ["dead", "Died"]] }
-  };
-  const dashes = [[], [8, 4], [2, 3], [10, 3, 2, 3], [5, 5]]; // not told apart by colour alone
-  const drawn = [];
-  let past = null;
-
-  function draw(point) {
-    if (!past || !point[0]) return;
-    if (past.length && past[past.length - 1][0] >= point[0]) return;
-    past.push(point);
-    if (past.length > 450) past.shift();
-    drawn.forEach(function (one) { one.plot.setData(columns(one.chart)); newestInLegend(one.plot); });
-  }
-  // The legend shows the newest values while nobody points at others.
-  function newestInLegend(plot) {
-    if (plot.cursor.left == null || plot.cursor.left < 0) plot.setLegend({ idx: plot.data[0].length - 1 }, false);
-  }
-  function time(seconds) { return new Date(seconds * 1000).toLocaleTimeString([], { hour12: false }); }
-  function columns(chart) {
-    const all = [past.map(function (p) { return p[0] / 1000; })];
-    chart.series.forEach(function (_, i) { all.push(past.map(function (p) { return p[chart.from + i]; })); });
-    return all;
-  }
-  function color(variable) { return getComputedStyle(document.documentElement).getPropertyValue("--" + variable).trim(); }
-  function plot() {
-    drawn.forEach(function (one) { one.plot.destroy(); });
-    drawn.length = 0;
-    document.querySelectorAll(".chart").forEach(function (place) {
-      const chart = charts[place.dataset.chart];
-      const axis = { stroke: color("soft"), grid: { stroke: color("line-soft"), width: 1 }, ticks: { stroke: color("line"), width: 1 }, font: "12px system-ui" };
-      const options = {
-        width: place.clientWidth, height: 190, cursor: { y: false },
-        scales: { y: { range: function (_, low, high) { return [0, Math.max(1, high * 1.1 || 1)]; } } },
-        axes: [Object.assign({ values: function (_, v) { return v.map(time); }, space: 70 }, axis), Object.assign({ size: 56, incrs: chart.steps, values: function (_, v) { return v.map(short); } }, axis)],
-        series: [{ value: function (_, v) { return v == null ? "–" : time(v); } }].concat(chart.series.map(function (s, i) {
-          return { label: s[1], stroke: color(s[0]), width: 2, dash: dashes[i], points: { show: false }, value: function (_, v) { return v == null ? "–" : short(v); } };
-        }))
-      };
-      const one = { plot: new uPlot(options, columns(chart), place), chart: chart, place: place };
-      newestInLegend(one.plot);
-      one.plot.over.addEventListener("mouseleave", function () { newestInLegend(one.plot); });
-      drawn.push(one);
-    });
-  }
-  function short(v) {
-    if (v >= 1e6) return +(v / 1e6).toFixed(1) + "M";
-    if (v >= 1e4) return +(v / 1e3).toFixed(1) + "k";
-    return v < 10 ? String(+v.toFixed(v < 1 ? 2 : 1)) : String(Math.round(v));
-  }
-  const place = document.getElementById("charts");
-  if (place && window.uPlot) {
-    fetch("history").then(function (r) { return r.json(); }).then(function (points) {
-      past = points;
-      place.hidden = false;
-      plot();
-      new ResizeObserver(function () {
-        drawn.forEach(function (one) {
-          if (one.plot.width !== one.place.clientWidth) one.plot.setSize({ width: one.place.clientWidth, height: 190 });
-        });
-      }).observe(place);
-    }).catch(function () { /* the numbers are there without it */ });
-  }
-
   // --- Light or dark.
   const button = document.getElementById("theme");
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -196,9 +128,9 @@
     document.documentElement.dataset.theme = next;
     try { localStorage.setItem("jobs-dashboard-theme", next); } catch (e) { /* for this page only, then */ }
     label();
-    if (past) plot();
+    document.body.dispatchEvent(new CustomEvent("jobs-theme"));
   });
-  system.addEventListener("change", function () { label(); if (past) plot(); });
+  system.addEventListener("change", function () { label(); document.body.dispatchEvent(new CustomEvent("jobs-theme")); });
 
   attend();
 })();

@@ -1,0 +1,45 @@
+package dashboard
+
+import "net/http"
+
+// charts are those of a queue, or of all queues together, over a span.
+type charts struct {
+	Queue string // empty for all
+	Tabs  []chartTab
+	Span  string
+	Name  string // of the span, in words
+	Data  string // the address of what they show; empty for what is seen live
+}
+
+// chartTab leads to the charts over another span.
+type chartTab struct {
+	Label, To string
+	Active    bool
+}
+
+// liveSpan is the name of the charts that show what the dashboard saw since it was
+// opened, look by look.
+const liveSpan = "live"
+
+// chartsOf are the charts that a request asks for: an hour without a span.
+func chartsOf(r *http.Request, queue string) charts {
+	page := "./"
+	if queue != "" {
+		page = "queue"
+	}
+	asked := r.FormValue("span")
+	chosen, _ := spanNamed(asked)
+	c := charts{Queue: queue, Span: chosen.Name, Name: chosen.Label}
+	if queue == "" && asked == liveSpan {
+		c.Span, c.Name = liveSpan, ""
+	} else {
+		c.Data = link("stats", "queue", queue, "span", c.Span)
+	}
+	for _, s := range chartSpans {
+		c.Tabs = append(c.Tabs, chartTab{s.Name, link(page, "name", queue, "span", s.Name) + "#charts", s.Name == c.Span})
+	}
+	if queue == "" {
+		c.Tabs = append(c.Tabs, chartTab{"Live", link(page, "span", liveSpan) + "#charts", c.Span == liveSpan})
+	}
+	return c
+}

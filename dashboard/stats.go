@@ -1,0 +1,149 @@
+package dashboard
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/figures"
+	"github.com/seed81422ce9/jobs/internal/readable"
+)
+
+// statsReply is the answer of the page "stats".
+type statsReply struct {
+	Now     time.Time       `json:"now"`
+	Queues  []figures.Queue `json:"queues"`
+	History *past           `json:"history,omitempty"`
+}
+
+// past is what a queue, or all of them, did in a span. It never changes.
+type past struct {
+	Span    float64          `json:"span_seconds"`
+	Periods []figures.Period `json:"periods"` // oldest first
+	Deploys []inspect.Deploy `json:"deploys"`
+}
+
+// chartSpan is a span that charts show.
+type chartSpan struct {
+	Name, Label string
+	span        time.Duration
+	periods     int // as many as the history has points, or as a chart has room for
+}
+
+var chartSpans = []chartSpan{
+	{"1h", "1 hour", time.Hour, 60},
+	{"24h", "24 hours", 24 * time.Hour, 288},
+	{"7d", "7 days", 7 * 24 * time.Hour, 168},
+	{"90d", "90 days", 90 * 24 * time.Hour, 360},
+}
+
+func spanNamed(name string) (chartSpan, bool) {
+	at := slices.IndexFunc(chartSpans, func(s chartSpan) bool { return s.Name == name })
+	if at < 0 {
+		return chartSpans[0], false
+	}
+	return chartSpans[at], true
+}
+
+// stats is what the pages show of queues, as JSON: of one queue, or of all; and with
+// a span, its history.
+func (h *Handler) stats(w http.ResponseWriter, r *http.Request) error {
+	s, err := h.look(r)
+	if err != nil {
+		return err
+	}
+	reply := statsReply{Now: s.survey.now().UTC(), Queues: []figures.Queue{}}
+	queue := r.FormValue("queue")
+	lately := make(map[string]inspect.Work)
+	for name, p := range s.paces {
+		if p.Even {
+			lately[name] = p.Lately
+		}
+	}
+	for _, q := range s.survey.Queues {
+		if queue == "" || q.Name == queue {
+			reply.Queues = append(reply.Queues, figures.QueueOf(q, lately))
+		}
+	}
+	if queue != "" && len(reply.Queues) == 0 {
+		return broker.ErrNotFound
+	}
+	if name := r.FormValue("span"); name != "" {
+		span, ok := spanNamed(name)
+		if !ok {
+			return &pageError{http.StatusBadRequest, "The span is none of 1h, 24h, 7d and 90d."}
+		}
+		if reply.History, err = h.pasts.get(r.Context(), h.inspector, queue, span, s.survey.now()); err != nil {
+			return err
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	return json.NewEncoder(w).Encode(reply)
+}
+
+// pasts remembers histories for a while: they have a new point once a minute, and one
+// of 90 days is read in some ninety calls.
+type pasts struct {
+	mu  sync.Mutex
+	all map[pastOf]*keptPast
+}
+
+type pastOf struct{ queue, span string }
+
+type keptPast struct {
+	mu  sync.Mutex // one reads for all who ask
+	at  time.Time
+	was *past
+}
+
+const (
+	pastKept = 20 * time.Second
+	maxPasts = 100 // histories that are remembered
+)
+
+func (p *pasts) get(ctx context.Context, i *inspect.Inspector, queue string, span chartSpan, now time.Time) (*past, error) {
+	key := pastOf{queue, span.Name}
+	p.mu.Lock()
+	kept := p.all[key]
+	if kept == nil {
+		if len(p.all) >= maxPasts || p.all == nil {
+			p.all = make(map[pastOf]*keptPast)
+		}
+		kept = new(keptPast)
+		p.all[key] = kept
+	}
+	p.mu.Unlock()
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	if kept.was != nil && time.Since(kept.at) < pastKept {
+		return kept.was, nil
+	}
+	points, err := i.History(ctx, queue, span.span)
+	if err != nil {
+		return nil, err
+	}
+	was := &past{Span: span.span.Seconds(), Periods: []figures.Period{}}
+	for _, one := range inspect.Periods(points, span.span, span.periods) {
+		was.Periods = append(was.Periods, figures.PeriodOf(one))
+	}
+	if was.Deploys, err = i.Deploys(ctx, queue, now.Add(-span.span)); err != nil {
+		return nil, err
+	}
+	if was.Deploys == nil {
+		was.Deploys = []inspect.Deploy{}
+	}
+	for n := range was.Deploys { // which anybody may have named
+		was.Deploys[n].Program = strings.TrimSpace(cutRunes(readable.Plain(was.Deploys[n].Program), 60))
+	}
+	kept.at, kept.was = time.Now(), was
+	return was, nil
+}

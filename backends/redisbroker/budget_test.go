@@ -211,7 +211,7 @@ func TestBudget_PagesAreBoundedByWhatTheyRead(t *testing.T) {
 				}
 			}
 			query := test.query
-			query.Queue, query.Now, query.Limit = "q", at(0), len(all)
+			query.Queue, query.Now, query.Limit = "q", at(0), 300
 			var got []string
 			pages := 0
 			for more := true; more; pages++ {
@@ -228,12 +228,13 @@ func TestBudget_PagesAreBoundedByWhatTheyRead(t *testing.T) {
 					t.Errorf("a page holds %d bytes, want little more than 8 MiB", size)
 				}
 				query.Cursor, more = page.Cursor, page.Cursor != ""
+				query.Limit = 1000 // pages of one listing may differ in length
 			}
 			if slices.Sort(got); !slices.Equal(got, all) {
 				t.Errorf("the pages show %d jobs, want each of %d once", len(got), len(all))
 			}
-			if pages > 5 {
-				t.Errorf("20 MiB and many small jobs make %d pages, want about 3", pages)
+			if pages > 6 {
+				t.Errorf("20 MiB and many small jobs make %d pages, want about 4", pages)
 			}
 		})
 	}

@@ -9,6 +9,12 @@
 -- from the same place would bring fields that sort before those that were seen.
 local SCAN_STEP = 100
 
+-- steps is how many steps of a scan a page of n takes at most: a hash that has shrunk has
+-- few fields in a step, and the page is shorter then.
+local function steps(n)
+  return 1 + math.ceil(n / SCAN_STEP)
+end
+
 -- lines adds jobs with a key to ids, up to n, and returns the cursor behind them: that of
 -- a scan, and the ID that was last seen with its piece. What was taken or removed of that
 -- stood before it, or is looked at anew.
@@ -19,7 +25,7 @@ local function lines(q, cursor, n, ids)
     scan, number, length, from = string.match(cursor, '^(%d+):(%-?%d+):(%d+):(.*)$')
     id, from = string.sub(from, 1, tonumber(length)), piece_field(string.sub(from, length + 1), number)
   end
-  repeat
+  for _ = 1, steps(n) do
     local page, fields, pieces = redis.call('HSCAN', q.line, scan, 'COUNT', SCAN_STEP), {}, {}
     for i = 1, #page[2], 2 do
       fields[#fields + 1] = page[2][i]
@@ -43,8 +49,9 @@ local function lines(q, cursor, n, ids)
       end
     end
     scan, from = page[1], ''
-  until scan == '0' or #ids >= n
-  return scan == '0' and '' or scan .. ':0:0:'
+    if scan == '0' then return '' end
+  end
+  return scan .. ':0:0:'
 end
 
 -- ready pages through the ready lists from the side of the newest. What is
@@ -64,33 +71,32 @@ local function ready(q, cursor, n)
   return ids, behind == '' and '' or '5' .. behind
 end
 
--- unordered pages through a hash of jobs, that of leases or of what is held:
--- the cursor is a scan's, and the last ID that was taken of what the scan gave
--- for it, since that may be more than n. It takes fewer than n for most, but the
--- scan is the same: one that gave more would go back behind the last ID.
+-- unordered pages through a hash of jobs, that of leases or of what is held. It looks at
+-- n at most, and takes no more than so many of them. The cursor is a scan's, and the last
+-- ID that was looked at of what the scan gave for it, in the order of IDs.
 local function unordered(key, cursor, n, worker, most)
-  local from, last = '0', ''
-  if cursor ~= '' then from, last = string.match(cursor, '^(%d+):(.*)$') end
-  local scan = redis.call('HSCAN', key, from, 'COUNT', n)
-  local ids, values = {}, {}
-  for i = 1, #scan[2], 2 do
-    local id = scan[2][i]
-    if id > last then
-      ids[#ids + 1] = id
-      values[id] = scan[2][i + 1]
+  local scan, last = '0', ''
+  if cursor ~= '' then scan, last = string.match(cursor, '^(%d+):(.*)$') end
+  local out, looked = {}, 0
+  for _ = 1, steps(n) do
+    local page, ids, values = redis.call('HSCAN', key, scan, 'COUNT', SCAN_STEP), {}, {}
+    for i = 1, #page[2], 2 do
+      local id = page[2][i]
+      if id > last then
+        ids[#ids + 1] = id
+        values[id] = page[2][i + 1]
+      end
     end
+    table.sort(ids)
+    for _, id in ipairs(ids) do
+      if looked == n or #out == most then return out, scan .. ':' .. last end
+      looked, last = looked + 1, id
+      if worker == '' or select(3, holder(values[id])) == worker then out[#out + 1] = id end
+    end
+    scan, last = page[1], ''
+    if scan == '0' then return out, '' end
   end
-  table.sort(ids)
-  local out = {}
-  for i = 1, math.min(n, #ids) do
-    local by = worker
-    if worker ~= '' then by = select(3, holder(values[ids[i]])) end
-    if by == worker then out[#out + 1] = ids[i] end
-    if #out == most and i < #ids then return out, from .. ':' .. ids[i] end
-  end
-  if #ids > n then return out, from .. ':' .. ids[n] end
-  if scan[1] == '0' then return out, '' end
-  return out, scan[1] .. ':'
+  return out, scan .. ':'
 end
 
 -- timed pages through a sorted set, from score after up to score before, or the other

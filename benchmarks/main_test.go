@@ -88,6 +88,22 @@ func TestMain_ARunMeasuresWithProcessesOfItsOwn(t *testing.T) {
 	}
 }
 
+func TestMain_AFileIsMeasuredAndRemoved(t *testing.T) {
+	t.Parallel()
+	o := memoryRun(t)
+	o.only, o.dir = "file/(W1batch|W2)$", t.TempDir()
+	r := measured(t, o)
+	for _, workload := range []string{"W1batch", "W2"} {
+		values, failure := r.Values(workload, "file", "jobs-file", "jobs/s")
+		if len(values) != 2 || values[0] <= 0 || failure != "" {
+			t.Errorf("%s: %v, failure %q; want a figure above zero for two rounds", workload, values, failure)
+		}
+	}
+	if left, err := os.ReadDir(o.dir); err != nil || len(left) > 0 {
+		t.Errorf("in the directory for the stores %v is left, %v", left, err)
+	}
+}
+
 func TestMain_AtADepthItIsMeasuredHowLongClaimsTake(t *testing.T) {
 	t.Parallel()
 	o := memoryRun(t)

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -32,7 +35,7 @@ type run struct {
 	ctx   context.Context // of the round
 	work  *workload
 	kind  system.Kind
-	store store.Store // nil for memory
+	store store.Store // nil for memory and a file
 	setup system.Setup
 	jobs  int
 	round int
@@ -148,6 +151,10 @@ func (r *run) space() string { return "bench_" + r.kind.Name }
 
 // empty gives the system an empty place with its tables.
 func (r *run) empty() {
+	if r.kind.Store == "file" {
+		r.check(r.removeFile())
+		r.setup.URL = "file:" + r.file()
+	}
 	if r.store == nil {
 		return
 	}
@@ -159,11 +166,29 @@ func (r *run) empty() {
 
 // drop removes the system's place. What cannot be removed goes with the server.
 func (r *run) drop(ctx context.Context) {
+	if r.kind.Store == "file" {
+		if err := r.removeFile(); err != nil {
+			logf("  %v", err)
+		}
+	}
 	if r.store != nil {
 		if err := r.store.Drop(ctx, r.space()); err != nil {
 			logf("  %s was not removed: %v", r.space(), err)
 		}
 	}
+}
+
+// file is where a store without a server keeps its jobs: on the disk of the servers'
+// data.
+func (r *run) file() string {
+	return filepath.Join(cmp.Or(r.dir, os.TempDir()), fmt.Sprintf("%s-%d.db", r.space(), os.Getpid()))
+}
+
+func (r *run) removeFile() error {
+	if err := os.Remove(r.file()); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
 }
 
 // spawn starts a process of the run's system.

@@ -124,6 +124,11 @@ func workloads() []*workload {
 		{name: "W9old", store: "postgres", about: "two minutes of churn at depth 5000 under an old snapshot", skip: []string{"bare-postgres"},
 			settled: true, once: oldSnapshot, measure: churn(oldDepth, 2*time.Minute)},
 
+		{name: "W1seq", store: "file", jobs: 5000, about: "enqueue, one caller", measure: enqueue(task{Callers: 1})},
+		{name: "W1par", store: "file", jobs: 100_000, about: "enqueue, 64 callers", measure: enqueue(task{Callers: callers})},
+		{name: "W1batch", store: "file", jobs: 100_000, about: "enqueue in batches of 1000", measure: enqueue(task{Batch: 1000})},
+		{name: "W2", store: "file", jobs: 100_000, about: "drain", measure: drainOwn},
+
 		{name: "W1par", store: "memory", jobs: 500_000, about: "enqueue, 64 callers", measure: enqueue(task{Callers: callers})},
 		{name: "W1batch", store: "memory", jobs: 500_000, about: "enqueue in batches of 1000", measure: enqueue(task{Batch: 1000})},
 		{name: "W2", store: "memory", jobs: 500_000, about: "drain", measure: drainOwn},

@@ -47,7 +47,7 @@ func (r *Results) Render(out io.Writer, unfit string, about map[string]string) e
 	}
 	r.circumstances(&b, about)
 	r.verdicts(&b)
-	order := []string{"redis", "postgres", "memory"}
+	order := []string{"redis", "postgres", "file", "memory"}
 	plan := slices.Clone(r.Plan)
 	slices.SortStableFunc(plan, func(a, b Planned) int {
 		return cmp.Compare(slices.Index(order, a.Store), slices.Index(order, b.Store))
@@ -55,7 +55,7 @@ func (r *Results) Render(out io.Writer, unfit string, about map[string]string) e
 	last := ""
 	for _, p := range plan {
 		if p.Store != last {
-			fmt.Fprintf(&b, "\n## %s\n", map[string]string{"redis": "Redis", "postgres": "Postgres", "memory": "Memory"}[p.Store])
+			fmt.Fprintf(&b, "\n## %s\n", map[string]string{"redis": "Redis", "postgres": "Postgres", "file": "File", "memory": "Memory"}[p.Store])
 			last = p.Store
 		}
 		r.table(&b, p)

@@ -82,6 +82,8 @@ var targets = []target{
 	{"postgres", "W9done", "jobs/s", "@W9none", 0.95, 1},
 	{"postgres", "W2", "store µs/job", riverBest, 0.4, 0.3},
 	{"postgres", "W3", "store µs/job", riverBest, 0.15, 0.1},
+	{"file", "W1batch", "jobs/s", "", 20_000, 40_000},
+	{"file", "W2", "jobs/s", "", 20_000, 40_000},
 	{"memory", "W2", "jobs/s", "", 400_000, 400_000},
 	{"memory", "W2", "worker µs/job", "", 3, 3},
 	{"memory", "W2", "worker allocs/job", "", 8, 8},

@@ -63,7 +63,7 @@ const jobType = "bench"
 // Kind describes a system.
 type Kind struct {
 	Name  string
-	Store string // redis, postgres or memory
+	Store string // redis, postgres, file or memory
 	Ours  bool
 	Bare  bool // a prototype without a framework
 	Best  bool // a peer with its best settings; its name without the suffix has the defaults
@@ -89,6 +89,8 @@ var Kinds = []Kind{
 		About: "River as `river bench` sets it: 2000 workers, fetch every 2 ms, poll every 20 ms; for W4 1 ms in producer and worker; InsertManyFast"},
 	{Name: "bare-postgres", Store: "postgres", Bare: true, open: openBarePostgres,
 		About: "raw pgx: one hot table, a history table, one pipeline a turn; no recovery, no policies"},
+	{Name: "jobs-file", Store: "file", Ours: true, open: openJobs,
+		About: "jobs, defaults, a file that is synced before each answer; producer and worker in one process"},
 	{Name: "jobs-memory", Store: "memory", Ours: true, open: openJobs, About: "jobs, defaults, producer and worker in one process"},
 }
 

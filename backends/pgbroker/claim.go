@@ -210,6 +210,9 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 		steps = append(steps, c.look(all, promoteLimit, due))
 	}
 	if c.flow {
+		if len(queues) > 1 || c.b.flows.limited(queues[0]) {
+			steps = append(steps, c.b.step("flow_limit", nil, c.worker, queues))
+		}
 		c.flows = make([]flowShare, len(c.shares))
 		for i := range c.shares {
 			steps = append(steps, c.flowSteps(i, from)...)

@@ -28,6 +28,20 @@
 // makes a job of a key pending, or makes room for one, inserts a row into table
 // call, in its own transaction, and so waits for no claim and no other producer.
 //
+// # Locks
+//
+// Who waits for several rows takes them in one order, so that calls never wait for each
+// other in a circle: first jobs, queue by queue by their names and within a queue by ID,
+// and the unique keys of those that end, by key; then the rows of a worker, and then the
+// limits of queues, both by the numbers of the queues; then the keys that a claim makes,
+// by name. Settles, operations, repairs, claims, renewals and retires all keep it, which
+// for statements that go by an index is the order of that index (settings.sql). All else
+// that is locked, such as jobs that another claim or a reclaim takes, keys that another
+// claim is at work on, or ended workers, is passed over with skip locked, and found
+// again later. An enqueue goes the other way, from unique keys to IDs, and so waits for a
+// bounded time (lock_timeout). What the server finds to be a deadlock nonetheless, as it
+// may be with transactions of the caller's, was not applied: the error is ErrUnavailable.
+//
 // # Time
 //
 // A request without Now is judged by statement_timestamp(), the moment at which

@@ -47,6 +47,12 @@ func (f *flows) of(queue string) (flow int16, passes []int64) {
 	return 0, nil
 }
 
+// limited reports whether a queue has limits of its own.
+func (f *flows) limited(queue string) bool {
+	flow, _ := f.of(queue)
+	return flow&(flowLimits|flowRetries) != 0
+}
+
 // calls begins a look at the calls of a queue's keys, over their floor. Now and then
 // it is at all of them: a server restored from a backup hands out numbers once more.
 func (f *flows) calls(queue string) (*deltas, *deltaLook) {
@@ -161,9 +167,6 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 		turns = broker.MaxClaim // the first ones had nothing to give
 	}
 	var steps []step
-	if flow&(flowLimits|flowRetries) != 0 {
-		steps = append(steps, c.b.step("flow_limit", nil, share.Queue))
-	}
 	if flow&flowRetries != 0 {
 		steps = append(steps, c.b.step("flow_retry", one(&s.retried, &s.retryAt), c.now.micros, share.Queue, promoteLimit))
 	}

@@ -242,15 +242,18 @@ func (f *fixture) content() map[string][]string {
 // awaitLockWait returns once a statement on the schema waits for a lock.
 func (f *fixture) awaitLockWait() {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
-	defer cancel()
-	for waiting := false; !waiting; {
-		err := f.direct.QueryRow(ctx, `select exists (select from pg_stat_activity
-			where wait_event_type = 'Lock' and strpos(query, $1) > 0 and pid <> pg_backend_pid())`, f.schema).Scan(&waiting)
-		if err != nil {
-			f.t.Fatalf("nobody came to wait for a lock: %v", err)
+	for deadline := time.Now().Add(time.Minute); f.lockWaits() == 0; {
+		if time.Now().After(deadline) {
+			f.t.Fatal("nobody came to wait for a lock")
 		}
 	}
+}
+
+// lockWaits is how many statements on the schema wait for locks.
+func (f *fixture) lockWaits() int64 {
+	f.t.Helper()
+	return f.ask(`select count(*) from pg_stat_activity
+		where wait_event_type = 'Lock' and strpos(query, $1) > 0 and pid <> pg_backend_pid()`, f.schema)
 }
 
 // begin opens a transaction on a connection of its own, rolled back at the end

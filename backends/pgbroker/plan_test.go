@@ -44,7 +44,7 @@ var hot = []struct {
 	{"settle", "settings", []string{"job_pkey"}},
 	{"settle_done", "settings", []string{"job_pkey"}},
 	{"cancelled", "settings", []string{"job_pkey"}},
-	{"renew", "", nil},
+	{"renew", "settings", nil},
 	{"renew_held", "settings", []string{"job_lease", "job_cancel"}},
 	{"reclaim_end", "settings", nil},
 	{"reclaim", "settings", []string{"job_lease"}},

@@ -35,7 +35,7 @@ func (b *Broker) renew(ctx context.Context, req *broker.RenewRequest) (broker.Re
 	if req.Describe {
 		info = broker.AppendWorkerInfo([]byte{}, &req.Info)
 	}
-	steps := []step{b.step("renew", count, now.micros, req.Worker, queues, lease, info)}
+	steps := []step{b.byIndex(false), b.step("renew", count, now.micros, req.Worker, queues, lease, info)}
 	if req.Register {
 		steps = []step{
 			b.step("register_queue", nil, queues),

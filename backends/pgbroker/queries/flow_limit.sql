@@ -1,5 +1,14 @@
--- flow_limit.sql: lock the limits of a queue. What is counted in later statements no other claim changes meanwhile.
--- Params: @queue
+-- flow_limit.sql: lock what a claim of queues with keys or limits waits for: the rows of its worker and the limits, all by the numbers of
+-- the queues, whatever order the claim serves these in. What is counted in later statements no other claim changes meanwhile.
+-- Params: @worker, @queues
 -- Returns: nothing
 -- Called by: (*Broker).Claim, in one transaction before flow_room.sql
-select from jobs.limiter where queue = (select id from jobs.queue where name = @queue and layout <= 1) for no key update
+with place as materialized (
+  select id from jobs.queue where name = any (@queues::text[]) and layout <= 1
+), met as materialized (
+  select num from jobs.worker where id = @worker and queue = any (array(select id from place)) and ended_at is null
+  order by queue for key share
+)
+select from jobs.limiter
+where queue = any (array(select id from place)) and (select count(*) from met) >= 0 -- the others first
+order by queue for no key update

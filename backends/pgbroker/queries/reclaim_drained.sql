@@ -7,6 +7,8 @@ with ended as materialized (
   from jobs.worker w
   where w.queue = any (array(select id from jobs.queue where name = any (@queues::text[]))) and not w.drained and w.ended_at is not null
 ), noted as (
-  update jobs.worker set drained = true where num = any (array(select num from ended where not holds))
+  -- One that is locked is noted another time.
+  update jobs.worker set drained = true where num = any (array(
+    select num from jobs.worker where num = any (array(select num from ended where not holds)) for no key update skip locked))
 )
 select coalesce(bool_or(holds), false) from ended

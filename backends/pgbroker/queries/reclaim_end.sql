@@ -7,12 +7,11 @@ with clock as materialized (
   select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
 ), caller as materialized (
   select q.id as queue, q.name
-  from clock cross join unnest(@queues::text[]) as n(name)
-  cross join lateral (select id, name from jobs.queue where name = n.name and layout <= 1 limit 1) q
+  from clock cross join (select id, name from jobs.queue where name = any (@queues::text[]) and layout <= 1 order by id) q
   cross join lateral (
     select num from jobs.worker where queue = q.id and id = @worker and ended_at is null and until > clock.now limit 1 for key share) w
 ), silent as materialized (
-  select w.num from clock cross join caller c cross join lateral (
+  select w.num from clock cross join unnest(array(select queue from caller)) as c(queue) cross join lateral (
     select num from jobs.worker where queue = c.queue and not drained and ended_at is null and until <= clock.now
     for update skip locked) w
 ), ended as (

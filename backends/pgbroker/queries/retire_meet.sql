@@ -5,5 +5,5 @@
 insert into jobs.worker (queue, id, until, ended_at, info)
 select q.id, @worker, n.now, n.now, ''
 from jobs.queue q, (select coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now) n
-where q.name = any (@queues::text[]) and q.layout <= 1 and not q.leaving
+where q.name = any (@queues::text[]) and q.layout <= 1 and not q.leaving order by q.id
 on conflict (id, queue) do nothing

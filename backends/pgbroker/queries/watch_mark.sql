@@ -7,6 +7,6 @@ with clock as materialized (
 )
 insert into jobs.queue as q (name, watched_until, polled_until)
 select n.name, case when @polls then 0 else clock.until end, case when @polls then clock.until else 0 end
-from clock, unnest(@queues::text[]) as n(name)
+from clock, unnest(@queues::text[]) as n(name) order by n.name collate "C"
 on conflict (name) do update set
   watched_until = greatest(q.watched_until, excluded.watched_until), polled_until = greatest(q.polled_until, excluded.polled_until)

@@ -1,0 +1,82 @@
+package pgbroker_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// Calls that wait for several rows take them in one order (see the package comment),
+// whatever order their callers name the queues in. Each pair would wait for each other in
+// a circle if one of them began with the other end, since each comes to wait before the
+// other has all it needs.
+func TestLocks_AreTakenInOneOrder(t *testing.T) {
+	t.Parallel()
+	limited := func(f *fixture) {
+		for _, q := range []string{"one", "two"} {
+			_, err := f.Policy(f.t.Context(), broker.PolicyRequest{Queue: q, Rate: &broker.Rate{Jobs: 1000, Per: time.Second}})
+			f.ok(err)
+		}
+		f.ok(f.claimFrom("one", "two")) // so that it is known how claims serve them
+	}
+	keyed := func(f *fixture) {
+		for _, q := range []string{"one", "two"} {
+			f.store(f, aJob("job", func(j *broker.NewJob) { j.Queue, j.Body.Key = q, "k" }))
+		}
+		f.ok(f.claimFrom("one", "two"))
+	}
+	forward, backward := func(f *fixture) error { return f.claimFrom("one", "two") }, func(f *fixture) error { return f.claimFrom("two", "one") }
+	retire := func(f *fixture) error {
+		_, err := f.Retire(f.t.Context(), broker.RetireRequest{Worker: testWorker, Queues: []string{"two", "one"}})
+		return err
+	}
+	const worker = "select from jobs.worker where queue = (select id from jobs.queue where name = 'one') for update"
+	for _, c := range []struct {
+		name          string
+		prepare       func(*fixture)
+		hold          string
+		first, second func(*fixture) error
+	}{
+		{"limits", limited, "select from jobs.limiter where queue = (select id from jobs.queue where name = 'one') for update", forward, backward},
+		{"a retire and a claim", func(*fixture) {}, worker, retire, backward},
+		{"a retire and a claim with limits", limited, worker, retire, backward},
+		{"a retire and a claim with keys", keyed, worker, retire, backward},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			_, err := f.Renew(t.Context(), broker.RenewRequest{Worker: testWorker, Queues: []string{"one", "two"}, Lease: time.Hour, Register: true})
+			f.ok(err)
+			c.prepare(f)
+			tx := f.begin(pgx.TxOptions{})
+			_, err = tx.Exec(t.Context(), f.in(c.hold))
+			f.ok(err)
+			done := make(chan error, 2)
+			for i, call := range []func(*fixture) error{c.first, c.second} {
+				go func() { done <- call(f) }()
+				for f.lockWaits() <= int64(i) && len(done) == 0 {
+				}
+			}
+			f.ok(tx.Rollback(t.Context()))
+			for range 2 {
+				if err := <-done; err != nil && !errors.Is(err, broker.ErrWorkerGone) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// claimFrom claims from queues, in this order.
+func (f *fixture) claimFrom(queues ...string) error {
+	req := broker.ClaimRequest{Worker: testWorker, Max: 10}
+	for _, q := range queues {
+		req.Queues = append(req.Queues, broker.Share{Queue: q, Max: 10})
+	}
+	_, err := f.Claim(f.t.Context(), req)
+	return err
+}

@@ -133,6 +133,9 @@ func measure(ctx context.Context, o options) error {
 			return err
 		}
 	}
+	if slices.ContainsFunc(works, func(w *workload) bool { return w.store == "file" }) {
+		h.env.Stores["file"] = "a file of bbolt, synced before each answer"
+	}
 	mode := os.O_CREATE | os.O_WRONLY | os.O_TRUNC
 	if o.appendTo {
 		mode = os.O_CREATE | os.O_WRONLY | os.O_APPEND

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/schedule"
+	"github.com/seed81422ce9/jobs/workflow"
+)
+
+// guideLine is a command in an indented block of the guide.
+var guideLine = regexp.MustCompile(`(?m)^ {4,}(?:\$ )?(jobsctl .*)$`)
+
+// guideJob stands in the guide for the ID of any job.
+const guideJob = "01J8ZQ4GVX4M8S7K9T2B3C4D5E"
+
+// Each command that the guide has typed does its work in a store that has what the
+// guide speaks of.
+func TestDocs_CommandsOfTheGuideRun(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../../docs/guide/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := 0
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range guideLine.FindAllStringSubmatch(string(text), -1) {
+			line, _, _ := strings.Cut(m[1], " #")
+			ran++
+			t.Run(strings.TrimSpace(line), func(t *testing.T) {
+				t.Parallel()
+				runGuideLine(t, file, words(strings.ReplaceAll(line, "01J…", guideJob))[1:])
+			})
+		}
+	}
+	if ran < 20 {
+		t.Errorf("only %d commands were found: they are looked for in the wrong way", ran)
+	}
+}
+
+func runGuideLine(t *testing.T, file string, args []string) {
+	state := broker.StateDead
+	if args[0] == "why" { // why a job waits
+		state = broker.StatePending
+	}
+	store := guideStore(t, state)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var out, errs bytes.Buffer
+	e := environment{in: strings.NewReader("y\n"), out: &out, err: &errs, home: configHome,
+		getenv: func(name string) string {
+			return map[string]string{"JOBS_BROKER": "memory://", "EDITOR": "sed -i s/1/2/"}[name]
+		},
+		open: func(context.Context, string) (broker.Broker, error) { return store.Open(), nil }}
+	switch args[0] { // some go on until they are interrupted
+	case "dashboard":
+		args = append(args, "--addr", "127.0.0.1:0")
+		e.out, e.err = ends{&out, cancel}, ends{&errs, cancel}
+	case "edit":
+		args = append(args, "--yes") // the editor gets all of the input
+	case "events":
+		e.out = ends{&out, cancel}
+		dying(ctx, t, store)
+	}
+	for i := range args {
+		if args[i] == "--out" {
+			args[i+1] = filepath.Join(t.TempDir(), args[i+1])
+		}
+	}
+	if code := run(ctx, args, e); code != 0 {
+		t.Errorf("%s: jobsctl %s ends with %d:\n%s%s", file, strings.Join(args, " "), code, out.String(), errs.String())
+	}
+	if out.Len()+errs.Len() == 0 {
+		t.Errorf("%s: jobsctl %s says nothing", file, strings.Join(args, " "))
+	}
+}
+
+// ends is an output after which a command is interrupted.
+type ends struct {
+	*bytes.Buffer
+	cancel func()
+}
+
+func (e ends) Write(p []byte) (int, error) {
+	e.cancel()
+	return e.Buffer.Write(p)
+}
+
+// dying has jobs die, one after the other, until ctx ends.
+func dying(ctx context.Context, t *testing.T, store *membroker.Store) {
+	b := store.Open()
+	client := jobs.NewClient(b, jobs.ClientConfig{})
+	server, err := jobs.NewServer(b, jobs.Config{Queues: map[string]int{"dying": 1}, Logger: slog.New(slog.DiscardHandler)})
+	if err == nil {
+		err = server.Start(ctx, jobs.HandlerFunc(func(ctx context.Context, job *jobs.Job) error {
+			_, err := client.Enqueue(ctx, jobs.NewTask("next", nil), jobs.WithQueue("dying"), jobs.WithDelay(time.Millisecond))
+			return errors.Join(err, jobs.SkipRetry)
+		}))
+	}
+	if err == nil {
+		_, err = client.Enqueue(ctx, jobs.NewTask("first", nil), jobs.WithQueue("dying"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(server.Shutdown(context.Background()), client.Close(), b.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// guideStore is a store with the queues, jobs, schedules and workflows of the guide,
+// and guideJob in a state.
+func guideStore(t *testing.T, state broker.State) *membroker.Store {
+	t.Helper()
+	store := membroker.NewStore()
+	b := store.Open()
+	defer b.Close()
+	ctx, client := t.Context(), jobs.NewClient(b, jobs.ClientConfig{})
+	defer client.Close()
+	job := broker.NewJob{Queue: "reports", ID: guideJob, Body: broker.Body{Type: "report", Key: "acme", Payload: []byte(`{"day":1}`),
+		Priority: broker.PriorityNormal, MaxRetries: 3}}
+	if state == broker.StateDead {
+		job.Restore = &broker.Restored{State: state, CreatedAt: time.Now().Add(-time.Hour),
+			Head: broker.Head{Failures: 4, Reason: broker.ReasonRetries, FinishedAt: time.Now().Add(-time.Minute),
+				Errors: broker.ErrorLog{Entries: []broker.Failure{{At: time.Now().Add(-time.Minute), Class: jobs.ClassRetryable, Message: "timeout"}}}}}
+	}
+	receipts, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{job}})
+	for _, queue := range []string{"geocoder", "mail", "default"} {
+		_, failed := client.Enqueue(ctx, jobs.NewTask("email:send", nil), jobs.WithQueue(queue))
+		err = errors.Join(err, failed)
+	}
+	_, failed := schedule.New(b, "shop").Put(ctx, "nightly-report", schedule.Cron("0 3 * * *", "UTC"), jobs.NewTask("report", nil))
+	started := workflow.Start(ctx, client, workflow.New("order-42").Add(workflow.Node{Name: "reserve", Task: jobs.NewTask("reserve", nil)}))
+	if err := errors.Join(err, receipts[0].Err, failed, started); err != nil {
+		t.Fatal(err)
+	}
+	return store
+}

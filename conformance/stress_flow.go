@@ -264,8 +264,7 @@ func (l *limitLedger) close() {
 		}
 		slices.SortFunc(starts, time.Time.Compare)
 		for i, from := range starts {
-			// A store may read its clock more than once in a claim, and count by the last.
-			n, _ := slices.BinarySearchFunc(starts, from.Add(rate.Per-rate.Per/5), time.Time.Compare)
+			n, _ := slices.BinarySearchFunc(starts, from.Add(rate.Per), time.Time.Compare)
 			c.that(int64(n-i) <= rate.Jobs+rate.Burst, "%s: starts within %v from %v\ngot  %d\nwant at most %d", what, rate.Per, from,
 				n-i, rate.Jobs+rate.Burst)
 		}

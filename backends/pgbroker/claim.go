@@ -33,7 +33,8 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 // claimed is the answer to a claim.
 type claimed struct {
 	broker.Claimed
-	passed bool // keys were passed over that others are at work on
+	passed  bool // keys were passed over that others are at work on
+	counted bool // rates counted jobs, at its Now
 }
 
 // claim makes one claim: of pending jobs alone when it is known how the queues
@@ -72,7 +73,11 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *sta
 		if err == nil {
 			c.addTo(&got)
 			room -= c.size
-			shares = append(c.begins, shares...)
+			if shares = append(c.begins, shares...); got.counted && req.Now.IsZero() { // the others would be counted later
+				all := len(shares)
+				shares = slices.DeleteFunc(shares, func(s broker.Share) bool { return b.flows.any([]broker.Share{s}) })
+				got.More = got.More || len(shares) < all
+			}
 			got.More = got.More || len(shares) > 0 && (room <= 0 || len(got.Jobs) >= req.Max)
 			got.passed = got.passed || c.passed
 			got.More = got.More || c.passed && (len(got.Jobs) > 0 || req.Wait == 0)
@@ -110,9 +115,10 @@ func (c *claiming) addTo(got *claimed) {
 		got.Jobs = append(got.Jobs, c.jobs...)
 	}
 	got.More = got.More || c.more
-	if c.at != 0 {
-		got.Now = broker.FromMicros(c.at)
+	if at := max(c.at, c.counted); at != 0 && !got.counted {
+		got.Now = broker.FromMicros(at)
 	}
+	got.counted = got.counted || c.counted != 0
 }
 
 // cutRound takes the first shares without a queue that stands twice.
@@ -151,8 +157,9 @@ type claiming struct {
 	limit  int
 	room   int // bytes at which the answer ends
 
-	at      int64
-	due     int // jobs that fell due
+	at      int64 // when it looked
+	counted int64 // the later time, when all was locked, at which rates counted jobs that it gave; of several queues the last
+	due     int   // jobs that fell due
 	jobs    []broker.Job
 	size    int  // bytes of the jobs
 	cut     bool // claim.sql left jobs out because of their bytes

@@ -138,10 +138,11 @@ const flowTries = 5
 
 // flowShare is what a claim learns of one queue with keys or limits.
 type flowShare struct {
-	room           int64 // of the queue's limits
-	retried        int   // jobs in retry that became pending
-	turns, calls   int   // keys that were locked for their turn, and that were to be looked at
-	passed         int   // of these others were at work on
+	room           int64  // of the queue's limits
+	retried        int    // jobs in retry that became pending
+	turns, calls   int    // keys that were locked for their turn, and that were to be looked at
+	passed         int    // of these others were at work on
+	counted        *int64 // the time of the jobs that it gave, as rates count them
 	taken, allowed int
 	keyless, keyed bool // jobs without a key are pending, and others
 	plain          bool // the queue has none of the latter
@@ -172,7 +173,7 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 	}
 	var ignored any
 	if flow&flowLimits != 0 {
-		steps = append(steps, c.b.step("flow_room", one(&s.room, &s.fullUntil, &ignored), c.now.micros, share.Queue))
+		steps = append(steps, c.b.step("flow_room", one(&s.room, &s.fullUntil, &s.counted, &ignored), c.now.micros, share.Queue))
 	}
 	floors := from[i*lanes:][:lanes]
 	args := []any{c.now.micros, share.Queue, floors, c.room, passes}
@@ -210,7 +211,7 @@ func (c *claiming) scanFlow(r rows, i int) error {
 	var lines []bool
 	var floors []int64
 	err := c.scanEach(r, func() { placed, lines, floors = append(placed, lane), append(lines, free), append(floors, floor) }, &lane,
-		&free, &floor, &c.flows[i].over)
+		&free, &floor, &c.flows[i].over, &c.flows[i].counted)
 	keyless, lowest := [broker.Priorities]int64{}, [broker.Priorities]int64{-1, -1, -1, -1}
 	for n, free := range lines {
 		at := placed[n]/2 - 1
@@ -233,6 +234,9 @@ func (c *claiming) flowed() {
 		queue := c.shares[i].Queue
 		state := c.state[queue]
 		allowed := min(s.allowed, left)
+		if s.taken > 0 && s.counted != nil {
+			c.counted = max(c.counted, *s.counted)
+		}
 		if left -= s.taken; s.look.last > 0 {
 			s.called.raise(s.look)
 		}

@@ -80,3 +80,55 @@ func (f *fixture) claimFrom(queues ...string) error {
 	_, err := f.Claim(f.t.Context(), req)
 	return err
 }
+
+// A claim that waited for another one answers the time at which it counted its jobs for
+// a rate, not the one at which it began to wait: who checks a rate by the answers finds
+// it kept.
+func TestClaim_AnswersTheTimeAtWhichARateCountedItsJobs(t *testing.T) {
+	t.Parallel()
+	rate := &broker.Rate{Jobs: 1000, Per: time.Second}
+	for _, c := range []struct {
+		name   string
+		policy broker.PolicyRequest
+		hold   string
+	}{
+		{"of a queue", broker.PolicyRequest{Rate: rate}, "select from jobs.limiter for update"},
+		{"of a queue with keys", broker.PolicyRequest{Rate: rate, KeyRate: rate}, "select from jobs.limiter for update"},
+		{"of a key", broker.PolicyRequest{KeyRate: rate}, "insert into jobs.key (queue, name) select id, 'new' from jobs.queue"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			c.policy.Queue = testQueue
+			_, err := f.Policy(t.Context(), c.policy)
+			f.ok(err)
+			if c.policy.KeyRate != nil {
+				f.store(f, aJob("first", func(j *broker.NewJob) { j.Body.Key = "k" }))
+			}
+			f.claim(1, 0) // so that it is known how claims serve the queue
+			f.store(f, aJob("job", func(j *broker.NewJob) {
+				if c.policy.KeyRate != nil {
+					j.Body.Key = "new"
+				}
+			}))
+			tx := f.begin(pgx.TxOptions{})
+			_, err = tx.Exec(t.Context(), f.in(c.hold))
+			f.ok(err)
+			answer := make(chan broker.Claimed, 1)
+			go func() {
+				got, err := f.Claim(t.Context(), broker.ClaimRequest{Worker: testWorker, Max: 1,
+					Queues: []broker.Share{{Queue: testQueue, Max: 1}}})
+				if err != nil {
+					t.Error(err)
+				}
+				answer <- got
+			}()
+			f.awaitLockWait()
+			released := f.ask("select (extract(epoch from statement_timestamp()) * 1000000)::bigint")
+			f.ok(tx.Rollback(t.Context()))
+			if got := <-answer; len(got.Jobs) != 1 || got.Now.UnixMicro() < released {
+				t.Errorf("claimed %d jobs at %d, want 1 at %d or later, when it had waited", len(got.Jobs), got.Now.UnixMicro(), released)
+			}
+		})
+	}
+}

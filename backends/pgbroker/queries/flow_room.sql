@@ -1,11 +1,14 @@
 -- flow_room.sql: for how many jobs the limits of a queue leave room. It leaves that in a setting of the transaction, for the
 -- statements after it. Active jobs are counted by their leases: a count that was kept could drift.
 -- Params: @now µs|null, @queue
--- Returns: one row, none when the queue has no limits: how many, when its rate leaves room again|null, nothing
+-- Returns: one row, none when the queue has no limits: how many, when its rate leaves room again|null, the time by which that counts|null,
+--   nothing
 -- Called by: (*Broker).Claim, in one transaction after flow_limit.sql
 with place as materialized (
   select id, max_active, rate, coalesce((policy->>'rate_per')::bigint, 0) as per, coalesce((policy->>'rate_burst')::bigint, 0) as burst,
-         coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+         -- As for a queue of the claim before this one: the limits of all have been locked.
+         coalesce(@now::bigint, nullif(split_part(current_setting('jobs_claim.room', true), ':', 3), '')::bigint,
+                  (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
   from jobs.queue where name = @queue and layout <= 1 and not paused and flow & 2 > 0
 ), active as materialized (
   select count(*) as n from place p cross join lateral (
@@ -24,4 +27,5 @@ with place as materialized (
                               case when p.rate > 0 then coalesce((select free from bucket), 0) end), 0) as n
   from place p
 )
-select n, (select next from bucket), set_config('jobs_claim.room', id || ':' || n, true) from room
+select r.n, (select next from bucket), case when p.rate > 0 then p.now end,
+       set_config('jobs_claim.room', r.id || ':' || r.n || ':' || p.now, true) from room r, place p

@@ -4,8 +4,12 @@
 share as materialized (
   -- As flow_lock.sql decided, whatever has changed since: the keys that it locked have to get their turns.
   select 1 as ord, q.id as queue, split_part(s.share, ':', 2)::bigint as worker, q.priority_round, q.changed, q.ordered, q.orders,
-         q.key_max_active, q.policy, split_part(s.share, ':', 3)::int as most
-  from (select current_setting('jobs_claim.share', true) as share offset 0) s cross join jobs.queue q
+         q.key_max_active, q.policy, split_part(s.share, ':', 3)::int as most,
+         -- Read once all that it counts is locked: by flow_room.sql, which held up all other claims of a queue with limits, or here.
+         coalesce(@now::bigint, case when split_part(s.room, ':', 1) = q.id::text then split_part(s.room, ':', 3)::bigint end,
+                  (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now
+  from (select current_setting('jobs_claim.share', true) as share, current_setting('jobs_claim.room', true) as room offset 0) s
+  cross join jobs.queue q
   where q.name = @queue and split_part(s.share, ':', 1) = q.id::text
 ), taken as materialized (
   select coalesce(nullif(current_setting('jobs_claim.leased', true), '')::int, 0) as jobs,
@@ -51,8 +55,7 @@ share as materialized (
        where s.ordered = 1 and d.queue = s.queue and d.key = k.name and d.head is not null and d.head = s.orders limit 1)) o
     ) h on s.ordered > 0
   left join lateral (
-    select k.at, k.used, k.jobs, k.per, k.burst,
-           coalesce(@now::bigint, (extract(epoch from statement_timestamp()) * 1000000)::bigint) as now) b on k.jobs > 0
+    select k.at, k.used, k.jobs, k.per, k.burst, s.now) b on k.jobs > 0
   left join lateral ({{bucket}}) f on k.jobs > 0
 ), bound as materialized (
   -- One key needs twice its share of the jobs at most, or it has less to do with others and more to do with a further look.

@@ -63,6 +63,19 @@ func TestScripts_EveryScriptSaysWhatItDoes(t *testing.T) {
 	}
 }
 
+// deprecated are commands that Redis 6.2 and later advise against, for sorted sets
+// those whose part ZRANGE has with BYSCORE, BYLEX and REV.
+var deprecated = regexp.MustCompile(`'(ZRANGEBY(SCORE|LEX)|ZREVRANGE(BYSCORE|BYLEX)?|HMSET|GETSET|SETNX|P?SETEX|B?RPOPLPUSH)'`)
+
+func TestScripts_UseNoDeprecatedCommand(t *testing.T) {
+	t.Parallel()
+	for _, s := range scripts {
+		for _, found := range deprecated.FindAllString(s.source, -1) {
+			t.Errorf("%s.lua uses %s, which is deprecated", s.name, found)
+		}
+	}
+}
+
 var usedKey = regexp.MustCompile(`\bq\.([a-z_0-9]+)\b(\s*=[^=])?`)
 
 // notKeys are the fields that scripts keep beside the keys of a queue.

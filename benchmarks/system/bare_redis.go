@@ -30,7 +30,7 @@ now = now[1] * 1000 + math.floor(now[2] / 1000)
 local room = tonumber(ARGV[1])
 local ids = room > 0 and redis.call('RPOP', KEYS[2], room) or {}
 if #ids < room then
-	local late = redis.call('ZRANGEBYSCORE', KEYS[3], '-inf', now, 'LIMIT', 0, room - #ids)
+	local late = redis.call('ZRANGE', KEYS[3], '-inf', now, 'BYSCORE', 'LIMIT', 0, room - #ids)
 	if #late > 0 then
 		redis.call('ZREM', KEYS[3], unpack(late))
 		for _, id in ipairs(late) do ids[#ids + 1] = id end

@@ -11,7 +11,7 @@
 
 local q = open()
 if q.refused then return q.refused end
-for _, id in ipairs(redis.call('ZRANGEBYSCORE', q.lease_ends, '(' .. int(now), '+inf', 'LIMIT', 0, 1)) do
+for _, id in ipairs(redis.call('ZRANGE', q.lease_ends, '(' .. int(now), '+inf', 'BYSCORE', 'LIMIT', 0, 1)) do
   if string.byte(id) ~= 0 then return {0, now, 0} end
 end
 for i = 1, q.buckets do

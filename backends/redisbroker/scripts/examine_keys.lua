@@ -142,7 +142,7 @@ local by_field = {line = {q.line, examine_piece}, spans = {q.spans, examine_span
   policies = {q.key_policies, examine_listing}}
 if by_name[part] then
   local set, examine_one = unpack(by_name[part])
-  local page = redis.call('ZRANGEBYLEX', set, cursor == '' and '-' or '(' .. cursor, '+', 'LIMIT', 0, most)
+  local page = redis.call('ZRANGE', set, cursor == '' and '-' or '(' .. cursor, '+', 'BYLEX', 'LIMIT', 0, most)
   records = #page
   for _, e in ipairs(page) do examine_one(e) end
   return answer(#page == most and page[#page] or '')

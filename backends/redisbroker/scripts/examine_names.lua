@@ -87,7 +87,7 @@ if part == 'unique keys' or part == 'remembered' then
   end
   return answer(at)
 elseif part == 'keys' then
-  local page = redis.call('ZRANGEBYLEX', q.by_key, cursor == '' and '-' or '(' .. cursor, '+', 'LIMIT', 0, most)
+  local page = redis.call('ZRANGE', q.by_key, cursor == '' and '-' or '(' .. cursor, '+', 'BYLEX', 'LIMIT', 0, most)
   records = #page
   for _, member in ipairs(page) do examine_key(member) end
   return answer(#page == most and page[#page] or '')

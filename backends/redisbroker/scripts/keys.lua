@@ -20,8 +20,8 @@ local most, names, behind = tonumber(args.most), {unpack(ARGV, first.names)}, ''
 -- next_key is the first key behind another that has jobs, or a policy.
 local function next_key(after)
   local from = after == '' and '-' or '(' .. after .. '\1'
-  local found = redis.call('ZRANGEBYLEX', q.by_key, from, '+', 'LIMIT', 0, 1)[1]
-  local active = redis.call('ZRANGEBYLEX', q.active_keys, from, '+', 'LIMIT', 0, 1)[1]
+  local found = redis.call('ZRANGE', q.by_key, from, '+', 'BYLEX', 'LIMIT', 0, 1)[1]
+  local active = redis.call('ZRANGE', q.active_keys, from, '+', 'BYLEX', 'LIMIT', 0, 1)[1]
   if active and (not found or before(active, found)) then found = active end
   return found and string.sub(found, 1, string.find(found, '\0', 1, true) - 1)
 end

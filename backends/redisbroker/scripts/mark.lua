@@ -15,7 +15,7 @@ local q = names(0)
 local action, name, owner, fence = args.action, args.name, args.owner, tonumber(args.fence)
 
 local function prune(n)
-  local lapsed = redis.call('ZRANGEBYSCORE', q.lapses, '-inf', int(now), 'LIMIT', 0, n)
+  local lapsed = redis.call('ZRANGE', q.lapses, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, n)
   if #lapsed > 0 then
     redis.call('ZREM', q.lapses, unpack(lapsed))
     redis.call('HDEL', q.marks, unpack(lapsed))

@@ -55,7 +55,7 @@ local function lapsed(entry)
   end
 end
 
-local entries = redis.call('ZRANGEBYSCORE', q.lapses, '-inf', int(now), 'LIMIT', 0, budget)
+local entries = redis.call('ZRANGE', q.lapses, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, budget)
 local n = fit(q, entries, 2)
 if n > 0 then redis.call('ZREM', q.lapses, unpack(entries, 1, n)) end
 for i = 1, n do lapsed(entries[i]) end
@@ -88,7 +88,7 @@ end
 
 local age = tonumber(m.keep_dead or 0)
 if age > 0 and budget > 0 then
-  local old = redis.call('ZRANGEBYSCORE', q.dead, '-inf', int(now - age), 'LIMIT', 0, budget)
+  local old = redis.call('ZRANGE', q.dead, '-inf', int(now - age), 'BYSCORE', 'LIMIT', 0, budget)
   n = fit(q, old)
   for i = 1, n do drop(q.dead, DEAD, old[i]) end
   budget = budget - n

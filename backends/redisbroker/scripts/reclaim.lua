@@ -26,7 +26,7 @@ local alive = redis.call('ZSCORE', q.lease_ends, worker)
 if redis.call('HEXISTS', q.workers, worker) == 0 or not alive or tonumber(alive) <= now then return {GONE} end
 
 local cursor = m.scan or '0'
-local late = redis.call('ZRANGEBYSCORE', q.lease_ends, '-inf', int(now), 'LIMIT', 0, ENDED)
+local late = redis.call('ZRANGE', q.lease_ends, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, ENDED)
 for _, id in ipairs(late) do
   redis.call('ZREM', q.lease_ends, id)
   redis.call('HDEL', q.workers, id)

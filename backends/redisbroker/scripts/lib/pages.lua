@@ -103,8 +103,7 @@ end
 -- way round. The cursor is the last score and member; if that member is gone, its
 -- score is begun anew.
 local function timed(key, cursor, n, after, before, newest)
-  local rank, range, rank_of = 0, 'ZRANGE', 'ZRANK'
-  if newest then range, rank_of = 'ZREVRANGE', 'ZREVRANK' end
+  local rank, rank_of = 0, newest and 'ZREVRANK' or 'ZRANK'
   if cursor ~= '' then
     local score, member = string.match(cursor, '^(%d+):(.*)$')
     if tonumber(redis.call('ZSCORE', key, member) or -1) == tonumber(score) then
@@ -119,7 +118,8 @@ local function timed(key, cursor, n, after, before, newest)
   elseif not newest and after ~= '' then
     rank = redis.call('ZCOUNT', key, '-inf', '(' .. after)
   end
-  local found = redis.call(range, key, int(rank), int(rank + n - 1), 'WITHSCORES')
+  local found = newest and redis.call('ZRANGE', key, int(rank), int(rank + n - 1), 'REV', 'WITHSCORES')
+    or redis.call('ZRANGE', key, int(rank), int(rank + n - 1), 'WITHSCORES')
   local out = {}
   for i = 1, #found, 2 do
     local member, score = found[i], tonumber(found[i + 1])
@@ -162,7 +162,7 @@ local function keyed(q, cursor, n, key)
   end
   local after = string.sub(cursor, 2)
   for _, set in ipairs({q.by_key, q.active_keys, q.ended_keys}) do
-    local members = redis.call('ZRANGEBYLEX', set, '(' .. key .. '\0' .. after, to_key(key), 'LIMIT', 0, n)
+    local members = redis.call('ZRANGE', set, '(' .. key .. '\0' .. after, to_key(key), 'BYLEX', 'LIMIT', 0, n)
     for _, member in ipairs(members) do from[#from + 1] = member end
   end
   table.sort(from, before)

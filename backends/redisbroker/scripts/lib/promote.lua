@@ -6,7 +6,7 @@ local PROMOTED = 1000 -- due jobs moved in one call beyond those that it leases,
 
 -- overdue lists up to so many due entries of a set, with their times.
 local function overdue(key, most)
-  return redis.call('ZRANGEBYSCORE', key, '-inf', int(now), 'WITHSCORES', 'LIMIT', 0, most)
+  return redis.call('ZRANGE', key, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, most, 'WITHSCORES')
 end
 
 -- merged lists the first entries of two lists with times, by time, and says how

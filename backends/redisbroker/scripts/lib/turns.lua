@@ -12,7 +12,7 @@ local looks = 0
 -- unblock lets keys back into the rings: those whose time has come, and those that a
 -- change of the policy may have freed. A look at them in their turn says whether it did.
 local function unblock(q, thawing)
-  local due_keys = redis.call('ZRANGEBYSCORE', q.blocked, '-inf', int(now), 'LIMIT', 0, MOVED)
+  local due_keys = redis.call('ZRANGE', q.blocked, '-inf', int(now), 'BYSCORE', 'LIMIT', 0, MOVED)
   q.unsettled = #due_keys == MOVED
   if #due_keys > 0 then redis.call('ZREM', q.blocked, unpack(due_keys)) end
   local room = thawing and MOVED or 0

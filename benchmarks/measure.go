@@ -173,29 +173,44 @@ func churnOwn(depth int, span time.Duration) func(*run) metrics {
 	}
 }
 
+// usage is what the store uses during span, in ms/s and calls/s.
+func (r *run) usage(span time.Duration) (cpu, calls float64) {
+	before := r.use()
+	time.Sleep(span)
+	after := r.use()
+	return (after.CPU - before.CPU).Seconds() * 1000 / span.Seconds(), float64(after.Calls-before.Calls) / span.Seconds()
+}
+
+// background measures what a worker costs beside its handlers: it keeps its leases,
+// looks for workers that died, and looks for jobs that are due among many that are
+// not.
+func background(r *run) metrics {
+	r.fill(task{RunAt: time.Now().Add(time.Hour)}, r.jobs)
+	span := r.span(10 * time.Second)
+	quiet, _ := r.usage(span)
+	worker := busy(r, handlers, time.Hour)
+	time.Sleep(span / 5) // the beginning is over then
+	cpu, calls := r.usage(span)
+	worker.kill()
+	return metrics{"store ms/s over empty": cpu - quiet, "store calls/s": calls}
+}
+
 // idle measures a worker without work, against the store without a worker.
 func idle(r *run) metrics {
 	span := r.span(10 * time.Second)
-	// usage is what the store uses during f, in ms/s and calls/s.
-	usage := func(f func()) (cpu, calls float64) {
-		before := r.use()
-		f()
-		after := r.use()
-		return (after.CPU - before.CPU).Seconds() * 1000 / span.Seconds(), float64(after.Calls-before.Calls) / span.Seconds()
-	}
-	quiet, _ := usage(func() { time.Sleep(span) })
+	quiet, _ := r.usage(span)
 	whole := span * 5 / 4
 	worker := r.spawn(task{Role: "work", Early: true, Span: whole})
 	time.Sleep(span / 5) // its beginnings are not its idling, nor is its end
 	r.check(worker.tell("begin"))
-	cpu, calls := usage(func() { time.Sleep(span) })
+	cpu, calls := r.usage(span)
 	got := r.result(worker)
 	return metrics{"store ms/s over empty": cpu - quiet, "store calls/s": calls, "worker ms/s": got["cpu"] * 1000 / whole.Seconds()}
 }
 
-// busy fills a queue, and starts a worker and waits until all its handlers run.
-func busy(r *run, hold time.Duration) *child {
-	r.fill(task{}, r.jobs)
+// busy enqueues n jobs, and starts a worker and waits until all its handlers run.
+func busy(r *run, n int, hold time.Duration) *child {
+	r.fill(task{}, n)
 	path, started := r.counter()
 	worker := r.spawn(task{Role: "work", Counter: path, Hold: hold})
 	r.check(worker.tell("begin"))
@@ -208,14 +223,14 @@ func busy(r *run, hold time.Duration) *child {
 
 // shutdown measures how much longer a stop takes than the slowest handler.
 func shutdown(r *run) metrics {
-	worker := busy(r, 300*time.Millisecond)
+	worker := busy(r, r.jobs, 300*time.Millisecond)
 	r.check(worker.tell("stop"))
 	return metrics{"drain over slowest handler ms": r.result(worker)["overtime"]}
 }
 
 // crash measures how long the jobs of a worker that was killed wait.
 func crash(r *run) metrics {
-	victim := busy(r, time.Hour)
+	victim := busy(r, r.jobs, time.Hour)
 	heir := r.spawn(task{Role: "work", Jobs: r.jobs, Early: true})
 	r.check(heir.tell("begin"))
 	time.Sleep(time.Second) // so that both are at peace

@@ -149,7 +149,12 @@ func workloads() []*workload {
 				measure: churn(d.depth, 10*time.Second)})
 		}
 		list = append(list,
+			&workload{name: "age", store: store, jobs: 50_000, peerless: true, skip: []string{"bare-" + store},
+				about: "64 callers enqueue while a worker handles; from before the enqueue to the handler", measure: aged},
 			&workload{name: "idle", store: store, long: true, about: "a worker without work", measure: idle},
+			&workload{name: "background", store: store, jobs: 100_000, long: true, peerless: true, skip: []string{"bare-" + store},
+				about:   "a worker with 100 running handlers beside scheduled jobs: leases, looks for dead workers and for due jobs",
+				measure: background},
 			&workload{name: "shutdown", store: store, jobs: 1000, skip: []string{"bare-" + store},
 				about: "stop of a worker with 100 running handlers of 300 ms", measure: shutdown},
 			// River takes an hour by default, a second at least only if no job may take longer.
@@ -168,6 +173,8 @@ var (
 	keep = task{Keep: 24 * time.Hour}
 	// both counts the time of the worker, which begins first.
 	both = roles(nil, task{Role: "work"}, task{Role: "produce", Callers: callers})
+	// aged is both, with the age that jobs have when their handlers begin.
+	aged = roles(nil, task{Role: "work", Latency: true}, task{Role: "produce", Callers: callers})
 	// drainOwn is for a store that is in the worker's process.
 	drainOwn = roles(nil, task{Role: "work", Preload: true, Batch: 1000})
 )

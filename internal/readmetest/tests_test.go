@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-var namedTest = regexp.MustCompile("`((?:[a-z0-9/-]+\\.)?)(Test[A-Za-z0-9]*_?[A-Za-z0-9]*)`")
+var namedTest = regexp.MustCompile("`((?:[a-z0-9/-]+\\.)?)((?:Test|Example)[A-Za-z0-9]*(?:_[A-Za-z0-9]+)*)`")
 
 // The tests that show what a page says exist.
 func TestDocs_TestsThatPagesNameExist(t *testing.T) {

@@ -102,7 +102,10 @@ const (
 // An error that is ErrUnavailable, ErrNotFound, ErrWrongState, ErrInvalid or
 // ErrClosed means that the call changed nothing. After another error it may
 // have taken effect. Every decision can be repeated without harm.
-type Inspector struct{ broker broker.Broker }
+type Inspector struct {
+	broker broker.Broker
+	who    string // see As
+}
 
 // New makes an inspector of b. The caller closes b.
 func New(b broker.Broker) *Inspector { return &Inspector{broker: b} }
@@ -288,10 +291,21 @@ func (i *Inspector) Policy(ctx context.Context, queue string) (Policy, error) {
 // SetPolicy changes the fields of a queue's policy that change sets, in one
 // step, for all workers and clients. It returns the whole policy.
 func (i *Inspector) SetPolicy(ctx context.Context, change PolicyRequest) (policy Policy, err error) {
+	noted := change.Paused != nil && change.Key == ""
+	if noted {
+		before, err := i.Policy(ctx, change.Queue)
+		if err != nil {
+			return before, err
+		}
+		noted = before.Paused != *change.Paused
+	}
 	err = i.call(ctx, func(ctx context.Context, b broker.Broker) error {
 		policy, err = b.Policy(ctx, change)
 		return err
 	})
+	if err == nil && noted {
+		i.notePause(context.WithoutCancel(ctx), change.Queue, policy.Paused)
+	}
 	return policy, err
 }
 

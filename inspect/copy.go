@@ -1,0 +1,43 @@
+package inspect
+
+import (
+	"context"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/parked"
+)
+
+// EnqueueCopy enqueues a fresh job like one that Job returned, under another ID, to run
+// at once: with its type, payload, headers, priority, keys and limits, without its past
+// and its deadline. The job itself stays as it is. Calling it again with the same ID
+// enqueues no second one as long as the first is remembered.
+//
+// The error is ErrDuplicate if another job holds its unique key, ErrWrongState for the
+// node of a workflow, which the workflow enqueues itself, and ErrMalformed or
+// ErrNewerForm if the job cannot be read here.
+func (i *Inspector) EnqueueCopy(ctx context.Context, job *broker.Job, id string) error {
+	const verb = "enqueue a copy"
+	if job == nil {
+		return broker.Invalid("job", "is nil; get it from Job")
+	}
+	if err := job.Copyable(); err != nil {
+		return broker.About(err, verb, job.Queue, job.ID)
+	}
+	if _, node := job.Headers[parked.HeaderWorkflow]; node || broker.Reserved(job.Queue) {
+		err := &broker.Error{Hint: "it is part of a workflow, which enqueues it itself", Err: broker.ErrWrongState}
+		return broker.About(err, verb, job.Queue, job.ID)
+	}
+	c := broker.NewJob{Queue: job.Queue, ID: id, Body: job.Body}
+	c.Body.GivenID, c.Body.DueAfter = true, 0 // the ID is remembered, so that a repeat is noticed
+	c.Body.Deadline = time.Time{}
+	var receipts []broker.Receipt
+	err := i.call(ctx, func(ctx context.Context, b broker.Broker) (err error) {
+		receipts, err = b.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{c}})
+		return err
+	})
+	if err == nil && len(receipts) > 0 {
+		err = receipts[0].Err
+	}
+	return broker.About(err, verb, job.Queue, id)
+}

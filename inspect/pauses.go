@@ -1,0 +1,83 @@
+package inspect
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// As returns an inspector whose pauses and resumptions of queues say who decided
+// them: a name for people, at most 100 bytes of which are kept.
+func (i *Inspector) As(who string) *Inspector {
+	if i == nil {
+		return nil
+	}
+	named := *i
+	named.who = who[:min(len(who), maxWho)]
+	return &named
+}
+
+const maxWho = 100
+
+// PauseNote says who paused or resumed a queue last, and when.
+type PauseNote struct {
+	Paused bool
+	By     string    // empty where nobody said; see As
+	At     time.Time // by the store's clock
+}
+
+type storedPause struct {
+	Paused bool   `json:"paused"`
+	By     string `json:"by,omitempty"`
+}
+
+const (
+	pauseOwner = "pause"
+	pauseTTL   = 365 * 24 * time.Hour // a note of a longer pause lapses; the pause does not
+)
+
+// pauseMark names the note of a queue, whose name may be as long as that of a mark.
+func pauseMark(queue string) string {
+	sum := sha256.Sum256([]byte(queue))
+	return "pause/" + hex.EncodeToString(sum[:12])
+}
+
+// notePause stores who paused or resumed a queue. Without it the pause holds all the
+// same, so that its errors are of no interest.
+func (i *Inspector) notePause(ctx context.Context, queue string, paused bool) {
+	if i.broker.Limits().NoMark {
+		return
+	}
+	value, err := json.Marshal(storedPause{paused, i.who})
+	if err != nil {
+		return
+	}
+	req := broker.MarkRequest{Action: broker.MarkTake, Name: pauseMark(queue), Owner: pauseOwner, TTL: pauseTTL}
+	got, err := timed{i}.Mark(ctx, req)
+	if err != nil || !got.Held {
+		return
+	}
+	req.Action, req.Fence, req.Value = broker.MarkSet, got.Fence, value
+	_, _ = timed{i}.Mark(ctx, req)
+}
+
+// PauseNote tells who paused or resumed a queue last, if an inspector did, in the last
+// year.
+func (i *Inspector) PauseNote(ctx context.Context, queue string) (note PauseNote, known bool, err error) {
+	if err := i.check(ctx); err != nil {
+		return note, false, err
+	}
+	if i.broker.Limits().NoMark {
+		return note, false, nil
+	}
+	got, err := timed{i}.Mark(ctx, broker.MarkRequest{Action: broker.MarkRead, Name: pauseMark(queue)})
+	var stored storedPause
+	if err != nil || !got.Held || json.Unmarshal(got.Value, &stored) != nil {
+		return note, false, err
+	}
+	return PauseNote{stored.Paused, stored.By, got.Until.Add(-pauseTTL)}, true, nil
+}

@@ -195,7 +195,7 @@ func TestAct_TheAuthorizerDecidesActionByAction(t *testing.T) {
 	s.post(303, "act?queue=mail&id=a", url.Values{"verb": {"redrive"}}, "User", "ada")
 	has(t, s.log.String(), "refused", "who=ada action=delete", "who=ada action=redrive queue=mail ids=[a]")
 	if !slices.Equal(Actions(), []Action{"payload", "cancel", "delete", "redrive", "reschedule", "edit", "suppress", "pause", "policy",
-		"remove", "schedule", "workflow"}) {
+		"remove", "schedule", "workflow", "enqueue"}) {
 		t.Errorf("the actions are %v", Actions())
 	}
 }

@@ -68,8 +68,10 @@ func TestBrowserAct_EachDecisionIsClicked(t *testing.T) {
 	// All that match.
 	b.open("jobs?state=dead&queue=images")
 	b.fill("#rate", "1000")
-	b.click("section[aria-labelledby=bulk] details.confirm summary")
 	b.click("section[aria-labelledby=bulk] button[value=delete]")
+	b.sees("2 jobs will be deleted")
+	b.sees("This cannot be undone")
+	b.click("#do")
 	b.sees("2 done")
 	is("images", "broken-000", broker.StateNone)
 
@@ -78,7 +80,9 @@ func TestBrowserAct_EachDecisionIsClicked(t *testing.T) {
 	b.click("details.decide summary")
 	b.fill("#rate-0", "1")
 	b.click("details.decide button[value=redrive]")
-	b.sees("1 done")
+	b.sees("8 jobs will be redriven")
+	b.click("#do")
+	b.sees("1 of about 8 done")
 	b.open("queues") // it goes on without its page
 	b.sees("Live · 1 bulk")
 	b.open("work")

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -98,6 +99,9 @@ func TestBrowserPages_ThePagesAreWalkedWithTheKeyboardAlone(t *testing.T) {
 	b.press(kb.Enter)
 	b.tabTo(`details.decide button[value=redrive]`)
 	b.press(kb.Enter)
+	b.sees("9 jobs will be redriven")
+	b.tabTo("#do")
+	b.press(kb.Enter)
 	b.sees("It has begun")
 	b.sees("9 done")
 	if n := s.count("mail", broker.StateDead); n != 0 {
@@ -191,6 +195,8 @@ func TestBrowserPages_PagesWorkWithoutScripts(t *testing.T) {
 	b.do(chromedp.WaitVisible(chromedp.CSS("details.decide summary")))
 	b.click("details.decide summary")
 	b.click("details.decide button[value=suppress]")
+	b.do(chromedp.WaitVisible(chromedp.CSS("#do")))
+	b.click("#do")
 	b.do(chromedp.WaitVisible(chromedp.CSS(".operation")))
 	s.ended(1)
 	b.open("jobs?state=dead&queue=mail")
@@ -232,4 +238,86 @@ func TestBrowserPages_FormsAreInShape(t *testing.T) {
 		t.Errorf("the buttons for the checked jobs are %v px below the window", under)
 	}
 	b.screen("jobs-bar-1280")
+}
+
+// TestBrowserPages_FitAPhone: in no state does a page scroll sideways at 375 px.
+func TestBrowserPages_FitAPhone(t *testing.T) {
+	s := newSite(t, Config{Title: "shop", Authorize: everything, Interval: time.Hour})
+	s.fill()
+	long := strings.Repeat("a-queue-with-a-long-name.", 10)
+	s.die(long, strings.Repeat("id", 100), strings.Repeat("type:", 40), strings.Repeat("error", 100))
+	b := browse(t, s)
+	fits := func(what string) {
+		t.Helper()
+		if wide := eval[int](b, "document.documentElement.scrollWidth"); wide > 375 {
+			t.Errorf("%s is %d wide on a phone of 375", what, wide)
+		}
+	}
+	b.size(375, 740)
+	q := url.QueryEscape(long)
+	for _, path := range []string{"", "?span=live", "queue?name=" + q, "jobs?state=dead", "jobs?state=dead&queue=mail", "jobs?id=nothing",
+		"jobs?state=pending&older=nonsense", "dead", "work", "job?queue=mail&id=mail-010&show=payload", "keys?queue=mail"} {
+		b.open(path)
+		fits("the page " + path)
+		b.do(chromedp.Evaluate[chromedp.Void](`document.querySelectorAll("details").forEach(d => d.open = true); undefined`))
+		fits("the page " + path + " with all opened")
+	}
+	b.open("jobs?state=dead&queue=" + q)
+	b.click("#check-all")
+	if !eval[bool](b, `document.querySelector("input[name=job]").checked`) {
+		t.Error("the box in the head checks no row")
+	}
+	b.click("section[aria-labelledby=bulk] button[value=suppress]")
+	b.sees("1 job will be suppressed")
+	fits("the question before a decision")
+	b.screen("confirm-375")
+	b.click("#do")
+	b.sees("1 done")
+	fits("an operation")
+	b.open("")
+	b.click("#open-palette")
+	b.until("the palette has the queues", `document.querySelectorAll("#palette-list li").length > 8`)
+	b.fill("#palette input", long[:60])
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("#palette input").dispatchEvent(new Event("input")); undefined`))
+	fits("the palette")
+	b.screen("palette-375")
+}
+
+func TestBrowserPages_ThePaletteGoesToPagesAndQueues(t *testing.T) {
+	s := newSite(t, Config{})
+	s.fill()
+	s.enqueue(script, "a", "email")
+	axe, err := os.ReadFile("testdata/axe.min.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := browse(t, s)
+	b.open("workers")
+	b.live()
+	open := `document.getElementById("palette").open`
+	b.do(chromedp.Evaluate[chromedp.Void](`document.dispatchEvent(new KeyboardEvent("keydown", {key: "k", ctrlKey: true, bubbles: true})); undefined`))
+	b.until("the palette is open, with the queues", open+` && document.querySelectorAll("#palette-list li").length > 8`)
+	b.accessible("palette", string(axe), true)
+	b.screen("palette")
+	if eval[bool](b, "window.hacked !== undefined") || eval[int](b, `document.querySelectorAll("#palette img").length`) > 0 {
+		t.Error("the name of a queue ran in the palette")
+	}
+	b.press("i", "m", "a", kb.ArrowDown, kb.Enter) // images, and then its dead jobs
+	b.until("it went to the dead jobs", `location.href.endsWith("dead?queue=images")`)
+	b.do(chromedp.WaitVisible(chromedp.CSS("#main")))
+	b.live()
+	b.press("/")
+	b.until("a slash opens it", open)
+	b.press(kb.Escape)
+	b.until("it is closed", "!"+open)
+	b.click("#open-palette")
+	b.until("it is open again", open)
+	b.press("m", "a", "i", "l", "-", "0", "0", "5", kb.Enter)
+	b.sees("Job mail-005")
+	b.open("jobs")
+	b.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("f-type").focus(); undefined`))
+	b.press("/")
+	if eval[string](b, `document.getElementById("f-type").value`) != "/" || eval[bool](b, open) {
+		t.Error("a slash in a field opens the palette")
+	}
 }

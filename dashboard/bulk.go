@@ -89,78 +89,43 @@ func (b *bulkWork) add(o *operation) bool {
 // startBulk begins a decision about all that the filter in the address
 // selects, and in it those of one group of dead jobs.
 func (h *Handler) startBulk(w http.ResponseWriter, r *http.Request) error {
-	v, ok := verbNamed(r.PostFormValue("verb"))
-	if !ok {
-		return errNoVerb
-	}
-	who, err := h.authorize(r, v.action)
+	b, err := h.readBulk(r)
 	if err != nil {
 		return err
 	}
-	rate, err := parseCount("Jobs per second", r.PostFormValue("rate"))
-	if err == nil && rate > maxRate {
-		err = &pageError{http.StatusBadRequest, fmt.Sprintf("Jobs per second: at most %d, or none for as fast as it goes.", maxRate)}
-	}
-	if err != nil {
-		return err
-	}
-	delay, err := parseSpan("In", r.PostFormValue("in"))
-	if err != nil {
-		return err
-	}
-	s, err := h.poller.current(r.Context())
-	if err != nil {
-		return err
-	}
-	if s.err != nil {
-		return s.err
-	}
-	f, group := readFilter(r.URL.Query()).First(), groupOf(r.URL.Query())
-	if group != nil {
-		f.Type = group.Type
-	}
-	about := f.Words()
-	if group != nil {
-		about += ", errors like: " + text(group.Fingerprint)
-	}
-	queries, most, err := f.queries(s)
-	if err != nil {
-		return err
-	}
-	if f.Narrow() {
-		most = -1
+	if b.narrow() { // the number that was confirmed, if it was
+		if b.most, err = parseCount("Number", r.PostFormValue("number")); err != nil || b.most == 0 {
+			b.most = -1
+		}
 	}
 	ctx, stop := context.WithCancelCause(h.closing)
-	o := &operation{id: rand.Text(), verb: v, about: about, to: f.link("jobs"), who: who, rate: int(rate), begun: time.Now(),
-		most: most, stop: stop}
+	o := &operation{id: rand.Text(), verb: b.verb, about: b.about, to: b.filter.link("jobs"), who: b.who, rate: int(b.rate),
+		begun: time.Now(), most: b.most, stop: stop}
 	if !h.bulk.add(o) {
 		stop(nil)
 		return &pageError{http.StatusConflict, fmt.Sprintf("%d operations are running already. Wait for one to end, or stop it.", maxBulk)}
 	}
-	if !h.goWhileOpen(func() { h.runBulk(ctx, o, queries, group, delay) }) {
+	if !h.goWhileOpen(func() { h.runBulk(ctx, o, b) }) {
 		return errClosed
 	}
-	h.audit(who, v.Name, nil, "operation", o.id, "filter", o.about, "rate", o.rate)
+	h.audit(b.who, b.verb.Name, nil, "operation", o.id, "filter", o.about, "rate", o.rate, "jobs", b.most)
 	redirect(w, link("work", "notice", h.notices.add("It has begun. It goes on when this page is closed.")), "")
 	return nil
 }
 
-func (h *Handler) runBulk(ctx context.Context, o *operation, queries []inspect.Query, group *inspect.Group, delay time.Duration) {
+func (h *Handler) runBulk(ctx context.Context, o *operation, b bulkOf) {
 	defer o.stop(nil)
 	var total inspect.Report
 	var err error
-	for _, q := range queries {
+	for _, q := range b.queries {
 		done := total
-		s := h.inspector.Select(q).PerSecond(o.rate).OnProgress(func(r inspect.Report) {
+		s := b.selection(h.inspector, q).PerSecond(o.rate).OnProgress(func(r inspect.Report) {
 			sum := done
 			sum.Add(r)
 			o.progress(sum)
 		})
-		if group != nil {
-			s = s.Where(group.Has)
-		}
 		var report inspect.Report
-		report, err = o.verb.do(s, ctx, delay)
+		report, err = o.verb.do(s, ctx, b.delay)
 		total.Add(report)
 		o.progress(total)
 		if err != nil {
@@ -212,8 +177,8 @@ func (h *Handler) stopBulk(w http.ResponseWriter, r *http.Request) error {
 }
 
 // queries are what a filter selects, queue by queue, and how many jobs there
-// are in its state by the counters.
-func (f filter) queries(s *snapshot) (all []inspect.Query, most int64, err error) {
+// are in its state by the counters; of suppressed ones alone if that is asked.
+func (f filter) queries(s *snapshot, suppressed bool) (all []inspect.Query, most int64, err error) {
 	for _, q := range s.survey.Queues {
 		if f.Queue != "" && f.Queue != q.Name {
 			continue
@@ -223,16 +188,25 @@ func (f filter) queries(s *snapshot) (all []inspect.Query, most int64, err error
 			return nil, 0, err
 		}
 		query.Queue = q.Name
-		if n := q.Counts[query.State]; n > 0 || query.State == broker.StateNone {
+		n := q.Listed(query.State)
+		if query.Suppressed && query.State == broker.StateDead {
+			n += q.Suppressed
+		}
+		if suppressed {
+			n = q.Suppressed
+		}
+		if n > 0 || query.State == broker.StateNone {
 			most += n
 			all = append(all, query)
 		}
 	}
 	if len(all) == 0 {
-		return nil, 0, &pageError{http.StatusConflict, "There are no such jobs any more."}
+		return nil, 0, errNoneLeft
 	}
 	return all, most, nil
 }
+
+var errNoneLeft = &pageError{http.StatusConflict, "There are no such jobs any more."}
 
 // groupOf is the group of dead jobs that an address names, or nil.
 func groupOf(q url.Values) *inspect.Group {

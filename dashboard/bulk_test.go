@@ -42,7 +42,7 @@ func TestBulk_ABulkOperationTakesWhatTheFilterSelects(t *testing.T) {
 		s.die("b", fmt.Sprintf("b%d", i), "email", "mailbox full")
 	}
 	s.enqueue("a", "p", "email")
-	has(t, s.get(200, "jobs?state=dead&error=route"), "dead jobs, error with route", `action="bulk?error=route&amp;state=dead"`)
+	has(t, s.get(200, "jobs?state=dead&error=route"), "dead jobs, error with route", `action="confirm?error=route&amp;state=dead"`)
 	page := s.follow(s.post(303, "bulk?state=dead&error=route", url.Values{"verb": {"delete"}, "rate": {"1000"}}))
 	has(t, page, "It has begun", "Delete: <bdi>dead jobs, error with route</bdi>")
 	s.ended(1)

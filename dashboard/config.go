@@ -30,12 +30,13 @@ const (
 	ActionRemove     Action = "remove"     // of empty queues
 	ActionSchedule   Action = "schedule"   // pause, resume, run and delete schedules
 	ActionWorkflow   Action = "workflow"   // cancel, retry and delete workflows
+	ActionEnqueue    Action = "enqueue"    // copies of jobs
 )
 
 // Actions lists all actions.
 func Actions() []Action {
 	return []Action{ActionPayload, ActionCancel, ActionDelete, ActionRedrive, ActionReschedule, ActionEdit, ActionSuppress, ActionPause,
-		ActionPolicy, ActionRemove, ActionSchedule, ActionWorkflow}
+		ActionPolicy, ActionRemove, ActionSchedule, ActionWorkflow, ActionEnqueue}
 }
 
 // Config is how a Handler works. The zero value shows everything but payloads

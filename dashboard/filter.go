@@ -3,6 +3,7 @@ package dashboard
 import (
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/inspect"
@@ -15,6 +16,10 @@ import (
 type filter struct {
 	Queue, State, Type, Key, Error, Reason, Worker, ID string
 
+	Header      string // "name", or "name=value"
+	Correlation string
+	Order, Sort string // of the search: "oldest"; of the page: a column, with - for the other way round
+
 	Older, Newer string // time spans
 	Suppressed   bool
 	At, Cursor   string // where the page begins: queue, and the store's cursor in it
@@ -26,6 +31,7 @@ const anyState = "any"
 func readFilter(q url.Values) filter {
 	return filter{Queue: q.Get("queue"), State: q.Get("state"), Type: q.Get("type"), Key: q.Get("key"), Error: q.Get("error"),
 		Reason: q.Get("reason"), Worker: q.Get("worker"), ID: q.Get("id"), Older: q.Get("older"), Newer: q.Get("newer"),
+		Header: q.Get("header"), Correlation: q.Get("correlation"), Order: q.Get("order"), Sort: q.Get("sort"),
 		Suppressed: q.Get("suppressed") != "", At: q.Get("at"), Cursor: q.Get("cursor")}
 }
 
@@ -36,7 +42,7 @@ func (f filter) link(page string) string {
 		suppressed = "1"
 	}
 	return link(page, "queue", f.Queue, "state", f.State, "type", f.Type, "key", f.Key, "error", f.Error, "reason", f.Reason, "worker",
-		f.Worker,
+		f.Worker, "header", f.Header, "correlation", f.Correlation, "order", f.Order, "sort", f.Sort,
 		"id", f.ID, "older", f.Older, "newer", f.Newer, "suppressed", suppressed, "at", f.At, "cursor", f.Cursor)
 }
 
@@ -52,8 +58,8 @@ func (f filter) Link() string { return f.link("jobs") }
 // Act is the address for decisions about checked rows of this page.
 func (f filter) Act() string { return f.link("act") }
 
-// Bulk is the address for decisions about all that it selects.
-func (f filter) Bulk() string { return f.link("bulk") }
+// Confirm is the address that asks for a decision about all that it selects.
+func (f filter) Confirm() string { return f.link("confirm") }
 
 // In is the filter for another state, at its first page.
 func (f filter) In(state string) string {
@@ -67,14 +73,48 @@ func (f filter) In(state string) string {
 
 // Narrow reports whether the filter is for less than a state of a queue.
 func (f filter) Narrow() bool {
-	return f.Type != "" || f.Key != "" || f.Error != "" || f.Reason != "" || f.Worker != "" || f.Older != "" || f.Newer != ""
+	return f.Type != "" || f.Key != "" || f.Error != "" || f.Reason != "" || f.Worker != "" || f.Older != "" || f.Newer != "" ||
+		f.Header != "" || f.Correlation != ""
+}
+
+// keeps reports whether a job that the store found has what stores do not filter by.
+func (f filter) keeps(j *broker.Job) bool {
+	if f.Correlation != "" && j.CorrelationID != f.Correlation {
+		return false
+	}
+	if f.Header == "" {
+		return true
+	}
+	name, value, valued := strings.Cut(f.Header, "=")
+	has, ok := j.Headers[strings.TrimSpace(name)]
+	return ok && (!valued || has == strings.TrimSpace(value))
+}
+
+// newest reports whether the search begins with what ended last. Stores do that for
+// ended jobs, but not for those of a key or a worker.
+func (f filter) newest(q inspect.Query) bool {
+	return q.State.Final() && f.Order != "oldest" && q.Key == "" && q.Worker == "" && len(q.IDs) == 0
+}
+
+// InQueue is the filter for one queue, at its first page.
+func (f filter) InQueue(name string) string {
+	f = f.First()
+	f.Queue = name
+	return f.link("jobs")
+}
+
+// Ordered is the filter the other way round, at its first page.
+func (f filter) Ordered(order string) string {
+	f = f.First()
+	f.Order = order
+	return f.link("jobs")
 }
 
 // Words says what a filter selects.
 func (f filter) Words() string {
 	words := f.State + " jobs"
 	for _, part := range details("queue", f.Queue, "type", f.Type, "key", f.Key, "error with", f.Error, "reason", f.Reason,
-		"worker", f.Worker, "older than", f.Older, "newer than", f.Newer) {
+		"worker", f.Worker, "header", f.Header, "correlation ID", f.Correlation, "older than", f.Older, "newer than", f.Newer) {
 		words += ", " + part.Name + " " + text(part.Value)
 	}
 	return words

@@ -65,15 +65,17 @@ func New(i *inspect.Inspector, cfg Config) (*Handler, error) {
 		"stats":   h.stats,
 	}
 	h.post = map[string]func(http.ResponseWriter, *http.Request) error{
-		"act":    h.act,
-		"edit":   h.edit,
-		"bulk":   h.startBulk,
-		"stop":   h.stopBulk,
-		"pause":  h.pause,
-		"resume": h.resume,
-		"policy": h.policy,
-		"key":    h.keyPolicy,
-		"remove": h.remove,
+		"act":     h.act,
+		"edit":    h.edit,
+		"bulk":    h.startBulk,
+		"confirm": h.confirm,
+		"copy":    h.copyJob,
+		"stop":    h.stopBulk,
+		"pause":   h.pause,
+		"resume":  h.resume,
+		"policy":  h.policy,
+		"key":     h.keyPolicy,
+		"remove":  h.remove,
 	}
 	if cfg.Schedules != nil {
 		h.get["schedules"], h.get["schedule"], h.post["schedule"] = h.schedules, h.schedule, h.decideSchedule
@@ -130,6 +132,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, slash := strings.CutPrefix(name, "/")
+	if maySqueeze(r, name) {
+		z := &zipped{ResponseWriter: w}
+		defer z.end()
+		w = z
+	}
 	var err error
 	switch {
 	case !ok || !slash:

@@ -44,7 +44,7 @@ func (g group) Link(f filter) string {
 			q.Set(name, value)
 		}
 	}
-	return "bulk?" + q.Encode()
+	return "confirm?" + q.Encode()
 }
 
 func (h *Handler) dead(w http.ResponseWriter, r *http.Request) error {

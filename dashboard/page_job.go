@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/oklog/ulid/v2"
+
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
 
@@ -32,7 +34,8 @@ type jobPage struct {
 	Download  string
 	Edit      string // the payload as a text to be edited; empty if it cannot be
 	EditTo    string
-	Redrive   bool // it can be redriven then
+	Redrive   bool   // it can be redriven then
+	CopyAs    string // the ID of a copy; empty if none can be enqueued
 }
 
 type header struct{ Name, Value string }
@@ -97,6 +100,9 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
 		if err := h.showPayload(r, v, &p); err != nil {
 			return err
 		}
+	}
+	if copyable(j) && v.May(ActionEnqueue) {
+		p.CopyAs = ulid.Make().String()
 	}
 	v.Data = p
 	return render(w, r, "job", v, http.StatusOK)

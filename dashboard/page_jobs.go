@@ -19,6 +19,11 @@ type jobsPage struct {
 	Problem string   // with the filter
 	listing
 	Next string // address of the page after this one
+	Turn string // address of the search the other way round; empty if it has one order
+	Down bool   // it begins with the newest
+	Most int64  // jobs that match, by the counters; -1 if they do not tell
+	Copy bool
+	Sort []sortHead
 	Bulk []verb // that can be done with what the filter selects
 	Rows []verb // that can be done with the checked rows
 	When string // what the time in the table is
@@ -39,6 +44,7 @@ type listing struct {
 	Evidence inspect.Evidence // of the one job of a page
 	Examined int              // at most
 	Looked   int              // queues that were looked into
+	Others   []string         // queues that have more, when the page is the newest of several
 	at       string
 	cursor   string // goes on in queue at; both empty at the end
 }
@@ -86,6 +92,11 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
 			Active: f.State == state.String()})
 	}
 	query, err := f.query(s.survey.now())
+	if p.Down = f.newest(query); p.Down {
+		p.Turn = f.Ordered("oldest")
+	} else if query.State.Final() && f.Order == "oldest" {
+		p.Turn = f.Ordered("")
+	}
 	if err == nil {
 		p.listing, err = h.shared.get(v.URL, s.seq, refreshes(r), func() (listing, error) { return h.search(r.Context(), s, f, query) })
 	}
@@ -110,6 +121,11 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
 	if f.ID == "" {
 		p.Bulk = verbsFor(v, query.State)
 	}
+	if p.Most = -1; !f.Narrow() {
+		p.Most = counts(query.State)
+	}
+	p.Jobs = sorted(p.Jobs, f.Sort, p.TimeOf)
+	p.Sort = sortHeads(f)
 	p.Rows = verbsFor(v, query.State)
 	v.Data = p
 	return render(w, r, "jobs", v, http.StatusOK)
@@ -120,6 +136,10 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
 func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q inspect.Query) (l listing, err error) {
 	if f.ID != "" {
 		q = inspect.Query{IDs: []string{f.ID}, Suppressed: true, NoPayload: true}
+	} else if q.Newest = f.newest(q); q.Newest && f.Queue == "" && f.At == "" {
+		if several := holding(s, q.State); len(several) > 1 && len(several) <= maxMerged {
+			return h.newestOf(ctx, s, f, q, several)
+		}
 	}
 	l.Now, q.Limit, q.Cursor = s.survey.now(), pageRecords, f.Cursor
 	finds := 0
@@ -146,7 +166,7 @@ func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q inspect.Q
 			}
 			finds++
 			l.Now = page.Now
-			l.Jobs = append(l.Jobs, page.Jobs...)
+			l.Jobs = append(l.Jobs, kept(page.Jobs, f)...)
 			if q.Cursor = page.Cursor; q.Cursor == "" {
 				l.Examined += len(page.Jobs)
 				break
@@ -154,7 +174,27 @@ func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q inspect.Q
 			l.Examined += pageRecords
 		}
 	}
+	if f.ID != "" && len(l.Jobs) == 0 {
+		return h.lookup(ctx, l, f)
+	}
 	return l, nil
+}
+
+// lookup finds a job by the beginning of its ID, which reads many.
+func (h *Handler) lookup(ctx context.Context, l listing, f filter) (listing, error) {
+	ctx, cancel := context.WithTimeout(ctx, countTime)
+	defer cancel()
+	var queues []string
+	if f.Queue != "" {
+		queues = append(queues, f.Queue)
+	}
+	found, err := h.inspector.Lookup(ctx, f.ID, queues...)
+	if err != nil && ctx.Err() != nil {
+		return l, &pageError{http.StatusBadRequest, "No job has this ID. Looking for those that begin with it takes too long here: " +
+			"give the whole ID, or use jobsctl show."}
+	}
+	l.Jobs = found
+	return l, err
 }
 
 // whenOf says what the time of a job is, by its state.

@@ -50,6 +50,8 @@ func (h *Handler) queues(w http.ResponseWriter, r *http.Request) error {
 type queuePage struct {
 	Row     queueRow
 	Charts  charts
+	Held    held
+	More    *queueMore // nil when the page is brought up to date
 	Tiles   []tile
 	Lines   []line
 	Policy  inspect.Policy
@@ -87,7 +89,7 @@ func (h *Handler) queue(w http.ResponseWriter, r *http.Request) error {
 		return broker.ErrNotFound
 	}
 	q := s.survey.Queues[at]
-	p := queuePage{Row: rowsOf(s)[at], Charts: chartsOf(r, name), Lines: linesOf(q), Policy: q.Policy, Form: formOf(q.Policy, false), AsOf: q.AsOf, Now: q.Now}
+	p := queuePage{Row: rowsOf(s)[at], Charts: chartsOf(r, name), Held: heldOf(&q, s.survey.Workers), Lines: linesOf(q), Policy: q.Policy, Form: formOf(q.Policy, false), AsOf: q.AsOf, Now: q.Now}
 	for _, state := range shownStates(func(s broker.State) int64 { return q.Counts[s] }) {
 		t := tile{State: state, To: link("jobs", "queue", name, "state", state.String())}
 		t.count(q, state)
@@ -98,6 +100,11 @@ func (h *Handler) queue(w http.ResponseWriter, r *http.Request) error {
 	}
 	for _, one := range q.Workers {
 		p.Workers = append(p.Workers, workerRowOf(one, q.Now))
+	}
+	if !refreshes(r) && s.err == nil {
+		if p.More, err = h.queueMore(r.Context(), &q); err != nil {
+			return err
+		}
 	}
 	v := h.view(r, "queues", "Queue "+text(name))
 	v.Data, v.Charts = p, true

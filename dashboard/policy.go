@@ -47,26 +47,26 @@ func typed(r *http.Request, fields []ruleField) map[string]string {
 }
 
 func (h *Handler) pause(w http.ResponseWriter, r *http.Request) error {
-	return h.decideQueue(w, r, ActionPause, "pause", "is paused. Jobs that run go on running.", func(name string) error {
-		return h.inspector.Pause(r.Context(), name)
+	return h.decideQueue(w, r, ActionPause, "pause", "is paused. Jobs that run go on running.", func(i *inspect.Inspector, name string) error {
+		return i.Pause(r.Context(), name)
 	})
 }
 
 func (h *Handler) resume(w http.ResponseWriter, r *http.Request) error {
-	return h.decideQueue(w, r, ActionPause, "resume", "goes on.", func(name string) error {
-		return h.inspector.Resume(r.Context(), name)
+	return h.decideQueue(w, r, ActionPause, "resume", "goes on.", func(i *inspect.Inspector, name string) error {
+		return i.Resume(r.Context(), name)
 	})
 }
 
 func (h *Handler) remove(w http.ResponseWriter, r *http.Request) error {
-	return h.decideQueue(w, r, ActionRemove, "remove", "is forgotten.", func(name string) error {
-		return h.inspector.RemoveQueue(r.Context(), name)
+	return h.decideQueue(w, r, ActionRemove, "remove", "is forgotten.", func(i *inspect.Inspector, name string) error {
+		return i.RemoveQueue(r.Context(), name)
 	})
 }
 
 func (h *Handler) policy(w http.ResponseWriter, r *http.Request) error {
-	return h.decideQueue(w, r, ActionPolicy, "policy", "has new rules.", func(name string) error {
-		now, err := h.inspector.Policy(r.Context(), name)
+	return h.decideQueue(w, r, ActionPolicy, "policy", "has new rules.", func(i *inspect.Inspector, name string) error {
+		now, err := i.Policy(r.Context(), name)
 		if err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (h *Handler) policy(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		_, err = h.inspector.SetPolicy(r.Context(), broker.PolicyFrom(name, "", now, wanted))
+		_, err = i.SetPolicy(r.Context(), broker.PolicyFrom(name, "", now, wanted))
 		return err
 	})
 }
@@ -107,7 +107,8 @@ func parseSpan(label, s string) (time.Duration, error) {
 
 // decideQueue carries out a decision about the queue in the address, and goes
 // back to its page.
-func (h *Handler) decideQueue(w http.ResponseWriter, r *http.Request, action Action, verb, done string, do func(name string) error) error {
+func (h *Handler) decideQueue(w http.ResponseWriter, r *http.Request, action Action, verb, done string,
+	do func(i *inspect.Inspector, name string) error) error {
 	who, err := h.authorize(r, action)
 	if err != nil {
 		return err
@@ -117,7 +118,7 @@ func (h *Handler) decideQueue(w http.ResponseWriter, r *http.Request, action Act
 		_, err = h.inspector.Queue(r.Context(), name)
 	}
 	if err == nil {
-		err = do(name)
+		err = do(h.inspector.As(who), name)
 	}
 	h.poller.changed()
 	h.audit(who, verb, err, "queue", name)

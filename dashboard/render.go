@@ -96,7 +96,7 @@ func render(w http.ResponseWriter, r *http.Request, name string, v *view, status
 		return err
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.Header().Set("Vary", "HX-Request")
+	w.Header().Add("Vary", "HX-Request")
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(page.Bytes()) // it fails only when nobody listens any more

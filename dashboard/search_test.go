@@ -68,7 +68,7 @@ func TestFiltersSelect(t *testing.T) {
 	} {
 		page := s.get(200, "jobs?"+query)
 		got := strings.Fields(rows(page))
-		if len(got) != len(strings.Fields(want)) || strings.Join(sorted(got), " ") != strings.Join(sorted(strings.Fields(want)), " ") {
+		if len(got) != len(strings.Fields(want)) || strings.Join(sortedIDs(got), " ") != strings.Join(sortedIDs(strings.Fields(want)), " ") {
 			t.Errorf("%s lists %q, want %q", query, got, want)
 		}
 	}
@@ -88,7 +88,7 @@ func TestFiltersSelect(t *testing.T) {
 		"<option selected>dead</option>", `value="1s"`, `name="suppressed" value="1" checked`)
 }
 
-func sorted(s []string) []string {
+func sortedIDs(s []string) []string {
 	out := append([]string(nil), s...)
 	for i := range out {
 		for j := i + 1; j < len(out); j++ {
@@ -250,7 +250,7 @@ func TestSearch_DeadJobsAreGroupedByWhatTheyDiedOf(t *testing.T) {
 	hasNot(t, s.get(200, "dead?queue=post"), "mailbox full")
 
 	group := url.Values{"state": {"dead"}, "of-type": {"email"}, "like": {"user # has no <address>"}}
-	has(t, page, strings.ReplaceAll(strings.ReplaceAll("bulk?"+group.Encode(), "&", "&amp;"), "+", "&#43;"))
+	has(t, page, strings.ReplaceAll(strings.ReplaceAll("confirm?"+group.Encode(), "&", "&amp;"), "+", "&#43;"))
 	s.follow(s.post(303, "bulk?"+group.Encode(), url.Values{"verb": {"redrive"}}))
 	s.ended(1)
 	has(t, s.get(200, "work"), "6 done", "Finished.", "errors like: user # has no &lt;address&gt;", "tester")

@@ -22,8 +22,17 @@ var actions = map[string]Action{"redrive": ActionRedrive, "reschedule": ActionRe
 	"unsuppress": ActionSuppress,
 	"cancel":     ActionCancel, "delete": ActionDelete}
 
+// runNow makes jobs due that wait for a time, whatever time the form names.
+var runNow = inspect.Verb{Name: "run-now", Done: "due now", From: []broker.State{broker.StateScheduled, broker.StateRetry},
+	Do: func(s inspect.Selection, ctx context.Context) (inspect.Report, error) {
+		return s.Reschedule(ctx, time.Time{})
+	}}
+
 var verbs = func() (all []verb) {
 	for _, v := range inspect.Verbs() {
+		if v.Name == "reschedule" {
+			all = append(all, verb{Verb: runNow, Label: "Run now", action: ActionReschedule})
+		}
 		all = append(all, verb{Verb: v, Label: strings.ToUpper(v.Name[:1]) + v.Name[1:], action: actions[v.Name]})
 	}
 	return all
@@ -31,7 +40,7 @@ var verbs = func() (all []verb) {
 
 // do carries the verb out; delay is for those that set a time.
 func (v *verb) do(s inspect.Selection, ctx context.Context, delay time.Duration) (inspect.Report, error) {
-	if delay != 0 && v.action == ActionReschedule {
+	if delay != 0 && v.Name == "reschedule" {
 		return s.RescheduleIn(ctx, delay)
 	}
 	return v.Do(s, ctx)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"time"
 
@@ -133,7 +134,19 @@ func (a *app) inspector(ctx context.Context) (*inspect.Inspector, error) {
 	if err != nil {
 		return nil, err
 	}
-	return inspect.New(b), nil
+	return inspect.New(b).As(a.operator()), nil
+}
+
+// operator is who calls the command, for people: the user at the machine.
+func (a *app) operator() string {
+	who := a.getenv("USER")
+	if who == "" {
+		who = a.getenv("USERNAME") // Windows
+	}
+	if host, err := os.Hostname(); err == nil && who != "" {
+		who += "@" + host
+	}
+	return who
 }
 
 func (a *app) migrate() *cobra.Command {

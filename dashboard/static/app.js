@@ -113,6 +113,11 @@
     if (e.detail.elt === live && busy()) e.detail.shouldSwap = false;
   });
 
+  // --- All rows of a page are checked at once.
+  document.addEventListener("change", function (e) {
+    if (e.target.id === "check-all") document.querySelectorAll("input[name=job]").forEach(function (box) { box.checked = e.target.checked; });
+  });
+
   // --- Light or dark.
   const button = document.getElementById("theme");
   const system = matchMedia("(prefers-color-scheme: dark)");

@@ -1,5 +1,6 @@
 // Runs before the page is painted: the theme that was chosen, if one was.
 (function () {
+  document.documentElement.classList.add("js");
   try {
     var theme = localStorage.getItem("jobs-dashboard-theme");
     if (theme === "dark" || theme === "light") document.documentElement.dataset.theme = theme;

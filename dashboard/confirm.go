@@ -1,0 +1,149 @@
+package dashboard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+)
+
+// confirmPage asks, with the number of jobs, before a decision about many.
+type confirmPage struct {
+	Verb    verb
+	About   string // the filter in words
+	Do      string // the address that carries it out
+	Back    string
+	Rate    string // jobs per second, as typed
+	In      string
+	Count   int64
+	Exact   bool // Count is all of them; otherwise there are more
+	Most    int64
+	Grave   bool
+	Seconds int64 // that it takes at least, at its rate
+}
+
+// countTime is how long somebody waits to be told a number.
+const countTime = 5 * time.Second
+
+// bulkOf is the decision that a request is about.
+type bulkOf struct {
+	verb    verb
+	who     string
+	rate    int64
+	in      string
+	delay   time.Duration
+	filter  filter
+	group   *inspect.Group
+	about   string
+	queries []inspect.Query
+	most    int64 // of the states, by the counters
+}
+
+// readBulk checks what a request asks for.
+func (h *Handler) readBulk(r *http.Request) (b bulkOf, err error) {
+	v, ok := verbNamed(r.PostFormValue("verb"))
+	if !ok {
+		return b, errNoVerb
+	}
+	b.verb = v
+	if b.who, err = h.authorize(r, v.action); err != nil {
+		return b, err
+	}
+	b.rate, err = parseCount("Jobs per second", r.PostFormValue("rate"))
+	if err == nil && b.rate > maxRate {
+		err = &pageError{http.StatusBadRequest, fmt.Sprintf("Jobs per second: at most %d, or none for as fast as it goes.", maxRate)}
+	}
+	if err != nil {
+		return b, err
+	}
+	b.in = r.PostFormValue("in")
+	if b.delay, err = parseSpan("In", b.in); err != nil {
+		return b, err
+	}
+	s, err := h.poller.current(r.Context())
+	if err == nil {
+		err = s.err
+	}
+	if err != nil {
+		return b, err
+	}
+	b.filter, b.group = readFilter(r.URL.Query()).First(), groupOf(r.URL.Query())
+	if b.group != nil {
+		b.filter.Type = b.group.Type
+	}
+	b.about = b.filter.Words()
+	if b.group != nil {
+		b.about += ", errors like: " + text(b.group.Fingerprint)
+	}
+	b.queries, b.most, err = b.filter.queries(s, b.unsuppresses())
+	return b, err
+}
+
+// selection is what the decision is about in one queue.
+func (b *bulkOf) selection(i *inspect.Inspector, q inspect.Query) inspect.Selection {
+	q.Suppressed = q.Suppressed || b.unsuppresses()
+	return i.Select(q).Where(func(j *broker.Job) bool {
+		return b.filter.keeps(j) && (b.group == nil || b.group.Has(j)) && (j.Suppressed || !b.unsuppresses())
+	})
+}
+
+// unsuppresses: then it is about suppressed jobs alone.
+func (b *bulkOf) unsuppresses() bool { return b.verb.Name == "unsuppress" }
+
+// narrow reports whether the counters do not tell how many jobs it is about.
+func (b *bulkOf) narrow() bool { return b.filter.Narrow() || b.group != nil }
+
+// count counts the jobs that the decision is about, as far as somebody waits for it.
+func (b *bulkOf) count(ctx context.Context, i *inspect.Inspector) (n int64, exact bool, err error) {
+	if !b.narrow() {
+		return b.most, true, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, countTime)
+	defer cancel()
+	for _, q := range b.queries {
+		found, err := b.selection(i, q).Count(ctx)
+		n += int64(found)
+		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return n, false, nil
+		}
+		if err != nil {
+			return n, false, err
+		}
+	}
+	return n, true, nil
+}
+
+// confirm shows how many jobs a decision is about, and asks. It changes nothing.
+func (h *Handler) confirm(w http.ResponseWriter, r *http.Request) error {
+	b, err := h.readBulk(r)
+	if err != nil {
+		return err
+	}
+	n, exact, err := b.count(r.Context(), h.inspector)
+	if err != nil {
+		return err
+	}
+	if exact && n == 0 {
+		return errNoneLeft
+	}
+	back := b.filter.link("jobs")
+	if b.group != nil {
+		f := b.filter
+		f.Type = r.URL.Query().Get("type")
+		back = f.link("dead")
+	}
+	p := confirmPage{Verb: b.verb, About: b.about, Do: "bulk?" + r.URL.RawQuery, Back: back, In: b.in, Count: n, Exact: exact,
+		Most: b.most, Grave: b.verb.Grave}
+	if b.rate > 0 {
+		p.Rate = strconv.FormatInt(b.rate, 10)
+		p.Seconds = n / b.rate
+	}
+	v := h.view(r, "jobs", b.verb.Label+"?")
+	v.Live, v.Data = false, p
+	return render(w, r, "confirm", v, http.StatusOK)
+}

@@ -10,6 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/backends"
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 	"github.com/seed81422ce9/jobs/internal/testenv"
+	"github.com/seed81422ce9/jobs/internal/testenv/browser"
 )
 
 func TestBrowserLive_APageShowsWhatHappens(t *testing.T) {
@@ -96,7 +97,7 @@ func TestBrowserLive_MoreTabsThanConnectionsStayLive(t *testing.T) {
 	profile := browse(t, s) // which ends with its first tab
 	var tabs []*tab
 	for range 12 {
-		ctx, end := chromedp.NewContext(browser.ctx, chromedp.WithNewWindow(true),
+		ctx, end := chromedp.NewContext(browser.Root(t), chromedp.WithNewWindow(true),
 			chromedp.WithExistingBrowserContext(chromedp.FromContext(profile.ctx).BrowserContextID))
 		t.Cleanup(end)
 		tabs = append(tabs, newTab(t, s, ctx))

@@ -16,6 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"go.uber.org/goleak"
 
+	"github.com/seed81422ce9/jobs/internal/testenv/browser"
 	"github.com/seed81422ce9/jobs/internal/testenv/servers"
 )
 
@@ -30,40 +31,8 @@ type tab struct {
 	problems []string
 }
 
-// browser is shared by all tests, which have profiles of their own in it.
-var browser struct {
-	once sync.Once
-	ctx  context.Context
-	stop func()
-	err  error
-}
-
-func startBrowser() {
-	dir, err := os.MkdirTemp("", "chromium")
-	if err != nil {
-		browser.err = err
-		return
-	}
-	allocator, stop := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath("/usr/bin/chromium"), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
-		chromedp.Flag("disable-component-update", true),
-		chromedp.Flag("disable-sync", true), chromedp.Flag("lang", "en-US"), chromedp.UserDataDir(dir), chromedp.WindowSize(1280, 900))...)
-	ctx, end := chromedp.NewContext(allocator)
-	browser.ctx = ctx
-	browser.stop = func() {
-		end()
-		stop()
-		_ = os.RemoveAll(dir)
-	}
-	browser.err = chromedp.Do(ctx)
-}
-
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if browser.stop != nil {
-		browser.stop()
-	}
 	servers.Stop()
 	if code == 0 {
 		if err := goleak.Find(); err != nil {
@@ -77,13 +46,7 @@ func TestMain(m *testing.M) {
 // browse opens a tab in a profile of the test's own.
 func browse(t *testing.T, s *site) *tab {
 	t.Helper()
-	browser.once.Do(startBrowser)
-	if browser.err != nil {
-		t.Fatalf("starting Chromium, which .ci/setup installs: %v", browser.err)
-	}
-	ctx, end := chromedp.NewContext(browser.ctx, chromedp.WithNewBrowserContext())
-	t.Cleanup(end)
-	return newTab(t, s, ctx)
+	return newTab(t, s, browser.Open(t))
 }
 
 func newTab(t *testing.T, s *site, ctx context.Context) *tab {

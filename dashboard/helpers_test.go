@@ -323,3 +323,6 @@ func (s *site) fill() {
 		broker.Failure{At: at, Class: "retryable", Code: "timeout", Message: "context deadline exceeded", Worker: "01J9WORKERB",
 			Version: "v1.4.2"}))
 }
+
+// delayed has a job run later.
+func delayed(by time.Duration) func(*broker.NewJob) { return func(j *broker.NewJob) { j.Delay = by } }

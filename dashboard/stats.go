@@ -108,6 +108,8 @@ type keptPast struct {
 const (
 	pastKept = 20 * time.Second
 	maxPasts = 100 // histories that are remembered
+
+	leastPeriod = 30 * time.Second // of the newest step: the rates of a few seconds would jump
 )
 
 func (p *pasts) get(ctx context.Context, i *inspect.Inspector, queue string, span chartSpan, now time.Time) (*past, error) {
@@ -130,6 +132,9 @@ func (p *pasts) get(ctx context.Context, i *inspect.Inspector, queue string, spa
 	points, err := i.History(ctx, queue, span.span)
 	if err != nil {
 		return nil, err
+	}
+	if n := len(points); n > 2 && points[n-1].At.Sub(points[n-2].At) < leastPeriod {
+		points = append(points[:n-2], points[n-1])
 	}
 	was := &past{Span: span.span.Seconds(), Periods: []figures.Period{}}
 	for _, one := range inspect.Periods(points, span.span, span.periods) {

@@ -1,0 +1,63 @@
+// Package browser gives tests a real browser: one Chromium for the tests of a package,
+// in which each has a profile of its own.
+package browser
+
+import (
+	"context"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/seed81422ce9/jobs/internal/testenv/servers"
+)
+
+var shared struct {
+	once sync.Once
+	ctx  context.Context
+	err  error
+}
+
+// Root is the browser, which starts with the first test that asks for it and ends with
+// servers.Stop. The test fails if there is none.
+func Root(t testing.TB) context.Context {
+	t.Helper()
+	shared.once.Do(start)
+	if shared.err != nil {
+		t.Fatalf("starting Chromium, which .ci/setup installs: %v", shared.err)
+	}
+	return shared.ctx
+}
+
+// Open opens a tab in a profile of the test's own, until the test ends.
+func Open(t testing.TB) context.Context {
+	t.Helper()
+	ctx, end := chromedp.NewContext(Root(t), chromedp.WithNewBrowserContext())
+	t.Cleanup(end)
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("opening a tab: %v", err)
+	}
+	return ctx
+}
+
+func start() {
+	dir, err := os.MkdirTemp("", "chromium")
+	if err != nil {
+		shared.err = err
+		return
+	}
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath("/usr/bin/chromium"), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.NoFirstRun,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-sync", true), chromedp.Flag("lang", "en-US"), chromedp.UserDataDir(dir), chromedp.WindowSize(1280, 900))...)
+	ctx, end := chromedp.NewContext(allocator)
+	shared.ctx = ctx
+	servers.AtStop(func() {
+		end()
+		stop()
+		_ = os.RemoveAll(dir)
+	})
+	shared.err = chromedp.Do(ctx)
+}

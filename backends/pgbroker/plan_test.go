@@ -128,6 +128,9 @@ func (f *fixture) checkPlans(when string) {
 			f.t.Errorf("%s.sql, planned on %s, does not begin at a place in the order of due times:\n%s", name, when, p.text)
 		}
 	}
+	if p := f.plan(conn, "renew_held", "settings"); p.entered("worker_open", "until IS NOT NULL") != 1 {
+		f.t.Errorf("renew_held.sql, planned on %s, looks at all workers of a queue for the first that runs out:\n%s", when, p.text)
+	}
 	if p := f.plan(conn, "queues", "settings"); p.entered("job_due", "run_at >") != 2 {
 		f.t.Errorf("queues.sql, planned on %s, does not begin at a place in the order of due times:\n%s", when, p.text)
 	}

@@ -226,7 +226,7 @@ create table jobs.worker (
   info     bytea   not null,
   primary key (id, queue)
 ) with (fillfactor = 50);
-create index worker_open  on jobs.worker (queue) where not drained;
+create index worker_open  on jobs.worker (queue, until) where not drained; -- each renewal asks who runs out first
 create index worker_ended on jobs.worker (queue, ended_at) where ended_at is not null;
 
 -- The verdicts of each worker's last settle: ordinal * 16 + state of the

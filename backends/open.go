@@ -31,11 +31,12 @@
 // dial_timeout, read_timeout, write_timeout (durations, as 3s), and
 // skip_verify for TLS without a check of the server's name.
 //
-//	postgres://user:password@host:port/database?schema=jobs&poll_only=false
+//	postgres://user:password@host:port/database?schema=jobs&poll_only=false&listen=host:port
 //
 // also postgresql. Several hosts stand separated by commas. With poll_only no
 // connection listens for wake-ups, as behind a PgBouncer that pools
-// transactions. Further parameters are those of pgx (sslmode, connect_timeout,
+// transactions; unless listen says where else the database is to be reached for
+// that, past the PgBouncer. Further parameters are those of pgx (sslmode, connect_timeout,
 // pool_max_conns, default_query_exec_mode, …) and, beyond those, settings of
 // the session; what the URL leaves open pgx takes from PGHOST and its like.
 //

@@ -2,8 +2,10 @@ package backends
 
 import (
 	"context"
+	"maps"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -27,6 +29,9 @@ func openPostgres(ctx context.Context, l location) (broker.Broker, error) {
 	if config.PollOnly, err = l.takeBool("poll_only"); err != nil {
 		return nil, err
 	}
+	if config.Listen, err = l.listenAt(l.take("listen")); err != nil {
+		return nil, err
+	}
 	pool, err := newPool(ctx, l)
 	if err != nil {
 		return nil, err
@@ -44,6 +49,7 @@ func migratePostgres(ctx context.Context, l location) error {
 	if _, err := l.takeBool("poll_only"); err != nil {
 		return err
 	}
+	l.take("listen")
 	pool, err := newPool(ctx, l)
 	if err != nil {
 		return err
@@ -64,6 +70,8 @@ func PostgresPool(ctx context.Context, url string) (pool *pgxpool.Pool, schema s
 		return nil, "", err
 	}
 	schema = l.take("schema")
+	l.take("poll_only")
+	l.take("listen")
 	pool, err = newPool(ctx, l)
 	return pool, schema, err
 }
@@ -89,6 +97,24 @@ func poolConfig(l location) (*pgxpool.Config, error) {
 	})
 	return nil, refuse(part, "is not understood; write postgres://user:password@host:port/database?sslmode=require&schema=jobs, "+
 		"special characters percent-encoded")
+}
+
+// listenAt is the URL with other hosts in the place of its own, empty without them.
+func (l *location) listenAt(hosts string) (string, error) {
+	if hosts == "" {
+		return "", nil
+	}
+	at := *l
+	at.authority = hosts
+	if i := strings.LastIndexByte(l.authority, '@'); i >= 0 {
+		at.authority = l.authority[:i+1] + hosts
+	}
+	if strings.Contains(hosts, "/") || !validPorts(at.authority) {
+		return "", refuse("parameter listen", "is no host; write host:port, several separated by commas")
+	}
+	params := maps.Clone(l.params)
+	maps.DeleteFunc(params, func(name string, _ []string) bool { return strings.HasPrefix(name, "pool_") })
+	return at.url("postgres", params), nil
 }
 
 // takeBool removes a parameter that is true or false; without it, it is false.

@@ -70,6 +70,8 @@ func TestUrl_ABadURLIsRefusedWithThePartThatIsToBlame(t *testing.T) {
 		{"postgres://localhost/db?pool_max_conns=none", "parameter pool_max_conns"},
 		{"postgres://localhost/db?connect_timeout=soon", "parameter connect_timeout"},
 		{"postgres://localhost/db?poll_only=perhaps", "parameter poll_only"},
+		{"postgres://localhost/db?poll_only=true&listen=a:b", "parameter listen"},
+		{"postgres://localhost/db?poll_only=true&listen=a/b", "parameter listen"},
 		{"postgres://%zz@localhost/db", "user"},
 
 		{"shards://", "parameters"},
@@ -223,7 +225,7 @@ func TestUrl_RedisURLsSayWhatToConnectTo(t *testing.T) {
 
 func TestUrl_PostgresURLsSayWhatToConnectTo(t *testing.T) {
 	t.Parallel()
-	l, err := parse("postgresql://me:p%40ss@a:1,b:2/jobs?schema=s&poll_only=true&sslmode=disable&pool_max_conns=9&application_name=x")
+	l, err := parse("postgresql://me:p%40ss@a:1,b:2/jobs?schema=s&poll_only=true&listen=c:3,d:4&sslmode=disable&pool_max_conns=9&application_name=x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -232,6 +234,10 @@ func TestUrl_PostgresURLsSayWhatToConnectTo(t *testing.T) {
 	}
 	if poll, err := l.takeBool("poll_only"); !poll || err != nil {
 		t.Errorf("poll_only %v, %v; want true", poll, err)
+	}
+	listen, err := l.listenAt(l.take("listen"))
+	if want := "postgres://me:p%40ss@c:3,d:4/jobs?application_name=x&sslmode=disable"; listen != want || err != nil {
+		t.Errorf("it listens at %q, %v; want %q", listen, err, want)
 	}
 	c, err := poolConfig(l)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed81422ce9/jobs/internal/guard"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -23,8 +24,14 @@ type Config struct {
 	// PollOnly makes the broker depend on nothing that a connection keeps from
 	// one transaction to the next: no LISTEN, no prepared statements. It is for
 	// PgBouncer in transaction pooling. Claims that wait, and watchers, poll:
-	// every 10 ms while there is work, backing off to 250 ms.
+	// every 10 ms while there is work, backing off to 250 ms. Not so with Listen.
 	PollOnly bool
+
+	// Listen is the URL of the same database, or its keywords and values, for the one
+	// connection that listens, which needs a session: past a PgBouncer, or through
+	// one in session pooling. Defaults to a connection of the pool, or with PollOnly to
+	// none.
+	Listen string
 
 	// Logger is told of what an operator should know: rights that the
 	// connection's role lacks. Defaults to slog.Default.
@@ -37,9 +44,10 @@ type Broker struct {
 	config Config
 	sql    queries
 
-	channel  string   // of notifications
-	limited  sync.Map // queues that had a depth limit when last looked at: saves a round trip
-	keeping  sync.Map // queues that kept records when last looked at
+	channel  string          // of notifications
+	listens  *pgx.ConnConfig // Config.Listen, or nil
+	limited  sync.Map        // queues that had a depth limit when last looked at: saves a round trip
+	keeping  sync.Map        // queues that kept records when last looked at
 	floors   floors
 	quiet    quiet
 	ripe     ripe
@@ -87,6 +95,12 @@ func New(ctx context.Context, pool *pgxpool.Pool, config Config) (*Broker, error
 		tasks:   newTasks(),
 		poll:    pollListening,
 		closed:  make(chan struct{}),
+	}
+	if config.Listen != "" {
+		var err error
+		if b.listens, err = pgx.ParseConfig(config.Listen); err != nil { // which may quote a password
+			return nil, broker.About(broker.Invalid("listen", "is not understood; write a URL as for the pool"), "open", "", "")
+		}
 	}
 	b.ages.dear, b.held.dear = isDear, isDear
 	b.waker = newWaker(b.channel, b.tasks, b.notify)

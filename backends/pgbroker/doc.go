@@ -52,12 +52,13 @@
 // # Connections
 //
 // Calls borrow a connection of the pool for one or two round trips; a claim
-// that waits holds none. A broker keeps up to three connections of its own,
-// made like those of the pool: one or two for heartbeats, from the first Renew,
-// so that handlers which use up the pool cannot make their leases run out; and
-// one, taken out of the pool, that listens for wake-ups, from the first claim
-// that waits or Watch until Close.
+// that waits holds none. A broker keeps two connections of its own at most, made
+// like those of the pool: one for heartbeats, from the first Renew, so that handlers
+// which use up the pool cannot make their leases run out; and one, taken out of the
+// pool, that listens for wake-ups, from the first claim that waits or Watch until
+// Close.
 //
 // Through a PgBouncer in transaction pooling set Config.PollOnly: nothing then
-// depends on a session.
+// depends on a session. With Config.Listen, too, the one that listens is made past
+// the PgBouncer.
 package pgbroker

@@ -31,8 +31,8 @@ const (
 	listenRetryMost = 5 * time.Second
 )
 
-// listener hears notifications on a connection of its own, taken out of the
-// pool, from the first call that needs it until the broker is closed.
+// listener hears notifications on a connection of its own, from the first call that
+// needs it until the broker is closed.
 type listener struct {
 	b       *Broker
 	started sync.Once
@@ -104,11 +104,10 @@ func (l *listener) run(ctx context.Context) {
 }
 
 func (l *listener) session(ctx context.Context) {
-	pooled, err := l.b.pool.Acquire(ctx)
+	conn, err := l.connect(ctx)
 	if err != nil {
 		return
 	}
-	conn := pooled.Hijack()
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 		defer cancel()
@@ -128,6 +127,18 @@ func (l *listener) session(ctx context.Context) {
 			l.b.dispatch(n.Payload)
 		}
 	}
+}
+
+// connect makes the connection that listens, or takes it out of the pool.
+func (l *listener) connect(ctx context.Context) (*pgx.Conn, error) {
+	if l.b.listens != nil {
+		return pgx.ConnectConfig(ctx, l.b.listens.Copy())
+	}
+	pooled, err := l.b.pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return pooled.Hijack(), nil
 }
 
 // hear returns the next notification, or nil after a silence in which the
@@ -159,8 +170,11 @@ func (b *Broker) dispatch(payload string) {
 	}
 }
 
+// polls reports whether the broker never listens.
+func (b *Broker) polls() bool { return b.config.PollOnly && b.listens == nil }
+
 // listen reports whether wake-ups of other processes are heard now.
-func (b *Broker) listen() bool { return !b.config.PollOnly && b.listener.listening() }
+func (b *Broker) listen() bool { return !b.polls() && b.listener.listening() }
 
 // notify sends a wake-up by itself. It is a hint, so that a failure is none;
 // it is sent on behalf of a flush, also when the broker is being closed.

@@ -10,7 +10,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// pulse is where heartbeats run: on connections that the broker keeps for them,
+// pulse is where heartbeats run: on a connection that the broker keeps for them,
 // since handlers that hold all of the caller's pool would otherwise make their
 // own leases run out.
 type pulse struct {
@@ -19,10 +19,11 @@ type pulse struct {
 	own   *pgxpool.Pool
 }
 
-// pulseConns are enough for one renewal while another still counts leases.
-const pulseConns = 2
+// pulseConns: renewals of one process take turns, which last milliseconds each, and
+// have a third of a lease for it. A thousand processes have a thousand of these.
+const pulseConns = 1
 
-// pool is a pool of them, configured like the caller's, or nil.
+// pool is a pool of it, configured like the caller's, or nil.
 func (p *pulse) pool() *pgxpool.Pool {
 	p.start.Do(func() {
 		config := p.b.pool.Config()
@@ -34,7 +35,7 @@ func (p *pulse) pool() *pgxpool.Pool {
 	return p.own
 }
 
-// run runs a pipeline on one of these connections. When that was certainly not
+// run runs a pipeline on this connection. When that was certainly not
 // applied, because the server has no connection to spare or the one at hand was
 // lost while it was idle, the caller's pool may do better.
 func (p *pulse) run(ctx context.Context, steps ...step) error {
@@ -50,7 +51,7 @@ func (p *pulse) run(ctx context.Context, steps ...step) error {
 	return p.b.run(ctx, steps...)
 }
 
-// close closes the connections. Calls that are under way may finish.
+// close closes the connection. Calls that are under way may finish.
 func (p *pulse) close() {
 	p.start.Do(func() {}) // it starts no more
 	if p.own != nil {

@@ -3,10 +3,13 @@ package pgbroker
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/testenv"
@@ -16,7 +19,12 @@ import (
 // themselves for an hour, with a worker of its own, and that hears.
 func (f *inside) onlyWoken(worker string) *inside {
 	f.t.Helper()
-	other := openOn(f.t, connect(f.t, testenv.Postgres(f.t), 4), Config{Schema: f.schema})
+	return f.onlyWokenOn(connect(f.t, testenv.Postgres(f.t), 4), Config{Schema: f.schema}, worker)
+}
+
+func (f *inside) onlyWokenOn(pool *pgxpool.Pool, config Config, worker string) *inside {
+	f.t.Helper()
+	other := openOn(f.t, pool, config)
 	other.poll = time.Hour
 	other.worker(worker)
 	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
@@ -188,7 +196,42 @@ func TestClaim_IsWokenInTheSameProcess(t *testing.T) {
 	}
 }
 
-// Heartbeats have connections of their own: handlers that hold all of the pool
+// A broker behind a PgBouncer that pools transactions listens past it.
+func TestClaim_IsWokenBehindAPgBouncerByAListenerPastIt(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	behind := f.onlyWokenOn(connect(t, testenv.PgBouncer(t), 4), Config{Schema: f.schema, PollOnly: true, Listen: testenv.Postgres(t)}, "w")
+	came := behind.waiting("w")
+	j := broker.NewJob{Queue: "q", ID: "job", Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}}
+	f.accept(f, j)
+	came.wants("job")
+	if _, err := New(t.Context(), f.db, Config{Schema: f.schema, Listen: "postgres://me:secret@host:x/"}); !errors.Is(err, broker.ErrInvalid) ||
+		strings.Contains(err.Error(), "secret") {
+		t.Errorf("New with a Listen that cannot be read: %v, want ErrInvalid that quotes nothing of it", err)
+	}
+}
+
+// A thousand processes have a thousand times as many connections.
+func TestConnections_AreTwoBesideThePool(t *testing.T) {
+	t.Parallel()
+	f := open(t)
+	b := f.onlyWokenOn(connectAs(t, testenv.Postgres(t), 4, f.schema), Config{Schema: f.schema}, "w")
+	var renewals errgroup.Group
+	for range 20 {
+		renewals.Go(func() error {
+			_, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"q"}, Lease: time.Minute})
+			return err
+		})
+	}
+	f.check(renewals.Wait())
+	n := 0
+	f.check(f.db.QueryRow(t.Context(), "select count(*) from pg_stat_activity where application_name = $1", f.schema).Scan(&n))
+	if own := n - int(b.db.Stat().TotalConns()); own != 2 {
+		t.Errorf("a broker that listens and renews has %d connections beside those of its pool, want 2", own)
+	}
+}
+
+// Heartbeats have a connection of their own: handlers that hold all of the pool
 // do not make their own leases run out.
 func TestRenew_BesideAUsedUpPool(t *testing.T) {
 	t.Parallel()

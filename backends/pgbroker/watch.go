@@ -43,7 +43,7 @@ func (b *Broker) Watch(ctx context.Context, req broker.WatchRequest) (<-chan bro
 }
 
 func (b *Broker) watch(ctx context.Context, w *watcher) error {
-	if !b.config.PollOnly {
+	if !b.polls() {
 		if err := b.listener.await(ctx); err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (b *Broker) watch(ctx context.Context, w *watcher) error {
 		defer cancel()
 		defer context.AfterFunc(closing, cancel)()
 		switch {
-		case b.config.PollOnly:
+		case b.polls():
 			b.pollEvents(ctx, w, last)
 		case w.wants(broker.EventSettled):
 			b.keepWatching(ctx, w)
@@ -79,7 +79,7 @@ func (b *Broker) watchMarks(w *watcher) []step {
 	if !w.wants(broker.EventSettled) {
 		return nil
 	}
-	return []step{b.step("watch_mark", nil, w.queues, watchMark.Microseconds(), b.config.PollOnly)}
+	return []step{b.step("watch_mark", nil, w.queues, watchMark.Microseconds(), b.polls())}
 }
 
 // keepWatching renews the mark of the queues. A renewal that fails is repeated

@@ -71,7 +71,8 @@ func TestInspector_EndTimesAreThoseOfTheNewestRecords(t *testing.T) {
 			t.Errorf("without jobs: %+v, %v", got, err)
 		}
 		for n := range 100 { // the first is due after a minute, which does not count
-			j := broker.NewJob{Queue: "mail", ID: fmt.Sprint(n), Body: broker.Body{Type: "t", Priority: broker.PriorityNormal, Retention: 24 * time.Hour}}
+			j := broker.NewJob{Queue: "mail", ID: fmt.Sprint(n),
+				Body: broker.Body{Type: "t", Priority: broker.PriorityNormal, Retention: 24 * time.Hour}}
 			if n == 0 {
 				j.Delay, j.Body.DueAfter = time.Minute, time.Minute
 			}

@@ -1,0 +1,144 @@
+package inspect
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// undoneSuffix ends the name of the queue through which jobs become dead again.
+const undoneSuffix = ".undone"
+
+func undoneQueue(queue string) string {
+	if name := queue + undoneSuffix; len(name) <= broker.MaxNameLen {
+		return name
+	}
+	return fmt.Sprintf("%x%s", sha256.Sum256([]byte(queue)), undoneSuffix)
+}
+
+// UndoRedrive makes jobs of a queue dead again that were redriven and that no worker
+// has claimed since, with the errors, counts and times that they had. was are the jobs
+// as List or Job returned them before; their payloads are not needed. A job that was
+// claimed, or changed otherwise, is refused with ErrWrongState, and is left alone.
+//
+// None is lost, even if the process dies. No store makes a job dead by itself, so each
+// is held, made again as a dead one in a queue of its own, and moved back from there; a
+// process that dies leaves it held, where UndoMove finds it, or dead in that queue,
+// whose name ends with ".undone", from where the next undo moves it on. The error is
+// ErrUnsupported if the store moves no jobs.
+func (i *Inspector) UndoRedrive(ctx context.Context, queue string, was []broker.Job) (report Report, err error) {
+	if err := i.check(ctx); err != nil {
+		return report, err
+	}
+	m, err := i.mover(ctx, queue, Destination{Broker: i.broker, Queue: undoneQueue(queue)})
+	if err != nil {
+		return report, err
+	}
+	for len(was) > 0 {
+		n := min(movePage, len(was))
+		if err := m.bury(context.WithoutCancel(ctx), was[:n], &report); err != nil {
+			return report, err
+		}
+		if err := ctx.Err(); err != nil {
+			return report, err
+		}
+		was = was[n:]
+	}
+	return report, nil
+}
+
+// bury does one step of an undo, whole.
+func (m *mover) bury(ctx context.Context, was []broker.Job, report *Report) error {
+	before := make(map[string]*broker.Job, len(was))
+	ids := make([]string, 0, len(was))
+	for n := range was {
+		before[was[n].ID] = &was[n]
+		ids = append(ids, was[n].ID)
+	}
+	report.Matched += len(ids)
+	page, err := m.from.List(ctx, Query{Queue: m.source, IDs: ids, NoPayload: true})
+	if err != nil {
+		return err
+	}
+	hold := broker.Operation{Kind: broker.OpHold, Holder: m.holder}
+	there := newNames(ids)
+	there.seen(page.Jobs)
+	for id := range there {
+		report.refuse(Refusal{Queue: m.source, ID: id, Err: broker.ErrNotFound})
+	}
+	for n := range page.Jobs {
+		if j := &page.Jobs[n]; j.State == broker.StatePending && j.Epoch == before[j.ID].Redriven().Epoch {
+			hold.Refs = append(hold.Refs, j.Ref())
+		} else {
+			report.refuse(Refusal{Queue: m.source, ID: j.ID, Err: broker.ErrWrongState})
+		}
+	}
+	if len(hold.Refs) == 0 {
+		return nil
+	}
+	results, err := m.from.operate(ctx, hold)
+	if err != nil {
+		return err
+	}
+	ids = ids[:0]
+	for _, r := range results {
+		if r.Err != nil {
+			report.refuse(Refusal{Queue: m.source, ID: r.Ref.ID, Err: broker.ErrWrongState})
+			continue
+		}
+		ids = append(ids, r.Ref.ID)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	page, err = m.from.List(ctx, Query{Queue: m.source, IDs: ids})
+	if err != nil {
+		return err
+	}
+	var part Report
+	if err := m.buryHeld(ctx, m.ours(page.Jobs), before, &part); err != nil {
+		return errors.Join(err, ctx.Err())
+	}
+	for _, f := range part.Refusals {
+		report.refuse(f)
+	}
+	back, err := m.to.Select(Query{Queue: m.queue, State: broker.StateDead, Suppressed: true}).
+		Move(ctx, Destination{Broker: m.from.broker, Queue: m.source})
+	report.Done += min(back.Done, part.Done)
+	if err == nil {
+		err = m.to.RemoveQueue(ctx, m.queue)
+		if errors.Is(err, broker.ErrWrongState) || errors.Is(err, broker.ErrNotFound) { // another undo uses it
+			err = nil
+		}
+	}
+	return err
+}
+
+// buryHeld makes held jobs again as dead ones in the other queue and deletes them here.
+func (m *mover) buryHeld(ctx context.Context, held []broker.Job, before map[string]*broker.Job, report *Report) error {
+	batch, sent, back := m.batch(held, report)
+	for n := range batch {
+		was := before[batch[n].ID]
+		head := was.Head
+		head.Epoch = sent[n].Epoch // which counts on: nobody who knew the job before may settle it
+		batch[n].RunAt = was.RunAt
+		batch[n].Restore = &broker.Restored{State: broker.StateDead, CreatedAt: was.CreatedAt, Head: head}
+	}
+	answers, _, err := m.to.restore(ctx, batch)
+	if err != nil {
+		return err // they stay held: some may be there
+	}
+	moved := sent[:0]
+	for n, a := range answers {
+		if a.Err != nil {
+			report.refuse(Refusal{Queue: m.source, ID: sent[n].ID, Holder: a.Holder, Err: a.Err})
+			back = append(back, sent[n])
+			continue
+		}
+		moved = append(moved, sent[n])
+	}
+	return errors.Join(m.from.unhold(ctx, back, nil), m.deleteMoved(ctx, moved, report))
+}

@@ -35,11 +35,13 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	var total inspect.Report
+	back := undo{v, make(map[string][]broker.Job)}
 	for _, queue := range slices.Sorted(maps.Keys(named)) {
 		ids := named[queue]
+		was := h.before(r.Context(), v, queue, ids)
 		report, err := v.do(h.inspector.Select(inspect.Query{Queue: queue, IDs: ids, Suppressed: true}), r.Context(), delay)
 		total.Add(report)
-		if report.Refused > 0 { // which the report says
+		if back.was[queue] = was; report.Refused > 0 { // which the report says
 			err = nil
 		}
 		h.audit(who, v.Name, err, "queue", queue, "ids", some(ids), "jobs", len(ids), "done", report.Done, "refused", report.Refused)
@@ -49,18 +51,22 @@ func (h *Handler) act(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	h.poller.changed()
-	id := h.notices.put(noticeOf(v, total))
-	back := r.URL.Query()
-	if back.Get("id") != "" && !r.PostForm.Has("job") {
+	said := noticeOf(v, total)
+	if back.jobs() > 0 && total.Done > 0 {
+		said.undo = &back
+	}
+	id := h.notices.put(said)
+	from := r.URL.Query()
+	if from.Get("id") != "" && !r.PostForm.Has("job") {
 		if v.Name == "delete" && total.Refused == 0 {
-			redirect(w, link("jobs", "queue", back.Get("queue"), "state", back.Get("state"), "notice", id), "")
+			redirect(w, link("jobs", "queue", from.Get("queue"), "state", from.Get("state"), "notice", id), "")
 			return nil
 		}
-		redirect(w, link("job", "queue", back.Get("queue"), "id", back.Get("id"), "notice", id), "")
+		redirect(w, link("job", "queue", from.Get("queue"), "id", from.Get("id"), "notice", id), "")
 		return nil
 	}
-	back.Set("notice", id)
-	redirect(w, "jobs", back.Encode())
+	from.Set("notice", id)
+	redirect(w, "jobs", from.Encode())
 	return nil
 }
 

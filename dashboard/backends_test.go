@@ -46,6 +46,17 @@ func TestBackends_TheDashboardOnEachServer(t *testing.T) {
 			has(t, s.get(200, "queues"), ">mail<", ">images<", ">reports<")
 			has(t, s.get(200, "queue?name=mail"), "01J9WORKERA", "6 / 10")
 			has(t, s.get(200, "jobs?state=dead&error=photo-2"), "broken-002")
+			redriven := s.follow(s.post(303, "act?state=dead", url.Values{"verb": {"redrive"},
+				"job": {url.Values{"queue": {"images"}, "id": {"broken-000"}}.Encode()}}))
+			if found := undoForm.FindStringSubmatch(redriven); found == nil {
+				t.Error("a redrive has no way back")
+			} else {
+				has(t, s.follow(s.post(303, found[1], nil)), "Taken back for 1 of 1 jobs")
+			}
+			if j := s.find("images", "broken-000"); j.State != broker.StateDead || j.Reason != broker.ReasonSkipRetry ||
+				j.Errors.Last().Message == "" {
+				t.Errorf("after a redrive was taken back the job is %+v", j)
+			}
 			has(t, s.get(200, "jobs?state=any&key=tenant-1"), "mail-001")
 			has(t, s.get(200, "workers?worker=01J9WORKERA"), "email:welcome", "mail-00")
 			has(t, s.get(200, "schedules"), "nightly-report", "leap-day", "every-minute", "3 of 3 schedules")

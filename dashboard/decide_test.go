@@ -265,3 +265,48 @@ func TestHandler_CompressesWhatIsNoSecret(t *testing.T) {
 	}
 	resp.Body.Close()
 }
+
+var undoForm = regexp.MustCompile(`action="(undo\?of=[^"]+)"`)
+
+func TestUndo_TakesBackWhatNobodyClaimed(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	for i := range 4 {
+		s.die("mail", fmt.Sprint("d", i), "email", "no route")
+	}
+	check := func(verb string, ids ...string) string {
+		t.Helper()
+		form := url.Values{"verb": {verb}}
+		for _, id := range ids {
+			form.Add("job", url.Values{"queue": {"mail"}, "id": {id}}.Encode())
+		}
+		page := s.follow(s.post(303, "act?state=dead", form))
+		found := undoForm.FindStringSubmatch(page)
+		if found == nil {
+			t.Fatalf("%s has no way back:\n%.2000s", verb, body(page))
+		}
+		return found[1]
+	}
+	undo := check("redrive", "d0", "d1", "d2")
+	s.worker("w", 1, "mail")
+	s.claim("w", "mail", 1)
+	s.post(403, undo, nil, "Sec-Fetch-Site", "cross-site")
+	has(t, s.follow(s.post(303, undo, nil)), "Taken back for 2 of 3 jobs", "claimed")
+	if dead, active := s.count("mail", broker.StateDead), s.count("mail", broker.StateActive); dead != 3 || active != 1 {
+		t.Errorf("%d jobs are dead and %d active, want 3 and 1", dead, active)
+	}
+	has(t, s.post(409, undo, nil), "any more")
+	s.post(409, "undo?of=nothing", nil)
+	undo = check("suppress", "d3")
+	if n := len(rows(s.get(200, "jobs?state=dead"))); n != len("d1 d2") {
+		t.Errorf("after one of three was suppressed, the list is %q", rows(s.get(200, "jobs?state=dead")))
+	}
+	s.post(303, undo, nil)
+	if j := s.find("mail", "d3"); j.Suppressed {
+		t.Error("the suppression was not taken back")
+	}
+	has(t, s.log.String(), `action="undo redrive" queue=mail jobs=3 done=2 refused=1`)
+	// What cannot be taken back offers nothing.
+	hasNot(t, s.follow(s.post(303, "act?state=dead", url.Values{"verb": {"delete"},
+		"job": {url.Values{"queue": {"mail"}, "id": {"d3"}}.Encode()}})), "undo?of")
+}

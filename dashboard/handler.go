@@ -70,6 +70,7 @@ func New(i *inspect.Inspector, cfg Config) (*Handler, error) {
 		"bulk":    h.startBulk,
 		"confirm": h.confirm,
 		"copy":    h.copyJob,
+		"undo":    h.undo,
 		"stop":    h.stopBulk,
 		"pause":   h.pause,
 		"resume":  h.resume,

@@ -12,6 +12,15 @@ type notice struct {
 	Text  string
 	Wrong bool
 	id    string
+	undo  *undo // nil when it cannot be taken back
+}
+
+// Undo is the address that takes the decision back, or nothing.
+func (n *notice) Undo() string {
+	if n.undo == nil {
+		return ""
+	}
+	return link("undo", "of", n.id)
 }
 
 // notices remembers the newest, which addresses name after a decision.
@@ -20,7 +29,10 @@ type notices struct {
 	all []notice
 }
 
-const keptNotices = 200
+const (
+	keptNotices = 200
+	keptUndos   = 20 // of them: an undo holds what the jobs were
+)
 
 func (n *notices) add(text string) string { return n.put(notice{Text: text}) }
 
@@ -33,6 +45,9 @@ func (n *notices) put(added notice) string {
 	if n.all = append(n.all, added); len(n.all) > keptNotices {
 		n.all = slices.Delete(n.all, 0, 1)
 	}
+	if old := len(n.all) - 1 - keptUndos; old >= 0 {
+		n.all[old].undo = nil
+	}
 	return added.id
 }
 
@@ -44,6 +59,16 @@ func (n *notices) get(id string) *notice {
 		return &found
 	}
 	return nil
+}
+
+// take hands out the way back of a notice, once.
+func (n *notices) take(id string) (u *undo) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if at := slices.IndexFunc(n.all, func(one notice) bool { return one.id == id }); at >= 0 {
+		u, n.all[at].undo = n.all[at].undo, nil
+	}
+	return u
 }
 
 // audit writes a line about a decision. It never holds a payload.

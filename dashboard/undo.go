@@ -1,0 +1,96 @@
+package dashboard
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
+)
+
+// undo is how a decision about named jobs is taken back: a redrive of those that no
+// worker has claimed since, a suppression and its opposite of all.
+type undo struct {
+	verb verb
+	was  map[string][]broker.Job // by queue, before the decision
+}
+
+func (u *undo) jobs() (n int) {
+	for _, was := range u.was {
+		n += len(was)
+	}
+	return n
+}
+
+// undoable are the verbs that can be taken back, and what does it.
+var undoable = map[string]string{"redrive": "", "suppress": "unsuppress", "unsuppress": "suppress"}
+
+// before looks up what a decision can be taken back to. Without it there is no way
+// back, but the decision is carried out.
+func (h *Handler) before(ctx context.Context, v verb, queue string, ids []string) []broker.Job {
+	if _, ok := undoable[v.Name]; !ok {
+		return nil
+	}
+	var was []broker.Job
+	for part := range slices.Chunk(ids, pageRecords) {
+		page, err := h.inspector.List(ctx, inspect.Query{Queue: queue, IDs: part, Suppressed: true, NoPayload: true})
+		if err != nil {
+			return nil
+		}
+		was = append(was, slices.DeleteFunc(page.Jobs, func(j broker.Job) bool { return !v.Possible(j.State) })...)
+	}
+	return was
+}
+
+// undo takes back the decision of a notice.
+func (h *Handler) undo(w http.ResponseWriter, r *http.Request) error {
+	id := r.URL.Query().Get("of")
+	n := h.notices.get(id)
+	if n == nil || n.undo == nil {
+		return &pageError{http.StatusConflict, "This cannot be taken back any more: it was, or other decisions followed, or another process has it."}
+	}
+	who, err := h.authorize(r, n.undo.verb.action)
+	if err != nil {
+		return err
+	}
+	u := h.notices.take(id)
+	if u == nil {
+		return &pageError{http.StatusConflict, "This was taken back already."}
+	}
+	var total inspect.Report
+	for _, queue := range slices.Sorted(maps.Keys(u.was)) {
+		was := u.was[queue]
+		var report inspect.Report
+		if back, ok := verbNamed(undoable[u.verb.Name]); ok {
+			ids := make([]string, 0, len(was))
+			for i := range was {
+				ids = append(ids, was[i].ID)
+			}
+			report, err = back.do(h.inspector.Select(inspect.Query{Queue: queue, IDs: ids, Suppressed: true}), r.Context(), 0)
+		} else {
+			report, err = h.inspector.UndoRedrive(r.Context(), queue, was)
+		}
+		total.Add(report)
+		if report.Refused > 0 { // which the notice says
+			err = nil
+		}
+		h.audit(who, "undo "+u.verb.Name, err, "queue", queue, "jobs", len(was), "done", report.Done, "refused", report.Refused)
+		if err != nil {
+			break
+		}
+	}
+	h.poller.changed()
+	if err != nil {
+		return err
+	}
+	said := fmt.Sprintf("Taken back for %s of %s jobs.", num(int64(total.Done)), num(int64(total.Done+total.Refused)))
+	if total.Refused > 0 {
+		said += " The others were claimed, or changed otherwise, meanwhile."
+	}
+	query := "state=dead&notice=" + h.notices.put(notice{Text: said, Wrong: total.Refused > 0})
+	redirect(w, "jobs", query)
+	return nil
+}

@@ -210,8 +210,8 @@ func TestQueue_SaysWhoPausedItAndWhatRuns(t *testing.T) {
 	has(t, s.follow(s.post(303, "pause?queue=mail", nil)), "Paused by <bdi>tester</bdi> at")
 	s.post(303, "pause?queue=mail", nil)
 	page := s.get(200, "queue?name=mail")
-	has(t, page, "<dt>Running</dt><dd>5</dd>", "<dt>Fetched ahead</dt><dd>2</dd>", "no route to #", "Of all dead jobs", "newest 2 completed jobs",
-		"p99")
+	has(t, page, "<dt>Running</dt><dd>5</dd>", "<dt>Fetched ahead</dt><dd>2</dd>", "no route to #", "Of all dead jobs",
+		"newest 2 completed jobs", "p99")
 	has(t, s.follow(s.post(303, "resume?queue=mail", nil)), "Resumed by <bdi>tester</bdi> at")
 	paused := true
 	if _, err := s.store.Policy(t.Context(), broker.PolicyRequest{Queue: "mail", Paused: &paused}); err != nil { // by another program
@@ -297,7 +297,12 @@ func TestUndo_TakesBackWhatNobodyClaimed(t *testing.T) {
 	}
 	has(t, s.post(409, undo, nil), "any more")
 	s.post(409, "undo?of=nothing", nil)
+	hasNot(t, s.get(200, "job?queue=mail&id=d3"), `value="unsuppress"`) // nothing that does nothing is offered
+	hasNot(t, s.get(200, "jobs?state=dead"), `value="unsuppress"`)
 	undo = check("suppress", "d3")
+	has(t, s.get(200, "job?queue=mail&id=d3"), `value="unsuppress"`)
+	hasNot(t, s.get(200, "job?queue=mail&id=d3"), `value="suppress"`)
+	has(t, s.get(200, "jobs?state=dead&suppressed=1"), `value="unsuppress"`)
 	if n := len(rows(s.get(200, "jobs?state=dead"))); n != len("d1 d2") {
 		t.Errorf("after one of three was suppressed, the list is %q", rows(s.get(200, "jobs?state=dead")))
 	}

@@ -73,7 +73,7 @@ func (h *Handler) dead(w http.ResponseWriter, r *http.Request) error {
 	if err := h.sample(r.Context(), s, query, &p); err != nil {
 		return err
 	}
-	p.Verbs = verbsFor(v, broker.StateDead)
+	p.Verbs = verbsFor(v, broker.StateDead, true, p.Suppressed > 0)
 	v.Data = p
 	return render(w, r, "dead", v, http.StatusOK)
 }

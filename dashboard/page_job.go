@@ -79,7 +79,7 @@ func (h *Handler) job(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	j := &l.Jobs[0]
-	p := jobPage{Job: j, Trace: traceID(j.Headers), Verbs: verbsFor(v, j.State), MaySee: v.May(ActionPayload)}
+	p := jobPage{Job: j, Trace: traceID(j.Headers), Verbs: verbsFor(v, j.State, !j.Suppressed, j.Suppressed), MaySee: v.May(ActionPayload)}
 	if l.Evidence.Job != nil {
 		p.Why = inspect.Explain(l.Evidence)
 	}

@@ -119,14 +119,14 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
 		p.Next = next.link("jobs")
 	}
 	if f.ID == "" {
-		p.Bulk = verbsFor(v, query.State)
+		p.Bulk = verbsFor(v, query.State, true, f.Suppressed || f.ID != "")
 	}
 	if p.Most = -1; !f.Narrow() {
 		p.Most = counts(query.State)
 	}
 	p.Jobs = sorted(p.Jobs, f.Sort, p.TimeOf)
 	p.Sort = sortHeads(f)
-	p.Rows = verbsFor(v, query.State)
+	p.Rows = verbsFor(v, query.State, true, f.Suppressed || f.ID != "")
 	v.Data = p
 	return render(w, r, "jobs", v, http.StatusOK)
 }

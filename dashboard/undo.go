@@ -50,7 +50,8 @@ func (h *Handler) undo(w http.ResponseWriter, r *http.Request) error {
 	id := r.URL.Query().Get("of")
 	n := h.notices.get(id)
 	if n == nil || n.undo == nil {
-		return &pageError{http.StatusConflict, "This cannot be taken back any more: it was, or other decisions followed, or another process has it."}
+		return &pageError{http.StatusConflict,
+			"This cannot be taken back any more: it was already, or other decisions followed, or another process has it."}
 	}
 	who, err := h.authorize(r, n.undo.verb.action)
 	if err != nil {

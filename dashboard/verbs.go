@@ -56,9 +56,13 @@ func verbNamed(name string) (verb, bool) {
 }
 
 // verbsFor are the verbs for jobs of a state that the viewer may use. For jobs
-// of any state there are those that the most states allow.
-func verbsFor(v *view, state broker.State) (all []verb) {
+// of any state there are those that the most states allow. Of dead jobs listed ones may
+// be there, and suppressed ones.
+func verbsFor(v *view, state broker.State, listed, suppressed bool) (all []verb) {
 	for _, one := range verbs {
+		if one.Name == "suppress" && !listed || one.Name == "unsuppress" && !suppressed {
+			continue
+		}
 		if (one.Possible(state) || state == broker.StateNone && one.Grave) && v.May(one.action) {
 			all = append(all, one)
 		}

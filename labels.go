@@ -97,7 +97,8 @@ func (s labelShare) takes(job *broker.NewJob) (bool, error) {
 	}
 	by := cmp.Or(job.Body.Key, job.Body.Unique.Key, job.ID)
 	if by == "" {
-		return false, broker.Invalid("label share", "of %s needs a key: this task is kept and has no ID yet; give it one with WithPartitionKey", s.label)
+		return false, broker.Invalid("label share", "of %s needs a key: this task is kept and has no ID yet; give it one with WithPartitionKey",
+			s.label)
 	}
 	sum := sha256.Sum256([]byte(s.label + "\x00" + by)) // neither has a zero byte
 	return binary.BigEndian.Uint64(sum[:])%100 < uint64(s.percent), nil

@@ -58,7 +58,9 @@ func (m *machine) start() {
 	m.mu.Lock()
 	m.servers = append(m.servers, s)
 	m.mu.Unlock()
-	if err := s.Start(context.Background(), HandlerFunc(func(ctx context.Context, j *Job) error { return m.handler(ctx, j, p.killed, kill) })); err != nil {
+	if err := s.Start(context.Background(), HandlerFunc(func(ctx context.Context, j *Job) error {
+		return m.handler(ctx, j, p.killed, kill)
+	})); err != nil {
 		m.t.Error(err)
 	}
 }

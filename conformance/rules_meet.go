@@ -194,7 +194,8 @@ var meetRules = []Rule{
 		free.Body.Unique.Key = "free"
 		c.refuse(free, broker.ErrQueueFull)
 	}},
-	{"Meet/DebouncePushesTheTime", "§51", "A debounced job runs when nothing came for its delay, at the latest when its latest time has come.", meets,
+	{"Meet/DebouncePushesTheTime", "§51", "A debounced job runs when nothing came for its delay, at the latest when its latest time has come.",
+		meets,
 		func(c *check) {
 			w := c.worker("w")
 			c.accept(c.debounced("a", 20*time.Minute))

@@ -67,7 +67,8 @@ func (s *site) pastWork(long time.Duration) {
 	keeper := history.NewKeeper(past, "keeper")
 	renew := func(worker, program string) {
 		_, err := past.Renew(s.t.Context(), broker.RenewRequest{Worker: worker, Queues: []string{"mail"}, Lease: 2 * time.Minute, Register: true,
-			Info: broker.WorkerInfo{ID: worker, Host: "app-7.example", Program: program, Concurrency: 10, Queues: []string{"mail"}, StartedAt: past.at}})
+			Info: broker.WorkerInfo{ID: worker, Host: "app-7.example", Program: program, Concurrency: 10, Queues: []string{"mail"},
+				StartedAt: past.at}})
 		ok(err)
 	}
 	retire := func(worker string) {
@@ -133,7 +134,8 @@ func TestStats_TellsWhatQueuesDidRightAfterARestart(t *testing.T) {
 	if len(all.Queues) != 2 || len(one.Queues) != 1 || one.Queues[0].Queue != "mail" {
 		t.Fatalf("the queues are %+v, and of one %+v", all.Queues, one.Queues)
 	}
-	if w := one.Queues[0].Lately; w == nil || w.Completed < 0.1 || w.Completed > 0.2 || w.Failures <= 0 || w.MeanRun < 0.1 || w.MeanRun > 0.14 {
+	if w := one.Queues[0].Lately; w == nil || w.Completed < 0.1 || w.Completed > 0.2 || w.Failures <= 0 || w.MeanRun < 0.1 ||
+		w.MeanRun > 0.14 {
 		t.Errorf("lately the queue did %+v, want 8 jobs a minute that ran for 0.12 seconds", w)
 	}
 	for name, h := range map[string]*past{"of all queues": all.History, "of one": one.History} {
@@ -161,7 +163,8 @@ func TestStats_TellsWhatQueuesDidRightAfterARestart(t *testing.T) {
 		t.Errorf("the deploys are %+v, want one of each version", d)
 	}
 	page := s.get(200, "queue?name=mail&span=7d")
-	has(t, page, `data-from="stats?queue=mail&amp;span=7d"`, `<a href="queue?name=mail&amp;span=7d#charts" aria-current="true">7d</a>`, "120ms")
+	has(t, page, `data-from="stats?queue=mail&amp;span=7d"`, `<a href="queue?name=mail&amp;span=7d#charts" aria-current="true">7d</a>`,
+		"120ms")
 	if _, after, _ := strings.Cut(s.get(200, ""), "Completed / s</dt><dd>"); !strings.HasPrefix(after, "0.1") {
 		t.Errorf("the first page after a restart does not know the rate: %.60s", after)
 	}

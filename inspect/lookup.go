@@ -116,7 +116,8 @@ func (i *Inspector) OfType(ctx context.Context, typ string, queues ...string) it
 
 // everywhere lists the jobs of queues, state by state. narrow changes the query of
 // each, and may say which of its jobs to keep.
-func (i *Inspector) everywhere(ctx context.Context, infos []QueueInfo, narrow func(*Query) func(*broker.Job) bool) iter.Seq2[*broker.Job, error] {
+func (i *Inspector) everywhere(ctx context.Context, infos []QueueInfo, narrow func(*Query) (keep func(*broker.Job) bool),
+) iter.Seq2[*broker.Job, error] {
 	return func(yield func(*broker.Job, error) bool) {
 		for _, info := range infos {
 			for _, state := range slices.Sorted(maps.Keys(info.Counts)) {

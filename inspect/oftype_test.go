@@ -31,7 +31,8 @@ func TestInspector_OfTypeListsEveryQueueAndState(t *testing.T) {
 		slices.Sort(found)
 		return found
 	}
-	if got, want := list("mail"), []string{"default dead ", "default dead ", "default pending ", "other scheduled later"}; !slices.Equal(got, want) {
+	want := []string{"default dead ", "default dead ", "default pending ", "other scheduled later"}
+	if got := list("mail"); !slices.Equal(got, want) {
 		t.Errorf("of type mail: %q, want %q", got, want)
 	}
 	if got, want := list("mail", "other"), []string{"other scheduled later"}; !slices.Equal(got, want) {

@@ -20,7 +20,8 @@ func TestRun_GivesTheHandlerARealJobAndContext(t *testing.T) {
 		h := welcomeMail.Handler(func(ctx context.Context, w welcome, job *jobs.Job) error {
 			deadline, ok := ctx.Deadline()
 			switch {
-			case w.To != "ada@x" || job.ID() == "" || job.Queue() != "mail" || job.Attempt() != 3 || job.Delivery() != 3 || job.PartitionKey() != "acme":
+			case w.To != "ada@x" || job.ID() == "" || job.Queue() != "mail" || job.Attempt() != 3 || job.Delivery() != 3 ||
+				job.PartitionKey() != "acme":
 				t.Errorf("the job is %+v", job.Record())
 			case jobs.JobFromContext(ctx) != job:
 				t.Error("JobFromContext finds another job")

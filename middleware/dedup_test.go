@@ -225,7 +225,10 @@ func TestDedup_WaitsGrowSoThatManyWaitersCostLittle(t *testing.T) {
 			t.Fatal(err)
 		}
 		const run, waiters = 25 * time.Minute, 100
-		server.Start(context.Background(), Dedup(DedupConfig{Marks: b})(jobs.HandlerFunc(func(context.Context, *jobs.Job) error { time.Sleep(run); return nil })))
+		server.Start(context.Background(), Dedup(DedupConfig{Marks: b})(jobs.HandlerFunc(func(context.Context, *jobs.Job) error {
+			time.Sleep(run)
+			return nil
+		})))
 		client := jobs.NewClient(b, jobs.ClientConfig{Defaults: []jobs.Option{jobs.WithRetention(24 * time.Hour),
 			jobs.WithIdempotencyKey("order-1")}})
 		defer client.Close()

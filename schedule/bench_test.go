@@ -34,7 +34,10 @@ func BenchmarkTicks(b *testing.B) {
 				b.Fatal(err)
 			}
 			var ran atomic.Int64
-			if err := server.Start(context.Background(), jobs.HandlerFunc(func(context.Context, *jobs.Job) error { ran.Add(1); return nil })); err != nil {
+			if err := server.Start(context.Background(), jobs.HandlerFunc(func(context.Context, *jobs.Job) error {
+				ran.Add(1)
+				return nil
+			})); err != nil {
 				b.Fatal(err)
 			}
 			pass(10*time.Hour + 30*time.Minute)

@@ -29,7 +29,8 @@ func TestLocks_AreTakenInOneOrder(t *testing.T) {
 		}
 		f.ok(f.claimFrom("one", "two"))
 	}
-	forward, backward := func(f *fixture) error { return f.claimFrom("one", "two") }, func(f *fixture) error { return f.claimFrom("two", "one") }
+	forward := func(f *fixture) error { return f.claimFrom("one", "two") }
+	backward := func(f *fixture) error { return f.claimFrom("two", "one") }
 	retire := func(f *fixture) error {
 		_, err := f.Retire(f.t.Context(), broker.RetireRequest{Worker: testWorker, Queues: []string{"two", "one"}})
 		return err
@@ -41,7 +42,8 @@ func TestLocks_AreTakenInOneOrder(t *testing.T) {
 		hold          string
 		first, second func(*fixture) error
 	}{
-		{"limits", limited, "select from jobs.limiter where queue = (select id from jobs.queue where name = 'one') for update", forward, backward},
+		{"limits", limited, "select from jobs.limiter where queue = (select id from jobs.queue where name = 'one') for update", forward,
+			backward},
 		{"a retire and a claim", func(*fixture) {}, worker, retire, backward},
 		{"a retire and a claim with limits", limited, worker, retire, backward},
 		{"a retire and a claim with keys", keyed, worker, retire, backward},

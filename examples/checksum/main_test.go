@@ -59,7 +59,8 @@ func nasty(t *testing.T) string {
 	if err := os.Mkdir(filepath.Join(dir, "empty directory"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for link, to := range map[string]string{"link to a file": "plain", "link to a directory": "deep", "dangling link": "nowhere", "circle": "."} {
+	for link, to := range map[string]string{"link to a file": "plain", "link to a directory": "deep", "dangling link": "nowhere",
+		"circle": "."} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}

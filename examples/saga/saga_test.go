@@ -46,9 +46,10 @@ func TestSaga_BooksAllOrCancelsWhatItBooked(t *testing.T) {
 		did     []string
 		state   workflow.State
 	}{
-		"all is booked":               {company{}, []string{"+flight", "+hotel", "+car"}, workflow.StateCompleted},
-		"a bad connection is no no":   {company{flaky: 2}, []string{"+flight", "+hotel", "+car"}, workflow.StateCompleted},
-		"the last is refused":         {company{refuses: "car"}, []string{"+flight", "+hotel", "-car", "-hotel", "-flight"}, workflow.StateFailed},
+		"all is booked":             {company{}, []string{"+flight", "+hotel", "+car"}, workflow.StateCompleted},
+		"a bad connection is no no": {company{flaky: 2}, []string{"+flight", "+hotel", "+car"}, workflow.StateCompleted},
+		"the last is refused": {company{refuses: "car"}, []string{"+flight", "+hotel", "-car", "-hotel", "-flight"},
+			workflow.StateFailed},
 		"the first is refused":        {company{refuses: "flight"}, []string{"-flight"}, workflow.StateFailed},
 		"one that cannot be reached":  {company{flaky: 4}, []string{"-flight"}, workflow.StateFailed},
 		"one that is reached at last": {company{flaky: 3}, []string{"+flight", "+hotel", "+car"}, workflow.StateCompleted},

@@ -104,7 +104,8 @@ func bomb(t *testing.T) []byte {
 func TestImage_WhatCanNeverBeResizedIsNotTriedAgain(t *testing.T) {
 	t.Parallel()
 	whole := picture(t, 100, 100)
-	_, r := images(t, map[string][]byte{"text.png": []byte("no image"), "half.png": whole[:len(whole)/2], "bomb.png": bomb(t), "good.png": whole})
+	_, r := images(t, map[string][]byte{"text.png": []byte("no image"), "half.png": whole[:len(whole)/2], "bomb.png": bomb(t),
+		"good.png": whole})
 	for _, c := range []struct {
 		name string
 		task Resize

@@ -113,7 +113,8 @@ func TestMain_TheWorkerDoesItsJobsAndDrainsWhenAsked(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(dir, "out.png")); err != nil {
 				t.Error(err)
 			}
-			for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ok", "/stats": `"name": "other"`, "/metrics": "jobs_processed_total{"} {
+			for path, want := range map[string]string{"/healthz": "ok", "/readyz": "ok", "/stats": `"name": "other"`,
+				"/metrics": "jobs_processed_total{"} {
 				if status, body := get(t, "http://"+address+path); status != 200 || !strings.Contains(body, want) {
 					t.Errorf("GET %s answers %d %q, want 200 and %q", path, status, body, want)
 				}

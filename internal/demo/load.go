@@ -64,7 +64,8 @@ func (d *Demo) task(n int) *jobs.Task {
 
 // taskOf makes one of a kind.
 func (d *Demo) taskOf(k kind, n int) *jobs.Task {
-	options := []jobs.Option{jobs.WithQueue(d.cfg.Prefix + k.queue), jobs.WithPartitionKey(tenants[rand.N(len(tenants))]), jobs.WithMaxRetries(3),
+	options := []jobs.Option{jobs.WithQueue(d.cfg.Prefix + k.queue), jobs.WithPartitionKey(tenants[rand.N(len(tenants))]),
+		jobs.WithMaxRetries(3),
 		jobs.WithTimeout(runTimeout), jobs.WithSource("demo"), jobs.WithHeader("traceparent",
 			fmt.Sprintf("00-%016x%016x-%016x-01", rand.Uint64(), rand.Uint64(), rand.Uint64()))}
 	if k.typ == "image:thumbnail" {

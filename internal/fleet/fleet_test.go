@@ -169,7 +169,10 @@ func newWorld(t *testing.T, n int) *world {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Start(context.Background(), jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error { w.handle(i, j); return nil })); err != nil {
+		if err := s.Start(context.Background(), jobs.HandlerFunc(func(_ context.Context, j *jobs.Job) error {
+			w.handle(i, j)
+			return nil
+		})); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {

@@ -318,7 +318,10 @@ func TestTracing_ACollectorOfSpansThatIsDownHoldsUpNoJob(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := server.Start(context.Background(), jobs.HandlerFunc(func(context.Context, *jobs.Job) error { runs.Add(1); return nil })); err != nil {
+		if err := server.Start(context.Background(), jobs.HandlerFunc(func(context.Context, *jobs.Job) error {
+			runs.Add(1)
+			return nil
+		})); err != nil {
 			t.Fatal(err)
 		}
 		for range 500 {

@@ -55,8 +55,8 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest, known *sta
 	var c *claiming
 	for tries := 0; tries == 0 || len(shares) > 0 && len(got.Jobs) < req.Max && room > 0 && err == nil; tries++ {
 		first := tries == 0
-		c = &claiming{b: b, worker: req.Worker, now: clockOf(req.Now), asked: req.Now, known: known, limit: req.Max - len(got.Jobs),
-			room: room, state: state}
+		c = &claiming{b: b, worker: req.Worker, now: clockOf(req.Now), asked: req.Now, known: known, heard: heard,
+			limit: req.Max - len(got.Jobs), room: room, state: state}
 		c.shares, shares = cutRound(shares)
 		if first {
 			c.looked = c.shares // those that it will not come to have a say, too: the worker may have ended there
@@ -152,6 +152,7 @@ type claiming struct {
 	now    clock
 	asked  time.Time // the request's
 	known  *standing
+	heard  news // before it began
 	shares []broker.Share
 	looked []broker.Share // at which it looks beside, and before; nil for the same
 	limit  int
@@ -216,15 +217,21 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 	if c.known == nil {
 		steps = append(steps, c.look(all, promoteLimit, due))
 	}
+	glance := c.flow && len(settle) == 0 && c.b.flows.idle(c.shares, c.heard)
 	if c.flow {
+		c.flows = make([]flowShare, len(c.shares))
+	}
+	switch {
+	case glance:
+		steps = append(steps, c.flowGlance()...)
+	case c.flow:
 		if len(queues) > 1 || c.b.flows.limited(queues[0]) {
 			steps = append(steps, c.b.step("flow_limit", nil, c.worker, queues))
 		}
-		c.flows = make([]flowShare, len(c.shares))
 		for i := range c.shares {
 			steps = append(steps, c.flowSteps(i, from)...)
 		}
-	} else {
+	default:
 		steps = append(steps, c.pending(queues, limits, from))
 	}
 	seen := c.b.floors.look(queues, begun, c.known != nil)
@@ -247,9 +254,12 @@ func (c *claiming) run(ctx context.Context, settle []step) error {
 		c.unlocked(queues)
 	}
 	c.finish()
-	if c.flow {
+	switch {
+	case glance:
+		c.glanced()
+	case c.flow:
 		c.flowed()
-	} else {
+	default:
 		c.giveBack(limits)
 	}
 	if c.behind > 0 {

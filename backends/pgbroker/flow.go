@@ -2,6 +2,7 @@ package pgbroker
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,6 +32,8 @@ type flowing struct {
 	passes [broker.Priorities]int64
 	calls  *deltas   // of its keys
 	swept  time.Time // when a claim looked at all calls
+	idle   bool      // the last claim found nothing that it could take
+	heard  news      // before that claim began
 }
 
 // turnPass is by how much one turn moves the pass of a key of weight 1.
@@ -45,6 +48,27 @@ func (f *flows) of(queue string) (flow int16, passes []int64) {
 		return q.flow, p[:]
 	}
 	return 0, nil
+}
+
+// found notes whether a claim found nothing to take in a queue with keys. Where retries
+// have a rate, only a claim that counts them finds all.
+func (f *flows) found(queue string, nothing bool, heard news) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if q := f.queues[queue]; q != nil {
+		q.idle, q.heard = nothing && q.flow&(flowKeys|flowRetries) == flowKeys, heard
+	}
+}
+
+// idle reports whether claims found nothing in any of these queues, of which nothing has
+// been heard since.
+func (f *flows) idle(shares []broker.Share, heard news) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !slices.ContainsFunc(shares, func(s broker.Share) bool {
+		q := f.queues[s.Queue]
+		return q == nil || !q.idle || q.heard != heard
+	})
 }
 
 // limited reports whether a queue has limits of its own.
@@ -196,9 +220,55 @@ func (c *claiming) flowSteps(i int, from []int64) []step {
 	return append(steps,
 		c.b.step("flow_lock", one(&s.turns, &s.calls, &s.passed, &ignored, &ignored), c.now.micros, c.worker, share.Queue, share.Max, c.limit,
 			turns, callsLook, s.look.floor),
-		take,
-		c.b.step("flow_left", one(&s.left, &s.keyAt, &s.roomAt, &s.keyless, &s.keyed, &s.look.xmin, &s.look.xmax, &s.look.last,
-			&s.look.first, &ignored), c.now.micros, share.Queue, flow, s.look.floor))
+		take, c.flowLeft(i, flow, false))
+}
+
+// flowLeft is the statement that says what is left of a queue with keys.
+func (c *claiming) flowLeft(i int, flow int16, alone bool) step {
+	s := &c.flows[i]
+	var ignored any
+	return c.b.step("flow_left", one(&s.left, &s.keyAt, &s.roomAt, &s.keyless, &s.keyed, &s.look.xmin, &s.look.xmax, &s.look.last,
+		&s.look.first, &ignored), c.now.micros, c.shares[i].Queue, flow, s.look.floor, alone)
+}
+
+// flowGlance are the statements that only look whether there is anything to take from
+// queues in which there was nothing: to lock keys and take jobs costs several times as
+// much, also where all are kept back.
+func (c *claiming) flowGlance() (steps []step) {
+	for i := range c.shares {
+		flow, _ := c.b.flows.of(c.shares[i].Queue)
+		s := &c.flows[i]
+		s.called, s.look = c.b.flows.calls(c.shares[i].Queue)
+		steps = append(steps, c.flowLeft(i, flow, true))
+	}
+	return steps
+}
+
+// glanced is called when that has ended. If there may be something, the queues are asked
+// anew.
+func (c *claiming) glanced() {
+	found := c.behind > 0
+	for i := range c.flows {
+		s, queue := &c.flows[i], c.shares[i].Queue
+		if s.look.last > 0 {
+			s.called.raise(s.look)
+		}
+		state := c.state[queue]
+		switch due := s.keyAt != nil && *s.keyAt <= c.at; {
+		case state.err != nil:
+		case s.left || s.keyless || due:
+			found = true
+		case s.keyAt != nil:
+			state.nextDue = earlier(state.nextDue, broker.FromMicros(*s.keyAt))
+			c.state[queue] = state
+		}
+	}
+	if found {
+		c.behind, c.begins = 0, slices.Clone(c.shares)
+		for _, s := range c.shares {
+			c.b.flows.found(s.Queue, false, c.heard)
+		}
+	}
 }
 
 // scanFlow reads what flow_take.sql or flow_rounds.sql gave.
@@ -245,6 +315,7 @@ func (c *claiming) flowed() {
 			continue
 		}
 		full := s.room <= int64(s.taken)
+		c.b.flows.found(queue, s.taken == 0 && !s.left && !s.keyless && !s.plain, c.heard)
 		if full {
 			s.keyAt = nil
 		}

@@ -305,7 +305,7 @@ func TestFlow_KeysAtTheirLimitsAreNotLookedAt(t *testing.T) {
 		}
 	}
 	f.wants("all keys are at their limits", f.claim(10, 0))
-	sent.sends(t, "a claim from a queue whose keys are at their limits", 1, 5, func() { f.claim(10, 0) })
+	sent.sends(t, "a claim from a queue whose keys are at their limits", 1, 3, func() { f.claim(10, 0) })
 	conn, err := f.direct.Acquire(t.Context())
 	f.ok(err)
 	defer conn.Release()

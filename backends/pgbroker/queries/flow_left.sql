@@ -1,10 +1,11 @@
 -- flow_left.sql: whether keys of a queue may be served that were not, and when one may whose rate is used up. When the queue did
 -- not give what it might have, those behind it give nothing. Of a queue that the claim may not take from it says no.
--- Params: @now µs|null, @queue, @flow how it is served, as the claim knows, @floor of the calls
+-- Params: @now µs|null, @queue, @flow how it is served, as the claim knows, @floor of the calls, @alone whether the claim does not lock or
+--   take anything before it has this answer
 -- Returns: one row, none when there is no such queue: whether, when|null, when the queue's own rate has room again|null, whether
 --   jobs without a key are pending, whether others are, when that matters; for the floor of the calls, as count_look.sql says it,
 --   the oldest transaction that runs, the first not begun, the last number, the first over the floor|null; nothing
--- Called by: (*Broker).Claim, in one transaction after flow_take.sql
+-- Called by: (*Broker).Claim, in one transaction after flow_take.sql, or alone
 with left_over as materialized (
 select c.n is not null
     or exists (select from jobs.key where queue = q.id and pass[1] is not null)
@@ -26,9 +27,9 @@ where q.name = @queue
 select l.has and s.served, l.until, l.next, l.keyless and s.served, l.keyed and s.served,
        pg_snapshot_xmin(s.snapshot)::text::bigint, pg_snapshot_xmax(s.snapshot)::text::bigint,
        (select last_value from jobs.call_n_seq), l.first,
-       case when l.has and s.served and split_part(s.share, ':', 3)::int >
-         coalesce(nullif(current_setting('jobs_claim.leased', true), ''), '0')::int - split_part(s.share, ':', 4)::int
+       case when l.has and s.served and nullif(split_part(s.share, ':', 3), '')::int >
+         coalesce(nullif(current_setting('jobs_claim.leased', true), ''), '0')::int - nullif(split_part(s.share, ':', 4), '')::int
          then set_config('jobs_claim.leased', '1000000', true) end
 from left_over l cross join lateral (
-  select share, split_part(share, ':', 1) = l.id::text as served, pg_current_snapshot() as snapshot from (
+  select share, @alone::boolean or split_part(share, ':', 1) = l.id::text as served, pg_current_snapshot() as snapshot from (
     select coalesce(current_setting('jobs_claim.share', true), '') as share) c offset 0) s

@@ -57,8 +57,8 @@ func (z *zipped) begin(status int) {
 	z.begun = true
 	h := z.Header()
 	kind := h.Get("Content-Type")
-	if status == http.StatusNoContent || status == http.StatusNotModified || h.Get("Content-Encoding") != "" || !strings.HasPrefix(kind, "text/") &&
-		!strings.HasPrefix(kind, "application/json") && !strings.HasPrefix(kind, "image/svg") {
+	text := strings.HasPrefix(kind, "text/") || strings.HasPrefix(kind, "application/json") || strings.HasPrefix(kind, "image/svg")
+	if !text || status == http.StatusNoContent || status == http.StatusNotModified || h.Get("Content-Encoding") != "" {
 		return
 	}
 	h.Set("Content-Encoding", "gzip")

@@ -1,9 +1,11 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -18,8 +20,9 @@ type deadPage struct {
 	Suppressed int64
 	Groups     []group
 	Examined   int
-	Next       string // address of the next sample
-	Later      bool   // this is not the first sample
+	Next       string   // address of the next sample
+	Later      bool     // this is not the first sample
+	Rest       []string // queues that have more than was looked at, when it is of several
 	Verbs      []verb
 	Now        time.Time
 }
@@ -33,6 +36,8 @@ type group struct {
 const (
 	sampleFinds   = 4
 	sampleRecords = 500
+	sampleQueues  = 40 // in one sample: a call or two each
+	leastRecords  = sampleFinds * sampleRecords / sampleQueues
 )
 
 // Link is the address of an action about all dead jobs of the group, also
@@ -81,6 +86,9 @@ func (h *Handler) dead(w http.ResponseWriter, r *http.Request) error {
 // sample examines a bounded number of dead jobs, from where the page begins,
 // and groups them.
 func (h *Handler) sample(ctx context.Context, s *snapshot, q inspect.Query, p *deadPage) error {
+	if several := p.dying(s); len(several) > 1 && p.Filter.At == "" {
+		return h.sampleInTurn(ctx, several, q, p)
+	}
 	var groups inspect.Groups
 	finds := 0
 	q.Limit, q.Newest = sampleRecords, true
@@ -113,6 +121,57 @@ func (h *Handler) sample(ctx context.Context, s *snapshot, q inspect.Query, p *d
 			}
 		}
 	}
+	p.finish(&groups)
+	return nil
+}
+
+// dying are the queues that have dead jobs for the page.
+func (p *deadPage) dying(s *snapshot) (queues []inspect.QueueInfo) {
+	for _, info := range s.survey.Queues {
+		if info.Listed(broker.StateDead) > 0 && (p.Filter.Queue == "" || p.Filter.Queue == info.Name) {
+			queues = append(queues, info)
+		}
+	}
+	return queues
+}
+
+// sampleInTurn examines as many records of several queues, the newest of each in turn,
+// so that one queue with many does not hide what dies in the others. Where there are
+// too many queues it takes those with the most dead jobs.
+func (h *Handler) sampleInTurn(ctx context.Context, queues []inspect.QueueInfo, q inspect.Query, p *deadPage) error {
+	slices.SortStableFunc(queues, func(a, b inspect.QueueInfo) int {
+		return cmp.Compare(b.Listed(broker.StateDead), a.Listed(broker.StateDead))
+	})
+	var left []inspect.Query
+	for n, info := range queues {
+		if n >= sampleQueues {
+			p.Rest = append(p.Rest, info.Name)
+			continue
+		}
+		q.Queue, q.Newest, q.Cursor = info.Name, true, ""
+		left = append(left, q)
+	}
+	size := min(sampleRecords, max(leastRecords, sampleFinds*sampleRecords/len(left)))
+	var groups inspect.Groups
+	for budget := sampleFinds * sampleRecords; len(left) > 0 && budget > 0; budget -= size {
+		next := left[0]
+		left = left[1:]
+		next.Limit = size
+		page, err := h.inspector.List(ctx, next)
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			groups.Add(&page.Jobs[i])
+		}
+		if next.Cursor = page.Cursor; next.Cursor != "" {
+			left = append(left, next)
+		}
+	}
+	for _, one := range left {
+		p.Rest = append(p.Rest, one.Queue)
+	}
+	p.Rest = p.Rest[:min(len(p.Rest), sampleQueues)] // the field above the list has them all
 	p.finish(&groups)
 	return nil
 }

@@ -233,6 +233,21 @@ func (s *site) flood(n int) {
 	}
 }
 
+// One queue with many dead jobs does not hide what dies in the others.
+func TestSearch_DeadJobsAreOfEachQueueInTurn(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{})
+	s.flood(10_000) // 2,000 dead jobs
+	s.die("zebra", "z", "letter", "no such street")
+	s.faults.Set(nil)
+	page := s.get(200, "dead")
+	has(t, page, "no such street", "there is more in", `href="dead?queue=flood"`)
+	if n := s.faults.Calls("Find"); n > sampleFinds {
+		t.Errorf("the page makes %d calls of Find, want %d at most", n, sampleFinds)
+	}
+	hasNot(t, s.get(200, "dead?queue=zebra"), "there is more")
+}
+
 func TestSearch_DeadJobsAreGroupedByWhatTheyDiedOf(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, Config{Authorize: everything})

@@ -158,7 +158,7 @@ func (s *Schedules) info(ctx context.Context, job *broker.Job, now time.Time) (I
 	if err != nil {
 		return info, err
 	}
-	st := state{Through: r.Since}
+	st := state{Through: r.Since, Paused: r.paused()}
 	if job.Deliveries > 0 {
 		st.Through = now // if the store has lost what it did
 	}

@@ -97,6 +97,11 @@ func WithStart(t time.Time) Option { return optionFunc(func(s *settings) { s.Sta
 // schedule stays, and does nothing, until it is deleted.
 func WithEnd(t time.Time) Option { return optionFunc(func(s *settings) { s.End = when(t) }) }
 
+// WithPaused makes a new schedule paused, in the same step, until Resume; see
+// Schedules.Pause. It changes nothing of a schedule that exists. The default is
+// that it ticks.
+func WithPaused(by string) Option { return optionFunc(func(s *settings) { s.Paused = by }) }
+
 // WithExpiry gives each tick's job a deadline so long after its nominal time;
 // see jobs.WithDeadline. The default is none.
 func WithExpiry(d time.Duration) Option {

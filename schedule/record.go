@@ -23,8 +23,9 @@ type record struct {
 	Misfire Misfire   `json:"misfire"`
 	Overlap Overlap   `json:"overlap"`
 	Job     job       `json:"job"`
-	Since   time.Time `json:"since"` // when its times were last set: earlier ones do not count
-	Born    time.Time `json:"born"`  // when it was made: state of another birth is not its own
+	Paused  string    `json:"paused,omitempty"` // by whom it is from its birth
+	Since   time.Time `json:"since"`            // when its times were last set: earlier ones do not count
+	Born    time.Time `json:"born"`             // when it was made: state of another birth is not its own
 }
 
 // recordVersion is the newest form that this program knows.

@@ -133,7 +133,7 @@ func (s *Schedules) update(ctx context.Context, stored *storedSchedule, wanted *
 		}
 		return "", errAgain
 	}
-	wanted.Born = have.Born
+	wanted.Born, wanted.Paused = have.Born, have.Paused
 	if wanted.sameTimes(have) {
 		wanted.Since = have.Since
 	}

@@ -68,9 +68,17 @@ const (
 
 var errOvertaken = errors.New("somebody else changed the schedule's state meanwhile")
 
+// paused is the pause with which a schedule was made, if it was.
+func (r *record) paused() *Pause {
+	if r.Paused == "" {
+		return nil
+	}
+	return &Pause{At: r.Born, By: r.Paused}
+}
+
 // firstState is that of a schedule which has none.
 func firstState(r *record, runs int, now time.Time) state {
-	s := state{Version: stateVersion, Born: r.Born, Through: r.Since}
+	s := state{Version: stateVersion, Born: r.Born, Through: r.Since, Paused: r.paused()}
 	if back := now.Add(-lostState); runs > 0 && s.Through.Before(back) {
 		s.Through = when(back)
 	}

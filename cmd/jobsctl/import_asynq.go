@@ -103,9 +103,8 @@ func (a *app) importPeriodic(ctx context.Context, store *asynqdata.Store, dry bo
 		d, err := e.Definition(zone)
 		change := schedule.Unchanged
 		if err == nil && !dry {
-			if change, err = d.Put(ctx, schedules); err == nil && change == schedule.Created {
-				err = schedules.Pause(ctx, d.ID, "jobsctl import")
-			}
+			d.Options = append(d.Options, schedule.WithPaused("jobsctl import")) // asynq's scheduler may still run
+			change, err = d.Put(ctx, schedules)
 		}
 		if broker.StoreFailed(err) {
 			return errors.Join(all, err)

@@ -90,7 +90,7 @@ func forVariable(variable string, err error) error {
 	return broker.Invalid(variable, "%v", err)
 }
 
-// Who writes a zero means it, while in Config it is the default: noZero
+// A zero in a variable is meant, while in Config it is the default: noZero
 // refuses it where it would make no sense, zeroIsNone turns it into Config's
 // negative value for none.
 

@@ -59,7 +59,7 @@ func fields(b []byte, f func(field int, v int64, p []byte) error) error {
 	return rawFields(b, func(field int, v int64, p, _ []byte) error { return f(field, v, p) })
 }
 
-// rawFields is fields for who also wants each field as it is stored.
+// rawFields is fields for callers that also want each field as it is stored.
 func rawFields(b []byte, f func(field int, v int64, p, raw []byte) error) error {
 	for len(b) > 0 {
 		start := b

@@ -155,7 +155,7 @@ type Body struct {
 	Retention   time.Duration // of the completed or cancelled record; 0 means the queue's policy
 	Backoff     Backoff
 	// DueAfter is how long after its acceptance the job was first to run, as its
-	// producer saw it, for who measures how long it waited; zero for at once. Stores
+	// producer saw it, to measure how long it waited; zero for at once. Stores
 	// go by NewJob.Delay and RunAt alone.
 	DueAfter time.Duration
 

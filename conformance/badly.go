@@ -26,7 +26,7 @@ func onABadNetwork(b broker.Broker, seed uint64) *insistent {
 // be repeated: the first send may have ended the lease.
 var errUnsure = errors.New("the lease was over when the settle was repeated")
 
-// next chooses what befalls the next call: nothing, most times.
+// next chooses what goes wrong with the next call: nothing, most times.
 func (b *insistent) next() {
 	n := b.r.IntN(8)
 	faults := []faulty.Fault{faulty.ReplyLost, faulty.ReplyCut, faulty.Unavailable}

@@ -29,7 +29,7 @@ func stress(c *check, bad bool) {
 			r := rand.New(rand.NewPCG(seed, uint64(i)))
 			b := handles[i%3]
 			if bad && i%3 > 0 {
-				b = onABadNetwork(b, seed+uint64(i)) // its own: what befalls one party is no other's affair
+				b = onABadNetwork(b, seed+uint64(i)) // its own: what goes wrong for one party must not depend on the others
 			}
 			switch i {
 			case 0, 1:

@@ -17,7 +17,7 @@ type verb struct {
 	action Action
 }
 
-// actions permit verbs. Who may suppress may undo it.
+// actions permit verbs. Whoever may suppress may undo it.
 var actions = map[string]Action{"redrive": ActionRedrive, "reschedule": ActionReschedule, "suppress": ActionSuppress,
 	"unsuppress": ActionSuppress,
 	"cancel":     ActionCancel, "delete": ActionDelete}

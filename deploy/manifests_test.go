@@ -130,7 +130,7 @@ func TestDeploy_TheWorkerReadsWhatItIsConfiguredWith(t *testing.T) {
 		if name == "JOBS_BROKER" || slices.ContainsFunc(own, func(m []string) bool { return m[1] == name }) {
 			return true
 		}
-		// Who reads a variable complains of nonsense in it.
+		// A program that reads a variable refuses nonsense in it.
 		was, set := os.LookupEnv(name)
 		t.Setenv(name, "non:sense")
 		_, _, err := jobs.ConfigFromEnv()

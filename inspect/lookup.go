@@ -21,9 +21,9 @@ const MaxLookup = 10
 // an ID. Shorter ones are shared by all jobs of many days.
 const leastPrefix = 6
 
-// Lookup returns the jobs that somebody means who typed id, without payloads and
-// at most MaxLookup of them, in the named queues or in all. It is the job with
-// this ID; if there is none, the one whose ID is a ULID that differs in case
+// Lookup returns the jobs that an operator can mean by id, without payloads and at
+// most MaxLookup of them, in the named queues or in all. It is the job with this
+// ID; if there is none, the one whose ID is a ULID that differs in case
 // only; if there is none, the jobs whose IDs are ULIDs that begin with id, in
 // any case, from six characters on. IDs that are not ULIDs have to be exact:
 // order-98 is not order-981.

@@ -65,7 +65,7 @@ func (i *Inspector) notePause(ctx context.Context, queue string, paused bool) {
 	_, _ = timed{i}.Mark(ctx, req)
 }
 
-// PauseNote tells who paused or resumed a queue last, if an inspector did, in the last
+// PauseNote returns who paused or resumed a queue last, if an inspector did, in the last
 // year.
 func (i *Inspector) PauseNote(ctx context.Context, queue string) (note PauseNote, known bool, err error) {
 	if err := i.check(ctx); err != nil {

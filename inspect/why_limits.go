@@ -30,7 +30,7 @@ func (i *Inspector) Evidence(ctx context.Context, job *broker.Job) (Evidence, er
 	return i.EvidenceIn(ctx, job, info)
 }
 
-// EvidenceIn is Evidence for who knows the job's queue: it makes up to two calls, and
+// EvidenceIn is Evidence for a job whose queue is known: it makes up to two calls, and
 // none for a job without a key.
 func (i *Inspector) EvidenceIn(ctx context.Context, job *broker.Job, info QueueInfo) (e Evidence, err error) {
 	e.Job, e.Queue = job, info

@@ -31,7 +31,7 @@ type Faults struct {
 
 var faultyMethods = []string{"Enqueue", "Claim", "Settle", "Renew", "Mark", "Find", "Operate"}
 
-// faults decide what befalls calls and leases.
+// faults decide which calls and leases go wrong, and how.
 type faults struct {
 	mu         sync.Mutex
 	calls      map[string]int // by method
@@ -43,14 +43,14 @@ type faults struct {
 	lost       map[lease]loss
 }
 
-// faultStep is what befalls the nth call of a method.
+// faultStep is what goes wrong with the nth call of a method.
 type faultStep struct {
 	method string
 	call   int
 	fault  faulty.Fault
 }
 
-// loss is what befalls a lease.
+// loss is what goes wrong with a lease.
 type loss int
 
 const (
@@ -130,7 +130,7 @@ func (b *Broker) Faults(f Faults) {
 	})
 }
 
-// next is what befalls a call of a method.
+// next is what goes wrong with a call of a method.
 func (f *faults) next(method string) faulty.Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -30,7 +30,7 @@
 //
 // # Locks
 //
-// Who waits for several rows takes them in one order, so that calls never wait for each
+// A call that waits for several rows takes them in one order, so that calls never wait for each
 // other in a circle: first jobs, queue by queue by their names and within a queue by ID,
 // and the unique keys of those that end, by key; then the rows of a worker, and then the
 // limits of queues, both by the numbers of the queues; then the keys that a claim makes,

@@ -134,8 +134,7 @@
 // several queues are on several nodes, each is waited for apart, and the claim
 // follows. What a caller that goes away may leave behind, [Broker.Claim] says.
 //
-// Who watches shares one connection with all other watchers of the broker, in a
-// Cluster too.
+// All watchers of a broker share one connection, in a Cluster too.
 //
 // # Repeats
 //

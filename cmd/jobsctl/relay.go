@@ -101,7 +101,7 @@ func (a *app) runRelay(ctx context.Context, r *relaying) error {
 }
 
 // sayRelayed tells what was moved, and refused. That jobs were refused is an
-// error for who waits for the end of all.
+// error for the caller that waits for the end of all.
 func (a *app) sayRelayed(relays []*relay.Relay, wanted bool) error {
 	for _, one := range relays {
 		s := one.Stats()

@@ -23,7 +23,7 @@ import (
 // knows perhaps not: broker.MayHaveApplied reports true.
 var ErrReplyLost = errors.New("faulty: connection lost before the reply")
 
-// Fault is what befalls a call. The zero value is none.
+// Fault is what goes wrong with a call. The zero value is nothing.
 type Fault struct {
 	Delay  time.Duration // passes before the call, or until its context ends: then the call is not made
 	Before error         // answered instead of making the call
@@ -58,7 +58,7 @@ func SlowReply(d time.Duration) Fault { return Fault{Linger: d} }
 // is the store's own.
 func Expire(d time.Duration) Fault { return Fault{Within: d} }
 
-// Step says which calls a fault befalls.
+// Step says which calls have a fault.
 type Step struct {
 	Method string // of broker.Broker, as it is spelt there; empty means every one
 	Call   int    // the nth call of that method since the plan was set, from 1; 0 means each

@@ -1,7 +1,7 @@
 # What a contributor runs. `make` lists the targets.
 TESTFLAGS ?=
 
-.PHONY: help test lint vulnerabilities bench fmt setup image
+.PHONY: help test lint vulnerabilities bench fmt setup image release reproducible apidiff
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -28,6 +28,16 @@ bench: setup ## measure all backends
 image: ## build the images jobs-worker and jobsctl, of the worker and of the operator's command; needs Docker
 	docker build $(IMAGEFLAGS) -f deploy/Dockerfile --target worker --build-arg VERSION=$$(git describe --always --dirty) -t jobs-worker .
 	docker build $(IMAGEFLAGS) -f deploy/Dockerfile --target jobsctl --build-arg VERSION=$$(git describe --always --dirty) -t jobsctl .
+
+release: ## build jobsctl for each platform into dist, with checksums and bills of materials; and the images, where Docker is
+	.ci/release
+	@if docker info >/dev/null 2>&1; then $(MAKE) image; else echo "there is no Docker: no images"; fi
+
+reproducible: ## build jobsctl twice, in two directories, and compare the bytes
+	.ci/release check
+
+apidiff: ## compare the exported API with the last release's
+	.ci/apidiff
 
 fmt: ## format the code
 	gofmt -w .

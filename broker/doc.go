@@ -211,8 +211,8 @@
 // §25 Watch. Watch returns once events of later calls will be seen. EventSettled says where
 // a settle or a Retire took a job, whether it keeps a record or not, and that an OpCancel
 // ended one; no other step sends it. Each event is sent at most once; a watcher that is slow
-// loses some and is told how many (EventMissed). A caller that waits for a job watches,
-// looks, waits, and looks again at intervals.
+// loses some and is told how many (EventMissed). Events of different jobs come in any
+// order. A caller that waits for a job watches, looks, waits, and looks again at intervals.
 //
 // §26 Several clients. All of this holds for any number of brokers on one store at once, and
 // for one broker used from any number of goroutines.

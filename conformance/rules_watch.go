@@ -35,9 +35,9 @@ var watchRules = []Rule{
 		}
 		w.sendAs(2, done(2))
 		times := make(map[string]int)
-		c.event("event of c", events, func(e broker.Event) bool {
+		c.event("events of all three", events, func(e broker.Event) bool {
 			times[e.ID]++
-			return e.ID == "c"
+			return len(times) == 3
 		})
 		c.same("how often a and b were told", []int{times["a"], times["b"]}, []int{1, 1})
 	}},

@@ -117,7 +117,9 @@
 //
 // §14 Several queues. Shares are served in order, each up to its Max, until
 // ClaimRequest.Max, which the sum never exceeds. A backend that cannot serve all of them in
-// one step may give less, and says More when asking again can help. A queue that fails
+// one step may give less, and says More when asking again can help. A claim that gives
+// nothing and does not say More found nothing in any of them, however many they are, and
+// knows of each when its next job is due. A queue that fails
 // withholds nothing that another gave: those jobs come beside the error. A step that failed
 // itself gives nothing, whatever part of its answer had come: it may have been undone, and
 // then nobody holds those jobs.
@@ -150,7 +152,8 @@
 // makes no claim say More, or a NextDue that has passed. A wake-up is a hint: a claim may
 // wait for nothing, for at most its Wait, and a claim made later finds everything. Only jobs
 // that another call is at work on, perhaps one whose caller has gone, may be passed over
-// until that call is over.
+// until that call is over. A claim of several queues may pass over those of which only a
+// claim was told that was cut off, for some seconds.
 //
 // # Enqueue
 //

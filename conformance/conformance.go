@@ -138,6 +138,7 @@ func (s *Store) forRule(r Rule) *Store {
 var groups = [][]Rule{
 	enqueueRules,
 	claimRules,
+	manyRules,
 	bytesRules,
 	orderRules,
 	leaseRules,

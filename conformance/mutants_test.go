@@ -23,7 +23,7 @@ type mutant struct {
 }
 
 func allMutants() []mutant {
-	return slices.Concat(enqueueMutants, claimMutants, orderMutants, leaseMutants, settleMutants, keepMutants, reclaimMutants, scheduleMutants,
+	return slices.Concat(enqueueMutants, claimMutants, manyMutants, orderMutants, leaseMutants, settleMutants, keepMutants, reclaimMutants, scheduleMutants,
 		examineMutants,
 		uniqueMutants, meetMutants, keepLastMutants, policyMutants, findMutants, operateMutants, holdMutants, editMutants, restoreMutants,
 		retentionMutants, markMutants, watchMutants, dataMutants,

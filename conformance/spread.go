@@ -33,6 +33,7 @@ var oneStore = map[string]string{
 	"Keep":  "CompleteLeavesTheProgress GoesAlong IsFenced",
 	"Key":   "KeysTellsAll MaxDepthBounds PauseKeepsItsJobsBack",
 	"Lease": "EndedIDIsRememberedForADay RenewCountsWhatIsHeld RetireLeavesOthersAlone RetireListsWhatItReleased",
+	"Many":  "FindsWhatALimitKeptBack ServesSharesInOrder",
 	"Meet":  "ARepeatBesideAnother ARepeatChangesNothing NeedsNoRoom ReplacesWhatHasNotStarted",
 	"Operate": "CancelledIsNeverClaimed DeletedIsNeverClaimed EachOnItsOwn ObeysTheTable RescheduleAtOnce " +
 		"RescheduleSetsTheTime SaysWhatStandsAgainstIt",

@@ -28,7 +28,7 @@ func TestConformance_OnAServer(t *testing.T) {
 // would take longer than everything else together.
 var (
 	bodiesGroups = []string{"Claim", "Enqueue", "Settle", "Data", "Find", "Edit", "Examine"}
-	nodesGroups  = []string{"Claim", "Enqueue", "Settle", "Wake", "Watch", "Fault", "Mark", "Operate"}
+	nodesGroups  = []string{"Claim", "Many", "Enqueue", "Settle", "Wake", "Watch", "Fault", "Mark", "Operate"}
 	toyGroups    = []string{"Turn", "Totals"}
 )
 

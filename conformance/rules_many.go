@@ -1,0 +1,169 @@
+package conformance
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// A store need not look into each of many queues for each claim. These rules hold
+// it to find what is there all the same.
+var manyRules = []Rule{
+	{"Many/FindsWhatBecameClaimable", "§14",
+		"A claim of a hundred queues finds the job of one that had nothing at the last claim, however it became claimable.", nil,
+		func(c *check) {
+			m := c.amongMany()
+			v := c.worker("v")
+			held := func(id string) *broker.Job { c.add(id); return v.one(id) }
+			m.finds("enqueued", func() { c.add("enqueued") })
+			later := c.job("due")
+			later.Delay = time.Minute
+			c.accept(later)
+			m.finds("due", func() { c.pass(time.Minute) })
+			for _, id := range []string{"resumed", "due while paused"} {
+				j := c.job(id)
+				if id != "resumed" {
+					j.Delay = time.Second
+				}
+				c.pause(c.q, true)
+				c.accept(j)
+				c.pass(time.Second)
+				m.finds(id, func() { c.pause(c.q, false) })
+			}
+			j := held("retried at once")
+			m.finds(j.ID, func() { v.settle(broker.Retry(0, failure("x")), j) })
+			j = held("retried later")
+			v.settle(broker.Retry(time.Minute, failure("x")), j)
+			m.finds(j.ID, func() { c.pass(time.Minute) })
+			j = held("released")
+			m.finds(j.ID, func() { v.settle(broker.Release(), j) })
+			j = held("redriven")
+			v.settle(broker.Die(broker.ReasonRetries, failure("x")), j)
+			m.finds(j.ID, func() { c.decide(broker.OpRedrive, j.ID) })
+			later = c.job("rescheduled")
+			later.Delay = time.Hour
+			c.accept(later)
+			m.finds(later.ID, func() { c.decide(broker.OpReschedule, later.ID) })
+			j = held("of one that retired")
+			m.finds(j.ID, func() { v.retire() })
+			dead := c.worker("dead")
+			c.add("reclaimed")
+			dead.one("reclaimed")
+			v = c.worker("next v")
+			c.runOut(m.w, v)
+			j = &v.reclaim(1)[0]
+			m.finds(j.ID, func() { v.settle(broker.Snooze(0, failure("")), j) })
+		}},
+	{"Many/FindsWhatWasHeld", "§14", "A claim of a hundred queues finds a job that its holder let go, and one that was restored.", moves,
+		func(c *check) {
+			m := c.amongMany()
+			c.add("held")
+			c.hold("held")
+			m.finds("held", func() { c.decide(broker.OpUnhold, "held") })
+			j := c.job("restored")
+			j.Restore = &broker.Restored{State: broker.StateRetry}
+			m.finds("restored", func() { c.accept(j) })
+		}},
+	{"Many/FindsWhatALimitKeptBack", "§37",
+		"A claim of a hundred queues finds the job that a limit of its queue or its key kept back, once there is room.", flow,
+		func(c *check) {
+			m := c.amongMany()
+			v := c.worker("v")
+			for i, r := range []struct{ set, remove broker.PolicyRequest }{
+				{broker.PolicyRequest{MaxActive: new(int64(1))}, broker.PolicyRequest{MaxActive: new(int64(broker.NoLimit))}},
+				{broker.PolicyRequest{KeyMaxActive: new(int64(1))}, broker.PolicyRequest{KeyMaxActive: new(int64(broker.NoLimit))}},
+				{broker.PolicyRequest{Ordered: new(broker.OrderStop)}, broker.PolicyRequest{Ordered: new(broker.OrderNone)}},
+			} {
+				c.policy(r.set)
+				for _, by := range []string{"an end", "a change"} {
+					id := fmt.Sprint("limit ", i, " opened by ", by)
+					c.addTo("k", id+": before", id)
+					before := v.one(id + ": before")
+					m.finds(id, func() {
+						if by == "an end" {
+							v.settle(broker.Complete(nil), before)
+						} else {
+							c.policy(r.remove)
+						}
+					})
+				}
+				for _, j := range c.list(broker.Query{Worker: "v"}) {
+					v.settle(broker.Complete(nil), &j)
+				}
+			}
+			c.addTo("k", "of a paused key")
+			c.policy(broker.PolicyRequest{Key: "k", Paused: new(true)})
+			m.finds("of a paused key", func() { c.policy(broker.PolicyRequest{Key: "k", Paused: new(false)}) })
+			for i, rate := range []broker.PolicyRequest{{Rate: &broker.Rate{Jobs: 1, Per: time.Minute}},
+				{KeyRate: &broker.Rate{Jobs: 1, Per: time.Minute}}} {
+				c.policy(rate)
+				id := fmt.Sprint("rate ", i)
+				c.addTo("r", id+": before", id)
+				v.settle(broker.Complete(nil), v.one(id+": before"))
+				m.finds(id, func() { c.pass(time.Minute) })
+				c.policy(broker.PolicyRequest{Rate: &broker.Rate{Jobs: broker.NoLimit}})
+			}
+		}},
+	{"Many/SaysWhenTheNextIsDue", "§17", "A claim of a hundred queues knows when the next job of any of them is due, each time.", nil,
+		func(c *check) {
+			m := c.amongMany()
+			j := c.job("later")
+			j.Delay = time.Minute
+			c.accept(j)
+			due := c.up(c.now.Add(time.Minute))
+			for range 3 {
+				got, err := c.b.Claim(c.ctx, m.w.request(1))
+				c.ok("Claim", err)
+				c.same("NextDue", got.NextDue, due)
+				c.pass(time.Second)
+			}
+		}},
+	{"Many/ServesSharesInOrder", "§14", "Of a hundred queues that have a job each, claims of a few give those of the first ones, and say More.", nil,
+		func(c *check) {
+			m := c.amongMany()
+			jobs, ids := make([]broker.NewJob, len(m.w.queues)), make([]string, len(m.w.queues))
+			for i, queue := range m.w.queues {
+				ids[i] = "of " + queue
+				jobs[i] = c.job(ids[i])
+				jobs[i].Queue = queue
+			}
+			c.accept(jobs...)
+			var given []string
+			for claims := 0; len(given) < len(ids); claims++ {
+				got, err := c.b.Claim(c.ctx, m.w.request(20))
+				c.ok("Claim", err)
+				given = append(given, idsOf(got.Jobs)...)
+				c.same("claimed so far", given, ids[:len(given)])
+				c.that(got.More || len(given) == len(ids), "More\ngot  false after %d of %d jobs\nwant true: the rest can be claimed",
+					len(given), len(ids))
+				c.that(claims < 50, "claims of 20 jobs each\ngot  %d for %d jobs\nwant the other %d soon", claims, len(given), len(ids)-len(given))
+			}
+			m.w.nothing()
+		}},
+}
+
+// many is a worker that serves many queues, the rule's in their middle.
+type many struct{ w *worker }
+
+const manyQueues = 100
+
+func (c *check) amongMany() many {
+	c.tb.Helper()
+	queues := make([]string, manyQueues)
+	for i := range queues {
+		queues[i] = fmt.Sprintf("queue-%03d", i)
+	}
+	queues[manyQueues/2] = c.q
+	return many{c.worker("w", queues...)}
+}
+
+// finds requires that the job cannot be claimed before the cause and is given after
+// it. It is completed then.
+func (m many) finds(id string, cause func()) {
+	m.w.c.tb.Helper()
+	m.w.nothing()
+	m.w.nothing() // by then a store knows of each queue that it has nothing
+	cause()
+	m.w.settle(broker.Complete(nil), m.w.one(id))
+}

@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -51,6 +52,23 @@ var findMutants = []mutant{
 				a.Jobs = a.Jobs[1:]
 			}
 		})
+	})},
+	{"a cursor counts pages", "Find/PagesShowEveryJob", always(func(p *patched) {
+		next := p.find
+		p.find = func(ctx context.Context, q broker.Query) (broker.Page, error) {
+			at, err := strconv.Atoi(cmp.Or(q.Cursor, "0"))
+			if err != nil || q.Limit == 0 || q.State == broker.StateNone {
+				return next(ctx, q)
+			}
+			limit := q.Limit
+			q.Cursor, q.Limit = "", 1000
+			a, err := next(ctx, q)
+			a.Jobs = a.Jobs[min(at*limit, len(a.Jobs)):]
+			if len(a.Jobs) > limit {
+				a.Jobs, a.Cursor = a.Jobs[:limit], strconv.Itoa(at+1)
+			}
+			return a, err
+		}
 	})},
 	{"a listing has one page", "Find/PagesShowEveryJob", always(func(p *patched) {
 		p.page(func(_ *broker.Query, a *broker.Page) { a.Cursor = "" })

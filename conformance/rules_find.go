@@ -41,6 +41,12 @@ var findRules = []Rule{
 					got := idsOf(c.list(broker.Query{State: state, Limit: limit}))
 					c.same(fmt.Sprintf("jobs in state %v in pages of %d", state, limit), sorted(got), sorted(ids))
 				}
+				q := broker.Query{Queue: c.q, Now: c.now, State: state, Limit: 3}
+				page, err := c.b.Find(c.ctx, q)
+				c.ok("Find", err)
+				q.Cursor, q.Limit = page.Cursor, 10
+				got := append(idsOf(page.Jobs), idsOf(c.list(q))...)
+				c.same(fmt.Sprintf("jobs in state %v in a page of 3 and pages of 10", state), sorted(got), sorted(ids))
 			}
 		}},
 	{"Find/ScheduledByDueTime", "§21", "Scheduled and retry jobs are listed by due time.", nil, func(c *check) {

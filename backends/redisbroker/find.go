@@ -56,7 +56,7 @@ func (b *Broker) list(ctx context.Context, q *broker.Query) (broker.Page, error)
 	case q.Worker != "":
 		how, cursors, args = "active", scanCursor, []any{q.Worker}
 	case q.Key != "":
-		how, cursors, args = "key", anyCursor, []any{q.Key}
+		how, cursors, args = "key", keyCursor, []any{q.Key}
 	case q.State == broker.StatePending:
 		how, cursors = "ready", readyCursor
 	case q.State == broker.StateActive:
@@ -94,10 +94,10 @@ var timedIndex = map[broker.State]string{
 
 // The forms of cursors: scripts/lib/pages.lua.
 var (
-	readyCursor = regexp.MustCompile(`^([1-4]\d{1,15}|5\d{1,20}:-?\d{1,15}:\d{1,3}:.*)$`)
+	readyCursor = regexp.MustCompile(`^([1-4]\d{1,15}$|5[1-5]:-?\d{1,15}:\d{1,3}:)`)
 	scanCursor  = regexp.MustCompile(`^\d{1,20}:`)
 	timedCursor = regexp.MustCompile(`^\d{1,16}:.`)
-	anyCursor   = regexp.MustCompile(`^.`)
+	keyCursor   = regexp.MustCompile(`^(L[1-5]:-?\d{1,15}:\d{1,3}:|I)`)
 )
 
 // newest says to find.lua in which direction to go.

@@ -5,59 +5,63 @@
 -- A function of pages takes a cursor and a bound; it returns up to that many
 -- entries and the cursor behind them, empty at the end.
 
--- The fields that one step of a scan looks at. It is the same for all pages: a longer step
--- from the same place would bring fields that sort before those that were seen.
-local SCAN_STEP = 100
-
--- steps is how many steps of a scan a page of n takes at most: a hash that has shrunk has
--- few fields in a step, and the page is shorter then.
-local function steps(n)
-  return 1 + math.ceil(n / SCAN_STEP)
+-- in_line adds the pending jobs of a key to ids, up to n, from a place on: a priority, a
+-- piece of its line, and the ID that was last seen of that. It returns the place where it
+-- stopped, or nil when there are no more.
+local function in_line(q, key, p, number, id, n, ids)
+  for line = p, 4 do
+    local head, tail = ends_of(span_for(q, line, key))
+    local seen = id
+    for at = math.max(head, number or head), tail do
+      local piece = redis.call('HGET', q.line, piece_field(line .. key, at)) or ''
+      local some = {}
+      for t in string.gmatch(piece, '[^\n]+') do
+        some[#some + 1] = id_of_turn(t)
+        if some[#some] == id then some = {} end
+      end
+      for _, next_id in ipairs(some) do
+        if #ids >= n then return line .. ':' .. int(at) .. ':' .. #seen .. ':' .. seen end
+        ids[#ids + 1], seen = next_id, next_id
+      end
+      id, seen = '', ''
+    end
+    number, id = nil, ''
+  end
 end
 
--- lines adds jobs with a key to ids, up to n, and returns the cursor behind them: that of
--- a scan, and the ID that was last seen with its piece. What was taken or removed of that
--- stood before it, or is looked at anew.
+-- place_of reads a place of in_line, and what stands behind it in the cursor.
+local function place_of(cursor)
+  local p, number, length, rest = string.match(cursor, '^(%d):(%-?%d+):(%d+):(.*)$')
+  local upto = tonumber(length)
+  return tonumber(p), tonumber(number), string.sub(rest, 1, upto), string.sub(rest, upto + 1)
+end
+
+-- lines adds jobs with a key to ids, up to n, key by key in the order of by_key, so that
+-- nothing moves when jobs come and go. The cursor is a place, and the key behind it.
 local function lines(q, cursor, n, ids)
-  local scan, number, id, from = '0', nil, nil, ''
+  local p, number, id, key = 1, nil, '', nil
+  local from = '-'
   if cursor ~= '' then
-    local length
-    scan, number, length, from = string.match(cursor, '^(%d+):(%-?%d+):(%d+):(.*)$')
-    id, from = string.sub(from, 1, tonumber(length)), piece_field(string.sub(from, length + 1), number)
+    p, number, id, key = place_of(cursor)
+    from = '[' .. key
   end
-  for _ = 1, steps(n) do
-    local page, fields, pieces = redis.call('HSCAN', q.line, scan, 'COUNT', SCAN_STEP), {}, {}
-    for i = 1, #page[2], 2 do
-      fields[#fields + 1] = page[2][i]
-      pieces[page[2][i]] = page[2][i + 1]
-    end
-    table.sort(fields)
-    for _, field in ipairs(fields) do
-      if field ~= '' and field >= from then
-        local some, seen = {}, ''
-        for t in string.gmatch(pieces[field], '[^\n]+') do
-          some[#some + 1] = id_of_turn(t)
-          if field == from and some[#some] == id then some, seen = {}, id end
-        end
-        for _, next_id in ipairs(some) do
-          if #ids >= n then
-            local line, at = string.match(field, '^([^%z]*)%z(.*)$')
-            return scan .. ':' .. at .. ':' .. #seen .. ':' .. seen .. line
-          end
-          ids[#ids + 1], seen = next_id, next_id
-        end
-      end
-    end
-    scan, from = page[1], ''
-    if scan == '0' then return '' end
+  for _ = 1, n + 1 do
+    local member = redis.call('ZRANGE', q.by_key, from, '+', 'BYLEX', 'LIMIT', 0, 1)[1]
+    if not member then return '' end
+    local next_key = string.match(member, '^[^%z]*')
+    if next_key ~= key then p, number, id = 1, nil, '' end
+    key = next_key
+    local at = in_line(q, key, p, number, id, n, ids)
+    if at then return at .. key end
+    from = '[' .. key .. '\1'
   end
-  return scan .. ':0:0:'
+  return '5:0:0:' .. key -- behind this key
 end
 
 -- ready pages through the ready lists from the side of the newest. What is
 -- pushed there meanwhile moves the rest back, so that a page may repeat jobs
 -- and never misses one; what is taken is taken from the other side. Jobs with a key
--- follow, line by line. The cursor is priority .. offset, or "5" and that of lines.
+-- follow, key by key. The cursor is priority .. offset, or "5" and that of lines.
 local function ready(q, cursor, n)
   local p, offset, ids = 1, 0, {}
   if cursor ~= '' then p, offset = tonumber(string.sub(cursor, 1, 1)), tonumber(string.sub(cursor, 2)) end
@@ -71,14 +75,20 @@ local function ready(q, cursor, n)
   return ids, behind == '' and '' or '5' .. behind
 end
 
+-- The entries that one step of a scan looks at. It is the same for all pages: a longer step
+-- from the same place would bring entries that sort before those that were seen.
+local SCAN_STEP = 20
+
 -- unordered pages through a hash of jobs, that of leases or of what is held. It looks at
 -- n at most, and takes no more than so many of them. The cursor is a scan's, and the last
--- ID that was looked at of what the scan gave for it, in the order of IDs.
+-- ID that was looked at of what the scan gave for it, in the order of IDs. A page ends
+-- between two steps if it can: a hash that shrinks makes a step bring more than before.
+-- One that has shrunk has few entries in a step, and the page is shorter then.
 local function unordered(key, cursor, n, worker, most)
   local scan, last = '0', ''
   if cursor ~= '' then scan, last = string.match(cursor, '^(%d+):(.*)$') end
   local out, looked = {}, 0
-  for _ = 1, steps(n) do
+  for _ = 1, 1 + math.ceil(n / SCAN_STEP) do
     local page, ids, values = redis.call('HSCAN', key, scan, 'COUNT', SCAN_STEP), {}, {}
     for i = 1, #page[2], 2 do
       local id = page[2][i]
@@ -87,6 +97,7 @@ local function unordered(key, cursor, n, worker, most)
         values[id] = page[2][i + 1]
       end
     end
+    if looked > 0 and (looked + #ids > n or #out + #ids > most) then return out, scan .. ':' end
     table.sort(ids)
     for _, id in ipairs(ids) do
       if looked == n or #out == most then return out, scan .. ':' .. last end
@@ -134,30 +145,14 @@ local function timed(key, cursor, n, after, before, newest)
 end
 
 -- keyed pages through the jobs with a key: first those that are pending, in line, then
--- all others by their IDs. The cursor is "L", and where a turn was in line, or "I" and the
--- last ID.
+-- all others by their IDs. The cursor is "L" and a place in line, or "I" and the last ID.
 local function keyed(q, cursor, n, key)
   local ids, from = {}, {}
   if string.byte(cursor) ~= 73 then
-    local p, number, id = string.match(cursor, '^L(%d):(%-?%d+):(.*)$')
-    for line = tonumber(p or 1), 4 do
-      local head, tail = ends_of(span_for(q, line, key))
-      local seen = id or ''
-      for at = math.max(head, tonumber(number or head)), tail do
-        local piece = redis.call('HGET', q.line, piece_field(line .. key, at)) or ''
-        local some = {}
-        for t in string.gmatch(piece, '[^\n]+') do
-          some[#some + 1] = id_of_turn(t)
-          if some[#some] == id then some = {} end
-        end
-        for _, next_id in ipairs(some) do
-          if #ids == n then return ids, 'L' .. line .. ':' .. int(at) .. ':' .. seen end
-          ids[#ids + 1], seen = next_id, next_id
-        end
-        id, seen = nil, ''
-      end
-      number, id = nil, nil
-    end
+    local p, number, id = 1, nil, ''
+    if cursor ~= '' then p, number, id = place_of(string.sub(cursor, 2)) end
+    local at = in_line(q, key, p or 1, number, id, n, ids)
+    if at then return ids, 'L' .. at end
     cursor = 'I'
   end
   local after = string.sub(cursor, 2)

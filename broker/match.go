@@ -24,6 +24,35 @@ func (q *Query) Matches(j *Job) bool {
 		(q.Suppressed || !j.Suppressed)
 }
 
+// Needles are bytes that are in the stored form of every job for which [Query.Matches]
+// holds; nil asks for none. A store that looks for them where the records are need
+// not send those that lack them. Others may have them too, so Matches decides.
+type Needles struct {
+	TailBegins []byte // the tail of the head begins with this
+	Tail       []byte // the tail of the head has this in it
+	Body       []byte // the body has this in it
+}
+
+// Needles are those of q; of a query by IDs there are none.
+func (q *Query) Needles() (n Needles) {
+	if len(q.IDs) > 0 {
+		return n
+	}
+	w := writer{}
+	w.int(tailReason, int64(q.Reason))
+	n.TailBegins = w.b
+	if q.ErrorText != "" {
+		n.Tail = []byte(q.ErrorText)
+	}
+	if q.Type != "" {
+		n.Body = []byte(q.Type)
+	}
+	return n
+}
+
+// Some reports whether there are any.
+func (n *Needles) Some() bool { return n.TailBegins != nil || n.Tail != nil || n.Body != nil }
+
 // listedAt is the time that After and Before of a Query are about.
 func (j *Job) listedAt() time.Time {
 	switch {

@@ -1,6 +1,7 @@
 package broker_test
 
 import (
+	"bytes"
 	"testing"
 	"time"
 
@@ -51,6 +52,15 @@ func TestQuery_Matches(t *testing.T) {
 	} {
 		if got := c.query.Matches(&c.job); got != c.want {
 			t.Errorf("%s: matches %t, want %t", c.what, got, c.want)
+		}
+		tail, body := broker.AppendTail(nil, &c.job.Head), broker.AppendBody(nil, &c.job.Body)
+		n := c.query.Needles()
+		has := bytes.HasPrefix(tail, n.TailBegins) && bytes.Contains(tail, n.Tail) && bytes.Contains(body, n.Body)
+		if c.want && !has {
+			t.Errorf("%s: the job matches, and its stored form lacks needles: %q", c.what, n)
+		}
+		if sieved := c.query.Type+c.query.ErrorText != "" || c.query.Reason != broker.ReasonNone; sieved && !c.want && has {
+			t.Errorf("%s: the job does not match, and its stored form has all needles: %q", c.what, n)
 		}
 	}
 }

@@ -64,7 +64,11 @@ func (s Selection) Jobs(ctx context.Context) iter.Seq2[*broker.Job, error] {
 	return func(yield func(*broker.Job, error) bool) {
 		shown := 0
 		size := defaultPage
-		if s.query.NoPayload && s.limit <= 0 {
+		needles := s.query.Needles()
+		switch {
+		case s.query.NoPayload && needles.Some():
+			size = sievedPage
+		case s.query.NoPayload && s.limit <= 0:
 			size = barePage
 		}
 		for page, err := range s.pages(ctx, size) {
@@ -152,10 +156,12 @@ func (i *Inspector) Purge(ctx context.Context, queue string, state broker.State)
 	return i.Select(Query{Queue: queue, State: state, Suppressed: true}).Delete(ctx)
 }
 
-// Sizes of a page: of records with payloads, and of bare ones.
+// Sizes of a page: of records with payloads, of bare ones, and of bare ones that the
+// store sieves, which sends few: as many as it looks at in a call.
 const (
 	defaultPage = 100
 	barePage    = 500
+	sievedPage  = 1000
 )
 
 // pages lists the selection in pages of at most size records. IDs that do not

@@ -13,7 +13,8 @@ import (
 )
 
 // Find reads one page of the index of the worker, the key or the state, in
-// this order of preference; the other fields filter what it read. §21.
+// this order of preference; the other fields filter what it read, of dead jobs
+// type, reason and error text in the server. §21.
 func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
 	if err := firstOf(b.usable(ctx), q.Check()); err != nil {
 		return broker.Page{}, broker.About(err, "find", "", "")
@@ -78,7 +79,7 @@ func (f *finding) step(b *Broker) step {
 			from = cursor{a: before} // no ID is before the empty one
 		}
 		if q.State == broker.StateDead {
-			return b.step("find_dead_newest", f.read, q.Queue, from.a, from.id, first+1, q.Limit)
+			return b.step("find_dead_newest", f.readSieved, f.sieved(q.Queue, from.a, from.id, first+1, q.Limit)...)
 		}
 		return b.step("find_history_newest", f.read, q.Queue, int16(q.State), from.a, from.id, first+1, q.Limit)
 	}
@@ -104,11 +105,20 @@ func (f *finding) step(b *Broker) step {
 		}
 		return b.step("find_active", f.read, q.Queue, nil, from.a, from.id, q.Limit)
 	case broker.StateDead:
-		return b.step("find_dead", f.read, q.Queue, from.a, from.id, before, q.Limit)
+		return b.step("find_dead", f.readSieved, f.sieved(q.Queue, from.a, from.id, before, q.Limit)...)
 	case broker.StateCompleted, broker.StateCancelled:
 		return b.step("find_history", f.read, q.Queue, int16(q.State), from.a, from.id, before, q.Limit)
 	}
 	return b.step("find_ids", f.read, q.Queue, []string{}) // no job is in such a state
+}
+
+// sieved adds what the server looks for in the records to the arguments of a statement.
+func (f *finding) sieved(args ...any) []any {
+	n := f.query.Needles()
+	for _, needle := range [][]byte{n.TailBegins, n.Tail, n.Body} {
+		args = append(args, append([]byte{}, needle...)) // a nil one would be null
+	}
+	return args
 }
 
 // lastID is greater than every ID: no UTF-8 has this byte.
@@ -127,13 +137,21 @@ type foundRow struct {
 
 // read reads the rows of a page and keeps those that match.
 func (f *finding) read(r rows) error {
+	return f.readRows(r, func() { f.examined++ })
+}
+
+// readSieved is read for a page without the rows that the server passed over.
+func (f *finding) readSieved(r rows) error { return f.readRows(r, func() {}, &f.examined) }
+
+// readRows reads rows, which have more behind the columns of foundRow.
+func (f *finding) readRows(r rows, count func(), more ...any) error {
 	for r.Next() {
 		var row foundRow
-		if err := r.Scan(append([]any{&row.a, &row.b, &row.state, &row.runAt, &row.finishedAt, &row.cancel, &row.worker},
-			row.columns()...)...); err != nil {
+		if err := r.Scan(slices.Concat([]any{&row.a, &row.b, &row.state, &row.runAt, &row.finishedAt, &row.cancel, &row.worker},
+			row.columns(), more)...); err != nil {
 			return err
 		}
-		f.examined++
+		count()
 		f.last = cursor{row.a, row.b, row.id}
 		j := row.job(f.query.Queue, broker.State(row.state))
 		j.FinishedAt = broker.FromMicros(int64(row.finishedAt))

@@ -160,6 +160,7 @@ func TestBudget_PagesAreBoundedByWhatTheyRead(t *testing.T) {
 		name  string
 		delay time.Duration
 		claim bool
+		die   bool
 		hold  bool
 		keys  bool
 		query broker.Query
@@ -169,6 +170,8 @@ func TestBudget_PagesAreBoundedByWhatTheyRead(t *testing.T) {
 		{name: "scheduled", delay: time.Hour, query: broker.Query{State: broker.StateScheduled}},
 		{name: "active", claim: true, query: broker.Query{State: broker.StateActive}},
 		{name: "of a worker", claim: true, query: broker.Query{Worker: "w"}},
+		{name: "dead, by error and reason", claim: true, die: true, query: broker.Query{State: broker.StateDead, Newest: true,
+			ErrorText: "no route", Reason: broker.ReasonSkipRetry}},
 		{name: "waiting", hold: true, query: broker.Query{State: broker.StateWaiting}},
 		{name: "of a key", query: broker.Query{Key: "tenant"}},
 		{name: "by ID", query: broker.Query{IDs: append(names("large", large), names("small", small)...)}},
@@ -194,10 +197,25 @@ func TestBudget_PagesAreBoundedByWhatTheyRead(t *testing.T) {
 			}
 			if test.claim {
 				register(t, b, "w", "q")
-				for claimed := 0; claimed < len(all); {
-					got := claimAt(t, b, at(0), "w", len(all), "q").Jobs
+				for claimed, n := 0, len(all); claimed < n; {
+					got := claimAt(t, b, at(0), "w", n, "q").Jobs
 					if claimed += len(got); len(got) == 0 {
-						t.Fatalf("%d of %d jobs were claimed", claimed, len(all))
+						t.Fatalf("%d of %d jobs were claimed", claimed, n)
+					}
+					if !test.die {
+						continue
+					}
+					end := broker.SettleRequest{Worker: "w", Number: int64(claimed), Now: at(0)}
+					for i := range got {
+						f := broker.Failure{Message: "dial 10.0.0.1: no route"}
+						if got[i].ID[len(got[i].ID)-1]%2 == 0 {
+							f.Message = "timeout"
+							all = slices.DeleteFunc(all, func(id string) bool { return id == got[i].ID })
+						}
+						end.Items = append(end.Items, broker.Settlement{Job: &got[i], Outcome: broker.Die(broker.ReasonSkipRetry, f)})
+					}
+					if _, err := b.Settle(t.Context(), end); err != nil {
+						t.Fatal(err)
 					}
 				}
 			}

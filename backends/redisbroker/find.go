@@ -13,7 +13,7 @@ import (
 
 // Find returns a page of jobs, in one round trip. The index it pages through is
 // that of the worker, the key or the state, in this order of preference; the
-// other fields filter what it examines. A page whose records would exceed 8 MB
+// other fields filter what it examines, type, reason and error text in the server. A page whose records would exceed 8 MB
 // ends early. A queue that does not exist has no jobs. §21.
 func (b *Broker) Find(ctx context.Context, q broker.Query) (broker.Page, error) {
 	err := q.Check()
@@ -121,7 +121,9 @@ func findStep(q *broker.Query, limit int, how, cursor string) *step {
 	if q.NoPayload {
 		trimmed = 1
 	}
-	return &step{script: findScript, queues: []string{q.Queue}, now: nowArg(q.Now), args: []any{limit, trimmed, how, cursor}}
+	n := q.Needles()
+	return &step{script: findScript, queues: []string{q.Queue}, now: nowArg(q.Now),
+		args: []any{limit, trimmed, n.TailBegins, n.Tail, n.Body, how, cursor}}
 }
 
 // found adds the jobs of an answer to jobs.

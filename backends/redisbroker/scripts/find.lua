@@ -2,8 +2,9 @@
 --
 -- KEYS   record heads leases cancels by_key active_keys ended_keys line spans scheduled retry dead completed cancelled
 --        held ready* bodies*
--- ARGV   now queues buckets most trimmed how cursor selection*
---        (most: jobs examined; trimmed: 1 to leave payloads out; how to select, and the selection
+-- ARGV   now queues buckets most trimmed begins text type how cursor selection*
+--        (most: jobs examined; trimmed: 1 to leave payloads out; begins, text, type: what the jobs have
+--        at the beginning of the tail of the head, in it and in the body; how to select, and the selection
 --        for "ids": the IDs; "active": worker or empty; "waiting": nothing; "key": the key; for
 --        the sets "scheduled", "retry", "dead", "completed", "cancelled": score from, score before, 1 for the highest first)
 -- Reply  {0, now, cursor, then per job: id, state, due time or -1, worker or, of
@@ -11,13 +12,14 @@
 --        the cursor is how many were looked at then.
 -- @include clock
 -- @include open
+-- @include big
 -- @include fit
 -- @include read
 -- @include holder
 -- @include place
 -- @include pages
 
-local q = open()
+local q, m = open('big')
 if q.refused then return q.refused end
 local n = tonumber(args.most)
 local trimmed, how, cursor = args.trimmed == '1', args.how, args.cursor
@@ -48,9 +50,40 @@ local function page(most)
   return some, behind
 end
 
+-- has_what reports whether the head of a job may be one of those that are asked for.
+local function has_what(head)
+  if args.begins .. args.text == '' then return true end
+  local semicolon = head and string.find(head, ';', 1, true)
+  return semicolon and string.sub(head, semicolon + 1, semicolon + #args.begins) == args.begins
+    and string.find(head, args.text, semicolon + 1, true)
+end
+
+-- chosen returns the IDs with such heads, and the place of each among the others. What
+-- it reads at once has room.
+local function chosen(ids)
+  local some, places, step = {}, {}, math.max(1, math.floor(room / biggest(m.big)))
+  for from = 1, #ids, step do
+    local heads = redis.call('HMGET', q.heads, unpack(ids, from, math.min(#ids, from + step - 1)))
+    for i, head in ipairs(heads) do
+      if has_what(head) then
+        some[#some + 1], places[#places + 1] = ids[from + i - 1], from + i - 1
+      end
+    end
+  end
+  return some, places
+end
+
 local ids, behind = page(n)
-local few = fit(q, ids)
-if few < #ids then ids, behind = page(few) end
+local places
+if args.begins .. args.text ~= '' then ids, places = chosen(ids) end
+if 2 * #ids * biggest(m.big) > room then
+  local few = fit(q, ids)
+  if few < #ids then
+    local till = places and places[few] or few
+    behind = select(2, page(till))
+    for i = few + 1, #ids do ids[i] = nil end
+  end
+end
 local reply = {0, now, behind}
 if #ids == 0 then return reply end
 
@@ -77,7 +110,7 @@ if redis.call('HLEN', q.cancels) > 0 then asked = redis.call('HMGET', q.cancels,
 local seen = {}
 for i, id in ipairs(ids) do
   local body = stored[i]
-  if body and not (listed and seen[id]) then
+  if body and string.find(body, args.type, 1, true) and not (listed and seen[id]) then
     local state, _, at = place(q, id, index_of(body), heads[i], leases[i])
     if not listed or state == listed then
       local worker = ''

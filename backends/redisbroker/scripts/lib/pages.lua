@@ -138,10 +138,9 @@ local function timed(key, cursor, n, after, before, newest)
     if newest and after ~= '' and score < tonumber(after) then return out, '' end
     if not newest and before ~= '' and score >= tonumber(before) then return out, '' end
     out[#out + 1] = member
-    cursor = int(score) .. ':' .. member
   end
-  if #found < 2 * n then cursor = '' end
-  return out, cursor
+  if #found < 2 * n then return out, '' end
+  return out, int(found[#found]) .. ':' .. out[#out]
 end
 
 -- keyed pages through the jobs with a key: first those that are pending, in line, then

@@ -97,10 +97,9 @@
 // compared queue by queue, and forgotten with the worker. A settle by an ended worker
 // applies to leases that nobody has reclaimed.
 //
-// §11 Final states. A completed or cancelled job keeps its record for Body.Retention, or
-// else for Policy.RetainCompleted.Age as it is when the job ends; with neither, the record
-// is gone in the same step. Dead jobs are kept until an operator, or Policy.RetainDead,
-// removes them.
+// §11 Final states. A completed or cancelled job keeps its record for Body.Retention, or else
+// for Policy.RetainCompleted.Age as it is when the job ends; with neither, the record is gone
+// in the same step. Dead jobs are kept until an operator, or Policy.RetainDead, removes them.
 //
 // §12 Retire. Retire releases every lease of the worker as Outcome Release does, or as
 // Cancel does where that was asked for, and ends the ID, also one that was never registered:
@@ -118,11 +117,10 @@
 // §14 Several queues. Shares are served in order, each up to its Max, until
 // ClaimRequest.Max, which the sum never exceeds. A backend that cannot serve all of them in
 // one step may give less, and says More when asking again can help. A claim that gives
-// nothing and does not say More found nothing in any of them, however many they are, and
-// knows of each when its next job is due. A queue that fails
-// withholds nothing that another gave: those jobs come beside the error. A step that failed
-// itself gives nothing, whatever part of its answer had come: it may have been undone, and
-// then nobody holds those jobs.
+// nothing and says no More found nothing in any of them, and knows of each when its next job
+// is due. A queue that fails withholds nothing that another gave: those jobs come beside the
+// error. A step that failed itself gives nothing, whatever part of its answer had come: it
+// may have been undone, and then nobody holds those jobs.
 //
 // §15 Time. Times are microseconds, and due times round up. Nothing is claimed before its
 // RunAt, and what is due is claimable from that instant, without any sweep. What holds until
@@ -148,20 +146,19 @@
 // become due it may rely on its caller, who knows NextDue. When a job comes to be due sooner
 // than a waiting claim knows, one such claim returns soon and says so. Jobs that become
 // claimable in one call wake about as many claims, in whatever processes; a claim that stops
-// waiting leaves the others to be woken. A paused queue wakes nobody until it is resumed, and
-// makes no claim say More, or a NextDue that has passed. A wake-up is a hint: a claim may
-// wait for nothing, for at most its Wait, and a claim made later finds everything. Only jobs
-// that another call is at work on, perhaps one whose caller has gone, may be passed over
-// until that call is over. A claim of several queues may pass over those of which only a
-// claim was told that was cut off, for some seconds.
+// waiting leaves the others to be woken. A paused queue wakes nobody until it is resumed,
+// and makes no claim say More, or a NextDue that has passed. A wake-up is a hint: a claim
+// may wait for nothing, for at most its Wait, and a claim made later finds everything. Only
+// jobs that another call is at work on, perhaps one whose caller has gone, may be passed
+// over until that call is over. A claim of several queues may pass over those of which only
+// a claim was told that was cut off, for some seconds.
 //
 // # Enqueue
 //
 // §18 Enqueue. Each item is accepted or refused on its own, in order: it sees the effect of
 // those before it in the request. The checks come in this order: validity, ErrDuplicate by
-// ID, ErrQueueFull (of the queue by count, by bytes, of the key), ErrDuplicate by unique
-// key. For a job that may replace another one (§50) the unique key comes before
-// ErrQueueFull.
+// ID, ErrQueueFull (of the queue by count, by bytes, of the key), ErrDuplicate by unique key.
+// For a job that may replace another one (§50) the unique key comes before ErrQueueFull.
 //
 // §19 Uniqueness. Unique.Mode says how long a job holds its unique key, and TTL bounds that
 // from the enqueue. Another job with the key is refused with ErrDuplicate and the holder's
@@ -176,14 +173,13 @@
 // # Operating
 //
 // §21 Pages. A page examines at most Query.Limit records, and may return fewer, or none,
-// beside a Cursor. A job that matches during the whole listing is shown at least once,
-// unless the time that it is listed by changes meanwhile; one by key may miss jobs that
-// become pending meanwhile. Pending, active and waiting jobs are listed in any order;
-// scheduled and retry by due time; final ones by their end; earliest first, or latest first
-// with Newest, which leaves out jobs that end meanwhile. A query selects the jobs that match
-// all that it sets. A job leaves all listings with its record. A cursor that no page of the
-// query gave is refused, or gives some page. Find, Queues and Prune leave out queues that do
-// not exist.
+// beside a Cursor. A job that matches during the whole listing is shown at least once, unless
+// the time that it is listed by changes meanwhile; one by key may miss jobs that become
+// pending meanwhile. Pending, active and waiting jobs are listed in any order; scheduled and
+// retry by due time; final ones by their end; earliest first, or latest first with Newest,
+// which leaves out jobs that end meanwhile. A query selects the jobs that match all that it
+// sets. A job leaves all listings with its record. A cursor that no page of the query gave is
+// refused, or gives some page. Find, Queues and Prune leave out queues that do not exist.
 //
 // §22 Operations. Each Ref is decided on its own: done, ErrNotFound, or ErrWrongState (the
 // table forbids it, or the Ref's epoch has passed). A refusal answers the job's state; its
@@ -214,8 +210,8 @@
 // §25 Watch. Watch returns once events of later calls will be seen. EventSettled says where
 // a settle or a Retire took a job, whether it keeps a record or not, and that an OpCancel
 // ended one; no other step sends it. Each event is sent at most once; a watcher that is slow
-// loses some and is told how many (EventMissed). Events of different jobs come in any
-// order. A caller that waits for a job watches, looks, waits, and looks again at intervals.
+// loses some and is told how many (EventMissed). Events of different jobs come in any order.
+// A caller that waits for a job watches, looks, waits, and looks again at intervals.
 //
 // §26 Several clients. All of this holds for any number of brokers on one store at once, and
 // for one broker used from any number of goroutines.

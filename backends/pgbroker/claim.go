@@ -121,16 +121,6 @@ func (c *claiming) addTo(got *claimed) {
 	got.counted = got.counted || c.counted != 0
 }
 
-// cutRound takes the first shares without a queue that stands twice.
-func cutRound(shares []broker.Share) (round, rest []broker.Share) {
-	for i, s := range shares {
-		if slices.ContainsFunc(shares[:i], func(o broker.Share) bool { return o.Queue == s.Queue }) {
-			return shares[:i], shares[i:]
-		}
-	}
-	return shares, nil
-}
-
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -1,6 +1,11 @@
 package pgbroker
 
-import "sync"
+import (
+	"slices"
+	"sync"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
 
 // rounds remember which queues have priorities that take turns
 // (broker.Policy.PriorityRound), as claims were told, and count the turns. The
@@ -67,4 +72,14 @@ func (c *claiming) giveBack(limits []int32) {
 	for i, s := range c.shares {
 		c.b.rounds.giveBack(s.Queue, min(int(limits[i]), c.limit)-taken[s.Queue])
 	}
+}
+
+// cutRound takes the first shares without a queue that stands twice.
+func cutRound(shares []broker.Share) (round, rest []broker.Share) {
+	for i, s := range shares {
+		if slices.ContainsFunc(shares[:i], func(o broker.Share) bool { return o.Queue == s.Queue }) {
+			return shares[:i], shares[i:]
+		}
+	}
+	return shares, nil
 }

@@ -79,9 +79,11 @@ if args.begins .. args.text ~= '' then ids, places = chosen(ids) end
 if 2 * #ids * biggest(m.big) > room then
   local few = fit(q, ids)
   if few < #ids then
-    local till = places and places[few] or few
-    behind = select(2, page(till))
-    for i = few + 1, #ids do ids[i] = nil end
+    local some
+    some, behind = page(places and places[few] or few) -- which may end sooner
+    for i = #ids, 1, -1 do
+      if (places and places[i] or i) > #some then ids[i] = nil end
+    end
   end
 end
 local reply = {0, now, behind}

@@ -107,7 +107,7 @@ func TestServer_ASettleWhoseReplyWasLostIsRepeatedUnderItsNumber(t *testing.T) {
 					}}}
 				add(t, b, DefaultQueue, "a", 2)
 				serve(t, lossy, cfg, func(_ context.Context, j *Job) error {
-					time.Sleep(time.Duration(j.ID()[2]-'0') * 10 * time.Second)
+					time.Sleep(time.Second + time.Duration(j.ID()[2]-'0')*10*time.Second) // not at once: the next claim would carry the outcome
 					return errors.New("no")
 				})
 				pass(time.Minute)

@@ -140,7 +140,7 @@ local function timed(key, cursor, n, after, before, newest)
     out[#out + 1] = member
   end
   if #found < 2 * n then return out, '' end
-  return out, int(found[#found]) .. ':' .. out[#out]
+  return out, int(tonumber(found[#found])) .. ':' .. out[#out]
 end
 
 -- keyed pages through the jobs with a key: first those that are pending, in line, then

@@ -29,11 +29,11 @@ type location struct {
 }
 
 func parse(raw string) (location, error) {
-	scheme, rest, ok := strings.Cut(raw, ":")
+	scheme, rest, _ := strings.Cut(raw, ":")
 	if scheme = strings.ToLower(scheme); schemes[scheme] == fileBackend {
 		return parseFile(rest)
 	}
-	rest, ok = strings.CutPrefix(rest, "//")
+	rest, ok := strings.CutPrefix(rest, "//")
 	if _, known := schemes[scheme]; !ok || !known {
 		return location{}, refuse("scheme", "is missing or unknown; begin with %s", forms)
 	}

@@ -107,15 +107,6 @@ func (c *check) active(want int64) {
 	c.same("active jobs", c.counted(c.q).Counts[broker.StateActive], want)
 }
 
-// prefixes are what IDs begin with, of jobs that went out in this order.
-func prefixes(jobs []broker.Job) []string {
-	ids := make([]string, len(jobs))
-	for i := range jobs {
-		ids[i] = jobs[i].ID[:1]
-	}
-	return ids
-}
-
 // oneByOne claims n jobs, each by a claim of its own.
 func (w *worker) oneByOne(n int) (jobs []broker.Job) {
 	w.c.tb.Helper()

@@ -194,12 +194,6 @@ func (b *tab) press(keys ...string) {
 	}
 }
 
-// path is where the tab is, below the site.
-func (b *tab) path() string {
-	b.t.Helper()
-	return strings.TrimPrefix(eval[string](b, "location.href"), b.url)
-}
-
 // live waits until the page is kept up to date.
 func (b *tab) live() {
 	b.t.Helper()

@@ -36,8 +36,6 @@ const (
 
 func (n *notices) add(text string) string { return n.put(notice{Text: text}) }
 
-func (n *notices) warn(text string) string { return n.put(notice{Text: text, Wrong: true}) }
-
 func (n *notices) put(added notice) string {
 	added.id = rand.Text()
 	n.mu.Lock()

@@ -44,7 +44,7 @@ func (h *Handler) keys(w http.ResponseWriter, r *http.Request) error {
 		}
 		p.Rows, p.Form = []inspect.KeyInfo{one}, formOf(one.Policy, true)
 	} else {
-		all := true
+		var all bool
 		if p.Rows, all, err = h.inspector.TopKeys(r.Context(), p.Queue, topKeys); err != nil {
 			return aboutKeys(err)
 		}

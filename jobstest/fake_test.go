@@ -97,10 +97,3 @@ func like(s, pattern string) bool {
 	}
 	return s == "" || strings.HasSuffix(pattern, "…")
 }
-
-func (f *fakeT) wantPassed(t *testing.T) {
-	t.Helper()
-	if f.failed {
-		t.Errorf("the test failed:\n%s", f.text())
-	}
-}

@@ -14,17 +14,6 @@ type repeats struct {
 	holders map[string]string // of unique keys
 }
 
-// ofAKind takes the jobs off f that are of the same kind as the first.
-func (f *flush) ofAKind() *flush {
-	n := 1
-	for n < len(f.jobs) && sameKind(f.jobs[0], f.jobs[n]) {
-		n++
-	}
-	run := f.part(f.jobs[:n], f.receipts[:n])
-	f.jobs, f.receipts = f.jobs[n:], f.receipts[n:]
-	return run
-}
-
 // cut takes a first run of at most limit jobs off f: up to one of another kind,
 // or that shares its ID or unique key with one before it, on which depends how it
 // fares.

@@ -183,7 +183,6 @@ type runner struct {
 	queue  string
 	number int64
 	held   []broker.Job
-	due    []time.Time
 	again  *broker.SettleRequest
 	left   bool // something is there still
 }

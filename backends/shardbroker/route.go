@@ -2,7 +2,6 @@ package shardbroker
 
 import (
 	"hash/fnv"
-	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -96,11 +95,6 @@ func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
-}
-
-// without are the shards but one.
-func (b *Broker) without(s *shard) []*shard {
-	return slices.DeleteFunc(slices.Clone(b.shards), func(o *shard) bool { return o == s })
 }
 
 // holds are the shards that may have a job in hand. The body of a broken one does

@@ -40,6 +40,7 @@ var (
 	claimScript   = mustScript("claim")
 	settleScript  = mustScript("settle")
 	renewScript   = mustScript("renew")
+	extendScript  = mustScript("extend")
 	retireScript  = mustScript("retire")
 	reclaimScript = mustScript("reclaim")
 	findScript    = mustScript("find")
@@ -60,7 +61,7 @@ var (
 	examineKeysScript   = mustScript("examine_keys")
 	examineMarksScript  = mustScript("examine_marks")
 
-	scripts = []*script{createScript, plainScript, enqueueScript, meetScript, restoreScript, claimScript, settleScript, renewScript,
+	scripts = []*script{createScript, plainScript, enqueueScript, meetScript, restoreScript, claimScript, settleScript, renewScript, extendScript,
 		retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, keysScript, pruneScript, markScript,
 		watchScript,
 		examineRecordScript, examineJobsScript, examinePlacesScript, examineLeasesScript, examineNamesScript, examineKeysScript,
@@ -249,7 +250,10 @@ func (s *script) placeKeys(body string, many bool) string {
 	}
 	buckets, last := fmt.Sprintf("#KEYS-%d", n), strconv.Itoa(n)
 	if many {
-		buckets, last = "n", last+"+n"
+		buckets = "n"
+	}
+	if many && s.bodies {
+		last += "+n"
 	}
 	// The table is made with room for what scripts note of a queue.
 	return "local function names(at,n) return {at=at,buckets=" + buckets +

@@ -2,6 +2,7 @@ package history
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -191,5 +192,23 @@ func TestPoint_IsReadAsItWasWritten(t *testing.T) {
 		if got, err := decode(encode(points)[:n]); err == nil && len(got) > 1 {
 			t.Errorf("of the first %d bytes: %+v without an error", n, got)
 		}
+	}
+}
+
+// It reads what earlier releases wrote, and they read what it writes.
+func TestPoint_TheStoredFormStaysAsItIs(t *testing.T) {
+	t.Parallel()
+	point := Point{At: time.Unix(1_700_000_000, 0).UTC(), Pending: 1, Active: 2, Retry: 3, Dead: 4, Paused: true,
+		Totals: broker.Totals{Enqueued: 21, Claimed: 20, Completed: 19, Failed: 18, Retried: 17, Dead: 16, Crashed: 15, Cancelled: 14,
+			Expired: 13, Waits: 12, WaitedMicros: 11, Runs: 10, RanMicros: 9}}
+	later := Point{At: point.At.Add(time.Minute), Totals: point.Totals}
+	const stored = "1380c49fd50c022a28262422201e1c1a18161412020406081378000000000000000000000000000001030507"
+	form := encode([]Point{point, later})
+	if got := hex.EncodeToString(form); got != stored {
+		t.Errorf("points are stored as %s, and were as %s", got, stored)
+	}
+	earlier, _ := hex.DecodeString(stored)
+	if got, err := decode(earlier); err != nil || len(got) != 2 || got[0] != point || got[1] != later {
+		t.Errorf("what was stored is read as %+v, %v", got, err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 func Fingerprint(message string) string {
 	line, _, _ := strings.Cut(strings.TrimLeft(message, " \t\r\n"), "\n")
 	if len(line) > maxFingerprint {
-		line = strings.ToValidUTF8(line[:maxFingerprint], "")
+		line = strings.ToValidUTF8(line[:maxFingerprint-len("…")], "…") // for a letter that was cut
 	}
 	line = quotedText.ReplaceAllString(line, `$1"…"`)
 	line = uuids.ReplaceAllString(line, "#")
@@ -23,6 +23,18 @@ func Fingerprint(message string) string {
 		return digits.ReplaceAllString(word, "#")
 	})
 	return strings.TrimSpace(joinedNumbers.ReplaceAllString(line, "#"))
+}
+
+// literal is the longest part of a fingerprint that every message with it has as it is.
+func literal(fingerprint string) (longest string) {
+	for part := range strings.SplitSeq(strings.ReplaceAll(fingerprint, `"…"`, "#"), "#") {
+		for piece := range strings.SplitSeq(part, "…") {
+			if len(piece) > len(longest) {
+				longest = piece
+			}
+		}
+	}
+	return longest
 }
 
 const maxFingerprint = 500 // bytes of a message that are looked at

@@ -3,7 +3,11 @@ package inspect
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -18,6 +22,39 @@ type Group struct {
 	First, Last       time.Time    // ends of the oldest and the newest of them
 	Message           string       // of the newest, whole
 	Examples          []broker.Job // at most 3
+
+	ends []time.Time // of those that were looked at
+}
+
+// ID names the group in a command or an address: eight digits that follow from
+// Type and Fingerprint, the same in every queue and store.
+func (g *Group) ID() string {
+	sum := sha256.Sum256([]byte(g.Type + "\x00" + g.Fingerprint))
+	return hex.EncodeToString(sum[:4])
+}
+
+// Deaths counts those that were looked at by when they died, in n parts of equal
+// length from one time to another, oldest first. Others are left out.
+func (g *Group) Deaths(from, to time.Time, n int) []int {
+	counts := make([]int, n)
+	span := to.Sub(from)
+	for _, end := range g.ends {
+		if end.Before(from) || end.After(to) {
+			continue
+		}
+		part := n - 1
+		if span > 0 {
+			part = min(part, int(float64(end.Sub(from))/float64(span)*float64(n)))
+		}
+		counts[part]++
+	}
+	return counts
+}
+
+// Query selects the dead jobs of the group in a queue, and some others: Has tells
+// them apart.
+func (g *Group) Query(queue string) Query {
+	return Query{Queue: queue, State: broker.StateDead, Type: g.Type, ErrorText: literal(g.Fingerprint)}
 }
 
 // PerMinute is how many of those that were looked at died per minute, between
@@ -57,6 +94,7 @@ func (all *Groups) Add(j *broker.Job) {
 		all.groups[key] = g
 	}
 	g.Count++
+	g.ends = append(g.ends, j.FinishedAt)
 	if j.FinishedAt.Before(g.First) {
 		g.First = j.FinishedAt
 	}
@@ -87,36 +125,62 @@ func (all *Groups) List() []Group {
 }
 
 // DeadGroups puts the newest dead jobs of the named queues, or of all, into groups:
-// a page of each queue in turn, until so many were looked at or there are no more.
-// All is true in the second case. Suppressed jobs are left out.
+// those of each queue in turn, until so many were looked at or there are no more.
+// All is true in the second case; with most zero all are looked at. Suppressed jobs are left out.
 func (i *Inspector) DeadGroups(ctx context.Context, most int, queues ...string) (groups Groups, all bool, err error) {
-	infos, err := i.Queues(ctx, queues...)
-	if err != nil {
-		return groups, false, err
-	}
-	page := min(100, max(10, most/max(1, len(infos)))) // so that each queue is looked into
-	var left []Query
-	for _, info := range infos {
-		if info.Listed(broker.StateDead) > 0 {
-			left = append(left, Query{Queue: info.Name, State: broker.StateDead, Newest: true, NoPayload: true, Limit: page})
-		}
-	}
-	for len(left) > 0 {
-		if groups.Looked >= most {
+	for j, err := range i.dead(ctx, oneMore(most), false, queues) {
+		switch {
+		case err != nil:
+			return groups, false, err
+		case most > 0 && groups.Looked >= most:
 			return groups, false, nil
 		}
-		q := left[0]
-		left = left[1:]
-		found, err := i.List(ctx, q)
-		if err != nil {
-			return groups, false, err
-		}
-		for n := range found.Jobs {
-			groups.Add(&found.Jobs[n])
-		}
-		if q.Cursor = found.Cursor; q.Cursor != "" {
-			left = append(left, q)
-		}
+		groups.Add(j)
 	}
 	return groups, true, nil
+}
+
+// DeadGroup finds the group of dead jobs with an ID, of which case does not matter,
+// in the named queues or in all: its Type, its Fingerprint, and the newest of its jobs
+// in Examples. Suppressed jobs are looked at too. The error is ErrNotFound if no dead
+// job is of it, for which all are looked at.
+func (i *Inspector) DeadGroup(ctx context.Context, id string, queues ...string) (Group, error) {
+	for j, err := range i.dead(ctx, 0, true, queues) {
+		if err != nil {
+			return Group{}, err
+		}
+		var one Groups
+		one.Add(j)
+		if g := one.List()[0]; strings.EqualFold(g.ID(), id) {
+			return g, nil
+		}
+	}
+	return Group{}, broker.About(broker.ErrNotFound, "dead group", "", id)
+}
+
+// dead lists the dead jobs of queues in turn, the newest of each first.
+func (i *Inspector) dead(ctx context.Context, most int, suppressed bool, queues []string) iter.Seq2[*broker.Job, error] {
+	return func(yield func(*broker.Job, error) bool) {
+		infos, err := i.Queues(ctx, queues...)
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		var from []Selection
+		for _, info := range infos {
+			if info.Listed(broker.StateDead) > 0 || suppressed && info.Suppressed > 0 {
+				from = append(from, i.Select(Query{Queue: info.Name, State: broker.StateDead, Newest: true, NoPayload: true,
+					Suppressed: suppressed}))
+			}
+		}
+		InTurn(ctx, most, from...)(yield)
+	}
+}
+
+// oneMore is how many to read so as to notice that there are more than n.
+func oneMore(n int) int {
+	if n > 0 {
+		n++
+	}
+	return n
 }

@@ -19,6 +19,7 @@ type Selection struct {
 	limit     int
 	perSecond int
 	progress  func(Report)
+	looked    func(int)
 	where     func(*broker.Job) bool
 }
 
@@ -47,6 +48,14 @@ func (s Selection) OnProgress(f func(Report)) Selection {
 	return s
 }
 
+// OnLook returns the selection with a function that is called when the jobs of a page
+// have been shown, with how many records were looked at so far, at most. For a search
+// among many: a page may have no job that matches.
+func (s Selection) OnLook(f func(int)) Selection {
+	s.looked = f
+	return s
+}
+
 // Where keeps only the jobs for which keep returns true, for conditions that
 // no filter of a query has. keep sees jobs without payload and result.
 func (s Selection) Where(keep func(*broker.Job) bool) Selection {
@@ -63,15 +72,7 @@ func (s *Selection) keeps(job *broker.Job) bool { return s.where == nil || s.whe
 func (s Selection) Jobs(ctx context.Context) iter.Seq2[*broker.Job, error] {
 	return func(yield func(*broker.Job, error) bool) {
 		shown := 0
-		size := defaultPage
-		needles := s.query.Needles()
-		switch {
-		case s.query.NoPayload && needles.Some():
-			size = sievedPage
-		case s.query.NoPayload && s.limit <= 0:
-			size = barePage
-		}
-		for page, err := range s.pages(ctx, size) {
+		for page, err := range s.pages(ctx, s.listSize()) {
 			if err != nil {
 				yield(nil, err)
 				return
@@ -89,6 +90,18 @@ func (s Selection) Jobs(ctx context.Context) iter.Seq2[*broker.Job, error] {
 			}
 		}
 	}
+}
+
+// listSize is how many records of a listing are looked at in a call.
+func (s *Selection) listSize() int {
+	needles := s.query.Needles()
+	switch {
+	case s.query.NoPayload && needles.Some():
+		return sievedPage
+	case s.query.NoPayload && s.limit <= 0:
+		return barePage
+	}
+	return defaultPage
 }
 
 // Count counts the selected jobs by listing them without payloads. For a whole
@@ -171,6 +184,7 @@ func (s Selection) pages(ctx context.Context, size int) iter.Seq2[Page, error] {
 		q := s.query
 		q.Limit, q.Cursor = size, ""
 		ids := q.IDs
+		looked := 0
 		for {
 			if len(s.query.IDs) > 0 {
 				q.IDs = ids[:min(size, len(ids))]
@@ -180,6 +194,9 @@ func (s Selection) pages(ctx context.Context, size int) iter.Seq2[Page, error] {
 				page, err := s.inspector.List(ctx, q)
 				if !yield(page, err) || err != nil {
 					return
+				}
+				if looked += size; s.looked != nil {
+					s.looked(looked)
 				}
 				if q.Cursor = page.Cursor; q.Cursor == "" {
 					break

@@ -120,6 +120,9 @@ func (a *app) decide(d *decision) *cobra.Command {
 		state = d.state.String()
 	}
 	f.flags(cmd.Flags(), state)
+	if d.Possible(broker.StateDead) {
+		f.deadFlags(cmd.Flags())
+	}
 	cmd.Flags().BoolVar(&dry, "dry-run", false, "only count the jobs")
 	cmd.Flags().BoolVar(&all, "all", false, "all jobs in the state")
 	cmd.Flags().IntVar(&rate, "rate", 0, "maximum number of jobs per second (default: no limit)")
@@ -131,7 +134,7 @@ func (a *app) decide(d *decision) *cobra.Command {
 
 // selects reports whether a flag narrows the selection down.
 func selects(flags *pflag.FlagSet) bool {
-	for _, name := range []string{"queue", "type", "key", "worker", "error", "older-than", "newer-than", "limit"} {
+	for _, name := range []string{"queue", "type", "key", "worker", "error", "reason", "group", "older-than", "newer-than", "limit"} {
 		if flags.Changed(name) {
 			return true
 		}
@@ -200,10 +203,14 @@ func (a *app) decideSelected(ctx context.Context, i *inspect.Inspector, d *decis
 	case n == 0 && !a.yes:
 		return a.report(d, inspect.Report{}, false)
 	}
-	if err := a.confirm(ctx, d.Grave || unfiltered || n > largeDecision, "%s about %s", d.Name, plural(n, "job")); err != nil {
+	what := "about " + plural(n, "job")
+	if f.group != nil {
+		what = fmt.Sprintf("%s of the group %s (%s: %s)", plural(n, "job"), f.group.ID(), plain(f.group.Type), plain(f.group.Fingerprint))
+	}
+	if err := a.confirm(ctx, d.Grave || unfiltered || f.group != nil || n > largeDecision, "%s %s", d.Name, what); err != nil {
 		return err
 	}
-	return a.carryOut(ctx, i, d, queries, f.limit, rate, n)
+	return a.carryOut(ctx, i, d, f, queries, rate, n)
 }
 
 // count says for about how many jobs a decision would be carried out.
@@ -221,20 +228,20 @@ func (a *app) count(ctx context.Context, i *inspect.Inspector, d *decision, f *f
 		}
 		return min(n, cmp.Or(f.limit, n)), nil
 	}
-	shown := a.progress("counting", 0)
-	defer shown.end()
-	for _, q := range queries {
-		s := i.Select(q)
+	look := a.search("counting", f)
+	defer look.end()
+	for queue, q := range queries {
+		q.Newest = newestFirst(&q)
+		q.Suppressed = q.Suppressed || d.Name == unsuppress
+		s := f.of(i, q).OnLook(look.of(queue))
 		if d.Name == unsuppress {
-			q.Suppressed = true
-			s = i.Select(q).Where(func(j *broker.Job) bool { return j.Suppressed })
+			s = s.Where(func(j *broker.Job) bool { return j.Suppressed && (f.group == nil || f.group.Has(j)) })
 		}
 		for _, err := range s.Limit(rest(f.limit, n)).Jobs(ctx) {
 			if err != nil {
 				return n, err
 			}
 			n++
-			shown.at(n)
 		}
 		if f.limit > 0 && n >= f.limit {
 			break
@@ -245,7 +252,8 @@ func (a *app) count(ctx context.Context, i *inspect.Inspector, d *decision, f *f
 
 // carryOut carries the decision out for what each query selects, which is count
 // jobs as far as is known.
-func (a *app) carryOut(ctx context.Context, i *inspect.Inspector, d *decision, queries []inspect.Query, limit, rate, count int) error {
+func (a *app) carryOut(ctx context.Context, i *inspect.Inspector, d *decision, f *filter, queries []inspect.Query, rate, count int) error {
+	limit := f.limit
 	var total inspect.Report
 	shown := a.progress(d.Done, count)
 	for _, q := range queries {
@@ -253,7 +261,7 @@ func (a *app) carryOut(ctx context.Context, i *inspect.Inspector, d *decision, q
 			break
 		}
 		before := total.Done
-		s := i.Select(q).Limit(rest(limit, total.Matched)).PerSecond(rate).OnProgress(func(r inspect.Report) { shown.at(before + r.Done) })
+		s := f.of(i, q).Limit(rest(limit, total.Matched)).PerSecond(rate).OnProgress(func(r inspect.Report) { shown.at(before + r.Done) })
 		r, err := d.Do(s, ctx)
 		total.Add(r)
 		if err != nil {

@@ -52,6 +52,9 @@ func TestDocs_CommandsInTheDocumentationExist(t *testing.T) {
 				cmd.InitDefaultVersionFlag()
 				err = cmd.ParseFlags(args)
 			}
+			if given := cmd.Flags().Args(); err == nil && len(given) > 0 { // none where it is only named
+				err = cmd.ValidateArgs(given)
+			}
 			if errors.Is(err, pflag.ErrHelp) {
 				err = nil
 			}

@@ -58,6 +58,7 @@ func (a *app) export() *cobra.Command {
 		},
 	}
 	f.flags(cmd.Flags(), "")
+	f.deadFlags(cmd.Flags())
 	cmd.Flags().StringVar(&out, "out", "-", "file to write; it must not exist; - is the standard output")
 	cmd.Flags().BoolVar(&remove, "delete", false, "delete dead, completed or cancelled jobs once they are on disk")
 	cmd.Flags().IntVar(&rate, "rate", 0, "maximum number of jobs per second (default: no limit)")
@@ -98,7 +99,7 @@ func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, ou
 			return s.ExportAndDelete(ctx, w, flush)
 		}
 	}
-	return told.carryOut(ctx, i, d, queries, f.limit, rate, 0)
+	return told.carryOut(ctx, i, d, f, queries, rate, 0)
 }
 
 // syncDir makes a new file's name last.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 // groupView is a group of dead jobs as --json writes it.
 type groupView struct {
+	Group   string     `json:"group"` // its ID
 	Count   int        `json:"count"`
 	Type    string     `json:"type"`
 	Error   string     `json:"error"` // what the messages have in common
@@ -20,6 +23,11 @@ type groupView struct {
 	First   *time.Time `json:"first"`
 	Last    *time.Time `json:"last"`
 	Example string     `json:"example"`
+
+	PerMinute   float64   `json:"per_minute"`   // between First and Last
+	Deaths      []int     `json:"deaths"`       // in equal parts of the time from DeathsFrom to DeathsUntil
+	DeathsFrom  time.Time `json:"deaths_from"`  // the same in all groups
+	DeathsUntil time.Time `json:"deaths_until"` // the same in all groups
 }
 
 // defaultLooked is how many dead jobs are looked at unless --limit says otherwise:
@@ -31,11 +39,19 @@ func (a *app) deadGroups() *cobra.Command {
 	var limit int
 	cmd := &cobra.Command{
 		Use:   "groups",
-		Short: "Group dead jobs by type and error, the largest group first",
+		Short: "Group dead jobs by type and error, the group with the newest job first",
 		Long: `Group dead jobs by type and error: numbers, IDs and quoted texts are taken as alike.
-It looks at the newest of each queue, in turn, up to --limit. Decide about a group
-with --type and --error, for example jobsctl dlq redrive --type T --error TEXT.`,
-		Args: noArgs,
+It looks at the newest of each queue, in turn, up to --limit.
+
+RATE is how fast those that were looked at died, between FIRST and LAST. TREND shows
+when: each sign is a twelfth of the time between the oldest and the newest of all
+groups, higher where more of the group died.
+
+Decide about a group by its ID, in all queues or with --queue in one. The command
+asks with the exact number, and says for how many it was done:
+jobsctl dlq redrive --group ID.`,
+		Example: "  jobsctl dlq groups\n  jobsctl dlq list --group 3f2a90c1\n  jobsctl dlq redrive --group 3f2a90c1",
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			l, err := a.newList(groupColumns, sort)
 			if err != nil {
@@ -56,8 +72,14 @@ with --type and --error, for example jobsctl dlq redrive --type T --error TEXT.`
 			if err != nil {
 				return err
 			}
-			for _, g := range groups.List() {
-				if err := l.add(viewGroup(g), g.Count, g.Type, g.Fingerprint, strings.Join(g.Reasons, " "), g.First, g.Last,
+			list := groups.List()
+			slices.SortStableFunc(list, func(a, b inspect.Group) int { return b.Last.Compare(a.Last) })
+			from, until := extent(list)
+			for _, g := range list {
+				deaths := g.Deaths(from, until, trendParts)
+				v := groupView{g.ID(), g.Count, g.Type, g.Fingerprint, g.Message, g.Reasons, g.Queues, at(g.First), at(g.Last), g.Examples[0].ID,
+					g.PerMinute(), deaths, from, until}
+				if err := l.add(v, g.Count, g.ID(), rate(g.PerMinute()), trend(deaths), g.Type, g.Fingerprint, strings.Join(g.Reasons, " "), g.First, g.Last,
 					strings.Join(g.Queues, " "), g.Examples[0].ID); err != nil {
 					return err
 				}
@@ -72,22 +94,69 @@ with --type and --error, for example jobsctl dlq redrive --type T --error TEXT.`
 		},
 	}
 	cmd.Flags().StringVarP(&queue, "queue", "q", "", "queue (default: all)")
-	cmd.Flags().IntVarP(&limit, "limit", "n", defaultLooked, "dead jobs that are looked at")
+	cmd.Flags().IntVarP(&limit, "limit", "n", defaultLooked, "dead jobs that are looked at; 0 for all")
 	sortFlag(cmd, &sort, groupColumns)
 	return cmd
 }
 
 var groupColumns = []column{
 	{head: "COUNT"},
+	{head: "GROUP"},
+	{head: "RATE", shape: shape{rank: 3}},
+	{head: "TREND", shape: shape{rank: 4}},
 	{head: "TYPE", shape: shape{least: 8}},
 	{head: "ERROR", shape: shape{least: 12}},
-	{head: "REASON", shape: shape{rank: 3, least: 8}},
-	{head: "FIRST", shape: shape{rank: 4}},
+	{head: "REASON", shape: shape{rank: 5, least: 8}},
+	{head: "FIRST", shape: shape{rank: 6}},
 	{head: "LAST", shape: shape{rank: 2}},
 	{head: "QUEUES", shape: shape{rank: 1, least: 6}},
 	{head: "EXAMPLE", wide: true},
 }
 
-func viewGroup(g inspect.Group) groupView {
-	return groupView{g.Count, g.Type, g.Fingerprint, g.Message, g.Reasons, g.Queues, at(g.First), at(g.Last), g.Examples[0].ID}
+// extent is when the first and the last job of all groups died.
+func extent(groups []inspect.Group) (from, until time.Time) {
+	for n, g := range groups {
+		if n == 0 || g.First.Before(from) {
+			from = g.First
+		}
+		if g.Last.After(until) {
+			until = g.Last
+		}
+	}
+	return from, until
+}
+
+// trendParts is how many signs a trend has: enough for a form, few enough for a
+// column of a narrow terminal.
+const trendParts = 12
+
+// trend draws numbers, the greatest as the highest.
+func trend(counts []int) string {
+	signs := []rune("▁▂▃▄▅▆▇█")
+	most := slices.Max(counts)
+	var b strings.Builder
+	for _, n := range counts {
+		if n == 0 {
+			b.WriteByte('.')
+			continue
+		}
+		b.WriteRune(signs[(n*len(signs)-1)/most])
+	}
+	return b.String()
+}
+
+// rate writes how many there are in a minute, an hour or a day; nothing if that is
+// not known.
+func rate(perMinute float64) cell {
+	text := ""
+	switch {
+	case perMinute <= 0:
+	case perMinute >= 1:
+		text = fmt.Sprintf("%.0f/min", perMinute)
+	case perMinute*60 >= 1:
+		text = fmt.Sprintf("%.0f/h", perMinute*60)
+	default:
+		text = fmt.Sprintf("%.2g/d", perMinute*60*24)
+	}
+	return cell{text, int64(perMinute * 1e6)}
 }

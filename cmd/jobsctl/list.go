@@ -34,6 +34,7 @@ States: pending, scheduled, active, retry, completed, dead, cancelled, and waiti
 		},
 	}
 	f.flags(cmd.Flags(), broker.StatePending.String())
+	f.deadFlags(cmd.Flags())
 	f.limit = 50
 	limit := cmd.Flags().Lookup("limit")
 	limit.DefValue, limit.Usage = "50", "maximum number of jobs, over all queues; 0 for all"
@@ -79,29 +80,40 @@ func (a *app) listOnce(ctx context.Context, i *inspect.Inspector, f *filter, sor
 	if err != nil {
 		return err
 	}
-	left := f.limit
-	if sort != "" {
-		l.limit, left = f.limit, 0 // which are the first is known at the end
+	look := a.search("looking", f)
+	defer look.end()
+	most := f.limit
+	switch {
+	case sort != "":
+		l.limit, most = f.limit, 0 // which are the first is known at the end
+	case most > 0 && len(queries) > 1:
+		l.sort = "queue"
 	}
-	for _, q := range queries {
-		// People look at jobs that ended for what happened last.
-		q.Newest = q.State.Final() && q.Worker == "" && q.Key == ""
-		for j, err := range i.Select(q).Limit(left).Jobs(ctx) {
-			if err != nil {
-				return err
-			}
-			if err := l.addJob(j); err != nil {
-				return err
-			}
-			if left > 0 {
-				if left--; left == 0 {
-					return l.end()
-				}
-			}
+	if sort == "" && look.total > 0 {
+		l.early(look)
+	}
+	from := make([]inspect.Selection, len(queries))
+	for n, q := range queries {
+		if q.Newest = newestFirst(&q); q.Newest && l.sort == "queue" {
+			l.sort = "-when"
+		}
+		looked := look.of(n)
+		from[n] = f.of(i, q).OnLook(func(n int) { looked(n); l.tick() })
+	}
+	for j, err := range inspect.InTurn(ctx, most, from...) {
+		if err == nil {
+			err = l.addJob(j)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return l.end()
 }
+
+// newestFirst reports whether a listing begins with the newest: people look at jobs
+// that ended for what happened last.
+func newestFirst(q *inspect.Query) bool { return q.State.Final() && q.Worker == "" && q.Key == "" }
 
 // when is the time that matters in a job's state.
 func when(j *broker.Job) time.Time {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -83,6 +84,28 @@ type listing struct {
 	sort    string
 	limit   int // the number of rows, after sorting; 0 means all
 	rows    []row
+
+	look    *search // of a list that is written before it ends, if it takes long
+	begun   time.Time
+	failed  error
+	headed  bool  // heads are written
+	natural []int // widths of the columns, of all that is written
+}
+
+// patience is how long a list waits for further rows before it writes what it has:
+// they are searched for, and who reads can begin.
+const patience = 250 * time.Millisecond
+
+// early has the list write what it found before the search ends.
+func (l *listing) early(look *search) { l.look, l.begun = look, time.Now() }
+
+// tick writes what was found if that took long enough. What cannot be written is
+// noticed at the end.
+func (l *listing) tick() {
+	if l.look != nil && len(l.rows) > 0 && time.Since(l.begun) >= patience {
+		_ = l.look.Clear()
+		l.failed = errors.Join(l.failed, l.flush())
+	}
 }
 
 // sortFlag adds --sort for a list with these columns.
@@ -154,46 +177,62 @@ func (l *listing) cut() {
 
 // end writes what is not written yet.
 func (l *listing) end() error {
+	if l.look != nil {
+		l.look.end()
+	}
+	return errors.Join(l.failed, l.flush())
+}
+
+// flush writes the rows.
+func (l *listing) flush() error {
 	l.cut()
+	rows := l.rows
+	l.rows = nil
 	if l.structured() {
-		for _, r := range l.rows {
+		for _, r := range rows {
 			if err := l.object(r.object); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	return l.table()
+	return l.table(rows)
 }
 
-// table writes the rows, fitted to the terminal if there is one.
-func (l *listing) table() error {
-	widths, shapes := make([]int, len(l.columns)), make([]shape, len(l.columns))
+// table writes rows, fitted to the terminal if there is one.
+func (l *listing) table(rows []row) error {
+	shapes := make([]shape, len(l.columns))
+	if l.natural == nil {
+		l.natural = make([]int, len(l.columns))
+	}
 	for i, c := range l.columns {
 		shapes[i] = c.shape
-		filled := slices.ContainsFunc(l.rows, func(r row) bool { return r.cells[i].text != "" })
+		filled := slices.ContainsFunc(rows, func(r row) bool { return r.cells[i].text != "" })
 		if c.wide && l.output != wideOutput || c.seen && !filled {
 			continue
 		}
-		widths[i] = ansi.StringWidth(c.head)
-		for _, r := range l.rows {
-			widths[i] = max(widths[i], ansi.StringWidth(r.cells[i].text))
+		l.natural[i] = max(l.natural[i], ansi.StringWidth(c.head))
+		for _, r := range rows {
+			l.natural[i] = max(l.natural[i], ansi.StringWidth(r.cells[i].text))
 		}
 	}
-	room := 0
+	widths, room := l.natural, 0
 	if l.output != wideOutput {
 		room = terminalWidth(l.out)
 	}
 	if room > 0 {
-		widths = l.fit(shapes, widths, room)
-	}
-	heads := make([]cell, len(l.columns))
-	for i, c := range l.columns {
-		heads[i].text = c.head
+		widths = l.fit(shapes, l.natural, room)
 	}
 	var b strings.Builder
-	line(&b, heads, widths)
-	for _, r := range l.rows {
+	if !l.headed {
+		l.headed = true
+		heads := make([]cell, len(l.columns))
+		for i, c := range l.columns {
+			heads[i].text = c.head
+		}
+		line(&b, heads, widths)
+	}
+	for _, r := range rows {
 		line(&b, r.cells, widths)
 		for _, text := range r.below {
 			if room > 0 {

@@ -189,7 +189,7 @@ func (a *app) moveQueries(ctx context.Context, i *inspect.Inspector, t *transfer
 			return err
 		}
 	}
-	err := a.carryOut(ctx, i, d, queries, t.limit, t.rate, n)
+	err := a.carryOut(ctx, i, d, &t.filter, queries, t.rate, n)
 	if info, infoErr := i.Queue(ctx, t.queue); infoErr == nil {
 		if running := info.Counts[broker.StateActive]; running > 0 {
 			a.say("Not %s: %s. Run the command again when they have ended.", d.Done, plural(int(running), "running job"))

@@ -37,8 +37,9 @@ type app struct {
 	output  outputFormat
 	yes     bool
 
-	documents int  // of YAML that were written
-	toldFit   bool // that columns were left out
+	documents  int  // of YAML that were written
+	toldFit    bool // that columns were left out
+	toldSearch bool // how large a search is
 
 	store broker.Broker
 	place string // the context of the store, if it has one

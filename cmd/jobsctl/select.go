@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,11 +18,13 @@ import (
 // filter is the flags that select jobs.
 type filter struct {
 	queue, state, typ, key, worker, text string
+	reason, groupID                      string
 	olderThan, newerThan                 time.Duration
 	suppressed                           bool
 	limit                                int
 
 	infos []inspect.QueueInfo // of the queues that queries are for
+	group *inspect.Group      // that groupID names
 }
 
 // flags adds the flags of f; state is the default.
@@ -37,10 +41,39 @@ func (f *filter) flags(flags *pflag.FlagSet, state string) {
 	flags.IntVarP(&f.limit, "limit", "n", 0, "maximum number of jobs, over all queues (default: all)")
 }
 
+// deadFlags adds those that select dead jobs.
+func (f *filter) deadFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&f.reason, "reason", "", "why dead jobs died, such as retries_spent or expired")
+	flags.StringVar(&f.groupID, "group", "", "group of dead jobs, by its ID of \"jobsctl dlq groups\"")
+}
+
 // byStateAlone reports whether the selection is of a state, whose jobs queues
 // count.
 func (f *filter) byStateAlone() bool {
-	return f.typ+f.key+f.worker+f.text == "" && f.olderThan == 0 && f.newerThan == 0
+	return f.typ+f.key+f.worker+f.text+f.reason+f.groupID == "" && f.olderThan == 0 && f.newerThan == 0
+}
+
+// reasons are those that a job can be dead for.
+var reasons = []broker.DeadReason{broker.ReasonRetries, broker.ReasonSkipRetry, broker.ReasonCrashes, broker.ReasonExpired,
+	broker.ReasonUnknownType, broker.ReasonUndecodable}
+
+func reasonNames() (names []string) {
+	for _, r := range reasons {
+		names = append(names, r.String())
+	}
+	return names
+}
+
+// deadReason is the reason that is asked for.
+func (f *filter) deadReason() (broker.DeadReason, error) {
+	if f.reason == "" {
+		return broker.ReasonNone, nil
+	}
+	n := slices.Index(reasonNames(), strings.ReplaceAll(strings.ToLower(f.reason), "-", "_"))
+	if n < 0 {
+		return 0, &usageError{fmt.Sprintf("unknown reason %q; use one of %s", f.reason, strings.Join(reasonNames(), ", "))}
+	}
+	return reasons[n], nil
 }
 
 func stateNames() (names []string) {
@@ -56,7 +89,14 @@ func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Q
 	if err != nil {
 		return nil, err
 	}
-	q := inspect.Query{Type: f.typ, Key: f.key, Worker: worker, ErrorText: f.text, Suppressed: f.suppressed, NoPayload: true}
+	reason, err := f.deadReason()
+	if err != nil {
+		return nil, err
+	}
+	if f.reason+f.groupID != "" && f.state != broker.StateDead.String() {
+		return nil, &usageError{"--reason and --group are of dead jobs: give --state dead"}
+	}
+	q := inspect.Query{Type: f.typ, Reason: reason, Key: f.key, Worker: worker, ErrorText: f.text, Suppressed: f.suppressed, NoPayload: true}
 	if f.state != "" {
 		var state broker.State
 		if err := state.UnmarshalText([]byte(f.state)); err != nil {
@@ -76,6 +116,13 @@ func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Q
 		err = fmt.Errorf("queue %q: %w", f.queue, broker.ErrNotFound)
 	}
 	f.infos = infos
+	if err == nil && f.groupID != "" {
+		if err = f.findGroup(ctx, i); err != nil {
+			return nil, err
+		}
+		of := f.group.Query("")
+		q.Type, q.ErrorText = cmp.Or(q.Type, of.Type), cmp.Or(q.ErrorText, of.ErrorText)
+	}
 	var queries []inspect.Query
 	for _, info := range infos {
 		q.Queue = info.Name
@@ -88,6 +135,29 @@ func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Q
 		queries = append(queries, q)
 	}
 	return queries, err
+}
+
+// findGroup finds the group that is meant.
+func (f *filter) findGroup(ctx context.Context, i *inspect.Inspector) error {
+	var names []string
+	for _, info := range f.infos {
+		names = append(names, info.Name)
+	}
+	g, err := i.DeadGroup(ctx, f.groupID, names...)
+	if errors.Is(err, broker.ErrNotFound) {
+		err = fmt.Errorf("%w: no dead job is of the group %s; \"jobsctl dlq groups\" lists the groups", broker.ErrNotFound, plain(f.groupID))
+	}
+	f.group = &g
+	return err
+}
+
+// of is what a query selects, and of that what the filter means.
+func (f *filter) of(i *inspect.Inspector, q inspect.Query) inspect.Selection {
+	s := i.Select(q)
+	if f.group != nil {
+		s = s.Where(f.group.Has)
+	}
+	return s
 }
 
 // holder is the ID of the worker that is meant, in any case and also by its

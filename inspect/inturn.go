@@ -1,0 +1,79 @@
+package inspect
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// InTurn lists the jobs of several selections, one of each in turn, so that a queue
+// with many does not hide those of another. It ends after most jobs, or with most zero
+// when there are no more. It reads a page where a turn comes to it, and holds one of
+// each selection. An error comes with a nil job and ends the listing.
+func InTurn(ctx context.Context, most int, selections ...Selection) iter.Seq2[*broker.Job, error] {
+	return func(yield func(*broker.Job, error) bool) {
+		lists := make([]*list, len(selections))
+		for n, s := range selections {
+			lists[n] = s.list(ctx, most, len(selections))
+			defer lists[n].stop()
+		}
+		shown := 0
+		for len(lists) > 0 {
+			left := lists[:0]
+			for _, l := range lists {
+				if len(l.jobs) == 0 && !l.read() {
+					continue // no page is left
+				}
+				left = append(left, l)
+				if l.err != nil {
+					yield(nil, l.err)
+					return
+				}
+				if len(l.jobs) == 0 {
+					continue // nothing that is wanted is in this page
+				}
+				j := &l.jobs[0]
+				l.jobs = l.jobs[1:]
+				if !yield(j, nil) {
+					return
+				}
+				if shown++; shown == most {
+					return
+				}
+			}
+			lists = left
+		}
+	}
+}
+
+// list is a selection that is read page by page.
+type list struct {
+	of   Selection
+	jobs []broker.Job // of the page that was read last
+	err  error
+	next func() (Page, error, bool)
+	stop func()
+}
+
+// list begins to read; most jobs are wanted of so many selections together.
+func (s Selection) list(ctx context.Context, most, selections int) *list {
+	size := s.listSize()
+	if needles := s.query.Needles(); most > 0 && s.where == nil && !needles.Some() {
+		size = min(size, max(leastPage, most/selections+1))
+	}
+	l := &list{of: s}
+	l.next, l.stop = iter.Pull2(s.pages(ctx, size))
+	return l
+}
+
+// leastPage is the least number of jobs that are read of a queue: fewer are no faster.
+const leastPage = 10
+
+// read reads the next page, and reports whether there was one, or an error.
+func (l *list) read() bool {
+	page, err, ok := l.next()
+	l.jobs, l.err = slices.DeleteFunc(page.Jobs, func(j broker.Job) bool { return !l.of.keeps(&j) }), err
+	return ok
+}

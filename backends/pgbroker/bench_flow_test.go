@@ -10,5 +10,7 @@ import (
 func BenchmarkFlow(b *testing.B) {
 	url := testenv.Postgres(b)
 	direct := connect(b, url, 2)
-	conformance.BenchFlow(b, func(tb conformance.TB) *conformance.Store { return store(tb, direct, url, Config{}, "") })
+	conformance.BenchFlow(b, func(tb conformance.TB) *conformance.Store {
+		return store(tb, direct, newPooledSchema(tb, direct, url, ""), Config{})
+	})
 }

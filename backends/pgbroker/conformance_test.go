@@ -25,9 +25,8 @@ func TestConformance(t *testing.T) {
 	url := testenv.Postgres(t)
 	direct := connect(t, url, 2)
 	role := createRole(t, direct)
-	conformance.Run(t, func(tb conformance.TB) *conformance.Store {
-		return store(tb, direct, url, Config{}, role)
-	})
+	all := &pooledSchemas{t: t, direct: direct, make: func(tb conformance.TB) *pooledSchema { return newPooledSchema(tb, direct, url, role) }}
+	conformance.Run(t, func(tb conformance.TB) *conformance.Store { return store(tb, direct, all.take(tb), Config{}) })
 }
 
 // What a pool between them could harm is checked each time, not all of the suite; see
@@ -37,7 +36,7 @@ func TestConformance_ThroughPgBouncer(t *testing.T) {
 	url := testenv.PgBouncer(t)
 	direct := connect(t, testenv.Postgres(t), 2)
 	conformance.Run(t, func(tb conformance.TB) *conformance.Store {
-		s := store(tb, direct, url, Config{PollOnly: true}, "")
+		s := store(tb, direct, newPooledSchema(tb, direct, url, ""), Config{PollOnly: true})
 		// PgBouncer lends a connection to one store after the other: to end
 		// those of this store is to end another's.
 		s.Bounce = nil
@@ -45,17 +44,23 @@ func TestConformance_ThroughPgBouncer(t *testing.T) {
 	}, "Enqueue", "Wake", "Watch", "Fault", "Turn", "Totals")
 }
 
-// store is a schema of its own, reached through a pool of its own, by a role
-// that owns nothing unless it is "".
-func store(tb conformance.TB, direct *pgxpool.Pool, url string, config Config, role string) *conformance.Store {
+// newPooledSchema is a schema of its own, reached through a pool of its own, by a role that
+// owns nothing unless it is "".
+func newPooledSchema(tb conformance.TB, direct *pgxpool.Pool, url, role string) *pooledSchema {
 	tb.Helper()
-	config.Schema = schema(tb, direct)
-	config.Logger = slog.New(slog.DiscardHandler)
-	pool := connectAs(tb, url, 8, config.Schema)
+	p := &pooledSchema{schema: schema(tb, direct)}
 	if role != "" {
-		grant(tb, direct, config.Schema, role)
-		pool = connectIn(tb, url, 8, config.Schema, role)
+		grant(tb, direct, p.schema, role)
 	}
+	p.pool = connectIn(tb, url, 8, p.schema, role)
+	return p
+}
+
+// store is a store in a schema.
+func store(tb conformance.TB, direct *pgxpool.Pool, p *pooledSchema, config Config) *conformance.Store {
+	tb.Helper()
+	config.Schema = p.schema
+	config.Logger = slog.New(slog.DiscardHandler)
 	exec := func(tb conformance.TB, sql string, args ...any) {
 		tb.Helper()
 		if _, err := direct.Exec(context.Background(), strings.ReplaceAll(sql, "jobs.", config.Schema+"."), args...); err != nil {
@@ -64,7 +69,7 @@ func store(tb conformance.TB, direct *pgxpool.Pool, url string, config Config, r
 	}
 	return &conformance.Store{
 		Open: func(tb conformance.TB) broker.Broker {
-			b, err := New(tb.Context(), pool, config)
+			b, err := New(tb.Context(), p.pool, config)
 			if err != nil {
 				tb.Fatalf("open: %v", err)
 			}
@@ -72,6 +77,7 @@ func store(tb conformance.TB, direct *pgxpool.Pool, url string, config Config, r
 			return b
 		},
 		Bounce: func(tb conformance.TB) {
+			p.bounced = true
 			exec(tb, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1", config.Schema)
 		},
 		Dump: func() string { return dump(direct, config.Schema) },

@@ -33,7 +33,9 @@ import (
 func buildWorker(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "worker")
-	if out, err := exec.Command("go", "build", "-o", program, "../examples/worker").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "../examples/worker")
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	return program

@@ -59,8 +59,9 @@ func golden(t *testing.T, name, text string) {
 
 func TestMain(m *testing.M) { testenv.Main(m) }
 
-// program builds the command once. It is removed when the servers of the tests
-// are.
+// program builds the command once, as its image has it: what it needs is then compiled
+// once for these tests and those of package deploy. It is removed when the servers of
+// the tests are.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "jobsctl-")
 	if err != nil {
@@ -68,7 +69,9 @@ var program = sync.OnceValues(func() (string, error) {
 	}
 	servers.AtStop(func() { os.RemoveAll(dir) })
 	path := filepath.Join(dir, "jobsctl")
-	if out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, ".")
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w\n%s", err, out)
 	}
 	return path, nil

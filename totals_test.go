@@ -9,13 +9,21 @@ import (
 
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 )
 
 func TestServer_TellsTheStoreHowLongJobsWaitedAndRan(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := membroker.New()
-		defer b.Close()
+		store := membroker.New()
+		defer store.Close()
+		begin := time.Now()
+		b := broker.Wrap(store, func(ctx context.Context, call *broker.Call, next func(context.Context) error) error {
+			if mark, ok := call.Request.(*broker.MarkRequest); ok && mark.Action == broker.MarkSet && time.Since(begin) < 10*time.Minute {
+				return broker.ErrUnavailable
+			}
+			return next(ctx)
+		})
 		client := NewClient(b, ClientConfig{})
 		defer client.Close()
 		enqueue := func(opts ...Option) {
@@ -51,6 +59,18 @@ func TestServer_TellsTheStoreHowLongJobsWaitedAndRan(t *testing.T) {
 		want.WaitedMicros = got.WaitedMicros
 		if got != want {
 			t.Errorf("the queue's totals are\n%+v, want\n%+v", got, want)
+		}
+		points, err := inspect.New(b).History(t.Context(), "default", 2*time.Hour)
+		if err != nil || len(points) == 0 {
+			t.Fatalf("the history has %d points, error %v", len(points), err)
+		}
+		l := points[len(points)-1].Latency
+		if waits, runs := l.WaitTimes.Count(), l.RunTimes.Count(); waits != 3 || runs != 4 {
+			t.Errorf("the history has the times of %d waits and %d runs, want 3 and 4", waits, runs)
+		}
+		if wait, run := l.WaitTimes.Quantile(1), l.RunTimes.Quantile(0.5); wait < 26*time.Second || wait > 34*time.Second ||
+			run < 1760*time.Millisecond || run > 2240*time.Millisecond {
+			t.Errorf("the history says that jobs waited for up to %v, and half of the runs took %v; want 30 s and 2 s", wait, run)
 		}
 	})
 }

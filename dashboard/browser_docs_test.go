@@ -38,7 +38,7 @@ func TestBrowserDocs_PicturesAreOfThePages(t *testing.T) {
 		b.prefers(one.theme)
 		b.open(one.path)
 		b.live()
-		b.until("charts are drawn", `document.querySelectorAll(".chart canvas").length === 4`)
+		b.until("charts are drawn", `document.querySelectorAll(".chart canvas").length === 5`)
 		b.sees("shop v1.4.2 since")
 		picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 		if err != nil {

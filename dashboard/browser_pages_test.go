@@ -38,7 +38,7 @@ func TestBrowserPages_EveryPageCanBeSeen(t *testing.T) {
 			b.open(path)
 			b.live()
 			if name == "overview" || name == "queue" {
-				b.until("charts are drawn", `document.querySelectorAll(".chart canvas").length === 4`)
+				b.until("charts are drawn", `document.querySelectorAll(".chart canvas").length === 5`)
 				b.sees("shop v1.4.2 since")
 			}
 			b.accessible(name+", "+theme, string(axe), theme == "light")

@@ -84,7 +84,7 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) error {
 	}
 	p.Alerts = alerts(s)
 	rows := rowsOf(s)
-	slices.SortStableFunc(rows, func(a, b queueRow) int { return cmp.Compare(b.backlog(), a.backlog()) })
+	slices.SortStableFunc(rows, func(a, b queueRow) int { return cmp.Compare(b.Backlog, a.Backlog) })
 	p.More = max(0, len(rows)-overviewQueues)
 	p.Queues = rows[:len(rows)-p.More]
 	v := h.view(r, "overview", "Overview")
@@ -164,6 +164,7 @@ func (h *Handler) live(w http.ResponseWriter, _ *http.Request) error {
 type queueRow struct {
 	Name    string
 	Counts  map[broker.State]int64 // as default lists show them
+	Backlog int64
 	Bars    []bar
 	Oldest  string // pending
 	Slow    bool   // the oldest has waited long
@@ -195,9 +196,10 @@ func (q queueRow) Cells() (cells []cell) {
 	return cells
 }
 
-func (q *queueRow) backlog() (n int64) {
+// backlog is how many jobs of a queue have not ended well.
+func backlog(q *inspect.QueueInfo) (n int64) {
 	for _, state := range depthStates {
-		n += q.Counts[state]
+		n += q.Listed(state)
 	}
 	return n
 }
@@ -207,7 +209,7 @@ func rowsOf(s *snapshot) []queueRow {
 	rows := make([]queueRow, 0, len(s.survey.Queues))
 	var deepest int64 = 1
 	for _, q := range s.survey.Queues {
-		row := queueRow{Name: q.Name, Counts: make(map[broker.State]int64), Paused: q.Policy.Paused, Pace: s.paces[q.Name],
+		row := queueRow{Name: q.Name, Counts: make(map[broker.State]int64), Paused: q.Policy.Paused, Backlog: backlog(&q), Pace: s.paces[q.Name],
 			Slow: q.Age(broker.StatePending) > longWait}
 		for state := range q.Counts {
 			row.Counts[state] = q.Listed(state)
@@ -216,7 +218,7 @@ func rowsOf(s *snapshot) []queueRow {
 			row.Oldest = span(age)
 		}
 		row.Workers, row.Slots, row.Taken = alive(q)
-		deepest = max(deepest, row.backlog())
+		deepest = max(deepest, row.Backlog)
 		rows = append(rows, row)
 	}
 	for i := range rows {

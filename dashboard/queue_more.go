@@ -11,7 +11,6 @@ import (
 // its own.
 type queueMore struct {
 	Note   *inspect.PauseNote
-	Ends   inspect.EndTimes
 	Groups []group // of dead jobs, the largest
 	Looked int     // dead jobs that were grouped
 	All    bool    // these are all
@@ -30,11 +29,6 @@ func (h *Handler) queueMore(ctx context.Context, q *inspect.QueueInfo) (*queueMo
 	}
 	if known && note.Paused == q.Policy.Paused {
 		m.Note = &note
-	}
-	if q.Counts[broker.StateCompleted] > 0 {
-		if m.Ends, err = h.inspector.EndTimes(ctx, q.Name); err != nil {
-			return nil, err
-		}
 	}
 	if q.Listed(broker.StateDead) == 0 {
 		return m, nil

@@ -1,7 +1,9 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -35,11 +37,25 @@ func (p pace) Failed() string {
 	return strconv.FormatFloat(100*p.Lately.FailureRate(), 'f', 0, 64) + " %"
 }
 
-// Wait is how long jobs waited for their first run in the last minutes, in the mean.
-func (p pace) Wait() string { return mean(p.Lately.MeanWait(), p.Lately.Waits) }
+// Waits are p50, p95 and p99 of how long jobs waited for their first run in the last
+// minutes, Runs of how long runs took. They are empty where servers told of none.
+func (p pace) Waits() []string { return percentiles(p.Lately.Latency.WaitTimes) }
+func (p pace) Runs() []string  { return percentiles(p.Lately.Latency.RunTimes) }
 
-// Run is how long runs took in the last minutes, in the mean.
-func (p pace) Run() string { return mean(p.Lately.MeanRun(), p.Lately.Runs) }
+// LongWait is how long 95 % of the jobs waited at most.
+func (p pace) LongWait() string {
+	if all := p.Waits(); len(all) > 1 {
+		return all[1]
+	}
+	return "–"
+}
+
+func percentiles(t inspect.Times) []string {
+	if t.Count() == 0 {
+		return nil
+	}
+	return []string{about(t.Quantile(0.50)), about(t.Quantile(0.95)), about(t.Quantile(0.99))}
+}
 
 // GoneIn is when the pending jobs will be gone; a dash when there are none, or when
 // nobody knows.
@@ -85,15 +101,29 @@ func (s *snapshot) point() (p point) {
 type pacer struct {
 	mu    sync.Mutex
 	live  figures.Rates
-	seen  time.Time                // the last look that counted
-	bases map[string]inspect.Point // what queues were some minutes ago
-	asked time.Time                // when the history was read
+	seen  time.Time       // the last look that counted
+	bases map[string]base // what queues were some minutes ago
+	whole *base           // and all of them together, where there are too many
+	asked time.Time       // when the history was read
+}
+
+// base is a point of the history, and the latencies that were told of since.
+type base struct {
+	at      time.Time
+	totals  inspect.Totals
+	latency inspect.Latency
+}
+
+// until is what was done from a base until a look.
+func (b *base) until(at time.Time, totals inspect.Totals) inspect.Work {
+	return inspect.Work{Span: max(at.Sub(b.at), 0), Totals: totals.Since(b.totals), Latency: b.latency}
 }
 
 const (
 	baseInterval = time.Minute      // the history has a point a minute
 	baseTimeout  = 2 * time.Second  // a look waits for it, and people for the look
-	maxPaced     = 500              // queues whose histories are read
+	baseSpan     = 5 * time.Minute  // as Inspector.Lately
+	maxPaced     = 500              // queues whose histories are read: those with most to do
 	maxPause     = 30 * time.Second // without looks, after which they begin anew
 )
 
@@ -102,7 +132,7 @@ const (
 func (m *pacer) base(ctx context.Context, i *inspect.Inspector, queues []inspect.QueueInfo) {
 	m.mu.Lock()
 	now := time.Now()
-	if !m.asked.IsZero() && now.Sub(m.asked) < baseInterval || len(queues) > maxPaced {
+	if !m.asked.IsZero() && now.Sub(m.asked) < baseInterval {
 		m.mu.Unlock()
 		return
 	}
@@ -110,17 +140,31 @@ func (m *pacer) base(ctx context.Context, i *inspect.Inspector, queues []inspect
 	m.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, baseTimeout)
 	defer cancel()
+	var whole *base
+	if len(queues) > maxPaced {
+		points, err := i.History(ctx, "", baseSpan)
+		if err != nil {
+			return
+		}
+		if n := len(points); n > 1 {
+			w := inspect.WorkBetween(points[0], points[n-1])
+			whole = &base{points[0].At, points[n-1].Totals.Since(w.Totals), w.Latency}
+		}
+		queues = slices.Clone(queues)
+		slices.SortStableFunc(queues, func(a, b inspect.QueueInfo) int { return cmp.Compare(backlog(&b), backlog(&a)) })
+		queues = queues[:maxPaced]
+	}
 	lately, err := i.Lately(ctx, queues)
 	if err != nil {
 		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.bases = make(map[string]inspect.Point, len(queues))
+	m.whole, m.bases = whole, make(map[string]base, len(queues))
 	for n := range queues {
 		q := &queues[n]
 		if w, ok := lately[q.Name]; ok {
-			m.bases[q.Name] = inspect.Point{At: q.AsOf.Add(-w.Span), Totals: q.Totals.Since(w.Totals)}
+			m.bases[q.Name] = base{q.AsOf.Add(-w.Span), q.Totals.Since(w.Totals), w.Latency}
 		}
 	}
 }
@@ -138,6 +182,7 @@ func (m *pacer) paces(queues []inspect.QueueInfo) (map[string]pace, pace) {
 	by := make(map[string]pace, len(queues))
 	var total pace
 	var backlog int64
+	var sum inspect.Totals
 	net := 0.0 // jobs per second that end beyond those that come
 	for n := range queues {
 		q := &queues[n]
@@ -150,8 +195,16 @@ func (m *pacer) paces(queues []inspect.QueueInfo) (map[string]pace, pace) {
 		total.Known = total.Known || p.Known
 		total.Even = total.Even || p.Even
 		total.Lately.Totals = total.Lately.Plus(p.Lately.Totals)
+		total.Lately.Latency = total.Lately.Latency.Plus(p.Lately.Latency)
+		if !broker.Reserved(q.Name) { // as in the history
+			sum = sum.Plus(q.Totals)
+		}
 		backlog += q.Counts[broker.StatePending]
 		net += p.Lately.PerSecond(p.Lately.Ended() - p.Lately.Enqueued)
+	}
+	if m.whole != nil && len(queues) > 0 {
+		w := m.whole.until(queues[0].AsOf, sum)
+		total.Lately, total.Even, net = w, w.Known(), w.PerSecond(w.Ended()-w.Enqueued)
 	}
 	if seconds := float64(backlog) / net; total.Even && backlog > 0 && net > 0 && seconds < broker.MaxDelay.Seconds() {
 		total.Gone, total.Ends = time.Duration(seconds*float64(time.Second)), true
@@ -161,8 +214,8 @@ func (m *pacer) paces(queues []inspect.QueueInfo) (map[string]pace, pace) {
 }
 
 func (m *pacer) of(q *inspect.QueueInfo) (p pace) {
-	if from, ok := m.bases[q.Name]; ok && q.AsOf.After(from.At) {
-		p.Lately = inspect.Work{Span: q.AsOf.Sub(from.At), Totals: q.Totals.Since(from.Totals)}
+	if from, ok := m.bases[q.Name]; ok {
+		p.Lately = from.until(q.AsOf, q.Totals)
 		p.Even = p.Lately.Known()
 	}
 	now := m.live.Work(q.Name)

@@ -109,7 +109,7 @@ var pages = parse()
 func parse() map[string]*template.Template {
 	base := template.Must(template.New("").Funcs(template.FuncMap{
 		"asset": asset, "text": text, "lines": readable.PlainLines, "num": num, "numi": func(n int) string { return num(int64(n)) },
-		"rate": perSecond, "rateOf": func(known bool, rate float64) shownRate { return shownRate{known, rate} }, "mean": mean,
+		"rate": perSecond, "rateOf": func(known bool, rate float64) shownRate { return shownRate{known, rate} },
 		"span": span, "clock": readable.Clock, "hms": hms, "stamp": stamp, "ago": ago,
 		"relative": relative, "short": short, "link": link, "state": broker.State.String,
 		"list": func(s ...string) []string { return s }, "inc": func(n int) int { return n + 1 },
@@ -208,17 +208,21 @@ type shownRate struct {
 	Rate  float64
 }
 
-// mean is a mean time of so many, finer than span; a dash where there was none.
-func mean(d time.Duration, n int64) string {
+// about writes a time that is known within a tenth or so, in two digits.
+func about(d time.Duration) string {
+	for unit := time.Microsecond; unit < time.Second; unit *= 10 {
+		if d < 100*unit {
+			d = d.Round(unit)
+			break
+		}
+	}
 	switch {
-	case n == 0:
-		return "–"
 	case d < 10*time.Millisecond:
-		return strconv.FormatFloat(d.Seconds()*1000, 'f', 1, 64) + "ms"
+		return strconv.FormatFloat(d.Seconds()*1000, 'g', 2, 64) + "ms"
 	case d < time.Second:
 		return strconv.FormatInt(d.Milliseconds(), 10) + "ms"
 	case d < time.Minute:
-		return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + "s"
+		return strconv.FormatFloat(d.Seconds(), 'g', 2, 64) + "s"
 	}
 	return span(d)
 }

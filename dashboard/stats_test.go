@@ -110,6 +110,13 @@ func (s *site) pastWork(long time.Duration) {
 		if len(held) > 0 {
 			_, err := past.Settle(s.t.Context(), req)
 			ok(err)
+			var l inspect.Latency
+			for i := range req.Items { // one of some takes longer
+				l.WaitTimes.Add(req.Items[i].Waited * time.Duration(1+i*i/30))
+				l.RunTimes.Add(req.Items[i].Ran * time.Duration(1+i*i/30))
+			}
+			_, err = history.Post(s.t.Context(), past, worker, map[string]history.Latency{"mail": l})
+			ok(err)
 		}
 		ok(keeper.Turn(s.t.Context()))
 	}
@@ -137,6 +144,8 @@ func TestStats_TellsWhatQueuesDidRightAfterARestart(t *testing.T) {
 	if w := one.Queues[0].Lately; w == nil || w.Completed < 0.1 || w.Completed > 0.2 || w.Failures <= 0 || w.MeanRun < 0.1 ||
 		w.MeanRun > 0.14 {
 		t.Errorf("lately the queue did %+v, want 8 jobs a minute that ran for 0.12 seconds", w)
+	} else if run := w.Run; run == nil || w.Wait == nil || run.P50 < 0.1 || run.P50 > 0.4 || run.P99 < 0.4 || run.P95 < run.P50 || run.P95 > run.P99 {
+		t.Errorf("lately runs took %+v and waits %+v, want half of the runs under 0.4 seconds and some of more than 0.4", run, w.Wait)
 	}
 	for name, h := range map[string]*past{"of all queues": all.History, "of one": one.History} {
 		if h == nil || len(h.Periods) < 20 {
@@ -200,7 +209,7 @@ type queueInfo = inspect.QueueInfo
 // queueOf is a queue now, and some minutes ago.
 type queueOf struct {
 	now  queueInfo
-	base history.Point
+	base base
 }
 
 func TestStats_TheBacklogIsGoneWhenItShrinks(t *testing.T) {
@@ -210,7 +219,7 @@ func TestStats_TheBacklogIsGoneWhenItShrinks(t *testing.T) {
 		q.now.Name, q.now.Now, q.now.AsOf = name, now, now
 		q.now.Counts = map[broker.State]int64{broker.StatePending: pending}
 		q.now.Totals = broker.Totals{Enqueued: 1000 + came, Completed: 500 + went}
-		q.base = history.Point{At: now.Add(-100 * time.Second), Totals: broker.Totals{Enqueued: 1000, Completed: 500}}
+		q.base = base{at: now.Add(-100 * time.Second), totals: broker.Totals{Enqueued: 1000, Completed: 500}}
 		return q
 	}
 	for _, c := range []struct {
@@ -222,7 +231,7 @@ func TestStats_TheBacklogIsGoneWhenItShrinks(t *testing.T) {
 		{[]queueOf{queue("a", 0, 300, 100)}, "–"},
 		{[]queueOf{queue("a", 300, 100, 300), queue("b", 100, 0, 200)}, "about 1m40s"},
 	} {
-		m := pacer{bases: make(map[string]history.Point)}
+		m := pacer{bases: make(map[string]base)}
 		var infos []queueInfo
 		for _, q := range c.queues {
 			m.bases[q.now.Name] = q.base
@@ -232,5 +241,11 @@ func TestStats_TheBacklogIsGoneWhenItShrinks(t *testing.T) {
 		if total.GoneIn() != c.want || len(infos) == 1 && by["a"].GoneIn() != c.want {
 			t.Errorf("%+v: gone in %q, and the queue a in %q; want %q", c.queues, total.GoneIn(), by["a"].GoneIn(), c.want)
 		}
+	}
+	q := queue("one of too many", 300, 100, 300)
+	m := pacer{whole: &q.base}
+	if by, total := m.paces([]queueInfo{q.now}); total.GoneIn() != "about 2m30s" || total.Lately.Completed != 300 || by[q.now.Name].Even {
+		t.Errorf("where too many queues have a history, by that of all the jobs are gone in %q, after %d that completed", total.GoneIn(),
+			total.Lately.Completed)
 	}
 }

@@ -50,6 +50,13 @@ func TestInspector_LatelyIsWhatQueuesDidInFiveMinutes(t *testing.T) {
 				}
 				_, err = b.Settle(ctx, req)
 				ok(err)
+				var l inspect.Latency
+				for range req.Items {
+					l.WaitTimes.Add(2 * time.Second)
+					l.RunTimes.Add(time.Second)
+				}
+				_, err = history.Post(ctx, b, "w", map[string]inspect.Latency{"q": l})
+				ok(err)
 				ok(k.Turn(ctx))
 				time.Sleep(time.Minute)
 			}
@@ -71,6 +78,11 @@ func TestInspector_LatelyIsWhatQueuesDidInFiveMinutes(t *testing.T) {
 			w.Runs != int64(w.Span/time.Minute-1)*40 && w.Runs != int64(w.Span/time.Minute)*40 ||
 			w.FailureRate() != 0.25 || w.MeanWait() != 2*time.Second || w.MeanRun() != time.Second {
 			t.Errorf("lately: %+v; want about five minutes with 40 runs each, one of four failed, after 2 s, for 1 s", w)
+		}
+		if l := w.Latency; l.WaitTimes.Count() != w.Waits || l.RunTimes.Count() != w.Runs ||
+			l.WaitTimes.Quantile(0.95).Round(time.Second) != 2*time.Second || l.RunTimes.Quantile(0.5).Round(time.Second) != time.Second {
+			t.Errorf("lately the latencies of %d waits and %d runs are known, half up to %v, and up to %v; want all %d, 2 s and 1 s",
+				l.WaitTimes.Count(), l.RunTimes.Count(), l.WaitTimes.Quantile(0.5), l.RunTimes.Quantile(0.5), w.Runs)
 		}
 		if d, ok := w.Gone(1200); ok {
 			t.Errorf("a backlog that grows is gone in %v", d)

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/backends/membroker"
-	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
@@ -53,48 +52,6 @@ func TestInspector_NotesWhoPausedAQueueAndWhen(t *testing.T) {
 		ok(i.Resume(ctx, "mail"))
 		if got, want := note(), `false by "" at `+at(2); got != want {
 			t.Errorf("after somebody resumed it: %s, want %s", got, want)
-		}
-	})
-}
-
-func TestInspector_EndTimesAreThoseOfTheNewestRecords(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		b := membroker.New()
-		defer b.Close()
-		i, ctx := inspect.New(b), t.Context()
-		_, err := b.Renew(ctx, broker.RenewRequest{Worker: "w", Queues: []string{"mail"}, Lease: time.Hour, Register: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := i.EndTimes(ctx, "mail"); err != nil || got.Jobs != 0 {
-			t.Errorf("without jobs: %+v, %v", got, err)
-		}
-		for n := range 100 { // the first is due after a minute, which does not count
-			j := broker.NewJob{Queue: "mail", ID: fmt.Sprint(n),
-				Body: broker.Body{Type: "t", Priority: broker.PriorityNormal, Retention: 24 * time.Hour}}
-			if n == 0 {
-				j.Delay, j.Body.DueAfter = time.Minute, time.Minute
-			}
-			if _, err := b.Enqueue(ctx, broker.EnqueueRequest{Jobs: []broker.NewJob{j}}); err != nil {
-				t.Fatal(err)
-			}
-			if n == 0 {
-				time.Sleep(time.Minute)
-			}
-			time.Sleep(time.Duration(n+1) * time.Millisecond)
-			got, err := b.Claim(ctx, broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "mail", Max: 1}}, Max: 1})
-			if err != nil || len(got.Jobs) != 1 {
-				t.Fatalf("claimed %d jobs: %v", len(got.Jobs), err)
-			}
-			if _, err := b.Settle(ctx, broker.SettleRequest{Worker: "w", Number: int64(n + 1),
-				Items: []broker.Settlement{{Job: &got.Jobs[0], Outcome: broker.Complete(nil)}}}); err != nil {
-				t.Fatal(err)
-			}
-		}
-		got, err := i.EndTimes(ctx, "mail")
-		if err != nil || got.Jobs != 100 || got.P50 != 50*time.Millisecond || got.P95 != 95*time.Millisecond || got.P99 != 99*time.Millisecond {
-			t.Errorf("the times are %+v (error %v), want 50, 95 and 99 ms of 100 jobs", got, err)
 		}
 	})
 }

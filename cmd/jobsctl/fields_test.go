@@ -114,7 +114,7 @@ func blockOf(b *strings.Builder, lines, args []string, hide *strings.Replacer) {
 // rateColumns and rateFields are what a queue did lately, which takes as long as the
 // test does; TestTop and inspect's tests have it.
 var (
-	rateColumns = []string{"DONE/S", "FAILED", "WAIT", "RUN", "GONE IN"}
+	rateColumns = []string{"DONE/S", "FAILED", "WAIT P50", "WAIT P95", "WAIT P99", "RUN P50", "RUN P95", "RUN P99", "GONE IN"}
 	rateFields  = []string{"lately", "totals"}
 )
 

@@ -11,18 +11,14 @@ import (
 	"github.com/spf13/cobra"
 )
 
-var historyColumns = []column{
+var historyColumns = append(append([]column{
 	{head: "UNTIL"},
 	{head: "CAME", shape: shape{rank: 3}},
 	{head: "DONE"},
 	{head: "DONE/S", shape: shape{rank: 4}},
 	{head: "FAILED"},
 	{head: "DIED", shape: shape{rank: 2}},
-	{head: "WAIT"},
-	{head: "RUN", shape: shape{rank: 1}},
-	{head: "PENDING"},
-	{head: ""}, // paused
-}
+}, latencyColumns...), column{head: "PENDING"}, column{head: ""}) // paused
 
 func (a *app) history() *cobra.Command {
 	var since time.Duration
@@ -32,8 +28,8 @@ func (a *app) history() *cobra.Command {
 		Short: "Show what a queue, or all of them, did, period by period",
 		Long: `Show what a queue did in equal periods until now, or all queues together without
 one: how many jobs came, completed and died, the share of runs that failed or
-crashed, how long jobs waited for their first run and how long runs took, in the
-mean; and how many were pending at the end.
+crashed; within which time 50, 95 and 99 of 100 jobs began their first run (WAIT P95)
+and runs ended (RUN P95), within 12 %; and how many were pending at the end.
 
 A server of the store stores totals once a minute, for a day, and once an hour, for
 90 days. While none runs there are none: what happened then counts for the period in
@@ -71,9 +67,9 @@ func (a *app) historyOf(ctx context.Context, queue string, since time.Duration, 
 			continue
 		}
 		u := p.Until
-		if err := l.add(figures.PeriodOf(p), u.At, blankZero(p.Enqueued), blankZero(p.Completed), perSecond(p.Work, p.Completed),
-			failureRate(p.Work), blankZero(p.Work.Dead), mean(p.MeanWait(), p.Waits), mean(p.MeanRun(), p.Runs), blankZero(u.Pending),
-			paused(u.Paused)); err != nil {
+		cells := append([]any{u.At, blankZero(p.Enqueued), blankZero(p.Completed), perSecond(p.Work, p.Completed),
+			failureRate(p.Work), blankZero(p.Work.Dead)}, latencyCells(p.Work.Latency)...)
+		if err := l.add(figures.PeriodOf(p), append(cells, blankZero(u.Pending), paused(u.Paused))...); err != nil {
 			return err
 		}
 	}

@@ -23,7 +23,7 @@ func TestTop_RatesOfCompletedJobsDoNotGoByTheirRecords(t *testing.T) {
 	if got := perSecond(w, w.Completed).text; got != "40" {
 		t.Errorf("completed per second: %q, want 40", got)
 	}
-	if rate, run := failureRate(w).text, mean(w.MeanRun(), w.Runs).text; rate != "20%" || run != "2.0ms" {
+	if rate, run := failureRate(w).text, took(w.MeanRun(), w.Runs).text; rate != "20%" || run != "2.0ms" {
 		t.Errorf("failure rate %q, mean run %q; want 20%% and 2.0ms", rate, run)
 	}
 	if got := perSecond(r.Work("unknown"), 1).text; got != "" {

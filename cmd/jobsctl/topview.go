@@ -128,8 +128,8 @@ var topColumns = []topColumn{
 	{"/S", shape{rank: 9}, worked(func(w inspect.Work) string { return moving(w.PerSecond(w.Dead)) })},
 	{"DONE/S", shape{rank: 11}, worked(func(w inspect.Work) string { return perSecond(w, w.Completed).text })},
 	{"FAILED", shape{rank: 12}, worked(func(w inspect.Work) string { return failureRate(w).text })},
-	{"WAIT", shape{rank: 13}, worked(func(w inspect.Work) string { return mean(w.MeanWait(), w.Waits).text })},
-	{"RUN", shape{rank: 14}, worked(func(w inspect.Work) string { return mean(w.MeanRun(), w.Runs).text })},
+	{"WAIT", shape{rank: 13}, worked(func(w inspect.Work) string { return took(w.MeanWait(), w.Waits).text })},
+	{"RUN", shape{rank: 14}, worked(func(w inspect.Work) string { return took(w.MeanRun(), w.Runs).text })},
 	{"WORKERS", shape{rank: 6}, func(_ *top, q inspect.QueueInfo) string { return count(int64(len(q.Workers))) }},
 	{"", shape{rank: 8}, func(_ *top, q inspect.QueueInfo) string { return paused(q.Policy.Paused) }},
 }

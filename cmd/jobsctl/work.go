@@ -7,13 +7,41 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// workCells are DONE/S, FAILED, WAIT, RUN and GONE IN.
+// workColumns are those of workCells.
+var workColumns = append(append([]column{
+	{head: "DONE/S", shape: shape{rank: 5}, seen: true},
+	{head: "FAILED", shape: shape{rank: 6}, seen: true},
+}, latencyColumns...), column{head: "GONE IN", shape: shape{rank: 7}, seen: true})
+
+// workCells say how many jobs completed and failed, how long they took, and when the
+// backlog is gone.
 func workCells(w inspect.Work, backlog int64) []any {
 	gone := cell{"", int64(0)}
 	if d, ok := w.Gone(backlog); ok && backlog > 0 && w.Known() {
 		gone = cell{span(d), int64(d)}
 	}
-	return []any{perSecond(w, w.Completed), failureRate(w), mean(w.MeanWait(), w.Waits), mean(w.MeanRun(), w.Runs), gone}
+	return append(append([]any{perSecond(w, w.Completed), failureRate(w)}, latencyCells(w.Latency)...), gone)
+}
+
+// latencyColumns are those of latencyCells. A narrow terminal shows the 95th
+// percentiles, then the medians.
+var latencyColumns = []column{
+	{head: "WAIT P50", shape: shape{rank: 10}, seen: true},
+	{head: "WAIT P95", shape: shape{rank: 8}, seen: true},
+	{head: "WAIT P99", shape: shape{rank: 12}, seen: true},
+	{head: "RUN P50", shape: shape{rank: 11}, seen: true},
+	{head: "RUN P95", shape: shape{rank: 9}, seen: true},
+	{head: "RUN P99", shape: shape{rank: 13}, seen: true},
+}
+
+// latencyCells are percentiles of waits and runs, blank where servers told of none.
+func latencyCells(l inspect.Latency) (cells []any) {
+	for _, t := range []inspect.Times{l.WaitTimes, l.RunTimes} {
+		for _, share := range []float64{0.50, 0.95, 0.99} {
+			cells = append(cells, took(t.Quantile(share), t.Count()))
+		}
+	}
+	return cells
 }
 
 // perSecond is a rate, blank where it is not known.
@@ -49,8 +77,8 @@ func failureRate(w inspect.Work) cell {
 	}
 }
 
-// mean is a mean time of so many, blank where there was none.
-func mean(d time.Duration, n int64) cell {
+// took is how long some of n jobs took, blank where there was none.
+func took(d time.Duration, n int64) cell {
 	switch {
 	case n == 0:
 		return cell{"", int64(0)}

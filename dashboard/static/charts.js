@@ -12,14 +12,16 @@
   for (let n = 1; n < 1e12; n *= 10) whole.push(n, 2 * n, 5 * n);
   const rate = function (name) { return function (p) { return p.totals[name] / p.span_seconds; }; };
   const field = function (name) { return function (p) { return p[name]; }; };
-  const mean = function (sum, count) { return function (p) { return p.totals[count] ? p.totals[sum] / p.totals[count] : null; }; };
+  const within = function (what, share) { return function (p) { return p[what] ? p[what][share] : null; }; };
+  const spread = function (what) { return [["completed", "p50", within(what, "p50")], ["pending", "p95", within(what, "p95")], ["scheduled", "p99", within(what, "p99")]]; };
   const at = function (n) { return function (p) { return p[n]; }; };
 
   // A step of the history is one value, and drawn as one. Depths are of a moment.
   const charts = {
     throughput: { steps: true, series: [["pending", "Enqueued", rate("enqueued")], ["completed", "Completed", rate("completed")]] },
     failures: { steps: true, series: [["retry", "Failed runs", rate("failed")], ["scheduled", "Crashes", rate("crashed")], ["dead", "Died", rate("dead")]] },
-    latency: { steps: true, unit: duration, series: [["pending", "Wait", mean("waited_seconds", "waits")], ["active", "Run", mean("ran_seconds", "runs")]] },
+    wait: { steps: true, unit: duration, series: spread("wait_seconds") },
+    run: { steps: true, unit: duration, series: spread("run_seconds") },
     backlog: { incrs: whole, series: [["pending", "Pending", field("pending")], ["active", "Active", field("active")], ["retry", "Retry", field("retry")], ["dead", "Dead", field("dead")]] },
     depth: { incrs: whole, series: [["pending", "Pending", at(1)], ["scheduled", "Scheduled", at(2)], ["active", "Active", at(3)], ["retry", "Retry", at(4)], ["dead", "Dead", at(5)]] },
     rates: { series: [["pending", "Enqueued", at(6)], ["completed", "Completed", at(7)], ["retry", "Retried", at(8)], ["dead", "Died", at(9)]] }

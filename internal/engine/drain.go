@@ -55,6 +55,9 @@ func (s *Server) supervise() {
 	defer cancel()
 	await(settling, &s.claimers)
 	unsettled := s.flush(settling)
+	if !s.limits.NoMark {
+		_ = s.postLatencies(settling) // without them only percentiles lack this server's last minute
+	}
 	stopBeating()
 	await(last, &beat)
 	s.retire(last, left)

@@ -19,7 +19,7 @@ const (
 // share it, until ctx ends. It has a goroutine of its own: a store with many queues
 // takes a while, and nothing else is to wait for that.
 func (s *Server) keepHistory(ctx context.Context) {
-	k := history.NewKeeper(s.broker, s.opts.NewID())
+	k := history.NewKeeper(s.broker, s.keeperID)
 	var away outage
 	traffic, idle := -1, historyInterval
 	for wait := sleep.Jitter(historyFirst, 0.5); after(ctx, wait); {
@@ -36,8 +36,14 @@ func (s *Server) keepHistory(ctx context.Context) {
 		}
 		wait, idle, traffic = historyInterval, historyInterval, now
 		callCtx, cancel := context.WithTimeout(ctx, historyInterval)
-		err := k.Turn(callCtx)
+		err := s.postLatencies(callCtx)
+		if err == nil {
+			err = k.Turn(callCtx)
+		}
 		cancel()
+		if err != nil {
+			traffic = -1 // it is tried again, even if nothing happens meanwhile
+		}
 		switch {
 		case ctx.Err() != nil:
 		case err == nil:
@@ -49,4 +55,41 @@ func (s *Server) keepHistory(ctx context.Context) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), LastEvents)
 	defer cancel()
 	k.Drop(last)
+}
+
+// measureLocked counts how long a job waited, if it did, and how long its run took.
+func (s *Server) measureLocked(queue int, waited, ran time.Duration) {
+	l := &s.latencies[queue]
+	if waited > 0 {
+		l.WaitTimes.Add(waited)
+	}
+	l.RunTimes.Add(ran)
+}
+
+// postLatencies leaves what was measured since the last post for the keeper of the
+// history. What could not be posted is with the next one.
+func (s *Server) postLatencies(ctx context.Context) error {
+	seen := make(map[string]history.Latency)
+	s.mu.Lock()
+	for i, l := range s.latencies {
+		if l.RunTimes != nil {
+			seen[s.names[i]] = l
+			s.latencies[i] = history.Latency{}
+		}
+	}
+	s.mu.Unlock()
+	if len(seen) == 0 {
+		return nil
+	}
+	again, err := history.Post(ctx, s.broker, s.keeperID, seen)
+	if !again {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for queue, l := range seen {
+		mine := &s.latencies[s.queueOf(queue)]
+		*mine = mine.Plus(l)
+	}
+	return err
 }

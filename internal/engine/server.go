@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/guard"
+	"github.com/seed81422ce9/jobs/internal/history"
 )
 
 // Options configure a Server. All are set: the defaults are the caller's.
@@ -76,6 +77,8 @@ type Server struct {
 	values  context.Context // what every handler's context holds
 	inline  *Inline         // runs the jobs in place of the loops; nil in a server that was started
 
+	keeperID string // under which it posts latencies, and keeps the history
+
 	draining chan struct{} // closed when the drain begins
 	forced   chan struct{} // closed when it is to hurry
 	done     chan struct{} // closed when it is over
@@ -97,6 +100,8 @@ type Server struct {
 	workers  []*worker       // with those before it that still have leases
 	calls    *sync.WaitGroup // claims under way, replaced by who waits for them
 	notes    []note          // for the log
+
+	latencies []history.Latency // measured since they were posted, by queue
 
 	unregistered outage    // attempts to register that failed in a row
 	unrenewed    outage    // renewals
@@ -122,6 +127,7 @@ func New(b broker.Broker, opts Options) *Server {
 	for i, name := range s.names {
 		s.index[name] = i
 	}
+	s.keeperID, s.latencies = opts.NewID(), make([]history.Latency, len(s.names))
 	s.slots.init(s)
 	s.fetcher.init(s)
 	s.settler.init()

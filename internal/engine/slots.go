@@ -212,8 +212,9 @@ func (s *Server) leaveLocked(i int, r *Run, outcome broker.Outcome) {
 	if r.InTx {
 		s.inTx.add(r.Job)
 	}
-	s.settleAtLocked(r.worker, broker.Settlement{Job: r.Job, Outcome: r.leave(outcome), Waited: s.waitedLocked(r),
-		Ran: measured(now.Sub(r.started))}, now)
+	waited, ran := s.waitedLocked(r), measured(now.Sub(r.started))
+	s.measureLocked(r.queue, waited, ran)
+	s.settleAtLocked(r.worker, broker.Settlement{Job: r.Job, Outcome: r.leave(outcome), Waited: waited, Ran: ran}, now)
 	s.checkEmptyLocked()
 }
 

@@ -34,7 +34,7 @@ func TotalsOf(t broker.Totals) Totals {
 }
 
 // Work is what a queue did lately, as JSON. GoneIn is missing while the backlog does
-// not shrink.
+// not shrink; Wait and Run are where servers told of none.
 type Work struct {
 	Span      float64  `json:"span_seconds"`
 	Enqueued  float64  `json:"enqueued_per_second"`
@@ -42,13 +42,30 @@ type Work struct {
 	Failures  float64  `json:"failure_rate"`
 	MeanWait  float64  `json:"mean_wait_seconds"`
 	MeanRun   float64  `json:"mean_run_seconds"`
+	Wait      *Spread  `json:"wait_seconds,omitempty"`
+	Run       *Spread  `json:"run_seconds,omitempty"`
 	GoneIn    *float64 `json:"gone_in_seconds,omitempty"`
+}
+
+// Spread is within which times, in seconds, half of all were, 95 % and 99 %.
+type Spread struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+}
+
+// SpreadOf is the JSON form of times, nil where none was counted.
+func SpreadOf(t inspect.Times) *Spread {
+	if t.Count() == 0 {
+		return nil
+	}
+	return &Spread{t.Quantile(0.50).Seconds(), t.Quantile(0.95).Seconds(), t.Quantile(0.99).Seconds()}
 }
 
 // WorkOf is the JSON form of what a queue did that has so many pending jobs.
 func WorkOf(w inspect.Work, backlog int64) *Work {
 	v := &Work{w.Span.Seconds(), w.PerSecond(w.Enqueued), w.PerSecond(w.Completed), w.FailureRate(),
-		w.MeanWait().Seconds(), w.MeanRun().Seconds(), nil}
+		w.MeanWait().Seconds(), w.MeanRun().Seconds(), SpreadOf(w.Latency.WaitTimes), SpreadOf(w.Latency.RunTimes), nil}
 	if gone, ok := w.Gone(backlog); ok {
 		seconds := gone.Seconds()
 		v.GoneIn = &seconds

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -182,10 +183,14 @@ func TestKeeper_AClockThatJumpsHarmsNothing(t *testing.T) {
 func TestPoint_IsReadAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	at := time.Unix(1_700_000_000, 0).UTC()
-	points := []Point{{At: at, Totals: broker.Totals{Enqueued: 1 << 40, WaitedMicros: 1 << 62}, Pending: 7, Paused: true},
-		{At: at.Add(time.Minute), Totals: broker.Totals{Enqueued: 3, Completed: 2}, Active: 1, Retry: 2, Dead: 3}}
+	var some Latency
+	some.WaitTimes.Add(time.Second)
+	some.WaitTimes.Add(200 * 24 * time.Hour)
+	some.RunTimes.Add(0)
+	points := []Point{{At: at, Totals: broker.Totals{Enqueued: 1 << 40, WaitedMicros: 1 << 62}, Pending: 7, Paused: true, Latency: some},
+		{At: at.Add(time.Minute), Totals: broker.Totals{Enqueued: 3, Completed: 2}, Active: 1, Retry: 2, Dead: 3, Latency: some.Plus(some)}}
 	got, err := decode(encode(points))
-	if err != nil || len(got) != 2 || got[0] != points[0] || got[1] != points[1] {
+	if err != nil || !reflect.DeepEqual(got, points) {
 		t.Errorf("read %+v, error %v; want %+v", got, err, points)
 	}
 	for n := range encode(points) {
@@ -201,14 +206,28 @@ func TestPoint_TheStoredFormStaysAsItIs(t *testing.T) {
 	point := Point{At: time.Unix(1_700_000_000, 0).UTC(), Pending: 1, Active: 2, Retry: 3, Dead: 4, Paused: true,
 		Totals: broker.Totals{Enqueued: 21, Claimed: 20, Completed: 19, Failed: 18, Retried: 17, Dead: 16, Crashed: 15, Cancelled: 14,
 			Expired: 13, Waits: 12, WaitedMicros: 11, Runs: 10, RanMicros: 9}}
-	later := Point{At: point.At.Add(time.Minute), Totals: point.Totals}
-	const stored = "1380c49fd50c022a28262422201e1c1a18161412020406081378000000000000000000000000000001030507"
+	point.Latency.WaitTimes.Add(time.Millisecond)
+	point.Latency.RunTimes.Add(time.Second)
+	later := Point{At: point.At.Add(time.Minute), Totals: point.Totals, Latency: point.Latency}
+	later.Latency.RunTimes = later.Latency.RunTimes.Plus(point.Latency.RunTimes)
+	const (
+		stored = "1980c49fd50c022a28262422201e1c1a1816141202040608022202027202177800000000000000000000000000000103050700027202"
+		posted = "046d61696c06022202027202"
+	)
 	form := encode([]Point{point, later})
 	if got := hex.EncodeToString(form); got != stored {
 		t.Errorf("points are stored as %s, and were as %s", got, stored)
 	}
 	earlier, _ := hex.DecodeString(stored)
-	if got, err := decode(earlier); err != nil || len(got) != 2 || got[0] != point || got[1] != later {
+	if got, err := decode(earlier); err != nil || !reflect.DeepEqual(got, []Point{point, later}) {
 		t.Errorf("what was stored is read as %+v, %v", got, err)
+	}
+	box := map[string]Latency{"mail": point.Latency}
+	if got := hex.EncodeToString(formBox(box)); got != posted {
+		t.Errorf("what servers measured is posted as %s, and was as %s", got, posted)
+	}
+	earlier, _ = hex.DecodeString(posted)
+	if got := parseBox(earlier); !reflect.DeepEqual(got, box) {
+		t.Errorf("what was posted is read as %+v", got)
 	}
 }

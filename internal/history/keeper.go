@@ -3,6 +3,7 @@ package history
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -15,6 +16,7 @@ type Keeper struct {
 	fence int64                // of the keeper's mark, while this is the keeper
 	last  map[string]Point     // of each queue, what was written last
 	hour  map[string]time.Time // and the last hour that was
+	fresh map[string]Latency   // and what servers posted that is not in it
 
 	running []string // programs, as they are stored
 }
@@ -26,7 +28,8 @@ type store interface {
 
 // NewKeeper makes a keeper of a store. The ID is that of nobody else.
 func NewKeeper(s store, id string) *Keeper {
-	return &Keeper{store: s, id: id, last: make(map[string]Point), hour: make(map[string]time.Time)}
+	return &Keeper{store: s, id: id, last: make(map[string]Point), hour: make(map[string]time.Time),
+		fresh: make(map[string]Latency)}
 }
 
 const (
@@ -46,6 +49,9 @@ func (k *Keeper) Turn(ctx context.Context) error {
 		k.running = nil
 		return err
 	}
+	if err := k.collect(ctx); err != nil {
+		return err
+	}
 	reply, err := k.store.Queues(ctx, broker.QueuesRequest{Workers: true})
 	errs := []error{err}
 	there := map[string]bool{All: true}
@@ -59,17 +65,23 @@ func (k *Keeper) Turn(ctx context.Context) error {
 	if err == nil && ctx.Err() == nil {
 		errs = append(errs, k.write(ctx, All, PointOfAll(reply.Queues, reply.Now)), k.note(ctx, &reply))
 	}
-	for name := range k.last {
-		if err == nil && !there[name] {
-			delete(k.last, name)
-			delete(k.hour, name)
-		}
+	if err == nil {
+		gone := func(name string) bool { return !there[name] }
+		maps.DeleteFunc(k.last, func(name string, _ Point) bool { return gone(name) })
+		maps.DeleteFunc(k.hour, func(name string, _ time.Time) bool { return gone(name) })
+		maps.DeleteFunc(k.fresh, func(name string, _ Latency) bool { return gone(name) })
 	}
 	return errors.Join(errs...)
 }
 
-func (k *Keeper) write(ctx context.Context, queue string, p Point) error {
+func (k *Keeper) write(ctx context.Context, queue string, p Point) (err error) {
 	last, known := k.last[queue]
+	if !known {
+		if last.Latency, err = latest(ctx, k.store, queue, p.At); err != nil {
+			return err
+		}
+	}
+	p.Latency = last.Latency.Plus(k.fresh[queue])
 	// Each part has a point, so that who looks knows that nothing happened. Once the
 	// clock was set back nothing is written until it has gone on as far.
 	still := p.Still(last) && p.At.Truncate(minutes.part).Equal(last.At.Truncate(minutes.part))
@@ -84,6 +96,7 @@ func (k *Keeper) write(ctx context.Context, queue string, p Point) error {
 		return err
 	}
 	k.last[queue] = p
+	delete(k.fresh, queue)
 	if hour, ok := k.hour[queue]; ok && !p.At.Truncate(hours.step).After(hour) {
 		return nil
 	}

@@ -4,7 +4,6 @@
 package history
 
 import (
-	"encoding/binary"
 	"errors"
 	"time"
 
@@ -18,6 +17,7 @@ type Point struct {
 	Pending, Active, Retry int64
 	Dead                   int64 // but for suppressed ones
 	Paused                 bool
+	Latency                Latency // as far as servers told: a minute or two behind Totals
 }
 
 // PointOf is a queue as it was described.
@@ -72,11 +72,16 @@ func Rising(points []Point) []Point {
 
 // Still reports whether nothing happened between two points.
 func (p Point) Still(q Point) bool {
-	p.At = q.At
-	return p == q
+	is, was := p.numbers(), q.numbers()
+	for i := range is {
+		if *is[i] != *was[i] {
+			return false
+		}
+	}
+	return p.Paused == q.Paused && p.Latency.Since(q.Latency).empty()
 }
 
-// numbers are the fields of a stored point. What is added later comes behind them.
+// numbers are the counts of a point.
 func (p *Point) numbers() []*int64 {
 	t := &p.Totals
 	return []*int64{&t.Enqueued, &t.Claimed, &t.Completed, &t.Failed, &t.Retried, &t.Dead, &t.Crashed, &t.Cancelled, &t.Expired,
@@ -85,22 +90,22 @@ func (p *Point) numbers() []*int64 {
 
 const paused = 1
 
-// encode is the stored form of points: of each the number of its fields, and by how
-// much they differ from those of the point before, which is little.
+// encode is the stored form of points. Each is a row of numbers: by how much its time,
+// its flags and its counts differ from those of the point before, which is little, and
+// what waits and runs were counted since. What is added later comes behind them.
 func encode(points []Point) (b []byte) {
 	var before Point
 	for _, p := range points {
-		was, is := before.numbers(), p.numbers()
-		b = binary.AppendUvarint(b, uint64(len(is)+2))
-		b = binary.AppendVarint(b, seconds(p.At)-seconds(before.At))
 		flags := int64(0)
 		if p.Paused {
 			flags = paused
 		}
-		b = binary.AppendVarint(b, flags)
+		row := []int64{seconds(p.At) - seconds(before.At), flags}
+		was, is := before.numbers(), p.numbers()
 		for i := range is {
-			b = binary.AppendVarint(b, *is[i]-*was[i])
+			row = append(row, *is[i]-*was[i])
 		}
+		b = appendNumbers(b, p.Latency.Since(before.Latency).append(row))
 		before = p
 	}
 	return b
@@ -115,37 +120,30 @@ func seconds(t time.Time) int64 {
 
 var errMalformed = errors.New("history: a stored part cannot be read")
 
-// decode is the inverse of encode. Fields that it does not know it skips.
+// decode is the inverse of encode. Numbers that it does not know it skips.
 func decode(b []byte) (points []Point, err error) {
-	next := func() (v int64) {
-		v, n := binary.Varint(b)
-		if n <= 0 {
-			err = errMalformed
-			return 0
-		}
-		b = b[n:]
-		return v
-	}
 	var before Point
-	for len(b) > 0 && err == nil {
-		fields, n := binary.Uvarint(b)
-		if n <= 0 || fields > 1000 {
+	for len(b) > 0 {
+		var row []int64
+		if row, b, err = parseNumbers(b); err != nil {
+			return nil, err
+		}
+		p := before
+		to := p.numbers()
+		if len(row) < 2+len(to) {
 			return nil, errMalformed
 		}
-		b = b[n:]
-		p := before
-		p.At = time.Unix(seconds(before.At)+next(), 0).UTC()
-		p.Paused = next()&paused > 0
-		to := p.numbers()
-		for i := range int(fields) - 2 {
-			if d := next(); i < len(to) {
-				*to[i] += d
-			}
+		p.At = time.Unix(seconds(before.At)+row[0], 0).UTC()
+		p.Paused = row[1]&paused > 0
+		for i := range to {
+			*to[i] += row[2+i]
 		}
+		since, err := parseLatency(row[2+len(to):])
+		if err != nil {
+			return nil, err
+		}
+		p.Latency = before.Latency.Plus(since)
 		points, before = append(points, p), p
-	}
-	if err != nil {
-		return nil, err
 	}
 	return points, nil
 }

@@ -83,6 +83,24 @@ func (s series) read(ctx context.Context, m marker, queue string, at time.Time) 
 	return points, nil
 }
 
+// latest is what was last stored of a queue's waits and runs. Where servers stood
+// still for a day, counts begin anew.
+func latest(ctx context.Context, m marker, queue string, now time.Time) (Latency, error) {
+	for _, part := range []struct {
+		of series
+		at time.Time
+	}{{minutes, now}, {minutes, now.Add(-minutes.part)}, {hours, now}, {hours, now.Add(-hours.part)}} {
+		points, err := part.of.read(ctx, m, queue, part.at)
+		if err != nil {
+			return Latency{}, err
+		}
+		if n := len(points); n > 0 {
+			return points[n-1].Latency, nil
+		}
+	}
+	return Latency{}, nil
+}
+
 // Read returns the points of a queue between now-span and now, oldest first, and
 // before them the last earlier one of the parts that it reads: a minute apart for up
 // to a day, else an hour. Where nothing happened there are no points.

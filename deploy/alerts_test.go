@@ -192,6 +192,11 @@ func checkQuery(t *testing.T, where, query string) {
 			t.Errorf("%s: every server reports %s alike, so it has to stand right inside a max, in %q", where, name, query)
 		}
 	}
+	for _, by := range regexp.MustCompile(`\b(?:by|on) \(([a-z, ]*queue[a-z, ]*)\)`).FindAllStringSubmatch(query, -1) {
+		if strings.HasPrefix(where, "Jobs") && !strings.Contains(by[1], "store") {
+			t.Errorf("%s merges queues of the same name in two stores: by (%s), in %q", where, by[1], query)
+		}
+	}
 	known := []string{"le", "instance", "job", "store"}
 	for _, m := range observe.MetricTable() {
 		known = append(known, m.Labels...)

@@ -152,13 +152,17 @@ func (m *Metrics) Middleware() jobs.Middleware {
 	}
 }
 
-// begun measures how long a job waited for its first run. The store's clock
-// says since when, so it says until when, too.
+// begun measures how long a job waited for its first run, or for one after a failure.
+// The store's clock says since when, so it says until when, too.
 func (m *Metrics) begun(ctx context.Context, s *series, j *broker.Job, now time.Time) {
-	if j.Epoch != 0 {
-		return // what has happened to the job since is no wait
+	now = now.Add(m.local.clockOffset())
+	if j.Epoch != 0 { // what has happened to the job since is no wait for its first run
+		if last := j.Errors.Last(); j.Failures > 0 && last.Attempt == j.Failures-1 { // a crash is an entry of the failures there are
+			m.instruments.retryWait.Record(ctx, max(now.Sub(last.At), 0).Seconds(), s.record...)
+		}
+		return
 	}
-	waited := now.Add(m.local.clockOffset()).Sub(j.CreatedAt)
+	waited := now.Sub(j.CreatedAt)
 	due, scheduled := j.Headers[dueHeader]
 	if !scheduled {
 		m.instruments.wait.Record(ctx, max(waited, 0).Seconds(), s.record...)

@@ -13,8 +13,8 @@ type instruments struct {
 	enqueued, duplicate, refused, claimed, processed, failures, retried, dead, outcomes, reclaimed metric.Int64Counter
 	starts, stops, stuck, storeErrors                                                              metric.Int64Counter
 
-	wait, lateness, run, enqueue, claim, settle, command metric.Float64Histogram
-	attempts                                             metric.Int64Histogram
+	wait, lateness, retryWait, run, enqueue, claim, settle, command metric.Float64Histogram
+	attempts                                                        metric.Int64Histogram
 
 	relayed, relayRefused               metric.Int64ObservableCounter
 	inFlight, slots, stuckNow, relaying metric.Int64ObservableUpDownCounter
@@ -50,6 +50,7 @@ func (i *instruments) init(meter metric.Meter) error {
 	i.stuck, i.storeErrors = d.counter("jobs.stuck"), d.counter("jobs.store.errors")
 
 	i.wait, i.lateness = d.seconds("jobs.wait", jobSeconds), d.seconds("jobs.lateness", jobSeconds)
+	i.retryWait = d.seconds("jobs.retry.wait", jobSeconds)
 	i.run = d.seconds("jobs.processing.latency", jobSeconds)
 	i.enqueue = d.seconds("jobs.enqueue.duration", storeSeconds)
 	i.claim, i.settle = d.seconds("jobs.claim.duration", storeSeconds), d.seconds("jobs.settle.duration", storeSeconds)

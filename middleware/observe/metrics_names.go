@@ -99,6 +99,9 @@ var metricTable = []Metric{
 	{"jobs_lateness_seconds", "jobs.lateness", "s", Histogram, ofJob, false,
 		"Time from the due time of a job with a delay or a time to the start of its first run, by the store's clock. Needs " +
 			"Metrics.Enqueue in the producer. Without it the time counts from the job's acceptance, in jobs_wait_seconds."},
+	{"jobs_retry_wait_seconds", "jobs.retry.wait", "s", Histogram, ofJob, false,
+		"Time from a failure to the start of the run that repeats it, by the store's clock: the backoff, and what came on top of " +
+			"it. A snooze in between counts too, a crash or a redrive ends it."},
 	{"jobs_processing_latency_seconds", "jobs.processing.latency", "s", Histogram, ofJob, false,
 		"Duration of handlers, whatever they returned."},
 	{"jobs_attempts", "jobs.attempts", "{run}", Histogram, ofJob, false,

@@ -170,6 +170,8 @@ func TestMetricsValues_TimesAreMeasuredFromWhereTheyBegin(t *testing.T) {
 			"jobs_lateness_seconds{priority=normal,queue=default,type=delayed} sum":       50,
 			"jobs_lateness_seconds{priority=normal,queue=default,type=timed} sum":         40,
 			"jobs_lateness_seconds{priority=normal,queue=default,type=past} sum":          60, // nobody can be in time for the past
+			"jobs_retry_wait_seconds{priority=normal,queue=default,type=now} sum":         60,
+			"jobs_retry_wait_seconds{priority=normal,queue=default,type=now}":             1,
 			"jobs_processing_latency_seconds{priority=normal,queue=default,type=now} sum": 6,
 		} {
 			if math.Abs(got[series]-want) > 0.01 {

@@ -1,0 +1,70 @@
+package schedule
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/seed81422ce9/jobs"
+)
+
+func TestWithPaused_ANewScheduleWaitsForResume(t *testing.T) {
+	inWorld(t, func(w *world) {
+		w.up() // a server that would run it at once
+		paused := WithPaused("import")
+		if got := w.put("s", Every(time.Hour), paused, WithMisfire(RunUpTo(100, 0))); got != Created {
+			t.Errorf("Put says %s", got)
+		}
+		check := func(when string, info Info) {
+			t.Helper()
+			if p := info.Paused; info.Status != StatusPaused || p == nil || p.By != "import" || !p.At.Equal(info.Created) {
+				t.Errorf("%s it is %s, paused %+v; want that from its birth, by import", when, info.Status, p)
+			}
+		}
+		check("before a server ran it", w.info("s"))
+		pass(150 * time.Minute)
+		check("after two ticks", w.info("s"))
+		if got := w.put("s", Every(time.Hour), WithMisfire(RunUpTo(100, 0))); got != Unchanged {
+			t.Errorf("without WithPaused Put says %s; whether it is paused is not part of the definition", got)
+		}
+		w.put("s", Every(time.Hour), WithMisfire(RunUpTo(99, 0)))
+		check("after a change of something else", w.info("s"))
+		if got := w.ticks(); len(got) > 0 {
+			t.Errorf("while it is paused ran %v", got)
+		}
+		if err := w.schedules.Resume(w.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.put("s", Every(time.Hour), WithMisfire(RunUpTo(99, 0)), paused); got != Unchanged {
+			t.Errorf("with WithPaused Put says %s of a schedule that runs", got)
+		}
+		pass(time.Hour)
+		if got := fmt.Sprint(w.ticks()); got != "[2000-01-01T03:00:00Z]" {
+			t.Errorf("ran %v; it was resumed at 2:30, and ticks from before do not count", got)
+		}
+	})
+}
+
+// What is paused from its birth is put by programs that start while the old scheduler still runs: each of several.
+func TestWithPaused_OfADefinitionThatServersPut(t *testing.T) {
+	inWorld(t, func(w *world) {
+		for range 2 {
+			if _, err := w.schedules.Sync(w.Context(), Definition{ID: "s", Spec: Every(time.Hour), Task: jobs.NewTask("task", nil),
+				Options: []Option{WithPaused("import")}}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.up()
+		pass(90 * time.Minute)
+		if info := w.info("s"); info.Status != StatusPaused || len(w.ticks()) > 0 {
+			t.Errorf("it is %s and ran %v", info.Status, w.ticks())
+		}
+		if _, err := w.schedules.RunNow(w.Context(), "s"); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		if got := w.ticks(); len(got) != 1 {
+			t.Errorf("RunNow of a paused schedule ran %v", got)
+		}
+	})
+}

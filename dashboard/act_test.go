@@ -150,7 +150,7 @@ func TestAct_DecisionsAboutQueues(t *testing.T) {
 	}
 	has(t, s.post(409, "remove?queue=mail", nil), "Nothing was changed")
 	s.follow(s.post(303, "act?queue=mail&id=a", url.Values{"verb": {"delete"}}))
-	has(t, s.follow(s.post(303, "remove?queue=mail", nil)), "The queue mail is forgotten", "0 of 0 queues")
+	has(t, s.follow(s.post(303, "remove?queue=mail", nil)), "The queue mail is forgotten", ">0 queues.")
 	has(t, s.log.String(), "action=pause queue=mail", "action=policy queue=mail", "action=remove queue=mail", "not carried out")
 }
 

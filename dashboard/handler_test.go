@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,7 @@ func TestHandler_PagesShowTheStore(t *testing.T) {
 	has(t, overview, "<title>Overview · shop</title>", "The queue reports is paused", "9 dead jobs in the queue mail",
 		`href="queue?name=mail"`, `href="jobs?queue=mail&amp;state=dead"`, "6 of 14", "Read-only")
 	queues := s.get(200, "queues")
-	has(t, queues, "3 of 3 queues", ">mail<", ">images<", ">paused<")
+	has(t, queues, ">3 queues.", ">mail<", ">images<", ">paused<")
 	has(t, s.get(200, "queues?search=MAI"), "1 of 3 queues", ">mail<")
 	queue := s.get(200, "queue?name=mail")
 	has(t, queue, "Queue mail", "01J9WORKERA", "6 / 10", "Maximum depth", "no limit", ">34<")
@@ -262,5 +263,46 @@ func TestHandler_LinksOfTheHost(t *testing.T) {
 		if _, err := New(s.handler.inspector, Config{Links: []Link{bad}}); !errors.Is(err, broker.ErrInvalid) {
 			t.Errorf("New with the link %+v: %v, want ErrInvalid", bad, err)
 		}
+	}
+}
+
+func TestQueues_AreSortedByEachHead(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{})
+	for n, queue := range []string{"b", "c", "a"} {
+		for i := range []int{1, 12, 3}[n] {
+			s.enqueue(queue, fmt.Sprint(i), "x")
+		}
+	}
+	order := func(path string) (names string) {
+		for _, found := range regexp.MustCompile(`<th scope="row"><a href="queue\?name=(.)"`).FindAllStringSubmatch(s.get(200, path), -1) {
+			names += found[1]
+		}
+		return names
+	}
+	for sort, want := range map[string]string{"": "abc", "name": "abc", "-name": "cba", "-pending": "cab", "pending": "bac", "-dead": "abc", "nonsense": "abc"} {
+		if got := order("queues?sort=" + sort); got != want {
+			t.Errorf("sorted by %q the queues are %s, want %s", sort, got, want)
+		}
+	}
+	has(t, s.get(200, "queues?sort=-pending&search=b"), `aria-sort="descending"><a class="sort" href="queues?search=b&amp;sort=pending">Pending`)
+}
+
+// Many queues with the same trouble have one line.
+func TestOverview_OneLineSaysWhatManyQueuesLack(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{})
+	for n := range 30 {
+		s.enqueue(fmt.Sprintf("tenant-%02d", n), "a", "x")
+		if n < 3 {
+			s.die(fmt.Sprintf("tenant-%02d", n), "d", "x", "no")
+		}
+	}
+	s.enqueue("tenant-17", "b", "x")
+	page := s.get(200, "")
+	has(t, page, "No live worker serves 30 queues, and 31 jobs are waiting: tenant-17, tenant-00, tenant-01 and 27 more.",
+		"1 dead job in the queue tenant-02 waits for a decision.")
+	if n := strings.Count(page, `<span class="what">`); n != 4 {
+		t.Errorf("%d things need attention, want 4: of 30 queues in a line, and of 3 in a line each", n)
 	}
 }

@@ -19,10 +19,14 @@ type deadPage struct {
 	Total      int64 // dead jobs by the counters, but for suppressed ones
 	Suppressed int64
 	Groups     []group
+	Smaller    int // groups that are not shown
 	Examined   int
-	Next       string   // address of the next sample
-	Later      bool     // this is not the first sample
-	Rest       []string // queues that have more than was looked at, when it is of several
+	Since      time.Time // the first death that was looked at
+	All        string    // address of the page that looks at all, as far as it comes
+	Whole      bool      // this is that page
+	Next       string    // address of the next sample
+	Later      bool      // this is not the first sample
+	Rest       []string  // queues that have more than was looked at, when it is of several
 	Verbs      []verb
 	Now        time.Time
 }
@@ -31,13 +35,31 @@ type deadPage struct {
 type group struct {
 	inspect.Group
 	Share float64 // of the sample, in percent
+	Bars  []deathBar
 }
+
+// deathBar is how many of a group died in a part of the time from the first death on
+// the page until now, in percent of the group's most.
+type deathBar struct {
+	At   int
+	High float64
+}
+
+// Top is where the bar begins.
+func (b deathBar) Top() float64 { return 100 - b.High }
+
+// Examined64 is how many were grouped, as the counters count.
+func (p *deadPage) Examined64() int64 { return int64(p.Examined) }
 
 const (
 	sampleFinds   = 4
 	sampleRecords = 500
 	sampleQueues  = 40 // in one sample: a call or two each
 	leastRecords  = sampleFinds * sampleRecords / sampleQueues
+	deathParts    = 60 // of the time that the bars of a group show
+	maxGroups     = 50 // that are shown: errors that are all different make a group each
+	allTime       = 5 * time.Second
+	allRecords    = 1000 // in one call, of those that look at all
 )
 
 // Link is the address of an action about all dead jobs of the group, also
@@ -75,11 +97,17 @@ func (h *Handler) dead(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := h.sample(r.Context(), s, query, &p); err != nil {
+	if p.Whole = r.FormValue("all") != ""; p.Whole {
+		err = h.sampleAll(r.Context(), s, query, &p)
+	} else {
+		p.All = f.First().link("dead") + "&all=1"
+		err = h.sample(r.Context(), s, query, &p)
+	}
+	if err != nil {
 		return err
 	}
 	p.Verbs = verbsFor(v, broker.StateDead, true, p.Suppressed > 0)
-	v.Data = p
+	v.Data = &p
 	return render(w, r, "dead", v, http.StatusOK)
 }
 
@@ -176,10 +204,60 @@ func (h *Handler) sampleInTurn(ctx context.Context, queues []inspect.QueueInfo, 
 	return nil
 }
 
+// sampleAll examines all dead jobs for as long as somebody waits, the newest of each
+// queue in turn.
+func (h *Handler) sampleAll(ctx context.Context, s *snapshot, q inspect.Query, p *deadPage) error {
+	limited, cancel := context.WithTimeout(ctx, allTime)
+	defer cancel()
+	var groups inspect.Groups
+	var left []inspect.Query
+	for _, info := range p.dying(s) {
+		q.Queue, q.Newest, q.Cursor, q.Limit = info.Name, true, "", allRecords
+		left = append(left, q)
+	}
+	for len(left) > 0 {
+		next := left[0]
+		page, err := h.inspector.List(limited, next)
+		if limited.Err() != nil && ctx.Err() == nil {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			groups.Add(&page.Jobs[i])
+		}
+		left = left[1:]
+		if next.Cursor = page.Cursor; next.Cursor != "" {
+			left = append(left, next)
+		}
+	}
+	for _, one := range left[:min(len(left), sampleQueues)] {
+		p.Rest = append(p.Rest, one.Queue)
+	}
+	p.finish(&groups)
+	return nil
+}
+
 // finish takes the groups over, the largest first.
 func (p *deadPage) finish(groups *inspect.Groups) {
 	p.Examined = groups.Looked
-	for _, g := range groups.List() {
-		p.Groups = append(p.Groups, group{g, 100 * float64(g.Count) / float64(p.Examined)})
+	list := groups.List()
+	for _, g := range list {
+		if p.Since.IsZero() || g.First.Before(p.Since) {
+			p.Since = g.First
+		}
+	}
+	p.Smaller = max(0, len(list)-maxGroups)
+	for _, g := range list[:len(list)-p.Smaller] {
+		one := group{Group: g, Share: 100 * float64(g.Count) / float64(p.Examined)}
+		deaths := g.Deaths(p.Since, p.Now, deathParts)
+		most := slices.Max(deaths)
+		for at, n := range deaths {
+			if n > 0 {
+				one.Bars = append(one.Bars, deathBar{at, max(8, 100*float64(n)/float64(most))}) // a few are to be seen
+			}
+		}
+		p.Groups = append(p.Groups, one)
 	}
 }

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -19,7 +18,7 @@ type overviewPage struct {
 	Pace    pace
 	Charts  charts
 	Alerts  []alert
-	Queues  []queueRow // those with most to do
+	Queues  queueTable // those with most to do
 	More    int        // queues that are not shown
 	Workers int
 	Slots   int
@@ -42,17 +41,8 @@ func (t *tile) count(q inspect.QueueInfo, state broker.State) {
 	}
 }
 
-// alert is something to look at. Grave ones stop jobs from running.
-type alert struct {
-	Grave bool
-	Text  string
-	To    string // the page to go to
-	Label string
-}
-
 const (
 	overviewQueues = 15
-	maxAlerts      = 12
 	longWait       = 5 * time.Minute // that a pending job has waited
 )
 
@@ -86,7 +76,7 @@ func (h *Handler) overview(w http.ResponseWriter, r *http.Request) error {
 	rows := rowsOf(s)
 	slices.SortStableFunc(rows, func(a, b queueRow) int { return cmp.Compare(b.Backlog, a.Backlog) })
 	p.More = max(0, len(rows)-overviewQueues)
-	p.Queues = rows[:len(rows)-p.More]
+	p.Queues = queueTable{queueHeads("", ""), rows[:len(rows)-p.More]}
 	v := h.view(r, "overview", "Overview")
 	v.Data, v.Charts = p, true
 	return render(w, r, "overview", v, http.StatusOK)
@@ -105,55 +95,6 @@ func (h *Handler) look(r *http.Request) (*snapshot, error) {
 	return s, nil
 }
 
-// alerts says what keeps jobs from running or waits for somebody, the grave
-// first.
-func alerts(s *snapshot) (all []alert) {
-	add := func(grave bool, queue, format string, args ...any) {
-		all = append(all, alert{grave, fmt.Sprintf(format, args...), link("queue", "name", queue), "Look at the queue"})
-	}
-	for _, q := range s.survey.Queues {
-		name, waiting := text(q.Name), q.Counts[broker.StatePending]
-		due := waiting > 0 || q.Age(broker.StateScheduled) > 0 || q.Age(broker.StateRetry) > 0
-		workers, slots, full := alive(q)
-		switch {
-		case q.Policy.Paused && due:
-			add(true, q.Name, "The queue %s is paused, and %s jobs are waiting.", name, num(waiting))
-		case q.Policy.Paused:
-			add(false, q.Name, "The queue %s is paused.", name)
-		}
-		if due && workers == 0 {
-			add(true, q.Name, "No live worker serves the queue %s, and %s jobs are waiting.", name, num(waiting))
-		} else if age := q.Age(broker.StatePending); age > longWait && !q.Policy.Paused {
-			why := "its workers do not keep up"
-			if slots > 0 && full >= slots {
-				why = fmt.Sprintf("all %d slots of its workers are taken", slots)
-			}
-			add(false, q.Name, "The next job of the queue %s has waited %s: %s.", name, span(age), why)
-		}
-		if n := q.Policy.MaxDepth; n > 0 && (waiting+q.Counts[broker.StateScheduled])*10 >= n*9 {
-			add(true, q.Name, "The queue %s has reached nine tenths of its greatest depth, %s: beyond it enqueues are refused.", name,
-				num(n))
-		}
-		if dead := q.Listed(broker.StateDead); dead > 0 {
-			all = append(all, alert{false, fmt.Sprintf("%s dead jobs in the queue %s wait for a decision.", num(dead), name),
-				link("dead", "queue", q.Name), "Sort them out"})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b alert) int {
-		switch {
-		case a.Grave == b.Grave:
-			return 0
-		case a.Grave:
-			return -1
-		}
-		return 1
-	})
-	if more := len(all) - maxAlerts; more > 0 {
-		all = append(all[:maxAlerts:maxAlerts], alert{false, fmt.Sprintf("%d more.", more), "queues", "Look at all queues"})
-	}
-	return all
-}
-
 // live is what the charts of what is seen live begin with.
 func (h *Handler) live(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "application/json")
@@ -167,7 +108,8 @@ type queueRow struct {
 	Backlog int64
 	Bars    []bar
 	Oldest  string // pending
-	Slow    bool   // the oldest has waited long
+	Age     time.Duration
+	Slow    bool // the oldest has waited long
 	Paused  bool
 	Workers int
 	Slots   int
@@ -215,7 +157,7 @@ func rowsOf(s *snapshot) []queueRow {
 			row.Counts[state] = q.Listed(state)
 		}
 		if age := q.Age(broker.StatePending); age > 0 {
-			row.Oldest = span(age)
+			row.Oldest, row.Age = span(age), age
 		}
 		row.Workers, row.Slots, row.Taken = alive(q)
 		deepest = max(deepest, row.Backlog)

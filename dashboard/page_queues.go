@@ -14,7 +14,8 @@ import (
 // queuesPage lists queues, a page of them at a time.
 type queuesPage struct {
 	Search     string
-	Rows       []queueRow
+	Sort       string
+	Table      queueTable
 	Shown, All int
 	Next, Prev string // addresses
 }
@@ -26,21 +27,22 @@ func (h *Handler) queues(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	p := queuesPage{Search: r.FormValue("search"), All: len(s.survey.Queues)}
+	p := queuesPage{Search: r.FormValue("search"), Sort: r.FormValue("sort"), All: len(s.survey.Queues)}
 	rows := slices.DeleteFunc(rowsOf(s), func(row queueRow) bool {
 		return !strings.Contains(strings.ToLower(row.Name), strings.ToLower(p.Search))
 	})
 	p.Shown = len(rows)
+	sortQueues(rows, p.Sort)
 	from, _ := strconv.Atoi(r.FormValue("from")) // anything else is the beginning
 	from = min(max(from, 0), len(rows))
 	if from > 0 {
-		p.Prev = link("queues", "search", p.Search, "from", strconv.Itoa(max(0, from-queuesPerPage)))
+		p.Prev = link("queues", "search", p.Search, "sort", p.Sort, "from", strconv.Itoa(max(0, from-queuesPerPage)))
 	}
 	if end := from + queuesPerPage; end < len(rows) {
-		p.Next = link("queues", "search", p.Search, "from", strconv.Itoa(end))
+		p.Next = link("queues", "search", p.Search, "sort", p.Sort, "from", strconv.Itoa(end))
 		rows = rows[:end]
 	}
-	p.Rows = rows[from:]
+	p.Table = queueTable{queueHeads(p.Search, p.Sort), rows[from:]}
 	v := h.view(r, "queues", "Queues")
 	v.Data = p
 	return render(w, r, "queues", v, http.StatusOK)
@@ -89,7 +91,8 @@ func (h *Handler) queue(w http.ResponseWriter, r *http.Request) error {
 		return broker.ErrNotFound
 	}
 	q := s.survey.Queues[at]
-	p := queuePage{Row: rowsOf(s)[at], Charts: chartsOf(r, name), Held: heldOf(&q, s.survey.Workers), Lines: linesOf(q), Policy: q.Policy, Form: formOf(q.Policy, false), AsOf: q.AsOf, Now: q.Now}
+	p := queuePage{Row: rowsOf(s)[at], Charts: chartsOf(r, name), Held: heldOf(&q, s.survey.Workers), Lines: linesOf(q), Policy: q.Policy,
+		Form: formOf(q.Policy, false), AsOf: q.AsOf, Now: q.Now}
 	for _, state := range shownStates(func(s broker.State) int64 { return q.Counts[s] }) {
 		t := tile{State: state, To: link("jobs", "queue", name, "state", state.String())}
 		t.count(q, state)

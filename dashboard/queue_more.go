@@ -40,7 +40,7 @@ func (h *Handler) queueMore(ctx context.Context, q *inspect.QueueInfo) (*queueMo
 	m.Looked, m.All = groups.Looked, all
 	for _, g := range groups.List() {
 		if len(m.Groups) < queueGroups {
-			m.Groups = append(m.Groups, group{g, 100 * float64(g.Count) / float64(groups.Looked)})
+			m.Groups = append(m.Groups, group{Group: g})
 		}
 	}
 	return m, nil

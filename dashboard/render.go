@@ -109,7 +109,7 @@ var pages = parse()
 func parse() map[string]*template.Template {
 	base := template.Must(template.New("").Funcs(template.FuncMap{
 		"asset": asset, "text": text, "lines": readable.PlainLines, "num": num, "numi": func(n int) string { return num(int64(n)) },
-		"rate": perSecond, "rateOf": func(known bool, rate float64) shownRate { return shownRate{known, rate} },
+		"long": func(s string) bool { return len(s) > longName }, "rate": perSecond, "rateOf": func(known bool, rate float64) shownRate { return shownRate{known, rate} },
 		"span": span, "clock": readable.Clock, "hms": hms, "stamp": stamp, "ago": ago,
 		"relative": relative, "short": short, "link": link, "state": broker.State.String,
 		"list": func(s ...string) []string { return s }, "inc": func(n int) int { return n + 1 },
@@ -207,6 +207,8 @@ type shownRate struct {
 	Known bool
 	Rate  float64
 }
+
+const longName = 40 // bytes that two lines of a table have room for
 
 // about writes a time that is known within a tenth or so, in two digits.
 func about(d time.Duration) string {

@@ -186,7 +186,12 @@ func TestSearch_NoPageScansAQueue(t *testing.T) {
 	}
 	has(t, s.get(200, "jobs?state=pending&type=nothing"), "No job matches on this page. There may be more",
 		"at most 1,000 records of 1 queue examined. There is more.", "Continue")
-	has(t, s.get(200, "dead"), "20,000 dead jobs by the counters", "2,000 of them", "continue with the next", " / min between them")
+	has(t, s.get(200, "dead"), "20,000 dead jobs by the counters", "2,000 of them", "Continue with the next", `href="dead?state=dead&amp;all=1"`)
+	s.faults.Set(nil)
+	has(t, s.get(200, "dead?all=1"), "20,000 dead jobs by the counters", "All are grouped", "<strong>20,000</strong>")
+	if n := s.faults.Calls("Find"); n != 20_000/allRecords {
+		t.Errorf("grouping 20,000 jobs makes %d calls of Find, want %d", n, 20_000/allRecords)
+	}
 }
 
 // How long the live part of each page takes over 100,000 jobs.
@@ -241,11 +246,11 @@ func TestSearch_DeadJobsAreOfEachQueueInTurn(t *testing.T) {
 	s.die("zebra", "z", "letter", "no such street")
 	s.faults.Set(nil)
 	page := s.get(200, "dead")
-	has(t, page, "no such street", "there is more in", `href="dead?queue=flood"`)
+	has(t, page, "no such street", "There is more in", `href="dead?queue=flood"`)
 	if n := s.faults.Calls("Find"); n > sampleFinds {
 		t.Errorf("the page makes %d calls of Find, want %d at most", n, sampleFinds)
 	}
-	hasNot(t, s.get(200, "dead?queue=zebra"), "there is more")
+	hasNot(t, s.get(200, "dead?queue=zebra"), "There is more")
 }
 
 func TestSearch_DeadJobsAreGroupedByWhatTheyDiedOf(t *testing.T) {
@@ -261,7 +266,7 @@ func TestSearch_DeadJobsAreGroupedByWhatTheyDiedOf(t *testing.T) {
 	if strings.Count(page, `<li class="group">`) != 3 {
 		t.Errorf("there are %d groups, want 3", strings.Count(page, `<li class="group">`))
 	}
-	has(t, s.get(200, "dead?queue=post"), "1 dead jobs by the counters", "letter")
+	has(t, s.get(200, "dead?queue=post"), "1 dead job by the counters", "letter")
 	hasNot(t, s.get(200, "dead?queue=post"), "mailbox full")
 
 	group := url.Values{"state": {"dead"}, "of-type": {"email"}, "like": {"user # has no <address>"}}
@@ -294,8 +299,8 @@ func TestSearch_SuppressedJobsWaitForNobody(t *testing.T) {
 		}
 	}
 	page := s.get(200, "")
-	has(t, page, "1 dead jobs in the queue mail wait for a decision", "2 suppressed")
+	has(t, page, "1 dead job in the queue mail waits for a decision", "2 suppressed")
 	hasNot(t, page, "in the queue post wait for a decision")
 	has(t, s.get(200, "queue?name=mail"), "1 suppressed")
-	has(t, s.get(200, "dead"), "1 dead jobs by the counters", "2 suppressed ones are left out")
+	has(t, s.get(200, "dead"), "1 dead job by the counters", "2 suppressed ones are left out")
 }

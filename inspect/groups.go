@@ -59,9 +59,9 @@ func (g *Group) Query(queue string) Query {
 
 // PerMinute is how many of those that were looked at died per minute, between
 // the oldest and the newest of them. It is zero for one job, and when all died
-// at once: then no rate is known.
+// within a second: then no rate is known.
 func (g *Group) PerMinute() float64 {
-	if took := g.Last.Sub(g.First); g.Count > 1 && took > 0 {
+	if took := g.Last.Sub(g.First); g.Count > 1 && took >= time.Second {
 		return float64(g.Count-1) / took.Minutes()
 	}
 	return 0

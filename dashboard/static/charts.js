@@ -84,7 +84,10 @@
 
   // The legend shows the newest values while nobody points at others.
   function newestInLegend(plot) {
-    if (plot.cursor.left == null || plot.cursor.left < 0) plot.setLegend({ idx: plot.data[0].length - 1 }, false);
+    if (plot.cursor.left != null && plot.cursor.left >= 0) return;
+    let newest = plot.data[0].length - 1; // percentiles come a minute or two later
+    for (let n = newest; n > newest - 4 && n >= 0; n--) if (plot.data.some(function (column, i) { return i > 0 && column[n] != null; })) { newest = n; break; }
+    plot.setLegend({ idx: newest }, false);
   }
   function plot() {
     drawn.forEach(function (one) { one.plot.destroy(); });

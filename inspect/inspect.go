@@ -105,6 +105,7 @@ const (
 type Inspector struct {
 	broker broker.Broker
 	who    string // see As
+	why    string // see WithNote
 }
 
 // New makes an inspector of b. The caller closes b.

@@ -5,9 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
 // As returns an inspector whose pauses and resumptions of queues say who decided
@@ -21,18 +23,34 @@ func (i *Inspector) As(who string) *Inspector {
 	return &named
 }
 
-const maxWho = 100
+// WithNote returns an inspector whose pauses and resumptions of queues say why: a text
+// for people, at most 300 bytes of which are kept.
+func (i *Inspector) WithNote(why string) *Inspector {
+	if i == nil {
+		return nil
+	}
+	noting := *i
+	noting.why = strings.ToValidUTF8(why[:min(len(why), maxWhy)], "")
+	return &noting
+}
+
+const (
+	maxWho = 100
+	maxWhy = 300
+)
 
 // PauseNote says who paused or resumed a queue last, and when.
 type PauseNote struct {
 	Paused bool
 	By     string    // empty where nobody said; see As
+	Why    string    // empty where nobody said; see WithNote
 	At     time.Time // by the store's clock
 }
 
 type storedPause struct {
 	Paused bool   `json:"paused"`
 	By     string `json:"by,omitempty"`
+	Why    string `json:"why,omitempty"`
 }
 
 const (
@@ -52,7 +70,7 @@ func (i *Inspector) notePause(ctx context.Context, queue string, paused bool) {
 	if i.broker.Limits().NoMark {
 		return
 	}
-	value, err := json.Marshal(storedPause{paused, i.who})
+	value, err := json.Marshal(storedPause{paused, i.who, i.why})
 	if err != nil {
 		return
 	}
@@ -63,6 +81,19 @@ func (i *Inspector) notePause(ctx context.Context, queue string, paused bool) {
 	}
 	req.Action, req.Fence, req.Value = broker.MarkSet, got.Fence, value
 	_, _ = timed{i}.Mark(ctx, req)
+}
+
+// String says who it was, and why, for people: "by ada since 2026-01-02T15:04:05Z: a
+// deploy".
+func (n PauseNote) String() string {
+	text := "since " + readable.Clock(n.At)
+	if n.By != "" {
+		text = "by " + n.By + " " + text
+	}
+	if n.Why != "" {
+		text += ": " + n.Why
+	}
+	return text
 }
 
 // PauseNote returns who paused or resumed a queue last, if an inspector did, in the last
@@ -79,5 +110,5 @@ func (i *Inspector) PauseNote(ctx context.Context, queue string) (note PauseNote
 	if err != nil || !got.Held || json.Unmarshal(got.Value, &stored) != nil {
 		return note, false, err
 	}
-	return PauseNote{stored.Paused, stored.By, got.Until.Add(-pauseTTL)}, true, nil
+	return PauseNote{stored.Paused, stored.By, stored.Why, got.Until.Add(-pauseTTL)}, true, nil
 }

@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/backends/membroker"
+	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
+	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
 func TestInspector_NotesWhoPausedAQueueAndWhen(t *testing.T) {
@@ -38,7 +40,7 @@ func TestInspector_NotesWhoPausedAQueueAndWhen(t *testing.T) {
 		if got := note(); got != "nothing" {
 			t.Errorf("of a queue that nobody paused: %s", got)
 		}
-		ok(i.As("ada").Pause(ctx, "mail"))
+		ok(i.As("ada").WithNote("a deploy").Pause(ctx, "mail"))
 		time.Sleep(time.Minute)
 		ok(i.As("bob").Pause(ctx, "mail")) // it is paused already
 		depth := int64(10)
@@ -47,6 +49,12 @@ func TestInspector_NotesWhoPausedAQueueAndWhen(t *testing.T) {
 		ok(i.As("eve").PauseKey(ctx, "mail", "acme"))
 		if got, want := note(), `true by "ada" at `+at(0); got != want {
 			t.Errorf("after a pause: %s, want %s", got, want)
+		}
+		e, err := i.EvidenceIn(ctx, &broker.Job{Queue: "mail", State: broker.StatePending}, inspect.QueueInfo{Now: time.Now(),
+			QueueInfo: broker.QueueInfo{Name: "mail", Policy: inspect.Policy{Paused: true}}})
+		ok(err)
+		if got, want := inspect.Explain(e)[0].Text, "the queue mail is paused by ada since "+readable.Clock(begin)+": a deploy"; got != want {
+			t.Errorf("why says %q, want %q", got, want)
 		}
 		time.Sleep(time.Minute)
 		ok(i.Resume(ctx, "mail"))

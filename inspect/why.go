@@ -82,9 +82,9 @@ func Explain(e Evidence) (reasons []Explanation) {
 			add("failed", "it failed %s; after %s it is dead; its last error: %s", readable.Count(j.Failures, "time"),
 				readable.Count(j.MaxRetries+1, "failure"), last.Message)
 		}
-		obstacles(j, q, add)
+		e.obstacles(add)
 	case broker.StatePending:
-		obstacles(j, q, add)
+		e.obstacles(add)
 		e.limits(add)
 		if len(reasons) == 0 || reasons[len(reasons)-1].Code == "queue-rate" {
 			ahead := q.Counts[broker.StatePending] - 1
@@ -144,8 +144,12 @@ func orNow(d time.Duration) string {
 }
 
 // obstacles says what stands between a due job and a worker.
-func obstacles(j *broker.Job, q QueueInfo, add func(code, format string, args ...any)) {
-	if q.Policy.Paused {
+func (e *Evidence) obstacles(add adder) {
+	j, q := e.Job, e.Queue
+	switch {
+	case e.Pause != nil:
+		add("paused", "the queue %s is paused %v", q.Name, e.Pause)
+	case q.Policy.Paused:
 		add("paused", "the queue %s is paused", q.Name)
 	}
 	workers := alive(q)

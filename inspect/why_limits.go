@@ -15,13 +15,14 @@ type Evidence struct {
 	Job   *broker.Job
 	Queue QueueInfo
 	Key   KeyInfo          // of the job's key; zero without one
+	Pause *PauseNote       // of the queue, if it is paused and that is known
 	Peers []broker.Running // what workers say of active jobs of the key, the longest first; at most some
 }
 
 // maxPeers is how many active jobs of a key are looked at: enough for most limits.
 const maxPeers = 100
 
-// Evidence collects what is known of a job, in up to three more calls.
+// Evidence collects what is known of a job, in up to four more calls.
 func (i *Inspector) Evidence(ctx context.Context, job *broker.Job) (Evidence, error) {
 	info, err := i.Queue(ctx, job.Queue)
 	if err != nil {
@@ -30,10 +31,15 @@ func (i *Inspector) Evidence(ctx context.Context, job *broker.Job) (Evidence, er
 	return i.EvidenceIn(ctx, job, info)
 }
 
-// EvidenceIn is Evidence for a job whose queue is known: it makes up to two calls, and
-// none for a job without a key.
+// EvidenceIn is Evidence for a job whose queue is known: it makes up to three calls, and
+// none for a job without a key in a queue that is not paused.
 func (i *Inspector) EvidenceIn(ctx context.Context, job *broker.Job, info QueueInfo) (e Evidence, err error) {
 	e.Job, e.Queue = job, info
+	if info.Policy.Paused && !job.State.Final() {
+		if note, known, err := i.PauseNote(ctx, info.Name); err == nil && known && note.Paused {
+			e.Pause = &note
+		}
+	}
 	if job.Key == "" || job.State.Final() {
 		return e, nil
 	}

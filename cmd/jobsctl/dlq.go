@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"os"
 
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 
 	"github.com/spf13/cobra"
 )
@@ -23,7 +25,7 @@ func (a *app) dlq() *cobra.Command {
 	for _, c := range []*cobra.Command{redrive, purge, out} {
 		fixState(c, dead)
 	}
-	return group("dlq", "List, redrive, export or delete dead jobs", "", ls, a.deadGroups(), redrive, purge, out, a.importJobs(),
+	return group("dlq", "List, redrive, export or delete dead jobs", "", ls, a.deadGroups(), redrive, a.undoRedrive(), purge, out, a.importJobs(),
 		a.suppress("suppress", "Leave dead jobs out of lists and alerts; they are counted apart"),
 		a.suppress(unsuppress, "Show suppressed dead jobs in lists again"))
 }
@@ -49,4 +51,41 @@ func (a *app) suppress(name, short string) *cobra.Command {
 	cmd := a.decide(verb(name, short, short+".", broker.StateDead))
 	fixState(cmd, broker.StateDead.String())
 	return cmd
+}
+
+func (a *app) undoRedrive() *cobra.Command {
+	return &cobra.Command{
+		Use:   "undo FILE",
+		Short: "Make redriven jobs dead again that no worker has claimed",
+		Long: `Make jobs dead again that were redriven and that no worker has claimed since, with
+the errors, counts and times that they had. FILE is what "jobsctl dlq export" wrote
+before they were redriven; - is the standard input. A job that a worker has claimed,
+or that changed otherwise, is refused and left alone. If the redrive was of many,
+pause the queue first.`,
+		Example: "  jobsctl dlq export --group 3f2a90c1 --out before.ndjson\n  jobsctl dlq redrive --group 3f2a90c1\n" +
+			"  jobsctl dlq undo before.ndjson",
+		Args: exactly("FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			in := a.in
+			if args[0] != "-" {
+				f, err := os.Open(args[0])
+				if err != nil {
+					return &usageError{err.Error()}
+				}
+				defer f.Close()
+				in = f
+			}
+			d := &decision{Verb: inspect.Verb{Name: "undo", Done: "dead again"}}
+			r, err := i.UndoExported(cmd.Context(), in)
+			if err != nil {
+				a.interrupted(d, r, 0)
+				return err
+			}
+			return a.report(d, r, false)
+		},
+	}
 }

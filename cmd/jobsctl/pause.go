@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,12 +12,14 @@ import (
 )
 
 func (a *app) pause(verb, what string, do func(*inspect.Inspector, context.Context, string) error) *cobra.Command {
-	return &cobra.Command{
+	var by, note string
+	cmd := &cobra.Command{
 		Use:   verb + " QUEUE…",
 		Short: what,
 		Long: what + `.
 images+* stands for images and the queues beside it, of jobs that require labels.
-One that is made later is not among them.`,
+One that is made later is not among them. "jobsctl queues policy" and "jobsctl why"
+say who paused a queue, when and why.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return &usageError{fmt.Sprintf("give the names of the queues to %s", verb)}
@@ -28,6 +31,7 @@ One that is made later is not among them.`,
 			if err != nil {
 				return err
 			}
+			i = i.As(cmp.Or(by, a.operator())).WithNote(note)
 			var errs []error
 			for _, name := range args {
 				queues, err := i.Queues(cmd.Context(), name) // a queue whose name was mistyped would be made
@@ -46,4 +50,7 @@ One that is made later is not among them.`,
 			return errors.Join(errs...)
 		},
 	}
+	cmd.Flags().StringVar(&by, "by", "", "who decided it, for others to see (default: the user and host)")
+	cmd.Flags().StringVar(&note, "note", "", "why, for others to see")
+	return cmd
 }

@@ -73,10 +73,23 @@ or the job's own retention says for how long.`,
 			if err != nil {
 				return err
 			}
-			if a.structured() {
-				return a.object(viewPolicy(p, false))
+			note, known, err := i.PauseNote(cmd.Context(), args[0])
+			if err != nil {
+				return err
 			}
-			t := a.table("PAUSED", strconv.FormatBool(p.Paused))
+			known = known && p.Paused && note.Paused
+			if a.structured() {
+				view := viewPolicy(p, false)
+				if known {
+					view["paused_by"], view["paused_at"], view["pause_note"] = note.By, at(note.At), note.Why
+				}
+				return a.object(view)
+			}
+			paused := strconv.FormatBool(p.Paused)
+			if known {
+				paused += ", " + note.String()
+			}
+			t := a.table("PAUSED", paused)
 			for rule := range ruleFlags(false) {
 				t.row(heading(rule), inspect.RuleText(rule, rule.Of(&p)))
 			}

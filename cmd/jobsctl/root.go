@@ -102,7 +102,7 @@ Exit codes:
 	flags.BoolVarP(&a.yes, "yes", "y", false, "do not ask for confirmation")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err.Error()} })
 	root.AddCommand(a.enqueue(), a.stats(), a.history(), a.queues(), a.keys(), a.list(), a.show(), a.workers(), a.why(),
-		a.cancel(), a.deleteJobs(), a.redrive(), a.reschedule(), a.edit(), a.dlq(), a.export(), a.imports(), a.move(), a.relay(),
+		a.cancel(), a.deleteJobs(), a.redrive(), a.reschedule(), a.edit(), a.copyJob(), a.dlq(), a.export(), a.imports(), a.move(), a.relay(),
 		a.schedule(), a.workflow(), a.doctor(), a.migrate(), a.contexts(), a.events(),
 		a.bench(), a.top(), a.dashboard(), a.demo(), a.version())
 	a.completeNames(root)

@@ -21,12 +21,14 @@ var sameWords = [][]string{
 // suggestedFor are words of other tools, by the verb that a mistake with them
 // suggests.
 var suggestedFor = map[string][]string{
+	"copy":       {"clone", "duplicate", "again"},
 	"cancel":     {"stop", "kill", "abort"},
 	"delete":     {"drop", "destroy"},
 	"dlq":        {"dead", "morgue", "graveyard"},
 	"doctor":     {"check", "fsck", "verify"},
 	"enqueue":    {"push", "add", "create", "submit"},
 	"move":       {"mv", "transfer"},
+	"undo":       {"revert", "undelete"},
 	"redrive":    {"retry", "rerun", "replay", "resurrect"},
 	"reschedule": {"snooze", "delay", "defer"},
 	"show":       {"get", "describe", "inspect", "cat"},

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/oklog/ulid/v2"
+
+	"github.com/spf13/cobra"
+)
+
+func (a *app) copyJob() *cobra.Command {
+	var queue, as string
+	cmd := &cobra.Command{
+		Use:   "copy ID",
+		Short: "Enqueue a fresh job like this one",
+		Long: `Enqueue a fresh job with the type, payload, headers, priority, keys and limits of
+this one, which can be in any state and stays as it is. The copy runs at once, with
+fresh retries and without a deadline. If another job holds its unique key, it is
+refused.`,
+		Args: exactly("ID"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i, err := a.inspector(cmd.Context())
+			if err != nil {
+				return err
+			}
+			j, err := a.locate(cmd.Context(), i, queue, args[0])
+			if err != nil {
+				return err
+			}
+			id := as
+			if id == "" {
+				id = ulid.Make().String()
+			}
+			if err := i.EnqueueCopy(cmd.Context(), j, id); err != nil {
+				return err
+			}
+			if a.structured() {
+				return a.object(map[string]string{"queue": j.Queue, "id": id, "copy_of": j.ID})
+			}
+			_, err = fmt.Fprintf(a.out, "%s  %s  a copy of %s\n", plain(id), plain(j.Queue), plain(j.ID))
+			return err
+		},
+	}
+	cmd.Flags().StringVarP(&queue, "queue", "q", "", "queue (default: look in all)")
+	cmd.Flags().StringVar(&as, "id", "", "ID of the copy; a second one with it is refused")
+	return cmd
+}

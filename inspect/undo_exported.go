@@ -1,0 +1,67 @@
+package inspect
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/seed81422ce9/jobs/broker"
+)
+
+// undoBatch is how many jobs of a queue are kept in memory until they are dead again.
+const undoBatch = 1000
+
+// UndoExported is UndoRedrive for the jobs that Export wrote to r before they were
+// redriven, in whatever queues they are. Lines of jobs that were not dead then, or that
+// are dead still, are refused with ErrWrongState. A line that cannot be read ends it;
+// the report is valid beside the error.
+func (i *Inspector) UndoExported(ctx context.Context, r io.Reader) (report Report, err error) {
+	was := make(map[string][]broker.Job) // by queue
+	undo := func(queue string) error {
+		part, err := i.UndoRedrive(ctx, queue, was[queue])
+		delete(was, queue)
+		report.Add(part)
+		return err
+	}
+	in := bufio.NewReaderSize(r, 64<<10)
+	for line := 1; ; line++ {
+		text, tooLong, readErr := readLine(in)
+		if text = bytes.TrimSpace(text); len(text) > 0 || tooLong {
+			job, err := parseLine(text)
+			if tooLong {
+				err = fmt.Errorf("%w: the line has more than %d bytes", broker.ErrTooLarge, maxLine)
+			}
+			switch {
+			case err != nil:
+				return report, fmt.Errorf("line %d: %w", line, err)
+			case job.Restore.State != broker.StateDead:
+				report.Matched++
+				report.refuse(Refusal{Queue: job.Queue, ID: job.ID, Err: broker.ErrWrongState})
+			default:
+				was[job.Queue] = append(was[job.Queue], broker.Job{Queue: job.Queue, ID: job.ID, State: broker.StateDead,
+					CreatedAt: job.Restore.CreatedAt, Head: job.Restore.Head})
+			}
+			if len(was[job.Queue]) == undoBatch {
+				if err := undo(job.Queue); err != nil {
+					return report, err
+				}
+			}
+		}
+		if readErr != nil {
+			err = readErr
+			break
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return report, err
+	}
+	for queue := range was {
+		if err := undo(queue); err != nil {
+			return report, err
+		}
+	}
+	return report, nil
+}

@@ -89,6 +89,8 @@ func newPool(ctx context.Context, l location) (*pgxpool.Pool, error) {
 func poolConfig(l location) (*pgxpool.Config, error) {
 	c, err := pgxpool.ParseConfig(l.url("postgres", l.params))
 	if err == nil {
+		// What a database in SQL_ASCII would not say by itself, and the driver wants to hear.
+		c.ConnConfig.RuntimeParams["client_encoding"] = "UTF8"
 		return c, nil
 	}
 	part := l.blame(postgresParams, func(q url.Values) bool {

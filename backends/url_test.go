@@ -248,8 +248,8 @@ func TestUrl_PostgresURLsSayWhatToConnectTo(t *testing.T) {
 		at.User != "me" || at.Password != "p@ss" || at.Database != "jobs" || c.MaxConns != 9 {
 		t.Errorf("two servers: %s", c.ConnString())
 	}
-	if len(at.RuntimeParams) != 1 || at.RuntimeParams["application_name"] != "x" {
-		t.Errorf("settings of the session: %v, want application_name alone", at.RuntimeParams)
+	if len(at.RuntimeParams) != 2 || at.RuntimeParams["application_name"] != "x" || at.RuntimeParams["client_encoding"] != "UTF8" {
+		t.Errorf("settings of the session: %v, want application_name and the encoding alone", at.RuntimeParams)
 	}
 }
 

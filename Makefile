@@ -1,7 +1,7 @@
 # What a contributor runs. `make` lists the targets.
 TESTFLAGS ?=
 
-.PHONY: help test lint vulnerabilities bench fmt setup image release reproducible apidiff
+.PHONY: help test lint vulnerabilities bench fmt setup image release reproducible apidiff installable
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ reproducible: ## build jobsctl twice, in two directories, and compare the bytes
 
 apidiff: ## compare the exported API with the last release's
 	.ci/apidiff
+
+installable: ## install the module as others will get it, from a tag of a copy of the repository
+	.ci/installable
 
 fmt: ## format the code
 	gofmt -w .

@@ -45,6 +45,8 @@ type operation struct {
 	report inspect.Report
 	ended  time.Time
 	err    error
+	notice string // which knows the way back, once it has ended
+	beyond bool   // there is none, because it was of too many jobs
 }
 
 var errStopped = errors.New("it was stopped")
@@ -117,9 +119,10 @@ func (h *Handler) runBulk(ctx context.Context, o *operation, b bulkOf) {
 	defer o.stop(nil)
 	var total inspect.Report
 	var err error
+	back := remembered{undo: undo{b.verb, make(map[string][]broker.Job)}}
 	for _, q := range b.queries {
 		done := total
-		s := b.selection(h.inspector, q).PerSecond(o.rate).OnProgress(func(r inspect.Report) {
+		s := b.selection(h.inspector, q, back.add).PerSecond(o.rate).OnProgress(func(r inspect.Report) {
 			sum := done
 			sum.Add(r)
 			o.progress(sum)
@@ -138,8 +141,12 @@ func (h *Handler) runBulk(ctx context.Context, o *operation, b bulkOf) {
 	case context.Cause(ctx) == errStopped && err != nil:
 		err = errStopped
 	}
+	notice := ""
+	if back.jobs() > 0 && total.Done > 0 {
+		notice = h.notices.way(&back.undo)
+	}
 	o.mu.Lock()
-	o.ended, o.err = time.Now(), err
+	o.ended, o.err, o.notice, o.beyond = time.Now(), err, notice, back.beyond
 	o.mu.Unlock()
 	h.poller.changed()
 	h.log.Info("jobs dashboard: an operation ended", "who", o.who, "action", o.verb.Name, "operation", o.id, "filter", o.about,
@@ -231,6 +238,8 @@ type operationRow struct {
 	Most                     int64
 	Error                    string
 	MayStop                  bool
+	Undo                     string // address; nothing while there is no way back
+	Beyond                   bool   // it was of too many jobs to be taken back
 }
 
 func (h *Handler) work(w http.ResponseWriter, r *http.Request) error {
@@ -250,6 +259,10 @@ func (h *Handler) work(w http.ResponseWriter, r *http.Request) error {
 		case o.err != nil:
 			_, row.Error = describe(o.err)
 		}
+		if n := h.notices.get(o.notice); n != nil && v.May(o.verb.action) {
+			row.Undo = n.Undo()
+		}
+		row.Beyond = o.beyond
 		for _, f := range o.report.Refusals[:min(5, len(o.report.Refusals))] {
 			row.Refusals = append(row.Refusals, text(f.ID)+": "+why(f))
 		}

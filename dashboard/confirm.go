@@ -25,6 +25,8 @@ type confirmPage struct {
 	Most    int64
 	Grave   bool
 	Seconds int64 // that it takes at least, at its rate
+	Undo    bool  // it can be taken back
+	Beyond  bool  // it could be if it were of fewer jobs
 }
 
 // countTime is how long somebody waits to be told a number.
@@ -84,11 +86,15 @@ func (h *Handler) readBulk(r *http.Request) (b bulkOf, err error) {
 	return b, err
 }
 
-// selection is what the decision is about in one queue.
-func (b *bulkOf) selection(i *inspect.Inspector, q inspect.Query) inspect.Selection {
+// selection is what the decision is about in one queue. Each job of it is told to seen.
+func (b *bulkOf) selection(i *inspect.Inspector, q inspect.Query, seen func(*broker.Job)) inspect.Selection {
 	q.Suppressed = q.Suppressed || b.unsuppresses()
 	return i.Select(q).Where(func(j *broker.Job) bool {
-		return b.filter.keeps(j) && (b.group == nil || b.group.Has(j)) && (j.Suppressed || !b.unsuppresses())
+		keep := b.filter.keeps(j) && (b.group == nil || b.group.Has(j)) && (j.Suppressed || !b.unsuppresses())
+		if keep {
+			seen(j)
+		}
+		return keep
 	})
 }
 
@@ -106,7 +112,7 @@ func (b *bulkOf) count(ctx context.Context, i *inspect.Inspector) (n int64, exac
 	ctx, cancel := context.WithTimeout(ctx, countTime)
 	defer cancel()
 	for _, q := range b.queries {
-		found, err := b.selection(i, q).Count(ctx)
+		found, err := b.selection(i, q, func(*broker.Job) {}).Count(ctx)
 		n += int64(found)
 		if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 			return n, false, nil
@@ -139,6 +145,10 @@ func (h *Handler) confirm(w http.ResponseWriter, r *http.Request) error {
 	}
 	p := confirmPage{Verb: b.verb, About: b.about, Do: "bulk?" + r.URL.RawQuery, Back: back, In: b.in, Count: n, Exact: exact,
 		Most: b.most, Grave: b.verb.Grave}
+	if _, ok := undoable[b.verb.Name]; ok {
+		p.Undo = exact && n <= maxUndo
+		p.Beyond = !p.Undo
+	}
 	if b.rate > 0 {
 		p.Rate = strconv.FormatInt(b.rate, 10)
 		p.Seconds = n / b.rate

@@ -314,3 +314,60 @@ func TestUndo_TakesBackWhatNobodyClaimed(t *testing.T) {
 	hasNot(t, s.follow(s.post(303, "act?state=dead", url.Values{"verb": {"delete"},
 		"job": {url.Values{"queue": {"mail"}, "id": {"d3"}}.Encode()}})), "undo?of")
 }
+
+func TestUndo_TakesBackABulkOperation(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, Config{Authorize: everything})
+	for i := range 5 {
+		s.die("mail", fmt.Sprint("d", i), "email", fmt.Sprint("no route to ", i))
+	}
+	s.die("mail", "other", "email", "mailbox full")
+	of := "state=dead&of-type=email&like=no+route+to+%23"
+	bulk := func(verb string, operations int) string {
+		t.Helper()
+		has(t, s.post(200, "confirm?"+of, url.Values{"verb": {verb}}), "5 jobs", "It can be taken back afterwards")
+		s.post(303, "bulk?"+of, url.Values{"verb": {verb}})
+		s.ended(operations)
+		page := s.get(200, "work")
+		found := undoForm.FindStringSubmatch(page)
+		if found == nil {
+			t.Fatalf("%s of a group has no way back:\n%.2000s", verb, body(page))
+		}
+		return found[1]
+	}
+	undo := bulk("redrive", 1)
+	s.worker("w", 1, "mail")
+	s.claim("w", "mail", 2)
+	has(t, s.follow(s.post(303, undo, nil)), "Taken back for 3 of 5 jobs", "claimed")
+	if dead, active := s.count("mail", broker.StateDead), s.count("mail", broker.StateActive); dead != 4 || active != 2 {
+		t.Errorf("%d jobs are dead and %d active, want 4 and 2", dead, active)
+	}
+	hasNot(t, s.get(200, "work"), "undo?of")
+	has(t, s.post(409, undo, nil), "any more")
+
+	many := remembered{undo: redrives(t)}
+	for range maxUndo + 1 {
+		many.add(new(broker.Job))
+	}
+	if many.jobs() > 0 || !many.beyond {
+		t.Errorf("of more jobs than an undo may have %d are remembered", many.jobs())
+	}
+	large := broker.Job{}
+	large.Errors.Entries = []broker.Failure{{Message: strings.Repeat("x", maxUndoBytes/100)}}
+	many = remembered{undo: redrives(t)}
+	for range 101 {
+		many.add(&large)
+	}
+	if many.jobs() > 0 || !many.beyond {
+		t.Errorf("of jobs with long errors %d are remembered", many.jobs())
+	}
+}
+
+// redrives is the way back of a redrive, of no job yet.
+func redrives(t *testing.T) undo {
+	v, ok := verbNamed("redrive")
+	if !ok {
+		t.Fatal("there is no redrive")
+	}
+	return undo{v, make(map[string][]broker.Job)}
+}

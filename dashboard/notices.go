@@ -36,6 +36,9 @@ const (
 
 func (n *notices) add(text string) string { return n.put(notice{Text: text}) }
 
+// way keeps the way back from a bulk operation, and returns the name for it.
+func (n *notices) way(u *undo) string { return n.put(notice{undo: u}) }
+
 func (n *notices) put(added notice) string {
 	added.id = rand.Text()
 	n.mu.Lock()

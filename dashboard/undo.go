@@ -25,6 +25,34 @@ func (u *undo) jobs() (n int) {
 	return n
 }
 
+// remembered is what a bulk operation could be taken back to: nothing once there are
+// too many jobs.
+type remembered struct {
+	undo
+	size   int
+	beyond bool
+}
+
+const (
+	maxUndo      = 10_000   // jobs that one undo takes back, in a few seconds
+	maxUndoBytes = 16 << 20 // of their errors, which are the largest part
+)
+
+// add takes note of a job that is about to be changed.
+func (b *remembered) add(j *broker.Job) {
+	if _, ok := undoable[b.verb.Name]; !ok || b.beyond {
+		return
+	}
+	for _, f := range j.Errors.Entries {
+		b.size += len(f.Message) + len(f.Stack)
+	}
+	if b.jobs() >= maxUndo || b.size > maxUndoBytes {
+		b.was, b.beyond = nil, true
+		return
+	}
+	b.was[j.Queue] = append(b.was[j.Queue], *j)
+}
+
 // undoable are the verbs that can be taken back, and what does it.
 var undoable = map[string]string{"redrive": "", "suppress": "unsuppress", "unsuppress": "suppress"}
 
@@ -45,7 +73,7 @@ func (h *Handler) before(ctx context.Context, v verb, queue string, ids []string
 	return was
 }
 
-// undo takes back the decision of a notice.
+// undo takes back the decision of a notice, to the end, even if nobody waits for it.
 func (h *Handler) undo(w http.ResponseWriter, r *http.Request) error {
 	id := r.URL.Query().Get("of")
 	n := h.notices.get(id)
@@ -70,9 +98,15 @@ func (h *Handler) undo(w http.ResponseWriter, r *http.Request) error {
 			for i := range was {
 				ids = append(ids, was[i].ID)
 			}
-			report, err = back.do(h.inspector.Select(inspect.Query{Queue: queue, IDs: ids, Suppressed: true}), r.Context(), 0)
+			for part := range slices.Chunk(ids, pageRecords) {
+				var one inspect.Report
+				one, err = back.do(h.inspector.Select(inspect.Query{Queue: queue, IDs: part, Suppressed: true}), h.closing, 0)
+				if report.Add(one); err != nil {
+					break
+				}
+			}
 		} else {
-			report, err = h.inspector.UndoRedrive(r.Context(), queue, was)
+			report, err = h.inspector.UndoRedrive(h.closing, queue, was)
 		}
 		total.Add(report)
 		if report.Refused > 0 { // which the notice says

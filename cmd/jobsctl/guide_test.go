@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/backends/membroker"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/schedule"
 	"github.com/seed81422ce9/jobs/workflow"
 )
@@ -50,6 +52,53 @@ func TestDocs_CommandsOfTheGuideRun(t *testing.T) {
 	}
 	if ran < 20 {
 		t.Errorf("only %d commands were found: they are looked for in the wrong way", ran)
+	}
+}
+
+// runbookCommand is one in the text of a runbook.
+var runbookCommand = regexp.MustCompile("`(jobsctl [^`]*)`")
+
+// Each runbook begins with a command, and each of its commands does its work in a store
+// that has what the alert names.
+func TestDocs_CommandsOfTheRunbooksRun(t *testing.T) {
+	t.Parallel()
+	const file = "../../docs/runbooks.md"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := inspect.Group{Type: "report", Fingerprint: "timeout"}
+	names := strings.NewReplacer("QUEUE", "reports", "GROUP", group.ID(), "TYPE", "report", "KEY", "acme", " N", " 10", "WHY", "rain",
+		"schedule pause ID", "schedule pause nightly-report", "ID", guideJob)
+	ran := make(map[string]bool)
+	for _, section := range strings.Split(string(text), "\n## ")[1:] {
+		name, _, _ := strings.Cut(section, "\n")
+		step := regexp.MustCompile("(?s)\n(1\\.|-) .*?(\n\\d\\. |\n- |\n\n|$)").FindString(section)
+		if !regexp.MustCompile("`(jobsctl|kubectl|curl|redis-cli|psql) ").MatchString(step) {
+			t.Errorf("the first step of %s has no command:%s", name, step)
+		}
+		for _, m := range runbookCommand.FindAllStringSubmatch(section, -1) {
+			args := words(names.Replace(m[1]))[1:]
+			if slices.Contains([]string{"top", "bench"}, args[0]) || ran[m[1]] {
+				continue // they need a terminal, or take long
+			}
+			a := &app{environment: environment{in: strings.NewReader(""), out: &bytes.Buffer{}, err: &bytes.Buffer{}}}
+			cmd, rest, err := a.root().Find(args)
+			if err != nil || len(rest) == 0 && (cmd.ValidateArgs(nil) != nil || cmd.Name() == "move" || cmd.HasSubCommands()) {
+				continue // it is named, not typed
+			}
+			ran[m[1]] = true
+			if args[0] == "events" {
+				args = words(strings.ReplaceAll(strings.Join(args, " "), "reports", "dying"))
+			}
+			t.Run(name+"/"+m[1], func(t *testing.T) {
+				t.Parallel()
+				runGuideLine(t, file, args)
+			})
+		}
+	}
+	if len(ran) < 30 {
+		t.Errorf("only %d commands were found: they are looked for in the wrong way", len(ran))
 	}
 }
 

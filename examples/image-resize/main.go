@@ -16,6 +16,8 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs"
@@ -25,6 +27,9 @@ import (
 )
 
 const queue = "images"
+
+// kinds are the files that are taken for pictures.
+var kinds = []string{".png", ".jpg", ".jpeg", ".gif"}
 
 // Thumbnail is the result of a job.
 type Thumbnail struct {
@@ -105,7 +110,7 @@ func resizeAll(ctx context.Context, b broker.Broker, blobs payload.Blobs, from, 
 	}
 	var enqueued []*jobs.JobInfo
 	for _, file := range files {
-		if file.IsDir() {
+		if file.IsDir() || !slices.Contains(kinds, strings.ToLower(filepath.Ext(file.Name()))) {
 			continue
 		}
 		data, err := os.ReadFile(filepath.Join(from, file.Name()))

@@ -69,7 +69,7 @@ func TestRun_MakesThumbnailsOfADirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, data := range map[string][]byte{"wide.png": picture(t, 400, 100), "tiny.png": picture(t, 3, 2),
-		"photo.jpg": photo.Bytes(), "notes.txt": []byte("no picture")} {
+		"photo.JPG": photo.Bytes(), "broken.gif": []byte("no picture"), "notes.txt": []byte("not meant as one")} {
 		if err := os.WriteFile(filepath.Join(from, name), data, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -82,5 +82,8 @@ func TestRun_MakesThumbnailsOfADirectory(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("it printed %q, without %q", &out, want)
 		}
+	}
+	if lines := strings.Count(out.String(), "\n"); lines != 4 {
+		t.Errorf("it printed %d lines, of four pictures and a text:\n%s", lines, &out)
 	}
 }

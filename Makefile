@@ -35,8 +35,8 @@ bench: setup ## measure all backends
 	go run ./internal/testenv/with go test -run '^$$' -bench . -benchmem -timeout 60m $(TESTFLAGS) ./...
 
 image: ## build the images jobs-worker and jobsctl, of the worker and of the operator's command; needs Docker
-	docker build $(IMAGEFLAGS) -f deploy/Dockerfile --target worker --build-arg VERSION=$$(git describe --always --dirty) -t jobs-worker .
-	docker build $(IMAGEFLAGS) -f deploy/Dockerfile --target jobsctl --build-arg VERSION=$$(git describe --always --dirty) -t jobsctl .
+	docker build $(IMAGEFLAGS) -f deploy/Dockerfile --target worker --build-arg VERSION=$$(git describe --tags --always --dirty) -t jobs-worker .
+	docker build $(IMAGEFLAGS) -f deploy/Dockerfile --target jobsctl --build-arg VERSION=$$(git describe --tags --always --dirty) -t jobsctl .
 
 release: ## build jobsctl for each platform into dist, with checksums and bills of materials; and the images, where Docker is
 	.ci/release

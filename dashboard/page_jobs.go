@@ -131,6 +131,32 @@ func (h *Handler) jobs(w http.ResponseWriter, r *http.Request) error {
 	return render(w, r, "jobs", v, http.StatusOK)
 }
 
+// emptyWords say that there are no jobs of a state.
+var emptyWords = map[broker.State]string{
+	broker.StatePending:   "No job is waiting to run",
+	broker.StateScheduled: "No job is scheduled for later",
+	broker.StateActive:    "No job is running",
+	broker.StateRetry:     "No job waits for a retry",
+	broker.StateCompleted: "No completed job is kept",
+	broker.StateDead:      "No job is dead",
+	broker.StateCancelled: "No cancelled job is kept",
+	broker.StateWaiting:   "No job is held",
+}
+
+// Empty says that there are no jobs, where no filter asks for some of them.
+func (p jobsPage) Empty() string {
+	said := "There are no jobs"
+	for state, words := range emptyWords {
+		if state.String() == p.Filter.State {
+			said = words
+		}
+	}
+	if p.Filter.Queue != "" {
+		said += " in this queue"
+	}
+	return said + "."
+}
+
 // search looks for jobs in one queue after the other, from where the page
 // begins, until it has enough of them or has examined enough.
 func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q inspect.Query) (l listing, err error) {
@@ -154,8 +180,7 @@ func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q inspect.Q
 			q.Cursor = ""
 		}
 		q.Queue = info.Name
-		l.Looked++
-		for {
+		for before := finds; ; {
 			if len(l.Jobs) >= pageRows || finds == pageFinds {
 				l.at, l.cursor = q.Queue, q.Cursor
 				return l, nil
@@ -163,6 +188,9 @@ func (h *Handler) search(ctx context.Context, s *snapshot, f filter, q inspect.Q
 			page, err := h.inspector.List(ctx, q)
 			if err != nil {
 				return l, err
+			}
+			if finds == before {
+				l.Looked++
 			}
 			finds++
 			l.Now = page.Now

@@ -113,6 +113,7 @@ func TestSearch_AnIDIsFoundInAnyQueue(t *testing.T) {
 		t.Errorf("an ID in two queues shows %q", got)
 	}
 	has(t, s.get(200, "jobs?id=none"), "No job matches")
+	has(t, s.get(200, "jobs?state=completed&queue=mail"), "No completed job is kept in this queue.")
 }
 
 func TestSearch_EveryJobIsOnSomePage(t *testing.T) {

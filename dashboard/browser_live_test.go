@@ -34,7 +34,7 @@ func TestBrowserLive_APageShowsWhatHappens(t *testing.T) {
 	s.worker("w", 9, "fresh")
 	s.claim("w", "fresh", 4)
 	b.until("the job runs", `document.querySelector(".states .chip").textContent === "active"`)
-	b.sees("it is held by worker w")
+	b.sees("is held by worker w")
 }
 
 func TestBrowserLive_APageOutlivesItsStore(t *testing.T) {

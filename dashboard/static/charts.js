@@ -51,8 +51,8 @@
   }
   function duration(v) {
     if (v === 0) return "0";
-    if (v < 1) return +(v * 1000).toFixed(v < 0.01 ? 1 : 0) + "ms";
-    if (v < 120) return +v.toFixed(v < 10 ? 1 : 0) + "s";
+    if (v < 1) return +(v * 1000).toPrecision(2) + "ms"; // two digits, as percentiles are known
+    if (v < 120) return +v.toPrecision(v < 100 ? 2 : 3) + "s";
     return v < 7200 ? Math.round(v / 60) + "m" : +(v / 3600).toFixed(1) + "h";
   }
 

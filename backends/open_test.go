@@ -148,7 +148,11 @@ func TestOpen_AURLSaysInHowManyBucketsTheBodiesOfRedisAre(t *testing.T) {
 	}
 	c := redis.NewClient(o)
 	defer c.Close()
-	if n, err := c.HGet(t.Context(), prefix+":{mine}:m", "B").Int(); n != 3 || err != nil {
+	records, err := c.Keys(t.Context(), prefix+":{*}:mine:m").Result()
+	if err != nil || len(records) != 1 {
+		t.Fatalf("the queue's record is %v, %v, want one key", records, err)
+	}
+	if n, err := c.HGet(t.Context(), records[0], "B").Int(); n != 3 || err != nil {
 		t.Errorf("the queue has %d buckets, %v; want 3", n, err)
 	}
 }

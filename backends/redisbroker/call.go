@@ -16,6 +16,7 @@ import (
 type step struct {
 	script *script
 	plain  []any    // instead: a command, whose answer is the only element of reply
+	node   *queue   // whose node is to run that
 	queues []string // whose keys it is given, a block each
 	keys   *queue   // instead: the keys it is given
 	create bool     // makes its queue if there is none
@@ -180,7 +181,7 @@ func (b *Broker) exchange(ctx context.Context, steps []*step) []*call {
 // newCall writes out a step for the queues as this process knows them.
 func (b *Broker) newCall(s *step) *call {
 	if s.plain != nil {
-		return &call{args: s.plain}
+		return &call{key: s.node.key("m"), args: s.plain}
 	}
 	queues := make([]*queue, 0, 4)
 	if s.keys != nil {

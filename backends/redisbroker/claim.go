@@ -10,10 +10,10 @@ import (
 
 // Claim settles what comes with it and leases jobs. §6, §14, §16, §17.
 //
-// On one server a few queues are served by one script call, in one round trip with the
-// settle. Of many, a look says which have something to give, and those are asked some
-// at a time; while most of them have, the look is left out. In a Cluster each queue is
-// asked for its part of Max at the same time, and what that leaves is asked
+// A few queues of a group, on one server all, are served by one script call, in one round
+// trip with the settle. Of many, a look says which have something to give, and those are
+// asked some at a time; while most of them have, the look is left out. In a Cluster the
+// groups are asked at the same time, each for a part of Max, and what that leaves is asked
 // for again where more is known to be.
 //
 // With a Wait, a claim that found nothing, or knows that it would, waits once, not
@@ -43,13 +43,13 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 // claim is a claim that does not wait.
 func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest) (got broker.Claimed, err error) {
 	batches := b.settleBatches(&req.Settle)
-	c := b.newClaim(req, b.store.cluster == nil, b.plenty.Load())
+	c := b.newClaim(req, b.plenty.Load())
 	if len(c.queues) == 0 && len(batches) == 0 {
 		return got, broker.About(b.usable(ctx), "claim", "", "")
 	}
 	var ended error
 	for again := true; again; {
-		steps := c.steps(b)
+		steps := c.next(b)
 		settles := settleSteps(batches, nil)
 		late := func() { b.giveBack(&c.request, steps) }
 		if ended = b.run(ctx, late, append(settles, steps...)...); ended != nil {
@@ -59,34 +59,33 @@ func (b *Broker) claim(ctx context.Context, req *broker.ClaimRequest) (got broke
 			got.Verdicts, got.SettleErr = verdicts(batches, &req.Settle)
 			batches = nil
 		}
-		again = c.read(b)
+		again = len(c.queues) > 0 && c.readNext(b)
 	}
 	return got, errors.Join(c.answer(&got), broker.About(ended, "claim", "", ""))
 }
 
 // claim is a claim under way: what has been asked of which queue.
 type claim struct {
-	request  claimant
-	together bool     // one call serves several queues
-	turn     turn     // which, then
-	queues   []string // each once, in the order of the shares
-	left     int      // of Max
-	room     int      // of Bytes
-	at       int64    // the store's time, once a round was answered
-	learned  int      // how often a queue turned out to be laid out differently
+	request claimant
+	turn    turn     // the queues of a round
+	queues  []string // each once, in the order of the shares
+	spread  bool     // they are of several groups
+	left    int      // of Max
+	room    int      // of Bytes
+	at      int64    // the store's time, once a round was answered
+	learned int      // how often a queue turned out to be laid out differently
 
 	// By share:
 	queueOf []int // its place in queues
 	want    []int // what is left of its Max
-	asked   []int // in this round
+	asked   []int // in this round, and not given
 	shares  [][]leased
 
 	// By place in queues:
-	ask  []*step // this round's call
-	dry  []bool  // asking again brings nothing, or not in this claim
-	more []bool
-	due  []int64
-	errs []error
+	group []int // that it is in, on one server 0
+	more  []bool
+	due   []int64
+	errs  []error
 }
 
 // claimant is for whom jobs are leased.
@@ -96,9 +95,9 @@ type claimant struct {
 	many   int // from so many queues, in several calls; 0 for one
 }
 
-func (b *Broker) newClaim(req *broker.ClaimRequest, together, plenty bool) *claim {
+func (b *Broker) newClaim(req *broker.ClaimRequest, plenty bool) *claim {
 	n := len(req.Queues)
-	c := &claim{request: claimant{worker: req.Worker, now: req.Now}, together: together, left: req.Max, room: req.ByteLimit(),
+	c := &claim{request: claimant{worker: req.Worker, now: req.Now}, left: req.Max, room: req.ByteLimit(),
 		want: make([]int, n), asked: make([]int, n), shares: make([][]leased, n), queueOf: make([]int, n)}
 	places := make(map[string]int, n)
 	for i, share := range req.Queues {
@@ -107,54 +106,38 @@ func (b *Broker) newClaim(req *broker.ClaimRequest, together, plenty bool) *clai
 			at = len(c.queues)
 			places[share.Queue] = at
 			c.queues = append(c.queues, share.Queue)
+			group := 0
+			if b.store.cluster != nil {
+				group = groupOf(share.Queue)
+			}
+			c.group = append(c.group, group)
+			c.spread = c.spread || group != c.group[0]
 		}
 		c.queueOf[i], c.want[i] = at, share.Max
 	}
 	q := len(c.queues)
-	c.ask, c.dry, c.more, c.due, c.errs = make([]*step, q), make([]bool, q), make([]bool, q), make([]int64, q), make([]error, q)
-	if c.turn.init(q, together && q > b.few, plenty); c.turn.many {
+	c.more, c.due, c.errs = make([]bool, q), make([]int64, q), make([]error, q)
+	if c.turn.init(q, q > b.few, plenty); c.turn.many {
 		c.request.many = q
 	}
-	if together && c.turn.looks == 0 {
+	if c.turn.looks == 0 {
 		c.choose()
 	}
 	return c
 }
 
-// steps are the calls of the next round: one for several queues, or one for each.
-// Those are given Max greedily, in the order of the shares: a share is asked
-// for what those before it leave if they get all they want. So the sum never
-// exceeds Max, and no share is served out of turn. Bytes are divided evenly.
-func (c *claim) steps(b *Broker) []*step {
-	if c.together && len(c.queues) > 0 {
-		return c.next(b)
-	}
-	left := c.left
-	for i := range c.want {
-		c.asked[i] = 0
-		if !c.dry[c.queueOf[i]] {
-			c.asked[i] = min(c.want[i], left)
-			left -= c.asked[i]
+// byGroup divides some of the queues, by place, among their groups.
+func (c *claim) byGroup(places []int) (groups [][]int) {
+	var of [queueGroups]int
+	for _, at := range places {
+		g := &of[c.group[at]]
+		if *g == 0 {
+			groups = append(groups, nil)
+			*g = len(groups)
 		}
+		groups[*g-1] = append(groups[*g-1], at)
 	}
-	var steps []*step
-	for at, name := range c.queues {
-		s := c.step(0, max(1, c.room/len(c.queues)), name)
-		sum := 0
-		for i, asked := range c.asked {
-			if c.queueOf[i] == at && asked > 0 {
-				s.addShare(i, 0, asked)
-				sum += asked
-			}
-		}
-		s.args[1] = sum
-		c.ask[at] = nil
-		if sum > 0 || c.at == 0 { // the first round asks every queue, if only when its next job is due
-			c.ask[at] = s
-			steps = append(steps, s)
-		}
-	}
-	return steps
+	return groups
 }
 
 func (c *claim) step(most, room int, queues ...string) *step {
@@ -168,47 +151,22 @@ func (s *step) addShare(share, place, most int) {
 	s.places = append(s.places, place)
 }
 
-// read takes the answers of a round in. It reports whether another round can
-// bring more.
-func (c *claim) read(b *Broker) bool {
-	if c.together {
-		return len(c.queues) > 0 && c.readNext(b)
-	}
-	for at, s := range c.ask {
-		if s != nil {
-			c.readStep(b, s, at)
-		}
-	}
-	for i, want := range c.want {
-		if want > 0 && c.left > 0 && c.room > 0 && !c.dry[c.queueOf[i]] {
-			return true
-		}
-	}
-	return false
-}
-
 // readStep takes an answer in; the step's queues are the claim's at those places.
 func (c *claim) readStep(b *Broker, s *step, places ...int) {
 	c.at = max(c.at, s.at)
-	short := false // by a bound of the call
 	for n, share := range s.shares {
 		list := s.list(n)
 		c.shares[share] = append(c.shares[share], list)
 		c.want[share] -= list.len()
+		c.asked[share] -= list.len()
 		c.left -= list.len()
 		c.room -= textBytes(list)
-		short = short || list.len() < c.asked[share]
 	}
 	for n, at := range places {
-		before := c.learned
 		c.errs[at] = s.err
 		if s.err == nil && n < len(s.reply) {
 			status, _ := s.reply[n].([]any)
 			c.status(b, at, status)
-		}
-		c.dry[at] = c.errs[at] != nil || !c.more[at] || short
-		if c.learned > before && c.learned < maxRounds {
-			c.dry[at] = false
 		}
 	}
 }

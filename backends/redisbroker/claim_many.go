@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// fewQueues are served by one call, whatever they have. To look at so many first
+	// fewQueues are asked at once, whatever they have. To look at so many first
 	// would cost more.
 	fewQueues = 4
 	// mostAsked is how many queues one call is about, which then has some thousands
@@ -19,10 +19,9 @@ const (
 // each of them is asked for.
 const tokensAsked = 32
 
-// turn is which queues of a claim are asked in a round, where one call serves several:
-// those of the next shares that may fill it. Where there are many, a look comes first,
-// unless claims found before that most of them have something. It is by plain commands,
-// which cost a fifth of a script over as many keys.
+// turn is which queues of a claim are asked in a round: those of the next shares that may
+// fill it. Where there are many, a look comes first, unless claims found before that most of
+// them have something. It is by plain commands, which cost a fifth of a script over as many keys.
 type turn struct {
 	many   bool
 	looks  int    // this round is that of a look, from 1; 0 for none
@@ -30,11 +29,21 @@ type turn struct {
 	quiet  []bool // by place in claim.queues: it has nothing
 	asked  []bool // likewise
 	least  int    // queues to ask in a round
+	rounds int    // that asked queues
 	at     int    // the next share
 	now    []int  // queues of this round, by place
 	shares []int  // and its shares
+	views  []view // of a look, by group
 	steps  []*step
-	due    int64 // when a queue that was not asked may have something
+	places [][]int // by step: its queues
+	due    int64   // when a queue that was not asked may have something
+}
+
+// view is a look at queues of one group: the time, what is noted of each, and their tokens.
+type view struct {
+	places      []int
+	time, notes *step
+	tokens      []*step
 }
 
 func (t *turn) init(queues int, many, plenty bool) {
@@ -51,58 +60,88 @@ func (t *turn) init(queues int, many, plenty bool) {
 // next are the calls of the next round.
 func (c *claim) next(b *Broker) []*step {
 	t := &c.turn
+	t.steps, t.places = t.steps[:0], t.places[:0]
 	switch t.looks {
 	case 1:
-		t.steps = c.look(b)
+		c.look(b)
 	case 2:
-		t.steps = t.steps[:0]
 		for _, at := range t.now {
-			t.steps = append(t.steps, &step{plain: []any{"exists", b.queue(c.queues[at]).arg("t")}})
+			q := b.queue(c.queues[at])
+			t.steps = append(t.steps, &step{plain: []any{"exists", q.arg("t")}, node: q})
 		}
 	default:
-		s := c.step(c.left, c.room)
-		in := make(map[int]int, len(t.now))
-		for n, at := range t.now {
-			s.queues = append(s.queues, c.queues[at])
-			in[at] = n
-		}
-		for _, i := range t.shares {
-			c.asked[i] = c.want[i]
-			s.addShare(i, in[c.queueOf[i]], c.want[i])
-		}
-		t.steps = append(t.steps[:0], s)
+		c.ask()
 	}
 	return t.steps
 }
 
 // look asks what is noted of the queues that were not asked, the time, and for their
 // tokens, some at once.
-func (c *claim) look(b *Broker) []*step {
+func (c *claim) look(b *Broker) {
 	t := &c.turn
-	t.now = t.now[:0]
-	notes, tokens := &step{plain: []any{"mget"}}, &step{}
-	steps := []*step{{plain: []any{"time"}}, notes}
-	for at, name := range c.queues {
-		if t.asked[at] {
-			continue
+	t.now, t.views = t.now[:0], t.views[:0]
+	for at := range c.queues {
+		if !t.asked[at] {
+			t.now = append(t.now, at)
 		}
-		q := b.queue(name)
-		notes.plain = append(notes.plain, q.arg("tq"))
-		if len(t.now)%tokensAsked == 0 {
-			tokens = &step{plain: []any{"exists"}}
-			steps = append(steps, tokens)
-		}
-		tokens.plain = append(tokens.plain, q.arg("t"))
-		t.now = append(t.now, at)
 	}
-	return steps
+	for _, places := range c.byGroup(t.now) {
+		first := b.queue(c.queues[places[0]])
+		v := view{places: places, time: &step{plain: []any{"time"}, node: first}, notes: &step{plain: []any{"mget"}, node: first}}
+		for n, at := range places {
+			q := b.queue(c.queues[at])
+			v.notes.plain = append(v.notes.plain, q.arg("tq"))
+			if n%tokensAsked == 0 {
+				v.tokens = append(v.tokens, &step{plain: []any{"exists"}, node: first})
+			}
+			last := v.tokens[len(v.tokens)-1]
+			last.plain = append(last.plain, q.arg("t"))
+		}
+		t.views = append(t.views, v)
+		t.steps = append(append(t.steps, v.time, v.notes), v.tokens...)
+	}
+}
+
+// ask makes a call for each group of the round's queues. In one call the script keeps to
+// the order of the shares. Several are given Max greedily: a share is asked for what those
+// before it leave if they get all they want, and Bytes are divided evenly. So the sum never
+// exceeds Max. A queue that is asked for nothing still says whether it has more.
+func (c *claim) ask() {
+	t := &c.turn
+	groups := c.byGroup(t.now)
+	in, place := make(map[int]*step, len(t.now)), make(map[int]int, len(t.now))
+	for _, places := range groups {
+		s := c.step(0, max(1, c.room/len(groups)))
+		for n, at := range places {
+			s.queues = append(s.queues, c.queues[at])
+			in[at], place[at] = s, n
+		}
+		t.steps, t.places = append(t.steps, s), append(t.places, places)
+	}
+	left, most := c.left, make(map[*step]int, len(groups))
+	for _, i := range t.shares {
+		c.asked[i] = c.want[i]
+		if c.spread {
+			c.asked[i] = max(0, min(c.want[i], left))
+			left -= c.asked[i]
+		}
+		at := c.queueOf[i]
+		s := in[at]
+		s.addShare(i, place[at], c.asked[i])
+		most[s] += c.asked[i]
+		s.args[1] = min(most[s], c.left)
+	}
 }
 
 // choose takes the shares of the next round, in their order: as many as may fill the
-// claim, of as many queues as are worth a call. It reports false when none is left.
+// claim, of as many queues as are worth a call. It reports false when none is left. Over
+// several groups it begins anew each time, since shares may have got less than they want.
 func (c *claim) choose() bool {
 	t := &c.turn
 	t.now, t.shares = t.now[:0], t.shares[:0]
+	if c.spread {
+		t.at = 0
+	}
 	in, sum := make(map[int]bool), 0
 	for ; t.at < len(c.want); t.at++ {
 		at := c.queueOf[t.at]
@@ -126,7 +165,7 @@ func (c *claim) choose() bool {
 	return len(t.now) > 0
 }
 
-// readNext takes the answer of a round in. It reports whether there is another one.
+// readNext takes the answers of a round in. It reports whether there is another one.
 func (c *claim) readNext(b *Broker) bool {
 	t := &c.turn
 	if t.looks > 0 {
@@ -135,28 +174,31 @@ func (c *claim) readNext(b *Broker) bool {
 		}
 		return c.choose()
 	}
-	before, s := c.learned, t.steps[0]
-	c.readStep(b, s, t.now...)
+	before, cut := c.learned, false
+	for n, s := range t.steps {
+		c.readStep(b, s, t.places[n]...)
+		cut = cut || s.err != nil
+	}
 	if c.learned > before {
 		return c.learned < maxRounds // the same once more
 	}
-	if !t.many {
+	if !t.many && !c.spread {
 		return false
 	}
-	if !t.looked {
+	if t.many && !t.looked {
 		b.plenty.Store(c.left <= 0)
 	}
-	cut := s.err != nil // or a queue has more than its share got: those behind it come later
-	for _, i := range t.shares {
-		cut = cut || c.want[i] > 0 && c.more[c.queueOf[i]]
+	for _, i := range t.shares { // a queue has more than its share got: those behind it come later
+		cut = cut || c.asked[i] > 0 && c.more[c.queueOf[i]]
 	}
-	if c.left <= 0 || c.room <= 0 || cut {
+	t.rounds++
+	if c.left <= 0 || c.room <= 0 || cut || c.spread && t.rounds >= maxRounds {
 		for at, asked := range t.asked {
 			c.more[at] = c.more[at] || !asked && !t.quiet[at]
 		}
 		return false
 	}
-	if !t.looked {
+	if t.many && !t.looked {
 		t.looks = 1
 		return true
 	}
@@ -164,22 +206,16 @@ func (c *claim) readNext(b *Broker) bool {
 }
 
 // readLook takes in which queues are to be asked. It reports whether that is known of
-// all. The first is asked in any case, which says whether the worker is alive; if the
+// all. The first is asked in any case, which says whether the worker is alive; where the
 // look failed, all are.
 func (c *claim) readLook(b *Broker) bool {
 	t := &c.turn
-	for _, s := range t.steps {
-		if s.err != nil || len(s.reply) == 0 {
-			t.looks, t.looked = 0, true
-			clear(t.quiet)
-			return true
-		}
-	}
 	if t.looks == 2 {
 		for n, at := range t.now {
-			t.quiet[at] = number(t.steps[n].reply[0]) == 0
+			s := t.steps[n]
+			t.quiet[at] = s.err == nil && len(s.reply) > 0 && number(s.reply[0]) == 0
 		}
-	} else if t.now = c.readNotes(); len(t.now) > 0 {
+	} else if t.now = c.readViews(); len(t.now) > 0 {
 		t.looks = 2
 		return false
 	}
@@ -197,16 +233,36 @@ func (c *claim) readLook(b *Broker) bool {
 	return true
 }
 
-// readNotes reads what look asked. It returns the queues of which the tokens have to
-// be asked for one by one.
-func (c *claim) readNotes() (unsure []int) {
-	t := &c.turn
-	now := broker.Micros(c.request.now)
-	if clock, ok := t.steps[0].reply[0].([]any); ok && len(clock) == 2 && c.request.now.IsZero() {
-		now = numeral(clock[0])*1_000_000 + numeral(clock[1])
+// readViews reads what look asked. It returns the queues of which the tokens have to be
+// asked for one by one.
+func (c *claim) readViews() (unsure []int) {
+	for _, v := range c.turn.views {
+		if v.failed() {
+			continue
+		}
+		now := broker.Micros(c.request.now)
+		if clock, ok := v.time.reply[0].([]any); ok && len(clock) == 2 && c.request.now.IsZero() {
+			now = numeral(clock[0])*1_000_000 + numeral(clock[1])
+		}
+		unsure = append(unsure, c.readNotes(&v, now)...)
 	}
-	notes, _ := t.steps[1].reply[0].([]any)
-	for n, at := range t.now {
+	return unsure
+}
+
+func (v *view) failed() bool {
+	for _, s := range append([]*step{v.time, v.notes}, v.tokens...) {
+		if s.err != nil || len(s.reply) == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// readNotes reads what is noted of the queues of a group.
+func (c *claim) readNotes(v *view, now int64) (unsure []int) {
+	t := &c.turn
+	notes, _ := v.notes.reply[0].([]any)
+	for n, at := range v.places {
 		if n >= len(notes) || notes[n] == nil {
 			continue
 		}
@@ -217,7 +273,7 @@ func (c *claim) readNotes() (unsure []int) {
 		case due >= 0 && (t.due < 0 || due < t.due):
 			t.due = due
 		}
-		if t.quiet[at] = true; number(t.steps[2+n/tokensAsked].reply[0]) > 0 {
+		if t.quiet[at] = true; number(v.tokens[n/tokensAsked].reply[0]) > 0 {
 			unsure = append(unsure, at)
 		}
 	}

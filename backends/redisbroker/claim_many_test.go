@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -178,5 +179,133 @@ func TestWait_OfManyQueuesAsksTheOneThatCalled(t *testing.T) {
 		if n := sent.n.Load(); n > 400 {
 			t.Errorf("a claim that was woken by %s sent %d words, want the keys of one queue", q, n)
 		}
+	}
+}
+
+// servesMany is a broker and a worker in n queues.
+func servesMany(t *testing.T, n int) (*Broker, []string, *sent) {
+	t.Helper()
+	b := open(t, client(t))
+	queues, count := names("q", n), &sent{}
+	registerNow(t, b, "w", queues...)
+	count.take()
+	b.store.single.AddHook(count)
+	return b, queues, count
+}
+
+// claimNow claims jobs, up to as many of each queue.
+func claimNow(t *testing.T, b *Broker, most int, queues ...string) broker.Claimed {
+	t.Helper()
+	req := waitFor("w", 0, queues...)
+	req.Max = most
+	for i := range req.Queues {
+		req.Queues[i].Max = most
+	}
+	got, err := b.Claim(t.Context(), req)
+	if err != nil {
+		t.Fatalf("Claim: %v", err)
+	}
+	return got
+}
+
+// While nothing is known of queues, more of them are asked at a time, and while most of
+// them have jobs, nothing is looked at before.
+func TestClaim_OfManyQueuesTakesFewRounds(t *testing.T) {
+	t.Parallel()
+	b, queues, count := servesMany(t, 120)
+	claimNow(t, b, 10, queues...)
+	if calls := count.take()["claim"]; len(calls) > 6 {
+		t.Errorf("a claim of 120 queues of which nothing is known called %d scripts, want 4, 8, 16, 32 and 64 queues", len(calls))
+	}
+	var all []broker.NewJob
+	for i := range 40 {
+		all = append(all, job(queues[i%4], fmt.Sprint("j", i)))
+	}
+	enqueueNow(t, b, all...)
+	claimNow(t, b, 10, queues...)
+	commands := new(words)
+	b.store.single.AddHook(commands)
+	claimNow(t, b, 10, queues...)
+	if n := commands.n.Load(); n > 2*4*150 {
+		t.Errorf("a claim, after one that took all it wanted, sent %d words; want the keys of a few queues, and no look", n)
+	}
+}
+
+// A claim that is at a bound of a call, as that of void turns, does not go on with queues
+// behind the one that has more.
+func TestClaim_OfManyQueuesKeepsToTheirOrder(t *testing.T) {
+	t.Parallel()
+	b, queues, _ := servesMany(t, 30)
+	claimNow(t, b, 10, queues...) // all are noted as empty
+	var jobs []broker.NewJob
+	var refs []broker.Ref
+	for i := range 1200 {
+		jobs = append(jobs, job(queues[1], fmt.Sprint("j", i)))
+		if i < 1199 {
+			refs = append(refs, broker.Ref{Queue: queues[1], ID: jobs[i].ID, Epoch: broker.AnyEpoch})
+		}
+	}
+	enqueueNow(t, b, jobs...)
+	for part := range slices.Chunk(refs, 400) {
+		if _, err := b.Operate(t.Context(), broker.Operation{Kind: broker.OpDelete, Refs: part}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, q := range queues[10:20] {
+		enqueueNow(t, b, job(q, "behind"))
+	}
+	var order []string
+	for calls := 0; calls < 20 && len(order) < 11; calls++ {
+		for _, j := range claimNow(t, b, 1, queues...).Jobs {
+			order = append(order, j.ID)
+		}
+	}
+	if len(order) != 11 || order[0] != "j1199" {
+		t.Errorf("claimed %v, want first the job of the first queue that has one, behind 1199 that were deleted", order)
+	}
+}
+
+// A call that failed is the last one of its claim: a store that does not answer is asked once.
+func TestClaim_OfManyQueuesEndsWithACallThatFails(t *testing.T) {
+	t.Parallel()
+	b, queues, count := servesMany(t, 20)
+	if err := b.store.single.Del(t.Context(), b.queue(queues[0]).key("m")).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.store.single.Set(t.Context(), b.queue(queues[0]).key("m"), "damaged", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	count.take()
+	_, err := b.Claim(t.Context(), waitFor("w", 0, queues...))
+	if calls := count.take()["claim"]; err == nil || len(calls) != 1 {
+		t.Errorf("Claim from a queue whose record is damaged: %v, and %d calls, want an error and one", err, len(calls))
+	}
+}
+
+// A worker that is over learns so though all its queues are known to have nothing.
+func TestClaim_OfManyQuietQueuesTellsThatTheWorkerIsOver(t *testing.T) {
+	t.Parallel()
+	b, queues, _ := servesMany(t, 20)
+	claimNow(t, b, 1, queues...)
+	claimNow(t, b, 1, queues...)
+	if _, err := b.Retire(t.Context(), broker.RetireRequest{Worker: "w", Queues: queues}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Claim(t.Context(), waitFor("w", 0, queues...)); !errors.Is(err, broker.ErrWorkerGone) {
+		t.Errorf("Claim of a worker that retired: got %v, want %v", err, broker.ErrWorkerGone)
+	}
+}
+
+// In a Cluster a claim ends after some rounds, whatever each of them brought.
+func TestCluster_AClaimOfManyQueuesIsBounded(t *testing.T) {
+	t.Parallel()
+	b := open(t, clusterClient(t))
+	queues := names("q", 30)
+	registerNow(t, b, "w", queues...)
+	for _, q := range queues {
+		enqueueNow(t, b, job(q, "of-"+q))
+	}
+	if got := claimNow(t, b, 20, queues...); len(got.Jobs) == 0 || len(got.Jobs) > maxRounds || !got.More {
+		t.Errorf("claimed %d jobs, more %t; want one of each round, %d at most, and more", len(got.Jobs), got.More, maxRounds)
 	}
 }

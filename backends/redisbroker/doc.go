@@ -20,13 +20,14 @@
 //
 //	ACL SETUSER jobs on >secret ~jobs:* &jobs:* +@read +@write +@connection +@pubsub +evalsha +script|load +time +info
 //
-// In a Cluster each queue has its own hash slot, so queues spread over the
-// nodes and one queue is as fast as one node. While a slot is being moved,
+// In a Cluster a queue is in one of 16 hash slots, by its name, which lie evenly
+// over the nodes. So queues spread over up to 16 nodes, one queue is as fast as one node,
+// and a process waits for all its queues on 16 connections at most. While a slot is being moved,
 // calls for its queues answer ErrUnavailable.
 //
 // # Layout
 //
-// Every key of a queue is <prefix>:{<queue>}:<name>. Scripts get all their keys
+// Every key of a queue is <prefix>:{<group>}:<queue>:<name>. Scripts get all their keys
 // declared; none is built in a script, and none is named after a job, a worker
 // or a unique key. The names are short, since each call carries them; scripts have
 // a word for each, which keys.go lists.
@@ -131,7 +132,7 @@
 //
 // A claim with a wait that finds nothing waits for the tokens of its queues on a
 // connection of its own, with the claim pipelined behind. In a Cluster, where
-// several queues are on several nodes, each is waited for apart, and the claim
+// queues are in several slots, those of each are waited for apart, and the claim
 // follows. What a caller that goes away may leave behind, [Broker.Claim] says.
 //
 // All watchers of a broker share one connection, in a Cluster too.

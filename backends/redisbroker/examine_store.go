@@ -146,10 +146,9 @@ func (e *examiner) keyspace(ctx context.Context) (pos string, err error) {
 	if err != nil || n < 0 || n >= len(nodes) {
 		return "", err
 	}
-	base := e.b.config.Prefix + ":{"
 	var keys []string
 	err = await(ctx, func() error {
-		keys, cursor, err = nodes[n].Scan(ctx, cursor, globbed.Replace(base)+"*", broker.MaxExamine).Result()
+		keys, cursor, err = nodes[n].Scan(ctx, cursor, globbed.Replace(e.b.config.Prefix+":{")+"*", broker.MaxExamine).Result()
 		return err
 	})
 	if err != nil {
@@ -161,8 +160,7 @@ func (e *examiner) keyspace(ctx context.Context) (pos string, err error) {
 	e.Records = len(keys)
 	of := make(map[string][]string)
 	for _, key := range keys {
-		name, _, ok := strings.Cut(strings.TrimPrefix(key, base), "}:")
-		if ok && broker.CheckQueue(name) == nil {
+		if name := queueOfKey(e.b.config.Prefix, key); broker.CheckQueue(name) == nil {
 			of[name] = append(of[name], key)
 		}
 	}

@@ -137,9 +137,11 @@ func (q *queue) time() (at int64, recent bool) {
 	return ahead + up, up-q.heard.Load() < clockTrust.Microseconds()
 }
 
-// baseOf begins the keys of a queue. The braces make its name alone decide which
+// baseOf begins the keys of a queue. What is in braces makes its group alone decide which
 // node of a Cluster they are on.
-func baseOf(prefix, queue string) string { return prefix + ":{" + queue + "}:" }
+func baseOf(prefix, queue string) string {
+	return prefix + ":{" + tagsOf(prefix)[groupOf(queue)] + "}:" + queue + ":"
+}
 
 // key is the one key of this name.
 func (q *queue) key(name string) string { return q.arg(name).(string) }
@@ -177,5 +179,15 @@ const cancels = "c"
 // are cancellations.
 func queueOfChannel(prefix, channel string) (queue string, cancel bool) {
 	channel, cancel = strings.CutSuffix(channel, cancels)
-	return strings.TrimSuffix(strings.TrimPrefix(channel, prefix+":{"), "}:e"), cancel
+	return queueOfKey(prefix, channel), cancel
+}
+
+// queueOfKey is the queue whose key that is; empty for other keys.
+func queueOfKey(prefix, key string) string {
+	_, rest, _ := strings.Cut(strings.TrimPrefix(key, prefix), "}:")
+	end := strings.LastIndexByte(rest, ':')
+	if end < 0 || !strings.HasPrefix(key, baseOf(prefix, rest[:end])) {
+		return ""
+	}
+	return rest[:end]
 }

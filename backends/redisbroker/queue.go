@@ -103,7 +103,7 @@ func (b *Broker) create(ctx context.Context, name string) error {
 	case s.code == codeBusy:
 		return &broker.Error{Queue: name, Err: broker.ErrInvalid, Field: "prefix",
 			Hint: fmt.Sprintf("keys that begin with %q exist without a queue's record: they are another program's, "+
-				"or the record was evicted or deleted; see docs/operations.md", b.config.Prefix+":{…}:")}
+				"or the record was evicted or deleted; see docs/operations.md", baseOf(b.config.Prefix, name))}
 	}
 	b.repair(ctx, s)
 	return s.err

@@ -21,8 +21,8 @@ const (
 // found nothing. Where one call serves all queues, that call is sent in the
 // same write, behind the wait: the server runs it at the moment the token
 // comes, or when the time is over, and waking and claiming are one round trip.
-// Of many queues on one server, the one that called is asked behind the wait.
-// Elsewhere each queue is waited for on a connection of its own, and the first
+// Of many queues the one that called is asked behind the wait. Queues of several groups
+// are waited for on a connection for each group, and the first
 // token ends all of them. It does not wait past the next due time.
 //
 // When the caller goes away, its waits are ended by CLIENT UNBLOCK from another
@@ -38,17 +38,21 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.
 		block = min(block, got.NextDue.Sub(got.Now))
 	}
 	block = max(block, time.Millisecond) // 0 would be for ever
-	c := b.newClaim(req, b.store.cluster == nil, true)
+	c := b.newClaim(req, true)
+	all := make([]int, len(c.queues))
+	for at := range all {
+		all[at] = at
+	}
 	var waits []*blocked
-	switch {
-	case c.request.many > 0:
-		waits = append(waits, &blocked{queues: c.queues})
-	case c.together || len(c.queues) == 1:
-		waits = append(waits, &blocked{queues: c.queues, then: c.steps(b)[0]})
-	default:
-		for _, name := range c.queues {
-			waits = append(waits, &blocked{queues: []string{name}})
+	for _, places := range c.byGroup(all) {
+		w := &blocked{}
+		for _, at := range places {
+			w.queues = append(w.queues, c.queues[at])
 		}
+		waits = append(waits, w)
+	}
+	if !c.turn.many && !c.spread {
+		waits[0].then = c.next(b)[0]
 	}
 	if err := b.enter(ctx); err != nil {
 		return got, broker.About(err, "claim", "", "")
@@ -96,7 +100,7 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got broker.
 		return got, broker.About(err, "claim", "", "")
 	case woken.then != nil && !errors.Is(woken.then.err, broker.ErrUnavailable):
 		got = broker.Claimed{}
-		c.read(b)
+		c.readNext(b)
 		err = c.answer(&got)
 	default:
 		again := *req
@@ -126,7 +130,7 @@ func (b *Broker) putBack(to *claimant, w *blocked) {
 		// A claim of nothing leaves a token where something can be claimed.
 		ctx, cancel := context.WithTimeout(context.Background(), putBackTime)
 		defer cancel()
-		c := b.newClaim(&broker.ClaimRequest{Worker: to.worker}, false, true)
+		c := b.newClaim(&broker.ClaimRequest{Worker: to.worker}, true)
 		b.rounds(ctx, []*step{c.step(0, 1, w.called)})
 	}
 }

@@ -42,8 +42,12 @@ func loseJobs(t *testing.T, store string) {
 	}
 	c := redis.NewClient(o)
 	defer c.Close()
-	if n, err := c.Del(t.Context(), u.Query().Get("prefix")+":{mail}:r2").Result(); n != 1 || err != nil {
-		t.Fatalf("removing the line: %d, %v", n, err)
+	lists, err := c.Keys(t.Context(), u.Query().Get("prefix")+":{*}:mail:r2").Result()
+	if err != nil || len(lists) != 1 {
+		t.Fatalf("the line is %v, %v, want one key", lists, err)
+	}
+	if err := c.Del(t.Context(), lists...).Err(); err != nil {
+		t.Fatalf("removing the line: %v", err)
 	}
 }
 

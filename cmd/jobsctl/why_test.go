@@ -156,7 +156,7 @@ func damageRedis(t *testing.T, url string) {
 	c := redis.NewClient(options)
 	defer c.Close()
 	damaged := 0
-	keys := c.Scan(t.Context(), 0, prefix+":{mail}:b[0-9]*", 1000).Iterator()
+	keys := c.Scan(t.Context(), 0, prefix+":{*}:mail:b[0-9]*", 1000).Iterator()
 	for keys.Next(t.Context()) {
 		if ok, err := c.HExists(t.Context(), keys.Val(), "a").Result(); err != nil || !ok {
 			continue

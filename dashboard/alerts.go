@@ -61,7 +61,8 @@ func alerts(s *snapshot) (all []alert) {
 		}}
 	full := &trouble{grave: true,
 		one: func(q *inspect.QueueInfo, n int64) string {
-			return fmt.Sprintf("The queue %s has %s jobs and takes %s: beyond that, enqueues are refused.", name(q), num(n), num(q.Policy.MaxDepth))
+			return fmt.Sprintf("The queue %s has %s jobs and takes %s: beyond that, enqueues are refused.", name(q), num(n),
+				num(q.Policy.MaxDepth))
 		},
 		many: func(queues int, _ int64) string {
 			return fmt.Sprintf("%d queues have nine tenths of the jobs that they take; beyond that, enqueues are refused", queues)

@@ -280,12 +280,14 @@ func TestQueues_AreSortedByEachHead(t *testing.T) {
 		}
 		return names
 	}
-	for sort, want := range map[string]string{"": "abc", "name": "abc", "-name": "cba", "-pending": "cab", "pending": "bac", "-dead": "abc", "nonsense": "abc"} {
+	for sort, want := range map[string]string{"": "abc", "name": "abc", "-name": "cba", "-pending": "cab", "pending": "bac",
+		"-dead": "abc", "nonsense": "abc"} {
 		if got := order("queues?sort=" + sort); got != want {
 			t.Errorf("sorted by %q the queues are %s, want %s", sort, got, want)
 		}
 	}
-	has(t, s.get(200, "queues?sort=-pending&search=b"), `aria-sort="descending"><a class="sort" href="queues?search=b&amp;sort=pending">Pending`)
+	has(t, s.get(200, "queues?sort=-pending&search=b"),
+		`aria-sort="descending"><a class="sort" href="queues?search=b&amp;sort=pending">Pending`)
 }
 
 // Many queues with the same trouble have one line.

@@ -151,8 +151,8 @@ func rowsOf(s *snapshot) []queueRow {
 	rows := make([]queueRow, 0, len(s.survey.Queues))
 	var deepest int64 = 1
 	for _, q := range s.survey.Queues {
-		row := queueRow{Name: q.Name, Counts: make(map[broker.State]int64), Paused: q.Policy.Paused, Backlog: backlog(&q), Pace: s.paces[q.Name],
-			Slow: q.Age(broker.StatePending) > longWait}
+		row := queueRow{Name: q.Name, Counts: make(map[broker.State]int64), Paused: q.Policy.Paused, Backlog: backlog(&q),
+			Pace: s.paces[q.Name], Slow: q.Age(broker.StatePending) > longWait}
 		for state := range q.Counts {
 			row.Counts[state] = q.Listed(state)
 		}

@@ -109,7 +109,8 @@ var pages = parse()
 func parse() map[string]*template.Template {
 	base := template.Must(template.New("").Funcs(template.FuncMap{
 		"asset": asset, "text": text, "lines": readable.PlainLines, "num": num, "numi": func(n int) string { return num(int64(n)) },
-		"long": func(s string) bool { return len(s) > longName }, "rate": perSecond, "rateOf": func(known bool, rate float64) shownRate { return shownRate{known, rate} },
+		"long": func(s string) bool { return len(s) > longName },
+		"rate": perSecond, "rateOf": func(known bool, rate float64) shownRate { return shownRate{known, rate} },
 		"span": span, "clock": readable.Clock, "hms": hms, "stamp": stamp, "ago": ago,
 		"relative": relative, "short": short, "link": link, "state": broker.State.String,
 		"list": func(s ...string) []string { return s }, "inc": func(n int) int { return n + 1 },

@@ -144,7 +144,8 @@ func TestStats_TellsWhatQueuesDidRightAfterARestart(t *testing.T) {
 	if w := one.Queues[0].Lately; w == nil || w.Completed < 0.1 || w.Completed > 0.2 || w.Failures <= 0 || w.MeanRun < 0.1 ||
 		w.MeanRun > 0.14 {
 		t.Errorf("lately the queue did %+v, want 8 jobs a minute that ran for 0.12 seconds", w)
-	} else if run := w.Run; run == nil || w.Wait == nil || run.P50 < 0.1 || run.P50 > 0.4 || run.P99 < 0.4 || run.P95 < run.P50 || run.P95 > run.P99 {
+	} else if run := w.Run; run == nil || w.Wait == nil || run.P50 < 0.1 || run.P50 > 0.4 || run.P99 < 0.4 ||
+		run.P95 < run.P50 || run.P95 > run.P99 {
 		t.Errorf("lately runs took %+v and waits %+v, want half of the runs under 0.4 seconds and some of more than 0.4", run, w.Wait)
 	}
 	for name, h := range map[string]*past{"of all queues": all.History, "of one": one.History} {

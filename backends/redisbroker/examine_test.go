@@ -55,7 +55,7 @@ func TestExamine_AnExaminationGoesInBoundedSteps(t *testing.T) {
 	t.Parallel()
 	c := client(t)
 	b := open(t, c)
-	const jobs = 100_000
+	const jobs = 20_000
 	for i := range jobs / 10_000 {
 		var news []broker.NewJob
 		for k := range 10_000 {

@@ -218,10 +218,11 @@ var storeMutants = []mutant{
 			p.noticing(away)
 			claim := p.claim
 			p.claim = func(ctx context.Context, r broker.ClaimRequest) (broker.Claimed, error) {
-				if away.Load() {
+				got, err := claim(ctx, r)
+				if away.Load() { // before it or while it waited
 					<-ctx.Done()
 				}
-				return claim(ctx, r)
+				return got, err
 			}
 		}
 	}},

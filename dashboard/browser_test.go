@@ -104,7 +104,7 @@ func (b *tab) expectCuts() {
 // do carries out actions, within 20 seconds.
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, hung)
 	defer cancel()
 	if err := chromedp.Do(ctx, actions...); err != nil {
 		b.t.Fatalf("%v\n%s", err, b.where())
@@ -125,10 +125,14 @@ func (b *tab) open(path string) {
 	b.do(chromedp.Navigate(b.url+path), chromedp.WaitVisible(chromedp.CSS("#main")))
 }
 
+// hung is how long a browser is waited for: a slow machine takes seconds for what a fast one does
+// at once, and longer only what never comes.
+const hung = time.Minute
+
 // eval returns what an expression is worth in the page.
 func eval[T any](b *tab, expression string) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, hung)
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression))
 	if err != nil {
@@ -140,7 +144,7 @@ func eval[T any](b *tab, expression string) T {
 // until waits for an expression to be true.
 func (b *tab) until(what, expression string) {
 	b.t.Helper()
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
+	for end := time.Now().Add(hung); time.Now().Before(end); time.Sleep(30 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(b.ctx, 5*time.Second)
 		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression))
 		cancel()

@@ -70,7 +70,7 @@ func TestEvents_ManyPagesCostAsMuchAsOne(t *testing.T) {
 	newest := make(map[int]int64)
 	wait := func(seq int64) { // until every page has heard of a look, or of a later one
 		t.Helper()
-		for end := time.After(20 * time.Second); ; {
+		for end := time.After(hung); ; {
 			behind := pages
 			for _, at := range newest {
 				if at >= seq {

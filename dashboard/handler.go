@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/seed81422ce9/jobs/inspect"
 
@@ -28,6 +29,7 @@ type Handler struct {
 	bulk        bulkWork
 	notices     notices
 	pasts       pasts
+	allTime     time.Duration // the constant, but in tests
 
 	closing context.Context
 	close   context.CancelFunc
@@ -45,7 +47,8 @@ func New(i *inspect.Inspector, cfg Config) (*Handler, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	h := &Handler{inspector: i, cfg: cfg, log: guard.Logger(cfg.Logger), crossOrigin: http.NewCrossOriginProtection()}
+	h := &Handler{inspector: i, cfg: cfg, log: guard.Logger(cfg.Logger), crossOrigin: http.NewCrossOriginProtection(),
+		allTime: allTime}
 	h.closing, h.close = context.WithCancel(context.Background())
 	h.poller = &poller{inspector: i, interval: cfg.Interval, log: h.log, closing: h.closing, running: h.bulk.running,
 		pages: make(map[chan struct{}]struct{}), wg: &h.wg}

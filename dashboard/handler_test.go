@@ -198,7 +198,7 @@ func TestHandler_AClosedHandlerRefuses(t *testing.T) {
 	}
 	select {
 	case <-ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(hung):
 		t.Error("a page still listens after Close")
 	}
 	has(t, s.get(503, ""), "closed")

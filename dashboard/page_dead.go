@@ -207,7 +207,7 @@ func (h *Handler) sampleInTurn(ctx context.Context, queues []inspect.QueueInfo, 
 // sampleAll examines all dead jobs for as long as somebody waits, the newest of each
 // queue in turn.
 func (h *Handler) sampleAll(ctx context.Context, s *snapshot, q inspect.Query, p *deadPage) error {
-	limited, cancel := context.WithTimeout(ctx, allTime)
+	limited, cancel := context.WithTimeout(ctx, h.allTime)
 	defer cancel()
 	var groups inspect.Groups
 	var left []inspect.Query

@@ -32,7 +32,7 @@ func TestDemo_ThePageIsUsedInABrowser(t *testing.T) {
 	ctx := browser.Open(t)
 	do := func(actions ...chromedp.Action[chromedp.Void]) {
 		t.Helper()
-		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
 		if err := chromedp.Do(ctx, actions...); err != nil {
 			t.Fatal(err)
@@ -46,7 +46,7 @@ func TestDemo_ThePageIsUsedInABrowser(t *testing.T) {
 	}
 	until := func(what, expression string) {
 		t.Helper()
-		for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 			if says(expression) {
 				return
 			}

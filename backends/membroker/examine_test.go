@@ -122,7 +122,7 @@ func TestExamine_EveryCorruptionIsFoundAndRepaired(t *testing.T) {
 func TestExamine_AnExaminationGoesInBoundedSteps(t *testing.T) {
 	t.Parallel()
 	b := New()
-	const jobs = 100_000
+	const jobs = 20_000
 	register(t, b, "w", "q")
 	for i := range jobs / 1000 {
 		var news []broker.NewJob

@@ -199,12 +199,12 @@ func TestExamine_AnExaminationGoesInBoundedSteps(t *testing.T) {
 	url := testenv.Postgres(t)
 	direct := connect(t, url, 2)
 	b := fresh(t, direct, url)
-	const jobs = 100_000
+	const jobs = 20_000
 	plantSQL(direct, "insert into jobs.queue (name) values ('q')",
 		`insert into jobs.job (seq, created_at, run_at, queue, state, lane, id, body)
 		select n, 1, case when n % 50 = 0 then n end, q.id, case when n % 50 = 0 then 2 else 1 end, 5, lpad(n::text, 26, '0'), '\x00'
-		from generate_series(1, 100000) n, jobs.queue q`,
-		"insert into jobs.count_delta (queue, pending, scheduled, bytes) select id, 98000, 2000, 100000 from jobs.queue",
+		from generate_series(1, 20000) n, jobs.queue q`,
+		"insert into jobs.count_delta (queue, pending, scheduled, bytes) select id, 19600, 400, 20000 from jobs.queue",
 		"select setval('jobs.job_seq', 200000)")(t, b)
 	records := 0
 	found, err := examinetest.All(t.Context(), b, broker.ExamineRequest{Limit: 1000}, func(step broker.Examined) {

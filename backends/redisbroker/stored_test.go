@@ -3,6 +3,7 @@ package redisbroker
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -39,24 +40,25 @@ func TestStored_KeysOfEachReleaseAreReadAndWorkedOn(t *testing.T) {
 	})
 }
 
-// dumpKeys writes a line for each key, and indented ones for what it holds.
+// dumpKeys writes a line for each key, and indented ones for what it holds. Groups of
+// queues, which follow from the prefix, are left out.
 func dumpKeys(c *redis.Client, prefix string) (string, error) {
-	kinds := make(map[string]string)
+	kinds, keys := make(map[string]string), make(map[string]string) // keys by what they are called in the dump
 	err := walk(c, prefix, func(_ *redis.Client, key, kind string) error {
-		kinds[key] = kind
+		name := strings.TrimPrefix(key, prefix)
+		if queue := queueOfKey(prefix, key); queue != "" {
+			name = groupless + queue + ":" + strings.TrimPrefix(key, baseOf(prefix, queue))
+		}
+		kinds[key], keys[name] = kind, key
 		return nil
 	})
-	var keys []string
-	for key := range kinds {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
 	var b strings.Builder
-	for _, key := range keys {
+	for _, name := range slices.Sorted(maps.Keys(keys)) {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&b, "%s %q\n", kinds[key], strings.TrimPrefix(key, prefix))
+		key := keys[name]
+		fmt.Fprintf(&b, "%s %q\n", kinds[key], name)
 		var lines []string
 		if lines, err = held(c, key, kinds[key]); kinds[key] != "list" {
 			slices.Sort(lines)
@@ -67,6 +69,9 @@ func dumpKeys(c *redis.Client, prefix string) (string, error) {
 	}
 	return b.String(), err
 }
+
+// groupless begins the keys of queues in a dump.
+const groupless = ":{}:"
 
 // held is what one key holds.
 func held(c *redis.Client, key, kind string) (lines []string, err error) {
@@ -129,6 +134,10 @@ func loadKeys(ctx context.Context, c *redis.Client, prefix, dump string) error {
 		switch {
 		case !inside:
 			key = prefix + words[0]
+			if name, ok := strings.CutPrefix(words[0], groupless); ok {
+				end := strings.LastIndexByte(name, ':')
+				key = baseOf(prefix, name[:end]) + name[end+1:]
+			}
 		case kind == "hash":
 			p.HSet(ctx, key, words[0], words[1])
 		case kind == "zset":

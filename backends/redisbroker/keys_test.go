@@ -203,3 +203,22 @@ func TestKeys_TheHeadOfAJobGoesWithIt(t *testing.T) {
 		}
 	}
 }
+
+// The set of active jobs with a key is not searched by scans after a claim of many.
+func TestKeys_ManyActiveJobsWithAKeyAreFoundWithoutAScan(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	register(t, b, "w", "q")
+	jobs := benchJobs(0, 60)
+	for i := range jobs {
+		jobs[i].Queue, jobs[i].Body.Key = "q", "key"
+	}
+	enqueue(t, b, jobs...)
+	claimAt(t, b, at(0), "w", len(jobs), "q")
+	key := b.queue("q").key("ka")
+	form, err := c.ObjectEncoding(t.Context(), key).Result()
+	if n := c.ZCard(t.Context(), key).Val(); form != "skiplist" || int(n) != len(jobs) || err != nil {
+		t.Errorf("%d active jobs are in %d members in the form %s, %v; want as many, and skiplist", len(jobs), n, form, err)
+	}
+}

@@ -223,6 +223,19 @@ local function leave_line(q, list)
   redis.call('HINCRBY', q.record, 'keyed', -n)
 end
 
+-- add_active adds active jobs to those of their keys. Many are added beside a member of
+-- 65 bytes: that takes the set out of the compact form, in which each look-up is a scan, for
+-- as long as it is there.
+local MANY, LONG = 32, string.rep('\0', 65)
+local function add_active(q, members)
+  if #members < MANY then
+    redis.call('ZADD', q.active_keys, unpack(members))
+  else
+    redis.call('ZADD', q.active_keys, 0, LONG, unpack(members))
+    redis.call('ZREM', q.active_keys, LONG)
+  end
+end
+
 -- take_turns takes jobs of priority p in turns, and returns how many it leased.
 local function take_turns(q, p, want, jobs)
   local taken = 0
@@ -268,7 +281,7 @@ local function take_turns(q, p, want, jobs)
           if q.rules and q.rules.ordered > 0 then heads[#heads + 1], heads[#heads + 2] = who.key, id end
         end
       end
-      if #active > 0 then redis.call('ZADD', q.active_keys, unpack(active)) end
+      if #active > 0 then add_active(q, active) end
       if #heads > 0 then redis.call('HSET', q.key_heads, unpack(heads)) end
     end
     local left = after_turns(q, p, everybody)

@@ -40,7 +40,8 @@
 //	               how many pending jobs have a key (keyed), how often heads that died were to be skipped (skips); and the
 //	               totals of what happened, by the names in totalNames
 //	p…     string  there if and only if enqueue_plain.lua is for the queue, which asks for nothing else: it has as
-//	               many buckets as the name says (p alone: one), no limit but of keys, and is not paused or ordered
+//	               many buckets as the name says (p alone: one), no limit but of keys, and is not paused or ordered. Its
+//	               value counts the jobs and bytes that came that way and are not in the record yet: lib/sums.lua
 //	b0…    hash    ID → creation time in µs (8 bytes) and broker.AppendBody: written once. The bodies are spread over
 //	               these buckets by their IDs
 //	h      hash    ID → broker.AppendHead and, where that has a tail, a byte of its checksum; a fresh job has none,

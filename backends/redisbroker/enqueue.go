@@ -18,6 +18,9 @@ const (
 	callBytes = 4 << 20
 )
 
+// singleBytes is how large a job may be that enqueue_plain.lua is given alone: no larger one is noted in the record.
+const singleBytes = 4096
+
 // Enqueue accepts or refuses each job on its own. §18. One round trip; in a
 // Cluster one for each node, at the same time.
 func (b *Broker) Enqueue(ctx context.Context, req broker.EnqueueRequest) ([]broker.Receipt, error) {
@@ -177,6 +180,10 @@ func (e *enqueueBatch) step(now string) *step {
 		s.script, s.args = meetScript, e.texts.all()
 	case len(e.named) > 0 || e.queue.isLimited():
 		e.careful(s)
+	case n == 1 && e.recent && now == "0" && e.all <= singleBytes:
+		s.script, s.batch = plainScript, e
+		t.args = append(t.args, &pieces[0], &pieces[1])
+		s.args = t.args
 	default:
 		s.script, s.batch = plainScript, e
 		t.args = append(slices.Grow(t.args, 4+2*n+len(t.rows)), now, !e.recent, e.longest, e.all)

@@ -261,6 +261,7 @@ func corruptions(c *redis.Client, buckets int) []examinetest.Corruption {
 	flag := []string{"shortcut-flag-differs " + plain}
 	table = append(table,
 		examinetest.Corruption{Name: "a plain queue that does not look so", Want: flag, Plant: p(func(p *planting) { p.do("del", plain) })},
+		examinetest.Corruption{Name: "a plain queue that counts nothing", Want: flag, Plant: p(func(p *planting) { p.do("set", plain, "x") })},
 		examinetest.Corruption{Name: "a limit that does not show", Want: flag,
 			Plant: p(func(p *planting) { p.do("hset", "m", "max_depth", 1000) })},
 		examinetest.Corruption{Name: "a queue without a record that does not look plain", Want: []string{"queue-record-missing "},

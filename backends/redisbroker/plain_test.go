@@ -244,3 +244,89 @@ func TestPlain_ALargeBodyIsNoted(t *testing.T) {
 		}
 	}
 }
+
+// What enqueue_plain.lua counts stands in the key p until something needs the record.
+func TestPlain_JobsAndBytesAreCounted(t *testing.T) {
+	t.Parallel()
+	c := client(t)
+	b := open(t, c)
+	p, record := b.queue("q").key("p"), b.queue("q").key("m")
+	enqueued := int64(0)
+	send := func(jobs int) {
+		t.Helper()
+		var news []broker.NewJob
+		for range jobs {
+			enqueued++
+			news = append(news, job("q", fmt.Sprint("j", enqueued)))
+		}
+		enqueue(t, b, news...)
+		info, err := b.Queues(t.Context(), broker.QueuesRequest{Names: []string{"q"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Queues[0].Totals.Enqueued; got != enqueued {
+			t.Errorf("%d jobs are told as enqueued, want %d", got, enqueued)
+		}
+	}
+	bytes := func() (n int64) {
+		t.Helper()
+		var stored int64
+		for _, bucket := range b.queue("q").keys[len(keyNames)-1] {
+			all, err := c.HGetAll(t.Context(), bucket.(string)).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			delete(all, "")
+			for _, body := range all {
+				stored += int64(len(body))
+			}
+		}
+		n, _ = c.HGet(t.Context(), record, "bytes").Int64()
+		if sum, _ := c.Get(t.Context(), p).Int64(); n+sum%(1<<plainJob) != stored {
+			t.Errorf("%d bytes wait by the record and %d by p, want %d together", n, sum%(1<<plainJob), stored)
+		}
+		return n
+	}
+	send(1)
+	send(1)
+	send(3)
+	if n := bytes(); n != bytes() || n > 100 { // the first call made the queue, by enqueue.lua
+		t.Errorf("the record counts %d bytes: it is written in each call", n)
+	}
+	for _, near := range []int64{1<<52 - 1<<plainJob, 1<<32 - 1} { // as much as it may count before it goes to the record
+		sum, err := c.Get(t.Context(), p).Int64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for field, n := range map[string]int64{"enqueued": sum>>plainJob - near>>plainJob, "bytes": (sum - near) % (1 << plainJob)} {
+			if err := c.HIncrBy(t.Context(), record, field, n).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Set(t.Context(), p, near, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		send(1)
+		bytes()
+		if sum, err := c.Get(t.Context(), p).Int64(); sum != 0 || err != nil {
+			t.Errorf("p counts %d after one more than %d, %v; want 0", sum, near, err)
+		}
+		send(2)
+	}
+	most, none := int64(1), int64(broker.NoLimit)
+	if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: "q", MaxBytes: &most}); err != nil {
+		t.Fatal(err)
+	}
+	if n := bytes(); n < 300 {
+		t.Errorf("the record counts %d bytes once there is a limit, want all", n)
+	}
+	if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: "q", MaxBytes: &none}); err != nil {
+		t.Fatal(err)
+	}
+	send(2)
+	if _, err := b.Policy(t.Context(), broker.PolicyRequest{Queue: "q", MaxBytes: &none}); err != nil {
+		t.Fatal(err)
+	}
+	send(1)
+	bytes()
+}

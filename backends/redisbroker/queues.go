@@ -69,8 +69,11 @@ func (b *Broker) names(ctx context.Context) ([]string, error) {
 }
 
 // describedFields is how many fields queues.lua answers before those of workers:
-// counts, suppressed ones, creation times of pending jobs, times of states, totals, and the policy.
-var describedFields = 8 + 1 + broker.Priorities + 5 + len(totalNames) + len(ruleNames)
+// counts, suppressed ones, creation times of pending jobs, times of states, what the key plain counted, totals, and the policy.
+var describedFields = 8 + 1 + broker.Priorities + 5 + 1 + len(totalNames) + len(ruleNames)
+
+// plainJob says how lib/sums.lua counts a job in the key plain: by 1<<plainJob.
+const plainJob = 33
 
 // totalNames are the fields of a queue's record that count what happened, in the order
 // of totalsOf. Completed, dead and cancelled are names of sets; here they are done, died
@@ -109,8 +112,11 @@ func described(name string, s *step) broker.QueueInfo {
 		}
 	}
 	rest = rest[len(timed):]
-	info.Totals = totalsOf(rest)
-	rest = rest[len(totalNames):]
+	info.Totals = totalsOf(rest[1:])
+	if sum, err := strconv.ParseInt(text(rest[0]), 10, 64); err == nil {
+		info.Totals.Enqueued += sum >> plainJob
+	}
+	rest = rest[1+len(totalNames):]
 	info.Policy = policyOf(rest)
 	for list := rest[len(ruleNames):]; len(list) >= 4; list = list[4:] {
 		id, until, held := text(list[0]), moment(number(list[1])), int(number(list[3]))

@@ -17,7 +17,7 @@ if redis.call('EXISTS', unpack(KEYS)) > 0 then return {BUSY} end
 -- A guard is an entry of more than 64 bytes, which keeps a hash or a sorted
 -- set out of the compact form in which each look-up is a scan.
 redis.call('HSET', q.record, 'v', LAYOUT, 'B', q.buckets)
-redis.call('SET', q.plain, LAYOUT)
+redis.call('SET', q.plain, 0)
 local guard = string.rep('\0', 65)
 for _, hash in ipairs({q.leases, q.heads, q.lease_counts, q.workers, q.line, q.spans}) do redis.call('HSET', hash, '', guard) end
 for i = 1, q.buckets do redis.call('HSET', q.bodies[i], '', guard) end

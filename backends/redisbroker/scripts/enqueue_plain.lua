@@ -8,7 +8,8 @@
 -- ARGV   time stamp longest all runs*
 --        (time: 0 for the store's clock; stamp: 1 if bodies begin with eight bytes that mean
 --        nothing and not with the time of creation; longest: the size of the longest body, and all,
---        that of all of them, as they are stored; per run of jobs of one bucket: how many they are, and the ID and body of each)
+--        that of all of them, as they are stored; per run of jobs of one bucket: how many they are, and the ID and body of each.
+--        Instead, for one job of at most 4 KiB by the store's clock, with its time: its ID and body alone)
 -- Reply  {0, the time or 0 where it was not read, then per job refused: its
 --        number, 1, ''} as enqueue, or 0 alone for {0, 0}; {LIMITED} where the
 --        jobs are for enqueue
@@ -18,19 +19,7 @@ if there < 4 then
   -- @include why
   return {LIMITED}
 end
--- One small job, with its time and no remembered IDs: a caller that enqueues job by job.
--- What follows would do the same, for a quarter more of the server's time.
-if #ARGV == first.runs + 2 and #ARGV[first.runs + 2] <= 4096 and there % 2 == 0 and args.stamp ~= '1' then
-  local id = ARGV[first.runs + 1]
-  if redis.call('HSETNX', q.bodies[1], id, ARGV[first.runs + 2]) == 0 then return {0, 0, 1, 1, ''} end
-  redis.call('LPUSH', q.normal, id)
-  redis.call('HINCRBY', q.record, 'bytes', args.all)
-  redis.call('HINCRBY', q.record, 'enqueued', 1)
-  if there % 4 < 2 then redis.call('LPUSH', q.token, '1') end -- a plain queue is not paused
-  return 0
-end
-
--- @include big
+-- @include sums
 local now = 0
 local function clock()
   if now == 0 then
@@ -39,6 +28,20 @@ local function clock()
   end
   return now
 end
+
+-- A caller that enqueues job by job: what follows would do the same, for a third more of the server's time.
+if #ARGV == 2 then
+  local id, body = ARGV[1], ARGV[2]
+  local remembered = there % 2 == 1 and redis.call('HGET', q.remembered, id)
+  if remembered and tonumber(string.match(remembered, '^%d+')) > clock() or
+    redis.call('HSETNX', q.bodies[1], id, body) == 0 then return {0, now, 1, 1, ''} end
+  redis.call('LPUSH', q.normal, id)
+  count_plain(1, #body)
+  if there % 4 < 2 then redis.call('LPUSH', q.token, '1') end -- a plain queue is not paused
+  return 0
+end
+
+-- @include big
 -- @include stamp
 local stamped = args.stamp == '1' and stamp(clock())
 
@@ -96,8 +99,7 @@ elseif now > 0 then
   reply = {0, now}
 end
 redis.call('LPUSH', q.normal, unpack(ids))
-redis.call('HINCRBY', q.record, 'bytes', bytes)
-redis.call('HINCRBY', q.record, 'enqueued', #ids)
+count_plain(#ids, bytes)
 local longest = tonumber(args.longest)
 if longest > biggest() and longest > biggest(redis.call('HGET', q.record, 'big')) then
   redis.call('HSET', q.record, 'big', longest)

@@ -17,6 +17,7 @@
 -- @include examine
 -- @include wake
 -- @include digest
+-- @include sums
 
 local q, m = open('paused', 'max_depth', 'void', 'flow')
 if q.refused then return q.refused end
@@ -94,9 +95,13 @@ end
 q.rules = nil
 read_limits(q, flow)
 local is_plain, flag = plain(q, tonumber(m.max_depth or 0)), 'p' .. (q.buckets > 1 and q.buckets or '')
-if is_plain ~= (redis.call('EXISTS', q.plain) == 1) then
-  found('shortcut-flag-differs', flag, 'the key ' .. flag .. ' is ' .. (is_plain and 'missing' or 'there, and the queue is not plain'),
-    function() if is_plain then redis.call('SET', q.plain, LAYOUT) else redis.call('DEL', q.plain) end end)
+local sum = redis.call('GET', q.plain)
+if is_plain ~= (sum and string.find(sum, '^%d+$') ~= nil) then
+  local what = is_plain and (sum and 'no number' or 'missing') or 'there, and the queue is not plain'
+  found('shortcut-flag-differs', flag, 'the key ' .. flag .. ' is ' .. what, function()
+    if sum and not string.find(sum, '^%d+$') then redis.call('DEL', q.plain) end
+    set_plain(is_plain)
+  end)
 end
 
 local HOUR = 3600000000

@@ -12,6 +12,7 @@
 -- @include line
 -- @include wake
 -- @include digest
+-- @include sums
 
 local q, m = open('void', 'keyed', 'flow')
 if q.refused then return q.refused end
@@ -82,7 +83,7 @@ end
 local paused, depth = unpack(redis.call('HMGET', q.record, 'paused', 'max_depth'))
 q.paused = paused == '1'
 if changes then
-  if plain(q, tonumber(depth or 0)) then redis.call('SET', q.plain, LAYOUT) else redis.call('DEL', q.plain) end
+  set_plain(plain(q, tonumber(depth or 0)))
 end
 if changes and key ~= '' then free_keys(q, {key}) end
 if q.paused then

@@ -1,6 +1,6 @@
 -- prune: remove what retention no longer keeps, and what else has lapsed.
 --
--- KEYS   record unreclaimed heads ended_workers unique by_key remembered scheduled retry dead suppressed
+-- KEYS   record plain unreclaimed heads ended_workers unique by_key remembered scheduled retry dead suppressed
 --        completed cancelled lapses void_turns leases held line spans rings* blocked thawing active_keys
 --        ended_keys key_policies key_rates key_heads ready* token bodies*
 -- ARGV   now queues buckets most   (most: records examined)
@@ -12,6 +12,7 @@
 -- @include forget
 -- @include head
 -- @include turn
+-- @include sums
 
 local q, m = open('duplicate_span', 'keep_completed_count', 'keep_dead', 'keep_dead_count', 'void', 'swept', 'paused', 'flow')
 if q.refused then return q.refused end
@@ -171,8 +172,10 @@ end
 -- weigh_nothing puts right how many bytes wait, where nothing waits: what a repair
 -- removed was not weighed.
 local function weigh_nothing()
-  if tonumber(redis.call('HGET', q.record, 'bytes') or 0) == 0 or redis.call('ZCARD', q.scheduled) + redis.call('ZCARD', q.retry) > 2 or
+  local waiting = tonumber(redis.call('HGET', q.record, 'bytes') or 0) + (tonumber(redis.call('GET', q.plain) or 0) or 0) % JOB
+  if waiting == 0 or redis.call('ZCARD', q.scheduled) + redis.call('ZCARD', q.retry) > 2 or
     redis.call('EXISTS', q.ready[1], q.ready[2], q.ready[3], q.ready[4], q.held) > 0 or any_keyed(q) then return end
+  add_plain()
   redis.call('HDEL', q.record, 'bytes')
 end
 weigh_nothing()

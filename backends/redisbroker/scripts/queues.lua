@@ -1,6 +1,6 @@
 -- queues: describe a queue.
 --
--- KEYS   record leases lease_counts workers lease_ends worker_infos scheduled retry dead suppressed
+-- KEYS   record plain leases lease_counts workers lease_ends worker_infos scheduled retry dead suppressed
 --        completed cancelled void_turns held line spans rings* blocked ready* bodies*
 -- ARGV   now queues buckets with_workers all totals* rules*
 --        (with_workers: 1 to list them; all: how many totals there are)
@@ -8,7 +8,7 @@
 --        how many of the dead are suppressed;
 --        creation time of the next job in turn of each priority, 8 bytes or
 --        empty; first time of scheduled, retry, completed, dead, cancelled or -1;
---        the totals, empty for 0; the policy as policy.lua gives it; then per worker: id, until, info,
+--        the key plain's sum (lib/sums), which counts for the first of the totals that follow, empty for 0; the policy as policy.lua gives it; then per worker: id, until, info,
 --        leases held}
 -- @include clock
 -- @include open
@@ -63,6 +63,7 @@ local reply = {0, now, pending, redis.call('ZCARD', q.scheduled) - 1, active, re
   redis.call('ZCARD', q.completed), redis.call('ZCARD', q.dead), redis.call('ZCARD', q.cancelled), waiting,
   redis.call('SCARD', q.suppressed), created[1], created[2], created[3], created[4]}
 for _, set in ipairs({q.scheduled, q.retry, q.completed, q.dead, q.cancelled}) do reply[#reply + 1] = due(set) or -1 end
+reply[#reply + 1] = redis.call('GET', q.plain) or ''
 local first_rule = first.totals + tonumber(args.all)
 for _, n in ipairs(redis.call('HMGET', q.record, unpack(ARGV, first.totals, first_rule - 1))) do reply[#reply + 1] = n or '' end
 local policy = redis.call('HMGET', q.record, unpack(ARGV, first_rule))

@@ -1,0 +1,28 @@
+-- The value of the key plain is what enqueue_plain counted since add_plain last wrote it to the record: JOB for each job, and
+-- the bytes of all. It is one number, and no field of the record, since each of those would cost a tenth of a single enqueue.
+local JOB = 8589934592 -- 2^33
+
+-- add_plain writes to the record what the key plain counted, and begins anew.
+local function add_plain()
+  local sum = tonumber(redis.call('GET', q.plain) or 0) or 0
+  if sum <= 0 then return end
+  redis.call('SET', q.plain, 0)
+  redis.call('HINCRBY', q.record, 'bytes', sum % JOB)
+  redis.call('HINCRBY', q.record, 'enqueued', math.floor(sum / JOB))
+end
+
+-- count_plain counts jobs that were stored. Neither part runs over: a call adds less than 2^32 bytes, and numbers are exact up to 2^53.
+local function count_plain(jobs, bytes)
+  local sum = redis.call('INCRBY', q.plain, jobs * JOB + bytes)
+  if sum >= 2 ^ 52 or sum % JOB >= 2 ^ 32 then add_plain() end
+end
+
+-- set_plain has enqueue_plain work on the queue, or not.
+local function set_plain(is)
+  if is then
+    redis.call('SET', q.plain, 0, 'NX')
+  else
+    add_plain()
+    redis.call('DEL', q.plain)
+  end
+end

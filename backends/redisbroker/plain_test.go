@@ -298,7 +298,7 @@ func TestPlain_JobsAndBytesAreCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for field, n := range map[string]int64{"enqueued": sum>>plainJob - near>>plainJob, "bytes": (sum - near) % (1 << plainJob)} {
+		for field, n := range map[string]int64{"enqueued": sum>>plainJob - near>>plainJob, "bytes": sum%(1<<plainJob) - near%(1<<plainJob)} {
 			if err := c.HIncrBy(t.Context(), record, field, n).Err(); err != nil {
 				t.Fatal(err)
 			}

@@ -42,7 +42,8 @@ func TestSchedule_NoCrashLosesOrDoublesATick(t *testing.T) {
 						w.put("s", every, WithOverlap(overlap), WithMisfire(RunUpTo(100, 0)))
 						start := time.Now()
 						dying := mortal.New(w.store, counts)
-						dying.After, dying.Lost = call, lost
+						dying.Lost = lost
+						dying.After.Store(call)
 						cfg := jobs.Config{Lease: time.Second, PollInterval: time.Second}
 						w.serve(dying, cfg, ExtensionConfig{})
 						for !dying.Dead() && time.Since(start) < 30*time.Second {

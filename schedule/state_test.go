@@ -20,7 +20,7 @@ func TestSchedule_WhatWasDecidedStands(t *testing.T) {
 		cfg := jobs.Config{Lease: time.Second, PollInterval: time.Second}
 		w.serve(dying, cfg, ExtensionConfig{})
 		pass(50 * time.Second)
-		for dying.After = dying.Calls.Load() + 4; !dying.Dead(); { // it looks at the clock, takes, keeps, enqueues
+		for dying.After.Store(dying.Calls.Load() + 4); !dying.Dead(); { // it looks at the clock, takes, keeps, enqueues
 			time.Sleep(100 * time.Millisecond)
 		}
 		if len(w.ran) != 0 || w.info("s").Counts != (Counts{}) {

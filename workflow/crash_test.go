@@ -86,7 +86,8 @@ func TestWorkflow_NoCrashLosesOrDoublesANode(t *testing.T) {
 						w.on("adds", adds)
 						w.fails(shape.fails...)
 						dying := mortal.New(w.store, counts)
-						dying.After, dying.Lost = call, lost
+						dying.Lost = lost
+						dying.After.Store(call)
 						cfg := jobs.Config{Lease: time.Second, PollInterval: time.Second}
 						w.serve(dying, cfg)
 						w.start(shape.make())

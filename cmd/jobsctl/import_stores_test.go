@@ -125,7 +125,8 @@ func (c *cli) cutOff(n int64, lost bool, args ...string) (died bool) {
 			r, marks := call.Request.(*broker.MarkRequest)
 			return slices.Contains([]string{"Enqueue", "SetPolicy", "Operate"}, call.Method) || marks && r.Action != broker.MarkRead
 		})
-		m.After, m.Lost = n, lost
+		m.Lost = lost
+		m.After.Store(n)
 		return broker.Wrap(m, func(ctx context.Context, _ *broker.Call, next func(context.Context) error) error {
 			err := next(ctx)
 			if m.Dead() {

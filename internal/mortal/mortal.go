@@ -15,7 +15,7 @@ type Broker struct {
 	broker.Broker
 	Kill  context.CancelFunc
 	Calls atomic.Int64 // those that count
-	After int64        // so many of these it dies; zero means never
+	After atomic.Int64 // so many of these it dies; zero means never
 	Lost  bool         // the last call is carried out, and its answer lost
 
 	ctx context.Context
@@ -29,7 +29,7 @@ func New(b broker.Broker, counts func(*broker.Call) bool) *Broker {
 		if m.Dead() {
 			return broker.ErrUnavailable
 		}
-		last := counts(c) && m.Calls.Add(1) == m.After
+		last := counts(c) && m.Calls.Add(1) == m.After.Load()
 		if last && !m.Lost {
 			m.Kill()
 			return broker.ErrUnavailable

@@ -72,7 +72,7 @@ func (f *finding) step(b *Broker) step {
 	case q.Worker != "":
 		return b.step("find_active", f.read, q.Queue, &q.Worker, from.a, from.id, q.Limit)
 	case q.Key != "":
-		return b.step("find_key", f.read, q.Queue, q.Key, from.id, q.Limit)
+		return b.step("find_key", f.read, q.Queue, q.Key, from.a, from.b, from.id, q.Limit)
 	}
 	if q.Newest {
 		if q.Cursor == "" {

@@ -153,7 +153,8 @@ const callsLook = 1000
 
 // spareTurns is how many keys a claim locks beyond those it needs: a key in the ring may
 // start none any more when the policy has changed, and no lower priority is to go instead of
-// the keys behind it.
+// the keys behind it. With more such keys than these one still may, until claims have put
+// them outside the ring. Five, since each costs a lock and a look at its jobs.
 const spareTurns = 5
 
 // flowTries is how often a claim looks again at a queue of which it did not get

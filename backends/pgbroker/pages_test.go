@@ -88,6 +88,42 @@ func TestFind_PagesOfEqualTimesWhoseCursorVanishes(t *testing.T) {
 	}
 }
 
+// Jobs whose state changes between two pages of a key stay where they are in the listing, or move to its end.
+func TestFind_PagesOfAKeyWhoseJobsChangeTheirState(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	now := time.Now().Truncate(time.Second)
+	receipts, err := f.Enqueue(t.Context(), broker.EnqueueRequest{Now: now,
+		Jobs: series("j", 6, func(j *broker.NewJob) { j.Body.Key = "k" }, keptFor(time.Hour))})
+	f.ok(errors.Join(err, receipts[0].Err))
+	held := f.claim(6, 0)
+	shown := make(map[string]bool)
+	q := broker.Query{Queue: testQueue, Key: "k", Now: now, Limit: 1}
+	for first := true; first || q.Cursor != ""; first = false {
+		page, err := f.Find(t.Context(), q)
+		f.ok(err)
+		for _, j := range page.Jobs {
+			shown[j.ID] = true
+		}
+		if q.Cursor = page.Cursor; !first {
+			continue
+		}
+		req := broker.SettleRequest{Now: now, Worker: testWorker, Number: 1}
+		no := broker.Failure{Message: "no"}
+		for i, o := range []broker.Outcome{broker.Snooze(time.Hour, no), broker.Snooze(time.Hour, no), broker.Retry(time.Hour, no),
+			broker.Complete(nil), broker.Die(broker.ReasonRetries, no)} {
+			req.Items = append(req.Items, broker.Settlement{Job: &held[i], Outcome: o})
+		}
+		_, err = f.Settle(t.Context(), req)
+		f.ok(err)
+	}
+	for _, j := range held {
+		if !shown[j.ID] {
+			t.Errorf("job %s was not shown: the pages had %v", j.ID, shown)
+		}
+	}
+}
+
 // A claim that is under way when its worker is ended leases nothing, neither
 // pending jobs nor due ones: who ended the worker has taken stock already.
 func TestClaim_LateClaimOfAnEndedWorker(t *testing.T) {

@@ -88,12 +88,10 @@ create index job_ready on jobs.job (queue, lane, seq) with (fillfactor = 95) whe
 create index job_due   on jobs.job (queue, state, run_at, seq) where run_at is not null;
 create index job_lease on jobs.job (worker) where worker is not null;
 create index job_cancel on jobs.job (worker) where cancel;
--- The conditions say more than is needed, so that no plan takes one of these for another, however few jobs there were when
--- it was made.
-create index job_key   on jobs.job (queue, key, id) where key is not null and id <> '';
--- Jobs with a key are not in job_ready. Their key is served, and finds its jobs here; it counts them by state, too.
-create index job_turn  on jobs.job (queue, state, key, lane, seq) where key is not null;
-create index job_keyed on jobs.job (queue, lane, seq) where state = 1 and key <> ''; -- for who looks at a queue
+-- Jobs with a key are not in job_ready. Their key is served, and finds its jobs here; it counts them by state, and lists them, too.
+create index job_turn  on jobs.job (queue, key, state, lane, seq) where key is not null;
+-- For who looks at a queue. The condition says more than is needed, so that no plan takes this index for the other.
+create index job_keyed on jobs.job (queue, lane, seq) where state = 1 and key <> '';
 create index job_head  on jobs.job (queue, key, head) where head is not null;
 
 -- What claims know of the keys of a queue: a row for each that has pending jobs, a policy, or a rate that is in use.

@@ -8,10 +8,10 @@ with recursive place as materialized (
   select id, policy, ordered, orders from jobs.queue where name = @queue
 ), walk as (
   -- From one key of a job to the next, not from job to job.
-  (select j.key from jobs.job j where @names::text[] is null and j.queue = (select id from place) and j.key > @after::text and j.id <> ''
+  (select j.key from jobs.job j where @names::text[] is null and j.queue = (select id from place) and j.key > @after::text
    order by j.key limit 1)
   union all
-  select (select j.key from jobs.job j where j.queue = (select id from place) and j.key > w.key and j.id <> '' order by j.key limit 1)
+  select (select j.key from jobs.job j where j.queue = (select id from place) and j.key > w.key order by j.key limit 1)
   from walk w where w.key is not null
 ), named as materialized (
   select n.name from (

@@ -49,7 +49,8 @@ share as materialized (
   left join lateral (
     -- A head that is pending is the only one that may start.
     select case when bool_and(o.state = 1) then min(o.id) end as id, bool_or(o.state <> 1) as stops from (
-      (select id, state from jobs.job j where j.queue = s.queue and j.key = k.name and j.head is not null and j.head = s.orders)
+      (select id, state from jobs.job j
+       where s.ordered > 0 and j.queue = s.queue and j.key = k.name and j.head is not null and j.head = s.orders)
       union all
       (select id, 6::smallint from jobs.dead d
        where s.ordered = 1 and d.queue = s.queue and d.key = k.name and d.head is not null and d.head = s.orders limit 1)) o

@@ -45,7 +45,7 @@ func main() {
 	flag.Float64Var(&o.scale, "scale", 1, "part of the full sizes; figures of less than 1 are not published")
 	flag.StringVar(&o.only, "only", "", "workloads to run, a regular expression for `store/name`, such as redis/W2$")
 	flag.StringVar(&o.systems, "systems", "", "systems to run, a regular expression, such as jobs|asynq")
-	flag.BoolVar(&o.deep, "deep", false, "also measure at a depth of five million jobs")
+	flag.BoolVar(&o.deep, "deep", false, "also measure at a depth of five million jobs, and fleets of workers by queues")
 	flag.StringVar(&o.results, "results", "results.jsonl", "file for the results, one JSON object a line")
 	flag.BoolVar(&o.appendTo, "append", false, "add to the results instead of beginning anew")
 	flag.BoolVar(&o.publish, "report", false, "only write the document from the results")
@@ -227,7 +227,9 @@ func publish(o options) error {
 	var want []report.Planned
 	least := map[string]int{}
 	full := options{rounds: report.MinRounds, longRounds: 3, scale: 1}
+	var order []report.Planned
 	for _, w := range workloads() {
+		order = append(order, report.Planned{Workload: w.name, Store: w.store})
 		if !w.deep {
 			want = append(want, w.plan(w.systems(func(string) bool { return true }), full))
 			least[w.name] = w.rounds(full)
@@ -238,7 +240,7 @@ func publish(o options) error {
 		about[k.Name] = k.About
 	}
 	unfit := r.Unfit(want, func(workload string) int { return least[workload] })
-	r.Sort(want)
+	r.Sort(order)
 	var doc bytes.Buffer
 	if err := r.Render(&doc, unfit, about); err != nil {
 		return err

@@ -35,6 +35,7 @@ type task struct {
 	Keep           time.Duration
 
 	// How it is handled.
+	Workers  int  // that work in this process, each with a connection to the store of its own; 0: one
 	Early    bool // the worker runs before the measurement begins
 	Preload  bool // this process enqueues the jobs first
 	FailOnce bool

@@ -62,6 +62,9 @@ func (h *harness) workload(ctx context.Context, w *workload, p report.Planned) e
 		}
 		r := &run{harness: h, work: w, kind: k, store: h.stores[w.store], jobs: w.size(k, h.scale)}
 		r.setup = system.Setup{URL: "memory://", Workload: w.name, Handlers: handlers, Queues: w.queues}
+		if w.workers > 0 {
+			r.setup.Handlers = gridHandlers
+		}
 		if w.once != nil && w.store == "redis" {
 			// What one system frees another takes, and the jobs that they keep would lie mixed in memory.
 			own, err := store.Start(ctx, w.store, h.dir, 0)
@@ -194,6 +197,9 @@ func (r *run) removeFile() error {
 // spawn starts a process of the run's system.
 func (r *run) spawn(t task) *child {
 	t.System, t.Setup, t.Timeout = r.kind.Name, r.setup, roundTimeout/2
+	if t.Role == "work" {
+		t.Workers = r.work.workers
+	}
 	if r.profile != "" {
 		t.Profile = filepath.Join(r.profile, fmt.Sprintf("%s-%s-%s-%d.pprof", r.work.name, r.kind.Name, t.Role, r.round))
 	}

@@ -44,14 +44,14 @@ func (w *worker) run(ctx context.Context, ready func(), stop <-chan struct{}) (_
 	}
 	var end func() error
 	if w.Early {
-		if end, err = w.system.Work(ctx, w.handle); err != nil {
+		if end, err = w.workAll(ctx); err != nil {
 			return nil, err
 		}
 	}
 	ready()
 	m := startMeter()
 	if !w.Early {
-		if end, err = w.system.Work(ctx, w.handle); err != nil {
+		if end, err = w.workAll(ctx); err != nil {
 			return nil, err
 		}
 	}

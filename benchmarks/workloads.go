@@ -14,6 +14,7 @@ type workload struct {
 	store       string
 	jobs        int
 	queues      map[string]int
+	workers     int  // in the worker's process, if more than one
 	peerless    bool // for our systems only
 	settled     bool // defaults of peers are left out: they would take hours
 	long        bool // takes minutes: fewer rounds
@@ -160,6 +161,7 @@ func workloads() []*workload {
 			// River takes an hour by default, a second at least only if no job may take longer.
 			&workload{name: "crash", store: store, jobs: handlers, long: true, skip: []string{"bare-" + store, "river", "river-best"},
 				about: "SIGKILL of a worker with 100 running handlers, beside another worker; times from the kill", measure: crash})
+		list = append(list, grid(store)...)
 	}
 	return list
 }

@@ -53,12 +53,16 @@ func (r *Results) Render(out io.Writer, unfit string, about map[string]string) e
 		return cmp.Compare(slices.Index(order, a.Store), slices.Index(order, b.Store))
 	})
 	last := ""
-	for _, p := range plan {
+	for i, p := range plan {
 		if p.Store != last {
 			fmt.Fprintf(&b, "\n## %s\n", map[string]string{"redis": "Redis", "postgres": "Postgres", "file": "File", "memory": "Memory"}[p.Store])
 			last = p.Store
 		}
-		r.table(&b, p)
+		if !p.inGrid() {
+			r.table(&b, p)
+		} else if i == 0 || !plan[i-1].inGrid() || plan[i-1].Store != p.Store {
+			r.grid(&b, slices.DeleteFunc(slices.Clone(plan), func(q Planned) bool { return q.Store != p.Store || !q.inGrid() }))
+		}
 	}
 	_, err := io.WriteString(out, b.String())
 	return err

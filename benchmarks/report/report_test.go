@@ -254,3 +254,24 @@ func TestReport_TheShareOfTheLimitKnowsWhichWayIsBetter(t *testing.T) {
 		}
 	}
 }
+
+func TestReport_FleetsAreOneTable(t *testing.T) {
+	t.Parallel()
+	text := `{"Env":{"Run":"r","Scale":1,"Plan":[
+	{"Workload":"fleet 1x10","Store":"redis","Jobs":5,"Systems":["jobs-redis","asynq"],"Rounds":1},
+	{"Workload":"fleet 10x10","Store":"redis","Jobs":5,"Systems":["jobs-redis"],"Rounds":1}]}}
+{"Record":{"Run":"r","Workload":"fleet 1x10","Store":"redis","System":"jobs-redis","Metrics":{"idle: store calls/s":5,"drain: jobs/s":7000}}}
+{"Record":{"Run":"r","Workload":"fleet 1x10","Store":"redis","System":"asynq","Error":"it hung"}}
+{"Record":{"Run":"r","Workload":"fleet 10x10","Store":"redis","System":"jobs-redis","Metrics":{"idle: store calls/s":50,"drain: jobs/s":800}}}`
+	text = strings.ReplaceAll(text, "[\n\t", "[")
+	r, err := Read(strings.NewReader(strings.ReplaceAll(text, ",\n\t", ",")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := render(t, r, "")
+	table := "| workers × queues | idle: store calls/s | drain: jobs/s |\n|---|---|---|\n" +
+		"| 1 × 10 | 5.00; failed | 7000; failed |\n| 10 × 10 | 50.0; - | 800; - |\n"
+	if !strings.Contains(doc, table) || strings.Count(doc, "### Fleets") != 1 {
+		t.Errorf("the document lacks the table, or has it twice\n%s\nit is\n%s", table, doc)
+	}
+}

@@ -21,6 +21,9 @@ var Metrics = []Metric{
 	{"store ms/s over empty", false}, {"store calls/s", false}, {"worker ms/s", false},
 	{"first 30 %: weight 6 %", true}, {"first 30 %: weight 3 %", true}, {"first 30 %: weight 1 %", true},
 	{"handled twice", false},
+	{"idle: store ms/s", false}, {"idle: store calls/s", false},
+	{"one job: store µs", false}, {"one job: p50 ms", false}, {"one job: p99 ms", false},
+	{"drain: jobs/s", true}, {"drain: store µs/job", false},
 }
 
 func higher(metric string) bool {

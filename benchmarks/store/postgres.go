@@ -18,7 +18,9 @@ import (
 const (
 	sharedBuffers = "512MB"
 	maxWALSize    = "4GB"
-	logFiles      = 256 // of 16 MB, which is as many as maxWALSize allows
+	// Of a hundred workers with pools of their own.
+	maxConnections = "1000"
+	logFiles       = 256 // of 16 MB, which is as many as maxWALSize allows
 )
 
 type postgresServer struct {
@@ -71,7 +73,7 @@ func (s *postgresServer) boot(ctx context.Context, initdb, addr string) error {
 		RawQuery: "sslmode=disable"}
 	_, port, _ := net.SplitHostPort(addr)
 	args := []string{filepath.Join(filepath.Dir(initdb), "postgres"), "-D", data, "-p", port, "-h", "127.0.0.1", "-k", s.dir, "-c",
-		"shared_buffers=" + sharedBuffers}
+		"shared_buffers=" + sharedBuffers, "-c", "max_connections=" + maxConnections}
 	// So that no checkpoint comes before Warm has made all files.
 	config := filepath.Join(data, "postgresql.auto.conf")
 	if err := os.WriteFile(config, []byte("max_wal_size = 64GB\n"), 0o600); err != nil {
@@ -138,7 +140,7 @@ func (s *postgresServer) Describe(ctx context.Context) (string, error) {
 	var version string
 	err := s.conn.QueryRow(ctx, "show server_version").Scan(&version)
 	version, _, _ = strings.Cut(version, " ")
-	return "PostgreSQL " + version + ", shared_buffers=" + sharedBuffers + ", max_wal_size=" + maxWALSize +
+	return "PostgreSQL " + version + ", shared_buffers=" + sharedBuffers + ", max_connections=" + maxConnections + ", max_wal_size=" + maxWALSize +
 		", the rest default (fsync and synchronous_commit on), loopback TCP", err
 }
 

@@ -52,7 +52,7 @@ where j.id = s.id and j.attempt = s.attempt`
 )
 
 func openBarePostgres(ctx context.Context, s Setup) (System, error) {
-	pool, err := openPool(ctx, s.URL)
+	pool, err := openPool(ctx, s.URL, connections)
 	if err != nil {
 		return nil, err
 	}

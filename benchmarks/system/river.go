@@ -54,7 +54,11 @@ type riverSystem struct {
 
 func openRiver(best bool) func(context.Context, Setup) (System, error) {
 	return func(ctx context.Context, s Setup) (System, error) {
-		pool, err := openPool(ctx, s.URL)
+		most := connections
+		if len(s.Queues) > 0 { // a fleet
+			most = 4
+		}
+		pool, err := openPool(ctx, s.URL, most)
 		if err != nil {
 			return nil, err
 		}
@@ -64,12 +68,12 @@ func openRiver(best bool) func(context.Context, Setup) (System, error) {
 	}
 }
 
-func openPool(ctx context.Context, url string) (*pgxpool.Pool, error) {
+func openPool(ctx context.Context, url string, most int) (*pgxpool.Pool, error) {
 	cfg, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, err
 	}
-	cfg.MaxConns = connections
+	cfg.MaxConns = int32(most)
 	return pgxpool.NewWithConfig(ctx, cfg)
 }
 

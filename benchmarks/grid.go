@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed81422ce9/jobs/benchmarks/report"
+	"github.com/seed81422ce9/jobs/benchmarks/system"
+)
+
+const (
+	gridJobs     = 2000 // of a drain
+	gridHandlers = 10   // of each worker
+	loneJobs     = 40   // that come one by one to idle workers
+	loneRate     = 20   // a second: a worker is idle again before the next
+)
+
+// grid are the measurements of workers that each serve all queues, on a store.
+func grid(store string) (list []*workload) {
+	for _, workers := range []int{1, 10, 100} {
+		for _, queues := range []int{1, 10, 100, 1000} {
+			names, weights := make([]string, queues), map[string]int{}
+			for i := range names {
+				names[i] = fmt.Sprintf("queue%d", i)
+				weights[names[i]] = 1
+			}
+			w := &workload{name: report.GridName(workers, queues), store: store, jobs: gridJobs, queues: weights, workers: workers,
+				deep: true, long: true, about: fmt.Sprintf("%d workers, each serves %d queues", workers, queues),
+				skip: []string{"asynq-best", "river-best", "bare-redis", "bare-postgres"}, measure: fleet(names)}
+			for _, k := range system.Kinds {
+				// A worker of the peers asks each of its queues every second, or more often.
+				if !k.Ours && workers*queues > 10_000 || k.Name == "river" && workers*queues > 1000 {
+					w.skip = append(w.skip, k.Name)
+				}
+			}
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// fleet measures workers that have nothing to do, single jobs that come to them,
+// and how they drain all queues.
+func fleet(queues []string) func(*run) metrics {
+	return func(r *run) metrics {
+		span, m := r.span(5*time.Second), metrics{}
+		quiet, _ := r.usage(span / 5)
+		workers := r.spawn(task{Role: "work", Early: true, Latency: true, Jobs: loneJobs})
+		// Until they have registered and looked into all queues.
+		time.Sleep(2*time.Second + time.Duration(r.work.workers*len(queues))*100*time.Microsecond)
+		cpu, calls := r.usage(span)
+		m["idle: store ms/s"], m["idle: store calls/s"] = cpu-quiet, calls
+
+		producer := r.spawn(task{Role: "produce", Jobs: loneJobs, Rate: loneRate, Queues: queues})
+		before, began := r.use(), time.Now()
+		r.check(workers.tell("begin"))
+		r.check(producer.tell("begin"))
+		r.result(producer)
+		time.Sleep(time.Second)
+		after, took := r.use(), time.Since(began).Seconds()
+		m["one job: store µs"] = ((after.CPU-before.CPU).Seconds()*1e6 - cpu*1e3*took) / loneJobs
+		got := r.result(workers)
+		m["one job: p50 ms"], m["one job: p99 ms"] = got["p50 ms"], got["p99 ms"]
+
+		r.empty()
+		got = drain(task{Queues: queues}, task{})(r)
+		m["drain: jobs/s"], m["drain: store µs/job"] = got["jobs/s"], got["store µs/job"]
+		return m
+	}
+}
+
+// workAll has as many workers work as the task asks for. The first is this
+// process's own; each other opens the store for itself, as a process would.
+func (w *worker) workAll(ctx context.Context) (end func() error, err error) {
+	ends, closes := []func() error{}, []func() error{}
+	end = func() error {
+		var errs []error
+		for _, f := range append(ends, closes...) {
+			errs = append(errs, f())
+		}
+		return errors.Join(errs...)
+	}
+	for i := range max(w.Workers, 1) {
+		s := w.system
+		if i > 0 {
+			if s, err = system.Open(ctx, w.System, w.Setup); err != nil {
+				return nil, errors.Join(err, end())
+			}
+			closes = append(closes, s.Close)
+		}
+		stop, err := s.Work(ctx, w.handle)
+		if err != nil {
+			return nil, errors.Join(err, end())
+		}
+		ends = append(ends, stop)
+	}
+	return end, nil
+}

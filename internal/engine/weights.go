@@ -14,19 +14,22 @@ import (
 // slots included. What counts is what came, not what was asked for.
 type mix struct {
 	names   []string // highest weight first
+	index   map[string]int
 	weights []float64
 	strict  bool
 	pass    []float64
 
-	planned []int // of the plan being made
+	planned []int // of the plan being made, or looked at
 	next    []float64
 	order   []int
+	line    line
 }
 
 func newMix(names []string, weights map[string]int, strict bool) *mix {
-	m := &mix{names: names, strict: strict, weights: make([]float64, len(names)), pass: make([]float64, len(names)),
+	m := &mix{names: names, index: make(map[string]int, len(names)), strict: strict, weights: make([]float64, len(names)), pass: make([]float64, len(names)),
 		planned: make([]int, len(names)), next: make([]float64, len(names)), order: make([]int, len(names))}
 	for i, name := range names {
+		m.index[name] = i
 		m.weights[i] = float64(weights[name])
 	}
 	return m
@@ -46,18 +49,12 @@ func (m *mix) plan(dst []broker.Share, want int, room []int) (shares []broker.Sh
 	}
 	copy(m.next, m.pass)
 	clear(m.planned)
-	for range want {
-		best := -1
-		for i := range m.names {
-			if m.planned[i] < room[i] && (best < 0 || m.next[i] < m.next[best]) {
-				best = i
-			}
-		}
-		if best < 0 {
-			break
-		}
+	m.line.fill(m.next, room)
+	for left := want; left > 0 && len(m.line.queues) > 0; left-- {
+		best := m.line.queues[0]
 		m.planned[best]++
 		m.next[best] += 1 / m.weights[best]
+		m.line.again(m.next, m.planned[best] < room[best])
 	}
 	for _, i := range m.by(m.pass) {
 		if m.planned[i] > 0 {
@@ -94,14 +91,21 @@ func (m *mix) served(shares []broker.Share, first int, got []int, full bool) {
 		return // nobody went without
 	}
 	level, lowest := math.Inf(1), math.Inf(1)
-	for i, name := range m.names {
-		m.pass[i] += float64(got[i]) / m.weights[i]
-		if at := indexShare(shares, name); at >= first || at >= 0 && got[i] >= shares[at].Max {
+	for i, n := range got {
+		m.pass[i] += float64(n) / m.weights[i]
+	}
+	clear(m.planned)
+	for at, share := range shares {
+		i := m.index[share.Queue]
+		if at < first {
+			m.planned[i] = share.Max
+		}
+		if got[i] >= m.planned[i] { // or it was asked for no first share
 			level = min(level, m.pass[i])
 		}
 	}
-	for i, name := range m.names {
-		if at := indexShare(shares[:first], name); at >= 0 && got[i] < shares[at].Max && !math.IsInf(level, 1) {
+	for i := range m.pass {
+		if got[i] < m.planned[i] && !math.IsInf(level, 1) {
 			m.pass[i] = max(m.pass[i], level)
 		}
 		lowest = min(lowest, m.pass[i])
@@ -111,7 +115,46 @@ func (m *mix) served(shares []broker.Share, first int, got []int, full bool) {
 	}
 }
 
-// indexShare is where a queue stands first, or -1.
-func indexShare(shares []broker.Share, name string) int {
-	return slices.IndexFunc(shares, func(s broker.Share) bool { return s.Queue == name })
+// line is a heap of queues that have room, lowest pass first, so that a claim is
+// planned in steps of the logarithm of their number.
+type line struct{ queues []int }
+
+func (l *line) fill(pass []float64, room []int) {
+	l.queues = l.queues[:0]
+	for i, n := range room {
+		if n > 0 {
+			l.queues = append(l.queues, i)
+		}
+	}
+	for at := len(l.queues)/2 - 1; at >= 0; at-- {
+		l.sink(pass, at)
+	}
+}
+
+// again puts the first queue where its new pass belongs, or takes it out when it
+// has no more room.
+func (l *line) again(pass []float64, room bool) {
+	if !room {
+		last := len(l.queues) - 1
+		l.queues[0], l.queues = l.queues[last], l.queues[:last]
+	}
+	l.sink(pass, 0)
+}
+
+func (l *line) sink(pass []float64, at int) {
+	before := func(a, b int) bool { return pass[a] < pass[b] || pass[a] == pass[b] && a < b }
+	for {
+		child := 2*at + 1
+		if child >= len(l.queues) {
+			return
+		}
+		if child+1 < len(l.queues) && before(l.queues[child+1], l.queues[child]) {
+			child++
+		}
+		if !before(l.queues[child], l.queues[at]) {
+			return
+		}
+		l.queues[at], l.queues[child] = l.queues[child], l.queues[at]
+		at = child
+	}
 }

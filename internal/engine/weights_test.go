@@ -103,3 +103,46 @@ func TestWeights_AQueueWithoutRoomIsNotAsked(t *testing.T) {
 		t.Errorf("without any room it plans %v", shares)
 	}
 }
+
+func manyQueues(n int) (m *mix, room []int) {
+	names, weights := make([]string, n), map[string]int{}
+	for i := range names {
+		names[i] = fmt.Sprint("queue", i)
+		weights[names[i]] = 1 + i%7
+	}
+	return newMix(names, weights, false), unbounded(n)
+}
+
+// takeFromMany has each queue give its first share.
+func takeFromMany(m *mix, room []int, want int) {
+	shares, first := m.plan(nil, want, room)
+	got := make([]int, len(m.names))
+	for _, s := range shares[:first] {
+		got[m.index[s.Queue]] = s.Max
+	}
+	m.served(shares, first, got, true)
+}
+
+func BenchmarkWeights(b *testing.B) {
+	for _, n := range []int{10, 100, 1000, 10_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			m, room := manyQueues(n)
+			for b.Loop() {
+				takeFromMany(m, room, 10)
+			}
+		})
+	}
+}
+
+func TestWeights_QueuesThatAreLevelAreTakenInTheirOrder(t *testing.T) {
+	t.Parallel()
+	names := []string{"a", "b", "c", "d", "e"}
+	m := newMix(names, map[string]int{"a": 1, "b": 1, "c": 1, "d": 1, "e": 1}, false)
+	shares, first := m.plan(nil, 3, unbounded(5))
+	for i, s := range shares[:first] {
+		if s.Queue != names[i] || s.Max != 1 {
+			t.Errorf("of five queues of one weight three slots go to %v, want one to each of a, b and c", shares[:first])
+			break
+		}
+	}
+}

@@ -233,6 +233,28 @@ func TestClaim_OfManyQueuesTakesFewRounds(t *testing.T) {
 	}
 }
 
+// However many jobs a claim asks for, one call is of so many queues at most.
+func TestClaim_OfManyQueuesAsksSomeAtATime(t *testing.T) {
+	t.Parallel()
+	b, queues, count := servesMany(t, 2*mostAsked)
+	var all []broker.NewJob
+	req := broker.ClaimRequest{Worker: "w", Max: 10 * mostAsked}
+	for _, q := range queues {
+		all = append(all, job(q, "of-"+q))
+		req.Queues = append(req.Queues, broker.Share{Queue: q, Max: 1})
+	}
+	enqueueNow(t, b, all...)
+	count.take()
+	got, err := b.Claim(t.Context(), req)
+	if err != nil || len(got.Jobs) != len(queues) {
+		t.Fatalf("claimed %d jobs of %d, %v", len(got.Jobs), len(queues), err)
+	}
+	if calls := count.take()["claim"]; len(calls) < 2 {
+		t.Errorf("a claim of %d queues called scripts with so many keys: %v; want two at least, of %d queues each at most",
+			len(queues), calls, mostAsked)
+	}
+}
+
 // A claim that is at a bound of a call, as that of void turns, does not go on with queues
 // behind the one that has more.
 func TestClaim_OfManyQueuesKeepsToTheirOrder(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -59,14 +60,22 @@ func TestKeys_TellTheirQueue(t *testing.T) {
 	}
 }
 
-// blockedOn counts a client's connections that wait, on all nodes.
-func blockedOn(t *testing.T, c redis.UniversalClient, name string) (blocked int) {
+// waitersOf are a client's connections that wait or have waited last, on all nodes, and
+// whether they do.
+func waitersOf(t *testing.T, c redis.UniversalClient, name string) (waits map[string]bool, blocked int) {
 	t.Helper()
+	var mu sync.Mutex
+	waits = make(map[string]bool)
 	err := eachServer(c, func(node *redis.Client) error {
 		list, err := node.ClientList(t.Context()).Result()
+		mu.Lock()
+		defer mu.Unlock()
 		for line := range strings.Lines(list) {
 			if strings.Contains(line, "name="+name+" ") && strings.Contains(line, "cmd=blpop") {
-				blocked++
+				id, _, _ := strings.Cut(line, " ")
+				if waits[node.Options().Addr+" "+id] = strings.Contains(line, " flags=b "); strings.Contains(line, " flags=b ") {
+					blocked++
+				}
 			}
 		}
 		return err
@@ -74,7 +83,7 @@ func blockedOn(t *testing.T, c redis.UniversalClient, name string) (blocked int)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return blocked
+	return waits, blocked
 }
 
 // In a Cluster a claim of many queues looks at them by groups, asks those that have
@@ -159,7 +168,7 @@ func TestCluster_ClaimOfManyQueues(t *testing.T) {
 		}()
 		blocked := 0
 		for ctx.Err() == nil && blocked != queueGroups { // connections of the wait before may take a moment to end
-			blocked = blockedOn(t, c, name)
+			_, blocked = waitersOf(t, c, name)
 			time.Sleep(10 * time.Millisecond)
 		}
 		enqueueNow(t, b, job(queue, fmt.Sprint("wakes", n)))
@@ -169,6 +178,33 @@ func TestCluster_ClaimOfManyQueues(t *testing.T) {
 		cancel()
 		if blocked != queueGroups {
 			t.Errorf("%d connections waited for 100 queues, want one for each of %d groups", blocked, queueGroups)
+		}
+	}
+
+	// As a server does that has nothing to do. Its connections come back right after.
+	back := func() map[string]bool {
+		for {
+			waits, blocked := waitersOf(t, c, name)
+			b.waiters.mu.Lock()
+			n := len(b.waiters.idle)
+			b.waiters.mu.Unlock()
+			if blocked == 0 && n == len(waits) {
+				return waits
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	before := back()
+	for range 3 {
+		wait := req
+		wait.Wait = 10 * time.Millisecond
+		if got, err := b.Claim(t.Context(), wait); err != nil || len(got.Jobs) > 0 {
+			t.Fatalf("a wait for nothing: %d jobs, %v", len(got.Jobs), err)
+		}
+		for id := range back() {
+			if _, ok := before[id]; !ok {
+				t.Errorf("a wait of a worker without work opened a connection, %s; want only the %d that there were", id, len(before))
+			}
 		}
 	}
 }

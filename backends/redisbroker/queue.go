@@ -11,9 +11,9 @@ import (
 // queue is what this process knows of a queue. What it does not know, it
 // assumes; scripts refuse a wrong assumption and say what is right.
 func (b *Broker) queue(name string) *queue {
+	b.forget()
 	known, ok := b.queues.Load(name)
 	if !ok {
-		b.forget()
 		known, _ = b.queues.LoadOrStore(name, newQueue(baseOf(b.config.Prefix, name), name, b.config.Buckets))
 	}
 	q := known.(*queue)
@@ -33,8 +33,8 @@ func (b *Broker) learn(name string, buckets int) {
 // known of one takes several KB.
 const forgetAfter = 10 * time.Minute
 
-// forget drops the queues that have not been used for long. It looks when a queue
-// is new, since only then they get more, and at most once in a tenth of that time.
+// forget drops the queues that have not been used for long. It looks whenever a
+// queue is used, at most once in a tenth of that time.
 func (b *Broker) forget() {
 	now, last := uptime(), b.forgot.Load()
 	if last != 0 && now-last < forgetAfter.Microseconds()/10 || !b.forgot.CompareAndSwap(last, now) {

@@ -42,3 +42,23 @@ func TestQueue_QueuesThatAreNotUsedAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// A process that named many queues once and then uses one holds that one.
+func TestQueue_ManyQueuesAreForgottenAlsoWhenNoneIsNew(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := &Broker{config: Config{Prefix: "p", Buckets: 1}}
+		for i := range 10_000 {
+			b.queue(fmt.Sprint("tenant", i))
+		}
+		for range 12 {
+			time.Sleep(time.Minute)
+			b.queue("busy")
+		}
+		n := 0
+		b.queues.Range(func(any, any) bool { n++; return true })
+		if n != 1 {
+			t.Errorf("%d queues are known 12 minutes after 10,000 were used once, want the one in use", n)
+		}
+	})
+}

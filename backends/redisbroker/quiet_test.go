@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/seed81422ce9/jobs/broker"
 )
 
@@ -30,6 +32,16 @@ func TestWait_FewIdleConnectionsAreKept(t *testing.T) {
 	}
 	if n := len(b.waiters.idle); n != maxIdleWaiters {
 		t.Errorf("%d connections are kept, want %d", n, maxIdleWaiters)
+	}
+	for range 5 { // nodes, of a Cluster that changes
+		node := redis.NewClient(b.store.single.Options())
+		t.Cleanup(func() { _ = node.Close() })
+		for range maxIdleWaiters {
+			b.waiters.put(newWaiter(node))
+		}
+	}
+	if n := len(b.waiters.idle); n != maxIdle {
+		t.Errorf("%d connections to five servers are kept, want %d", n, maxIdle)
 	}
 }
 

@@ -100,6 +100,9 @@ func parseScript(name string) (*script, error) {
 	if err != nil {
 		return nil, err
 	}
+	if body, err = placeConstants(body); err != nil {
+		return nil, fmt.Errorf("script %s: %w", name, err)
+	}
 	many := strings.Contains(string(header), manyQueues)
 	s.source = s.placeKeys(placeFields(s.placeArgs(body, many)), many)
 	sum := sha1.Sum([]byte(s.source))
@@ -167,6 +170,71 @@ var (
 	fieldUse = regexp.MustCompile(`m\.([a-z_]+)`)
 	opening  = regexp.MustCompile(`= open\('([a-z_', ]+)'\)`)
 )
+
+// constants is a line that names numbers and strings: local STOP, SKIP = 1, 2.
+var constants = regexp.MustCompile(`^local ([A-Z][A-Z0-9_]*(?:, [A-Z][A-Z0-9_]*)*) = ((?:-?\d+|'[^']*')(?:, (?:-?\d+|'[^']*'))*)\n$`)
+
+// placeConstants replaces the names of constants by their values. Lua allows a script
+// 200 local names, and functions need most of them.
+func placeConstants(body string) (string, error) {
+	values := make(map[string]string)
+	var rest strings.Builder
+	for line := range strings.Lines(body) {
+		var found []string
+		if len(line) > len("local ") && line[len("local ")] <= 'Z' {
+			found = constants.FindStringSubmatch(line)
+		}
+		if found == nil {
+			rest.WriteString(line)
+			continue
+		}
+		names, list := strings.Split(found[1], ", "), strings.Split(found[2], ", ")
+		if len(names) != len(list) {
+			return "", fmt.Errorf("%d names for %d constants: %s", len(names), len(list), line)
+		}
+		for i, name := range names {
+			if _, ok := values[name]; ok {
+				return "", fmt.Errorf("the constant %s is there twice", name)
+			}
+			values[name] = list[i]
+		}
+	}
+	return replaceWords(rest.String(), values), nil
+}
+
+// replaceWords replaces words of a script outside its strings.
+func replaceWords(body string, values map[string]string) string {
+	var out strings.Builder
+	out.Grow(len(body))
+	for at := 0; at < len(body); {
+		end := at + 1
+		switch {
+		case body[at] == '\'':
+			for ; body[end] != '\''; end++ {
+				if body[end] == '\\' {
+					end++
+				}
+			}
+			end++
+		case isWord(body[at]):
+			for end < len(body) && isWord(body[end]) {
+				end++
+			}
+			if value, ok := values[body[at:end]]; ok {
+				out.WriteString(value)
+				at = end
+				continue
+			}
+		}
+		out.WriteString(body[at:end])
+		at = end
+	}
+	return out.String()
+}
+
+func isWord(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
+}
 
 // placeArgs writes places in ARGV for the names of arguments. A name with a star is
 // a list's. Where the list buckets* has an entry for each queue, what follows is behind

@@ -63,6 +63,19 @@ func TestScripts_EveryScriptSaysWhatItDoes(t *testing.T) {
 	}
 }
 
+func TestScripts_ConstantsStandInTheirPlaces(t *testing.T) {
+	t.Parallel()
+	got, err := placeConstants("local MOST, NAME = 5, 'x'\nlocal LIST = {MOST}\nif n > MOST and s == NAME .. 'MOST' and #NAME < AT_MOST then\n")
+	if want := "local LIST = {5}\nif n > 5 and s == 'x' .. 'MOST' and #'x' < AT_MOST then\n"; got != want || err != nil {
+		t.Errorf("got\n%s%v\nwant\n%s", got, err, want)
+	}
+	for _, text := range []string{"local A, B = 1\n", "local A = 1\nlocal A = 2\n"} {
+		if got, err := placeConstants(text); err == nil {
+			t.Errorf("%q is taken, as %q", text, got)
+		}
+	}
+}
+
 // deprecated are commands that Redis 6.2 and later advise against, for sorted sets
 // those whose part ZRANGE has with BYSCORE, BYLEX and REV.
 var deprecated = regexp.MustCompile(`'(ZRANGEBY(SCORE|LEX)|ZREVRANGE(BYSCORE|BYLEX)?|HMSET|GETSET|SETNX|P?SETEX|B?RPOPLPUSH)'`)

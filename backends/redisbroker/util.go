@@ -2,15 +2,16 @@ package redisbroker
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
 // distinct is names, each once, in their order.
 func distinct(names []string) []string {
 	out := make([]string, 0, len(names))
+	seen := make(map[string]bool, len(names))
 	for _, name := range names {
-		if !slices.Contains(out, name) {
+		if !seen[name] {
+			seen[name] = true
 			out = append(out, name)
 		}
 	}

@@ -2,6 +2,7 @@ package redisbroker
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,8 +60,13 @@ func (w *waiter) unblock(done <-chan struct{}) {
 
 func (w *waiter) close() { _ = w.client.Close() } // nothing is left to be told
 
-// maxIdleWaiters are kept for the next waits.
-const maxIdleWaiters = 16
+// maxIdleWaiters are kept of each server for the next waits, which in a Cluster are one
+// for each group of queues. Of all servers together the last maxIdle are kept: a server
+// may have left.
+const (
+	maxIdleWaiters = queueGroups
+	maxIdle        = 4 * maxIdleWaiters
+)
 
 // waiters are connections that wait for a wait.
 type waiters struct {
@@ -90,11 +96,21 @@ func (ws *waiters) get(ctx context.Context, s *store, key string) (*waiter, erro
 func (ws *waiters) put(w *waiter) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()
-	if ws.closed || len(ws.idle) >= maxIdleWaiters {
+	same := 0
+	for _, idle := range ws.idle {
+		if idle.server == w.server {
+			same++
+		}
+	}
+	if ws.closed || same >= maxIdleWaiters {
 		w.close()
 		return
 	}
 	ws.idle = append(ws.idle, w)
+	if len(ws.idle) > maxIdle {
+		ws.idle[0].close()
+		ws.idle = slices.Delete(ws.idle, 0, 1)
+	}
 }
 
 func (ws *waiters) close() {

@@ -90,7 +90,8 @@ local function lease(q, p, ids, epochs, jobs)
     end
     if body then
       if byte(body, 10) ~= 0 then
-        local index = index_of(body)
+        local index_size = byte(body, 10) or 128 -- nothing, where the body is lost
+        local index = index_size < 128 and index_size + 10 <= #body and sub(body, 11, index_size + 10) or index_of(body)
         if #index ~= 2 or byte(index) ~= 2 * PRIORITY then
           value = value .. index
           if byte(index) == 2 * UNIQUE_KEY + 1 then

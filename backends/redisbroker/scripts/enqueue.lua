@@ -27,8 +27,7 @@ local first_body = first.ids + total
 local first_option = first_body + total
 local ids, named = {unpack(ARGV, first.ids, first_body - 1)}, {}
 for at = first_option, #ARGV, 2 do
-  local number, options = unpack(ARGV, at, at + 1)
-  named[tonumber(number)] = options
+  named[tonumber(ARGV[at])] = ARGV[at + 1]
 end
 local exists = bodies(q, ids)
 local remembered = {}
@@ -48,8 +47,14 @@ local function refuse(i, why, holder)
   reply[n + 1], reply[n + 2], reply[n + 3] = i, why, holder
 end
 
--- accept_named takes a job with options: a time, a priority, names.
+-- accept_named takes a job with options: a time, a priority, names. Most often that is a key alone.
+local KEY_ALONE = 'n\n00\n\n'
 local function accept_named(i, id, options)
+  if not q.rules and string.sub(options, 2, 7) == KEY_ALONE and #options > 7 then
+    local n = #line
+    line[n + 1], line[n + 2], line[n + 3], line[n + 4] = string.sub(options, 8), string.sub(options, 1, 1), '0', id
+    return true
+  end
   local priority, when, at, mode, ttl, unique, key =
     string.match(options, '^(%d)(%a)(%d*)\n(%d)(%d*)\n([^\n]*)\n(.*)$')
   local why, how = too_much(q, bytes, key)

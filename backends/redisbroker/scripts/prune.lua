@@ -134,7 +134,7 @@ if redis.call('EXISTS', q.key_rates) == 1 then sweep_rates() end
 -- the valid ones: a slice of a list in each call, from the side of the next, of
 -- turns that are not too far from there for a list. It reports whether more calls
 -- may help.
-local FAR = 100000
+local LONG_WALK = 100000
 local VOID = '\2' -- no turn
 local function sweep()
   local void, lengths, all = tonumber(m.void or 0), {}, 0
@@ -146,7 +146,7 @@ local function sweep()
   redis.call('HDEL', q.record, 'swept') -- a removal comes first, so that a full store is swept too
   local p, passed = string.match(m.swept or '1,0', '^(%d),(%d+)$')
   p, passed = tonumber(p), tonumber(passed)
-  while p <= 4 and (passed >= lengths[p] or passed >= FAR) do p, passed = p + 1, 0 end
+  while p <= 4 and (passed >= lengths[p] or passed >= LONG_WALK) do p, passed = p + 1, 0 end
   if p > 4 then return false end -- and the next call begins anew
   local turns, fields, left, gone = redis.call('LRANGE', q.ready[p], int(-passed - most), int(-passed - 1)), {}, {}, 0
   for i, t in ipairs(turns) do fields[i] = p .. t end

@@ -82,6 +82,8 @@ end
 local ordered = q.rules and q.rules.ordered > 0
 local function quick_key(o, lease)
   if not o.quick or ordered or string.sub(lease, 2, #o.fence + 1) ~= o.fence then return nil end
+  local tag, size = string.byte(lease, #o.fence + 2, #o.fence + 3)
+  if tag == 2 * KEY + 1 and size < 128 and #lease == #o.fence + 3 + size then return string.sub(lease, #o.fence + 4) end
   local f = parse_index(string.sub(lease, #o.fence + 2))
   return not f[UNIQUE_KEY] and not f[GIVEN] and not f[KEPT] and f[KEY]
 end

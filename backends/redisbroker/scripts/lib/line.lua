@@ -83,7 +83,7 @@ end
 -- that have none left, and no policy.
 local function list_keys(q, keys)
   local members = {}
-  for i, key in ipairs(keys) do members[2 * i - 1], members[2 * i] = 0, key .. '\0' end
+  for i, key in ipairs(keys) do members[2 * i - 1], members[2 * i] = '0', key .. '\0' end
   if #keys > 0 then redis.call('ZADD', q.by_key, unpack(members)) end
 end
 
@@ -110,8 +110,13 @@ do -- a script may have no more than 200 local names at a time
     local from = 1
     while from <= #turns do
       if #piece >= PIECE then span.tail, piece = span.tail + 1, '' end
-      local upto = math.min(#turns, from + math.floor((PIECE - #piece) / (#turns[from] + 1)))
-      piece = piece .. table.concat(turns, '\n', from, upto) .. '\n'
+      local upto = #turns
+      if from == upto then
+        piece = piece .. turns[from] .. '\n'
+      else
+        upto = math.min(upto, from + math.floor((PIECE - #piece) / (#turns[from] + 1)))
+        piece = piece .. table.concat(turns, '\n', from, upto) .. '\n'
+      end
       written[#written + 1], written[#written + 2] = piece_field(field, span.tail), piece
       from = upto + 1
     end
@@ -136,10 +141,11 @@ do -- a script may have no more than 200 local names at a time
       local field = p .. key
       local group = groups[field]
       if not group then
-        group = {key = key, p = tonumber(p), turns = {}}
+        group = {key = key, p = tonumber(p), turns = {turn(jobs[i + 2], jobs[i + 3])}, span = false, before = 0}
         groups[field], fields[#fields + 1] = group, field
+      else
+        group.turns[#group.turns + 1] = turn(jobs[i + 2], jobs[i + 3])
       end
-      group.turns[#group.turns + 1] = turn(jobs[i + 2], jobs[i + 3])
     end
     return groups, fields
   end

@@ -29,9 +29,11 @@ end
 -- key_room is what a key may do now: room, how many of its jobs may start; why, where
 -- there is none, and till, when time alone makes room; bucket and head where it has
 -- them, and whether that is pending.
+local ENDLESS = {room = math.huge} -- shared by all keys: no number of turns makes it less
 local function key_room(q, key, own)
-  local r, may = q.rules, {room = math.huge}
-  if not r then return may end
+  local r = q.rules
+  if not r then return ENDLESS end
+  local may = {room = math.huge}
   local most = rule_of(q, own, 'max_active')
   if r.ordered > 0 then
     most = 1

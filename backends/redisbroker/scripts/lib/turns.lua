@@ -50,7 +50,9 @@ local function participants(q, p, n)
   local unkeyed
   for i = 1, #ring, 2 do
     if is_guard(ring[i]) then break end
-    local who = {key = ring[i], pass = tonumber(ring[i + 1]), turns = 0}
+    -- All fields from the start: a table that grows costs more than what it is for.
+    local who = {key = ring[i], pass = tonumber(ring[i + 1]), turns = 0, stride = STRIDE, at = 1, piece = '', own = false, field = false,
+      span = false, may = false, shut = false, out = false, waits = false, lost = false, over = false}
     if who.key == UNKEYED then unkeyed = who else keys[#keys + 1] = who.key end
     list[#list + 1] = who
   end
@@ -61,21 +63,20 @@ local function participants(q, p, n)
     unkeyed.left = waiting
   elseif waiting > 0 then
     local pass = redis.call('ZSCORE', q.rings[p], UNKEYED) or list[1].pass + STRIDE - 1
-    sort_in(list, 1, {key = UNKEYED, pass = tonumber(pass), turns = 0, left = waiting})
+    sort_in(list, 1, {key = UNKEYED, pass = tonumber(pass), turns = 0, stride = STRIDE, left = waiting})
   end
   local own, at, fields, pieces = own_rules(q, keys), 0, {}, {}
   for i, key in ipairs(keys) do fields[i] = p .. key end
   local spans = redis.call('HMGET', q.spans, unpack(fields))
   for i, field in ipairs(fields) do
     spans[i] = span_of(spans[i])
-    pieces[i] = piece_field(field, spans[i].head)
+    pieces[i] = field .. '\0' .. spans[i].head
   end
   pieces = redis.call('HMGET', q.line, unpack(pieces))
   for _, who in ipairs(list) do
-    who.stride = STRIDE
     if who.key ~= UNKEYED then
       at = at + 1
-      who.own, who.field, who.span, who.piece, who.at = own[at], fields[at], spans[at], pieces[at] or '', 1
+      who.own, who.field, who.span, who.piece = own[at], fields[at], spans[at], pieces[at] or ''
       who.stride = stride_of(who.own)
     end
   end
@@ -107,14 +108,14 @@ local function allot(q, n, list)
       if who.left == 0 then who.out = true end
     else
       if not who.may then
-        who.may = key_room(q, who.key, who.own)
+        who.may = q.rules and key_room(q, who.key, who.own) or ENDLESS
         who.shut = who.may.room <= 0
       end
       if not who.shut then
         entry = next_turn(q, who)
         local head = who.may.head
         who.out = not entry
-        who.waits = entry and head and head ~= id_of_turn(entry)
+        who.waits = head and entry and head ~= id_of_turn(entry)
       end
     end
     if who.waits then who.pass = who.pass + who.stride end -- for its head, which is of another priority
@@ -179,7 +180,8 @@ local function after_turns(q, p, list)
     elseif who.out then
       out[#out + 1] = who.key
     elseif who.turns > 0 or who.waits or who.key == UNKEYED then
-      stay[#stay + 1], stay[#stay + 2] = who.pass, who.key
+      local n = #stay
+      stay[n + 1], stay[n + 2] = who.pass, who.key
     end
   end
   if #out > 0 then redis.call('ZREM', q.rings[p], unpack(out)) end
@@ -196,7 +198,9 @@ local function leave_line(q, list)
     if who.span and who.turns > 0 then
       local span, rest = who.span, sub(who.piece, who.at)
       n, span.n = n + who.turns, span.n - who.turns
-      for _, field in ipairs(who.over or {}) do over[#over + 1] = field end
+      if who.over then
+        for _, field in ipairs(who.over) do over[#over + 1] = field end
+      end
       if span.n <= 0 then
         ended[#ended + 1], keys[#keys + 1] = who.field, who.key
         local head, tail = ends_of(span)
@@ -271,14 +275,15 @@ local function take_turns(q, p, want, jobs)
     local leased = 0
     if #ids > 0 then
       leased = lease(q, p, ids, any_epoch and epochs, jobs)
-      local found, active, heads = jobs[#jobs - 1], {}, {}
+      local found, active, heads, ordered = jobs[#jobs - 1], {}, {}, q.rules and q.rules.ordered > 0
       for k, id in ipairs(ids) do
         local who = who_of[k]
         if not found[k] then
           who.lost = true
         elseif who.key ~= UNKEYED then
-          active[#active + 1], active[#active + 2] = 0, who.key .. '\0' .. id
-          if q.rules and q.rules.ordered > 0 then heads[#heads + 1], heads[#heads + 2] = who.key, id end
+          local n = #active
+          active[n + 1], active[n + 2] = '0', who.key .. '\0' .. id
+          if ordered then heads[#heads + 1], heads[#heads + 2] = who.key, id end
         end
       end
       if #active > 0 then add_active(q, active) end

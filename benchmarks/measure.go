@@ -71,7 +71,7 @@ func drain(fill, t task) func(*run) metrics {
 // arrive measures how soon single jobs reach an idle worker.
 func arrive(t task) func(*run) metrics {
 	t.Role = "produce"
-	return roles(nil, task{Role: "work", Early: true, Latency: true}, t)
+	return roles(nil, task{Role: "work", Early: true, Latency: true, Beside: t.Beside}, t)
 }
 
 // burst measures jobs that are due at once, at a full second because asynq

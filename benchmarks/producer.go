@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,12 @@ func (p *producer) job(n int) system.Job {
 	}
 	if p.Priorities > 0 {
 		j.Priority = n%p.Priorities + 1
+	}
+	if p.Keys > 0 {
+		j.Key = p.Key + strconv.Itoa(n%p.Keys)
+	}
+	if p.Untimed {
+		due = time.Unix(0, 0)
 	}
 	j.Payload = payload(n, due)
 	return j

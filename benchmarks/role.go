@@ -32,6 +32,9 @@ type task struct {
 	Queues         []string      // in turn
 	Priorities     int           // in turn
 	Unique         bool
+	Key            string // the beginning of the jobs' keys, and how many there are, in turn
+	Keys           int
+	Untimed        bool // they do not count where others wait beside
 	Keep           time.Duration
 
 	// How it is handled.
@@ -44,6 +47,7 @@ type task struct {
 	Shares   bool          // count which queues the first 30 % come from
 	Replaced bool          // each job that is handled is replaced, and the counter tells how many are missing
 	Latency  bool
+	Beside   bool // other jobs are in the queue, which do not count
 }
 
 // singly, as the number of callers, has jobs enqueued one by one, from many

@@ -61,7 +61,7 @@ func (h *harness) workload(ctx context.Context, w *workload, p report.Planned) e
 			return err
 		}
 		r := &run{harness: h, work: w, kind: k, store: h.stores[w.store], jobs: w.size(k, h.scale)}
-		r.setup = system.Setup{URL: "memory://", Workload: w.name, Handlers: handlers, Queues: w.queues}
+		r.setup = system.Setup{URL: "memory://", Workload: w.name, Handlers: handlers, Queues: w.queues, Policy: w.policy}
 		if w.workers > 0 {
 			r.setup.Handlers = gridHandlers
 		}

@@ -98,7 +98,7 @@ func (w *worker) run(ctx context.Context, ready func(), stop <-chan struct{}) (_
 		}
 	}
 	left, err := w.system.Left(ctx)
-	if err == nil && left > 0 && w.Jobs > 0 {
+	if err == nil && left > 0 && w.Jobs > 0 && !w.Beside {
 		err = fmt.Errorf("%d jobs are left in the store after all were handled", left)
 	}
 	return got, err
@@ -109,6 +109,9 @@ var kept = []byte(`{"ok":true}`)
 
 func (w *worker) handle(ctx context.Context, p []byte, failures int) ([]byte, error) {
 	n, at := parsePayload(p)
+	if w.Beside && at == 0 {
+		return nil, nil
+	}
 	if w.FailOnce && failures == 0 {
 		return nil, system.ErrFail
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/benchmarks/system"
+	"github.com/seed81422ce9/jobs/broker"
 )
 
 // workload is a measurement.
@@ -14,11 +15,12 @@ type workload struct {
 	store       string
 	jobs        int
 	queues      map[string]int
-	workers     int  // in the worker's process, if more than one
-	peerless    bool // for our systems only
-	settled     bool // defaults of peers are left out: they would take hours
-	long        bool // takes minutes: fewer rounds
-	deep        bool // only on request
+	policy      *broker.PolicyRequest // set before each round
+	workers     int                   // in the worker's process, if more than one
+	peerless    bool                  // for our systems only
+	settled     bool                  // defaults of peers are left out: they would take hours
+	long        bool                  // takes minutes: fewer rounds
+	deep        bool                  // only on request
 	skip        []string
 	once        func(*run) // prepares all rounds; otherwise each begins empty
 	measure     func(*run) metrics
@@ -161,6 +163,7 @@ func workloads() []*workload {
 			// River takes an hour by default, a second at least only if no job may take longer.
 			&workload{name: "crash", store: store, jobs: handlers, long: true, skip: []string{"bare-" + store, "river", "river-best"},
 				about: "SIGKILL of a worker with 100 running handlers, beside another worker; times from the kill", measure: crash})
+		list = append(list, flow(store)...)
 		list = append(list, grid(store)...)
 	}
 	return list

@@ -2,6 +2,7 @@ package system
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
@@ -46,6 +47,11 @@ func openJobs(ctx context.Context, s Setup) (System, error) {
 	if err != nil {
 		return nil, err
 	}
+	if s.Policy != nil {
+		if _, err := b.Policy(ctx, *s.Policy); err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
+	}
 	return &jobsSystem{setup: s, broker: b, client: jobs.NewClient(b, traced(s.Workload))}, nil
 }
 
@@ -62,6 +68,9 @@ func jobsTask(j *Job) *jobs.Task {
 	}
 	if !j.RunAt.IsZero() {
 		options = append(options, jobs.WithRunAt(j.RunAt))
+	}
+	if j.Key != "" {
+		options = append(options, jobs.WithPartitionKey(j.Key))
 	}
 	if j.Unique {
 		options = append(options, jobs.WithUniqueUntilDone(time.Hour))

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/seed81422ce9/jobs/broker"
 )
 
 // Job is what every system is asked to keep and run. Zero fields ask for
@@ -16,6 +18,7 @@ type Job struct {
 	Payload  []byte
 	Priority int // 1 to 4, 1 first
 	RunAt    time.Time
+	Key      string        // of a tenant, for ours
 	Unique   bool          // by type and payload, until it is done
 	Keep     time.Duration // how long its record stays, with a result
 }
@@ -24,8 +27,9 @@ type Job struct {
 type Setup struct {
 	URL      string
 	Workload string
-	Handlers int            // jobs handled at once
-	Queues   map[string]int // with their weights
+	Handlers int                   // jobs handled at once
+	Queues   map[string]int        // with their weights
+	Policy   *broker.PolicyRequest // of a queue, for ours
 }
 
 // Handle runs one job. Failures counts those before; the result is kept if the

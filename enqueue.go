@@ -41,13 +41,13 @@ type Outgoing struct {
 	Info JobInfo
 	Err  error // set before next, it refuses the job: nothing of it is stored
 
-	client   *Client
-	chain    *taskChain  // of the task's definition; nil without
-	inner    EnqueueFunc // what follows that
-	position int         // in the batch that the client's chain passed on; used with definitions' chains
-	config   enqueueConfig
-	drawn    string // the ID that this client drew
-	unclear  error  // of an attempt that may have stored the job
+	client    *Client
+	chain     *taskChain  // of the task's definition; nil without
+	inner     EnqueueFunc // what follows that
+	position  int         // in the batch that the client's chain passed on; used with definitions' chains
+	config    enqueueConfig
+	generated string // the ID that this client generated
+	unclear   error  // of an attempt that may have stored the job
 }
 
 // SetHeader sets a header of the job.
@@ -62,9 +62,9 @@ func (o *Outgoing) fill(c *Client, task *Task, call []Option) error {
 	o.chain = task.chain
 	o.config.describe(&o.NewJob, task, c.cfg.Defaults, call)
 	if !o.Body.GivenID {
-		o.Drawn = time.Now()
-		o.drawn = c.ids.next(o.Drawn)
-		o.ID = o.drawn
+		o.FirstSend = true
+		o.generated = c.ids.next(time.Now())
+		o.ID = o.generated
 	}
 	return o.config.finish()
 }

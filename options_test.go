@@ -61,10 +61,10 @@ func TestOptions_EachOptionSetsItsFieldAndNothingElse(t *testing.T) {
 				Type: "mail", Payload: []byte("p"), MaxRetries: 25, Priority: PriorityNormal}}
 			test.change(&want)
 			got := described(t, NewClient(nil, ClientConfig{}), NewTask("mail", []byte("p")), test.option)
-			if got.Drawn.IsZero() == !want.Body.GivenID {
-				t.Errorf("the ID was drawn at %v", got.Drawn)
+			if got.FirstSend == want.Body.GivenID {
+				t.Errorf("FirstSend is %v with a given ID: %v", got.FirstSend, want.Body.GivenID)
 			}
-			got.Drawn = time.Time{}
+			got.FirstSend = false
 			if d := want.Body.DueAfter - got.Body.DueAfter; d.Abs() < time.Hour { // by the clock
 				got.Body.DueAfter = want.Body.DueAfter
 			}

@@ -29,8 +29,8 @@ const firstPause = 100 * time.Millisecond
 func (c *Client) store(ctx context.Context, batch []*Outgoing) {
 	limits := c.to.Limits()
 	todo := keep(batch, func(o *Outgoing) bool {
-		if o.ID != o.drawn {
-			o.Drawn = time.Time{} // the chain changed it
+		if o.ID != o.generated {
+			o.FirstSend = false // a middleware changed the ID
 		}
 		if o.Err == nil {
 			o.Err = cmp.Or(broker.CheckUnreserved(o.Queue), o.config.place(&o.NewJob), o.NewJob.Check(limits))
@@ -75,7 +75,7 @@ func (c *Client) deliver(ctx context.Context, batch []*Outgoing) bool {
 		}
 		c.send(ctx, batch, attempt > 0 && attempt == c.retries)
 		for _, o := range batch {
-			o.Drawn = time.Time{}
+			o.FirstSend = false
 		}
 		if batch = keep(batch, (*Outgoing).repeatable); len(batch) == 0 {
 			return true

@@ -62,8 +62,8 @@ func TestClient_LostAnswerIsFoundOutByTheRepeat(t *testing.T) {
 		}
 		c := newTestClient(t, store, ClientConfig{})
 		info := mustEnqueue(t, c, NewTask("mail", nil), WithUniqueKey("k"), WithQueue("now"))
-		if first, repeat := store.calls[0].jobs[0], store.calls[1].jobs[0]; first.Drawn.IsZero() || !repeat.Drawn.IsZero() {
-			t.Errorf("the ID was drawn at %v, in the repeat at %v; want that said the first time only", first.Drawn, repeat.Drawn)
+		if first, repeat := store.calls[0].jobs[0], store.calls[1].jobs[0]; !first.FirstSend || repeat.FirstSend {
+			t.Errorf("FirstSend is %v, and %v in the repeat; want true and false", first.FirstSend, repeat.FirstSend)
 		}
 		if job := store.only(t, "now"); info.ID != job.ID || info.State != StatePending {
 			t.Errorf("info is %+v, the job is %s", info, job.ID)
@@ -76,8 +76,8 @@ func TestClient_LostAnswerIsFoundOutByTheRepeat(t *testing.T) {
 	})
 }
 
-// Only of an ID that this client drew can it say that nobody else has sent it.
-func TestClient_AnIDThatTheChainChangedWasNotDrawn(t *testing.T) {
+// A client knows that nobody has sent an ID only if it generated the ID itself.
+func TestClient_AnIDThatMiddlewareChangedIsNoFirstSend(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newSpyStore(t)
 		renamed := func(next EnqueueFunc) EnqueueFunc {
@@ -93,8 +93,8 @@ func TestClient_AnIDThatTheChainChangedWasNotDrawn(t *testing.T) {
 		c := newTestClient(t, store, ClientConfig{Middleware: []EnqueueMiddleware{renamed}})
 		mustEnqueue(t, c, NewTask("renamed", nil))
 		mustEnqueue(t, c, NewTask("plain", nil))
-		if renamed, plain := store.calls[0].jobs[0], store.calls[1].jobs[0]; !renamed.Drawn.IsZero() || plain.Drawn.IsZero() {
-			t.Errorf("the changed ID was drawn at %v, the other at %v; want that said of the other alone", renamed.Drawn, plain.Drawn)
+		if renamed, plain := store.calls[0].jobs[0], store.calls[1].jobs[0]; renamed.FirstSend || !plain.FirstSend {
+			t.Errorf("FirstSend is %v for the changed ID, %v for the other; want false and true", renamed.FirstSend, plain.FirstSend)
 		}
 	})
 }

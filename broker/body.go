@@ -225,7 +225,7 @@ func ReplacePayload(form, payload []byte) ([]byte, error) {
 
 // ReplaceContent returns the stored form of a body with what another job's handler
 // would read in place of its own: type version, payload, its reference, headers,
-// correlation ID and idempotency key (§50). All else in it stays as it is, fields
+// correlation ID and idempotency key (§39). All else in it stays as it is, fields
 // of a newer version too. A form that cannot be read is refused as by
 // ReplacePayload; one of another type with ErrDuplicate.
 func ReplaceContent(form []byte, b *Body) ([]byte, error) {
@@ -264,7 +264,7 @@ func (b *Body) appendContent(w *writer) {
 	w.bytes(bodyPayload, b.Payload)
 }
 
-// CopyContent gives b what the handler of another job would read (§50).
+// CopyContent gives b what the handler of another job would read (§39).
 func (b *Body) CopyContent(from *Body) {
 	b.TypeVersion, b.Payload, b.PayloadRef, b.Headers = from.TypeVersion, from.Payload, from.PayloadRef, from.Headers
 	b.CorrelationID, b.IdempotencyKey = from.CorrelationID, from.IdempotencyKey

@@ -94,7 +94,7 @@ const (
 // UniqueConflict says what becomes of a job whose unique key another job holds.
 type UniqueConflict uint8
 
-// What becomes of a job that meets a held key: §19, §50 to §52.
+// What becomes of a job that meets a held key: §19, §39 to §41.
 const (
 	// ConflictRefuse: it is refused with ErrDuplicate.
 	ConflictRefuse UniqueConflict = iota

@@ -15,7 +15,7 @@ type Limits struct {
 	NoExamine  bool // Examine is refused
 	// NoMove refuses moving and editing (§27 to §29) and what builds on it: OpHold,
 	// OpUnhold, OpEdit, an OpDelete with a Holder, and new jobs with Restore or with a
-	// Unique.Conflict (§50 to §52). No job is waiting then.
+	// Unique.Conflict (§39 to §41). No job is waiting then.
 	NoMove bool
 	// NoFlow refuses limits, keys and order (§32 to §38): the rules of a Policy that
 	// are new there, the policy of a key, and Keys. Jobs of all keys go out in one order.

@@ -8,7 +8,7 @@ import (
 
 // Decide says whether a store applies the operation to the job that ref names,
 // which it found in a state, at an epoch and, when it waits, held by holder
-// (§22, §27, §28, §52). It is done when nothing is left to do. The error is
+// (§22, §27, §28, §41). It is done when nothing is left to do. The error is
 // ErrWrongState and says what stands against it: somebody decided about the job
 // since it was looked at, another holds it, or its state.
 func (o *Operation) Decide(ref Ref, state State, epoch int64, holder string) (done bool, err error) {
@@ -60,7 +60,7 @@ func now(state State, holder string) string {
 const behindPrefix = ReservedPrefix + "behind:"
 
 // Behind is the Holder of a waiting job that runs after another one: the holder of
-// its unique key, by its ID (§52).
+// its unique key, by its ID (§41).
 func Behind(id string) string { return behindPrefix + id }
 
 // IsBehind is the ID of the job after which one with this Holder runs.

@@ -23,13 +23,12 @@ type NewJob struct {
 	RunAt   time.Time
 	Restore *Restored // what it was elsewhere; nil for a job without a past
 
-	// Drawn is when, by [time.Now] of this process, the ID was drawn at random
-	// for this job, if this is the first send: nobody has sent it before. Leave
-	// Drawn zero when sending it again, because the answer was lost. A store need
-	// not look for a record of the ID then, but may. A first send that comes after
-	// its own repeat changes nothing as long as there is a record of the job; when
-	// the job is done and left none, it may be stored, and run, once more.
-	Drawn time.Time
+	// FirstSend says that the client generated the ID for this job and has not sent it
+	// before. Leave it false when resending. A store need not look for a record of the ID
+	// then, but may. A first send that arrives after its own repeat changes nothing while
+	// the job has a record; once the job is done and has none, it may be stored, and run,
+	// once more.
+	FirstSend bool
 }
 
 // Receipt answers one NewJob. Err is nil when the job was accepted, or replaced
@@ -45,7 +44,7 @@ type Receipt struct {
 	// replaced; with ErrWrongState, who holds the job. Without an error it is the ID
 	// of the job that was replaced, or behind which this one waits.
 	Holder   string
-	Replaced bool // nothing was stored but in the job ID (§50)
+	Replaced bool // nothing was stored but in the job ID (§39)
 	Err      error
 }
 

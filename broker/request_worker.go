@@ -117,7 +117,7 @@ type SettleRequest struct {
 // changes. Job is as it was claimed: a store may take the shorter way of jobs
 // without options by its Body.
 //
-// Waited and Ran are for the queue's Totals (§54): how long the job waited for its
+// Waited and Ran are for the queue's Totals (§43): how long the job waited for its
 // first run, and how long this run took, in whole microseconds rounded up. Zero is
 // no wait, or no run, that counts.
 type Settlement struct {

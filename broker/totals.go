@@ -2,7 +2,7 @@ package broker
 
 import "time"
 
-// Totals counts what happened in a queue since it was made (§53). While the
+// Totals counts what happened in a queue since it was made (§42). While the
 // queue is there none of the numbers falls, so the difference of two looks is
 // what happened between them.
 type Totals struct {

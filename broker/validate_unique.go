@@ -33,7 +33,7 @@ func (j *NewJob) checkUnique(l Limits) error {
 	return j.checkConflict(l)
 }
 
-// checkConflict refuses what cannot be done when the key is held (§50 to §52).
+// checkConflict refuses what cannot be done when the key is held (§39 to §41).
 func (j *NewJob) checkConflict(l Limits) error {
 	u := j.Body.Unique
 	if err := CheckDuration("unique latest", u.Latest); err != nil {

@@ -181,6 +181,7 @@ var groups = [][]Rule{
 	turnRules,
 	sequenceRules,
 	flowWakeRules,
+	shardRules,
 	modelRules,
 }
 

@@ -1,6 +1,7 @@
 package conformance_test
 
 import (
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
@@ -62,7 +63,10 @@ func TestSuite_EverySectionOfTheContractHasARule(t *testing.T) {
 	if len(sections) < 20 {
 		t.Fatalf("broker/doc.go has %d numbered sections, want at least 20: is it still written that way?", len(sections))
 	}
-	for _, s := range sections {
+	for i, s := range sections {
+		if want := fmt.Sprint("§", i+1); s[1] != want {
+			t.Errorf("broker/doc.go has %s in the place of %s: number the sections without gaps", s[1], want)
+		}
 		if !slices.Contains(cited, s[1]) {
 			t.Errorf("no rule cites %s", s[1])
 		}

@@ -211,7 +211,7 @@ func (s *formState) dress(j *broker.NewJob, sent, now time.Time, shift bool) *ma
 		b.Unique = broker.Unique{Key: m.key(), Mode: broker.UniqueUntilDone}
 	}
 	if m.given = s.given && !b.GivenID; m.given {
-		b.GivenID, j.Drawn = true, time.Time{}
+		b.GivenID, j.FirstSend = true, false
 	}
 	switch {
 	case !shift:

@@ -285,6 +285,20 @@ var flowMutants = []mutant{
 			a.Keys = slices.DeleteFunc(a.Keys, func(k broker.KeyInfo) bool { return k.Key == "*" })
 		})
 	})},
+	{"each of two stores has the whole of a limit", "Shard/LimitsOfAQueueHold Limit/MaxActiveBounds", always(func(p *patched) {
+		p.policies(func(r *broker.PolicyRequest) {
+			if r.MaxActive != nil {
+				r.MaxActive = new(2 * *r.MaxActive)
+			}
+		})
+	})},
+	{"the jobs of a key are in two stores", "Shard/AKeyIsInOneStore", always(func(p *patched) {
+		p.newJobs(func(j *broker.NewJob) {
+			if j.Body.Key != "" {
+				j.Body.Key += j.ID[len(j.ID)-1:]
+			}
+		})
+	})},
 	{"limits are one too high", "Race/NoLimitIsExceeded", always(func(p *patched) {
 		p.policies(func(r *broker.PolicyRequest) {
 			for _, field := range []**int64{&r.MaxActive, &r.KeyMaxActive} {

@@ -43,7 +43,7 @@ var enqueueMutants = []mutant{
 	{"a job that is said to be fresh replaces the one with its ID", "Fault/LateEnqueueChangesNothing", always(func(p *patched) {
 		change(&p.enqueue, func(r *broker.EnqueueRequest) {
 			for _, j := range r.Jobs {
-				if !j.Drawn.IsZero() {
+				if j.FirstSend {
 					p.act(r.Now, broker.OpDelete, j.Queue, j.ID)
 				}
 			}

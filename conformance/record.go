@@ -24,10 +24,10 @@ type history struct {
 	dropped  int
 	handles  int
 	sends    int
-	sent     map[string]time.Time // queue and ID; when first
-	racing   bool                 // callers that do not know of each other send the same IDs
-	panicked string               // the first panic of the backend, with its stack
-	late     bool                 // what is sent is a first send that comes after its own repeat
+	sent     map[string]bool // by queue and ID
+	racing   bool            // callers that do not know of each other send the same IDs
+	panicked string          // the first panic of the backend, with its stack
+	late     bool            // what is sent is a first send that comes after its own repeat
 }
 
 func (h *history) add(handle int, now time.Time, err error, format string, args ...any) {
@@ -87,28 +87,23 @@ type recorder struct {
 	handle int
 }
 
-// freshen says of jobs that are sent for the first time that they are, as
-// clients do of IDs that they drew, except in every fourth call: a store may
-// take another way with such jobs, and keeps the same promises on both.
+// freshen sets FirstSend of jobs that are sent for the first time, as clients do
+// for the IDs that they generate, except in every fourth call: a store may have a
+// fast path for such jobs, and keeps the same promises on both.
 func (h *history) freshen(jobs []broker.NewJob) []broker.NewJob {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.sent == nil {
-		h.sent = make(map[string]time.Time)
+		h.sent = make(map[string]bool)
 	}
 	h.sends++
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
 		j := &jobs[i]
 		name := j.Queue + "\x00" + j.ID
-		drawn, sent := h.sent[name]
-		if !sent {
-			drawn = time.Now()
-			h.sent[name] = drawn
-		}
-		if h.late || h.sends%4 != 0 && !h.racing && !sent && !j.Body.GivenID && j.Restore == nil {
-			j.Drawn = drawn
-		}
+		again := h.sent[name]
+		h.sent[name] = true
+		j.FirstSend = j.FirstSend || h.late || h.sends%4 != 0 && !h.racing && !again && !j.Body.GivenID && j.Restore == nil
 	}
 	return jobs
 }

@@ -37,7 +37,7 @@ func (c *check) behind() (*worker, *broker.Job) {
 }
 
 var keepLastRules = []Rule{
-	{"Follow/RunsOnceAfterTheHolder", "§52",
+	{"Follow/RunsOnceAfterTheHolder", "§41",
 		"A job that keeps the last waits behind an active holder, takes the content of those that follow, and runs once after it.", meets,
 		func(c *check) {
 			w, a := c.behind()
@@ -86,7 +86,7 @@ var keepLastRules = []Rule{
 			w.settle(broker.Complete(nil), a)
 			w.one("g")
 		}},
-	{"Follow/TakesTurnsOfItsKey", "§52", "A job behind another counts for the depth of its key, and then goes out in its key's turn.", flow,
+	{"Follow/TakesTurnsOfItsKey", "§41", "A job behind another counts for the depth of its key, and then goes out in its key's turn.", flow,
 		func(c *check) {
 			if meets.declared(c.limits) {
 				return
@@ -116,14 +116,14 @@ var keepLastRules = []Rule{
 			c.is("Enqueue without a key into an ordered queue", c.enqueue(c.meeting("e", broker.ConflictReplace))[0].Err, broker.ErrInvalid)
 			c.does("d", "d")
 		}},
-	{"Follow/GoesToTheBack", "§52", "A job that followed goes behind those that were pending before.", meets, func(c *check) {
+	{"Follow/GoesToTheBack", "§41", "A job that followed goes behind those that were pending before.", meets, func(c *check) {
 		w, a := c.behind()
 		c.add("x", "y")
 		w.settle(broker.Complete(nil), a)
 		c.add("z")
 		w.take("x", "y", "b", "z")
 	}},
-	{"Follow/FollowsEveryEnd", "§52", "Whichever way the job before it ends, the one behind gets the key and comes into the queue in that step.",
+	{"Follow/FollowsEveryEnd", "§41", "Whichever way the job before it ends, the one behind gets the key and comes into the queue in that step.",
 		meets, func(c *check) {
 			c.keep(time.Hour)
 			w := c.worker("w")
@@ -188,7 +188,7 @@ var keepLastRules = []Rule{
 			}
 			c.accept(c.uniqueJob("x", "key", untilDone, 0))
 		}},
-	{"Follow/WaitsAsLongAsTheHolderLives", "§52", "While the job before it is in retry, released, held or reclaimed, the one behind waits, and takes " +
+	{"Follow/WaitsAsLongAsTheHolderLives", "§41", "While the job before it is in retry, released, held or reclaimed, the one behind waits, and takes " +
 		"the content of those that follow.", meets, func(c *check) {
 		w, a := c.behind()
 		waits := func(when string) {
@@ -218,7 +218,7 @@ var keepLastRules = []Rule{
 		w.settle(broker.Complete(nil), &taken[0])
 		w.one("b")
 	}},
-	{"Follow/NoTTLCounts", "§52", "A job behind keeps the key from running out, and then has it for as long as it lives.", meets,
+	{"Follow/NoTTLCounts", "§41", "A job behind keeps the key from running out, and then has it for as long as it lives.", meets,
 		func(c *check) {
 			w := c.worker("w")
 			first, second := c.meeting("a", broker.ConflictKeepLast), c.meeting("b", broker.ConflictKeepLast)
@@ -236,7 +236,7 @@ var keepLastRules = []Rule{
 			w.renew()
 			w.one("b")
 		}},
-	{"Follow/OperatorsEndIt", "§52", "A job behind can be cancelled and deleted, and then another may wait there; it is not held, let go or moved.",
+	{"Follow/OperatorsEndIt", "§41", "A job behind can be cancelled and deleted, and then another may wait there; it is not held, let go or moved.",
 		meets, func(c *check) {
 			w, a := c.behind()
 			before := *c.must("b", broker.StateWaiting)
@@ -258,7 +258,7 @@ var keepLastRules = []Rule{
 			c.accept(c.uniqueJob("x", "key", untilDone, 0))
 			w.take("x")
 		}},
-	{"Follow/DebounceWaitsBehind", "§51", "A debounced job that meets an active holder runs after it, and not before its own time.", meets,
+	{"Follow/DebounceWaitsBehind", "§40", "A debounced job that meets an active holder runs after it, and not before its own time.", meets,
 		func(c *check) {
 			w := c.worker("w")
 			c.accept(c.meeting("a", broker.ConflictReplace))
@@ -284,7 +284,7 @@ var keepLastRules = []Rule{
 			w.settle(broker.Complete(nil), b)
 			w.one("d")
 		}},
-	{"Follow/StartedHoldersFollowNobody", "§52", "A job behind needs a holder and a job of mode until done; with another, it is refused or finds the key free.",
+	{"Follow/StartedHoldersFollowNobody", "§41", "A job behind needs a holder and a job of mode until done; with another, it is refused or finds the key free.",
 		meets, func(c *check) {
 			w := c.worker("w")
 			windowed := c.uniqueJob("a", "key", window, time.Hour)
@@ -320,7 +320,7 @@ var keepLastRules = []Rule{
 			}
 		})
 	}},
-	{"Race/KeepLastAgainstTheEnd", "§52", "Of jobs that keep the last, and come while their holder ends, none is lost, one waits at most, and all that were " +
+	{"Race/KeepLastAgainstTheEnd", "§41", "Of jobs that keep the last, and come while their holder ends, none is lost, one waits at most, and all that were " +
 		"stored run.", meets, func(c *check) {
 		const rounds = 30
 		w := c.worker("w")

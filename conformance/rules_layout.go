@@ -140,7 +140,7 @@ var layoutRules = []Rule{
 			c.is("redrive", r.Err, broker.ErrDuplicate)
 			c.same("holder", r.Holder, "b")
 		}},
-	{"Broken/IsNotReplaced", "§50",
+	{"Broken/IsNotReplaced", "§39",
 		"A job whose body cannot be read is not replaced: the new one is refused, and told why. Fields of a newer version stay.", meets,
 		func(c *check) {
 			for id, want := range map[string]error{"newer": broker.ErrNewerForm, "malformed": broker.ErrMalformed, "empty": broker.ErrMalformed,

@@ -41,7 +41,7 @@ func (c *check) does(id, content string) {
 }
 
 var meetRules = []Rule{
-	{"Meet/ReplacesWhatHasNotStarted", "§50",
+	{"Meet/ReplacesWhatHasNotStarted", "§39",
 		"A job that meets a pending, scheduled or retry holder gives it all that its handler reads, and changes nothing else of it.", meets,
 		func(c *check) {
 			w := c.worker("w")
@@ -80,7 +80,7 @@ var meetRules = []Rule{
 				}
 			}
 		}},
-	{"Meet/KeepsThePlace", "§50", "A pending job that was replaced keeps its position and its key.", meets, func(c *check) {
+	{"Meet/KeepsThePlace", "§39", "A pending job that was replaced keeps its position and its key.", meets, func(c *check) {
 		c.add("a")
 		c.accept(c.meeting("b", broker.ConflictReplace))
 		c.add("c")
@@ -89,7 +89,7 @@ var meetRules = []Rule{
 		got := c.worker("w").take("a", "b", "c")
 		c.same("payload claimed", string(got[1].Payload), "payload of n")
 	}},
-	{"Meet/RefusedOnceStarted", "§50", "A job that would replace is refused, and names the holder, if that is active, held, of another type, or gone " +
+	{"Meet/RefusedOnceStarted", "§39", "A job that would replace is refused, and names the holder, if that is active, held, of another type, or gone " +
 		"from its window.", meets, func(c *check) {
 		w := c.worker("w")
 		c.accept(c.meeting("a", broker.ConflictRefuse))
@@ -125,7 +125,7 @@ var meetRules = []Rule{
 		c.pass(time.Hour)
 		c.accept(n)
 	}},
-	{"Meet/RestoredJobsReplaceNothing", "§50", "A job that was elsewhere is refused by a held key, whatever its Conflict.", meets,
+	{"Meet/RestoredJobsReplaceNothing", "§39", "A job that was elsewhere is refused by a held key, whatever its Conflict.", meets,
 		func(c *check) {
 			c.accept(c.meeting("a", broker.ConflictReplace))
 			for _, conflict := range []broker.UniqueConflict{broker.ConflictReplace, broker.ConflictKeepLast} {
@@ -135,7 +135,7 @@ var meetRules = []Rule{
 			}
 			c.does("a", "a")
 		}},
-	{"Meet/ARepeatChangesNothing", "§50",
+	{"Meet/ARepeatChangesNothing", "§39",
 		"A job that replaced, and is sent again, answers as before and changes nothing, also after others replaced and the holder ended.", meets,
 		func(c *check) {
 			c.accept(c.meeting("a", broker.ConflictReplace))
@@ -156,7 +156,7 @@ var meetRules = []Rule{
 			c.prune()
 			c.accept(first)
 		}},
-	{"Meet/ARepeatBesideAnother", "§50", "In one request, another job with the ID of one that replaced is refused, and a repeat answers as before.",
+	{"Meet/ARepeatBesideAnother", "§39", "In one request, another job with the ID of one that replaced is refused, and a repeat answers as before.",
 		meets, func(c *check) {
 			c.accept(c.meeting("a", broker.ConflictReplace))
 			first := c.meeting("first", broker.ConflictReplace)
@@ -194,7 +194,7 @@ var meetRules = []Rule{
 		free.Body.Unique.Key = "free"
 		c.refuse(free, broker.ErrQueueFull)
 	}},
-	{"Meet/DebouncePushesTheTime", "§51", "A debounced job runs when nothing came for its delay, at the latest when its latest time has come.",
+	{"Meet/DebouncePushesTheTime", "§40", "A debounced job runs when nothing came for its delay, at the latest when its latest time has come.",
 		meets,
 		func(c *check) {
 			w := c.worker("w")
@@ -228,7 +228,7 @@ var meetRules = []Rule{
 			w.settle(broker.Complete(nil), got)
 			c.accept(c.debounced("next", time.Minute))
 		}},
-	{"Meet/DebounceOfAPendingJob", "§51", "A pending job waits again, unless its latest time has come; one in retry keeps its time.", meets,
+	{"Meet/DebounceOfAPendingJob", "§40", "A pending job waits again, unless its latest time has come; one in retry keeps its time.", meets,
 		func(c *check) {
 			w := c.worker("w")
 			c.accept(c.meeting("a", broker.ConflictReplace))
@@ -254,7 +254,7 @@ var meetRules = []Rule{
 			c.does("a", "d")
 			c.same("the job in retry", *c.must("a", broker.StateRetry), want)
 		}},
-	{"Meet/DebounceEarlier", "§51", "A debounce with a shorter delay makes its job due sooner, and one without at once.", meets,
+	{"Meet/DebounceEarlier", "§40", "A debounce with a shorter delay makes its job due sooner, and one without at once.", meets,
 		func(c *check) {
 			w := c.worker("w")
 			c.accept(c.debounced("a", 20*time.Minute))

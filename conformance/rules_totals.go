@@ -11,13 +11,13 @@ import (
 )
 
 var totalsRules = []Rule{
-	{"Totals/EachStepRaisesItsNumber", "§53",
+	{"Totals/EachStepRaisesItsNumber", "§42",
 		"Each thing that happens in a queue raises the number of it by one, whatever jobs it happens with.", nil, func(c *check) {
 			for _, retention := range []time.Duration{0, time.Hour} {
 				c.totalSteps(retention)
 			}
 		}},
-	{"Totals/RefusedAndRepeatedCountNothing", "§53",
+	{"Totals/RefusedAndRepeatedCountNothing", "§42",
 		"What is refused counts nothing, nor does a settle that is sent again, in whatever way, and one for a lease that was lost.",
 		nil, func(c *check) {
 			c.add("a", "b", "c")
@@ -49,7 +49,7 @@ var totalsRules = []Rule{
 			}
 			c.totalsAre("after decisions that did not fit", want)
 		}},
-	{"Totals/CrashCountsOnce", "§53", "A crash counts once, where it is charged: a Reclaim counts nothing.", nil, func(c *check) {
+	{"Totals/CrashCountsOnce", "§42", "A crash counts once, where it is charged: a Reclaim counts nothing.", nil, func(c *check) {
 		c.add("a", "b")
 		c.worker("dies").takeAll("a", "b")
 		v, w := c.worker("also dies"), c.worker("w")
@@ -65,7 +65,7 @@ var totalsRules = []Rule{
 		w.claim(2)
 		c.totalsAre("after they were claimed again", broker.Totals{Enqueued: 2, Claimed: 4, Crashed: 1})
 	}},
-	{"Totals/OutliveTheirJobs", "§53", "No number falls when records go, are redriven, or move.", nil, func(c *check) {
+	{"Totals/OutliveTheirJobs", "§42", "No number falls when records go, are redriven, or move.", nil, func(c *check) {
 		c.keep(time.Minute)
 		c.add("a", "b", "c")
 		w := c.worker("w")
@@ -96,7 +96,7 @@ var totalsRules = []Rule{
 		c.add("anew")
 		c.totalsAre("of a queue that was removed and made again", broker.Totals{Enqueued: 1})
 	}},
-	{"Totals/AreOfOneQueue", "§53", "Totals are of their own queue, and the same on every handle.", nil, func(c *check) {
+	{"Totals/AreOfOneQueue", "§42", "Totals are of their own queue, and the same on every handle.", nil, func(c *check) {
 		other := c.job("a")
 		other.Queue = "other"
 		c.accept(c.job("a"), c.job("b"), other)
@@ -113,7 +113,7 @@ var totalsRules = []Rule{
 				Waits: 1, WaitedMicros: 60e6, Runs: 1, RanMicros: 3600e6})
 		}
 	}},
-	{"Totals/WaitsAndRunsAreSummed", "§54", "Waits and runs are those of the items that ended a lease.", nil, func(c *check) {
+	{"Totals/WaitsAndRunsAreSummed", "§43", "Waits and runs are those of the items that ended a lease.", nil, func(c *check) {
 		ids := numbered("j", 20)
 		c.add(ids...)
 		w := c.worker("w")

@@ -10,7 +10,7 @@ import (
 )
 
 // meet has a new job replace what the holder of its unique key is to do, or the
-// job behind that (§50, §51). It reports false if the new job is to be stored
+// job behind that (§39, §40). It reports false if the new job is to be stored
 // behind the holder.
 func (q *queue) meet(j *job, n *broker.NewJob, holder string, r *broker.Receipt, now time.Time) (met bool, err error) {
 	h := q.unique[j.Unique.Key]
@@ -46,7 +46,7 @@ func replaceable(j *job) bool {
 	return behind || j.State != broker.StateDead && j.State.Editable()
 }
 
-// postpone gives a debounced job its time (§51).
+// postpone gives a debounced job its time (§40).
 func (q *queue) postpone(j *job, due, now time.Time) {
 	switch {
 	case j.State == broker.StateRetry:
@@ -60,7 +60,7 @@ func (q *queue) postpone(j *job, due, now time.Time) {
 	}
 }
 
-// follow stores a new job behind an active one (§52).
+// follow stores a new job behind an active one (§41).
 func (q *queue) follow(j *job, holder string, due, now time.Time) {
 	from, at := broker.StatePending, time.Time{}
 	if due.After(now) {
@@ -110,7 +110,7 @@ func (q *queue) behind(h hold) *job {
 }
 
 // dropKey frees a key, and gives it to the job behind its holder, which comes into
-// the queue (§52).
+// the queue (§41).
 func (q *queue) dropKey(key string) {
 	h := q.unique[key]
 	q.note(journal.Unique, key)

@@ -13,7 +13,7 @@ type hold struct {
 	id    string
 	mode  broker.UniqueMode
 	until time.Time // zero: as long as the job has it
-	next  string    // the job that waits behind it, if that still does (§52)
+	next  string    // the job that waits behind it, if that still does (§41)
 }
 
 // holderOf says which job holds a unique key.
@@ -36,7 +36,7 @@ func (q *queue) takeKey(j *job, now time.Time) {
 }
 
 // freeKey frees the key of a job that ends or, by its mode, starts. A window
-// lasts for its time. A job that waits behind gets the key (§52).
+// lasts for its time. A job that waits behind gets the key (§41).
 func (q *queue) freeKey(j *job) {
 	u := j.Unique
 	if u.Key != "" && u.Mode != broker.UniqueWindow && q.unique[u.Key].id == j.ID {
@@ -48,7 +48,7 @@ func (q *queue) freeKey(j *job) {
 type past struct {
 	until time.Time
 	moved int64  // the epoch at which it left for elsewhere, or stays
-	into  string // the job that it replaced (§50)
+	into  string // the job that it replaced (§39)
 }
 
 const stays int64 = math.MaxInt64

@@ -79,7 +79,7 @@ func (s *bench) enqueue(n int) {
 	jobs := make([]broker.NewJob, n)
 	for i := range jobs {
 		s.ids++
-		jobs[i] = broker.NewJob{Queue: "bench", ID: fmt.Sprintf("01JD%022d", s.ids), Drawn: time.Now(),
+		jobs[i] = broker.NewJob{Queue: "bench", ID: fmt.Sprintf("01JD%022d", s.ids), FirstSend: true,
 			Body: broker.Body{Type: "email:send", Payload: payload, Priority: broker.PriorityNormal, MaxRetries: 25}}
 	}
 	receipts, err := s.broker.Enqueue(s.b.Context(), broker.EnqueueRequest{Jobs: jobs})

@@ -114,7 +114,7 @@ func (f *flush) lanes() []int16 {
 func (f *flush) plain() bool {
 	_, keeps := f.b.keeping.Load(f.queue)
 	return !keeps && !slices.ContainsFunc(f.jobs, func(j *broker.NewJob) bool {
-		return careful(j) || j.Drawn.IsZero() || later(j) || j.Body.Retention != 0
+		return careful(j) || !j.FirstSend || later(j) || j.Body.Retention != 0
 	})
 }
 

@@ -136,7 +136,7 @@ func withKey(key string, mode broker.UniqueMode) func(*broker.NewJob) {
 
 func given(j *broker.NewJob) { j.Body.GivenID = true }
 
-func fresh(j *broker.NewJob) { j.Drawn = time.Now() }
+func fresh(j *broker.NewJob) { j.FirstSend = true }
 
 // series is n jobs whose IDs begin with prefix.
 func series(prefix string, n int, changes ...func(*broker.NewJob)) []broker.NewJob {

@@ -10,7 +10,7 @@ import (
 )
 
 // meeting is a new job that does more than to be refused when another one holds its
-// unique key (§50 to §52). It looks, and locks the job that it would replace, then
+// unique key (§39 to §41). It looks, and locks the job that it would replace, then
 // decides, all in one transaction.
 type meeting struct {
 	*flush // of the one job

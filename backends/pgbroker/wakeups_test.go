@@ -96,8 +96,8 @@ func TestClaim_IsWokenByWhateverMakesAJobClaimable(t *testing.T) {
 	given.Body.GivenID = true
 	restored := job("a")
 	restored.Restore = &broker.Restored{State: broker.StatePending}
-	drawn := job("a")
-	drawn.Drawn = time.Now()
+	fresh := job("a")
+	fresh.FirstSend = true
 	soon := job("a")
 	soon.Delay = 50 * time.Millisecond
 	store := func(j broker.NewJob) func(*inside) { return func(f *inside) { f.accept(f, j) } }
@@ -127,7 +127,7 @@ func TestClaim_IsWokenByWhateverMakesAJobClaimable(t *testing.T) {
 		f.claimed("sender", 2)
 	}
 	for name, c := range map[string]struct{ before, do func(*inside) }{
-		"a plain job":      {do: store(drawn)},
+		"a plain job":      {do: store(fresh)},
 		"a job":            {do: store(job("a"))},
 		"a unique job":     {do: store(unique)},
 		"a given ID":       {do: store(given)},
@@ -180,7 +180,7 @@ func TestClaim_IsWokenByWhateverMakesAJobClaimable(t *testing.T) {
 func TestClaim_IsWokenInTheSameProcess(t *testing.T) {
 	t.Parallel()
 	for id, change := range map[string]func(*broker.NewJob){
-		"plain": func(j *broker.NewJob) { j.Drawn = time.Now() },
+		"plain": func(j *broker.NewJob) { j.FirstSend = true },
 		"given": func(j *broker.NewJob) { j.Body.GivenID = true },
 		"soon":  func(j *broker.NewJob) { j.Delay = 50 * time.Millisecond },
 	} {

@@ -48,7 +48,7 @@ func benchID(n int) string { return fmt.Sprintf("01HZY%021d", n) }
 func benchJobs(from, n int) []broker.NewJob {
 	jobs := make([]broker.NewJob, n)
 	for i := range jobs {
-		jobs[i] = broker.NewJob{Queue: "default", ID: benchID(from + i), Drawn: time.Now(), Body: broker.Body{
+		jobs[i] = broker.NewJob{Queue: "default", ID: benchID(from + i), FirstSend: true, Body: broker.Body{
 			Type: "email:welcome", Payload: benchPayload, Priority: broker.PriorityNormal, MaxRetries: broker.DefaultMaxRetries,
 		}}
 	}

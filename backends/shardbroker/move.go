@@ -30,7 +30,7 @@ func (b *Broker) target(label uint64, j *broker.NewJob, now time.Time) (s *shard
 	if len(of) == 1 {
 		return of[0], false
 	}
-	alone := !j.Drawn.IsZero() && j.Body.Key == "" && j.Body.Unique.Key == "" && j.Restore == nil
+	alone := j.FirstSend && j.Body.Key == "" && j.Body.Unique.Key == "" && j.Restore == nil
 	switch {
 	case now.Before(b.routes.at.Add(-quietTime)):
 		return of[1], false

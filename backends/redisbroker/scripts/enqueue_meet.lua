@@ -1,6 +1,6 @@
 -- enqueue_meet: accept new jobs of one queue, of any kind, of which some do more than
 -- to be refused when another job holds their unique key, each on its own, in order:
--- §50 to §52.
+-- §39 to §41.
 --
 -- KEYS   record heads remembered unique by_key scheduled retry dead leases lapses void_turns held line
 --        spans rings* blocked thawing active_keys ended_keys key_policies key_rates key_heads ready*

@@ -5,7 +5,7 @@
 -- @include place_it
 
 -- follow gives a unique key to the job that waits behind the one that held it, if
--- it still does, and puts that into the queue (§52).
+-- it still does, and puts that into the queue (§41).
 local function follow(q, unique, id, next)
   local state, due = waits_behind(q, next, id)
   if not state then return end

@@ -48,15 +48,15 @@ func ExampleClient_EnqueueMany() {
 		jobs.NewTask("thumbnail", []byte("c.png"), jobs.WithID("c")),
 	}
 	receipts, err := client.EnqueueMany(context.Background(), tasks, jobs.WithQueue("images"))
-	fmt.Println(err)
+	fmt.Println(err != nil)
 	for i, r := range receipts {
-		fmt.Println(i, r.ID, r.State, r.Err != nil)
+		fmt.Println(i, r.ID, r.State, r.Err)
 	}
 	// Output:
-	// jobs: 1 of 3 tasks were not accepted; the first is number 1 (from 0): jobs: enqueue: queue "images": id: invalid: is empty; give it 1 to 255 bytes
-	// 0 a pending false
-	// 1  none true
-	// 2 c pending false
+	// true
+	// 0 a pending <nil>
+	// 1  none jobs: enqueue: queue "images": id: invalid: is empty; give it 1 to 255 bytes
+	// 2 c pending <nil>
 }
 
 func ExampleEnqueueMiddleware() {

@@ -23,7 +23,8 @@ func TestOpen_APostgresDatabaseWithoutAnEncodingWorksToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close(context.Background())
-	if _, err := c.Exec(t.Context(), "create database "+name+" template template0 encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C'"); err != nil {
+	create := "create database " + name + " template template0 encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C'"
+	if _, err := c.Exec(t.Context(), create); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

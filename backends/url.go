@@ -68,7 +68,8 @@ func parseFile(rest string) (location, error) {
 	}
 	name, err := url.PathUnescape(path)
 	if err != nil || name == "" || strings.ContainsAny(path, "?#") {
-		return location{}, refuse("file", "names no file or has ? # %% in it; write file:name.db, these characters percent-encoded (%%3F %%23 %%25)")
+		return location{}, refuse("file", "names no file or has ? # %% in it; "+
+			"write file:name.db, these characters percent-encoded (%%3F %%23 %%25)")
 	}
 	return location{scheme: "file", path: name}, nil
 }

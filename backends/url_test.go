@@ -225,7 +225,8 @@ func TestUrl_RedisURLsSayWhatToConnectTo(t *testing.T) {
 
 func TestUrl_PostgresURLsSayWhatToConnectTo(t *testing.T) {
 	t.Parallel()
-	l, err := parse("postgresql://me:p%40ss@a:1,b:2/jobs?schema=s&poll_only=true&listen=c:3,d:4&sslmode=disable&pool_max_conns=9&application_name=x")
+	l, err := parse("postgresql://me:p%40ss@a:1,b:2/jobs?schema=s&poll_only=true&listen=c:3,d:4" +
+		"&sslmode=disable&pool_max_conns=9&application_name=x")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,8 @@ var turnMutants = []mutant{
 		})
 	})},
 	{"there is no order",
-		"Sequence/OneAfterTheOther Sequence/AHeadKeepsItsTurn Sequence/OutlivesItsWorker Sequence/ADeadHeadStopsItsKey Sequence/AHeldHeadKeepsItsKey",
+		"Sequence/OneAfterTheOther Sequence/AHeadKeepsItsTurn Sequence/OutlivesItsWorker " +
+			"Sequence/ADeadHeadStopsItsKey Sequence/AHeldHeadKeepsItsKey",
 		always(func(p *patched) { p.policies(func(r *broker.PolicyRequest) { r.Ordered = nil }) })},
 	{"a head that waits for its time lets others go", "Sequence/AHeadKeepsItsTurn Sequence/OutlivesItsWorker", always(func(p *patched) {
 		p.verdicts(func(v *broker.Verdict) {

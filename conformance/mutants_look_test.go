@@ -256,7 +256,8 @@ var operateMutants = []mutant{
 			return next()
 		})
 	})},
-	{"the wish to cancel is lost", "Operate/CancelAsksAnActiveJob Lease/CancelShowsInRenew Lease/RetireCancelsWhatWasToBe Watch/CancelIsSeen Race/ClaimOrCancel", always(func(p *patched) {
+	{"the wish to cancel is lost", "Operate/CancelAsksAnActiveJob Lease/CancelShowsInRenew Lease/RetireCancelsWhatWasToBe " +
+		"Watch/CancelIsSeen Race/ClaimOrCancel", always(func(p *patched) {
 		p.inStep()
 		p.oneByOne(func(next func() broker.OperationResult, o broker.Operation, ref broker.Ref) broker.OperationResult {
 			if j := p.look(o.Now, ref.Queue, ref.ID); o.Kind == broker.OpCancel && j != nil && j.State == broker.StateActive {

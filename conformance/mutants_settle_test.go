@@ -49,7 +49,8 @@ var settleMutants = []mutant{
 			slices.Reverse(r.Items)
 		}, func(_ *broker.SettleRequest, a *[]broker.Verdict) { slices.Reverse(*a) })
 	})},
-	{"a repeated settle is looked at again", "Settle/RepeatIsAnsweredAsBefore Settle/RepeatAfterTheJobWentOn Fault/RepeatedSettleChargesOnce Fault/TimedOutSettleChargesOnce Fault/HalfAnAnswerLosesNothing", func() func(*patched) {
+	{"a repeated settle is looked at again", "Settle/RepeatIsAnsweredAsBefore Settle/RepeatAfterTheJobWentOn " +
+		"Fault/RepeatedSettleChargesOnce Fault/TimedOutSettleChargesOnce Fault/HalfAnAnswerLosesNothing", func() func(*patched) {
 		var n atomic.Int64
 		return func(p *patched) {
 			change(&p.settle, func(r *broker.SettleRequest) {

@@ -23,12 +23,11 @@ type mutant struct {
 }
 
 func allMutants() []mutant {
-	return slices.Concat(enqueueMutants, claimMutants, manyMutants, orderMutants, leaseMutants, settleMutants, keepMutants, reclaimMutants, scheduleMutants,
-		examineMutants,
-		uniqueMutants, meetMutants, keepLastMutants, policyMutants, findMutants, operateMutants, holdMutants, editMutants, restoreMutants,
-		retentionMutants, markMutants, watchMutants, dataMutants,
-		storeMutants, cutMutants, durableMutants, moreMutants, leftMutants, boundMutants, endedMutants, answerMutants, wakeMutants, raceMutants,
-		limitMutants, formMutants, flowMutants, turnMutants, durableFlowMutants, totalsMutants)
+	return slices.Concat(enqueueMutants, claimMutants, manyMutants, orderMutants, leaseMutants, settleMutants, keepMutants, reclaimMutants,
+		scheduleMutants, examineMutants, uniqueMutants, meetMutants, keepLastMutants, policyMutants, findMutants, operateMutants, holdMutants,
+		editMutants, restoreMutants, retentionMutants, markMutants, watchMutants, dataMutants, storeMutants, cutMutants, durableMutants,
+		moreMutants, leftMutants, boundMutants, endedMutants, answerMutants, wakeMutants, raceMutants, limitMutants, formMutants,
+		flowMutants, turnMutants, durableFlowMutants, totalsMutants)
 }
 
 func TestSuite_EachMutantIsKilledByTheRulesItNames(t *testing.T) {

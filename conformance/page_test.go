@@ -92,7 +92,8 @@ func render(columns []column) []byte {
 	var b bytes.Buffer
 	b.WriteString("# Backends, and what they were checked for\n\n")
 	b.WriteString("Made by the tests of package conformance from its reports; do not edit. Each column is a run of the suite, each cell the\n")
-	b.WriteString("number of rules that passed. A limit that a backend declares is checked as a refusal; `–` means that the store has nothing\n")
+	b.WriteString("number of rules that passed. A limit that a backend declares is checked as a refusal; `–` means " +
+		"that the store has nothing\n")
 	b.WriteString("that the group is about (a memory store has no layout, no stored bodies and no connections).\n\n| group |")
 	for _, c := range columns {
 		b.WriteString(" " + c.title() + " |")
@@ -145,7 +146,8 @@ func TestSuite_TheBackendsPageIsInStep(t *testing.T) {
 		}
 	}
 	if want := newColumn(memory).Groups; fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("docs/backends.json does not say of the memory backend what the suite does now; make it again, as page_test.go says\ngot  %v\nwant %v", got, want)
+		t.Errorf("docs/backends.json does not say of the memory backend what the suite does now; "+
+			"make it again, as page_test.go says\ngot  %v\nwant %v", got, want)
 	}
 	if page, err := os.ReadFile(pagePath); err != nil || !bytes.Equal(page, render(columns)) {
 		t.Errorf("docs/backends.md is not what the rules and docs/backends.json make (%v); make it again, as page_test.go says", err)

@@ -12,7 +12,8 @@ import (
 // and not know it.
 var durableRules = []Rule{
 	{"Durable/EveryKindOfRecordOutlivesARestart", "§26",
-		"After a restart jobs in every state, leases, workers, settle numbers, remembered IDs, unique keys, cancel requests, keys, policies, totals and marks are what they were.", nil, func(c *check) {
+		"After a restart jobs in every state, leases, workers, settle numbers, remembered IDs, unique keys, cancel requests, " +
+			"keys, policies, totals and marks are what they were.", nil, func(c *check) {
 			w := c.everyState()
 			v, ended := c.worker("v"), c.worker("ended")
 			ended.retire()

@@ -28,7 +28,8 @@ var faultRules = []Rule{
 			c.same("claimed", len(c.worker("w").claim(9)), len(jobs))
 		}},
 	{"Fault/LateEnqueueChangesNothing", "§2",
-		"The first send of a job that comes to the store after its own repeat is refused in every state that the job has reached, and changes nothing.", nil, func(c *check) {
+		"The first send of a job that comes to the store after its own repeat is refused in every state that the job has reached, " +
+			"and changes nothing.", nil, func(c *check) {
 			for _, way := range []struct {
 				name   string
 				atOnce bool

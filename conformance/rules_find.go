@@ -89,7 +89,8 @@ var findRules = []Rule{
 			}
 		}
 	}},
-	{"Find/NewestFirst", "§21", "With Newest the latest end comes first, within the times of the query; jobs that end or leave meanwhile hide no other.",
+	{"Find/NewestFirst", "§21", "With Newest the latest end comes first, within the times of the query; jobs that end or leave " +
+		"meanwhile hide no other.",
 		nil, func(c *check) {
 			c.keep(time.Hour)
 			w := c.worker("w")

@@ -35,7 +35,8 @@ var keyRules = []Rule{
 			v.rest()
 		}},
 	{"Key/ActiveIsCountedFromLeases", "§35",
-		"What is active of a key is counted from leases: lost answers, workers that ran out, reclaims, retires and cancels leak no room and make none.", flow, func(c *check) {
+		"What is active of a key is counted from leases: lost answers, workers that ran out, reclaims, retires and cancels leak " +
+			"no room and make none.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{KeyMaxActive: new(int64(2))})
 			ids := numbered("j", 6)
 			c.addTo("k", ids...)
@@ -145,7 +146,8 @@ var keyRules = []Rule{
 			c.workerOn(c.b, "v").take("a1", "a2", "a3")
 		}},
 	{"Key/MaxDepthBounds", "§35",
-		"A key with as many jobs that wait as may be is refused more, retries among them; other keys are not, and the error says that it is the key.", flow, func(c *check) {
+		"A key with as many jobs that wait as may be is refused more, retries among them; other keys are not, and the error says " +
+			"that it is the key.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{KeyMaxDepth: new(int64(2))})
 			late := c.keyedJob("a2", "a")
 			late.Delay = time.Hour

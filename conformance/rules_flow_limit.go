@@ -189,7 +189,8 @@ var limitRules = []Rule{
 			c.same("what the claim gave of its head", c.worker("v").one("b").Head, before.Head)
 		}},
 	{"Limit/MaxBytesBounds", "§32",
-		"A queue whose jobs that wait have as many bytes as may be refuses more with ErrQueueFull, of whatever key; ended and active ones do not count.", flow, func(c *check) {
+		"A queue whose jobs that wait have as many bytes as may be refuses more with ErrQueueFull, of whatever key; ended and " +
+			"active ones do not count.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{MaxBytes: new(int64(15_000))})
 			big := func(id string) broker.NewJob {
 				j := c.keyedJob(id, "key of "+id)
@@ -275,7 +276,8 @@ var limitRules = []Rule{
 			c.same("claimed when the rate was removed", len(w.claim(100)), 49)
 		}},
 	{"Limit/RefusesWhatIsInvalid", "§33",
-		"A limit of 0 or below, a rate without a time, a burst without a rate, a weight out of range, an unknown order, a rule of a key for a queue and the other way round are refused, and nothing is stored.", flow, func(c *check) {
+		"A limit of 0 or below, a rate without a time, a burst without a rate, a weight out of range, an unknown order, a rule of " +
+			"a key for a queue and the other way round are refused, and nothing is stored.", flow, func(c *check) {
 			yes, n := true, func(n int64) *int64 { return &n }
 			for _, req := range []broker.PolicyRequest{
 				{MaxActive: n(0)}, {MaxActive: n(-2)}, {MaxBytes: n(0)}, {KeyMaxDepth: n(0)}, {KeyMaxActive: n(-3)},

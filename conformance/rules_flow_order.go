@@ -200,7 +200,8 @@ var sequenceRules = []Rule{
 			c.add("a")
 		}},
 	{"Sequence/ServesWhatWasThere", "§36",
-		"Jobs that were there before the rule, without a key or of another priority, are claimed as in other queues, but behind their key's head.", flow.and(priority),
+		"Jobs that were there before the rule, without a key or of another priority, are claimed as in other queues, but behind " +
+			"their key's head.", flow.and(priority),
 		func(c *check) {
 			jobs := []broker.NewJob{c.job("x"), c.job("y"), c.keyedJob("low", "a"), c.keyedJob("a1", "a"), c.keyedJob("a2", "a"),
 				c.keyedJob("urgent", "a")}

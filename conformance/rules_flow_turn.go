@@ -34,7 +34,8 @@ var turnRules = []Rule{
 			}
 		}},
 	{"Turn/ANewKeyComesAfterOneOfEach", "§34",
-		"A key that becomes able to start a job, by enqueue, settle, resume or time, has its first turn after at most one job of each other key, and no more turns than they from then on.", flow, func(c *check) {
+		"A key that becomes able to start a job, by enqueue, settle, resume or time, has its first turn after at most one job of " +
+			"each other key, and no more turns than they from then on.", flow, func(c *check) {
 			for _, key := range []string{"a", "b", "c"} {
 				c.addTo(key, numbered(key, 100)...)
 			}
@@ -139,7 +140,8 @@ var turnRules = []Rule{
 			c.same("keys that had a turn of three", len(seen), 3)
 		}},
 	{"Turn/RoundsReachEachPriorityOfKeys", "§16",
-		"With a PriorityRound, of so many jobs in a row at least one is of each priority that has jobs which may start, and within each keys take turns.", flow.and(priority), func(c *check) {
+		"With a PriorityRound, of so many jobs in a row at least one is of each priority that has jobs which may start, and " +
+			"within each keys take turns.", flow.and(priority), func(c *check) {
 			c.policy(broker.PolicyRequest{PriorityRound: new(int64(5))})
 			for p := broker.PriorityUrgent; p <= broker.PriorityBulk; p++ {
 				for _, key := range []string{"a", "b"} {

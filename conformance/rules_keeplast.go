@@ -63,7 +63,8 @@ var keepLastRules = []Rule{
 			w.nothing()
 			c.accept(c.uniqueJob("x", "key", untilDone, 0))
 		}},
-	{"Follow/WithinARequest", "§18", "Each job of a request meets what those before it left, once: one that is refused replaces nothing behind it.",
+	{"Follow/WithinARequest", "§18", "Each job of a request meets what those before it left, once: one that is refused replaces " +
+		"nothing behind it.",
 		meets, func(c *check) {
 			c.accept(c.meeting("a", broker.ConflictReplace))
 			w := c.worker("w")
@@ -123,7 +124,8 @@ var keepLastRules = []Rule{
 		c.add("z")
 		w.take("x", "y", "b", "z")
 	}},
-	{"Follow/FollowsEveryEnd", "§41", "Whichever way the job before it ends, the one behind gets the key and comes into the queue in that step.",
+	{"Follow/FollowsEveryEnd", "§41", "Whichever way the job before it ends, the one behind gets the key and comes into the queue " +
+		"in that step.",
 		meets, func(c *check) {
 			c.keep(time.Hour)
 			w := c.worker("w")
@@ -188,7 +190,8 @@ var keepLastRules = []Rule{
 			}
 			c.accept(c.uniqueJob("x", "key", untilDone, 0))
 		}},
-	{"Follow/WaitsAsLongAsTheHolderLives", "§41", "While the job before it is in retry, released, held or reclaimed, the one behind waits, and takes " +
+	{"Follow/WaitsAsLongAsTheHolderLives", "§41", "While the job before it is in retry, released, held or reclaimed, the one " +
+		"behind waits, and takes " +
 		"the content of those that follow.", meets, func(c *check) {
 		w, a := c.behind()
 		waits := func(when string) {
@@ -236,7 +239,8 @@ var keepLastRules = []Rule{
 			w.renew()
 			w.one("b")
 		}},
-	{"Follow/OperatorsEndIt", "§41", "A job behind can be cancelled and deleted, and then another may wait there; it is not held, let go or moved.",
+	{"Follow/OperatorsEndIt", "§41", "A job behind can be cancelled and deleted, and then another may wait there; it is not held, " +
+		"let go or moved.",
 		meets, func(c *check) {
 			w, a := c.behind()
 			before := *c.must("b", broker.StateWaiting)
@@ -284,7 +288,8 @@ var keepLastRules = []Rule{
 			w.settle(broker.Complete(nil), b)
 			w.one("d")
 		}},
-	{"Follow/StartedHoldersFollowNobody", "§41", "A job behind needs a holder and a job of mode until done; with another, it is refused or finds the key free.",
+	{"Follow/StartedHoldersFollowNobody", "§41", "A job behind needs a holder and a job of mode until done; with another, it is " +
+		"refused or finds the key free.",
 		meets, func(c *check) {
 			w := c.worker("w")
 			windowed := c.uniqueJob("a", "key", window, time.Hour)
@@ -320,7 +325,8 @@ var keepLastRules = []Rule{
 			}
 		})
 	}},
-	{"Race/KeepLastAgainstTheEnd", "§41", "Of jobs that keep the last, and come while their holder ends, none is lost, one waits at most, and all that were " +
+	{"Race/KeepLastAgainstTheEnd", "§41", "Of jobs that keep the last, and come while their holder ends, none is lost, one waits " +
+		"at most, and all that were " +
 		"stored run.", meets, func(c *check) {
 		const rounds = 30
 		w := c.worker("w")

@@ -61,7 +61,8 @@ var leaseRules = []Rule{
 			c.same("reclaimed at the lease's time", idsOf(r.reclaim(5)), []string{"a"})
 		}},
 	{"Lease/AliveUntilItsTime", "§8",
-		"A worker is alive before the end of its leases and not at it: until then its queue is not removed and it may reclaim; then it may not, and the queue goes.", nil, func(c *check) {
+		"A worker is alive before the end of its leases and not at it: until then its queue is not removed and it may reclaim; " +
+			"then it may not, and the queue goes.", nil, func(c *check) {
 			remove := func() error {
 				r, err := c.b.Operate(c.ctx, broker.Operation{Now: c.now, Kind: broker.OpRemoveQueue, Refs: []broker.Ref{{Queue: c.q}}})
 				c.ok("Operate", err)

@@ -119,7 +119,8 @@ var manyRules = []Rule{
 				c.pass(time.Second)
 			}
 		}},
-	{"Many/ServesSharesInOrder", "§14", "Of a hundred queues that have a job each, claims of a few give those of the first ones, and say More.", nil,
+	{"Many/ServesSharesInOrder", "§14", "Of a hundred queues that have a job each, claims of a few give those of the first ones, " +
+		"and say More.", nil,
 		func(c *check) {
 			m := c.amongMany()
 			jobs, ids := make([]broker.NewJob, len(m.w.queues)), make([]string, len(m.w.queues))

@@ -89,7 +89,8 @@ var meetRules = []Rule{
 		got := c.worker("w").take("a", "b", "c")
 		c.same("payload claimed", string(got[1].Payload), "payload of n")
 	}},
-	{"Meet/RefusedOnceStarted", "§39", "A job that would replace is refused, and names the holder, if that is active, held, of another type, or gone " +
+	{"Meet/RefusedOnceStarted", "§39", "A job that would replace is refused, and names the holder, if that is active, held, of " +
+		"another type, or gone " +
 		"from its window.", meets, func(c *check) {
 		w := c.worker("w")
 		c.accept(c.meeting("a", broker.ConflictRefuse))
@@ -156,7 +157,8 @@ var meetRules = []Rule{
 			c.prune()
 			c.accept(first)
 		}},
-	{"Meet/ARepeatBesideAnother", "§39", "In one request, another job with the ID of one that replaced is refused, and a repeat answers as before.",
+	{"Meet/ARepeatBesideAnother", "§39", "In one request, another job with the ID of one that replaced is refused, and a repeat " +
+		"answers as before.",
 		meets, func(c *check) {
 			c.accept(c.meeting("a", broker.ConflictReplace))
 			first := c.meeting("first", broker.ConflictReplace)

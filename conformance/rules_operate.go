@@ -224,7 +224,8 @@ var operateRules = []Rule{
 			}
 		}},
 	{"Operate/SaysWhatStandsAgainstIt", "§22",
-		"A refused operation answers where the job is, and its error says that, or who holds the job, or that it changed, or what is in the queue.", nil, func(c *check) {
+		"A refused operation answers where the job is, and its error says that, or who holds the job, or that it changed, or what " +
+			"is in the queue.", nil, func(c *check) {
 			w := c.everyState()
 			c.add("old")
 			refused := func(op broker.Operation, ref broker.Ref, state broker.State, words ...string) {

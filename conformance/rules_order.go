@@ -54,7 +54,8 @@ var orderRules = []Rule{
 			w.take("1-late", "2-4", "3-2", "3-7", "4-0", "4-5")
 		}},
 	{"Order/RoundsReachEachPriority", "§16",
-		"With a PriorityRound, of so many jobs in a row at least one is of each priority that has pending jobs, by small claims and by large ones; the others are urgent ones first.", priority, func(c *check) {
+		"With a PriorityRound, of so many jobs in a row at least one is of each priority that has pending jobs, by small claims " +
+			"and by large ones; the others are urgent ones first.", priority, func(c *check) {
 			const round, each = 6, 30
 			w := c.worker("w")
 			next := map[broker.Priority]int{}
@@ -101,7 +102,8 @@ var orderRules = []Rule{
 			c.same("next jobs without rounds", idsOf(w.claim(2)), []string{fmt.Sprintf("1-%02d", next[1]), fmt.Sprintf("1-%02d", next[1]+1)})
 		}},
 	{"Order/RoundsWasteNoTurn", "§16",
-		"With a PriorityRound, the turn of a priority without pending jobs goes to the most urgent job there is, and jobs of one priority keep their order.", priority, func(c *check) {
+		"With a PriorityRound, the turn of a priority without pending jobs goes to the most urgent job there is, and jobs of one " +
+			"priority keep their order.", priority, func(c *check) {
 			c.policy(broker.PolicyRequest{PriorityRound: new(int64(4))})
 			var low, ids []string
 			var jobs []broker.NewJob

@@ -229,7 +229,8 @@ var restoreRules = []Rule{
 			c.accept(c.copyOf("retry"), c.copyOf("dead"), c.copyOf("completed"), c.copyOf("cancelled"))
 		}},
 	{"Restore/TakesItsKey", "§29",
-		"A restored job takes the unique key that it held, or is refused with the holder's ID; one that ended, or freed it by starting, takes none.", unique.and(moves), func(c *check) {
+		"A restored job takes the unique key that it held, or is refused with the holder's ID; one that ended, or freed it by " +
+			"starting, takes none.", unique.and(moves), func(c *check) {
 			restored := func(id string, state broker.State, mode broker.UniqueMode, deliveries int) broker.NewJob {
 				n := c.uniqueJob(id, "key", mode, time.Hour)
 				n.Restore = &broker.Restored{State: state, Head: broker.Head{Deliveries: deliveries}}

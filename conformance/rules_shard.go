@@ -41,7 +41,8 @@ var shardRules = []Rule{
 			c.same("jobs active over all stores", int64(len(held)), active)
 			c.same("jobs active, as counted", c.queue(c.q).Counts[broker.StateActive], active)
 		}},
-	{"Shard/AKeyIsInOneStore", "§44", "The jobs of a key run in order, and a unique key has one holder, over however many stores a queue is spread.",
+	{"Shard/AKeyIsInOneStore", "§44", "The jobs of a key run in order, and a unique key has one holder, over however many stores " +
+		"a queue is spread.",
 		flow.and(unique), func(c *check) {
 			c.ordered(broker.OrderStop)
 			keys := numbered("key", 6)
@@ -67,7 +68,8 @@ var shardRules = []Rule{
 				first.Body.Key, second.Body.Key = key, key
 				c.accept(first)
 				r := c.enqueue(second)[0]
-				c.that(errors.Is(r.Err, broker.ErrDuplicate) && r.Holder == first.ID, "a second job with the unique key %s\ngot  %v, holder %q\nwant ErrDuplicate, holder %q",
+				c.that(errors.Is(r.Err, broker.ErrDuplicate) && r.Holder == first.ID, "a second job with the unique key %s\ngot  " +
+					"%v, holder %q\nwant ErrDuplicate, holder %q",
 					key, r.Err, r.Holder, first.ID)
 			}
 		}},

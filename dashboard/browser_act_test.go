@@ -159,13 +159,15 @@ func TestBrowserAct_FiltersStayInTheAddress(t *testing.T) {
 	s.fill()
 	b := browse(t, s)
 	b.open("jobs")
-	b.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("f-state").value = "dead"; document.getElementById("f-queue").value = "mail"; undefined`))
+	b.do(chromedp.Evaluate[chromedp.Void](`document.getElementById("f-state").value = "dead";
+		document.getElementById("f-queue").value = "mail"; undefined`))
 	b.fill("#f-error", "10.0.3.4")
 	b.click("#filters button")
 	b.sees("dead-003")
 	check := func(when string) {
 		t.Helper()
-		b.until("the search is there "+when, `document.getElementById("f-error")?.value === "10.0.3.4" && document.getElementById("f-state").value === "dead" && document.querySelectorAll("table.jobs tbody tr").length === 1`)
+		b.until("the search is there "+when, `document.getElementById("f-error")?.value === "10.0.3.4" &&
+			document.getElementById("f-state").value === "dead" && document.querySelectorAll("table.jobs tbody tr").length === 1`)
 		u, err := url.Parse(eval[string](b, "location.href"))
 		if q := u.Query(); err != nil || q.Get("error") != "10.0.3.4" || q.Get("queue") != "mail" || q.Get("state") != "dead" {
 			t.Errorf("%s the address is %v, %v", when, u, err)
@@ -181,7 +183,8 @@ func TestBrowserAct_FiltersStayInTheAddress(t *testing.T) {
 	b.live()
 	check("while it is live")
 	b.click(`.tabs a[href*="state=retry"]`)
-	b.until("the state changed and the rest stayed", `document.getElementById("f-state").value === "retry" && document.getElementById("f-error").value === "10.0.3.4"`)
+	b.until("the state changed and the rest stayed", `document.getElementById("f-state").value === "retry" &&
+		document.getElementById("f-error").value === "10.0.3.4"`)
 }
 
 func TestBrowserAct_PagesAreTurned(t *testing.T) {

@@ -170,7 +170,8 @@ func TestBrowserLive_NothingThatOthersWroteRuns(t *testing.T) {
 	b.open("jobs?state=dead")
 	b.live()
 	began := time.Now()
-	b.until("a hostile list is kept up to date", `performance.getEntriesByType("resource").filter(e => e.name.includes("jobs?state=dead")).length > 1`)
+	b.until("a hostile list is kept up to date",
+		`performance.getEntriesByType("resource").filter(e => e.name.includes("jobs?state=dead")).length > 1`)
 	t.Log("brought up to date after", time.Since(began))
 	if eval[bool](b, "window.hacked !== undefined") {
 		t.Error("the script ran when the list was brought up to date")

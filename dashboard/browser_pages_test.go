@@ -66,7 +66,8 @@ func (b *tab) accessible(name, axe string, wholly bool) {
 	}
 	b.do(chromedp.Evaluate[chromedp.Void](axe))
 	b.do(chromedp.Evaluate[chromedp.Void](`window.axed = null; axe.run(document, {resultTypes: ["violations"]` + only + `}).then(r => {
-		window.axed = r.violations.map(v => v.id + ": " + v.help + "\n" + v.nodes.map(n => "  " + n.html.slice(0, 200) + "\n  " + n.any.concat(n.all, n.none).map(c => c.message).join("; ")).join("\n")).join("\n")
+		window.axed = r.violations.map(v => v.id + ": " + v.help + "\n" + v.nodes.map(n =>
+			"  " + n.html.slice(0, 200) + "\n  " + n.any.concat(n.all, n.none).map(c => c.message).join("; ")).join("\n")).join("\n")
 	}); undefined`))
 	b.until("axe has looked", "window.axed !== null")
 	if found := eval[string](b, "window.axed"); found != "" {
@@ -131,7 +132,8 @@ func TestBrowserPages_FocusAndWhatWasOpenedStayWhileThePageIsKeptUpToDate(t *tes
 	b.live()
 	b.open("")
 	b.live()
-	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('a[href="queue?name=mail"]').focus(); window.kept = document.activeElement; undefined`))
+	b.do(chromedp.Evaluate[chromedp.Void](`document.querySelector('a[href="queue?name=mail"]').focus();
+		window.kept = document.activeElement; undefined`))
 	s.enqueue("mail", "new", "email:welcome")
 	b.until("the count is new", `document.querySelector(".tile.pending .value").textContent === "38"`)
 	if !eval[bool](b, "document.activeElement === window.kept && document.contains(window.kept)") {
@@ -227,7 +229,9 @@ func TestBrowserPages_FormsAreInShape(t *testing.T) {
 	b := browse(t, s)
 	b.size(1280, 700)
 	b.open("jobs?state=pending&queue=mail")
-	if uneven := eval[float64](b, `(h => Math.max(...h) - Math.min(...h))([...document.querySelectorAll("#filters .field:not(.check) input, #filters .field select")].map(e => e.getBoundingClientRect().height))`); uneven != 0 {
+	if uneven := eval[float64](b, `(h => Math.max(...h) - Math.min(...h))([
+		...document.querySelectorAll("#filters .field:not(.check) input, #filters .field select")
+	].map(e => e.getBoundingClientRect().height))`); uneven != 0 {
 		t.Errorf("the fields of the filter differ in height by %v px", uneven)
 	}
 	if eval[bool](b, `document.documentElement.scrollHeight <= innerHeight`) {
@@ -295,7 +299,8 @@ func TestBrowserPages_ThePaletteGoesToPagesAndQueues(t *testing.T) {
 	b.open("workers")
 	b.live()
 	open := `document.getElementById("palette").open`
-	b.do(chromedp.Evaluate[chromedp.Void](`document.dispatchEvent(new KeyboardEvent("keydown", {key: "k", ctrlKey: true, bubbles: true})); undefined`))
+	b.do(chromedp.Evaluate[chromedp.Void](`
+		document.dispatchEvent(new KeyboardEvent("keydown", {key: "k", ctrlKey: true, bubbles: true})); undefined`))
 	b.until("the palette is open, with the queues", open+` && document.querySelectorAll("#palette-list li").length > 8`)
 	b.accessible("palette", string(axe), true)
 	b.screen("palette")

@@ -83,7 +83,8 @@ func newTab(t *testing.T, s *site, ctx context.Context) *tab {
 }
 
 // watchPolicy has a page complain about what the content policy refused it.
-const watchPolicy = `addEventListener("securitypolicyviolation", e => console.error("policy: " + e.violatedDirective + " " + e.blockedURI + " " + e.sourceFile + ":" + e.lineNumber))`
+const watchPolicy = `addEventListener("securitypolicyviolation", e =>
+	console.error("policy: " + e.violatedDirective + " " + e.blockedURI + " " + e.sourceFile + ":" + e.lineNumber))`
 
 func (b *tab) complain(problem string) {
 	b.mu.Lock()

@@ -187,7 +187,8 @@ func TestSearch_NoPageScansAQueue(t *testing.T) {
 	}
 	has(t, s.get(200, "jobs?state=pending&type=nothing"), "No job matches on this page. There may be more",
 		"at most 1,000 records of 1 queue examined. There is more.", "Continue")
-	has(t, s.get(200, "dead"), "20,000 dead jobs by the counters", "2,000 of them", "Continue with the next", `href="dead?state=dead&amp;all=1"`)
+	has(t, s.get(200, "dead"), "20,000 dead jobs by the counters", "2,000 of them", "Continue with the next",
+		`href="dead?state=dead&amp;all=1"`)
 	s.faults.Set(nil)
 	has(t, s.get(200, "dead?all=1"), "20,000 dead jobs by the counters", "All are grouped", "<strong>20,000</strong>")
 	if n := s.faults.Calls("Find"); n != 20_000/allRecords {

@@ -89,7 +89,7 @@ func ExampleInspector_SetPolicy_ordered() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = client.Enqueue(ctx, jobs.NewTask("book", nil), jobs.WithQueue("ledger"), jobs.WithID("without"))
+	_, err = client.Enqueue(ctx, jobs.NewTask("book", nil), jobs.WithQueue("ledger"), jobs.WithID("new"))
 	fmt.Println(err)
 	info, err := inspector.Queue(ctx, "ledger")
 	if err != nil {
@@ -97,6 +97,6 @@ func ExampleInspector_SetPolicy_ordered() {
 	}
 	fmt.Println(info.Counts[broker.StatePending], "pending")
 	// Output:
-	// jobs: enqueue: queue "ledger": job "without": key: invalid: is empty; the queue is ordered, name the key whose jobs go one after the other
+	// jobs: enqueue: queue "ledger": job "new": key: invalid: is empty; the queue is ordered, name the key whose jobs go one after the other
 	// 1 pending
 }

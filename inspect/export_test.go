@@ -176,7 +176,8 @@ func TestExport_AnExportIsImportedWithoutLoss(t *testing.T) {
 func TestExport_LinesThatCannotBeTakenAreReportedAndTheOthersStored(t *testing.T) {
 	t.Parallel()
 	good := func(id string) string {
-		return `{"v":1,"queue":"default","id":"` + id + `","type":"t","state":"dead","priority":2,"max_retries":0,"created_at":"2026-01-02T03:04:05Z"}`
+		return `{"v":1,"queue":"default","id":"` + id + `","type":"t","state":"dead","priority":2,"max_retries":0,` +
+			`"created_at":"2026-01-02T03:04:05Z"}`
 	}
 	lines := []struct {
 		text string
@@ -254,7 +255,9 @@ func TestExport_AnImportLeavesWhatIsThereAlone(t *testing.T) {
 		t.Errorf("the edited job is %q, %v", edited.Payload, err)
 	}
 	holder := mustEnqueue(t, b.client, jobs.NewTask("mail", nil), jobs.WithQueue("other"), jobs.WithUniqueKey("k"))
-	report, err = b.inspector.Import(t.Context(), strings.NewReader(`{"v":1,"queue":"other","id":"x","type":"t","state":"pending","priority":2,"max_retries":0,"unique":{"key":"k","mode":"until_done"}}`), ImportConfig{})
+	line := `{"v":1,"queue":"other","id":"x","type":"t","state":"pending","priority":2,"max_retries":0,` +
+		`"unique":{"key":"k","mode":"until_done"}}`
+	report, err = b.inspector.Import(t.Context(), strings.NewReader(line), ImportConfig{})
 	if err != nil || report.Refused != 1 || report.Refusals[0].Holder != holder.ID || !errors.Is(report.Refusals[0].Err, broker.ErrDuplicate) {
 		t.Errorf("a unique key that is held: %+v, %v", report, err)
 	}

@@ -43,7 +43,8 @@ func TestArgs_ComparesEveryKindOfField(t *testing.T) {
 			Sum: big.NewInt(8), Any: []any{1.5, "y"}, Blob: []byte("blub"), Deep: map[string][]address{"home": {{City: "Basel"}}},
 			Text: strings.Repeat("a", 100) + "B" + strings.Repeat("c", 100), Maybe: &three}))
 	})
-	if _, message, _ := strings.Cut(fake.text(), "pending\n"); message != `       args.At: want 2026-11-01T08:00:01+01:00, got 2026-11-01T08:00:00+01:00
+	if _, message, _ := strings.Cut(fake.text(), "pending\n"); message != ""+
+		`       args.At: want 2026-11-01T08:00:01+01:00, got 2026-11-01T08:00:00+01:00
        args.For: want 1h0m0s, got 1m0s
        args.Addr: want 10.0.0.2, got 10.0.0.1
        args.Sum: want 8, got 7

@@ -29,7 +29,8 @@ func TestDrain_AnEndlessJobEndsTheTest(t *testing.T) {
 		t.Error("the test goes on")
 	})
 	fake.wantText(t, `
-Drain began 100 runs and there is no end. Is there a job that enqueues itself, or one that is always snoozed? If so many are right, use Limit.
+Drain began 100 runs and there is no end. `+
+		`Is there a job that enqueues itself, or one that is always snoozed? If so many are right, use Limit.
   100 runs of "email:goodbye"`)
 }
 

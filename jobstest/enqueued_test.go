@@ -214,7 +214,8 @@ func TestEnqueued_RefusesMatchesThatCannotBe(t *testing.T) {
 		match jobstest.Match
 		want  string
 	}{
-		{jobstest.Args(welcome{}), `jobstest: args was given jobstest_test.welcome, but the arguments of "email:goodbye" are jobstest_test.goodbye`},
+		{jobstest.Args(welcome{}), `jobstest: args was given jobstest_test.welcome, ` +
+			`but the arguments of "email:goodbye" are jobstest_test.goodbye`},
 		{jobstest.Where("x", func(welcome) bool { return true }), `jobstest: Where was given jobstest_test.welcome, but …`},
 		{jobstest.With(jobs.WithQueue("@schedules")), `jobstest: With: …queue…`},
 	} {

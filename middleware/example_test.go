@@ -54,8 +54,8 @@ func Example() {
 	_ = process(mux, "email:send")
 	_ = process(mux, "report:build")
 	// Output:
-	// level=INFO event=job_completed queue=default type=email:send attempt=0 delivery=0 outcome=completed
-	// level=WARN event=job_retried queue=default type=report:build attempt=0 delivery=0 outcome=retried class=panic error="panic: assignment to entry in nil map"
+	// level=INFO type=email:send outcome=completed
+	// level=WARN type=report:build outcome=retried class=panic error="panic: assignment to entry in nil map"
 }
 
 // The chain of the server is outside of that of the mux, which is outside of
@@ -145,10 +145,10 @@ func ExampleRetry() {
 		_ = process(jobs.Chain(logging, retry)(send), typ)
 	}
 	// Output:
-	// level=WARN event=job_retried queue=default type=limited attempt=0 delivery=0 outcome=retried class=rate_limited code=HTTP_429 error="HTTP status 429 Too Many Requests, retry after 2m0s"
-	// level=ERROR event=job_dead queue=default type=refused attempt=0 delivery=0 outcome=dead class=permanent code=HTTP_422 error="HTTP status 422 Unprocessable Entity"
-	// level=WARN event=job_retried queue=default type=flaky attempt=0 delivery=0 outcome=retried class=retryable code=HTTP_502 error="HTTP status 502 Bad Gateway"
-	// level=INFO event=job_completed queue=default type=repeated attempt=0 delivery=0 outcome=completed
+	// level=WARN type=limited outcome=retried class=rate_limited code=HTTP_429 error="HTTP status 429 Too Many Requests, retry after 2m0s"
+	// level=ERROR type=refused outcome=dead class=permanent code=HTTP_422 error="HTTP status 422 Unprocessable Entity"
+	// level=WARN type=flaky outcome=retried class=retryable code=HTTP_502 error="HTTP status 502 Bad Gateway"
+	// level=INFO type=repeated outcome=completed
 }
 
 // After two failures in a row jobs are put off, without a charge.

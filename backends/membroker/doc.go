@@ -16,10 +16,10 @@
 // free". Follow one job: enqueue.go takes it in, claim.go leases it to a worker,
 // settle.go ends the lease, prune.go removes what was kept of it. On the way
 // queue.go moves it from state to state, and list.go keeps the order within a
-// state. lane.go has the keys of a queue: what each may start, and whose turn it is. wait.go lets a claim sleep until there is something for it, worker.go has
-// the life of those who claim, operate.go the decisions of operators. The rest
-// looks on (find.go, queues.go, watch.go, examine.go) or stands beside jobs
-// (unique.go, mark.go). Steps note which records they changed (journal.go, form.go,
+// state. lane.go has the keys of a queue: what each may start, and whose turn it
+// is. wait.go lets a claim wait for a job, worker.go registers, renews and ends
+// workers, operate.go has the decisions of operators. The rest reads (find.go,
+// queues.go, watch.go, examine.go) or stands beside jobs (unique.go, mark.go). Steps note which records they changed (journal.go, form.go,
 // load.go), which matters only to a store that has a journal.
 //
 // A job is in the map of its queue, in the list of its state and, with a key, in

@@ -33,7 +33,8 @@ func TestClaimFailed_AClaimThatFailsBehindItsRowsGivesNothing(t *testing.T) {
 				f.accept(f, jobs(5, "a")...)
 				f.exec("create function jobs.at_commit() returns trigger language plpgsql as 'begin " + strings.ReplaceAll(c.commit, "'", "''") +
 					"; return null; end'")
-				f.exec("create constraint trigger at_commit after update on jobs.job deferrable initially deferred for each row execute function jobs.at_commit()")
+				f.exec("create constraint trigger at_commit after update on jobs.job deferrable initially deferred " +
+					"for each row execute function jobs.at_commit()")
 				if c.end != "" {
 					go f.endSleeper(c.end)
 				}
@@ -94,8 +95,10 @@ func TestClaimFailed_AClaimKeepsWhatAnEarlierTransactionGave(t *testing.T) {
 	f := open(t)
 	f.worker("w")
 	f.accept(f, jobs(5, "a")...)
-	f.exec("create function jobs.at_commit() returns trigger language plpgsql as 'begin if new.id > ''a00000001'' then raise ''refused''; end if; return null; end'")
-	f.exec("create constraint trigger at_commit after update on jobs.job deferrable initially deferred for each row execute function jobs.at_commit()")
+	f.exec("create function jobs.at_commit() returns trigger language plpgsql as " +
+		"'begin if new.id > ''a00000001'' then raise ''refused''; end if; return null; end'")
+	f.exec("create constraint trigger at_commit after update on jobs.job deferrable initially deferred " +
+		"for each row execute function jobs.at_commit()")
 	got, err := f.Claim(t.Context(), broker.ClaimRequest{Worker: "w", Max: 5,
 		Queues: []broker.Share{{Queue: "q", Max: 2}, {Queue: "q", Max: 3}}})
 	if err == nil {

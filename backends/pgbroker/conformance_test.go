@@ -96,7 +96,8 @@ func store(tb conformance.TB, direct *pgxpool.Pool, p *pooledSchema, config Conf
 // dump is what a schema holds of jobs, in a few lines.
 func dump(direct *pgxpool.Pool, schema string) string {
 	rows, err := direct.Query(context.Background(), strings.ReplaceAll(`
-		select format('%s/%s state %s lane %s seq %s run at %s worker %s epoch %s', queue, id, state, lane, seq, run_at, worker, epoch) from jobs.job
+		select format('%s/%s state %s lane %s seq %s run at %s worker %s epoch %s',
+			queue, id, state, lane, seq, run_at, worker, epoch) from jobs.job
 		union all select format('%s/%s dead', queue, id) from jobs.dead
 		union all select format('%s/%s state %s until %s', queue, id, state, expires_at) from jobs.history
 		union all select format('worker %s in %s: number %s until %s ended %s', id, queue, num, until, ended_at) from jobs.worker

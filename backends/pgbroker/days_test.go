@@ -154,7 +154,8 @@ func (f *inside) dump() pgx.Tx {
 func (f *inside) expired(n int) {
 	f.t.Helper()
 	for day := range n {
-		f.exec(fmt.Sprintf("create table jobs.history_%[1]d partition of jobs.history for values in (%[1]d); insert into jobs.history_day values (%[1]d)", day+1000))
+		f.exec(fmt.Sprintf("create table jobs.history_%[1]d partition of jobs.history for values in (%[1]d); "+
+			"insert into jobs.history_day values (%[1]d)", day+1000))
 	}
 }
 

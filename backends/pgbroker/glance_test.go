@@ -37,7 +37,8 @@ func TestFlow_AClaimThatOnlyLooksFindsWhateverCame(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			sent := new(statements)
-			deaf, err := pgbroker.New(t.Context(), testPool(t, 2, sent.hook), pgbroker.Config{Schema: f.schema}) // its claims do not wait, so it does not listen
+			// Its claims do not wait, so it does not listen.
+			deaf, err := pgbroker.New(t.Context(), testPool(t, 2, sent.hook), pgbroker.Config{Schema: f.schema})
 			f.ok(err)
 			defer deaf.Close()
 			now := start

@@ -224,7 +224,8 @@ func (f *fixture) counts() map[broker.State]int64 {
 // content is every row of every table of the schema, as text, by table.
 func (f *fixture) content() map[string][]string {
 	f.t.Helper()
-	rows, _ := f.direct.Query(f.t.Context(), "select relname from pg_class where relnamespace = $1::regnamespace and relkind = 'r' order by relname", `"`+f.schema+`"`)
+	rows, _ := f.direct.Query(f.t.Context(),
+		"select relname from pg_class where relnamespace = $1::regnamespace and relkind = 'r' order by relname", `"`+f.schema+`"`)
 	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	f.ok(err)
 	all := make(map[string][]string)

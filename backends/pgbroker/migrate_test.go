@@ -189,11 +189,12 @@ func TestMigrate_ManyBuildOneIndex(t *testing.T) {
 func TestMigrate_FilesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
-		"no word of which programs go on":        "alter table jobs.job add column note text;",
-		"a program newer than the migration":     "-- compatible-from: 3\nselect 1;",
-		"an index of a table in use, inside":     "-- compatible-from: 1\ncreate index job_x on jobs.job (created_at);",
-		"a unique index of a table in use":       "-- compatible-from: 1\ncreate unique index job_x on jobs.job (created_at);",
-		"a table, and an index of another table": "-- compatible-from: 1\ncreate table jobs.x (a int);\ncreate index job_x on jobs.job (created_at);",
+		"no word of which programs go on":    "alter table jobs.job add column note text;",
+		"a program newer than the migration": "-- compatible-from: 3\nselect 1;",
+		"an index of a table in use, inside": "-- compatible-from: 1\ncreate index job_x on jobs.job (created_at);",
+		"a unique index of a table in use":   "-- compatible-from: 1\ncreate unique index job_x on jobs.job (created_at);",
+		"a table, and an index of another table": "-- compatible-from: 1\ncreate table jobs.x (a int);\n" +
+			"create index job_x on jobs.job (created_at);",
 	} {
 		if _, err := parseMigration("0002_made_up.sql", text, DefaultSchema); err == nil {
 			t.Errorf("a migration with %s was accepted", name)

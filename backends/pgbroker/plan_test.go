@@ -117,7 +117,8 @@ func (f *fixture) checkPlans(when string) {
 	}
 	for _, name := range []string{"claim", "claim_rounds", "floor", "queues"} {
 		if p := f.plan(conn, name, "settings"); !p.orderedBy("job_ready", "queue", "lane", "seq") {
-			f.t.Errorf("%s.sql, planned on %s, does not begin at a turn of a lane: a condition on queue, lane or seq is no condition of job_ready:\n%s", name, when, p.text)
+			f.t.Errorf("%s.sql, planned on %s, does not begin at an entry of a lane: a condition on queue, lane or seq "+
+				"is not a condition of job_ready:\n%s", name, when, p.text)
 		} else if name == "claim" && p.sorts("job_ready") {
 			f.t.Errorf("%s.sql, planned on %s, sorts what it read of job_ready:\n%s", name, when, p.text)
 		}

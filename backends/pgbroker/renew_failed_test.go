@@ -14,8 +14,10 @@ func TestRenewFailed_ARenewalThatIsSentOnceMoreCountsItsOwnRows(t *testing.T) {
 	f := open(t)
 	f.worker("w")
 	f.exec("create sequence jobs.attempt")
-	f.exec("create function jobs.at_commit() returns trigger language plpgsql as 'begin if nextval(''jobs.attempt'') = 1 then raise ''refused''; end if; return null; end'")
-	f.exec("create constraint trigger at_commit after update on jobs.worker deferrable initially deferred for each row execute function jobs.at_commit()")
+	f.exec("create function jobs.at_commit() returns trigger language plpgsql as " +
+		"'begin if nextval(''jobs.attempt'') = 1 then raise ''refused''; end if; return null; end'")
+	f.exec("create constraint trigger at_commit after update on jobs.worker deferrable initially deferred " +
+		"for each row execute function jobs.at_commit()")
 	got, err := f.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"q", "unknown"}, Lease: time.Minute})
 	f.check(err)
 	if attempts := f.value("select last_value from jobs.attempt"); attempts != 2 {

@@ -205,8 +205,8 @@ func TestClaim_IsWokenBehindAPgBouncerByAListenerPastIt(t *testing.T) {
 	j := broker.NewJob{Queue: "q", ID: "job", Body: broker.Body{Type: "t", Priority: broker.PriorityNormal}}
 	f.accept(f, j)
 	came.wants("job")
-	if _, err := New(t.Context(), f.db, Config{Schema: f.schema, Listen: "postgres://me:secret@host:x/"}); !errors.Is(err, broker.ErrInvalid) ||
-		strings.Contains(err.Error(), "secret") {
+	_, err := New(t.Context(), f.db, Config{Schema: f.schema, Listen: "postgres://me:secret@host:x/"})
+	if !errors.Is(err, broker.ErrInvalid) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("New with a Listen that cannot be read: %v, want ErrInvalid that quotes nothing of it", err)
 	}
 }

@@ -182,7 +182,8 @@ func TestExamine_AnExaminationGoesOnElsewhere(t *testing.T) {
 
 func TestExamine_ServersThatLoseJobsAreFound(t *testing.T) {
 	t.Parallel()
-	good := "redis_version:7.2.0\r\nrole:master\r\nmaxmemory:1000\r\nused_memory:100\r\nmaxmemory_policy:noeviction\r\naof_enabled:1\r\nrdb_last_bgsave_status:ok\r\naof_last_write_status:ok\r\n"
+	good := "redis_version:7.2.0\r\nrole:master\r\nmaxmemory:1000\r\nused_memory:100\r\nmaxmemory_policy:noeviction\r\n" +
+		"aof_enabled:1\r\nrdb_last_bgsave_status:ok\r\naof_last_write_status:ok\r\n"
 	for _, c := range []struct {
 		name, from, to, save string
 		skew                 time.Duration

@@ -53,7 +53,8 @@ func TestKeys_TellTheirQueue(t *testing.T) {
 			}
 		}
 	}
-	for _, key := range []string{"jobs:queues", "jobs:{x}:q:m", "jobs:marks:{00}:h", "jobs2" + strings.TrimPrefix(baseOf("jobs", "q"), "jobs") + "m"} {
+	otherPrefix := "jobs2" + strings.TrimPrefix(baseOf("jobs", "q"), "jobs") + "m"
+	for _, key := range []string{"jobs:queues", "jobs:{x}:q:m", "jobs:marks:{00}:h", otherPrefix} {
 		if got := queueOfKey("jobs", key); got != "" {
 			t.Errorf("the key %s is taken for one of the queue %q", key, got)
 		}

@@ -56,7 +56,8 @@ func TestKeys_NothingIsLeftWhenEverythingIsGone(t *testing.T) {
 			}
 			// What stays: the queue's record, its place in the list, the fences of marks.
 			for key := range left {
-				if key == "queues" || strings.HasSuffix(key, "}:q:m") || strings.HasSuffix(key, "}:q:p64") || strings.HasPrefix(key, "marks:") && strings.HasSuffix(key, ":n") {
+				if key == "queues" || strings.HasSuffix(key, "}:q:m") || strings.HasSuffix(key, "}:q:p64") ||
+					strings.HasPrefix(key, "marks:") && strings.HasSuffix(key, ":n") {
 					delete(left, key)
 				}
 			}

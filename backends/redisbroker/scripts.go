@@ -61,11 +61,10 @@ var (
 	examineKeysScript   = mustScript("examine_keys")
 	examineMarksScript  = mustScript("examine_marks")
 
-	scripts = []*script{createScript, plainScript, enqueueScript, meetScript, restoreScript, claimScript, settleScript, renewScript, extendScript,
-		retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, keysScript, pruneScript, markScript,
-		watchScript,
-		examineRecordScript, examineJobsScript, examinePlacesScript, examineLeasesScript, examineNamesScript, examineKeysScript,
-		examineMarksScript}
+	scripts = []*script{createScript, plainScript, enqueueScript, meetScript, restoreScript, claimScript, settleScript, renewScript,
+		extendScript, retireScript, reclaimScript, findScript, operateScript, dropScript, policyScript, queuesScript, keysScript, pruneScript,
+		markScript, watchScript, examineRecordScript, examineJobsScript, examinePlacesScript, examineLeasesScript,
+		examineNamesScript, examineKeysScript, examineMarksScript}
 )
 
 func mustScript(name string) *script {

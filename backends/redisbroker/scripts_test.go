@@ -65,7 +65,8 @@ func TestScripts_EveryScriptSaysWhatItDoes(t *testing.T) {
 
 func TestScripts_ConstantsStandInTheirPlaces(t *testing.T) {
 	t.Parallel()
-	got, err := placeConstants("local MOST, NAME = 5, 'x'\nlocal LIST = {MOST}\nif n > MOST and s == NAME .. 'MOST' and #NAME < AT_MOST then\n")
+	got, err := placeConstants("local MOST, NAME = 5, 'x'\nlocal LIST = {MOST}\n" +
+		"if n > MOST and s == NAME .. 'MOST' and #NAME < AT_MOST then\n")
 	if want := "local LIST = {5}\nif n > 5 and s == 'x' .. 'MOST' and #'x' < AT_MOST then\n"; got != want || err != nil {
 		t.Errorf("got\n%s%v\nwant\n%s", got, err, want)
 	}

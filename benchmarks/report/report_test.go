@@ -260,9 +260,11 @@ func TestReport_FleetsAreOneTable(t *testing.T) {
 	text := `{"Env":{"Run":"r","Scale":1,"Plan":[
 	{"Workload":"fleet 1x10","Store":"redis","Jobs":5,"Systems":["jobs-redis","asynq"],"Rounds":1},
 	{"Workload":"fleet 10x10","Store":"redis","Jobs":5,"Systems":["jobs-redis"],"Rounds":1}]}}
-{"Record":{"Run":"r","Workload":"fleet 1x10","Store":"redis","System":"jobs-redis","Metrics":{"idle: store calls/s":5,"drain: jobs/s":7000}}}
+{"Record":{"Run":"r","Workload":"fleet 1x10","Store":"redis","System":"jobs-redis",
+	"Metrics":{"idle: store calls/s":5,"drain: jobs/s":7000}}}
 {"Record":{"Run":"r","Workload":"fleet 1x10","Store":"redis","System":"asynq","Error":"it hung"}}
-{"Record":{"Run":"r","Workload":"fleet 10x10","Store":"redis","System":"jobs-redis","Metrics":{"idle: store calls/s":50,"drain: jobs/s":800}}}`
+{"Record":{"Run":"r","Workload":"fleet 10x10","Store":"redis","System":"jobs-redis",
+	"Metrics":{"idle: store calls/s":50,"drain: jobs/s":800}}}`
 	text = strings.ReplaceAll(text, "[\n\t", "[")
 	r, err := Read(strings.NewReader(strings.ReplaceAll(text, ",\n\t", ",")))
 	if err != nil {

@@ -140,8 +140,8 @@ func (s *postgresServer) Describe(ctx context.Context) (string, error) {
 	var version string
 	err := s.conn.QueryRow(ctx, "show server_version").Scan(&version)
 	version, _, _ = strings.Cut(version, " ")
-	return "PostgreSQL " + version + ", shared_buffers=" + sharedBuffers + ", max_connections=" + maxConnections + ", max_wal_size=" + maxWALSize +
-		", the rest default (fsync and synchronous_commit on), loopback TCP", err
+	return "PostgreSQL " + version + ", shared_buffers=" + sharedBuffers + ", max_connections=" + maxConnections +
+		", max_wal_size=" + maxWALSize + ", the rest default (fsync and synchronous_commit on), loopback TCP", err
 }
 
 func (s *postgresServer) Stop() {

@@ -35,7 +35,8 @@ const (
 	// the floor never passes a row that is not yet to be seen.
 	bareFirst  = `select pg_current_xact_id()::text::bigint`
 	bareInsert = `insert into job (state, queue, kind, payload, run_at)
-select case when run_at > now() then 0 else 1 end, queue, 'bench', payload, run_at from unnest($1::text[], $2::bytea[], $3::timestamptz[]) t(queue, payload, run_at)`
+select case when run_at > now() then 0 else 1 end, queue, 'bench', payload, run_at
+from unnest($1::text[], $2::bytea[], $3::timestamptz[]) t(queue, payload, run_at)`
 	bareNotify  = `select pg_notify('bare', '')`
 	bareLazy    = `select set_config('synchronous_commit', 'off', true)`
 	barePromote = `update job set state = 1, seq = nextval('job_seq') where ctid = any (array(

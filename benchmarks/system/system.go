@@ -90,7 +90,8 @@ var Kinds = []Kind{
 	{Name: "river", Store: "postgres", open: openRiver(false),
 		About: "River, defaults, 16 connections; at most 5,000 jobs where it handles them, since it takes 1000 a second"},
 	{Name: "river-best", Store: "postgres", Best: true, open: openRiver(true),
-		About: "River as `river bench` sets it: 2000 workers, fetch every 2 ms, poll every 20 ms; for W4 1 ms in producer and worker; InsertManyFast"},
+		About: "River as `river bench` sets it: 2000 workers, fetch every 2 ms, poll every 20 ms; for W4 1 ms in producer and worker; " +
+			"InsertManyFast"},
 	{Name: "bare-postgres", Store: "postgres", Bare: true, open: openBarePostgres,
 		About: "raw pgx: one hot table, a history table, one pipeline a turn; no recovery, no policies"},
 	{Name: "jobs-file", Store: "file", Ours: true, open: openJobs,

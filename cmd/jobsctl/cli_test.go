@@ -137,7 +137,8 @@ func TestCli_AnOperatorFindsOutAndMends(t *testing.T) {
 			c.die(2, "no such user \x1b[31m\u202e")
 			c.has(c.run(0, "dlq", "list"), `(?m)^mail +a +email:welcome +dead`, `no such user \\x1b\[31m\\u202e`)
 			c.has(c.run(0, "why", "a"), `it died .* ago \(skip_retry\).*no such user`)
-			c.has(c.run(0, "dlq", "groups"), `COUNT +GROUP +RATE +TREND +TYPE +ERROR`, `(?m)^1 +[0-9a-f]{8} +[.█]+ +email:(welcome|late) +no such user`)
+			c.has(c.run(0, "dlq", "groups"), `COUNT +GROUP +RATE +TREND +TYPE +ERROR`,
+				`(?m)^1 +[0-9a-f]{8} +[.█]+ +email:(welcome|late) +no such user`)
 			c.has(c.run(0, "dlq", "groups", "--json"), `"count":1`, `"reasons":\["skip_retry"\]`)
 			c.has(c.run(3, "dlq", "groups", "--queue", "typo"), "not found")
 			c.has(c.run(0, "dlq", "requeue", "a"), `1 of 1 job redriven`)

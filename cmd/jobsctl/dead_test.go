@@ -112,7 +112,8 @@ func TestDLQ_AGroupIsDecidedAboutAsOne(t *testing.T) {
 	if n := strings.Count(c.run(0, "dlq", "list", "--group", g.Group, "--json"), "\n"); n != 12 {
 		t.Errorf("%d jobs of the group of 12 are listed", n)
 	}
-	c.has(c.run(7, "dlq", "redrive", "--group", strings.ToUpper(g.Group)), `Really redrive 12 jobs of the group `+g.Group, `email:send: no user "…"`)
+	c.has(c.run(7, "dlq", "redrive", "--group", strings.ToUpper(g.Group)),
+		`Really redrive 12 jobs of the group `+g.Group, `email:send: no user "…"`)
 	c.has(c.run(0, "dlq", "redrive", "--group", g.Group, "--queue", "news", "--dry-run"), `^5 jobs would be redriven`)
 	c.stdin = "y\n"
 	c.has(c.run(0, "dlq", "redrive", "--group", g.Group), `^12 of 12 jobs redriven\.\n$`)
@@ -127,7 +128,8 @@ func TestDLQ_AGroupIsDecidedAboutAsOne(t *testing.T) {
 func TestDLQ_FiltersByReason(t *testing.T) {
 	t.Parallel()
 	c, store := inMemory(t)
-	bury(t, store, deaths{"mail", "x", "e %d", broker.ReasonCrashes, 3, time.Hour}, deaths{"mail", "x", "e %d", broker.ReasonExpired, 4, time.Hour})
+	bury(t, store, deaths{"mail", "x", "e %d", broker.ReasonCrashes, 3, time.Hour},
+		deaths{"mail", "x", "e %d", broker.ReasonExpired, 4, time.Hour})
 	if n := strings.Count(c.run(0, "dlq", "list", "--reason", "crashes_spent", "--json"), `"reason":"crashes_spent"`); n != 3 {
 		t.Errorf("%d of 3 jobs that crashed are listed", n)
 	}
@@ -159,7 +161,8 @@ func TestDLQ_ASearchShowsItsSizeAndWhatItFoundSoFar(t *testing.T) {
 		var lines []string
 		note := func(p []byte) (int, error) {
 			for line := range strings.Lines(string(p)) {
-				lines = append(lines, fmt.Sprintf("%d %s", int(time.Since(begun).Seconds()), regexp.MustCompile(` .*code `).ReplaceAllString(line, " code ")))
+				lines = append(lines, fmt.Sprintf("%d %s", int(time.Since(begun).Seconds()),
+					regexp.MustCompile(` .*code `).ReplaceAllString(line, " code ")))
 			}
 			return len(p), nil
 		}
@@ -209,7 +212,8 @@ func TestInTurn_EndsWithAnError(t *testing.T) {
 	i := inspect.New(b)
 	n := 0
 	var last error
-	for _, err := range inspect.InTurn(t.Context(), 0, i.Select(inspect.Query{Queue: "a", State: broker.StateDead}), i.Select(inspect.Query{Queue: "{"})) {
+	good, bad := i.Select(inspect.Query{Queue: "a", State: broker.StateDead}), i.Select(inspect.Query{Queue: "{"})
+	for _, err := range inspect.InTurn(t.Context(), 0, good, bad) {
 		n, last = n+1, err
 	}
 	if n != 2 || last == nil {

@@ -56,11 +56,13 @@ func TestDemo_ThePageIsUsedInABrowser(t *testing.T) {
 	}
 	do(chromedp.Navigate(s.URL+"/demo"), chromedp.WaitVisible(chromedp.CSS("#kill")))
 	do(chromedp.SetValue(chromedp.CSS("#n"), "7"), chromedp.Click(chromedp.CSS("button[value=enqueue]")))
-	until("seven jobs are enqueued, and wait", `document.getElementById("enqueued").textContent === "7" && document.getElementById("waiting").textContent === "7"`)
+	until("seven jobs are enqueued, and wait", `document.getElementById("enqueued").textContent === "7" &&
+		document.getElementById("waiting").textContent === "7"`)
 	do(chromedp.SetValue(chromedp.CSS("#workers"), "2"), chromedp.SetValue(chromedp.CSS("#latency"), "0"),
 		chromedp.Click(chromedp.CSS("button[value=set]")), chromedp.WaitVisible(chromedp.CSS("#kill")))
 	do(chromedp.Evaluate[chromedp.Void]("window.same = true; undefined"))
-	until("the jobs are done, on the page as it was", `window.same && document.getElementById("done").textContent === "7" && document.getElementById("waiting").textContent === "0"`)
+	until("the jobs are done, on the page as it was", `window.same && document.getElementById("done").textContent === "7" &&
+		document.getElementById("waiting").textContent === "0"`)
 	do(chromedp.Click(chromedp.CSS("button[value=kill]")))
 	until("the kill is in the table", `document.querySelectorAll("#history tbody th").length === 1`)
 	for _, theme := range []string{"light", "dark"} {

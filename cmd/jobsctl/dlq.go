@@ -25,7 +25,8 @@ func (a *app) dlq() *cobra.Command {
 	for _, c := range []*cobra.Command{redrive, purge, out} {
 		fixState(c, dead)
 	}
-	return group("dlq", "List, redrive, export or delete dead jobs", "", ls, a.deadGroups(), redrive, a.undoRedrive(), purge, out, a.importJobs(),
+	return group("dlq", "List, redrive, export or delete dead jobs", "",
+		ls, a.deadGroups(), redrive, a.undoRedrive(), purge, out, a.importJobs(),
 		a.suppress("suppress", "Leave dead jobs out of lists and alerts; they are counted apart"),
 		a.suppress(unsuppress, "Show suppressed dead jobs in lists again"))
 }

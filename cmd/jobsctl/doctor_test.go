@@ -59,7 +59,8 @@ func TestDoctor_FindsAndRepairs(t *testing.T) {
 			for _, id := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 				c.run(0, "enqueue", "--type", "email", "--queue", "mail", "--id", id)
 			}
-			c.has(c.run(0, "doctor", "--queue", "mail"), `(?s)^warning: queue-not-served in queue mail \(1\)\n  7 jobs to run: no live worker serves the queue mail.*To do: start a server.*\nFound 0 errors and 1 warning; --fix can repair 0\.\n$`)
+			c.has(c.run(0, "doctor", "--queue", "mail"), `(?s)^warning: queue-not-served in queue mail \(1\)\n`+
+				`  7 jobs to run: no live worker serves the queue mail.*To do: start a server.*\nFound 0 errors and 1 warning; --fix can repair 0\.\n$`)
 
 			b, err := c.open(t.Context(), c.url)
 			if err != nil {

@@ -79,8 +79,8 @@ jobsctl dlq redrive --group ID.`,
 				deaths := g.Deaths(from, until, trendParts)
 				v := groupView{g.ID(), g.Count, g.Type, g.Fingerprint, g.Message, g.Reasons, g.Queues, at(g.First), at(g.Last), g.Examples[0].ID,
 					g.PerMinute(), deaths, from, until}
-				if err := l.add(v, g.Count, g.ID(), rate(g.PerMinute()), trend(deaths), g.Type, g.Fingerprint, strings.Join(g.Reasons, " "), g.First, g.Last,
-					strings.Join(g.Queues, " "), g.Examples[0].ID); err != nil {
+				if err := l.add(v, g.Count, g.ID(), rate(g.PerMinute()), trend(deaths), g.Type, g.Fingerprint, strings.Join(g.Reasons, " "),
+					g.First, g.Last, strings.Join(g.Queues, " "), g.Examples[0].ID); err != nil {
 					return err
 				}
 			}

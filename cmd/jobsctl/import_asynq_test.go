@@ -73,12 +73,14 @@ func TestImportAsynq_TakesEveryTaskOnceHoweverOftenItRuns(t *testing.T) {
 	from, r := asynqRedis(t)
 	c := memoryCli(t)
 	dry, _ := c.both(4, "import", "asynq", "--from", from, "--dry-run") // 4: of the periodic task that is refused
-	c.has(dry, `(?m)^default: 3 pending, 1 scheduled, 1 retry, 2 archived in asynq\.\n  7 of 7 jobs could be imported; nothing was changed\.\n  Not imported: 1 completed\.`,
+	c.has(dry, `(?m)^default: 3 pending, 1 scheduled, 1 retry, 2 archived in asynq\.\n`+
+		`  7 of 7 jobs could be imported; nothing was changed\.\n  Not imported: 1 completed\.`,
 		`schedule asynq:report:[0-9a-f]{12} \(30 3 \* \* \*\) could be imported`)
 	c.has(c.run(0, "ls", "--state", ""), `^QUEUE[^\n]*\n$`)
 
 	out, errs := c.both(4, "import", "asynq", "--from", from, "--zone", "Europe/Berlin")
-	c.has(out, `(?m)^bulk: 3 pending, 1 archived in asynq\.\n  4 jobs imported; 0 existed already\.\n  Read again, and found here: 4 of 4 jobs; 0 of them`,
+	c.has(out, `(?m)^bulk: 3 pending, 1 archived in asynq\.\n`+
+		`  4 jobs imported; 0 existed already\.\n  Read again, and found here: 4 of 4 jobs; 0 of them`,
 		`(?m)^critical: 1 pending in asynq\.\n  1 job imported.*\n.*\n  Not imported: 1 aggregating\.`,
 		`(?m)^default: .*\n  7 jobs imported; 0 existed already\.\n  Read again, and found here: 7 of 7 jobs; 0 of them`,
 		`\(30 3 \* \* \* Europe/Berlin\) imported, and paused`, `\(0 9 \* \* 1-5 Asia/Tokyo\) imported, and paused`,
@@ -110,7 +112,8 @@ func TestImportAsynq_TakesEveryTaskOnceHoweverOftenItRuns(t *testing.T) {
 	r.LPush(ctx, "asynq:{bulk}:pending", "broken")
 	r.HSet(ctx, "asynq:{bulk}:t:broken", "msg", "\xff", "state", "pending")
 	out, _ = c.both(4, "import", "asynq", "--from", from, "--queue", "bulk")
-	c.has(out, `(?m)^bulk: 5 pending, 1 archived in asynq\.\n  1 job imported; 4 existed already\.\n  Read again, and found here: 5 of 6 jobs;.*\n  broken: .*malformed`)
+	c.has(out, `(?m)^bulk: 5 pending, 1 archived in asynq\.\n  1 job imported; 4 existed already\.\n`+
+		`  Read again, and found here: 5 of 6 jobs;.*\n  broken: .*malformed`)
 }
 
 func TestImportAsynq_AsksBeforeJobsCanRunTwice(t *testing.T) {

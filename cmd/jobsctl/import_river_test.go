@@ -51,7 +51,8 @@ func TestImportRiver_TakesEveryJobOnceHoweverOftenItRuns(t *testing.T) {
 	c := memoryCli(t)
 	c.has(c.run(0, "import", "river", "--from", from, "--dry-run"),
 		`(?m)^critical: 2 available, 1 pending in River\.\n  3 of 3 jobs could be imported; nothing was changed\.$`,
-		`(?m)^default: 1 scheduled, 2 retryable, 1 discarded in River\.\n  4 of 4 jobs could be imported.*\n  Not imported: 1 running, 1 completed, 1 cancelled\.$`)
+		`(?m)^default: 1 scheduled, 2 retryable, 1 discarded in River\.\n  4 of 4 jobs could be imported.*\n`+
+			`  Not imported: 1 running, 1 completed, 1 cancelled\.$`)
 	c.has(c.run(0, "import", "river", "--from", from),
 		`(?m)^critical: .*\n  3 jobs imported; 0 existed already\.\n  Read again, and found here: 3 of 3 jobs;`,
 		`(?m)^default: .*\n  4 jobs imported; 0 existed already\.\n  Read again, and found here: 4 of 4 jobs;`)

@@ -22,7 +22,8 @@ func TestDLQ_ARedriveIsTakenBack(t *testing.T) {
 	c.has(c.run(0, "redrive", "--error", "no user"), "^5 of 5 jobs redriven")
 	b := store.Open()
 	defer b.Close()
-	if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: "w", Queues: []string{"news"}, Lease: time.Hour, Register: true}); err != nil {
+	worker := broker.RenewRequest{Worker: "w", Queues: []string{"news"}, Lease: time.Hour, Register: true}
+	if _, err := b.Renew(t.Context(), worker); err != nil {
 		t.Fatal(err)
 	}
 	claim := broker.ClaimRequest{Worker: "w", Queues: []broker.Share{{Queue: "news", Max: 1}}, Max: 1}

@@ -37,13 +37,16 @@ func TestStore_ReadsWhatAsynqWrites(t *testing.T) {
 	}
 	found := readAll(t, store, "default")
 	for id, want := range map[string]string{
-		"fails":     `retry email:deliver {"user":1} retries=5 failures=1 errors=[0: mail server is away] due in 1h timeout=30m0s`,
-		"hopeless":  `dead email:deliver {"user":2} retries=5 failures=1 errors=[0: no such user: skip retry for the task] ended skip_retry timeout=30m0s`,
-		"spent":     `dead email:deliver {"user":3} retries=0 failures=1 errors=[0: mail server is away] ended retries_spent timeout=30m0s`,
-		"first":     `pending email:deliver {"user":5} retries=25 failures=0 errors=[] timeout=30m0s`,
-		"second":    "pending image:resize \xff\x00 bytes retries=3 failures=0 errors=[] timeout=1m30s deadline retention=2h0m0s unique=asynq:image:resize:5e88242cbb3ee0f4264915525de865dd",
-		"deadline":  `pending image:resize  retries=25 failures=0 errors=[] timeout=876000h0m0s deadline`,
-		"scheduled": `scheduled email:remind {"user":6} retries=25 failures=0 errors=[] due at 2040 timeout=30m0s unique=asynq:email:remind:5055e40d14a6b32cd5a976ee37d5bda7`,
+		"fails": `retry email:deliver {"user":1} retries=5 failures=1 errors=[0: mail server is away] due in 1h timeout=30m0s`,
+		"hopeless": `dead email:deliver {"user":2} retries=5 failures=1 ` +
+			`errors=[0: no such user: skip retry for the task] ended skip_retry timeout=30m0s`,
+		"spent": `dead email:deliver {"user":3} retries=0 failures=1 errors=[0: mail server is away] ended retries_spent timeout=30m0s`,
+		"first": `pending email:deliver {"user":5} retries=25 failures=0 errors=[] timeout=30m0s`,
+		"second": "pending image:resize \xff\x00 bytes retries=3 failures=0 errors=[] timeout=1m30s deadline retention=2h0m0s " +
+			"unique=asynq:image:resize:5e88242cbb3ee0f4264915525de865dd",
+		"deadline": `pending image:resize  retries=25 failures=0 errors=[] timeout=876000h0m0s deadline`,
+		"scheduled": `scheduled email:remind {"user":6} retries=25 failures=0 errors=[] due at 2040 timeout=30m0s ` +
+			`unique=asynq:email:remind:5055e40d14a6b32cd5a976ee37d5bda7`,
 	} {
 		job, ok := found[id]
 		if got := described(&job); !ok || got != want {

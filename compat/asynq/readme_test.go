@@ -113,8 +113,8 @@ func TestReadme_TheExampleOfAsynqRunsUnchanged(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, text)
 	}
-	for _, want := range []string{"email:deliver <nil>", "image:resize <nil>", "Sending Email to User: user_id=42, template_id=some:template:id",
-		"Resizing image: src=https://example.com/myassets/image.jpg"} {
+	for _, want := range []string{"email:deliver <nil>", "image:resize <nil>",
+		"Sending Email to User: user_id=42, template_id=some:template:id", "Resizing image: src=https://example.com/myassets/image.jpg"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the program of the README did not say %q, but\n%s", want, text)
 		}

@@ -34,7 +34,8 @@ func TestExactlyonce_MoneyIsMovedOnceAlthoughTheHandlerFailsAfterItsCommit(t *te
 		t.Fatal(err)
 	}
 	defer db.Exec(context.Background(), "drop schema "+schema+" cascade")
-	if _, err := db.Exec(ctx, "create table accounts (id text primary key, cents bigint); insert into accounts values ('ada', 1000), ('bob', 0)"); err != nil {
+	if _, err := db.Exec(ctx, `create table accounts (id text primary key, cents bigint);
+		insert into accounts values ('ada', 1000), ('bob', 0)`); err != nil {
 		t.Fatal(err)
 	}
 	b, err := pgbroker.New(ctx, db, pgbroker.Config{Schema: schema})
@@ -76,7 +77,8 @@ func TestExactlyonce_MoneyIsMovedOnceAlthoughTheHandlerFailsAfterItsCommit(t *te
 		t.Error(err)
 	}
 	var ada, bob int64
-	if err := db.QueryRow(ctx, "select (select cents from accounts where id = 'ada'), (select cents from accounts where id = 'bob')").Scan(&ada, &bob); err != nil {
+	if err := db.QueryRow(ctx, `select (select cents from accounts where id = 'ada'),
+		(select cents from accounts where id = 'bob')`).Scan(&ada, &bob); err != nil {
 		t.Fatal(err)
 	}
 	if ada != 700 || bob != 300 || runs != 2 {

@@ -133,12 +133,12 @@ func Nobody(t *testing.T) func(context.Context, *jobs.Job, *jobs.PanicError) {
 
 var ErrFlaky = fmt.Errorf("no luck")
 
-// PlainLogger writes lines to standard output without what changes from run to
-// run.
+// PlainLogger returns a logger that writes to standard output, without the attributes that differ from run to run, and
+// without those that would make a line of an example too long to read.
 func PlainLogger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		switch a.Key {
-		case slog.TimeKey, slog.MessageKey, "id", "duration", "stack", "next_attempt_at":
+		case slog.TimeKey, slog.MessageKey, "id", "duration", "stack", "next_attempt_at", "event", "queue", "attempt", "delivery":
 			return slog.Attr{}
 		}
 		return a

@@ -26,8 +26,8 @@ type mix struct {
 }
 
 func newMix(names []string, weights map[string]int, strict bool) *mix {
-	m := &mix{names: names, index: make(map[string]int, len(names)), strict: strict, weights: make([]float64, len(names)), pass: make([]float64, len(names)),
-		planned: make([]int, len(names)), next: make([]float64, len(names)), order: make([]int, len(names))}
+	m := &mix{names: names, index: make(map[string]int, len(names)), strict: strict, weights: make([]float64, len(names)),
+		pass: make([]float64, len(names)), planned: make([]int, len(names)), next: make([]float64, len(names)), order: make([]int, len(names))}
 	for i, name := range names {
 		m.index[name] = i
 		m.weights[i] = float64(weights[name])

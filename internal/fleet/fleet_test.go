@@ -122,10 +122,10 @@ func (r *report) String() string {
 	for _, method := range slices.Sorted(maps.Keys(r.idle)) {
 		idle = append(idle, fmt.Sprintf("%s %.1f", method, r.idle[method]))
 	}
-	return fmt.Sprintf("%5d servers: idle %.1f calls a minute each (%s); one job: %.1f claims and settles, starts after %v (half), %v (99 %%); "+
-		"a burst of %d jobs for each: %.2f claims and settles a job, a server ran %d to %d", r.servers, r.idleAll/float64(r.servers),
-		strings.Join(idle, ", "),
-		r.perJob, r.pickup(0.5), r.pickup(0.99), r.perSlots, r.perWork, r.least, r.most)
+	return fmt.Sprintf("%5d servers: idle %.1f calls a minute each (%s); one job: %.1f claims and settles, "+
+		"starts after %v (half), %v (99 %%); a burst of %d jobs for each: %.2f claims and settles a job, a server ran %d to %d",
+		r.servers, r.idleAll/float64(r.servers), strings.Join(idle, ", "), r.perJob, r.pickup(0.5), r.pickup(0.99),
+		r.perSlots, r.perWork, r.least, r.most)
 }
 
 // world is a fleet and its store.

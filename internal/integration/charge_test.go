@@ -28,7 +28,8 @@ func TestProgram_AKillAfterTheEffectOfADedupedJob(t *testing.T) {
 				duplicate := s.completed(t, s.enqueue(t, 1, typeCharge, ledger, opts...))[0]
 				if string(again.Result) != "receipt" || string(duplicate.Result) != "receipt" || again.Crashes != 1 ||
 					again.Failures+duplicate.Failures != 0 {
-					t.Errorf("the redelivery has the result %q, %d crashes and %d failures, the duplicate %q and %d failures; want two receipts and one crash",
+					t.Errorf("the redelivery has the result %q, %d crashes and %d failures, the duplicate %q and %d failures; "+
+						"want two receipts and one crash",
 						again.Result, again.Crashes, again.Failures, duplicate.Result, duplicate.Failures)
 				}
 				if files, err := os.ReadDir(ledger); err != nil || len(files) != effects {

@@ -71,7 +71,8 @@ func TestProgram_TheSessionsOfThePageOnInspectingAreTrue(t *testing.T) {
 			return block
 		}
 		if !*update {
-			t.Errorf("%s: a session prints something else now; if that is meant, run go test ./integration -run Inspecting -update\nit prints\n%s\nthe page has\n%s", page, &out, body)
+			t.Errorf("%s: a console block prints something else now; if that is intended, run\n"+
+				"go test ./internal/integration -run Inspecting -update\nit prints\n%s\nthe page has\n%s", page, &out, body)
 		}
 		return "```console\n" + out.String() + "```"
 	})

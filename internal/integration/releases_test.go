@@ -40,7 +40,8 @@ func buildRelease(t *testing.T) (last, this, tag string) {
 	}
 	tag = strings.TrimSpace(string(found))
 	source := filepath.Join(dir, "source")
-	unpack := exec.Command("sh", "-ec", `mkdir "$1" && git -C "$2" archive "$3" >"$1.tar" && tar -xf "$1.tar" -C "$1"`, "sh", source, root, tag)
+	unpack := exec.Command("sh", "-ec", `mkdir "$1" && git -C "$2" archive "$3" >"$1.tar" && tar -xf "$1.tar" -C "$1"`,
+		"sh", source, root, tag)
 	if text, err := unpack.CombinedOutput(); err != nil {
 		t.Fatalf("the source of %s: %v\n%s", tag, err, text)
 	}

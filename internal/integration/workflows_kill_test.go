@@ -242,7 +242,8 @@ func (w *witness) checkNode(s *store, id, node string, told []nodeRun) (again, c
 	return again, job.Crashes
 }
 
-var handedBack = regexp.MustCompile(`msg="jobs: the worker was lost.* handlers=(\d+)|msg="jobs: the store's leases differed.* released=(\d+)`)
+var handedBack = regexp.MustCompile(`msg="jobs: the worker was lost.* handlers=(\d+)|` +
+	`msg="jobs: the store's leases differed.* released=(\d+)`)
 
 // checkUncharged fails if more nodes ran again without a charge than there were runs
 // that live servers handed back, since they had lost their leases or the answer to a

@@ -129,11 +129,13 @@ func TestMetricsValues_EverythingInAJobsLifeIsCountedOnce(t *testing.T) {
 					strings.Contains(series, "type=stuck") && strings.HasPrefix(series, "jobs_in_flight")
 			})
 		}
-		if got, want := states(), "\njobs_in_flight{priority=normal,queue=default,type=stuck} 2\njobs_slots{} 20\njobs_stuck_handlers{} 2\n"; got != want {
+		want := "\njobs_in_flight{priority=normal,queue=default,type=stuck} 2\njobs_slots{} 20\njobs_stuck_handlers{} 2\n"
+		if got := states(); got != want {
 			t.Errorf("with two stuck handlers:\n%s", difference(got, want))
 		}
 		finish()
-		if got, want := states(), "\njobs_in_flight{priority=normal,queue=default,type=stuck} 0\njobs_slots{} 0\njobs_stuck_handlers{} 0\n"; got != want {
+		want = "\njobs_in_flight{priority=normal,queue=default,type=stuck} 0\njobs_slots{} 0\njobs_stuck_handlers{} 0\n"
+		if got := states(); got != want {
 			t.Errorf("after the drain:\n%s", difference(got, want))
 		}
 		got := lines(values(t, m.registry), func(series string) bool { return strings.Contains(series, "_total{") })

@@ -53,7 +53,7 @@ func ExampleNewStandard() {
 	server.Shutdown(ctx)
 	fmt.Println(job.State, err)
 	// Output:
-	// level=INFO event=job_completed queue=default type=email:welcome attempt=0 delivery=0 outcome=completed
+	// level=INFO type=email:welcome outcome=completed
 	// completed <nil>
 }
 

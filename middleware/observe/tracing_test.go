@@ -280,7 +280,8 @@ func TestTracing_CallsToTheStoreThatFailAreSpansAndThoseThatGaveNothingAreNone(t
 	}
 	list := make([]broker.Job, 1000)
 	for i := range list {
-		list[i] = broker.Job{Queue: fmt.Sprint(i % 2), Body: broker.Body{Headers: map[string]string{"traceparent": fmt.Sprintf("00-0af7651916cd43dd8448eb211c80319c-%016x-01", i+1)}}}
+		headers := map[string]string{"traceparent": fmt.Sprintf("00-0af7651916cd43dd8448eb211c80319c-%016x-01", i+1)}
+		list[i] = broker.Job{Queue: fmt.Sprint(i % 2), Body: broker.Body{Headers: headers}}
 	}
 	hooks.Claim(jobs.ClaimEvent{Err: fmt.Errorf("%w: refused", broker.ErrUnavailable)})
 	hooks.Reclaim(jobs.ReclaimEvent{Jobs: list})

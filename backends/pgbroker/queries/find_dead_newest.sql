@@ -7,7 +7,8 @@ select d.died_at, 0::bigint, 6::smallint, null::bigint, d.died_at, null::boolean
        d.id, d.created_at, d.epoch, d.deliveries, d.failures, d.crashes, d.snoozes, d.tail, d.body, d.n
 from (
   select d.*, row_number() over (order by d.died_at desc, d.id desc) as n from jobs.dead d
-  where d.queue = (select id from jobs.queue where name = @queue) and (d.died_at, d.id) < (@died_at::bigint, @id::text) and d.died_at >= @from
+  where d.queue = (select id from jobs.queue where name = @queue) and (d.died_at, d.id) < (@died_at::bigint, @id::text)
+    and d.died_at >= @from
   order by d.died_at desc, d.id desc limit @limit) d
 where {{sieved}}
 order by d.n

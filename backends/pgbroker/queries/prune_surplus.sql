@@ -7,7 +7,8 @@ with clock as materialized (
 ), place as materialized (
   select q.id, coalesce(nullif(q.duplicate_span, 0), 3600000000) as duplicate_span,
          least(@limit, coalesce((select t.completed + t.cancelled from jobs.count_total t where t.queue = q.id), 0)
-           + coalesce((select sum(d.completed + d.cancelled) from jobs.count_delta d where d.queue = q.id), 0) - q.keep_completed_count) as surplus
+           + coalesce((select sum(d.completed + d.cancelled) from jobs.count_delta d where d.queue = q.id), 0)
+           - q.keep_completed_count) as surplus
   from jobs.queue q where q.name = @queue and q.layout <= 1 and q.keep_completed_count > 0
 ), first as materialized (
   (select h.id, h.finished_at from place cross join lateral (

@@ -8,8 +8,9 @@
 --        how many of the dead are suppressed;
 --        creation time of the next job in turn of each priority, 8 bytes or
 --        empty; first time of scheduled, retry, completed, dead, cancelled or -1;
---        the key plain's sum (lib/sums), which counts for the first of the totals that follow, empty for 0; the policy as policy.lua gives it; then per worker: id, until, info,
---        leases held}
+--        the key plain's sum (lib/sums), which counts for the first of the totals
+--        that follow, empty for 0; the policy as policy.lua gives it; then per
+--        worker: id, until, info, leases held}
 -- @include clock
 -- @include open
 -- @include read

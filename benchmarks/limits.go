@@ -33,8 +33,8 @@ func flow(store string) []*workload {
 		{name: "keys100k", jobs: manyKeys, about: "drain, each job has a key of its own", measure: drain(task{Keys: manyKeys}, task{})},
 		{name: "keylimits", jobs: manyKeys, about: "the same, with a limit of active jobs and a rate for each key that hold nothing back",
 			policy: keyLimits, measure: drain(task{Keys: manyKeys}, task{})},
-		{name: "fair", jobs: smallJobs, about: "from before the enqueue to the handler, jobs of 1,000 keys at 200 a second, beside a million jobs of " +
-			"another key that are being drained", measure: fair},
+		{name: "fair", jobs: smallJobs, about: "from before the enqueue to the handler, jobs of 1,000 keys at 200 a second, " +
+			"beside a million jobs of another key that are being drained", measure: fair},
 		{name: "blocked", jobs: 2 * blockedKeys, long: true,
 			about: "a worker without work, beside 50,000 keys that have a job each and are at their limits", policy: oneADay, measure: blocked},
 	}

@@ -191,8 +191,7 @@ var keepLastRules = []Rule{
 			c.accept(c.uniqueJob("x", "key", untilDone, 0))
 		}},
 	{"Follow/WaitsAsLongAsTheHolderLives", "§41", "While the job before it is in retry, released, held or reclaimed, the one " +
-		"behind waits, and takes " +
-		"the content of those that follow.", meets, func(c *check) {
+		"behind waits, and takes the content of those that follow.", meets, func(c *check) {
 		w, a := c.behind()
 		waits := func(when string) {
 			c.tb.Helper()
@@ -326,8 +325,7 @@ var keepLastRules = []Rule{
 		})
 	}},
 	{"Race/KeepLastAgainstTheEnd", "§41", "Of jobs that keep the last, and come while their holder ends, none is lost, one waits " +
-		"at most, and all that were " +
-		"stored run.", meets, func(c *check) {
+		"at most, and all that were stored run.", meets, func(c *check) {
 		const rounds = 30
 		w := c.worker("w")
 		handles := c.handles()

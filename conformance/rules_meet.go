@@ -90,8 +90,7 @@ var meetRules = []Rule{
 		c.same("payload claimed", string(got[1].Payload), "payload of n")
 	}},
 	{"Meet/RefusedOnceStarted", "§39", "A job that would replace is refused, and names the holder, if that is active, held, of " +
-		"another type, or gone " +
-		"from its window.", meets, func(c *check) {
+		"another type, or gone from its window.", meets, func(c *check) {
 		w := c.worker("w")
 		c.accept(c.meeting("a", broker.ConflictRefuse))
 		other := c.meeting("n", broker.ConflictReplace)

@@ -68,7 +68,7 @@ var shardRules = []Rule{
 				first.Body.Key, second.Body.Key = key, key
 				c.accept(first)
 				r := c.enqueue(second)[0]
-				c.that(errors.Is(r.Err, broker.ErrDuplicate) && r.Holder == first.ID, "a second job with the unique key %s\ngot  " +
+				c.that(errors.Is(r.Err, broker.ErrDuplicate) && r.Holder == first.ID, "a second job with the unique key %s\ngot  "+
 					"%v, holder %q\nwant ErrDuplicate, holder %q",
 					key, r.Err, r.Holder, first.ID)
 			}

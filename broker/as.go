@@ -1,13 +1,12 @@
 package broker
 
-// As finds what a backend can do beyond Broker: b itself if it is a T, or the
-// broker inside of it, as long as there is one. Package backends and the
-// metrics middleware wrap brokers; they, and whoever else does, have a method
+// As finds what a backend can do beyond Broker. It returns b if that is a T, or else the
+// first T among the brokers that b wraps. Every type that wraps a broker has a method
 //
 //	Unwrap() broker.Broker
 //
-// so that a program which opened a store by URL can still ask, for example,
-// whether it is a *pgbroker.Broker, and enqueue in its own transaction.
+// so that a program that opened a store by URL can find its *pgbroker.Broker, for
+// example, and enqueue in its own transaction.
 func As[T any](b Broker) (T, bool) {
 	for b != nil {
 		if t, ok := b.(T); ok {

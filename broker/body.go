@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// The stored form of a body is a version byte, the length of the index, the
-// index, the rest. The index holds what a store must know to end a job of any
-// version (which unique key and which key to free), so its form is frozen:
-// fields may be added to it, and it is readable whatever the version byte.
+// The stored form of a body is a version byte, the length of the index, the index, and
+// the rest. The index holds what a store must know to end a job of any version: its
+// unique key and its key. So the index stays readable whatever the version byte, and only
+// gets new fields.
 const bodyVersion = 1
 
 // Field numbers of the index.
@@ -21,7 +21,7 @@ const (
 	indexKey
 	indexGivenID
 	indexPriority
-	_ // 7 is what redisbroker marks leases with
+	_ // 7: redisbroker marks leases with it
 )
 
 // Field numbers of the rest. Numbers are never used again for something else.
@@ -51,7 +51,7 @@ const (
 // the same bytes.
 func AppendBody(dst []byte, b *Body) []byte {
 	w := writer{b: append(dst, bodyVersion)}
-	// The index of most jobs is short; its length is patched in front of it.
+	// Most indexes are short: their length fits the byte that is reserved before them.
 	at := len(w.b)
 	w.b = append(w.b, 0)
 	w.str(indexUniqueKey, b.Unique.Key)
@@ -115,9 +115,9 @@ func (w *writer) headers(h map[string]string) {
 	}
 }
 
-// ParseBody reads a stored body. Payload aliases p. When the form is of a
-// newer version or malformed, the error says so (ErrNewerForm, ErrMalformed)
-// and the body holds what its index told.
+// ParseBody reads a stored body. Payload aliases p. If the form is of a newer version or
+// malformed, the error says so (ErrNewerForm, ErrMalformed), and the body has only the
+// fields of its index.
 func ParseBody(p []byte) (Body, error) {
 	b := Body{Priority: PriorityNormal}
 	if len(p) < 2 {
@@ -213,9 +213,9 @@ func (b *Body) field(field int, v int64, p []byte) error {
 	return nil
 }
 
-// ReplacePayload returns the stored form of a body with another payload. All
-// else in it stays as it is, fields of a newer version too. When the form is of
-// a newer version or malformed, the error says so (ErrNewerForm, ErrMalformed).
+// ReplacePayload returns the stored form of a body with another payload. Everything else
+// stays, fields of a newer version too. If the form is of a newer version or malformed,
+// the error says so (ErrNewerForm, ErrMalformed).
 func ReplacePayload(form, payload []byte) ([]byte, error) {
 	if _, err := ParseBody(form); err != nil {
 		return nil, err
@@ -223,11 +223,11 @@ func ReplacePayload(form, payload []byte) ([]byte, error) {
 	return replaceFields(form, func(field int) bool { return field == bodyPayload }, func(w *writer) { w.bytes(bodyPayload, payload) })
 }
 
-// ReplaceContent returns the stored form of a body with what another job's handler
-// would read in place of its own: type version, payload, its reference, headers,
-// correlation ID and idempotency key (§39). All else in it stays as it is, fields
-// of a newer version too. A form that cannot be read is refused as by
-// ReplacePayload; one of another type with ErrDuplicate.
+// ReplaceContent returns the stored form of a body with the content of b: what a handler
+// reads, that is type version, payload, its reference, headers, correlation ID and
+// idempotency key (§39). Everything else stays, fields of a newer version too. It
+// refuses a form that cannot be read as ReplacePayload does, and one of another type
+// with ErrDuplicate.
 func ReplaceContent(form []byte, b *Body) ([]byte, error) {
 	switch was, err := ParseBody(form); {
 	case err != nil:
@@ -246,7 +246,7 @@ func isContent(field int) bool {
 	return false
 }
 
-// AppendContent appends the fields that ReplaceContent puts into a body.
+// AppendContent appends the fields that ReplaceContent replaces.
 func AppendContent(dst []byte, b *Body) []byte {
 	w := writer{b: dst}
 	b.appendContent(&w)
@@ -264,14 +264,14 @@ func (b *Body) appendContent(w *writer) {
 	w.bytes(bodyPayload, b.Payload)
 }
 
-// CopyContent gives b what the handler of another job would read (§39).
+// CopyContent sets what a handler reads of b to that of another body (§39).
 func (b *Body) CopyContent(from *Body) {
 	b.TypeVersion, b.Payload, b.PayloadRef, b.Headers = from.TypeVersion, from.Payload, from.PayloadRef, from.Headers
 	b.CorrelationID, b.IdempotencyKey = from.CorrelationID, from.IdempotencyKey
 }
 
-// replaceFields returns a stored body, which can be read, without some of its
-// fields. What add writes stands in place of the first of them, or at the end.
+// replaceFields returns a readable stored body without some of its fields. What add
+// writes stands in place of the first of them, or at the end.
 func replaceFields(form []byte, out func(field int) bool, add func(*writer)) ([]byte, error) {
 	size, n := binary.Uvarint(form[1:])
 	rest := form[1+n+int(size):]

@@ -1,24 +1,24 @@
 package broker
 
 // Bucket counts the starts of a [Rate], in whole numbers, so that every store counts
-// alike. Its zero value has all starts that a pause saves up. Times are microseconds.
+// alike. Its zero value allows a full burst. Times are microseconds.
 //
-// The n-th start after At is due at At + n·Per/Jobs. Used is how many were made since
-// At; it is negative for starts that were saved up.
+// The n-th start after At is due at At + n·Per/Jobs. Used is the number of starts since
+// At; it is negative while starts are saved up.
 type Bucket struct {
 	At   int64
 	Used int64
 }
 
-// Free is how many jobs may start at now. When there is none, next is when the next
-// may; else it is 0. It moves At along, which changes nothing in what is free.
+// Free returns how many jobs may start at now. If none may, next is when the next one
+// may; otherwise next is 0. It advances At, which does not change the result.
 func (b *Bucket) Free(r Rate, now int64) (free, next int64) {
 	per, saved := DurationMicros(r.Per), r.Burst+1
-	b.Used = min(b.Used, r.Jobs+saved) // it is more only where the rate was higher before
+	b.Used = min(b.Used, r.Jobs+saved) // it is higher only after the rate was lowered
 	if n := b.Used / r.Jobs; n > 0 {
 		b.At, b.Used = b.At+n*per, b.Used-n*r.Jobs
 	}
-	// From where nothing more is saved up; beyond it the product below may not fit.
+	// After this time nothing more is saved up, and the product below may overflow.
 	full := (saved+max(b.Used, -saved))*per/r.Jobs + 1
 	switch {
 	case b.At == 0 && b.Used == 0, now-b.At >= full+per:
@@ -35,5 +35,5 @@ func (b *Bucket) Free(r Rate, now int64) (free, next int64) {
 	return 0, b.At + ((b.Used+1)*per+r.Jobs-1)/r.Jobs
 }
 
-// Take counts n starts, at most as many as Free said.
+// Take counts n starts, at most as many as Free returned.
 func (b *Bucket) Take(n int64) { b.Used += n }

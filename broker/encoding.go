@@ -37,7 +37,7 @@ func (w *writer) bytes(field int, p []byte) {
 	}
 }
 
-// enclose makes what was written since from the content of a field.
+// enclose makes the bytes written since position from the content of a field.
 func (w *writer) enclose(field int, from int) {
 	var head [2 * binary.MaxVarintLen64]byte
 	n := binary.PutUvarint(head[:], uint64(field)<<1|1)
@@ -59,7 +59,7 @@ func fields(b []byte, f func(field int, v int64, p []byte) error) error {
 	return rawFields(b, func(field int, v int64, p, _ []byte) error { return f(field, v, p) })
 }
 
-// rawFields is fields for callers that also want each field as it is stored.
+// rawFields is fields for callers that also need each field as it is stored.
 func rawFields(b []byte, f func(field int, v int64, p, raw []byte) error) error {
 	for len(b) > 0 {
 		start := b
@@ -91,7 +91,7 @@ func rawFields(b []byte, f func(field int, v int64, p, raw []byte) error) error 
 
 func malformed(what string) error { return fmt.Errorf("%w: bad %s", ErrMalformed, what) }
 
-// Micros is t in microseconds since 1970, rounded up; zero for the zero time.
+// Micros returns t in microseconds since 1970, rounded up; zero for the zero time.
 func Micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -103,7 +103,7 @@ func Micros(t time.Time) int64 {
 	return us
 }
 
-// FromMicros is the inverse of Micros, in UTC.
+// FromMicros returns the inverse of Micros, in UTC.
 func FromMicros(us int64) time.Time {
 	if us == 0 {
 		return time.Time{}
@@ -111,7 +111,7 @@ func FromMicros(us int64) time.Time {
 	return time.UnixMicro(us).UTC()
 }
 
-// DurationMicros is d in whole microseconds, rounded up.
+// DurationMicros returns d in whole microseconds, rounded up.
 func DurationMicros(d time.Duration) int64 {
 	us := int64(d / time.Microsecond)
 	if d%time.Microsecond > 0 {

@@ -8,12 +8,11 @@ import (
 	"strings"
 )
 
-// The errors of the contract. Test with errors.Is; an *Error around one says
-// which operation, queue, job and field it is about.
+// The errors of the contract. Test with errors.Is; an *Error around one names the
+// operation, queue, job and field.
 //
-// Each of these means that
-// the call, or the item of a batch that carries it, changed nothing. Any other
-// error leaves it unknown whether the call took effect.
+// Each of these means that the call, or the item of a batch that has it, changed
+// nothing. After any other error it is unknown whether the call took effect.
 var (
 	// ErrUnavailable: the store could not be reached, and the call was
 	// certainly not applied.
@@ -27,11 +26,11 @@ var (
 	ErrWorkerGone = errors.New("worker not registered or ended")
 	// ErrNotFound: no such job, queue or mark.
 	ErrNotFound = errors.New("not found")
-	// ErrWrongState: the job's state, or who holds it, does not allow the operation,
-	// the job changed since it was looked at, or the queue is in use. The Hint of the
-	// Error around it says which.
+	// ErrWrongState: the job's state or holder does not allow the operation, the job
+	// changed since it was read, or the queue is in use. The Hint of the Error around
+	// it says which.
 	ErrWrongState = errors.New("the state does not allow this")
-	// ErrQueueFull: the queue's policy has a depth limit, which is reached.
+	// ErrQueueFull: a depth limit of the queue or of the job's key is reached.
 	ErrQueueFull = errors.New("queue full")
 	// ErrTooLarge: a payload, result or header set over its limit.
 	ErrTooLarge = errors.New("too large")
@@ -48,16 +47,16 @@ var (
 	ErrClosed = errors.New("broker closed")
 )
 
-// ErrOutcomeUnknown is for callers of a broker that give up: a call was sent and
-// its answer never came, so it may have taken effect. No backend returns it.
+// ErrOutcomeUnknown is for callers of a broker that give up: a call was sent and never
+// answered, so it may have taken effect. No backend returns it.
 var ErrOutcomeUnknown = errors.New("outcome unknown, the job may have been stored")
 
-// Error says what an error is about. Fields that do not apply are empty.
+// Error adds to an error where it happened. Fields that do not apply are empty.
 type Error struct {
 	Op    string // the broker's method, in lower case
 	Queue string
 	ID    string
-	Field string // the field of the request that is to blame
+	Field string // the field of the request that caused it
 	Hint  string // limit and remedy, for people
 	Err   error  // one of this package's errors, or the store's own
 }
@@ -94,14 +93,14 @@ func short(s string) string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Invalid makes the error for a field outside its limits; hint names the
-// limit and the remedy.
+// Invalid returns the error for a field outside its limits. The hint names the limit and
+// the remedy.
 func Invalid(field, hint string, args ...any) error {
 	return &Error{Field: field, Hint: fmt.Sprintf(hint, args...), Err: ErrInvalid}
 }
 
-// About fills the empty Op, Queue and ID of err, wrapping it when it is no
-// *Error yet. A nil err stays nil.
+// About returns err with its empty Op, Queue and ID set. It wraps an err that is no
+// *Error, and returns nil for nil.
 func About(err error, op, queue, id string) error {
 	if err == nil {
 		return nil
@@ -123,15 +122,14 @@ func About(err error, op, queue, id string) error {
 	return &c
 }
 
-// sentinels are the errors that say that nothing was applied.
+// sentinels has the errors after which nothing was applied.
 var sentinels = []error{ErrUnavailable, ErrDuplicate, ErrLeaseLost, ErrWorkerGone, ErrNotFound, ErrWrongState,
 	ErrQueueFull, ErrTooLarge, ErrInvalid, ErrUnsupported, ErrNewerForm, ErrMalformed, ErrClosed}
 
-// MayHaveApplied reports what err says of the call's effect: false when certainly
-// nothing was applied, true when that is unknown. Errors that are joined, as those
-// of several queues are, leave it unknown when one of them does. An error of this
-// package with its cause, fmt.Errorf("%w: %w", ErrUnavailable, cause), says what the
-// former says.
+// MayHaveApplied reports whether a call that failed with err may have taken effect. It
+// is false if certainly nothing was applied. Of joined errors, such as those of several
+// queues, one suffices for true. An error of this package with its cause,
+// fmt.Errorf("%w: %w", ErrUnavailable, cause), counts as the former.
 func MayHaveApplied(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		parts, several := err.(interface{ Unwrap() []error })
@@ -147,17 +145,17 @@ func MayHaveApplied(err error) bool {
 	return false
 }
 
-// withCause is the type of what fmt.Errorf makes of several errors.
+// withCause is the type of the error that fmt.Errorf makes of several errors.
 var withCause = reflect.TypeOf(fmt.Errorf("%w: %w", ErrUnavailable, ErrClosed))
 
-// decides reports whether an error is itself, not by what it wraps, one of this
+// decides reports whether an error itself, without what it wraps, is one of this
 // package's.
 func decides(err error) bool {
 	own, ok := err.(interface{ Is(error) bool })
 	return slices.ContainsFunc(sentinels, func(e error) bool { return err == e || ok && own.Is(e) })
 }
 
-// StoreFailed reports whether err is about the store and not about the request:
-// the store could not be reached, or nobody knows what it did. The same request
-// may be sent again, with the same IDs and numbers.
+// StoreFailed reports whether the store and not the request caused err: the store could
+// not be reached, or the effect of the call is unknown. The same request may be sent
+// again, with the same IDs and numbers.
 func StoreFailed(err error) bool { return errors.Is(err, ErrUnavailable) || MayHaveApplied(err) }

@@ -7,11 +7,11 @@ func (r *WatchRequest) Wants(kind EventKind) bool {
 	return len(r.Kinds) == 0 || slices.Contains(r.Kinds, kind)
 }
 
-// SendEvent gives a watcher an event and never waits. When the channel's buffer,
-// which has room for two events at least, is full, it takes back what is in it and
-// says how many events these were (§25). So a watcher learns what it missed before
-// the events that came after, and the last of these is always the newest. One
-// goroutine at a time may send to a channel.
+// SendEvent sends an event to a watcher and never waits. If the channel's buffer is
+// full, it removes the buffered events and sends an EventMissed with their number first
+// (§25). So a watcher learns of a gap before the events behind it, and always gets the
+// newest event. The buffer has room for at least two events. One goroutine at a time
+// may send to a channel.
 func SendEvent(to chan Event, e Event) {
 	select {
 	case to <- e:

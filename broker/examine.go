@@ -7,17 +7,17 @@ import (
 
 // Bounds of a step of an examination.
 const (
-	DefaultExamine = 200  // records looked at in a step
-	MaxExamine     = 1000 // the most that may be asked for
+	DefaultExamine = 200  // records examined in a step
+	MaxExamine     = 1000 // the most that a request may ask for
 )
 
 // ExamineRequest asks for one step of an examination.
 type ExamineRequest struct {
 	Now    time.Time
-	Queue  string // this queue alone; empty means the whole store, its settings too
+	Queue  string // only this queue; empty means the whole store and its settings
 	Fix    bool   // repair what can be repaired
 	Cursor string // of the step before; empty begins
-	Limit  int    // records looked at in this step; 0 means DefaultExamine, at most MaxExamine
+	Limit  int    // records examined in this step; 0 means DefaultExamine, at most MaxExamine
 }
 
 // Check refuses a request outside the limits and sets the default Limit.
@@ -35,23 +35,23 @@ func (r *ExamineRequest) Check() error {
 	return About(err, "examine", r.Queue, "")
 }
 
-// Examined is what one step saw.
+// Examined is the result of one step.
 type Examined struct {
 	Now      time.Time
 	Findings []Finding
-	Records  int    // looked at in this step
-	Queue    string // that it was about, empty for the store as a whole
-	Part     string // which part of it, for whoever watches
+	Records  int    // examined in this step
+	Queue    string // examined in this step; empty for the store as a whole
+	Part     string // of the queue or store, to show progress
 	Cursor   string // of the next step; empty at the end
 }
 
-// Finding is one thing that is wrong. Its backend fills in the kind, so that
-// whoever shows a finding needs to know no backend.
+// Finding is one fault. The backend fills in the kind, so that a program can show
+// findings of any backend.
 type Finding struct {
 	FindingKind
 	Queue string // empty for the store as a whole
-	ID    string // of the job, or the name of what else it is about
+	ID    string // of the job, or the name of the mark, worker or key
 	What  string // what is wrong here, in one sentence
 	Fixed bool   // it was repaired
-	Left  string // why it was not, although that was asked for
+	Left  string // with Fix: why it was not repaired
 }

@@ -18,8 +18,8 @@ type FindingKind struct {
 // FindingKinds holds kinds by their code.
 type FindingKinds map[string]FindingKind
 
-// KnownFindings returns the kinds that more than one store can have, and those
-// that a backend adds for its own. A code that is there twice panics.
+// KnownFindings returns the kinds that several stores can have, and the backend's own. It
+// panics if a code is there twice.
 func KnownFindings(own ...[]FindingKind) FindingKinds {
 	all := make(FindingKinds)
 	for _, list := range append([][]FindingKind{jobFindings, nameFindings, workerFindings, queueFindings, serverFindings}, own...) {
@@ -33,7 +33,7 @@ func KnownFindings(own ...[]FindingKind) FindingKinds {
 	return all
 }
 
-// Of returns the kind with this code. If there is none, it has the code alone.
+// Of returns the kind with this code, or one that has only the code.
 func (k FindingKinds) Of(code string) FindingKind {
 	if kind, ok := k[code]; ok {
 		return kind
@@ -80,14 +80,14 @@ var nameFindings = []FindingKind{
 		Means:  "the index of partition keys leads to a job that is gone or has another key",
 		Repair: "the entry is removed"},
 	{Code: "key-count-differs",
-		Means:  "a partition key counts other jobs than it has: its limits let too few run, or too many",
+		Means:  "the counts of a partition key differ from its jobs: its limits let too few run, or too many",
 		Repair: "its jobs are counted"},
 	{Code: "key-head-wrong",
-		Means:  "the jobs of a partition key come after one that is gone or has ended: none of them runs",
-		Repair: "they come after it no more"},
+		Means:  "the jobs of a partition key wait for one that is gone or has ended: none of them runs",
+		Repair: "they no longer wait for it"},
 	{Code: "key-without-turn",
 		Means:  "a partition key that may start a job has no turn, so that none runs; or one that may not has a turn",
-		Repair: "it gets its place"},
+		Repair: "it gets a turn, or loses it"},
 	{Code: "unique-key-of-missing-job",
 		Means:  "a job that is gone holds a unique key: new jobs with that key are refused as duplicates",
 		Repair: "the key is freed"},
@@ -99,13 +99,13 @@ var nameFindings = []FindingKind{
 		Repair: "the job takes the key again, if no other job holds it",
 		Advice: "two jobs have the same key; cancel or delete one of them"},
 	{Code: "unique-window-never-lapses", Warning: true,
-		Means:  "nothing removes the window of a unique key after its end: it takes room, no more",
+		Means:  "nothing removes the window of a unique key after its end: it only takes space",
 		Repair: "its removal is scheduled"},
 	{Code: "remembered-id-never-lapses",
 		Means:  "a given ID is remembered for ever: new jobs with it are refused",
 		Repair: "its removal is scheduled"},
 	{Code: "mark-never-lapses", Warning: true,
-		Means:  "nothing removes a mark after its end: it takes room, no more",
+		Means:  "nothing removes a mark after its end: it only takes space",
 		Repair: "its removal is scheduled"},
 	{Code: "mark-fence-behind",
 		Means:  "the next owner of a mark could get a fence that an earlier one had: late writes would be accepted",
@@ -128,7 +128,7 @@ var workerFindings = []FindingKind{
 		Means:  "a worker is alive although its ID has ended: it could still claim",
 		Repair: "the worker is ended; its process registers again under another ID"},
 	{Code: "worker-leftover", Warning: true,
-		Means:  "something is left of a worker that is gone: it takes room, no more",
+		Means:  "something is left of a worker that is gone: it only takes space",
 		Repair: "it is removed"},
 	{Code: "worker-not-reclaimed", Warning: true,
 		Means:  "a worker's leases ran out and no server has reclaimed its jobs: they wait",

@@ -5,22 +5,22 @@ import (
 	"strings"
 )
 
-// ExaminePlan is the order in which a backend examines its store: first the
-// parts about the store as a whole, then those of one queue after the other. An
-// examination of one queue has that queue's parts alone.
+// ExaminePlan is the order in which a backend examines its store: first the parts of the
+// store as a whole, then the parts of one queue after the other. An examination of one
+// queue has only that queue's parts.
 type ExaminePlan struct {
 	Store []string
 	Queue []string
 }
 
-// ExamineCursor is where an examination stands: a part, the queue it is about,
-// and how far that part has come, empty at its beginning.
+// ExamineCursor is the position of an examination: a part, its queue, and the position
+// within the part, which is empty at the beginning.
 type ExamineCursor struct{ Part, Queue, Pos string }
 
 func (c ExamineCursor) String() string { return c.Part + "\n" + c.Queue + "\n" + c.Pos }
 
-// Read says where a step begins. Its error is ErrInvalid, for a cursor that no
-// step of this plan gave.
+// Read returns where a step begins. It answers ErrInvalid for a cursor that no step of
+// this plan gave.
 func (p ExaminePlan) Read(r *ExamineRequest) (c ExamineCursor, err error) {
 	if r.Cursor == "" {
 		c.Queue = r.Queue
@@ -37,10 +37,10 @@ func (p ExaminePlan) Read(r *ExamineRequest) (c ExamineCursor, err error) {
 			return c, nil
 		}
 	}
-	return c, About(Invalid("cursor", "%.64q is of no step of this examination; start with an empty one", r.Cursor), "examine", r.Queue, "")
+	return c, About(Invalid("cursor", "%.64q belongs to no step of this examination; start with an empty one", r.Cursor), "examine", r.Queue, "")
 }
 
-// of lists the parts that an examination begins with.
+// of returns the parts that an examination begins with.
 func (p ExaminePlan) of(r *ExamineRequest) []string {
 	if r.Queue == "" && len(p.Store) > 0 {
 		return p.Store
@@ -48,8 +48,9 @@ func (p ExaminePlan) of(r *ExamineRequest) []string {
 	return p.Queue
 }
 
-// Next is the cursor of the step after c, whose part has come to pos: empty
-// when that part is over. After names the queue behind one, or "" at the end.
+// Next returns the cursor of the step after c. Pos is the position that the part has
+// reached, empty if it is over. The function after returns the queue behind one, or ""
+// at the end.
 func (p ExaminePlan) Next(r *ExamineRequest, c ExamineCursor, pos string, after func(queue string) (string, error)) (string, error) {
 	if pos != "" {
 		c.Pos = pos

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// The stored form of a head has a part in decimal digits, which scripts of a
-// store can read and write, and a tail of fields, which they only carry:
+// The stored form of a head has decimal numbers, which a store's scripts can read and
+// write, and a tail of fields, which they only carry:
 //
 //	epoch,state,finished µs,deliveries,failures,crashes,snoozes;tail
 //
@@ -40,8 +40,7 @@ const (
 	failureVersion
 )
 
-// AppendHead appends the stored form of a head, with the state that the job's
-// place in the store does not tell.
+// AppendHead appends the stored form of a head, with the job's state.
 func AppendHead(dst []byte, state State, h *Head) []byte {
 	for i, v := range [headNumbers]int64{h.Epoch, int64(state), Micros(h.FinishedAt),
 		int64(h.Deliveries), int64(h.Failures), int64(h.Crashes), int64(h.Snoozes)} {
@@ -74,10 +73,10 @@ func ParseHead(p []byte) (State, Head, error) {
 	return State(v[1]), h, err
 }
 
-// AppendTail appends the part of a head that a store only carries: reason,
-// suppressed mark, result, error history and what the handler kept. It is empty for most heads. What
-// ParseTail did not know it writes back as it was, so that an older worker does
-// not strip what a newer one wrote.
+// AppendTail appends the part of a head that a store only carries: reason, suppressed
+// flag, result, error history and what the handler kept. It is empty for most heads. It
+// writes fields that ParseTail did not know back unchanged, so that an older worker does
+// not remove what a newer one wrote.
 func AppendTail(dst []byte, h *Head) []byte {
 	if h.newer {
 		return append(dst, h.unknown...)
@@ -116,9 +115,9 @@ func (w *writer) failures(entries []Failure) {
 	}
 }
 
-// ParseTail is the inverse of AppendTail: it sets those fields of h. Fields that
-// it does not know stay with h. A tail of a newer version is ErrNewerForm; h then
-// carries it unread, and AppendTail writes it back without any change.
+// ParseTail sets the fields of h from what AppendTail wrote. h keeps the fields that
+// ParseTail does not know. A tail of a newer version answers ErrNewerForm; h then keeps
+// it unread, and AppendTail writes it back unchanged.
 func ParseTail(p []byte, h *Head) error {
 	whole := p
 	var kept *Kept
@@ -155,9 +154,9 @@ func ParseTail(p []byte, h *Head) error {
 	return err
 }
 
-// parseFailure reads an entry of the history. An entry is rewritten with the
-// tail it is in, so its fields are these: what is to be added goes into a new
-// field of the tail.
+// parseFailure reads an entry of the history. Rewriting a tail drops the fields of an
+// entry that this version does not know. So an entry gets no new fields: they go into
+// the tail.
 func parseFailure(p []byte) (f Failure, err error) {
 	err = fields(p, func(field int, v int64, p []byte) error {
 		switch field {

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// State is where a job stands. The numbers are part of the stored form.
+// State is the state of a job. The numbers are part of the stored form.
 type State uint8
 
 // The states of a job. A job is in exactly one.
@@ -19,7 +19,7 @@ const (
 	StateCompleted              // done; kept for its retention
 	StateDead                   // in the dead-letter queue
 	StateCancelled              // ended by a decision; kept for its retention
-	StateWaiting                // held: out of the queue until its holder says so
+	StateWaiting                // held: out of the queue until its holder puts it back
 )
 
 var stateNames = [...]string{"none", "pending", "scheduled", "active", "retry", "completed", "dead", "cancelled", "waiting"}
@@ -63,7 +63,7 @@ func (s *State) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Priority orders jobs within a queue: 1 goes out first, 4 last, strictly.
+// Priority orders jobs within a queue: 1 goes first, 4 last (§16).
 type Priority uint8
 
 // The priorities of a job within its queue. Zero means PriorityNormal.
@@ -91,10 +91,10 @@ const (
 	UniqueWindow
 )
 
-// UniqueConflict says what becomes of a job whose unique key another job holds.
+// UniqueConflict says what happens to a job whose unique key another job holds.
 type UniqueConflict uint8
 
-// What becomes of a job that meets a held key: §19, §39 to §41.
+// What happens to a job that meets a held key: §19, §39 to §41.
 const (
 	// ConflictRefuse: it is refused with ErrDuplicate.
 	ConflictRefuse UniqueConflict = iota
@@ -103,22 +103,21 @@ const (
 	ConflictReplace
 	// ConflictDebounce: as ConflictReplace, and the holder waits for the time of
 	// the new job, at most until Unique.Latest after its own creation. Behind an
-	// active holder it is stored as with ConflictKeepLast. It does not go with
-	// UniqueWindow.
+	// active holder it is stored as with ConflictKeepLast. It excludes UniqueWindow.
 	ConflictDebounce
 	// ConflictKeepLast: as ConflictReplace; but while the holder is active, the
-	// job is stored and runs after it. It goes with UniqueUntilDone.
+	// job is stored and runs after it. It needs UniqueUntilDone.
 	ConflictKeepLast
 )
 
-// Unique is a job's claim on a key: while it holds the key, Conflict decides about
-// another job with the same one. An empty Key asks for nothing.
+// Unique makes a job hold a key: meanwhile another job with the same key is refused, or
+// treated as its own Conflict says. An empty Key means no uniqueness.
 type Unique struct {
 	Key      string
 	Mode     UniqueMode
 	TTL      time.Duration // required for UniqueWindow; otherwise 0 means unbounded
 	Conflict UniqueConflict
-	Latest   time.Duration // required for ConflictDebounce, and for it alone: how long after its creation a job waits at most
+	Latest   time.Duration // with ConflictDebounce only, and required there: how long a job waits at most after its creation
 }
 
 // Backoff is a job's own retry policy; the zero value leaves it to the server.
@@ -139,8 +138,8 @@ const (
 	BackoffConstant                       // Base
 )
 
-// Body is what the producer decided. It is written once, with the job, and
-// never rewritten.
+// Body is what the producer decided. It is written with the job; only OpEdit and a
+// replacing job change it (§28, §39).
 type Body struct {
 	Type        string
 	TypeVersion int // of the payload's form; 0 when unused
@@ -154,21 +153,20 @@ type Body struct {
 	Deadline    time.Time     // no run starts at or after this time
 	Retention   time.Duration // of the completed or cancelled record; 0 means the queue's policy
 	Backoff     Backoff
-	// DueAfter is how long after its acceptance the job was first to run, as its
-	// producer saw it, to measure how long it waited; zero for at once. Stores
-	// go by NewJob.Delay and RunAt alone.
+	// DueAfter is how long after its acceptance the job was to run first, for measuring
+	// its wait; zero for at once. Stores schedule by NewJob.Delay and RunAt alone.
 	DueAfter time.Duration
 
 	Unique  Unique
 	Key     string // a tenant, an account, an API: the keys of a queue take turns, and may have limits (§33 to §36)
-	GivenID bool   // the caller chose the ID: it is remembered for the queue's duplicate window
+	GivenID bool   // the caller chose the ID: it is refused for Policy.DuplicateSpan after the job is gone
 
 	CorrelationID  string
 	IdempotencyKey string // of the business effect, for the handler and the dedup middleware
 	PayloadRef     string // where the payload is, when it is stored elsewhere
 	Source         string // what enqueued the job: a schedule, a workflow, an application's name
 
-	newer bool // its stored form has fields that this version does not know
+	newer bool // the stored form has fields that this version does not know
 }
 
 // Newer reports whether a newer version of this module wrote b with fields that
@@ -176,7 +174,7 @@ type Body struct {
 // with ErrNewerForm.
 func (b *Body) Newer() bool { return b.newer }
 
-// Head is what the store's transitions write. A fresh job has the zero Head.
+// Head is what transitions write. A fresh job has the zero Head.
 type Head struct {
 	Epoch      int64 // raised by every transition but claim and due
 	Deliveries int   // leases that ended
@@ -188,7 +186,7 @@ type Head struct {
 	FinishedAt time.Time  // when it reached a final state
 	Result     []byte
 	Errors     ErrorLog
-	Kept       *Kept // what its handler stored while it ran; nil for most jobs. It is not changed, but replaced
+	Kept       *Kept // what its handler stored while it ran; nil for most jobs. Replace it, do not change it
 
 	unknown []byte // fields of the tail that a newer version wrote
 	newer   bool   // unknown is the whole tail, which this version cannot read
@@ -201,7 +199,7 @@ type DeadReason uint8
 const (
 	ReasonNone        DeadReason = iota
 	ReasonRetries                // retries spent
-	ReasonSkipRetry              // the handler said that retrying is useless
+	ReasonSkipRetry              // the handler asked for no retry
 	ReasonCrashes                // crash budget spent
 	ReasonExpired                // its deadline passed before it was done
 	ReasonUnknownType            // no worker knew its type for too long
@@ -231,19 +229,19 @@ type Job struct {
 	RunAt     time.Time // scheduled and retry, also while held: when it is due; otherwise zero
 	Worker    string    // active: who holds the lease
 	Holder    string    // waiting: who holds it, and for what; see Behind
-	HeldFrom  State     // waiting: pending, scheduled or retry, what OpUnhold makes it again
+	HeldFrom  State     // waiting: pending, scheduled or retry; OpUnhold restores it
 
 	// CancelRequested: an operator cancelled the job while it was active.
 	CancelRequested bool
-	// Broken is set when the body could not be read (ErrNewerForm or
-	// ErrMalformed); Body then holds only what Index could tell.
+	// Broken is set if the body could not be read (ErrNewerForm or ErrMalformed);
+	// Body then has only the fields of its index.
 	Broken error
 }
 
-// Ref names the job with the epoch that this copy of it was read at.
+// Ref returns a Ref to the job at the epoch of this copy.
 func (j *Job) Ref() Ref { return Ref{Queue: j.Queue, ID: j.ID, Epoch: j.Epoch} }
 
-// AnyEpoch in a Ref matches a job at whatever epoch it is.
+// AnyEpoch in a Ref matches every epoch.
 const AnyEpoch int64 = -1
 
 // Ref names a job. An operation with an epoch applies only if no transition
@@ -266,8 +264,8 @@ type Failure struct {
 	Version string // of the handler's program
 }
 
-// ErrorLog is a job's error history, oldest first. Entries beyond the cap are
-// dropped from the front and counted.
+// ErrorLog is a job's error history, oldest first. The oldest entries beyond the cap are
+// dropped and counted.
 type ErrorLog struct {
 	Dropped int
 	Entries []Failure

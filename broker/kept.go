@@ -7,31 +7,30 @@ import (
 	"strings"
 )
 
-// Kept is what a job's handler stored while it ran (§30): what it needs to go on
-// from there when the job comes again, and what it told of its progress. A store
-// only carries it.
+// Kept is what a job's handler stored while it ran (§30): what it needs to continue in
+// the job's next run, and its progress. A store only carries it.
 type Kept struct {
-	Checkpoint []byte     // the handler's own
+	Checkpoint []byte     // only the handler reads it
 	Steps      []DoneStep // in the order in which they were done
 	Progress   Progress
 }
 
-// DoneStep is a step of a handler that is not to be done again.
+// DoneStep is a step of a handler that is done and is not repeated.
 type DoneStep struct {
 	Name   string
 	Result []byte
 }
 
-// Progress is how far a handler says that it is.
+// Progress is what a handler reports of its progress.
 type Progress struct {
-	Done, Total int64  // in the handler's unit; a Total of 0 means that it is not known
+	Done, Total int64  // in the handler's unit; a Total of 0 means unknown
 	Note        string // at most MaxProgressNote bytes
 }
 
-// IsZero reports whether nothing was told.
+// IsZero reports whether the handler reported nothing.
 func (p Progress) IsZero() bool { return p == Progress{} }
 
-// String is how people read it: "30 of 120 (25 %): sending".
+// String returns text for people: "30 of 120 (25 %): sending".
 func (p Progress) String() string {
 	s := fmt.Sprint(p.Done)
 	if p.Total > 0 {
@@ -46,12 +45,12 @@ func (p Progress) String() string {
 	return s + ": " + p.Note
 }
 
-// stepOverhead is what a step counts beyond its name and result, so that many
-// empty ones are bounded too.
+// stepOverhead is how many bytes a step counts beyond its name and result, so that many
+// empty steps are bounded, too.
 const stepOverhead = 8
 
-// Size is what counts towards MaxKept, in bytes: the checkpoint, and the name and
-// the result of each step, with 8 bytes more.
+// Size returns the bytes that count towards MaxKept: the checkpoint, and the name and the
+// result of each step, with 8 bytes more.
 func (k *Kept) Size() int {
 	if k == nil {
 		return 0
@@ -63,7 +62,7 @@ func (k *Kept) Size() int {
 	return size
 }
 
-// Check refuses what is outside the limits.
+// Check refuses a Kept outside the limits.
 func (k *Kept) Check() error {
 	if k == nil {
 		return nil
@@ -85,7 +84,7 @@ func (k *Kept) Check() error {
 	return nil
 }
 
-// String is what a failed test shows.
+// String returns what a failed test shows.
 func (k *Kept) String() string {
 	if k == nil {
 		return "none"
@@ -109,7 +108,7 @@ func (k *Kept) Clone() *Kept {
 	return c
 }
 
-// orNone is nil in place of what holds nothing, which is not stored.
+// orNone returns k, or nil if k is empty, which is not stored.
 func (k *Kept) orNone() *Kept {
 	if k == nil || len(k.Checkpoint) == 0 && len(k.Steps) == 0 && k.Progress.IsZero() {
 		return nil
@@ -117,7 +116,7 @@ func (k *Kept) orNone() *Kept {
 	return k
 }
 
-// done is what stays of it when the job is completed: nobody will go on from there.
+// done returns what stays of k when the job completes: its progress.
 func (k *Kept) done() *Kept {
 	if k == nil {
 		return nil

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Matches reports whether a job of the query's queue is one that the query
-// asks for. Backends look jobs up by one index and filter them with this; a query
-// by IDs filters nothing.
+// Matches reports whether the query selects a job of its queue. Backends look jobs up
+// by one index and filter them with this. A query by IDs selects all that it names.
 func (q *Query) Matches(j *Job) bool {
 	if len(q.IDs) > 0 {
 		return true
@@ -24,16 +23,16 @@ func (q *Query) Matches(j *Job) bool {
 		(q.Suppressed || !j.Suppressed)
 }
 
-// Needles are bytes that are in the stored form of every job for which [Query.Matches]
-// holds; nil asks for none. A store that looks for them where the records are need
-// not send those that lack them. Others may have them too, so Matches decides.
+// Needles are bytes that the stored form of every job contains for which [Query.Matches]
+// holds; nil means no condition. A store can search for them and not send the records
+// that lack them. Other records may contain them too, so Matches still decides.
 type Needles struct {
 	TailBegins []byte // the tail of the head begins with this
-	Tail       []byte // the tail of the head has this in it
-	Body       []byte // the body has this in it
+	Tail       []byte // the tail of the head contains this
+	Body       []byte // the body contains this
 }
 
-// Needles are those of q; of a query by IDs there are none.
+// Needles returns those of q. A query by IDs has none.
 func (q *Query) Needles() (n Needles) {
 	if len(q.IDs) > 0 {
 		return n
@@ -53,7 +52,7 @@ func (q *Query) Needles() (n Needles) {
 // Some reports whether there are any.
 func (n *Needles) Some() bool { return n.TailBegins != nil || n.Tail != nil || n.Body != nil }
 
-// listedAt is the time that After and Before of a Query are about.
+// listedAt returns the time that After and Before of a Query bound.
 func (j *Job) listedAt() time.Time {
 	switch {
 	case j.State.Final():
@@ -64,6 +63,6 @@ func (j *Job) listedAt() time.Time {
 	return j.CreatedAt
 }
 
-// Alive reports whether the worker's leases hold at now. At Until they have run
+// Alive reports whether the worker's leases hold at now. From Until on they have run
 // out, and a Reclaim ends the worker (§8, §15).
 func (i *WorkerInfo) Alive(now time.Time) bool { return now.Before(i.Until) }

@@ -2,10 +2,10 @@ package broker
 
 import "time"
 
-// OutcomeKind names how a lease ended, or that it did not.
+// OutcomeKind names an outcome.
 type OutcomeKind uint8
 
-// How a lease can end; OutcomeKeep alone does not end it.
+// The kinds of outcomes. All but OutcomeKeep end the lease.
 const (
 	OutcomeNone OutcomeKind = iota
 	OutcomeComplete
@@ -27,7 +27,7 @@ func (k OutcomeKind) String() string {
 	return "invalid"
 }
 
-// Outcome is the end of one lease, or Keep. The constructors make every legal one; the
+// Outcome says how a lease ends, or what is kept under it. Make it by a constructor; the
 // zero value is refused.
 type Outcome struct {
 	kind    OutcomeKind
@@ -38,8 +38,8 @@ type Outcome struct {
 	kept    *Kept
 }
 
-// Complete ends a job that is done. The result is kept with its record, if
-// the record is kept at all.
+// Complete ends a job that is done. The result is kept with the job's record, if that is
+// kept.
 func Complete(result []byte) Outcome { return Outcome{kind: OutcomeComplete, result: result} }
 
 // Retry charges a failure and makes the job due after delay, at once when
@@ -85,33 +85,33 @@ func Cancel(f Failure) Outcome {
 	return o
 }
 
-// Keep stores what a handler kept, in place of what it kept before, and leaves the
-// lease and all else as it is (§30).
+// Keep stores what a handler kept, in place of what it kept before, and changes nothing
+// else (§30).
 func Keep(k Kept) Outcome { return Outcome{kind: OutcomeKeep, kept: &k} }
 
-// With returns o with what the handler kept last. Without it, an outcome leaves
-// what the item's Head has, or what is stored.
+// With returns o with what the handler kept last. Without it, an outcome leaves what the
+// item's Head has, or what is stored (§31).
 func (o Outcome) With(k Kept) Outcome {
 	o.kept = &k
 	return o
 }
 
-// Kept is what Keep or With was given, or nil.
+// Kept returns the argument of Keep or With, or nil.
 func (o Outcome) Kept() *Kept { return o.kept }
 
-// Kind says which constructor made o.
+// Kind returns which constructor made o.
 func (o Outcome) Kind() OutcomeKind { return o.kind }
 
-// Delay is how long after the settle the job is due; zero means at once.
+// Delay returns how long after the settle the job is due; zero means at once.
 func (o Outcome) Delay() time.Duration { return o.delay }
 
-// Result is what Complete was given.
+// Result returns the argument of Complete.
 func (o Outcome) Result() []byte { return o.result }
 
-// Reason is why the outcome makes the job dead, or ReasonNone.
+// Reason returns why the outcome makes the job dead, or ReasonNone.
 func (o Outcome) Reason() DeadReason { return o.reason }
 
-// Failure is the history entry the outcome adds, or nil.
+// Failure returns the entry that the outcome adds to the history, or nil.
 func (o Outcome) Failure() *Failure { return o.failure }
 
 // Front reports whether the job goes to the front of its queue.
@@ -119,7 +119,7 @@ func (o Outcome) Front() bool {
 	return o.kind == OutcomeRelease || o.kind == OutcomeCrash && o.delay == 0
 }
 
-// State is where the outcome leads.
+// State returns the state that the outcome leads to.
 func (o Outcome) State() State {
 	switch o.kind {
 	case OutcomeComplete:
@@ -141,9 +141,9 @@ func (o Outcome) State() State {
 	return StateNone
 }
 
-// IfCancelRequested is the outcome to apply to a job that an operator asked to
-// cancel while it ran: one that would keep the job alive becomes Cancel, one
-// that ends it stands, and so does Keep, which leaves the request as it is.
+// IfCancelRequested returns the outcome to apply to a job that was asked to cancel while
+// it ran. An outcome after which the job would run again becomes Cancel. One that ends
+// the job stays, and so does Keep, which leaves the request as it is.
 func (o Outcome) IfCancelRequested() Outcome {
 	if o.State().Final() || o.kind == OutcomeKeep {
 		return o
@@ -151,9 +151,8 @@ func (o Outcome) IfCancelRequested() Outcome {
 	return Outcome{kind: OutcomeCancel, failure: o.failure, kept: o.kept}
 }
 
-// Apply returns the head of a job after its lease ended with o at now, or after
-// Keep. Every backend's settle stores exactly this; history is the cap of the error
-// log.
+// Apply returns the head of a job after its lease ended with o at now, or after Keep. A
+// backend's Settle stores exactly this head. History bounds the error log.
 func (o Outcome) Apply(h Head, now time.Time, history int) Head {
 	if o.kept != nil {
 		h.Kept = o.kept.orNone()
@@ -178,8 +177,8 @@ func (o Outcome) Apply(h Head, now time.Time, history int) Head {
 	return h
 }
 
-// Charge is the part of Apply that counts: deliveries, failures, crashes and
-// snoozes. Keep charges nothing.
+// Charge returns h with what Apply counts: deliveries, failures, crashes and snoozes.
+// Keep charges nothing.
 func (o Outcome) Charge(h Head) Head {
 	if o.kind == OutcomeKeep {
 		return h
@@ -204,8 +203,8 @@ func (o Outcome) Charge(h Head) Head {
 	return h
 }
 
-// Redriven returns the head of a dead job sent back to its queue: fresh
-// counts, a new epoch, the history and what its handler kept as they were.
+// Redriven returns the head of a dead job that goes back to its queue: with fresh counts,
+// a new epoch, and the history and Kept that it had.
 func (h Head) Redriven() Head {
 	return Head{Epoch: h.Epoch + 1, Deliveries: h.Deliveries, Errors: h.Errors, Kept: h.Kept, unknown: h.unknown, newer: h.newer}
 }

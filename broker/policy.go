@@ -5,37 +5,36 @@ import (
 	"time"
 )
 
-// Policy is a record of rules, honoured inside the atomic step of the call they
-// concern: a queue's, or that of one of its keys (§33). A key has the rules from
-// Paused to Weight, of which those that are not zero take the place of what the
-// queue says of each key.
+// Policy is the record of rules of a queue, or of one of its keys (§33). A backend
+// honours each rule in the atomic step of the call that it concerns. A key has the rules
+// from Paused to Weight; those that are not zero replace the queue's rules for each key.
 type Policy struct {
 	Paused    bool  // claims get nothing
-	MaxDepth  int64 // pending, scheduled and waiting jobs; of a key those in retry too; 0 means unbounded
+	MaxDepth  int64 // pending, scheduled and waiting jobs; for a key also those in retry; 0 means unbounded
 	MaxActive int64 // active jobs over all workers; 0 means unbounded
-	Rate      Rate  // of the jobs that claims take, over all workers
-	Weight    int64 // of a key only: turns it has for one of a key without; 0 means 1
+	Rate      Rate  // of the jobs that claims lease, over all workers
+	Weight    int64 // of a key only: its turns for each turn of a key of weight 1; 0 means 1
 
 	MaxBytes     int64 // of the bodies of pending, scheduled, waiting and retry jobs; 0 means unbounded
 	KeyMaxDepth  int64 // MaxDepth of each key
 	KeyMaxActive int64 // MaxActive of each key
 	KeyRate      Rate  // Rate of each key
 	RetryRate    Rate  // of the jobs in retry that become pending
-	Ordered      Order // whether the jobs of a key go one after the other
+	Ordered      Order // whether the jobs of a key run one after the other
 
 	RetainCompleted Retention     // and cancelled; the zero value keeps none
 	RetainDead      Retention     // the zero value keeps all
 	DuplicateSpan   time.Duration // how long a caller's own ID outlives its job; 0 means DefaultDuplicateSpan
 
-	// PriorityRound has jobs of low priority go out while more urgent ones are
-	// pending: of so many jobs in a row that claims take, at least one is of each
-	// priority that has pending jobs. From 4 (each in turn) to MaxPriorityRound; 0
-	// means that urgent jobs go first, whatever waits.
+	// PriorityRound lets claims lease jobs of low priority while more urgent ones are
+	// pending: of that many jobs in a row, at least one is of each priority that has
+	// pending jobs. From 4 (each in turn) to MaxPriorityRound; 0 means that urgent jobs
+	// always go first.
 	PriorityRound int64
 }
 
-// OfKey is what holds for a key with a policy of its own, or with the zero one: the
-// rules from Paused to Weight are set.
+// OfKey returns the rules from Paused to Weight that hold for a key whose own policy is
+// given; it may be zero.
 func (p *Policy) OfKey(own Policy) Policy {
 	of := Policy{Paused: own.Paused, MaxDepth: cmp.Or(own.MaxDepth, p.KeyMaxDepth), MaxActive: cmp.Or(own.MaxActive, p.KeyMaxActive),
 		Rate: cmp.Or(own.Rate, p.KeyRate), Weight: cmp.Or(own.Weight, 1)}
@@ -45,32 +44,32 @@ func (p *Policy) OfKey(own Policy) Policy {
 	return of
 }
 
-// Rate bounds starts: in any span of Per there are at most Jobs + Burst. One start
-// follows another after Per / Jobs; what is not used is saved up, to at most Burst
-// more at once. The zero Rate bounds nothing.
+// Rate bounds starts: in any span of Per there are at most Jobs + Burst. Starts are
+// Per / Jobs apart. Unused ones are saved up: at most Burst more may start at once. The
+// zero Rate bounds nothing.
 type Rate struct {
 	Jobs  int64
 	Per   time.Duration
 	Burst int64
 }
 
-// Order says whether the jobs of a key go one after the other (§36).
+// Order says whether the jobs of a key run one after the other (§36).
 type Order uint8
 
 // The orders of a key's jobs.
 const (
-	OrderNone Order = iota // as the limits of the key allow, at once too
+	OrderNone Order = iota // at once, within the limits of the key
 	OrderStop              // one after the other; a dead job stops its key until it is redriven or deleted
-	OrderSkip              // one after the other; after a dead job the next goes
+	OrderSkip              // one after the other; after a dead job the next one runs
 )
 
-// NoLimit in a PolicyRequest removes a limit. Zero is refused there, since it reads
-// as if nothing were to run: that is Paused.
+// NoLimit in a PolicyRequest removes a limit. Zero is refused there, since a reader could
+// take it for "run nothing", which is Paused.
 const NoLimit = -1
 
-// Turn is the priority that the n-th job (from 0) that claims take is to be of, if
-// one of that priority is pending; otherwise, and when it is 0, the most urgent
-// job goes. The last three jobs of a round are those of the lower priorities.
+// Turn returns the priority that the n-th claimed job (from 0) has, if one of that
+// priority is pending. Otherwise, and if it is 0, the most urgent job goes. The last
+// three jobs of a round are those of the lower priorities.
 func (p *Policy) Turn(n int64) Priority {
 	if p.PriorityRound > 0 {
 		if last := n%p.PriorityRound - p.PriorityRound; last >= -3 {
@@ -80,16 +79,16 @@ func (p *Policy) Turn(n int64) Priority {
 	return 0
 }
 
-// Retention bounds kept records by age and by count; 0 in Count means no
-// bound by count. For completed jobs an Age of 0 keeps none, unless the job
-// asked for a retention of its own; for dead ones it means no bound by age.
+// Retention bounds kept records by age and by count. A Count of 0 means no bound by
+// count. An Age of 0 keeps no completed jobs, except those with a retention of their
+// own; for dead jobs it means no bound by age.
 type Retention struct {
 	Age   time.Duration
 	Count int64
 }
 
-// PolicyRequest changes the fields that are set, of a queue's policy or of that of
-// one of its keys. NoLimit, for a Rate as its Jobs, removes a limit.
+// PolicyRequest changes those rules that it sets, of a queue's policy or of the policy of
+// one of its keys. NoLimit removes a limit; of a Rate it is the value of Jobs.
 type PolicyRequest struct {
 	Queue string
 	Key   string // empty for the policy of the queue
@@ -111,7 +110,7 @@ type PolicyRequest struct {
 	PriorityRound   *int64
 }
 
-// limits and rates are the fields in which NoLimit stands for zero.
+// limits and rates return the fields in which NoLimit stands for zero.
 func (r *PolicyRequest) limits() map[string]*int64 {
 	return map[string]*int64{"max depth": r.MaxDepth, "max active": r.MaxActive, "weight": r.Weight, "max bytes": r.MaxBytes,
 		"key max depth": r.KeyMaxDepth, "key max active": r.KeyMaxActive}
@@ -121,9 +120,8 @@ func (r *PolicyRequest) rates() map[string]*Rate {
 	return map[string]*Rate{"rate": r.Rate, "key rate": r.KeyRate, "retry rate": r.RetryRate}
 }
 
-// PolicyFrom is the request that makes a policy of a queue, or of a key unless that
-// is empty, the one given, wherever it differs from now. What now has the same stays
-// as it is in the store.
+// PolicyFrom returns the request that changes a policy from now to wanted. It sets only
+// rules that differ. The policy is the queue's if key is empty.
 func PolicyFrom(queue, key string, now, wanted Policy) PolicyRequest {
 	r := PolicyRequest{Queue: queue, Key: key}
 	change(&r.Paused, now.Paused, wanted.Paused)
@@ -160,8 +158,8 @@ func change[T comparable](field **T, now, wanted T) {
 	}
 }
 
-// Apply sets in p what the request changes. Spans are rounded up to microseconds,
-// as stores keep them.
+// Apply sets in p what the request changes. It rounds spans up to microseconds, as
+// stores keep them.
 func (r *PolicyRequest) Apply(p *Policy) {
 	r.set(p)
 	for _, rule := range Rules() {
@@ -205,7 +203,7 @@ func setRate(field, value *Rate) {
 	}
 }
 
-// Changes are the rules that the request sets, with their new values.
+// Changes returns the rules that the request sets, with their new values.
 func (r *PolicyRequest) Changes() (changes []RuleValue) {
 	var some, others Policy
 	for _, rule := range Rules() {
@@ -214,15 +212,15 @@ func (r *PolicyRequest) Changes() (changes []RuleValue) {
 	r.Apply(&some)
 	r.Apply(&others)
 	for _, rule := range Rules() {
-		if v := rule.Of(&some); v == rule.Of(&others) { // it was set, whatever it was before
+		if v := rule.Of(&some); v == rule.Of(&others) { // set: the value does not depend on the one before
 			changes = append(changes, RuleValue{rule, v})
 		}
 	}
 	return changes
 }
 
-// Check refuses rules outside their limits, those that a queue or a key does not
-// have, and those that the backend declines.
+// Check refuses rules outside their limits, rules that a queue or a key does not have,
+// and rules that the backend declines.
 func (r *PolicyRequest) Check(l Limits) error {
 	err := cmp.Or(CheckQueue(r.Queue), checkOptional("key", r.Key))
 	for name, n := range r.limits() {
@@ -246,30 +244,30 @@ func (r *PolicyRequest) Check(l Limits) error {
 		case l.NoFlow && (of.Flow || r.Key != ""):
 			err = &Error{Field: of.words(), Err: ErrUnsupported}
 		case r.Key == "" && !of.Queue:
-			err = Invalid(of.words(), "is of a key; name the key")
+			err = Invalid(of.words(), "is a rule of a key; name the key")
 		case r.Key != "" && !of.Key:
-			err = Invalid(of.words(), "is of a queue; leave the key out")
+			err = Invalid(of.words(), "is a rule of a queue; leave the key out")
 		}
 	}
 	return About(err, "policy", r.Queue, "")
 }
 
-// check refuses a rate that bounds nothing, and one that stores could not count
-// exactly: (Jobs + Burst + 1) spans of Per, in microseconds, have to be less than
-// 2^53, which is what a double holds.
+// check refuses a rate that bounds nothing, and one that stores could not count exactly:
+// (Jobs + Burst + 1) spans of Per, in microseconds, must be less than 2^53, the largest
+// whole number that a double holds exactly.
 func (r *Rate) check(name string) error {
 	if r.Jobs == NoLimit && r.Per == 0 && r.Burst == 0 {
 		return nil
 	}
 	switch per := DurationMicros(r.Per); {
 	case r.Jobs < 1:
-		return Invalid(name, "is of %d jobs; use 1 or more, or NoLimit (%d) for none, or pause", r.Jobs, NoLimit)
+		return Invalid(name, "has %d jobs; use 1 or more, or NoLimit (%d) for none, or pause", r.Jobs, NoLimit)
 	case r.Per <= 0:
-		return Invalid(name+" per", "is %v; say in which time %d jobs may start", r.Per, r.Jobs)
+		return Invalid(name+" per", "is %v; use the time in which %d jobs may start", r.Per, r.Jobs)
 	case r.Burst < 0:
 		return Invalid(name+" burst", "is %d; use 0 or more", r.Burst)
 	case r.Jobs >= 1<<53/per || r.Burst >= 1<<53/per-r.Jobs-1:
-		return Invalid(name, "is of %d jobs and %d more per %v, which is too many to count; use a shorter time", r.Jobs, r.Burst, r.Per)
+		return Invalid(name, "has %d jobs and a burst of %d per %v, which is too many to count; use a shorter time", r.Jobs, r.Burst, r.Per)
 	}
 	return nil
 }

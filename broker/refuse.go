@@ -6,32 +6,31 @@ import (
 	"strings"
 )
 
-// Decide says whether a store applies the operation to the job that ref names,
-// which it found in a state, at an epoch and, when it waits, held by holder
-// (§22, §27, §28, §41). It is done when nothing is left to do. The error is
-// ErrWrongState and says what stands against it: somebody decided about the job
-// since it was looked at, another holds it, or its state.
+// Decide decides whether a store applies the operation to the job that ref names, given
+// the state and the epoch that it found and, for a waiting job, the holder (§22, §27,
+// §28, §41). It returns done if nothing is left to do. The error is ErrWrongState and
+// says why: the job changed since it was read, another holds it, or its state.
 func (o *Operation) Decide(ref Ref, state State, epoch int64, holder string) (done bool, err error) {
 	others := o.Holder != "" && holder != "" && holder != o.Holder
 	if _, behind := IsBehind(holder); behind && o.Kind == OpUnhold {
-		others = true // it would run beside the other one
+		others = true // it would run beside the job that it is behind
 	}
 	switch {
 	case o.Kind == OpHold && holder == o.Holder:
 		return true, nil
 	case ref.Epoch != AnyEpoch && ref.Epoch != epoch:
-		return false, wrongState("it changed since it was looked at, its state is " + now(state, holder))
+		return false, wrongState("it changed since it was read, its state is " + now(state, holder))
 	case others || !o.Kind.Allowed(state):
 		return false, WrongState(o.Kind, state, holder)
 	}
 	return false, nil
 }
 
-// WrongState is the error of an operation that the state of a job does not
-// allow, or holder, who holds it; holder is empty for nobody.
+// WrongState returns the error of an operation that a job's state, or its holder, does
+// not allow. Holder is empty if nobody holds the job.
 func WrongState(kind OperationKind, state State, holder string) error {
 	if kind.Allowed(state) && holder != "" {
-		return wrongState("its state is " + now(state, holder) + "; nobody else decides about it")
+		return wrongState("its state is " + now(state, holder) + "; only its holder decides about it")
 	}
 	var allowed []string
 	for _, s := range States() {
@@ -48,7 +47,7 @@ func WrongState(kind OperationKind, state State, holder string) error {
 
 func wrongState(hint string) error { return &Error{Err: ErrWrongState, Hint: hint} }
 
-// now says where a job is.
+// now describes a job's state and holder.
 func now(state State, holder string) string {
 	if holder == "" {
 		return state.String()
@@ -56,21 +55,20 @@ func now(state State, holder string) string {
 	return fmt.Sprintf("%v, held by %q", state, short(holder))
 }
 
-// behindPrefix begins what a job says that waits behind the holder of its unique key.
+// behindPrefix begins the Holder of a job that waits behind the holder of its unique key.
 const behindPrefix = ReservedPrefix + "behind:"
 
-// Behind is the Holder of a waiting job that runs after another one: the holder of
-// its unique key, by its ID (§41).
+// Behind returns the Holder of a waiting job that runs after the job with this ID (§41).
 func Behind(id string) string { return behindPrefix + id }
 
-// IsBehind is the ID of the job after which one with this Holder runs.
+// IsBehind returns the ID of the job after which a job with this Holder runs.
 func IsBehind(holder string) (id string, ok bool) { return strings.CutPrefix(holder, behindPrefix) }
 
-// Held is the error of what concerns a job that holder holds.
+// Held returns the error of a call that a held job refuses.
 func Held(holder string) error { return wrongState("its state is " + now(StateWaiting, holder)) }
 
-// Allowed reports whether the table has the operation for jobs in a state; an
-// operation that is not about jobs is in none.
+// Allowed reports whether the operation is for jobs in a state. OpRemoveQueue is for
+// none.
 func (k OperationKind) Allowed(s State) bool {
 	switch k {
 	case OpCancel:
@@ -88,8 +86,7 @@ var operationEvents = map[OperationKind]TransitionEvent{
 	OpDelete: OnDelete, OpRedrive: OnRedrive, OpReschedule: OnReschedule, OpHold: OnHold, OpUnhold: OnUnhold,
 }
 
-// QueueInUse is the error of the removal of a queue that has jobs or live workers,
-// as info says.
+// QueueInUse returns the error of removing a queue that has jobs or live workers.
 func QueueInUse(info QueueInfo) error {
 	var has []string
 	for _, s := range States() {
@@ -118,38 +115,37 @@ func QueueInUse(info QueueInfo) error {
 	return wrongState(hint)
 }
 
-// QueueFull is the error of a job for which a queue with so many jobs has no room.
+// QueueFull returns the error of a job that Policy.MaxDepth refuses.
 func QueueFull(depth, limit int64) error {
 	return &Error{Err: ErrQueueFull, Hint: fmt.Sprintf("its depth is %d, its policy's limit is %d", depth, limit)}
 }
 
-// BytesFull is the error of a job for which a queue whose jobs have so many bytes
-// has no room.
+// BytesFull returns the error of a job that Policy.MaxBytes refuses.
 func BytesFull(bytes, limit int64) error {
 	return &Error{Field: "bytes", Err: ErrQueueFull, Hint: fmt.Sprintf("the jobs in it have %d bytes, its policy's limit is %d", bytes, limit)}
 }
 
-// KeyFull is the error of a job for whose key, with so many jobs, there is no room.
+// KeyFull returns the error of a job that the depth limit of its key refuses.
 func KeyFull(key string, depth, limit int64) error {
 	return &Error{Field: "key", Err: ErrQueueFull, Hint: fmt.Sprintf("%d jobs of the key %q wait, its limit is %d", depth, short(key), limit)}
 }
 
-// Admit refuses a job that an ordered queue cannot put in order (§36). A restored
-// one is taken as it is.
+// Admit refuses a job that an ordered queue cannot put in order (§36). It accepts every
+// restored job.
 func (p *Policy) Admit(j *NewJob) error {
 	switch {
 	case p.Ordered == OrderNone || j.Restore != nil:
 		return nil
 	case j.Body.Key == "":
-		return Invalid("key", "is empty; the queue is ordered, name the key whose jobs go one after the other")
+		return Invalid("key", "is empty; the queue is ordered, name the key whose jobs run one after the other")
 	case j.Body.Priority != PriorityNormal:
 		return Invalid("priority", "is %d; the queue is ordered, use %d (normal)", j.Body.Priority, PriorityNormal)
 	}
 	return nil
 }
 
-// Duplicate is the error of a job whose ID exists, when that is its holder, or
-// whose unique key holder holds.
+// Duplicate returns the error of a job whose ID exists, if holder is that ID or empty,
+// or whose unique key holder holds.
 func Duplicate(id, holder string) error {
 	if holder == "" || holder == id {
 		return &Error{Err: ErrDuplicate, Hint: "the ID exists"}

@@ -13,15 +13,15 @@ type EnqueueRequest struct {
 	Jobs []NewJob
 }
 
-// NewJob is one job to accept. Delay and RunAt exclude each other; with
-// neither, or with a RunAt that has passed, it is pending at once.
+// NewJob is one job to accept. Delay and RunAt exclude each other. With neither, or with
+// a RunAt that has passed, the job is pending at once.
 type NewJob struct {
 	Queue   string
 	ID      string
 	Body    Body
 	Delay   time.Duration // from the store's clock at acceptance
 	RunAt   time.Time
-	Restore *Restored // what it was elsewhere; nil for a job without a past
+	Restore *Restored // its past elsewhere; nil for a fresh job
 
 	// FirstSend says that the client generated the ID for this job and has not sent it
 	// before. Leave it false when resending. A store need not look for a record of the ID
@@ -31,20 +31,20 @@ type NewJob struct {
 	FirstSend bool
 }
 
-// Receipt answers one NewJob. Err is nil when the job was accepted, or replaced
-// what another one is to do; otherwise it says why not and nothing was stored,
-// unless MayHaveApplied(Err).
+// Receipt answers one NewJob. Err is nil if the job was accepted, or replaced the content
+// of another one. Otherwise it says why not, and nothing was stored unless
+// MayHaveApplied(Err).
 type Receipt struct {
 	Queue string
 	ID    string    // of the NewJob; with Replaced, of the job that has its payload now
-	State State     // pending or scheduled when accepted, waiting behind Holder; what it was made when restored
-	RunAt time.Time // when scheduled or retry, also behind Holder
+	State State     // pending or scheduled; waiting behind Holder; of a restored job its state
+	RunAt time.Time // due time of a scheduled or retry job, also behind Holder
 	// Holder is, with ErrDuplicate, the ID of the job that holds the ID or the
-	// unique key; with ErrNewerForm or ErrMalformed, of the one that cannot be
+	// unique key; with ErrNewerForm or ErrMalformed, of the job that cannot be
 	// replaced; with ErrWrongState, who holds the job. Without an error it is the ID
 	// of the job that was replaced, or behind which this one waits.
 	Holder   string
-	Replaced bool // nothing was stored but in the job ID (§39)
+	Replaced bool // the job ID has the payload now, and no job was stored (§39)
 	Err      error
 }
 
@@ -68,14 +68,14 @@ type MarkRequest struct {
 	Owner  string
 	Fence  int64
 	TTL    time.Duration // from now
-	Value  []byte        // MarkTake: stored if the mark was free; MarkSet: stored
+	Value  []byte        // MarkTake stores it if the mark was free; MarkSet stores it
 }
 
 // Marked is the mark after the request.
 type Marked struct {
-	Held  bool   // the request's owner holds it (MarkRead: anybody does; MarkDrop: it was dropped)
-	Owner string // who holds it, empty when nobody does
-	Fence int64  // of that holder; every new holder of a name has a higher one
+	Held  bool   // the request's owner holds it; after MarkRead: somebody does; after MarkDrop: it was dropped
+	Owner string // the holder; empty when nobody holds it
+	Fence int64  // of the holder; every later holder has a higher one
 	Value []byte
 	Until time.Time
 }

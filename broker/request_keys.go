@@ -9,7 +9,7 @@ import (
 type KeysRequest struct {
 	Now    time.Time
 	Queue  string
-	Names  []string // exactly these, at most 1000, also those without jobs and policy; none means all
+	Names  []string // only these, at most 1000, also those without jobs and policy; none means all
 	Cursor string   // of the page before; empty starts
 	Limit  int      // keys of a page; 0 means 100, at most 1000
 }
@@ -35,8 +35,8 @@ func (r *KeysRequest) Check(l Limits) error {
 	return About(err, "keys", r.Queue, "")
 }
 
-// KeysReply describes keys: those asked for by name in that order, else by their
-// bytes. There is none of a queue that does not exist.
+// KeysReply describes keys in the order of the request's Names, or else of their bytes.
+// A queue that does not exist has none.
 type KeysReply struct {
 	Now    time.Time
 	Keys   []KeyInfo
@@ -49,11 +49,11 @@ type KeyInfo struct {
 	Pending int64 // jobs
 	Active  int64
 	Depth   int64     // pending, scheduled, waiting and in retry
-	Oldest  time.Time // creation of the pending job that is next; zero when none is pending
+	Oldest  time.Time // creation of the next pending job; zero when none is pending
 	Policy  Policy    // the key's own
 	Block   Block     // why no job of the key may start now
-	Until   time.Time // BlockRate: when the next may
-	Head    string    // of an ordered queue: the ID of the job that the others of the key come after
+	Until   time.Time // with BlockRate: when the next may
+	Head    string    // of an ordered queue: the ID of the job that the others of the key wait for
 }
 
 // Block says why no job of a key may start.
@@ -64,8 +64,8 @@ const (
 	BlockNone   Block = iota
 	BlockPaused       // the key is paused
 	BlockOrder        // its head is not pending
-	BlockActive       // as many run as may
-	BlockRate         // as many started as may
+	BlockActive       // the limit of active jobs is reached
+	BlockRate         // the rate is used up
 )
 
 var blockNames = [...]string{"", "paused", "order", "active", "rate"}

@@ -2,9 +2,9 @@ package broker
 
 import "time"
 
-// Query selects jobs of one queue. IDs, when given, selects exactly those and
-// ignores the rest; otherwise State, Worker or Key selects and the other
-// fields filter. Suppressed dead jobs are left out unless asked for.
+// Query selects jobs of one queue: by IDs, which ignores the other fields, or else by
+// State, Worker or Key; the other fields filter. Suppressed dead jobs are left out
+// unless Suppressed is set.
 type Query struct {
 	Now        time.Time
 	Queue      string
@@ -15,8 +15,8 @@ type Query struct {
 	Type       string
 	Reason     DeadReason
 	ErrorText  string    // a part of the last error's message
-	After      time.Time // at or after; the time is: due (scheduled, retry), finished (completed, cancelled, dead), created (others)
-	Before     time.Time // before
+	After      time.Time // at or after this time of being due (scheduled, retry), of the end (final states), of creation (others)
+	Before     time.Time // before such a time
 	Suppressed bool      // include suppressed dead jobs
 	Newest     bool      // of a final state, the latest end first
 	NoPayload  bool      // leave Payload and Result out
@@ -24,8 +24,7 @@ type Query struct {
 	Limit      int       // records examined; 0 means 100, at most 1000
 }
 
-// Page is a part of a query's answer. A job that matches throughout is shown
-// at least once over all pages; a page may be empty and still have a Cursor.
+// Page is a part of a query's answer. It may be empty and still have a Cursor (§21).
 type Page struct {
 	Now    time.Time
 	Jobs   []Job
@@ -53,10 +52,10 @@ type QueueInfo struct {
 	// Oldest: pending: the earliest of OldestPending; scheduled, retry: the
 	// earliest due time; dead, completed, cancelled: the earliest end.
 	Oldest map[State]time.Time
-	// OldestPending: of each priority that has pending jobs, the creation of the
-	// one next in turn.
+	// OldestPending: for each priority that has pending jobs, the creation of the job
+	// that is claimed next.
 	OldestPending map[Priority]time.Time
-	Suppressed    int64 // of the dead ones, which Counts has all of
+	Suppressed    int64 // how many of the dead jobs in Counts are suppressed
 
 	Totals  Totals    // what happened in the queue so far
 	AsOf    time.Time // when counts and totals were true
@@ -64,8 +63,8 @@ type QueueInfo struct {
 	Workers []WorkerInfo
 }
 
-// Listed is how many jobs of a state default lists show: of the dead ones those
-// that are not suppressed, which wait for a decision; of the others all.
+// Listed returns how many jobs of a state default lists show: all, except suppressed
+// dead ones.
 func (q *QueueInfo) Listed(state State) int64 {
 	if state == StateDead {
 		return q.Counts[state] - q.Suppressed
@@ -73,15 +72,14 @@ func (q *QueueInfo) Listed(state State) int64 {
 	return q.Counts[state]
 }
 
-// Age is how long, at now, the oldest job of a state has been there; see Oldest.
-// It is zero where there is no job, and for scheduled and retried ones while
-// none is due.
+// Age returns how long, at now, the oldest job of a state has been there; see Oldest. It
+// is zero without jobs, and for scheduled and retry ones while none is due.
 func (q *QueueInfo) Age(state State, now time.Time) time.Duration {
 	return age(q.Oldest[state], now)
 }
 
-// AgePending is how long ago, at now, the pending job of a priority that is next
-// in turn was created. It is zero where there is none.
+// AgePending returns how long ago, at now, the next pending job of a priority was
+// created. It is zero if none is pending.
 func (q *QueueInfo) AgePending(p Priority, now time.Time) time.Duration {
 	return age(q.OldestPending[p], now)
 }
@@ -93,8 +91,8 @@ func age(at, now time.Time) time.Duration {
 	return max(now.Sub(at), 0)
 }
 
-// SetOldestPending notes the creation of the pending job of a priority that is
-// next in turn. Backends call it once for each priority that has pending jobs.
+// SetOldestPending sets the creation of the next pending job of a priority. Backends call
+// it once for each priority that has pending jobs.
 func (q *QueueInfo) SetOldestPending(p Priority, created time.Time) {
 	if q.OldestPending == nil {
 		q.OldestPending = make(map[Priority]time.Time, Priorities)
@@ -114,12 +112,12 @@ const (
 	OpDelete                               // any job that is not active
 	OpRedrive                              // dead jobs go back to their queue with fresh counts
 	OpReschedule                           // scheduled, retry and pending jobs get a new time
-	OpSuppress                             // dead jobs leave default lists; QueueInfo counts them apart
-	OpUnsuppress                           // and come back to the lists
-	OpRemoveQueue                          // refs without ID: empty queues that nobody serves
-	OpEdit                                 // one job gets another payload; not an active, held or finished one
+	OpSuppress                             // dead jobs leave default lists; QueueInfo.Suppressed counts them
+	OpUnsuppress                           // suppressed dead jobs come back to the lists
+	OpRemoveQueue                          // refs without ID: queues without jobs and live workers
+	OpEdit                                 // one job gets another payload; see State.Editable
 	OpHold                                 // pending, scheduled and retry jobs leave the queue, for Holder
-	OpUnhold                               // and come back as what they were
+	OpUnhold                               // held jobs come back in the state that they had
 )
 
 var operationNames = [...]string{
@@ -143,17 +141,17 @@ type Operation struct {
 
 	Payload []byte // OpEdit: the new one
 
-	// Holder is for whom OpHold takes jobs, in words that another run of the
-	// same program finds again. OpUnhold and OpDelete with a Holder leave jobs
-	// alone that another holds; and OpDelete with one says that the job is
-	// elsewhere now, from where it may come back (NewJob.Restore).
+	// Holder names for whom OpHold takes jobs, so that another run of the same program
+	// finds them again. OpUnhold and OpDelete with a Holder refuse jobs that somebody
+	// else holds. OpDelete with a Holder also says that the job is elsewhere now, from
+	// where it may come back (NewJob.Restore).
 	Holder string
 }
 
 // OperationResult answers one Ref.
 type OperationResult struct {
 	Ref    Ref
-	State  State  // where the job is now; StateNone when it is gone
+	State  State  // of the job now; StateNone when it is gone
 	Holder string // with ErrDuplicate on a redrive: who holds the unique key; with ErrWrongState: who holds the job
 	Err    error  // nil, ErrNotFound, ErrWrongState, ErrDuplicate; of OpEdit also ErrNewerForm, ErrMalformed
 }

@@ -11,15 +11,14 @@ type Share struct {
 	Max   int
 }
 
-// ClaimRequest asks for jobs. The shares are served in order until Max jobs
-// are leased; a queue may stand several times, so that weights and leftovers
-// fit one call.
+// ClaimRequest asks for jobs. The shares are served in order until Max jobs are leased. A
+// queue may have several shares: a weighted one first, say, and later one for the rest.
 type ClaimRequest struct {
 	Now    time.Time
 	Worker string
 	Queues []Share
 	Max    int
-	Bytes  int           // no further job once these are reached (§13); 0 means DefaultClaimBytes
+	Bytes  int           // no further job once the answer has these (§13); 0 means DefaultClaimBytes
 	Wait   time.Duration // how long to wait for a first job; needs an empty Settle
 
 	// Settle, when it has items, is settled before the claim, in the same
@@ -27,14 +26,14 @@ type ClaimRequest struct {
 	Settle SettleRequest
 }
 
-// ByteLimit is Bytes with its default applied.
+// ByteLimit returns Bytes with its default applied.
 func (r *ClaimRequest) ByteLimit() int { return cmp.Or(r.Bytes, DefaultClaimBytes) }
 
-// Claimed is what a claim or a reclaim gave.
+// Claimed is the answer to a claim or a reclaim.
 type Claimed struct {
 	Now     time.Time // the store's clock (or the request's Now)
 	Jobs    []Job     // under leases of the calling worker
-	More    bool      // something claimable was left: asking again at once can help
+	More    bool      // something claimable may be left: asking again at once can help
 	NextDue time.Time // the earliest scheduled or retry job of these queues; zero when none
 	// Verdicts answer ClaimRequest.Settle.Items. SettleErr is the error of
 	// that settle alone; the claim may have succeeded beside it.
@@ -48,7 +47,7 @@ type RenewRequest struct {
 	Worker   string
 	Queues   []string      // every queue that the worker serves
 	Lease    time.Duration // its leases hold until now + Lease
-	Register bool          // first call of a new worker; needs an ID never used before
+	Register bool          // first call of a new worker, under an ID that was never used
 	Describe bool          // of a worker that is alive: replaces its Info
 	Info     WorkerInfo    // stored with Register or Describe
 }
@@ -63,9 +62,9 @@ type WorkerInfo struct {
 	Queues      []string
 	Types       []string // the patterns its handlers are registered for
 	StartedAt   time.Time
-	Longest     []Running // what it has run for longest when it last said so, the longest first
+	Longest     []Running // its longest runs when it last described itself, longest first
 	Until       time.Time // its leases hold until then (set by the broker)
-	Held        int       // leases the store counts for it, or counted up to a minute ago (set by the broker, §23)
+	Held        int       // its leases as the store counts them, or counted up to a minute ago (set by the broker, §23)
 }
 
 // Running is a job that a handler runs.
@@ -78,13 +77,13 @@ type Running struct {
 // Renewed answers a renewal.
 type Renewed struct {
 	Now    time.Time
-	Lost   bool           // some queue has ended this worker's ID; it must start anew under another
-	Held   map[string]int // leases the store counts, by queue; nil when it did not count this time (§7)
-	Cancel []Ref          // held jobs whose cancelling an operator asked for
+	Lost   bool           // some queue has ended this worker's ID; the caller registers another
+	Held   map[string]int // the worker's leases as the store counts them, by queue; nil if it did not count (§7)
+	Cancel []Ref          // held jobs that an operator asked to cancel
 
-	// NextLapse is when, in these queues, the first leases run out of those that
-	// stand now, this worker's included; Now or earlier where a Reclaim has something
-	// to do. Until then nobody need call one. Zero when it is not known.
+	// NextLapse is when the first leases of these queues run out, this worker's
+	// included. Until then no Reclaim is needed; at Now or earlier, one has something to
+	// do. Zero means unknown.
 	NextLapse time.Time
 }
 
@@ -95,15 +94,15 @@ type RetireRequest struct {
 	Queues []string
 }
 
-// Retired lists the jobs that went back to the front of their queues, by the
-// epochs that they have there.
+// Retired lists the jobs that went back to the front of their queues, with their new
+// epochs.
 type Retired struct {
 	Released []Ref
 }
 
-// SettleRequest ends leases of one worker. Number rises with every new
-// request of the worker, from 1, and a request sent again keeps it; one
-// request at a time is in flight.
+// SettleRequest ends leases of one worker. Number rises with every new request of the
+// worker, from 1; a request that is sent again keeps it. One request at a time is under
+// way.
 type SettleRequest struct {
 	Now     time.Time
 	Worker  string
@@ -112,14 +111,13 @@ type SettleRequest struct {
 	History int // entries kept in a job's error log; 0 means DefaultErrorHistory
 }
 
-// Settlement ends the lease under which Job was claimed, or keeps something under
-// it: its Queue, ID, Epoch and Worker are the lease, its Head is what the outcome
-// changes. Job is as it was claimed: a store may take the shorter way of jobs
-// without options by its Body.
+// Settlement ends the lease under which Job was claimed, or keeps something under it. The
+// job's Queue, ID, Epoch and Worker identify the lease, and the outcome changes its
+// Head. Job is as it was claimed, since a store may use its Body to choose a fast path.
 //
-// Waited and Ran are for the queue's Totals (§43): how long the job waited for its
-// first run, and how long this run took, in whole microseconds rounded up. Zero is
-// no wait, or no run, that counts.
+// Waited and Ran are for the queue's Totals (§43): how long the job waited for its first
+// run, and how long this run took, in whole microseconds rounded up. Zero counts
+// nothing.
 type Settlement struct {
 	Job     *Job
 	Outcome Outcome
@@ -127,8 +125,8 @@ type Settlement struct {
 	Ran     time.Duration
 }
 
-// Verdict answers one settlement. State is where the job went, StateActive after
-// Keep; Err is ErrLeaseLost when the lease was over and nothing changed.
+// Verdict answers one settlement. State is the job's new state, StateActive after Keep.
+// Err is ErrLeaseLost if the lease was void and nothing changed.
 type Verdict struct {
 	Queue string
 	ID    string
@@ -136,19 +134,19 @@ type Verdict struct {
 	Err   error
 }
 
-// ReclaimRequest takes over jobs of workers that ran out.
+// ReclaimRequest asks for the jobs of workers that ran out.
 type ReclaimRequest struct {
 	Now    time.Time
-	Worker string // a live worker: it holds the new leases
+	Worker string // a live worker, which gets the new leases
 	Queues []string
 	Max    int
-	Bytes  int // no further job once these are reached (§13); 0 means DefaultClaimBytes
+	Bytes  int // no further job once the answer has these (§13); 0 means DefaultClaimBytes
 }
 
-// ByteLimit is Bytes with its default applied.
+// ByteLimit returns Bytes with its default applied.
 func (r *ReclaimRequest) ByteLimit() int { return cmp.Or(r.Bytes, DefaultClaimBytes) }
 
-// PruneRequest removes what is past its retention.
+// PruneRequest asks to remove what is past its retention.
 type PruneRequest struct {
 	Now    time.Time
 	Queues []string

@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// Restored is what a job was elsewhere, in another queue or store, or in an
-// export: with it, Enqueue makes the job that again instead of a fresh one.
+// Restored is the past of a job from another queue or store, or from an export. With it,
+// Enqueue stores the job as it was there.
 type Restored struct {
 	State     State     // pending, scheduled, retry, dead, completed or cancelled
-	CreatedAt time.Time // there; zero means now
-	Head      Head      // there; the epoch here is the next one
+	CreatedAt time.Time // zero means now
+	Head      Head      // the stored epoch is the next one
 }
 
-// The bounds of what is restored, which may come from a file.
+// Bounds of a Restored, which may come from a file.
 const (
 	MaxEpoch = 1 << 52 // of a restored head: what every store counts exactly
 	MaxHead  = 4 << 20 // bytes of the stored form of a restored head
 )
 
-// Copy returns what to enqueue for a copy of j with its past: in another store
-// as it is, in another queue with another Queue. A held job is copied as what it
-// was before. An active job gives one that Enqueue refuses.
+// Copy returns what to enqueue for a copy of j with its past: in another store as it is,
+// in another queue after setting Queue. A held job is copied in the state that it had
+// before. Enqueue refuses the copy of an active job.
 func (j *Job) Copy() NewJob {
 	state := j.State
 	if state == StateWaiting {
@@ -33,8 +33,8 @@ func (j *Job) Copy() NewJob {
 		Restore: &Restored{State: state, CreatedAt: j.CreatedAt, Head: j.Head}}
 }
 
-// Copyable is nil if a copy of j is whole. Otherwise it is ErrMalformed or
-// ErrNewerForm: something of j cannot be read here.
+// Copyable returns nil if a copy of j is complete. Otherwise it returns ErrMalformed or
+// ErrNewerForm: this program cannot read all of j.
 func (j *Job) Copyable() error {
 	if j.Broken == nil && j.Newer() {
 		return ErrNewerForm
@@ -42,8 +42,8 @@ func (j *Job) Copyable() error {
 	return j.Broken
 }
 
-// Same reports whether two bodies are of one job, which was perhaps copied and
-// edited: their payloads and GivenID may differ.
+// Same reports whether two bodies are of one job, which may have been copied and edited:
+// their payloads and GivenID may differ.
 func (b *Body) Same(other *Body) bool {
 	x, y := *b, *other
 	x.Payload, y.Payload = nil, nil
@@ -51,9 +51,9 @@ func (b *Body) Same(other *Body) bool {
 	return bytes.Equal(AppendBody(nil, &x), AppendBody(nil, &y))
 }
 
-// NewHead is the head with which a restored job begins: the next epoch, and
-// without what does not belong to its state. now is its end when it ended at a
-// time that is not known.
+// NewHead returns the head with which a restored job begins: with the next epoch, and
+// without what does not belong to its state. A job that ended at an unknown time gets
+// now as its end.
 func (r *Restored) NewHead(now time.Time) Head {
 	h := r.Head
 	h.Epoch++
@@ -73,8 +73,8 @@ func (r *Restored) NewHead(now time.Time) Head {
 	return h
 }
 
-// TakesKey reports whether accepting j takes its unique key: a restored job
-// takes it if it held it, as far as its past tells.
+// TakesKey reports whether accepting j takes its unique key. A restored job takes it if
+// its past says that it held it.
 func (j *NewJob) TakesKey() bool {
 	r := j.Restore
 	return j.Body.Unique.Key != "" &&

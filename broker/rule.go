@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Rule describes one rule of a [Policy], which is a number under a name. Stores
-// keep rules, and tools show and change them, by what [Rules] tells: a rule that
-// is new there needs no line of theirs, but where it acts.
+// Rule describes one rule of a [Policy], a number under a name. Stores keep rules, and
+// tools show and change them, by the table that [Rules] returns: a new rule needs no
+// code there, except where it acts.
 type Rule struct {
 	Name  string // in a store and in JSON: max_depth
 	Unit  RuleUnit
@@ -26,10 +26,10 @@ type Rule struct {
 	field func(*Policy) any
 }
 
-// words is the rule's name as errors write it.
+// words returns the rule's name as errors write it.
 func (r *Rule) words() string { return strings.ReplaceAll(r.Name, "_", " ") }
 
-// RuleUnit says what the number of a rule is.
+// RuleUnit says what the number of a rule means.
 type RuleUnit uint8
 
 // The units of rules.
@@ -96,7 +96,7 @@ var rules = slices.Concat([]*Rule{
 			field: func(p *Policy) any { return &p.PriorityRound }},
 	})
 
-// rateRules are the three numbers of a rate.
+// rateRules returns the rules of the three numbers of a rate.
 func rateRules(name, label, what string, of func(*Policy) *Rate, key bool) []*Rule {
 	rule := func(suffix string, unit RuleUnit, label, help, zero string, field func(*Rate) any) *Rule {
 		return &Rule{Name: name + suffix, Unit: unit, Label: label, Help: help, Zero: zero, Queue: true, Key: key, Flow: true,
@@ -111,11 +111,10 @@ func rateRules(name, label, what string, of func(*Policy) *Rate, key bool) []*Ru
 	}
 }
 
-// Rules are those of a policy, in a fixed order. The slice is not to be changed.
+// Rules returns all rules in a fixed order. Callers do not change the slice.
 func Rules() []*Rule { return rules }
 
-// Of is the rule's number in a policy. A span that is no whole number of
-// microseconds is rounded up.
+// Of returns the rule's number in a policy. It rounds spans up to microseconds.
 func (r *Rule) Of(p *Policy) int64 {
 	switch f := r.field(p).(type) {
 	case *int64:
@@ -132,7 +131,7 @@ func (r *Rule) Of(p *Policy) int64 {
 	return 0
 }
 
-// Set gives the rule a number in a policy.
+// Set sets the rule's number in a policy.
 func (r *Rule) Set(p *Policy, n int64) {
 	switch f := r.field(p).(type) {
 	case *int64:

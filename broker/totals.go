@@ -2,28 +2,27 @@ package broker
 
 import "time"
 
-// Totals counts what happened in a queue since it was made (§42). While the
-// queue is there none of the numbers falls, so the difference of two looks is
-// what happened between them.
+// Totals counts what happened in a queue since it was made (§42). No number falls while
+// the queue exists, so the difference of two readings is what happened between them.
 type Totals struct {
-	Enqueued  int64 // new jobs that were stored; not those that were restored
-	Claimed   int64 // leases that claims gave; a Reclaim adds none
+	Enqueued  int64 // new jobs that were stored, without restored ones
+	Claimed   int64 // leases that claims gave, without reclaims
 	Completed int64 // jobs that completed
 	Failed    int64 // runs that were charged a failure
-	Retried   int64 // of these, the ones after which the job is to run again
+	Retried   int64 // of these, those after which the job runs again
 	Dead      int64 // jobs that died, whatever the reason
 	Crashed   int64 // crashes that were charged
 	Cancelled int64 // jobs that were cancelled
 	Expired   int64 // of the dead ones, those whose deadline had passed
 
 	Waits        int64 // settlements with Waited
-	WaitedMicros int64 // the sum of these: 292,000 years fit in, where a Duration holds 292 of all jobs together
+	WaitedMicros int64 // the sum of these; a Duration would overflow after 292 years, of all jobs together
 	Runs         int64 // settlements with Ran
 	RanMicros    int64 // the sum of these
 }
 
-// Ended counts the end of a lease: s as it was applied, so that o is its outcome
-// after IfCancelRequested. Keep counts nothing.
+// Ended counts the end of a lease by s. o is the outcome as applied, after
+// IfCancelRequested. Keep counts nothing.
 func (t *Totals) Ended(s *Settlement, o Outcome) {
 	h := o.Charge(Head{})
 	t.Failed += int64(h.Failures)
@@ -46,7 +45,7 @@ func (t *Totals) Ended(s *Settlement, o Outcome) {
 	t.Took(s)
 }
 
-// Took adds the wait and the run that a settlement tells.
+// Took adds the wait and the run of a settlement.
 func (t *Totals) Took(s *Settlement) {
 	if s.Waited > 0 {
 		t.Waits++
@@ -58,7 +57,7 @@ func (t *Totals) Took(s *Settlement) {
 	}
 }
 
-// numbers are the fields of t.
+// numbers returns pointers to the fields of t.
 func (t *Totals) numbers() [totalsFields]*int64 {
 	return [totalsFields]*int64{&t.Enqueued, &t.Claimed, &t.Completed, &t.Failed, &t.Retried, &t.Dead, &t.Crashed, &t.Cancelled, &t.Expired,
 		&t.Waits, &t.WaitedMicros, &t.Runs, &t.RanMicros}
@@ -66,7 +65,7 @@ func (t *Totals) numbers() [totalsFields]*int64 {
 
 const totalsFields = 13
 
-// Plus adds what another store, or a later time, counted.
+// Plus returns the sum of t and u, the totals of another store or a later time.
 func (t Totals) Plus(u Totals) Totals {
 	to := t.numbers()
 	for i, n := range u.numbers() {
@@ -75,8 +74,8 @@ func (t Totals) Plus(u Totals) Totals {
 	return t
 }
 
-// Since is what happened between an earlier look and this one. The totals of a queue
-// that was removed and made again count from zero; then it is all that they count.
+// Since returns what happened between an earlier reading and this one. The totals of a
+// queue that was removed and made again begin at zero; then Since returns all of t.
 func (t Totals) Since(earlier Totals) Totals {
 	d := t
 	to := d.numbers()
@@ -88,10 +87,10 @@ func (t Totals) Since(earlier Totals) Totals {
 	return d
 }
 
-// MeanWait is the mean of the waits, zero without any.
+// MeanWait returns the mean of the waits, zero without any.
 func (t Totals) MeanWait() time.Duration { return mean(t.WaitedMicros, t.Waits) }
 
-// MeanRun is the mean of the runs, zero without any.
+// MeanRun returns the mean of the runs, zero without any.
 func (t Totals) MeanRun() time.Duration { return mean(t.RanMicros, t.Runs) }
 
 func mean(us, n int64) time.Duration {
@@ -101,8 +100,8 @@ func mean(us, n int64) time.Duration {
 	return micros(us / n)
 }
 
-// FailureRate is the share of runs that failed or crashed among those that
-// completed, failed or crashed: 0 to 1, and 0 where there was none.
+// FailureRate returns the share of failed and crashed runs among the completed, failed
+// and crashed ones: 0 to 1, and 0 without any.
 func (t Totals) FailureRate() float64 {
 	bad := t.Failed + t.Crashed
 	if bad == 0 {

@@ -18,7 +18,7 @@ const (
 	OnUnhold     TransitionEvent = "unhold"
 	OnEdit       TransitionEvent = "edit"
 	OnRestore    TransitionEvent = "restore"
-	OnArrival    TransitionEvent = "arrival" // of the last job that a waiting job waits for
+	OnArrival    TransitionEvent = "arrival" // the job that a waiting one runs after has ended
 	OnDelete     TransitionEvent = "delete"
 	OnPrune      TransitionEvent = "prune"
 )
@@ -73,9 +73,9 @@ var transitions = []Transition{
 	{StateActive, OnSettle, StateCancelled},
 	{StateActive, OnReclaim, StateActive}, // of another worker, under a fresh lease
 	{StateActive, OnRetire, StatePending},
-	{StateActive, OnRetire, StateCancelled}, // when its cancelling was asked for
+	{StateActive, OnRetire, StateCancelled}, // if it was asked to cancel
 	{StateDead, OnRedrive, StatePending},
-	{StateDead, OnEdit, StateDead}, // the others that are edited stay what and where they are
+	{StateDead, OnEdit, StateDead}, // the edit of a job in another state is no transition
 	{StateDead, OnDelete, StateNone},
 	{StateDead, OnPrune, StateNone},
 	{StateCompleted, OnDelete, StateNone},
@@ -87,8 +87,8 @@ var transitions = []Transition{
 // Transitions returns the whole table of legal steps.
 func Transitions() []Transition { return append([]Transition(nil), transitions...) }
 
-// steps are the transitions by the state that they lead from: a store asks for
-// one with every step of a job.
+// steps has the transitions by the state that they lead from, since stores look one up
+// with every step of a job.
 var steps = func() (steps [StateWaiting + 1][]Transition) {
 	for _, t := range transitions {
 		steps[t.From] = append(steps[t.From], t)
@@ -96,7 +96,7 @@ var steps = func() (steps [StateWaiting + 1][]Transition) {
 	return steps
 }()
 
-// Legal reports whether event may lead from one state to the other.
+// Legal reports whether the table has the step.
 func Legal(from State, event TransitionEvent, to State) bool {
 	if int(from) >= len(steps) {
 		return false
@@ -109,7 +109,7 @@ func Legal(from State, event TransitionEvent, to State) bool {
 	return false
 }
 
-// Allows reports whether event is possible at all in state from.
+// Allows reports whether the table has a step for event from a state.
 func Allows(from State, event TransitionEvent) bool {
 	for _, t := range transitions {
 		if t.From == from && t.Event == event {

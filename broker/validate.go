@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The Check methods are a backend's first step: what they refuse, no store
-// sees. Each error names the field, the limit and the remedy.
+// The Check methods are a backend's first step: they refuse a request before the store
+// sees it. Each error names the field, the limit and the remedy.
 
 // Check refuses a claim outside the limits.
 func (r *ClaimRequest) Check() error {
@@ -23,7 +23,7 @@ func (r *ClaimRequest) Check() error {
 		return About(Invalid("wait", "is %v; use 0 to %v", r.Wait, MaxWait), "claim", "", "")
 	}
 	if r.Wait > 0 && len(r.Settle.Items) > 0 {
-		return About(Invalid("wait", "goes without outcomes to settle; send them first"), "claim", "", "")
+		return About(Invalid("wait", "is set together with outcomes to settle; send those first"), "claim", "", "")
 	}
 	for _, s := range r.Queues {
 		if err := CheckQueue(s.Queue); err != nil {
@@ -35,7 +35,7 @@ func (r *ClaimRequest) Check() error {
 	}
 	if len(r.Settle.Items) > 0 {
 		if r.Settle.Worker != r.Worker {
-			return About(Invalid("settle worker", "differs from the claim's; settle another worker's jobs apart"), "claim", "", "")
+			return About(Invalid("settle worker", "differs from the claim's; settle another worker's jobs by a call of its own"), "claim", "", "")
 		}
 		return r.Settle.Check()
 	}
@@ -139,7 +139,7 @@ func (q *Query) Check() error {
 	case len(q.IDs) == 0 && q.State == StateNone && q.Worker == "" && q.Key == "":
 		err = Invalid("state", "is not set; select by ids, state, worker or key")
 	case q.Newest && (len(q.IDs) > 0 || q.Worker != "" || q.Key != "" || !q.State.Final()):
-		err = Invalid("newest", "is set; it goes with a query by state completed, cancelled or dead")
+		err = Invalid("newest", "is set; it needs a query by state completed, cancelled or dead")
 	default:
 		err = checkIDs(q.IDs)
 	}
@@ -163,17 +163,17 @@ func (o *Operation) Check(l Limits) error {
 	case l.NoMove && (o.Holder != "" || o.Kind == OpHold || o.Kind == OpUnhold || o.Kind == OpEdit):
 		err = ErrUnsupported
 	case o.Kind == OpHold && Reserved(o.Holder):
-		err = Invalid("holder", "begins with %s, as the framework's own do; choose another name", ReservedPrefix)
+		err = Invalid("holder", "begins with %s, which is reserved for the framework; choose another name", ReservedPrefix)
 	case o.Kind == OpHold && o.Holder == "":
 		err = Invalid("holder", "is empty; say who holds the jobs, and for what")
 	case o.Holder != "" && o.Kind != OpHold && o.Kind != OpUnhold && o.Kind != OpDelete:
-		err = Invalid("holder", "is set; it goes with hold, unhold and delete")
+		err = Invalid("holder", "is set; only hold, unhold and delete have one")
 	case len(o.Payload) > 0 && o.Kind != OpEdit:
-		err = Invalid("payload", "is set; it goes with edit")
+		err = Invalid("payload", "is set; only edit has one")
 	case len(o.Payload) > limit:
 		err = tooLarge("payload", len(o.Payload), limit, "store it elsewhere and pass a reference")
 	case o.Kind == OpEdit && len(o.Refs) > 1:
-		err = Invalid("refs", "has %d, an edit is of one job; edit them one by one", len(o.Refs))
+		err = Invalid("refs", "has %d; edit one job at a time", len(o.Refs))
 	case len(o.Refs) > 1000:
 		err = Invalid("refs", "has %d, the limit is 1000; operate in parts", len(o.Refs))
 	case o.Delay > 0 && !o.RunAt.IsZero():
@@ -214,8 +214,7 @@ func (r *WatchRequest) Check() error {
 	return About(checkQueues(r.Queues), "watch", "", "")
 }
 
-// checkIDs refuses IDs that no job can have: some stores cannot even be asked
-// for them.
+// checkIDs refuses IDs that no job can have, since some stores cannot look them up.
 func checkIDs(ids []string) error {
 	for _, id := range ids {
 		if err := CheckName("id", id); err != nil {

@@ -17,7 +17,7 @@ func CheckName(field, s string) error {
 		return Invalid(field, "is empty; give it 1 to %d bytes", MaxNameLen)
 	case len(s) > MaxNameLen:
 		return Invalid(field, "has %d bytes, the limit is %d; shorten or hash it", len(s), MaxNameLen)
-	case printable(s): // like most, and quicker to see
+	case printable(s): // most names; a faster check than those below
 		return nil
 	case !utf8.ValidString(s):
 		return Invalid(field, "is not valid UTF-8; encode it, in hexadecimal for example")
@@ -27,7 +27,7 @@ func CheckName(field, s string) error {
 	return nil
 }
 
-// printable reports whether s is of printable ASCII characters only.
+// printable reports whether s has only printable ASCII characters.
 func printable(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -59,9 +59,8 @@ func CheckDuration(field string, d time.Duration) error {
 	return nil
 }
 
-// CheckTime refuses times up to the first instant of 1970, whose stored form
-// means that none is set, and from 2200 on. The zero time means that none is
-// set, and passes.
+// CheckTime refuses times from 2200 on, and times up to the first instant of 1970, whose
+// stored form means that no time is set. The zero time means the same, and passes.
 func CheckTime(field string, t time.Time) error {
 	if t.IsZero() {
 		return nil
@@ -72,8 +71,7 @@ func CheckTime(field string, t time.Time) error {
 	return nil
 }
 
-// Check refuses a request no item of which can be looked at; the items are
-// checked one by one with NewJob.Check.
+// Check refuses a request as a whole. NewJob.Check refuses single items.
 func (r *EnqueueRequest) Check() error {
 	if len(r.Jobs) > MaxBatch {
 		return About(Invalid("jobs", "has %d items, the limit is %d; split the batch", len(r.Jobs), MaxBatch), "enqueue", "", "")

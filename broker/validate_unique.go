@@ -1,14 +1,14 @@
 package broker
 
-// checkUnique refuses uniqueness that is outside the limits, or contradicts itself.
+// checkUnique refuses a Unique that is outside the limits or contradicts itself.
 func (j *NewJob) checkUnique(l Limits) error {
 	u := j.Body.Unique
 	if u.Key == "" {
 		switch {
 		case u.Conflict != ConflictRefuse:
-			return Invalid("unique key", "is empty although another job's is to be met; give a key")
+			return Invalid("unique key", "is empty although a conflict is set; give a key")
 		case u.TTL != 0 || u.Mode != UniqueUntilDone || u.Latest != 0:
-			return Invalid("unique key", "is empty although uniqueness is asked for; give a key")
+			return Invalid("unique key", "is empty although a mode or time of uniqueness is set; give a key")
 		}
 		return nil
 	}
@@ -33,7 +33,7 @@ func (j *NewJob) checkUnique(l Limits) error {
 	return j.checkConflict(l)
 }
 
-// checkConflict refuses what cannot be done when the key is held (§39 to §41).
+// checkConflict refuses a Conflict that does not go with the rest (§39 to §41).
 func (j *NewJob) checkConflict(l Limits) error {
 	u := j.Body.Unique
 	if err := CheckDuration("unique latest", u.Latest); err != nil {
@@ -45,19 +45,19 @@ func (j *NewJob) checkConflict(l Limits) error {
 	case u.Conflict != ConflictRefuse && l.NoMove:
 		return &Error{Field: "unique conflict", Err: ErrUnsupported}
 	case u.Conflict == ConflictKeepLast && u.Mode != UniqueUntilDone:
-		return Invalid("unique mode", "is not until done, which alone goes with keep last")
+		return Invalid("unique mode", "is not until done; keep last needs that mode")
 	case debounce && u.Mode == UniqueWindow:
-		return Invalid("unique mode", "is a window, which does not go with debounce; use until done or until started")
+		return Invalid("unique mode", "is a window; debounce needs until done or until started")
 	case debounce && u.Latest == 0:
-		return Invalid("unique latest", "is zero; say for how long a debounced job waits at most")
+		return Invalid("unique latest", "is zero; debounce needs the longest time that a job waits")
 	case !debounce && u.Latest != 0:
-		return Invalid("unique latest", "is set; it goes with debounce")
+		return Invalid("unique latest", "is set without debounce; leave it out")
 	case debounce && j.Delay > u.Latest:
 		return Invalid("unique latest", "is %v, less than the delay of %v; make it longer", u.Latest, j.Delay)
 	}
 	return nil
 }
 
-// Meets reports whether j is more than refused when another job holds its unique
-// key. A job that was elsewhere replaces nothing.
+// Meets reports whether j may replace the holder of its unique key, or wait behind it,
+// in place of being refused. A restored job may not.
 func (j *NewJob) Meets() bool { return j.Body.Unique.Conflict != ConflictRefuse && j.Restore == nil }

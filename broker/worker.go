@@ -16,8 +16,8 @@ const (
 	workerRunSince
 )
 
-// AppendWorkerInfo appends the stored form of what a worker says of itself.
-// ID, Until and Held are the store's and not part of it.
+// AppendWorkerInfo appends the stored form of what a worker says of itself. It leaves
+// out ID, Until and Held, which the store knows.
 func AppendWorkerInfo(dst []byte, i *WorkerInfo) []byte {
 	w := writer{b: dst}
 	w.str(workerHost, i.Host)

@@ -5,28 +5,28 @@ import (
 	"time"
 )
 
-// Call is one call to a wrapped broker, see [Wrap].
+// Call is one call to a wrapped broker; see [Wrap].
 type Call struct {
-	// Method is the method's name, as it is spelt in Broker: "Claim".
+	// Method is the name of the method of Broker: "Claim".
 	Method string
 	// Request points to the request (*ClaimRequest), which may be changed before
-	// the call is made. For Ping it points to an empty struct.
+	// the call. For Ping it points to an empty struct.
 	Request any
 	// Reply points to what the method returns beside its error (*Claimed,
-	// *[]Receipt, *time.Time for Ping): the zero value until the call was made. It
-	// may be changed afterwards.
+	// *[]Receipt, *time.Time for Ping): the zero value before the call. It may be
+	// changed after it.
 	Reply any
 
 	clear func()
 }
 
-// Clear makes the reply the zero value, as that of a call that failed.
+// Clear sets the reply to the zero value, like the reply of a call that failed.
 func (c *Call) Clear() { c.clear() }
 
-// Wrap returns a broker that has around called in place of each call to b that
-// has a context. Around makes the call by next, or does not, and returns the
-// call's error. It may be called from any number of goroutines. Limits, Reconnect
-// and Close go to b, and As finds b inside.
+// Wrap returns a broker that calls around in place of each method of b that has a
+// context. Around calls next to make the call, or does not, and returns the call's
+// error. Any number of goroutines may call it at once. Limits, Reconnect and Close go to
+// b directly, and As finds b.
 func Wrap(b Broker, around func(ctx context.Context, c *Call, next func(context.Context) error) error) Broker {
 	return &wrapped{Broker: b, around: around}
 }
@@ -39,7 +39,7 @@ type wrapped struct {
 // Unwrap returns the broker inside, see As.
 func (w *wrapped) Unwrap() Broker { return w.Broker }
 
-// through makes a call of method, inside of around.
+// through calls a method inside around.
 func through[Request, Reply any](ctx context.Context, w *wrapped, method string, req Request,
 	call func(context.Context, Request) (Reply, error)) (Reply, error) {
 	var reply Reply

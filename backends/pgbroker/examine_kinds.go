@@ -34,7 +34,7 @@ var queueFindings = []broker.FindingKind{
 		Means:  "verdicts of a worker are kept that is gone: they take room, no more",
 		Repair: "they are removed"},
 	{Code: "row-without-queue", Warning: true,
-		Means:  "a key, an ID or a worker is kept of a queue that is gone: it takes room, no more",
+		Means:  "a key, an ID or a worker is kept of a queue that is gone: it only takes space",
 		Repair: "it is removed"},
 	{Code: "deltas-unfolded", Warning: true,
 		Means:  "changes of counts pile up: queries of queues become slow",

@@ -29,7 +29,7 @@ var jobFindings = []broker.FindingKind{
 		Means:  "the job's body is stored where no call looks for it",
 		Repair: "the body is moved to its bucket; if the bucket has it already, the other copy is removed"},
 	{Code: "lapse-without-record", Warning: true,
-		Means:  "the store will remove something that is gone already: it takes room, no more",
+		Means:  "the store will remove something that is gone already: it only takes space",
 		Repair: "the entry is removed"},
 	{Code: "void-mark-without-entry",
 		Means:  "an entry is marked as void that is not in its list: a later job with that ID would be dropped, and counts are too low",

@@ -96,7 +96,7 @@ func (b *Broker) Examine(ctx context.Context, req broker.ExamineRequest) (broker
 		n, rest, _ := strings.Cut(req.Cursor, "\n")
 		var err error
 		if i, err = strconv.Atoi(n); err != nil || i < 0 || i >= len(b.shards) {
-			err = broker.Invalid("cursor", "%.64q is of no step of this examination; start with an empty one", req.Cursor)
+			err = broker.Invalid("cursor", "%.64q belongs to no step of this examination; start with an empty one", req.Cursor)
 			return broker.Examined{}, broker.About(err, "examine", req.Queue, "")
 		}
 		req.Cursor = rest

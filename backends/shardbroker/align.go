@@ -2,16 +2,18 @@ package shardbroker
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// align gives shards that came later the policies of queues, before a worker serves
-// them there: each has its part of the limits then, and the others less. A mark has
-// one process do it at a time. Limits are lowered before others are raised: who dies
-// in between leaves less than the limit, which is to be set again.
+// align gives new shards the policies of queues before a worker serves them there: each
+// shard then has its part of the limits. A mark lets one process do it at a time. It
+// lowers the parts of the old shards before it gives the new ones theirs, so that the
+// limit is never exceeded. A process that dies in between leaves a plan, from which the
+// next one continues.
 func (b *Broker) align(ctx context.Context, queues []string) error {
 	if b.routes.former == nil {
 		return nil
@@ -25,67 +27,42 @@ func (b *Broker) align(ctx context.Context, queues []string) error {
 }
 
 func (b *Broker) alignQueue(ctx context.Context, queue string) error {
-	parts := make([]broker.Policy, len(b.shards))
-	read := func() (missing bool, err error) {
-		some := false
-		req := broker.PolicyRequest{Queue: queue}
-		for i, a := range ask(ctx, b.shards, func(s *shard) (broker.Policy, error) { return s.Broker.Policy(ctx, req) }) {
-			if a.err != nil {
-				return false, a.err
-			}
-			parts[i] = a.got
-			missing, some = missing || !a.of.From.IsZero() && a.got == (broker.Policy{}), some || a.got != (broker.Policy{})
-		}
-		return missing && some, nil
-	}
-	if missing, err := read(); err != nil || !missing {
+	plan := broker.MarkRequest{Name: fmt.Sprintf("shard plan %016x %d", hash(queue), b.routes.at.UnixMicro())}
+	got, err := b.Mark(ctx, plan)
+	if err != nil || string(got.Value) == planDone {
 		return err
 	}
-	name := fmt.Sprintf("shard align %016x", hash(queue))
-	mark := broker.MarkRequest{Action: broker.MarkTake, Name: name, Owner: fmt.Sprintf("%p %d", b, time.Now().UnixNano()), TTL: quietTime}
-	for {
-		got, err := b.Mark(ctx, mark)
-		if err != nil {
-			return err
-		}
-		if got.Held {
-			mark.Fence = got.Fence
-			break
-		}
-		if err := pause(ctx); err != nil {
-			return err
-		}
-	}
-	defer func() {
-		mark.Action = broker.MarkDrop
-		_, _ = b.Mark(context.WithoutCancel(ctx), mark)
-	}()
-	missing, err := read()
-	if err != nil || !missing {
+	unlock, err := b.lock(ctx, b.Mark, fmt.Sprintf("shard align %016x", hash(queue)), time.Time{})
+	if err != nil {
 		return err
 	}
-	sum := broker.Policy{}
-	for i := range parts {
-		if parts[i] != (broker.Policy{}) {
-			sum = parts[i]
-		}
+	defer unlock()
+	if got, err = b.Mark(ctx, plan); err != nil || string(got.Value) == planDone {
+		return err
 	}
-	for _, rule := range broker.Rules() {
-		if divided[rule.Name] {
-			n := int64(0)
-			for i := range parts {
-				n += rule.Of(&parts[i])
-			}
-			rule.Set(&sum, n)
-		}
+	if err := b.alignKeys(ctx, queue); err != nil {
+		return err
 	}
-	wanted := broker.PolicyFrom(queue, "", broker.Policy{}, sum)
+	var parts []broker.Policy
+	for _, a := range ask(ctx, b.shards, func(s *shard) (broker.Policy, error) {
+		return s.Broker.Policy(ctx, broker.PolicyRequest{Queue: queue})
+	}) {
+		if a.err != nil {
+			return a.err
+		}
+		parts = append(parts, a.got)
+	}
+	plan, all, err := b.plan(ctx, plan, whole(parts))
+	if err != nil {
+		return err
+	}
+	wanted := broker.PolicyFrom(queue, "", broker.Policy{}, all)
 	if err := wanted.Check(b.limits); err != nil {
 		return err
 	}
 	for _, late := range []bool{false, true} {
 		for i, s := range b.shards {
-			if parts[i] == (broker.Policy{}) != late {
+			if s.From.IsZero() == late || all == (broker.Policy{}) {
 				continue
 			}
 			if _, err := s.Broker.Policy(ctx, partOf(wanted, i, b.parts)); err != nil {
@@ -93,10 +70,32 @@ func (b *Broker) alignQueue(ctx context.Context, queue string) error {
 			}
 		}
 	}
-	return b.alignKeys(ctx, queue)
+	plan.Action, plan.Value = broker.MarkSet, []byte(planDone)
+	_, err = b.Mark(ctx, plan)
+	return err
 }
 
-// alignKeys gives shards that came later the policies of keys.
+const (
+	planDone = "done"
+	planTime = 30 * 24 * time.Hour // a change of shards is over by then
+)
+
+// plan stores the policy of the whole queue before its parts change, or returns the one
+// that an earlier process stored: the parts that this one left do not add up to it. All
+// processes are one owner, whose first value stays.
+func (b *Broker) plan(ctx context.Context, req broker.MarkRequest, all broker.Policy) (broker.MarkRequest, broker.Policy, error) {
+	value, _ := json.Marshal(all) // of numbers and flags
+	req.Action, req.Owner, req.TTL, req.Value = broker.MarkTake, "plan", planTime, value
+	got, err := b.Mark(ctx, req)
+	if err != nil {
+		return req, all, err
+	}
+	req.Fence = got.Fence
+	all = broker.Policy{}
+	return req, all, json.Unmarshal(got.Value, &all)
+}
+
+// alignKeys gives new shards the policies of keys.
 func (b *Broker) alignKeys(ctx context.Context, queue string) error {
 	req := broker.KeysRequest{Queue: queue, Limit: 1000}
 	for !b.limits.NoFlow {

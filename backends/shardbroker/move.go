@@ -2,6 +2,7 @@ package shardbroker
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"time"
@@ -14,11 +15,12 @@ import (
 // behind another's, and no call may be late.
 const quietTime = 10 * time.Second
 
-// probeType is the type of the jobs that hold an ID and a unique key in the old
-// shard while a job is stored in the new one.
+// A probe is a job that holds an ID and a unique key in the old shard while the job
+// itself is stored in the new one.
 const (
 	probeType = "shard-move"
-	probeTime = time.Minute // that a probe holds a unique key, if its process dies
+	probeKey  = broker.ReservedPrefix + probeType // of its own: the key of the job must not look busy
+	probeTime = time.Minute                       // after which the probe of a process that died holds nothing, and Prune deletes it
 	probeStep = 20 * time.Millisecond
 )
 
@@ -99,16 +101,26 @@ func (m *mover) store(ctx context.Context, s *shard, j broker.NewJob) broker.Rec
 // lock takes a mark in the old shard, so that nobody adds jobs of the key there
 // between a look at it and the new job.
 func (m *mover) lock(ctx context.Context) (unlock func(), err error) {
-	req := broker.MarkRequest{Now: m.sent, Name: fmt.Sprintf("%s %016x", probeType, label("", &m.job.Body)), Action: broker.MarkTake,
-		Owner: fmt.Sprintf("%p %s", m, m.job.ID)[:min(200, len(m.job.ID)+10)], TTL: quietTime}
-	for {
+	mark := func(ctx context.Context, req broker.MarkRequest) (broker.Marked, error) {
 		got, err := m.former.Broker.Mark(ctx, req)
+		return got, m.former.note(ctx, err)
+	}
+	return m.b.lock(ctx, mark, fmt.Sprintf("%s %016x", probeType, label("", &m.job.Body)), m.sent)
+}
+
+// lock waits for a mark and takes it, for quietTime at most. Each call is an owner of
+// its own.
+func (b *Broker) lock(ctx context.Context, mark func(context.Context, broker.MarkRequest) (broker.Marked, error), name string,
+	now time.Time) (unlock func(), err error) {
+	req := broker.MarkRequest{Now: now, Name: name, Action: broker.MarkTake, Owner: rand.Text(), TTL: quietTime}
+	for {
+		got, err := mark(ctx, req)
 		if err != nil {
-			return nil, m.former.note(ctx, err)
+			return nil, err
 		}
 		if got.Held {
 			req.Action, req.Fence = broker.MarkDrop, got.Fence
-			return func() { _, _ = m.former.Broker.Mark(context.WithoutCancel(ctx), req) }, nil
+			return func() { _, _ = mark(context.WithoutCancel(ctx), req) }, nil
 		}
 		if err := pause(ctx); err != nil {
 			return nil, err
@@ -142,7 +154,7 @@ func (m *mover) busy(ctx context.Context) (bool, error) {
 func (m *mover) probe(ctx context.Context) broker.Receipt {
 	b := &m.job.Body
 	probe := broker.NewJob{Queue: m.job.Queue, ID: m.job.ID, Delay: broker.MaxDelay / 2,
-		Body: broker.Body{Type: probeType, Priority: broker.PriorityNormal, Key: b.Key}}
+		Body: broker.Body{Type: probeType, Priority: broker.PriorityNormal, Key: probeKey}}
 	if b.Unique.Key != "" && m.job.TakesKey() {
 		probe.Body.Unique = broker.Unique{Key: b.Unique.Key, TTL: probeTime}
 	}
@@ -166,6 +178,28 @@ func (m *mover) probe(ctx context.Context) broker.Receipt {
 			return broker.Receipt{Queue: m.job.Queue, ID: m.job.ID, Err: err}
 		}
 	}
+}
+
+// pruneProbes deletes the probes of processes that died.
+func (b *Broker) pruneProbes(ctx context.Context, req broker.PruneRequest) error {
+	var errs []error
+	for _, s := range b.routes.former {
+		for _, queue := range req.Queues {
+			q := broker.Query{Now: req.Now, Queue: queue, Key: probeKey, NoPayload: true}
+			page, err := s.Broker.Find(ctx, q)
+			op := broker.Operation{Now: req.Now, Kind: broker.OpDelete}
+			for i := range page.Jobs {
+				if j := &page.Jobs[i]; j.Type == probeType && page.Now.Sub(j.CreatedAt) > probeTime {
+					op.Refs = append(op.Refs, j.Ref())
+				}
+			}
+			if err == nil && len(op.Refs) > 0 {
+				_, err = s.Broker.Operate(ctx, op)
+			}
+			errs = append(errs, s.note(ctx, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Left says how many jobs the shards have that take no new ones any more, by the

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/seed81422ce9/jobs/backends/membroker"
@@ -50,14 +51,13 @@ func (m *moving) before() *Broker {
 	return opened(m.t, Shard{Name: "a", Broker: m.stores["a"].Open()}, Shard{Name: "b", Broker: m.stores["b"].Open()})
 }
 
-func (m *moving) both(wrap func(broker.Broker) broker.Broker) *Broker {
+func (m *moving) both(wrap func(name string, b broker.Broker) broker.Broker) *Broker {
 	if wrap == nil {
-		wrap = func(b broker.Broker) broker.Broker { return b }
+		wrap = func(_ string, b broker.Broker) broker.Broker { return b }
 	}
-	return opened(m.t, Shard{Name: "a", Broker: wrap(m.stores["a"].Open())},
-		Shard{Name: "b", Broker: wrap(m.stores["b"].Open()), Until: switchAt},
-		Shard{Name: "c", Broker: wrap(m.stores["c"].Open()), From: switchAt},
-		Shard{Name: "d", Broker: wrap(m.stores["d"].Open()), From: switchAt})
+	open := func(name string) broker.Broker { return wrap(name, m.stores[name].Open()) }
+	return opened(m.t, Shard{Name: "a", Broker: open("a")}, Shard{Name: "b", Broker: open("b"), Until: switchAt},
+		Shard{Name: "c", Broker: open("c"), From: switchAt}, Shard{Name: "d", Broker: open("d"), From: switchAt})
 }
 
 func send(t *testing.T, b *Broker, at time.Time, j broker.NewJob) broker.Receipt {
@@ -74,7 +74,31 @@ func send(t *testing.T, b *Broker, at time.Time, j broker.NewJob) broker.Receipt
 // different times, while answers are lost.
 func TestMove_LosesNothingAndKeepsTheOrderOfKeys(t *testing.T) {
 	t.Parallel()
-	seed := uint64(time.Now().UnixNano())
+	synctest.Test(t, func(t *testing.T) { move(t, func(int) string { return "" }) })
+}
+
+// The same holds while an old shard, or a new one, is away for some time.
+func TestMove_LosesNothingWhileAShardIsAway(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"a", "b", "c"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				move(t, func(step int) string {
+					if step >= 32 && step < 45 || step >= 60 && step < 70 {
+						return name
+					}
+					return ""
+				})
+			})
+		})
+	}
+}
+
+// move enqueues and runs jobs while the shards change. In each step, a second long, the
+// shard that away names is not reached.
+func move(t *testing.T, away func(step int) string) {
+	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	m, keys, steps := newMoving(t), 12, 90
 	old := m.before()
@@ -82,8 +106,18 @@ func TestMove_LosesNothingAndKeepsTheOrderOfKeys(t *testing.T) {
 		MaxActive: new(int64(9))}); err != nil {
 		t.Fatal(err)
 	}
-	first := m.both(func(b broker.Broker) broker.Broker { return lossy(b, seed, 7) })
-	second := m.both(func(b broker.Broker) broker.Broker { return lossy(b, seed+1, 9) })
+	gone := ""
+	faulty := func(seed uint64, of int) func(string, broker.Broker) broker.Broker {
+		return func(name string, b broker.Broker) broker.Broker {
+			return broker.Wrap(lossy(b, seed, of), func(ctx context.Context, _ *broker.Call, next func(context.Context) error) error {
+				if name == gone {
+					return fmt.Errorf("%w: connection refused", broker.ErrUnavailable)
+				}
+				return next(ctx)
+			})
+		}
+	}
+	first, second := m.both(faulty(seed, 7)), m.both(faulty(seed+1, 9))
 	old.Policy(t.Context(), broker.PolicyRequest{Queue: "q", Key: "key 1", Weight: new(int64(3))})
 	w := &runner{t: t, b: first, queue: "q"}
 	w.register(switchAt.Add(-time.Minute))
@@ -110,6 +144,8 @@ func TestMove_LosesNothingAndKeepsTheOrderOfKeys(t *testing.T) {
 	refused, after := 0, 0
 	for step := 0; step < steps || active > 0 || w.left; step++ {
 		now := switchAt.Add(time.Duration(step-30) * time.Second)
+		time.Sleep(time.Second) // shards that failed are asked again by the process's clock
+		gone = away(step)
 		for k := range keys {
 			if step >= steps {
 				break
@@ -225,7 +261,7 @@ func (w *runner) turn(now time.Time, most int) []broker.Job {
 		var left []broker.Settlement
 		for i, v := range verdicts {
 			switch {
-			case errors.Is(v.Err, errLost):
+			case errors.Is(v.Err, errLost), errors.Is(v.Err, broker.ErrUnavailable):
 				left = w.again.Items
 			case v.Err != nil || v.State != broker.StateCompleted:
 				w.t.Fatalf("settle of %s: %+v", w.again.Items[i].Job.ID, v)
@@ -233,16 +269,16 @@ func (w *runner) turn(now time.Time, most int) []broker.Job {
 		}
 		if err == nil && left == nil {
 			w.again = nil
-		} else if err != nil && !errors.Is(err, errLost) {
+		} else if err != nil && !errors.Is(err, errLost) && !errors.Is(err, broker.ErrUnavailable) {
 			w.t.Fatal(err)
 		}
 	}
 	got, err := w.b.Claim(ctx, broker.ClaimRequest{Now: now, Worker: "w", Max: most, Queues: []broker.Share{{Queue: w.queue, Max: most}}})
-	if err != nil {
+	if err != nil && !errors.Is(err, broker.ErrUnavailable) {
 		w.t.Fatal(err)
 	}
 	w.held = append(w.held, got.Jobs...)
-	w.left = len(got.Jobs) > 0 || w.again != nil || len(w.held) > 0
+	w.left = len(got.Jobs) > 0 || w.again != nil || len(w.held) > 0 || err != nil
 	return got.Jobs
 }
 

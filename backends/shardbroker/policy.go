@@ -88,14 +88,21 @@ func partOf(r broker.PolicyRequest, i, n int) broker.PolicyRequest {
 	return r
 }
 
-// whole is the policy of which shards have these parts.
-func whole(parts []broker.Policy) broker.Policy {
-	all := parts[0]
+// whole returns the policy of which shards have these parts. A shard that is new may have
+// none yet.
+func whole(parts []broker.Policy) (all broker.Policy) {
+	for i := range parts {
+		if parts[i] != (broker.Policy{}) {
+			all = parts[i]
+		}
+	}
 	for _, rule := range broker.Rules() {
-		for i := range parts[1:] {
-			if divided[rule.Name] {
-				rule.Set(&all, rule.Of(&all)+rule.Of(&parts[i+1]))
+		if divided[rule.Name] {
+			n := int64(0)
+			for i := range parts {
+				n += rule.Of(&parts[i])
 			}
+			rule.Set(&all, n)
 		}
 	}
 	return all

@@ -168,7 +168,8 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (got br
 	return got, errors.Join(errs...)
 }
 
-// Prune prunes all shards, each its part of Max. §23.
+// Prune prunes all shards, each its part of Max. While shards change it also deletes
+// what processes that died left of their enqueues. §23.
 func (b *Broker) Prune(ctx context.Context, req broker.PruneRequest) (sum broker.Pruned, err error) {
 	if err := req.Check(); err != nil {
 		return sum, err
@@ -179,7 +180,10 @@ func (b *Broker) Prune(ctx context.Context, req broker.PruneRequest) (sum broker
 		sum.Completed, sum.Cancelled, sum.Dead = sum.Completed+a.got.Completed, sum.Cancelled+a.got.Cancelled, sum.Dead+a.got.Dead
 		sum.Other, sum.More = sum.Other+a.got.Other, sum.More || a.got.More
 	}
-	return sum, failed(answers)
+	if err = failed(answers); err == nil && b.routes.former != nil {
+		err = b.pruneProbes(ctx, req)
+	}
+	return sum, err
 }
 
 // earlier is the earlier of two times, of which zero is none.

@@ -34,9 +34,9 @@ func TestValidateRequest_EnqueueAndClaimRequestsAreChecked(t *testing.T) {
 		{"negative wait", with(func(r *broker.ClaimRequest) { r.Wait = -1 }), broker.ErrInvalid, []string{"wait", "-1ns", "12h"}},
 		{"long wait", with(func(r *broker.ClaimRequest) { r.Wait = broker.MaxWait + 1 }), broker.ErrInvalid, []string{"wait", "12h"}},
 		{"wait behind a settle", with(func(r *broker.ClaimRequest) { r.Wait, r.Settle = 1, release }), broker.ErrInvalid,
-			[]string{"wait", "send them first"}},
+			[]string{"wait", "send those first"}},
 		{"settle of another worker", with(func(r *broker.ClaimRequest) { r.Settle, r.Worker = release, "v" }), broker.ErrInvalid,
-			[]string{"settle worker", "apart"}},
+			[]string{"settle worker", "of its own"}},
 	}...)
 	checkRefusals(t, "claim", all)
 	checkRefusals(t, "settle", []bad{
@@ -184,7 +184,7 @@ func TestValidateRequest_QueriesAndOperationsAreChecked(t *testing.T) {
 		[]bad{{"no holder", with(broker.OpHold, "", nil, "a"), broker.ErrInvalid, []string{"holder", "empty", "for what"}}}))
 	checkRefusals(t, "edit", []bad{
 		{"a large payload", with(broker.OpEdit, "", make([]byte, 11), "a"), broker.ErrTooLarge, []string{"payload", "11", "10", "reference"}},
-		{"two jobs", with(broker.OpEdit, "", nil, "a", "b"), broker.ErrInvalid, []string{"refs", "2", "one by one"}},
+		{"two jobs", with(broker.OpEdit, "", nil, "a", "b"), broker.ErrInvalid, []string{"refs", "2", "one job at a time"}},
 		{"a holder", with(broker.OpEdit, "h", nil, "a"), broker.ErrInvalid, []string{"holder", "hold, unhold and delete"}},
 	})
 	checkRefusals(t, "unhold", []bad{

@@ -165,7 +165,7 @@ func TestValidate_ANewJobOutsideTheLimitsIsRefusedInWords(t *testing.T) {
 		{"unknown unique conflict", with(func(j *job) { j.Body.Unique = broker.Unique{Key: "k", Conflict: 4} }), broker.ErrInvalid,
 			[]string{"unique conflict", "4", "unknown"}},
 		{"debounce without a latest time", with(func(j *job) { j.Body.Unique = broker.Unique{Key: "k", Conflict: broker.ConflictDebounce} }),
-			broker.ErrInvalid, []string{"unique latest", "zero", "at most"}},
+			broker.ErrInvalid, []string{"unique latest", "zero", "longest"}},
 		{"latest time without debounce", with(func(j *job) {
 			j.Body.Unique = broker.Unique{Key: "k", Conflict: broker.ConflictReplace,
 				Latest: 1}

@@ -12,7 +12,7 @@ import (
 
 var bounceRules = []Rule{
 	{"Bounce/NothingAcceptedIsLost", "§26",
-		"When the store was away, the same handles work again, and jobs, leases and workers are as they were.", nil, func(c *check) {
+		"After the store was unreachable the same handles work again, and jobs, leases and workers are as they were.", nil, func(c *check) {
 			c.add("a", "b")
 			w := c.worker("w")
 			a := w.one("a")
@@ -61,7 +61,7 @@ var bounceRules = []Rule{
 					"Enqueue of %s\ngot  error %v, which means not applied, and the job\nwant no job", id, err)
 			}
 		}},
-	{"Bounce/WaitingGoesOn", "§17", "A worker that waits while the store goes away gets the jobs that come afterwards.", wait,
+	{"Bounce/WaitingGoesOn", "§17", "A worker that waits while the store is unreachable gets the jobs that are enqueued afterwards.", wait,
 		func(c *check) {
 			c.real()
 			other := c.open()
@@ -78,7 +78,7 @@ var bounceRules = []Rule{
 			})
 			c.ok("claim", <-done)
 		}},
-	{"Bounce/WatchingGoesOnOrEnds", "§25", "A watcher of a store that was away sees later events, or its channel is closed.", watch,
+	{"Bounce/WatchingGoesOnOrEnds", "§25", "A watcher of a store that was unreachable gets later events, or its channel is closed.", watch,
 		func(c *check) {
 			events := c.watch(broker.WatchRequest{Queues: []string{c.q}})
 			c.store.Bounce(c.tb)

@@ -15,7 +15,7 @@ const thousands = 2300
 // Rules about more than fits into one step of a store, over two queues.
 var boundRules = []Rule{
 	{"Bound/RetireReleasesThousands", "§12",
-		"However many jobs a worker holds, in several queues: they are listed, counted, and released by one Retire.", nil, func(c *check) {
+		"However many jobs a worker holds, in several queues, they are listed, counted, and released by one Retire.", nil, func(c *check) {
 			w := c.holdThousands()
 			c.same("listed for the worker", len(c.list(broker.Query{Worker: w.id, Limit: 1000}))+
 				len(c.list(broker.Query{Queue: "other", Worker: w.id, Limit: 1000})), thousands)
@@ -127,7 +127,8 @@ var boundRules = []Rule{
 			c.same("records pruned", sum, 24)
 		}},
 	{"Bound/PagesGoOnFromAJobThatIsGone", "§21",
-		"Of many jobs with one time, each is listed that stays, although the last job of each page is deleted before the next.", nil,
+		"A listing of many jobs with the same time shows each that stays, although the last job of each page is deleted before the next " +
+			"page.", nil,
 		func(c *check) {
 			const n = 14
 			w := c.everyState()

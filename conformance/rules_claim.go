@@ -151,7 +151,7 @@ var claimRules = []Rule{
 			c.same("jobs", len(got.Jobs), 0)
 			c.must("a", broker.StatePending)
 		}},
-	{"Claim/FailingQueueWithholdsNothing", "§14", "What one queue gave comes beside the error of another.", nil, func(c *check) {
+	{"Claim/FailingQueueWithholdsNothing", "§14", "Jobs of one queue come beside the error of another.", nil, func(c *check) {
 		other := c.job("b")
 		other.Queue = "other"
 		c.accept(c.job("a"), other)
@@ -165,7 +165,7 @@ var claimRules = []Rule{
 		}
 		c.that(c.findIn("other", "b").State == broker.StatePending, "job of the failing queue\ngot  claimed\nwant it pending")
 	}},
-	{"Claim/SettleSurvivesAFailingClaim", "§10", "Outcomes that travel with a claim are settled although the claim is refused.", nil,
+	{"Claim/SettleSurvivesAFailingClaim", "§10", "The outcomes that a claim carries are settled although the claim is refused.", nil,
 		func(c *check) {
 			c.add("a", "b")
 			w, reclaimer := c.worker("w"), c.worker("reclaimer")
@@ -218,7 +218,7 @@ var claimRules = []Rule{
 		c.same("jobs", len(got.Jobs), 0)
 	}},
 	{"Claim/DiscardsManyVoidEntries", "§3",
-		"However many jobs were deleted or cancelled before their turn, the next claims find what is behind them.", nil, func(c *check) {
+		"However many pending jobs were deleted or cancelled, the next claims find the jobs behind them.", nil, func(c *check) {
 			var ids []string
 			for i := range 900 {
 				ids = append(ids, fmt.Sprint("void", i))

@@ -101,7 +101,7 @@ var durableRules = []Rule{
 			c.gone("completed")
 		}},
 	{"Durable/LimitsAndHeadsOutliveARestart", "§37",
-		"After a restart limits, policies of keys, heads, what rates counted and what is active are what they were.", flow, func(c *check) {
+		"After a restart limits, policies of keys, heads, the counts of rates and the active jobs are what they were.", flow, func(c *check) {
 			hours := func(jobs, burst int64) *broker.Rate { return &broker.Rate{Jobs: jobs, Per: time.Hour, Burst: burst} }
 			c.policy(broker.PolicyRequest{MaxActive: new(int64(3)), KeyMaxDepth: new(int64(2)), Rate: hours(1, 6), KeyRate: hours(1, 2),
 				Ordered: new(broker.OrderStop)})

@@ -13,7 +13,7 @@ import (
 // The rules of this group are about the limits and the policies of keys.
 var keyRules = []Rule{
 	{"Key/MaxActiveBounds", "§35",
-		"Of each key at most so many jobs are active over all workers; a claim passes over keys that have these.", flow, func(c *check) {
+		"Of each key at most KeyMaxActive jobs are active over all workers; a claim skips keys that have as many.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{KeyMaxActive: new(int64(2))})
 			c.addTo("a", "a1", "a2", "a3", "a4")
 			c.addTo("b", "b1", "b2", "b3")
@@ -35,8 +35,8 @@ var keyRules = []Rule{
 			v.rest()
 		}},
 	{"Key/ActiveIsCountedFromLeases", "§35",
-		"What is active of a key is counted from leases: lost answers, workers that ran out, reclaims, retires and cancels leak " +
-			"no room and make none.", flow, func(c *check) {
+		"The active jobs of a key are counted from leases: lost answers, workers that ran out, reclaims, retires and cancels neither leak " +
+			"a slot nor add one.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{KeyMaxActive: new(int64(2))})
 			ids := numbered("j", 6)
 			c.addTo("k", ids...)
@@ -112,7 +112,7 @@ var keyRules = []Rule{
 			}
 		}},
 	{"Key/TellsWhenTimeMakesRoom", "§37",
-		"NextDue is not later than the time at which the rate of a key makes room, the earliest of several.", flow, func(c *check) {
+		"NextDue is not later than the earliest time when the rate of a key allows its next job.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{KeyRate: &broker.Rate{Jobs: 1, Per: time.Minute}})
 			w := c.worker("w")
 			c.addTo("a", "a1", "a2")
@@ -146,8 +146,7 @@ var keyRules = []Rule{
 			c.workerOn(c.b, "v").take("a1", "a2", "a3")
 		}},
 	{"Key/MaxDepthBounds", "§35",
-		"A key with as many jobs that wait as may be is refused more, retries among them; other keys are not, and the error says " +
-			"that it is the key.", flow, func(c *check) {
+		"A key with KeyMaxDepth waiting jobs, retries among them, is refused more; other keys are not, and the error names the key.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{KeyMaxDepth: new(int64(2))})
 			late := c.keyedJob("a2", "a")
 			late.Delay = time.Hour
@@ -177,7 +176,7 @@ var keyRules = []Rule{
 				"by the queue and by the key\ngot  %v\nwant the refusal of the queue, which comes first", err)
 		}},
 	{"Key/OwnRulesTakeThePlace", "§33",
-		"The rules of a key's own policy take the place of what the queue says of each key, one by one.", flow, func(c *check) {
+		"Each rule of a key's own policy replaces the queue's rule for each key.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{KeyMaxActive: new(int64(1)), KeyRate: &broker.Rate{Jobs: 1, Per: time.Minute, Burst: 2}})
 			want := broker.Policy{MaxActive: 2}
 			c.same("policy of a key", c.policy(broker.PolicyRequest{Key: "a", MaxActive: new(int64(2))}), want)
@@ -202,7 +201,7 @@ var keyRules = []Rule{
 			c.blocked("a", broker.BlockActive)
 		}},
 	{"Key/LivesWithoutJobs", "§33",
-		"A key with a policy of its own is listed without jobs until its last rule is removed; the queue takes it along.", flow, func(c *check) {
+		"A key with a policy of its own is listed without jobs until its last rule, or the queue, is removed.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{Key: "b", Paused: new(true)})
 			c.policy(broker.PolicyRequest{Key: "b", Weight: new(int64(3))})
 			c.policy(broker.PolicyRequest{Key: "a", MaxDepth: new(int64(3))})
@@ -231,7 +230,7 @@ var keyRules = []Rule{
 		c.same("keys", c.keyNames(9), []string{"k"})
 	}},
 	{"Key/BlockedOnesHinderNoOther", "§35",
-		"However many keys may start nothing, and however much waits in them, the others' jobs go at once.", flow, func(c *check) {
+		"However many keys may start nothing, and however many jobs they have, the jobs of other keys are claimed at once.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{KeyMaxActive: new(int64(1))})
 			w := c.worker("w")
 			const keys = 300
@@ -257,7 +256,8 @@ var keyRules = []Rule{
 			w.rest()
 		}},
 	{"Key/KeysTellsAll", "§33",
-		"Keys tells of each key how much is pending, active and waits, the creation of its next job, its policy and why it may start nothing.",
+		"Keys shows for each key the numbers of pending, active and waiting jobs, the creation of its next job, its policy, and why it " +
+			"may start nothing.",
 		flow,
 		func(c *check) {
 			c.keep(time.Hour)

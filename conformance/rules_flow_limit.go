@@ -28,7 +28,7 @@ var limitRules = []Rule{
 			w.rest()
 		}},
 	{"Limit/ActiveIsCountedFromLeases", "§32",
-		"What is active is counted from leases: lost answers, workers that ran out, reclaims, retires and cancels leak no room and make none.",
+		"Active jobs are counted from leases: lost answers, workers that ran out, reclaims, retires and cancels neither leak a slot nor add one.",
 		flow, func(c *check) {
 			c.policy(broker.PolicyRequest{MaxActive: new(int64(2))})
 			ids := numbered("j", 6)
@@ -138,7 +138,7 @@ var limitRules = []Rule{
 			w.rest()
 		}},
 	{"Limit/TellsWhenTimeMakesRoom", "§37",
-		"NextDue is not later than the time at which a rate, and nothing else, makes room, and asking then helps.", flow,
+		"If only a rate keeps a job back, NextDue is not later than the time when the rate allows it, and a claim then gets it.", flow,
 		func(c *check) {
 			c.policy(broker.PolicyRequest{Rate: &broker.Rate{Jobs: 3, Per: 10 * time.Second}})
 			c.add("a", "b", "c")
@@ -189,8 +189,7 @@ var limitRules = []Rule{
 			c.same("what the claim gave of its head", c.worker("v").one("b").Head, before.Head)
 		}},
 	{"Limit/MaxBytesBounds", "§32",
-		"A queue whose jobs that wait have as many bytes as may be refuses more with ErrQueueFull, of whatever key; ended and " +
-			"active ones do not count.", flow, func(c *check) {
+		"A queue whose waiting jobs have MaxBytes refuses more with ErrQueueFull, of whatever key; ended and active jobs do not count.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{MaxBytes: new(int64(15_000))})
 			big := func(id string) broker.NewJob {
 				j := c.keyedJob(id, "key of "+id)
@@ -255,7 +254,7 @@ var limitRules = []Rule{
 			}
 		}},
 	{"Limit/RetriesLetOthersGoAhead", "§38",
-		"Retries that may not go yet keep back no other job, scheduled ones neither.", flow, func(c *check) {
+		"Retries over the rate do not keep back other jobs, nor scheduled ones.", flow, func(c *check) {
 			c.policy(broker.PolicyRequest{RetryRate: &broker.Rate{Jobs: 1, Per: time.Hour}})
 			ids := numbered("j", 50)
 			c.add(ids...)

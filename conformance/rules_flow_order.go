@@ -62,7 +62,7 @@ var sequenceRules = []Rule{
 			w.take("a2")
 		}},
 	{"Sequence/OutlivesItsWorker", "§36",
-		"A head whose worker retired, ran out, or never got its answer, stays the head.", flow, func(c *check) {
+		"A head stays the head when its worker retires, runs out, or never gets the answer to its claim.", flow, func(c *check) {
 			c.ordered(broker.OrderSkip)
 			c.addTo("a", "a1", "a2")
 			w := c.worker("w")
@@ -144,7 +144,7 @@ var sequenceRules = []Rule{
 			w.take("a3")
 		}},
 	{"Sequence/AHeldHeadKeepsItsKey", "§36",
-		"A head that is held keeps its key back until it is let go, as the first again, or has left for elsewhere.", flow.and(moves),
+		"A head that is held keeps its key back until it is unheld, and is then the first again, or until it was moved elsewhere.", flow.and(moves),
 		func(c *check) {
 			c.ordered(broker.OrderStop)
 			c.addTo("a", "a1", "a2")
@@ -162,7 +162,7 @@ var sequenceRules = []Rule{
 			w.take("a2")
 		}},
 	{"Sequence/WithoutARuleNoHeads", "§36",
-		"Without the rule the jobs of a key go at once, whatever was a head before; when it is set, those that are active are waited for.", flow,
+		"Without the rule the jobs of a key run side by side, whatever was a head before; when it is set, active jobs are waited for.", flow,
 		func(c *check) {
 			c.addTo("a", "a1", "a2", "a3", "a4", "a5", "a6")
 			w := c.worker("w")
@@ -221,7 +221,7 @@ var sequenceRules = []Rule{
 			}
 		}},
 	{"Sequence/RestoredJobsAreInIt", "§36",
-		"A restored job is claimed behind its key's head, and a restored one in retry keeps nobody back.", flow.and(moves), func(c *check) {
+		"A restored job is claimed behind its key's head, and a restored job in retry keeps no other back.", flow.and(moves), func(c *check) {
 			c.ordered(broker.OrderStop)
 			c.addTo("k", "a", "b")
 			w := c.worker("w")

@@ -11,7 +11,7 @@ import (
 // call at a time, on one handle.
 var turnRules = []Rule{
 	{"Turn/EachKeyHasOneBeforeAnyHasTwo", "§34",
-		"Keys with pending jobs go in turns, by small claims and by large ones, and the jobs of each keep their order.", flow, func(c *check) {
+		"Keys with pending jobs take turns, in small claims and in large ones, and the jobs of each keep their order.", flow, func(c *check) {
 			for _, key := range []string{"a", "b", "c", "d", "e"} {
 				c.addTo(key, numbered(key, 20)...)
 			}
@@ -19,7 +19,7 @@ var turnRules = []Rule{
 				1, 1, 9}, 1)
 		}},
 	{"Turn/ManyJobsOfOneKeyDelayAnotherByOne", "§34",
-		"However many jobs one key has, a new job of another goes out after at most one of them.", flow, func(c *check) {
+		"However many jobs one key has, a new job of another key is claimed after at most one of them.", flow, func(c *check) {
 			for i := range 3 {
 				c.addTo("a", numbered(fmt.Sprint("a", i), 300)...)
 			}
@@ -140,8 +140,8 @@ var turnRules = []Rule{
 			c.same("keys that had a turn of three", len(seen), 3)
 		}},
 	{"Turn/RoundsReachEachPriorityOfKeys", "§16",
-		"With a PriorityRound, of so many jobs in a row at least one is of each priority that has jobs which may start, and " +
-			"within each keys take turns.", flow.and(priority), func(c *check) {
+		"With a PriorityRound, each round of jobs includes one of each priority that has jobs which may start, and within each priority " +
+			"keys take turns.", flow.and(priority), func(c *check) {
 			c.policy(broker.PolicyRequest{PriorityRound: new(int64(5))})
 			for p := broker.PriorityUrgent; p <= broker.PriorityBulk; p++ {
 				for _, key := range []string{"a", "b"} {

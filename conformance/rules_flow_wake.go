@@ -10,7 +10,7 @@ import (
 // The rules of this group use the store's own clock, like those of Wake.
 var flowWakeRules = []Rule{
 	{"Room/ByTheEndOfALease", "§37",
-		"A waiting claim gets a job soon after another job ends that kept it back, whatever limit that was of.", flow.and(wait), func(c *check) {
+		"A waiting claim gets a job soon after the job that kept it back ends, whatever the limit.", flow.and(wait), func(c *check) {
 			for i, limit := range []broker.PolicyRequest{{MaxActive: new(int64(1))}, {KeyMaxActive: new(int64(1))},
 				{Ordered: new(broker.OrderStop)}} {
 				c.q = fmt.Sprint("q", i)
@@ -96,7 +96,7 @@ var flowWakeRules = []Rule{
 			})
 		}},
 	{"Room/ByTime", "§37",
-		"A waiting claim that knew of no time gets a job soon after the time at which a rate, of the queue or of its key, lets it go.",
+		"A waiting claim gets a job soon after the rate of its queue or key allows it, also if the claim knew no such time.",
 		flow.and(wait), func(c *check) {
 			rate := &broker.Rate{Jobs: 20, Per: time.Second}
 			for i, limit := range []broker.PolicyRequest{{Rate: rate}, {KeyRate: rate}} {
@@ -112,7 +112,7 @@ var flowWakeRules = []Rule{
 				})
 			}
 		}},
-	{"Room/ByTimeForRetries", "§38", "A waiting claim gets a retry soon after the rate of retries lets it go.", flow.and(wait),
+	{"Room/ByTimeForRetries", "§38", "A waiting claim gets a retry soon after the rate of retries allows it.", flow.and(wait),
 		func(c *check) {
 			c.policy(broker.PolicyRequest{RetryRate: &broker.Rate{Jobs: 20, Per: time.Second}})
 			v := c.realWorker("v")

@@ -63,7 +63,7 @@ var keepRules = []Rule{
 			c.same("deliveries after the end", c.must("a", broker.StatePending).Deliveries, 1)
 		}},
 	{"Keep/IsFenced", "§30",
-		"Who does not hold the lease keeps nothing: another worker, an earlier lease, one that has ended.", nil, func(c *check) {
+		"Only the holder of the lease can keep: not another worker, an earlier lease, or one that ended.", nil, func(c *check) {
 			c.add("a")
 			w, v := c.worker("w"), c.worker("v")
 			first := w.one("a")
@@ -108,7 +108,7 @@ var keepRules = []Rule{
 			c.gone("a")
 		}},
 	{"Keep/InOneRequest", "§30",
-		"Of items for one lease in a request, keeps before its end apply, the last one last, and those behind it do not.", nil,
+		"Of items for one lease in a request, the keeps before its end apply, the last one last; those behind it do not.", nil,
 		func(c *check) {
 			c.add("retried", "released", "done", "kept", "dead")
 			w := c.worker("w")
@@ -154,7 +154,7 @@ var keepRules = []Rule{
 				c.kept("of "+v.ID, c.must(v.ID, broker.StateCancelled).Kept, keptOf("last"))
 			}
 		}},
-	{"Keep/LeavesTheUniqueKey", "§30", "A job of which something was kept holds its unique key until it ends.", unique, func(c *check) {
+	{"Keep/LeavesTheUniqueKey", "§30", "After a keep a job holds its unique key until it ends.", unique, func(c *check) {
 		c.accept(c.uniqueJob("a", "key", broker.UniqueUntilDone, 0))
 		w := c.worker("w")
 		j := w.one("a")
@@ -164,7 +164,7 @@ var keepRules = []Rule{
 		w.settle(broker.Complete(nil), j)
 		c.accept(c.uniqueJob("b", "key", broker.UniqueUntilDone, 0))
 	}},
-	{"Keep/SendsNoEvent", "§30", "A watcher is told of the end of a job, and not of what is kept before.", watch, func(c *check) {
+	{"Keep/SendsNoEvent", "§30", "A watcher gets an event of the end of a job, and none of a keep.", watch, func(c *check) {
 		events := c.watch(broker.WatchRequest{Queues: []string{c.q}})
 		c.add("a", "b")
 		w := c.worker("w")

@@ -87,7 +87,7 @@ var keepLastRules = []Rule{
 			w.settle(broker.Complete(nil), a)
 			w.one("g")
 		}},
-	{"Follow/TakesTurnsOfItsKey", "§41", "A job behind another counts for the depth of its key, and then goes out in its key's turn.", flow,
+	{"Follow/TakesTurnsOfItsKey", "§41", "A job behind another counts for the depth of its key, and is claimed later in its key's turn.", flow,
 		func(c *check) {
 			if meets.declared(c.limits) {
 				return
@@ -124,8 +124,8 @@ var keepLastRules = []Rule{
 		c.add("z")
 		w.take("x", "y", "b", "z")
 	}},
-	{"Follow/FollowsEveryEnd", "§41", "Whichever way the job before it ends, the one behind gets the key and comes into the queue " +
-		"in that step.",
+	{"Follow/FollowsEveryEnd", "§41", "Whichever way a job ends, the step that ends it gives its key to the job behind it and makes " +
+		"that pending or scheduled.",
 		meets, func(c *check) {
 			c.keep(time.Hour)
 			w := c.worker("w")
@@ -220,7 +220,8 @@ var keepLastRules = []Rule{
 		w.settle(broker.Complete(nil), &taken[0])
 		w.one("b")
 	}},
-	{"Follow/NoTTLCounts", "§41", "A job behind keeps the key from running out, and then has it for as long as it lives.", meets,
+	{"Follow/NoTTLCounts", "§41", "While a job waits behind another the unique key does not lapse, and then that job holds it until it " +
+		"ends.", meets,
 		func(c *check) {
 			w := c.worker("w")
 			first, second := c.meeting("a", broker.ConflictKeepLast), c.meeting("b", broker.ConflictKeepLast)
@@ -238,8 +239,8 @@ var keepLastRules = []Rule{
 			w.renew()
 			w.one("b")
 		}},
-	{"Follow/OperatorsEndIt", "§41", "A job behind can be cancelled and deleted, and then another may wait there; it is not held, " +
-		"let go or moved.",
+	{"Follow/OperatorsEndIt", "§41", "A job behind another can be cancelled and deleted, and then a further job may wait there; it " +
+		"cannot be held, unheld or moved.",
 		meets, func(c *check) {
 			w, a := c.behind()
 			before := *c.must("b", broker.StateWaiting)

@@ -145,7 +145,7 @@ var leaseRules = []Rule{
 			c.heldIs(w, 1, 0)
 			c.same("held by the other worker", v.renew().Held[c.q], 1)
 		}},
-	{"Lease/CancelShowsInRenew", "§22", "Renew lists held jobs whose cancelling was asked for, until their lease ends.", nil,
+	{"Lease/CancelShowsInRenew", "§22", "Renew lists held jobs that were asked to cancel, until their lease ends.", nil,
 		func(c *check) {
 			c.add("a", "b")
 			w, v := c.worker("w"), c.worker("v")
@@ -190,7 +190,7 @@ var leaseRules = []Rule{
 			w.lost(refs(held)...)
 			c.same("claimed by another", len(c.worker("v", c.q, "other").claim(9)), 4)
 		}},
-	{"Lease/RetireCancelsWhatWasToBe", "§12", "Retire cancels a held job whose cancelling was asked for.", nil, func(c *check) {
+	{"Lease/RetireCancelsWhatWasToBe", "§12", "Retire cancels a held job that was asked to cancel.", nil, func(c *check) {
 		c.keep(time.Hour)
 		c.add("a", "b")
 		w := c.worker("w")
@@ -202,7 +202,7 @@ var leaseRules = []Rule{
 		w.lost(refs(held)...)
 		c.worker("v").take("b")
 	}},
-	{"Lease/RetireLeavesOthersAlone", "§12", "Retire touches the leases of its worker alone.", nil, func(c *check) {
+	{"Lease/RetireLeavesOthersAlone", "§12", "Retire ends only the leases of its worker.", nil, func(c *check) {
 		c.add("a", "b")
 		w, v := c.worker("w"), c.worker("v")
 		w.take("a")

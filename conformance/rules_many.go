@@ -55,7 +55,7 @@ var manyRules = []Rule{
 			j = &v.reclaim(1)[0]
 			m.finds(j.ID, func() { v.settle(broker.Snooze(0, failure("")), j) })
 		}},
-	{"Many/FindsWhatWasHeld", "§14", "A claim of a hundred queues finds a job that its holder let go, and one that was restored.", moves,
+	{"Many/FindsWhatWasHeld", "§14", "A claim of a hundred queues finds a job that was unheld, and one that was restored.", moves,
 		func(c *check) {
 			m := c.amongMany()
 			c.add("held")

@@ -42,7 +42,7 @@ func (c *check) does(id, content string) {
 
 var meetRules = []Rule{
 	{"Meet/ReplacesWhatHasNotStarted", "§39",
-		"A job that meets a pending, scheduled or retry holder gives it all that its handler reads, and changes nothing else of it.", meets,
+		"A job that meets a pending, scheduled or retry holder replaces all that the holder's handler reads, and nothing else.", meets,
 		func(c *check) {
 			w := c.worker("w")
 			for _, state := range []broker.State{broker.StateRetry, broker.StateScheduled, broker.StatePending} {
@@ -89,8 +89,8 @@ var meetRules = []Rule{
 		got := c.worker("w").take("a", "b", "c")
 		c.same("payload claimed", string(got[1].Payload), "payload of n")
 	}},
-	{"Meet/RefusedOnceStarted", "§39", "A job that would replace is refused, and names the holder, if that is active, held, of " +
-		"another type, or gone from its window.", meets, func(c *check) {
+	{"Meet/RefusedOnceStarted", "§39", "A job that would replace is refused, and told the holder, if that is active, held, of another " +
+		"type, or gone before its window lapsed.", meets, func(c *check) {
 		w := c.worker("w")
 		c.accept(c.meeting("a", broker.ConflictRefuse))
 		other := c.meeting("n", broker.ConflictReplace)
@@ -125,7 +125,7 @@ var meetRules = []Rule{
 		c.pass(time.Hour)
 		c.accept(n)
 	}},
-	{"Meet/RestoredJobsReplaceNothing", "§39", "A job that was elsewhere is refused by a held key, whatever its Conflict.", meets,
+	{"Meet/RestoredJobsReplaceNothing", "§39", "A held key refuses a restored job, whatever its Conflict.", meets,
 		func(c *check) {
 			c.accept(c.meeting("a", broker.ConflictReplace))
 			for _, conflict := range []broker.UniqueConflict{broker.ConflictReplace, broker.ConflictKeepLast} {
@@ -181,7 +181,7 @@ var meetRules = []Rule{
 		c.does("a", "c")
 		c.worker("w").take("a", "x", "y")
 	}},
-	{"Meet/NeedsNoRoom", "§18", "A job that replaces is accepted by a full queue; one that is to be stored is not.", meets, func(c *check) {
+	{"Meet/NeedsNoRoom", "§18", "A full queue accepts a job that replaces another, and refuses one that would be stored.", meets, func(c *check) {
 		c.accept(c.meeting("a", broker.ConflictKeepLast))
 		w := c.worker("w")
 		a := w.one("a")

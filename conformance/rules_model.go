@@ -23,8 +23,8 @@ var modelRules = []Rule{
 			c.sequences(3, 300)
 		}},
 	{"Model/NoKeyStarves", "§34",
-		"Whatever happens to a queue with many keys, one that can start a job waits for as many turns of each other as that ever " +
-			"weighed, and two more at most.", flow, func(c *check) {
+		"Whatever happens in a queue with many keys, a key that can start a job waits for at most as many jobs of each other key as that " +
+			"key ever weighed, and two more.", flow, func(c *check) {
 			c.runs(300, func(seed uint64) *sequence {
 				s := newSequence(c, seed, 1)
 				s.all, s.m.turns, s.tenants, s.keyed = s.all[:1], true, 6, 85

@@ -9,7 +9,7 @@ import (
 
 var orderRules = []Rule{
 	{"Order/FirstInFirstOut", "§16",
-		"Within a priority, jobs go out in the order in which they became pending, whichever handle brought them.", nil, func(c *check) {
+		"Within a priority, jobs are claimed in the order in which they became pending, whichever handle enqueued them.", nil, func(c *check) {
 			first, other := c.b, c.open()
 			var ids []string
 			for i := range 10 {
@@ -54,8 +54,8 @@ var orderRules = []Rule{
 			w.take("1-late", "2-4", "3-2", "3-7", "4-0", "4-5")
 		}},
 	{"Order/RoundsReachEachPriority", "§16",
-		"With a PriorityRound, of so many jobs in a row at least one is of each priority that has pending jobs, by small claims " +
-			"and by large ones; the others are urgent ones first.", priority, func(c *check) {
+		"With a PriorityRound, each round of jobs includes one of each priority that has pending jobs, in small claims and in large ones; " +
+			"the others are the most urgent.", priority, func(c *check) {
 			const round, each = 6, 30
 			w := c.worker("w")
 			next := map[broker.Priority]int{}
@@ -102,8 +102,8 @@ var orderRules = []Rule{
 			c.same("next jobs without rounds", idsOf(w.claim(2)), []string{fmt.Sprintf("1-%02d", next[1]), fmt.Sprintf("1-%02d", next[1]+1)})
 		}},
 	{"Order/RoundsWasteNoTurn", "§16",
-		"With a PriorityRound, the turn of a priority without pending jobs goes to the most urgent job there is, and jobs of one " +
-			"priority keep their order.", priority, func(c *check) {
+		"With a PriorityRound, the most urgent job takes the turn of a priority without pending jobs, and jobs of one priority keep their " +
+			"order.", priority, func(c *check) {
 			c.policy(broker.PolicyRequest{PriorityRound: new(int64(4))})
 			var low, ids []string
 			var jobs []broker.NewJob
@@ -219,7 +219,7 @@ var orderRules = []Rule{
 		w.settle(broker.Release(), held)
 		w.take("normal", "bulk", "other bulk")
 	}},
-	{"Order/RetiredGoToTheFront", "§12", "What a retiring worker held goes to the front.", nil, func(c *check) {
+	{"Order/RetiredGoToTheFront", "§12", "The jobs of a retiring worker go to the front.", nil, func(c *check) {
 		c.add("a", "b", "c")
 		w := c.worker("w")
 		w.take("a", "b")
@@ -228,7 +228,7 @@ var orderRules = []Rule{
 		c.same("first two", sorted(got[:min(2, len(got))]), []string{"a", "b"})
 		c.same("last", got[2:], []string{"c"})
 	}},
-	{"Order/StaysBehindAReturnedJob", "§16", "A job that returns to the front again and again changes nothing in the order behind it.",
+	{"Order/StaysBehindAReturnedJob", "§16", "A job that returns to the front repeatedly does not change the order behind it.",
 		nil, func(c *check) {
 			c.add("first")
 			w := c.worker("w")

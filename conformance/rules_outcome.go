@@ -88,7 +88,7 @@ var outcomeRules = []Rule{
 		c.same("FinishedAt", j.FinishedAt, c.up(c.now))
 		c.same("result of b", len(c.must("b", broker.StateCompleted).Result), 0)
 	}},
-	{"Outcome/DeadSaysWhy", "§11", "A dead job is kept with the reason it died for.", nil, func(c *check) {
+	{"Outcome/DeadSaysWhy", "§11", "A dead job is kept with the reason of its death.", nil, func(c *check) {
 		reasons := []broker.DeadReason{broker.ReasonRetries, broker.ReasonSkipRetry, broker.ReasonCrashes, broker.ReasonExpired,
 			broker.ReasonUnknownType, broker.ReasonUndecodable}
 		w := c.worker("w")

@@ -391,8 +391,8 @@ var raceRules = []Rule{
 			stress(c, true)
 		}},
 	{"Race/NoLimitIsExceeded", "§37",
-		"While workers die, answers are lost and policies change, no window holds more starts than a rate allows, and never more " +
-			"jobs are active than may be; after the last settle no room is lost.", flow, func(c *check) {
+		"While workers die, answers are lost and policies change, no window holds more starts than a rate allows, and never are more jobs " +
+			"active than a limit allows; after the last settle no slot has leaked.", flow, func(c *check) {
 			stressLimits(c)
 		}},
 }

@@ -140,7 +140,7 @@ var reclaimRules = []Rule{
 			c.same("epoch", taken[0].Epoch, int64(i+1))
 		}
 	}},
-	{"Reclaim/OnlyInTheQueuesNamed", "§8", "Reclaim takes jobs of the queues it names alone.", nil, func(c *check) {
+	{"Reclaim/OnlyInTheQueuesNamed", "§8", "Reclaim takes jobs only of the queues that it names.", nil, func(c *check) {
 		other := c.job("b")
 		other.Queue = "other"
 		c.accept(c.job("a"), other)
@@ -168,7 +168,7 @@ var reclaimRules = []Rule{
 		v.take("a")
 	}},
 	{"Reclaim/KeepsTheWishToCancel", "§22",
-		"A request to cancel survives the reclaim: the new holder sees it, and it decides the outcome.", nil, func(c *check) {
+		"A request to cancel survives the reclaim: the new worker sees it, and it decides the outcome.", nil, func(c *check) {
 			c.add("a")
 			w, r := c.worker("w"), c.worker("r")
 			w.take("a")
@@ -214,7 +214,7 @@ var reclaimRules = []Rule{
 			c.same("workers described", len(c.workers()), 2)
 		}},
 	{"Reclaim/CrashesAreOnlyCharged", "§9",
-		"However often its workers die, a job is reclaimed: what becomes of it is the outcome's business.", nil, func(c *check) {
+		"However often its workers die, a job is reclaimed; only an outcome decides what happens to it.", nil, func(c *check) {
 			j := c.job("a")
 			j.Body.MaxRetries, j.Body.CrashBudget = 0, 1
 			c.accept(j)

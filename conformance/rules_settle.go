@@ -46,7 +46,7 @@ var settleRules = []Rule{
 		c.same("holder", c.must("a", broker.StateActive).Worker, "w")
 		w.settle(broker.Complete(nil), held)
 	}},
-	{"Settle/EndedLeaseIsVoid", "§10", "A lease that was settled changes nothing any more, whatever the first outcome was.", nil,
+	{"Settle/EndedLeaseIsVoid", "§10", "A settled lease is void, whatever its outcome was.", nil,
 		func(c *check) {
 			w := c.worker("w")
 			c.add("completed", "retried", "dead", "cancelled", "released")
@@ -168,7 +168,7 @@ var settleRules = []Rule{
 			r.settle(broker.Complete(nil), &taken[0])
 		}},
 	{"Settle/CancelRequestedEndsWhatWouldLive", "§10",
-		"A job that was asked to cancel is cancelled by an outcome that would keep it, and ended as it asks by one that ends it.", nil,
+		"A job that was asked to cancel is cancelled by an outcome after which it would run again; an outcome that ends it applies.", nil,
 		func(c *check) {
 			c.keep(time.Hour)
 			c.add("completed", "retried", "released", "snoozed", "crashed", "dead")

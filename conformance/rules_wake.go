@@ -73,7 +73,7 @@ var wakeRules = []Rule{
 			return func() { c.decide(broker.OpReschedule, id) }
 		})
 	}},
-	{"Wake/ByUnhold", "§17", "A waiting claim gets a job soon after its holder lets it go.", wait.and(moves), func(c *check) {
+	{"Wake/ByUnhold", "§17", "A waiting claim gets a job soon after it is unheld.", wait.and(moves), func(c *check) {
 		c.wakes(func(w *worker, id string) func() {
 			c.add(id)
 			c.hold(id)
@@ -153,7 +153,7 @@ var wakeRules = []Rule{
 				}
 			}
 		}},
-	{"Wake/EndsByItself", "§17", "A claim that waits in vain ends when its wait is over, without an error, also in a paused queue.",
+	{"Wake/EndsByItself", "§17", "A claim that finds no job ends when its wait is over, without an error, also in a paused queue.",
 		wait, func(c *check) {
 			c.real()
 			c.add("a")
@@ -166,7 +166,7 @@ var wakeRules = []Rule{
 			c.same("jobs", len(got.Jobs), 0)
 		}},
 	{"Wake/EndsWithItsContext", "§17",
-		"A waiting claim ends when its context does, with its error, and holds nothing for a caller that went away.", wait, func(c *check) {
+		"A waiting claim ends when its context does, with the context's error, and leases nothing.", wait, func(c *check) {
 			c.real()
 			for round := range 5 {
 				gone := c.workerOn(c.open(), fmt.Sprint("gone", round))

@@ -11,7 +11,7 @@ import (
 // The rest of the group Wake: several claims that wait.
 var wakeAllRules = []Rule{
 	{"Wake/BatchWakesAsManyAsItHasJobsFor", "§17",
-		"Of claims that wait for one job each, a batch of as many jobs wakes all, on every handle.", wait, func(c *check) {
+		"A batch with as many jobs as there are waiting claims, for one job each, wakes them all, on every handle.", wait, func(c *check) {
 			c.real()
 			const n = 6
 			handles := c.handles()
@@ -27,7 +27,7 @@ var wakeAllRules = []Rule{
 			}
 		}},
 	{"Wake/WhoLeavesTakesNoOtherAlong", "§17",
-		"A claim that ends its wait, by its context or its time, leaves those that wait on for the same queue to be woken.", wait,
+		"After a claim ended its wait, by its context or its time, the others that wait for the same queue are still woken.", wait,
 		func(c *check) {
 			c.real()
 			b := c.open()

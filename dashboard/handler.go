@@ -157,6 +157,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		err = serveStatic(w, r, strings.TrimPrefix(name, "static/"))
 	case h.get[name] != nil:
 		err = h.get[name](w, r)
+	case strings.Contains(name, "/"): // where a page's relative links, also to its styles, lead nowhere
+		http.Error(w, "There is no such page. Pages of the dashboard are directly below its path.", http.StatusNotFound)
+		return
 	default:
 		err = &pageError{http.StatusNotFound, "There is no such page."}
 	}

@@ -37,6 +37,9 @@ func TestHandler_PagesShowTheStore(t *testing.T) {
 	has(t, worker, "email:welcome", "Running for", "6 of 10")
 	has(t, s.get(200, "workers?worker=gone"), "not alive any more")
 	has(t, s.get(404, "nothing"), "no such page")
+	if page := s.get(404, "queues/mail"); strings.Contains(page, "<") {
+		t.Errorf("below a page, where relative links lead nowhere, the answer is a page:\n%s", page)
+	}
 	has(t, s.get(404, "queue?name=nothing"), "no such job or queue")
 	has(t, s.get(404, "job?queue=mail&id=nothing"), "no such job or queue")
 	s.get(404, "static/nothing.js")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed81422ce9/jobs/inspect"
@@ -125,6 +126,7 @@ type bar struct {
 
 // cell is a number that leads to the jobs it counts.
 type cell struct {
+	Label string
 	Count int64
 	To    string
 }
@@ -133,7 +135,8 @@ type cell struct {
 func (q queueRow) Cells() (cells []cell) {
 	for _, state := range [...]broker.State{broker.StatePending, broker.StateActive, broker.StateScheduled, broker.StateRetry,
 		broker.StateDead} {
-		cells = append(cells, cell{q.Counts[state], link("jobs", "queue", q.Name, "state", state.String())})
+		name := state.String()
+		cells = append(cells, cell{strings.ToUpper(name[:1]) + name[1:], q.Counts[state], link("jobs", "queue", q.Name, "state", name)})
 	}
 	return cells
 }

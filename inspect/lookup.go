@@ -17,9 +17,9 @@ import (
 // eye.
 const MaxLookup = 10
 
-// leastPrefix is the length from which a text is looked up as the beginning of
-// an ID. Shorter ones are shared by all jobs of many days.
-const leastPrefix = 6
+// LeastPrefix is the length from which Lookup takes a text as the beginning of an
+// ID. Shorter ones are shared by all jobs of many days.
+const LeastPrefix = 6
 
 // Lookup returns the jobs that an operator can mean by id, without payloads and at
 // most MaxLookup of them, in the named queues or in all. It is the job with this
@@ -51,7 +51,7 @@ func (i *Inspector) Lookup(ctx context.Context, id string, queues ...string) ([]
 
 // firstULID is the first ULID that begins with text, if any does.
 func firstULID(text string) (ulid.ULID, bool) {
-	if len(text) < leastPrefix || len(text) > ulid.EncodedSize {
+	if len(text) < LeastPrefix || len(text) > ulid.EncodedSize {
 		return ulid.ULID{}, false
 	}
 	id, err := ulid.ParseStrict(text + strings.Repeat("0", ulid.EncodedSize-len(text)))

@@ -157,7 +157,7 @@ func TestCli_AnOperatorFindsOutAndMends(t *testing.T) {
 			c.stdin = "yes\n"
 			c.has(c.run(0, "cancel", "a"), `1 of 1 job cancelled`)
 			c.stdin = ""
-			c.has(c.run(3, "show", "a"), `job "a": not found`)
+			c.has(c.run(3, "show", "a"), `job "a": not found; for the beginning of an ID give at least 6 characters`)
 			c.has(c.run(3, "show", "a", "--queue", "mail"), `not found`)
 		})
 	}
@@ -167,8 +167,9 @@ func TestCli_AQueuesRulesChangeOnlyWhereFlagsSaySo(t *testing.T) {
 	for name, c := range stores(t) {
 		t.Run(name, func(t *testing.T) {
 			c.t = t
-			c.has(c.run(3, "queues", "policy", "rules"), "not found")
-			c.has(c.run(3, "queues", "pause", "rules"), "not found")
+			for _, verb := range []string{"queues policy", "queues pause", "queues remove", "keys ls", "history", "stats", "workers", "ls --queue"} {
+				c.has(c.run(3, append(strings.Fields(verb), "rules")...), `^jobsctl: queue "rules": not found; "jobsctl queues ls" lists`)
+			}
 			c.run(0, "enqueue", "--type", "x", "--queue", "rules", "--id", "a")
 			c.has(c.run(0, "queues", "policy", "rules", "--max-depth", "5", "--keep-dead", "30d"), `MAX DEPTH +5`, `KEEP DEAD +30d`)
 			c.has(c.run(0, "queues", "policy", "rules", "--keep-dead-count", "9"), `MAX DEPTH +5`, `KEEP DEAD +30d`,

@@ -31,7 +31,7 @@ func (a *app) completeNames(cmd *cobra.Command) {
 }
 
 // queueNames are the queues of the store, or none if it does not answer at
-// once: whoever types is not kept waiting.
+// once, so that completion does not keep the user waiting.
 func (a *app) queueNames(cmd *cobra.Command, _ []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
 	defer cancel()

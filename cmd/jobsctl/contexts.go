@@ -34,8 +34,8 @@ func (a *app) contexts() *cobra.Command {
     staging:
       broker: postgres://localhost/staging
 
---context NAME uses one for one command, JOBS_CONTEXT for a shell. JOBS_BROKER goes
-before the current context.`,
+--context NAME uses one for one command, JOBS_CONTEXT for a shell. JOBS_BROKER takes
+precedence over the current context.`,
 		a.contextList(), a.contextUse(), a.contextSet(), a.contextDelete())
 }
 
@@ -54,7 +54,7 @@ func (a *app) contextList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			used, _ := a.source() // none is used, if it cannot be told which
+			used, _ := a.source() // with an error no context is in use
 			for _, name := range slices.Sorted(maps.Keys(cfg.Contexts)) {
 				store, _ := redacted(cfg.Contexts[name].Broker)
 				mark := ""

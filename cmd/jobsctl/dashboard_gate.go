@@ -69,7 +69,7 @@ func (g *gate) admitted(r *http.Request) bool {
 	return err == nil && same(c.Value, g.cookie)
 }
 
-// same compares in a time that tells nothing about where the texts differ.
+// same compares in a time that does not depend on where the texts differ.
 func same(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1

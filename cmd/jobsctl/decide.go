@@ -155,7 +155,7 @@ func (a *app) decideNamed(ctx context.Context, i *inspect.Inspector, d *decision
 		if byQueue[j.Queue] == nil {
 			order = append(order, j.Queue)
 		}
-		if !slices.Contains(byQueue[j.Queue], j.ID) { // which somebody wrote in two ways
+		if !slices.Contains(byQueue[j.Queue], j.ID) { // written in two ways
 			byQueue[j.Queue] = append(byQueue[j.Queue], j.ID)
 			n++
 		}
@@ -192,7 +192,7 @@ func (a *app) decideSelected(ctx context.Context, i *inspect.Inspector, d *decis
 		return err
 	}
 	n := 0
-	if dry || !a.yes || f.byStateAlone() { // otherwise it is looked for in vain, and can take long
+	if dry || !a.yes || f.byStateAlone() { // otherwise the count is not shown, and can take long
 		if n, err = a.count(ctx, i, d, f, queries); err != nil {
 			return err
 		}
@@ -282,7 +282,7 @@ func rest(limit, used int) int {
 	return limit - used
 }
 
-// interrupted tells what a decision did before it ended in the middle; about is
+// interrupted reports what a decision did before it ended in the middle; about is
 // for how many jobs it was begun, or 0.
 func (a *app) interrupted(d *decision, r inspect.Report, about int) {
 	if about > 0 && !a.structured() {
@@ -294,19 +294,19 @@ func (a *app) interrupted(d *decision, r inspect.Report, about int) {
 	_ = a.report(d, r, false) // the error that ended it says more
 }
 
-// report tells what a decision did. Refusals make the command fail.
+// report reports what a decision did. Refusals make the command fail.
 func (a *app) report(d *decision, r inspect.Report, dry bool) error {
 	if a.structured() {
 		refused := make([]map[string]string, 0, len(r.Refusals))
 		for _, f := range r.Refusals {
 			refused = append(refused, map[string]string{"queue": f.Queue, "id": f.ID, "error": f.Err.Error(), "holder": f.Holder})
 		}
-		told := map[string]any{"verb": d.Name, "dry_run": dry, "matched": r.Matched, "done": r.Done,
+		object := map[string]any{"verb": d.Name, "dry_run": dry, "matched": r.Matched, "done": r.Done,
 			"requested": r.Requested, "newer": r.Newer, "refused": r.Refused, "refusals": refused}
 		if r.Repeated > 0 {
-			told["repeated"] = r.Repeated
+			object["repeated"] = r.Repeated
 		}
-		if err := a.object(told); err != nil {
+		if err := a.object(object); err != nil {
 			return err
 		}
 	}
@@ -327,7 +327,7 @@ func (a *app) report(d *decision, r inspect.Report, dry bool) error {
 	return nil
 }
 
-// sayMore tells what was not as it was meant.
+// sayMore reports what did not go as intended.
 func (a *app) sayMore(r inspect.Report) {
 	if r.Repeated > 0 {
 		a.say("%s of them existed there already.", number(r.Repeated))

@@ -158,7 +158,7 @@ func (a *app) watchDemo(ctx context.Context, d *demo.Demo, address string) error
 	a.say("%s\n\nControls and dashboard are at %s\n", demoIntro, address)
 	ticker := time.NewTicker(2 * time.Second)
 	defer ticker.Stop()
-	var told time.Time
+	var last time.Time
 	for {
 		select {
 		case <-ctx.Done():
@@ -166,8 +166,8 @@ func (a *app) watchDemo(ctx context.Context, d *demo.Demo, address string) error
 		case <-ticker.C:
 		}
 		for _, e := range d.Events() {
-			if e.At.After(told) {
-				told = e.At
+			if e.At.After(last) {
+				last = e.At
 				a.say("  %s  %s", e.At.UTC().Format("15:04:05"), e.Text)
 			}
 		}
@@ -219,7 +219,7 @@ func demoPanel(d *demo.Demo, address string, since time.Duration) []string {
 	return lines
 }
 
-// settleDemo tells where every job is.
+// settleDemo reports where every job is.
 func (a *app) settleDemo(t demo.Accounts, took time.Duration) error {
 	if a.structured() {
 		if err := a.object(map[string]any{

@@ -76,6 +76,9 @@ func TestDemo_ThePageIsUsedInABrowser(t *testing.T) {
 			if !says(fmt.Sprintf("document.documentElement.scrollWidth <= %d", wide)) {
 				t.Errorf("the page is wider than %d", wide)
 			}
+			if !says(`[...document.querySelectorAll(".scroll")].every(e => e.scrollWidth <= e.clientWidth)`) {
+				t.Errorf("a table scrolls sideways at %d", wide)
+			}
 			if dir := os.Getenv("JOBS_SCREENSHOTS"); dir != "" {
 				picture, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 				if err == nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // demoDashboard serves the dashboard of a demo, with decisions and payloads,
-// and on loopback the demo's controls, until closed is called, to whoever has
+// and on loopback the demo's controls, until closed is called, to a browser that has
 // its address.
 func (a *app) demoDashboard(ctx context.Context, d *demo.Demo, addr string) (address string, closed func(), err error) {
 	f := dashboardFlags{addr: addr, write: true, payloads: true}
@@ -48,7 +48,7 @@ func (a *app) demoDashboard(ctx context.Context, d *demo.Demo, addr string) (add
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = quiet.serveOn(ctx, l, g.guard(all), h) // who looks at the page notices
+		_ = quiet.serveOn(ctx, l, g.guard(all), h) // the page shows it
 	}()
 	return fmt.Sprintf("http://%s%s%s", l.Addr(), first, g.query()), func() { stop(); <-ended }, nil
 }

@@ -24,7 +24,7 @@ var demoTemplate = template.Must(template.New("demo").Funcs(template.FuncMap{
 }).Parse(demoHTML))
 
 // demoPage shows the controls of a demo beside its dashboard. The gate in front
-// admits whoever has the secret, on this machine.
+// admits browsers that have the secret, on this machine.
 type demoPage struct {
 	demo        *demo.Demo
 	crossOrigin *http.CrossOriginProtection

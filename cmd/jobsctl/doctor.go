@@ -60,7 +60,7 @@ The exit code is 8 if errors remain. Warnings do not count.`,
 			for f, err := range concat(examinations) {
 				if err != nil {
 					shown.end()
-					return errors.Join(err, a.tell(&r, e.Fix))
+					return errors.Join(err, a.writeFindings(&r, e.Fix))
 				}
 				r.add(f)
 				if a.structured() {
@@ -70,7 +70,7 @@ The exit code is 8 if errors remain. Warnings do not count.`,
 				}
 			}
 			shown.end()
-			if err := a.tell(&r, e.Fix); err != nil {
+			if err := a.writeFindings(&r, e.Fix); err != nil {
 				return err
 			}
 			if r.remain > 0 {
@@ -152,8 +152,8 @@ func (d *diagnosis) add(f inspect.Finding) {
 	}
 }
 
-// tell writes what was found for a person, errors first.
-func (a *app) tell(d *diagnosis, fix bool) error {
+// writeFindings writes the findings for people, errors first.
+func (a *app) writeFindings(d *diagnosis, fix bool) error {
 	if a.structured() {
 		return nil
 	}

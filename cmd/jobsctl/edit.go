@@ -94,12 +94,12 @@ func (a *app) runEdit(ctx context.Context, c *change, id string) error {
 	}
 	redriven := false
 	if c.redrive {
-		edited := j.Epoch + 1 // whoever decided about it meanwhile wins
+		edited := j.Epoch + 1 // a decision made meanwhile wins
 		r, err := i.Select(inspect.Query{Queue: j.Queue, IDs: []string{j.ID}, Suppressed: true}).
 			Where(func(found *broker.Job) bool { return found.Epoch == edited }).Redrive(ctx)
 		if redriven = err == nil && r.Done == 1; !redriven {
 			if err == nil {
-				err = fmt.Errorf("%w: somebody else changed it meanwhile", broker.ErrWrongState)
+				err = fmt.Errorf("%w: it was changed meanwhile", broker.ErrWrongState)
 			}
 			return fmt.Errorf("the payload was replaced, but the job was not redriven: %w", err)
 		}
@@ -131,7 +131,7 @@ func (a *app) newPayload(ctx context.Context, c *change, j *broker.Job) (p []byt
 	return compact.Bytes(), nil
 }
 
-// inEditor lets somebody edit the payload.
+// inEditor opens the payload in an editor.
 func (a *app) inEditor(ctx context.Context, c *change, j *broker.Job) ([]byte, error) {
 	editor := strings.Fields(a.getenv("VISUAL"))
 	if len(editor) == 0 {

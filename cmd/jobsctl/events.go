@@ -30,7 +30,7 @@ type eventView struct {
 const (
 	lookForQueues = 10 * time.Second       // time between two looks for new queues
 	gatherEvents  = 100 * time.Millisecond // for so long events are gathered, to be looked up by one call a queue
-	mostGathered  = 500                    // and not more than so many
+	mostGathered  = 500                    // and no more events than this
 )
 
 func (a *app) events() *cobra.Command {

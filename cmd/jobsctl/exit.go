@@ -74,13 +74,19 @@ func exitCode(err error) int {
 	return 1
 }
 
-// text is an error for a person: without the name of this program in front.
+// text is an error for a person: without the name of this program in front. A queue
+// that does not exist is reported in the same words by each command.
 func text(err error) string {
-	s := err.Error()
-	if len(s) > 6 && s[:6] == "jobs: " {
-		return s[6:]
+	var call *broker.Error
+	if errors.As(err, &call) && call.Queue != "" && call.ID == "" && errors.Is(call.Err, broker.ErrNotFound) {
+		return noQueue(call.Queue).Error()
 	}
-	return s
+	return strings.TrimPrefix(err.Error(), "jobs: ")
+}
+
+// noQueue is the error for a queue that does not exist.
+func noQueue(name string) error {
+	return fmt.Errorf("queue %q: %w; \"jobsctl queues ls\" lists the queues", short(name, 64), broker.ErrNotFound)
 }
 
 // noArgs and exactly refuse other numbers of arguments.

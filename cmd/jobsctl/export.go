@@ -76,8 +76,8 @@ func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, ou
 	if err := a.confirm(ctx, remove, "delete %s jobs once they are in %s", f.state, plain(out)); err != nil {
 		return err
 	}
-	w, told, flush := a.out, *a, (func() error)(nil)
-	told.out = a.err // where the jobs are not
+	w, log, flush := a.out, *a, (func() error)(nil)
+	log.out = a.err // the standard output has the jobs
 	if out != "" && out != "-" {
 		file, err := os.OpenFile(out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 		if errors.Is(err, fs.ErrExist) {
@@ -86,7 +86,7 @@ func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, ou
 		if err != nil {
 			return err
 		}
-		w, told.out, flush = file, a.out, file.Sync
+		w, log.out, flush = file, a.out, file.Sync
 		if err := syncDir(filepath.Dir(out)); err != nil {
 			return errors.Join(err, file.Close())
 		}
@@ -99,7 +99,7 @@ func (a *app) runExport(ctx context.Context, i *inspect.Inspector, f *filter, ou
 			return s.ExportAndDelete(ctx, w, flush)
 		}
 	}
-	return told.carryOut(ctx, i, d, f, queries, rate, 0)
+	return log.carryOut(ctx, i, d, f, queries, rate, 0)
 }
 
 // syncDir makes a new file's name last.

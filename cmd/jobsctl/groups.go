@@ -16,7 +16,7 @@ type groupView struct {
 	Group   string     `json:"group"` // its ID
 	Count   int        `json:"count"`
 	Type    string     `json:"type"`
-	Error   string     `json:"error"` // what the messages have in common
+	Error   string     `json:"error"` // the common part of the messages
 	Message string     `json:"message"`
 	Reasons []string   `json:"reasons"`
 	Queues  []string   `json:"queues"`
@@ -30,8 +30,7 @@ type groupView struct {
 	DeathsUntil time.Time `json:"deaths_until"` // the same in all groups
 }
 
-// defaultLooked is how many dead jobs are looked at unless --limit says otherwise:
-// the newest, in about a second.
+// defaultLooked is the default of --limit: a store answers in about a second.
 const defaultLooked = 5000
 
 func (a *app) deadGroups() *cobra.Command {
@@ -40,16 +39,16 @@ func (a *app) deadGroups() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "groups",
 		Short: "Group dead jobs by type and error, the group with the newest job first",
-		Long: `Group dead jobs by type and error: numbers, IDs and quoted texts are taken as alike.
-It looks at the newest of each queue, in turn, up to --limit.
+		Long: `Group dead jobs by type and error. Errors that differ only in numbers, IDs and quoted
+texts are alike. The command examines the newest dead jobs of each queue in turn, up
+to --limit.
 
-RATE is how fast those that were looked at died, between FIRST and LAST. TREND shows
-when: each sign is a twelfth of the time between the oldest and the newest of all
-groups, higher where more of the group died.
+RATE is how fast the examined jobs of the group died, between FIRST and LAST. TREND
+shows when: each sign is a twelfth of the time between the oldest and the newest job
+of all groups, and is higher where more jobs of the group died.
 
-Decide about a group by its ID, in all queues or with --queue in one. The command
-asks with the exact number, and says for how many it was done:
-jobsctl dlq redrive --group ID.`,
+"jobsctl dlq redrive --group ID" decides about a group, in all queues or in that of
+--queue. It asks with the exact number, and then says how many jobs it changed.`,
 		Example: "  jobsctl dlq groups\n  jobsctl dlq list --group 3f2a90c1\n  jobsctl dlq redrive --group 3f2a90c1",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -79,7 +78,7 @@ jobsctl dlq redrive --group ID.`,
 				deaths := g.Deaths(from, until, trendParts)
 				v := groupView{g.ID(), g.Count, g.Type, g.Fingerprint, g.Message, g.Reasons, g.Queues, at(g.First), at(g.Last), g.Examples[0].ID,
 					g.PerMinute(), deaths, from, until}
-				if err := l.add(v, g.Count, g.ID(), rate(g.PerMinute()), trend(deaths), g.Type, g.Fingerprint, strings.Join(g.Reasons, " "),
+				if err := l.add(v, g.Count, g.ID(), rate(g.PerMinute()), trend(deaths), g.Type, cause(g.Fingerprint), strings.Join(g.Reasons, " "),
 					g.First, g.Last, strings.Join(g.Queues, " "), g.Examples[0].ID); err != nil {
 					return err
 				}
@@ -88,13 +87,13 @@ jobsctl dlq redrive --group ID.`,
 				return err
 			}
 			if !all {
-				a.say("Of the %d newest dead jobs; there are more (--limit).", groups.Looked)
+				a.say("These are groups of the %s newest dead jobs; there are more (--limit).", number(groups.Looked))
 			}
 			return nil
 		},
 	}
 	cmd.Flags().StringVarP(&queue, "queue", "q", "", "queue (default: all)")
-	cmd.Flags().IntVarP(&limit, "limit", "n", defaultLooked, "dead jobs that are looked at; 0 for all")
+	cmd.Flags().IntVarP(&limit, "limit", "n", defaultLooked, "number of dead jobs to examine; 0 for all")
 	sortFlag(cmd, &sort, groupColumns)
 	return cmd
 }
@@ -102,18 +101,18 @@ jobsctl dlq redrive --group ID.`,
 var groupColumns = []column{
 	{head: "COUNT"},
 	{head: "GROUP"},
-	{head: "RATE", shape: shape{rank: 3}},
-	{head: "TREND", shape: shape{rank: 4}},
+	{head: "RATE", shape: shape{rank: 2}},
+	{head: "TREND", shape: shape{rank: 3}},
 	{head: "TYPE", shape: shape{least: 8}},
 	{head: "ERROR", shape: shape{least: 12}},
-	{head: "REASON", shape: shape{rank: 5, least: 8}},
-	{head: "FIRST", shape: shape{rank: 6}},
-	{head: "LAST", shape: shape{rank: 2}},
-	{head: "QUEUES", shape: shape{rank: 1, least: 6}},
+	{head: "REASON", shape: shape{rank: 6, least: 8}},
+	{head: "FIRST", shape: shape{rank: 5}},
+	{head: "LAST", shape: shape{rank: 1}},
+	{head: "QUEUES", shape: shape{rank: 4, least: 6}},
 	{head: "EXAMPLE", wide: true},
 }
 
-// extent is when the first and the last job of all groups died.
+// extent returns when the first and the last job of all groups died.
 func extent(groups []inspect.Group) (from, until time.Time) {
 	for n, g := range groups {
 		if n == 0 || g.First.Before(from) {
@@ -130,7 +129,7 @@ func extent(groups []inspect.Group) (from, until time.Time) {
 // column of a narrow terminal.
 const trendParts = 12
 
-// trend draws numbers, the greatest as the highest.
+// trend draws numbers as bars; the greatest is the highest.
 func trend(counts []int) string {
 	signs := []rune("▁▂▃▄▅▆▇█")
 	most := slices.Max(counts)
@@ -145,8 +144,7 @@ func trend(counts []int) string {
 	return b.String()
 }
 
-// rate writes how many there are in a minute, an hour or a day; nothing if that is
-// not known.
+// rate writes a number per minute, hour or day; nothing if it is not known.
 func rate(perMinute float64) cell {
 	text := ""
 	switch {
@@ -158,5 +156,5 @@ func rate(perMinute float64) cell {
 	default:
 		text = fmt.Sprintf("%.2g/d", perMinute*60*24)
 	}
-	return cell{text, int64(perMinute * 1e6)}
+	return cell{text: text, key: int64(perMinute * 1e6)}
 }

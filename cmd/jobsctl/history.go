@@ -26,15 +26,16 @@ func (a *app) history() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history [QUEUE]",
 		Short: "Show what a queue, or all of them, did, period by period",
-		Long: `Show what a queue did in equal periods until now, or all queues together without
-one: how many jobs came, completed and died, the share of runs that failed or
-crashed; within which time 50, 95 and 99 of 100 jobs began their first run (WAIT P95)
-and runs ended (RUN P95), within 12 %; and how many were pending at the end.
+		Long: `Show what a queue did in equal periods until now; without QUEUE, what all queues
+did together. CAME, DONE and DIED count jobs that were enqueued, completed and dead;
+FAILED is the share of runs that failed or crashed. 95 of 100 jobs waited no longer
+than WAIT P95 for their first run, and 95 of 100 runs took no longer than RUN P95;
+both within 12 %. PENDING is the number of pending jobs at the end of the period.
 
-A server of the store stores totals once a minute, for a day, and once an hour, for
-90 days. While none runs there are none: what happened then counts for the period in
-which one ran again. Periods in which nothing happened are left out. In the minute in
-which a queue is removed nothing is told of all queues.`,
+One of the store's servers stores the totals: once a minute for a day, and once an
+hour for 90 days. What happens while no server runs counts for the period in which
+one runs again. Periods in which nothing happened are left out, and so is, without
+QUEUE, the minute in which a queue is removed.`,
 		Args: orNone("QUEUE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if since <= 0 || rows < 1 {

@@ -183,7 +183,7 @@ func remember(ctx context.Context, i *inspect.Inspector, queue string, span time
 	return err
 }
 
-// sayPeer tells what became of a queue.
+// sayPeer reports what became of a queue.
 func (a *app) sayPeer(p *peerImport, from *peer, r *peerResult, failed error) error {
 	verified := failed == nil && !p.dry
 	here := r.last.Repeated

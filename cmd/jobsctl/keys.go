@@ -45,7 +45,7 @@ func (a *app) listKeys() *cobra.Command {
 		Long: `List the keys of a queue that have jobs which have not ended, or a policy of their
 own. DEPTH counts the jobs that are pending, scheduled, waiting or in retry. BLOCKED
 says why no job of the key may start now: paused, order (the job HEAD comes first),
-active (as many run as may) or rate.`,
+active (the limit of running jobs is reached) or rate.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return &usageError{"give the name of the QUEUE"}
@@ -74,7 +74,7 @@ active (as many run as may) or rate.`,
 			return l.end()
 		},
 	}
-	cmd.Flags().IntVar(&top, "top", 0, "show only so many keys, those with the most jobs first")
+	cmd.Flags().IntVar(&top, "top", 0, "show only this number of keys, those with the most jobs first")
 	sortFlag(cmd, &sort, keyColumns)
 	return cmd
 }
@@ -181,9 +181,9 @@ func (a *app) keyPolicy() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy QUEUE KEY",
 		Short: "Show a key's policy, or change it",
-		Long: `Show the policy of one key of a queue, or change the parts that are given. Where a
-key has a rule of its own, the queue's rule for each key (--key-max-active, --key-rate,
---key-max-depth of "queues policy") does not count for it.`,
+		Long: `Show the policy of one key of a queue, or change the rules that flags set. A rule of
+the key replaces the queue's rule for each key (--key-max-active, --key-rate and
+--key-max-depth of "queues policy").`,
 		Args: exactly("QUEUE", "KEY"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i, err := a.inspector(cmd.Context())

@@ -48,10 +48,10 @@ var jobColumns = []column{
 	{head: "QUEUE", shape: shape{least: 8}},
 	{head: "ID", shape: shape{least: 26}}, // a ULID is never cut
 	{head: "TYPE", shape: shape{least: 8}},
-	{head: "STATE", shape: shape{rank: 1}},
-	{head: "ATTEMPT", shape: shape{rank: 3}},
-	{head: "WHEN", shape: shape{rank: 2}},
-	{head: "KEY", shape: shape{rank: 4, least: 8}},
+	{head: "STATE", shape: shape{rank: 4}}, // mostly the one that was asked for
+	{head: "ATTEMPT", shape: shape{rank: 2}},
+	{head: "WHEN", shape: shape{rank: 1}},
+	{head: "KEY", shape: shape{rank: 3, least: 8}},
 	{head: "PRIORITY", wide: true},
 	{head: "CREATED", wide: true},
 	{head: "DELIVERIES", wide: true},

@@ -27,6 +27,7 @@ type column struct {
 type cell struct {
 	text string
 	key  any
+	tiny string // the text where a terminal is too narrow, if there is a shorter one
 }
 
 // cellOf is v as people read it.
@@ -35,20 +36,32 @@ func cellOf(v any) cell {
 	case cell:
 		return v
 	case int:
-		return cell{strconv.Itoa(v), int64(v)}
+		return cell{text: strconv.Itoa(v), key: int64(v)}
 	case int64:
-		return cell{strconv.FormatInt(v, 10), v}
+		return cell{text: strconv.FormatInt(v, 10), key: v}
 	case time.Time:
-		return cell{clock(v), v}
+		return cell{clock(v), v, tinyClock(v)}
 	case time.Duration:
-		return cell{span(v), int64(v)}
+		return cell{text: span(v), key: int64(v)}
 	}
 	text := fmt.Sprint(v)
-	return cell{plain(text), text}
+	return cell{text: plain(text), key: text}
+}
+
+// tinyClock writes a time to the second, with its day if that is not today, in UTC.
+func tinyClock(t time.Time) string {
+	layout := "01-02 15:04:05"
+	if t.UTC().Format(time.DateOnly) == time.Now().UTC().Format(time.DateOnly) {
+		layout = time.TimeOnly
+	}
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(layout)
 }
 
 // blankZero is a number that is left blank for zero.
-func blankZero(n int64) cell { return cell{count(n), n} }
+func blankZero(n int64) cell { return cell{text: count(n), key: n} }
 
 // compare orders cells of a column; those without text come last.
 func (c cell) compare(other cell, down bool) int {
@@ -92,15 +105,15 @@ type listing struct {
 	natural []int // widths of the columns, of all that is written
 }
 
-// patience is how long a list waits for further rows before it writes what it has:
-// they are searched for, and who reads can begin.
+// patience is how long a list waits for further rows before it writes what it has,
+// so that the first rows can be read while the search goes on.
 const patience = 250 * time.Millisecond
 
 // early has the list write what it found before the search ends.
 func (l *listing) early(look *search) { l.look, l.begun = look, time.Now() }
 
-// tick writes what was found if that took long enough. What cannot be written is
-// noticed at the end.
+// tick writes the rows so far if the search takes long. An error of writing is
+// reported at the end.
 func (l *listing) tick() {
 	if l.look != nil && len(l.rows) > 0 && time.Since(l.begun) >= patience {
 		_ = l.look.Clear()
@@ -150,7 +163,7 @@ func (l *listing) add(object any, values ...any) error {
 		r.cells = append(r.cells, cellOf(v))
 	}
 	l.rows = append(l.rows, r)
-	if l.limit > 0 && len(l.rows) >= 2*l.limit+100 { // what cannot be shown is not kept
+	if l.limit > 0 && len(l.rows) >= 2*l.limit+100 { // rows beyond the limit are dropped
 		l.cut()
 	}
 	return nil
@@ -221,6 +234,9 @@ func (l *listing) table(rows []row) error {
 		room = terminalWidth(l.out)
 	}
 	if room > 0 {
+		if !fits(l.natural, room) {
+			l.shorten(rows)
+		}
 		widths = l.fit(shapes, l.natural, room)
 	}
 	var b strings.Builder
@@ -245,6 +261,33 @@ func (l *listing) table(rows []row) error {
 	return err
 }
 
+// fits reports whether columns that are so wide have room.
+func fits(widths []int, room int) bool {
+	total := -gap
+	for _, w := range widths {
+		if w > 0 {
+			total += w + gap
+		}
+	}
+	return total <= room
+}
+
+// shorten writes the shorter texts of cells that have one.
+func (l *listing) shorten(rows []row) {
+	for i, c := range l.columns {
+		if l.natural[i] == 0 || !slices.ContainsFunc(rows, func(r row) bool { return r.cells[i].tiny != "" }) {
+			continue
+		}
+		l.natural[i] = ansi.StringWidth(c.head)
+		for _, r := range rows {
+			if r.cells[i].tiny != "" {
+				r.cells[i].text = r.cells[i].tiny
+			}
+			l.natural[i] = max(l.natural[i], ansi.StringWidth(r.cells[i].text))
+		}
+	}
+}
+
 // fit fits the columns to a terminal, and says once what it left out.
 func (l *listing) fit(shapes []shape, natural []int, room int) []int {
 	widths := layout(shapes, natural, room)
@@ -254,8 +297,8 @@ func (l *listing) fit(shapes []shape, natural []int, room int) []int {
 			out = append(out, l.columns[i].head)
 		}
 	}
-	if len(out) > 0 && !l.toldFit {
-		l.toldFit = true
+	if len(out) > 0 && !l.saidFit {
+		l.saidFit = true
 		fmt.Fprintln(l.err, ansi.Truncate("-o wide shows also: "+strings.Join(out, ", "), room, "…"))
 	}
 	return widths

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -139,7 +140,7 @@ func TestListing_FitsTheTerminalAndIsUncutInAPipe(t *testing.T) {
 		}
 	}
 	narrow := strings.Join(seen(t, 60, env, "dlq", "list"), "\n")
-	for _, part := range []string{id, "no user 4", "-o wide shows also: ", "WHEN"} {
+	for _, part := range []string{id, "no user 4", "-o wide shows also: ", "ATTEMPT"} {
 		if !strings.Contains(narrow, part) {
 			t.Errorf("in 60 columns there is no %q:\n%s", part, narrow)
 		}
@@ -153,6 +154,31 @@ func TestListing_FitsTheTerminalAndIsUncutInAPipe(t *testing.T) {
 	}
 	if !strings.Contains(wide, "skip_retry") || strings.Contains(piped, "REASON") {
 		t.Errorf("the reason is not in the wide table alone:\n%s\n%s", wide, piped)
+	}
+}
+
+// Where all columns do not fit, times give up their day and fraction before a column
+// is left out.
+func TestListing_TimesAreShortenedFirst(t *testing.T) {
+	t.Parallel()
+	url := testenv.RedisPlace(t)
+	s := &transcript{t: t, url: url}
+	w := s.work("mail", 1, "*")
+	s.run("enqueue", "--queue", "mail", "--type", "email:send")
+	w.holds()
+	w.ends(jobs.SkipRetry, 6)
+	w.stop()
+	env := []string{"JOBS_BROKER=" + url}
+	long, tiny := regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z`), regexp.MustCompile(` (\d\d-\d\d )?\d\d:\d\d:\d\d `)
+	for _, c := range []struct {
+		cols       int
+		form, not  *regexp.Regexp
+		everything bool
+	}{{140, long, tiny, true}, {100, tiny, long, true}, {80, tiny, long, false}} {
+		text := strings.Join(seen(t, c.cols, env, "dlq", "list"), "\n")
+		if !c.form.MatchString(text) || c.not.MatchString(text) || strings.Contains(text, "shows also") == c.everything {
+			t.Errorf("in %d columns the list is\n%s", c.cols, text)
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ func (a *app) locate(ctx context.Context, i *inspect.Inspector, queue, id string
 	case err != nil:
 		return nil, err
 	case len(found) == 0:
-		return nil, fmt.Errorf("job %q: %w", id, broker.ErrNotFound)
+		return nil, fmt.Errorf("job %q: %w%s", id, broker.ErrNotFound, missing(id))
 	case len(found) > 1:
 		return nil, &usageError{several(id, found)}
 	}
@@ -31,6 +31,14 @@ func (a *app) locate(ctx context.Context, i *inspect.Inspector, queue, id string
 		fmt.Fprintf(a.err, "%s is %s in %s.\n", plain(id), plain(j.ID), plain(j.Queue))
 	}
 	return i.Job(ctx, j.Queue, j.ID)
+}
+
+// missing says why there may be no job with an ID.
+func missing(id string) string {
+	if len(id) < inspect.LeastPrefix {
+		return fmt.Sprintf("; for the beginning of an ID give at least %d characters", inspect.LeastPrefix)
+	}
+	return ": it ended without a record (see KEEP COMPLETED of jobsctl queues policy), or was deleted, or is in another store"
 }
 
 // several says which jobs an ID can mean.

@@ -1,4 +1,4 @@
-// Command jobsctl is for whoever operates queues: it looks at jobs, queues and
+// Command jobsctl is for operators of queues: it looks at jobs, queues and
 // workers on any backend, and carries out decisions about them.
 //
 // The store is given by --broker, by JOBS_BROKER, or in a configuration file;
@@ -16,7 +16,7 @@ import (
 )
 
 func main() {
-	redis.SetLogger(quiet{})
+	redis.SetLogger(discard{})
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	code := run(ctx, os.Args[1:], environment{in: os.Stdin, out: os.Stdout, err: os.Stderr, getenv: os.Getenv, home: configHome})
@@ -33,8 +33,8 @@ func configHome() (string, error) {
 	return os.UserConfigDir()
 }
 
-// quiet drops what go-redis logs of each connection: the command's own error
+// discard drops what go-redis logs of each connection: the command's own error
 // says what went wrong.
-type quiet struct{}
+type discard struct{}
 
-func (quiet) Printf(context.Context, string, ...any) {}
+func (discard) Printf(context.Context, string, ...any) {}

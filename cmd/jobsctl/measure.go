@@ -189,7 +189,7 @@ func (m *measurement) pickup(ctx context.Context) (figure, error) {
 	return figure{Measure: "pickup", Jobs: len(took), Seconds: wall.Seconds(), Latency: spread(took)}, err
 }
 
-// spread sorts durations and tells how they lie, in milliseconds.
+// spread sorts durations and returns their quantiles, in milliseconds.
 func spread(took []time.Duration) *quantiles {
 	if len(took) == 0 {
 		return nil

@@ -17,8 +17,8 @@ func (a *app) pause(verb, what string, do func(*inspect.Inspector, context.Conte
 		Use:   verb + " QUEUE…",
 		Short: what,
 		Long: what + `.
-images+* stands for images and the queues beside it, of jobs that require labels.
-One that is made later is not among them. "jobsctl queues policy" and "jobsctl why"
+images+* means images and its queues for jobs that require labels, but none that is
+created later. "jobsctl queues policy" and "jobsctl why"
 say who paused a queue, when and why.`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -50,7 +50,7 @@ say who paused a queue, when and why.`,
 			return errors.Join(errs...)
 		},
 	}
-	cmd.Flags().StringVar(&by, "by", "", "who decided it, for others to see (default: the user and host)")
+	cmd.Flags().StringVar(&by, "by", "", "who decides, for others to see (default: the user and host)")
 	cmd.Flags().StringVar(&note, "note", "", "why, for others to see")
 	return cmd
 }

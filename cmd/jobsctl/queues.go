@@ -49,7 +49,7 @@ func (a *app) policy() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy QUEUE",
 		Short: "Show a queue's policy, or change it",
-		Long: `Show a queue's policy, or change the parts that are given, for all workers and
+		Long: `Show a queue's policy, or change the rules that flags set, for all workers and
 producers at once. Records of completed jobs are kept only if --keep-completed
 or the job's own retention says for how long.`,
 		Args: exactly("QUEUE"),

@@ -100,7 +100,7 @@ func (a *app) runRelay(ctx context.Context, r *relaying) error {
 	return errors.Join(err, a.sayRelayed(relays, r.untilEmpty))
 }
 
-// sayRelayed tells what was moved, and refused. That jobs were refused is an
+// sayRelayed reports what was moved, and refused. That jobs were refused is an
 // error for the caller that waits for the end of all.
 func (a *app) sayRelayed(relays []*relay.Relay, wanted bool) error {
 	for _, one := range relays {

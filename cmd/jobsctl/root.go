@@ -38,8 +38,8 @@ type app struct {
 	yes     bool
 
 	documents  int  // of YAML that were written
-	toldFit    bool // that columns were left out
-	toldSearch bool // how large a search is
+	saidFit    bool // columns were left out, and the user was told
+	saidSearch bool // the size of a search was announced
 
 	store broker.Broker
 	place string // the context of the store, if it has one

@@ -266,7 +266,7 @@ still defines a schedule, it comes back when the program starts: pause it instea
 			if err != nil {
 				return err
 			}
-			for _, id := range args { // before somebody is asked about what is not there
+			for _, id := range args { // before the question, so that it is not about schedules that do not exist
 				if _, err := s.Get(cmd.Context(), id); err != nil {
 					return err
 				}

@@ -8,8 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// largeSearch is the number of jobs from which on it is said beforehand how many are
-// looked through: fewer take no time that anybody notices.
+// largeSearch is the number of jobs from which on a search announces its size: a
+// smaller one takes too little time to be noticed.
 const largeSearch = 10_000
 
 // search shows how far a search among the jobs of a state is.
@@ -18,7 +18,7 @@ type search struct {
 	sizes, looked []int // of each queue; sizes are zero where they are not known
 }
 
-// search begins one for what f selects beside the state, and says how large it is.
+// search begins a search for what f selects beside the state, and announces its size.
 func (a *app) search(what string, f *filter) *search {
 	s := &search{sizes: make([]int, len(f.infos)), looked: make([]int, len(f.infos))}
 	total := 0
@@ -29,8 +29,8 @@ func (a *app) search(what string, f *filter) *search {
 			total += s.sizes[n]
 		}
 	}
-	if total >= largeSearch && !a.toldSearch {
-		a.toldSearch = true
+	if total >= largeSearch && !a.saidSearch {
+		a.saidSearch = true
 		upTo, order := "", ""
 		if f.olderThan+f.newerThan > 0 {
 			upTo = "up to "
@@ -40,7 +40,7 @@ func (a *app) search(what string, f *filter) *search {
 		}
 		fmt.Fprintf(a.err, "Looking through %s%s %s jobs%s.\n", upTo, number(total), state, order)
 	}
-	if total == 0 { // how far it is is not known
+	if total == 0 { // progress is not known
 		s.progress = progress{ProgressBar: progressbar.DefaultSilent(-1)}
 		return s
 	}
@@ -48,7 +48,7 @@ func (a *app) search(what string, f *filter) *search {
 	return s
 }
 
-// of tells the search how many jobs of a queue were looked at.
+// of returns a function that records how many jobs of a queue were examined.
 func (s *search) of(queue int) func(int) {
 	return func(looked int) {
 		s.looked[queue] = min(looked, s.sizes[queue])

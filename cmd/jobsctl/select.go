@@ -113,7 +113,7 @@ func (f *filter) queries(ctx context.Context, i *inspect.Inspector) ([]inspect.Q
 	}
 	infos, err := i.Queues(ctx, names...)
 	if err == nil && len(infos) == 0 && f.queue != "" {
-		err = fmt.Errorf("queue %q: %w", f.queue, broker.ErrNotFound)
+		err = noQueue(f.queue)
 	}
 	f.infos = infos
 	if err == nil && f.groupID != "" {

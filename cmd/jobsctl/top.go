@@ -18,11 +18,11 @@ func (a *app) top() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top [QUEUE…]",
 		Short: "Watch queues, workers and what they run, in the terminal",
-		Long: `Watch queues, workers and what they run, live in the terminal. Behind PENDING, /S is the
-change of that number per second; behind DEAD, how many jobs die. DONE/S is how many
-complete, FAILED the share of runs that fail or crash, WAIT and RUN how long jobs wait
-and run in the mean, over about ten seconds. The store is queried once per
---interval, and not at all while the terminal is too small.
+		Long: `Watch queues, workers and what they run, live in the terminal. /S after PENDING is the
+change of that number per second; after DEAD, the number of jobs that die per second.
+DONE/S is the number that complete, FAILED the share of runs that fail or crash, WAIT
+and RUN the mean wait and run; all over about ten seconds. The command queries the
+store once per --interval, and not while the terminal is too small.
 
 Keys: arrows (or j, k) select a queue; p pauses or resumes it, after a question;
 w shows its workers; a shows what they run; s sorts by the next column; r

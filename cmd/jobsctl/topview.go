@@ -27,7 +27,7 @@ func (m *top) View() tea.View {
 	return v
 }
 
-// lines are what is shown: as many and as wide as there is room for.
+// lines returns the screen's lines, within its height and width.
 func (m *top) lines() []string {
 	if !m.visible() {
 		return cutLines([]string{"too small"}, m.width, m.height)

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// sameWords are words that mean the same in every group: what somebody learned
+// sameWords are words that mean the same in every group: what a user learned
 // of one group works in all, and so do singular and plural.
 var sameWords = [][]string{
 	{"ls", "list"},
@@ -69,7 +69,7 @@ func needsVerb(cmd *cobra.Command) {
 	}
 }
 
-// suggestions are the verbs of a group that somebody who wrote word may have
+// suggestions returns the verbs of a group that a user who wrote word may have
 // meant.
 func suggestions(cmd *cobra.Command, word string) []string {
 	names := cmd.SuggestionsFor(word)

@@ -1,10 +1,6 @@
 package main
 
 import (
-	"errors"
-	"fmt"
-
-	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
 
 	"github.com/spf13/cobra"
@@ -22,10 +18,6 @@ func (a *app) why() *cobra.Command {
 				return err
 			}
 			j, err := a.locate(cmd.Context(), i, queue, args[0])
-			if errors.Is(err, broker.ErrNotFound) {
-				return fmt.Errorf("%w: the job ended without a record (see KEEP COMPLETED of jobsctl queues policy), "+
-					"or was deleted, or is in another store", err)
-			}
 			if err != nil {
 				return err
 			}

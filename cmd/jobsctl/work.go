@@ -9,16 +9,16 @@ import (
 
 // workColumns are those of workCells.
 var workColumns = append(append([]column{
-	{head: "DONE/S", shape: shape{rank: 5}, seen: true},
-	{head: "FAILED", shape: shape{rank: 6}, seen: true},
+	{head: "DONE/S", shape: shape{rank: 2}, seen: true},
+	{head: "FAILED", shape: shape{rank: 1}, seen: true},
 }, latencyColumns...), column{head: "GONE IN", shape: shape{rank: 7}, seen: true})
 
 // workCells say how many jobs completed and failed, how long they took, and when the
 // backlog is gone.
 func workCells(w inspect.Work, backlog int64) []any {
-	gone := cell{"", int64(0)}
+	gone := cell{text: "", key: int64(0)}
 	if d, ok := w.Gone(backlog); ok && backlog > 0 && w.Known() {
-		gone = cell{span(d), int64(d)}
+		gone = cell{text: span(d), key: int64(d)}
 	}
 	return append(append([]any{perSecond(w, w.Completed), failureRate(w)}, latencyCells(w.Latency)...), gone)
 }
@@ -34,7 +34,7 @@ var latencyColumns = []column{
 	{head: "RUN P99", shape: shape{rank: 13}, seen: true},
 }
 
-// latencyCells are percentiles of waits and runs, blank where servers told of none.
+// latencyCells returns percentiles of waits and runs, blank where servers reported none.
 func latencyCells(l inspect.Latency) (cells []any) {
 	for _, t := range []inspect.Times{l.WaitTimes, l.RunTimes} {
 		for _, share := range []float64{0.50, 0.95, 0.99} {
@@ -47,19 +47,19 @@ func latencyCells(l inspect.Latency) (cells []any) {
 // perSecond is a rate, blank where it is not known.
 func perSecond(w inspect.Work, n int64) cell {
 	if !w.Known() {
-		return cell{"", int64(0)}
+		return cell{text: "", key: int64(0)}
 	}
 	rate := w.PerSecond(n)
 	key := int64(rate * 1e6)
 	switch {
 	case rate == 0:
-		return cell{"0", key}
+		return cell{text: "0", key: key}
 	case rate < 0.1:
-		return cell{fmt.Sprintf("%.2g", rate), key}
+		return cell{text: fmt.Sprintf("%.2g", rate), key: key}
 	case rate < 10:
-		return cell{fmt.Sprintf("%.1f", rate), key}
+		return cell{text: fmt.Sprintf("%.1f", rate), key: key}
 	}
-	return cell{fmt.Sprintf("%.0f", rate), key}
+	return cell{text: fmt.Sprintf("%.0f", rate), key: key}
 }
 
 // failureRate is in per cent, blank where nothing ran.
@@ -67,13 +67,13 @@ func failureRate(w inspect.Work) cell {
 	rate := w.FailureRate() * 100
 	switch key := int64(rate * 1e6); {
 	case w.Completed+w.Failed+w.Crashed == 0:
-		return cell{"", int64(0)}
+		return cell{text: "", key: int64(0)}
 	case rate == 0:
-		return cell{"0%", key}
+		return cell{text: "0%", key: key}
 	case rate < 1:
-		return cell{"<1%", key}
+		return cell{text: "<1%", key: key}
 	default:
-		return cell{fmt.Sprintf("%.0f%%", rate), key}
+		return cell{text: fmt.Sprintf("%.0f%%", rate), key: key}
 	}
 }
 
@@ -81,13 +81,13 @@ func failureRate(w inspect.Work) cell {
 func took(d time.Duration, n int64) cell {
 	switch {
 	case n == 0:
-		return cell{"", int64(0)}
+		return cell{text: "", key: int64(0)}
 	case d < 10*time.Millisecond:
-		return cell{fmt.Sprintf("%.1fms", d.Seconds()*1000), int64(d)}
+		return cell{text: fmt.Sprintf("%.1fms", d.Seconds()*1000), key: int64(d)}
 	case d < time.Second:
-		return cell{fmt.Sprintf("%dms", d.Milliseconds()), int64(d)}
+		return cell{text: fmt.Sprintf("%dms", d.Milliseconds()), key: int64(d)}
 	case d < time.Minute:
-		return cell{fmt.Sprintf("%.1fs", d.Seconds()), int64(d)}
+		return cell{text: fmt.Sprintf("%.1fs", d.Seconds()), key: int64(d)}
 	}
-	return cell{span(d), int64(d)}
+	return cell{text: span(d), key: int64(d)}
 }

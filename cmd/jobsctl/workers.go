@@ -2,13 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/inspect"
 	"github.com/seed81422ce9/jobs/internal/labels"
 
@@ -62,7 +60,7 @@ out, it died or cannot reach the store. Another worker of the queue reclaims its
 jobs; then the worker leaves this list.
 
 Every few seconds a worker reports the jobs that it has run for longest, and since
-when. The other jobs have just started, or wait for a slot.`,
+when. The others have just started, or wait for a slot.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx := cmd.Context()
 			l, err := a.newList(workerColumns, sort)
@@ -117,7 +115,7 @@ var workerColumns = []column{
 	{head: "TYPES", wide: true},
 }
 
-// lease says how a worker's lease stands.
+// lease says whether a worker's lease holds.
 func lease(w inspect.WorkerInfo, now time.Time) string {
 	if w.Alive(now) {
 		return "holds"
@@ -125,11 +123,11 @@ func lease(w inspect.WorkerInfo, now time.Time) string {
 	return "ran out " + span(now.Sub(w.Until)) + " ago"
 }
 
-// allThere refuses names of queues that do not exist.
+// allThere returns an error for the first name of a queue that does not exist.
 func allThere(queues []inspect.QueueInfo, names []string) error {
 	for _, name := range names {
 		if !slices.ContainsFunc(queues, func(q inspect.QueueInfo) bool { return labels.Means(name, q.Name) }) {
-			return fmt.Errorf("queue %q: %w", name, broker.ErrNotFound)
+			return noQueue(name)
 		}
 	}
 	return nil
@@ -149,13 +147,13 @@ func (a *app) running(ctx context.Context, i *inspect.Inspector, w inspect.Worke
 			if err != nil {
 				return err
 			}
-			l.under(j.ID, j.Queue, j.Type, "attempt "+strconv.Itoa(j.Failures), runsFor(since[[2]string{j.Queue, j.ID}], now))
+			l.under(j.ID, runsFor(since[[2]string{j.Queue, j.ID}], now), j.Queue, j.Type, "attempt "+strconv.Itoa(j.Failures))
 		}
 	}
 	return nil
 }
 
-// runsFor says for how long a job has been run.
+// runsFor says for how long a job has run.
 func runsFor(since, now time.Time) string {
 	if since.IsZero() {
 		return "just started"

@@ -31,7 +31,7 @@ func TestWorkers_SayForHowLongTheyRunWhat(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := &cli{t: t, url: "memory://", open: func(context.Context, string) (broker.Broker, error) { return store.Open(), nil }}
-	c.has(c.run(0, "workers", "--running"), `(?m)^  slow .*  for 2h.*$`, `(?m)^  quick .*  attempt 0 +[^0-9]+$`)
+	c.has(c.run(0, "workers", "--running"), `(?m)^  slow  for 2h.*$`, `(?m)^  quick +[^0-9]+ attempt 0$`)
 	var v workerView
 	if out := c.run(0, "workers", "--json"); json.Unmarshal([]byte(out), &v) != nil || len(v.Longest) != 1 || v.Longest[0].ID != "slow" {
 		t.Errorf("as JSON: %s", out)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed81422ce9/jobs"
 	"github.com/seed81422ce9/jobs/broker"
+	"github.com/seed81422ce9/jobs/internal/readable"
 )
 
 // Kill is the end of a worker that was killed, and what became of its jobs.
@@ -94,7 +95,7 @@ func (d *Demo) reclaimed(w *worker, e jobs.ReclaimEvent) {
 		}
 	}
 	if n := len(d.kills); n > 0 {
-		d.ledger.tell(fmt.Sprintf("%s reclaimed %d jobs, %.1f s after the crash; they run again", w.name, len(e.Jobs),
+		d.ledger.tell(fmt.Sprintf("%s reclaimed %s, %.1f s after the crash, to run again", w.name, readable.Count(len(e.Jobs), "job"),
 			time.Since(d.kills[n-1].At).Seconds()))
 	}
 }

@@ -33,7 +33,7 @@ type trouble struct {
 // line names as many.
 const alertQueues = 3
 
-// alerts says what keeps jobs from running or waits for somebody, the grave first.
+// alerts returns what keeps jobs from running or waits for a decision, the grave first.
 func alerts(s *snapshot) (all []alert) {
 	waiting := func(n int64) string {
 		switch n {

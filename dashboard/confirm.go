@@ -29,7 +29,7 @@ type confirmPage struct {
 	Beyond  bool  // it could be if it were of fewer jobs
 }
 
-// countTime is how long somebody waits to be told a number.
+// countTime is how long a user waits for the exact number.
 const countTime = 5 * time.Second
 
 // bulkOf is the decision that a request is about.
@@ -86,7 +86,7 @@ func (h *Handler) readBulk(r *http.Request) (b bulkOf, err error) {
 	return b, err
 }
 
-// selection is what the decision is about in one queue. Each job of it is told to seen.
+// selection returns what the decision is about in one queue. It calls seen with each job.
 func (b *bulkOf) selection(i *inspect.Inspector, q inspect.Query, seen func(*broker.Job)) inspect.Selection {
 	q.Suppressed = q.Suppressed || b.unsuppresses()
 	return i.Select(q).Where(func(j *broker.Job) bool {
@@ -101,10 +101,10 @@ func (b *bulkOf) selection(i *inspect.Inspector, q inspect.Query, seen func(*bro
 // unsuppresses: then it is about suppressed jobs alone.
 func (b *bulkOf) unsuppresses() bool { return b.verb.Name == "unsuppress" }
 
-// narrow reports whether the counters do not tell how many jobs it is about.
+// narrow reports whether the counters do not have the number of its jobs.
 func (b *bulkOf) narrow() bool { return b.filter.Narrow() || b.group != nil }
 
-// count counts the jobs that the decision is about, as far as somebody waits for it.
+// count counts the jobs that the decision is about, for at most countTime.
 func (b *bulkOf) count(ctx context.Context, i *inspect.Inspector) (n int64, exact bool, err error) {
 	if !b.narrow() {
 		return b.most, true, nil

@@ -74,7 +74,7 @@ func (h *Handler) edit(w http.ResponseWriter, r *http.Request) error {
 	var payload bytes.Buffer
 	if err := json.Compact(&payload, []byte(r.PostFormValue("payload"))); err != nil {
 		return &pageError{http.StatusBadRequest,
-			"The payload is no JSON, nothing was changed: " + text(err.Error()) + ". Go back to mend it."}
+			"The payload is no JSON, nothing was changed: " + text(err.Error()) + ". Go back to correct it."}
 	}
 	job := &broker.Job{Queue: queue, ID: id}
 	job.Epoch = epoch

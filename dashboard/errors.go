@@ -8,7 +8,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// pageError is an answer that is no page.
+// pageError is an answer that is not the page that was asked for.
 type pageError struct {
 	status int
 	text   string
@@ -18,7 +18,7 @@ func (e *pageError) Error() string { return e.text }
 
 var errReadOnly = &pageError{http.StatusForbidden, "This dashboard is read-only."}
 
-// describe says what an error means to whoever looks at the page.
+// describe says what an error means, in the words of the page.
 func describe(err error) (status int, text string) {
 	var page *pageError
 	var call *broker.Error
@@ -46,10 +46,10 @@ func describe(err error) (status int, text string) {
 		return http.StatusServiceUnavailable, "The request ended before the store answered."
 	}
 	return http.StatusBadGateway, "The store did not answer in time. " +
-		"A decision may have been carried out or not; it can be repeated without harm."
+		"The decision may have been carried out. You can repeat it without harm."
 }
 
-// hinted is what a refusal says of the reason.
+// hinted returns the reason that a refusal gives.
 func hinted(err error) string {
 	for refusal := new(broker.Error); errors.As(err, &refusal); err = refusal.Err {
 		if refusal.Hint != "" {

@@ -15,7 +15,7 @@ const (
 	streamSpan = 10 * time.Minute
 )
 
-// events tells a page of every new snapshot, by server-sent events.
+// events sends a page each new snapshot, as server-sent events.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "text/event-stream")
 	if r.Method == http.MethodHead {
@@ -39,7 +39,7 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err := send("retry: 1000\n\n"); err != nil {
 		h.log.Warn("jobs dashboard: pages cannot be kept up to date", "error", err)
-		return nil // nobody is there to be told
+		return nil // the page was closed
 	}
 	end := time.NewTimer(streamSpan)
 	defer end.Stop()

@@ -12,7 +12,7 @@ import (
 )
 
 // filter is what jobs are searched by. It is a page's address: reloading,
-// going back, and sending the address to somebody show the same.
+// going back, and sending the address to another person show the same.
 type filter struct {
 	Queue, State, Type, Key, Error, Reason, Worker, ID string
 

@@ -12,7 +12,7 @@ import (
 	"github.com/seed81422ce9/jobs/inspect"
 )
 
-// deadPage shows dead jobs by what they died of, from a sample.
+// deadPage shows a sample of the dead jobs, grouped by error.
 type deadPage struct {
 	Filter     filter
 	Queues     []string
@@ -21,8 +21,8 @@ type deadPage struct {
 	Groups     []group
 	Smaller    int // groups that are not shown
 	Examined   int
-	Since      time.Time // the first death that was looked at
-	All        string    // address of the page that looks at all, as far as it comes
+	Since      time.Time // the first death in the sample
+	All        string    // address of the page that examines all, within a time
 	Whole      bool      // this is that page
 	Next       string    // address of the next sample
 	Later      bool      // this is not the first sample
@@ -39,7 +39,7 @@ type group struct {
 }
 
 // deathBar is how many of a group died in a part of the time from the first death on
-// the page until now, in percent of the group's most.
+// the page until now, in percent of the group's highest bar.
 type deathBar struct {
 	At   int
 	High float64
@@ -48,7 +48,7 @@ type deathBar struct {
 // Top is where the bar begins.
 func (b deathBar) Top() float64 { return 100 - b.High }
 
-// Examined64 is how many were grouped, as the counters count.
+// Examined64 is Examined in the type of the counters.
 func (p *deadPage) Examined64() int64 { return int64(p.Examined) }
 
 const (
@@ -204,8 +204,8 @@ func (h *Handler) sampleInTurn(ctx context.Context, queues []inspect.QueueInfo, 
 	return nil
 }
 
-// sampleAll examines all dead jobs for as long as somebody waits, the newest of each
-// queue in turn.
+// sampleAll examines all dead jobs, the newest of each queue in turn, for at most
+// allTime.
 func (h *Handler) sampleAll(ctx context.Context, s *snapshot, q inspect.Query, p *deadPage) error {
 	limited, cancel := context.WithTimeout(ctx, h.allTime)
 	defer cancel()
@@ -239,7 +239,7 @@ func (h *Handler) sampleAll(ctx context.Context, s *snapshot, q inspect.Query, p
 	return nil
 }
 
-// finish takes the groups over, the largest first.
+// finish puts the groups on the page, the largest first.
 func (p *deadPage) finish(groups *inspect.Groups) {
 	p.Examined = groups.Looked
 	list := groups.List()
@@ -255,7 +255,7 @@ func (p *deadPage) finish(groups *inspect.Groups) {
 		most := slices.Max(deaths)
 		for at, n := range deaths {
 			if n > 0 {
-				one.Bars = append(one.Bars, deathBar{at, max(8, 100*float64(n)/float64(most))}) // a few are to be seen
+				one.Bars = append(one.Bars, deathBar{at, max(8, 100*float64(n)/float64(most))}) // one job stays visible
 			}
 		}
 		p.Groups = append(p.Groups, one)

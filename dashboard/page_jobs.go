@@ -21,7 +21,7 @@ type jobsPage struct {
 	Next string // address of the page after this one
 	Turn string // address of the search the other way round; empty if it has one order
 	Down bool   // it begins with the newest
-	Most int64  // jobs that match, by the counters; -1 if they do not tell
+	Most int64  // jobs that match, by the counters; -1 if the counters cannot say
 	Copy bool
 	Sort []sortHead
 	Bulk []verb // that can be done with what the filter selects

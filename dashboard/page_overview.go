@@ -201,7 +201,7 @@ func alive(q inspect.QueueInfo) (workers, slots, full int) {
 func silent(w inspect.WorkerInfo, now time.Time) bool { return !w.Alive(now) }
 
 // shownStates are those that jobs can be listed in, in the order of their life.
-// Jobs wait only while somebody holds them, so that state is left out without.
+// State waiting is left out where no job is held.
 func shownStates(counts func(broker.State) int64) (all []broker.State) {
 	for _, s := range broker.States() {
 		if s != broker.StateWaiting || counts(s) > 0 {

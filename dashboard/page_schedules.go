@@ -21,7 +21,7 @@ type schedulesPage struct {
 	Statuses []schedule.Status
 	Rows     []schedule.Info
 	Now      time.Time
-	Read     int    // so many were read, of which Rows are those that match
+	Read     int    // number that were read; Rows are those that match
 	Next     string // address of the next ones
 	Later    bool   // these are not the first
 }
@@ -71,7 +71,7 @@ func (h *Handler) schedule(w http.ResponseWriter, r *http.Request) error {
 	return render(w, r, "schedule", v, http.StatusOK)
 }
 
-// aboutSchedule words an error that would be told of a job.
+// aboutSchedule rewords an error that speaks of a job.
 func aboutSchedule(err error) error {
 	if errors.Is(err, broker.ErrNotFound) {
 		return &pageError{http.StatusNotFound, "There is no such schedule."}

@@ -19,7 +19,7 @@ type workflowsPage struct {
 	State  workflow.State
 	States []workflow.State
 	Rows   []workflowRow
-	Read   int    // so many were read, of which Rows are those that match
+	Read   int    // number that were read; Rows are those that match
 	Next   string // address of the next ones
 	Later  bool   // these are not the first
 }
@@ -77,7 +77,7 @@ type workflowPage struct {
 	ParentLink string
 }
 
-// workflowLevel is nodes that have as many others before them.
+// workflowLevel is the nodes with the same number of nodes before them.
 type workflowLevel struct {
 	Number int
 	Counts []stateCount
@@ -186,7 +186,7 @@ func rank(s workflow.State) string {
 	return fmt.Sprintf("%02d%s", slices.Index(order, s)+1, s)
 }
 
-// aboutWorkflow words errors that would be told of a job.
+// aboutWorkflow rewords errors that speak of a job.
 func aboutWorkflow(err error) error {
 	var e *broker.Error
 	switch {

@@ -21,7 +21,7 @@ type snapshot struct {
 	total   pace
 	err     error     // of this look: survey is then that of the last one that succeeded
 	since   time.Time // the first of the looks in a row that failed
-	message []byte    // what is told to the pages
+	message []byte    // what pages are sent
 }
 
 // survey is what a look shows: queues by name, each with the workers that serve
@@ -68,7 +68,7 @@ const (
 
 var errTooManyPages = errors.New("too many pages are open")
 
-// listen has the channel tell of every new snapshot until leave is called. A
+// listen sends each new snapshot to the channel until leave is called. A
 // page that is slow finds the newest one, never a queue of them.
 func (p *poller) listen() (news <-chan struct{}, leave func(), err error) {
 	c := make(chan struct{}, 1)
@@ -231,7 +231,7 @@ func (p *poller) keep(l *look, begun int64, found survey, err error) *snapshot {
 	return s
 }
 
-// tick is what pages are told of a snapshot.
+// tick is what pages are sent for a snapshot.
 type tick struct {
 	Seq      int64  `json:"seq"`
 	OK       bool   `json:"ok"`

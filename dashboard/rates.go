@@ -38,7 +38,7 @@ func (p pace) Failed() string {
 }
 
 // Waits are p50, p95 and p99 of how long jobs waited for their first run in the last
-// minutes, Runs of how long runs took. They are empty where servers told of none.
+// minutes, Runs of how long runs took. They are empty where servers reported none.
 func (p pace) Waits() []string { return percentiles(p.Lately.Latency.WaitTimes) }
 func (p pace) Runs() []string  { return percentiles(p.Lately.Latency.RunTimes) }
 
@@ -107,7 +107,7 @@ type pacer struct {
 	asked time.Time       // when the history was read
 }
 
-// base is a point of the history, and the latencies that were told of since.
+// base is a point of the history, and the latencies reported since.
 type base struct {
 	at      time.Time
 	totals  inspect.Totals

@@ -247,7 +247,7 @@ func link(page string, params ...string) string {
 
 func jobLink(j *broker.Job) string { return link("job", "queue", j.Queue, "id", j.ID) }
 
-// hashes tell browsers when an asset changed.
+// hashes change the address of an asset when it changes, so that browsers load it anew.
 var hashes = hashAssets()
 
 func hashAssets() map[string]string {

@@ -38,7 +38,7 @@ const (
 	maxUndoBytes = 16 << 20 // of their errors, which are the largest part
 )
 
-// add takes note of a job that is about to be changed.
+// add records a job that is about to be changed.
 func (b *remembered) add(j *broker.Job) {
 	if _, ok := undoable[b.verb.Name]; !ok || b.beyond {
 		return

@@ -20,7 +20,7 @@ type Examination struct {
 	Queue string // this queue alone
 	Fix   bool   // repair what can be repaired
 
-	// OnStep, if set, is told of each step of some hundred records.
+	// OnStep, if set, is called after each step of some hundred records.
 	OnStep func(broker.Examined)
 }
 
@@ -39,7 +39,7 @@ func (i *Inspector) Examine(ctx context.Context, e Examination) iter.Seq2[Findin
 	}
 }
 
-// examine returns an error that has not been told yet.
+// examine returns an error that has not been reported yet.
 func (i *Inspector) examine(ctx context.Context, e Examination, yield func(Finding, error) bool) error {
 	if err := i.check(ctx); err != nil {
 		return err
@@ -93,7 +93,7 @@ const reclaimGrace = time.Minute
 // kinds holds what the inspector finds by itself.
 var kinds = broker.KnownFindings()
 
-// unserved says what is wrong with who serves a queue.
+// unserved says what is wrong with the workers of a queue.
 func unserved(q QueueInfo) (findings []Finding) {
 	live := 0
 	for _, w := range q.Workers {

@@ -37,7 +37,7 @@ func literal(fingerprint string) (longest string) {
 	return longest
 }
 
-const maxFingerprint = 500 // bytes of a message that are looked at
+const maxFingerprint = 500 // bytes of a message that count
 
 var (
 	quotedText      = regexp.MustCompile(`(^|[\s(=:,\[{])(?:"(?:[^"\\]|\\.)*"|'[^']*'|` + "`[^`]*`)")

@@ -256,7 +256,7 @@ func (l *line) kept() *broker.Kept {
 	return k
 }
 
-// appendASCII appends JSON with everything beyond ASCII as escapes: whoever
+// appendASCII appends JSON with everything beyond ASCII as escapes: a tool that
 // looks at the file with whatever sees harmless characters.
 func appendASCII(dst, text []byte) []byte {
 	for _, r := range string(text) {

@@ -16,14 +16,14 @@ import (
 // Group is dead jobs of one type whose last errors are alike; see Fingerprint.
 type Group struct {
 	Type, Fingerprint string
-	Count             int // of those that were looked at
+	Count             int // of examined jobs
 	Reasons           []string
 	Queues            []string
 	First, Last       time.Time    // ends of the oldest and the newest of them
 	Message           string       // of the newest, whole
 	Examples          []broker.Job // at most 3
 
-	ends []time.Time // of those that were looked at
+	ends []time.Time // of the examined jobs
 }
 
 // ID names the group in a command or an address: eight digits that follow from
@@ -33,8 +33,8 @@ func (g *Group) ID() string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// Deaths counts those that were looked at by when they died, in n parts of equal
-// length from one time to another, oldest first. Others are left out.
+// Deaths counts the examined jobs by when they died, in n parts of equal length from
+// one time to another, oldest first. Jobs that died at other times are left out.
 func (g *Group) Deaths(from, to time.Time, n int) []int {
 	counts := make([]int, n)
 	span := to.Sub(from)
@@ -51,15 +51,15 @@ func (g *Group) Deaths(from, to time.Time, n int) []int {
 	return counts
 }
 
-// Query selects the dead jobs of the group in a queue, and some others: Has tells
-// them apart.
+// Query selects the dead jobs of the group in a queue, and some others, which Has
+// excludes.
 func (g *Group) Query(queue string) Query {
 	return Query{Queue: queue, State: broker.StateDead, Type: g.Type, ErrorText: literal(g.Fingerprint)}
 }
 
-// PerMinute is how many of those that were looked at died per minute, between
-// the oldest and the newest of them. It is zero for one job, and when all died
-// within a second: then no rate is known.
+// PerMinute returns how many of the examined jobs died per minute, between the oldest
+// and the newest of them. It is zero for one job, and if all died within a second:
+// then the rate is not known.
 func (g *Group) PerMinute() float64 {
 	if took := g.Last.Sub(g.First); g.Count > 1 && took >= time.Second {
 		return float64(g.Count-1) / took.Minutes()
@@ -76,7 +76,7 @@ const maxExamples = 3
 
 // Groups puts dead jobs into groups as they are added. The zero value is empty.
 type Groups struct {
-	Looked int // so many jobs were added
+	Looked int // number of jobs that were added
 	groups map[[2]string]*Group
 }
 
@@ -124,9 +124,9 @@ func (all *Groups) List() []Group {
 	return list
 }
 
-// DeadGroups puts the newest dead jobs of the named queues, or of all, into groups:
-// those of each queue in turn, until so many were looked at or there are no more.
-// All is true in the second case; with most zero all are looked at. Suppressed jobs are left out.
+// DeadGroups groups the newest dead jobs of the named queues, or of all, taking one of
+// each queue in turn. It examines at most this number of jobs, or all if most is zero;
+// all reports whether there were no more. Suppressed jobs are left out.
 func (i *Inspector) DeadGroups(ctx context.Context, most int, queues ...string) (groups Groups, all bool, err error) {
 	for j, err := range i.dead(ctx, oneMore(most), false, queues) {
 		switch {
@@ -140,10 +140,10 @@ func (i *Inspector) DeadGroups(ctx context.Context, most int, queues ...string) 
 	return groups, true, nil
 }
 
-// DeadGroup finds the group of dead jobs with an ID, of which case does not matter,
-// in the named queues or in all: its Type, its Fingerprint, and the newest of its jobs
-// in Examples. Suppressed jobs are looked at too. The error is ErrNotFound if no dead
-// job is of it, for which all are looked at.
+// DeadGroup returns the group of dead jobs with an ID, in any case, in the named queues
+// or in all: its Type, its Fingerprint, and the newest of its jobs in Examples.
+// Suppressed jobs count. The error is ErrNotFound if no dead job belongs to it; to find
+// that out takes a look at all dead jobs.
 func (i *Inspector) DeadGroup(ctx context.Context, id string, queues ...string) (Group, error) {
 	for j, err := range i.dead(ctx, 0, true, queues) {
 		if err != nil {
@@ -177,7 +177,7 @@ func (i *Inspector) dead(ctx context.Context, most int, suppressed bool, queues 
 	}
 }
 
-// oneMore is how many to read so as to notice that there are more than n.
+// oneMore returns how many jobs to read to learn whether there are more than n.
 func oneMore(n int) int {
 	if n > 0 {
 		n++

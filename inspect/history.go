@@ -9,30 +9,31 @@ import (
 	"github.com/seed81422ce9/jobs/internal/history"
 )
 
-// Point is what a queue had, and had done since it was made, at a time.
+// Point is the state of a queue at a time: its counts, and its totals since it exists.
 type Point = history.Point
 
 // Totals counts what happened in a queue; see package broker.
 type Totals = broker.Totals
 
 // Latency is how long jobs waited for their first run (WaitTimes), and how long runs
-// took (RunTimes). Servers count each in buckets and tell of them once a minute, so
-// that Quantile is within 12 %, and they are a minute or two behind the totals; a server
-// that crashed told nothing of its last minute. Those of several periods, or queues,
-// add up (Plus).
+// took (RunTimes). Servers count both in buckets and report them once a minute, so
+// Quantile is within 12 %, and latencies are a minute or two behind the totals. The
+// last minute of a server that crashes is missing. Latencies of several periods or
+// queues can be added (Plus).
 type Latency = history.Latency
 
-// Times counts how long things took; Quantile(0.95) is within which time 95 % were.
+// Times counts durations; 95 % of them are at most Quantile(0.95).
 type Times = history.Times
 
 // History returns what a queue did in the last span, oldest first: a point a minute
-// for up to a day, and one an hour for up to 90 days. Before them comes the last
-// earlier one that is near, and behind them the queue as it is now. Where nothing
-// happened there are fewer. Servers write them, one of those of a store; while
-// none runs there are none. The error is ErrNotFound if there is no such queue.
+// for up to a day, and a point an hour for up to 90 days. The first point may be one
+// from shortly before the span; the last is the queue as it is now. There are fewer
+// points where nothing happened. One of the store's servers writes the points, so
+// there are none of times at which no server ran. The error is ErrNotFound if there is
+// no such queue.
 //
-// An empty name stands for all queues together, but for those of the framework. Their
-// totals are a sum: in the minute in which a queue is removed nothing is told.
+// An empty name means all queues together, without those of the framework. Their
+// totals are a sum, which leaves out the minute in which a queue is removed.
 func (i *Inspector) History(ctx context.Context, queue string, span time.Duration) ([]Point, error) {
 	if queue == history.All {
 		return i.historyOfAll(ctx, span)
@@ -61,7 +62,7 @@ func (i *Inspector) historyOfAll(ctx context.Context, span time.Duration) ([]Poi
 	return history.Rising(withNow(points, history.PointOfAll(reply.Queues, reply.Now))), err
 }
 
-// withNow adds the point of now, of which servers have told no latencies yet.
+// withNow adds the point of now, for which servers have reported no latencies yet.
 func withNow(points []Point, now Point) []Point {
 	if n := len(points); n > 0 {
 		now.Latency = points[n-1].Latency
@@ -69,8 +70,8 @@ func withNow(points []Point, now Point) []Point {
 	return append(points, now)
 }
 
-// Period is a part of a history: what a queue did from one point to another, and what
-// it had at the end.
+// Period is a part of a history: what a queue did between two points, and its state at
+// the end.
 type Period struct {
 	Work
 	Until Point
@@ -96,8 +97,8 @@ func Periods(points []Point, span time.Duration, n int) (all []Period) {
 	return all
 }
 
-// Deploy is when servers of a program, in a version, appeared; see History for who
-// notes it, about once a minute.
+// Deploy is when the first server of a version of a program appeared. A server records
+// it, within about a minute; see History.
 type Deploy = history.Deploy
 
 // Deploys returns the deploys since a time, oldest first, of programs that serve a
@@ -139,23 +140,23 @@ func (t timed) Mark(ctx context.Context, req broker.MarkRequest) (got broker.Mar
 	return got, err
 }
 
-// Work is what a queue did lately: the difference of its totals over Span, and the
-// latencies that servers told of meanwhile, which may be of some more or fewer jobs.
+// Work is what a queue did in Span: the difference of its totals, and the latencies
+// that servers reported in that time, which may cover some more or fewer jobs.
 type Work struct {
 	Span time.Duration
 	Totals
 	Latency Latency
 }
 
-// WorkBetween is what happened from one point to a later one.
+// WorkBetween returns what happened from one point to a later one.
 func WorkBetween(from, to Point) Work {
 	return Work{max(to.At.Sub(from.At), 0), to.Totals.Since(from.Totals), to.Latency.Since(from.Latency)}
 }
 
-// Known reports whether there was an earlier look at the queue to compare with.
+// Known reports whether there was an earlier point to compare with.
 func (w Work) Known() bool { return w.Span > 0 }
 
-// PerSecond is how many of n there were in a second.
+// PerSecond returns n as a rate per second.
 func (w Work) PerSecond(n int64) float64 {
 	if w.Span <= 0 {
 		return 0
@@ -163,11 +164,11 @@ func (w Work) PerSecond(n int64) float64 {
 	return float64(n) / w.Span.Seconds()
 }
 
-// Ended is how many jobs ended: completed, dead or cancelled.
+// Ended returns how many jobs ended: completed, dead or cancelled.
 func (w Work) Ended() int64 { return w.Completed + w.Dead + w.Cancelled }
 
-// Gone is when so many jobs will be gone if all goes on as it did: more ended than
-// came. It reports false while the backlog does not shrink.
+// Gone returns how long it takes until a backlog is gone at the rates of this work, and
+// false if the backlog does not shrink.
 func (w Work) Gone(backlog int64) (time.Duration, bool) {
 	net := w.PerSecond(w.Ended() - w.Enqueued)
 	if backlog == 0 {
@@ -179,13 +180,13 @@ func (w Work) Gone(backlog int64) (time.Duration, bool) {
 	return 0, false
 }
 
-// lately is how far back Lately looks where it can: enough for an even figure, and
-// little enough to be of now.
+// lately is how far back Lately looks: long enough for steady figures, short enough to
+// describe the present.
 const lately = 5 * time.Minute
 
-// Lately says what queues did in about the last five minutes, by name, from the
-// history and the totals that they have now. It has no entry for a queue of which no
-// earlier point is known; one whose last change was earlier has done nothing.
+// Lately returns what queues did in about the last five minutes, by name, from the
+// history and their present totals. A queue without an earlier point has no entry; a
+// queue that did not change in that time has done nothing.
 func (i *Inspector) Lately(ctx context.Context, queues []QueueInfo) (map[string]Work, error) {
 	all := make(map[string]Work, len(queues))
 	var mu sync.Mutex

@@ -29,7 +29,7 @@ type ImportConfig struct {
 // Refused and empty lines.
 type ImportReport struct {
 	Lines    int // read so far
-	Done     int // jobs that were stored; with Check: that could be, as far as the line tells
+	Done     int // jobs that were stored; with Check, jobs that can be stored as far as the line shows
 	Repeated int // jobs that were there already: imported before, or a line that is there twice
 	Gone     int // of Repeated: only the ID is remembered, of a job that ran meanwhile, or was deleted
 	Refused  int
@@ -167,7 +167,7 @@ func (m *importing) take(ctx context.Context, text []byte, tooLong bool) error {
 	return m.add(ctx, job, err, len(text))
 }
 
-// add takes a job of so many bytes, or why there is none, and stores the batch when
+// add takes a job of this size in bytes, or why there is none, and stores the batch when
 // it is full.
 func (m *importing) add(ctx context.Context, job broker.NewJob, err error, size int) error {
 	number := m.report.Lines
@@ -229,7 +229,7 @@ type restoredJob struct {
 }
 
 // restore makes jobs again, in calls of bounded size. A call whose outcome is
-// unknown is repeated, which is harmless; sure tells that none was. Beside an
+// unknown is repeated, which is harmless; sure reports that there was none. Beside an
 // error there are no answers.
 func (i *Inspector) restore(ctx context.Context, batch []broker.NewJob) (answers []restoredJob, sure bool, err error) {
 	sure = true
@@ -290,7 +290,7 @@ func (i *Inspector) restoreSome(ctx context.Context, batch []broker.NewJob) (ans
 // unknown is err as one after which nobody knows what was applied.
 func unknown(err error) error { return fmt.Errorf("%w: %v", broker.ErrOutcomeUnknown, err) }
 
-// same tells whether the job that has the ID of j is j, perhaps edited since.
+// same reports whether the job that has the ID of j is j, perhaps edited since.
 func (i *Inspector) same(ctx context.Context, j *broker.NewJob) (restoredJob, error) {
 	there, err := i.Job(ctx, j.Queue, j.ID)
 	switch {
@@ -307,8 +307,8 @@ func (i *Inspector) same(ctx context.Context, j *broker.NewJob) (restoredJob, er
 }
 
 // insist makes a call that can be repeated, again and again for a while when
-// its outcome is unknown or the store away. repeated tells that the outcome of
-// an earlier call than the last is unknown; an error tells whether that of any is.
+// its outcome is unknown or the store away. repeated reports that the outcome of
+// an earlier call than the last is unknown; the error covers all calls.
 func (i *Inspector) insist(ctx context.Context, f func(context.Context, broker.Broker) error) (repeated bool, err error) {
 	for attempt := 1; ; attempt++ {
 		err := i.call(ctx, f)

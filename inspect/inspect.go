@@ -56,7 +56,7 @@ type Query = broker.Query
 //	RetainCompleted Retention     // and cancelled; the zero value keeps none
 //	RetainDead      Retention     // the zero value keeps all
 //	DuplicateSpan   time.Duration // how long a caller's own ID is remembered after its job; 0 means an hour
-//	PriorityRound   int64         // of so many claimed jobs at least one is of each priority that waits; 0 means no round
+//	PriorityRound   int64         // of this number of claimed jobs at least one is of each priority that waits; 0 means no round
 type Policy = broker.Policy
 
 // WorkerInfo describes a live worker:
@@ -122,7 +122,7 @@ func (i *Inspector) call(ctx context.Context, f func(context.Context, broker.Bro
 }
 
 // callTimeout bounds one call to the broker: longer than a store that is only busy
-// takes, short enough for somebody who waits at a terminal.
+// takes, short enough for a person who waits at a terminal.
 const callTimeout = 5 * time.Second
 
 // check refuses a call that cannot be made.
@@ -179,7 +179,7 @@ func wanted(queue string, names []string) bool {
 func (i *Inspector) Queue(ctx context.Context, name string) (QueueInfo, error) {
 	err := broker.CheckQueue(name)
 	if err == nil && labels.Pattern(name) {
-		err = broker.Invalid("queue", "%q stands for several queues; name one", name)
+		err = broker.Invalid("queue", "%q means several queues; name one", name)
 	}
 	if err == nil {
 		var queues []QueueInfo

@@ -10,7 +10,7 @@ import (
 
 // InTurn lists the jobs of several selections, one of each in turn, so that a queue
 // with many does not hide those of another. It ends after most jobs, or with most zero
-// when there are no more. It reads a page where a turn comes to it, and holds one of
+// when there are no more. It reads a page of a selection when its turn comes, and holds one of
 // each selection. An error comes with a nil job and ends the listing.
 func InTurn(ctx context.Context, most int, selections ...Selection) iter.Seq2[*broker.Job, error] {
 	return func(yield func(*broker.Job, error) bool) {
@@ -57,7 +57,7 @@ type list struct {
 	stop func()
 }
 
-// list begins to read; most jobs are wanted of so many selections together.
+// list begins to read; of all selections together at most this number of jobs is wanted.
 func (s Selection) list(ctx context.Context, most, selections int) *list {
 	size := s.listSize()
 	if needles := s.query.Needles(); most > 0 && s.where == nil && !needles.Some() {

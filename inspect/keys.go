@@ -49,7 +49,7 @@ func (i *Inspector) Key(ctx context.Context, queue, key string) (KeyInfo, error)
 const maxTop = 10_000
 
 // TopKeys are the n keys of a queue with the most jobs, active ones counted, the
-// largest first. All is false where the queue has more keys than were looked at,
+// largest first. All is false if the queue has more keys than were examined,
 // which are the first 10,000 by name.
 func (i *Inspector) TopKeys(ctx context.Context, queue string, n int) (keys []KeyInfo, all bool, err error) {
 	all = true

@@ -41,10 +41,10 @@ type Destination struct {
 // there already. A job is refused, and stays, with ErrDuplicate if another job
 // there has its ID or, with the ID of that Holder, its unique key; with
 // ErrQueueFull, ErrTooLarge or ErrNewerForm if the destination cannot take it;
-// with ErrWrongState if somebody else changed it meanwhile. The report is
+// with ErrWrongState if another decision changed it meanwhile. The report is
 // valid beside an error. An error that is ErrUnsupported says which of the two
-// stores does not move jobs (broker.Limits.NoMove). An error that is ErrUnavailable may have left jobs
-// held.
+// stores does not move jobs (broker.Limits.NoMove). After an error that is
+// ErrUnavailable, jobs may still be held.
 func (s Selection) Move(ctx context.Context, to Destination) (Report, error) {
 	m, err := s.inspector.mover(ctx, s.query.Queue, to)
 	if err != nil {

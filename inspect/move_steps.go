@@ -85,7 +85,7 @@ func (m *mover) finishHeld(ctx context.Context, report *Report) error {
 }
 
 // moveHeld makes held jobs again at the destination and deletes them here. fresh
-// tells that none of them can have been sent before: then a destination that
+// says that none of them can have been sent before: then a destination that
 // remembers the ID of one remembers another job.
 func (m *mover) moveHeld(ctx context.Context, held []broker.Job, fresh bool, report *Report) error {
 	ctx = context.WithoutCancel(ctx)

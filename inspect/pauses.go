@@ -55,7 +55,7 @@ type storedPause struct {
 
 const (
 	pauseOwner = "pause"
-	pauseTTL   = 365 * 24 * time.Hour // a note of a longer pause lapses; the pause does not
+	pauseTTL   = 365 * 24 * time.Hour // the note of a longer pause expires; the pause does not
 )
 
 // pauseMark names the note of a queue, whose name may be as long as that of a mark.
@@ -64,7 +64,7 @@ func pauseMark(queue string) string {
 	return "pause/" + hex.EncodeToString(sum[:12])
 }
 
-// notePause stores who paused or resumed a queue. Without it the pause holds all the
+// notePause stores who paused or resumed a queue. The pause holds without it all the
 // same, so that its errors are of no interest.
 func (i *Inspector) notePause(ctx context.Context, queue string, paused bool) {
 	if i.broker.Limits().NoMark {

@@ -48,9 +48,9 @@ func (s Selection) OnProgress(f func(Report)) Selection {
 	return s
 }
 
-// OnLook returns the selection with a function that is called when the jobs of a page
-// have been shown, with how many records were looked at so far, at most. For a search
-// among many: a page may have no job that matches.
+// OnLook returns the selection with a function that is called after each page, with the
+// greatest number of records that can have been examined so far. It shows the progress
+// of a search, whose pages may have no job that matches.
 func (s Selection) OnLook(f func(int)) Selection {
 	s.looked = f
 	return s
@@ -92,12 +92,12 @@ func (s Selection) Jobs(ctx context.Context) iter.Seq2[*broker.Job, error] {
 	}
 }
 
-// listSize is how many records of a listing are looked at in a call.
+// listSize returns how many records a call of a listing examines.
 func (s *Selection) listSize() int {
 	needles := s.query.Needles()
 	switch {
 	case s.query.NoPayload && needles.Some():
-		return sievedPage
+		return filteredPage
 	case s.query.NoPayload && s.limit <= 0:
 		return barePage
 	}
@@ -169,12 +169,12 @@ func (i *Inspector) Purge(ctx context.Context, queue string, state broker.State)
 	return i.Select(Query{Queue: queue, State: state, Suppressed: true}).Delete(ctx)
 }
 
-// Sizes of a page: of records with payloads, of bare ones, and of bare ones that the
-// store sieves, which sends few: as many as it looks at in a call.
+// Sizes of a page: of records with payloads, of records without, and of records without
+// that the store filters. Of those it sends few, so a call examines as many as it may.
 const (
-	defaultPage = 100
-	barePage    = 500
-	sievedPage  = 1000
+	defaultPage  = 100
+	barePage     = 500
+	filteredPage = 1000
 )
 
 // pages lists the selection in pages of at most size records. IDs that do not
@@ -215,8 +215,8 @@ type Report struct {
 	Done      int // for which the decision was carried out
 	Requested int // of Done: running jobs that were asked to cancel
 	Repeated  int // of Done: jobs that a move found at its destination already
-	Newer     int // of Matched: left alone, because they came after the beginning; by a move also because they were claimed meanwhile
-	Refused   int // for which it was not possible, or which changed meanwhile
+	Newer     int // of Matched: left alone because they came after the start; by a move also because they were claimed
+	Refused   int // not possible, or the job changed meanwhile
 	// Refusals are the first 100 refusals.
 	Refusals []Refusal
 }
@@ -251,8 +251,8 @@ func (r *Report) refuse(f Refusal) {
 	}
 }
 
-// namedError is the error of a decision about jobs that were named: who names
-// a job expects it to be done.
+// namedError returns the error of a decision about named jobs, where each refusal is
+// one: the caller expects all of them to be done.
 func (r *Report) namedError(kind broker.OperationKind) error {
 	if r.Refused == 0 {
 		return nil

@@ -24,11 +24,11 @@ func undoneQueue(queue string) string {
 // as List or Job returned them before; their payloads are not needed. A job that was
 // claimed, or changed otherwise, is refused with ErrWrongState, and is left alone.
 //
-// None is lost, even if the process dies. No store makes a job dead by itself, so each
-// is held, made again as a dead one in a queue of its own, and moved back from there; a
-// process that dies leaves it held, where UndoMove finds it, or dead in that queue,
-// whose name ends with ".undone", from where the next undo moves it on. The error is
-// ErrUnsupported if the store moves no jobs.
+// No job is lost, even if the process dies. No store can make a pending job dead, so
+// each job is held, restored as a dead job in another queue, whose name ends with
+// ".undone", and moved back from there. If the process dies, the job stays held, and
+// UndoMove finds it, or it is dead in that queue, and the next undo moves it on. The
+// error is ErrUnsupported if the store moves no jobs.
 func (i *Inspector) UndoRedrive(ctx context.Context, queue string, was []broker.Job) (report Report, err error) {
 	if err := i.check(ctx); err != nil {
 		return report, err
@@ -50,7 +50,7 @@ func (i *Inspector) UndoRedrive(ctx context.Context, queue string, was []broker.
 	return report, nil
 }
 
-// bury does one step of an undo, whole.
+// bury does one step of an undo and does not stop within it.
 func (m *mover) bury(ctx context.Context, was []broker.Job, report *Report) error {
 	before := make(map[string]*broker.Job, len(was))
 	ids := make([]string, 0, len(was))
@@ -123,7 +123,7 @@ func (m *mover) buryHeld(ctx context.Context, held []broker.Job, before map[stri
 	for n := range batch {
 		was := before[batch[n].ID]
 		head := was.Head
-		head.Epoch = sent[n].Epoch // which counts on: nobody who knew the job before may settle it
+		head.Epoch = sent[n].Epoch // goes on counting, so that no earlier lease of the job is valid
 		batch[n].RunAt = was.RunAt
 		batch[n].Restore = &broker.Restored{State: broker.StateDead, CreatedAt: was.CreatedAt, Head: head}
 	}

@@ -114,7 +114,7 @@ func holder(j *broker.Job, q QueueInfo) string {
 	return fmt.Sprintf("worker %s, which is gone: %s", j.Worker, next)
 }
 
-// alive are the workers of a queue whose leases hold. One that died without a
+// alive returns the workers of a queue whose leases hold. One that died without a
 // word is among the queue's workers until another finds it.
 func alive(q QueueInfo) (workers []WorkerInfo) {
 	for _, w := range q.Workers {
@@ -143,7 +143,7 @@ func orNow(d time.Duration) string {
 	return "no time"
 }
 
-// obstacles says what stands between a due job and a worker.
+// obstacles says what keeps workers from a due job.
 func (e *Evidence) obstacles(add adder) {
 	j, q := e.Job, e.Queue
 	switch {

@@ -19,7 +19,7 @@ type Evidence struct {
 	Peers []broker.Running // what workers say of active jobs of the key, the longest first; at most some
 }
 
-// maxPeers is how many active jobs of a key are looked at: enough for most limits.
+// maxPeers is how many active jobs of a key are examined: enough for most limits.
 const maxPeers = 100
 
 // Evidence collects what is known of a job, in up to four more calls.

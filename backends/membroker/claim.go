@@ -32,8 +32,7 @@ func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 	return got, err
 }
 
-// claim is the step itself. A queue that refuses withholds nothing that
-// another gave.
+// claim is one step of a claim. A queue that refuses withholds nothing that another gave.
 func (s *Store) claim(req *broker.ClaimRequest, got *broker.Claimed, now time.Time) error {
 	s.at = now
 	got.Now, got.More, got.NextDue = now, false, time.Time{}
@@ -63,8 +62,8 @@ func (s *Store) claim(req *broker.ClaimRequest, got *broker.Claimed, now time.Ti
 	return errors.Join(errs...)
 }
 
-// promote makes pending what is due, by due time (§16), as far as the rate of retries
-// allows (§38); and lets lanes go on whose time has come.
+// promote makes due jobs pending, by due time (§16), as far as the rate of retries allows
+// (§38). It also places lanes whose rate allows a start again.
 func (q *queue) promote(now time.Time) {
 	free, next := q.free(q.policy.RetryRate, &q.retries)
 	for j := q.nextDueJob(free > 0); j != nil && reached(now, j.RunAt); j = q.nextDueJob(free > 0) {
@@ -83,7 +82,8 @@ func (q *queue) promote(now time.Time) {
 	}
 }
 
-// free is how many starts a rate allows now, or when the next. It changes nothing.
+// free returns how many starts a rate allows now or, if none, when the next. It changes
+// nothing.
 func (q *queue) free(rate broker.Rate, b *broker.Bucket) (n int64, next time.Time) {
 	if rate.Jobs == 0 {
 		return math.MaxInt64, next
@@ -102,8 +102,8 @@ func (q *queue) take(rate broker.Rate, b *broker.Bucket) {
 	b.Take(1)
 }
 
-// nextDueJob is the queue's next scheduled or retry job to be due, or nil; only a
-// scheduled one if retries may not go.
+// nextDueJob returns the scheduled or retry job that is due first, or nil. Without retries
+// it looks at scheduled jobs only.
 func (q *queue) nextDueJob(retries bool) *job {
 	if !retries {
 		first, _ := q.states[broker.StateScheduled].Min()
@@ -112,7 +112,8 @@ func (q *queue) nextDueJob(retries bool) *job {
 	return q.firstOf(broker.StateScheduled, broker.StateRetry)
 }
 
-// firstOf is the first job of two states that the same times order, or nil.
+// firstOf returns the first job of two states that are in the order of one kind of time, or
+// nil.
 func (q *queue) firstOf(s, t broker.State) *job {
 	a, ok := q.states[s].Min()
 	b, also := q.states[t].Min()
@@ -122,8 +123,8 @@ func (q *queue) firstOf(s, t broker.State) *job {
 	return a.job
 }
 
-// nextDue is when the next scheduled or retry job is due, or a rate makes room; zero
-// when time brings nothing.
+// nextDue returns when the next scheduled or retry job is due, or a rate allows a start;
+// zero if time alone makes nothing claimable.
 func (q *queue) nextDue() (due time.Time) {
 	if first, ok := q.states[broker.StateScheduled].Min(); ok {
 		due = first.job.RunAt
@@ -147,12 +148,12 @@ func (q *queue) nextDue() (due time.Time) {
 	return due
 }
 
-// ready reports whether a job is pending that its key may start.
+// ready reports whether some key may start a pending job.
 func (q *queue) ready() bool {
 	return slices.ContainsFunc(q.rings[:], func(r ring) bool { return r.Len() > 0 })
 }
 
-// full reports whether as many jobs are active as may be.
+// full reports whether the limit of active jobs is reached.
 func (q *queue) full() bool {
 	most := q.policy.MaxActive
 	return most > 0 && int64(q.len(broker.StateActive)) >= most
@@ -163,8 +164,8 @@ func (q *queue) claimable() bool {
 	return q.ready() && !q.policy.Paused && !q.full() && !q.store.at.Before(q.opens)
 }
 
-// claim leases up to limit jobs in turn, until they have taken all room (§13). It
-// changes no epoch: the lease belongs to the one it found (§3).
+// claim leases up to limit jobs, until room, a number of bytes, is used up (§13). It does
+// not change the epoch: the lease is of the epoch that it found (§3).
 func (q *queue) claim(w *worker, limit int, room *int, jobs []broker.Job) []broker.Job {
 	if jobs == nil && limit > 0 && q.claimable() {
 		jobs = make([]broker.Job, 0, min(limit, q.len(broker.StatePending)))
@@ -180,7 +181,7 @@ func (q *queue) claim(w *worker, limit int, room *int, jobs []broker.Job) []brok
 			}
 		}
 		q.give(j, w)
-		q.tally().Claimed++ // which notes the starts, too
+		q.tally().Claimed++ // which also records the starts
 		if j.Unique.Mode == broker.UniqueUntilStarted {
 			q.freeKey(j)
 		}

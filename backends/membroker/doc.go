@@ -16,22 +16,22 @@
 // free". Follow one job: enqueue.go takes it in, claim.go leases it to a worker,
 // settle.go ends the lease, prune.go removes what was kept of it. On the way
 // queue.go moves it from state to state, and list.go keeps the order within a
-// state. lane.go has the keys of a queue: what each may start, and whose turn it
-// is. wait.go lets a claim wait for a job, worker.go registers, renews and ends
-// workers, operate.go has the decisions of operators. The rest reads (find.go,
-// queues.go, watch.go, examine.go) or stands beside jobs (unique.go, mark.go). Steps note which records they changed (journal.go, form.go,
-// load.go), which matters only to a store that has a journal.
+// state. lane.go has the keys of a queue: what each may start, and their turns.
+// wait.go lets a claim wait for a job, worker.go registers, renews and ends workers,
+// operate.go has the decisions of operators. Other files read (find.go, queues.go,
+// watch.go, examine.go) or hold what is not a job (unique.go, mark.go). Steps record
+// which records they changed (journal.go, form.go, load.go), which matters only to a
+// store with a journal.
 //
 // A job is in the map of its queue, in the list of its state and, with a key, in
-// the list of jobs by key: nothing else leads to it. These are exact: a job that
-// leaves a state is gone from its list in the same step, so no entry is ever void
-// (§3). A key with pending jobs is, for each priority of these, either in the ring of
-// those that may start one or apart from it, as exactly. Each step costs O(log n).
+// the list of jobs by key. Nothing else leads to it. A job that leaves a state leaves
+// its list in the same step, so no entry is ever void (§3). A lane with pending jobs of
+// a priority is in the ring of that priority, either among those that may start a job
+// or among those that are kept back. Each step costs O(log n).
 //
 // # Time
 //
 // The clock is time.Now, hence virtual inside a [testing/synctest] bubble;
-// [Store.Advance] puts it ahead. A store has no goroutine and no timer, and channels only for calls that are
-// waiting, made by those calls: it can be created outside a bubble and used
-// inside.
+// [Store.Advance] puts it ahead. A store has no goroutine and no timer. Only calls that
+// wait make channels, so a store can be created outside a bubble and used inside.
 package membroker

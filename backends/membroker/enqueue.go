@@ -49,7 +49,7 @@ func (b *Broker) enqueue(ctx context.Context, req broker.EnqueueRequest, undo bo
 	return receipts, nil
 }
 
-// undo returns what makes it as if a job that is about to be enqueued never was.
+// undo returns a function that undoes the enqueue of a job, to be called before the enqueue.
 func (q *queue) undo(j *job) func() {
 	before, was := q.unique[j.Unique.Key]
 	unmeet := q.unmeet(j, before)
@@ -68,8 +68,8 @@ func (q *queue) undo(j *job) func() {
 	}
 }
 
-// enqueue checks in the contract's order, then stores. With an error it says who
-// holds the ID, the unique key or the job.
+// enqueue checks in the order of §18, then stores. With an error it returns who holds the
+// ID, the unique key or the job.
 func (s *Store) enqueue(j *job, n *broker.NewJob, r *broker.Receipt, now time.Time) (holder string, err error) {
 	q := s.queue(n.Queue)
 	if err := q.policy.Admit(n); err != nil {
@@ -124,7 +124,7 @@ func (s *Store) enqueue(j *job, n *broker.NewJob, r *broker.Receipt, now time.Ti
 	return "", nil
 }
 
-// dueAt is when a job with this delay or run time is due: now, with neither.
+// dueAt returns when a job with this delay or run time is due: now, with neither.
 func dueAt(delay time.Duration, runAt, now time.Time) time.Time {
 	switch {
 	case delay > 0:
@@ -135,8 +135,8 @@ func dueAt(delay time.Duration, runAt, now time.Time) time.Time {
 	return now.Truncate(time.Microsecond)
 }
 
-// restore makes a new job what it was elsewhere. One that had ended is kept for
-// as long as if it had ended here (§29).
+// restore stores a new job as it was elsewhere. An ended one is kept as if it had ended
+// here (§29).
 func (q *queue) restore(j *job, past *broker.Restored, due, now time.Time) {
 	j.Head = ownHead(past.NewHead(up(now)))
 	j.FinishedAt = up(j.FinishedAt)
@@ -163,7 +163,7 @@ func (q *queue) restore(j *job, past *broker.Restored, due, now time.Time) {
 	q.add(j, broker.OnRestore, to, due)
 }
 
-// room refuses a job that the queue, or its key, has no room for (§20, §32, §35).
+// room refuses a job if a depth limit of the queue or its key is reached (§20, §32, §35).
 func (q *queue) room(key string) error {
 	depth := int64(q.len(broker.StatePending) + q.len(broker.StateScheduled) + q.len(broker.StateWaiting)) // retries do not count
 	if limit := q.policy.MaxDepth; limit > 0 && depth >= limit {

@@ -8,9 +8,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// form is a record that is written or, with reads, read: the same fields in the same
-// order, so that one function does both. A field that a record lacks, since it was
-// written before there was such a field, is zero.
+// form writes a record or, with reads, reads one. Each form method lists the fields of a
+// record once, for both. A field that a record lacks, since it was written before there was
+// such a field, is zero.
 type form struct {
 	b     []byte
 	reads bool
@@ -29,7 +29,8 @@ func (f *form) int(v *int64) {
 	*v, f.b = n, f.b[max(size, 0):]
 }
 
-// cut ends the reading of a record. One that is over between two fields is a short one.
+// cut ends the reading of a record. A record that ends between two fields is a short one,
+// and no error.
 func (f *form) cut() {
 	if len(f.b) > 0 && f.err == nil {
 		f.err = broker.ErrMalformed
@@ -88,7 +89,7 @@ func (f *form) bucket(b *broker.Bucket) {
 	f.int(&b.Used)
 }
 
-// policy has the rules that are set, by name.
+// policy writes or reads the rules that are set, by name.
 func (f *form) policy(p *broker.Policy) {
 	set := int64(0)
 	for _, r := range broker.Rules() {

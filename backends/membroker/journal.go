@@ -13,10 +13,10 @@ import (
 // from now on. It is for package filebroker. ErrMalformed means that records
 // contradict each other, ErrNewerForm that a newer version wrote some.
 //
-// Whatever changes a record notes it (note), anywhere within a step. At the end of the
-// step the journal gets the records that were noted as they are then, so that a record
-// may be noted before its last change, or without one. What a record does not have is
-// made of the others (load.go): counts, lists, whose turn it is.
+// Each change of a record notes it (note), anywhere within a step. At the end of the step
+// the journal gets the noted records as they are then. So a record may be noted before its
+// last change, or without one. Counts, lists and turns are not stored: load.go makes them
+// from the records.
 func OpenJournal(j journal.Journal) (*Store, error) {
 	s := NewStore()
 	if err := j.Load(s.load); err != nil {
@@ -48,7 +48,7 @@ func (s *Store) note(kind journal.Kind, queue, name string) {
 
 func (q *queue) note(kind journal.Kind, name string) { q.store.note(kind, q.name, name) }
 
-// tally is the queue's totals, for a step that changes them.
+// tally returns the queue's totals, for a step that changes them.
 func (q *queue) tally() *broker.Totals {
 	q.note(journal.Queues, "")
 	return &q.totals
@@ -96,7 +96,7 @@ func (s *Store) record() {
 	s.noted = s.noted[:0]
 }
 
-// recordOf is a record as it is now.
+// recordOf returns a record as it is now.
 func (s *Store) recordOf(n noted) journal.Record {
 	r := journal.Record{Kind: n.kind, Key: []byte(n.name)}
 	if n.kind >= journal.Queues {

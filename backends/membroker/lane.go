@@ -9,40 +9,40 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// lane is a key of a queue: its rules, and what is going on in it (§33). The jobs
-// without a key have one more, which has no limits.
+// lane is a key of a queue: its rules, and the state of its jobs (§33). The jobs without a
+// key share one more lane, which has no limits.
 type lane struct {
 	name  string
-	no    int64         // its number in lists; 0 is the lane without a key
-	own   broker.Policy // of the key itself
-	rules broker.Policy // that hold for it
+	no    int64         // orders lanes in lists; 0 is the lane without a key
+	own   broker.Policy // the key's own
+	rules broker.Policy // that hold for the key: its own, or else the queue's
 
 	jobs   int64                          // records
 	counts [broker.StateWaiting + 1]int64 // of them, by state
 	spots  [broker.Priorities]spot        // by priority
-	head   *job                           // of an ordered queue: the others come after it (§36)
+	head   *job                           // of an ordered queue: the others wait for it (§36)
 	starts broker.Bucket                  // for its rate
 	block  broker.Block                   // why it may start nothing
-	until  int64                          // when its rate lets it start the next, or never: its place in queue.late
+	until  int64                          // when its rate allows the next start, or never; its position in queue.late
 	lapse  lapse                          // when it is forgotten
 }
 
-// spot is where a lane stands with its pending jobs of one priority.
+// spot is the position of a lane for its pending jobs of one priority.
 type spot struct {
 	jobs int64
 	in   *turns // nil without jobs
 	turn turn
 }
 
-// ring has the lanes with pending jobs of one priority, in turns. Those that may
-// start none are kept apart: a claim does not meet them.
+// ring has the lanes with pending jobs of one priority, in the order of their turns. Those
+// that may start no job are kept apart, so that a claim does not look at them.
 type ring struct {
 	turns
 	kept turns
 }
 
-// turn is a lane's position: by at, then by seq. In a ring, at grows by a stride with
-// each job the lane starts, and the least goes first.
+// turn is a lane's position, by at, then by seq. In a ring, at grows by a stride with each
+// job that the lane starts, and the lowest goes first.
 type turn struct {
 	at, seq int64
 	lane    *lane
@@ -54,11 +54,11 @@ func newTurns() turns {
 	return turns{btree.NewG(degree, func(a, b turn) bool { return a.at < b.at || a.at == b.at && a.seq < b.seq })}
 }
 
-// stride is what a turn costs a lane of weight 1; others, that divided by their
-// weight. It is large so that the division is exact enough.
+// stride is what a turn costs a lane of weight 1; a lane of another weight pays stride
+// divided by it. It is large, so that the division loses little.
 const stride = 1 << 20
 
-// Times of lane.until that are none; 0 would be no time at all.
+// Values of lane.until that are no times.
 const (
 	atOnce = 1
 	never  = math.MaxInt64
@@ -76,7 +76,7 @@ func newLanes() lanes {
 	return lanes{btree.NewG(degree, func(a, b named) bool { return a.key < b.key })}
 }
 
-// lane is the one of a key, or nil.
+// lane returns the lane of a key, or nil.
 func (q *queue) lane(key string) *lane {
 	if key == "" {
 		return q.keyless
@@ -85,7 +85,7 @@ func (q *queue) lane(key string) *lane {
 	return n.lane
 }
 
-// laneOf is the one of a key, which it makes if there is none.
+// laneOf returns the lane of a key, and makes it if there is none.
 func (q *queue) laneOf(key string) *lane {
 	l := q.lane(key)
 	if l == nil {
@@ -97,8 +97,8 @@ func (q *queue) laneOf(key string) *lane {
 	return l
 }
 
-// judge says why a lane may start nothing, and until when if only time tells. A step
-// without a time leaves that to the next claim.
+// judge returns why a lane may start nothing, and until when if only its rate does. A step
+// without a time leaves the rate to the next claim.
 func (q *queue) judge(l *lane) (why broker.Block, until int64) {
 	rules := &l.rules
 	switch {
@@ -120,8 +120,8 @@ func (q *queue) judge(l *lane) (why broker.Block, until int64) {
 	return broker.BlockNone, never
 }
 
-// place puts a lane of which something changed where it belongs. One that comes into
-// a ring has its first turn after at most one of each that is there (§34).
+// place moves a lane after a change to the ring or apart from it. A lane that enters a ring
+// has its first turn after at most one turn of each other lane (§34).
 func (q *queue) place(l *lane) {
 	var until int64
 	if l.block, until = q.judge(l); until != never && l.counts[broker.StatePending] == 0 {
@@ -162,10 +162,11 @@ func (q *queue) place(l *lane) {
 
 func (l *lane) stride() int64 { return stride / l.rules.Weight }
 
-// rank orders the pending jobs of a queue by lane, then by priority.
+// rank returns what orders the pending jobs of a queue: by lane, then by priority.
 func (l *lane) rank(p broker.Priority) int64 { return l.no*(broker.Priorities+1) + int64(p) }
 
-// next is the job that a claim takes next, whose lane has had its turn; there is one.
+// next returns the job to claim next, and counts the turn of its lane. The caller knows that
+// there is one.
 func (q *queue) next() *job {
 	p := q.policy.Turn(q.turn)
 	q.turn++
@@ -188,7 +189,7 @@ func (q *queue) next() *job {
 	return q.first(l, p)
 }
 
-// first is the first pending job of a lane and a priority, or nil.
+// first returns the first pending job of a lane and a priority, or nil.
 func (q *queue) first(l *lane, p broker.Priority) *job {
 	at := l.rank(p)
 	for e := range q.states[broker.StatePending].from(entry{at: at, seq: math.MinInt64}) {
@@ -200,8 +201,8 @@ func (q *queue) first(l *lane, p broker.Priority) *job {
 	return nil
 }
 
-// oldest is the pending job of a priority that is next in turn, or if none may start,
-// one of those that are kept back; or nil.
+// oldest returns the next pending job of a priority or, if none may start, one of those that
+// are kept back; or nil.
 func (q *queue) oldest(p broker.Priority) *job {
 	r := &q.rings[p-1]
 	t, ok := r.Min()
@@ -217,7 +218,8 @@ func (q *queue) oldest(p broker.Priority) *job {
 	return q.first(t.lane, p)
 }
 
-// started counts a job that a claim takes, and makes it its key's head.
+// started counts a claimed job for the rate of its key, and makes it the key's head in an
+// ordered queue.
 func (q *queue) started(j *job) {
 	l := j.lane
 	if q.policy.Ordered != broker.OrderNone && l != q.keyless {
@@ -259,7 +261,7 @@ func weighs(s broker.State) bool {
 	return false
 }
 
-// depth is how many jobs count for the limit of the key.
+// depth returns how many jobs count for the depth limit of the key.
 func (l *lane) depth() (n int64) {
 	for s, count := range l.counts {
 		if weighs(broker.State(s)) {
@@ -269,7 +271,7 @@ func (l *lane) depth() (n int64) {
 	return n
 }
 
-// passes reports whether a job in its state lets those of its key go on (§36).
+// passes reports whether a head in this state no longer keeps its key back (§36).
 func (q *queue) passes(head *job) bool {
 	switch head.State {
 	case broker.StateNone, broker.StateCompleted, broker.StateCancelled:
@@ -280,7 +282,7 @@ func (q *queue) passes(head *job) bool {
 	return false
 }
 
-// rule gives a lane the rules that hold for it now.
+// rule updates the rules that hold for a lane.
 func (q *queue) rule(l *lane) {
 	now := q.policy.OfKey(l.own)
 	freed := l.head != nil && (q.policy.Ordered == broker.OrderNone || q.passes(l.head))
@@ -297,8 +299,8 @@ func (q *queue) rule(l *lane) {
 	q.place(l)
 }
 
-// forget drops a lane of which nothing is left, once its rate has saved up all that it
-// may: until then the starts that it had count.
+// forget drops a lane without jobs and policy once its starts no longer count: when its
+// rate has saved up a full burst.
 func (q *queue) forget(l *lane) {
 	if l == q.keyless || l.jobs > 0 || l.own != (broker.Policy{}) {
 		return

@@ -11,9 +11,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// list holds jobs in an order from which any of them can leave, and which can be
-// paged through while others come and go. It is a B-tree, since the standard
-// library has no ordered set.
+// list is an ordered set of jobs. Any of them can be removed, and pages of it stay valid
+// while others come and go. It is a B-tree, since the standard library has no ordered
+// set.
 type list struct{ *btree.BTreeG[entry] }
 
 // entry is a job's position in a list: by at, then by seq.
@@ -33,24 +33,23 @@ func newList() list { return list{btree.NewG(degree, before)} }
 // start is before all entries.
 var start = entry{at: math.MinInt64, seq: math.MinInt64}
 
-// from goes over the entries at e and behind it.
+// from iterates over the entries at e and behind it.
 func (l list) from(e entry) iter.Seq[entry] {
 	return func(yield func(entry) bool) { l.AscendGreaterOrEqual(e, yield) }
 }
 
-// down goes over the entries at e and before it, the last first.
+// down iterates over the entries at e and before it, the last first.
 func (l list) down(e entry) iter.Seq[entry] {
 	return func(yield func(entry) bool) { l.DescendLessOrEqual(e, yield) }
 }
 
-// cursor is the text of a position, for a page that begins there. A job that
-// stays in a list only ever moves behind its position (queue.move), so none that
-// stays is missed (§21).
+// cursor returns the text of a position, for a page that begins there. A job that stays in
+// a list only moves to behind its position (queue.move), so pages miss none (§21).
 func (e entry) cursor() string { return fmt.Sprintf("%d.%d", e.at, e.seq) }
 
 func parseCursor(cursor string) (e entry, err error) {
 	if _, _ = fmt.Sscanf(cursor, "%d.%d", &e.at, &e.seq); e.cursor() != cursor {
-		return e, broker.Invalid("cursor", "%.64q is of no page of this query; start with an empty one", cursor)
+		return e, broker.Invalid("cursor", "%.64q belongs to no page of this query; start with an empty one", cursor)
 	}
 	return e, nil
 }
@@ -63,13 +62,13 @@ func upTo(d time.Duration) time.Duration {
 	return time.Duration(broker.DurationMicros(d)) * time.Microsecond
 }
 
-// later is the stored time that is d after t.
+// later returns the stored time that is d after t.
 func later(t time.Time, d time.Duration) time.Time { return up(t).Add(upTo(d)) }
 
-// reached reports whether a stored time has come. What holds until it holds no more.
+// reached reports whether a stored time has come. What holds until then has lapsed.
 func reached(now, at time.Time) bool { return !now.Before(at) }
 
-// earlier is the earlier of two times; zero stands for none.
+// earlier returns the earlier of two times; zero stands for none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

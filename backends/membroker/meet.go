@@ -9,9 +9,9 @@ import (
 	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
-// meet has a new job replace what the holder of its unique key is to do, or the
-// job behind that (§39, §40). It reports false if the new job is to be stored
-// behind the holder.
+// meet replaces the content of the holder of a new job's unique key, or of the job behind
+// that holder (§39, §40). It reports false if the new job has to be stored behind the
+// holder.
 func (q *queue) meet(j *job, n *broker.NewJob, holder string, r *broker.Receipt, now time.Time) (met bool, err error) {
 	h := q.unique[j.Unique.Key]
 	to := q.jobs[holder]
@@ -74,8 +74,7 @@ func (q *queue) follow(j *job, holder string, due, now time.Time) {
 	q.unique[j.Unique.Key] = h
 }
 
-// unmeet returns what makes it as if a job had not replaced another one, for the holder
-// of its key as it is.
+// unmeet returns a function that undoes the replacing of the present holder of a key.
 func (q *queue) unmeet(j *job, h hold) func() {
 	past, known := q.remembered[j.ID]
 	to := q.behind(h)
@@ -101,7 +100,7 @@ func (q *queue) unmeet(j *job, h hold) func() {
 	}
 }
 
-// behind is the job that waits behind the holder of a key, or nil.
+// behind returns the job that waits behind the holder of a key, or nil.
 func (q *queue) behind(h hold) *job {
 	if j := q.jobs[h.next]; j != nil && j.Holder == broker.Behind(h.id) {
 		return j
@@ -109,8 +108,8 @@ func (q *queue) behind(h hold) *job {
 	return nil
 }
 
-// dropKey frees a key, and gives it to the job behind its holder, which comes into
-// the queue (§41).
+// dropKey frees a key, and gives it to the job behind its holder, which becomes pending or
+// scheduled (§41).
 func (q *queue) dropKey(key string) {
 	h := q.unique[key]
 	q.note(journal.Unique, key)

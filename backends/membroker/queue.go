@@ -17,13 +17,13 @@ import (
 type job struct {
 	broker.Job
 	lane    *lane // of its Key
-	born    int64 // its position among those of its Key
+	born    int64 // its position among the jobs of its Key
 	at, seq int64 // its position in the list of its state
 	lapse   lapse // completed and cancelled: when the record is removed
 }
 
-// queue is a queue's record. All that leads to a job is exact: a job that leaves
-// a state leaves its lists in the same step.
+// queue is a queue with its jobs. A job that leaves a state leaves its lists in the same
+// step.
 type queue struct {
 	store  *Store
 	name   string
@@ -31,10 +31,10 @@ type queue struct {
 
 	jobs   map[string]*job
 	states [broker.StateWaiting + 1]list // in the order of job.rank, then of seq
-	keyed  list                          // those with a Key, by that, in the order they came
-	seq    int64                         // the last number given out; a job behind all others has the highest
-	front  int64                         // and the lowest, of a job put before all others: negative
-	most   int                           // jobs there were since the map was made
+	keyed  list                          // the jobs with a Key, by key, then in the order of their enqueue
+	seq    int64                         // the highest position that was given, to a job behind all others
+	front  int64                         // the lowest one, to a job before all others; negative
+	most   int                           // how many jobs there were at most since the map was made
 
 	lanes   lanes // by key
 	keyless *lane // of the jobs without a key
@@ -42,22 +42,22 @@ type queue struct {
 	late    turns // lanes that may start nothing before a time
 
 	starts, retries   broker.Bucket // for the policy's rates
-	opens, retryOpens time.Time     // when these let the next go, as the last claim saw; zero: at once
+	opens, retryOpens time.Time     // when the rates allow the next start, as of the last claim; zero: at once
 
-	turn       int64 // how many jobs claims took
-	suppressed int64 // of the dead ones
-	bytes      int64 // of the jobs that weigh
+	turn       int64 // how many jobs claims leased
+	suppressed int64 // how many dead jobs are suppressed
+	bytes      int64 // of the jobs for which weighs holds
 	totals     broker.Totals
 
-	workers map[string]*worker // the live ones, and those whose IDs are dead
+	workers map[string]*worker // live ones and ended ones
 	orphans []*worker          // ended ones that still hold jobs, for Reclaim
 
 	unique     map[string]hold // by unique key
 	remembered map[string]past // IDs given by callers whose jobs are gone
 	lapses     lapses          // what Prune removes at its time
 
-	waiters []*waiter // claims that wait, in the order they came
-	touched bool      // is in Store.touched
+	waiters []*waiter // claims that wait, the oldest first
+	touched bool      // it is in Store.touched
 }
 
 func newQueue(s *Store, name string) *queue {
@@ -75,8 +75,8 @@ func newQueue(s *Store, name string) *queue {
 
 func (q *queue) len(s broker.State) int { return q.states[s].Len() }
 
-// rank is what orders the jobs of a state: pending ones by lane and priority, others
-// by the time when they are due or when they ended.
+// rank returns what orders the jobs of a state: of pending ones the lane and priority, of
+// others the time when they are due or when they ended.
 func (j *job) rank() int64 {
 	switch {
 	case j.State == broker.StatePending:
@@ -92,7 +92,7 @@ func (j *job) rank() int64 {
 func (j *job) entry() entry    { return entry{at: j.at, seq: j.seq, job: j} }
 func (j *job) keyEntry() entry { return entry{at: j.lane.no, seq: j.born, job: j} }
 
-// add takes a new job in.
+// add stores a new job.
 func (q *queue) add(j *job, event broker.TransitionEvent, to broker.State, due time.Time) {
 	q.jobs[j.ID] = j
 	q.note(journal.Bodies, j.ID)
@@ -107,8 +107,8 @@ func (q *queue) add(j *job, event broker.TransitionEvent, to broker.State, due t
 	}
 }
 
-// move is the only way from state to state, to behind the others. due is when the
-// job is due, zero in the states that know no such time.
+// move moves a job to another state, behind the others there. Nothing else does. due is
+// when the job is due, zero in states without such a time.
 func (q *queue) move(j *job, event broker.TransitionEvent, to broker.State, due time.Time) {
 	q.check(j.State, event, to)
 	q.note(journal.Jobs, j.ID)
@@ -124,7 +124,8 @@ func (q *queue) move(j *job, event broker.TransitionEvent, to broker.State, due 
 	q.settled(j)
 }
 
-// settled follows a job to its new state: one that ended is its key's head no more.
+// settled updates the lane and the queue after a job changed its state. A head that ended
+// is no head any more.
 func (q *queue) settled(j *job) {
 	if l := j.lane; l.head == j && q.passes(j) {
 		l.head = nil
@@ -134,14 +135,15 @@ func (q *queue) settled(j *job) {
 	q.touch()
 }
 
-// check holds every step to the table of legal ones.
+// check panics on a step that the table of transitions does not have.
 func (q *queue) check(from broker.State, event broker.TransitionEvent, to broker.State) {
 	if !broker.Legal(from, event, to) {
 		panic(fmt.Sprintf("membroker: %v may not lead from %v to %v", event, from, to))
 	}
 }
 
-// leave takes a job out of its state. The head of a dead one is replaced after it.
+// leave takes a job out of the list and the counts of its state. The caller changes the
+// job's Head after it, since a suppressed dead job is counted by that.
 func (q *queue) leave(j *job) {
 	q.count(j, -1)
 	q.states[j.State].Delete(j.entry())
@@ -155,8 +157,8 @@ func (q *queue) leave(j *job) {
 	}
 }
 
-// toFront gives jobs that just became pending the first turns, in their order (§16).
-// The step that made them pending notes them.
+// toFront puts jobs that just became pending before all others, in their order (§16). The
+// step that made them pending records the change.
 func (q *queue) toFront(jobs ...*job) {
 	for _, j := range slices.Backward(jobs) {
 		q.states[broker.StatePending].Delete(j.entry())
@@ -166,8 +168,8 @@ func (q *queue) toFront(jobs ...*job) {
 	}
 }
 
-// finish moves a job whose head says that it ended to a final state, or drops
-// it when nothing is to be kept (§11).
+// finish moves a job with the head of an ended one to a final state, or drops it if its
+// record is not kept (§11).
 func (q *queue) finish(j *job, event broker.TransitionEvent, to broker.State, now time.Time) {
 	q.freeKey(j)
 	keep := q.retention(j)
@@ -181,7 +183,7 @@ func (q *queue) finish(j *job, event broker.TransitionEvent, to broker.State, no
 	}
 }
 
-// retention is how long the record of a completed or cancelled job is kept.
+// retention returns how long the record of a completed or cancelled job is kept.
 func (q *queue) retention(j *job) time.Duration {
 	if j.Retention > 0 {
 		return j.Retention
@@ -193,12 +195,12 @@ func (q *queue) lapseAt(j *job, at time.Time) {
 	j.lapse = q.lapses.at(at, lapsedRecord, j.ID)
 }
 
-// drop removes every trace of a job but what is to be remembered of it: moved is
-// the epoch at which it left for elsewhere, or stays.
+// drop removes a job, and remembers a given ID. moved is the epoch at which the job was
+// moved elsewhere, or stays.
 func (q *queue) drop(j *job, now time.Time, moved int64) {
 	q.freeKey(j)
 	q.out(j)
-	if delete(q.jobs, j.ID); len(q.jobs) == 0 && q.most > 1000 { // after a burst: a map gives no memory back by itself
+	if delete(q.jobs, j.ID); len(q.jobs) == 0 && q.most > 1000 { // after a burst: a map does not shrink by itself
 		q.jobs, q.most = make(map[string]*job), 0
 	}
 	if j.GivenID {
@@ -218,7 +220,7 @@ func (q *queue) out(j *job) {
 	q.forget(j.lane)
 }
 
-// newJob copies what a caller enqueues, with times as the store keeps them (§2).
+// newJob copies what a caller enqueues, and rounds its times as the store keeps them (§2).
 func newJob(n *broker.NewJob) *job {
 	j := &job{Job: broker.Job{Queue: n.Queue, ID: n.ID, Body: n.Body}}
 	j.Payload, j.Headers = bytes.Clone(n.Body.Payload), maps.Clone(n.Body.Headers)
@@ -229,7 +231,7 @@ func newJob(n *broker.NewJob) *job {
 	return j
 }
 
-// ownHead copies a head that a caller handed in.
+// ownHead copies a head that a caller gave.
 func ownHead(h broker.Head) broker.Head {
 	h.Result, h.Kept = bytes.Clone(h.Result), h.Kept.Clone()
 	h.Errors.Entries = slices.Clone(h.Errors.Entries)
@@ -239,7 +241,7 @@ func ownHead(h broker.Head) broker.Head {
 	return h
 }
 
-// detach gives callers their own copies of what jobs share with the store.
+// detach replaces what jobs share with the store by copies for the caller.
 func detach(jobs []broker.Job) {
 	for i := range jobs {
 		j := &jobs[i]
@@ -248,7 +250,7 @@ func detach(jobs []broker.Job) {
 	}
 }
 
-// size is what the job counts for in an answer: its payload and headers (§13).
+// size returns the bytes that count for Bytes and MaxBytes: payload and headers (§13).
 func (j *job) size() int {
 	size := len(j.Payload)
 	for k, v := range j.Headers {

@@ -42,13 +42,13 @@ func (s *Store) settle(req *broker.SettleRequest, now time.Time) []broker.Verdic
 	return verdicts
 }
 
-// part is what a request has for one queue, where its number is compared with the
+// part is the state of a settle in one queue, where its number is compared with the
 // worker's last.
 type part struct {
-	queue    *queue         // nil when there is none of that name
-	worker   *worker        // nil when the queue does not know it
-	old      bool           // the number is not higher: nothing is settled
-	known    []broker.State // it is the same: the verdicts of the first time
+	queue    *queue         // nil if it does not exist
+	worker   *worker        // nil if the queue does not know it
+	old      bool           // the number is not higher than the last: nothing is settled
+	known    []broker.State // with the same number: the verdicts of the first time
 	released []*job
 }
 
@@ -69,7 +69,7 @@ func (s *Store) part(queue string, req *broker.SettleRequest) *part {
 	return p
 }
 
-// settle returns where the job went, or that it stays: nowhere if the lease was lost.
+// settle returns the job's new state, or StateNone if the lease was lost.
 func (p *part) settle(item *broker.Settlement, req *broker.SettleRequest, now time.Time) (to broker.State) {
 	switch {
 	case p.worker == nil:
@@ -100,8 +100,8 @@ func (p *part) settle(item *broker.Settlement, req *broker.SettleRequest, now ti
 	return to
 }
 
-// end applies an outcome to an active job, whose head its holder knows, and
-// returns the state it leads to.
+// end applies an outcome to an active job, given the head that its worker knows, and
+// returns the state that it leads to.
 func (q *queue) end(j *job, event broker.TransitionEvent, item *broker.Settlement, head *broker.Head, history int,
 	now time.Time) broker.State {
 	o := item.Outcome

@@ -16,7 +16,7 @@ type Store struct {
 	mu       sync.Mutex
 	at       time.Time // the time of the step that is under way; zero if it has none
 	queues   map[string]*queue
-	touched  []*queue // where something may have become claimable in this step
+	touched  []*queue // in which something may have become claimable in this step
 	marks    map[string]*mark
 	fence    int64 // the highest given to a holder of any mark
 	lapses   lapses
@@ -24,7 +24,7 @@ type Store struct {
 	ahead    time.Duration         // of the store's clock; see Advance
 
 	journal journal.Journal // or nil; see OpenJournal
-	noted   []noted         // what this step may have changed
+	noted   []noted         // the records that this step may have changed
 }
 
 // NewStore makes an empty store.
@@ -42,14 +42,13 @@ func (s *Store) Open() *Broker {
 // New returns a handle on a store of its own.
 func New() *Broker { return NewStore().Open() }
 
-// now is the store's time.
+// now returns the store's time.
 func (s *Store) now() time.Time { return time.Now().Add(s.ahead).UTC() }
 
-// Advance puts the store's clock ahead by d, for tests that do not wait: what was
-// due by then is due at once, and leases, windows and retentions lapse. Claims that
-// wait look again. Time itself is unchanged: handlers, and servers' timers, go by
-// time.Now. In a testing/synctest bubble let time.Sleep pass the time instead. A d of
-// zero or less does nothing.
+// Advance puts the store's clock ahead by d, for tests: jobs become due, and leases,
+// windows and retentions lapse. Claims that wait look again. Handlers and servers' timers
+// go on by time.Now. In a testing/synctest bubble use time.Sleep instead. A d of zero or
+// less does nothing.
 func (s *Store) Advance(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,9 +75,9 @@ var (
 	_ broker.Broker = (*Broker)(nil)
 )
 
-// begin starts an atomic step: it locks the store and reads its clock. With an
-// error the store is not locked, and nothing was done: the handle is closed,
-// the context has ended, or the request was refused.
+// begin starts an atomic step: it locks the store and reads its clock. If it returns an
+// error, the store is not locked, and nothing was done: the handle is closed, the context
+// has ended, or the request was refused.
 func (b *Broker) begin(ctx context.Context, op string, now time.Time, refused error) (time.Time, error) {
 	b.store.mu.Lock()
 	err := b.usable(ctx, op)
@@ -96,7 +95,7 @@ func (b *Broker) begin(ctx context.Context, op string, now time.Time, refused er
 	return b.store.at, nil
 }
 
-// usable says whether a call of this handle may still do something.
+// usable returns an error if the handle is closed or the context has ended.
 func (b *Broker) usable(ctx context.Context, op string) error {
 	if b.closed {
 		return &broker.Error{Op: op, Err: broker.ErrClosed}
@@ -107,14 +106,14 @@ func (b *Broker) usable(ctx context.Context, op string) error {
 	return nil
 }
 
-// end ends an atomic step, waking who can claim what it left.
+// end ends an atomic step, and wakes claims that can get what it left.
 func (b *Broker) end() {
 	b.store.wake()
 	b.store.record()
 	b.store.mu.Unlock()
 }
 
-// queue returns a queue's record, which it makes if there is none (§1).
+// queue returns a queue, and makes it if it does not exist (§1).
 func (s *Store) queue(name string) *queue {
 	q := s.queues[name]
 	if q == nil {
@@ -129,7 +128,7 @@ func (s *Store) queue(name string) *queue {
 // nothing.
 func (b *Broker) Limits() broker.Limits { return broker.Limits{InProcess: true} }
 
-// Ping answers the process's time, or ErrClosed once the handle is closed.
+// Ping returns the store's time, or ErrClosed once the handle is closed.
 func (b *Broker) Ping(ctx context.Context) (time.Time, error) {
 	now, err := b.begin(ctx, "ping", time.Time{}, nil)
 	if err != nil {

@@ -12,11 +12,11 @@ import (
 type hold struct {
 	id    string
 	mode  broker.UniqueMode
-	until time.Time // zero: as long as the job has it
-	next  string    // the job that waits behind it, if that still does (§41)
+	until time.Time // zero: until the job frees it
+	next  string    // the job that waits behind it, or did (§41)
 }
 
-// holderOf says which job holds a unique key.
+// holderOf returns which job holds a unique key.
 func (q *queue) holderOf(key string, now time.Time) (id string, held bool) {
 	h, ok := q.unique[key]
 	return h.id, ok && (h.until.IsZero() || now.Before(h.until))
@@ -44,10 +44,10 @@ func (q *queue) freeKey(j *job) {
 	}
 }
 
-// past is what is remembered of an ID whose job is gone, or never was stored.
+// past is what is remembered of an ID whose job is gone, or was never stored.
 type past struct {
 	until time.Time
-	moved int64  // the epoch at which it left for elsewhere, or stays
+	moved int64  // the epoch at which the job was moved elsewhere, or stays
 	into  string // the job that it replaced (§39)
 }
 
@@ -69,8 +69,8 @@ func (q *queue) rememberInto(id string, now time.Time, p past) {
 	q.lapses.at(p.until, lapsedID, id)
 }
 
-// exists reports whether an ID is refused. A job that left comes back from a later
-// epoch than it left with (§29).
+// exists reports whether an ID is refused. A job that was moved elsewhere may come back from
+// a later epoch (§29).
 func (q *queue) exists(n *broker.NewJob, now time.Time) bool {
 	if q.jobs[n.ID] != nil {
 		return true

@@ -8,8 +8,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// waiter is a claim that waits. Its channel and its timer are made in the call, so
-// that they belong to the caller's synctest bubble, if there is one.
+// waiter is a claim that waits. The call makes its channel and its timer, so that they
+// belong to the caller's synctest bubble, if there is one.
 type waiter struct {
 	worker string
 	queues []*queue
@@ -17,8 +17,8 @@ type waiter struct {
 	woken  chan struct{}
 }
 
-// touch has the end of this step look whether a claim that waits is to be woken.
-// All that changes what a queue has to give calls it.
+// touch makes the end of this step check whether to wake a claim that waits. Every change
+// of what a queue can give calls it.
 func (q *queue) touch() {
 	if !q.touched && len(q.waiters) > 0 {
 		q.touched = true
@@ -26,10 +26,10 @@ func (q *queue) touch() {
 	}
 }
 
-// wake ends a step: in each touched queue that has something, it wakes one claim.
-// When that comes back it touches the queue, whether it takes jobs or goes away,
-// so that the next is woken if something is left (§17). Something is a pending
-// job, or one that will be due and that no alarm is set for.
+// wake wakes one claim in each touched queue that has something: a claimable job, or one
+// that will be due and for which no alarm is set. When that claim comes back it touches the
+// queue, whether it leases jobs or ends, so that the next one is woken if something is left
+// (§17).
 func (s *Store) wake() {
 	for _, q := range s.touched {
 		q.touched = false
@@ -47,7 +47,7 @@ func (q *queue) awaited() bool {
 	return due.IsZero() || slices.ContainsFunc(q.waiters, func(w *waiter) bool { return !w.alarm.IsZero() && !w.alarm.After(due) })
 }
 
-// wait repeats a claim until it gave something, failed, or its time is over.
+// wait repeats a claim until it gives something, fails, or its time is over.
 // The store is locked when wait is called and when it returns, not in between.
 func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got *broker.Claimed) error {
 	end := b.store.now().Add(req.Wait)
@@ -79,8 +79,8 @@ func (b *Broker) wait(ctx context.Context, req *broker.ClaimRequest, got *broker
 	}
 }
 
-// listen puts a claim that waits into its queues. Its alarm is set for the first
-// job that will be due and that nobody else awaits.
+// listen adds a claim that waits to its queues. Its alarm is set for the first job that
+// will be due and for which no other claim has an alarm.
 func (b *Broker) listen(req *broker.ClaimRequest) *waiter {
 	w := &waiter{worker: req.Worker, woken: make(chan struct{}, 1)}
 	b.waiting[w] = struct{}{}
@@ -100,7 +100,7 @@ func (b *Broker) listen(req *broker.ClaimRequest) *waiter {
 	return w
 }
 
-// wake ends a claim's wait. Being in no queue any more, it is woken once.
+// wake ends a claim's wait, and removes it from its queues, so that it is woken once.
 func (w *waiter) wake() {
 	w.leave()
 	select {

@@ -10,18 +10,18 @@ import (
 	"github.com/seed81422ce9/jobs/internal/journal"
 )
 
-// worker is what one queue knows of a worker (§6): what it said of itself, until
-// when its leases hold, and how many there are.
+// worker is what one queue knows of a worker (§6): its description, until when its leases
+// hold, and how many there are.
 type worker struct {
 	broker.WorkerInfo
-	ended  bool  // its ID is dead
-	forget lapse // and when that is forgotten
+	ended  bool  // its ID is ended
+	forget lapse // when an ended ID is forgotten
 
 	number   int64          // of its last settle here (§10)
 	verdicts []broker.State // of that settle's items: where they went, none where the lease was lost
 }
 
-// worker is the one with an ID, alive or ended; or nil.
+// worker returns the worker with an ID, alive or ended, or nil.
 func (q *queue) worker(id string) *worker {
 	if q == nil {
 		return nil
@@ -31,13 +31,13 @@ func (q *queue) worker(id string) *worker {
 
 func gone(op, queue string) error { return broker.About(broker.ErrWorkerGone, op, queue, "") }
 
-// give leases an active job, which nobody holds, to a worker.
+// give leases an active job without a lease to a worker.
 func (q *queue) give(j *job, w *worker) {
 	j.Worker = w.ID
 	w.Held++
 }
 
-// release takes a job out of its holder's hands.
+// release ends the lease of a job.
 func (q *queue) release(j *job) {
 	w := q.workers[j.Worker]
 	if w.Held--; w.ended && w.Held == 0 {
@@ -46,8 +46,8 @@ func (q *queue) release(j *job) {
 	j.Worker = ""
 }
 
-// heldBy are the jobs of a worker in the order of their leases. It looks at all that
-// are active: no more than the servers of this process run.
+// heldBy returns the jobs of a worker in the order of their leases. It looks at all active
+// jobs, which are only those that the servers of this process run.
 func (q *queue) heldBy(w *worker) (jobs []*job) {
 	for e := range q.states[broker.StateActive].from(start) {
 		if e.job.Worker == w.ID {
@@ -57,8 +57,8 @@ func (q *queue) heldBy(w *worker) (jobs []*job) {
 	return jobs
 }
 
-// endWorker makes a worker's ID dead. What it still holds stays its own until
-// it is settled or reclaimed (§8, §10).
+// endWorker ends a worker's ID. Its leases hold until they are settled or reclaimed (§8,
+// §10).
 func (q *queue) endWorker(w *worker, now time.Time) {
 	q.note(journal.Workers, w.ID)
 	*w = worker{WorkerInfo: broker.WorkerInfo{ID: w.ID, Held: w.Held}, ended: true}
@@ -165,9 +165,8 @@ func (b *Broker) Reclaim(ctx context.Context, req broker.ReclaimRequest) (broker
 	return got, errors.Join(errs...)
 }
 
-// reclaim leases jobs of ended workers to w until there are limit of them in
-// jobs, or these have taken all room (§13). The step to the new lease makes the
-// old one void (§3).
+// reclaim leases jobs of ended workers to w until jobs has limit of them, or room, a number
+// of bytes, is used up (§13). The new epoch voids the old lease (§3).
 func (q *queue) reclaim(w *worker, limit int, room *int, jobs []broker.Job) []broker.Job {
 	for _, orphan := range slices.Clone(q.orphans) {
 		for _, j := range q.heldBy(orphan) {

@@ -70,7 +70,7 @@ func (b *Broker) list(ctx context.Context, q *broker.Query) (broker.Page, error)
 		args = []any{bound(q.After), bound(q.Before), newest(q)}
 	}
 	if q.Cursor != "" && !cursors.MatchString(q.Cursor) {
-		return broker.Page{}, broker.Invalid("cursor", "%.64q is of no page of this query; start with an empty one", q.Cursor)
+		return broker.Page{}, broker.Invalid("cursor", "%.64q belongs to no page of this query; start with an empty one", q.Cursor)
 	}
 	s := findStep(q, q.Limit, how, q.Cursor)
 	s.args = append(s.args, args...)

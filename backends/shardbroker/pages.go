@@ -37,7 +37,7 @@ type leaf[T any] struct {
 func (l *listing[T, K]) page(ctx context.Context, shards []*shard, cursor string, limit int) (items []T, next string, err error) {
 	places := make(map[string]place[K], len(shards))
 	if cursor != "" && json.Unmarshal([]byte(cursor), &places) != nil {
-		return nil, "", broker.Invalid("cursor", "%.64q is of no page of this query; start with an empty one", cursor)
+		return nil, "", broker.Invalid("cursor", "%.64q belongs to no page of this query; start with an empty one", cursor)
 	}
 	open := slices.DeleteFunc(slices.Clone(shards), func(s *shard) bool { return places[s.Name].Over })
 	if len(open) == 0 {

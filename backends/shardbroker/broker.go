@@ -16,8 +16,8 @@ type Shard struct {
 	Name   string // routes jobs: it stays the same for as long as the shard has jobs
 	Broker broker.Broker
 
-	// From and Until say when the shard takes new jobs: from From on if it is set,
-	// and before Until if it is set. It is asked for jobs all the time. See New.
+	// From and Until bound the time in which the shard takes new jobs; zero means no
+	// bound. Claims ask it at all times. See New.
 	From, Until time.Time
 }
 
@@ -26,29 +26,29 @@ type Broker struct {
 	shards []*shard
 	routes routes
 	limits broker.Limits
-	parts  int           // of a limit of a whole queue
-	turn   atomic.Uint64 // where the next claim begins
+	parts  int           // into which a limit of a whole queue is divided
+	turn   atomic.Uint64 // the shard with which the next claim begins
 
 	mu      sync.Mutex
 	members map[string]*member // by worker
 }
 
-// shard is one of the stores, and what is known of it.
+// shard is one of the stores, with what this process knows of it.
 type shard struct {
 	Shard
-	seed  uint64      // of its name, see routes
+	seed  uint64      // the hash of its name, see routes
 	more  atomic.Bool // the last claim left something
 	fault fault
 }
 
-// New makes a broker over shards, which it closes when it is closed. Their names
-// differ, and they have limits in common: what one declines, all decline.
+// New makes a broker over shards. Closing it closes them. Their names differ. What one
+// shard declines, the whole broker declines.
 //
-// To go from some shards to others while jobs run, every process is started anew
-// with both, and with one time for all: From of those that come, Until of those
-// that go. It should be later than the last process starts. From then on new jobs go
-// to the new shards, but those of a key that has jobs in its old shard follow them.
-// A shard that is left is removed once [Broker.Left] says that it has no jobs.
+// To change the shards while jobs run, restart every process with the old and the new
+// ones, and with one time for all of them: From of new shards, Until of those to be
+// removed. Choose a time by which all processes have restarted. From then on new jobs go
+// to the new shards, except those of a key that still has jobs in its old shard. Remove a
+// shard once [Broker.Left] says that it has no jobs.
 func New(shards ...Shard) (*Broker, error) {
 	if len(shards) == 0 {
 		return nil, broker.Invalid("shards", "is empty; name at least one")
@@ -77,7 +77,7 @@ func New(shards ...Shard) (*Broker, error) {
 
 var _ broker.Broker = (*Broker)(nil)
 
-// limitsOf is what the shards can do together.
+// limitsOf returns the limits of all shards together.
 func limitsOf(shards []*shard) broker.Limits {
 	all := shards[0].Broker.Limits()
 	for _, s := range shards[1:] {
@@ -91,10 +91,10 @@ func limitsOf(shards []*shard) broker.Limits {
 	return all
 }
 
-// Limits is what the shards have in common, and how many there are.
+// Limits returns the limits of all shards together, and their number.
 func (b *Broker) Limits() broker.Limits { return b.limits }
 
-// Shards are those that New was given, for what the stores can do beyond
+// Shards returns the shards that New was given, for what the stores can do beyond
 // broker.Broker.
 func (b *Broker) Shards() []Shard {
 	all := make([]Shard, len(b.shards))
@@ -115,7 +115,7 @@ func (b *Broker) Ping(ctx context.Context) (now time.Time, err error) {
 	return now, failed(answers)
 }
 
-// Reconnect has all shards use new connections.
+// Reconnect makes all shards use new connections.
 func (b *Broker) Reconnect() {
 	for _, s := range b.shards {
 		s.Broker.Reconnect()
@@ -127,7 +127,7 @@ func (b *Broker) Close() error {
 	return failed(ask(context.Background(), b.shards, func(s *shard) (struct{}, error) { return struct{}{}, s.Broker.Close() }))
 }
 
-// answer is what one shard said.
+// answer is the answer of one shard.
 type answer[T any] struct {
 	of  *shard
 	got T
@@ -153,8 +153,8 @@ func ask[T any](ctx context.Context, shards []*shard, call func(*shard) (T, erro
 	return answers
 }
 
-// failed joins the errors of answers. A refusal, which all shards make alike, stands
-// alone.
+// failed joins the errors of answers. A refusal is returned alone, since all shards refuse
+// alike.
 func failed[T any](answers []answer[T]) error {
 	var errs []error
 	for _, a := range answers {
@@ -166,7 +166,7 @@ func failed[T any](answers []answer[T]) error {
 	return errors.Join(errs...)
 }
 
-// fault says since when a shard fails and how long claims leave it alone.
+// fault counts the failures of a shard and says until when claims do not ask it.
 type fault struct {
 	mu    sync.Mutex
 	times int
@@ -175,10 +175,10 @@ type fault struct {
 
 const (
 	shortPause = 500 * time.Millisecond // after a first failure
-	longPause  = 8 * time.Second        // after many: what a shard that is back waits at most
+	longPause  = 8 * time.Second        // after many: how long a shard that is back waits at most
 )
 
-// note takes an answer of the shard in, and names the shard in an error of its store.
+// note records whether the shard answered, and names the shard in an error of its store.
 func (s *shard) note(ctx context.Context, err error) error {
 	away := broker.StoreFailed(err) && err != nil && !errors.Is(ctx.Err(), context.Canceled)
 	s.fault.mu.Lock()
@@ -196,7 +196,7 @@ func (s *shard) note(ctx context.Context, err error) error {
 	return err
 }
 
-// away is how long claims leave the shard alone.
+// away returns for how long claims do not ask the shard.
 func (s *shard) away() time.Duration {
 	s.fault.mu.Lock()
 	defer s.fault.mu.Unlock()

@@ -8,10 +8,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Claim begins with one shard whose last claim left something, each time another
-// one, and asks the others, one after the other, for what that leaves. So a claim
-// over shards that are all full is one call. Outcomes that come with it go to their
-// shards. §6, §14, §16, §17.
+// Claim asks one shard whose last claim left something, another one each time, and then
+// the others, one after the other, until it has enough jobs. So while all shards have
+// jobs a claim is one call. Each outcome that it carries goes to its shard. §6, §14, §16,
+// §17.
 func (b *Broker) Claim(ctx context.Context, req broker.ClaimRequest) (broker.Claimed, error) {
 	if err := req.Check(); err != nil {
 		return broker.Claimed{}, err
@@ -50,9 +50,9 @@ func (b *Broker) claim(ctx context.Context, req broker.ClaimRequest) (broker.Cla
 	return c.got, errors.Join(c.errs...)
 }
 
-// inTurn are the shards to ask for jobs: first those that left something, and each
-// time another one of these. Those that are away, and those that do not know the
-// worker yet, are left out.
+// inTurn returns the shards to ask for jobs: first those that left something, beginning with
+// another one each time. It leaves out those that are away, and those that do not know the
+// worker yet.
 func (b *Broker) inTurn(m *member) []*shard {
 	busy, idle := make([]*shard, 0, len(b.shards)), []*shard(nil)
 	from := int(b.turn.Add(1) % uint64(len(b.shards)))
@@ -98,7 +98,7 @@ func (c *claim) ask(ctx context.Context, b *Broker, s *shard) {
 	c.take(a)
 }
 
-// settleErr is what a claim's answer says of the outcomes that came with it.
+// settleErr returns the error of the outcomes that a claim carried.
 func settleErr(a *answer[broker.Claimed]) error {
 	switch {
 	case len(a.got.Verdicts) > 0:
@@ -109,7 +109,7 @@ func settleErr(a *answer[broker.Claimed]) error {
 	return a.err
 }
 
-// take takes a shard's answer in.
+// take adds a shard's answer.
 func (c *claim) take(a answer[broker.Claimed]) {
 	gather(&c.got, &a.got)
 	c.left -= len(a.got.Jobs)
@@ -127,7 +127,7 @@ func (c *claim) take(a answer[broker.Claimed]) {
 
 // gather adds what a shard gave.
 func gather(to, from *broker.Claimed) {
-	// The time of a step that gave jobs is when they started.
+	// Now is the time of a step that gave jobs, since their starts count then.
 	if len(from.Jobs) > 0 || len(to.Jobs) == 0 && to.Now.Before(from.Now) {
 		to.Now = from.Now
 	}

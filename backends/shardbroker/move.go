@@ -10,9 +10,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// quietTime is how long before the switch jobs whose shard changes are refused, if
-// they have a key or could be duplicates: by more than this no process's clock may be
-// behind another's, and no call may be late.
+// quietTime is how long before the switch jobs whose shard changes are refused if they
+// have a key or may be duplicates. No process's clock may be behind another's by more, and
+// no call may take longer.
 const quietTime = 10 * time.Second
 
 // A probe is a job that holds an ID and a unique key in the old shard while the job
@@ -24,9 +24,9 @@ const (
 	probeStep = 20 * time.Millisecond
 )
 
-// target is the shard that a new job goes to. Careful says that follow decides: the
-// job has another shard than before the switch, which may have its key, its unique
-// key or its ID.
+// target returns the shard for a new job, or careful if follow has to decide: the job has
+// another shard than before the switch, and the old one may have its key, its unique key
+// or its ID.
 func (b *Broker) target(label uint64, j *broker.NewJob, now time.Time) (s *shard, careful bool) {
 	of := b.routes.of(label)
 	if len(of) == 1 {
@@ -44,9 +44,9 @@ func (b *Broker) target(label uint64, j *broker.NewJob, now time.Time) (s *shard
 	return of[0], false
 }
 
-// follow stores a job whose shard changed. It goes to the old shard as long as that
-// has jobs of its key. Otherwise a probe holds its ID and its unique key there, if
-// they are free, until it is stored in the new one.
+// follow stores a job whose shard changed: in the old shard while that has jobs of its
+// key, otherwise in the new one. Meanwhile a probe in the old shard holds its ID and its
+// unique key, if they are free there.
 func (b *Broker) follow(ctx context.Context, j *broker.NewJob, sent, now time.Time) broker.Receipt {
 	refused := func(err error) broker.Receipt {
 		return broker.Receipt{Queue: j.Queue, ID: j.ID, Err: broker.About(err, "enqueue", j.Queue, j.ID)}
@@ -148,9 +148,9 @@ func (m *mover) busy(ctx context.Context) (bool, error) {
 	return k.Depth+k.Active > 0 || k.Head != "", nil
 }
 
-// probe stores a job in the old shard that holds what the new one is to hold, and is
-// not due before it is deleted. It is not remembered then. An error is that of a
-// duplicate, or of the store.
+// probe stores a probe with the ID and the unique key of the job in the old shard. It is
+// never due, and leaves no remembered ID when it is deleted. The receipt has the error of a
+// duplicate or of the store, if any.
 func (m *mover) probe(ctx context.Context) broker.Receipt {
 	b := &m.job.Body
 	probe := broker.NewJob{Queue: m.job.Queue, ID: m.job.ID, Delay: broker.MaxDelay / 2,
@@ -202,9 +202,9 @@ func (b *Broker) pruneProbes(ctx context.Context, req broker.PruneRequest) error
 	return errors.Join(errs...)
 }
 
-// Left says how many jobs the shards have that take no new ones any more, by the
-// shard's name. One without jobs may be removed from the shards; what it remembers
-// of given IDs and unique windows goes with it.
+// Left returns how many jobs the shards still have that take no new ones, by their names. A
+// shard without jobs may be removed; the given IDs and unique windows that it remembers are
+// then forgotten.
 func (b *Broker) Left(ctx context.Context) (map[string]int64, error) {
 	left := make(map[string]int64)
 	for _, s := range b.shards {

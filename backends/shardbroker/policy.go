@@ -8,10 +8,10 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Policy sets the rules in all shards. Each shard has its part of a limit of the
-// whole queue, so that all together keep it exactly; what one shard leaves of its
-// part another cannot use. So such a limit is at least the number of shards. The
-// rules of keys, and of a key, are the same in each. §1, §32, §33.
+// Policy sets the rules in all shards. Each shard has its part of a limit of the whole
+// queue, so that together they never exceed it. No shard can use what another leaves of its
+// part. Such a limit is at least the number of shards. The rules of keys, and of a key, are
+// the same in each shard. §1, §32, §33.
 func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.Policy, error) {
 	if err := req.Check(b.limits); err != nil {
 		return broker.Policy{}, err
@@ -37,11 +37,11 @@ func (b *Broker) Policy(ctx context.Context, req broker.PolicyRequest) (broker.P
 	return whole(policies), nil
 }
 
-// divided are the rules of which each shard has a part, by their names.
+// divided has the names of the rules of which each shard has a part.
 var divided = map[string]bool{"max_depth": true, "max_bytes": true, "max_active": true, "rate": true, "rate_burst": true,
 	"retry_rate": true, "retry_rate_burst": true, "keep_completed_count": true, "keep_dead_count": true}
 
-// divides refuses limits of which some shard would have no part.
+// divides refuses limits that are less than one for each shard.
 func (b *Broker) divides(r *broker.PolicyRequest) error {
 	for _, c := range r.Changes() {
 		least := int64(b.parts)
@@ -53,7 +53,7 @@ func (b *Broker) divides(r *broker.PolicyRequest) error {
 	return nil
 }
 
-// partOf is what a request asks of the i-th of n shards.
+// partOf returns the part of a request for the i-th of n shards.
 func partOf(r broker.PolicyRequest, i, n int) broker.PolicyRequest {
 	if r.Key != "" {
 		return r

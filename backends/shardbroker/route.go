@@ -7,14 +7,14 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// routes says which shard a job belongs to: of all shards the one whose name, with
-// the job's label, hashes highest. So a shard that comes or goes moves only the
-// labels that it wins or had won.
+// routes says which shard a job belongs to: the one whose name, with the job's label,
+// hashes highest (rendezvous hashing). So a new shard takes only the labels that it wins,
+// and a removed one leaves only its own.
 type routes struct {
-	now    []*shard // that take new jobs, once the switch is over
-	former []*shard // that took them before; nil if nothing changes
-	fixed  []*shard // that marks go by
-	at     time.Time
+	now    []*shard  // the shards for new jobs after the switch
+	former []*shard  // those before it; nil if nothing changes
+	fixed  []*shard  // those for marks, which do not move
+	at     time.Time // the switch
 }
 
 func newRoutes(shards []*shard) (r routes, err error) {
@@ -47,8 +47,8 @@ func newRoutes(shards []*shard) (r routes, err error) {
 	return r, nil
 }
 
-// of are the shards that may have a job with a label: where new ones go and, while
-// shards change, where they went before.
+// of returns the shards that may have a job with a label: the one for new jobs and, while
+// shards change, the one before.
 func (r *routes) of(label uint64) []*shard {
 	home := highest(r.now, label)
 	if r.former != nil {
@@ -69,8 +69,8 @@ func highest(shards []*shard, label uint64) (best *shard) {
 	return best
 }
 
-// label is what routes a job. It is the same in all queues, so that the jobs of a
-// key are together whatever their queues.
+// label returns the hash that routes a job. It is the same in all queues, so that the jobs
+// of a key are in one shard whatever their queues.
 func label(id string, b *broker.Body) uint64 {
 	switch {
 	case b.Key != "":
@@ -81,15 +81,15 @@ func label(id string, b *broker.Body) uint64 {
 	return hash("id " + id)
 }
 
-// hash is FNV-1a, finished by mix: no store places its keys or rows by it. It never
-// changes, since stored jobs are found by it.
+// hash returns FNV-1a, finished by mix. No store uses it to distribute its keys or rows. It
+// never changes, since it finds stored jobs.
 func hash(s string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(s))
 	return mix(h.Sum64())
 }
 
-// mix is the finish of splitmix64.
+// mix returns the last steps of splitmix64.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -97,8 +97,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// holds are the shards that may have a job in hand. The body of a broken one does
-// not say.
+// holds returns the shards that may have a claimed job. For a broken one these are all,
+// since its body does not say.
 func (b *Broker) holds(j *broker.Job) []*shard {
 	if j.Broken != nil {
 		return b.shards

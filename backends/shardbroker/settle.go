@@ -9,10 +9,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Settle sends each item to its shard: under the request's Number, which each shard
-// compares with the worker's last there. Where shards change, and of a broken job,
-// an item goes to each shard that may have the lease: the others change nothing.
-// §10.
+// Settle sends each item to its shard, under the request's Number, which each shard compares
+// with the worker's last number there. While shards change, and for a broken job, an item
+// goes to each shard that may have the lease; the others change nothing. §10.
 func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker.Verdict, error) {
 	if err := req.Check(); err != nil {
 		return nil, err
@@ -37,7 +36,7 @@ func (b *Broker) Settle(ctx context.Context, req broker.SettleRequest) ([]broker
 // part is what a request has for one shard.
 type part struct {
 	request broker.SettleRequest
-	items   []int // their places in the whole
+	items   []int // their positions in the whole request
 }
 
 func (b *Broker) divide(req *broker.SettleRequest) map[*shard]*part {
@@ -72,8 +71,8 @@ func newSettled(req *broker.SettleRequest) *settled {
 	return s
 }
 
-// take takes in what a shard said. Of several verdicts about one item the one that
-// is not about a lost lease counts: a lease is in one shard.
+// take adds the verdicts of a shard. Of several verdicts about one item the one without a
+// lost lease counts, since a lease is in one shard.
 func (s *settled) take(b *Broker, p *part, a answer[[]broker.Verdict]) {
 	lost := a.err != nil && broker.StoreFailed(a.err) && b.ranOut(p.request.Worker, a.of)
 	if a.err == nil || lost {
@@ -95,7 +94,7 @@ func (s *settled) take(b *Broker, p *part, a answer[[]broker.Verdict]) {
 	}
 }
 
-// whole is the error of the call: when it is all that is known.
+// whole returns the error of the call if there is no verdict.
 func (s *settled) whole() error {
 	if s.known == 0 {
 		s.verdicts = nil
@@ -104,9 +103,8 @@ func (s *settled) whole() error {
 	return nil
 }
 
-// ranOut reports whether a shard has been away for longer than the worker's lease:
-// then its leases there have run out, and nobody need wait for their verdicts. The
-// jobs run again.
+// ranOut reports whether a shard has been away for longer than the worker's lease. Then its
+// leases there have run out, the jobs run again, and their verdicts do not matter.
 func (b *Broker) ranOut(worker string, s *shard) bool {
 	m := b.member(worker)
 	if m == nil {

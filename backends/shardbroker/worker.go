@@ -23,8 +23,7 @@ func (b *Broker) member(worker string) *member {
 	return b.members[worker]
 }
 
-// knows reports whether a shard is to be asked for jobs: not before the worker is
-// registered there.
+// knows reports whether the worker is registered in a shard, which refuses its claims before.
 func (m *member) knows(s *shard) bool {
 	if m == nil {
 		return true // another handle registered it
@@ -34,16 +33,16 @@ func (m *member) knows(s *shard) bool {
 	return !m.renewed[s].IsZero()
 }
 
-// says is what the worker said of itself.
+// says returns the worker's description of itself.
 func (m *member) says() broker.WorkerInfo {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.info
 }
 
-// Renew registers or renews the worker in all shards, and succeeds if one of them
-// answers: a shard that is away must not end what runs from the others. Where the
-// worker could not be registered it is registered by the next renewal. §6, §7, §8.
+// Renew registers or renews the worker in all shards, and succeeds if one of them answers:
+// a shard that is away must not end the jobs of the others. The next renewal registers the
+// worker in shards that it missed. §6, §7, §8.
 func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Renewed, error) {
 	if err := req.Check(); err != nil {
 		return broker.Renewed{}, err
@@ -103,7 +102,8 @@ func (b *Broker) Renew(ctx context.Context, req broker.RenewRequest) (broker.Ren
 	return got, nil
 }
 
-// enter notes what a worker says of itself; nil for one of another handle.
+// enter records a worker's description and lease. It returns nil for a worker that another
+// handle registered.
 func (b *Broker) enter(req *broker.RenewRequest) *member {
 	b.mu.Lock()
 	m := b.members[req.Worker]
@@ -186,7 +186,7 @@ func (b *Broker) Prune(ctx context.Context, req broker.PruneRequest) (sum broker
 	return sum, err
 }
 
-// earlier is the earlier of two times, of which zero is none.
+// earlier returns the earlier of two times; zero stands for none.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -194,7 +194,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// size is what jobs count for in an answer, at least.
+// size returns the bytes that jobs count for in an answer, at least (§13).
 func size(jobs []broker.Job) (n int) {
 	for i := range jobs {
 		n += len(jobs[i].Payload)

@@ -246,13 +246,6 @@ func isContent(field int) bool {
 	return false
 }
 
-// AppendContent appends the fields that ReplaceContent replaces.
-func AppendContent(dst []byte, b *Body) []byte {
-	w := writer{b: dst}
-	b.appendContent(&w)
-	return w.b
-}
-
 func (b *Body) appendContent(w *writer) {
 	w.int(bodyTypeVersion, int64(b.TypeVersion))
 	w.str(bodyCorrelationID, b.CorrelationID)

@@ -2,7 +2,6 @@ package inspect
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -73,18 +72,6 @@ type place struct {
 }
 
 func newPlace(b broker.Broker) place { return place{b, New(b)} }
-
-// Close and Watch are those of the broker.
-func (p place) Close() error { return p.Broker.Close() }
-func (p place) Watch(ctx context.Context, req broker.WatchRequest) (<-chan broker.Event, error) {
-	return p.Broker.Watch(ctx, req)
-}
-func (p place) Policy(ctx context.Context, req broker.PolicyRequest) (Policy, error) {
-	return p.Broker.Policy(ctx, req)
-}
-func (p place) Queues(ctx context.Context, req broker.QueuesRequest) (broker.QueuesReply, error) {
-	return p.Broker.Queues(ctx, req)
-}
 
 func (p place) put(t *testing.T, batch ...broker.NewJob) {
 	t.Helper()

@@ -20,8 +20,8 @@ func TestRun_GivesTheHandlerARealJobAndContext(t *testing.T) {
 		h := welcomeMail.Handler(func(ctx context.Context, w welcome, job *jobs.Job) error {
 			deadline, ok := ctx.Deadline()
 			switch {
-			case w.To != "ada@x" || job.ID() == "" || job.Queue() != "mail" || job.Attempt() != 3 || job.Delivery() != 3 ||
-				job.PartitionKey() != "acme":
+			case w.To != "ada@x" || job.ID() == "" || job.Queue() != "mail" || job.Attempt() != 3 || job.Crashes() != 2 ||
+				job.Delivery() != 3 || job.PartitionKey() != "acme":
 				t.Errorf("the job is %+v", job.Record())
 			case jobs.JobFromContext(ctx) != job:
 				t.Error("JobFromContext finds another job")
@@ -40,8 +40,9 @@ func TestRun_GivesTheHandlerARealJobAndContext(t *testing.T) {
 			job.SetResult([]byte(sent))
 			return job.SetCheckpoint(ctx, []byte("page 3"))
 		})
-		got := jobstest.Run(t, h, welcomeMail, welcome{To: "ada@x"}, jobstest.Attempt(3), jobstest.Checkpoint([]byte("page 2")),
-			jobstest.StepDone("send", "message 7"), jobstest.Values(context.WithValue(t.Context(), ctxKey{}, "value")),
+		got := jobstest.Run(t, h, welcomeMail, welcome{To: "ada@x"}, jobstest.Attempt(3), jobstest.Crashed(2),
+			jobstest.Checkpoint([]byte("page 2")), jobstest.StepDone("send", "message 7"),
+			jobstest.Values(context.WithValue(t.Context(), ctxKey{}, "value")),
 			jobstest.With(jobs.WithTimeout(time.Minute), jobs.WithPartitionKey("acme"), jobs.WithDelay(time.Hour)))
 		if got.Err != nil || got.Outcome != jobs.EndedCompleted || string(got.Job.Result) != "message 7" || got.Job.Kept.Progress.Done != 1 {
 			t.Errorf("got %v, job %+v", got, got.Job)

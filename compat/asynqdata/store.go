@@ -28,9 +28,6 @@ type Queue struct {
 	Active, Aggregating, Completed      int64 // what it does not
 }
 
-// Readable is how many tasks Tasks reads.
-func (q *Queue) Readable() int64 { return q.Pending + q.Scheduled + q.Retry + q.Archived }
-
 // Queues describes the named queues, or all, sorted by name. The error is
 // broker.ErrNotFound if one does not exist.
 func (s *Store) Queues(ctx context.Context, names ...string) ([]Queue, error) {

@@ -45,11 +45,6 @@ type Queue struct {
 	Running, Completed, Cancelled                       int64 // what it does not
 }
 
-// Readable is how many jobs Jobs reads.
-func (q *Queue) Readable() int64 {
-	return q.Available + q.Scheduled + q.Retryable + q.Discarded + q.Pending
-}
-
 // Queues describes the named queues, or all, sorted by name. The error is
 // broker.ErrNotFound if one has no jobs and is not known to River. It reads the
 // whole table of jobs once.

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// shown are the types of package broker that applications hold under the name of
-// another package. An alias shows no fields, so its comment does.
+// shown lists the types of package broker that applications see under an alias in another package.
+// Documentation shows no fields for an alias, so its comment must list them.
 var shown = []struct{ dir, alias, of string }{
 	{"", "JobRecord", "Job"},
 	{"inspect", "Query", "Query"},
@@ -25,7 +25,7 @@ func TestAliases_ShowTheFieldsWhereTheyAreImported(t *testing.T) {
 	for _, c := range shown {
 		comment := aliasComment(parse(t, filepath.Join("../..", c.dir)), c.alias)
 		if comment == "" {
-			t.Errorf("%s is no alias with a comment in %q", c.alias, c.dir)
+			t.Errorf("package in %[2]q: %[1]s is not an alias with a comment", c.alias, c.dir)
 			continue
 		}
 		want, got := flat(contract, c.of), block(t, comment)
@@ -36,7 +36,7 @@ func TestAliases_ShowTheFieldsWhereTheyAreImported(t *testing.T) {
 	}
 }
 
-// structs are the struct types of a package.
+// structs returns the struct types of a package by name.
 func structs(files []*ast.File) map[string]*ast.StructType {
 	found := make(map[string]*ast.StructType)
 	for _, file := range files {
@@ -52,8 +52,8 @@ func structs(files []*ast.File) map[string]*ast.StructType {
 	return found
 }
 
-// flat lists the exported fields of a struct as "name type", those of embedded
-// structs in their place.
+// flat lists the exported fields of a struct as "name type". It replaces an embedded struct by its
+// fields.
 func flat(of map[string]*ast.StructType, name string) (list []string) {
 	for _, f := range of[name].Fields.List {
 		typ := types.ExprString(f.Type)
@@ -70,7 +70,7 @@ func flat(of map[string]*ast.StructType, name string) (list []string) {
 	return list
 }
 
-// aliasComment is what stands above an alias.
+// aliasComment returns the comment of an alias, or of its declaration group.
 func aliasComment(files []*ast.File, name string) (text string) {
 	for _, file := range files {
 		for _, decl := range file.Decls {
@@ -90,7 +90,7 @@ func aliasComment(files []*ast.File, name string) (text string) {
 	return text
 }
 
-// block reads the indented lines of a comment as the fields of a struct.
+// block parses the indented lines of a comment as the fields of a struct.
 func block(t *testing.T, comment string) []string {
 	t.Helper()
 	var source strings.Builder
@@ -103,12 +103,12 @@ func block(t *testing.T, comment string) []string {
 	source.WriteString("}\n")
 	file, err := parser.ParseFile(token.NewFileSet(), "", source.String(), 0)
 	if err != nil {
-		t.Fatalf("the indented lines of the comment are no fields: %v\n%s", err, source.String())
+		t.Fatalf("the indented lines of the comment are not struct fields: %v\n%s", err, source.String())
 	}
 	return flat(structs([]*ast.File{file}), "T")
 }
 
-// parse reads the source of the package in dir, without its tests.
+// parse parses the source of the package in dir, without its tests.
 func parse(t *testing.T, dir string) (files []*ast.File) {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))

@@ -1,3 +1,3 @@
-// Package archtest holds tests of the shape of the code: who imports whom, and
-// how long a file may be.
+// Package archtest tests the shape of the code: which package imports which, how long a file may be,
+// and what package jobs exports.
 package archtest

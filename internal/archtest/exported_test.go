@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// maxExported is how many names package jobs may have: about as many as a newcomer
-// can read in one sitting. What operators and authors of backends need is in
-// packages of their own.
+// maxExported bounds the names that package jobs exports: a newcomer should be able to read them in
+// one sitting. Names for operators and for authors of backends belong in other packages.
 const maxExported = 170
 
 func TestExported_PackageJobsStaysSmall(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// maxLines is the length from which a file holds more than one idea.
+// maxLines bounds a file to about one idea.
 const maxLines = 400
 
 func TestFiles_NoSourceFileIsLong(t *testing.T) {

@@ -12,21 +12,21 @@ import (
 
 const module = "github.com/seed81422ce9/jobs"
 
-// pkg is what `go list` tells about a package, tests left out.
+// pkg is the part of the output of `go list` that the rules need.
 type pkg struct {
 	ImportPath string
-	Imports    []string // direct
-	Deps       []string // all
+	Imports    []string // direct imports
+	Deps       []string // direct and indirect imports
 }
 
-// rule limits what a package may import directly and contain in all.
+// rule limits what a package may import directly, and what it may depend on at all.
 type rule struct {
-	of    string   // the package below the module; "x/..." is x and all below it
-	may   []string // the imports beside std that it may have; nil means any. "x/..." as above
-	never []string // what must not be compiled into it
+	of    string   // a package of the module; "x/..." means x and all packages below it
+	may   []string // direct imports outside the standard library; nil allows all
+	never []string // packages that it must not depend on, directly or indirectly
 }
 
-// The drivers of the stores: who does not use a store does not compile its driver.
+// drivers are compiled only into programs that import the backend of their store.
 var drivers = []string{"github.com/redis/...", "github.com/jackc/...", "go.etcd.io/bbolt/..."}
 
 var rules = []rule{
@@ -40,7 +40,7 @@ var rules = []rule{
 		"github.com/redis/..."}},
 	{of: "backends/pgbroker/...", may: []string{"broker", "backends/pgbroker/...", "internal/guard", "github.com/jackc/...",
 		"github.com/pressly/goose/..."}},
-	{of: "backends/shardbroker/...", may: []string{"broker"}}, // brokers are handed to it
+	{of: "backends/shardbroker/...", may: []string{"broker"}}, // its caller passes brokers
 	{of: "conformance/...", may: []string{"broker", "conformance/..."}},
 	{of: "", may: []string{"broker", "internal/...", "github.com/oklog/ulid/..."}, never: append([]string{"backends/..."}, drivers...)},
 	{of: "schedule/...", may: []string{"", "broker", "internal/..."}, never: append([]string{"backends/..."}, drivers...)},
@@ -58,7 +58,7 @@ var rules = []rule{
 	{of: "jobstest/...", never: drivers},
 	{of: "examples/quickstart", never: drivers},
 
-	// What helps tests is not linked into programs.
+	// Programs do not link test helpers.
 	{of: "broker", never: []string{"testing", "internal/testenv/..."}},
 	{of: "", never: []string{"testing", "internal/testenv/..."}},
 	{of: "backends/...", never: []string{"testing", "internal/testenv/...", "conformance/..."}},
@@ -83,7 +83,7 @@ func TestImports_FollowTheArrows(t *testing.T) {
 			}
 			for _, dep := range p.Deps {
 				if matchesAny(r.never, dep) {
-					t.Errorf("%s compiles %s in, which it must not (go list -deps shows the way)", p.ImportPath, dep)
+					t.Errorf("%s depends on %s, which a rule forbids (go list -deps shows the chain of imports)", p.ImportPath, dep)
 				}
 			}
 		}
@@ -136,8 +136,8 @@ func packages(t *testing.T) []pkg {
 	}
 }
 
-// matches reports whether a rule's pattern, below the module where that has
-// such a package, stands for path.
+// matches reports whether a pattern of a rule matches path. A pattern whose first element has no dot
+// is relative to the module, unless path is in the standard library.
 func matches(pattern, path string) bool {
 	if first, _, _ := strings.Cut(pattern, "/"); !strings.Contains(first, ".") && !standard(path) {
 		pattern = strings.TrimSuffix(module+"/"+pattern, "/")
@@ -152,8 +152,7 @@ func matchesAny(patterns []string, path string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, path) })
 }
 
-// standard reports whether path is in the standard library, whose first
-// element alone has no dot.
+// standard reports whether path is in the standard library: only there the first element has no dot.
 func standard(path string) bool {
 	first, _, _ := strings.Cut(path, "/")
 	return !strings.Contains(first, ".")

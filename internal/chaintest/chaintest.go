@@ -1,5 +1,5 @@
-// Package chaintest runs middleware on servers of their own, in virtual time, for
-// the tests of packages of middleware.
+// Package chaintest runs middleware on a server in virtual time. The tests of middleware packages use
+// it.
 package chaintest
 
 import (
@@ -18,20 +18,20 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// InBubble runs a test in virtual time, beside others.
+// InBubble runs f in virtual time, in parallel with other tests.
 func InBubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, f)
 }
 
-// LetPass lets time go by, and then all that it set off settle.
+// LetPass sleeps for d of virtual time and then waits until every goroutine of the bubble is blocked.
 func LetPass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// World is a server on a store of its own.
+// World is a server on a memory store.
 type World struct {
 	t      *testing.T
 	B      *membroker.Broker
@@ -39,7 +39,7 @@ type World struct {
 	Server *jobs.Server
 }
 
-// NewWorld starts a server, for the time of a test.
+// NewWorld starts a server, which ends with the test.
 func NewWorld(t *testing.T, cfg jobs.Config, h jobs.HandlerFunc, chain ...jobs.Middleware) *World {
 	t.Helper()
 	w := &World{t: t, B: membroker.New()}
@@ -75,7 +75,7 @@ func (w *World) Add(typ string, opts ...jobs.Option) string {
 	return info.ID
 }
 
-// Record is a job as it is stored.
+// Record returns the stored record of a job.
 func (w *World) Record(id string) *broker.Job {
 	w.t.Helper()
 	page, err := w.B.Find(context.Background(), broker.Query{Queue: jobs.DefaultQueue, IDs: []string{id}})
@@ -85,7 +85,7 @@ func (w *World) Record(id string) *broker.Job {
 	return &page.Jobs[0]
 }
 
-// Want checks the state of a job and returns it.
+// Want returns the record of a job and fails the test if its state differs.
 func (w *World) Want(id string, state jobs.State) *broker.Job {
 	w.t.Helper()
 	j := w.Record(id)
@@ -95,21 +95,22 @@ func (w *World) Want(id string, state jobs.State) *broker.Job {
 	return j
 }
 
-// Call runs a handler inside of middleware without a server.
+// Call runs a handler inside a middleware, without a server.
 func Call(m jobs.Middleware, job *jobs.Job, h jobs.HandlerFunc) error {
 	return m(h).ProcessJob(context.Background(), job)
 }
 
-// AJob is a job that no store knows.
+// AJob returns a job that is in no store.
 func AJob(typ string) *jobs.Job {
 	return jobs.NewJob(&broker.Job{Queue: "q", ID: "1", Body: broker.Body{Type: typ, MaxRetries: 3, Payload: []byte("secret payload")}})
 }
 
+// Returning returns a handler that returns err.
 func Returning(err error) jobs.HandlerFunc {
 	return func(context.Context, *jobs.Job) error { return err }
 }
 
-// WantRefusal checks that making a middleware panics, and with what words.
+// WantRefusal fails the test unless make panics with an error that contains words.
 func WantRefusal(t *testing.T, words string, make func()) {
 	t.Helper()
 	defer func() {
@@ -122,15 +123,17 @@ func WantRefusal(t *testing.T, words string, make func()) {
 	make()
 }
 
+// Quiet discards what is logged.
 var Quiet = slog.New(slog.NewTextHandler(io.Discard, nil))
 
-// Nobody is a hook that must not be called.
+// Nobody returns a hook that fails the test if it is called.
 func Nobody(t *testing.T) func(context.Context, *jobs.Job, *jobs.PanicError) {
 	return func(_ context.Context, job *jobs.Job, p *jobs.PanicError) {
 		t.Errorf("the hook was called for %s: %v", job.ID(), p)
 	}
 }
 
+// ErrFlaky is an error to retry.
 var ErrFlaky = fmt.Errorf("no luck")
 
 // PlainLogger returns a logger that writes to standard output, without the attributes that differ from run to run, and

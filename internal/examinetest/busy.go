@@ -13,20 +13,19 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// A busy store is busy until each party has acted so often, and so many
-// examinations have ended.
+// A test of a busy store ends when each party has made this many rounds and this many examinations
+// have ended.
 const (
 	busyTurns  = 300
 	busyPasses = 4
 )
 
-// smallestStep is how many records a step looks at, at least: with one or two an
+// smallestStep is the smallest step of an examination. With one or two records in a step, an
 // examination of a busy store takes minutes.
 const smallestStep = 10
 
-// Busy examines a store, over and over and with repairs, in which producers,
-// workers that die, reclaimers and an operator are at it in real time. It fails
-// the test when anything is found.
+// Busy examines a store repeatedly, with repairs, while producers, workers that die, reclaimers and an
+// operator use it in real time. It fails the test if anything is found.
 func Busy(t *testing.T, open func(testing.TB) broker.Broker) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -53,7 +52,7 @@ func Busy(t *testing.T, open func(testing.TB) broker.Broker) {
 	for busy := true; busy; passes.Add(1) {
 		select {
 		case <-over:
-			busy = false // and once more, when all is quiet
+			busy = false // a last examination follows, of an idle store
 		default:
 		}
 		req := broker.ExamineRequest{Limit: smallestStep + rand.IntN(100), Fix: passes.Load()%3 == 0}
@@ -84,7 +83,7 @@ type party struct {
 	passes *atomic.Int64
 }
 
-// goesOn reports whether a party acts once more.
+// goesOn reports whether a party makes another round.
 func (p *party) goesOn(turn int) bool { return turn < busyTurns || p.passes.Load() < busyPasses }
 
 func (p *party) produce() error {
@@ -120,7 +119,7 @@ func (p *party) produce() error {
 	return nil
 }
 
-// work claims, settles, reclaims, and dies now and then.
+// work claims, settles and reclaims. Now and then its worker dies.
 func (p *party) work() error {
 	for life, turn := 0, 0; p.goesOn(turn); life++ {
 		worker := fmt.Sprintf("w%d-%d", p.who, life)
@@ -178,7 +177,7 @@ func (p *party) settle(worker string, held []broker.Job) error {
 	return err
 }
 
-// decide operates on whatever it meets, pauses and resumes, and prunes.
+// decide applies operations to the jobs that it finds, pauses and resumes the queue, and prunes it.
 func (p *party) decide() error {
 	for turn := 0; p.goesOn(turn); turn++ {
 		page, err := p.b.Find(p.ctx, broker.Query{Queue: Queue, State: broker.States()[p.IntN(len(broker.States()))], Limit: 20,

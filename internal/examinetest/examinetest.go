@@ -1,6 +1,5 @@
-// Package examinetest tests that a backend finds what is wrong in its store,
-// and nothing else, and mends it: a table of corruptions, each planted into a
-// store with a job in every state.
+// Package examinetest tests that a backend finds and repairs what is wrong in its store, and reports
+// nothing else. It has a table of corruptions. Each is planted into a store with a job in every state.
 package examinetest
 
 import (
@@ -14,20 +13,20 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// The queue of a population and its worker, which holds what is active.
+// Queue holds the jobs of a population. Worker holds the active ones.
 const (
 	Queue  = "q"
 	Worker = "w"
 )
 
-// Start is the virtual time of a population.
+// Start is the virtual time at which a population is stored.
 var Start = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// Later is when it is examined: nothing has fallen due, and nobody run out.
+// Later is the virtual time of the examination: no job has become due, and no lease has run out.
 var Later = Start.Add(time.Second)
 
-// Examine examines a store, or one queue, to the end and returns what is found.
-// It fails the test when a step looks at more records than it was to.
+// Examine examines a store, or one queue, completely and returns the findings. It fails the test if a
+// step reads more records than its limit.
 func Examine(tb testing.TB, b broker.Broker, req broker.ExamineRequest) []broker.Finding {
 	tb.Helper()
 	findings, err := All(tb.Context(), b, req, nil)
@@ -37,11 +36,11 @@ func Examine(tb testing.TB, b broker.Broker, req broker.ExamineRequest) []broker
 	return slices.DeleteFunc(findings, func(f broker.Finding) bool { return ofTestServers[f.Code] })
 }
 
-// ofTestServers is what is wrong with servers that are to be quick and are
-// gone with the tests.
+// ofTestServers lists findings that do not count: settings of test servers, which favour speed over
+// durability.
 var ofTestServers = map[string]bool{"server-not-persistent": true, "commits-not-durable": true}
 
-// All makes all steps of an examination and calls step after each.
+// All runs an examination to its end and calls step after each step.
 func All(ctx context.Context, b broker.Broker, req broker.ExamineRequest, step func(broker.Examined)) (findings []broker.Finding,
 	err error) {
 	for {
@@ -58,25 +57,25 @@ func All(ctx context.Context, b broker.Broker, req broker.ExamineRequest, step f
 	}
 }
 
-// Corruption is a row of the table.
+// Corruption is one row of the table.
 type Corruption struct {
 	Name string
-	// Plant corrupts a store that holds a population.
+	// Plant corrupts a populated store.
 	Plant func(testing.TB, broker.Broker)
-	// Want is what must be found, as "code id", and no more.
+	// Want lists the expected findings, each as "code id".
 	Want []string
-	// Repairs is what is found while it is repaired, where that differs.
+	// Repairs lists the expected findings of an examination that repairs, where they differ from Want.
 	Repairs []string
-	// Left: it cannot be repaired, and is found again.
+	// Left says that the corruption cannot be repaired: the next examination finds it again.
 	Left bool
-	// Then names jobs that are in other states after the repair than before.
+	// Then gives the state after the repair of jobs whose state changes.
 	Then map[string]broker.State
-	// Check, if any, looks at the store after the repair.
+	// Check, if set, checks the store after the repair.
 	Check func(testing.TB, broker.Broker)
 }
 
-// Run plants each corruption into a store of its own, which open makes, and
-// expects its finding, its repair, and jobs that run again.
+// Run plants each corruption into a store from open. It expects the finding, the repair, and that all
+// jobs can run afterwards.
 func Run(t *testing.T, open func(testing.TB) broker.Broker, table []Corruption) {
 	for _, c := range table {
 		t.Run(strings.ReplaceAll(c.Name, " ", "_"), func(t *testing.T) {
@@ -105,7 +104,7 @@ func Run(t *testing.T, open func(testing.TB) broker.Broker, table []Corruption) 
 					t.Errorf("repaired: %t, want %t: %+v", f.Fixed, !c.Left, f)
 				}
 				if f.Means == "" || f.What == "" || !f.Fixed && f.Left == "" && f.Repair != "" {
-					t.Errorf("the finding does not say what it is: %+v", f)
+					t.Errorf("the finding has no description: %+v", f)
 				}
 			}
 			again := Examine(t, b, broker.ExamineRequest{Now: Later})
@@ -157,7 +156,7 @@ func compare(tb testing.TB, what string, got []broker.Finding, want []string) {
 	}
 }
 
-// states compares the states of all jobs.
+// states compares the states of all jobs with those of the population.
 func (c *Corruption) states(tb testing.TB, b broker.Broker) {
 	tb.Helper()
 	want := make(map[string]broker.State)

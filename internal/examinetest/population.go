@@ -9,7 +9,7 @@ import (
 
 var muchLater = Start.Add(48 * time.Hour)
 
-// populated is where each job of a population stands, by its ID.
+// populated maps the ID of each job of a population to its state.
 var populated = map[string]broker.State{
 	"pending": broker.StatePending, "second": broker.StatePending, "released": broker.StatePending, "urgent": broker.StatePending,
 	"unique": broker.StatePending, "started": broker.StateActive, "scheduled": broker.StateScheduled,
@@ -18,11 +18,11 @@ var populated = map[string]broker.State{
 	"completed": broker.StateCompleted, "cancelled": broker.StateCancelled, "dead": broker.StateDead, "died-unique": broker.StateDead,
 }
 
-// unkeyed are the jobs without a key.
+// unkeyed lists the jobs without a key.
 var unkeyed = map[string]bool{"released": true, "pending": true, "window": true, "second": true, "urgent": true, "unique": true}
 
-// Populate stores jobs in every state, most of them with a tenant's key, some
-// with unique keys, an ID that is remembered, a void entry, and marks.
+// Populate stores jobs in every state, most of them with a key and some with unique keys. It also
+// leaves a remembered ID, a void entry and marks.
 func Populate(tb testing.TB, b broker.Broker) {
 	tb.Helper()
 	p := population{tb: tb, b: b, held: make(map[string]*broker.Job)}
@@ -149,8 +149,8 @@ func (p *population) operate(op broker.Operation, ids ...string) {
 	}
 }
 
-// drain lets every worker run out, redrives what is dead, and completes every
-// job that is not final: each exactly once.
+// drain lets all leases run out, redrives dead jobs, and completes every job that has not ended, each
+// exactly once.
 func drain(tb testing.TB, b broker.Broker) {
 	tb.Helper()
 	ctx := tb.Context()

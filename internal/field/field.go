@@ -1,6 +1,5 @@
-// Package field checks the fields of what configures a middleware. Its
-// functions panic for a field that is outside its limits: chains are written
-// down once, where a program starts.
+// Package field checks the fields of middleware configurations. Its functions panic if a field is
+// outside its limits, because a program builds its chains once, when it starts.
 package field
 
 import (
@@ -9,12 +8,11 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Refuse panics for a field that is outside its limits, with an error that is
-// broker.ErrInvalid.
+// Refuse panics with an error that is broker.ErrInvalid.
 func Refuse(name, hint string, args ...any) { panic(broker.Invalid(name, hint, args...)) }
 
-// DurationOr fills a zero duration in with its default and refuses one that is
-// negative or endless.
+// DurationOr replaces a zero duration by its default. It refuses one that is negative or longer than
+// broker.MaxDelay.
 func DurationOr(name string, d *time.Duration, zero time.Duration) {
 	if *d < 0 || *d > broker.MaxDelay {
 		Refuse(name, "is %v; use more than zero and at most %v, or 0 for %v", *d, time.Duration(broker.MaxDelay), zero)
@@ -24,10 +22,11 @@ func DurationOr(name string, d *time.Duration, zero time.Duration) {
 	}
 }
 
-// MaxCount is more than any count of a middleware needs, and far from overflowing.
+// MaxCount is larger than any useful count and far from overflowing.
 const MaxCount = 1_000_000
 
-// CountOr fills a zero count in with its default and refuses a negative one.
+// CountOr replaces a zero count by its default. It refuses one that is negative or larger than
+// MaxCount.
 func CountOr(name string, n *int, zero int) {
 	if *n < 0 || *n > MaxCount {
 		Refuse(name, "is %d; use 1 to %d, or 0 for %d", *n, MaxCount, zero)

@@ -25,11 +25,11 @@ var sizes = flag.String("sizes", "1,10,40", "how many servers the fleets have")
 const (
 	queues      = 10
 	concurrency = 10
-	callTakes   = time.Millisecond // of a call to the store, which is about what one takes in a data centre
+	callTakes   = time.Millisecond // a call to the store, about as long as in a data centre
 	minutes     = 2
 )
 
-// report is what a fleet did.
+// report holds the measurements of a fleet.
 type report struct {
 	servers  int
 	idle     map[string]float64 // calls of a server in a minute, by method
@@ -77,14 +77,14 @@ func TestFleet_CostsOfOneServerDoNotGrowWithTheOthers(t *testing.T) {
 	}
 }
 
-// simulate runs a fleet: idle, then one job a second, then a burst of ten
-// rounds of all slots.
+// simulate measures a fleet while it is idle, then with one job a second, then with a burst of ten
+// times its slots.
 func simulate(t *testing.T, n int) *report {
 	r := &report{servers: n, idle: make(map[string]float64), perSlots: 10 * concurrency}
 	t.Run(fmt.Sprintf("%d servers", n), func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, n)
-			time.Sleep(30 * time.Second) // the start is no part of it
+			time.Sleep(30 * time.Second) // the start is not measured
 
 			w.count()
 			time.Sleep(minutes * time.Minute)
@@ -180,13 +180,13 @@ func newWorld(t *testing.T, n int) *world {
 				t.Error(err)
 			}
 		})
-		time.Sleep(15 * time.Second / time.Duration(n)) // a fleet does not start in one instant
+		time.Sleep(15 * time.Second / time.Duration(n)) // servers of a fleet do not start at the same instant
 	}
 	return w
 }
 
-// remote is a store as it looks from other machines: servers renew their leases
-// there as often as with one that may not be reached.
+// remote is a store on another machine: servers renew their leases as often as with a store that can
+// become unreachable.
 type remote struct{ *membroker.Broker }
 
 func (r remote) Limits() broker.Limits {
@@ -195,7 +195,7 @@ func (r remote) Limits() broker.Limits {
 	return l
 }
 
-// enqueue stores jobs that run for so long.
+// enqueue stores n jobs whose handler takes this long.
 func (w *world) enqueue(t *testing.T, queue, n int, runs time.Duration) {
 	t.Helper()
 	payload := strconv.AppendInt(nil, time.Now().UnixNano(), 10)
@@ -228,7 +228,7 @@ func (w *world) handle(server int, j *jobs.Job) {
 	}
 }
 
-// await returns when so many jobs of the burst have run.
+// await waits until this many jobs of the burst have run.
 func (w *world) await(jobs int) {
 	w.mu.Lock()
 	w.want = jobs
@@ -239,7 +239,7 @@ func (w *world) await(jobs int) {
 	}
 }
 
-// count returns the calls since the last time, by method.
+// count returns the number of calls since the last count, by method.
 func (w *world) count() map[string]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -254,5 +254,5 @@ func (w *world) waits() []time.Duration {
 	return w.waited
 }
 
-// work is the calls that are made for jobs; the others only depend on the time.
+// work sums the calls that are made for jobs. The number of other calls depends only on the time.
 func work(calls map[string]int) int { return calls["Claim"] + calls["Settle"] }

@@ -2,14 +2,14 @@ package guard
 
 import "log/slog"
 
-// Callbacks calls what an application wants to be told. It decides nothing, so
-// a failure of it is logged and does no harm. The zero value is ready to use.
+// Callbacks calls the callbacks of an application. A callback that fails is logged and does no other
+// harm. The zero value is ready to use.
 type Callbacks struct {
-	Log     *slog.Logger // nil means slog.Default() at the time
+	Log     *slog.Logger // nil means slog.Default() at the time of the call
 	reports Reports
 }
 
-// Call calls f, which the log names as name.
+// Call calls f. The log names f as name.
 func (c *Callbacks) Call(name string, f func()) {
 	failed := Call(f)
 	if failed == nil {

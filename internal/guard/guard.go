@@ -1,5 +1,5 @@
-// Package guard calls what an application supplied: hooks, callbacks, methods
-// of its errors and of its log. Whatever these do, the caller goes on.
+// Package guard calls code that an application supplied: hooks, callbacks, and methods of its errors
+// and log handlers. The caller goes on whatever that code does.
 package guard
 
 import (
@@ -9,14 +9,13 @@ import (
 	"runtime/debug"
 )
 
-// Failure is why a call did not return.
+// Failure says why a call did not return.
 type Failure struct {
-	Value any    // what it panicked with; nil when it ended its goroutine
-	Stack string // of the call, when it panicked
+	Value any    // of the panic; nil after runtime.Goexit
+	Stack string // of the panic
 }
 
-// Error says what happened. It can be printed anywhere: it calls nothing of the
-// application's without a guard.
+// Error describes the failure. It guards the methods of the application that it calls.
 func (f *Failure) Error() string {
 	if f.Value == nil {
 		return "it ended its goroutine with runtime.Goexit"
@@ -24,9 +23,9 @@ func (f *Failure) Error() string {
 	return "panic: " + Text(f.Value)
 }
 
-// Call calls f and returns nil once f has returned. A panic, or a
-// runtime.Goexit, is a Failure. f runs in a goroutine of its own, because a
-// Goexit cannot be stopped in the goroutine that it ends.
+// Call calls f and returns nil once f has returned. After a panic or runtime.Goexit it returns a
+// Failure. It calls f in a new goroutine, because runtime.Goexit cannot be stopped in the goroutine
+// that it ends.
 func Call(f func()) *Failure {
 	ended := make(chan *Failure, 1)
 	go func() {
@@ -45,7 +44,7 @@ func Call(f func()) *Failure {
 	return <-ended
 }
 
-// Text is v as %v prints it; for a nil pointer, or when that fails, it says so.
+// Text returns v as %v prints it. If v is a nil pointer, or cannot be printed, the text says so.
 func Text(v any) string {
 	if isNilPointer(v) {
 		return fmt.Sprintf("a nil %T in an interface, which is not nil; return a plain nil where there is no error", v)
@@ -75,7 +74,7 @@ func isNilPointer(v any) bool {
 	return r.Kind() == reflect.Pointer && r.IsNil()
 }
 
-// Hook is hook behind Call: tell gets its failures. It is nil when hook is.
+// Hook returns a function that calls hook and passes failures to tell. It returns nil if hook is nil.
 func Hook[E any](hook func(E), tell func(*Failure)) func(E) {
 	if hook == nil {
 		return nil
@@ -87,8 +86,8 @@ func Hook[E any](hook func(E), tell func(*Failure)) func(E) {
 	}
 }
 
-// Error is err, or an error that says what is wrong with it: err is a nil
-// pointer, or one of its methods fails.
+// Error returns err. If err is a nil pointer, or one of its methods fails, it returns an error that
+// says so.
 func Error(err error) error {
 	if err == nil {
 		return nil
@@ -108,7 +107,8 @@ func Error(err error) error {
 	return err
 }
 
-// never is an error that nobody has, to look through all of a chain.
+// never is an error type that no chain contains. Looking for it calls the methods of every error of a
+// chain.
 type never struct{}
 
 func (*never) Error() string { return "never" }

@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// Logger is l with its handler behind Call, and slog.Default() in place of nil:
-// a line whose handler fails is lost.
+// Logger returns a logger that guards the handler of l: if the handler fails, the record is lost. For
+// nil it uses slog.Default().
 func Logger(l *slog.Logger) *slog.Logger {
 	if l == nil {
 		l = slog.Default()
@@ -20,7 +20,7 @@ func Logger(l *slog.Logger) *slog.Logger {
 
 type logHandler struct{ slog.Handler }
 
-// Enabled is false when the handler cannot say.
+// Enabled returns false if the handler fails.
 func (h logHandler) Enabled(ctx context.Context, level slog.Level) (enabled bool) {
 	Call(func() { enabled = h.Handler.Enabled(ctx, level) })
 	return enabled
@@ -33,7 +33,7 @@ func (h logHandler) Handle(ctx context.Context, r slog.Record) (err error) {
 	return err
 }
 
-// WithAttrs keeps the handler as it was when it cannot take attributes.
+// WithAttrs returns h unchanged if the handler fails.
 func (h logHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return h.with(func() slog.Handler { return h.Handler.WithAttrs(attrs) })
 }

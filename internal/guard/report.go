@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	reportEvery = 10 * time.Second // between two lines about the same
-	maxReported = 1000             // subjects told apart
-	others      = "(others)"       // the rest of them
+	reportEvery = 10 * time.Second // between two log records about a subject
+	maxReported = 1000             // subjects with log records of their own
+	others      = "(others)"       // the subject of all others
 )
 
-// Reports bounds what is logged about things that can happen with every job:
-// one line for each subject every ten seconds. What was left out is counted. The
-// zero value is ready to use, from any goroutine.
+// Reports limits log records about events that can happen with every job to one for each subject every
+// ten seconds. It counts the records that it leaves out. The zero value is ready to use from several
+// goroutines.
 type Reports struct {
-	// Waiting, if it is set, is told when Flush will have something to say. It is
-	// called under a lock, and has to be quick.
+	// Waiting, if set, is called with the time from which Flush has something to report. It is called
+	// under a lock and must return quickly.
 	Waiting func(time.Time)
 
 	mu   sync.Mutex
@@ -27,10 +27,10 @@ type Reports struct {
 
 type reported struct {
 	at      time.Time
-	leftOut int // lines left out since
+	leftOut int // records left out since then
 }
 
-// Report writes a line to log unless there was one about subject of late.
+// Report writes a log record, unless one about subject was written in the last ten seconds.
 func (r *Reports) Report(log *slog.Logger, subject string, level slog.Level, text string, args ...any) {
 	due, leftOut := r.due(subject, time.Now())
 	if !due {
@@ -42,8 +42,8 @@ func (r *Reports) Report(log *slog.Logger, subject string, level slog.Level, tex
 	log.Log(context.Background(), level, text, args...)
 }
 
-// due reports whether a line about subject is to be written now, and how many
-// were left out since the last one. Beyond maxReported, all others are one.
+// due reports whether to write a record about subject now, and how many were left out since the last
+// one. Beyond maxReported subjects, all others count as one.
 func (r *Reports) due(subject string, now time.Time) (due bool, leftOut int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -74,8 +74,8 @@ func (r *Reports) wait(one *reported) {
 	}
 }
 
-// Flush says of each subject that has had no line for a while how many were
-// left out, and forgets it. Call it now and then, or with all at the end.
+// Flush logs how many records were left out for each subject that had none for ten seconds, and
+// forgets those subjects. With all it does so for every subject.
 func (r *Reports) Flush(log *slog.Logger, all bool) {
 	leftOut := make(map[string]int)
 	r.mu.Lock()
@@ -92,6 +92,6 @@ func (r *Reports) Flush(log *slog.Logger, all bool) {
 	}
 	r.mu.Unlock()
 	for subject, n := range leftOut {
-		log.Warn("jobs: lines of the log were left out", "about", subject, "left_out", n)
+		log.Warn("jobs: log records were left out", "about", subject, "left_out", n)
 	}
 }

@@ -1,4 +1,4 @@
-// Package handworker is a worker for tests that claim and settle jobs by hand.
+// Package handworker is a worker with which tests claim and settle jobs by hand.
 package handworker
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Worker is a registered worker that a test settles by hand.
+// Worker is a registered worker. The test settles its jobs.
 type Worker struct {
 	t      testing.TB
 	b      broker.Broker
@@ -17,7 +17,7 @@ type Worker struct {
 	number int64
 }
 
-// New registers a worker of a queue, and of more where more are named. Its lease lasts an hour.
+// New registers a worker for one or more queues, with a lease of an hour.
 func New(t testing.TB, b broker.Broker, id, queue string, more ...string) *Worker {
 	t.Helper()
 	if _, err := b.Renew(t.Context(), broker.RenewRequest{Worker: id, Queues: append([]string{queue}, more...), Lease: time.Hour,
@@ -51,8 +51,8 @@ func (w *Worker) Settle(job broker.Job, o broker.Outcome) {
 	}
 }
 
-// Complete leases up to max jobs, waiting for the first one, and completes them. It
-// returns them in the order in which they were handed out.
+// Complete claims up to max jobs, waits for the first one, and completes them. It returns them in the
+// order of the claim.
 func (w *Worker) Complete(max int, wait time.Duration) []broker.Job {
 	w.t.Helper()
 	claimed, err := w.b.Claim(w.t.Context(), broker.ClaimRequest{Worker: w.id, Queues: []broker.Share{{Queue: w.Queue, Max: max}},
@@ -80,7 +80,7 @@ func (w *Worker) Complete(max int, wait time.Duration) []broker.Job {
 	return claimed.Jobs
 }
 
-// Kill makes a job of the queue dead with that error.
+// Kill claims a job of the queue and settles it as dead with that error.
 func (w *Worker) Kill(message string) broker.Job {
 	w.t.Helper()
 	job := w.Claim()

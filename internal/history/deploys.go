@@ -10,20 +10,19 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Deploy is when servers of a program, in a version, appeared that had not run a
-// minute before.
+// Deploy is the appearance of servers that run a program in a version which none ran a minute before.
 type Deploy struct {
 	At      time.Time `json:"at"`
 	Program string    `json:"program"`          // name and version
-	Queues  []string  `json:"queues,omitempty"` // that they serve; none where these are many
+	Queues  []string  `json:"queues,omitempty"` // that the servers serve; empty if they are many
 }
 
-// Serves reports whether the program serves a queue, as far as that is known.
+// Serves reports whether the program serves a queue. It is true if the queues are not known.
 func (d *Deploy) Serves(queue string) bool {
 	return len(d.Queues) == 0 || slices.Contains(d.Queues, queue)
 }
 
-// deploys is what is stored: the newest deploys, and what ran at the last look.
+// deploys is the stored form: the newest deploys, and the programs that ran at the last check.
 type deploys struct {
 	Running []string `json:"running"`
 	Deploys []Deploy `json:"deploys"`
@@ -31,14 +30,14 @@ type deploys struct {
 
 const (
 	deploysMark = "history/deploys"
-	maxDeploys  = 100 // kept: some per day for weeks, in a value that is small to read
-	maxServed   = 20  // queues of a deploy; a program that serves more is one for all
-	maxPrograms = 200 // at a time; beyond it no deploys are told
+	maxDeploys  = 100 // enough for some a day for weeks, and the value stays small
+	maxServed   = 20  // queues of a deploy; a program that serves more counts for all queues
+	maxPrograms = 200 // at a time; with more programs no deploys are recorded
 )
 
-// note stores the programs that appeared since the last look. Nothing is read or
-// written while the same ones run.
-func (k *Keeper) note(ctx context.Context, reply *broker.QueuesReply) error {
+// record stores the programs that appeared since the last check. If the same programs run, it reads
+// and writes nothing.
+func (k *Keeper) record(ctx context.Context, reply *broker.QueuesReply) error {
 	served := make(map[string][]string)
 	for i := range reply.Queues {
 		for _, w := range reply.Queues[i].Workers {
@@ -88,7 +87,7 @@ func (k *Keeper) note(ctx context.Context, reply *broker.QueuesReply) error {
 	return nil
 }
 
-// parseDeploys reads a stored value; one that cannot be read is none.
+// parseDeploys parses a stored value. It returns no deploys if the value cannot be read.
 func parseDeploys(value []byte) (d deploys) {
 	if json.Unmarshal(value, &d) != nil {
 		return deploys{}
@@ -96,8 +95,8 @@ func parseDeploys(value []byte) (d deploys) {
 	return d
 }
 
-// ReadDeploys returns the deploys since a time, oldest first, of programs that serve
-// a queue; of all where it is empty.
+// ReadDeploys returns the deploys since a time, oldest first, of programs that serve a queue, or of
+// all programs if the queue is empty.
 func ReadDeploys(ctx context.Context, m marker, queue string, since time.Time) ([]Deploy, error) {
 	got, err := m.Mark(ctx, broker.MarkRequest{Action: broker.MarkRead, Name: deploysMark})
 	if err != nil || !got.Held {

@@ -9,16 +9,16 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Keeper writes the history of all queues of a store, if no other one does.
+// Keeper writes the history of all queues of a store. Of the keepers of a store, one at a time writes.
 type Keeper struct {
 	store store
 	id    string
-	fence int64                // of the keeper's mark, while this is the keeper
-	last  map[string]Point     // of each queue, what was written last
-	hour  map[string]time.Time // and the last hour that was
-	fresh map[string]Latency   // and what servers posted that is not in it
+	fence int64                // of the mark that makes this keeper write; 0 while another one does
+	last  map[string]Point     // by queue: the point that was written last
+	hour  map[string]time.Time // by queue: the hour that was written last
+	fresh map[string]Latency   // by queue: what servers posted since that point
 
-	running []string // programs, as they are stored
+	running []string // programs, as stored
 }
 
 type store interface {
@@ -26,7 +26,7 @@ type store interface {
 	Queues(ctx context.Context, req broker.QueuesRequest) (broker.QueuesReply, error)
 }
 
-// NewKeeper makes a keeper of a store. The ID is that of nobody else.
+// NewKeeper returns a keeper for a store. The ID must be unique.
 func NewKeeper(s store, id string) *Keeper {
 	return &Keeper{store: s, id: id, last: make(map[string]Point), hour: make(map[string]time.Time),
 		fresh: make(map[string]Latency)}
@@ -34,17 +34,17 @@ func NewKeeper(s store, id string) *Keeper {
 
 const (
 	keeperMark = "history/keeper"
-	keeperTTL  = 150 * time.Second // two turns may fail before another server takes over
+	keeperTTL  = 150 * time.Second // two writes may fail before another server takes over
 )
 
-// Turn writes a point of each queue in which something happened, and of the others
-// once an hour, if this is the keeper. It is called once a minute. Calling it more often, and two keepers at
-// once, do no harm.
+// Turn writes a point of each queue in which something happened, and an hourly one of the others, if
+// this keeper is the one that writes. It is called once a minute. More frequent calls, and two keepers
+// at once, do no harm.
 func (k *Keeper) Turn(ctx context.Context) error {
 	got, err := k.store.Mark(ctx, broker.MarkRequest{Action: broker.MarkTake, Name: keeperMark, Owner: k.id, TTL: keeperTTL})
 	if k.fence = got.Fence; err != nil || !got.Held {
 		k.fence = 0
-		clear(k.last) // another one may write meanwhile
+		clear(k.last) // another keeper may write from now on
 		clear(k.hour)
 		k.running = nil
 		return err
@@ -63,7 +63,7 @@ func (k *Keeper) Turn(ctx context.Context) error {
 		}
 	}
 	if err == nil && ctx.Err() == nil {
-		errs = append(errs, k.write(ctx, All, PointOfAll(reply.Queues, reply.Now)), k.note(ctx, &reply))
+		errs = append(errs, k.write(ctx, All, PointOfAll(reply.Queues, reply.Now)), k.record(ctx, &reply))
 	}
 	if err == nil {
 		gone := func(name string) bool { return !there[name] }
@@ -82,13 +82,13 @@ func (k *Keeper) write(ctx context.Context, queue string, p Point) (err error) {
 		}
 	}
 	p.Latency = last.Latency.Plus(k.fresh[queue])
-	// Each part has a point, so that who looks knows that nothing happened. Once the
-	// clock was set back nothing is written until it has gone on as far.
+	// Each part has a point, so that a reader can tell that nothing happened. After the clock was set
+	// back, nothing is written until it reaches the last point again.
 	still := p.Still(last) && p.At.Truncate(minutes.part).Equal(last.At.Truncate(minutes.part))
 	if known && (still || !p.At.After(last.At)) {
 		return nil
 	}
-	before := last // what it still was a minute ago
+	before := last // unchanged until a minute ago
 	if before.At = p.At.Add(-minutes.step); !known || !before.At.After(last.At.Add(minutes.step/2)) {
 		before = Point{}
 	}
@@ -100,7 +100,7 @@ func (k *Keeper) write(ctx context.Context, queue string, p Point) (err error) {
 	if hour, ok := k.hour[queue]; ok && !p.At.Truncate(hours.step).After(hour) {
 		return nil
 	}
-	// The point of an hour is what was at its beginning.
+	// The point of an hour shows the state at its beginning.
 	if err := hours.add(ctx, k.store, queue, Point{}, p); err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (k *Keeper) write(ctx context.Context, queue string, p Point) (err error) {
 	return nil
 }
 
-// Drop lets another server be the keeper at once.
+// Drop lets another server write at once.
 func (k *Keeper) Drop(ctx context.Context) {
 	if k.fence != 0 {
 		_, _ = k.store.Mark(ctx, broker.MarkRequest{Action: broker.MarkDrop, Name: keeperMark, Owner: k.id, Fence: k.fence})

@@ -1,6 +1,5 @@
-// Package history keeps, in the store itself, what queues have done: a point a
-// minute for a day, and one an hour for 90 days. One server of a store writes, and
-// everybody can read.
+// Package history keeps in the store what queues have done: a point a minute for a day, and a point an
+// hour for 90 days. One server of a store writes it. Every program can read it.
 package history
 
 import (
@@ -10,27 +9,26 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Point is what a queue had and had done at a time.
+// Point holds the totals and the counts of a queue at a time.
 type Point struct {
 	At                     time.Time
 	Totals                 broker.Totals
 	Pending, Active, Retry int64
-	Dead                   int64 // but for suppressed ones
+	Dead                   int64 // without suppressed ones
 	Paused                 bool
-	Latency                Latency // as far as servers told: a minute or two behind Totals
+	Latency                Latency // as posted by servers, a minute or two behind Totals
 }
 
-// PointOf is a queue as it was described.
+// PointOf returns the point of a queue.
 func PointOf(q *broker.QueueInfo) Point {
 	return Point{At: q.AsOf, Totals: q.Totals, Pending: q.Counts[broker.StatePending], Active: q.Counts[broker.StateActive],
 		Retry: q.Counts[broker.StateRetry], Dead: q.Listed(broker.StateDead), Paused: q.Policy.Paused}
 }
 
-// All is the name under which the points of the whole store are kept. No queue has it.
+// All stands for the whole store. No queue has this name.
 const All = ""
 
-// PointOfAll is the sum of queues, but for those of the framework. It is paused when
-// each of them is.
+// PointOfAll returns the sum of all queues except reserved ones. It is paused if every queue is.
 func PointOfAll(queues []broker.QueueInfo, now time.Time) Point {
 	all := Point{At: now}
 	open := false
@@ -50,8 +48,8 @@ func PointOfAll(queues []broker.QueueInfo, now time.Time) Point {
 	return all
 }
 
-// Rising makes totals that never fall of points: with a queue that was removed its
-// totals left those of the whole store. What else happened in that step is not told.
+// Rising changes the totals of points so that they never fall. The totals of the whole store fall when
+// a queue is removed; what else happened in that step is lost.
 func Rising(points []Point) []Point {
 	var was broker.Totals
 	for i, p := range points {
@@ -90,9 +88,9 @@ func (p *Point) numbers() []*int64 {
 
 const paused = 1
 
-// encode is the stored form of points. Each is a row of numbers: by how much its time,
-// its flags and its counts differ from those of the point before, which is little, and
-// what waits and runs were counted since. What is added later comes behind them.
+// encode returns the stored form of points. Each point is a row of numbers: the differences of its
+// time, flags and counts from those of the point before, which are small, and the times counted since.
+// Later versions append their fields.
 func encode(points []Point) (b []byte) {
 	var before Point
 	for _, p := range points {
@@ -120,7 +118,7 @@ func seconds(t time.Time) int64 {
 
 var errMalformed = errors.New("history: a stored part cannot be read")
 
-// decode is the inverse of encode. Numbers that it does not know it skips.
+// decode is the inverse of encode. It skips numbers that it does not know.
 func decode(b []byte) (points []Point, err error) {
 	var before Point
 	for len(b) > 0 {

@@ -12,20 +12,20 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Servers post what they measured in boxes, which the keeper empties each minute. A
-// box is a mark. It has the sum of what several servers posted, by queue, so that it
-// grows neither with their number nor while there is no keeper.
+// Servers post their measurements in boxes, which the keeper empties each minute. A box is a mark. It
+// holds sums by queue, so that its size does not depend on the number of servers, nor on how long
+// there was no keeper.
 const (
-	boxes  = 8                // fixed, so that the keeper finds them: two servers seldom meet at one
+	boxes  = 8                // a fixed number, so that the keeper finds them; two servers seldom use one at the same time
 	boxTTL = 10 * time.Minute // enough for another keeper to take over
-	maxBox = broker.MaxResult // some 10,000 queues; of those behind them nothing is told
+	maxBox = broker.MaxResult // some 10,000 queues; the measurements of further queues are dropped
 )
 
 func boxName(n uint32) string { return fmt.Sprintf("history/latency/%d", n) }
 
-// Post leaves what a server measured, by queue, for the keeper. The ID is the server's.
-// Again is true if it is to be posted again, with what is measured meanwhile: the store
-// did not take it, or another server wrote to the same box just then.
+// Post leaves the measurements of a server, by queue, for the keeper. The ID is that of the server. If
+// again is true, the server adds them to its next ones: the store did not take them, or another server
+// wrote to the same box at that moment.
 func Post(ctx context.Context, m marker, id string, seen map[string]Latency) (again bool, err error) {
 	hash := fnv.New32a()
 	hash.Write([]byte(id))
@@ -46,8 +46,8 @@ func Post(ctx context.Context, m marker, id string, seen map[string]Latency) (ag
 	return !got.Held, nil
 }
 
-// collect empties the boxes. What a keeper collected and could not store, because it
-// died or the store went away, is lost: rather that than told twice.
+// collect empties the boxes. It drops a box before the keeper has stored its contents, so that nothing
+// counts twice: if the keeper dies in between, the contents are lost.
 func (k *Keeper) collect(ctx context.Context) error {
 	for n := range uint32(boxes) {
 		box := broker.MarkRequest{Name: boxName(n), Owner: owner, TTL: boxTTL}
@@ -78,7 +78,7 @@ func (k *Keeper) collect(ctx context.Context) error {
 	return nil
 }
 
-// formBox is the stored form of a box.
+// formBox returns the stored form of a box.
 func formBox(all map[string]Latency) (value []byte) {
 	for _, queue := range slices.Sorted(maps.Keys(all)) {
 		end := len(value)
@@ -90,7 +90,7 @@ func formBox(all map[string]Latency) (value []byte) {
 	return value
 }
 
-// parseBox is the inverse of formBox, as far as it can be read.
+// parseBox is the inverse of formBox. It stops at the first field that it cannot read.
 func parseBox(b []byte) map[string]Latency {
 	all := make(map[string]Latency)
 	for len(b) > 0 {

@@ -10,12 +10,12 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// series is a spacing of points. They are stored in parts, each of which is a mark
-// that lapses by itself, so that a queue's history is bounded.
+// series is a sequence of points at equal distances. They are stored in parts. Each part is a mark
+// that expires by itself, which bounds the history of a queue.
 type series struct {
 	name string
 	step time.Duration // between two points
-	part time.Duration // in one mark: some 60 points or fewer, so that a write is small
+	part time.Duration // of one mark: 60 points or fewer, so that a write is small
 	keep time.Duration
 }
 
@@ -24,24 +24,23 @@ var (
 	hours   = series{"h", time.Hour, 24 * time.Hour, 90 * 24 * time.Hour}
 )
 
-// mark names the part that has the points of a time. Names of queues may be as long
-// as those of marks.
+// mark returns the name of the part that holds the points of a time. It hashes the name of the queue,
+// which may be as long as that of a mark.
 func (s series) mark(queue string, at time.Time) string {
 	sum := sha256.Sum256([]byte(queue))
 	return fmt.Sprintf("history/%s/%s/%d", hex.EncodeToString(sum[:12]), s.name, at.Unix()/int64(s.part/time.Second))
 }
 
-// owner is who holds the marks of parts: whoever writes. Fences keep two apart.
+// owner holds the marks of parts. All keepers share this name; fences tell their writes apart.
 const owner = "history"
 
-// marker is the part of a store that a history is kept in.
+// marker is the part of a broker that a history needs.
 type marker interface {
 	Mark(ctx context.Context, req broker.MarkRequest) (broker.Marked, error)
 }
 
-// add stores a point, and the one before it if the part does not have that. It does
-// nothing where the part has a point of the same step or of a later one: another
-// server was first, or the clock was set back.
+// add stores a point, and the one before it if the part lacks that. It does nothing if the part has a
+// point of the same step or of a later one: another server was first, or the clock was set back.
 func (s series) add(ctx context.Context, m marker, queue string, before, p Point) error {
 	name := s.mark(queue, p.At)
 	ttl := s.keep + s.part + s.step
@@ -51,7 +50,7 @@ func (s series) add(ctx context.Context, m marker, queue string, before, p Point
 	}
 	points, err := decode(got.Value)
 	if err != nil {
-		points = nil // a part that nobody can read is begun anew
+		points = nil // it replaces a part that cannot be read
 	}
 	if n := len(points); n > 0 {
 		last := points[n-1]
@@ -78,13 +77,13 @@ func (s series) read(ctx context.Context, m marker, queue string, at time.Time) 
 	}
 	points, err := decode(got.Value)
 	if err != nil {
-		return nil, nil // of a newer release, or damaged: the rest is told all the same
+		return nil, nil // of a newer release, or damaged; the other parts can be read
 	}
 	return points, nil
 }
 
-// latest is what was last stored of a queue's waits and runs. Where servers stood
-// still for a day, counts begin anew.
+// latest returns the waits and runs that were stored last for a queue. If no server ran for a day,
+// counts start at zero.
 func latest(ctx context.Context, m marker, queue string, now time.Time) (Latency, error) {
 	for _, part := range []struct {
 		of series
@@ -101,9 +100,9 @@ func latest(ctx context.Context, m marker, queue string, now time.Time) (Latency
 	return Latency{}, nil
 }
 
-// Read returns the points of a queue between now-span and now, oldest first, and
-// before them the last earlier one of the parts that it reads: a minute apart for up
-// to a day, else an hour. Where nothing happened there are no points.
+// Read returns the points of a queue between now-span and now, oldest first, preceded by the last
+// earlier point of the parts that it reads. Points are a minute apart for a span of up to a day, else
+// an hour. There are no points for times at which nothing happened.
 func Read(ctx context.Context, m marker, queue string, now time.Time, span time.Duration) ([]Point, error) {
 	s := minutes
 	if span > minutes.keep {

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Times counts how long things took, in buckets: four for each doubling, so that
-// Quantile is within 12 % of a time that was measured. What took less than 64 µs counts
-// as that, and what took more than 101 days as 101 days. A nil has counted nothing.
+// Times counts durations in buckets, four for each doubling, so that Quantile is within 12 % of a
+// measured duration. Durations below 64 µs count as 64 µs, those above 101 days as 101 days. A nil
+// Times is empty.
 type Times []int64
 
 const (
 	leastExp = 6  // 2⁶ µs: a handler that does nothing takes no longer
-	endExp   = 43 // 2⁴³ µs are 101 days: few jobs wait so long
+	endExp   = 43 // 2⁴³ µs are 101 days: few jobs wait longer
 	parts    = 2  // as an exponent: four buckets of a doubling, each 14 to 25 % wide
 	buckets  = 1 + (endExp-leastExp)<<parts
 )
 
-// Add counts a time. Others see t change: who shares it makes a sum first.
+// Add counts a duration. It changes t, which Plus and Since do not.
 func (t *Times) Add(d time.Duration) {
 	if *t == nil {
 		*t = make(Times, buckets)
@@ -39,13 +39,14 @@ func bucketOf(d time.Duration) int {
 	return 1 + (exp-leastExp)<<parts + int(us>>(exp-parts))&(1<<parts-1)
 }
 
-// bound is where a bucket begins, in microseconds. It ends where the next one begins.
+// bound returns the lower bound of a bucket in microseconds, which is the upper bound of the one
+// before.
 func bound(bucket int) float64 {
 	exp, part := leastExp+(bucket-1)>>parts, (bucket-1)&(1<<parts-1)
 	return math.Ldexp(1+float64(part)/(1<<parts), exp)
 }
 
-// Count is how many times were counted.
+// Count returns how many durations were counted.
 func (t Times) Count() (n int64) {
 	for _, c := range t {
 		n += c
@@ -53,8 +54,8 @@ func (t Times) Count() (n int64) {
 	return n
 }
 
-// Quantile is the time within which this share of all were, from 0 to 1: 0.5 is the
-// median. It is zero where none was counted.
+// Quantile returns the duration within which this share of all were, from 0 to 1: 0.5 gives the
+// median. It returns zero if none was counted.
 func (t Times) Quantile(share float64) time.Duration {
 	left := max(1, int64(math.Ceil(share*float64(t.Count()))))
 	for i, n := range t {
@@ -64,7 +65,7 @@ func (t Times) Quantile(share float64) time.Duration {
 		us := bound(1)
 		if i > 0 {
 			low, high := bound(i), bound(i+1)
-			us = 2 * low * high / (low + high) // by the same part more than low and less than high
+			us = 2 * low * high / (low + high) // differs from low and from high by the same ratio
 		}
 		return time.Duration(us * float64(time.Microsecond)).Round(time.Microsecond)
 	}
@@ -86,8 +87,8 @@ func (t Times) Plus(u Times) Times {
 	return sum
 }
 
-// Since is what was counted after an earlier look. Counts that begin anew are all
-// since then.
+// Since returns what was counted since an earlier state. If the counts were reset since then, it
+// returns all of them.
 func (t Times) Since(earlier Times) Times {
 	if len(earlier) == 0 || t.Count() < earlier.Count() {
 		return t
@@ -99,8 +100,8 @@ func (t Times) Since(earlier Times) Times {
 	return d
 }
 
-// append writes what t counted, in whole numbers: how many buckets have something, and
-// of each how far it is behind the one before it, and its count.
+// append appends the counts as whole numbers: the number of buckets in use, and for each its distance
+// from the one before it and its count.
 func (t Times) append(numbers []int64) []int64 {
 	at, last := len(numbers), -1
 	numbers = append(numbers, 0)
@@ -114,7 +115,7 @@ func (t Times) append(numbers []int64) []int64 {
 	return numbers
 }
 
-// parseTimes is the inverse of append. It returns the numbers behind it.
+// parseTimes is the inverse of append. It returns the numbers that follow.
 func parseTimes(numbers []int64) (t Times, rest []int64, err error) {
 	if len(numbers) == 0 {
 		return nil, nil, errMalformed
@@ -137,9 +138,8 @@ func parseTimes(numbers []int64) (t Times, rest []int64, err error) {
 	return t, rest, nil
 }
 
-// Latency is how long jobs waited for their first run, and how long runs took. Either
-// may be shorter than the totals tell: a server that crashed told nothing of its last
-// minute.
+// Latency holds how long jobs waited for their first run, and how long runs took. Each may hold fewer
+// than the totals say: a server that crashed did not post its last minute.
 type Latency struct {
 	WaitTimes, RunTimes Times
 }
@@ -149,7 +149,7 @@ func (l Latency) Plus(m Latency) Latency {
 	return Latency{l.WaitTimes.Plus(m.WaitTimes), l.RunTimes.Plus(m.RunTimes)}
 }
 
-// Since is what was counted after an earlier look.
+// Since returns what was counted since an earlier state.
 func (l Latency) Since(earlier Latency) Latency {
 	return Latency{l.WaitTimes.Since(earlier.WaitTimes), l.RunTimes.Since(earlier.RunTimes)}
 }
@@ -167,7 +167,7 @@ func parseLatency(numbers []int64) (l Latency, err error) {
 	return l, err
 }
 
-// appendNumbers writes whole numbers, and how many they are.
+// appendNumbers appends the number of values, and the values.
 func appendNumbers(b []byte, numbers []int64) []byte {
 	b = binary.AppendUvarint(b, uint64(len(numbers)))
 	for _, n := range numbers {
@@ -176,7 +176,7 @@ func appendNumbers(b []byte, numbers []int64) []byte {
 	return b
 }
 
-// parseNumbers is the inverse of appendNumbers. It returns what is behind them.
+// parseNumbers is the inverse of appendNumbers. It returns the bytes that follow.
 func parseNumbers(b []byte) (numbers []int64, rest []byte, err error) {
 	many, n := binary.Uvarint(b)
 	if n <= 0 || many > 1000 { // two for each bucket of two, and some

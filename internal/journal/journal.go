@@ -1,44 +1,42 @@
-// Package journal is the seam between a store of jobs in memory and what keeps its
-// records on a disk. Package membroker writes and reads records, package filebroker
-// keeps them.
+// Package journal connects the memory store with what keeps its records on disk. Package membroker
+// writes and reads records, package filebroker stores them.
 package journal
 
-// Kind says what a record is of.
+// Kind is the kind of a record.
 type Kind uint8
 
-// The kinds of records, in the order in which they are loaded.
+// Kinds, in the order in which they are loaded.
 const (
-	Fence      Kind   = iota + 1 // the highest that a mark was given
+	Fence      Kind   = iota + 1 // the highest fence of a mark
 	Marks                        // by name
-	Queues                       // all others: by queue, and then by key, ID or name
-	Keys                         // those of which the jobs of a queue take turns
+	Queues                       // the kinds that follow are by queue, then by key, ID or name
+	Keys                         // with jobs in a queue
 	Workers                      //
 	Bodies                       // of jobs
-	Jobs                         // all else of them
+	Jobs                         // the rest of a job
 	Unique                       // the holders of unique keys
 	Remembered                   // IDs of jobs that are gone
-	Kinds      = iota            // how many there are
+	Kinds      = iota            // the number of kinds
 )
 
 var names = [...]string{"", "fence", "marks", "queues", "keys", "workers", "bodies", "jobs", "unique", "remembered"}
 
-// String is the kind's name.
+// String returns the name of the kind.
 func (k Kind) String() string { return names[k] }
 
-// Record is a record as it is now.
+// Record is the current state of a record.
 type Record struct {
 	Kind  Kind
 	Key   []byte
-	Value []byte // nil: it is gone
+	Value []byte // nil if the record was removed
 }
 
 // Journal keeps the records of a store.
 type Journal interface {
-	// Load calls read with each record, kind by kind. It ends with the first error.
-	// The bytes are the journal's own, and good until read returns.
+	// Load calls read for each record, kind by kind, and stops at the first error. read must not keep
+	// the bytes.
 	Load(read func(Record) error) error
-	// Append takes what a step of the store changed. Steps come in their order, and
-	// under the store's lock, so that Append may not wait for a disk. The bytes are
-	// the journal's from now on.
+	// Append records what a step of the store changed. Steps arrive in order and under the lock of the
+	// store, so Append must not wait for a disk. It may keep the bytes.
 	Append(changed []Record)
 }

@@ -1,6 +1,6 @@
-// Package labels makes the names of the queues of jobs that require labels: the
-// jobs of images that require gpu and ssd are in the queue images+gpu+ssd. So no
-// store knows of labels. See docs/adr/0023-labels.md.
+// Package labels makes the names of queues for jobs that require labels: jobs of the queue images that
+// require gpu and ssd are in the queue images+gpu+ssd. So stores need not know labels. See
+// docs/adr/0023-labels.md.
 package labels
 
 import (
@@ -13,16 +13,16 @@ import (
 const (
 	sep = "+"
 
-	// Max bounds the labels of a job and of a server, which serves a queue of its
-	// own for each set of them: 16 for each of its queues.
+	// Max bounds the labels of a job and of a server. A server serves one queue for each set of its
+	// labels, so 16 for each of its queues.
 	Max = 4
 
 	maxLen = 32 // bytes of a label
 
-	anyLabels = sep + "*" // after the name of a queue: with whatever labels
+	anyLabels = sep + "*" // follows the name of a queue: with any labels
 )
 
-// CheckLabel refuses what no label can be.
+// CheckLabel returns an error if label cannot be a label.
 func CheckLabel(field, label string) error {
 	if label == "" || len(label) > maxLen || strings.ContainsFunc(label, foreign) {
 		return broker.Invalid(field, "has the label %q; use 1 to %d letters of English, digits, and - _ .", label, maxLen)
@@ -43,8 +43,8 @@ func Split(queue string) (base string, labels []string) {
 	return base, labels
 }
 
-// Add returns the name of the queue of those jobs of a queue that also require
-// labels. The order of labels, and how often one is there, make no difference.
+// Add returns the name of the queue for jobs that also require labels. Order and repetitions of labels
+// do not matter.
 func Add(queue string, labels ...string) (string, error) {
 	base, all := Split(queue)
 	all = append(all, labels...)
@@ -72,7 +72,7 @@ func Add(queue string, labels ...string) (string, error) {
 	return base + sep + strings.Join(all, sep), nil
 }
 
-// Check refuses a name of a queue that Add does not make.
+// Check returns an error if Add cannot return this name.
 func Check(queue string) error {
 	if !strings.Contains(queue, sep) {
 		return nil
@@ -89,8 +89,8 @@ func notLabelled(queue string) error {
 		"choose another character, or write images+gpu for example", queue)
 }
 
-// Served are the queues of the jobs of a queue that a server with these labels can
-// run: with each set of them, without any first.
+// Served returns the queues that a server with these labels serves for a queue: one for each set of
+// labels, the empty set first.
 func Served(queue string, labels []string) []string {
 	names := []string{queue}
 	for _, l := range slices.Sorted(slices.Values(labels)) {
@@ -101,14 +101,14 @@ func Served(queue string, labels []string) []string {
 	return names
 }
 
-// Count is how many labels the jobs of a queue require.
+// Count returns how many labels the jobs of a queue require.
 func Count(queue string) int { return strings.Count(queue, sep) }
 
-// Pattern reports whether a name stands for several queues: images+* for images and
-// those beside it, with whatever labels.
+// Pattern reports whether a name stands for several queues: images+* stands for images and all queues
+// of images with labels.
 func Pattern(name string) bool { return strings.HasSuffix(name, anyLabels) }
 
-// Means reports whether a name, or a Pattern, stands for a queue.
+// Means reports whether a name or a pattern stands for a queue.
 func Means(name, queue string) bool {
 	if base, ok := strings.CutSuffix(name, anyLabels); ok {
 		of, _, _ := strings.Cut(queue, sep)

@@ -1,4 +1,4 @@
-// Package mortal has a broker that dies as a process does, for tests.
+// Package mortal has a broker for tests that dies as a process does.
 package mortal
 
 import (
@@ -9,19 +9,19 @@ import (
 	"github.com/seed81422ce9/jobs/conformance/faulty"
 )
 
-// Broker is a broker as a process sees it that can be killed: from then on none
-// of its calls arrives, and those under way are gone.
+// Broker is the broker of one process that can be killed. After that none of its calls reaches the
+// store, and calls under way get no answer.
 type Broker struct {
 	broker.Broker
 	Kill  context.CancelFunc
-	Calls atomic.Int64 // those that count
-	After atomic.Int64 // so many of these it dies; zero means never
-	Lost  bool         // the last call is carried out, and its answer lost
+	Calls atomic.Int64 // calls that counted
+	After atomic.Int64 // the number of counted calls after which it dies; zero means never
+	Lost  bool         // the last call takes effect, and its answer is lost
 
 	ctx context.Context
 }
 
-// New makes a broker of b that dies after calls for which counts holds.
+// New returns a broker that dies after calls for which counts returns true.
 func New(b broker.Broker, counts func(*broker.Call) bool) *Broker {
 	m := &Broker{}
 	m.ctx, m.Kill = context.WithCancel(context.Background())

@@ -1,5 +1,5 @@
-// Package parked says how a job is stored that waits for its workflow, for
-// package workflow and for tools that explain jobs.
+// Package parked defines how a job that waits for its workflow is stored. Package workflow and tools
+// that explain jobs use it.
 package parked
 
 import "time"
@@ -10,5 +10,5 @@ const (
 	HeaderNode     = "jobs-workflow-node" // the node's name
 )
 
-// Until is when such a job is due: in effect never.
+// Until is the due time of such a job: in effect never.
 var Until = time.Date(2199, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -1,5 +1,4 @@
-// Package putoff computes for how long a job is put off that has to wait for
-// something else.
+// Package putoff computes the delay of a job that has to wait for something else.
 package putoff
 
 import (
@@ -7,9 +6,9 @@ import (
 	"time"
 )
 
-// Growing is min at first, each time half as long again as the time before, up
-// to max; a tenth more or less, so that jobs that wait do not come back
-// together. snoozes counts the times before.
+// Growing returns min for the first delay and half as much again for each further one, up to max. It
+// varies the delay by a tenth, so that waiting jobs do not return together. snoozes is the number of
+// earlier delays.
 func Growing(min, max time.Duration, snoozes int) time.Duration {
 	delay := min
 	for range snoozes {

@@ -1,5 +1,4 @@
-// Package readable writes times, spans and what anybody may have written for
-// people to read.
+// Package readable formats times, durations, numbers and untrusted text for people.
 package readable
 
 import (
@@ -11,7 +10,7 @@ import (
 	"unicode"
 )
 
-// Clock writes a time, in UTC; nothing for none.
+// Clock formats a time in UTC. It returns nothing for the zero time.
 func Clock(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -19,7 +18,7 @@ func Clock(t time.Time) string {
 	return t.UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// Span writes a duration to two units at most; nothing for zero.
+// Span formats a duration with at most two units. It returns nothing for zero.
 func Span(d time.Duration) string {
 	switch {
 	case d == 0:
@@ -50,18 +49,18 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%dd", days)
 }
 
-// longUnit is what time.ParseDuration has no unit for.
+// longUnit matches units that time.ParseDuration does not know.
 var longUnit = regexp.MustCompile(`([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([wd])`)
 
-// ParseSpan reads a duration as Span writes it, and as time.ParseDuration reads
-// it, also with days (d) of 24 hours and weeks (w): 3d, 1w, 1d12h, 1.5d.
+// ParseSpan parses a duration in the format of Span or time.ParseDuration, also with days (d) of 24
+// hours and weeks (w): 3d, 1w, 1d12h, 1.5d.
 func ParseSpan(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(longUnit.ReplaceAllStringFunc(s, func(part string) string {
 		last, hours := len(part)-1, 24.0
 		if part[last] == 'w' {
 			hours *= 7
 		}
-		n, _ := strconv.ParseFloat(part[:last], 64) // too many digits make a number that is refused below
+		n, _ := strconv.ParseFloat(part[:last], 64) // ParseDuration refuses what has too many digits
 		return strconv.FormatFloat(n*hours, 'f', -1, 64) + "h"
 	}))
 	if err != nil {
@@ -70,8 +69,8 @@ func ParseSpan(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// Plain makes a text harmless to show: on one line, and without characters
-// that command a terminal or turn text around, which it writes as escapes.
+// Plain makes text safe to show on one line. It escapes characters that control a terminal or change
+// the direction of text.
 func Plain(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return !harmless(r) }) < 0 {
 		return s
@@ -87,7 +86,7 @@ func Plain(s string) string {
 	return b.String()
 }
 
-// PlainLines is Plain for each line of a text. Tabs become four blanks.
+// PlainLines applies Plain to each line of a text. Tabs become four blanks.
 func PlainLines(s string) string {
 	all := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	for i, line := range all {
@@ -100,7 +99,7 @@ func harmless(r rune) bool {
 	return r != unicode.ReplacementChar && unicode.IsPrint(r) && !unicode.Is(unicode.Bidi_Control, r)
 }
 
-// Number writes a number with a comma before each three digits.
+// Number formats a number with a comma between groups of three digits.
 func Number[N int | int64](n N) string {
 	digits := strconv.FormatInt(int64(n), 10)
 	sign, digits := digits[:len(digits)-len(strings.TrimPrefix(digits, "-"))], strings.TrimPrefix(digits, "-")
@@ -110,8 +109,7 @@ func Number[N int | int64](n N) string {
 	return sign + digits
 }
 
-// Count writes how many there are of something, which takes an s if it is not
-// one: 1 job, 2,000 jobs.
+// Count formats a number and a noun, with an s unless the number is one: 1 job, 2,000 jobs.
 func Count[N int | int64](n N, one string) string {
 	if n != 1 {
 		one += "s"

@@ -99,7 +99,7 @@ func write(out io.Writer, file, version, created string) error {
 	return e.Encode(d)
 }
 
-// add adds a module, and how the element from relates to it.
+// add adds a module and the relationship of the element from with it.
 func (d *document) add(path, version, relation, from string) {
 	id := fmt.Sprintf("SPDXRef-%d", len(d.Packages))
 	d.Packages = append(d.Packages, part{Name: path, ID: id, Version: version, Location: "NOASSERTION",

@@ -7,7 +7,7 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Doubled is base·2ⁿ, at most max. A max of zero or less, or beyond it, means
+// Doubled returns base·2ⁿ, at most max. If max is not positive, or above broker.MaxDelay, the limit is
 // broker.MaxDelay.
 func Doubled(base time.Duration, n int, max time.Duration) time.Duration {
 	ceiling := Ceiling(max)
@@ -17,7 +17,7 @@ func Doubled(base time.Duration, n int, max time.Duration) time.Duration {
 	return base << n
 }
 
-// Ceiling is max, or broker.MaxDelay where max is none.
+// Ceiling returns max, or broker.MaxDelay if max is not positive or above it.
 func Ceiling(max time.Duration) time.Duration {
 	if max <= 0 || max > broker.MaxDelay {
 		return broker.MaxDelay
@@ -25,8 +25,7 @@ func Ceiling(max time.Duration) time.Duration {
 	return max
 }
 
-// Jitter draws from the upper part of d: a spread of 0.5 gives the half of it
-// at least.
+// Jitter returns a random duration in the upper part of d: with a spread of 0.5, at least half of d.
 func Jitter(d time.Duration, spread float64) time.Duration {
 	return d - time.Duration(rand.Float64()*spread*float64(d))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// RedisPlace returns a URL for package backends: the server of Redis with a
-// key prefix of the test's own, whose keys are removed after it.
+// RedisPlace returns a URL for package backends: a Redis server with a key prefix for this test. The
+// keys are removed after the test.
 func RedisPlace(tb testing.TB) string {
 	tb.Helper()
 	prefix := Name(tb)
@@ -37,8 +37,8 @@ func RedisPlace(tb testing.TB) string {
 	return WithParam(tb, server, "prefix", prefix)
 }
 
-// PostgresPlace returns a URL for package backends: the database of Postgres
-// with a schema of the test's own, which is dropped after it.
+// PostgresPlace returns a URL for package backends: a Postgres database with a schema for this test.
+// The schema is dropped after the test.
 func PostgresPlace(tb testing.TB) string {
 	tb.Helper()
 	schema := Name(tb)

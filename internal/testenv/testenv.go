@@ -1,9 +1,9 @@
-// Package testenv gives tests their servers and their names. A server is
-// started at its first use, shared by all tests of the test binary, and gone
-// when the binary ends; package servers says where servers come from. A test
-// that cannot have its server fails: nothing is skipped.
+// Package testenv gives tests servers and names. The first use of a server starts
+// it. All tests of the binary share it, and it ends with the binary. Package servers
+// decides where servers come from. A test that cannot have its server fails; no test
+// is skipped.
 //
-// Tests share servers, so each uses a prefix or a schema of its own, from Name.
+// Since tests share servers, each test uses a prefix or a schema from Name.
 package testenv
 
 import (
@@ -50,8 +50,8 @@ func RedisCluster(tb testing.TB) []string {
 	return must(tb, servers.RedisCluster)
 }
 
-// RedisSentinel returns the host:port address of a sentinel; its master
-// servers.SentinelMaster is the server of Redis.
+// RedisSentinel returns the host:port address of a sentinel. Its master servers.SentinelMaster is the
+// server of Redis.
 func RedisSentinel(tb testing.TB) string {
 	tb.Helper()
 	return must(tb, servers.RedisSentinel)
@@ -64,15 +64,15 @@ func Postgres(tb testing.TB) string {
 	return must(tb, servers.Postgres)
 }
 
-// PgBouncer returns a postgres:// URL for the database of Postgres that leads
-// through a pgbouncer in transaction pooling.
+// PgBouncer returns a postgres:// URL for the database of Postgres through a pgbouncer with
+// transaction pooling.
 func PgBouncer(tb testing.TB) string {
 	tb.Helper()
 	return must(tb, servers.PgBouncer)
 }
 
-// PrivateRedis returns a Redis server for this test alone, which can be killed
-// and started again without losing its data.
+// PrivateRedis returns a Redis server for this test alone. It can be killed and restarted without
+// losing data.
 func PrivateRedis(tb testing.TB) *servers.Private {
 	tb.Helper()
 	s := must(tb, servers.PrivateRedis)
@@ -89,8 +89,8 @@ func PrivateRedisGroup(tb testing.TB) *servers.Group {
 	return g
 }
 
-// PrivatePostgres returns a PostgreSQL server for this test alone, which can
-// be killed and started again without losing its data.
+// PrivatePostgres returns a PostgreSQL server for this test alone. It can be killed and restarted
+// without losing data.
 func PrivatePostgres(tb testing.TB) *servers.Private {
 	tb.Helper()
 	s := must(tb, servers.PrivatePostgres)
@@ -107,9 +107,9 @@ func must[T any](tb testing.TB, get func() (T, error)) T {
 	return v
 }
 
-// Name returns a name that no other call returns, in this process or another:
-// lower-case letters, digits and underscores, 41 bytes at most, the start of
-// the test's own name first. It fits as key prefix, schema, queue or database.
+// Name returns a name that no other call returns, in this process or another. It has at most 41
+// lower-case letters, digits and underscores, and begins with the name of the test. It can be a key
+// prefix, a schema, a queue or a database.
 func Name(tb testing.TB) string {
 	var random [6]byte
 	rand.Read(random[:])

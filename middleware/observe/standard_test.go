@@ -97,6 +97,7 @@ func TestStandard_TheStandardChainTracesMeasuresLogsAndBounds(t *testing.T) {
 			case 3:
 				panic("a bug")
 			}
+			std.Metrics().OnDuplicate(ctx, job)
 			return nil
 		}))
 		time.Sleep(time.Hour)
@@ -129,7 +130,7 @@ func TestStandard_TheStandardChainTracesMeasuresLogsAndBounds(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := fmt.Sprint(collected)
-		for _, name := range []string{"jobs.processed", "jobs.enqueued", "jobs.queue.depth"} {
+		for _, name := range []string{"jobs.processed", "jobs.enqueued", "jobs.queue.depth", "jobs.duplicate"} {
 			if !strings.Contains(text, name) && !strings.Contains(text, strings.ReplaceAll(name, ".", "_")) {
 				t.Errorf("%s was not measured", name)
 			}

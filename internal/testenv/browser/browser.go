@@ -1,5 +1,5 @@
-// Package browser gives tests a real browser: one Chromium for the tests of a package,
-// in which each has a profile of its own.
+// Package browser gives tests a real browser: one Chromium for the tests of a package, with a profile
+// for each test.
 package browser
 
 import (
@@ -19,8 +19,8 @@ var shared struct {
 	err  error
 }
 
-// Root is the browser, which starts with the first test that asks for it and ends with
-// servers.Stop. The test fails if there is none.
+// Root returns the context of the browser. The first call starts the browser, servers.Stop ends it.
+// The test fails if it cannot be started.
 func Root(t testing.TB) context.Context {
 	t.Helper()
 	shared.once.Do(start)
@@ -30,7 +30,7 @@ func Root(t testing.TB) context.Context {
 	return shared.ctx
 }
 
-// Open opens a tab in a profile of the test's own, until the test ends.
+// Open opens a tab in a new profile. It closes with the test.
 func Open(t testing.TB) context.Context {
 	t.Helper()
 	ctx, end := chromedp.NewContext(Root(t), chromedp.WithNewBrowserContext())

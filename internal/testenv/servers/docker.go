@@ -54,8 +54,8 @@ func dockerPostgres(ctx context.Context) (string, error) {
 	return inUTF8(ctx, url)
 }
 
-// inUTF8 makes a database for the tests, because the encoding of the one that
-// is there was the image's choice.
+// inUTF8 creates a database for the tests, because the image chose the encoding of the one that it
+// has.
 func inUTF8(ctx context.Context, server string) (string, error) {
 	const name = "jobs_test"
 	c, err := pgx.Connect(ctx, server)
@@ -74,10 +74,10 @@ func inUTF8(ctx context.Context, server string) (string, error) {
 	return u.String(), nil
 }
 
-// dockerAnswers says why there is no Docker daemon to use, or nil. It asks
-// once: the library's log is set for the whole process.
+// dockerAnswers returns nil if there is a Docker daemon to use. It asks once, because it sets the log
+// of the library for the whole process.
 var dockerAnswers = sync.OnceValue(func() (err error) {
-	// Without a daemon, parts of the library panic rather than return.
+	// Without a daemon, parts of the library panic instead of returning an error.
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%v", p)
@@ -93,8 +93,8 @@ var dockerAnswers = sync.OnceValue(func() (err error) {
 	return provider.Health(ctx)
 })
 
-// keep has a container removed by Stop, or at once when it did not start. A
-// process that is killed leaves that to the library's reaper.
+// keep lets Stop remove a container, or removes it at once if it did not start. If the process is
+// killed, the reaper of the library removes it.
 func keep(c testcontainers.Container, err error) error {
 	remove := func() { _ = testcontainers.TerminateContainer(c) }
 	if err != nil {

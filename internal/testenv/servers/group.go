@@ -9,18 +9,17 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Group is a Redis master with a replica, and a sentinel that knows the master
-// as SentinelMaster, for one test.
+// Group is a Redis master with a replica, and a sentinel that knows the master as SentinelMaster. It
+// serves one test.
 type Group struct {
-	Master, Replica string // addresses, by what they were when the group was made
+	Master, Replica string // addresses, by their roles at the start
 	Sentinel        string // address
 
 	processes []*Process
 }
 
-// PrivateGroup starts a group whose replica follows its master. The master cannot
-// be made a replica: after a failover it goes on taking writes, as one does that
-// the sentinels do not reach.
+// PrivateGroup starts a group whose replica follows its master. The master cannot become a replica:
+// after a failover it still takes writes, as a master does that the sentinels cannot reach.
 func PrivateGroup() (*Group, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -52,7 +51,7 @@ func PrivateGroup() (*Group, error) {
 	return g, err
 }
 
-// ready asks the sentinel whether it knows the replica, and that whether it follows.
+// ready returns nil once the sentinel knows the replica and the replica follows its master.
 func (g *Group) ready(ctx context.Context) error {
 	replica := redis.NewClient(&redis.Options{Addr: g.Replica, MaxRetries: -1})
 	defer replica.Close()
@@ -72,7 +71,7 @@ func (g *Group) ready(ctx context.Context) error {
 	return err
 }
 
-// Failover has the sentinel make the replica the master, and returns when it names it.
+// Failover makes the sentinel promote the replica. It returns when the sentinel names the new master.
 func (g *Group) Failover() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()

@@ -65,7 +65,7 @@ func postgresReady(ctx context.Context, url string) error {
 	return c.Close(ctx)
 }
 
-// localPgBouncer puts a pgbouncer in front of the server of Postgres.
+// localPgBouncer starts a pgbouncer in front of the server of Postgres.
 func localPgBouncer(ctx context.Context) (string, error) {
 	binary, err := program("pgbouncer", "/usr/sbin")
 	if err != nil {

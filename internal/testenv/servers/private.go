@@ -2,9 +2,8 @@ package servers
 
 import "context"
 
-// Private is a server for one test, which keeps its data when it is killed:
-// Redis with every write in its append-only file, PostgreSQL with its default
-// durability. It is always a program of this machine.
+// Private is a server for one test. It keeps its data when it is killed: Redis logs every write in its
+// append-only file, PostgreSQL has its default durability. It is always a program of this machine.
 type Private struct {
 	URL string
 
@@ -32,11 +31,10 @@ func PrivatePostgres() (*Private, error) {
 
 func (s *Private) dir() string { return s.process.Dir }
 
-// Kill ends the server at once, as a crash would, and returns when it is gone.
+// Kill ends the server at once, as a crash would, and waits for its end.
 func (s *Private) Kill() { s.process.crash() }
 
-// Start starts the server again, on the data and at the address it had, and
-// returns when it answers.
+// Start restarts the server with its data and its address, and waits until it answers.
 func (s *Private) Start() error {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()

@@ -14,12 +14,10 @@ import (
 	"time"
 )
 
-// supervise is the shell that stands between this process and a server. It
-// reads from a pipe that only this process writes to: when that ends, however
-// it ends, the server is ended and its directory removed. The word "crash"
-// before the end has it killed and the directory kept. File 3, which the
-// server and its children inherit and the shell gives up, closes when the
-// last of them has ended.
+// supervise is the shell between this process and a server. It reads from a pipe that only this
+// process writes to. When the pipe ends, for whatever reason, the shell ends the server and removes
+// its directory. After the word "crash" it kills the server and keeps the directory. File 3, which the
+// server and its children inherit and the shell closes, closes when the last of them has ended.
 const supervise = `
 dir=$1 signal=$2; shift 2
 "$@" </dev/null >>"$dir/log" 2>&1 & pid=$!
@@ -31,9 +29,9 @@ wait $pid
 [ "$order" = crash ] || rm -rf "$dir"
 `
 
-// Process is a server program that ends with this process at the latest.
+// Process is a server program. It ends at the latest with this process.
 type Process struct {
-	Dir string // its own, removed when it stops
+	Dir string // removed by stop
 
 	args   []string
 	signal string // ends it at once, leaving nothing behind in the system
@@ -44,9 +42,8 @@ type Process struct {
 	alive  *os.File // reading it gives EOF once the server has ended
 }
 
-// newProcess makes the directory of a server. It belongs to the user that the
-// server will run as: an unprivileged one when this process is root's, since
-// PostgreSQL and pgbouncer refuse to run as root.
+// newProcess creates the directory of a server. It belongs to the user that runs the server: an
+// unprivileged one if this process is root, because PostgreSQL and pgbouncer refuse to run as root.
 func newProcess(name, signal string) (*Process, error) {
 	dir, err := os.MkdirTemp("", "jobs-"+name+"-")
 	if err != nil {
@@ -69,7 +66,7 @@ func newProcess(name, signal string) (*Process, error) {
 	return nil, errors.New("running as root, and there is no user postgres or nobody to run a server as")
 }
 
-// write makes a file that the server's user owns, and nobody else can read.
+// write creates a file that only the user of the server can read.
 func (p *Process) write(file, text string) error {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil || p.cred == nil {
 		return err
@@ -77,7 +74,7 @@ func (p *Process) write(file, text string) error {
 	return os.Chown(file, int(p.cred.Uid), int(p.cred.Gid))
 }
 
-// run runs a program of the server's user to its end.
+// run runs a program as the user of the server and waits for its end.
 func (p *Process) run(args ...string) error {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = p.Dir
@@ -106,7 +103,7 @@ func (p *Process) start(args ...string) error {
 	shell.Dir = p.Dir
 	shell.Stdin = orders
 	shell.ExtraFiles = []*os.File{alive}
-	// A group of its own: a terminal's interrupt must not end the shell before it has cleaned up.
+	// A process group: an interrupt from a terminal must not end the shell before it has cleaned up.
 	shell.SysProcAttr = &syscall.SysProcAttr{Credential: p.cred, Setpgid: true}
 	if err := shell.Start(); err != nil {
 		w.Close()
@@ -117,7 +114,7 @@ func (p *Process) start(args ...string) error {
 	return nil
 }
 
-// diedWithin waits for the end of the server, but no longer than d.
+// diedWithin waits at most d for the end of the server.
 func (p *Process) diedWithin(d time.Duration) bool {
 	if p == nil {
 		time.Sleep(d)
@@ -136,16 +133,15 @@ func (p *Process) stop() {
 	os.RemoveAll(p.Dir)
 }
 
-// crash kills the server; its directory stays.
+// crash kills the server and keeps its directory.
 func (p *Process) crash() { p.end("crash\n") }
 
-// end gives the shell its last order and returns when nothing of the server
-// is left.
+// end gives the shell its last order and waits until all processes of the server have ended.
 func (p *Process) end(order string) {
 	if p.orders == nil {
 		return
 	}
-	// Both fail only when the shell has ended before, and the server with it.
+	// Both fail only if the shell, and the server with it, has ended before.
 	_, _ = p.orders.WriteString(order)
 	_ = p.orders.Close()
 	_ = p.shell.Wait()
@@ -154,7 +150,7 @@ func (p *Process) end(order string) {
 	p.orders = nil
 }
 
-// failed stops a server that did not come up; its error quotes the end of the log.
+// failed stops a server that did not start. Its error quotes the end of the log.
 func (p *Process) failed(err error) error {
 	log, _ := os.ReadFile(filepath.Join(p.Dir, "log"))
 	p.stop()
@@ -169,8 +165,8 @@ func tail(log []byte) []byte {
 	return log[max(0, len(log)-most):]
 }
 
-// freePort returns a loopback port that nobody listens on now. Somebody else
-// may take it before the server does; starting is tried again then.
+// freePort returns a loopback port without a listener. Another process may take it before the server
+// does; then the start is tried again.
 func freePort() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -181,8 +177,8 @@ func freePort() (string, error) {
 	return port, err
 }
 
-// program finds a server program in PATH or in the given directories, which
-// may be patterns; of several the last in order, the highest version, is taken.
+// program finds a server program in PATH or in the given directories, which may be patterns. Of
+// several matches it takes the last one, which has the highest version.
 func program(name string, dirs ...string) (string, error) {
 	for _, dir := range dirs {
 		if found, _ := filepath.Glob(filepath.Join(dir, name)); len(found) > 0 {
@@ -196,9 +192,8 @@ func program(name string, dirs ...string) (string, error) {
 	return path, nil
 }
 
-// onFreePort starts a server that listens on a free loopback port, and waits
-// until it is ready; Stop stops it. The port may be taken by somebody else in
-// between, so a server that does not come up is tried again on another.
+// onFreePort starts a server on a free loopback port and waits until it is ready. Stop stops it. Since
+// another process may take the port meanwhile, it tries another port if the server does not start.
 func onFreePort(ctx context.Context, name, signal string, args func(p *Process, port string) ([]string, error),
 	ready func(ctx context.Context, addr string) error) (*Process, string, error) {
 	var last error

@@ -16,7 +16,7 @@ func localRedis(ctx context.Context) (string, error) {
 	return "redis://" + addr + "/0", err
 }
 
-// startRedis starts a server with its own directory on a free loopback port.
+// startRedis starts a server with a directory of its own on a free loopback port.
 func startRedis(ctx context.Context, settings ...string) (*Process, string, error) {
 	binary, err := program("redis-server")
 	if err != nil {
@@ -27,8 +27,7 @@ func startRedis(ctx context.Context, settings ...string) (*Process, string, erro
 	}, redisReady)
 }
 
-// redisReady speaks to the server itself, since a client library would log
-// every attempt that came too early.
+// redisReady speaks the protocol itself, because a client library would log every failed attempt.
 func redisReady(ctx context.Context, addr string) error {
 	c, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -50,8 +49,7 @@ func redisReady(ctx context.Context, addr string) error {
 	return err
 }
 
-// SentinelMaster is the name under which the sentinel of RedisSentinel knows
-// its master.
+// SentinelMaster is the name of the master of RedisSentinel.
 const SentinelMaster = "main"
 
 // localSentinel starts a sentinel that watches the server of Redis.
@@ -89,8 +87,7 @@ func startSentinel(ctx context.Context, watched *redis.Options) (*Process, strin
 	}, redisReady)
 }
 
-// localRedisCluster makes three masters, each with a third of the slots and
-// no replica.
+// localRedisCluster starts three masters. Each has a third of the slots and no replica.
 func localRedisCluster(ctx context.Context) (string, error) {
 	const masters, slots = 3, 16384
 	addrs := make([]string, masters)
@@ -98,7 +95,7 @@ func localRedisCluster(ctx context.Context) (string, error) {
 	bus := make([]string, masters)
 	for i := range addrs {
 		var err error
-		// Left alone, the bus takes the port 10000 above, which may be no port at all.
+		// By default the bus takes the port 10000 above, which may not be a valid port.
 		if bus[i], err = freePort(); err != nil {
 			return "", err
 		}
@@ -116,7 +113,7 @@ func localRedisCluster(ctx context.Context) (string, error) {
 		if err := node.ClusterAddSlotsRange(ctx, first, last).Err(); err != nil {
 			return "", err
 		}
-		// Distinct from the start, so that the nodes have no collision to settle.
+		// Different from the start, so that the nodes have no collision to resolve.
 		if err := node.Do(ctx, "CLUSTER", "SET-CONFIG-EPOCH", i+1).Err(); err != nil {
 			return "", err
 		}
@@ -136,14 +133,14 @@ func localRedisCluster(ctx context.Context) (string, error) {
 	return strings.Join(addrs, ","), nil
 }
 
-// clusterReady asks one node whether it sees the whole cluster.
+// clusterReady returns nil once a node sees the whole cluster.
 func clusterReady(ctx context.Context, node *redis.Client, masters int) error {
 	info, err := node.ClusterInfo(ctx).Result()
 	if err != nil {
 		return err
 	}
 	if !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, fmt.Sprintf("cluster_size:%d\r", masters)) {
-		return fmt.Errorf("cluster is not whole: %s", strings.ReplaceAll(info, "\r\n", " "))
+		return fmt.Errorf("the cluster is not complete: %s", strings.ReplaceAll(info, "\r\n", " "))
 	}
 	return nil
 }

@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// startTimeout bounds the start of one server, an image's download included.
+// startTimeout bounds the start of one server, including the download of an image.
 const startTimeout = 2 * time.Minute
 
-// Variables of the environment that name servers which run already.
+// Environment variables that name running servers.
 const (
 	EnvRedis         = "JOBS_TEST_REDIS"          // redis:// URL
 	EnvRedisCluster  = "JOBS_TEST_REDIS_CLUSTER"  // host:port of every node, separated by commas
@@ -30,8 +30,7 @@ const (
 	EnvWay           = "JOBS_TEST_SERVERS"        // env, docker or local: use this way alone
 )
 
-// Redis returns the URL of a Redis server of its own for this process, or
-// of the one that the environment names.
+// Redis returns the URL of a Redis server for this process, or of the one that the environment names.
 func Redis() (string, error) { return redisServer() }
 
 // RedisCluster returns the addresses of a Redis Cluster of three masters.
@@ -45,8 +44,7 @@ func RedisSentinel() (string, error) { return redisSentinel() }
 // that may create databases and schemas.
 func Postgres() (string, error) { return postgresServer() }
 
-// PgBouncer returns a URL for the database of Postgres through a pgbouncer in
-// transaction pooling.
+// PgBouncer returns a URL for the database of Postgres through a pgbouncer with transaction pooling.
 func PgBouncer() (string, error) { return pgbouncer() }
 
 var (
@@ -56,7 +54,7 @@ var (
 	postgresServer = sync.OnceValues(func() (string, error) {
 		return provide("PostgreSQL", EnvPostgres, dockerPostgres, localPostgres)
 	})
-	// Nobody publishes an image of these that is ready to use.
+	// There is no published image of these that is ready to use.
 	redisSentinel = sync.OnceValues(func() (string, error) {
 		return provide("Redis Sentinel", EnvRedisSentinel, nil, localSentinel)
 	})
@@ -71,8 +69,8 @@ var (
 
 type start func(context.Context) (string, error)
 
-// provide tries the ways in their order; docker may be nil. Its error names
-// all of them, for a reader who has none.
+// provide tries the ways in their order. docker may be nil. If all fail, its error names each way, so
+// that a reader can choose one.
 func provide(what, env string, docker, local start) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
@@ -92,7 +90,7 @@ func provide(what, env string, docker, local start) (string, error) {
 		}
 		failed = append(failed, fmt.Errorf("docker: %w", err))
 	}
-	// What has no image is local in the docker way too.
+	// Servers without an image are local with docker as well.
 	if way == "" || way == "local" || way == "docker" && docker == nil {
 		url, err := local(ctx)
 		if err == nil {
@@ -109,18 +107,18 @@ var stops struct {
 	list []func()
 }
 
-// atStop has f called by Stop.
+// atStop registers f for Stop.
 func atStop(f func()) {
 	stops.Lock()
 	defer stops.Unlock()
 	stops.list = append(stops.list, f)
 }
 
-// AtStop has f called by Stop, for what else is to last as long as the servers.
+// AtStop registers f for Stop, for what must last as long as the servers.
 func AtStop(f func()) { atStop(f) }
 
-// Stop ends every server that this process started, newest first. Nothing of
-// this package may be called afterwards.
+// Stop ends every server that this process started, newest first. No function of this package may be
+// called afterwards.
 func Stop() {
 	stops.Lock()
 	defer stops.Unlock()
@@ -131,8 +129,8 @@ func Stop() {
 	}
 }
 
-// poll calls ready until it returns nil, and gives its last error when ctx
-// ends or the process behind dead is no more. A nil process never dies.
+// poll calls ready until it returns nil. It returns the last error of ready if ctx ends or the process
+// dies. A nil process never dies.
 func poll(ctx context.Context, p *Process, ready func(context.Context) error) error {
 	for {
 		try, cancel := context.WithTimeout(ctx, 5*time.Second)

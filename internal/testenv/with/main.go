@@ -57,7 +57,7 @@ func run(name string, args ...string) error {
 			return err
 		}
 	}
-	// What was forced is done: the tests find all servers in the environment.
+	// The choice of a way is done: the tests find all servers in the environment.
 	if err := os.Unsetenv(servers.EnvWay); err != nil {
 		return err
 	}
@@ -66,8 +66,8 @@ func run(name string, args ...string) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	// A terminal interrupts the command as well; its end is awaited, so that
-	// the servers outlive it.
+	// A terminal interrupts the command as well. This program waits for its end, so that the servers
+	// outlive it.
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	go func() {

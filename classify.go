@@ -110,6 +110,47 @@ func isA[E error](err error) bool {
 	return ok
 }
 
+// ruling is what an error and the end of its context mean for a job.
+type ruling uint8
+
+const (
+	rulingRetry ruling = iota
+	rulingRetryAfter
+	rulingCancel
+	rulingSkip
+	rulingSnooze
+	rulingUnknown
+	rulingExpired
+	rulingRelease
+)
+
+// judge returns the ruling on err, with the delay that err sets. The order
+// matters: what somebody decided goes before what happened meanwhile.
+func judge(err, cause error) (ruling, time.Duration) {
+	if cause == ErrCancelled || isA[*cancelled](err) {
+		return rulingCancel, 0
+	}
+	if errors.Is(err, SkipRetry) {
+		return rulingSkip, 0
+	}
+	if put, ok := errors.AsType[*snooze](err); ok {
+		return rulingSnooze, min(put.delay, broker.MaxDelay)
+	}
+	if errors.Is(err, ErrUnknownType) {
+		return rulingUnknown, 0
+	}
+	if cause == ErrDeadline {
+		return rulingExpired, 0
+	}
+	if again, ok := errors.AsType[*retryAfter](err); ok {
+		return rulingRetryAfter, min(again.delay, broker.MaxDelay)
+	}
+	if cause == ErrShutdown || cause == ErrLeaseLost {
+		return rulingRelease, 0
+	}
+	return rulingRetry, 0
+}
+
 // decide says what becomes of a job whose handler returned err. Methods of err,
 // Classify and retry policies are the application's. When one of them fails, the
 // job is retried by the default policy.
@@ -175,6 +216,24 @@ func (s *Server) retry(r *engine.Run, job *Job, f broker.Failure, delay time.Dur
 	}
 	s.tellFailure(r, job, "jobs: a job failed and runs again", f, delay)
 	return broker.Retry(delay, f)
+}
+
+// retryDelay asks the policy that applies: the job's own, that of its type,
+// the server's.
+func (cfg *Config) retryDelay(job *Job, err error) time.Duration {
+	policy := cfg.RetryPolicy
+	if f, ok := cfg.RetryPolicies[job.Type()]; ok {
+		policy = f
+	}
+	switch b := job.record.Backoff; b.Kind {
+	case broker.BackoffExponential:
+		policy = Exponential(b.Base, b.Max)
+	case broker.BackoffLinear:
+		policy = Linear(b.Base, b.Max)
+	case broker.BackoffConstant:
+		policy = Constant(b.Base)
+	}
+	return min(max(policy(job.Attempt(), err, job), 0), broker.MaxDelay)
 }
 
 const maxLoggedError = 1 << 10 // bytes of an error's text in the log

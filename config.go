@@ -2,7 +2,9 @@ package jobs
 
 import (
 	"log/slog"
+	"path"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -160,8 +162,6 @@ const NoPrefetch = -1
 const (
 	defaultShutdownTimeout  = 20 * time.Second
 	defaultPrefetch         = 1000
-	defaultRetryBase        = 10 * time.Second
-	defaultRetryMax         = 12 * time.Hour
 	defaultUnknownTypeLimit = 24 * time.Hour
 	defaultStuckGrace       = 30 * time.Second
 	defaultReadinessWindow  = 30 * time.Second
@@ -188,16 +188,19 @@ func (cfg Config) withDefaults() (Config, error) {
 	if err := cfg.check(); err != nil {
 		return cfg, err
 	}
-	if err := cfg.checkExtensions(); err != nil {
+	extensions, err := checkExtensions(cfg.Extensions)
+	if err != nil {
 		return cfg, err
 	}
+	cfg.Extensions = extensions
 	if cfg.Concurrency == 0 {
 		cfg.Concurrency = defaultPerCPU * runtime.GOMAXPROCS(0)
 	}
 	if len(cfg.Queues) == 0 {
 		cfg.Queues = map[string]int{DefaultQueue: defaultQueueOnly}
 	}
-	if err := cfg.serveLabels(); err != nil {
+	cfg.Queues, cfg.QueueConcurrency, err = withLabelQueues(cfg.Labels, cfg.Queues, cfg.QueueConcurrency)
+	if err != nil {
 		return cfg, err
 	}
 	for name := range cfg.QueueConcurrency {
@@ -259,10 +262,10 @@ func (cfg *Config) check() error {
 				"lets %d jobs of %q run at once; use 1 or more, or leave the queue out of Queues", n, name)
 		}
 	}
-	if err := cfg.checkTypeConcurrency(); err != nil {
+	if err := checkTypeConcurrency(cfg.TypeConcurrency); err != nil {
 		return err
 	}
-	if err := cfg.checkLabels(); err != nil {
+	if err := checkLabels(cfg.Labels); err != nil {
 		return err
 	}
 	for name, f := range cfg.RetryPolicies {
@@ -294,4 +297,19 @@ func (cfg *Config) check() error {
 		}
 	}
 	return nil
+}
+
+// programVersion is what the binary says of itself: its name and version.
+func programVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	name, version := path.Base(info.Path), info.Main.Version
+	for _, setting := range info.Settings {
+		if setting.Key == "vcs.revision" && (version == "" || version == "(devel)") {
+			version = setting.Value[:min(12, len(setting.Value))]
+		}
+	}
+	return name + " " + version
 }

@@ -2,10 +2,8 @@ package jobs
 
 import (
 	"context"
-	"errors"
 	"time"
 
-	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/engine"
 	"github.com/seed81422ce9/jobs/internal/guard"
 )
@@ -79,45 +77,4 @@ func endingOf(ctx context.Context, job *Job, err error) Ending {
 		}
 	}
 	return e
-}
-
-// ruling is what an error and the end of its context mean for a job.
-type ruling uint8
-
-const (
-	rulingRetry ruling = iota
-	rulingRetryAfter
-	rulingCancel
-	rulingSkip
-	rulingSnooze
-	rulingUnknown
-	rulingExpired
-	rulingRelease
-)
-
-// judge returns the ruling on err, with the delay that err sets. The order
-// matters: what somebody decided goes before what happened meanwhile.
-func judge(err, cause error) (ruling, time.Duration) {
-	if cause == ErrCancelled || isA[*cancelled](err) {
-		return rulingCancel, 0
-	}
-	if errors.Is(err, SkipRetry) {
-		return rulingSkip, 0
-	}
-	if put, ok := errors.AsType[*snooze](err); ok {
-		return rulingSnooze, min(put.delay, broker.MaxDelay)
-	}
-	if errors.Is(err, ErrUnknownType) {
-		return rulingUnknown, 0
-	}
-	if cause == ErrDeadline {
-		return rulingExpired, 0
-	}
-	if again, ok := errors.AsType[*retryAfter](err); ok {
-		return rulingRetryAfter, min(again.delay, broker.MaxDelay)
-	}
-	if cause == ErrShutdown || cause == ErrLeaseLost {
-		return rulingRelease, 0
-	}
-	return rulingRetry, 0
 }

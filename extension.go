@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -51,35 +52,35 @@ const (
 	maxExtensionConcurrency     = 1000
 )
 
-// checkExtensions refuses extensions that cannot be, and sets their defaults.
-func (cfg *Config) checkExtensions() error {
-	extensions := make([]Extension, 0, len(cfg.Extensions))
+// checkExtensions refuses invalid extensions, and returns the others with their
+// defaults.
+func checkExtensions(given []Extension) ([]Extension, error) {
+	extensions := make([]Extension, 0, len(given))
 	known := make(map[string]bool)
-	for _, e := range cfg.Extensions {
+	for _, e := range given {
 		switch {
 		case e.Err != nil:
-			return e.Err
+			return nil, e.Err
 		case e.Queue == "" && e.Handler == nil && e.Start != nil:
 			extensions = append(extensions, e)
 			continue
 		case !broker.Reserved(e.Queue):
-			return broker.Invalid("Extensions", "has one with the queue %q; its name must begin with %s", e.Queue, broker.ReservedPrefix)
+			return nil, broker.Invalid("Extensions", "has one with the queue %q; its name must begin with %s", e.Queue, broker.ReservedPrefix)
 		case broker.CheckQueue(e.Queue) != nil:
-			return broker.Invalid("Extensions", "has a queue that cannot be: %v", broker.CheckQueue(e.Queue))
+			return nil, broker.Invalid("Extensions", "has an invalid name of a queue: %v", broker.CheckQueue(e.Queue))
 		case known[e.Queue]:
-			return broker.Invalid("Extensions", "has two with the queue %q; remove one", e.Queue)
+			return nil, broker.Invalid("Extensions", "has two with the queue %q; remove one", e.Queue)
 		case e.Handler == nil:
-			return broker.Invalid("Extensions", "has one without a Handler, of the queue %q", e.Queue)
+			return nil, broker.Invalid("Extensions", "has one without a Handler, of the queue %q", e.Queue)
 		case e.Concurrency < 0 || e.Concurrency > maxExtensionConcurrency:
-			return broker.Invalid("Extensions", "gives %q the Concurrency %d; use 1 to %d, or 0 for %d",
+			return nil, broker.Invalid("Extensions", "gives %q the Concurrency %d; use 1 to %d, or 0 for %d",
 				e.Queue, e.Concurrency, maxExtensionConcurrency, defaultExtensionConcurrency)
 		}
 		known[e.Queue] = true
-		orDefault(&e.Concurrency, defaultExtensionConcurrency)
+		e.Concurrency = cmp.Or(e.Concurrency, defaultExtensionConcurrency)
 		extensions = append(extensions, e)
 	}
-	cfg.Extensions = extensions
-	return nil
+	return extensions, nil
 }
 
 // extended is the part of a server that runs extensions: a small engine of its

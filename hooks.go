@@ -1,12 +1,10 @@
 package jobs
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/engine"
-	"github.com/seed81422ce9/jobs/internal/guard"
 )
 
 // Hooks report what a server does, for metrics and alerts. Each may be nil.
@@ -51,42 +49,6 @@ func joinHook[E any](first, second func(E)) func(E) {
 		defer second(e) // also when the first one panics
 		first(e)
 	}
-}
-
-// hooks are h for the engine, each behind a guard: one that fails is logged,
-// and does the server no harm.
-func (s *Server) hooks(h Hooks) engine.Hooks {
-	tell := func(name string) func(*guard.Failure) {
-		return func(f *guard.Failure) {
-			s.reports.Report(s.cfg.Logger, "hook "+name, slog.LevelError, "jobs: a hook failed", "hook", name, "error", f, "stack", f.Stack)
-		}
-	}
-	return engine.Hooks{
-		Claim:   guard.Hook(convert(h.Claim, func(e engine.ClaimEvent) ClaimEvent { return ClaimEvent(e) }), tell("Claim")),
-		Settle:  guard.Hook(convert(h.Settle, func(e engine.SettleEvent) SettleEvent { return SettleEvent(e) }), tell("Settle")),
-		Renew:   guard.Hook(convert(h.Renew, func(e engine.RenewEvent) RenewEvent { return RenewEvent(e) }), tell("Renew")),
-		Reclaim: guard.Hook(convert(h.Reclaim, func(e engine.ReclaimEvent) ReclaimEvent { return ReclaimEvent(e) }), tell("Reclaim")),
-		Worker:  guard.Hook(convert(h.Worker, s.workerEvent), tell("Worker")),
-		Stuck:   guard.Hook(convert(h.Stuck, stuckEvent), tell("Stuck")),
-		Unstuck: guard.Hook(convert(h.Unstuck, stuckEvent), tell("Unstuck")),
-	}
-}
-
-// convert returns a hook for the engine's event that calls the application's, or
-// nil if there is none.
-func convert[From, To any](hook func(To), to func(From) To) func(From) {
-	if hook == nil {
-		return nil
-	}
-	return func(e From) { hook(to(e)) }
-}
-
-func (s *Server) workerEvent(e engine.WorkerEvent) WorkerEvent {
-	return WorkerEvent{Kind: WorkerEventKind(e.Kind), Worker: e.Worker, Concurrency: s.cfg.Concurrency, Lease: s.cfg.Lease, Err: e.Err}
-}
-
-func stuckEvent(e engine.StuckEvent) StuckEvent {
-	return StuckEvent{Job: NewJob(e.Job), Cause: e.Cause, Overdue: e.Overdue, Stack: e.Stack}
 }
 
 // ClaimEvent reports a claim.

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -128,6 +129,16 @@ func (j *Job) CompletesInTx() {
 	run := j.keeper()
 	run.InTx = true
 	run.QuietProgress()
+}
+
+// JobFromContext returns the job of a handler's context, or nil: for code that
+// gets only the context, such as a log handler.
+func JobFromContext(ctx context.Context) *Job {
+	if run := engine.RunOf(ctx); run != nil {
+		job, _ := run.View.(*Job)
+		return job
+	}
+	return nil
 }
 
 // first is the view that the server gave out, of which this one was made.

@@ -104,56 +104,53 @@ func (s labelShare) takes(job *broker.NewJob) (bool, error) {
 	return binary.BigEndian.Uint64(sum[:])%100 < uint64(s.percent), nil
 }
 
-// checkLabels refuses labels that a server cannot have.
-func (cfg *Config) checkLabels() error {
-	if len(cfg.Labels) > labels.Max {
+// checkLabels refuses an invalid value of Config.Labels.
+func checkLabels(own []string) error {
+	if len(own) > labels.Max {
 		return broker.Invalid("Labels", "are %d (%s); the limit is %d, since each doubles the number of queues that the server serves",
-			len(cfg.Labels), strings.Join(cfg.Labels, ", "), labels.Max)
+			len(own), strings.Join(own, ", "), labels.Max)
 	}
-	for i, l := range cfg.Labels {
+	for i, l := range own {
 		if err := labels.CheckLabel("Labels", l); err != nil {
 			return err
 		}
-		if slices.Contains(cfg.Labels[:i], l) {
+		if slices.Contains(own[:i], l) {
 			return broker.Invalid("Labels", "has %q twice; remove one", l)
 		}
 	}
 	return nil
 }
 
-// serveLabels adds the queues of jobs that the server's labels let it run, with the
-// weights and the limits of the queues beside which they are.
-func (cfg *Config) serveLabels() error {
-	queues, limits := maps.Clone(cfg.Queues), maps.Clone(cfg.QueueConcurrency)
-	for base, weight := range cfg.Queues {
+// withLabelQueues returns the weights and the limits of queues with those of the queues
+// for jobs that require some of a server's labels. Each of these has the weight and the
+// limit of its base queue, unless the maps name it.
+func withLabelQueues(own []string, weights, limits map[string]int) (allWeights, allLimits map[string]int, err error) {
+	allWeights, allLimits = maps.Clone(weights), maps.Clone(limits)
+	for base, weight := range weights {
 		if labels.Count(base) > 0 {
 			continue // it is served alone
 		}
-		for _, name := range labels.Served(base, cfg.Labels)[1:] {
+		for _, name := range labels.Served(base, own)[1:] {
 			if err := broker.CheckQueue(name); err != nil {
-				return broker.Invalid("Labels", "make a name of a queue that cannot be: %v", err)
+				return nil, nil, broker.Invalid("Labels", "make an invalid name of a queue: %v", err)
 			}
-			if _, own := cfg.Queues[name]; !own {
-				queues[name] = weight
+			if _, named := weights[name]; !named {
+				allWeights[name] = weight
 			}
-			limit, limited := cfg.QueueConcurrency[base]
-			if _, own := cfg.QueueConcurrency[name]; limited && !own {
-				limits[name] = limit
+			limit, limited := limits[base]
+			if _, named := limits[name]; limited && !named {
+				allLimits[name] = limit
 			}
 		}
 	}
-	cfg.Queues, cfg.QueueConcurrency = queues, limits
-	return nil
+	return allWeights, allLimits, nil
 }
 
-// weights are those that the engine has. In strict order, jobs that fewer servers can
-// run come before others of the same weight.
-func (cfg *Config) weights() map[string]int {
-	if !cfg.StrictPriority || len(cfg.Labels) == 0 {
-		return cfg.Queues
-	}
-	weights := make(map[string]int, len(cfg.Queues))
-	for name, weight := range cfg.Queues {
+// labelsFirst returns weights for strict order in which, of queues with the same weight,
+// those with more labels come first: fewer servers can run their jobs.
+func labelsFirst(queues map[string]int) map[string]int {
+	weights := make(map[string]int, len(queues))
+	for name, weight := range queues {
 		weights[name] = weight*(labels.Max+1) + labels.Count(name)
 	}
 	return weights

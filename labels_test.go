@@ -319,7 +319,7 @@ func TestConfig_LabelsNeverOutweighAWeight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := cfg.weights(); w["a+w+x+y+z"] >= w["b"] || w["a+w+x+y+z"] <= w["a+w+x+y"] {
+	if w := labelsFirst(cfg.Queues); w["a+w+x+y+z"] >= w["b"] || w["a+w+x+y+z"] <= w["a+w+x+y"] {
 		t.Errorf("with four labels the lighter queue counts %d, with three %d, and the heavier one without any %d",
 			w["a+w+x+y+z"], w["a+w+x+y"], w["b"])
 	}

@@ -74,6 +74,28 @@ func HandleMany[T any](m *ServeMux, d Definition[T], cfg ManyConfig, f func(ctx 
 // batching is a handler that needs so many slots at once.
 type batching interface{ maxBatch() int }
 
+// checkBatches refuses a mux with a batch handler whose batches could never be full.
+func (m *ServeMux) checkBatches(concurrency int, typeConcurrency map[string]int) error {
+	limits, limitOf := typeLimits(typeConcurrency)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for pattern, r := range m.route {
+		b, ok := r.handler.(batching)
+		if !ok {
+			continue
+		}
+		if b.maxBatch() > concurrency {
+			return broker.Invalid("Concurrency", "is %d, and the batch handler of %q takes up to %d jobs, each of which needs a slot; "+
+				"set at least that, or a lower ManyConfig.Max", concurrency, pattern, b.maxBatch())
+		}
+		if i := limitOf(pattern); i >= 0 && b.maxBatch() > limits[i].Max {
+			return broker.Invalid("TypeConcurrency", "lets %d jobs of %q run at once, and its batch handler takes up to %d; "+
+				"set at least that, or a lower ManyConfig.Max", limits[i].Max, limits[i].Pattern, b.maxBatch())
+		}
+	}
+	return nil
+}
+
 // manyHandler gathers jobs, each in the goroutine of its slot.
 type manyHandler[T any] struct {
 	def Definition[T]

@@ -4,7 +4,6 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/seed81422ce9/jobs/broker"
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
@@ -43,23 +42,6 @@ func Constant(d time.Duration) RetryFunc {
 	return func(int, error, *Job) time.Duration { return d }
 }
 
-// defaultRetry is the policy where none was chosen.
-var defaultRetry = Exponential(defaultRetryBase, defaultRetryMax)
-
-// retryDelay asks the policy that applies: the job's own, that of its type,
-// the server's.
-func (cfg *Config) retryDelay(job *Job, err error) time.Duration {
-	policy := cfg.RetryPolicy
-	if f, ok := cfg.RetryPolicies[job.Type()]; ok {
-		policy = f
-	}
-	switch b := job.record.Backoff; b.Kind {
-	case broker.BackoffExponential:
-		policy = Exponential(b.Base, b.Max)
-	case broker.BackoffLinear:
-		policy = Linear(b.Base, b.Max)
-	case broker.BackoffConstant:
-		policy = Constant(b.Base)
-	}
-	return min(max(policy(job.Attempt(), err, job), 0), broker.MaxDelay)
-}
+// defaultRetry is Config.RetryPolicy where that is nil. The 25 retries of a job
+// spread over three and a half days with it.
+var defaultRetry = Exponential(10*time.Second, 12*time.Hour)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -54,9 +55,13 @@ func NewServer(b broker.Broker, cfg Config) (*Server, error) {
 	}
 	s := &Server{cfg: cfg, broker: b}
 	ids := newIDSource()
-	typeLimits, typeLimitOf := cfg.typeLimits()
+	weights := cfg.Queues
+	if cfg.StrictPriority && len(cfg.Labels) > 0 {
+		weights = labelsFirst(weights)
+	}
+	typeLimits, typeLimitOf := typeLimits(cfg.TypeConcurrency)
 	options := engine.Options{
-		Queues: cfg.weights(), StrictPriority: cfg.StrictPriority, QueueConcurrency: cfg.QueueConcurrency,
+		Queues: weights, StrictPriority: cfg.StrictPriority, QueueConcurrency: cfg.QueueConcurrency,
 		TypeLimits: typeLimits, TypeLimitOf: typeLimitOf,
 		Concurrency: cfg.Concurrency, Prefetch: cfg.Prefetch, CrashBudget: cfg.CrashBudget, ErrorHistory: cfg.ErrorHistory,
 		ShutdownTimeout: cfg.ShutdownTimeout, Lease: cfg.Lease, Timeout: cfg.Timeout, StuckGrace: cfg.StuckGrace,
@@ -158,12 +163,12 @@ func (s *Server) policy(h Handler) (policy, error) {
 		return policy{}, broker.Invalid("handler", "is nil; pass a ServeMux or a HandlerFunc")
 	}
 	if isMux {
-		if err := mux.checkBatches(&s.cfg); err != nil {
+		if err := mux.checkBatches(s.cfg.Concurrency, s.cfg.TypeConcurrency); err != nil {
 			return policy{}, err
 		}
 	}
 	p := policy{Server: s, given: h, handler: Chain(around(s.cfg.Extensions), Chain(s.cfg.Middleware...))(h)}
-	return p, s.cfg.checkTypesKnown(p.Types())
+	return p, checkTypesKnown(s.cfg.TypeConcurrency, p.Types())
 }
 
 // Shutdown starts the drain that Run describes, unless it has started, and
@@ -193,4 +198,57 @@ func (s *Server) Ready() error {
 		return cmp.Or(s.engine.Ready(), s.extended.ready())
 	}
 	return s.engine.Ready()
+}
+
+// TypeLimits tells what the server does now under each limit of
+// Config.TypeConcurrency, by pattern; nothing once it has ended. It makes no call
+// to the store.
+func (s *Server) TypeLimits() []TypeLimit {
+	select {
+	case <-s.engine.Done():
+		return nil
+	default:
+	}
+	stats := s.engine.Types()
+	limits := make([]TypeLimit, len(stats))
+	for i, l := range stats {
+		limits[i] = TypeLimit{Pattern: l.Pattern, Max: l.Max, Running: l.Running, Waiting: l.Waiting}
+	}
+	return limits
+}
+
+// hooks are h for the engine, each behind a guard: one that fails is logged,
+// and does the server no harm.
+func (s *Server) hooks(h Hooks) engine.Hooks {
+	tell := func(name string) func(*guard.Failure) {
+		return func(f *guard.Failure) {
+			s.reports.Report(s.cfg.Logger, "hook "+name, slog.LevelError, "jobs: a hook failed", "hook", name, "error", f, "stack", f.Stack)
+		}
+	}
+	return engine.Hooks{
+		Claim:   guard.Hook(convert(h.Claim, func(e engine.ClaimEvent) ClaimEvent { return ClaimEvent(e) }), tell("Claim")),
+		Settle:  guard.Hook(convert(h.Settle, func(e engine.SettleEvent) SettleEvent { return SettleEvent(e) }), tell("Settle")),
+		Renew:   guard.Hook(convert(h.Renew, func(e engine.RenewEvent) RenewEvent { return RenewEvent(e) }), tell("Renew")),
+		Reclaim: guard.Hook(convert(h.Reclaim, func(e engine.ReclaimEvent) ReclaimEvent { return ReclaimEvent(e) }), tell("Reclaim")),
+		Worker:  guard.Hook(convert(h.Worker, s.workerEvent), tell("Worker")),
+		Stuck:   guard.Hook(convert(h.Stuck, stuckEvent), tell("Stuck")),
+		Unstuck: guard.Hook(convert(h.Unstuck, stuckEvent), tell("Unstuck")),
+	}
+}
+
+// convert returns a hook for the engine's event that calls the application's, or
+// nil if there is none.
+func convert[From, To any](hook func(To), to func(From) To) func(From) {
+	if hook == nil {
+		return nil
+	}
+	return func(e From) { hook(to(e)) }
+}
+
+func (s *Server) workerEvent(e engine.WorkerEvent) WorkerEvent {
+	return WorkerEvent{Kind: WorkerEventKind(e.Kind), Worker: e.Worker, Concurrency: s.cfg.Concurrency, Lease: s.cfg.Lease, Err: e.Err}
+}
+
+func stuckEvent(e engine.StuckEvent) StuckEvent {
+	return StuckEvent{Job: NewJob(e.Job), Cause: e.Cause, Overdue: e.Overdue, Stack: e.Stack}
 }

@@ -16,28 +16,12 @@ type TypeLimit struct {
 	Waiting int // jobs that are claimed and wait for one of these to return
 }
 
-// TypeLimits tells what the server does now under each limit of
-// Config.TypeConcurrency, by pattern; nothing once it has ended. It makes no call
-// to the store.
-func (s *Server) TypeLimits() []TypeLimit {
-	select {
-	case <-s.engine.Done():
-		return nil
-	default:
-	}
-	stats := s.engine.Types()
-	limits := make([]TypeLimit, len(stats))
-	for i, l := range stats {
-		limits[i] = TypeLimit{Pattern: l.Pattern, Max: l.Max, Running: l.Running, Waiting: l.Waiting}
-	}
-	return limits
-}
-
-// checkTypeConcurrency refuses limits that cannot be.
-func (cfg *Config) checkTypeConcurrency() error {
-	for pattern, n := range cfg.TypeConcurrency {
+// checkTypeConcurrency refuses a value of Config.TypeConcurrency with a bad pattern or
+// a limit below 1.
+func checkTypeConcurrency(limits map[string]int) error {
+	for pattern, n := range limits {
 		if err := checkPattern(pattern); err != nil {
-			return broker.Invalid("TypeConcurrency", "has a pattern that cannot be: %v", err)
+			return broker.Invalid("TypeConcurrency", "has an invalid pattern: %v", err)
 		}
 		if n < 1 {
 			return broker.Invalid("TypeConcurrency",
@@ -47,12 +31,12 @@ func (cfg *Config) checkTypeConcurrency() error {
 	return nil
 }
 
-// typeLimits are the limits as the engine has them, and what finds, by its index,
-// the one that holds for a type; -1 is none.
-func (cfg *Config) typeLimits() (limits []engine.TypeLimit, of func(typ string) int) {
+// typeLimits converts Config.TypeConcurrency for the engine. It returns the limits and
+// a function that finds the index of the limit for a type, -1 if there is none.
+func typeLimits(max map[string]int) (limits []engine.TypeLimit, of func(typ string) int) {
 	var table patternTable[int]
-	for i, pattern := range slices.Sorted(maps.Keys(cfg.TypeConcurrency)) {
-		limits = append(limits, engine.TypeLimit{Pattern: pattern, Max: cfg.TypeConcurrency[pattern]})
+	for i, pattern := range slices.Sorted(maps.Keys(max)) {
+		limits = append(limits, engine.TypeLimit{Pattern: pattern, Max: max[pattern]})
 		table.add(pattern, i)
 	}
 	return limits, func(typ string) int {
@@ -63,39 +47,17 @@ func (cfg *Config) typeLimits() (limits []engine.TypeLimit, of func(typ string) 
 	}
 }
 
-// checkTypesKnown refuses a limit that no type of the handler can meet: its pattern
-// was probably mistyped. Patterns are those of a handler that names them.
-func (cfg *Config) checkTypesKnown(patterns []string) error {
-	if len(patterns) == 0 {
+// checkTypesKnown refuses a limit whose pattern matches no type of the handler: it is
+// probably mistyped. known are the patterns of the handler, empty if it does not list
+// them.
+func checkTypesKnown(limits map[string]int, known []string) error {
+	if len(known) == 0 {
 		return nil
 	}
-	for _, pattern := range slices.Sorted(maps.Keys(cfg.TypeConcurrency)) {
-		meets := func(known string) bool { return patternsMeet(pattern, known) }
-		if !slices.ContainsFunc(patterns, meets) {
+	for _, pattern := range slices.Sorted(maps.Keys(limits)) {
+		if !slices.ContainsFunc(known, func(k string) bool { return patternsOverlap(pattern, k) }) {
 			return broker.Invalid("TypeConcurrency", "names %q, and no handler is registered for such a type; "+
 				"correct the pattern, register a handler, or remove the entry", pattern)
-		}
-	}
-	return nil
-}
-
-// checkBatches refuses a mux one of whose batches could never be full.
-func (m *ServeMux) checkBatches(cfg *Config) error {
-	limits, limitOf := cfg.typeLimits()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for pattern, r := range m.route {
-		b, ok := r.handler.(batching)
-		if !ok {
-			continue
-		}
-		if b.maxBatch() > cfg.Concurrency {
-			return broker.Invalid("Concurrency", "is %d, and the batch handler of %q takes up to %d jobs, each of which needs a slot; "+
-				"set at least that, or a lower ManyConfig.Max", cfg.Concurrency, pattern, b.maxBatch())
-		}
-		if i := limitOf(pattern); i >= 0 && b.maxBatch() > limits[i].Max {
-			return broker.Invalid("TypeConcurrency", "lets %d jobs of %q run at once, and its batch handler takes up to %d; "+
-				"set at least that, or a lower ManyConfig.Max", limits[i].Max, limits[i].Pattern, b.maxBatch())
 		}
 	}
 	return nil

@@ -9,12 +9,12 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Broker is a store of jobs: what a program opens, and hands to NewClient and
+// Broker is a store of jobs. A program opens one and passes it to NewClient and
 // NewServer. Package broker has its contract.
 type Broker = broker.Broker
 
-// Enqueuer is what code that enqueues needs of a Client, so that it can be given
-// something else: a Client of a transaction, or a fake.
+// Enqueuer is the part of a Client that enqueues. Code that takes an Enqueuer
+// also works with a fake in tests.
 type Enqueuer interface {
 	Enqueue(ctx context.Context, task *Task, opts ...Option) (*JobInfo, error)
 	EnqueueMany(ctx context.Context, tasks []*Task, opts ...Option) ([]Receipt, error)
@@ -24,8 +24,8 @@ var _ Enqueuer = (*Client)(nil)
 
 // ClientConfig configures a Client. The zero value is ready to use.
 type ClientConfig struct {
-	// Defaults are options of every job. Options of the task and of the call win
-	// over them.
+	// Defaults are options of every job. Options of the task and of the call
+	// override them.
 	Defaults []Option
 	// Middleware is the enqueue chain, outermost first. Nil entries are skipped.
 	Middleware []EnqueueMiddleware
@@ -41,7 +41,7 @@ type ClientConfig struct {
 const (
 	defaultCallTimeout = 5 * time.Second
 	defaultRetries     = 2
-	maxRetries         = 10 // the pause before another one would be a day
+	maxRetries         = 10 // the pause before the 11th would be a day
 )
 
 // Client enqueues tasks. Any number of goroutines can use it. Use one client
@@ -51,7 +51,7 @@ type Client struct {
 	cfg     ClientConfig
 	broker  broker.Broker
 	to      broker.Producer // the broker, or a transaction of its store
-	bound   bool            // made by In
+	inTx    bool            // made by In
 	timeout time.Duration
 	retries int
 	chain   EnqueueFunc
@@ -70,36 +70,35 @@ func NewClient(b broker.Broker, cfg ClientConfig) *Client {
 	if c.retries = min(cfg.Retries, maxRetries); c.retries == 0 {
 		c.retries = defaultRetries
 	}
-	c.chain = chainEnqueue(cfg.Middleware, storeEach)
+	c.chain = chainEnqueue(cfg.Middleware, storeBatch)
 	c.group = &group{client: c}
 	return c
 }
 
-// In returns a client that enqueues through e, inside the transaction that e
-// stands for, with the defaults and the middleware of c. Its calls are neither
-// grouped nor repeated, because a failed statement ends the transaction. A
-// JobInfo is valid only if the transaction commits. Closing the new client
-// does nothing: it ends with c.
+// In returns a client that enqueues in the transaction e, with the defaults and
+// the middleware of c. Its calls are neither grouped nor repeated, because a
+// failed statement ends the transaction. A JobInfo is valid only if the
+// transaction commits. Closing the new client does nothing: it ends with c.
 func (c *Client) In(e broker.Producer) *Client {
 	if c == nil {
 		return nil
 	}
 	in := *c
-	in.to, in.bound, in.group, in.retries = e, true, nil, 0
+	in.to, in.inTx, in.group, in.retries = e, true, nil, 0
 	return &in
 }
 
-// Broker is the broker that the client was made with. It is nil for a client
-// made by In, whose calls belong into a transaction.
+// Broker returns the broker that the client was made with. It is nil for a
+// client made by In, whose calls belong to a transaction.
 func (c *Client) Broker() broker.Broker {
-	if c == nil || c.bound {
+	if c == nil || c.inTx {
 		return nil
 	}
 	return c.broker
 }
 
-// Enqueue stores a job made of task and returns when the store has accepted
-// it. From then on it is handled at least once. The error says what happened:
+// Enqueue makes a job of task and returns when the store has accepted it. From
+// then on the job is handled at least once. The error says what happened:
 //
 //   - nil: the job is stored. The info has its ID.
 //   - ErrDuplicate: the ID exists, or the unique key is held. The info is not
@@ -109,7 +108,7 @@ func (c *Client) Broker() broker.Broker {
 //   - ErrUnavailable, ErrQueueFull, ErrInvalid, ErrTooLarge and any other
 //     error: nothing was stored, and the info is nil.
 //
-// Enqueue repeats calls that the store failed; see ClientConfig.Retries. A
+// Enqueue repeats a call that failed in the store; see ClientConfig.Retries. A
 // repetition after a lost answer does not store the job twice, with one
 // exception: if the job was completed meanwhile and left no record, it is
 // stored and runs once more.
@@ -123,7 +122,7 @@ func (c *Client) Enqueue(ctx context.Context, task *Task, opts ...Option) (*JobI
 	}
 	defer c.gate.leave()
 	one := singles.Get().(*single)
-	if len(c.cfg.Middleware) == 0 && (task == nil || task.chain == nil) { // no one else may have kept it
+	if len(c.cfg.Middleware) == 0 && (task == nil || task.chain == nil) { // otherwise middleware may have kept it
 		defer one.free()
 	}
 	o := &one.Outgoing
@@ -140,7 +139,7 @@ func (c *Client) Enqueue(ctx context.Context, task *Task, opts ...Option) (*JobI
 	return &info, o.Err
 }
 
-// single is a job on its way alone.
+// single is the job of one Enqueue, reused by later ones.
 type single struct {
 	Outgoing
 	batch [1]*Outgoing
@@ -155,9 +154,9 @@ func (s *single) free() {
 
 // EnqueueMany enqueues tasks, of any types and queues, in as few calls to the
 // broker as possible. opts apply to each task. The receipts are in the order
-// of the tasks. Each says what Enqueue would have said: one bad task harms no
-// other. The error is nil if every task was accepted. Otherwise it counts
-// those that were not, and errors.Is finds their errors in it.
+// of the tasks. Each says what Enqueue would have returned: a refused task does
+// not affect the others. The error is nil if every task was accepted. Otherwise
+// it counts those that were not, and errors.Is finds their errors in it.
 func (c *Client) EnqueueMany(ctx context.Context, tasks []*Task, opts ...Option) ([]Receipt, error) {
 	if err := c.enter(ctx); err != nil {
 		return nil, broker.About(err, "enqueue", "", "")
@@ -189,17 +188,18 @@ func (c *Client) EnqueueMany(ctx context.Context, tasks []*Task, opts ...Option)
 	return receipts, refused.orNil()
 }
 
-// Close refuses further calls with ErrClosed, ends those of Wait, and waits for
-// the others under way, which are bounded in time. It does not close the broker, which the
-// caller opened. Closing again does nothing.
+// Close makes further calls fail with ErrClosed, ends calls of Wait, and waits
+// for the other calls under way, which are bounded in time. It does not close
+// the broker, which the caller opened. Closing again does nothing.
 func (c *Client) Close() error {
-	if c != nil && c.gate != nil && !c.bound {
+	if c != nil && c.gate != nil && !c.inTx {
 		c.gate.close()
 	}
 	return nil
 }
 
-// enter begins a call, if there can be any.
+// enter begins a call, or returns why it is refused. The caller calls gate.leave
+// after it.
 func (c *Client) enter(ctx context.Context) error {
 	switch {
 	case c == nil || c.gate == nil || c.to == nil:
@@ -217,7 +217,7 @@ var (
 	errClientClosed = &broker.Error{Err: ErrClosed, Hint: "the client was closed"}
 )
 
-// manyError is the error of an EnqueueMany that not every task survived.
+// manyError is the error of an EnqueueMany with tasks that were not accepted.
 type manyError struct {
 	of, first int
 	errs      []error
@@ -244,13 +244,13 @@ func (e *manyError) Error() string {
 
 func (e *manyError) Unwrap() []error { return e.errs }
 
-// gate counts calls under way and lets none in once it is closed.
+// gate counts calls under way and admits none once it is closed.
 type gate struct {
 	mu      sync.Mutex
 	inside  int
 	closed  bool
 	closing chan struct{} // closed when the gate is
-	empty   chan struct{} // closed when, after that, nobody is inside
+	empty   chan struct{} // closed when, after that, no call is under way
 }
 
 func newGate() *gate {
@@ -267,7 +267,7 @@ func (g *gate) enter() bool {
 	return true
 }
 
-// add lets in somebody who works for a call that is inside.
+// add counts a goroutine that works for a call under way.
 func (g *gate) add() {
 	g.mu.Lock()
 	g.inside++

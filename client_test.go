@@ -80,7 +80,7 @@ func TestClient_ClientsThatCannotWorkSaySo(t *testing.T) {
 		_, err := test.client.Enqueue(t.Context(), NewTask("mail", nil))
 		_, errMany := test.client.EnqueueMany(t.Context(), []*Task{NewTask("mail", nil)})
 		_, errWait := test.client.Wait(t.Context(), "default", "id")
-		if test.client != nil && test.client.bound && test.is == ErrInvalid {
+		if test.client != nil && test.client.inTx && test.is == ErrInvalid {
 			errWait = err // waiting needs no enqueuer
 		}
 		for call, err := range map[string]error{"Enqueue": err, "EnqueueMany": errMany, "Wait": errWait} {
@@ -264,7 +264,7 @@ func TestClient_EnqueueChainMayRefuseSomeAndPassOnOthers(t *testing.T) {
 	errPolicy := errors.New("not on Sundays")
 	for name, middleware := range map[string]EnqueueFunc{
 		"by Err, passing all on": nil,
-		"by leaving it out":      storeEach,
+		"by leaving it out":      storeBatch,
 	} {
 		guard := func(next EnqueueFunc) EnqueueFunc {
 			return func(ctx context.Context, batch []*Outgoing) {

@@ -25,54 +25,54 @@ type Config struct {
 	Queues map[string]int
 
 	// StrictPriority claims jobs of a queue only while no queue with a higher
-	// weight has any; queues of equal weight are ordered by name, those with more
-	// Labels first. Prefetched jobs still run first. The default is false: queues share by weight.
+	// weight has any. Queues of equal weight are ordered by name; those for jobs
+	// with more labels come first. Jobs that were prefetched still run before
+	// others. The default is false: queues share the slots by weight.
 	StrictPriority bool
 
 	// QueueConcurrency limits how many jobs of a queue this server handles at
-	// once. Queues that are not named can use every slot.
+	// once. Other queues can use every slot.
 	QueueConcurrency map[string]int
 
 	// TypeConcurrency limits how many jobs of a type this server handles at
 	// once, by type or by a pattern as in a ServeMux: a type counts under its own
-	// entry if there is one, otherwise under the longest that matches. So
-	// "report:*": 2 means two in all, of whatever types.
+	// entry if there is one, otherwise under the longest pattern that matches. So
+	// "report:*": 2 means two jobs in all, whatever their types. Types that no
+	// entry matches can use every slot.
 	//
 	// Jobs of a type at its limit wait in the server, without a slot and without
-	// a charge, and the other jobs of the queue run meanwhile. A server holds up
-	// to Concurrency such jobs of a queue; when it holds that many, it claims no
-	// more of that queue until one of them starts. No claim then asks for more
-	// than Concurrency jobs of a queue, which bounds Prefetch. Types that are not
-	// matched can use every slot.
+	// a charge, while other jobs of the queue run. A server holds up to
+	// Concurrency such jobs of a queue; when it holds that many, it claims no
+	// more of that queue until one of them starts. With such limits no claim asks
+	// for more than Concurrency jobs of a queue, which bounds Prefetch.
 	TypeConcurrency map[string]int
 
-	// Labels are what this server has that not every server does, "gpu" for
-	// example: it also runs jobs that require them, or some of them; see
-	// WithLabels. At most 4. Such jobs are in queues of their own beside those of
-	// Queues. Each of these has the weight, and on its own the limit of
-	// QueueConcurrency, of the queue beside which it is, unless it is named there
-	// itself. A queue with labels in its name (QueueWithLabels) that Queues names
-	// is served alone, whatever the Labels: so a server can leave jobs without
-	// labels to others.
+	// Labels are what this server has and others may lack, "gpu" for example, at
+	// most 4. The server also runs jobs that require some of them; see WithLabels.
+	// Such jobs have queues of their own, which the server serves beside their
+	// base queues in Queues. A queue of labels has the weight and the
+	// QueueConcurrency of its base queue, counted on its own, unless these maps
+	// name it. To leave jobs without labels to other servers, name only queues of
+	// labels in Queues (QueueWithLabels): each is served without its base queue.
 	Labels []string
 
 	// ShutdownTimeout is how long a drain waits for handlers before it ends
 	// their contexts with ErrShutdown. After that, handlers have 2 s to return,
 	// the last calls to the store take up to 3 s, loops and hooks 1 s each, and
-	// the broker's Close 2 s (broker.MaxClose). Zero means 20 s: all of it takes
-	// 29 s at worst, within the 30 s that orchestrators usually give. A negative
+	// the broker's Close 2 s (broker.MaxClose). Zero means 20 s: a stop then takes
+	// 29 s at most, within the 30 s that orchestrators usually give. A negative
 	// value ends the contexts at once.
 	ShutdownTimeout time.Duration
 
-	// Lease is how long the store keeps this server's jobs for it after its last
-	// heartbeat. Heartbeats come every third of Lease, and at least every 5 s.
-	// If the server dies, its jobs run again after Lease and at most a second.
-	// Zero means 15 s; the minimum is 100 ms.
+	// Lease is how long the store reserves this server's jobs for it after its
+	// last heartbeat. Heartbeats come every third of Lease, and at least every
+	// 5 s. If the server dies, its jobs run again after Lease and at most a second
+	// more. Zero means 15 s; the minimum is 100 ms.
 	//
 	// In a store that ends with this process (broker.Limits.InProcess,
-	// membroker) zero means 24 h, and the 5 s do not apply. So a server with
-	// nothing to do sleeps: a month in a testing/synctest bubble takes no time.
-	// A test in which a server dies sets Lease for all servers.
+	// membroker) zero means 24 h, and heartbeats come every third of Lease alone.
+	// So an idle server sleeps: a month in a testing/synctest bubble takes no
+	// time. A test in which a server dies sets Lease for all servers.
 	Lease time.Duration
 
 	// Timeout limits one run of a job that has no timeout of its own: its
@@ -80,10 +80,10 @@ type Config struct {
 	Timeout time.Duration
 
 	// Prefetch limits how many jobs are claimed before a slot is free for them.
-	// It is used only while handlers finish within about a round trip to the
-	// store, for at most 20 ms of work, and never for queues in
-	// QueueConcurrency. Jobs without a slot after 50 ms are released. Zero means
-	// 1000, which is the maximum. NoPrefetch switches it off.
+	// A server prefetches only while handlers finish within about a round trip to
+	// the store, at most 20 ms of work, and never from queues in QueueConcurrency.
+	// Jobs that have no slot after 50 ms are released. Zero means 1000, which is
+	// the maximum. NoPrefetch switches prefetching off.
 	Prefetch int
 
 	// RetryPolicy computes the delay before the next run of a job that failed.
@@ -91,72 +91,76 @@ type Config struct {
 	// a job has by default spread over three and a half days on average.
 	RetryPolicy RetryFunc
 
-	// RetryPolicies are retry policies of single task types, by exact name. They
-	// replace RetryPolicy. A job's own backoff replaces both.
+	// RetryPolicies are retry policies of task types, by the exact type. They
+	// override RetryPolicy. A job's own backoff overrides both.
 	RetryPolicies map[string]RetryFunc
 
-	// Extensions are parts of the framework that the server runs beside its
-	// queues; package schedule makes one. They have slots of their own.
+	// Extensions are parts of the framework that run in this server, with slots of
+	// their own: those of packages schedule and workflow, for example.
 	Extensions []Extension
 
 	// Middleware wraps the handler, outermost first, for every job that the
-	// server runs, also of unknown types. Nil entries are skipped. Middleware of
-	// ServeMux.Use and ServeMux.Handle is inside of it.
+	// server runs, including those of unknown types. Nil entries are skipped.
+	// Middleware of ServeMux.Use and ServeMux.Handle runs inside it.
 	Middleware []Middleware
 
-	// Classify classifies errors of handlers that were not Classified; see
-	// Classification. Nil leaves it to the error. It can be called from several
-	// goroutines.
+	// Classify classifies errors of handlers that middleware did not mark with
+	// Classified; see Classification. With nil, the error alone decides. Several
+	// goroutines call it at once.
 	Classify func(err error, job *Job) Classification
 
-	// CrashBudget is how many crashes a job survives that has no budget of its
-	// own. Zero means 3, a negative value none. After its first crash a job runs
-	// beside few others; after two, or before its last, it runs alone.
+	// CrashBudget is how many crashes of its server a job survives, unless it has a
+	// budget of its own. Zero means 3, a negative value none. After its first
+	// crash a job runs beside few others; after two, or when the next crash would
+	// be its last, it runs alone.
 	CrashBudget int
 
-	// UnknownTypeLimit is how long a job is put off, without a charge and with
-	// growing delays, if the handler does not know its type or a newer version
-	// of this module wrote it. Then it is dead. Zero means 24 hours; with a
-	// negative value it is dead at once.
+	// UnknownTypeLimit is how long a job is snoozed, without a charge and with
+	// growing delays, if the handler does not know its type or if a newer version
+	// of this module wrote it. After that the job is dead. Zero means 24 hours;
+	// with a negative value the job is dead at once.
 	UnknownTypeLimit time.Duration
 
 	// ErrorHistory is how many errors are kept with a job. Older ones are
 	// dropped and counted. Zero means 10.
 	ErrorHistory int
 
-	// StuckGrace is the time after the end of its context at which a handler is
-	// reported as stuck: its stack is logged, and Hooks.Stuck is called. While
-	// stuck handlers hold half of the slots, Ready fails. Zero means 30 s.
+	// StuckGrace is how long after the end of its context a running handler is
+	// reported as stuck: the server logs its stack and calls Hooks.Stuck. While
+	// stuck handlers hold half of the slots or more, Ready fails. Zero means 30 s.
 	StuckGrace time.Duration
 
-	// ReadinessWindow is the maximum age of the last successful exchange with
-	// the store for Ready to pass. Zero means 30 s, or 24 h if Lease is 24 h by
-	// default.
+	// ReadinessWindow is how old the last successful exchange with the store may
+	// be for Ready to return nil. Zero means 30 s, or 24 h in a store that ends
+	// with this process.
 	ReadinessWindow time.Duration
 
 	// PollInterval is about how long an idle server waits for a wake-up before
 	// it asks the store itself. New and due jobs do not wait for it, unless the
-	// store cannot wake servers. Zero means 5 s; 1 s in such a store; 4 h if
-	// Lease is 24 h by default. The maximum is 12 h (broker.MaxWait). It is
-	// never longer than a third of Lease or a fifth of ReadinessWindow.
+	// store cannot wake servers. Zero means 5 s; 1 s in a store that cannot wake
+	// servers; 4 h in one that ends with this process. The maximum is 12 h
+	// (broker.MaxWait). The server waits no longer than a third of Lease or a
+	// fifth of ReadinessWindow.
 	PollInterval time.Duration
 
-	// Program is the name and version of the program, stored with its worker and
-	// in errors of its jobs. Empty means the build information of the binary.
+	// Program is the name and version of the program. The store keeps it with the
+	// worker and in the errors of jobs. Empty means the build information of the
+	// binary.
 	Program string
 
-	// Logger gets what an operator should know: starts, drains, losses, dead
-	// jobs and, at most every ten seconds for each type, a job that failed, with the
-	// time of its next run; every one that failed, if the logger takes level Debug.
-	// Payloads are never logged. Nil means slog.Default().
+	// Logger gets what an operator should know: starts, drains, lost workers, dead
+	// jobs, and jobs that failed, with the time of their next run. Of each type, one
+	// failed job is logged every ten seconds at most, and every one if the logger
+	// is enabled at level Debug. Payloads are never logged. Nil means
+	// slog.Default().
 	Logger *slog.Logger
 
-	// Hooks are called when something happens; see type Hooks.
+	// Hooks report what the server does; see type Hooks.
 	Hooks Hooks
 }
 
-// NoPrefetch as Config.Prefetch claims no job before a slot is free. It is
-// not zero, because the zero Config should be the fast one.
+// NoPrefetch as Config.Prefetch makes the server claim no job before a slot is
+// free. It is not zero, because the zero Config should be the fast one.
 const NoPrefetch = -1
 
 const (
@@ -166,24 +170,24 @@ const (
 	defaultStuckGrace       = 30 * time.Second
 	defaultReadinessWindow  = 30 * time.Second
 	defaultPollInterval     = 5 * time.Second
-	defaultPollUncalled     = time.Second // of a store that cannot call
+	defaultPollNoWait       = time.Second // of a store that cannot wake servers
 
-	// Of a store that lives and dies with this process: nobody is there to take
-	// over, no wake-up is lost, and no connection can break.
+	// Of a store that ends with this process: no other process could reclaim jobs,
+	// no wake-up is lost, and no connection can break.
 	defaultLeaseInProcess  = 24 * time.Hour
 	defaultWindowInProcess = 24 * time.Hour
 	defaultPollInProcess   = 4 * time.Hour
 
-	maxConcurrency   = 100_000
-	maxWeight        = 1000
-	minLease         = 100 * time.Millisecond
-	maxPollInterval  = broker.MaxWait
-	maxHistory       = 1000
-	defaultPerCPU    = 10
-	defaultQueueOnly = 1
+	maxConcurrency  = 100_000
+	maxWeight       = 1000
+	minLease        = 100 * time.Millisecond
+	maxPollInterval = broker.MaxWait
+	maxHistory      = 1000
+	defaultPerCPU   = 10
+	defaultWeight   = 1 // of DefaultQueue alone
 )
 
-// withDefaults checks cfg and fills in what it leaves open.
+// withDefaults checks cfg and replaces its zero values by the defaults.
 func (cfg Config) withDefaults() (Config, error) {
 	if err := cfg.check(); err != nil {
 		return cfg, err
@@ -197,7 +201,7 @@ func (cfg Config) withDefaults() (Config, error) {
 		cfg.Concurrency = defaultPerCPU * runtime.GOMAXPROCS(0)
 	}
 	if len(cfg.Queues) == 0 {
-		cfg.Queues = map[string]int{DefaultQueue: defaultQueueOnly}
+		cfg.Queues = map[string]int{DefaultQueue: defaultWeight}
 	}
 	cfg.Queues, cfg.QueueConcurrency, err = withLabelQueues(cfg.Labels, cfg.Queues, cfg.QueueConcurrency)
 	if err != nil {
@@ -237,17 +241,17 @@ func orDefault[T comparable](field *T, value T) {
 	}
 }
 
-// check refuses what is outside the limits.
+// check refuses values outside their limits.
 func (cfg *Config) check() error {
 	if cfg.Concurrency < 0 || cfg.Concurrency > maxConcurrency {
 		return broker.Invalid("Concurrency", "is %d; use 1 to %d, or 0 for %d per CPU", cfg.Concurrency, maxConcurrency, defaultPerCPU)
 	}
 	for name, weight := range cfg.Queues {
 		if err := broker.CheckQueue(name); err != nil {
-			return broker.Invalid("Queues", "names a queue that cannot be: %v", err)
+			return broker.Invalid("Queues", "has an invalid name: %v", err)
 		}
 		if err := labels.Check(name); err != nil {
-			return broker.Invalid("Queues", "names a queue that cannot be: %v", err)
+			return broker.Invalid("Queues", "has an invalid name: %v", err)
 		}
 		if broker.Reserved(name) {
 			return broker.Invalid("Queues", "names %q, which belongs to the framework; use Extensions", name)
@@ -299,7 +303,8 @@ func (cfg *Config) check() error {
 	return nil
 }
 
-// programVersion is what the binary says of itself: its name and version.
+// programVersion returns the name and the version in the binary's build
+// information, or "".
 func programVersion() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

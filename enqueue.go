@@ -14,16 +14,16 @@ import (
 type JobInfo struct {
 	ID    string
 	Queue string
-	State State // pending or scheduled; waiting if it runs after another one (Behind)
+	State State // pending or scheduled; waiting if it runs after another job (Behind)
 	// RunAt is when a scheduled job is due, otherwise zero. If the store's
 	// answer was lost and a repetition found the job stored, State and RunAt are
 	// estimates by this process's clock.
 	RunAt time.Time
-	// Replaced says that nothing new was stored: the job ID, which held the unique
-	// key and had not started, has the payload now. See WithUniqueReplace.
+	// Replaced says that no job was added: the job with this ID, which held the
+	// unique key and had not started, got the payload. See WithUniqueReplace.
 	Replaced bool
-	// Behind is the ID of the running job after which this one runs, if it waits for
-	// that. See WithUniqueKeepLast.
+	// Behind is the ID of the running job that this one waits for, or "". See
+	// WithUniqueKeepLast.
 	Behind string
 }
 
@@ -41,18 +41,18 @@ type Receipt struct {
 type Outgoing struct {
 	broker.NewJob
 	Info JobInfo
-	Err  error // set before next, it refuses the job: nothing of it is stored
+	Err  error // a middleware that sets it before next refuses the job: it is not stored
 
-	client    *Client
-	chain     *taskChain  // of the task's definition; nil without
-	inner     EnqueueFunc // what follows that
-	position  int         // in the batch that the client's chain passed on; used with definitions' chains
-	config    enqueueConfig
-	generated string // the ID that this client generated
-	unclear   error  // of an attempt that may have stored the job
+	client      *Client
+	chain       *taskChain  // of the task's definition, or nil
+	inner       EnqueueFunc // called after chain
+	position    int         // in the batch that the client's chain passed on; used with chains of definitions
+	config      enqueueConfig
+	generatedID string // by this client; "" with WithID
+	unclear     error  // of an attempt that may have stored the job
 }
 
-// SetHeader sets a header of the job.
+// SetHeader sets a header of the job. A later value replaces an earlier one.
 func (o *Outgoing) SetHeader(key, value string) { setHeader(&o.NewJob, key, value) }
 
 // fill makes o the job that task and the options describe.
@@ -65,18 +65,17 @@ func (o *Outgoing) fill(c *Client, task *Task, call []Option) error {
 	o.config.describe(&o.NewJob, task, c.cfg.Defaults, call)
 	if !o.Body.GivenID {
 		o.FirstSend = true
-		o.generated = c.ids.next(time.Now())
-		o.ID = o.generated
+		o.generatedID = c.ids.next(time.Now())
+		o.ID = o.generatedID
 	}
 	return o.config.finish()
 }
 
-// Draft returns the job that Enqueue would store of the task with these
-// options, for packages that keep a task in order to enqueue it later. It
-// knows no client, so the client's defaults and its middleware are not in it,
-// and it has an ID only if an option gives one. It shares the task's payload.
-// The error says which option is outside its limits; those that depend on the
-// store are not checked (broker.NewJob.Check does that).
+// Draft returns the job that Enqueue would store for the task and the options. It
+// is for packages that keep a task and enqueue it later. The defaults and the
+// middleware of a client are not applied, and the job has an ID only with WithID.
+// It shares the task's payload. The error names the option that is outside its
+// limits; limits of a store are not checked (broker.NewJob.Check does that).
 func (t *Task) Draft(opts ...Option) (broker.NewJob, error) {
 	var job broker.NewJob
 	if t == nil {
@@ -87,8 +86,8 @@ func (t *Task) Draft(opts ...Option) (broker.NewJob, error) {
 	return job, cmp.Or(c.finish(), c.place(&job))
 }
 
-// Draft returns the job that Enqueue would store of the task with these options
-// and the client's defaults; see Task.Draft. The client's middleware is not in it.
+// Draft returns the job that Enqueue would store for the task, the options and the
+// client's defaults; see Task.Draft. The client's middleware is not applied.
 func (c *Client) Draft(task *Task, opts ...Option) (broker.NewJob, error) {
 	var job broker.NewJob
 	if task == nil {
@@ -101,7 +100,7 @@ func (c *Client) Draft(task *Task, opts ...Option) (broker.NewJob, error) {
 
 var errNoTask = broker.Invalid("task", "is nil; make one with NewTask")
 
-// describe makes job what a task and its options ask for.
+// describe fills job from a task and the options, in the order of their precedence.
 func (c *enqueueConfig) describe(job *broker.NewJob, task *Task, defaults, call []Option) {
 	c.job, job.Queue = job, DefaultQueue
 	b := &job.Body
@@ -119,8 +118,7 @@ func (c *enqueueConfig) describe(job *broker.NewJob, task *Task, defaults, call 
 	}
 }
 
-// finish refuses what no store can check, derives the unique key, and notes when the job
-// is first to run.
+// finish refuses what no store can check, derives the unique key, and sets DueAfter.
 func (c *enqueueConfig) finish() error {
 	c.job.Body.DueAfter = max(c.job.Delay, 0)
 	if at := c.job.RunAt; !at.IsZero() {
@@ -132,7 +130,7 @@ func (c *enqueueConfig) finish() error {
 	return c.finishUnique()
 }
 
-// answer records what the store said of the job.
+// answer records the store's receipt for the job.
 func (o *Outgoing) answer(r *broker.Receipt) {
 	switch {
 	case r.Err == nil:
@@ -145,9 +143,9 @@ func (o *Outgoing) answer(r *broker.Receipt) {
 	case broker.MayHaveApplied(r.Err):
 		o.Err, o.unclear = r.Err, r.Err
 	case errors.Is(r.Err, broker.ErrDuplicate) && r.Holder == o.ID && o.unclear != nil:
-		// An attempt whose answer was lost had stored the job. A given ID may
-		// also have been stored by somebody else: the caller must know.
-		o.unclear, o.Info = nil, o.reckoned()
+		// An earlier attempt, whose answer was lost, stored the job. With a given
+		// ID it may also have been another client's: the caller must know.
+		o.unclear, o.Info = nil, o.estimate()
 		if o.Err = nil; o.Body.GivenID {
 			o.Err = r.Err
 		}
@@ -158,8 +156,8 @@ func (o *Outgoing) answer(r *broker.Receipt) {
 	}
 }
 
-// reckoned is the answer that was lost, as far as it can be told from here.
-func (o *Outgoing) reckoned() JobInfo {
+// estimate returns the info that was lost, by this process's clock.
+func (o *Outgoing) estimate() JobInfo {
 	info := JobInfo{ID: o.ID, Queue: o.Queue, State: StatePending}
 	now := time.Now()
 	runAt := o.RunAt
@@ -172,8 +170,8 @@ func (o *Outgoing) reckoned() JobInfo {
 	return info
 }
 
-// conclude gives the job's error its final words: a job that any attempt may
-// have stored stays unclear, whatever a later attempt met.
+// conclude sets the job's final error. If some attempt may have stored the job, it
+// is ErrOutcomeUnknown, whatever later attempts returned.
 func (o *Outgoing) conclude() {
 	if o.Err != nil && o.unclear != nil {
 		o.Info = JobInfo{ID: o.ID, Queue: o.Queue}
@@ -182,7 +180,7 @@ func (o *Outgoing) conclude() {
 	o.Err = broker.About(o.Err, "enqueue", o.Queue, o.ID)
 }
 
-// check looks at what the whole chain made of the job.
+// check sets an error if the enqueue chain dropped the job.
 func (o *Outgoing) check() {
 	if o.Err == nil && o.Info.Queue == "" {
 		o.Err = errUnanswered
@@ -190,7 +188,6 @@ func (o *Outgoing) check() {
 	o.Err = broker.About(o.Err, "enqueue", o.Queue, o.ID)
 }
 
-// errUnanswered is a middleware's fault.
 var errUnanswered = errors.New("an enqueue middleware neither passed the job on nor refused it; nothing was stored")
 
 // unknownOutcome is ErrOutcomeUnknown with its cause.
@@ -207,8 +204,8 @@ type EnqueueFunc func(ctx context.Context, batch []*Outgoing)
 // Definition.EnqueueWith. The function that it returns is called for every
 // Enqueue, with one job, and for every EnqueueMany, with all its jobs, from any
 // number of goroutines at once. It calls next at most once, with the batch or a
-// part of it, and sets Err of the other jobs itself. Repetitions after a failure
-// of the store happen inside of all middleware.
+// part of it, and sets Err of the other jobs itself. Calls that fail in the store
+// are repeated inside all middleware.
 type EnqueueMiddleware func(next EnqueueFunc) EnqueueFunc
 
 func chainEnqueue(chain []EnqueueMiddleware, last EnqueueFunc) EnqueueFunc {
@@ -223,27 +220,27 @@ func chainEnqueue(chain []EnqueueMiddleware, last EnqueueFunc) EnqueueFunc {
 // taskChain is the enqueue middleware of a definition.
 type taskChain struct {
 	all []EnqueueMiddleware
-	run EnqueueFunc // all of them, and then Outgoing.inner
+	run EnqueueFunc // calls all of them, and then Outgoing.inner
 }
 
-// with returns a chain with further middleware inside of this one's. c may be nil.
+// with returns the chain with further middleware inside its own. c may be nil.
 func (c *taskChain) with(inner []EnqueueMiddleware) *taskChain {
 	all := inner
 	if c != nil {
 		all = slices.Concat(c.all, inner)
 	}
-	return &taskChain{all: all, run: chainEnqueue(all, goInside)}
+	return &taskChain{all: all, run: chainEnqueue(all, callInner)}
 }
 
-// goInside is the end of the chain of a definition.
-func goInside(ctx context.Context, batch []*Outgoing) {
+// callInner is the end of the chain of a definition.
+func callInner(ctx context.Context, batch []*Outgoing) {
 	if len(batch) > 0 && batch[0].inner != nil {
 		batch[0].inner(ctx, batch)
 	}
 }
 
-// storeEach is the end of a client's chain: all jobs of a batch are of one client.
-func storeEach(ctx context.Context, batch []*Outgoing) {
+// storeBatch is the end of a client's chain. All jobs of a batch are of one client.
+func storeBatch(ctx context.Context, batch []*Outgoing) {
 	if len(batch) == 0 || batch[0].client == nil {
 		return
 	}
@@ -257,8 +254,8 @@ func storeEach(ctx context.Context, batch []*Outgoing) {
 	storeNested(ctx, batch)
 }
 
-// storeNested calls the middleware of the definitions of a batch, that of one inside
-// of the other's, so that all jobs are stored in one call, and in their order.
+// storeNested calls the middleware of the definitions in a batch, one definition's
+// inside the other's, so that all jobs are stored in one call and in their order.
 func storeNested(ctx context.Context, batch []*Outgoing) {
 	i := slices.IndexFunc(batch, func(o *Outgoing) bool { return o.chain != nil })
 	if i < 0 {
@@ -283,7 +280,7 @@ func storeNested(ctx context.Context, batch []*Outgoing) {
 		}
 	}
 	chain.run(ctx, same)
-	if len(others) > 0 { // it passed none of its own on
+	if len(others) > 0 { // the chain passed none of its jobs on
 		storeNested(ctx, others)
 	}
 }

@@ -16,30 +16,30 @@ import (
 var (
 	ErrUnavailable = broker.ErrUnavailable // the store could not be reached
 	ErrDuplicate   = broker.ErrDuplicate   // the ID exists, or the unique key is held
-	ErrQueueFull   = broker.ErrQueueFull
-	ErrTooLarge    = broker.ErrTooLarge
-	ErrInvalid     = broker.ErrInvalid
-	ErrNotFound    = broker.ErrNotFound
-	ErrWrongState  = broker.ErrWrongState
-	ErrUnsupported = broker.ErrUnsupported
-	ErrNewerForm   = broker.ErrNewerForm
-	ErrClosed      = broker.ErrClosed
+	ErrQueueFull   = broker.ErrQueueFull   // the queue is at its depth limit
+	ErrTooLarge    = broker.ErrTooLarge    // a payload, result or other value is longer than its limit
+	ErrInvalid     = broker.ErrInvalid     // a value is outside its limits
+	ErrNotFound    = broker.ErrNotFound    // there is no such job
+	ErrWrongState  = broker.ErrWrongState  // the operation does not fit the job's state
+	ErrUnsupported = broker.ErrUnsupported // the store declares that it cannot do this
+	ErrNewerForm   = broker.ErrNewerForm   // a newer version of this module wrote the data
+	ErrClosed      = broker.ErrClosed      // the client or the broker was closed
 )
 
 // ErrOutcomeUnknown says that a job may or may not be stored: the answer to
 // the call was lost, or the caller's context ended first. An error of Enqueue
-// that is not ErrOutcomeUnknown means that nothing was stored. To enqueue
+// that is not ErrOutcomeUnknown means that nothing was stored. Enqueueing
 // again can make a second job. With WithID it is safe: if the first call
 // succeeded, the second is refused with ErrDuplicate.
 var ErrOutcomeUnknown = broker.ErrOutcomeUnknown
 
 // Causes of the end of a handler's context; see context.Cause.
 var (
-	ErrTimeout   = engine.ErrTimeout
-	ErrDeadline  = engine.ErrDeadline
-	ErrCancelled = engine.ErrCancelled
-	ErrShutdown  = engine.ErrShutdown
-	ErrLeaseLost = broker.ErrLeaseLost
+	ErrTimeout   = engine.ErrTimeout   // the run's timeout passed
+	ErrDeadline  = engine.ErrDeadline  // the job's deadline passed
+	ErrCancelled = engine.ErrCancelled // an operator cancelled the job
+	ErrShutdown  = engine.ErrShutdown  // the server's drain ran out of time
+	ErrLeaseLost = broker.ErrLeaseLost // another server has the job, or may have it
 )
 
 // SkipRetry wrapped in a handler's error, sends the job to the dead-letter
@@ -49,8 +49,8 @@ var (
 var SkipRetry = errors.New("skip retry for this job")
 
 // RetryAfter returns an error that charges a failure and sets the delay before
-// the next run. If the retries are spent, the job is dead all the same. A
-// negative delay means none.
+// the next run. If no retries are left, the job is dead. A negative delay means
+// none; the longest is 100 years.
 func RetryAfter(delay time.Duration, err error) error {
 	return &retryAfter{delay: max(delay, 0), err: err}
 }
@@ -66,15 +66,15 @@ func (e *retryAfter) Error() string {
 func (e *retryAfter) Unwrap() error { return e.err }
 
 // Snooze returns an error that makes the job run again after delay, without
-// charging a failure.
+// charging a failure. A negative delay means none; the longest is 100 years.
 func Snooze(delay time.Duration) error { return &snooze{delay: max(delay, 0)} }
 
 type snooze struct{ delay time.Duration }
 
 func (e *snooze) Error() string { return fmt.Sprintf("snoozed for %v", e.delay) }
 
-// Cancel returns an error that cancels the job, with err in its history. err
-// may be nil.
+// Cancel returns an error that cancels the job, with err in its error history.
+// err may be nil.
 func Cancel(err error) error { return &cancelled{err: err} }
 
 type cancelled struct{ err error }
@@ -89,7 +89,7 @@ func (e *cancelled) Unwrap() error { return e.err }
 
 // PanicError is the error of a handler that panicked.
 type PanicError struct {
-	Value any    // what it panicked with
+	Value any    // the argument of panic
 	Stack string // of the panicking goroutine
 }
 

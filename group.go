@@ -12,53 +12,52 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// group joins concurrent Enqueue calls into batches. A caller that finds no
-// call in flight makes its own, at once and in its own goroutine. Those that
-// come meanwhile gather; when that call returns, one goroutine sends what has
-// gathered, as one batch after another, until nobody waits, and ends. So nothing
-// lingers, and an idle client has no goroutine.
+// group joins concurrent Enqueue calls into batches. A caller that finds no call in
+// flight makes its own at once, in its own goroutine. Later callers join a batch.
+// When the call returns, one goroutine sends the batches one after another, until
+// none waits. So no job waits for a timer, and an idle client has no goroutine.
 //
-// With one call in flight the store idles while callers are told and come back, and
-// they while it works. So once enough wait, a second call goes beside the first.
+// With one call in flight the store idles while callers get their answers and
+// enqueue again. So a second call is made beside the first if enough jobs wait.
 type group struct {
 	client *Client
 
-	mu      sync.Mutex
-	calls   int      // in flight, two at most
-	flying  int      // jobs in these
-	waiting []*batch // in order; the last may have room
+	mu       sync.Mutex
+	calls    int      // in flight, at most two
+	inFlight int      // jobs in these calls
+	waiting  []*batch // in order; the last may have room
 }
 
-// secondCall is how many jobs make a second call worth its own cost, if no more are
-// on their way: 64 callers enqueue 1.2 times as many jobs a second with it, on Redis
+// secondCall is how many waiting jobs justify a second call, if the first has no more
+// jobs than that: 64 callers enqueue 1.2 times as many jobs a second with it, on Redis
 // and on Postgres (docs/performance-log.md).
 const secondCall = 16
 
-// batch is jobs that go in one call.
+// batch is the jobs of one call, each from another caller.
 type batch struct {
 	*load
-	size  int       // of the jobs, about
-	since time.Time // when the first caller came
-	calls int       // before this one's, when that caller came
-	taken bool      // the call is under way; guarded by group.mu, as is all above
-	left  []int     // of the jobs, those whose callers left before that
+	size  int       // estimated bytes of the jobs
+	since time.Time // when the first job joined
+	calls int       // that were to be made before this one, at that time
+	taken bool      // the call is under way; guarded by group.mu, like all fields above
+	left  []int     // indexes of jobs whose callers left before that
 
-	done     chan struct{} // closed when the receipts are there
+	done     chan struct{} // closed when receipts is set
 	receipts []broker.Receipt
 }
 
-// load is what a batch needs until it is over.
+// load is the memory of a batch that later ones reuse.
 type load struct {
 	jobs []broker.NewJob // payloads of callers that may leave are copies
 }
 
 var loads = sync.Pool{New: func() any { return new(load) }}
 
-// send makes one attempt at a job. It returns as soon as ctx ends.
+// send makes one attempt to store a job. It returns as soon as ctx ends.
 func (g *group) send(ctx context.Context, o *Outgoing) {
 	g.mu.Lock()
 	if g.calls == 0 {
-		g.calls, g.flying = 1, 1
+		g.calls, g.inFlight = 1, 1
 		g.mu.Unlock()
 		defer g.release()
 		receipts := g.client.call(ctx, []broker.NewJob{o.NewJob})
@@ -66,7 +65,7 @@ func (g *group) send(ctx context.Context, o *Outgoing) {
 		return
 	}
 	b, i := g.join(&o.NewJob)
-	if n := len(g.waiting[0].jobs); g.calls == 1 && n >= max(secondCall, g.flying) {
+	if n := len(g.waiting[0].jobs); g.calls == 1 && n >= max(secondCall, g.inFlight) {
 		g.calls = 2
 		g.client.gate.add()
 		go g.drain()
@@ -77,7 +76,7 @@ func (g *group) send(ctx context.Context, o *Outgoing) {
 		o.answer(&b.receipts[i])
 		return
 	}
-	// The caller may leave, and change its payload, while the batch is under way.
+	// The caller may leave, and change its payload, while the call is under way.
 	payload := &b.jobs[i].Body.Payload
 	*payload = bytes.Clone(*payload)
 	g.mu.Unlock()
@@ -99,15 +98,15 @@ func (g *group) send(ctx context.Context, o *Outgoing) {
 		return
 	}
 	select {
-	case <-b.done: // in time after all
+	case <-b.done: // the receipt came after all
 		o.answer(&b.receipts[i])
 	default:
 		o.answer(&broker.Receipt{Err: ctx.Err()})
 	}
 }
 
-// join adds a job to the last batch that waits, or to a new one if that would go
-// beyond the bounds of a call. It returns the job's index there.
+// join adds a job to the last waiting batch, or to a new one if it does not fit into
+// that. It returns the batch and the job's index in it.
 func (g *group) join(job *broker.NewJob) (b *batch, i int) {
 	size := sizeOf(job)
 	if n := len(g.waiting); n > 0 {
@@ -121,11 +120,11 @@ func (g *group) join(job *broker.NewJob) (b *batch, i int) {
 	return b, len(b.jobs) - 1
 }
 
-// release ends the call in flight: whoever gathered meanwhile goes next.
+// release ends a caller's own call, and has the waiting batches sent.
 func (g *group) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.flying--
+	g.inFlight--
 	if len(g.waiting) == 0 {
 		g.calls--
 		return
@@ -134,9 +133,9 @@ func (g *group) release() {
 	go g.drain()
 }
 
-// drain sends what has gathered until there is nothing more. The callers of a
-// batch are told their answers first and may join the next one: full batches
-// cost less than the store's idling meanwhile.
+// drain sends batches until none waits. The callers of a batch get their answers
+// before the next one is sent and may join it: full batches save more than the
+// idle time of the store costs.
 func (g *group) drain() {
 	defer g.client.gate.leave()
 	for {
@@ -145,13 +144,13 @@ func (g *group) drain() {
 			return
 		}
 		b.send(g.client)
-		g.landed(len(b.jobs))
+		g.returned(len(b.jobs))
 		b.end()
 		g.gather()
 	}
 }
 
-// gather lets callers that were just answered come back, as long as they do.
+// gather yields to callers that were just answered, as long as they enqueue more.
 func (g *group) gather() {
 	for before := -1; ; {
 		runtime.Gosched()
@@ -168,10 +167,9 @@ func (g *group) gather() {
 	}
 }
 
-// take returns the next batch, or nil if nobody waits. A batch that has waited
-// behind several calls, for longer than one may take, is turned away: a store
-// that hangs must not hold up ever more callers. A batch whose callers have all
-// left is not sent.
+// take returns the next batch, or nil if none waits. It refuses a batch that waited
+// for several calls and longer than the timeout of one: a store that hangs must not
+// delay ever more callers. It drops a batch whose callers have all left.
 func (g *group) take() *batch {
 	now := time.Now()
 	g.mu.Lock()
@@ -185,7 +183,7 @@ func (g *group) take() *batch {
 			b.receipts = slices.Repeat([]broker.Receipt{{Err: errBusy}}, len(b.jobs))
 			b.end()
 		case len(b.left) < len(b.jobs):
-			g.flying += len(b.jobs)
+			g.inFlight += len(b.jobs)
 			return b
 		}
 	}
@@ -194,11 +192,11 @@ func (g *group) take() *batch {
 	return nil
 }
 
-// landed takes note that a call with so many jobs was answered.
-func (g *group) landed(jobs int) {
+// returned counts the jobs of a call that has returned.
+func (g *group) returned(jobs int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.flying -= jobs
+	g.inFlight -= jobs
 }
 
 var errBusy = fmt.Errorf("%w: calls before this one took too long", broker.ErrUnavailable)
@@ -211,21 +209,21 @@ func (b *batch) send(c *Client) {
 	}
 	slices.Sort(b.left)
 	var jobs []broker.NewJob
-	var places []int
+	var indexes []int // of jobs in b.jobs
 	for i, left := 0, b.left; i < len(b.jobs); i++ {
 		if len(left) > 0 && left[0] == i {
 			left = left[1:]
 			continue
 		}
-		jobs, places = append(jobs, b.jobs[i]), append(places, i)
+		jobs, indexes = append(jobs, b.jobs[i]), append(indexes, i)
 	}
 	b.receipts = make([]broker.Receipt, len(b.jobs))
 	for i, r := range c.call(context.Background(), jobs) {
-		b.receipts[places[i]] = r
+		b.receipts[indexes[i]] = r
 	}
 }
 
-// end tells the callers their answers.
+// end lets the callers read their receipts.
 func (b *batch) end() {
 	close(b.done)
 	clear(b.jobs)

@@ -403,7 +403,7 @@ func TestClient_IdleClientHasNoGoroutineAndKeepsNoJob(t *testing.T) {
 		}
 		cs.wait()
 		synctest.Wait()
-		if c.group.calls != 0 || c.group.flying != 0 || c.group.waiting != nil || c.gate.inside != 0 {
+		if c.group.calls != 0 || c.group.inFlight != 0 || c.group.waiting != nil || c.gate.inside != 0 {
 			t.Errorf("after the last call the group is %+v, %d calls inside", c.group, c.gate.inside)
 		}
 	})

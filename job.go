@@ -29,61 +29,63 @@ const (
 // zero Job is not usable.
 type Job struct {
 	record *broker.Job
-	run    atomic.Pointer[engine.Run] // has what the handler keeps; see keeper
+	run    atomic.Pointer[engine.Run] // holds what the handler keeps; see keeper
 	result []byte
-	origin *Job // of a view made by WithPayload: the one that it was made from
+	origin *Job // the view that WithPayload made this one from, or nil
 }
 
 // NewJob makes a view of a stored job, for tests of handlers and for tools
-// that read jobs through a broker. It keeps record, which must not be nil. What is
-// kept of such a job, by SetCheckpoint for example, stays with the view.
+// that read jobs through a broker. It keeps record, which must not be nil.
+// SetCheckpoint, Step and SetProgress store nothing for such a job: what they
+// are given stays with the view.
 func NewJob(record *broker.Job) *Job { return &Job{record: record} }
 
-// WithPayload returns a view of the same job with another payload, for a
-// middleware that decodes payloads to pass on. The result set on either view is
-// the job's.
+// WithPayload returns a view of the same job with another payload, for
+// middleware that decodes payloads. Both views share the result, the checkpoint,
+// the steps and the progress.
 func (j *Job) WithPayload(payload []byte) *Job {
 	record := *j.record
 	record.Payload = payload
 	return &Job{record: &record, origin: j}
 }
 
-// Record is the stored job as it was when it was claimed. It must not be
+// Record returns the stored job as it was when it was claimed. It must not be
 // changed.
 func (j *Job) Record() *broker.Job { return j.record }
 
-// ID is the job's ID, unique in its queue.
+// ID returns the job's ID, unique in its queue.
 func (j *Job) ID() string { return j.record.ID }
 
-// Queue is the job's queue.
+// Queue returns the name of the job's queue.
 func (j *Job) Queue() string { return j.record.Queue }
 
-// Type is the task's type.
+// Type returns the task's type.
 func (j *Job) Type() string { return j.record.Type }
 
-// TypeVersion is the version of the payload's form, as the producer gave it.
+// TypeVersion returns the version of the payload's form, as the producer set it;
+// see WithTypeVersion.
 func (j *Job) TypeVersion() int { return j.record.TypeVersion }
 
-// Payload is the task's payload: untrusted bytes.
+// Payload returns the task's payload: untrusted bytes, not a copy.
 func (j *Job) Payload() []byte { return j.record.Payload }
 
-// Attempt counts the failures charged to the job so far: 0 in its first run.
-// Crashes of workers, snoozes and releases do not count.
+// Attempt returns how many failures the job was charged so far: 0 in its first
+// run. Crashes of workers, snoozes and releases do not count.
 func (j *Job) Attempt() int { return j.record.Failures }
 
-// MaxRetries is how many failures the job survives.
+// MaxRetries returns how many failures the job survives.
 func (j *Job) MaxRetries() int { return j.record.MaxRetries }
 
-// Delivery is the number of deliveries before this one.
+// Delivery returns how many deliveries of the job came before this one.
 func (j *Job) Delivery() int { return j.record.Deliveries }
 
-// Crashes counts the workers that died while they held the job.
+// Crashes returns how many workers died while they held the job.
 func (j *Job) Crashes() int { return j.record.Crashes }
 
-// Fence is higher in each lease of this job than in all leases before. Pass it
-// to stores that can refuse a write with a lower number. If a crash of the job
-// store undoes a claim, the same number can be given twice; see
-// docs/delivery-semantics.md.
+// Fence returns a number that is higher in each lease of this job than in all
+// leases before. Pass it to stores that can refuse a write with a lower number.
+// If a crash of the job store undoes a claim, two leases can have the same
+// number; see docs/delivery-semantics.md.
 func (j *Job) Fence() int64 { return j.record.Epoch }
 
 // Header returns the header named key, or "".
@@ -92,38 +94,38 @@ func (j *Job) Header(key string) string { return j.record.Headers[key] }
 // Headers returns all headers. The map must not be changed.
 func (j *Job) Headers() map[string]string { return j.record.Headers }
 
-// PartitionKey is the key that WithPartitionKey gave the job, a tenant for
+// PartitionKey returns the key that WithPartitionKey gave the job, a tenant for
 // example, or "".
 func (j *Job) PartitionKey() string { return j.record.Key }
 
-// IdempotencyKey names the business effect of the job, or is "". Unlike the
-// ID, it stays the same if the same work is enqueued again.
+// IdempotencyKey returns the name of the job's business effect, or "". Unlike
+// the ID, it stays the same if the same work is enqueued again.
 func (j *Job) IdempotencyKey() string { return j.record.IdempotencyKey }
 
-// CorrelationID is the producer's correlation ID, or "".
+// CorrelationID returns the producer's correlation ID, or "".
 func (j *Job) CorrelationID() string { return j.record.CorrelationID }
 
-// CreatedAt is when the store accepted the job, by the store's clock.
+// CreatedAt returns when the store accepted the job, by the store's clock.
 func (j *Job) CreatedAt() time.Time { return j.record.CreatedAt }
 
-// Deadline is when the job expires, or the zero time.
+// Deadline returns when the job expires, or the zero time.
 func (j *Job) Deadline() time.Time { return j.record.Deadline }
 
-// LastError is the message of the job's newest error, or "".
+// LastError returns the message of the job's newest error, or "".
 func (j *Job) LastError() string { return j.record.Errors.Last().Message }
 
-// SetResult keeps p as the job's result. It is stored with the completed
-// record if the handler returns nil and the record is kept. At most 1 MiB; a
-// longer result makes the run fail with ErrTooLarge.
+// SetResult makes p the job's result, at most 1 MiB. It is stored when the
+// handler returns nil, if the record of the completed job is kept; see
+// WithRetention. A longer result makes the run fail with ErrTooLarge.
 func (j *Job) SetResult(p []byte) { j.first().result = p }
 
-// Result is what SetResult set last, or nil: for middleware, after the handler
-// has returned.
+// Result returns what SetResult set last, or nil. It is for middleware, after
+// the handler has returned.
 func (j *Job) Result() []byte { return j.first().result }
 
-// CompletesInTx says that a transaction of the handler completes the job;
-// pgbroker.CompleteTx calls it. From then on, a handler that returns nil
-// claims that the transaction has committed. If it has not, the job still
+// CompletesInTx tells the server that a transaction of the handler completes the
+// job; pgbroker.CompleteTx calls it. From then on, a handler that returns nil
+// says that the transaction has committed. If it has not, the job still
 // exists and is charged a failure of class ClassUncommitted.
 func (j *Job) CompletesInTx() {
 	run := j.keeper()
@@ -141,7 +143,7 @@ func JobFromContext(ctx context.Context) *Job {
 	return nil
 }
 
-// first is the view that the server gave out, of which this one was made.
+// first returns the view that this one was made from: the server's.
 func (j *Job) first() *Job {
 	for j.origin != nil {
 		j = j.origin
@@ -149,8 +151,8 @@ func (j *Job) first() *Job {
 	return j
 }
 
-// keeper is the run that has what the handler keeps: the server's, or, for a view that
-// no server gave out, one that is made when it is needed.
+// keeper returns the run that holds what the handler keeps: the server's or, for a
+// view made by NewJob, one that is made when it is needed.
 func (j *Job) keeper() *engine.Run {
 	j = j.first()
 	if j.run.Load() == nil {

@@ -29,16 +29,17 @@
 //
 // # Guarantees
 //
-// At least once. A job whose Enqueue returned nil is handled at least once, or
-// somebody decided otherwise (dead, cancelled, deleted). No crash of a worker,
+// At least once. A job whose Enqueue returned nil is handled at least once,
+// unless it was cancelled, deleted or declared dead. No crash of a worker,
 // at any instruction, loses it. What a crash of the store can lose depends on
 // the store. So a handler can see a job twice, and must be idempotent:
-// [WithIdempotencyKey] and [Job.Fence] help. To enqueue again after a lost
+// [WithIdempotencyKey] and [Job.Fence] help. Enqueueing again after a lost
 // answer can also cause a second run; see [ErrOutcomeUnknown].
 //
 // One owner. At most one lease of a job is valid at any time, and a server
 // that lost its lease cannot settle the job. Two runs overlap only if a
-// handler goes on after its lease was lost, or after its server's shutdown.
+// handler goes on after its lease was lost, or after the shutdown of its
+// server.
 //
 // Crashes are not failures. [Job.Attempt] and [WithMaxRetries] count errors of
 // the handler. Crashes of servers have their own budget, [WithCrashBudget]. So
@@ -50,7 +51,7 @@
 //
 // Bounded. A slot is taken until its handler has returned. Every call to a
 // store has a deadline. Dead jobs are kept until an operator or an explicit
-// policy decides about them.
+// policy removes or redrives them.
 //
 // # Errors
 //
@@ -68,27 +69,27 @@ type Task struct {
 	typ     string
 	payload []byte
 	options []Option
-	chain   *taskChain // of its definition; nil without
+	chain   *taskChain // the enqueue middleware of its definition, or nil
 }
 
-// NewTask makes a task. The options are its defaults; options of Enqueue win
-// over them. NewTask keeps payload, which must not change until the last
+// NewTask makes a task. The options are its defaults; options of Enqueue
+// override them. NewTask keeps payload, which must not change until the last
 // Enqueue of the task has returned. NewTask checks nothing: Enqueue refuses
 // what is outside the limits.
 func NewTask(typ string, payload []byte, defaults ...Option) *Task {
 	return &Task{typ: typ, payload: payload, options: defaults}
 }
 
-// With returns a copy of the task with further default options, which win over
-// those that it has. The two share the payload.
+// With returns a copy of the task with further default options, which override
+// those of the task. The two share the payload.
 func (t *Task) With(opts ...Option) *Task {
 	c := *t
 	c.options = slices.Concat(t.options, opts)
 	return &c
 }
 
-// Type is the task's type.
+// Type returns the task's type.
 func (t *Task) Type() string { return t.typ }
 
-// Payload is the task's payload, not a copy.
+// Payload returns the task's payload, not a copy.
 func (t *Task) Payload() []byte { return t.payload }

@@ -12,39 +12,36 @@ import (
 	"github.com/seed81422ce9/jobs/internal/labels"
 )
 
-// WithLabels has the job run only on servers whose Config.Labels have all of
-// these labels: "gpu", for example. A label has 1 to 32 letters of English,
-// digits, and - _ . characters. A job has at most 4. Without labels, WithLabels
-// undoes an earlier one. The default is none.
+// WithLabels restricts the job to servers whose Config.Labels include all of
+// these labels: "gpu", for example. A label consists of 1 to 32 ASCII letters,
+// digits and the characters - _ . A job has at most 4 labels. WithLabels without
+// arguments undoes an earlier one. The default is none.
 //
-// A job with labels is in a queue of its own beside the one that WithQueue names:
-// QueueWithLabels says which. JobInfo and Job show that name, and operators see a
-// queue like any other: it has a policy, counts, and unique keys of its own.
+// Jobs with labels have a queue of their own beside the one that WithQueue names;
+// QueueWithLabels returns its name. JobInfo and Job show that name, and operators
+// see a queue like any other: it has its own policy, counts and unique keys.
 func WithLabels(required ...string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.labels = required })
 }
 
-// WithLabelShare has percent of 100 jobs require a label, and the others not: to
-// try a new version on a few servers, for example. Which jobs these are follows
-// from the label and the job's key, or else its unique key, or else its ID. So all
-// jobs with the same key are on the same side, and a higher percentage only
-// adds keys. Zero percent undoes an earlier WithLabelShare.
-//
-// Of what enqueue middleware changes, the last state counts.
+// WithLabelShare makes a share of the jobs require a label, 0 to 100 percent: to try
+// a new version on a few servers, for example. A hash of the label and the job's
+// partition key decides, or else of its unique key, or else of its ID. So all jobs
+// with the same key are treated alike, and a higher percentage only adds keys. Keys
+// that enqueue middleware sets count. Zero percent undoes an earlier WithLabelShare.
 //
 // The jobs that require the label wait for servers that have it. To end a trial, set
-// the share to zero, and give the label to servers that run the rest, too, until no
-// job requires it.
+// the share to zero, and give the label to all servers until no job requires it.
 //
 // A task that is kept and enqueued later, by a schedule or a workflow, has no ID
-// yet: it needs a key, or is refused.
+// yet: without a key it is refused.
 func WithLabelShare(label string, percent int) Option {
 	return optionFunc(func(c *enqueueConfig) { c.share = labelShare{label, percent, true} })
 }
 
-// QueueWithLabels is the name of the queue in which jobs of queue are that require
-// those labels: of images with ssd and gpu it is "images+gpu+ssd". Their order, and
-// how often one is given, make no difference.
+// QueueWithLabels returns the name of the queue for jobs of queue that require these
+// labels: "images+gpu+ssd" for images with ssd and gpu. The order of the labels and
+// repetitions make no difference. The error is ErrInvalid.
 func QueueWithLabels(queue string, required ...string) (string, error) {
 	name, err := labels.Add(queue, required...)
 	if err == nil {
@@ -53,15 +50,15 @@ func QueueWithLabels(queue string, required ...string) (string, error) {
 	return name, err
 }
 
-// labelShare is what WithLabelShare asks for.
+// labelShare holds the arguments of WithLabelShare.
 type labelShare struct {
 	label   string
 	percent int
 	set     bool
 }
 
-// place puts the job into the queue of its labels, after enqueue middleware has chosen
-// the queue and the key.
+// place puts the job into the queue of its labels. It is called after enqueue
+// middleware has chosen the queue and the key.
 func (c *enqueueConfig) place(job *broker.NewJob) error {
 	required := c.labels
 	if c.share.set {

@@ -7,18 +7,19 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// Option sets something of one enqueued job. Options come from
+// Option sets a property of an enqueued job. Options come from
 // ClientConfig.Defaults, then from the task, then from the call; a later one
-// wins. An Option can be used any number of times and from several goroutines.
-// Enqueue checks them, and refuses what is outside the limits.
+// overrides an earlier one. An Option can be used any number of times and from
+// several goroutines. Enqueue refuses values outside the limits with ErrInvalid
+// or ErrTooLarge.
 type Option interface{ apply(*enqueueConfig) }
 
-// enqueueConfig is what the options of one Enqueue add up to.
+// enqueueConfig collects the options of one Enqueue.
 type enqueueConfig struct {
 	job    *broker.NewJob
-	unique bool          // uniqueness was asked for, by whichever option
-	keySet bool          // … with a key of its own
-	quiet  time.Duration // of a debounce
+	unique bool          // some option asked for uniqueness
+	keySet bool          // WithUniqueKey set the key
+	quiet  time.Duration // of WithUniqueDebounce
 
 	labels []string
 	share  labelShare
@@ -31,7 +32,7 @@ func (f optionFunc) apply(c *enqueueConfig) { f(c) }
 // DefaultQueue is the queue of jobs without WithQueue.
 const DefaultQueue = "default"
 
-// NoTimeout as a job's timeout, does not limit a run.
+// NoTimeout as the timeout of a job or of Config means no limit.
 const NoTimeout = broker.NoTimeout
 
 // Priority orders jobs within a queue; see WithPriority.
@@ -56,7 +57,7 @@ const (
 )
 
 // WithQueue puts the job into the queue called name: 1 to 255 bytes of UTF-8
-// without control characters and braces. A plus sign stands between a queue and
+// without control characters and braces. A plus sign separates a base queue from
 // labels; see QueueWithLabels. The default is DefaultQueue.
 func WithQueue(name string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Queue = name })
@@ -69,22 +70,23 @@ func WithPriority(p Priority) Option {
 }
 
 // WithDelay makes the job due d after the store accepts it, by the store's
-// clock. Zero means at once; the limit is 100 years. It replaces WithRunAt.
+// clock. Zero means at once; the limit is 100 years. It overrides an earlier
+// WithRunAt.
 func WithDelay(d time.Duration) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Delay, c.job.RunAt = d, time.Time{} })
 }
 
 // WithRunAt makes the job due at t, rounded up to a microsecond: never before,
 // by the store's clock. A time in the past, and the zero time, mean at once;
-// the limit is the year 2199. It replaces WithDelay.
+// the limit is the year 2199. It overrides an earlier WithDelay.
 func WithRunAt(t time.Time) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Delay, c.job.RunAt = 0, t })
 }
 
-// WithDeadline sets the time at or after which no run starts: then the job is
-// dead, with reason expired. The context of a run that has started ends at t,
-// with cause ErrDeadline. The zero time, the default, means no deadline; the
-// limit is the year 2199.
+// WithDeadline sets the time from which on no run starts: a job that is claimed
+// later is dead, with reason expired. The context of a run that has started ends
+// at t, with cause ErrDeadline. The zero time, the default, means no deadline;
+// the limit is the year 2199.
 func WithDeadline(t time.Time) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Deadline = t })
 }
@@ -96,24 +98,25 @@ func WithTimeout(d time.Duration) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Timeout = d })
 }
 
-// WithMaxRetries lets the job run again after each of n failures, so at most
-// n+1 times. Then it is dead. The default is 25; zero means one run; the limit
-// is a million. Crashes of workers, snoozes and releases do not count.
+// WithMaxRetries lets the job run again after each of its first n failures. The
+// next failure makes it dead. The default is 25; with zero the first failure
+// makes it dead; the limit is a million. Crashes of workers, snoozes and releases
+// do not count.
 func WithMaxRetries(n int) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.MaxRetries = n })
 }
 
 // WithBackoff gives the job its own retry policy instead of the server's.
-// RetryAfter wins over it. Base is more than zero and at most 100 years. A Max
-// of zero means no other limit. The zero Backoff, the default, means the
-// server's policy.
+// RetryAfter overrides it. Base is more than zero and at most 100 years. With a
+// Max of zero the delay grows up to 100 years. The zero Backoff, the default,
+// means the server's policy.
 func WithBackoff(b Backoff) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Backoff = b })
 }
 
-// WithCrashBudget lets n workers die while they hold the job. The next crash
-// makes it dead. Zero, the default, means the server's default (3 unless
-// configured); the limit is a million.
+// WithCrashBudget sets how many crashes the job survives: workers that die while
+// they hold it. The next crash makes it dead. Zero, the default, means the
+// server's default (3 unless configured); the limit is a million.
 func WithCrashBudget(n int) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.CrashBudget = n })
 }
@@ -126,11 +129,11 @@ func WithRetention(d time.Duration) Option {
 }
 
 // WithID gives the job an ID chosen by the caller, 1 to 255 bytes, unique in
-// its queue. To enqueue it again is refused with ErrDuplicate while a record
-// of the job exists and, after that, for the queue's duplicate window (an hour
+// its queue. A second job with the ID is refused with ErrDuplicate while a record
+// of the first exists and, after that, for the queue's duplicate window (an hour
 // unless its policy says otherwise). So if the outcome of an Enqueue is
-// unknown, it can be repeated with the same ID without making a second job. By
-// default the client generates a time-ordered ID.
+// unknown, repeat it with the same ID: it cannot make a second job. By default
+// the client generates a time-ordered ID.
 func WithID(id string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.ID, c.job.Body.GivenID = id, true })
 }
@@ -139,7 +142,7 @@ func WithID(id string) Option {
 // 255 bytes. The keys of a queue take turns: many jobs of one key do not delay
 // those of another. A queue's policy can limit each key, or run its jobs one after
 // the other. Operators select jobs by key. The default is none; jobs without a key
-// are together one more key. It refuses no job; WithUniqueKey does.
+// share one turn. A partition key makes no job a duplicate; WithUniqueKey does.
 func WithPartitionKey(key string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Key = key })
 }
@@ -151,8 +154,8 @@ func WithHeader(key, value string) Option {
 	return optionFunc(func(c *enqueueConfig) { setHeader(c.job, key, value) })
 }
 
-// WithHeaders adds headers as WithHeader does. The map must not change while
-// the option is in use.
+// WithHeaders adds headers as WithHeader does. It keeps the map, which must not
+// change while the option is in use.
 func WithHeaders(headers map[string]string) Option {
 	return optionFunc(func(c *enqueueConfig) {
 		if c.job.Body.Headers == nil {
@@ -170,24 +173,24 @@ func setHeader(job *broker.NewJob, key, value string) {
 	job.Body.Headers[key] = value
 }
 
-// WithCorrelationID marks the job as part of a request or a business process.
-// At most 255 bytes. It is kept with the job and shown to its handler. The
-// default is none.
+// WithCorrelationID names the request or the business process that the job is part
+// of, at most 255 bytes. Handlers and operators see it. The default is none.
 func WithCorrelationID(id string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.CorrelationID = id })
 }
 
 // WithIdempotencyKey names the business effect of the job, at most 255 bytes.
-// Use the same key whenever you mean the same effect. Handlers, and the dedup
-// middleware, use it so that the effect happens once although the job can run
-// twice. It does not refuse an enqueue; WithUniqueKey does. The default is
+// Use the same key whenever you mean the same effect. Handlers, and
+// middleware.Dedup, use it so that the effect happens once although the job can
+// run twice. It makes no job a duplicate; WithUniqueKey does. The default is
 // none.
 func WithIdempotencyKey(key string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.IdempotencyKey = key })
 }
 
 // WithTypeVersion sets the version of the payload's form, so that a handler
-// can tell old payloads from new ones. Zero is the default.
+// can tell old payloads from new ones; see Definition.Version. The default is
+// zero.
 func WithTypeVersion(version int) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.TypeVersion = version })
 }
@@ -198,9 +201,9 @@ func WithSource(source string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.Source = source })
 }
 
-// WithPayloadRef says where the payload is, if it is stored elsewhere because
-// it is too large. At most 64 KiB. The framework only stores the reference;
-// the handler fetches the payload. The default is none.
+// WithPayloadRef says where the payload is if it is too large for the job, at most
+// 64 KiB. The framework only stores the reference; the handler, or
+// payload.ClaimCheck, fetches the payload. The default is none.
 func WithPayloadRef(ref string) Option {
 	return optionFunc(func(c *enqueueConfig) { c.job.Body.PayloadRef = ref })
 }

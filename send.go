@@ -13,24 +13,24 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// The bounds of one call to the store, however many jobs are to be sent.
+// The bounds of one call to the store. More jobs take several calls.
 const (
 	maxSendJobs  = 1000
 	maxSendBytes = 4 << 20
 )
 
-// Pauses before the repeats of a failed call: half to the whole of it, then
-// four times as long.
+// firstPause is the pause before a failed call is first repeated. Each later pause
+// is four times as long. Jitter takes off up to half.
 const firstPause = 100 * time.Millisecond
 
-// store is the end of the enqueue chain: it refuses what is outside the
-// limits and delivers the rest, in order, in as many calls as it takes. Once
-// the store has failed for good it is asked for no more.
+// store refuses jobs outside the limits and sends the others, in order, in as few
+// calls as possible. After a call that failed in the store for good, it makes no
+// more.
 func (c *Client) store(ctx context.Context, batch []*Outgoing) {
 	limits := c.to.Limits()
 	todo := keep(batch, func(o *Outgoing) bool {
-		if o.ID != o.generated {
-			o.FirstSend = false // a middleware changed the ID
+		if o.ID != o.generatedID {
+			o.FirstSend = false // middleware set another ID
 		}
 		if o.Err == nil {
 			o.Err = cmp.Or(broker.CheckUnreserved(o.Queue), o.config.place(&o.NewJob), o.NewJob.Check(limits))
@@ -42,7 +42,7 @@ func (c *Client) store(ctx context.Context, batch []*Outgoing) {
 		ok := c.deliver(ctx, todo[:n])
 		if todo = todo[n:]; !ok {
 			for _, o := range todo {
-				o.Err = fmt.Errorf("%w: the store failed before this job's turn came", broker.ErrUnavailable)
+				o.Err = fmt.Errorf("%w: an earlier call of this batch failed", broker.ErrUnavailable)
 			}
 			break
 		}
@@ -52,7 +52,7 @@ func (c *Client) store(ctx context.Context, batch []*Outgoing) {
 	}
 }
 
-// portion is how many of the jobs go into one call: at least one.
+// portion returns how many of the jobs fit into one call: at least one.
 func portion(batch []*Outgoing) int {
 	n, size := 0, 0
 	for n < len(batch) && n < maxSendJobs {
@@ -64,8 +64,8 @@ func portion(batch []*Outgoing) int {
 	return n
 }
 
-// deliver sends jobs that fit one call, and repeats what failed for reasons of
-// the store. It reports false when some of them failed so to the end.
+// deliver sends jobs that fit into one call, and repeats those that failed in the
+// store. It reports whether no job failed so in the last attempt.
 func (c *Client) deliver(ctx context.Context, batch []*Outgoing) bool {
 	start := time.Now()
 	for attempt := 0; ; attempt++ {
@@ -88,7 +88,7 @@ func (c *Client) deliver(ctx context.Context, batch []*Outgoing) bool {
 	}
 }
 
-// keep returns the jobs for which ok holds: batch itself when that is all.
+// keep returns the jobs for which ok returns true: batch itself if it does for all.
 func keep(batch []*Outgoing, ok func(*Outgoing) bool) []*Outgoing {
 	for i, o := range batch {
 		if ok(o) {
@@ -106,21 +106,18 @@ func keep(batch []*Outgoing, ok func(*Outgoing) bool) []*Outgoing {
 }
 
 // repeatable reports whether sending the job again can help.
-func (o *Outgoing) repeatable() bool {
-	return broker.StoreFailed(o.Err)
-}
+func (o *Outgoing) repeatable() bool { return broker.StoreFailed(o.Err) }
 
-// notSent records that the caller's context ended before the jobs were sent
-// (again).
+// notSent sets the error of jobs whose caller's context ended before an attempt.
 func notSent(batch []*Outgoing, err error) {
 	for _, o := range batch {
 		o.Err = fmt.Errorf("not stored, the context ended before the job was sent: %w", err)
 	}
 }
 
-// send makes one attempt at jobs that fit one call. The last attempt at a
-// single job is made apart from other callers' jobs, in case one of those is
-// what makes the calls fail.
+// send makes one attempt to store jobs that fit into one call. A single job joins
+// those of other callers, except in its last attempt: one of the others may be what
+// makes the calls fail.
 func (c *Client) send(ctx context.Context, batch []*Outgoing, last bool) {
 	if len(batch) == 1 && c.group != nil && !last {
 		c.group.send(ctx, batch[0])
@@ -136,7 +133,7 @@ func (c *Client) send(ctx context.Context, batch []*Outgoing, last bool) {
 	}
 }
 
-// sizeOf is about what a job takes on the wire.
+// sizeOf estimates the bytes that a job takes on the wire.
 func sizeOf(job *broker.NewJob) int {
 	size := len(job.Body.Payload) + 256
 	for k, v := range job.Body.Headers {
@@ -164,8 +161,8 @@ func (c *Client) call(ctx context.Context, jobs []broker.NewJob) []broker.Receip
 	return receipts
 }
 
-// enqueue calls the broker and turns a panic of its into an error, since it
-// may run on behalf of several callers.
+// enqueue calls the broker and turns its panic into an error, because the call may
+// be for several callers.
 func enqueue(ctx context.Context, to broker.Producer, jobs []broker.NewJob) (receipts []broker.Receipt, err error) {
 	defer func() {
 		if v := recover(); v != nil {

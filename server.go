@@ -16,10 +16,10 @@ import (
 )
 
 // Server handles jobs. It claims them from a broker, runs the handler in up to
-// Config.Concurrency goroutines, and settles the outcomes. Whatever its
-// Concurrency, it uses a few connections: one loop each claims, settles,
-// renews the leases, reclaims jobs of dead servers, and listens for
-// cancellations.
+// Config.Concurrency goroutines, and settles the outcomes. It has one loop each
+// that claims, settles, renews the leases, reclaims jobs of dead servers, and
+// listens for cancellations, so its connections are few and do not grow with
+// Concurrency.
 //
 // A Server can be started once. Its methods may be called from any goroutine.
 type Server struct {
@@ -28,14 +28,16 @@ type Server struct {
 	engine  *engine.Server
 	reports guard.Reports
 
-	extended *extended // nil without Extensions
+	extended *extended // runs Config.Extensions; nil if there are none
 }
 
-// ErrStarted says that the server was started before, or shut down; make a new one.
+// ErrStarted is the error of Run and Start for a server that was started or shut
+// down before. Make a new one.
 var ErrStarted = errors.New("jobs: the server was started before; make a new one")
 
-// NewServer makes a server of b. An error names the field of cfg that is
-// outside its limits. The server does not close b.
+// NewServer makes a server that takes jobs from b. It makes no call to the store.
+// The error is ErrInvalid, and names the field of cfg that is outside its limits,
+// or it is the Err of an Extension. The server does not close b.
 func NewServer(b broker.Broker, cfg Config) (*Server, error) {
 	if b == nil {
 		return nil, broker.Invalid("broker", "is nil; open one, membroker.New() for example")
@@ -47,7 +49,7 @@ func NewServer(b broker.Broker, cfg Config) (*Server, error) {
 		orDefault(&cfg.PollInterval, defaultPollInProcess)
 	}
 	if limits.NoWait {
-		orDefault(&cfg.PollInterval, defaultPollUncalled)
+		orDefault(&cfg.PollInterval, defaultPollNoWait)
 	}
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -77,13 +79,14 @@ func NewServer(b broker.Broker, cfg Config) (*Server, error) {
 }
 
 // Run handles jobs with h until ctx ends, the process gets SIGINT or SIGTERM,
-// or Shutdown is called. Then it drains: it claims no more, releases jobs that
-// no handler has started, waits up to ShutdownTimeout for the handlers, ends
-// the contexts of the rest with ErrShutdown, settles those that return, and
-// releases the others. A second signal skips the wait. Run returns nil if
-// every handler returned. Otherwise the error says what was left, or why the
-// server could not go on. A store that cannot be reached is not such a reason:
-// the server keeps trying.
+// or Shutdown is called. Then it drains: it claims no more jobs, releases those
+// whose handler has not started, waits up to ShutdownTimeout for handlers, ends
+// the contexts of the rest with ErrShutdown, settles the jobs of those that
+// return, and releases the others. A second signal skips the wait.
+//
+// Run returns nil if every handler returned and every outcome was settled.
+// Otherwise the error says what was left, or why the server had to stop. While
+// the store cannot be reached, the server keeps trying.
 //
 // Contexts of handlers have the values of ctx, but do not end with it. In a
 // testing/synctest bubble use Start and Shutdown, because signals arrive
@@ -120,10 +123,11 @@ func (s *Server) Run(ctx context.Context, h Handler) error {
 	return s.engine.Err()
 }
 
-// Start starts to handle jobs with h, and returns. When ctx ends the server
-// drains, as with Run; Shutdown drains it too, and waits. So do not pass a context
-// that ends when Start has returned. Contexts of handlers have the values of ctx,
-// but do not end with it. Signals are the caller's.
+// Start handles jobs with h in the background, and returns at once. The server
+// drains, as Run describes, when ctx ends or Shutdown is called; Shutdown also
+// waits for the end. So do not pass a context that ends when Start has returned.
+// Contexts of handlers have the values of ctx, but do not end with it. Start does
+// not handle signals.
 func (s *Server) Start(ctx context.Context, h Handler) error {
 	if ctx == nil {
 		return broker.Invalid("context", "is nil; use context.Background()")
@@ -155,7 +159,7 @@ func (s *Server) start(ctx context.Context, h Handler) error {
 	return nil
 }
 
-// policy is what decides about the jobs that h handles.
+// policy returns what decides about the jobs that h handles.
 func (s *Server) policy(h Handler) (policy, error) {
 	mux, isMux := h.(*ServeMux)
 	f, isFunc := h.(HandlerFunc)
@@ -172,10 +176,10 @@ func (s *Server) policy(h Handler) (policy, error) {
 }
 
 // Shutdown starts the drain that Run describes, unless it has started, and
-// waits for its end. The error is that of Run. If ctx ends first, the wait for
-// handlers is skipped: Shutdown returns the context's error at once, and the
-// drain goes on to its end. A server that was not started cannot be started
-// afterwards. A nil ctx is refused, and nothing is shut down.
+// waits for its end. The error is that of Run. If ctx ends first, Shutdown
+// returns its error at once; the drain waits for handlers no longer, and goes on
+// to its end. A server that was not started cannot be started afterwards. A nil
+// ctx is refused, and nothing is shut down.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if ctx == nil {
 		return broker.Invalid("context", "is nil; use context.Background()")
@@ -192,7 +196,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // had a successful exchange with the store within ReadinessWindow; renewals
 // have not failed for all of that time; and stuck handlers hold fewer than
 // half of its slots. Otherwise the error says what is wrong. Ready makes no
-// call, so any probe can use it.
+// call to the store, so probes can call it often.
 func (s *Server) Ready() error {
 	if s.extended != nil {
 		return cmp.Or(s.engine.Ready(), s.extended.ready())
@@ -200,9 +204,9 @@ func (s *Server) Ready() error {
 	return s.engine.Ready()
 }
 
-// TypeLimits tells what the server does now under each limit of
-// Config.TypeConcurrency, by pattern; nothing once it has ended. It makes no call
-// to the store.
+// TypeLimits returns how many jobs run and wait now under each limit of
+// Config.TypeConcurrency, sorted by pattern; nil once the server has ended. It
+// makes no call to the store.
 func (s *Server) TypeLimits() []TypeLimit {
 	select {
 	case <-s.engine.Done():
@@ -217,22 +221,22 @@ func (s *Server) TypeLimits() []TypeLimit {
 	return limits
 }
 
-// hooks are h for the engine, each behind a guard: one that fails is logged,
-// and does the server no harm.
+// hooks converts h for the engine. A hook that panics is logged, and does not stop
+// the server.
 func (s *Server) hooks(h Hooks) engine.Hooks {
-	tell := func(name string) func(*guard.Failure) {
+	report := func(name string) func(*guard.Failure) {
 		return func(f *guard.Failure) {
 			s.reports.Report(s.cfg.Logger, "hook "+name, slog.LevelError, "jobs: a hook failed", "hook", name, "error", f, "stack", f.Stack)
 		}
 	}
 	return engine.Hooks{
-		Claim:   guard.Hook(convert(h.Claim, func(e engine.ClaimEvent) ClaimEvent { return ClaimEvent(e) }), tell("Claim")),
-		Settle:  guard.Hook(convert(h.Settle, func(e engine.SettleEvent) SettleEvent { return SettleEvent(e) }), tell("Settle")),
-		Renew:   guard.Hook(convert(h.Renew, func(e engine.RenewEvent) RenewEvent { return RenewEvent(e) }), tell("Renew")),
-		Reclaim: guard.Hook(convert(h.Reclaim, func(e engine.ReclaimEvent) ReclaimEvent { return ReclaimEvent(e) }), tell("Reclaim")),
-		Worker:  guard.Hook(convert(h.Worker, s.workerEvent), tell("Worker")),
-		Stuck:   guard.Hook(convert(h.Stuck, stuckEvent), tell("Stuck")),
-		Unstuck: guard.Hook(convert(h.Unstuck, stuckEvent), tell("Unstuck")),
+		Claim:   guard.Hook(convert(h.Claim, func(e engine.ClaimEvent) ClaimEvent { return ClaimEvent(e) }), report("Claim")),
+		Settle:  guard.Hook(convert(h.Settle, func(e engine.SettleEvent) SettleEvent { return SettleEvent(e) }), report("Settle")),
+		Renew:   guard.Hook(convert(h.Renew, func(e engine.RenewEvent) RenewEvent { return RenewEvent(e) }), report("Renew")),
+		Reclaim: guard.Hook(convert(h.Reclaim, func(e engine.ReclaimEvent) ReclaimEvent { return ReclaimEvent(e) }), report("Reclaim")),
+		Worker:  guard.Hook(convert(h.Worker, s.workerEvent), report("Worker")),
+		Stuck:   guard.Hook(convert(h.Stuck, stuckEvent), report("Stuck")),
+		Unstuck: guard.Hook(convert(h.Unstuck, stuckEvent), report("Unstuck")),
 	}
 }
 

@@ -8,12 +8,12 @@ import (
 	"github.com/seed81422ce9/jobs/internal/engine"
 )
 
-// TypeLimit is what a server does under a limit of Config.TypeConcurrency.
+// TypeLimit is a limit of Config.TypeConcurrency and the jobs of a server under it.
 type TypeLimit struct {
 	Pattern string
 	Max     int
 	Running int // handlers that have not returned
-	Waiting int // jobs that are claimed and wait for one of these to return
+	Waiting int // claimed jobs that wait for one of these handlers to return
 }
 
 // checkTypeConcurrency refuses a value of Config.TypeConcurrency with a bad pattern or

@@ -15,12 +15,12 @@ import (
 
 // Classes of errors that the server itself sets; see Classification.
 const (
-	ClassRetryable   = "retryable"    // any error that says nothing else
-	ClassPermanent   = "permanent"    // it wraps SkipRetry
-	ClassRateLimited = "rate_limited" // set by middleware only: the service that the job calls asked for a pause
+	ClassRetryable   = "retryable"    // any other error
+	ClassPermanent   = "permanent"    // the error wraps SkipRetry
+	ClassRateLimited = "rate_limited" // set by middleware only: a service that the job calls asked for a pause
 	ClassTimeout     = "timeout"      // the run's timeout passed, or the error is ErrTimeout
 	ClassPanic       = "panic"        // the handler panicked
-	ClassCrash       = "crash"        // the server died, or could not reach the store, during the run
+	ClassCrash       = "crash"        // the server died or lost its lease during the run
 	ClassCancelled   = "cancelled"    // the job was cancelled while it ran, or by the handler
 	ClassExpired     = "expired"      // the job's deadline passed
 	ClassUnknownType = "unknown_type" // the handler does not know the job's type
@@ -29,11 +29,10 @@ const (
 )
 
 // Classification says what an error of a handler means. Code and Class are
-// kept in the job's error history and are labels of metrics, so there should
-// be few of them.
+// kept in the job's error history and are labels of metrics, so use few values.
 type Classification struct {
 	// Code is short and machine-readable, such as an HTTP status, at most 255
-	// bytes. The server itself sets none.
+	// bytes. The default is none.
 	Code string
 	// Class is the kind of error: one of the Class constants, or the
 	// application's own. Empty means the server's classification.
@@ -42,15 +41,14 @@ type Classification struct {
 	// SkipRetry, or one made by RetryAfter, Snooze or Cancel. Any other error is
 	// retried by policy.
 	As error
-	// Attempts, if above zero, is the maximum number of runs with a charged
-	// failure, this one included. It can only lower what the job's MaxRetries
-	// allows.
+	// Attempts, if above zero, is how many charged failures make the job dead, this
+	// one included. It can only lower what the job's MaxRetries allows.
 	Attempts int
 }
 
-// Classified returns err with its meaning, for middleware that knows more than
-// the server's Config.Classify, which is then not called. The result reads as
-// err and unwraps to it. If there are several, the outermost counts.
+// Classified returns err with a classification, for middleware that knows what it
+// means; Config.Classify is then not called. The result has the text of err and
+// wraps it. If an error was classified several times, the outermost counts.
 func Classified(err error, c Classification) error { return &classified{err: err, class: c} }
 
 type classified struct {
@@ -61,7 +59,7 @@ type classified struct {
 func (e *classified) Error() string { return e.err.Error() }
 func (e *classified) Unwrap() error { return e.err }
 
-// carriedBy is what err was Classified as, if it was.
+// carriedBy returns what err was Classified as, if it was.
 func carriedBy(err error) (c Classification, ok bool) {
 	if carried, ok := errors.AsType[*classified](err); ok {
 		return carried.class, true
@@ -69,15 +67,15 @@ func carriedBy(err error) (c Classification, ok bool) {
 	return c, false
 }
 
-// over is c with the server's own view of the class where it has none.
-func (c Classification) over(class string) Classification {
+// orClass returns c with a class where it has none.
+func (c Classification) orClass(class string) Classification {
 	if c.Class == "" {
 		c.Class = class
 	}
 	return c
 }
 
-// verdict is the error that decides what becomes of the job.
+// verdict returns the error that decides what becomes of the job.
 func (c Classification) verdict(err error) error {
 	if c.As != nil {
 		return c.As
@@ -85,7 +83,7 @@ func (c Classification) verdict(err error) error {
 	return err
 }
 
-// classOf is the server's own view of an error.
+// classOf returns the class of an error that nobody classified.
 func classOf(err, cause error) string {
 	switch {
 	case isA[*PanicError](err):
@@ -124,8 +122,8 @@ const (
 	rulingRelease
 )
 
-// judge returns the ruling on err, with the delay that err sets. The order
-// matters: what somebody decided goes before what happened meanwhile.
+// judge returns the ruling on err, with the delay that err sets. Decisions of an
+// operator or the handler come before what ended the context.
 func judge(err, cause error) (ruling, time.Duration) {
 	if cause == ErrCancelled || isA[*cancelled](err) {
 		return rulingCancel, 0
@@ -133,8 +131,8 @@ func judge(err, cause error) (ruling, time.Duration) {
 	if errors.Is(err, SkipRetry) {
 		return rulingSkip, 0
 	}
-	if put, ok := errors.AsType[*snooze](err); ok {
-		return rulingSnooze, min(put.delay, broker.MaxDelay)
+	if s, ok := errors.AsType[*snooze](err); ok {
+		return rulingSnooze, min(s.delay, broker.MaxDelay)
 	}
 	if errors.Is(err, ErrUnknownType) {
 		return rulingUnknown, 0
@@ -142,8 +140,8 @@ func judge(err, cause error) (ruling, time.Duration) {
 	if cause == ErrDeadline {
 		return rulingExpired, 0
 	}
-	if again, ok := errors.AsType[*retryAfter](err); ok {
-		return rulingRetryAfter, min(again.delay, broker.MaxDelay)
+	if r, ok := errors.AsType[*retryAfter](err); ok {
+		return rulingRetryAfter, min(r.delay, broker.MaxDelay)
 	}
 	if cause == ErrShutdown || cause == ErrLeaseLost {
 		return rulingRelease, 0
@@ -151,9 +149,9 @@ func judge(err, cause error) (ruling, time.Duration) {
 	return rulingRetry, 0
 }
 
-// decide says what becomes of a job whose handler returned err. Methods of err,
-// Classify and retry policies are the application's. When one of them fails, the
-// job is retried by the default policy.
+// decide returns the outcome for a job whose handler returned err. Methods of err,
+// Classify and retry policies are the application's code: if they panic, the job is
+// retried by the default policy.
 func (s *Server) decide(r *engine.Run, job *Job, err error) (outcome broker.Outcome) {
 	now := time.Now()
 	cause, _ := r.Over(now)
@@ -166,9 +164,9 @@ func (s *Server) decide(r *engine.Run, job *Job, err error) (outcome broker.Outc
 		if !ok && s.cfg.Classify != nil {
 			given = s.cfg.Classify(err, job)
 		}
-		class = given.over(class.Class)
+		class = given.orClass(class.Class)
 		if errors.Is(err, ErrLeaseLost) {
-			r.InTx = false // no transaction of this run completes the job, whatever an earlier one was to do
+			r.InTx = false // without the lease, no transaction of this run completes the job
 		}
 		outcome = s.outcome(r, job, err, cause, class)
 	})
@@ -176,7 +174,7 @@ func (s *Server) decide(r *engine.Run, job *Job, err error) (outcome broker.Outc
 		return outcome
 	}
 	s.reports.Report(s.cfg.Logger, "Classify", slog.LevelError,
-		"jobs: the handler's error, Classify or a retry policy failed, the job is retried by the default policy",
+		"jobs: a method of the handler's error, Classify or a retry policy panicked, the job is retried by the default policy",
 		"queue", job.Queue(), "id", job.ID(), "type", job.Type(), "error", failed, "stack", failed.Stack)
 	f := s.failure(r, job, errors.New(guard.Text(err)), class)
 	if p, ok := err.(*PanicError); ok && p != nil {
@@ -185,7 +183,7 @@ func (s *Server) decide(r *engine.Run, job *Job, err error) (outcome broker.Outc
 	return s.retry(r, job, f, defaultRetry(job.Attempt(), nil, job), class.Attempts)
 }
 
-// outcome turns a handler's error into the end of the lease.
+// outcome returns how the lease ends after a handler's error.
 func (s *Server) outcome(r *engine.Run, job *Job, err, cause error, c Classification) broker.Outcome {
 	f := s.failure(r, job, err, c)
 	err = c.verdict(err)
@@ -203,7 +201,7 @@ func (s *Server) outcome(r *engine.Run, job *Job, err, cause error, c Classifica
 	case rulingRetryAfter:
 		return s.retry(r, job, f, delay, c.Attempts)
 	case rulingRelease:
-		return broker.Release() // the server's doing: it is not charged
+		return broker.Release() // the server ended the run, so the job is not charged
 	}
 	return s.retry(r, job, f, s.cfg.retryDelay(job, err), c.Attempts)
 }
@@ -214,12 +212,12 @@ func (s *Server) retry(r *engine.Run, job *Job, f broker.Failure, delay time.Dur
 	if spent(job, attempts) {
 		return s.dead(r, job, broker.ReasonRetries, f)
 	}
-	s.tellFailure(r, job, "jobs: a job failed and runs again", f, delay)
+	s.logFailure(r, job, "jobs: a job failed and runs again", f, delay)
 	return broker.Retry(delay, f)
 }
 
-// retryDelay asks the policy that applies: the job's own, that of its type,
-// the server's.
+// retryDelay returns the delay before the next run by the policy that applies: the
+// job's own, that of its type, or the server's.
 func (cfg *Config) retryDelay(job *Job, err error) time.Duration {
 	policy := cfg.RetryPolicy
 	if f, ok := cfg.RetryPolicies[job.Type()]; ok {
@@ -238,7 +236,7 @@ func (cfg *Config) retryDelay(job *Job, err error) time.Duration {
 
 const maxLoggedError = 1 << 10 // bytes of an error's text in the log
 
-// logged is as much of an error's text as is logged.
+// logged cuts an error's text off for the log.
 func logged(message string) string {
 	if len(message) > maxLoggedError {
 		return strings.ToValidUTF8(message[:maxLoggedError], "") + "…"
@@ -246,12 +244,11 @@ func logged(message string) string {
 	return message
 }
 
-// tellFailure logs that a run of a job failed, and when the next one is: a line for
-// each type now and then, since it may happen with every job, or, for who wants
-// level Debug, each time.
-func (s *Server) tellFailure(r *engine.Run, job *Job, text string, f broker.Failure, delay time.Duration) {
+// logFailure logs that a run failed, and when the next one is: once in a while for
+// each type, because every job may fail, or always if level Debug is enabled.
+func (s *Server) logFailure(r *engine.Run, job *Job, text string, f broker.Failure, delay time.Duration) {
 	if r.InTx {
-		return // its transaction may have completed it all the same
+		return // the transaction may have completed the job
 	}
 	args := []any{"queue", job.Queue(), "id", job.ID(), "type", job.Type(), "attempt", f.Attempt, "class", f.Class,
 		"error", logged(f.Message), "next", f.At.Add(delay).UTC().Truncate(time.Millisecond)}
@@ -262,8 +259,8 @@ func (s *Server) tellFailure(r *engine.Run, job *Job, text string, f broker.Fail
 	s.reports.Report(s.cfg.Logger, "type "+job.Type(), slog.LevelWarn, text, args...)
 }
 
-// spent reports whether one more failure is the job's last; attempts is that of
-// a Classification.
+// spent reports whether the next failure makes the job dead. attempts is
+// Classification.Attempts.
 func spent(job *Job, attempts int) bool {
 	j := job.record
 	return j.Failures >= j.MaxRetries || attempts > 0 && j.Failures >= attempts-1
@@ -276,16 +273,16 @@ func (s *Server) dead(r *engine.Run, job *Job, reason broker.DeadReason, f broke
 	return broker.Die(reason, f)
 }
 
-// Delays of a job that cannot run here: half the time that has passed since
-// the first try, so that each is half as long again as the one before.
+// Delays of a job that this server cannot run: half the time since the first
+// snooze, so that each delay is 1.5 times the one before.
 const (
 	putOffMin = 5 * time.Second
 	putOffMax = 10 * time.Minute
 )
 
-// putOff snoozes a job that this program cannot run but another may, until the
-// limit has passed. The first time leaves an entry in the history, which tells
-// later ones when it was.
+// putOff snoozes a job that another program may be able to run, until the limit has
+// passed. The first snooze leaves an entry in the error history, whose time later
+// ones count from.
 func (s *Server) putOff(r *engine.Run, job *Job, reason broker.DeadReason, f broker.Failure) broker.Outcome {
 	j := job.record
 	since := f.At
@@ -301,14 +298,14 @@ func (s *Server) putOff(r *engine.Run, job *Job, reason broker.DeadReason, f bro
 		return s.dead(r, job, reason, f)
 	}
 	delay := sleep.Jitter(min(max(waited/2, putOffMin), putOffMax), 0.1)
-	s.tellFailure(r, job, "jobs: a job cannot run here and is put off", f, delay)
+	s.logFailure(r, job, "jobs: this server cannot run a job and snoozes it", f, delay)
 	if !since.Equal(f.At) {
 		f = broker.Failure{}
 	}
 	return broker.Snooze(delay, f)
 }
 
-// unreadable says what becomes of a job whose body cannot be read.
+// unreadable returns the outcome for a job whose stored form cannot be read.
 func (s *Server) unreadable(r *engine.Run, job *Job) broker.Outcome {
 	err := job.record.Broken
 	f := s.failure(r, job, err, Classification{Class: ClassUnreadable})
@@ -318,7 +315,7 @@ func (s *Server) unreadable(r *engine.Run, job *Job) broker.Outcome {
 	return s.dead(r, job, broker.ReasonUndecodable, f)
 }
 
-// failure is the entry of the job's history for err.
+// failure returns the entry of the error history for err.
 func (s *Server) failure(r *engine.Run, job *Job, err error, c Classification) broker.Failure {
 	f := broker.Failure{
 		At: s.engine.StoreNow(), Attempt: job.Attempt(), Message: err.Error(),
@@ -330,7 +327,7 @@ func (s *Server) failure(r *engine.Run, job *Job, err error, c Classification) b
 	return f
 }
 
-// clip keeps a label within the length of a name.
+// clip cuts a label off at the maximum length of a name.
 func clip(s string) string {
 	if len(s) > broker.MaxNameLen {
 		return s[:broker.MaxNameLen]

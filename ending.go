@@ -14,29 +14,29 @@ const (
 	EndedRetried   = "retried"   // after a charged failure; the job runs again
 	EndedDead      = "dead"      // by SkipRetry, or because its retries are spent
 	EndedExpired   = "expired"   // dead because its deadline passed
-	EndedSnoozed   = "snoozed"   // put off without a charge
-	EndedCancelled = "cancelled" // by a request, or by the handler
-	EndedReleased  = "released"  // given back without a charge, because the server ended the run
+	EndedSnoozed   = "snoozed"   // the job runs again later, without a charge
+	EndedCancelled = "cancelled" // by an operator or by the handler
+	EndedReleased  = "released"  // without a charge, because the server ended the run
 )
 
 // Ending is the outcome for a job whose handler has returned.
 type Ending struct {
 	Outcome string // one of the Ended constants
-	// Delay is the time until the next run, if the job is snoozed, or if the
-	// error sets the delay. Otherwise the retry policy decides later.
+	// Delay is the time until the next run if the error sets it, as Snooze and
+	// RetryAfter do. Otherwise it is zero, and the retry policy decides later.
 	Delay time.Duration
-	// Decided says that the error itself decides, or was Classified. Middleware
-	// further out should leave it alone.
+	// Decided says that the error itself sets the outcome, or was Classified. Outer
+	// middleware should not change it.
 	Decided bool
 	Class   string // see Classification; empty without an error, and for Snooze
-	Code    string
+	Code    string // see Classification
 }
 
-// EndingOf says which outcome the server will choose for job when its handler
-// returns err, for middleware that records or changes it. There are three
-// exceptions: Config.Classify is not called; a job of an unknown type is dead,
-// not snoozed, after its limit; and the outcome can come too late
-// (ErrLeaseLost).
+// EndingOf returns the outcome that the server will choose for job when its handler
+// returns err, for middleware that records or changes it. It can differ in three
+// cases: Config.Classify is not called; a job of an unknown type that has reached
+// Config.UnknownTypeLimit is dead, not snoozed; and the store refuses the outcome if
+// the lease was lost.
 func EndingOf(ctx context.Context, job *Job, err error) Ending {
 	if err == nil {
 		return Ending{Outcome: EndedCompleted}
@@ -54,7 +54,7 @@ func EndingOf(ctx context.Context, job *Job, err error) Ending {
 func endingOf(ctx context.Context, job *Job, err error) Ending {
 	cause := engine.EndOf(ctx)
 	given, classified := carriedBy(err)
-	c := given.over(classOf(err, cause))
+	c := given.orClass(classOf(err, cause))
 	v, delay := judge(c.verdict(err), cause)
 	e := Ending{Class: c.Class, Code: c.Code, Decided: v != rulingRetry || classified}
 	switch v {

@@ -9,8 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// ConfigFromEnv reads a server's configuration from the environment. Unset and
-// empty variables mean the default of their field:
+// ConfigFromEnv reads the configuration of a server from the environment. Unset and
+// empty variables leave their field zero, which means its default:
 //
 //	JOBS_BROKER             the broker's URL, returned unchanged; see backends.Open
 //	JOBS_CONCURRENCY        Concurrency: 20
@@ -82,7 +82,7 @@ func configFrom(getenv func(string) string) (Config, error) {
 	return cfg, nil
 }
 
-// forVariable gives an error the variable's name in place of the field's.
+// forVariable replaces the field's name in an error by the variable's.
 func forVariable(variable string, err error) error {
 	if e, ok := err.(*broker.Error); ok {
 		return broker.Invalid(variable, "%s", e.Hint)
@@ -90,20 +90,19 @@ func forVariable(variable string, err error) error {
 	return broker.Invalid(variable, "%v", err)
 }
 
-// A zero in a variable is meant, while in Config it is the default: noZero
-// refuses it where it would make no sense, zeroIsNone turns it into Config's
-// negative value for none.
-
+// noZero refuses 0 for a field that means its default by zero, and has no value for
+// none.
 func noZero[T int | time.Duration](field *T, parse func(string) error) func(string) error {
 	return func(text string) error {
 		err := parse(text)
 		if err == nil && *field == 0 {
-			return broker.Invalid("", "is 0, with which nothing could run; use more, or leave it unset for the default")
+			return broker.Invalid("", "is 0, so that nothing could run; use a larger value, or leave it unset for the default")
 		}
 		return err
 	}
 }
 
+// zeroIsNone reads 0 as none, which is a negative value of the field.
 func zeroIsNone[T int | time.Duration](field *T, parse func(string) error) func(string) error {
 	return func(text string) error {
 		err := parse(text)
@@ -136,8 +135,8 @@ func duration(field *time.Duration) func(string) error {
 	}
 }
 
-// numbersByName reads name:number,name:number. A name without a number gets
-// the default, if there is one.
+// numbersByName reads name:number,name:number. A name without a number gets def,
+// or is refused if def is 0.
 func numbersByName(text string, def int) (map[string]int, error) {
 	m := make(map[string]int)
 	for item := range strings.SplitSeq(text, ",") {

@@ -12,35 +12,33 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// Extension is a part of the framework above the store, such as package
-// schedule. It has a reserved queue, whose jobs a server hands to the
-// extension's handler instead of its own. They have slots of their own, so a
-// server with no free slot still runs them at once.
+// Extension adds a part of the framework to a server; packages schedule and workflow
+// make one. It has a reserved queue, whose jobs the server passes to the extension's
+// handler. They have slots of their own, so they run at once even if all slots of
+// Config.Concurrency are taken.
 //
-// No budget ends a job of an extension: after a crash, or if it cannot be
-// read here, it runs again. Config.Middleware, Config.Classify and Config.Hooks
-// are not for its jobs, except Hooks.Stuck and Hooks.Unstuck.
+// Crashes never make a job of an extension dead, nor does a stored form that this
+// server cannot read: it runs again. Config.Middleware and Config.Classify do not
+// apply to its jobs, and of Config.Hooks only Stuck and Unstuck do.
 type Extension struct {
-	// Queue is the name of the queue. It begins with broker.ReservedPrefix. An
-	// extension without a queue has no Handler either, but a Start.
+	// Queue is the name of the queue. It begins with broker.ReservedPrefix. It may be
+	// empty if Handler is nil and Start is not.
 	Queue string
 	// Handler handles the jobs of the queue.
 	Handler Handler
 	// Concurrency is how many of its jobs a server handles at once. Zero means 8,
 	// the maximum is 1000.
 	Concurrency int
-	// Err says why the extension cannot be, for NewServer to return. Nil means that
-	// nothing is wrong with it.
+	// Err, unless nil, is why the extension could not be made. NewServer returns it.
 	Err error
 	// Start, unless nil, is called in a goroutine of its own when the server
-	// starts. Its context ends when the server drains, and it returns soon after.
+	// starts. Its context ends when the server drains; it must return soon after.
 	Start func(ctx context.Context)
-	// Once, unless nil, does once, and before it returns, what Start does again and
-	// again. Package jobstest calls it, between jobs, in place of Start; begin says
-	// that it is the first time.
+	// Once, unless nil, does one round of what Start does repeatedly. Package jobstest
+	// calls it between jobs, in place of Start; begin is true in the first call.
 	Once func(ctx context.Context, begin bool) error
-	// Middleware, unless nil, wraps the server's own handler, outside of
-	// Config.Middleware: to give handlers what the extension knows of their job.
+	// Middleware, unless nil, wraps the server's own handler, outside
+	// Config.Middleware: to pass handlers what the extension knows about their job.
 	Middleware Middleware
 	// Settled, unless nil, is called as Hooks.Settle is, for the server's own jobs
 	// and for those of extensions.
@@ -83,18 +81,18 @@ func checkExtensions(given []Extension) ([]Extension, error) {
 	return extensions, nil
 }
 
-// extended is the part of a server that runs extensions: a small engine of its
-// own. So long handlers of the application never hold a schedule up.
+// extended runs the extensions of a server in an engine of their own. So long
+// handlers of the application never delay a schedule.
 type extended struct {
 	engine   *engine.Server // nil if no extension has a queue
 	handlers map[string]Handler
 	starts   []func(context.Context)
 	started  atomic.Bool
 	running  sync.WaitGroup
-	done     chan struct{} // closed when no Start is left
+	done     chan struct{} // closed when every Start has returned
 }
 
-// settled are the hooks of extensions for what a server settles.
+// settled joins the Settled hooks of extensions.
 func settled(extensions []Extension) (all Hooks) {
 	for _, e := range extensions {
 		all = JoinHooks(all, Hooks{Settle: e.Settled})
@@ -102,7 +100,7 @@ func settled(extensions []Extension) (all Hooks) {
 	return all
 }
 
-// around is the middleware of extensions.
+// around joins the middleware of extensions.
 func around(extensions []Extension) Middleware {
 	chain := make([]Middleware, 0, len(extensions))
 	for _, e := range extensions {
@@ -111,8 +109,8 @@ func around(extensions []Extension) Middleware {
 	return Chain(chain...)
 }
 
-// newExtended makes the engine of the extensions from the options of the server's,
-// and a hook for what it settles.
+// newExtended makes the engine of the extensions from the options of the server's
+// engine and a Settle hook.
 func newExtended(b broker.Broker, extensions []Extension, o engine.Options, settle func(engine.SettleEvent)) *extended {
 	x := &extended{handlers: make(map[string]Handler), done: make(chan struct{})}
 	o.Queues, o.QueueConcurrency = make(map[string]int), make(map[string]int)
@@ -132,13 +130,14 @@ func newExtended(b broker.Broker, extensions []Extension, o engine.Options, sett
 	if len(x.handlers) == 0 {
 		return x
 	}
-	o.CrashBudget = 0 // nobody is careful with these jobs: their handlers are the framework's
+	o.CrashBudget = 0 // these jobs are never suspects: their handlers are the framework's
 	o.Hooks = engine.Hooks{Settle: settle, Stuck: o.Hooks.Stuck, Unstuck: o.Hooks.Unstuck}
 	x.engine = engine.New(b, o)
 	return x
 }
 
-// start starts the extensions beside a server, until either of the two drains.
+// start runs the extensions beside a server. When one of the two drains, so does the
+// other.
 func (x *extended) start(ctx context.Context, s *Server) {
 	x.started.Store(true)
 	var draining <-chan struct{}
@@ -163,29 +162,29 @@ func (x *extended) start(ctx context.Context, s *Server) {
 	}()
 }
 
-// policy is what decides about the jobs of the extensions.
+// policy returns what decides about the jobs of the extensions.
 func (x *extended) policy(s *Server) extensionPolicy {
 	return extensionPolicy{policy{Server: s, handler: HandlerFunc(x.process)}}
 }
 
-// startsGrace is how long a drain waits for an Extension.Start, as it does for hooks.
+// startsGrace is how long a drain waits for Extension.Start to return, as it does for hooks.
 const startsGrace = time.Second
 
-// drain begins the drain of the extensions, and hurry skips its wait for
-// handlers.
+// drain begins the drain of the extensions.
 func (x *extended) drain() {
 	if x.engine != nil {
 		x.engine.Drain()
 	}
 }
 
+// hurry makes the drain wait for handlers no longer.
 func (x *extended) hurry() {
 	if x.engine != nil {
 		x.engine.Hurry()
 	}
 }
 
-// ready is what Server.Ready says of the extensions.
+// ready returns what Server.Ready returns for the extensions.
 func (x *extended) ready() error {
 	if x.engine == nil {
 		return nil
@@ -206,7 +205,7 @@ func (x *extended) shutdown(ctx context.Context) error {
 	return x.wait()
 }
 
-// wait waits until the extensions of a started server, which drains, are over.
+// wait waits for the end of the extensions of a server that was started and drains.
 func (x *extended) wait() error {
 	if x.engine != nil {
 		<-x.engine.Done()
@@ -223,21 +222,21 @@ func (x *extended) wait() error {
 	return x.engine.Err()
 }
 
-// process hands a job to the handler of its queue.
+// process passes a job to the handler of its queue.
 func (x *extended) process(ctx context.Context, job *Job) error {
 	return x.handlers[job.Queue()].ProcessJob(ctx, job)
 }
 
-// extensionPolicy decides about the jobs of extensions: nothing that happens to
-// a server ends them.
+// extensionPolicy decides about the jobs of extensions: crashes and unreadable forms
+// do not make them dead.
 type extensionPolicy struct{ policy }
 
-// Delays of a job of an extension that cannot run just now.
+// Delays of a job of an extension that cannot run now.
 const (
-	unreadableDelay = time.Minute      // until a server of a newer version may have it
-	crashedMin      = 5 * time.Second  // after a second crash, and twice as long after each further one
+	unreadableDelay = time.Minute      // a server of a newer version may claim the job then
+	crashedMin      = 5 * time.Second  // after a second crash; each further one doubles it
 	crashedMax      = time.Minute      // at most
-	crashedRecently = 10 * time.Minute // crashes before that do not count
+	crashedRecently = 10 * time.Minute // older crashes do not count
 )
 
 func (p extensionPolicy) Perform(r *engine.Run) broker.Outcome {
@@ -247,9 +246,9 @@ func (p extensionPolicy) Perform(r *engine.Run) broker.Outcome {
 	return p.policy.Perform(r)
 }
 
-// Crashed puts the job back at once. If it crashed just before, too, it waits: a
-// little at first, since servers are killed for other reasons, and longer each
-// time, since it may be what kills them.
+// Crashed makes the job pending at once after a first crash. If it crashed recently
+// before, it waits: a little at first, since servers are killed for other reasons,
+// and longer each time, since the job may be what kills them.
 func (p extensionPolicy) Crashed(j *broker.Job, worker string) broker.Outcome {
 	f := p.crash(j, worker)
 	before := 0
@@ -264,5 +263,5 @@ func (p extensionPolicy) Crashed(j *broker.Job, worker string) broker.Outcome {
 	return broker.Crash(sleep.Jitter(sleep.Doubled(crashedMin, before-1, crashedMax), 0.5), f)
 }
 
-// Types: who looks at workers sees the types of the application's handler only.
+// Types returns nil: operators see the types of the application's handler alone.
 func (p extensionPolicy) Types() []string { return nil }

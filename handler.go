@@ -11,29 +11,31 @@ import (
 // Handler processes jobs. If it returns nil, the job is completed. If it
 // returns an error, the job is retried by policy, unless the error decides
 // otherwise: see SkipRetry, RetryAfter, Snooze and Cancel. A job can be
-// processed more than once, also after a run that succeeded, so a handler must
-// be idempotent.
+// processed more than once, even after a run that succeeded, so a handler must
+// be idempotent. Several goroutines call ProcessJob at once. A panic counts as an
+// error; see PanicError.
 //
 // The context ends when the job's timeout or deadline passes, when the job is
 // cancelled, when its lease is lost, or when a drain runs out of time;
-// context.Cause says which. A handler keeps its slot until it returns.
+// context.Cause returns ErrTimeout, ErrDeadline, ErrCancelled, ErrLeaseLost or
+// ErrShutdown. A handler keeps its slot until it returns.
 type Handler interface {
 	ProcessJob(ctx context.Context, job *Job) error
 }
 
-// HandlerFunc is a function as a Handler.
+// HandlerFunc makes a Handler of a function.
 type HandlerFunc func(ctx context.Context, job *Job) error
 
 // ProcessJob calls f.
 func (f HandlerFunc) ProcessJob(ctx context.Context, job *Job) error { return f(ctx, job) }
 
-// Middleware wraps a handler. It decides outcomes by the error that it
-// returns. It never runs its handler more than once per call.
+// Middleware wraps a handler. Its handler decides the outcome by the error that it
+// returns. It must not call the wrapped handler more than once per call.
 type Middleware func(Handler) Handler
 
 // Chain joins middleware into one. The first is outermost. Nil entries are
-// skipped. The chain panics when it is put around a handler, if one of them
-// returns a nil Handler.
+// skipped. The chain panics when it wraps a handler, if one of them returns a nil
+// Handler.
 func Chain(chain ...Middleware) Middleware {
 	return func(h Handler) Handler {
 		for i := len(chain) - 1; i >= 0; i-- {
@@ -41,17 +43,17 @@ func Chain(chain ...Middleware) Middleware {
 				continue
 			}
 			if h = chain[i](h); h == nil {
-				panic(fmt.Sprintf("jobs: number %d (from 0) of a chain of middleware returned a nil Handler", i))
+				panic(fmt.Sprintf("jobs: middleware %d (from 0) of a chain returned a nil Handler", i))
 			}
 		}
 		return h
 	}
 }
 
-// Bound is a time limit that a middleware sets within a run; see WithBound.
+// Bound is a time limit that middleware sets within a run; see WithBound.
 type Bound struct {
 	End   time.Time     // when the handler should have returned
-	Grace time.Duration // how long after that it is stuck; zero means Config.StuckGrace
+	Grace time.Duration // how long after End it is reported as stuck; zero means Config.StuckGrace
 }
 
 // WithBound returns a context that ends at b.End with cause ErrTimeout, or
@@ -62,7 +64,7 @@ type Bound struct {
 // the context and restores the bound around it. A handler that does not use
 // its context costs no timer.
 //
-// If ctx is not that of a run by a Server, nothing is reported.
+// If ctx does not come from a Server, nothing is reported.
 func WithBound(ctx context.Context, b Bound) (bounded context.Context, release func()) {
 	return engine.WithBound(ctx, b.End, b.Grace)
 }

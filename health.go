@@ -14,11 +14,12 @@ import (
 // Health returns an HTTP handler for the probes of an orchestrator, and for a
 // look at the server from outside. It answers GET and HEAD of three paths:
 //
-//	/healthz  200 while the process is alive, drains included; 503 once the server
-//	          has ended, since it cannot be started again. Restart the process then.
-//	/readyz   200 while Ready returns nil, otherwise 503 with its reason.
+//	/healthz  200 until the server has ended, also while it drains; 503 after that.
+//	          Restart the process then, since a server cannot be started again.
+//	/readyz   200 while Ready returns nil, otherwise 503 with its error.
 //	/stats    JSON: what the server does, and the counts of the queues it serves.
-//	          503 with an error in it if the store does not answer within 5 seconds.
+//	          503, with an error in the JSON, if the store does not answer within
+//	          5 seconds.
 //
 // The first two make no call to the store. /stats makes one, whose cost does
 // not grow with the queues. The handler changes nothing, and shows no payload,
@@ -34,8 +35,8 @@ func (s *Server) Health() http.Handler {
 	return mux
 }
 
-// alive says why the server cannot go on, or nil. It takes the lock that
-// everything needs: if that is never free, neither is the answer.
+// alive returns an error once the server has ended. It takes the server's lock, so
+// that a probe of a deadlocked server gets no answer.
 func (s *Server) alive() error {
 	s.engine.Stats()
 	select {
@@ -59,17 +60,17 @@ func answer(w http.ResponseWriter, err error) {
 
 const statsTimeout = 5 * time.Second
 
-// stats is the answer of /stats. Its fields are a promise to who reads them.
+// stats is the answer of /stats. Programs read its fields: renaming one breaks them.
 type stats struct {
 	Ready       bool         `json:"ready"`
 	Reason      string       `json:"reason,omitempty"` // why it is not ready
-	Error       string       `json:"error,omitempty"`  // why there are no queues
+	Error       string       `json:"error,omitempty"`  // why queues are missing
 	Program     string       `json:"program"`
-	Worker      string       `json:"worker,omitempty"` // under which the store knows it
+	Worker      string       `json:"worker,omitempty"` // the server's ID in the store
 	Draining    bool         `json:"draining"`
 	Concurrency int          `json:"concurrency"`
 	Running     int          `json:"running"`    // handlers that have not returned
-	Stuck       int          `json:"stuck"`      // of them, see Config.StuckGrace
+	Stuck       int          `json:"stuck"`      // of these, see Config.StuckGrace
 	Prefetched  int          `json:"prefetched"` // jobs leased that wait for a slot
 	Types       []typeStats  `json:"types,omitempty"`
 	LastClaim   *time.Time   `json:"last_claim,omitempty"`
@@ -82,16 +83,16 @@ type typeStats struct {
 	Pattern string `json:"pattern"`
 	Max     int    `json:"max"`
 	Running int    `json:"running"`
-	Waiting int    `json:"waiting"` // jobs leased that wait for one of these to return
+	Waiting int    `json:"waiting"` // jobs leased that wait for one of these handlers to return
 }
 
 type queueStats struct {
 	Name          string            `json:"name"`
 	Weight        int               `json:"weight"`
 	Paused        bool              `json:"paused"`
-	Jobs          map[State]int64   `json:"jobs"`           // in each state; of the dead those that are not suppressed
-	Suppressed    int64             `json:"suppressed"`     // the other dead ones
-	OldestSeconds map[State]float64 `json:"oldest_seconds"` // see broker.QueueInfo.Age; zero without one
+	Jobs          map[State]int64   `json:"jobs"`           // in each state, without suppressed ones
+	Suppressed    int64             `json:"suppressed"`     // suppressed dead jobs
+	OldestSeconds map[State]float64 `json:"oldest_seconds"` // see broker.QueueInfo.Age; zero without jobs
 }
 
 func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
@@ -106,10 +107,10 @@ func (s *Server) serveStats(w http.ResponseWriter, r *http.Request) {
 	}
 	out := json.NewEncoder(w)
 	out.SetIndent("", "  ")
-	_ = out.Encode(answer) // it fails only when nobody listens any more
+	_ = out.Encode(answer) // it fails only if the client has gone
 }
 
-// stats is what the server knows by itself.
+// stats returns what the server knows without the store.
 func (s *Server) stats() stats {
 	ready, now := s.Ready(), s.engine.Stats()
 	st := stats{
@@ -138,7 +139,7 @@ func (s *Server) queueStats(ctx context.Context) ([]queueStats, error) {
 	for _, name := range s.engine.Queues() {
 		q, ok := known[name]
 		if !ok && err != nil {
-			continue // nobody knows
+			continue // its counts are unknown
 		}
 		a := queueStats{Name: name, Weight: s.cfg.Queues[name], Paused: q.Policy.Paused, Suppressed: q.Suppressed,
 			Jobs: make(map[State]int64), OldestSeconds: make(map[State]float64)}

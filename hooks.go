@@ -8,22 +8,27 @@ import (
 )
 
 // Hooks report what a server does, for metrics and alerts. Each may be nil.
-// The server's own loops call them, several at once. So they must return
-// quickly and must not call the server. The data of an event must not be
-// changed, and must not be kept after the hook has returned. If a hook panics,
-// or ends its goroutine, that is logged and does no harm.
+// The server's loops call them, several at once. So they must return quickly and
+// must not call the server. They must not change the data of an event, nor keep it
+// after they have returned. If a hook panics or calls runtime.Goexit, that is
+// logged, and the server goes on.
+//
+// Renew and Worker are called in another goroutine, in order, so that a slow hook
+// does not delay the heartbeat. If 256 events wait, further ones are dropped, and
+// the log says how many.
 type Hooks struct {
 	Claim   func(ClaimEvent)   // after each claim, successful or not
 	Settle  func(SettleEvent)  // after each attempt to settle
-	Renew   func(RenewEvent)   // after each attempt to renew the leases; called later, dropped if very late
+	Renew   func(RenewEvent)   // after each attempt to renew the leases
 	Reclaim func(ReclaimEvent) // after each attempt to reclaim jobs of dead servers
-	Worker  func(WorkerEvent)  // when a worker has started or ended; called later, in order with Renew
+	Worker  func(WorkerEvent)  // when a worker has started or ended
 	Stuck   func(StuckEvent)   // once for each stuck handler
 	Unstuck func(StuckEvent)   // once for each stuck handler that has returned
 }
 
-// JoinHooks returns hooks that call, for each event, the hooks of all
-// arguments in order: the application's own and those of middleware.
+// JoinHooks returns hooks that call the hooks of all arguments in order: the
+// application's own and those of middleware, for example. A hook that panics does not
+// keep the later ones from being called.
 func JoinHooks(hooks ...Hooks) Hooks {
 	var all Hooks
 	for _, h := range hooks {
@@ -53,21 +58,20 @@ func joinHook[E any](first, second func(E)) func(E) {
 
 // ClaimEvent reports a claim.
 type ClaimEvent struct {
-	Now    time.Time    // the store's clock; zero beside an error
-	Jobs   []broker.Job // can be present beside an error
-	Asked  int          // the maximum number of jobs that was asked for
-	Waited bool         // it could wait for a job
+	Now    time.Time    // the store's clock; zero with an error
+	Jobs   []broker.Job // can be present together with an error
+	Asked  int          // the maximum number of jobs that the claim asked for
+	Waited bool         // the claim could wait for a job
 	Took   time.Duration
 	Err    error
 }
 
 // SettleEvent reports an attempt to settle outcomes. Verdicts has one entry
-// for each item. It is empty if the attempt failed, which will then be
-// repeated. If the attempt failed for some queues only, their items are left
-// out, Err says why, and they will be repeated. With an Err that is
-// ErrLeaseLost or broker.ErrWorkerGone nothing is repeated: none of the items
-// was applied. An item of kind broker.OutcomeKeep is what a running handler
-// stored, see Job.SetCheckpoint: its job goes on.
+// for each item. It is empty if the attempt failed; the attempt is then repeated,
+// unless Err is ErrLeaseLost or broker.ErrWorkerGone: none of the items was applied.
+// If the attempt failed for some queues only, Err says why; their items are left
+// out of the event and are sent again. An item of kind broker.OutcomeKeep is
+// something that a running handler stored, see Job.SetCheckpoint: its job goes on.
 type SettleEvent struct {
 	Items    []broker.Settlement
 	Verdicts []broker.Verdict
@@ -75,27 +79,26 @@ type SettleEvent struct {
 	Err      error
 }
 
-// RenewEvent reports a heartbeat. Margin is the time that was left of the
-// lease when it ended. Near zero, other workers will soon reclaim the jobs.
-// Margin is zero beside the Err of an attempt to register, until one has
-// succeeded.
+// RenewEvent reports a heartbeat. Margin is how much of the lease was left when the
+// attempt ended; near zero, other workers will soon reclaim the jobs. It is zero
+// until the worker has been registered.
 type RenewEvent struct {
 	Worker string
 	Margin time.Duration
 	Took   time.Duration
-	Lost   bool // the worker's leases had run out, and other workers have its jobs
+	Lost   bool // the leases had run out, and other workers have reclaimed the jobs
 	Err    error
 }
 
-// ReclaimEvent reports which jobs of dead servers were reclaimed.
+// ReclaimEvent reports an attempt to reclaim jobs of dead servers.
 type ReclaimEvent struct {
 	Jobs []broker.Job
 	Took time.Duration
 	Err  error
 }
 
-// WorkerEvent reports a worker: one registration of a server with the store. A
-// server that lost its worker starts another one.
+// WorkerEvent reports the start or the end of a worker: a registration of a server
+// with the store. A server that lost its worker starts another one.
 type WorkerEvent struct {
 	Kind        WorkerEventKind
 	Worker      string
@@ -110,7 +113,7 @@ type WorkerEventKind uint8
 // What happens to workers.
 const (
 	WorkerStarted = WorkerEventKind(engine.WorkerStarted) // it was registered
-	WorkerLost    = WorkerEventKind(engine.WorkerLost)    // it could not be renewed in time, or other workers have its jobs
+	WorkerLost    = WorkerEventKind(engine.WorkerLost)    // it was not renewed in time, or other workers have its jobs
 	WorkerDrained = WorkerEventKind(engine.WorkerDrained) // its server was drained
 )
 

@@ -9,12 +9,12 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// idSource makes job IDs: ULIDs, 26 characters, which sort in the order in
-// which one source made them and nearly by time across sources. They are drawn
-// from crypto/rand, so that two processes started at the same instant differ.
+// idSource makes job IDs: ULIDs of 26 characters, which sort in the order in which
+// one source made them, and nearly by time across sources. Their random part comes
+// from crypto/rand, so that processes started at the same instant differ.
 type idSource struct {
 	mu      sync.Mutex
-	last    ulid.ULID // in the source, so that making one allocates its text only
+	last    ulid.ULID // kept here, so that an ID allocates its text alone
 	entropy *ulid.MonotonicEntropy
 }
 
@@ -28,7 +28,7 @@ func (s *idSource) next(now time.Time) string {
 	defer s.mu.Unlock()
 	ms := max(s.last.Time(), ulid.Timestamp(now))
 	for s.entropy.MonotonicRead(ms, s.last[6:]) != nil {
-		ms++ // the increments of one millisecond ran over 80 bits: the next one starts anew
+		ms++ // the 80 bits of this millisecond overflowed: use the next one
 	}
 	_ = s.last.SetTime(ms) // fails in the year 10889
 	return s.last.String()

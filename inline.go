@@ -23,7 +23,7 @@ func init() {
 	}
 }
 
-// inlineRunner runs a server's jobs, and those of its extensions, in turns.
+// inlineRunner runs a server's jobs and those of its extensions in alternation.
 type inlineRunner struct {
 	own, extended *engine.Inline // extended is nil if no extension has a queue
 	begun         bool
@@ -51,7 +51,7 @@ func (s *Server) inline(ctx context.Context, h Handler) (inline.Runner, error) {
 	return r, nil
 }
 
-// Step goes on until neither the server nor an extension has anything to do.
+// Step runs jobs until neither the server nor an extension has any that is due.
 func (r *inlineRunner) Step(ctx context.Context, max int) (begun int, err error) {
 	for more := true; more && begun < max && err == nil; {
 		for _, once := range r.once {

@@ -14,12 +14,13 @@ import (
 
 // ManyConfig says which jobs go together into one call of a batch handler.
 type ManyConfig struct {
-	// Max is how many jobs a batch has at most, 1 to 1000; it is required. A full batch is handed
-	// over at once. Config.Concurrency must be at least as high.
+	// Max is how many jobs a batch has at most, 1 to 1000; it is required. A full
+	// batch is passed to the handler at once. Config.Concurrency must be at least
+	// Max.
 	Max int
 	// Wait is how long the first job of a batch waits for others. Zero means 1 s.
 	Wait time.Duration
-	// ByKey makes batches of jobs with the same key only; see WithPartitionKey.
+	// ByKey makes each batch of jobs with the same partition key.
 	ByKey bool
 }
 
@@ -32,30 +33,29 @@ const (
 type BatchJob[T any] struct {
 	Args T
 	Job  *Job
-	// Context ends when this job's run should end, as that of any handler.
+	// Context ends when the run of this job should end, as any handler's does.
 	Context context.Context
-	// Err is for the handler to set: what a handler of this job alone would return.
-	// It is read when the call returns.
+	// Err is set by the handler: what a handler of this job alone would return. It
+	// is read when the call returns.
 	Err error
 }
 
-// HandleMany registers f on m for the jobs of a definition, to be handed over in
-// batches. It panics as ServeMux.Handle does, and if the configuration is out of
-// bounds.
+// HandleMany registers f on m for batches of jobs of a definition. It panics as
+// ServeMux.Handle does, and if cfg is outside its limits.
 //
-// Each job of the batch has its own outcome: that of its Err, nil completes it.
-// If f returns an error or panics, all jobs whose Err is nil have that error. A
+// Each job of the batch has its own outcome, by its Err; nil completes it. If f
+// returns an error or panics, that is the error of all jobs whose Err is nil. A
 // job whose payload cannot be decoded does not reach f; it is dead at once.
 //
-// While a job waits for its batch, it runs: it has its lease, which is renewed, its
-// slot, and its timeout, which counts from then on. A job whose context ends
-// before the batch is handed over leaves it, with the cause as its error. A drain
-// hands over at once what waits. Jobs of other types need slots, too; if too few
-// are left to fill a batch, it is handed over when Wait is over.
+// A job that waits for its batch counts as running: it has a slot, its lease is
+// renewed, and its timeout counts. If its context ends before f is called, the job
+// leaves the batch, with the cause as its error. When a drain begins, f is called
+// at once with the jobs that wait. Jobs of other types take slots, too: if those
+// left are too few to fill a batch, f is called when Wait is over.
 //
-// Middleware is around each job, as always, and sees the wait as a part of the
-// run. The context of f has the values of one of the jobs' contexts, but no job:
-// JobFromContext returns nil. It ends when the contexts of all jobs have.
+// Middleware wraps each job, as always, and sees the wait as a part of the run.
+// The context of f has the values of one job's context, but JobFromContext returns
+// nil for it. It ends when the contexts of all jobs have ended.
 func HandleMany[T any](m *ServeMux, d Definition[T], cfg ManyConfig, f func(ctx context.Context, batch []*BatchJob[T]) error,
 	chain ...Middleware) {
 	if f == nil {
@@ -71,7 +71,7 @@ func HandleMany[T any](m *ServeMux, d Definition[T], cfg ManyConfig, f func(ctx 
 	m.Handle(d.typ, &manyHandler[T]{def: d, cfg: cfg, f: f, open: make(map[string]*manyBatch[T])}, chain...)
 }
 
-// batching is a handler that needs so many slots at once.
+// batching is a handler that can use several slots for one call.
 type batching interface{ maxBatch() int }
 
 // checkBatches refuses a mux with a batch handler whose batches could never be full.
@@ -103,23 +103,23 @@ type manyHandler[T any] struct {
 	f   func(context.Context, []*BatchJob[T]) error
 
 	mu   sync.Mutex
-	open map[string]*manyBatch[T] // that take more jobs, by key
+	open map[string]*manyBatch[T] // batches that more jobs can join, by key
 }
 
-// manyBatch is some jobs for one call. It is open, then closed, then called: by the
-// goroutine of a job that takes the token.
+// manyBatch is the jobs of one call. While it is open, jobs join. When it is closed,
+// the goroutine of one of its jobs takes the token and calls the handler.
 type manyBatch[T any] struct {
 	key    string
 	jobs   []*BatchJob[T]
 	timer  *time.Timer
-	token  chan struct{} // has one when the batch is closed
+	token  chan struct{} // gets one value when the batch is closed
 	called bool
 	done   chan struct{} // closed when the call is over
 }
 
 func (h *manyHandler[T]) maxBatch() int { return h.cfg.Max }
 
-// ProcessJob returns what became of the job in its batch.
+// ProcessJob adds the job to a batch, and returns its error after the call.
 func (h *manyHandler[T]) ProcessJob(ctx context.Context, job *Job) error {
 	args, err := h.def.argsOf(job)
 	if err != nil {
@@ -151,7 +151,7 @@ func (h *manyHandler[T]) ProcessJob(ctx context.Context, job *Job) error {
 	}
 }
 
-// join puts a job into an open batch, and reports whether that takes more.
+// join adds a job to an open batch, and reports whether the batch stays open.
 func (h *manyHandler[T]) join(j *BatchJob[T]) (b *manyBatch[T], open bool) {
 	key := ""
 	if h.cfg.ByKey {
@@ -172,7 +172,8 @@ func (h *manyHandler[T]) join(j *BatchJob[T]) (b *manyBatch[T], open bool) {
 	return b, true
 }
 
-// leave takes a job out of a batch, unless the call has begun.
+// leave removes a job from a batch, unless the call has begun, and reports whether
+// it did.
 func (h *manyHandler[T]) leave(b *manyBatch[T], j *BatchJob[T]) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -197,7 +198,7 @@ func (h *manyHandler[T]) close(b *manyBatch[T]) {
 	h.closeLocked(b)
 }
 
-// closeLocked lets no more jobs into a batch, and has one of them call the handler.
+// closeLocked closes a batch, so that one of its jobs calls the handler.
 func (h *manyHandler[T]) closeLocked(b *manyBatch[T]) {
 	if h.open[b.key] == b {
 		delete(h.open, b.key)
@@ -206,7 +207,7 @@ func (h *manyHandler[T]) closeLocked(b *manyBatch[T]) {
 	}
 }
 
-// call hands a batch over. Every job has its error when it is over, however it ends.
+// call passes a batch to the handler. However that ends, each job has its error then.
 func (h *manyHandler[T]) call(ctx context.Context, b *manyBatch[T]) {
 	h.mu.Lock()
 	b.called = true
@@ -228,7 +229,7 @@ func (h *manyHandler[T]) call(ctx context.Context, b *manyBatch[T]) {
 	err = h.f(all, append([]*BatchJob[T](nil), b.jobs...))
 }
 
-// together returns a context that ends when those of all jobs have.
+// together returns a context that ends when those of all jobs have ended.
 func (h *manyHandler[T]) together(ctx context.Context, jobs []*BatchJob[T]) (context.Context, func()) {
 	all, cancel := context.WithCancelCause(engine.WithoutRun(ctx))
 	var left atomic.Int64

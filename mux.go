@@ -13,15 +13,15 @@ import (
 )
 
 // ErrUnknownType is the error of a job whose type no pattern of a ServeMux
-// matches. A server does not charge it as a failure. The job is put off for a
-// worker that knows the type, and is dead after Config.UnknownTypeLimit.
+// matches. A server does not charge it as a failure: it snoozes the job, so that a
+// worker that knows the type can run it. After Config.UnknownTypeLimit the job is
+// dead.
 var ErrUnknownType = errors.New("no handler is registered for the job's type")
 
 // ServeMux is a Handler that routes jobs by their type. A pattern is a type,
 // or the beginning of types followed by *: "email:welcome" matches that type
-// alone, "email:*" every type that begins with "email:", and "*" all. A type
-// goes to its own pattern if there is one, otherwise to the longest that
-// matches.
+// alone, "email:*" every type that begins with "email:", and "*" all. If several
+// patterns match a type, the type itself comes first, then the longest pattern.
 //
 // The zero value is an empty mux. Its methods may be called from any number of
 // goroutines, also while it processes jobs.
@@ -45,10 +45,10 @@ type routeTable = patternTable[Handler]
 func NewServeMux() *ServeMux { return new(ServeMux) }
 
 // Use adds middleware around every handler of the mux, registered before or
-// later. The first is outermost, and all of it is outside of the middleware
-// given to Handle. Nil entries are skipped. Each middleware is applied once to
-// each handler, and again after the mux was changed. Jobs of unknown types do
-// not pass through it.
+// later. The first is outermost, and all of it is outside the middleware passed
+// to Handle. Nil entries are skipped. Each middleware is called once for each
+// handler, and again after the mux was changed. Jobs of unknown types do not pass
+// through it.
 func (m *ServeMux) Use(chain ...Middleware) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -56,10 +56,10 @@ func (m *ServeMux) Use(chain ...Middleware) {
 	m.compiled.Store(nil)
 }
 
-// Handle registers the handler of pattern, inside of chain, whose first entry
-// is outermost. It panics if h is nil, if the pattern is registered already,
-// if it has a * before its end, or if it is empty, longer than 255 bytes, not UTF-8
-// or contains control characters.
+// Handle registers the handler of pattern, wrapped in chain, whose first entry
+// is outermost. It panics if h is nil, or if the pattern is registered already, has
+// a * before its end, is empty, is longer than 255 bytes, is not UTF-8 or contains
+// control characters.
 func (m *ServeMux) Handle(pattern string, h Handler, chain ...Middleware) {
 	if err := checkPattern(pattern); err != nil {
 		panic(fmt.Sprintf("jobs: ServeMux.Handle(%q): %v", pattern, err))
@@ -93,9 +93,9 @@ func (m *ServeMux) ProcessJob(ctx context.Context, job *Job) error {
 	return unknownType(ctx, job)
 }
 
-// Handler returns the handler for jobs of type typ, inside of its middleware,
-// and the pattern for which it is registered. For an unknown type the pattern
-// is empty, and the handler returns ErrUnknownType.
+// Handler returns the handler for jobs of type typ, wrapped in its middleware, and
+// the pattern for which it is registered. For an unknown type the pattern is
+// empty, and the handler returns ErrUnknownType.
 func (m *ServeMux) Handler(typ string) (h Handler, pattern string) {
 	h, pattern, ok := m.table().find(typ)
 	if !ok {
@@ -104,7 +104,7 @@ func (m *ServeMux) Handler(typ string) (h Handler, pattern string) {
 	return h, pattern
 }
 
-// Patterns lists the registered patterns in order. Operators see them as the
+// Patterns returns the registered patterns, sorted. Operators see them as the
 // types that a worker knows.
 func (m *ServeMux) Patterns() []string {
 	m.mu.Lock()
@@ -121,7 +121,7 @@ func unknownType(_ context.Context, job *Job) error {
 	return fmt.Errorf("%w: %q; register one with ServeMux.Handle", ErrUnknownType, job.Type())
 }
 
-// table returns the current routes, compiling them after a change.
+// table returns the current routes. After a change it compiles them first.
 func (m *ServeMux) table() *routeTable {
 	if t := m.compiled.Load(); t != nil {
 		return t
@@ -140,8 +140,8 @@ func (m *ServeMux) table() *routeTable {
 	return t
 }
 
-// patternTable finds what belongs to a type: an exact pattern before the longest
-// prefix. It is changed by add alone.
+// patternTable finds the value of a type: that of the type itself, or else of the
+// longest matching prefix.
 type patternTable[V any] struct {
 	exact   map[string]V
 	prefix  map[string]V // without the *
@@ -167,7 +167,7 @@ func (t *patternTable[V]) add(pattern string, v V) {
 	slices.Reverse(t.lengths)
 }
 
-// find returns what belongs to a type, and its pattern.
+// find returns the value of a type, and its pattern.
 func (t *patternTable[V]) find(typ string) (v V, pattern string, ok bool) {
 	if v, ok = t.exact[typ]; ok {
 		return v, typ, true
@@ -182,8 +182,8 @@ func (t *patternTable[V]) find(typ string) (v V, pattern string, ok bool) {
 	return v, "", false
 }
 
-// checkPattern refuses a pattern that cannot be, and one whose * is not at its end:
-// there it would stand for itself, and no type is called so.
+// checkPattern refuses an invalid pattern, and one with a * before its end: only the
+// last one stands for other characters, so the pattern is probably a mistake.
 func checkPattern(pattern string) error {
 	if err := broker.CheckName("pattern", pattern); err != nil {
 		return err

@@ -7,15 +7,15 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// RetryFunc computes the delay before the next run of a job that failed with
+// RetryFunc returns the delay before the next run of a job that failed with
 // err. attempt is the number of failures before this one: 0 after the first. A
-// negative delay means none; the longest is 100 years. It is called from
-// several goroutines.
+// negative delay means none; the longest is 100 years. Several goroutines call it
+// at once.
 type RetryFunc func(attempt int, err error, job *Job) time.Duration
 
-// Exponential chooses the delay at random between zero and base·2ⁿ, at most
-// max, for failure number n from zero. So jobs that failed together return
-// apart. A max of zero or less means 100 years.
+// Exponential returns a policy with a random delay between zero and base·2ⁿ, at most
+// max, where n is the attempt, from zero. So jobs that failed at the same time run
+// again at different times. A max of zero or less means 100 years.
 func Exponential(base, max time.Duration) RetryFunc {
 	return func(attempt int, _ error, _ *Job) time.Duration {
 		if ceiling := sleep.Doubled(base, attempt, max); ceiling > 0 {
@@ -25,8 +25,8 @@ func Exponential(base, max time.Duration) RetryFunc {
 	}
 }
 
-// Linear waits base·(n+1), at most max, for the failure number n from zero. A
-// max of zero or less means 100 years.
+// Linear returns a policy with a delay of base·(n+1), at most max, where n is the
+// attempt, from zero. A max of zero or less means 100 years.
 func Linear(base, max time.Duration) RetryFunc {
 	return func(attempt int, _ error, _ *Job) time.Duration {
 		ceiling := sleep.Ceiling(max)
@@ -37,7 +37,7 @@ func Linear(base, max time.Duration) RetryFunc {
 	}
 }
 
-// Constant waits d each time.
+// Constant returns a policy with the delay d after each failure.
 func Constant(d time.Duration) RetryFunc {
 	return func(int, error, *Job) time.Duration { return d }
 }

@@ -17,13 +17,13 @@ type Definition[T any] struct {
 	codec    Codec
 	defaults []Option
 	uniqueBy func(T) string
-	enqueue  *taskChain                                            // of EnqueueWith; nil without
+	enqueue  *taskChain                                            // of EnqueueWith, or nil
 	version  int                                                   // of the arguments' form; 0 if it has none
-	upgrade  func(version int, payload []byte) (args T, err error) // of a lower one
+	upgrade  func(version int, payload []byte) (args T, err error) // reads payloads of lower versions
 }
 
 // Define makes the definition of tasks of type typ whose payload is a T in
-// JSON. The options are the defaults of each task; options of a call win over
+// JSON. The options are the defaults of each task; options of a call override
 // them.
 func Define[T any](typ string, defaults ...Option) Definition[T] {
 	return Definition[T]{typ: typ, defaults: defaults}
@@ -46,16 +46,16 @@ func (d Definition[T]) UniqueBy(key func(args T) string) Definition[T] {
 }
 
 // EnqueueWith returns the definition with middleware for enqueueing its tasks: to
-// validate, encode or mark them. It runs inside of ClientConfig.Middleware,
-// outermost first, with the tasks of this definition only; see EnqueueMiddleware.
-// Called again, it adds inner ones. Nil entries are skipped. The middleware is
-// called once per definition, not once per client. A Draft has none.
+// validate, encode or mark them. It runs inside ClientConfig.Middleware, outermost
+// first, for the tasks of this definition alone; see EnqueueMiddleware. A further
+// call adds inner middleware. Nil entries are skipped. The middleware is called once
+// per definition, not once per client. It is not applied to a Draft.
 func (d Definition[T]) EnqueueWith(chain ...EnqueueMiddleware) Definition[T] {
 	d.enqueue = d.enqueue.with(chain)
 	return d
 }
 
-// Type is the task's type.
+// Type returns the type of the tasks.
 func (d Definition[T]) Type() string { return d.typ }
 
 // Task makes a task with args as its payload, for Enqueue and EnqueueMany. It
@@ -82,8 +82,8 @@ func (d Definition[T]) Task(args T, opts ...Option) (task *Task, err error) {
 	return &Task{typ: d.typ, payload: payload, options: append(options, opts...), chain: d.enqueue}, nil
 }
 
-// Enqueue enqueues a task with args as its payload through to, a Client as a rule;
-// see Client.Enqueue.
+// Enqueue enqueues a task with args as its payload through to, usually a Client; see
+// Client.Enqueue. It fails, with ErrInvalid, when args cannot be encoded.
 func (d Definition[T]) Enqueue(ctx context.Context, to Enqueuer, args T, opts ...Option) (*JobInfo, error) {
 	task, err := d.Task(args)
 	if err != nil {
@@ -95,18 +95,18 @@ func (d Definition[T]) Enqueue(ctx context.Context, to Enqueuer, args T, opts ..
 	return to.Enqueue(ctx, task, opts...)
 }
 
-// Decode reads a payload. An error means that no retry can help: it is
-// SkipRetry.
+// Decode reads a payload, without regard to its version. An error is SkipRetry,
+// since no retry can help.
 func (d Definition[T]) Decode(payload []byte) (args T, err error) {
 	defer recoverInto(&err, func(err error) error {
-		return fmt.Errorf("%w: the payload of %q is no %T: %w", SkipRetry, d.typ, args, err)
+		return fmt.Errorf("%w: the payload of %q cannot be decoded as a %T: %w", SkipRetry, d.typ, args, err)
 	})
 	err = d.encoding().Decode(payload, &args)
 	return args, err
 }
 
-// Handler makes f a Handler. If a payload cannot be decoded, f is not called:
-// the job is dead at once, with the reason in its history. See Version about
+// Handler makes a Handler of f. If a payload cannot be decoded, f is not called:
+// the job is dead at once, with the reason in its error history. See Version about
 // payloads of other versions.
 func (d Definition[T]) Handler(f func(ctx context.Context, args T, job *Job) error) Handler {
 	return HandlerFunc(func(ctx context.Context, job *Job) error {
@@ -134,7 +134,8 @@ func (d Definition[T]) encoding() Codec {
 	return d.codec
 }
 
-// recoverInto turns a panic into an error and lets explain word any error.
+// recoverInto turns a panic into an error, and passes any error through explain. It is
+// deferred.
 func recoverInto(err *error, explain func(error) error) {
 	if v := recover(); v != nil {
 		*err = &PanicError{Value: v, Stack: string(debug.Stack())}
@@ -144,9 +145,8 @@ func recoverInto(err *error, explain func(error) error) {
 	}
 }
 
-// Codec writes arguments as payloads and reads them back. It can be called
-// from several goroutines at once. Its errors are logged, so they must not
-// quote the payload.
+// Codec encodes arguments as payloads and decodes them. Several goroutines call it at
+// once. Its errors are logged, so they must not quote the payload.
 type Codec interface {
 	Encode(args any) ([]byte, error)
 	Decode(payload []byte, args any) error // args is a pointer
@@ -164,7 +164,7 @@ func (jsonCodec) Decode(payload []byte, args any) error {
 	if err == nil {
 		return nil
 	}
-	// The package's own errors can quote the payload; these words do not.
+	// The errors of encoding/json can quote the payload; these do not.
 	var syntax *json.SyntaxError
 	var typ *json.UnmarshalTypeError
 	switch {
@@ -174,32 +174,33 @@ func (jsonCodec) Decode(payload []byte, args any) error {
 	case errors.As(err, &syntax):
 		return fmt.Errorf("malformed JSON at byte %d", syntax.Offset)
 	}
-	return fmt.Errorf("JSON refused by a field's own type (%T)", err)
+	return fmt.Errorf("UnmarshalJSON of a field refused the JSON (%T)", err)
 }
 
 // Version returns the definition with a version, 1 or more, of the form of its
-// arguments. Raise it when old payloads cannot be read as a T any more. Tasks are
-// enqueued with it, see WithTypeVersion. What a handler gets depends on the
-// version of the job:
+// arguments. Raise it when a T cannot be decoded from old payloads any more. Tasks
+// are enqueued with it, see WithTypeVersion. A handler compares it with the version
+// of the job:
 //
-//   - The same: its payload, decoded.
-//   - A lower one, or none: what upgrade makes of the payload, which was written
-//     by a program of before. Without upgrade, or if it fails, the job is dead at
-//     once: no retry can help.
-//   - A higher one: the job was written by a newer program. It is put off without
-//     a charge until a server takes it that knows the version, as a job of an
-//     unknown type is, and is dead after Config.UnknownTypeLimit.
+//   - The same: the handler gets the decoded payload.
+//   - A lower one, or none: an older program wrote the payload, and the handler gets
+//     what upgrade returns for it. If upgrade is nil or fails, the job is dead at
+//     once.
+//   - A higher one: a newer program wrote the payload. As with a job of an unknown
+//     type, the server snoozes the job without a charge, until a server that knows
+//     the version claims it. After Config.UnknownTypeLimit the job is dead.
 //
-// A definition without Version decodes jobs of all versions as they are.
+// A definition without Version decodes the payloads of all versions as they are.
+// Version panics if n is less than 1.
 func (d Definition[T]) Version(n int, upgrade func(version int, payload []byte) (T, error)) Definition[T] {
 	if n < 1 {
-		panic(fmt.Sprintf("jobs: Version(%d) of %q: use 1 or more", n, d.typ))
+		panic(fmt.Sprintf("jobs: Definition.Version(%d) of %q: use 1 or more", n, d.typ))
 	}
 	d.version, d.upgrade = n, upgrade
 	return d
 }
 
-// argsOf decodes the payload of a job, of whatever version.
+// argsOf decodes the payload of a job of any version.
 func (d Definition[T]) argsOf(job *Job) (args T, err error) {
 	switch v := job.TypeVersion(); {
 	case d.version == 0 || v == d.version:
@@ -207,7 +208,7 @@ func (d Definition[T]) argsOf(job *Job) (args T, err error) {
 	case v > d.version:
 		return args, fmt.Errorf("%w: %q in version %d; this program knows up to %d", ErrUnknownType, d.typ, v, d.version)
 	case d.upgrade == nil:
-		return args, fmt.Errorf("%w: the payload of %q has version %d; this program reads %d alone", SkipRetry, d.typ, v, d.version)
+		return args, fmt.Errorf("%w: the payload of %q has version %d; this program reads version %d only", SkipRetry, d.typ, v, d.version)
 	default:
 		defer recoverInto(&err, func(err error) error {
 			return fmt.Errorf("%w: the payload of %q in version %d cannot be read: %w", SkipRetry, d.typ, v, err)

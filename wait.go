@@ -27,7 +27,7 @@ import (
 //	Deadline       time.Time
 //	Retention      time.Duration
 //	Backoff        Backoff
-//	DueAfter       time.Duration // how long after its acceptance it was first to run
+//	DueAfter       time.Duration // from its acceptance until it was first due
 //	Unique         broker.Unique
 //	Key            string // of WithPartitionKey
 //	GivenID        bool   // of WithID
@@ -36,7 +36,7 @@ import (
 //	PayloadRef     string
 //	Source         string
 //
-//	// What became of it.
+//	// What happened since.
 //	Epoch      int64 // raised by every transition but claim and due
 //	Deliveries int   // leases that ended
 //	Failures   int   // errors of its handler that were charged
@@ -49,37 +49,36 @@ import (
 //	Errors     broker.ErrorLog
 //	Kept       *broker.Kept // checkpoint, steps and progress
 //
-//	// Where it stands.
+//	// Its state.
 //	State           State
 //	CreatedAt       time.Time // by the store's clock
 //	RunAt           time.Time // scheduled and retry: when it is due
-//	Worker          string    // active: who holds the lease
-//	Holder          string    // waiting: who holds it, and for what
-//	HeldFrom        State     // waiting: what it was before
+//	Worker          string    // active: the worker with the lease
+//	Holder          string    // waiting: what it waits for
+//	HeldFrom        State     // waiting: its state before
 //	CancelRequested bool      // an operator cancelled it while it was active
-//	Broken          error     // why the rest could not be read, or nil
+//	Broken          error     // why the other fields could not be read, or nil
 type JobRecord = broker.Job
 
 // Errors of waiting for a job; test with errors.Is.
 var (
 	// ErrDead: the job is in the dead-letter queue.
 	ErrDead = errors.New("the job is dead")
-	// ErrExpired: the job is dead because its deadline passed. It is ErrDead, too.
+	// ErrExpired: the job is dead because its deadline passed. It is also ErrDead.
 	ErrExpired = fmt.Errorf("%w: its deadline passed", ErrDead)
 	// ErrResult: the job was completed, and its result cannot be decoded.
 	ErrResult = errors.New("the result cannot be decoded")
-	// ErrGone: there is no record of the job. It is ErrNotFound, too.
+	// ErrGone: there is no record of the job. It is also ErrNotFound.
 	ErrGone = fmt.Errorf("%w: the job left no record", broker.ErrNotFound)
 )
 
 var errNoResult = errors.New("the handler set none")
 
-// How often Wait looks, at most, at a job that it hears of, at one whose progress
-// is wanted, and at one that it does not hear of.
+// How long Wait waits at most before it reads the job again.
 const (
-	lookSeldom   = 2 * time.Second
-	lookProgress = time.Second // as often as servers store progress; there is no event for it
-	lookOften    = 250 * time.Millisecond
+	pollWithEvents    = 2 * time.Second // an event can be lost
+	pollProgress      = time.Second     // servers store progress as often; there is no event for it
+	pollWithoutEvents = 250 * time.Millisecond
 )
 
 // WaitOption changes a call of Wait or Await.
@@ -89,33 +88,33 @@ type WaitOption interface{ apply(*waiting) }
 type waiting struct {
 	queue, id string
 	progress  func(Progress)
-	told      Progress
-	events    <-chan broker.Event // nil without events
+	reported  Progress            // the last argument of progress
+	events    <-chan broker.Event // nil if the store sends none
 }
 
 type onProgress func(Progress)
 
 func (f onProgress) apply(w *waiting) { w.progress = f }
 
-// OnProgress has Wait call f with the progress that the handler sets, each time
-// that it has changed: about once a second at most, and before Wait returns. What
-// was set in between is skipped. Wait calls f itself, so f must be quick.
+// OnProgress makes Wait call f when the job's progress has changed: about once a
+// second at most, and before Wait returns. Changes in between are skipped. Wait calls
+// f in its own goroutine, so f must return quickly.
 func OnProgress(f func(Progress)) WaitOption { return onProgress(f) }
 
 // Wait waits until a job has ended and returns its record, with the result
 // that its handler set. The error is nil if the job was completed, ErrDead
 // (with the reason and the last error in its message; ErrExpired if its deadline
 // passed) or ErrCancelled. The record is returned in all these cases. Await
-// returns the result alone, decoded.
+// returns the decoded result alone.
 //
 // A completed job leaves a record only if it has a retention: enqueue it with
 // WithRetention. Without a record Wait returns ErrGone: the job ended, was
-// deleted, or was never in this queue; nobody can tell which. A job that is
-// enqueued in a transaction exists when that has committed.
+// deleted, or was never in this queue. Wait for a job that was enqueued in a
+// transaction only after the commit.
 //
-// While the store cannot be reached, Wait keeps trying. It waits as long as
-// ctx lasts, so give ctx a deadline; then the error is that of ctx. Closing
-// the client ends Wait with ErrClosed.
+// While the store cannot be reached, Wait keeps trying. It waits until ctx ends and
+// then returns the error of ctx, so give ctx a deadline. Closing the client ends
+// Wait with ErrClosed.
 func (c *Client) Wait(ctx context.Context, queue, id string, opts ...WaitOption) (*JobRecord, error) {
 	w := &waiting{queue: queue, id: id}
 	for _, o := range opts {
@@ -138,9 +137,9 @@ func (c *Client) wait(ctx context.Context, w *waiting) (*JobRecord, error) {
 	if err := broker.CheckName("id", w.id); err != nil {
 		return nil, err
 	}
-	// Listening comes before the first look, so that no end falls between the
-	// two. Without events (the backend has none, or they broke off) the looks
-	// come more often.
+	// Watch comes before the first read, so that the job cannot end unnoticed between
+	// the two. Without events (the backend has none, or they broke off) Wait polls
+	// more often.
 	if !c.broker.Limits().NoWatch {
 		watching, giveUp := context.WithCancel(ctx)
 		defer giveUp()
@@ -153,7 +152,7 @@ func (c *Client) wait(ctx context.Context, w *waiting) (*JobRecord, error) {
 	for {
 		record, err := c.look(ctx, w.queue, w.id)
 		if err == nil {
-			w.tell(record)
+			w.report(record)
 		}
 		switch {
 		case err == nil && record.State.Final():
@@ -168,14 +167,14 @@ func (c *Client) wait(ctx context.Context, w *waiting) (*JobRecord, error) {
 		}
 		if err = w.listen(ctx, c.gate.closing); err != nil {
 			if trouble != nil {
-				err = fmt.Errorf("%w; the last look failed: %w", err, trouble)
+				err = fmt.Errorf("%w; the store could not be read: %w", err, trouble)
 			}
 			return nil, err
 		}
 	}
 }
 
-// look finds the job, in a call bounded in time.
+// look reads the job, in a call bounded in time.
 func (c *Client) look(ctx context.Context, queue, id string) (*JobRecord, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -190,23 +189,23 @@ func (c *Client) look(ctx context.Context, queue, id string) (*JobRecord, error)
 	return &page.Jobs[0], nil
 }
 
-// tell reports progress that is new.
-func (w *waiting) tell(record *JobRecord) {
-	if w.progress == nil || record.Kept == nil || record.Kept.Progress == w.told {
+// report calls the function of OnProgress if the progress has changed.
+func (w *waiting) report(record *JobRecord) {
+	if w.progress == nil || record.Kept == nil || record.Kept.Progress == w.reported {
 		return
 	}
-	w.told = record.Kept.Progress
-	w.progress(w.told)
+	w.reported = record.Kept.Progress
+	w.progress(w.reported)
 }
 
-// listen waits for news of the job, or until it is time to look anyway.
+// listen waits for an event of the job, or until it is time to poll.
 func (w *waiting) listen(ctx context.Context, closing <-chan struct{}) error {
-	interval := lookSeldom
+	interval := pollWithEvents
 	switch {
 	case w.events == nil:
-		interval = lookOften
+		interval = pollWithoutEvents
 	case w.progress != nil:
-		interval = lookProgress
+		interval = pollProgress
 	}
 	timer := time.NewTimer(interval/2 + rand.N(interval/2))
 	defer timer.Stop()
@@ -221,7 +220,7 @@ func (w *waiting) listen(ctx context.Context, closing <-chan struct{}) error {
 		case e, ok := <-w.events:
 			switch {
 			case !ok:
-				w.events = nil // they have broken off
+				w.events = nil // they broke off
 				return nil
 			case e.Kind == broker.EventMissed || e.ID == w.id:
 				return nil
@@ -230,7 +229,7 @@ func (w *waiting) listen(ctx context.Context, closing <-chan struct{}) error {
 	}
 }
 
-// verdict is the error of a job that ended.
+// verdict returns the error of a job that ended.
 func verdict(record *JobRecord) error {
 	switch record.State {
 	case StateDead:
@@ -246,14 +245,14 @@ func verdict(record *JobRecord) error {
 }
 
 // Await waits until a job has ended and returns its result, which the handler
-// set with SetResult, as an R. It hears of the end from the store and does not
-// poll; see Client.Wait for contexts, and for jobs without a record: enqueue the
-// job with a retention.
+// set with SetResult, as an R. Enqueue the job with WithRetention, or its result is
+// not kept. It returns soon after the end, by an event of the store if it sends
+// events; see Client.Wait, also about ctx.
 //
 // If the job was not completed, the error is one of these, for errors.Is:
 // ErrDead, with the reason and the last error in its message; ErrExpired, which
-// is ErrDead, too; ErrCancelled; ErrGone. It is ErrResult if the job was
-// completed and its result is no R, and that of ctx if that ended first.
+// is also ErrDead; ErrCancelled; ErrGone. It is ErrResult if the job was completed
+// and its result cannot be decoded as an R, and the error of ctx if ctx ended first.
 func Await[R any](ctx context.Context, c *Client, queue, id string, opts ...WaitOption) (result R, err error) {
 	record, err := c.Wait(ctx, queue, id, opts...)
 	if err != nil {
@@ -263,12 +262,12 @@ func Await[R any](ctx context.Context, c *Client, queue, id string, opts ...Wait
 	return result, broker.About(err, "await", queue, id)
 }
 
-// SetResult keeps a result for those who wait for the job, as JSON; see Await
-// and Job.SetResult. Call it last:
+// SetResult sets the job's result, encoded as JSON, for callers of Await; see
+// Job.SetResult. Call it last:
 //
 //	return jobs.SetResult(job, Summary{Orders: 17})
 //
-// An error means that no retry can help: it is SkipRetry.
+// If the result cannot be encoded, the error is SkipRetry, since no retry can help.
 func SetResult[R any](job *Job, result R) (err error) {
 	defer recoverInto(&err, func(err error) error {
 		return fmt.Errorf("%w: the result, a %T, cannot be encoded: %w", SkipRetry, result, err)

@@ -13,17 +13,17 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// policy is what the engine asks of a server: what becomes of jobs.
+// policy decides for the engine what becomes of jobs.
 type policy struct {
 	*Server
-	given   Handler // that Run or Start was given
+	given   Handler // the argument of Run or Start
 	handler Handler // the same, inside Config.Middleware
 }
 
 var errGoexit = errors.New("the handler ended its goroutine with runtime.Goexit")
 
-// Perform runs a job's handler, unless it cannot run or must not any more, and
-// says how the lease ends.
+// Perform runs a job's handler, unless the job cannot be read or its time is over,
+// and returns how the lease ends.
 func (p policy) Perform(r *engine.Run) broker.Outcome {
 	job := &Job{record: r.Job}
 	job.run.Store(r)
@@ -31,7 +31,7 @@ func (p policy) Perform(r *engine.Run) broker.Outcome {
 	return p.perform(r, job)
 }
 
-// Exited says how the lease ends when the handler left its goroutine.
+// Exited returns how the lease ends after a handler called runtime.Goexit.
 func (p policy) Exited(r *engine.Run) broker.Outcome {
 	return p.decide(r, r.View.(*Job), errGoexit)
 }
@@ -52,7 +52,7 @@ func (p policy) perform(r *engine.Run, job *Job) broker.Outcome {
 			r.Finish(context.Canceled, r.Started())
 			return broker.Complete(job.result)
 		}
-		err = fmt.Errorf("%w: the result has %d bytes, the limit is %d; store it elsewhere", ErrTooLarge, len(job.result), broker.MaxResult)
+		err = fmt.Errorf("%w: the result has %d bytes and the limit is %d; store it elsewhere", ErrTooLarge, len(job.result), broker.MaxResult)
 	}
 	return p.decide(r, job, err)
 }
@@ -64,7 +64,7 @@ func (p policy) invoke(r *engine.Run, job *Job) (err error) {
 		if returned {
 			return
 		}
-		// Without a value it is runtime.Goexit, which the slot sees to.
+		// Without a value it is runtime.Goexit, which the slot handles.
 		if value := recover(); value != nil {
 			err = &PanicError{Value: value, Stack: string(debug.Stack())}
 		}
@@ -76,9 +76,9 @@ func (p policy) invoke(r *engine.Run, job *Job) (err error) {
 
 var errUncommitted = errors.New("the handler returned nil, but the transaction that was to complete the job did not commit")
 
-// uncommitted is how the lease of a job ends whose handler says that its own
-// transaction has completed it. It applies only if the job is still there, which
-// means that the transaction did not commit, and its effects never were.
+// uncommitted returns how the lease ends if the handler said that its transaction
+// completes the job. The store applies it only if the job still exists: then the
+// transaction did not commit, and had no effect.
 func (s *Server) uncommitted(r *engine.Run, job *Job) broker.Outcome {
 	r.Finish(context.Canceled, time.Now())
 	f := s.failure(r, job, errUncommitted, Classification{Class: ClassUncommitted})
@@ -90,9 +90,9 @@ func (s *Server) uncommitted(r *engine.Run, job *Job) broker.Outcome {
 
 const crashDelayMax = 10 * time.Minute
 
-// Crashed says what becomes of a job whose worker died. From the second time
-// on it waits, for a random while: of several jobs that one server held, the
-// one that kills servers so meets the others less and less.
+// Crashed returns the outcome for a job whose worker died. From the second crash on
+// the job waits for a random time: so a job that kills its server takes the other
+// jobs of that server along less and less.
 func (p policy) Crashed(j *broker.Job, worker string) broker.Outcome {
 	f := p.crash(j, worker)
 	if j.Crashes >= p.engine.Budget(j) {
@@ -106,13 +106,13 @@ func (p policy) Crashed(j *broker.Job, worker string) broker.Outcome {
 	return broker.Crash(sleep.Jitter(sleep.Doubled(p.engine.Shortly(), j.Crashes-1, crashDelayMax), 0.9), f)
 }
 
-// crash is the entry of a job's history for the death of its worker.
+// crash returns the entry of the error history for the death of a worker.
 func (p policy) crash(j *broker.Job, worker string) broker.Failure {
 	return broker.Failure{At: p.engine.StoreNow(), Attempt: j.Failures, Class: ClassCrash, Worker: worker, Version: p.cfg.Program,
 		Message: "the server that ran the job died or lost its lease"}
 }
 
-// Refused charges a plain failure in place of an outcome that the store refuses.
+// Refused replaces an outcome that the store refuses by a charged failure.
 func (p policy) Refused(j *broker.Job, worker string, now time.Time, err error) broker.Outcome {
 	f := broker.Failure{At: now, Attempt: j.Failures, Class: ClassRetryable, Worker: worker, Version: p.cfg.Program,
 		Message: "the store refused the outcome: " + err.Error()}
@@ -122,14 +122,14 @@ func (p policy) Refused(j *broker.Job, worker string, now time.Time, err error) 
 	return broker.Retry(p.engine.Shortly(), f)
 }
 
-// Types are the patterns of the handler, if it tells them.
+// Types returns the patterns of the handler, if it has a method Patterns.
 func (p policy) Types() (types []string) {
 	h, ok := p.given.(interface{ Patterns() []string })
 	if !ok {
 		return nil
 	}
 	if failed := guard.Call(func() { types = h.Patterns() }); failed != nil {
-		p.cfg.Logger.Error("jobs: the handler's Patterns failed, the worker is registered without types",
+		p.cfg.Logger.Error("jobs: the handler's Patterns panicked, the worker is registered without types",
 			"error", failed, "stack", failed.Stack)
 		return nil
 	}

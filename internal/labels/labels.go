@@ -25,7 +25,7 @@ const (
 // CheckLabel returns an error if label cannot be a label.
 func CheckLabel(field, label string) error {
 	if label == "" || len(label) > maxLen || strings.ContainsFunc(label, foreign) {
-		return broker.Invalid(field, "has the label %q; use 1 to %d letters of English, digits, and - _ .", label, maxLen)
+		return broker.Invalid(field, "has the label %q; use 1 to %d ASCII letters, digits and the characters - _ .", label, maxLen)
 	}
 	return nil
 }

@@ -130,5 +130,5 @@ func ExampleHandle() {
 	// Output:
 	// to ada@example.com, attempt 0
 	// <nil> false
-	// skip retry for this job: the payload of "email:welcome" is no jobs_test.WelcomeEmail: malformed JSON at byte 2 true
+	// skip retry for this job: the payload of "email:welcome" cannot be decoded as a jobs_test.WelcomeEmail: malformed JSON at byte 2 true
 }

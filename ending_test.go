@@ -204,8 +204,8 @@ func TestEnding_AMiddlewareThatReturnsNoHandlerIsNamed(t *testing.T) {
 	mux := NewServeMux()
 	mux.HandleFunc("email", func(context.Context, *Job) error { return nil }, none)
 	for name, put := range map[string]func(){
-		"number 1": func() { _ = server.Start(context.Background(), mux) },
-		"number 0": func() { mux.Handler("email") },
+		"middleware 1": func() { _ = server.Start(context.Background(), mux) },
+		"middleware 0": func() { mux.Handler("email") },
 	} {
 		func() {
 			defer func() {

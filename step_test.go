@@ -126,7 +126,7 @@ func TestStep_IsRefusedWithAReason(t *testing.T) {
 		parts []string
 	}{
 		"a name that was used": {"twice", func(context.Context) (any, error) { t.Error("it was called"); return nil, nil }, ErrInvalid,
-			[]string{"twice", "of its own"}},
+			[]string{"twice", "its own name"}},
 		"no name":             {"", nil, ErrInvalid, []string{"step"}},
 		"a long name":         {strings.Repeat("n", 256), nil, ErrInvalid, []string{"step", "255"}},
 		"an error of its own": {"fails", func(context.Context) (any, error) { return nil, errCut }, errCut, []string{errCut.Error()}},

@@ -54,11 +54,11 @@ func TestTyped_UndecodablePayloadIsNotRetriedAndNotQuoted(t *testing.T) {
 		`{"To":"secret`:          "malformed JSON at byte 13",
 		`{"N":"secret"}`:         `JSON string in field "N", byte 13, does not fit int`,
 		`{"N":12345.6}`:          `JSON number in field "N"`,
-		`{"Sent":"secret noon"}`: "JSON refused by a field's own type",
+		`{"Sent":"secret noon"}`: "UnmarshalJSON of a field refused the JSON",
 	} {
 		err := h.ProcessJob(t.Context(), jobOf("mail", payload))
 		if !errors.Is(err, SkipRetry) || !strings.Contains(err.Error(), words) ||
-			!strings.Contains(err.Error(), `the payload of "mail" is no jobs.mailArgs`) {
+			!strings.Contains(err.Error(), `the payload of "mail" cannot be decoded as a jobs.mailArgs`) {
 			t.Errorf("payload %s: got %v, want SkipRetry and %q", payload, err, words)
 		}
 		if strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "12345") {

@@ -48,7 +48,7 @@ func TestServer_AnAuditKnowsWhatWaitsAndWhatIsToBeSettled(t *testing.T) {
 		}
 		s.slots.running = []*Run{active, gone}
 		s.slots.ready.push(ready)
-		s.slots.careful.push(careful)
+		s.slots.guarded.push(careful)
 		sent, done := &broker.Job{Queue: testQueue, ID: "sent"}, &broker.Job{Queue: testQueue, ID: "done"}
 		w.items, w.done = []broker.Settlement{{Job: sent}}, []broker.Settlement{{Job: done}}
 		for _, j := range []*broker.Job{active.Job, ready.Job, careful.Job, sent, done, {Queue: testQueue, ID: "unknown"}} {

@@ -20,6 +20,15 @@ type leaseKey struct {
 	epoch     int64
 }
 
+// doubtLocked has the leases of w audited, because an answer was lost that may have
+// told of some: at once, or with the next renewals.
+func (s *Server) doubtLocked(w *worker, atOnce bool) {
+	w.suspect = auditsAfterLoss
+	if atOnce || s.seldomRenews() {
+		poke(s.renewNow)
+	}
+}
+
 // audit lists what the store holds for w, releases what we do not know of,
 // since the answer that told us was lost, and ends the handlers of what is not
 // held for us any more.
@@ -40,7 +49,7 @@ func (s *Server) audit(ctx context.Context, w *worker) {
 
 	s.mu.Lock()
 	defer s.unlock()
-	if w.lost || s.isDrain {
+	if w.lost || s.slots.closed {
 		return
 	}
 	known := make(map[leaseKey]bool)
@@ -59,9 +68,9 @@ func (s *Server) audit(ctx context.Context, w *worker) {
 			s.stop(r, broker.ErrLeaseLost, time.Now())
 		}
 	}
-	s.eachActiveLocked(each)
+	s.slots.eachActive(each)
 	s.slots.eachWaiting(each)
-	s.enterEndedLocked(time.Now())
+	s.slots.enterEnded(time.Now())
 	unknown := 0
 	for key, j := range listed {
 		if !known[key] {

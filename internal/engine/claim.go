@@ -124,7 +124,7 @@ func (s *Server) claimFailedLocked(w *worker, err error, asked int, gave bool, n
 	f := &s.fetcher
 	f.alone = now.Add(s.opts.Lease)
 	if f.away.failed(now, err) {
-		s.noteLocked(s.loudness(now.Sub(f.away.since)), "jobs: a claim failed, trying again until it works", f.away.args("worker", w.id)...)
+		s.noteLocked(f.away.level(now, s.opts.Lease), "jobs: a claim failed, trying again until it works", f.away.args("worker", w.id)...)
 	}
 	if gave {
 		f.succeeded = now

@@ -7,6 +7,9 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
+// serverCallTimeout bounds a call to the broker, beyond the wait of a claim.
+const serverCallTimeout = 5 * time.Second
+
 // storeClock estimates the store's time, which deadlines are judged by.
 type storeClock struct{ store, local time.Time }
 
@@ -24,13 +27,6 @@ func (c *storeClock) at(local time.Time) time.Time {
 		return local
 	}
 	return c.store.Add(local.Sub(c.local))
-}
-
-// StoreNow is the store's time now, about.
-func (s *Server) StoreNow() time.Time {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.clock.at(time.Now())
 }
 
 // after waits for d and reports whether it has passed before ctx ended.

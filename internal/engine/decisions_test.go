@@ -118,12 +118,12 @@ func TestServer_AStuckHandlerThatReturnsIsToldOfWithHowLate(t *testing.T) {
 	r := runFor(s, w, testQueue, "a", 0)
 	s.leaseLocked(w, r.Job)
 	p := &s.slots
-	p.running, p.active, p.holding, p.stuck = []*Run{r}, 1, 1, 1
+	p.running, p.active, p.holding, s.stuck.count = []*Run{r}, 1, 1, 1
 	p.held[0] = 1
 	r.stuck = &StuckEvent{Job: r.Job, since: time.Now().Add(-time.Minute)}
 	s.leaveLocked(0, r, broker.Complete(nil))
-	if p.stuck != 0 || len(p.unstuck) != 1 || p.unstuck[0].Overdue < time.Minute {
-		t.Errorf("%d handlers are stuck, %+v have returned; want none, and one after a minute", p.stuck, p.unstuck)
+	if s.stuck.count != 0 || len(s.stuck.unstuck) != 1 || s.stuck.unstuck[0].Overdue < time.Minute {
+		t.Errorf("%d handlers are stuck, %+v have returned; want none, and one after a minute", s.stuck.count, s.stuck.unstuck)
 	}
 	if p.active != 0 || p.holding != 0 || p.held[0] != 0 || p.running[0] != nil {
 		t.Errorf("the slot is not free: %d active, %d and %d held", p.active, p.holding, p.held[0])
@@ -146,7 +146,7 @@ func TestServer_OnlyWhatWasClaimedBeforeIsGivenBack(t *testing.T) {
 		s.slots.holding++
 		s.slots.held[0]++
 	}
-	if refs := s.unreadyLocked(&s.slots.ready, w, now); len(refs) != 1 || refs[0].ID != "a" || s.slots.ready.len() != 2 {
+	if refs := s.releaseQueuedLocked(&s.slots.ready, w, now); len(refs) != 1 || refs[0].ID != "a" || s.slots.ready.len() != 2 {
 		t.Errorf("given back are %v, %d jobs stay; want the first of three", refs, s.slots.ready.len())
 	}
 }
@@ -169,17 +169,17 @@ func TestServer_PrefetchIsForQuickHandlersAndNeverBesideACarefulJob(t *testing.T
 	if want, free := s.wantLocked(); want <= 10 || free != 10 {
 		t.Errorf("with 10 free slots and quick handlers %d are wanted for %d", want, free)
 	}
-	s.slots.guarded = 1
+	s.slots.guardedActive = 1
 	if n := s.allowanceLocked(); n != 0 {
 		t.Errorf("beside a careful job %d may be prefetched", n)
 	}
-	s.slots.guarded = 0
+	s.slots.guardedActive = 0
 	s.settler.unsettled = maxUnsettled + 1
 	if want, _ := s.wantLocked(); want != 0 {
 		t.Errorf("although outcomes cannot be recorded %d jobs are wanted", want)
 	}
 	s.settler.unsettled = 0
-	s.slots.careful.push(runFor(s, w, testQueue, "careful", 1))
+	s.slots.guarded.push(runFor(s, w, testQueue, "careful", 1))
 	if want, _ := s.wantLocked(); want != 0 {
 		t.Errorf("although a careful job waits for its turn %d others are wanted", want)
 	}

@@ -1,26 +1,30 @@
 // Package engine is the machinery of a server: the loops that claim jobs, run
-// them in slots, settle their outcomes, renew the leases, take over the jobs of
-// dead servers, prune, and drain. What a run means for its job is not decided
-// here: a Policy says so.
+// them in slots, settle their outcomes, renew the leases, reclaim the jobs of dead
+// servers, prune, and drain. It does not decide what the end of a run means for
+// the job: a Policy does.
 //
 // Where to look:
 //
-//	server.go     Options, Policy, start and end, readiness
-//	run.go        a job under a lease; context.go: the context of its handler
+//	server.go     Options, Policy, Server; lifecycle.go: start and end; ready.go: readiness
+//	run.go        a job under a lease; context.go: the context of its handler;
+//	              keep.go: checkpoints, steps and progress
 //	fetch.go      the loop that claims; claim.go: one claim and its answer
 //	claimsize.go  how much a claim asks for; weights.go: of which queues;
 //	              prefetch.go: how much beyond the free slots
-//	slots.go      where handlers run; types.go: jobs that wait for room of their type;
-//	              suspects.go: jobs that run beside few others
-//	settle.go     the loop that sends outcomes; settled.go: their answers; intx.go:
-//	              jobs that a transaction of their handler completes
+//	handle.go     from a claimed job to its outcome: accept, begin, leave, release
+//	slots.go      which runs wait, and which may begin; types.go: limits of types;
+//	              suspects.go: jobs that crashed and run beside few others
+//	settle.go     the loop that sends outcomes, and their answers; intx.go: jobs that
+//	              a transaction of their handler completes
 //	worker.go     the ID under which a server claims; heartbeat.go: the loop that
-//	              registers and renews it; audit.go: leases that an answer did not tell of
-//	upkeep.go     the loop that reclaims, prunes (prune.go) and looks for handlers that
-//	              do not return (stuck.go); marks.go: which jobs had begun when a server died
-//	watch.go      cancellations; drain.go: the end
+//	              registers and renews it; audit.go: leases whose answer was lost
+//	upkeep.go     the loop that reclaims, prunes (prune.go) and reports handlers that
+//	              do not return (stuck.go); lookout.go: when it has something to do;
+//	              marks.go: which jobs had begun when a server died
+//	watch.go      cancellations; drain.go: the end; history.go: the history of queues
 //	inline.go     jobs run without loops, for tests of applications
 //
-// A Server has one lock. Methods that need it held end in Locked; methods of the
-// types that it guards (slots, fetcher, settler, worker, …) need it too.
+// A Server has one lock. Methods that need it held end in Locked; all methods of
+// the types that it guards (slots, stuckHandlers, fetcher, settler, worker, …) need
+// it too.
 package engine

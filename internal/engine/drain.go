@@ -94,9 +94,9 @@ func await(ctx context.Context, group *sync.WaitGroup) {
 // releaseUnstarted gives back the jobs that no handler has begun.
 func (s *Server) releaseUnstarted(now time.Time) {
 	s.mu.Lock()
-	unstarted := s.unreadyAllLocked(nil, now)
+	unstarted := s.releaseAllLocked(nil, now)
 	handlers := s.slots.active
-	s.checkEmptyLocked()
+	s.slots.checkEmpty()
 	s.mu.Unlock()
 	s.log.Info("jobs: draining, no more jobs are taken", "handlers", handlers, "timeout", s.opts.ShutdownTimeout,
 		"released", len(unstarted), "jobs", describe(unstarted, nil))
@@ -115,7 +115,7 @@ func (s *Server) awaitHandlers() {
 	}
 	s.mu.Lock()
 	now := time.Now()
-	s.eachActiveLocked(func(r *Run) { r.Finish(ErrShutdown, now) })
+	s.slots.eachActive(func(r *Run) { r.Finish(ErrShutdown, now) })
 	s.mu.Unlock()
 	timer.Reset(ShutdownGrace)
 	select {
@@ -129,7 +129,7 @@ func (s *Server) unreturned() map[jobName]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	left := make(map[jobName]string)
-	s.eachActiveLocked(func(r *Run) { left[jobName{r.Job.Queue, r.Job.ID}] = r.Job.Type })
+	s.slots.eachActive(func(r *Run) { left[jobName{r.Job.Queue, r.Job.ID}] = r.Job.Type })
 	return left
 }
 
@@ -217,9 +217,7 @@ func describe(refs []broker.Ref, types map[jobName]string) []string {
 // are handlers that do not return.
 func (s *Server) stopSlots(left int) {
 	s.mu.Lock()
-	s.stopped = true
-	s.slots.waiting.Broadcast()
-	alive := s.slots.alive
+	alive := s.slots.stop()
 	s.mu.Unlock()
 	if left == 0 && alive > 0 {
 		<-s.slots.gone

@@ -8,10 +8,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-const (
-	serverCallTimeout = 5 * time.Second // of one call to the broker, beyond the wait of a claim
-	youngCall         = 10 * time.Millisecond
-)
+// youngCall is how long outcomes wait for a claim under way, so that the next one carries
+// them; after that they are sent on their own.
+const youngCall = 10 * time.Millisecond
 
 // fetcher claims jobs for free slots. Busy, it goes round in claims that do
 // not wait and carry what there is to settle: one round trip a turn. Once
@@ -41,8 +40,6 @@ type fetcher struct {
 	trip      time.Duration
 	took      time.Duration // of handlers, see measure
 	measured  bool
-	patience  time.Duration // that prefetched jobs have been shown, see releaseStale
-	looked    time.Time
 
 	waiting  bool               // a claim waits
 	surplus  int                // of the jobs it asks for, those beyond the slots that were free
@@ -151,7 +148,7 @@ func (s *Server) nextClaimLocked(ctx context.Context, now time.Time) claimCall {
 	s.giveUpSurplusLocked()
 	var sleep claimCall
 	switch {
-	case s.isDrain || w == nil || !w.registered || w.lost:
+	case s.slots.closed || w == nil || !w.registered || w.lost:
 		f.state = fetchOff
 	case now.Before(f.notBefore):
 		f.state, sleep.until = fetchOff, f.notBefore
@@ -206,7 +203,7 @@ func (s *Server) planClaimLocked() (call claimCall, ok bool) {
 			f.room[i] = max(0, min(want, free, limit-s.slots.held[i]))
 		}
 		if len(s.slots.types) > 0 {
-			f.room[i] = min(f.room[i], s.asideRoomLocked(i))
+			f.room[i] = min(f.room[i], s.slots.asideRoom(i))
 		}
 		f.excluded[i] = f.room[i] == 0
 		if f.waiting && f.unwaited[i] && !f.excluded[i] && f.exhausted {
@@ -245,4 +242,10 @@ func (f *fetcher) dueAt(t time.Time) {
 			f.wake()
 		}
 	}
+}
+
+// carries reports whether the loop that claims will soon look at what there is
+// to settle.
+func (f *fetcher) carries(now time.Time) bool {
+	return !now.Before(f.alone) && (f.state == fetchAbout || f.state == fetchCalling && now.Sub(f.began) < youngCall)
 }

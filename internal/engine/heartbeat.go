@@ -28,15 +28,6 @@ func (s *Server) heartbeatsLocked(w *worker) time.Duration {
 // seldomRenews reports whether renewals are far apart.
 func (s *Server) seldomRenews() bool { return s.limits.InProcess && s.opts.Lease/3 > maxHeartbeat }
 
-// doubtLocked has the leases of w audited, because an answer was lost that may have
-// told of some: at once, or with the next renewals.
-func (s *Server) doubtLocked(w *worker, atOnce bool) {
-	w.suspect = auditsAfterLoss
-	if atOnce || s.seldomRenews() {
-		poke(s.renewNow)
-	}
-}
-
 // heartbeat is the loop that registers a worker and renews it, and starts anew
 // with another one when that is lost. Nothing else runs in it, so that nothing
 // else can make it late.
@@ -108,10 +99,10 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 		s.mu.Lock()
 		away := &s.unregistered
 		tell := away.failed(now, err)
-		failures, since, args := away.failures, away.since, away.args("worker", w.id)
+		failures, level, args := away.failures, away.level(now, s.opts.Lease), away.args("worker", w.id)
 		s.mu.Unlock()
 		if tell {
-			s.events.line(s.loudness(now.Sub(since)), "jobs: cannot register with the store, trying again until it works", args...)
+			s.events.line(level, "jobs: cannot register with the store, trying again until it works", args...)
 		}
 		if !after(ctx, backoff(failures)) {
 			return false
@@ -164,10 +155,11 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 			s.mu.Lock()
 			away := &s.unrenewed
 			tell := away.failed(now, err)
-			failures, since, args := away.failures, away.since, away.args("worker", w.id, "left", left.Round(time.Millisecond))
+			failures, level := away.failures, away.level(now, s.opts.Lease)
+			args := away.args("worker", w.id, "left", left.Round(time.Millisecond))
 			s.mu.Unlock()
 			if tell {
-				s.events.line(s.loudness(now.Sub(since)), "jobs: a renewal failed, trying again", args...)
+				s.events.line(level, "jobs: a renewal failed, trying again", args...)
 			}
 			s.watchdog(now)
 			timer.Reset(max(0, min(backoff(failures), interval, left)))
@@ -275,4 +267,52 @@ func (w *worker) compare(names []string, held map[string]int) {
 		}
 	}
 	w.differed = 0
+}
+
+func (s *Server) newWorker() *worker {
+	return &worker{id: s.opts.NewID(), held: make([]int, len(s.names)), batchLimit: maxSettleItems}
+}
+
+// lose ends w: its handlers' contexts end, and what no handler has begun is
+// dropped. The handlers keep their slots until they return, and what they
+// return is settled all the same, for as long as nobody has taken the job.
+func (s *Server) lose(w *worker, why string) {
+	s.mu.Lock()
+	w.lost = true
+	if s.fetcher.waiting {
+		s.fetcher.giveUp() // it would get nothing, and keep the next worker from waiting
+	}
+	now := time.Now()
+	s.releaseAllLocked(w, now)
+	handlers := 0
+	s.slots.eachActive(func(r *Run) {
+		if r.worker == w {
+			handlers++
+			s.stop(r, broker.ErrLeaseLost, now)
+		}
+	})
+	s.mu.Unlock()
+	s.tellWorker(WorkerLost, w, nil)
+	s.events.line(slog.LevelError, "jobs: the worker was lost, starting anew under another ID", "worker", w.id, "reason",
+		why, "handlers", handlers)
+}
+
+// watchdog has the broker open new connections, if it can, when no registration,
+// no renewal or no claim has succeeded for several leases, and again after as
+// many. It reports whether it did so.
+func (s *Server) watchdog(now time.Time) bool {
+	s.mu.Lock()
+	bound := watchdogLeases * s.opts.Lease
+	over := func(o *outage) bool { return o.failures > 0 && now.Sub(o.since) >= bound }
+	f := &s.fetcher
+	due := now.Sub(s.restarted) >= bound &&
+		(over(&s.unregistered) || over(&s.unrenewed) || over(&f.away) && now.Sub(f.succeeded) >= bound)
+	if due {
+		s.restarted = now
+	}
+	s.mu.Unlock()
+	if due {
+		s.broker.Reconnect()
+	}
+	return due
 }

@@ -77,10 +77,3 @@ type StuckEvent struct {
 
 	since time.Time
 }
-
-// tellWorker has the hook called for a worker's beginning or end.
-func (s *Server) tellWorker(kind WorkerEventKind, w *worker, err error) {
-	if hook := s.opts.Hooks.Worker; hook != nil {
-		s.events.call(func() { hook(WorkerEvent{Kind: kind, Worker: w.id, Err: err}) })
-	}
-}

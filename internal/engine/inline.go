@@ -44,7 +44,7 @@ func (s *Server) Inline(values context.Context, p Policy) (*Inline, bool) {
 	}
 	s.started = true
 	in := &Inline{s: s, wakeup: make(chan struct{}, 1), gate: make(chan struct{}), gathering: make(map[*Run]struct{})}
-	s.policy, s.values, s.inline = p, context.WithoutCancel(values), in
+	s.policy, s.values, s.gathering = p, context.WithoutCancel(values), in.gathered
 	s.slots.running = make([]*Run, s.opts.Concurrency) // as if all goroutines were there, so that none is made
 	return in, true
 }
@@ -198,12 +198,12 @@ func (in *Inline) claim(ctx context.Context) (got bool, err error) {
 // startLocked begins what was claimed. A job to be careful with waits until few others run.
 func (in *Inline) startLocked() {
 	s := in.s
-	for s.startableLocked() != nil {
+	for s.slots.startable() != nil {
 		i := 0
 		for s.slots.running[i] != nil {
 			i++
 		}
-		r := s.nextLocked(i)
+		r := s.beginLocked(i)
 		in.begun++
 		go in.perform(i, r)
 	}

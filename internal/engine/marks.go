@@ -24,6 +24,7 @@ type marks struct {
 	log     *slog.Logger
 	reports *guard.Reports
 	lease   time.Duration
+	off     bool // the store has no marks
 }
 
 // name names the mark of a job's lease. Deliveries rises with the end of each
@@ -71,4 +72,27 @@ func (m *marks) call(req broker.MarkRequest) (broker.Marked, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), serverCallTimeout)
 	defer cancel()
 	return m.broker.Mark(ctx, req)
+}
+
+// innocent returns, of reclaimed jobs that were guarded, whether they are not charged:
+// the store has no mark of them, or cannot say.
+func (m *marks) innocent(jobs []broker.Job, isGuarded func(*broker.Job) bool) map[*broker.Job]bool {
+	found := make(map[*broker.Job]bool)
+	var failed error
+	for i := range jobs {
+		j := &jobs[i]
+		if !isGuarded(j) || m.off {
+			continue
+		}
+		begun := false
+		if failed == nil {
+			begun, failed = m.had(j)
+		}
+		found[j] = !begun
+	}
+	if failed != nil {
+		m.reports.Report(m.log, "mark", slog.LevelWarn,
+			"jobs: the marks of a server that died cannot be read, its jobs go back without a charge", "error", failed)
+	}
+	return found
 }

@@ -48,30 +48,11 @@ func (o *outage) args(more ...any) []any {
 	return append(more, "error", o.err, "failures", o.failures, "lasting", time.Since(o.since).Round(time.Millisecond))
 }
 
-// loudness is the level for telling of an outage that has lasted so long.
-func (s *Server) loudness(lasting time.Duration) slog.Level {
-	if lasting >= watchdogLeases*s.opts.Lease {
+// level returns the level at which the outage is logged: an error once it has lasted for
+// several leases.
+func (o *outage) level(now time.Time, lease time.Duration) slog.Level {
+	if now.Sub(o.since) >= watchdogLeases*lease {
 		return slog.LevelError
 	}
 	return slog.LevelWarn
-}
-
-// watchdog has the broker open new connections, if it can, when no registration,
-// no renewal or no claim has succeeded for several leases, and again after as
-// many. It reports whether it did so.
-func (s *Server) watchdog(now time.Time) bool {
-	s.mu.Lock()
-	bound := watchdogLeases * s.opts.Lease
-	over := func(o *outage) bool { return o.failures > 0 && now.Sub(o.since) >= bound }
-	f := &s.fetcher
-	due := now.Sub(s.restarted) >= bound &&
-		(over(&s.unregistered) || over(&s.unrenewed) || over(&f.away) && now.Sub(f.succeeded) >= bound)
-	if due {
-		s.restarted = now
-	}
-	s.mu.Unlock()
-	if due {
-		s.broker.Reconnect()
-	}
-	return due
 }

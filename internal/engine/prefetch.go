@@ -38,7 +38,7 @@ func (f *fetcher) measure(took time.Duration) {
 // allowanceLocked is how many jobs may be held beyond the slots.
 func (s *Server) allowanceLocked() int {
 	f := &s.fetcher
-	if s.opts.Prefetch == 0 || s.slots.guarded > 0 || !f.measured || f.took > max(2*f.trip, prefetchFloor) {
+	if s.opts.Prefetch == 0 || s.slots.guardedActive > 0 || !f.measured || f.took > max(2*f.trip, prefetchFloor) {
 		return 0
 	}
 	n := time.Duration(s.opts.Concurrency) * prefetchWork / max(f.took, time.Microsecond)
@@ -85,23 +85,30 @@ func (s *Server) paceLocked() time.Time {
 // wantLocked is how many jobs a claim may bring now, beside those under way, and free
 // how many of these find a slot.
 func (s *Server) wantLocked() (want, free int) {
-	free = s.roomLocked() - s.slots.holding - s.fetcher.asked
+	free = s.slots.room() - s.slots.holding - s.fetcher.asked
 	want = min(free+s.allowanceLocked(), broker.MaxClaim)
-	if s.settler.unsettled > maxUnsettled || s.slots.careful.len() > 0 {
+	if s.settler.unsettled > maxUnsettled || s.slots.guarded.len() > 0 {
 		want = 0 // what is done cannot be recorded, or must wait for a careful job: do not take more
 	}
 	return max(want, 0), max(free, 0)
 }
 
-// releaseStaleLocked gives prefetched jobs back that did not start in time: another
-// server may have a slot for them.
+// takeStale removes and returns the runs that had no slot for prefetchStale.
+func (p *slots) takeStale(now time.Time) (stale []*Run) {
+	p.watched += min(now.Sub(p.looked), prefetchLook)
+	p.looked = now
+	for p.ready.len() > 0 && p.watched-p.ready.peek().since >= prefetchStale {
+		stale = append(stale, p.ready.pop())
+	}
+	return stale
+}
+
+// releaseStaleLocked releases prefetched jobs that did not start in time: another server
+// may have a slot for them.
 func (s *Server) releaseStaleLocked(now time.Time) {
-	f, p := &s.fetcher, &s.slots
-	f.patience += min(now.Sub(f.looked), prefetchLook)
-	f.looked = now
-	for p.ready.len() > 0 && f.patience-p.ready.peek().since >= prefetchStale {
-		s.giveBackLocked(p.ready.pop())
-		f.took = max(f.took, prefetchStale)
+	for _, r := range s.slots.takeStale(now) {
+		s.releaseLocked(r)
+		s.fetcher.took = max(s.fetcher.took, prefetchStale)
 	}
 	s.enterAsideLocked(now)
 }

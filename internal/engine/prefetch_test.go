@@ -12,7 +12,7 @@ func TestServer_KeepsPrefetchedJobsWhenItStoodStill(t *testing.T) {
 	s := &Server{}
 	s.slots.ready.push(&Run{})
 	start := time.Now()
-	s.fetcher.looked = start
+	s.slots.looked = start
 	s.releaseStaleLocked(start.Add(time.Minute))
 	for i := range 3 {
 		s.releaseStaleLocked(start.Add(time.Minute + time.Duration(i+1)*prefetchLook))

@@ -26,8 +26,8 @@ func (s *Server) Ready() error {
 				away.failures, now.Sub(away.since).Round(time.Millisecond), away.err)
 		}
 		return errors.New("jobs: not ready: no worker is registered with the store")
-	case 2*s.slots.stuck >= s.opts.Concurrency:
-		return fmt.Errorf("jobs: not ready: stuck handlers hold %d of %d slots", s.slots.stuck, s.opts.Concurrency)
+	case 2*s.stuck.count >= s.opts.Concurrency:
+		return fmt.Errorf("jobs: not ready: stuck handlers hold %d of %d slots", s.stuck.count, s.opts.Concurrency)
 	}
 	if away := &s.unrenewed; away.failures > 0 && now.Sub(away.since) > s.opts.ReadinessWindow {
 		return fmt.Errorf("jobs: not ready: no renewal of the leases has succeeded for %v: %w",
@@ -63,7 +63,7 @@ func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := Stats{
-		Draining: s.isDrain, Running: s.slots.active, Stuck: s.slots.stuck, Prefetched: s.slots.ready.len(),
+		Draining: s.isDrain, Running: s.slots.active, Stuck: s.stuck.count, Prefetched: s.slots.ready.len(),
 		Unsettled: s.settler.unsettled, LastClaim: s.fetcher.succeeded,
 	}
 	if s.worker != nil {
@@ -72,5 +72,16 @@ func (s *Server) Stats() Stats {
 	return st
 }
 
-// Queues are the names of the queues served, highest weight first.
-func (s *Server) Queues() []string { return s.names }
+// Types returns the jobs under each TypeLimit.
+func (s *Server) Types() []TypeStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.slots.typeStats()
+}
+
+// StoreNow is the store's time now, about.
+func (s *Server) StoreNow() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clock.at(time.Now())
+}

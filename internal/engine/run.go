@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
-	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
 // Run is one job under a lease, from its claim until its handler returns, and
@@ -23,7 +22,7 @@ type Run struct {
 	limited *typeLimit // of its type, or nil
 	aside   bool       // it waits for room of its type
 	claimed time.Time
-	since   time.Duration // of fetcher.patience
+	since   time.Duration // of slots.watched, when it became ready
 	started time.Time
 	stuck   *StuckEvent             // once it was reported
 	patient time.Time               // until when it waits for its turn
@@ -53,8 +52,8 @@ func (r *Run) Draining() <-chan struct{} {
 	switch {
 	case r == nil || r.server == nil:
 		return nil
-	case r.server.inline != nil:
-		return r.server.inline.gathered(r)
+	case r.server.gathering != nil:
+		return r.server.gathering(r)
 	}
 	return r.server.draining
 }
@@ -80,18 +79,4 @@ func (r *Run) limit(timeout time.Duration, store time.Time) {
 			r.end, r.endCause = r.started.Add(left), ErrDeadline
 		}
 	}
-}
-
-// perform has the policy run a job. One that crashed before is marked as begun
-// meanwhile.
-func (s *Server) perform(r *Run) broker.Outcome {
-	if over, _ := r.Over(r.started); s.careful(r.Job) && !s.limits.NoMark && r.Job.Broken == nil && over == nil {
-		fence, ok := s.marks.begin(r)
-		if !ok {
-			r.Finish(context.Canceled, r.started)
-			return broker.Snooze(sleep.Jitter(s.Shortly(), 0.5), broker.Failure{})
-		}
-		defer s.marks.end(r.Job, fence)
-	}
-	return s.policy.Perform(r)
 }

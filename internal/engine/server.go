@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -75,7 +74,8 @@ type Server struct {
 	pruner  *pruner
 	policy  Policy
 	values  context.Context // what every handler's context holds
-	inline  *Inline         // runs the jobs in place of the loops; nil in a server that was started
+	// gathering is what Run.Draining returns instead of draining, if Inline runs the jobs.
+	gathering func(*Run) <-chan struct{}
 
 	keeperID string // under which it posts latencies, and keeps the history
 
@@ -90,10 +90,10 @@ type Server struct {
 	started  bool
 	isDrain  bool
 	isForced bool
-	stopped  bool // the slots' goroutines end
 	fatal    error
 	clock    storeClock
 	slots    slots
+	stuck    stuckHandlers
 	fetcher  fetcher
 	settler  settler
 	worker   *worker         // who claims; nil before the first one
@@ -128,87 +128,18 @@ func New(b broker.Broker, opts Options) *Server {
 		s.index[name] = i
 	}
 	s.keeperID, s.latencies = opts.NewID(), make([]history.Latency, len(s.names))
-	s.slots.init(s)
 	s.fetcher.init(s)
+	s.slots.init(&s.mu, s.names, &opts)
+	s.slots.spawn = func(slot int) { go s.slot(slot) }
+	s.slots.freed = s.fetcher.freed
+	s.slots.expire = func(patience time.Duration) { time.AfterFunc(patience, s.snoozeExpired) }
 	s.settler.init()
 	s.lookout.init()
 	s.events = newEvents(s.log)
-	s.marks = marks{s.broker, s.log, s.reports, opts.Lease}
+	s.marks = marks{s.broker, s.log, s.reports, opts.Lease, s.limits.NoMark}
 	s.pruner = newPruner(s)
 	s.reports.Waiting = s.lookout.by
 	return s
-}
-
-// Start begins to run jobs by a policy. Their contexts have what values holds,
-// and do not end with it. It reports false if the server was started, or shut
-// down, before.
-func (s *Server) Start(values context.Context, p Policy) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.started {
-		return false
-	}
-	s.started = true
-	s.policy, s.values = p, context.WithoutCancel(values)
-	go s.supervise()
-	return true
-}
-
-// Drain begins the drain, if it has not begun. It does not wait.
-func (s *Server) Drain() { s.drain(nil) }
-
-// Hurry skips the drain's wait for handlers.
-func (s *Server) Hurry() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.isForced {
-		s.isForced = true
-		close(s.forced)
-	}
-}
-
-// Draining is closed when the drain begins.
-func (s *Server) Draining() <-chan struct{} { return s.draining }
-
-// Done is closed when the drain is over.
-func (s *Server) Done() <-chan struct{} { return s.done }
-
-// Err is what was left when the drain was over, or why the server could not go
-// on. It is read after Done.
-func (s *Server) Err() error { return s.err }
-
-// Shutdown drains the server and waits for the end, with the error that Err
-// returns. When ctx ends first it hurries the drain and returns the context's
-// error. A server that was not started is over at once.
-func (s *Server) Shutdown(ctx context.Context) error {
-	s.mu.Lock()
-	if !s.started {
-		s.started = true
-		close(s.done)
-	}
-	s.mu.Unlock()
-	s.Drain()
-	select {
-	case <-s.done:
-		return s.err
-	case <-ctx.Done():
-		s.Hurry()
-		return fmt.Errorf("jobs: shutdown: %w", ctx.Err())
-	}
-}
-
-// drain begins the drain; err is why, when nobody asked for it.
-func (s *Server) drain(err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.drainLocked(err)
-}
-
-func (s *Server) drainLocked(err error) {
-	if !s.isDrain {
-		s.isDrain, s.fatal = true, err
-		close(s.draining)
-	}
 }
 
 // noteLocked is a line for the log that came up under the lock.
@@ -233,3 +164,20 @@ func (s *Server) unlock() {
 		s.log.Log(context.Background(), n.level, n.text, n.args...)
 	}
 }
+
+// queueOf returns the index of a queue in names.
+func (s *Server) queueOf(name string) int {
+	if len(s.names) == 1 {
+		return 0
+	}
+	return s.index[name]
+}
+
+// Queues returns the names of the queues served, highest weight first.
+func (s *Server) Queues() []string { return s.names }
+
+// Budget returns how many crashes the job survives.
+func (s *Server) Budget(j *broker.Job) int { return s.slots.budget(j) }
+
+// Shortly is how long a job is put off for a short while: a lease, unless leases are long.
+func (s *Server) Shortly() time.Duration { return min(s.opts.Lease, broker.DefaultLease) }

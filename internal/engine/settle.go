@@ -2,6 +2,9 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/seed81422ce9/jobs/broker"
@@ -44,12 +47,6 @@ func (s *Server) settleAtLocked(w *worker, item broker.Settlement, now time.Time
 		return
 	}
 	s.settler.wakeFor(s)
-}
-
-// carries reports whether the loop that claims will soon look at what there is
-// to settle.
-func (f *fetcher) carries(now time.Time) bool {
-	return !now.Before(f.alone) && (f.state == fetchAbout || f.state == fetchCalling && now.Sub(f.began) < youngCall)
 }
 
 // wakeFor wakes the settler if there is something that it can send.
@@ -142,4 +139,180 @@ func (s *Server) nextSettle() (*worker, broker.SettleRequest) {
 	}
 	s.settler.parked = true
 	return nil, broker.SettleRequest{}
+}
+
+// answered takes in the answer to the settle of w that was under way. It
+// returns how many attempts have failed in a row.
+func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took time.Duration) int {
+	items := w.items // changed by nobody while w is calling
+	ended := err != nil && (errors.Is(err, broker.ErrLeaseLost) || errors.Is(err, broker.ErrWorkerGone))
+	answered := len(verdicts) == len(items) || ended
+	left := 0 // items to send again
+	var failed error
+	if answered && !ended {
+		s.inTx.excuse(items, verdicts)
+		left, failed = unanswered(items, verdicts)
+	}
+	if hook := s.opts.Hooks.Settle; hook != nil {
+		e := SettleEvent{Items: items[left:], Took: took, Err: err}
+		if answered && !ended {
+			e.Verdicts, e.Err = verdicts[left:], failed
+		}
+		hook(e)
+	}
+
+	s.mu.Lock()
+	defer s.unlock()
+	now := time.Now()
+	w.calling = false
+	t := &s.settler
+	if !answered && refused(err) {
+		s.splitRefusedLocked(w, err)
+		t.wakeFor(s)
+		return 0
+	}
+	if !answered {
+		if t.away.failed(now, err) {
+			s.noteLocked(t.away.level(now, s.opts.Lease), "jobs: a settle failed, repeating it until it is answered",
+				t.away.args("worker", w.id, "items", len(items))...)
+		}
+		t.wakeFor(s)
+		return t.away.failures
+	}
+	t.answered = now
+	if left > 0 {
+		if t.away.failed(now, failed) {
+			s.noteLocked(t.away.level(now, s.opts.Lease), "jobs: a settle failed in part, repeating that until it is answered",
+				t.away.args("worker", w.id, "items", left)...)
+		}
+		s.endedLocked(w, items[left:], verdicts[left:], now)
+		w.items = items[:left]
+		t.wakeFor(s)
+		return t.away.failures
+	}
+	if t.away.ended() {
+		s.noteLocked(slog.LevelInfo, "jobs: settling works again", "worker", w.id)
+	}
+	s.endedLocked(w, items, verdicts, now)
+	w.items = items[:0]
+	w.batchLimit = min(2*w.batchLimit, maxSettleItems)
+	s.forgetEndedLocked(w)
+	return 0
+}
+
+// unanswered moves to the front, in their order, the items of queues in which
+// the store failed, with their verdicts, and counts them: they are to be sent
+// again under their number, which each queue compares on its own. The error is
+// that of the first.
+func unanswered(items []broker.Settlement, verdicts []broker.Verdict) (left int, err error) {
+	var failed map[string]bool
+	for i := range verdicts {
+		if e := verdicts[i].Err; broker.StoreFailed(e) {
+			if failed == nil {
+				failed, err = make(map[string]bool), e
+			}
+			failed[items[i].Job.Queue] = true
+		}
+	}
+	if failed == nil {
+		return 0, nil
+	}
+	known := make([]int, 0, len(items))
+	order := make([]int, 0, len(items))
+	for i := range items {
+		if failed[items[i].Job.Queue] {
+			order = append(order, i)
+		} else {
+			known = append(known, i)
+		}
+	}
+	left = len(order)
+	oldItems, oldVerdicts := slices.Clone(items), slices.Clone(verdicts)
+	for to, from := range append(order, known...) {
+		items[to], verdicts[to] = oldItems[from], oldVerdicts[from]
+	}
+	return left, err
+}
+
+// endedLocked takes in what became of leases.
+func (s *Server) endedLocked(w *worker, items []broker.Settlement, verdicts []broker.Verdict, now time.Time) {
+	lost, ended, why := 0, 0, broker.ErrLeaseLost
+	for i := range items {
+		if items[i].Outcome.Kind() == broker.OutcomeKeep {
+			err := error(broker.ErrLeaseLost)
+			if len(verdicts) > 0 {
+				err = verdicts[i].Err
+			}
+			s.keptLocked(&items[i], err, now)
+			continue
+		}
+		ended++
+		w.held[s.queueOf(items[i].Job.Queue)]--
+		switch {
+		case len(verdicts) == 0:
+			lost++
+		case verdicts[i].Err != nil:
+			lost++
+			why = verdicts[i].Err
+		case verdicts[i].State == broker.StateRetry:
+			s.fetcher.dueAt(now.Add(items[i].Outcome.Delay()))
+		}
+	}
+	s.inTx.forget(items)
+	w.leases -= ended
+	w.traffic++
+	s.pruner.soon(now)
+	full := s.settler.unsettled > maxUnsettled
+	s.settler.unsettled -= len(items)
+	clear(items)
+	if full {
+		s.fetcher.wake()
+	}
+	if lost > 0 {
+		s.noteLocked(slog.LevelWarn, "jobs: outcomes were refused, the jobs run again elsewhere",
+			"worker", w.id, "jobs", lost, "error", why)
+	}
+	if s.settler.unsettled == 0 && s.settler.flushed != nil {
+		close(s.settler.flushed)
+		s.settler.flushed = nil
+	}
+}
+
+// refused reports whether err says that the request as it is will never do.
+func refused(err error) bool {
+	return errors.Is(err, broker.ErrInvalid) || errors.Is(err, broker.ErrTooLarge) || errors.Is(err, broker.ErrUnsupported) ||
+		errors.Is(err, broker.ErrMalformed)
+}
+
+// splitRefusedLocked finds the outcome for which a whole batch was refused, by
+// sending smaller ones: one bad outcome harms no other. On its own, it becomes
+// a plain failure, and if that is refused too, the job is left to its lease.
+func (s *Server) splitRefusedLocked(w *worker, err error) {
+	n := len(w.items)
+	if n > 1 {
+		w.batchLimit = max(1, n/2)
+		w.done = append(append(make([]broker.Settlement, 0, n+len(w.done)), w.items...), w.done...)
+		clear(w.items)
+		w.items = w.items[:0]
+		return
+	}
+	item := w.items[0]
+	if item.Outcome.Kind() == broker.OutcomeKeep {
+		s.endedLocked(w, w.items, []broker.Verdict{{Err: err}}, time.Now())
+		w.items = w.items[:0]
+		return
+	}
+	s.noteLocked(slog.LevelError, "jobs: an outcome was refused", "queue", item.Job.Queue, "id", item.Job.ID, "outcome",
+		item.Outcome.Kind().String(), "error", err)
+	if w.refused == item.Job {
+		s.endedLocked(w, w.items, nil, time.Now())
+		w.items = w.items[:0]
+		return
+	}
+	w.refused = item.Job
+	w.items[0].Outcome = s.policy.Refused(item.Job, w.id, s.clock.at(time.Now()), err)
+	if k := item.Outcome.Kept(); k != nil {
+		w.items[0].Outcome = w.items[0].Outcome.With(*k)
+	}
+	w.number++
 }

@@ -47,7 +47,7 @@ func TestServer_CancellingEndsTheRunOfThatQueueBegunOrNot(t *testing.T) {
 	ready, careful := runFor(s, w, "p", "b", 0), runFor(s, w, "p", "c", 1)
 	s.slots.running = []*Run{active, elsewhere}
 	s.slots.ready.push(ready)
-	s.slots.careful.push(careful)
+	s.slots.guarded.push(careful)
 	for _, id := range []string{"a", "b", "c"} {
 		s.cancelRunLocked("p", id)
 	}

@@ -7,12 +7,38 @@ import (
 	"time"
 )
 
-// reportStuck tells, once each, of handlers that go on long after their
-// contexts ended, and of those that have returned since.
+// stuckHandlers are the handlers reported as stuck. Guarded by Server.mu.
+type stuckHandlers struct {
+	count      int
+	unstuck    []StuckEvent // of those that have returned since the last report
+	goroutines []string     // how the traces of the slots' goroutines begin, by slot
+}
+
+// goroutineIs records the goroutine of a slot.
+func (k *stuckHandlers) goroutineIs(slot int, header string) {
+	for len(k.goroutines) <= slot {
+		k.goroutines = append(k.goroutines, "")
+	}
+	k.goroutines[slot] = header
+}
+
+// returned reports whether a run whose handler has returned was stuck.
+func (k *stuckHandlers) returned(r *Run, now time.Time) bool {
+	if r.stuck == nil {
+		return false
+	}
+	k.count--
+	r.stuck.Overdue = now.Sub(r.stuck.since)
+	k.unstuck = append(k.unstuck, *r.stuck)
+	return true
+}
+
+// reportStuck reports, once each, handlers that run long after their contexts ended, and
+// those of them that have returned since.
 func (s *Server) reportStuck() {
 	now := time.Now()
 	var events []StuckEvent
-	var slots []int
+	var goroutines []string
 	s.mu.Lock()
 	for i, r := range s.slots.running {
 		if r == nil || r.stuck != nil {
@@ -20,21 +46,17 @@ func (s *Server) reportStuck() {
 		}
 		if cause, since := r.overdue(now, s.opts.StuckGrace); cause != nil {
 			r.stuck = &StuckEvent{Job: r.Job, Cause: cause, Overdue: now.Sub(since), since: since}
-			s.slots.stuck++
-			slots = append(slots, i)
+			s.stuck.count++
 			events = append(events, *r.stuck)
+			goroutines = append(goroutines, s.stuck.goroutines[i])
 		} else {
 			s.lookout.by(r.overdueAt(s.opts.StuckGrace))
 		}
 	}
-	returned := s.slots.unstuck
-	s.slots.unstuck = nil
-	headers := make([]string, len(slots))
-	for n, i := range slots {
-		headers[n] = s.slots.headers[i]
-	}
+	unstuck := s.stuck.unstuck
+	s.stuck.unstuck = nil
 	s.mu.Unlock()
-	for _, e := range returned {
+	for _, e := range unstuck {
 		if hook := s.opts.Hooks.Unstuck; hook != nil {
 			hook(e)
 		}
@@ -44,8 +66,8 @@ func (s *Server) reportStuck() {
 	}
 	stacks := allStacks()
 	for n, e := range events {
-		e.Stack = stackOf(stacks, headers[n])
-		s.log.Error("jobs: a handler is stuck, it goes on long after its context ended and keeps its slot",
+		e.Stack = stackOf(stacks, goroutines[n])
+		s.log.Error("jobs: a handler is stuck: it runs long after its context ended, and keeps its slot",
 			"queue", e.Job.Queue, "id", e.Job.ID, "type", e.Job.Type, "cause", e.Cause, "overdue",
 			e.Overdue.Round(time.Millisecond), "stack", e.Stack)
 		if hook := s.opts.Hooks.Stuck; hook != nil {
@@ -54,7 +76,8 @@ func (s *Server) reportStuck() {
 	}
 }
 
-// stop ends the context of a run, whose handler should then return.
+// stop ends the context of a run. If its handler does not return, it will be reported as
+// stuck.
 func (s *Server) stop(r *Run, cause error, now time.Time) {
 	r.Finish(cause, now)
 	s.lookout.by(now.Add(s.opts.StuckGrace))
@@ -89,4 +112,44 @@ func goroutineHeader() string {
 	var buf [64]byte
 	head, _, _ := bytes.Cut(buf[:runtime.Stack(buf[:], false)], []byte{'['})
 	return string(head) + "["
+}
+
+// overdueAt is when overdue will say something, or zero if nobody knows.
+func (r *Run) overdueAt(grace time.Duration) time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	end := r.end
+	if r.cause != nil {
+		end = earliest(end, r.ended)
+	}
+	if !end.IsZero() {
+		end = end.Add(grace)
+	}
+	if r.bound == nil || r.bound.end.IsZero() {
+		return end
+	}
+	if r.bound.grace > 0 {
+		grace = r.bound.grace
+	}
+	return earliest(end, r.bound.end.Add(grace))
+}
+
+// overdue returns why, and since when, the handler should have returned, once
+// grace, or that of its bound, has passed; otherwise nil.
+func (r *Run) overdue(now time.Time, grace time.Duration) (cause error, since time.Time) {
+	if cause, since = r.Over(now); cause != nil && now.Sub(since) >= grace {
+		return cause, since
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.bound == nil || r.bound.end.IsZero() {
+		return nil, time.Time{}
+	}
+	if r.bound.grace > 0 {
+		grace = r.bound.grace
+	}
+	if now.Sub(r.bound.end) < grace {
+		return nil, time.Time{}
+	}
+	return ErrTimeout, r.bound.end
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"log/slog"
 	"math"
 	"time"
 
@@ -9,124 +8,90 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// A job that kills its process takes what runs beside it along. So a job whose
-// server died during its run is held to be careful with: it runs beside few
-// others, and after two deaths, or before the one that would be its last, it is
-// a suspect and runs alone. From the second death on a job is charged only if
-// the store has a mark that says that its handler had begun. So no job is dead
-// by what another one did.
+// A job that kills its process takes down the jobs that run beside it. So a job whose
+// server died during its run is guarded: it runs beside few others, and after two crashes,
+// or when the next one would be its last, it is a suspect and runs alone. From the second
+// crash on it is charged only if the store has a mark which says that its handler had
+// begun (marks.go). So no job is dead because of another one.
 
 const (
-	suspectAfter = 2           // deaths
-	patienceMin  = time.Second // how long a careful job keeps others from beginning, at first
-	patienceMax  = time.Hour   // it doubles with each snooze
+	suspectAfter = 2           // crashes
+	patienceMin  = time.Second // how long a guarded run that waits keeps others from beginning, at first
+	patienceMax  = time.Hour   // each snooze doubles it
 )
 
-// Budget is how many deaths of its server the job survives.
-func (s *Server) Budget(j *broker.Job) int {
+// budget returns how many crashes a job survives.
+func (p *slots) budget(j *broker.Job) int {
 	if j.CrashBudget > 0 {
 		return j.CrashBudget
 	}
-	return s.opts.CrashBudget
+	return p.crashBudget
 }
 
-// careful reports whether the job is one to be careful with.
-func (s *Server) careful(j *broker.Job) bool { return j.Crashes > 0 && s.Budget(j) > 0 }
+// isGuarded reports whether a job crashed before, and has a crash budget.
+func (p *slots) isGuarded(j *broker.Job) bool { return j.Crashes > 0 && p.budget(j) > 0 }
 
-// company is how many handlers, its own included, may run beside the job's. A
-// group of the square root lets the innocent ones of n jobs be done after the
-// time of about 2√n runs; one at a time it would be n.
-func (s *Server) company(j *broker.Job) int {
+// company returns how many handlers may run while the job's does, itself included. With
+// the square root, the innocent ones of n guarded jobs are done after the time of about
+// 2√n runs; one at a time it would be n.
+func (p *slots) company(j *broker.Job) int {
 	switch {
-	case !s.careful(j):
-		return s.opts.Concurrency
-	case j.Crashes >= min(suspectAfter, s.Budget(j)):
+	case !p.isGuarded(j):
+		return p.concurrency
+	case j.Crashes >= min(suspectAfter, p.budget(j)):
 		return 1
 	}
-	return int(math.Ceil(math.Sqrt(float64(s.opts.Concurrency))))
+	return int(math.Ceil(math.Sqrt(float64(p.concurrency))))
 }
 
-// roomLocked is how many handlers may run now: fewer than there are slots while one
-// runs that has to be careful with.
-func (s *Server) roomLocked() int {
-	room := s.opts.Concurrency
-	if s.slots.guarded > 0 {
-		s.eachActiveLocked(func(r *Run) { room = min(room, s.company(r.Job)) })
+// room returns how many handlers may run now: fewer than there are slots while a guarded
+// run is among them.
+func (p *slots) room() int {
+	room := p.concurrency
+	if p.guardedActive > 0 {
+		p.eachActive(func(r *Run) { room = min(room, p.company(r.Job)) })
 	}
 	return room
 }
 
-// startableLocked returns the queue whose first run may begin now, or nil. While a
-// careful job waits for its turn no other one begins, so that slots empty.
-func (s *Server) startableLocked() *jobQueue {
-	p := &s.slots
+// startable returns the queue whose first run may begin now, or nil. While a guarded run
+// waits no other one begins, so that slots become free.
+func (p *slots) startable() *runQueue {
 	q := &p.ready
-	if p.careful.len() > 0 {
-		q = &p.careful
+	if p.guarded.len() > 0 {
+		q = &p.guarded
 	}
-	if s.isDrain || q.len() == 0 {
+	if p.closed || q.len() == 0 {
 		return nil
 	}
-	if p.careful.len() == 0 && p.guarded == 0 {
+	if p.guarded.len() == 0 && p.guardedActive == 0 {
 		return q
 	}
-	if p.active >= min(s.roomLocked(), s.company(q.peek().Job)) {
+	if p.active >= min(p.room(), p.company(q.peek().Job)) {
 		return nil
 	}
 	return q
 }
 
-// awaitLocked has a careful run wait for its turn, for a while.
-func (s *Server) awaitLocked(r *Run, now time.Time) {
-	s.slots.careful.push(r)
+// await makes a guarded run wait until few enough others run, for a limited time.
+func (p *slots) await(r *Run, now time.Time) {
+	p.guarded.push(r)
 	patience := sleep.Doubled(patienceMin, r.Job.Snoozes, patienceMax)
 	r.patient = now.Add(patience)
-	time.AfterFunc(patience, s.giveTurnsBack)
+	p.expire(patience)
 }
 
-// giveTurnsBack puts careful jobs off whose turn has not come: they must not
-// keep the others waiting for ever. Each time they wait for longer, in the end
-// for longer than any handler takes.
-func (s *Server) giveTurnsBack() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	p, now := &s.slots, time.Now()
-	for n := p.careful.len(); n > 0; n-- {
-		r := p.careful.pop()
+// takeExpired removes and returns the guarded runs that have waited for too long. Each
+// time they wait longer, in the end longer than any handler runs.
+func (p *slots) takeExpired(now time.Time) (expired []*Run) {
+	for n := p.guarded.len(); n > 0; n-- {
+		r := p.guarded.pop()
 		if now.Before(r.patient) {
-			p.careful.push(r)
+			p.guarded.push(r)
 			continue
 		}
-		s.exitLocked(r)
-		s.settleLocked(r.worker, r.Job, broker.Snooze(sleep.Jitter(s.Shortly(), 0.5), broker.Failure{}))
-		s.fetcher.freed(r.queue, now)
+		p.exit(r)
+		expired = append(expired, r)
 	}
-	s.enterAsideLocked(now)
-	s.occupyLocked()
-}
-
-// Shortly is how long something is put off for a while: a lease, unless leases are long.
-func (s *Server) Shortly() time.Duration { return min(s.opts.Lease, broker.DefaultLease) }
-
-// innocent finds, among reclaimed jobs, those that are not charged: the store
-// has no mark of them, or cannot say.
-func (s *Server) innocent(jobs []broker.Job) map[*broker.Job]bool {
-	found := make(map[*broker.Job]bool)
-	var failed error
-	for i := range jobs {
-		j := &jobs[i]
-		if !s.careful(j) || s.limits.NoMark {
-			continue
-		}
-		begun := false
-		if failed == nil {
-			begun, failed = s.marks.had(j)
-		}
-		found[j] = !begun
-	}
-	if failed != nil {
-		s.reports.Report(s.log, "mark", slog.LevelWarn,
-			"jobs: what had begun on a server that died cannot be told, jobs go back without a charge", "error", failed)
-	}
-	return found
+	return expired
 }

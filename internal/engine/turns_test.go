@@ -14,20 +14,20 @@ func TestServer_WhileACarefulJobWaitsForItsTurnNoOtherBegins(t *testing.T) {
 	other, suspect := runFor(s, w, testQueue, "other", 0), runFor(s, w, testQueue, "suspect", 2)
 	p.ready.push(other)
 	p.active = 1
-	if s.startableLocked() != &p.ready {
+	if s.slots.startable() != &p.ready {
 		t.Fatal("a job does not begin beside another one")
 	}
-	p.careful.push(suspect)
-	if q := s.startableLocked(); q != nil {
+	p.guarded.push(suspect)
+	if q := s.slots.startable(); q != nil {
 		t.Error("a job begins while a suspect waits to be alone")
 	}
 	p.active = 0
-	if s.startableLocked() != &p.careful {
+	if s.slots.startable() != &p.guarded {
 		t.Error("the suspect does not begin although it would be alone")
 	}
-	p.careful.pop()
-	p.running, p.active, p.guarded = []*Run{suspect}, 1, 1
-	if q := s.startableLocked(); q != nil {
+	p.guarded.pop()
+	p.running, p.active, p.guardedActive = []*Run{suspect}, 1, 1
+	if q := s.slots.startable(); q != nil {
 		t.Error("a job begins beside a suspect")
 	}
 }
@@ -37,17 +37,17 @@ func TestServer_ACarefulJobRunsBesideTheSquareRootOfTheSlots(t *testing.T) {
 	for slots, want := range map[int]int{1: 1, 2: 2, 4: 2, 9: 3, 10: 4, 100: 10} {
 		s, w := still(t, newStore(), Options{Concurrency: slots})
 		careful := runFor(s, w, testQueue, "careful", 1)
-		if got := s.company(careful.Job); got != want {
+		if got := s.slots.company(careful.Job); got != want {
 			t.Errorf("of %d slots a careful job shares %d, want %d", slots, got, want)
 		}
 		// Neither it nor one that has not crashed begins as one too many.
 		p := &s.slots
 		p.ready.push(runFor(s, w, testQueue, "other", 0))
-		p.running, p.guarded = []*Run{careful}, 1
-		if p.active = want; s.startableLocked() != nil {
+		p.running, p.guardedActive = []*Run{careful}, 1
+		if p.active = want; s.slots.startable() != nil {
 			t.Errorf("of %d slots, a job begins beside %d with a careful one among them", slots, want)
 		}
-		if p.active = want - 1; p.active > 0 && s.startableLocked() == nil {
+		if p.active = want - 1; p.active > 0 && s.slots.startable() == nil {
 			t.Errorf("of %d slots, no job begins beside %d with a careful one among them", slots, want-1)
 		}
 	}
@@ -61,15 +61,15 @@ func TestServer_ATurnThatIsGivenBackLetsOthersBegin(t *testing.T) {
 	late.patient, early.patient = now.Add(-time.Second), now.Add(time.Hour)
 	for _, r := range []*Run{late, early} {
 		s.leaseLocked(w, r.Job)
-		p.careful.push(r)
+		p.guarded.push(r)
 		p.holding++
 		p.held[0]++
 	}
 	p.active = 2 // nobody's turn comes
 	s.fetcher.excluded[0], s.fetcher.state, s.fetcher.exhausted = true, fetchFull, true
-	s.giveTurnsBack()
-	if p.careful.len() != 1 || p.careful.peek() != early || p.holding != 1 || p.held[0] != 1 {
-		t.Errorf("%d wait for their turn, %d are held, %d of the queue; want the one whose time is not up", p.careful.len(), p.holding, p.held[0])
+	s.snoozeExpired()
+	if p.guarded.len() != 1 || p.guarded.peek() != early || p.holding != 1 || p.held[0] != 1 {
+		t.Errorf("%d wait for their turn, %d are held, %d of the queue; want the one whose time is not up", p.guarded.len(), p.holding, p.held[0])
 	}
 	if len(w.done) != 1 || w.done[0].Job != late.Job || w.done[0].Outcome.Kind() != broker.OutcomeSnooze {
 		t.Errorf("settled is %+v, want that the other is put off", w.done)
@@ -80,7 +80,7 @@ func TestServer_ATurnThatIsGivenBackLetsOthersBegin(t *testing.T) {
 	// What waits behind it begins as soon as the last one is put off.
 	early.patient, p.active, p.idle = now.Add(-time.Second), 0, 1
 	p.ready.push(runFor(s, w, testQueue, "other", 0))
-	s.giveTurnsBack()
+	s.snoozeExpired()
 	if !p.waking {
 		t.Error("no slot is woken for the job that waited behind")
 	}
@@ -94,10 +94,10 @@ func TestServer_TheMarkOfARunIsReadOnce(t *testing.T) {
 		t.Fatal("the mark could not be stored")
 	}
 	jobs := []broker.Job{*r.Job}
-	if s.innocent(jobs)[&jobs[0]] {
+	if s.marks.innocent(jobs, s.slots.isGuarded)[&jobs[0]] {
 		t.Error("a job that had begun is taken for innocent")
 	}
-	if !s.innocent(jobs)[&jobs[0]] {
+	if !s.marks.innocent(jobs, s.slots.isGuarded)[&jobs[0]] {
 		t.Error("the mark of a run that was charged is still there")
 	}
 }

@@ -8,25 +8,24 @@ type TypeLimit struct {
 	Max     int
 }
 
-// typeLimit is a TypeLimit at work. A claim cannot tell types apart, so it brings
-// jobs of a type at its limit, too. They wait aside: leased, but without a slot,
-// so that jobs of other types have the slots. As each of them is kept from other
-// servers, no more of a queue wait so than there are slots: what one answer may
-// bring. After that nothing is claimed of the queue until one of them begins.
-// Guarded by Server.mu.
+// typeLimit is a TypeLimit and the runs under it. A claim cannot choose types, so it also
+// returns jobs of a type at its limit. Their runs wait aside: leased, but without a slot,
+// so that jobs of other types get the slots. No other server can run them meanwhile, so at
+// most Concurrency runs of a queue wait aside: as many as one claim may bring. At that
+// number the server claims no more of the queue until one of them may begin.
 type typeLimit struct {
 	TypeLimit
 	holding int      // runs that may begin or have begun
-	aside   jobQueue // that may not
+	aside   runQueue // runs that wait for one of these to end
 }
 
-// limitOf is the limit for a type, or nil.
-func (s *Server) limitOf(typ string) *typeLimit {
-	if len(s.slots.types) == 0 {
+// limitOf returns the limit for a type, or nil.
+func (p *slots) limitOf(typ string) *typeLimit {
+	if len(p.types) == 0 {
 		return nil
 	}
-	if i := s.opts.TypeLimitOf(typ); i >= 0 {
-		return &s.slots.types[i]
+	if i := p.typeOf(typ); i >= 0 {
+		return &p.types[i]
 	}
 	return nil
 }
@@ -34,8 +33,8 @@ func (s *Server) limitOf(typ string) *typeLimit {
 // full reports whether no other run may begin.
 func (l *typeLimit) full() bool { return l.holding >= l.Max }
 
-// putsAside reports whether a job that was claimed now has to wait: for room, or
-// behind those that do.
+// putsAside reports whether the run of a job that is claimed now has to wait: for the
+// limit, or behind others that do.
 func (l *typeLimit) putsAside() bool { return l != nil && (l.full() || l.aside.len() > 0) }
 
 // typeFull reports whether some type is at its limit.
@@ -48,110 +47,72 @@ func (p *slots) typeFull() bool {
 	return false
 }
 
-// asideRoomLocked is how many more jobs of a queue may wait aside.
-func (s *Server) asideRoomLocked(queue int) int {
-	return max(0, s.opts.Concurrency-s.slots.aside[queue])
-}
+// asideRoom returns how many more runs of a queue may wait aside.
+func (p *slots) asideRoom(queue int) int { return max(0, p.concurrency-p.aside[queue]) }
 
-// putAsideLocked has a run wait until its type has room.
-func (s *Server) putAsideLocked(r *Run) {
+// putAside makes a run wait until the limit of its type admits it.
+func (p *slots) putAside(r *Run) {
 	r.aside = true
 	r.limited.aside.push(r)
-	s.slots.aside[r.queue]++
+	p.aside[r.queue]++
 }
 
-// enterLocked has a run take its turn for a slot.
-func (s *Server) enterLocked(r *Run, now time.Time) {
-	p := &s.slots
-	p.held[r.queue]++
-	p.holding++
-	if r.limited != nil {
-		r.limited.holding++
-	}
-	if s.careful(r.Job) {
-		s.awaitLocked(r, now)
-		return
-	}
-	r.since = s.fetcher.patience
-	p.ready.push(r)
-}
-
-// exitLocked takes a run out of the counts, wherever it is.
-func (s *Server) exitLocked(r *Run) {
-	p := &s.slots
-	if r.aside {
-		r.aside = false
-		p.aside[r.queue]--
-		return
-	}
-	p.holding--
-	p.held[r.queue]--
-	if r.limited != nil {
-		r.limited.holding--
-	}
-}
-
-// enterAsideLocked lets in what waits aside, in its order, as far as its type, its
-// queue and the server have room. A run that ends makes room, so that this takes
-// nothing from the jobs that a claim under way brings.
-func (s *Server) enterAsideLocked(now time.Time) {
-	p := &s.slots
-	if s.isDrain {
+// enterAside admits runs that wait aside, in their order, as far as the limits of their
+// types and queues allow, and while fewer than max runs are held.
+func (p *slots) enterAside(max int, now time.Time) {
+	if p.closed {
 		return
 	}
 	for t := range p.types {
 		l := &p.types[t]
-		for i := 0; i < l.aside.len() && !l.full() && p.holding+s.fetcher.asked < s.capacityLocked(); {
-			r := l.aside.at(i)
-			if limit := p.limit[r.queue]; limit > 0 && p.held[r.queue] >= limit {
+		for i := 0; i < l.aside.len() && !l.full() && p.holding < max; {
+			if p.full(l.aside.at(i).queue) {
 				i++
 				continue
 			}
-			s.leaveAsideLocked(l, i, now)
+			p.leaveAside(l, i, now)
 		}
 	}
 }
 
-// enterEndedLocked lets in, whatever the limits, what waits aside and whose context
-// has ended: no handler runs for it, and its outcome is to be known now.
-func (s *Server) enterEndedLocked(now time.Time) {
-	for t := range s.slots.types {
-		l := &s.slots.types[t]
+// enterEnded admits, whatever the limits, runs that wait aside and whose context has
+// ended: their handler is not called, and their outcome should be known now.
+func (p *slots) enterEnded(now time.Time) {
+	for t := range p.types {
+		l := &p.types[t]
 		for i := 0; i < l.aside.len(); {
 			if cause, _ := l.aside.at(i).Over(now); cause == nil {
 				i++
 				continue
 			}
-			s.leaveAsideLocked(l, i, now)
+			p.leaveAside(l, i, now)
 		}
 	}
 }
 
-// leaveAsideLocked has the i-th of the runs that wait aside enter.
-func (s *Server) leaveAsideLocked(l *typeLimit, i int, now time.Time) {
+// leaveAside admits the i-th run that waits aside.
+func (p *slots) leaveAside(l *typeLimit, i int, now time.Time) {
 	r := l.aside.take(i)
-	s.exitLocked(r)
-	s.enterLocked(r, now)
-	s.fetcher.freed(r.queue, now)
-	s.occupyLocked()
+	p.exit(r)
+	p.enter(r, now)
+	p.freed(r.queue, now)
+	p.occupy()
 }
 
-// TypeStats is what a server does under a TypeLimit at a moment.
+// TypeStats is a TypeLimit and the jobs of a server under it at a moment.
 type TypeStats struct {
 	TypeLimit
 	Running int // handlers that have not returned
-	Waiting int // jobs that are claimed and wait for one of these to return
+	Waiting int // claimed jobs that wait for one of these handlers to return
 }
 
-// Types tells so for each limit.
-func (s *Server) Types() []TypeStats {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	stats := make([]TypeStats, len(s.slots.types))
-	for t := range s.slots.types {
-		l := &s.slots.types[t]
+// typeStats returns so for each limit.
+func (p *slots) typeStats() []TypeStats {
+	stats := make([]TypeStats, len(p.types))
+	for t := range p.types {
+		l := &p.types[t]
 		stats[t] = TypeStats{TypeLimit: l.TypeLimit, Waiting: l.aside.len()}
-		s.eachActiveLocked(func(r *Run) {
+		p.eachActive(func(r *Run) {
 			if r.limited == l {
 				stats[t].Running++
 			}

@@ -99,7 +99,7 @@ func TestServer_NothingThatWaitsForItsTypeBeginsInADrain(t *testing.T) {
 	t.Parallel()
 	s, _ := asideServer(t, Options{Concurrency: 2}, 2, testQueue)
 	begin(s)
-	s.isDrain = true
+	s.drainLocked(nil)
 	s.leaveLocked(0, s.slots.running[0], broker.Complete(nil))
 	wantAside(t, s, "in a drain", 0, 1)
 }
@@ -127,10 +127,10 @@ func TestServer_ACarefulJobThatWaitedForItsTypeHasItsWholePatience(t *testing.T)
 		s.mu.Lock()
 		s.leaveLocked(0, s.slots.running[0], broker.Complete(nil))
 		wantAside(t, s, "when the first has ended", 0, 1)
-		if s.slots.careful.len() != 1 {
-			t.Fatalf("%d careful jobs wait for their turn, want 1", s.slots.careful.len())
+		if s.slots.guarded.len() != 1 {
+			t.Fatalf("%d careful jobs wait for their turn, want 1", s.slots.guarded.len())
 		}
-		if left := time.Until(s.slots.careful.peek().patient); left != patienceMin {
+		if left := time.Until(s.slots.guarded.peek().patient); left != patienceMin {
 			t.Errorf("it waits for its turn for %v, want %v", left, patienceMin)
 		}
 		s.mu.Unlock()
@@ -146,7 +146,7 @@ func TestServer_AStaleJobMakesRoomForAnotherOfItsType(t *testing.T) {
 		s.policy = handler(func(_ context.Context, j *broker.Job) error { ran += j.ID; return nil })
 		s.mu.Lock()
 		s.slots.waking = false // there are slots
-		s.fetcher.patience = prefetchStale
+		s.slots.watched = prefetchStale
 		s.releaseStaleLocked(time.Now())
 		s.mu.Unlock()
 		synctest.Wait()

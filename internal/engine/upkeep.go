@@ -146,7 +146,7 @@ func (s *Server) reclaim(ctx context.Context, w *worker, away *outage) {
 		if err == nil {
 			away.ended()
 		} else if now := time.Now(); away.failed(now, err) {
-			s.log.Log(ctx, s.loudness(now.Sub(away.since)), "jobs: the search for jobs of dead servers failed, trying again",
+			s.log.Log(ctx, away.level(now, s.opts.Lease), "jobs: the search for jobs of dead servers failed, trying again",
 				away.args("worker", w.id)...)
 		}
 		more = err == nil && reply.More && !s.over()
@@ -156,7 +156,7 @@ func (s *Server) reclaim(ctx context.Context, w *worker, away *outage) {
 // crashed says what becomes of reclaimed jobs: the policy charges those whose
 // handlers had begun.
 func (s *Server) crashed(w *worker, jobs []broker.Job) []broker.Outcome {
-	innocent := s.innocent(jobs)
+	innocent := s.marks.innocent(jobs, s.slots.isGuarded)
 	outcomes := make([]broker.Outcome, len(jobs))
 	for i := range jobs {
 		if innocent[&jobs[i]] {
@@ -166,11 +166,4 @@ func (s *Server) crashed(w *worker, jobs []broker.Job) []broker.Outcome {
 		}
 	}
 	return outcomes
-}
-
-// over reports whether the drain has begun.
-func (s *Server) over() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.isDrain
 }

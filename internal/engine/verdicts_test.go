@@ -198,7 +198,7 @@ func TestServer_OutcomesGoOutOnTheirOwnWhenNoClaimIsMade(t *testing.T) {
 	for name, act := range map[string]func(*Server){
 		"the loop of claims has ended": func(s *Server) { s.claimNoMore() },
 		"it sleeps in a drain": func(s *Server) {
-			s.isDrain = true
+			s.drainLocked(nil)
 			s.nextClaimLocked(t.Context(), time.Now())
 		},
 		"it pauses after a failure": func(s *Server) {

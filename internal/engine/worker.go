@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"log/slog"
 	"slices"
 	"time"
 
@@ -37,10 +36,6 @@ type worker struct {
 	audit    bool
 }
 
-func (s *Server) newWorker() *worker {
-	return &worker{id: s.opts.NewID(), held: make([]int, len(s.names)), batchLimit: maxSettleItems}
-}
-
 // leaseLocked counts a lease that w got. The answer that told of it may come after w
 // was forgotten; it then has something to settle again.
 func (s *Server) leaseLocked(w *worker, j *broker.Job) (queue int) {
@@ -50,30 +45,6 @@ func (s *Server) leaseLocked(w *worker, j *broker.Job) (queue int) {
 	w.leases++
 	w.traffic++
 	return queue
-}
-
-// lose ends w: its handlers' contexts end, and what no handler has begun is
-// dropped. The handlers keep their slots until they return, and what they
-// return is settled all the same, for as long as nobody has taken the job.
-func (s *Server) lose(w *worker, why string) {
-	s.mu.Lock()
-	w.lost = true
-	if s.fetcher.waiting {
-		s.fetcher.giveUp() // it would get nothing, and keep the next worker from waiting
-	}
-	now := time.Now()
-	s.unreadyAllLocked(w, now)
-	handlers := 0
-	s.eachActiveLocked(func(r *Run) {
-		if r.worker == w {
-			handlers++
-			s.stop(r, broker.ErrLeaseLost, now)
-		}
-	})
-	s.mu.Unlock()
-	s.tellWorker(WorkerLost, w, nil)
-	s.events.line(slog.LevelError, "jobs: the worker was lost, starting anew under another ID", "worker", w.id, "reason",
-		why, "handlers", handlers)
 }
 
 // listLocked has the outcomes of w sent.
@@ -99,16 +70,9 @@ func (s *Server) forgetEndedLocked(w *worker) {
 	}
 }
 
-// cancelRunLocked ends the contexts of a job's runs because it was cancelled. One
-// that has not begun never will.
-func (s *Server) cancelRunLocked(queue, id string) {
-	now := time.Now()
-	cancel := func(r *Run) {
-		if j := r.Job; j.ID == id && j.Queue == queue {
-			s.stop(r, ErrCancelled, now)
-		}
+// tellWorker has the hook called for a worker's beginning or end.
+func (s *Server) tellWorker(kind WorkerEventKind, w *worker, err error) {
+	if hook := s.opts.Hooks.Worker; hook != nil {
+		s.events.call(func() { hook(WorkerEvent{Kind: kind, Worker: w.id, Err: err}) })
 	}
-	s.eachActiveLocked(cancel)
-	s.slots.eachWaiting(cancel)
-	s.enterEndedLocked(now)
 }

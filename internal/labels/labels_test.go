@@ -48,7 +48,7 @@ func TestAdd_RefusesWhatIsNoLabelOrNoQueue(t *testing.T) {
 		{"images", []string{"a+b"}, "labels", `the label "a+b"`},
 		{"images", []string{"*"}, "labels", `the label "*"`},
 		{"images", []string{"canary=10%"}, "labels", `"canary=10%"`},
-		{"images", []string{"größe"}, "labels", "letters of English"},
+		{"images", []string{"größe"}, "labels", "ASCII letters"},
 		{"images", []string{strings.Repeat("x", 33)}, "labels", "1 to 32"},
 		{"images", []string{"a", "b", "c", "d", "e"}, "labels", "are 5 (a, b, c, d, e); the limit is 4"},
 		{"images+a+b", []string{"c", "d", "e"}, "labels", "limit is 4"},

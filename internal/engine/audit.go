@@ -9,9 +9,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// auditsAfterLoss is how many renewals in a row are followed by an audit when
-// the answer to a claim was lost: the claim may have been applied, or may yet
-// be.
+// auditsAfterLoss is how many renewals are followed by an audit after the answer to a
+// claim was lost: two, since the store may apply the claim only after the first audit.
 const auditsAfterLoss = 2
 
 // leaseKey names a lease of one worker.
@@ -20,8 +19,8 @@ type leaseKey struct {
 	epoch     int64
 }
 
-// doubtLocked has the leases of w audited, because an answer was lost that may have
-// told of some: at once, or with the next renewals.
+// doubtLocked has the leases of w audited, at once or after the next renewals, because
+// an answer was lost that may have contained some.
 func (s *Server) doubtLocked(w *worker, atOnce bool) {
 	w.suspect = auditsAfterLoss
 	if atOnce || s.seldomRenews() {
@@ -29,9 +28,9 @@ func (s *Server) doubtLocked(w *worker, atOnce bool) {
 	}
 }
 
-// audit lists what the store holds for w, releases what we do not know of,
-// since the answer that told us was lost, and ends the handlers of what is not
-// held for us any more.
+// audit compares the leases that the store has for w with those of this server. It
+// releases the jobs whose lease only the store knows, since the answer with them was
+// lost, and ends the contexts of handlers whose lease the store does not have.
 func (s *Server) audit(ctx context.Context, w *worker) {
 	began := time.Now()
 	listed := make(map[leaseKey]*broker.Job)
@@ -40,7 +39,7 @@ func (s *Server) audit(ctx context.Context, w *worker) {
 			return
 		}
 	}
-	// Answers that were under way when we looked may tell of these jobs yet.
+	// Wait for answers under way: they may contain these jobs.
 	s.mu.Lock()
 	calls := s.calls
 	s.calls = new(sync.WaitGroup)
@@ -80,11 +79,11 @@ func (s *Server) audit(ctx context.Context, w *worker) {
 		}
 	}
 	if gone+unknown > 0 {
-		s.noteLocked(slog.LevelWarn, "jobs: the store's leases differed from ours", "worker", w.id, "released", unknown, "lost", gone)
+		s.logLocked(slog.LevelWarn, "jobs: the leases of the store and of the server differed", "worker", w.id, "released", unknown, "lost", gone)
 	}
 }
 
-// listHeld adds what the store holds for w in a queue.
+// listHeld adds the leases that the store has for w in a queue to listed.
 func (s *Server) listHeld(ctx context.Context, w *worker, queue string, listed map[leaseKey]*broker.Job) bool {
 	q := broker.Query{Queue: queue, Worker: w.id, NoPayload: true, Limit: 1000}
 	for {

@@ -11,15 +11,15 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// claimWaitingLocked has a claim wait in the background.
+// claimWaitingLocked makes a claim in the background that waits for jobs.
 func (s *Server) claimWaitingLocked(ctx context.Context, call claimCall) {
 	f := &s.fetcher
 	ctx, f.giveUp = context.WithCancel(ctx)
 	f.waiting, f.surplus = true, call.surplus
 	copy(f.unwaited, f.excluded)
 	call.req.Queues = append([]broker.Share(nil), call.req.Queues...)
-	// An audit waits for it, and has to be over within a lease. Readiness needs
-	// an answer now and then.
+	// An audit waits for this claim, and must end within a lease. Ready needs an
+	// answer within its window.
 	call.req.Wait = min(sleep.Jitter(s.opts.PollInterval, 0.25), s.opts.Lease/3, s.opts.ReadinessWindow/5)
 	giveUp := f.giveUp
 	s.claimers.Go(func() {
@@ -28,7 +28,7 @@ func (s *Server) claimWaitingLocked(ctx context.Context, call claimCall) {
 	})
 }
 
-// claim makes the call and takes in its answer.
+// claim makes a call and handles its answer.
 func (s *Server) claim(ctx context.Context, call *claimCall) {
 	s.mu.Lock()
 	calls := s.calls
@@ -51,7 +51,7 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	if len(call.req.Settle.Items) > 0 {
 		settleErr := reply.SettleErr
 		if settleErr == nil && err != nil {
-			// Of what the claim carried this says nothing, whatever it is.
+			// The claim's error says nothing about the outcomes that it carried.
 			settleErr = fmt.Errorf("sent with a claim that failed: %v", err)
 		}
 		s.answered(call.worker, reply.Verdicts, settleErr, now.Sub(sent))
@@ -68,26 +68,26 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 		f.flying--
 		f.asked -= call.req.Max
 		if f.flying == 0 && f.state == fetchCalling {
-			f.state = fetchAbout
+			f.state = fetchAwake
 		}
 	}
 	s.acceptLocked(call.worker, reply.Jobs, size, now)
 	if broker.MayHaveApplied(err) {
-		s.doubtLocked(call.worker, ctx.Err() == nil) // nobody runs what the claim may have leased
+		s.doubtLocked(call.worker, ctx.Err() == nil) // the claim may have leased jobs
 	}
 	if ctx.Err() != nil {
-		return // given up: it says nothing of the store
+		return // it was given up, so its error says nothing about the store
 	}
 	if err != nil {
 		s.claimFailedLocked(call.worker, err, call.req.Max, len(reply.Jobs) > 0, now)
 		return
 	}
 	if f.away.ended() {
-		s.noteLocked(slog.LevelInfo, "jobs: claiming works again", "worker", call.worker.id)
+		s.logLocked(slog.LevelInfo, "jobs: claiming works again", "worker", call.worker.id)
 	}
 	took := now.Sub(sent)
 	if waited {
-		took = quickClaim // how long the answer took by itself, nobody knows
+		took = quickClaim // the time without the wait is unknown
 	}
 	f.size.answered(call.req.Bytes, len(reply.Jobs), size, took)
 	f.succeeded = now
@@ -95,7 +95,7 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	f.got, f.gave, f.replied = len(reply.Jobs), len(reply.Jobs) > 0, now
 	full := len(reply.Jobs) >= call.req.Max || reply.More
 	f.exhausted = !full
-	if reply.NextDue.After(reply.Now) { // what is due and not given is held back, by a pause for example
+	if reply.NextDue.After(reply.Now) { // due jobs that the claim did not return are held back, by a pause for example
 		f.dueAt(now.Add(reply.NextDue.Sub(reply.Now)))
 	}
 	if !waited {
@@ -110,21 +110,21 @@ func (s *Server) claim(ctx context.Context, call *claimCall) {
 	f.mix.served(call.req.Queues, call.first, f.gained, full)
 }
 
-// settleMeanwhile has outcomes go out on their own because the claim under way
-// takes too long for them to wait for the next one.
+// settleMeanwhile makes the settler send outcomes, because the claim under way takes
+// too long for them to wait for the next one.
 func (s *Server) settleMeanwhile() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.settler.wakeFor(s)
 }
 
-// claimFailedLocked lets the loop pause, unless some queue gave something all the
-// same, and has the heartbeat look when the store does not know the worker.
+// claimFailedLocked makes the loop pause, unless some queue returned jobs, and wakes the
+// heartbeat if the store does not know the worker.
 func (s *Server) claimFailedLocked(w *worker, err error, asked int, gave bool, now time.Time) {
 	f := &s.fetcher
 	f.alone = now.Add(s.opts.Lease)
 	if f.away.failed(now, err) {
-		s.noteLocked(f.away.level(now, s.opts.Lease), "jobs: a claim failed, trying again until it works", f.away.args("worker", w.id)...)
+		s.logLocked(f.away.level(now, s.opts.Lease), "jobs: a claim failed, trying again until it works", f.away.args("worker", w.id)...)
 	}
 	if gave {
 		f.succeeded = now

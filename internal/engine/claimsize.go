@@ -6,8 +6,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// claimSize is how much a claim asks for at most: what the way to the store has
-// shown to carry well within the time of a call. Guarded by Server.mu.
+// claimSize is how much a claim may ask for: as much as earlier answers show that the
+// connection carries well within the timeout of a call. Guarded by Server.mu.
 type claimSize struct {
 	jobs  int
 	bytes int
@@ -20,26 +20,26 @@ const (
 	leastClaimBytes = 16 << 10
 	mostClaimBytes  = broker.DefaultClaimBytes
 
-	quickClaim = serverCallTimeout / 8 // twice the bytes would still come in time
-	slowClaim  = serverCallTimeout / 2 // a little more would not
+	quickClaim = serverCallTimeout / 8 // after a quicker answer, ask for twice the bytes
+	slowClaim  = serverCallTimeout / 2 // after a slower answer, ask for half the bytes
 )
 
 func (z *claimSize) init() { *z = claimSize{jobs: broker.MaxClaim, bytes: firstClaimBytes} }
 
-// most is how many jobs to ask for instead of want. It is twice as many as
-// probably have the bytes, since a store may have to lock all that it is asked for.
+// most returns how many jobs to ask for instead of want: at most twice as many as
+// probably fit into the bytes, since a store may lock all jobs that it is asked for.
 func (z *claimSize) most(want int) int {
 	return min(want, z.jobs, max(1, 2*z.bytes/max(z.mean, 1)))
 }
 
-// lost takes note that the answer to a claim of so many jobs did not come.
+// lost halves the size after the answer to a claim of asked jobs was lost.
 func (z *claimSize) lost(asked int) {
 	z.jobs = max(1, min(z.jobs, asked)/2)
 	z.bytes = max(leastClaimBytes, z.bytes/2)
 }
 
-// answered takes in an answer of so many jobs with so many bytes in all, and how
-// long it took.
+// answered adapts the size to an answer: the bytes that were asked for, the jobs and
+// bytes that came, and how long it took.
 func (z *claimSize) answered(asked, jobs, size int, took time.Duration) {
 	z.jobs = min(2*z.jobs, broker.MaxClaim)
 	if jobs == 0 {
@@ -54,7 +54,7 @@ func (z *claimSize) answered(asked, jobs, size int, took time.Duration) {
 	}
 }
 
-// answerSize is about how many bytes of an answer are jobs.
+// answerSize returns the bytes of the payloads and headers in an answer.
 func answerSize(jobs []broker.Job) int {
 	size := 0
 	for i := range jobs {

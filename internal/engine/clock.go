@@ -10,18 +10,18 @@ import (
 // serverCallTimeout bounds a call to the broker, beyond the wait of a claim.
 const serverCallTimeout = 5 * time.Second
 
-// storeClock estimates the store's time, which deadlines are judged by.
+// storeClock estimates the store's time, by which deadlines count.
 type storeClock struct{ store, local time.Time }
 
-// set takes over the store's time as it was at about local, which only the
-// process's own, monotonic time is measured from.
+// set records the store's time at about the local time. From then on the process's own
+// monotonic clock counts.
 func (c *storeClock) set(store, local time.Time) {
 	if !store.IsZero() {
 		c.store, c.local = store, local
 	}
 }
 
-// at is the store's time at local.
+// at returns the store's time at a local time.
 func (c *storeClock) at(local time.Time) time.Time {
 	if c.store.IsZero() {
 		return local
@@ -32,7 +32,7 @@ func (c *storeClock) at(local time.Time) time.Time {
 // after waits for d and reports whether it has passed before ctx ended.
 func after(ctx context.Context, d time.Duration) bool { return sleep.For(ctx, d) == nil }
 
-// earliest is the sooner of two times, of which zero is none.
+// earliest returns the sooner of two times, where zero means none.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -40,9 +40,9 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// backoff is the pause of a loop after failures of its calls in a row: doubling
-// from 50 ms, between half and the whole of it, at most a second, because the
-// store's return should be noticed at once.
+// backoff returns the pause of a loop after some failures in a row: doubling from 50 ms
+// to a second, less up to half by jitter. It is short, because a server should notice
+// soon that the store works again.
 func backoff(failures int) time.Duration {
 	return sleep.Jitter(sleep.Doubled(50*time.Millisecond, failures-1, time.Second), 0.5)
 }

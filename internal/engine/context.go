@@ -15,8 +15,8 @@ var (
 	ErrShutdown  = errors.New("jobs: the server is shutting down")
 )
 
-// EndOf returns why the context of a run has ended, or nil. Unlike
-// context.Cause it does not need the real one.
+// EndOf returns why the context of a run has ended, or nil. Unlike context.Cause it does
+// not make the real context.
 func EndOf(ctx context.Context) error {
 	if run := RunOf(ctx); run != nil {
 		cause, _ := run.Over(time.Now())
@@ -38,9 +38,9 @@ func (c apart) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// WithBound returns a context that ends at end, or with ctx if that ends before,
-// and has the server report a handler that goes on for grace after that as stuck;
-// zero means Options.StuckGrace. Release ends it.
+// WithBound returns a context that ends at end, or with ctx if that ends before. The
+// server reports a handler that has not returned for grace after that as stuck; zero
+// means Options.StuckGrace. release ends the bound.
 func WithBound(ctx context.Context, end time.Time, grace time.Duration) (bounded context.Context, release func()) {
 	c := &boundContext{lazyContext: lazyContext{parent: ctx, end: end, endCause: ErrTimeout}, grace: grace}
 	if run := RunOf(ctx); run != nil && run.server != nil {
@@ -72,10 +72,10 @@ func (c *boundContext) release() {
 			c.outer.expectEnd()
 		}
 	}
-	c.Finish(context.Canceled, time.Time{}) // nobody asks a bound since when it is over
+	c.Finish(context.Canceled, time.Time{}) // the time of a bound's end is never used
 }
 
-// expectEnd has the server look whether the handler is stuck.
+// expectEnd makes upkeep look for a stuck handler after the bound.
 func (c *boundContext) expectEnd() {
 	s := c.run.server
 	grace := c.grace
@@ -85,16 +85,16 @@ func (c *boundContext) expectEnd() {
 	s.lookout.by(c.end.Add(grace))
 }
 
-// lazyContext is a context that time ends, or Finish. Most short handlers never
-// look at theirs, so the real one, with its timer, is made when somebody does:
-// it takes 15 allocations (BenchmarkServerContext), and a job may take 8 in all.
+// lazyContext is a context that ends at a time or by Finish. Most short handlers never
+// use theirs, so the real context, with its timer, is made at the first use: it takes
+// 15 allocations (BenchmarkServerContext), and a job may take 8 in all.
 type lazyContext struct {
 	parent   context.Context
-	end      time.Time // when time ends it; zero when it does not
+	end      time.Time // when it ends by itself; zero means never
 	endCause error     // ErrTimeout or ErrDeadline
 
 	mu    sync.Mutex
-	cause error     // why it was ended, other than by time
+	cause error     // of the first Finish
 	ended time.Time // when that was
 	real  *realContext
 }
@@ -103,12 +103,12 @@ type lazyContext struct {
 type realContext struct {
 	context.Context
 	cancel context.CancelCauseFunc
-	stop   context.CancelFunc // nil when time does not end it
+	stop   context.CancelFunc // nil without an end
 }
 
-// causeKey is the key under which package context looks for the context that
-// knows the cause: asked for it, a lazyContext has to be real. The package does
-// not export it, but shows it to any context whose cause is wanted.
+// causeKey is the key by which package context finds the context that knows the cause.
+// A lazyContext that is asked for it has to make the real context. The package does not
+// export the key, but passes it to any context in context.Cause.
 var causeKey = func() any {
 	var probe keyProbe
 	context.Cause(&probe)
@@ -123,7 +123,7 @@ type keyProbe struct {
 func (p *keyProbe) Err() error        { return context.Canceled }
 func (p *keyProbe) Value(key any) any { p.key = key; return nil }
 
-// Deadline is when time ends it.
+// Deadline returns when the context ends by itself, or its parent does.
 func (c *lazyContext) Deadline() (time.Time, bool) {
 	end, ok := c.parent.Deadline()
 	if !c.end.IsZero() && (!ok || c.end.Before(end)) {
@@ -138,7 +138,7 @@ func (c *lazyContext) Done() <-chan struct{} { return c.made().Done() }
 // Err is not nil once the run should end.
 func (c *lazyContext) Err() error { return c.made().Err() }
 
-// Value looks up what the parent has.
+// Value returns the parent's value.
 func (c *lazyContext) Value(key any) any {
 	if key == causeKey {
 		return c.made().Value(key)
@@ -146,7 +146,7 @@ func (c *lazyContext) Value(key any) any {
 	return c.parent.Value(key)
 }
 
-// made returns the real context.
+// made returns the real context, made at the first call.
 func (c *lazyContext) made() context.Context {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -163,7 +163,7 @@ func (c *lazyContext) made() context.Context {
 	return c.real.Context
 }
 
-// finish ends the context for cause, unless it ended before.
+// Finish ends the context with a cause, unless it has ended.
 func (c *lazyContext) Finish(cause error, now time.Time) {
 	c.mu.Lock()
 	if c.cause == nil {
@@ -174,14 +174,14 @@ func (c *lazyContext) Finish(cause error, now time.Time) {
 	if made == nil {
 		return
 	}
-	// Outside of the lock: what the handler derived may ask this context back.
+	// Not under the lock: contexts that the handler derived may call this one.
 	made.cancel(cause)
 	if made.stop != nil {
 		made.stop()
 	}
 }
 
-// over returns why and since when the context has ended, or nil.
+// Over returns why and since when the context has ended, or nil.
 func (c *lazyContext) Over(now time.Time) (cause error, since time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

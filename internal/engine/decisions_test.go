@@ -206,8 +206,8 @@ func TestServer_OutcomesEndLeasesAndLeaveRoomForMore(t *testing.T) {
 	if !s.fetcher.due.Equal(now.Add(time.Minute)) {
 		t.Errorf("the retry is awaited at %v, want in a minute", s.fetcher.due)
 	}
-	if len(s.notes) != 1 {
-		t.Errorf("%d lines tell of the outcome that was refused, want one", len(s.notes))
+	if len(s.logLater) != 1 {
+		t.Errorf("%d lines tell of the outcome that was refused, want one", len(s.logLater))
 	}
 }
 

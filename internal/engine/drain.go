@@ -13,7 +13,7 @@ import (
 const (
 	ShutdownGrace = 2 * time.Second // for handlers, after their contexts ended
 	LastCalls     = 3 * time.Second // to settle and to retire
-	lastRetire    = time.Second     // of that, for retiring alone: what is held should not wait for its lease
+	lastRetire    = time.Second     // of LastCalls, for retiring alone: jobs still held should not wait for their lease's end
 	LastLoops     = time.Second     // for loops whose contexts have ended
 	maxLogged     = 100             // jobs named in one line of the log
 )
@@ -27,7 +27,7 @@ func (s *Server) supervise() {
 	defer stopWorking()
 	telling, stopTelling := context.WithCancel(context.Background())
 	var beat, work, told sync.WaitGroup
-	told.Go(func() { s.events.tell(telling) })
+	told.Go(func() { s.events.run(telling) })
 	s.claimers.Go(func() { s.fetch(claiming, working) })
 	s.claimers.Go(func() { s.upkeep(claiming, working) })
 	beat.Go(func() { s.heartbeat(beating) })
@@ -46,8 +46,8 @@ func (s *Server) supervise() {
 	s.awaitHandlers()
 	left := s.unreturned()
 
-	// What came out of it has to be told to the store, which may be away: that
-	// may take what is left of the time for handlers, and a little more.
+	// The outcomes still have to be sent, and the store may not answer at once: that may
+	// take the rest of the time for handlers, and LastCalls more.
 	end := s.lastDeadline(began)
 	last, cancel := context.WithDeadline(working, end)
 	defer cancel()
@@ -91,7 +91,7 @@ func await(ctx context.Context, group *sync.WaitGroup) {
 	}
 }
 
-// releaseUnstarted gives back the jobs that no handler has begun.
+// releaseUnstarted releases the jobs that no handler has begun.
 func (s *Server) releaseUnstarted(now time.Time) {
 	s.mu.Lock()
 	unstarted := s.releaseAllLocked(nil, now)
@@ -102,8 +102,8 @@ func (s *Server) releaseUnstarted(now time.Time) {
 		"released", len(unstarted), "jobs", describe(unstarted, nil))
 }
 
-// awaitHandlers waits until every handler has returned: for ShutdownTimeout,
-// and, once their contexts have ended, for the grace.
+// awaitHandlers waits until every handler has returned, for ShutdownTimeout. Then it ends
+// their contexts and waits for ShutdownGrace.
 func (s *Server) awaitHandlers() {
 	timer := time.NewTimer(s.opts.ShutdownTimeout)
 	defer timer.Stop()
@@ -124,7 +124,7 @@ func (s *Server) awaitHandlers() {
 	}
 }
 
-// unreturned lists the jobs whose handlers go on, with their types.
+// unreturned returns the jobs whose handlers still run, with their types.
 func (s *Server) unreturned() map[jobName]string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *Server) unreturned() map[jobName]string {
 
 type jobName struct{ queue, id string }
 
-// lastDeadline is when the last calls to the store have to be over.
+// lastDeadline returns when the last calls to the store have to end.
 func (s *Server) lastDeadline(began time.Time) time.Time {
 	end, now := began.Add(s.opts.ShutdownTimeout), time.Now()
 	select {
@@ -149,8 +149,8 @@ func (s *Server) lastDeadline(began time.Time) time.Time {
 	return end.Add(LastCalls)
 }
 
-// flush waits until every outcome was settled, or ctx ends; it returns how many
-// were not.
+// flush waits until every outcome was settled, or ctx ends. It returns how many were not
+// settled.
 func (s *Server) flush(ctx context.Context) int {
 	s.mu.Lock()
 	flushed := make(chan struct{})
@@ -169,7 +169,7 @@ func (s *Server) flush(ctx context.Context) int {
 	return s.settler.unsettled
 }
 
-// retire ends the server's workers, which gives back what they still hold.
+// retire ends the server's workers, which releases the jobs that they still hold.
 func (s *Server) retire(ctx context.Context, left map[jobName]string) {
 	s.mu.Lock()
 	workers := append([]*worker(nil), s.workers...)
@@ -186,18 +186,18 @@ func (s *Server) retire(ctx context.Context, left map[jobName]string) {
 			}
 		}
 		if w.registered && !w.lost {
-			s.tellWorker(WorkerDrained, w, err)
+			s.reportWorker(WorkerDrained, w, err)
 		}
 		if err != nil {
-			s.log.Warn("jobs: cannot retire, what is still held runs again a lease later", "worker", w.id, "held", len(left), "error", err)
+			s.log.Warn("jobs: cannot retire, the jobs still held run again after the lease", "worker", w.id, "held", len(left), "error", err)
 		}
 		if n := len(reply.Released); n > 0 {
-			s.log.Warn("jobs: released what did not return", "worker", w.id, "released", n, "jobs", describe(reply.Released, left))
+			s.log.Warn("jobs: released jobs whose handlers did not return", "worker", w.id, "released", n, "jobs", describe(reply.Released, left))
 		}
 	}
 }
 
-// describe names jobs for the log: queue, ID and, where it is known, type.
+// describe names jobs for the log: queue, ID and, if known, type.
 func describe(refs []broker.Ref, types map[jobName]string) []string {
 	text := make([]string, 0, min(len(refs), maxLogged+1))
 	for i, ref := range refs {
@@ -213,8 +213,7 @@ func describe(refs []broker.Ref, types map[jobName]string) []string {
 	return text
 }
 
-// stopSlots ends the slots' goroutines. It waits for them, except when there
-// are handlers that do not return.
+// stopSlots ends the slots' goroutines. It waits for them unless handlers are left.
 func (s *Server) stopSlots(left int) {
 	s.mu.Lock()
 	alive := s.slots.stop()
@@ -224,7 +223,7 @@ func (s *Server) stopSlots(left int) {
 	}
 }
 
-// drainError is what Run returns.
+// drainError returns what Err will.
 func (s *Server) drainError(left, unsettled int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

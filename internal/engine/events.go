@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	maxEvents = 256 // that wait: minutes of a heartbeat's
-	// LastEvents is how long those have that are left when the drain is over.
+	maxEvents = 256 // that wait: a heartbeat's of many minutes
+	// LastEvents is how long the drain waits at its end for events that are left.
 	LastEvents = time.Second
 )
 
-// events are what the heartbeat has to tell, to the log and to hooks. Another
-// goroutine tells it, in order, so that one which is slow cannot make the
-// heartbeat late. What finds no room is dropped, and counted.
+// events calls hooks and writes log lines for the heartbeat in another goroutine, in
+// order, so that a slow hook or log cannot make the heartbeat late. Further events are
+// dropped and counted while maxEvents wait.
 type events struct {
 	log     *slog.Logger
 	queue   chan func()
@@ -26,7 +26,7 @@ func newEvents(log *slog.Logger) *events {
 	return &events{log: log, queue: make(chan func(), maxEvents)}
 }
 
-// call has f called later, unless too many wait already.
+// call makes f be called later, unless too many events wait.
 func (e *events) call(f func()) {
 	select {
 	case e.queue <- f:
@@ -40,8 +40,8 @@ func (e *events) line(level slog.Level, text string, args ...any) {
 	e.call(func() { e.log.Log(context.Background(), level, text, args...) })
 }
 
-// tell calls what waits, until ctx ends and nothing is left.
-func (e *events) tell(ctx context.Context) {
+// run calls the events, until ctx has ended and none is left.
+func (e *events) run(ctx context.Context) {
 	for {
 		select {
 		case f := <-e.queue:

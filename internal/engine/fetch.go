@@ -12,41 +12,40 @@ import (
 // them; after that they are sent on their own.
 const youngCall = 10 * time.Millisecond
 
-// fetcher claims jobs for free slots. Busy, it goes round in claims that do
-// not wait and carry what there is to settle: one round trip a turn. Once
-// everything claimable was claimed, one claim waits for more in the background,
-// and outcomes go out on their own. While handlers are quick and there is plenty,
-// a second claim is under way when the answer to the first comes, so that the
-// store works on one while this process works on the other. Guarded by
-// Server.mu, but for poke.
+// fetcher claims jobs for free slots. While the queues have jobs, it makes claims that
+// do not wait and that carry outcomes to settle: one round trip an iteration. When no
+// job is left to claim, one claim waits for more in the background, and the settler
+// sends outcomes. While handlers are quick and many jobs are pending, a second claim is
+// under way when the answer to the first comes, so that the store works on one while
+// this process works on the other. Guarded by Server.mu, except poke.
 type fetcher struct {
 	poke  chan struct{} // wakes the loop
 	state fetchState
 	mix   *mix
 	size  claimSize
 
-	exhausted bool      // the last claim took everything
-	gave      bool      // and that was something
-	got       int       // how much it was
-	replied   time.Time // when it was answered
-	due       time.Time // when a scheduled job is due; zero when none is known
-	away      outage    // claims that failed in a row
-	alone     time.Time // until when claims carry no outcomes
-	notBefore time.Time // pause after a failure
-	succeeded time.Time // last answer of the store
-	began     time.Time // of the last claim that does not wait
-	flying    int       // such claims under way
-	asked     int       // how many jobs they ask for
-	trip      time.Duration
+	exhausted bool          // the last claim returned all there was
+	gave      bool          // the last claim returned jobs
+	got       int           // how many
+	replied   time.Time     // when it was answered
+	due       time.Time     // when a scheduled job is due; zero if none is known
+	away      outage        // claims that failed in a row
+	alone     time.Time     // until when claims carry no outcomes
+	notBefore time.Time     // end of the pause after a failure
+	succeeded time.Time     // last answer of the store
+	began     time.Time     // of the last claim that does not wait
+	flying    int           // claims under way that do not wait
+	asked     int           // how many jobs they ask for
+	trip      time.Duration // mean duration of such claims
 	took      time.Duration // of handlers, see measure
 	measured  bool
 
 	waiting  bool               // a claim waits
-	surplus  int                // of the jobs it asks for, those beyond the slots that were free
+	surplus  int                // how many jobs it asks for beyond the free slots
 	giveUp   context.CancelFunc // ends its wait
-	pollAt   time.Time          // no claim waits before that, where the store cannot
+	pollAt   time.Time          // when to claim again, if the store cannot wait
 	excluded []bool             // queues without room in the last claim
-	unwaited []bool             // and in the one that waits
+	unwaited []bool             // queues without room in the claim that waits
 
 	room   []int
 	gained []int // jobs of the last answer, by queue
@@ -56,11 +55,11 @@ type fetcher struct {
 type fetchState uint8
 
 const (
-	fetchOff   fetchState = iota // no worker is registered, or a failed claim is not over
-	fetchAbout                   // awake: what there is to settle, it will see
-	fetchCalling
-	fetchFull // no slot is free: the next one that frees wakes it
-	fetchIdle // waits for jobs
+	fetchOff     fetchState = iota // no worker is registered, or the pause after a failed claim
+	fetchAwake                     // about to claim: the claim will carry outcomes
+	fetchCalling                   // a claim is under way
+	fetchFull                      // no slot is free: leaving one wakes the loop
+	fetchIdle                      // waits for jobs
 )
 
 func (f *fetcher) init(s *Server) {
@@ -87,14 +86,14 @@ func poke(c chan struct{}) {
 type claimCall struct {
 	worker  *worker
 	req     broker.ClaimRequest
-	first   int       // shares by weight
-	surplus int       // of its jobs, those for which no slot is free
-	ahead   bool      // the loop goes on meanwhile
-	until   time.Time // no claim: sleep until then, zero means until woken
+	first   int       // how many of its shares are by weight
+	surplus int       // how many jobs it asks for beyond the free slots
+	ahead   bool      // the loop goes on while the call is under way
+	until   time.Time // without a claim: sleep until then, zero means until woken
 }
 
-// fetch is the loop, until ctx ends. Claims that do not wait are under calls: a
-// drain does not leave it open what they did.
+// fetch is the loop, until ctx ends. Claims that do not wait end with calls instead, so
+// that a drain gets their answers.
 func (s *Server) fetch(ctx, calls context.Context) {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -132,7 +131,7 @@ func (s *Server) fetch(ctx, calls context.Context) {
 	}
 }
 
-// claimNoMore leaves what there is to settle to the settler.
+// claimNoMore makes the settler send all outcomes from now on.
 func (s *Server) claimNoMore() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,8 +139,8 @@ func (s *Server) claimNoMore() {
 	s.settler.wakeFor(s)
 }
 
-// nextClaimLocked decides what the loop does now: a claim that does not wait, or
-// sleep, with or without a claim that waits meanwhile.
+// nextClaimLocked decides what the loop does now: make a claim that does not wait, or
+// sleep, with or without a claim that waits in the background.
 func (s *Server) nextClaimLocked(ctx context.Context, now time.Time) claimCall {
 	f, w := &s.fetcher, s.worker
 	s.releaseStaleLocked(now)
@@ -188,14 +187,14 @@ func (s *Server) nextClaimLocked(ctx context.Context, now time.Time) claimCall {
 	return sleep
 }
 
-// planClaimLocked divides what may be claimed among the queues; ok is false when
-// that is nothing.
+// planClaimLocked divides the jobs that a claim may ask for among the queues; ok is
+// false if there are none.
 func (s *Server) planClaimLocked() (call claimCall, ok bool) {
 	f := &s.fetcher
 	want, free := s.wantLocked()
 	want = f.size.most(want)
 	if call.ahead = s.plentyLocked(); call.ahead {
-		want = min(want, max(1, s.capacityLocked()/3)) // one third is under way, one is on its way, one is here
+		want = min(want, max(1, s.capacityLocked()/3)) // two claims and the jobs that run share the capacity
 	}
 	for i := range s.names {
 		f.room[i] = want
@@ -207,7 +206,7 @@ func (s *Server) planClaimLocked() (call claimCall, ok bool) {
 		}
 		f.excluded[i] = f.room[i] == 0
 		if f.waiting && f.unwaited[i] && !f.excluded[i] && f.exhausted {
-			f.giveUp() // the claim that waits would not see this queue's jobs
+			f.giveUp() // the claim that waits does not ask for this queue's jobs
 		}
 	}
 	f.shares, call.first = f.mix.plan(f.shares[:0], want, f.room)
@@ -217,8 +216,8 @@ func (s *Server) planClaimLocked() (call claimCall, ok bool) {
 	return call, len(f.shares) > 0
 }
 
-// freed takes note that a queue may have room again. If it had none, the loop
-// looks at once, and the outcome of what made room goes along.
+// freed records that a queue may have room again. If it had none, the loop claims at
+// once, and the claim carries the outcome of the run that made room.
 func (f *fetcher) freed(queue int, now time.Time) {
 	if !f.excluded[queue] {
 		return
@@ -226,15 +225,15 @@ func (f *fetcher) freed(queue int, now time.Time) {
 	f.exhausted = false
 	switch f.state {
 	case fetchFull:
-		f.succeeded = now // it had no reason to claim
+		f.succeeded = now // there was no reason to claim until now
 		fallthrough
 	case fetchIdle:
-		f.state = fetchAbout
+		f.state = fetchAwake
 		f.wake()
 	}
 }
 
-// dueAt takes note that a job will be due.
+// dueAt records when a job will be due.
 func (f *fetcher) dueAt(t time.Time) {
 	if f.due.IsZero() || t.Before(f.due) {
 		f.due = t
@@ -244,8 +243,7 @@ func (f *fetcher) dueAt(t time.Time) {
 	}
 }
 
-// carries reports whether the loop that claims will soon look at what there is
-// to settle.
+// carries reports whether the next claim will soon carry outcomes.
 func (f *fetcher) carries(now time.Time) bool {
-	return !now.Before(f.alone) && (f.state == fetchAbout || f.state == fetchCalling && now.Sub(f.began) < youngCall)
+	return !now.Before(f.alone) && (f.state == fetchAwake || f.state == fetchCalling && now.Sub(f.began) < youngCall)
 }

@@ -11,26 +11,26 @@ import (
 	"github.com/seed81422ce9/jobs/internal/sleep"
 )
 
-// maxHeartbeat is how long a server goes without a renewal at most, whose answer
-// also tells it of servers that died, which may have shorter leases. In a store
-// that no other process uses that is not worth a timer; there it is how soon a
-// doubtLocked about leases is looked into.
+// maxHeartbeat is the maximum interval between renewals. Their answers also say when
+// leases of other servers run out, which may be shorter. In a store that no other
+// process uses there are no other servers, so the maximum only applies while there is
+// doubt about leases.
 const maxHeartbeat = broker.DefaultLease / 3
 
-// heartbeatsLocked is how far renewals of w are apart at most.
-func (s *Server) heartbeatsLocked(w *worker) time.Duration {
+// intervalLocked returns the maximum interval between renewals of w.
+func (s *Server) intervalLocked(w *worker) time.Duration {
 	if s.seldomRenews() && w.suspect == 0 && w.differed == 0 {
 		return s.opts.Lease / 3
 	}
 	return min(s.opts.Lease/3, maxHeartbeat)
 }
 
-// seldomRenews reports whether renewals are far apart.
+// seldomRenews reports whether renewals are normally further apart than maxHeartbeat.
 func (s *Server) seldomRenews() bool { return s.limits.InProcess && s.opts.Lease/3 > maxHeartbeat }
 
-// heartbeat is the loop that registers a worker and renews it, and starts anew
-// with another one when that is lost. Nothing else runs in it, so that nothing
-// else can make it late.
+// heartbeat is the loop that registers a worker and renews it. When the worker is lost,
+// it registers another one. Nothing else runs in this loop, so that nothing else can
+// make a renewal late.
 func (s *Server) heartbeat(ctx context.Context) {
 	for {
 		w := s.newWorker()
@@ -51,18 +51,18 @@ func (s *Server) heartbeat(ctx context.Context) {
 	}
 }
 
-// One attempt to register may have to connect to the store, over a slow link:
-// that takes about five round trips, which may be of 2 s. So each may take longer
-// than the one before, while the first find out soon that a connection is dead.
+// The timeout of an attempt to register. It doubles with each attempt: a connection
+// over a slow link may take five round trips of 2 s, while the first attempts should
+// soon notice a dead connection.
 const (
 	minRegister = time.Second
 	maxRegister = 10 * time.Second
 )
 
-// register makes w known to the store; it tries until that works, and reports
-// false when w will never be: ctx ended, the store refuses this server, its ID
-// is dead, or it is time for the watchdog. An ID is dead when an attempt was
-// applied whose answer was lost, and ran out before the next one came through.
+// register makes w known to the store. It tries until that works, and returns false
+// when it cannot: ctx ended, the store refuses this server, the ID is dead, or the
+// watchdog has new connections opened. An ID is dead if the answer to an attempt was
+// lost and its lease ran out before the next attempt.
 func (s *Server) register(ctx context.Context, w *worker) bool {
 	host, _ := os.Hostname()
 	info := broker.WorkerInfo{ID: w.id, Host: host, PID: os.Getpid(), Program: s.opts.Program,
@@ -80,7 +80,7 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 			}
 			s.fetcher.wake()
 			s.mu.Unlock()
-			s.tellWorker(WorkerStarted, w, nil)
+			s.reportWorker(WorkerStarted, w, nil)
 			s.events.line(slog.LevelInfo, "jobs: the server takes jobs",
 				"worker", w.id, "queues", s.names, "concurrency", s.opts.Concurrency)
 			return true
@@ -98,10 +98,10 @@ func (s *Server) register(ctx context.Context, w *worker) bool {
 		now := time.Now()
 		s.mu.Lock()
 		away := &s.unregistered
-		tell := away.failed(now, err)
+		report := away.failed(now, err)
 		failures, level, args := away.failures, away.level(now, s.opts.Lease), away.args("worker", w.id)
 		s.mu.Unlock()
-		if tell {
+		if report {
 			s.events.line(level, "jobs: cannot register with the store, trying again until it works", args...)
 		}
 		if !after(ctx, backoff(failures)) {
@@ -121,10 +121,10 @@ var errDeadID = errors.New("the ID of the worker is dead, it ran out before an a
 // keep renews w until it is lost or ctx ends.
 func (s *Server) keep(ctx context.Context, w *worker) {
 	s.mu.Lock()
-	interval := s.heartbeatsLocked(w)
+	interval := s.intervalLocked(w)
 	first := sleep.Jitter(interval, 0.1) - time.Since(w.renewed)
 	if s.unrenewed.failures > 0 {
-		first = 0 // which tells whether renewing works again
+		first = 0 // to find out whether renewing works again
 	}
 	s.mu.Unlock()
 	timer := time.NewTimer(first)
@@ -154,11 +154,11 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 			failing = true
 			s.mu.Lock()
 			away := &s.unrenewed
-			tell := away.failed(now, err)
+			report := away.failed(now, err)
 			failures, level := away.failures, away.level(now, s.opts.Lease)
 			args := away.args("worker", w.id, "left", left.Round(time.Millisecond))
 			s.mu.Unlock()
-			if tell {
+			if report {
 				s.events.line(level, "jobs: a renewal failed, trying again", args...)
 			}
 			s.watchdog(now)
@@ -167,7 +167,7 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 			failing = false
 			s.mu.Lock()
 			again := s.unrenewed.ended()
-			interval = s.heartbeatsLocked(w)
+			interval = s.intervalLocked(w)
 			s.mu.Unlock()
 			if again {
 				s.events.line(slog.LevelInfo, "jobs: renewing works again", "worker", w.id)
@@ -181,8 +181,8 @@ func (s *Server) keep(ctx context.Context, w *worker) {
 	}
 }
 
-// renew makes one call, within the time that the lease leaves for it, and
-// takes in its answer.
+// renew makes one call, within the time that the lease leaves for it, and handles its
+// answer.
 func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerInfo) (broker.Renewed, time.Time, error) {
 	req := broker.RenewRequest{Worker: w.id, Queues: s.names, Lease: s.opts.Lease}
 	timeout := serverCallTimeout
@@ -190,8 +190,8 @@ func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerIn
 		req.Register, req.Info = true, *register
 		timeout = sleep.Doubled(max(min(s.opts.Lease/5, timeout), minRegister), s.unregistered.failures, maxRegister)
 	} else if left := s.opts.Lease - time.Since(w.renewed); left > 0 {
-		timeout = min(timeout, max(left/2, s.opts.Lease/5), left) // which leaves time for others
-	} // else this process stood still for a lease, and may yet be in time
+		timeout = min(timeout, max(left/2, s.opts.Lease/5), left) // so that there is time for further attempts
+	} // else the process was suspended for a lease, and may still be in time
 	s.mu.Lock()
 	before := w.traffic
 	if longest := s.longestLocked(w, s.opts.Lease/3); register == nil && !nameTheSame(longest, w.info.Longest) {
@@ -241,8 +241,8 @@ func (s *Server) renew(ctx context.Context, w *worker, register *broker.WorkerIn
 	return reply, sent, err
 }
 
-// steadiedLocked notes a successful renewal. A gap between two, by either clock,
-// means that the store was away or that its clock jumped.
+// steadiedLocked records a successful renewal. A gap since the last one, by either
+// clock, means that the store could not be reached or that its clock jumped.
 func (s *Server) steadiedLocked(w *worker, sent, store time.Time) {
 	gap := sent.Sub(w.renewed)
 	if !w.stored.IsZero() {
@@ -254,8 +254,8 @@ func (s *Server) steadiedLocked(w *worker, sent, store time.Time) {
 	w.renewed, w.stored = sent, store
 }
 
-// compare notes whether the store counts other leases than we hold; nil, it did
-// not count.
+// compare records whether the store counts other leases than this server. held is nil
+// if the store did not count.
 func (w *worker) compare(names []string, held map[string]int) {
 	if held == nil {
 		return
@@ -273,14 +273,14 @@ func (s *Server) newWorker() *worker {
 	return &worker{id: s.opts.NewID(), held: make([]int, len(s.names)), batchLimit: maxSettleItems}
 }
 
-// lose ends w: its handlers' contexts end, and what no handler has begun is
-// dropped. The handlers keep their slots until they return, and what they
-// return is settled all the same, for as long as nobody has taken the job.
+// lose ends w: the contexts of its handlers end, and runs that have not begun are
+// released. Handlers keep their slots until they return. Their outcomes are sent, and
+// apply if no other server has reclaimed the job.
 func (s *Server) lose(w *worker, why string) {
 	s.mu.Lock()
 	w.lost = true
 	if s.fetcher.waiting {
-		s.fetcher.giveUp() // it would get nothing, and keep the next worker from waiting
+		s.fetcher.giveUp() // it can get no jobs, and keeps a claim of the next worker from waiting
 	}
 	now := time.Now()
 	s.releaseAllLocked(w, now)
@@ -292,14 +292,14 @@ func (s *Server) lose(w *worker, why string) {
 		}
 	})
 	s.mu.Unlock()
-	s.tellWorker(WorkerLost, w, nil)
-	s.events.line(slog.LevelError, "jobs: the worker was lost, starting anew under another ID", "worker", w.id, "reason",
+	s.reportWorker(WorkerLost, w, nil)
+	s.events.line(slog.LevelError, "jobs: the worker was lost, the server registers another one", "worker", w.id, "reason",
 		why, "handlers", handlers)
 }
 
-// watchdog has the broker open new connections, if it can, when no registration,
-// no renewal or no claim has succeeded for several leases, and again after as
-// many. It reports whether it did so.
+// watchdog makes the broker open new connections, if it can, when registering, renewing
+// or claiming has failed for several leases, and again after the same time. It reports
+// whether it did.
 func (s *Server) watchdog(now time.Time) bool {
 	s.mu.Lock()
 	bound := watchdogLeases * s.opts.Lease

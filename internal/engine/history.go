@@ -12,12 +12,12 @@ import (
 const (
 	historyFirst    = 5 * time.Second // after the start: short, so that rates are soon known
 	historyInterval = time.Minute
-	historyIdle     = time.Hour // the longest interval in a process of its own where nothing happens
+	historyIdle     = time.Hour // the longest interval while nothing happens in a store of this process
 )
 
-// keepHistory has the store keep what its queues did, as one of the servers that
-// share it, until ctx ends. It has a goroutine of its own: a store with many queues
-// takes a while, and nothing else is to wait for that.
+// keepHistory stores the history of the queues, in turn with the other servers that
+// share the store, until ctx ends. It is a loop of its own, because it takes a while for
+// many queues and no other loop should wait for that.
 func (s *Server) keepHistory(ctx context.Context) {
 	k := history.NewKeeper(s.broker, s.keeperID)
 	var away outage
@@ -29,7 +29,7 @@ func (s *Server) keepHistory(ctx context.Context) {
 			now = s.worker.traffic
 		}
 		s.mu.Unlock()
-		if s.limits.InProcess && now == traffic { // nobody else does something
+		if s.limits.InProcess && now == traffic { // no other process changes the store
 			idle = min(2*idle, historyIdle)
 			wait = idle
 			continue
@@ -42,7 +42,7 @@ func (s *Server) keepHistory(ctx context.Context) {
 		}
 		cancel()
 		if err != nil {
-			traffic = -1 // it is tried again, even if nothing happens meanwhile
+			traffic = -1 // try again, even if nothing happens meanwhile
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -57,7 +57,8 @@ func (s *Server) keepHistory(ctx context.Context) {
 	k.Drop(last)
 }
 
-// measureLocked counts how long a job waited, if it did, and how long its run took.
+// measureLocked counts how long a job waited, unless that is zero, and how long its run
+// took.
 func (s *Server) measureLocked(queue int, waited, ran time.Duration) {
 	l := &s.latencies[queue]
 	if waited > 0 {
@@ -66,8 +67,8 @@ func (s *Server) measureLocked(queue int, waited, ran time.Duration) {
 	l.RunTimes.Add(ran)
 }
 
-// postLatencies leaves what was measured since the last post for the keeper of the
-// history. What could not be posted is with the next one.
+// postLatencies posts the latencies measured since the last post, for the server that
+// keeps the history. Those that could not be posted are part of the next post.
 func (s *Server) postLatencies(ctx context.Context) error {
 	seen := make(map[string]history.Latency)
 	s.mu.Lock()

@@ -11,31 +11,30 @@ import (
 )
 
 // Inline runs the jobs of a server for package jobstest: without loops, timers and
-// pauses, one after the other, in the time of a call. A job takes the same way as in
-// a server that was started: accepted, performed, and settled by the same functions.
-// Only who calls them, and when, is different.
+// pauses, one after the other, within a call. The same functions accept, perform and
+// settle a job as in a server that was started; only the caller is different.
 //
-// One goroutine uses it. Each handler runs in a goroutine of its own, while that one waits.
+// One goroutine uses it. Each handler runs in a goroutine of its own while that waits.
 type Inline struct {
 	s      *Server
-	wakeup chan struct{} // a handler has returned, or waits for its batch
+	wakeup chan struct{} // gets a value when a handler has returned or waits for a batch
 
-	due       time.Time           // when, by the store's clock, there is something to claim again
-	cancels   <-chan broker.Event // jobs that are asked to cancel; nil while nobody listens
+	due       time.Time           // when, by the store's clock, the next job is due
+	cancels   <-chan broker.Event // of jobs that an operator cancels; nil before watch
 	stopWatch context.CancelFunc
 
 	// Guarded by Server.mu.
 	begun     int
-	gate      chan struct{}     // closed when no other job comes for the batches that gather
-	gathering map[*Run]struct{} // whose handlers wait for others of their batch
+	gate      chan struct{}     // closed when no more jobs come for the batches that wait
+	gathering map[*Run]struct{} // runs whose handlers wait for their batch
 }
 
-// inlineAttempts is how often a call is repeated that failed: as a server repeats it,
-// but not for ever.
+// inlineAttempts is how often a failed call is repeated. A server that was started
+// repeats it without end.
 const inlineAttempts = 20
 
-// Inline makes a server that was not started run its jobs in Step. Concurrency is
-// then how many handlers may wait at once for others of their batch.
+// Inline makes a server that was not started run its jobs in Step. Concurrency is then
+// how many handlers can wait for their batch at once.
 func (s *Server) Inline(values context.Context, p Policy) (*Inline, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,9 +48,9 @@ func (s *Server) Inline(values context.Context, p Policy) (*Inline, bool) {
 	return in, true
 }
 
-// Step runs what is due, and what becomes due meanwhile, until it has begun max
-// runs. It returns how many it began. All of them are over, and settled. After that,
-// Due says when there is more to do.
+// Step runs jobs that are due, and those that become due meanwhile, until none is left
+// or it has begun max runs. It returns how many it began; all of them are settled. After
+// that, Due returns when there is more to do.
 func (in *Inline) Step(ctx context.Context, max int) (begun int, err error) {
 	if err := in.renew(ctx); err != nil {
 		return 0, err
@@ -69,14 +68,14 @@ func (in *Inline) Step(ctx context.Context, max int) (begun int, err error) {
 	return in.begun - from, errors.Join(err, in.await(ctx))
 }
 
-// Due is when, by the store's clock, something can be claimed that could not in the
-// last Step; zero if that is not known.
+// Due returns when, by the store's clock, another job can be claimed; zero if that is
+// unknown.
 func (in *Inline) Due() time.Time { return in.due }
 
-// Queues are the names of the queues served.
+// Queues returns the names of the queues served.
 func (in *Inline) Queues() []string { return in.s.Queues() }
 
-// Stop gives back what is still leased.
+// Stop releases the jobs that are still leased.
 func (in *Inline) Stop(ctx context.Context) {
 	if in.stopWatch != nil {
 		in.stopWatch()
@@ -87,8 +86,8 @@ func (in *Inline) Stop(ctx context.Context) {
 	in.s.reports.Flush(in.s.log, true)
 }
 
-// renew registers a worker, or renews the one that there is, and takes over the jobs
-// of workers that ran out.
+// renew registers a worker, or renews the current one, and reclaims the jobs of workers
+// whose leases ran out.
 func (in *Inline) renew(ctx context.Context) error {
 	s := in.s
 	for attempt := 1; ; attempt++ {
@@ -123,8 +122,8 @@ func (in *Inline) renew(ctx context.Context) error {
 	}
 }
 
-// watch listens for jobs that are asked to cancel. If that fails, they are known at the
-// next Step, as they are after the next renewal of a server.
+// watch listens for jobs that an operator cancels. If that fails, the renewal of the next
+// Step says so.
 func (in *Inline) watch(ctx context.Context) {
 	s := in.s
 	if in.cancels != nil || s.limits.NoWatch {
@@ -187,7 +186,7 @@ func (in *Inline) claim(ctx context.Context) (got bool, err error) {
 				return false, err
 			}
 		} else if broker.MayHaveApplied(err) {
-			s.audit(ctx, w) // which gives back what the answer would have told of
+			s.audit(ctx, w) // releases the jobs of the lost answer
 			if err := in.flush(ctx); err != nil {
 				return false, err
 			}
@@ -195,7 +194,7 @@ func (in *Inline) claim(ctx context.Context) (got bool, err error) {
 	}
 }
 
-// startLocked begins what was claimed. A job to be careful with waits until few others run.
+// startLocked begins the claimed runs that may begin.
 func (in *Inline) startLocked() {
 	s := in.s
 	for s.slots.startable() != nil {
@@ -228,8 +227,8 @@ func (in *Inline) perform(i int, r *Run) {
 	returned = true
 }
 
-// gathered is Run.Draining of a handler that waits for others of its batch: it is
-// closed when none will come.
+// gathered is Run.Draining of a handler that waits for its batch: the channel is closed
+// when no more jobs will come.
 func (in *Inline) gathered(r *Run) <-chan struct{} {
 	in.s.mu.Lock()
 	defer in.s.mu.Unlock()
@@ -238,7 +237,7 @@ func (in *Inline) gathered(r *Run) <-chan struct{} {
 	return in.gate
 }
 
-// handOver has the batches handed over that wait, and reports whether there were any.
+// handOver makes the batches that wait run, and reports whether there were any.
 func (in *Inline) handOver() bool {
 	in.s.mu.Lock()
 	defer in.s.mu.Unlock()
@@ -251,8 +250,8 @@ func (in *Inline) handOver() bool {
 	return true
 }
 
-// await waits until each handler that runs has returned or waits for its batch,
-// and settles what there is, also what handlers store meanwhile.
+// await waits until each handler has returned or waits for its batch, and settles
+// outcomes and keeps meanwhile.
 func (in *Inline) await(ctx context.Context) error {
 	s := in.s
 	for {
@@ -286,7 +285,7 @@ func (in *Inline) await(ctx context.Context) error {
 	}
 }
 
-// flush settles what ended, and what handlers keep.
+// flush settles all outcomes and keeps.
 func (in *Inline) flush(ctx context.Context) error {
 	s := in.s
 	for {

@@ -7,9 +7,9 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// txJobs are the jobs that transactions of their handlers complete, from the end
-// of the handler until the store has answered. When the transaction has
-// committed there is no lease left to settle, which is no loss.
+// txJobs are the jobs that transactions of their handlers complete, from the end of the
+// handler until the store has answered. If the transaction committed, the store answers
+// that the lease is lost, which means here that the job is completed.
 type txJobs struct {
 	mu   sync.Mutex
 	jobs map[*broker.Job]struct{}
@@ -24,7 +24,7 @@ func (t *txJobs) add(j *broker.Job) {
 	t.jobs[j] = struct{}{}
 }
 
-// excuse turns lost leases of such jobs into what happened to them.
+// excuse turns lost leases of such jobs into completed ones.
 func (t *txJobs) excuse(items []broker.Settlement, verdicts []broker.Verdict) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

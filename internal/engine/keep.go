@@ -9,13 +9,13 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// progressInterval is how far stores of a run's progress are apart at least, unless
-// a checkpoint takes it along: as often as a person who looks sees a change.
+// progressInterval is the minimum time between two stores of a run's progress, unless a
+// checkpoint is stored: people need it no more often.
 const progressInterval = time.Second
 
-// keeping is what the handler of a run has kept, and what of it is stored. One keep
-// of a run is under way at a time, and the next takes along what changed meanwhile.
-// Its lock comes after that of the server.
+// keeping is what the handler of a run has kept, and how much of it is stored. One keep
+// of a run is under way at a time; the next stores all that changed meanwhile. Its lock
+// is taken after Server.mu.
 type keeping struct {
 	mu      sync.Mutex
 	now     broker.Kept
@@ -26,19 +26,19 @@ type keeping struct {
 	err     error
 	calling bool            // a keep was not answered yet
 	over    bool            // no more is sent: the handler has returned, or the lease is lost
-	quiet   bool            // progress is not sent by itself
+	quiet   bool            // progress alone is not sent
 	changed chan struct{}   // closed when a keep was answered, and when the handler has returned
 	next    time.Time       // when progress alone may be stored again
-	timer   *time.Timer     // which then does so
-	begun   map[string]bool // steps, by name
+	timer   *time.Timer     // stores it then
+	begun   map[string]bool // steps that this run has begun, by name
 }
 
-// Detached returns a run outside of a server, for tests of handlers: what is kept
+// Detached returns a run without a server, for tests of handlers: what the handler keeps
 // stays with the run.
 func Detached(j *broker.Job) *Run { return Under(context.Background(), j) }
 
-// Under is Detached with a context: the run has its values and ends with it, or when
-// the job's timeout or deadline passes.
+// Under returns a run without a server that has the values of ctx. It ends with ctx, or
+// when the job's timeout or deadline passes.
 func Under(ctx context.Context, j *broker.Job) *Run {
 	r := &Run{Job: j, started: time.Now()}
 	r.parent = ctx
@@ -46,7 +46,7 @@ func Under(ctx context.Context, j *broker.Job) *Run {
 	return r
 }
 
-// kept returns what the handler keeps, made when something is kept first.
+// kept returns what the handler keeps, made at the first call.
 func (r *Run) kept() *keeping {
 	if k := r.keeping.Load(); k != nil {
 		return k
@@ -59,7 +59,7 @@ func (r *Run) kept() *keeping {
 	return r.keeping.Load()
 }
 
-// Kept is what the handler has kept in this run, or else what came with the job.
+// Kept returns what the handler has kept in this run, or else what came with the job.
 func (r *Run) Kept() broker.Kept {
 	if k := r.keeping.Load(); k != nil {
 		k.mu.Lock()
@@ -72,10 +72,10 @@ func (r *Run) Kept() broker.Kept {
 	return broker.Kept{}
 }
 
-// Keep changes what is kept, and returns once that is stored. Change replaces
-// slices, and does not write into them. What is out of bounds is refused, and changes
-// nothing. After another error the change stays: the next keep, or the outcome of the
-// run, takes it along.
+// Keep changes what is kept, and returns once that is stored. change must replace slices
+// and not write into them. Values outside the limits are refused, and change nothing.
+// After any other error the change stays, and is stored by the next keep or with the
+// outcome of the run.
 func (r *Run) Keep(ctx context.Context, change func(*broker.Kept)) error {
 	k := r.kept()
 	k.mu.Lock()
@@ -119,8 +119,8 @@ func (r *Run) Keep(ctx context.Context, change func(*broker.Kept)) error {
 	return nil
 }
 
-// Progress changes the progress. It is stored a moment later, or with what else is
-// kept, or with the outcome.
+// Progress changes the progress. It is stored within progressInterval, with the next
+// keep, or with the outcome.
 func (r *Run) Progress(p broker.Progress) {
 	k := r.kept()
 	k.mu.Lock()
@@ -140,8 +140,8 @@ func (r *Run) Progress(p broker.Progress) {
 	}
 }
 
-// QuietProgress ends the storing of progress by itself, which would have to wait for
-// a transaction of the handler that completes the job.
+// QuietProgress stops the storing of progress alone: if a transaction of the handler
+// completes the job, it would have to wait for the transaction.
 func (r *Run) QuietProgress() {
 	k := r.kept()
 	k.mu.Lock()
@@ -149,7 +149,7 @@ func (r *Run) QuietProgress() {
 	k.quiet = true
 }
 
-// BeginStep reports whether it is called for the first time in this run with a name.
+// BeginStep reports whether this is its first call in this run with a name.
 func (r *Run) BeginStep(name string) bool {
 	k := r.kept()
 	k.mu.Lock()
@@ -164,8 +164,8 @@ func (r *Run) BeginStep(name string) bool {
 	return true
 }
 
-// keepLaterLocked has what changed stored after a wait, and reports whether it is to
-// be stored at once.
+// keepLaterLocked stores what changed after a wait. It reports whether the caller has to
+// store it at once.
 func (r *Run) keepLaterLocked(k *keeping, wait time.Duration) (now bool) {
 	if wait <= 0 {
 		return true
@@ -184,7 +184,7 @@ func (r *Run) keepLaterLocked(k *keeping, wait time.Duration) (now bool) {
 	return false
 }
 
-// storeKept has what a run keeps stored, unless that is under way or there is no need.
+// storeKept stores what a run keeps, unless a keep is under way or all of it is stored.
 func (s *Server) storeKept(r *Run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,7 +202,7 @@ func (s *Server) storeKept(r *Run) {
 	s.settleLocked(r.worker, r.Job, broker.Keep(k.now))
 }
 
-// keptLocked takes in the answer to a keep.
+// keptLocked handles the answer to a keep.
 func (s *Server) keptLocked(item *broker.Settlement, err error, now time.Time) {
 	r := s.settler.keeping[item.Job]
 	delete(s.settler.keeping, item.Job)
@@ -220,14 +220,14 @@ func (s *Server) keptLocked(item *broker.Settlement, err error, now time.Time) {
 			s.stop(r, broker.ErrLeaseLost, now)
 		}
 	}
-	k.tell()
+	k.wake()
 	k.next = now.Add(progressInterval)
 	if !k.over && !k.quiet && k.version > k.sent {
 		r.keepLaterLocked(k, progressInterval)
 	}
 }
 
-// leave ends what the run keeps, which its outcome takes along.
+// leave ends the keeping of a run. It returns the outcome with all that was kept.
 func (r *Run) leave(o broker.Outcome) broker.Outcome {
 	k := r.keeping.Load()
 	if k == nil {
@@ -239,12 +239,12 @@ func (r *Run) leave(o broker.Outcome) broker.Outcome {
 	if k.timer != nil {
 		k.timer.Stop()
 	}
-	k.tell() // who waits although the handler has returned
+	k.wake() // calls of Keep that go on after the handler has returned
 	return o.With(k.now)
 }
 
-// tell wakes who waits for an answer.
-func (k *keeping) tell() {
+// wake wakes all calls of Keep.
+func (k *keeping) wake() {
 	close(k.changed)
 	k.changed = make(chan struct{})
 }

@@ -5,9 +5,8 @@ import (
 	"fmt"
 )
 
-// Start begins to run jobs by a policy. Their contexts have what values holds,
-// and do not end with it. It reports false if the server was started, or shut
-// down, before.
+// Start begins to run jobs by a policy. Their contexts have the values of values, and
+// do not end with it. It returns false if the server was started or shut down before.
 func (s *Server) Start(values context.Context, p Policy) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,13 +38,13 @@ func (s *Server) Draining() <-chan struct{} { return s.draining }
 // Done is closed when the drain is over.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
-// Err is what was left when the drain was over, or why the server could not go
-// on. It is read after Done.
+// Err says what was left when the drain was over, or why the server could not go
+// on. Call it after Done is closed.
 func (s *Server) Err() error { return s.err }
 
-// Shutdown drains the server and waits for the end, with the error that Err
-// returns. When ctx ends first it hurries the drain and returns the context's
-// error. A server that was not started is over at once.
+// Shutdown drains the server, waits for the end and returns Err. If ctx ends first, it
+// hurries the drain and returns the context's error. A server that was not started
+// ends at once.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	if !s.started {
@@ -63,7 +62,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// drain begins the drain; err is why, when nobody asked for it.
+// drain begins the drain. err says why the server cannot go on; it is nil when the
+// caller asked for the drain.
 func (s *Server) drain(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

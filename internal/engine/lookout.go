@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// lookout is when upkeep has something to do next. Anybody may make that
-// sooner, with or without a lock; upkeep alone makes it later. So a server that
-// has nothing to do sleeps.
+// lookout is when upkeep next has something to do. Any goroutine may make that sooner,
+// with or without the lock; only upkeep makes it later. So an idle server sleeps.
 type lookout struct {
 	began  time.Time
 	next   atomic.Int64  // since began, in nanoseconds
-	sooner chan struct{} // next came nearer
+	sooner chan struct{} // gets a value when next became sooner
 }
 
 func (l *lookout) init() {
@@ -20,7 +19,7 @@ func (l *lookout) init() {
 	l.clear()
 }
 
-// by has upkeep look at t at the latest. A zero t is no time.
+// by makes upkeep look at t at the latest. It ignores a zero t.
 func (l *lookout) by(t time.Time) {
 	if t.IsZero() {
 		return
@@ -34,10 +33,11 @@ func (l *lookout) by(t time.Time) {
 	}
 }
 
-// clear forgets the time. What is looked at afterwards tells of it anew.
+// clear removes the time. Upkeep calls it before it looks; what it finds then calls by
+// again.
 func (l *lookout) clear() { l.next.Store(math.MaxInt64) }
 
-// in is how long upkeep may sleep, and not beyond what floor says either.
+// in returns how long upkeep may sleep: until next, but at least until floor.
 func (l *lookout) in(floor time.Time) time.Duration {
 	at := l.began.Add(time.Duration(l.next.Load()))
 	if at.Before(floor) {

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	markGrace = 24 * time.Hour // a mark outlives the run that it is about, so that a reclaim that is late finds it
+	markGrace = 24 * time.Hour // a mark outlives its run, so that a late reclaim finds it
 	markOwner = "handler"
 )
 
-// marks keeps, in the store, which careful jobs have begun: a job that crashed
-// again is charged only if its handler had begun.
+// marks records in the store which guarded jobs have begun: a job that crashed again is
+// charged only if its handler had begun.
 type marks struct {
 	broker  broker.Broker
 	log     *slog.Logger
@@ -27,15 +27,15 @@ type marks struct {
 	off     bool // the store has no marks
 }
 
-// name names the mark of a job's lease. Deliveries rises with the end of each
-// lease, and not when the job is reclaimed.
+// name returns the name of the mark of a job's lease. Deliveries rises when a lease is
+// settled, and not when the job is reclaimed.
 func (m *marks) name(j *broker.Job) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %d", j.Queue, j.ID, j.Deliveries))
 	return "begun:" + hex.EncodeToString(sum[:])
 }
 
-// begin stores that the handler of a job begins. It returns the mark's fence, and
-// false when it could not be stored; the job must not run then.
+// begin stores that the handler of a job begins. It returns the mark's fence, and false
+// if the mark could not be stored; the job must not run then.
 func (m *marks) begin(r *Run) (fence int64, ok bool) {
 	ttl := broker.MaxDelay
 	if !r.end.IsZero() {
@@ -43,13 +43,13 @@ func (m *marks) begin(r *Run) (fence int64, ok bool) {
 	}
 	marked, err := m.call(broker.MarkRequest{Name: m.name(r.Job), Action: broker.MarkTake, Owner: markOwner, TTL: ttl})
 	if err != nil {
-		m.reports.Report(m.log, "mark", slog.LevelWarn, "jobs: a job that crashed before cannot be marked as begun, it is put off",
+		m.reports.Report(m.log, "mark", slog.LevelWarn, "jobs: a job that crashed before cannot be marked as begun, it is snoozed",
 			"queue", r.Job.Queue, "id", r.Job.ID, "type", r.Job.Type, "error", err)
 	}
 	return marked.Fence, err == nil && marked.Held
 }
 
-// end removes the mark: whatever comes now is not the handler's doing.
+// end removes the mark: a later crash is not caused by the handler.
 func (m *marks) end(j *broker.Job, fence int64) {
 	if _, err := m.call(broker.MarkRequest{Name: m.name(j), Action: broker.MarkDrop, Owner: markOwner, Fence: fence}); err != nil {
 		m.reports.Report(m.log, "mark", slog.LevelWarn, "jobs: the mark of a job that crashed before cannot be removed",

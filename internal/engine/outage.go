@@ -6,44 +6,44 @@ import (
 )
 
 const (
-	outageTold    = 10 * time.Second // between the first two log lines of an outage
-	outageToldMax = 10 * time.Minute // between later ones, which come ever further apart
+	outageLogged    = 10 * time.Second // between the first two log lines of an outage
+	outageLoggedMax = 10 * time.Minute // between later ones; the interval grows
 
-	// watchdogLeases is for how many leases a server bears that nothing works
-	// before it starts over: others have had time to take over what it held, and
-	// three tells a fault that stays from one that goes away by itself.
+	// watchdogLeases is after how many leases of an outage a server opens new
+	// connections, and logs at level error: other servers have reclaimed its jobs by
+	// then, and a passing fault is usually over.
 	watchdogLeases = 3
 )
 
-// outage is a row of failures. It is told of at once, and again at growing
-// intervals for as long as it lasts. Who has one guards it.
+// outage is a series of failures. It is logged at once, and again at growing intervals
+// while it lasts. Its owner guards it.
 type outage struct {
 	failures int
 	since    time.Time // of the first failure
-	next     time.Time // when to tell again
+	next     time.Time // when to log again
 	err      error     // of the last failure
 }
 
-// failed counts a failure and reports whether to tell of it.
-func (o *outage) failed(now time.Time, err error) (tell bool) {
+// failed counts a failure and reports whether to log it.
+func (o *outage) failed(now time.Time, err error) (log bool) {
 	o.err = err
 	if o.failures++; o.failures == 1 {
 		o.since = now
 	} else if now.Before(o.next) {
 		return false
 	}
-	o.next = now.Add(min(max(now.Sub(o.since), outageTold), outageToldMax))
+	o.next = now.Add(min(max(now.Sub(o.since), outageLogged), outageLoggedMax))
 	return true
 }
 
-// ended begins anew and reports whether there were failures.
+// ended resets the outage after a success, and reports whether there were failures.
 func (o *outage) ended() bool {
 	were := o.failures > 0
 	*o = outage{}
 	return were
 }
 
-// args is what a log line tells of an outage.
+// args returns the attributes of a log line about the outage.
 func (o *outage) args(more ...any) []any {
 	return append(more, "error", o.err, "failures", o.failures, "lasting", time.Since(o.since).Round(time.Millisecond))
 }

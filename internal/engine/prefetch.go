@@ -6,24 +6,22 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// A slot that waits for the next claim's reply does nothing. While handlers
-// are about as quick as a claim, some jobs are therefore fetched before there
-// is a slot for them; they wait behind running ones, so only as many as start
-// within prefetchWork.
+// A slot that waits for the answer to a claim is idle. So while handlers are about as
+// quick as a claim, some jobs are claimed before there is a slot for them: as many as
+// start within prefetchWork, since they wait behind running ones.
 const (
 	prefetchWork  = 20 * time.Millisecond
 	prefetchFloor = time.Millisecond      // handlers this quick count as quicker than a round trip
-	prefetchStale = 50 * time.Millisecond // those that did not start by then are given back
+	prefetchStale = 50 * time.Millisecond // jobs that have not started by then are released
 
-	// How often it is looked for those. Between two looks they wait for no longer
-	// than that, whatever a clock says: a process that stood still had no slot
-	// free, but not because its handlers were slow.
+	// prefetchLook is how often the loop looks for stale jobs. At most this much time
+	// counts between two looks: while the process was suspended, slots were taken, but
+	// not because handlers were slow.
 	prefetchLook = 10 * time.Millisecond
 )
 
-// measure takes in how long a handler took. Slow ones count more, so that a
-// change to slow jobs ends the prefetch at once and a few quick ones do not
-// bring it back.
+// measure adds the duration of a handler to the mean. Slow ones count more, so that
+// slow jobs end the prefetch at once, and a few quick ones do not start it again.
 func (f *fetcher) measure(took time.Duration) {
 	switch {
 	case !f.measured:
@@ -35,7 +33,7 @@ func (f *fetcher) measure(took time.Duration) {
 	}
 }
 
-// allowanceLocked is how many jobs may be held beyond the slots.
+// allowanceLocked returns how many jobs may be held beyond the slots.
 func (s *Server) allowanceLocked() int {
 	f := &s.fetcher
 	if s.opts.Prefetch == 0 || s.slots.guardedActive > 0 || !f.measured || f.took > max(2*f.trip, prefetchFloor) {
@@ -45,12 +43,12 @@ func (s *Server) allowanceLocked() int {
 	return int(min(n, time.Duration(s.opts.Prefetch)))
 }
 
-// capacityLocked is how many jobs may be held, and be on their way, at once.
+// capacityLocked returns how many jobs may be held, or be asked for, at once.
 func (s *Server) capacityLocked() int { return s.opts.Concurrency + s.allowanceLocked() }
 
 // plentyLocked reports whether two claims may be under way at a time: handlers are
-// quick, and the last claim left jobs behind. With a type at its limit one claim has
-// to say what waits aside before the next one asks for more.
+// quick, and the last claim left jobs behind. While a type is at its limit, the answer
+// to one claim has to show how many jobs wait aside before the next one is made.
 func (s *Server) plentyLocked() bool {
 	f := &s.fetcher
 	return f.gave && !f.exhausted && s.allowanceLocked() > 0 && !s.slots.typeFull()
@@ -62,18 +60,17 @@ func (s *Server) roomAheadLocked() bool {
 	return s.fetcher.flying < 2 && s.plentyLocked() && want > 0 && want >= s.capacityLocked()/4
 }
 
-// A stream of quick jobs that comes slower than it is handled would be claimed
-// a few jobs at a time, as fast as the store answers: all its time would go into
-// that. Such claims are therefore about as far apart as one of them takes,
-// except where that is next to nothing.
+// Quick jobs that are enqueued more slowly than they are handled would be claimed a few
+// at a time, as fast as the store answers, and the claims would take all of its time.
+// So such claims have a pause between them of about their own duration.
 const (
-	fewest    = 8 // jobs in an answer of such a stream; for fewer nothing is held up
-	shortTrip = 50 * time.Microsecond
+	fewest    = 8                     // jobs in an answer; fewer are rare enough to claim without a pause
+	shortTrip = 50 * time.Microsecond // quicker claims need no pause
 	minPause  = 300 * time.Microsecond
 	maxPause  = 3 * time.Millisecond
 )
 
-// paceLocked is when the next claim is worth sending.
+// paceLocked returns when the next claim is worth making.
 func (s *Server) paceLocked() time.Time {
 	f := &s.fetcher
 	if f.trip < shortTrip || !f.exhausted || f.got < fewest || f.got >= s.capacityLocked()/4 || s.allowanceLocked() == 0 {
@@ -82,13 +79,13 @@ func (s *Server) paceLocked() time.Time {
 	return f.replied.Add(min(max(f.trip, minPause), maxPause))
 }
 
-// wantLocked is how many jobs a claim may bring now, beside those under way, and free
-// how many of these find a slot.
+// wantLocked returns how many jobs a claim may ask for now, beside the claims under way,
+// and for how many of these a slot is free.
 func (s *Server) wantLocked() (want, free int) {
 	free = s.slots.room() - s.slots.holding - s.fetcher.asked
 	want = min(free+s.allowanceLocked(), broker.MaxClaim)
 	if s.settler.unsettled > maxUnsettled || s.slots.guarded.len() > 0 {
-		want = 0 // what is done cannot be recorded, or must wait for a careful job: do not take more
+		want = 0 // the store takes no outcomes, or slots must become free for a guarded run
 	}
 	return max(want, 0), max(free, 0)
 }
@@ -113,9 +110,9 @@ func (s *Server) releaseStaleLocked(now time.Time) {
 	s.enterAsideLocked(now)
 }
 
-// giveUpSurplusLocked ends the claim that waits when it would bring jobs for which
-// there is no slot: another server's claim may wait for them, too. Among them are
-// those that this one gives back.
+// giveUpSurplusLocked ends the claim that waits if it would return jobs for which there
+// is no slot, among them those that this server releases: another server's claim may
+// wait for them.
 func (s *Server) giveUpSurplusLocked() {
 	f := &s.fetcher
 	if !f.waiting {

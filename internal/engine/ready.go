@@ -6,11 +6,8 @@ import (
 	"time"
 )
 
-// Ready returns nil while the server does its work: it is started and not
-// draining, exchanged something with the store within ReadinessWindow, has not
-// failed to renew its leases throughout that time, and fewer than half of its
-// slots are held by stuck handlers. Otherwise the error says what is wrong. It
-// makes no call and is quick enough for any probe.
+// Ready returns nil while the server works; Server.Ready of package jobs says what that
+// means. Otherwise the error says what is wrong. It makes no call to the store.
 func (s *Server) Ready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,7 +34,7 @@ func (s *Server) Ready() error {
 	if s.fetcher.state == fetchFull { // it has no reason to claim
 		last = s.worker.renewed
 	}
-	if s.settler.unsettled > maxUnsettled { // it may not claim until the store takes these
+	if s.settler.unsettled > maxUnsettled { // it does not claim until the store takes these
 		last = s.settler.answered
 	}
 	if age := now.Sub(last); age > s.opts.ReadinessWindow {
@@ -46,19 +43,19 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// Stats is what the server does at a moment.
+// Stats says what the server does at a moment.
 type Stats struct {
-	Worker      string // under which the store knows it
+	Worker      string // its ID in the store
 	Draining    bool
 	Running     int // handlers that have not returned
-	Stuck       int // of them
+	Stuck       int // of these
 	Prefetched  int // jobs that wait for a slot
-	Unsettled   int // outcomes that the store has not answered
+	Unsettled   int // outcomes without an answer of the store
 	LastClaim   time.Time
 	LastRenewal time.Time
 }
 
-// Stats tells what the server does now. It makes no call to the store.
+// Stats returns what the server does now. It makes no call to the store.
 func (s *Server) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +76,7 @@ func (s *Server) Types() []TypeStats {
 	return s.slots.typeStats()
 }
 
-// StoreNow is the store's time now, about.
+// StoreNow estimates the store's time now.
 func (s *Server) StoreNow() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,24 +9,24 @@ import (
 )
 
 // Run is one job under a lease, from its claim until its handler returns, and
-// the context of that handler. Perform and its handler alone set the first fields.
+// the context of that handler. Only Perform and its handler set View and InTx.
 type Run struct {
 	lazyContext
 	Job  *broker.Job // as it was claimed
-	View any         // what the policy shows to the handler
+	View any         // what the policy passes to the handler
 	InTx bool        // a transaction of the handler completes the job
 
 	server  *Server
 	worker  *worker // whose lease it is
 	queue   int
 	limited *typeLimit // of its type, or nil
-	aside   bool       // it waits for room of its type
+	aside   bool       // it waits for its type
 	claimed time.Time
 	since   time.Duration // of slots.watched, when it became ready
 	started time.Time
-	stuck   *StuckEvent             // once it was reported
-	patient time.Time               // until when it waits for its turn
-	bound   *boundContext           // the soonest that a middleware set; guarded by lazyContext.mu
+	stuck   *StuckEvent             // set once it was reported as stuck
+	patient time.Time               // until when a guarded run waits
+	bound   *boundContext           // the soonest that middleware set; guarded by lazyContext.mu
 	keeping atomic.Pointer[keeping] // nil until something is kept
 }
 
@@ -38,7 +38,7 @@ func RunOf(ctx context.Context) *Run {
 	return run
 }
 
-// Value looks up what the run itself has.
+// Value returns the run itself for RunOf, and otherwise the parent's value.
 func (r *Run) Value(key any) any {
 	if key == (runKey{}) {
 		return r
@@ -46,8 +46,8 @@ func (r *Run) Value(key any) any {
 	return r.lazyContext.Value(key)
 }
 
-// Draining is closed when the server's drain begins, for a handler that waits for
-// others of its batch; nil, which never is, outside of a server.
+// Draining returns a channel that is closed when the server's drain begins. A handler
+// that waits for a batch of jobs then waits no longer. It is nil without a server.
 func (r *Run) Draining() <-chan struct{} {
 	switch {
 	case r == nil || r.server == nil:
@@ -58,14 +58,14 @@ func (r *Run) Draining() <-chan struct{} {
 	return r.server.draining
 }
 
-// Worker is the ID of the worker that has the lease.
+// Worker returns the ID of the worker that has the lease.
 func (r *Run) Worker() string { return r.worker.id }
 
-// Started is when it began.
+// Started returns when the run began.
 func (r *Run) Started() time.Time { return r.started }
 
-// limit sets when time ends the run: after its timeout, or at its deadline,
-// whichever is sooner. The deadline is the store's time, as store is.
+// limit sets when the run's context ends: after its timeout or at its deadline,
+// whichever is sooner. store is the store's time now, by which the deadline counts.
 func (r *Run) limit(timeout time.Duration, store time.Time) {
 	j := r.Job
 	if j.Timeout > 0 {

@@ -8,12 +8,12 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// keptLongest is how many of the jobs that it runs a worker names to operators.
+// keptLongest is how many of its running jobs a worker shows to operators.
 const keptLongest = 32
 
-// longestLocked lists what w has run for at least that long, the longest first.
-// Short handlers are nobody's worry, and a list of them would be another one
-// with each heartbeat.
+// longestLocked returns the jobs that w has run for at least atLeast, the longest first.
+// Shorter runs do not matter to operators, and would change the list with each
+// heartbeat.
 func (s *Server) longestLocked(w *worker, atLeast time.Duration) []broker.Running {
 	now := time.Now()
 	var all []broker.Running
@@ -26,7 +26,7 @@ func (s *Server) longestLocked(w *worker, atLeast time.Duration) []broker.Runnin
 	return all[:min(len(all), keptLongest)]
 }
 
-// nameTheSame reports whether two lists name the same jobs.
+// nameTheSame reports whether two lists have the same jobs.
 func nameTheSame(a, b []broker.Running) bool {
 	return slices.EqualFunc(a, b, func(a, b broker.Running) bool { return a.Queue == b.Queue && a.ID == b.ID })
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/seed81422ce9/jobs/internal/history"
 )
 
-// Options configure a Server. All are set: the defaults are the caller's.
+// Options configure a Server. The caller sets all of them; there are no defaults.
 type Options struct {
 	Queues           map[string]int // weights
 	StrictPriority   bool
@@ -47,14 +47,14 @@ type Policy interface {
 	// Perform runs the job's handler and returns how the lease ends. It ends the
 	// run's context by Finish once the handler has returned.
 	Perform(r *Run) broker.Outcome
-	// Exited says how the lease ends when Perform called runtime.Goexit.
+	// Exited returns how the lease ends when Perform called runtime.Goexit.
 	Exited(r *Run) broker.Outcome
-	// Crashed says what becomes of a job whose worker died; worker took it over.
+	// Crashed returns the outcome for a job whose worker died; worker reclaimed it.
 	Crashed(j *broker.Job, worker string) broker.Outcome
-	// Refused replaces an outcome that the store refuses. The server's lock is held:
-	// it calls nothing of the server.
+	// Refused replaces an outcome that the store refuses. The server's lock is held, so
+	// it must not call the server.
 	Refused(j *broker.Job, worker string, now time.Time, err error) broker.Outcome
-	// Types are the types of jobs that this server can run, as far as they are known.
+	// Types returns the types of jobs that this server can run, if they are known.
 	Types() []string
 }
 
@@ -99,7 +99,7 @@ type Server struct {
 	worker   *worker         // who claims; nil before the first one
 	workers  []*worker       // with those before it that still have leases
 	calls    *sync.WaitGroup // claims under way, replaced by who waits for them
-	notes    []note          // for the log
+	logLater []logLine       // written when the lock is free
 
 	latencies []history.Latency // measured since they were posted, by queue
 
@@ -109,7 +109,7 @@ type Server struct {
 
 	claimers  sync.WaitGroup // goroutines that claim or reclaim
 	renewNow  chan struct{}  // wakes the heartbeat
-	upkeepNow chan struct{}
+	upkeepNow chan struct{}  // wakes upkeep
 	lookout   lookout
 }
 
@@ -142,26 +142,26 @@ func New(b broker.Broker, opts Options) *Server {
 	return s
 }
 
-// noteLocked is a line for the log that came up under the lock.
-type note struct {
+// logLine is a line for the log, made while the lock is held.
+type logLine struct {
 	level slog.Level
 	text  string
 	args  []any
 }
 
-// noteLocked has unlock write a line to the log.
-func (s *Server) noteLocked(level slog.Level, text string, args ...any) {
-	s.notes = append(s.notes, note{level, text, args})
+// logLocked makes unlock write a line to the log.
+func (s *Server) logLocked(level slog.Level, text string, args ...any) {
+	s.logLater = append(s.logLater, logLine{level, text, args})
 }
 
-// unlock ends a critical section that may have notes. A log that is slow must
-// not make the heartbeat late, which needs the lock as well.
+// unlock unlocks mu and writes what logLocked left. A slow log must not keep the lock
+// from the heartbeat.
 func (s *Server) unlock() {
-	notes := s.notes
-	s.notes = nil
+	lines := s.logLater
+	s.logLater = nil
 	s.mu.Unlock()
-	for _, n := range notes {
-		s.log.Log(context.Background(), n.level, n.text, n.args...)
+	for _, l := range lines {
+		s.log.Log(context.Background(), l.level, l.text, l.args...)
 	}
 }
 

@@ -14,26 +14,26 @@ import (
 const (
 	maxSettleItems = broker.MaxClaim
 	maxSettleBytes = 4 << 20
-	maxUnsettled   = 4 * broker.MaxClaim // beyond it nothing more is claimed
+	maxUnsettled   = 4 * broker.MaxClaim // with more outcomes the server claims nothing
 )
 
-// settler sends outcomes. Whatever ended since its last call returned goes out
-// at once, so that waiting adds no delay and load makes the batches. A claim
-// that does not wait carries them instead when one is about to be made.
-// Guarded by Server.mu, but for poke.
+// settler sends outcomes. When a call has returned, it sends at once all that came
+// meanwhile: no outcome waits for a batch to fill, and under load batches are large.
+// When a claim that does not wait is about to be made, that carries them instead.
+// Guarded by Server.mu, except poke.
 type settler struct {
 	poke      chan struct{}
 	parked    bool
 	unsettled int
 	away      outage               // settles that failed in a row
-	answered  time.Time            // when the store last took outcomes, or the first of those that wait came
-	flushed   chan struct{}        // closed when nothing is left to settle; made by who waits for it
-	keeping   map[*broker.Job]*Run // whose keep was not answered yet
+	answered  time.Time            // when the store last took outcomes, or the oldest unsettled one came
+	flushed   chan struct{}        // closed when nothing is left to settle; nil if nobody waits for that
+	keeping   map[*broker.Job]*Run // runs whose keep was not answered yet
 }
 
 func (t *settler) init() { t.poke = make(chan struct{}, 1) }
 
-// settleLocked notes how a lease of w ended.
+// settleLocked has the outcome of a lease of w sent.
 func (s *Server) settleLocked(w *worker, j *broker.Job, o broker.Outcome) {
 	s.settleAtLocked(w, broker.Settlement{Job: j, Outcome: o}, time.Now())
 }
@@ -49,7 +49,7 @@ func (s *Server) settleAtLocked(w *worker, item broker.Settlement, now time.Time
 	s.settler.wakeFor(s)
 }
 
-// wakeFor wakes the settler if there is something that it can send.
+// wakeFor wakes the settler if it can send something.
 func (t *settler) wakeFor(s *Server) {
 	if !t.parked {
 		return
@@ -66,7 +66,7 @@ func (t *settler) wakeFor(s *Server) {
 // sendable reports whether a settle of w could be sent now.
 func (w *worker) sendable() bool { return !w.calling && (len(w.items) > 0 || len(w.done) > 0) }
 
-// batchLocked makes the next settle of w, or repeats the one that was not answered.
+// batchLocked returns the next settle of w, or the last one if it was not answered.
 func (s *Server) batchLocked(w *worker) broker.SettleRequest {
 	w.calling = true
 	if len(w.items) == 0 {
@@ -96,8 +96,8 @@ func outcomeSize(o broker.Outcome) int {
 	return size
 }
 
-// carryLocked is what a claim of w takes along: nothing for a lease after a claim
-// failed, since one that is too slow for its time takes the outcomes down with it.
+// carryLocked returns the outcomes that a claim of w carries. It carries none for the
+// time of a lease after a claim failed: a claim that times out would delay them.
 func (s *Server) carryLocked(w *worker) broker.SettleRequest {
 	if !w.sendable() || len(w.items) > 0 || time.Now().Before(s.fetcher.alone) {
 		return broker.SettleRequest{}
@@ -105,7 +105,7 @@ func (s *Server) carryLocked(w *worker) broker.SettleRequest {
 	return s.batchLocked(w)
 }
 
-// settleLoop sends what no claim carries.
+// settleLoop sends the outcomes that no claim carries.
 func (s *Server) settleLoop(ctx context.Context) {
 	for ctx.Err() == nil {
 		w, req := s.nextSettle()
@@ -126,7 +126,7 @@ func (s *Server) settleLoop(ctx context.Context) {
 	}
 }
 
-// nextSettle chooses a worker that has something to settle, oldest first.
+// nextSettle returns the oldest worker that has something to settle, and the request.
 func (s *Server) nextSettle() (*worker, broker.SettleRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,10 +141,10 @@ func (s *Server) nextSettle() (*worker, broker.SettleRequest) {
 	return nil, broker.SettleRequest{}
 }
 
-// answered takes in the answer to the settle of w that was under way. It
-// returns how many attempts have failed in a row.
+// answered handles the answer to the settle of w under way. It returns how many
+// attempts have failed in a row.
 func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took time.Duration) int {
-	items := w.items // changed by nobody while w is calling
+	items := w.items // they do not change while w is calling
 	ended := err != nil && (errors.Is(err, broker.ErrLeaseLost) || errors.Is(err, broker.ErrWorkerGone))
 	answered := len(verdicts) == len(items) || ended
 	left := 0 // items to send again
@@ -173,7 +173,7 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 	}
 	if !answered {
 		if t.away.failed(now, err) {
-			s.noteLocked(t.away.level(now, s.opts.Lease), "jobs: a settle failed, repeating it until it is answered",
+			s.logLocked(t.away.level(now, s.opts.Lease), "jobs: a settle failed, repeating it until it is answered",
 				t.away.args("worker", w.id, "items", len(items))...)
 		}
 		t.wakeFor(s)
@@ -182,7 +182,7 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 	t.answered = now
 	if left > 0 {
 		if t.away.failed(now, failed) {
-			s.noteLocked(t.away.level(now, s.opts.Lease), "jobs: a settle failed in part, repeating that until it is answered",
+			s.logLocked(t.away.level(now, s.opts.Lease), "jobs: a settle failed in part, repeating that until it is answered",
 				t.away.args("worker", w.id, "items", left)...)
 		}
 		s.endedLocked(w, items[left:], verdicts[left:], now)
@@ -191,7 +191,7 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 		return t.away.failures
 	}
 	if t.away.ended() {
-		s.noteLocked(slog.LevelInfo, "jobs: settling works again", "worker", w.id)
+		s.logLocked(slog.LevelInfo, "jobs: settling works again", "worker", w.id)
 	}
 	s.endedLocked(w, items, verdicts, now)
 	w.items = items[:0]
@@ -200,10 +200,10 @@ func (s *Server) answered(w *worker, verdicts []broker.Verdict, err error, took 
 	return 0
 }
 
-// unanswered moves to the front, in their order, the items of queues in which
-// the store failed, with their verdicts, and counts them: they are to be sent
-// again under their number, which each queue compares on its own. The error is
-// that of the first.
+// unanswered moves the items of queues in which the store failed to the front, in their
+// order, with their verdicts. It returns their number and the first one's error. They
+// are sent again with the number of the same settle, which each queue compares on its
+// own.
 func unanswered(items []broker.Settlement, verdicts []broker.Verdict) (left int, err error) {
 	var failed map[string]bool
 	for i := range verdicts {
@@ -234,7 +234,7 @@ func unanswered(items []broker.Settlement, verdicts []broker.Verdict) (left int,
 	return left, err
 }
 
-// endedLocked takes in what became of leases.
+// endedLocked handles the verdicts on outcomes; without verdicts all leases were lost.
 func (s *Server) endedLocked(w *worker, items []broker.Settlement, verdicts []broker.Verdict, now time.Time) {
 	lost, ended, why := 0, 0, broker.ErrLeaseLost
 	for i := range items {
@@ -269,7 +269,7 @@ func (s *Server) endedLocked(w *worker, items []broker.Settlement, verdicts []br
 		s.fetcher.wake()
 	}
 	if lost > 0 {
-		s.noteLocked(slog.LevelWarn, "jobs: outcomes were refused, the jobs run again elsewhere",
+		s.logLocked(slog.LevelWarn, "jobs: outcomes were refused, the jobs run again elsewhere",
 			"worker", w.id, "jobs", lost, "error", why)
 	}
 	if s.settler.unsettled == 0 && s.settler.flushed != nil {
@@ -278,15 +278,16 @@ func (s *Server) endedLocked(w *worker, items []broker.Settlement, verdicts []br
 	}
 }
 
-// refused reports whether err says that the request as it is will never do.
+// refused reports whether err says that the store will never accept this request.
 func refused(err error) bool {
 	return errors.Is(err, broker.ErrInvalid) || errors.Is(err, broker.ErrTooLarge) || errors.Is(err, broker.ErrUnsupported) ||
 		errors.Is(err, broker.ErrMalformed)
 }
 
-// splitRefusedLocked finds the outcome for which a whole batch was refused, by
-// sending smaller ones: one bad outcome harms no other. On its own, it becomes
-// a plain failure, and if that is refused too, the job is left to its lease.
+// splitRefusedLocked finds the outcome for which a batch was refused, by sending
+// smaller batches, so that the others are settled. The policy replaces the refused
+// outcome by a failure. If that is refused, too, the job keeps its lease until that
+// runs out.
 func (s *Server) splitRefusedLocked(w *worker, err error) {
 	n := len(w.items)
 	if n > 1 {
@@ -302,7 +303,7 @@ func (s *Server) splitRefusedLocked(w *worker, err error) {
 		w.items = w.items[:0]
 		return
 	}
-	s.noteLocked(slog.LevelError, "jobs: an outcome was refused", "queue", item.Job.Queue, "id", item.Job.ID, "outcome",
+	s.logLocked(slog.LevelError, "jobs: an outcome was refused", "queue", item.Job.Queue, "id", item.Job.ID, "outcome",
 		item.Outcome.Kind().String(), "error", err)
 	if w.refused == item.Job {
 		s.endedLocked(w, w.items, nil, time.Now())

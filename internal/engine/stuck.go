@@ -85,7 +85,7 @@ func (s *Server) stop(r *Run, cause error, now time.Time) {
 
 const maxStacks = 16 << 20 // bytes of all stacks looked at
 
-// allStacks is the trace of every goroutine.
+// allStacks returns the traces of all goroutines.
 func allStacks() string {
 	for size := 64 << 10; ; size *= 2 {
 		buf := make([]byte, size)
@@ -95,8 +95,7 @@ func allStacks() string {
 	}
 }
 
-// stackOf finds a goroutine in all of their traces by its header, the first
-// line as far as the state.
+// stackOf returns the trace that begins with a header, or "".
 func stackOf(stacks, goroutine string) string {
 	for trace := range strings.SplitSeq(stacks, "\n\n") {
 		if strings.HasPrefix(trace, goroutine) {
@@ -106,7 +105,7 @@ func stackOf(stacks, goroutine string) string {
 	return ""
 }
 
-// goroutineHeader is how the trace of the calling goroutine begins:
+// goroutineHeader returns the beginning of the calling goroutine's trace:
 // "goroutine 12 [".
 func goroutineHeader() string {
 	var buf [64]byte
@@ -114,7 +113,7 @@ func goroutineHeader() string {
 	return string(head) + "["
 }
 
-// overdueAt is when overdue will say something, or zero if nobody knows.
+// overdueAt returns when overdue will return a cause, or zero if that is unknown.
 func (r *Run) overdueAt(grace time.Duration) time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,8 +133,8 @@ func (r *Run) overdueAt(grace time.Duration) time.Time {
 	return earliest(end, r.bound.end.Add(grace))
 }
 
-// overdue returns why, and since when, the handler should have returned, once
-// grace, or that of its bound, has passed; otherwise nil.
+// overdue returns why, and since when, the handler should have returned, if that was
+// more than grace, or the grace of its bound, ago. Otherwise it returns nil.
 func (r *Run) overdue(now time.Time, grace time.Duration) (cause error, since time.Time) {
 	if cause, since = r.Over(now); cause != nil && now.Sub(since) >= grace {
 		return cause, since

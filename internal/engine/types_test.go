@@ -78,7 +78,7 @@ func TestServer_AJobThatNoLongerWaitsForItsTypeFreesItsQueue(t *testing.T) {
 	f.state, f.exhausted, f.excluded[s.queueOf("b")] = fetchFull, true, true
 	s.leaveLocked(0, s.slots.running[0], broker.Complete(nil))
 	wantAside(t, s, "when the job of the other queue has ended", 1, 0)
-	if f.state != fetchAbout || f.exhausted {
+	if f.state != fetchAwake || f.exhausted {
 		t.Error("the loop does not look at the queue that has room again")
 	}
 }

@@ -14,10 +14,10 @@ const (
 	reclaimMax     = 100
 )
 
-// upkeep is the loop that takes over the jobs of dead servers, removes what is
-// past its retention, settles doubts about our own leases, and looks for stuck
-// handlers, until ctx ends. It sleeps until there is something to do, and looks
-// once in upkeepInterval at most. Reclaims are under calls, as claims are.
+// upkeep is the loop that reclaims the jobs of dead servers, prunes records, audits the
+// server's own leases and looks for stuck handlers, until ctx ends. It sleeps until
+// there is something to do, and wakes once in upkeepInterval at most. Reclaims end with
+// calls, as claims do.
 func (s *Server) upkeep(ctx, calls context.Context) {
 	var noReclaim outage
 	floor := time.Now().Add(sleep.Jitter(upkeepInterval, 0.2))
@@ -44,7 +44,7 @@ func (s *Server) upkeep(ctx, calls context.Context) {
 		if reclaim && s.clockHeld(ctx, w) {
 			s.reclaim(calls, w, &noReclaim)
 			if s.seldomRenews() {
-				poke(s.renewNow) // which tells when the next lease runs out
+				poke(s.renewNow) // the answer says when the next lease runs out
 			}
 		}
 		if w != nil && s.pruner.due(time.Now()) {
@@ -57,8 +57,8 @@ func (s *Server) upkeep(ctx, calls context.Context) {
 	}
 }
 
-// expectUpkeepLocked has upkeep look when there is next something to reclaim or to
-// prune. Servers that share a store do not all look at once.
+// expectUpkeepLocked sets when upkeep next reclaims or prunes. Jitter keeps servers that
+// share a store from doing so at the same time.
 func (s *Server) expectUpkeepLocked(w *worker) {
 	if w == nil || !w.registered || w.lost {
 		return
@@ -71,10 +71,11 @@ func (s *Server) expectUpkeepLocked(w *worker) {
 	s.lookout.by(s.pruner.next())
 }
 
-// upkeepDue says what to do for which worker. There is something to reclaim only
-// once somebody's leases have run out since the last renewal, which says when
-// that is. Others' leases are judged only after our own were renewed without a gap for a whole lease: a store that was
-// away, or whose clock jumped, made everybody late.
+// upkeepDue returns the current worker, and whether to audit its leases and to reclaim
+// jobs. There can be jobs to reclaim only once the leases of some worker have run out;
+// the last renewal said when that is. And the server reclaims only after it has renewed
+// its own leases for a whole lease without a gap: if the store could not be reached, or
+// its clock jumped, all workers were late.
 func (s *Server) upkeepDue(now time.Time) (w *worker, audit, reclaim bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,10 +87,10 @@ func (s *Server) upkeepDue(now time.Time) (w *worker, audit, reclaim bool) {
 	return w, audit, now.Sub(w.steady) >= s.opts.Lease && !now.Before(w.lapse)
 }
 
-// clockHeld asks the store for its time, right before others' leases are judged
-// by it, and reports whether that went on like ours since the last renewal.
-// After a jump nobody is judged until all have had a lease's time to renew. A
-// smaller jump than is noticed here leaves every live worker in time.
+// clockHeld asks the store for its time, right before a reclaim, and reports whether the
+// store's clock has run like this process's since the last renewal. After a jump nothing
+// is reclaimed until all workers have had the time of a lease to renew. A jump too small
+// to be noticed here makes no live worker late.
 func (s *Server) clockHeld(ctx context.Context, w *worker) bool {
 	callCtx, cancel := context.WithTimeout(ctx, serverCallTimeout)
 	defer cancel()
@@ -107,9 +108,8 @@ func (s *Server) clockHeld(ctx context.Context, w *worker) bool {
 	return true
 }
 
-// reclaim takes over jobs of workers that ran out. They are not run here but
-// settled at once: each goes back to its queue with a crash charged, or is
-// dead.
+// reclaim reclaims jobs of workers whose leases ran out. It does not run them but settles
+// them at once: each goes back to its queue with a crash charged, or is dead.
 func (s *Server) reclaim(ctx context.Context, w *worker, away *outage) {
 	for more := true; more; {
 		s.mu.Lock()
@@ -141,7 +141,7 @@ func (s *Server) reclaim(ctx context.Context, w *worker, away *outage) {
 		s.unlock()
 		calls.Done()
 		if len(reply.Jobs) > 0 {
-			s.log.Warn("jobs: took over jobs of servers that died", "worker", w.id, "jobs", len(reply.Jobs))
+			s.log.Warn("jobs: reclaimed jobs of servers that died", "worker", w.id, "jobs", len(reply.Jobs))
 		}
 		if err == nil {
 			away.ended()
@@ -153,8 +153,8 @@ func (s *Server) reclaim(ctx context.Context, w *worker, away *outage) {
 	}
 }
 
-// crashed says what becomes of reclaimed jobs: the policy charges those whose
-// handlers had begun.
+// crashed returns the outcomes of reclaimed jobs. The policy charges those whose handlers
+// had begun; the others are released.
 func (s *Server) crashed(w *worker, jobs []broker.Job) []broker.Outcome {
 	innocent := s.marks.innocent(jobs, s.slots.isGuarded)
 	outcomes := make([]broker.Outcome, len(jobs))

@@ -165,7 +165,7 @@ func TestOutage_IsToldOfEveryTenMinutesAtLeast(t *testing.T) {
 		if o.failed(at, errCut) {
 			last = at
 		}
-		if silent := at.Sub(last); silent > outageToldMax {
+		if silent := at.Sub(last); silent > outageLoggedMax {
 			t.Fatalf("after %v nothing was said for %v", at.Sub(began), silent)
 		}
 	}
@@ -207,7 +207,7 @@ func TestServer_OutcomesGoOutOnTheirOwnWhenNoClaimIsMade(t *testing.T) {
 		},
 	} {
 		s, w := still(t, newStore(), Options{})
-		s.fetcher.state, s.settler.parked = fetchAbout, true
+		s.fetcher.state, s.settler.parked = fetchAwake, true
 		w.done = []broker.Settlement{{Job: &broker.Job{Queue: testQueue, ID: "a"}, Outcome: broker.Complete(nil)}}
 		act(s)
 		if len(s.settler.poke) != 1 || s.fetcher.state != fetchOff {

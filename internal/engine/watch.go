@@ -6,8 +6,8 @@ import (
 	"github.com/seed81422ce9/jobs/broker"
 )
 
-// watch ends the contexts of jobs that an operator cancels, at once: the next
-// renewal would tell as well, but later.
+// watch ends the contexts of jobs that an operator cancels at once, by events of the
+// store. The next renewal would also say so, but later.
 func (s *Server) watch(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		began, stop := context.WithCancel(ctx)

@@ -22,7 +22,7 @@ type mix struct {
 	planned []int // of the plan being made, or looked at
 	next    []float64
 	order   []int
-	line    line
+	heap    queueHeap
 }
 
 func newMix(names []string, weights map[string]int, strict bool) *mix {
@@ -49,12 +49,12 @@ func (m *mix) plan(dst []broker.Share, want int, room []int) (shares []broker.Sh
 	}
 	copy(m.next, m.pass)
 	clear(m.planned)
-	m.line.fill(m.next, room)
-	for left := want; left > 0 && len(m.line.queues) > 0; left-- {
-		best := m.line.queues[0]
+	m.heap.fill(m.next, room)
+	for left := want; left > 0 && len(m.heap.queues) > 0; left-- {
+		best := m.heap.queues[0]
 		m.planned[best]++
 		m.next[best] += 1 / m.weights[best]
-		m.line.again(m.next, m.planned[best] < room[best])
+		m.heap.again(m.next, m.planned[best] < room[best])
 	}
 	for _, i := range m.by(m.pass) {
 		if m.planned[i] > 0 {
@@ -115,11 +115,11 @@ func (m *mix) served(shares []broker.Share, first int, got []int, full bool) {
 	}
 }
 
-// line is a heap of queues that have room, lowest pass first, so that a claim is
-// planned in steps of the logarithm of their number.
-type line struct{ queues []int }
+// queueHeap is a heap of the queues that have room, lowest pass first, so that each job
+// of a plan costs the logarithm of their number.
+type queueHeap struct{ queues []int }
 
-func (l *line) fill(pass []float64, room []int) {
+func (l *queueHeap) fill(pass []float64, room []int) {
 	l.queues = l.queues[:0]
 	for i, n := range room {
 		if n > 0 {
@@ -133,7 +133,7 @@ func (l *line) fill(pass []float64, room []int) {
 
 // again puts the first queue where its new pass belongs, or takes it out when it
 // has no more room.
-func (l *line) again(pass []float64, room bool) {
+func (l *queueHeap) again(pass []float64, room bool) {
 	if !room {
 		last := len(l.queues) - 1
 		l.queues[0], l.queues = l.queues[last], l.queues[:last]
@@ -141,7 +141,7 @@ func (l *line) again(pass []float64, room bool) {
 	l.sink(pass, 0)
 }
 
-func (l *line) sink(pass []float64, at int) {
+func (l *queueHeap) sink(pass []float64, at int) {
 	before := func(a, b int) bool { return pass[a] < pass[b] || pass[a] == pass[b] && a < b }
 	for {
 		child := 2*at + 1

@@ -16,28 +16,28 @@ type worker struct {
 	registered bool
 	lost       bool
 	renewed    time.Time // when the last successful renewal was sent
-	lapse      time.Time // when somebody's leases run out, if nobody renews them; zero when nobody knows
+	lapse      time.Time // when the next worker's leases run out unless it renews them; zero if unknown
 	steady     time.Time // since when renewals have had no gap
 	stored     time.Time // the store's clock at the last renewal
 
 	held   []int // leases not known to have ended, by queue
 	leases int   // and in all
 
-	number     int64 // of the settle in items
-	items      []broker.Settlement
+	number     int64               // of the settle of items
+	items      []broker.Settlement // of the last settle, until it is answered
 	done       []broker.Settlement // to be settled after that
-	calling    bool                // items are under way
-	batchLimit int
-	refused    *broker.Job
+	calling    bool                // a call with items is under way
+	batchLimit int                 // of items; small after a refused batch
+	refused    *broker.Job         // whose outcome was refused, so that it is replaced once
 
-	suspect  int // audits to make because an answer was lost
-	differed int // renewals in a row that counted other leases than held
-	traffic  int // changes of held
-	audit    bool
+	suspect  int  // audits to make because an answer was lost
+	differed int  // renewals in a row that counted other leases than held
+	traffic  int  // how often held changed
+	audit    bool // upkeep should make one
 }
 
-// leaseLocked counts a lease that w got. The answer that told of it may come after w
-// was forgotten; it then has something to settle again.
+// leaseLocked counts a new lease of w. The answer with it may come after w was
+// forgotten; w then has something to settle again.
 func (s *Server) leaseLocked(w *worker, j *broker.Job) (queue int) {
 	s.listLocked(w)
 	queue = s.queueOf(j.Queue)
@@ -47,7 +47,7 @@ func (s *Server) leaseLocked(w *worker, j *broker.Job) (queue int) {
 	return queue
 }
 
-// listLocked has the outcomes of w sent.
+// listLocked makes the settler send the outcomes of w.
 func (s *Server) listLocked(w *worker) {
 	if !w.listed {
 		w.listed = true
@@ -55,14 +55,14 @@ func (s *Server) listLocked(w *worker) {
 	}
 }
 
-// holdsNothing reports whether nothing would be lost with w.
+// holdsNothing reports whether w has no leases.
 func (s *Server) holdsNothing(w *worker) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return w.leases == 0
 }
 
-// forgetEndedLocked drops a lost worker that holds nothing any more.
+// forgetEndedLocked drops a lost worker that has no leases left.
 func (s *Server) forgetEndedLocked(w *worker) {
 	if w.listed && w.lost && w.leases == 0 && w != s.worker {
 		w.listed = false
@@ -70,8 +70,8 @@ func (s *Server) forgetEndedLocked(w *worker) {
 	}
 }
 
-// tellWorker has the hook called for a worker's beginning or end.
-func (s *Server) tellWorker(kind WorkerEventKind, w *worker, err error) {
+// reportWorker has the hook called for the start or the end of a worker.
+func (s *Server) reportWorker(kind WorkerEventKind, w *worker, err error) {
 	if hook := s.opts.Hooks.Worker; hook != nil {
 		s.events.call(func() { hook(WorkerEvent{Kind: kind, Worker: w.id, Err: err}) })
 	}
